@@ -84,22 +84,22 @@ luo_status luo_args_parse(int argc, char **argv, const luo_option *options, int 
     return LUO_OK;
 }
 
-const char *luo_args_get(const luo_args *a, const char *name, const char *otherwise)
+const char *luo_args_get(const luo_args *args, const char *name, const char *otherwise)
 {
-    for (int i = a->nset - 1; i >= 0; i--)
-        if (strcmp(a->set[i].option->name, name) == 0) return a->set[i].value;
+    for (int i = args->nset - 1; i >= 0; i--)
+        if (strcmp(args->set[i].option->name, name) == 0) return args->set[i].value;
     return otherwise;
 }
 
-bool luo_args_has(const luo_args *a, const char *name)
+bool luo_args_has(const luo_args *args, const char *name)
 {
-    return luo_args_get(a, name, NULL) != NULL;
+    return luo_args_get(args, name, NULL) != NULL;
 }
 
-luo_status luo_args_int(const luo_args *a, const char *name, int64_t otherwise, int64_t least,
+luo_status luo_args_int(const luo_args *args, const char *name, int64_t otherwise, int64_t least,
                         int64_t most, int64_t *out, luo_err *err)
 {
-    const char *v = luo_args_get(a, name, NULL);
+    const char *v = luo_args_get(args, name, NULL);
     *out = otherwise;
     if (!v) return LUO_OK;
     char *end;
@@ -113,10 +113,10 @@ luo_status luo_args_int(const luo_args *a, const char *name, int64_t otherwise, 
     return LUO_OK;
 }
 
-luo_status luo_args_number(const luo_args *a, const char *name, double otherwise, double least,
+luo_status luo_args_number(const luo_args *args, const char *name, double otherwise, double least,
                            double most, double *out, luo_err *err)
 {
-    const char *v = luo_args_get(a, name, NULL);
+    const char *v = luo_args_get(args, name, NULL);
     *out = otherwise;
     if (!v) return LUO_OK;
     char *end;
@@ -128,10 +128,10 @@ luo_status luo_args_number(const luo_args *a, const char *name, double otherwise
     return LUO_OK;
 }
 
-luo_status luo_args_choice(const luo_args *a, const char *name, int otherwise,
+luo_status luo_args_choice(const luo_args *args, const char *name, int otherwise,
                            const char *const *names, int n, int *out, luo_err *err)
 {
-    const char *v = luo_args_get(a, name, NULL);
+    const char *v = luo_args_get(args, name, NULL);
     *out = otherwise;
     if (!v) return LUO_OK;
     for (int i = 0; i < n; i++)
@@ -139,9 +139,9 @@ luo_status luo_args_choice(const luo_args *a, const char *name, int otherwise,
             *out = i;
             return LUO_OK;
         }
-    luo_str s = {0};
-    luo_say_expected(&s, v, names, n);
-    luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; %s", name, v, luo_str_get(&s));
-    luo_str_free(&s);
+    luo_str text = {0};
+    luo_say_expected(&text, v, names, n);
+    luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; %s", name, v, luo_str_get(&text));
+    luo_str_free(&text);
     return LUO_EUSAGE;
 }

@@ -29,15 +29,15 @@ typedef struct luo_args {
 luo_status luo_args_parse(int argc, char **argv, const luo_option *options, int noptions,
                           const luo_option *common, int ncommon, luo_args *out, luo_err *err);
 /* The last value given, or `otherwise`. */
-const char *luo_args_get(const luo_args *a, const char *name, const char *otherwise);
-bool luo_args_has(const luo_args *a, const char *name);
+const char *luo_args_get(const luo_args *args, const char *name, const char *otherwise);
+bool luo_args_has(const luo_args *args, const char *name);
 /* Integer or number in [least, most]. Errors: LUO_EUSAGE ``--tp` is `x`; an integer from 1 to 8 is
  * expected.` */
-luo_status luo_args_int(const luo_args *a, const char *name, int64_t otherwise, int64_t least,
+luo_status luo_args_int(const luo_args *args, const char *name, int64_t otherwise, int64_t least,
                         int64_t most, int64_t *out, luo_err *err);
-luo_status luo_args_number(const luo_args *a, const char *name, double otherwise, double least,
+luo_status luo_args_number(const luo_args *args, const char *name, double otherwise, double least,
                            double most, double *out, luo_err *err);
 /* Index of the value among names[0..n). Errors: LUO_EUSAGE naming them. */
-luo_status luo_args_choice(const luo_args *a, const char *name, int otherwise,
+luo_status luo_args_choice(const luo_args *args, const char *name, int otherwise,
                            const char *const *names, int n, int *out, luo_err *err);
 #endif

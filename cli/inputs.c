@@ -45,25 +45,25 @@ static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *ou
     return LUO_OK;
 }
 
-luo_status luo_inputs_on_off(const luo_args *a, const char *name, bool *out, luo_err *err)
+luo_status luo_inputs_on_off(const luo_args *args, const char *name, bool *out, luo_err *err)
 {
     static const char *const words[] = {"off", "on"};
     int which;
-    LUO_TRY(luo_args_choice(a, name, 1, words, 2, &which, err));
+    LUO_TRY(luo_args_choice(args, name, 1, words, 2, &which, err));
     *out = which == 1;
     return LUO_OK;
 }
 
 luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, luo_err *err)
 {
-    const luo_args *a = &cli->args;
-    LUO_TRY(luo_inputs_on_off(a, "plots", &s->plots, err));
-    LUO_TRY(luo_args_number(a, "limit-s", 0, 0, 1e9, &s->limit_s, err));
+    const luo_args *args = &cli->args;
+    LUO_TRY(luo_inputs_on_off(args, "plots", &s->plots, err));
+    LUO_TRY(luo_args_number(args, "limit-s", 0, 0, 1e9, &s->limit_s, err));
     s->run.work = &cli->work;
-    s->force = luo_args_has(a, "force");
-    s->keep_programs = luo_args_has(a, "keep-programs");
-    s->verbose = luo_args_has(a, "verbose");
-    return read_trace(cli, luo_args_get(a, "trace-steps", trace), &s->run.trace, err);
+    s->force = luo_args_has(args, "force");
+    s->keep_programs = luo_args_has(args, "keep-programs");
+    s->verbose = luo_args_has(args, "verbose");
+    return read_trace(cli, luo_args_get(args, "trace-steps", trace), &s->run.trace, err);
 }
 
 /* Paths of options are relative to where the user stands, those in a file to that file. */
@@ -79,48 +79,50 @@ static const char *stack_override(luo_cli *cli, const char *path)
 }
 
 /* All --set, and the options that stand for one, as overrides of the file. */
-static luo_status overrides(luo_cli *cli, luo_session *s, luo_err *err)
+static luo_status overrides(luo_cli *cli, luo_session *session, luo_err *err)
 {
-    const luo_args *a = &cli->args;
+    const luo_args *args = &cli->args;
     int64_t ignored;
-    const char **list = LUO_NEW_N(cli->arena, const char *, a->nset + 3);
+    const char **list = LUO_NEW_N(cli->arena, const char *, args->nset + 3);
     if (!list) return luo_err_nomem(err);
-    LUO_TRY(luo_args_int(a, "seed", 0, 0, INT64_MAX, &ignored, err));
-    LUO_TRY(luo_args_int(a, "steps", 1, 1, INT32_MAX, &ignored, err));
-    for (int i = 0; i < a->nset; i++) {
-        const char *name = a->set[i].option->name;
-        if (strcmp(name, "set") == 0) list[s->noverrides++] = a->set[i].value;
+    LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &ignored, err));
+    LUO_TRY(luo_args_int(args, "steps", 1, 1, INT32_MAX, &ignored, err));
+    for (int i = 0; i < args->nset; i++) {
+        const char *name = args->set[i].option->name;
+        if (strcmp(name, "set") == 0) list[session->noverrides++] = args->set[i].value;
         if (strcmp(name, "seed") == 0)
-            list[s->noverrides++] = luo_arena_printf(cli->arena, "seed=%s", a->set[i].value);
+            list[session->noverrides++] =
+                luo_arena_printf(cli->arena, "seed=%s", args->set[i].value);
         if (strcmp(name, "steps") == 0)
-            list[s->noverrides++] =
-                luo_arena_printf(cli->arena, "extent.steps=%s", a->set[i].value);
+            list[session->noverrides++] =
+                luo_arena_printf(cli->arena, "extent.steps=%s", args->set[i].value);
         if (strcmp(name, "duration-s") == 0)
-            list[s->noverrides++] =
-                luo_arena_printf(cli->arena, "extent.duration_s=%s", a->set[i].value);
+            list[session->noverrides++] =
+                luo_arena_printf(cli->arena, "extent.duration_s=%s", args->set[i].value);
         if (strcmp(name, "stack") == 0)
-            list[s->noverrides++] = stack_override(cli, a->set[i].value);
+            list[session->noverrides++] = stack_override(cli, args->set[i].value);
     }
-    if (s->seed) list[s->noverrides++] = luo_arena_printf(cli->arena, "seed=%s", s->seed);
-    for (int32_t i = 0; i < s->noverrides; i++)
+    if (session->seed)
+        list[session->noverrides++] = luo_arena_printf(cli->arena, "seed=%s", session->seed);
+    for (int32_t i = 0; i < session->noverrides; i++)
         if (!list[i]) return luo_err_nomem(err);
-    s->overrides = list;
+    session->overrides = list;
     return LUO_OK;
 }
 
 static luo_status unknown_policy(luo_cli *cli, const char *word, const luo_scenario *sc,
                                  luo_err *err)
 {
-    luo_str s = {0};
+    luo_str text = {0};
     const char **names = LUO_NEW_N(cli->arena, const char *, sc->npolicies);
     if (!names) return luo_err_nomem(err);
     for (int32_t i = 0; i < sc->npolicies; i++) names[i] = sc->policies[i].label;
-    luo_say_expected(&s, word, names, sc->npolicies);
+    luo_say_expected(&text, word, names, sc->npolicies);
     luo_err_set(err, LUO_EUSAGE,
                 "`--policies` names `%s`, which is no label of a policy in the "
                 "scenario; %s",
-                word, luo_str_get(&s));
-    luo_str_free(&s);
+                word, luo_str_get(&text));
+    luo_str_free(&text);
     return LUO_EUSAGE;
 }
 
@@ -151,23 +153,24 @@ static luo_status only_policies(luo_cli *cli, const char *text, luo_scenario *sc
     return LUO_OK;
 }
 
-static luo_status scenario_session(luo_cli *cli, luo_session *s, const char *path, luo_err *err)
+static luo_status scenario_session(luo_cli *cli, luo_session *session, const char *path,
+                                   luo_err *err)
 {
     luo_scenario *sc;
     luo_inputs inputs = {0};
-    LUO_TRY(overrides(cli, s, err));
-    const luo_overrides set = {s->noverrides, s->overrides};
+    LUO_TRY(overrides(cli, session, err));
+    const luo_overrides set = {session->noverrides, session->overrides};
     LUO_TRY(luo_read_scenario(cli->arena, path, &set, &sc, &inputs, &cli->diags));
     const char *only = luo_args_get(&cli->args, "policies", NULL);
     if (only) LUO_TRY(only_policies(cli, only, sc, err));
-    s->scenario = sc;
-    s->ninputs = inputs.n;
-    s->inputs = inputs.path;
+    session->scenario = sc;
+    session->ninputs = inputs.n;
+    session->inputs = inputs.path;
     return LUO_OK;
 }
 
 /* A bare plan is a scenario without events: one policy `static`, its folder is `plan`. */
-static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, luo_err *err)
+static luo_status plan_session(luo_cli *cli, luo_session *session, const char *path, luo_err *err)
 {
     static const char *const useless[] = {"policies", "set"};
     for (int i = 0; i < 2; i++)
@@ -180,7 +183,7 @@ static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, l
     int64_t steps, seed;
     LUO_TRY(luo_args_int(&cli->args, "steps", 3, 1, INT32_MAX, &steps, err));
     LUO_TRY(luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
-    if (s->seed) seed = (int64_t)strtoll(s->seed, NULL, 10);
+    if (session->seed) seed = (int64_t)strtoll(session->seed, NULL, 10);
     LUO_TRY(luo_cli_model(cli, &model));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
     LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, NULL));
@@ -204,30 +207,31 @@ static luo_status plan_session(luo_cli *cli, luo_session *s, const char *path, l
     inputs[0] = path;
     inputs[1] = luo_args_get(&cli->args, "model", "");
     inputs[2] = luo_args_get(&cli->args, "cluster", "");
-    s->scenario = sc;
-    s->ninputs = 3;
-    s->inputs = inputs;
+    session->scenario = sc;
+    session->ninputs = 3;
+    session->inputs = inputs;
     return LUO_OK;
 }
 
-luo_status luo_inputs_read(luo_cli *cli, luo_session *s, const char *path, luo_err *err)
+luo_status luo_inputs_read(luo_cli *cli, luo_session *session, const char *path, luo_err *err)
 {
     luo_file_kind kind;
     LUO_TRY(luo_file_kind_of(path, &kind, &cli->diags));
-    s->bare = kind == LUO_FILE_PLAN;
-    return s->bare ? plan_session(cli, s, path, err) : scenario_session(cli, s, path, err);
+    session->bare = kind == LUO_FILE_PLAN;
+    return session->bare ? plan_session(cli, session, path, err)
+                         : scenario_session(cli, session, path, err);
 }
 
-const char *luo_inputs_name(const luo_session *s)
+const char *luo_inputs_name(const luo_session *session)
 {
-    return luo_name_fault(s->scenario->name) ? "plan" : s->scenario->name;
+    return luo_name_fault(session->scenario->name) ? "plan" : session->scenario->name;
 }
 
-luo_status luo_inputs_dir(luo_cli *cli, luo_session *s, const char *dir, luo_err *err)
+luo_status luo_inputs_dir(luo_cli *cli, luo_session *session, const char *dir, luo_err *err)
 {
-    s->dir = luo_args_get(&cli->args, "out", dir);
-    if (!s->dir) /* names of plans are free text */
-        s->dir = luo_arena_printf(cli->arena, "%s-seed%llu", luo_inputs_name(s),
-                                  (unsigned long long)s->scenario->seed);
-    return s->dir ? LUO_OK : luo_err_nomem(err);
+    session->dir = luo_args_get(&cli->args, "out", dir);
+    if (!session->dir) /* names of plans are free text */
+        session->dir = luo_arena_printf(cli->arena, "%s-seed%llu", luo_inputs_name(session),
+                                        (unsigned long long)session->scenario->seed);
+    return session->dir ? LUO_OK : luo_err_nomem(err);
 }

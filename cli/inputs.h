@@ -7,12 +7,12 @@
 /* --trace-steps (otherwise `trace`), --plots, --limit-s, --force, --keep-programs, --verbose. */
 luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, luo_err *err);
 /* An option with the values on and off; on if it is not given. */
-luo_status luo_inputs_on_off(const luo_args *a, const char *name, bool *out, luo_err *err);
+luo_status luo_inputs_on_off(const luo_args *args, const char *name, bool *out, luo_err *err);
 /* A scenario with --set, --seed, --steps, --stack and --policies, or a bare plan with --model and
  * --cluster: a scenario without events, one policy `static`, whose folder is `plan`. */
-luo_status luo_inputs_read(luo_cli *cli, luo_session *s, const char *path, luo_err *err);
+luo_status luo_inputs_read(luo_cli *cli, luo_session *session, const char *path, luo_err *err);
 /* Name for a folder: of the scenario, or `plan`. Pre: luo_inputs_read. */
-const char *luo_inputs_name(const luo_session *s);
+const char *luo_inputs_name(const luo_session *session);
 /* --out, `dir`, or NAME-seedN. */
-luo_status luo_inputs_dir(luo_cli *cli, luo_session *s, const char *dir, luo_err *err);
+luo_status luo_inputs_dir(luo_cli *cli, luo_session *session, const char *dir, luo_err *err);
 #endif

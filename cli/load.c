@@ -55,20 +55,20 @@ static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *mod
                             const luo_doc **doc)
 {
     const luo_doc *file;
-    luo_plan *p;
+    luo_plan *plan;
     luo_plan_finding *found;
     luo_err err = {0};
     int32_t n = 0;
-    LUO_TRY(luo_read_plan(cli->arena, path, &p, &file, &cli->diags));
-    if (part && p->devices < cluster->ndevices) p->devices = cluster->ndevices;
-    luo_status st = luo_plan_check_work(p, &cli->work, &err);
-    if (st == LUO_OK) st = luo_plan_check(cli->arena, p, model, cluster, &found, &n);
+    LUO_TRY(luo_read_plan(cli->arena, path, &plan, &file, &cli->diags));
+    if (part && plan->devices < cluster->ndevices) plan->devices = cluster->ndevices;
+    luo_status st = luo_plan_check_work(plan, &cli->work, &err);
+    if (st == LUO_OK) st = luo_plan_check(cli->arena, plan, model, cluster, &found, &n);
     if (n > 0) luo_report_plan(file, found, n, &cli->diags);
-    if (st == LUO_OK && model && cluster) luo_plan_settle_context(p, model, cluster);
-    if (st == LUO_OK && model) st = luo_plan_check_annotations(p, model, &err);
+    if (st == LUO_OK && model && cluster) luo_plan_settle_context(plan, model, cluster);
+    if (st == LUO_OK && model) st = luo_plan_check_annotations(plan, model, &err);
     if (err.text[0]) luo_report_err(file, &err, &cli->diags);
     if (doc) *doc = file;
-    if (st == LUO_OK) *out = p;
+    if (st == LUO_OK) *out = plan;
     return st;
 }
 
@@ -91,26 +91,26 @@ luo_status luo_cli_stack(luo_cli *cli, luo_stack *out)
     return path ? luo_read_stack(cli->arena, path, out, &cli->diags) : LUO_OK;
 }
 
-luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_doc *doc,
+luo_status luo_cli_compile(luo_cli *cli, const luo_plan *plan, const luo_doc *doc,
                            const luo_model *model, const luo_cluster *cluster, luo_programs **out)
 {
     luo_err err = {0};
     luo_stack stack;
     LUO_TRY(luo_cli_stack(cli, &stack));
     const luo_compile_opts opts = {.check = true, .memory = luo_stack_memory(&stack)};
-    const luo_status st = luo_plan_compile(cli->arena, p, model, cluster, &opts, out, &err);
+    const luo_status st = luo_plan_compile(cli->arena, plan, model, cluster, &opts, out, &err);
     return st == LUO_OK ? st : luo_report_err(doc, &err, &cli->diags);
 }
 
-luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *cluster,
+luo_status luo_cli_fits(luo_cli *cli, const luo_plan *plan, const luo_cluster *cluster,
                         const luo_programs *set, luo_err *err)
 {
-    luo_memory *m = LUO_NEW_N(cli->arena, luo_memory, set->n);
+    luo_memory *memory = LUO_NEW_N(cli->arena, luo_memory, set->n);
     double ratio;
     int32_t device;
-    if (!m) return luo_err_nomem(err);
-    LUO_TRY(luo_plan_memory(cli->arena, set, m, err));
-    return luo_plan_fits(p, cluster, set, m, &ratio, &device, err);
+    if (!memory) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(cli->arena, set, memory, err));
+    return luo_plan_fits(plan, cluster, set, memory, &ratio, &device, err);
 }
 
 static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,

@@ -26,10 +26,10 @@ luo_status luo_cli_plan_of_part(luo_cli *cli, const char *path, const luo_model 
 /* --stack, or the default. */
 luo_status luo_cli_stack(luo_cli *cli, luo_stack *out);
 /* luo_plan_compile with the program check, for a command; errors are placed in doc. */
-luo_status luo_cli_compile(luo_cli *cli, const luo_plan *p, const luo_doc *doc,
+luo_status luo_cli_compile(luo_cli *cli, const luo_plan *plan, const luo_doc *doc,
                            const luo_model *model, const luo_cluster *cluster, luo_programs **out);
 /* Device memory of a compiled plan. Errors: LUO_EOOM with its sentence; LUO_ENOMEM. */
-luo_status luo_cli_fits(luo_cli *cli, const luo_plan *p, const luo_cluster *cluster,
+luo_status luo_cli_fits(luo_cli *cli, const luo_plan *plan, const luo_cluster *cluster,
                         const luo_programs *set, luo_err *err);
 /* Seconds of one step on the simulator (flow, folded). rate: slowdown per device instead of the
  * cluster's health, what is below 1 or not finite counts as 1; NULL: as the cluster has it. */

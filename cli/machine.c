@@ -51,19 +51,20 @@ static void list_optimizer(luo_arena *arena, luo_fact *out)
         *out++ = (luo_fact){numbers[i].name, luo_arena_printf(arena, "%g", numbers[i].value)};
 }
 
-luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
+luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *options,
                              luo_fact out[LUO_MACHINE_FACTS], luo_err *err)
 {
     char here[256] = "", cpu[256];
     luo_str hosts = {0};
     luo_status st = LUO_OK;
     if (gethostname(here, sizeof here - 1) != 0) snprintf(here, sizeof here, "unknown");
-    if (x->hostfile) st = list_hosts(arena, &hosts, x->hostfile, err);
+    if (options->hostfile) st = list_hosts(arena, &hosts, options->hostfile, err);
     cpu_name(cpu, sizeof cpu);
     out[0] = (luo_fact){"hosts", luo_arena_strdup(arena, hosts.len ? luo_str_get(&hosts) : here)};
     out[1] = (luo_fact){"cpu", luo_arena_strdup(arena, cpu)};
     out[2] = (luo_fact){"cores", luo_arena_printf(arena, "%ld", sysconf(_SC_NPROCESSORS_ONLN))};
-    out[3] = (luo_fact){"data", luo_arena_strdup(arena, x->data ? x->data : "synthetic")};
+    out[3] =
+        (luo_fact){"data", luo_arena_strdup(arena, options->data ? options->data : "synthetic")};
     list_optimizer(arena, out + 4);
     luo_str_free(&hosts);
     for (int i = 0; st == LUO_OK && i < LUO_MACHINE_FACTS; i++)

@@ -9,7 +9,7 @@ enum { LUO_MACHINE_FACTS = 11 };
 /* hosts (of the hostfile, else this one), cpu and cores (of this one), data, and the numbers of the
  * optimizer (exec/recipe.h). Owner: arena. Errors: LUO_EIO the hostfile cannot be read;
  * LUO_ENOMEM. */
-luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *x,
+luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *options,
                              luo_fact out[LUO_MACHINE_FACTS], luo_err *err);
 /* Path of the program of a rank (`luoshu-rank`, `luoshu-rank-cuda`), which stands beside the
  * command. Errors: LUO_EBACKEND it does not; of cuda with what this build lacks. */

@@ -6,9 +6,9 @@
 
 #include "cli/plan/plan.h"
 
-static bool color_wanted(const luo_args *a)
+static bool color_wanted(const luo_args *args)
 {
-    const char *c = luo_args_get(a, "color", "auto"), *term = getenv("TERM");
+    const char *c = luo_args_get(args, "color", "auto"), *term = getenv("TERM");
     if (strcmp(c, "auto") != 0) return strcmp(c, "always") == 0;
     return isatty(2) && !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
 }
@@ -16,10 +16,10 @@ static bool color_wanted(const luo_args *a)
 /* Planners have documents of their own (docs/results.md#exit-codes-and-messages). */
 static const char *schema_of(const luo_cli *cli, const luo_verb *v)
 {
-    const luo_planner *p = v->run == luo_verb_plan_run && cli->args.nfiles > 0
-                               ? luo_planner_find(cli->args.files[0])
-                               : NULL;
-    return p ? p->json_schema : v->json_schema;
+    const luo_planner *planner = v->run == luo_verb_plan_run && cli->args.nfiles > 0
+                                     ? luo_planner_find(cli->args.files[0])
+                                     : NULL;
+    return planner ? planner->json_schema : v->json_schema;
 }
 
 static void open_document(luo_cli *cli, const luo_verb *v)
@@ -31,20 +31,20 @@ static void open_document(luo_cli *cli, const luo_verb *v)
 
 static void print_document(luo_cli *cli, int code)
 {
-    luo_jsonw *j = &cli->json;
-    luo_jsonw_int(j, "exit", code);
-    luo_jsonw_open(j, "errors", '[');
+    luo_jsonw *json = &cli->json;
+    luo_jsonw_int(json, "exit", code);
+    luo_jsonw_open(json, "errors", '[');
     for (const luo_diag *d = cli->diags.first; d; d = d->next) {
         if (d->severity != LUO_ERROR) continue;
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_text(j, "file", d->err.path[0] ? d->err.path : NULL);
-        luo_jsonw_int(j, "line", d->err.line);
-        luo_jsonw_int(j, "column", d->err.col);
-        luo_jsonw_text(j, "message", d->err.text);
-        luo_jsonw_close(j);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "file", d->err.path[0] ? d->err.path : NULL);
+        luo_jsonw_int(json, "line", d->err.line);
+        luo_jsonw_int(json, "column", d->err.col);
+        luo_jsonw_text(json, "message", d->err.text);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
+    luo_jsonw_close(json);
     puts(luo_str_get(&cli->document));
 }
 

@@ -22,14 +22,14 @@ static void print_diag(const luo_cli *cli, const luo_diag *d)
         fprintf(stderr, "%s: %s\n", word[d->severity], d->err.text);
 }
 
-static void print_dropped(luo_diags *d)
+static void print_dropped(luo_diags *diags)
 {
-    for (luo_diag_file *f = d->files; f && d->n_dropped; f = f->next) {
+    for (luo_diag_file *f = diags->files; f && diags->n_dropped; f = f->next) {
         if (f->n_dropped == 0) continue;
         fprintf(stderr, "%s: note: %d more\n", f->path[0] ? f->path : "luoshu", f->n_dropped);
         f->n_dropped = 0;
     }
-    d->n_dropped = 0;
+    diags->n_dropped = 0;
 }
 
 void luo_cli_flush(luo_cli *cli)

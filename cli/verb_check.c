@@ -24,18 +24,18 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
     const luo_run_opts opts = {
         .backend = c->real ? c->real->row : sim, .simulator = sim, .comm = LUO_COMM_FLOW,
         .fold = true, .clock = luo_wall_s, .ranks = c->ranks, .work = &cli->work};
-    const luo_exec_options x = {.ranks = c->ranks};
+    const luo_exec_options options = {.ranks = c->ranks};
     LUO_TRY(luo_read_scenario(cli->arena, path, NULL, &sc, NULL, &cli->diags));
     if (c->real) worst = luo_run_check_bounds(sc, err);
     if (c->real && worst == LUO_OK) worst = luo_run_check_dtype(sc, c->real, err);
-    if (c->real && worst == LUO_OK) worst = luo_run_check_names(cli, sc, &x, err);
+    if (c->real && worst == LUO_OK) worst = luo_run_check_names(cli, sc, &options, err);
     if (worst != LUO_OK) return luo_err_at(err, worst, path, 1, 1);
     for (int32_t i = 0; i < sc->npolicies; i++) {
         luo_err why = {0};
-        const luo_policy_spec *p = &sc->policies[i];
+        const luo_policy_spec *spec = &sc->policies[i];
         const luo_status st = luo_run_check(sc, i, &opts, &why);
-        if (sc->npolicies > 1) luo_err_prefix(&why, st, "policy `%s`", p->label);
-        luo_err_at(&why, st, path, p->line, p->col);
+        if (sc->npolicies > 1) luo_err_prefix(&why, st, "policy `%s`", spec->label);
+        luo_err_at(&why, st, path, spec->line, spec->col);
         luo_cli_fail(cli, st, &why);
         if (luo_status_exit(st) > luo_status_exit(worst)) worst = st;
     }

@@ -29,12 +29,12 @@ static void print_limits(void)
     }
 }
 
-static void print_sources(const luo_profile *p)
+static void print_sources(const luo_profile *profile)
 {
-    for (int32_t i = 0; i < p->nvalues; i++) {
+    for (int32_t i = 0; i < profile->nvalues; i++) {
         static const char *const how[] = {"paper",    "datasheet", "public_code", "reported",
                                           "measured", "fitted",    "chosen"};
-        const luo_value *v = &p->values[i];
+        const luo_value *v = &profile->values[i];
         printf("  %-34s %12.6g  %-11s  %s\n", v->name, v->value, how[v->provenance], v->source);
     }
 }
@@ -47,12 +47,12 @@ static luo_status print_profiles(luo_cli *cli)
     luo_builtin_names(LUO_BUILTIN_PROFILES, &names);
     luo_status st = names.failed ? LUO_ENOMEM : LUO_OK;
     for (char *at = names.at, *end; st == LUO_OK && at && (end = strchr(at, ' ')); at = end + 1) {
-        luo_profile *p;
+        luo_profile *profile;
         *end = 0;
-        st = luo_read_profile(cli->arena, at, &p, &cli->diags);
+        st = luo_read_profile(cli->arena, at, &profile, &cli->diags);
         if (st != LUO_OK) break;
         puts(at);
-        print_sources(p);
+        print_sources(profile);
     }
     luo_str_free(&names);
     luo_builtin_names(LUO_BUILTIN_STACKS, &names);

@@ -5,17 +5,17 @@
 
 static luo_status read_opts(luo_cli *cli, luo_resolve_opts *o, luo_node_racks *where, luo_err *err)
 {
-    const luo_args *a = &cli->args;
+    const luo_args *args = &cli->args;
     int64_t node, rack, elem;
-    LUO_TRY(luo_args_int(a, "node-size", 8, 1, LUO_DEVICE_LIMIT, &node, err));
-    LUO_TRY(luo_args_int(a, "rack-size", 0, 0, LUO_DEVICE_LIMIT, &rack, err));
-    LUO_TRY(luo_args_int(a, "elem", 1, 1, 1 << 20, &elem, err));
+    LUO_TRY(luo_args_int(args, "node-size", 8, 1, LUO_DEVICE_LIMIT, &node, err));
+    LUO_TRY(luo_args_int(args, "rack-size", 0, 0, LUO_DEVICE_LIMIT, &rack, err));
+    LUO_TRY(luo_args_int(args, "elem", 1, 1, 1 << 20, &elem, err));
     *where = (luo_node_racks){(int32_t)node, (int32_t)rack};
     o->planner.link_class = luo_link_class_regular;
     o->planner.link_ctx = where;
     o->elem_bytes = elem;
-    o->reduce_then_move = luo_args_has(a, "reduce-then-move");
-    LUO_TRY(luo_sender_parse(luo_args_get(a, "planner", "greedy"), &o->planner.sender, err));
+    o->reduce_then_move = luo_args_has(args, "reduce-then-move");
+    LUO_TRY(luo_sender_parse(luo_args_get(args, "planner", "greedy"), &o->planner.sender, err));
     return luo_cli_dead(cli, &o->planner, err);
 }
 
@@ -24,11 +24,11 @@ static void print_text(const luo_cli *cli, const luo_resolution *r, const int64_
     FILE *out = luo_cli_out(cli);
     fprintf(out, "kind: %s\n", r->text);
     for (int32_t i = 0; i < r->moves.n; i++) {
-        luo_str s = {0};
-        luo_str_addf(&s, "%d ", r->moves.at[i].step);
-        luo_move_print(&s, &r->moves.at[i]);
-        fprintf(out, "%s\n", luo_str_get(&s));
-        luo_str_free(&s);
+        luo_str text = {0};
+        luo_str_addf(&text, "%d ", r->moves.at[i].step);
+        luo_move_print(&text, &r->moves.at[i]);
+        fprintf(out, "%s\n", luo_str_get(&text));
+        luo_str_free(&text);
     }
     fprintf(out, "bytes class1 %lld class2 %lld class3 %lld\n", (long long)bytes[1],
             (long long)bytes[2], (long long)bytes[3]);
@@ -36,22 +36,22 @@ static void print_text(const luo_cli *cli, const luo_resolution *r, const int64_
 
 static void print_json(luo_cli *cli, const luo_resolution *r, const int64_t *bytes)
 {
-    luo_jsonw *j = &cli->json;
-    luo_str s = {0};
-    luo_jsonw_text(j, "kind", r->text);
-    luo_jsonw_text(j, "reason", r->reason ? luo_unsupported_name(r->reason) : NULL);
-    luo_jsonw_open(j, "ops", '[');
+    luo_jsonw *json = &cli->json;
+    luo_str text = {0};
+    luo_jsonw_text(json, "kind", r->text);
+    luo_jsonw_text(json, "reason", r->reason ? luo_unsupported_name(r->reason) : NULL);
+    luo_jsonw_open(json, "ops", '[');
     for (int32_t i = 0; i < r->moves.n; i++) {
-        luo_str_clear(&s);
-        luo_str_addf(&s, "%d ", r->moves.at[i].step);
-        luo_move_print(&s, &r->moves.at[i]);
-        luo_jsonw_text(j, NULL, luo_str_get(&s));
+        luo_str_clear(&text);
+        luo_str_addf(&text, "%d ", r->moves.at[i].step);
+        luo_move_print(&text, &r->moves.at[i]);
+        luo_jsonw_text(json, NULL, luo_str_get(&text));
     }
-    luo_jsonw_close(j);
-    luo_jsonw_open(j, "bytes", '[');
-    for (int i = 0; i < 4; i++) luo_jsonw_int(j, NULL, bytes[i]);
-    luo_jsonw_close(j);
-    luo_str_free(&s);
+    luo_jsonw_close(json);
+    luo_jsonw_open(json, "bytes", '[');
+    for (int i = 0; i < 4; i++) luo_jsonw_int(json, NULL, bytes[i]);
+    luo_jsonw_close(json);
+    luo_str_free(&text);
 }
 
 static luo_status bind(luo_cli *cli, const char *text, const luo_shape *shape,
@@ -79,9 +79,9 @@ static luo_status resolve(luo_cli *cli, luo_err *err)
     LUO_TRY(bind(cli, cli->args.files[1], &shape, &dst, err));
     const luo_status st = luo_resolve(cli->arena, src, dst, &shape, &opts, &r, err);
     if (st != LUO_OK && st != LUO_EUNSUP && st != LUO_ELOST) return st;
-    luo_planner *p = luo_planner_new(cli->arena, &opts.planner);
-    if (!p) return luo_err_nomem(err);
-    luo_moves_class_bytes(p, &r.moves, opts.elem_bytes, bytes);
+    luo_planner *planner = luo_planner_new(cli->arena, &opts.planner);
+    if (!planner) return luo_err_nomem(err);
+    luo_moves_class_bytes(planner, &r.moves, opts.elem_bytes, bytes);
     if (cli->as_json) print_json(cli, &r, bytes);
     else print_text(cli, &r, bytes);
     return st;

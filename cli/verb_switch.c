@@ -119,53 +119,53 @@ static bool any(const int64_t *bytes)
     return false;
 }
 
-static void json_classes(luo_jsonw *s, const char *key, const int64_t *bytes)
+static void json_classes(luo_jsonw *json, const char *key, const int64_t *bytes)
 {
-    luo_jsonw_open(s, key, '[');
-    for (int c = 0; c < 4; c++) luo_jsonw_int(s, NULL, bytes[c]);
-    luo_jsonw_close(s);
+    luo_jsonw_open(json, key, '[');
+    for (int c = 0; c < 4; c++) luo_jsonw_int(json, NULL, bytes[c]);
+    luo_jsonw_close(json);
 }
 
-static void json_sides(luo_jsonw *s, const char *key, const job *j, const int64_t *bytes)
+static void json_sides(luo_jsonw *json, const char *key, const job *j, const int64_t *bytes)
 {
-    luo_jsonw_open(s, key, '[');
+    luo_jsonw_open(json, key, '[');
     for (int32_t d = 0; d < j->cluster->ndevices; d++) {
         if (!any(bytes + d * LUO_LINK_CLASSES)) continue;
-        luo_jsonw_open(s, NULL, '{');
-        luo_jsonw_int(s, "device", d);
-        json_classes(s, "bytes", bytes + d * LUO_LINK_CLASSES);
-        luo_jsonw_close(s);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "device", d);
+        json_classes(json, "bytes", bytes + d * LUO_LINK_CLASSES);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(s);
+    luo_jsonw_close(json);
 }
 
 static void print_json(luo_cli *cli, const job *j)
 {
-    luo_jsonw *s = &cli->json;
+    luo_jsonw *json = &cli->json;
     luo_str region = {0};
     const largest l = find_largest(j);
-    json_classes(s, "bytes", j->sw.class_bytes);
-    luo_jsonw_int(s, "messages", j->sw.nsend);
-    luo_jsonw_int(s, "pairs", j->sw.npair);
-    luo_jsonw_open(s, "largest", '{');
-    luo_jsonw_int(s, "device", l.device);
-    luo_jsonw_int(s, "class", l.link_class);
-    luo_jsonw_int(s, "bytes", l.bytes);
-    luo_jsonw_close(s);
-    json_sides(s, "senders", j, j->sent);
-    json_sides(s, "receivers", j, j->received);
-    luo_jsonw_open(s, "lost", '[');
+    json_classes(json, "bytes", j->sw.class_bytes);
+    luo_jsonw_int(json, "messages", j->sw.nsend);
+    luo_jsonw_int(json, "pairs", j->sw.npair);
+    luo_jsonw_open(json, "largest", '{');
+    luo_jsonw_int(json, "device", l.device);
+    luo_jsonw_int(json, "class", l.link_class);
+    luo_jsonw_int(json, "bytes", l.bytes);
+    luo_jsonw_close(json);
+    json_sides(json, "senders", j, j->sent);
+    json_sides(json, "receivers", j, j->received);
+    luo_jsonw_open(json, "lost", '[');
     for (int32_t i = 0; i < j->sw.nlost; i++) {
         luo_str_clear(&region);
         luo_region_print(&region, &j->sw.lost[i].region);
-        luo_jsonw_open(s, NULL, '{');
-        luo_jsonw_text(s, "tensor", j->tensor[j->sw.lost[i].tensor].name);
-        luo_jsonw_text(s, "region", luo_str_get(&region));
-        luo_jsonw_int(s, "device", j->sw.lost[i].dev);
-        luo_jsonw_close(s);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "tensor", j->tensor[j->sw.lost[i].tensor].name);
+        luo_jsonw_text(json, "region", luo_str_get(&region));
+        luo_jsonw_int(json, "device", j->sw.lost[i].dev);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(s);
-    luo_jsonw_num(s, "seconds", j->seconds, 9);
+    luo_jsonw_close(json);
+    luo_jsonw_num(json, "seconds", j->seconds, 9);
     luo_str_free(&region);
 }
 
@@ -197,11 +197,11 @@ static void print_text(const luo_cli *cli, const job *j)
     print_sides(out, "sender", j, j->sent);
     print_sides(out, "receiver", j, j->received);
     for (int32_t i = 0; i < j->sw.nlost; i++) {
-        luo_str s = {0};
-        luo_region_print(&s, &j->sw.lost[i].region);
+        luo_str text = {0};
+        luo_region_print(&text, &j->sw.lost[i].region);
         fprintf(out, "lost: %s %s for device %d\n", j->tensor[j->sw.lost[i].tensor].name,
-                luo_str_get(&s), j->sw.lost[i].dev);
-        luo_str_free(&s);
+                luo_str_get(&text), j->sw.lost[i].dev);
+        luo_str_free(&text);
     }
 }
 

@@ -19,104 +19,104 @@ enum { MARK = 0x316f756c, HEAD = 16 }; /* "luo1" */
 
 /* ---- payloads ---- */
 
-void luo_wire_clear(luo_wire *w)
+void luo_wire_clear(luo_wire *wire)
 {
-    w->len = w->pos = 0;
-    w->failed = false;
+    wire->len = wire->pos = 0;
+    wire->failed = false;
 }
 
-void luo_wire_free(luo_wire *w)
+void luo_wire_free(luo_wire *wire)
 {
-    free(w->at);
-    *w = (luo_wire){0};
+    free(wire->at);
+    *wire = (luo_wire){0};
 }
 
-void luo_wire_put_bytes(luo_wire *w, const void *data, size_t n)
+void luo_wire_put_bytes(luo_wire *wire, const void *data, size_t n)
 {
-    if (w->failed || n == 0) return;
-    if (n > w->cap - w->len) {
-        size_t cap = w->cap ? w->cap : 256;
-        while (cap - w->len < n && cap < ((size_t)1 << 40)) cap *= 2;
-        unsigned char *more = cap - w->len < n ? NULL : realloc(w->at, cap);
+    if (wire->failed || n == 0) return;
+    if (n > wire->cap - wire->len) {
+        size_t cap = wire->cap ? wire->cap : 256;
+        while (cap - wire->len < n && cap < ((size_t)1 << 40)) cap *= 2;
+        unsigned char *more = cap - wire->len < n ? NULL : realloc(wire->at, cap);
         if (!more) {
-            w->failed = true;
+            wire->failed = true;
             return;
         }
-        w->at = more;
-        w->cap = cap;
+        wire->at = more;
+        wire->cap = cap;
     }
-    memcpy(w->at + w->len, data, n);
-    w->len += n;
+    memcpy(wire->at + wire->len, data, n);
+    wire->len += n;
 }
 
-void luo_wire_put_int(luo_wire *w, int64_t v)
+void luo_wire_put_int(luo_wire *wire, int64_t v)
 {
     const uint64_t u = htole64((uint64_t)v);
-    luo_wire_put_bytes(w, &u, sizeof u);
+    luo_wire_put_bytes(wire, &u, sizeof u);
 }
 
-void luo_wire_put_num(luo_wire *w, double v)
+void luo_wire_put_num(luo_wire *wire, double v)
 {
     int64_t bits;
     memcpy(&bits, &v, sizeof bits);
-    luo_wire_put_int(w, bits);
+    luo_wire_put_int(wire, bits);
 }
 
-void luo_wire_put_text(luo_wire *w, const char *text)
+void luo_wire_put_text(luo_wire *wire, const char *text)
 {
-    luo_wire_put_int(w, text ? (int64_t)strlen(text) : -1);
-    if (text) luo_wire_put_bytes(w, text, strlen(text) + 1);
+    luo_wire_put_int(wire, text ? (int64_t)strlen(text) : -1);
+    if (text) luo_wire_put_bytes(wire, text, strlen(text) + 1);
 }
 
-static const unsigned char *take(luo_wire *w, size_t n)
+static const unsigned char *take(luo_wire *wire, size_t n)
 {
-    if (w->failed || n > w->len - w->pos) {
-        w->failed = true;
+    if (wire->failed || n > wire->len - wire->pos) {
+        wire->failed = true;
         return NULL;
     }
-    w->pos += n;
-    return w->at + w->pos - n;
+    wire->pos += n;
+    return wire->at + wire->pos - n;
 }
 
-int64_t luo_wire_int(luo_wire *w)
+int64_t luo_wire_int(luo_wire *wire)
 {
     uint64_t u;
-    const unsigned char *at = take(w, sizeof u);
+    const unsigned char *at = take(wire, sizeof u);
     if (!at) return 0;
     memcpy(&u, at, sizeof u);
     return (int64_t)le64toh(u);
 }
 
-int64_t luo_wire_int_in(luo_wire *w, int64_t lo, int64_t hi)
+int64_t luo_wire_int_in(luo_wire *wire, int64_t lo, int64_t hi)
 {
-    const int64_t v = luo_wire_int(w);
+    const int64_t v = luo_wire_int(wire);
     if (v >= lo && v <= hi) return v;
-    w->failed = true;
+    wire->failed = true;
     return 0;
 }
 
-double luo_wire_num(luo_wire *w)
+double luo_wire_num(luo_wire *wire)
 {
-    const int64_t bits = luo_wire_int(w);
+    const int64_t bits = luo_wire_int(wire);
     double v;
     memcpy(&v, &bits, sizeof v);
-    return w->failed ? 0 : v;
+    return wire->failed ? 0 : v;
 }
 
-const char *luo_wire_text(luo_wire *w)
+const char *luo_wire_text(luo_wire *wire)
 {
-    const int64_t n = luo_wire_int(w);
-    if (w->failed || n == -1) return NULL;
-    const unsigned char *at = n >= 0 && n < LUO_WIRE_LIMIT ? take(w, (size_t)n + 1) : NULL;
+    const int64_t n = luo_wire_int(wire);
+    if (wire->failed || n == -1) return NULL;
+    const unsigned char *at = n >= 0 && n < LUO_WIRE_LIMIT ? take(wire, (size_t)n + 1) : NULL;
     if (at && at[n] == 0 && !memchr(at, 0, (size_t)n)) return (const char *)at;
-    w->failed = true;
+    wire->failed = true;
     return NULL;
 }
 
-bool luo_wire_has(luo_wire *w, int64_t n, size_t bytes)
+bool luo_wire_has(luo_wire *wire, int64_t n, size_t bytes)
 {
-    if (!w->failed && n >= 0 && (uint64_t)n <= (w->len - w->pos) / bytes) return true;
-    w->failed = true;
+    if (!wire->failed && n >= 0 && (uint64_t)n <= (wire->len - wire->pos) / bytes) return true;
+    wire->failed = true;
     return false;
 }
 

@@ -20,22 +20,22 @@ typedef struct luo_wire {
     bool failed; /* writing: no memory; reading: a value was missing or wrong */
 } luo_wire;
 
-void luo_wire_clear(luo_wire *w); /* keeps the memory */
-void luo_wire_free(luo_wire *w);
+void luo_wire_clear(luo_wire *wire); /* keeps the memory */
+void luo_wire_free(luo_wire *wire);
 
-void luo_wire_put_int(luo_wire *w, int64_t v);
-void luo_wire_put_num(luo_wire *w, double v);
-void luo_wire_put_text(luo_wire *w, const char *text); /* NULL is kept apart from "" */
-void luo_wire_put_bytes(luo_wire *w, const void *data, size_t n);
+void luo_wire_put_int(luo_wire *wire, int64_t v);
+void luo_wire_put_num(luo_wire *wire, double v);
+void luo_wire_put_text(luo_wire *wire, const char *text); /* NULL is kept apart from "" */
+void luo_wire_put_bytes(luo_wire *wire, const void *data, size_t n);
 
 /* After a failure they return 0 and NULL. */
-int64_t luo_wire_int(luo_wire *w);
+int64_t luo_wire_int(luo_wire *wire);
 /* lo..hi, else the payload has failed. */
-int64_t luo_wire_int_in(luo_wire *w, int64_t lo, int64_t hi);
-double luo_wire_num(luo_wire *w);
-const char *luo_wire_text(luo_wire *w); /* in the payload, ended by 0 */
+int64_t luo_wire_int_in(luo_wire *wire, int64_t lo, int64_t hi);
+double luo_wire_num(luo_wire *wire);
+const char *luo_wire_text(luo_wire *wire); /* in the payload, ended by 0 */
 /* Whether n items of `bytes` bytes each can still follow: to be asked before room is made. */
-bool luo_wire_has(luo_wire *w, int64_t n, size_t bytes);
+bool luo_wire_has(luo_wire *wire, int64_t n, size_t bytes);
 
 /* ---- frames ---- */
 

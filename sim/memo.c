@@ -38,18 +38,18 @@ static sim_memo_entry *make_room(sim_memo *m, size_t bytes)
     }
 }
 
-static luo_world *copy_world(luo_arena *arena, const luo_world *w)
+static luo_world *copy_world(luo_arena *arena, const luo_world *world)
 {
     luo_world *out = LUO_NEW(arena, luo_world);
     if (!out) return NULL;
-    out->ndevices = w->ndevices;
-    out->nlinks = w->nlinks;
-    out->slowdown = LUO_NEW_N(arena, double, w->ndevices);
-    out->up = LUO_NEW_N(arena, bool, w->ndevices);
-    out->link_factor = LUO_NEW_N(arena, double, w->nlinks);
-    out->link_extra_latency_s = LUO_NEW_N(arena, double, w->nlinks);
+    out->ndevices = world->ndevices;
+    out->nlinks = world->nlinks;
+    out->slowdown = LUO_NEW_N(arena, double, world->ndevices);
+    out->up = LUO_NEW_N(arena, bool, world->ndevices);
+    out->link_factor = LUO_NEW_N(arena, double, world->nlinks);
+    out->link_extra_latency_s = LUO_NEW_N(arena, double, world->nlinks);
     if (!out->slowdown || !out->up || !out->link_factor || !out->link_extra_latency_s) return NULL;
-    luo_world_copy(out, w);
+    luo_world_copy(out, world);
     return out;
 }
 

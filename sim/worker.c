@@ -66,16 +66,16 @@ static void on_deadlock(void *ctx)
 
 static luo_status prepare(server *v)
 {
-    const luo_cluster *c = v->net->config->cluster;
+    const luo_cluster *cluster = v->net->config->cluster;
     v->arena = luo_arena_new(1 << 20);
     v->asked = luo_arena_new(1 << 16);
     if (!v->arena || !v->asked) return LUO_ENOMEM;
-    v->world.ndevices = c->ndevices;
-    v->world.nlinks = c->nlinks;
-    v->world.slowdown = LUO_NEW_N(v->arena, double, c->ndevices);
-    v->world.up = LUO_NEW_N(v->arena, bool, c->ndevices);
-    v->world.link_factor = LUO_NEW_N(v->arena, double, c->nlinks);
-    v->world.link_extra_latency_s = LUO_NEW_N(v->arena, double, c->nlinks);
+    v->world.ndevices = cluster->ndevices;
+    v->world.nlinks = cluster->nlinks;
+    v->world.slowdown = LUO_NEW_N(v->arena, double, cluster->ndevices);
+    v->world.up = LUO_NEW_N(v->arena, bool, cluster->ndevices);
+    v->world.link_factor = LUO_NEW_N(v->arena, double, cluster->nlinks);
+    v->world.link_extra_latency_s = LUO_NEW_N(v->arena, double, cluster->nlinks);
     if (!v->world.slowdown || !v->world.up || !v->world.link_factor ||
         !v->world.link_extra_latency_s)
         return LUO_ENOMEM;
@@ -201,13 +201,13 @@ static luo_status mourn(sim_worker *w, luo_err *err)
 static bool put_question(const sim_worker *w, const sim_ask *ask)
 {
     const question q = {ask->nchanges, ask->trace, ask->rng != NULL};
-    const luo_world *v = ask->world;
-    const size_t devices = (size_t)v->ndevices, links = (size_t)v->nlinks;
+    const luo_world *world = ask->world;
+    const size_t devices = (size_t)world->ndevices, links = (size_t)world->nlinks;
     return sim_send(w->fd, &q, sizeof q) &&
-           sim_send(w->fd, v->slowdown, devices * sizeof(double)) &&
-           sim_send(w->fd, v->up, devices * sizeof(bool)) &&
-           sim_send(w->fd, v->link_factor, links * sizeof(double)) &&
-           sim_send(w->fd, v->link_extra_latency_s, links * sizeof(double)) &&
+           sim_send(w->fd, world->slowdown, devices * sizeof(double)) &&
+           sim_send(w->fd, world->up, devices * sizeof(bool)) &&
+           sim_send(w->fd, world->link_factor, links * sizeof(double)) &&
+           sim_send(w->fd, world->link_extra_latency_s, links * sizeof(double)) &&
            sim_send(w->fd, ask->changes, (size_t)ask->nchanges * sizeof *ask->changes) &&
            (!ask->rng || sim_send(w->fd, ask->rng, (size_t)ask->n * sizeof *ask->rng));
 }

@@ -26,9 +26,9 @@ typedef struct luo_measured { /* rows of both roles; calibration rows are those 
 
 /* Adds the rows of a table of op_times, collective_times or p2p_times (told by its columns), or of
  * facts. Errors are in cli->diags. */
-luo_status luo_measured_read(luo_cli *cli, luo_measured *m, const char *path);
+luo_status luo_measured_read(luo_cli *cli, luo_measured *measured, const char *path);
 /* Value of a fact, `otherwise` without it. */
-double luo_measured_fact(const luo_measured *m, const char *name, double otherwise);
+double luo_measured_fact(const luo_measured *measured, const char *name, double otherwise);
 
 typedef struct luo_calibration { /* one number of ranks */
     const char *dir;

@@ -96,11 +96,11 @@ static luo_status read_ops(job *j)
         [PEAK_TFLOPS] = {"peak_tflops", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 1e6), NULL, false},
         [EFFICIENCY] = {"efficiency", LUO_CSV_NUMBER, true, LUO_WITHIN(1e-6, 2), NULL, false}};
     luo_csv_cell c[COLUMNS];
-    luo_csv *t = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
-    while (luo_csv_next(t, c))
+    luo_csv *csv = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
+    while (luo_csv_next(csv, c))
         j->left += !take_op(j, c[OP].text, c[SHAPE].text,
                             1e12 * c[PEAK_TFLOPS].number * c[EFFICIENCY].number);
-    return luo_csv_close(t);
+    return luo_csv_close(csv);
 }
 
 /* ---- all-reduces in ns ---- */
@@ -137,14 +137,14 @@ static luo_status read_ns(job *j)
         [TIME_IN_PLACE_NS] = {"time_in_place_ns", LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}};
     luo_csv_cell c[COLUMNS];
     luo_coll op;
-    luo_csv *t = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
-    while (luo_csv_next(t, c)) {
+    luo_csv *csv = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
+    while (luo_csv_next(csv, c)) {
         if (collective_of(c[OP].text, &op))
             put_collective(j, op, "f32", (int32_t)c[GPUS].whole, 1, c[BYTES].number,
                            1e-9 * c[TIME_NS].number);
         else j->left++;
     }
-    return luo_csv_close(t);
+    return luo_csv_close(csv);
 }
 
 /* ---- what nccl-tests prints ---- */

@@ -25,15 +25,16 @@ typedef struct luo_gpu_calibration {
 } luo_gpu_calibration;
 
 /* The text of a fact `KEY TEXT`, "" without it. */
-const char *luo_gpu_fact_text(const luo_measured *m, const char *key);
+const char *luo_gpu_fact_text(const luo_measured *measured, const char *key);
 /* Fits op_times rows, steps if there are facts of some, collectives of several nodes if there are
  * rows of them. Errors: LUO_EINPUT, LUO_ENOMEM. */
-luo_status luo_gpu_calibration_fit(luo_gpu_calibration *c, luo_err *err);
+luo_status luo_gpu_calibration_fit(luo_gpu_calibration *calibration, luo_err *err);
 /* DIR/profile.yaml, stack.yaml and cluster.yaml. Errors: LUO_EIO, LUO_ENOMEM. */
-luo_status luo_gpu_calibration_write(const luo_gpu_calibration *c, luo_err *err);
+luo_status luo_gpu_calibration_write(const luo_gpu_calibration *calibration, luo_err *err);
 /* Rows of calibrate.csv: operations by the formulas alone (exact sizes are read from the table when
  * a run is simulated), communication by the profile with its tables. Errors are in cli->diags. */
-luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *c, luo_str *text,
+luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *calibration,
+                                     luo_str *text,
                                      luo_calibration_errors errors[LUO_CAL_KINDS][2]);
 
 /* The verb's two ways; both print and write all files. ranks 0: all GPUs of this host. */

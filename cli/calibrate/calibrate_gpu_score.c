@@ -13,46 +13,46 @@ typedef struct scorer {
     luo_calibration_tally tally;
 } scorer;
 
-static luo_status predict_op(const scorer *s, const luo_op_time *t, double *out, luo_err *err)
+static luo_status predict_op(const scorer *s, const luo_op_time *time, double *out, luo_err *err)
 {
-    const luo_profile *p = &s->formulas;
-    const luo_gemm g = {t->m, t->n, t->k, 1, luo_dtype_bytes(t->dtype), false};
+    const luo_profile *profile = &s->formulas;
+    const luo_gemm g = {time->m, time->n, time->k, 1, luo_dtype_bytes(time->dtype), false};
     const luo_attention a = {
-        .heads = t->n, .head_dim = t->k, .sequences = 1, .tokens = t->m, .causal = true};
+        .heads = time->n, .head_dim = time->k, .sequences = 1, .tokens = time->m, .causal = true};
     *out = 0; /* rows of other operations: nothing is predicted of them */
-    if (strcmp(t->op, "gemm") == 0) return luo_cost_gemm(p, t->dtype, &g, out, err);
-    if (strcmp(t->op, "stream") == 0) return luo_cost_stream(p, (double)t->m, out, err);
-    const bool backward = strcmp(t->op, "attention_backward") == 0;
-    if (backward || strcmp(t->op, "attention_forward") == 0)
-        return luo_cost_attention(p, t->dtype, &a, backward, out, err);
+    if (strcmp(time->op, "gemm") == 0) return luo_cost_gemm(profile, time->dtype, &g, out, err);
+    if (strcmp(time->op, "stream") == 0) return luo_cost_stream(profile, (double)time->m, out, err);
+    const bool backward = strcmp(time->op, "attention_backward") == 0;
+    if (backward || strcmp(time->op, "attention_forward") == 0)
+        return luo_cost_attention(profile, time->dtype, &a, backward, out, err);
     return LUO_OK;
 }
 
 static luo_status score_ops(scorer *s, luo_err *err)
 {
-    const luo_measured *m = &s->c->rows;
+    const luo_measured *measured = &s->c->rows;
     char name[128];
-    for (int32_t i = 0; i < m->nops; i++) {
-        const luo_op_time *t = &m->ops[i].row;
+    for (int32_t i = 0; i < measured->nops; i++) {
+        const luo_op_time *time = &measured->ops[i].row;
         double predicted;
-        LUO_TRY(predict_op(s, t, &predicted, err));
-        snprintf(name, sizeof name, "%s %s %lldx%lldx%lld", t->op, luo_dtype_name(t->dtype),
-                 (long long)t->m, (long long)t->n, (long long)t->k);
+        LUO_TRY(predict_op(s, time, &predicted, err));
+        snprintf(name, sizeof name, "%s %s %lldx%lldx%lld", time->op, luo_dtype_name(time->dtype),
+                 (long long)time->m, (long long)time->n, (long long)time->k);
         if (predicted > 0)
-            luo_calibration_tally_add(&s->tally, LUO_CAL_OPS, m->ops[i].validation, name,
-                                      t->seconds, predicted, "op_times");
+            luo_calibration_tally_add(&s->tally, LUO_CAL_OPS, measured->ops[i].validation, name,
+                                      time->seconds, predicted, "op_times");
     }
     return LUO_OK;
 }
 
 static luo_status score_comm(scorer *s, luo_err *err)
 {
-    const luo_measured *m = &s->c->rows;
+    const luo_measured *measured = &s->c->rows;
     int32_t dev[64];
     char name[128];
     for (int32_t d = 0; d < 64; d++) dev[d] = d;
-    for (int32_t i = 0; i < m->ncomm; i++) {
-        const struct luo_measured_comm *r = &m->comm[i];
+    for (int32_t i = 0; i < measured->ncomm; i++) {
+        const struct luo_measured_comm *r = &measured->comm[i];
         const bool message = r->coll < 0;
         double predicted = 0;
         if (r->nodes > 1 || r->devices > s->c->ranks || r->devices > 64) continue;
@@ -78,10 +78,10 @@ static luo_status open_scorer(luo_cli *cli, scorer *s, luo_str *text, luo_cluste
     return luo_calibration_tally_open(cli, text, s->c->rows.nops + s->c->rows.ncomm, &s->tally);
 }
 
-luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *c, luo_str *text,
-                                     luo_calibration_errors errors[LUO_CAL_KINDS][2])
+luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *calibration,
+                                     luo_str *text, luo_calibration_errors errors[LUO_CAL_KINDS][2])
 {
-    scorer s = {.c = c};
+    scorer s = {.c = calibration};
     luo_err err = {0};
     luo_stack stack;
     luo_cluster *cluster;
@@ -89,7 +89,7 @@ luo_status luo_gpu_calibration_score(luo_cli *cli, const luo_gpu_calibration *c,
     luo_stack_default(&stack);
     s.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = LUO_BF16};
     luo_status st = score_ops(&s, &err);
-    if (st == LUO_OK && c->ranks > 1) st = score_comm(&s, &err);
+    if (st == LUO_OK && calibration->ranks > 1) st = score_comm(&s, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     luo_calibration_tally_close(&s.tally, errors);
     return LUO_OK;

@@ -9,112 +9,119 @@
 
 #define GIB 1073741824.0
 
-static void value(luo_str *s, const char *name, double v, const char *provenance,
+static void value(luo_str *text, const char *name, double v, const char *provenance,
                   const char *source, bool weak)
 {
-    luo_str_addf(s, "  - {name: %s, value: %.9g, source: \"%s%s\", provenance: %s}\n", name, v,
+    luo_str_addf(text, "  - {name: %s, value: %.9g, source: \"%s%s\", provenance: %s}\n", name, v,
                  source, weak ? "; weakly determined" : "", provenance);
 }
 
 /* As given with --profile, with its own source. */
-static void known_value(luo_str *s, const luo_gpu_calibration *c, const char *name)
+static void known_value(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
-    for (int32_t i = 0; c->known && i < c->known->nvalues; i++) {
+    for (int32_t i = 0; calibration->known && i < calibration->known->nvalues; i++) {
         static const char *const words[] = {"paper",    "datasheet", "public_code", "reported",
                                             "measured", "fitted",    "chosen"};
-        const luo_value *v = &c->known->values[i];
+        const luo_value *v = &calibration->known->values[i];
         if (strcmp(v->name, name) == 0)
-            value(s, name, v->value, words[v->provenance], v->source, 0);
+            value(text, name, v->value, words[v->provenance], v->source, 0);
     }
 }
 
-static void peaks(luo_str *s, const luo_gpu_calibration *c)
+static void peaks(luo_str *text, const luo_gpu_calibration *calibration)
 {
     static const char *const names[] = {[LUO_BF16] = "peak_bf16_tflop_per_s",
                                         [LUO_F32] = "peak_f32_tflop_per_s",
                                         [LUO_F64] = "peak_f64_tflop_per_s"};
     for (int d = 0; d < 3; d++) {
-        if (!(c->fit.peak_flops[d] > 0)) continue;
-        if (c->fit.peak_measured[d])
-            value(s, names[d], 1e-12 * c->fit.peak_flops[d], "measured",
+        if (!(calibration->fit.peak_flops[d] > 0)) continue;
+        if (calibration->fit.peak_measured[d])
+            value(text, names[d], 1e-12 * calibration->fit.peak_flops[d], "measured",
                   "fastest product, or what fits gemm_ratio for this dtype", false);
         else
-            known_value(s, c, names[d]);
+            known_value(text, calibration, names[d]);
     }
 }
 
-static void constants(luo_str *s, const luo_gpu_calibration *c)
+static void constants(luo_str *text, const luo_gpu_calibration *calibration)
 {
     char fitted[160];
     snprintf(fitted, sizeof fitted,
              "pattern search over %d calibration rows of op_times, mean |ln error| %.3f",
-             c->fit.rows, c->fit.error);
+             calibration->fit.rows, calibration->fit.error);
     for (int i = 0; i < LUO_GPU_PARAMS; i++) {
         const char *name = luo_gpu_param_name((luo_gpu_param)i);
         double given;
-        if (!c->fit.fitted[i] && c->known && luo_profile_value(c->known, name, &given))
-            known_value(s, c, name);
-        else if (c->fit.fitted[i])
-            value(s, name, c->fit.value[i], "fitted", fitted, c->fit.weak[i]);
+        if (!calibration->fit.fitted[i] && calibration->known &&
+            luo_profile_value(calibration->known, name, &given))
+            known_value(text, calibration, name);
+        else if (calibration->fit.fitted[i])
+            value(text, name, calibration->fit.value[i], "fitted", fitted,
+                  calibration->fit.weak[i]);
         else if (i == LUO_GPU_LAUNCH)
-            value(s, name, c->fit.value[i], "measured", "empty kernels in a graph", false);
+            value(text, name, calibration->fit.value[i], "measured", "empty kernels in a graph",
+                  false);
         else
-            value(s, name, c->fit.value[i], "chosen", "default; nothing was measured", false);
+            value(text, name, calibration->fit.value[i], "chosen", "default; nothing was measured",
+                  false);
     }
 }
 
-static double memory_gib(const luo_gpu_calibration *c)
+static double memory_gib(const luo_gpu_calibration *calibration)
 {
-    const double bytes = luo_measured_fact(&c->rows, "memory_bytes", 0);
-    return bytes > 0 ? bytes / GIB : c->known ? c->known->memory_bytes / GIB : 0;
+    const double bytes = luo_measured_fact(&calibration->rows, "memory_bytes", 0);
+    return bytes > 0            ? bytes / GIB
+           : calibration->known ? calibration->known->memory_bytes / GIB
+                                : 0;
 }
 
-static void network(luo_str *s, const luo_gpu_calibration *c)
+static void network(luo_str *text, const luo_gpu_calibration *calibration)
 {
     char source[160];
-    if (c->net_rows == 0) return;
+    if (calibration->net_rows == 0) return;
     snprintf(source, sizeof source,
              "grid over %d calibration rows (collectives between nodes), mean |ln error| %.3f",
-             c->net_rows, c->net.error);
-    value(s, "net_ratio", c->net.net_ratio, "fitted", source, false);
-    value(s, "net_half_bytes", c->net.net_half_bytes, "fitted", source, false);
-    value(s, "net_step_us", 1e6 * c->net.net_step_s, "fitted", source, false);
+             calibration->net_rows, calibration->net.error);
+    value(text, "net_ratio", calibration->net.net_ratio, "fitted", source, false);
+    value(text, "net_half_bytes", calibration->net.net_half_bytes, "fitted", source, false);
+    value(text, "net_step_us", 1e6 * calibration->net.net_step_s, "fitted", source, false);
 }
 
 /* What plans leave free. Not known from tables alone: then the profile's default stands. */
-static void reserved(luo_str *s, const luo_gpu_calibration *c)
+static void reserved(luo_str *s, const luo_gpu_calibration *calibration)
 {
-    const double bytes = fmax(luo_measured_fact(&c->rows, "beside_bytes alone", 0),
-                              luo_measured_fact(&c->rows, "beside_bytes communicators", 0));
+    const double bytes =
+        fmax(luo_measured_fact(&calibration->rows, "beside_bytes alone", 0),
+             luo_measured_fact(&calibration->rows, "beside_bytes communicators", 0));
     if (bytes > 0)
         value(s, "reserved_gib", bytes / GIB, "measured",
               "used beside tensors: context, code, libraries, communicators", false);
     else
-        known_value(s, c, "reserved_gib");
+        known_value(s, calibration, "reserved_gib");
 }
 
-static void values(luo_str *s, const luo_gpu_calibration *c)
+static void values(luo_str *text, const luo_gpu_calibration *calibration)
 {
-    const double sms = luo_measured_fact(&c->rows, "sm_count", 0);
-    const bool counted = luo_measured_fact(&c->rows, "memory_bytes", 0) > 0;
-    luo_str_add(s, "values:\n");
-    peaks(s, c);
-    if (c->memory_measured)
-        value(s, "memory_gbytes_per_s", 1e-9 * c->memory_bytes_per_s, "measured",
+    const double sms = luo_measured_fact(&calibration->rows, "sm_count", 0);
+    const bool counted = luo_measured_fact(&calibration->rows, "memory_bytes", 0) > 0;
+    luo_str_add(text, "values:\n");
+    peaks(text, calibration);
+    if (calibration->memory_measured)
+        value(text, "memory_gbytes_per_s", 1e-9 * calibration->memory_bytes_per_s, "measured",
               "fastest streaming kernel", false);
     else
-        known_value(s, c, "memory_gbytes_per_s");
+        known_value(text, calibration, "memory_gbytes_per_s");
     if (counted)
-        value(s, "memory_gib", memory_gib(c), "measured", "as the driver says", false);
+        value(text, "memory_gib", memory_gib(calibration), "measured", "as the driver says", false);
     else
-        known_value(s, c, "memory_gib");
-    reserved(s, c);
+        known_value(text, calibration, "memory_gib");
+    reserved(text, calibration);
     if (sms > 0)
-        value(s, "sm_count", sms, "measured", "as the driver says", false);
+        value(text, "sm_count", sms, "measured", "as the driver says", false);
     else
-        known_value(s, c, "sm_count");
-    constants(s, c);
-    network(s, c);
+        known_value(text, calibration, "sm_count");
+    constants(text, calibration);
+    network(text, calibration);
 }
 
 /* "NVIDIA H100 80GB HBM3" -> "nvidia_h100_80gb_hbm3". */
@@ -133,50 +140,55 @@ static void slug(const char *text, char *out, size_t size)
     if (n == 0 || !isalpha((unsigned char)out[0])) snprintf(out, size, "gpu");
 }
 
-static int32_t count(const luo_measured *m, bool validation)
+static int32_t count(const luo_measured *measured, bool validation)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < m->nops; i++) n += m->ops[i].validation == validation;
-    for (int32_t i = 0; i < m->ncomm; i++) n += m->comm[i].validation == validation;
+    for (int32_t i = 0; i < measured->nops; i++) n += measured->ops[i].validation == validation;
+    for (int32_t i = 0; i < measured->ncomm; i++) n += measured->comm[i].validation == validation;
     return n;
 }
 
-static void profile_text(luo_str *s, const luo_gpu_calibration *c, const char *name)
+static void profile_text(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
     static const char *const kinds[] = {"op_times", "collective_times", "p2p_times"};
     char date[32];
     const time_t now = time(NULL);
     struct tm day;
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &day));
-    luo_str_addf(s,
+    luo_str_addf(text,
                  "# Made by `luoshu calibrate`.\nschema: luoshu.profile/1\nname: %s\n"
                  "kind: gpu\n",
                  name);
-    values(s, c);
-    luo_str_add(s, "tables:\n");
+    values(text, calibration);
+    luo_str_add(text, "tables:\n");
     for (int i = 0; i < 3; i++)
-        if (c->tables[i]) luo_str_addf(s, "  - {kind: %s, file: \"%s\"}\n", kinds[i], c->tables[i]);
-    luo_str_addf(s,
+        if (calibration->tables[i])
+            luo_str_addf(text, "  - {kind: %s, file: \"%s\"}\n", kinds[i], calibration->tables[i]);
+    luo_str_addf(text,
                  "calibrated: {date: \"%s\", device: \"%s\", driver: \"%s\", cuda: \"%s\", "
                  "nccl: \"%s\", rows: %d, validation_rows: %d}\n",
-                 date, luo_gpu_fact_text(&c->rows, "device"), luo_gpu_fact_text(&c->rows, "driver"),
-                 luo_gpu_fact_text(&c->rows, "cuda"), luo_gpu_fact_text(&c->rows, "nccl"),
-                 count(&c->rows, false), count(&c->rows, true));
+                 date, luo_gpu_fact_text(&calibration->rows, "device"),
+                 luo_gpu_fact_text(&calibration->rows, "driver"),
+                 luo_gpu_fact_text(&calibration->rows, "cuda"),
+                 luo_gpu_fact_text(&calibration->rows, "nccl"), count(&calibration->rows, false),
+                 count(&calibration->rows, true));
 }
 
 /* ---- the stack ---- */
 
-static void stack_text(luo_str *s, const luo_gpu_calibration *c)
+static void stack_text(luo_str *text, const luo_gpu_calibration *calibration)
 {
     char source[160];
     snprintf(source, sizeof source,
              "pattern search over %d steps (calibration rows of facts), mean |ln error| %.3f",
-             c->host_rows, c->host_error);
+             calibration->host_rows, calibration->host_error);
     luo_str_add(
-        s, "# Made by `luoshu calibrate --backend cuda`: what the host costs this program. All "
-           "else is the default.\nschema: luoshu.stack/1\nname: luoshu-cuda\nvalues:\n");
-    value(s, "host_launch_us", c->host_launch_us, "fitted", source, c->host_weak[0]);
-    value(s, "host_exponent", c->host_exponent, "fitted", source, c->host_weak[1]);
+        text, "# Made by `luoshu calibrate --backend cuda`: what the host costs this program. All "
+              "else is the default.\nschema: luoshu.stack/1\nname: luoshu-cuda\nvalues:\n");
+    value(text, "host_launch_us", calibration->host_launch_us, "fitted", source,
+          calibration->host_weak[0]);
+    value(text, "host_exponent", calibration->host_exponent, "fitted", source,
+          calibration->host_weak[1]);
 }
 
 /* ---- the cluster ---- */
@@ -186,12 +198,12 @@ typedef struct link { /* between two GPUs: the smallest and the largest message 
     bool measured;
 } link;
 
-static link link_of(const luo_measured *m)
+static link link_of(const luo_measured *measured)
 {
     link l = {.latency_us = 2};
     double least = HUGE_VAL, most = 0;
-    for (int32_t i = 0; i < m->ncomm; i++) {
-        const struct luo_measured_comm *r = &m->comm[i];
+    for (int32_t i = 0; i < measured->ncomm; i++) {
+        const struct luo_measured_comm *r = &measured->comm[i];
         if (r->coll >= 0 || r->validation || !(r->seconds > 0)) continue;
         if (r->bytes < least) l.latency_us = 1e6 * r->seconds;
         if (r->bytes > most) l.gbytes_per_s = 1e-9 * r->bytes / r->seconds;
@@ -203,39 +215,39 @@ static link link_of(const luo_measured *m)
 }
 
 /* The way to the host bounds what PCIe carries; 25 where it was not measured (a chosen value). */
-static void cluster_text(luo_str *s, const luo_gpu_calibration *c, const char *name)
+static void cluster_text(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
-    const link l = link_of(&c->rows);
-    const double up = luo_measured_fact(&c->rows, "device_to_host_gbytes_per_s", 0);
-    const double disk = luo_measured_fact(&c->rows, "disk_write_gbytes_per_s", 0);
+    const link l = link_of(&calibration->rows);
+    const double up = luo_measured_fact(&calibration->rows, "device_to_host_gbytes_per_s", 0);
+    const double disk = luo_measured_fact(&calibration->rows, "disk_write_gbytes_per_s", 0);
     const bool direct = l.measured && l.gbytes_per_s > 1.5 * up;
-    luo_str_addf(s,
+    luo_str_addf(text,
                  "# Made by `luoshu calibrate --backend cuda`: this node.%s\n"
                  "schema: luoshu.cluster/1\nname: %s\nnode_groups:\n  - name: %s\n    nodes: 1\n"
                  "    devices_per_node: %d\n    profile: profile.yaml\n",
                  up > 0 ? "" : " The PCIe bandwidth is chosen: nothing was measured.", name, name,
-                 c->ranks);
+                 calibration->ranks);
     if (direct)
-        luo_str_addf(s,
+        luo_str_addf(text,
                      "    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %.6g, latency_us: "
                      "%.6g}\n",
                      l.gbytes_per_s, l.latency_us);
-    luo_str_addf(s, "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: %.6g}\n",
+    luo_str_addf(text, "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: %.6g}\n",
                  up > 0 ? up : 25, l.measured && !direct ? l.latency_us : 2);
-    if (disk > 0) luo_str_addf(s, "    host: {disk_write_gbytes_per_s: %.6g}\n", disk);
+    if (disk > 0) luo_str_addf(text, "    host: {disk_write_gbytes_per_s: %.6g}\n", disk);
 }
 
-luo_status luo_gpu_calibration_write(const luo_gpu_calibration *c, luo_err *err)
+luo_status luo_gpu_calibration_write(const luo_gpu_calibration *calibration, luo_err *err)
 {
     luo_str profile = {0}, stack = {0}, cluster = {0};
     char name[64];
-    slug(luo_gpu_fact_text(&c->rows, "device"), name, sizeof name);
-    profile_text(&profile, c, name);
-    LUO_TRY(luo_calibration_file(&profile, c->dir, "profile", err));
-    if (c->host_rows > 0) {
-        stack_text(&stack, c);
-        LUO_TRY(luo_calibration_file(&stack, c->dir, "stack", err));
+    slug(luo_gpu_fact_text(&calibration->rows, "device"), name, sizeof name);
+    profile_text(&profile, calibration, name);
+    LUO_TRY(luo_calibration_file(&profile, calibration->dir, "profile", err));
+    if (calibration->host_rows > 0) {
+        stack_text(&stack, calibration);
+        LUO_TRY(luo_calibration_file(&stack, calibration->dir, "stack", err));
     }
-    cluster_text(&cluster, c, name);
-    return luo_calibration_file(&cluster, c->dir, "cluster", err);
+    cluster_text(&cluster, calibration, name);
+    return luo_calibration_file(&cluster, calibration->dir, "cluster", err);
 }

@@ -11,38 +11,44 @@ static bool room(luo_arena *arena, void *list, int32_t n, int32_t *cap, size_t s
     return n < *cap || luo_vec_grow32(arena, list, cap, size);
 }
 
-static bool add_op(luo_measured *m, const luo_csv_cell *c)
+static bool add_op(luo_measured *measured, const luo_csv_cell *cells)
 {
-    if (!room(m->arena, &m->ops, m->nops, &m->cap_ops, sizeof *m->ops)) return false;
-    const char *op = luo_arena_strdup(m->arena, c[LUO_OP_OP].text);
-    m->ops[m->nops++] = (struct luo_measured_op){{op, (luo_dtype)c[LUO_OP_DTYPE].whole,
-                                                  c[LUO_OP_M].whole, c[LUO_OP_N_].whole,
-                                                  c[LUO_OP_K].whole, c[LUO_OP_TIME].number * 1e-6},
-                                                 c[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION};
+    if (!room(measured->arena, &measured->ops, measured->nops, &measured->cap_ops,
+              sizeof *measured->ops))
+        return false;
+    const char *op = luo_arena_strdup(measured->arena, cells[LUO_OP_OP].text);
+    measured->ops[measured->nops++] = (struct luo_measured_op){
+        {op, (luo_dtype)cells[LUO_OP_DTYPE].whole, cells[LUO_OP_M].whole, cells[LUO_OP_N_].whole,
+         cells[LUO_OP_K].whole, cells[LUO_OP_TIME].number * 1e-6},
+        cells[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION};
     return op != NULL;
 }
 
-static bool add_comm(luo_measured *m, struct luo_measured_comm row)
+static bool add_comm(luo_measured *measured, struct luo_measured_comm row)
 {
-    if (!room(m->arena, &m->comm, m->ncomm, &m->cap_comm, sizeof *m->comm)) return false;
-    m->comm[m->ncomm++] = row;
+    if (!room(measured->arena, &measured->comm, measured->ncomm, &measured->cap_comm,
+              sizeof *measured->comm))
+        return false;
+    measured->comm[measured->ncomm++] = row;
     return true;
 }
 
-static bool add_collective(luo_measured *m, const luo_csv_cell *c)
+static bool add_collective(luo_measured *measured, const luo_csv_cell *cells)
 {
-    return add_comm(m,
+    return add_comm(measured,
                     (struct luo_measured_comm){
-                        (int32_t)c[LUO_CO_COLLECTIVE].whole, (int32_t)c[LUO_CO_DEVICES].whole,
-                        (int32_t)c[LUO_CO_NODES].whole, c[LUO_CO_SIZE].number,
-                        c[LUO_CO_TIME].number * 1e-6, c[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION});
+                        (int32_t)cells[LUO_CO_COLLECTIVE].whole,
+                        (int32_t)cells[LUO_CO_DEVICES].whole, (int32_t)cells[LUO_CO_NODES].whole,
+                        cells[LUO_CO_SIZE].number, cells[LUO_CO_TIME].number * 1e-6,
+                        cells[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION});
 }
 
-static bool add_transfer(luo_measured *m, const luo_csv_cell *c)
+static bool add_transfer(luo_measured *measured, const luo_csv_cell *cells)
 {
-    return add_comm(m, (struct luo_measured_comm){-1, 2, 1, c[LUO_P2_SIZE].number,
-                                                  c[LUO_P2_TIME].number * 1e-6,
-                                                  c[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION});
+    return add_comm(measured,
+                    (struct luo_measured_comm){-1, 2, 1, cells[LUO_P2_SIZE].number,
+                                               cells[LUO_P2_TIME].number * 1e-6,
+                                               cells[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION});
 }
 
 enum { FACT_NAME, FACT_VALUE, FACTS };
@@ -50,11 +56,14 @@ static const luo_csv_column facts[FACTS] = {
     {"name", LUO_CSV_TEXT, true, LUO_FROM(0), NULL, false},
     {"value", LUO_CSV_NUMBER, true, LUO_WITHIN(-1e300, 1e300), NULL, false}};
 
-static bool add_fact(luo_measured *m, const luo_csv_cell *c)
+static bool add_fact(luo_measured *measured, const luo_csv_cell *cells)
 {
-    if (!room(m->arena, &m->facts, m->nfacts, &m->cap_facts, sizeof *m->facts)) return false;
-    const char *name = luo_arena_strdup(m->arena, c[FACT_NAME].text);
-    m->facts[m->nfacts++] = (struct luo_measured_fact){name, c[FACT_VALUE].number};
+    if (!room(measured->arena, &measured->facts, measured->nfacts, &measured->cap_facts,
+              sizeof *measured->facts))
+        return false;
+    const char *name = luo_arena_strdup(measured->arena, cells[FACT_NAME].text);
+    measured->facts[measured->nfacts++] =
+        (struct luo_measured_fact){name, cells[FACT_VALUE].number};
     return name != NULL;
 }
 
@@ -90,26 +99,26 @@ static luo_status kind_of(luo_cli *cli, const luo_source *src, kind *out)
                          src->name);
 }
 
-luo_status luo_measured_read(luo_cli *cli, luo_measured *m, const char *path)
+luo_status luo_measured_read(luo_cli *cli, luo_measured *measured, const char *path)
 {
     luo_source src;
     luo_err err = {0};
     luo_csv_cell c[LUO_CSV_COLUMNS];
     kind k = {0};
-    m->arena = cli->arena;
+    measured->arena = cli->arena;
     luo_status st = luo_read_text(cli->arena, path, &src, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     LUO_TRY(kind_of(cli, &src, &k));
-    luo_csv *t = luo_csv_open(&src, k.columns, k.n, &cli->diags);
+    luo_csv *csv = luo_csv_open(&src, k.columns, k.n, &cli->diags);
     bool ok = true;
-    while (ok && luo_csv_next(t, c)) ok = k.add(m, c);
-    st = luo_csv_close(t);
+    while (ok && luo_csv_next(csv, c)) ok = k.add(measured, c);
+    st = luo_csv_close(csv);
     return ok ? st : luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
 }
 
-double luo_measured_fact(const luo_measured *m, const char *name, double otherwise)
+double luo_measured_fact(const luo_measured *measured, const char *name, double otherwise)
 {
-    for (int32_t i = 0; i < m->nfacts; i++)
-        if (strcmp(m->facts[i].name, name) == 0) return m->facts[i].value;
+    for (int32_t i = 0; i < measured->nfacts; i++)
+        if (strcmp(measured->facts[i].name, name) == 0) return measured->facts[i].value;
     return otherwise;
 }

@@ -27,19 +27,20 @@ static void put(scorer *s, int kind, bool validation, const char *name, double m
 
 static luo_status score_ops(scorer *s, luo_err *err)
 {
-    const luo_measured *m = &s->c->rows;
-    const luo_profile *p = s->cluster->groups[0].profile;
+    const luo_measured *measured = &s->c->rows;
+    const luo_profile *profile = s->cluster->groups[0].profile;
     char name[128];
-    for (int32_t i = 0; i < m->nops; i++) {
-        const luo_op_time *t = &m->ops[i].row;
+    for (int32_t i = 0; i < measured->nops; i++) {
+        const luo_op_time *time = &measured->ops[i].row;
         double predicted = 0;
         bool known;
-        LUO_TRY(luo_cpu_seconds(p, t->dtype, t->op, (luo_cpu_size){t->m, t->n, t->k}, &predicted,
-                                &known, err));
-        snprintf(name, sizeof name, "%s %s %lldx%lldx%lld beside %d", t->op,
-                 luo_dtype_name(t->dtype), (long long)t->m, (long long)t->n, (long long)t->k,
-                 s->c->ops_of - 1);
-        put(s, LUO_CAL_OPS, m->ops[i].validation, name, t->seconds, predicted, "op_times",
+        LUO_TRY(luo_cpu_seconds(profile, time->dtype, time->op,
+                                (luo_cpu_size){time->m, time->n, time->k}, &predicted, &known,
+                                err));
+        snprintf(name, sizeof name, "%s %s %lldx%lldx%lld beside %d", time->op,
+                 luo_dtype_name(time->dtype), (long long)time->m, (long long)time->n,
+                 (long long)time->k, s->c->ops_of - 1);
+        put(s, LUO_CAL_OPS, measured->ops[i].validation, name, time->seconds, predicted, "op_times",
             s->c->ops_of);
     }
     return LUO_OK;
@@ -57,10 +58,10 @@ static luo_status predict_comm(const scorer *s, const struct luo_measured_comm *
 
 static luo_status score_comm(scorer *s, luo_err *err)
 {
-    const luo_measured *m = &s->c->rows;
+    const luo_measured *measured = &s->c->rows;
     char name[128];
-    for (int32_t i = 0; s->c->ranks > 1 && i < m->ncomm; i++) {
-        const struct luo_measured_comm *r = &m->comm[i];
+    for (int32_t i = 0; s->c->ranks > 1 && i < measured->ncomm; i++) {
+        const struct luo_measured_comm *r = &measured->comm[i];
         double predicted = 0;
         if (r->devices > s->c->ranks) continue;
         LUO_TRY(predict_comm(s, r, &predicted, err));

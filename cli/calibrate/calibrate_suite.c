@@ -123,14 +123,15 @@ static luo_status copy_tables(job *j, const luo_source *profile, luo_err *err)
     return LUO_OK;
 }
 
-static const char *source_text(job *j, const luo_suite_row *r, const luo_fitted *f, int32_t i)
+static const char *source_text(job *j, const luo_suite_row *row, const luo_fitted *f, int32_t i)
 {
-    return luo_arena_printf(j->cli->arena, "pattern search of `luoshu calibrate --from` on %d "
-                            "calibration rows of suite %s%s", (int)f->rows, r->suite,
-                            f->weak[i] ? "; weakly determined" : "");
+    return luo_arena_printf(j->cli->arena,
+                            "pattern search of `luoshu calibrate --from` on %d "
+                            "calibration rows of suite %s%s",
+                            (int)f->rows, row->suite, f->weak[i] ? "; weakly determined" : "");
 }
 
-static luo_status write_one(job *j, const luo_suite_row *r, const luo_fitted *f, bool stack,
+static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *f, bool stack,
                             const char *path, const char *name, luo_err *err)
 {
     luo_source src;
@@ -138,7 +139,7 @@ static luo_status write_one(job *j, const luo_suite_row *r, const luo_fitted *f,
     LUO_TRY(source_of(j, stack ? LUO_BUILTIN_STACKS : LUO_BUILTIN_PROFILES, path, &src, err));
     const char *text = src.text;
     for (int32_t i = 0; i < f->n && text; i++) {
-        const char *source = source_text(j, r, f, i);
+        const char *source = source_text(j, row, f, i);
         if (f->param[i]->of_stack != stack) continue;
         text = source ? luo_profile_text_with(j->cli->arena, text, f->param[i]->key, f->value[i],
                                               source)
@@ -173,14 +174,14 @@ static void put_rows(job *j, const luo_case *const *cases, int32_t n, double *me
     for (int32_t i = 0; scratch && i < n; i++) {
         luo_step_cost cost;
         luo_err err;
-        const luo_suite_row *r = cases[i]->row;
+        const luo_suite_row *row = cases[i]->row;
         if (!(cases[i]->measured_s > 0) ||
             luo_case_closed(scratch, cases[i], &cost, &err) != LUO_OK)
             continue;
         const double error = cost.step / cases[i]->measured_s - 1;
-        luo_calibration_row(&j->csv, r->id, luo_suite_excluded(r) ? "excluded" : "calibration",
-                            cases[i]->measured_s, cost.step, false, r->file);
-        if (luo_suite_excluded(r)) continue;
+        luo_calibration_row(&j->csv, row->id, luo_suite_excluded(row) ? "excluded" : "calibration",
+                            cases[i]->measured_s, cost.step, false, row->file);
+        if (luo_suite_excluded(row)) continue;
         sum += fabs(error);
         rows++;
     }
@@ -188,22 +189,22 @@ static void put_rows(job *j, const luo_case *const *cases, int32_t n, double *me
     *mean = rows ? sum / rows : 0;
 }
 
-static void print_fitted(job *j, const luo_suite_row *r, const luo_fitted *f, double mean)
+static void print_fitted(job *j, const luo_suite_row *row, const luo_fitted *f, double mean)
 {
     FILE *out = luo_cli_out(j->cli);
-    luo_jsonw *w = &j->cli->json;
+    luo_jsonw *json = &j->cli->json;
     fprintf(out, "%s, %s: mean |error| %.1f %% of the closed form on %d calibration rows\n",
-            r->suite, r->gpu, 100 * mean, (int)f->rows);
-    luo_jsonw_open(w, NULL, '{');
-    luo_jsonw_text(w, "suite", r->suite);
-    luo_jsonw_text(w, "gpu", r->gpu);
-    luo_jsonw_num(w, "mean_error", mean, 6);
+            row->suite, row->gpu, 100 * mean, (int)f->rows);
+    luo_jsonw_open(json, NULL, '{');
+    luo_jsonw_text(json, "suite", row->suite);
+    luo_jsonw_text(json, "gpu", row->gpu);
+    luo_jsonw_num(json, "mean_error", mean, 6);
     for (int32_t i = 0; i < f->n; i++) {
         fprintf(out, "  %-26s %12.6g%s\n", f->param[i]->name, f->value[i],
                 f->weak[i] ? "  weakly determined" : "");
-        luo_jsonw_num(w, f->param[i]->name, f->value[i], 9);
+        luo_jsonw_num(json, f->param[i]->name, f->value[i], 9);
     }
-    luo_jsonw_close(w);
+    luo_jsonw_close(json);
 }
 
 static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
@@ -212,22 +213,22 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
     luo_fitted f;
     int32_t n = 0;
     double mean;
-    luo_case *c = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
+    luo_case *one = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
     const luo_case **list = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
-    if (!c || !list) return luo_err_nomem(err);
+    if (!one || !list) return luo_err_nomem(err);
     luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), NULL, &kit);
     for (int32_t i = 0; i < j->rows.n; i++) {
-        const luo_suite_row *r = &j->rows.at[i];
+        const luo_suite_row *row = &j->rows.at[i];
         luo_err why = {0};
-        if (r->split != LUO_SPLIT_CAL || !luo_suite_together(first, r)) continue;
-        if (strcmp(r->precision, "fp8") == 0) continue; /* another GPU, as it were */
-        const luo_status st = luo_case_make(j->cli->arena, r, &kit.as, &c[n], &why);
+        if (row->split != LUO_SPLIT_CAL || !luo_suite_together(first, row)) continue;
+        if (strcmp(row->precision, "fp8") == 0) continue; /* another GPU, as it were */
+        const luo_status st = luo_case_make(j->cli->arena, row, &kit.as, &one[n], &why);
         if (st == LUO_EUNSUP) continue;
         if (st != LUO_OK) {
             *err = why;
             return st;
         }
-        list[n] = &c[n];
+        list[n] = &one[n];
         n++;
     }
     if (n == 0) return LUO_OK;

@@ -11,25 +11,25 @@
 /* ---- constants ---- */
 
 /* Calibration rows of all operations. */
-static luo_op_time *fit_rows(const luo_measured *m, int32_t *n)
+static luo_op_time *fit_rows(const luo_measured *measured, int32_t *n)
 {
-    luo_op_time *rows = LUO_NEW_N(m->arena, luo_op_time, m->nops);
+    luo_op_time *rows = LUO_NEW_N(measured->arena, luo_op_time, measured->nops);
     *n = 0;
-    for (int32_t i = 0; rows && i < m->nops; i++)
-        if (!m->ops[i].validation) rows[(*n)++] = m->ops[i].row;
+    for (int32_t i = 0; rows && i < measured->nops; i++)
+        if (!measured->ops[i].validation) rows[(*n)++] = measured->ops[i].row;
     return rows;
 }
 
 /* Bytes per second of the largest copy: it reads and writes. */
-static double copy_rate(const luo_measured *m)
+static double copy_rate(const luo_measured *measured)
 {
     double rate = 0;
     int64_t largest = 0;
-    for (int32_t i = 0; i < m->nops; i++) {
-        const luo_op_time *t = &m->ops[i].row;
-        if (strcmp(t->op, "copy") != 0 || t->m < largest || !(t->seconds > 0)) continue;
-        largest = t->m;
-        rate = 2.0 * (double)t->m * (double)luo_dtype_bytes(t->dtype) / t->seconds;
+    for (int32_t i = 0; i < measured->nops; i++) {
+        const luo_op_time *time = &measured->ops[i].row;
+        if (strcmp(time->op, "copy") != 0 || time->m < largest || !(time->seconds > 0)) continue;
+        largest = time->m;
+        rate = 2.0 * (double)time->m * (double)luo_dtype_bytes(time->dtype) / time->seconds;
     }
     return rate;
 }
@@ -53,35 +53,37 @@ luo_status luo_calibration_fit(luo_calibration *c, luo_err *err)
 
 /* ---- the profile ---- */
 
-static int32_t rows_of(const luo_measured *m, bool validation)
+static int32_t rows_of(const luo_measured *measured, bool validation)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < m->nops; i++) n += m->ops[i].validation == validation;
-    for (int32_t i = 0; i < m->ncomm; i++) n += m->comm[i].validation == validation;
+    for (int32_t i = 0; i < measured->nops; i++) n += measured->ops[i].validation == validation;
+    for (int32_t i = 0; i < measured->ncomm; i++) n += measured->comm[i].validation == validation;
     return n;
 }
 
-static void value(luo_str *s, const char *name, double v, const char *provenance,
+static void value(luo_str *text, const char *name, double v, const char *provenance,
                   const char *source)
 {
-    luo_str_addf(s, "  - {name: %s, value: %.9g, source: \"%s\", provenance: %s}\n", name, v,
+    luo_str_addf(text, "  - {name: %s, value: %.9g, source: \"%s\", provenance: %s}\n", name, v,
                  source, provenance);
 }
 
 /* The fastest product in f64, which no constant is fitted for. */
-static double peak_f64(const luo_measured *m)
+static double peak_f64(const luo_measured *measured)
 {
     double best = 0;
-    for (int32_t i = 0; i < m->nops; i++) {
-        const luo_op_time *t = &m->ops[i].row;
-        if (m->ops[i].validation || t->dtype != LUO_F64 || strncmp(t->op, "matmul", 6) != 0)
+    for (int32_t i = 0; i < measured->nops; i++) {
+        const luo_op_time *time = &measured->ops[i].row;
+        if (measured->ops[i].validation || time->dtype != LUO_F64 ||
+            strncmp(time->op, "matmul", 6) != 0)
             continue;
-        best = fmax(best, 2.0 * (double)t->m * (double)t->n * (double)t->k / t->seconds);
+        best =
+            fmax(best, 2.0 * (double)time->m * (double)time->n * (double)time->k / time->seconds);
     }
     return best;
 }
 
-static void values(luo_str *s, const luo_calibration *c)
+static void values(luo_str *text, const luo_calibration *c)
 {
     const luo_cpu_fit *f = &c->fit;
     const double f64 = peak_f64(&c->rows);
@@ -89,55 +91,56 @@ static void values(luo_str *s, const luo_calibration *c)
     snprintf(fitted, sizeof fitted,
              "least squares over %d calibration rows of products, mean error %.1f %%", f->products,
              100 * f->error);
-    luo_str_add(s, "values:\n");
-    value(s, "peak_f32_tflop_per_s", f->peak_flops * 1e-12, "measured",
+    luo_str_add(text, "values:\n");
+    value(text, "peak_f32_tflop_per_s", f->peak_flops * 1e-12, "measured",
           "fastest product, or what the fit says of larger ones");
-    if (f64 > 0) value(s, "peak_f64_tflop_per_s", f64 * 1e-12, "measured", "fastest product");
-    value(s, "memory_gbytes_per_s", copy_rate(&c->rows) * 1e-9, "measured", "largest copy");
-    value(s, "memory_gib", c->memory_bytes / 1073741824.0, "measured",
+    if (f64 > 0) value(text, "peak_f64_tflop_per_s", f64 * 1e-12, "measured", "fastest product");
+    value(text, "memory_gbytes_per_s", copy_rate(&c->rows) * 1e-9, "measured", "largest copy");
+    value(text, "memory_gib", c->memory_bytes / 1073741824.0, "measured",
           "memory of the host over the ranks");
-    value(s, "reserved_gib", 0, "chosen", "what a rank needs beside its tensors is not measured");
-    value(s, "launch_us", luo_measured_fact(&c->rows, "instruction_us", 0), "measured",
+    value(text, "reserved_gib", 0, "chosen",
+          "what a rank needs beside its tensors is not measured");
+    value(text, "launch_us", luo_measured_fact(&c->rows, "instruction_us", 0), "measured",
           "time beside an instruction, in steps of small networks");
-    value(s, "gemm_ratio", f->gemm_ratio, "fitted", fitted);
-    value(s, "gemm_depth", f->gemm_depth, "fitted", fitted);
-    value(s, "memory_ratio", f->memory_ratio, "fitted", fitted);
+    value(text, "gemm_ratio", f->gemm_ratio, "fitted", fitted);
+    value(text, "gemm_depth", f->gemm_depth, "fitted", fitted);
+    value(text, "memory_ratio", f->memory_ratio, "fitted", fitted);
     if (f->attention_forward_ratio > 0)
-        value(s, "attention_forward_ratio", f->attention_forward_ratio, "fitted",
+        value(text, "attention_forward_ratio", f->attention_forward_ratio, "fitted",
               "median of the calibration rows of attention");
     if (f->attention_backward_ratio > 0)
-        value(s, "attention_backward_ratio", f->attention_backward_ratio, "fitted",
+        value(text, "attention_backward_ratio", f->attention_backward_ratio, "fitted",
               "median of the calibration rows of attention_dx");
 }
 
-static void tables(luo_str *s, const luo_calibration *c)
+static void tables(luo_str *text, const luo_calibration *c)
 {
     static const char *const kinds[] = {"op_times", "collective_times", "p2p_times"};
-    luo_str_add(s, "tables:\n");
+    luo_str_add(text, "tables:\n");
     for (int i = 0; i < 3; i++) {
         if (i > 0 && !c->comm) continue;
         if (c->tables[i])
-            luo_str_addf(s, "  - {kind: %s, file: \"%s\"}\n", kinds[i], c->tables[i]);
+            luo_str_addf(text, "  - {kind: %s, file: \"%s\"}\n", kinds[i], c->tables[i]);
         else
-            luo_str_addf(s, "  - {kind: %s, file: %s-%d.csv}\n", kinds[i], kinds[i],
+            luo_str_addf(text, "  - {kind: %s, file: %s-%d.csv}\n", kinds[i], kinds[i],
                          i ? c->ranks : c->ops_of);
     }
 }
 
-static void profile_text(luo_str *s, const luo_calibration *c)
+static void profile_text(luo_str *text, const luo_calibration *c)
 {
     char date[32];
     const time_t now = time(NULL);
     struct tm day;
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &day));
-    luo_str_addf(s,
+    luo_str_addf(text,
                  "# Made by `luoshu calibrate`: %d ranks on %g cores; times of operations while %d "
                  "ranks compute.\n",
                  c->ranks, c->cores, c->ops_of);
-    luo_str_addf(s, "schema: luoshu.profile/1\nname: host-%d\nkind: cpu\n", c->ranks);
-    values(s, c);
-    tables(s, c);
-    luo_str_addf(s,
+    luo_str_addf(text, "schema: luoshu.profile/1\nname: host-%d\nkind: cpu\n", c->ranks);
+    values(text, c);
+    tables(text, c);
+    luo_str_addf(text,
                  "calibrated: {date: \"%s\", device: \"%s, %g cores\", driver: \"%s\", rows: %d, "
                  "validation_rows: %d}\n",
                  date, c->machine, c->cores, c->driver, rows_of(&c->rows, false),
@@ -148,13 +151,13 @@ static void profile_text(luo_str *s, const luo_calibration *c)
 
 /* Latency and bandwidth of the path between two ranks, which must be there though the tables
  * decide: the smallest and the largest message. */
-static void path_of(const luo_measured *m, double *latency_us, double *gbytes_per_s)
+static void path_of(const luo_measured *measured, double *latency_us, double *gbytes_per_s)
 {
     double least = HUGE_VAL, most = 0;
     *latency_us = 1;
     *gbytes_per_s = 10;
-    for (int32_t i = 0; i < m->ncomm; i++) {
-        const struct luo_measured_comm *r = &m->comm[i];
+    for (int32_t i = 0; i < measured->ncomm; i++) {
+        const struct luo_measured_comm *r = &measured->comm[i];
         if (r->coll >= 0 || r->validation) continue;
         if (r->bytes < least) *latency_us = 1e6 * r->seconds;
         if (r->bytes > most) *gbytes_per_s = 1e-9 * r->bytes / r->seconds;
@@ -163,12 +166,12 @@ static void path_of(const luo_measured *m, double *latency_us, double *gbytes_pe
     }
 }
 
-static void cluster_text(luo_str *s, const luo_calibration *c)
+static void cluster_text(luo_str *text, const luo_calibration *c)
 {
     double latency, bandwidth;
     path_of(&c->rows, &latency, &bandwidth);
     luo_str_addf(
-        s,
+        text,
         "# Made by `luoshu calibrate`: %d ranks on this machine, one thread each. base_slowdown: "
         "processor time\n# of a step of the same networks, against %d ranks at once.\n"
         "schema: luoshu.cluster/1\nname: host-%d\nnode_groups:\n  - name: host\n    nodes: 1\n"

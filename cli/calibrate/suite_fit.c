@@ -10,25 +10,27 @@ bool luo_suite_together(const luo_suite_row *a, const luo_suite_row *b)
            (!r || r->naming != LUO_NAMED_SYSTEM_GPU || strcmp(a->gpu, b->gpu) == 0);
 }
 
-const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *r)
+const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *row)
 {
-    const luo_suite_recipe *recipe = luo_suite_recipe_of(r->suite);
-    const luo_suite_gpu *gpu = luo_suite_gpu_of(r->gpu);
-    if (!recipe || recipe->naming == LUO_NAMED_SYSTEM) return luo_arena_strdup(arena, r->system);
+    const luo_suite_recipe *recipe = luo_suite_recipe_of(row->suite);
+    const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
+    if (!recipe || recipe->naming == LUO_NAMED_SYSTEM) return luo_arena_strdup(arena, row->system);
     const bool site = recipe->naming == LUO_NAMED_SYSTEM_SUITE;
-    return luo_arena_printf(arena, "%s-%s", r->system,
-                            site ? r->suite : gpu ? gpu->profile : r->gpu);
+    return luo_arena_printf(arena, "%s-%s", row->system,
+                            site  ? row->suite
+                            : gpu ? gpu->profile
+                                  : row->gpu);
 }
 
-const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *r)
+const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *row)
 {
-    const luo_suite_recipe *recipe = luo_suite_recipe_of(r->suite);
-    const luo_suite_gpu *gpu = luo_suite_gpu_of(r->gpu);
-    const char *name = gpu ? gpu->profile : r->gpu;
+    const luo_suite_recipe *recipe = luo_suite_recipe_of(row->suite);
+    const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
+    const char *name = gpu ? gpu->profile : row->gpu;
     if (!recipe || recipe->of_gpu) return luo_arena_strdup(arena, name);
     if (recipe->naming == LUO_NAMED_SYSTEM_SUITE)
-        return luo_arena_printf(arena, "%s-%s-%s", name, r->system, r->suite);
-    return luo_arena_printf(arena, "%s-%s", name, r->system);
+        return luo_arena_printf(arena, "%s-%s-%s", name, row->system, row->suite);
+    return luo_arena_printf(arena, "%s-%s", name, row->system);
 }
 
 /* "a,b" into constants. */
@@ -53,28 +55,28 @@ static luo_status split(const char *text, const luo_suite_param **out, int32_t *
 }
 
 /* Profiles and stacks of the kit, without repetition. */
-static luo_status of_kit(luo_kit *k, luo_suite_fit *f, luo_err *err)
+static luo_status of_kit(luo_kit *kit, luo_suite_fit *f, luo_err *err)
 {
-    luo_profile **p = LUO_NEW_N(k->cli->arena, luo_profile *, k->nprofiles);
-    luo_stack **s = LUO_NEW_N(k->cli->arena, luo_stack *, k->nstacks);
+    luo_profile **p = LUO_NEW_N(kit->cli->arena, luo_profile *, kit->nprofiles);
+    luo_stack **s = LUO_NEW_N(kit->cli->arena, luo_stack *, kit->nstacks);
     if (!p || !s) return luo_err_nomem(err);
-    for (int32_t i = 0; i < k->nprofiles; i++) p[i] = k->profiles[i].at;
-    for (int32_t i = 0; i < k->nstacks; i++) s[i] = k->stacks[i].at;
+    for (int32_t i = 0; i < kit->nprofiles; i++) p[i] = kit->profiles[i].at;
+    for (int32_t i = 0; i < kit->nstacks; i++) s[i] = kit->stacks[i].at;
     f->profiles = p;
     f->stacks = s;
-    f->nprofiles = k->nprofiles;
-    f->nstacks = k->nstacks;
+    f->nprofiles = kit->nprofiles;
+    f->nstacks = kit->nstacks;
     return LUO_OK;
 }
 
-static luo_status run_stage(luo_kit *k, const luo_case *const *cases, int32_t n,
+static luo_status run_stage(luo_kit *kit, const luo_case *const *cases, int32_t n,
                             const struct luo_suite_stage *stage, uint64_t seed, luo_fitted *out,
                             luo_err *err)
 {
     const luo_suite_param *params[LUO_SEARCH_PARAMS];
     luo_suite_fitted fitted;
     luo_suite_fit f = {.params = params, .seed = seed};
-    const luo_case **seen = LUO_NEW_N(k->cli->arena, const luo_case *, n);
+    const luo_case **seen = LUO_NEW_N(kit->cli->arena, const luo_case *, n);
     luo_arena *scratch = luo_arena_new(1 << 16);
     luo_status st = seen && scratch ? LUO_OK : luo_err_nomem(err);
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
@@ -83,7 +85,7 @@ static luo_status run_stage(luo_kit *k, const luo_case *const *cases, int32_t n,
     }
     f.cases = seen;
     if (st == LUO_OK) st = split(stage->params, params, &f.nparams, err);
-    if (st == LUO_OK) st = of_kit(k, &f, err);
+    if (st == LUO_OK) st = of_kit(kit, &f, err);
     if (st == LUO_OK && f.ncases > 0) {
         st = luo_suite_fit_run(scratch, &f, &fitted, err);
         for (int32_t i = 0; st == LUO_OK && i < f.nparams && out->n < LUO_FITTED_MAX; i++) {
@@ -99,30 +101,30 @@ static luo_status run_stage(luo_kit *k, const luo_case *const *cases, int32_t n,
 }
 
 /* Where fp8 products have the peak of bf16, attention is no part of that. */
-static luo_status spare_attention(luo_kit *k, const luo_fitted *f, luo_err *err)
+static luo_status spare_attention(luo_kit *kit, const luo_fitted *f, luo_err *err)
 {
-    for (int32_t i = 0; i < k->nprofiles; i++) {
-        const luo_suite_fit one = {.profiles = &k->profiles[i].at, .nprofiles = 1};
-        for (int32_t j = 0; k->profiles[i].attention != 1 && j < f->n; j++)
+    for (int32_t i = 0; i < kit->nprofiles; i++) {
+        const luo_suite_fit one = {.profiles = &kit->profiles[i].at, .nprofiles = 1};
+        for (int32_t j = 0; kit->profiles[i].attention != 1 && j < f->n; j++)
             if (strncmp(f->param[j]->key, "attention", 9) == 0)
                 LUO_TRY(luo_suite_fit_set(&one, f->param[j],
-                                          f->value[j] * k->profiles[i].attention, err));
+                                          f->value[j] * kit->profiles[i].attention, err));
     }
     return LUO_OK;
 }
 
-luo_status luo_kit_fit(luo_kit *k, const luo_case *const *cases, int32_t n,
+luo_status luo_kit_fit(luo_kit *kit, const luo_case *const *cases, int32_t n,
                        const luo_suite_recipe *recipe, const char *params, uint64_t seed,
                        luo_fitted *out, luo_err *err)
 {
     *out = (luo_fitted){0};
     if (params) {
         const struct luo_suite_stage all = {true, true, params};
-        LUO_TRY(run_stage(k, cases, n, &all, seed, out, err));
-        return spare_attention(k, out, err);
+        LUO_TRY(run_stage(kit, cases, n, &all, seed, out, err));
+        return spare_attention(kit, out, err);
     }
     for (size_t i = 0; recipe && i < sizeof recipe->stage / sizeof *recipe->stage; i++)
         if (recipe->stage[i].params)
-            LUO_TRY(run_stage(k, cases, n, &recipe->stage[i], seed, out, err));
-    return spare_attention(k, out, err);
+            LUO_TRY(run_stage(kit, cases, n, &recipe->stage[i], seed, out, err));
+    return spare_attention(kit, out, err);
 }

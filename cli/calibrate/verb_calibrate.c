@@ -54,21 +54,21 @@ static luo_status finish(job *j, luo_calibration *c)
 
 /* ---- measuring ---- */
 
-static luo_status read_table(job *j, luo_measured *m, const char *name, int32_t ranks)
+static luo_status read_table(job *j, luo_measured *measured, const char *name, int32_t ranks)
 {
     const char *path = luo_arena_printf(j->cli->arena, "%s/%s-%d.csv", j->dir, name, ranks);
     if (!path) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    return luo_measured_read(j->cli, m, path);
+    return luo_measured_read(j->cli, measured, path);
 }
 
 /* How much more processor time work takes where ranks share cores: geometric mean over the networks
  * that tell. */
-static double slowdown_of(const luo_measured *m)
+static double slowdown_of(const luo_measured *measured)
 {
     double sum = 0;
     int n = 0;
-    for (int32_t i = 0; i < m->nfacts; i++) {
-        const struct luo_measured_fact *f = &m->facts[i];
+    for (int32_t i = 0; i < measured->nfacts; i++) {
+        const struct luo_measured_fact *f = &measured->facts[i];
         if (strncmp(f->name, "sharing ", 8) != 0 || !(f->value > 0)) continue;
         sum += log(f->value);
         n++;
@@ -77,14 +77,14 @@ static double slowdown_of(const luo_measured *m)
 }
 
 /* The first network was run again at the end (docs/calibration.md#measuring-a-machine). */
-static void check_drift(job *j, const luo_measured *m, int32_t ranks)
+static void check_drift(job *j, const luo_measured *measured, int32_t ranks)
 {
-    for (int32_t i = 0; i < m->nfacts; i++) {
-        const char *name = m->facts[i].name;
+    for (int32_t i = 0; i < measured->nfacts; i++) {
+        const char *name = measured->facts[i].name;
         if (strncmp(name, "again_s ", 8) != 0) continue;
         const char *before = luo_arena_printf(j->cli->arena, "compute_s %s", name + 8);
-        const double first = before ? luo_measured_fact(m, before, 0) : 0;
-        const double drift = first > 0 ? m->facts[i].value / first - 1 : 0;
+        const double first = before ? luo_measured_fact(measured, before, 0) : 0;
+        const double drift = first > 0 ? measured->facts[i].value / first - 1 : 0;
         if (fabs(drift) > 0.05)
             luo_cli_note(j->cli, LUO_WARNING,
                          "with %d ranks the first network took %+.0f %% when it "
@@ -93,10 +93,10 @@ static void check_drift(job *j, const luo_measured *m, int32_t ranks)
     }
 }
 
-static const char *driver_of(const luo_measured *m)
+static const char *driver_of(const luo_measured *measured)
 {
-    for (int32_t i = 0; i < m->nfacts; i++)
-        if (strncmp(m->facts[i].name, "driver ", 7) == 0) return m->facts[i].name + 7;
+    for (int32_t i = 0; i < measured->nfacts; i++)
+        if (strncmp(measured->facts[i].name, "driver ", 7) == 0) return measured->facts[i].name + 7;
     return "";
 }
 
@@ -196,18 +196,18 @@ static luo_status refuse_gpu_options(luo_cli *cli)
 
 /* Products of GPUs are measured by themselves, those of processors inside of steps. Without any, a
  * profile that is known gets tables of communication. */
-static bool of_gpu(const luo_cli *cli, const luo_measured *m)
+static bool of_gpu(const luo_cli *cli, const luo_measured *measured)
 {
-    if (m->nops == 0) return luo_args_has(&cli->args, "profile");
-    for (int32_t i = 0; i < m->nops; i++)
-        if (strcmp(m->ops[i].row.op, "gemm") == 0) return true;
+    if (measured->nops == 0) return luo_args_has(&cli->args, "profile");
+    for (int32_t i = 0; i < measured->nops; i++)
+        if (strcmp(measured->ops[i].row.op, "gemm") == 0) return true;
     return false;
 }
 
 /* As many ranks as the largest group of the tables. */
 static luo_status take_tables(job *j, const char *first)
 {
-    const luo_args *a = &j->cli->args;
+    const luo_args *args = &j->cli->args;
     luo_calibration c = {.dir = j->dir,
                          .ranks = 1,
                          .cores = j->cores,
@@ -215,8 +215,8 @@ static luo_status take_tables(job *j, const char *first)
                          .machine = j->cpu,
                          .driver = ""};
     LUO_TRY(take_table(j, &c, first));
-    for (int i = 0; i < a->nfiles; i++) LUO_TRY(take_table(j, &c, a->files[i]));
-    if (!c.tables[0] && !(c.tables[1] && luo_args_has(a, "profile")))
+    for (int i = 0; i < args->nfiles; i++) LUO_TRY(take_table(j, &c, args->files[i]));
+    if (!c.tables[0] && !(c.tables[1] && luo_args_has(args, "profile")))
         return luo_cli_error(j->cli, LUO_EINPUT,
                              "no table of op_times is given; a profile needs one, or --profile "
                              "beside collectives.");

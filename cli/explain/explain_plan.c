@@ -24,66 +24,72 @@ static void without_layer(const char *name, char *out, size_t size)
     out[n] = 0;
 }
 
-static void print_stages(FILE *out, const luo_plan *p)
+static void print_stages(FILE *out, const luo_plan *plan)
 {
     fprintf(out, "\n%-8s %-5s %-10s %-20s %-7s %-9s %s\n", "pipeline", "stage", "layers",
             "devices", "micro_b", "recompute", "shares");
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t j = 0; j < p->pipelines[i].nstages; j++) {
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t j = 0; j < plan->pipelines[i].nstages; j++) {
             static const char *const how[] = {"none", "selective", "full"};
-            const luo_stage *s = &p->pipelines[i].stages[j];
+            const luo_stage *stage = &plan->pipelines[i].stages[j];
             luo_str dev = {0}, layers = {0}, shares = {0};
-            luo_devset_print(&dev, s->dev, s->ndev);
-            for (int32_t k = 0; k < s->nlayers; k++)
-                luo_str_addf(&layers, "%s[%d,%d)", k ? "," : "", s->layers[k].lo, s->layers[k].hi);
-            for (int32_t k = 0; s->shares && k < s->ndev / s->context_parallel; k++)
-                luo_str_addf(&shares, "%s%u", k ? "," : "", s->shares[k]);
+            luo_devset_print(&dev, stage->dev, stage->ndev);
+            for (int32_t k = 0; k < stage->nlayers; k++)
+                luo_str_addf(&layers, "%s[%d,%d)", k ? "," : "", stage->layers[k].lo,
+                             stage->layers[k].hi);
+            for (int32_t k = 0; stage->shares && k < stage->ndev / stage->context_parallel; k++)
+                luo_str_addf(&shares, "%s%u", k ? "," : "", stage->shares[k]);
             fprintf(out, "%-8d %-5d %-10s %-20s %-7d %-9s %s\n", i, j, luo_str_get(&layers),
-                    luo_str_get(&dev), p->pipelines[i].micro_batches, how[s->recompute],
-                    s->shares ? luo_str_get(&shares) : "even");
+                    luo_str_get(&dev), plan->pipelines[i].micro_batches, how[stage->recompute],
+                    stage->shares ? luo_str_get(&shares) : "even");
             luo_str_free(&dev);
             luo_str_free(&layers);
             luo_str_free(&shares);
         }
 }
 
-static void print_reroutes(FILE *out, const luo_plan *p)
+static void print_reroutes(FILE *out, const luo_plan *plan)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t j = 0; j < p->pipelines[i].nstages; j++) {
-            const luo_stage *s = &p->pipelines[i].stages[j];
-            for (int32_t k = 0; k < s->nreroute; k++)
-                fprintf(out, "pipeline %d, stage %d: %d micro-batches run on stage %d of pipeline "
-                        "%d\n", i, j, s->reroute[k].micro_batches, j, s->reroute[k].pipeline);
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t j = 0; j < plan->pipelines[i].nstages; j++) {
+            const luo_stage *stage = &plan->pipelines[i].stages[j];
+            for (int32_t k = 0; k < stage->nreroute; k++)
+                fprintf(out,
+                        "pipeline %d, stage %d: %d micro-batches run on stage %d of pipeline "
+                        "%d\n",
+                        i, j, stage->reroute[k].micro_batches, j, stage->reroute[k].pipeline);
         }
 }
 
-static void print_contexts(FILE *out, const luo_plan *p, const luo_model *m)
+static void print_contexts(FILE *out, const luo_plan *plan, const luo_model *model)
 {
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_context x = luo_plan_context(p, m->causal, i);
-        if (!luo_context_is_on(&x)) continue;
-        fprintf(out, "pipeline %d: sequences are cut among %d groups, %s", i, x.c,
-                x.zigzag ? "zigzag" : "contiguous");
-        if (x.inner > 1) fprintf(out, "; heads for tokens among %d", x.inner);
-        if (x.inner < x.c) fprintf(out, "; a ring of %d", luo_context_parts(&x));
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_context context = luo_plan_context(plan, model->causal, i);
+        if (!luo_context_is_on(&context)) continue;
+        fprintf(out, "pipeline %d: sequences are cut among %d groups, %s", i, context.c,
+                context.zigzag ? "zigzag" : "contiguous");
+        if (context.inner > 1) fprintf(out, "; heads for tokens among %d", context.inner);
+        if (context.inner < context.c) fprintf(out, "; a ring of %d", luo_context_parts(&context));
         fprintf(out, "; padded to a multiple of %lld tokens\n",
-                (long long)luo_plan_context_multiple(p, m->causal, i));
+                (long long)luo_plan_context_multiple(plan, model->causal, i));
     }
 }
 
 static void print_param_row(FILE *out, const luo_param *first, const luo_param *last)
 {
     char name[128];
-    luo_str w = {0}, s = {0};
+    luo_str text = {0}, s = {0};
     without_layer(first->name, name, sizeof name);
-    luo_ann_print(&w, first->weight);
+    luo_ann_print(&text, first->weight);
     luo_ann_print(&s, first->state);
-    if (first->layer < 0) fprintf(out, "%-28s %-9s %s", name, "-", luo_str_get(&w));
-    else fprintf(out, "%-28s %4d-%-4d %s", name, first->layer, last->layer, luo_str_get(&w));
-    if (strcmp(luo_str_get(&w), luo_str_get(&s)) != 0) fprintf(out, "  state %s", luo_str_get(&s));
+    if (first->layer < 0)
+        fprintf(out, "%-28s %-9s %s", name, "-", luo_str_get(&text));
+    else
+        fprintf(out, "%-28s %4d-%-4d %s", name, first->layer, last->layer, luo_str_get(&text));
+    if (strcmp(luo_str_get(&text), luo_str_get(&s)) != 0)
+        fprintf(out, "  state %s", luo_str_get(&s));
     fputc('\n', out);
-    luo_str_free(&w);
+    luo_str_free(&text);
     luo_str_free(&s);
 }
 
@@ -139,11 +145,11 @@ static comm_row *row_of(comm_row *rows, int *n, const char *op, const char *how,
     return r;
 }
 
-static int64_t sent(const luo_slot *s)
+static int64_t sent(const luo_slot *slot)
 {
     int64_t bytes = 0;
-    for (int32_t i = 0; i < s->nmessage; i++)
-        if (s->message[i].send) bytes += s->message[i].bytes;
+    for (int32_t i = 0; i < slot->nmessage; i++)
+        if (slot->message[i].send) bytes += slot->message[i].bytes;
     return bytes;
 }
 
@@ -154,12 +160,12 @@ typedef struct tally {
     double *seconds; /* of the device at hand, per row */
 } tally;
 
-static luo_status add_instr(tally *t, const luo_program *p, const luo_instr *in, int64_t runs,
+static luo_status add_instr(tally *t, const luo_program *program, const luo_instr *in, int64_t runs,
                             luo_err *err)
 {
     const luo_programs *set = t->x->set;
     if (in->slot < 0) return LUO_OK;
-    const luo_slot *slot = &p->slots[in->slot];
+    const luo_slot *slot = &program->slots[in->slot];
     char op[128];
     without_layer(set->ops[in->op].name, op, sizeof op);
     const bool p2p = in->kind == LUO_INSTR_P2P;
@@ -168,15 +174,15 @@ static luo_status add_instr(tally *t, const luo_program *p, const luo_instr *in,
     if (!r) return LUO_OK;
     double s = 0;
     if (!p2p) {
-        const luo_group *g = &set->groups[slot->group];
-        LUO_TRY(luo_cost_group(&t->x->cost, in->coll, g->dev, g->n, in->bytes, 0, &s, err));
-        r->calls += g->dev[0] == p->device ? runs : 0;
-        r->bytes += g->dev[0] == p->device ? runs * in->bytes : 0;
+        const luo_group *group = &set->groups[slot->group];
+        LUO_TRY(luo_cost_group(&t->x->cost, in->coll, group->dev, group->n, in->bytes, 0, &s, err));
+        r->calls += group->dev[0] == program->device ? runs : 0;
+        r->bytes += group->dev[0] == program->device ? runs * in->bytes : 0;
     } else {
         for (int32_t i = 0; i < slot->nmessage; i++) {
             double one = 0;
             if (!slot->message[i].send) continue;
-            LUO_TRY(luo_cost_p2p(&t->x->cost, p->device, slot->message[i].peer,
+            LUO_TRY(luo_cost_p2p(&t->x->cost, program->device, slot->message[i].peer,
                                  slot->message[i].bytes, 0, &one, err));
             s += one;
         }
@@ -187,16 +193,16 @@ static luo_status add_instr(tally *t, const luo_program *p, const luo_instr *in,
     return LUO_OK;
 }
 
-static luo_status add_device(tally *t, const luo_program *p, luo_err *err)
+static luo_status add_device(tally *t, const luo_program *program, luo_err *err)
 {
-    const luo_role *role = &t->x->set->roles[p->role];
+    const luo_role *role = &t->x->set->roles[program->role];
     int64_t *runs = LUO_NEW_N(t->x->arena, int64_t, role->nseg + 1);
     if (!runs) return luo_err_nomem(err);
     memset(t->seconds, 0, MAX_ROWS * sizeof *t->seconds);
-    for (int32_t i = 0; i < p->ntask; i++) runs[p->tasks[i].seg]++;
+    for (int32_t i = 0; i < program->ntask; i++) runs[program->tasks[i].seg]++;
     for (int32_t k = 0; k < role->nseg; k++)
         for (int32_t i = 0; i < role->seg[k].n; i++)
-            LUO_TRY(add_instr(t, p, &role->instr[role->seg[k].first + i], runs[k], err));
+            LUO_TRY(add_instr(t, program, &role->instr[role->seg[k].first + i], runs[k], err));
     for (int i = 0; i < t->n; i++)
         if (t->seconds[i] > t->rows[i].seconds) t->rows[i].seconds = t->seconds[i];
     return LUO_OK;
@@ -231,13 +237,14 @@ typedef struct named_part {
 } named_part;
 enum { PARTS = 10 };
 
-static void name_parts(const luo_parts *p, named_part out[PARTS])
+static void name_parts(const luo_parts *parts, named_part out[PARTS])
 {
-    const named_part all[PARTS] = {{"compute_s", p->compute_s}, {"recompute_s", p->recompute_s},
-                                   {"tp_s", p->tp_s},           {"ep_s", p->ep_s},
-                                   {"cp_s", p->cp_s},           {"pp_s", p->pp_s},
-                                   {"dp_s", p->dp_s},           {"move_s", p->move_s},
-                                   {"io_s", p->io_s},           {"bubble_s", p->bubble_s}};
+    const named_part all[PARTS] = {
+        {"compute_s", parts->compute_s}, {"recompute_s", parts->recompute_s},
+        {"tp_s", parts->tp_s},           {"ep_s", parts->ep_s},
+        {"cp_s", parts->cp_s},           {"pp_s", parts->pp_s},
+        {"dp_s", parts->dp_s},           {"move_s", parts->move_s},
+        {"io_s", parts->io_s},           {"bubble_s", parts->bubble_s}};
     memcpy(out, all, sizeof all);
 }
 
@@ -258,17 +265,18 @@ static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
             "weights", "grads", "optim", "activ", "buffers", "peak", "limit", "verdict (GiB)");
     for (int32_t i = 0; i < x->set->n; i++) {
         const int32_t d = x->set->at[i].device;
-        const luo_profile *p = luo_cluster_profile(x->cluster, d);
+        const luo_profile *profile = luo_cluster_profile(x->cluster, d);
         const luo_device *where = &x->cluster->devices[d];
-        luo_memory m;
+        luo_memory memory;
         char name[64];
-        LUO_TRY(luo_program_memory(x->arena, x->set, d, &m, err));
-        const double limit = p->memory_bytes - p->reserved_bytes;
+        LUO_TRY(luo_program_memory(x->arena, x->set, d, &memory, err));
+        const double limit = profile->memory_bytes - profile->reserved_bytes;
         snprintf(name, sizeof name, "%s/%d", x->cluster->nodes[where->node].name, where->slot);
         fprintf(out, "%-6d %-12s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", d, name,
-                (double)m.weights / gib, (double)m.gradients / gib, (double)m.optimizer / gib,
-                (double)m.activations / gib, (double)m.buffers / gib, (double)m.peak / gib,
-                limit / gib, (double)m.needed > limit ? "over" : "fits");
+                (double)memory.weights / gib, (double)memory.gradients / gib,
+                (double)memory.optimizer / gib, (double)memory.activations / gib,
+                (double)memory.buffers / gib, (double)memory.peak / gib, limit / gib,
+                (double)memory.needed > limit ? "over" : "fits");
     }
     return LUO_OK;
 }
@@ -299,107 +307,108 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
 
 /* ---- as JSON ---- */
 
-static void json_reroute(luo_jsonw *j, const luo_stage *s)
+static void json_reroute(luo_jsonw *json, const luo_stage *stage)
 {
-    if (!s->nreroute) return;
-    luo_jsonw_open(j, "reroute", '[');
-    for (int32_t k = 0; k < s->nreroute; k++) {
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_int(j, "pipeline", s->reroute[k].pipeline);
-        luo_jsonw_int(j, "micro_batches", s->reroute[k].micro_batches);
-        luo_jsonw_close(j);
+    if (!stage->nreroute) return;
+    luo_jsonw_open(json, "reroute", '[');
+    for (int32_t k = 0; k < stage->nreroute; k++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "pipeline", stage->reroute[k].pipeline);
+        luo_jsonw_int(json, "micro_batches", stage->reroute[k].micro_batches);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
 }
 
-static void json_stages(luo_jsonw *j, const luo_plan *p)
+static void json_stages(luo_jsonw *json, const luo_plan *plan)
 {
-    luo_jsonw_open(j, "pipelines", '[');
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_int(j, "micro_batches", p->pipelines[i].micro_batches);
-        luo_jsonw_open(j, "stages", '[');
-        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
-            const luo_stage *s = &p->pipelines[i].stages[k];
+    luo_jsonw_open(json, "pipelines", '[');
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "micro_batches", plan->pipelines[i].micro_batches);
+        luo_jsonw_open(json, "stages", '[');
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++) {
+            const luo_stage *stage = &plan->pipelines[i].stages[k];
             luo_str dev = {0};
             int32_t layers = 0;
-            for (int32_t r = 0; r < s->nlayers; r++) layers += s->layers[r].hi - s->layers[r].lo;
-            luo_devset_print(&dev, s->dev, s->ndev);
-            luo_jsonw_open(j, NULL, '{');
-            luo_jsonw_text(j, "devices", luo_str_get(&dev));
-            luo_jsonw_int(j, "layers", layers);
-            json_reroute(j, s);
-            luo_jsonw_close(j);
+            for (int32_t r = 0; r < stage->nlayers; r++)
+                layers += stage->layers[r].hi - stage->layers[r].lo;
+            luo_devset_print(&dev, stage->dev, stage->ndev);
+            luo_jsonw_open(json, NULL, '{');
+            luo_jsonw_text(json, "devices", luo_str_get(&dev));
+            luo_jsonw_int(json, "layers", layers);
+            json_reroute(json, stage);
+            luo_jsonw_close(json);
             luo_str_free(&dev);
         }
-        luo_jsonw_close(j);
-        luo_jsonw_close(j);
+        luo_jsonw_close(json);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
 }
 
-static luo_status json_comm(luo_jsonw *j, const luo_explain *x, luo_err *err)
+static luo_status json_comm(luo_jsonw *json, const luo_explain *x, luo_err *err)
 {
     tally t;
     LUO_TRY(tally_comm(x, &t, err));
-    luo_jsonw_open(j, "communication", '[');
+    luo_jsonw_open(json, "communication", '[');
     for (int i = 0; i < t.n; i++) {
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_text(j, "op", t.rows[i].op);
-        luo_jsonw_text(j, "how", t.rows[i].how);
-        luo_jsonw_text(j, "stream", luo_stream_name((luo_stream)t.rows[i].stream));
-        luo_jsonw_int(j, "calls", t.rows[i].calls);
-        luo_jsonw_int(j, "bytes", t.rows[i].bytes);
-        luo_jsonw_num(j, "device_s", t.rows[i].seconds, 9);
-        luo_jsonw_close(j);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "op", t.rows[i].op);
+        luo_jsonw_text(json, "how", t.rows[i].how);
+        luo_jsonw_text(json, "stream", luo_stream_name((luo_stream)t.rows[i].stream));
+        luo_jsonw_int(json, "calls", t.rows[i].calls);
+        luo_jsonw_int(json, "bytes", t.rows[i].bytes);
+        luo_jsonw_num(json, "device_s", t.rows[i].seconds, 9);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
     return LUO_OK;
 }
 
-static luo_status json_memory(luo_jsonw *j, const luo_explain *x, luo_err *err)
+static luo_status json_memory(luo_jsonw *json, const luo_explain *x, luo_err *err)
 {
-    luo_jsonw_open(j, "memory", '[');
+    luo_jsonw_open(json, "memory", '[');
     for (int32_t i = 0; i < x->set->n; i++) {
-        luo_memory m;
+        luo_memory memory;
         const int32_t d = x->set->at[i].device;
-        const luo_profile *p = luo_cluster_profile(x->cluster, d);
-        LUO_TRY(luo_program_memory(x->arena, x->set, d, &m, err));
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_int(j, "device", d);
-        luo_jsonw_int(j, "weights_bytes", m.weights);
-        luo_jsonw_int(j, "gradients_bytes", m.gradients);
-        luo_jsonw_int(j, "optimizer_bytes", m.optimizer);
-        luo_jsonw_int(j, "activations_bytes", m.activations);
-        luo_jsonw_int(j, "buffers_bytes", m.buffers);
-        luo_jsonw_int(j, "peak_bytes", m.peak);
-        luo_jsonw_num(j, "limit_bytes", p->memory_bytes - p->reserved_bytes, 0);
-        luo_jsonw_close(j);
+        const luo_profile *profile = luo_cluster_profile(x->cluster, d);
+        LUO_TRY(luo_program_memory(x->arena, x->set, d, &memory, err));
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "device", d);
+        luo_jsonw_int(json, "weights_bytes", memory.weights);
+        luo_jsonw_int(json, "gradients_bytes", memory.gradients);
+        luo_jsonw_int(json, "optimizer_bytes", memory.optimizer);
+        luo_jsonw_int(json, "activations_bytes", memory.activations);
+        luo_jsonw_int(json, "buffers_bytes", memory.buffers);
+        luo_jsonw_int(json, "peak_bytes", memory.peak);
+        luo_jsonw_num(json, "limit_bytes", profile->memory_bytes - profile->reserved_bytes, 0);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
     return LUO_OK;
 }
 
-luo_status luo_explain_plan_json(luo_jsonw *j, const luo_explain *x, luo_err *err)
+luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err *err)
 {
     named_part p[PARTS];
     char h[17];
     name_parts(&x->parts, p);
-    luo_jsonw_text(j, "plan_hash", luo_hash_print(luo_plan_hash(x->plan), h));
-    luo_jsonw_text(j, "program_hash", luo_hash_print(x->set->hash, h));
-    luo_jsonw_int(j, "devices", x->set->n);
-    luo_jsonw_int(j, "layers", x->plan->layers);
-    luo_jsonw_int(j, "zero", x->plan->zero);
-    luo_jsonw_text(j, "schedule", luo_sched_name(x->plan->schedule));
-    luo_jsonw_int(j, "sequences", luo_plan_sequences(x->plan));
-    luo_jsonw_int(j, "tokens", luo_plan_tokens(x->plan));
-    luo_jsonw_int(j, "communicators", x->set->ngroups);
-    luo_jsonw_num(j, "step_s", x->step_s, 9);
-    luo_jsonw_num(j, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
-    luo_jsonw_open(j, "parts", '{');
-    for (int i = 0; i < PARTS; i++) luo_jsonw_num(j, p[i].name, p[i].seconds, 9);
-    luo_jsonw_close(j);
-    json_stages(j, x->plan);
-    LUO_TRY(json_comm(j, x, err));
-    return json_memory(j, x, err);
+    luo_jsonw_text(json, "plan_hash", luo_hash_print(luo_plan_hash(x->plan), h));
+    luo_jsonw_text(json, "program_hash", luo_hash_print(x->set->hash, h));
+    luo_jsonw_int(json, "devices", x->set->n);
+    luo_jsonw_int(json, "layers", x->plan->layers);
+    luo_jsonw_int(json, "zero", x->plan->zero);
+    luo_jsonw_text(json, "schedule", luo_sched_name(x->plan->schedule));
+    luo_jsonw_int(json, "sequences", luo_plan_sequences(x->plan));
+    luo_jsonw_int(json, "tokens", luo_plan_tokens(x->plan));
+    luo_jsonw_int(json, "communicators", x->set->ngroups);
+    luo_jsonw_num(json, "step_s", x->step_s, 9);
+    luo_jsonw_num(json, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
+    luo_jsonw_open(json, "parts", '{');
+    for (int i = 0; i < PARTS; i++) luo_jsonw_num(json, p[i].name, p[i].seconds, 9);
+    luo_jsonw_close(json);
+    json_stages(json, x->plan);
+    LUO_TRY(json_comm(json, x, err));
+    return json_memory(json, x, err);
 }

@@ -7,67 +7,68 @@
 #include "core/io/io.h"
 
 /* An option under our name and under Megatron's. */
-static luo_status size(const luo_args *a, const char *name, const char *alias, int64_t most,
+static luo_status size(const luo_args *args, const char *name, const char *alias, int64_t most,
                        int32_t *out, luo_err *err)
 {
     int64_t v;
-    if (luo_args_has(a, name) && luo_args_has(a, alias))
+    if (luo_args_has(args, name) && luo_args_has(args, alias))
         return luo_err_set(err, LUO_EUSAGE, "`--%s` and `--%s` are both given; choose one.", name,
                            alias);
     *out = 0;
-    if (strcmp(luo_args_get(a, name, ""), "auto") == 0 && strcmp(name, "dp") == 0) return LUO_OK;
-    LUO_TRY(luo_args_int(a, luo_args_has(a, name) ? name : alias, 0, 1, most, &v, err));
+    if (strcmp(luo_args_get(args, name, ""), "auto") == 0 && strcmp(name, "dp") == 0) return LUO_OK;
+    LUO_TRY(luo_args_int(args, luo_args_has(args, name) ? name : alias, 0, 1, most, &v, err));
     *out = (int32_t)v;
     return LUO_OK;
 }
 
-static luo_status read_zero(const luo_args *a, int32_t most, int32_t *out, luo_err *err)
+static luo_status read_zero(const luo_args *args, int32_t most, int32_t *out, luo_err *err)
 {
     static const char *const names[] = {"zero", "use-distributed-optimizer",
                                         "no-distributed-optimizer"};
     const char *given = NULL;
     int64_t zero;
     for (int i = 0; i < 3; i++) {
-        if (!luo_args_has(a, names[i])) continue;
+        if (!luo_args_has(args, names[i])) continue;
         if (given)
             return luo_err_set(err, LUO_EUSAGE, "`--%s` and `--%s` are both given; choose one.",
                                given, names[i]);
         given = names[i];
     }
-    LUO_TRY(luo_args_int(a, "zero", -1, 0, most, &zero, err));
+    LUO_TRY(luo_args_int(args, "zero", -1, 0, most, &zero, err));
     if (given == names[1]) zero = 1;
     if (given == names[2]) zero = 0;
     *out = (int32_t)zero;
     return LUO_OK;
 }
 
-luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *o, luo_err *err)
+luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, luo_err *err)
 {
     static const char *const how[] = {"none", "selective", "full"};
-    const luo_args *a = &cli->args;
+    const luo_args *args = &cli->args;
     int64_t b;
     int recompute;
-    LUO_TRY(luo_args_int(a, "global-batch-size", 64, 1, 1 << 24, &o->batch_sequences, err));
-    LUO_TRY(luo_work_check(&cli->work, LUO_WORK_SEQUENCES, (double)o->batch_sequences,
+    LUO_TRY(luo_args_int(args, "global-batch-size", 64, 1, 1 << 24, &opts->batch_sequences, err));
+    LUO_TRY(luo_work_check(&cli->work, LUO_WORK_SEQUENCES, (double)opts->batch_sequences,
                            "`--global-batch-size` asks for", err));
-    LUO_TRY(luo_args_int(a, "seq-length", 4096, 1, 1 << 24, &o->sequence_tokens, err));
-    LUO_TRY(luo_args_int(a, "micro-batch-size", 0, 1, 1 << 20, &b, err));
-    LUO_TRY(size(a, "tp", "tensor-model-parallel-size", 64, &o->tp, err));
-    LUO_TRY(size(a, "pp", "pipeline-model-parallel-size", 4096, &o->pp, err));
-    LUO_TRY(size(a, "dp", "data-parallel-size", 1 << 17, &o->dp, err));
-    if (searched) LUO_TRY(size(a, "cp", "context-parallel-size", 64, &o->cp, err));
-    if (searched && o->cp == 0) o->cp = -1;
-    if (luo_args_has(a, "recompute") && luo_args_has(a, "recompute-granularity"))
+    LUO_TRY(luo_args_int(args, "seq-length", 4096, 1, 1 << 24, &opts->sequence_tokens, err));
+    LUO_TRY(luo_args_int(args, "micro-batch-size", 0, 1, 1 << 20, &b, err));
+    LUO_TRY(size(args, "tp", "tensor-model-parallel-size", 64, &opts->tp, err));
+    LUO_TRY(size(args, "pp", "pipeline-model-parallel-size", 4096, &opts->pp, err));
+    LUO_TRY(size(args, "dp", "data-parallel-size", 1 << 17, &opts->dp, err));
+    if (searched) LUO_TRY(size(args, "cp", "context-parallel-size", 64, &opts->cp, err));
+    if (searched && opts->cp == 0) opts->cp = -1;
+    if (luo_args_has(args, "recompute") && luo_args_has(args, "recompute-granularity"))
         return luo_err_set(err, LUO_EUSAGE, "`--recompute` and `--recompute-granularity` are both "
                            "given; choose one.");
-    LUO_TRY(luo_args_choice(a, luo_args_has(a, "recompute") ? "recompute" : "recompute-granularity",
+    LUO_TRY(luo_args_choice(args,
+                            luo_args_has(args, "recompute") ? "recompute" : "recompute-granularity",
                             -1, how, 3, &recompute, err));
-    o->zero_most = searched ? 3 : 1;
-    LUO_TRY(read_zero(a, o->zero_most, &o->zero, err));
-    o->micro_batch_sequences = (int32_t)b;
-    o->recompute = recompute;
-    o->sequence_parallel = !luo_args_has(a, "no-sequence-parallel");
-    o->tp_pp_dp = luo_args_has(a, "use-tp-pp-dp-mapping");
+    opts->zero_most = searched ? 3 : 1;
+    LUO_TRY(read_zero(args, opts->zero_most, &opts->zero, err));
+    opts->micro_batch_sequences = (int32_t)b;
+    opts->recompute = recompute;
+    opts->sequence_parallel = !luo_args_has(args, "no-sequence-parallel");
+    opts->tp_pp_dp = luo_args_has(args, "use-tp-pp-dp-mapping");
     return LUO_OK;
 }
 
@@ -80,12 +81,12 @@ const char *luo_plan_file(luo_cli *cli, int32_t rank)
     return luo_arena_printf(cli->arena, "%.*s-%d.json", stem, out, rank + 1);
 }
 
-luo_status luo_plan_write(luo_cli *cli, int32_t rank, const luo_plan *p, luo_err *err)
+luo_status luo_plan_write(luo_cli *cli, int32_t rank, const luo_plan *plan, luo_err *err)
 {
     struct stat sb;
     const char *path = luo_plan_file(cli, rank);
     if (!path) return luo_err_nomem(err);
     if (!luo_args_has(&cli->args, "force") && stat(path, &sb) == 0)
         return luo_err_set(err, LUO_EUSAGE, "`%s` exists; give another --out, or --force.", path);
-    return luo_write_plan(path, p, err);
+    return luo_write_plan(path, plan, err);
 }

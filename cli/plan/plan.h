@@ -16,9 +16,9 @@ const luo_planner *luo_planner_find(const char *name);
 
 /* Sizes and modes of a uniform plan from the options, Megatron's names and ours. `--dp auto`, which
  * is for malleus, leaves dp open. */
-luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *o, luo_err *err);
+luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, luo_err *err);
 /* File of the plan of this rank, from --out. NULL: out of memory. */
 const char *luo_plan_file(luo_cli *cli, int32_t rank);
 /* Writes it, unless the file exists and --force is not given. */
-luo_status luo_plan_write(luo_cli *cli, int32_t rank, const luo_plan *p, luo_err *err);
+luo_status luo_plan_write(luo_cli *cli, int32_t rank, const luo_plan *plan, luo_err *err);
 #endif

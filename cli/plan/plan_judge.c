@@ -4,16 +4,19 @@
 
 static const double APART = 0.10; /* of closed form and simulated step */
 
-bool luo_plan_is_judged(luo_judged asked, const luo_cluster *c)
+bool luo_plan_is_judged(luo_judged asked, const luo_cluster *cluster)
 {
     if (asked != LUO_JUDGED_AUTO) return asked == LUO_JUDGED_SIMULATED;
-    return c->ndevices <= LUO_JUDGE_DEVICES;
+    return cluster->ndevices <= LUO_JUDGE_DEVICES;
 }
 
-luo_judge luo_plan_judge(const luo_model *m, const luo_cluster *c, const luo_stack *stack)
+luo_judge luo_plan_judge(const luo_model *model, const luo_cluster *cluster, const luo_stack *stack)
 {
     return (luo_judge){.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim"),
-                       .model = m, .cluster = c, .stack = stack, .bucket = stack->bucket,
+                       .model = model,
+                       .cluster = cluster,
+                       .stack = stack,
+                       .bucket = stack->bucket,
                        .comm = LUO_COMM_FLOW};
 }
 

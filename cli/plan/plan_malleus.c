@@ -8,7 +8,8 @@
 #include "cli/run/progress.h"
 #include "core/io/io.h"
 
-void luo_call_warn(luo_cli *cli, luo_malleus_call *c, luo_severity severity, const char *fmt, ...)
+void luo_call_warn(luo_cli *cli, luo_malleus_call *call, luo_severity severity, const char *fmt,
+                   ...)
 {
     char text[LUO_ERR_TEXT];
     va_list ap;
@@ -16,122 +17,128 @@ void luo_call_warn(luo_cli *cli, luo_malleus_call *c, luo_severity severity, con
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     luo_cli_note(cli, severity, "%s", text);
-    const char *copy = c->nwarnings < LUO_CALL_WARNINGS ? luo_arena_strdup(cli->arena, text) : NULL;
-    if (copy) c->warning[c->nwarnings++] = copy;
+    const char *copy =
+        call->nwarnings < LUO_CALL_WARNINGS ? luo_arena_strdup(cli->arena, text) : NULL;
+    if (copy) call->warning[call->nwarnings++] = copy;
 }
 
 /* ---- options ---- */
 
-static luo_status read_params(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+static luo_status read_params(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
     static const char *const forms[] = {"table", "model"};
     const char *path = luo_args_get(&cli->args, "params", NULL);
     int form;
     if (path) {
-        LUO_TRY(luo_read_params(cli->arena, path, &c->params, &cli->diags));
-        c->job.params = &c->params;
+        LUO_TRY(luo_read_params(cli->arena, path, &call->params, &cli->diags));
+        call->job.params = &call->params;
     }
-    LUO_TRY(luo_args_choice(&cli->args, "memory", c->params.nk > 0 ? 0 : 1, forms, 2, &form, err));
-    c->job.memory_table = form == 0;
-    if (form == 0 && c->params.nk == 0)
+    LUO_TRY(
+        luo_args_choice(&cli->args, "memory", call->params.nk > 0 ? 0 : 1, forms, 2, &form, err));
+    call->job.memory_table = form == 0;
+    if (form == 0 && call->params.nk == 0)
         return luo_err_set(err, LUO_EUSAGE, "`--memory` is `table`, but there is none; give "
                            "`k_mib` in --params.");
     return LUO_OK;
 }
 
-static luo_status read_search(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+static luo_status read_search(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
     static const char *const ranks[] = {"filled", "steady", "event", "simulated", "objective"};
     static const char *const groupings[] = {"halving", "split2"};
     static const char *const orders[] = {"falling", "rising"};
-    const luo_args *a = &cli->args;
+    const luo_args *args = &cli->args;
     int64_t top, seed;
     int rank, grouping, order;
-    LUO_TRY(luo_args_choice(a, "rank", 0, ranks, 5, &rank, err));
-    LUO_TRY(luo_args_choice(a, "grouping", 0, groupings, 2, &grouping, err));
-    LUO_TRY(luo_args_choice(a, "stage-order", 0, orders, 2, &order, err));
-    LUO_TRY(luo_args_int(a, "top", 0, 1, 1000, &top, err));
-    LUO_TRY(luo_args_int(a, "seed", 0, 0, INT64_MAX, &seed, err));
-    c->judged = !luo_args_has(a, "rank") ? LUO_JUDGED_AUTO
-                : rank == 3              ? LUO_JUDGED_SIMULATED
-                : rank == 4              ? LUO_JUDGED_OBJECTIVE
-                                         : LUO_JUDGED_PUBLISHED;
-    c->job.rank = rank < 3 ? (luo_malleus_rank)rank : LUO_RANK_FILLED;
-    c->job.split2 = grouping == 1;
-    c->job.rising = order == 1;
-    c->job.top_k = (int32_t)top;
-    c->job.seed = (uint64_t)seed;
-    c->job.search_healthy = luo_args_has(a, "search-healthy");
+    LUO_TRY(luo_args_choice(args, "rank", 0, ranks, 5, &rank, err));
+    LUO_TRY(luo_args_choice(args, "grouping", 0, groupings, 2, &grouping, err));
+    LUO_TRY(luo_args_choice(args, "stage-order", 0, orders, 2, &order, err));
+    LUO_TRY(luo_args_int(args, "top", 0, 1, 1000, &top, err));
+    LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
+    call->judged = !luo_args_has(args, "rank") ? LUO_JUDGED_AUTO
+                   : rank == 3                 ? LUO_JUDGED_SIMULATED
+                   : rank == 4                 ? LUO_JUDGED_OBJECTIVE
+                                               : LUO_JUDGED_PUBLISHED;
+    call->job.rank = rank < 3 ? (luo_malleus_rank)rank : LUO_RANK_FILLED;
+    call->job.split2 = grouping == 1;
+    call->job.rising = order == 1;
+    call->job.top_k = (int32_t)top;
+    call->job.seed = (uint64_t)seed;
+    call->job.search_healthy = luo_args_has(args, "search-healthy");
     return LUO_OK;
 }
 
-static luo_status read_job(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+static luo_status read_job(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
-    LUO_TRY(read_search(cli, c, err));
-    LUO_TRY(luo_cli_model(cli, &c->model));
-    LUO_TRY(luo_cli_cluster(cli, &c->cluster));
-    LUO_TRY(luo_cli_stack(cli, &c->stack));
-    c->healthy = *c->cluster;
-    c->healthy.nhealth = 0;
-    LUO_TRY(read_params(cli, c, err));
-    LUO_TRY(luo_call_base(cli, c, err));
-    LUO_TRY(luo_call_rates(cli, c, err));
-    c->job.model = c->model;
-    c->job.cluster = c->cluster;
-    c->job.stack = &c->stack;
-    c->job.rate = c->rate;
-    c->job.candidate = c->candidate;
+    LUO_TRY(read_search(cli, call, err));
+    LUO_TRY(luo_cli_model(cli, &call->model));
+    LUO_TRY(luo_cli_cluster(cli, &call->cluster));
+    LUO_TRY(luo_cli_stack(cli, &call->stack));
+    call->healthy = *call->cluster;
+    call->healthy.nhealth = 0;
+    LUO_TRY(read_params(cli, call, err));
+    LUO_TRY(luo_call_base(cli, call, err));
+    LUO_TRY(luo_call_rates(cli, call, err));
+    call->job.model = call->model;
+    call->job.cluster = call->cluster;
+    call->job.stack = &call->stack;
+    call->job.rate = call->rate;
+    call->job.candidate = call->candidate;
     return LUO_OK;
 }
 
 /* ---- planning ---- */
 
-static luo_status plan_once(luo_cli *cli, luo_malleus_call *c, luo_programs **set, luo_err *err)
+static luo_status plan_once(luo_cli *cli, luo_malleus_call *call, luo_programs **set, luo_err *err)
 {
-    const luo_compile_opts opts = {.check = true, .bucket = c->stack.bucket,
-                                   .memory = luo_stack_memory(&c->stack)};
+    const luo_compile_opts opts = {
+        .check = true, .bucket = call->stack.bucket, .memory = luo_stack_memory(&call->stack)};
     luo_plan_finding *f;
     int32_t n;
     const double start = luo_wall_s();
-    luo_status st = luo_plan_malleus(cli->arena, &c->job, &c->answer, err);
-    if (st == LUO_OK) st = luo_call_choose(cli, c, err);
-    c->planning_s += luo_wall_s() - start;
+    luo_status st = luo_plan_malleus(cli->arena, &call->job, &call->answer, err);
+    if (st == LUO_OK) st = luo_call_choose(cli, call, err);
+    call->planning_s += luo_wall_s() - start;
     LUO_TRY(st);
-    const luo_plan *p = c->answer.plan;
-    if (luo_plan_check(cli->arena, p, c->model, c->cluster, &f, &n) != LUO_OK)
+    const luo_plan *plan = call->answer.plan;
+    if (luo_plan_check(cli->arena, plan, call->model, call->cluster, &f, &n) != LUO_OK)
         return luo_err_set(err, f[0].st, "%s", f[0].text);
-    LUO_TRY(luo_plan_compile(cli->arena, p, c->model, c->cluster, &opts, set, err));
-    return luo_cli_fits(cli, p, c->cluster, *set, err);
+    LUO_TRY(luo_plan_compile(cli->arena, plan, call->model, call->cluster, &opts, set, err));
+    return luo_cli_fits(cli, plan, call->cluster, *set, err);
 }
 
 enum { TRIES = 8, SIMULATED = 1024 }; /* devices of a cluster whose answer is simulated unasked */
 
 /* Caps are estimates; the compiled plan decides. What does not fit is planned again with less. */
-static luo_status plan_fitting(luo_cli *cli, luo_malleus_call *c, luo_programs **set, luo_err *err)
+static luo_status plan_fitting(luo_cli *cli, luo_malleus_call *call, luo_programs **set,
+                               luo_err *err)
 {
     luo_status st = LUO_EOOM;
-    c->job.memory_factor = 1;
+    call->job.memory_factor = 1;
     for (int i = 0; i < TRIES; i++) {
         luo_err now = {0};
-        st = plan_once(cli, c, set, &now);
+        st = plan_once(cli, call, set, &now);
         if (st == LUO_OK && i > 0)
-            luo_call_warn(cli, c, LUO_NOTE, "planned for %.0f %% of the memory; with more the "
-                          "compiled plan does not fit.", 100 * c->job.memory_factor);
+            luo_call_warn(cli, call, LUO_NOTE,
+                          "planned for %.0f %% of the memory; with more the "
+                          "compiled plan does not fit.",
+                          100 * call->job.memory_factor);
         if (st != LUO_EINFEASIBLE || i == 0) *err = now; /* else what did not fit says more */
         if (st != LUO_EOOM) return st;
-        c->job.memory_factor *= 0.9;
+        call->job.memory_factor *= 0.9;
     }
     return st;
 }
 
-static void say_findings(luo_cli *cli, luo_malleus_call *c)
+static void say_findings(luo_cli *cli, luo_malleus_call *call)
 {
-    const luo_malleus_found *f = c->answer.found;
-    if (f->dp < c->job.base->npipelines)
-        luo_call_warn(cli, c, LUO_NOTE, "no plan has %d pipelines; this one has %d.",
-                      c->job.base->npipelines, f->dp);
+    const luo_malleus_found *f = call->answer.found;
+    if (f->dp < call->job.base->npipelines)
+        luo_call_warn(cli, call, LUO_NOTE, "no plan has %d pipelines; this one has %d.",
+                      call->job.base->npipelines, f->dp);
     if (f->few)
-        luo_call_warn(cli, c, LUO_WARNING, "fewer micro-batches than stages; every pipeline has "
+        luo_call_warn(cli, call, LUO_WARNING,
+                      "fewer micro-batches than stages; every pipeline has "
                       "one at least.");
 }
 
@@ -139,46 +146,49 @@ static void say_findings(luo_cli *cli, luo_malleus_call *c)
 
 static const double PAYBACK_STEPS = 50;
 
-static luo_status transition(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+static luo_status transition(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
-    const luo_malleus_answer *a = &c->answer;
+    const luo_malleus_answer *a = &call->answer;
     luo_err why = {0};
     double now, then;
-    if (!c->prev) return LUO_OK;
-    const luo_status st = luo_transition_cost(cli->arena, c->prev, a->plan, c->model, c->cluster,
-                                              a->nexcluded, a->excluded, &c->move, &why);
-    c->lost = st == LUO_ELOST;
-    c->adopt = c->lost;
-    if (c->lost)
-        luo_call_warn(cli, c, LUO_WARNING, "%.300s A checkpoint is needed.", why.text);
-    if (st != LUO_OK) return c->lost ? LUO_OK : luo_err_set(err, st, "%s", why.text);
-    LUO_TRY(luo_malleus_event_s(cli->arena, &c->job, c->prev, &now, err));
-    LUO_TRY(luo_malleus_event_s(cli->arena, &c->job, a->plan, &then, err));
-    c->adopt = isinf(now) || (now - then) * PAYBACK_STEPS > c->move.seconds;
+    if (!call->prev) return LUO_OK;
+    const luo_status st =
+        luo_transition_cost(cli->arena, call->prev, a->plan, call->model, call->cluster,
+                            a->nexcluded, a->excluded, &call->move, &why);
+    call->lost = st == LUO_ELOST;
+    call->adopt = call->lost;
+    if (call->lost)
+        luo_call_warn(cli, call, LUO_WARNING, "%.300s A checkpoint is needed.", why.text);
+    if (st != LUO_OK) return call->lost ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+    LUO_TRY(luo_malleus_event_s(cli->arena, &call->job, call->prev, &now, err));
+    LUO_TRY(luo_malleus_event_s(cli->arena, &call->job, a->plan, &then, err));
+    call->adopt = isinf(now) || (now - then) * PAYBACK_STEPS > call->move.seconds;
     return LUO_OK;
 }
 
-static luo_status run(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+static luo_status run(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
     luo_programs *set = NULL;
-    LUO_TRY(read_job(cli, c, err));
-    LUO_TRY(plan_fitting(cli, c, &set, err));
-    say_findings(cli, c);
-    LUO_TRY(transition(cli, c, err));
-    c->step_s = -1; /* of a large plan whose pipelines differ it takes minutes */
-    if (c->judged == LUO_JUDGED_SIMULATED || c->cluster->ndevices <= SIMULATED)
-        LUO_TRY(luo_cli_one_step(cli, set, c->cluster, &c->stack, c->answer.plan->dtype, c->rate,
-                                 &c->step_s));
-    c->program = set->hash;
-    return luo_plan_write(cli, 0, c->answer.plan, err);
+    LUO_TRY(read_job(cli, call, err));
+    LUO_TRY(plan_fitting(cli, call, &set, err));
+    say_findings(cli, call);
+    LUO_TRY(transition(cli, call, err));
+    call->step_s = -1; /* of a large plan whose pipelines differ it takes minutes */
+    if (call->judged == LUO_JUDGED_SIMULATED || call->cluster->ndevices <= SIMULATED)
+        LUO_TRY(luo_cli_one_step(cli, set, call->cluster, &call->stack, call->answer.plan->dtype,
+                                 call->rate, &call->step_s));
+    call->program = set->hash;
+    return luo_plan_write(cli, 0, call->answer.plan, err);
 }
 
 luo_status luo_plan_malleus_run(luo_cli *cli, luo_err *err)
 {
-    luo_malleus_call *c = LUO_NEW(cli->arena, luo_malleus_call);
-    if (!c) return luo_err_nomem(err);
-    const luo_status st = run(cli, c, err);
-    if (cli->as_json) LUO_TRY(luo_call_json(cli, c, st, err));
-    else if (st == LUO_OK) luo_call_text(cli, c);
+    luo_malleus_call *call = LUO_NEW(cli->arena, luo_malleus_call);
+    if (!call) return luo_err_nomem(err);
+    const luo_status st = run(cli, call, err);
+    if (cli->as_json)
+        LUO_TRY(luo_call_json(cli, call, st, err));
+    else if (st == LUO_OK)
+        luo_call_text(cli, call);
     return st;
 }

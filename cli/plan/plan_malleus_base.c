@@ -12,51 +12,54 @@ static const double WATCHED = 1.2, FASTER = 0.8; /* docs/planners.md#malleus */
 
 /* ---- rates ---- */
 
-static void say_rates(luo_cli *cli, luo_malleus_call *c)
+static void say_rates(luo_cli *cli, luo_malleus_call *call)
 {
-    int32_t *watched = LUO_NEW_N(cli->arena, int32_t, c->cluster->ndevices), n = 0;
-    luo_str s = {0};
-    for (int32_t d = 0; d < c->cluster->ndevices; d++) {
-        if (c->rate[d] < FASTER)
-            luo_call_warn(cli, c, LUO_WARNING, "device %d is faster than its type's baseline; its "
-                          "rate %.6g counts as 1.", d, c->rate[d]);
-        if (watched && c->rate[d] > 1 && c->rate[d] < WATCHED) watched[n++] = d;
+    int32_t *watched = LUO_NEW_N(cli->arena, int32_t, call->cluster->ndevices), n = 0;
+    luo_str text = {0};
+    for (int32_t d = 0; d < call->cluster->ndevices; d++) {
+        if (call->rate[d] < FASTER)
+            luo_call_warn(cli, call, LUO_WARNING,
+                          "device %d is faster than its type's baseline; its "
+                          "rate %.6g counts as 1.",
+                          d, call->rate[d]);
+        if (watched && call->rate[d] > 1 && call->rate[d] < WATCHED) watched[n++] = d;
     }
     if (n == 0) return;
-    luo_devset_print(&s, watched, n);
-    luo_call_warn(cli, c, LUO_NOTE, "watch devices %s; rates between 1 and 1.2 count as 1.",
-                  luo_str_get(&s));
-    luo_str_free(&s);
+    luo_devset_print(&text, watched, n);
+    luo_call_warn(cli, call, LUO_NOTE, "watch devices %s; rates between 1 and 1.2 count as 1.",
+                  luo_str_get(&text));
+    luo_str_free(&text);
 }
 
 /* The cluster's standby devices stay out unless the table names them; a device that stands by in
  * the table is taken again when it is fast. What is down in the cluster file stays down. */
-static void take_row(luo_malleus_call *c, const luo_world *w, const luo_rate_row *r)
+static void take_row(luo_malleus_call *call, const luo_world *world, const luo_rate_row *r)
 {
-    if (!w->up[r->device]) return;
-    c->rate[r->device] = r->rate;
-    c->candidate[r->device] = r->state != LUO_RATE_STANDBY || r->rate < WATCHED;
+    if (!world->up[r->device]) return;
+    call->rate[r->device] = r->rate;
+    call->candidate[r->device] = r->state != LUO_RATE_STANDBY || r->rate < WATCHED;
 }
 
 luo_status luo_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
     const char *path = luo_args_get(&cli->args, "rates", NULL);
     const int32_t n = c->cluster->ndevices;
-    luo_world *w;
+    luo_world *world;
     luo_rate_row *rows;
     int32_t nrows = 0;
-    LUO_TRY(luo_world_new(cli->arena, c->cluster, &w, err));
+    LUO_TRY(luo_world_new(cli->arena, c->cluster, &world, err));
     c->rate = LUO_NEW_N(cli->arena, double, n);
     c->candidate = LUO_NEW_N(cli->arena, bool, n);
     if (!c->rate || !c->candidate) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
-        c->rate[d] = w->up[d] ? w->slowdown[d] : (double)INFINITY;
+        c->rate[d] = world->up[d] ? world->slowdown[d] : (double)INFINITY;
         c->candidate[d] = true;
     }
     for (int32_t i = 0; i < c->cluster->nstandby; i++) c->candidate[c->cluster->standby[i]] = false;
     if (path)
         LUO_TRY(luo_read_rates(cli->arena, path, c->cluster, &rows, &nrows, &cli->diags));
-    for (int32_t i = 0; i < nrows; i++) take_row(c, w, &rows[i]); /* a device's last one holds */
+    for (int32_t i = 0; i < nrows; i++)
+        take_row(c, world, &rows[i]); /* a device's last one holds */
     say_rates(cli, c);
     return LUO_OK;
 }
@@ -80,38 +83,44 @@ static luo_status check_tp(const luo_cli *cli, const luo_cluster *cluster, luo_e
 }
 
 /* Micro-batches of a step: given, or what the batch comes to. 0: as the running plan has them. */
-static luo_status read_batch(luo_cli *cli, luo_malleus_call *c, luo_uniform_opts *o, bool own,
+static luo_status read_batch(luo_cli *cli, luo_malleus_call *call, luo_uniform_opts *opts, bool own,
                              luo_err *err)
 {
-    const luo_args *a = &cli->args;
-    if (luo_args_has(a, "micro-batches") && luo_args_has(a, "global-batch-size"))
+    const luo_args *args = &cli->args;
+    if (luo_args_has(args, "micro-batches") && luo_args_has(args, "global-batch-size"))
         return luo_err_set(err, LUO_EUSAGE, "`--micro-batches` and `--global-batch-size` are both "
                            "given; choose one.");
-    LUO_TRY(luo_args_int(a, "micro-batches", 0, 1, 1 << 24, &c->job.micro_batches, err));
+    LUO_TRY(luo_args_int(args, "micro-batches", 0, 1, 1 << 24, &call->job.micro_batches, err));
     if (own) return LUO_OK;
-    const bool open = !o->tp || !o->pp || !o->dp; /* what is not given the uniform planner finds */
-    if (open && !o->micro_batch_sequences && !c->job.micro_batches) return LUO_OK;
-    if (o->micro_batch_sequences == 0) o->micro_batch_sequences = 1;
-    if (c->job.micro_batches) o->batch_sequences = c->job.micro_batches * o->micro_batch_sequences;
-    c->job.micro_batches = o->batch_sequences / o->micro_batch_sequences;
-    if (o->batch_sequences % o->micro_batch_sequences)
-        return luo_err_set(err, LUO_EUSAGE, "a batch of %lld sequences is not made of "
+    const bool open =
+        !opts->tp || !opts->pp || !opts->dp; /* what is not given the uniform planner finds */
+    if (open && !opts->micro_batch_sequences && !call->job.micro_batches) return LUO_OK;
+    if (opts->micro_batch_sequences == 0) opts->micro_batch_sequences = 1;
+    if (call->job.micro_batches)
+        opts->batch_sequences = call->job.micro_batches * opts->micro_batch_sequences;
+    call->job.micro_batches = opts->batch_sequences / opts->micro_batch_sequences;
+    if (opts->batch_sequences % opts->micro_batch_sequences)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "a batch of %lld sequences is not made of "
                            "micro-batches of %d; a multiple is expected.",
-                           (long long)o->batch_sequences, o->micro_batch_sequences);
-    if (c->job.micro_batches < o->dp)
-        return luo_err_set(err, LUO_EINPUT, "the batch gives %lld micro-batches for %d pipelines; "
-                           "at least one each is needed.", (long long)c->job.micro_batches, o->dp);
+                           (long long)opts->batch_sequences, opts->micro_batch_sequences);
+    if (call->job.micro_batches < opts->dp)
+        return luo_err_set(err, LUO_EINPUT,
+                           "the batch gives %lld micro-batches for %d pipelines; "
+                           "at least one each is needed.",
+                           (long long)call->job.micro_batches, opts->dp);
     return LUO_OK;
 }
 
 /* ---- all three sizes are given: equal pipelines as far as it goes ---- */
 
-static int32_t make_groups(const luo_cluster *c, const bool *standby, int32_t tp, int32_t *dev)
+static int32_t make_groups(const luo_cluster *cluster, const bool *standby, int32_t tp,
+                           int32_t *dev)
 {
     int32_t n = 0;
-    for (int32_t k = 0; k < c->nnodes; k++) {
-        const luo_node *at = &c->nodes[k];
-        const int32_t end = at->first_device + c->groups[at->group].devices_per_node;
+    for (int32_t k = 0; k < cluster->nnodes; k++) {
+        const luo_node *at = &cluster->nodes[k];
+        const int32_t end = at->first_device + cluster->groups[at->group].devices_per_node;
         int32_t held = 0;
         for (int32_t d = at->first_device; d < end; d++) {
             if (standby[d]) continue;
@@ -124,65 +133,73 @@ static int32_t make_groups(const luo_cluster *c, const bool *standby, int32_t tp
     return n;
 }
 
-static luo_status arrange(luo_cli *cli, const luo_malleus_call *c, const luo_uniform_opts *o,
+static luo_status arrange(luo_cli *cli, const luo_malleus_call *call, const luo_uniform_opts *opts,
                           int32_t **out, luo_err *err)
 {
-    const luo_cluster *cl = c->cluster;
+    const luo_cluster *cl = call->cluster;
     bool *standby = LUO_NEW_N(cli->arena, bool, cl->ndevices);
-    int32_t *group = LUO_NEW_N(cli->arena, int32_t, cl->ndevices + o->tp);
+    int32_t *group = LUO_NEW_N(cli->arena, int32_t, cl->ndevices + opts->tp);
     if (!standby || !group) return luo_err_nomem(err);
     for (int32_t i = 0; i < cl->nstandby; i++) standby[cl->standby[i]] = true;
-    const int32_t n = make_groups(cl, standby, o->tp, group);
-    if ((int64_t)o->dp * o->pp > n)
-        return luo_err_set(err, LUO_EUSAGE, "%d pipelines of %d stages need %lld groups of %d "
-                           "devices; the cluster has %d.", o->dp, o->pp,
-                           (long long)o->dp * o->pp, o->tp, n);
-    int32_t *dev = LUO_NEW_N(cli->arena, int32_t, o->dp * o->pp * o->tp);
+    const int32_t n = make_groups(cl, standby, opts->tp, group);
+    if ((int64_t)opts->dp * opts->pp > n)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "%d pipelines of %d stages need %lld groups of %d "
+                           "devices; the cluster has %d.",
+                           opts->dp, opts->pp, (long long)opts->dp * opts->pp, opts->tp, n);
+    int32_t *dev = LUO_NEW_N(cli->arena, int32_t, opts->dp * opts->pp * opts->tp);
     if (!dev) return luo_err_nomem(err);
-    for (int32_t d = 0; d < o->dp; d++)
-        for (int32_t p = 0; p < o->pp; p++)
-            memcpy(dev + ((int64_t)d * o->pp + p) * o->tp,
-                   group + (int64_t)(o->tp_pp_dp ? p + o->pp * d : d + o->dp * p) * o->tp,
-                   (size_t)o->tp * sizeof *dev);
+    for (int32_t d = 0; d < opts->dp; d++)
+        for (int32_t p = 0; p < opts->pp; p++)
+            memcpy(dev + ((int64_t)d * opts->pp + p) * opts->tp,
+                   group +
+                       (int64_t)(opts->tp_pp_dp ? p + opts->pp * d : d + opts->dp * p) * opts->tp,
+                   (size_t)opts->tp * sizeof *dev);
     *out = dev;
     return LUO_OK;
 }
 
 /* Layers by the canonical split, micro-batches by luo_alloc: equal where they divide. */
-static luo_status build(luo_cli *cli, luo_malleus_call *c, const luo_uniform_opts *o,
+static luo_status build(luo_cli *cli, luo_malleus_call *call, const luo_uniform_opts *opts,
                         luo_plan **out, luo_err *err)
 {
     int32_t *dev = NULL;
-    double *y = LUO_NEW_N(cli->arena, double, o->pp);
-    int64_t *layers = LUO_NEW_N(cli->arena, int64_t, o->pp);
-    luo_pipeline *pipes = LUO_NEW_N(cli->arena, luo_pipeline, o->dp);
+    double *y = LUO_NEW_N(cli->arena, double, opts->pp);
+    int64_t *layers = LUO_NEW_N(cli->arena, int64_t, opts->pp);
+    luo_pipeline *pipes = LUO_NEW_N(cli->arena, luo_pipeline, opts->dp);
     if (!y || !layers || !pipes) return luo_err_nomem(err);
-    LUO_TRY(arrange(cli, c, o, &dev, err));
-    for (int32_t p = 0; p < o->pp; p++) y[p] = 1;
-    LUO_TRY(luo_split_layers(cli->arena, o->pp, y, c->model->layers, NULL, layers, err));
-    const luo_grid g = {.name = "base", .model = c->model, .cluster = c->cluster,
-                        .dtype = c->model->dtype, .sequence_tokens = o->sequence_tokens,
-                        .micro_batches = c->job.micro_batches / o->dp,
-                        .micro_batch_sequences = o->micro_batch_sequences,
-                        .zero = o->zero >= 0 ? o->zero : o->dp > 1, .pipelines = o->dp,
-                        .stages = o->pp, .tp = o->tp,
-                        .sequence_parallel = o->sequence_parallel && o->tp > 1,
-                        .recompute = o->recompute > 0 ? (luo_recompute)o->recompute
-                                                      : LUO_RECOMPUTE_NONE,
-                        .dev = dev, .layers = layers};
-    LUO_TRY(luo_plan_grid(cli->arena, &g, out, err));
-    memcpy(pipes, (*out)->pipelines, (size_t)o->dp * sizeof *pipes);
-    for (int32_t d = 0; d < c->job.micro_batches % o->dp; d++) pipes[d].micro_batches++;
+    LUO_TRY(arrange(cli, call, opts, &dev, err));
+    for (int32_t p = 0; p < opts->pp; p++) y[p] = 1;
+    LUO_TRY(luo_split_layers(cli->arena, opts->pp, y, call->model->layers, NULL, layers, err));
+    const luo_grid grid = {.name = "base",
+                           .model = call->model,
+                           .cluster = call->cluster,
+                           .dtype = call->model->dtype,
+                           .sequence_tokens = opts->sequence_tokens,
+                           .micro_batches = call->job.micro_batches / opts->dp,
+                           .micro_batch_sequences = opts->micro_batch_sequences,
+                           .zero = opts->zero >= 0 ? opts->zero : opts->dp > 1,
+                           .pipelines = opts->dp,
+                           .stages = opts->pp,
+                           .tp = opts->tp,
+                           .sequence_parallel = opts->sequence_parallel && opts->tp > 1,
+                           .recompute = opts->recompute > 0 ? (luo_recompute)opts->recompute
+                                                            : LUO_RECOMPUTE_NONE,
+                           .dev = dev,
+                           .layers = layers};
+    LUO_TRY(luo_plan_grid(cli->arena, &grid, out, err));
+    memcpy(pipes, (*out)->pipelines, (size_t)opts->dp * sizeof *pipes);
+    for (int32_t d = 0; d < call->job.micro_batches % opts->dp; d++) pipes[d].micro_batches++;
     (*out)->pipelines = pipes;
     return LUO_OK;
 }
 
 /* ---- which of the ways ---- */
 
-static bool has_any(const luo_args *a, const char *const *names, size_t n, const char **which)
+static bool has_any(const luo_args *args, const char *const *names, size_t n, const char **which)
 {
     for (size_t i = 0; i < n; i++)
-        if (luo_args_has(a, names[i])) {
+        if (luo_args_has(args, names[i])) {
             *which = names[i];
             return true;
         }
@@ -190,7 +207,7 @@ static bool has_any(const luo_args *a, const char *const *names, size_t n, const
 }
 
 /* The running plan is the base plan unless sizes of another one are given. */
-static luo_status is_own(const luo_args *a, bool *own, luo_err *err)
+static luo_status is_own(const luo_args *args, bool *own, luo_err *err)
 {
     static const char *const sizes[] = {"tp", "pp", "dp", "tensor-model-parallel-size",
                                         "pipeline-model-parallel-size", "data-parallel-size"};
@@ -200,36 +217,39 @@ static luo_status is_own(const luo_args *a, bool *own, luo_err *err)
         "use-distributed-optimizer", "no-distributed-optimizer", "no-sequence-parallel",
         "use-tp-pp-dp-mapping"};
     const char *which;
-    *own = luo_args_has(a, "prev") && !has_any(a, sizes, sizeof sizes / sizeof *sizes, &which);
-    if (*own && has_any(a, rest, sizeof rest / sizeof *rest, &which))
+    *own =
+        luo_args_has(args, "prev") && !has_any(args, sizes, sizeof sizes / sizeof *sizes, &which);
+    if (*own && has_any(args, rest, sizeof rest / sizeof *rest, &which))
         return luo_err_set(err, LUO_EUSAGE, "`--%s` belongs to a base plan, which is here that of "
                            "--prev; leave it out, or give --dp, --tp and --pp too.", which);
     return LUO_OK;
 }
 
-static luo_status best_uniform(luo_cli *cli, luo_malleus_call *c, luo_uniform_opts *o,
+static luo_status best_uniform(luo_cli *cli, luo_malleus_call *call, luo_uniform_opts *opts,
                                luo_plan **out, luo_err *err)
 {
     luo_uniform_result *found;
     int32_t n;
-    o->stack = &c->stack;
-    LUO_TRY(luo_plan_uniform_fitting(cli->arena, c->model, c->cluster, o, &found, &n, NULL, err));
+    opts->stack = &call->stack;
+    LUO_TRY(luo_plan_uniform_fitting(cli->arena, call->model, call->cluster, opts, &found, &n, NULL,
+                                     err));
     *out = found[0].plan;
     return LUO_OK;
 }
 
-static luo_status check(luo_cli *cli, const luo_malleus_call *c, const luo_plan *p, luo_err *err)
+static luo_status check(luo_cli *cli, const luo_malleus_call *call, const luo_plan *plan,
+                        luo_err *err)
 {
     luo_plan_finding *f;
     int32_t n;
-    const luo_status st = luo_plan_check(cli->arena, p, c->model, &c->healthy, &f, &n);
+    const luo_status st = luo_plan_check(cli->arena, plan, call->model, &call->healthy, &f, &n);
     return st == LUO_OK || n == 0 ? st : luo_err_set(err, f[0].st, "base plan: %s", f[0].text);
 }
 
 luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
     const char *prev = luo_args_get(&cli->args, "prev", NULL);
-    luo_uniform_opts o = {0};
+    luo_uniform_opts opts = {0};
     luo_plan *base;
     bool own;
     static const char *const theirs[] = {"cp",       "context-parallel-size", "shard", "schedule",
@@ -243,11 +263,13 @@ luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
     c->job.prev = c->prev;
     LUO_TRY(check_tp(cli, c->cluster, err));
     c->job.dp_auto = strcmp(luo_args_get(&cli->args, "dp", ""), "auto") == 0;
-    LUO_TRY(luo_plan_sizes(cli, false, &o, err));
-    LUO_TRY(read_batch(cli, c, &o, own, err));
+    LUO_TRY(luo_plan_sizes(cli, false, &opts, err));
+    LUO_TRY(read_batch(cli, c, &opts, own, err));
     if (own) base = c->prev;
-    else if (o.tp && o.pp && o.dp) LUO_TRY(build(cli, c, &o, &base, err));
-    else LUO_TRY(best_uniform(cli, c, &o, &base, err));
+    else if (opts.tp && opts.pp && opts.dp)
+        LUO_TRY(build(cli, c, &opts, &base, err));
+    else
+        LUO_TRY(best_uniform(cli, c, &opts, &base, err));
     c->job.base = base;
     return check(cli, c, base, err);
 }

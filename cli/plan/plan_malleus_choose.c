@@ -11,74 +11,83 @@ typedef struct asked {
     luo_judge judge;
 } asked;
 
-static luo_status step_s(void *run, const luo_plan *p, double *seconds, luo_err *err)
+static luo_status step_s(void *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
     asked *a = run;
     const int64_t tokens = a->call->job.sequence_tokens;
-    return luo_judge_step(&a->judge, p, tokens ? tokens : p->sequence_tokens, a->call->rate,
+    return luo_judge_step(&a->judge, plan, tokens ? tokens : plan->sequence_tokens, a->call->rate,
                           seconds, err);
 }
 
 /* By what plans are ranked; with numbers of --params by theirs. */
-static luo_judged ranking(const luo_malleus_call *c)
+static luo_judged ranking(const luo_malleus_call *call)
 {
-    if (c->judged != LUO_JUDGED_AUTO) return c->judged;
-    if (c->job.params) return LUO_JUDGED_PUBLISHED;
-    return luo_plan_is_judged(c->judged, c->cluster) ? LUO_JUDGED_SIMULATED : LUO_JUDGED_OBJECTIVE;
+    if (call->judged != LUO_JUDGED_AUTO) return call->judged;
+    if (call->job.params) return LUO_JUDGED_PUBLISHED;
+    return luo_plan_is_judged(call->judged, call->cluster) ? LUO_JUDGED_SIMULATED
+                                                           : LUO_JUDGED_OBJECTIVE;
 }
 
 /* The answer lists groups of devices, and a lost stage has none: policy `malleus` takes such plans,
  * the verb does not print them. */
-static void drop_rerouted(luo_offers *o)
+static void drop_rerouted(luo_offers *offers)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < o->n; i++)
-        if (!luo_plan_is_rerouted(o->at[i].plan)) o->at[n++] = o->at[i];
-    o->n = n;
+    for (int32_t i = 0; i < offers->n; i++)
+        if (!luo_plan_is_rerouted(offers->at[i].plan)) offers->at[n++] = offers->at[i];
+    offers->n = n;
 }
 
 static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
 {
-    luo_malleus_call *c = a->call;
-    const int32_t n = c->cluster->ndevices;
-    luo_scenario sc = {.model = c->model, .cluster = c->cluster, .stack = c->stack,
-                       .seed = c->job.seed};
+    luo_malleus_call *call = a->call;
+    const int32_t n = call->cluster->ndevices;
+    luo_scenario sc = {.model = call->model,
+                       .cluster = call->cluster,
+                       .stack = call->stack,
+                       .seed = call->job.seed};
     luo_policy_spec spec;
     bool *none = LUO_NEW_N(cli->arena, bool, n);
     double *rate = LUO_NEW_N(cli->arena, double, n);
     if (!none || !rate) return luo_err_nomem(err);
-    for (int32_t d = 0; d < n; d++) rate[d] = c->candidate[d] ? c->rate[d] : (double)INFINITY;
+    for (int32_t d = 0; d < n; d++) rate[d] = call->candidate[d] ? call->rate[d] : (double)INFINITY;
     luo_policy_defaults(&spec, "malleus");
-    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = c->job.base,
-                             .plan = c->prev ? c->prev : c->job.base, .rate = rate,
-                             .leaving = none, .candidate = c->candidate,
-                             .micro_batches = c->answer.in.micro_batches,
-                             .sequence_tokens = c->job.sequence_tokens
-                                                    ? c->job.sequence_tokens
-                                                    : c->job.base->sequence_tokens,
-                             .memory_factor = c->job.memory_factor, .step_s = step_s,
-                             .closed_form = c->closed_form, .run = a};
-    LUO_TRY(luo_offers_all(cli->arena, &now, &c->job, &c->offers, err));
-    drop_rerouted(&c->offers);
-    return luo_offers_judge(&c->offers, &now, err);
+    const luo_snapshot now = {.scenario = &sc,
+                              .spec = &spec,
+                              .base = call->job.base,
+                              .plan = call->prev ? call->prev : call->job.base,
+                              .rate = rate,
+                              .leaving = none,
+                              .candidate = call->candidate,
+                              .micro_batches = call->answer.in.micro_batches,
+                              .sequence_tokens = call->job.sequence_tokens
+                                                     ? call->job.sequence_tokens
+                                                     : call->job.base->sequence_tokens,
+                              .memory_factor = call->job.memory_factor,
+                              .step_s = step_s,
+                              .closed_form = call->closed_form,
+                              .run = a};
+    LUO_TRY(luo_offers_all(cli->arena, &now, &call->job, &call->offers, err));
+    drop_rerouted(&call->offers);
+    return luo_offers_judge(&call->offers, &now, err);
 }
 
 /* Devices that could hold layers and do not. */
-static int32_t idle(const luo_malleus_call *c)
+static int32_t idle(const luo_malleus_call *call)
 {
-    const luo_malleus_plan *p = &c->answer.found->plans[0];
+    const luo_malleus_plan *plan = &call->answer.found->plans[0];
     int32_t n = 0;
-    for (int32_t i = 0; i < p->nstandby; i++) n += c->candidate[p->standby[i]];
+    for (int32_t i = 0; i < plan->nstandby; i++) n += call->candidate[plan->standby[i]];
     return n;
 }
 
-static void say_doubts(luo_cli *cli, luo_malleus_call *c)
+static void say_doubts(luo_cli *cli, luo_malleus_call *call)
 {
-    const double objective = c->offers.at[0].objective_s, step = c->offers.at[0].step_s;
-    const char *doubt[] = {c->closed_form ? NULL : luo_plan_apart(cli->arena, step, objective),
-                           luo_plan_idle(cli->arena, idle(c), "")};
+    const double objective = call->offers.at[0].objective_s, step = call->offers.at[0].step_s;
+    const char *doubt[] = {call->closed_form ? NULL : luo_plan_apart(cli->arena, step, objective),
+                           luo_plan_idle(cli->arena, idle(call), "")};
     for (int i = 0; i < 2; i++)
-        if (doubt[i]) luo_call_warn(cli, c, LUO_WARNING, "%s", doubt[i]);
+        if (doubt[i]) luo_call_warn(cli, call, LUO_WARNING, "%s", doubt[i]);
 }
 
 luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)

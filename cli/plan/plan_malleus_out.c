@@ -8,52 +8,52 @@
 
 static const char *const rank_names[] = {"filled", "steady", "event"};
 
-static double ranked(const luo_malleus_call *c, const luo_malleus_plan *p)
+static double ranked(const luo_malleus_call *call, const luo_malleus_plan *plan)
 {
-    const double by[] = {p->filled, p->steady, p->event};
-    return by[c->job.rank];
+    const double by[] = {plan->filled, plan->steady, plan->event};
+    return by[call->job.rank];
 }
 
-static const char *set_text(luo_str *s, const int32_t *dev, int32_t n)
+static const char *set_text(luo_str *text, const int32_t *dev, int32_t n)
 {
-    luo_str_clear(s);
-    luo_devset_print(s, dev, n);
-    return luo_str_get(s);
+    luo_str_clear(text);
+    luo_devset_print(text, dev, n);
+    return luo_str_get(text);
 }
 
 /* ---- text ---- */
 
-static void print_stages(FILE *out, const luo_malleus_call *c)
+static void print_stages(FILE *out, const luo_malleus_call *call)
 {
-    const luo_malleus_plan *p = &c->answer.found->plans[0];
-    luo_str s = {0};
+    const luo_malleus_plan *plan = &call->answer.found->plans[0];
+    luo_str text = {0};
     fprintf(out, "%8s %8s %5s %9s %4s %9s %9s %4s %8s  %s\n", "pipeline", "micro", "stage",
             "layers", "tp", "y_tau", "t_tau", "cap", "mem_gib", "devices");
-    for (int32_t i = 0; i < p->npipes; i++)
-        for (int32_t k = 0; k < p->pipes[i].nstages; k++) {
-            const luo_malleus_stage *st = &p->pipes[i].stages[k];
+    for (int32_t i = 0; i < plan->npipes; i++)
+        for (int32_t k = 0; k < plan->pipes[i].nstages; k++) {
+            const luo_malleus_stage *st = &plan->pipes[i].stages[k];
             char layers[48];
             snprintf(layers, sizeof layers, "%lld-%lld", (long long)st->lo, (long long)st->hi);
             fprintf(out, "%8d %8lld %5d %9s %4d %9.3f %9.3f %4lld %8.1f  %s\n", i,
-                    (long long)p->pipes[i].micro_batches, k, layers, st->group->size,
+                    (long long)plan->pipes[i].micro_batches, k, layers, st->group->size,
                     st->group->y, st->t, (long long)st->cap,
-                    luo_malleus_mib(&c->answer, i, k) / 1024,
-                    set_text(&s, st->group->devices, st->group->size));
+                    luo_malleus_mib(&call->answer, i, k) / 1024,
+                    set_text(&text, st->group->devices, st->group->size));
         }
-    luo_str_free(&s);
+    luo_str_free(&text);
 }
 
-static void print_transition(FILE *out, const luo_malleus_call *c)
+static void print_transition(FILE *out, const luo_malleus_call *call)
 {
-    if (!c->prev) return;
-    if (c->lost) {
+    if (!call->prev) return;
+    if (call->lost) {
         fputs("transition: state is lost; a checkpoint has to be read\n", out);
         return;
     }
     fprintf(out, "transition: %lld bytes within nodes, %lld between, %lld messages, %.6f s; %s\n",
-            (long long)c->move.bytes_local, (long long)c->move.bytes_remote,
-            (long long)c->move.messages, c->move.seconds,
-            c->adopt ? "pays within 50 steps" : "does not pay within 50 steps");
+            (long long)call->move.bytes_local, (long long)call->move.bytes_remote,
+            (long long)call->move.messages, call->move.seconds,
+            call->adopt ? "pays within 50 steps" : "does not pay within 50 steps");
 }
 
 static void print_search(FILE *out, const luo_malleus_search *s)
@@ -67,48 +67,52 @@ static void print_search(FILE *out, const luo_malleus_search *s)
             s->exhaustive ? "every dealing" : "local search");
 }
 
-static void print_offers(FILE *out, const luo_malleus_call *c)
+static void print_offers(FILE *out, const luo_malleus_call *call)
 {
-    const luo_offers *o = &c->offers;
-    if (o->n == 0) return;
+    const luo_offers *offers = &call->offers;
+    if (offers->n == 0) return;
     int32_t simulated = 0;
-    for (int32_t i = 0; i < o->n; i++) simulated += o->at[i].step_s >= 0;
+    for (int32_t i = 0; i < offers->n; i++) simulated += offers->at[i].step_s >= 0;
     fprintf(out, "chosen by %s step: the plan of %s",
-            c->closed_form ? "the closed form of a" : "simulated", o->at[0].from);
-    if (simulated > 1 && isfinite(o->at[1].step_s))
-        fprintf(out, "; next, of %s: %.6f s", o->at[1].from, o->at[1].step_s);
-    if (c->closed_form) fprintf(out, "; of %d plans\n", o->n);
-    else fprintf(out, "; %d of %d plans were simulated, the others are slower by the objective\n",
-                 simulated, o->n);
+            call->closed_form ? "the closed form of a" : "simulated", offers->at[0].from);
+    if (simulated > 1 && isfinite(offers->at[1].step_s))
+        fprintf(out, "; next, of %s: %.6f s", offers->at[1].from, offers->at[1].step_s);
+    if (call->closed_form)
+        fprintf(out, "; of %d plans\n", offers->n);
+    else
+        fprintf(out, "; %d of %d plans were simulated, the others are slower by the objective\n",
+                simulated, offers->n);
 }
 
-void luo_call_text(luo_cli *cli, const luo_malleus_call *c)
+void luo_call_text(luo_cli *cli, const luo_malleus_call *call)
 {
     FILE *out = luo_cli_out(cli);
-    const luo_malleus_answer *a = &c->answer;
-    const luo_malleus_plan *p = &a->found->plans[0];
+    const luo_malleus_answer *a = &call->answer;
+    const luo_malleus_plan *plan = &a->found->plans[0];
     char h[17], g[17];
-    luo_str s = {0};
-    print_stages(out, c);
+    luo_str text = {0};
+    print_stages(out, call);
     fprintf(out, "plan %s: %s\n", luo_hash_print(luo_plan_hash(a->plan), h),
             luo_plan_file(cli, 0));
-    fprintf(out, "objective (%s): %.6f s, lower bound %.6f s\n", rank_names[c->job.rank],
-            ranked(c, p) * a->tau_s, a->found->bound * a->tau_s);
+    fprintf(out, "objective (%s): %.6f s, lower bound %.6f s\n", rank_names[call->job.rank],
+            ranked(call, plan) * a->tau_s, a->found->bound * a->tau_s);
     fprintf(out, "in tau of %.6f ms: steady %.3f, filled %.3f, event %.3f, bound %.3f\n",
-            1e3 * a->tau_s, p->steady, p->filled, p->event, a->found->bound);
+            1e3 * a->tau_s, plan->steady, plan->filled, plan->event, a->found->bound);
     fprintf(out, "healthy base plan: steady %.3f, event %.3f; ratio %.4f, oracle %.4f\n",
-            a->healthy_steady, a->healthy_event, p->event / a->healthy_event,
+            a->healthy_steady, a->healthy_event, plan->event / a->healthy_event,
             a->oracle / a->healthy_event);
-    fprintf(out, "standby %s", set_text(&s, p->standby, p->nstandby));
-    fprintf(out, ", excluded %s\n", set_text(&s, a->excluded, a->nexcluded));
-    luo_str_free(&s);
+    fprintf(out, "standby %s", set_text(&text, plan->standby, plan->nstandby));
+    fprintf(out, ", excluded %s\n", set_text(&text, a->excluded, a->nexcluded));
+    luo_str_free(&text);
     print_search(out, &a->found->search);
-    print_transition(out, c);
-    print_offers(out, c);
-    if (c->step_s < 0) fputs("simulated step: none; `--rank simulated` takes one", out);
-    else fprintf(out, "simulated step: %.6f s", c->step_s);
-    fprintf(out, " (program %s)\nplanning: %.3f s\n", luo_hash_print(c->program, g),
-            c->planning_s);
+    print_transition(out, call);
+    print_offers(out, call);
+    if (call->step_s < 0)
+        fputs("simulated step: none; `--rank simulated` takes one", out);
+    else
+        fprintf(out, "simulated step: %.6f s", call->step_s);
+    fprintf(out, " (program %s)\nplanning: %.3f s\n", luo_hash_print(call->program, g),
+            call->planning_s);
 }
 
 /* ---- JSON ---- */
@@ -127,238 +131,244 @@ static int by_device(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-static luo_status list_groups(luo_arena *arena, const luo_malleus_plan *p, listing *out,
+static luo_status list_groups(luo_arena *arena, const luo_malleus_plan *plan, listing *out,
                               luo_err *err)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < p->npipes; i++) n += p->pipes[i].nstages;
+    for (int32_t i = 0; i < plan->npipes; i++) n += plan->pipes[i].nstages;
     *out = (listing){0, LUO_NEW_N(arena, const luo_malleus_group *, n)};
     if (!out->at) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipes; i++)
-        for (int32_t k = 0; k < p->pipes[i].nstages; k++)
-            out->at[out->n++] = p->pipes[i].stages[k].group;
+    for (int32_t i = 0; i < plan->npipes; i++)
+        for (int32_t k = 0; k < plan->pipes[i].nstages; k++)
+            out->at[out->n++] = plan->pipes[i].stages[k].group;
     qsort(out->at, (size_t)n, sizeof *out->at, by_device);
     return LUO_OK;
 }
 
-static int32_t id_of(const listing *l, const luo_malleus_group *g)
+static int32_t id_of(const listing *l, const luo_malleus_group *group)
 {
-    const luo_malleus_group **at =
-        bsearch(&g, l->at, (size_t)l->n, sizeof *l->at, by_device);
+    const luo_malleus_group **at = bsearch(&group, l->at, (size_t)l->n, sizeof *l->at, by_device);
     return at ? (int32_t)(at - l->at) : -1;
 }
 
-static void json_ids(luo_jsonw *j, const char *key, const int32_t *v, int32_t n)
+static void json_ids(luo_jsonw *json, const char *key, const int32_t *v, int32_t n)
 {
-    luo_jsonw_open(j, key, '[');
-    for (int32_t i = 0; i < n; i++) luo_jsonw_int(j, NULL, v[i]);
-    luo_jsonw_close(j);
+    luo_jsonw_open(json, key, '[');
+    for (int32_t i = 0; i < n; i++) luo_jsonw_int(json, NULL, v[i]);
+    luo_jsonw_close(json);
 }
 
-static void json_groups(luo_jsonw *j, const luo_malleus_call *c, const listing *l)
+static void json_groups(luo_jsonw *json, const luo_malleus_call *call, const listing *l)
 {
-    luo_jsonw_open(j, "groups", '[');
+    luo_jsonw_open(json, "groups", '[');
     for (int32_t i = 0; i < l->n; i++) {
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_int(j, "id", i);
-        luo_jsonw_int(j, "node", l->at[i]->node);
-        json_ids(j, "devices", l->at[i]->devices, l->at[i]->size);
-        luo_jsonw_num(j, "y", l->at[i]->y, 9);
-        luo_jsonw_int(j, "h", c->answer.in.tp / l->at[i]->size);
-        luo_jsonw_close(j);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "id", i);
+        luo_jsonw_int(json, "node", l->at[i]->node);
+        json_ids(json, "devices", l->at[i]->devices, l->at[i]->size);
+        luo_jsonw_num(json, "y", l->at[i]->y, 9);
+        luo_jsonw_int(json, "h", call->answer.in.tp / l->at[i]->size);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
 }
 
-static void json_stage(luo_jsonw *j, const luo_malleus_call *c, const listing *l, int32_t i,
+static void json_stage(luo_jsonw *json, const luo_malleus_call *call, const listing *l, int32_t i,
                        int32_t k)
 {
-    const luo_malleus_stage *st = &c->answer.found->plans[0].pipes[i].stages[k];
-    luo_jsonw_open(j, NULL, '{');
-    luo_jsonw_int(j, "group", id_of(l, st->group));
-    json_ids(j, "devices", st->group->devices, st->group->size);
-    luo_jsonw_int(j, "lo", st->lo);
-    luo_jsonw_int(j, "hi", st->hi);
-    luo_jsonw_num(j, "t", st->t, 9);
-    luo_jsonw_int(j, "cap", st->cap);
-    luo_jsonw_int(j, "mem_mib", (int64_t)(luo_malleus_mib(&c->answer, i, k) + 0.5));
-    luo_jsonw_close(j);
+    const luo_malleus_stage *st = &call->answer.found->plans[0].pipes[i].stages[k];
+    luo_jsonw_open(json, NULL, '{');
+    luo_jsonw_int(json, "group", id_of(l, st->group));
+    json_ids(json, "devices", st->group->devices, st->group->size);
+    luo_jsonw_int(json, "lo", st->lo);
+    luo_jsonw_int(json, "hi", st->hi);
+    luo_jsonw_num(json, "t", st->t, 9);
+    luo_jsonw_int(json, "cap", st->cap);
+    luo_jsonw_int(json, "mem_mib", (int64_t)(luo_malleus_mib(&call->answer, i, k) + 0.5));
+    luo_jsonw_close(json);
 }
 
-static void json_pipelines(luo_jsonw *j, const luo_malleus_call *c, const listing *l)
+static void json_pipelines(luo_jsonw *json, const luo_malleus_call *call, const listing *l)
 {
-    const luo_malleus_plan *p = &c->answer.found->plans[0];
-    luo_jsonw_open(j, "pipelines", '[');
-    for (int32_t i = 0; i < p->npipes; i++) {
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_int(j, "m", p->pipes[i].micro_batches);
-        luo_jsonw_num(j, "o", p->pipes[i].o, 9);
-        luo_jsonw_num(j, "fill", p->pipes[i].fill, 9);
-        luo_jsonw_open(j, "stages", '[');
-        for (int32_t k = 0; k < p->pipes[i].nstages; k++) json_stage(j, c, l, i, k);
-        luo_jsonw_close(j);
-        luo_jsonw_close(j);
+    const luo_malleus_plan *plan = &call->answer.found->plans[0];
+    luo_jsonw_open(json, "pipelines", '[');
+    for (int32_t i = 0; i < plan->npipes; i++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "m", plan->pipes[i].micro_batches);
+        luo_jsonw_num(json, "o", plan->pipes[i].o, 9);
+        luo_jsonw_num(json, "fill", plan->pipes[i].fill, 9);
+        luo_jsonw_open(json, "stages", '[');
+        for (int32_t k = 0; k < plan->pipes[i].nstages; k++) json_stage(json, call, l, i, k);
+        luo_jsonw_close(json);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
 }
 
-static void json_figures(luo_jsonw *j, const luo_malleus_call *c)
+static void json_figures(luo_jsonw *json, const luo_malleus_call *call)
 {
-    const luo_malleus_answer *a = &c->answer;
-    const luo_malleus_plan *p = &a->found->plans[0];
-    luo_jsonw_num(j, "steady", p->steady, 9);
-    luo_jsonw_num(j, "filled", p->filled, 9);
-    luo_jsonw_num(j, "event", p->event, 9);
-    luo_jsonw_open(j, "healthy", '{');
-    luo_jsonw_num(j, "steady", a->healthy_steady, 9);
-    luo_jsonw_num(j, "event", a->healthy_event, 9);
-    luo_jsonw_close(j);
-    luo_jsonw_num(j, "bound", a->found->bound, 9);
-    luo_jsonw_num(j, "oracle", a->oracle, 9);
-    luo_jsonw_num(j, "ratio", p->event / a->healthy_event, 9);
+    const luo_malleus_answer *a = &call->answer;
+    const luo_malleus_plan *plan = &a->found->plans[0];
+    luo_jsonw_num(json, "steady", plan->steady, 9);
+    luo_jsonw_num(json, "filled", plan->filled, 9);
+    luo_jsonw_num(json, "event", plan->event, 9);
+    luo_jsonw_open(json, "healthy", '{');
+    luo_jsonw_num(json, "steady", a->healthy_steady, 9);
+    luo_jsonw_num(json, "event", a->healthy_event, 9);
+    luo_jsonw_close(json);
+    luo_jsonw_num(json, "bound", a->found->bound, 9);
+    luo_jsonw_num(json, "oracle", a->oracle, 9);
+    luo_jsonw_num(json, "ratio", plan->event / a->healthy_event, 9);
 }
 
 /* stages: `[7.22:1 3.66:4] m43 ..`, y and layers of every stage, slow ones first. */
-static void say_plan(luo_str *s, const luo_malleus_plan *p)
+static void say_plan(luo_str *text, const luo_malleus_plan *plan)
 {
-    luo_str_clear(s);
-    for (int32_t i = 0; i < p->npipes; i++) {
-        luo_str_add(s, i ? " [" : "[");
-        for (int32_t k = 0; k < p->pipes[i].nstages; k++) {
-            const luo_malleus_stage *st = &p->pipes[i].stages[k];
-            luo_str_addf(s, "%s%.4g:%lld", k ? " " : "", st->group->y,
+    luo_str_clear(text);
+    for (int32_t i = 0; i < plan->npipes; i++) {
+        luo_str_add(text, i ? " [" : "[");
+        for (int32_t k = 0; k < plan->pipes[i].nstages; k++) {
+            const luo_malleus_stage *st = &plan->pipes[i].stages[k];
+            luo_str_addf(text, "%s%.4g:%lld", k ? " " : "", st->group->y,
                          (long long)(st->hi - st->lo));
         }
-        luo_str_addf(s, "] m%lld", (long long)p->pipes[i].micro_batches);
+        luo_str_addf(text, "] m%lld", (long long)plan->pipes[i].micro_batches);
     }
 }
 
-static void json_alternatives(luo_jsonw *j, const luo_malleus_found *f)
+static void json_alternatives(luo_jsonw *json, const luo_malleus_found *f)
 {
-    luo_str s = {0};
-    luo_jsonw_open(j, "alternatives", '[');
+    luo_str text = {0};
+    luo_jsonw_open(json, "alternatives", '[');
     for (int32_t i = 0; i < f->n; i++) {
-        say_plan(&s, &f->plans[i]);
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_num(j, "steady", f->plans[i].steady, 9);
-        luo_jsonw_num(j, "filled", f->plans[i].filled, 9);
-        luo_jsonw_num(j, "event", f->plans[i].event, 9);
-        luo_jsonw_text(j, "stages", luo_str_get(&s));
-        luo_jsonw_close(j);
+        say_plan(&text, &f->plans[i]);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_num(json, "steady", f->plans[i].steady, 9);
+        luo_jsonw_num(json, "filled", f->plans[i].filled, 9);
+        luo_jsonw_num(json, "event", f->plans[i].event, 9);
+        luo_jsonw_text(json, "stages", luo_str_get(&text));
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
-    luo_str_free(&s);
+    luo_jsonw_close(json);
+    luo_str_free(&text);
 }
 
-static void json_offers(luo_jsonw *j, const luo_offers *o, bool simulated)
+static void json_offers(luo_jsonw *json, const luo_offers *offers, bool simulated)
 {
-    luo_jsonw_open(j, "offers", '[');
-    for (int32_t i = 0; i < o->n; i++) {
-        luo_jsonw_open(j, NULL, '{');
-        luo_jsonw_text(j, "from", o->at[i].from);
-        luo_jsonw_hash(j, "plan_hash", luo_plan_hash(o->at[i].plan));
-        luo_jsonw_int(j, "pipelines", o->at[i].plan->npipelines);
-        luo_jsonw_num(j, "objective_s", o->at[i].objective_s, 9);
-        const double s = o->at[i].step_s;
-        if (simulated && s >= 0 && isfinite(s)) luo_jsonw_num(j, "simulated_step_s", s, 9);
-        else luo_jsonw_text(j, "simulated_step_s", NULL);
-        luo_jsonw_close(j);
+    luo_jsonw_open(json, "offers", '[');
+    for (int32_t i = 0; i < offers->n; i++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "from", offers->at[i].from);
+        luo_jsonw_hash(json, "plan_hash", luo_plan_hash(offers->at[i].plan));
+        luo_jsonw_int(json, "pipelines", offers->at[i].plan->npipelines);
+        luo_jsonw_num(json, "objective_s", offers->at[i].objective_s, 9);
+        const double s = offers->at[i].step_s;
+        if (simulated && s >= 0 && isfinite(s))
+            luo_jsonw_num(json, "simulated_step_s", s, 9);
+        else
+            luo_jsonw_text(json, "simulated_step_s", NULL);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(j);
+    luo_jsonw_close(json);
 }
 
-static void json_search(luo_jsonw *j, const luo_malleus_search *s)
+static void json_search(luo_jsonw *json, const luo_malleus_search *s)
 {
-    luo_jsonw_open(j, "search", '{');
-    luo_jsonw_int(j, "combos", s->combos);
-    luo_jsonw_int(j, "plans", s->plans);
-    luo_jsonw_int(j, "vectors", s->vectors);
-    luo_jsonw_int(j, "moves", s->moves);
-    luo_jsonw_bool(j, "exhaustive", s->exhaustive);
-    luo_jsonw_close(j);
+    luo_jsonw_open(json, "search", '{');
+    luo_jsonw_int(json, "combos", s->combos);
+    luo_jsonw_int(json, "plans", s->plans);
+    luo_jsonw_int(json, "vectors", s->vectors);
+    luo_jsonw_int(json, "moves", s->moves);
+    luo_jsonw_bool(json, "exhaustive", s->exhaustive);
+    luo_jsonw_close(json);
 }
 
-static void json_transition(luo_jsonw *j, const luo_malleus_call *c)
+static void json_transition(luo_jsonw *json, const luo_malleus_call *call)
 {
-    if (!c->prev) {
-        luo_jsonw_text(j, "transition", NULL);
+    if (!call->prev) {
+        luo_jsonw_text(json, "transition", NULL);
         return;
     }
-    luo_jsonw_open(j, "transition", '{');
-    luo_jsonw_int(j, "bytes_local", c->move.bytes_local);
-    luo_jsonw_int(j, "bytes_remote", c->move.bytes_remote);
-    luo_jsonw_int(j, "messages", c->move.messages);
-    if (c->lost) luo_jsonw_text(j, "seconds", NULL);
-    else luo_jsonw_num(j, "seconds", c->move.seconds, 9);
-    luo_jsonw_bool(j, "adopt", c->adopt);
-    luo_jsonw_close(j);
+    luo_jsonw_open(json, "transition", '{');
+    luo_jsonw_int(json, "bytes_local", call->move.bytes_local);
+    luo_jsonw_int(json, "bytes_remote", call->move.bytes_remote);
+    luo_jsonw_int(json, "messages", call->move.messages);
+    if (call->lost)
+        luo_jsonw_text(json, "seconds", NULL);
+    else
+        luo_jsonw_num(json, "seconds", call->move.seconds, 9);
+    luo_jsonw_bool(json, "adopt", call->adopt);
+    luo_jsonw_close(json);
 }
 
 /* Of each layer, the annotation of its first matrix. */
-static luo_status json_annotations(luo_cli *cli, const luo_malleus_call *c, luo_err *err)
+static luo_status json_annotations(luo_cli *cli, const luo_malleus_call *call, luo_err *err)
 {
-    luo_jsonw *j = &cli->json;
+    luo_jsonw *json = &cli->json;
     luo_param *p;
     int32_t n, layer = -1;
-    luo_str s = {0};
-    LUO_TRY(luo_plan_params(cli->arena, c->answer.plan, c->model, &p, &n, err));
-    luo_jsonw_open(j, "annotations", '[');
+    luo_str text = {0};
+    LUO_TRY(luo_plan_params(cli->arena, call->answer.plan, call->model, &p, &n, err));
+    luo_jsonw_open(json, "annotations", '[');
     for (int32_t i = 0; i < n; i++) {
         if (p[i].layer <= layer || p[i].shape.rank < 2) continue;
         layer = p[i].layer;
-        luo_str_clear(&s);
-        luo_ann_print(&s, p[i].weight);
-        luo_jsonw_text(j, NULL, luo_str_get(&s));
+        luo_str_clear(&text);
+        luo_ann_print(&text, p[i].weight);
+        luo_jsonw_text(json, NULL, luo_str_get(&text));
     }
-    luo_jsonw_close(j);
-    luo_str_free(&s);
+    luo_jsonw_close(json);
+    luo_str_free(&text);
     return LUO_OK;
 }
 
-static void json_warnings(luo_jsonw *j, const luo_malleus_call *c)
+static void json_warnings(luo_jsonw *json, const luo_malleus_call *call)
 {
-    luo_jsonw_open(j, "warnings", '[');
-    for (int i = 0; i < c->nwarnings; i++) luo_jsonw_text(j, NULL, c->warning[i]);
-    luo_jsonw_close(j);
+    luo_jsonw_open(json, "warnings", '[');
+    for (int i = 0; i < call->nwarnings; i++) luo_jsonw_text(json, NULL, call->warning[i]);
+    luo_jsonw_close(json);
 }
 
-luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *c, luo_status st, luo_err *err)
+luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *call, luo_status st, luo_err *err)
 {
-    luo_jsonw *j = &cli->json;
-    const luo_malleus_answer *a = &c->answer;
+    luo_jsonw *json = &cli->json;
+    const luo_malleus_answer *a = &call->answer;
     listing l;
-    luo_jsonw_text(j, "status", luo_status_name(st));
-    luo_jsonw_text(j, "policy", "malleus");
-    luo_jsonw_text(j, "rank", rank_names[c->job.rank]);
-    luo_jsonw_text(j, "chosen_by", c->offers.n == 0  ? "rank"
-                                    : c->closed_form ? "objective"
-                                                     : "simulated");
+    luo_jsonw_text(json, "status", luo_status_name(st));
+    luo_jsonw_text(json, "policy", "malleus");
+    luo_jsonw_text(json, "rank", rank_names[call->job.rank]);
+    luo_jsonw_text(json, "chosen_by",
+                   call->offers.n == 0 ? "rank"
+                   : call->closed_form ? "objective"
+                                       : "simulated");
     if (st != LUO_OK) {
-        json_warnings(j, c);
+        json_warnings(json, call);
         return st;
     }
     LUO_TRY(list_groups(cli->arena, &a->found->plans[0], &l, err));
-    luo_jsonw_int(j, "dp", a->found->dp);
-    luo_jsonw_int(j, "tp", a->in.tp);
-    luo_jsonw_int(j, "layers", a->in.layers);
-    luo_jsonw_int(j, "micro_batches", a->in.micro_batches);
-    json_groups(j, c, &l);
-    json_pipelines(j, c, &l);
-    json_ids(j, "standby", a->found->plans[0].standby, a->found->plans[0].nstandby);
-    json_ids(j, "excluded", a->excluded, a->nexcluded);
-    json_figures(j, c);
-    json_alternatives(j, a->found);
-    json_offers(j, &c->offers, !c->closed_form);
-    json_search(j, &a->found->search);
-    json_transition(j, c);
-    LUO_TRY(json_annotations(cli, c, err));
-    json_warnings(j, c);
-    luo_jsonw_hash(j, "plan_hash", luo_plan_hash(a->plan));
-    luo_jsonw_num(j, "tau_ms", 1e3 * a->tau_s, 9);
-    if (c->step_s < 0) luo_jsonw_text(j, "simulated_step_s", NULL);
-    else luo_jsonw_num(j, "simulated_step_s", c->step_s, 9);
-    luo_jsonw_hash(j, "program_hash", c->program);
-    luo_jsonw_text(j, "file", luo_plan_file(cli, 0));
-    luo_jsonw_num(j, "elapsed_ms", 1e3 * c->planning_s, 9);
+    luo_jsonw_int(json, "dp", a->found->dp);
+    luo_jsonw_int(json, "tp", a->in.tp);
+    luo_jsonw_int(json, "layers", a->in.layers);
+    luo_jsonw_int(json, "micro_batches", a->in.micro_batches);
+    json_groups(json, call, &l);
+    json_pipelines(json, call, &l);
+    json_ids(json, "standby", a->found->plans[0].standby, a->found->plans[0].nstandby);
+    json_ids(json, "excluded", a->excluded, a->nexcluded);
+    json_figures(json, call);
+    json_alternatives(json, a->found);
+    json_offers(json, &call->offers, !call->closed_form);
+    json_search(json, &a->found->search);
+    json_transition(json, call);
+    LUO_TRY(json_annotations(cli, call, err));
+    json_warnings(json, call);
+    luo_jsonw_hash(json, "plan_hash", luo_plan_hash(a->plan));
+    luo_jsonw_num(json, "tau_ms", 1e3 * a->tau_s, 9);
+    if (call->step_s < 0)
+        luo_jsonw_text(json, "simulated_step_s", NULL);
+    else
+        luo_jsonw_num(json, "simulated_step_s", call->step_s, 9);
+    luo_jsonw_hash(json, "program_hash", call->program);
+    luo_jsonw_text(json, "file", luo_plan_file(cli, 0));
+    luo_jsonw_num(json, "elapsed_ms", 1e3 * call->planning_s, 9);
     return LUO_OK;
 }

@@ -26,7 +26,7 @@ typedef struct luo_uniform_call {
 } luo_uniform_call;
 
 /* Rows that are printed and written. */
-int32_t luo_uniform_rows(const luo_uniform_call *c);
-void luo_uniform_text(luo_cli *cli, const luo_uniform_call *c);
-void luo_uniform_json(luo_cli *cli, const luo_uniform_call *c);
+int32_t luo_uniform_rows(const luo_uniform_call *call);
+void luo_uniform_text(luo_cli *cli, const luo_uniform_call *call);
+void luo_uniform_json(luo_cli *cli, const luo_uniform_call *call);
 #endif

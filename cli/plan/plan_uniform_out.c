@@ -12,7 +12,7 @@ enum { SHARES = 10 };
 /* Of a simulated step, or of its closed form: they sum to it. */
 static int list_shares(const luo_judged_plan *p, share out[SHARES])
 {
-    const luo_parts *m = &p->step.mean;
+    const luo_parts *parts = &p->step.mean;
     const luo_uniform_result *r = p->result;
     if (p->step.seconds < 0) {
         const share closed[] = {
@@ -24,16 +24,16 @@ static int list_shares(const luo_judged_plan *p, share out[SHARES])
         return 4;
     }
     const share simulated[SHARES] = {
-        {"compute", NULL, m->compute_s},
-        {"recompute", "memory, which recompute makes", m->recompute_s},
-        {"tp", "tensor parallelism", m->tp_s},
-        {"ep", "expert parallelism", m->ep_s},
-        {"cp", "context parallelism", m->cp_s},
-        {"pp", "transfers between stages", m->pp_s},
-        {"dp", "data parallelism", m->dp_s},
-        {"other", NULL, m->move_s + m->io_s},
+        {"compute", NULL, parts->compute_s},
+        {"recompute", "memory, which recompute makes", parts->recompute_s},
+        {"tp", "tensor parallelism", parts->tp_s},
+        {"ep", "expert parallelism", parts->ep_s},
+        {"cp", "context parallelism", parts->cp_s},
+        {"pp", "transfers between stages", parts->pp_s},
+        {"dp", "data parallelism", parts->dp_s},
+        {"other", NULL, parts->move_s + parts->io_s},
         {"imbalance", "the imbalance of the stages", p->step.imbalance_s},
-        {"bubble", "the bubble of the pipeline", m->bubble_s - p->step.imbalance_s}};
+        {"bubble", "the bubble of the pipeline", parts->bubble_s - p->step.imbalance_s}};
     for (int i = 0; i < SHARES; i++) out[i] = simulated[i];
     return SHARES;
 }
@@ -45,8 +45,8 @@ static double step_of(const luo_judged_plan *p)
 
 static double exposed(const luo_judged_plan *p)
 {
-    const luo_parts *m = &p->step.mean;
-    return m->tp_s + m->ep_s + m->cp_s + m->pp_s + m->dp_s;
+    const luo_parts *parts = &p->step.mean;
+    return parts->tp_s + parts->ep_s + parts->cp_s + parts->pp_s + parts->dp_s;
 }
 
 static const double LITTLE = 0.02; /* a share that limits nothing */
@@ -69,9 +69,9 @@ static double memory_of(const luo_judged_plan *p)
 
 /* ---- text ---- */
 
-static bool is_uneven(const luo_plan *p)
+static bool is_uneven(const luo_plan *plan)
 {
-    const luo_pipeline *pl = &p->pipelines[0];
+    const luo_pipeline *pl = &plan->pipelines[0];
     const int32_t first = pl->stages[0].layers[0].hi - pl->stages[0].layers[0].lo;
     for (int32_t s = 0; s < pl->nstages; s++)
         for (int32_t k = 0; k < pl->stages[s].nlayers; k++)
@@ -79,41 +79,45 @@ static bool is_uneven(const luo_plan *p)
     return false;
 }
 
-static bool is_dealt(const luo_plan *p)
+static bool is_dealt(const luo_plan *plan)
 {
-    for (int32_t i = 1; i < p->npipelines; i++)
-        if (p->pipelines[i].micro_batches != p->pipelines[0].micro_batches) return true;
+    for (int32_t i = 1; i < plan->npipelines; i++)
+        if (plan->pipelines[i].micro_batches != plan->pipelines[0].micro_batches) return true;
     return false;
 }
 
-static void print_row(luo_cli *cli, const luo_uniform_call *c, int32_t i)
+static void print_row(luo_cli *cli, const luo_uniform_call *call, int32_t i)
 {
     FILE *out = luo_cli_out(cli);
-    const luo_judged_plan *j = &c->plan[i];
-    const luo_plan *p = j->result->plan;
-    const luo_pipeline *pl = &p->pipelines[0];
+    const luo_judged_plan *j = &call->plan[i];
+    const luo_plan *plan = j->result->plan;
+    const luo_pipeline *pl = &plan->pipelines[0];
     char h[17], zero[24], order[24], step[32] = "-", seen[16] = "-", bubble[16] = "-";
-    if (p->chunks > 1) snprintf(order, sizeof order, "inter x%d", p->chunks);
-    else snprintf(order, sizeof order, "%s", luo_sched_name(p->schedule));
-    snprintf(zero, sizeof zero, "%d%s%s", p->zero, p->zero == 3 ? " " : "",
-             p->zero == 3 ? luo_shard_name(p->sharding.kind) : "");
+    if (plan->chunks > 1)
+        snprintf(order, sizeof order, "inter x%d", plan->chunks);
+    else
+        snprintf(order, sizeof order, "%s", luo_sched_name(plan->schedule));
+    snprintf(zero, sizeof zero, "%d%s%s", plan->zero, plan->zero == 3 ? " " : "",
+             plan->zero == 3 ? luo_shard_name(plan->sharding.kind) : "");
     if (j->step.seconds >= 0) {
         snprintf(step, sizeof step, "%.6f", j->step.seconds);
         snprintf(seen, sizeof seen, "%.1f%%", 100 * exposed(j) / j->step.seconds);
         snprintf(bubble, sizeof bubble, "%.1f%%", 100 * j->step.mean.bubble_s / j->step.seconds);
     }
-    fprintf(out, "%-4d %-16s %3d %3d %3d %4d%s %3d %-9s %-6s %-9s %-9s %12.6f %12s %6.1f%% %7s %6s"
-            "  %s\n", i + 1, luo_hash_print(luo_plan_hash(p), h), luo_stage_tp(&pl->stages[0]),
-            pl->stages[0].context_parallel, pl->nstages, p->npipelines, is_dealt(p) ? "d" : " ",
-            pl->micro_batch_sequences, order, is_uneven(p) ? "uneven" : "equal",
-            luo_recompute_name(pl->stages[0].recompute), zero, j->result->objective_s, step,
-            100 * memory_of(j), seen, bubble, luo_plan_file(cli, i));
+    fprintf(out,
+            "%-4d %-16s %3d %3d %3d %4d%s %3d %-9s %-6s %-9s %-9s %12.6f %12s %6.1f%% %7s %6s"
+            "  %s\n",
+            i + 1, luo_hash_print(luo_plan_hash(plan), h), luo_stage_tp(&pl->stages[0]),
+            pl->stages[0].context_parallel, pl->nstages, plan->npipelines,
+            is_dealt(plan) ? "d" : " ", pl->micro_batch_sequences, order,
+            is_uneven(plan) ? "uneven" : "equal", luo_recompute_name(pl->stages[0].recompute), zero,
+            j->result->objective_s, step, 100 * memory_of(j), seen, bubble, luo_plan_file(cli, i));
 }
 
-static void print_why(FILE *out, const luo_uniform_call *c)
+static void print_why(FILE *out, const luo_uniform_call *call)
 {
-    for (int32_t i = 0; i < luo_uniform_rows(c); i++) {
-        const luo_judged_plan *j = &c->plan[i];
+    for (int32_t i = 0; i < luo_uniform_rows(call); i++) {
+        const luo_judged_plan *j = &call->plan[i];
         share s[SHARES];
         const int n = list_shares(j, s);
         fprintf(out, "why %d:", i + 1);
@@ -124,112 +128,122 @@ static void print_why(FILE *out, const luo_uniform_call *c)
     }
 }
 
-static void print_choice(FILE *out, const luo_uniform_call *c)
+static void print_choice(FILE *out, const luo_uniform_call *call)
 {
     char h[17];
-    if (!c->by_simulation) return;
-    fprintf(out, "chosen by simulated step among %d: the best by closed form, and the best of "
-            "other sizes", c->nplans);
-    if (c->nplans > 1)
+    if (!call->by_simulation) return;
+    fprintf(out,
+            "chosen by simulated step among %d: the best by closed form, and the best of "
+            "other sizes",
+            call->nplans);
+    if (call->nplans > 1)
         fprintf(out, "; next, plan %s: %.6f s",
-                luo_hash_print(luo_plan_hash(c->plan[1].result->plan), h), c->plan[1].step.seconds);
-    for (int32_t i = 1; i < c->nplans; i++)
-        if (c->plan[i].result == c->closed)
-            fprintf(out, "; best by closed form: %.6f s", c->plan[i].step.seconds);
+                luo_hash_print(luo_plan_hash(call->plan[1].result->plan), h),
+                call->plan[1].step.seconds);
+    for (int32_t i = 1; i < call->nplans; i++)
+        if (call->plan[i].result == call->closed)
+            fprintf(out, "; best by closed form: %.6f s", call->plan[i].step.seconds);
     fputc('\n', out);
 }
 
-void luo_uniform_text(luo_cli *cli, const luo_uniform_call *c)
+void luo_uniform_text(luo_cli *cli, const luo_uniform_call *call)
 {
     FILE *out = luo_cli_out(cli);
     char g[17];
     fprintf(out, "%-4s %-16s %3s %3s %3s %4s  %3s %-9s %-6s %-9s %-9s %12s %12s %7s %7s %6s  %s\n",
             "rank", "plan", "tp", "cp", "pp", "dp", "mb", "schedule", "layers", "recompute", "zero",
             "objective_s", "simulated_s", "memory", "exposed", "bubble", "file");
-    for (int32_t i = 0; i < luo_uniform_rows(c); i++) print_row(cli, c, i);
-    if (luo_args_has(&cli->args, "why")) print_why(out, c);
-    print_choice(out, c);
+    for (int32_t i = 0; i < luo_uniform_rows(call); i++) print_row(cli, call, i);
+    if (luo_args_has(&cli->args, "why")) print_why(out, call);
+    print_choice(out, call);
     fprintf(out, "search: %lld plans divide, %lld were priced; lower bound %.6f s\n",
-            (long long)c->closed->shapes, (long long)c->closed->priced, c->closed->bound_s);
+            (long long)call->closed->shapes, (long long)call->closed->priced,
+            call->closed->bound_s);
     fprintf(out, "simulated step of the first: %.6f s (program %s)\nplanning: %.3f s\n",
-            c->plan[0].step.seconds, luo_hash_print(c->set->hash, g), c->planning_s);
+            call->plan[0].step.seconds, luo_hash_print(call->set->hash, g), call->planning_s);
 }
 
 /* ---- JSON ---- */
 
-static void json_shape(luo_jsonw *j, const luo_plan *p)
+static void json_shape(luo_jsonw *json, const luo_plan *plan)
 {
-    const luo_pipeline *pl = &p->pipelines[0];
-    luo_jsonw_int(j, "tp", luo_stage_tp(&pl->stages[0]));
-    luo_jsonw_int(j, "cp", pl->stages[0].context_parallel);
-    luo_jsonw_int(j, "pp", pl->nstages);
-    luo_jsonw_int(j, "dp", p->npipelines);
-    luo_jsonw_int(j, "micro_batch_sequences", pl->micro_batch_sequences);
-    luo_jsonw_open(j, "micro_batches", '[');
-    for (int32_t i = 0; i < (is_dealt(p) ? p->npipelines : 1); i++)
-        luo_jsonw_int(j, NULL, p->pipelines[i].micro_batches);
-    luo_jsonw_close(j);
-    luo_jsonw_text(j, "schedule", luo_sched_name(p->schedule));
-    luo_jsonw_int(j, "chunks", p->chunks);
-    luo_jsonw_open(j, "layers", '[');
-    for (int32_t k = 0; k < p->chunks; k++)
+    const luo_pipeline *pl = &plan->pipelines[0];
+    luo_jsonw_int(json, "tp", luo_stage_tp(&pl->stages[0]));
+    luo_jsonw_int(json, "cp", pl->stages[0].context_parallel);
+    luo_jsonw_int(json, "pp", pl->nstages);
+    luo_jsonw_int(json, "dp", plan->npipelines);
+    luo_jsonw_int(json, "micro_batch_sequences", pl->micro_batch_sequences);
+    luo_jsonw_open(json, "micro_batches", '[');
+    for (int32_t i = 0; i < (is_dealt(plan) ? plan->npipelines : 1); i++)
+        luo_jsonw_int(json, NULL, plan->pipelines[i].micro_batches);
+    luo_jsonw_close(json);
+    luo_jsonw_text(json, "schedule", luo_sched_name(plan->schedule));
+    luo_jsonw_int(json, "chunks", plan->chunks);
+    luo_jsonw_open(json, "layers", '[');
+    for (int32_t k = 0; k < plan->chunks; k++)
         for (int32_t s = 0; s < pl->nstages; s++)
-            luo_jsonw_int(j, NULL, pl->stages[s].layers[k].hi - pl->stages[s].layers[k].lo);
-    luo_jsonw_close(j);
-    luo_jsonw_text(j, "recompute", luo_recompute_name(pl->stages[0].recompute));
-    luo_jsonw_int(j, "zero", p->zero);
-    luo_jsonw_text(j, "shard", p->zero == 3 ? luo_shard_name(p->sharding.kind) : NULL);
+            luo_jsonw_int(json, NULL, pl->stages[s].layers[k].hi - pl->stages[s].layers[k].lo);
+    luo_jsonw_close(json);
+    luo_jsonw_text(json, "recompute", luo_recompute_name(pl->stages[0].recompute));
+    luo_jsonw_int(json, "zero", plan->zero);
+    luo_jsonw_text(json, "shard", plan->zero == 3 ? luo_shard_name(plan->sharding.kind) : NULL);
 }
 
-static void json_shares(luo_jsonw *j, const luo_judged_plan *p)
+static void json_shares(luo_jsonw *json, const luo_judged_plan *p)
 {
     share s[SHARES];
     const int n = list_shares(p, s);
-    luo_jsonw_open(j, "shares", '{');
-    for (int k = 0; k < n; k++) luo_jsonw_num(j, s[k].name, s[k].seconds / step_of(p), 9);
-    luo_jsonw_close(j);
-    luo_jsonw_text(j, "limited_by", limit_of(p));
+    luo_jsonw_open(json, "shares", '{');
+    for (int k = 0; k < n; k++) luo_jsonw_num(json, s[k].name, s[k].seconds / step_of(p), 9);
+    luo_jsonw_close(json);
+    luo_jsonw_text(json, "limited_by", limit_of(p));
 }
 
-static void json_plan(luo_cli *cli, const luo_uniform_call *c, int32_t i)
+static void json_plan(luo_cli *cli, const luo_uniform_call *call, int32_t i)
 {
-    luo_jsonw *j = &cli->json;
-    const luo_judged_plan *p = &c->plan[i];
+    luo_jsonw *json = &cli->json;
+    const luo_judged_plan *p = &call->plan[i];
     const luo_uniform_result *r = p->result;
-    luo_jsonw_open(j, NULL, '{');
-    luo_jsonw_hash(j, "plan_hash", luo_plan_hash(r->plan));
-    luo_jsonw_text(j, "file", luo_plan_file(cli, i));
-    luo_jsonw_num(j, "objective_s", r->objective_s, 9);
-    luo_jsonw_num(j, "bound_s", r->bound_s, 9);
-    luo_jsonw_num(j, "memory_ratio", memory_of(p), 9);
-    json_shape(j, r->plan);
-    luo_jsonw_int(j, "idle_devices", r->idle);
-    if (p->step.seconds >= 0) luo_jsonw_num(j, "simulated_step_s", p->step.seconds, 9);
-    else luo_jsonw_text(j, "simulated_step_s", NULL);
-    if (p->step.seconds >= 0) luo_jsonw_num(j, "exposed_s", exposed(p), 9);
-    else luo_jsonw_text(j, "exposed_s", NULL);
-    if (p->step.seconds >= 0) luo_jsonw_num(j, "bubble_s", p->step.mean.bubble_s, 9);
-    else luo_jsonw_text(j, "bubble_s", NULL);
-    json_shares(j, p);
-    luo_jsonw_close(j);
+    luo_jsonw_open(json, NULL, '{');
+    luo_jsonw_hash(json, "plan_hash", luo_plan_hash(r->plan));
+    luo_jsonw_text(json, "file", luo_plan_file(cli, i));
+    luo_jsonw_num(json, "objective_s", r->objective_s, 9);
+    luo_jsonw_num(json, "bound_s", r->bound_s, 9);
+    luo_jsonw_num(json, "memory_ratio", memory_of(p), 9);
+    json_shape(json, r->plan);
+    luo_jsonw_int(json, "idle_devices", r->idle);
+    if (p->step.seconds >= 0)
+        luo_jsonw_num(json, "simulated_step_s", p->step.seconds, 9);
+    else
+        luo_jsonw_text(json, "simulated_step_s", NULL);
+    if (p->step.seconds >= 0)
+        luo_jsonw_num(json, "exposed_s", exposed(p), 9);
+    else
+        luo_jsonw_text(json, "exposed_s", NULL);
+    if (p->step.seconds >= 0)
+        luo_jsonw_num(json, "bubble_s", p->step.mean.bubble_s, 9);
+    else
+        luo_jsonw_text(json, "bubble_s", NULL);
+    json_shares(json, p);
+    luo_jsonw_close(json);
 }
 
-void luo_uniform_json(luo_cli *cli, const luo_uniform_call *c)
+void luo_uniform_json(luo_cli *cli, const luo_uniform_call *call)
 {
-    luo_jsonw *j = &cli->json;
-    luo_jsonw_text(j, "chosen_by", c->by_simulation ? "simulated" : "objective");
-    luo_jsonw_open(j, "plans", '[');
-    for (int32_t i = 0; i < luo_uniform_rows(c); i++) json_plan(cli, c, i);
-    luo_jsonw_close(j);
-    luo_jsonw_open(j, "search", '{');
-    luo_jsonw_int(j, "plans", c->closed->shapes);
-    luo_jsonw_int(j, "priced", c->closed->priced);
-    luo_jsonw_int(j, "simulated", c->by_simulation ? c->nplans : 1);
-    luo_jsonw_close(j);
-    luo_jsonw_open(j, "warnings", '[');
-    for (int i = 0; i < c->nwarnings; i++) luo_jsonw_text(j, NULL, c->warning[i]);
-    luo_jsonw_close(j);
-    luo_jsonw_num(j, "simulated_step_s", c->plan[0].step.seconds, 9);
-    luo_jsonw_hash(j, "program_hash", c->set->hash);
-    luo_jsonw_num(j, "elapsed_ms", 1e3 * c->planning_s, 9);
+    luo_jsonw *json = &cli->json;
+    luo_jsonw_text(json, "chosen_by", call->by_simulation ? "simulated" : "objective");
+    luo_jsonw_open(json, "plans", '[');
+    for (int32_t i = 0; i < luo_uniform_rows(call); i++) json_plan(cli, call, i);
+    luo_jsonw_close(json);
+    luo_jsonw_open(json, "search", '{');
+    luo_jsonw_int(json, "plans", call->closed->shapes);
+    luo_jsonw_int(json, "priced", call->closed->priced);
+    luo_jsonw_int(json, "simulated", call->by_simulation ? call->nplans : 1);
+    luo_jsonw_close(json);
+    luo_jsonw_open(json, "warnings", '[');
+    for (int i = 0; i < call->nwarnings; i++) luo_jsonw_text(json, NULL, call->warning[i]);
+    luo_jsonw_close(json);
+    luo_jsonw_num(json, "simulated_step_s", call->plan[0].step.seconds, 9);
+    luo_jsonw_hash(json, "program_hash", call->set->hash);
+    luo_jsonw_num(json, "elapsed_ms", 1e3 * call->planning_s, 9);
 }

@@ -21,11 +21,11 @@ static luo_status unknown_planner(luo_cli *cli, const char *name)
 {
     enum { N = sizeof planners / sizeof *planners };
     const char *names[N];
-    luo_str s = {0};
+    luo_str text = {0};
     for (int i = 0; i < N; i++) names[i] = planners[i].name;
-    luo_say_expected(&s, name, names, N);
-    luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&s));
-    luo_str_free(&s);
+    luo_say_expected(&text, name, names, N);
+    luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&text));
+    luo_str_free(&text);
     return LUO_EUSAGE;
 }
 
@@ -34,8 +34,8 @@ luo_status luo_verb_plan_run(luo_cli *cli)
     luo_err err = {0};
     LUO_TRY(luo_cli_files(cli, 1, 1, "the name of a planner is"));
     const char *name = cli->args.files[0];
-    const luo_planner *p = luo_planner_find(name);
-    if (!p) return unknown_planner(cli, name);
-    const luo_status st = p->run(cli, &err);
+    const luo_planner *planner = luo_planner_find(name);
+    if (!planner) return unknown_planner(cli, name);
+    const luo_status st = planner->run(cli, &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }

@@ -24,22 +24,23 @@ static void on_signal(int sig)
     stop_asked = sig;
 }
 
-const char *luo_child_dir(luo_cli *cli, const luo_session *s, int32_t index)
+const char *luo_child_dir(luo_cli *cli, const luo_session *session, int32_t index)
 {
-    return luo_arena_printf(cli->arena, "%s/%s", s->dir, s->scenario->policies[index].label);
+    return luo_arena_printf(cli->arena, "%s/%s", session->dir,
+                            session->scenario->policies[index].label);
 }
 
 /* Of a policy of a real run. */
-static const char *checkpoints_of(luo_cli *cli, const luo_session *s, int32_t index)
+static const char *checkpoints_of(luo_cli *cli, const luo_session *session, int32_t index)
 {
-    const char *dir = luo_child_dir(cli, s, index);
+    const char *dir = luo_child_dir(cli, session, index);
     return dir ? luo_arena_printf(cli->arena, "%s/checkpoints", dir) : NULL;
 }
 
 /* Are its checkpoints in memory while it runs? */
-static bool in_memory(const luo_session *s)
+static bool in_memory(const luo_session *session)
 {
-    return s->exec && s->scenario->checkpoint.target == LUO_TARGET_PEER;
+    return session->exec && session->scenario->checkpoint.target == LUO_TARGET_PEER;
 }
 
 static double wall(void *ctx)
@@ -64,16 +65,18 @@ static luo_run_state state_of(luo_status st)
 }
 
 /* What a policy of a real run has for itself: its checkpoints, and the words of its ranks. */
-static luo_status own_options(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
-                              luo_exec_options *out, luo_run_opts *how, luo_err *err)
+static luo_status own_options(luo_cli *cli, const luo_session *session, int32_t index,
+                              const char *dir, luo_exec_options *out, luo_run_opts *how,
+                              luo_err *err)
 {
-    *out = *s->exec;
-    how->checkpoints = checkpoints_of(cli, s, index);
-    out->checkpoints = in_memory(s) ? luo_child_memory(cli, getppid(), index) : how->checkpoints;
+    *out = *session->exec;
+    how->checkpoints = checkpoints_of(cli, session, index);
+    out->checkpoints =
+        in_memory(session) ? luo_child_memory(cli, getppid(), index) : how->checkpoints;
     out->log = luo_arena_printf(cli->arena, "%s/ranks.log", dir);
     if (!out->checkpoints || !out->log) return luo_err_nomem(err);
     how->options = out;
-    return in_memory(s) ? luo_child_memory_open(out->checkpoints, err) : LUO_OK;
+    return in_memory(session) ? luo_child_memory_open(out->checkpoints, err) : LUO_OK;
 }
 
 static void wall_start(char *text, size_t size)
@@ -86,7 +89,7 @@ static void wall_start(char *text, size_t size)
 enum { FACTS = 4 + LUO_MACHINE_FACTS + LUO_MACHINE_GPU_FACTS };
 
 /* told is filled later, when ranks have been set up, and written at the end of the run. */
-static luo_status list_facts(luo_cli *cli, const luo_session *s, const char *start,
+static luo_status list_facts(luo_cli *cli, const luo_session *session, const char *start,
                              const luo_device_info *device_info, luo_fact out[FACTS], int32_t *n,
                              luo_err *err)
 {
@@ -94,10 +97,10 @@ static luo_status list_facts(luo_cli *cli, const luo_session *s, const char *sta
     out[(*n)++] = (luo_fact){"build_flags", luo_build_flags};
     out[(*n)++] = (luo_fact){"compiler", luo_build_compiler};
     out[(*n)++] = (luo_fact){"wall_start", start};
-    if (!s->exec) return LUO_OK;
-    LUO_TRY(luo_machine_facts(cli->arena, s->exec, out + *n, err));
+    if (!session->exec) return LUO_OK;
+    LUO_TRY(luo_machine_facts(cli->arena, session->exec, out + *n, err));
     *n += LUO_MACHINE_FACTS;
-    if (!s->exec->gpus) return LUO_OK;
+    if (!session->exec->gpus) return LUO_OK;
     luo_machine_gpu_facts(device_info, out + *n);
     *n += LUO_MACHINE_GPU_FACTS;
     return LUO_OK;
@@ -110,18 +113,18 @@ typedef struct words { /* what the manifest of a run says */
 } words;
 
 /* w must stay where it is: its parts point to each other. */
-static luo_status find_words(luo_cli *cli, const luo_session *s, int32_t index,
+static luo_status find_words(luo_cli *cli, const luo_session *session, int32_t index,
                              const luo_device_info *device_info, words *w, luo_err *err)
 {
     int32_t nfacts = 0;
     wall_start(w->start, sizeof w->start);
-    LUO_TRY(list_facts(cli, s, w->start, device_info, w->facts, &nfacts, err));
-    s->run.backend->describe(w->backend, sizeof w->backend);
+    LUO_TRY(list_facts(cli, session, w->start, device_info, w->facts, &nfacts, err));
+    session->run.backend->describe(w->backend, sizeof w->backend);
     w->libraries[0] = (luo_fact){"backend", w->backend};
     w->libraries[1] = (luo_fact){"files", luo_io_libraries};
-    w->opts = (luo_rundir_opts){.scenario = s->scenario,
-                                .policy = s->scenario->policies[index].label,
-                                .backend = s->run.backend->name,
+    w->opts = (luo_rundir_opts){.scenario = session->scenario,
+                                .policy = session->scenario->policies[index].label,
+                                .backend = session->run.backend->name,
                                 .version = LUO_VERSION,
                                 .nfacts = nfacts,
                                 .facts = w->facts,
@@ -129,24 +132,25 @@ static luo_status find_words(luo_cli *cli, const luo_session *s, int32_t index,
                                 .libraries = w->libraries,
                                 .argc = cli->argc,
                                 .argv = (const char *const *)cli->argv,
-                                .ninputs = s->ninputs,
-                                .inputs = s->inputs,
-                                .noverrides = s->noverrides,
-                                .overrides = s->overrides,
-                                .keep_programs = s->keep_programs,
+                                .ninputs = session->ninputs,
+                                .inputs = session->inputs,
+                                .noverrides = session->noverrides,
+                                .overrides = session->overrides,
+                                .keep_programs = session->keep_programs,
                                 .wall_s = wall};
     return LUO_OK;
 }
 
-luo_status luo_child_begin(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
+luo_status luo_child_begin(luo_cli *cli, const luo_session *session, int32_t index, const char *dir,
                            luo_err *err)
 {
     words w;
     luo_device_info device_info = {0};
     luo_rundir *r;
-    const char *at = luo_arena_printf(cli->arena, "%s/%s", dir, s->scenario->policies[index].label);
+    const char *at =
+        luo_arena_printf(cli->arena, "%s/%s", dir, session->scenario->policies[index].label);
     if (!at) return luo_err_nomem(err);
-    LUO_TRY(find_words(cli, s, index, &device_info, &w, err));
+    LUO_TRY(find_words(cli, session, index, &device_info, &w, err));
     LUO_TRY(luo_rundir_open(at, &w.opts, &r, err));
     luo_rundir_leave(r);
     return LUO_OK;
@@ -158,28 +162,29 @@ static bool is_answer(luo_status st)
     return st == LUO_OK || st == LUO_ENO;
 }
 
-static luo_status run(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot,
+static luo_status run(luo_cli *cli, const luo_session *session, int32_t index, luo_child_slot *slot,
                       luo_diags *notes, luo_err *err)
 {
     words w;
     luo_device_info device_info = {0};
-    LUO_TRY(find_words(cli, s, index, &device_info, &w, err));
+    LUO_TRY(find_words(cli, session, index, &device_info, &w, err));
     w.opts.diags = notes;
     w.opts.progress = progress;
     w.opts.ctx = slot;
     luo_rundir *dir;
     luo_err late = {0};
     luo_exec_options exec = {0};
-    luo_run_opts how = s->run;
-    const char *at = luo_child_dir(cli, s, index);
+    luo_run_opts how = session->run;
+    const char *at = luo_child_dir(cli, session, index);
     if (!at) return luo_err_nomem(err);
     LUO_TRY(luo_rundir_open(at, &w.opts, &dir, err));
-    luo_status st = s->exec ? own_options(cli, s, index, at, &exec, &how, err) : LUO_OK;
+    luo_status st = session->exec ? own_options(cli, session, index, at, &exec, &how, err) : LUO_OK;
     exec.device_info = &device_info;
     how.interrupted = &stop_asked;
     how.clock = luo_wall_s;
-    if (st == LUO_OK) st = luo_run_policy(s->scenario, index, &how, luo_rundir_sink(dir), err);
-    if (in_memory(s) && exec.checkpoints) {
+    if (st == LUO_OK)
+        st = luo_run_policy(session->scenario, index, &how, luo_rundir_sink(dir), err);
+    if (in_memory(session) && exec.checkpoints) {
         const luo_status kept = luo_child_memory_close(exec.checkpoints, how.checkpoints, &late);
         if (is_answer(st) && kept != LUO_OK) st = luo_err_set(err, kept, "%s", late.text);
     }
@@ -197,7 +202,7 @@ static void keep_notes(luo_child_slot *slot, const luo_diags *notes)
         snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%s", d->err.text);
 }
 
-pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot)
+pid_t luo_child_start(luo_cli *cli, const luo_session *session, int32_t index, luo_child_slot *slot)
 {
     const pid_t parent = getpid(), pid = fork();
     if (pid != 0) return pid;
@@ -209,7 +214,7 @@ pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_chi
     luo_diags notes;
     luo_diags_init(&notes, cli->arena);
     const double begin = luo_wall_s();
-    slot->status = run(cli, s, index, slot, &notes, &slot->err);
+    slot->status = run(cli, session, index, slot, &notes, &slot->err);
     slot->wall_s = luo_wall_s() - begin;
     slot->stopped = stop_asked;
     keep_notes(slot, &notes);
@@ -228,10 +233,11 @@ static bool own_fault(int sig)
 }
 
 /* How a real run can go on. */
-static void say_way(luo_cli *cli, const luo_session *s, int32_t index, char *text, size_t size)
+static void say_way(luo_cli *cli, const luo_session *session, int32_t index, char *text,
+                    size_t size)
 {
     luo_found found = {0};
-    const char *dir = checkpoints_of(cli, s, index);
+    const char *dir = checkpoints_of(cli, session, index);
     if (dir && luo_checkpoint_find(cli->arena, dir, INT64_MAX, &found, NULL) == LUO_OK)
         snprintf(text, size, "; step %lld can be resumed with `--resume %.500s`",
                  (long long)found.step, dir);
@@ -239,13 +245,13 @@ static void say_way(luo_cli *cli, const luo_session *s, int32_t index, char *tex
         snprintf(text, size, "; there is no checkpoint of this run to resume from");
 }
 
-void luo_child_killed(luo_cli *cli, const luo_session *s, int32_t index, int sig,
+void luo_child_killed(luo_cli *cli, const luo_session *session, int32_t index, int sig,
                       luo_child_slot *slot)
 {
     char way[LUO_ERR_PATH + 64] = "";
-    const char *label = s->scenario->policies[index].label;
-    const char *memory = in_memory(s) ? luo_child_memory(cli, getpid(), index) : NULL;
-    if (memory) (void)luo_child_memory_close(memory, checkpoints_of(cli, s, index), NULL);
+    const char *label = session->scenario->policies[index].label;
+    const char *memory = in_memory(session) ? luo_child_memory(cli, getpid(), index) : NULL;
+    if (memory) (void)luo_child_memory_close(memory, checkpoints_of(cli, session, index), NULL);
     if (own_fault(sig)) {
         slot->status = luo_err_set(&slot->err, LUO_EBUG,
                                    "policy `%s` ended by signal %d; its rows so far are readable; "
@@ -253,7 +259,7 @@ void luo_child_killed(luo_cli *cli, const luo_session *s, int32_t index, int sig
                                    label, sig);
         return;
     }
-    if (s->exec) say_way(cli, s, index, way, sizeof way);
+    if (session->exec) say_way(cli, session, index, way, sizeof way);
     slot->status = luo_err_set(&slot->err, LUO_EBACKEND,
                                "the process of policy `%s` was ended from outside by signal %d "
                                "(%s) in step %lld; its rows so far are readable%s.",

@@ -22,14 +22,15 @@ typedef struct luo_child_slot {
 } luo_child_slot;
 
 /* Begins the folder DIR/LABEL of a policy that is to run later: its inputs and its manifest. */
-luo_status luo_child_begin(luo_cli *cli, const luo_session *s, int32_t index, const char *dir,
+luo_status luo_child_begin(luo_cli *cli, const luo_session *session, int32_t index, const char *dir,
                            luo_err *err);
 /* Forks and runs policy `index` into dir/LABEL. -1: no process could be made. */
-pid_t luo_child_start(luo_cli *cli, const luo_session *s, int32_t index, luo_child_slot *slot);
+pid_t luo_child_start(luo_cli *cli, const luo_session *session, int32_t index,
+                      luo_child_slot *slot);
 /* Writes into the slot what a child that was ended by a signal could not tell: our fault, or that
  * somebody ended it, and how to go on. What it wrote so far stays readable. */
-void luo_child_killed(luo_cli *cli, const luo_session *s, int32_t index, int sig,
+void luo_child_killed(luo_cli *cli, const luo_session *session, int32_t index, int sig,
                       luo_child_slot *slot);
 /* dir/LABEL of a policy. Owner: cli->arena. */
-const char *luo_child_dir(luo_cli *cli, const luo_session *s, int32_t index);
+const char *luo_child_dir(luo_cli *cli, const luo_session *session, int32_t index);
 #endif

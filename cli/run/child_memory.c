@@ -44,12 +44,14 @@ static luo_status copy_folder(const char *from, const char *to, luo_err *err)
     DIR *dir = opendir(from);
     if (!dir && st == LUO_OK) st = luo_err_io(err, "read", from);
     for (const struct dirent *e; st == LUO_OK && (e = readdir(dir)) != NULL;) {
-        luo_str a = {0}, b = {0};
-        luo_str_addf(&a, "%s/%s", from, e->d_name);
+        luo_str text = {0}, b = {0};
+        luo_str_addf(&text, "%s/%s", from, e->d_name);
         luo_str_addf(&b, "%s/%s", to, e->d_name);
-        if (a.failed || b.failed) st = luo_err_nomem(err);
-        else if (e->d_type == DT_REG) st = copy_file(luo_str_get(&a), luo_str_get(&b), err);
-        luo_str_free(&a);
+        if (text.failed || b.failed)
+            st = luo_err_nomem(err);
+        else if (e->d_type == DT_REG)
+            st = copy_file(luo_str_get(&text), luo_str_get(&b), err);
+        luo_str_free(&text);
         luo_str_free(&b);
     }
     if (dir) closedir(dir);

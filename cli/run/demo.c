@@ -60,14 +60,15 @@ static luo_status print_steps(const show *s)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
     FILE *out = luo_cli_out(s->cli);
-    luo_csv *t = luo_result_table(s->cli->arena, s->real, LUO_TABLE_COMPARE_STEPS, &s->cli->diags);
+    luo_csv *csv =
+        luo_result_table(s->cli->arena, s->real, LUO_TABLE_COMPARE_STEPS, &s->cli->diags);
     fprintf(out, "step  predicted s  measured s  error %%\n");
-    while (t && luo_csv_next(t, c))
+    while (csv && luo_csv_next(csv, c))
         fprintf(
             out, "%4lld  %11.3f  %10.3f  %+7.1f\n", (long long)c[LUO_COL_COMPARE_STEPS_step].whole,
             c[LUO_COL_COMPARE_STEPS_reference_s].number, c[LUO_COL_COMPARE_STEPS_other_s].number,
             100 * c[LUO_COL_COMPARE_STEPS_error_ratio].number);
-    return luo_csv_close(t);
+    return luo_csv_close(csv);
 }
 
 static void print_paths(const show *s)

@@ -54,25 +54,25 @@ luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *titl
     return st;
 }
 
-static luo_status draw(luo_cli *cli, const luo_session *s)
+static luo_status draw(luo_cli *cli, const luo_session *session)
 {
     luo_str made = {0};
-    if (!s->plots) return LUO_OK;
+    if (!session->plots) return LUO_OK;
     if (!luo_plot_possible(NULL))
         return luo_cli_note(cli, LUO_WARNING,
                             "gnuplot is not installed, so no figures are drawn; "
                             "install gnuplot-nox and run `luoshu plot %s`.",
-                            s->dir);
-    const luo_status st = luo_cli_draw(cli, s->dir, NULL, false, &made);
+                            session->dir);
+    const luo_status st = luo_cli_draw(cli, session->dir, NULL, false, &made);
     fputs(luo_str_get(&made), luo_cli_out(cli));
     luo_str_free(&made);
     return st;
 }
 
-static int32_t finished(const luo_session *s, const luo_child_slot *slots)
+static int32_t finished(const luo_session *session, const luo_child_slot *slots)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < s->scenario->npolicies; i++)
+    for (int32_t i = 0; i < session->scenario->npolicies; i++)
         n += slots[i].status == LUO_OK || slots[i].status == LUO_ENO;
     return n;
 }
@@ -81,48 +81,48 @@ static int32_t finished(const luo_session *s, const luo_child_slot *slots)
 static bool has_row(luo_cli *cli, const char *dir, luo_status how)
 {
     luo_diags unheard;
-    luo_result r;
+    luo_result result;
     if (!luo_result_has(dir, "manifest.json")) return false;
     if (how == LUO_OK || how == LUO_ENO) return true;
     luo_diags_init(&unheard, cli->arena);
-    return luo_result_read(cli->arena, dir, &r, &unheard) == LUO_OK;
+    return luo_result_read(cli->arena, dir, &result, &unheard) == LUO_OK;
 }
 
 /* Folders of the policies that began, whatever became of them: each keeps its row. */
-static const char **begun(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
+static const char **begun(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
                           int32_t *n)
 {
-    const char **paths = LUO_NEW_N(cli->arena, const char *, s->scenario->npolicies);
+    const char **paths = LUO_NEW_N(cli->arena, const char *, session->scenario->npolicies);
     *n = 0;
-    for (int32_t i = 0; paths && i < s->scenario->npolicies; i++) {
-        const char *dir = luo_child_dir(cli, s, i);
+    for (int32_t i = 0; paths && i < session->scenario->npolicies; i++) {
+        const char *dir = luo_child_dir(cli, session, i);
         if (dir && has_row(cli, dir, slots[i].status)) paths[(*n)++] = dir;
     }
     return paths;
 }
 
-static void tell(luo_cli *cli, const luo_session *s, const luo_child_slot *slots)
+static void tell(luo_cli *cli, const luo_session *session, const luo_child_slot *slots)
 {
     FILE *out = luo_cli_out(cli);
-    for (int32_t i = 0; i < s->scenario->npolicies; i++) {
-        const char *dir = luo_child_dir(cli, s, i);
-        if (s->verbose)
+    for (int32_t i = 0; i < session->scenario->npolicies; i++) {
+        const char *dir = luo_child_dir(cli, session, i);
+        if (session->verbose)
             fprintf(out, "%s: %s, %lld steps, %.0f s of run time in %.2f s\n",
-                    s->scenario->policies[i].label,
+                    session->scenario->policies[i].label,
                     luo_run_state_name(luo_run_state_of(slots[i].status)), (long long)slots[i].step,
                     slots[i].t_s, slots[i].wall_s);
-        fprintf(out, "%s/trace.json.gz\n", dir ? dir : s->dir);
+        fprintf(out, "%s/trace.json.gz\n", dir ? dir : session->dir);
     }
 }
 
-static void json(luo_cli *cli, const luo_session *s, const luo_child_slot *slots)
+static void json(luo_cli *cli, const luo_session *session, const luo_child_slot *slots)
 {
-    luo_jsonw_text(&cli->json, "out", s->dir);
+    luo_jsonw_text(&cli->json, "out", session->dir);
     luo_jsonw_open(&cli->json, "runs", '[');
-    for (int32_t i = 0; i < s->scenario->npolicies; i++) {
+    for (int32_t i = 0; i < session->scenario->npolicies; i++) {
         luo_jsonw_open(&cli->json, NULL, '{');
-        luo_jsonw_text(&cli->json, "policy", s->scenario->policies[i].label);
-        luo_jsonw_text(&cli->json, "dir", luo_child_dir(cli, s, i));
+        luo_jsonw_text(&cli->json, "policy", session->scenario->policies[i].label);
+        luo_jsonw_text(&cli->json, "dir", luo_child_dir(cli, session, i));
         luo_jsonw_text(&cli->json, "status", luo_status_name(slots[i].status));
         luo_jsonw_int(&cli->json, "steps", slots[i].step);
         luo_jsonw_close(&cli->json);
@@ -130,27 +130,30 @@ static void json(luo_cli *cli, const luo_session *s, const luo_child_slot *slots
     luo_jsonw_close(&cli->json);
 }
 
-luo_status luo_session_finish(luo_cli *cli, const luo_session *s, const luo_child_slot *slots,
+luo_status luo_session_finish(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
                               bool stopped, bool *whole)
 {
-    const bool some = finished(s, slots) > 0, shown = some && !stopped;
+    const bool some = finished(session, slots) > 0, shown = some && !stopped;
     int32_t n;
     luo_diags unheard; /* where all have failed, their errors have been told */
     luo_str text = {0};
-    json(cli, s, slots);
-    const char **paths = begun(cli, s, slots, &n);
+    json(cli, session, slots);
+    const char **paths = begun(cli, session, slots, &n);
     if (!paths) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     if (n == 0) return LUO_OK;
-    const luo_compare_opts opts = {
-        .paths = paths, .npaths = n, .out = s->dir, .allow_different = true, .json = &cli->json};
+    const luo_compare_opts opts = {.paths = paths,
+                                   .npaths = n,
+                                   .out = session->dir,
+                                   .allow_different = true,
+                                   .json = &cli->json};
     luo_diags_init(&unheard, cli->arena);
     luo_status st = luo_compare(cli->arena, &opts, &text, some || stopped ? &cli->diags : &unheard);
     if (shown) fputs(luo_str_get(&text), luo_cli_out(cli));
     luo_str_free(&text);
     *whole = shown && st == LUO_OK;
     if (!shown) return st;
-    if (st == LUO_OK) st = draw(cli, s);
-    fprintf(luo_cli_out(cli), "%s/compare.csv\n", s->dir);
-    tell(cli, s, slots);
+    if (st == LUO_OK) st = draw(cli, session);
+    fprintf(luo_cli_out(cli), "%s/compare.csv\n", session->dir);
+    tell(cli, session, slots);
     return st;
 }

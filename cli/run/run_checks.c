@@ -14,12 +14,12 @@ static const luo_real_backend backends[] = {
     {&luo_cuda_backend, "luoshu-rank-cuda", LUO_F64, "bf16 and f32", true}};
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
-luo_status luo_real_backend_of(const luo_args *a, const luo_real_backend **out, luo_err *err)
+luo_status luo_real_backend_of(const luo_args *args, const luo_real_backend **out, luo_err *err)
 {
     const char *names[BACKENDS];
     int which;
     for (int i = 0; i < BACKENDS; i++) names[i] = backends[i].row->name;
-    LUO_TRY(luo_args_choice(a, "backend", 0, names, BACKENDS, &which, err));
+    LUO_TRY(luo_args_choice(args, "backend", 0, names, BACKENDS, &which, err));
     *out = &backends[which];
     return LUO_OK;
 }
@@ -29,13 +29,13 @@ luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *b
     const char *refused = luo_dtype_name(b->refused);
     bool planner = false;
     for (int32_t i = 0; i < sc->npolicies; i++) {
-        const luo_plan *p = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
-        planner |= !p;
-        if (p && p->dtype == b->refused)
+        const luo_plan *plan = sc->policies[i].plan ? sc->policies[i].plan : sc->plan;
+        planner |= !plan;
+        if (plan && plan->dtype == b->refused)
             return luo_err_set(err, LUO_EINPUT,
                                "plan `%s` is in %s, and backend `%s` computes in "
                                "%s; give --dtype f32.",
-                               p->name, refused, b->row->name, b->computes);
+                               plan->name, refused, b->row->name, b->computes);
     }
     if (planner && sc->model->dtype == b->refused)
         return luo_err_set(err, LUO_EINPUT,
@@ -63,22 +63,30 @@ static luo_status any_plan(luo_cli *cli, const luo_scenario *sc, const luo_plan 
     luo_plan *one;
     *out = sc->plan;
     if (*out) return LUO_OK;
-    const luo_grid g = {.name = "one", .model = sc->model, .cluster = sc->cluster,
-                        .dtype = sc->model->dtype, .sequence_tokens = 1, .micro_batches = 1,
-                        .micro_batch_sequences = 1, .pipelines = 1, .stages = 1, .tp = 1,
-                        .dev = first};
-    LUO_TRY(luo_plan_grid(cli->arena, &g, &one, err));
+    const luo_grid grid = {.name = "one",
+                           .model = sc->model,
+                           .cluster = sc->cluster,
+                           .dtype = sc->model->dtype,
+                           .sequence_tokens = 1,
+                           .micro_batches = 1,
+                           .micro_batch_sequences = 1,
+                           .pipelines = 1,
+                           .stages = 1,
+                           .tp = 1,
+                           .dev = first};
+    LUO_TRY(luo_plan_grid(cli->arena, &grid, &one, err));
     *out = one;
     return LUO_OK;
 }
 
-luo_status luo_run_check_names(luo_cli *cli, const luo_scenario *sc, const luo_exec_options *x,
-                               luo_err *err)
+luo_status luo_run_check_names(luo_cli *cli, const luo_scenario *sc,
+                               const luo_exec_options *options, luo_err *err)
 {
     const luo_plan *plan;
     luo_param *params;
     int32_t n;
-    if (sc->checkpoint.kind == LUO_CHECKPOINT_NONE && !x->save_init && !x->load) return LUO_OK;
+    if (sc->checkpoint.kind == LUO_CHECKPOINT_NONE && !options->save_init && !options->load)
+        return LUO_OK;
     LUO_TRY(any_plan(cli, sc, &plan, err));
     LUO_TRY(luo_plan_params(cli->arena, plan, sc->model, &params, &n, err));
     for (int32_t i = 0; i < n; i++) {
@@ -94,18 +102,18 @@ static luo_dtype dtype_of(const luo_scenario *sc)
     return own ? own->dtype : sc->plan ? sc->plan->dtype : sc->model->dtype;
 }
 
-luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc, const luo_exec_options *x,
-                                luo_err *err)
+luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc,
+                                const luo_exec_options *options, luo_err *err)
 {
     luo_found found = {0};
     luo_checkpoint_info info;
-    if (!x->resume) return LUO_OK;
-    LUO_TRY(luo_checkpoint_find(cli->arena, x->resume, INT64_MAX, &found, err));
+    if (!options->resume) return LUO_OK;
+    LUO_TRY(luo_checkpoint_find(cli->arena, options->resume, INT64_MAX, &found, err));
     const char *path = found.path, *file = luo_arena_printf(cli->arena, "%s/state.json", path);
     if (!file) return luo_err_nomem(err);
     LUO_TRY(luo_read_checkpoint_info(cli->arena, file, &info, err));
     LUO_TRY(luo_checkpoint_same_model(&info.model, sc->model, err));
-    const char *mine = dtype_of(sc) == LUO_F64 ? "f64" : "f32", *data = x->data;
+    const char *mine = dtype_of(sc) == LUO_F64 ? "f64" : "f32", *data = options->data;
     if (strcmp(info.precision, mine) != 0)
         return luo_err_set(err, LUO_EINPUT, "checkpoint `%s` is in %s and this run in %s; give "
                            "--dtype %s.", path, info.precision, mine, info.precision);

@@ -12,7 +12,7 @@ typedef struct luo_real_backend {
 } luo_real_backend;
 
 /* By --backend; the first when it is not given. Errors: LUO_EUSAGE. */
-luo_status luo_real_backend_of(const luo_args *a, const luo_real_backend **out, luo_err *err);
+luo_status luo_real_backend_of(const luo_args *args, const luo_real_backend **out, luo_err *err);
 /* Plans and model are in a type that the backend computes in. Errors: LUO_EINPUT. */
 luo_status luo_run_check_dtype(const luo_scenario *sc, const luo_real_backend *b, luo_err *err);
 /* No policy is a bound, which can only be simulated. Errors: LUO_EINPUT. */
@@ -20,12 +20,12 @@ luo_status luo_run_check_bounds(const luo_scenario *sc, luo_err *err);
 
 /* With checkpoints, --save-init or --load: has every parameter of the model a place in a Hugging
  * Face file? Errors: LUO_EUNREP, LUO_ENOMEM. */
-luo_status luo_run_check_names(luo_cli *cli, const luo_scenario *sc, const luo_exec_options *x,
-                               luo_err *err);
+luo_status luo_run_check_names(luo_cli *cli, const luo_scenario *sc,
+                               const luo_exec_options *options, luo_err *err);
 /* With --resume: a whole checkpoint of this model and precision; another seed or other data is a
  * warning. Errors: LUO_EINPUT, LUO_EPARSE; LUO_ENOMEM. */
-luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc, const luo_exec_options *x,
-                                luo_err *err);
+luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc,
+                                const luo_exec_options *options, luo_err *err);
 /* Processes of a bare plan that no death can bring onto other devices: up to the last device of the
  * plan and of the cluster's standby. 0: out of memory. */
 int32_t luo_run_ranks(luo_cli *cli, const luo_scenario *sc, luo_err *err);

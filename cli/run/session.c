@@ -50,28 +50,28 @@ static luo_status begin_all(void *ctx, const char *dir, luo_err *err)
 
 /* With results of an earlier run in it: the new set takes their place, and they wait in DIR/.old.
  */
-static luo_status replace(luo_cli *cli, const luo_session *s, luo_set *set, luo_err *err)
+static luo_status replace(luo_cli *cli, const luo_session *session, luo_set *set, luo_err *err)
 {
-    const luo_exec_options none = {0}, *x = s->exec ? s->exec : &none;
-    const char **read = LUO_NEW_N(cli->arena, const char *, s->ninputs + 3);
+    const luo_exec_options none = {0}, *options = session->exec ? session->exec : &none;
+    const char **read = LUO_NEW_N(cli->arena, const char *, session->ninputs + 3);
     int32_t n = 0;
     if (!read) return luo_err_nomem(err);
-    for (int32_t i = 0; i < s->ninputs; i++) read[n++] = s->inputs[i];
-    read[n++] = x->hostfile;
-    read[n++] = x->data;
-    read[n++] = x->load;
-    beginning b = {cli, s};
+    for (int32_t i = 0; i < session->ninputs; i++) read[n++] = session->inputs[i];
+    read[n++] = options->hostfile;
+    read[n++] = options->data;
+    read[n++] = options->load;
+    beginning b = {cli, session};
     const luo_set_new how = {
-        .begin = begin_all, .ctx = &b, .nread = n, .read = read, .keep = x->resume};
+        .begin = begin_all, .ctx = &b, .nread = n, .read = read, .keep = options->resume};
     return luo_set_replace(set, &how, err);
 }
 
-static luo_status open_folder(luo_cli *cli, const luo_session *s, luo_set *set, luo_err *err)
+static luo_status open_folder(luo_cli *cli, const luo_session *session, luo_set *set, luo_err *err)
 {
-    if (!set->dir) LUO_TRY(luo_set_open(set, s->dir, s->force, err));
-    for (int32_t i = 0; i < s->scenario->npolicies; i++)
-        LUO_TRY(luo_set_label(set, s->scenario->policies[i].label, err));
-    return luo_set_old(set) ? replace(cli, s, set, err) : LUO_OK;
+    if (!set->dir) LUO_TRY(luo_set_open(set, session->dir, session->force, err));
+    for (int32_t i = 0; i < session->scenario->npolicies; i++)
+        LUO_TRY(luo_set_label(set, session->scenario->policies[i].label, err));
+    return luo_set_old(set) ? replace(cli, session, set, err) : LUO_OK;
 }
 
 /* ---- the processes ---- */
@@ -166,10 +166,10 @@ static luo_status worst(workers *f)
     return st;
 }
 
-static luo_status open_workers(luo_cli *cli, const luo_session *s, workers *f)
+static luo_status open_workers(luo_cli *cli, const luo_session *session, workers *f)
 {
-    const int32_t n = s->scenario->npolicies;
-    *f = (workers){.cli = cli, .s = s, .n = n};
+    const int32_t n = session->scenario->npolicies;
+    *f = (workers){.cli = cli, .s = session, .n = n};
     f->pid = LUO_NEW_N(cli->arena, pid_t, n);
     void *slot = mmap(NULL, (size_t)n * sizeof *f->slot, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);

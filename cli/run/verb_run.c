@@ -10,7 +10,7 @@
 #include "core/io/files.h"
 #include "exec/coordinator/launch.h"
 
-static luo_status find_backend(luo_cli *cli, luo_session *s, const luo_real_backend **out,
+static luo_status find_backend(luo_cli *cli, luo_session *session, const luo_real_backend **out,
                                luo_err *err)
 {
     if (!luo_args_has(&cli->args, "backend"))
@@ -18,40 +18,41 @@ static luo_status find_backend(luo_cli *cli, luo_session *s, const luo_real_back
                            "`--backend` is missing; name host or cuda, or use "
                            "`luoshu sim` to simulate.");
     LUO_TRY(luo_real_backend_of(&cli->args, out, err));
-    s->run.backend = (*out)->row;
-    s->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
+    session->run.backend = (*out)->row;
+    session->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
     return LUO_OK;
 }
 
 /* What only NCCL knows. */
-static luo_status nccl_options(const luo_args *a, luo_exec_options *x, luo_err *err)
+static luo_status nccl_options(const luo_args *args, luo_exec_options *options, luo_err *err)
 {
     static const char *const names[] = {"nccl-algo", "nccl-proto"};
-    for (int i = 0; i < 2 && !x->gpus; i++)
-        if (luo_args_has(a, names[i]))
+    for (int i = 0; i < 2 && !options->gpus; i++)
+        if (luo_args_has(args, names[i]))
             return luo_err_set(err, LUO_EUSAGE,
                                "`--%s` is for --backend cuda; the others use no NCCL.", names[i]);
-    x->nccl_algo = luo_args_get(a, names[0], NULL);
-    x->nccl_proto = luo_args_get(a, names[1], NULL);
+    options->nccl_algo = luo_args_get(args, names[0], NULL);
+    options->nccl_proto = luo_args_get(args, names[1], NULL);
     return LUO_OK;
 }
 
-static luo_status input_file(const luo_args *a, const char *option, const char **out, luo_err *err)
+static luo_status input_file(const luo_args *args, const char *option, const char **out,
+                             luo_err *err)
 {
-    *out = luo_args_get(a, option, NULL);
+    *out = luo_args_get(args, option, NULL);
     if (!*out || access(*out, R_OK) == 0) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "`--%s` is `%s`, which cannot be read; a file is expected.", option, *out);
 }
 
-static luo_status contradictions(const luo_args *a, luo_err *err)
+static luo_status contradictions(const luo_args *args, luo_err *err)
 {
-    if (!luo_args_has(a, "resume")) return LUO_OK;
-    if (luo_args_has(a, "load"))
+    if (!luo_args_has(args, "resume")) return LUO_OK;
+    if (luo_args_has(args, "load"))
         return luo_err_set(err, LUO_EUSAGE,
                            "`--load` gives the weights before the first step and "
                            "`--resume` goes on behind it; give one of them.");
-    if (luo_args_has(a, "save-init"))
+    if (luo_args_has(args, "save-init"))
         return luo_err_set(err, LUO_EUSAGE,
                            "`--save-init` writes the weights before the first step, "
                            "and `--resume` goes on behind it; give one of them.");
@@ -72,11 +73,11 @@ static int usual_launcher(void)
 }
 
 /* What belongs to several hosts. */
-static luo_status local_options(const luo_args *a, luo_launcher launcher, luo_err *err)
+static luo_status local_options(const luo_args *args, luo_launcher launcher, luo_err *err)
 {
     static const char *const names[] = {"hostfile", "listen"};
     for (int i = 0; i < 2 && launcher == LUO_LAUNCH_LOCAL; i++)
-        if (luo_args_has(a, names[i]))
+        if (luo_args_has(args, names[i]))
             return luo_err_set(err, LUO_EUSAGE,
                                "`--%s` is for ranks on other hosts, and `--launcher local` starts "
                                "all on this one; leave one of them out, or use --launcher mpirun.",
@@ -86,31 +87,32 @@ static luo_status local_options(const luo_args *a, luo_launcher launcher, luo_er
 
 enum { KEPT = 2 }; /* checkpoints unless told: the newest, and one in case that it is broken */
 
-static luo_status read_opts(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
+static luo_status read_opts(luo_cli *cli, luo_session *session, luo_exec_options *options,
+                            luo_err *err)
 {
     static const char *const launchers[] = {"mpirun", "srun", "none", "local"};
-    const luo_args *a = &cli->args;
+    const luo_args *args = &cli->args;
     int launcher;
     int64_t ranks, keep;
-    LUO_TRY(luo_args_choice(a, "launcher", usual_launcher(), launchers, 4, &launcher, err));
-    LUO_TRY(luo_args_int(a, "ranks", 0, 1, 1 << 20, &ranks, err));
-    LUO_TRY(luo_args_int(a, "keep-checkpoints", KEPT, 1, INT32_MAX, &keep, err));
-    LUO_TRY(luo_args_number(a, "stuck-s", 60, 0.1, 1e9, &x->stuck_s, err));
-    LUO_TRY(contradictions(a, err));
-    LUO_TRY(local_options(a, (luo_launcher)launcher, err));
-    LUO_TRY(input_file(a, "hostfile", &x->hostfile, err));
-    LUO_TRY(input_file(a, "data", &x->data, err));
-    LUO_TRY(input_file(a, "load", &x->load, err));
-    LUO_TRY(input_file(a, "resume", &x->resume, err));
-    x->listen = luo_args_get(a, "listen", NULL);
-    x->save_init = luo_args_get(a, "save-init", NULL);
-    x->dump_batches = luo_args_get(a, "dump-batches", NULL);
-    x->launcher = (luo_launcher)launcher;
-    x->ranks = (int32_t)ranks;
-    x->keep = (int32_t)keep;
-    s->run.resume = x->resume != NULL;
-    s->at_once = 1; /* policies share the machine */
-    return luo_inputs_shared(cli, s, "auto", err);
+    LUO_TRY(luo_args_choice(args, "launcher", usual_launcher(), launchers, 4, &launcher, err));
+    LUO_TRY(luo_args_int(args, "ranks", 0, 1, 1 << 20, &ranks, err));
+    LUO_TRY(luo_args_int(args, "keep-checkpoints", KEPT, 1, INT32_MAX, &keep, err));
+    LUO_TRY(luo_args_number(args, "stuck-s", 60, 0.1, 1e9, &options->stuck_s, err));
+    LUO_TRY(contradictions(args, err));
+    LUO_TRY(local_options(args, (luo_launcher)launcher, err));
+    LUO_TRY(input_file(args, "hostfile", &options->hostfile, err));
+    LUO_TRY(input_file(args, "data", &options->data, err));
+    LUO_TRY(input_file(args, "load", &options->load, err));
+    LUO_TRY(input_file(args, "resume", &options->resume, err));
+    options->listen = luo_args_get(args, "listen", NULL);
+    options->save_init = luo_args_get(args, "save-init", NULL);
+    options->dump_batches = luo_args_get(args, "dump-batches", NULL);
+    options->launcher = (luo_launcher)launcher;
+    options->ranks = (int32_t)ranks;
+    options->keep = (int32_t)keep;
+    session->run.resume = options->resume != NULL;
+    session->at_once = 1; /* policies share the machine */
+    return luo_inputs_shared(cli, session, "auto", err);
 }
 
 /* ---- the scenario as this run has it ---- */
@@ -160,12 +162,14 @@ static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const luo_real_back
 }
 
 /* Deaths are answered as the policy says; a bare plan has none, and survives only if it is told. */
-static luo_status take_restarts(luo_cli *cli, luo_session *s, luo_exec_options *x, luo_err *err)
+static luo_status take_restarts(luo_cli *cli, luo_session *session, luo_exec_options *options,
+                                luo_err *err)
 {
     int64_t most;
-    LUO_TRY(luo_args_int(&cli->args, "max-restarts", s->bare ? 0 : 3, 0, INT32_MAX, &most, err));
-    s->run.max_restarts = x->max_restarts = (int32_t)most;
-    s->run.answer_deaths = s->bare && most > 0;
+    LUO_TRY(
+        luo_args_int(&cli->args, "max-restarts", session->bare ? 0 : 3, 0, INT32_MAX, &most, err));
+    session->run.max_restarts = options->max_restarts = (int32_t)most;
+    session->run.answer_deaths = session->bare && most > 0;
     return LUO_OK;
 }
 
@@ -179,39 +183,40 @@ static luo_status take_checkpoints(luo_cli *cli, luo_scenario *sc, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status adjust(luo_cli *cli, luo_session *s, const luo_real_backend *b,
-                         luo_exec_options *x, luo_err *err)
+static luo_status adjust(luo_cli *cli, luo_session *session, const luo_real_backend *b,
+                         luo_exec_options *options, luo_err *err)
 {
     luo_scenario *sc = LUO_NEW(cli->arena, luo_scenario);
     if (!sc) return luo_err_nomem(err);
-    *sc = *s->scenario;
-    s->scenario = sc;
+    *sc = *session->scenario;
+    session->scenario = sc;
     LUO_TRY(luo_run_check_bounds(sc, err));
-    LUO_TRY(take_dtype(cli, sc, b, s->bare, err));
-    LUO_TRY(take_restarts(cli, s, x, err));
+    LUO_TRY(take_dtype(cli, sc, b, session->bare, err));
+    LUO_TRY(take_restarts(cli, session, options, err));
     LUO_TRY(take_checkpoints(cli, sc, err));
-    if (x->ranks > sc->cluster->ndevices)
+    if (options->ranks > sc->cluster->ndevices)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--ranks` is %d and cluster `%s` has %d devices; a rank "
                            "is a device.",
-                           x->ranks, sc->cluster->name, sc->cluster->ndevices);
-    if (x->hostfile && sc->checkpoint.target == LUO_TARGET_PEER)
+                           options->ranks, sc->cluster->name, sc->cluster->ndevices);
+    if (options->hostfile && sc->checkpoint.target == LUO_TARGET_PEER)
         return luo_err_set(err, LUO_EINPUT, "`checkpoint.target` is `peer`, which a real run keeps "
                            "in the memory of one host, and `--hostfile` names several; `storage` "
                            "that all of them see is expected.");
-    if (x->dump_batches && sc->npolicies > 1)
+    if (options->dump_batches && sc->npolicies > 1)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--dump-batches` is one file and the scenario has %d "
                            "policies; choose one with --policies.",
                            sc->npolicies);
-    if (x->launcher == LUO_LAUNCH_NONE && sc->npolicies > 1)
+    if (options->launcher == LUO_LAUNCH_NONE && sc->npolicies > 1)
         return luo_err_set(err, LUO_EUSAGE,
                            "a launcher of your own starts its ranks once, and the "
                            "scenario has %d policies; choose one with --policies.",
                            sc->npolicies);
-    if (x->ranks == 0 && s->bare && x->max_restarts == 0) x->ranks = luo_run_ranks(cli, sc, err);
-    LUO_TRY(luo_run_check_names(cli, sc, x, err));
-    return luo_run_check_resume(cli, sc, x, err);
+    if (options->ranks == 0 && session->bare && options->max_restarts == 0)
+        options->ranks = luo_run_ranks(cli, sc, err);
+    LUO_TRY(luo_run_check_names(cli, sc, options, err));
+    return luo_run_check_resume(cli, sc, options, err);
 }
 
 /* ---- what a rank is told ---- */
@@ -226,50 +231,51 @@ static luo_status add_file(luo_cli *cli, const char **at, int32_t *n, const char
     return at[(*n)++] ? LUO_OK : luo_err_nomem(err);
 }
 
-static luo_status rank_inputs(luo_cli *cli, const luo_session *s, luo_exec_options *x, luo_err *err)
+static luo_status rank_inputs(luo_cli *cli, const luo_session *session, luo_exec_options *options,
+                              luo_err *err)
 {
-    const char **at = LUO_NEW_N(cli->arena, const char *, 4 + 2 * s->noverrides);
+    const char **at = LUO_NEW_N(cli->arena, const char *, 4 + 2 * session->noverrides);
     int32_t n = 0;
     if (!at) return luo_err_nomem(err);
-    if (s->bare) {
+    if (session->bare) {
         LUO_TRY(add_file(cli, at, &n, "--model", luo_args_get(&cli->args, "model", ""), err));
         LUO_TRY(add_file(cli, at, &n, "--cluster", luo_args_get(&cli->args, "cluster", ""), err));
     } else {
         LUO_TRY(add_file(cli, at, &n, "--scenario", cli->args.files[0], err));
     }
-    for (int32_t i = 0; i < s->noverrides; i++) {
+    for (int32_t i = 0; i < session->noverrides; i++) {
         at[n++] = "--set";
-        at[n++] = s->overrides[i];
+        at[n++] = session->overrides[i];
     }
-    x->inputs = at;
-    x->ninputs = n;
+    options->inputs = at;
+    options->ninputs = n;
     return LUO_OK;
 }
 
 static luo_status run(luo_cli *cli, luo_err *err)
 {
-    luo_session s = {0};
-    luo_exec_options x = {0};
+    luo_session session = {0};
+    luo_exec_options options = {0};
     const luo_real_backend *b = NULL;
     luo_rendezvous rendezvous;
-    LUO_TRY(read_opts(cli, &s, &x, err));
-    LUO_TRY(find_backend(cli, &s, &b, err));
-    x.gpus = b->gpus;
-    LUO_TRY(nccl_options(&cli->args, &x, err));
-    LUO_TRY(luo_machine_rank_program(cli->arena, b->program, &x.program, err));
-    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
-    LUO_TRY(adjust(cli, &s, b, &x, err));
-    LUO_TRY(rank_inputs(cli, &s, &x, err));
-    LUO_TRY(luo_inputs_dir(cli, &s, NULL, err));
-    if (x.launcher == LUO_LAUNCH_NONE) {
-        LUO_TRY(luo_launch_split(&x, &rendezvous, err)); /* only one process comes back */
-        x.rendezvous = &rendezvous;
-        x.ranks = rendezvous.nranks;
+    LUO_TRY(read_opts(cli, &session, &options, err));
+    LUO_TRY(find_backend(cli, &session, &b, err));
+    options.gpus = b->gpus;
+    LUO_TRY(nccl_options(&cli->args, &options, err));
+    LUO_TRY(luo_machine_rank_program(cli->arena, b->program, &options.program, err));
+    LUO_TRY(luo_inputs_read(cli, &session, cli->args.files[0], err));
+    LUO_TRY(adjust(cli, &session, b, &options, err));
+    LUO_TRY(rank_inputs(cli, &session, &options, err));
+    LUO_TRY(luo_inputs_dir(cli, &session, NULL, err));
+    if (options.launcher == LUO_LAUNCH_NONE) {
+        LUO_TRY(luo_launch_split(&options, &rendezvous, err)); /* only one process comes back */
+        options.rendezvous = &rendezvous;
+        options.ranks = rendezvous.nranks;
     }
-    s.run.ranks = x.ranks;
-    s.exec = &x;
+    session.run.ranks = options.ranks;
+    session.exec = &options;
     luo_cli_flush(cli);
-    return luo_session_run(cli, &s);
+    return luo_session_run(cli, &session);
 }
 
 luo_status luo_verb_run_run(luo_cli *cli)

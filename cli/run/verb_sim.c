@@ -8,61 +8,63 @@
 #include "cli/load.h"
 #include "core/io/files.h"
 
-static luo_status read_opts(luo_cli *cli, luo_session *s, const char *trace, luo_err *err)
+static luo_status read_opts(luo_cli *cli, luo_session *session, const char *trace, luo_err *err)
 {
     static const char *const comm[] = {"model", "flow", "message"}, *const streams[] = {"1", "3"};
-    const luo_args *a = &cli->args;
+    const luo_args *args = &cli->args;
     int which;
     int64_t jobs;
-    LUO_TRY(luo_args_int(a, "jobs", 0, 1, 4096, &jobs, err));
-    s->at_once = s->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
-    s->run.backend = s->run.simulator = luo_backend_find(luo_backends, luo_nbackends, "sim");
-    LUO_TRY(luo_args_choice(a, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
-    s->run.comm = (luo_comm_mode)which;
-    LUO_TRY(luo_args_choice(a, "comm-streams", 1, streams, 2, &which, err));
-    s->run.one_comm_stream = which == 0;
-    LUO_TRY(luo_inputs_on_off(a, "fold", &s->run.fold, err));
-    return luo_inputs_shared(cli, s, trace, err);
+    LUO_TRY(luo_args_int(args, "jobs", 0, 1, 4096, &jobs, err));
+    session->at_once = session->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
+    session->run.backend = session->run.simulator =
+        luo_backend_find(luo_backends, luo_nbackends, "sim");
+    LUO_TRY(luo_args_choice(args, "comm", LUO_COMM_FLOW, comm, 3, &which, err));
+    session->run.comm = (luo_comm_mode)which;
+    LUO_TRY(luo_args_choice(args, "comm-streams", 1, streams, 2, &which, err));
+    session->run.one_comm_stream = which == 0;
+    LUO_TRY(luo_inputs_on_off(args, "fold", &session->run.fold, err));
+    return luo_inputs_shared(cli, session, trace, err);
 }
 
 static luo_status simulate(luo_cli *cli, const char *path, const char *dir, luo_set *set,
                            const char *trace, luo_err *err)
 {
-    luo_session s = {.set = set}; /* its caller has opened it, and put inputs there */
-    LUO_TRY(read_opts(cli, &s, trace, err));
-    LUO_TRY(luo_inputs_read(cli, &s, path, err));
-    LUO_TRY(luo_inputs_dir(cli, &s, dir, err));
+    luo_session session = {.set = set}; /* its caller has opened it, and put inputs there */
+    LUO_TRY(read_opts(cli, &session, trace, err));
+    LUO_TRY(luo_inputs_read(cli, &session, path, err));
+    LUO_TRY(luo_inputs_dir(cli, &session, dir, err));
     luo_cli_flush(cli);
-    return luo_session_run(cli, &s);
+    return luo_session_run(cli, &session);
 }
 
 /* One of several seeds, in a process of its own. */
 static luo_status simulate_seed(luo_cli *cli, const char *seed, const char *dir, luo_err *err)
 {
-    luo_session s = {.seed = seed};
-    LUO_TRY(read_opts(cli, &s, "none", err));
-    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
-    s.dir = dir;
-    s.plots = false; /* those of all seeds are drawn */
-    return luo_session_run(cli, &s);
+    luo_session session = {.seed = seed};
+    LUO_TRY(read_opts(cli, &session, "none", err));
+    LUO_TRY(luo_inputs_read(cli, &session, cli->args.files[0], err));
+    session.dir = dir;
+    session.plots = false; /* those of all seeds are drawn */
+    return luo_session_run(cli, &session);
 }
 
 /* Reads the inputs once, so that what is wrong with them is told once. */
 static luo_status simulate_seeds(luo_cli *cli, luo_err *err)
 {
     luo_seeds seeds = {.text = luo_args_get(&cli->args, "seeds", "")};
-    luo_session s = {0};
+    luo_session session = {0};
     if (luo_args_has(&cli->args, "seed"))
         return luo_err_set(err, LUO_EUSAGE, "`--seed` and `--seeds` are given; give one of them.");
     LUO_TRY(luo_seeds_read(cli, &seeds, err));
-    s.seed = seeds.seed[0];
-    LUO_TRY(read_opts(cli, &s, "none", err));
-    LUO_TRY(luo_inputs_read(cli, &s, cli->args.files[0], err));
-    const char *name = luo_arena_printf(cli->arena, "%s-seeds%s", luo_inputs_name(&s), seeds.text);
+    session.seed = seeds.seed[0];
+    LUO_TRY(read_opts(cli, &session, "none", err));
+    LUO_TRY(luo_inputs_read(cli, &session, cli->args.files[0], err));
+    const char *name =
+        luo_arena_printf(cli->arena, "%s-seeds%s", luo_inputs_name(&session), seeds.text);
     if (!name) return luo_err_nomem(err);
     seeds.dir = luo_args_get(&cli->args, "out", name);
-    seeds.force = s.force;
-    seeds.plots = s.plots;
+    seeds.force = session.force;
+    seeds.plots = session.plots;
     seeds.run = simulate_seed;
     return luo_seeds_run(cli, &seeds, err);
 }

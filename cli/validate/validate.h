@@ -28,7 +28,7 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
 /* layers: for rows of several GPU types; NULL: none. They have to live as long as the kit. */
 void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, luo_kit *out);
 /* A file of --profile-dir, or the built-in name; NULL: there is none. */
-const char *luo_kit_path(const luo_kit *k, const char *builtin, const char *name);
+const char *luo_kit_path(const luo_kit *kit, const char *builtin, const char *name);
 
 /* ---- constants from rows, suite_fit.c ---- */
 
@@ -42,14 +42,14 @@ typedef struct luo_fitted { /* of rows that share a kit */
 } luo_fitted;
 /* Runs the stages; cases are all of one kit, whose profiles and stacks change. params not NULL: one
  * stage of these instead. Errors: those of luo_suite_fit_run; LUO_EUSAGE an unknown constant. */
-luo_status luo_kit_fit(luo_kit *k, const luo_case *const *cases, int32_t n,
+luo_status luo_kit_fit(luo_kit *kit, const luo_case *const *cases, int32_t n,
                        const luo_suite_recipe *recipe, const char *params, uint64_t seed,
                        luo_fitted *out, luo_err *err);
 /* The same constants? Rows of one suite, or of one GPU of it, as the recipe says. */
 bool luo_suite_together(const luo_suite_row *a, const luo_suite_row *b);
 /* Names of the stack and the profile that the recipe of the row writes. */
-const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *r);
-const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *r);
+const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *row);
+const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *row);
 
 /* ---- one row, validate_score.c ---- */
 
@@ -65,10 +65,10 @@ typedef struct luo_score {
 /* Predicts a case: closed form; unless `closed_only` programs, their memory and one simulated step,
  * as `luoshu sim` makes them. What cannot be said is a status in the score.
  * Errors: LUO_ENOMEM and LUO_EBUG alone. */
-luo_status luo_score_case(luo_arena *scratch, const luo_case *c, bool closed_only, luo_score *out,
+luo_status luo_score_case(luo_arena *scratch, const luo_case *one, bool closed_only, luo_score *out,
                           luo_err *err);
 /* The same for many, on all cores. A row whose process is ended keeps what it had. */
-luo_status luo_score_cases(luo_cli *cli, const luo_case *c, int32_t n, bool closed_only,
+luo_status luo_score_cases(luo_cli *cli, const luo_case *one, int32_t n, bool closed_only,
                            luo_score *out, luo_err *err);
 
 /* ---- suites, validate_table.c ---- */
@@ -90,7 +90,7 @@ typedef struct luo_scored { /* a row with its prediction */
     int fold;           /* --cross; -1: none */
 } luo_scored;
 /* Name of the part of a suite that a row is reported in. */
-const char *luo_suite_part(const luo_suite_row *r);
+const char *luo_suite_part(const luo_suite_row *row);
 
 /* What is asked of the rows that are scored. */
 typedef enum luo_scored_rows { LUO_ROWS_VAL, LUO_ROWS_CAL, LUO_ROWS_CROSS } luo_scored_rows;
@@ -130,14 +130,14 @@ typedef struct luo_validation {
 } luo_validation;
 
 /* Is the row counted, rather than only drawn? */
-bool luo_validation_counts(const luo_validation *v, const luo_scored *s);
+bool luo_validation_counts(const luo_validation *validation, const luo_scored *scored);
 /* Fills measured_s, predicted_s, naive_s and the suites. Errors: LUO_ENOMEM. */
-luo_status luo_validation_sum(luo_validation *v, luo_err *err);
+luo_status luo_validation_sum(luo_validation *validation, luo_err *err);
 /* Fills sense of the suites, validate_sense.c. Errors: those of luo_case_closed. */
-luo_status luo_validation_sense(luo_validation *v, luo_err *err);
+luo_status luo_validation_sense(luo_validation *validation, luo_err *err);
 void luo_sensitivity_print(FILE *out, const char *suite, const luo_sensitivity *s);
-void luo_validation_print(const luo_validation *v);
-void luo_validation_json(const luo_validation *v);
+void luo_validation_print(const luo_validation *validation);
+void luo_validation_json(const luo_validation *validation);
 /* DIR/validate.csv and DIR/plots/predicted.csv. */
-luo_status luo_validation_write(const luo_validation *v, const char *dir, luo_err *err);
+luo_status luo_validation_write(const luo_validation *validation, const char *dir, luo_err *err);
 #endif

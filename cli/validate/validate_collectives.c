@@ -94,9 +94,9 @@ static const char *const splits[] = {"cal", "val", "drop", NULL};
 #define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}
 #define SOME(name) {name, LUO_CSV_NUMBER, true, LUO_WITHIN(0, 1e18), NULL, false}
 
-static luo_suite_split split_of(const luo_csv_cell *c)
+static luo_suite_split split_of(const luo_csv_cell *cells)
 {
-    return c->given ? (luo_suite_split)c->whole : LUO_SPLIT_CAL;
+    return cells->given ? (luo_suite_split)cells->whole : LUO_SPLIT_CAL;
 }
 
 static luo_status read_nccl(reader *r, const char *path)
@@ -111,8 +111,8 @@ static luo_status read_nccl(reader *r, const char *path)
         [NOTE] = TEXT("note")};
     luo_csv_cell c[N];
     luo_status st = LUO_OK;
-    luo_csv *t = luo_csv_open_path(path, columns, N, &r->cli->diags);
-    while (st == LUO_OK && luo_csv_next(t, c)) {
+    luo_csv *csv = luo_csv_open_path(path, columns, N, &r->cli->diags);
+    while (st == LUO_OK && luo_csv_next(csv, c)) {
         const double nodes = number_of(c[NODES].text), devices = number_of(c[GPUS].text);
         const double bytes = number_of(c[BYTES].text), busbw = number_of(c[BUSBW].text);
         luo_coll op;
@@ -122,7 +122,7 @@ static luo_status read_nccl(reader *r, const char *path)
         table *to = table_of(r, c[FABRIC].text, c[ALGO].text, op, (int32_t)nodes, (int32_t)devices);
         st = add_row(r, to, (row){bytes, 1e9 * busbw, split_of(&c[OF_SPLIT])});
     }
-    const luo_status closed = luo_csv_close(t);
+    const luo_status closed = luo_csv_close(csv);
     return st == LUO_OK ? closed : st;
 }
 
@@ -139,8 +139,8 @@ static luo_status read_vtrain(reader *r, const char *path)
                                               [OF_SPLIT] = SPLIT};
     luo_csv_cell c[N];
     luo_status st = LUO_OK;
-    luo_csv *t = luo_csv_open_path(path, columns, N, &r->cli->diags);
-    while (st == LUO_OK && luo_csv_next(t, c)) {
+    luo_csv *csv = luo_csv_open_path(path, columns, N, &r->cli->diags);
+    while (st == LUO_OK && luo_csv_next(csv, c)) {
         const double n = c[GPUS].number, s = 1e-9 * c[TIME_NS].number;
         luo_coll op;
         if (!(n >= 2) || n > 64 || !(s > 0) || !(c[BYTES].number > 0) || !op_of(c[OP].text, &op))
@@ -150,7 +150,7 @@ static luo_status read_vtrain(reader *r, const char *path)
         st = add_row(r, to,
                      (row){c[BYTES].number, volume * c[BYTES].number / s, split_of(&c[OF_SPLIT])});
     }
-    const luo_status closed = luo_csv_close(t);
+    const luo_status closed = luo_csv_close(csv);
     return st == LUO_OK ? closed : st;
 }
 
@@ -179,22 +179,35 @@ static double seconds_of(reader *r, machine *m, luo_coll op, double bytes)
         m->profile.curves = &m->curve;
         m->profile.ncurves = 1;
     }
-    luo_node_group g = {.name = "node", .site = "main", .nodes = m->nodes, .sockets = 1,
-                        .devices_per_node = m->each, .nracks = 1, .racks = racks,
-                        .profile = &m->profile, .base_slowdown = 1,
-                        .scale_up = LUO_SCALE_UP_NVSWITCH, .scale_up_bytes_per_s = m->link,
-                        .scale_up_latency_s = 1e-6, .devices_per_switch = m->each,
-                        .nics = m->nodes > 1 ? 1 : 0, .nic_bytes_per_s = m->node_rate,
-                        .nic_latency_s = 2e-6, .host_cores = 1};
-    luo_cluster c = {.name = "collectives", .ngroups = 1, .groups = &g,
-                     .fabric = LUO_FABRIC_SINGLE, .hop_latency_s = 0.5e-6};
-    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_F32};
+    luo_node_group group = {.name = "node",
+                            .site = "main",
+                            .nodes = m->nodes,
+                            .sockets = 1,
+                            .devices_per_node = m->each,
+                            .nracks = 1,
+                            .racks = racks,
+                            .profile = &m->profile,
+                            .base_slowdown = 1,
+                            .scale_up = LUO_SCALE_UP_NVSWITCH,
+                            .scale_up_bytes_per_s = m->link,
+                            .scale_up_latency_s = 1e-6,
+                            .devices_per_switch = m->each,
+                            .nics = m->nodes > 1 ? 1 : 0,
+                            .nic_bytes_per_s = m->node_rate,
+                            .nic_latency_s = 2e-6,
+                            .host_cores = 1};
+    luo_cluster cluster = {.name = "collectives",
+                           .ngroups = 1,
+                           .groups = &group,
+                           .fabric = LUO_FABRIC_SINGLE,
+                           .hop_latency_s = 0.5e-6};
+    const luo_cost_ctx ctx = {.cluster = &cluster, .stack = &stack, .dtype = LUO_F32};
     const size_t mark = luo_arena_mark(r->scratch);
     int32_t *dev = LUO_NEW_N(r->scratch, int32_t, devices);
     double s = 0;
     luo_err none;
     for (int32_t i = 0; dev && i < devices; i++) dev[i] = i;
-    if (!dev || luo_cluster_finish(r->scratch, &c, &none) != LUO_OK ||
+    if (!dev || luo_cluster_finish(r->scratch, &cluster, &none) != LUO_OK ||
         luo_cost_group(&ctx, (int)op, dev, devices, (int64_t)bytes, 0, &s, &none) != LUO_OK)
         s = 0; /* not predicted */
     luo_arena_reset(r->scratch, mark);
@@ -271,7 +284,7 @@ static luo_status take(reader *r, const table *t, int32_t i, double seconds, int
     luo_collectives *o = r->out;
     const double volume = luo_cost_volume((int)t->op, t->devices);
     luo_suite_row *is = LUO_NEW(r->arena, luo_suite_row);
-    luo_case *c = &o->cases[o->n];
+    luo_case *one = &o->cases[o->n];
     luo_score *s = &o->scores[o->n];
     if (!is) return luo_err_nomem(r->err);
     *is = (luo_suite_row){.suite = "collectives", .system = "nccl", .gpu = t->gpu,
@@ -281,19 +294,19 @@ static luo_status take(reader *r, const table *t, int32_t i, double seconds, int
                            .fabric = t->fabric, .model = "", .precision = "", .note = "",
                            .source = t->file, .gpus = t->devices, .split = t->at[i].split,
                            .gpus_per_node = t->devices / t->nodes, .kind = LUO_STEP_MEASURED};
-    *c = (luo_case){.row = is, .assumed = "", .measured_s = volume * t->at[i].bytes /
-                                                             t->at[i].busbw};
+    *one = (luo_case){
+        .row = is, .assumed = "", .measured_s = volume * t->at[i].bytes / t->at[i].busbw};
     *s = (luo_score){.closed = LUO_EUNSUP, .simulated = LUO_EUNSUP, .memory = LUO_EUNSUP};
     if (seconds > 0) {
         s->closed = LUO_OK;
         s->closed_s = seconds;
-        c->cluster = LUO_NEW(r->arena, luo_cluster); /* says that it is a case */
+        one->cluster = LUO_NEW(r->arena, luo_cluster); /* says that it is a case */
     } else {
-        c->refused = LUO_EUNSUP;
-        c->assumed = "there is neither a profile of ours nor a table of this GPU.";
+        one->refused = LUO_EUNSUP;
+        one->assumed = "there is neither a profile of ours nor a table of this GPU.";
     }
     o->fold[o->n++] = fold;
-    return is->id && (seconds <= 0 || c->cluster) ? LUO_OK : luo_err_nomem(r->err);
+    return is->id && (seconds <= 0 || one->cluster) ? LUO_OK : luo_err_nomem(r->err);
 }
 
 /* Constants between nodes from the rows outside the fold. */
@@ -352,10 +365,10 @@ static luo_status shipped_table(reader *r, const table *t)
 {
     const luo_suite_gpu *gpu = gpu_of(t->gpu);
     machine m = machine_of(t);
-    luo_profile *p = NULL;
-    if (gpu) LUO_TRY(luo_read_profile(r->cli->arena, gpu->profile, &p, &r->cli->diags));
-    if (p) m.profile = *p;
-    const bool can = p && (t->nodes == 1 || m.node_rate > 0);
+    luo_profile *profile = NULL;
+    if (gpu) LUO_TRY(luo_read_profile(r->cli->arena, gpu->profile, &profile, &r->cli->diags));
+    if (profile) m.profile = *profile;
+    const bool can = profile && (t->nodes == 1 || m.node_rate > 0);
     for (int32_t i = 0; i < t->n; i++)
         LUO_TRY(take(r, t, i, can ? seconds_of(r, &m, t->op, t->at[i].bytes) : 0, -1));
     return LUO_OK;

@@ -6,13 +6,13 @@
 #include "core/io/builtin.h"
 
 /* DIR/NAME.yaml, DIR/stacks/NAME.yaml, or the built-in one; NULL: none. */
-const char *luo_kit_path(const luo_kit *k, const char *builtin, const char *name)
+const char *luo_kit_path(const luo_kit *kit, const char *builtin, const char *name)
 {
     char text[LUO_ERR_PATH];
     static const char *const inside[] = {"", "stacks/"};
-    for (int i = 0; k->folder && i < 2; i++) {
+    for (int i = 0; kit->folder && i < 2; i++) {
         const char *path =
-            luo_arena_printf(k->cli->arena, "%s/%s%s.yaml", k->folder, inside[i], name);
+            luo_arena_printf(kit->cli->arena, "%s/%s%s.yaml", kit->folder, inside[i], name);
         if (path && access(path, R_OK) == 0) return path;
     }
     if (!luo_builtin_path(builtin, name, text, sizeof text)) return NULL;
@@ -20,9 +20,9 @@ const char *luo_kit_path(const luo_kit *k, const char *builtin, const char *name
 }
 
 /* The first error of reading becomes err. */
-static luo_err *first_error(const luo_diags *d, luo_err *err)
+static luo_err *first_error(const luo_diags *diags, luo_err *err)
 {
-    for (const luo_diag *at = d->first; at; at = at->next)
+    for (const luo_diag *at = diags->first; at; at = at->next)
         if (at->severity == LUO_ERROR) {
             *err = at->err;
             return err;
@@ -33,7 +33,7 @@ static luo_err *first_error(const luo_diags *d, luo_err *err)
 
 /* Where the dtype of a row is none of ours, its peak takes the place of the one of the same size:
  * tf32 has the bytes of f32; fp8 products stand in for bf16, whose attention stays as it is. */
-static luo_status at_precision(luo_profile *p, const char *precision, double *attention,
+static luo_status at_precision(luo_profile *profile, const char *precision, double *attention,
                                luo_err *err)
 {
     const bool tf32 = strcmp(precision, "tf32") == 0, fp8 = strcmp(precision, "fp8") == 0;
@@ -41,110 +41,112 @@ static luo_status at_precision(luo_profile *p, const char *precision, double *at
     double peak;
     *attention = 1;
     if (!tf32 && !fp8) return LUO_OK;
-    if (!luo_profile_value(p, name, &peak))
-        return luo_err_set(err, LUO_EINPUT, "profile `%s` has no value `%s` (not known in any "
-                           "source); measure it with `luoshu calibrate`.", p->name, name);
+    if (!luo_profile_value(profile, name, &peak))
+        return luo_err_set(err, LUO_EINPUT,
+                           "profile `%s` has no value `%s` (not known in any "
+                           "source); measure it with `luoshu calibrate`.",
+                           profile->name, name);
     if (tf32) {
-        p->peak_flops[LUO_F32] = peak * 1e12;
+        profile->peak_flops[LUO_F32] = peak * 1e12;
         return LUO_OK;
     }
-    *attention = p->peak_flops[LUO_BF16] / (peak * 1e12);
-    p->attention_forward_ratio *= *attention;
-    p->attention_backward_ratio *= *attention;
-    p->peak_flops[LUO_BF16] = peak * 1e12;
+    *attention = profile->peak_flops[LUO_BF16] / (peak * 1e12);
+    profile->attention_forward_ratio *= *attention;
+    profile->attention_backward_ratio *= *attention;
+    profile->peak_flops[LUO_BF16] = peak * 1e12;
     return LUO_OK;
 }
 
 /* GPU-SYSTEM-SUITE and GPU-SYSTEM go before GPU: what that software reaches on it. */
-static const char *profile_path(luo_kit *k, const luo_suite_row *row, const char **name)
+static const char *profile_path(luo_kit *kit, const luo_suite_row *row, const char **name)
 {
     const char *gpu = *name;
     for (int i = 0; i < 2; i++) {
-        *name = luo_arena_printf(k->cli->arena, "%s-%s%s%s", gpu, row->system, i == 0 ? "-" : "",
+        *name = luo_arena_printf(kit->cli->arena, "%s-%s%s%s", gpu, row->system, i == 0 ? "-" : "",
                                  i == 0 ? row->suite : "");
-        const char *path = *name ? luo_kit_path(k, LUO_BUILTIN_PROFILES, *name) : NULL;
+        const char *path = *name ? luo_kit_path(kit, LUO_BUILTIN_PROFILES, *name) : NULL;
         if (path) return path;
     }
     *name = gpu;
-    return luo_kit_path(k, LUO_BUILTIN_PROFILES, gpu);
+    return luo_kit_path(kit, LUO_BUILTIN_PROFILES, gpu);
 }
 
 static luo_profile *profile(void *ctx, const luo_suite_row *row, const char *name, luo_err *err)
 {
-    luo_kit *k = ctx;
-    luo_diags d;
+    luo_kit *kit = ctx;
+    luo_diags diags;
     luo_profile *p = NULL;
-    const char *precision = row->precision, *path = profile_path(k, row, &name);
-    for (int32_t i = 0; i < k->nprofiles; i++)
-        if (strcmp(k->profiles[i].name, name) == 0 &&
-            strcmp(k->profiles[i].precision, precision) == 0)
-            return k->profiles[i].at;
-    const size_t n = (size_t)k->nprofiles;
+    const char *precision = row->precision, *path = profile_path(kit, row, &name);
+    for (int32_t i = 0; i < kit->nprofiles; i++)
+        if (strcmp(kit->profiles[i].name, name) == 0 &&
+            strcmp(kit->profiles[i].precision, precision) == 0)
+            return kit->profiles[i].at;
+    const size_t n = (size_t)kit->nprofiles;
     if (!path) {
         luo_err_set(err, LUO_EINPUT, "there is no profile `%s`; `luoshu help profiles` lists them.",
                     name);
         return NULL;
     }
-    luo_diags_init(&d, k->cli->arena);
-    k->profiles = luo_arena_grow(k->cli->arena, k->profiles, n * sizeof *k->profiles,
-                                 (n + 1) * sizeof *k->profiles);
-    if (!k->profiles || luo_read_profile(k->cli->arena, path, &p, &d) != LUO_OK) {
-        first_error(&d, err);
+    luo_diags_init(&diags, kit->cli->arena);
+    kit->profiles = luo_arena_grow(kit->cli->arena, kit->profiles, n * sizeof *kit->profiles,
+                                   (n + 1) * sizeof *kit->profiles);
+    if (!kit->profiles || luo_read_profile(kit->cli->arena, path, &p, &diags) != LUO_OK) {
+        first_error(&diags, err);
         return NULL;
     }
     double attention;
     if (at_precision(p, precision, &attention, err) != LUO_OK) return NULL;
-    k->profiles[k->nprofiles++] = (struct luo_kit_profile){name, precision, path, p, attention};
+    kit->profiles[kit->nprofiles++] = (struct luo_kit_profile){name, precision, path, p, attention};
     return p;
 }
 
 /* SYSTEM-SUITE and SYSTEM-GPU go before SYSTEM: the same software at another site, on another GPU.
  */
-static const char *stack_path(luo_kit *k, const luo_suite_row *row, const char **name)
+static const char *stack_path(luo_kit *kit, const luo_suite_row *row, const char **name)
 {
     const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
     const char *of[] = {row->suite, gpu ? gpu->profile : row->gpu};
     for (int i = 0; i < 2; i++) {
-        *name = luo_arena_printf(k->cli->arena, "%s-%s", row->system, of[i]);
-        const char *path = *name ? luo_kit_path(k, LUO_BUILTIN_STACKS, *name) : NULL;
+        *name = luo_arena_printf(kit->cli->arena, "%s-%s", row->system, of[i]);
+        const char *path = *name ? luo_kit_path(kit, LUO_BUILTIN_STACKS, *name) : NULL;
         if (path) return path;
     }
     *name = row->system;
-    return luo_kit_path(k, LUO_BUILTIN_STACKS, *name);
+    return luo_kit_path(kit, LUO_BUILTIN_STACKS, *name);
 }
 
 /* FSDP reduces in the dtype that the row names. */
-static double grad_bytes(const luo_suite_row *r)
+static double grad_bytes(const luo_suite_row *row)
 {
-    if (strstr(r->note, "reduction in fp32")) return 4;
-    return strstr(r->note, "reduction in bf16") ? 2 : 0;
+    if (strstr(row->note, "reduction in fp32")) return 4;
+    return strstr(row->note, "reduction in bf16") ? 2 : 0;
 }
 
 static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
 {
-    luo_kit *k = ctx;
-    luo_diags d;
-    const char *name, *path = stack_path(k, row, &name);
+    luo_kit *kit = ctx;
+    luo_diags diags;
+    const char *name, *path = stack_path(kit, row, &name);
     const double bytes = grad_bytes(row);
-    const size_t n = (size_t)k->nstacks;
+    const size_t n = (size_t)kit->nstacks;
     if (!path) {
         luo_err_set(err, LUO_EINPUT, "there is no stack `%s`; `luoshu help profiles` lists them.",
                     row->system);
         return NULL;
     }
-    for (int32_t i = 0; i < k->nstacks; i++)
-        if (strcmp(k->stacks[i].name, name) == 0 && k->stacks[i].grad_bytes == bytes)
-            return k->stacks[i].at;
-    luo_stack *s = LUO_NEW(k->cli->arena, luo_stack);
-    luo_diags_init(&d, k->cli->arena);
-    k->stacks = luo_arena_grow(k->cli->arena, k->stacks, n * sizeof *k->stacks,
-                               (n + 1) * sizeof *k->stacks);
-    if (!s || !k->stacks || luo_read_stack(k->cli->arena, path, s, &d) != LUO_OK) {
-        first_error(&d, err);
+    for (int32_t i = 0; i < kit->nstacks; i++)
+        if (strcmp(kit->stacks[i].name, name) == 0 && kit->stacks[i].grad_bytes == bytes)
+            return kit->stacks[i].at;
+    luo_stack *s = LUO_NEW(kit->cli->arena, luo_stack);
+    luo_diags_init(&diags, kit->cli->arena);
+    kit->stacks = luo_arena_grow(kit->cli->arena, kit->stacks, n * sizeof *kit->stacks,
+                                 (n + 1) * sizeof *kit->stacks);
+    if (!s || !kit->stacks || luo_read_stack(kit->cli->arena, path, s, &diags) != LUO_OK) {
+        first_error(&diags, err);
         return NULL;
     }
     if (bytes > 0) s->grad_comm_bytes = bytes;
-    k->stacks[k->nstacks++] = (struct luo_kit_stack){name, path, bytes, s};
+    kit->stacks[kit->nstacks++] = (struct luo_kit_stack){name, path, bytes, s};
     return s;
 }
 

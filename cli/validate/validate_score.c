@@ -21,63 +21,65 @@ static luo_status soften(luo_status st, const luo_err *err, luo_status *out, cha
     return st == LUO_ENOMEM || st == LUO_EBUG ? st : LUO_OK;
 }
 
-static void mean_parts(const luo_step_result *r, luo_parts *out)
+static void mean_parts(const luo_step_result *result, luo_parts *out)
 {
-    const double share = r->n ? 1.0 / r->n : 0;
+    const double share = result->n ? 1.0 / result->n : 0;
     *out = (luo_parts){0};
-    for (int32_t i = 0; i < r->n; i++) {
-        const luo_parts *p = &r->parts[i];
-        out->compute_s += share * p->compute_s;
-        out->recompute_s += share * p->recompute_s;
-        out->tp_s += share * p->tp_s;
-        out->ep_s += share * p->ep_s;
-        out->cp_s += share * p->cp_s;
-        out->pp_s += share * p->pp_s;
-        out->dp_s += share * p->dp_s;
-        out->bubble_s += share * p->bubble_s;
+    for (int32_t i = 0; i < result->n; i++) {
+        const luo_parts *parts = &result->parts[i];
+        out->compute_s += share * parts->compute_s;
+        out->recompute_s += share * parts->recompute_s;
+        out->tp_s += share * parts->tp_s;
+        out->ep_s += share * parts->ep_s;
+        out->cp_s += share * parts->cp_s;
+        out->pp_s += share * parts->pp_s;
+        out->dp_s += share * parts->dp_s;
+        out->bubble_s += share * parts->bubble_s;
     }
 }
 
-static luo_status one_step(luo_arena *scratch, const luo_case *c, const luo_programs *set,
+static luo_status one_step(luo_arena *scratch, const luo_case *one, const luo_programs *set,
                            luo_score *out, luo_err *err)
 {
     luo_world *world;
-    luo_backend_state *b = NULL;
+    luo_backend_state *backend = NULL;
     luo_status st = LUO_OK;
-    luo_step_result r = {0};
-    const luo_backend_config config = {.cluster = c->cluster, .stack = c->stack,
-                                       .model = &c->model, .dtype = c->dtype,
-                                       .comm = LUO_COMM_FLOW, .fold = true,
+    luo_step_result result = {0};
+    const luo_backend_config config = {.cluster = one->cluster,
+                                       .stack = one->stack,
+                                       .model = &one->model,
+                                       .dtype = one->dtype,
+                                       .comm = LUO_COMM_FLOW,
+                                       .fold = true,
                                        .one_comm_stream = true};
-    LUO_TRY(luo_world_new(scratch, c->cluster, &world, err));
-    LUO_TRY_OUT(luo_sim_backend.open(&config, &b, err));
-    const luo_step_request q = {.programs = set, .world = world};
-    LUO_TRY_OUT(luo_sim_backend.run_ranks(b, &q, &r, err));
-    if (r.status != LUO_OK) {
-        st = luo_err_set(err, r.status, "%s", r.text);
+    LUO_TRY(luo_world_new(scratch, one->cluster, &world, err));
+    LUO_TRY_OUT(luo_sim_backend.open(&config, &backend, err));
+    const luo_step_request request = {.programs = set, .world = world};
+    LUO_TRY_OUT(luo_sim_backend.run_ranks(backend, &request, &result, err));
+    if (result.status != LUO_OK) {
+        st = luo_err_set(err, result.status, "%s", result.text);
         goto out;
     }
-    out->step_s = r.end_s - r.start_s;
-    mean_parts(&r, &out->parts);
+    out->step_s = result.end_s - result.start_s;
+    mean_parts(&result, &out->parts);
 out:
-    if (b) luo_sim_backend.close(b);
+    if (backend) luo_sim_backend.close(backend);
     return st;
 }
 
-static luo_status weigh(luo_arena *scratch, const luo_case *c, const luo_plan *plan,
+static luo_status weigh(luo_arena *scratch, const luo_case *one, const luo_plan *plan,
                         const luo_programs *set, luo_score *out, luo_err *err)
 {
-    luo_memory *m = LUO_NEW_N(scratch, luo_memory, set->n);
+    luo_memory *memory = LUO_NEW_N(scratch, luo_memory, set->n);
     double ratio = 0;
     int32_t device;
     luo_err over = {0};
-    if (!m) return luo_err_nomem(err);
-    LUO_TRY(luo_plan_memory(scratch, set, m, err));
-    const luo_status st = luo_plan_fits(plan, c->cluster, set, m, &ratio, &device,
-                                        &over);
+    if (!memory) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(scratch, set, memory, err));
+    const luo_status st = luo_plan_fits(plan, one->cluster, set, memory, &ratio, &device, &over);
     out->over = st == LUO_EOOM;
     for (int32_t i = 0; i < set->n; i++)
-        out->memory_bytes = fmax(out->memory_bytes, luo_case_printed(c, &m[i]));
+        out->memory_bytes = fmax(out->memory_bytes, luo_case_printed(one, &memory[i]));
     return LUO_OK;
 }
 
@@ -86,38 +88,38 @@ static luo_status weigh(luo_arena *scratch, const luo_case *c, const luo_plan *p
  * be told by the simulator. */
 enum { CHECKED_GPUS = 2048 };
 
-static luo_status simulate(luo_arena *scratch, const luo_case *c, luo_score *out, luo_err *err)
+static luo_status simulate(luo_arena *scratch, const luo_case *one, luo_score *out, luo_err *err)
 {
     luo_plan *plan;
     luo_plan_finding *found;
     luo_programs *set;
     int32_t n = 0;
-    const luo_compile_opts opts = {.check = c->row->gpus <= CHECKED_GPUS,
-                                   .bucket = c->stack->bucket,
-                                   .memory = luo_case_memory(c)};
+    const luo_compile_opts opts = {.check = one->row->gpus <= CHECKED_GPUS,
+                                   .bucket = one->stack->bucket,
+                                   .memory = luo_case_memory(one)};
     out->memory = LUO_EUNSUP;
-    LUO_TRY(luo_case_plan(scratch, c, &plan, err));
-    if (luo_plan_check(scratch, plan, &c->model, c->cluster, &found, &n) != LUO_OK)
+    LUO_TRY(luo_case_plan(scratch, one, &plan, err));
+    if (luo_plan_check(scratch, plan, &one->model, one->cluster, &found, &n) != LUO_OK)
         return n ? luo_err_set(err, LUO_EUNSUP, "%s", found[0].text) : luo_err_nomem(err);
-    LUO_TRY(luo_plan_compile(scratch, plan, &c->model, c->cluster, &opts, &set, err));
-    LUO_TRY(weigh(scratch, c, plan, set, out, err));
+    LUO_TRY(luo_plan_compile(scratch, plan, &one->model, one->cluster, &opts, &set, err));
+    LUO_TRY(weigh(scratch, one, plan, set, out, err));
     out->memory = LUO_OK;
-    if (c->row->kind == LUO_STEP_OOM) return LUO_EUNSUP; /* nothing to compare a time with */
-    return one_step(scratch, c, set, out, err);
+    if (one->row->kind == LUO_STEP_OOM) return LUO_EUNSUP; /* nothing to compare a time with */
+    return one_step(scratch, one, set, out, err);
 }
 
 static const char ended[] = "the process that predicted it was ended; free memory and try again.";
 
-luo_status luo_score_case(luo_arena *scratch, const luo_case *c, bool closed_only, luo_score *out,
+luo_status luo_score_case(luo_arena *scratch, const luo_case *one, bool closed_only, luo_score *out,
                           luo_err *err)
 {
     *out = (luo_score){.simulated = LUO_EUNSUP, .memory = LUO_EUNSUP};
-    if (!c->cluster) { /* it cannot be said as a case */
+    if (!one->cluster) { /* it cannot be said as a case */
         out->closed = LUO_EUNSUP;
-        snprintf(out->why, sizeof out->why, "%s", c->assumed);
+        snprintf(out->why, sizeof out->why, "%s", one->assumed);
         return LUO_OK;
     }
-    luo_status st = luo_case_closed(scratch, c, &out->cost, err);
+    luo_status st = luo_case_closed(scratch, one, &out->cost, err);
     LUO_TRY(soften(st, err, &out->closed, out->why));
     if (st == LUO_OK) out->closed_s = out->cost.step;
     if (closed_only) return LUO_OK;
@@ -125,7 +127,7 @@ luo_status luo_score_case(luo_arena *scratch, const luo_case *c, bool closed_onl
     char before[LUO_ERR_TEXT];
     memcpy(before, out->why, sizeof before);
     snprintf(out->why, sizeof out->why, "%s", ended); /* unless it comes back */
-    st = simulate(scratch, c, out, &why);
+    st = simulate(scratch, one, out, &why);
     memcpy(out->why, before, sizeof before);
     if (soften(st, &why, &out->simulated, out->why) == LUO_OK) return LUO_OK;
     *err = why;
@@ -141,14 +143,13 @@ typedef struct desk { /* shared by the processes */
     luo_score score[];
 } desk;
 
-static void work(desk *d, const luo_case *c, int32_t n, bool closed_only, luo_score *out)
+static void work(desk *d, const luo_case *one, int32_t n, bool closed_only, luo_score *out)
 {
     for (int32_t i; !d->failed && (i = d->next++) < n;) {
         luo_arena *scratch = luo_arena_new(1 << 20);
         luo_err err = {0};
-        const luo_status st =
-            scratch ? luo_score_case(scratch, &c[i], closed_only, &out[i], &err)
-                    : luo_err_nomem(&err);
+        const luo_status st = scratch ? luo_score_case(scratch, &one[i], closed_only, &out[i], &err)
+                                      : luo_err_nomem(&err);
         luo_arena_free(scratch);
         int32_t none = LUO_OK;
         if (st != LUO_OK && atomic_compare_exchange_strong(&d->failed, &none, (int32_t)st))
@@ -157,7 +158,7 @@ static void work(desk *d, const luo_case *c, int32_t n, bool closed_only, luo_sc
 }
 
 /* A row whose process is ended (for want of memory) keeps what it had; the others go on. */
-static void on_all_cores(desk *d, const luo_case *c, int32_t n, luo_score *out)
+static void on_all_cores(desk *d, const luo_case *one, int32_t n, luo_score *out)
 {
     for (int32_t i = 0; i < n; i++) {
         out[i].closed = out[i].simulated = out[i].memory = LUO_EUNSUP;
@@ -171,17 +172,17 @@ static void on_all_cores(desk *d, const luo_case *c, int32_t n, luo_score *out)
     while (started < cores && started < MOST && started < n) {
         pid[started] = fork();
         if (pid[started] == 0) {
-            work(d, c, n, false, out);
+            work(d, one, n, false, out);
             _exit(0);
         }
         if (pid[started] < 0) break;
         started++;
     }
-    if (started == 0) work(d, c, n, false, out);
+    if (started == 0) work(d, one, n, false, out);
     for (int i = 0; i < started; i++) waitpid(pid[i], NULL, 0);
 }
 
-luo_status luo_score_cases(luo_cli *cli, const luo_case *c, int32_t n, bool closed_only,
+luo_status luo_score_cases(luo_cli *cli, const luo_case *one, int32_t n, bool closed_only,
                            luo_score *out, luo_err *err)
 {
     const size_t bytes = sizeof(desk) + (size_t)n * sizeof(luo_score);
@@ -190,8 +191,10 @@ luo_status luo_score_cases(luo_cli *cli, const luo_case *c, int32_t n, bool clos
     if (d == MAP_FAILED) return luo_err_nomem(err);
     luo_score *shared = d->score;
     luo_status st = LUO_OK;
-    if (closed_only) work(d, c, n, true, shared);
-    else on_all_cores(d, c, n, shared);
+    if (closed_only)
+        work(d, one, n, true, shared);
+    else
+        on_all_cores(d, one, n, shared);
     if (st == LUO_OK && d->failed) {
         st = (luo_status)d->failed;
         if (err) *err = d->err;

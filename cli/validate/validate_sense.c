@@ -11,11 +11,11 @@ typedef enum sense { SENSE_NIC, SENSE_MEMORY, SENSE_PEAK } sense;
 static const char *const senses[LUO_SENSES] = {"rate of the NICs", "rate of the GPUs' memory",
                                            "peak of the GPUs"};
 
-static bool assumed_value(const luo_profile *p, const char *name)
+static bool assumed_value(const luo_profile *profile, const char *name)
 {
     const size_t n = strlen(name);
-    for (int32_t i = 0; i < p->nvalues; i++) {
-        const luo_value *v = &p->values[i];
+    for (int32_t i = 0; i < profile->nvalues; i++) {
+        const luo_value *v = &profile->values[i];
         if (strncmp(v->name, name, n) == 0 &&
             (v->provenance == LUO_FROM_CHOSEN || v->provenance == LUO_FROM_REPORTED))
             return true;
@@ -23,66 +23,67 @@ static bool assumed_value(const luo_profile *p, const char *name)
     return false;
 }
 
-static bool rests_on(const luo_case *c, sense what)
+static bool rests_on(const luo_case *one, sense what)
 {
-    if (!c->cluster || !c->profile || !(c->measured_s > 0)) return false;
-    if (strcmp(c->row->gpu, "mixed") == 0) return false; /* goes by times of layers and links */
-    if (what == SENSE_MEMORY) return assumed_value(c->profile, "memory_gbytes_per_s");
-    if (what == SENSE_PEAK) return assumed_value(c->profile, "peak_");
-    return luo_suite_nodes(c->row) > 1 && luo_suite_fabric_of(c->row).chosen;
+    if (!one->cluster || !one->profile || !(one->measured_s > 0)) return false;
+    if (strcmp(one->row->gpu, "mixed") == 0) return false; /* goes by times of layers and links */
+    if (what == SENSE_MEMORY) return assumed_value(one->profile, "memory_gbytes_per_s");
+    if (what == SENSE_PEAK) return assumed_value(one->profile, "peak_");
+    return luo_suite_nodes(one->row) > 1 && luo_suite_fabric_of(one->row).chosen;
 }
 
-static void scale(luo_case *c, sense what, double by)
+static void scale(luo_case *one, sense what, double by)
 {
-    for (int32_t i = 0; i < c->cluster->ngroups; i++) {
-        luo_profile *p = (luo_profile *)(uintptr_t)c->cluster->groups[i].profile; /* the kit's */
-        if (what == SENSE_NIC) c->cluster->groups[i].nic_bytes_per_s *= by;
-        if (what == SENSE_MEMORY) p->memory_bytes_per_s *= by;
-        for (int k = 0; what == SENSE_PEAK && k < 3; k++) p->peak_flops[k] *= by;
+    for (int32_t i = 0; i < one->cluster->ngroups; i++) {
+        luo_profile *profile =
+            (luo_profile *)(uintptr_t)one->cluster->groups[i].profile; /* the kit's */
+        if (what == SENSE_NIC) one->cluster->groups[i].nic_bytes_per_s *= by;
+        if (what == SENSE_MEMORY) profile->memory_bytes_per_s *= by;
+        for (int k = 0; what == SENSE_PEAK && k < 3; k++) profile->peak_flops[k] *= by;
     }
 }
 
 /* Mean |error| of the rows that rest on it, all of whose rates are `by` of what they are. */
-static luo_status mean_at(const luo_validation *v, luo_arena *scratch, const char *suite,
+static luo_status mean_at(const luo_validation *validation, luo_arena *scratch, const char *suite,
                           sense what, double by, double *mean, int32_t *rows, luo_err *err)
 {
     double sum = 0;
     *rows = 0;
-    for (int32_t i = 0; i < v->n; i++) {
-        luo_case *c = (luo_case *)(uintptr_t)v->at[i].c; /* put back below */
+    for (int32_t i = 0; i < validation->n; i++) {
+        luo_case *one = (luo_case *)(uintptr_t)validation->at[i].c; /* put back below */
         luo_step_cost cost;
         luo_err none;
-        if (strcmp(v->at[i].suite, suite) != 0 || !luo_validation_counts(v, &v->at[i]) ||
-            !rests_on(c, what))
+        if (strcmp(validation->at[i].suite, suite) != 0 ||
+            !luo_validation_counts(validation, &validation->at[i]) || !rests_on(one, what))
             continue;
-        scale(c, what, by);
-        const luo_status st = luo_case_closed(scratch, c, &cost, &none);
-        scale(c, what, 1 / by);
+        scale(one, what, by);
+        const luo_status st = luo_case_closed(scratch, one, &cost, &none);
+        scale(one, what, 1 / by);
         luo_arena_reset(scratch, 0);
         if (st == LUO_EUNSUP) continue; /* no closed form */
         if (st != LUO_OK) {
             *err = none;
             return st;
         }
-        sum += fabs(cost.step / c->measured_s - 1);
+        sum += fabs(cost.step / one->measured_s - 1);
         ++*rows;
     }
     *mean = *rows ? sum / *rows : 0;
     return LUO_OK;
 }
 
-luo_status luo_validation_sense(luo_validation *v, luo_err *err)
+luo_status luo_validation_sense(luo_validation *validation, luo_err *err)
 {
     static const double at[3] = {1, 0.8, 1.2};
     luo_arena *scratch = luo_arena_new(1 << 20);
     luo_status st = scratch ? LUO_OK : luo_err_nomem(err);
-    for (int32_t i = 0; i < v->nsuites; i++)
+    for (int32_t i = 0; i < validation->nsuites; i++)
         for (int k = 0; k < LUO_SENSES && st == LUO_OK; k++) {
-            luo_sensitivity *s = &v->suites[i].sense[k];
+            luo_sensitivity *s = &validation->suites[i].sense[k];
             s->what = senses[k];
             for (int j = 0; j < 3 && st == LUO_OK; j++)
-                st = mean_at(v, scratch, v->suites[i].suite, (sense)k, at[j], &s->mean[j],
-                             &s->rows, err);
+                st = mean_at(validation, scratch, validation->suites[i].suite, (sense)k, at[j],
+                             &s->mean[j], &s->rows, err);
         }
     luo_arena_free(scratch);
     return st;

@@ -119,47 +119,51 @@ static luo_status read_layers(job *j, luo_err *err)
 
 /* ---- cases ---- */
 
-static bool wanted(const job *j, const luo_suite_row *r)
+static bool wanted(const job *j, const luo_suite_row *row)
 {
-    if (r->split == LUO_SPLIT_DROP) return false;
-    return strcmp(j->want, "all") == 0 || strcmp(j->want, r->suite) == 0 ||
-           strcmp(j->want, luo_suite_part(r)) == 0;
+    if (row->split == LUO_SPLIT_DROP) return false;
+    return strcmp(j->want, "all") == 0 || strcmp(j->want, row->suite) == 0 ||
+           strcmp(j->want, luo_suite_part(row)) == 0;
 }
 
 /* A row that cannot be said at all, or makes no sense, stays in the table with its reason: it must
  * not keep the others from being scored. */
-static luo_status make_case(job *j, const luo_suite_row *r, luo_kit *kit, luo_case *c, luo_err *err)
+static luo_status make_case(job *j, const luo_suite_row *row, luo_kit *kit, luo_case *one,
+                            luo_err *err)
 {
     luo_err why = {0};
-    const luo_status st = luo_case_make(j->cli->arena, r, &kit->as, c, &why);
+    const luo_status st = luo_case_make(j->cli->arena, row, &kit->as, one, &why);
     if (st == LUO_OK) return st;
     if (st != LUO_EUNSUP && st != LUO_EINPUT) {
         *err = why;
         return st;
     }
-    const size_t n = strlen(r->id); /* "ID: " stands before the reason */
-    const bool named = strncmp(why.text, r->id, n) == 0 && strncmp(why.text + n, ": ", 2) == 0;
-    *c = (luo_case){.row = r, .refused = st,
-                    .assumed = luo_arena_strdup(j->cli->arena, why.text + (named ? n + 2 : 0))};
-    return c->assumed ? LUO_OK : luo_err_nomem(err);
+    const size_t n = strlen(row->id); /* "ID: " stands before the reason */
+    const bool named = strncmp(why.text, row->id, n) == 0 && strncmp(why.text + n, ": ", 2) == 0;
+    *one = (luo_case){.row = row,
+                      .refused = st,
+                      .assumed = luo_arena_strdup(j->cli->arena, why.text + (named ? n + 2 : 0))};
+    return one->assumed ? LUO_OK : luo_err_nomem(err);
 }
 
-static void take_case(job *j, const luo_case *c, int fold)
+static void take_case(job *j, const luo_case *one, int fold)
 {
-    luo_validation *v = &j->v;
-    j->cases[v->n] = *c;
-    v->at[v->n] = (luo_scored){.c = &j->cases[v->n], .s = &j->scores[v->n],
-                               .suite = luo_suite_part(c->row), .fold = fold};
-    v->n++;
+    luo_validation *validation = &j->v;
+    j->cases[validation->n] = *one;
+    validation->at[validation->n] = (luo_scored){.c = &j->cases[validation->n],
+                                                 .s = &j->scores[validation->n],
+                                                 .suite = luo_suite_part(one->row),
+                                                 .fold = fold};
+    validation->n++;
 }
 
 static luo_status make_cases(job *j, luo_err *err)
 {
     for (int32_t i = 0; i < j->rows.n; i++) {
-        luo_case c;
+        luo_case one;
         if (!wanted(j, &j->rows.at[i])) continue;
-        LUO_TRY(make_case(j, &j->rows.at[i], &j->kit, &c, err));
-        take_case(j, &c, -1);
+        LUO_TRY(make_case(j, &j->rows.at[i], &j->kit, &one, err));
+        take_case(j, &one, -1);
     }
     return LUO_OK;
 }
@@ -187,16 +191,18 @@ static luo_status cross_fold(job *j, int32_t first, int k, luo_err *err)
     luo_kit kit;
     luo_fitted fitted;
     int32_t n = 0, nfit = 0;
-    luo_case *c = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
+    luo_case *one = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
     const luo_case **fit = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
-    if (!c || !fit) return luo_err_nomem(err);
+    if (!one || !fit) return luo_err_nomem(err);
     luo_kit_open(j->cli, j->kit.folder, &j->layers, &kit);
     for (int32_t i = first; i < j->rows.n; i++) {
-        const luo_suite_row *r = &j->rows.at[i];
-        if (!in_cross(j, i) || !luo_suite_together(&j->rows.at[first], r)) continue;
-        LUO_TRY(make_case(j, r, &kit, &c[n], err));
-        if (fold_of(j, i) == k) take_case(j, &c[n], k);
-        else if (c[n].cluster && strcmp(r->precision, "fp8") != 0) fit[nfit++] = &c[n];
+        const luo_suite_row *row = &j->rows.at[i];
+        if (!in_cross(j, i) || !luo_suite_together(&j->rows.at[first], row)) continue;
+        LUO_TRY(make_case(j, row, &kit, &one[n], err));
+        if (fold_of(j, i) == k)
+            take_case(j, &one[n], k);
+        else if (one[n].cluster && strcmp(row->precision, "fp8") != 0)
+            fit[nfit++] = &one[n];
         n++;
     }
     const luo_suite_recipe *recipe = luo_suite_recipe_of(j->rows.at[first].suite);
@@ -257,23 +263,24 @@ static luo_status check_rows(const job *j, luo_err *err)
 static luo_status read_options(job *j, luo_err *err)
 {
     static const char *const bar[] = {"normal", "strict"}, *const rows[] = {"val", "cal"};
-    const luo_args *a = &j->cli->args;
+    const luo_args *args = &j->cli->args;
     int strict = 0, which = 0;
     int64_t folds;
-    j->data = luo_args_get(a, "data", NULL);
-    j->want = a->files[0];
+    j->data = luo_args_get(args, "data", NULL);
+    j->want = args->files[0];
     if (!j->data)
         return luo_err_set(err, LUO_EUSAGE, "`--data` is missing; give the folder with the "
                            "published measurements, which are not part of this program.");
-    LUO_TRY(luo_args_choice(a, "bar", 0, bar, 2, &strict, err));
-    LUO_TRY(luo_args_choice(a, "rows", 0, rows, 2, &which, err));
-    LUO_TRY(luo_args_int(a, "cross", 0, 2, 1000, &folds, err));
-    if (folds && luo_args_has(a, "rows"))
+    LUO_TRY(luo_args_choice(args, "bar", 0, bar, 2, &strict, err));
+    LUO_TRY(luo_args_choice(args, "rows", 0, rows, 2, &which, err));
+    LUO_TRY(luo_args_int(args, "cross", 0, 2, 1000, &folds, err));
+    if (folds && luo_args_has(args, "rows"))
         return luo_err_set(err, LUO_EUSAGE, "`--cross` takes the calibration rows; leave out "
                            "`--rows`.");
     j->folds = (int)folds;
-    j->v = (luo_validation){.cli = j->cli, .strict = strict == 1,
-                            .closed_only = luo_args_has(a, "closed"),
+    j->v = (luo_validation){.cli = j->cli,
+                            .strict = strict == 1,
+                            .closed_only = luo_args_has(args, "closed"),
                             .rows = folds        ? LUO_ROWS_CROSS
                                     : which == 1 ? LUO_ROWS_CAL
                                                  : LUO_ROWS_VAL};

@@ -93,65 +93,65 @@ luo_status luo_err_nomem(luo_err *err)
     return luo_err_set(err, LUO_ENOMEM, "this process is out of memory; free some or use less.");
 }
 
-void luo_diags_init(luo_diags *d, luo_arena *arena)
+void luo_diags_init(luo_diags *diags, luo_arena *arena)
 {
-    memset(d, 0, sizeof *d);
-    d->arena = arena;
+    memset(diags, 0, sizeof *diags);
+    diags->arena = arena;
 }
 
-static luo_diag_file *file_of(const luo_diags *d, const char *path)
+static luo_diag_file *file_of(const luo_diags *diags, const char *path)
 {
-    luo_diag_file *f = d->files;
+    luo_diag_file *f = diags->files;
     while (f && strncmp(f->path, path, sizeof f->path - 1) != 0) f = f->next;
     return f;
 }
 
-bool luo_diags_full(const luo_diags *d, const char *path)
+bool luo_diags_full(const luo_diags *diags, const char *path)
 {
-    const luo_diag_file *f = file_of(d, path ? path : "");
+    const luo_diag_file *f = file_of(diags, path ? path : "");
     return f && f->n_errors >= LUO_DIAGS_MAX;
 }
 
 /* Counts an error of the file. False: it is one too many. */
-static bool count(luo_diags *d, luo_status st, const char *path)
+static bool count(luo_diags *diags, luo_status st, const char *path)
 {
-    luo_diag_file *f = file_of(d, path);
-    d->n_errors++;
-    if (luo_status_exit(st) > luo_status_exit(d->worst)) d->worst = st;
+    luo_diag_file *f = file_of(diags, path);
+    diags->n_errors++;
+    if (luo_status_exit(st) > luo_status_exit(diags->worst)) diags->worst = st;
     if (!f) {
-        f = LUO_NEW(d->arena, luo_diag_file);
+        f = LUO_NEW(diags->arena, luo_diag_file);
         if (!f) return true; /* append will fail, too */
         snprintf(f->path, sizeof f->path, "%s", path);
-        f->next = d->files;
-        d->files = f;
+        f->next = diags->files;
+        diags->files = f;
     }
     if (++f->n_errors <= LUO_DIAGS_MAX) return true;
     f->n_dropped++;
-    d->n_dropped++;
+    diags->n_dropped++;
     return false;
 }
 
-static luo_diag *append(luo_diags *d, luo_severity severity, luo_status st, const char *path)
+static luo_diag *append(luo_diags *diags, luo_severity severity, luo_status st, const char *path)
 {
-    if (severity == LUO_ERROR && !count(d, st, path)) return NULL;
-    luo_diag *x = LUO_NEW(d->arena, luo_diag);
+    if (severity == LUO_ERROR && !count(diags, st, path)) return NULL;
+    luo_diag *x = LUO_NEW(diags->arena, luo_diag);
     if (!x) {
-        d->worst = LUO_ENOMEM;
+        diags->worst = LUO_ENOMEM;
         return NULL;
     }
     x->severity = severity;
-    if (d->last)
-        d->last->next = x;
+    if (diags->last)
+        diags->last->next = x;
     else
-        d->first = x;
-    d->last = x;
+        diags->first = x;
+    diags->last = x;
     return x;
 }
 
-luo_status luo_diags_vadd(luo_diags *d, luo_severity severity, luo_status st, const char *path,
+luo_status luo_diags_vadd(luo_diags *diags, luo_severity severity, luo_status st, const char *path,
                           int line, int col, const char *fmt, va_list ap)
 {
-    luo_diag *x = append(d, severity, st, path ? path : "");
+    luo_diag *x = append(diags, severity, st, path ? path : "");
     if (!x) return st;
     x->err.st = st;
     x->err.line = line;
@@ -161,19 +161,19 @@ luo_status luo_diags_vadd(luo_diags *d, luo_severity severity, luo_status st, co
     return st;
 }
 
-luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, const char *path,
+luo_status luo_diags_add(luo_diags *diags, luo_severity severity, luo_status st, const char *path,
                          int line, int col, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    luo_diags_vadd(d, severity, st, path, line, col, fmt, ap);
+    luo_diags_vadd(diags, severity, st, path, line, col, fmt, ap);
     va_end(ap);
     return st;
 }
 
-luo_status luo_diags_err(luo_diags *d, const luo_err *err)
+luo_status luo_diags_err(luo_diags *diags, const luo_err *err)
 {
-    luo_diag *x = append(d, LUO_ERROR, err->st, err->path);
+    luo_diag *x = append(diags, LUO_ERROR, err->st, err->path);
     if (x) x->err = *err;
     return err->st;
 }

@@ -79,16 +79,16 @@ typedef struct luo_diags {
     luo_status worst; /* status of the error with the largest exit code; LUO_OK if none */
 } luo_diags;
 
-void luo_diags_init(luo_diags *d, luo_arena *arena);
+void luo_diags_init(luo_diags *diags, luo_arena *arena);
 /* Appends; returns st. path may be NULL. Owner: everything is copied into the arena. */
-luo_status luo_diags_add(luo_diags *d, luo_severity severity, luo_status st, const char *path,
+luo_status luo_diags_add(luo_diags *diags, luo_severity severity, luo_status st, const char *path,
                          int line, int col, const char *fmt, ...) LUO_PRINTF(7, 8);
 /* Are the next errors of that file (NULL: without one) only counted? */
-bool luo_diags_full(const luo_diags *d, const char *path);
+bool luo_diags_full(const luo_diags *diags, const char *path);
 /* The same for callers with arguments of their own: what is one error too many is not even
  * formatted. */
-luo_status luo_diags_vadd(luo_diags *d, luo_severity severity, luo_status st, const char *path,
+luo_status luo_diags_vadd(luo_diags *diags, luo_severity severity, luo_status st, const char *path,
                           int line, int col, const char *fmt, va_list ap) LUO_PRINTF(7, 0);
 /* Appends a copy of err as an error; returns its status. */
-luo_status luo_diags_err(luo_diags *d, const luo_err *err);
+luo_status luo_diags_err(luo_diags *diags, const luo_err *err);
 #endif

@@ -7,19 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool room(luo_str *s, size_t more)
+static bool room(luo_str *text, size_t more)
 {
-    if (s->failed) return false;
-    if (s->cap - s->len > more) return true;
-    size_t cap = s->cap ? s->cap : 64;
-    while (cap - s->len <= more) cap *= 2;
-    char *at = realloc(s->at, cap);
+    if (text->failed) return false;
+    if (text->cap - text->len > more) return true;
+    size_t cap = text->cap ? text->cap : 64;
+    while (cap - text->len <= more) cap *= 2;
+    char *at = realloc(text->at, cap);
     if (!at) {
-        s->failed = true;
+        text->failed = true;
         return false;
     }
-    s->at = at;
-    s->cap = cap;
+    text->at = at;
+    text->cap = cap;
     return true;
 }
 
@@ -36,69 +36,69 @@ void luo_str_add(luo_str *s, const char *text)
     luo_str_addn(s, text, strlen(text));
 }
 
-void luo_str_addc(luo_str *s, char c)
+void luo_str_addc(luo_str *text, char c)
 {
-    luo_str_addn(s, &c, 1);
+    luo_str_addn(text, &c, 1);
 }
 
-void luo_str_addi(luo_str *s, int64_t v)
+void luo_str_addi(luo_str *text, int64_t v)
 {
     char buf[24], *p = buf + sizeof buf;
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     do *--p = (char)('0' + u % 10);
     while (u /= 10);
     if (v < 0) *--p = '-';
-    luo_str_addn(s, p, (size_t)(buf + sizeof buf - p));
+    luo_str_addn(text, p, (size_t)(buf + sizeof buf - p));
 }
 
-void luo_str_addf(luo_str *s, const char *fmt, ...)
+void luo_str_addf(luo_str *text, const char *fmt, ...)
 {
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
     const int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    if (n >= 0 && room(s, (size_t)n)) {
-        vsnprintf(s->at + s->len, (size_t)n + 1, fmt, again);
-        s->len += (size_t)n;
+    if (n >= 0 && room(text, (size_t)n)) {
+        vsnprintf(text->at + text->len, (size_t)n + 1, fmt, again);
+        text->len += (size_t)n;
     }
     va_end(again);
 }
 
-void luo_str_clear(luo_str *s)
+void luo_str_clear(luo_str *text)
 {
-    s->len = 0;
-    if (s->at) s->at[0] = 0;
+    text->len = 0;
+    if (text->at) text->at[0] = 0;
 }
 
-void luo_str_free(luo_str *s)
+void luo_str_free(luo_str *text)
 {
-    free(s->at);
-    memset(s, 0, sizeof *s);
+    free(text->at);
+    memset(text, 0, sizeof *text);
 }
 
-const char *luo_str_get(const luo_str *s)
+const char *luo_str_get(const luo_str *text)
 {
-    return s->at ? s->at : "";
+    return text->at ? text->at : "";
 }
 
-void luo_devset_print(luo_str *s, const int32_t *dev, int32_t n)
+void luo_devset_print(luo_str *text, const int32_t *dev, int32_t n)
 {
-    luo_str_addc(s, '[');
+    luo_str_addc(text, '[');
     for (int32_t i = 0; i < n;) {
         int32_t run = 1;
         while (i + run < n && dev[i + run] == dev[i] + run) run++;
-        if (i) luo_str_addc(s, ',');
-        luo_str_addi(s, dev[i]);
+        if (i) luo_str_addc(text, ',');
+        luo_str_addi(text, dev[i]);
         if (run >= 3) {
-            luo_str_addc(s, '-');
-            luo_str_addi(s, dev[i + run - 1]);
+            luo_str_addc(text, '-');
+            luo_str_addi(text, dev[i + run - 1]);
             i += run;
         } else {
             i++;
         }
     }
-    luo_str_addc(s, ']');
+    luo_str_addc(text, ']');
 }
 
 typedef struct scan {

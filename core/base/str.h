@@ -17,16 +17,16 @@ typedef struct luo_str {
 
 void luo_str_add(luo_str *s, const char *text);
 void luo_str_addn(luo_str *s, const char *text, size_t n);
-void luo_str_addc(luo_str *s, char c);
-void luo_str_addi(luo_str *s, int64_t v); /* decimal; faster than addf */
-void luo_str_addf(luo_str *s, const char *fmt, ...) LUO_PRINTF(2, 3);
-void luo_str_clear(luo_str *s); /* keeps the memory */
-void luo_str_free(luo_str *s);
-const char *luo_str_get(const luo_str *s); /* "" when empty */
+void luo_str_addc(luo_str *text, char c);
+void luo_str_addi(luo_str *text, int64_t v); /* decimal; faster than addf */
+void luo_str_addf(luo_str *text, const char *fmt, ...) LUO_PRINTF(2, 3);
+void luo_str_clear(luo_str *text); /* keeps the memory */
+void luo_str_free(luo_str *text);
+const char *luo_str_get(const luo_str *text); /* "" when empty */
 
 /* Device set "[0-3,7]" (docs/formats.md#words-units-names). Print: runs of 3 or more ascending ids
  * as a-b. */
-void luo_devset_print(luo_str *s, const int32_t *dev, int32_t n);
+void luo_devset_print(luo_str *text, const int32_t *dev, int32_t n);
 /* Parses; brackets may be left out when `bare` is true. Ids are checked against < limit, order is
  * kept, an id given twice is an error. Errors: LUO_EPARSE, LUO_EINPUT, LUO_ENOMEM.
  * Owner: *dev belongs to the arena. */

@@ -46,51 +46,52 @@ static int32_t unite(entry *at, int32_t n)
     return out;
 }
 
-static void settle(luo_tally *t)
+static void settle(luo_tally *tally)
 {
-    if (t->sorted == t->n) return;
-    qsort(t->at, (size_t)t->n, sizeof *t->at, by_bits);
-    t->n = unite(t->at, t->n);
-    if (t->n > LUO_TALLY_MOST)
-        while (t->n > LUO_TALLY_MOST / 4 * 3 && t->cut < MANTISSA - 1) {
-            t->cut++;
-            for (int32_t i = 0; i < t->n; i++) t->at[i].bits = cut_bits(t->at[i].bits, t->cut);
-            t->n = unite(t->at, t->n); /* cutting keeps the order */
+    if (tally->sorted == tally->n) return;
+    qsort(tally->at, (size_t)tally->n, sizeof *tally->at, by_bits);
+    tally->n = unite(tally->at, tally->n);
+    if (tally->n > LUO_TALLY_MOST)
+        while (tally->n > LUO_TALLY_MOST / 4 * 3 && tally->cut < MANTISSA - 1) {
+            tally->cut++;
+            for (int32_t i = 0; i < tally->n; i++)
+                tally->at[i].bits = cut_bits(tally->at[i].bits, tally->cut);
+            tally->n = unite(tally->at, tally->n); /* cutting keeps the order */
         }
-    t->sorted = t->n;
+    tally->sorted = tally->n;
 }
 
-static bool make_room(luo_tally *t)
+static bool make_room(luo_tally *tally)
 {
-    if (t->n - t->sorted >= LUO_TALLY_NEW) settle(t);
-    if (t->n < t->room) return true;
-    const int32_t room = t->room ? t->n + LUO_TALLY_NEW + t->n / 2 : 64;
-    entry *at = realloc(t->at, (size_t)room * sizeof *at);
+    if (tally->n - tally->sorted >= LUO_TALLY_NEW) settle(tally);
+    if (tally->n < tally->room) return true;
+    const int32_t room = tally->room ? tally->n + LUO_TALLY_NEW + tally->n / 2 : 64;
+    entry *at = realloc(tally->at, (size_t)room * sizeof *at);
     if (!at) return false;
-    t->at = at;
-    t->room = room;
+    tally->at = at;
+    tally->room = room;
     return true;
 }
 
-static bool add_times(luo_tally *t, uint64_t bits, int64_t times)
+static bool add_times(luo_tally *tally, uint64_t bits, int64_t times)
 {
-    bits = cut_bits(bits, t->cut);
-    if (t->n > t->sorted && t->at[t->n - 1].bits == bits) {
-        t->at[t->n - 1].times += times;
+    bits = cut_bits(bits, tally->cut);
+    if (tally->n > tally->sorted && tally->at[tally->n - 1].bits == bits) {
+        tally->at[tally->n - 1].times += times;
         return true;
     }
-    if (!make_room(t)) return false;
-    t->at[t->n++] = (entry){cut_bits(bits, t->cut), times};
+    if (!make_room(tally)) return false;
+    tally->at[tally->n++] = (entry){cut_bits(bits, tally->cut), times};
     return true;
 }
 
-bool luo_tally_add(luo_tally *t, double value)
+bool luo_tally_add(luo_tally *tally, double value)
 {
     assert(value >= 0);
-    if (!add_times(t, bits_of(value), 1)) return false;
-    t->count++;
-    t->sum += value;
-    t->largest = fmax(t->largest, value);
+    if (!add_times(tally, bits_of(value), 1)) return false;
+    tally->count++;
+    tally->sum += value;
+    tally->largest = fmax(tally->largest, value);
     return true;
 }
 
@@ -112,33 +113,33 @@ bool luo_tally_take(luo_tally *t, luo_tally *from)
     return true;
 }
 
-static double at_rank(const luo_tally *t, int64_t rank)
+static double at_rank(const luo_tally *tally, int64_t rank)
 {
-    for (int32_t i = 0; i < t->n; i++) {
-        rank -= t->at[i].times;
-        if (rank < 0) return fmin(value_of(t->at[i].bits), t->largest);
+    for (int32_t i = 0; i < tally->n; i++) {
+        rank -= tally->at[i].times;
+        if (rank < 0) return fmin(value_of(tally->at[i].bits), tally->largest);
     }
-    return t->largest;
+    return tally->largest;
 }
 
-double luo_tally_quantile(luo_tally *t, double p)
+double luo_tally_quantile(luo_tally *tally, double p)
 {
-    if (t->count == 0) return 0;
-    settle(t);
-    const double x = (double)(t->count - 1) * p;
+    if (tally->count == 0) return 0;
+    settle(tally);
+    const double x = (double)(tally->count - 1) * p;
     const int64_t i = (int64_t)x;
-    if (i + 1 >= t->count) return t->largest;
-    const double lo = at_rank(t, i), hi = at_rank(t, i + 1);
+    if (i + 1 >= tally->count) return tally->largest;
+    const double lo = at_rank(tally, i), hi = at_rank(tally, i + 1);
     return lo + (x - (double)i) * (hi - lo);
 }
 
-double luo_tally_off(const luo_tally *t)
+double luo_tally_off(const luo_tally *tally)
 {
-    return t->cut ? ldexp(1, t->cut - 1 - MANTISSA) : 0;
+    return tally->cut ? ldexp(1, tally->cut - 1 - MANTISSA) : 0;
 }
 
-void luo_tally_free(luo_tally *t)
+void luo_tally_free(luo_tally *tally)
 {
-    free(t->at);
-    *t = (luo_tally){0};
+    free(tally->at);
+    *tally = (luo_tally){0};
 }

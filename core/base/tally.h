@@ -24,12 +24,12 @@ typedef struct luo_tally { /* {0}: empty */
 
 /* Pre: value >= 0. False: out of memory. Cost: amortised O(log LUO_TALLY_MOST), O(1) where values
  * are like the one before. */
-bool luo_tally_add(luo_tally *t, double value);
+bool luo_tally_add(luo_tally *tally, double value);
 /* Adds what `from` has, which is empty then. False: out of memory. */
 bool luo_tally_take(luo_tally *t, luo_tally *from);
 /* By linear interpolation at (count - 1) p (docs/results.md); 0 if it is empty. */
-double luo_tally_quantile(luo_tally *t, double p);
+double luo_tally_quantile(luo_tally *tally, double p);
 /* Relative error of quantiles, at most; 0: they are exact. */
-double luo_tally_off(const luo_tally *t);
-void luo_tally_free(luo_tally *t); /* {0} again */
+double luo_tally_off(const luo_tally *tally);
+void luo_tally_free(luo_tally *tally); /* {0} again */
 #endif

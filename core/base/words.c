@@ -60,19 +60,19 @@ const char *luo_text_nearest(const char *word, const char *const *names, int n)
     return NULL;
 }
 
-void luo_say_choices(luo_str *s, const char *const *names, int n)
+void luo_say_choices(luo_str *text, const char *const *names, int n)
 {
     for (int i = 0; i < n; i++)
-        luo_str_addf(s, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
+        luo_str_addf(text, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
 }
 
-void luo_say_expected(luo_str *s, const char *word, const char *const *names, int n)
+void luo_say_expected(luo_str *text, const char *word, const char *const *names, int n)
 {
     const char *near = luo_text_nearest(word, names, n);
     if (near) {
-        luo_str_addf(s, "did you mean `%s`?", near);
+        luo_str_addf(text, "did you mean `%s`?", near);
         return;
     }
-    luo_say_choices(s, names, n);
-    luo_str_add(s, n == 1 ? " is the only one." : " is expected.");
+    luo_say_choices(text, names, n);
+    luo_str_add(text, n == 1 ? " is the only one." : " is expected.");
 }

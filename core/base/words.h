@@ -10,8 +10,8 @@ int luo_text_distance(const char *a, const char *b, int limit);
  * else the one with the same stem before a unit suffix; else NULL. */
 const char *luo_text_nearest(const char *word, const char *const *names, int n);
 /* "`a`, `b` or `c`" */
-void luo_say_choices(luo_str *s, const char *const *names, int n);
+void luo_say_choices(luo_str *text, const char *const *names, int n);
 /* The second half of a sentence about a word that is none of names: "did you mean `slow`?", or
  * "`a`, `b` or `c` is expected." */
-void luo_say_expected(luo_str *s, const char *word, const char *const *names, int n);
+void luo_say_expected(luo_str *text, const char *word, const char *const *names, int n);
 #endif

@@ -16,31 +16,31 @@ static double squares(const luo_attention *a)
     return sum;
 }
 
-static bool measured(const luo_profile *p, luo_dtype dtype, const luo_attention *a, bool backward,
-                     double *seconds)
+static bool measured(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
+                     bool backward, double *seconds)
 {
     return a->sequences == 1 && a->pairs == 0 && a->rest == 0 && a->causal &&
-           luo_op_time_find(p, backward ? "attention_backward" : "attention_forward", dtype,
+           luo_op_time_find(profile, backward ? "attention_backward" : "attention_forward", dtype,
                             a->lengths ? a->lengths[0] : a->tokens, a->heads, a->head_dim, seconds);
 }
 
-luo_status luo_cost_attention(const luo_profile *p, luo_dtype dtype, const luo_attention *a,
+luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
                               bool backward, double *seconds, luo_err *err)
 {
     double peak = 0;
     const double flops =
         4.0 * (double)a->heads * (double)a->head_dim * squares(a) * (a->causal ? 0.5 : 1.0);
     *seconds = 0;
-    if (flops <= 0 || measured(p, dtype, a, backward, seconds)) return LUO_OK;
-    LUO_TRY(luo_profile_peak(p, dtype, &peak, err));
-    *seconds = (backward ? 2.5 * flops / (peak * p->attention_backward_ratio)
-                         : flops / (peak * p->attention_forward_ratio)) +
-               p->launch_s;
+    if (flops <= 0 || measured(profile, dtype, a, backward, seconds)) return LUO_OK;
+    LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
+    *seconds = (backward ? 2.5 * flops / (peak * profile->attention_backward_ratio)
+                         : flops / (peak * profile->attention_forward_ratio)) +
+               profile->launch_s;
     return LUO_OK;
 }
 
 /* `sequences` sequences of s tokens at once: q = sequences*heads products. */
-static luo_status unfused(const luo_profile *p, luo_dtype dtype, const luo_attention *a,
+static luo_status unfused(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
                           int64_t sequences, int64_t s, bool backward, double *seconds,
                           luo_err *err)
 {
@@ -50,26 +50,27 @@ static luo_status unfused(const luo_profile *p, luo_dtype dtype, const luo_atten
     const luo_gemm values = {s, a->head_dim, s, q, e, mis};
     const double bytes = (double)((backward ? 5 : 4) * e + 1) * (double)q * (double)s * (double)s;
     double t1 = 0, t2 = 0, t3 = 0;
-    LUO_TRY(luo_cost_gemm(p, dtype, &scores, &t1, err));
-    LUO_TRY(luo_cost_gemm(p, dtype, &values, &t2, err));
-    LUO_TRY(luo_cost_stream(p, bytes, &t3, err));
+    LUO_TRY(luo_cost_gemm(profile, dtype, &scores, &t1, err));
+    LUO_TRY(luo_cost_gemm(profile, dtype, &values, &t2, err));
+    LUO_TRY(luo_cost_stream(profile, bytes, &t3, err));
     *seconds += (backward ? 2 : 1) * (t1 + t2) + t3;
     return LUO_OK;
 }
 
-luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
+luo_status luo_cost_attention_unfused(const luo_profile *profile, luo_dtype dtype,
                                       const luo_attention *a, bool backward, double *seconds,
                                       luo_err *err)
 {
     *seconds = 0;
     if (a->pairs > 0) /* a square of as many scores */
-        return unfused(p, dtype, a, 1, llround(sqrt((double)a->pairs)), backward, seconds, err);
+        return unfused(profile, dtype, a, 1, llround(sqrt((double)a->pairs)), backward, seconds,
+                       err);
     if (!a->lengths) {
-        LUO_TRY(unfused(p, dtype, a, a->sequences, a->tokens, backward, seconds, err));
-        return a->rest ? unfused(p, dtype, a, 1, a->rest, backward, seconds, err) : LUO_OK;
+        LUO_TRY(unfused(profile, dtype, a, a->sequences, a->tokens, backward, seconds, err));
+        return a->rest ? unfused(profile, dtype, a, 1, a->rest, backward, seconds, err) : LUO_OK;
     }
     for (int64_t i = 0; i < a->sequences; i++)
-        LUO_TRY(unfused(p, dtype, a, 1, a->lengths[i], backward, seconds, err));
+        LUO_TRY(unfused(profile, dtype, a, 1, a->lengths[i], backward, seconds, err));
     return LUO_OK;
 }
 

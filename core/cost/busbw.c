@@ -38,12 +38,12 @@ static luo_busbw of_curve(const luo_curve *c, double bytes)
 }
 
 /* Nearest tables of op at or below and at or above n. */
-static void neighbours(const luo_profile *p, luo_coll op, int32_t n, const luo_curve **below,
+static void neighbours(const luo_profile *profile, luo_coll op, int32_t n, const luo_curve **below,
                        const luo_curve **above)
 {
     *below = *above = NULL;
-    for (int32_t i = 0; i < p->ncurves; i++) {
-        const luo_curve *c = &p->curves[i];
+    for (int32_t i = 0; i < profile->ncurves; i++) {
+        const luo_curve *c = &profile->curves[i];
         if (c->op != op) continue;
         if (c->devices <= n && (!*below || c->devices > (*below)->devices)) *below = c;
         if (c->devices >= n && (!*above || c->devices < (*above)->devices)) *above = c;
@@ -51,7 +51,7 @@ static void neighbours(const luo_profile *p, luo_coll op, int32_t n, const luo_c
 }
 
 /* The op itself, else what stands for it: a ring moves the same blocks whatever is done to them. */
-static bool find_curves(const luo_profile *p, int coll, int32_t n, const luo_curve **below,
+static bool find_curves(const luo_profile *profile, int coll, int32_t n, const luo_curve **below,
                         const luo_curve **above, luo_coll *op)
 {
     static const luo_coll order[LUO_COLLS][4] = {
@@ -63,43 +63,44 @@ static bool find_curves(const luo_profile *p, int coll, int32_t n, const luo_cur
         [LUO_COLL_BCAST] = {LUO_COLL_BCAST, LUO_COLL_AG, LUO_COLL_AR, LUO_COLL_RS},
     };
     for (int i = 0; i < 4 && order[coll][i] != LUO_COLLS; i++) {
-        neighbours(p, order[coll][i], n, below, above);
+        neighbours(profile, order[coll][i], n, below, above);
         *op = order[coll][i];
         if (*below || *above) return true;
     }
     return false;
 }
 
-static luo_status mesh_without(const luo_profile *p, luo_coll op, int32_t n, luo_err *err)
+static luo_status mesh_without(const luo_profile *profile, luo_coll op, int32_t n, luo_err *err)
 {
     char list[256] = "";
     size_t len = 0;
     for (int32_t d = 2; d <= 64; d++)
-        for (int32_t i = 0; i < p->ncurves; i++)
-            if (p->curves[i].op == op && p->curves[i].devices == d && len < sizeof list - 8)
+        for (int32_t i = 0; i < profile->ncurves; i++)
+            if (profile->curves[i].op == op && profile->curves[i].devices == d &&
+                len < sizeof list - 8)
                 len += (size_t)snprintf(list + len, sizeof list - len, "%s%d", len ? ", " : "", d);
     return luo_err_set(err, LUO_EINPUT,
                        "profile `%s` is a mesh and has no %s table for %d devices; tables exist "
                        "for %s.",
-                       p->name, luo_coll_name(op), n, list);
+                       profile->name, luo_coll_name(op), n, list);
 }
 
 /* Narrowest link of the ring over the members, and whether it leaves NVLink. */
-static double ring_link(const luo_cluster *c, const luo_members *m, bool *pcie)
+static double ring_link(const luo_cluster *cluster, const luo_members *members, bool *pcie)
 {
-    const luo_node_group *g = &c->groups[c->nodes[m->node].group];
+    const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
     luo_hop hops[LUO_PATH_MAX];
     double least = HUGE_VAL;
-    *pcie = g->scale_up != LUO_SCALE_UP_NVSWITCH;
-    if (!*pcie) return g->scale_up_bytes_per_s;
+    *pcie = group->scale_up != LUO_SCALE_UP_NVSWITCH;
+    if (!*pcie) return group->scale_up_bytes_per_s;
     *pcie = false;
-    int32_t prev = luo_members_device(c, m, m->n - 1);
-    for (int32_t i = 0; i < m->n; i++) {
-        const int32_t dev = luo_members_device(c, m, i);
-        const int32_t n = luo_cluster_path(c, prev, dev, hops);
+    int32_t prev = luo_members_device(cluster, members, members->n - 1);
+    for (int32_t i = 0; i < members->n; i++) {
+        const int32_t dev = luo_members_device(cluster, members, i);
+        const int32_t n = luo_cluster_path(cluster, prev, dev, hops);
         for (int32_t k = 0; k < n; k++) {
-            least = fmin(least, c->links[hops[k].link].bytes_per_s);
-            *pcie |= c->links[hops[k].link].kind != LUO_LINK_NVLINK;
+            least = fmin(least, cluster->links[hops[k].link].bytes_per_s);
+            *pcie |= cluster->links[hops[k].link].kind != LUO_LINK_NVLINK;
         }
         prev = dev;
     }
@@ -126,22 +127,22 @@ static double ring_seconds(int coll, int32_t n, double bytes, double link, bool 
     return best;
 }
 
-luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *m, int32_t n,
+luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *members, int32_t n,
                           double bytes, luo_busbw *out, luo_err *err)
 {
-    const luo_cluster *c = ctx->cluster;
-    const luo_node_group *g = &c->groups[c->nodes[m->node].group];
+    const luo_cluster *cluster = ctx->cluster;
+    const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
     const luo_curve *below, *above;
     luo_coll op;
-    if (!find_curves(g->profile, coll, n, &below, &above, &op)) {
+    if (!find_curves(group->profile, coll, n, &below, &above, &op)) {
         bool pcie;
-        const double link = ring_link(c, m, &pcie);
+        const double link = ring_link(cluster, members, &pcie);
         const double volume = luo_cost_volume(coll, n);
         *out = (luo_busbw){volume * bytes / ring_seconds(coll, n, bytes, link, pcie), 0.8 * link};
         return LUO_OK;
     }
-    if (below != above && g->scale_up == LUO_SCALE_UP_MESH)
-        return mesh_without(g->profile, op, n, err);
+    if (below != above && group->scale_up == LUO_SCALE_UP_MESH)
+        return mesh_without(group->profile, op, n, err);
     if (!below) below = above;
     luo_busbw b = of_curve(below, bytes);
     if (above && below != above) {

@@ -128,7 +128,7 @@ enum { LUO_DEVICES_MAX = 131072 };
  * `fabric` stands in the file when there is more than one node).
  * Errors: LUO_EINPUT; LUO_E2BIG more than 131,072 devices; LUO_ENOMEM. err->line and col are set
  * for health only. Owner: arena. Cost: O(n log n) in devices. */
-luo_status luo_cluster_finish(luo_arena *arena, luo_cluster *c, luo_err *err);
+luo_status luo_cluster_finish(luo_arena *arena, luo_cluster *cluster, luo_err *err);
 
 enum { LUO_PATH_MAX = 16 };
 typedef struct luo_hop {
@@ -142,24 +142,25 @@ typedef struct luo_hop {
  * uplinks by fabric: never for single, two_tier between racks, rail between racks or rails. A line
  * is > from its end `a`.
  * Latency of a path = the sum of its links' latencies + luo_cluster_hop_latency. O(hops). */
-int32_t luo_cluster_path(const luo_cluster *c, int32_t a, int32_t b, luo_hop hops[LUO_PATH_MAX]);
+int32_t luo_cluster_path(const luo_cluster *cluster, int32_t a, int32_t b,
+                         luo_hop hops[LUO_PATH_MAX]);
 /* Seconds of switch hops on the way from a to b: hop_latency_s per leaf or spine crossed. */
-double luo_cluster_hop_latency(const luo_cluster *c, int32_t a, int32_t b);
-double luo_cluster_path_latency(const luo_cluster *c, int32_t a, int32_t b);
+double luo_cluster_hop_latency(const luo_cluster *cluster, int32_t a, int32_t b);
+double luo_cluster_path_latency(const luo_cluster *cluster, int32_t a, int32_t b);
 /* Bandwidth of the narrowest link on the way; HUGE_VAL when a = b. */
-double luo_cluster_path_bytes_per_s(const luo_cluster *c, int32_t a, int32_t b);
+double luo_cluster_path_bytes_per_s(const luo_cluster *cluster, int32_t a, int32_t b);
 /* NIC of device `dev` when talking to `peer` (index in its node); -1: no NIC. */
-int32_t luo_cluster_nic(const luo_cluster *c, int32_t dev, int32_t peer);
+int32_t luo_cluster_nic(const luo_cluster *cluster, int32_t dev, int32_t peer);
 /* luo_link_class_fn for planners: ctx is a luo_cluster; 0 same, 1 node, 2 rack, 3 cross. With one
  * rack only, class 2 is not used. */
 int32_t luo_cluster_link_class(const void *cluster, int32_t a, int32_t b);
 /* Bytes per second of one device in a link class: the slowest node group decides; 0: not known. */
-double luo_cluster_class_bytes_per_s(const luo_cluster *c, int link_class);
-const luo_profile *luo_cluster_profile(const luo_cluster *c, int32_t dev);
-double luo_cluster_base_slowdown(const luo_cluster *c, int32_t dev);
+double luo_cluster_class_bytes_per_s(const luo_cluster *cluster, int link_class);
+const luo_profile *luo_cluster_profile(const luo_cluster *cluster, int32_t dev);
+double luo_cluster_base_slowdown(const luo_cluster *cluster, int32_t dev);
 /* Index of a link or node by name, -1: none. */
-int32_t luo_cluster_find_link(const luo_cluster *c, const char *name);
-int32_t luo_cluster_find_node(const luo_cluster *c, const char *name);
+int32_t luo_cluster_find_link(const luo_cluster *cluster, const char *name);
+int32_t luo_cluster_find_node(const luo_cluster *cluster, const char *name);
 
 typedef enum luo_target_kind {
     LUO_TARGET_DEVICES, /* device:, node:, group:, rack: -> devices, and links when whole nodes */
@@ -181,6 +182,6 @@ typedef struct luo_target {
  * `device:` also takes an alias `device:h20-1/3`. Choices of `any` are in order of ids.
  * Errors, all beginning with "`target` is `TEXT`; ": LUO_EINPUT `group `h20` has nodes 0 to 3.`
  * and alike; LUO_EPARSE unknown kind or a bad device set; LUO_ENOMEM. */
-luo_status luo_target_parse(luo_arena *arena, const luo_cluster *c, const char *text,
+luo_status luo_target_parse(luo_arena *arena, const luo_cluster *cluster, const char *text,
                             luo_target *out, luo_err *err);
 #endif

@@ -5,9 +5,9 @@
 
 /* Makes links, their indices, mesh pairs, site routes and the sorted names.
  * Pre: nodes, racks and sites are numbered and checked. */
-luo_status luo_cluster_build_links(luo_arena *arena, luo_cluster *c, luo_err *err);
+luo_status luo_cluster_build_links(luo_arena *arena, luo_cluster *cluster, luo_err *err);
 
 /* PCIe switches of a node; socket of such a switch. */
-int32_t luo_group_switches(const luo_node_group *g);
-int32_t luo_group_switch_socket(const luo_node_group *g, int32_t pcie_switch);
+int32_t luo_group_switches(const luo_node_group *group);
+int32_t luo_group_switch_socket(const luo_node_group *group, int32_t pcie_switch);
 #endif

@@ -9,9 +9,9 @@ static int32_t node_of(const luo_member_walk *w, int32_t i)
     return w->cluster->devices[w->dev[i]].node;
 }
 
-luo_member_walk luo_members_of(const luo_cluster *c, const int32_t *dev, int32_t n)
+luo_member_walk luo_members_of(const luo_cluster *cluster, const int32_t *dev, int32_t n)
 {
-    luo_member_walk w = {c, dev, n, 0, false};
+    luo_member_walk w = {cluster, dev, n, 0, false};
     for (int32_t i = 1; i < n; i++)
         if (node_of(&w, i) < node_of(&w, i - 1)) w.scattered = true;
     return w;
@@ -41,78 +41,89 @@ bool luo_members_next(luo_member_walk *w, luo_members *out)
     return true;
 }
 
-int32_t luo_members_device(const luo_cluster *c, const luo_members *m, int32_t i)
+int32_t luo_members_device(const luo_cluster *cluster, const luo_members *members, int32_t i)
 {
-    uint64_t slots = m->slots;
+    uint64_t slots = members->slots;
     for (; i > 0; i--) slots &= slots - 1;
     int32_t slot = 0;
     while (!(slots >> slot & 1)) slot++;
-    return c->nodes[m->node].first_device + slot;
+    return cluster->nodes[members->node].first_device + slot;
 }
 
-double luo_cost_node_bytes_per_s(const luo_node_group *g)
+double luo_cost_node_bytes_per_s(const luo_node_group *group)
 {
-    const double nics = g->nics * g->nic_bytes_per_s;
-    return g->has_pcie ? fmin(nics, g->devices_per_node * g->pcie_bytes_per_s) : nics;
+    const double nics = group->nics * group->nic_bytes_per_s;
+    return group->has_pcie ? fmin(nics, group->devices_per_node * group->pcie_bytes_per_s) : nics;
 }
 
-double luo_lane_bytes_per_s(const luo_node_group *g)
+double luo_lane_bytes_per_s(const luo_node_group *group)
 {
-    const double nic = g->nic_bytes_per_s * fmin(1, (double)g->nics / g->devices_per_node);
-    return g->has_pcie ? fmin(nic, g->pcie_bytes_per_s) : nic;
+    const double nic =
+        group->nic_bytes_per_s * fmin(1, (double)group->nics / group->devices_per_node);
+    return group->has_pcie ? fmin(nic, group->pcie_bytes_per_s) : nic;
 }
 
 /* Lines from the site of node a to that of node b. */
-static void see_lines(const luo_cluster *c, int32_t a, int32_t b, luo_spread *s)
+static void see_lines(const luo_cluster *cluster, int32_t a, int32_t b, luo_spread *s)
 {
-    const int32_t to = c->nodes[b].site;
+    const int32_t to = cluster->nodes[b].site;
     double latency = 0;
-    for (int32_t at = c->nodes[a].site; at != to;) {
-        const luo_site_link *l = &c->site_links[c->site_routes[at * c->nsites + to]];
-        const char *next = strcmp(l->a, c->sites[at]) == 0 ? l->b : l->a;
+    for (int32_t at = cluster->nodes[a].site; at != to;) {
+        const luo_site_link *l =
+            &cluster->site_links[cluster->site_routes[at * cluster->nsites + to]];
+        const char *next = strcmp(l->a, cluster->sites[at]) == 0 ? l->b : l->a;
         latency += l->latency_s;
         s->bytes_per_s = fmin(s->bytes_per_s, l->bytes_per_s);
-        for (at = 0; strcmp(c->sites[at], next) != 0;) at++;
+        for (at = 0; strcmp(cluster->sites[at], next) != 0;) at++;
     }
     s->step_latency_s = fmax(s->step_latency_s, latency);
 }
 
-static void see_edge(const luo_cluster *c, int32_t a, int32_t b, luo_spread *s)
+static void see_edge(const luo_cluster *cluster, int32_t a, int32_t b, luo_spread *s)
 {
-    if (c->nodes[a].rack != c->nodes[b].rack && c->uplinks[c->nodes[a].rack] >= 0)
-        s->bytes_per_s = fmin(s->bytes_per_s, c->rack_uplink_bytes_per_s);
-    if (c->nodes[a].site != c->nodes[b].site) see_lines(c, a, b, s);
+    if (cluster->nodes[a].rack != cluster->nodes[b].rack &&
+        cluster->uplinks[cluster->nodes[a].rack] >= 0)
+        s->bytes_per_s = fmin(s->bytes_per_s, cluster->rack_uplink_bytes_per_s);
+    if (cluster->nodes[a].site != cluster->nodes[b].site) see_lines(cluster, a, b, s);
 }
 
-luo_spread luo_group_spread(const luo_cluster *c, const int32_t *dev, int32_t n)
+luo_spread luo_group_spread(const luo_cluster *cluster, const int32_t *dev, int32_t n)
 {
     luo_spread s = {0, INT32_MAX, HUGE_VAL, 0};
-    luo_members m;
+    luo_members members;
     int32_t first = -1, prev = -1;
-    for (luo_member_walk w = luo_members_of(c, dev, n); luo_members_next(&w, &m); prev = m.node) {
+    for (luo_member_walk w = luo_members_of(cluster, dev, n); luo_members_next(&w, &members);
+         prev = members.node) {
         s.nodes++;
-        if (m.n < s.least) s.least = m.n;
-        if (prev >= 0) see_edge(c, prev, m.node, &s);
-        else first = m.node;
+        if (members.n < s.least) s.least = members.n;
+        if (prev >= 0)
+            see_edge(cluster, prev, members.node, &s);
+        else
+            first = members.node;
     }
-    if (s.nodes > 1) see_edge(c, prev, first, &s);
+    if (s.nodes > 1) see_edge(cluster, prev, first, &s);
     return s;
 }
 
 luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
                      double bytes, luo_net_algorithm algorithm)
 {
-    const luo_node_group *g = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
-    const luo_profile *p = g->profile;
-    const luo_net_link l = {luo_cost_node_bytes_per_s(g), p->net_ratio, p->net_half_bytes,
-                            p->net_step_s, s->bytes_per_s, s->step_latency_s, p->cpu};
+    const luo_node_group *group = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
+    const luo_profile *profile = group->profile;
+    const luo_net_link l = {luo_cost_node_bytes_per_s(group),
+                            profile->net_ratio,
+                            profile->net_half_bytes,
+                            profile->net_step_s,
+                            s->bytes_per_s,
+                            s->step_latency_s,
+                            profile->cpu};
     return luo_net_time(&l, coll, s->nodes, bytes, algorithm);
 }
 
 static double default_share(const luo_cost_ctx *ctx, const luo_spread *s, int32_t node)
 {
-    const luo_cluster *c = ctx->cluster;
-    return (double)s->least / c->groups[c->nodes[node].group].devices_per_node;
+    const luo_cluster *cluster = ctx->cluster;
+    return (double)s->least / cluster->groups[cluster->nodes[node].group].devices_per_node;
 }
 
 void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s,
@@ -145,18 +156,19 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
     double worst = 0;
     luo_net_times ways = {{0}};
     int32_t last = -1;
-    luo_members m;
-    for (luo_member_walk w = luo_members_of(ctx->cluster, dev, n); luo_members_next(&w, &m);) {
-        const int32_t group = ctx->cluster->nodes[m.node].group;
+    luo_members members;
+    for (luo_member_walk w = luo_members_of(ctx->cluster, dev, n);
+         luo_members_next(&w, &members);) {
+        const int32_t group = ctx->cluster->nodes[members.node].group;
         const luo_scale_up up = ctx->cluster->groups[group].scale_up;
         if (regular && group == last && (s.least == 1 || up == LUO_SCALE_UP_NVSWITCH)) continue;
         last = group;
         if (s.least > 1) {
             luo_busbw b;
-            LUO_TRY(luo_node_busbw(ctx, coll, &m, s.least, size, &b, err));
+            LUO_TRY(luo_node_busbw(ctx, coll, &members, s.least, size, &b, err));
             worst = fmax(worst, volume * size / b.at_size);
         }
-        if (s.nodes > 1) luo_net_times_add(&ways, ctx, coll, &s, m.node, size, share);
+        if (s.nodes > 1) luo_net_times_add(&ways, ctx, coll, &s, members.node, size, share);
     }
     *seconds = fmax(worst, ways.seconds[luo_net_times_best(&ways)]);
     return LUO_OK;
@@ -168,11 +180,11 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
 {
     const luo_spread s = luo_group_spread(ctx->cluster, dev, n);
     luo_net_times ways = {{0}};
-    luo_members m;
+    luo_members members;
     luo_member_walk w = luo_members_of(ctx->cluster, dev, n);
     if (coll == LUO_COLL_A2A || coll == LUO_COLL_BCAST || n < 2) return 1;
     if (s.nodes < 2) return luo_net_algorithm_steps(coll, n, LUO_NET_RING);
-    while (luo_members_next(&w, &m))
-        luo_net_times_add(&ways, ctx, coll, &s, m.node, (double)bytes, 0);
+    while (luo_members_next(&w, &members))
+        luo_net_times_add(&ways, ctx, coll, &s, members.node, (double)bytes, 0);
     return luo_net_algorithm_steps(coll, s.nodes, luo_net_times_best(&ways));
 }

@@ -16,17 +16,17 @@ typedef struct luo_member_walk {
     int32_t n, at;
     bool scattered; /* devices of one node do not follow each other */
 } luo_member_walk;
-luo_member_walk luo_members_of(const luo_cluster *c, const int32_t *dev, int32_t n);
+luo_member_walk luo_members_of(const luo_cluster *cluster, const int32_t *dev, int32_t n);
 bool luo_members_next(luo_member_walk *w, luo_members *out);
 /* Device number i (in slot order) of the members. */
-int32_t luo_members_device(const luo_cluster *c, const luo_members *m, int32_t i);
+int32_t luo_members_device(const luo_cluster *cluster, const luo_members *members, int32_t i);
 
 /* Bus bandwidth inside the node for n members at size `bytes`, and the one that large messages
  * reach. Pre: n >= 2, bytes > 0. Errors: E4. */
 typedef struct luo_busbw {
     double at_size, largest;
 } luo_busbw;
-luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *m, int32_t n,
+luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *members, int32_t n,
                           double bytes, luo_busbw *out, luo_err *err);
 
 /* What the formula between nodes needs of the whole group. */
@@ -35,7 +35,7 @@ typedef struct luo_spread {
     double bytes_per_s;      /* narrowest uplink or line left through; HUGE_VAL: none */
     double step_latency_s;   /* of the slowest line */
 } luo_spread;
-luo_spread luo_group_spread(const luo_cluster *c, const int32_t *dev, int32_t n);
+luo_spread luo_group_spread(const luo_cluster *cluster, const int32_t *dev, int32_t n);
 
 /* A protocol of NCCL: share of the link's bandwidth that it reaches, seconds that a collective
  * needs once, and a ring step over NVLink, PCIe, the network. Latencies of NCCL's own tuner (nccl
@@ -83,5 +83,5 @@ void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, cons
                        int32_t node, double bytes, double share);
 luo_net_algorithm luo_net_times_best(const luo_net_times *w); /* the ring on ties */
 /* What the flow of one device gets of the NICs when all devices of its node send. */
-double luo_lane_bytes_per_s(const luo_node_group *g);
+double luo_lane_bytes_per_s(const luo_node_group *group);
 #endif

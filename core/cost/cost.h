@@ -24,11 +24,11 @@ typedef struct luo_gemm {
     bool misaligned; /* batched, and a size is no multiple of 8 */
 } luo_gemm;
 /* Cost: 50 ns. Errors: E1, E2. Source: docs/cost-model.md#matrix-products. */
-luo_status luo_cost_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
-                         luo_err *err);
+luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,
+                         double *seconds, luo_err *err);
 
 /* Kernel that moves `bytes` (docs/cost-model.md#streaming-kernels). Errors: E1. */
-luo_status luo_cost_stream(const luo_profile *p, double bytes, double *seconds, luo_err *err);
+luo_status luo_cost_stream(const luo_profile *profile, double bytes, double *seconds, luo_err *err);
 
 typedef struct luo_attention {
     int64_t heads, head_dim; /* query heads on this device */
@@ -40,11 +40,11 @@ typedef struct luo_attention {
                       context parallelism's ring); the mask has been counted */
 } luo_attention;
 /* Fused attention. Errors: E2. */
-luo_status luo_cost_attention(const luo_profile *p, luo_dtype dtype, const luo_attention *a,
+luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
                               bool backward, double *seconds, luo_err *err);
 /* Unfused: two batched products per sequence length, softmax and dropout; the full square,
  * causal or not. */
-luo_status luo_cost_attention_unfused(const luo_profile *p, luo_dtype dtype,
+luo_status luo_cost_attention_unfused(const luo_profile *profile, luo_dtype dtype,
                                       const luo_attention *a, bool backward, double *seconds,
                                       luo_err *err);
 /* Attention whose keys and values go round a ring of `parts`, all of them doing the same at the
@@ -65,7 +65,7 @@ double luo_cost_ring(const luo_ring *r);
 
 /* Seconds of `kernels` kernels that need `gpu_seconds` on the device when the host takes
  * host_launch_s for each: (t^rho + (kernels*chi)^rho)^(1/rho); 0 if gpu_seconds is 0. */
-double luo_cost_host(const luo_stack *s, double gpu_seconds, double kernels);
+double luo_cost_host(const luo_stack *stack, double gpu_seconds, double kernels);
 
 /* Seconds of a COMPUTE or LOCAL instruction on `device`: the formula for its GPU type with the
  * host's floor taken per instruction (luo_cost_kernels each), times base_slowdown. Taken
@@ -78,7 +78,7 @@ double luo_cost_host(const luo_stack *s, double gpu_seconds, double kernels);
 luo_status luo_cost_instr(const luo_cost_ctx *ctx, int32_t device, const luo_cost_key *key,
                           luo_dtype dtype, double *seconds, luo_err *err);
 /* The same without host floor and base_slowdown. */
-luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
+luo_status luo_cost_key_seconds(const luo_profile *profile, const luo_stack *stack,
                                 const luo_cost_key *key, luo_dtype dtype, double *seconds,
                                 luo_err *err);
 /* Does this backward run the attention core forward again first? Where selective recompute says so
@@ -116,7 +116,7 @@ double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_
 double luo_cost_volume(int coll, int32_t n);
 /* Bandwidth of a node of this group to the fabric: the sum of its NICs, or of the PCIe links of its
  * devices if that is less (their traffic to the NICs passes them). 0: no NIC. */
-double luo_cost_node_bytes_per_s(const luo_node_group *g);
+double luo_cost_node_bytes_per_s(const luo_node_group *group);
 
 /* A collective of `bytes` (of the full tensor; all-to-all: of what one device holds) over
  * dev[0..n). One node: measured curves with stack.busbw_factor, missing ops from
@@ -178,5 +178,5 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
                              luo_flow *flow, luo_err *err);
 
 /* Step times grow by this factor with the number of devices: 1 + j*max(0, log2(N/256)). */
-double luo_cost_jitter(const luo_stack *s, int32_t devices);
+double luo_cost_jitter(const luo_stack *stack, int32_t devices);
 #endif

@@ -7,18 +7,18 @@
 
 /* ---- sizes ---- */
 
-static int64_t volume(const luo_buffer *b)
+static int64_t volume(const luo_buffer *buffer)
 {
     int64_t n = 1;
-    for (int32_t d = 0; d < b->rank; d++) n *= b->dim[d];
+    for (int32_t d = 0; d < buffer->rank; d++) n *= buffer->dim[d];
     return n;
 }
 
 /* An embedding touches a row of its table per token, not the table. */
-static bool counts(const luo_buffer *b, luo_op_size size)
+static bool counts(const luo_buffer *buffer, luo_op_size size)
 {
     const bool table =
-        b->buffer_class == LUO_BUFFER_WEIGHT || b->buffer_class == LUO_BUFFER_GRADIENT;
+        buffer->buffer_class == LUO_BUFFER_WEIGHT || buffer->buffer_class == LUO_BUFFER_GRADIENT;
     return !table || size != LUO_OP_SIZE_TABLE;
 }
 
@@ -52,41 +52,41 @@ luo_cpu_size luo_cpu_size_of(const luo_role *role, const luo_instr *in, luo_op_k
 
 /* ---- formulas ---- */
 
-luo_status luo_cpu_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
-                        luo_err *err)
+luo_status luo_cpu_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,
+                        double *seconds, luo_err *err)
 {
     const double m = (double)g->m, n = (double)g->n, k = (double)g->k, q = (double)g->batch;
     double peak = 0, bandwidth = 0;
     *seconds = 0;
     if (g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return LUO_OK;
-    LUO_TRY(luo_profile_peak(p, dtype, &peak, err));
-    LUO_TRY(luo_stream_bytes_per_s(p, &bandwidth, err));
-    *seconds = q * (2 * m * n * (k + p->gemm_depth) / (peak * p->gemm_ratio) +
+    LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
+    LUO_TRY(luo_stream_bytes_per_s(profile, &bandwidth, err));
+    *seconds = q * (2 * m * n * (k + profile->gemm_depth) / (peak * profile->gemm_ratio) +
                     (double)g->elem_bytes * (m * k + k * n + 2 * m * n) / bandwidth);
     return LUO_OK;
 }
 
 /* Formula for a size of the kinds that have one. */
-static luo_status formula(const luo_profile *p, luo_dtype dtype, luo_op_kind kind, luo_cpu_size s,
-                          double *seconds, luo_err *err)
+static luo_status formula(const luo_profile *profile, luo_dtype dtype, luo_op_kind kind,
+                          luo_cpu_size s, double *seconds, luo_err *err)
 {
     if (size_of(kind) == LUO_OP_SIZE_PRODUCT) {
         const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), false};
-        return luo_cpu_gemm(p, dtype, &g, seconds, err);
+        return luo_cpu_gemm(profile, dtype, &g, seconds, err);
     }
     const luo_attention a = {
         .heads = s.n, .head_dim = s.k, .sequences = 1, .tokens = s.m, .causal = true};
     const bool backward = kind == LUO_OP_ATTENTION_DX;
-    LUO_TRY(luo_cost_attention(p, dtype, &a, backward, seconds, err));
-    *seconds -= *seconds > 0 ? p->launch_s : 0;
+    LUO_TRY(luo_cost_attention(profile, dtype, &a, backward, seconds, err));
+    *seconds -= *seconds > 0 ? profile->launch_s : 0;
     return LUO_OK;
 }
 
 /* ---- rows ---- */
 
-static bool is_row(const luo_op_time *t, const char *kind, luo_dtype dtype)
+static bool is_row(const luo_op_time *time, const char *kind, luo_dtype dtype)
 {
-    return t->dtype == dtype && t->seconds > 0 && strcmp(t->op, kind) == 0;
+    return time->dtype == dtype && time->seconds > 0 && strcmp(time->op, kind) == 0;
 }
 
 static double apart(int64_t a, int64_t b)
@@ -97,24 +97,25 @@ static double apart(int64_t a, int64_t b)
 
 /* Measured over formula, as rows near in log size have it (inverse distance, Shepard 1968): exact
  * at a row. 1 if there are no rows. */
-static luo_status ratio(const luo_profile *p, luo_dtype dtype, luo_op_kind kind, luo_cpu_size s,
-                        double *out, luo_err *err)
+static luo_status ratio(const luo_profile *profile, luo_dtype dtype, luo_op_kind kind,
+                        luo_cpu_size s, double *out, luo_err *err)
 {
     double sum = 0, weights = 0;
     *out = 1;
-    for (int32_t i = 0; i < p->nop_times; i++) {
-        const luo_op_time *t = &p->op_times[i];
-        if (!is_row(t, luo_op_kind_name(kind), dtype)) continue;
-        const double d = apart(t->m, s.m) + apart(t->n, s.n) + apart(t->k, s.k);
+    for (int32_t i = 0; i < profile->nop_times; i++) {
+        const luo_op_time *time = &profile->op_times[i];
+        if (!is_row(time, luo_op_kind_name(kind), dtype)) continue;
+        const double d = apart(time->m, s.m) + apart(time->n, s.n) + apart(time->k, s.k);
         double by_formula = 0;
-        LUO_TRY(formula(p, dtype, kind, (luo_cpu_size){t->m, t->n, t->k}, &by_formula, err));
+        LUO_TRY(formula(profile, dtype, kind, (luo_cpu_size){time->m, time->n, time->k},
+                        &by_formula, err));
         if (!(by_formula > 0)) continue;
         if (d == 0) {
-            *out = t->seconds / by_formula;
+            *out = time->seconds / by_formula;
             return LUO_OK;
         }
         const double w = 1 / (d * d);
-        sum += w * log(t->seconds / by_formula);
+        sum += w * log(time->seconds / by_formula);
         weights += w;
     }
     if (weights > 0) *out = exp(sum / weights);
@@ -123,24 +124,25 @@ static luo_status ratio(const luo_profile *p, luo_dtype dtype, luo_op_kind kind,
 
 /* Linear in m through 0 and the rows of as many operands; in proportion beyond the last. False: no
  * rows. */
-static bool interpolate(const luo_profile *p, luo_dtype dtype, const char *kind, luo_cpu_size s,
-                        double *seconds)
+static bool interpolate(const luo_profile *profile, luo_dtype dtype, const char *kind,
+                        luo_cpu_size s, double *seconds)
 {
     const double m = (double)s.m;
     double lo = 0, lo_s = 0, hi = HUGE_VAL, hi_s = 0;
     bool any = false;
-    for (int32_t i = 0; i < p->nop_times; i++) {
-        const luo_op_time *t = &p->op_times[i];
-        const double at = (double)t->m;
-        if (!is_row(t, kind, dtype) || t->m <= 0 || t->n != s.n || t->k != s.k) continue;
+    for (int32_t i = 0; i < profile->nop_times; i++) {
+        const luo_op_time *time = &profile->op_times[i];
+        const double at = (double)time->m;
+        if (!is_row(time, kind, dtype) || time->m <= 0 || time->n != s.n || time->k != s.k)
+            continue;
         any = true;
         if (at <= m && at > lo) {
             lo = at;
-            lo_s = t->seconds;
+            lo_s = time->seconds;
         }
         if (at >= m && at < hi) {
             hi = at;
-            hi_s = t->seconds;
+            hi_s = time->seconds;
         }
     }
     if (hi < HUGE_VAL)
@@ -155,19 +157,19 @@ static bool has_formula(luo_op_kind kind)
     return size_of(kind) == LUO_OP_SIZE_PRODUCT || size_of(kind) == LUO_OP_SIZE_ATTENTION;
 }
 
-luo_status luo_cpu_seconds(const luo_profile *p, luo_dtype dtype, const char *name, luo_cpu_size s,
-                           double *seconds, bool *known, luo_err *err)
+luo_status luo_cpu_seconds(const luo_profile *profile, luo_dtype dtype, const char *name,
+                           luo_cpu_size s, double *seconds, bool *known, luo_err *err)
 {
     const luo_op_kind kind = luo_op_kind_of(name);
     double factor = 1;
     *seconds = 0;
     *known = true;
     if (!has_formula(kind)) {
-        *known = interpolate(p, dtype, name, s, seconds);
+        *known = interpolate(profile, dtype, name, s, seconds);
         return LUO_OK;
     }
-    LUO_TRY(formula(p, dtype, kind, s, seconds, err));
-    LUO_TRY(ratio(p, dtype, kind, s, &factor, err));
+    LUO_TRY(formula(profile, dtype, kind, s, seconds, err));
+    LUO_TRY(ratio(profile, dtype, kind, s, &factor, err));
     *seconds *= factor;
     return LUO_OK;
 }
@@ -180,19 +182,19 @@ static bool has_sizes(const luo_instr *in, luo_op_kind kind)
     return in->cost.kind == LUO_COST_ATTENTION_F || in->cost.kind == LUO_COST_ATTENTION_B;
 }
 
-luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
+luo_status luo_cpu_instr(const luo_cost_ctx *ctx, const luo_profile *profile, const luo_role *role,
                          const luo_instr *in, double *seconds, luo_err *err)
 {
     const luo_op_info *op = ctx->ops && in->op < ctx->nops ? &ctx->ops[in->op] : NULL;
     const luo_op_kind kind = op ? op->kind : LUO_OP_KINDS;
     bool known = false;
     if (has_sizes(in, kind))
-        LUO_TRY(luo_cpu_seconds(p, ctx->dtype, op ? luo_op_info_kind(op) : "",
+        LUO_TRY(luo_cpu_seconds(profile, ctx->dtype, op ? luo_op_info_kind(op) : "",
                                 luo_cpu_size_of(role, in, kind), seconds, &known, err));
     if (!known) {
-        LUO_TRY(luo_cost_key_seconds(p, ctx->stack, &in->cost, ctx->dtype, seconds, err));
-        *seconds -= *seconds > 0 ? p->launch_s : 0;
+        LUO_TRY(luo_cost_key_seconds(profile, ctx->stack, &in->cost, ctx->dtype, seconds, err));
+        *seconds -= *seconds > 0 ? profile->launch_s : 0;
     }
-    *seconds += p->launch_s;
+    *seconds += profile->launch_s;
     return LUO_OK;
 }

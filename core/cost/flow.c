@@ -22,35 +22,35 @@ typedef struct maker {
     luo_err *err;
 } maker;
 
-static int by_place(const void *a, const void *b, const luo_cluster *c)
+static int by_place(const void *a, const void *b, const luo_cluster *cluster)
 {
-    const luo_node *x = &c->nodes[((const luo_members *)a)->node];
-    const luo_node *y = &c->nodes[((const luo_members *)b)->node];
+    const luo_node *x = &cluster->nodes[((const luo_members *)a)->node];
+    const luo_node *y = &cluster->nodes[((const luo_members *)b)->node];
     if (x->site != y->site) return x->site < y->site ? -1 : 1;
     if (x->rack != y->rack) return x->rack < y->rack ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
 /* Heap sort: qsort has no context and core no globals. */
-static void sift(luo_members *m, int32_t at, int32_t n, const luo_cluster *c)
+static void sift(luo_members *members, int32_t at, int32_t n, const luo_cluster *cluster)
 {
     for (int32_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && by_place(&m[child], &m[child + 1], c) < 0) child++;
-        if (by_place(&m[at], &m[child], c) >= 0) return;
-        const luo_members t = m[at];
-        m[at] = m[child];
-        m[child] = t;
+        if (child + 1 < n && by_place(&members[child], &members[child + 1], cluster) < 0) child++;
+        if (by_place(&members[at], &members[child], cluster) >= 0) return;
+        const luo_members t = members[at];
+        members[at] = members[child];
+        members[child] = t;
     }
 }
 
-static void sort_nodes(luo_members *m, int32_t n, const luo_cluster *c)
+static void sort_nodes(luo_members *members, int32_t n, const luo_cluster *cluster)
 {
-    for (int32_t i = n / 2 - 1; i >= 0; i--) sift(m, i, n, c);
+    for (int32_t i = n / 2 - 1; i >= 0; i--) sift(members, i, n, cluster);
     for (int32_t i = n - 1; i > 0; i--) {
-        const luo_members t = m[0];
-        m[0] = m[i];
-        m[i] = t;
-        sift(m, 0, i, c);
+        const luo_members t = members[0];
+        members[0] = members[i];
+        members[i] = t;
+        sift(members, 0, i, cluster);
     }
 }
 
@@ -99,32 +99,33 @@ static luo_status unit_seconds(maker *k, const luo_flow *f, int32_t n, double *o
 }
 
 /* Position in ring order where a chain begins: the root's, or 0. */
-static int32_t chain_start(const maker *k, const luo_members *m)
+static int32_t chain_start(const maker *k, const luo_members *members)
 {
-    for (int32_t i = 0; i < m->n; i++)
-        if (luo_members_device(k->c, m, i) == k->root) return i;
+    for (int32_t i = 0; i < members->n; i++)
+        if (luo_members_device(k->c, members, i) == k->root) return i;
     return 0;
 }
 
-static luo_status add_inside_edges(maker *k, const luo_members *m)
+static luo_status add_inside_edges(maker *k, const luo_members *members)
 {
-    const int32_t first = k->coll == LUO_COLL_BCAST ? chain_start(k, m) : 0;
-    const int32_t edges = k->coll == LUO_COLL_BCAST ? m->n - 1 : m->n;
+    const int32_t first = k->coll == LUO_COLL_BCAST ? chain_start(k, members) : 0;
+    const int32_t edges = k->coll == LUO_COLL_BCAST ? members->n - 1 : members->n;
     for (int32_t i = 0; i < edges; i++) {
-        const int32_t a = luo_members_device(k->c, m, (first + i) % m->n);
-        const int32_t reach = k->coll == LUO_COLL_A2A ? m->n - 1 : 1;
+        const int32_t a = luo_members_device(k->c, members, (first + i) % members->n);
+        const int32_t reach = k->coll == LUO_COLL_A2A ? members->n - 1 : 1;
         for (int32_t d = 1; d <= reach; d++)
-            LUO_TRY(add(k, a, luo_members_device(k->c, m, (first + i + d) % m->n), 0, 0));
+            LUO_TRY(
+                add(k, a, luo_members_device(k->c, members, (first + i + d) % members->n), 0, 0));
     }
     return LUO_OK;
 }
 
 /* total: the closed form's time; large: the part of it that large messages need. */
-static luo_status inside(maker *k, const luo_members *m, double total, double large)
+static luo_status inside(maker *k, const luo_members *members, double total, double large)
 {
     const int32_t first = k->n;
     double unit = 0;
-    LUO_TRY(add_inside_edges(k, m));
+    LUO_TRY(add_inside_edges(k, members));
     LUO_TRY(unit_seconds(k, k->flows + first, k->n - first, &unit));
     for (luo_flow *f = k->flows + first; f < k->flows + k->n; f++) {
         const double latency = luo_cluster_path_latency(k->c, f->src, f->dst);
@@ -194,10 +195,10 @@ static luo_net edge_net(const maker *k, const luo_members *a, const luo_members 
     double total = 0, seconds = 0;
     free.bytes_per_s = HUGE_VAL;
     for (int i = 0; i < 2; i++) {
-        const luo_node_group *g = &k->c->groups[k->c->nodes[ends[i]->node].group];
+        const luo_node_group *group = &k->c->groups[k->c->nodes[ends[i]->node].group];
         const luo_net net = luo_node_net(k->ctx, k->coll, &free, ends[i]->node, k->bytes,
                                          k->algorithm);
-        const double alone = net.seconds * g->devices_per_node / free.least;
+        const double alone = net.seconds * group->devices_per_node / free.least;
         seconds = fmax(seconds, alone);
         total = fmax(total, net.delay_s + alone);
     }

@@ -11,14 +11,15 @@ static const struct {
 } tiles[] = {{256, 128, 1.00}, {128, 256, 1.00}, {128, 128, 0.95},
              {128, 64, 0.80},  {64, 128, 0.80},  {64, 64, 0.60}};
 
-bool luo_op_time_find(const luo_profile *p, const char *op, luo_dtype dtype, int64_t m, int64_t n,
-                      int64_t k, double *seconds)
+bool luo_op_time_find(const luo_profile *profile, const char *op, luo_dtype dtype, int64_t m,
+                      int64_t n, int64_t k, double *seconds)
 {
-    for (int32_t i = 0; i < p->nop_times; i++) {
-        const luo_op_time *t = &p->op_times[i];
-        if (t->dtype != dtype || t->m != m || t->n != n || t->k != k || strcmp(t->op, op) != 0)
+    for (int32_t i = 0; i < profile->nop_times; i++) {
+        const luo_op_time *time = &profile->op_times[i];
+        if (time->dtype != dtype || time->m != m || time->n != n || time->k != k ||
+            strcmp(time->op, op) != 0)
             continue;
-        *seconds = t->seconds;
+        *seconds = time->seconds;
         return true;
     }
     return false;
@@ -30,37 +31,39 @@ static double ceil_div(int64_t x, int64_t y)
 }
 
 /* Whole waves of tiles over the SMs; k0 elements of k fill and drain a tile. */
-static double tile_seconds(const luo_profile *p, double peak, const luo_gemm *g, size_t i)
+static double tile_seconds(const luo_profile *profile, double peak, const luo_gemm *g, size_t i)
 {
     const double count =
         (double)g->batch * ceil_div(g->m, tiles[i].m) * ceil_div(g->n, tiles[i].n);
-    const double units = p->sm_count > 0 ? ceil(count / p->sm_count) * p->sm_count : count;
-    const double flops = 2.0 * (double)(tiles[i].m * tiles[i].n) * ((double)g->k + p->gemm_depth);
-    return units * flops / (peak * p->gemm_ratio * tiles[i].efficiency);
+    const double units =
+        profile->sm_count > 0 ? ceil(count / profile->sm_count) * profile->sm_count : count;
+    const double flops =
+        2.0 * (double)(tiles[i].m * tiles[i].n) * ((double)g->k + profile->gemm_depth);
+    return units * flops / (peak * profile->gemm_ratio * tiles[i].efficiency);
 }
 
-luo_status luo_cost_gemm(const luo_profile *p, luo_dtype dtype, const luo_gemm *g, double *seconds,
-                         luo_err *err)
+luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,
+                         double *seconds, luo_err *err)
 {
     const double m = (double)g->m, n = (double)g->n, k = (double)g->k;
     double peak = 0, bandwidth = 0, compute = HUGE_VAL;
     *seconds = 0;
     if (g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return LUO_OK;
     if (g->batch == 1 && !g->misaligned &&
-        luo_op_time_find(p, "gemm", dtype, g->m, g->n, g->k, seconds))
+        luo_op_time_find(profile, "gemm", dtype, g->m, g->n, g->k, seconds))
         return LUO_OK;
-    if (p->cpu) {
-        LUO_TRY(luo_cpu_gemm(p, dtype, g, seconds, err));
-        *seconds += p->launch_s;
+    if (profile->cpu) {
+        LUO_TRY(luo_cpu_gemm(profile, dtype, g, seconds, err));
+        *seconds += profile->launch_s;
         return LUO_OK;
     }
-    LUO_TRY(luo_profile_peak(p, dtype, &peak, err));
-    LUO_TRY(luo_stream_bytes_per_s(p, &bandwidth, err));
+    LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
+    LUO_TRY(luo_stream_bytes_per_s(profile, &bandwidth, err));
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-        compute = fmin(compute, tile_seconds(p, peak, g, i));
-    if (g->misaligned) compute *= p->misaligned_factor;
+        compute = fmin(compute, tile_seconds(profile, peak, g, i));
+    if (g->misaligned) compute *= profile->misaligned_factor;
     const double memory =
         (double)g->elem_bytes * (double)g->batch * (m * k + k * n + m * n) / bandwidth;
-    *seconds = fmax(compute, memory) + p->launch_s;
+    *seconds = fmax(compute, memory) + profile->launch_s;
     return LUO_OK;
 }

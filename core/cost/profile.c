@@ -56,101 +56,102 @@ bool luo_profile_value_key(int i, luo_value_key *out)
     return true;
 }
 
-static double *field(luo_profile *p, const param *m)
+static double *field(luo_profile *profile, const param *m)
 {
-    return (double *)(void *)((char *)p + m->at); /* aligned: an offset of a double */
+    return (double *)(void *)((char *)profile + m->at); /* aligned: an offset of a double */
 }
 
-bool luo_profile_value(const luo_profile *p, const char *name, double *value)
+bool luo_profile_value(const luo_profile *profile, const char *name, double *value)
 {
-    for (int32_t i = 0; i < p->nvalues; i++)
-        if (strcmp(p->values[i].name, name) == 0) {
-            *value = p->values[i].value;
+    for (int32_t i = 0; i < profile->nvalues; i++)
+        if (strcmp(profile->values[i].name, name) == 0) {
+            *value = profile->values[i].value;
             return true;
         }
     return false;
 }
 
-static luo_status unknown_value(const luo_profile *p, const luo_value *v, luo_err *err)
+static luo_status unknown_value(const luo_profile *profile, const luo_value *v, luo_err *err)
 {
     const char *names[PARAMS];
     for (int i = 0; i < PARAMS; i++) names[i] = params[i].name;
-    luo_str s = {0};
-    luo_say_expected(&s, v->name, names, PARAMS);
-    luo_err_set(err, LUO_EINPUT, "profile `%s` has an unknown value `%s`; %s", p->name, v->name,
-                luo_str_get(&s));
-    luo_str_free(&s);
+    luo_str text = {0};
+    luo_say_expected(&text, v->name, names, PARAMS);
+    luo_err_set(err, LUO_EINPUT, "profile `%s` has an unknown value `%s`; %s", profile->name,
+                v->name, luo_str_get(&text));
+    luo_str_free(&text);
     return LUO_EINPUT;
 }
 
-static luo_status check_range(const luo_profile *p, const param *m, double v, luo_err *err)
+static luo_status check_range(const luo_profile *profile, const param *m, double v, luo_err *err)
 {
     const luo_limit l = luo_limit_for(&m->limit, v);
     if (luo_limit_holds(&m->limit, v)) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "`%s` of profile `%s` is %g; %sa number from %g to %g is expected.", m->name,
-                       p->name, v, l.or_zero ? "0 or " : "", l.lo, l.hi);
+                       profile->name, v, l.or_zero ? "0 or " : "", l.lo, l.hi);
 }
 
-static luo_status take_value(luo_profile *p, int32_t i, luo_err *err)
+static luo_status take_value(luo_profile *profile, int32_t i, luo_err *err)
 {
-    const luo_value *v = &p->values[i];
+    const luo_value *v = &profile->values[i];
     for (int32_t k = 0; k < i; k++)
-        if (strcmp(p->values[k].name, v->name) == 0)
+        if (strcmp(profile->values[k].name, v->name) == 0)
             return luo_err_set(err, LUO_EINPUT, "profile `%s` gives `%s` twice; give it once.",
-                               p->name, v->name);
+                               profile->name, v->name);
     for (int k = 0; k < PARAMS; k++) {
         const param *m = &params[k];
         if (strcmp(m->name, v->name) != 0) continue;
-        LUO_TRY(check_range(p, m, v->value, err));
-        if (m->at != NOWHERE) *field(p, m) = v->value * m->unit;
+        LUO_TRY(check_range(profile, m, v->value, err));
+        if (m->at != NOWHERE) *field(profile, m) = v->value * m->unit;
         return LUO_OK;
     }
-    return unknown_value(p, v, err);
+    return unknown_value(profile, v, err);
 }
 
 /* Ascending sizes: the interpolation looks between neighbours. */
-static luo_status check_curves(const luo_profile *p, luo_err *err)
+static luo_status check_curves(const luo_profile *profile, luo_err *err)
 {
-    for (int32_t i = 0; i < p->ncurves; i++) {
-        const luo_curve *c = &p->curves[i];
+    for (int32_t i = 0; i < profile->ncurves; i++) {
+        const luo_curve *c = &profile->curves[i];
         bool ok = c->devices >= 2 && c->n >= 1;
         for (int32_t k = 0; ok && k < c->n; k++)
             ok = c->at[k].bytes > 0 && c->at[k].busbw_bytes_per_s > 0 &&
                  (k == 0 || c->at[k].bytes > c->at[k - 1].bytes);
         for (int32_t k = 0; ok && k < i; k++)
-            ok = p->curves[k].op != c->op || p->curves[k].devices != c->devices;
+            ok = profile->curves[k].op != c->op || profile->curves[k].devices != c->devices;
         if (!ok)
             return luo_err_set(err, LUO_EINPUT,
                                "profile `%s` has a bad %s table for %d devices; one table per "
                                "number of devices (2 or more), ascending sizes and bandwidths "
                                "above 0 are expected.",
-                               p->name, luo_coll_name(c->op), c->devices);
+                               profile->name, luo_coll_name(c->op), c->devices);
     }
-    for (int32_t i = 0; i < p->nop_times; i++)
-        if (!(p->op_times[i].seconds >= 0))
+    for (int32_t i = 0; i < profile->nop_times; i++)
+        if (!(profile->op_times[i].seconds >= 0))
             return luo_err_set(err, LUO_EINPUT,
                                "profile `%s` has a time below 0 for `%s`; a measured time is "
                                "expected.",
-                               p->name, p->op_times[i].op);
+                               profile->name, profile->op_times[i].op);
     return LUO_OK;
 }
 
-static luo_status check_required(const luo_profile *p, luo_err *err)
+static luo_status check_required(const luo_profile *profile, luo_err *err)
 {
-    if (p->peak_flops[LUO_BF16] <= 0 && p->peak_flops[LUO_F32] <= 0 && p->peak_flops[LUO_F64] <= 0)
+    if (profile->peak_flops[LUO_BF16] <= 0 && profile->peak_flops[LUO_F32] <= 0 &&
+        profile->peak_flops[LUO_F64] <= 0)
         return luo_err_set(err, LUO_EINPUT,
                            "profile `%s` has no value `peak_bf16_tflop_per_s` (not known in any "
                            "source); measure it with `luoshu calibrate`.",
-                           p->name);
-    if (p->memory_bytes_per_s <= 0 && p->nop_times == 0)
+                           profile->name);
+    if (profile->memory_bytes_per_s <= 0 && profile->nop_times == 0)
         return luo_err_set(err, LUO_EINPUT,
                            "profile `%s` has no value `memory_gbytes_per_s`; give it or an "
                            "op_times table.",
-                           p->name);
-    if (p->memory_bytes <= 0)
+                           profile->name);
+    if (profile->memory_bytes <= 0)
         return luo_err_set(err, LUO_EINPUT, "profile `%s` has no value `memory_gib`; give it.",
-                           p->name);
+                           profile->name);
     return LUO_OK;
 }
 
@@ -169,44 +170,48 @@ luo_status luo_profile_finish(luo_profile *p, luo_err *err)
     return check_curves(p, err);
 }
 
-luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops, luo_err *err)
+luo_status luo_profile_peak(const luo_profile *profile, luo_dtype dtype, double *flops,
+                            luo_err *err)
 {
-    if (p->peak_flops[dtype] > 0) {
-        *flops = p->peak_flops[dtype];
+    if (profile->peak_flops[dtype] > 0) {
+        *flops = profile->peak_flops[dtype];
         return LUO_OK;
     }
     luo_str lists = {0};
     for (int i = 0; i < PARAMS; i++) {
         double v;
-        if (strncmp(params[i].name, "peak_", 5) != 0 || !luo_profile_value(p, params[i].name, &v))
+        if (strncmp(params[i].name, "peak_", 5) != 0 ||
+            !luo_profile_value(profile, params[i].name, &v))
             continue;
         const char *dt = params[i].name + 5;
         luo_str_addf(&lists, "%s%.*s", lists.len ? ", " : "", (int)strcspn(dt, "_"), dt);
     }
     const luo_status st =
-        lists.failed ? luo_err_nomem(err)
-                     : luo_err_set(err, LUO_EINPUT,
-                                   "profile `%s` has no peak for dtype `%s`; it lists %s.", p->name,
-                                   luo_dtype_name(dtype), luo_str_get(&lists));
+        lists.failed
+            ? luo_err_nomem(err)
+            : luo_err_set(err, LUO_EINPUT, "profile `%s` has no peak for dtype `%s`; it lists %s.",
+                          profile->name, luo_dtype_name(dtype), luo_str_get(&lists));
     luo_str_free(&lists);
     return st;
 }
 
-luo_status luo_profile_under(const luo_profile *p, const luo_stack *s, luo_dtype dtype,
+luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
                              luo_profile *room, const luo_profile **out, luo_err *err)
 {
     *out = p;
-    if (s->gemm_ratio == 1 && s->attention_ratio == 1 && !s->tf32) return LUO_OK;
+    if (stack->gemm_ratio == 1 && stack->attention_ratio == 1 && !stack->tf32) return LUO_OK;
     *room = *p;
-    room->gemm_ratio *= s->gemm_ratio;
-    room->attention_forward_ratio *= s->attention_ratio;
-    room->attention_backward_ratio *= s->attention_ratio;
+    room->gemm_ratio *= stack->gemm_ratio;
+    room->attention_forward_ratio *= stack->attention_ratio;
+    room->attention_backward_ratio *= stack->attention_ratio;
     *out = room;
     double tf32 = 0;
-    if (!s->tf32) return LUO_OK;
+    if (!stack->tf32) return LUO_OK;
     if (dtype != LUO_F32)
-        return luo_err_set(err, LUO_EINPUT, "stack `%s` has precision tf32, which is for f32; the "
-                           "data are %s.", s->name, luo_dtype_name(dtype));
+        return luo_err_set(err, LUO_EINPUT,
+                           "stack `%s` has precision tf32, which is for f32; the "
+                           "data are %s.",
+                           stack->name, luo_dtype_name(dtype));
     if (!luo_profile_value(p, "peak_tf32_tflop_per_s", &tf32))
         return luo_err_set(err, LUO_EINPUT,
                            "profile `%s` has no value `peak_tf32_tflop_per_s` (not known in any "

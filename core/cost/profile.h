@@ -114,22 +114,23 @@ bool luo_stack_switch_key(int i, const char **name, const char *words[2], int *o
  * and col of the value if it is one value's fault. */
 luo_status luo_profile_finish(luo_profile *p, luo_err *err);
 /* Value `name` as given in the file (its own unit); false: not given. */
-bool luo_profile_value(const luo_profile *p, const char *name, double *value);
+bool luo_profile_value(const luo_profile *profile, const char *name, double *value);
 /* Peak for dtype in flop/s. Errors: LUO_EINPUT E2. */
-luo_status luo_profile_peak(const luo_profile *p, luo_dtype dtype, double *flops, luo_err *err);
+luo_status luo_profile_peak(const luo_profile *profile, luo_dtype dtype, double *flops,
+                            luo_err *err);
 enum { LUO_OPTIMIZER_BYTES = 34 }; /* optimizer_bytes of that stack: grad 4+2, state 12 + 12, .. */
 /* The stack `luoshu-cuda`, docs/formats.md#luoshustack1. */
-void luo_stack_default(luo_stack *s);
+void luo_stack_default(luo_stack *stack);
 /* The profile as programs of this stack use the GPU: its ratios scaled, with precision tf32 the
  * peak of f32 replaced. *out is p itself or room. Errors: LUO_EINPUT E3 peak_tf32 is not known, or
  * tf32 with another dtype than f32. */
-luo_status luo_profile_under(const luo_profile *p, const luo_stack *s, luo_dtype dtype,
+luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
                              luo_profile *room, const luo_profile **out, luo_err *err);
 /* grad_comm_bytes where there is no program: 2 if it is not given
  * (docs/formats.md#names-of-values). */
-double luo_stack_grad_bytes(const luo_stack *s);
+double luo_stack_grad_bytes(const luo_stack *stack);
 /* What the stack holds in memory, unfused attention included. */
-luo_memory_rules luo_stack_memory(const luo_stack *s);
+luo_memory_rules luo_stack_memory(const luo_stack *stack);
 /* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =
  * blocking, `scatter_gather`, `tp_overlap` 1 = dgrad, `precision` 1 = tf32. Values are in the unit
  * of the name (`host_launch_us` in us).
@@ -137,10 +138,10 @@ luo_memory_rules luo_stack_memory(const luo_stack *s);
  * stage_outputs (memory_rules.h).
  * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
  * Errors: LUO_EINPUT unknown name or out of bounds. */
-luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err);
+luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err);
 /* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off,
  * tp_overlap none|dgrad, precision own|tf32,
  * bucket_rule mib|ddp|megatron|deepspeed|unit. Errors: LUO_EINPUT unknown switch or word, or a rule
  * that does not go with the bucket_mib that was set. */
-luo_status luo_stack_switch(luo_stack *s, const char *name, const char *word, luo_err *err);
+luo_status luo_stack_switch(luo_stack *stack, const char *name, const char *word, luo_err *err);
 #endif

@@ -73,33 +73,33 @@ bool luo_stack_switch_key(int i, const char **name, const char *words[2], int *o
     return true;
 }
 
-static double *number(luo_stack *s, int i)
+static double *number(luo_stack *stack, int i)
 {
-    return (double *)(void *)((char *)s + values[i].at); /* aligned: an offset of a double */
+    return (double *)(void *)((char *)stack + values[i].at); /* aligned: an offset of a double */
 }
 
-static bool *flag(luo_stack *s, int i)
+static bool *flag(luo_stack *stack, int i)
 {
-    return (bool *)((char *)s + switches[i].at);
+    return (bool *)((char *)stack + switches[i].at);
 }
 
-double luo_stack_grad_bytes(const luo_stack *s)
+double luo_stack_grad_bytes(const luo_stack *stack)
 {
-    return s->grad_comm_bytes > 0 ? s->grad_comm_bytes : 2;
+    return stack->grad_comm_bytes > 0 ? stack->grad_comm_bytes : 2;
 }
 
-luo_memory_rules luo_stack_memory(const luo_stack *s)
+luo_memory_rules luo_stack_memory(const luo_stack *stack)
 {
-    luo_memory_rules r = s->memory;
-    r.attention_unfused = !s->attention_fused;
+    luo_memory_rules r = stack->memory;
+    r.attention_unfused = !stack->attention_fused;
     return r;
 }
 
-void luo_stack_default(luo_stack *s)
+void luo_stack_default(luo_stack *stack)
 {
-    *s = (luo_stack){.name = "luoshu-cuda"};
-    for (int i = 0; i < VALUES; i++) *number(s, i) = values[i].otherwise * values[i].unit;
-    for (int i = 0; i < SWITCHES; i++) *flag(s, i) = switches[i].otherwise;
+    *stack = (luo_stack){.name = "luoshu-cuda"};
+    for (int i = 0; i < VALUES; i++) *number(stack, i) = values[i].otherwise * values[i].unit;
+    for (int i = 0; i < SWITCHES; i++) *flag(stack, i) = switches[i].otherwise;
 }
 
 static luo_status unknown(const char *name, luo_err *err)
@@ -109,32 +109,32 @@ static luo_status unknown(const char *name, luo_err *err)
     for (int i = 0; i < SWITCHES; i++) names[VALUES + i] = switches[i].name;
     names[VALUES + SWITCHES] = "bucket_rule";
     names[VALUES + SWITCHES + 1] = "dp_lanes";
-    luo_str s = {0};
-    luo_say_expected(&s, name, names, VALUES + SWITCHES + 2);
-    luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; %s", name, luo_str_get(&s));
-    luo_str_free(&s);
+    luo_str text = {0};
+    luo_say_expected(&text, name, names, VALUES + SWITCHES + 2);
+    luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; %s", name, luo_str_get(&text));
+    luo_str_free(&text);
     return LUO_EINPUT;
 }
 
 /* Rule and size of buckets go together or not at all. */
-static luo_status check_bucket(luo_stack *s, luo_bucketing b, luo_err *err)
+static luo_status check_bucket(luo_stack *stack, luo_bucketing b, luo_err *err)
 {
     if (b.has_mib && b.rule > LUO_BUCKET_MIB)
         return luo_err_set(err, LUO_EINPUT, "`bucket_mib` belongs to `bucket_rule` mib; leave it "
                            "out for %s.", luo_bucket_rule_name(b.rule));
-    s->bucket = b;
+    stack->bucket = b;
     return LUO_OK;
 }
 
-static luo_status set_rule(luo_stack *s, const char *word, luo_err *err)
+static luo_status set_rule(luo_stack *stack, const char *word, luo_err *err)
 {
-    luo_bucketing b = s->bucket;
+    luo_bucketing b = stack->bucket;
     const char *names[LUO_BUCKET_RULES];
     for (int i = 1; i < LUO_BUCKET_RULES; i++) {
         names[i - 1] = luo_bucket_rule_name((luo_bucket_rule)i);
         if (strcmp(word, names[i - 1]) != 0) continue;
         b.rule = (luo_bucket_rule)i;
-        return check_bucket(s, b, err);
+        return check_bucket(stack, b, err);
     }
     luo_str expected = {0};
     luo_say_expected(&expected, word, names, LUO_BUCKET_RULES - 1);
@@ -143,18 +143,18 @@ static luo_status set_rule(luo_stack *s, const char *word, luo_err *err)
     return LUO_EINPUT;
 }
 
-static luo_status set_lanes(luo_stack *s, double value, luo_err *err)
+static luo_status set_lanes(luo_stack *stack, double value, luo_err *err)
 {
     if (!(value >= 1 && value <= LUO_BUCKET_LANES_MAX) || value != (int32_t)value)
         return luo_err_set(err, LUO_EINPUT, "`dp_lanes` is %g; 1 to %d is expected.", value,
                            LUO_BUCKET_LANES_MAX);
-    s->bucket.lanes = (int32_t)value;
+    stack->bucket.lanes = (int32_t)value;
     return LUO_OK;
 }
 
-luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *err)
+luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err)
 {
-    if (strcmp(name, "dp_lanes") == 0) return set_lanes(s, value, err);
+    if (strcmp(name, "dp_lanes") == 0) return set_lanes(stack, value, err);
     for (int i = 0; i < VALUES; i++) {
         if (strcmp(values[i].name, name) != 0) continue;
         const luo_limit *limit = &values[i].limit, l = luo_limit_for(limit, value);
@@ -162,10 +162,10 @@ luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *
             return luo_err_set(err, LUO_EINPUT, "`%s` is %g; %sa number from %g to %g is expected.",
                                name, value, l.or_zero ? "0 or " : "", l.lo, l.hi);
         if (values[i].at == F(bucket.mib)) {
-            const luo_bucketing b = {s->bucket.rule, true, value, s->bucket.lanes};
-            return check_bucket(s, b, err);
+            const luo_bucketing b = {stack->bucket.rule, true, value, stack->bucket.lanes};
+            return check_bucket(stack, b, err);
         }
-        *number(s, i) = value * values[i].unit;
+        *number(stack, i) = value * values[i].unit;
         return LUO_OK;
     }
     for (int i = 0; i < SWITCHES; i++) {
@@ -173,21 +173,21 @@ luo_status luo_stack_set(luo_stack *s, const char *name, double value, luo_err *
         if (value != 0 && value != 1)
             return luo_err_set(err, LUO_EINPUT, "`%s` is %g; 0 (%s) or 1 (%s) is expected.", name,
                                value, switches[i].off, switches[i].on);
-        *flag(s, i) = value == 1;
+        *flag(stack, i) = value == 1;
         return LUO_OK;
     }
     return unknown(name, err);
 }
 
-luo_status luo_stack_switch(luo_stack *s, const char *name, const char *word, luo_err *err)
+luo_status luo_stack_switch(luo_stack *stack, const char *name, const char *word, luo_err *err)
 {
-    if (strcmp(name, "bucket_rule") == 0) return set_rule(s, word, err);
+    if (strcmp(name, "bucket_rule") == 0) return set_rule(stack, word, err);
     for (int i = 0; i < SWITCHES; i++) {
         if (strcmp(switches[i].name, name) != 0) continue;
         if (strcmp(word, switches[i].on) != 0 && strcmp(word, switches[i].off) != 0)
             return luo_err_set(err, LUO_EINPUT, "`%s` is `%s`; `%s` or `%s` is expected.", name,
                                word, switches[i].off, switches[i].on);
-        *flag(s, i) = strcmp(word, switches[i].on) == 0;
+        *flag(stack, i) = strcmp(word, switches[i].on) == 0;
         return LUO_OK;
     }
     return unknown(name, err);

@@ -3,43 +3,43 @@
 
 #include "core/cost/op.h"
 
-luo_status luo_stream_bytes_per_s(const luo_profile *p, double *out, luo_err *err)
+luo_status luo_stream_bytes_per_s(const luo_profile *profile, double *out, luo_err *err)
 {
-    if (p->memory_bytes_per_s <= 0)
+    if (profile->memory_bytes_per_s <= 0)
         return luo_err_set(err, LUO_EINPUT,
                            "profile `%s` has no value `memory_gbytes_per_s`; give it or an "
                            "op_times table.",
-                           p->name);
-    *out = p->memory_ratio * p->memory_bytes_per_s;
+                           profile->name);
+    *out = profile->memory_ratio * profile->memory_bytes_per_s;
     return LUO_OK;
 }
 
-luo_status luo_cost_stream(const luo_profile *p, double bytes, double *seconds, luo_err *err)
+luo_status luo_cost_stream(const luo_profile *profile, double bytes, double *seconds, luo_err *err)
 {
     double bandwidth = 0;
     *seconds = 0;
     if (bytes <= 0) return LUO_OK;
-    LUO_TRY(luo_stream_bytes_per_s(p, &bandwidth, err));
-    *seconds = bytes / bandwidth + p->launch_s;
+    LUO_TRY(luo_stream_bytes_per_s(profile, &bandwidth, err));
+    *seconds = bytes / bandwidth + profile->launch_s;
     return LUO_OK;
 }
 
-double luo_cost_host(const luo_stack *s, double gpu_seconds, double kernels)
+double luo_cost_host(const luo_stack *stack, double gpu_seconds, double kernels)
 {
-    const double host = kernels * s->host_launch_s;
+    const double host = kernels * stack->host_launch_s;
     const double large = fmax(gpu_seconds, host), small = fmin(gpu_seconds, host);
     if (gpu_seconds <= 0) return 0;
     if (small <= 0) return large;
     /* scaled by the larger, so that neither power leaves the range of a double */
-    return large * pow(1 + pow(small / large, s->host_exponent), 1 / s->host_exponent);
+    return large * pow(1 + pow(small / large, stack->host_exponent), 1 / stack->host_exponent);
 }
 
-double luo_cost_jitter(const luo_stack *s, int32_t devices)
+double luo_cost_jitter(const luo_stack *stack, int32_t devices)
 {
-    return 1 + s->scale_jitter * fmax(0, log2(devices / 256.0));
+    return 1 + stack->scale_jitter * fmax(0, log2(devices / 256.0));
 }
 
-static luo_status attention_key(const luo_profile *p, const luo_stack *stack,
+static luo_status attention_key(const luo_profile *profile, const luo_stack *stack,
                                 const luo_cost_key *key, luo_dtype dtype, double *seconds,
                                 luo_err *err)
 {
@@ -50,11 +50,12 @@ static luo_status attention_key(const luo_profile *p, const luo_stack *stack,
                              .causal = (key->a[4] & LUO_ATTENTION_CAUSAL) != 0,
                              .pairs = key->a[5]};
     const bool backward = key->kind == LUO_COST_ATTENTION_B;
-    if (stack->attention_fused) return luo_cost_attention(p, dtype, &a, backward, seconds, err);
-    LUO_TRY(luo_cost_attention_unfused(p, dtype, &a, backward, seconds, err));
+    if (stack->attention_fused)
+        return luo_cost_attention(profile, dtype, &a, backward, seconds, err);
+    LUO_TRY(luo_cost_attention_unfused(profile, dtype, &a, backward, seconds, err));
     if (!luo_cost_again(stack, key)) return LUO_OK;
     double core = 0;
-    LUO_TRY(luo_cost_attention_unfused(p, dtype, &a, false, &core, err));
+    LUO_TRY(luo_cost_attention_unfused(profile, dtype, &a, false, &core, err));
     *seconds += core;
     return LUO_OK;
 }
@@ -74,7 +75,7 @@ int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key)
     return luo_cost_again(stack, key) ? 5 + core : 5;
 }
 
-luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
+luo_status luo_cost_key_seconds(const luo_profile *profile, const luo_stack *stack,
                                 const luo_cost_key *key, luo_dtype dtype, double *seconds,
                                 luo_err *err)
 {
@@ -83,15 +84,18 @@ luo_status luo_cost_key_seconds(const luo_profile *p, const luo_stack *stack,
     const int64_t *a = key->a;
     const luo_gemm g = {a[0], a[1], a[2], a[3], a[4], a[5] != 0};
     luo_profile room;
-    LUO_TRY(luo_profile_under(p, stack, dtype, &room, &p, err));
+    LUO_TRY(luo_profile_under(profile, stack, dtype, &room, &profile, err));
     switch ((luo_cost_kind)key->kind) {
     case LUO_COST_NONE: *seconds = 0; return LUO_OK;
-    case LUO_COST_GEMM: return luo_cost_gemm(p, dtype, &g, seconds, err);
+    case LUO_COST_GEMM:
+        return luo_cost_gemm(profile, dtype, &g, seconds, err);
     case LUO_COST_ATTENTION_F:
-    case LUO_COST_ATTENTION_B: return attention_key(p, stack, key, dtype, seconds, err);
-    case LUO_COST_STREAM: return luo_cost_stream(p, (double)a[0], seconds, err);
+    case LUO_COST_ATTENTION_B:
+        return attention_key(profile, stack, key, dtype, seconds, err);
+    case LUO_COST_STREAM:
+        return luo_cost_stream(profile, (double)a[0], seconds, err);
     case LUO_COST_OPTIMIZER:
-        return luo_cost_stream(p, (double)a[0] * (double)a[1] * update, seconds, err);
+        return luo_cost_stream(profile, (double)a[0] * (double)a[1] * update, seconds, err);
     }
     return luo_err_set(err, LUO_EBUG, "cost key of unknown kind %d; report it.", key->kind);
 }

@@ -29,10 +29,11 @@ static int32_t whole_number(const char *text)
     return *text ? -1 : (int32_t)v;
 }
 
-static int32_t find_group(const luo_cluster *c, const char *name, size_t len)
+static int32_t find_group(const luo_cluster *cluster, const char *name, size_t len)
 {
-    for (int32_t i = 0; i < c->ngroups; i++)
-        if (strlen(c->groups[i].name) == len && strncmp(c->groups[i].name, name, len) == 0)
+    for (int32_t i = 0; i < cluster->ngroups; i++)
+        if (strlen(cluster->groups[i].name) == len &&
+            strncmp(cluster->groups[i].name, name, len) == 0)
             return i;
     return -1;
 }
@@ -41,15 +42,15 @@ static luo_status unknown_group(const parser *p, const char *name, size_t len)
 {
     const char *names[64];
     char word[64];
-    luo_str s = {0};
+    luo_str text = {0};
     int n = 0;
     for (; n < p->c->ngroups && n < 64; n++) names[n] = p->c->groups[n].name;
     snprintf(word, sizeof word, "%.*s", (int)len, name);
-    luo_say_expected(&s, word, names, n);
+    luo_say_expected(&text, word, names, n);
     const luo_status st =
-        s.failed ? luo_err_nomem(p->err)
-                 : WRONG(p, LUO_EINPUT, "no group is named `%s`; %s", word, luo_str_get(&s));
-    luo_str_free(&s);
+        text.failed ? luo_err_nomem(p->err)
+                    : WRONG(p, LUO_EINPUT, "no group is named `%s`; %s", word, luo_str_get(&text));
+    luo_str_free(&text);
     return st;
 }
 
@@ -108,42 +109,42 @@ static luo_status read_devices(const parser *p, const char *text, int32_t **dev,
 typedef struct luo_target_choice choice;
 
 /* Links of a node of one kind follow each other from `first`; appends them, returns how many. */
-static int32_t add_run(const luo_cluster *c, int32_t node, int32_t first, int32_t *out)
+static int32_t add_run(const luo_cluster *cluster, int32_t node, int32_t first, int32_t *out)
 {
     if (first < 0) return 0;
     int32_t n = 0;
-    const luo_link *l = &c->links[first];
-    for (; first + n < c->nlinks && l[n].kind == l->kind && l[n].node == node; n++)
+    const luo_link *link = &cluster->links[first];
+    for (; first + n < cluster->nlinks && link[n].kind == link->kind && link[n].node == node; n++)
         if (out) out[n] = first + n;
     return n;
 }
 
-static int32_t add_links(const luo_cluster *c, int32_t node, int32_t *out)
+static int32_t add_links(const luo_cluster *cluster, int32_t node, int32_t *out)
 {
-    const luo_node *at = &c->nodes[node];
+    const luo_node *at = &cluster->nodes[node];
     const int32_t first[] = {at->nvlink, at->pcie, at->pcie_switch, at->socket, at->nic};
     int32_t n = 0;
-    for (int i = 0; i < 5; i++) n += add_run(c, node, first[i], out ? out + n : NULL);
+    for (int i = 0; i < 5; i++) n += add_run(cluster, node, first[i], out ? out + n : NULL);
     return n;
 }
 
 /* Devices and links of whole nodes. */
 static luo_status take_nodes(const parser *p, const int32_t *nodes, int32_t n, choice *out)
 {
-    const luo_cluster *c = p->c;
+    const luo_cluster *cluster = p->c;
     int32_t ndev = 0, nlink = 0;
     for (int32_t i = 0; i < n; i++) {
-        ndev += c->groups[c->nodes[nodes[i]].group].devices_per_node;
-        nlink += add_links(c, nodes[i], NULL);
+        ndev += cluster->groups[cluster->nodes[nodes[i]].group].devices_per_node;
+        nlink += add_links(cluster, nodes[i], NULL);
     }
     int32_t *dev = LUO_NEW_N(p->arena, int32_t, ndev), *link = LUO_NEW_N(p->arena, int32_t, nlink);
     if (!dev || !link) return luo_err_nomem(p->err);
     ndev = nlink = 0;
     for (int32_t i = 0; i < n; i++) {
-        const luo_node *node = &c->nodes[nodes[i]];
-        for (int32_t s = 0; s < c->groups[node->group].devices_per_node; s++)
+        const luo_node *node = &cluster->nodes[nodes[i]];
+        for (int32_t s = 0; s < cluster->groups[node->group].devices_per_node; s++)
             dev[ndev++] = node->first_device + s;
-        nlink += add_links(c, nodes[i], link + nlink);
+        nlink += add_links(cluster, nodes[i], link + nlink);
     }
     *out = (choice){out->name, ndev, nlink, dev, link};
     return LUO_OK;
@@ -165,30 +166,31 @@ static luo_status take_links(const parser *p, link_test on, int32_t a, int32_t b
 }
 
 /* a: rack; b: rail or -1 */
-static bool on_leaf(const luo_cluster *c, const luo_link *l, int32_t a, int32_t b)
+static bool on_leaf(const luo_cluster *cluster, const luo_link *link, int32_t a, int32_t b)
 {
-    if (b >= 0 && l->index != b) return false;
-    return (l->kind == LUO_LINK_UPLINK && l->rack == a) ||
-           (l->kind == LUO_LINK_NIC && c->nodes[l->node].rack == a);
+    if (b >= 0 && link->index != b) return false;
+    return (link->kind == LUO_LINK_UPLINK && link->rack == a) ||
+           (link->kind == LUO_LINK_NIC && cluster->nodes[link->node].rack == a);
 }
 
-static bool on_spine(const luo_cluster *c, const luo_link *l, int32_t a, int32_t b)
+static bool on_spine(const luo_cluster *cluster, const luo_link *link, int32_t a, int32_t b)
 {
     (void)a, (void)b;
-    return l->kind == LUO_LINK_LINE ||
-           l->kind == (c->fabric == LUO_FABRIC_SINGLE ? LUO_LINK_NIC : LUO_LINK_UPLINK);
+    return link->kind == LUO_LINK_LINE ||
+           link->kind == (cluster->fabric == LUO_FABRIC_SINGLE ? LUO_LINK_NIC : LUO_LINK_UPLINK);
 }
 
-static bool on_nvswitch(const luo_cluster *c, const luo_link *l, int32_t a, int32_t b)
+static bool on_nvswitch(const luo_cluster *cluster, const luo_link *link, int32_t a, int32_t b)
 {
-    (void)c, (void)b;
-    return l->kind == LUO_LINK_NVLINK && l->node == a;
+    (void)cluster, (void)b;
+    return link->kind == LUO_LINK_NVLINK && link->node == a;
 }
 
-static int32_t find_rack(const luo_cluster *c, const char *name, size_t len)
+static int32_t find_rack(const luo_cluster *cluster, const char *name, size_t len)
 {
-    for (int32_t i = 0; i < c->nracks; i++)
-        if (strlen(c->racks[i]) == len && strncmp(c->racks[i], name, len) == 0) return i;
+    for (int32_t i = 0; i < cluster->nracks; i++)
+        if (strlen(cluster->racks[i]) == len && strncmp(cluster->racks[i], name, len) == 0)
+            return i;
     return -1;
 }
 
@@ -200,19 +202,19 @@ static luo_status unknown_rack(const parser *p, const char *name, size_t len)
 
 static luo_status read_leaf(const parser *p, const char *name, const char *slash, choice *out)
 {
-    const luo_cluster *c = p->c;
-    const int32_t rack = find_rack(c, name, (size_t)(slash - name));
+    const luo_cluster *cluster = p->c;
+    const int32_t rack = find_rack(cluster, name, (size_t)(slash - name));
     if (rack < 0) return unknown_rack(p, name, (size_t)(slash - name));
-    if (c->fabric == LUO_FABRIC_SINGLE)
+    if (cluster->fabric == LUO_FABRIC_SINGLE)
         return unexpected(p, "a `single` fabric has no leaves, its one switch is `spine`");
     int32_t rail = -1;
-    if (c->fabric == LUO_FABRIC_RAIL) {
+    if (cluster->fabric == LUO_FABRIC_RAIL) {
         rail = whole_number(slash + 5);
-        if (rail < 0 || rail >= c->groups[0].nics)
+        if (rail < 0 || rail >= cluster->groups[0].nics)
             return WRONG(p, LUO_EINPUT, "rack `%s` has switches `leaf0` to `leaf%d`.",
-                         c->racks[rack], c->groups[0].nics - 1);
+                         cluster->racks[rack], cluster->groups[0].nics - 1);
     } else if (slash[5]) {
-        return WRONG(p, LUO_EINPUT, "rack `%s` has one switch, `leaf`.", c->racks[rack]);
+        return WRONG(p, LUO_EINPUT, "rack `%s` has one switch, `leaf`.", cluster->racks[rack]);
     }
     return take_links(p, on_leaf, rack, rail, out);
 }
@@ -295,62 +297,62 @@ static luo_status name_choice(const parser *p, const char *kind, const char *nam
     return out->name ? LUO_OK : luo_err_nomem(p->err);
 }
 
-static luo_status any_device(const parser *p, const char *name, luo_target *t)
+static luo_status any_device(const parser *p, const char *name, luo_target *target)
 {
     int32_t *dev = NULL, n = 0;
     LUO_TRY(read_devices(p, name, &dev, &n));
-    t->choices = LUO_NEW_N(p->arena, choice, n);
-    if (!t->choices) return luo_err_nomem(p->err);
-    t->nchoices = n;
+    target->choices = LUO_NEW_N(p->arena, choice, n);
+    if (!target->choices) return luo_err_nomem(p->err);
+    target->nchoices = n;
     for (int32_t i = 0; i < n; i++) {
         char id[16];
         snprintf(id, sizeof id, "%d", dev[i]);
-        t->choices[i] = (choice){NULL, 1, 0, &dev[i], NULL};
-        LUO_TRY(name_choice(p, "device", id, &t->choices[i]));
+        target->choices[i] = (choice){NULL, 1, 0, &dev[i], NULL};
+        LUO_TRY(name_choice(p, "device", id, &target->choices[i]));
     }
     return LUO_OK;
 }
 
-static luo_status any_node(const parser *p, int32_t g, luo_target *t)
+static luo_status any_node(const parser *p, int32_t g, luo_target *target)
 {
     const int32_t n = p->c->groups[g].nodes;
-    t->choices = LUO_NEW_N(p->arena, choice, n);
-    if (!t->choices) return luo_err_nomem(p->err);
+    target->choices = LUO_NEW_N(p->arena, choice, n);
+    if (!target->choices) return luo_err_nomem(p->err);
     for (int32_t i = 0; i < p->c->nnodes; i++) {
         if (p->c->nodes[i].group != g) continue;
-        choice *at = &t->choices[t->nchoices++];
+        choice *at = &target->choices[target->nchoices++];
         LUO_TRY(name_choice(p, "node", p->c->nodes[i].name, at));
         LUO_TRY(take_nodes(p, &i, 1, at));
     }
     return LUO_OK;
 }
 
-static luo_status any_link(const parser *p, int32_t g, luo_target *t)
+static luo_status any_link(const parser *p, int32_t g, luo_target *target)
 {
     const luo_node_group *group = &p->c->groups[g];
     const int32_t n = group->nodes * group->nics;
     if (n == 0) return WRONG(p, LUO_EINPUT, "group `%s` has no NICs to draw from.", group->name);
-    t->choices = LUO_NEW_N(p->arena, choice, n);
+    target->choices = LUO_NEW_N(p->arena, choice, n);
     int32_t *ids = LUO_NEW_N(p->arena, int32_t, n);
-    if (!t->choices || !ids) return luo_err_nomem(p->err);
+    if (!target->choices || !ids) return luo_err_nomem(p->err);
     for (int32_t i = 0; i < p->c->nlinks; i++) {
-        const luo_link *l = &p->c->links[i];
-        if (l->kind != LUO_LINK_NIC || p->c->nodes[l->node].group != g) continue;
-        choice *at = &t->choices[t->nchoices];
-        ids[t->nchoices] = i;
-        *at = (choice){NULL, 0, 1, NULL, &ids[t->nchoices++]};
-        LUO_TRY(name_choice(p, "link", l->name, at));
+        const luo_link *link = &p->c->links[i];
+        if (link->kind != LUO_LINK_NIC || p->c->nodes[link->node].group != g) continue;
+        choice *at = &target->choices[target->nchoices];
+        ids[target->nchoices] = i;
+        *at = (choice){NULL, 0, 1, NULL, &ids[target->nchoices++]};
+        LUO_TRY(name_choice(p, "link", link->name, at));
     }
     return LUO_OK;
 }
 
-static luo_status read_any(const parser *p, int kind, const char *name, luo_target *t)
+static luo_status read_any(const parser *p, int kind, const char *name, luo_target *target)
 {
-    t->any = true;
-    if (kind == DEVICE) return any_device(p, name, t);
+    target->any = true;
+    if (kind == DEVICE) return any_device(p, name, target);
     const int32_t g = find_group(p->c, name, strlen(name));
-    if (kind == NODE && g >= 0) return any_node(p, g, t);
-    if (kind == LINK && g >= 0) return any_link(p, g, t);
+    if (kind == NODE && g >= 0) return any_node(p, g, target);
+    if (kind == LINK && g >= 0) return any_link(p, g, target);
     if (kind == NODE || kind == LINK) return unknown_group(p, name, strlen(name));
     return unexpected(p, "`any` draws a device of a set, a node or a link of a group");
 }
@@ -366,13 +368,13 @@ static luo_status unknown_kind(const parser *p, const char *word, const char *co
                  "`link:` and a name is expected");
 }
 
-luo_status luo_target_parse(luo_arena *arena, const luo_cluster *c, const char *text,
+luo_status luo_target_parse(luo_arena *arena, const luo_cluster *cluster, const char *text,
                             luo_target *out, luo_err *err)
 {
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(arena);
-    luo_target t = {0};
-    parser p = {arena, c, luo_arena_strdup(arena, text), err};
+    luo_target target = {0};
+    parser p = {arena, cluster, luo_arena_strdup(arena, text), err};
     if (!p.text) return luo_err_nomem(err);
     const bool any = strncmp(p.text, "any ", 4) == 0;
     const char *word = any ? p.text + 4 : p.text, *colon = strchr(word, ':');
@@ -382,16 +384,16 @@ luo_status luo_target_parse(luo_arena *arena, const luo_cluster *c, const char *
             strncmp(kinds[i], word, strlen(kinds[i])) == 0)
             kind = i;
     if (kind == KINDS) LUO_TRY_OUT(unknown_kind(&p, word, colon));
-    t.kind = kind == SWITCH || kind == LINK ? LUO_TARGET_LINKS : LUO_TARGET_DEVICES;
+    target.kind = kind == SWITCH || kind == LINK ? LUO_TARGET_LINKS : LUO_TARGET_DEVICES;
     if (any) {
-        LUO_TRY_OUT(read_any(&p, kind, colon + 1, &t));
+        LUO_TRY_OUT(read_any(&p, kind, colon + 1, &target));
     } else {
-        t.nchoices = 1;
-        t.choices = LUO_NEW(arena, choice);
-        if (!t.choices) LUO_TRY_OUT(luo_err_nomem(err));
-        LUO_TRY_OUT(read_one(&p, (target_kind)kind, colon + 1, t.choices));
+        target.nchoices = 1;
+        target.choices = LUO_NEW(arena, choice);
+        if (!target.choices) LUO_TRY_OUT(luo_err_nomem(err));
+        LUO_TRY_OUT(read_one(&p, (target_kind)kind, colon + 1, target.choices));
     }
-    *out = t;
+    *out = target;
 out:
     if (st != LUO_OK) luo_arena_reset(arena, mark);
     return st;

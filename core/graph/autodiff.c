@@ -46,16 +46,19 @@ static luo_status contribute(diff *d, int32_t x, int32_t tensor)
 /* Tensor for a contribution to the gradient of x: `d.x`, or `d.x@OP` if there are several. */
 static int32_t grad_tensor(diff *d, int32_t x)
 {
-    luo_graph *g = d->g;
-    const luo_tensor *t = &g->tensor[x];
-    const bool whole = d->consumers[x] <= 1 && t->kind == LUO_TENSOR_VALUE;
-    const char *name = whole ? luo_arena_printf(g->arena, "d.%s", t->name)
-                             : luo_arena_printf(g->arena, "d.%s@%s", t->name, here(d)->name);
-    const int32_t y = luo_graph_tensor(g, name, t->letters, LUO_TENSOR_VALUE, here(d)->layer);
-    if (g->failed) return y;
-    const bool weight = t->kind == LUO_TENSOR_FULL || t->kind == LUO_TENSOR_PARAM;
-    if (t->kind == LUO_TENSOR_VALUE) g->tensor[y].elem_bytes = t->elem_bytes;
-    if (weight && g->scatter_each) g->tensor[y].elem_bytes = g->sum_bytes; /* nothing adds to it */
+    luo_graph *graph = d->g;
+    const luo_tensor *tensor = &graph->tensor[x];
+    const bool whole = d->consumers[x] <= 1 && tensor->kind == LUO_TENSOR_VALUE;
+    const char *name = whole
+                           ? luo_arena_printf(graph->arena, "d.%s", tensor->name)
+                           : luo_arena_printf(graph->arena, "d.%s@%s", tensor->name, here(d)->name);
+    const int32_t y =
+        luo_graph_tensor(graph, name, tensor->letters, LUO_TENSOR_VALUE, here(d)->layer);
+    if (graph->failed) return y;
+    const bool weight = tensor->kind == LUO_TENSOR_FULL || tensor->kind == LUO_TENSOR_PARAM;
+    if (tensor->kind == LUO_TENSOR_VALUE) graph->tensor[y].elem_bytes = tensor->elem_bytes;
+    if (weight && graph->scatter_each)
+        graph->tensor[y].elem_bytes = graph->sum_bytes; /* nothing adds to it */
     return y;
 }
 
@@ -63,25 +66,25 @@ static int32_t grad_tensor(diff *d, int32_t x)
 static luo_status emit(diff *d, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
                        const int32_t *out, int32_t nout)
 {
-    luo_graph *g = d->g;
-    const int32_t layer = g->failed ? -1 : here(d)->layer;
-    const int32_t o = luo_graph_op(g, kind, name, layer, in, nin, out, nout);
-    if (g->failed) return luo_err_nomem(d->err);
-    g->op[o].forward = d->at;
-    luo_graph_segment(g, o);
-    return luo_graph_deduce(g, o, d->err);
+    luo_graph *graph = d->g;
+    const int32_t layer = graph->failed ? -1 : here(d)->layer;
+    const int32_t o = luo_graph_op(graph, kind, name, layer, in, nin, out, nout);
+    if (graph->failed) return luo_err_nomem(d->err);
+    graph->op[o].forward = d->at;
+    luo_graph_segment(graph, o);
+    return luo_graph_deduce(graph, o, d->err);
 }
 
 static luo_status emit_reshard(diff *d, const char *name, int32_t x, int32_t kind, int32_t ann,
                                int32_t *res)
 {
-    luo_graph *g = d->g;
-    const luo_tensor from = g->tensor[x];
-    *res = luo_graph_tensor(g, name, from.letters, kind, from.layer);
-    if (g->failed) return luo_err_nomem(d->err);
+    luo_graph *graph = d->g;
+    const luo_tensor from = graph->tensor[x];
+    *res = luo_graph_tensor(graph, name, from.letters, kind, from.layer);
+    if (graph->failed) return luo_err_nomem(d->err);
     const int32_t raw = d->override(d->ctx, name);
-    g->tensor[*res].ann = raw >= 0 ? raw : ann;
-    g->tensor[*res].elem_bytes = from.elem_bytes;
+    graph->tensor[*res].ann = raw >= 0 ? raw : ann;
+    graph->tensor[*res].elem_bytes = from.elem_bytes;
     return emit(d, LUO_OP_RESHARD, name, &x, 1, res, 1);
 }
 
@@ -94,60 +97,60 @@ static const luo_ann *ann_of(const diff *d, int32_t x)
 
 static luo_status sum_parts(diff *d, int32_t x, const int32_t *at, int32_t n, int32_t *res)
 {
-    luo_graph *g = d->g;
+    luo_graph *graph = d->g;
     bool equal = true;
-    for (int32_t i = 1; i < n; i++) equal &= g->tensor[at[i]].ann == g->tensor[at[0]].ann;
-    int32_t *in = LUO_NEW_N(g->arena, int32_t, n);
+    for (int32_t i = 1; i < n; i++) equal &= graph->tensor[at[i]].ann == graph->tensor[at[0]].ann;
+    int32_t *in = LUO_NEW_N(graph->arena, int32_t, n);
     if (!in) return luo_err_nomem(d->err);
     memcpy(in, at, (size_t)n * sizeof *in);
     for (int32_t i = 0; i < n && !equal; i++) {
         int32_t full;
-        LUO_TRY(luo_annset_complete(g->set, g->tensor[x].ann, &full, d->err));
-        if (g->tensor[at[i]].ann == full) continue;
-        const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[at[i]].name);
-        LUO_TRY(emit_reshard(d, name, at[i], g->tensor[at[i]].kind, full, &in[i]));
+        LUO_TRY(luo_annset_complete(graph->set, graph->tensor[x].ann, &full, d->err));
+        if (graph->tensor[at[i]].ann == full) continue;
+        const char *name = luo_arena_printf(graph->arena, "%s.whole", graph->tensor[at[i]].name);
+        LUO_TRY(emit_reshard(d, name, at[i], graph->tensor[at[i]].kind, full, &in[i]));
     }
-    const char *name = luo_arena_printf(g->arena, "d.%s.sum", g->tensor[x].name);
-    const luo_tensor first = g->tensor[in[0]];
-    *res = luo_graph_tensor(g, name, first.letters, first.kind, first.layer);
-    if (g->failed) return luo_err_nomem(d->err);
-    g->tensor[*res].elem_bytes = first.elem_bytes;
+    const char *name = luo_arena_printf(graph->arena, "d.%s.sum", graph->tensor[x].name);
+    const luo_tensor first = graph->tensor[in[0]];
+    *res = luo_graph_tensor(graph, name, first.letters, first.kind, first.layer);
+    if (graph->failed) return luo_err_nomem(d->err);
+    graph->tensor[*res].elem_bytes = first.elem_bytes;
     return emit(d, LUO_OP_ADD, name, in, n, res, 1);
 }
 
-static bool made_per_micro_batch(const luo_graph *g, int32_t x)
+static bool made_per_micro_batch(const luo_graph *graph, int32_t x)
 {
-    const luo_op *op = &g->op[g->tensor[x].op];
+    const luo_op *op = &graph->op[graph->tensor[x].op];
     return op->phase == LUO_PHASE_B && op->kind != LUO_OP_ACCUMULATE;
 }
 
 /* Running sum over the micro-batches of those contributions to x that have annotation `ann`. */
 static luo_status accumulate(diff *d, int32_t x, const int32_t *at, int32_t n, int32_t *res)
 {
-    luo_graph *g = d->g;
-    const luo_tensor t = g->tensor[x];
-    const char *name = luo_arena_printf(g->arena, "d.%s", t.name);
-    *res = luo_graph_tensor(g, name, t.letters, LUO_TENSOR_GRAD, t.layer);
+    luo_graph *graph = d->g;
+    const luo_tensor tensor = graph->tensor[x];
+    const char *name = luo_arena_printf(graph->arena, "d.%s", tensor.name);
+    *res = luo_graph_tensor(graph, name, tensor.letters, LUO_TENSOR_GRAD, tensor.layer);
     return emit(d, LUO_OP_ACCUMULATE, name, at, n, res, 1);
 }
 
 /* Contributions to a parameter: those of a micro-batch are accumulated, by annotation. */
 static luo_status accumulate_parts(diff *d, int32_t x, int32_t *at, int32_t *n)
 {
-    luo_graph *g = d->g;
-    int32_t *same = LUO_NEW_N(g->arena, int32_t, *n);
+    luo_graph *graph = d->g;
+    int32_t *same = LUO_NEW_N(graph->arena, int32_t, *n);
     if (!same) return luo_err_nomem(d->err);
     int32_t kept = 0;
     for (int32_t i = 0; i < *n; i++) {
         if (at[i] < 0) continue;
-        if (!made_per_micro_batch(g, at[i])) {
+        if (!made_per_micro_batch(graph, at[i])) {
             at[kept++] = at[i];
             continue;
         }
         int32_t m = 0;
         for (int32_t j = i; j < *n; j++) {
-            if (at[j] < 0 || !made_per_micro_batch(g, at[j])) continue;
-            if (g->tensor[at[j]].ann != g->tensor[at[i]].ann) continue;
+            if (at[j] < 0 || !made_per_micro_batch(graph, at[j])) continue;
+            if (graph->tensor[at[j]].ann != graph->tensor[at[i]].ann) continue;
             same[m++] = at[j];
             if (j > i) at[j] = -1;
         }
@@ -249,40 +252,41 @@ static const char *ring_name(diff *d, const char *what, int32_t x, int32_t j)
 /* Where sums for the block of step j lie: with its keys, or at home once it went all round. */
 static luo_status ring_place(diff *d, int32_t home, int32_t there, int32_t j, int32_t *ann)
 {
-    luo_graph *g = d->g;
-    const int32_t U = luo_annset_get(g->set, g->tensor[home].ann)->u;
-    bool *back = LUO_NEW_N(g->arena, bool, U);
+    luo_graph *graph = d->g;
+    const int32_t U = luo_annset_get(graph->set, graph->tensor[home].ann)->u;
+    bool *back = LUO_NEW_N(graph->arena, bool, U);
     int32_t a, b;
     if (!back) return luo_err_nomem(d->err);
     for (int32_t u = 0; u < U; u++)
-        back[u] = j >= luo_context_parts(&g->context[u * g->npipelines / U]);
-    LUO_TRY(luo_annset_summed(g->set, g->tensor[there].ann, &a, d->err));
-    LUO_TRY(luo_annset_summed(g->set, g->tensor[home].ann, &b, d->err));
-    return luo_annset_pick(g->set, a, b, back, ann, d->err);
+        back[u] = j >= luo_context_parts(&graph->context[u * graph->npipelines / U]);
+    LUO_TRY(luo_annset_summed(graph->set, graph->tensor[there].ann, &a, d->err));
+    LUO_TRY(luo_annset_summed(graph->set, graph->tensor[home].ann, &b, d->err));
+    return luo_annset_pick(graph->set, a, b, back, ann, d->err);
 }
 
 static luo_status ring_step(diff *d, int32_t j, const int32_t *there, ring *r)
 {
-    luo_graph *g = d->g;
+    luo_graph *graph = d->g;
     int32_t y[3];
     for (int32_t i = 0; i < 3; i++) {
-        const luo_tensor like = g->tensor[r->first[i]];
-        y[i] = luo_graph_tensor(g, ring_name(d, "d.", r->first[i], j), like.letters,
+        const luo_tensor like = graph->tensor[r->first[i]];
+        y[i] = luo_graph_tensor(graph, ring_name(d, "d.", r->first[i], j), like.letters,
                                 LUO_TENSOR_VALUE, like.layer);
     }
-    const char *name = luo_arena_printf(g->arena, "d.%s.step.%d", r->name, (int)j);
-    const int32_t o = luo_graph_op(g, LUO_OP_ATTENTION_DX, name, here(d)->layer, r->in, j ? 7 : 6,
-                                   y, 3);
-    if (g->failed) return luo_err_nomem(d->err);
-    g->op[o].forward = d->at;
-    g->op[o].ring = j;
-    luo_graph_segment(g, o);
-    LUO_TRY(luo_graph_deduce(g, o, d->err));
+    const char *name = luo_arena_printf(graph->arena, "d.%s.step.%d", r->name, (int)j);
+    const int32_t o =
+        luo_graph_op(graph, LUO_OP_ATTENTION_DX, name, here(d)->layer, r->in, j ? 7 : 6, y, 3);
+    if (graph->failed) return luo_err_nomem(d->err);
+    graph->op[o].forward = d->at;
+    graph->op[o].ring = j;
+    luo_graph_segment(graph, o);
+    LUO_TRY(luo_graph_deduce(graph, o, d->err));
     r->in[6] = y[0];
     for (int32_t i = 0; i < 2; i++) {
         r->made[i] = y[1 + i];
         if (j == 0) r->own[i] = y[1 + i];
-        else LUO_TRY(ring_place(d, r->first[1 + i], there[i], j, &g->tensor[y[1 + i]].ann));
+        else
+            LUO_TRY(ring_place(d, r->first[1 + i], there[i], j, &graph->tensor[y[1 + i]].ann));
     }
     return LUO_OK;
 }
@@ -312,16 +316,15 @@ static luo_status ring_pass_on(diff *d, int32_t j, const int32_t *there, ring *r
 /* What this step gave, and what came in the meantime. The step does not wait for it. */
 static luo_status ring_add(diff *d, int32_t j, ring *r)
 {
-    luo_graph *g = d->g;
+    luo_graph *graph = d->g;
     for (int32_t i = 0; i < 2; i++) {
-        const luo_tensor like = g->tensor[r->made[i]];
+        const luo_tensor like = graph->tensor[r->made[i]];
         const int32_t in[2] = {r->travels[i], r->made[i]};
         const char *name = ring_name(d, "d.sum.", r->first[1 + i], j);
         r->travels[i] = r->made[i];
         if (j < 2) continue;
-        r->travels[i] =
-            luo_graph_tensor(g, name, like.letters, LUO_TENSOR_VALUE, like.layer);
-        if (g->failed) return luo_err_nomem(d->err);
+        r->travels[i] = luo_graph_tensor(graph, name, like.letters, LUO_TENSOR_VALUE, like.layer);
+        if (graph->failed) return luo_err_nomem(d->err);
         LUO_TRY(emit(d, LUO_OP_ADD, name, in, 2, &r->travels[i], 1));
     }
     return LUO_OK;
@@ -330,12 +333,12 @@ static luo_status ring_add(diff *d, int32_t j, ring *r)
 /* What came round and what the owner's own step gave. */
 static luo_status ring_sum(diff *d, ring *r)
 {
-    luo_graph *g = d->g;
+    luo_graph *graph = d->g;
     for (int32_t i = 0; i < 2; i++) {
         const int32_t in[2] = {r->own[i], r->travels[i]}, x = r->first[1 + i];
         const int32_t y = grad_tensor(d, x);
-        if (g->failed) return luo_err_nomem(d->err);
-        LUO_TRY(emit(d, LUO_OP_ADD, g->tensor[y].name, in, 2, &y, 1));
+        if (graph->failed) return luo_err_nomem(d->err);
+        LUO_TRY(emit(d, LUO_OP_ADD, graph->tensor[y].name, in, 2, &y, 1));
         LUO_TRY(contribute(d, x, y));
     }
     return contribute(d, r->first[0], r->in[6]);
@@ -345,19 +348,20 @@ static luo_status ring_sum(diff *d, ring *r)
  * owner, travel with it and go home after the last step. Pre: here is the last step. */
 static luo_status diff_ring(diff *d, int32_t dy)
 {
-    luo_graph *g = d->g;
+    luo_graph *graph = d->g;
     const luo_op last = *here(d);
     const int32_t n = last.ring + 1;
     int32_t at = d->at, kv[LUO_CONTEXT_SHARES][2];
     assert(n <= LUO_CONTEXT_SHARES);
     for (int32_t j = n - 1; j >= 0; j--) {
-        const int32_t *in = g->op[at].in;
+        const int32_t *in = graph->op[at].in;
         kv[j][0] = in[1];
         kv[j][1] = in[2];
-        if (j > 0) at = g->tensor[in[3]].op;
+        if (j > 0) at = graph->tensor[in[3]].op;
     }
-    ring r = {.in = {dy, last.out[0], last.out[1], last.in[0]}, .first = g->op[at].in,
-              .name = g->op[at].name,
+    ring r = {.in = {dy, last.out[0], last.out[1], last.in[0]},
+              .first = graph->op[at].in,
+              .name = graph->op[at].name,
               .k = {kv[0][0], kv[0][1]}};
     for (int32_t j = 0; j < n; j++) {
         const int32_t have[2] = {r.k[0], r.k[1]};
@@ -424,34 +428,34 @@ static bool sums_of_copies(const luo_ann *a)
  * also change devices, nor be cut finer than it is summed: it is completed where it is first. */
 static luo_status diff_reshard(diff *d, const int32_t *gradients)
 {
-    luo_graph *g = d->g;
+    luo_graph *graph = d->g;
     int32_t dy = gradients[0];
     const int32_t x = here(d)->in[0], layer = here(d)->layer;
     int32_t full;
-    LUO_TRY(luo_annset_complete(g->set, g->tensor[x].ann, &full, d->err));
-    const int32_t kind = g->tensor[dy].kind;
+    LUO_TRY(luo_annset_complete(graph->set, graph->tensor[x].ann, &full, d->err));
+    const int32_t kind = graph->tensor[dy].kind;
     int32_t whole;
-    const int32_t is = g->tensor[x].kind;
+    const int32_t is = graph->tensor[x].kind;
     const bool weight =
         is == LUO_TENSOR_PARAM || is == LUO_TENSOR_STATE || is == LUO_TENSOR_SHARD;
     /* one micro-batch's part of the gradient of a weight is not yet that gradient */
-    const bool partial = weight && g->scatter_each && kind != LUO_TENSOR_GRAD;
-    const bool apart = partial && g->shard_copies; /* copies of the piece are summed later */
-    if (apart) LUO_TRY(luo_annset_across(g->set, full, &full, d->err));
-    LUO_TRY(luo_annset_complete(g->set, g->tensor[dy].ann, &whole, d->err));
+    const bool partial = weight && graph->scatter_each && kind != LUO_TENSOR_GRAD;
+    const bool apart = partial && graph->shard_copies; /* copies of the piece are summed later */
+    if (apart) LUO_TRY(luo_annset_across(graph->set, full, &full, d->err));
+    LUO_TRY(luo_annset_complete(graph->set, graph->tensor[dy].ann, &whole, d->err));
     if (!apart && luo_ann_has_partial(ann_of(d, dy)) &&
-        (!same_devices(ann_of(d, dy), luo_annset_get(g->set, full)) ||
+        (!same_devices(ann_of(d, dy), luo_annset_get(graph->set, full)) ||
          (whole != full && sums_of_copies(ann_of(d, dy))))) {
-        const char *name = luo_arena_printf(g->arena, "%s.whole", g->tensor[dy].name);
+        const char *name = luo_arena_printf(graph->arena, "%s.whole", graph->tensor[dy].name);
         LUO_TRY(emit_reshard(d, name, dy, kind, whole, &dy));
     }
     const bool alone = d->consumers[x] <= 1 && !partial;
-    const char *name = alone ? luo_arena_printf(g->arena, "d.%s", g->tensor[x].name)
-                             : luo_arena_printf(g->arena, "d.%s@%s", g->tensor[x].name,
-                                                here(d)->name);
+    const char *name =
+        alone ? luo_arena_printf(graph->arena, "d.%s", graph->tensor[x].name)
+              : luo_arena_printf(graph->arena, "d.%s@%s", graph->tensor[x].name, here(d)->name);
     int32_t res;
     LUO_TRY(emit_reshard(d, name, dy, kind, full, &res));
-    g->tensor[res].layer = layer;
+    graph->tensor[res].layer = layer;
     return contribute(d, x, res);
 }
 
@@ -523,49 +527,49 @@ static luo_status diff_op(diff *d)
 
 static luo_status finish(diff *d, const luo_ann *all)
 {
-    luo_graph *g = d->g;
+    luo_graph *graph = d->g;
     const int32_t n = d->npairs;
     int32_t part_ann, full, sum;
-    LUO_TRY(luo_annset_add(g->set, all, &part_ann, d->err));
-    LUO_TRY(luo_annset_complete(g->set, part_ann, &full, d->err));
-    const int32_t norm = luo_graph_tensor(g, "grad_norm.part", "", LUO_TENSOR_VALUE, -1);
-    if (g->failed) return luo_err_nomem(d->err);
-    g->tensor[norm].ann = part_ann;
-    g->tensor[norm].elem_bytes = g->sum_bytes;
+    LUO_TRY(luo_annset_add(graph->set, all, &part_ann, d->err));
+    LUO_TRY(luo_annset_complete(graph->set, part_ann, &full, d->err));
+    const int32_t norm = luo_graph_tensor(graph, "grad_norm.part", "", LUO_TENSOR_VALUE, -1);
+    if (graph->failed) return luo_err_nomem(d->err);
+    graph->tensor[norm].ann = part_ann;
+    graph->tensor[norm].elem_bytes = graph->sum_bytes;
     LUO_TRY(emit(d, LUO_OP_GRAD_NORM, "grad_norm.part", d->grad, n, &norm, 1));
     LUO_TRY(emit_reshard(d, "grad_norm", norm, LUO_TENSOR_VALUE, full, &sum));
-    int32_t *in = LUO_NEW_N(g->arena, int32_t, 2 * n);
+    int32_t *in = LUO_NEW_N(graph->arena, int32_t, 2 * n);
     if (!in) return luo_err_nomem(d->err);
     memcpy(in, d->state, (size_t)n * sizeof *in);
     memcpy(in + n, d->grad, (size_t)n * sizeof *in);
     LUO_TRY(emit(d, LUO_OP_UPDATE, "update", in, 2 * n, NULL, 0));
-    return g->staggered ? emit(d, LUO_OP_AMEND, "amend", in, 2 * n, NULL, 0) : LUO_OK;
+    return graph->staggered ? emit(d, LUO_OP_AMEND, "amend", in, 2 * n, NULL, 0) : LUO_OK;
 }
 
 static luo_status prepare(diff *d)
 {
-    luo_graph *g = d->g;
-    d->forward_tensors = g->ntensors;
-    d->parts = LUO_NEW_N(g->arena, part *, g->ntensors);
-    d->consumers = LUO_NEW_N(g->arena, int32_t, g->ntensors);
-    d->state = LUO_NEW_N(g->arena, int32_t, g->ntensors);
-    d->grad = LUO_NEW_N(g->arena, int32_t, g->ntensors);
+    luo_graph *graph = d->g;
+    d->forward_tensors = graph->ntensors;
+    d->parts = LUO_NEW_N(graph->arena, part *, graph->ntensors);
+    d->consumers = LUO_NEW_N(graph->arena, int32_t, graph->ntensors);
+    d->state = LUO_NEW_N(graph->arena, int32_t, graph->ntensors);
+    d->grad = LUO_NEW_N(graph->arena, int32_t, graph->ntensors);
     if (!d->parts || !d->consumers || !d->state || !d->grad) return luo_err_nomem(d->err);
-    for (int32_t o = 0; o < g->nops; o++) {
-        luo_graph_segment(g, o);
-        for (int32_t i = 0; i < g->op[o].nin; i++) d->consumers[g->op[o].in[i]]++;
+    for (int32_t o = 0; o < graph->nops; o++) {
+        luo_graph_segment(graph, o);
+        for (int32_t i = 0; i < graph->op[o].nin; i++) d->consumers[graph->op[o].in[i]]++;
     }
     return LUO_OK;
 }
 
-luo_status luo_graph_differentiate(luo_graph *g, const luo_ann *all, luo_override_fn override,
+luo_status luo_graph_differentiate(luo_graph *graph, const luo_ann *all, luo_override_fn override,
                                    void *ctx, luo_err *err)
 {
-    diff d = {.g = g, .override = override, .ctx = ctx, .err = err};
+    diff d = {.g = graph, .override = override, .ctx = ctx, .err = err};
     LUO_TRY(prepare(&d));
-    const int32_t forward = g->nops;
+    const int32_t forward = graph->nops;
     for (d.at = forward - 1; d.at >= 0; d.at--) LUO_TRY(diff_op(&d));
     d.at = forward - 1;
     LUO_TRY(finish(&d, all));
-    return g->failed ? luo_err_nomem(err) : LUO_OK;
+    return graph->failed ? luo_err_nomem(err) : LUO_OK;
 }

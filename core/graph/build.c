@@ -79,19 +79,19 @@ static int32_t gathered(builder *b, const char *name, const char *letters, int32
  * at once on the way back (docs/annotations.md#zero). */
 static int32_t param(builder *b, const char *name, const char *letters, luo_form form)
 {
-    luo_graph *g = b->g;
+    luo_graph *graph = b->g;
     const char *full = name_of(b, name, "");
     const char *state_name = name_of(b, name, ".state"), *shard_name = name_of(b, name, ".shard");
     int32_t from = held(b, state_name, letters, LUO_TENSOR_STATE, LUO_FORM_STATE);
-    luo_graph_op(g, LUO_OP_STATE, state_name, b->layer, NULL, 0, &from, 1);
+    luo_graph_op(graph, LUO_OP_STATE, state_name, b->layer, NULL, 0, &from, 1);
     if (b->opts->state_apart) {
         const int32_t shard = held(b, shard_name, letters, LUO_TENSOR_SHARD, LUO_FORM_SHARD);
-        luo_graph_op(g, LUO_OP_RESHARD, shard_name, b->layer, &from, 1, &shard, 1);
+        luo_graph_op(graph, LUO_OP_RESHARD, shard_name, b->layer, &from, 1, &shard, 1);
         from = shard;
     }
     const bool cut = b->opts->gather_each;
     const int32_t w = held(b, full, letters, LUO_TENSOR_PARAM, cut ? LUO_FORM_SHARD : form);
-    luo_graph_op(g, LUO_OP_RESHARD, full, b->layer, &from, 1, &w, 1);
+    luo_graph_op(graph, LUO_OP_RESHARD, full, b->layer, &from, 1, &w, 1);
     return cut ? gathered(b, name, letters, w, form) : w;
 }
 
@@ -286,10 +286,10 @@ static int32_t data(builder *b, const char *name, luo_form form)
 
 static int32_t embed(builder *b, int32_t *table)
 {
-    luo_graph *g = b->g;
-    g->ids = data(b, "ids", LUO_FORM_WHOLE);
+    luo_graph *graph = b->g;
+    graph->ids = data(b, "ids", LUO_FORM_WHOLE);
     *table = param(b, "wte.weight", "vh", LUO_FORM_CUT);
-    const int32_t in[2] = {g->ids, *table};
+    const int32_t in[2] = {graph->ids, *table};
     int32_t x = op1(b, LUO_OP_EMBEDDING, "wte", "th", 2, in);
     x = reshard(b, "wte.reduce", x, LUO_FORM_X);
     if (b->m->position != LUO_POS_LEARNED) return x;
@@ -315,12 +315,13 @@ static int32_t copied(builder *b, const char *name, luo_tensor_kind kind, luo_fo
 static int32_t head_weight(builder *b, int32_t table)
 {
     static const char name[] = "wte.weight@lm_head";
-    const luo_graph *g = b->g;
+    const luo_graph *graph = b->g;
     if (!b->m->tied_embeddings) return param(b, "lm_head.weight", "vh", LUO_FORM_CUT);
-    if (!b->opts->head_apart || g->failed) return table;
+    if (!b->opts->head_apart || graph->failed) return table;
     if (!b->opts->scatter_each)
         return copied(b, name, LUO_TENSOR_PARAM, LUO_FORM_CUT, table);
-    const int32_t cut = g->op[g->tensor[table].op].in[0]; /* what the table is gathered from */
+    const int32_t cut =
+        graph->op[graph->tensor[table].op].in[0]; /* what the table is gathered from */
     if (!b->opts->gather_each) {
         const int32_t pieces = copied(b, "wte.weight@lm_head.shard", LUO_TENSOR_SHARD,
                                       LUO_FORM_SHARD, cut);
@@ -334,13 +335,13 @@ static int32_t head_weight(builder *b, int32_t table)
 static int32_t row(builder *b, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
                    int32_t *also)
 {
-    luo_graph *g = b->g;
+    luo_graph *graph = b->g;
     char text[64];
     int32_t out[2] = {value(b, name, "t"), 0};
     if (also) *also = out[1] = value(b, "loss.exp", "tv");
-    if (!g->failed) {
-        g->tensor[out[0]].elem_bytes = g->sum_bytes;
-        if (also) g->tensor[out[1]].elem_bytes = g->sum_bytes;
+    if (!graph->failed) {
+        graph->tensor[out[0]].elem_bytes = graph->sum_bytes;
+        if (also) graph->tensor[out[1]].elem_bytes = graph->sum_bytes;
     }
     op(b, kind, name, in, nin, out, also ? 2 : 1);
     snprintf(text, sizeof text, "%s.reduce", name);
@@ -350,19 +351,20 @@ static int32_t row(builder *b, luo_op_kind kind, const char *name, const int32_t
 /* Vocabulary-parallel cross-entropy; the sum is over tokens and divided by the global count. */
 static void loss(builder *b, int32_t logits)
 {
-    luo_graph *g = b->g;
-    g->labels = data(b, "labels", LUO_FORM_WHOLE);
+    luo_graph *graph = b->g;
+    graph->labels = data(b, "labels", LUO_FORM_WHOLE);
     const int32_t max = row(b, LUO_OP_ROW_MAX, "loss.max", &logits, 1, NULL);
-    const int32_t two[2] = {logits, max}, target[2] = {logits, g->labels};
-    g->row_sum = row(b, LUO_OP_ROW_SUM, "loss.sum", two, 2, &g->exp);
-    const int32_t in[3] = {max, g->row_sum, row(b, LUO_OP_ROW_TARGET, "loss.target", target, 2,
-                                                NULL)};
+    const int32_t two[2] = {logits, max}, target[2] = {logits, graph->labels};
+    graph->row_sum = row(b, LUO_OP_ROW_SUM, "loss.sum", two, 2, &graph->exp);
+    const int32_t in[3] = {max, graph->row_sum,
+                           row(b, LUO_OP_ROW_TARGET, "loss.target", target, 2, NULL)};
     const int32_t each = op1(b, LUO_OP_LOSS, "loss.rows", "t", 3, in);
     const int32_t part = op1(b, LUO_OP_SUM, "loss.part", "", 1, &each);
-    g->loss = luo_graph_tensor(g, "loss", "", LUO_TENSOR_GRAD, -1);
-    luo_graph_op(g, LUO_OP_ACCUMULATE, "loss", -1, &part, 1, &g->loss, 1);
-    if (!g->failed) g->tensor[each].elem_bytes = g->tensor[part].elem_bytes = g->sum_bytes;
-    reshard(b, "loss.all", g->loss, LUO_FORM_SCALAR);
+    graph->loss = luo_graph_tensor(graph, "loss", "", LUO_TENSOR_GRAD, -1);
+    luo_graph_op(graph, LUO_OP_ACCUMULATE, "loss", -1, &part, 1, &graph->loss, 1);
+    if (!graph->failed)
+        graph->tensor[each].elem_bytes = graph->tensor[part].elem_bytes = graph->sum_bytes;
+    reshard(b, "loss.all", graph->loss, LUO_FORM_SCALAR);
 }
 
 static void head(builder *b, int32_t x, int32_t table)
@@ -374,18 +376,18 @@ static void head(builder *b, int32_t x, int32_t table)
     loss(b, op1(b, LUO_OP_MATMUL, "lm_head", "tv", 2, in));
 }
 
-static void build_decoder(luo_graph *g, const luo_model *m, const luo_build_opts *opts)
+static void build_decoder(luo_graph *graph, const luo_model *model, const luo_build_opts *opts)
 {
-    builder b = {g, m, opts, -1, LUO_PLACE_EMBEDDING, ""};
+    builder b = {graph, model, opts, -1, LUO_PLACE_EMBEDDING, ""};
     int32_t table = 0;
     int32_t x = embed(&b, &table);
-    for (int32_t l = 0; l < (int32_t)m->layers; l++) {
+    for (int32_t l = 0; l < (int32_t)model->layers; l++) {
         b.layer = b.place = l;
-        b.prefix = luo_arena_printf(g->arena, "layers.%d.", (int)l);
+        b.prefix = luo_arena_printf(graph->arena, "layers.%d.", (int)l);
         x = reshard(&b, "in", x, LUO_FORM_X);
         x = feed_forward(&b, attention_block(&b, x));
     }
-    b = (builder){g, m, opts, -1, LUO_PLACE_HEAD, ""};
+    b = (builder){graph, model, opts, -1, LUO_PLACE_HEAD, ""};
     head(&b, x, table);
 }
 
@@ -398,37 +400,37 @@ static void (*const builders[LUO_FAMILIES])(luo_graph *g, const luo_model *m,
 #undef LUO_FAMILY
 };
 
-static luo_status has_no_builder(const luo_model *m, luo_err *err)
+static luo_status has_no_builder(const luo_model *model, luo_err *err)
 {
     const char *names[LUO_FAMILIES];
     int n = 0;
-    luo_str s = {0};
+    luo_str text = {0};
     for (int f = 0; f < LUO_FAMILIES; f++)
         if (builders[f]) names[n++] = luo_family_desc_of((luo_family)f)->name;
-    luo_say_choices(&s, names, n);
+    luo_say_choices(&text, names, n);
     const luo_status st =
         luo_err_set(err, LUO_EINPUT,
                     "model `%s` is of family %s, for which no program is built yet; use a model of "
                     "%s.",
-                    m->name, luo_family_desc_of(m->family)->name, luo_str_get(&s));
-    luo_str_free(&s);
+                    model->name, luo_family_desc_of(model->family)->name, luo_str_get(&text));
+    luo_str_free(&text);
     return st;
 }
 
-luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build_opts *opts,
+luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_build_opts *opts,
                            luo_graph **out, luo_err *err)
 {
-    if (!builders[m->family]) return has_no_builder(m, err);
-    luo_graph *g = luo_graph_new(arena, m, opts->dtype);
-    if (!g) return luo_err_nomem(err);
-    g->kv_whole = opts->kv_whole;
-    g->scatter_each = opts->scatter_each;
-    g->shard_copies = opts->shard_copies;
-    builders[m->family](g, m, opts);
-    if (g->failed) {
-        luo_annset_free(g->set);
+    if (!builders[model->family]) return has_no_builder(model, err);
+    luo_graph *graph = luo_graph_new(arena, model, opts->dtype);
+    if (!graph) return luo_err_nomem(err);
+    graph->kv_whole = opts->kv_whole;
+    graph->scatter_each = opts->scatter_each;
+    graph->shard_copies = opts->shard_copies;
+    builders[model->family](graph, model, opts);
+    if (graph->failed) {
+        luo_annset_free(graph->set);
         return luo_err_nomem(err);
     }
-    *out = g;
+    *out = graph;
     return LUO_OK;
 }

@@ -12,34 +12,35 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-static int64_t divisor(const luo_context *x)
+static int64_t divisor(const luo_context *context)
 {
     int64_t d = 0;
-    for (int32_t r = 0; x->share && r < x->c; r++) d = common_divisor(x->share[r], d);
+    for (int32_t r = 0; context->share && r < context->c; r++)
+        d = common_divisor(context->share[r], d);
     return d ? d : 1;
 }
 
-static int64_t raw_share(const luo_context *x, int32_t rank)
+static int64_t raw_share(const luo_context *context, int32_t rank)
 {
-    return x->share ? x->share[rank] : 1;
+    return context->share ? context->share[rank] : 1;
 }
 
-int64_t luo_context_share(const luo_context *x, int32_t rank)
+int64_t luo_context_share(const luo_context *context, int32_t rank)
 {
-    return raw_share(x, rank) / divisor(x);
+    return raw_share(context, rank) / divisor(context);
 }
 
-int64_t luo_context_sum(const luo_context *x)
+int64_t luo_context_sum(const luo_context *context)
 {
     int64_t sum = 0;
-    for (int32_t r = 0; r < x->c; r++) sum += raw_share(x, r);
-    return sum / divisor(x);
+    for (int32_t r = 0; r < context->c; r++) sum += raw_share(context, r);
+    return sum / divisor(context);
 }
 
-int64_t luo_context_multiple(const luo_context *x)
+int64_t luo_context_multiple(const luo_context *context)
 {
-    if (!luo_context_is_on(x)) return 1;
-    return (x->zigzag ? 2 : 1) * luo_context_sum(x);
+    if (!luo_context_is_on(context)) return 1;
+    return (context->zigzag ? 2 : 1) * luo_context_sum(context);
 }
 
 int64_t luo_context_pad(int64_t tokens, int64_t multiple)
@@ -73,37 +74,37 @@ static void cut(int64_t n, const int64_t *w, int32_t parts, int64_t *bound)
     for (int32_t k = 0; k < parts; k++) bound[k + 1] += bound[k] + more[k];
 }
 
-static int64_t part_share(const luo_context *x, int32_t o)
+static int64_t part_share(const luo_context *context, int32_t o)
 {
     int64_t sum = 0;
-    for (int32_t i = 0; i < x->inner; i++) sum += raw_share(x, o * x->inner + i);
+    for (int32_t i = 0; i < context->inner; i++) sum += raw_share(context, o * context->inner + i);
     return sum;
 }
 
-int32_t luo_context_part(const luo_context *x, int64_t n, int32_t o, luo_context_piece out[2])
+int32_t luo_context_part(const luo_context *context, int64_t n, int32_t o, luo_context_piece out[2])
 {
     int64_t w[2 * LUO_CONTEXT_SHARES], bound[2 * LUO_CONTEXT_SHARES + 1];
-    const int32_t parts = luo_context_parts(x);
+    const int32_t parts = luo_context_parts(context);
     if (parts == 1) {
         out[0] = (luo_context_piece){0, n};
         return n > 0;
     }
     assert(parts <= LUO_CONTEXT_SHARES);
-    const int32_t pieces = x->zigzag ? 2 * parts : parts;
-    for (int32_t k = 0; k < pieces; k++) w[k] = part_share(x, k < parts ? k : pieces - 1 - k);
+    const int32_t pieces = context->zigzag ? 2 * parts : parts;
+    for (int32_t k = 0; k < pieces; k++) w[k] = part_share(context, k < parts ? k : pieces - 1 - k);
     cut(n, w, pieces, bound);
     int32_t count = 0;
     const int32_t at[2] = {o, pieces - 1 - o};
-    for (int32_t k = 0; k < (x->zigzag ? 2 : 1); k++)
+    for (int32_t k = 0; k < (context->zigzag ? 2 : 1); k++)
         if (bound[at[k]] < bound[at[k] + 1])
             out[count++] = (luo_context_piece){bound[at[k]], bound[at[k] + 1]};
     return count;
 }
 
-int64_t luo_context_part_tokens(const luo_context *x, int64_t n, int32_t o)
+int64_t luo_context_part_tokens(const luo_context *context, int64_t n, int32_t o)
 {
     luo_context_piece p[2];
-    const int32_t count = luo_context_part(x, n, o, p);
+    const int32_t count = luo_context_part(context, n, o, p);
     int64_t sum = 0;
     for (int32_t k = 0; k < count; k++) sum += p[k].hi - p[k].lo;
     return sum;
@@ -127,21 +128,22 @@ static int32_t section(const luo_context_piece *part, int32_t count, int64_t lo,
     return kept;
 }
 
-int32_t luo_context_pieces(const luo_context *x, int64_t n, int32_t rank,
+int32_t luo_context_pieces(const luo_context *context, int64_t n, int32_t rank,
                            luo_context_piece out[2])
 {
     int64_t w[LUO_CONTEXT_SHARES], bound[LUO_CONTEXT_SHARES + 1];
     luo_context_piece part[2];
-    if (!luo_context_is_on(x)) return luo_context_part(x, n, 0, out);
-    if (x->zigzag && x->inner == x->c) { /* one part: its ranks are cut as parts would be */
-        const luo_context apart = {x->c, 1, true, x->share};
+    if (!luo_context_is_on(context)) return luo_context_part(context, n, 0, out);
+    if (context->zigzag &&
+        context->inner == context->c) { /* one part: its ranks are cut as parts would be */
+        const luo_context apart = {context->c, 1, true, context->share};
         return luo_context_part(&apart, n, rank, out);
     }
-    const int32_t o = rank / x->inner, i = rank % x->inner;
-    const int32_t count = luo_context_part(x, n, o, part);
-    assert(x->inner <= LUO_CONTEXT_SHARES);
-    for (int32_t k = 0; k < x->inner; k++) w[k] = raw_share(x, o * x->inner + k);
-    cut(luo_context_part_tokens(x, n, o), w, x->inner, bound);
+    const int32_t o = rank / context->inner, i = rank % context->inner;
+    const int32_t count = luo_context_part(context, n, o, part);
+    assert(context->inner <= LUO_CONTEXT_SHARES);
+    for (int32_t k = 0; k < context->inner; k++) w[k] = raw_share(context, o * context->inner + k);
+    cut(luo_context_part_tokens(context, n, o), w, context->inner, bound);
     return section(part, count, bound[i], bound[i + 1], out);
 }
 
@@ -163,11 +165,11 @@ static int64_t half_pairs_of(luo_context_piece q, luo_context_piece k, bool caus
     return twice;
 }
 
-int64_t luo_context_half_pairs(const luo_context *x, int64_t n, bool causal, bool halves, int32_t q,
-                               int32_t k)
+int64_t luo_context_half_pairs(const luo_context *context, int64_t n, bool causal, bool halves,
+                               int32_t q, int32_t k)
 {
     luo_context_piece a[2], b[2];
-    const int32_t na = luo_context_part(x, n, q, a), nb = luo_context_part(x, n, k, b);
+    const int32_t na = luo_context_part(context, n, q, a), nb = luo_context_part(context, n, k, b);
     int64_t twice = 0;
     for (int32_t i = 0; i < na; i++)
         for (int32_t j = 0; j < nb; j++) twice += half_pairs_of(a[i], b[j], causal, halves);
@@ -176,14 +178,14 @@ int64_t luo_context_half_pairs(const luo_context *x, int64_t n, bool causal, boo
 
 /* ---- order ---- */
 
-void luo_context_order(const luo_context *x, int64_t rows, int64_t n, int32_t *source)
+void luo_context_order(const luo_context *context, int64_t rows, int64_t n, int32_t *source)
 {
-    const int32_t c = luo_context_is_on(x) ? x->c : 1;
+    const int32_t c = luo_context_is_on(context) ? context->c : 1;
     int64_t at = 0;
     for (int32_t r = 0; r < c; r++)
         for (int64_t row = 0; row < rows; row++) {
             luo_context_piece p[2];
-            const int32_t count = luo_context_pieces(x, n, r, p);
+            const int32_t count = luo_context_pieces(context, n, r, p);
             for (int32_t k = 0; k < count; k++)
                 for (int64_t t = p[k].lo; t < p[k].hi; t++)
                     source[at++] = (int32_t)(row * n + t);

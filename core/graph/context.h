@@ -39,28 +39,29 @@ static inline int32_t luo_context_parts(const luo_context *x)
     return luo_context_is_on(x) ? x->c / x->inner : 1;
 }
 /* Share of a rank once the common divisor of all is taken out, and their sum W. */
-int64_t luo_context_share(const luo_context *x, int32_t rank);
-int64_t luo_context_sum(const luo_context *x);
+int64_t luo_context_share(const luo_context *context, int32_t rank);
+int64_t luo_context_sum(const luo_context *context);
 /* Sequences are padded to a multiple of this: 2W zigzag, W else; then every cut is exact. */
-int64_t luo_context_multiple(const luo_context *x);
+int64_t luo_context_multiple(const luo_context *context);
 int64_t luo_context_pad(int64_t tokens, int64_t multiple);
 
 /* What a rank has of a sequence of n tokens, in the order in which it keeps it; the number of
  * pieces, 0 to 2. Empty ones are left out. Sizes that do not cut exactly are rounded: the largest
  * remainders get one more. */
-int32_t luo_context_pieces(const luo_context *x, int64_t n, int32_t rank,
+int32_t luo_context_pieces(const luo_context *context, int64_t n, int32_t rank,
                            luo_context_piece out[2]);
 /* The same for part o as a whole, and the tokens of it. */
-int32_t luo_context_part(const luo_context *x, int64_t n, int32_t o, luo_context_piece out[2]);
-int64_t luo_context_part_tokens(const luo_context *x, int64_t n, int32_t o);
+int32_t luo_context_part(const luo_context *context, int64_t n, int32_t o,
+                         luo_context_piece out[2]);
+int64_t luo_context_part_tokens(const luo_context *context, int64_t n, int32_t o);
 
 /* (query, key) pairs of queries of part q and keys of part k in a sequence of n tokens, with the
  * diagonal. `halves`: the diagonal counts half, as the cost of attention has it (s^2 / 2 a
  * sequence). In halves of a pair, so that it stays whole. Cost: O(1). */
-int64_t luo_context_half_pairs(const luo_context *x, int64_t n, bool causal, bool halves, int32_t q,
-                               int32_t k);
+int64_t luo_context_half_pairs(const luo_context *context, int64_t n, bool causal, bool halves,
+                               int32_t q, int32_t k);
 
 /* Reorders `rows` sequences of n tokens each, one behind the other: place p of the result comes
  * from place source[p]. source: rows * n values. */
-void luo_context_order(const luo_context *x, int64_t rows, int64_t n, int32_t *source);
+void luo_context_order(const luo_context *context, int64_t rows, int64_t n, int32_t *source);
 #endif

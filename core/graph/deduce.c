@@ -161,12 +161,12 @@ static int by_dev(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static dev_at *sorted(luo_arena *arena, const luo_grp *g)
+static dev_at *sorted(luo_arena *arena, const luo_grp *group)
 {
-    dev_at *s = LUO_NEW_N(arena, dev_at, g->ndev);
+    dev_at *s = LUO_NEW_N(arena, dev_at, group->ndev);
     if (!s) return NULL;
-    for (int32_t i = 0; i < g->ndev; i++) s[i] = (dev_at){g->dev[i], i};
-    qsort(s, (size_t)g->ndev, sizeof *s, by_dev);
+    for (int32_t i = 0; i < group->ndev; i++) s[i] = (dev_at){group->dev[i], i};
+    qsort(s, (size_t)group->ndev, sizeof *s, by_dev);
     return s;
 }
 
@@ -178,17 +178,17 @@ static bool same_list(const luo_grp *a, const luo_grp *b)
 /* Rule 4, first half: equal device sets; fills pos[k]. */
 static luo_status match_devices(einsum *e, int32_t u, int32_t k)
 {
-    const luo_grp *a = &e->x[0].ann->grp[u], *b = &e->x[k].ann->grp[u];
+    const luo_grp *group = &e->x[0].ann->grp[u], *b = &e->x[k].ann->grp[u];
     e->pos[k] = NULL;
-    if (same_list(a, b)) return LUO_OK;
-    const dev_at *p = sorted(e->scratch, a), *q = sorted(e->scratch, b);
-    int32_t *pos = LUO_NEW_N(e->scratch, int32_t, a->ndev);
+    if (same_list(group, b)) return LUO_OK;
+    const dev_at *p = sorted(e->scratch, group), *q = sorted(e->scratch, b);
+    int32_t *pos = LUO_NEW_N(e->scratch, int32_t, group->ndev);
     if (!p || !q || !pos) return luo_err_nomem(e->err);
-    const int32_t less = a->ndev < b->ndev ? a->ndev : b->ndev;
+    const int32_t less = group->ndev < b->ndev ? group->ndev : b->ndev;
     int32_t i = 0;
     for (; i < less && p[i].dev == q[i].dev; i++) pos[p[i].i] = q[i].i;
-    if (i < a->ndev || i < b->ndev) {
-        const bool in_a = i == b->ndev || (i < a->ndev && p[i].dev < q[i].dev);
+    if (i < group->ndev || i < b->ndev) {
+        const bool in_a = i == b->ndev || (i < group->ndev && p[i].dev < q[i].dev);
         return refuse(e, "D_DEVICES: device %d of subgroup %d is in '%s' but not in '%s'",
                       in_a ? p[i].dev : q[i].dev, u, e->x[in_a ? 0 : k].name,
                       e->x[in_a ? k : 0].name);
@@ -205,12 +205,12 @@ typedef struct cut {
 
 static cut cut_of(const einsum *e, int32_t u, int32_t k, int32_t dim)
 {
-    const luo_grp *g = &e->x[k].ann->grp[u];
+    const luo_grp *group = &e->x[k].ann->grp[u];
     cut c = {1, 1, NULL};
-    for (int32_t j = g->nent; j-- > 0; c.stride *= g->ent[j].n)
-        if (g->ent[j].key == dim) {
-            c.n = g->ent[j].n;
-            c.share = g->ent[j].share;
+    for (int32_t j = group->nent; j-- > 0; c.stride *= group->ent[j].n)
+        if (group->ent[j].key == dim) {
+            c.n = group->ent[j].n;
+            c.share = group->ent[j].share;
             return c;
         }
     return c;
@@ -225,19 +225,18 @@ static int32_t coord(const einsum *e, int32_t k, const cut *c, int32_t i)
 static luo_status agree(const einsum *e, int32_t u, char name, int32_t k0, const cut *c0,
                         int32_t k, const cut *c)
 {
-    const luo_grp *g = &e->x[0].ann->grp[u];
+    const luo_grp *group = &e->x[0].ann->grp[u];
     char a[64], b[64];
     if (c0->n != c->n || !same_shares(c0->share, c->share, c->n))
         return refuse(e, "D_CUT: letter %c is cut %s by '%s' but %s by '%s' on device %d", name,
                       cut_text(a, c0->n, c0->share), e->x[k0].name, cut_text(b, c->n, c->share),
-                      e->x[k].name, g->dev[0]);
+                      e->x[k].name, group->dev[0]);
     if (c->n == 1 || (c->stride == c0->stride && !e->pos[k] && !e->pos[k0])) return LUO_OK;
-    for (int32_t i = 0; i < g->ndev; i++)
+    for (int32_t i = 0; i < group->ndev; i++)
         if (coord(e, k0, c0, i) != coord(e, k, c, i))
-            return refuse(e,
-                          "D_CUT: letter %c: part %d by '%s' but part %d by '%s' on device %d",
-                          name, coord(e, k0, c0, i), e->x[k0].name, coord(e, k, c, i),
-                          e->x[k].name, g->dev[i]);
+            return refuse(e, "D_CUT: letter %c: part %d by '%s' but part %d by '%s' on device %d",
+                          name, coord(e, k0, c0, i), e->x[k0].name, coord(e, k, c, i), e->x[k].name,
+                          group->dev[i]);
     return LUO_OK;
 }
 
@@ -337,9 +336,10 @@ static bool repeats(const einsum *e, int32_t u)
 {
     if (e->last < 0) return false;
     for (int32_t k = 0; k < e->n; k++) {
-        const luo_grp *g = e->x[k].ann->grp;
-        if (g[u].ndev != g[e->last].ndev || !luo_grp_same_cut(&g[u], &g[e->last])) return false;
-        if (e->pos[k] || !same_list(&e->x[0].ann->grp[u], &g[u])) return false;
+        const luo_grp *group = e->x[k].ann->grp;
+        if (group[u].ndev != group[e->last].ndev || !luo_grp_same_cut(&group[u], &group[e->last]))
+            return false;
+        if (e->pos[k] || !same_list(&e->x[0].ann->grp[u], &group[u])) return false;
     }
     return true;
 }
@@ -357,12 +357,12 @@ static luo_status deduce(einsum *e, const luo_ann **out)
     *res = (luo_ann){.u = lead->u, .grp = grp};
     LUO_TRY(find_top(e, res));
     for (int32_t u = 0; u < res->u; u++) {
-        const luo_grp *g = &lead->grp[u];
+        const luo_grp *group = &lead->grp[u];
         if (!repeats(e, u)) LUO_TRY(new_member(e, u));
         e->last = u;
-        for (int32_t i = 0; i < g->ndev; i++) dev[e->at ? e->at[i] : i] = g->dev[i];
-        grp[u] = (luo_grp){.ndev = g->ndev, .dev = dev, .nent = e->nent, .ent = e->ent};
-        dev += g->ndev;
+        for (int32_t i = 0; i < group->ndev; i++) dev[e->at ? e->at[i] : i] = group->dev[i];
+        grp[u] = (luo_grp){.ndev = group->ndev, .dev = dev, .nent = e->nent, .ent = e->ent};
+        dev += group->ndev;
     }
     *out = res;
     return LUO_OK;

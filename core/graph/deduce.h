@@ -17,7 +17,7 @@ typedef struct luo_operand {
 luo_status luo_deduce_einsum(luo_arena *arena, const luo_operand *operands, int32_t n,
                              const char *out, const char *op, const luo_ann **res, luo_err *err);
 /* keys and h mapped by perm: output dimension j is input dimension perm[j]. */
-luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *a, const int32_t *perm,
+luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *ann, const int32_t *perm,
                               int32_t rank, const luo_ann **res, luo_err *err);
 /* Fails with D_PARTIAL if a is Partial, with D_UNCUT if dimension d is cut or is h. `why` ends the
  * sentence: "insert a Reshard that gathers the sequence". */

@@ -20,9 +20,9 @@ static luo_tensor *out_of(const site *s, int32_t i)
     return &s->g->tensor[s->op->out[i]];
 }
 
-static luo_term term_of(const luo_tensor *t)
+static luo_term term_of(const luo_tensor *tensor)
 {
-    return (luo_term){t->ann, t->letters, t->name, false};
+    return (luo_term){tensor->ann, tensor->letters, tensor->name, false};
 }
 
 /* Annotation of a tensor with the letters `out` from the einsum of these tensors. */
@@ -34,13 +34,13 @@ static luo_status einsum(const site *s, const luo_tensor *const *x, int32_t n, c
     return luo_annset_einsum(s->g->set, terms, n, out, s->op->name, ann, s->err);
 }
 
-static luo_status disagree(const site *s, const luo_tensor *t, int32_t a, int32_t b)
+static luo_status disagree(const site *s, const luo_tensor *tensor, int32_t a, int32_t b)
 {
     const char *have = luo_annset_text(s->g->set, a), *want = luo_annset_text(s->g->set, b);
     return luo_err_set(s->err, LUO_EDEDUCE,
                        "op `%s`: D_CUT: `%s` comes out as %s by one operand and as %s by another; "
-                       "insert a Reshard.", s->op->name, t->name, have ? have : "?",
-                       want ? want : "?");
+                       "insert a Reshard.",
+                       s->op->name, tensor->name, have ? have : "?", want ? want : "?");
 }
 
 /* The annotation is given by a plan, or by who makes the operation. */
@@ -57,9 +57,9 @@ static luo_status whole_einsum(const site *s, bool last_is_label)
     for (int32_t i = 0; i < s->op->nin; i++) terms[i] = term_of(in_of(s, i));
     terms[s->op->nin - 1].label_only = last_is_label;
     for (int32_t j = 0; j < s->op->nout; j++) {
-        luo_tensor *y = out_of(s, j);
-        LUO_TRY(luo_annset_einsum(s->g->set, terms, s->op->nin, y->letters, s->op->name, &y->ann,
-                                  s->err));
+        luo_tensor *tensor = out_of(s, j);
+        LUO_TRY(luo_annset_einsum(s->g->set, terms, s->op->nin, tensor->letters, s->op->name,
+                                  &tensor->ann, s->err));
     }
     return LUO_OK;
 }
@@ -79,8 +79,8 @@ static luo_status rule_fan_out(const site *s)
 {
     for (int32_t j = 0; j < s->op->nout; j++) {
         const luo_tensor *pair[2] = {in_of(s, 0), in_of(s, 1 + j)};
-        luo_tensor *y = out_of(s, j);
-        LUO_TRY(einsum(s, pair, 2, y->letters, &y->ann));
+        luo_tensor *tensor = out_of(s, j);
+        LUO_TRY(einsum(s, pair, 2, tensor->letters, &tensor->ann));
     }
     return LUO_OK;
 }
@@ -88,36 +88,38 @@ static luo_status rule_fan_out(const site *s)
 /* dy1, w1, .. dyn, wn -> dx: every pair must give the same. */
 static luo_status rule_fan_in(const site *s)
 {
-    luo_tensor *y = out_of(s, 0);
+    luo_tensor *tensor = out_of(s, 0);
     for (int32_t j = 0; j < s->op->nin; j += 2) {
         const luo_tensor *pair[2] = {in_of(s, j), in_of(s, j + 1)};
         int32_t ann;
-        LUO_TRY(einsum(s, pair, 2, y->letters, &ann));
-        if (j > 0 && ann != y->ann) return disagree(s, y, y->ann, ann);
-        y->ann = ann;
+        LUO_TRY(einsum(s, pair, 2, tensor->letters, &ann));
+        if (j > 0 && ann != tensor->ann) return disagree(s, tensor, tensor->ann, ann);
+        tensor->ann = ann;
     }
     return LUO_OK;
 }
 
-static luo_status want_whole(const site *s, const luo_tensor *x, int32_t dim, const char *why)
+static luo_status want_whole(const site *s, const luo_tensor *tensor, int32_t dim, const char *why)
 {
-    return luo_deduce_want_whole(luo_annset_get(s->g->set, x->ann), dim, x->name, s->op->name,
-                                 why, s->err);
+    return luo_deduce_want_whole(luo_annset_get(s->g->set, tensor->ann), dim, tensor->name,
+                                 s->op->name, why, s->err);
 }
 
 /* y like the einsum of x and the weights; the axis (last dimension of x) is whole. */
 static luo_status rule_norm(const site *s)
 {
-    const luo_tensor *x = in_of(s, 0);
-    LUO_TRY(want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the normalised axis"));
+    const luo_tensor *tensor = in_of(s, 0);
+    LUO_TRY(want_whole(s, tensor, tensor->rank - 1,
+                       "insert a Reshard that gathers the normalised axis"));
     return rule_einsum(s);
 }
 
 /* dx of (dy, x, w). */
 static luo_status rule_norm_dx(const site *s)
 {
-    const luo_tensor *x = in_of(s, 1);
-    LUO_TRY(want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the normalised axis"));
+    const luo_tensor *tensor = in_of(s, 1);
+    LUO_TRY(want_whole(s, tensor, tensor->rank - 1,
+                       "insert a Reshard that gathers the normalised axis"));
     return rule_einsum(s);
 }
 
@@ -125,24 +127,25 @@ static luo_status rule_norm_dx(const site *s)
 static luo_status rule_like(const site *s)
 {
     for (int32_t j = 0; j < s->op->nout; j++) {
-        const luo_tensor *x = in_of(s, j);
+        const luo_tensor *tensor = in_of(s, j);
         luo_tensor *y = out_of(s, j);
-        LUO_TRY(want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the head"));
-        LUO_TRY(einsum(s, &x, 1, y->letters, &y->ann));
+        LUO_TRY(want_whole(s, tensor, tensor->rank - 1, "insert a Reshard that gathers the head"));
+        LUO_TRY(einsum(s, &tensor, 1, y->letters, &y->ann));
     }
     return LUO_OK;
 }
 
 /* A member's own cut of the tokens would part a sequence. */
-static luo_status want_sequences(const site *s, const luo_tensor *x)
+static luo_status want_sequences(const site *s, const luo_tensor *tensor)
 {
-    const luo_ann *a = luo_annset_get(s->g->set, x->ann);
-    for (int32_t u = 0; u < a->u; u++)
-        if (luo_grp_count(&a->grp[u], 0) > 1)
+    const luo_ann *ann = luo_annset_get(s->g->set, tensor->ann);
+    for (int32_t u = 0; u < ann->u; u++)
+        if (luo_grp_count(&ann->grp[u], 0) > 1)
             return luo_err_set(s->err, LUO_EDEDUCE,
                                "op `%s`: D_UNCUT: the tokens of `%s` are cut in %d inside member "
-                               "%d; insert a Reshard that gathers the sequence.", s->op->name,
-                               x->name, (int)luo_grp_count(&a->grp[u], 0), (int)u);
+                               "%d; insert a Reshard that gathers the sequence.",
+                               s->op->name, tensor->name, (int)luo_grp_count(&ann->grp[u], 0),
+                               (int)u);
     return LUO_OK;
 }
 
@@ -161,8 +164,8 @@ static bool head_cuts_equal(const luo_ann *q, const luo_ann *k)
 /* Key-value heads are cut exactly like the query heads (then g is n), or not at all. */
 static const char *key_letters(const site *s, const luo_tensor *q, const luo_tensor *k)
 {
-    const luo_ann *a = luo_annset_get(s->g->set, q->ann), *b = luo_annset_get(s->g->set, k->ann);
-    return head_cuts_equal(a, b) ? "tnd" : "tgd";
+    const luo_ann *ann = luo_annset_get(s->g->set, q->ann), *b = luo_annset_get(s->g->set, k->ann);
+    return head_cuts_equal(ann, b) ? "tnd" : "tgd";
 }
 
 /* ---- attention under context parallelism ---- */
@@ -178,8 +181,8 @@ static bool same_ents(const luo_grp *a, const luo_grp *b, int32_t key)
 /* Tokens may be cut by the parts of the ring, alike in queries, keys and values. */
 static luo_status want_parts(const site *s, const luo_tensor *q, const luo_tensor *x)
 {
-    const luo_ann *a = luo_annset_get(s->g->set, q->ann), *b = luo_annset_get(s->g->set, x->ann);
-    if (a->u != b->u || a->h != b->h) return disagree(s, x, q->ann, x->ann);
+    const luo_ann *ann = luo_annset_get(s->g->set, q->ann), *b = luo_annset_get(s->g->set, x->ann);
+    if (ann->u != b->u || ann->h != b->h) return disagree(s, x, q->ann, x->ann);
     for (int32_t u = 0; u < b->u; u++) {
         const int32_t parts = luo_context_parts(&s->g->context[u * s->g->npipelines / b->u]);
         const int32_t n = luo_grp_count(&b->grp[u], 0);
@@ -188,7 +191,7 @@ static luo_status want_parts(const site *s, const luo_tensor *q, const luo_tenso
                                "op `%s`: D_UNCUT: the tokens of `%s` are cut in %d inside member "
                                "%d, whose ring has %d parts; insert a Reshard.", s->op->name,
                                x->name, (int)n, (int)u, (int)parts);
-        if (!same_ents(&a->grp[u], &b->grp[u], 0)) return disagree(s, x, q->ann, x->ann);
+        if (!same_ents(&ann->grp[u], &b->grp[u], 0)) return disagree(s, x, q->ann, x->ann);
     }
     return LUO_OK;
 }
@@ -228,9 +231,9 @@ static luo_status rule_ring_dx(const site *s)
 static luo_status rule_attention(const site *s)
 {
     if (s->g->npipelines > 0) return rule_ring_forward(s);
-    const luo_tensor *q = in_of(s, 0), *k = in_of(s, 1), *v = in_of(s, 2);
-    const char *letters = key_letters(s, q, k);
-    luo_term terms[3] = {term_of(q), term_of(k), term_of(v)};
+    const luo_tensor *tensor = in_of(s, 0), *k = in_of(s, 1), *v = in_of(s, 2);
+    const char *letters = key_letters(s, tensor, k);
+    luo_term terms[3] = {term_of(tensor), term_of(k), term_of(v)};
     terms[1].letters = terms[2].letters = letters;
     for (int32_t i = 0; i < 3; i++) {
         LUO_TRY(want_whole(s, in_of(s, i), 2, "insert a Reshard that gathers the head"));
@@ -246,9 +249,9 @@ static luo_status rule_attention(const site *s)
 static luo_status rule_attention_dx(const site *s)
 {
     if (s->g->npipelines > 0) return rule_ring_dx(s);
-    const luo_tensor *dy = in_of(s, 0), *q = in_of(s, 3), *k = in_of(s, 4);
-    const char *letters = key_letters(s, q, k);
-    luo_term terms[3] = {term_of(dy), term_of(q), term_of(k)};
+    const luo_tensor *dy = in_of(s, 0), *tensor = in_of(s, 3), *k = in_of(s, 4);
+    const char *letters = key_letters(s, tensor, k);
+    luo_term terms[3] = {term_of(dy), term_of(tensor), term_of(k)};
     terms[2].letters = letters;
     const char *out[3] = {"tnd", letters, letters};
     for (int32_t j = 0; j < 3; j++)
@@ -292,10 +295,10 @@ static luo_status (*const rules[LUO_OP_KINDS])(const site *s) = {
 #undef LUO_OP
 };
 
-luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err)
+luo_status luo_graph_deduce(luo_graph *graph, int32_t first, luo_err *err)
 {
-    for (int32_t o = first; o < g->nops; o++) {
-        const site s = {g, &g->op[o], err};
+    for (int32_t o = first; o < graph->nops; o++) {
+        const site s = {graph, &graph->op[o], err};
         LUO_TRY(rules[s.op->kind](&s));
     }
     return LUO_OK;

@@ -14,24 +14,24 @@ static void map_entries(const luo_grp *g, const int32_t *to, luo_ent *ent)
     }
 }
 
-luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *a, const int32_t *perm,
+luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *ann, const int32_t *perm,
                               int32_t rank, const luo_ann **res, luo_err *err)
 {
     int32_t to[LUO_RANK_MAX - LUO_PARTIAL] = {LUO_PARTIAL, LUO_DUP};
     const luo_shape shape = {.rank = rank};
-    LUO_TRY(luo_ann_bind(a, &shape, LUO_BIND_ROUND, "operand of permute", err));
+    LUO_TRY(luo_ann_bind(ann, &shape, LUO_BIND_ROUND, "operand of permute", err));
     for (int32_t j = 0; j < rank; j++) to[perm[j] - LUO_PARTIAL] = j;
-    luo_grp *grp = LUO_NEW_N(arena, luo_grp, a->u);
+    luo_grp *grp = LUO_NEW_N(arena, luo_grp, ann->u);
     if (!grp) return luo_err_nomem(err);
-    for (int32_t u = 0; u < a->u; u++) {
-        luo_ent *ent = LUO_NEW_N(arena, luo_ent, a->grp[u].nent);
+    for (int32_t u = 0; u < ann->u; u++) {
+        luo_ent *ent = LUO_NEW_N(arena, luo_ent, ann->grp[u].nent);
         if (!ent) return luo_err_nomem(err);
-        map_entries(&a->grp[u], to, ent);
-        grp[u] = a->grp[u];
+        map_entries(&ann->grp[u], to, ent);
+        grp[u] = ann->grp[u];
         grp[u].ent = ent;
     }
-    luo_ann out = *a;
-    if (a->h >= 0) out.h = to[a->h - LUO_PARTIAL];
+    luo_ann out = *ann;
+    if (ann->h >= 0) out.h = to[ann->h - LUO_PARTIAL];
     out.grp = grp;
     const luo_ann *canonical = luo_ann_canonical(arena, &out);
     if (!canonical) return luo_err_nomem(err);

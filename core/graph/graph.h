@@ -96,20 +96,20 @@ typedef struct luo_graph {
 /* Empty graph of one precision. NULL: out of memory. */
 luo_graph *luo_graph_new(luo_arena *arena, const luo_model *model, luo_dtype dtype);
 /* Adds a tensor or an operation; the id. Names and letters are kept, not copied. */
-int32_t luo_graph_tensor(luo_graph *g, const char *name, const char *letters, int32_t kind,
+int32_t luo_graph_tensor(luo_graph *graph, const char *name, const char *letters, int32_t kind,
                          int32_t layer);
-int32_t luo_graph_op(luo_graph *g, luo_op_kind kind, const char *name, int32_t layer,
+int32_t luo_graph_op(luo_graph *graph, luo_op_kind kind, const char *name, int32_t layer,
                      const int32_t *in, int32_t nin, const int32_t *out, int32_t nout);
 /* Tensor of that name, -1: none. Cost: O(tensors). */
-int32_t luo_graph_find(const luo_graph *g, const char *name);
+int32_t luo_graph_find(const luo_graph *graph, const char *name);
 /* Puts a Reshard of operand i in front of operation o, read by it alone; the new tensor, called
  * `NAME@OP`. Operation ids from o on move up by one. */
-int32_t luo_graph_insert_reshard(luo_graph *g, int32_t o, int32_t i);
+int32_t luo_graph_insert_reshard(luo_graph *graph, int32_t o, int32_t i);
 /* Is parameter x a copy of one at another place, a table's for a head on another stage? It has no
  * state, and nothing is saved or moved of it. Pre: x is made by a Reshard. */
-bool luo_tensor_is_copy(const luo_graph *g, int32_t x);
+bool luo_tensor_is_copy(const luo_graph *graph, int32_t x);
 /* Sizes of tensor x for a micro-batch of `tokens` in each of `members` members. */
-luo_shape luo_graph_shape(const luo_graph *g, int32_t x, int64_t tokens, int32_t members);
+luo_shape luo_graph_shape(const luo_graph *graph, int32_t x, int64_t tokens, int32_t members);
 
 typedef struct luo_build_opts {
     luo_dtype dtype;
@@ -125,12 +125,12 @@ typedef struct luo_build_opts {
 /* Forward graph of a decoder (llama, gpt), docs/annotations.md#from-a-plan-to-annotations.
  * Annotations are not set.
  * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */
-luo_status luo_graph_build(luo_arena *arena, const luo_model *m, const luo_build_opts *opts,
+luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_build_opts *opts,
                            luo_graph **out, luo_err *err);
 
 /* Annotations of the results of operations first..nops-1 (docs/annotations.md#deduction). Pre: the
  * outputs of Leaf and Reshard are annotated. Errors: LUO_EDEDUCE; LUO_ENOMEM. */
-luo_status luo_graph_deduce(luo_graph *g, int32_t first, luo_err *err);
+luo_status luo_graph_deduce(luo_graph *graph, int32_t first, luo_err *err);
 
 /* Raw annotation for the output of a Reshard that differentiation makes; -1: none. */
 typedef int32_t (*luo_override_fn)(void *ctx, const char *tensor);
@@ -140,11 +140,11 @@ typedef int32_t (*luo_override_fn)(void *ctx, const char *tensor);
  * section 4). Pre: the forward part is annotated. all: annotation {-2:n} of one summand per device,
  * for the norm.
  * Errors: LUO_EDEDUCE, LUO_ENOMEM. */
-luo_status luo_graph_differentiate(luo_graph *g, const luo_ann *all, luo_override_fn override,
+luo_status luo_graph_differentiate(luo_graph *graph, const luo_ann *all, luo_override_fn override,
                                    void *ctx, luo_err *err);
 /* Sets the phase of operation o from those of the makers of its operands
  * (docs/architecture/programs.md#segments). */
-void luo_graph_segment(luo_graph *g, int32_t o);
+void luo_graph_segment(luo_graph *graph, int32_t o);
 /* One line per operation with its annotations, for people and tests. */
-void luo_graph_print(luo_str *s, const luo_graph *g);
+void luo_graph_print(luo_str *text, const luo_graph *graph);
 #endif

@@ -48,107 +48,108 @@ typedef struct count {
     double matrix, rest;
 } count;
 
-static bool layer_has_experts(const luo_model *m, int64_t layer)
+static bool layer_has_experts(const luo_model *model, int64_t layer)
 {
-    if (m->moe.experts == 0 || layer < m->moe.first_dense_layers) return false;
-    const int64_t every = m->moe.every_layers > 0 ? m->moe.every_layers : 1;
-    return (layer - m->moe.first_dense_layers) % every == 0;
+    if (model->moe.experts == 0 || layer < model->moe.first_dense_layers) return false;
+    const int64_t every = model->moe.every_layers > 0 ? model->moe.every_layers : 1;
+    return (layer - model->moe.first_dense_layers) % every == 0;
 }
 
-static count count_norm(const luo_model *m, int64_t width)
+static count count_norm(const luo_model *model, int64_t width)
 {
-    return (count){0, (double)(m->norm == LUO_NORM_LAYER ? 2 * width : width)};
+    return (count){0, (double)(model->norm == LUO_NORM_LAYER ? 2 * width : width)};
 }
 
-static count count_attention(const luo_model *m)
+static count count_attention(const luo_model *model)
 {
-    const double q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);
-    const double h = (double)m->hidden;
+    const double q = (double)(model->heads * model->head_dim),
+                 kv = (double)(model->kv_heads * model->head_dim);
+    const double h = (double)model->hidden;
     count c = {h * (2 * q + 2 * kv), 0};
-    if (m->qkv_bias) c.rest += q + 2 * kv;
-    if (m->linear_bias) c.rest += h;
-    if (m->qk_norm) c.rest += (double)(2 * m->head_dim);
+    if (model->qkv_bias) c.rest += q + 2 * kv;
+    if (model->linear_bias) c.rest += h;
+    if (model->qk_norm) c.rest += (double)(2 * model->head_dim);
     return c;
 }
 
-static count count_mlp(const luo_model *m, int64_t width)
+static count count_mlp(const luo_model *model, int64_t width)
 {
-    const double ins = m->activation == LUO_ACT_SWIGLU ? 2 : 1;
-    const double h = (double)m->hidden, ffn = (double)width;
+    const double ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const double h = (double)model->hidden, ffn = (double)width;
     count c = {(ins + 1) * h * ffn, 0};
-    if (m->linear_bias) c.rest = ins * ffn + h;
+    if (model->linear_bias) c.rest = ins * ffn + h;
     return c;
 }
 
 /* used: experts that count, all of them or those that one token meets. */
-static count count_layer(const luo_model *m, int64_t layer, bool used_only)
+static count count_layer(const luo_model *model, int64_t layer, bool used_only)
 {
-    count c = count_attention(m);
-    count mlp = count_mlp(m, m->ffn_hidden);
-    if (layer_has_experts(m, layer)) {
-        const luo_moe *e = &m->moe;
+    count c = count_attention(model);
+    count mlp = count_mlp(model, model->ffn_hidden);
+    if (layer_has_experts(model, layer)) {
+        const luo_moe *e = &model->moe;
         const double n = (double)(used_only ? e->experts_per_token : e->experts);
         const double shares = (double)e->shared_experts;
-        const count one = count_mlp(m, e->expert_ffn_hidden);
-        const count shared = count_mlp(m, e->shared_ffn_hidden);
-        mlp.matrix = n * one.matrix + shares * shared.matrix + (double)(m->hidden * e->experts);
+        const count one = count_mlp(model, e->expert_ffn_hidden);
+        const count shared = count_mlp(model, e->shared_ffn_hidden);
+        mlp.matrix = n * one.matrix + shares * shared.matrix + (double)(model->hidden * e->experts);
         mlp.rest = n * one.rest + shares * shared.rest;
     }
     c.matrix += mlp.matrix;
-    c.rest += mlp.rest + 2 * count_norm(m, m->hidden).rest;
+    c.rest += mlp.rest + 2 * count_norm(model, model->hidden).rest;
     return c;
 }
 
-static count count_image(const luo_model *m)
+static count count_image(const luo_model *model)
 {
-    const double h = (double)m->hidden, classes = (double)m->classes;
-    const int64_t p = m->image.patch_px;
-    const double patches = (double)((m->image.height_px / p) * (m->image.width_px / p));
-    const double dots = (double)(p * p) * (double)m->image.channels;
+    const double h = (double)model->hidden, classes = (double)model->classes;
+    const int64_t p = model->image.patch_px;
+    const double patches = (double)((model->image.height_px / p) * (model->image.width_px / p));
+    const double dots = (double)(p * p) * (double)model->image.channels;
     /* biases, class token, positions */
     return (count){h * dots + h * classes,
-                   h + classes + h + (patches + 1) * h + count_norm(m, m->hidden).rest};
+                   h + classes + h + (patches + 1) * h + count_norm(model, model->hidden).rest};
 }
 
 /* Embedding, final norm and head. The head's matrix counts in `matrix` even if it is tied. */
-static count count_ends(const luo_model *m)
+static count count_ends(const luo_model *model)
 {
-    if (m->family == LUO_FAMILY_VIT) return count_image(m);
-    const double h = (double)m->hidden, table = (double)m->vocab * h;
+    if (model->family == LUO_FAMILY_VIT) return count_image(model);
+    const double h = (double)model->hidden, table = (double)model->vocab * h;
     count c = {table, 0};
-    if (!m->tied_embeddings) c.rest += table;
-    if (m->position == LUO_POS_LEARNED) c.rest += (double)m->max_sequence_tokens * h;
-    c.rest += count_norm(m, m->hidden).rest;
-    if (m->family == LUO_FAMILY_BERT) c.rest += (double)m->token_types * h;
+    if (!model->tied_embeddings) c.rest += table;
+    if (model->position == LUO_POS_LEARNED) c.rest += (double)model->max_sequence_tokens * h;
+    c.rest += count_norm(model, model->hidden).rest;
+    if (model->family == LUO_FAMILY_BERT) c.rest += (double)model->token_types * h;
     return c;
 }
 
-luo_status luo_model_parameters(const luo_model *m, int64_t *out, luo_err *err)
+luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err)
 {
-    if (m->family == LUO_FAMILY_VGG)
+    if (model->family == LUO_FAMILY_VGG)
         return luo_err_set(err, LUO_EINPUT,
                            "model `%s` is a vgg, which has no transformer layers to count; use "
                            "another family.",
-                           m->name);
+                           model->name);
     const double most = luo_quantity_at(LUO_Q_PARAMETERS)->highest;
-    const count ends = count_ends(m);
+    const count ends = count_ends(model);
     double sum = ends.matrix + ends.rest;
-    for (int64_t l = 0; l < m->layers; l++) {
-        const count c = count_layer(m, l, false);
+    for (int64_t l = 0; l < model->layers; l++) {
+        const count c = count_layer(model, l, false);
         sum += c.matrix + c.rest;
     }
     if (!(sum <= most))
         return luo_err_set(err, LUO_EINPUT, "model `%s` has %.3g parameters; up to %.3g are taken.",
-                           m->name, sum, most);
+                           model->name, sum, most);
     *out = (int64_t)sum;
     return LUO_OK;
 }
 
-double luo_model_flops_per_token(const luo_model *m, int64_t tokens)
+double luo_model_flops_per_token(const luo_model *model, int64_t tokens)
 {
-    if (m->family == LUO_FAMILY_VGG) return 0;
-    double matrix = count_ends(m).matrix;
-    for (int64_t l = 0; l < m->layers; l++) matrix += count_layer(m, l, true).matrix;
-    const double square = 12.0 * (double)m->layers * (double)(m->heads * m->head_dim);
+    if (model->family == LUO_FAMILY_VGG) return 0;
+    double matrix = count_ends(model).matrix;
+    for (int64_t l = 0; l < model->layers; l++) matrix += count_layer(model, l, true).matrix;
+    const double square = 12.0 * (double)model->layers * (double)(model->heads * model->head_dim);
     return 6 * matrix + square * (double)tokens;
 }

@@ -74,8 +74,8 @@ typedef struct luo_model {
 } luo_model;
 
 /* Parameters of the whole network (V-C1, V-C2). Errors: LUO_EINPUT for vgg. */
-luo_status luo_model_parameters(const luo_model *m, int64_t *out, luo_err *err);
+luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the
  * attention square counted in full (docs/cost-model.md), for a sequence of `tokens`. */
-double luo_model_flops_per_token(const luo_model *m, int64_t tokens);
+double luo_model_flops_per_token(const luo_model *model, int64_t tokens);
 #endif

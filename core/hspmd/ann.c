@@ -48,60 +48,62 @@ static bool canonical_group(luo_arena *arena, const luo_grp *from, luo_grp *to, 
     return true;
 }
 
-const luo_ann *luo_ann_canonical(luo_arena *arena, const luo_ann *a)
+const luo_ann *luo_ann_canonical(luo_arena *arena, const luo_ann *ann)
 {
     luo_ann *out = LUO_NEW(arena, luo_ann);
-    luo_grp *grp = LUO_NEW_N(arena, luo_grp, a->u);
-    int32_t *dev = luo_arena_alloc(arena, (size_t)luo_ann_ndev(a) * sizeof *dev);
+    luo_grp *grp = LUO_NEW_N(arena, luo_grp, ann->u);
+    int32_t *dev = luo_arena_alloc(arena, (size_t)luo_ann_ndev(ann) * sizeof *dev);
     if (!out || !grp || !dev) return NULL;
-    *out = *a;
+    *out = *ann;
     out->grp = grp;
-    if (!reduce(arena, a->hshare, a->u, &out->hshare)) return NULL;
-    for (int32_t u = 0; u < a->u; u++) {
-        if (!canonical_group(arena, &a->grp[u], &grp[u], dev)) return NULL;
-        dev += a->grp[u].ndev;
+    if (!reduce(arena, ann->hshare, ann->u, &out->hshare)) return NULL;
+    for (int32_t u = 0; u < ann->u; u++) {
+        if (!canonical_group(arena, &ann->grp[u], &grp[u], dev)) return NULL;
+        dev += ann->grp[u].ndev;
     }
     return out;
 }
 
-static void print_shares(luo_str *s, const uint32_t *share, int32_t n)
+static void print_shares(luo_str *text, const uint32_t *share, int32_t n)
 {
     for (int32_t k = 0; k < n; k++) {
-        luo_str_addc(s, k ? ',' : '(');
-        luo_str_addi(s, share[k]);
+        luo_str_addc(text, k ? ',' : '(');
+        luo_str_addi(text, share[k]);
     }
-    luo_str_addc(s, ')');
+    luo_str_addc(text, ')');
 }
 
-static void print_group(luo_str *s, const luo_grp *g)
+static void print_group(luo_str *text, const luo_grp *group)
 {
-    luo_devset_print(s, g->dev, g->ndev);
-    luo_str_addc(s, '{');
-    for (int32_t e = 0; e < g->nent; e++) {
-        if (e) luo_str_addc(s, ',');
-        luo_str_addi(s, g->ent[e].key);
-        luo_str_addc(s, ':');
-        if (g->ent[e].share) print_shares(s, g->ent[e].share, g->ent[e].n);
-        else luo_str_addi(s, g->ent[e].n);
+    luo_devset_print(text, group->dev, group->ndev);
+    luo_str_addc(text, '{');
+    for (int32_t e = 0; e < group->nent; e++) {
+        if (e) luo_str_addc(text, ',');
+        luo_str_addi(text, group->ent[e].key);
+        luo_str_addc(text, ':');
+        if (group->ent[e].share)
+            print_shares(text, group->ent[e].share, group->ent[e].n);
+        else
+            luo_str_addi(text, group->ent[e].n);
     }
-    luo_str_addc(s, '}');
+    luo_str_addc(text, '}');
 }
 
-void luo_ann_print(luo_str *s, const luo_ann *a)
+void luo_ann_print(luo_str *text, const luo_ann *a)
 {
     if (a->h != LUO_H_NONE) {
-        luo_str_add(s, "h=");
-        luo_str_addi(s, a->h);
-        if (a->inner) luo_str_addc(s, 'i');
+        luo_str_add(text, "h=");
+        luo_str_addi(text, a->h);
+        if (a->inner) luo_str_addc(text, 'i');
         if (a->hshare) {
-            luo_str_addc(s, ':');
-            print_shares(s, a->hshare, a->u);
+            luo_str_addc(text, ':');
+            print_shares(text, a->hshare, a->u);
         }
-        luo_str_addc(s, ' ');
+        luo_str_addc(text, ' ');
     }
     for (int32_t u = 0; u < a->u; u++) {
-        if (u) luo_str_add(s, " | ");
-        print_group(s, &a->grp[u]);
+        if (u) luo_str_add(text, " | ");
+        print_group(text, &a->grp[u]);
     }
 }
 
@@ -151,25 +153,25 @@ static uint64_t mix_shares(uint64_t h, const uint32_t *share, int32_t n)
     return h;
 }
 
-uint64_t luo_ann_hash(const luo_ann *a)
+uint64_t luo_ann_hash(const luo_ann *ann)
 {
-    uint64_t h = mix_shares(mix(mix(mix(0, a->u), a->h), a->inner), a->hshare, a->u);
-    for (int32_t u = 0; u < a->u; u++) {
-        const luo_grp *g = &a->grp[u];
-        h = mix(h, g->ndev);
-        for (int32_t i = 0; i < g->ndev; i++)
-            if (i == 0 || g->dev[i] != g->dev[i - 1] + 1) h = mix(mix(h, i), g->dev[i]);
-        h = mix(h, g->nent);
-        for (int32_t e = 0; e < g->nent; e++)
-            h = mix_shares(mix(h, g->ent[e].key), g->ent[e].share, g->ent[e].n);
+    uint64_t h = mix_shares(mix(mix(mix(0, ann->u), ann->h), ann->inner), ann->hshare, ann->u);
+    for (int32_t u = 0; u < ann->u; u++) {
+        const luo_grp *group = &ann->grp[u];
+        h = mix(h, group->ndev);
+        for (int32_t i = 0; i < group->ndev; i++)
+            if (i == 0 || group->dev[i] != group->dev[i - 1] + 1) h = mix(mix(h, i), group->dev[i]);
+        h = mix(h, group->nent);
+        for (int32_t e = 0; e < group->nent; e++)
+            h = mix_shares(mix(h, group->ent[e].key), group->ent[e].share, group->ent[e].n);
     }
     return h;
 }
 
-static const luo_ent *entry_of(const luo_grp *g, int32_t key)
+static const luo_ent *entry_of(const luo_grp *group, int32_t key)
 {
-    for (int32_t e = 0; e < g->nent; e++)
-        if (g->ent[e].key == key) return &g->ent[e];
+    for (int32_t e = 0; e < group->nent; e++)
+        if (group->ent[e].key == key) return &group->ent[e];
     return NULL;
 }
 
@@ -179,18 +181,18 @@ int32_t luo_grp_count(const luo_grp *g, int32_t key)
     return e ? e->n : 1;
 }
 
-const uint32_t *luo_grp_share(const luo_grp *g, int32_t key)
+const uint32_t *luo_grp_share(const luo_grp *group, int32_t key)
 {
-    const luo_ent *e = entry_of(g, key);
+    const luo_ent *e = entry_of(group, key);
     return e ? e->share : NULL;
 }
 
-int32_t luo_grp_stride(const luo_grp *g, int32_t key)
+int32_t luo_grp_stride(const luo_grp *group, int32_t key)
 {
     int32_t stride = 1;
-    for (int32_t e = g->nent; e-- > 0;) {
-        if (g->ent[e].key == key) return stride;
-        stride *= g->ent[e].n;
+    for (int32_t e = group->nent; e-- > 0;) {
+        if (group->ent[e].key == key) return stride;
+        stride *= group->ent[e].n;
     }
     return 0;
 }
@@ -201,17 +203,17 @@ int32_t luo_grp_coord(const luo_grp *g, int32_t i, int32_t key)
     return stride ? i / stride % luo_grp_count(g, key) : 0;
 }
 
-bool luo_ann_has_partial(const luo_ann *a)
+bool luo_ann_has_partial(const luo_ann *ann)
 {
-    if (a->h == LUO_PARTIAL) return true;
-    for (int32_t u = 0; u < a->u; u++)
-        if (luo_grp_count(&a->grp[u], LUO_PARTIAL) > 1) return true;
+    if (ann->h == LUO_PARTIAL) return true;
+    for (int32_t u = 0; u < ann->u; u++)
+        if (luo_grp_count(&ann->grp[u], LUO_PARTIAL) > 1) return true;
     return false;
 }
 
-int32_t luo_ann_ndev(const luo_ann *a)
+int32_t luo_ann_ndev(const luo_ann *ann)
 {
     int32_t n = 0;
-    for (int32_t u = 0; u < a->u; u++) n += a->grp[u].ndev;
+    for (int32_t u = 0; u < ann->u; u++) n += ann->grp[u].ndev;
     return n;
 }

@@ -29,29 +29,29 @@ static luo_status check_shape(const luo_shape *shape, const char *name, luo_err 
     return LUO_OK;
 }
 
-static luo_status check_rank(const luo_ann *a, const luo_shape *shape, const char *name,
+static luo_status check_rank(const luo_ann *ann, const luo_shape *shape, const char *name,
                              luo_err *err)
 {
-    int32_t key = a->h >= shape->rank ? a->h : -1;
-    for (int32_t u = 0; key < 0 && u < a->u; u++)
-        for (int32_t e = 0; key < 0 && e < a->grp[u].nent; e++)
-            if (a->grp[u].ent[e].key >= shape->rank) key = a->grp[u].ent[e].key;
+    int32_t key = ann->h >= shape->rank ? ann->h : -1;
+    for (int32_t u = 0; key < 0 && u < ann->u; u++)
+        for (int32_t e = 0; key < 0 && e < ann->grp[u].nent; e++)
+            if (ann->grp[u].ent[e].key >= shape->rank) key = ann->grp[u].ent[e].key;
     if (key < 0) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT, "tensor '%s': key %d, but it has %d dimensions", name, key,
                        shape->rank);
 }
 
-static luo_status check_member_len(const luo_ann *a, const luo_shape *shape, const char *name,
+static luo_status check_member_len(const luo_ann *ann, const luo_shape *shape, const char *name,
                                    luo_err *err)
 {
     if (!shape->member_len) return LUO_OK;
-    if (a->h < 0 || a->inner || a->hshare)
+    if (ann->h < 0 || ann->inner || ann->hshare)
         return luo_err_set(err, LUO_EINPUT,
                            "tensor '%s': one size per member needs h >= 0, neither inner nor with "
                            "top shares",
                            name);
     int64_t sum = 0;
-    for (int32_t u = 0; u < a->u; u++) {
+    for (int32_t u = 0; u < ann->u; u++) {
         if (shape->member_len[u] < 0 || shape->member_len[u] >= LUO_DIM_LIMIT)
             return luo_err_set(err, LUO_E2BIG,
                                "tensor '%s': member %d has size %" PRId64
@@ -59,11 +59,11 @@ static luo_status check_member_len(const luo_ann *a, const luo_shape *shape, con
                                name, u, shape->member_len[u], LUO_DIM_LIMIT - 1);
         sum += shape->member_len[u];
     }
-    if (sum == shape->dim[a->h]) return LUO_OK;
+    if (sum == shape->dim[ann->h]) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "tensor '%s': the sizes of the members sum to %" PRId64
                        ", dimension %d has %" PRId64,
-                       name, sum, a->h, shape->dim[a->h]);
+                       name, sum, ann->h, shape->dim[ann->h]);
 }
 
 /* EXACT for one cut of `len` elements of dimension d. empty_ok: len is 0 by a zero share above. */
@@ -84,42 +84,42 @@ static luo_status check_cut(int32_t d, int64_t len, int32_t n, const uint32_t *s
 }
 
 /* The pieces of the inner pattern are cuts as well: every fine interval in U. */
-static luo_status check_inner(luo_arena *scratch, const luo_ann *a, const luo_shape *shape,
+static luo_status check_inner(luo_arena *scratch, const luo_ann *ann, const luo_shape *shape,
                               const char *name, luo_err *err)
 {
     const int64_t *p;
     int32_t n;
-    LUO_TRY(luo_inner_bounds(scratch, a, shape, &p, &n, err));
+    LUO_TRY(luo_inner_bounds(scratch, ann, shape, &p, &n, err));
     for (int32_t j = 0; j < n; j++)
-        LUO_TRY(check_cut(a->h, p[j + 1] - p[j], a->u, NULL, false, name, err));
+        LUO_TRY(check_cut(ann->h, p[j + 1] - p[j], ann->u, NULL, false, name, err));
     return LUO_OK;
 }
 
-static luo_status check_members(const luo_ann *a, const luo_shape *shape, const int64_t *top,
+static luo_status check_members(const luo_ann *ann, const luo_shape *shape, const int64_t *top,
                                 const char *name, luo_err *err)
 {
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t e = 0; e < a->grp[u].nent; e++) {
-            const luo_ent *x = &a->grp[u].ent[e];
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t e = 0; e < ann->grp[u].nent; e++) {
+            const luo_ent *x = &ann->grp[u].ent[e];
             if (x->key < 0) continue;
-            const bool based = top && x->key == a->h;
+            const bool based = top && x->key == ann->h;
             const int64_t len = based ? top[u + 1] - top[u] : shape->dim[x->key];
             LUO_TRY(check_cut(x->key, len, x->n, x->share, based && !len, name, err));
         }
     return LUO_OK;
 }
 
-static luo_status check_exact(luo_arena *scratch, const luo_ann *a, const luo_shape *shape,
+static luo_status check_exact(luo_arena *scratch, const luo_ann *ann, const luo_shape *shape,
                               const char *name, luo_err *err)
 {
     int64_t *top = NULL;
-    if (a->h >= 0 && !a->inner) {
+    if (ann->h >= 0 && !ann->inner) {
         if (!shape->member_len)
-            LUO_TRY(check_cut(a->h, shape->dim[a->h], a->u, a->hshare, false, name, err));
-        LUO_TRY(luo_top_bounds(scratch, a, shape, &top, err));
+            LUO_TRY(check_cut(ann->h, shape->dim[ann->h], ann->u, ann->hshare, false, name, err));
+        LUO_TRY(luo_top_bounds(scratch, ann, shape, &top, err));
     }
-    LUO_TRY(check_members(a, shape, top, name, err));
-    return a->inner ? check_inner(scratch, a, shape, name, err) : LUO_OK;
+    LUO_TRY(check_members(ann, shape, top, name, err));
+    return ann->inner ? check_inner(scratch, ann, shape, name, err) : LUO_OK;
 }
 
 luo_status luo_ann_bind(const luo_ann *a, const luo_shape *shape, luo_bind_mode mode,

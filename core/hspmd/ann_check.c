@@ -17,20 +17,20 @@ static luo_status bad(luo_err *err, const char *fmt, ...)
     return luo_err_set(err, LUO_EINPUT, "annotation: %s", text);
 }
 
-static luo_status check_nodev(const luo_ann *a, luo_err *err)
+static luo_status check_nodev(const luo_ann *ann, luo_err *err)
 {
-    if (a->u < 1) return bad(err, "it has no subgroups");
-    for (int32_t u = 0; u < a->u; u++)
-        if (a->grp[u].ndev < 1) return bad(err, "subgroup %d has no devices", u);
+    if (ann->u < 1) return bad(err, "it has no subgroups");
+    for (int32_t u = 0; u < ann->u; u++)
+        if (ann->grp[u].ndev < 1) return bad(err, "subgroup %d has no devices", u);
     return LUO_OK;
 }
 
-static luo_status check_ids(const luo_ann *a, int32_t *max, luo_err *err)
+static luo_status check_ids(const luo_ann *ann, int32_t *max, luo_err *err)
 {
     *max = 0;
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t i = 0; i < a->grp[u].ndev; i++) {
-            const int32_t dev = a->grp[u].dev[i];
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
+            const int32_t dev = ann->grp[u].dev[i];
             if (dev < 0 || dev >= LUO_DEVICE_LIMIT)
                 return luo_err_set(err, LUO_E2BIG, "annotation: device id %d is %s the limit %d",
                                    dev, dev < 0 ? "below" : "above",
@@ -41,11 +41,11 @@ static luo_status check_ids(const luo_ann *a, int32_t *max, luo_err *err)
 }
 
 /* Sentence for the second appearance of dev, in member `second`. */
-static luo_status twice(const luo_ann *a, int32_t dev, int32_t second, luo_err *err)
+static luo_status twice(const luo_ann *ann, int32_t dev, int32_t second, luo_err *err)
 {
     int32_t first = 0;
-    for (int32_t i = 0; a->grp[first].dev[i] != dev;)
-        if (++i == a->grp[first].ndev) {
+    for (int32_t i = 0; ann->grp[first].dev[i] != dev;)
+        if (++i == ann->grp[first].ndev) {
             first++;
             i = 0;
         }
@@ -53,19 +53,19 @@ static luo_status twice(const luo_ann *a, int32_t dev, int32_t second, luo_err *
     return bad(err, "device %d is listed twice (subgroups %d and %d)", dev, first, second);
 }
 
-static luo_status check_dupdev(const luo_ann *a, luo_err *err)
+static luo_status check_dupdev(const luo_ann *ann, luo_err *err)
 {
     int32_t max;
-    LUO_TRY(check_ids(a, &max, err));
+    LUO_TRY(check_ids(ann, &max, err));
     const size_t words = (size_t)max / 64 + 1;
     luo_arena *scratch = luo_arena_new(words * 8);
     uint64_t *seen = scratch ? LUO_NEW_N(scratch, uint64_t, words) : NULL;
     luo_status st = seen ? LUO_OK : luo_err_nomem(err);
-    for (int32_t u = 0; st == LUO_OK && u < a->u; u++)
-        for (int32_t i = 0; st == LUO_OK && i < a->grp[u].ndev; i++) {
-            const int32_t dev = a->grp[u].dev[i];
+    for (int32_t u = 0; st == LUO_OK && u < ann->u; u++)
+        for (int32_t i = 0; st == LUO_OK && i < ann->grp[u].ndev; i++) {
+            const int32_t dev = ann->grp[u].dev[i];
             const uint64_t bit = UINT64_C(1) << (dev % 64);
-            if (seen[dev / 64] & bit) st = twice(a, dev, u, err);
+            if (seen[dev / 64] & bit) st = twice(ann, dev, u, err);
             seen[dev / 64] |= bit;
         }
     luo_arena_free(scratch);
@@ -77,15 +77,15 @@ static luo_status wrong_key(int32_t key, luo_err *err)
     return bad(err, "%d is neither a dimension nor -1 (duplicate) nor -2 (partial)", key);
 }
 
-static luo_status check_key(const luo_ann *a, bool h_given, luo_err *err)
+static luo_status check_key(const luo_ann *ann, bool h_given, luo_err *err)
 {
-    if (h_given && a->h < LUO_PARTIAL) return wrong_key(a->h, err);
-    if (h_given && a->h >= LUO_RANK_MAX)
-        return luo_err_set(err, LUO_E2BIG, "annotation: h %d is above the limit %d", a->h,
+    if (h_given && ann->h < LUO_PARTIAL) return wrong_key(ann->h, err);
+    if (h_given && ann->h >= LUO_RANK_MAX)
+        return luo_err_set(err, LUO_E2BIG, "annotation: h %d is above the limit %d", ann->h,
                            LUO_RANK_MAX - 1);
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t e = 0; e < a->grp[u].nent; e++) {
-            const int32_t key = a->grp[u].ent[e].key;
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t e = 0; e < ann->grp[u].nent; e++) {
+            const int32_t key = ann->grp[u].ent[e].key;
             if (key < LUO_PARTIAL) return wrong_key(key, err);
             if (key >= LUO_RANK_MAX)
                 return luo_err_set(err, LUO_E2BIG, "annotation: key %d is above the limit %d", key,
@@ -94,12 +94,12 @@ static luo_status check_key(const luo_ann *a, bool h_given, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check_dupkey(const luo_ann *a, luo_err *err)
+static luo_status check_dupkey(const luo_ann *ann, luo_err *err)
 {
-    for (int32_t u = 0; u < a->u; u++) {
+    for (int32_t u = 0; u < ann->u; u++) {
         uint32_t seen = 0;
-        for (int32_t e = 0; e < a->grp[u].nent; e++) {
-            const int32_t key = a->grp[u].ent[e].key;
+        for (int32_t e = 0; e < ann->grp[u].nent; e++) {
+            const int32_t key = ann->grp[u].ent[e].key;
             const uint32_t bit = 1u << (key - LUO_PARTIAL);
             if (seen & bit)
                 return bad(err,
@@ -112,23 +112,23 @@ static luo_status check_dupkey(const luo_ann *a, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check_zero(const luo_ann *a, luo_err *err)
+static luo_status check_zero(const luo_ann *ann, luo_err *err)
 {
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t e = 0; e < a->grp[u].nent; e++)
-            if (a->grp[u].ent[e].n < 1)
-                return bad(err, "key %d in subgroup %d has count %d", a->grp[u].ent[e].key, u,
-                           a->grp[u].ent[e].n);
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t e = 0; e < ann->grp[u].nent; e++)
+            if (ann->grp[u].ent[e].n < 1)
+                return bad(err, "key %d in subgroup %d has count %d", ann->grp[u].ent[e].key, u,
+                           ann->grp[u].ent[e].n);
     return LUO_OK;
 }
 
-static luo_status check_sharekey(const luo_ann *a, luo_err *err)
+static luo_status check_sharekey(const luo_ann *ann, luo_err *err)
 {
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t e = 0; e < a->grp[u].nent; e++)
-            if (a->grp[u].ent[e].share && a->grp[u].ent[e].key < 0)
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t e = 0; e < ann->grp[u].nent; e++)
+            if (ann->grp[u].ent[e].share && ann->grp[u].ent[e].key < 0)
                 return bad(err, "shares are allowed on a split dimension only, not on %d",
-                           a->grp[u].ent[e].key);
+                           ann->grp[u].ent[e].key);
     return LUO_OK;
 }
 
@@ -148,11 +148,11 @@ static luo_status share_limit(uint32_t max, luo_err *err)
                        INT32_MAX);
 }
 
-static luo_status check_shares(const luo_ann *a, luo_err *err)
+static luo_status check_shares(const luo_ann *ann, luo_err *err)
 {
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t e = 0; e < a->grp[u].nent; e++) {
-            const luo_ent *x = &a->grp[u].ent[e];
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t e = 0; e < ann->grp[u].nent; e++) {
+            const luo_ent *x = &ann->grp[u].ent[e];
             if (!x->share) continue;
             const uint32_t max = largest(x->share, x->n);
             LUO_TRY(share_limit(max, err));
@@ -162,34 +162,34 @@ static luo_status check_shares(const luo_ann *a, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check_count(const luo_ann *a, luo_err *err)
+static luo_status check_count(const luo_ann *ann, luo_err *err)
 {
-    for (int32_t u = 0; u < a->u; u++) {
+    for (int32_t u = 0; u < ann->u; u++) {
         int64_t product = 1;
-        for (int32_t e = 0; e < a->grp[u].nent; e++) {
-            product *= a->grp[u].ent[e].n; /* both factors are below 2^31 */
+        for (int32_t e = 0; e < ann->grp[u].nent; e++) {
+            product *= ann->grp[u].ent[e].n; /* both factors are below 2^31 */
             if (product > INT32_MAX)
                 return bad(err, "subgroup %d lists %d devices but its counts multiply to above %d",
-                           u, a->grp[u].ndev, INT32_MAX);
+                           u, ann->grp[u].ndev, INT32_MAX);
         }
-        if (product != a->grp[u].ndev)
+        if (product != ann->grp[u].ndev)
             return bad(err, "subgroup %d lists %d devices but its counts multiply to %" PRId64, u,
-                       a->grp[u].ndev, product);
+                       ann->grp[u].ndev, product);
     }
     return LUO_OK;
 }
 
-static luo_status check_top(const luo_ann *a, bool h_given, int64_t n_hshare, luo_err *err)
+static luo_status check_top(const luo_ann *ann, bool h_given, int64_t n_hshare, luo_err *err)
 {
-    if (a->u > 1 && !h_given) return bad(err, "%d subgroups need h=", a->u);
-    if (a->u == 1 && h_given) return bad(err, "h=%d with a single subgroup; drop h", a->h);
-    if (a->inner && (a->h < 0 || n_hshare))
+    if (ann->u > 1 && !h_given) return bad(err, "%d subgroups need h=", ann->u);
+    if (ann->u == 1 && h_given) return bad(err, "h=%d with a single subgroup; drop h", ann->h);
+    if (ann->inner && (ann->h < 0 || n_hshare))
         return bad(err, "the inner pattern needs h >= 0 and no top shares");
     if (!n_hshare) return LUO_OK;
-    if (n_hshare != a->u)
-        return bad(err, "%" PRId64 " top shares for %d subgroups", n_hshare, a->u);
-    if (a->h < 0) return bad(err, "top shares need h >= 0, not h=%d", a->h);
-    const uint32_t max = largest(a->hshare, a->u);
+    if (n_hshare != ann->u)
+        return bad(err, "%" PRId64 " top shares for %d subgroups", n_hshare, ann->u);
+    if (ann->h < 0) return bad(err, "top shares need h >= 0, not h=%d", ann->h);
+    const uint32_t max = largest(ann->hshare, ann->u);
     LUO_TRY(share_limit(max, err));
     return max ? LUO_OK : bad(err, "the top shares are all zero");
 }

@@ -250,13 +250,13 @@ static luo_status judge(parser *p, luo_arena *arena, const luo_ann **out)
     if (!grp) return luo_err_nomem(p->err);
     int64_t total = 0;
     for (int32_t u = 0; u < p->ngrp; u++) LUO_TRY(expand(p, &p->grp[u], &total, &grp[u]));
-    const luo_ann a = {.u = p->ngrp,
-                       .h = p->h_given ? p->h : LUO_H_NONE,
-                       .inner = p->inner,
-                       .hshare = p->hshare,
-                       .grp = grp};
-    LUO_TRY(luo_ann_check_as(&a, p->h_given, p->n_hshare, p->err));
-    const luo_ann *canonical = luo_ann_canonical(arena, &a);
+    const luo_ann ann = {.u = p->ngrp,
+                         .h = p->h_given ? p->h : LUO_H_NONE,
+                         .inner = p->inner,
+                         .hshare = p->hshare,
+                         .grp = grp};
+    LUO_TRY(luo_ann_check_as(&ann, p->h_given, p->n_hshare, p->err));
+    const luo_ann *canonical = luo_ann_canonical(arena, &ann);
     if (!canonical) return luo_err_nomem(p->err);
     *out = canonical;
     return LUO_OK;

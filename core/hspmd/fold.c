@@ -6,13 +6,13 @@
 #include "core/hspmd/resolve.h"
 
 /* Shares of the n*d pieces: the n old parts of dimension 0, each cut evenly in d. */
-static luo_status piece_shares(luo_arena *arena, const luo_grp *g, int64_t len, int32_t n,
+static luo_status piece_shares(luo_arena *arena, const luo_grp *group, int64_t len, int32_t n,
                                int32_t d, const uint32_t **share, luo_err *err)
 {
     int64_t *old = LUO_NEW_N(arena, int64_t, n + 1);
     int64_t *fine = LUO_NEW_N(arena, int64_t, n * d + 1);
     if (!old || !fine) return luo_err_nomem(err);
-    luo_bounds_cut(len, n, luo_grp_share(g, 0), old);
+    luo_bounds_cut(len, n, luo_grp_share(group, 0), old);
     for (int32_t c = 0; c < n; c++) {
         luo_bounds_cut(old[c + 1] - old[c], d, NULL, fine + c * d);
         for (int32_t k = 0; k < d; k++) fine[c * d + k] += old[c];
@@ -22,16 +22,17 @@ static luo_status piece_shares(luo_arena *arena, const luo_grp *g, int64_t len, 
 }
 
 /* New entries: the one of dimension 0 keeps its place (in front if there was none). */
-static int32_t fold_entries(const luo_grp *g, int32_t parts, const uint32_t *share, luo_ent *ent)
+static int32_t fold_entries(const luo_grp *group, int32_t parts, const uint32_t *share,
+                            luo_ent *ent)
 {
     int32_t n = 0;
-    if (luo_grp_count(g, 0) == 1) {
+    if (luo_grp_count(group, 0) == 1) {
         ent[0] = (luo_ent){.key = 0, .n = parts, .share = share};
         n = 1;
     }
-    for (int32_t e = 0; e < g->nent; e++) {
-        if (g->ent[e].key == LUO_DUP) continue;
-        ent[n] = g->ent[e];
+    for (int32_t e = 0; e < group->nent; e++) {
+        if (group->ent[e].key == LUO_DUP) continue;
+        ent[n] = group->ent[e];
         if (ent[n].key == 0) ent[n] = (luo_ent){.key = 0, .n = parts, .share = share};
         n++;
     }

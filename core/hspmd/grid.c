@@ -17,10 +17,11 @@ typedef struct ends {
     bool ascending;
 } ends;
 
-static int64_t count_ends(const luo_holdings *h, int32_t d)
+static int64_t count_ends(const luo_holdings *holdings, int32_t d)
 {
     int64_t n = 0;
-    for (int32_t i = 0; h && i < h->n; i++) n += 2 * (int64_t)h->at[i].region.dim[d].n;
+    for (int32_t i = 0; holdings && i < holdings->n; i++)
+        n += 2 * (int64_t)holdings->at[i].region.dim[d].n;
     return n;
 }
 
@@ -33,24 +34,24 @@ static void add_end(ends *e, int64_t x)
 
 /* Members with equal cuts share their span lists (luo_holdings_make): a list met lately is left
  * out, which keeps the sort small whatever U is. */
-static void add_ends(const luo_holdings *h, int32_t d, ends *e)
+static void add_ends(const luo_holdings *holdings, int32_t d, ends *e)
 {
     enum { LATELY = 64 };
     const luo_span *met[LATELY] = {NULL};
-    for (int32_t i = 0; h && i < h->n; i++) {
-        const luo_span *s = h->at[i].region.dim[d].at;
+    for (int32_t i = 0; holdings && i < holdings->n; i++) {
+        const luo_span *s = holdings->at[i].region.dim[d].at;
         const luo_span **slot = &met[((uintptr_t)s / sizeof *s) % LATELY];
-        if (h->at[i].region.empty || *slot == s) continue;
+        if (holdings->at[i].region.empty || *slot == s) continue;
         *slot = s;
-        for (int32_t k = 0; k < h->at[i].region.dim[d].n; k++) {
+        for (int32_t k = 0; k < holdings->at[i].region.dim[d].n; k++) {
             add_end(e, s[k].lo);
             add_end(e, s[k].hi);
         }
     }
 }
 
-static luo_status cut_dim(luo_arena *arena, const luo_holdings *a, const luo_holdings *b,
-                          int32_t d, luo_grid *g, luo_err *err)
+static luo_status cut_dim(luo_arena *arena, const luo_holdings *a, const luo_holdings *b, int32_t d,
+                          luo_grid *grid, luo_err *err)
 {
     const int64_t most = count_ends(a, d) + count_ends(b, d);
     ends e = {.at = luo_arena_alloc(arena, (size_t)(most + 1) * sizeof *e.at), .ascending = true};
@@ -61,50 +62,51 @@ static luo_status cut_dim(luo_arena *arena, const luo_holdings *a, const luo_hol
     int32_t n = 0;
     for (int64_t i = 0; i < e.n; i++)
         if (n == 0 || e.at[n - 1] != e.at[i]) e.at[n++] = e.at[i];
-    g->end[d] = e.at;
-    g->n[d] = n ? n - 1 : 0;
+    grid->end[d] = e.at;
+    grid->n[d] = n ? n - 1 : 0;
     return LUO_OK;
 }
 
 luo_status luo_grid_make(luo_arena *arena, const luo_holdings *a, const luo_holdings *b,
                          int32_t rank, const char *name, luo_grid *out, luo_err *err)
 {
-    luo_grid g = {.rank = rank};
+    luo_grid grid = {.rank = rank};
     double cells = 1;
     for (int32_t d = 0; d < rank; d++) {
-        LUO_TRY(cut_dim(arena, a, b, d, &g, err));
-        cells *= g.n[d];
+        LUO_TRY(cut_dim(arena, a, b, d, &grid, err));
+        cells *= grid.n[d];
     }
     if (cells > LUO_CELLS_MAX)
         return luo_err_set(err, LUO_E2BIG, "bsr: table of %.0f cells for '%s'", cells, name);
-    g.cells = (int64_t)cells;
-    *out = g;
+    grid.cells = (int64_t)cells;
+    *out = grid;
     return LUO_OK;
 }
 
-static int32_t find(const luo_grid *g, int32_t d, int64_t v)
+static int32_t find(const luo_grid *grid, int32_t d, int64_t v)
 {
-    int32_t lo = 0, hi = g->n[d];
+    int32_t lo = 0, hi = grid->n[d];
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
-        if (g->end[d][mid] < v) lo = mid + 1;
+        if (grid->end[d][mid] < v)
+            lo = mid + 1;
         else hi = mid;
     }
     return lo;
 }
 
-static bool counts(const luo_holding *h, const luo_planner *alive)
+static bool counts(const luo_holding *holding, const luo_planner *alive)
 {
-    return !h->region.empty && !(alive && luo_planner_dead(alive, h->dev));
+    return !holding->region.empty && !(alive && luo_planner_dead(alive, holding->dev));
 }
 
-static int64_t cells_of(const luo_grid *g, const luo_region *r)
+static int64_t cells_of(const luo_grid *grid, const luo_region *region)
 {
     int64_t all = 1;
-    for (int32_t d = 0; d < g->rank; d++) {
+    for (int32_t d = 0; d < grid->rank; d++) {
         int64_t n = 0;
-        for (int32_t k = 0; k < r->dim[d].n; k++)
-            n += find(g, d, r->dim[d].at[k].hi) - find(g, d, r->dim[d].at[k].lo);
+        for (int32_t k = 0; k < region->dim[d].n; k++)
+            n += find(grid, d, region->dim[d].at[k].hi) - find(grid, d, region->dim[d].at[k].lo);
         all *= n;
     }
     return all;
@@ -137,51 +139,51 @@ static void visit_cells(visit *v, const luo_region *r, int32_t d, int64_t base)
     }
 }
 
-static void visit_all(visit *v, const luo_holdings *h, const luo_planner *alive)
+static void visit_all(visit *v, const luo_holdings *holdings, const luo_planner *alive)
 {
-    for (v->who = 0; v->who < h->n; v->who++)
-        if (counts(&h->at[v->who], alive)) visit_cells(v, &h->at[v->who].region, 0, 0);
+    for (v->who = 0; v->who < holdings->n; v->who++)
+        if (counts(&holdings->at[v->who], alive))
+            visit_cells(v, &holdings->at[v->who].region, 0, 0);
 }
 
-luo_status luo_grid_cover(luo_arena *arena, const luo_grid *g, const luo_holdings *h,
-                          const luo_planner *alive, const char *name, luo_cover *out,
-                          luo_err *err)
+luo_status luo_grid_cover(luo_arena *arena, const luo_grid *grid, const luo_holdings *holdings,
+                          const luo_planner *alive, const char *name, luo_cover *out, luo_err *err)
 {
     int64_t all = 0;
-    for (int32_t i = 0; i < h->n; i++) {
-        if (counts(&h->at[i], alive)) all += cells_of(g, &h->at[i].region);
+    for (int32_t i = 0; i < holdings->n; i++) {
+        if (counts(&holdings->at[i], alive)) all += cells_of(grid, &holdings->at[i].region);
         if (all > LUO_COVERS_MAX)
             return luo_err_set(err, LUO_E2BIG,
                                "bsr: more than %d holders of %" PRId64 " cells for '%s'",
-                               LUO_COVERS_MAX, g->cells, name);
+                               LUO_COVERS_MAX, grid->cells, name);
     }
-    int64_t *start = LUO_NEW_N(arena, int64_t, g->cells + 1);
-    int64_t *fill = luo_arena_alloc(arena, (size_t)(g->cells + 1) * sizeof *fill);
+    int64_t *start = LUO_NEW_N(arena, int64_t, grid->cells + 1);
+    int64_t *fill = luo_arena_alloc(arena, (size_t)(grid->cells + 1) * sizeof *fill);
     int32_t *at = luo_arena_alloc(arena, (size_t)all * sizeof *at);
     if (!start || !fill || !at) return luo_err_nomem(err);
-    visit v = {.g = g, .count = start, .fill = fill, .at = at};
-    visit_all(&v, h, alive);
-    for (int64_t c = 0; c < g->cells; c++) start[c + 1] += start[c];
-    memcpy(fill, start, (size_t)g->cells * sizeof *fill);
+    visit v = {.g = grid, .count = start, .fill = fill, .at = at};
+    visit_all(&v, holdings, alive);
+    for (int64_t c = 0; c < grid->cells; c++) start[c + 1] += start[c];
+    memcpy(fill, start, (size_t)grid->cells * sizeof *fill);
     v.count = NULL;
-    visit_all(&v, h, alive);
+    visit_all(&v, holdings, alive);
     *out = (luo_cover){start, at};
     return LUO_OK;
 }
 
-luo_status luo_grid_cell(luo_arena *arena, const luo_grid *g, int64_t cell, luo_region *out,
+luo_status luo_grid_cell(luo_arena *arena, const luo_grid *grid, int64_t cell, luo_region *out,
                          luo_err *err)
 {
-    luo_span *s = luo_arena_alloc(arena, (size_t)g->rank * sizeof *s);
+    luo_span *s = luo_arena_alloc(arena, (size_t)grid->rank * sizeof *s);
     if (!s) return luo_err_nomem(err);
-    luo_region r = {.rank = g->rank};
-    for (int32_t d = g->rank - 1; d >= 0; d--) {
-        const int64_t i = cell % g->n[d];
-        cell /= g->n[d];
-        s[d] = (luo_span){g->end[d][i], g->end[d][i + 1]};
-        r.dim[d].n = 1;
-        r.dim[d].at = &s[d];
+    luo_region region = {.rank = grid->rank};
+    for (int32_t d = grid->rank - 1; d >= 0; d--) {
+        const int64_t i = cell % grid->n[d];
+        cell /= grid->n[d];
+        s[d] = (luo_span){grid->end[d][i], grid->end[d][i + 1]};
+        region.dim[d].n = 1;
+        region.dim[d].at = &s[d];
     }
-    *out = r;
+    *out = region;
     return LUO_OK;
 }

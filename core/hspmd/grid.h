@@ -29,9 +29,8 @@ luo_status luo_grid_make(luo_arena *arena, const luo_holdings *a, const luo_hold
                          int32_t rank, const char *name, luo_grid *out, luo_err *err);
 /* alive: leave the dead devices of this planner out; NULL: all.
  * Errors: LUO_E2BIG above LUO_COVERS_MAX; LUO_ENOMEM. Cost: O(sum of region cells). */
-luo_status luo_grid_cover(luo_arena *arena, const luo_grid *g, const luo_holdings *h,
-                          const luo_planner *alive, const char *name, luo_cover *out,
-                          luo_err *err);
-luo_status luo_grid_cell(luo_arena *arena, const luo_grid *g, int64_t cell, luo_region *out,
+luo_status luo_grid_cover(luo_arena *arena, const luo_grid *grid, const luo_holdings *holdings,
+                          const luo_planner *alive, const char *name, luo_cover *out, luo_err *err);
+luo_status luo_grid_cell(luo_arena *arena, const luo_grid *grid, int64_t cell, luo_region *out,
                          luo_err *err);
 #endif

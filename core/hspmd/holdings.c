@@ -45,14 +45,14 @@ static bool same_cut_of(const luo_grp *a, const luo_grp *b, int32_t key)
 }
 
 /* Members whose cut of key is not among the last few distinct ones; returns their number. */
-static int32_t distinct_cuts(const luo_ann *a, int32_t key, const luo_grp **rep)
+static int32_t distinct_cuts(const luo_ann *ann, int32_t key, const luo_grp **rep)
 {
     int32_t n = 0;
-    for (int32_t u = 0; u < a->u; u++) {
+    for (int32_t u = 0; u < ann->u; u++) {
         bool known = false;
         for (int32_t k = n; k-- > 0 && k >= n - RECENT && !known;)
-            known = same_cut_of(rep[k], &a->grp[u], key);
-        if (!known) rep[n++] = &a->grp[u];
+            known = same_cut_of(rep[k], &ann->grp[u], key);
+        if (!known) rep[n++] = &ann->grp[u];
     }
     return n;
 }
@@ -98,14 +98,14 @@ luo_status luo_top_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *s
     return LUO_OK;
 }
 
-static luo_status layout_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+static luo_status layout_make(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
                               layout *l, luo_err *err)
 {
-    *l = (layout){.arena = arena, .a = a, .shape = shape};
-    if (a->h < 0) return LUO_OK;
-    assert(a->h < shape->rank);
-    if (a->inner) return luo_inner_bounds(arena, a, shape, &l->fine, &l->nfine, err);
-    return luo_top_bounds(arena, a, shape, &l->top, err);
+    *l = (layout){.arena = arena, .a = ann, .shape = shape};
+    if (ann->h < 0) return LUO_OK;
+    assert(ann->h < shape->rank);
+    if (ann->inner) return luo_inner_bounds(arena, ann, shape, &l->fine, &l->nfine, err);
+    return luo_top_bounds(arena, ann, shape, &l->top, err);
 }
 
 /* Piece u of each fine interval inside [lo:hi), touching ones merged. */
@@ -136,8 +136,8 @@ static luo_status inner_pieces(const layout *l, int32_t u, int64_t lo, int64_t h
 /* The span lists of all parts of dimension d in member u. */
 static luo_status cut_dim(const layout *l, int32_t u, int32_t d, span_list **out, luo_err *err)
 {
-    const luo_grp *g = &l->a->grp[u];
-    const int32_t n = luo_grp_count(g, d);
+    const luo_grp *group = &l->a->grp[u];
+    const int32_t n = luo_grp_count(group, d);
     const bool outer = l->top && d == l->a->h;
     const int64_t lo = outer ? l->top[u] : 0;
     const int64_t len = outer ? l->top[u + 1] - lo : l->shape->dim[d];
@@ -145,7 +145,7 @@ static luo_status cut_dim(const layout *l, int32_t u, int32_t d, span_list **out
     luo_span *span = luo_arena_alloc(l->arena, (size_t)n * sizeof *span);
     int64_t *b = luo_arena_alloc(l->arena, ((size_t)n + 1) * sizeof *b);
     if (!part || !span || !b) return luo_err_nomem(err);
-    luo_bounds_cut(len, n, luo_grp_share(g, d), b);
+    luo_bounds_cut(len, n, luo_grp_share(group, d), b);
     for (int32_t c = 0; c < n; c++) {
         if (l->fine && d == l->a->h) {
             LUO_TRY(inner_pieces(l, u, b[c], b[c + 1], &part[c], err));
@@ -158,15 +158,15 @@ static luo_status cut_dim(const layout *l, int32_t u, int32_t d, span_list **out
     return LUO_OK;
 }
 
-static luo_status coordinates(luo_arena *arena, const luo_grp *g, int32_t key, int32_t **out,
+static luo_status coordinates(luo_arena *arena, const luo_grp *group, int32_t key, int32_t **out,
                               luo_err *err)
 {
-    const int32_t n = luo_grp_count(g, key), stride = luo_grp_stride(g, key);
+    const int32_t n = luo_grp_count(group, key), stride = luo_grp_stride(group, key);
     *out = NULL;
     if (n == 1) return LUO_OK;
-    int32_t *c = luo_arena_alloc(arena, (size_t)g->ndev * sizeof *c);
+    int32_t *c = luo_arena_alloc(arena, (size_t)group->ndev * sizeof *c);
     if (!c) return luo_err_nomem(err);
-    for (int32_t i = 0; i < g->ndev; i++) c[i] = i / stride % n;
+    for (int32_t i = 0; i < group->ndev; i++) c[i] = i / stride % n;
     *out = c;
     return LUO_OK;
 }
@@ -175,37 +175,37 @@ static luo_status coordinates(luo_arena *arena, const luo_grp *g, int32_t key, i
 static luo_status table_make(const layout *l, int32_t u, const member_table *known,
                              member_table *t, luo_err *err)
 {
-    const luo_grp *g = &l->a->grp[u];
+    const luo_grp *group = &l->a->grp[u];
     if (known) *t = *known;
-    else *t = (member_table){.g = g};
+    else
+        *t = (member_table){.g = group};
     for (int32_t d = 0; d < l->shape->rank; d++) {
-        if (!known) LUO_TRY(coordinates(l->arena, g, d, &t->coord[d], err));
+        if (!known) LUO_TRY(coordinates(l->arena, group, d, &t->coord[d], err));
         if (!known || d == l->a->h) LUO_TRY(cut_dim(l, u, d, &t->part[d], err));
     }
-    if (!known)
-        LUO_TRY(coordinates(l->arena, g, LUO_PARTIAL, &t->coord[LUO_RANK_MAX], err));
+    if (!known) LUO_TRY(coordinates(l->arena, group, LUO_PARTIAL, &t->coord[LUO_RANK_MAX], err));
     return LUO_OK;
 }
 
 static luo_region region_at(const layout *l, const member_table *t, int32_t i)
 {
-    luo_region r = {.rank = l->shape->rank};
-    for (int32_t d = 0; d < r.rank; d++) {
+    luo_region region = {.rank = l->shape->rank};
+    for (int32_t d = 0; d < region.rank; d++) {
         const span_list *part = &t->part[d][t->coord[d] ? t->coord[d][i] : 0];
-        if (!part->n) return (luo_region){.rank = r.rank, .empty = true};
-        r.dim[d].n = part->n;
-        r.dim[d].at = part->at;
+        if (!part->n) return (luo_region){.rank = region.rank, .empty = true};
+        region.dim[d].n = part->n;
+        region.dim[d].at = part->at;
     }
-    return r;
+    return region;
 }
 
 static void fill_member(const layout *l, const member_table *t, int32_t u, luo_holding *at)
 {
-    const luo_grp *g = &l->a->grp[u];
-    const int32_t parts = luo_grp_count(g, LUO_PARTIAL);
+    const luo_grp *group = &l->a->grp[u];
+    const int32_t parts = luo_grp_count(group, LUO_PARTIAL);
     const int32_t *part = t->coord[LUO_RANK_MAX];
-    for (int32_t i = 0; i < g->ndev; i++)
-        at[i] = (luo_holding){.dev = g->dev[i],
+    for (int32_t i = 0; i < group->ndev; i++)
+        at[i] = (luo_holding){.dev = group->dev[i],
                               .u = u,
                               .i = i,
                               .part = part ? part[i] : 0,
@@ -213,10 +213,10 @@ static void fill_member(const layout *l, const member_table *t, int32_t u, luo_h
                               .region = region_at(l, t, i)};
 }
 
-static const member_table *find_table(const member_table *recent, int32_t n, const luo_grp *g)
+static const member_table *find_table(const member_table *recent, int32_t n, const luo_grp *group)
 {
     for (int32_t k = 0; k < n; k++)
-        if (luo_grp_same_cut(recent[k].g, g)) return &recent[k];
+        if (luo_grp_same_cut(recent[k].g, group)) return &recent[k];
     return NULL;
 }
 
@@ -248,51 +248,50 @@ out:
     return st;
 }
 
-luo_status luo_region_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
+luo_status luo_region_of(luo_arena *arena, const luo_ann *ann, const luo_shape *shape, int32_t u,
                          int32_t i, luo_region *out, luo_err *err)
 {
-    assert(u >= 0 && u < a->u && i >= 0 && i < a->grp[u].ndev);
+    assert(u >= 0 && u < ann->u && i >= 0 && i < ann->grp[u].ndev);
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(arena);
     layout l;
-    luo_region r = {.rank = shape->rank};
-    LUO_TRY_OUT(layout_make(arena, a, shape, &l, err));
-    for (int32_t d = 0; d < r.rank; d++) {
+    luo_region region = {.rank = shape->rank};
+    LUO_TRY_OUT(layout_make(arena, ann, shape, &l, err));
+    for (int32_t d = 0; d < region.rank; d++) {
         span_list *part;
         LUO_TRY_OUT(cut_dim(&l, u, d, &part, err));
-        const span_list *mine = &part[luo_grp_coord(&a->grp[u], i, d)];
-        r.dim[d].n = mine->n;
-        r.dim[d].at = mine->at;
-        r.empty = r.empty || !mine->n;
+        const span_list *mine = &part[luo_grp_coord(&ann->grp[u], i, d)];
+        region.dim[d].n = mine->n;
+        region.dim[d].at = mine->at;
+        region.empty = region.empty || !mine->n;
     }
-    *out = r.empty ? (luo_region){.rank = shape->rank, .empty = true} : r;
+    *out = region.empty ? (luo_region){.rank = shape->rank, .empty = true} : region;
 out:
     if (st != LUO_OK) luo_arena_reset(arena, mark);
     return st;
 }
 
-luo_status luo_footprint_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
+luo_status luo_footprint_of(luo_arena *arena, const luo_ann *ann, const luo_shape *shape, int32_t u,
                             luo_region *out, luo_err *err)
 {
-    assert(u >= 0 && u < a->u);
+    assert(u >= 0 && u < ann->u);
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(arena);
     layout l;
-    luo_region r = {.rank = shape->rank};
+    luo_region region = {.rank = shape->rank};
     luo_span *whole = luo_arena_alloc(arena, (size_t)shape->rank * sizeof *whole);
     if (!whole) return luo_err_nomem(err);
-    LUO_TRY_OUT(layout_make(arena, a, shape, &l, err));
-    for (int32_t d = 0; d < r.rank; d++) {
+    LUO_TRY_OUT(layout_make(arena, ann, shape, &l, err));
+    for (int32_t d = 0; d < region.rank; d++) {
         whole[d] = (luo_span){0, shape->dim[d]};
-        if (d == a->h && l.top) whole[d] = (luo_span){l.top[u], l.top[u + 1]};
+        if (d == ann->h && l.top) whole[d] = (luo_span){l.top[u], l.top[u + 1]};
         span_list list = {whole[d].lo < whole[d].hi, &whole[d]};
-        if (d == a->h && l.fine)
-            LUO_TRY_OUT(inner_pieces(&l, u, 0, shape->dim[d], &list, err));
-        r.dim[d].n = list.n;
-        r.dim[d].at = list.at;
-        r.empty = r.empty || !list.n;
+        if (d == ann->h && l.fine) LUO_TRY_OUT(inner_pieces(&l, u, 0, shape->dim[d], &list, err));
+        region.dim[d].n = list.n;
+        region.dim[d].at = list.at;
+        region.empty = region.empty || !list.n;
     }
-    *out = r.empty ? (luo_region){.rank = shape->rank, .empty = true} : r;
+    *out = region.empty ? (luo_region){.rank = shape->rank, .empty = true} : region;
 out:
     if (st != LUO_OK) luo_arena_reset(arena, mark);
     return st;

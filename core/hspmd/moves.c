@@ -4,36 +4,40 @@
 
 #include <string.h>
 
-static luo_status push(luo_arena *arena, luo_moves *m, luo_move x, luo_err *err)
+static luo_status push(luo_arena *arena, luo_moves *moves, luo_move move, luo_err *err)
 {
-    if (!LUO_VEC_ROOM_IN(arena, m->at, m->n, m->cap)) return luo_err_nomem(err);
-    m->at[m->n++] = x;
+    if (!LUO_VEC_ROOM_IN(arena, moves->at, moves->n, moves->cap)) return luo_err_nomem(err);
+    moves->at[moves->n++] = move;
     return LUO_OK;
 }
 
-static luo_status point(luo_arena *arena, luo_moves *m, luo_move_kind kind, int32_t step,
-                        int32_t a, int32_t b, const luo_region *r, luo_err *err)
+static luo_status point(luo_arena *arena, luo_moves *moves, luo_move_kind kind, int32_t step,
+                        int32_t a, int32_t b, const luo_region *region, luo_err *err)
 {
     int32_t *dev = luo_arena_alloc(arena, 2 * sizeof *dev);
     if (!dev) return luo_err_nomem(err);
     dev[0] = a;
     dev[1] = b;
-    return push(arena, m,
-                (luo_move){.kind = kind, .step = step, .ndev = kind == LUO_MOVE_SEND ? 2 : 1,
-                           .dev = dev, .nregion = 1, .region = r},
+    return push(arena, moves,
+                (luo_move){.kind = kind,
+                           .step = step,
+                           .ndev = kind == LUO_MOVE_SEND ? 2 : 1,
+                           .dev = dev,
+                           .nregion = 1,
+                           .region = region},
                 err);
 }
 
-luo_status luo_moves_copy(luo_arena *arena, luo_moves *m, int32_t step, int32_t dev,
-                          const luo_region *r, luo_err *err)
+luo_status luo_moves_copy(luo_arena *arena, luo_moves *moves, int32_t step, int32_t dev,
+                          const luo_region *region, luo_err *err)
 {
-    return r->empty ? LUO_OK : point(arena, m, LUO_MOVE_COPY, step, dev, dev, r, err);
+    return region->empty ? LUO_OK : point(arena, moves, LUO_MOVE_COPY, step, dev, dev, region, err);
 }
 
-luo_status luo_moves_send(luo_arena *arena, luo_moves *m, int32_t step, int32_t from, int32_t to,
-                          const luo_region *r, luo_err *err)
+luo_status luo_moves_send(luo_arena *arena, luo_moves *moves, int32_t step, int32_t from,
+                          int32_t to, const luo_region *region, luo_err *err)
 {
-    return point(arena, m, LUO_MOVE_SEND, step, from, to, r, err);
+    return point(arena, moves, LUO_MOVE_SEND, step, from, to, region, err);
 }
 
 static bool uneven(const luo_region *part, int32_t n)
@@ -43,22 +47,29 @@ static bool uneven(const luo_region *part, int32_t n)
     return false;
 }
 
-luo_status luo_moves_group(luo_arena *arena, luo_moves *m, luo_move_kind kind, int32_t step,
+luo_status luo_moves_group(luo_arena *arena, luo_moves *moves, luo_move_kind kind, int32_t step,
                            int32_t dim, const int32_t *dev, int32_t n, const luo_region *part,
                            luo_err *err)
 {
     const int32_t parts = kind == LUO_MOVE_AR ? 1 : n;
-    return push(arena, m,
-                (luo_move){.kind = kind, .step = step, .dim = dim, .v = uneven(part, parts),
-                           .ndev = n, .dev = dev, .nregion = parts, .region = part},
+    return push(arena, moves,
+                (luo_move){.kind = kind,
+                           .step = step,
+                           .dim = dim,
+                           .v = uneven(part, parts),
+                           .ndev = n,
+                           .dev = dev,
+                           .nregion = parts,
+                           .region = part},
                 err);
 }
 
-luo_status luo_moves_lost(luo_arena *arena, luo_moves *m, int32_t dev, const luo_region *r,
+luo_status luo_moves_lost(luo_arena *arena, luo_moves *moves, int32_t dev, const luo_region *region,
                           luo_err *err)
 {
-    if (!LUO_VEC_ROOM_IN(arena, m->lost, m->nlost, m->cap_lost)) return luo_err_nomem(err);
-    m->lost[m->nlost++] = (luo_lost){*r, dev, 0};
+    if (!LUO_VEC_ROOM_IN(arena, moves->lost, moves->nlost, moves->cap_lost))
+        return luo_err_nomem(err);
+    moves->lost[moves->nlost++] = (luo_lost){*region, dev, 0};
     return LUO_OK;
 }
 
@@ -79,82 +90,83 @@ luo_status luo_region_keep(luo_arena *arena, const luo_region *r, luo_region *ou
     return LUO_OK;
 }
 
-static luo_status keep_parts(luo_arena *arena, luo_move *m, luo_err *err)
+static luo_status keep_parts(luo_arena *arena, luo_move *move, luo_err *err)
 {
-    luo_region *part = luo_arena_alloc(arena, (size_t)m->nregion * sizeof *part);
+    luo_region *part = luo_arena_alloc(arena, (size_t)move->nregion * sizeof *part);
     if (!part) return luo_err_nomem(err);
-    for (int32_t j = 0; j < m->nregion; j++)
-        LUO_TRY(luo_region_keep(arena, &m->region[j], &part[j], err));
-    m->region = part;
+    for (int32_t j = 0; j < move->nregion; j++)
+        LUO_TRY(luo_region_keep(arena, &move->region[j], &part[j], err));
+    move->region = part;
     return LUO_OK;
 }
 
 luo_status luo_moves_seal(luo_arena *arena, const luo_moves *m, luo_moves *out, luo_err *err)
 {
-    luo_moves s = {.n = m->n, .cap = m->n, .nlost = m->nlost, .cap_lost = m->nlost};
+    luo_moves moves = {.n = m->n, .cap = m->n, .nlost = m->nlost, .cap_lost = m->nlost};
     int64_t devices = 0;
     for (int32_t i = 0; i < m->n; i++) devices += m->at[i].ndev;
-    s.at = luo_arena_alloc(arena, (size_t)m->n * sizeof *s.at);
-    s.lost = luo_arena_alloc(arena, (size_t)m->nlost * sizeof *s.lost);
+    moves.at = luo_arena_alloc(arena, (size_t)m->n * sizeof *moves.at);
+    moves.lost = luo_arena_alloc(arena, (size_t)m->nlost * sizeof *moves.lost);
     int32_t *dev = luo_arena_alloc(arena, (size_t)devices * sizeof *dev);
-    if (!s.at || !s.lost || !dev) return luo_err_nomem(err);
+    if (!moves.at || !moves.lost || !dev) return luo_err_nomem(err);
     for (int32_t i = 0; i < m->n; i++) {
-        luo_move *x = &s.at[i];
-        *x = m->at[i];
-        x->dev = memcpy(dev, x->dev, (size_t)x->ndev * sizeof *dev);
-        dev += x->ndev;
-        if (i && m->at[i].region == m->at[i - 1].region && x->nregion == s.at[i - 1].nregion)
-            x->region = s.at[i - 1].region;
-        else LUO_TRY(keep_parts(arena, x, err));
+        luo_move *move = &moves.at[i];
+        *move = m->at[i];
+        move->dev = memcpy(dev, move->dev, (size_t)move->ndev * sizeof *dev);
+        dev += move->ndev;
+        if (i && m->at[i].region == m->at[i - 1].region && move->nregion == moves.at[i - 1].nregion)
+            move->region = moves.at[i - 1].region;
+        else
+            LUO_TRY(keep_parts(arena, move, err));
     }
     for (int32_t i = 0; i < m->nlost; i++) {
-        s.lost[i] = m->lost[i];
-        LUO_TRY(luo_region_keep(arena, &m->lost[i].region, &s.lost[i].region, err));
+        moves.lost[i] = m->lost[i];
+        LUO_TRY(luo_region_keep(arena, &m->lost[i].region, &moves.lost[i].region, err));
     }
-    *out = s;
+    *out = moves;
     return LUO_OK;
 }
 
-static void print_devices(luo_str *s, const luo_move *m)
+static void print_devices(luo_str *text, const luo_move *move)
 {
-    if (m->kind == LUO_MOVE_SEND || m->ndev == 1) {
-        luo_str_addi(s, m->dev[0]);
-        if (m->kind != LUO_MOVE_SEND) return;
-        luo_str_add(s, "->");
-        luo_str_addi(s, m->dev[1]);
+    if (move->kind == LUO_MOVE_SEND || move->ndev == 1) {
+        luo_str_addi(text, move->dev[0]);
+        if (move->kind != LUO_MOVE_SEND) return;
+        luo_str_add(text, "->");
+        luo_str_addi(text, move->dev[1]);
         return;
     }
-    for (int32_t i = 0; i < m->ndev; i++) {
-        luo_str_addc(s, i ? ',' : '(');
-        luo_str_addi(s, m->dev[i]);
+    for (int32_t i = 0; i < move->ndev; i++) {
+        luo_str_addc(text, i ? ',' : '(');
+        luo_str_addi(text, move->dev[i]);
     }
-    luo_str_addc(s, ')');
+    luo_str_addc(text, ')');
 }
 
-void luo_move_print(luo_str *s, const luo_move *m)
+void luo_move_print(luo_str *text, const luo_move *move)
 {
     static const char *const word[] = {"copy", "send", "ar", "rs", "ag", "load"};
-    luo_str_add(s, word[m->kind]);
-    if (m->v) luo_str_addc(s, 'v');
-    luo_str_addc(s, ' ');
-    if (m->kind == LUO_MOVE_RS || m->kind == LUO_MOVE_AG) {
-        luo_str_addc(s, 'd');
-        luo_str_addi(s, m->dim);
-        luo_str_addc(s, ' ');
+    luo_str_add(text, word[move->kind]);
+    if (move->v) luo_str_addc(text, 'v');
+    luo_str_addc(text, ' ');
+    if (move->kind == LUO_MOVE_RS || move->kind == LUO_MOVE_AG) {
+        luo_str_addc(text, 'd');
+        luo_str_addi(text, move->dim);
+        luo_str_addc(text, ' ');
     }
-    print_devices(s, m);
-    for (int32_t i = 0; i < m->nregion; i++) {
-        luo_str_addc(s, ' ');
-        luo_region_print(s, &m->region[i]);
+    print_devices(text, move);
+    for (int32_t i = 0; i < move->nregion; i++) {
+        luo_str_addc(text, ' ');
+        luo_region_print(text, &move->region[i]);
     }
 }
 
-void luo_moves_class_bytes(const luo_planner *p, const luo_moves *m, int64_t elem_bytes,
+void luo_moves_class_bytes(const luo_planner *planner, const luo_moves *moves, int64_t elem_bytes,
                            int64_t out[LUO_LINK_CLASSES])
 {
     for (int c = 0; c < LUO_LINK_CLASSES; c++) out[c] = 0;
-    for (int32_t i = 0; i < m->n; i++)
-        if (m->at[i].kind == LUO_MOVE_SEND)
-            out[luo_planner_class(p, m->at[i].dev[0], m->at[i].dev[1])] +=
-                elem_bytes * luo_region_volume(&m->at[i].region[0]);
+    for (int32_t i = 0; i < moves->n; i++)
+        if (moves->at[i].kind == LUO_MOVE_SEND)
+            out[luo_planner_class(planner, moves->at[i].dev[0], moves->at[i].dev[1])] +=
+                elem_bytes * luo_region_volume(&moves->at[i].region[0]);
 }

@@ -5,15 +5,15 @@
 #include "core/hspmd/bsr/bsr.h"
 
 /* An empty region appends nothing. */
-luo_status luo_moves_copy(luo_arena *arena, luo_moves *m, int32_t step, int32_t dev,
-                          const luo_region *r, luo_err *err);
-luo_status luo_moves_send(luo_arena *arena, luo_moves *m, int32_t step, int32_t from, int32_t to,
-                          const luo_region *r, luo_err *err);
+luo_status luo_moves_copy(luo_arena *arena, luo_moves *moves, int32_t step, int32_t dev,
+                          const luo_region *region, luo_err *err);
+luo_status luo_moves_send(luo_arena *arena, luo_moves *moves, int32_t step, int32_t from,
+                          int32_t to, const luo_region *region, luo_err *err);
 /* kind AR: one region; RS, AG: n parts along dim. */
-luo_status luo_moves_group(luo_arena *arena, luo_moves *m, luo_move_kind kind, int32_t step,
+luo_status luo_moves_group(luo_arena *arena, luo_moves *moves, luo_move_kind kind, int32_t step,
                            int32_t dim, const int32_t *dev, int32_t n, const luo_region *part,
                            luo_err *err);
-luo_status luo_moves_lost(luo_arena *arena, luo_moves *m, int32_t dev, const luo_region *r,
+luo_status luo_moves_lost(luo_arena *arena, luo_moves *moves, int32_t dev, const luo_region *region,
                           luo_err *err);
 /* Deep copy of r. */
 luo_status luo_region_keep(luo_arena *arena, const luo_region *r, luo_region *out, luo_err *err);

@@ -10,17 +10,18 @@ static luo_region nothing(int32_t rank)
     return (luo_region){.rank = rank, .empty = true};
 }
 
-static int64_t length_of(const luo_region *r, int32_t d)
+static int64_t length_of(const luo_region *region, int32_t d)
 {
     int64_t n = 0;
-    for (int32_t k = 0; k < r->dim[d].n; k++) n += r->dim[d].at[k].hi - r->dim[d].at[k].lo;
+    for (int32_t k = 0; k < region->dim[d].n; k++)
+        n += region->dim[d].at[k].hi - region->dim[d].at[k].lo;
     return n;
 }
 
-int64_t luo_region_volume(const luo_region *r)
+int64_t luo_region_volume(const luo_region *region)
 {
-    int64_t v = !r->empty;
-    for (int32_t d = 0; v && d < r->rank; d++) v *= length_of(r, d);
+    int64_t v = !region->empty;
+    for (int32_t d = 0; v && d < region->rank; d++) v *= length_of(region, d);
     return v;
 }
 
@@ -42,22 +43,22 @@ luo_status luo_region_intersect(luo_arena *arena, const luo_region *a, const luo
                                 luo_region *out, luo_err *err)
 {
     assert(a->rank == b->rank);
-    luo_region r = {.rank = a->rank};
+    luo_region region = {.rank = a->rank};
     const size_t mark = luo_arena_mark(arena);
-    if (a->empty || b->empty) r = nothing(a->rank);
-    for (int32_t d = 0; !r.empty && d < r.rank; d++) {
+    if (a->empty || b->empty) region = nothing(a->rank);
+    for (int32_t d = 0; !region.empty && d < region.rank; d++) {
         const int32_t na = a->dim[d].n, nb = b->dim[d].n;
         luo_span *at = luo_arena_alloc(arena, (size_t)(na + nb) * sizeof *at);
         if (!at) {
             luo_arena_reset(arena, mark);
             return luo_err_nomem(err);
         }
-        r.dim[d].n = meet(a->dim[d].at, na, b->dim[d].at, nb, at);
-        r.dim[d].at = at;
-        if (!r.dim[d].n) r = nothing(a->rank);
+        region.dim[d].n = meet(a->dim[d].at, na, b->dim[d].at, nb, at);
+        region.dim[d].at = at;
+        if (!region.dim[d].n) region = nothing(a->rank);
     }
-    if (r.empty) luo_arena_reset(arena, mark);
-    *out = r;
+    if (region.empty) luo_arena_reset(arena, mark);
+    *out = region;
     return LUO_OK;
 }
 
@@ -122,39 +123,39 @@ void luo_region_box(const luo_region *r, int64_t *lo, int64_t *hi)
     }
 }
 
-void luo_region_each_box(const luo_region *r,
+void luo_region_each_box(const luo_region *region,
                          void (*box)(void *ctx, const int64_t *lo, const int64_t *hi), void *ctx)
 {
     int32_t k[LUO_RANK_MAX] = {0};
     int64_t lo[LUO_RANK_MAX] = {0}, hi[LUO_RANK_MAX] = {0};
-    for (bool more = !r->empty; more;) {
-        for (int32_t d = 0; d < r->rank; d++) {
-            lo[d] = r->dim[d].at[k[d]].lo;
-            hi[d] = r->dim[d].at[k[d]].hi;
+    for (bool more = !region->empty; more;) {
+        for (int32_t d = 0; d < region->rank; d++) {
+            lo[d] = region->dim[d].at[k[d]].lo;
+            hi[d] = region->dim[d].at[k[d]].hi;
         }
         box(ctx, lo, hi);
         more = false;
-        for (int32_t d = r->rank; d-- > 0 && !more;) {
-            more = ++k[d] < r->dim[d].n;
+        for (int32_t d = region->rank; d-- > 0 && !more;) {
+            more = ++k[d] < region->dim[d].n;
             if (!more) k[d] = 0;
         }
     }
 }
 
-void luo_region_print(luo_str *s, const luo_region *r)
+void luo_region_print(luo_str *text, const luo_region *region)
 {
-    if (r->empty) {
-        luo_str_addc(s, '-');
+    if (region->empty) {
+        luo_str_addc(text, '-');
         return;
     }
-    for (int32_t d = 0; d < r->rank; d++) {
-        if (d) luo_str_addc(s, 'x');
-        for (int32_t k = 0; k < r->dim[d].n; k++) {
-            luo_str_add(s, k ? "+[" : "[");
-            luo_str_addi(s, r->dim[d].at[k].lo);
-            luo_str_addc(s, ':');
-            luo_str_addi(s, r->dim[d].at[k].hi);
-            luo_str_addc(s, ')');
+    for (int32_t d = 0; d < region->rank; d++) {
+        if (d) luo_str_addc(text, 'x');
+        for (int32_t k = 0; k < region->dim[d].n; k++) {
+            luo_str_add(text, k ? "+[" : "[");
+            luo_str_addi(text, region->dim[d].at[k].lo);
+            luo_str_addc(text, ':');
+            luo_str_addi(text, region->dim[d].at[k].hi);
+            luo_str_addc(text, ')');
         }
     }
 }
@@ -202,7 +203,7 @@ static luo_status take_span(scan *s, luo_span *out)
     return take(s, ')');
 }
 
-static luo_status take_dim(luo_arena *arena, scan *s, luo_region *r)
+static luo_status take_dim(luo_arena *arena, scan *s, luo_region *region)
 {
     const int start = column(s);
     luo_span *at = NULL;
@@ -221,8 +222,8 @@ static luo_status take_dim(luo_arena *arena, scan *s, luo_region *r)
         if (*s->at != '+') break;
         s->at++;
     }
-    r->dim[r->rank].n = n;
-    r->dim[r->rank++].at = at;
+    region->dim[region->rank].n = n;
+    region->dim[region->rank++].at = at;
     return LUO_OK;
 }
 
@@ -233,20 +234,20 @@ luo_status luo_region_parse(luo_arena *arena, const char *text, int32_t rank, lu
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(arena);
     scan s = {text, text, err};
-    luo_region r = {0};
+    luo_region region = {0};
     if (strcmp(text, "-") == 0) {
-        r = nothing(rank);
+        region = nothing(rank);
         s.at++;
     }
-    while (r.rank < rank) {
-        if (r.rank > 0) LUO_TRY_OUT(take(&s, 'x'));
-        LUO_TRY_OUT(take_dim(arena, &s, &r));
+    while (region.rank < rank) {
+        if (region.rank > 0) LUO_TRY_OUT(take(&s, 'x'));
+        LUO_TRY_OUT(take_dim(arena, &s, &region));
     }
     if (*s.at)
         LUO_TRY_OUT(luo_err_set(err, LUO_EPARSE,
                                 "region `%s` has more than %d dimensions; cut it at column %d.",
                                 text, rank, column(&s)));
-    *out = r;
+    *out = region;
 out:
     if (st != LUO_OK) luo_arena_reset(arena, mark);
     return st;

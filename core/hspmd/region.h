@@ -46,10 +46,10 @@ luo_status luo_top_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *s
 luo_status luo_inner_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
                             const int64_t **p, int32_t *n, luo_err *err);
 
-int64_t luo_region_volume(const luo_region *r);
+int64_t luo_region_volume(const luo_region *region);
 /* Region of device index i of member u. Pre: luo_ann_bind passed.
  * Errors: LUO_ENOMEM; *out untouched. Owner: the spans belong to arena. */
-luo_status luo_region_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
+luo_status luo_region_of(luo_arena *arena, const luo_ann *ann, const luo_shape *shape, int32_t u,
                          int32_t i, luo_region *out, luo_err *err);
 luo_status luo_region_intersect(luo_arena *arena, const luo_region *a, const luo_region *b,
                                 luo_region *out, luo_err *err);
@@ -61,12 +61,12 @@ bool luo_region_overlap(const luo_region *a, const luo_region *b);
 /* The smallest box around r, or an empty span list when r is empty. Fills lo[R], hi[R]. */
 void luo_region_box(const luo_region *r, int64_t *lo, int64_t *hi);
 /* Calls box(ctx, lo, hi) for each box of the product, row-major. */
-void luo_region_each_box(const luo_region *r,
+void luo_region_each_box(const luo_region *region,
                          void (*box)(void *ctx, const int64_t *lo, const int64_t *hi), void *ctx);
 /* Text "[0:4)x[2:6)+[8:9)", "-" when empty, "" when R = 0. */
 luo_status luo_region_parse(luo_arena *arena, const char *text, int32_t rank, luo_region *out,
                             luo_err *err);
-void luo_region_print(luo_str *s, const luo_region *r);
+void luo_region_print(luo_str *text, const luo_region *region);
 
 /* What one device holds of a tensor. */
 typedef struct luo_holding {
@@ -85,6 +85,6 @@ typedef struct luo_holdings {
 luo_status luo_holdings_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
                              luo_holdings *out, luo_err *err);
 /* Footprint of member u. */
-luo_status luo_footprint_of(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int32_t u,
+luo_status luo_footprint_of(luo_arena *arena, const luo_ann *ann, const luo_shape *shape, int32_t u,
                             luo_region *out, luo_err *err);
 #endif

@@ -65,8 +65,8 @@ typedef struct luo_sum {
 
 luo_status luo_side_make(luo_arena *arena, luo_holding *at, int32_t n, luo_side *out,
                          luo_err *err);
-luo_status luo_sides_make(luo_build *b, const luo_ann *a, luo_sides *out);
-const luo_holding *luo_side_find(const luo_side *s, int32_t dev); /* NULL: not there */
+luo_status luo_sides_make(luo_build *build, const luo_ann *ann, luo_sides *out);
+const luo_holding *luo_side_find(const luo_side *side, int32_t dev); /* NULL: not there */
 bool luo_same_devices(const luo_side *a, const luo_side *b);
 bool luo_same_regions(const luo_side *a, const luo_side *b);
 bool luo_is_slice(const luo_side *s, const luo_side *d);
@@ -75,32 +75,34 @@ int luo_region_order(const luo_region *a, const luo_region *b);
 /* Non-empty pieces agree with whole off k, come in order without overlap and make up its list. */
 bool luo_tiles(const luo_region *piece, int32_t n, const luo_region *whole, int32_t k);
 
-luo_status luo_emit_copies(luo_build *b, const luo_side *d, int32_t step);
-luo_status luo_emit_bsr(luo_build *b, const luo_side *s, const luo_side *d, int32_t step);
-luo_status luo_emit_allreduce(luo_build *b, const luo_sum *sum, const luo_side *s, int32_t step);
+luo_status luo_emit_copies(luo_build *build, const luo_side *side, int32_t step);
+luo_status luo_emit_bsr(luo_build *build, const luo_side *s, const luo_side *d, int32_t step);
+luo_status luo_emit_allreduce(luo_build *build, const luo_sum *sum, const luo_side *side,
+                              int32_t step);
 /* SplitAR of the holdings s of u members. */
-luo_status luo_emit_split_ar(luo_build *b, const luo_sides *s, int32_t u, int32_t step);
-luo_status luo_sum_groups(luo_build *b, const luo_grp *g, const luo_side *s, luo_sum *out);
+luo_status luo_emit_split_ar(luo_build *build, const luo_sides *s, int32_t u, int32_t step);
+luo_status luo_sum_groups(luo_build *build, const luo_grp *group, const luo_side *side,
+                          luo_sum *out);
 
-luo_status luo_movement_find(luo_build *b, const luo_side *s, const luo_side *d,
+luo_status luo_movement_find(luo_build *build, const luo_side *s, const luo_side *d,
                              luo_movement *out);
-luo_status luo_movement_emit(luo_build *b, const luo_movement *m, int32_t step);
+luo_status luo_movement_emit(luo_build *build, const luo_movement *m, int32_t step);
 /* One member; an identity emits copies. Errors: LUO_EUNSUP with b->reason set. */
 luo_status luo_resolve_member(luo_build *b, const luo_grp *gs, const luo_grp *gd,
                               const luo_side *s, const luo_side *d, int32_t step,
                               luo_member_kind *kind);
 const char *luo_member_name(luo_member_kind k);
 /* Sets the reason; returns LUO_EUNSUP. */
-luo_status luo_refuse(luo_build *b, luo_unsupported reason);
+luo_status luo_refuse(luo_build *build, luo_unsupported reason);
 
 /* Each member alone. *works false: not this tier. kinds[u] are filled when it works. */
-luo_status luo_resolve_bottom(luo_build *b, const luo_ann *src, const luo_ann *dst,
+luo_status luo_resolve_bottom(luo_build *build, const luo_ann *src, const luo_ann *dst,
                               const luo_sides *s, const luo_sides *d, int32_t step,
                               luo_member_kind *kinds, bool *works);
 /* Between members. *works false: go on with the next test. On success kind and text are set. */
-luo_status luo_resolve_top(luo_build *b, const luo_sides *s, const luo_sides *d,
+luo_status luo_resolve_top(luo_build *build, const luo_sides *s, const luo_sides *d,
                            luo_resolution *out, bool *works);
 /* "HEAD K0,K1,.." in the scratch arena. */
-luo_status luo_kinds_text(luo_build *b, const char *head, const luo_member_kind *kinds, int32_t n,
-                          const char **out);
+luo_status luo_kinds_text(luo_build *build, const char *head, const luo_member_kind *kinds,
+                          int32_t n, const char **out);
 #endif

@@ -5,33 +5,36 @@
 #include "core/hspmd/moves.h"
 #include "core/hspmd/resolve_internal.h"
 
-static bool holds(const luo_side *s, const luo_holding *d)
+static bool holds(const luo_side *side, const luo_holding *holding)
 {
-    const luo_holding *h = luo_side_find(s, d->dev);
-    return h && luo_region_contains(&h->region, &d->region);
+    const luo_holding *h = luo_side_find(side, holding->dev);
+    return h && luo_region_contains(&h->region, &holding->region);
 }
 
 /* Positions pair up. Dead senders leave the pairing to bsr, which may find another owner. */
-static bool is_sendrecv(const luo_build *b, const luo_side *s, const luo_side *d)
+static bool is_sendrecv(const luo_build *build, const luo_side *s, const luo_side *d)
 {
     if (s->h.n != d->h.n) return false;
     for (int32_t i = 0; i < d->h.n; i++) {
-        const luo_holding *x = &s->h.at[i], *y = &d->h.at[i];
-        if (!luo_region_equal(&x->region, &y->region)) return false;
-        if (!y->region.empty && luo_planner_dead(b->planner, x->dev) && !holds(s, y)) return false;
+        const luo_holding *holding = &s->h.at[i], *y = &d->h.at[i];
+        if (!luo_region_equal(&holding->region, &y->region)) return false;
+        if (!y->region.empty && luo_planner_dead(build->planner, holding->dev) && !holds(s, y))
+            return false;
     }
     return true;
 }
 
-static luo_status emit_sendrecv(luo_build *b, const luo_side *s, const luo_side *d, int32_t step)
+static luo_status emit_sendrecv(luo_build *build, const luo_side *s, const luo_side *d,
+                                int32_t step)
 {
     for (int32_t i = 0; i < d->h.n; i++) {
-        const luo_holding *x = &s->h.at[i], *y = &d->h.at[i];
+        const luo_holding *holding = &s->h.at[i], *y = &d->h.at[i];
         if (y->region.empty) continue;
         if (holds(s, y))
-            LUO_TRY(luo_moves_copy(b->arena, b->out, step, y->dev, &y->region, b->err));
+            LUO_TRY(luo_moves_copy(build->arena, build->out, step, y->dev, &y->region, build->err));
         else
-            LUO_TRY(luo_moves_send(b->arena, b->out, step, x->dev, y->dev, &y->region, b->err));
+            LUO_TRY(luo_moves_send(build->arena, build->out, step, holding->dev, y->dev, &y->region,
+                                   build->err));
     }
     return LUO_OK;
 }
@@ -60,11 +63,11 @@ static int by_class(const void *a, const void *b)
 }
 
 /* Targets of equal wants get the index of their first one as class. */
-static luo_status classify(luo_build *b, const luo_side *s, const luo_side *d, target **out)
+static luo_status classify(luo_build *build, const luo_side *s, const luo_side *d, target **out)
 {
     const int32_t n = d->h.n;
-    target *t = luo_arena_alloc(b->arena, (size_t)n * sizeof *t);
-    if (!t) return luo_err_nomem(b->err);
+    target *t = luo_arena_alloc(build->arena, (size_t)n * sizeof *t);
+    if (!t) return luo_err_nomem(build->err);
     for (int32_t i = 0; i < n; i++)
         t[i] = (target){.at = i, .wants = &d->h.at[i].region,
                         .has = &luo_side_find(s, d->h.at[i].dev)->region};
@@ -79,7 +82,7 @@ static luo_status classify(luo_build *b, const luo_side *s, const luo_side *d, t
 
 /* One class t[0..n), sorted by by_class: distinct parts, each with equally many holders; parts of
  * those who have nothing come last. */
-static luo_status gather_class(luo_build *b, const luo_side *d, const target *t, int32_t n,
+static luo_status gather_class(luo_build *build, const luo_side *side, const target *t, int32_t n,
                                int32_t k, luo_gather *g, bool *works)
 {
     int32_t distinct = 1, have = n;
@@ -88,23 +91,23 @@ static luo_status gather_class(luo_build *b, const luo_side *d, const target *t,
     const int32_t each = have / distinct, npart = each > 0 ? n / each : 0;
     *works = npart >= 2 && have % distinct == 0 && n % each == 0;
     if (!*works) return LUO_OK;
-    *g = (luo_gather){npart, each, luo_arena_alloc(b->arena, (size_t)n * sizeof *g->dev),
-                      luo_arena_alloc(b->arena, (size_t)npart * sizeof *g->part)};
-    if (!g->dev || !g->part) return luo_err_nomem(b->err);
+    *g = (luo_gather){npart, each, luo_arena_alloc(build->arena, (size_t)n * sizeof *g->dev),
+                      luo_arena_alloc(build->arena, (size_t)npart * sizeof *g->part)};
+    if (!g->dev || !g->part) return luo_err_nomem(build->err);
     for (int32_t i = 0; i < n; i++) {
         const int32_t part = i / each, group = i % each;
         if (group && !luo_region_equal(t[i].has, t[i - 1].has)) *works = false;
-        g->dev[group * npart + part] = d->h.at[t[i].at].dev;
+        g->dev[group * npart + part] = side->h.at[t[i].at].dev;
         g->part[part] = *t[i].has;
     }
     *works = *works && luo_tiles(g->part, npart, t[0].wants, k);
     return LUO_OK;
 }
 
-static luo_status gather_along(luo_build *b, const luo_side *d, target *t, luo_movement *m,
+static luo_status gather_along(luo_build *build, const luo_side *side, target *t, luo_movement *m,
                                bool *works)
 {
-    const int32_t n = d->h.n;
+    const int32_t n = side->h.n;
     for (int32_t i = 0; i < n; i++)
         t[i].first = t[i].has->empty ? INT64_MAX : t[i].has->dim[m->dim].at[0].lo;
     qsort(t, (size_t)n, sizeof *t, by_class);
@@ -112,51 +115,52 @@ static luo_status gather_along(luo_build *b, const luo_side *d, target *t, luo_m
     *works = true;
     for (int32_t i = 0, end; i < n && *works; i = end) {
         for (end = i + 1; end < n && t[end].class_of == t[i].class_of;) end++;
-        LUO_TRY(gather_class(b, d, t + i, end - i, m->dim, &m->gather[m->ngather++], works));
+        LUO_TRY(gather_class(build, side, t + i, end - i, m->dim, &m->gather[m->ngather++], works));
     }
     return LUO_OK;
 }
 
 /* Smallest dimension along which the devices of every class gather what they want. */
-static luo_status find_allgather(luo_build *b, const luo_side *s, const luo_side *d,
+static luo_status find_allgather(luo_build *build, const luo_side *s, const luo_side *d,
                                  luo_movement *m, bool *works)
 {
     target *t = NULL;
     *works = d->h.n > 0 && luo_same_devices(s, d);
     for (int32_t i = 0; i < d->h.n && *works; i++)
-        *works = (b->joined || !s->h.at[i].region.empty) && !d->h.at[i].region.empty;
+        *works = (build->joined || !s->h.at[i].region.empty) && !d->h.at[i].region.empty;
     if (!*works) return LUO_OK;
-    LUO_TRY(classify(b, s, d, &t));
-    m->gather = luo_arena_alloc(b->arena, (size_t)d->h.n * sizeof *m->gather);
-    if (!m->gather) return luo_err_nomem(b->err);
+    LUO_TRY(classify(build, s, d, &t));
+    m->gather = luo_arena_alloc(build->arena, (size_t)d->h.n * sizeof *m->gather);
+    if (!m->gather) return luo_err_nomem(build->err);
     *works = false;
-    for (m->dim = 0; m->dim < b->shape->rank; m->dim++) {
-        LUO_TRY(gather_along(b, d, t, m, works));
+    for (m->dim = 0; m->dim < build->shape->rank; m->dim++) {
+        LUO_TRY(gather_along(build, d, t, m, works));
         if (*works) return LUO_OK;
     }
     return LUO_OK;
 }
 
-static luo_status emit_allgather(luo_build *b, const luo_movement *m, int32_t step)
+static luo_status emit_allgather(luo_build *build, const luo_movement *m, int32_t step)
 {
     for (int32_t c = 0; c < m->ngather; c++) {
         const luo_gather *g = &m->gather[c];
         for (int32_t j = 0; j < g->ngroup; j++)
-            LUO_TRY(luo_moves_group(b->arena, b->out, LUO_MOVE_AG, step, m->dim,
-                                    g->dev + j * g->npart, g->npart, g->part, b->err));
+            LUO_TRY(luo_moves_group(build->arena, build->out, LUO_MOVE_AG, step, m->dim,
+                                    g->dev + j * g->npart, g->npart, g->part, build->err));
     }
     return LUO_OK;
 }
 
-luo_status luo_emit_bsr(luo_build *b, const luo_side *s, const luo_side *d, int32_t step)
+luo_status luo_emit_bsr(luo_build *build, const luo_side *s, const luo_side *d, int32_t step)
 {
-    const luo_status st = luo_bsr_plan(b->arena, b->planner, &s->h, &d->h, b->shape,
-                                       b->elem_bytes, step, b->name, b->out, b->err);
-    b->lost = b->lost || st == LUO_ELOST;
+    const luo_status st =
+        luo_bsr_plan(build->arena, build->planner, &s->h, &d->h, build->shape, build->elem_bytes,
+                     step, build->name, build->out, build->err);
+    build->lost = build->lost || st == LUO_ELOST;
     return st == LUO_ELOST ? LUO_OK : st;
 }
 
-luo_status luo_movement_find(luo_build *b, const luo_side *s, const luo_side *d,
+luo_status luo_movement_find(luo_build *build, const luo_side *s, const luo_side *d,
                              luo_movement *out)
 {
     bool works;
@@ -165,27 +169,31 @@ luo_status luo_movement_find(luo_build *b, const luo_side *s, const luo_side *d,
         m.kind = LUO_MEMBER_IDENTITY;
     } else if (luo_is_slice(s, d)) {
         m.kind = LUO_MEMBER_SLICE;
-    } else if (is_sendrecv(b, s, d)) {
+    } else if (is_sendrecv(build, s, d)) {
         m.kind = LUO_MEMBER_SENDRECV;
     } else {
-        LUO_TRY(find_allgather(b, s, d, &m, &works));
+        LUO_TRY(find_allgather(build, s, d, &m, &works));
         m.kind = works ? LUO_MEMBER_ALLGATHER : LUO_MEMBER_BSR;
     }
     *out = m;
     return LUO_OK;
 }
 
-luo_status luo_movement_emit(luo_build *b, const luo_movement *m, int32_t step)
+luo_status luo_movement_emit(luo_build *build, const luo_movement *m, int32_t step)
 {
     switch (m->kind) {
-    case LUO_MEMBER_SENDRECV: return emit_sendrecv(b, m->s, m->d, step);
-    case LUO_MEMBER_ALLGATHER: return emit_allgather(b, m, step);
-    case LUO_MEMBER_BSR: return luo_emit_bsr(b, m->s, m->d, step);
+    case LUO_MEMBER_SENDRECV:
+        return emit_sendrecv(build, m->s, m->d, step);
+    case LUO_MEMBER_ALLGATHER:
+        return emit_allgather(build, m, step);
+    case LUO_MEMBER_BSR:
+        return luo_emit_bsr(build, m->s, m->d, step);
     case LUO_MEMBER_IDENTITY:
-    case LUO_MEMBER_SLICE: return luo_emit_copies(b, m->d, step);
+    case LUO_MEMBER_SLICE:
+        return luo_emit_copies(build, m->d, step);
     case LUO_MEMBER_ALLREDUCE:
     case LUO_MEMBER_REDUCESCATTER: break;
     }
-    return luo_err_set(b->err, LUO_EBUG, "a member without sums moves by rule %d; report it.",
+    return luo_err_set(build->err, LUO_EBUG, "a member without sums moves by rule %d; report it.",
                        (int)m->kind);
 }

@@ -5,14 +5,15 @@
 #include "core/hspmd/moves.h"
 #include "core/hspmd/resolve_internal.h"
 
-const luo_holding *luo_side_find(const luo_side *s, int32_t dev)
+const luo_holding *luo_side_find(const luo_side *side, int32_t dev)
 {
-    int32_t lo = 0, hi = s->h.n - 1;
+    int32_t lo = 0, hi = side->h.n - 1;
     while (lo <= hi) {
         const int32_t mid = lo + (hi - lo) / 2;
-        const luo_holding *h = s->by_dev[mid];
-        if (h->dev == dev) return h;
-        if (h->dev < dev) lo = mid + 1;
+        const luo_holding *holding = side->by_dev[mid];
+        if (holding->dev == dev) return holding;
+        if (holding->dev < dev)
+            lo = mid + 1;
         else hi = mid - 1;
     }
     return NULL;
@@ -20,8 +21,9 @@ const luo_holding *luo_side_find(const luo_side *s, int32_t dev)
 
 static int by_device(const void *a, const void *b)
 {
-    const luo_holding *x = *(const luo_holding *const *)a, *y = *(const luo_holding *const *)b;
-    return (x->dev > y->dev) - (x->dev < y->dev);
+    const luo_holding *holding = *(const luo_holding *const *)a,
+                      *y = *(const luo_holding *const *)b;
+    return (holding->dev > y->dev) - (holding->dev < y->dev);
 }
 
 luo_status luo_side_make(luo_arena *arena, luo_holding *at, int32_t n, luo_side *out,
@@ -40,16 +42,17 @@ luo_status luo_side_make(luo_arena *arena, luo_holding *at, int32_t n, luo_side 
     return LUO_OK;
 }
 
-luo_status luo_sides_make(luo_build *b, const luo_ann *a, luo_sides *out)
+luo_status luo_sides_make(luo_build *build, const luo_ann *ann, luo_sides *out)
 {
-    luo_holdings h;
+    luo_holdings holdings;
     int32_t at = 0;
-    LUO_TRY(luo_holdings_make(b->arena, a, b->shape, &h, b->err));
-    LUO_TRY(luo_side_make(b->arena, h.at, h.n, &out->whole, b->err));
-    out->member = luo_arena_alloc(b->arena, (size_t)a->u * sizeof *out->member);
-    if (!out->member) return luo_err_nomem(b->err);
-    for (int32_t u = 0; u < a->u; at += a->grp[u++].ndev)
-        LUO_TRY(luo_side_make(b->arena, h.at + at, a->grp[u].ndev, &out->member[u], b->err));
+    LUO_TRY(luo_holdings_make(build->arena, ann, build->shape, &holdings, build->err));
+    LUO_TRY(luo_side_make(build->arena, holdings.at, holdings.n, &out->whole, build->err));
+    out->member = luo_arena_alloc(build->arena, (size_t)ann->u * sizeof *out->member);
+    if (!out->member) return luo_err_nomem(build->err);
+    for (int32_t u = 0; u < ann->u; at += ann->grp[u++].ndev)
+        LUO_TRY(luo_side_make(build->arena, holdings.at + at, ann->grp[u].ndev, &out->member[u],
+                              build->err));
     return LUO_OK;
 }
 
@@ -74,8 +77,8 @@ bool luo_same_regions(const luo_side *a, const luo_side *b)
 bool luo_is_slice(const luo_side *s, const luo_side *d)
 {
     for (int32_t i = 0; i < d->h.n; i++) {
-        const luo_holding *h = luo_side_find(s, d->h.at[i].dev);
-        if (!h || !luo_region_contains(&h->region, &d->h.at[i].region)) return false;
+        const luo_holding *holding = luo_side_find(s, d->h.at[i].dev);
+        if (!holding || !luo_region_contains(&holding->region, &d->h.at[i].region)) return false;
     }
     return true;
 }
@@ -133,10 +136,10 @@ bool luo_tiles(const luo_region *piece, int32_t n, const luo_region *whole, int3
     return want == end;
 }
 
-luo_status luo_emit_copies(luo_build *b, const luo_side *d, int32_t step)
+luo_status luo_emit_copies(luo_build *build, const luo_side *side, int32_t step)
 {
-    for (int32_t i = 0; i < d->h.n; i++)
-        LUO_TRY(luo_moves_copy(b->arena, b->out, step, d->h.at[i].dev, &d->h.at[i].region,
-                               b->err));
+    for (int32_t i = 0; i < side->h.n; i++)
+        LUO_TRY(luo_moves_copy(build->arena, build->out, step, side->h.at[i].dev,
+                               &side->h.at[i].region, build->err));
     return LUO_OK;
 }

@@ -17,13 +17,16 @@ typedef struct slices {
     bool even, all; /* all lists equally long; none empty */
 } slices;
 
-static luo_status slices_make(luo_build *b, const luo_holdings *h, int32_t u, slices *s)
+static luo_status slices_make(luo_build *build, const luo_holdings *holdings, int32_t u, slices *s)
 {
-    *s = (slices){.h = h, .u = u,
-                  .first = luo_arena_alloc(b->arena, ((size_t)u + 1) * sizeof *s->first)};
-    if (!s->first) return luo_err_nomem(b->err);
-    LUO_TRY(luo_grid_make(b->arena, h, NULL, b->shape->rank, b->name, &s->grid, b->err));
-    return luo_grid_cover(b->arena, &s->grid, h, NULL, b->name, &s->cover, b->err);
+    *s = (slices){.h = holdings,
+                  .u = u,
+                  .first = luo_arena_alloc(build->arena, ((size_t)u + 1) * sizeof *s->first)};
+    if (!s->first) return luo_err_nomem(build->err);
+    LUO_TRY(luo_grid_make(build->arena, holdings, NULL, build->shape->rank, build->name, &s->grid,
+                          build->err));
+    return luo_grid_cover(build->arena, &s->grid, holdings, NULL, build->name, &s->cover,
+                          build->err);
 }
 
 static void look_at(slices *s, int64_t slice)
@@ -49,28 +52,28 @@ static int32_t holder(const slices *s, int32_t u, int32_t j)
     return s->cover.at[s->first[u] + j % (s->first[u + 1] - s->first[u])];
 }
 
-static luo_status group_of(luo_build *b, const slices *s, int32_t j, int32_t **dev)
+static luo_status group_of(luo_build *build, const slices *s, int32_t j, int32_t **dev)
 {
-    *dev = luo_arena_alloc(b->arena, (size_t)s->u * sizeof **dev);
-    if (!*dev) return luo_err_nomem(b->err);
+    *dev = luo_arena_alloc(build->arena, (size_t)s->u * sizeof **dev);
+    if (!*dev) return luo_err_nomem(build->err);
     for (int32_t u = 0; u < s->u; u++) (*dev)[u] = s->h->at[holder(s, u, j)].dev;
     return LUO_OK;
 }
 
-luo_status luo_emit_split_ar(luo_build *b, const luo_sides *s, int32_t u, int32_t step)
+luo_status luo_emit_split_ar(luo_build *build, const luo_sides *s, int32_t u, int32_t step)
 {
     slices sl;
-    LUO_TRY(slices_make(b, &s->whole.h, u, &sl));
+    LUO_TRY(slices_make(build, &s->whole.h, u, &sl));
     for (int64_t c = 0; c < sl.grid.cells; c++) {
-        luo_region *slice = luo_arena_alloc(b->arena, sizeof *slice);
-        if (!slice) return luo_err_nomem(b->err);
-        LUO_TRY(luo_grid_cell(b->arena, &sl.grid, c, slice, b->err));
+        luo_region *slice = luo_arena_alloc(build->arena, sizeof *slice);
+        if (!slice) return luo_err_nomem(build->err);
+        LUO_TRY(luo_grid_cell(build->arena, &sl.grid, c, slice, build->err));
         look_at(&sl, c);
         for (int32_t j = 0; j < sl.most; j++) {
             int32_t *dev;
-            LUO_TRY(group_of(b, &sl, j, &dev));
-            LUO_TRY(luo_moves_group(b->arena, b->out, LUO_MOVE_AR, step, 0, dev, u, slice,
-                                    b->err));
+            LUO_TRY(group_of(build, &sl, j, &dev));
+            LUO_TRY(luo_moves_group(build->arena, build->out, LUO_MOVE_AR, step, 0, dev, u, slice,
+                                    build->err));
         }
     }
     return LUO_OK;
@@ -82,39 +85,40 @@ typedef struct split { /* SplitRS or SplitAG along dim */
     const luo_holdings *piece; /* what each rank keeps or gives; listed like the slices' */
 } split;
 
-static luo_status split_group(luo_build *b, const slices *s, int32_t j, const split *x,
+static luo_status split_group(luo_build *build, const slices *s, int32_t j, const split *x,
                               const luo_region *slice, bool *works)
 {
     int32_t *dev;
-    luo_region *part = luo_arena_alloc(b->arena, (size_t)s->u * sizeof *part);
-    if (!part) return luo_err_nomem(b->err);
+    luo_region *part = luo_arena_alloc(build->arena, (size_t)s->u * sizeof *part);
+    if (!part) return luo_err_nomem(build->err);
     for (int32_t u = 0; u < s->u; u++)
-        LUO_TRY(luo_region_intersect(b->arena, &x->piece->at[holder(s, u, j)].region, slice,
-                                     &part[u], b->err));
+        LUO_TRY(luo_region_intersect(build->arena, &x->piece->at[holder(s, u, j)].region, slice,
+                                     &part[u], build->err));
     *works = luo_tiles(part, s->u, slice, x->dim);
     if (!*works) return LUO_OK;
-    LUO_TRY(group_of(b, s, j, &dev));
-    return luo_moves_group(b->arena, b->out, x->kind, x->step, x->dim, dev, s->u, part, b->err);
+    LUO_TRY(group_of(build, s, j, &dev));
+    return luo_moves_group(build->arena, build->out, x->kind, x->step, x->dim, dev, s->u, part,
+                           build->err);
 }
 
 /* Slices of h; nothing is emitted unless all of them work. */
-static luo_status emit_split(luo_build *b, const luo_holdings *h, int32_t u, const split *x,
+static luo_status emit_split(luo_build *build, const luo_holdings *h, int32_t u, const split *x,
                              bool *works)
 {
     slices s;
-    const int32_t n = b->out->n;
-    LUO_TRY(slices_make(b, h, u, &s));
+    const int32_t n = build->out->n;
+    LUO_TRY(slices_make(build, h, u, &s));
     *works = true;
     for (int64_t c = 0; c < s.grid.cells && *works; c++) {
         luo_region slice;
-        LUO_TRY(luo_grid_cell(b->arena, &s.grid, c, &slice, b->err));
+        LUO_TRY(luo_grid_cell(build->arena, &s.grid, c, &slice, build->err));
         look_at(&s, c);
         /* Unequal lists of a gather: data would arrive twice. */
         *works = s.all && (x->kind == LUO_MOVE_RS || s.even);
         for (int32_t j = 0; j < s.most && *works; j++)
-            LUO_TRY(split_group(b, &s, j, x, &slice, works));
+            LUO_TRY(split_group(build, &s, j, x, &slice, works));
     }
-    if (!*works) b->out->n = n;
+    if (!*works) build->out->n = n;
     return LUO_OK;
 }
 
@@ -131,9 +135,9 @@ typedef struct top {
 static bool same_members(const luo_ann *a, const luo_ann *b)
 {
     for (int32_t u = 0; u < a->u; u++) {
-        const luo_grp *x = &a->grp[u], *y = &b->grp[u];
-        if (x->ndev != y->ndev || !luo_grp_same_cut(x, y)) return false;
-        if (memcmp(x->dev, y->dev, (size_t)x->ndev * sizeof *x->dev) != 0) return false;
+        const luo_grp *group = &a->grp[u], *y = &b->grp[u];
+        if (group->ndev != y->ndev || !luo_grp_same_cut(group, y)) return false;
+        if (memcmp(group->dev, y->dev, (size_t)group->ndev * sizeof *group->dev) != 0) return false;
     }
     return true;
 }
@@ -150,19 +154,19 @@ static bool same_holdings(const luo_side *s, const luo_side *d)
 /* What members reduce first. */
 static luo_status make_pre(top *t)
 {
-    luo_build *b = t->b;
+    luo_build *build = t->b;
     bool works;
-    t->mid = *b->src;
-    t->mid.grp = b->dst->grp;
+    t->mid = *build->src;
+    t->mid.grp = build->dst->grp;
     t->hi = *t->s;
-    if (same_members(b->src, b->dst)) return LUO_OK;
-    LUO_TRY(luo_sides_make(b, &t->mid, &t->hi));
+    if (same_members(build->src, build->dst)) return LUO_OK;
+    LUO_TRY(luo_sides_make(build, &t->mid, &t->hi));
     if (same_holdings(&t->s->whole, &t->hi.whole)) return LUO_OK;
     t->out_of_reach = true;
-    if (!luo_ann_has_partial(b->src)) return LUO_OK;
-    luo_member_kind *kinds = LUO_NEW_N(b->arena, luo_member_kind, b->src->u);
-    if (!kinds) return luo_err_nomem(b->err);
-    LUO_TRY(luo_resolve_bottom(b, b->src, &t->mid, t->s, &t->hi, 0, kinds, &works));
+    if (!luo_ann_has_partial(build->src)) return LUO_OK;
+    luo_member_kind *kinds = LUO_NEW_N(build->arena, luo_member_kind, build->src->u);
+    if (!kinds) return luo_err_nomem(build->err);
+    LUO_TRY(luo_resolve_bottom(build, build->src, &t->mid, t->s, &t->hi, 0, kinds, &works));
     if (!works) return LUO_OK;
     t->out_of_reach = false;
     t->kinds = kinds;
@@ -183,76 +187,75 @@ static luo_status named(top *t, luo_resolve_kind kind, const char *head, luo_res
 /* Last step of the mirror form: members of K -> dst by identity, slice or allgather. */
 static luo_status gather_inside(top *t, const luo_sides *hk, luo_member_kind *kinds, bool *works)
 {
-    luo_build *b = t->b;
-    const int32_t n = b->out->n;
+    luo_build *build = t->b;
+    const int32_t n = build->out->n;
     *works = true;
-    for (int32_t u = 0; u < b->src->u && *works; u++) {
+    for (int32_t u = 0; u < build->src->u && *works; u++) {
         luo_movement m;
-        LUO_TRY(luo_movement_find(b, &hk->member[u], &t->d->member[u], &m));
+        LUO_TRY(luo_movement_find(build, &hk->member[u], &t->d->member[u], &m));
         kinds[u] = m.kind;
         *works = m.kind == LUO_MEMBER_IDENTITY || m.kind == LUO_MEMBER_SLICE ||
                  m.kind == LUO_MEMBER_ALLGATHER;
-        if (*works) LUO_TRY(luo_movement_emit(b, &m, 1));
+        if (*works) LUO_TRY(luo_movement_emit(build, &m, 1));
     }
-    if (!*works) b->out->n = n;
+    if (!*works) build->out->n = n;
     return LUO_OK;
 }
 
 /* Gather inside the members only after the members have gathered across. */
 static luo_status mirror(top *t, luo_resolution *out, bool *works)
 {
-    luo_build *b = t->b;
-    luo_ann k = *b->src;
+    luo_build *build = t->b;
+    luo_ann ann = *build->src;
     luo_sides hk;
-    const int32_t n = b->out->n;
-    k.h = LUO_DUP;
-    k.inner = false;
-    k.hshare = NULL;
-    luo_member_kind *kinds = LUO_NEW_N(b->arena, luo_member_kind, k.u);
-    if (!kinds) return luo_err_nomem(b->err);
-    LUO_TRY(luo_sides_make(b, &k, &hk));
-    const split x = {LUO_MOVE_AG, b->src->h, 0, &t->s->whole.h};
-    LUO_TRY(emit_split(b, &hk.whole.h, k.u, &x, works));
+    const int32_t n = build->out->n;
+    ann.h = LUO_DUP;
+    ann.inner = false;
+    ann.hshare = NULL;
+    luo_member_kind *kinds = LUO_NEW_N(build->arena, luo_member_kind, ann.u);
+    if (!kinds) return luo_err_nomem(build->err);
+    LUO_TRY(luo_sides_make(build, &ann, &hk));
+    const split x = {LUO_MOVE_AG, build->src->h, 0, &t->s->whole.h};
+    LUO_TRY(emit_split(build, &hk.whole.h, ann.u, &x, works));
     if (*works) LUO_TRY(gather_inside(t, &hk, kinds, works));
     if (!*works) {
-        b->out->n = n;
+        build->out->n = n;
         return LUO_OK;
     }
     out->kind = LUO_RESOLVE_SPLIT_AG;
-    return luo_kinds_text(b, "split_ag post", kinds, k.u, &out->text);
+    return luo_kinds_text(build, "split_ag post", kinds, ann.u, &out->text);
 }
 
 static luo_status split_ag(top *t, luo_resolution *out, bool *works)
 {
-    luo_build *b = t->b;
-    const split x = {LUO_MOVE_AG, b->src->h, t->step, &t->hi.whole.h};
+    luo_build *build = t->b;
+    const split x = {LUO_MOVE_AG, build->src->h, t->step, &t->hi.whole.h};
     *works = false;
-    if (!t->out_of_reach)
-        LUO_TRY(emit_split(b, &t->d->whole.h, b->src->u, &x, works));
+    if (!t->out_of_reach) LUO_TRY(emit_split(build, &t->d->whole.h, build->src->u, &x, works));
     if (*works) return named(t, LUO_RESOLVE_SPLIT_AG, "split_ag", out);
-    if (!luo_ann_has_partial(b->src)) return mirror(t, out, works);
+    if (!luo_ann_has_partial(build->src)) return mirror(t, out, works);
     if (t->out_of_reach) return LUO_OK;
     *works = true; /* src has Partial, so step 0 was made */
-    LUO_TRY(luo_emit_bsr(b, &t->hi.whole, &t->d->whole, 1));
+    LUO_TRY(luo_emit_bsr(build, &t->hi.whole, &t->d->whole, 1));
     return named(t, LUO_RESOLVE_BOTTOM_BSR, "bottom+bsr", out);
 }
 
 static luo_status split_rs(top *t, luo_resolution *out, bool *works)
 {
-    luo_build *b = t->b;
-    const split x = {LUO_MOVE_RS, b->dst->h, t->step, &t->d->whole.h};
-    LUO_TRY(emit_split(b, &t->hi.whole.h, b->src->u, &x, works));
-    if (!*works) return luo_refuse(b, LUO_UNSUP_OUTER_SAME_DIM);
+    luo_build *build = t->b;
+    const split x = {LUO_MOVE_RS, build->dst->h, t->step, &t->d->whole.h};
+    LUO_TRY(emit_split(build, &t->hi.whole.h, build->src->u, &x, works));
+    if (!*works) return luo_refuse(build, LUO_UNSUP_OUTER_SAME_DIM);
     return named(t, LUO_RESOLVE_SPLIT_RS, "split_rs", out);
 }
 
-static bool applies(const luo_build *b, const luo_sides *s, const luo_sides *d)
+static bool applies(const luo_build *build, const luo_sides *s, const luo_sides *d)
 {
-    const luo_ann *x = b->src, *y = b->dst;
-    if (x->u != y->u || x->u < 2) return false;
-    const bool sum = x->h == LUO_PARTIAL && (y->h == LUO_DUP || y->h >= 0);
-    if (!sum && !(x->h >= 0 && y->h == LUO_DUP)) return false;
-    for (int32_t u = 0; u < x->u; u++) {
+    const luo_ann *ann = build->src, *y = build->dst;
+    if (ann->u != y->u || ann->u < 2) return false;
+    const bool sum = ann->h == LUO_PARTIAL && (y->h == LUO_DUP || y->h >= 0);
+    if (!sum && !(ann->h >= 0 && y->h == LUO_DUP)) return false;
+    for (int32_t u = 0; u < ann->u; u++) {
         if (luo_grp_count(&y->grp[u], LUO_PARTIAL) > 1) return false;
         if (!luo_same_devices(&s->member[u], &d->member[u])) return false;
     }
@@ -262,27 +265,29 @@ static bool applies(const luo_build *b, const luo_sides *s, const luo_sides *d)
 /* ---- all ranks of all members at once (docs/architecture/context.md#the-rest-of-the-step); see
  * tests/unit/check_context.c ---- */
 
-static bool has_ranks(const luo_build *b, const luo_ann *a, int32_t key)
+static bool has_ranks(const luo_build *build, const luo_ann *ann, int32_t key)
 {
-    for (int32_t u = 0; u < a->u; u++)
-        if (luo_grp_count(&a->grp[u], key) != b->ranks) return false;
-    return b->ranks > 1;
+    for (int32_t u = 0; u < ann->u; u++)
+        if (luo_grp_count(&ann->grp[u], key) != build->ranks) return false;
+    return build->ranks > 1;
 }
 
-static luo_status sum_joined(luo_build *b, const luo_sides *d, luo_resolution *out, bool *works)
+static luo_status sum_joined(luo_build *build, const luo_sides *sides, luo_resolution *out,
+                             bool *works)
 {
     luo_grp one;
     luo_sides flat;
     luo_member_kind kind;
-    const int32_t n = b->out->n;
-    *works = has_ranks(b, b->src, LUO_PARTIAL);
+    const int32_t n = build->out->n;
+    *works = has_ranks(build, build->src, LUO_PARTIAL);
     if (*works)
-        LUO_TRY(luo_grp_join(b->arena, b->src->grp, b->src->u, LUO_PARTIAL, &one, works, b->err));
+        LUO_TRY(luo_grp_join(build->arena, build->src->grp, build->src->u, LUO_PARTIAL, &one, works,
+                             build->err));
     if (!*works) return LUO_OK;
     const luo_ann all = {.u = 1, .h = LUO_H_NONE, .grp = &one};
-    LUO_TRY(luo_sides_make(b, &all, &flat));
-    const luo_status st = luo_resolve_member(b, &one, &b->dst->grp[0], &flat.whole, &d->whole, 0,
-                                             &kind);
+    LUO_TRY(luo_sides_make(build, &all, &flat));
+    const luo_status st =
+        luo_resolve_member(build, &one, &build->dst->grp[0], &flat.whole, &sides->whole, 0, &kind);
     *works = st == LUO_OK;
     if (*works) {
         const bool all_reduce = kind == LUO_MEMBER_ALLREDUCE;
@@ -290,40 +295,42 @@ static luo_status sum_joined(luo_build *b, const luo_sides *d, luo_resolution *o
         out->text = all_reduce ? "split_ar joined" : "split_rs joined";
         return LUO_OK;
     }
-    b->out->n = n;
-    b->reason = LUO_UNSUP_NONE;
+    build->out->n = n;
+    build->reason = LUO_UNSUP_NONE;
     return st == LUO_EUNSUP ? LUO_OK : st;
 }
 
-static luo_status gather_joined(luo_build *b, const luo_sides *s, const luo_sides *d,
+static luo_status gather_joined(luo_build *build, const luo_sides *s, const luo_sides *d,
                                 luo_resolution *out, bool *works)
 {
     luo_movement m;
-    *works = b->dst->h == LUO_DUP && has_ranks(b, b->dst, LUO_DUP);
+    *works = build->dst->h == LUO_DUP && has_ranks(build, build->dst, LUO_DUP);
     if (!*works) return LUO_OK;
-    LUO_TRY(luo_movement_find(b, &s->whole, &d->whole, &m));
+    LUO_TRY(luo_movement_find(build, &s->whole, &d->whole, &m));
     *works = m.kind == LUO_MEMBER_ALLGATHER;
     if (!*works) return LUO_OK;
     out->kind = LUO_RESOLVE_SPLIT_AG;
     out->text = "split_ag joined";
-    return luo_movement_emit(b, &m, 0);
+    return luo_movement_emit(build, &m, 0);
 }
 
-luo_status luo_resolve_top(luo_build *b, const luo_sides *s, const luo_sides *d,
+luo_status luo_resolve_top(luo_build *build, const luo_sides *s, const luo_sides *d,
                            luo_resolution *out, bool *works)
 {
-    top t = {.b = b, .s = s, .d = d};
-    *works = applies(b, s, d);
+    top t = {.b = build, .s = s, .d = d};
+    *works = applies(build, s, d);
     if (!*works) return LUO_OK;
-    if (b->src->h == LUO_PARTIAL) LUO_TRY(sum_joined(b, d, out, works));
-    else LUO_TRY(gather_joined(b, s, d, out, works));
+    if (build->src->h == LUO_PARTIAL)
+        LUO_TRY(sum_joined(build, d, out, works));
+    else
+        LUO_TRY(gather_joined(build, s, d, out, works));
     if (*works) return LUO_OK;
     *works = true;
     LUO_TRY(make_pre(&t));
-    if (b->src->h >= 0) return split_ag(&t, out, works);
+    if (build->src->h >= 0) return split_ag(&t, out, works);
     *works = !t.out_of_reach;
     if (!*works) return LUO_OK;
-    if (b->dst->h >= 0) return split_rs(&t, out, works);
-    LUO_TRY(luo_emit_split_ar(b, &t.hi, b->src->u, t.step));
+    if (build->dst->h >= 0) return split_rs(&t, out, works);
+    LUO_TRY(luo_emit_split_ar(build, &t.hi, build->src->u, t.step));
     return named(&t, LUO_RESOLVE_SPLIT_AR, "split_ar", out);
 }

@@ -22,23 +22,23 @@ luo_status luo_err_io(luo_err *err, const char *what, const char *path)
 
 luo_status luo_dir_make(const char *path, luo_err *err)
 {
-    luo_str s = {0};
+    luo_str text = {0};
     luo_status st = LUO_OK;
-    luo_str_add(&s, path);
-    if (s.failed) return luo_err_nomem(err);
-    for (size_t i = 1; st == LUO_OK && i <= s.len; i++) {
-        const char c = s.at[i];
+    luo_str_add(&text, path);
+    if (text.failed) return luo_err_nomem(err);
+    for (size_t i = 1; st == LUO_OK && i <= text.len; i++) {
+        const char c = text.at[i];
         if (c != '/' && c != 0) continue;
-        s.at[i] = 0;
-        if (mkdir(s.at, 0777) != 0 && errno != EEXIST) st = luo_err_io(err, "make", path);
-        s.at[i] = c;
+        text.at[i] = 0;
+        if (mkdir(text.at, 0777) != 0 && errno != EEXIST) st = luo_err_io(err, "make", path);
+        text.at[i] = c;
     }
     struct stat info;
     if (st == LUO_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
         errno = ENOTDIR;
         st = luo_err_io(err, "make", path);
     }
-    luo_str_free(&s);
+    luo_str_free(&text);
     return st;
 }
 

@@ -75,8 +75,8 @@ void luo_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32
 /* Appends err; what it calls a part of the plan (luo_err_part) becomes line and column. */
 luo_status luo_report_err(const luo_doc *doc, const luo_err *err, luo_diags *diags);
 /* The file text of a plan, one stage a line, defaults left out: read again it has the same hash. */
-void luo_plan_json(luo_str *s, const luo_plan *p);
-luo_status luo_write_plan(const char *path, const luo_plan *p, luo_err *err);
+void luo_plan_json(luo_str *text, const luo_plan *plan);
+luo_status luo_write_plan(const char *path, const luo_plan *plan, luo_err *err);
 
 /* ---- clusters, profiles, stacks, models (docs/formats.md) ----
  * files (may be NULL): where the files named in src come from. */
@@ -121,7 +121,7 @@ luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const
                                   luo_inputs *inputs, luo_diags *diags);
 /* The defaults of docs/formats.md#luoshuscenario1 and docs/policies.md for the policy of that name,
  * which must live as long; the label is the name, there is no plan. */
-void luo_policy_defaults(luo_policy_spec *p, const char *name);
+void luo_policy_defaults(luo_policy_spec *spec, const char *name);
 /* Events of a table: times are start_s + t_s * time_scale, durations are scaled alike. Ids that are
  * not given are FILE:LINE. cluster NULL: targets are not checked. */
 luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,

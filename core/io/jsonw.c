@@ -35,84 +35,88 @@ void luo_json_quote(luo_str *out, const char *s)
 }
 
 /* Comma, line and key in front of a value. Lists of the second level and deeper stay on a line. */
-static void lead(luo_jsonw *w, const char *key)
+static void lead(luo_jsonw *json, const char *key)
 {
-    if (w->depth == 0) return;
-    const int at = w->depth - 1;
-    const bool inline_ = w->depth > 2;
-    if (w->filled[at]) luo_str_add(w->out, inline_ ? ", " : ",");
+    if (json->depth == 0) return;
+    const int at = json->depth - 1;
+    const bool inline_ = json->depth > 2;
+    if (json->filled[at]) luo_str_add(json->out, inline_ ? ", " : ",");
     if (!inline_) {
-        luo_str_addc(w->out, '\n');
-        for (int i = 0; i < w->depth; i++) luo_str_add(w->out, "  ");
+        luo_str_addc(json->out, '\n');
+        for (int i = 0; i < json->depth; i++) luo_str_add(json->out, "  ");
     }
-    w->filled[at] = true;
-    assert((w->kind[at] == '{') == (key != NULL));
+    json->filled[at] = true;
+    assert((json->kind[at] == '{') == (key != NULL));
     if (!key) return;
-    luo_json_quote(w->out, key);
-    luo_str_add(w->out, ": ");
+    luo_json_quote(json->out, key);
+    luo_str_add(json->out, ": ");
 }
 
-void luo_jsonw_open(luo_jsonw *w, const char *key, char kind)
+void luo_jsonw_open(luo_jsonw *json, const char *key, char kind)
 {
-    assert(w->depth < (int)sizeof w->kind);
-    lead(w, key);
-    luo_str_addc(w->out, kind);
-    w->kind[w->depth] = kind;
-    w->filled[w->depth++] = false;
+    assert(json->depth < (int)sizeof json->kind);
+    lead(json, key);
+    luo_str_addc(json->out, kind);
+    json->kind[json->depth] = kind;
+    json->filled[json->depth++] = false;
 }
 
-void luo_jsonw_close(luo_jsonw *w)
+void luo_jsonw_close(luo_jsonw *json)
 {
-    assert(w->depth > 0);
-    const int at = --w->depth;
-    if (at < 2 && w->filled[at]) {
-        luo_str_addc(w->out, '\n');
-        for (int i = 0; i < at; i++) luo_str_add(w->out, "  ");
+    assert(json->depth > 0);
+    const int at = --json->depth;
+    if (at < 2 && json->filled[at]) {
+        luo_str_addc(json->out, '\n');
+        for (int i = 0; i < at; i++) luo_str_add(json->out, "  ");
     }
-    luo_str_addc(w->out, w->kind[at] == '{' ? '}' : ']');
-    if (at == 0) luo_str_addc(w->out, '\n');
+    luo_str_addc(json->out, json->kind[at] == '{' ? '}' : ']');
+    if (at == 0) luo_str_addc(json->out, '\n');
 }
 
-void luo_jsonw_text(luo_jsonw *w, const char *key, const char *v)
+void luo_jsonw_text(luo_jsonw *json, const char *key, const char *v)
 {
-    lead(w, key);
-    if (v) luo_json_quote(w->out, v);
-    else luo_str_add(w->out, "null");
+    lead(json, key);
+    if (v)
+        luo_json_quote(json->out, v);
+    else
+        luo_str_add(json->out, "null");
 }
 
-void luo_jsonw_word(luo_jsonw *w, const char *key, const char *v)
+void luo_jsonw_word(luo_jsonw *json, const char *key, const char *v)
 {
-    lead(w, key);
-    luo_str_add(w->out, v);
+    lead(json, key);
+    luo_str_add(json->out, v);
 }
 
-void luo_jsonw_int(luo_jsonw *w, const char *key, int64_t v)
+void luo_jsonw_int(luo_jsonw *json, const char *key, int64_t v)
 {
-    lead(w, key);
-    luo_str_addi(w->out, v);
+    lead(json, key);
+    luo_str_addi(json->out, v);
 }
 
-void luo_jsonw_seed(luo_jsonw *w, const char *key, uint64_t v)
+void luo_jsonw_seed(luo_jsonw *json, const char *key, uint64_t v)
 {
-    lead(w, key);
-    luo_str_addf(w->out, v > INT64_MAX ? "\"%llu\"" : "%llu", (unsigned long long)v);
+    lead(json, key);
+    luo_str_addf(json->out, v > INT64_MAX ? "\"%llu\"" : "%llu", (unsigned long long)v);
 }
 
-void luo_jsonw_num(luo_jsonw *w, const char *key, double v, int decimals)
+void luo_jsonw_num(luo_jsonw *json, const char *key, double v, int decimals)
 {
-    lead(w, key);
-    if (isfinite(v)) luo_print_fixed(w->out, v, decimals);
-    else luo_str_add(w->out, "null");
+    lead(json, key);
+    if (isfinite(v))
+        luo_print_fixed(json->out, v, decimals);
+    else
+        luo_str_add(json->out, "null");
 }
 
-void luo_jsonw_hash(luo_jsonw *w, const char *key, uint64_t v)
+void luo_jsonw_hash(luo_jsonw *json, const char *key, uint64_t v)
 {
     char buf[17];
-    luo_jsonw_text(w, key, luo_hash_print(v, buf));
+    luo_jsonw_text(json, key, luo_hash_print(v, buf));
 }
 
-void luo_jsonw_bool(luo_jsonw *w, const char *key, bool v)
+void luo_jsonw_bool(luo_jsonw *json, const char *key, bool v)
 {
-    lead(w, key);
-    luo_str_add(w->out, v ? "true" : "false");
+    lead(json, key);
+    luo_str_add(json->out, v ? "true" : "false");
 }

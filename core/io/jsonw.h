@@ -18,17 +18,17 @@ typedef struct luo_jsonw {
 } luo_jsonw;
 
 luo_jsonw luo_jsonw_start(luo_str *out);
-void luo_jsonw_open(luo_jsonw *w, const char *key, char kind); /* kind '{' or '[' */
-void luo_jsonw_close(luo_jsonw *w);
-void luo_jsonw_text(luo_jsonw *w, const char *key, const char *v); /* NULL: null */
-void luo_jsonw_int(luo_jsonw *w, const char *key, int64_t v);
+void luo_jsonw_open(luo_jsonw *json, const char *key, char kind); /* kind '{' or '[' */
+void luo_jsonw_close(luo_jsonw *json);
+void luo_jsonw_text(luo_jsonw *json, const char *key, const char *v); /* NULL: null */
+void luo_jsonw_int(luo_jsonw *json, const char *key, int64_t v);
 /* Above 2^63 - 1, which JSON readers do not keep, as decimal text. */
-void luo_jsonw_seed(luo_jsonw *w, const char *key, uint64_t v);
-void luo_jsonw_num(luo_jsonw *w, const char *key, double v, int decimals);
-void luo_jsonw_hash(luo_jsonw *w, const char *key, uint64_t v);
+void luo_jsonw_seed(luo_jsonw *json, const char *key, uint64_t v);
+void luo_jsonw_num(luo_jsonw *json, const char *key, double v, int decimals);
+void luo_jsonw_hash(luo_jsonw *json, const char *key, uint64_t v);
 /* A number, true, false or null as it is written. */
-void luo_jsonw_word(luo_jsonw *w, const char *key, const char *v);
-void luo_jsonw_bool(luo_jsonw *w, const char *key, bool v);
+void luo_jsonw_word(luo_jsonw *json, const char *key, const char *v);
+void luo_jsonw_bool(luo_jsonw *json, const char *key, bool v);
 /* s as a JSON string with its quotes. */
 void luo_json_quote(luo_str *out, const char *s);
 #endif

@@ -22,5 +22,5 @@ bool luo_number_whole(const char *text, size_t n, int64_t *out);
 
 /* The second half of an unknown-key message: "did you mean `slowdown`?", the key with the unit, or
  * the list of keys. *meant (may be NULL): index of the key suggested, -1 none. */
-void luo_say_unknown(luo_str *s, const char *word, const char *const *names, int n, int *meant);
+void luo_say_unknown(luo_str *text, const char *word, const char *const *names, int n, int *meant);
 #endif

@@ -7,14 +7,14 @@
 /* What the builder has to know of the plan: key-value heads cut or whole, head apart or not, what
  * ZeRO cuts. Errors: LUO_EINPUT for what cannot be compiled: zero 2 and 3 over pipelines that
  * differ in borders or micro-batches, with `state_layout`, hybrid over unlike groups. */
-luo_status luo_plan_build_opts(const luo_plan *p, const luo_model *m, luo_build_opts *out,
+luo_status luo_plan_build_opts(const luo_plan *plan, const luo_model *model, luo_build_opts *out,
                                luo_err *err);
 /* Annotates leaves and Reshards, raw annotations of the plan included, and deduces the forward
  * part. Errors: LUO_EINPUT, LUO_EDEDUCE, LUO_EPARSE; LUO_ENOMEM. */
-luo_status luo_plan_annotate(luo_graph *g, const luo_plan *p, luo_err *err);
+luo_status luo_plan_annotate(luo_graph *graph, const luo_plan *plan, luo_err *err);
 /* What a form is inside pipeline i, on stage s, and across pipelines (hspmd key of the top level).
  * Errors: LUO_ENOMEM. Owner: arena; not canonical. */
-luo_status luo_plan_group(luo_arena *arena, const luo_graph *g, const luo_plan *p, int32_t i,
+luo_status luo_plan_group(luo_arena *arena, const luo_graph *graph, const luo_plan *plan, int32_t i,
                           const luo_stage *s, luo_form form, luo_grp *out, luo_err *err);
 int32_t luo_form_top(luo_form form);
 /* Raw annotation of a Reshard made by differentiation; ctx: luo_annotate_raw. */
@@ -26,5 +26,5 @@ typedef struct luo_annotate_raw {
 int32_t luo_plan_override(void *ctx, const char *tensor);
 /* After differentiation: every raw annotation names a tensor, and where the tensor is deduced it
  * agrees (docs/annotations.md#raw-annotations item 3). */
-luo_status luo_plan_check_raw(luo_graph *g, const luo_plan *p, luo_err *err);
+luo_status luo_plan_check_raw(luo_graph *graph, const luo_plan *plan, luo_err *err);
 #endif

@@ -27,13 +27,13 @@ typedef struct compiler {
 /* ---- lengths of micro-batches ---- */
 
 /* Tokens and sum of squares of the sequences that the plan assigns to one micro-batch. */
-static void assigned(const luo_plan *p, int32_t pipeline, int32_t micro_batch, int64_t *tokens,
+static void assigned(const luo_plan *plan, int32_t pipeline, int32_t micro_batch, int64_t *tokens,
                      double *squares)
 {
     *tokens = 0;
     *squares = 0;
-    for (int32_t i = 0; i < p->nassignment; i++) {
-        const luo_assignment *a = &p->assignment[i];
+    for (int32_t i = 0; i < plan->nassignment; i++) {
+        const luo_assignment *a = &plan->assignment[i];
         if (a->pipeline != pipeline || a->micro_batch != micro_batch) continue;
         *tokens += a->length_tokens;
         *squares += (double)a->length_tokens * (double)a->length_tokens;
@@ -105,23 +105,23 @@ static luo_status find_stands(compiler *c, int32_t i, int32_t **out)
     return LUO_OK;
 }
 
-static int32_t count_absent(const luo_plan *p)
+static int32_t count_absent(const luo_plan *plan)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            if (p->pipelines[i].stages[s].nreroute) n += p->pipelines[i].stages[s].ndev;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            if (plan->pipelines[i].stages[s].nreroute) n += plan->pipelines[i].stages[s].ndev;
     return n;
 }
 
 /* ---- recompute ---- */
 
-static void mark_recompute(const luo_stage *s, bool *full, bool *selective)
+static void mark_recompute(const luo_stage *stage, bool *full, bool *selective)
 {
-    bool *mark = s->recompute == LUO_RECOMPUTE_FULL ? full : selective;
-    if (s->recompute == LUO_RECOMPUTE_NONE) return;
-    const luo_range *r = s->nrecompute ? s->recompute_layers : s->layers;
-    const int32_t n = s->nrecompute ? s->nrecompute : s->nlayers;
+    bool *mark = stage->recompute == LUO_RECOMPUTE_FULL ? full : selective;
+    if (stage->recompute == LUO_RECOMPUTE_NONE) return;
+    const luo_range *r = stage->nrecompute ? stage->recompute_layers : stage->layers;
+    const int32_t n = stage->nrecompute ? stage->nrecompute : stage->nlayers;
     for (int32_t i = 0; i < n; i++)
         for (int32_t l = r[i].lo; l < r[i].hi; l++) mark[l] = true;
 }
@@ -141,29 +141,31 @@ static luo_status mark_selective(compiler *c, luo_programs *set)
 
 static luo_status make_pipe(compiler *c, int32_t i, luo_pipe *pipe)
 {
-    const luo_pipeline *p = &c->p->pipelines[i];
-    int32_t *length = LUO_NEW_N(c->arena, int32_t, p->micro_batches), *stands;
+    const luo_pipeline *pipeline = &c->p->pipelines[i];
+    int32_t *length = LUO_NEW_N(c->arena, int32_t, pipeline->micro_batches), *stands;
     bool *full = LUO_NEW_N(c->arena, bool, c->m->layers);
     bool *selective = LUO_NEW_N(c->arena, bool, c->m->layers);
     if (!length || !full || !selective) return luo_err_nomem(c->err);
     LUO_TRY(find_stands(c, i, &stands));
-    for (int32_t k = 0; k < p->micro_batches; k++) {
+    for (int32_t k = 0; k < pipeline->micro_batches; k++) {
         luo_length l = length_of(c, i, k);
         if (stands) l.stands = stands + (int64_t)k * c->nabsent;
         LUO_TRY(length_id(c, l, &length[k]));
     }
-    for (int32_t s = 0; s < p->nstages; s++) mark_recompute(&p->stages[s], full, selective);
-    *pipe = (luo_pipe){p->micro_batches, length, full, selective, luo_plan_first_number(c->p, i)};
+    for (int32_t s = 0; s < pipeline->nstages; s++)
+        mark_recompute(&pipeline->stages[s], full, selective);
+    *pipe = (luo_pipe){pipeline->micro_batches, length, full, selective,
+                       luo_plan_first_number(c->p, i)};
     return LUO_OK;
 }
 
 /* ---- the way through ---- */
 
-static bool is_empty(const luo_stage *s)
+static bool is_empty(const luo_stage *stage)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < s->nlayers; i++) n += s->layers[i].hi - s->layers[i].lo;
-    return n == 0 && !s->embedding && !s->head;
+    for (int32_t i = 0; i < stage->nlayers; i++) n += stage->layers[i].hi - stage->layers[i].lo;
+    return n == 0 && !stage->embedding && !stage->head;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -186,10 +188,10 @@ static luo_status all_devices(compiler *c, luo_ann *all, luo_grp *grp, luo_ent *
     if (n) memcpy(dev, l->dev, (size_t)n * sizeof *dev);
     for (int32_t i = 0; i < c->p->npipelines; i++)
         for (int32_t k = 0; k < c->p->pipelines[i].nstages; k++) {
-            const luo_stage *s = &c->p->pipelines[i].stages[k];
-            if (is_empty(s) || s->nreroute) continue;
-            memcpy(dev + n, s->dev, (size_t)s->ndev * sizeof *dev);
-            n += s->ndev;
+            const luo_stage *stage = &c->p->pipelines[i].stages[k];
+            if (is_empty(stage) || stage->nreroute) continue;
+            memcpy(dev + n, stage->dev, (size_t)stage->ndev * sizeof *dev);
+            n += stage->ndev;
         }
     qsort(dev, (size_t)n, sizeof *dev, compare_ids);
     int32_t kept = 0; /* the state may lie on devices of the pipelines */
@@ -202,21 +204,21 @@ static luo_status all_devices(compiler *c, luo_ann *all, luo_grp *grp, luo_ent *
     return luo_ann_check(all, c->err);
 }
 
-static luo_status annotate(compiler *c, luo_graph *g)
+static luo_status annotate(compiler *c, luo_graph *graph)
 {
-    luo_annotate_raw raw = {.g = g, .plan = c->p};
+    luo_annotate_raw raw = {.g = graph, .plan = c->p};
     luo_ann all;
     luo_grp grp;
     luo_ent ent;
-    g->staggered = c->p->staggered;
-    LUO_TRY(luo_plan_annotate(g, c->p, c->err));
+    graph->staggered = c->p->staggered;
+    LUO_TRY(luo_plan_annotate(graph, c->p, c->err));
     LUO_TRY(all_devices(c, &all, &grp, &ent));
-    LUO_TRY(luo_graph_differentiate(g, &all, luo_plan_override, &raw, c->err));
+    LUO_TRY(luo_graph_differentiate(graph, &all, luo_plan_override, &raw, c->err));
     if (raw.err.st != LUO_OK) {
         if (c->err) *c->err = raw.err;
         return raw.err.st;
     }
-    return luo_plan_check_raw(g, c->p, c->err);
+    return luo_plan_check_raw(graph, c->p, c->err);
 }
 
 /* What is gathered or cut layer by layer travels layer by layer. */
@@ -227,7 +229,7 @@ static luo_bucketing bucketing(const compiler *c)
     return b;
 }
 
-static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *cluster,
+static luo_status specialize(compiler *c, luo_graph *graph, const luo_cluster *cluster,
                              luo_programs **out)
 {
     luo_pipe *pipes = LUO_NEW_N(c->arena, luo_pipe, c->p->npipelines);
@@ -238,7 +240,7 @@ static luo_status specialize(compiler *c, luo_graph *g, const luo_cluster *clust
     if (!c->length_words) return luo_err_nomem(c->err);
     for (int32_t i = 0; i < c->p->npipelines; i++) LUO_TRY(make_pipe(c, i, &pipes[i]));
     const luo_bucketing bucket = bucketing(c);
-    luo_spec spec = {.graph = g,
+    luo_spec spec = {.graph = graph,
                      .npipelines = c->p->npipelines,
                      .nlengths = c->length_key.n,
                      .pipes = pipes,
@@ -272,37 +274,37 @@ static luo_status check(const luo_programs *set, luo_err *err)
 /* Derived annotations always fit each other; so what does not, comes from raw ones. A given plan
  * that needs an impossible re-shard is an impossible plan, not a negative answer (docs/formats.md
  * 17, decision 13). */
-static luo_status blame(const luo_plan *p, luo_status st, luo_err *err)
+static luo_status blame(const luo_plan *plan, luo_status st, luo_err *err)
 {
     if (st == LUO_EUNSUP) {
         st = LUO_EINPUT;
         if (err) err->st = st;
     }
-    if (luo_status_exit(st) == 3 && p->nannotations > 0)
-        luo_err_part(err, st, p->nannotations == 1 ? "/annotations/0" : "/annotations");
+    if (luo_status_exit(st) == 3 && plan->nannotations > 0)
+        luo_err_part(err, st, plan->nannotations == 1 ? "/annotations/0" : "/annotations");
     return st;
 }
 
-static luo_status annotated(luo_arena *scratch, const luo_plan *p, const luo_model *model,
+static luo_status annotated(luo_arena *scratch, const luo_plan *plan, const luo_model *model,
                             luo_err *err)
 {
     static const luo_compile_opts none = {0};
-    compiler c = {.arena = scratch, .p = p, .m = model, .opts = &none, .err = err};
+    compiler c = {.arena = scratch, .p = plan, .m = model, .opts = &none, .err = err};
     luo_build_opts build;
-    luo_graph *g;
-    LUO_TRY(luo_plan_build_opts(p, model, &build, err));
-    LUO_TRY(luo_graph_build(scratch, model, &build, &g, err));
-    const luo_status st = annotate(&c, g);
-    luo_annset_free(g->set);
-    return blame(p, st, err);
+    luo_graph *graph;
+    LUO_TRY(luo_plan_build_opts(plan, model, &build, err));
+    LUO_TRY(luo_graph_build(scratch, model, &build, &graph, err));
+    const luo_status st = annotate(&c, graph);
+    luo_annset_free(graph->set);
+    return blame(plan, st, err);
 }
 
-luo_status luo_plan_check_annotations(const luo_plan *p, const luo_model *model, luo_err *err)
+luo_status luo_plan_check_annotations(const luo_plan *plan, const luo_model *model, luo_err *err)
 {
-    if (p->nannotations == 0) return LUO_OK;
+    if (plan->nannotations == 0) return LUO_OK;
     luo_arena *scratch = luo_arena_new(1 << 16);
     if (!scratch) return luo_err_nomem(err);
-    const luo_status st = annotated(scratch, p, model, err);
+    const luo_status st = annotated(scratch, plan, model, err);
     luo_arena_free(scratch);
     return st;
 }
@@ -313,34 +315,34 @@ static luo_status go_on(const compiler *c)
     return luo_err_set(c->err, LUO_ECANCELED, "compiling plan `%s` was interrupted.", c->p->name);
 }
 
-luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_plan_compile(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                             const luo_cluster *cluster, const luo_compile_opts *opts,
                             luo_programs **out, luo_err *err)
 {
     static const luo_compile_opts none = {0};
-    compiler c = {.arena = arena, .p = p, .m = model, .opts = opts ? opts : &none, .err = err};
+    compiler c = {.arena = arena, .p = plan, .m = model, .opts = opts ? opts : &none, .err = err};
     luo_build_opts build;
-    luo_graph *g;
+    luo_graph *graph;
     luo_programs *set = NULL;
-    if (p->layers != model->layers)
+    if (plan->layers != model->layers)
         return luo_err_set(err, LUO_EINPUT, "the plan has %d layers, the model `%s` %lld.",
-                           (int)p->layers, model->name, (long long)model->layers);
-    LUO_TRY(luo_plan_fill_absent(arena, p, &c.p, err));
+                           (int)plan->layers, model->name, (long long)model->layers);
+    LUO_TRY(luo_plan_fill_absent(arena, plan, &c.p, err));
     LUO_TRY(luo_plan_build_opts(c.p, model, &build, err));
-    LUO_TRY(luo_graph_build(arena, model, &build, &g, err));
-    luo_status st = annotate(&c, g);
+    LUO_TRY(luo_graph_build(arena, model, &build, &graph, err));
+    luo_status st = annotate(&c, graph);
     if (st == LUO_OK) st = go_on(&c);
-    if (st == LUO_OK) st = specialize(&c, g, cluster, &set);
-    luo_annset_free(g->set);
+    if (st == LUO_OK) st = specialize(&c, graph, cluster, &set);
+    luo_annset_free(graph->set);
     if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK) set->memory = c.opts->memory;
-    if (st == LUO_OK) set->staggered = p->staggered;
-    for (int32_t i = 0; st == LUO_OK && i < p->npipelines; i++)
-        set->copies += p->pipelines[i].stages[0].context_parallel;
+    if (st == LUO_OK) set->staggered = plan->staggered;
+    for (int32_t i = 0; st == LUO_OK && i < plan->npipelines; i++)
+        set->copies += plan->pipelines[i].stages[0].context_parallel;
     if (st == LUO_OK) st = mark_selective(&c, set);
     if (st == LUO_OK && !c.opts->unnamed) st = luo_programs_hash(set, err);
     if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK && c.opts->check) st = check(set, err);
     if (st == LUO_OK) *out = set;
-    return blame(p, st, err);
+    return blame(plan, st, err);
 }

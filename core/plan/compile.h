@@ -22,14 +22,14 @@ typedef struct luo_compile_opts {
  * not supported), LUO_EDEDUCE, LUO_ESHAPE, with the part of the plan at fault in err->pointer if it
  * is known; LUO_ECANCELED interrupted; LUO_ENOMEM.
  * Owner: arena. Cost: 16,384 devices under 5 s and 4 GB (docs/speed.md). */
-luo_status luo_plan_compile(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_plan_compile(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                             const luo_cluster *cluster, const luo_compile_opts *opts,
                             luo_programs **out, luo_err *err);
 
 /* Do the annotations of the plan name tensors of the model, and agree with what is deduced? For
  * those who compile nothing; the first part of luo_plan_compile asks the same.
  * Pre: luo_plan_check passed with the model. Errors: those of luo_plan_compile. */
-luo_status luo_plan_check_annotations(const luo_plan *p, const luo_model *model, luo_err *err);
+luo_status luo_plan_check_annotations(const luo_plan *plan, const luo_model *model, luo_err *err);
 
 /* Parameters and their annotations under a plan: what a switch moves, and what a checkpoint holds.
  * state: annotation of master weights and optimizer states (ZeRO folds them). */
@@ -40,7 +40,7 @@ typedef struct luo_param {
     int32_t layer;      /* -1: none */
     int64_t elem_bytes; /* of the working copy */
 } luo_param;
-luo_status luo_plan_params(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_plan_params(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                            luo_param **out, int32_t *n, luo_err *err);
 
 /* A program set whose instructions are the moves of a switch (phase switch, stream move): one
@@ -49,6 +49,6 @@ luo_status luo_switch_compile(luo_arena *arena, const luo_switch_tensor *tensors
                               const luo_switch *sw, luo_programs **out, luo_err *err);
 /* A program set in which every device of the plan writes (or reads) its state: bytes per device
  * on stream io. For checkpoints. */
-luo_status luo_checkpoint_compile(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_checkpoint_compile(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                   bool write, luo_programs **out, luo_err *err);
 #endif

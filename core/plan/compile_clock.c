@@ -18,10 +18,10 @@ static luo_status work(const void *ctx, int32_t device, const luo_cost_key *key,
                                 seconds, &err);
 }
 
-static bool leaves_node(const luo_cluster *c, const int32_t *dev, int32_t n)
+static bool leaves_node(const luo_cluster *cluster, const int32_t *dev, int32_t n)
 {
     for (int32_t i = 1; i < n; i++)
-        if (c->devices[dev[i]].node != c->devices[dev[0]].node) return true;
+        if (cluster->devices[dev[i]].node != cluster->devices[dev[0]].node) return true;
     return false;
 }
 

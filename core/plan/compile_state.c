@@ -9,45 +9,48 @@
 /* ---- parameters ---- */
 
 /* absent: devices from it on are not there; 0: all are. */
-static luo_status list_params(luo_arena *arena, luo_graph *g, int32_t absent, luo_param **out,
+static luo_status list_params(luo_arena *arena, luo_graph *graph, int32_t absent, luo_param **out,
                               int32_t *n, luo_err *err)
 {
     int32_t count = 0;
-    luo_param *at = LUO_NEW_N(arena, luo_param, g->nops);
+    luo_param *at = LUO_NEW_N(arena, luo_param, graph->nops);
     if (!at) return luo_err_nomem(err);
-    for (int32_t o = 0; o < g->nops; o++) {
-        const luo_op *op = &g->op[o];
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const luo_op *op = &graph->op[o];
         if (op->kind != LUO_OP_RESHARD) continue;
-        const luo_tensor *state = &g->tensor[op->in[0]], *w = &g->tensor[op->out[0]];
-        if (w->kind != LUO_TENSOR_PARAM || state->kind == LUO_TENSOR_PARAM) continue;
-        if (luo_tensor_is_copy(g, op->out[0])) continue;
-        if (state->kind == LUO_TENSOR_SHARD) state = &g->tensor[g->op[state->op].in[0]];
-        int32_t weight_ann = w->ann, state_ann = state->ann;
+        const luo_tensor *state = &graph->tensor[op->in[0]], *tensor = &graph->tensor[op->out[0]];
+        if (tensor->kind != LUO_TENSOR_PARAM || state->kind == LUO_TENSOR_PARAM) continue;
+        if (luo_tensor_is_copy(graph, op->out[0])) continue;
+        if (state->kind == LUO_TENSOR_SHARD) state = &graph->tensor[graph->op[state->op].in[0]];
+        int32_t weight_ann = tensor->ann, state_ann = state->ann;
         if (absent) {
-            LUO_TRY(luo_annset_present(g->set, w->ann, absent, &weight_ann, err));
-            LUO_TRY(luo_annset_present(g->set, state->ann, absent, &state_ann, err));
+            LUO_TRY(luo_annset_present(graph->set, tensor->ann, absent, &weight_ann, err));
+            LUO_TRY(luo_annset_present(graph->set, state->ann, absent, &state_ann, err));
         }
-        at[count++] = (luo_param){w->name, luo_graph_shape(g, op->out[0], 0, 1),
-                                  luo_annset_get(g->set, weight_ann),
-                                  luo_annset_get(g->set, state_ann), w->layer, w->elem_bytes};
+        at[count++] = (luo_param){tensor->name,
+                                  luo_graph_shape(graph, op->out[0], 0, 1),
+                                  luo_annset_get(graph->set, weight_ann),
+                                  luo_annset_get(graph->set, state_ann),
+                                  tensor->layer,
+                                  tensor->elem_bytes};
     }
     *out = at;
     *n = count;
     return LUO_OK;
 }
 
-luo_status luo_plan_params(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_plan_params(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                            luo_param **out, int32_t *n, luo_err *err)
 {
     luo_build_opts build;
-    luo_graph *g;
+    luo_graph *graph;
     const luo_plan *full;
-    LUO_TRY(luo_plan_fill_absent(arena, p, &full, err));
+    LUO_TRY(luo_plan_fill_absent(arena, plan, &full, err));
     LUO_TRY(luo_plan_build_opts(full, model, &build, err));
-    LUO_TRY(luo_graph_build(arena, model, &build, &g, err));
-    luo_status st = luo_plan_annotate(g, full, err);
-    if (st == LUO_OK) st = list_params(arena, g, full->first_absent, out, n, err);
-    luo_annset_free(g->set);
+    LUO_TRY(luo_graph_build(arena, model, &build, &graph, err));
+    luo_status st = luo_plan_annotate(graph, full, err);
+    if (st == LUO_OK) st = list_params(arena, graph, full->first_absent, out, n, err);
+    luo_annset_free(graph->set);
     return st;
 }
 
@@ -148,10 +151,10 @@ typedef struct sheet { /* parts by device id */
     luo_err *err;
 } sheet;
 
-static void note(sheet *s, const luo_ann *a)
+static void note(sheet *s, const luo_ann *ann)
 {
-    for (int32_t u = 0; u < a->u; u++)
-        for (int32_t i = 0; i < a->grp[u].ndev; i++) s->index[a->grp[u].dev[i]] = 1;
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t i = 0; i < ann->grp[u].ndev; i++) s->index[ann->grp[u].dev[i]] = 1;
 }
 
 /* A part for every device seen. Pre: index is set to 1 for these. */
@@ -241,45 +244,46 @@ luo_status luo_switch_compile(luo_arena *arena, const luo_switch_tensor *tensors
 /* ---- checkpoint ---- */
 
 /* Holdings that a checkpoint takes: of equal copies the first one only (write); all (read). */
-static bool writes(const luo_ann *a, const luo_holding *h)
+static bool writes(const luo_ann *a, const luo_holding *holding)
 {
-    if (h->u > 0 && a->h == LUO_DUP) return false;
-    return luo_grp_coord(&a->grp[h->u], h->i, LUO_DUP) == 0;
+    if (holding->u > 0 && a->h == LUO_DUP) return false;
+    return luo_grp_coord(&a->grp[holding->u], holding->i, LUO_DUP) == 0;
 }
 
 static luo_status add_param(sheet *s, const luo_param *q, int64_t bytes, bool write)
 {
-    luo_holdings h;
+    luo_holdings holdings;
     const size_t mark = luo_arena_mark(s->scratch);
-    LUO_TRY(luo_holdings_make(s->scratch, q->state, &q->shape, &h, s->err));
-    for (int32_t i = 0; i < h.n; i++) {
-        if (write && !writes(q->state, &h.at[i])) continue;
-        part_of(s, h.at[i].dev)->loaded += luo_region_volume(&h.at[i].region) * bytes;
+    LUO_TRY(luo_holdings_make(s->scratch, q->state, &q->shape, &holdings, s->err));
+    for (int32_t i = 0; i < holdings.n; i++) {
+        if (write && !writes(q->state, &holdings.at[i])) continue;
+        part_of(s, holdings.at[i].dev)->loaded += luo_region_volume(&holdings.at[i].region) * bytes;
     }
     luo_arena_reset(s->scratch, mark);
     return LUO_OK;
 }
 
-static luo_status checkpoint_parts(sheet *s, const luo_plan *p, const luo_model *model, bool write)
+static luo_status checkpoint_parts(sheet *s, const luo_plan *plan, const luo_model *model,
+                                   bool write)
 {
     luo_param *q;
     int32_t n;
-    LUO_TRY(luo_plan_params(s->scratch, p, model, &q, &n, s->err));
+    LUO_TRY(luo_plan_params(s->scratch, plan, model, &q, &n, s->err));
     for (int32_t i = 0; i < n; i++) note(s, q[i].state);
     LUO_TRY(open_parts(s));
     /* Weight and two moments, each as wide as the accumulated gradient
      * (docs/cost-model.md#precision). */
-    const int64_t bytes = p->dtype == LUO_F64 ? 24 : 12;
+    const int64_t bytes = plan->dtype == LUO_F64 ? 24 : 12;
     for (int32_t i = 0; i < n; i++) LUO_TRY(add_param(s, &q[i], bytes, write));
     return LUO_OK;
 }
 
-luo_status luo_checkpoint_compile(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_checkpoint_compile(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                   bool write, luo_programs **out, luo_err *err)
 {
     sheet s;
     luo_status st = open_sheet(&s, arena, err);
-    if (st == LUO_OK) st = checkpoint_parts(&s, p, model, write);
+    if (st == LUO_OK) st = checkpoint_parts(&s, plan, model, write);
     luo_arena_free(s.scratch);
     const char *name = write ? "checkpoint_write" : "checkpoint_read";
     if (st == LUO_OK) st = make_set(arena, s.part, s.n, name, LUO_PHASE_SWITCH, out, err);

@@ -263,15 +263,20 @@ int32_t luo_form_top(luo_form form)
     return tokens ? 0 : LUO_DUP;
 }
 
-luo_status luo_plan_group(luo_arena *arena, const luo_graph *g, const luo_plan *p, int32_t i,
+luo_status luo_plan_group(luo_arena *arena, const luo_graph *graph, const luo_plan *plan, int32_t i,
                           const luo_stage *s, luo_form form, luo_grp *out, luo_err *err)
 {
     luo_ent *ent = LUO_NEW_N(arena, luo_ent, 4);
     if (!ent) return luo_err_nomem(err);
     *out = (luo_grp){s->ndev, s->dev, 0, ent};
-    member m = {.arena = arena, .g = g, .s = s, .x = luo_plan_context(p, g->causal, i),
-                .c = s->context_parallel, .t = luo_stage_tp(s),
-                .sequence_parallel = p->sequence_parallel, .out = out};
+    member m = {.arena = arena,
+                .g = graph,
+                .s = s,
+                .x = luo_plan_context(plan, graph->causal, i),
+                .c = s->context_parallel,
+                .t = luo_stage_tp(s),
+                .sequence_parallel = plan->sequence_parallel,
+                .out = out};
     m.inner = m.x.inner;
     m.parts = luo_context_parts(&m.x);
     m.keys = find_keys(&m);

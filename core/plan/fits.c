@@ -34,41 +34,42 @@ luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memo
 }
 
 /* What may help: only what the plan does not do already. */
-static void say_remedy(const luo_plan *p, luo_str *s)
+static void say_remedy(const luo_plan *plan, luo_str *text)
 {
     const char *may[3];
     int n = 0;
     int64_t stages = 0, full = 0, deepest = 0;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        stages += p->pipelines[i].nstages;
-        if (p->pipelines[i].nstages > deepest) deepest = p->pipelines[i].nstages;
-        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
-            const luo_stage *st = &p->pipelines[i].stages[k];
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        stages += plan->pipelines[i].nstages;
+        if (plan->pipelines[i].nstages > deepest) deepest = plan->pipelines[i].nstages;
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++) {
+            const luo_stage *st = &plan->pipelines[i].stages[k];
             full += st->recompute == LUO_RECOMPUTE_FULL && st->nrecompute == 0;
         }
     }
-    if (deepest < p->layers) may[n++] = "more stages";
+    if (deepest < plan->layers) may[n++] = "more stages";
     if (full < stages) may[n++] = "`recompute`";
-    if (p->zero == 0 && p->npipelines > 1) may[n++] = "`zero` 1";
+    if (plan->zero == 0 && plan->npipelines > 1) may[n++] = "`zero` 1";
     for (int i = 0; i < n; i++)
-        luo_str_addf(s, "%s%s", i == 0 ? "; try " : i == n - 1 ? " or " : ", ", may[i]);
+        luo_str_addf(text, "%s%s", i == 0 ? "; try " : i == n - 1 ? " or " : ", ", may[i]);
 }
 
-luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *c, const luo_programs *set,
+luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *cluster, const luo_programs *set,
                          const luo_memory *memory, double *ratio, int32_t *device, luo_err *err)
 {
     int32_t worst = -1;
     double most = 0;
     for (int32_t i = 0; i < set->n; i++) {
-        const luo_profile *p = luo_cluster_profile(c, set->at[i].device);
-        const double r = ((double)memory[i].needed + p->reserved_bytes) / p->memory_bytes;
+        const luo_profile *profile = luo_cluster_profile(cluster, set->at[i].device);
+        const double r =
+            ((double)memory[i].needed + profile->reserved_bytes) / profile->memory_bytes;
         if (worst >= 0 && r <= most) continue;
         worst = i;
         most = r;
     }
     if (worst < 0) return luo_err_set(err, LUO_EBUG, "a plan without devices reached the check.");
     const int32_t dev = set->at[worst].device;
-    const luo_profile *p = luo_cluster_profile(c, dev);
+    const luo_profile *p = luo_cluster_profile(cluster, dev);
     const luo_memory *m = &memory[worst];
     *ratio = most;
     *device = dev;
@@ -78,17 +79,18 @@ luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *c, const luo_p
     luo_err_set(err, LUO_EOOM,
                 "plan %016" PRIx64 " needs %.1f GiB on device %d (%s/%d) of %.1f GiB less %.1f GiB "
                 "reserved (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f)%s.",
-                luo_plan_hash(plan), gib(m->needed), dev, c->nodes[c->devices[dev].node].name,
-                c->devices[dev].slot, p->memory_bytes / 1073741824.0,
-                p->reserved_bytes / 1073741824.0, gib(m->weights), gib(m->gradients),
-                gib(m->optimizer), gib(m->activations + m->buffers), luo_str_get(&remedy));
+                luo_plan_hash(plan), gib(m->needed), dev,
+                cluster->nodes[cluster->devices[dev].node].name, cluster->devices[dev].slot,
+                p->memory_bytes / 1073741824.0, p->reserved_bytes / 1073741824.0, gib(m->weights),
+                gib(m->gradients), gib(m->optimizer), gib(m->activations + m->buffers),
+                luo_str_get(&remedy));
     luo_str_free(&remedy);
     return LUO_EOOM;
 }
 
 /* ---- uniform plans that fit ---- */
 
-static luo_status fits(luo_arena *arena, const luo_plan *p, const luo_model *model,
+static luo_status fits(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                        const luo_cluster *cluster, const luo_stack *stack, luo_programs **set,
                        luo_err *err)
 {
@@ -96,11 +98,11 @@ static luo_status fits(luo_arena *arena, const luo_plan *p, const luo_model *mod
     if (stack) opts.bucket = stack->bucket, opts.memory = luo_stack_memory(stack);
     double ratio;
     int32_t device;
-    LUO_TRY(luo_plan_compile(arena, p, model, cluster, &opts, set, err));
-    luo_memory *m = LUO_NEW_N(arena, luo_memory, (*set)->n);
-    if (!m) return luo_err_nomem(err);
-    LUO_TRY(luo_plan_memory(arena, *set, m, err));
-    return luo_plan_fits(p, cluster, *set, m, &ratio, &device, err);
+    LUO_TRY(luo_plan_compile(arena, plan, model, cluster, &opts, set, err));
+    luo_memory *memory = LUO_NEW_N(arena, luo_memory, (*set)->n);
+    if (!memory) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(arena, *set, memory, err));
+    return luo_plan_fits(plan, cluster, *set, memory, &ratio, &device, err);
 }
 
 enum { CANDIDATES = 24 };

@@ -22,5 +22,5 @@ typedef struct luo_grid {
 /* 1F1B, embedding first, head last. Pre: layers sum to the model's; NULL: stages (and chunks)
  * divide them.
  * Errors: LUO_ENOMEM. Owner: arena, devices are copied. */
-luo_status luo_plan_grid(luo_arena *arena, const luo_grid *g, luo_plan **out, luo_err *err);
+luo_status luo_plan_grid(luo_arena *arena, const luo_grid *grid, luo_plan **out, luo_err *err);
 #endif

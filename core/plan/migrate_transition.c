@@ -13,10 +13,10 @@ typedef struct tally { /* what crosses links, by link and direction, and message
 
 /* Every message takes all links of its way: devices that share a NIC share its time, whatever
  * rack the other end is in. */
-static void count(const luo_cluster *c, const luo_pair *p, tally *t)
+static void count(const luo_cluster *cluster, const luo_pair *p, tally *t)
 {
     luo_hop hop[LUO_PATH_MAX];
-    const int32_t n = luo_cluster_path(c, p->src, p->dst, hop);
+    const int32_t n = luo_cluster_path(cluster, p->src, p->dst, hop);
     for (int32_t i = 0; i < n; i++)
         (hop[i].up ? t->up : t->down)[hop[i].link] += (double)p->bytes;
     t->messages[p->src]++;
@@ -24,29 +24,29 @@ static void count(const luo_cluster *c, const luo_pair *p, tally *t)
 }
 
 /* Seconds of the link that takes longest, and of what the messages of its devices cost at most. */
-static double busiest(const luo_cluster *c, const tally *t)
+static double busiest(const luo_cluster *cluster, const tally *t)
 {
     double worst = 0;
     int32_t most = 0;
-    for (int32_t i = 0; i < c->nlinks; i++) {
-        const luo_link *l = &c->links[i];
-        if (l->bytes_per_s > 0) worst = fmax(worst, t->up[i] / l->bytes_per_s);
-        if (l->down_bytes_per_s > 0) worst = fmax(worst, t->down[i] / l->down_bytes_per_s);
+    for (int32_t i = 0; i < cluster->nlinks; i++) {
+        const luo_link *link = &cluster->links[i];
+        if (link->bytes_per_s > 0) worst = fmax(worst, t->up[i] / link->bytes_per_s);
+        if (link->down_bytes_per_s > 0) worst = fmax(worst, t->down[i] / link->down_bytes_per_s);
     }
-    for (int32_t d = 0; d < c->ndevices; d++)
+    for (int32_t d = 0; d < cluster->ndevices; d++)
         if (t->messages[d] > most) most = t->messages[d];
     return worst + MESSAGE_S * most;
 }
 
-static luo_status cost(luo_arena *a, const luo_cluster *c, const luo_switch *sw,
+static luo_status cost(luo_arena *a, const luo_cluster *cluster, const luo_switch *sw,
                        luo_transition *out, luo_err *err)
 {
-    tally t = {LUO_NEW_N(a, double, c->nlinks), LUO_NEW_N(a, double, c->nlinks),
-               LUO_NEW_N(a, int32_t, c->ndevices)};
+    tally t = {LUO_NEW_N(a, double, cluster->nlinks), LUO_NEW_N(a, double, cluster->nlinks),
+               LUO_NEW_N(a, int32_t, cluster->ndevices)};
     if (!t.up || !t.down || !t.messages) return luo_err_nomem(err);
-    for (int32_t i = 0; i < sw->npair; i++) count(c, &sw->pair[i], &t);
-    *out = (luo_transition){.bytes_local = sw->class_bytes[1], .messages = sw->npair,
-                            .seconds = busiest(c, &t)};
+    for (int32_t i = 0; i < sw->npair; i++) count(cluster, &sw->pair[i], &t);
+    *out = (luo_transition){
+        .bytes_local = sw->class_bytes[1], .messages = sw->npair, .seconds = busiest(cluster, &t)};
     for (int k = 2; k < LUO_LINK_CLASSES; k++) out->bytes_remote += sw->class_bytes[k];
     return LUO_OK;
 }

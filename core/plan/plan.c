@@ -43,22 +43,25 @@ const char *luo_context_layout_name(luo_context_layout l)
     return names[l];
 }
 
-luo_context luo_plan_context(const luo_plan *p, bool causal, int32_t i)
+luo_context luo_plan_context(const luo_plan *plan, bool causal, int32_t i)
 {
-    const luo_stage *s = &p->pipelines[i].stages[0];
-    luo_context x = {.c = s->context_parallel, .inner = 1, .share = s->context_shares};
-    if (s->context_kind == LUO_CONTEXT_A2A) x.inner = x.c;
-    if (s->context_kind == LUO_CONTEXT_2D && s->context_inner > 0) x.inner = s->context_inner;
-    x.zigzag = s->context_layout == LUO_LAYOUT_ZIGZAG ||
-               (s->context_layout == LUO_LAYOUT_AUTO && causal && x.inner < x.c);
-    return x;
+    const luo_stage *stage = &plan->pipelines[i].stages[0];
+    luo_context context = {
+        .c = stage->context_parallel, .inner = 1, .share = stage->context_shares};
+    if (stage->context_kind == LUO_CONTEXT_A2A) context.inner = context.c;
+    if (stage->context_kind == LUO_CONTEXT_2D && stage->context_inner > 0)
+        context.inner = stage->context_inner;
+    context.zigzag =
+        stage->context_layout == LUO_LAYOUT_ZIGZAG ||
+        (stage->context_layout == LUO_LAYOUT_AUTO && causal && context.inner < context.c);
+    return context;
 }
 
-bool luo_plan_has_context(const luo_plan *p)
+bool luo_plan_has_context(const luo_plan *plan)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t k = 0; k < p->pipelines[i].nstages; k++)
-            if (p->pipelines[i].stages[k].context_parallel > 1) return true;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++)
+            if (plan->pipelines[i].stages[k].context_parallel > 1) return true;
     return false;
 }
 
@@ -75,23 +78,23 @@ static int64_t least_multiple(int64_t a, int64_t b)
 
 /* What one token range is cut into among the tensor-parallel ranks of a stage: by the shares where
  * activations are cut, evenly where keys and values are. */
-static int64_t tensor_cut(const luo_stage *s)
+static int64_t tensor_cut(const luo_stage *stage)
 {
     int64_t sum = 0;
-    const int32_t tp = luo_stage_tp(s);
-    for (int32_t k = 0; k < tp; k++) sum += s->shares ? s->shares[k] : 1;
+    const int32_t tp = luo_stage_tp(stage);
+    for (int32_t k = 0; k < tp; k++) sum += stage->shares ? stage->shares[k] : 1;
     return least_multiple(sum, tp);
 }
 
-int64_t luo_plan_context_multiple(const luo_plan *p, bool causal, int32_t i)
+int64_t luo_plan_context_multiple(const luo_plan *plan, bool causal, int32_t i)
 {
-    const luo_context x = luo_plan_context(p, causal, i);
+    const luo_context context = luo_plan_context(plan, causal, i);
     int64_t cuts = 1;
-    if (!luo_context_is_on(&x)) return 1;
-    for (int32_t k = 0; k < p->pipelines[i].nstages; k++)
-        cuts = least_multiple(cuts, tensor_cut(&p->pipelines[i].stages[k]));
-    if (x.inner == 1 && !p->sequence_parallel) cuts = 1;
-    return cuts * luo_context_multiple(&x);
+    if (!luo_context_is_on(&context)) return 1;
+    for (int32_t k = 0; k < plan->pipelines[i].nstages; k++)
+        cuts = least_multiple(cuts, tensor_cut(&plan->pipelines[i].stages[k]));
+    if (context.inner == 1 && !plan->sequence_parallel) cuts = 1;
+    return cuts * luo_context_multiple(&context);
 }
 
 int64_t luo_plan_padded(int64_t tokens, int64_t row_tokens, int64_t multiple)
@@ -251,11 +254,11 @@ static void put_pipeline(sink *o, const luo_pipeline *pl)
     put(o, "]}");
 }
 
-static void put_annotations(sink *o, const luo_plan *p)
+static void put_annotations(sink *o, const luo_plan *plan)
 {
     put(o, "{\"annotations\":[");
-    for (int32_t i = 0; i < p->nannotations; i++) {
-        const luo_plan_annotation *a = &p->annotations[i];
+    for (int32_t i = 0; i < plan->nannotations; i++) {
+        const luo_plan_annotation *a = &plan->annotations[i];
         put(o, i ? ",{\"annotation\":" : "{\"annotation\":");
         put_text(o, a->annotation);
         put(o, ",\"at\":");
@@ -269,11 +272,11 @@ static void put_annotations(sink *o, const luo_plan *p)
     put(o, "]");
 }
 
-static void put_assignment(sink *o, const luo_plan *p)
+static void put_assignment(sink *o, const luo_plan *plan)
 {
     put(o, ",\"assignment\":[");
-    for (int32_t i = 0; i < p->nassignment; i++) {
-        const luo_assignment *a = &p->assignment[i];
+    for (int32_t i = 0; i < plan->nassignment; i++) {
+        const luo_assignment *a = &plan->assignment[i];
         put(o, i ? ",{\"length_tokens\":" : "{\"length_tokens\":");
         put_int(o, a->length_tokens);
         put(o, ",\"micro_batch\":");
@@ -305,15 +308,15 @@ static void put_state_layout(sink *o, const luo_state_layout *l)
     put(o, "}");
 }
 
-static void put_groups(sink *o, const luo_plan *p)
+static void put_groups(sink *o, const luo_plan *plan)
 {
     put(o, ",\"expert_groups\":[");
-    for (int32_t i = 0; i < p->ngroups; i++) {
+    for (int32_t i = 0; i < plan->ngroups; i++) {
         if (i) put(o, ",");
-        put_ids(o, p->expert_groups[i].pipeline, p->expert_groups[i].n);
+        put_ids(o, plan->expert_groups[i].pipeline, plan->expert_groups[i].n);
     }
     put(o, "],\"layers\":");
-    put_int(o, p->layers);
+    put_int(o, plan->layers);
 }
 
 /* What is not said is no part of the form, so plans that say nothing keep their hash. */
@@ -349,65 +352,65 @@ static void put_shard(sink *o, const luo_sharding *s)
     put_int(o, s->pipelines);
 }
 
-static void put_plan(sink *o, const luo_plan *p)
+static void put_plan(sink *o, const luo_plan *plan)
 {
-    put_annotations(o, p);
-    put_assignment(o, p);
-    put_bucket(o, &p->bucket);
+    put_annotations(o, plan);
+    put_assignment(o, plan);
+    put_bucket(o, &plan->bucket);
     put(o, ",\"devices\":");
-    put_int(o, p->devices);
-    if (p->bucket.lanes) {
+    put_int(o, plan->devices);
+    if (plan->bucket.lanes) {
         put(o, ",\"dp_lanes\":");
-        put_int(o, p->bucket.lanes);
+        put_int(o, plan->bucket.lanes);
     }
     put(o, ",\"dtype\":");
-    put_text(o, luo_dtype_name(p->dtype));
-    put_groups(o, p);
+    put_text(o, luo_dtype_name(plan->dtype));
+    put_groups(o, plan);
     put(o, ",\"micro_batch_sequences\":");
-    put_int(o, p->micro_batch_sequences);
-    if (p->staggered) put(o, ",\"optimizer_step\":\"staggered\"");
+    put_int(o, plan->micro_batch_sequences);
+    if (plan->staggered) put(o, ",\"optimizer_step\":\"staggered\"");
     put(o, ",\"pipelines\":[");
-    for (int32_t i = 0; i < p->npipelines; i++) {
+    for (int32_t i = 0; i < plan->npipelines; i++) {
         if (i) put(o, ",");
-        put_pipeline(o, &p->pipelines[i]);
+        put_pipeline(o, &plan->pipelines[i]);
     }
     put(o, "]");
-    put_prefetch(o, &p->sharding);
+    put_prefetch(o, &plan->sharding);
     put(o, ",\"schedule\":{\"chunks\":");
-    put_int(o, p->chunks);
+    put_int(o, plan->chunks);
     put(o, ",\"kind\":");
-    put_text(o, luo_sched_name(p->schedule));
+    put_text(o, luo_sched_name(plan->schedule));
     put(o, "},\"schema\":\"luoshu.plan/1\",\"sequence_parallel\":");
-    put_bool(o, p->sequence_parallel);
+    put_bool(o, plan->sequence_parallel);
     put(o, ",\"sequence_tokens\":");
-    put_int(o, p->sequence_tokens);
-    put_shard(o, &p->sharding);
-    put_state_layout(o, &p->state_layout);
+    put_int(o, plan->sequence_tokens);
+    put_shard(o, &plan->sharding);
+    put_state_layout(o, &plan->state_layout);
     put(o, ",\"zero\":");
-    put_int(o, p->zero);
+    put_int(o, plan->zero);
     put(o, "}");
 }
 
-void luo_plan_canonical(luo_str *s, const luo_plan *p)
+void luo_plan_canonical(luo_str *s, const luo_plan *plan)
 {
     sink o = {.s = s};
-    put_plan(&o, p);
+    put_plan(&o, plan);
 }
 
-uint64_t luo_plan_hash(const luo_plan *p)
+uint64_t luo_plan_hash(const luo_plan *plan)
 {
     sink o = {.hash = LUO_HASH_EMPTY};
-    put_plan(&o, p);
+    put_plan(&o, plan);
     return o.hash;
 }
 
 /* ---- sums ---- */
 
-int64_t luo_plan_sequences(const luo_plan *p)
+int64_t luo_plan_sequences(const luo_plan *plan)
 {
     int64_t n = 0;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        n += (int64_t)p->pipelines[i].micro_batches * p->pipelines[i].micro_batch_sequences;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        n += (int64_t)plan->pipelines[i].micro_batches * plan->pipelines[i].micro_batch_sequences;
     return n;
 }
 
@@ -416,15 +419,16 @@ static int64_t plus(int64_t a, int64_t b)
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-int64_t luo_plan_tokens(const luo_plan *p)
+int64_t luo_plan_tokens(const luo_plan *plan)
 {
     int64_t n = 0;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         const int64_t sequences = (int64_t)pl->micro_batches * pl->micro_batch_sequences;
         if (!pl->micro_batch_tokens)
-            n = sequences > INT64_MAX / p->sequence_tokens
-                    ? INT64_MAX : plus(n, sequences * p->sequence_tokens);
+            n = sequences > INT64_MAX / plan->sequence_tokens
+                    ? INT64_MAX
+                    : plus(n, sequences * plan->sequence_tokens);
         for (int32_t k = 0; pl->micro_batch_tokens && k < pl->micro_batches; k++)
             n = plus(n, pl->micro_batch_tokens[k]);
     }
@@ -437,27 +441,27 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-bool luo_plan_within(const luo_plan *p, const bool *device)
+bool luo_plan_within(const luo_plan *plan, const bool *device)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (!device[p->pipelines[i].stages[s].dev[k]]) return false;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
+                if (!device[plan->pipelines[i].stages[s].dev[k]]) return false;
     return true;
 }
 
-luo_status luo_plan_devices(luo_arena *arena, const luo_plan *p, int32_t **dev, int32_t *n,
+luo_status luo_plan_devices(luo_arena *arena, const luo_plan *plan, int32_t **dev, int32_t *n,
                             luo_err *err)
 {
     int32_t count = 0;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t j = 0; j < p->pipelines[i].nstages; j++)
-            count += p->pipelines[i].stages[j].ndev;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t j = 0; j < plan->pipelines[i].nstages; j++)
+            count += plan->pipelines[i].stages[j].ndev;
     int32_t *all = LUO_NEW_N(arena, int32_t, count), at = 0;
     if (!all) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t j = 0; j < p->pipelines[i].nstages; j++) {
-            const luo_stage *st = &p->pipelines[i].stages[j];
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t j = 0; j < plan->pipelines[i].nstages; j++) {
+            const luo_stage *st = &plan->pipelines[i].stages[j];
             for (int32_t k = 0; k < st->ndev; k++) all[at++] = st->dev[k];
         }
     qsort(all, (size_t)count, sizeof *all, by_id);

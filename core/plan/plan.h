@@ -138,20 +138,20 @@ const char *luo_context_kind_name(luo_context_kind k);
 const char *luo_context_layout_name(luo_context_layout l);
 /* How pipeline i cuts its sequences; its stages do it alike (luo_plan_check). Shares are the
  * plan's. */
-luo_context luo_plan_context(const luo_plan *p, bool causal, int32_t i);
-bool luo_plan_has_context(const luo_plan *p); /* does any pipeline cut sequences? */
+luo_context luo_plan_context(const luo_plan *plan, bool causal, int32_t i);
+bool luo_plan_has_context(const luo_plan *plan); /* does any pipeline cut sequences? */
 /* What every sequence of pipeline i is padded to a multiple of: the cut among context-parallel
  * ranks is exact then, and so is a further one among the tensor-parallel ranks of each stage.
  * 1 without context parallelism. */
-int64_t luo_plan_context_multiple(const luo_plan *p, bool causal, int32_t i);
+int64_t luo_plan_context_multiple(const luo_plan *plan, bool causal, int32_t i);
 /* Tokens of a micro-batch of `tokens` with its pads: rows of row_tokens each, or one row of its own
  * length if it is no multiple. */
 int64_t luo_plan_padded(int64_t tokens, int64_t row_tokens, int64_t multiple);
 
 /* Canonical text (docs/formats.md#luoshuplan1) appended to s; the hash is FNV-1a over it, made
  * without memory. Names, meta and pinned pointers are no part of it. */
-void luo_plan_canonical(luo_str *s, const luo_plan *p);
-uint64_t luo_plan_hash(const luo_plan *p);
+void luo_plan_canonical(luo_str *s, const luo_plan *plan);
+uint64_t luo_plan_hash(const luo_plan *plan);
 
 /* Where a finding stands in the file: a JSON pointer such as "/pipelines/1/stages/0/devices". */
 typedef struct luo_plan_finding {
@@ -165,18 +165,18 @@ typedef struct luo_plan_finding {
  * Pre: the cluster is finished. Errors: LUO_EINPUT when there is any finding; LUO_ENOMEM.
  * Owner: *out belongs to arena. Cost: O(plan + layers * pipelines).
  * Source: docs/formats.md#luoshuplan1. See: tests/unit/check_plan.c. */
-luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_plan_check(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                           const luo_cluster *cluster, luo_plan_finding **out, int32_t *n);
 /* Within the limits of work? Errors: LUO_E2BIG, with the part of the plan. */
-luo_status luo_plan_check_work(const luo_plan *p, const luo_work *limits, luo_err *err);
+luo_status luo_plan_check_work(const luo_plan *plan, const luo_work *limits, luo_err *err);
 /* Devices of the plan, ascending. */
-luo_status luo_plan_devices(luo_arena *arena, const luo_plan *p, int32_t **dev, int32_t *n,
+luo_status luo_plan_devices(luo_arena *arena, const luo_plan *plan, int32_t **dev, int32_t *n,
                             luo_err *err);
 /* Do all devices of the plan have device[d]? device: per device of its cluster. */
-bool luo_plan_within(const luo_plan *p, const bool *device);
+bool luo_plan_within(const luo_plan *plan, const bool *device);
 /* Sequences and tokens of one step; INT64_MAX when the tokens do not fit. */
-int64_t luo_plan_sequences(const luo_plan *p);
-int64_t luo_plan_tokens(const luo_plan *p);
+int64_t luo_plan_sequences(const luo_plan *plan);
+int64_t luo_plan_tokens(const luo_plan *plan);
 /* Deep copy into another arena. */
-luo_status luo_plan_copy(luo_arena *arena, const luo_plan *p, luo_plan **out, luo_err *err);
+luo_status luo_plan_copy(luo_arena *arena, const luo_plan *plan, luo_plan **out, luo_err *err);
 #endif

@@ -164,11 +164,11 @@ static bool *down_devices(checker *c)
     bool *down = LUO_NEW_N(c->arena, bool, c->cluster->ndevices + 1);
     for (int32_t h = 0; down && h < c->cluster->nhealth; h++) {
         const luo_health *x = &c->cluster->health[h];
-        luo_target t;
-        if (!x->down || luo_target_parse(c->arena, c->cluster, x->target, &t, NULL) != LUO_OK)
+        luo_target target;
+        if (!x->down || luo_target_parse(c->arena, c->cluster, x->target, &target, NULL) != LUO_OK)
             continue; /* a bad target is an error of the cluster file, reported there */
-        for (int32_t k = 0; t.nchoices == 1 && k < t.choices[0].ndev; k++)
-            down[t.choices[0].dev[k]] = true;
+        for (int32_t k = 0; target.nchoices == 1 && k < target.choices[0].ndev; k++)
+            down[target.choices[0].dev[k]] = true;
     }
     if (!down) c->failed = true;
     return down;
@@ -294,22 +294,22 @@ static void check_cut(checker *c, int32_t i, int32_t s, cut x)
 static void check_stage_cuts(checker *c, int32_t i, int32_t s)
 {
     const luo_stage *st = &c->p->pipelines[i].stages[s];
-    const luo_model *m = c->model;
+    const luo_model *model = c->model;
     bool holds = false;
     for (int32_t k = 0; k < st->nlayers; k++) holds = holds || st->layers[k].lo < st->layers[k].hi;
     if (holds) {
-        check_cut(c, i, s, (cut){m->heads, "heads", "heads"});
-        if (m->kv_heads != m->heads)
-            check_cut(c, i, s, (cut){m->kv_heads, "key-value heads", "heads"});
-        if (m->ffn_hidden)
-            check_cut(c, i, s, (cut){m->ffn_hidden, "feed-forward columns", "columns"});
+        check_cut(c, i, s, (cut){model->heads, "heads", "heads"});
+        if (model->kv_heads != model->heads)
+            check_cut(c, i, s, (cut){model->kv_heads, "key-value heads", "heads"});
+        if (model->ffn_hidden)
+            check_cut(c, i, s, (cut){model->ffn_hidden, "feed-forward columns", "columns"});
     }
-    if (holds && m->moe.experts && st->experts_dealt)
-        check_cut(c, i, s, (cut){m->moe.experts, "experts", "experts"});
-    if (holds && m->moe.experts && !st->experts_dealt)
-        check_cut(c, i, s, (cut){m->moe.expert_ffn_hidden, "expert columns", "columns"});
-    if (m->vocab && (st->embedding || st->head))
-        check_cut(c, i, s, (cut){m->vocab, "vocabulary rows", "rows (pad `vocab`)"});
+    if (holds && model->moe.experts && st->experts_dealt)
+        check_cut(c, i, s, (cut){model->moe.experts, "experts", "experts"});
+    if (holds && model->moe.experts && !st->experts_dealt)
+        check_cut(c, i, s, (cut){model->moe.expert_ffn_hidden, "expert columns", "columns"});
+    if (model->vocab && (st->embedding || st->head))
+        check_cut(c, i, s, (cut){model->vocab, "vocabulary rows", "rows (pad `vocab`)"});
 }
 
 static void check_shares(checker *c)
@@ -339,53 +339,53 @@ static void check_shares(checker *c)
 /* A peer has the stage, holds the same there, and cuts it like the first peer. */
 static void check_peer(checker *c, int32_t i, int32_t s, int32_t k, int32_t *by)
 {
-    const luo_plan *p = c->p;
-    const luo_stage *st = &p->pipelines[i].stages[s];
+    const luo_plan *plan = c->p;
+    const luo_stage *st = &plan->pipelines[i].stages[s];
     const int32_t j = st->reroute[k].pipeline, first = st->reroute[0].pipeline;
     place(c, "/pipelines/%d/stages/%d/reroute/%d/pipeline", i, s, k);
-    if (j < 0 || j >= p->npipelines) {
-        find(c, "pipeline %d does not exist; pipelines are 0 to %d.", j, p->npipelines - 1);
+    if (j < 0 || j >= plan->npipelines) {
+        find(c, "pipeline %d does not exist; pipelines are 0 to %d.", j, plan->npipelines - 1);
         return;
     }
     if (by[j]) find(c, "pipeline %d is named twice; one entry with the sum is expected.", j);
     by[j] = k + 1;
-    if (!luo_stage_is_peer(p, i, j, s)) {
+    if (!luo_stage_is_peer(plan, i, j, s)) {
         find(c, "pipeline %d cannot run stage %d of pipeline %d; another pipeline with as many "
                 "stages, and the same layers and recompute on this one, is expected.", j, s, i);
         return;
     }
-    const luo_stage *peer = &p->pipelines[j].stages[s];
+    const luo_stage *peer = &plan->pipelines[j].stages[s];
     if (peer->ndev == 0)
         find(c, "stage %d of pipeline %d has no devices either; give one that has.", s, j);
-    else if (first >= 0 && first < p->npipelines && luo_stage_is_peer(p, i, first, s) &&
-             !luo_stage_cuts_alike(&p->pipelines[first].stages[s], peer))
+    else if (first >= 0 && first < plan->npipelines && luo_stage_is_peer(plan, i, first, s) &&
+             !luo_stage_cuts_alike(&plan->pipelines[first].stages[s], peer))
         find(c, "stage %d of pipelines %d and %d has other tensor-parallel groups; peers of one "
                 "stage have equal ones.", s, first, j);
 }
 
 static void check_lost(checker *c, int32_t i, int32_t s, int32_t *by)
 {
-    const luo_plan *p = c->p;
-    const luo_stage *st = &p->pipelines[i].stages[s];
+    const luo_plan *plan = c->p;
+    const luo_stage *st = &plan->pipelines[i].stages[s];
     int64_t sum = 0;
     if (st->nreroute == 0) return;
     place(c, "/pipelines/%d/stages/%d/reroute", i, s);
     if (st->ndev)
         find(c, "stage %d has devices and `reroute`; `devices` is [] where others run the stage.",
              s);
-    const char *why = luo_plan_not_reroutable(p);
+    const char *why = luo_plan_not_reroutable(plan);
     if (why)
         find(c, "`reroute` does not go with %s; schedule 1f1b, zb_h1 or zb_h2 and zero 0 or 1 "
                 "without such are expected.", why);
-    memset(by, 0, (size_t)p->npipelines * sizeof *by);
+    memset(by, 0, (size_t)plan->npipelines * sizeof *by);
     for (int32_t k = 0; k < st->nreroute; k++) {
         check_peer(c, i, s, k, by);
         sum += st->reroute[k].micro_batches;
     }
     place(c, "/pipelines/%d/stages/%d/reroute", i, s);
-    if (sum != p->pipelines[i].micro_batches)
+    if (sum != plan->pipelines[i].micro_batches)
         find(c, "%lld micro-batches are dealt; pipeline %d has %d.", (long long)sum, i,
-             p->pipelines[i].micro_batches);
+             plan->pipelines[i].micro_batches);
 }
 
 static void check_reroute(checker *c)
@@ -443,19 +443,20 @@ static void check_inner(checker *c, int32_t i, int32_t s)
 static void check_context_heads(checker *c, int32_t i, int32_t s)
 {
     const luo_stage *st = &c->p->pipelines[i].stages[s];
-    const luo_context x = luo_plan_context(c->p, c->model->causal, i);
+    const luo_context context = luo_plan_context(c->p, c->model->causal, i);
     uint64_t total = 0, least = UINT32_MAX;
     const int32_t tp = luo_stage_tp(st);
     for (int32_t k = 0; k < tp; k++) {
         total += share(st, k);
         if (share(st, k) < least) least = share(st, k);
     }
-    if (x.inner < 2 || total == 0) return;
+    if (context.inner < 2 || total == 0) return;
     const int64_t heads = (int64_t)((uint64_t)c->model->heads * least / total);
-    if (heads >= x.inner) return;
+    if (heads >= context.inner) return;
     place(c, "/pipelines/%d/stages/%d/context_kind", i, s);
     find(c, "`context_parallel` %d: %s needs %d query heads a tensor rank, not %lld; use ring.",
-         st->context_parallel, luo_context_kind_name(st->context_kind), x.inner, (long long)heads);
+         st->context_parallel, luo_context_kind_name(st->context_kind), context.inner,
+         (long long)heads);
 }
 
 static void check_context(checker *c, int32_t i, int32_t s)
@@ -465,8 +466,8 @@ static void check_context(checker *c, int32_t i, int32_t s)
         check_no_context(c, i, s);
         return;
     }
-    const luo_context x = {.c = st->context_parallel, .share = st->context_shares};
-    const int64_t sum = luo_context_sum(&x);
+    const luo_context context = {.c = st->context_parallel, .share = st->context_shares};
+    const int64_t sum = luo_context_sum(&context);
     if (sum > LUO_CONTEXT_SHARES) {
         place(c, "/pipelines/%d/stages/%d/context_%s", i, s,
               st->context_shares ? "shares" : "parallel");
@@ -588,22 +589,23 @@ static bool same_layers(const luo_pipeline *a, const luo_pipeline *b)
 
 static void check_groups(checker *c)
 {
-    const luo_plan *p = c->p;
-    int32_t *by = LUO_NEW_N(c->arena, int32_t, p->npipelines + 1);
+    const luo_plan *plan = c->p;
+    int32_t *by = LUO_NEW_N(c->arena, int32_t, plan->npipelines + 1);
     if (!by) c->failed = true;
-    for (int32_t g = 0; by && g < p->ngroups; g++)
-        for (int32_t k = 0; k < p->expert_groups[g].n; k++) {
-            const int32_t i = p->expert_groups[g].pipeline[k];
+    for (int32_t g = 0; by && g < plan->ngroups; g++)
+        for (int32_t k = 0; k < plan->expert_groups[g].n; k++) {
+            const int32_t i = plan->expert_groups[g].pipeline[k];
             place(c, "/expert_groups/%d/%d", g, k);
-            if (i < 0 || i >= p->npipelines) {
-                find(c, "pipeline %d does not exist; pipelines are 0 to %d.", i, p->npipelines - 1);
+            if (i < 0 || i >= plan->npipelines) {
+                find(c, "pipeline %d does not exist; pipelines are 0 to %d.", i,
+                     plan->npipelines - 1);
                 continue;
             }
             if (by[i]) find(c, "pipeline %d is in two expert groups; one is allowed.", i);
             by[i] = 1;
-            const int32_t first = p->expert_groups[g].pipeline[0];
-            if (first >= 0 && first < p->npipelines &&
-                !same_layers(&p->pipelines[first], &p->pipelines[i]))
+            const int32_t first = plan->expert_groups[g].pipeline[0];
+            if (first >= 0 && first < plan->npipelines &&
+                !same_layers(&plan->pipelines[first], &plan->pipelines[i]))
                 find(c, "pipelines %d and %d share experts but cut the layers differently; equal "
                         "stage layers are required.", first, i);
         }
@@ -613,24 +615,25 @@ static void check_groups(checker *c)
 
 static void check_schedule(checker *c)
 {
-    const luo_plan *p = c->p;
-    const bool inter = luo_sched_takes_chunks(p->schedule);
+    const luo_plan *plan = c->p;
+    const bool inter = luo_sched_takes_chunks(plan->schedule);
     place(c, "/schedule/chunks");
-    if (p->chunks > 1 && !inter)
+    if (plan->chunks > 1 && !inter)
         find(c, "`chunks` is %d with schedule `%s`; more than 1 needs `interleaved_1f1b`.",
-             p->chunks, luo_sched_name(p->schedule));
+             plan->chunks, luo_sched_name(plan->schedule));
     place(c, "/schedule/kind");
-    if (luo_sched_splits(p->schedule) && p->zero >= 2)
-        find(c, "schedule `%s` with zero %d: gradients that are cut in every micro-batch need a "
-                "whole backward; use zero 0 or 1, or schedule `1f1b`.",
-             luo_sched_name(p->schedule), p->zero);
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    if (luo_sched_splits(plan->schedule) && plan->zero >= 2)
+        find(c,
+             "schedule `%s` with zero %d: gradients that are cut in every micro-batch need a "
+             "whole backward; use zero 0 or 1, or schedule `1f1b`.",
+             luo_sched_name(plan->schedule), plan->zero);
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         for (int32_t s = 0; s < pl->nstages; s++)
-            if (pl->stages[s].nlayers != p->chunks) {
+            if (pl->stages[s].nlayers != plan->chunks) {
                 place(c, "/pipelines/%d/stages/%d/layers", i, s);
                 find(c, "stage %d has %d layer ranges; `chunks` %d asks for as many.", s,
-                     pl->stages[s].nlayers, p->chunks);
+                     pl->stages[s].nlayers, plan->chunks);
             }
         if (inter && pl->nstages > 1 && pl->micro_batches % pl->nstages) {
             place(c, "/pipelines/%d/micro_batches", i);
@@ -640,11 +643,12 @@ static void check_schedule(checker *c)
     }
 }
 
-static double widest(const luo_model *m)
+static double widest(const luo_model *model)
 {
-    const double q = (double)m->heads * (double)m->head_dim;
-    const double width[] = {(double)m->hidden,  (double)m->ffn_hidden,  (double)m->vocab,
-                            (double)m->classes, (double)m->moe.experts, q};
+    const double q = (double)model->heads * (double)model->head_dim;
+    const double width[] = {(double)model->hidden,      (double)model->ffn_hidden,
+                            (double)model->vocab,       (double)model->classes,
+                            (double)model->moe.experts, q};
     double most = 1;
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
         if (width[i] > most) most = width[i];
@@ -654,10 +658,10 @@ static double widest(const luo_model *m)
 /* Bytes of a tensor and FLOP of an operation fit into 63 bits. */
 static void check_operations(checker *c, double tokens)
 {
-    const luo_model *m = c->model;
-    if (!m) return;
-    const double q = (double)m->heads * (double)m->head_dim;
-    const double product = 6 * tokens * widest(m) * (double)m->hidden;
+    const luo_model *model = c->model;
+    if (!model) return;
+    const double q = (double)model->heads * (double)model->head_dim;
+    const double product = 6 * tokens * widest(model) * (double)model->hidden;
     const double attention = 10 * tokens * q * (double)c->p->sequence_tokens;
     const double flop = product > attention ? product : attention;
     if (flop < 9e18) return;
@@ -665,7 +669,7 @@ static void check_operations(checker *c, double tokens)
     find(c,
          "an operation of model `%s` on a step of this plan has %.3g FLOP; up to 9e18 are "
          "taken.",
-         m->name, flop);
+         model->name, flop);
 }
 
 static void check_volume(checker *c)
@@ -690,13 +694,13 @@ static void check_volume(checker *c)
 /* Lengths given for the micro-batches have room for the sequences given to them. */
 static void check_room(checker *c, int32_t i)
 {
-    const luo_plan *p = c->p;
-    const luo_pipeline *pl = &p->pipelines[i];
-    if (!pl->micro_batch_tokens || !p->nassignment) return;
+    const luo_plan *plan = c->p;
+    const luo_pipeline *pl = &plan->pipelines[i];
+    if (!pl->micro_batch_tokens || !plan->nassignment) return;
     int64_t *sum = LUO_NEW_N(c->arena, int64_t, pl->micro_batches);
     if (!sum) c->failed = true;
-    for (int32_t k = 0; sum && k < p->nassignment; k++) {
-        const luo_assignment *a = &p->assignment[k];
+    for (int32_t k = 0; sum && k < plan->nassignment; k++) {
+        const luo_assignment *a = &plan->assignment[k];
         if (a->pipeline == i && a->micro_batch >= 0 && a->micro_batch < pl->micro_batches &&
             sum[a->micro_batch] <= pl->micro_batch_tokens[a->micro_batch])
             sum[a->micro_batch] += a->length_tokens;
@@ -712,20 +716,20 @@ static void check_room(checker *c, int32_t i)
 
 static void check_assignment(checker *c)
 {
-    const luo_plan *p = c->p;
-    for (int32_t i = 0; i < p->npipelines; i++) check_room(c, i);
-    for (int32_t k = 0; k < p->nassignment; k++) {
-        const luo_assignment *a = &p->assignment[k];
+    const luo_plan *plan = c->p;
+    for (int32_t i = 0; i < plan->npipelines; i++) check_room(c, i);
+    for (int32_t k = 0; k < plan->nassignment; k++) {
+        const luo_assignment *a = &plan->assignment[k];
         place(c, "/assignment/%d/pipeline", k);
-        if (a->pipeline < 0 || a->pipeline >= p->npipelines) {
+        if (a->pipeline < 0 || a->pipeline >= plan->npipelines) {
             find(c, "pipeline %d does not exist; pipelines are 0 to %d.", a->pipeline,
-                 p->npipelines - 1);
+                 plan->npipelines - 1);
             continue;
         }
         place(c, "/assignment/%d/micro_batch", k);
-        if (a->micro_batch < 0 || a->micro_batch >= p->pipelines[a->pipeline].micro_batches)
+        if (a->micro_batch < 0 || a->micro_batch >= plan->pipelines[a->pipeline].micro_batches)
             find(c, "micro-batch %d does not exist in pipeline %d; its ids are 0 to %d.",
-                 a->micro_batch, a->pipeline, p->pipelines[a->pipeline].micro_batches - 1);
+                 a->micro_batch, a->pipeline, plan->pipelines[a->pipeline].micro_batches - 1);
     }
 }
 
@@ -768,25 +772,26 @@ static void check_annotations(checker *c)
     luo_map_free(&seen);
 }
 
-luo_status luo_plan_check_work(const luo_plan *p, const luo_work *limits, luo_err *err)
+luo_status luo_plan_check_work(const luo_plan *plan, const luo_work *limits, luo_err *err)
 {
     double micro_batches = 0;
-    for (int32_t i = 0; i < p->npipelines; i++) micro_batches += p->pipelines[i].micro_batches;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        micro_batches += plan->pipelines[i].micro_batches;
     const luo_status st =
         luo_work_check(limits, LUO_WORK_MICRO_BATCHES, micro_batches, "the plan has", err);
     return luo_err_part(err, st, "/pipelines");
 }
 
-luo_status luo_plan_check(luo_arena *arena, const luo_plan *p, const luo_model *model,
+luo_status luo_plan_check(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                           const luo_cluster *cluster, luo_plan_finding **out, int32_t *n)
 {
-    checker c = {.arena = arena, .p = p, .model = model, .cluster = cluster};
+    checker c = {.arena = arena, .p = plan, .model = model, .cluster = cluster};
     check_layers(&c);
     check_devices(&c);
     check_shares(&c);
     check_reroute(&c);
     check_contexts(&c);
-    for (int32_t i = 0; i < p->npipelines; i++) check_ends(&c, i);
+    for (int32_t i = 0; i < plan->npipelines; i++) check_ends(&c, i);
     check_no_experts(&c);
     check_experts(&c);
     check_groups(&c);

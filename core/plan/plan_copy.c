@@ -52,10 +52,10 @@ static const luo_pipeline *pipelines(copier *c, const luo_pipeline *from, int32_
     return to;
 }
 
-static const luo_plan_annotation *annotations(copier *c, const luo_plan *p)
+static const luo_plan_annotation *annotations(copier *c, const luo_plan *plan)
 {
-    luo_plan_annotation *to = block(c, p->annotations, p->nannotations, sizeof *to);
-    for (int32_t i = 0; to && i < p->nannotations; i++) {
+    luo_plan_annotation *to = block(c, plan->annotations, plan->nannotations, sizeof *to);
+    for (int32_t i = 0; to && i < plan->nannotations; i++) {
         to[i].tensor = text(c, to[i].tensor);
         to[i].annotation = text(c, to[i].annotation);
         to[i].at = text(c, to[i].at);
@@ -75,20 +75,21 @@ static void groups_and_pins(copier *c, const luo_plan *p, luo_plan *to)
     to->pinned = pins;
 }
 
-luo_status luo_plan_copy(luo_arena *arena, const luo_plan *p, luo_plan **out, luo_err *err)
+luo_status luo_plan_copy(luo_arena *arena, const luo_plan *plan, luo_plan **out, luo_err *err)
 {
     copier c = {.arena = arena};
-    luo_plan *to = block(&c, p, 1, sizeof *to);
+    luo_plan *to = block(&c, plan, 1, sizeof *to);
     if (!to) return luo_err_nomem(err);
-    to->name = text(&c, p->name);
-    to->model = text(&c, p->model);
-    to->cluster = text(&c, p->cluster);
-    to->meta_json = text(&c, p->meta_json);
-    to->pipelines = pipelines(&c, p->pipelines, p->npipelines);
-    to->annotations = annotations(&c, p);
-    to->assignment = block(&c, p->assignment, p->nassignment, sizeof(luo_assignment));
-    to->state_layout.dev = block(&c, p->state_layout.dev, p->state_layout.ndev, sizeof(int32_t));
-    groups_and_pins(&c, p, to);
+    to->name = text(&c, plan->name);
+    to->model = text(&c, plan->model);
+    to->cluster = text(&c, plan->cluster);
+    to->meta_json = text(&c, plan->meta_json);
+    to->pipelines = pipelines(&c, plan->pipelines, plan->npipelines);
+    to->annotations = annotations(&c, plan);
+    to->assignment = block(&c, plan->assignment, plan->nassignment, sizeof(luo_assignment));
+    to->state_layout.dev =
+        block(&c, plan->state_layout.dev, plan->state_layout.ndev, sizeof(int32_t));
+    groups_and_pins(&c, plan, to);
     if (c.failed) return luo_err_nomem(err);
     *out = to;
     return LUO_OK;

@@ -104,11 +104,12 @@ luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
  * decide; shares are taken as equal; where costs are not known it is a ring. Done once, where a
  * plan is read: what is compiled, hashed, written and sent to ranks is the completed plan.
  * Pre: luo_plan_check found nothing. See: tests/diff/diff_sim_closed.c. */
-void luo_plan_settle_context(luo_plan *p, const luo_model *m, const luo_cluster *c);
+void luo_plan_settle_context(luo_plan *plan, const luo_model *model, const luo_cluster *c);
 /* Seconds of communication that a layer of the slowest stage of the pipeline shows, forward and
  * backward, with parts of `inner` ranks. Errors: those of luo_cost_layer. */
-luo_status luo_context_exposed(const luo_cost_ctx *ctx, const luo_model *m, const luo_plan *p,
-                               int32_t pipeline, int32_t inner, double *seconds, luo_err *err);
+luo_status luo_context_exposed(const luo_cost_ctx *ctx, const luo_model *model,
+                               const luo_plan *plan, int32_t pipeline, int32_t inner,
+                               double *seconds, luo_err *err);
 
 /* Memory of every device of a compiled plan, in the set's order: out[set->n]. */
 luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memory *out,
@@ -116,6 +117,6 @@ luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memo
 /* The last word on memory: peak from buffer lifetimes and what the profile reserves against the
  * capacity, worst device. Out, also with LUO_EOOM: *ratio, *device.
  * Errors: LUO_EOOM; the sentence names what the plan does not do yet. */
-luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *c, const luo_programs *set,
+luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *cluster, const luo_programs *set,
                          const luo_memory *memory, double *ratio, int32_t *device, luo_err *err);
 #endif

@@ -6,49 +6,49 @@
 #include "core/plan/replan/reroute.h"
 #include "core/run/run.h"
 
-static double restart_cost(const luo_run *r)
+static double restart_cost(const luo_run *run)
 {
-    if (r->job.spec->restart_s >= 0) return r->job.spec->restart_s;
-    return r->job.scenario->process_start_s + luo_ckpt_read_seconds(r);
+    if (run->job.spec->restart_s >= 0) return run->job.spec->restart_s;
+    return run->job.scenario->process_start_s + luo_ckpt_read_seconds(run);
 }
 
 /* Compiled only to count what has to be made, where that costs something and the run has not
  * compiled the plan itself. Operators are known by the hash of their programs. */
-static luo_status specialize_s(void *run, const luo_plan *p, double *seconds, luo_err *err)
+static luo_status specialize_s(void *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
     luo_run *r = run;
-    const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, p),
+    const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, plan),
                                    .bucket = luo_run_bucket(r),
                                    .interrupted = r->job.opts->interrupted,
                                    .unnamed = r->job.cost.operator_s <= 0};
-    luo_programs *set = luo_run_known_programs(r, p, opts.sequence_tokens);
+    luo_programs *set = luo_run_known_programs(r, plan, opts.sequence_tokens);
     *seconds = 0;
     if (r->job.cost.operator_s <= 0 && r->job.cost.communicator_s <= 0) return LUO_OK;
     if (set) return luo_run_making(r, set, false, seconds, err);
     luo_arena *a = luo_arena_new(1 << 16);
     luo_status st = a ? LUO_OK : luo_err_nomem(err);
     if (st == LUO_OK)
-        st = luo_plan_compile(a, p, r->job.scenario->model, r->job.scenario->cluster, &opts, &set,
-                              err);
+        st = luo_plan_compile(a, plan, r->job.scenario->model, r->job.scenario->cluster, &opts,
+                              &set, err);
     if (st == LUO_OK) st = luo_run_making(r, set, false, seconds, err);
     luo_arena_free(a);
     return st;
 }
 
-static luo_status simulated_step(void *run, const luo_plan *p, double *seconds, luo_err *err)
+static luo_status simulated_step(void *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
     luo_run *r = run;
-    return luo_judge_step(&r->decision.judge, p, luo_run_tokens(r, p), r->health.rate, seconds,
-                          err);
+    return luo_judge_step(&r->decision.judge, plan, luo_run_tokens(r, plan), r->health.rate,
+                          seconds, err);
 }
 
-static luo_status closed_form(void *run, const luo_plan *p, double *seconds, luo_err *err)
+static luo_status closed_form(void *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
     luo_run *r = run;
     const luo_objective_in in = {r->job.scenario->model, r->job.scenario->cluster,
-                                 &r->job.scenario->stack, luo_run_tokens(r, p), r->health.rate};
+                                 &r->job.scenario->stack, luo_run_tokens(r, plan), r->health.rate};
     luo_objective x = {.step = INFINITY};
-    if (luo_objective_knows(p)) LUO_TRY(luo_plan_objective(r->scratch, &in, p, &x, err));
+    if (luo_objective_knows(plan)) LUO_TRY(luo_plan_objective(r->scratch, &in, plan, &x, err));
     *seconds = x.step;
     return LUO_OK;
 }
@@ -66,44 +66,44 @@ void luo_run_set_judge(luo_run *r)
         .comm = r->job.opts->simulator == r->backend.table ? r->job.opts->comm : LUO_COMM_FLOW};
 }
 
-bool luo_run_judges(const luo_run *r)
+bool luo_run_judges(const luo_run *run)
 {
-    const luo_judged by = r->job.spec->judged;
-    if (!r->decision.judge.simulator || by == LUO_JUDGED_OBJECTIVE || by == LUO_JUDGED_PUBLISHED)
+    const luo_judged by = run->job.spec->judged;
+    if (!run->decision.judge.simulator || by == LUO_JUDGED_OBJECTIVE || by == LUO_JUDGED_PUBLISHED)
         return false;
-    return by == LUO_JUDGED_SIMULATED || r->job.scenario->cluster->ndevices <= LUO_JUDGE_DEVICES;
+    return by == LUO_JUDGED_SIMULATED || run->job.scenario->cluster->ndevices <= LUO_JUDGE_DEVICES;
 }
 
 /* Without a simulator at hand every policy keeps to the form of its own. */
-static bool by_closed_form(const luo_run *r)
+static bool by_closed_form(const luo_run *run)
 {
-    if (r->job.spec->judged == LUO_JUDGED_PUBLISHED || luo_run_judges(r)) return false;
-    return (r->decision.judge.simulator || r->job.spec->judged == LUO_JUDGED_OBJECTIVE) &&
-           luo_objective_knows(r->plans.list[0]->plan);
+    if (run->job.spec->judged == LUO_JUDGED_PUBLISHED || luo_run_judges(run)) return false;
+    return (run->decision.judge.simulator || run->job.spec->judged == LUO_JUDGED_OBJECTIVE) &&
+           luo_objective_knows(run->plans.list[0]->plan);
 }
 
-static bool node_is_whole(const luo_run *r, int32_t device)
+static bool node_is_whole(const luo_run *run, int32_t device)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    const luo_node *n = &c->nodes[c->devices[device].node];
-    for (int32_t s = 0; s < c->groups[n->group].devices_per_node; s++)
-        if (!r->health.usable[n->first_device + s]) return false;
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const luo_node *n = &cluster->nodes[cluster->devices[device].node];
+    for (int32_t s = 0; s < cluster->groups[n->group].devices_per_node; s++)
+        if (!run->health.usable[n->first_device + s]) return false;
     return true;
 }
 
 /* Of the devices that can be used so many take part as there may be processes: on whole nodes,
  * which most policies need, before others; there those of the plan, then others by number. */
-static void fill_rates(luo_run *r)
+static void fill_rates(luo_run *run)
 {
-    const bool *member = luo_run_plan(&r->plans)->member;
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    int32_t left = r->job.opts->ranks > 0 ? r->job.opts->ranks : n;
-    for (int32_t d = 0; d < n; d++) r->health.rate[d] = INFINITY;
+    const bool *member = luo_run_plan(&run->plans)->member;
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    int32_t left = run->job.opts->ranks > 0 ? run->job.opts->ranks : n;
+    for (int32_t d = 0; d < n; d++) run->health.rate[d] = INFINITY;
     for (int turn = 0; turn < 4; turn++)
         for (int32_t d = 0; d < n && left > 0; d++) {
-            if (!r->health.usable[d] || member[d] != (turn % 2 == 0)) continue;
-            if (node_is_whole(r, d) != (turn < 2)) continue;
-            r->health.rate[d] = fmax(1, r->health.detect.accepted[d]);
+            if (!run->health.usable[d] || member[d] != (turn % 2 == 0)) continue;
+            if (node_is_whole(run, d) != (turn < 2)) continue;
+            run->health.rate[d] = fmax(1, run->health.detect.accepted[d]);
             left--;
         }
 }
@@ -119,18 +119,18 @@ static double expected_s(const luo_run_clock *clock)
 
 luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
+    const luo_used_plan *used = luo_run_plan(&r->plans);
     fill_rates(r);
     return (luo_snapshot){.scenario = r->job.scenario,
                           .spec = r->job.spec,
                           .base = r->plans.list[0]->plan,
-                          .plan = u->plan,
+                          .plan = used->plan,
                           .trigger = trigger,
                           .rate = r->health.rate,
                           .leaving = luo_events_leaving(r->clock.events),
                           .predicted_s = r->health.has_predicted ? r->health.predicted : NULL,
-                          .micro_batches = u->micro_batches,
-                          .sequence_tokens = u->sequence_tokens,
+                          .micro_batches = used->micro_batches,
+                          .sequence_tokens = used->sequence_tokens,
                           .expected_s = expected_s(&r->clock),
                           .restart_cost_s = restart_cost(r),
                           .memory_factor = r->decision.memory_factor,
@@ -146,35 +146,38 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                           .run = r};
 }
 
-luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *seconds, luo_err *err)
+luo_status luo_run_ask(luo_run *run, int trigger, luo_decision *out, double *seconds, luo_err *err)
 {
-    const double began = r->job.spec->planner_measured ? r->job.opts->clock() : 0;
-    const bool survive =
-        r->backend.unplanned && r->job.opts->answer_deaths && r->job.policy == &luo_policy_static;
-    const luo_snapshot now = luo_run_snapshot(r, trigger);
-    r->decision.acting = survive ? &luo_policy_survive : r->job.policy;
-    LUO_TRY(r->decision.acting->decide(r->scratch, &now, out, err));
-    *seconds = r->job.spec->planner_measured ? r->job.opts->clock() - began : r->job.cost.planner_s;
-    if (!r->decision.acting->plans || out->known || out->action == LUO_LOSE) *seconds = 0;
+    const double began = run->job.spec->planner_measured ? run->job.opts->clock() : 0;
+    const bool survive = run->backend.unplanned && run->job.opts->answer_deaths &&
+                         run->job.policy == &luo_policy_static;
+    const luo_snapshot now = luo_run_snapshot(run, trigger);
+    run->decision.acting = survive ? &luo_policy_survive : run->job.policy;
+    LUO_TRY(run->decision.acting->decide(run->scratch, &now, out, err));
+    *seconds =
+        run->job.spec->planner_measured ? run->job.opts->clock() - began : run->job.cost.planner_s;
+    if (!run->decision.acting->plans || out->known || out->action == LUO_LOSE) *seconds = 0;
     if (out->figures[0])
-        LUO_TRY(luo_run_note(&r->job, err, "step %lld: %s: %s: %s", (long long)r->clock.step,
-                             r->decision.acting->name, out->why, out->figures));
-    return luo_run_event(r, "decided", r->decision.cause, r->decision.acting->name, "", false, 0,
-                         out->why, err);
+        LUO_TRY(luo_run_note(&run->job, err, "step %lld: %s: %s: %s", (long long)run->clock.step,
+                             run->decision.acting->name, out->why, out->figures));
+    return luo_run_event(run, "decided", run->decision.cause, run->decision.acting->name, "", false,
+                         0, out->why, err);
 }
 
-luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leaving,
+luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *leaving,
                                luo_decision *out, luo_err *err)
 {
     void *nothing = NULL;
-    luo_snapshot then = luo_run_snapshot(r, LUO_TRIGGER_FAIL);
-    for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++)
-        r->health.rate[d] = !usable[d] ? INFINITY : r->health.usable[d] ? r->health.rate[d] : 1;
+    luo_snapshot then = luo_run_snapshot(run, LUO_TRIGGER_FAIL);
+    for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++)
+        run->health.rate[d] = !usable[d]              ? INFINITY
+                              : run->health.usable[d] ? run->health.rate[d]
+                                                      : 1;
     then.leaving = leaving;
-    then.keep = r->scratch;
+    then.keep = run->scratch;
     then.step_s = NULL; /* whether there is a plan, not which */
     then.memory = &nothing;
-    return r->decision.acting->decide(r->scratch, &then, out, err);
+    return run->decision.acting->decide(run->scratch, &then, out, err);
 }
 
 bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds)
@@ -186,14 +189,14 @@ bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, do
     return seconds + steps * d->new_s < steps * d->old_s;
 }
 
-luo_status luo_run_check_policy(luo_run *r, luo_err *err)
+luo_status luo_run_check_policy(luo_run *run, luo_err *err)
 {
-    if (r->job.policy->plans && luo_plan_is_rerouted(r->plans.list[0]->plan))
+    if (run->job.policy->plans && luo_plan_is_rerouted(run->plans.list[0]->plan))
         return luo_err_set(err, LUO_EINPUT,
                            "policy `%s` starts from a plan of which every stage "
                            "has devices, and the base plan has a stage without; give it some.",
-                           r->job.policy->name);
-    if (!r->job.policy->check) return LUO_OK;
-    const luo_snapshot now = luo_run_snapshot(r, 0);
-    return r->job.policy->check(&now, err);
+                           run->job.policy->name);
+    if (!run->job.policy->check) return LUO_OK;
+    const luo_snapshot now = luo_run_snapshot(run, 0);
+    return run->job.policy->check(&now, err);
 }

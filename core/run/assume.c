@@ -66,14 +66,14 @@ static void communication(list *l, const luo_run_job *job)
 
 static bool staggers(const luo_run_plans *plans)
 {
-    const luo_used_plan *u = luo_run_plan(plans);
-    return u && u->plan->staggered;
+    const luo_used_plan *used = luo_run_plan(plans);
+    return used && used->plan->staggered;
 }
 
-static void staggered(list *l, const luo_run *r)
+static void staggered(list *l, const luo_run *run)
 {
-    if (!staggers(&r->plans)) return;
-    if (r->job.real)
+    if (!staggers(&run->plans)) return;
+    if (run->job.real)
         say(l, "optimizer_step staggered: ranks begin every step together; what is updated before "
             "the norm of all gradients is known is amended where that is beyond the bound");
     else
@@ -82,46 +82,50 @@ static void staggered(list *l, const luo_run *r)
             "gradients is never beyond the bound, so that no update is made twice");
 }
 
-static void policy(list *l, const luo_run *r)
+static void policy(list *l, const luo_run *run)
 {
-    const luo_policy_spec *p = r->job.spec;
-    if (r->job.policy->bound)
-        say(l, "policy %s: a bound and no run: the fastest plan that any policy finds for the "
+    const luo_policy_spec *spec = run->job.spec;
+    if (run->job.policy->bound)
+        say(l,
+            "policy %s: a bound and no run: the fastest plan that any policy finds for the "
             "devices as they are, by simulated step (above %d devices only with `rank: "
             "simulated`), or that for healthy devices at the share of its work per time that they "
-            "can do; nothing is lost, moved, planned or saved", p->name, LUO_JUDGE_DEVICES);
-    if (!r->job.policy->plans) return;
+            "can do; nothing is lost, moved, planned or saved",
+            spec->name, LUO_JUDGE_DEVICES);
+    if (!run->job.policy->plans) return;
     say(l,
         "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
         "payback_steps %g%s (chosen)",
-        p->name, r->job.cost.planner_s, p->planner_measured ? "measured" : "fixed",
-        p->threshold_slowdown, p->replan_gap, p->window_steps, p->payback_steps,
-        p->payback_given ? "" : " or, if more, those until the next event is expected");
-    if (r->job.policy == &luo_policy_malleus) {
+        spec->name, run->job.cost.planner_s, spec->planner_measured ? "measured" : "fixed",
+        spec->threshold_slowdown, spec->replan_gap, spec->window_steps, spec->payback_steps,
+        spec->payback_given ? "" : " or, if more, those until the next event is expected");
+    if (run->job.policy == &luo_policy_malleus) {
         static const char *const modes[] = {"async", "sync", "auto"};
         static const char *const ranks[] = {"filled", "steady", "event"};
-        say(l, "policy malleus: plan_mode %s, rank %s, top_k %d, grouping %s, dp %s, "
-            "reentry_probes %d, always_switch %s (chosen)", modes[p->plan_mode], ranks[p->rank],
-            p->top_k, p->split2 ? "split2" : "halving", p->dp_auto ? "auto" : "fixed",
-            p->reentry_probes, p->always_switch ? "true" : "false");
+        say(l,
+            "policy malleus: plan_mode %s, rank %s, top_k %d, grouping %s, dp %s, "
+            "reentry_probes %d, always_switch %s (chosen)",
+            modes[spec->plan_mode], ranks[spec->rank], spec->top_k,
+            spec->split2 ? "split2" : "halving", spec->dp_auto ? "auto" : "fixed",
+            spec->reentry_probes, spec->always_switch ? "true" : "false");
         say(l, "policy malleus: state that is lost with its devices comes from the last "
             "checkpoint, as with restart");
-        if (r->job.real)
+        if (run->job.real)
             say(l, "policy malleus: the planner runs while the ranks wait, whatever plan_mode "
                 "says");
     }
-    if (r->job.policy == &luo_policy_spares)
+    if (run->job.policy == &luo_policy_spares)
         say(l, "policy spares: free nodes of the same group are hot spares, whose processes run; "
             "with too few of them it does what restart does");
-    if (r->job.policy == &luo_policy_drop_replica)
+    if (run->job.policy == &luo_policy_drop_replica)
         say(l, "policy drop_replica: the batch of replicas that left is %s (chosen)",
-            p->deals_batch ? "dealt to the others" : "lost");
-    if (r->job.policy == &luo_policy_reroute && !staggers(&r->plans))
+            spec->deals_batch ? "dealt to the others" : "lost");
+    if (run->job.policy == &luo_policy_reroute && !staggers(&run->plans))
         say(l, "policy reroute: steps follow each other, no stage begins one before the gradients "
             "of all are summed; ReCycle's optimizer is staggered (optimizer_step)");
-    if (r->job.policy == &luo_policy_restart) {
-        if (p->restart_s >= 0)
-            say(l, "policy restart: a restart takes %g s (chosen)", p->restart_s);
+    if (run->job.policy == &luo_policy_restart) {
+        if (spec->restart_s >= 0)
+            say(l, "policy restart: a restart takes %g s (chosen)", spec->restart_s);
         else
             say(l, "policy restart: process start + communicators + reading the state; steps since "
                 "the last checkpoint are redone");
@@ -130,41 +134,42 @@ static void policy(list *l, const luo_run *r)
     }
 }
 
-static void checkpoints(list *l, const luo_run *r)
+static void checkpoints(list *l, const luo_run *run)
 {
     static const char *const targets[] = {"storage", "disk", "the memory of the next node"};
-    const luo_used_plan *u = r->plans.list[0];
-    if (r->job.policy->bound) return;
-    if (!r->ledger.ckpt.on) {
+    const luo_used_plan *used = run->plans.list[0];
+    if (run->job.policy->bound) return;
+    if (!run->ledger.ckpt.on) {
         say(l, "no checkpoints: a restart goes back to the first step");
         return;
     }
-    if (r->job.real) {
+    if (run->job.real) {
         say(l,
             "checkpoint: written and waited for%s, at least %.6g s (closed form: bytes over "
             "bandwidth); a complete run leaves its last state behind",
-            r->job.scenario->checkpoint.blocking ? "" : ", although the scenario says `background`",
-            u->write_s);
+            run->job.scenario->checkpoint.blocking ? ""
+                                                   : ", although the scenario says `background`",
+            used->write_s);
         return;
     }
     say(l, "checkpoint: %lld bytes to %s in %.6g s by closed form (bytes over bandwidth), %s",
-        (long long)u->state_bytes, targets[r->job.scenario->checkpoint.target], u->write_s,
-        r->job.scenario->checkpoint.blocking ? "blocking"
-                                             : "in the background at no cost to the step");
+        (long long)used->state_bytes, targets[run->job.scenario->checkpoint.target], used->write_s,
+        run->job.scenario->checkpoint.blocking ? "blocking"
+                                               : "in the background at no cost to the step");
 }
 
-static void real_run(list *l, const luo_run *r)
+static void real_run(list *l, const luo_run *run)
 {
-    if (!r->job.real) return;
-    if (r->clock.first_step > 0)
+    if (!run->job.real) return;
+    if (run->clock.first_step > 0)
         say(l, "resumed: the run begins with step %lld; events of earlier steps do not fire",
-            (long long)r->clock.first_step);
-    if (r->health.pace.first > 0)
+            (long long)run->clock.first_step);
+    if (run->health.pace.first > 0)
         say(l,
             "this machine computes at %.4g of the profile's speed (median device, fastest of the "
             "first %d good steps, found anew under each plan); slowdowns are relative to %s",
-            1 / r->health.pace.first, LUO_PACE_STEPS,
-            r->health.pace.own
+            1 / run->health.pace.first, LUO_PACE_STEPS,
+            run->health.pace.own
                 ? "each device's own first steps, as the profile is not of processors"
                 : "that");
     else
@@ -183,31 +188,31 @@ static void quantiles(list *l, const luo_run_ledger *ledger)
 
 static void profiles(list *l, const luo_run_job *job)
 {
-    const luo_cluster *c = job->scenario->cluster;
-    for (int32_t g = 0; g < c->ngroups; g++) {
-        const luo_profile *p = c->groups[g].profile;
+    const luo_cluster *cluster = job->scenario->cluster;
+    for (int32_t g = 0; g < cluster->ngroups; g++) {
+        const luo_profile *profile = cluster->groups[g].profile;
         bool seen = false;
-        for (int32_t k = 0; k < g; k++) seen |= c->groups[k].profile == p;
-        for (int32_t i = 0; !seen && i < p->nvalues; i++) {
-            const luo_value *v = &p->values[i];
+        for (int32_t k = 0; k < g; k++) seen |= cluster->groups[k].profile == profile;
+        for (int32_t i = 0; !seen && i < profile->nvalues; i++) {
+            const luo_value *v = &profile->values[i];
             if (v->provenance != LUO_FROM_REPORTED && v->provenance != LUO_FROM_CHOSEN) continue;
-            say(l, "profile %s: %s %g (%s; %s)", p->name, v->name, v->value,
+            say(l, "profile %s: %s %g (%s; %s)", profile->name, v->name, v->value,
                 v->provenance == LUO_FROM_CHOSEN ? "chosen" : "reported", v->source);
         }
     }
 }
 
-luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *n, luo_err *err)
+luo_status luo_report_assumptions(luo_run *run, const char *const **out, int32_t *n, luo_err *err)
 {
-    list l = {.arena = r->arena};
-    costs(&l, &r->job);
-    communication(&l, &r->job);
-    policy(&l, r);
-    staggered(&l, r);
-    checkpoints(&l, r);
-    real_run(&l, r);
-    quantiles(&l, &r->ledger);
-    profiles(&l, &r->job);
+    list l = {.arena = run->arena};
+    costs(&l, &run->job);
+    communication(&l, &run->job);
+    policy(&l, run);
+    staggered(&l, run);
+    checkpoints(&l, run);
+    real_run(&l, run);
+    quantiles(&l, &run->ledger);
+    profiles(&l, &run->job);
     say(&l, "mfu_ratio: model FLOP without recompute, causal attention counted in full, over the "
         "peaks of the devices in use during the steps that stay");
     if (l.st != LUO_OK) return luo_err_nomem(err);

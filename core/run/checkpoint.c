@@ -22,11 +22,11 @@
 #include "core/run/run.h"
 
 /* Largest number of the plan's devices on one node of group g; 0: none. */
-static int32_t most_on_node(const luo_cluster *c, const luo_used_plan *u, int32_t g)
+static int32_t most_on_node(const luo_cluster *cluster, const luo_used_plan *used, int32_t g)
 {
     int32_t most = 0, n = 0, last = -1;
-    for (int32_t i = 0; i < u->ndev; i++) {
-        const luo_device *d = &c->devices[u->dev[i]];
+    for (int32_t i = 0; i < used->ndev; i++) {
+        const luo_device *d = &cluster->devices[used->dev[i]];
         if (d->group != g) continue;
         n = d->node == last ? n + 1 : 1;
         last = d->node;
@@ -35,64 +35,67 @@ static int32_t most_on_node(const luo_cluster *c, const luo_used_plan *u, int32_
     return most;
 }
 
-double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u)
+double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *used)
 {
-    const luo_cluster *c = sc->cluster;
-    const double bytes = (double)u->state_bytes, each = bytes / u->ndev;
-    const double storage = c->storage_write_bytes_per_s;
+    const luo_cluster *cluster = sc->cluster;
+    const double bytes = (double)used->state_bytes, each = bytes / used->ndev;
+    const double storage = cluster->storage_write_bytes_per_s;
     double t = sc->checkpoint.target == LUO_TARGET_STORAGE && storage > 0 ? bytes / storage : 0;
-    for (int32_t g = 0; g < c->ngroups; g++) {
-        const luo_node_group *group = &c->groups[g];
+    for (int32_t g = 0; g < cluster->ngroups; g++) {
+        const luo_node_group *group = &cluster->groups[g];
         const double way = sc->checkpoint.target == LUO_TARGET_DISK
                                ? group->disk_write_bytes_per_s
                                : group->nics * group->nic_bytes_per_s;
-        if (way > 0) t = fmax(t, each * most_on_node(c, u, g) / way);
+        if (way > 0) t = fmax(t, each * most_on_node(cluster, used, g) / way);
     }
     return t;
 }
 
 /* Failures per second on the devices of the plan, from the random processes of the scenario. */
-static double failure_rate(const luo_run *r)
+static double failure_rate(const luo_run *run)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
+    const luo_used_plan *used = luo_run_plan(&run->plans);
     double rate = 0;
-    for (int32_t i = 0; i < r->job.scenario->nprocesses; i++) {
-        const luo_process *p = &r->job.scenario->processes[i];
-        luo_target t;
+    for (int32_t i = 0; i < run->job.scenario->nprocesses; i++) {
+        const luo_process *p = &run->job.scenario->processes[i];
+        luo_target target;
         double each = p->kind == LUO_EVENT_FAIL || p->kind == LUO_EVENT_LEAVE ? 1 / p->mean_s : 0;
         for (int32_t k = 0; k < p->ncauses; k++)
             if (p->causes[k].kind == LUO_EVENT_FAIL)
                 each += (double)p->causes[k].count / (p->observed_devices * p->observed_s);
-        const size_t mark = luo_arena_mark(r->scratch);
-        if (luo_target_parse(r->scratch, r->job.scenario->cluster, p->target, &t, NULL) != LUO_OK)
+        const size_t mark = luo_arena_mark(run->scratch);
+        if (luo_target_parse(run->scratch, run->job.scenario->cluster, p->target, &target, NULL) !=
+            LUO_OK)
             continue;
-        for (int32_t k = 0; k < t.choices->ndev; k++)
-            if (u->member[t.choices->dev[k]]) rate += each;
-        luo_arena_reset(r->scratch, mark);
+        for (int32_t k = 0; k < target.choices->ndev; k++)
+            if (used->member[target.choices->dev[k]]) rate += each;
+        luo_arena_reset(run->scratch, mark);
     }
     return rate;
 }
 
-luo_status luo_ckpt_init(luo_run *r, luo_err *err)
+luo_status luo_ckpt_init(luo_run *run, luo_err *err)
 {
-    luo_ckpt *k = &r->ledger.ckpt;
+    luo_ckpt *k = &run->ledger.ckpt;
     *k = (luo_ckpt){.valid_plan = -1,
                     .every_s = INFINITY,
-                    .down_s = LUO_NEW_N(r->arena, double, r->job.scenario->cluster->nnodes)};
+                    .down_s = LUO_NEW_N(run->arena, double, run->job.scenario->cluster->nnodes)};
     if (!k->down_s) return luo_err_nomem(err);
-    for (int32_t n = 0; n < r->job.scenario->cluster->nnodes; n++) k->down_s[n] = -1;
-    if (r->job.scenario->checkpoint.kind == LUO_CHECKPOINT_STEPS)
-        k->every_steps = r->job.scenario->checkpoint.every_steps;
-    if (r->job.scenario->checkpoint.kind == LUO_CHECKPOINT_S)
-        k->every_s = r->job.scenario->checkpoint.every_s;
-    if (r->job.scenario->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
-        const double rate = failure_rate(r);
+    for (int32_t n = 0; n < run->job.scenario->cluster->nnodes; n++) k->down_s[n] = -1;
+    if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_STEPS)
+        k->every_steps = run->job.scenario->checkpoint.every_steps;
+    if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_S)
+        k->every_s = run->job.scenario->checkpoint.every_s;
+    if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
+        const double rate = failure_rate(run);
         if (rate > 0)
-            k->every_s = sqrt(2 * luo_run_plan(&r->plans)->write_s / rate);
-        else LUO_TRY(luo_run_warn(r, err, "checkpoint `auto` writes none: no random process of the "
-                                  "scenario makes devices fail"));
+            k->every_s = sqrt(2 * luo_run_plan(&run->plans)->write_s / rate);
+        else
+            LUO_TRY(luo_run_warn(run, err,
+                                 "checkpoint `auto` writes none: no random process of the "
+                                 "scenario makes devices fail"));
     }
-    k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !r->job.policy->bound;
+    k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !run->job.policy->bound;
     k->next_step = k->every_steps;
     k->next_s = k->every_s;
     return LUO_OK;
@@ -108,158 +111,162 @@ static luo_status become_valid(luo_run_ledger *ledger, int64_t step, int32_t pla
     return luo_account_safe(ledger, err);
 }
 
-static void set_next(luo_run *r)
+static void set_next(luo_run *run)
 {
-    if (r->ledger.ckpt.every_steps > 0)
-        r->ledger.ckpt.next_step = r->clock.step + r->ledger.ckpt.every_steps;
-    r->ledger.ckpt.next_s = r->clock.t_s + r->ledger.ckpt.every_s;
+    if (run->ledger.ckpt.every_steps > 0)
+        run->ledger.ckpt.next_step = run->clock.step + run->ledger.ckpt.every_steps;
+    run->ledger.ckpt.next_s = run->clock.t_s + run->ledger.ckpt.every_s;
 }
 
-luo_status luo_ckpt_write(luo_run *r, luo_err *err)
+luo_status luo_ckpt_write(luo_run *run, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    const double from_s = r->clock.t_s, end_s = from_s + u->write_s;
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    const double from_s = run->clock.t_s, end_s = from_s + used->write_s;
     bool saved = true;
-    r->ledger.ckpt.writes++;
-    if (r->job.real) LUO_TRY(luo_real_save(r, &saved, err));
-    LUO_TRY(luo_run_span_until(r, LUO_SPAN_CHECKPOINT, end_s, u->state_bytes, err));
+    run->ledger.ckpt.writes++;
+    if (run->job.real) LUO_TRY(luo_real_save(run, &saved, err));
+    LUO_TRY(luo_run_span_until(run, LUO_SPAN_CHECKPOINT, end_s, used->state_bytes, err));
     if (!saved) return LUO_OK; /* the next attempt tells who died */
-    if (r->ledger.ckpt.writing) /* overtaken */
-        LUO_TRY(become_valid(&r->ledger, r->ledger.ckpt.valid_step, r->ledger.ckpt.valid_plan,
-                             r->ledger.ckpt.valid_from_s, err));
-    LUO_TRY(become_valid(&r->ledger, r->clock.step, r->plans.running, from_s, err));
-    set_next(r);
+    if (run->ledger.ckpt.writing) /* overtaken */
+        LUO_TRY(become_valid(&run->ledger, run->ledger.ckpt.valid_step, run->ledger.ckpt.valid_plan,
+                             run->ledger.ckpt.valid_from_s, err));
+    LUO_TRY(become_valid(&run->ledger, run->clock.step, run->plans.running, from_s, err));
+    set_next(run);
     return LUO_OK;
 }
 
-static luo_status start_write(luo_run *r, luo_err *err)
+static luo_status start_write(luo_run *run, luo_err *err)
 {
-    luo_ckpt *k = &r->ledger.ckpt;
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    if (r->job.scenario->checkpoint.blocking || r->job.real) return luo_ckpt_write(r, err);
-    set_next(r);
+    luo_ckpt *k = &run->ledger.ckpt;
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    if (run->job.scenario->checkpoint.blocking || run->job.real) return luo_ckpt_write(run, err);
+    set_next(run);
     k->writing = true;
     k->writes++;
-    k->writing_step = r->clock.step;
-    k->writing_plan = r->plans.running;
-    k->writing_from_s = r->clock.t_s;
-    k->done_s = r->clock.t_s + u->write_s;
-    return luo_run_timeline(r, LUO_SPAN_CHECKPOINT, r->clock.t_s, k->done_s, false, false,
-                            u->state_bytes, err);
+    k->writing_step = run->clock.step;
+    k->writing_plan = run->plans.running;
+    k->writing_from_s = run->clock.t_s;
+    k->done_s = run->clock.t_s + used->write_s;
+    return luo_run_timeline(run, LUO_SPAN_CHECKPOINT, run->clock.t_s, k->done_s, false, false,
+                            used->state_bytes, err);
 }
 
-luo_status luo_ckpt_boundary(luo_run *r, luo_err *err)
+luo_status luo_ckpt_boundary(luo_run *run, luo_err *err)
 {
-    luo_ckpt *k = &r->ledger.ckpt;
+    luo_ckpt *k = &run->ledger.ckpt;
     if (!k->on) return LUO_OK;
-    if (k->writing && k->done_s <= r->clock.t_s)
-        LUO_TRY(become_valid(&r->ledger, k->writing_step, k->writing_plan, k->writing_from_s, err));
-    if (k->writing || r->clock.step == k->valid_step) return LUO_OK;
+    if (k->writing && k->done_s <= run->clock.t_s)
+        LUO_TRY(
+            become_valid(&run->ledger, k->writing_step, k->writing_plan, k->writing_from_s, err));
+    if (k->writing || run->clock.step == k->valid_step) return LUO_OK;
     const bool due =
-        (k->every_steps > 0 && r->clock.step >= k->next_step) || r->clock.t_s >= k->next_s;
-    return due ? start_write(r, err) : LUO_OK;
+        (k->every_steps > 0 && run->clock.step >= k->next_step) || run->clock.t_s >= k->next_s;
+    return due ? start_write(run, err) : LUO_OK;
 }
 
-luo_status luo_ckpt_last(luo_run *r, luo_err *err)
+luo_status luo_ckpt_last(luo_run *run, luo_err *err)
 {
-    if (!r->job.real || !r->ledger.ckpt.on || r->clock.step == r->ledger.ckpt.valid_step)
+    if (!run->job.real || !run->ledger.ckpt.on || run->clock.step == run->ledger.ckpt.valid_step)
         return LUO_OK;
-    return luo_ckpt_write(r, err);
+    return luo_ckpt_write(run, err);
 }
 
-static bool wrote(const luo_cluster *c, const luo_used_plan *u, int32_t node)
+static bool wrote(const luo_cluster *cluster, const luo_used_plan *used, int32_t node)
 {
-    const int32_t first = c->nodes[node].first_device;
-    for (int32_t s = 0; s < c->groups[c->nodes[node].group].devices_per_node; s++)
-        if (u->member[first + s]) return true;
+    const int32_t first = cluster->nodes[node].first_device;
+    for (int32_t s = 0; s < cluster->groups[cluster->nodes[node].group].devices_per_node; s++)
+        if (used->member[first + s]) return true;
     return false;
 }
 
-static bool has_device(const luo_cluster *c, const bool *up, int32_t node)
+static bool has_device(const luo_cluster *cluster, const bool *up, int32_t node)
 {
-    const int32_t first = c->nodes[node].first_device;
-    for (int32_t s = 0; s < c->groups[c->nodes[node].group].devices_per_node; s++)
+    const int32_t first = cluster->nodes[node].first_device;
+    for (int32_t s = 0; s < cluster->groups[cluster->nodes[node].group].devices_per_node; s++)
         if (up[first + s]) return true;
     return false;
 }
 
 /* Does every node that wrote it still have a device? */
-static bool disks_alive(const luo_run *r)
+static bool disks_alive(const luo_run *run)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    const bool *up = luo_events_world(r->clock.events)->up;
-    for (int32_t n = 0; n < c->nnodes; n++)
-        if (wrote(c, r->plans.list[r->ledger.ckpt.valid_plan], n) && !has_device(c, up, n))
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const bool *up = luo_events_world(run->clock.events)->up;
+    for (int32_t n = 0; n < cluster->nnodes; n++)
+        if (wrote(cluster, run->plans.list[run->ledger.ckpt.valid_plan], n) &&
+            !has_device(cluster, up, n))
             return false;
     return true;
 }
 
-void luo_ckpt_changes(luo_run *r)
+void luo_ckpt_changes(luo_run *run)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    if (r->job.scenario->checkpoint.target != LUO_TARGET_PEER) return;
-    for (int32_t n = 0; n < c->nnodes; n++)
-        if (!has_device(c, luo_events_world(r->clock.events)->up, n))
-            r->ledger.ckpt.down_s[n] = r->clock.t_s;
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    if (run->job.scenario->checkpoint.target != LUO_TARGET_PEER) return;
+    for (int32_t n = 0; n < cluster->nnodes; n++)
+        if (!has_device(cluster, luo_events_world(run->clock.events)->up, n))
+            run->ledger.ckpt.down_s[n] = run->clock.t_s;
 }
 
 /* Is there a node that wrote it whose memory, and that of the next one, has been lost since? */
-static bool memory_alive(const luo_run *r)
+static bool memory_alive(const luo_run *run)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    const luo_used_plan *u = r->plans.list[r->ledger.ckpt.valid_plan];
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const luo_used_plan *used = run->plans.list[run->ledger.ckpt.valid_plan];
     int32_t first = -1, before = -1;
     bool alive = true;
-    for (int32_t n = 0; n < c->nnodes; n++) {
-        if (!wrote(c, u, n)) continue;
-        const bool gone = r->ledger.ckpt.down_s[n] >= r->ledger.ckpt.valid_from_s;
-        if (before >= 0 && gone && r->ledger.ckpt.down_s[before] >= r->ledger.ckpt.valid_from_s)
+    for (int32_t n = 0; n < cluster->nnodes; n++) {
+        if (!wrote(cluster, used, n)) continue;
+        const bool gone = run->ledger.ckpt.down_s[n] >= run->ledger.ckpt.valid_from_s;
+        if (before >= 0 && gone && run->ledger.ckpt.down_s[before] >= run->ledger.ckpt.valid_from_s)
             alive = false;
         if (first < 0) first = n;
         before = n;
     }
-    const bool last = before >= 0 && r->ledger.ckpt.down_s[before] >= r->ledger.ckpt.valid_from_s;
-    return alive && !(last && r->ledger.ckpt.down_s[first] >= r->ledger.ckpt.valid_from_s);
+    const bool last =
+        before >= 0 && run->ledger.ckpt.down_s[before] >= run->ledger.ckpt.valid_from_s;
+    return alive && !(last && run->ledger.ckpt.down_s[first] >= run->ledger.ckpt.valid_from_s);
 }
 
-static bool is_lost(const luo_run *r)
+static bool is_lost(const luo_run *run)
 {
-    if (r->ledger.ckpt.valid_plan < 0) return false;
-    if (r->job.scenario->checkpoint.target == LUO_TARGET_DISK) return !disks_alive(r);
-    return r->job.scenario->checkpoint.target == LUO_TARGET_PEER && !memory_alive(r);
+    if (run->ledger.ckpt.valid_plan < 0) return false;
+    if (run->job.scenario->checkpoint.target == LUO_TARGET_DISK) return !disks_alive(run);
+    return run->job.scenario->checkpoint.target == LUO_TARGET_PEER && !memory_alive(run);
 }
 
 /* As the write: all bytes through the storage, or shares from the disks or through the NICs of the
  * slowest node. */
-double luo_ckpt_read_seconds(const luo_run *r)
+double luo_ckpt_read_seconds(const luo_run *run)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    if (r->job.scenario->checkpoint.target == LUO_TARGET_STORAGE)
-        return c->storage_read_bytes_per_s > 0
-                   ? (double)u->state_bytes / c->storage_read_bytes_per_s : 0;
-    if (r->job.scenario->checkpoint.target == LUO_TARGET_PEER) return u->write_s;
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    if (run->job.scenario->checkpoint.target == LUO_TARGET_STORAGE)
+        return cluster->storage_read_bytes_per_s > 0
+                   ? (double)used->state_bytes / cluster->storage_read_bytes_per_s
+                   : 0;
+    if (run->job.scenario->checkpoint.target == LUO_TARGET_PEER) return used->write_s;
     double t = 0;
-    for (int32_t g = 0; g < c->ngroups; g++)
-        if (c->groups[g].disk_read_bytes_per_s > 0)
-            t = fmax(t, (double)u->state_bytes / u->ndev * most_on_node(c, u, g) /
-                            c->groups[g].disk_read_bytes_per_s);
+    for (int32_t g = 0; g < cluster->ngroups; g++)
+        if (cluster->groups[g].disk_read_bytes_per_s > 0)
+            t = fmax(t, (double)used->state_bytes / used->ndev * most_on_node(cluster, used, g) /
+                            cluster->groups[g].disk_read_bytes_per_s);
     return t;
 }
 
-int64_t luo_ckpt_restore(luo_run *r, double *read_s)
+int64_t luo_ckpt_restore(luo_run *run, double *read_s)
 {
-    luo_ckpt *k = &r->ledger.ckpt;
+    luo_ckpt *k = &run->ledger.ckpt;
     k->writing = false;
-    if (is_lost(r)) {
+    if (is_lost(run)) {
         k->valid_plan = -1;
-        k->valid_step = r->clock.first_step;
+        k->valid_step = run->clock.first_step;
         k->next_step = k->valid_step + k->every_steps;
     }
-    *read_s = luo_ckpt_read_seconds(r);
-    if (k->valid_plan >= 0 && r->job.scenario->checkpoint.target == LUO_TARGET_PEER) {
-        k->valid_plan = r->plans.running;
-        k->valid_from_s = r->clock.t_s;
+    *read_s = luo_ckpt_read_seconds(run);
+    if (k->valid_plan >= 0 && run->job.scenario->checkpoint.target == LUO_TARGET_PEER) {
+        k->valid_plan = run->plans.running;
+        k->valid_from_s = run->clock.t_s;
     }
     return k->valid_step;
 }

@@ -14,7 +14,7 @@
 /* Micro-batches of a given plan for the batch of the scenario: in proportion, largest remainder,
  * ties to the smaller index (docs/annotations.md#cutting-by-shares); exact when the batch is the
  * plan's own. */
-static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_err *err)
+static luo_status deal_batch(luo_run *run, const luo_plan *p, luo_plan *out, luo_err *err)
 {
     const int32_t n = p->npipelines, size = p->pipelines[0].micro_batch_sequences;
     int64_t was = 0, given = 0;
@@ -24,19 +24,19 @@ static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_e
             return luo_err_set(err, LUO_EINPUT, "plan `%s` has pipelines with different "
                                "micro-batches; leave `batch` to the plan.", p->name);
     }
-    if (r->job.scenario->batch_sequences % size)
+    if (run->job.scenario->batch_sequences % size)
         return luo_err_set(err, LUO_EINPUT,
                            "a batch of %" PRId64 " sequences is not a multiple of "
                            "the plan's micro-batches of %d; another batch is needed.",
-                           r->job.scenario->batch_sequences, size);
-    const int64_t M = r->job.scenario->batch_sequences / size;
-    LUO_TRY(luo_work_check(r->job.opts->work, LUO_WORK_MICRO_BATCHES, (double)M, "the batch gives",
-                           err));
+                           run->job.scenario->batch_sequences, size);
+    const int64_t M = run->job.scenario->batch_sequences / size;
+    LUO_TRY(luo_work_check(run->job.opts->work, LUO_WORK_MICRO_BATCHES, (double)M,
+                           "the batch gives", err));
     if (M < n)
         return luo_err_set(err, LUO_EINPUT, "the batch gives %" PRId64 " micro-batches for %d "
                            "pipelines; at least one each is needed.", M, n);
-    luo_pipeline *pl = LUO_NEW_N(r->arena, luo_pipeline, n);
-    int64_t *rest = LUO_NEW_N(r->arena, int64_t, n);
+    luo_pipeline *pl = LUO_NEW_N(run->arena, luo_pipeline, n);
+    int64_t *rest = LUO_NEW_N(run->arena, int64_t, n);
     if (!pl || !rest) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
         pl[i] = p->pipelines[i];
@@ -67,15 +67,15 @@ static luo_status deal_batch(luo_run *r, const luo_plan *p, luo_plan *out, luo_e
     return LUO_OK;
 }
 
-static luo_status use_given(luo_run *r, const luo_plan *given, luo_err *err)
+static luo_status use_given(luo_run *run, const luo_plan *given, luo_err *err)
 {
     luo_plan dealt = *given;
-    if (r->job.scenario->batch_sequences > 0 &&
-        luo_plan_sequences(given) != r->job.scenario->batch_sequences)
-        LUO_TRY(deal_batch(r, given, &dealt, err));
-    if (r->job.spec->optimizer_step)
-        dealt.staggered = r->job.spec->optimizer_step == LUO_STEP_STAGGERED;
-    return luo_run_use_plan(r, &dealt, luo_run_tokens(r, &dealt), &r->plans.running, err);
+    if (run->job.scenario->batch_sequences > 0 &&
+        luo_plan_sequences(given) != run->job.scenario->batch_sequences)
+        LUO_TRY(deal_batch(run, given, &dealt, err));
+    if (run->job.spec->optimizer_step)
+        dealt.staggered = run->job.spec->optimizer_step == LUO_STEP_STAGGERED;
+    return luo_run_use_plan(run, &dealt, luo_run_tokens(run, &dealt), &run->plans.running, err);
 }
 
 /* ---- made ---- */
@@ -105,56 +105,56 @@ static luo_uniform_opts uniform_opts(const luo_run_job *job, int32_t top)
 enum { OFFERS = 8, FAMILIES = 4 };
 
 /* The first that fits of plans in their order. */
-static luo_status use_first(luo_run *r, const luo_plan *const *plan, int32_t n, luo_err *err)
+static luo_status use_first(luo_run *run, const luo_plan *const *plan, int32_t n, luo_err *err)
 {
     luo_status st = LUO_EOOM;
     for (int32_t i = 0; i < n && st == LUO_EOOM; i++)
-        st = luo_run_use_plan(r, plan[i], luo_run_tokens(r, plan[i]), &r->plans.running, err);
+        st = luo_run_use_plan(run, plan[i], luo_run_tokens(run, plan[i]), &run->plans.running, err);
     if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
     return st;
 }
 
 /* Nobody is known to be slow yet: what is up has rate 1, and standby stays out. */
-static luo_status at_start(luo_run *r, double **rate, bool **candidate, luo_err *err)
+static luo_status at_start(luo_run *run, double **rate, bool **candidate, luo_err *err)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    luo_world *w;
-    LUO_TRY(luo_world_new(r->arena, c, &w, err));
-    *rate = LUO_NEW_N(r->arena, double, c->ndevices);
-    *candidate = LUO_NEW_N(r->arena, bool, c->ndevices);
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    luo_world *world;
+    LUO_TRY(luo_world_new(run->arena, cluster, &world, err));
+    *rate = LUO_NEW_N(run->arena, double, cluster->ndevices);
+    *candidate = LUO_NEW_N(run->arena, bool, cluster->ndevices);
     if (!*rate || !*candidate) return luo_err_nomem(err);
-    for (int32_t d = 0; d < c->ndevices; d++) {
-        (*rate)[d] = w->up[d] ? 1 : (double)INFINITY;
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
+        (*rate)[d] = world->up[d] ? 1 : (double)INFINITY;
         (*candidate)[d] = true;
     }
-    for (int32_t i = 0; i < c->nstandby; i++) (*candidate)[c->standby[i]] = false;
+    for (int32_t i = 0; i < cluster->nstandby; i++) (*candidate)[cluster->standby[i]] = false;
     return LUO_OK;
 }
 
 /* The best of the uniform planner: by simulated step where plans are ranked by it, else by its
  * closed form, and then the first whose compiled form fits. */
-static luo_status plan_uniform(luo_run *r, luo_err *err)
+static luo_status plan_uniform(luo_run *run, luo_err *err)
 {
-    const luo_scenario *sc = r->job.scenario;
-    const bool judged = luo_run_judges(r);
-    luo_uniform_opts o = uniform_opts(&r->job, OFFERS);
+    const luo_scenario *sc = run->job.scenario;
+    const bool judged = luo_run_judges(run);
+    luo_uniform_opts opts = uniform_opts(&run->job, OFFERS);
     luo_uniform_result *offer;
     luo_judged_plan *best;
     const luo_plan *plan[OFFERS + FAMILIES];
     double *rate;
     bool *candidate;
     int32_t n;
-    LUO_TRY(batch_known(&r->job, "uniform", err));
-    if (judged) o.families = FAMILIES;
-    LUO_TRY(luo_plan_uniform(r->arena, sc->model, sc->cluster, &o, &offer, &n, err));
+    LUO_TRY(batch_known(&run->job, "uniform", err));
+    if (judged) opts.families = FAMILIES;
+    LUO_TRY(luo_plan_uniform(run->arena, sc->model, sc->cluster, &opts, &offer, &n, err));
     for (int32_t i = 0; i < n; i++) plan[i] = offer[i].plan;
     if (judged) {
-        LUO_TRY(at_start(r, &rate, &candidate, err));
-        LUO_TRY(luo_judge_uniform(r->arena, &r->decision.judge, offer, n,
-                                  luo_run_tokens(r, plan[0]), rate, &best, &n, err));
+        LUO_TRY(at_start(run, &rate, &candidate, err));
+        LUO_TRY(luo_judge_uniform(run->arena, &run->decision.judge, offer, n,
+                                  luo_run_tokens(run, plan[0]), rate, &best, &n, err));
         for (int32_t i = 0; i < n; i++) plan[i] = best[i].result->plan;
     }
-    return use_first(r, plan, n, err);
+    return use_first(run, plan, n, err);
 }
 
 typedef struct start { /* what plans are asked with */
@@ -162,58 +162,58 @@ typedef struct start { /* what plans are asked with */
     const luo_malleus_job *job;
 } start;
 
-static luo_status step_s(void *start_, const luo_plan *p, double *seconds, luo_err *err)
+static luo_status step_s(void *start_, const luo_plan *plan, double *seconds, luo_err *err)
 {
     const start *x = start_;
-    return luo_judge_step(&x->run->decision.judge, p, luo_run_tokens(x->run, p), x->job->rate,
+    return luo_judge_step(&x->run->decision.judge, plan, luo_run_tokens(x->run, plan), x->job->rate,
                           seconds, err);
 }
 
 /* What every policy would take for these devices, the fastest by simulated step. */
-static luo_status best_of_all(luo_run *r, const luo_malleus_job *job,
+static luo_status best_of_all(luo_run *run, const luo_malleus_job *job,
                               const luo_uniform_result *uniform, int32_t n, luo_err *err)
 {
     const luo_pipeline *first = &job->base->pipelines[0];
-    const int32_t ndevices = r->job.scenario->cluster->ndevices;
-    bool *none = LUO_NEW_N(r->arena, bool, ndevices);
-    double *rate = LUO_NEW_N(r->arena, double, ndevices);
+    const int32_t ndevices = run->job.scenario->cluster->ndevices;
+    bool *none = LUO_NEW_N(run->arena, bool, ndevices);
+    double *rate = LUO_NEW_N(run->arena, double, ndevices);
     const luo_plan *plan[LUO_OFFERS];
-    start x = {r, job};
-    luo_offers o;
+    start x = {run, job};
+    luo_offers offers;
     if (!none || !rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++)
         rate[d] = job->candidate[d] ? job->rate[d] : (double)INFINITY;
-    const luo_snapshot now = {.scenario = r->job.scenario,
-                              .spec = r->job.spec,
+    const luo_snapshot now = {.scenario = run->job.scenario,
+                              .spec = run->job.spec,
                               .base = job->base,
                               .plan = job->base,
                               .rate = rate,
                               .leaving = none,
                               .candidate = job->candidate,
                               .micro_batches =
-                                  r->job.scenario->batch_sequences / first->micro_batch_sequences,
+                                  run->job.scenario->batch_sequences / first->micro_batch_sequences,
                               .sequence_tokens = job->sequence_tokens,
                               .memory_factor = 1,
                               .step_s = step_s,
                               .run = &x};
-    LUO_TRY(luo_offers_all(r->arena, &now, job, &o, err));
+    LUO_TRY(luo_offers_all(run->arena, &now, job, &offers, err));
     for (int32_t i = 0; i < n; i++)
-        luo_offers_add(&o, "uniform", uniform[i].plan, uniform[i].objective_s);
-    LUO_TRY(luo_offers_judge(&o, &now, err));
-    for (int32_t i = 0; i < o.n; i++) plan[i] = o.at[i].plan;
-    return use_first(r, plan, o.n, err);
+        luo_offers_add(&offers, "uniform", uniform[i].plan, uniform[i].objective_s);
+    LUO_TRY(luo_offers_judge(&offers, &now, err));
+    for (int32_t i = 0; i < offers.n; i++) plan[i] = offers.at[i].plan;
+    return use_first(run, plan, offers.n, err);
 }
 
 enum { TRIES = 8 };
 
 /* Caps are estimates; what does not fit is planned with less memory. */
-static luo_status best_of_search(luo_run *r, luo_malleus_job *job, luo_err *err)
+static luo_status best_of_search(luo_run *run, luo_malleus_job *job, luo_err *err)
 {
     luo_malleus_answer a;
     luo_status st = LUO_EOOM;
     for (int i = 0; i < TRIES && st == LUO_EOOM; i++) {
-        LUO_TRY(luo_plan_malleus(r->arena, job, &a, err));
-        st = luo_run_use_plan(r, a.plan, luo_run_tokens(r, a.plan), &r->plans.running, err);
+        LUO_TRY(luo_plan_malleus(run->arena, job, &a, err));
+        st = luo_run_use_plan(run, a.plan, luo_run_tokens(run, a.plan), &run->plans.running, err);
         job->memory_factor *= 0.9;
     }
     if (st == LUO_EOOM && err) st = err->st = LUO_EINFEASIBLE;
@@ -223,22 +223,28 @@ static luo_status best_of_search(luo_run *r, luo_malleus_job *job, luo_err *err)
 /* Types of devices that differ get shares that differ: the straggler planner on base rates, from
  * the best uniform plan; beside it, where plans are simulated, what policy `malleus` asks. No seed
  * of the scenario enters, so runs of several seeds begin alike. */
-static luo_status plan_malleus(luo_run *r, luo_err *err)
+static luo_status plan_malleus(luo_run *run, luo_err *err)
 {
-    const luo_scenario *sc = r->job.scenario;
-    const bool judged = luo_run_judges(r);
-    const luo_uniform_opts o = uniform_opts(&r->job, judged ? OFFERS : 1);
+    const luo_scenario *sc = run->job.scenario;
+    const bool judged = luo_run_judges(run);
+    const luo_uniform_opts opts = uniform_opts(&run->job, judged ? OFFERS : 1);
     luo_uniform_result *base;
     double *rate;
     bool *candidate;
     int32_t n;
-    LUO_TRY(batch_known(&r->job, "malleus", err));
-    LUO_TRY(luo_plan_uniform_fitting(r->arena, sc->model, sc->cluster, &o, &base, &n, NULL, err));
-    LUO_TRY(at_start(r, &rate, &candidate, err));
-    luo_malleus_job job = {.model = sc->model, .cluster = sc->cluster, .stack = &sc->stack,
-                           .base = base->plan, .rate = rate, .candidate = candidate,
-                           .sequence_tokens = luo_run_tokens(r, base->plan), .memory_factor = 1};
-    return judged ? best_of_all(r, &job, base, n, err) : best_of_search(r, &job, err);
+    LUO_TRY(batch_known(&run->job, "malleus", err));
+    LUO_TRY(
+        luo_plan_uniform_fitting(run->arena, sc->model, sc->cluster, &opts, &base, &n, NULL, err));
+    LUO_TRY(at_start(run, &rate, &candidate, err));
+    luo_malleus_job job = {.model = sc->model,
+                           .cluster = sc->cluster,
+                           .stack = &sc->stack,
+                           .base = base->plan,
+                           .rate = rate,
+                           .candidate = candidate,
+                           .sequence_tokens = luo_run_tokens(run, base->plan),
+                           .memory_factor = 1};
+    return judged ? best_of_all(run, &job, base, n, err) : best_of_search(run, &job, err);
 }
 
 static const struct {
@@ -250,16 +256,17 @@ static const struct {
 #undef LUO_PLANNER
 };
 
-luo_status luo_run_first_plan(luo_run *r, luo_err *err)
+luo_status luo_run_first_plan(luo_run *run, luo_err *err)
 {
-    const char *planner = r->job.spec->planner ? r->job.spec->planner : r->job.scenario->planner;
-    luo_run_set_judge(r);
-    if (r->job.spec->plan) return use_given(r, r->job.spec->plan, err);
-    if (!r->job.spec->planner && r->job.scenario->plan)
-        return use_given(r, r->job.scenario->plan, err);
-    if (!planner) return plan_uniform(r, err);
+    const char *planner =
+        run->job.spec->planner ? run->job.spec->planner : run->job.scenario->planner;
+    luo_run_set_judge(run);
+    if (run->job.spec->plan) return use_given(run, run->job.spec->plan, err);
+    if (!run->job.spec->planner && run->job.scenario->plan)
+        return use_given(run, run->job.scenario->plan, err);
+    if (!planner) return plan_uniform(run, err);
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
-        if (strcmp(planner, planners[i].name) == 0) return planners[i].plan(r, err);
+        if (strcmp(planner, planners[i].name) == 0) return planners[i].plan(run, err);
     const char *names[sizeof planners / sizeof *planners];
     luo_str text = {0};
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) names[i] = planners[i].name;

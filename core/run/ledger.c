@@ -24,10 +24,10 @@ static void add_parts(luo_parts *to, const luo_parts *p, double factor)
     to->bubble_s += factor * p->bubble_s;
 }
 
-double luo_parts_sum(const luo_parts *p)
+double luo_parts_sum(const luo_parts *parts)
 {
-    return p->compute_s + p->recompute_s + p->tp_s + p->ep_s + p->cp_s + p->pp_s + p->dp_s +
-           p->move_s + p->io_s + p->bubble_s;
+    return parts->compute_s + parts->recompute_s + parts->tp_s + parts->ep_s + parts->cp_s +
+           parts->pp_s + parts->dp_s + parts->move_s + parts->io_s + parts->bubble_s;
 }
 
 static void add_share(luo_share *to, luo_share *from)
@@ -41,72 +41,75 @@ static void add_share(luo_share *to, luo_share *from)
     *from = (luo_share){0};
 }
 
-luo_status luo_account_init(luo_run *r, luo_err *err)
+luo_status luo_account_init(luo_run *run, luo_err *err)
 {
-    luo_account *a = &r->ledger.account;
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    a->parts = LUO_NEW_N(r->arena, luo_parts, n);
-    a->used_s = LUO_NEW_N(r->arena, double, n);
-    a->compute_s = LUO_NEW_N(r->arena, double, n);
-    a->predicted_s = LUO_NEW_N(r->arena, double, n);
-    a->up_s = LUO_NEW_N(r->arena, double, n);
-    a->up_since = LUO_NEW_N(r->arena, double, n);
-    if (!a->parts || !a->used_s || !a->compute_s || !a->predicted_s || !a->up_s || !a->up_since)
+    luo_account *account = &run->ledger.account;
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    account->parts = LUO_NEW_N(run->arena, luo_parts, n);
+    account->used_s = LUO_NEW_N(run->arena, double, n);
+    account->compute_s = LUO_NEW_N(run->arena, double, n);
+    account->predicted_s = LUO_NEW_N(run->arena, double, n);
+    account->up_s = LUO_NEW_N(run->arena, double, n);
+    account->up_since = LUO_NEW_N(run->arena, double, n);
+    if (!account->parts || !account->used_s || !account->compute_s || !account->predicted_s ||
+        !account->up_s || !account->up_since)
         return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++)
-        a->up_since[d] = luo_events_world(r->clock.events)->up[d] ? 0 : NAN;
+        account->up_since[d] = luo_events_world(run->clock.events)->up[d] ? 0 : NAN;
     return LUO_OK;
 }
 
-void luo_account_changes(luo_run *r)
+void luo_account_changes(luo_run *run)
 {
-    luo_account *a = &r->ledger.account;
+    luo_account *account = &run->ledger.account;
     int32_t n;
-    const luo_change *c = luo_events_changes(r->clock.events, &n);
+    const luo_change *change = luo_events_changes(run->clock.events, &n);
     for (int32_t i = 0; i < n; i++) {
-        double *since = &a->up_since[c[i].target];
-        if (c[i].kind == LUO_CHANGE_DOWN) {
-            if (!isnan(*since)) a->up_s[c[i].target] += c[i].at_s - *since;
+        double *since = &account->up_since[change[i].target];
+        if (change[i].kind == LUO_CHANGE_DOWN) {
+            if (!isnan(*since)) account->up_s[change[i].target] += change[i].at_s - *since;
             *since = NAN;
-        } else if (c[i].kind == LUO_CHANGE_UP && isnan(*since)) {
-            *since = c[i].at_s;
+        } else if (change[i].kind == LUO_CHANGE_UP && isnan(*since)) {
+            *since = change[i].at_s;
         }
     }
 }
 
-luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err)
+luo_status luo_account_attempt(luo_run *run, int32_t *attempt, luo_err *err)
 {
-    const int32_t known = r->clock.step < r->ledger.done_before ? 1 : 0;
-    return luo_tries_add(r->arena, &r->ledger.tries, r->clock.step, known, attempt)
+    const int32_t known = run->clock.step < run->ledger.done_before ? 1 : 0;
+    return luo_tries_add(run->arena, &run->ledger.tries, run->clock.step, known, attempt)
                ? LUO_OK
                : luo_err_nomem(err);
 }
 
 /* The time of every step that stays, for the quantiles: counted, or 8 bytes a step. */
-static luo_status keep_seconds(luo_run *r, double seconds, luo_err *err)
+static luo_status keep_seconds(luo_run *run, double seconds, luo_err *err)
 {
-    luo_account *a = &r->ledger.account;
-    luo_tally *t = r->ledger.ckpt.writing ? &a->fresh_s : &a->open_s;
-    if (!r->job.real) return luo_tally_add(t, seconds) ? LUO_OK : luo_err_nomem(err);
-    const int64_t k = r->clock.step - r->clock.first_step;
-    if (!LUO_VEC_ROOM_IN(r->arena, a->step_s, k, a->cap_steps)) return luo_err_nomem(err);
-    a->step_s[k] = seconds;
+    luo_account *account = &run->ledger.account;
+    luo_tally *tally = run->ledger.ckpt.writing ? &account->fresh_s : &account->open_s;
+    if (!run->job.real) return luo_tally_add(tally, seconds) ? LUO_OK : luo_err_nomem(err);
+    const int64_t k = run->clock.step - run->clock.first_step;
+    if (!LUO_VEC_ROOM_IN(run->arena, account->step_s, k, account->cap_steps))
+        return luo_err_nomem(err);
+    account->step_s[k] = seconds;
     return LUO_OK;
 }
 
-static void add_devices(luo_run *r, const luo_step_result *result, double seconds)
+static void add_devices(luo_run *run, const luo_step_result *result, double seconds)
 {
-    luo_account *a = &r->ledger.account;
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    const double pace = luo_pace_of_step(r, result);
-    for (int32_t i = 0; i < u->ndev; i++) {
-        const int32_t d = u->dev[i];
-        add_parts(&a->parts[d], &result->parts[i], 1);
-        if (r->job.real) a->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
-        a->used_s[d] += seconds;
+    luo_account *account = &run->ledger.account;
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    const double pace = luo_pace_of_step(run, result);
+    for (int32_t i = 0; i < used->ndev; i++) {
+        const int32_t d = used->dev[i];
+        add_parts(&account->parts[d], &result->parts[i], 1);
+        if (run->job.real)
+            account->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
+        account->used_s[d] += seconds;
         if (result->predicted_s[i] <= 0) continue;
-        a->compute_s[d] += luo_pace_ratio(r, result, i) / pace * result->predicted_s[i];
-        a->predicted_s[d] += result->predicted_s[i];
+        account->compute_s[d] += luo_pace_ratio(run, result, i) / pace * result->predicted_s[i];
+        account->predicted_s[d] += result->predicted_s[i];
     }
 }
 
@@ -121,25 +124,25 @@ static void add_links(luo_run_ledger *ledger, const luo_step_result *result)
 }
 
 /* Backends list the groups of one program set in one order; another length starts a new list. */
-static luo_status add_comm(luo_run *r, const luo_step_result *result, luo_err *err)
+static luo_status add_comm(luo_run *run, const luo_step_result *result, luo_err *err)
 {
-    luo_used_plan *u = luo_run_plan(&r->plans);
-    if (!u->comm && result->ncomm > 0) {
-        u->comm = LUO_NEW_N(r->arena, luo_comm_use, result->ncomm);
-        if (!u->comm) return luo_err_nomem(err);
-        u->ncomm = result->ncomm;
-        for (int32_t i = 0; i < u->ncomm; i++) {
-            u->comm[i] = result->comm[i];
-            u->comm[i].calls = u->comm[i].bytes = 0;
-            u->comm[i].busy_s = u->comm[i].exposed_s = 0;
+    luo_used_plan *used = luo_run_plan(&run->plans);
+    if (!used->comm && result->ncomm > 0) {
+        used->comm = LUO_NEW_N(run->arena, luo_comm_use, result->ncomm);
+        if (!used->comm) return luo_err_nomem(err);
+        used->ncomm = result->ncomm;
+        for (int32_t i = 0; i < used->ncomm; i++) {
+            used->comm[i] = result->comm[i];
+            used->comm[i].calls = used->comm[i].bytes = 0;
+            used->comm[i].busy_s = used->comm[i].exposed_s = 0;
         }
     }
-    for (int32_t i = 0; i < result->ncomm && i < u->ncomm; i++) {
+    for (int32_t i = 0; i < result->ncomm && i < used->ncomm; i++) {
         const luo_comm_use *c = &result->comm[i];
-        u->comm[i].calls += c->calls;
-        u->comm[i].bytes += c->bytes;
-        u->comm[i].busy_s += c->busy_s;
-        u->comm[i].exposed_s += c->exposed_s;
+        used->comm[i].calls += c->calls;
+        used->comm[i].bytes += c->bytes;
+        used->comm[i].busy_s += c->busy_s;
+        used->comm[i].exposed_s += c->exposed_s;
     }
     return LUO_OK;
 }
@@ -164,69 +167,72 @@ void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result,
     out->bubble_s = 0;
 }
 
-luo_status luo_account_step(luo_run *r, const luo_step_result *result, double start_s,
+luo_status luo_account_step(luo_run *run, const luo_step_result *result, double start_s,
                             double end_s, luo_err *err)
 {
-    luo_account *a = &r->ledger.account;
-    luo_used_plan *u = luo_run_plan(&r->plans);
-    luo_share *to = r->ledger.ckpt.writing ? &a->fresh : &a->open;
+    luo_account *a = &run->ledger.account;
+    luo_used_plan *used = luo_run_plan(&run->plans);
+    luo_share *to = run->ledger.ckpt.writing ? &a->fresh : &a->open;
     /* with real time the way to the ranks belongs to the step: everybody waits, a bubble */
     const double seconds = end_s - start_s;
-    const double own = r->job.real ? result->end_s - result->start_s : seconds;
+    const double own = run->job.real ? result->end_s - result->start_s : seconds;
     luo_parts mean;
-    luo_account_mean(&r->plans, result, seconds, &mean);
-    for (int32_t i = 0; i < u->ndev; i++)
+    luo_account_mean(&run->plans, result, seconds, &mean);
+    for (int32_t i = 0; i < used->ndev; i++)
         if (fabs(luo_parts_sum(&result->parts[i]) - own) > 1e-6 * own + 4 * DBL_EPSILON * end_s)
-            return luo_err_set(err, LUO_EBUG, "the parts of device %d make %.9g s of a step of "
-                               "%.9g s.", u->dev[i], luo_parts_sum(&result->parts[i]), own);
+            return luo_err_set(err, LUO_EBUG,
+                               "the parts of device %d make %.9g s of a step of "
+                               "%.9g s.",
+                               used->dev[i], luo_parts_sum(&result->parts[i]), own);
     add_parts(&to->parts, &mean, 1);
     to->seconds += seconds;
-    to->flops += u->flops;
-    to->peak += u->peak_flops * seconds;
+    to->flops += used->flops;
+    to->peak += used->peak_flops * seconds;
     to->steps++;
-    to->tokens += u->tokens;
-    a->tokens += u->tokens;
-    u->steps++;
-    u->step_s = seconds;
-    add_devices(r, result, seconds);
-    add_links(&r->ledger, result);
-    LUO_TRY(add_comm(r, result, err));
-    return keep_seconds(r, seconds, err);
+    to->tokens += used->tokens;
+    a->tokens += used->tokens;
+    used->steps++;
+    used->step_s = seconds;
+    add_devices(run, result, seconds);
+    add_links(&run->ledger, result);
+    LUO_TRY(add_comm(run, result, err));
+    return keep_seconds(run, seconds, err);
 }
 
 /* A checkpoint before the last one: of the steps that were safe, those after it go, in proportion,
  * as nobody has kept their parts apart. */
-static void unsafe(luo_account *a, int64_t gone)
+static void unsafe(luo_account *account, int64_t gone)
 {
-    luo_share part = a->safe;
-    if (gone >= a->safe.steps) {
-        add_share(&a->open, &a->safe);
+    luo_share part = account->safe;
+    if (gone >= account->safe.steps) {
+        add_share(&account->open, &account->safe);
         return;
     }
-    const double f = (double)gone / (double)a->safe.steps;
+    const double f = (double)gone / (double)account->safe.steps;
     part.parts = (luo_parts){0};
-    add_parts(&part.parts, &a->safe.parts, f);
+    add_parts(&part.parts, &account->safe.parts, f);
     part.seconds *= f;
     part.flops *= f;
     part.peak *= f;
     part.steps = gone;
-    part.tokens = part.tokens / a->safe.steps * gone;
-    add_parts(&a->safe.parts, &part.parts, -1);
-    a->safe.seconds -= part.seconds;
-    a->safe.flops -= part.flops;
-    a->safe.peak -= part.peak;
-    a->safe.steps -= part.steps;
-    a->safe.tokens -= part.tokens;
-    add_share(&a->open, &part);
+    part.tokens = part.tokens / account->safe.steps * gone;
+    add_parts(&account->safe.parts, &part.parts, -1);
+    account->safe.seconds -= part.seconds;
+    account->safe.flops -= part.flops;
+    account->safe.peak -= part.peak;
+    account->safe.steps -= part.steps;
+    account->safe.tokens -= part.tokens;
+    add_share(&account->open, &part);
 }
 
-void luo_account_rollback(luo_run *r, int64_t step)
+void luo_account_rollback(luo_run *run, int64_t step)
 {
-    luo_account *a = &r->ledger.account;
-    if (step < r->ledger.tries.from) { /* even the checkpoint is gone */
-        unsafe(a, r->ledger.tries.from - step);
-        if (r->ledger.tries.to > r->ledger.done_before) r->ledger.done_before = r->ledger.tries.to;
-        luo_tries_clear(&r->ledger.tries, step);
+    luo_account *a = &run->ledger.account;
+    if (step < run->ledger.tries.from) { /* even the checkpoint is gone */
+        unsafe(a, run->ledger.tries.from - step);
+        if (run->ledger.tries.to > run->ledger.done_before)
+            run->ledger.done_before = run->ledger.tries.to;
+        luo_tries_clear(&run->ledger.tries, step);
         luo_tally_free(&a->safe_s); /* without data: all, as there is one checkpoint at a time */
     }
     luo_tally_free(&a->open_s);
@@ -234,21 +240,21 @@ void luo_account_rollback(luo_run *r, int64_t step)
     a->span[LUO_SPAN_STEP] += a->open.seconds + a->fresh.seconds;
     a->redone += a->open.steps + a->fresh.steps;
     a->open = a->fresh = (luo_share){0};
-    r->clock.step = step;
+    run->clock.step = step;
 }
 
 /* What lies before the checkpoint that has just become valid stays; its tries are forgotten. */
 luo_status luo_account_safe(luo_run_ledger *ledger, luo_err *err)
 {
-    luo_account *a = &ledger->account;
+    luo_account *account = &ledger->account;
     const int64_t step = ledger->ckpt.valid_step;
-    add_share(&a->safe, &a->open);
-    a->open = a->fresh;
-    a->fresh = (luo_share){0};
-    if (!luo_tally_take(&a->safe_s, &a->open_s)) return luo_err_nomem(err);
-    const luo_tally empty = a->open_s;
-    a->open_s = a->fresh_s;
-    a->fresh_s = empty;
+    add_share(&account->safe, &account->open);
+    account->open = account->fresh;
+    account->fresh = (luo_share){0};
+    if (!luo_tally_take(&account->safe_s, &account->open_s)) return luo_err_nomem(err);
+    const luo_tally empty = account->open_s;
+    account->open_s = account->fresh_s;
+    account->fresh_s = empty;
     if (step > ledger->tries.from && step <= ledger->tries.to)
         luo_tries_forget(&ledger->tries, step);
     return LUO_OK;

@@ -4,44 +4,45 @@
 #include "core/run/run.h"
 
 /* Who is to receive was gone meanwhile: his process is a new one, which moves do not know. */
-static bool uses_emptied(const luo_run_health *health, const luo_used_plan *u)
+static bool uses_emptied(const luo_run_health *health, const luo_used_plan *used)
 {
-    for (int32_t i = 0; i < u->ndev; i++)
-        if (health->emptied[u->dev[i]]) return true;
+    for (int32_t i = 0; i < used->ndev; i++)
+        if (health->emptied[used->dev[i]]) return true;
     return false;
 }
 
-static luo_status list_dead(luo_arena *a, const luo_run *r, int32_t **dead, int32_t *n,
+static luo_status list_dead(luo_arena *a, const luo_run *run, int32_t **dead, int32_t *n,
                             luo_err *err)
 {
-    const int32_t ndevices = r->job.scenario->cluster->ndevices;
+    const int32_t ndevices = run->job.scenario->cluster->ndevices;
     *n = 0;
     *dead = LUO_NEW_N(a, int32_t, ndevices);
     if (!*dead) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++)
-        if (!r->health.usable[d] || r->health.emptied[d]) (*dead)[(*n)++] = d;
+        if (!run->health.usable[d] || run->health.emptied[d]) (*dead)[(*n)++] = d;
     return LUO_OK;
 }
 
 /* Traffic by kind of link, and who sends most. */
-static luo_status describe(luo_arena *a, const luo_run *r, const luo_switch *sw,
+static luo_status describe(luo_arena *a, const luo_run *run, const luo_switch *sw,
                            luo_row_switch *row, luo_err *err)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    int64_t *sent = LUO_NEW_N(a, int64_t, c->ndevices);
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    int64_t *sent = LUO_NEW_N(a, int64_t, cluster->ndevices);
     if (!sent) return luo_err_nomem(err);
     row->bytes_local = sw->local_bytes;
     row->messages = sw->npair;
     row->max_sender = -1;
     for (int32_t i = 0; i < sw->npair; i++) {
         const luo_pair *p = &sw->pair[i];
-        const luo_device *src = &c->devices[p->src], *dst = &c->devices[p->dst];
+        const luo_device *src = &cluster->devices[p->src], *dst = &cluster->devices[p->dst];
         if (src->node != dst->node) row->bytes_nic += p->bytes;
-        else if (c->groups[src->group].scale_up != LUO_SCALE_UP_NONE) row->bytes_nvlink += p->bytes;
+        else if (cluster->groups[src->group].scale_up != LUO_SCALE_UP_NONE)
+            row->bytes_nvlink += p->bytes;
         else row->bytes_pcie += p->bytes;
         sent[p->src] += p->bytes;
     }
-    for (int32_t d = 0; d < c->ndevices; d++) {
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
         if (sent[d] <= row->max_sender_bytes) continue;
         row->max_sender = d;
         row->max_sender_bytes = sent[d];
@@ -49,74 +50,74 @@ static luo_status describe(luo_arena *a, const luo_run *r, const luo_switch *sw,
     return LUO_OK;
 }
 
-static luo_status run_moves(luo_run *r, const luo_programs *set, const luo_recipe *recipe,
+static luo_status run_moves(luo_run *run, const luo_programs *set, const luo_recipe *recipe,
                             luo_row_switch *row, bool *broken, luo_err *err)
 {
-    luo_step_request q = {.programs = set,
-                          .recipe = recipe,
-                          .world = luo_events_world(r->clock.events),
-                          .step = r->clock.step};
-    luo_step_result s = {0};
-    const double start_s = r->clock.t_s;
+    luo_step_request request = {.programs = set,
+                                .recipe = recipe,
+                                .world = luo_events_world(run->clock.events),
+                                .step = run->clock.step};
+    luo_step_result result = {0};
+    const double start_s = run->clock.t_s;
     luo_ahead ahead;
-    LUO_TRY(luo_run_look_ahead(r, &ahead, &q, err));
-    LUO_TRY(r->backend.table->run_ranks(r->backend.state, &q, &s, err));
-    *broken = s.status == LUO_EPEER;
-    LUO_TRY(luo_run_end_of(r, &ahead, &s, err));
-    row->move_s = r->clock.t_s - start_s;
-    r->ledger.account.span[LUO_SPAN_SWITCH] += row->move_s;
+    LUO_TRY(luo_run_look_ahead(run, &ahead, &request, err));
+    LUO_TRY(run->backend.table->run_ranks(run->backend.state, &request, &result, err));
+    *broken = result.status == LUO_EPEER;
+    LUO_TRY(luo_run_end_of(run, &ahead, &result, err));
+    row->move_s = run->clock.t_s - start_s;
+    run->ledger.account.span[LUO_SPAN_SWITCH] += row->move_s;
     if (row->move_s > 0)
-        LUO_TRY(luo_run_timeline(r, LUO_SPAN_SWITCH, start_s, r->clock.t_s, true, false,
+        LUO_TRY(luo_run_timeline(run, LUO_SPAN_SWITCH, start_s, run->clock.t_s, true, false,
                                  row->bytes_nvlink + row->bytes_pcie + row->bytes_nic, err));
-    if (s.status != LUO_OK && s.status != LUO_EPEER) {
-        if (r->job.real) r->clock.state = LUO_FAILED;
-        return luo_err_set(err, s.status, "%s", s.text);
+    if (result.status != LUO_OK && result.status != LUO_EPEER) {
+        if (run->job.real) run->clock.state = LUO_FAILED;
+        return luo_err_set(err, result.status, "%s", result.text);
     }
-    LUO_TRY(luo_run_advance(r, r->clock.t_s, err));
-    return *broken && s.died ? luo_real_died(r, &s, err) : LUO_OK;
+    LUO_TRY(luo_run_advance(run, run->clock.t_s, err));
+    return *broken && result.died ? luo_real_died(run, &result, err) : LUO_OK;
 }
 
-luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
+luo_status luo_run_move(luo_run *run, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
                         luo_err *err)
 {
-    const luo_used_plan *was = r->plans.list[from], *now = r->plans.list[to];
+    const luo_used_plan *was = run->plans.list[from], *now = run->plans.list[to];
     /* one that is to receive failed, or was cut off, while the communicators were made */
-    *broken = !luo_plan_within(now->plan, r->health.usable);
+    *broken = !luo_plan_within(now->plan, run->health.usable);
     if (*broken) return LUO_OK;
-    if (uses_emptied(&r->health, now))
+    if (uses_emptied(&run->health, now))
         return luo_err_set(err, LUO_ELOST, "a device of the new plan was gone and is back without "
                            "its state.");
     luo_arena *a = luo_arena_new(1 << 20);
     luo_status st = a ? LUO_OK : luo_err_nomem(err);
     luo_switching moves = {0};
     int32_t *dead, ndead;
-    if (st == LUO_OK) st = list_dead(a, r, &dead, &ndead, err);
+    if (st == LUO_OK) st = list_dead(a, run, &dead, &ndead, err);
     if (st == LUO_OK)
-        st = luo_switching_compile(a, was->plan, now->plan, r->job.scenario->model,
-                                   r->job.scenario->cluster, ndead, dead, &moves, err);
-    if (st == LUO_OK) st = describe(a, r, &moves.sw, row, err);
+        st = luo_switching_compile(a, was->plan, now->plan, run->job.scenario->model,
+                                   run->job.scenario->cluster, ndead, dead, &moves, err);
+    if (st == LUO_OK) st = describe(a, run, &moves.sw, row, err);
     if (st == LUO_OK && moves.set) {
         const luo_recipe recipe = {.plan = now->plan, .from = was->plan, .ndead = ndead,
                                    .dead = dead, .sequence_tokens = now->sequence_tokens,
                                    .from_tokens = was->sequence_tokens};
-        st = run_moves(r, moves.set, &recipe, row, broken, err);
+        st = run_moves(run, moves.set, &recipe, row, broken, err);
     }
     luo_arena_free(a);
     return st;
 }
 
-luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err)
+luo_status luo_run_rebind(luo_run *run, int32_t plan, luo_err *err)
 {
     luo_row_switch row = {0};
     bool broken;
-    LUO_TRY(luo_run_move(r, r->plans.running, plan, &row, &broken, err));
+    LUO_TRY(luo_run_move(run, run->plans.running, plan, &row, &broken, err));
     if (broken) {
-        r->decision.trigger |= LUO_TRIGGER_FAIL;
-        r->decision.failed_since_s = r->clock.t_s;
+        run->decision.trigger |= LUO_TRIGGER_FAIL;
+        run->decision.failed_since_s = run->clock.t_s;
         return LUO_OK;
     }
-    r->plans.running = plan;
-    r->health.has_predicted = false;
-    luo_pace_forget(&r->health);
+    run->plans.running = plan;
+    run->health.has_predicted = false;
+    luo_pace_forget(&run->health);
     return LUO_OK;
 }

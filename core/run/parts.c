@@ -133,10 +133,11 @@ static double cover_total(const luo_busy *a, int32_t n)
     return sum;
 }
 
-static double *part_of(luo_parts *p, luo_part part)
+static double *part_of(luo_parts *parts, luo_part part)
 {
-    double *const at[LUO_PARTS] = {&p->compute_s, &p->recompute_s, &p->tp_s, &p->ep_s, &p->cp_s,
-                                   &p->pp_s, &p->dp_s, &p->move_s, &p->io_s};
+    double *const at[LUO_PARTS] = {&parts->compute_s, &parts->recompute_s, &parts->tp_s,
+                                   &parts->ep_s,      &parts->cp_s,        &parts->pp_s,
+                                   &parts->dp_s,      &parts->move_s,      &parts->io_s};
     return at[part];
 }
 
@@ -175,26 +176,26 @@ luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_
     return LUO_OK;
 }
 
-double luo_parts_total(const luo_parts *p)
+double luo_parts_total(const luo_parts *parts)
 {
-    return p->compute_s + p->recompute_s + p->tp_s + p->ep_s + p->cp_s + p->pp_s + p->dp_s +
-           p->move_s + p->io_s + p->bubble_s;
+    return parts->compute_s + parts->recompute_s + parts->tp_s + parts->ep_s + parts->cp_s +
+           parts->pp_s + parts->dp_s + parts->move_s + parts->io_s + parts->bubble_s;
 }
 
-luo_parts luo_parts_mean(const luo_parts *p, int32_t n)
+luo_parts luo_parts_mean(const luo_parts *parts, int32_t n)
 {
     luo_parts m = {0};
     for (int32_t i = 0; i < n; i++) {
-        m.compute_s += p[i].compute_s / n;
-        m.recompute_s += p[i].recompute_s / n;
-        m.tp_s += p[i].tp_s / n;
-        m.ep_s += p[i].ep_s / n;
-        m.cp_s += p[i].cp_s / n;
-        m.pp_s += p[i].pp_s / n;
-        m.dp_s += p[i].dp_s / n;
-        m.move_s += p[i].move_s / n;
-        m.io_s += p[i].io_s / n;
-        m.bubble_s += p[i].bubble_s / n;
+        m.compute_s += parts[i].compute_s / n;
+        m.recompute_s += parts[i].recompute_s / n;
+        m.tp_s += parts[i].tp_s / n;
+        m.ep_s += parts[i].ep_s / n;
+        m.cp_s += parts[i].cp_s / n;
+        m.pp_s += parts[i].pp_s / n;
+        m.dp_s += parts[i].dp_s / n;
+        m.move_s += parts[i].move_s / n;
+        m.io_s += parts[i].io_s / n;
+        m.bubble_s += parts[i].bubble_s / n;
     }
     return m;
 }

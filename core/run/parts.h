@@ -51,7 +51,7 @@ luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_
                             double *exposed);
 
 /* Mean over n devices. Pre: n > 0. */
-luo_parts luo_parts_mean(const luo_parts *p, int32_t n);
+luo_parts luo_parts_mean(const luo_parts *parts, int32_t n);
 /* Sum of the parts, bubble included. */
-double luo_parts_total(const luo_parts *p);
+double luo_parts_total(const luo_parts *parts);
 #endif

@@ -7,148 +7,157 @@
 #include "core/base/vec.h"
 #include "core/run/run.h"
 
-int64_t luo_run_tokens(const luo_run *r, const luo_plan *p)
+int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan)
 {
-    const int64_t tokens = luo_events_tokens(r->clock.events);
+    const int64_t tokens = luo_events_tokens(run->clock.events);
     if (tokens > 0) return tokens;
-    return r->job.scenario->length_tokens > 0 ? r->job.scenario->length_tokens : p->sequence_tokens;
+    return run->job.scenario->length_tokens > 0 ? run->job.scenario->length_tokens
+                                                : plan->sequence_tokens;
 }
 
 /* The first plan keeps off the devices that are down in the cluster file; later ones know better
  * who is up. */
-static luo_status check_plan(luo_run *r, const luo_plan *p, luo_err *err)
+static luo_status check_plan(luo_run *run, const luo_plan *plan, luo_err *err)
 {
-    luo_cluster now = *r->job.scenario->cluster;
+    luo_cluster now = *run->job.scenario->cluster;
     luo_plan_finding *f;
     int32_t n = 0;
-    if (r->plans.n > 0) now.nhealth = 0;
-    const luo_status st = luo_plan_check(r->scratch, p, r->job.scenario->model, &now, &f, &n);
+    if (run->plans.n > 0) now.nhealth = 0;
+    const luo_status st =
+        luo_plan_check(run->scratch, plan, run->job.scenario->model, &now, &f, &n);
     if (st == LUO_OK) return LUO_OK;
-    return n > 0 ? luo_err_set(err, f[0].st, "plan `%s` %s: %s", p->name, f[0].pointer, f[0].text)
-                 : luo_err_nomem(err);
+    return n > 0
+               ? luo_err_set(err, f[0].st, "plan `%s` %s: %s", plan->name, f[0].pointer, f[0].text)
+               : luo_err_nomem(err);
 }
 
 static double count_operations(const luo_programs *set)
 {
     double sum = 0;
     for (int32_t i = 0; i < set->n; i++) {
-        const luo_program *p = &set->at[i];
-        for (int32_t k = 0; k < p->ntask; k++) sum += set->roles[p->role].seg[p->tasks[k].seg].n;
+        const luo_program *program = &set->at[i];
+        for (int32_t k = 0; k < program->ntask; k++)
+            sum += set->roles[program->role].seg[program->tasks[k].seg].n;
     }
     return sum;
 }
 
-static luo_status warn_of_operations(luo_run *r, const luo_used_plan *u, luo_err *err)
+static luo_status warn_of_operations(luo_run *run, const luo_used_plan *used, luo_err *err)
 {
     luo_err why = {0};
-    if (r->job.opts->trace.kind == LUO_TRACE_NONE || !r->job.sink->ops) return LUO_OK;
-    if (luo_work_check(r->job.opts->work, LUO_WORK_OPERATIONS, u->operations,
+    if (run->job.opts->trace.kind == LUO_TRACE_NONE || !run->job.sink->ops) return LUO_OK;
+    if (luo_work_check(run->job.opts->work, LUO_WORK_OPERATIONS, used->operations,
                        "steps are not traced: the plan has", &why) == LUO_OK)
         return LUO_OK;
-    return luo_run_warn(r, err, "%s", why.text);
+    return luo_run_warn(run, err, "%s", why.text);
 }
 
-static luo_status describe(luo_run *r, luo_used_plan *u, luo_err *err)
+static luo_status describe(luo_run *run, luo_used_plan *used, luo_err *err)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    u->dev = LUO_NEW_N(r->arena, int32_t, u->set->n);
-    u->member = LUO_NEW_N(r->arena, bool, c->ndevices);
-    u->ndev = u->set->n;
-    u->program_hash = u->set->hash;
-    if (!u->dev || !u->member) return luo_err_nomem(err);
-    for (int32_t i = 0; i < u->set->n; i++) {
-        u->dev[i] = u->set->at[i].device;
-        u->member[u->dev[i]] = true;
-        u->peak_flops += luo_cluster_profile(c, u->dev[i])->peak_flops[u->plan->dtype];
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    used->dev = LUO_NEW_N(run->arena, int32_t, used->set->n);
+    used->member = LUO_NEW_N(run->arena, bool, cluster->ndevices);
+    used->ndev = used->set->n;
+    used->program_hash = used->set->hash;
+    if (!used->dev || !used->member) return luo_err_nomem(err);
+    for (int32_t i = 0; i < used->set->n; i++) {
+        used->dev[i] = used->set->at[i].device;
+        used->member[used->dev[i]] = true;
+        used->peak_flops +=
+            luo_cluster_profile(cluster, used->dev[i])->peak_flops[used->plan->dtype];
     }
-    for (int32_t i = 0; i < u->plan->npipelines; i++)
-        u->micro_batches += u->plan->pipelines[i].micro_batches;
-    u->sequences = luo_plan_sequences(u->plan);
-    u->tokens = u->sequence_tokens == u->plan->sequence_tokens
-                    ? luo_plan_tokens(u->plan) : u->sequences * u->sequence_tokens;
-    u->flops =
-        (double)u->tokens * luo_model_flops_per_token(r->job.scenario->model, u->sequence_tokens);
+    for (int32_t i = 0; i < used->plan->npipelines; i++)
+        used->micro_batches += used->plan->pipelines[i].micro_batches;
+    used->sequences = luo_plan_sequences(used->plan);
+    used->tokens = used->sequence_tokens == used->plan->sequence_tokens
+                       ? luo_plan_tokens(used->plan)
+                       : used->sequences * used->sequence_tokens;
+    used->flops = (double)used->tokens *
+                  luo_model_flops_per_token(run->job.scenario->model, used->sequence_tokens);
     int64_t parameters = 0;
-    LUO_TRY(luo_model_parameters(r->job.scenario->model, &parameters, err));
+    LUO_TRY(luo_model_parameters(run->job.scenario->model, &parameters, err));
     static const int64_t state[] = {14, 12, 24}; /* weight and two moments; bf16: and a master */
-    u->state_bytes = parameters * state[u->plan->dtype];
-    u->write_s = luo_ckpt_write_seconds(r->job.scenario, u);
-    u->step_s = -1;
+    used->state_bytes = parameters * state[used->plan->dtype];
+    used->write_s = luo_ckpt_write_seconds(run->job.scenario, used);
+    used->step_s = -1;
     return LUO_OK;
 }
 
-luo_status luo_run_measured(luo_run_job *job, luo_used_plan *u, const luo_step_result *s,
+luo_status luo_run_measured(luo_run_job *job, luo_used_plan *used, const luo_step_result *result,
                             luo_err *err)
 {
-    luo_row_memory *rows = u->memory;
-    u->memory = NULL;
-    for (int32_t i = 0; rows && job->sink->memory && i < u->ndev; i++) {
-        if (s && s->memory_bytes) rows[i].measured_bytes = s->memory_bytes[i];
+    luo_row_memory *rows = used->memory;
+    used->memory = NULL;
+    for (int32_t i = 0; rows && job->sink->memory && i < used->ndev; i++) {
+        if (result && result->memory_bytes) rows[i].measured_bytes = result->memory_bytes[i];
         LUO_TRY(job->sink->memory(job->sink->ctx, &rows[i], err));
     }
     return LUO_OK;
 }
 
-static luo_status list_memory(luo_run *r, luo_used_plan *u, int32_t index, const luo_memory *m,
-                              luo_err *err)
+static luo_status list_memory(luo_run *run, luo_used_plan *used, int32_t index,
+                              const luo_memory *memory, luo_err *err)
 {
-    u->memory = LUO_NEW_N(r->job.real ? r->arena : r->scratch, luo_row_memory, u->set->n);
-    if (!u->memory) return luo_err_nomem(err);
-    for (int32_t i = 0; i < u->set->n; i++) {
-        const luo_program *p = &u->set->at[i];
-        const luo_profile *prof = luo_cluster_profile(r->job.scenario->cluster, p->device);
-        u->memory[i] = (luo_row_memory){.plan = index, .device = p->device,
-                                        .pipeline = p->pipeline, .stage = p->stage,
-                                        .memory = m[i],
-                                        .capacity_bytes = (int64_t)prof->memory_bytes,
-                                        .reserved_bytes = (int64_t)prof->reserved_bytes};
+    used->memory =
+        LUO_NEW_N(run->job.real ? run->arena : run->scratch, luo_row_memory, used->set->n);
+    if (!used->memory) return luo_err_nomem(err);
+    for (int32_t i = 0; i < used->set->n; i++) {
+        const luo_program *program = &used->set->at[i];
+        const luo_profile *prof = luo_cluster_profile(run->job.scenario->cluster, program->device);
+        used->memory[i] = (luo_row_memory){.plan = index,
+                                           .device = program->device,
+                                           .pipeline = program->pipeline,
+                                           .stage = program->stage,
+                                           .memory = memory[i],
+                                           .capacity_bytes = (int64_t)prof->memory_bytes,
+                                           .reserved_bytes = (int64_t)prof->reserved_bytes};
     }
     return LUO_OK;
 }
 
 /* Rows of memory.csv are written at once, or, where use is measured, after the first step. */
-static luo_status weigh(luo_run *r, luo_used_plan *u, int32_t index, luo_err *err)
+static luo_status weigh(luo_run *run, luo_used_plan *used, int32_t index, luo_err *err)
 {
-    luo_memory *m = LUO_NEW_N(r->scratch, luo_memory, u->set->n);
-    if (!m) return luo_err_nomem(err);
-    LUO_TRY(luo_plan_memory(r->scratch, u->set, m, err));
-    LUO_TRY(luo_plan_fits(u->plan, r->job.scenario->cluster, u->set, m, &u->memory_ratio,
-                          &u->memory_device, err));
-    if (r->job.sink->plan)
-        LUO_TRY(r->job.sink->plan(r->job.sink->ctx, index, u->plan, u->set, err));
-    LUO_TRY(list_memory(r, u, index, m, err));
-    return r->job.real ? LUO_OK : luo_run_measured(&r->job, u, NULL, err);
+    luo_memory *memory = LUO_NEW_N(run->scratch, luo_memory, used->set->n);
+    if (!memory) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(run->scratch, used->set, memory, err));
+    LUO_TRY(luo_plan_fits(used->plan, run->job.scenario->cluster, used->set, memory,
+                          &used->memory_ratio, &used->memory_device, err));
+    if (run->job.sink->plan)
+        LUO_TRY(run->job.sink->plan(run->job.sink->ctx, index, used->plan, used->set, err));
+    LUO_TRY(list_memory(run, used, index, memory, err));
+    return run->job.real ? LUO_OK : luo_run_measured(&run->job, used, NULL, err);
 }
 
-luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err)
+luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err)
 {
-    const bool checked = u->program_hash != 0; /* compiled again */
-    const luo_compile_opts opts = {.sequence_tokens = u->sequence_tokens,
+    const bool checked = used->program_hash != 0; /* compiled again */
+    const luo_compile_opts opts = {.sequence_tokens = used->sequence_tokens,
                                    .check = !checked,
-                                   .memory = luo_stack_memory(&r->job.scenario->stack),
-                                   .interrupted = r->job.opts->interrupted};
-    u->last_use = ++r->plans.uses;
-    if (u->set) return LUO_OK;
-    u->arena = luo_arena_new(1 << 16);
-    if (!u->arena) return luo_err_nomem(err);
-    return luo_plan_compile(u->arena, u->plan, r->job.scenario->model, r->job.scenario->cluster,
-                            &opts, &u->set, err);
+                                   .memory = luo_stack_memory(&run->job.scenario->stack),
+                                   .interrupted = run->job.opts->interrupted};
+    used->last_use = ++run->plans.uses;
+    if (used->set) return LUO_OK;
+    used->arena = luo_arena_new(1 << 16);
+    if (!used->arena) return luo_err_nomem(err);
+    return luo_plan_compile(used->arena, used->plan, run->job.scenario->model,
+                            run->job.scenario->cluster, &opts, &used->set, err);
 }
 
-static luo_status compile(luo_run *r, luo_used_plan *u, int32_t index, luo_err *err)
+static luo_status compile(luo_run *run, luo_used_plan *used, int32_t index, luo_err *err)
 {
-    LUO_TRY(luo_run_recompile(r, u, err));
-    LUO_TRY(describe(r, u, err));
-    u->operations = count_operations(u->set);
-    LUO_TRY(warn_of_operations(r, u, err));
-    return weigh(r, u, index, err);
+    LUO_TRY(luo_run_recompile(run, used, err));
+    LUO_TRY(describe(run, used, err));
+    used->operations = count_operations(used->set);
+    LUO_TRY(warn_of_operations(run, used, err));
+    return weigh(run, used, index, err);
 }
 
-void luo_run_give_back(luo_used_plan *u)
+void luo_run_give_back(luo_used_plan *used)
 {
-    luo_arena_free(u->arena);
-    u->arena = NULL;
-    u->set = NULL;
+    luo_arena_free(used->arena);
+    used->arena = NULL;
+    used->set = NULL;
 }
 
 /* Does x go before y? The first plan goes last. */
@@ -164,41 +173,42 @@ static void keep_within_limit(luo_run_plans *plans, const luo_used_plan *keep)
         luo_used_plan *oldest = NULL;
         int64_t bytes = 0;
         for (int32_t i = 0; i < plans->n; i++) {
-            luo_used_plan *u = plans->list[i];
-            if (!u->set) continue;
-            bytes += (int64_t)luo_arena_used(u->arena);
-            if (u != keep && i != plans->running && goes_before(plans, u, oldest)) oldest = u;
+            luo_used_plan *used = plans->list[i];
+            if (!used->set) continue;
+            bytes += (int64_t)luo_arena_used(used->arena);
+            if (used != keep && i != plans->running && goes_before(plans, used, oldest))
+                oldest = used;
         }
         if (bytes <= plans->program_bytes || !oldest) return;
         luo_run_give_back(oldest);
     }
 }
 
-static luo_status remember(luo_run *r, luo_used_plan *u, luo_err *err)
+static luo_status remember(luo_run *run, luo_used_plan *used, luo_err *err)
 {
-    if (!LUO_VEC_ROOM_IN(r->arena, r->plans.list, r->plans.n, r->plans.room))
+    if (!LUO_VEC_ROOM_IN(run->arena, run->plans.list, run->plans.n, run->plans.room))
         return luo_err_nomem(err);
-    r->plans.list[r->plans.n++] = u;
-    if (u->memory_ratio > r->plans.memory_ratio) {
-        r->plans.memory_ratio = u->memory_ratio;
-        r->plans.memory_device = u->memory_device;
+    run->plans.list[run->plans.n++] = used;
+    if (used->memory_ratio > run->plans.memory_ratio) {
+        run->plans.memory_ratio = used->memory_ratio;
+        run->plans.memory_device = used->memory_device;
     }
     return LUO_OK;
 }
 
-luo_bucketing luo_run_bucket(const luo_run *r)
+luo_bucketing luo_run_bucket(const luo_run *run)
 {
     const luo_bucketing none = {0};
-    return luo_bucketing_over(r->plans.n > 0 ? r->plans.list[0]->plan->bucket : none,
-                              r->job.scenario->stack.bucket);
+    return luo_bucketing_over(run->plans.n > 0 ? run->plans.list[0]->plan->bucket : none,
+                              run->job.scenario->stack.bucket);
 }
 
 /* As the run has it: ranks do not know the stack. */
-static luo_plan with_buckets(const luo_run *r, const luo_plan *given)
+static luo_plan with_buckets(const luo_run *run, const luo_plan *given)
 {
-    luo_plan p = *given;
-    p.bucket = luo_bucketing_over(p.bucket, luo_run_bucket(r));
-    return p;
+    luo_plan plan = *given;
+    plan.bucket = luo_bucketing_over(plan.bucket, luo_run_bucket(run));
+    return plan;
 }
 
 /* -1: not used yet. */
@@ -209,44 +219,44 @@ static int32_t find_used(const luo_run_plans *plans, uint64_t hash, int64_t toke
     return -1;
 }
 
-luo_programs *luo_run_known_programs(const luo_run *r, const luo_plan *given, int64_t tokens)
+luo_programs *luo_run_known_programs(const luo_run *run, const luo_plan *given, int64_t tokens)
 {
-    const luo_plan p = with_buckets(r, given);
-    const int32_t at = find_used(&r->plans, luo_plan_hash(&p), tokens);
-    return at < 0 ? NULL : r->plans.list[at]->set;
+    const luo_plan plan = with_buckets(run, given);
+    const int32_t at = find_used(&run->plans, luo_plan_hash(&plan), tokens);
+    return at < 0 ? NULL : run->plans.list[at]->set;
 }
 
-luo_status luo_run_use_plan(luo_run *r, const luo_plan *given, int64_t tokens, int32_t *index,
+luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens, int32_t *index,
                             luo_err *err)
 {
-    const luo_plan plan = with_buckets(r, given), *p = &plan;
+    const luo_plan plan = with_buckets(run, given), *p = &plan;
     const uint64_t hash = luo_plan_hash(p);
-    const int32_t used = find_used(&r->plans, hash, tokens);
+    const int32_t used = find_used(&run->plans, hash, tokens);
     if (used >= 0) {
-        LUO_TRY(luo_run_recompile(r, r->plans.list[used], err));
-        keep_within_limit(&r->plans, r->plans.list[used]);
+        LUO_TRY(luo_run_recompile(run, run->plans.list[used], err));
+        keep_within_limit(&run->plans, run->plans.list[used]);
         *index = used;
         return LUO_OK;
     }
-    const size_t mark = luo_arena_mark(r->scratch);
-    luo_used_plan *u = LUO_NEW(r->arena, luo_used_plan);
+    const size_t mark = luo_arena_mark(run->scratch);
+    luo_used_plan *u = LUO_NEW(run->arena, luo_used_plan);
     luo_plan *copy;
-    luo_status st = u ? luo_plan_copy(r->arena, p, &copy, err) : luo_err_nomem(err);
+    luo_status st = u ? luo_plan_copy(run->arena, p, &copy, err) : luo_err_nomem(err);
     if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens};
     if (st == LUO_OK) {
         u->plan = copy;
-        st = luo_plan_check_work(copy, r->job.opts->work, err);
+        st = luo_plan_check_work(copy, run->job.opts->work, err);
     }
-    if (st == LUO_OK) st = check_plan(r, copy, err);
-    if (st == LUO_OK) st = compile(r, u, r->plans.n, err);
-    if (st == LUO_OK) st = remember(r, u, err);
+    if (st == LUO_OK) st = check_plan(run, copy, err);
+    if (st == LUO_OK) st = compile(run, u, run->plans.n, err);
+    if (st == LUO_OK) st = remember(run, u, err);
     if (st == LUO_OK) {
-        *index = r->plans.n - 1;
-        keep_within_limit(&r->plans, u);
+        *index = run->plans.n - 1;
+        keep_within_limit(&run->plans, u);
     } else if (u) {
         luo_arena_free(u->arena);
     }
-    luo_arena_reset(r->scratch, mark);
+    luo_arena_reset(run->scratch, mark);
     return st;
 }
 
@@ -256,39 +266,39 @@ void luo_run_free_plans(luo_run_plans *plans)
     luo_map_free(&plans->communicators);
 }
 
-luo_recipe luo_run_recipe(const luo_used_plan *u)
+luo_recipe luo_run_recipe(const luo_used_plan *used)
 {
-    return (luo_recipe){.plan = u->plan, .sequence_tokens = u->sequence_tokens};
+    return (luo_recipe){.plan = used->plan, .sequence_tokens = used->sequence_tokens};
 }
 
 /* ---- communicators ---- */
 
-static uint64_t group_key(const luo_group *g)
+static uint64_t group_key(const luo_group *group)
 {
-    uint64_t h = luo_hash_bytes(LUO_HASH_EMPTY, &g->stream, sizeof g->stream);
-    h = luo_hash_bytes(h, g->dev, (size_t)g->n * sizeof *g->dev);
+    uint64_t h = luo_hash_bytes(LUO_HASH_EMPTY, &group->stream, sizeof group->stream);
+    h = luo_hash_bytes(h, group->dev, (size_t)group->n * sizeof *group->dev);
     return h ? h : 1;
 }
 
 /* Of the busiest device. keep: those that do not exist do from now on. */
-static luo_status count_missing(luo_run *r, const luo_programs *set, bool keep, int32_t *n,
+static luo_status count_missing(luo_run *run, const luo_programs *set, bool keep, int32_t *n,
                                 luo_err *err)
 {
-    const size_t mark = luo_arena_mark(r->scratch);
-    int32_t *count = LUO_NEW_N(r->scratch, int32_t, r->job.scenario->cluster->ndevices);
+    const size_t mark = luo_arena_mark(run->scratch);
+    int32_t *count = LUO_NEW_N(run->scratch, int32_t, run->job.scenario->cluster->ndevices);
     if (!count) return luo_err_nomem(err);
     *n = 0;
     for (int32_t i = 0; i < set->ngroups; i++) {
-        const luo_group *g = &set->groups[i];
-        if (g->n < 2) continue;
-        int64_t *known = luo_map_at(&r->plans.communicators, group_key(g), 0);
+        const luo_group *group = &set->groups[i];
+        if (group->n < 2) continue;
+        int64_t *known = luo_map_at(&run->plans.communicators, group_key(group), 0);
         if (!known) return luo_err_nomem(err);
         if (*known) continue;
         *known = keep;
-        for (int32_t k = 0; k < g->n; k++)
-            if (++count[g->dev[k]] > *n) *n = count[g->dev[k]];
+        for (int32_t k = 0; k < group->n; k++)
+            if (++count[group->dev[k]] > *n) *n = count[group->dev[k]];
     }
-    luo_arena_reset(r->scratch, mark);
+    luo_arena_reset(run->scratch, mark);
     return LUO_OK;
 }
 
@@ -306,12 +316,12 @@ static luo_status count_operators(luo_run_plans *plans, const luo_programs *set,
     return LUO_OK;
 }
 
-luo_status luo_run_making(luo_run *r, const luo_programs *set, bool keep, double *seconds,
+luo_status luo_run_making(luo_run *run, const luo_programs *set, bool keep, double *seconds,
                           luo_err *err)
 {
     int32_t communicators = 0, operators = 0;
-    LUO_TRY(count_missing(r, set, keep, &communicators, err));
-    LUO_TRY(count_operators(&r->plans, set, keep, &operators, err));
-    *seconds = communicators * r->job.cost.communicator_s + operators * r->job.cost.operator_s;
+    LUO_TRY(count_missing(run, set, keep, &communicators, err));
+    LUO_TRY(count_operators(&run->plans, set, keep, &operators, err));
+    *seconds = communicators * run->job.cost.communicator_s + operators * run->job.cost.operator_s;
     return LUO_OK;
 }

@@ -244,89 +244,90 @@ static inline luo_used_plan *luo_run_plan(const luo_run_plans *plans)
  * the programs of all plans take more than program_bytes, those of the plan used longest ago are
  * given back, and compiled again when it comes back; the first plan's, to which runs return, last.
  * Errors: those of luo_plan_check, luo_plan_compile, luo_program_check; LUO_EOOM. */
-luo_status luo_run_use_plan(luo_run *r, const luo_plan *p, int64_t tokens, int32_t *index,
+luo_status luo_run_use_plan(luo_run *run, const luo_plan *p, int64_t tokens, int32_t *index,
                             luo_err *err);
 /* Programs of a plan that luo_run_use_plan has compiled and not given back; else NULL. */
-luo_programs *luo_run_known_programs(const luo_run *r, const luo_plan *p, int64_t tokens);
-luo_status luo_run_first_plan(luo_run *r, luo_err *err);
+luo_programs *luo_run_known_programs(const luo_run *run, const luo_plan *p, int64_t tokens);
+luo_status luo_run_first_plan(luo_run *run, luo_err *err);
 /* Programs of a plan that were given back. */
-luo_status luo_run_recompile(luo_run *r, luo_used_plan *u, luo_err *err);
-void luo_run_give_back(luo_used_plan *u);
+luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err);
+void luo_run_give_back(luo_used_plan *used);
 /* Seconds of making what does not exist: communicators and, of programs that are new, operators,
  * each counted on the busiest device. keep: they exist then. Errors: LUO_ENOMEM. */
-luo_status luo_run_making(luo_run *r, const luo_programs *set, bool keep, double *seconds,
+luo_status luo_run_making(luo_run *run, const luo_programs *set, bool keep, double *seconds,
                           luo_err *err);
-luo_recipe luo_run_recipe(const luo_used_plan *u);
+luo_recipe luo_run_recipe(const luo_used_plan *used);
 /* Rows of memory.csv, with what the step measured (NULL: nothing); once per plan. */
-luo_status luo_run_measured(luo_run_job *job, luo_used_plan *u, const luo_step_result *s,
+luo_status luo_run_measured(luo_run_job *job, luo_used_plan *used, const luo_step_result *result,
                             luo_err *err);
 /* Length of sequences now: event, scenario, plan. */
-int64_t luo_run_tokens(const luo_run *r, const luo_plan *p);
+int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan);
 /* How tensors travel under a plan that does not say: as under the first one, else as the stack
  * says. */
-luo_bucketing luo_run_bucket(const luo_run *r);
+luo_bucketing luo_run_bucket(const luo_run *run);
 void luo_run_free_plans(luo_run_plans *plans);
 
 /* ledger.c */
-luo_status luo_account_init(luo_run *r, luo_err *err);
+luo_status luo_account_init(luo_run *run, luo_err *err);
 void luo_account_free(luo_run_ledger *ledger);
 /* Parts of a step as means over the devices of the plan; they sum to `seconds`. */
 void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result, double seconds,
                       luo_parts *out);
-luo_status luo_account_step(luo_run *r, const luo_step_result *result, double start_s,
+luo_status luo_account_step(luo_run *run, const luo_step_result *result, double start_s,
                             double end_s, luo_err *err);
 /* The share after the valid checkpoint is lost: back to `step`. */
-void luo_account_rollback(luo_run *r, int64_t step);
+void luo_account_rollback(luo_run *run, int64_t step);
 /* A checkpoint at ckpt.valid_step has become valid. */
 luo_status luo_account_safe(luo_run_ledger *ledger, luo_err *err);
-luo_status luo_account_attempt(luo_run *r, int32_t *attempt, luo_err *err);
-void luo_account_changes(luo_run *r); /* up times, from the last changes of the engine */
-double luo_parts_sum(const luo_parts *p);
+luo_status luo_account_attempt(luo_run *run, int32_t *attempt, luo_err *err);
+void luo_account_changes(luo_run *run); /* up times, from the last changes of the engine */
+double luo_parts_sum(const luo_parts *parts);
 
 /* checkpoint.c */
-luo_status luo_ckpt_init(luo_run *r, luo_err *err);
+luo_status luo_ckpt_init(luo_run *run, luo_err *err);
 /* Ends a write that is done, starts one that is due; called at each boundary. */
-luo_status luo_ckpt_boundary(luo_run *r, luo_err *err);
+luo_status luo_ckpt_boundary(luo_run *run, luo_err *err);
 /* Writes now and waits for it. */
-luo_status luo_ckpt_write(luo_run *r, luo_err *err);
+luo_status luo_ckpt_write(luo_run *run, luo_err *err);
 /* Real backends: a complete run leaves its last state behind, if it writes checkpoints at all. */
-luo_status luo_ckpt_last(luo_run *r, luo_err *err);
+luo_status luo_ckpt_last(luo_run *run, luo_err *err);
 /* Forgets a write in flight; returns the step to go back to, and what reading it costs. */
-int64_t luo_ckpt_restore(luo_run *r, double *read_s);
+int64_t luo_ckpt_restore(luo_run *run, double *read_s);
 /* Of the running plan; of reading it back. */
-double luo_ckpt_read_seconds(const luo_run *r);
+double luo_ckpt_read_seconds(const luo_run *run);
 /* Memory that went with its node: after every change. */
-void luo_ckpt_changes(luo_run *r);
-double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *u);
+void luo_ckpt_changes(luo_run *run);
+double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *used);
 
 /* ask.c */
 /* r->judge; before there is a plan with the stack's buckets. */
 void luo_run_set_judge(luo_run *r);
 /* Are plans ranked by simulated steps in this run? */
-bool luo_run_judges(const luo_run *r);
+bool luo_run_judges(const luo_run *run);
 /* What a policy would see now. It shares r->rate. */
 luo_snapshot luo_run_snapshot(luo_run *r, int trigger);
 /* Out: *seconds: what planning costs the run, fixed or measured (docs/formats.md#luoshuscenario1,
  * `planner_time`). */
-luo_status luo_run_ask(luo_run *r, int trigger, luo_decision *out, double *seconds, luo_err *err);
+luo_status luo_run_ask(luo_run *run, int trigger, luo_decision *out, double *seconds, luo_err *err);
 /* What would the policy say after a failure if these devices were there? Nothing is charged, logged
  * or remembered. */
-luo_status luo_run_ask_what_if(luo_run *r, const bool *usable, const bool *leaving,
+luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *leaving,
                                luo_decision *out, luo_err *err);
 /* Nothing has failed: do the devices wait for the planner, which takes so long? */
 bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds);
 /* Can the policy work on the first plan? */
-luo_status luo_run_check_policy(luo_run *r, luo_err *err);
+luo_status luo_run_check_policy(luo_run *run, luo_err *err);
 
 /* reentry.c */
-luo_status luo_reentry_init(luo_run *r, luo_err *err); /* Pre: the first plan is set */
-void luo_reentry_plan(luo_run *r, const luo_used_plan *was, const luo_used_plan *now);
-void luo_reentry_change(luo_run *r, int32_t device); /* it has become usable, or is not any more */
+luo_status luo_reentry_init(luo_run *run, luo_err *err); /* Pre: the first plan is set */
+void luo_reentry_plan(luo_run *run, const luo_used_plan *was, const luo_used_plan *now);
+void luo_reentry_change(luo_run *run,
+                        int32_t device); /* it has become usable, or is not any more */
 /* A probe of a device outside the plan; its rate was looked at. */
-void luo_reentry_probe(luo_run *r, int32_t device, double sample);
+void luo_reentry_probe(luo_run *run, int32_t device, double sample);
 
 /* drift.c: after the samples of a step */
-luo_status luo_drift_step(luo_run *r, luo_err *err);
+luo_status luo_drift_step(luo_run *run, luo_err *err);
 
 /* hope.c */
 typedef struct luo_refusal { /* no plan was possible on these devices */
@@ -340,50 +341,50 @@ typedef struct luo_refusals {
 /* No plan is possible now: waits until that may have changed, or for the end of a run of given
  * length. *hope: false: it will not change, and nothing was waited for. *f: what was found so far
  * in this wait, {0} at first. */
-luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err);
+luo_status luo_run_wait(luo_run *run, luo_refusals *f, bool *hope, luo_err *err);
 
 /* apply.c */
-void luo_run_trigger(luo_run *r); /* looks at what the last changes did */
-luo_status luo_run_apply(luo_run *r, luo_err *err); /* decides and acts; at a boundary */
+void luo_run_trigger(luo_run *run);                   /* looks at what the last changes did */
+luo_status luo_run_apply(luo_run *run, luo_err *err); /* decides and acts; at a boundary */
 
 /* real.c */
 /* What of the scenario's costs is waited out; arrays. */
-luo_status luo_real_init(luo_run *r, luo_err *err);
+luo_status luo_real_init(luo_run *run, luo_err *err);
 /* State before the first step, or of a checkpoint; run time begins when it is there. */
-luo_status luo_real_begin(luo_run *r, luo_err *err);
+luo_status luo_real_begin(luo_run *run, luo_err *err);
 /* A checkpoint of the state at this boundary. *saved: false when a process died meanwhile. */
-luo_status luo_real_save(luo_run *r, bool *saved, luo_err *err);
+luo_status luo_real_save(luo_run *run, bool *saved, luo_err *err);
 /* Buffers and communicators of a plan in all processes, before state moves there. A process that
  * dies meanwhile is found out by the move. */
-luo_status luo_real_bind(luo_run *r, int32_t plan, luo_err *err);
+luo_status luo_real_bind(luo_run *run, int32_t plan, luo_err *err);
 /* State for the running plan from the newest checkpoint that is not after *step; without any, as
  * before the first step. Out: *step. Processes that die meanwhile are started again. */
-luo_status luo_real_load(luo_run *r, int64_t *step, luo_err *err);
+luo_status luo_real_load(luo_run *run, int64_t *step, luo_err *err);
 /* Collects failures with `hard: true` at this boundary on devices of the plan: true if there are
  * any; the next attempt is hit by them. */
-bool luo_real_strikes(luo_run *r);
+bool luo_real_strikes(luo_run *run);
 /* Puts them into the request: the world without them, and changes dated now. */
-luo_status luo_real_strike(luo_run *r, luo_step_request *q, luo_err *err);
+luo_status luo_real_strike(luo_run *run, luo_step_request *request, luo_err *err);
 /* The attempt or move failed because a process died: its device is lost unless an event has taken
  * it. Pre: events are committed up to its end. */
-luo_status luo_real_died(luo_run *r, const luo_step_result *s, luo_err *err);
+luo_status luo_real_died(luo_run *run, const luo_step_result *result, luo_err *err);
 /* Nothing answers this death: the run ends with LUO_EPEER, the sentence says where to resume. */
-luo_status luo_real_give_up(luo_run *r, const char *why, luo_err *err);
+luo_status luo_real_give_up(luo_run *run, const char *why, luo_err *err);
 /* Do all devices of the plan have a process? */
-bool luo_real_has_processes(const luo_run *r, const luo_plan *p);
+bool luo_real_has_processes(const luo_run *run, const luo_plan *plan);
 
 /* pace.c: compute_s over predicted_s of device i of the plan, on the scale of the profile as far as
  * that is known, 1 = nominal; < 0: nothing was predicted. */
-double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i);
-luo_status luo_pace_init(luo_run *r, luo_err *err);
+double luo_pace_ratio(const luo_run *run, const luo_step_result *result, int32_t i);
+luo_status luo_pace_init(luo_run *run, luo_err *err);
 /* Of the median device of this step, while factors are not known: what else to divide by. Else 1.
  */
-double luo_pace_of_step(const luo_run *r, const luo_step_result *s);
+double luo_pace_of_step(const luo_run *run, const luo_step_result *result);
 /* Takes the samples of a step; true: the factor has just been fixed. */
-bool luo_pace_take(luo_run *r, const luo_step_result *s);
+bool luo_pace_take(luo_run *run, const luo_step_result *result);
 /* Was the device accepted as faster than nominal? Then nominal was wrong, is set right, and there
  * is no trigger. */
-bool luo_pace_correct(luo_run *r, int32_t device);
+bool luo_pace_correct(luo_run *run, int32_t device);
 void luo_pace_forget(
     luo_run_health *health); /* another program: the factor has to be found again */
 
@@ -391,74 +392,75 @@ void luo_pace_forget(
 /* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link
  * failed meanwhile, or is gone already; nothing has moved. Errors: LUO_ELOST no living owner of
  * some state. */
-luo_status luo_run_move(luo_run *r, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
+luo_status luo_run_move(luo_run *run, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
                         luo_err *err);
 
 /* The same plan for another length of sequences: on a backend with data all state goes over to
  * its buffers. */
-luo_status luo_run_rebind(luo_run *r, int32_t plan, luo_err *err);
+luo_status luo_run_rebind(luo_run *run, int32_t plan, luo_err *err);
 
 /* Told to stop: who works long within a step returns LUO_ECANCELED then. */
 bool luo_run_interrupted(const luo_run_job *job);
-luo_backend_config luo_run_config(const luo_run *r); /* what its backend is opened with */
+luo_backend_config luo_run_config(const luo_run *run); /* what its backend is opened with */
 
 /* ---- caused.c ---- */
 
 /* caused[d], per device of the cluster: >= 1; -1: not computed (no simulator, `oracle`, not used by
  * the first plan, too much work). Pre: the run has ended. Errors: those of a step; LUO_ENOMEM. */
-luo_status luo_run_caused(luo_run *r, double *caused, luo_err *err);
+luo_status luo_run_caused(luo_run *run, double *caused, luo_err *err);
 
 /* ahead.c */
 /* Changes from now on into the request, dated in the backend's clock, and a way to those after. */
-luo_status luo_run_look_ahead(luo_run *r, luo_ahead *a, luo_step_request *q, luo_err *err);
+luo_status luo_run_look_ahead(luo_run *run, luo_ahead *a, luo_step_request *request, luo_err *err);
 /* Run time goes to the end of an attempt or a move; if it failed: not before the change that broke
  * it. */
-luo_status luo_run_end_of(luo_run *r, const luo_ahead *a, const luo_step_result *s, luo_err *err);
+luo_status luo_run_end_of(luo_run *run, const luo_ahead *a, const luo_step_result *result,
+                          luo_err *err);
 
 /* attempt.c */
-luo_status luo_run_step(luo_run *r, luo_err *err);
+luo_status luo_run_step(luo_run *run, luo_err *err);
 
 /* sample.c */
-luo_status luo_sample_init(luo_run *r, luo_err *err);
+luo_status luo_sample_init(luo_run *run, luo_err *err);
 /* What a step that ended well tells of the speed of devices: samples of those in the plan, probes
  * of those that are not; confirmed changes become trigger. */
-luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err);
+luo_status luo_sample_step(luo_run *run, const luo_step_result *result, luo_err *err);
 
 /* bound.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
-luo_status luo_oracle_init(luo_run *r, luo_err *err);
+luo_status luo_oracle_init(luo_run *run, luo_err *err);
 /* One step that ends at t_s, unless the run is lost. */
-luo_status luo_oracle_step(luo_run *r, luo_step_result *s, luo_err *err);
+luo_status luo_oracle_step(luo_run *run, luo_step_result *result, luo_err *err);
 
 /* score.c */
-void luo_score_new(luo_run *r); /* looks at new occurrences */
-luo_status luo_score_rate(luo_run *r, int32_t device, const luo_rate_change *c, luo_err *err);
-luo_status luo_score_failure(luo_run *r, double since_s, luo_err *err);
+void luo_score_new(luo_run *run); /* looks at new occurrences */
+luo_status luo_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err);
+luo_status luo_score_failure(luo_run *run, double since_s, luo_err *err);
 
 /* report.c */
-luo_status luo_report_end(luo_run *r, luo_err *err);
+luo_status luo_report_end(luo_run *run, luo_err *err);
 /* assume.c */
-luo_status luo_report_assumptions(luo_run *r, const char *const **out, int32_t *n, luo_err *err);
+luo_status luo_report_assumptions(luo_run *run, const char *const **out, int32_t *n, luo_err *err);
 
 /* driver.c: helpers of all */
-bool luo_run_is_over(const luo_run *r);
+bool luo_run_is_over(const luo_run *run);
 /* A blocking period of `seconds`: the backend sleeps, events go on, a timeline row is written. With
  * real time it begins where the last one ended, whatever was done since, and is as long as that
  * took if that was longer. */
-luo_status luo_run_span(luo_run *r, luo_span_kind kind, double seconds, int64_t bytes,
+luo_status luo_run_span(luo_run *run, luo_span_kind kind, double seconds, int64_t bytes,
                         luo_err *err);
-luo_status luo_run_span_until(luo_run *r, luo_span_kind kind, double end_s, int64_t bytes,
+luo_status luo_run_span_until(luo_run *run, luo_span_kind kind, double end_s, int64_t bytes,
                               luo_err *err);
 /* A line of log.txt. */
 luo_status luo_run_note(luo_run_job *job, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
-luo_status luo_run_timeline(luo_run *r, luo_span_kind kind, double start_s, double end_s,
+luo_status luo_run_timeline(luo_run *run, luo_span_kind kind, double start_s, double end_s,
                             bool blocking, bool redone, int64_t bytes, luo_err *err);
 /* A row of events.csv; id "" and target "" where there is none. has: value is written. */
-luo_status luo_run_event(luo_run *r, const char *phase, const char *id, const char *kind,
+luo_status luo_run_event(luo_run *run, const char *phase, const char *id, const char *kind,
                          const char *target, bool has, double value, const char *detail,
                          luo_err *err);
 /* A warning in log.txt that the terminal gets, too. */
 luo_status luo_run_tell(luo_run_job *job, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
-luo_status luo_run_warn(luo_run *r, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
+luo_status luo_run_warn(luo_run *run, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 /* Brings the event engine to t_s of the run. */
-luo_status luo_run_advance(luo_run *r, double t_s, luo_err *err);
+luo_status luo_run_advance(luo_run *run, double t_s, luo_err *err);
 #endif

@@ -128,10 +128,10 @@ luo_status luo_bound_check_width(const luo_role *role, luo_dtype dtype, luo_err 
 double luo_bound_most_squares(luo_dtype dtype, int32_t nranks);
 
 /* Seconds of a step's COMPUTE on the nominal device of the profile. */
-double luo_bound_predicted(const luo_bound *b);
+double luo_bound_predicted(const luo_bound *bound);
 /* Of what was used per instruction of the role (calls, bytes, seconds), those that ran, with who
  * took part; their number. used: room for all. */
-int32_t luo_bound_use(const luo_bound *b, const luo_comm_use *use, luo_comm_use *used);
+int32_t luo_bound_use(const luo_bound *bound, const luo_comm_use *use, luo_comm_use *used);
 
 /* World rank of a device; -1: none. Cost: O(log ranks). */
 int32_t luo_rank_of(const luo_rank_config *config, int32_t device);

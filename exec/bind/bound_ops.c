@@ -6,11 +6,11 @@
 
 /* ---- sizes ---- */
 
-static luo_status wrong(const luo_binder *k, const luo_bound_op *op)
+static luo_status wrong(const luo_binder *binder, const luo_bound_op *op)
 {
-    const luo_op_info *o = &k->b->set->ops[op->instr->op];
+    const luo_op_info *o = &binder->b->set->ops[op->instr->op];
     return luo_err_set(
-        k->err, LUO_EBUG,
+        binder->err, LUO_EBUG,
         "operation `%s` (%s) of instruction %d has %d operands and %d results, "
         "which this executor does not know; known: %s.",
         o->name, luo_op_info_kind(o), (int)op->instr->id, (int)op->instr->nin, (int)op->instr->nout,
@@ -18,101 +18,102 @@ static luo_status wrong(const luo_binder *k, const luo_bound_op *op)
 }
 
 /* Frame of a buffer along one dimension, as a single interval. */
-static luo_status interval(luo_binder *k, int32_t buffer, int32_t dim, luo_span *out)
+static luo_status interval(luo_binder *binder, int32_t buffer, int32_t dim, luo_span *out)
 {
     luo_frame f;
-    const luo_buffer *b = luo_bound_desc(k->b, buffer);
-    LUO_TRY(luo_frame_of(k->arena, b, k->b->device, &f, k->err));
+    const luo_buffer *b = luo_bound_desc(binder->b, buffer);
+    LUO_TRY(luo_frame_of(binder->arena, b, binder->b->device, &f, binder->err));
     if (f.region.empty) {
         *out = (luo_span){0, 0};
         return LUO_OK;
     }
     if (f.region.dim[dim].n != 1)
-        return luo_err_set(k->err, LUO_EUNSUP,
+        return luo_err_set(binder->err, LUO_EUNSUP,
                            "tensor `%s` lies in %d separate slices on device %d; "
                            "plans whose shares are contiguous can be run.",
-                           b->tensor, (int)f.region.dim[dim].n, (int)k->b->device);
+                           b->tensor, (int)f.region.dim[dim].n, (int)binder->b->device);
     *out = f.region.dim[dim].at[0];
     return LUO_OK;
 }
 
 /* First token of a buffer inside its own micro-batch. */
-static luo_status first_token(luo_binder *k, const luo_bound_op *op, int32_t buffer, int64_t *out)
+static luo_status first_token(luo_binder *binder, const luo_bound_op *op, int32_t buffer,
+                              int64_t *out)
 {
     luo_span s = {0, 0};
-    const int64_t tokens = k->b->role->seg[k->b->seg_of[op->instr->id]].tokens;
-    LUO_TRY(interval(k, buffer, 0, &s));
+    const int64_t tokens = binder->b->role->seg[binder->b->seg_of[op->instr->id]].tokens;
+    LUO_TRY(interval(binder, buffer, 0, &s));
     *out = tokens > 0 ? s.lo % tokens : 0;
     return LUO_OK;
 }
 
 /* ---- bias, embedding, norm ---- */
 
-static luo_status bind_rows(luo_binder *k, luo_bound_op *op)
+static luo_status bind_rows(luo_binder *binder, luo_bound_op *op)
 {
-    const luo_buffer *x = luo_op_in(k, op, 0);
-    op->rows = x->dim[0];
-    op->cols = luo_bound_width(x);
+    const luo_buffer *buffer = luo_op_in(binder, op, 0);
+    op->rows = buffer->dim[0];
+    op->cols = luo_bound_width(buffer);
     return LUO_OK;
 }
 
 /* Rows lo.. of the table lie here. */
-static luo_status bind_table(luo_binder *k, luo_bound_op *op, int32_t table)
+static luo_status bind_table(luo_binder *binder, luo_bound_op *op, int32_t table)
 {
     luo_span s = {0, 0};
-    LUO_TRY(interval(k, table, 0, &s));
-    op->rows = luo_op_in(k, op, 0)->dim[0];
-    op->cols = luo_bound_desc(k->b, table)->dim[1];
+    LUO_TRY(interval(binder, table, 0, &s));
+    op->rows = luo_op_in(binder, op, 0)->dim[0];
+    op->cols = luo_bound_desc(binder->b, table)->dim[1];
     op->lo = s.lo;
     op->depth = s.hi;
     return LUO_OK;
 }
 
-static luo_status bind_embedding(luo_binder *k, luo_bound_op *op)
+static luo_status bind_embedding(luo_binder *binder, luo_bound_op *op)
 {
-    return bind_table(k, op, op->instr->in[1]);
+    return bind_table(binder, op, op->instr->in[1]);
 }
 
-static luo_status bind_embedding_dw(luo_binder *k, luo_bound_op *op)
+static luo_status bind_embedding_dw(luo_binder *binder, luo_bound_op *op)
 {
-    return bind_table(k, op, op->instr->out[0]);
+    return bind_table(binder, op, op->instr->out[0]);
 }
 
 /* Over the last dimension: heads are rows too. */
-static luo_status bind_norm(luo_binder *k, luo_bound_op *op)
+static luo_status bind_norm(luo_binder *binder, luo_bound_op *op)
 {
-    const luo_buffer *x = luo_op_in(k, op, 0);
-    op->cols = x->dim[x->rank - 1];
-    op->rows = op->cols ? luo_bound_volume(x) / op->cols : 0;
+    const luo_buffer *buffer = luo_op_in(binder, op, 0);
+    op->cols = buffer->dim[buffer->rank - 1];
+    op->rows = op->cols ? luo_bound_volume(buffer) / op->cols : 0;
     return LUO_OK;
 }
 
 /* ---- pointwise ---- */
 
-static luo_status bind_volume(luo_binder *k, luo_bound_op *op)
+static luo_status bind_volume(luo_binder *binder, luo_bound_op *op)
 {
-    op->rows = luo_bound_volume(luo_op_out(k, op, 0));
+    op->rows = luo_bound_volume(luo_op_out(binder, op, 0));
     return LUO_OK;
 }
 
 /* x -> y, or gate, up -> y, silu. */
-static luo_status bind_activation(luo_binder *k, luo_bound_op *op)
+static luo_status bind_activation(luo_binder *binder, luo_bound_op *op)
 {
-    if (op->instr->nin > 1 && op->instr->nout < 2) return wrong(k, op);
-    return bind_volume(k, op);
+    if (op->instr->nin > 1 && op->instr->nout < 2) return wrong(binder, op);
+    return bind_volume(binder, op);
 }
 
 /* dy, x -> dx, or dy, gate, up, silu -> dgate, dup. */
-static luo_status bind_activation_dx(luo_binder *k, luo_bound_op *op)
+static luo_status bind_activation_dx(luo_binder *binder, luo_bound_op *op)
 {
-    if (op->instr->nout > 1 && op->instr->nin < 4) return wrong(k, op);
-    return bind_volume(k, op);
+    if (op->instr->nout > 1 && op->instr->nin < 4) return wrong(binder, op);
+    return bind_volume(binder, op);
 }
 
-static luo_status bind_add(luo_binder *k, luo_bound_op *op)
+static luo_status bind_add(luo_binder *binder, luo_bound_op *op)
 {
-    LUO_TRY(bind_volume(k, op));
-    return op->instr->nin <= LUO_SUMMANDS ? LUO_OK : wrong(k, op);
+    LUO_TRY(bind_volume(binder, op));
+    return op->instr->nin <= LUO_SUMMANDS ? LUO_OK : wrong(binder, op);
 }
 
 /* ---- matrix products ---- */
@@ -124,30 +125,30 @@ static bool out_major(const luo_buffer *w, const luo_buffer *y)
     return strncmp(w->letters, tail, strlen(tail)) == 0;
 }
 
-static luo_product *products(luo_binder *k, luo_bound_op *op, int32_t n)
+static luo_product *products(luo_binder *binder, luo_bound_op *op, int32_t n)
 {
-    luo_product *p = LUO_NEW_N(k->arena, luo_product, n);
+    luo_product *p = LUO_NEW_N(binder->arena, luo_product, n);
     op->product = p;
     op->nproducts = n;
     return p;
 }
 
-static luo_status bind_matmul(luo_binder *k, luo_bound_op *op)
+static luo_status bind_matmul(luo_binder *binder, luo_bound_op *op)
 {
-    const luo_instr *i = op->instr;
-    if (i->nin != 1 + i->nout) return wrong(k, op);
-    luo_product *p = products(k, op, i->nout);
-    if (!p) return luo_err_nomem(k->err);
-    const luo_buffer *x = luo_op_in(k, op, 0);
-    for (int32_t j = 0; j < i->nout; j++) {
-        const luo_buffer *w = luo_op_in(k, op, 1 + j), *y = luo_op_out(k, op, j);
+    const luo_instr *instr = op->instr;
+    if (instr->nin != 1 + instr->nout) return wrong(binder, op);
+    luo_product *p = products(binder, op, instr->nout);
+    if (!p) return luo_err_nomem(binder->err);
+    const luo_buffer *buffer = luo_op_in(binder, op, 0);
+    for (int32_t j = 0; j < instr->nout; j++) {
+        const luo_buffer *w = luo_op_in(binder, op, 1 + j), *y = luo_op_out(binder, op, j);
         const bool tb = out_major(w, y);
-        const int64_t n = luo_bound_width(y), depth = luo_bound_width(x);
-        p[j] = (luo_product){.a = i->in[0],
-                             .b = i->in[1 + j],
-                             .c = i->out[j],
+        const int64_t n = luo_bound_width(y), depth = luo_bound_width(buffer);
+        p[j] = (luo_product){.a = instr->in[0],
+                             .b = instr->in[1 + j],
+                             .c = instr->out[j],
                              .tb = tb,
-                             .m = x->dim[0],
+                             .m = buffer->dim[0],
                              .n = n,
                              .k = depth,
                              .lda = depth,
@@ -157,20 +158,21 @@ static luo_status bind_matmul(luo_binder *k, luo_bound_op *op)
     return LUO_OK;
 }
 
-static luo_status bind_matmul_dx(luo_binder *k, luo_bound_op *op)
+static luo_status bind_matmul_dx(luo_binder *binder, luo_bound_op *op)
 {
-    const luo_instr *i = op->instr;
-    if (i->nout != 1 || i->nin % 2) return wrong(k, op);
-    luo_product *p = products(k, op, i->nin / 2);
-    if (!p) return luo_err_nomem(k->err);
-    const luo_buffer *dx = luo_op_out(k, op, 0);
-    for (int32_t j = 0; j < i->nin / 2; j++) {
-        const luo_buffer *dy = luo_op_in(k, op, 2 * j), *w = luo_op_in(k, op, 2 * j + 1);
-        const bool plain = out_major(w, dy);
+    const luo_instr *instr = op->instr;
+    if (instr->nout != 1 || instr->nin % 2) return wrong(binder, op);
+    luo_product *p = products(binder, op, instr->nin / 2);
+    if (!p) return luo_err_nomem(binder->err);
+    const luo_buffer *dx = luo_op_out(binder, op, 0);
+    for (int32_t j = 0; j < instr->nin / 2; j++) {
+        const luo_buffer *dy = luo_op_in(binder, op, 2 * j),
+                         *buffer = luo_op_in(binder, op, 2 * j + 1);
+        const bool plain = out_major(buffer, dy);
         const int64_t n = luo_bound_width(dx), depth = luo_bound_width(dy);
-        p[j] = (luo_product){.a = i->in[2 * j],
-                             .b = i->in[2 * j + 1],
-                             .c = i->out[0],
+        p[j] = (luo_product){.a = instr->in[2 * j],
+                             .b = instr->in[2 * j + 1],
+                             .c = instr->out[0],
                              .tb = !plain,
                              .add = j > 0,
                              .m = dx->dim[0],
@@ -183,24 +185,24 @@ static luo_status bind_matmul_dx(luo_binder *k, luo_bound_op *op)
     return LUO_OK;
 }
 
-static luo_status bind_matmul_dw(luo_binder *k, luo_bound_op *op)
+static luo_status bind_matmul_dw(luo_binder *binder, luo_bound_op *op)
 {
-    const luo_instr *i = op->instr;
-    if (i->nin != 1 + i->nout) return wrong(k, op);
-    luo_product *p = products(k, op, i->nout);
-    if (!p) return luo_err_nomem(k->err);
-    const luo_buffer *x = luo_op_in(k, op, 0);
-    for (int32_t j = 0; j < i->nout; j++) {
-        const luo_buffer *dy = luo_op_in(k, op, 1 + j), *dw = luo_op_out(k, op, j);
+    const luo_instr *instr = op->instr;
+    if (instr->nin != 1 + instr->nout) return wrong(binder, op);
+    luo_product *p = products(binder, op, instr->nout);
+    if (!p) return luo_err_nomem(binder->err);
+    const luo_buffer *buffer = luo_op_in(binder, op, 0);
+    for (int32_t j = 0; j < instr->nout; j++) {
+        const luo_buffer *dy = luo_op_in(binder, op, 1 + j), *dw = luo_op_out(binder, op, j);
         const bool plain = out_major(dw, dy);
-        const int64_t nx = luo_bound_width(x), ny = luo_bound_width(dy);
-        p[j] = (luo_product){.a = plain ? i->in[1 + j] : i->in[0],
-                             .b = plain ? i->in[0] : i->in[1 + j],
-                             .c = i->out[j],
+        const int64_t nx = luo_bound_width(buffer), ny = luo_bound_width(dy);
+        p[j] = (luo_product){.a = plain ? instr->in[1 + j] : instr->in[0],
+                             .b = plain ? instr->in[0] : instr->in[1 + j],
+                             .c = instr->out[j],
                              .ta = true,
                              .m = plain ? ny : nx,
                              .n = plain ? nx : ny,
-                             .k = x->dim[0],
+                             .k = buffer->dim[0],
                              .lda = plain ? ny : nx,
                              .ldb = plain ? nx : ny,
                              .ldc = plain ? nx : ny};
@@ -210,127 +212,128 @@ static luo_status bind_matmul_dw(luo_binder *k, luo_bound_op *op)
 
 /* ---- attention ---- */
 
-static luo_status bind_rope(luo_binder *k, luo_bound_op *op)
+static luo_status bind_rope(luo_binder *binder, luo_bound_op *op)
 {
-    return first_token(k, op, op->instr->in[0], &op->lo);
+    return first_token(binder, op, op->instr->in[0], &op->lo);
 }
 
 /* Which of the local key-value heads each local query head reads. */
-static luo_status bind_heads(luo_binder *k, luo_bound_op *op, int32_t q, int32_t kv)
+static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, int32_t kv)
 {
-    const luo_model *m = k->b->config->model;
+    const luo_model *model = binder->b->config->model;
     luo_span sq = {0, 0}, sk = {0, 0};
-    LUO_TRY(interval(k, q, 1, &sq));
-    LUO_TRY(interval(k, kv, 1, &sk));
-    luo_heads *h = LUO_NEW(k->arena, luo_heads);
-    int32_t *kv_of = LUO_NEW_N(k->arena, int32_t, sq.hi - sq.lo);
-    if (!h || !kv_of) return luo_err_nomem(k->err);
-    const int64_t share = m->heads / m->kv_heads;
+    LUO_TRY(interval(binder, q, 1, &sq));
+    LUO_TRY(interval(binder, kv, 1, &sk));
+    luo_heads *h = LUO_NEW(binder->arena, luo_heads);
+    int32_t *kv_of = LUO_NEW_N(binder->arena, int32_t, sq.hi - sq.lo);
+    if (!h || !kv_of) return luo_err_nomem(binder->err);
+    const int64_t share = model->heads / model->kv_heads;
     for (int64_t n = sq.lo; n < sq.hi; n++) {
         const int64_t g = n / share;
         if (g < sk.lo || g >= sk.hi)
-            return luo_err_set(k->err, LUO_EUNSUP,
+            return luo_err_set(binder->err, LUO_EUNSUP,
                                "query head %lld and its key-value head %lld lie "
                                "on different devices; shares that keep them together can be run.",
                                (long long)n, (long long)g);
         kv_of[n - sq.lo] = (int32_t)(g - sk.lo);
     }
-    const luo_buffer *b = luo_bound_desc(k->b, q);
-    *h = (luo_heads){sq.hi - sq.lo, sk.hi - sk.lo, b->dim[2], kv_of, m->causal};
+    const luo_buffer *buffer = luo_bound_desc(binder->b, q);
+    *h = (luo_heads){sq.hi - sq.lo, sk.hi - sk.lo, buffer->dim[2], kv_of, model->causal};
     op->heads = h;
-    op->rows = b->dim[0];
+    op->rows = buffer->dim[0];
     return LUO_OK;
 }
 
 /* Which tokens these are, where context-parallel ranks keep them out of order. */
-static luo_status bind_block(luo_binder *k, luo_bound_op *op, int32_t q, int32_t kv, bool backward)
+static luo_status bind_block(luo_binder *binder, luo_bound_op *op, int32_t q, int32_t kv,
+                             bool backward)
 {
-    const luo_plan *p = k->b->recipe->plan;
-    const luo_context x =
-        luo_plan_context(p, k->b->config->model->causal, k->b->program->pipeline);
-    const luo_instr *i = op->instr;
-    if (!luo_context_is_on(&x)) return LUO_OK;
-    luo_block *b = LUO_NEW(k->arena, luo_block);
-    if (!b) return luo_err_nomem(k->err);
-    LUO_TRY(first_token(k, op, q, &b->q));
-    LUO_TRY(first_token(k, op, kv, &b->k));
-    b->nq = luo_bound_desc(k->b, q)->dim[0];
-    b->nk = luo_bound_desc(k->b, kv)->dim[0];
-    b->first_keys = backward ? i->nin < 7 : i->nin < 5;
+    const luo_plan *plan = binder->b->recipe->plan;
+    const luo_context context =
+        luo_plan_context(plan, binder->b->config->model->causal, binder->b->program->pipeline);
+    const luo_instr *instr = op->instr;
+    if (!luo_context_is_on(&context)) return LUO_OK;
+    luo_block *b = LUO_NEW(binder->arena, luo_block);
+    if (!b) return luo_err_nomem(binder->err);
+    LUO_TRY(first_token(binder, op, q, &b->q));
+    LUO_TRY(first_token(binder, op, kv, &b->k));
+    b->nq = luo_bound_desc(binder->b, q)->dim[0];
+    b->nk = luo_bound_desc(binder->b, kv)->dim[0];
+    b->first_keys = backward ? instr->nin < 7 : instr->nin < 5;
     op->block = b;
     return LUO_OK;
 }
 
-static luo_status bind_attention(luo_binder *k, luo_bound_op *op)
+static luo_status bind_attention(luo_binder *binder, luo_bound_op *op)
 {
-    LUO_TRY(bind_heads(k, op, op->instr->in[0], op->instr->in[1]));
-    return bind_block(k, op, op->instr->in[0], op->instr->in[1], false);
+    LUO_TRY(bind_heads(binder, op, op->instr->in[0], op->instr->in[1]));
+    return bind_block(binder, op, op->instr->in[0], op->instr->in[1], false);
 }
 
-static luo_status bind_attention_dx(luo_binder *k, luo_bound_op *op)
+static luo_status bind_attention_dx(luo_binder *binder, luo_bound_op *op)
 {
-    LUO_TRY(bind_heads(k, op, op->instr->in[3], op->instr->in[4]));
-    return bind_block(k, op, op->instr->in[3], op->instr->in[4], true);
+    LUO_TRY(bind_heads(binder, op, op->instr->in[3], op->instr->in[4]));
+    return bind_block(binder, op, op->instr->in[3], op->instr->in[4], true);
 }
 
 /* ---- loss ---- */
 
 /* row_max, row_sum, row_target, loss_dx */
-static luo_status bind_logits(luo_binder *k, luo_bound_op *op)
+static luo_status bind_logits(luo_binder *binder, luo_bound_op *op)
 {
     luo_span s = {0, 0};
-    LUO_TRY(interval(k, op->instr->in[0], 1, &s));
-    op->rows = luo_op_in(k, op, 0)->dim[0];
-    op->cols = luo_op_in(k, op, 0)->dim[1];
+    LUO_TRY(interval(binder, op->instr->in[0], 1, &s));
+    op->rows = luo_op_in(binder, op, 0)->dim[0];
+    op->cols = luo_op_in(binder, op, 0)->dim[1];
     op->lo = s.lo;
     return LUO_OK;
 }
 
 /* The graph's loss knows no labels; which tokens are targets is known to the data loader. */
-static luo_status bind_loss(luo_binder *k, luo_bound_op *op)
+static luo_status bind_loss(luo_binder *binder, luo_bound_op *op)
 {
-    op->rows = luo_op_in(k, op, 0)->dim[0];
-    return first_token(k, op, op->instr->in[0], &op->lo);
+    op->rows = luo_op_in(binder, op, 0)->dim[0];
+    return first_token(binder, op, op->instr->in[0], &op->lo);
 }
 
-static luo_status bind_sum(luo_binder *k, luo_bound_op *op)
+static luo_status bind_sum(luo_binder *binder, luo_bound_op *op)
 {
-    op->rows = luo_bound_volume(luo_op_in(k, op, 0));
+    op->rows = luo_bound_volume(luo_op_in(binder, op, 0));
     return LUO_OK;
 }
 
 /* ---- data ---- */
 
-static luo_status bind_placeholder(luo_binder *k, luo_bound_op *op)
+static luo_status bind_placeholder(luo_binder *binder, luo_bound_op *op)
 {
     static const char *const names[] = {
         [LUO_DATA_IDS] = "ids", [LUO_DATA_LABELS] = "labels", [LUO_DATA_POSITIONS] = "positions"};
-    const luo_buffer *b = luo_op_out(k, op, 0);
+    const luo_buffer *buffer = luo_op_out(binder, op, 0);
     op->depth = -1;
     for (int i = 0; i < 3; i++)
-        if (strcmp(b->tensor, names[i]) == 0) op->depth = i;
-    if (op->depth < 0) return wrong(k, op);
-    op->rows = b->dim[0];
-    return first_token(k, op, op->instr->out[0], &op->lo);
+        if (strcmp(buffer->tensor, names[i]) == 0) op->depth = i;
+    if (op->depth < 0) return wrong(binder, op);
+    op->rows = buffer->dim[0];
+    return first_token(binder, op, op->instr->out[0], &op->lo);
 }
 
 /* ---- the table ---- */
 
-static luo_status bind_nothing(luo_binder *k, luo_bound_op *op)
+static luo_status bind_nothing(luo_binder *binder, luo_bound_op *op)
 {
-    (void)k, (void)op;
+    (void)binder, (void)op;
     return LUO_OK;
 }
 
-static luo_status bind_update(luo_binder *k, luo_bound_op *op)
+static luo_status bind_update(luo_binder *binder, luo_bound_op *op)
 {
-    return luo_bind_update(k, op);
+    return luo_bind_update(binder, op);
 }
 
 /* Communication and storage: nobody computes them. */
-static luo_status bind_none(luo_binder *k, luo_bound_op *op)
+static luo_status bind_none(luo_binder *binder, luo_bound_op *op)
 {
-    return wrong(k, op);
+    return wrong(binder, op);
 }
 
 static luo_status (*const binds[LUO_OP_KINDS])(luo_binder *k, luo_bound_op *op) = {
@@ -341,12 +344,12 @@ static luo_status (*const binds[LUO_OP_KINDS])(luo_binder *k, luo_bound_op *op) 
 #undef LUO_OP
 };
 
-luo_status luo_bind_op(luo_binder *k, luo_bound_op *op)
+luo_status luo_bind_op(luo_binder *binder, luo_bound_op *op)
 {
-    const luo_instr *i = op->instr;
-    op->kind = k->b->set->ops[i->op].kind;
-    if (op->kind >= LUO_OP_KINDS) return wrong(k, op);
+    const luo_instr *instr = op->instr;
+    op->kind = binder->b->set->ops[instr->op].kind;
+    if (op->kind >= LUO_OP_KINDS) return wrong(binder, op);
     const luo_op_desc *desc = luo_op_desc_of(op->kind);
-    if (i->nin < desc->nin || i->nout < desc->nout) return wrong(k, op);
-    return binds[op->kind](k, op);
+    if (instr->nin < desc->nin || instr->nout < desc->nout) return wrong(binder, op);
+    return binds[op->kind](binder, op);
 }

@@ -18,18 +18,18 @@ static int64_t base_of(const joiner *j, int32_t buffer)
 
 /* What follows the last segment directly makes it longer. */
 static luo_status append(const joiner *j, luo_copy_segment_list *to, int32_t buffer,
-                         const luo_copy_segments *s)
+                         const luo_copy_segments *segments)
 {
-    for (int32_t i = 0; i < s->n; i++) {
-        const int64_t at = base_of(j, buffer) + s->at[i].at;
+    for (int32_t i = 0; i < segments->n; i++) {
+        const int64_t at = base_of(j, buffer) + segments->at[i].at;
         luo_copy_segment *last = to->n ? &to->at[to->n - 1] : NULL;
-        to->elements += s->at[i].n;
+        to->elements += segments->at[i].n;
         if (last && last->at + last->n == at) {
-            last->n += s->at[i].n;
+            last->n += segments->at[i].n;
             continue;
         }
         if (!LUO_VEC_ROOM_IN(j->arena, to->at, to->n, to->cap)) return luo_err_nomem(j->err);
-        to->at[to->n++] = (luo_copy_segment){at, s->at[i].n};
+        to->at[to->n++] = (luo_copy_segment){at, segments->at[i].n};
     }
     return LUO_OK;
 }

@@ -40,44 +40,44 @@ static int64_t aligned(int64_t bytes)
     return (bytes + LUO_LAYOUT_ALIGN - 1) / LUO_LAYOUT_ALIGN * LUO_LAYOUT_ALIGN;
 }
 
-static int32_t operands(const luo_instr *i)
+static int32_t operands(const luo_instr *instr)
 {
-    return i->nin + i->nout;
+    return instr->nin + instr->nout;
 }
 
-static int32_t operand(const luo_instr *i, int32_t k)
+static int32_t operand(const luo_instr *instr, int32_t k)
 {
-    return k < i->nin ? i->in[k] : i->out[k - i->nin];
+    return k < instr->nin ? instr->in[k] : instr->out[k - instr->nin];
 }
 
 static luo_status open(maker *m)
 {
-    const luo_role *r = m->role;
-    m->at = LUO_NEW_N(m->arena, int64_t, r->nbuf);
-    m->stride = LUO_NEW_N(m->arena, int64_t, r->nbuf);
-    m->scratch = LUO_NEW_N(m->arena, int64_t, r->ninstr);
+    const luo_role *role = m->role;
+    m->at = LUO_NEW_N(m->arena, int64_t, role->nbuf);
+    m->stride = LUO_NEW_N(m->arena, int64_t, role->nbuf);
+    m->scratch = LUO_NEW_N(m->arena, int64_t, role->ninstr);
     m->copy = LUO_NEW_N(m->arena, int32_t, LUO_LIVES * (int64_t)m->program->ntask);
-    m->life = LUO_NEW_N(m->arena, uint8_t, r->nbuf);
-    m->first_home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
-    m->home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
-    m->last_home = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
-    m->exposed = LUO_NEW_N(m->tmp, bool, r->nbuf);
-    m->outside = LUO_NEW_N(m->tmp, bool, r->nbuf);
-    m->group = LUO_NEW_N(m->tmp, int32_t, r->nseg);
-    m->done = LUO_NEW_N(m->tmp, int32_t, r->ninstr);
+    m->life = LUO_NEW_N(m->arena, uint8_t, role->nbuf);
+    m->first_home = LUO_NEW_N(m->tmp, int32_t, role->nbuf);
+    m->home = LUO_NEW_N(m->tmp, int32_t, role->nbuf);
+    m->last_home = LUO_NEW_N(m->tmp, int32_t, role->nbuf);
+    m->exposed = LUO_NEW_N(m->tmp, bool, role->nbuf);
+    m->outside = LUO_NEW_N(m->tmp, bool, role->nbuf);
+    m->group = LUO_NEW_N(m->tmp, int32_t, role->nseg);
+    m->done = LUO_NEW_N(m->tmp, int32_t, role->ninstr);
     if (!m->at || !m->stride || !m->scratch || !m->copy || !m->home || !m->last_home ||
         !m->life || !m->first_home || !m->exposed || !m->outside || !m->group || !m->done)
         return luo_err_nomem(m->err);
-    for (int32_t b = 0; b < r->nbuf; b++) m->home[b] = NOWHERE;
-    for (int32_t i = 0; i < r->ninstr; i++) m->scratch[i] = -1;
+    for (int32_t b = 0; b < role->nbuf; b++) m->home[b] = NOWHERE;
+    for (int32_t i = 0; i < role->ninstr; i++) m->scratch[i] = -1;
     return LUO_OK;
 }
 
 /* ---- who touches what ---- */
 
-static bool per_micro_batch(const luo_segment *s)
+static bool per_micro_batch(const luo_segment *segment)
 {
-    return luo_phase_in_task(s->phase);
+    return luo_phase_in_task(segment->phase);
 }
 
 static void touch(maker *m, int32_t s, int32_t b, bool read, int32_t *seen)
@@ -92,18 +92,18 @@ static void touch(maker *m, int32_t s, int32_t b, bool read, int32_t *seen)
 
 static luo_status look(maker *m)
 {
-    const luo_role *r = m->role;
-    int32_t *seen = LUO_NEW_N(m->tmp, int32_t, r->nbuf);
+    const luo_role *role = m->role;
+    int32_t *seen = LUO_NEW_N(m->tmp, int32_t, role->nbuf);
     if (!seen) return luo_err_nomem(m->err);
-    for (int32_t s = 0; s < r->nseg; s++)
-        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
-            const luo_instr *x = &r->instr[i];
-            for (int32_t k = 0; k < x->nin; k++) touch(m, s, x->in[k], true, seen);
-            for (int32_t k = 0; k < x->nout; k++) touch(m, s, x->out[k], false, seen);
+    for (int32_t s = 0; s < role->nseg; s++)
+        for (int32_t i = role->seg[s].first; i < role->seg[s].first + role->seg[s].n; i++) {
+            const luo_instr *instr = &role->instr[i];
+            for (int32_t k = 0; k < instr->nin; k++) touch(m, s, instr->in[k], true, seen);
+            for (int32_t k = 0; k < instr->nout; k++) touch(m, s, instr->out[k], false, seen);
         }
-    for (int32_t b = 0; b < r->nbuf; b++) {
-        if (m->home[b] != EVERYWHERE || r->seg[m->last_home[b]].phase != LUO_PHASE_BW) continue;
-        const bool halves = r->seg[m->first_home[b]].phase == LUO_PHASE_BI;
+    for (int32_t b = 0; b < role->nbuf; b++) {
+        if (m->home[b] != EVERYWHERE || role->seg[m->last_home[b]].phase != LUO_PHASE_BW) continue;
+        const bool halves = role->seg[m->first_home[b]].phase == LUO_PHASE_BI;
         m->life[b] = halves ? LUO_LIFE_HALVES : LUO_LIFE_WEIGHTS;
     }
     return LUO_OK;
@@ -156,19 +156,19 @@ static bool is_of(const maker *m, int32_t b, luo_layout_life life)
 
 static luo_status join_segments(maker *m, luo_layout_life life)
 {
-    const luo_role *r = m->role;
-    int32_t *before = LUO_NEW_N(m->tmp, int32_t, r->nbuf); /* segment + 1 */
+    const luo_role *role = m->role;
+    int32_t *before = LUO_NEW_N(m->tmp, int32_t, role->nbuf); /* segment + 1 */
     if (!before) return luo_err_nomem(m->err);
-    for (int32_t s = 0; s < r->nseg; s++) m->group[s] = s;
-    for (int32_t s = 0; s < r->nseg; s++)
-        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++)
-            for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
-                const int32_t b = operand(&r->instr[i], k);
+    for (int32_t s = 0; s < role->nseg; s++) m->group[s] = s;
+    for (int32_t s = 0; s < role->nseg; s++)
+        for (int32_t i = role->seg[s].first; i < role->seg[s].first + role->seg[s].n; i++)
+            for (int32_t k = 0; k < operands(&role->instr[i]); k++) {
+                const int32_t b = operand(&role->instr[i], k);
                 if (!is_of(m, b, life)) continue;
                 if (before[b]) m->group[root(m, s)] = root(m, before[b] - 1);
                 before[b] = s + 1;
             }
-    for (int32_t s = 0; s < r->nseg; s++) m->group[s] = root(m, s);
+    for (int32_t s = 0; s < role->nseg; s++) m->group[s] = root(m, s);
     return LUO_OK;
 }
 
@@ -203,14 +203,14 @@ static unit *find_unit(unit *at, int32_t n, int32_t group, int32_t micro_batch)
 /* One per (group, micro-batch), with its last task. */
 static luo_status list_units(const maker *m, unit **out, int32_t *nout)
 {
-    const luo_program *p = m->program;
-    unit *at = LUO_NEW_N(m->tmp, unit, p->ntask);
+    const luo_program *program = m->program;
+    unit *at = LUO_NEW_N(m->tmp, unit, program->ntask);
     int32_t n = 0;
     if (!at) return luo_err_nomem(m->err);
-    for (int32_t t = 0; t < p->ntask; t++)
-        at[t] = (unit){m->group[p->tasks[t].seg], p->tasks[t].micro_batch, t, -1};
-    if (p->ntask) qsort(at, (size_t)p->ntask, sizeof *at, by_unit);
-    for (int32_t k = 0; k < p->ntask; k++) {
+    for (int32_t t = 0; t < program->ntask; t++)
+        at[t] = (unit){m->group[program->tasks[t].seg], program->tasks[t].micro_batch, t, -1};
+    if (program->ntask) qsort(at, (size_t)program->ntask, sizeof *at, by_unit);
+    for (int32_t k = 0; k < program->ntask; k++) {
         const bool same =
             n && at[n - 1].group == at[k].group && at[n - 1].micro_batch == at[k].micro_batch;
         at[same ? n - 1 : n++] = at[k];
@@ -235,7 +235,7 @@ static void find_pools(const maker *m, const int64_t *sum, int32_t *pool)
 /* The lowest copy that no micro-batch in flight uses. most[pool]: copies needed. */
 static luo_status choose_copies(maker *m, luo_layout_life life, const int32_t *pool, int32_t *most)
 {
-    const luo_program *p = m->program;
+    const luo_program *program = m->program;
     const int32_t nseg = m->role->nseg;
     unit *units = NULL;
     int32_t n = 0;
@@ -245,16 +245,16 @@ static luo_status choose_copies(maker *m, luo_layout_life life, const int32_t *p
     if (!start || !used) return luo_err_nomem(m->err);
     for (int32_t k = 0; k < n; k++) start[pool[units[k].group] + 1]++;
     for (int32_t s = 0; s < nseg; s++) start[s + 1] += start[s];
-    for (int32_t t = 0; t < p->ntask; t++) {
-        const int32_t g = m->group[p->tasks[t].seg], of = pool[g];
-        unit *u = find_unit(units, n, g, p->tasks[t].micro_batch);
+    for (int32_t t = 0; t < program->ntask; t++) {
+        const int32_t g = m->group[program->tasks[t].seg], of = pool[g];
+        unit *u = find_unit(units, n, g, program->tasks[t].micro_batch);
         if (u->copy < 0) {
             u->copy = 0;
             while (used[start[of] + u->copy]) u->copy++;
             used[start[of] + u->copy] = true;
             if (u->copy >= most[of]) most[of] = u->copy + 1;
         }
-        m->copy[(int64_t)life * p->ntask + t] = u->copy;
+        m->copy[(int64_t)life * program->ntask + t] = u->copy;
         if (u->last == t) used[start[of] + u->copy] = false;
     }
     return LUO_OK;
@@ -263,26 +263,26 @@ static luo_status choose_copies(maker *m, luo_layout_life life, const int32_t *p
 /* Copies of a pool lie one behind the other, each with all buffers of the group that uses it. */
 static luo_status place_life(maker *m, luo_layout_life life)
 {
-    const luo_role *r = m->role;
-    int32_t *most = LUO_NEW_N(m->tmp, int32_t, r->nseg);
-    int64_t *sum = LUO_NEW_N(m->tmp, int64_t, r->nseg);
-    int64_t *start = LUO_NEW_N(m->tmp, int64_t, r->nseg);
-    int32_t *pool = LUO_NEW_N(m->tmp, int32_t, r->nseg);
+    const luo_role *role = m->role;
+    int32_t *most = LUO_NEW_N(m->tmp, int32_t, role->nseg);
+    int64_t *sum = LUO_NEW_N(m->tmp, int64_t, role->nseg);
+    int64_t *start = LUO_NEW_N(m->tmp, int64_t, role->nseg);
+    int32_t *pool = LUO_NEW_N(m->tmp, int32_t, role->nseg);
     if (!most || !sum || !start || !pool) return luo_err_nomem(m->err);
     LUO_TRY(join_segments(m, life));
-    for (int32_t b = 0; b < r->nbuf; b++) {
+    for (int32_t b = 0; b < role->nbuf; b++) {
         if (!is_of(m, b, life)) continue;
         const int32_t g = m->group[m->last_home[b]];
         m->at[b] = sum[g];
-        sum[g] += aligned(r->buf[b].bytes);
+        sum[g] += aligned(role->buf[b].bytes);
     }
     find_pools(m, sum, pool);
     LUO_TRY(choose_copies(m, life, pool, most));
-    for (int32_t s = 0; s < r->nseg; s++) {
+    for (int32_t s = 0; s < role->nseg; s++) {
         start[s] = m->bytes;
         m->bytes += most[s] * sum[s];
     }
-    for (int32_t b = 0; b < r->nbuf; b++) {
+    for (int32_t b = 0; b < role->nbuf; b++) {
         if (!is_of(m, b, life)) continue;
         const int32_t g = m->group[m->last_home[b]];
         m->at[b] += start[pool[g]];
@@ -303,8 +303,8 @@ static luo_status place_kept(maker *m)
 /* ---- work: packed inside a segment ---- */
 
 /* Until when an instruction uses its buffers. */
-luo_status luo_layout_done(luo_arena *tmp, const luo_role *r, const luo_segment *seg, int32_t *done,
-                           luo_err *err)
+luo_status luo_layout_done(luo_arena *tmp, const luo_role *role, const luo_segment *seg,
+                           int32_t *done, luo_err *err)
 {
     const int32_t end = seg->first + seg->n;
     const size_t mark = luo_arena_mark(tmp);
@@ -313,14 +313,14 @@ luo_status luo_layout_done(luo_arena *tmp, const luo_role *r, const luo_segment 
     int32_t oldest[LUO_LANES], newest[LUO_LANES];
     memset(oldest, -1, sizeof oldest);
     for (int32_t i = seg->first; i < end; i++) {
-        const luo_instr *x = &r->instr[i];
-        for (int32_t k = 0; k < x->ndep; k++) {
-            if (x->dep[k] < seg->first || x->dep[k] >= end) continue;
-            int32_t *o = &oldest[luo_instr_lane(&r->instr[x->dep[k]])];
-            for (; *o >= 0 && *o <= x->dep[k]; *o = next[*o - seg->first]) done[*o] = i - 1;
+        const luo_instr *instr = &role->instr[i];
+        for (int32_t k = 0; k < instr->ndep; k++) {
+            if (instr->dep[k] < seg->first || instr->dep[k] >= end) continue;
+            int32_t *o = &oldest[luo_instr_lane(&role->instr[instr->dep[k]])];
+            for (; *o >= 0 && *o <= instr->dep[k]; *o = next[*o - seg->first]) done[*o] = i - 1;
         }
-        const bool comm = x->kind == LUO_INSTR_COLLECTIVE || x->kind == LUO_INSTR_P2P;
-        const int32_t lane = luo_instr_lane(x);
+        const bool comm = instr->kind == LUO_INSTR_COLLECTIVE || instr->kind == LUO_INSTR_P2P;
+        const int32_t lane = luo_instr_lane(instr);
         done[i] = comm ? end - 1 : i;
         if (!comm) continue;
         next[i - seg->first] = -1;
@@ -375,15 +375,15 @@ static luo_status pack(packer *p, int64_t bytes, int32_t first, int32_t last, in
 static luo_status pack_scratch(packer *p, int32_t i)
 {
     maker *m = p->m;
-    const luo_instr *x = &m->role->instr[i];
-    if (!m->routes || x->exchange < 0) return LUO_OK;
+    const luo_instr *instr = &m->role->instr[i];
+    if (!m->routes || instr->exchange < 0) return LUO_OK;
     const luo_route *r = &m->routes[i];
     if (r->first != i || r->scratch_elements == 0) return LUO_OK;
     int32_t last = i;
     int64_t at;
     for (int32_t k = r->first; k <= r->last; k++)
         if (m->done[k] > last) last = m->done[k];
-    const int64_t bytes = r->scratch_elements * m->set->exchanges[x->exchange].elem_bytes;
+    const int64_t bytes = r->scratch_elements * m->set->exchanges[instr->exchange].elem_bytes;
     LUO_TRY(pack(p, bytes, i, last, &at));
     for (int32_t k = r->first; k <= r->last; k++) m->scratch[k] = m->bytes + at;
     return LUO_OK;
@@ -391,21 +391,21 @@ static luo_status pack_scratch(packer *p, int32_t i)
 
 static luo_status pack_segment(maker *m, const luo_segment *seg, span *spans, packer *p)
 {
-    const luo_role *r = m->role;
-    LUO_TRY(luo_layout_done(m->tmp, r, seg, m->done, m->err));
+    const luo_role *role = m->role;
+    LUO_TRY(luo_layout_done(m->tmp, role, seg, m->done, m->err));
     for (int32_t i = seg->first; i < seg->first + seg->n; i++)
-        for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
-            span *s = &spans[operand(&r->instr[i], k)];
+        for (int32_t k = 0; k < operands(&role->instr[i]); k++) {
+            span *s = &spans[operand(&role->instr[i], k)];
             if (s->first < 0) *s = (span){i, i};
             if (m->done[i] > s->last) s->last = m->done[i];
         }
     p->n = 0;
     for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
         LUO_TRY(pack_scratch(p, i));
-        for (int32_t k = 0; k < operands(&r->instr[i]); k++) {
-            const int32_t b = operand(&r->instr[i], k);
+        for (int32_t k = 0; k < operands(&role->instr[i]); k++) {
+            const int32_t b = operand(&role->instr[i], k);
             if (is_own(m, b) || is_kept(m, b) || spans[b].first != i) continue;
-            LUO_TRY(pack(p, r->buf[b].bytes, i, spans[b].last, &m->at[b]));
+            LUO_TRY(pack(p, role->buf[b].bytes, i, spans[b].last, &m->at[b]));
             m->at[b] += m->bytes;
             spans[b].first = EVERYWHERE; /* placed */
         }

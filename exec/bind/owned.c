@@ -16,13 +16,13 @@ static luo_status push(boxes *b, int32_t rank, const int64_t *lo, const int64_t 
     if (!LUO_VEC_ROOM_IN(b->arena, b->at, b->n, b->cap)) return luo_err_nomem(b->err);
     luo_span *span = LUO_NEW_N(b->arena, luo_span, rank);
     if (!span) return luo_err_nomem(b->err);
-    luo_region r = {.rank = rank};
+    luo_region region = {.rank = rank};
     for (int32_t d = 0; d < rank; d++) {
         span[d] = (luo_span){lo[d], hi[d]};
-        r.dim[d].n = 1;
-        r.dim[d].at = &span[d];
+        region.dim[d].n = 1;
+        region.dim[d].at = &span[d];
     }
-    b->at[b->n++] = r;
+    b->at[b->n++] = region;
     return LUO_OK;
 }
 
@@ -79,27 +79,27 @@ static void take_box(void *ctx, const int64_t *lo, const int64_t *hi)
     t->now = left;
 }
 
-static int32_t find_device(const luo_holdings *h, int32_t device)
+static int32_t find_device(const luo_holdings *holdings, int32_t device)
 {
     int32_t k = 0;
-    while (k < h->n && h->at[k].dev != device) k++;
+    while (k < holdings->n && holdings->at[k].dev != device) k++;
     return k;
 }
 
 luo_status luo_owned_boxes(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
                            int32_t device, const luo_region **out, int32_t *n, luo_err *err)
 {
-    luo_holdings h;
-    LUO_TRY(luo_holdings_make(arena, ann, shape, &h, err));
-    const int32_t mine = find_device(&h, device);
+    luo_holdings holdings;
+    LUO_TRY(luo_holdings_make(arena, ann, shape, &holdings, err));
+    const int32_t mine = find_device(&holdings, device);
     taker t = {{.arena = arena, .err = err}, LUO_OK};
-    if (mine < h.n) {
-        cutter c = {&h.at[mine].region, &t.now, LUO_OK};
+    if (mine < holdings.n) {
+        cutter c = {&holdings.at[mine].region, &t.now, LUO_OK};
         luo_region_each_box(c.from, keep_box, &c);
         t.st = c.st;
     }
     for (int32_t k = 0; k < mine && t.now.n > 0 && t.st == LUO_OK; k++)
-        luo_region_each_box(&h.at[k].region, take_box, &t);
+        luo_region_each_box(&holdings.at[k].region, take_box, &t);
     if (t.st != LUO_OK) return t.st;
     *out = t.now.at;
     *n = t.now.n;

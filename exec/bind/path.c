@@ -8,35 +8,35 @@
 
 #include <string.h>
 
-int32_t luo_move_rank(const luo_move *m, int32_t device)
+int32_t luo_move_rank(const luo_move *move, int32_t device)
 {
-    for (int32_t k = 0; k < m->ndev; k++)
-        if (m->dev[k] == device) return k;
+    for (int32_t k = 0; k < move->ndev; k++)
+        if (move->dev[k] == device) return k;
     return -1;
 }
 
-const luo_region *luo_move_cells(const luo_move *m, int32_t device, bool written, int32_t *n)
+const luo_region *luo_move_cells(const luo_move *move, int32_t device, bool written, int32_t *n)
 {
-    const int32_t rank = luo_move_rank(m, device);
+    const int32_t rank = luo_move_rank(move, device);
     *n = 1;
-    switch (m->kind) {
+    switch (move->kind) {
     case LUO_MOVE_SEND:
         *n = rank == written;
-        return m->region;
+        return move->region;
     case LUO_MOVE_RS:
-        if (written) return &m->region[rank];
-        *n = m->nregion;
-        return m->region;
+        if (written) return &move->region[rank];
+        *n = move->nregion;
+        return move->region;
     case LUO_MOVE_AG:
-        if (!written) return &m->region[rank];
-        *n = m->nregion;
-        return m->region;
+        if (!written) return &move->region[rank];
+        *n = move->nregion;
+        return move->region;
     case LUO_MOVE_COPY:
     case LUO_MOVE_AR:
     case LUO_MOVE_LOAD:
         break;
     }
-    return m->region;
+    return move->region;
 }
 
 /* ---- what a step reads and writes ---- */
@@ -44,54 +44,56 @@ const luo_region *luo_move_cells(const luo_move *m, int32_t device, bool written
 static bool overwrites(const luo_move *first, const luo_move *then, int32_t device)
 {
     int32_t nw, nr;
-    const luo_region *w = luo_move_cells(first, device, true, &nw);
+    const luo_region *region = luo_move_cells(first, device, true, &nw);
     const luo_region *r = luo_move_cells(then, device, false, &nr);
     for (int32_t i = 0; i < nw; i++)
         for (int32_t j = 0; j < nr; j++)
-            if (luo_region_overlap(&w[i], &r[j])) return true;
+            if (luo_region_overlap(&region[i], &r[j])) return true;
     return false;
 }
 
 /* Turn of a move among the instructions of its hop. */
-static int32_t turn_of(const luo_hop *l, int32_t k)
+static int32_t turn_of(const luo_hop *hop, int32_t k)
 {
-    const luo_move_kind kind = l->move[k]->kind;
-    if (kind == LUO_MOVE_SEND) return l->nmove;
-    return kind == LUO_MOVE_COPY ? l->nmove + 1 : k;
+    const luo_move_kind kind = hop->move[k]->kind;
+    if (kind == LUO_MOVE_SEND) return hop->nmove;
+    return kind == LUO_MOVE_COPY ? hop->nmove + 1 : k;
 }
 
 /* Some instruction of the hop would overwrite what a later one reads, were both ends one buffer. */
-static bool must_part(const luo_path *w, const luo_hop *l)
+static bool must_part(const luo_path *path, const luo_hop *hop)
 {
-    for (int32_t i = 0; i < l->nmove && l->n > 1; i++)
-        for (int32_t j = 0; j < l->nmove; j++) {
-            if (l->move[j]->kind == LUO_MOVE_COPY && !l->local) continue;
-            if (turn_of(l, i) < turn_of(l, j) && overwrites(l->move[i], l->move[j], w->device))
+    for (int32_t i = 0; i < hop->nmove && hop->n > 1; i++)
+        for (int32_t j = 0; j < hop->nmove; j++) {
+            if (hop->move[j]->kind == LUO_MOVE_COPY && !hop->local) continue;
+            if (turn_of(hop, i) < turn_of(hop, j) &&
+                overwrites(hop->move[i], hop->move[j], path->device))
                 return true;
         }
     return false;
 }
 
 /* Everything that the moves put there, or take, lies in the frame. */
-static bool lies_inside(const luo_path *w, const luo_move *const *move, int32_t n, bool written,
+static bool lies_inside(const luo_path *path, const luo_move *const *move, int32_t n, bool written,
                         const luo_frame *f)
 {
     for (int32_t k = 0; k < n; k++) {
         int32_t parts;
-        const luo_region *r = luo_move_cells(move[k], w->device, written, &parts);
+        const luo_region *region = luo_move_cells(move[k], path->device, written, &parts);
         for (int32_t i = 0; i < parts; i++)
-            if (!luo_region_contains(&f->region, &r[i])) return false;
+            if (!luo_region_contains(&f->region, &region[i])) return false;
     }
     return true;
 }
 
-static luo_status does_not_fit(const luo_path *w, const char *what, const char *name, luo_err *err)
+static luo_status does_not_fit(const luo_path *path, const char *what, const char *name,
+                               luo_err *err)
 {
     return luo_err_set(
         err, LUO_EINPUT,
         "device %d: cells that reshard `%s` %s lie outside of their buffer; annotate "
         "its result and its operand so that one holds the other.",
-        (int)w->device, name, what);
+        (int)path->device, name, what);
 }
 
 /* ---- scratch ---- */
@@ -129,23 +131,23 @@ static luo_status widen(luo_arena *arena, luo_region *hull, const luo_region *r,
 }
 
 /* A part of the scratch for what hop l writes, or reads. */
-static luo_status reserve(luo_arena *arena, luo_path *w, const luo_hop *l, bool written,
+static luo_status reserve(luo_arena *arena, luo_path *path, const luo_hop *l, bool written,
                           luo_place *out, luo_err *err)
 {
     luo_region hull = {.rank = l->move[0]->region->rank, .empty = true};
     for (int32_t k = 0; k < l->nmove; k++) {
         int32_t n;
-        const luo_region *r = luo_move_cells(l->move[k], w->device, written, &n);
-        for (int32_t i = 0; i < n; i++) LUO_TRY(widen(arena, &hull, &r[i], err));
+        const luo_region *region = luo_move_cells(l->move[k], path->device, written, &n);
+        for (int32_t i = 0; i < n; i++) LUO_TRY(widen(arena, &hull, &region[i], err));
     }
     const int64_t volume = luo_region_volume(&hull);
-    *out = (luo_place){LUO_ROUTE_SCRATCH, {hull, volume}, w->scratch_elements};
-    w->scratch_elements += volume;
+    *out = (luo_place){LUO_ROUTE_SCRATCH, {hull, volume}, path->scratch_elements};
+    path->scratch_elements += volume;
     return LUO_OK;
 }
 
 /* Copies of a list of moves, from place to place. all: everything they read, not copies alone. */
-static luo_status copy_cells(luo_arena *arena, const luo_path *w, const luo_move *const *move,
+static luo_status copy_cells(luo_arena *arena, const luo_path *path, const luo_move *const *move,
                              int32_t n, bool all, const luo_place *from, const luo_place *to,
                              luo_route_copy *out, luo_err *err)
 {
@@ -153,12 +155,12 @@ static luo_status copy_cells(luo_arena *arena, const luo_path *w, const luo_move
     const luo_region *last = NULL; /* partners of one sum follow each other */
     for (int32_t k = 0; k < n; k++) {
         int32_t parts;
-        const luo_region *r = luo_move_cells(move[k], w->device, false, &parts);
+        const luo_region *region = luo_move_cells(move[k], path->device, false, &parts);
         if (move[k]->kind != LUO_MOVE_COPY && !all) continue;
-        for (int32_t i = 0; i < parts; last = &r[i++]) {
-            if (last && luo_region_equal(last, &r[i])) continue;
-            LUO_TRY(luo_copy_segments_add(arena, &src, &from->frame, from->base, &r[i], err));
-            LUO_TRY(luo_copy_segments_add(arena, &dst, &to->frame, to->base, &r[i], err));
+        for (int32_t i = 0; i < parts; last = &region[i++]) {
+            if (last && luo_region_equal(last, &region[i])) continue;
+            LUO_TRY(luo_copy_segments_add(arena, &src, &from->frame, from->base, &region[i], err));
+            LUO_TRY(luo_copy_segments_add(arena, &dst, &to->frame, to->base, &region[i], err));
         }
     }
     *out = (luo_route_copy){from->buffer, to->buffer, luo_copy_segments_of(&src),
@@ -176,53 +178,56 @@ static bool same_memory(const luo_place *a, const luo_place *b)
 
 /* Where the last hop leaves its cells: in the result, or in the scratch if more than the result
  * is made. */
-static luo_status choose_end(luo_arena *arena, luo_path *w, const char *name, luo_err *err)
+static luo_status choose_end(luo_arena *arena, luo_path *path, const char *name, luo_err *err)
 {
-    luo_hop *l = &w->hop[w->nhop - 1];
-    l->to = w->out;
-    if (lies_inside(w, l->move, l->nmove, true, &w->out.frame)) return LUO_OK;
-    if (!w->ends_early || !lies_inside(w, w->kept, w->nkept, true, &w->out.frame))
-        return does_not_fit(w, "makes", name, err);
-    LUO_TRY(reserve(arena, w, l, true, &l->to, err));
-    return copy_cells(arena, w, w->kept, w->nkept, false, &l->to, &w->out, &w->leave, err);
+    luo_hop *hop = &path->hop[path->nhop - 1];
+    hop->to = path->out;
+    if (lies_inside(path, hop->move, hop->nmove, true, &path->out.frame)) return LUO_OK;
+    if (!path->ends_early || !lies_inside(path, path->kept, path->nkept, true, &path->out.frame))
+        return does_not_fit(path, "makes", name, err);
+    LUO_TRY(reserve(arena, path, hop, true, &hop->to, err));
+    return copy_cells(arena, path, path->kept, path->nkept, false, &hop->to, &path->out,
+                      &path->leave, err);
 }
 
-static luo_status choose_between(luo_arena *arena, luo_path *w, luo_err *err)
+static luo_status choose_between(luo_arena *arena, luo_path *path, luo_err *err)
 {
-    for (int32_t j = w->nhop - 2; j >= 0; j--) {
-        luo_hop *l = &w->hop[j], *next = l + 1;
-        l->to = w->out;
-        const bool apart = same_memory(&next->to, &w->out) && must_part(w, next);
-        if (apart || w->out.buffer < 0 || !lies_inside(w, l->move, l->nmove, true, &w->out.frame))
-            LUO_TRY(reserve(arena, w, l, true, &l->to, err));
-        next->from = l->to;
+    for (int32_t j = path->nhop - 2; j >= 0; j--) {
+        luo_hop *hop = &path->hop[j], *next = hop + 1;
+        hop->to = path->out;
+        const bool apart = same_memory(&next->to, &path->out) && must_part(path, next);
+        if (apart || path->out.buffer < 0 ||
+            !lies_inside(path, hop->move, hop->nmove, true, &path->out.frame))
+            LUO_TRY(reserve(arena, path, hop, true, &hop->to, err));
+        next->from = hop->to;
     }
     return LUO_OK;
 }
 
 /* Copies without an instruction stay where they are, unless the step changes the place. */
-static luo_status choose_enter(luo_arena *arena, luo_path *w, luo_hop *l, luo_err *err)
+static luo_status choose_enter(luo_arena *arena, luo_path *path, luo_hop *hop, luo_err *err)
 {
-    l->enter = (luo_route_copy){.from = -1, .to = -1};
-    if (!same_memory(&l->from, &l->to)) {
-        if (l->local) return LUO_OK;
-        return copy_cells(arena, w, l->move, l->nmove, false, &l->from, &l->to, &l->enter, err);
+    hop->enter = (luo_route_copy){.from = -1, .to = -1};
+    if (!same_memory(&hop->from, &hop->to)) {
+        if (hop->local) return LUO_OK;
+        return copy_cells(arena, path, hop->move, hop->nmove, false, &hop->from, &hop->to,
+                          &hop->enter, err);
     }
-    if (l->from.buffer < 0 || !must_part(w, l)) return LUO_OK;
-    const luo_place was = l->from;
-    LUO_TRY(reserve(arena, w, l, false, &l->from, err));
-    return copy_cells(arena, w, l->move, l->nmove, true, &was, &l->from, &l->enter, err);
+    if (hop->from.buffer < 0 || !must_part(path, hop)) return LUO_OK;
+    const luo_place was = hop->from;
+    LUO_TRY(reserve(arena, path, hop, false, &hop->from, err));
+    return copy_cells(arena, path, hop->move, hop->nmove, true, &was, &hop->from, &hop->enter, err);
 }
 
-luo_status luo_path_plan(luo_arena *arena, luo_path *w, const char *name, luo_err *err)
+luo_status luo_path_plan(luo_arena *arena, luo_path *path, const char *name, luo_err *err)
 {
-    w->leave = (luo_route_copy){.from = -1, .to = -1};
-    w->scratch_elements = 0;
-    const luo_hop *l = &w->hop[0];
-    if (!lies_inside(w, l->move, l->nmove, false, &l->from.frame))
-        return does_not_fit(w, "reads", name, err);
-    LUO_TRY(choose_end(arena, w, name, err));
-    LUO_TRY(choose_between(arena, w, err));
-    for (int32_t j = 0; j < w->nhop; j++) LUO_TRY(choose_enter(arena, w, &w->hop[j], err));
+    path->leave = (luo_route_copy){.from = -1, .to = -1};
+    path->scratch_elements = 0;
+    const luo_hop *hop = &path->hop[0];
+    if (!lies_inside(path, hop->move, hop->nmove, false, &hop->from.frame))
+        return does_not_fit(path, "reads", name, err);
+    LUO_TRY(choose_end(arena, path, name, err));
+    LUO_TRY(choose_between(arena, path, err));
+    for (int32_t j = 0; j < path->nhop; j++) LUO_TRY(choose_enter(arena, path, &path->hop[j], err));
     return LUO_OK;
 }

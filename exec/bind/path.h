@@ -33,11 +33,11 @@ typedef struct luo_path {
 } luo_path;
 
 /* Cells that a move takes from a device, or puts there: *n regions. */
-const luo_region *luo_move_cells(const luo_move *m, int32_t device, bool written, int32_t *n);
-int32_t luo_move_rank(const luo_move *m, int32_t device); /* -1: takes no part */
+const luo_region *luo_move_cells(const luo_move *move, int32_t device, bool written, int32_t *n);
+int32_t luo_move_rank(const luo_move *move, int32_t device); /* -1: takes no part */
 
 /* Pre: hops are filled but for from, to and enter; hop[0].from is the buffer the Reshard reads (-1:
  * none), out the one it makes. Fills the rest. name: of the Reshard, for the sentence.
  * Errors: LUO_EINPUT results do not fit the buffer; LUO_EBUG; LUO_ENOMEM. */
-luo_status luo_path_plan(luo_arena *arena, luo_path *w, const char *name, luo_err *err);
+luo_status luo_path_plan(luo_arena *arena, luo_path *path, const char *name, luo_err *err);
 #endif

@@ -81,27 +81,29 @@ static luo_status add_sample(bench *b, sample s)
     return LUO_OK;
 }
 
-static luo_status harvest(bench *b, const luo_trial_run *t, const luo_step_report *r, bool held_out)
+static luo_status harvest(bench *b, const luo_trial_run *trial, const luo_step_report *report,
+                          bool held_out)
 {
-    const luo_role *role = &t->set->roles[luo_programs_find(t->set, b->m->rank)->role];
-    for (int32_t i = 0; i < r->nrecords; i++) {
-        const luo_instr *in = &role->instr[r->records[i].instr];
-        const luo_op_kind kind = t->set->ops[in->op].kind;
-        const sample s = {kind, t->config.dtype, luo_cpu_size_of(role, in, kind), held_out,
-                          r->records[i].end_s - r->records[i].start_s};
+    const luo_role *role = &trial->set->roles[luo_programs_find(trial->set, b->m->rank)->role];
+    for (int32_t i = 0; i < report->nrecords; i++) {
+        const luo_instr *in = &role->instr[report->records[i].instr];
+        const luo_op_kind kind = trial->set->ops[in->op].kind;
+        const sample s = {kind, trial->config.dtype, luo_cpu_size_of(role, in, kind), held_out,
+                          report->records[i].end_s - report->records[i].start_s};
         if (s.kind < LUO_OP_KINDS && s.size.m > 0) LUO_TRY(add_sample(b, s));
     }
     return LUO_OK;
 }
 
-static luo_status keep_beside(bench *b, const luo_step_report *r)
+static luo_status keep_beside(bench *b, const luo_step_report *report)
 {
     double inside = 0;
     double *grown = realloc(b->beside, (size_t)(b->nbeside + 1) * sizeof *grown);
     if (!grown) return luo_err_nomem(b->err);
     b->beside = grown;
-    for (int32_t i = 0; i < r->nrecords; i++) inside += r->records[i].end_s - r->records[i].start_s;
-    b->beside[b->nbeside++] = (r->end_s - r->start_s - inside) / r->nrecords;
+    for (int32_t i = 0; i < report->nrecords; i++)
+        inside += report->records[i].end_s - report->records[i].start_s;
+    b->beside[b->nbeside++] = (report->end_s - report->start_s - inside) / report->nrecords;
     return LUO_OK;
 }
 
@@ -120,18 +122,18 @@ static int32_t steps_of(const bench *b, double first_s)
 
 /* *compute_s: processor time of a step. */
 static luo_status run_trial(bench *b, const luo_network *w, bool rows, bool held_out,
-                            luo_trial_run *t, double *compute_s)
+                            luo_trial_run *trial, double *compute_s)
 {
-    luo_step_report r;
+    luo_step_report report;
     double spent[STEPS_MOST];
-    LUO_TRY(luo_trial_run_step(t, 0, true, &r, b->err));
-    const int32_t n = steps_of(b, r.end_s - r.start_s);
+    LUO_TRY(luo_trial_run_step(trial, 0, true, &report, b->err));
+    const int32_t n = steps_of(b, report.end_s - report.start_s);
     MPI_Barrier(MPI_COMM_WORLD);
     for (int32_t i = 0; i < n; i++) {
-        LUO_TRY(luo_trial_run_step(t, i + 1, true, &r, b->err));
-        spent[i] = r.compute_s;
-        if (rows) LUO_TRY(harvest(b, t, &r, held_out));
-        if (rows && w->tokens <= 64) LUO_TRY(keep_beside(b, &r));
+        LUO_TRY(luo_trial_run_step(trial, i + 1, true, &report, b->err));
+        spent[i] = report.compute_s;
+        if (rows) LUO_TRY(harvest(b, trial, &report, held_out));
+        if (rows && w->tokens <= 64) LUO_TRY(keep_beside(b, &report));
     }
     *compute_s = luo_median(spent, n);
     return LUO_OK;
@@ -142,14 +144,14 @@ static luo_status measure(bench *b, int32_t i, luo_dtype dtype, bool rows, const
 {
     const luo_network *w = &networks[i].of;
     const bool held_out = i % HELD_OUT == HELD_OUT - 1;
-    luo_trial_run t;
+    luo_trial_run trial;
     double compute_s = 0;
-    luo_status st = luo_trial_run_open(b->m, b->executor, w, dtype, &t, b->err);
-    if (st == LUO_OK) st = run_trial(b, w, rows, held_out, &t, &compute_s);
+    luo_status st = luo_trial_run_open(b->m, b->executor, w, dtype, &trial, b->err);
+    if (st == LUO_OK) st = run_trial(b, w, rows, held_out, &trial, &compute_s);
     if (st == LUO_OK && fact && b->m->rank == 0)
         luo_str_addf(&b->m->facts, "%s %s %s,%.9f\n", fact, luo_dtype_name(dtype), w->name,
                      compute_s);
-    luo_trial_run_close(&t);
+    luo_trial_run_close(&trial);
     MPI_Barrier(MPI_COMM_WORLD);
     return st;
 }
@@ -168,14 +170,14 @@ static void wait_asleep(void)
     }
 }
 
-static luo_status step_of_first(bench *b, luo_trial_run *t, int32_t ranks, int64_t step,
+static luo_status step_of_first(bench *b, luo_trial_run *trial, int32_t ranks, int64_t step,
                                 double *compute_s)
 {
-    luo_step_report r = {0};
+    luo_step_report report = {0};
     wait_asleep();
     const luo_status st =
-        b->m->rank < ranks ? luo_trial_run_step(t, step, true, &r, b->err) : LUO_OK;
-    *compute_s = r.compute_s;
+        b->m->rank < ranks ? luo_trial_run_step(trial, step, true, &report, b->err) : LUO_OK;
+    *compute_s = report.compute_s;
     wait_asleep();
     return st;
 }
@@ -186,17 +188,17 @@ static luo_status measure_sharing(bench *b, int32_t i)
 {
     const int n = b->m->quick ? SHARING_QUICK : SHARING;
     double ratio[SHARING];
-    luo_trial_run t;
-    luo_status st = luo_trial_run_open(b->m, b->executor, &networks[i].of, LUO_F32, &t, b->err);
+    luo_trial_run trial;
+    luo_status st = luo_trial_run_open(b->m, b->executor, &networks[i].of, LUO_F32, &trial, b->err);
     for (int k = -1; st == LUO_OK && k < n; k++) { /* -1 warms up */
         double few = 1, all = 1;
-        if (k >= 0) st = step_of_first(b, &t, b->m->cores, k + 1, &few);
-        if (st == LUO_OK) st = step_of_first(b, &t, b->m->nranks, k + 1, &all);
+        if (k >= 0) st = step_of_first(b, &trial, b->m->cores, k + 1, &few);
+        if (st == LUO_OK) st = step_of_first(b, &trial, b->m->nranks, k + 1, &all);
         if (k >= 0) ratio[k] = all / few;
     }
     if (st == LUO_OK && b->m->rank == 0)
         luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].of.name, luo_median(ratio, n));
-    luo_trial_run_close(&t);
+    luo_trial_run_close(&trial);
     return st;
 }
 
@@ -275,15 +277,16 @@ static luo_status measure_all(bench *b, bool rows)
     return measure(b, FIRST_AGAIN, LUO_F32, false, "again_s"); /* has the machine changed? */
 }
 
-luo_status luo_measure_ops(luo_measurer *m, const luo_rank_executor *executor, bool rows,
+luo_status luo_measure_ops(luo_measurer *measurer, const luo_rank_executor *executor, bool rows,
                            luo_err *err)
 {
-    bench b = {.m = m, .executor = executor, .err = err};
+    bench b = {.m = measurer, .executor = executor, .err = err};
     const luo_status st = measure_all(&b, rows);
-    if (st == LUO_OK && m->rank == 0) {
+    if (st == LUO_OK && measurer->rank == 0) {
         write_rows(&b);
         if (b.nbeside)
-            luo_str_addf(&m->facts, "instruction_us,%.4f\n", 1e6 * luo_median(b.beside, b.nbeside));
+            luo_str_addf(&measurer->facts, "instruction_us,%.4f\n",
+                         1e6 * luo_median(b.beside, b.nbeside));
     }
     free(b.at);
     free(b.beside);

@@ -31,11 +31,11 @@ typedef struct luo_trial_run { /* a network, ready to run */
 /* Plan, programs, data and a bound job of this rank's own; weights drawn. Two micro-batches a step.
  * *t is closed by luo_trial_run_close, whatever is returned. Collective: executors open together.
  */
-luo_status luo_trial_run_open(const luo_measurer *m, const luo_rank_executor *executor,
+luo_status luo_trial_run_open(const luo_measurer *measurer, const luo_rank_executor *executor,
                               const luo_network *w, luo_dtype dtype, luo_trial_run *t,
                               luo_err *err);
-void luo_trial_run_close(luo_trial_run *t);
+void luo_trial_run_close(luo_trial_run *trial);
 /* One step. Errors: also when the step did not run to its end. */
-luo_status luo_trial_run_step(luo_trial_run *t, int64_t step, bool trace, luo_step_report *r,
-                              luo_err *err);
+luo_status luo_trial_run_step(luo_trial_run *trial, int64_t step, bool trace,
+                              luo_step_report *report, luo_err *err);
 #endif

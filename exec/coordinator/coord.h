@@ -52,36 +52,36 @@ static inline double luo_coord_time(const luo_backend_state *b, double clock_s)
 
 /* Errors: LUO_EUSAGE, LUO_EBUG, LUO_EIO, LUO_ENOMEM. Pre: the row has checked the dtype. */
 luo_status luo_coord_open(const luo_backend_config *config, luo_backend_state **out, luo_err *err);
-void luo_coord_close(luo_backend_state *b);
-double luo_coord_now(const luo_backend_state *b);
-luo_status luo_coord_sleep_until(luo_backend_state *b, double at_s);
+void luo_coord_close(luo_backend_state *backend);
+double luo_coord_now(const luo_backend_state *backend);
+luo_status luo_coord_sleep_until(luo_backend_state *backend, double at_s);
 
 /* ---- coord_jobs.c ---- */
 
 /* Starts the processes of devices that are up; if they run already and a device that is up has
  * none, all of them anew. Errors: those of luo_workers_start; LUO_EINPUT a device of the programs
  * is beyond --ranks; LUO_EBACKEND under --launcher none they can start once only. */
-luo_status luo_coord_start(luo_backend_state *b, const luo_world *world,
+luo_status luo_coord_start(luo_backend_state *backend, const luo_world *world,
                            const luo_programs *programs, luo_err *err);
 /* The job of plan and tokens, bound in all ranks; programs NULL: their hash is taken as it comes.
  * Errors: LUO_EPEER, LUO_ESTUCK (the workers is down); what ranks say. */
-luo_status luo_coord_prepare(luo_backend_state *b, const luo_plan *plan, int64_t tokens,
+luo_status luo_coord_prepare(luo_backend_state *backend, const luo_plan *plan, int64_t tokens,
                              const luo_programs *programs, int32_t *job, luo_err *err);
 /* Waits for a command that is no step. */
-luo_status luo_coord_wait(luo_backend_state *b, const char *what, luo_err *err);
-void luo_coord_forget_jobs(luo_backend_state *b);
+luo_status luo_coord_wait(luo_backend_state *backend, const char *what, luo_err *err);
+void luo_coord_forget_jobs(luo_backend_state *backend);
 
 /* ---- coord_state.c ---- */
-luo_status luo_coord_state(luo_backend_state *b, const luo_state_request *q, int64_t *step,
+luo_status luo_coord_state(luo_backend_state *backend, const luo_state_request *q, int64_t *step,
                            luo_err *err);
 
 /* ---- coord_step.c ---- */
 
 /* Makes a job the one whose state is valid, by a switch between the same devices: another length of
  * sequences or number of micro-batches needs another program, and no state elsewhere. */
-luo_status luo_coord_hold(luo_backend_state *b, int32_t job, luo_err *err);
-luo_status luo_coord_run(luo_backend_state *b, const luo_step_request *q, luo_step_result *out,
-                         luo_err *err);
+luo_status luo_coord_hold(luo_backend_state *backend, int32_t job, luo_err *err);
+luo_status luo_coord_run(luo_backend_state *backend, const luo_step_request *request,
+                         luo_step_result *out, luo_err *err);
 
 /* ---- coord_orders.c ---- */
 
@@ -94,14 +94,15 @@ typedef struct luo_coord_orders {
 } luo_coord_orders;
 
 /* What the world and its dated changes mean for each rank. Owner: arena. */
-luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *b,
-                                 const luo_step_request *q, luo_coord_orders *out, luo_err *err);
+luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *backend,
+                                 const luo_step_request *request, luo_coord_orders *out,
+                                 luo_err *err);
 
 /* ---- coord_result.c ---- */
 
 /* Reads the reports of all ranks and fills what a step that ended needs: parts, records, comm. */
-luo_status luo_coord_result(luo_backend_state *b, const luo_step_request *q, luo_step_result *out,
-                            luo_err *err);
+luo_status luo_coord_result(luo_backend_state *backend, const luo_step_request *request,
+                            luo_step_result *out, luo_err *err);
 
 /* ---- coord_meet.c ---- */
 
@@ -114,13 +115,13 @@ luo_status luo_coord_meet(luo_arena *scratch, const luo_programs *set, luo_op_re
 
 /* The sentence of docs/results.md#exit-codes-and-messages from the progress report of workers that
  * was dropped; set: the programs under way. */
-void luo_coord_stuck_text(const luo_workers *f, const luo_programs *set, double stuck_s,
+void luo_coord_stuck_text(const luo_workers *workers, const luo_programs *set, double stuck_s,
                           int64_t step, char *text, size_t size);
 
 /* ---- coord_dump.c ---- */
-luo_status luo_coord_dump_open(luo_backend_state *b, luo_err *err);
+luo_status luo_coord_dump_open(luo_backend_state *backend, luo_err *err);
 /* Appends a step's batch unless it is in the file already. */
-luo_status luo_coord_dump(luo_backend_state *b, const luo_recipe *recipe, int64_t step,
+luo_status luo_coord_dump(luo_backend_state *backend, const luo_recipe *recipe, int64_t step,
                           luo_err *err);
-void luo_coord_dump_close(luo_backend_state *b);
+void luo_coord_dump_close(luo_backend_state *backend);
 #endif

@@ -48,14 +48,14 @@ static int32_t list_sides(const luo_programs *set, const luo_op_record *records,
 {
     int32_t sides = 0;
     for (int32_t i = 0; i < n; i++) {
-        const luo_program *p = luo_programs_find(set, records[i].device);
-        const luo_instr *in = &set->roles[p->role].instr[records[i].instr];
+        const luo_program *program = luo_programs_find(set, records[i].device);
+        const luo_instr *in = &set->roles[program->role].instr[records[i].instr];
         const bool p2p = in->kind == LUO_INSTR_P2P;
         if (!p2p && in->kind != LUO_INSTR_COLLECTIVE) continue;
         out[sides++] = (side){.exchange = in->exchange,
-                              .micro_batch = p->tasks[records[i].task].micro_batch,
+                              .micro_batch = program->tasks[records[i].task].micro_batch,
                               .phase = in->phase,
-                              .group = p2p ? -1 : p->slots[in->slot].group,
+                              .group = p2p ? -1 : program->slots[in->slot].group,
                               .device = records[i].device,
                               .instr = in->id,
                               .record = i};
@@ -104,8 +104,8 @@ static void match(const luo_programs *set, const side *at, int32_t n, const doub
 {
     for (int32_t i = 0; i < n; i++) {
         luo_op_record *r = &records[at[i].record];
-        const luo_program *p = luo_programs_find(set, at[i].device);
-        const luo_slot *slot = &p->slots[set->roles[p->role].instr[at[i].instr].slot];
+        const luo_program *program = luo_programs_find(set, at[i].device);
+        const luo_slot *slot = &program->slots[set->roles[program->role].instr[at[i].instr].slot];
         const bool gets = receives(slot);
         double begin = r->start_s, end = gets ? r->end_s : 0;
         for (int32_t m = 0; m < slot->nmessage; m++) {

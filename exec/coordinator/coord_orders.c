@@ -8,38 +8,40 @@
 
 /* ---- paces and failures of devices ---- */
 
-static luo_status paces(luo_arena *arena, const luo_backend_state *b, const luo_step_request *q,
-                        int32_t device, luo_step_order *o, luo_err *err)
+static luo_status paces(luo_arena *arena, const luo_backend_state *backend,
+                        const luo_step_request *request, int32_t device, luo_step_order *order,
+                        luo_err *err)
 {
     int32_t n = 1;
-    for (int32_t i = 0; i < q->nchanges; i++)
-        n += q->changes[i].kind == LUO_CHANGE_SLOWDOWN && q->changes[i].target == device;
+    for (int32_t i = 0; i < request->nchanges; i++)
+        n +=
+            request->changes[i].kind == LUO_CHANGE_SLOWDOWN && request->changes[i].target == device;
     luo_pace *p = LUO_NEW_N(arena, luo_pace, n);
     if (!p) return luo_err_nomem(err);
-    p[0] = (luo_pace){luo_clock_s() - 1, q->world->slowdown[device]};
-    o->pace = p;
-    o->npace = 1;
-    for (int32_t i = 0; i < q->nchanges; i++) {
-        const luo_change *c = &q->changes[i];
-        if (c->kind == LUO_CHANGE_SLOWDOWN && c->target == device)
-            p[o->npace++] = (luo_pace){b->t0 + c->at_s, c->value};
+    p[0] = (luo_pace){luo_clock_s() - 1, request->world->slowdown[device]};
+    order->pace = p;
+    order->npace = 1;
+    for (int32_t i = 0; i < request->nchanges; i++) {
+        const luo_change *change = &request->changes[i];
+        if (change->kind == LUO_CHANGE_SLOWDOWN && change->target == device)
+            p[order->npace++] = (luo_pace){backend->t0 + change->at_s, change->value};
     }
     return LUO_OK;
 }
 
 /* A device without a program that fails softly is not missed; a process that dies is. */
-static void failures(const luo_backend_state *b, const luo_step_request *q, int32_t device,
-                     luo_step_order *o)
+static void failures(const luo_backend_state *backend, const luo_step_request *request,
+                     int32_t device, luo_step_order *order)
 {
-    const bool member = luo_programs_find(q->programs, device) != NULL;
-    o->withdraw_s = o->kill_s = INFINITY;
-    for (int32_t i = 0; q->world->up[device] && i < q->nchanges; i++) {
-        const luo_change *c = &q->changes[i];
-        if (c->kind != LUO_CHANGE_DOWN || c->target != device) continue;
-        if (c->hard)
-            o->kill_s = fmin(o->kill_s, b->t0 + c->at_s);
+    const bool member = luo_programs_find(request->programs, device) != NULL;
+    order->withdraw_s = order->kill_s = INFINITY;
+    for (int32_t i = 0; request->world->up[device] && i < request->nchanges; i++) {
+        const luo_change *change = &request->changes[i];
+        if (change->kind != LUO_CHANGE_DOWN || change->target != device) continue;
+        if (change->hard)
+            order->kill_s = fmin(order->kill_s, backend->t0 + change->at_s);
         else if (member)
-            o->withdraw_s = fmin(o->withdraw_s, b->t0 + c->at_s);
+            order->withdraw_s = fmin(order->withdraw_s, backend->t0 + change->at_s);
     }
 }
 
@@ -63,12 +65,13 @@ typedef struct links {
     pair *pairs; /* of messages; collectives only mark links as used */
 } links;
 
-static bool links_matter(const luo_step_request *q)
+static bool links_matter(const luo_step_request *request)
 {
-    for (int32_t i = 0; i < q->world->nlinks; i++)
-        if (q->world->link_factor[i] != 1 || q->world->link_extra_latency_s[i] != 0) return true;
-    for (int32_t i = 0; i < q->nchanges; i++)
-        if (q->changes[i].kind == LUO_CHANGE_LINK) return true;
+    for (int32_t i = 0; i < request->world->nlinks; i++)
+        if (request->world->link_factor[i] != 1 || request->world->link_extra_latency_s[i] != 0)
+            return true;
+    for (int32_t i = 0; i < request->nchanges; i++)
+        if (request->changes[i].kind == LUO_CHANGE_LINK) return true;
     return false;
 }
 
@@ -129,15 +132,15 @@ static void delay_of(const links *l, const pair *p, double at_s, struct luo_dela
 
 static void add_delay(links *l, const pair *p, double at_s)
 {
-    luo_step_order *o = &l->out->at[p->rank];
-    struct luo_delay *list = (struct luo_delay *)(uintptr_t)o->delay;
+    luo_step_order *order = &l->out->at[p->rank];
+    struct luo_delay *list = (struct luo_delay *)(uintptr_t)order->delay;
     struct luo_delay d;
-    int32_t last = o->ndelay;
+    int32_t last = order->ndelay;
     delay_of(l, p, at_s, &d);
     while (last > 0 && list[last - 1].device != p->device) last--;
     const struct luo_delay none = {0}, *before = last > 0 ? &list[last - 1] : &none;
     if (d.s_per_byte == before->s_per_byte && d.extra_s == before->extra_s) return;
-    list[o->ndelay++] = d;
+    list[order->ndelay++] = d;
     l->out->slow_links = true;
 }
 
@@ -150,38 +153,39 @@ static void break_at(links *l, int32_t link, double at_s)
 
 static void take_dates(links *l)
 {
-    const luo_world *w = l->q->world;
+    const luo_world *world = l->q->world;
     const double now = luo_clock_s() - 1;
-    for (int32_t k = 0; k < w->nlinks; k++)
-        if (w->link_factor[k] <= 0) break_at(l, k, now);
+    for (int32_t k = 0; k < world->nlinks; k++)
+        if (world->link_factor[k] <= 0) break_at(l, k, now);
     for (int32_t i = 0; i < l->npairs; i++) add_delay(l, &l->pairs[i], now);
     for (int32_t i = 0; i < l->q->nchanges; i++) {
-        const luo_change *c = &l->q->changes[i];
-        if (c->kind != LUO_CHANGE_LINK) continue;
-        l->factor[c->target] = c->value;
-        l->extra_s[c->target] = c->latency_s;
-        if (c->value <= 0) break_at(l, c->target, l->b->t0 + c->at_s);
-        for (int32_t p = 0; p < l->npairs; p++) add_delay(l, &l->pairs[p], l->b->t0 + c->at_s);
+        const luo_change *change = &l->q->changes[i];
+        if (change->kind != LUO_CHANGE_LINK) continue;
+        l->factor[change->target] = change->value;
+        l->extra_s[change->target] = change->latency_s;
+        if (change->value <= 0) break_at(l, change->target, l->b->t0 + change->at_s);
+        for (int32_t p = 0; p < l->npairs; p++) add_delay(l, &l->pairs[p], l->b->t0 + change->at_s);
     }
 }
 
-static luo_status make_links(luo_arena *arena, const luo_backend_state *b,
-                             const luo_step_request *q, luo_coord_orders *out, luo_err *err)
+static luo_status make_links(luo_arena *arena, const luo_backend_state *backend,
+                             const luo_step_request *request, luo_coord_orders *out, luo_err *err)
 {
-    const luo_world *w = q->world;
-    links l = {.arena = arena, .b = b, .q = q, .out = out};
-    l.used = LUO_NEW_N(arena, bool, w->nlinks);
-    l.factor = LUO_NEW_N(arena, double, w->nlinks);
-    l.extra_s = LUO_NEW_N(arena, double, w->nlinks);
+    const luo_world *world = request->world;
+    links l = {.arena = arena, .b = backend, .q = request, .out = out};
+    l.used = LUO_NEW_N(arena, bool, world->nlinks);
+    l.factor = LUO_NEW_N(arena, double, world->nlinks);
+    l.extra_s = LUO_NEW_N(arena, double, world->nlinks);
     if (!l.used || !l.factor || !l.extra_s) return luo_err_nomem(err);
-    memcpy(l.factor, w->link_factor, (size_t)w->nlinks * sizeof *l.factor);
-    memcpy(l.extra_s, w->link_extra_latency_s, (size_t)w->nlinks * sizeof *l.extra_s);
-    for (int32_t i = 0; i < q->nchanges; i++) l.nchanges += q->changes[i].kind == LUO_CHANGE_LINK;
+    memcpy(l.factor, world->link_factor, (size_t)world->nlinks * sizeof *l.factor);
+    memcpy(l.extra_s, world->link_extra_latency_s, (size_t)world->nlinks * sizeof *l.extra_s);
+    for (int32_t i = 0; i < request->nchanges; i++)
+        l.nchanges += request->changes[i].kind == LUO_CHANGE_LINK;
     LUO_TRY(find_pairs(&l, err));
-    int32_t *each = LUO_NEW_N(arena, int32_t, b->workers.n);
+    int32_t *each = LUO_NEW_N(arena, int32_t, backend->workers.n);
     if (!each) return luo_err_nomem(err);
     for (int32_t i = 0; i < l.npairs; i++) each[l.pairs[i].rank] += 1 + l.nchanges;
-    for (int32_t r = 0; r < b->workers.n; r++) {
+    for (int32_t r = 0; r < backend->workers.n; r++) {
         out->at[r].delay = LUO_NEW_N(arena, struct luo_delay, each[r]);
         if (!out->at[r].delay) return luo_err_nomem(err);
     }
@@ -191,37 +195,38 @@ static luo_status make_links(luo_arena *arena, const luo_backend_state *b,
 
 /* ---- all ---- */
 
-static bool is_quiet(const luo_step_order *o)
+static bool is_quiet(const luo_step_order *order)
 {
-    bool quiet = !o->trace && o->ndelay == 0 && isinf(o->withdraw_s);
-    for (int32_t i = 0; i < o->npace; i++) quiet &= o->pace[i].slowdown <= 1;
+    bool quiet = !order->trace && order->ndelay == 0 && isinf(order->withdraw_s);
+    for (int32_t i = 0; i < order->npace; i++) quiet &= order->pace[i].slowdown <= 1;
     return quiet;
 }
 
-luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *b,
-                                 const luo_step_request *q, luo_coord_orders *out, luo_err *err)
+luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *backend,
+                                 const luo_step_request *request, luo_coord_orders *out,
+                                 luo_err *err)
 {
-    luo_coord_orders o = {.at = LUO_NEW_N(arena, luo_step_order, b->workers.n),
+    luo_coord_orders o = {.at = LUO_NEW_N(arena, luo_step_order, backend->workers.n),
                           .break_s = INFINITY,
                           .broken = -1,
                           .down = -1};
     if (!o.at) return luo_err_nomem(err);
-    for (int32_t i = 0; i < q->programs->n; i++) {
-        const int32_t d = q->programs->at[i].device;
-        if (luo_workers_rank_of(&b->workers, d) < 0)
+    for (int32_t i = 0; i < request->programs->n; i++) {
+        const int32_t d = request->programs->at[i].device;
+        if (luo_workers_rank_of(&backend->workers, d) < 0)
             return luo_err_set(err, LUO_EBUG, "device %d has no process; a restart makes one.", d);
-        if (!q->world->up[d] && o.down < 0) o.down = d;
+        if (!request->world->up[d] && o.down < 0) o.down = d;
     }
-    for (int32_t r = 0; r < b->workers.n; r++) {
-        o.at[r].step = q->step;
-        o.at[r].trace = q->trace;
-        LUO_TRY(paces(arena, b, q, b->workers.at[r].device, &o.at[r], err));
-        failures(b, q, b->workers.at[r].device, &o.at[r]);
+    for (int32_t r = 0; r < backend->workers.n; r++) {
+        o.at[r].step = request->step;
+        o.at[r].trace = request->trace;
+        LUO_TRY(paces(arena, backend, request, backend->workers.at[r].device, &o.at[r], err));
+        failures(backend, request, backend->workers.at[r].device, &o.at[r]);
     }
-    if (links_matter(q)) LUO_TRY(make_links(arena, b, q, &o, err));
+    if (links_matter(request)) LUO_TRY(make_links(arena, backend, request, &o, err));
     bool quiet = true;
-    for (int32_t r = 0; r < b->workers.n; r++) quiet &= is_quiet(&o.at[r]);
-    for (int32_t r = 0; r < b->workers.n; r++) o.at[r].quiet = quiet;
+    for (int32_t r = 0; r < backend->workers.n; r++) quiet &= is_quiet(&o.at[r]);
+    for (int32_t r = 0; r < backend->workers.n; r++) o.at[r].quiet = quiet;
     *out = o;
     return LUO_OK;
 }

@@ -17,16 +17,16 @@ typedef struct gathered {
     int32_t nrecords, ncomm;
 } gathered;
 
-static luo_status read_reports(luo_backend_state *b, const luo_programs *set, gathered *g,
+static luo_status read_reports(luo_backend_state *backend, const luo_programs *set, gathered *g,
                                luo_err *err)
 {
-    g->report = LUO_NEW_N(b->last, luo_step_report, set->n);
-    g->late_s = LUO_NEW_N(b->last, double, set->n);
+    g->report = LUO_NEW_N(backend->last, luo_step_report, set->n);
+    g->late_s = LUO_NEW_N(backend->last, double, set->n);
     if (!g->report || !g->late_s) return luo_err_nomem(err);
     for (int32_t i = 0; i < set->n; i++) {
-        const int32_t rank = luo_workers_rank_of(&b->workers, set->at[i].device);
-        LUO_TRY(luo_get_report(b->last, &b->workers.at[rank].answer, &g->report[i], &g->late_s[i],
-                               err));
+        const int32_t rank = luo_workers_rank_of(&backend->workers, set->at[i].device);
+        LUO_TRY(luo_get_report(backend->last, &backend->workers.at[rank].answer, &g->report[i],
+                               &g->late_s[i], err));
         g->nrecords += g->report[i].nrecords;
         g->ncomm += g->report[i].ncomm;
     }
@@ -34,43 +34,44 @@ static luo_status read_reports(luo_backend_state *b, const luo_programs *set, ga
 }
 
 /* All devices end a step alike: what one has updated and another has not would be no state. */
-static luo_status common_status(const luo_step_request *q, const gathered *g, luo_step_result *out,
-                                luo_err *err)
+static luo_status common_status(const luo_step_request *request, const gathered *g,
+                                luo_step_result *out, luo_err *err)
 {
-    const bool is_switch = q->recipe->from != NULL;
+    const bool is_switch = request->recipe->from != NULL;
     int32_t ended = -1, drained = -1;
-    for (int32_t i = 0; i < q->programs->n; i++) {
-        const luo_step_report *r = &g->report[i];
-        if (r->status == LUO_OK)
+    for (int32_t i = 0; i < request->programs->n; i++) {
+        const luo_step_report *report = &g->report[i];
+        if (report->status == LUO_OK)
             ended = i;
-        else if (r->status == LUO_ECANCELED)
+        else if (report->status == LUO_ECANCELED)
             drained = i;
         else {
-            out->status = r->status;
-            memcpy(out->text, r->text, sizeof out->text);
+            out->status = report->status;
+            memcpy(out->text, report->text, sizeof out->text);
             return LUO_OK;
         }
     }
     if (drained >= 0 && ended >= 0 && !is_switch)
         return luo_err_set(err, LUO_EBUG, "device %d ended step %lld and device %d did not.",
-                           q->programs->at[ended].device, (long long)q->step,
-                           q->programs->at[drained].device);
+                           request->programs->at[ended].device, (long long)request->step,
+                           request->programs->at[drained].device);
     out->status = drained >= 0 ? LUO_ECANCELED : LUO_OK;
     return LUO_OK;
 }
 
 /* What a rank does not account for, before it began and after it ended, is bubble. */
-static void fill_device(luo_backend_state *b, const luo_programs *set, gathered *g, int32_t i,
+static void fill_device(luo_backend_state *backend, const luo_programs *set, gathered *g, int32_t i,
                         double seconds)
 {
-    const luo_step_report *r = &g->report[i];
+    const luo_step_report *report = &g->report[i];
     const int32_t device = set->at[i].device;
-    g->parts[i] = r->parts;
-    g->parts[i].bubble_s += fmax(0, seconds - luo_parts_total(&r->parts));
-    g->compute_s[i] = r->compute_s;
-    g->predicted_s[i] = r->predicted_s;
-    if (r->memory_bytes > b->memory[device]) b->memory[device] = r->memory_bytes;
-    g->memory[i] = b->memory[device];
+    g->parts[i] = report->parts;
+    g->parts[i].bubble_s += fmax(0, seconds - luo_parts_total(&report->parts));
+    g->compute_s[i] = report->compute_s;
+    g->predicted_s[i] = report->predicted_s;
+    if (report->memory_bytes > backend->memory[device])
+        backend->memory[device] = report->memory_bytes;
+    g->memory[i] = backend->memory[device];
 }
 
 /* As they were issued; a rank lists them as they ended. */
@@ -83,15 +84,15 @@ static int by_issue(const void *x, const void *y)
 
 static void add_records(gathered *g, int32_t i, double base_s)
 {
-    const luo_step_report *r = &g->report[i];
+    const luo_step_report *report = &g->report[i];
     luo_op_record *first = g->records + g->nrecords;
-    for (int32_t k = 0; k < r->nrecords; k++) {
+    for (int32_t k = 0; k < report->nrecords; k++) {
         luo_op_record *x = &g->records[g->nrecords++];
-        *x = r->records[k];
+        *x = report->records[k];
         x->start_s += base_s + g->late_s[i];
         x->end_s += base_s + g->late_s[i];
     }
-    if (r->nrecords > 0) qsort(first, (size_t)r->nrecords, sizeof *first, by_issue);
+    if (report->nrecords > 0) qsort(first, (size_t)report->nrecords, sizeof *first, by_issue);
 }
 
 static bool same_use(const luo_comm_use *a, const luo_comm_use *b)
@@ -103,9 +104,9 @@ static bool same_use(const luo_comm_use *a, const luo_comm_use *b)
 /* A collective is told by the first device of its group, a message by its sender. */
 static void add_comm(const luo_programs *set, gathered *g, int32_t i)
 {
-    const luo_step_report *r = &g->report[i];
-    for (int32_t k = 0; k < r->ncomm; k++) {
-        const luo_comm_use *u = &r->comm[k];
+    const luo_step_report *report = &g->report[i];
+    for (int32_t k = 0; k < report->ncomm; k++) {
+        const luo_comm_use *u = &report->comm[k];
         int32_t at = 0;
         if (u->group >= set->ngroups) continue;
         if (u->group >= 0 && set->groups[u->group].dev[0] != set->at[i].device) continue;
@@ -131,32 +132,32 @@ static int by_number(const void *x, const void *y)
     return (a->exchange > b->exchange) - (a->exchange < b->exchange);
 }
 
-static luo_status make_room(luo_backend_state *b, const luo_programs *set, gathered *g,
+static luo_status make_room(luo_backend_state *backend, const luo_programs *set, gathered *g,
                             luo_err *err)
 {
-    g->parts = LUO_NEW_N(b->last, luo_parts, set->n);
-    g->compute_s = LUO_NEW_N(b->last, double, set->n);
-    g->predicted_s = LUO_NEW_N(b->last, double, set->n);
-    g->memory = LUO_NEW_N(b->last, int64_t, set->n);
-    g->records = LUO_NEW_N(b->last, luo_op_record, g->nrecords);
-    g->comm = LUO_NEW_N(b->last, luo_comm_use, g->ncomm);
+    g->parts = LUO_NEW_N(backend->last, luo_parts, set->n);
+    g->compute_s = LUO_NEW_N(backend->last, double, set->n);
+    g->predicted_s = LUO_NEW_N(backend->last, double, set->n);
+    g->memory = LUO_NEW_N(backend->last, int64_t, set->n);
+    g->records = LUO_NEW_N(backend->last, luo_op_record, g->nrecords);
+    g->comm = LUO_NEW_N(backend->last, luo_comm_use, g->ncomm);
     const bool ok =
         g->parts && g->compute_s && g->predicted_s && g->memory && g->records && g->comm;
     g->nrecords = g->ncomm = 0; /* filled below */
     return ok ? LUO_OK : luo_err_nomem(err);
 }
 
-luo_status luo_coord_result(luo_backend_state *b, const luo_step_request *q, luo_step_result *out,
-                            luo_err *err)
+luo_status luo_coord_result(luo_backend_state *backend, const luo_step_request *request,
+                            luo_step_result *out, luo_err *err)
 {
     gathered g = {0};
-    const luo_programs *set = q->programs;
-    const double base_s = luo_coord_time(b, b->workers.asked_s) - out->start_s;
-    LUO_TRY(read_reports(b, set, &g, err));
-    LUO_TRY(common_status(q, &g, out, err));
-    LUO_TRY(make_room(b, set, &g, err));
+    const luo_programs *set = request->programs;
+    const double base_s = luo_coord_time(backend, backend->workers.asked_s) - out->start_s;
+    LUO_TRY(read_reports(backend, set, &g, err));
+    LUO_TRY(common_status(request, &g, out, err));
+    LUO_TRY(make_room(backend, set, &g, err));
     for (int32_t i = 0; i < set->n; i++) {
-        fill_device(b, set, &g, i, out->end_s - out->start_s);
+        fill_device(backend, set, &g, i, out->end_s - out->start_s);
         add_records(&g, i, base_s);
         add_comm(set, &g, i);
         if (!g.report[i].has_loss || out->has_loss) continue;
@@ -164,7 +165,7 @@ luo_status luo_coord_result(luo_backend_state *b, const luo_step_request *q, luo
         out->loss = g.report[i].loss;
         out->grad_norm = g.report[i].grad_norm;
     }
-    LUO_TRY(luo_coord_meet(b->last, set, g.records, g.nrecords, err));
+    LUO_TRY(luo_coord_meet(backend->last, set, g.records, g.nrecords, err));
     if (g.ncomm > 0) qsort(g.comm, (size_t)g.ncomm, sizeof *g.comm, by_number);
     out->parts = g.parts;
     out->compute_s = g.compute_s;

@@ -9,59 +9,59 @@
 #include "exec/clock.h"
 #include "exec/coordinator/coord.h"
 
-void luo_coord_close(luo_backend_state *b)
+void luo_coord_close(luo_backend_state *backend)
 {
-    if (!b) return;
-    luo_workers_end(&b->workers);
-    luo_coord_dump_close(b);
-    luo_arena_free(b->last);
-    free(b->memory);
-    free(b);
+    if (!backend) return;
+    luo_workers_end(&backend->workers);
+    luo_coord_dump_close(backend);
+    luo_arena_free(backend->last);
+    free(backend->memory);
+    free(backend);
 }
 
 static luo_status check_config(const luo_backend_config *c, luo_err *err)
 {
-    const luo_exec_options *o = c->options;
-    if (!o || !o->program || !c->model || !c->cluster)
+    const luo_exec_options *options = c->options;
+    if (!options || !options->program || !c->model || !c->cluster)
         return luo_err_set(err, LUO_EBUG,
                            "a backend of other processes is opened without options, model or "
                            "cluster.");
-    if (!(o->stuck_s > 0))
+    if (!(options->stuck_s > 0))
         return luo_err_set(err, LUO_EUSAGE,
                            "`--stuck-s` is %g; a number of seconds above 0 is "
                            "expected.",
-                           o->stuck_s);
+                           options->stuck_s);
     return LUO_OK;
 }
 
 luo_status luo_coord_open(const luo_backend_config *config, luo_backend_state **out, luo_err *err)
 {
     LUO_TRY(check_config(config, err));
-    luo_backend_state *b = calloc(1, sizeof *b);
-    if (!b) return luo_err_nomem(err);
-    b->config = *config;
-    b->options = config->options;
-    b->t0 = luo_clock_s();
-    b->holder = b->dump = -1;
-    b->last = luo_arena_new(0);
-    b->memory = calloc((size_t)config->cluster->ndevices, sizeof *b->memory);
-    luo_status st = b->last && b->memory ? LUO_OK : luo_err_nomem(err);
-    if (st == LUO_OK) st = luo_coord_dump_open(b, err);
+    luo_backend_state *backend = calloc(1, sizeof *backend);
+    if (!backend) return luo_err_nomem(err);
+    backend->config = *config;
+    backend->options = config->options;
+    backend->t0 = luo_clock_s();
+    backend->holder = backend->dump = -1;
+    backend->last = luo_arena_new(0);
+    backend->memory = calloc((size_t)config->cluster->ndevices, sizeof *backend->memory);
+    luo_status st = backend->last && backend->memory ? LUO_OK : luo_err_nomem(err);
+    if (st == LUO_OK) st = luo_coord_dump_open(backend, err);
     if (st == LUO_OK)
-        *out = b;
+        *out = backend;
     else
-        luo_coord_close(b);
+        luo_coord_close(backend);
     return st;
 }
 
-double luo_coord_now(const luo_backend_state *b)
+double luo_coord_now(const luo_backend_state *backend)
 {
-    return luo_coord_time(b, luo_clock_s());
+    return luo_coord_time(backend, luo_clock_s());
 }
 
-luo_status luo_coord_sleep_until(luo_backend_state *b, double at_s)
+luo_status luo_coord_sleep_until(luo_backend_state *backend, double at_s)
 {
-    const double clock_s = b->t0 + at_s;
+    const double clock_s = backend->t0 + at_s;
     const struct timespec t = {.tv_sec = (time_t)floor(clock_s),
                                .tv_nsec = (long)(1e9 * (clock_s - floor(clock_s)))};
     if (luo_clock_s() >= clock_s) return LUO_OK;

@@ -109,7 +109,7 @@ static bool launched_here(void)
            same_number("MPI_LOCALNRANKS", "PMI_SIZE");
 }
 
-luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *o, luo_hosts *out,
+luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *options, luo_hosts *out,
                             luo_err *err)
 {
     static const struct {
@@ -117,14 +117,14 @@ luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *o, luo_hos
     } systems[] = {{"PBS_JOBID", "PBS_NODEFILE"},
                    {"LSB_JOBID", "LSB_DJOB_HOSTFILE"},
                    {"JOB_ID", "PE_HOSTFILE"}};
-    const bool none = o->launcher == LUO_LAUNCH_NONE;
+    const bool none = options->launcher == LUO_LAUNCH_NONE;
     const char *nodes = none ? getenv("SLURM_STEP_NODELIST") : NULL;
-    const bool local = o->launcher == LUO_LAUNCH_LOCAL;
-    *out = (luo_hosts){.known =
-                           local || o->launcher == LUO_LAUNCH_MPIRUN || (none && launched_here())};
+    const bool local = options->launcher == LUO_LAUNCH_LOCAL;
+    *out = (luo_hosts){.known = local || options->launcher == LUO_LAUNCH_MPIRUN ||
+                                (none && launched_here())};
     if (local) return LUO_OK;
     if (none && out->known) return LUO_OK;
-    if (o->hostfile) return luo_hosts_of_file(arena, o->hostfile, out, err);
+    if (options->hostfile) return luo_hosts_of_file(arena, options->hostfile, out, err);
     if (!nodes) nodes = getenv("SLURM_JOB_NODELIST");
     if (nodes) return luo_hosts_of_slurm(arena, nodes, out, err);
     out->known = out->known && !getenv("SLURM_JOB_ID");

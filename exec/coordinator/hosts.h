@@ -22,7 +22,7 @@ luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out,
  * that is not this. Owner: arena. */
 luo_status luo_hosts_of_slurm(luo_arena *arena, const char *list, luo_hosts *out, luo_err *err);
 /* What hostfile, environment and launcher tell. Errors, Owner: as above. */
-luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *o, luo_hosts *out,
+luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *options, luo_hosts *out,
                             luo_err *err);
 
 enum { LUO_HOSTS_ADDRESS = 16 }; /* bytes of an address as text, with its end */

@@ -27,10 +27,10 @@ typedef struct command {
     char ranks[16], address[LUO_RENDEZVOUS_HOST + 16], mpirun[4096];
 } command;
 
-void luo_launch_pin(const luo_exec_options *o)
+void luo_launch_pin(const luo_exec_options *options)
 {
-    if (o->nccl_algo) setenv("NCCL_ALGO", o->nccl_algo, 1);
-    if (o->nccl_proto) setenv("NCCL_PROTO", o->nccl_proto, 1);
+    if (options->nccl_algo) setenv("NCCL_ALGO", options->nccl_algo, 1);
+    if (options->nccl_proto) setenv("NCCL_PROTO", options->nccl_proto, 1);
 }
 
 /* mpirun gives its environment to the ranks of this host alone. */
@@ -42,13 +42,13 @@ static bool goes_along(const char *variable)
     return false;
 }
 
-static luo_status list_variables(const luo_exec_options *o, command *c, luo_err *err)
+static luo_status list_variables(const luo_exec_options *options, command *c, luo_err *err)
 {
     int n = 0;
     while (environ[n]) n++;
     c->forwarded = calloc((size_t)n + 1, sizeof *c->forwarded);
     if (!c->forwarded) return luo_err_nomem(err);
-    for (int i = 0; o->gpus && o->launcher == LUO_LAUNCH_MPIRUN && i < n; i++) {
+    for (int i = 0; options->gpus && options->launcher == LUO_LAUNCH_MPIRUN && i < n; i++) {
         if (!goes_along(environ[i])) continue;
         char *name = strndup(environ[i], strcspn(environ[i], "="));
         if (!name) return luo_err_nomem(err);
@@ -62,13 +62,13 @@ static void add(command *c, const char *word)
     c->at[c->n++] = word;
 }
 
-static void add_rank(command *c, const luo_exec_options *o, const luo_rendezvous *rendezvous)
+static void add_rank(command *c, const luo_exec_options *options, const luo_rendezvous *rendezvous)
 {
     snprintf(c->address, sizeof c->address, "%s:%d", rendezvous->host, rendezvous->port);
-    add(c, o->program);
+    add(c, options->program);
     add(c, "--control");
     add(c, c->address);
-    for (int32_t i = 0; i < o->ninputs; i++) add(c, o->inputs[i]);
+    for (int32_t i = 0; i < options->ninputs; i++) add(c, options->inputs[i]);
 }
 
 bool luo_launch_mpirun(char *out, size_t size)
@@ -79,10 +79,10 @@ bool luo_launch_mpirun(char *out, size_t size)
     return false;
 }
 
-static void add_launcher(command *c, const luo_exec_options *o, bool alone, int32_t n)
+static void add_launcher(command *c, const luo_exec_options *options, bool alone, int32_t n)
 {
     snprintf(c->ranks, sizeof c->ranks, "%d", n);
-    if (o->launcher == LUO_LAUNCH_SRUN) {
+    if (options->launcher == LUO_LAUNCH_SRUN) {
         static const char *const words[] = {"srun",         "--overcommit", "--kill-on-bad-exit=1",
                                             "--input=none", "--export=ALL", "-n"};
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
@@ -92,7 +92,7 @@ static void add_launcher(command *c, const luo_exec_options *o, bool alone, int3
     static const char *const words[] = {
         "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
     snprintf(c->mpirun, sizeof c->mpirun, "mpirun");
-    if (o->launcher == LUO_LAUNCH_LOCAL) (void)luo_launch_mpirun(c->mpirun, sizeof c->mpirun);
+    if (options->launcher == LUO_LAUNCH_LOCAL) (void)luo_launch_mpirun(c->mpirun, sizeof c->mpirun);
     add(c, c->mpirun);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
     add(c, c->ranks);
@@ -104,19 +104,19 @@ static void add_launcher(command *c, const luo_exec_options *o, bool alone, int3
         add(c, "-x");
         add(c, c->forwarded[i]);
     }
-    if (!o->hostfile) return;
+    if (!options->hostfile) return;
     add(c, "--hostfile");
-    add(c, o->hostfile);
+    add(c, options->hostfile);
 }
 
-static luo_status compose(command *c, const luo_exec_options *o, const luo_rendezvous *rendezvous,
-                          int32_t n, luo_err *err)
+static luo_status compose(command *c, const luo_exec_options *options,
+                          const luo_rendezvous *rendezvous, int32_t n, luo_err *err)
 {
-    LUO_TRY(list_variables(o, c, err));
-    c->at = calloc((size_t)(WORDS + o->ninputs + 2 * c->nforwarded), sizeof *c->at);
+    LUO_TRY(list_variables(options, c, err));
+    c->at = calloc((size_t)(WORDS + options->ninputs + 2 * c->nforwarded), sizeof *c->at);
     if (!c->at) return luo_err_nomem(err);
-    add_launcher(c, o, rendezvous->alone, n);
-    add_rank(c, o, rendezvous);
+    add_launcher(c, options, rendezvous->alone, n);
+    add_rank(c, options, rendezvous);
     return LUO_OK;
 }
 
@@ -163,8 +163,8 @@ void luo_launch_environment(bool alone)
     if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
-static void become(const luo_exec_options *o, const command *c, const luo_rendezvous *rendezvous,
-                   int log, int tell, pid_t parent)
+static void become(const luo_exec_options *options, const command *c,
+                   const luo_rendezvous *rendezvous, int log, int tell, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -176,7 +176,7 @@ static void become(const luo_exec_options *o, const command *c, const luo_rendez
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
-    if (o->launcher == LUO_LAUNCH_LOCAL) stay_here();
+    if (options->launcher == LUO_LAUNCH_LOCAL) stay_here();
     luo_launch_environment(rendezvous->alone);
     setenv(LUO_RENDEZVOUS_VARIABLE, rendezvous->token, 1);
     if (getppid() != parent) _exit(1);
@@ -186,7 +186,7 @@ static void become(const luo_exec_options *o, const command *c, const luo_rendez
     _exit(127);
 }
 
-static luo_status no_launcher(const luo_exec_options *o, int code, luo_err *err)
+static luo_status no_launcher(const luo_exec_options *options, int code, luo_err *err)
 {
     static const char *const right[] = {
         [LUO_LAUNCH_MPIRUN] = "Open MPI has to be installed (openmpi-bin)",
@@ -196,16 +196,17 @@ static luo_status no_launcher(const luo_exec_options *o, int code, luo_err *err)
     char why[128];
     luo_errno_text(code, why, sizeof why);
     return luo_err_set(err, LUO_EBACKEND, "cannot start `%s`: %s; %s.",
-                       o->launcher == LUO_LAUNCH_SRUN ? "srun" : "mpirun", why, right[o->launcher]);
+                       options->launcher == LUO_LAUNCH_SRUN ? "srun" : "mpirun", why,
+                       right[options->launcher]);
 }
 
-static luo_status spawn(const luo_exec_options *o, const command *c,
+static luo_status spawn(const luo_exec_options *options, const command *c,
                         const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
 {
     int tell[2], why = 0;
-    if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(o, errno, err);
+    if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(options, errno, err);
     const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become(o, c, rendezvous, l->log, tell[1], parent);
+    if (pid == 0) become(options, c, rendezvous, l->log, tell[1], parent);
     if (pid < 0) why = errno;
     close(tell[1]);
     ssize_t n = 0;
@@ -218,33 +219,34 @@ static luo_status spawn(const luo_exec_options *o, const command *c,
     }
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
-    return no_launcher(o, why, err);
+    return no_launcher(options, why, err);
 }
 
-static luo_status open_log(const luo_exec_options *o, luo_launch *l, luo_err *err)
+static luo_status open_log(const luo_exec_options *options, luo_launch *l, luo_err *err)
 {
-    l->log = o->log ? open(o->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
-                    : memfd_create("luoshu-ranks", MFD_CLOEXEC);
-    if (l->log < 0) return luo_err_io(err, "write", o->log ? o->log : "a log in memory");
+    l->log = options->log ? open(options->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+                          : memfd_create("luoshu-ranks", MFD_CLOEXEC);
+    if (l->log < 0)
+        return luo_err_io(err, "write", options->log ? options->log : "a log in memory");
     l->has_log = true;
     l->log_from = lseek(l->log, 0, SEEK_END);
     return LUO_OK;
 }
 
-luo_status luo_launch_start(const luo_exec_options *o, const luo_rendezvous *rendezvous, int32_t n,
-                            luo_launch *out, luo_err *err)
+luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
+                            int32_t n, luo_launch *out, luo_err *err)
 {
     luo_launch l = {0};
     command c = {0};
-    luo_launch_pin(o);
-    luo_status st = compose(&c, o, rendezvous, n, err);
-    if (st == LUO_OK) st = open_log(o, &l, err);
-    if (st == LUO_OK) st = spawn(o, &c, rendezvous, &l, err);
+    luo_launch_pin(options);
+    luo_status st = compose(&c, options, rendezvous, n, err);
+    if (st == LUO_OK) st = open_log(options, &l, err);
+    if (st == LUO_OK) st = spawn(options, &c, rendezvous, &l, err);
     free_command(&c);
     if (st == LUO_OK)
         *out = l;
     else
-        luo_launch_end(&l, o, 0);
+        luo_launch_end(&l, options, 0);
     return st;
 }
 
@@ -264,7 +266,7 @@ static void wait_for(luo_launch *l, double seconds)
     while (!luo_launch_ended(l) && luo_clock_s() < until) nanosleep(&nap, NULL);
 }
 
-void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s)
+void luo_launch_end(luo_launch *l, const luo_exec_options *options, double wait_s)
 {
     wait_for(l, wait_s);
     if (l->pid > 0) {
@@ -277,7 +279,7 @@ void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s)
         }
     }
     if (l->has_log) {
-        if (o->log && lseek(l->log, 0, SEEK_END) == 0) unlink(o->log);
+        if (options->log && lseek(l->log, 0, SEEK_END) == 0) unlink(options->log);
         close(l->log);
     }
     *l = (luo_launch){0};

@@ -21,7 +21,7 @@ void luo_launch_environment(bool alone);
 bool luo_launch_mpirun(char *out, size_t size);
 
 /* cuda: puts the algorithm and protocol of NCCL that the options name into the environment. */
-void luo_launch_pin(const luo_exec_options *o);
+void luo_launch_pin(const luo_exec_options *options);
 
 typedef struct luo_launch { /* {0}: none */
     pid_t pid;              /* 0: it does not run */
@@ -33,12 +33,12 @@ typedef struct luo_launch { /* {0}: none */
 
 /* Starts n ranks that knock at the rendezvous.
  * Errors: LUO_EBACKEND the launcher cannot be run; LUO_EIO the log cannot be written. */
-luo_status luo_launch_start(const luo_exec_options *o, const luo_rendezvous *rendezvous, int32_t n,
-                            luo_launch *out, luo_err *err);
+luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
+                            int32_t n, luo_launch *out, luo_err *err);
 /* Has it ended by itself? */
 bool luo_launch_ended(luo_launch *l);
 /* Waits so long for its end, then kills its process group; gives everything back. */
-void luo_launch_end(luo_launch *l, const luo_exec_options *o, double wait_s);
+void luo_launch_end(luo_launch *l, const luo_exec_options *options, double wait_s);
 /* Was a rank killed, as far as the launcher tells? All of it when it has ended. */
 bool luo_launch_rank_killed(const luo_launch *l);
 /* The reason in what was written since the start: a sentence of `luoshu-rank`, that a rank was
@@ -50,5 +50,5 @@ void luo_launch_reason(const luo_launch *l, char *text, size_t size);
  * 0 ends with the exit code of its child. These ranks can be started once: there are no restarts,
  * and one run only.
  * Errors, in every process: LUO_EUSAGE there is no launcher around; LUO_EBACKEND. */
-luo_status luo_launch_split(const luo_exec_options *o, luo_rendezvous *out, luo_err *err);
+luo_status luo_launch_split(const luo_exec_options *options, luo_rendezvous *out, luo_err *err);
 #endif

@@ -22,17 +22,18 @@ typedef struct luo_command {
 luo_status luo_listener_start(int fd, const luo_progress_report *where, int (*lost)(void),
                               luo_listener **out, luo_err *err);
 /* Pre: the last command was END. */
-void luo_listener_close(luo_listener *l);
+void luo_listener_close(luo_listener *listener);
 
 /* The next command; waits for it. Owner: luo_wire_free(&out->payload). */
-void luo_listener_next(luo_listener *l, luo_command *out);
+void luo_listener_next(luo_listener *listener, luo_command *out);
 /* Sends a message of the main thread. */
-luo_status luo_listener_say(luo_listener *l, luo_say kind, const luo_wire *payload, luo_err *err);
+luo_status luo_listener_say(luo_listener *listener, luo_say kind, const luo_wire *payload,
+                            luo_err *err);
 
 /* Set while the command that was begun is to be drained. */
-const _Atomic bool *luo_listener_abort(const luo_listener *l);
+const _Atomic bool *luo_listener_abort(const luo_listener *listener);
 /* The command is begun: from now on its dates count (CLOCK_MONOTONIC; INFINITY: never). */
-void luo_listener_begin(luo_listener *l, int64_t serial, double withdraw_s, double kill_s);
+void luo_listener_begin(luo_listener *listener, int64_t serial, double withdraw_s, double kill_s);
 /* .. and over; the flag is down again. */
-void luo_listener_finish(luo_listener *l);
+void luo_listener_finish(luo_listener *listener);
 #endif

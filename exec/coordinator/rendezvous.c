@@ -40,38 +40,38 @@ static reach find(const luo_hosts *h, char address[LUO_HOSTS_ADDRESS])
     return r;
 }
 
-static luo_status find_hosts(const luo_exec_options *o, char address[LUO_HOSTS_ADDRESS], reach *out,
-                             luo_err *err)
+static luo_status find_hosts(const luo_exec_options *options, char address[LUO_HOSTS_ADDRESS],
+                             reach *out, luo_err *err)
 {
     luo_hosts h;
     luo_arena *arena = luo_arena_new(4096);
     if (!arena) return luo_err_nomem(err);
-    const luo_status st = luo_hosts_of_run(arena, o, &h, err);
+    const luo_status st = luo_hosts_of_run(arena, options, &h, err);
     if (st == LUO_OK) *out = find(&h, address);
     luo_arena_free(arena);
     return st;
 }
 
-bool luo_rendezvous_alone(const luo_exec_options *o)
+bool luo_rendezvous_alone(const luo_exec_options *options)
 {
     char address[LUO_HOSTS_ADDRESS];
     reach r = UNKNOWN;
-    return !o->listen && find_hosts(o, address, &r, NULL) == LUO_OK && r == HERE;
+    return !options->listen && find_hosts(options, address, &r, NULL) == LUO_OK && r == HERE;
 }
 
-static luo_status choose(const luo_exec_options *o, luo_rendezvous *d, luo_err *err)
+static luo_status choose(const luo_exec_options *options, luo_rendezvous *d, luo_err *err)
 {
     char address[LUO_HOSTS_ADDRESS];
     reach r;
     bool here = false;
-    LUO_TRY(find_hosts(o, address, &r, err));
-    d->alone = r == HERE && !o->listen;
-    if (o->listen) {
-        if (!luo_hosts_way(o->listen, address, &here) || !here)
+    LUO_TRY(find_hosts(options, address, &r, err));
+    d->alone = r == HERE && !options->listen;
+    if (options->listen) {
+        if (!luo_hosts_way(options->listen, address, &here) || !here)
             return luo_err_set(err, LUO_EUSAGE,
                                "`--listen` is `%s`; an IPv4 address of this host, or a name for "
                                "one, is expected.",
-                               o->listen);
+                               options->listen);
     } else if (r == HERE) {
         snprintf(address, sizeof address, "%s", loopback);
     } else if (r == UNKNOWN && !guess(address)) {

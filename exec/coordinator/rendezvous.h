@@ -34,5 +34,5 @@ void luo_rendezvous_shut(luo_rendezvous *rendezvous);
 void luo_rendezvous_close(luo_rendezvous *rendezvous);
 
 /* Whether the launcher has this host alone to start ranks on, as far as can be known. */
-bool luo_rendezvous_alone(const luo_exec_options *o);
+bool luo_rendezvous_alone(const luo_exec_options *options);
 #endif

@@ -63,21 +63,21 @@ typedef struct luo_workers {
 luo_status luo_workers_start(luo_workers *f, const luo_exec_options *options,
                              const luo_setup *setup, luo_err *err);
 /* Lets all ranks end in order, kills those that do not; nothing is left afterwards. */
-void luo_workers_end(luo_workers *f);
+void luo_workers_end(luo_workers *workers);
 /* Ends all ranks at once; progress report and loss stay. The launcher is waited for by the next
  * call of start or end. */
-void luo_workers_drop(luo_workers *f);
+void luo_workers_drop(luo_workers *workers);
 /* World rank of a device; -1: it has no process. */
-int32_t luo_workers_rank_of(const luo_workers *f, int32_t device);
+int32_t luo_workers_rank_of(const luo_workers *workers, int32_t device);
 
 /* ---- commands ---- */
 
 /* Begins a command: a payload with its serial number, to be finished by the caller. */
-void luo_workers_begin(luo_workers *f, luo_wire *payload);
+void luo_workers_begin(luo_workers *workers, luo_wire *payload);
 /* Errors: those of luo_wire_send, but that a rank is gone is left for luo_workers_wait to find. */
-luo_status luo_workers_send(luo_workers *f, int32_t rank, luo_say kind, const luo_wire *payload,
-                            luo_err *err);
-luo_status luo_workers_send_all(luo_workers *f, luo_say kind, const luo_wire *payload,
+luo_status luo_workers_send(luo_workers *workers, int32_t rank, luo_say kind,
+                            const luo_wire *payload, luo_err *err);
+luo_status luo_workers_send_all(luo_workers *workers, luo_say kind, const luo_wire *payload,
                                 luo_err *err);
 
 typedef struct luo_workers_wait {
@@ -93,7 +93,7 @@ typedef struct luo_workers_wait {
  * Errors: LUO_EPEER a rank died, or answered LUO_EPEER: see loss; LUO_ESTUCK nobody went on for
  * stuck_s, or one that has not answered said nothing at all for the options' stuck_s, not even
  * where it is; the workers is then dropped. What else ranks answered is no error here. */
-luo_status luo_workers_wait_all(luo_workers *f, luo_workers_wait *w, luo_err *err);
+luo_status luo_workers_wait_all(luo_workers *workers, luo_workers_wait *w, luo_err *err);
 /* The first answer that is not LUO_OK, as an error; LUO_ECANCELED if there is no other. */
-luo_status luo_workers_answers(const luo_workers *f, luo_err *err);
+luo_status luo_workers_answers(const luo_workers *workers, luo_err *err);
 #endif

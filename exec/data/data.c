@@ -11,72 +11,72 @@ luo_status luo_corpus_open(const char *path, int64_t vocab, uint64_t seed, luo_c
                            luo_err *err)
 {
     luo_arena *arena = luo_arena_new(0);
-    luo_corpus *c = arena ? LUO_NEW(arena, luo_corpus) : NULL;
+    luo_corpus *corpus = arena ? LUO_NEW(arena, luo_corpus) : NULL;
     luo_status st = LUO_OK;
-    if (c) {
-        *c = (luo_corpus){
+    if (corpus) {
+        *corpus = (luo_corpus){
             .arena = arena, .seed = seed, .vocab = vocab, .tokens = path ? 0 : SYNTHETIC_TOKENS};
-        c->name = luo_arena_strdup(arena, path ? path : "synthetic");
+        corpus->name = luo_arena_strdup(arena, path ? path : "synthetic");
     }
-    if (!c || !c->name) st = luo_err_nomem(err);
-    if (st == LUO_OK && path) st = luo_corpus_map(c, path, err);
+    if (!corpus || !corpus->name) st = luo_err_nomem(err);
+    if (st == LUO_OK && path) st = luo_corpus_map(corpus, path, err);
     if (st == LUO_OK) {
-        *out = c;
+        *out = corpus;
         return LUO_OK;
     }
-    if (c) luo_corpus_unmap(c);
+    if (corpus) luo_corpus_unmap(corpus);
     luo_arena_free(arena);
     return st;
 }
 
-void luo_corpus_close(luo_corpus *c)
+void luo_corpus_close(luo_corpus *corpus)
 {
-    if (!c) return;
-    luo_corpus_unmap(c);
-    luo_arena_free(c->arena);
+    if (!corpus) return;
+    luo_corpus_unmap(corpus);
+    luo_arena_free(corpus->arena);
 }
 
-const char *luo_corpus_name(const luo_corpus *c)
+const char *luo_corpus_name(const luo_corpus *corpus)
 {
-    return c->name;
+    return corpus->name;
 }
 
 /* ---- shape ---- */
 
 /* Tokens of a micro-batch as luo_plan_compile counts them. */
-static int64_t tokens_of(const luo_plan *p, int64_t row_tokens, int32_t i, int32_t k)
+static int64_t tokens_of(const luo_plan *plan, int64_t row_tokens, int32_t i, int32_t k)
 {
-    const luo_pipeline *pipe = &p->pipelines[i];
+    const luo_pipeline *pipe = &plan->pipelines[i];
     int64_t assigned = 0;
     if (pipe->micro_batch_tokens) return pipe->micro_batch_tokens[k];
-    for (int32_t a = 0; a < p->nassignment; a++)
-        if (p->assignment[a].pipeline == i && p->assignment[a].micro_batch == k)
-            assigned += p->assignment[a].length_tokens;
+    for (int32_t a = 0; a < plan->nassignment; a++)
+        if (plan->assignment[a].pipeline == i && plan->assignment[a].micro_batch == k)
+            assigned += plan->assignment[a].length_tokens;
     return assigned ? assigned : pipe->micro_batch_sequences * row_tokens;
 }
 
-static luo_status cut_sequences(luo_arena *arena, const luo_plan *p, bool causal,
+static luo_status cut_sequences(luo_arena *arena, const luo_plan *plan, bool causal,
                                 luo_batch_shape *out, luo_err *err)
 {
-    if (!luo_plan_has_context(p)) return LUO_OK;
-    luo_context *x = LUO_NEW_N(arena, luo_context, p->npipelines);
-    int64_t *multiple = LUO_NEW_N(arena, int64_t, p->npipelines);
-    if (!x || !multiple) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        x[i] = luo_plan_context(p, causal, i);
-        multiple[i] = luo_plan_context_multiple(p, causal, i);
+    if (!luo_plan_has_context(plan)) return LUO_OK;
+    luo_context *context = LUO_NEW_N(arena, luo_context, plan->npipelines);
+    int64_t *multiple = LUO_NEW_N(arena, int64_t, plan->npipelines);
+    if (!context || !multiple) return luo_err_nomem(err);
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        context[i] = luo_plan_context(plan, causal, i);
+        multiple[i] = luo_plan_context_multiple(plan, causal, i);
     }
-    out->context = x;
+    out->context = context;
     out->multiple = multiple;
     return LUO_OK;
 }
 
-static luo_status number(luo_arena *arena, const luo_plan *p, luo_batch_shape *out, luo_err *err)
+static luo_status number(luo_arena *arena, const luo_plan *plan, luo_batch_shape *out, luo_err *err)
 {
-    if (!luo_plan_is_rerouted(p)) return LUO_OK;
-    int32_t *first = LUO_NEW_N(arena, int32_t, p->npipelines);
+    if (!luo_plan_is_rerouted(plan)) return LUO_OK;
+    int32_t *first = LUO_NEW_N(arena, int32_t, plan->npipelines);
     if (!first) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) first[i] = luo_plan_first_number(p, i);
+    for (int32_t i = 0; i < plan->npipelines; i++) first[i] = luo_plan_first_number(plan, i);
     out->first = first;
     return LUO_OK;
 }
@@ -101,21 +101,21 @@ int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t
     return luo_plan_padded(t, shape->row_tokens, shape->multiple[pipeline]);
 }
 
-luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
+luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causal,
                               int64_t sequence_tokens, luo_batch_shape *out, luo_err *err)
 {
-    const int64_t row = sequence_tokens ? sequence_tokens : p->sequence_tokens;
-    int32_t *nmicro = LUO_NEW_N(arena, int32_t, p->npipelines);
-    const int64_t **tokens = LUO_NEW_N(arena, const int64_t *, p->npipelines);
+    const int64_t row = sequence_tokens ? sequence_tokens : plan->sequence_tokens;
+    int32_t *nmicro = LUO_NEW_N(arena, int32_t, plan->npipelines);
+    const int64_t **tokens = LUO_NEW_N(arena, const int64_t *, plan->npipelines);
     int64_t total = 0;
     if (!nmicro || !tokens) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        int64_t *at = LUO_NEW_N(arena, int64_t, p->pipelines[i].micro_batches);
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        int64_t *at = LUO_NEW_N(arena, int64_t, plan->pipelines[i].micro_batches);
         if (!at) return luo_err_nomem(err);
-        nmicro[i] = p->pipelines[i].micro_batches;
+        nmicro[i] = plan->pipelines[i].micro_batches;
         tokens[i] = at;
         for (int32_t k = 0; k < nmicro[i]; k++) {
-            at[k] = tokens_of(p, row, i, k);
+            at[k] = tokens_of(plan, row, i, k);
             if (at[k] >= INT32_MAX)
                 return luo_err_set(err, LUO_E2BIG,
                                    "micro-batch %d of pipeline %d has %lld tokens; below 2^31 are "
@@ -124,9 +124,9 @@ luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
             total += at[k];
         }
     }
-    *out = (luo_batch_shape){p->npipelines, nmicro, tokens, row, total, NULL, NULL, NULL};
-    LUO_TRY(number(arena, p, out, err));
-    return cut_sequences(arena, p, causal, out, err);
+    *out = (luo_batch_shape){plan->npipelines, nmicro, tokens, row, total, NULL, NULL, NULL};
+    LUO_TRY(number(arena, plan, out, err));
+    return cut_sequences(arena, plan, causal, out, err);
 }
 
 /* ---- rows of a micro-batch ---- */
@@ -145,11 +145,11 @@ static bool is_whole(const luo_batch_shape *shape, int32_t i, int32_t k)
     return shape->tokens[i][k] % shape->row_tokens == 0;
 }
 
-static rows rows_of(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+static rows rows_of(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                     int32_t pipeline, int32_t micro_batch)
 {
     const int64_t mine = shape->tokens[pipeline][micro_batch];
-    rows r = {c, shape->row_tokens, is_whole(shape, pipeline, micro_batch), 0, mine, 1};
+    rows r = {corpus, shape->row_tokens, is_whole(shape, pipeline, micro_batch), 0, mine, 1};
     int64_t before = 0, all = 0; /* tokens of micro-batches of the same sort */
     for (int32_t i = 0; i < shape->npipelines; i++)
         for (int32_t k = 0; k < shape->nmicro[i]; k++) {
@@ -163,7 +163,7 @@ static rows rows_of(const luo_corpus *c, const luo_batch_shape *shape, int64_t s
         r.next = step * (all / shape->row_tokens) + before / shape->row_tokens;
     } else {
         const unsigned __int128 at = (unsigned __int128)step * (uint64_t)all + (uint64_t)before;
-        r.next = (int64_t)(at % (uint64_t)c->tokens);
+        r.next = (int64_t)(at % (uint64_t)corpus->tokens);
     }
     return r;
 }
@@ -231,13 +231,14 @@ static int32_t find_runs(const luo_micro_batch *read, const int32_t *source, int
 }
 
 /* The micro-batch in the order of the ranks, with pads. memory: behind what was read. */
-static void reorder(const luo_context *x, int64_t row_tokens, int64_t padded_row, int64_t padded,
-                    int32_t *memory, const luo_micro_batch *read, luo_micro_batch *out)
+static void reorder(const luo_context *context, int64_t row_tokens, int64_t padded_row,
+                    int64_t padded, int32_t *memory, const luo_micro_batch *read,
+                    luo_micro_batch *out)
 {
     int32_t *ids = memory, *labels = ids + padded, *positions = labels + padded;
     int32_t *source = positions + padded;
     luo_run *run = (luo_run *)(source + padded);
-    luo_context_order(x, padded / padded_row, padded_row, source);
+    luo_context_order(context, padded / padded_row, padded_row, source);
     for (int64_t p = 0; p < padded; p++) {
         const int64_t row = source[p] / padded_row, at = source[p] % padded_row;
         const bool pad = at >= row_tokens;
@@ -251,11 +252,11 @@ static void reorder(const luo_context *x, int64_t row_tokens, int64_t padded_row
     *out = (luo_micro_batch){padded, ids, labels, positions, read->docs, {n, run}};
 }
 
-void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+void luo_batch_fill(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                     int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out)
 {
     const int64_t t = shape->tokens[pipeline][micro_batch];
-    const rows r = rows_of(c, shape, step, pipeline, micro_batch);
+    const rows r = rows_of(corpus, shape, step, pipeline, micro_batch);
     read_batch(r, memory, t, out);
     if (!shape->context || !luo_context_is_on(&shape->context[pipeline])) return;
     const luo_micro_batch read = *out;
@@ -281,12 +282,12 @@ static int64_t targets_of(rows r)
     return targets;
 }
 
-int64_t luo_batch_targets(const luo_corpus *c, const luo_batch_shape *shape, int64_t step)
+int64_t luo_batch_targets(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step)
 {
     int64_t targets = 0;
     for (int32_t i = 0; i < shape->npipelines; i++)
         for (int32_t k = 0; k < shape->nmicro[i]; k++)
-            targets += targets_of(rows_of(c, shape, step, i, k));
+            targets += targets_of(rows_of(corpus, shape, step, i, k));
     return targets;
 }
 
@@ -301,7 +302,7 @@ static void put_ids(luo_str *out, const char *key, const int32_t *v, int64_t n)
 }
 
 /* As read: the order in which ranks keep it is the plan's affair. */
-static luo_status dump_one(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+static luo_status dump_one(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                            int32_t i, int32_t k, luo_str *out)
 {
     luo_micro_batch b;
@@ -309,7 +310,7 @@ static luo_status dump_one(const luo_corpus *c, const luo_batch_shape *shape, in
     const int64_t t = shape->tokens[i][k];
     void *memory = arena ? luo_arena_alloc(arena, luo_batch_bytes(shape, t)) : NULL;
     if (memory) {
-        read_batch(rows_of(c, shape, step, i, k), memory, t, &b);
+        read_batch(rows_of(corpus, shape, step, i, k), memory, t, &b);
         luo_str_addf(out, "{\"step\":%lld,\"micro_batch\":%d,\"replica\":%d", (long long)step,
                      (int)k, (int)i);
         put_ids(out, "ids", b.ids, b.tokens);
@@ -320,10 +321,11 @@ static luo_status dump_one(const luo_corpus *c, const luo_batch_shape *shape, in
     return memory && !out->failed ? LUO_OK : LUO_ENOMEM;
 }
 
-luo_status luo_batch_dump(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+luo_status luo_batch_dump(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                           luo_str *out)
 {
     for (int32_t i = 0; i < shape->npipelines; i++)
-        for (int32_t k = 0; k < shape->nmicro[i]; k++) LUO_TRY(dump_one(c, shape, step, i, k, out));
+        for (int32_t k = 0; k < shape->nmicro[i]; k++)
+            LUO_TRY(dump_one(corpus, shape, step, i, k, out));
     return LUO_OK;
 }

@@ -27,8 +27,8 @@ typedef struct luo_corpus luo_corpus;
  * Cost: one pass over a token file, and 8 bytes of memory per 1,024 of its entries; O(1) else. */
 luo_status luo_corpus_open(const char *path, int64_t vocab, uint64_t seed, luo_corpus **out,
                            luo_err *err);
-void luo_corpus_close(luo_corpus *c);
-const char *luo_corpus_name(const luo_corpus *c); /* path, or "synthetic" */
+void luo_corpus_close(luo_corpus *corpus);
+const char *luo_corpus_name(const luo_corpus *corpus); /* path, or "synthetic" */
 
 typedef struct luo_batch_shape { /* of a step under a plan */
     int32_t npipelines;
@@ -46,7 +46,7 @@ typedef struct luo_batch_shape { /* of a step under a plan */
 } luo_batch_shape;
 /* sequence_tokens 0: the plan's. Tokens are those of the data, without pads. Errors: LUO_E2BIG a
  * micro-batch of 2^31 tokens or more; LUO_ENOMEM. Owner: arena. */
-luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *p, bool causal,
+luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causal,
                               int64_t sequence_tokens, luo_batch_shape *out, luo_err *err);
 /* Which micro-batch does a device of `pipeline` run under this number? */
 void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,
@@ -69,13 +69,13 @@ typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
  * tokens) for as many tokens with pads.
  * Cost: O(tokens), whatever the step. */
 size_t luo_batch_bytes(const luo_batch_shape *shape, int64_t tokens);
-void luo_batch_fill(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+void luo_batch_fill(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                     int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out);
 /* Targets of the whole step, over all pipelines: what the loss is divided by. 0 if every document
  * is a single token. Cost: O(tokens of the step). */
-int64_t luo_batch_targets(const luo_corpus *c, const luo_batch_shape *shape, int64_t step);
+int64_t luo_batch_targets(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step);
 /* One JSON line per micro-batch of the step, in global order (--dump-batches):
  * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..]}. */
-luo_status luo_batch_dump(const luo_corpus *c, const luo_batch_shape *shape, int64_t step,
+luo_status luo_batch_dump(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                           luo_str *out);
 #endif

@@ -15,54 +15,54 @@ static luo_status unreadable(luo_err *err, const char *path)
 
 /* ---- entries ---- */
 
-static uint32_t entry_of(const luo_corpus *c, int64_t i)
+static uint32_t entry_of(const luo_corpus *corpus, int64_t i)
 {
-    const unsigned char *p = c->file + i * c->width;
-    if (c->width == 1) return p[0];
-    if (c->width == 2) return (uint32_t)p[0] | (uint32_t)p[1] << 8;
+    const unsigned char *p = corpus->file + i * corpus->width;
+    if (corpus->width == 1) return p[0];
+    if (corpus->width == 2) return (uint32_t)p[0] | (uint32_t)p[1] << 8;
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static uint32_t end_mark(const luo_corpus *c)
+static uint32_t end_mark(const luo_corpus *corpus)
 {
-    return c->width == 2 ? UINT16_MAX : UINT32_MAX;
+    return corpus->width == 2 ? UINT16_MAX : UINT32_MAX;
 }
 
 /* One pass: every token is below the vocabulary; tokens before each block are noted. */
-static luo_status scan_tokens(luo_corpus *c, const char *path, luo_err *err)
+static luo_status scan_tokens(luo_corpus *corpus, const char *path, luo_err *err)
 {
-    const uint32_t mark = end_mark(c);
+    const uint32_t mark = end_mark(corpus);
     int64_t *before = NULL;
-    c->nbefore = c->entries / LUO_CORPUS_BLOCK + 1;
-    c->before = before = LUO_NEW_N(c->arena, int64_t, c->nbefore);
+    corpus->nbefore = corpus->entries / LUO_CORPUS_BLOCK + 1;
+    corpus->before = before = LUO_NEW_N(corpus->arena, int64_t, corpus->nbefore);
     if (!before) return luo_err_nomem(err);
-    for (int64_t i = 0; i < c->entries; i++) {
-        const uint32_t v = entry_of(c, i);
-        if (i % LUO_CORPUS_BLOCK == 0) before[i / LUO_CORPUS_BLOCK] = c->tokens;
+    for (int64_t i = 0; i < corpus->entries; i++) {
+        const uint32_t v = entry_of(corpus, i);
+        if (i % LUO_CORPUS_BLOCK == 0) before[i / LUO_CORPUS_BLOCK] = corpus->tokens;
         if (v == mark) continue;
-        if (v >= c->vocab)
+        if (v >= corpus->vocab)
             return luo_err_set(err, LUO_EINPUT,
                                "token %lld of `%s` is %u; it must be below the vocabulary of "
                                "%lld.",
-                               (long long)i, path, v, (long long)c->vocab);
-        c->tokens++;
+                               (long long)i, path, v, (long long)corpus->vocab);
+        corpus->tokens++;
     }
-    if (c->entries % LUO_CORPUS_BLOCK == 0) before[c->nbefore - 1] = c->tokens;
+    if (corpus->entries % LUO_CORPUS_BLOCK == 0) before[corpus->nbefore - 1] = corpus->tokens;
     return LUO_OK;
 }
 
-static luo_status check_text(luo_corpus *c, const char *path, luo_err *err)
+static luo_status check_text(luo_corpus *corpus, const char *path, luo_err *err)
 {
-    c->tokens = c->entries;
-    if (c->vocab >= 256) return LUO_OK;
+    corpus->tokens = corpus->entries;
+    if (corpus->vocab >= 256) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "`%s` is a text, whose bytes need a vocabulary of 256; the model has %lld.",
-                       path, (long long)c->vocab);
+                       path, (long long)corpus->vocab);
 }
 
 /* ---- mapping ---- */
 
-static luo_status map_file(luo_corpus *c, int fd, const char *path, luo_err *err)
+static luo_status map_file(luo_corpus *corpus, int fd, const char *path, luo_err *err)
 {
     struct stat info;
     if (fstat(fd, &info) != 0) return unreadable(err, path);
@@ -70,8 +70,8 @@ static luo_status map_file(luo_corpus *c, int fd, const char *path, luo_err *err
         return luo_err_set(err, LUO_EINPUT, "`%s` is empty; at least one token is expected.", path);
     void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) return errno == ENOMEM ? luo_err_nomem(err) : unreadable(err, path);
-    c->file = at;
-    c->bytes = (size_t)info.st_size;
+    corpus->file = at;
+    corpus->bytes = (size_t)info.st_size;
     return LUO_OK;
 }
 
@@ -95,48 +95,49 @@ static luo_status refuse_json(const char *path, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_corpus_map(luo_corpus *c, const char *path, luo_err *err)
+luo_status luo_corpus_map(luo_corpus *corpus, const char *path, luo_err *err)
 {
     int fd;
     LUO_TRY(refuse_json(path, err));
     LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a text or token file", &fd, err));
-    const luo_status st = map_file(c, fd, path, err);
+    const luo_status st = map_file(corpus, fd, path, err);
     close(fd);
     if (st != LUO_OK) return st;
-    c->width = ends_in(path, ".u16") ? 2 : ends_in(path, ".u32") ? 4 : 1;
-    c->kind = c->width == 1 ? LUO_CORPUS_TEXT : LUO_CORPUS_TOKENS;
-    if (c->bytes % (size_t)c->width)
+    corpus->width = ends_in(path, ".u16") ? 2 : ends_in(path, ".u32") ? 4 : 1;
+    corpus->kind = corpus->width == 1 ? LUO_CORPUS_TEXT : LUO_CORPUS_TOKENS;
+    if (corpus->bytes % (size_t)corpus->width)
         return luo_err_set(err, LUO_EINPUT,
                            "`%s` has %zu bytes; a multiple of %d is expected by its name.", path,
-                           c->bytes, (int)c->width);
-    c->entries = (int64_t)(c->bytes / (size_t)c->width);
-    LUO_TRY(c->width == 1 ? check_text(c, path, err) : scan_tokens(c, path, err));
-    if (c->tokens) return LUO_OK;
+                           corpus->bytes, (int)corpus->width);
+    corpus->entries = (int64_t)(corpus->bytes / (size_t)corpus->width);
+    LUO_TRY(corpus->width == 1 ? check_text(corpus, path, err) : scan_tokens(corpus, path, err));
+    if (corpus->tokens) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "`%s` holds ends of documents only; at least one token is expected.", path);
 }
 
-void luo_corpus_unmap(luo_corpus *c)
+void luo_corpus_unmap(luo_corpus *corpus)
 {
-    if (c->file) munmap((void *)c->file, c->bytes);
-    c->file = NULL;
+    if (corpus->file) munmap((void *)corpus->file, corpus->bytes);
+    corpus->file = NULL;
 }
 
 /* ---- reading on ---- */
 
 /* Length of the line end at i; 0: none. */
-static int64_t line_end(const luo_corpus *c, int64_t i)
+static int64_t line_end(const luo_corpus *corpus, int64_t i)
 {
-    if (c->file[i] == '\n') return 1;
-    return c->file[i] == '\r' && i + 1 < c->entries && c->file[i + 1] == '\n' ? 2 : 0;
+    if (corpus->file[i] == '\n') return 1;
+    return corpus->file[i] == '\r' && i + 1 < corpus->entries && corpus->file[i + 1] == '\n' ? 2
+                                                                                             : 0;
 }
 
 /* A line that holds something, behind one that holds nothing. */
-static bool text_begins(const luo_corpus *c, int64_t i)
+static bool text_begins(const luo_corpus *corpus, int64_t i)
 {
-    const unsigned char *t = c->file;
+    const unsigned char *t = corpus->file;
     if (i == 0) return true;
-    if (t[i - 1] != '\n' || line_end(c, i)) return false;
+    if (t[i - 1] != '\n' || line_end(corpus, i)) return false;
     const int64_t end = i >= 2 && t[i - 2] == '\r' ? i - 2 : i - 1; /* of the line before */
     return end == 0 || t[end - 1] == '\n';
 }
@@ -151,43 +152,43 @@ static int32_t text_next(luo_corpus_at *p, bool *begins)
 
 static int32_t tokens_next(luo_corpus_at *p, bool *begins)
 {
-    const luo_corpus *c = p->c;
-    *begins = p->entry == 0 || entry_of(c, p->entry - 1) == end_mark(c);
+    const luo_corpus *corpus = p->c;
+    *begins = p->entry == 0 || entry_of(corpus, p->entry - 1) == end_mark(corpus);
     uint32_t v;
-    while ((v = entry_of(c, p->entry)) == end_mark(c)) {
+    while ((v = entry_of(corpus, p->entry)) == end_mark(corpus)) {
         p->entry++;
         *begins = true;
     }
     p->entry++;
     p->at++;
-    if (p->at == c->tokens) p->at = p->entry = 0;
+    if (p->at == corpus->tokens) p->at = p->entry = 0;
     return (int32_t)v;
 }
 
 /* The last block with at most `at` tokens before it, then on entry by entry. */
 static void tokens_seek(luo_corpus_at *p)
 {
-    const luo_corpus *c = p->c;
-    int64_t lo = 0, hi = c->nbefore - 1;
+    const luo_corpus *corpus = p->c;
+    int64_t lo = 0, hi = corpus->nbefore - 1;
     while (lo < hi) {
         const int64_t mid = (lo + hi + 1) / 2;
-        if (c->before[mid] <= p->at)
+        if (corpus->before[mid] <= p->at)
             lo = mid;
         else
             hi = mid - 1;
     }
     p->entry = lo * LUO_CORPUS_BLOCK;
-    for (int64_t left = p->at - c->before[lo]; left > 0; p->entry++)
-        left -= entry_of(c, p->entry) != end_mark(c);
+    for (int64_t left = p->at - corpus->before[lo]; left > 0; p->entry++)
+        left -= entry_of(corpus, p->entry) != end_mark(corpus);
 }
 
-void luo_corpus_seek(luo_corpus_at *p, const luo_corpus *c, int64_t at)
+void luo_corpus_seek(luo_corpus_at *p, const luo_corpus *corpus, int64_t at)
 {
-    p->c = c;
+    p->c = corpus;
     p->at = at;
     p->entry = at;
-    if (c->kind == LUO_CORPUS_TOKENS) tokens_seek(p);
-    if (c->kind == LUO_CORPUS_SYNTHETIC) luo_synthetic_seek(p);
+    if (corpus->kind == LUO_CORPUS_TOKENS) tokens_seek(p);
+    if (corpus->kind == LUO_CORPUS_SYNTHETIC) luo_synthetic_seek(p);
 }
 
 int32_t luo_corpus_next(luo_corpus_at *p, bool *begins)

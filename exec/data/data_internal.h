@@ -42,11 +42,11 @@ typedef struct luo_corpus_at {
 } luo_corpus_at;
 
 /* Opens and scans a file. */
-luo_status luo_corpus_map(luo_corpus *c, const char *path, luo_err *err);
-void luo_corpus_unmap(luo_corpus *c);
+luo_status luo_corpus_map(luo_corpus *corpus, const char *path, luo_err *err);
+void luo_corpus_unmap(luo_corpus *corpus);
 
 /* Cost: O(LUO_CORPUS_BLOCK + log N). */
-void luo_corpus_seek(luo_corpus_at *p, const luo_corpus *c, int64_t at);
+void luo_corpus_seek(luo_corpus_at *p, const luo_corpus *corpus, int64_t at);
 /* The token here, then one further; *begins: a document begins with it. */
 int32_t luo_corpus_next(luo_corpus_at *p, bool *begins);
 

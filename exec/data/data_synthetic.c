@@ -10,10 +10,10 @@
 enum { LETTERS = 256, SUCCESSORS = 3, PHRASE_LEAST = 3, WRONG_ONE_IN = 16, LENGTHS = 6 };
 
 /* Letters are spread over the vocabulary, so that every piece of a cut one is used. */
-static int32_t id_of(const luo_corpus *c, int64_t letter)
+static int32_t id_of(const luo_corpus *corpus, int64_t letter)
 {
-    const int64_t letters = c->vocab < LETTERS ? c->vocab : LETTERS;
-    return (int32_t)(letter * c->vocab / letters);
+    const int64_t letters = corpus->vocab < LETTERS ? corpus->vocab : LETTERS;
+    return (int32_t)(letter * corpus->vocab / letters);
 }
 
 static int64_t any_letter(luo_rng *rng, int64_t letters)

@@ -1,78 +1,77 @@
 /* attention.c: rotary positions and attention on the documents of a micro-batch. */
 #include "exec/host/job.h"
 
-static void rope(luo_rank *r, const luo_bound_op *op, int32_t task, bool back)
+static void rope(luo_rank *rank, const luo_bound_op *op, int32_t task, bool back)
 {
-    const luo_instr *i = op->instr;
+    const luo_instr *instr = op->instr;
     for (int32_t k = 0; k < 2; k++) {
-        const luo_buffer *x = luo_bound_desc(&r->job->b, i->in[k]);
-        r->x->k->rope(x->dim[0], x->dim[1], x->dim[2], r->x->config.model->rope_base, back,
-                      r->mb.positions + op->lo, host_buf(r, i->in[k], task),
-                      host_buf(r, i->out[k], task));
+        const luo_buffer *buffer = luo_bound_desc(&rank->job->b, instr->in[k]);
+        rank->x->k->rope(buffer->dim[0], buffer->dim[1], buffer->dim[2],
+                         rank->x->config.model->rope_base, back, rank->mb.positions + op->lo,
+                         host_buf(rank, instr->in[k], task), host_buf(rank, instr->out[k], task));
     }
 }
 
-void host_run_rope(luo_rank *r, const luo_bound_op *op, int32_t task)
+void host_run_rope(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    rope(r, op, task, false);
+    rope(rank, op, task, false);
 }
 
-void host_run_rope_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
+void host_run_rope_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    rope(r, op, task, true);
+    rope(rank, op, task, true);
 }
 
-size_t host_attention_work(const luo_job *j)
+size_t host_attention_work(const luo_job *job)
 {
     size_t most = 0;
-    for (int32_t i = 0; i < j->b.role->ninstr; i++) {
-        const luo_bound_op *op = &j->b.op[i];
+    for (int32_t i = 0; i < job->b.role->ninstr; i++) {
+        const luo_bound_op *op = &job->b.op[i];
         if (!op->heads) continue;
         const int32_t whole[2] = {0, (int32_t)op->rows};
         const luo_documents one = {1, whole};
         const bool back = op->kind == LUO_OP_ATTENTION_DX;
-        const size_t n = op->block
-                             ? j->x->k->block_work(op->block, op->heads, back)
-                             : j->x->k->attention_work(op->rows, op->heads, &one, back);
+        const size_t n = op->block ? job->x->k->block_work(op->block, op->heads, back)
+                                   : job->x->k->attention_work(op->rows, op->heads, &one, back);
         if (n > most) most = n;
     }
     return most;
 }
 
-static luo_block block_of(const luo_rank *r, const luo_bound_op *op)
+static luo_block block_of(const luo_rank *rank, const luo_bound_op *op)
 {
     luo_block b = *op->block;
-    b.runs = &r->mb.runs;
+    b.runs = &rank->mb.runs;
     return b;
 }
 
-void host_run_attention(luo_rank *r, const luo_bound_op *op, int32_t task)
+void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    const luo_instr *i = op->instr;
-    void *q = host_buf(r, i->in[0], task), *k = host_buf(r, i->in[1], task);
-    void *v = host_buf(r, i->in[2], task), *o = host_buf(r, i->out[0], task);
-    void *rows = host_buf(r, i->out[1], task), *work = r->job->attention_work;
+    const luo_instr *instr = op->instr;
+    void *q = host_buf(rank, instr->in[0], task), *k = host_buf(rank, instr->in[1], task);
+    void *v = host_buf(rank, instr->in[2], task), *o = host_buf(rank, instr->out[0], task);
+    void *rows = host_buf(rank, instr->out[1], task), *work = rank->job->attention_work;
     if (!op->block) {
-        r->x->k->attention(op->rows, op->heads, &r->mb.docs, q, k, v, o, rows, work);
+        rank->x->k->attention(op->rows, op->heads, &rank->mb.docs, q, k, v, o, rows, work);
         return;
     }
-    const luo_block b = block_of(r, op);
-    r->x->k->attention_block(&b, op->heads, q, k, v, o, rows, work);
+    const luo_block b = block_of(rank, op);
+    rank->x->k->attention_block(&b, op->heads, q, k, v, o, rows, work);
 }
 
-void host_run_attention_dx(luo_rank *r, const luo_bound_op *op, int32_t task)
+void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    const luo_instr *i = op->instr;
+    const luo_instr *instr = op->instr;
     const void *in[6];
-    void *out[3], *work = r->job->attention_work;
-    for (int32_t k = 0; k < 6; k++) in[k] = host_buf(r, i->in[k], task);
-    for (int32_t k = 0; k < 3; k++) out[k] = host_buf(r, i->out[k], task);
+    void *out[3], *work = rank->job->attention_work;
+    for (int32_t k = 0; k < 6; k++) in[k] = host_buf(rank, instr->in[k], task);
+    for (int32_t k = 0; k < 3; k++) out[k] = host_buf(rank, instr->out[k], task);
     if (!op->block) {
-        r->x->k->attention_dx(op->rows, op->heads, &r->mb.docs, in[0], in[1], in[2], in[3], in[4],
-                              in[5], out[0], out[1], out[2], work);
+        rank->x->k->attention_dx(op->rows, op->heads, &rank->mb.docs, in[0], in[1], in[2], in[3],
+                                 in[4], in[5], out[0], out[1], out[2], work);
         return;
     }
-    const luo_block b = block_of(r, op);
-    r->x->k->attention_block_dx(&b, op->heads, in[0], in[1], in[2], in[3], in[4], in[5], out[0],
-                                out[1], out[2], work);
+    const luo_block b = block_of(rank, op);
+    rank->x->k->attention_block_dx(&b, op->heads, in[0], in[1], in[2], in[3], in[4], in[5], out[0],
+                                   out[1], out[2], work);
 }

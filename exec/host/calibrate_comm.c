@@ -251,7 +251,7 @@ static void write_rows(tester *t)
 /* "Open MPI v4.1.4, package .." and "OpenBLAS 0.3.21 NO_LAPACKE ..": what stands before the
  * details. */
 /* The libraries that compute and communicate, as a fact. */
-static void name_libraries(luo_measurer *m)
+static void name_libraries(luo_measurer *measurer)
 {
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int n = 0;
@@ -260,7 +260,8 @@ static void name_libraries(luo_measurer *m)
     const char *blas = openblas_get_config();
     size_t words = strcspn(blas, " ");
     if (blas[words]) words += 1 + strcspn(blas + words + 1, " ");
-    if (m->rank == 0) luo_str_addf(&m->facts, "driver %s and %.*s,1\n", mpi, (int)words, blas);
+    if (measurer->rank == 0)
+        luo_str_addf(&measurer->facts, "driver %s and %.*s,1\n", mpi, (int)words, blas);
 }
 
 static luo_status measure_all(tester *t)
@@ -283,14 +284,16 @@ static luo_status measure_all(tester *t)
     return LUO_OK;
 }
 
-static luo_status measure_comm(luo_measurer *m, luo_err *err)
+static luo_status measure_comm(luo_measurer *measurer, luo_err *err)
 {
-    int32_t *device_of = calloc((size_t)m->nranks, sizeof *device_of);
+    int32_t *device_of = calloc((size_t)measurer->nranks, sizeof *device_of);
     if (!device_of) return luo_err_nomem(err);
-    for (int32_t r = 0; r < m->nranks; r++) device_of[r] = r;
-    const luo_rank_config config = {
-        .rank = m->rank, .nranks = m->nranks, .device_of = device_of, .dtype = LUO_F32};
-    tester t = {.m = m, .err = err, .cores = m->cores};
+    for (int32_t r = 0; r < measurer->nranks; r++) device_of[r] = r;
+    const luo_rank_config config = {.rank = measurer->rank,
+                                    .nranks = measurer->nranks,
+                                    .device_of = device_of,
+                                    .dtype = LUO_F32};
+    tester t = {.m = measurer, .err = err, .cores = measurer->cores};
     luo_status st = luo_host_executor.open(&config, &t.x, err);
     if (st == LUO_OK) st = measure_all(&t);
     free(t.a);
@@ -305,10 +308,10 @@ static luo_status measure_comm(luo_measurer *m, luo_err *err)
     return st;
 }
 
-static luo_status measure_ops(luo_measurer *m, bool rows, luo_err *err)
+static luo_status measure_ops(luo_measurer *measurer, bool rows, luo_err *err)
 {
-    name_libraries(m);
-    return luo_measure_ops(m, &luo_host_executor, rows, err);
+    name_libraries(measurer);
+    return luo_measure_ops(measurer, &luo_host_executor, rows, err);
 }
 
 const luo_measuring luo_host_measuring = {measure_ops, measure_comm};

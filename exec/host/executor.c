@@ -5,16 +5,16 @@
 
 #include "exec/host/job.h"
 
-static luo_status choose(luo_exec *x, luo_err *err)
+static luo_status choose(luo_exec *exec, luo_err *err)
 {
-    switch (x->config.dtype) {
+    switch (exec->config.dtype) {
     case LUO_F32:
-        x->k = &luo_kernels_f32;
-        x->type = MPI_FLOAT;
+        exec->k = &luo_kernels_f32;
+        exec->type = MPI_FLOAT;
         return LUO_OK;
     case LUO_F64:
-        x->k = &luo_kernels_f64;
-        x->type = MPI_DOUBLE;
+        exec->k = &luo_kernels_f64;
+        exec->type = MPI_DOUBLE;
         return LUO_OK;
     case LUO_BF16:
         break;
@@ -22,24 +22,24 @@ static luo_status choose(luo_exec *x, luo_err *err)
     return luo_err_set(err, LUO_EUNSUP,
                        "the host computes in f32 and f64, not in %s; use "
                        "--dtype f32.",
-                       luo_dtype_name(x->config.dtype));
+                       luo_dtype_name(exec->config.dtype));
 }
 
-static luo_status open_mpi(luo_exec *x, luo_err *err)
+static luo_status open_mpi(luo_exec *exec, luo_err *err)
 {
     int *limit, found = 0;
     MPI_Comm local;
-    LUO_TRY(host_mpi(err, MPI_Comm_dup(MPI_COMM_WORLD, &x->p2p), "start-up"));
-    MPI_Comm_set_errhandler(x->p2p, MPI_ERRORS_RETURN);
+    LUO_TRY(host_mpi(err, MPI_Comm_dup(MPI_COMM_WORLD, &exec->p2p), "start-up"));
+    MPI_Comm_set_errhandler(exec->p2p, MPI_ERRORS_RETURN);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
-    x->tag_limit = found ? *limit : 32767;
+    exec->tag_limit = found ? *limit : 32767;
     int here = 1;
     LUO_TRY(host_mpi(err,
-                     MPI_Comm_split_type(x->p2p, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local),
+                     MPI_Comm_split_type(exec->p2p, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local),
                      "start-up"));
     MPI_Comm_size(local, &here);
     MPI_Comm_free(&local);
-    x->spins = here <= sysconf(_SC_NPROCESSORS_ONLN);
+    exec->spins = here <= sysconf(_SC_NPROCESSORS_ONLN);
     return LUO_OK;
 }
 
@@ -48,43 +48,43 @@ static luo_status wait_gather(void *ctx, MPI_Request *request, luo_err *err)
     return host_wait(ctx, NULL, 1, request, err);
 }
 
-static luo_status gather(luo_exec *x, luo_gather *out)
+static luo_status gather(luo_exec *exec, luo_gather *out)
 {
-    *out = luo_gatherer_gather(x->gatherer);
+    *out = luo_gatherer_gather(exec->gatherer);
     return LUO_OK;
 }
 
-static void close_exec(luo_exec *x)
+static void close_exec(luo_exec *exec)
 {
-    if (!x) return;
-    for (host_group *g = x->groups; g; g = g->next)
+    if (!exec) return;
+    for (host_group *g = exec->groups; g; g = g->next)
         if (g->comm != MPI_COMM_NULL) MPI_Comm_free(&g->comm);
-    if (x->p2p != MPI_COMM_NULL) MPI_Comm_free(&x->p2p);
-    luo_gatherer_close(x->gatherer);
-    luo_arena_free(x->arena);
+    if (exec->p2p != MPI_COMM_NULL) MPI_Comm_free(&exec->p2p);
+    luo_gatherer_close(exec->gatherer);
+    luo_arena_free(exec->arena);
 }
 
 static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(1 << 16);
-    luo_exec *x = arena ? LUO_NEW(arena, luo_exec) : NULL;
-    if (!x) {
+    luo_exec *exec = arena ? LUO_NEW(arena, luo_exec) : NULL;
+    if (!exec) {
         luo_arena_free(arena);
         return luo_err_nomem(err);
     }
-    *x = (luo_exec){.arena = arena,
-                    .config = *config,
-                    .p2p = MPI_COMM_NULL,
-                    .device = config->device_of[config->rank]};
-    x->config.messages_inside = true;
+    *exec = (luo_exec){.arena = arena,
+                       .config = *config,
+                       .p2p = MPI_COMM_NULL,
+                       .device = config->device_of[config->rank]};
+    exec->config.messages_inside = true;
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
-    luo_status st = choose(x, err);
-    if (st == LUO_OK) st = open_mpi(x, err);
-    if (st == LUO_OK) st = luo_gatherer_open(x->p2p, wait_gather, x, &x->gatherer, err);
+    luo_status st = choose(exec, err);
+    if (st == LUO_OK) st = open_mpi(exec, err);
+    if (st == LUO_OK) st = luo_gatherer_open(exec->p2p, wait_gather, exec, &exec->gatherer, err);
     if (st == LUO_OK)
-        *out = x;
+        *out = exec;
     else
-        close_exec(x);
+        close_exec(exec);
     return st;
 }
 

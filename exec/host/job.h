@@ -142,7 +142,7 @@ static inline double host_now(void)
 }
 
 /* bind.c */
-luo_status host_bind(luo_exec *x, int32_t id, const luo_programs *set, const luo_recipe *recipe,
+luo_status host_bind(luo_exec *exec, int32_t id, const luo_programs *set, const luo_recipe *recipe,
                      luo_job **out, luo_err *err);
 void host_unbind(luo_job *job);
 
@@ -150,70 +150,70 @@ void host_unbind(luo_job *job);
 host_run host_run_of(luo_op_kind kind);
 /* The first contribution to a gradient of a step overwrites what the last step left: false then,
  * and for results that are no gradient. */
-bool host_adds(luo_rank *r, int32_t buffer);
+bool host_adds(luo_rank *rank, int32_t buffer);
 
 /* attention.c */
 /* Bytes of working memory that the attentions of a role need at most. */
-size_t host_attention_work(const luo_job *j);
-void host_run_rope(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_rope_dx(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_attention(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_attention_dx(luo_rank *r, const luo_bound_op *op, int32_t task);
+size_t host_attention_work(const luo_job *job);
+void host_run_rope(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_rope_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
 /* loss.c */
-void host_run_row_max(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_row_sum(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_row_target(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_loss(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_loss_dx(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_sum(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_row_max(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_row_target(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_loss(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_loss_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_sum(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
 /* update.c */
-void host_run_grad_norm(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_grad_norm(luo_rank *rank, const luo_bound_op *op, int32_t task);
 /* Bytes of luo_job.undo. */
-int64_t host_undo_bytes(const luo_job *j);
-void host_run_amend(luo_rank *r, const luo_bound_op *op, int32_t task);
-void host_run_update(luo_rank *r, const luo_bound_op *op, int32_t task);
+int64_t host_undo_bytes(const luo_job *job);
+void host_run_amend(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_update(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
 /* groups.c */
 luo_status host_mpi(luo_err *err, int code, const char *what); /* LUO_EBACKEND unless success */
-luo_status host_open_groups(luo_exec *x, const luo_programs *set, luo_err *err);
-const host_group *host_find_group(const luo_exec *x, const luo_group *g); /* NULL: none */
+luo_status host_open_groups(luo_exec *exec, const luo_programs *set, luo_err *err);
+const host_group *host_find_group(const luo_exec *exec, const luo_group *group); /* NULL: none */
 
 /* comm.c */
 /* The memory it needs is op->comm->message_bytes * op->comm->deep. Errors: LUO_E2BIG more elements
  * than MPI counts. */
-luo_status host_bind_comm(luo_job *j, host_op *op, luo_err *err);
+luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err);
 
 /* transfer.c */
-void host_run_local_move(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_run_local_move(luo_rank *rank, const luo_bound_op *op, int32_t task);
 /* Packs and begins the transfer; sends over links that an event slows down are left for later. */
-luo_status host_begin(luo_rank *r, host_pending *p);
-luo_status host_begin_sends(luo_rank *r, host_pending *p); /* those that were left */
-void host_arrived(luo_rank *r, const host_pending *p);     /* unpacks */
+luo_status host_begin(luo_rank *rank, host_pending *pending);
+luo_status host_begin_sends(luo_rank *rank, host_pending *pending); /* those that were left */
+void host_arrived(luo_rank *rank, const host_pending *pending);     /* unpacks */
 
 /* lanes.c */
-luo_status host_open_lanes(luo_job *j, luo_err *err);
-bool host_idle(const luo_job *j); /* nothing is under way */
+luo_status host_open_lanes(luo_job *job, luo_err *err);
+bool host_idle(const luo_job *job); /* nothing is under way */
 /* An instruction of a Reshard takes what those before it have made: waits for them, also where the
  * program names none of them as what it waits for. */
-luo_status host_settle(luo_rank *r, const host_op *op);
-luo_status host_start(luo_rank *r, const host_op *op, int32_t task, int64_t *ticket);
-luo_status host_finish(luo_rank *r, int64_t ticket); /* it and all before it in its lane */
+luo_status host_settle(luo_rank *rank, const host_op *op);
+luo_status host_start(luo_rank *rank, const host_op *op, int32_t task, int64_t *ticket);
+luo_status host_finish(luo_rank *rank, int64_t ticket); /* it and all before it in its lane */
 /* All that touches buffers of the task, which are used again by the next. */
-luo_status host_finish_task(luo_rank *r);
-luo_status host_finish_all(luo_rank *r);
-luo_status host_progress(luo_rank *r); /* lets messages under way go on */
+luo_status host_finish_task(luo_rank *rank);
+luo_status host_finish_all(luo_rank *rank);
+luo_status host_progress(luo_rank *rank); /* lets messages under way go on */
 /* Waits for requests, giving the core away. who: whose step it belongs to; NULL: to none. */
-luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_err *err);
+luo_status host_wait(luo_exec *exec, luo_rank *who, int n, MPI_Request *req, luo_err *err);
 
 /* step.c */
 extern const luo_executor luo_host_step_executor;
 luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
 /* The result of an operation that makes the loss of the step. */
-void host_keep_loss(luo_rank *r, const luo_bound_op *op, int32_t task);
+void host_keep_loss(luo_rank *rank, const luo_bound_op *op, int32_t task);
 /* Between instructions and while waiting: was the step given up? */
-void host_look(luo_rank *r);
+void host_look(luo_rank *rank);
 
 /* move.c */
 luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,

@@ -18,34 +18,34 @@ static bool keeps_order_by_waiting(int32_t lane)
                                            way */
 }
 
-luo_status host_open_lanes(luo_job *j, luo_err *err)
+luo_status host_open_lanes(luo_job *job, luo_err *err)
 {
     int64_t runs[LUO_LANES] = {0};
     int32_t most[LUO_LANES] = {0};
-    for (int32_t t = 0; t < j->b.program->ntask; t++) {
-        const luo_segment *s = &j->b.role->seg[j->b.program->tasks[t].seg];
-        for (int32_t i = s->first; i < s->first + s->n; i++) {
-            const host_op *op = &j->op[i];
+    for (int32_t t = 0; t < job->b.program->ntask; t++) {
+        const luo_segment *segment = &job->b.role->seg[job->b.program->tasks[t].seg];
+        for (int32_t i = segment->first; i < segment->first + segment->n; i++) {
+            const host_op *op = &job->op[i];
             if (op->run) continue;
             runs[op->b->lane]++;
             if (op->comm->nreq > most[op->b->lane]) most[op->b->lane] = op->comm->nreq;
         }
     }
     for (int32_t l = 0; l < LUO_LANES; l++) {
-        host_lane *lane = &j->lane[l];
+        host_lane *lane = &job->lane[l];
         lane->cap = (int32_t)(runs[l] > 1 && keeps_order_by_waiting(l) ? 1 : runs[l]);
-        lane->at = LUO_NEW_N(j->arena, host_pending, lane->cap);
-        MPI_Request *req = LUO_NEW_N(j->arena, MPI_Request, (int64_t)lane->cap * most[l]);
+        lane->at = LUO_NEW_N(job->arena, host_pending, lane->cap);
+        MPI_Request *req = LUO_NEW_N(job->arena, MPI_Request, (int64_t)lane->cap * most[l]);
         if (!lane->at || !req) return luo_err_nomem(err);
         for (int32_t i = 0; i < lane->cap; i++) lane->at[i].req = req + (int64_t)i * most[l];
     }
     return LUO_OK;
 }
 
-bool host_idle(const luo_job *j)
+bool host_idle(const luo_job *job)
 {
     bool idle = true;
-    for (int32_t l = 0; l < LUO_LANES; l++) idle &= j->lane[l].n == 0;
+    for (int32_t l = 0; l < LUO_LANES; l++) idle &= job->lane[l].n == 0;
     return idle;
 }
 
@@ -57,45 +57,45 @@ static host_pending *pending(host_lane *lane, int32_t i)
 /* ---- what goes on meanwhile ---- */
 
 /* Sends whose date has come or whose step is given up, in order per lane. */
-static luo_status send_due(luo_rank *r)
+static luo_status send_due(luo_rank *rank)
 {
-    const double now = r->delayed ? host_now() : 0;
-    for (int32_t l = 0; r->delayed && l < LUO_LANES; l++)
-        for (int32_t i = 0; i < r->job->lane[l].n; i++) {
-            host_pending *p = pending(&r->job->lane[l], i);
+    const double now = rank->delayed ? host_now() : 0;
+    for (int32_t l = 0; rank->delayed && l < LUO_LANES; l++)
+        for (int32_t i = 0; i < rank->job->lane[l].n; i++) {
+            host_pending *p = pending(&rank->job->lane[l], i);
             if (p->due_s == 0) continue;
-            if (now < p->due_s && !r->drain) break;
-            r->delayed--;
-            LUO_TRY(host_begin_sends(r, p));
+            if (now < p->due_s && !rank->drain) break;
+            rank->delayed--;
+            LUO_TRY(host_begin_sends(rank, p));
         }
     return LUO_OK;
 }
 
 /* MPI moves messages only inside its calls. What has come is noticed here, for the records; it is
  * unpacked in its turn. */
-luo_status host_progress(luo_rank *r)
+luo_status host_progress(luo_rank *rank)
 {
-    LUO_TRY(send_due(r));
+    LUO_TRY(send_due(rank));
     for (int32_t l = 0; l < LUO_LANES; l++)
-        for (int32_t i = 0; i < r->job->lane[l].n; i++) {
-            host_pending *p = pending(&r->job->lane[l], i);
+        for (int32_t i = 0; i < rank->job->lane[l].n; i++) {
+            host_pending *p = pending(&rank->job->lane[l], i);
             int done = 0;
             if (p->done_s > 0) continue;
             if (p->due_s > 0) break;
-            LUO_TRY(host_mpi(&r->err,
+            LUO_TRY(host_mpi(&rank->err,
                              MPI_Testall(p->op->comm->nreq, p->req, &done, MPI_STATUSES_IGNORE),
                              "a transfer"));
             if (!done) break;
-            p->done_s = host_now() - r->start_s;
+            p->done_s = host_now() - rank->start_s;
         }
     return LUO_OK;
 }
 
 /* ---- waiting ---- */
 
-static void pause_after(const luo_exec *x, double waited_s)
+static void pause_after(const luo_exec *exec, double waited_s)
 {
-    const double spin_s = x->spins ? 100e-3 : 50e-6, least_s = 20e-6, most_s = 500e-6;
+    const double spin_s = exec->spins ? 100e-3 : 50e-6, least_s = 20e-6, most_s = 500e-6;
     if (waited_s < spin_s) {
         sched_yield();
         return;
@@ -105,46 +105,46 @@ static void pause_after(const luo_exec *x, double waited_s)
     nanosleep(&(struct timespec){0, (long)(s * 1e9)}, NULL);
 }
 
-static void say_waiting(luo_exec *x, bool waiting)
+static void say_waiting(luo_exec *exec, bool waiting)
 {
-    if (x->config.where) atomic_store(&x->config.where->waiting, waiting);
+    if (exec->config.where) atomic_store(&exec->config.where->waiting, waiting);
 }
 
-static luo_status wait_for(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_err *err)
+static luo_status wait_for(luo_exec *exec, luo_rank *who, int n, MPI_Request *req, luo_err *err)
 {
     const double began = host_now();
     for (double now = began;; now = host_now()) {
         int done = 0;
         if (who) host_look(who);
         if (who) LUO_TRY(send_due(who));
-        pause_after(x, now - began);
+        pause_after(exec, now - began);
         LUO_TRY(host_mpi(err, MPI_Testall(n, req, &done, MPI_STATUSES_IGNORE), "a wait"));
         if (done) return LUO_OK;
     }
 }
 
-luo_status host_wait(luo_exec *x, luo_rank *who, int n, MPI_Request *req, luo_err *err)
+luo_status host_wait(luo_exec *exec, luo_rank *who, int n, MPI_Request *req, luo_err *err)
 {
     int done = 0;
     LUO_TRY(host_mpi(err, MPI_Testall(n, req, &done, MPI_STATUSES_IGNORE), "a wait"));
     if (done) return LUO_OK;
-    say_waiting(x, true);
-    const luo_status st = wait_for(x, who, n, req, err);
-    say_waiting(x, false);
+    say_waiting(exec, true);
+    const luo_status st = wait_for(exec, who, n, req, err);
+    say_waiting(exec, false);
     return st;
 }
 
 /* Until the sends of p are begun. */
-static luo_status wait_due(luo_rank *r, const host_pending *p)
+static luo_status wait_due(luo_rank *rank, const host_pending *p)
 {
     luo_status st = LUO_OK;
-    say_waiting(r->x, true);
+    say_waiting(rank->x, true);
     for (const double began = host_now(); st == LUO_OK && p->due_s > 0;) {
-        host_look(r);
-        st = host_progress(r);
-        if (st == LUO_OK && p->due_s > 0) pause_after(r->x, host_now() - began);
+        host_look(rank);
+        st = host_progress(rank);
+        if (st == LUO_OK && p->due_s > 0) pause_after(rank->x, host_now() - began);
     }
-    say_waiting(r->x, false);
+    say_waiting(rank->x, false);
     return st;
 }
 
@@ -152,92 +152,92 @@ static luo_status wait_due(luo_rank *r, const host_pending *p)
 
 /* The time this rank was held up counts as communication, but waiting for what the stage before
  * has not made yet is the pipeline's bubble. Times since the start of the step. */
-static luo_status hold(luo_rank *r, const host_op *op, double from, double to)
+static luo_status hold(luo_rank *rank, const host_op *op, double from, double to)
 {
     if (op->comm->b->awaits) return LUO_OK;
-    r->use[op->b->instr->id].exposed_s += to - from;
-    return luo_ledger_add(&r->ledger, luo_part_of(op->b->instr), from, to, op->b->instr->id);
+    rank->use[op->b->instr->id].exposed_s += to - from;
+    return luo_ledger_add(&rank->ledger, luo_part_of(op->b->instr), from, to, op->b->instr->id);
 }
 
-static void book(luo_rank *r, const host_pending *p, double there)
+static void book(luo_rank *rank, const host_pending *pending, double there)
 {
-    const luo_instr *i = p->op->b->instr;
-    luo_comm_use *use = &r->use[i->id];
+    const luo_instr *instr = pending->op->b->instr;
+    luo_comm_use *use = &rank->use[instr->id];
     use->calls++;
-    use->bytes += i->bytes;
-    use->busy_s += there - p->start_s;
-    if (r->order->trace && r->nrecords < r->cap_records)
-        r->record[r->nrecords++] =
-            (luo_op_record){r->x->device, p->task, i->id, p->start_s, there, LUO_OK};
+    use->bytes += instr->bytes;
+    use->busy_s += there - pending->start_s;
+    if (rank->order->trace && rank->nrecords < rank->cap_records)
+        rank->record[rank->nrecords++] = (luo_op_record){rank->x->device,  pending->task, instr->id,
+                                                         pending->start_s, there,         LUO_OK};
 }
 
-static luo_status finish_first(luo_rank *r, host_lane *lane)
+static luo_status finish_first(luo_rank *rank, host_lane *lane)
 {
     host_pending *p = pending(lane, 0);
-    luo_progress_report *w = r->x->config.where;
+    luo_progress_report *w = rank->x->config.where;
     if (w) {
         atomic_store(&w->task, p->task);
         atomic_store(&w->instr, p->op->b->instr->id);
     }
-    const double began = host_now() - r->start_s;
-    if (p->due_s > 0) LUO_TRY(wait_due(r, p));
-    LUO_TRY(host_wait(r->x, r, p->op->comm->nreq, p->req, &r->err));
-    host_arrived(r, p);
-    if (p->op->b->is_loss) host_keep_loss(r, p->op->b, p->task);
-    const double end = host_now() - r->start_s;
-    book(r, p, p->done_s > 0 ? p->done_s : end);
+    const double began = host_now() - rank->start_s;
+    if (p->due_s > 0) LUO_TRY(wait_due(rank, p));
+    LUO_TRY(host_wait(rank->x, rank, p->op->comm->nreq, p->req, &rank->err));
+    host_arrived(rank, p);
+    if (p->op->b->is_loss) host_keep_loss(rank, p->op->b, p->task);
+    const double end = host_now() - rank->start_s;
+    book(rank, p, p->done_s > 0 ? p->done_s : end);
     lane->first = (lane->first + 1) % lane->cap;
     lane->n--;
     lane->done = p->ticket >> LANE_BITS;
     if (w) atomic_fetch_add(&w->done, 1);
-    return hold(r, p->op, began, end);
+    return hold(rank, p->op, began, end);
 }
 
-luo_status host_finish(luo_rank *r, int64_t ticket)
+luo_status host_finish(luo_rank *rank, int64_t ticket)
 {
-    host_lane *lane = &r->job->lane[ticket & ((1 << LANE_BITS) - 1)];
-    while (lane->n > 0 && lane->done < ticket >> LANE_BITS) LUO_TRY(finish_first(r, lane));
+    host_lane *lane = &rank->job->lane[ticket & ((1 << LANE_BITS) - 1)];
+    while (lane->n > 0 && lane->done < ticket >> LANE_BITS) LUO_TRY(finish_first(rank, lane));
     return LUO_OK;
 }
 
-luo_status host_finish_task(luo_rank *r)
+luo_status host_finish_task(luo_rank *rank)
 {
-    for (int32_t l = 0; l < LUO_LANES; l++) LUO_TRY(host_finish(r, r->job->lane[l].must));
+    for (int32_t l = 0; l < LUO_LANES; l++) LUO_TRY(host_finish(rank, rank->job->lane[l].must));
     return LUO_OK;
 }
 
-luo_status host_finish_all(luo_rank *r)
+luo_status host_finish_all(luo_rank *rank)
 {
     for (int32_t l = 0; l < LUO_LANES; l++)
-        while (r->job->lane[l].n > 0) LUO_TRY(finish_first(r, &r->job->lane[l]));
+        while (rank->job->lane[l].n > 0) LUO_TRY(finish_first(rank, &rank->job->lane[l]));
     return LUO_OK;
 }
 
-luo_status host_settle(luo_rank *r, const host_op *op)
+luo_status host_settle(luo_rank *rank, const host_op *op)
 {
     for (int32_t k = op->b->comm->route.first; k < op->b->instr->id; k++) {
-        const host_comm *before = r->job->op[k].comm;
-        if (!before->b->outlives) LUO_TRY(host_finish(r, before->latest));
+        const host_comm *before = rank->job->op[k].comm;
+        if (!before->b->outlives) LUO_TRY(host_finish(rank, before->latest));
     }
     return LUO_OK;
 }
 
-luo_status host_start(luo_rank *r, const host_op *op, int32_t task, int64_t *ticket)
+luo_status host_start(luo_rank *rank, const host_op *op, int32_t task, int64_t *ticket)
 {
-    host_lane *lane = &r->job->lane[op->b->lane];
-    host_comm *c = op->comm;
-    while (lane->n == lane->cap) LUO_TRY(finish_first(r, lane));
-    const int32_t copy = (int32_t)(c->uses++ % c->deep);
-    LUO_TRY(host_finish(r, c->ticket_of[copy])); /* its memory may still be sent from */
+    host_lane *lane = &rank->job->lane[op->b->lane];
+    host_comm *comm = op->comm;
+    while (lane->n == lane->cap) LUO_TRY(finish_first(rank, lane));
+    const int32_t copy = (int32_t)(comm->uses++ % comm->deep);
+    LUO_TRY(host_finish(rank, comm->ticket_of[copy])); /* its memory may still be sent from */
     host_pending *p = pending(lane, lane->n);
-    const double began = host_now() - r->start_s;
-    *ticket = ++r->tickets << LANE_BITS | op->b->lane;
+    const double began = host_now() - rank->start_s;
+    *ticket = ++rank->tickets << LANE_BITS | op->b->lane;
     *p = (host_pending){
         .ticket = *ticket, .op = op, .task = task, .copy = copy, .req = p->req, .start_s = began};
-    c->ticket_of[copy] = c->latest = *ticket;
-    if (!c->b->outlives) lane->must = *ticket;
-    LUO_TRY(host_begin(r, p));
-    r->delayed += p->due_s > 0;
+    comm->ticket_of[copy] = comm->latest = *ticket;
+    if (!comm->b->outlives) lane->must = *ticket;
+    LUO_TRY(host_begin(rank, p));
+    rank->delayed += p->due_s > 0;
     lane->n++;
-    return hold(r, op, began, host_now() - r->start_s);
+    return hold(rank, op, began, host_now() - rank->start_s);
 }

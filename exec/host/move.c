@@ -21,56 +21,56 @@ typedef struct host_mover {
 
 /* ---- cells of a piece ---- */
 
-static void *array_of(const luo_piece *p, int kind)
+static void *array_of(const luo_piece *piece, int kind)
 {
-    return kind == 0 ? p->weight : kind == 1 ? p->m : p->v;
+    return kind == 0 ? piece->weight : kind == 1 ? piece->m : piece->v;
 }
 
 /* Between a piece and a packed run of cells, which *at passes. */
-static luo_status transfer(luo_rank *r, const luo_piece *p, const luo_region *cells, bool packs,
-                           char **at)
+static luo_status transfer(luo_rank *rank, const luo_piece *piece, const luo_region *cells,
+                           bool packs, char **at)
 {
-    const size_t elem = r->x->k->elem, mark = luo_arena_mark(r->mover->arena);
+    const size_t elem = rank->x->k->elem, mark = luo_arena_mark(rank->mover->arena);
     for (int kind = 0; kind < KINDS; kind++) {
-        luo_copy_segments s;
-        char *array = array_of(p, kind);
-        const luo_frame *f = kind == 0 ? &p->weight_frame : &p->state_frame;
-        LUO_TRY(luo_frame_segments(r->mover->arena, f, cells, &s, &r->err));
-        for (int32_t i = 0; i < s.n; i++) {
-            const size_t n = (size_t)s.at[i].n * elem;
-            char *here = array + (size_t)s.at[i].at * elem;
+        luo_copy_segments segments;
+        char *array = array_of(piece, kind);
+        const luo_frame *f = kind == 0 ? &piece->weight_frame : &piece->state_frame;
+        LUO_TRY(luo_frame_segments(rank->mover->arena, f, cells, &segments, &rank->err));
+        for (int32_t i = 0; i < segments.n; i++) {
+            const size_t n = (size_t)segments.at[i].n * elem;
+            char *here = array + (size_t)segments.at[i].at * elem;
             memcpy(packs ? *at : here, packs ? here : *at, n);
             *at += n;
         }
     }
-    luo_arena_reset(r->mover->arena, mark);
+    luo_arena_reset(rank->mover->arena, mark);
     return LUO_OK;
 }
 
-static luo_status carry(luo_rank *r, const luo_piece *from, const luo_piece *to,
+static luo_status carry(luo_rank *rank, const luo_piece *from, const luo_piece *to,
                         const luo_region *cells)
 {
-    const size_t mark = luo_arena_mark(r->mover->arena);
-    const size_t bytes = (size_t)luo_region_volume(cells) * KINDS * r->x->k->elem;
-    char *packed = luo_arena_alloc(r->mover->arena, bytes), *at = packed;
-    if (!packed) return luo_err_nomem(&r->err);
-    LUO_TRY(transfer(r, from, cells, true, &at));
+    const size_t mark = luo_arena_mark(rank->mover->arena);
+    const size_t bytes = (size_t)luo_region_volume(cells) * KINDS * rank->x->k->elem;
+    char *packed = luo_arena_alloc(rank->mover->arena, bytes), *at = packed;
+    if (!packed) return luo_err_nomem(&rank->err);
+    LUO_TRY(transfer(rank, from, cells, true, &at));
     at = packed;
-    LUO_TRY(transfer(r, to, cells, false, &at));
-    luo_arena_reset(r->mover->arena, mark);
+    LUO_TRY(transfer(rank, to, cells, false, &at));
+    luo_arena_reset(rank->mover->arena, mark);
     return LUO_OK;
 }
 
 /* ---- the instructions ---- */
 
-static luo_status move_here(luo_rank *r)
+static luo_status move_here(luo_rank *rank)
 {
-    const luo_switching *s = r->mover->sw;
+    const luo_switching *s = rank->mover->sw;
     for (int64_t i = 0; i < s->sw.nmove; i++) {
         const luo_switch_move *m = &s->sw.move[i];
-        if (m->kind == LUO_MOVE_COPY && m->dst == r->x->device)
-            LUO_TRY(carry(r, &r->mover->from->state.at[m->tensor],
-                          &r->mover->to->state.at[m->tensor], &m->region));
+        if (m->kind == LUO_MOVE_COPY && m->dst == rank->x->device)
+            LUO_TRY(carry(rank, &rank->mover->from->state.at[m->tensor],
+                          &rank->mover->to->state.at[m->tensor], &m->region));
     }
     return LUO_OK;
 }
@@ -83,105 +83,109 @@ typedef struct packed { /* one message */
 } packed;
 
 /* All cells of one message, in the order of the moves on both sides. */
-static luo_status wrap(luo_rank *r, const luo_message *m, bool packs, const packed *p)
+static luo_status wrap(luo_rank *rank, const luo_message *message, bool packs, const packed *p)
 {
-    const luo_switching *s = r->mover->sw;
-    const int32_t src = m->send ? r->x->device : m->peer, dst = m->send ? m->peer : r->x->device;
-    const luo_state *state = m->send ? &r->mover->from->state : &r->mover->to->state;
+    const luo_switching *s = rank->mover->sw;
+    const int32_t src = message->send ? rank->x->device : message->peer,
+                  dst = message->send ? message->peer : rank->x->device;
+    const luo_state *state = message->send ? &rank->mover->from->state : &rank->mover->to->state;
     char *at = p->cells;
     for (int64_t i = 0; i < s->sw.nmove; i++) {
         const luo_switch_move *v = &s->sw.move[i];
         if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
-            LUO_TRY(transfer(r, &state->at[v->tensor], &v->region, packs, &at));
+            LUO_TRY(transfer(rank, &state->at[v->tensor], &v->region, packs, &at));
     }
     return LUO_OK;
 }
 
 /* Bytes of a message by its moves: what the program says, or it was made for another precision. */
-static luo_status measure(luo_rank *r, const luo_message *m, packed *p)
+static luo_status measure(luo_rank *rank, const luo_message *message, packed *p)
 {
-    const luo_switching *s = r->mover->sw;
-    const int32_t src = m->send ? r->x->device : m->peer, dst = m->send ? m->peer : r->x->device;
-    const int64_t elem = (int64_t)r->x->k->elem;
+    const luo_switching *s = rank->mover->sw;
+    const int32_t src = message->send ? rank->x->device : message->peer,
+                  dst = message->send ? message->peer : rank->x->device;
+    const int64_t elem = (int64_t)rank->x->k->elem;
     int64_t bytes = 0;
     for (int64_t i = 0; i < s->sw.nmove; i++) {
         const luo_switch_move *v = &s->sw.move[i];
         if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
             bytes += luo_region_volume(&v->region) * KINDS * elem;
     }
-    if (bytes != m->bytes)
-        return luo_err_set(&r->err, LUO_EBUG,
+    if (bytes != message->bytes)
+        return luo_err_set(&rank->err, LUO_EBUG,
                            "a switch says that device %d sends %lld bytes to device %d where "
                            "state of %lld bytes is to go.",
-                           (int)src, (long long)m->bytes, (int)dst, (long long)bytes);
+                           (int)src, (long long)message->bytes, (int)dst, (long long)bytes);
     p->bytes = bytes;
     p->nparts = (int32_t)((bytes + PART_MOST - 1) / PART_MOST);
-    p->cells = luo_arena_alloc(r->mover->arena, (size_t)bytes);
-    p->part = LUO_NEW_N(r->mover->arena, MPI_Request, p->nparts);
-    return p->cells && p->part ? LUO_OK : luo_err_nomem(&r->err);
+    p->cells = luo_arena_alloc(rank->mover->arena, (size_t)bytes);
+    p->part = LUO_NEW_N(rank->mover->arena, MPI_Request, p->nparts);
+    return p->cells && p->part ? LUO_OK : luo_err_nomem(&rank->err);
 }
 
-static luo_status post(luo_rank *r, const luo_message *m, const packed *p)
+static luo_status post(luo_rank *rank, const luo_message *message, const packed *p)
 {
-    const int peer = (int)luo_rank_of(&r->x->config, m->peer);
+    const int peer = (int)luo_rank_of(&rank->x->config, message->peer);
     for (int32_t k = 0; k < p->nparts; k++) {
         char *at = p->cells + (int64_t)k * PART_MOST;
         const int64_t left = p->bytes - (int64_t)k * PART_MOST;
         const int n = (int)(left < PART_MOST ? left : PART_MOST);
-        const int code = m->send ? MPI_Isend(at, n, MPI_BYTE, peer, 0, r->x->p2p, &p->part[k])
-                                 : MPI_Irecv(at, n, MPI_BYTE, peer, 0, r->x->p2p, &p->part[k]);
-        LUO_TRY(host_mpi(&r->err, code, m->send ? "a send" : "a receive"));
+        const int code = message->send
+                             ? MPI_Isend(at, n, MPI_BYTE, peer, 0, rank->x->p2p, &p->part[k])
+                             : MPI_Irecv(at, n, MPI_BYTE, peer, 0, rank->x->p2p, &p->part[k]);
+        LUO_TRY(host_mpi(&rank->err, code, message->send ? "a send" : "a receive"));
     }
     return LUO_OK;
 }
 
 /* What can fail on this rank alone comes before the first message. */
-static luo_status exchange(luo_rank *r, const luo_slot *slot)
+static luo_status exchange(luo_rank *rank, const luo_slot *slot)
 {
-    packed *p = LUO_NEW_N(r->mover->arena, packed, slot->nmessage);
-    if (!p) return luo_err_nomem(&r->err);
+    packed *p = LUO_NEW_N(rank->mover->arena, packed, slot->nmessage);
+    if (!p) return luo_err_nomem(&rank->err);
     for (int32_t i = 0; i < slot->nmessage; i++) {
-        if (luo_rank_of(&r->x->config, slot->message[i].peer) < 0)
-            return luo_err_set(&r->err, LUO_EBACKEND,
+        if (luo_rank_of(&rank->x->config, slot->message[i].peer) < 0)
+            return luo_err_set(&rank->err, LUO_EBACKEND,
                                "the switch needs device %d, for which no rank "
                                "runs.",
                                (int)slot->message[i].peer);
-        LUO_TRY(measure(r, &slot->message[i], &p[i]));
-        if (slot->message[i].send) LUO_TRY(wrap(r, &slot->message[i], true, &p[i]));
+        LUO_TRY(measure(rank, &slot->message[i], &p[i]));
+        if (slot->message[i].send) LUO_TRY(wrap(rank, &slot->message[i], true, &p[i]));
     }
-    r->mover->posted = true;
-    for (int32_t i = 0; i < slot->nmessage; i++) LUO_TRY(post(r, &slot->message[i], &p[i]));
+    rank->mover->posted = true;
+    for (int32_t i = 0; i < slot->nmessage; i++) LUO_TRY(post(rank, &slot->message[i], &p[i]));
     for (int32_t i = 0; i < slot->nmessage; i++)
-        LUO_TRY(host_wait(r->x, r, (int)p[i].nparts, p[i].part, &r->err));
-    r->mover->posted = false;
+        LUO_TRY(host_wait(rank->x, rank, (int)p[i].nparts, p[i].part, &rank->err));
+    rank->mover->posted = false;
     for (int32_t i = 0; i < slot->nmessage; i++)
-        if (!slot->message[i].send) LUO_TRY(wrap(r, &slot->message[i], false, &p[i]));
+        if (!slot->message[i].send) LUO_TRY(wrap(rank, &slot->message[i], false, &p[i]));
     return LUO_OK;
 }
 
-static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
+static luo_status submit(luo_rank *rank, const luo_issue *issue, int64_t *ticket)
 {
     *ticket = 0;
     switch ((luo_instr_kind)issue->instr->kind) {
     case LUO_INSTR_LOCAL:
-        return move_here(r);
+        return move_here(rank);
     case LUO_INSTR_P2P:
-        return exchange(r, issue->slot);
+        return exchange(rank, issue->slot);
     case LUO_INSTR_IO: /* read from a checkpoint: a switch reads none */
         break;
     case LUO_INSTR_COMPUTE:
     case LUO_INSTR_COLLECTIVE:
-        return luo_err_set(&r->err, LUO_EBUG, "instruction %d has no place in a switch; report it.",
+        return luo_err_set(&rank->err, LUO_EBUG,
+                           "instruction %d has no place in a switch; report it.",
                            (int)issue->instr->id);
     }
-    return luo_err_set(&r->err, LUO_ELOST,
+    return luo_err_set(&rank->err, LUO_ELOST,
                        "a switch wants state that no device has; go back to "
                        "a checkpoint.");
 }
 
-static luo_status wait(luo_rank *r, const int64_t *tickets, int32_t n)
+static luo_status wait(luo_rank *rank, const int64_t *tickets, int32_t n)
 {
-    (void)r, (void)tickets, (void)n; /* every instruction has ended when submit returns */
+    (void)rank, (void)tickets, (void)n; /* every instruction has ended when submit returns */
     return LUO_OK;
 }
 
@@ -190,24 +194,24 @@ static const luo_executor mover_executor = {.submit = submit, .wait = wait};
 /* ---- the whole switch ---- */
 
 /* State whose region does not change stays on its device without an instruction. */
-static luo_status keep(luo_rank *r)
+static luo_status keep(luo_rank *rank)
 {
-    const luo_state *a = &r->mover->from->state, *b = &r->mover->to->state;
-    for (int32_t i = 0; i < a->n; i++)
-        if (!a->at[i].piece.empty && !b->at[i].piece.empty &&
-            luo_region_equal(&a->at[i].piece, &b->at[i].piece))
-            LUO_TRY(carry(r, &a->at[i], &b->at[i], &a->at[i].piece));
+    const luo_state *state = &rank->mover->from->state, *b = &rank->mover->to->state;
+    for (int32_t i = 0; i < state->n; i++)
+        if (!state->at[i].piece.empty && !b->at[i].piece.empty &&
+            luo_region_equal(&state->at[i].piece, &b->at[i].piece))
+            LUO_TRY(carry(rank, &state->at[i], &b->at[i], &state->at[i].piece));
     return LUO_OK;
 }
 
-static luo_status carry_out(luo_rank *r)
+static luo_status carry_out(luo_rank *rank)
 {
-    host_mover *m = r->mover;
-    LUO_TRY(keep(r));
-    const luo_program *p = m->sw->set ? luo_programs_find(m->sw->set, r->x->device) : NULL;
-    if (!p) return LUO_OK;
-    const luo_status st = luo_interpret(&mover_executor, r, m->sw->set, p, m->walk);
-    return st == LUO_OK || r->err.st != LUO_OK ? st : luo_err_nomem(&r->err);
+    host_mover *m = rank->mover;
+    LUO_TRY(keep(rank));
+    const luo_program *program = m->sw->set ? luo_programs_find(m->sw->set, rank->x->device) : NULL;
+    if (!program) return LUO_OK;
+    const luo_status st = luo_interpret(&mover_executor, rank, m->sw->set, program, m->walk);
+    return st == LUO_OK || rank->err.st != LUO_OK ? st : luo_err_nomem(&rank->err);
 }
 
 luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
@@ -223,16 +227,16 @@ luo_status host_move(luo_job *from, luo_job *to, const luo_switching *what,
                         .sw = what,
                         .arena = luo_arena_new(1 << 18),
                         .walk = luo_arena_new(1 << 16)};
-    luo_rank r = {.x = from->x, .job = to, .mover = &mover, .task = -1};
+    luo_rank rank = {.x = from->x, .job = to, .mover = &mover, .task = -1};
     const double began = host_now();
-    const luo_status st = mover.arena && mover.walk ? carry_out(&r) : luo_err_nomem(&r.err);
+    const luo_status st = mover.arena && mover.walk ? carry_out(&rank) : luo_err_nomem(&rank.err);
     if (!mover.posted) luo_arena_free(mover.arena); /* else MPI may still write there */
     luo_arena_free(mover.walk);
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", r.err.text);
-    host_look(&r);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", rank.err.text);
+    host_look(&rank);
     to->state.step = from->state.step;
     *out = (luo_step_report){
-        .status = r.drain ? LUO_ECANCELED : LUO_OK, .start_s = began, .end_s = host_now()};
+        .status = rank.drain ? LUO_ECANCELED : LUO_OK, .start_s = began, .end_s = host_now()};
     out->parts.move_s = out->end_s - began;
     return LUO_OK;
 }

@@ -6,27 +6,27 @@
 
 /* ---- copying ---- */
 
-static char *end_of(luo_rank *r, const host_comm *c, int32_t buffer, int32_t task)
+static char *end_of(luo_rank *rank, const host_comm *comm, int32_t buffer, int32_t task)
 {
-    if (buffer == LUO_ROUTE_SCRATCH) return c->scratch;
-    if (buffer == LUO_ROUTE_SLAB) return r->job->slab;
-    return buffer >= 0 ? host_buf(r, buffer, task) : NULL;
+    if (buffer == LUO_ROUTE_SCRATCH) return comm->scratch;
+    if (buffer == LUO_ROUTE_SLAB) return rank->job->slab;
+    return buffer >= 0 ? host_buf(rank, buffer, task) : NULL;
 }
 
-static void pack(const luo_copy_segments *s, size_t elem, const char *buffer, char *out)
+static void pack(const luo_copy_segments *segments, size_t elem, const char *buffer, char *out)
 {
-    for (int32_t i = 0; i < s->n; i++) {
-        const size_t n = (size_t)s->at[i].n * elem;
-        memcpy(out, buffer + (size_t)s->at[i].at * elem, n);
+    for (int32_t i = 0; i < segments->n; i++) {
+        const size_t n = (size_t)segments->at[i].n * elem;
+        memcpy(out, buffer + (size_t)segments->at[i].at * elem, n);
         out += n;
     }
 }
 
-static void unpack(const luo_copy_segments *s, size_t elem, const char *in, char *buffer)
+static void unpack(const luo_copy_segments *segments, size_t elem, const char *in, char *buffer)
 {
-    for (int32_t i = 0; i < s->n; i++) {
-        const size_t n = (size_t)s->at[i].n * elem;
-        memcpy(buffer + (size_t)s->at[i].at * elem, in, n);
+    for (int32_t i = 0; i < segments->n; i++) {
+        const size_t n = (size_t)segments->at[i].n * elem;
+        memcpy(buffer + (size_t)segments->at[i].at * elem, in, n);
         in += n;
     }
 }
@@ -47,149 +47,157 @@ static void copy_segments(const luo_copy_segments *a, const char *from, const lu
     }
 }
 
-static void copy_of(luo_rank *r, const host_comm *c, const luo_route_copy *m, int32_t task)
+static void copy_of(luo_rank *rank, const host_comm *comm, const luo_route_copy *m, int32_t task)
 {
     if (m->from == -1) return;
-    copy_segments(&m->src, end_of(r, c, m->from, task), &m->dst, end_of(r, c, m->to, task),
-                  r->x->k->elem);
+    copy_segments(&m->src, end_of(rank, comm, m->from, task), &m->dst,
+                  end_of(rank, comm, m->to, task), rank->x->k->elem);
 }
 
-void host_run_local_move(luo_rank *r, const luo_bound_op *op, int32_t task)
+void host_run_local_move(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    const luo_bound_comm *b = op->comm;
-    const host_comm *c = r->job->op[op->instr->id].comm;
-    copy_of(r, c, &b->route.enter, task);
-    copy_segments(&b->send, end_of(r, c, b->route.in, task), &b->recv,
-                  end_of(r, c, b->route.out, task), r->x->k->elem);
-    copy_of(r, c, &b->route.leave, task);
+    const luo_bound_comm *comm = op->comm;
+    const host_comm *c = rank->job->op[op->instr->id].comm;
+    copy_of(rank, c, &comm->route.enter, task);
+    copy_segments(&comm->send, end_of(rank, c, comm->route.in, task), &comm->recv,
+                  end_of(rank, c, comm->route.out, task), rank->x->k->elem);
+    copy_of(rank, c, &comm->route.leave, task);
 }
 
-static char *send_part(const host_pending *p)
+static char *send_part(const host_pending *pending)
 {
-    return p->op->comm->message + p->op->comm->message_bytes * p->copy;
+    return pending->op->comm->message + pending->op->comm->message_bytes * pending->copy;
 }
 
-static char *recv_part(const host_pending *p)
+static char *recv_part(const host_pending *pending)
 {
-    return send_part(p) + p->op->comm->send_bytes;
+    return send_part(pending) + pending->op->comm->send_bytes;
 }
 
 /* ---- messages ---- */
 
-static int tag_of(const luo_rank *r, const host_pending *p)
+static int tag_of(const luo_rank *rank, const host_pending *pending)
 {
-    const int64_t mb = r->job->b.program->tasks[p->task].micro_batch + 1;
-    return (int)(((int64_t)p->op->b->instr->exchange * 4096 + mb) % r->x->tag_limit);
+    const int64_t mb = rank->job->b.program->tasks[pending->task].micro_batch + 1;
+    return (int)(((int64_t)pending->op->b->instr->exchange * 4096 + mb) % rank->x->tag_limit);
 }
 
 /* The messages of one direction, from or into one packed run of cells. */
-static luo_status begin_messages(luo_rank *r, host_pending *p, bool send)
+static luo_status begin_messages(luo_rank *rank, host_pending *pending, bool send)
 {
-    const host_comm *c = p->op->comm;
-    const luo_slot *slot = &r->job->b.program->slots[p->op->b->instr->slot];
-    const int tag = tag_of(r, p);
-    char *at = send ? send_part(p) : recv_part(p);
+    const host_comm *comm = pending->op->comm;
+    const luo_slot *slot = &rank->job->b.program->slots[pending->op->b->instr->slot];
+    const int tag = tag_of(rank, pending);
+    char *at = send ? send_part(pending) : recv_part(pending);
     for (int32_t i = 0; i < slot->nmessage; i++) {
         if (slot->message[i].send != send) continue;
-        const int64_t n = send ? c->b->route.send[i].elements : c->b->route.recv[i].elements;
-        const int code =
-            send ? MPI_Isend(at, (int)n, r->x->type, c->b->peer[i], tag, c->comm, &p->req[i])
-                 : MPI_Irecv(at, (int)n, r->x->type, c->b->peer[i], tag, c->comm, &p->req[i]);
-        LUO_TRY(host_mpi(&r->err, code, send ? "a send" : "a receive"));
-        at += (size_t)n * r->x->k->elem;
+        const int64_t n = send ? comm->b->route.send[i].elements : comm->b->route.recv[i].elements;
+        const int code = send ? MPI_Isend(at, (int)n, rank->x->type, comm->b->peer[i], tag,
+                                          comm->comm, &pending->req[i])
+                              : MPI_Irecv(at, (int)n, rank->x->type, comm->b->peer[i], tag,
+                                          comm->comm, &pending->req[i]);
+        LUO_TRY(host_mpi(&rank->err, code, send ? "a send" : "a receive"));
+        at += (size_t)n * rank->x->k->elem;
     }
     return LUO_OK;
 }
 
-luo_status host_begin_sends(luo_rank *r, host_pending *p)
+luo_status host_begin_sends(luo_rank *rank, host_pending *pending)
 {
-    p->due_s = 0;
-    return begin_messages(r, p, true);
+    pending->due_s = 0;
+    return begin_messages(rank, pending, true);
 }
 
 /* How much longer a message waits now because of events at the links to its receiver. */
-static double delay_of(const luo_step_order *o, double now, const luo_message *m)
+static double delay_of(const luo_step_order *order, double now, const luo_message *message)
 {
     double s = 0;
-    for (int32_t d = 0; d < o->ndelay && o->delay[d].at_s <= now; d++)
-        if (o->delay[d].device == m->peer) /* the last that has come */
-            s = o->delay[d].extra_s + o->delay[d].s_per_byte * (double)m->bytes;
+    for (int32_t d = 0; d < order->ndelay && order->delay[d].at_s <= now; d++)
+        if (order->delay[d].device == message->peer) /* the last that has come */
+            s = order->delay[d].extra_s + order->delay[d].s_per_byte * (double)message->bytes;
     return s;
 }
 
 /* When the messages of an instruction may leave: with the slowest of them; 0: at once. */
-static double due(const luo_rank *r, const luo_bound_op *op)
+static double due(const luo_rank *rank, const luo_bound_op *op)
 {
-    const luo_step_order *o = r->order;
-    if (!o || o->ndelay == 0 || r->drain) return 0;
-    const luo_slot *slot = &r->job->b.program->slots[op->instr->slot];
+    const luo_step_order *order = rank->order;
+    if (!order || order->ndelay == 0 || rank->drain) return 0;
+    const luo_slot *slot = &rank->job->b.program->slots[op->instr->slot];
     const double now = host_now();
     double most = 0;
     for (int32_t i = 0; i < slot->nmessage; i++)
-        if (slot->message[i].send) most = fmax(most, delay_of(o, now, &slot->message[i]));
+        if (slot->message[i].send) most = fmax(most, delay_of(order, now, &slot->message[i]));
     return most > 0 ? now + most : 0;
 }
 
-static luo_status begin_p2p(luo_rank *r, host_pending *p)
+static luo_status begin_p2p(luo_rank *rank, host_pending *pending)
 {
-    const host_comm *c = p->op->comm;
-    pack(&c->b->send, r->x->k->elem, end_of(r, c, c->b->route.in, p->task), send_part(p));
-    LUO_TRY(begin_messages(r, p, false));
-    p->due_s = due(r, p->op->b);
-    return p->due_s > 0 ? LUO_OK : begin_messages(r, p, true);
+    const host_comm *comm = pending->op->comm;
+    pack(&comm->b->send, rank->x->k->elem, end_of(rank, comm, comm->b->route.in, pending->task),
+         send_part(pending));
+    LUO_TRY(begin_messages(rank, pending, false));
+    pending->due_s = due(rank, pending->op->b);
+    return pending->due_s > 0 ? LUO_OK : begin_messages(rank, pending, true);
 }
 
 /* ---- collectives ---- */
 
-static luo_status begin_reduce_scatter(luo_rank *r, host_pending *p, const char *in, char *to)
+static luo_status begin_reduce_scatter(luo_rank *rank, host_pending *pending, const char *in,
+                                       char *to)
 {
-    const host_comm *c = p->op->comm;
-    const size_t elem = r->x->k->elem;
-    const char *from = send_part(p);
-    if (c->b->send_direct >= 0)
-        from = in + (size_t)c->b->send_direct * elem;
+    const host_comm *comm = pending->op->comm;
+    const size_t elem = rank->x->k->elem;
+    const char *from = send_part(pending);
+    if (comm->b->send_direct >= 0)
+        from = in + (size_t)comm->b->send_direct * elem;
     else
-        pack(&c->b->send, elem, in, send_part(p));
-    return host_mpi(
-        &r->err, MPI_Ireduce_scatter(from, to, c->counts, r->x->type, c->reduce, c->comm, p->req),
-        "a reduce-scatter");
+        pack(&comm->b->send, elem, in, send_part(pending));
+    return host_mpi(&rank->err,
+                    MPI_Ireduce_scatter(from, to, comm->counts, rank->x->type, comm->reduce,
+                                        comm->comm, pending->req),
+                    "a reduce-scatter");
 }
 
-static luo_status begin_collective(luo_rank *r, host_pending *p)
+static luo_status begin_collective(luo_rank *rank, host_pending *pending)
 {
-    const host_comm *c = p->op->comm;
-    const size_t elem = r->x->k->elem;
-    const char *in = end_of(r, c, c->b->route.in, p->task);
-    char *to = recv_part(p);
-    if (c->b->recv_direct >= 0)
-        to = end_of(r, c, c->b->route.out, p->task) + (size_t)c->b->recv_direct * elem;
-    if (p->op->b->instr->coll == LUO_COLL_RS) return begin_reduce_scatter(r, p, in, to);
-    const bool gathers = p->op->b->instr->coll == LUO_COLL_AG;
-    const int own = gathers ? c->starts[c->b->route.rank] : 0;
-    if (!c->b->in_place) pack(&c->b->send, elem, in, to + (size_t)own * elem);
+    const host_comm *comm = pending->op->comm;
+    const size_t elem = rank->x->k->elem;
+    const char *in = end_of(rank, comm, comm->b->route.in, pending->task);
+    char *to = recv_part(pending);
+    if (comm->b->recv_direct >= 0)
+        to = end_of(rank, comm, comm->b->route.out, pending->task) +
+             (size_t)comm->b->recv_direct * elem;
+    if (pending->op->b->instr->coll == LUO_COLL_RS)
+        return begin_reduce_scatter(rank, pending, in, to);
+    const bool gathers = pending->op->b->instr->coll == LUO_COLL_AG;
+    const int own = gathers ? comm->starts[comm->b->route.rank] : 0;
+    if (!comm->b->in_place) pack(&comm->b->send, elem, in, to + (size_t)own * elem);
     if (gathers)
-        return host_mpi(&r->err,
-                        MPI_Iallgatherv(MPI_IN_PLACE, 0, r->x->type, to, c->counts, c->starts,
-                                        r->x->type, c->comm, p->req),
+        return host_mpi(&rank->err,
+                        MPI_Iallgatherv(MPI_IN_PLACE, 0, rank->x->type, to, comm->counts,
+                                        comm->starts, rank->x->type, comm->comm, pending->req),
                         "an all-gather");
-    return host_mpi(&r->err,
-                    MPI_Iallreduce(MPI_IN_PLACE, to, (int)c->b->recv.elements, r->x->type,
-                                   c->reduce, c->comm, p->req),
+    return host_mpi(&rank->err,
+                    MPI_Iallreduce(MPI_IN_PLACE, to, (int)comm->b->recv.elements, rank->x->type,
+                                   comm->reduce, comm->comm, pending->req),
                     "an all-reduce");
 }
 
 /* ---- begin and end ---- */
 
-luo_status host_begin(luo_rank *r, host_pending *p)
+luo_status host_begin(luo_rank *rank, host_pending *pending)
 {
-    copy_of(r, p->op->comm, &p->op->b->comm->route.enter, p->task);
-    return p->op->b->instr->kind == LUO_INSTR_P2P ? begin_p2p(r, p) : begin_collective(r, p);
+    copy_of(rank, pending->op->comm, &pending->op->b->comm->route.enter, pending->task);
+    return pending->op->b->instr->kind == LUO_INSTR_P2P ? begin_p2p(rank, pending)
+                                                        : begin_collective(rank, pending);
 }
 
-void host_arrived(luo_rank *r, const host_pending *p)
+void host_arrived(luo_rank *rank, const host_pending *pending)
 {
-    const host_comm *c = p->op->comm;
-    if (c->b->recv_direct < 0)
-        unpack(&c->b->recv, r->x->k->elem, recv_part(p), end_of(r, c, c->b->route.out, p->task));
-    copy_of(r, c, &c->b->route.leave, p->task);
+    const host_comm *comm = pending->op->comm;
+    if (comm->b->recv_direct < 0)
+        unpack(&comm->b->recv, rank->x->k->elem, recv_part(pending),
+               end_of(rank, comm, comm->b->route.out, pending->task));
+    copy_of(rank, comm, &comm->b->route.leave, pending->task);
 }

@@ -38,43 +38,43 @@ typedef struct rendezvous_point {
     char address[320], token[LUO_TOKEN_TEXT];
 } rendezvous_point;
 
-static luo_status where_to(luo_agent *a, rendezvous_point *p, luo_err *err)
+static luo_status where_to(luo_agent *agent, rendezvous_point *p, luo_err *err)
 {
     memset(p, 0, sizeof *p);
-    if (a->args->control) {
-        snprintf(p->address, sizeof p->address, "%s", a->args->control);
-        snprintf(p->token, sizeof p->token, "%s", a->args->token ? a->args->token : "");
+    if (agent->args->control) {
+        snprintf(p->address, sizeof p->address, "%s", agent->args->control);
+        snprintf(p->token, sizeof p->token, "%s", agent->args->token ? agent->args->token : "");
     }
-    return a->args->broadcast ? luo_boot_tell(a->boot, p, sizeof *p, err) : LUO_OK;
+    return agent->args->broadcast ? luo_boot_tell(agent->boot, p, sizeof *p, err) : LUO_OK;
 }
 
-static luo_status hello(const luo_agent *a, const rendezvous_point *p, int fd, luo_err *err)
+static luo_status hello(const luo_agent *agent, const rendezvous_point *p, int fd, luo_err *err)
 {
-    luo_wire w = {0};
+    luo_wire wire = {0};
     char host[LUO_HOST_TEXT] = "";
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "a host");
-    luo_wire_put_int(&w, LUO_MESSAGE_VERSION);
-    luo_wire_put_text(&w, p->token);
-    luo_wire_put_int(&w, a->rank);
-    luo_wire_put_int(&w, a->nranks);
-    luo_wire_put_int(&w, getpid());
-    luo_wire_put_text(&w, host);
-    const luo_status st = luo_wire_send(fd, LUO_SAY_HELLO, &w, err);
-    luo_wire_free(&w);
+    luo_wire_put_int(&wire, LUO_MESSAGE_VERSION);
+    luo_wire_put_text(&wire, p->token);
+    luo_wire_put_int(&wire, agent->rank);
+    luo_wire_put_int(&wire, agent->nranks);
+    luo_wire_put_int(&wire, getpid());
+    luo_wire_put_text(&wire, host);
+    const luo_status st = luo_wire_send(fd, LUO_SAY_HELLO, &wire, err);
+    luo_wire_free(&wire);
     return st;
 }
 
-static luo_status meet(luo_agent *a, luo_err *err)
+static luo_status meet(luo_agent *agent, luo_err *err)
 {
     rendezvous_point p;
     int fd;
-    LUO_TRY(where_to(a, &p, err));
+    LUO_TRY(where_to(agent, &p, err));
     LUO_TRY(luo_wire_connect(p.address, &fd, err));
-    luo_status st = hello(a, &p, fd, err);
+    luo_status st = hello(agent, &p, fd, err);
     if (st == LUO_OK)
-        st = luo_listener_start(fd, &a->where,
-                                a->args->broadcast ? code_of_coordinator : code_of_break,
-                                &a->listener, err);
+        st = luo_listener_start(fd, &agent->where,
+                                agent->args->broadcast ? code_of_coordinator : code_of_break,
+                                &agent->listener, err);
     else
         close(fd);
     return st;
@@ -82,53 +82,54 @@ static luo_status meet(luo_agent *a, luo_err *err)
 
 /* ---- serving ---- */
 
-static void answer(luo_agent *a, luo_command *c)
+static void answer(luo_agent *agent, luo_command *c)
 {
-    luo_wire body = {0}, w = {0};
+    luo_wire body = {0}, wire = {0};
     luo_err err = {0};
-    luo_status st = luo_agent_work(a, c, &body, &err);
-    a->where.job = -1;
-    a->where.waiting = false;
+    luo_status st = luo_agent_work(agent, c, &body, &err);
+    agent->where.job = -1;
+    agent->where.waiting = false;
     if (st == LUO_OK && body.failed) st = luo_err_nomem(&err);
-    luo_wire_put_int(&w, c->serial);
-    luo_wire_put_int(&w, st);
-    luo_wire_put_text(&w, st == LUO_OK ? "" : err.text);
-    if (st == LUO_OK) luo_wire_put_bytes(&w, body.at, body.len);
+    luo_wire_put_int(&wire, c->serial);
+    luo_wire_put_int(&wire, st);
+    luo_wire_put_text(&wire, st == LUO_OK ? "" : err.text);
+    if (st == LUO_OK) luo_wire_put_bytes(&wire, body.at, body.len);
     /* A coordinator that is gone is the listener's to see; an answer that cannot be made would
      * never come. */
-    const luo_status sent = luo_listener_say(a->listener, LUO_SAY_ANSWER, &w, NULL);
+    const luo_status sent = luo_listener_say(agent->listener, LUO_SAY_ANSWER, &wire, NULL);
     if (sent != LUO_OK && sent != LUO_EPEER) _exit(luo_status_exit(sent));
     luo_wire_free(&body);
-    luo_wire_free(&w);
+    luo_wire_free(&wire);
 }
 
-static void remark(const luo_agent *a)
+static void remark(const luo_agent *agent)
 {
-    const char *text = a->x && a->executor->remark ? a->executor->remark(a->x) : NULL;
-    if (text && a->say) a->say(a->rank, text);
+    const char *text =
+        agent->x && agent->executor->remark ? agent->executor->remark(agent->x) : NULL;
+    if (text && agent->say) agent->say(agent->rank, text);
 }
 
-static void serve(luo_agent *a)
+static void serve(luo_agent *agent)
 {
     luo_command c;
-    for (luo_listener_next(a->listener, &c); c.kind != LUO_SAY_END;
-         luo_listener_next(a->listener, &c)) {
-        answer(a, &c);
-        remark(a);
+    for (luo_listener_next(agent->listener, &c); c.kind != LUO_SAY_END;
+         luo_listener_next(agent->listener, &c)) {
+        answer(agent, &c);
+        remark(agent);
         luo_wire_free(&c.payload);
     }
     luo_wire_free(&c.payload);
 }
 
-static luo_status live(luo_agent *a, luo_err *err)
+static luo_status live(luo_agent *agent, luo_err *err)
 {
-    a->arena = luo_arena_new(1 << 20);
-    if (!a->arena) return luo_err_nomem(err);
-    a->where.job = -1;
-    LUO_TRY(luo_boot_open(&a->boot, &a->rank, &a->nranks, err));
+    agent->arena = luo_arena_new(1 << 20);
+    if (!agent->arena) return luo_err_nomem(err);
+    agent->where.job = -1;
+    LUO_TRY(luo_boot_open(&agent->boot, &agent->rank, &agent->nranks, err));
     signal(SIGXFSZ, SIG_IGN); /* not before: without room for its own files MPI would hang */
-    LUO_TRY(meet(a, err));
-    serve(a);
+    LUO_TRY(meet(agent, err));
+    serve(agent);
     return LUO_OK;
 }
 
@@ -146,19 +147,19 @@ luo_status luo_rank_main(int argc, char **argv, const luo_rank_executor *executo
                          void (*say)(int32_t rank, const char *text), int *code, luo_err *err)
 {
     luo_rank_args args;
-    luo_agent a = {.args = &args, .executor = executor, .say = say};
+    luo_agent agent = {.args = &args, .executor = executor, .say = say};
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     sigprocmask(SIG_BLOCK, &term, NULL); /* before MPI makes threads: the listener takes it */
     LUO_TRY(luo_rank_args_read(argc, argv, &args, err));
-    const luo_status st = live(&a, err);
+    const luo_status st = live(&agent, err);
     free(args.overrides);
     /* Under --launcher none the coordinator has already said why it is not there. The others end by
      * themselves, so MPI is not ended in common. */
     if (st == LUO_EPEER && args.broadcast) _exit(code_of_coordinator());
     if (st == LUO_OK) {
-        give_back(&a);
+        give_back(&agent);
         if (args.broadcast && args.control) *code = code_of_coordinator();
     }
     return st;

@@ -67,28 +67,28 @@ static luo_status first_error(const luo_diags *diags, luo_status st, luo_err *er
     return luo_err_set(err, st, "%s:%d:%d: %s", d->err.path, d->err.line, d->err.col, d->err.text);
 }
 
-luo_status luo_agent_read(luo_agent *a, luo_err *err)
+luo_status luo_agent_read(luo_agent *agent, luo_err *err)
 {
-    const luo_overrides overrides = {a->args->noverrides, a->args->overrides};
+    const luo_overrides overrides = {agent->args->noverrides, agent->args->overrides};
     luo_scenario *sc;
     luo_model *model;
     luo_cluster *cluster;
     luo_diags diags;
     luo_status st;
-    luo_diags_init(&diags, a->arena);
-    if (a->args->scenario) {
-        st = luo_read_scenario(a->arena, a->args->scenario, &overrides, &sc, NULL, &diags);
+    luo_diags_init(&diags, agent->arena);
+    if (agent->args->scenario) {
+        st = luo_read_scenario(agent->arena, agent->args->scenario, &overrides, &sc, NULL, &diags);
         if (st != LUO_OK) return first_error(&diags, st, err);
-        a->model = sc->model;
-        a->cluster = sc->cluster;
-        a->stack = sc->stack;
+        agent->model = sc->model;
+        agent->cluster = sc->cluster;
+        agent->stack = sc->stack;
         return LUO_OK;
     }
-    st = luo_read_model(a->arena, a->args->model, &model, &diags);
-    if (st == LUO_OK) st = luo_read_cluster(a->arena, a->args->cluster, &cluster, &diags);
+    st = luo_read_model(agent->arena, agent->args->model, &model, &diags);
+    if (st == LUO_OK) st = luo_read_cluster(agent->arena, agent->args->cluster, &cluster, &diags);
     if (st != LUO_OK) return first_error(&diags, st, err);
-    a->model = model;
-    a->cluster = cluster;
-    luo_stack_default(&a->stack);
+    agent->model = model;
+    agent->cluster = cluster;
+    luo_stack_default(&agent->stack);
     return LUO_OK;
 }

@@ -41,14 +41,14 @@ static luo_status find_place(int32_t *rank, int32_t *n, luo_err *err)
 }
 
 /* The rank program in the place of this process. Its address is told by rank 0 alone. */
-static luo_status become_rank(const luo_exec_options *o, const luo_rendezvous *rendezvous,
+static luo_status become_rank(const luo_exec_options *options, const luo_rendezvous *rendezvous,
                               luo_err *err)
 {
     char address[LUO_RENDEZVOUS_HOST + 16], why[128];
     int n = 0;
-    const char **at = calloc((size_t)o->ninputs + 8, sizeof *at);
+    const char **at = calloc((size_t)options->ninputs + 8, sizeof *at);
     if (!at) return luo_err_nomem(err);
-    at[n++] = o->program;
+    at[n++] = options->program;
     at[n++] = "--broadcast";
     if (rendezvous) {
         snprintf(address, sizeof address, "%s:%d", rendezvous->host, rendezvous->port);
@@ -56,22 +56,22 @@ static luo_status become_rank(const luo_exec_options *o, const luo_rendezvous *r
         at[n++] = address;
         setenv(LUO_RENDEZVOUS_VARIABLE, rendezvous->token, 1);
     }
-    for (int32_t i = 0; i < o->ninputs; i++) at[n++] = o->inputs[i];
-    luo_launch_pin(o);
-    execvp(o->program, (char *const *)at);
+    for (int32_t i = 0; i < options->ninputs; i++) at[n++] = options->inputs[i];
+    luo_launch_pin(options);
+    execvp(options->program, (char *const *)at);
     luo_errno_text(errno, why, sizeof why);
     free(at);
     return luo_err_set(err, LUO_EBACKEND, "cannot run `%s`: %s; it belongs beside `luoshu`.",
-                       o->program, why);
+                       options->program, why);
 }
 
-luo_status luo_launch_split(const luo_exec_options *o, luo_rendezvous *out, luo_err *err)
+luo_status luo_launch_split(const luo_exec_options *options, luo_rendezvous *out, luo_err *err)
 {
     int32_t rank, n;
     luo_rendezvous rendezvous;
     LUO_TRY(find_place(&rank, &n, err));
-    if (rank > 0) return become_rank(o, NULL, err);
-    LUO_TRY(luo_rendezvous_open(o, &rendezvous, err));
+    if (rank > 0) return become_rank(options, NULL, err);
+    LUO_TRY(luo_rendezvous_open(options, &rendezvous, err));
     rendezvous.nranks = n;
     int life[2]; /* its other end stays open as long as rank 0's process lives */
     if (pipe(life) != 0) {
@@ -90,7 +90,7 @@ luo_status luo_launch_split(const luo_exec_options *o, luo_rendezvous *out, luo_
     if (pid > 0) {
         close(rendezvous.fd);
         close(life[0]);
-        const luo_status st = become_rank(o, &rendezvous, err);
+        const luo_status st = become_rank(options, &rendezvous, err);
         kill(pid, SIGTERM);
         return st;
     }

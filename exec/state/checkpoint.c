@@ -12,9 +12,9 @@
 static const char model_name[] = "model.safetensors", moments_name[] = "optimizer.safetensors",
                   info_name[] = "state.json";
 
-static const char *precision_of(const luo_state *s)
+static const char *precision_of(const luo_state *state)
 {
-    return s->elem == sizeof(float) ? "f32" : "f64";
+    return state->elem == sizeof(float) ? "f32" : "f64";
 }
 
 /* NULL: out of memory. */
@@ -75,18 +75,18 @@ static luo_status save_files(save *v, const char *dir, luo_err *err)
     return st == LUO_OK ? next : st;
 }
 
-luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const char *dir,
+luo_status luo_checkpoint_save(const luo_state *state, const luo_model *model, const char *dir,
                                uint64_t seed, const char *data, uint64_t plan_hash, int32_t keep,
                                const luo_gather *gather, luo_err *err)
 {
-    save v = {.s = s, .model = model, .gather = gather, .arena = luo_arena_new(0)};
+    save v = {.s = state, .model = model, .gather = gather, .arena = luo_arena_new(0)};
     if (!v.arena) return luo_err_nomem(err);
     luo_status st = save_files(&v, dir, err);
     if (gather->writer) {
         if (st == LUO_OK) st = save_info(&v, seed, data, plan_hash, err);
-        if (st == LUO_OK) st = luo_checkpoint_commit(dir, s->step, v.temporary.at, err);
+        if (st == LUO_OK) st = luo_checkpoint_commit(dir, state->step, v.temporary.at, err);
         if (st != LUO_OK && v.temporary.at) luo_checkpoint_discard(v.temporary.at);
-        if (st == LUO_OK && keep > 0) luo_checkpoint_prune(dir, s->step, keep - 1);
+        if (st == LUO_OK && keep > 0) luo_checkpoint_prune(dir, state->step, keep - 1);
     }
     luo_str_free(&v.temporary);
     luo_arena_free(v.arena);
@@ -95,7 +95,7 @@ luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const
 
 /* ---- loading ---- */
 
-static luo_status fill_from(luo_arena *arena, luo_state *s, const luo_model *model,
+static luo_status fill_from(luo_arena *arena, luo_state *state, const luo_model *model,
                             const char *path, const luo_array *which, int32_t n, luo_share share,
                             luo_err *err)
 {
@@ -105,12 +105,12 @@ static luo_status fill_from(luo_arena *arena, luo_state *s, const luo_model *mod
     if (st != LUO_OK) return st;
     st = luo_tensor_file_verify(&file, share, err);
     for (int32_t i = 0; st == LUO_OK && i < n; i++)
-        st = luo_state_fill(s, model, &file, which[i], err);
+        st = luo_state_fill(state, model, &file, which[i], err);
     luo_tensor_file_close(&file);
     return st;
 }
 
-static luo_status load(luo_arena *arena, luo_state *s, const luo_model *model, const char *dir,
+static luo_status load(luo_arena *arena, luo_state *state, const luo_model *model, const char *dir,
                        luo_share share, luo_err *err)
 {
     static const luo_array weights[] = {LUO_ARRAY_WEIGHT}, moments[] = {LUO_ARRAY_M, LUO_ARRAY_V};
@@ -119,15 +119,16 @@ static luo_status load(luo_arena *arena, luo_state *s, const luo_model *model, c
     if (!path) return luo_err_nomem(err);
     LUO_TRY(luo_read_checkpoint_info(arena, path, &info, err));
     LUO_TRY(luo_err_at(err, luo_checkpoint_same_model(&info.model, model, err), path, 0, 0));
-    if (strcmp(info.precision, precision_of(s)) != 0) {
+    if (strcmp(info.precision, precision_of(state)) != 0) {
         luo_err_set(err, LUO_EINPUT, "the checkpoint is in %s; this run computes in %s.",
-                    info.precision, precision_of(s));
+                    info.precision, precision_of(state));
         return luo_err_at(err, LUO_EINPUT, path, 0, 0);
     }
-    LUO_TRY(fill_from(arena, s, model, in_folder(arena, dir, model_name), weights, 1, share, err));
-    LUO_TRY(fill_from(arena, s, model, in_folder(arena, dir, moments_name), moments, 2, share,
+    LUO_TRY(
+        fill_from(arena, state, model, in_folder(arena, dir, model_name), weights, 1, share, err));
+    LUO_TRY(fill_from(arena, state, model, in_folder(arena, dir, moments_name), moments, 2, share,
                       err));
-    s->step = info.step;
+    state->step = info.step;
     return LUO_OK;
 }
 

@@ -35,64 +35,68 @@ static luo_status poll(luo_err *err, MPI_Request *request)
     }
 }
 
-static luo_status wait_for(luo_gatherer *g, MPI_Request *request, luo_err *err)
+static luo_status wait_for(luo_gatherer *gatherer, MPI_Request *request, luo_err *err)
 {
-    return g->wait ? g->wait(g->ctx, request, err) : poll(err, request);
+    return gatherer->wait ? gatherer->wait(gatherer->ctx, request, err) : poll(err, request);
 }
 
 /* Sizes at rank 0, and room for all. */
-static luo_status make_room(luo_gatherer *g, luo_err *err)
+static luo_status make_room(luo_gatherer *gatherer, luo_err *err)
 {
     int64_t total = 0;
-    for (int r = 0; r < g->n; r++) total += g->sizes[r];
-    if (total <= g->cap) return LUO_OK;
-    char *more = realloc(g->gathered, (size_t)total);
+    for (int r = 0; r < gatherer->n; r++) total += gatherer->sizes[r];
+    if (total <= gatherer->cap) return LUO_OK;
+    char *more = realloc(gatherer->gathered, (size_t)total);
     if (!more) return luo_err_nomem(err);
-    g->gathered = more;
-    g->cap = total;
+    gatherer->gathered = more;
+    gatherer->cap = total;
     return LUO_OK;
 }
 
 /* Rank 0 may have no room: nobody sends before all know that there is some. */
-static luo_status agree(luo_gatherer *g, int64_t n, luo_err *err)
+static luo_status agree(luo_gatherer *gatherer, int64_t n, luo_err *err)
 {
     MPI_Request req;
     luo_status st = LUO_OK;
-    LUO_TRY(mpi(err, MPI_Igather(&n, 1, MPI_INT64_T, g->sizes, 1, MPI_INT64_T, 0, g->comm, &req),
-                "a gather"));
-    LUO_TRY(wait_for(g, &req, err));
-    if (g->rank == 0) st = make_room(g, err);
+    LUO_TRY(mpi(
+        err,
+        MPI_Igather(&n, 1, MPI_INT64_T, gatherer->sizes, 1, MPI_INT64_T, 0, gatherer->comm, &req),
+        "a gather"));
+    LUO_TRY(wait_for(gatherer, &req, err));
+    if (gatherer->rank == 0) st = make_room(gatherer, err);
     int fits = st == LUO_OK;
-    LUO_TRY(mpi(err, MPI_Ibcast(&fits, 1, MPI_INT, 0, g->comm, &req), "a broadcast"));
-    LUO_TRY(wait_for(g, &req, err));
-    if (fits || g->rank == 0) return st;
+    LUO_TRY(mpi(err, MPI_Ibcast(&fits, 1, MPI_INT, 0, gatherer->comm, &req), "a broadcast"));
+    LUO_TRY(wait_for(gatherer, &req, err));
+    if (fits || gatherer->rank == 0) return st;
     return luo_err_set(err, LUO_ECANCELED, "rank 0 has no room for what it is to write.");
 }
 
 /* Between this rank and `other`, part by part. */
-static luo_status pass(luo_gatherer *g, bool sends, int other, char *at, int64_t n, luo_err *err)
+static luo_status pass(luo_gatherer *gatherer, bool sends, int other, char *at, int64_t n,
+                       luo_err *err)
 {
     for (int64_t done = 0; done < n; done += PART_MOST) {
         MPI_Request req;
         const int part = (int)(n - done < PART_MOST ? n - done : PART_MOST);
-        const int code = sends ? MPI_Isend(at + done, part, MPI_BYTE, other, 0, g->comm, &req)
-                               : MPI_Irecv(at + done, part, MPI_BYTE, other, 0, g->comm, &req);
+        const int code = sends
+                             ? MPI_Isend(at + done, part, MPI_BYTE, other, 0, gatherer->comm, &req)
+                             : MPI_Irecv(at + done, part, MPI_BYTE, other, 0, gatherer->comm, &req);
         LUO_TRY(mpi(err, code, sends ? "a send" : "a receive"));
-        LUO_TRY(wait_for(g, &req, err));
+        LUO_TRY(wait_for(gatherer, &req, err));
     }
     return LUO_OK;
 }
 
-static luo_status collect(luo_gatherer *g, const void *mine, int64_t n, luo_err *err)
+static luo_status collect(luo_gatherer *gatherer, const void *mine, int64_t n, luo_err *err)
 {
-    LUO_TRY(agree(g, n, err));
-    if (g->rank > 0) return pass(g, true, 0, (char *)(uintptr_t)mine, n, err);
-    char *at = g->gathered;
-    for (int r = 0; r < g->n; r++) {
-        g->parts[r] = at;
-        if (r > 0) LUO_TRY(pass(g, false, r, at, g->sizes[r], err));
+    LUO_TRY(agree(gatherer, n, err));
+    if (gatherer->rank > 0) return pass(gatherer, true, 0, (char *)(uintptr_t)mine, n, err);
+    char *at = gatherer->gathered;
+    for (int r = 0; r < gatherer->n; r++) {
+        gatherer->parts[r] = at;
+        if (r > 0) LUO_TRY(pass(gatherer, false, r, at, gatherer->sizes[r], err));
         if (r == 0 && n > 0) memcpy(at, mine, (size_t)n);
-        at += g->sizes[r];
+        at += gatherer->sizes[r];
     }
     return LUO_OK;
 }
@@ -100,50 +104,50 @@ static luo_status collect(luo_gatherer *g, const void *mine, int64_t n, luo_err 
 static luo_status bytes(void *ctx, const void *mine, int64_t n, const void *const **out,
                         const int64_t **sizes, int32_t *ranks, luo_err *err)
 {
-    luo_gatherer *g = ctx;
-    LUO_TRY(collect(g, mine, n, err));
-    *out = g->parts;
-    *sizes = g->sizes;
-    *ranks = g->n;
+    luo_gatherer *gatherer = ctx;
+    LUO_TRY(collect(gatherer, mine, n, err));
+    *out = gatherer->parts;
+    *sizes = gatherer->sizes;
+    *ranks = gatherer->n;
     return LUO_OK;
 }
 
-luo_gather luo_gatherer_gather(luo_gatherer *g)
+luo_gather luo_gatherer_gather(luo_gatherer *gatherer)
 {
-    return (luo_gather){g, g->rank == 0, bytes};
+    return (luo_gather){gatherer, gatherer->rank == 0, bytes};
 }
 
-static luo_status open(luo_gatherer *g, MPI_Comm comm, luo_err *err)
+static luo_status open(luo_gatherer *gatherer, MPI_Comm comm, luo_err *err)
 {
-    LUO_TRY(mpi(err, MPI_Comm_dup(comm, &g->comm), "copying a communicator"));
-    MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(g->comm, &g->rank);
-    MPI_Comm_size(g->comm, &g->n);
-    g->sizes = calloc((size_t)g->n, sizeof *g->sizes);
-    g->parts = calloc((size_t)g->n, sizeof *g->parts);
-    return g->sizes && g->parts ? LUO_OK : luo_err_nomem(err);
+    LUO_TRY(mpi(err, MPI_Comm_dup(comm, &gatherer->comm), "copying a communicator"));
+    MPI_Comm_set_errhandler(gatherer->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(gatherer->comm, &gatherer->rank);
+    MPI_Comm_size(gatherer->comm, &gatherer->n);
+    gatherer->sizes = calloc((size_t)gatherer->n, sizeof *gatherer->sizes);
+    gatherer->parts = calloc((size_t)gatherer->n, sizeof *gatherer->parts);
+    return gatherer->sizes && gatherer->parts ? LUO_OK : luo_err_nomem(err);
 }
 
 luo_status luo_gatherer_open(MPI_Comm comm, luo_gather_wait wait, void *ctx, luo_gatherer **out,
                              luo_err *err)
 {
-    luo_gatherer *g = calloc(1, sizeof *g);
-    if (!g) return luo_err_nomem(err);
-    *g = (luo_gatherer){.comm = MPI_COMM_NULL, .wait = wait, .ctx = ctx};
-    const luo_status st = open(g, comm, err);
+    luo_gatherer *gatherer = calloc(1, sizeof *gatherer);
+    if (!gatherer) return luo_err_nomem(err);
+    *gatherer = (luo_gatherer){.comm = MPI_COMM_NULL, .wait = wait, .ctx = ctx};
+    const luo_status st = open(gatherer, comm, err);
     if (st == LUO_OK)
-        *out = g;
+        *out = gatherer;
     else
-        luo_gatherer_close(g);
+        luo_gatherer_close(gatherer);
     return st;
 }
 
-void luo_gatherer_close(luo_gatherer *g)
+void luo_gatherer_close(luo_gatherer *gatherer)
 {
-    if (!g) return;
-    if (g->comm != MPI_COMM_NULL) MPI_Comm_free(&g->comm);
-    free(g->gathered);
-    free(g->sizes);
-    free(g->parts);
-    free(g);
+    if (!gatherer) return;
+    if (gatherer->comm != MPI_COMM_NULL) MPI_Comm_free(&gatherer->comm);
+    free(gatherer->gathered);
+    free(gatherer->sizes);
+    free(gatherer->parts);
+    free(gatherer);
 }

@@ -15,8 +15,8 @@ typedef luo_status (*luo_gather_wait)(void *ctx, MPI_Request *request, luo_err *
  * Errors: LUO_EBACKEND, LUO_ENOMEM. Owner: luo_gatherer_close (collective; may be given NULL). */
 luo_status luo_gatherer_open(MPI_Comm comm, luo_gather_wait wait, void *ctx, luo_gatherer **out,
                              luo_err *err);
-void luo_gatherer_close(luo_gatherer *g);
+void luo_gatherer_close(luo_gatherer *gatherer);
 /* Lives as long as the gatherer. bytes: rank 0 says first whether it has room, so that all send or
  * none. Errors of bytes: LUO_ENOMEM at rank 0, LUO_ECANCELED elsewhere; LUO_EBACKEND; of wait. */
-luo_gather luo_gatherer_gather(luo_gatherer *g);
+luo_gather luo_gatherer_gather(luo_gatherer *gatherer);
 #endif

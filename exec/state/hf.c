@@ -64,16 +64,16 @@ static bool parse(const char *name, parsed *out)
     return out->row != NULL;
 }
 
-static luo_status put_name(const luo_model *m, const char *ours, const parsed *p,
+static luo_status put_name(const luo_model *model, const char *ours, const parsed *p,
                            luo_hf_tensor *out, luo_err *err)
 {
-    const bool gpt = m->family == LUO_FAMILY_GPT;
+    const bool gpt = model->family == LUO_FAMILY_GPT;
     const char *theirs = !p->row ? NULL : gpt ? p->row->gpt : p->row->llama;
     if (!theirs)
         return luo_err_set(err, LUO_EUNREP,
                            "parameter `%s` of model `%s` has no name in a Hugging Face file of a "
                            "%s; use a model of that form.",
-                           ours, m->name, gpt ? "gpt2" : "llama");
+                           ours, model->name, gpt ? "gpt2" : "llama");
     int n;
     if (p->layer < 0)
         n = snprintf(out->name, sizeof out->name, "%s%s", theirs, p->suffix);
@@ -86,9 +86,9 @@ static luo_status put_name(const luo_model *m, const char *ours, const parsed *p
 }
 
 /* Where query, key and value begin in the tensor that they share in gpt2. */
-static int64_t shared_offset(const luo_model *m, const struct row *row, int64_t *all)
+static int64_t shared_offset(const luo_model *model, const struct row *row, int64_t *all)
 {
-    const int64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
+    const int64_t q = model->heads * model->head_dim, kv = model->kv_heads * model->head_dim;
     *all = q + 2 * kv;
     return strcmp(row->ours, "attn.q") == 0 ? 0 : strcmp(row->ours, "attn.k") == 0 ? q : q + kv;
 }

@@ -79,13 +79,13 @@ void luo_tensor_take(luo_file_dtype dtype, const unsigned char *from, int64_t st
 static void add_up(luo_tensor_writer *w, const char *from, int64_t n)
 {
     while (n > 0 && w->next < w->n) {
-        luo_file_tensor *t = &w->at[w->next];
-        const int64_t left = t->end - w->done, k = left < n ? left : n;
-        t->checksum = luo_checksum(t->checksum, from, (size_t)k);
+        luo_file_tensor *tensor = &w->at[w->next];
+        const int64_t left = tensor->end - w->done, k = left < n ? left : n;
+        tensor->checksum = luo_checksum(tensor->checksum, from, (size_t)k);
         from += k;
         n -= k;
         w->done += k;
-        w->next += w->done == t->end;
+        w->next += w->done == tensor->end;
     }
 }
 

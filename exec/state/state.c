@@ -11,10 +11,10 @@
 
 #define DEVIATION 0.02 /* of gpt2 (Radford et al. 2019, section 2.3), as is the scale below */
 
-void *luo_piece_array(const luo_piece *p, luo_array which, const luo_frame **frame)
+void *luo_piece_array(const luo_piece *piece, luo_array which, const luo_frame **frame)
 {
-    *frame = which == LUO_ARRAY_WEIGHT ? &p->weight_frame : &p->state_frame;
-    return which == LUO_ARRAY_WEIGHT ? p->weight : which == LUO_ARRAY_M ? p->m : p->v;
+    *frame = which == LUO_ARRAY_WEIGHT ? &piece->weight_frame : &piece->state_frame;
+    return which == LUO_ARRAY_WEIGHT ? piece->weight : which == LUO_ARRAY_M ? piece->m : piece->v;
 }
 
 const char *luo_array_suffix(luo_array which)
@@ -72,22 +72,23 @@ static filler filler_of(const luo_param *p, const luo_model *model, uint64_t see
     return f;
 }
 
-static void zero(const luo_state *s, const luo_piece *p)
+static void zero(const luo_state *state, const luo_piece *piece)
 {
-    const size_t bytes = (size_t)p->state_frame.volume * s->elem;
-    if (p->m && bytes) memset(p->m, 0, bytes);
-    if (p->v && bytes) memset(p->v, 0, bytes);
+    const size_t bytes = (size_t)piece->state_frame.volume * state->elem;
+    if (piece->m && bytes) memset(piece->m, 0, bytes);
+    if (piece->v && bytes) memset(piece->v, 0, bytes);
 }
 
-void luo_state_init(const luo_state *s, const luo_model *model, uint64_t seed)
+void luo_state_init(const luo_state *state, const luo_model *model, uint64_t seed)
 {
-    for (int32_t i = 0; i < s->n; i++) {
-        const luo_piece *p = &s->at[i];
-        filler f = filler_of(p->param, model, seed);
-        f.elem = s->elem;
-        f.to = p->weight;
-        if (p->weight) luo_cells_each(&p->param->shape, &p->weight_frame.region, NULL, fill, &f);
-        zero(s, p);
+    for (int32_t i = 0; i < state->n; i++) {
+        const luo_piece *piece = &state->at[i];
+        filler f = filler_of(piece->param, model, seed);
+        f.elem = state->elem;
+        f.to = piece->weight;
+        if (piece->weight)
+            luo_cells_each(&piece->param->shape, &piece->weight_frame.region, NULL, fill, &f);
+        zero(state, piece);
     }
 }
 
@@ -113,35 +114,36 @@ static void take(void *ctx, int64_t global, int64_t local, int64_t n)
                     h->transposed ? width : 1, n, t->elem, t->to + local * (int64_t)t->elem);
 }
 
-static void print_shape(luo_str *s, int32_t rank, const int64_t *dim)
+static void print_shape(luo_str *text, int32_t rank, const int64_t *dim)
 {
-    luo_str_addc(s, '[');
+    luo_str_addc(text, '[');
     for (int32_t d = 0; d < rank; d++) {
-        if (d) luo_str_add(s, ", ");
-        luo_str_addi(s, dim[d]);
+        if (d) luo_str_add(text, ", ");
+        luo_str_addi(text, dim[d]);
     }
-    luo_str_addc(s, ']');
+    luo_str_addc(text, ']');
 }
 
-static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tensor *t,
+static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tensor *tensor,
                                const luo_hf_tensor *h, luo_err *err)
 {
     const int64_t *want = h->rank == 1 ? &h->dim[1] : h->dim;
-    const bool real = t->dtype == LUO_FILE_F32 || t->dtype == LUO_FILE_F64 ||
-                      t->dtype == LUO_FILE_F16 || t->dtype == LUO_FILE_BF16;
+    const bool real = tensor->dtype == LUO_FILE_F32 || tensor->dtype == LUO_FILE_F64 ||
+                      tensor->dtype == LUO_FILE_F16 || tensor->dtype == LUO_FILE_BF16;
     if (!real)
-        return luo_err_set(err, LUO_EINPUT,
-                           "tensor `%s` of `%s` is %s; F32, F64, F16 or BF16 is expected.", t->name,
-                           luo_tensor_file_path(file, t), luo_file_dtype_name(t->dtype));
-    bool same = t->rank == h->rank;
-    for (int32_t d = 0; same && d < t->rank; d++) same = t->dim[d] == want[d];
+        return luo_err_set(
+            err, LUO_EINPUT, "tensor `%s` of `%s` is %s; F32, F64, F16 or BF16 is expected.",
+            tensor->name, luo_tensor_file_path(file, tensor), luo_file_dtype_name(tensor->dtype));
+    bool same = tensor->rank == h->rank;
+    for (int32_t d = 0; same && d < tensor->rank; d++) same = tensor->dim[d] == want[d];
     if (same) return LUO_OK;
     luo_str text = {0};
-    print_shape(&text, t->rank, t->dim);
+    print_shape(&text, tensor->rank, tensor->dim);
     luo_str_add(&text, "; the model's is ");
     print_shape(&text, h->rank, want);
-    const luo_status st = luo_err_set(err, LUO_EINPUT, "tensor `%s` of `%s` has shape %s.", t->name,
-                                      luo_tensor_file_path(file, t), luo_str_get(&text));
+    const luo_status st =
+        luo_err_set(err, LUO_EINPUT, "tensor `%s` of `%s` has shape %s.", tensor->name,
+                    luo_tensor_file_path(file, tensor), luo_str_get(&text));
     luo_str_free(&text);
     return st;
 }
@@ -158,8 +160,8 @@ static const luo_file_tensor *find_named(const loader *l, const char *name)
 {
     char full[256], other[256];
     snprintf(full, sizeof full, "%s%s", name, luo_array_suffix(l->which));
-    const luo_file_tensor *t = luo_safetensors_find(&l->file->head, full);
-    if (t) return t;
+    const luo_file_tensor *tensor = luo_safetensors_find(&l->file->head, full);
+    if (tensor) return tensor;
     return luo_safetensors_find(&l->file->head,
                                 luo_hf_other_name(l->model, full, other, sizeof other));
 }
@@ -167,50 +169,52 @@ static const luo_file_tensor *find_named(const loader *l, const char *name)
 /* A file without a head of its own means that of the embedding. */
 static const luo_file_tensor *find_tensor(const loader *l, const luo_hf_tensor *h)
 {
-    const luo_file_tensor *t = find_named(l, h->name);
-    if (t || l->which != LUO_ARRAY_WEIGHT || strcmp(h->name, "lm_head.weight") != 0) return t;
+    const luo_file_tensor *tensor = find_named(l, h->name);
+    if (tensor || l->which != LUO_ARRAY_WEIGHT || strcmp(h->name, "lm_head.weight") != 0)
+        return tensor;
     return find_named(l, l->model->family == LUO_FAMILY_GPT ? "wte.weight"
                                                             : "model.embed_tokens.weight");
 }
 
-static luo_status load_piece(const loader *l, const luo_piece *p, size_t elem)
+static luo_status load_piece(const loader *l, const luo_piece *piece, size_t elem)
 {
     const luo_frame *frame;
     luo_hf_tensor h;
-    LUO_TRY(luo_hf_name(l->model, p->param, &h, l->err));
-    const luo_file_tensor *t = find_tensor(l, &h);
-    if (!t)
+    LUO_TRY(luo_hf_name(l->model, piece->param, &h, l->err));
+    const luo_file_tensor *tensor = find_tensor(l, &h);
+    if (!tensor)
         return luo_err_set(l->err, LUO_EINPUT, "`%s` has no tensor `%s%s`; model `%s` needs it.",
                            l->file->path, h.name, luo_array_suffix(l->which), l->model->name);
-    LUO_TRY(check_tensor(l->file, t, &h, l->err));
-    l->used[t - l->file->head.at] = true;
-    taker k = {&h, luo_tensor_file_at(l->file, t), t->dtype, elem, NULL};
-    k.to = luo_piece_array(p, l->which, &frame);
-    if (k.to) luo_cells_each(&p->param->shape, &frame->region, NULL, take, &k);
+    LUO_TRY(check_tensor(l->file, tensor, &h, l->err));
+    l->used[tensor - l->file->head.at] = true;
+    taker k = {&h, luo_tensor_file_at(l->file, tensor), tensor->dtype, elem, NULL};
+    k.to = luo_piece_array(piece, l->which, &frame);
+    if (k.to) luo_cells_each(&piece->param->shape, &frame->region, NULL, take, &k);
     return LUO_OK;
 }
 
 static luo_status check_unused(const loader *l)
 {
     for (int32_t i = 0; l->which == LUO_ARRAY_WEIGHT && i < l->file->head.n; i++) {
-        const luo_file_tensor *t = &l->file->head.at[i];
-        const char *name = t->name;
+        const luo_file_tensor *tensor = &l->file->head.at[i];
+        const char *name = tensor->name;
         if (l->used[i] || luo_hf_not_a_weight(l->model, name)) continue;
         return luo_err_set(l->err, LUO_EINPUT,
                            "tensor `%.80s` of `%s` has no place in model `%s`; a file of that "
                            "model is expected.",
-                           name, luo_tensor_file_path(l->file, t), l->model->name);
+                           name, luo_tensor_file_path(l->file, tensor), l->model->name);
     }
     return LUO_OK;
 }
 
-luo_status luo_state_fill(const luo_state *s, const luo_model *model, const luo_tensor_file *file,
-                          luo_array which, luo_err *err)
+luo_status luo_state_fill(const luo_state *state, const luo_model *model,
+                          const luo_tensor_file *file, luo_array which, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(0);
     loader l = {model, file, which, arena ? LUO_NEW_N(arena, bool, file->head.n) : NULL, err};
     luo_status st = l.used ? LUO_OK : luo_err_nomem(err);
-    for (int32_t i = 0; st == LUO_OK && i < s->n; i++) st = load_piece(&l, &s->at[i], s->elem);
+    for (int32_t i = 0; st == LUO_OK && i < state->n; i++)
+        st = load_piece(&l, &state->at[i], state->elem);
     if (st == LUO_OK) st = check_unused(&l);
     luo_arena_free(arena);
     return st;

@@ -29,7 +29,7 @@ typedef struct luo_state {
 /* Weights before the first step: normal draws of standard deviation 0.02 (output projections over
  * sqrt(2 layers)), norms 1, biases 0, moments 0. Each cell is drawn by seed, name and global index,
  * so that every plan starts from the same numbers. */
-void luo_state_init(const luo_state *s, const luo_model *model, uint64_t seed);
+void luo_state_init(const luo_state *state, const luo_model *model, uint64_t seed);
 /* True for weights that AdamW decays: matrices and tables; norms and biases (whatever their rank
  * here: in files they have one dimension) are left alone. */
 bool luo_param_decays(const luo_param *param);
@@ -81,14 +81,14 @@ typedef struct luo_gather {
  * returns. */
 
 /* Weights alone, Hugging Face names (--save-init). Atomic: temporary file, fsync, rename. */
-luo_status luo_state_save_weights(const luo_state *s, const luo_model *model, const char *path,
+luo_status luo_state_save_weights(const luo_state *state, const luo_model *model, const char *path,
                                   const luo_gather *gather, luo_err *err);
 /* A checkpoint is a folder DIR/step-000123 with model.safetensors, optimizer.safetensors
  * (NAME.exp_avg and NAME.exp_avg_sq, laid out like the weight) and state.json
  * (core/io/checkpoint/checkpoint_info.h). It appears by one rename, in place of one of the same
  * step. Then all others but the newest keep - 1 are removed (keep 0: none is). DIR is made; one run
  * at a time writes into it. */
-luo_status luo_checkpoint_save(const luo_state *s, const luo_model *model, const char *dir,
+luo_status luo_checkpoint_save(const luo_state *state, const luo_model *model, const char *dir,
                                uint64_t seed, const char *data, uint64_t plan_hash, int32_t keep,
                                const luo_gather *gather, luo_err *err);
 /* dir: a checkpoint folder. Sets s->step. Errors: as luo_state_load_weights; LUO_EINPUT of another

@@ -11,16 +11,16 @@ bool luo_hf_not_a_weight(const luo_model *model, const char *name);
 
 /* Arrays of a piece, in the order of luo_piece. */
 typedef enum luo_array { LUO_ARRAY_WEIGHT, LUO_ARRAY_M, LUO_ARRAY_V } luo_array;
-void *luo_piece_array(const luo_piece *p, luo_array which, const luo_frame **frame);
+void *luo_piece_array(const luo_piece *piece, luo_array which, const luo_frame **frame);
 /* Ending of the tensor's name in optimizer.safetensors; "" for the weight. */
 const char *luo_array_suffix(luo_array which);
 
 /* Fills one array of every piece from a mapped file. */
-luo_status luo_state_fill(const luo_state *s, const luo_model *model, const luo_tensor_file *file,
-                          luo_array which, luo_err *err);
+luo_status luo_state_fill(const luo_state *state, const luo_model *model,
+                          const luo_tensor_file *file, luo_array which, luo_err *err);
 /* Writes arrays which[0..n) of all tensors into a file; collective. *parted: a gather failed, so
  * that there is no sense in another one. */
-luo_status luo_state_save(const luo_state *s, const luo_model *model, const char *path,
+luo_status luo_state_save(const luo_state *state, const luo_model *model, const char *path,
                           const luo_array *which, int32_t n, const luo_gather *gather, bool *parted,
                           luo_err *err);
 

@@ -63,21 +63,21 @@ static int32_t group_of(const saver *v, int32_t first)
 static luo_status open_file(saver *v, const char *path, const luo_array *which, int32_t n)
 {
     int32_t count = 0;
-    luo_file_tensor *t = LUO_NEW_N(v->arena, luo_file_tensor, (int64_t)n * v->s->n);
-    if (!t) return luo_err_nomem(v->err);
+    luo_file_tensor *tensor = LUO_NEW_N(v->arena, luo_file_tensor, (int64_t)n * v->s->n);
+    if (!tensor) return luo_err_nomem(v->err);
     for (int32_t i = 0; i < v->s->n; i += group_of(v, i))
         for (int32_t k = 0; k < n; k++) {
             const luo_hf_tensor *h = &v->at[i].hf;
             const luo_file_dtype dtype = v->s->elem == 4 ? LUO_FILE_F32 : LUO_FILE_F64;
-            t[count] = (luo_file_tensor){
+            tensor[count] = (luo_file_tensor){
                 .name = luo_arena_printf(v->arena, "%s%s", h->name, luo_array_suffix(which[k])),
                 .dtype = dtype,
                 .rank = h->rank,
                 .dim = {h->dim[0], h->dim[1]}};
-            if (h->rank == 1) t[count].dim[0] = h->dim[1];
-            if (!t[count++].name) return luo_err_nomem(v->err);
+            if (h->rank == 1) tensor[count].dim[0] = h->dim[1];
+            if (!tensor[count++].name) return luo_err_nomem(v->err);
         }
-    return luo_tensor_writer_open(&v->file, path, t, count, v->err);
+    return luo_tensor_writer_open(&v->file, path, tensor, count, v->err);
 }
 
 /* ---- packing ---- */
@@ -276,12 +276,12 @@ static void save_all(saver *v, const char *path, const luo_array *which, int32_t
     if (good) v->st = st;
 }
 
-luo_status luo_state_save(const luo_state *s, const luo_model *model, const char *path,
+luo_status luo_state_save(const luo_state *state, const luo_model *model, const char *path,
                           const luo_array *which, int32_t n, const luo_gather *gather, bool *parted,
                           luo_err *err)
 {
     saver v = {
-        .s = s, .gather = gather, .arena = luo_arena_new(0), .file.file.fd = -1, .err = err};
+        .s = state, .gather = gather, .arena = luo_arena_new(0), .file.file.fd = -1, .err = err};
     v.st = v.arena ? list_items(&v, model) : luo_err_nomem(err);
     if (v.st == LUO_OK) save_all(&v, path, which, n);
     *parted = v.parted;
@@ -290,10 +290,10 @@ luo_status luo_state_save(const luo_state *s, const luo_model *model, const char
     return v.st;
 }
 
-luo_status luo_state_save_weights(const luo_state *s, const luo_model *model, const char *path,
+luo_status luo_state_save_weights(const luo_state *state, const luo_model *model, const char *path,
                                   const luo_gather *gather, luo_err *err)
 {
     static const luo_array weights[] = {LUO_ARRAY_WEIGHT};
     bool parted;
-    return luo_state_save(s, model, path, weights, 1, gather, &parted, err);
+    return luo_state_save(state, model, path, weights, 1, gather, &parted, err);
 }

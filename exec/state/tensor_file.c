@@ -68,8 +68,8 @@ static bool is_json(const luo_tensor_part *p)
 
 static int by_name(const void *a, const void *b)
 {
-    const luo_file_tensor *x = a, *y = b;
-    return strcmp(x->name, y->name);
+    const luo_file_tensor *tensor = a, *y = b;
+    return strcmp(tensor->name, y->name);
 }
 
 static luo_status no_room(luo_err *err, const char *path, const char *tensor, const char *what)
@@ -100,8 +100,8 @@ static luo_status join_heads(luo_arena *arena, const luo_safetensors_index *inde
         if (strcmp(at[i - 1].name, at[i].name) == 0)
             return no_room(err, f->path, at[i].name, "is in two of its files");
     for (int32_t i = 0; i < index->n; i++) {
-        const luo_file_tensor *t = luo_safetensors_find(&f->head, index->at[i].tensor);
-        if (!t || strcmp(index->files[t->part], index->at[i].file) != 0)
+        const luo_file_tensor *tensor = luo_safetensors_find(&f->head, index->at[i].tensor);
+        if (!tensor || strcmp(index->files[tensor->part], index->at[i].file) != 0)
             return no_room(err, f->path, index->at[i].tensor, "is not in the file that it names");
     }
     return LUO_OK;
@@ -171,24 +171,26 @@ luo_status luo_tensor_file_open(luo_arena *arena, const char *path, luo_tensor_f
 /* ---- checksums ---- */
 
 /* Tensors of about the same number of bytes for each rank, neighbours together. */
-static bool in_share(const luo_tensor_file *f, const luo_file_tensor *t, luo_share share)
+static bool in_share(const luo_tensor_file *f, const luo_file_tensor *tensor, luo_share share)
 {
     const int64_t each = (int64_t)f->bytes / share.ranks + 1;
-    return (f->parts[t->part].before + t->begin) / each == share.rank;
+    return (f->parts[tensor->part].before + tensor->begin) / each == share.rank;
 }
 
 luo_status luo_tensor_file_verify(const luo_tensor_file *f, luo_share share, luo_err *err)
 {
     for (int32_t i = 0; i < f->head.n; i++) {
-        const luo_file_tensor *t = &f->head.at[i];
-        if (!t->summed || !in_share(f, t, share)) continue;
-        const uint32_t sum = luo_checksum(0, luo_tensor_file_at(f, t), (size_t)(t->end - t->begin));
+        const luo_file_tensor *tensor = &f->head.at[i];
+        if (!tensor->summed || !in_share(f, tensor, share)) continue;
+        const uint32_t sum =
+            luo_checksum(0, luo_tensor_file_at(f, tensor), (size_t)(tensor->end - tensor->begin));
         if (share.done) ++*share.done;
-        if (sum != t->checksum)
+        if (sum != tensor->checksum)
             return luo_err_set(err, LUO_EINPUT,
                                "tensor `%.80s` of `%s` is damaged: its bytes have checksum "
                                "%08" PRIx32 "; %08" PRIx32 " was written with them.",
-                               t->name, luo_tensor_file_path(f, t), sum, t->checksum);
+                               tensor->name, luo_tensor_file_path(f, tensor), sum,
+                               tensor->checksum);
     }
     return LUO_OK;
 }

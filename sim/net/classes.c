@@ -42,35 +42,38 @@ typedef struct folding {
 static bool joins(const folding *f, const place *a, const place *b)
 {
     const sim_net *net = f->net;
-    const luo_program *p = &net->set->at[a->at], *q = &net->set->at[b->at];
+    const luo_program *program = &net->set->at[a->at], *q = &net->set->at[b->at];
     return net->config->fold && net->training && a->pipeline == b->pipeline &&
            a->stage == b->stage && a->role == b->role && a->node == b->node &&
-           !luo_cluster_profile(net->config->cluster, p->device)->cpu && same_tasks(p, q) &&
-           !f->single[a->at] && !f->single[b->at];
+           !luo_cluster_profile(net->config->cluster, program->device)->cpu &&
+           same_tasks(program, q) && !f->single[a->at] && !f->single[b->at];
 }
 
 static void lay_out(const folding *f)
 {
     sim_net *net = f->net;
-    const luo_cluster *c = net->config->cluster;
+    const luo_cluster *cluster = net->config->cluster;
     net->nclasses = 0;
-    for (int32_t d = 0; d < c->ndevices; d++) f->class_of[d] = -1;
+    for (int32_t d = 0; d < cluster->ndevices; d++) f->class_of[d] = -1;
     for (int32_t i = 0; i < net->set->n; i++) {
-        const luo_program *p = &net->set->at[f->places[i].at];
+        const luo_program *program = &net->set->at[f->places[i].at];
         sim_class *class = &net->classes[net->nclasses];
         if (i == 0 || !joins(f, &f->places[i - 1], &f->places[i])) {
-            const luo_node *node = &c->nodes[c->devices[p->device].node];
-            const bool cpu = c->groups[node->group].profile->cpu;
-            *class = (sim_class){.program = p, .role = &net->set->roles[p->role],
-                               .member = f->member + i, .node = c->devices[p->device].node,
-                               .group = node->group, .exec = cpu || !net->config->fold,
-                               .thread = cpu};
+            const luo_node *node = &cluster->nodes[cluster->devices[program->device].node];
+            const bool cpu = cluster->groups[node->group].profile->cpu;
+            *class = (sim_class){.program = program,
+                                 .role = &net->set->roles[program->role],
+                                 .member = f->member + i,
+                                 .node = cluster->devices[program->device].node,
+                                 .group = node->group,
+                                 .exec = cpu || !net->config->fold,
+                                 .thread = cpu};
             net->nclasses++;
         } else {
             class--;
         }
         f->member[i] = f->places[i].at;
-        f->class_of[p->device] = net->nclasses - 1;
+        f->class_of[program->device] = net->nclasses - 1;
         class->n++;
     }
 }
@@ -99,7 +102,7 @@ static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *m
 
 /* Seconds are of n threads that share the cores with nobody else: work of all of them. */
 luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *class, int32_t n,
-                           double seconds, sim_traffic *t)
+                           double seconds, sim_traffic *traffic)
 {
     for (int32_t i = 0; i < n; i++)
         if (!net->classes[class[i]].thread ||
@@ -109,9 +112,9 @@ luo_status sim_net_threads(luo_arena *arena, const sim_net *net, const int32_t *
     if (!copy) return LUO_ENOMEM;
     memcpy(copy, class, (size_t)n * sizeof *copy);
     const double cores = net->config->cluster->groups[net->classes[class[0]].group].host_cores;
-    t->nthreads = n;
-    t->thread = copy;
-    t->work_s = seconds / fmax(1, n / cores);
+    traffic->nthreads = n;
+    traffic->thread = copy;
+    traffic->work_s = seconds / fmax(1, n / cores);
     return LUO_OK;
 }
 
@@ -123,10 +126,10 @@ static luo_status find_homes(luo_arena *arena, sim_net *net)
     int32_t *home = LUO_NEW_N(arena, int32_t, net->set->ngroups);
     if (!home) return LUO_ENOMEM;
     for (int32_t k = 0; k < net->set->ngroups; k++) {
-        const luo_group *g = &net->set->groups[k];
-        home[k] = g->n > 0 ? net->class_of[g->dev[0]] : -1;
-        for (int32_t i = 1; i < g->n; i++)
-            if (net->class_of[g->dev[i]] != home[k]) home[k] = -1;
+        const luo_group *group = &net->set->groups[k];
+        home[k] = group->n > 0 ? net->class_of[group->dev[0]] : -1;
+        for (int32_t i = 1; i < group->n; i++)
+            if (net->class_of[group->dev[i]] != home[k]) home[k] = -1;
     }
     net->home_of_group = home;
     return LUO_OK;
@@ -244,13 +247,14 @@ int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
 /* Devices of the class's stage; its classes are neighbours. */
 static int32_t stage_size(const sim_net *net, int32_t class)
 {
-    const luo_program *p = net->classes[class].program;
+    const luo_program *program = net->classes[class].program;
     int32_t n = 0, from = class;
-    while (from > 0 && net->classes[from - 1].program->pipeline == p->pipeline &&
-           net->classes[from - 1].program->stage == p->stage)
+    while (from > 0 && net->classes[from - 1].program->pipeline == program->pipeline &&
+           net->classes[from - 1].program->stage == program->stage)
         from--;
-    for (int32_t l = from; l < net->nclasses && net->classes[l].program->pipeline == p->pipeline &&
-                           net->classes[l].program->stage == p->stage;
+    for (int32_t l = from;
+         l < net->nclasses && net->classes[l].program->pipeline == program->pipeline &&
+         net->classes[l].program->stage == program->stage;
          l++)
         n += net->classes[l].n;
     return n;
@@ -271,11 +275,11 @@ static bool is_whole(const luo_role *role)
 int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, int32_t dst,
                           int64_t bytes)
 {
-    const luo_cluster *c = net->config->cluster;
+    const luo_cluster *cluster = net->config->cluster;
     const int32_t a = net->class_of[src], b = net->class_of[dst];
     bytes = sim_bytes(net, in, bytes);
     if (!net->config->stack->scatter_gather || in->stream != LUO_STREAM_PP || a < 0 || b < 0 ||
-        c->devices[src].node == c->devices[dst].node)
+        cluster->devices[src].node == cluster->devices[dst].node)
         return bytes;
     const int32_t t = stage_size(net, a);
     const bool both = t == stage_size(net, b) && is_whole(net->classes[a].role) &&
@@ -386,8 +390,8 @@ static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_inst
     if (in->stream == LUO_STREAM_TP) comm->seconds *= p->net->config->stack->tp_exposed_factor;
     op->seconds = comm->seconds;
     if (in->slot < 0) return LUO_OK;
-    const luo_group *g = &p->net->set->groups[sim_slot(p->net, class, 0, in)->group];
-    comm->loss = luo_cost_overlap_loss(&p->net->cost, g->dev, g->n);
+    const luo_group *group = &p->net->set->groups[sim_slot(p->net, class, 0, in)->group];
+    comm->loss = luo_cost_overlap_loss(&p->net->cost, group->dev, group->n);
     return LUO_OK;
 }
 
@@ -462,15 +466,16 @@ static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
 
 luo_status sim_classes_make(luo_arena *arena, sim_net *net, luo_err *err)
 {
-    const luo_cluster *c = net->config->cluster;
+    const luo_cluster *cluster = net->config->cluster;
     const int32_t n = net->set->n, *alike = NULL;
     if (luo_roles_alike(arena, net->set, &alike) != LUO_OK) return luo_err_nomem(err);
     int32_t *member = LUO_NEW_N(arena, int32_t, n);
     place *places = LUO_NEW_N(arena, place, n);
     if (!member || !places) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
-        const luo_program *p = &net->set->at[i];
-        places[i] = (place){p->pipeline, p->stage, alike[p->role], c->devices[p->device].node, i};
+        const luo_program *program = &net->set->at[i];
+        places[i] = (place){program->pipeline, program->stage, alike[program->role],
+                            cluster->devices[program->device].node, i};
     }
     qsort(places, (size_t)n, sizeof *places, by_place);
     if (fold(arena, net, places, member) != LUO_OK || find_homes(arena, net) != LUO_OK)

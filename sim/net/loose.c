@@ -27,26 +27,26 @@ static int by_wires(const void *a, const void *b)
     return (x->narrow > y->narrow) - (x->narrow < y->narrow);
 }
 
-static int32_t narrowest(const loosener *l, const sim_flow *f)
+static int32_t narrowest(const loosener *l, const sim_flow *flow)
 {
-    int32_t best = f->wire[0];
-    for (int32_t i = 1; i < f->nwires; i++) {
-        const double is = l->wires[f->wire[i]].bytes_per_s, was = l->wires[best].bytes_per_s;
-        if (is < was || (l->last && is == was)) best = f->wire[i];
+    int32_t best = flow->wire[0];
+    for (int32_t i = 1; i < flow->nwires; i++) {
+        const double is = l->wires[flow->wire[i]].bytes_per_s, was = l->wires[best].bytes_per_s;
+        if (is < was || (l->last && is == was)) best = flow->wire[i];
     }
     return best;
 }
 
 /* Pairs of the flow; wires that are no wider than its narrowest one are not loose. */
-static void add_flow(loosener *l, const sim_flow *f)
+static void add_flow(loosener *l, const sim_flow *flow)
 {
-    if (f->nwires == 0) return;
-    const int32_t narrow = narrowest(l, f);
-    for (int32_t i = 0; i < f->nwires; i++) {
-        if (l->wires[f->wire[i]].bytes_per_s > l->wires[narrow].bytes_per_s)
-            l->pairs[l->n++] = (pair){f->wire[i], narrow};
+    if (flow->nwires == 0) return;
+    const int32_t narrow = narrowest(l, flow);
+    for (int32_t i = 0; i < flow->nwires; i++) {
+        if (l->wires[flow->wire[i]].bytes_per_s > l->wires[narrow].bytes_per_s)
+            l->pairs[l->n++] = (pair){flow->wire[i], narrow};
         else
-            l->loose[f->wire[i]] = false;
+            l->loose[flow->wire[i]] = false;
     }
 }
 

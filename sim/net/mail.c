@@ -84,14 +84,15 @@ static luo_status collect(mailer *m)
 }
 
 /* Closed form of messages in order of (src, dst): the device with most to send or to receive. */
-static luo_status price(sim_maker *k, const use *u, int32_t n, double *seconds)
+static luo_status price(sim_maker *maker, const use *u, int32_t n, double *seconds)
 {
-    double *s = luo_arena_alloc(k->flows, (size_t)n * sizeof *s);
-    if (!s) return luo_err_nomem(k->err);
+    double *s = luo_arena_alloc(maker->flows, (size_t)n * sizeof *s);
+    if (!s) return luo_err_nomem(maker->err);
     *seconds = 0;
     for (int32_t i = 0; i < n; i++) {
         double out = 0, back = 0;
-        LUO_TRY(luo_cost_p2p(&k->net->cost, u[i].src, u[i].dst, u[i].bytes, 0, &s[i], k->err));
+        LUO_TRY(
+            luo_cost_p2p(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, 0, &s[i], maker->err));
         for (int32_t j = 0; j <= i; j++) {
             out += u[j].src == u[i].src ? s[j] : 0;
             back += u[j].dst == u[i].dst ? s[j] : 0;
@@ -101,24 +102,25 @@ static luo_status price(sim_maker *k, const use *u, int32_t n, double *seconds)
     return LUO_OK;
 }
 
-static luo_status make_traffic(sim_maker *k, const use *u, int32_t n, int32_t *id)
+static luo_status make_traffic(sim_maker *maker, const use *u, int32_t n, int32_t *id)
 {
     double seconds = 0;
-    luo_arena_reset(k->flows, 0);
-    LUO_TRY(price(k, u, n, &seconds));
+    luo_arena_reset(maker->flows, 0);
+    LUO_TRY(price(maker, u, n, &seconds));
     for (int32_t i = 0; i < n; i++) {
         luo_flow f;
-        LUO_TRY(luo_cost_p2p_flow(&k->net->cost, u[i].src, u[i].dst, u[i].bytes, &f, k->err));
+        LUO_TRY(
+            luo_cost_p2p_flow(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, &f, maker->err));
         const double latency =
-            luo_cluster_path_latency(k->net->config->cluster, u[i].src, u[i].dst);
+            luo_cluster_path_latency(maker->net->config->cluster, u[i].src, u[i].dst);
         const sim_message msg = {f.src, f.dst, f.bytes, f.delay_s + latency, (double)u[i].bytes};
-        LUO_TRY(sim_maker_message(k, &msg));
+        LUO_TRY(sim_maker_message(maker, &msg));
     }
-    LUO_TRY(sim_maker_close(k, seconds, 1, id));
-    if (k->net->classes[u->src_class].thread &&
-        k->net->classes[u->src_class].node == k->net->classes[u->dst_class].node &&
-        sim_net_threads(k->arena, k->net, &u->dst_class, 1, seconds, &k->traffics[*id]))
-        return luo_err_nomem(k->err);
+    LUO_TRY(sim_maker_close(maker, seconds, 1, id));
+    if (maker->net->classes[u->src_class].thread &&
+        maker->net->classes[u->src_class].node == maker->net->classes[u->dst_class].node &&
+        sim_net_threads(maker->arena, maker->net, &u->dst_class, 1, seconds, &maker->traffics[*id]))
+        return luo_err_nomem(maker->err);
     return LUO_OK;
 }
 
@@ -232,9 +234,9 @@ static luo_status find_turns(mailer *m)
     return LUO_OK;
 }
 
-luo_status sim_make_channels(sim_maker *k)
+luo_status sim_make_channels(sim_maker *maker)
 {
-    mailer m = {.k = k};
+    mailer m = {.k = maker};
     LUO_TRY(collect(&m));
     if (m.nuses > 1) qsort(m.uses, (size_t)m.nuses, sizeof *m.uses, by_all);
     for (int32_t i = 0, n; i < m.nuses; i += n) {
@@ -243,10 +245,10 @@ luo_status sim_make_channels(sim_maker *k)
     }
     LUO_TRY(deal(&m));
     LUO_TRY(find_turns(&m));
-    sim_channel *out = LUO_NEW_N(k->arena, sim_channel, m.nchannels);
-    if (!out) return luo_err_nomem(k->err);
+    sim_channel *out = LUO_NEW_N(maker->arena, sim_channel, m.nchannels);
+    if (!out) return luo_err_nomem(maker->err);
     if (m.nchannels) memcpy(out, m.channels, (size_t)m.nchannels * sizeof *out);
-    k->net->channels = out;
-    k->net->nchannels = m.nchannels;
+    maker->net->channels = out;
+    maker->net->nchannels = m.nchannels;
     return LUO_OK;
 }

@@ -112,44 +112,47 @@ static void unite(meeter *m)
 }
 
 /* Nodes of the group and the least number of its devices on one; members[]: how many on each. */
-static int32_t count_nodes(const sim_maker *k, const luo_group *g, int32_t *least)
+static int32_t count_nodes(const sim_maker *maker, const luo_group *group, int32_t *least)
 {
-    const luo_cluster *c = k->net->config->cluster;
+    const luo_cluster *cluster = maker->net->config->cluster;
     int32_t nodes = 0;
-    for (int32_t i = 0; i < g->n; i++) nodes += k->members[c->devices[g->dev[i]].node]++ == 0;
-    *least = g->n;
-    for (int32_t i = 0; i < g->n; i++)
-        if (k->members[c->devices[g->dev[i]].node] < *least)
-            *least = k->members[c->devices[g->dev[i]].node];
+    for (int32_t i = 0; i < group->n; i++)
+        nodes += maker->members[cluster->devices[group->dev[i]].node]++ == 0;
+    *least = group->n;
+    for (int32_t i = 0; i < group->n; i++)
+        if (maker->members[cluster->devices[group->dev[i]].node] < *least)
+            *least = maker->members[cluster->devices[group->dev[i]].node];
     return nodes;
 }
 
-static luo_status add_flows(sim_maker *k, const luo_instr *in, const luo_group *g, int64_t bytes,
-                            double factor)
+static luo_status add_flows(sim_maker *maker, const luo_instr *in, const luo_group *group,
+                            int64_t bytes, double factor)
 {
-    const luo_cluster *c = k->net->config->cluster;
+    const luo_cluster *cluster = maker->net->config->cluster;
     luo_flow *f = NULL;
     int32_t n = 0, least = 0;
-    luo_arena_reset(k->flows, 0);
-    LUO_TRY(luo_cost_flow(k->flows, &k->net->cost, in->coll, g->dev, g->n, bytes, &f, &n,
-                          k->err));
-    const int32_t nodes = count_nodes(k, g, &least);
+    luo_arena_reset(maker->flows, 0);
+    LUO_TRY(luo_cost_flow(maker->flows, &maker->net->cost, in->coll, group->dev, group->n, bytes,
+                          &f, &n, maker->err));
+    const int32_t nodes = count_nodes(maker, group, &least);
     const bool all = in->coll == LUO_COLL_A2A;
     const double size = (double)bytes;
     /* What flows of luo_cost_flow would carry at efficiency 1. */
-    const double inner = luo_cost_volume(in->coll, nodes > 1 ? nodes * least : g->n) * size;
+    const double inner = luo_cost_volume(in->coll, nodes > 1 ? nodes * least : group->n) * size;
     const double outer = luo_cost_volume(in->coll, nodes) * size / least / (all ? nodes - 1 : 1);
     luo_status st = LUO_OK;
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
-        const int32_t node = c->devices[f[i].src].node;
-        const bool near = node == c->devices[f[i].dst].node;
-        const double latency = luo_cluster_path_latency(c, f[i].src, f[i].dst);
+        const int32_t node = cluster->devices[f[i].src].node;
+        const bool near = node == cluster->devices[f[i].dst].node;
+        const double latency = luo_cluster_path_latency(cluster, f[i].src, f[i].dst);
         const sim_message msg = {f[i].src, f[i].dst, f[i].bytes * factor,
                                  (f[i].delay_s + latency) * factor,
-                                 !near ? outer : all ? inner / (k->members[node] - 1) : inner};
-        st = sim_maker_message(k, &msg);
+                                 !near ? outer
+                                 : all ? inner / (maker->members[node] - 1)
+                                       : inner};
+        st = sim_maker_message(maker, &msg);
     }
-    for (int32_t i = 0; i < g->n; i++) k->members[c->devices[g->dev[i]].node] = 0;
+    for (int32_t i = 0; i < group->n; i++) maker->members[cluster->devices[group->dev[i]].node] = 0;
     return st;
 }
 
@@ -160,45 +163,47 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Classes of the groups, each once. */
-static luo_status carry(sim_maker *k, const int32_t *groups, int32_t n, double seconds,
-                        sim_traffic *t)
+static luo_status carry(sim_maker *maker, const int32_t *groups, int32_t n, double seconds,
+                        sim_traffic *traffic)
 {
     int32_t most = 0, count = 0;
-    for (int32_t i = 0; i < n; i++) most += k->net->set->groups[groups[i]].n;
-    int32_t *class = luo_arena_alloc(k->scratch, (size_t)most * sizeof *class);
-    if (!class) return luo_err_nomem(k->err);
+    for (int32_t i = 0; i < n; i++) most += maker->net->set->groups[groups[i]].n;
+    int32_t *class = luo_arena_alloc(maker->scratch, (size_t)most * sizeof *class);
+    if (!class) return luo_err_nomem(maker->err);
     for (int32_t i = 0, at = 0; i < n; i++) {
-        const luo_group *g = &k->net->set->groups[groups[i]];
-        for (int32_t d = 0; d < g->n; d++) class[at++] = k->net->class_of[g->dev[d]];
+        const luo_group *group = &maker->net->set->groups[groups[i]];
+        for (int32_t d = 0; d < group->n; d++) class[at++] = maker->net->class_of[group->dev[d]];
     }
     qsort(class, (size_t)most, sizeof *class, by_value);
     for (int32_t i = 0; i < most; i++)
         if (count == 0 || class[i] != class[count - 1]) class[count++] = class[i];
-    if (sim_net_threads(k->arena, k->net, class, count, seconds, t) != LUO_OK)
-        return luo_err_nomem(k->err);
+    if (sim_net_threads(maker->arena, maker->net, class, count, seconds, traffic) != LUO_OK)
+        return luo_err_nomem(maker->err);
     return LUO_OK;
 }
 
-static luo_status new_traffic(sim_maker *k, const luo_instr *in, const int32_t *groups, int32_t n,
-                              int32_t *id)
+static luo_status new_traffic(sim_maker *maker, const luo_instr *in, const int32_t *groups,
+                              int32_t n, int32_t *id)
 {
-    const int64_t bytes = sim_bytes(k->net, in, in->bytes);
+    const int64_t bytes = sim_bytes(maker->net, in, in->bytes);
     double seconds = 0;
     /* docs/cost-model.md#overlap */
     const double factor =
-        in->stream == LUO_STREAM_TP ? k->net->config->stack->tp_exposed_factor : 1;
+        in->stream == LUO_STREAM_TP ? maker->net->config->stack->tp_exposed_factor : 1;
     int32_t steps = 1;
     for (int32_t i = 0; i < n; i++) {
-        const luo_group *g = &k->net->set->groups[groups[i]];
+        const luo_group *group = &maker->net->set->groups[groups[i]];
         double s = 0;
-        LUO_TRY(luo_cost_group(&k->net->cost, in->coll, g->dev, g->n, bytes, 0, &s, k->err));
+        LUO_TRY(luo_cost_group(&maker->net->cost, in->coll, group->dev, group->n, bytes, 0, &s,
+                               maker->err));
         seconds = fmax(seconds, s * factor);
-        LUO_TRY(add_flows(k, in, g, bytes, factor));
-        if (i == 0) steps = luo_cost_steps(&k->net->cost, in->coll, g->dev, g->n, bytes);
+        LUO_TRY(add_flows(maker, in, group, bytes, factor));
+        if (i == 0)
+            steps = luo_cost_steps(&maker->net->cost, in->coll, group->dev, group->n, bytes);
     }
-    LUO_TRY(sim_maker_close(k, seconds, steps, id));
-    k->traffics[*id].ring = steps > 1;
-    return carry(k, groups, n, seconds, &k->traffics[*id]);
+    LUO_TRY(sim_maker_close(maker, seconds, steps, id));
+    maker->traffics[*id].ring = steps > 1;
+    return carry(maker, groups, n, seconds, &maker->traffics[*id]);
 }
 
 static luo_status traffic_for(meeter *m, const luo_instr *in, const int32_t *groups, int32_t n,
@@ -245,10 +250,10 @@ static luo_status find_classes(meeter *m, const int32_t *groups, int32_t n, sim_
     if (!classes) return luo_err_nomem(m->k->err);
     *out = (sim_rendezvous){0, classes, -1};
     for (int32_t i = 0; i < n; i++) {
-        const luo_group *g = &net->set->groups[groups[i]];
-        for (int32_t d = 0; d < g->n; d++) {
-            const int32_t class = net->class_of[g->dev[d]];
-            if (class < 0) out->missing_device = g->dev[d];
+        const luo_group *group = &net->set->groups[groups[i]];
+        for (int32_t d = 0; d < group->n; d++) {
+            const int32_t class = net->class_of[group->dev[d]];
+            if (class < 0) out->missing_device = group->dev[d];
             if (class < 0 || m->stamp[class] == mark) continue;
             m->stamp[class] = mark;
             classes[count++] = class;
@@ -353,11 +358,12 @@ static luo_status make_all_rendezvous(meeter *m)
     return LUO_OK;
 }
 
-luo_status sim_make_rendezvous(sim_maker *k)
+luo_status sim_make_rendezvous(sim_maker *maker)
 {
-    meeter m = {.k = k, .stamp = LUO_NEW_N(k->scratch, int32_t, k->net->nclasses),
-                .round_of = LUO_NEW_N(k->scratch, int32_t, k->net->set->ngroups)};
-    if (!m.stamp || !m.round_of) return luo_err_nomem(k->err);
+    meeter m = {.k = maker,
+                .stamp = LUO_NEW_N(maker->scratch, int32_t, maker->net->nclasses),
+                .round_of = LUO_NEW_N(maker->scratch, int32_t, maker->net->set->ngroups)};
+    if (!m.stamp || !m.round_of) return luo_err_nomem(maker->err);
     const luo_status st = make_all_rendezvous(&m);
     luo_map_free(&m.known_of);
     return st;

@@ -31,9 +31,9 @@ static void see_collective(row_maker *r, const luo_instr *in, const luo_slot *sl
 {
     int32_t *at = &r->of_group[slot->group * 5 + in->coll];
     if (*at >= 0) return;
-    const luo_group *g = &r->net->set->groups[slot->group];
+    const luo_group *group = &r->net->set->groups[slot->group];
     *at = r->net->nrows;
-    r->rows[r->net->nrows++] = (sim_row){slot->group, -1, in->coll, in->stream, g->n};
+    r->rows[r->net->nrows++] = (sim_row){slot->group, -1, in->coll, in->stream, group->n};
 }
 
 static void see_exchange(row_maker *r, int32_t device, const luo_instr *in)
@@ -48,14 +48,16 @@ static void see_exchange(row_maker *r, int32_t device, const luo_instr *in)
     r->rows[*at].devices++;
 }
 
-static void see_device(row_maker *r, const luo_program *p)
+static void see_device(row_maker *r, const luo_program *program)
 {
-    const luo_role *role = &r->net->set->roles[p->role];
+    const luo_role *role = &r->net->set->roles[program->role];
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
         if (in->slot < 0) continue;
-        if (in->kind == LUO_INSTR_COLLECTIVE) see_collective(r, in, &p->slots[in->slot]);
-        else if (in->kind == LUO_INSTR_P2P && in->exchange >= 0) see_exchange(r, p->device, in);
+        if (in->kind == LUO_INSTR_COLLECTIVE)
+            see_collective(r, in, &program->slots[in->slot]);
+        else if (in->kind == LUO_INSTR_P2P && in->exchange >= 0)
+            see_exchange(r, program->device, in);
     }
 }
 

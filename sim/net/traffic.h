@@ -31,11 +31,11 @@ typedef struct sim_maker {
 } sim_maker;
 
 /* Makes room for one more element of *array (in scratch). */
-luo_status sim_maker_room(sim_maker *k, void *array, int32_t n, int32_t *room, size_t bytes);
-luo_status sim_maker_message(sim_maker *k, const sim_message *m);
+luo_status sim_maker_room(sim_maker *maker, void *array, int32_t n, int32_t *room, size_t bytes);
+luo_status sim_maker_message(sim_maker *maker, const sim_message *m);
 /* The messages at hand become a traffic with closed form `seconds`; hops: see sim_traffic. */
-luo_status sim_maker_close(sim_maker *k, double seconds, int32_t hops, int32_t *id);
+luo_status sim_maker_close(sim_maker *maker, double seconds, int32_t hops, int32_t *id);
 
-luo_status sim_make_rendezvous(sim_maker *k);
-luo_status sim_make_channels(sim_maker *k);
+luo_status sim_make_rendezvous(sim_maker *maker);
+luo_status sim_make_channels(sim_maker *maker);
 #endif

@@ -52,68 +52,69 @@ struct sim_router {
 
 sim_router *sim_router_new(luo_arena *scratch, const sim_net *net)
 {
-    sim_router *r = LUO_NEW(scratch, sim_router);
-    if (!r) return NULL;
-    r->arena = scratch;
-    r->net = net;
-    r->c = net->config->cluster;
-    const int32_t hops = 2 * r->c->nlinks;
-    r->owner = LUO_NEW_N(scratch, int32_t, hops);
-    r->wire_of = LUO_NEW_N(scratch, int32_t, hops);
-    if (!r->owner || !r->wire_of) return NULL;
-    for (int32_t w = 0; w < hops; w++) r->owner[w] = r->wire_of[w] = -1;
-    return r;
+    sim_router *router = LUO_NEW(scratch, sim_router);
+    if (!router) return NULL;
+    router->arena = scratch;
+    router->net = net;
+    router->c = net->config->cluster;
+    const int32_t hops = 2 * router->c->nlinks;
+    router->owner = LUO_NEW_N(scratch, int32_t, hops);
+    router->wire_of = LUO_NEW_N(scratch, int32_t, hops);
+    if (!router->owner || !router->wire_of) return NULL;
+    for (int32_t w = 0; w < hops; w++) router->owner[w] = router->wire_of[w] = -1;
+    return router;
 }
 
-static void *more(sim_router *r, void *at, int32_t n, int32_t *room, size_t bytes)
+static void *more(sim_router *router, void *at, int32_t n, int32_t *room, size_t bytes)
 {
     if (n < *room) return at;
     const int32_t next = n < 128 ? 256 : 2 * n;
-    at = luo_arena_grow(r->arena, at, (size_t)*room * bytes, (size_t)next * bytes);
+    at = luo_arena_grow(router->arena, at, (size_t)*room * bytes, (size_t)next * bytes);
     *room = next;
     return at;
 }
 
-static double hop_bytes_per_s(const luo_cluster *c, int32_t hop)
+static double hop_bytes_per_s(const luo_cluster *cluster, int32_t hop)
 {
-    const luo_link *l = &c->links[hop / 2];
-    if (l->kind == LUO_LINK_STORAGE && hop % 2 == 0) return l->down_bytes_per_s;
-    return l->bytes_per_s;
+    const luo_link *link = &cluster->links[hop / 2];
+    if (link->kind == LUO_LINK_STORAGE && hop % 2 == 0) return link->down_bytes_per_s;
+    return link->bytes_per_s;
 }
 
 /* Ways of a message to or from the storage: PCIe, NIC, uplink, storage (docs/formats.md). */
-static int32_t storage_path(const luo_cluster *c, int32_t dev, bool away, int32_t *hop)
+static int32_t storage_path(const luo_cluster *cluster, int32_t dev, bool away, int32_t *hop)
 {
-    const luo_device *d = &c->devices[dev];
-    const luo_node *node = &c->nodes[d->node];
-    const int32_t nic = luo_cluster_nic(c, dev, dev), up = away ? 1 : 0;
+    const luo_device *d = &cluster->devices[dev];
+    const luo_node *node = &cluster->nodes[d->node];
+    const int32_t nic = luo_cluster_nic(cluster, dev, dev), up = away ? 1 : 0;
     int32_t links[4], n = 0;
-    if (c->groups[d->group].has_pcie && nic >= 0) links[n++] = node->pcie + d->slot;
+    if (cluster->groups[d->group].has_pcie && nic >= 0) links[n++] = node->pcie + d->slot;
     if (nic >= 0) links[n++] = node->nic + nic;
-    if (c->fabric != LUO_FABRIC_SINGLE && c->uplinks[node->rack] >= 0)
-        links[n++] = c->uplinks[node->rack] + (c->fabric == LUO_FABRIC_RAIL && nic > 0 ? nic : 0);
-    if (c->storage >= 0) links[n++] = c->storage;
+    if (cluster->fabric != LUO_FABRIC_SINGLE && cluster->uplinks[node->rack] >= 0)
+        links[n++] = cluster->uplinks[node->rack] +
+                     (cluster->fabric == LUO_FABRIC_RAIL && nic > 0 ? nic : 0);
+    if (cluster->storage >= 0) links[n++] = cluster->storage;
     for (int32_t i = 0; i < n; i++) hop[i] = 2 * links[away ? i : n - 1 - i] + up;
     return n;
 }
 
-static void find_path(const sim_router *r, const sim_message *m, path *p)
+static void find_path(const sim_router *router, const sim_message *m, path *p)
 {
     *p = (path){.message = m};
     if (m->src < 0 || m->dst < 0) {
         const int32_t dev = m->src < 0 ? m->dst : m->src;
-        p->src = p->dst = r->net->class_of[dev];
-        p->n = storage_path(r->c, dev, m->dst < 0, p->hop);
+        p->src = p->dst = router->net->class_of[dev];
+        p->n = storage_path(router->c, dev, m->dst < 0, p->hop);
     } else {
         luo_hop hops[LUO_PATH_MAX];
-        p->src = r->net->class_of[m->src];
-        p->dst = r->net->class_of[m->dst];
-        p->n = luo_cluster_path(r->c, m->src, m->dst, hops);
+        p->src = router->net->class_of[m->src];
+        p->dst = router->net->class_of[m->dst];
+        p->n = luo_cluster_path(router->c, m->src, m->dst, hops);
         for (int32_t i = 0; i < p->n; i++) p->hop[i] = 2 * hops[i].link + hops[i].up;
     }
     int32_t kept = 0; /* an unlimited storage is no wire */
     for (int32_t i = 0; i < p->n; i++)
-        if (hop_bytes_per_s(r->c, p->hop[i]) > 0) p->hop[kept++] = p->hop[i];
+        if (hop_bytes_per_s(router->c, p->hop[i]) > 0) p->hop[kept++] = p->hop[i];
     p->n = kept;
 }
 
@@ -127,25 +128,26 @@ static int by_class(const void *a, const void *b)
 
 /* ---- bundles ---- */
 
-static int32_t set_of_hops(sim_router *r, const int32_t *hop, int32_t n)
+static int32_t set_of_hops(sim_router *router, const int32_t *hop, int32_t n)
 {
     const uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, hop, (size_t)n * sizeof *hop);
     for (uint64_t k = key;; k++) { /* another set of the same hash takes the next key */
-        int64_t *slot = luo_map_at(&r->set_of, k, -1);
+        int64_t *slot = luo_map_at(&router->set_of, k, -1);
         if (!slot) return -1;
         if (*slot >= 0) {
-            const hop_set *s = &r->sets[*slot];
+            const hop_set *s = &router->sets[*slot];
             if (s->n == n && memcmp(s->hop, hop, (size_t)n * sizeof *hop) == 0)
                 return (int32_t)*slot;
             continue;
         }
-        *slot = r->nsets;
-        r->sets = more(r, r->sets, r->nsets, &r->room_sets, sizeof *r->sets);
-        int32_t *copy = luo_arena_alloc(r->arena, (size_t)n * sizeof *copy);
-        if (!r->sets || !copy) return -1;
+        *slot = router->nsets;
+        router->sets =
+            more(router, router->sets, router->nsets, &router->room_sets, sizeof *router->sets);
+        int32_t *copy = luo_arena_alloc(router->arena, (size_t)n * sizeof *copy);
+        if (!router->sets || !copy) return -1;
         memcpy(copy, hop, (size_t)n * sizeof *copy);
-        r->sets[r->nsets] = (hop_set){n, -1, copy, false};
-        return r->nsets++;
+        router->sets[router->nsets] = (hop_set){n, -1, copy, false};
+        return router->nsets++;
     }
 }
 
@@ -154,15 +156,15 @@ static void break_set(hop_set *s)
     if (s->n > 1) s->broken = true; /* a single way is always a wire */
 }
 
-static void claim(sim_router *r, int32_t set)
+static void claim(sim_router *router, int32_t set)
 {
-    hop_set *s = &r->sets[set];
+    hop_set *s = &router->sets[set];
     for (int32_t i = 0; i < s->n; i++) {
-        const int32_t before = r->owner[s->hop[i]];
-        if (before < 0) r->owner[s->hop[i]] = set;
+        const int32_t before = router->owner[s->hop[i]];
+        if (before < 0) router->owner[s->hop[i]] = set;
         if (before < 0 || before == set) continue;
         break_set(s);
-        break_set(&r->sets[before]);
+        break_set(&router->sets[before]);
     }
 }
 
@@ -178,16 +180,16 @@ static int by_hop(const void *a, const void *b)
 }
 
 /* The set of ways at hop `h` of the paths, or -1: uneven loads, -2: out of memory. */
-static int32_t even_set(sim_router *r, const path *p, int32_t n, int32_t h)
+static int32_t even_set(sim_router *router, const path *p, int32_t n, int32_t h)
 {
-    r->load = more(r, r->load, n, &r->room_load, sizeof *r->load);
-    r->hop = more(r, r->hop, n, &r->room_hop, sizeof *r->hop);
-    if (!r->load || !r->hop) return -2;
-    hop_load *load = r->load;
-    int32_t *hop = r->hop, m = 0;
+    router->load = more(router, router->load, n, &router->room_load, sizeof *router->load);
+    router->hop = more(router, router->hop, n, &router->room_hop, sizeof *router->hop);
+    if (!router->load || !router->hop) return -2;
+    hop_load *load = router->load;
+    int32_t *hop = router->hop, m = 0;
     for (int32_t i = 0; i < n; i++)
-        load[i] = (hop_load){p[i].hop[h],
-                             p[i].message->bytes / hop_bytes_per_s(r->c, p[i].hop[h])};
+        load[i] =
+            (hop_load){p[i].hop[h], p[i].message->bytes / hop_bytes_per_s(router->c, p[i].hop[h])};
     qsort(load, (size_t)n, sizeof *load, by_hop);
     for (int32_t i = 0; i < n; i++) {
         if (m == 0 || load[m - 1].hop != load[i].hop) load[m++] = load[i];
@@ -199,121 +201,125 @@ static int32_t even_set(sim_router *r, const path *p, int32_t n, int32_t h)
         even = even && fabs(load[i].seconds - load[0].seconds) <= 1e-9 * load[0].seconds;
     }
     if (!even) return -1;
-    const int32_t set = set_of_hops(r, hop, m);
+    const int32_t set = set_of_hops(router, hop, m);
     return set < 0 ? -2 : set;
 }
 
-static bool alike(const sim_router *r, const path *p, int32_t n)
+static bool alike(const sim_router *router, const path *p, int32_t n)
 {
     for (int32_t i = 1; i < n; i++) {
         if (p[i].n != p[0].n) return false;
         if (fabs(p[i].message->delay_s - p[0].message->delay_s) > 1e-12) return false;
         for (int32_t h = 0; h < p[0].n; h++)
-            if (r->c->links[p[i].hop[h] / 2].kind != r->c->links[p[0].hop[h] / 2].kind ||
+            if (router->c->links[p[i].hop[h] / 2].kind != router->c->links[p[0].hop[h] / 2].kind ||
                 p[i].hop[h] % 2 != p[0].hop[h] % 2)
                 return false;
     }
     return true;
 }
 
-static luo_status find_sets(sim_router *r, bunch *b)
+static luo_status find_sets(sim_router *router, bunch *b)
 {
-    const path *p = r->paths + b->first;
-    b->whole = alike(r, p, b->n);
+    const path *p = router->paths + b->first;
+    b->whole = alike(router, p, b->n);
     for (int32_t h = 0; b->whole && h < p[0].n; h++) {
-        b->set[h] = even_set(r, p, b->n, h);
+        b->set[h] = even_set(router, p, b->n, h);
         if (b->set[h] == -2) return LUO_ENOMEM;
         if (b->set[h] < 0) b->whole = false;
     }
-    for (int32_t h = 0; b->whole && h < p[0].n; h++) claim(r, b->set[h]);
+    for (int32_t h = 0; b->whole && h < p[0].n; h++) claim(router, b->set[h]);
     return LUO_OK;
 }
 
-luo_status sim_router_add(sim_router *r, const sim_message *m, int32_t n, int32_t *id)
+luo_status sim_router_add(sim_router *router, const sim_message *m, int32_t n, int32_t *id)
 {
-    sim_message *copy = luo_arena_alloc(r->arena, (size_t)n * sizeof *copy);
+    sim_message *copy = luo_arena_alloc(router->arena, (size_t)n * sizeof *copy);
     if (!copy) return LUO_ENOMEM;
     if (n > 0) memcpy(copy, m, (size_t)n * sizeof *copy);
-    const int32_t first = r->npaths;
+    const int32_t first = router->npaths;
     for (int32_t i = 0; i < n; i++) {
-        r->paths = more(r, r->paths, r->npaths, &r->room_paths, sizeof *r->paths);
-        if (!r->paths) return LUO_ENOMEM;
-        find_path(r, &copy[i], &r->paths[r->npaths++]);
+        router->paths =
+            more(router, router->paths, router->npaths, &router->room_paths, sizeof *router->paths);
+        if (!router->paths) return LUO_ENOMEM;
+        find_path(router, &copy[i], &router->paths[router->npaths++]);
     }
-    if (n > 1) qsort(r->paths + first, (size_t)n, sizeof *r->paths, by_class);
-    for (int32_t i = first; i < r->npaths;) {
-        bunch b = {.first = i, .traffic = r->ntraffics};
-        for (; i < r->npaths && r->paths[i].src == r->paths[b.first].src &&
-               r->paths[i].dst == r->paths[b.first].dst;
+    if (n > 1) qsort(router->paths + first, (size_t)n, sizeof *router->paths, by_class);
+    for (int32_t i = first; i < router->npaths;) {
+        bunch b = {.first = i, .traffic = router->ntraffics};
+        for (; i < router->npaths && router->paths[i].src == router->paths[b.first].src &&
+               router->paths[i].dst == router->paths[b.first].dst;
              i++)
             b.n++;
-        r->bunches = more(r, r->bunches, r->nbunches, &r->room_bunches, sizeof *r->bunches);
-        if (!r->bunches) return LUO_ENOMEM;
-        LUO_TRY(find_sets(r, &b));
-        r->bunches[r->nbunches++] = b;
+        router->bunches = more(router, router->bunches, router->nbunches, &router->room_bunches,
+                               sizeof *router->bunches);
+        if (!router->bunches) return LUO_ENOMEM;
+        LUO_TRY(find_sets(router, &b));
+        router->bunches[router->nbunches++] = b;
     }
-    *id = r->ntraffics++;
+    *id = router->ntraffics++;
     return LUO_OK;
 }
 
 /* A bunch that cannot use one of its bundles uses none, and so takes its links from other bundles:
  * repeated until nothing changes. */
-static void settle(sim_router *r)
+static void settle(sim_router *router)
 {
-    for (int32_t b = 0; b < r->nbunches; b++) {
-        const path *p = r->paths + r->bunches[b].first;
-        for (int32_t i = 0; !r->bunches[b].whole && i < r->bunches[b].n; i++)
+    for (int32_t b = 0; b < router->nbunches; b++) {
+        const path *p = router->paths + router->bunches[b].first;
+        for (int32_t i = 0; !router->bunches[b].whole && i < router->bunches[b].n; i++)
             for (int32_t h = 0; h < p[i].n; h++)
-                if (r->owner[p[i].hop[h]] >= 0) break_set(&r->sets[r->owner[p[i].hop[h]]]);
+                if (router->owner[p[i].hop[h]] >= 0)
+                    break_set(&router->sets[router->owner[p[i].hop[h]]]);
     }
     for (bool changed = true; changed;) {
         changed = false;
-        for (int32_t b = 0; b < r->nbunches; b++) {
-            bunch *at = &r->bunches[b];
-            const int32_t hops = r->paths[at->first].n;
+        for (int32_t b = 0; b < router->nbunches; b++) {
+            bunch *at = &router->bunches[b];
+            const int32_t hops = router->paths[at->first].n;
             bool broken = false;
             for (int32_t h = 0; at->whole && h < hops; h++)
-                broken = broken || r->sets[at->set[h]].broken;
+                broken = broken || router->sets[at->set[h]].broken;
             if (!broken) continue;
             at->whole = false;
             changed = true;
-            for (int32_t h = 0; h < hops; h++) break_set(&r->sets[at->set[h]]);
+            for (int32_t h = 0; h < hops; h++) break_set(&router->sets[at->set[h]]);
         }
     }
 }
 
 /* ---- flows ---- */
 
-static int32_t new_wire(sim_router *r, const int32_t *hop, int32_t n)
+static int32_t new_wire(sim_router *router, const int32_t *hop, int32_t n)
 {
-    sim_wire *w = &r->wires[r->nwires];
+    sim_wire *w = &router->wires[router->nwires];
     *w = (sim_wire){n, hop, 0};
-    for (int32_t i = 0; i < n; i++) w->bytes_per_s += hop_bytes_per_s(r->c, hop[i]);
-    return r->nwires++;
+    for (int32_t i = 0; i < n; i++) w->bytes_per_s += hop_bytes_per_s(router->c, hop[i]);
+    return router->nwires++;
 }
 
-static int32_t wire_of_hop(sim_router *r, const int32_t *hop)
+static int32_t wire_of_hop(sim_router *router, const int32_t *hop)
 {
-    if (r->wire_of[*hop] < 0) r->wire_of[*hop] = new_wire(r, hop, 1);
-    return r->wire_of[*hop];
+    if (router->wire_of[*hop] < 0) router->wire_of[*hop] = new_wire(router, hop, 1);
+    return router->wire_of[*hop];
 }
 
-static int32_t wire_of_set(sim_router *r, hop_set *s)
+static int32_t wire_of_set(sim_router *router, hop_set *s)
 {
-    if (s->n == 1) return wire_of_hop(r, s->hop);
-    if (s->wire < 0) s->wire = new_wire(r, s->hop, s->n);
+    if (s->n == 1) return wire_of_hop(router, s->hop);
+    if (s->wire < 0) s->wire = new_wire(router, s->hop, s->n);
     return s->wire;
 }
 
-static void emit(sim_router *r, const bunch *b, const path *p, int32_t n, int32_t *wire,
-                 sim_flow *f)
+static void emit(sim_router *router, const bunch *b, const path *p, int32_t n, int32_t *wire,
+                 sim_flow *flow)
 {
-    *f = (sim_flow){p->src, p->dst, p->n, wire, 0, 0};
+    *flow = (sim_flow){p->src, p->dst, p->n, wire, 0, 0};
     for (int32_t h = 0; h < p->n; h++)
-        wire[h] = b->whole ? wire_of_set(r, &r->sets[b->set[h]]) : wire_of_hop(r, &p->hop[h]);
+        wire[h] = b->whole ? wire_of_set(router, &router->sets[b->set[h]])
+                           : wire_of_hop(router, &p->hop[h]);
     for (int32_t i = 0; i < n; i++) {
-        f->bytes += p[i].message->bytes;
-        f->delay_s = fmax(f->delay_s, p[i].message->delay_s);
+        flow->bytes += p[i].message->bytes;
+        flow->delay_s = fmax(flow->delay_s, p[i].message->delay_s);
     }
 }
 
@@ -332,26 +338,26 @@ static int32_t run_of(const path *p, int32_t n)
     return k;
 }
 
-static luo_status write_bunch(sim_router *r, luo_arena *arena, const bunch *b, sim_flow *flows,
+static luo_status write_bunch(sim_router *router, luo_arena *arena, const bunch *b, sim_flow *flows,
                               int32_t *nflows)
 {
-    path *p = r->paths + b->first;
+    path *p = router->paths + b->first;
     if (!b->whole) qsort(p, (size_t)b->n, sizeof *p, by_hops);
     for (int32_t i = 0; i < b->n;) {
         const int32_t n = b->whole ? b->n : run_of(p + i, b->n - i);
         int32_t *wire = luo_arena_alloc(arena, (size_t)p[i].n * sizeof *wire);
         if (!wire) return LUO_ENOMEM;
-        emit(r, b, p + i, n, wire, &flows[(*nflows)++]);
+        emit(router, b, p + i, n, wire, &flows[(*nflows)++]);
         i += n;
     }
     return LUO_OK;
 }
 
-static luo_status write_loads(sim_router *r, luo_arena *arena, const path *p, int32_t n,
-                              sim_traffic *t)
+static luo_status write_loads(sim_router *router, luo_arena *arena, const path *p, int32_t n,
+                              sim_traffic *traffic)
 {
-    const size_t mark = luo_arena_mark(r->arena);
-    hop_load *load = luo_arena_alloc(r->arena, (size_t)n * (LUO_PATH_MAX + 1) * sizeof *load);
+    const size_t mark = luo_arena_mark(router->arena);
+    hop_load *load = luo_arena_alloc(router->arena, (size_t)n * (LUO_PATH_MAX + 1) * sizeof *load);
     size_t count = 0, m = 0;
     if (!load) return LUO_ENOMEM;
     for (int32_t i = 0; i < n; i++)
@@ -365,65 +371,69 @@ static luo_status write_loads(sim_router *r, luo_arena *arena, const path *p, in
     sim_load *out = luo_arena_alloc(arena, m * sizeof *out);
     if (!out) return LUO_ENOMEM;
     for (size_t i = 0; i < m; i++) out[i] = (sim_load){load[i].hop, load[i].seconds};
-    t->loads = out;
-    t->nloads = (int32_t)m;
-    luo_arena_reset(r->arena, mark);
+    traffic->loads = out;
+    traffic->nloads = (int32_t)m;
+    luo_arena_reset(router->arena, mark);
     return LUO_OK;
 }
 
 /* Who drives the flows starts them in this order. Stable; they come in few runs of equal delay. */
-static void sort_by_delay(sim_flow *f, int32_t n)
+static void sort_by_delay(sim_flow *flow, int32_t n)
 {
     for (int32_t i = 1; i < n; i++) {
-        const sim_flow t = f[i];
+        const sim_flow t = flow[i];
         int32_t at = i;
-        for (; at > 0 && f[at - 1].delay_s > t.delay_s; at--) f[at] = f[at - 1];
-        f[at] = t;
+        for (; at > 0 && flow[at - 1].delay_s > t.delay_s; at--) flow[at] = flow[at - 1];
+        flow[at] = t;
     }
 }
 
-static luo_status write_traffic(sim_router *r, luo_arena *arena, int32_t *at, int32_t id,
-                                sim_traffic *t)
+static luo_status write_traffic(sim_router *router, luo_arena *arena, int32_t *at, int32_t id,
+                                sim_traffic *traffic)
 {
     const int32_t from = *at;
     int32_t npaths = 0;
-    for (; *at < r->nbunches && r->bunches[*at].traffic == id; (*at)++) npaths += r->bunches[*at].n;
+    for (; *at < router->nbunches && router->bunches[*at].traffic == id; (*at)++)
+        npaths += router->bunches[*at].n;
     if (npaths == 0) return LUO_OK;
     sim_flow *flows = luo_arena_alloc(arena, (size_t)npaths * sizeof *flows);
     if (!flows) return LUO_ENOMEM;
-    t->flows = flows;
-    LUO_TRY(write_loads(r, arena, r->paths + r->bunches[from].first, npaths, t));
+    traffic->flows = flows;
+    LUO_TRY(
+        write_loads(router, arena, router->paths + router->bunches[from].first, npaths, traffic));
     for (int32_t b = from; b < *at; b++)
-        LUO_TRY(write_bunch(r, arena, &r->bunches[b], flows, &t->nflows));
-    sort_by_delay(flows, t->nflows);
+        LUO_TRY(write_bunch(router, arena, &router->bunches[b], flows, &traffic->nflows));
+    sort_by_delay(flows, traffic->nflows);
     return LUO_OK;
 }
 
-luo_status sim_router_finish(sim_router *r, luo_arena *arena, sim_net *net, sim_traffic *traffics)
+luo_status sim_router_finish(sim_router *router, luo_arena *arena, sim_net *net,
+                             sim_traffic *traffics)
 {
     luo_status st = LUO_OK;
     int32_t at = 0;
-    settle(r);
-    size_t most = (size_t)r->nsets; /* every set, and every way alone */
-    for (int32_t s = 0; s < r->nsets; s++) most += (size_t)r->sets[s].n;
-    most += (size_t)(2 * r->c->nlinks);
-    r->wires = luo_arena_alloc(arena, most * sizeof *r->wires);
-    if (!r->wires) st = LUO_ENOMEM;
-    for (int32_t t = 0; st == LUO_OK && t < r->ntraffics; t++)
-        st = write_traffic(r, arena, &at, t, &traffics[t]);
+    settle(router);
+    size_t most = (size_t)router->nsets; /* every set, and every way alone */
+    for (int32_t s = 0; s < router->nsets; s++) most += (size_t)router->sets[s].n;
+    most += (size_t)(2 * router->c->nlinks);
+    router->wires = luo_arena_alloc(arena, most * sizeof *router->wires);
+    if (!router->wires) st = LUO_ENOMEM;
+    for (int32_t t = 0; st == LUO_OK && t < router->ntraffics; t++)
+        st = write_traffic(router, arena, &at, t, &traffics[t]);
     /* Ways of single wires lie in paths, which are scratch. */
-    for (int32_t w = 0; st == LUO_OK && w < r->nwires; w++) {
-        int32_t *hop = luo_arena_alloc(arena, (size_t)r->wires[w].nways * sizeof *hop);
+    for (int32_t w = 0; st == LUO_OK && w < router->nwires; w++) {
+        int32_t *hop = luo_arena_alloc(arena, (size_t)router->wires[w].nways * sizeof *hop);
         if (!hop) st = LUO_ENOMEM;
-        else memcpy(hop, r->wires[w].hop, (size_t)r->wires[w].nways * sizeof *hop);
-        r->wires[w].hop = hop;
+        else
+            memcpy(hop, router->wires[w].hop, (size_t)router->wires[w].nways * sizeof *hop);
+        router->wires[w].hop = hop;
     }
-    net->wires = r->wires;
-    net->nwires = r->nwires;
+    net->wires = router->wires;
+    net->nwires = router->nwires;
     return st;
 }
 
-void sim_router_free(sim_router *r)
+void sim_router_free(sim_router *router)
 {
-    luo_map_free(&r->set_of);
+    luo_map_free(&router->set_of);
 }

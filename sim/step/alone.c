@@ -44,11 +44,11 @@ static int32_t settle(fluid *x, double least)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < x->begun; i++) {
-        const sim_flow *f = &x->t->flows[i];
+        const sim_flow *flow = &x->t->flows[i];
         bool tight = false;
         if (!runs(x, i) || x->rate[i] >= 0) continue;
-        for (int32_t w = 0; w < f->nwires; w++)
-            tight = tight || fair(x, f->wire[w]) <= least * (1 + 1e-12);
+        for (int32_t w = 0; w < flow->nwires; w++)
+            tight = tight || fair(x, flow->wire[w]) <= least * (1 + 1e-12);
         if (tight) x->rate[i] = -2;
     }
     for (int32_t i = 0; i < x->begun; i++) {
@@ -69,11 +69,11 @@ static void share(fluid *x)
 {
     int32_t open = 0;
     for (int32_t i = 0; i < x->begun; i++) {
-        const sim_flow *f = &x->t->flows[i];
+        const sim_flow *flow = &x->t->flows[i];
         x->rate[i] = -1;
-        for (int32_t w = 0; w < f->nwires; w++) {
-            x->users[f->wire[w]] = 0;
-            x->room[f->wire[w]] = sim_grid_room(x->s->grid, f->wire[w]);
+        for (int32_t w = 0; w < flow->nwires; w++) {
+            x->users[flow->wire[w]] = 0;
+            x->room[flow->wire[w]] = sim_grid_room(x->s->grid, flow->wire[w]);
         }
     }
     for (int32_t i = 0; i < x->begun; i++) {
@@ -121,17 +121,17 @@ static void turn(fluid *x, double at)
 }
 
 /* No actor may run while one of these is at work: room and users are the step's. */
-static bool prepare(fluid *x, sim_step *s, const sim_traffic *t)
+static bool prepare(fluid *x, sim_step *s, const sim_traffic *traffic)
 {
-    const size_t n = (size_t)t->nflows;
+    const size_t n = (size_t)traffic->nflows;
     double *at = malloc(4 * n * sizeof *at + 1);
-    *x = (fluid){s, t, 0, 0, at, at + n, at + 2 * n, at + 3 * n, s->room, s->users};
+    *x = (fluid){s, traffic, 0, 0, at, at + n, at + 2 * n, at + 3 * n, s->room, s->users};
     if (!at) return false;
-    for (int32_t i = 0; i < t->nflows; i++) {
-        const sim_flow *f = &t->flows[i];
-        const double extra = s->links_quiet ? 0 : sim_grid_extra(s->grid, f) * t->hops;
-        x->begin[i] = fmax(i > 0 ? x->begin[i - 1] : 0, f->delay_s + extra);
-        x->left[i] = sim_grid_bytes(f, 1);
+    for (int32_t i = 0; i < traffic->nflows; i++) {
+        const sim_flow *flow = &traffic->flows[i];
+        const double extra = s->links_quiet ? 0 : sim_grid_extra(s->grid, flow) * traffic->hops;
+        x->begin[i] = fmax(i > 0 ? x->begin[i - 1] : 0, flow->delay_s + extra);
+        x->left[i] = sim_grid_bytes(flow, 1);
         x->end[i] = -1;
     }
     return true;
@@ -150,16 +150,16 @@ static bool run(fluid *x, double until)
 }
 
 /* Known already for the links as they are, or worked out. end NULL: it is SimGrid's. */
-static const sim_course *course_of(sim_step *s, const sim_traffic *t)
+static const sim_course *course_of(sim_step *s, const sim_traffic *traffic)
 {
-    sim_course *c = &s->courses[t - s->net->traffics];
+    sim_course *c = &s->courses[traffic - s->net->traffics];
     fluid x;
     if (c->changes == s->grid->changes + 1) return c;
-    const size_t bytes = (size_t)t->nflows * sizeof *c->end;
+    const size_t bytes = (size_t)traffic->nflows * sizeof *c->end;
     if (!c->room) c->room = luo_arena_alloc(s->kept, bytes);
     c->changes = s->grid->changes + 1;
     c->end = NULL;
-    if (c->room && prepare(&x, s, t)) {
+    if (c->room && prepare(&x, s, traffic)) {
         if (run(&x, HUGE_VAL)) c->end = memcpy(c->room, x.end, bytes);
         free(x.begin);
     }
@@ -168,108 +168,112 @@ static const sim_course *course_of(sim_step *s, const sim_traffic *t)
 
 /* ---- wires of one's own ---- */
 
-static void leave(sim_step *s, const sim_transfer *t)
+static void leave(sim_step *s, const sim_transfer *transfer)
 {
-    for (int32_t i = 0; i < t->traffic->nflows; i++) {
-        const sim_flow *f = &t->traffic->flows[i];
-        for (int32_t w = 0; w < f->nwires; w++)
-            if (s->owner[f->wire[w]] == t) s->owner[f->wire[w]] = NULL;
+    for (int32_t i = 0; i < transfer->traffic->nflows; i++) {
+        const sim_flow *flow = &transfer->traffic->flows[i];
+        for (int32_t w = 0; w < flow->nwires; w++)
+            if (s->owner[flow->wire[w]] == transfer) s->owner[flow->wire[w]] = NULL;
     }
 }
 
-static bool own(sim_step *s, sim_transfer *t, const sim_flow *f)
+static bool own(sim_step *step, sim_transfer *transfer, const sim_flow *flow)
 {
-    for (int32_t i = 0; i < f->nwires; i++) {
-        const int32_t w = f->wire[i];
-        if (s->grid->wire_factor[w] <= 0) return false;
-        if (is_loose(s, w) || s->owner[w] == t) continue;
-        if (s->busy[w] > 0 || s->owner[w]) return false;
-        s->owner[w] = t;
+    for (int32_t i = 0; i < flow->nwires; i++) {
+        const int32_t w = flow->wire[i];
+        if (step->grid->wire_factor[w] <= 0) return false;
+        if (is_loose(step, w) || step->owner[w] == transfer) continue;
+        if (step->busy[w] > 0 || step->owner[w]) return false;
+        step->owner[w] = transfer;
     }
     return true;
 }
 
-bool sim_alone_take(sim_step *s, sim_transfer *t)
+bool sim_alone_take(sim_step *step, sim_transfer *transfer)
 {
-    bool alone = !s->links_change;
-    for (int32_t i = 0; alone && i < t->traffic->nflows; i++)
-        alone = own(s, t, &t->traffic->flows[i]);
-    if (!alone) leave(s, t);
+    bool alone = !step->links_change;
+    for (int32_t i = 0; alone && i < transfer->traffic->nflows; i++)
+        alone = own(step, transfer, &transfer->traffic->flows[i]);
+    if (!alone) leave(step, transfer);
     return alone;
 }
 
 /* Noise makes bytes and delays longer, but not what a link adds. */
-bool sim_alone_begin(sim_step *s, sim_transfer *t)
+bool sim_alone_begin(sim_step *step, sim_transfer *transfer)
 {
-    if (t->factor != 1 && !s->links_quiet) return false;
-    if (!sim_alone_take(s, t)) return false;
-    if (course_of(s, t->traffic)->end) return true;
-    leave(s, t);
+    if (transfer->factor != 1 && !step->links_quiet) return false;
+    if (!sim_alone_take(step, transfer)) return false;
+    if (course_of(step, transfer->traffic)->end) return true;
+    leave(step, transfer);
     return false;
 }
 
-double sim_alone_date(const sim_step *s, const sim_transfer *t, int32_t flow)
+double sim_alone_date(const sim_step *step, const sim_transfer *transfer, int32_t flow)
 {
-    return t->start + t->factor * s->courses[t->traffic - s->net->traffics].end[flow];
+    return transfer->start +
+           transfer->factor * step->courses[transfer->traffic - step->net->traffics].end[flow];
 }
 
-void sim_alone_done(sim_step *s, sim_transfer *t)
+void sim_alone_done(sim_step *s, sim_transfer *transfer)
 {
-    leave(s, t);
-    t->alone = false;
+    leave(s, transfer);
+    transfer->alone = false;
 }
 
 /* SimGrid gets what is left of flows that have begun; the others begin there. Other actors may run
  * meanwhile. */
-static void hand_over(sim_step *s, sim_transfer *t)
+static void hand_over(sim_step *step, sim_transfer *transfer)
 {
-    const int32_t n = t->n;
+    const int32_t n = transfer->n;
     fluid x;
-    if (!prepare(&x, s, t->traffic)) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    if (!prepare(&x, step, transfer->traffic)) {
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
-    run(&x, (sim_now(s) - t->start) / t->factor);
-    for (int32_t i = 0; i < n && !s->stopped; i++)
+    run(&x, (sim_now(step) - transfer->start) / transfer->factor);
+    for (int32_t i = 0; i < n && !step->stopped; i++)
         if (x.end[i] < 0 && x.left[i] > 0)
-            t->comm[i] = sim_grid_start(s->grid, &t->traffic->flows[i],
-                                        fmax(1, x.left[i] * t->factor));
+            transfer->comm[i] = sim_grid_start(step->grid, &transfer->traffic->flows[i],
+                                               fmax(1, x.left[i] * transfer->factor));
     free(x.begin);
 }
 
 /* The same of a ring: its edges begin when its driver runs, at this date. */
-static void hand_over_ring(sim_step *s, sim_transfer *t)
+static void hand_over_ring(sim_step *step, sim_transfer *transfer)
 {
-    t->stand = LUO_NEW_N(s->arena, sim_edge_left, t->traffic->nflows);
-    if (!t->stand || !sim_ring_stand(s, t, sim_now(s) - t->start, t->stand))
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    transfer->stand = LUO_NEW_N(step->arena, sim_edge_left, transfer->traffic->nflows);
+    if (!transfer->stand ||
+        !sim_ring_stand(step, transfer, sim_now(step) - transfer->start, transfer->stand))
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
 }
 
-static void end_alone(sim_step *s, sim_transfer *t)
+static void end_alone(sim_step *step, sim_transfer *transfer)
 {
-    t->handed = true;
-    sim_alone_done(s, t);
-    if (t->ring) hand_over_ring(s, t);
-    else if (!s->stopped && sim_transfer_comms(s, t)) hand_over(s, t);
-    t->handed = false;
-    sim_driver_wake(t->driver);
+    transfer->handed = true;
+    sim_alone_done(step, transfer);
+    if (transfer->ring)
+        hand_over_ring(step, transfer);
+    else if (!step->stopped && sim_transfer_comms(step, transfer))
+        hand_over(step, transfer);
+    transfer->handed = false;
+    sim_driver_wake(transfer->driver);
 }
 
-void sim_alone_disturb(sim_step *s, const sim_flow *f)
+void sim_alone_disturb(sim_step *step, const sim_flow *flow)
 {
-    for (int32_t i = 0; i < f->nwires;) {
-        sim_transfer *owner = s->owner[f->wire[i]];
-        if (owner) end_alone(s, owner);
+    for (int32_t i = 0; i < flow->nwires;) {
+        sim_transfer *owner = step->owner[flow->wire[i]];
+        if (owner) end_alone(step, owner);
         i = owner ? 0 : i + 1; /* others may have come meanwhile */
     }
 }
 
-void sim_alone_end_all(sim_step *s)
+void sim_alone_end_all(sim_step *step)
 {
-    for (sim_transfer *t = s->active, *next; t; t = next) {
-        next = t->after;
-        if (!t->alone) continue;
-        end_alone(s, t);
-        next = s->active; /* the list may be another one by now */
+    for (sim_transfer *transfer = step->active, *next; transfer; transfer = next) {
+        next = transfer->after;
+        if (!transfer->alone) continue;
+        end_alone(step, transfer);
+        next = step->active; /* the list may be another one by now */
     }
 }

@@ -12,229 +12,243 @@
 
 /* ---- how busy wires are ---- */
 
-static void wire_on(sim_step *s, const sim_flow *f)
+static void wire_on(sim_step *step, const sim_flow *flow)
 {
-    for (int32_t i = 0; i < f->nwires; i++)
-        if (s->busy[f->wire[i]]++ == 0) s->busy_since[f->wire[i]] = sim_now(s);
+    for (int32_t i = 0; i < flow->nwires; i++)
+        if (step->busy[flow->wire[i]]++ == 0) step->busy_since[flow->wire[i]] = sim_now(step);
 }
 
-static void wire_off(sim_step *s, const sim_flow *f)
+static void wire_off(sim_step *step, const sim_flow *flow)
 {
-    for (int32_t i = 0; i < f->nwires; i++)
-        if (--s->busy[f->wire[i]] == 0)
-            s->busy_s[f->wire[i]] += sim_now(s) - s->busy_since[f->wire[i]];
+    for (int32_t i = 0; i < flow->nwires; i++)
+        if (--step->busy[flow->wire[i]] == 0)
+            step->busy_s[flow->wire[i]] += sim_now(step) - step->busy_since[flow->wire[i]];
 }
 
 /* ---- sleeping and waking ---- */
 
-static void driver_wait(sim_driver *d)
+static void driver_wait(sim_driver *driver)
 {
-    d->blocked = true;
-    sg_sem_acquire(d->sem);
+    driver->blocked = true;
+    sg_sem_acquire(driver->sem);
 }
 
 /* Until it is woken, and at most until that date, which lies ahead. False: it was not woken. */
-static bool driver_wait_until(sim_driver *d, double at)
+static bool driver_wait_until(sim_driver *driver, double at)
 {
-    d->blocked = true;
-    const bool late = sg_sem_acquire_timeout(d->sem, at - sim_now(d->step));
-    const bool woken = !d->blocked;
-    if (late && woken) sg_sem_acquire(d->sem); /* at that date as well: not twice */
-    d->blocked = false;
+    driver->blocked = true;
+    const bool late = sg_sem_acquire_timeout(driver->sem, at - sim_now(driver->step));
+    const bool woken = !driver->blocked;
+    if (late && woken) sg_sem_acquire(driver->sem); /* at that date as well: not twice */
+    driver->blocked = false;
     return woken;
 }
 
-void sim_driver_wake(sim_driver *d)
+void sim_driver_wake(sim_driver *driver)
 {
-    if (!d || !d->blocked) return;
-    d->blocked = false;
-    sg_sem_release(d->sem);
+    if (!driver || !driver->blocked) return;
+    driver->blocked = false;
+    sg_sem_release(driver->sem);
 }
 
 /* ---- active transfers, so that a failure can end them ---- */
 
-static void activate(sim_step *s, sim_transfer *t)
+static void activate(sim_step *step, sim_transfer *transfer)
 {
-    t->after = s->active;
-    t->before = NULL;
-    if (s->active) s->active->before = t;
-    s->active = t;
+    transfer->after = step->active;
+    transfer->before = NULL;
+    if (step->active) step->active->before = transfer;
+    step->active = transfer;
 }
 
-static void deactivate(sim_step *s, sim_transfer *t)
+static void deactivate(sim_step *step, sim_transfer *transfer)
 {
-    if (t->before) t->before->after = t->after;
-    else s->active = t->after;
-    if (t->after) t->after->before = t->before;
+    if (transfer->before)
+        transfer->before->after = transfer->after;
+    else
+        step->active = transfer->after;
+    if (transfer->after) transfer->after->before = transfer->before;
 }
 
-bool sim_transfer_comms(sim_step *s, sim_transfer *t)
+bool sim_transfer_comms(sim_step *step, sim_transfer *transfer)
 {
-    if (!t->comm) t->comm = LUO_NEW_N(s->arena, sg_comm_t, t->traffic->nflows);
-    if (!t->comm) sim_step_fail(s, LUO_ENOMEM, -1, -1);
-    return t->comm != NULL;
+    if (!transfer->comm)
+        transfer->comm = LUO_NEW_N(step->arena, sg_comm_t, transfer->traffic->nflows);
+    if (!transfer->comm) sim_step_fail(step, LUO_ENOMEM, -1, -1);
+    return transfer->comm != NULL;
 }
 
-void sim_transfers_cancel(sim_step *s)
+void sim_transfers_cancel(sim_step *step)
 {
-    for (sim_transfer *t = s->active; t; t = t->after)
-        for (int32_t i = t->first; i < t->n; i++)
-            if (t->comm && t->comm[i]) luo_sg_comm_cancel(t->comm[i]);
+    for (sim_transfer *transfer = step->active; transfer; transfer = transfer->after)
+        for (int32_t i = transfer->first; i < transfer->n; i++)
+            if (transfer->comm && transfer->comm[i]) luo_sg_comm_cancel(transfer->comm[i]);
 }
 
 /* ---- one transfer ---- */
 
 /* The cause of a transfer that failed: a link that is down, else an end (then the actor of dated
  * changes has said so already). */
-static void fail_transfer(sim_step *s, const sim_transfer *t)
+static void fail_transfer(sim_step *step, const sim_transfer *transfer)
 {
-    if (!s->stopped) sim_step_fail(s, LUO_EPEER, -1, sim_grid_broken(s->grid, t->traffic));
+    if (!step->stopped)
+        sim_step_fail(step, LUO_EPEER, -1, sim_grid_broken(step->grid, transfer->traffic));
 }
 
-static double delay_of(const sim_step *s, const sim_transfer *t, const sim_flow *f)
+static double delay_of(const sim_step *step, const sim_transfer *transfer, const sim_flow *flow)
 {
-    const double extra = s->links_quiet ? 0 : sim_grid_extra(s->grid, f) * t->hops;
-    return f->delay_s * t->factor + extra;
+    const double extra = step->links_quiet ? 0 : sim_grid_extra(step->grid, flow) * transfer->hops;
+    return flow->delay_s * transfer->factor + extra;
 }
 
-static bool start_flow(sim_step *s, sim_transfer *t, const sim_flow *f)
+static bool start_flow(sim_step *step, sim_transfer *transfer, const sim_flow *flow)
 {
-    const int32_t i = t->n;
-    if (sim_flow_carries(f)) {
-        if (!t->alone) {
-            sim_alone_disturb(s, f);
-            wire_on(s, f); /* before others can run */
-            t->comm[i] = sim_grid_start(s->grid, f, sim_grid_bytes(f, t->factor));
-            if (!t->comm[i]) wire_off(s, f);
-            if (!t->comm[i]) return false;
+    const int32_t i = transfer->n;
+    if (sim_flow_carries(flow)) {
+        if (!transfer->alone) {
+            sim_alone_disturb(step, flow);
+            wire_on(step, flow); /* before others can run */
+            transfer->comm[i] =
+                sim_grid_start(step->grid, flow, sim_grid_bytes(flow, transfer->factor));
+            if (!transfer->comm[i]) wire_off(step, flow);
+            if (!transfer->comm[i]) return false;
         } else {
-            wire_on(s, f);
+            wire_on(step, flow);
         }
     }
-    t->n++;
+    transfer->n++;
     return true;
 }
 
-static bool wait_flow(sim_step *s, sim_transfer *t, const sim_flow *f)
+static bool wait_flow(sim_step *step, sim_transfer *t, const sim_flow *flow)
 {
     const int32_t i = t->first++;
     bool early = true; /* a date that is reached may still differ by what the clock can't tell */
     while (t->handed) driver_wait(t->driver);
-    while (early && t->alone && !s->stopped &&
-           sim_alone_date(s, t, i) > sim_now(s) + SIM_INSTANT) {
-        early = driver_wait_until(t->driver, sim_alone_date(s, t, i));
+    while (early && t->alone && !step->stopped &&
+           sim_alone_date(step, t, i) > sim_now(step) + SIM_INSTANT) {
+        early = driver_wait_until(t->driver, sim_alone_date(step, t, i));
         while (t->handed) driver_wait(t->driver);
     }
-    if (!sim_flow_carries(f)) return true;
+    if (!sim_flow_carries(flow)) return true;
     const bool known = t->comm && t->comm[i]; /* else it has ended while it was alone */
     const sg_error_t st = known ? sg_comm_wait(t->comm[i]) : SG_OK;
-    wire_off(s, f);
+    wire_off(step, flow);
     return st == SG_OK;
 }
 
 /* All flows, each after its delay (ascending). A transfer that fails waits for its other flows
  * before it says so: handles must be given back. */
-static bool drive_flows(sim_driver *d, sim_transfer *t)
+static bool drive_flows(sim_driver *driver, sim_transfer *transfer)
 {
-    sim_step *s = d->step;
-    const sim_traffic *traffic = t->traffic;
+    sim_step *step = driver->step;
+    const sim_traffic *traffic = transfer->traffic;
     bool good = true;
-    t->driver = d;
-    activate(s, t);
+    transfer->driver = driver;
+    activate(step, transfer);
     for (int32_t i = 0; good && i < traffic->nflows; i++) {
-        sim_sleep_until(s, t->start + delay_of(s, t, &traffic->flows[i]));
-        if (i == 0) t->moved_s = sim_now(s);
-        if (i == 0 && !s->stopped) t->alone = sim_alone_begin(s, t);
-        if (!t->alone && !sim_transfer_comms(s, t)) return false;
-        good = !s->stopped && start_flow(s, t, &traffic->flows[i]);
+        sim_sleep_until(step, transfer->start + delay_of(step, transfer, &traffic->flows[i]));
+        if (i == 0) transfer->moved_s = sim_now(step);
+        if (i == 0 && !step->stopped) transfer->alone = sim_alone_begin(step, transfer);
+        if (!transfer->alone && !sim_transfer_comms(step, transfer)) return false;
+        good = !step->stopped && start_flow(step, transfer, &traffic->flows[i]);
     }
-    if (!good) fail_transfer(s, t);
-    for (int32_t i = 0; t->first < t->n; i++) {
-        if (wait_flow(s, t, &traffic->flows[i])) continue;
+    if (!good) fail_transfer(step, transfer);
+    for (int32_t i = 0; transfer->first < transfer->n; i++) {
+        if (wait_flow(step, transfer, &traffic->flows[i])) continue;
         good = false;
-        fail_transfer(s, t);
+        fail_transfer(step, transfer);
     }
-    deactivate(s, t);
-    if (t->alone) sim_alone_done(s, t);
-    return good && !s->stopped;
+    deactivate(step, transfer);
+    if (transfer->alone) sim_alone_done(step, transfer);
+    return good && !step->stopped;
 }
 
-static void complete(sim_step *s, sim_transfer *t, double end)
+static void complete(sim_step *step, sim_transfer *transfer, double end)
 {
-    s->driver_here = true;
-    if (t->execution) sim_execution_done(t->job, end);
-    else if (t->gather) sim_gather_done(t->gather, t->start, end);
-    else sim_message_done(t, end);
-    s->driver_here = false;
+    step->driver_here = true;
+    if (transfer->execution)
+        sim_execution_done(transfer->job, end);
+    else if (transfer->gather)
+        sim_gather_done(transfer->gather, transfer->start, end);
+    else
+        sim_message_done(transfer, end);
+    step->driver_here = false;
 }
 
-static void drive_whole(sim_driver *d, sim_transfer *t)
+static void drive_whole(sim_driver *driver, sim_transfer *transfer)
 {
-    sim_step *s = d->step;
-    const bool good = drive_flows(d, t);
-    s->in_flight -= t->traffic->nflows;
-    if (good) complete(s, t, sim_now(s));
+    sim_step *step = driver->step;
+    const bool good = drive_flows(driver, transfer);
+    step->in_flight -= transfer->traffic->nflows;
+    if (good) complete(step, transfer, sim_now(step));
 }
 
-static void drive_execution(sim_step *s, sim_transfer *t)
+static void drive_execution(sim_step *step, sim_transfer *transfer)
 {
     double end = 0;
-    const luo_status st = sim_execute(t->job, &end);
-    if (st == LUO_OK) complete(s, t, end);
-    else if (!s->stopped) sim_step_fail(s, st, t->job->rank->class->program->device, -1);
+    const luo_status st = sim_execute(transfer->job, &end);
+    if (st == LUO_OK)
+        complete(step, transfer, end);
+    else if (!step->stopped)
+        sim_step_fail(step, st, transfer->job->rank->class->program->device, -1);
 }
 
 /* ---- one edge of a ring, step by step ---- */
 
-static bool drive_step(sim_step *s, sim_transfer *t, const sim_flow *f)
+static bool drive_step(sim_step *step, sim_transfer *transfer, const sim_flow *flow)
 {
-    const sim_edge_left left = t->left;
-    const double part = t->factor / t->ring->steps * (left.delay_s < 0 ? 1 : left.part);
-    const double delay = left.delay_s < 0 ? delay_of(s, t, f) / t->ring->steps : left.delay_s;
+    const sim_edge_left left = transfer->left;
+    const double part =
+        transfer->factor / transfer->ring->steps * (left.delay_s < 0 ? 1 : left.part);
+    const double delay =
+        left.delay_s < 0 ? delay_of(step, transfer, flow) / transfer->ring->steps : left.delay_s;
     sg_comm_t comm[1];
-    sim_transfer one = {.traffic = t->traffic, .factor = part, .comm = comm};
-    t->left.delay_s = -1;
-    sim_sleep_until(s, sim_now(s) + delay);
-    if (s->stopped || !start_flow(s, &one, f)) {
-        fail_transfer(s, t);
+    sim_transfer one = {.traffic = transfer->traffic, .factor = part, .comm = comm};
+    transfer->left.delay_s = -1;
+    sim_sleep_until(step, sim_now(step) + delay);
+    if (step->stopped || !start_flow(step, &one, flow)) {
+        fail_transfer(step, transfer);
         return false;
     }
-    activate(s, &one);
-    const bool good = wait_flow(s, &one, f);
-    deactivate(s, &one);
-    if (!good) fail_transfer(s, t);
-    return good && !s->stopped;
+    activate(step, &one);
+    const bool good = wait_flow(step, &one, flow);
+    deactivate(step, &one);
+    if (!good) fail_transfer(step, transfer);
+    return good && !step->stopped;
 }
 
-static void drive_edge(sim_step *s, sim_driver *d, sim_transfer *t)
+static void drive_edge(sim_step *step, sim_driver *driver, sim_transfer *transfer)
 {
-    sim_ring *ring = t->ring;
-    const int32_t n = t->traffic->nflows, before = (t->edge + n - 1) % n, next = (t->edge + 1) % n;
-    sim_sleep_until(s, t->start);
-    for (int32_t k = ring->done[t->edge]; k < ring->steps; k++) {
-        while (k > 0 && ring->done[before] < k && !s->stopped) {
-            ring->waiter[t->edge] = d;
-            driver_wait(d);
+    sim_ring *ring = transfer->ring;
+    const int32_t n = transfer->traffic->nflows, before = (transfer->edge + n - 1) % n,
+                  next = (transfer->edge + 1) % n;
+    sim_sleep_until(step, transfer->start);
+    for (int32_t k = ring->done[transfer->edge]; k < ring->steps; k++) {
+        while (k > 0 && ring->done[before] < k && !step->stopped) {
+            ring->waiter[transfer->edge] = driver;
+            driver_wait(driver);
         }
-        ring->waiter[t->edge] = NULL;
-        if (s->stopped || !drive_step(s, t, &t->traffic->flows[t->edge])) return;
-        ring->done[t->edge]++;
+        ring->waiter[transfer->edge] = NULL;
+        if (step->stopped || !drive_step(step, transfer, &transfer->traffic->flows[transfer->edge]))
+            return;
+        ring->done[transfer->edge]++;
         sim_driver_wake(ring->waiter[next]);
     }
     if (--ring->left > 0) return;
-    s->in_flight -= n;
-    complete(s, t, sim_now(s));
+    step->in_flight -= n;
+    complete(step, transfer, sim_now(step));
 }
 
-static void push_ready(sim_step *s, sim_transfer *t);
+static void push_ready(sim_step *step, sim_transfer *transfer);
 
 /* left NULL: none of them has begun. */
-static void push_edges(sim_step *s, const sim_transfer *whole, const sim_edge_left *left)
+static void push_edges(sim_step *step, const sim_transfer *whole, const sim_edge_left *left)
 {
     const int32_t n = whole->traffic->nflows;
-    sim_transfer *edges = LUO_NEW_N(s->arena, sim_transfer, n);
+    sim_transfer *edges = LUO_NEW_N(step->arena, sim_transfer, n);
     if (!edges) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
     for (int32_t i = 0; i < n; i++) {
@@ -242,233 +256,241 @@ static void push_edges(sim_step *s, const sim_transfer *whole, const sim_edge_le
                                   .factor = whole->factor, .hops = whole->hops,
                                   .gather = whole->gather, .ring = whole->ring, .edge = i,
                                   .left = left ? left[i] : (sim_edge_left){-1, 1}, .broken = -1};
-        push_ready(s, &edges[i]);
+        push_ready(step, &edges[i]);
     }
 }
 
-static void drive_ring(sim_step *s, sim_driver *d, sim_transfer *t)
+static void drive_ring(sim_step *step, sim_driver *driver, sim_transfer *transfer)
 {
     double end_s = 0;
-    sim_sleep_until(s, t->start);
-    if (s->stopped) return;
-    t->driver = d;
-    t->alone = sim_ring_alone(s, t, &end_s);
-    if (!t->alone) {
-        push_edges(s, t, NULL);
+    sim_sleep_until(step, transfer->start);
+    if (step->stopped) return;
+    transfer->driver = driver;
+    transfer->alone = sim_ring_alone(step, transfer, &end_s);
+    if (!transfer->alone) {
+        push_edges(step, transfer, NULL);
         return;
     }
-    activate(s, t);
-    while (t->alone && !s->stopped && t->start + end_s > sim_now(s) + SIM_INSTANT)
-        driver_wait_until(d, t->start + end_s);
-    deactivate(s, t);
-    if (s->stopped) return;
-    if (!t->alone) { /* somebody came: edges go on one by one */
-        push_edges(s, t, t->stand);
+    activate(step, transfer);
+    while (transfer->alone && !step->stopped &&
+           transfer->start + end_s > sim_now(step) + SIM_INSTANT)
+        driver_wait_until(driver, transfer->start + end_s);
+    deactivate(step, transfer);
+    if (step->stopped) return;
+    if (!transfer->alone) { /* somebody came: edges go on one by one */
+        push_edges(step, transfer, transfer->stand);
         return;
     }
-    sim_edge_left *left = LUO_NEW_N(s->arena, sim_edge_left, t->traffic->nflows);
-    if (!left || !sim_ring_stand(s, t, end_s, left)) sim_step_fail(s, LUO_ENOMEM, -1, -1);
-    sim_alone_done(s, t);
-    s->in_flight -= t->traffic->nflows;
-    if (!s->stopped) complete(s, t, sim_now(s));
+    sim_edge_left *left = LUO_NEW_N(step->arena, sim_edge_left, transfer->traffic->nflows);
+    if (!left || !sim_ring_stand(step, transfer, end_s, left))
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
+    sim_alone_done(step, transfer);
+    step->in_flight -= transfer->traffic->nflows;
+    if (!step->stopped) complete(step, transfer, sim_now(step));
 }
 
 /* ---- drivers ---- */
 
-static void put_back(sim_step *s, sim_transfer *t)
+static void put_back(sim_step *step, sim_transfer *transfer)
 {
-    t->next = s->free_transfers;
-    s->free_transfers = t;
+    transfer->next = step->free_transfers;
+    step->free_transfers = transfer;
 }
 
-static void drive(sim_driver *d, sim_transfer *t)
+static void drive(sim_driver *driver, sim_transfer *transfer)
 {
-    sim_step *s = d->step;
-    if (t->ring) { /* edges of one ring know each other */
-        if (t->edge < 0) drive_ring(s, d, t);
-        else drive_edge(s, d, t);
+    sim_step *step = driver->step;
+    if (transfer->ring) { /* edges of one ring know each other */
+        if (transfer->edge < 0)
+            drive_ring(step, driver, transfer);
+        else
+            drive_edge(step, driver, transfer);
         return;
     }
-    if (t->broken >= 0) {
-        sim_sleep_until(s, t->start);
-        sim_step_fail(s, LUO_EPEER, -1, t->broken);
-    } else if (t->execution) {
-        drive_execution(s, t);
-    } else if (t->talk) {
-        sim_talk_drive(t);
+    if (transfer->broken >= 0) {
+        sim_sleep_until(step, transfer->start);
+        sim_step_fail(step, LUO_EPEER, -1, transfer->broken);
+    } else if (transfer->execution) {
+        drive_execution(step, transfer);
+    } else if (transfer->talk) {
+        sim_talk_drive(transfer);
     } else {
-        drive_whole(d, t);
+        drive_whole(driver, transfer);
     }
-    put_back(s, t);
+    put_back(step, transfer);
 }
 
-static sim_transfer *take(sim_step *s)
+static sim_transfer *take(sim_step *step)
 {
-    sim_transfer *t = s->ready;
-    if (!t) return NULL;
-    s->ready = t->next;
-    if (!s->ready) s->ready_last = NULL;
-    s->nready--;
-    return t;
+    sim_transfer *transfer = step->ready;
+    if (!transfer) return NULL;
+    step->ready = transfer->next;
+    if (!step->ready) step->ready_last = NULL;
+    step->nready--;
+    return transfer;
 }
 
 static void driver_main(int argc, char **argv);
 
-static void call_driver(sim_step *s)
+static void call_driver(sim_step *step)
 {
-    s->called++;
-    sim_driver *d = s->idle;
-    if (d) {
-        s->idle = d->next_idle;
-        sim_driver_wake(d);
+    step->called++;
+    sim_driver *driver = step->idle;
+    if (driver) {
+        step->idle = driver->next_idle;
+        sim_driver_wake(driver);
         return;
     }
-    d = LUO_NEW(s->arena, sim_driver);
-    if (!d) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    driver = LUO_NEW(step->arena, sim_driver);
+    if (!driver) {
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
-    *d = (sim_driver){.step = s, .sem = sg_sem_init(0), .next = s->drivers};
-    s->drivers = d;
-    sg_actor_t actor = sg_actor_init("driver", s->grid->control);
-    sg_actor_set_data(actor, d);
+    *driver = (sim_driver){.step = step, .sem = sg_sem_init(0), .next = step->drivers};
+    step->drivers = driver;
+    sg_actor_t actor = sg_actor_init("driver", step->grid->control);
+    sg_actor_set_data(actor, driver);
     sg_actor_start(actor, driver_main, 0, NULL);
 }
 
 /* One driver on its way per ready transfer; `here`: the running one takes one as well. */
-static void call_drivers(sim_step *s, int32_t here)
+static void call_drivers(sim_step *step, int32_t here)
 {
-    while (s->called + here < s->nready && !s->stopped) call_driver(s);
+    while (step->called + here < step->nready && !step->stopped) call_driver(step);
 }
 
 static void driver_main(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    sim_driver *d = sg_actor_get_data(sg_actor_self());
-    sim_step *s = d->step;
-    s->called--;
-    while (!s->over && !s->stopped) {
-        sim_transfer *t = take(s);
-        call_drivers(s, 0);
-        if (t) {
-            drive(d, t);
+    sim_driver *driver = sg_actor_get_data(sg_actor_self());
+    sim_step *step = driver->step;
+    step->called--;
+    while (!step->over && !step->stopped) {
+        sim_transfer *transfer = take(step);
+        call_drivers(step, 0);
+        if (transfer) {
+            drive(driver, transfer);
             continue;
         }
-        d->next_idle = s->idle;
-        s->idle = d;
-        driver_wait(d);
-        s->called--;
+        driver->next_idle = step->idle;
+        step->idle = driver;
+        driver_wait(driver);
+        step->called--;
     }
 }
 
-void sim_drivers_wake(sim_step *s)
+void sim_drivers_wake(sim_step *step)
 {
-    s->idle = NULL;
-    for (sim_driver *d = s->drivers; d; d = d->next) sim_driver_wake(d);
+    step->idle = NULL;
+    for (sim_driver *driver = step->drivers; driver; driver = driver->next) sim_driver_wake(driver);
 }
 
 /* ---- transfers ---- */
 
 /* A class may be late with what could have begun before: it begins now. */
-static void push_ready(sim_step *s, sim_transfer *t)
+static void push_ready(sim_step *step, sim_transfer *transfer)
 {
-    t->start = fmax(t->start, sim_now(s));
-    if (s->ready_last) s->ready_last->next = t;
-    else s->ready = t;
-    s->ready_last = t;
-    s->nready++;
-    call_drivers(s, s->driver_here);
+    transfer->start = fmax(transfer->start, sim_now(step));
+    if (step->ready_last)
+        step->ready_last->next = transfer;
+    else
+        step->ready = transfer;
+    step->ready_last = transfer;
+    step->nready++;
+    call_drivers(step, step->driver_here);
 }
 
 /* ---- beginnings ---- */
 
 /* Storage is shared by all, so it is never done in closed form but for want of room. */
-static bool in_closed_form(sim_step *s, const sim_transfer *t)
+static bool in_closed_form(sim_step *step, const sim_transfer *transfer)
 {
-    const bool storage = !t->gather && !t->post;
-    if (s->net->config->comm == LUO_COMM_MODEL && !storage) return true;
-    if (s->in_flight + t->traffic->nflows <= SIM_FLOWS_MAX) return false;
-    s->closed_instead++;
+    const bool storage = !transfer->gather && !transfer->post;
+    if (step->net->config->comm == LUO_COMM_MODEL && !storage) return true;
+    if (step->in_flight + transfer->traffic->nflows <= SIM_FLOWS_MAX) return false;
+    step->closed_instead++;
     return true;
 }
 
 /* A transfer makes each of its wires busy once, however many of its flows share it. Others at the
  * same time are not seen here: links then are busy for the sum, at most for the step. */
-void sim_wires_busy(sim_step *s, const sim_traffic *t, double seconds)
+void sim_wires_busy(sim_step *step, const sim_traffic *traffic, double seconds)
 {
-    s->closed++;
-    for (int32_t i = 0; i < t->nflows; i++)
-        for (int32_t w = 0; w < t->flows[i].nwires; w++) {
-            const int32_t wire = t->flows[i].wire[w];
-            if (s->closed_on[wire] == s->closed) continue;
-            s->closed_on[wire] = s->closed;
-            s->busy_s[wire] += seconds;
+    step->closed++;
+    for (int32_t i = 0; i < traffic->nflows; i++)
+        for (int32_t w = 0; w < traffic->flows[i].nwires; w++) {
+            const int32_t wire = traffic->flows[i].wire[w];
+            if (step->closed_on[wire] == step->closed) continue;
+            step->closed_on[wire] = step->closed;
+            step->busy_s[wire] += seconds;
         }
 }
 
-static void done_here(sim_step *s, sim_transfer *t, double end)
+static void done_here(sim_step *step, sim_transfer *transfer, double end)
 {
-    sim_wires_busy(s, t->traffic, end - t->start);
-    t->moved_s = t->start;
-    if (t->gather) sim_gather_done(t->gather, t->start, end);
-    else sim_message_done(t, end);
+    sim_wires_busy(step, transfer->traffic, end - transfer->start);
+    transfer->moved_s = transfer->start;
+    if (transfer->gather)
+        sim_gather_done(transfer->gather, transfer->start, end);
+    else
+        sim_message_done(transfer, end);
 }
 
-void sim_break_at(sim_step *s, double at, int32_t link)
+void sim_break_at(sim_step *step, double at, int32_t link)
 {
-    sim_transfer *t = LUO_NEW(s->arena, sim_transfer);
-    if (!t) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    sim_transfer *transfer = LUO_NEW(step->arena, sim_transfer);
+    if (!transfer) {
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
-    *t = (sim_transfer){.start = at, .broken = link};
-    push_ready(s, t);
+    *transfer = (sim_transfer){.start = at, .broken = link};
+    push_ready(step, transfer);
 }
 
-void sim_transfer_begin(sim_step *s, sim_transfer *t)
+void sim_transfer_begin(sim_step *step, sim_transfer *transfer)
 {
-    if (t->execution || t->talk) {
-        push_ready(s, t);
+    if (transfer->execution || transfer->talk) {
+        push_ready(step, transfer);
         return;
     }
-    s->runs[t->traffic - s->net->traffics]++;
-    if (t->traffic->nflows == 0) {
-        done_here(s, t, t->start);
-        put_back(s, t);
-    } else if (in_closed_form(s, t)) {
-        const double before = t->post ? t->post->before_s * t->factor : 0;
-        const double end =
-            sim_closed_end(s, t->traffic, t->start, before, t->factor, &t->broken);
-        if (t->broken < 0) {
-            done_here(s, t, end);
-            put_back(s, t);
+    step->runs[transfer->traffic - step->net->traffics]++;
+    if (transfer->traffic->nflows == 0) {
+        done_here(step, transfer, transfer->start);
+        put_back(step, transfer);
+    } else if (in_closed_form(step, transfer)) {
+        const double before = transfer->post ? transfer->post->before_s * transfer->factor : 0;
+        const double end = sim_closed_end(step, transfer->traffic, transfer->start, before,
+                                          transfer->factor, &transfer->broken);
+        if (transfer->broken < 0) {
+            done_here(step, transfer, end);
+            put_back(step, transfer);
             return;
         }
-        t->start = end;
-        push_ready(s, t);
+        transfer->start = end;
+        push_ready(step, transfer);
     } else {
-        s->in_flight += t->traffic->nflows;
-        push_ready(s, t);
+        step->in_flight += transfer->traffic->nflows;
+        push_ready(step, transfer);
     }
 }
 
-void sim_ring_begin(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start)
+void sim_ring_begin(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start)
 {
     const int32_t n = traffic->nflows;
-    sim_ring *ring = LUO_NEW(s->arena, sim_ring);
-    sim_transfer *whole = LUO_NEW(s->arena, sim_transfer);
-    int32_t *done = LUO_NEW_N(s->arena, int32_t, n);
-    struct sim_driver **waiter = LUO_NEW_N(s->arena, sim_driver *, n);
+    sim_ring *ring = LUO_NEW(step->arena, sim_ring);
+    sim_transfer *whole = LUO_NEW(step->arena, sim_transfer);
+    int32_t *done = LUO_NEW_N(step->arena, int32_t, n);
+    struct sim_driver **waiter = LUO_NEW_N(step->arena, sim_driver *, n);
     if (!ring || !whole || !done || !waiter) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
     *ring = (sim_ring){g, n, traffic->hops, done, waiter};
-    s->runs[traffic - s->net->traffics]++;
-    s->in_flight += n;
+    step->runs[traffic - step->net->traffics]++;
+    step->in_flight += n;
     *whole = (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,
                             .hops = traffic->hops, .gather = g, .ring = ring, .edge = -1,
                             .broken = -1};
-    push_ready(s, whole);
+    push_ready(step, whole);
 }

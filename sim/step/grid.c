@@ -28,9 +28,9 @@ static void start_engine(void)
 
 static luo_status make_hosts(luo_arena *arena, sim_grid *g)
 {
-    const luo_cluster *c = g->net->config->cluster;
+    const luo_cluster *cluster = g->net->config->cluster;
     char name[32];
-    sg_host_t *of_node = LUO_NEW_N(arena, sg_host_t, c->nnodes);
+    sg_host_t *of_node = LUO_NEW_N(arena, sg_host_t, cluster->nnodes);
     g->class = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
     g->worker = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
     g->share = LUO_NEW_N(arena, double, g->net->nclasses);
@@ -38,7 +38,7 @@ static luo_status make_hosts(luo_arena *arena, sim_grid *g)
     g->control = luo_sg_host_new("ctl", SIM_FLOPS);
     for (int32_t l = 0; l < g->net->nclasses; l++) {
         const sim_class *class = &g->net->classes[l];
-        const luo_node_group *group = &c->groups[class->group];
+        const luo_node_group *group = &cluster->groups[class->group];
         snprintf(name, sizeof name, "lane%d", l);
         g->class[l] = g->worker[l] = luo_sg_host_new(name, SIM_FLOPS);
         if (!group->profile->cpu) continue;
@@ -113,9 +113,9 @@ void sim_grid_set_link(sim_grid *g, int32_t link, double factor, double extra_s)
         if (g->wire_of_hop[hop] >= 0) update_wire(g, g->wire_of_hop[hop]);
 }
 
-double sim_grid_bytes(const sim_flow *f, double factor)
+double sim_grid_bytes(const sim_flow *flow, double factor)
 {
-    return floor(fmax(1, f->bytes * factor * SIM_GRAIN));
+    return floor(fmax(1, flow->bytes * factor * SIM_GRAIN));
 }
 
 double sim_grid_room(const sim_grid *g, int32_t wire)
@@ -123,18 +123,19 @@ double sim_grid_room(const sim_grid *g, int32_t wire)
     return g->net->wires[wire].bytes_per_s * SIM_GRAIN * g->wire_factor[wire];
 }
 
-sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *f, double bytes)
+sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *flow, double bytes)
 {
     sg_link_t links[LUO_PATH_MAX + 1];
-    for (int32_t i = 0; i < f->nwires; i++) links[i] = g->wire[f->wire[i]];
-    return luo_sg_flow(g->class[f->src], g->class[f->dst], links, f->nwires, (uint64_t)bytes);
+    for (int32_t i = 0; i < flow->nwires; i++) links[i] = g->wire[flow->wire[i]];
+    return luo_sg_flow(g->class[flow->src], g -> class[flow->dst], links, flow -> nwires,
+                       (uint64_t)bytes);
 }
 
-double sim_grid_extra(const sim_grid *g, const sim_flow *f)
+double sim_grid_extra(const sim_grid *g, const sim_flow *flow)
 {
     double sum = 0;
-    for (int32_t i = 0; i < f->nwires; i++) {
-        const sim_wire *wire = &g->net->wires[f->wire[i]];
+    for (int32_t i = 0; i < flow->nwires; i++) {
+        const sim_wire *wire = &g->net->wires[flow->wire[i]];
         double worst = 0;
         for (int32_t k = 0; k < wire->nways; k++)
             worst = fmax(worst, g->extra_s[wire->hop[k] / 2]);
@@ -143,9 +144,9 @@ double sim_grid_extra(const sim_grid *g, const sim_flow *f)
     return sum;
 }
 
-int32_t sim_grid_broken(const sim_grid *g, const sim_traffic *t)
+int32_t sim_grid_broken(const sim_grid *g, const sim_traffic *traffic)
 {
-    for (int32_t i = 0; i < t->nloads; i++)
-        if (g->factor[t->loads[i].hop / 2] <= 0) return t->loads[i].hop / 2;
+    for (int32_t i = 0; i < traffic->nloads; i++)
+        if (g->factor[traffic->loads[i].hop / 2] <= 0) return traffic->loads[i].hop / 2;
     return -1;
 }

@@ -6,11 +6,13 @@
 
 #include "sim/step/step.h"
 
-static luo_status add_edge(sim_step *s, sim_job *from, sim_job *to)
+static luo_status add_edge(sim_step *step, sim_job *from, sim_job *to)
 {
-    sim_edge *e = s->free_edges;
-    if (e) s->free_edges = e->next;
-    else e = LUO_NEW(s->arena, sim_edge);
+    sim_edge *e = step->free_edges;
+    if (e)
+        step->free_edges = e->next;
+    else
+        e = LUO_NEW(step->arena, sim_edge);
     if (!e) return LUO_ENOMEM;
     *e = (sim_edge){to, from->dependents};
     from->dependents = e;
@@ -18,11 +20,13 @@ static luo_status add_edge(sim_step *s, sim_job *from, sim_job *to)
     return LUO_OK;
 }
 
-static void push_todo(sim_step *s, sim_job *job)
+static void push_todo(sim_step *step, sim_job *job)
 {
-    if (s->todo_last) s->todo_last->next_todo = job;
-    else s->todo = job;
-    s->todo_last = job;
+    if (step->todo_last)
+        step->todo_last->next_todo = job;
+    else
+        step->todo = job;
+    step->todo_last = job;
 }
 
 static luo_status depend(sim_job *job, int64_t ticket)
@@ -43,63 +47,74 @@ static bool tells(const sim_job *job)
 /* Now, so that records stand in the order of issue. */
 static luo_status make_records(sim_job *job)
 {
-    luo_rank *r = job->rank;
-    if (!r->step->trace || !tells(job)) return LUO_OK;
-    job->records = LUO_NEW_N(r->step->arena, sim_record *, r->npaces);
+    luo_rank *rank = job->rank;
+    if (!rank->step->trace || !tells(job)) return LUO_OK;
+    job->records = LUO_NEW_N(rank->step->arena, sim_record *, rank->npaces);
     if (!job->records) return LUO_ENOMEM;
-    for (int32_t k = 0; k < r->npaces; k++) {
-        job->records[k] = sim_record_new(r, &r->paces[k], job->task, job->instr->id);
+    for (int32_t k = 0; k < rank->npaces; k++) {
+        job->records[k] = sim_record_new(rank, &rank->paces[k], job->task, job->instr->id);
         if (!job->records[k]) return LUO_ENOMEM;
     }
     return LUO_OK;
 }
 
 /* In the stream: behind its last job, and behind what the clock says was done there. */
-static luo_status enqueue(luo_rank *r, sim_job *job)
+static luo_status enqueue(luo_rank *rank, sim_job *job)
 {
-    sim_job *tail = r->tail[job->op->fifo];
+    sim_job *tail = rank->tail[job->op->fifo];
     /* A thread begins a message though those before it in the class are under way. */
-    const bool free = r->class->thread && job->op->what == SIM_MAIL;
-    if (!free) job->start = fmax(job->start, r->clock[job->op->fifo]);
-    for (int32_t k = 0; job->op->fifo == LUO_STREAM_COMPUTE && k < r->npaces; k++)
-        if (job->op->what >= SIM_INSIDE) job->start = fmax(job->start, r->paces[k].clock);
-    if (tail && !free) LUO_TRY(add_edge(r->step, tail, job));
-    r->tail[job->op->fifo] = job;
-    if (!r->next) r->next = job;
-    job->before = r->last_job;
-    if (r->last_job) r->last_job->after = job;
-    else r->first_job = job;
-    r->last_job = job;
-    r->open_jobs++;
+    const bool free = rank->class->thread && job->op->what == SIM_MAIL;
+    if (!free) job->start = fmax(job->start, rank->clock[job->op->fifo]);
+    for (int32_t k = 0; job->op->fifo == LUO_STREAM_COMPUTE && k < rank->npaces; k++)
+        if (job->op->what >= SIM_INSIDE) job->start = fmax(job->start, rank->paces[k].clock);
+    if (tail && !free) LUO_TRY(add_edge(rank->step, tail, job));
+    rank->tail[job->op->fifo] = job;
+    if (!rank->next) rank->next = job;
+    job->before = rank->last_job;
+    if (rank->last_job)
+        rank->last_job->after = job;
+    else
+        rank->first_job = job;
+    rank->last_job = job;
+    rank->open_jobs++;
     return LUO_OK;
 }
 
-static sim_job *take_job(sim_step *s)
+static sim_job *take_job(sim_step *step)
 {
-    sim_job *job = s->free_jobs;
-    if (job) s->free_jobs = job->next_todo;
-    else job = luo_arena_alloc(s->arena, sizeof *job);
+    sim_job *job = step->free_jobs;
+    if (job)
+        step->free_jobs = job->next_todo;
+    else
+        job = luo_arena_alloc(step->arena, sizeof *job);
     return job;
 }
 
-const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *op, double factor,
+const sim_cell *sim_job_new(luo_rank *rank, const luo_issue *issue, const sim_op *op, double factor,
                             double ready)
 {
-    sim_step *s = r->step;
-    sim_job *job = take_job(s);
-    sim_cell *cell = luo_arena_alloc(s->arena, sizeof *cell);
+    sim_step *step = rank->step;
+    sim_job *job = take_job(step);
+    sim_cell *cell = luo_arena_alloc(step->arena, sizeof *cell);
     if (!job || !cell) return NULL;
     *cell = (sim_cell){0, job};
-    *job = (sim_job){.rank = r, .cell = cell, .instr = issue->instr, .op = op,
-                     .cross = op->cross >= 0 ? &r->class->cross[op->cross] : NULL,
-                     .task = issue->task, .micro_batch = issue->micro_batch, .round = r->round,
-                     .start = ready, .factor = factor, .moved_s = HUGE_VAL};
-    if (enqueue(r, job) != LUO_OK || make_records(job) != LUO_OK) return NULL;
+    *job = (sim_job){.rank = rank,
+                     .cell = cell,
+                     .instr = issue->instr,
+                     .op = op,
+                     .cross = op->cross >= 0 ? &rank->class->cross[op->cross] : NULL,
+                     .task = issue->task,
+                     .micro_batch = issue->micro_batch,
+                     .round = rank->round,
+                     .start = ready,
+                     .factor = factor,
+                     .moved_s = HUGE_VAL};
+    if (enqueue(rank, job) != LUO_OK || make_records(job) != LUO_OK) return NULL;
     for (int32_t i = 0; i < issue->ndep; i++)
         if (depend(job, issue->dep[i]) != LUO_OK) return NULL;
     if (job->waits == 0) {
-        push_todo(s, job);
-        sim_jobs_start(s);
+        push_todo(step, job);
+        sim_jobs_start(step);
     }
     return cell;
 }
@@ -110,16 +125,16 @@ const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *o
  * it waits for in a message is the other end. */
 static luo_status book(sim_job *job)
 {
-    luo_rank *r = job->rank;
-    sim_tally *tally = &r->tally[job->instr->id];
+    luo_rank *rank = job->rank;
+    sim_tally *tally = &rank->tally[job->instr->id];
     if (job->op->what < SIM_MEET || !tells(job)) return LUO_OK; /* has been */
-    const double from = r->class->thread ? fmin(job->start, job->moved_e) : job->moved_s;
+    const double from = rank->class->thread ? fmin(job->start, job->moved_e) : job->moved_s;
     tally->calls++;
     tally->busy_s += job->moved_e - from;
-    for (int32_t k = 0; k < r->npaces; k++) {
-        if (!r->class->thread || job->op->what != SIM_MAIL)
-            LUO_TRY(luo_ledger_add(&r->paces[k].ledger, (luo_part)job->op->part, from - r->base,
-                               job->moved_e - r->base, job->instr->id));
+    for (int32_t k = 0; k < rank->npaces; k++) {
+        if (!rank->class->thread || job->op->what != SIM_MAIL)
+            LUO_TRY(luo_ledger_add(&rank->paces[k].ledger, (luo_part)job->op->part,
+                                   from - rank->base, job->moved_e - rank->base, job->instr->id));
         if (!job->records) continue;
         job->records[k]->start = job->moved_s;
         job->records[k]->end = job->moved_e;
@@ -129,104 +144,112 @@ static luo_status book(sim_job *job)
 
 static void release(sim_job *job)
 {
-    luo_rank *r = job->rank;
+    luo_rank *rank = job->rank;
     if (job->before) job->before->after = job->after;
-    else r->first_job = job->after;
+    else
+        rank->first_job = job->after;
     if (job->after) job->after->before = job->before;
-    else r->last_job = job->before;
-    if (r->tail[job->op->fifo] == job) r->tail[job->op->fifo] = NULL;
-    r->open_jobs--;
-    const bool room = !r->waiting_for && r->open_jobs <= r->jobs_max - r->jobs_max / 4;
-    if (r->waiting_for == job || room) sim_rank_wake(r);
-    job->next_todo = r->step->free_jobs;
-    r->step->free_jobs = job;
+    else
+        rank->last_job = job->before;
+    if (rank->tail[job->op->fifo] == job) rank->tail[job->op->fifo] = NULL;
+    rank->open_jobs--;
+    const bool room = !rank->waiting_for && rank->open_jobs <= rank->jobs_max - rank->jobs_max / 4;
+    if (rank->waiting_for == job || room) sim_rank_wake(rank);
+    job->next_todo = rank->step->free_jobs;
+    rank->step->free_jobs = job;
 }
 
 static void note_end(const sim_job *job)
 {
-    luo_rank *r = job->rank;
-    double *at = &r->end;
-    if (job->instr->beside) at = job->round == r->round ? &r->check_s : &r->last_check_s;
+    luo_rank *rank = job->rank;
+    double *at = &rank->end;
+    if (job->instr->beside) at = job->round == rank->round ? &rank->check_s : &rank->last_check_s;
     *at = fmax(*at, job->end);
 }
 
 static void finish(sim_job *job, double end)
 {
-    luo_rank *r = job->rank;
-    sim_step *s = r->step;
+    luo_rank *rank = job->rank;
+    sim_step *step = rank->step;
     job->moved_e = end;
     job->moved_s = fmin(job->moved_s, end);
     job->end = fmax(end, job->start); /* what came before it was asked for is there at once */
     *job->cell = (sim_cell){job->end, NULL};
-    r->clock[job->op->fifo] = fmax(r->clock[job->op->fifo], job->end);
+    rank->clock[job->op->fifo] = fmax(rank->clock[job->op->fifo], job->end);
     note_end(job);
-    if (book(job) != LUO_OK) sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    if (book(job) != LUO_OK) sim_step_fail(step, LUO_ENOMEM, -1, -1);
     for (sim_edge *e = job->dependents, *next; e; e = next) {
         next = e->next;
         e->job->start = fmax(e->job->start, job->end);
-        if (--e->job->waits == 0) push_todo(s, e->job);
-        e->next = s->free_edges;
-        s->free_edges = e;
+        if (--e->job->waits == 0) push_todo(step, e->job);
+        e->next = step->free_edges;
+        step->free_edges = e;
     }
     release(job);
 }
 
 /* ---- collectives ---- */
 
-static sim_gather *find_gather(sim_step *s, const sim_job *job)
+static sim_gather *find_gather(sim_step *step, const sim_job *job)
 {
-    sim_gather **at = &s->gathers[job->cross->rendezvous];
+    sim_gather **at = &step->gathers[job->cross->rendezvous];
     for (; *at; at = &(*at)->next)
         if ((*at)->micro_batch == job->micro_batch && (*at)->of_round == job->round) return *at;
-    sim_gather *g = LUO_NEW(s->arena, sim_gather);
+    sim_gather *g = LUO_NEW(step->arena, sim_gather);
     if (!g) return NULL;
-    g->rendezvous = &s->net->rendezvous_of[job->cross->rendezvous];
+    g->rendezvous = &step->net->rendezvous_of[job->cross->rendezvous];
     g->micro_batch = job->micro_batch;
     g->of_round = job->round;
     *at = g;
     return g;
 }
 
-static void forget(sim_step *s, int32_t rendezvous, sim_gather *g)
+static void forget(sim_step *step, int32_t rendezvous, sim_gather *g)
 {
-    sim_gather **at = &s->gathers[rendezvous];
+    sim_gather **at = &step->gathers[rendezvous];
     while (*at != g) at = &(*at)->next;
     *at = g->next;
 }
 
-void sim_transfer_new(sim_step *s, sim_transfer want)
+void sim_transfer_new(sim_step *step, sim_transfer want)
 {
-    sim_transfer *t = s->free_transfers;
-    if (t) s->free_transfers = t->next;
-    else t = luo_arena_alloc(s->arena, sizeof *t);
-    if (!t) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    sim_transfer *transfer = step->free_transfers;
+    if (transfer)
+        step->free_transfers = transfer->next;
+    else
+        transfer = luo_arena_alloc(step->arena, sizeof *transfer);
+    if (!transfer) {
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
-    *t = want;
-    sim_transfer_begin(s, t);
+    *transfer = want;
+    sim_transfer_begin(step, transfer);
 }
 
-static void begin_round(sim_step *s, sim_gather *g, double start)
+static void begin_round(sim_step *step, sim_gather *g, double start)
 {
-    const sim_traffic *traffic = &s->net->traffics[g->jobs->cross->traffic[g->round]];
-    const bool steps = s->net->config->comm == LUO_COMM_MESSAGE && traffic->ring > 0;
-    if (steps && traffic->nthreads == 0) s->flow_instead += traffic->ring > SIM_MESSAGE_MAX;
+    const sim_traffic *traffic = &step->net->traffics[g->jobs->cross->traffic[g->round]];
+    const bool steps = step->net->config->comm == LUO_COMM_MESSAGE && traffic->ring > 0;
+    if (steps && traffic->nthreads == 0) step->flow_instead += traffic->ring > SIM_MESSAGE_MAX;
     if (traffic->nthreads > 0)
-        sim_talk_gather(s, g, traffic, start);
+        sim_talk_gather(step, g, traffic, start);
     else if (steps && traffic->ring <= SIM_MESSAGE_MAX)
-        sim_ring_begin(s, g, traffic, start);
+        sim_ring_begin(step, g, traffic, start);
     else
-        sim_transfer_new(s, (sim_transfer){.traffic = traffic, .start = start, .factor = g->factor,
-                                         .hops = traffic->hops, .gather = g, .broken = -1});
+        sim_transfer_new(step, (sim_transfer){.traffic = traffic,
+                                              .start = start,
+                                              .factor = g->factor,
+                                              .hops = traffic->hops,
+                                              .gather = g,
+                                              .broken = -1});
 }
 
 void sim_gather_done(sim_gather *g, double start, double end)
 {
-    sim_step *s = g->jobs->rank->step;
+    sim_step *step = g->jobs->rank->step;
     if (g->round == 0) g->start = start;
     if (++g->round < g->jobs->cross->ntraffics) {
-        begin_round(s, g, end);
+        begin_round(step, g, end);
         return;
     }
     for (sim_job *job = g->jobs, *next; job; job = next) {
@@ -234,7 +257,7 @@ void sim_gather_done(sim_gather *g, double start, double end)
         job->moved_s = g->start;
         finish(job, end);
     }
-    sim_jobs_start(s);
+    sim_jobs_start(step);
 }
 
 /* Noise of a collective: that of its first class. */
@@ -246,19 +269,19 @@ static double factor_of(const sim_gather *g)
     return first->factor;
 }
 
-static void arrive(sim_step *s, sim_job *job)
+static void arrive(sim_step *step, sim_job *job)
 {
-    sim_gather *g = find_gather(s, job);
+    sim_gather *g = find_gather(step, job);
     if (!g) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return;
     }
     if (g->jobs && (g->jobs->instr->bytes != job->instr->bytes ||
                     g->jobs->instr->coll != job->instr->coll)) {
         g->mismatch = true; /* a real library would hang or worse; here it hangs */
-        if (!s->mismatch) {
-            s->mismatch = job;
-            s->mismatch_peer = g->jobs->rank->class->program->device;
+        if (!step->mismatch) {
+            step->mismatch = job;
+            step->mismatch_peer = g->jobs->rank->class->program->device;
         }
     }
     job->next_gathered = g->jobs;
@@ -267,9 +290,9 @@ static void arrive(sim_step *s, sim_job *job)
     if (++g->narrived < g->rendezvous->nclasses || g->rendezvous->missing_device >= 0 ||
         g->mismatch)
         return;
-    forget(s, job->cross->rendezvous, g);
+    forget(step, job->cross->rendezvous, g);
     g->factor = factor_of(g);
-    begin_round(s, g, g->start);
+    begin_round(step, g, g->start);
 }
 
 /* ---- messages ---- */
@@ -282,17 +305,17 @@ static void part_done(sim_job *job, double from, double at)
 }
 
 /* The receiver of a message of another size than it expects. */
-static void mismatch(sim_step *s, const sim_job *receiver, int32_t channel)
+static void mismatch(sim_step *step, const sim_job *receiver, int32_t channel)
 {
-    if (s->mismatch) return;
-    s->mismatch = receiver;
-    s->mismatch_peer = s->net->channels[channel].src_device;
+    if (step->mismatch) return;
+    step->mismatch = receiver;
+    step->mismatch_peer = step->net->channels[channel].src_device;
 }
 
 /* The entry of the other kind that this one belongs to, taken out of the list. */
-static sim_mail *match(sim_step *s, int32_t channel, const sim_job *job, bool receiver)
+static sim_mail *match(sim_step *step, int32_t channel, const sim_job *job, bool receiver)
 {
-    for (sim_mail **at = &s->mail[channel]; *at; at = &(*at)->next) {
+    for (sim_mail **at = &step->mail[channel]; *at; at = &(*at)->next) {
         sim_mail *m = *at;
         if (m->micro_batch != job->micro_batch || m->round != job->round ||
             (m->receiver != NULL) != receiver)
@@ -303,59 +326,62 @@ static sim_mail *match(sim_step *s, int32_t channel, const sim_job *job, bool re
     return NULL;
 }
 
-static void leave(sim_step *s, int32_t channel, sim_mail want)
+static void leave(sim_step *step, int32_t channel, sim_mail want)
 {
-    sim_mail **at = &s->mail[channel];
+    sim_mail **at = &step->mail[channel];
     while (*at) at = &(*at)->next;
-    *at = LUO_NEW(s->arena, sim_mail);
+    *at = LUO_NEW(step->arena, sim_mail);
     if (*at) **at = want;
-    else sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    else
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
 }
 
-static void receive(sim_step *s, sim_job *job, const sim_post *post)
+static void receive(sim_step *step, sim_job *job, const sim_post *post)
 {
-    sim_mail *m = match(s, post->channel, job, false);
+    sim_mail *m = match(step, post->channel, job, false);
     if (!m)
-        leave(s, post->channel,
+        leave(step, post->channel,
               (sim_mail){job->micro_batch, job->round, post->bytes, job, 0, 0, NULL});
-    else if (m->bytes != post->bytes) mismatch(s, job, post->channel);
+    else if (m->bytes != post->bytes)
+        mismatch(step, job, post->channel);
     else part_done(job, m->from, m->at);
 }
 
-static void deliver(sim_step *s, const sim_job *from, const sim_post *post, double first,
+static void deliver(sim_step *step, const sim_job *from, const sim_post *post, double first,
                     double last)
 {
-    sim_mail *m = match(s, post->channel, from, true);
+    sim_mail *m = match(step, post->channel, from, true);
     if (!m)
-        leave(s, post->channel,
+        leave(step, post->channel,
               (sim_mail){from->micro_batch, from->round, post->bytes, NULL, first, last, NULL});
-    else if (m->bytes != post->bytes) mismatch(s, m->receiver, post->channel);
+    else if (m->bytes != post->bytes)
+        mismatch(step, m->receiver, post->channel);
     else part_done(m->receiver, first, last);
 }
 
-void sim_message_done(sim_transfer *t, double end)
+void sim_message_done(sim_transfer *transfer, double end)
 {
-    sim_step *s = t->job->rank->step;
-    if (t->post) deliver(s, t->job, t->post, t->moved_s, end);
-    part_done(t->job, t->moved_s, end);
-    sim_jobs_start(s);
+    sim_step *step = transfer->job->rank->step;
+    if (transfer->post) deliver(step, transfer->job, transfer->post, transfer->moved_s, end);
+    part_done(transfer->job, transfer->moved_s, end);
+    sim_jobs_start(step);
 }
 
 /* ---- work ---- */
 
 void sim_execution_done(sim_job *job, double end)
 {
-    sim_step *s = job->rank->step;
+    sim_step *step = job->rank->step;
     finish(job, end);
     if (job->rank->class->thread) sim_thread_done(job->rank);
-    sim_jobs_start(s);
+    sim_jobs_start(step);
 }
 
-static void work(sim_step *s, sim_job *job)
+static void work(sim_step *step, sim_job *job)
 {
     if (job->op->what == SIM_WORK && job->rank->class->exec) {
-        sim_transfer_new(s, (sim_transfer){.execution = true, .job = job, .start = job->start,
-                                         .broken = -1});
+        sim_transfer_new(
+            step, (sim_transfer){.execution = true, .job = job, .start = job->start, .broken = -1});
         return;
     }
     double end = 0;
@@ -367,65 +393,77 @@ static void work(sim_step *s, sim_job *job)
     job->rank->records = NULL;
     job->rank->told = told;
     if (st == LUO_OK) finish(job, end);
-    else sim_step_fail(s, st, -1, -1);
+    else
+        sim_step_fail(step, st, -1, -1);
 }
 
 /* Without a receiver a send does not end: with a real library it may, or may not. */
-static void send(sim_step *s, sim_job *job, const sim_post *post)
+static void send(sim_step *step, sim_job *job, const sim_post *post)
 {
-    if (s->net->channels[post->channel].nreceive == 0 || post->traffic < 0) return;
-    if (s->net->traffics[post->traffic].nthreads > 0) {
-        sim_talk_message(s, job, post);
+    if (step->net->channels[post->channel].nreceive == 0 || post->traffic < 0) return;
+    if (step->net->traffics[post->traffic].nthreads > 0) {
+        sim_talk_message(step, job, post);
         return;
     }
-    sim_transfer_new(s, (sim_transfer){.traffic = &s->net->traffics[post->traffic],
-                                     .start = job->start, .factor = job->factor, .hops = 1,
-                                     .job = job, .post = post, .broken = -1});
+    sim_transfer_new(step, (sim_transfer){.traffic = &step->net->traffics[post->traffic],
+                                          .start = job->start,
+                                          .factor = job->factor,
+                                          .hops = 1,
+                                          .job = job,
+                                          .post = post,
+                                          .broken = -1});
 }
 
-static void mail(sim_step *s, sim_job *job)
+static void mail(sim_step *step, sim_job *job)
 {
     const sim_cross *cross = job->cross; /* the job may be done, and used again, with the last */
     job->open = cross->nout + cross->nin;
-    for (int32_t i = 0; i < cross->nout; i++) send(s, job, &cross->out[i]);
-    for (int32_t i = 0; i < cross->nin; i++) receive(s, job, &cross->in[i]);
+    for (int32_t i = 0; i < cross->nout; i++) send(step, job, &cross->out[i]);
+    for (int32_t i = 0; i < cross->nin; i++) receive(step, job, &cross->in[i]);
 }
 
-static void store(sim_step *s, sim_job *job)
+static void store(sim_step *step, sim_job *job)
 {
     job->open = 1;
-    sim_transfer_new(s, (sim_transfer){.traffic = &s->net->traffics[*job->cross->traffic],
-                                     .start = job->start, .factor = job->factor, .hops = 1,
-                                     .job = job, .broken = -1});
+    sim_transfer_new(step, (sim_transfer){.traffic = &step->net->traffics[*job->cross->traffic],
+                                          .start = job->start,
+                                          .factor = job->factor,
+                                          .hops = 1,
+                                          .job = job,
+                                          .broken = -1});
 }
 
 void sim_job_start(sim_job *job)
 {
-    sim_step *s = job->rank->step;
+    sim_step *step = job->rank->step;
     job->issued = true;
-    if (job->op->what < SIM_MEET) work(s, job);
+    if (job->op->what < SIM_MEET)
+        work(step, job);
     else if (job->op->what == SIM_MEET && job->cross->follows) finish(job, job->start);
-    else if (job->op->what == SIM_MEET) arrive(s, job);
-    else if (job->op->what == SIM_MAIL) mail(s, job);
-    else store(s, job);
+    else if (job->op->what == SIM_MEET)
+        arrive(step, job);
+    else if (job->op->what == SIM_MAIL)
+        mail(step, job);
+    else
+        store(step, job);
 }
 
-static void start_all(sim_step *s)
+static void start_all(sim_step *step)
 {
-    while (s->todo && !s->stopped) {
-        sim_job *job = s->todo;
-        s->todo = job->next_todo;
-        if (!s->todo) s->todo_last = NULL;
+    while (step->todo && !step->stopped) {
+        sim_job *job = step->todo;
+        step->todo = job->next_todo;
+        if (!step->todo) step->todo_last = NULL;
         if (job->rank->class->thread) sim_thread_ready(job);
         else sim_job_start(job);
     }
 }
 
-void sim_jobs_start(sim_step *s)
+void sim_jobs_start(sim_step *step)
 {
-    if (s->pumping) return;
-    s->pumping = true;
-    do start_all(s);
-    while (sim_talk_start(s)); /* others may have added to the list meanwhile */
-    s->pumping = false;
+    if (step->pumping) return;
+    step->pumping = true;
+    do start_all(step);
+    while (sim_talk_start(step)); /* others may have added to the list meanwhile */
+    step->pumping = false;
 }

@@ -36,95 +36,95 @@ static double later(double a, double b)
 /* ---- waiting ---- */
 
 /* A thread that waits carries what it has posted. */
-static void block(luo_rank *r)
+static void block(luo_rank *rank)
 {
-    r->blocked = true;
-    if (r->class->thread) sim_jobs_start(r->step);
-    sg_sem_acquire(r->sem);
+    rank->blocked = true;
+    if (rank->class->thread) sim_jobs_start(rank->step);
+    sg_sem_acquire(rank->sem);
 }
 
-void sim_rank_wake(luo_rank *r)
+void sim_rank_wake(luo_rank *rank)
 {
-    if (!r->blocked) return;
-    r->blocked = false;
-    sg_sem_release(r->sem);
+    if (!rank->blocked) return;
+    rank->blocked = false;
+    sg_sem_release(rank->sem);
 }
 
-static luo_status await_cell(luo_rank *r, const sim_cell *cell, double *ready)
+static luo_status await_cell(luo_rank *rank, const sim_cell *cell, double *ready)
 {
     while (cell->job) {
-        if (r->step->stopped) return sim_rank_status(r, cell->job);
-        r->waiting_for = cell->job;
-        block(r);
-        r->waiting_for = NULL;
+        if (rank->step->stopped) return sim_rank_status(rank, cell->job);
+        rank->waiting_for = cell->job;
+        block(rank);
+        rank->waiting_for = NULL;
     }
     *ready = later(*ready, cell->end);
     return LUO_OK;
 }
 
-static luo_status await_ticket(luo_rank *r, int64_t ticket, double *ready)
+static luo_status await_ticket(luo_rank *rank, int64_t ticket, double *ready)
 {
     const sim_cell *cell = cell_of(ticket);
-    if (cell) return await_cell(r, cell, ready);
+    if (cell) return await_cell(rank, cell, ready);
     *ready = later(*ready, sim_ticket_end(ticket));
     return LUO_OK;
 }
 
 /* Keeps the number of open jobs, and so the memory, within bounds. */
-static luo_status await_room(luo_rank *r)
+static luo_status await_room(luo_rank *rank)
 {
-    while (r->open_jobs >= r->jobs_max) {
-        if (r->step->stopped) return sim_rank_status(r, NULL);
-        block(r);
+    while (rank->open_jobs >= rank->jobs_max) {
+        if (rank->step->stopped) return sim_rank_status(rank, NULL);
+        block(rank);
     }
     return LUO_OK;
 }
 
-static bool takes_part(const sim_step *s, const sim_job *job)
+static bool takes_part(const sim_step *step, const sim_job *job)
 {
     if (job->op->what < SIM_MEET) return false;
     if (job->op->what == SIM_MEET) {
-        const sim_rendezvous *m = &s->net->rendezvous_of[job->cross->rendezvous];
+        const sim_rendezvous *m = &step->net->rendezvous_of[job->cross->rendezvous];
         for (int32_t i = 0; i < m->nclasses; i++)
-            if (m->class[i] == s->failed_class) return true;
+            if (m->class[i] == step->failed_class) return true;
         return false;
     }
     for (int32_t i = 0; i < job->cross->nout; i++)
-        if (s->net->channels[job->cross->out[i].channel].dst == s->failed_class) return true;
+        if (step->net->channels[job->cross->out[i].channel].dst == step->failed_class) return true;
     for (int32_t i = 0; i < job->cross->nin; i++)
-        if (s->net->channels[job->cross->in[i].channel].src == s->failed_class) return true;
+        if (step->net->channels[job->cross->in[i].channel].src == step->failed_class) return true;
     return false;
 }
 
-static bool passes(const sim_step *s, int32_t traffic)
+static bool passes(const sim_step *step, int32_t traffic)
 {
     if (traffic < 0) return false; /* no receiver */
-    const sim_traffic *t = &s->net->traffics[traffic];
+    const sim_traffic *t = &step->net->traffics[traffic];
     for (int32_t i = 0; i < t->nloads; i++)
-        if (t->loads[i].hop / 2 == s->failed_link) return true;
+        if (t->loads[i].hop / 2 == step->failed_link) return true;
     return false;
 }
 
-luo_status sim_rank_status(const luo_rank *r, const sim_job *job)
+luo_status sim_rank_status(const luo_rank *rank, const sim_job *job)
 {
-    const sim_step *s = r->step;
-    if (s->st != LUO_EPEER) return s->st;
-    if (s->failed_device >= 0 && s->failed_class == r->index) return LUO_EPEER;
+    const sim_step *step = rank->step;
+    if (step->st != LUO_EPEER) return step->st;
+    if (step->failed_device >= 0 && step->failed_class == rank->index) return LUO_EPEER;
     if (!job || job->op->what < SIM_MEET) return LUO_ECANCELED;
-    if (s->failed_device >= 0) return takes_part(s, job) ? LUO_EPEER : LUO_ECANCELED;
+    if (step->failed_device >= 0) return takes_part(step, job) ? LUO_EPEER : LUO_ECANCELED;
     bool touched = false;
     for (int32_t i = 0; i < job->cross->ntraffics; i++)
-        touched = touched || passes(s, job->cross->traffic[i]);
+        touched = touched || passes(step, job->cross->traffic[i]);
     for (int32_t i = 0; i < job->cross->nout; i++)
-        touched = touched || passes(s, job->cross->out[i].traffic);
+        touched = touched || passes(step, job->cross->out[i].traffic);
     return touched ? LUO_EPEER : LUO_ECANCELED;
 }
 
 /* ---- records ---- */
 
-sim_record *sim_record_new(luo_rank *r, sim_pace *c, int32_t task, int32_t instr)
+sim_record *sim_record_new(luo_rank *rank, sim_pace *c, int32_t task, int32_t instr)
 {
-    sim_record *record = LUO_NEW(r->step->arena, sim_record);
+    sim_record *record = LUO_NEW(rank->step->arena, sim_record);
     if (!record) return NULL;
     *record = (sim_record){task, instr, LUO_OK, 0, 0, NULL};
     if (c->last) c->last->next = record;
@@ -134,15 +134,16 @@ sim_record *sim_record_new(luo_rank *r, sim_pace *c, int32_t task, int32_t instr
     return record;
 }
 
-static luo_status note(luo_rank *r, sim_pace *c, int32_t task, const luo_instr *in,
+static luo_status note(luo_rank *rank, sim_pace *c, int32_t task, const luo_instr *in,
                        const sim_op *op, double start, double end)
 {
     const int32_t tag = op->what == SIM_INSIDE ? in->id : -1;
-    if (!r->told) return LUO_OK;
-    LUO_TRY(luo_ledger_add(&c->ledger, (luo_part)op->part, start - r->base, end - r->base, tag));
-    if (!r->step->trace) return LUO_OK;
-    sim_record *record = r->records ? r->records[c - r->paces] : NULL;
-    if (!record) record = sim_record_new(r, c, task, in->id);
+    if (!rank->told) return LUO_OK;
+    LUO_TRY(
+        luo_ledger_add(&c->ledger, (luo_part)op->part, start - rank->base, end - rank->base, tag));
+    if (!rank->step->trace) return LUO_OK;
+    sim_record *record = rank->records ? rank->records[c - rank->paces] : NULL;
+    if (!record) record = sim_record_new(rank, c, task, in->id);
     if (!record) return LUO_ENOMEM;
     record->start = start;
     record->end = end;
@@ -151,109 +152,110 @@ static luo_status note(luo_rank *r, sim_pace *c, int32_t task, const luo_instr *
 
 /* ---- noise (docs/formats.md#random-numbers): every device draws once per instruction ---- */
 
-static double draw(luo_rank *r, int32_t member, double sigma)
+static double draw(luo_rank *rank, int32_t member, double sigma)
 {
-    const double z = luo_rng_normal(&r->rng[member]);
+    const double z = luo_rng_normal(&rank->rng[member]);
     return exp(sigma * z - sigma * sigma / 2);
 }
 
 /* One factor for a communication: that of the class's first member. */
-static double draw_comm(luo_rank *r)
+static double draw_comm(luo_rank *rank)
 {
     double factor = 1;
-    for (int32_t m = 0; r->rng && m < r->class->n; m++) {
-        const double f = draw(r, m, r->step->net->config->comm_sigma);
+    for (int32_t m = 0; rank->rng && m < rank->class->n; m++) {
+        const double f = draw(rank, m, rank->step->net->config->comm_sigma);
         if (m == 0) factor = f;
     }
     return factor;
 }
 
 /* When the device is done with what it computes so far. */
-static double compute_clock(const luo_rank *r)
+static double compute_clock(const luo_rank *rank)
 {
-    double clock = r->clock[LUO_STREAM_COMPUTE];
-    for (int32_t k = 0; k < r->npaces; k++) clock = later(clock, r->paces[k].clock);
+    double clock = rank->clock[LUO_STREAM_COMPUTE];
+    for (int32_t k = 0; k < rank->npaces; k++) clock = later(clock, rank->paces[k].clock);
     return clock;
 }
 
-static double draw_work(luo_rank *r, int32_t c)
+static double draw_work(luo_rank *rank, int32_t c)
 {
-    return r->rng ? draw(r, c, r->step->net->config->compute_sigma) : 1; /* paces are members */
+    return rank->rng ? draw(rank, c, rank->step->net->config->compute_sigma)
+                     : 1; /* paces are members */
 }
 
 /* ---- work of the device ---- */
 
-static luo_status compute(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+static luo_status compute(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                           double ready, double *last)
 {
     *last = 0;
-    if (r->told) r->predicted_s += op->seconds;
-    ready = later(ready, r->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
-    for (int32_t k = 0; k < r->npaces; k++) {
-        sim_pace *c = &r->paces[k];
-        const double work = op->seconds * draw_work(r, k), start = later(c->clock, ready);
+    if (rank->told) rank->predicted_s += op->seconds;
+    ready = later(ready, rank->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
+    for (int32_t k = 0; k < rank->npaces; k++) {
+        sim_pace *c = &rank->paces[k];
+        const double work = op->seconds * draw_work(rank, k), start = later(c->clock, ready);
         const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
                                           : sim_timeline_end(&c->slow, start, work);
         c->clock = end;
-        if (r->told) c->compute_s += end - start;
+        if (rank->told) c->compute_s += end - start;
         *last = later(*last, end);
-        LUO_TRY(note(r, c, task, in, op, start, end));
+        LUO_TRY(note(rank, c, task, in, op, start, end));
     }
     return LUO_OK;
 }
 
 /* Copies and the like on a communication stream: the slowest member counts. */
-static luo_status work_aside(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+static luo_status work_aside(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                              double ready, double *last)
 {
-    const double start = later(r->clock[op->fifo], ready);
+    const double start = later(rank->clock[op->fifo], ready);
     *last = start;
-    for (int32_t k = 0; k < r->npaces; k++)
-        *last = later(*last, sim_timeline_end(&r->paces[k].slow, start,
-                                              op->seconds * draw_work(r, k)));
-    r->clock[op->fifo] = *last;
-    for (int32_t k = 0; k < r->npaces; k++)
-        LUO_TRY(note(r, &r->paces[k], task, in, op, start, *last));
+    for (int32_t k = 0; k < rank->npaces; k++)
+        *last = later(
+            *last, sim_timeline_end(&rank->paces[k].slow, start, op->seconds * draw_work(rank, k)));
+    rank->clock[op->fifo] = *last;
+    for (int32_t k = 0; k < rank->npaces; k++)
+        LUO_TRY(note(rank, &rank->paces[k], task, in, op, start, *last));
     return LUO_OK;
 }
 
 /* ---- communication inside the class ---- */
 
-static luo_status talk_inside(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+static luo_status talk_inside(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                               double ready, double *last)
 {
     const bool turn = op->fifo == LUO_STREAM_COMPUTE;
-    const double start = later(turn ? compute_clock(r) : r->clock[op->fifo], ready);
-    const double seconds = op->seconds * draw_comm(r);
-    *last = r->ninner > 0 ? sim_inner_end(r, in, start, seconds) : start + seconds;
-    r->clock[op->fifo] = *last;
-    r->tally[in->id].calls += r->told;
-    if (r->told) r->tally[in->id].busy_s += *last - start;
-    for (int32_t k = 0; k < r->npaces; k++)
-        LUO_TRY(note(r, &r->paces[k], task, in, op, start, *last));
+    const double start = later(turn ? compute_clock(rank) : rank->clock[op->fifo], ready);
+    const double seconds = op->seconds * draw_comm(rank);
+    *last = rank->ninner > 0 ? sim_inner_end(rank, in, start, seconds) : start + seconds;
+    rank->clock[op->fifo] = *last;
+    rank->tally[in->id].calls += rank->told;
+    if (rank->told) rank->tally[in->id].busy_s += *last - start;
+    for (int32_t k = 0; k < rank->npaces; k++)
+        LUO_TRY(note(rank, &rank->paces[k], task, in, op, start, *last));
     return LUO_OK;
 }
 
-luo_status sim_work_here(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+luo_status sim_work_here(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                          double ready, double *end)
 {
-    if (op->what == SIM_INSIDE) return talk_inside(r, task, in, op, ready, end);
-    if (op->fifo == LUO_STREAM_COMPUTE) return compute(r, task, in, op, ready, end);
-    return work_aside(r, task, in, op, ready, end);
+    if (op->what == SIM_INSIDE) return talk_inside(rank, task, in, op, ready, end);
+    if (op->fifo == LUO_STREAM_COMPUTE) return compute(rank, task, in, op, ready, end);
+    return work_aside(rank, task, in, op, ready, end);
 }
 
 /* ---- executions: for cores that are shared, and as the slow twin of the arithmetic ---- */
 
 /* A slowdown that changes in the middle takes what is left and starts it anew. */
-luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double work)
+luo_status sim_run_execution(luo_rank *rank, const sim_timeline *slow, double work)
 {
-    const sim_grid *g = r->step->grid;
-    while (work > 0 && !r->step->stopped) {
-        const double now = sim_now(r->step), x = slow ? sim_timeline_value(slow, now) : 1;
+    const sim_grid *g = rank->step->grid;
+    while (work > 0 && !rank->step->stopped) {
+        const double now = sim_now(rank->step), x = slow ? sim_timeline_value(slow, now) : 1;
         const double next = slow ? sim_timeline_next(slow, now) : HUGE_VAL;
         sg_exec_t e = sg_actor_exec_init(work * x * SIM_FLOPS);
-        sg_exec_set_host(e, g->worker[r->index]);
-        if (g->share[r->index] > 0) sg_exec_set_bound(e, g->share[r->index]);
+        sg_exec_set_host(e, g->worker[rank->index]);
+        if (g->share[rank->index] > 0) sg_exec_set_bound(e, g->share[rank->index]);
         sg_exec_start(e);
         const sg_error_t st = next < HUGE_VAL ? sg_exec_wait_for(e, next - now) : sg_exec_wait(e);
         if (st == SG_OK) break;
@@ -262,58 +264,60 @@ luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double work)
         luo_sg_exec_cancel(e);
         sg_exec_wait(e);
     }
-    return r->step->stopped ? LUO_ECANCELED : LUO_OK;
+    return rank->step->stopped ? LUO_ECANCELED : LUO_OK;
 }
 
 /* A slowed thread sleeps: the processor time that was needed, times slowdown - 1 at its end. So its
  * core is free for others meanwhile, as it is where slowness is emulated. spent: both together. */
-static luo_status run_paced(luo_rank *r, const sim_timeline *slow, double work, double *spent)
+static luo_status run_paced(luo_rank *rank, const sim_timeline *slow, double work, double *spent)
 {
-    LUO_TRY(sim_run_execution(r, NULL, work));
-    const double x = sim_timeline_value(slow, sim_now(r->step));
-    sim_sleep_until(r->step, sim_now(r->step) + work * (x - 1));
+    LUO_TRY(sim_run_execution(rank, NULL, work));
+    const double x = sim_timeline_value(slow, sim_now(rank->step));
+    sim_sleep_until(rank->step, sim_now(rank->step) + work * (x - 1));
     *spent = work * x;
-    return r->step->stopped ? LUO_ECANCELED : LUO_OK;
+    return rank->step->stopped ? LUO_ECANCELED : LUO_OK;
 }
 
 luo_status sim_execute(sim_job *job, double *end)
 {
-    luo_rank *r = job->rank;
-    sim_pace *c = &r->paces[0]; /* such a class has one member */
+    luo_rank *rank = job->rank;
+    sim_pace *c = &rank->paces[0]; /* such a class has one member */
     const bool own = job->op->fifo == LUO_STREAM_COMPUTE;
-    sim_sleep_until(r->step, job->start);
-    const double start = sim_now(r->step);
+    sim_sleep_until(rank->step, job->start);
+    const double start = sim_now(rank->step);
     double spent = 0;
     const double work = job->op->seconds * job->factor;
-    if (r->class->thread) LUO_TRY(run_paced(r, &c->slow, work, &spent));
-    else LUO_TRY(sim_run_execution(r, &c->slow, work));
-    *end = sim_now(r->step);
-    const bool told = r->told;
-    r->told = job->round == r->step->rounds - 1;
+    if (rank->class->thread)
+        LUO_TRY(run_paced(rank, &c->slow, work, &spent));
+    else
+        LUO_TRY(sim_run_execution(rank, &c->slow, work));
+    *end = sim_now(rank->step);
+    const bool told = rank->told;
+    rank->told = job->round == rank->step->rounds - 1;
     if (own) c->clock = *end;
-    if (own && r->told) c->compute_s += r->class->thread ? spent : *end - start;
-    r->records = job->records;
-    const luo_status st = note(r, c, job->task, job->instr, job->op, start, *end);
-    r->records = NULL;
-    r->told = told;
+    if (own && rank->told) c->compute_s += rank->class->thread ? spent : *end - start;
+    rank->records = job->records;
+    const luo_status st = note(rank, c, job->task, job->instr, job->op, start, *end);
+    rank->records = NULL;
+    rank->told = told;
     return st;
 }
 
 /* ---- submit and wait ---- */
 
-static bool is_pending(const luo_rank *r, const luo_issue *issue, const sim_op *op)
+static bool is_pending(const luo_rank *rank, const luo_issue *issue, const sim_op *op)
 {
-    if (r->tail[op->fifo]) return true;
+    if (rank->tail[op->fifo]) return true;
     for (int32_t i = 0; i < issue->ndep; i++)
         if (sim_ticket_job(issue->dep[i])) return true;
     return false;
 }
 
-static luo_status await_blocking(luo_rank *r, double *ready)
+static luo_status await_blocking(luo_rank *rank, double *ready)
 {
     for (int i = 0; i < 2; i++)
-        if (r->blocking[i]) LUO_TRY(await_cell(r, r->blocking[i], ready));
-    r->blocking[0] = r->blocking[1] = NULL;
+        if (rank->blocking[i]) LUO_TRY(await_cell(rank, rank->blocking[i], ready));
+    rank->blocking[0] = rank->blocking[1] = NULL;
     return LUO_OK;
 }
 
@@ -328,168 +332,175 @@ static bool is_shard_call(const luo_instr *in)
     return in->stream == LUO_STREAM_DP && is_in_task(in);
 }
 
-static luo_status await_shard_calls(luo_rank *r, double *ready)
+static luo_status await_shard_calls(luo_rank *rank, double *ready)
 {
     for (int32_t l = 0; l < LUO_LANES; l++) {
-        if (r->shard[l]) LUO_TRY(await_cell(r, r->shard[l], &r->shard_s));
-        r->shard[l] = NULL;
+        if (rank->shard[l]) LUO_TRY(await_cell(rank, rank->shard[l], &rank->shard_s));
+        rank->shard[l] = NULL;
     }
-    *ready = later(*ready, r->shard_s);
+    *ready = later(*ready, rank->shard_s);
     return LUO_OK;
 }
 
 /* Without dp_overlap gradients wait for the last backward of the device, the first forward for all
  * weights, and what ZeRO-2 and 3 do inside a task takes turns with its computation. */
-static luo_status await_phase(luo_rank *r, const luo_issue *issue, double *ready)
+static luo_status await_phase(luo_rank *rank, const luo_issue *issue, double *ready)
 {
     const luo_instr *in = issue->instr;
-    sim_job *tail = r->tail[LUO_STREAM_COMPUTE];
-    if (r->step->net->config->stack->dp_overlap > 0) return LUO_OK;
+    sim_job *tail = rank->tail[LUO_STREAM_COMPUTE];
+    if (rank->step->net->config->stack->dp_overlap > 0) return LUO_OK;
     if (in->stream == LUO_STREAM_DP && (in->phase == LUO_PHASE_POST || is_in_task(in))) {
-        if (tail) LUO_TRY(await_cell(r, tail->cell, ready));
-        *ready = later(*ready, compute_clock(r));
+        if (tail) LUO_TRY(await_cell(rank, tail->cell, ready));
+        *ready = later(*ready, compute_clock(rank));
     }
-    if (in->stream == LUO_STREAM_COMPUTE && is_in_task(in)) LUO_TRY(await_shard_calls(r, ready));
-    if (r->gathered || in->stream != LUO_STREAM_COMPUTE || in->phase != LUO_PHASE_F) return LUO_OK;
-    r->gathered = true;
+    if (in->stream == LUO_STREAM_COMPUTE && is_in_task(in)) LUO_TRY(await_shard_calls(rank, ready));
+    if (rank->gathered || in->stream != LUO_STREAM_COMPUTE || in->phase != LUO_PHASE_F)
+        return LUO_OK;
+    rank->gathered = true;
     for (int32_t l = 0; l < LUO_LANES; l++)
-        if (r->gather[l]) LUO_TRY(await_cell(r, r->gather[l], ready));
-    *ready = later(*ready, r->gather_s);
+        if (rank->gather[l]) LUO_TRY(await_cell(rank, rank->gather[l], ready));
+    *ready = later(*ready, rank->gather_s);
     return LUO_OK;
 }
 
 /* Brings weights from other devices, before the first forward? */
-static bool gathers(const luo_rank *r, const luo_instr *in, const sim_op *op)
+static bool gathers(const luo_rank *rank, const luo_instr *in, const sim_op *op)
 {
     if (in->stream != LUO_STREAM_DP || in->phase != LUO_PHASE_PRE) return false;
-    return op->what != SIM_MAIL || r->class->cross[op->cross].nin > 0;
+    return op->what != SIM_MAIL || rank->class->cross[op->cross].nin > 0;
 }
 
-static luo_status submit_here(luo_rank *r, const luo_issue *issue, const sim_op *op, double ready,
-                              int64_t *ticket)
+static luo_status submit_here(luo_rank *rank, const luo_issue *issue, const sim_op *op,
+                              double ready, int64_t *ticket)
 {
     double end = 0;
-    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(await_ticket(r, issue->dep[i], &ready));
-    if (r->tail[op->fifo]) LUO_TRY(await_cell(r, r->tail[op->fifo]->cell, &ready));
-    LUO_TRY(sim_work_here(r, issue->task, issue->instr, op, ready, &end));
-    if (issue->instr->beside) r->check_s = end;
-    else r->end = later(r->end, end);
-    if (gathers(r, issue->instr, op)) r->gather_s = later(r->gather_s, end);
-    if (is_shard_call(issue->instr)) r->shard_s = later(r->shard_s, end);
+    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(await_ticket(rank, issue->dep[i], &ready));
+    if (rank->tail[op->fifo]) LUO_TRY(await_cell(rank, rank->tail[op->fifo]->cell, &ready));
+    LUO_TRY(sim_work_here(rank, issue->task, issue->instr, op, ready, &end));
+    if (issue->instr->beside)
+        rank->check_s = end;
+    else
+        rank->end = later(rank->end, end);
+    if (gathers(rank, issue->instr, op)) rank->gather_s = later(rank->gather_s, end);
+    if (is_shard_call(issue->instr)) rank->shard_s = later(rank->shard_s, end);
     memcpy(ticket, &end, sizeof end);
     return LUO_OK;
 }
 
-static luo_status submit_job(luo_rank *r, const luo_issue *issue, const sim_op *op, double ready,
+static luo_status submit_job(luo_rank *rank, const luo_issue *issue, const sim_op *op, double ready,
                              int64_t *ticket)
 {
-    LUO_TRY(await_room(r));
-    const bool executes = op->what == SIM_WORK && r->class->exec;
-    const double factor = executes ? draw_work(r, 0) : op->what >= SIM_MEET ? draw_comm(r) : 1;
-    if (executes && op->fifo == LUO_STREAM_COMPUTE && r->told) r->predicted_s += op->seconds;
-    const sim_cell *cell = sim_job_new(r, issue, op, factor, ready);
+    LUO_TRY(await_room(rank));
+    const bool executes = op->what == SIM_WORK && rank->class->exec;
+    const double factor = executes               ? draw_work(rank, 0)
+                          : op->what >= SIM_MEET ? draw_comm(rank)
+                                                 : 1;
+    if (executes && op->fifo == LUO_STREAM_COMPUTE && rank->told) rank->predicted_s += op->seconds;
+    const sim_cell *cell = sim_job_new(rank, issue, op, factor, ready);
     if (!cell) return LUO_ENOMEM;
-    if (r->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&
-        op->what == SIM_MAIL && r->class->cross[op->cross].nout > 0)
-        r->blocking[luo_phase_is_backward(issue->instr->phase)] = cell;
-    if (gathers(r, issue->instr, op)) r->gather[op->fifo] = cell;
-    if (is_shard_call(issue->instr)) r->shard[op->fifo] = cell;
+    if (rank->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&
+        op->what == SIM_MAIL && rank->class->cross[op->cross].nout > 0)
+        rank->blocking[luo_phase_is_backward(issue->instr->phase)] = cell;
+    if (gathers(rank, issue->instr, op)) rank->gather[op->fifo] = cell;
+    if (is_shard_call(issue->instr)) rank->shard[op->fifo] = cell;
     *ticket = SIM_PENDING + (int64_t)(uintptr_t)cell;
     return LUO_OK;
 }
 
 /* Is this one of those that must not hold up what follows? The first chunk of a stage begins while
  * the weights of the others are still gathered. */
-static bool goes_ahead(const luo_rank *r, const luo_issue *issue)
+static bool goes_ahead(const luo_rank *rank, const luo_issue *issue)
 {
-    return issue->task >= r->defer_from || issue->instr->phase == LUO_PHASE_PRE || r->class->exec;
+    return issue->task >= rank->defer_from || issue->instr->phase == LUO_PHASE_PRE ||
+           rank->class->exec;
 }
 
 /* What sets an update right is not simulated: it was right. Nor is the norm of the last round,
  * which nobody waits for any more; that of the round before stands for it. */
-static bool is_left_out(const luo_rank *r, const luo_instr *in)
+static bool is_left_out(const luo_rank *rank, const luo_instr *in)
 {
-    return in->beside && (in->kind == LUO_INSTR_COMPUTE || r->round == r->step->rounds - 1);
+    return in->beside && (in->kind == LUO_INSTR_COMPUTE || rank->round == rank->step->rounds - 1);
 }
 
-static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
+static luo_status submit(luo_rank *rank, const luo_issue *issue, int64_t *ticket)
 {
-    const sim_op *op = &r->class->ops[issue->instr->id];
+    const sim_op *op = &rank->class->ops[issue->instr->id];
     double ready = 0;
-    if (r->step->stopped) return sim_rank_status(r, NULL);
+    if (rank->step->stopped) return sim_rank_status(rank, NULL);
     *ticket = 0; /* done at 0 */
-    if (is_left_out(r, issue->instr)) return LUO_OK;
+    if (is_left_out(rank, issue->instr)) return LUO_OK;
     if (op->what == SIM_WORK && op->fifo == LUO_STREAM_COMPUTE)
-        LUO_TRY(await_blocking(r, &ready));
-    LUO_TRY(await_phase(r, issue, &ready));
-    if (op->what >= SIM_MEET || r->class->thread || (r->class->exec && op->what == SIM_WORK))
-        return submit_job(r, issue, op, ready, ticket);
-    if (goes_ahead(r, issue) && is_pending(r, issue, op))
-        return submit_job(r, issue, op, ready, ticket);
-    return submit_here(r, issue, op, ready, ticket);
+        LUO_TRY(await_blocking(rank, &ready));
+    LUO_TRY(await_phase(rank, issue, &ready));
+    if (op->what >= SIM_MEET || rank->class->thread || (rank->class->exec && op->what == SIM_WORK))
+        return submit_job(rank, issue, op, ready, ticket);
+    if (goes_ahead(rank, issue) && is_pending(rank, issue, op))
+        return submit_job(rank, issue, op, ready, ticket);
+    return submit_here(rank, issue, op, ready, ticket);
 }
 
-static const sim_job *first_due(const luo_rank *r)
+static const sim_job *first_due(const luo_rank *rank)
 {
-    const sim_job *job = r->first_job;
-    while (job && job->instr->beside && job->round == r->round) job = job->after;
+    const sim_job *job = rank->first_job;
+    while (job && job->instr->beside && job->round == rank->round) job = job->after;
     return job;
 }
 
 /* A device begins its next step when all of its own is done but the norm of all gradients, which it
  * knows before that step ends. */
-static luo_status wait_for_own(luo_rank *r)
+static luo_status wait_for_own(luo_rank *rank)
 {
-    for (const sim_job *job = first_due(r); job; job = first_due(r)) {
+    for (const sim_job *job = first_due(rank); job; job = first_due(rank)) {
         double ignored = 0; /* job.c has noted it */
-        LUO_TRY(await_cell(r, job->cell, &ignored));
+        LUO_TRY(await_cell(rank, job->cell, &ignored));
     }
-    r->end = later(r->end, later(r->last_check_s, r->base));
-    sim_sleep_until(r->step, r->end);
-    return r->step->stopped ? sim_rank_status(r, NULL) : LUO_OK;
+    rank->end = later(rank->end, later(rank->last_check_s, rank->base));
+    sim_sleep_until(rank->step, rank->end);
+    return rank->step->stopped ? sim_rank_status(rank, NULL) : LUO_OK;
 }
 
-void sim_round_begin(luo_rank *r, int32_t round)
+void sim_round_begin(luo_rank *rank, int32_t round)
 {
-    r->round = round;
-    r->told = round == r->step->rounds - 1;
+    rank->round = round;
+    rank->told = round == rank->step->rounds - 1;
     if (round == 0) return;
-    r->base = r->end;
-    r->last_check_s = r->check_s;
-    r->check_s = 0;
-    r->gathered = false;
-    r->gather_s = r->shard_s = 0;
-    memset(r->gather, 0, sizeof r->gather);
-    memset(r->shard, 0, sizeof r->shard);
-    r->blocking[0] = r->blocking[1] = NULL;
-    for (int32_t f = 0; f < LUO_LANES; f++) r->clock[f] = later(r->clock[f], r->end);
-    for (int32_t k = 0; k < r->npaces; k++)
-        r->paces[k].clock = later(r->paces[k].clock, r->end);
+    rank->base = rank->end;
+    rank->last_check_s = rank->check_s;
+    rank->check_s = 0;
+    rank->gathered = false;
+    rank->gather_s = rank->shard_s = 0;
+    memset(rank->gather, 0, sizeof rank->gather);
+    memset(rank->shard, 0, sizeof rank->shard);
+    rank->blocking[0] = rank->blocking[1] = NULL;
+    for (int32_t f = 0; f < LUO_LANES; f++) rank->clock[f] = later(rank->clock[f], rank->end);
+    for (int32_t k = 0; k < rank->npaces; k++)
+        rank->paces[k].clock = later(rank->paces[k].clock, rank->end);
 }
 
 /* Everything of the class: the last of each stream ends last in it. The class ends when SimGrid's
  * clock has come that far, so that a failure before still meets it. */
-static luo_status wait_for_all(luo_rank *r)
+static luo_status wait_for_all(luo_rank *rank)
 {
     double end = 0;
-    if (r->step->rounds > 1) return wait_for_own(r);
-    for (int32_t k = 0; k < r->npaces; k++) end = later(end, r->paces[k].clock);
-    while (r->class->thread && r->first_job) LUO_TRY(await_cell(r, r->first_job->cell, &end));
+    if (rank->step->rounds > 1) return wait_for_own(rank);
+    for (int32_t k = 0; k < rank->npaces; k++) end = later(end, rank->paces[k].clock);
+    while (rank->class->thread && rank->first_job)
+        LUO_TRY(await_cell(rank, rank->first_job->cell, &end));
     for (int32_t f = 0; f < LUO_LANES; f++) {
-        end = later(end, r->clock[f]);
-        if (r->tail[f]) LUO_TRY(await_cell(r, r->tail[f]->cell, &end));
+        end = later(end, rank->clock[f]);
+        if (rank->tail[f]) LUO_TRY(await_cell(rank, rank->tail[f]->cell, &end));
     }
-    sim_sleep_until(r->step, end);
-    r->end = end;
-    return r->step->stopped ? sim_rank_status(r, NULL) : LUO_OK;
+    sim_sleep_until(rank->step, end);
+    rank->end = end;
+    return rank->step->stopped ? sim_rank_status(rank, NULL) : LUO_OK;
 }
 
-static luo_status wait_for(luo_rank *r, const int64_t *tickets, int32_t n)
+static luo_status wait_for(luo_rank *rank, const int64_t *tickets, int32_t n)
 {
     double ready = 0;
-    if (r->step->stopped) return sim_rank_status(r, NULL);
-    if (n == 0) return wait_for_all(r);
-    for (int32_t i = 0; i < n; i++) LUO_TRY(await_ticket(r, tickets[i], &ready));
+    if (rank->step->stopped) return sim_rank_status(rank, NULL);
+    if (n == 0) return wait_for_all(rank);
+    for (int32_t i = 0; i < n; i++) LUO_TRY(await_ticket(rank, tickets[i], &ready));
     return LUO_OK;
 }
 

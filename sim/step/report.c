@@ -7,14 +7,14 @@
 
 #include "sim/net/traffic.h"
 
-static luo_status alloc_reply(sim_step *s, sim_reply *r)
+static luo_status alloc_reply(sim_step *step, sim_reply *r)
 {
-    const sim_net *net = s->net;
-    r->parts = LUO_NEW_N(s->arena, luo_parts, net->set->n);
-    r->compute_s = LUO_NEW_N(s->arena, double, net->set->n);
-    r->predicted_s = LUO_NEW_N(s->arena, double, net->set->n);
-    r->links = LUO_NEW_N(s->arena, luo_link_use, net->config->cluster->nlinks);
-    r->comm = LUO_NEW_N(s->arena, luo_comm_use, net->nrows);
+    const sim_net *net = step->net;
+    r->parts = LUO_NEW_N(step->arena, luo_parts, net->set->n);
+    r->compute_s = LUO_NEW_N(step->arena, double, net->set->n);
+    r->predicted_s = LUO_NEW_N(step->arena, double, net->set->n);
+    r->links = LUO_NEW_N(step->arena, luo_link_use, net->config->cluster->nlinks);
+    r->comm = LUO_NEW_N(step->arena, luo_comm_use, net->nrows);
     const bool ok = r->parts && r->compute_s && r->predicted_s && r->links && r->comm;
     return ok ? LUO_OK : LUO_ENOMEM;
 }
@@ -38,43 +38,44 @@ static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, const l
 }
 
 /* A collective is told by the first device of its group, a message by its sender. */
-static void use_of_member(const luo_rank *r, int32_t m, const double *exposed, luo_comm_use *comm)
+static void use_of_member(const luo_rank *rank, int32_t m, const double *exposed,
+                          luo_comm_use *comm)
 {
-    const sim_net *net = r->step->net;
-    const int32_t device = net->set->at[r->class->member[m]].device;
-    for (int32_t i = 0; i < r->class->role->ninstr; i++) {
-        const luo_instr *in = &r->class->role->instr[i];
-        if (r->tally[i].calls == 0 || in->slot < 0) continue;
+    const sim_net *net = rank->step->net;
+    const int32_t device = net->set->at[rank->class->member[m]].device;
+    for (int32_t i = 0; i < rank->class->role->ninstr; i++) {
+        const luo_instr *in = &rank->class->role->instr[i];
+        if (rank->tally[i].calls == 0 || in->slot < 0) continue;
         if (in->kind == LUO_INSTR_COLLECTIVE) {
-            const int32_t group = sim_slot(net, r->class, m, in)->group;
+            const int32_t group = sim_slot(net, rank->class, m, in)->group;
             if (net->set->groups[group].dev[0] == device)
-                add_use(net, comm, net->row_of_group[group * 5 + in->coll], in, &r->tally[i],
+                add_use(net, comm, net->row_of_group[group * 5 + in->coll], in, &rank->tally[i],
                         exposed[i]);
         } else if (in->bytes > 0 && in->exchange >= 0) {
-            add_use(net, comm, net->row_of_exchange[in->exchange], in, &r->tally[i], exposed[i]);
+            add_use(net, comm, net->row_of_exchange[in->exchange], in, &rank->tally[i], exposed[i]);
         }
     }
 }
 
-static luo_status report_rank(sim_step *s, const luo_rank *r, sim_reply *out)
+static luo_status report_rank(sim_step *step, const luo_rank *rank, sim_reply *out)
 {
-    const size_t mark = luo_arena_mark(s->arena);
-    for (int32_t k = 0; k < r->npaces; k++) {
+    const size_t mark = luo_arena_mark(step->arena);
+    for (int32_t k = 0; k < rank->npaces; k++) {
         luo_parts parts;
-        double *exposed = LUO_NEW_N(s->arena, double, r->class->role->ninstr);
+        double *exposed = LUO_NEW_N(step->arena, double, rank->class->role->ninstr);
         if (!exposed) return LUO_ENOMEM;
-        LUO_TRY(luo_ledger_close(&r->paces[k].ledger, s->arena, fmax(0, s->end - s->before),
-                                 &parts, exposed));
+        LUO_TRY(luo_ledger_close(&rank->paces[k].ledger, step->arena,
+                                 fmax(0, step->end - step->before), &parts, exposed));
         const double compute =
-            s->stopped ? parts.compute_s + parts.recompute_s : r->paces[k].compute_s;
-        for (int32_t m = 0; m < r->class->n; m++) {
-            if (r->pace_of[m] != k) continue;
-            out->parts[r->class->member[m]] = parts;
-            out->compute_s[r->class->member[m]] = compute;
-            out->predicted_s[r->class->member[m]] = r->predicted_s;
-            use_of_member(r, m, exposed, out->comm);
+            step->stopped ? parts.compute_s + parts.recompute_s : rank->paces[k].compute_s;
+        for (int32_t m = 0; m < rank->class->n; m++) {
+            if (rank->pace_of[m] != k) continue;
+            out->parts[rank->class->member[m]] = parts;
+            out->compute_s[rank->class->member[m]] = compute;
+            out->predicted_s[rank->class->member[m]] = rank->predicted_s;
+            use_of_member(rank, m, exposed, out->comm);
         }
-        luo_arena_reset(s->arena, mark);
+        luo_arena_reset(step->arena, mark);
     }
     return LUO_OK;
 }
@@ -124,18 +125,18 @@ typedef struct inside { /* collectives inside classes, per group and kind */
     double *bytes, *busy_s;
 } inside;
 
-static void see_messages(const luo_rank *r, const luo_instr *in, const sim_tally *t,
+static void see_messages(const luo_rank *rank, const luo_instr *in, const sim_tally *t,
                          luo_link_use *links)
 {
-    const sim_net *net = r->step->net;
-    for (int32_t m = 0; m < r->class->n; m++) {
-        const luo_slot *slot = sim_slot(net, r->class, m, in);
+    const sim_net *net = rank->step->net;
+    for (int32_t m = 0; m < rank->class->n; m++) {
+        const luo_slot *slot = sim_slot(net, rank->class, m, in);
         for (int32_t k = 0; k < slot->nmessage; k++) {
             luo_hop hops[LUO_PATH_MAX];
             if (!slot->message[k].send) continue;
-            const int32_t n = luo_cluster_path(net->config->cluster,
-                                               net->set->at[r->class->member[m]].device,
-                                               slot->message[k].peer, hops);
+            const int32_t n =
+                luo_cluster_path(net->config->cluster, net->set->at[rank->class->member[m]].device,
+                                 slot->message[k].peer, hops);
             for (int32_t h = 0; h < n; h++)
                 add_hop(links, 2 * hops[h].link + hops[h].up,
                         (double)(t->calls * sim_bytes(net, in, slot->message[k].bytes)),
@@ -144,20 +145,20 @@ static void see_messages(const luo_rank *r, const luo_instr *in, const sim_tally
     }
 }
 
-static void see_inside(const luo_rank *r, inside *in, luo_link_use *links)
+static void see_inside(const luo_rank *rank, inside *in, luo_link_use *links)
 {
-    const sim_net *net = r->step->net;
-    for (int32_t i = 0; i < r->class->role->ninstr; i++) {
-        const luo_instr *instr = &r->class->role->instr[i];
-        const sim_tally *t = &r->tally[i];
-        if (r->class->ops[i].what != SIM_INSIDE || t->calls == 0 || instr->slot < 0) continue;
+    const sim_net *net = rank->step->net;
+    for (int32_t i = 0; i < rank->class->role->ninstr; i++) {
+        const luo_instr *instr = &rank->class->role->instr[i];
+        const sim_tally *t = &rank->tally[i];
+        if (rank->class->ops[i].what != SIM_INSIDE || t->calls == 0 || instr->slot < 0) continue;
         if (instr->kind == LUO_INSTR_P2P) {
-            see_messages(r, instr, t, links);
+            see_messages(rank, instr, t, links);
             continue;
         }
         int32_t last = -1;
-        for (int32_t m = 0; m < r->class->n; m++) {
-            const int32_t group = sim_slot(net, r->class, m, instr)->group;
+        for (int32_t m = 0; m < rank->class->n; m++) {
+            const int32_t group = sim_slot(net, rank->class, m, instr)->group;
             if (group == last) continue;
             last = group;
             in->bytes[group * 5 + instr->coll] +=
@@ -167,17 +168,17 @@ static void see_inside(const luo_rank *r, inside *in, luo_link_use *links)
     }
 }
 
-static luo_status links_inside(sim_step *s, sim_unit_loads *units, luo_link_use *links)
+static luo_status links_inside(sim_step *step, sim_unit_loads *units, luo_link_use *links)
 {
-    const int32_t n = s->net->set->ngroups * 5;
-    inside in = {LUO_NEW_N(s->arena, double, n), LUO_NEW_N(s->arena, double, n)};
+    const int32_t n = step->net->set->ngroups * 5;
+    inside in = {LUO_NEW_N(step->arena, double, n), LUO_NEW_N(step->arena, double, n)};
     if (!in.bytes || !in.busy_s) return LUO_ENOMEM;
-    for (int32_t l = 0; l < s->net->nclasses; l++) see_inside(&s->ranks[l], &in, links);
+    for (int32_t l = 0; l < step->net->nclasses; l++) see_inside(&step->ranks[l], &in, links);
     for (int32_t k = 0; k < n; k++) {
         if (in.bytes[k] <= 0) continue;
-        const size_t mark = luo_arena_mark(s->arena);
-        if (!units->of[k].known) LUO_TRY(make_unit(s->net, units, k / 5, k % 5, s->arena));
-        luo_arena_reset(s->arena, mark);
+        const size_t mark = luo_arena_mark(step->arena);
+        if (!units->of[k].known) LUO_TRY(make_unit(step->net, units, k / 5, k % 5, step->arena));
+        luo_arena_reset(step->arena, mark);
         for (int32_t i = 0; i < units->of[k].n; i++)
             add_hop(links, units->of[k].at[i].hop, units->of[k].at[i].bytes * in.bytes[k],
                     in.busy_s[k]);
@@ -186,27 +187,28 @@ static luo_status links_inside(sim_step *s, sim_unit_loads *units, luo_link_use 
 }
 
 /* What went over links is told as a mean over the rounds, since those of several lanes overlap. */
-static double share_told(const sim_step *s)
+static double share_told(const sim_step *step)
 {
-    if (s->rounds == 1) return 1;
-    return s->stopped ? fmax(0, s->end - s->before) / fmax(s->end, 1e-12) : 1.0 / s->rounds;
+    if (step->rounds == 1) return 1;
+    return step->stopped ? fmax(0, step->end - step->before) / fmax(step->end, 1e-12)
+                         : 1.0 / step->rounds;
 }
 
-static luo_status report_links(sim_step *s, sim_unit_loads *units, luo_link_use *links)
+static luo_status report_links(sim_step *step, sim_unit_loads *units, luo_link_use *links)
 {
-    const double share = share_told(s), end = fmax(0, s->end - s->before);
-    for (int32_t t = 0; t < s->net->ntraffics; t++)
-        for (int32_t i = 0; s->runs[t] > 0 && i < s->net->traffics[t].nloads; i++) {
-            const sim_load *load = &s->net->traffics[t].loads[i];
-            add_hop(links, load->hop, share * (load->bytes * (double)s->runs[t]), 0);
+    const double share = share_told(step), end = fmax(0, step->end - step->before);
+    for (int32_t t = 0; t < step->net->ntraffics; t++)
+        for (int32_t i = 0; step->runs[t] > 0 && i < step->net->traffics[t].nloads; i++) {
+            const sim_load *load = &step->net->traffics[t].loads[i];
+            add_hop(links, load->hop, share * (load->bytes * (double)step->runs[t]), 0);
         }
-    for (int32_t w = 0; w < s->net->nwires; w++) {
-        if (s->busy[w] > 0) s->busy_s[w] += s->end - s->busy_since[w];
-        for (int32_t i = 0; i < s->net->wires[w].nways; i++)
-            add_hop(links, s->net->wires[w].hop[i], 0, share * s->busy_s[w]);
+    for (int32_t w = 0; w < step->net->nwires; w++) {
+        if (step->busy[w] > 0) step->busy_s[w] += step->end - step->busy_since[w];
+        for (int32_t i = 0; i < step->net->wires[w].nways; i++)
+            add_hop(links, step->net->wires[w].hop[i], 0, share * step->busy_s[w]);
     }
-    LUO_TRY(links_inside(s, units, links));
-    for (int32_t l = 0; l < s->net->config->cluster->nlinks; l++) {
+    LUO_TRY(links_inside(step, units, links));
+    for (int32_t l = 0; l < step->net->config->cluster->nlinks; l++) {
         links[l].busy_up_s = fmin(links[l].busy_up_s, end);
         links[l].busy_down_s = fmin(links[l].busy_down_s, end);
     }
@@ -216,59 +218,59 @@ static luo_status report_links(sim_step *s, sim_unit_loads *units, luo_link_use 
 /* ---- records ---- */
 
 /* What was under way when the step failed ended then; what had not begun is no record. */
-static void cut_jobs(const sim_step *s, const luo_rank *r)
+static void cut_jobs(const sim_step *step, const luo_rank *rank)
 {
-    for (const sim_job *job = r->first_job; job; job = job->after)
-        for (int32_t k = 0; job->records && k < r->npaces; k++) {
-            job->records[k]->start = job->issued ? fmin(job->start, s->end) : HUGE_VAL;
+    for (const sim_job *job = rank->first_job; job; job = job->after)
+        for (int32_t k = 0; job->records && k < rank->npaces; k++) {
+            job->records[k]->start = job->issued ? fmin(job->start, step->end) : HUGE_VAL;
             job->records[k]->end = HUGE_VAL;
-            job->records[k]->status = (int32_t)sim_rank_status(r, job);
+            job->records[k]->status = (int32_t)sim_rank_status(rank, job);
         }
 }
 
-static bool keep_record(const sim_step *s, const sim_record *r, luo_op_record *out)
+static bool keep_record(const sim_step *step, const sim_record *r, luo_op_record *out)
 {
-    if (s->stopped && r->start >= s->end) return false;
+    if (step->stopped && r->start >= step->end) return false;
     out->task = r->task;
     out->instr = r->instr;
     out->start_s = r->start;
     out->end_s = r->end;
     out->status = (luo_status)r->status;
-    if (!s->stopped || r->end <= s->end) return true;
-    out->end_s = s->end;
+    if (!step->stopped || r->end <= step->end) return true;
+    out->end_s = step->end;
     if (out->status == LUO_OK) out->status = LUO_ECANCELED;
     return true;
 }
 
 /* When the first lane began the step that is told: dates of a trace count from then, so that steps
  * of a lane follow each other though those of several overlap. */
-static double first_begins(const sim_step *s)
+static double first_begins(const sim_step *step)
 {
-    double first = s->ranks[0].base;
-    for (int32_t l = 1; l < s->net->nclasses; l++) first = fmin(first, s->ranks[l].base);
+    double first = step->ranks[0].base;
+    for (int32_t l = 1; l < step->net->nclasses; l++) first = fmin(first, step->ranks[l].base);
     return first;
 }
 
-static luo_status report_records(sim_step *s, sim_reply *out)
+static luo_status report_records(sim_step *step, sim_reply *out)
 {
-    const double first = first_begins(s);
+    const double first = first_begins(step);
     int64_t most = 0, n = 0;
-    const sim_pace **pace_of = LUO_NEW_N(s->arena, const sim_pace *, s->net->set->n);
+    const sim_pace **pace_of = LUO_NEW_N(step->arena, const sim_pace *, step->net->set->n);
     if (!pace_of) return LUO_ENOMEM;
-    for (int32_t l = 0; l < s->net->nclasses; l++) {
-        const luo_rank *r = &s->ranks[l];
-        if (s->stopped) cut_jobs(s, r);
-        for (int32_t m = 0; m < r->class->n; m++) {
-            pace_of[r->class->member[m]] = &r->paces[r->pace_of[m]];
-            most += r->paces[r->pace_of[m]].nrecords;
+    for (int32_t l = 0; l < step->net->nclasses; l++) {
+        const luo_rank *rank = &step->ranks[l];
+        if (step->stopped) cut_jobs(step, rank);
+        for (int32_t m = 0; m < rank->class->n; m++) {
+            pace_of[rank->class->member[m]] = &rank->paces[rank->pace_of[m]];
+            most += rank->paces[rank->pace_of[m]].nrecords;
         }
     }
-    out->records = luo_arena_alloc(s->arena, (size_t)most * sizeof *out->records);
+    out->records = luo_arena_alloc(step->arena, (size_t)most * sizeof *out->records);
     if (!out->records) return LUO_ENOMEM;
-    for (int32_t i = 0; i < s->net->set->n; i++)
+    for (int32_t i = 0; i < step->net->set->n; i++)
         for (const sim_record *r = pace_of[i]->first; r; r = r->next) {
-            out->records[n].device = s->net->set->at[i].device;
-            if (!keep_record(s, r, &out->records[n])) continue;
+            out->records[n].device = step->net->set->at[i].device;
+            if (!keep_record(step, r, &out->records[n])) continue;
             out->records[n].start_s = fmax(0, out->records[n].start_s - first);
             out->records[n++].end_s -= first;
         }
@@ -281,14 +283,13 @@ void sim_failure_text(char *text, size_t size, int32_t device)
     snprintf(text, size, "device %d failed in the step.", device);
 }
 
-static void describe_failure(const sim_step *s, sim_head *head)
+static void describe_failure(const sim_step *step, sim_head *head)
 {
-    if (s->failed_device >= 0)
-        sim_failure_text(head->text, sizeof head->text, s->failed_device);
-    else if (s->failed_link >= 0)
-        snprintf(head->text, sizeof head->text,
-                 "link `%s` failed while in use.",
-                 s->net->config->cluster->links[s->failed_link].name);
+    if (step->failed_device >= 0)
+        sim_failure_text(head->text, sizeof head->text, step->failed_device);
+    else if (step->failed_link >= 0)
+        snprintf(head->text, sizeof head->text, "link `%s` failed while in use.",
+                 step->net->config->cluster->links[step->failed_link].name);
     else
         snprintf(head->text, sizeof head->text, "the step failed; its peers must stay up.");
 }

@@ -19,27 +19,28 @@ typedef struct round_trip {
     double *end, *next; /* per edge: of the last step known, since the ring's start */
 } round_trip;
 
-static pace pace_of(const sim_step *s, const sim_transfer *t, const sim_flow *f)
+static pace pace_of(const sim_step *step, const sim_transfer *transfer, const sim_flow *flow)
 {
-    const int32_t steps = t->ring->steps;
-    const double extra = s->links_quiet ? 0 : sim_grid_extra(s->grid, f) * t->hops;
-    pace p = {.delay_s = (f->delay_s * t->factor + extra) / steps};
+    const int32_t steps = transfer->ring->steps;
+    const double extra = step->links_quiet ? 0 : sim_grid_extra(step->grid, flow) * transfer->hops;
+    pace p = {.delay_s = (flow->delay_s * transfer->factor + extra) / steps};
     double room = HUGE_VAL;
-    for (int32_t w = 0; w < f->nwires; w++)
-        room = fmin(room, sim_grid_room(s->grid, f->wire[w]));
-    if (!sim_flow_carries(f)) return p;
-    p.bytes = sim_grid_bytes(f, t->factor / steps);
+    for (int32_t w = 0; w < flow->nwires; w++)
+        room = fmin(room, sim_grid_room(step->grid, flow->wire[w]));
+    if (!sim_flow_carries(flow)) return p;
+    p.bytes = sim_grid_bytes(flow, transfer->factor / steps);
     p.move_s = p.bytes / room;
     return p;
 }
 
-static bool open_trip(round_trip *x, const sim_step *s, const sim_transfer *t)
+static bool open_trip(round_trip *x, const sim_step *step, const sim_transfer *transfer)
 {
-    const int32_t n = t->traffic->nflows;
-    *x = (round_trip){n, t->ring->steps, malloc((size_t)n * sizeof *x->pace),
+    const int32_t n = transfer->traffic->nflows;
+    *x = (round_trip){n, transfer->ring->steps, malloc((size_t)n * sizeof *x->pace),
                       calloc((size_t)n, sizeof *x->end), calloc((size_t)n, sizeof *x->next)};
     if (!x->pace || !x->end || !x->next) return false;
-    for (int32_t e = 0; e < n; e++) x->pace[e] = pace_of(s, t, &t->traffic->flows[e]);
+    for (int32_t e = 0; e < n; e++)
+        x->pace[e] = pace_of(step, transfer, &transfer->traffic->flows[e]);
     return true;
 }
 
@@ -66,29 +67,29 @@ static void advance(round_trip *x)
 }
 
 /* No wire is passed by two edges. No actor may run meanwhile: users is the step's. */
-static bool edges_part(sim_step *s, const sim_traffic *t)
+static bool edges_part(sim_step *s, const sim_traffic *traffic)
 {
     bool apart = true;
     for (int pass = 0; pass < 2; pass++)
-        for (int32_t e = 0; e < t->nflows; e++)
-            for (int32_t w = 0; w < t->flows[e].nwires; w++) {
-                const int32_t wire = t->flows[e].wire[w];
+        for (int32_t e = 0; e < traffic->nflows; e++)
+            for (int32_t w = 0; w < traffic->flows[e].nwires; w++) {
+                const int32_t wire = traffic->flows[e].wire[w];
                 if (pass == 0) s->users[wire] = 0;
                 else if (s->users[wire]++ > 0) apart = false;
             }
     return apart;
 }
 
-bool sim_ring_alone(sim_step *s, sim_transfer *t, double *end_s)
+bool sim_ring_alone(sim_step *step, sim_transfer *transfer, double *end_s)
 {
     round_trip x;
-    if (!edges_part(s, t->traffic) || !sim_alone_take(s, t)) return false;
-    const bool known = open_trip(&x, s, t);
+    if (!edges_part(step, transfer->traffic) || !sim_alone_take(step, transfer)) return false;
+    const bool known = open_trip(&x, step, transfer);
     *end_s = 0;
     for (int32_t k = 0; known && k < x.steps; k++) advance(&x);
     for (int32_t e = 0; known && e < x.n; e++) *end_s = fmax(*end_s, x.end[e]);
     close_trip(&x);
-    if (!known) sim_alone_done(s, t);
+    if (!known) sim_alone_done(step, transfer);
     return known;
 }
 
@@ -101,17 +102,17 @@ static sim_edge_left left_of(const pace *p, double begun, double at)
 }
 
 /* Bytes that have moved make their wires busy; what is left will do so in SimGrid. */
-static void was_busy(sim_step *s, const sim_flow *f, double seconds)
+static void was_busy(sim_step *step, const sim_flow *flow, double seconds)
 {
-    for (int32_t w = 0; w < f->nwires; w++) s->busy_s[f->wire[w]] += seconds;
+    for (int32_t w = 0; w < flow->nwires; w++) step->busy_s[flow->wire[w]] += seconds;
 }
 
 /* On wires that others pass as well, since nobody holds them up there, both count. */
-bool sim_ring_stand(sim_step *s, const sim_transfer *t, double at, sim_edge_left *left)
+bool sim_ring_stand(sim_step *step, const sim_transfer *t, double at, sim_edge_left *left)
 {
     round_trip x;
     sim_ring *ring = t->ring;
-    const bool known = open_trip(&x, s, t);
+    const bool known = open_trip(&x, step, t);
     for (int32_t e = 0; known && e < x.n; e++) ring->done[e] = 0;
     for (int32_t k = 0; known && k < x.steps; k++) {
         for (int32_t e = 0; e < x.n; e++) {
@@ -126,7 +127,7 @@ bool sim_ring_stand(sim_step *s, const sim_transfer *t, double at, sim_edge_left
     for (int32_t e = 0; known && e < x.n; e++) {
         const bool under_hop = ring->done[e] < x.steps && left[e].delay_s >= 0;
         const double part = under_hop ? 1 - left[e].part : 0;
-        was_busy(s, &t->traffic->flows[e], (ring->done[e] + part) * x.pace[e].move_s);
+        was_busy(step, &t->traffic->flows[e], (ring->done[e] + part) * x.pace[e].move_s);
     }
     close_trip(&x);
     return known;

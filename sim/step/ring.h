@@ -6,10 +6,10 @@
 /* Before any of its edges starts: has the ring all its wires to itself, an edge each? Then they are
  * its own until it is done (sim_alone_done) or somebody comes, and it ends *end_s after its start
  * if nobody does. */
-bool sim_ring_alone(sim_step *s, sim_transfer *t, double *end_s);
+bool sim_ring_alone(sim_step *step, sim_transfer *transfer, double *end_s);
 
 /* Where the edges of a ring that was alone stand `at` seconds after its start: steps done go into
  * t->ring, what is left of the steps under way into left[0..n); the bytes that moved are counted.
  * False: out of memory. */
-bool sim_ring_stand(sim_step *s, const sim_transfer *t, double at, sim_edge_left *left);
+bool sim_ring_stand(sim_step *step, const sim_transfer *t, double at, sim_edge_left *left);
 #endif

@@ -7,106 +7,108 @@
 #include <simgrid/host.h>
 #include <string.h>
 
-double sim_now(const sim_step *s)
+double sim_now(const sim_step *step)
 {
-    return simgrid_get_clock() - s->origin;
+    return simgrid_get_clock() - step->origin;
 }
 
-void sim_sleep_until(const sim_step *s, double at)
+void sim_sleep_until(const sim_step *step, double at)
 {
-    if (at > sim_now(s)) sg_actor_sleep_until(s->origin + at);
+    if (at > sim_now(step)) sg_actor_sleep_until(step->origin + at);
 }
 
-void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link)
+void sim_step_fail(sim_step *step, luo_status st, int32_t device, int32_t link)
 {
-    if (s->stopped || s->over) return;
-    s->stopped = true;
-    s->st = st;
-    s->end = sim_now(s);
-    s->failed_device = device;
-    s->failed_link = link;
-    s->failed_class = device >= 0 ? s->net->class_of[device] : -1;
-    if (device >= 0) sg_host_turn_off(s->grid->class[s->failed_class]);
-    sim_transfers_cancel(s);
-    for (int32_t l = 0; l < s->net->nclasses; l++) sim_rank_wake(&s->ranks[l]);
-    sim_drivers_wake(s);
+    if (step->stopped || step->over) return;
+    step->stopped = true;
+    step->st = st;
+    step->end = sim_now(step);
+    step->failed_device = device;
+    step->failed_link = link;
+    step->failed_class = device >= 0 ? step->net->class_of[device] : -1;
+    if (device >= 0) sg_host_turn_off(step->grid->class[step->failed_class]);
+    sim_transfers_cancel(step);
+    for (int32_t l = 0; l < step->net->nclasses; l++) sim_rank_wake(&step->ranks[l]);
+    sim_drivers_wake(step);
 }
 
 /* The last class home: the step has its end, a little late for scale jitter
  * (docs/cost-model.md#scale). */
-static void finish_step(sim_step *s)
+static void finish_step(sim_step *step)
 {
-    const luo_backend_config *config = s->net->config;
-    if (!s->stopped) {
-        double end = s->ended[s->rounds - 1] - s->before;
+    const luo_backend_config *config = step->net->config;
+    if (!step->stopped) {
+        double end = step->ended[step->rounds - 1] - step->before;
         const bool noise = config->compute_sigma > 0 || config->comm_sigma > 0;
-        if (s->net->training && !noise) end *= luo_cost_jitter(config->stack, s->net->set->n);
-        end += s->before;
-        sim_sleep_until(s, end);
-        if (!s->stopped) s->end = end;
+        if (step->net->training && !noise) end *= luo_cost_jitter(config->stack, step->net->set->n);
+        end += step->before;
+        sim_sleep_until(step, end);
+        if (!step->stopped) step->end = end;
     }
-    s->over = true;
-    sim_drivers_wake(s);
+    step->over = true;
+    sim_drivers_wake(step);
 }
 
 /* The last round lasts beyond the end of the one before in all classes. */
-static void end_round(luo_rank *r)
+static void end_round(luo_rank *rank)
 {
-    sim_step *s = r->step;
-    s->ended[r->round] = fmax(s->ended[r->round], r->end);
-    if (r->round == s->rounds - 2) s->before = s->ended[r->round];
+    sim_step *step = rank->step;
+    step->ended[rank->round] = fmax(step->ended[rank->round], rank->end);
+    if (rank->round == step->rounds - 2) step->before = step->ended[rank->round];
 }
 
 static void rank_main(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    luo_rank *r = sg_actor_get_data(sg_actor_self());
-    sim_step *s = r->step;
-    const luo_walk *walk = s->walks[r->class->program->role];
-    for (int32_t k = 0; k < s->rounds && r->st == LUO_OK; k++) {
-        sim_round_begin(r, k);
-        r->st = luo_interpret_walk(&sim_executor, r, walk, r->class->program, r->scratch);
-        if (r->st == LUO_OK) end_round(r);
+    luo_rank *rank = sg_actor_get_data(sg_actor_self());
+    sim_step *step = rank->step;
+    const luo_walk *walk = step->walks[rank->class->program->role];
+    for (int32_t k = 0; k < step->rounds && rank->st == LUO_OK; k++) {
+        sim_round_begin(rank, k);
+        rank->st =
+            luo_interpret_walk(&sim_executor, rank, walk, rank->class->program, rank->scratch);
+        if (rank->st == LUO_OK) end_round(rank);
     }
-    r->finished = true;
-    if (r->st != LUO_OK && !s->stopped) sim_step_fail(s, r->st, -1, -1);
-    if (--s->running == 0) finish_step(s);
+    rank->finished = true;
+    if (rank->st != LUO_OK && !step->stopped) sim_step_fail(step, rank->st, -1, -1);
+    if (--step->running == 0) finish_step(step);
 }
 
-luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_grid *grid)
+luo_status sim_step_init(luo_arena *arena, sim_step *step, const sim_net *net, sim_grid *grid)
 {
-    *s = (sim_step){.net = net, .grid = grid, .arena = luo_arena_new(1 << 20)};
-    s->ranks = LUO_NEW_N(arena, luo_rank, net->nclasses);
-    s->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
-    s->walks = LUO_NEW_N(arena, const luo_walk *, net->set->nroles);
-    s->kept = arena;
-    if (!s->arena || !s->ranks || !s->courses || !s->walks) return LUO_ENOMEM;
+    *step = (sim_step){.net = net, .grid = grid, .arena = luo_arena_new(1 << 20)};
+    step->ranks = LUO_NEW_N(arena, luo_rank, net->nclasses);
+    step->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
+    step->walks = LUO_NEW_N(arena, const luo_walk *, net->set->nroles);
+    step->kept = arena;
+    if (!step->arena || !step->ranks || !step->courses || !step->walks) return LUO_ENOMEM;
     for (int32_t l = 0; l < net->nclasses; l++) {
         const int32_t role = net->classes[l].program->role;
-        if (!s->walks[role])
-            LUO_TRY(luo_walk_make(arena, net->classes[l].role, &s->walks[role]));
-        s->ranks[l].scratch = luo_arena_new(1 << 14);
-        if (!s->ranks[l].scratch) return LUO_ENOMEM;
+        if (!step->walks[role])
+            LUO_TRY(luo_walk_make(arena, net->classes[l].role, &step->walks[role]));
+        step->ranks[l].scratch = luo_arena_new(1 << 14);
+        if (!step->ranks[l].scratch) return LUO_ENOMEM;
     }
     return LUO_OK;
 }
 
-static luo_status begin_tables(sim_step *s)
+static luo_status begin_tables(sim_step *step)
 {
-    const sim_net *net = s->net;
-    s->gathers = LUO_NEW_N(s->arena, sim_gather *, net->nrendezvous);
-    s->mail = LUO_NEW_N(s->arena, sim_mail *, net->nchannels);
-    s->runs = LUO_NEW_N(s->arena, int64_t, net->ntraffics);
-    s->busy = LUO_NEW_N(s->arena, int32_t, net->nwires);
-    s->busy_since = LUO_NEW_N(s->arena, double, net->nwires);
-    s->busy_s = LUO_NEW_N(s->arena, double, net->nwires);
-    s->owner = LUO_NEW_N(s->arena, sim_transfer *, net->nwires);
-    s->closed_on = LUO_NEW_N(s->arena, int64_t, net->nwires);
-    s->room = LUO_NEW_N(s->arena, double, net->nwires);
-    s->users = LUO_NEW_N(s->arena, int32_t, net->nwires);
-    const bool ok = s->gathers && s->mail && s->runs && s->busy && s->busy_since && s->busy_s;
-    return ok && s->owner && s->closed_on && s->room && s->users ? LUO_OK : LUO_ENOMEM;
+    const sim_net *net = step->net;
+    step->gathers = LUO_NEW_N(step->arena, sim_gather *, net->nrendezvous);
+    step->mail = LUO_NEW_N(step->arena, sim_mail *, net->nchannels);
+    step->runs = LUO_NEW_N(step->arena, int64_t, net->ntraffics);
+    step->busy = LUO_NEW_N(step->arena, int32_t, net->nwires);
+    step->busy_since = LUO_NEW_N(step->arena, double, net->nwires);
+    step->busy_s = LUO_NEW_N(step->arena, double, net->nwires);
+    step->owner = LUO_NEW_N(step->arena, sim_transfer *, net->nwires);
+    step->closed_on = LUO_NEW_N(step->arena, int64_t, net->nwires);
+    step->room = LUO_NEW_N(step->arena, double, net->nwires);
+    step->users = LUO_NEW_N(step->arena, int32_t, net->nwires);
+    const bool ok =
+        step->gathers && step->mail && step->runs && step->busy && step->busy_since && step->busy_s;
+    return ok && step->owner && step->closed_on && step->room && step->users ? LUO_OK : LUO_ENOMEM;
 }
 
 /* Do groups that reach beyond the class (tensor, context or expert parallel between nodes) make its
@@ -127,92 +129,105 @@ static bool waits_in_backward(const sim_class *class)
  * forward. */
 static int32_t first_tail_task(const luo_programs *set, const sim_class *class)
 {
-    const luo_program *p = class->program;
-    int32_t from = p->ntask;
+    const luo_program *program = class->program;
+    int32_t from = program->ntask;
     if (!luo_sched_takes_chunks(set->schedule) && !waits_in_backward(class)) return from;
-    while (from > 0 && class->role->seg[p->tasks[from - 1].seg].phase != LUO_PHASE_F) from--;
+    while (from > 0 && class->role->seg[program->tasks[from - 1].seg].phase != LUO_PHASE_F) from--;
     return from;
 }
 
 /* A class goes on when a quarter is free; the longest backward and what follows fit in the rest. So
  * do all tasks in which nothing waits, as gradients are exchanged beside them, while there is
  * memory for that: fewer are open where there are very many classes. */
-static int32_t jobs_max(const luo_rank *r)
+static int32_t jobs_max(const luo_rank *rank)
 {
-    const luo_role *role = r->class->role;
-    const luo_program *p = r->class->program;
+    const luo_role *role = rank->class->role;
+    const luo_program *program = rank->class->program;
     int64_t backward = 0, rest = 0, tail = 0;
     for (int32_t k = 0; k < role->nseg; k++) {
         const luo_segment *seg = &role->seg[k];
         if (!luo_phase_in_task(seg->phase)) rest += seg->n;
         else if (seg->n > backward) backward = seg->n;
     }
-    for (int32_t k = r->defer_from; k < p->ntask; k++) {
-        const luo_segment *seg = &role->seg[p->tasks[k].seg];
+    for (int32_t k = rank->defer_from; k < program->ntask; k++) {
+        const luo_segment *seg = &role->seg[program->tasks[k].seg];
         if (luo_phase_in_task(seg->phase)) tail += seg->n;
     }
-    const int64_t most = SIM_JOBS_ALL / r->step->net->nclasses;
+    const int64_t most = SIM_JOBS_ALL / rank->step->net->nclasses;
     if (tail > most) tail = most;
     return (int32_t)(((tail > backward ? tail : backward) + rest) / 3 * 4 + SIM_JOBS_MORE);
 }
 
-static luo_status begin_rank(sim_step *s, int32_t l)
+static luo_status begin_rank(sim_step *step, int32_t l)
 {
-    luo_arena *scratch = s->ranks[l].scratch;
-    luo_rank *r = &s->ranks[l];
-    *r = (luo_rank){.step = s, .class = &s->net->classes[l], .index = l, .scratch = scratch};
-    r->defer_from = first_tail_task(s->net->set, r->class);
-    r->jobs_max = jobs_max(r);
-    r->tally = LUO_NEW_N(s->arena, sim_tally, r->class->role->ninstr);
-    r->sem = sg_sem_init(0);
-    if (!r->tally) return LUO_ENOMEM;
-    if (!s->rng) return LUO_OK;
-    r->rng = LUO_NEW_N(s->arena, luo_rng, r->class->n);
-    if (!r->rng) return LUO_ENOMEM;
-    for (int32_t m = 0; m < r->class->n; m++) r->rng[m] = s->rng[r->class->member[m]];
+    luo_arena *scratch = step->ranks[l].scratch;
+    luo_rank *rank = &step->ranks[l];
+    *rank =
+        (luo_rank){.step = step, .class = &step->net->classes[l], .index = l, .scratch = scratch};
+    rank->defer_from = first_tail_task(step->net->set, rank->class);
+    rank->jobs_max = jobs_max(rank);
+    rank->tally = LUO_NEW_N(step->arena, sim_tally, rank->class->role->ninstr);
+    rank->sem = sg_sem_init(0);
+    if (!rank->tally) return LUO_ENOMEM;
+    if (!step->rng) return LUO_OK;
+    rank->rng = LUO_NEW_N(step->arena, luo_rng, rank->class->n);
+    if (!rank->rng) return LUO_ENOMEM;
+    for (int32_t m = 0; m < rank->class->n; m++) rank->rng[m] = step->rng[rank->class->member[m]];
     return LUO_OK;
 }
 
-static void start_rank(luo_rank *r)
+static void start_rank(luo_rank *rank)
 {
-    sg_actor_t actor = sg_actor_init("lane", r->step->grid->control);
-    sg_actor_set_data(actor, r);
+    sg_actor_t actor = sg_actor_init("lane", rank->step->grid->control);
+    sg_actor_set_data(actor, rank);
     sg_actor_start(actor, rank_main, 0, NULL);
 }
 
-static luo_status begin(sim_step *s)
+static luo_status begin(sim_step *step)
 {
-    LUO_TRY(begin_tables(s));
-    for (int32_t l = 0; l < s->net->nclasses; l++) LUO_TRY(begin_rank(s, l));
-    return sim_faults_begin(s);
+    LUO_TRY(begin_tables(step));
+    for (int32_t l = 0; l < step->net->nclasses; l++) LUO_TRY(begin_rank(step, l));
+    return sim_faults_begin(step);
 }
 
-static void end_actors(sim_step *s)
+static void end_actors(sim_step *step)
 {
-    for (int32_t l = 0; l < s->net->nclasses; l++) {
-        luo_rank *r = &s->ranks[l];
-        sg_sem_destroy(r->sem);
-        for (int32_t m = 0; s->rng && m < r->class->n; m++) s->rng[r->class->member[m]] = r->rng[m];
+    for (int32_t l = 0; l < step->net->nclasses; l++) {
+        luo_rank *rank = &step->ranks[l];
+        sg_sem_destroy(rank->sem);
+        for (int32_t m = 0; step->rng && m < rank->class->n; m++)
+            step->rng[rank->class->member[m]] = rank->rng[m];
     }
-    for (sim_driver *d = s->drivers; d; d = d->next) sg_sem_destroy(d->sem);
+    for (sim_driver *driver = step->drivers; driver; driver = driver->next)
+        sg_sem_destroy(driver->sem);
 }
 
-luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *changes,
+luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,
                         int32_t nchanges, bool trace)
 {
-    luo_rng *rng = s->rng;
-    luo_arena_reset(s->arena, 0);
-    *s = (sim_step){.net = s->net, .grid = s->grid, .arena = s->arena,
-                    .ranks = s->ranks, .walks = s->walks, .kept = s->kept,
-                    .courses = s->courses, .rng = rng,
-                    .origin = simgrid_get_clock(), .trace = trace,
-                    .rounds = s->net->set->staggered ? SIM_ROUNDS : 1,
-                    .world = world, .changes = changes, .nchanges = nchanges,
-                    .running = s->net->nclasses, .failed_device = -1, .failed_class = -1,
-                    .failed_link = -1};
-    LUO_TRY(begin(s));
-    for (int32_t l = 0; l < s->net->nclasses; l++) start_rank(&s->ranks[l]);
+    luo_rng *rng = step->rng;
+    luo_arena_reset(step->arena, 0);
+    *step = (sim_step){.net = step->net,
+                       .grid = step->grid,
+                       .arena = step->arena,
+                       .ranks = step->ranks,
+                       .walks = step->walks,
+                       .kept = step->kept,
+                       .courses = step->courses,
+                       .rng = rng,
+                       .origin = simgrid_get_clock(),
+                       .trace = trace,
+                       .rounds = step->net->set->staggered ? SIM_ROUNDS : 1,
+                       .world = world,
+                       .changes = changes,
+                       .nchanges = nchanges,
+                       .running = step->net->nclasses,
+                       .failed_device = -1,
+                       .failed_class = -1,
+                       .failed_link = -1};
+    LUO_TRY(begin(step));
+    for (int32_t l = 0; l < step->net->nclasses; l++) start_rank(&step->ranks[l]);
     simgrid_run();
-    end_actors(s);
-    return s->st == LUO_ENOMEM ? LUO_ENOMEM : LUO_OK;
+    end_actors(step);
+    return step->st == LUO_ENOMEM ? LUO_ENOMEM : LUO_OK;
 }

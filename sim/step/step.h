@@ -256,47 +256,47 @@ struct sim_step {
 };
 
 /* ---- step.c ---- */
-luo_status sim_step_init(luo_arena *arena, sim_step *s, const sim_net *net, sim_grid *grid);
+luo_status sim_step_init(luo_arena *arena, sim_step *step, const sim_net *net, sim_grid *grid);
 /* Simulates a step of the given world. changes: at_s since the start, all devices of the programs
  * are up at the start. The outcome stands in the step. Errors: LUO_ENOMEM. */
-luo_status sim_step_run(sim_step *s, const luo_world *world, const luo_change *changes,
+luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,
                         int32_t nchanges, bool trace);
-double sim_now(const sim_step *s);
-void sim_sleep_until(const sim_step *s, double at);
+double sim_now(const sim_step *step);
+void sim_sleep_until(const sim_step *step, double at);
 /* Ends the step now: LUO_EPEER with a device or link, LUO_ENOMEM. The first call counts. */
-void sim_step_fail(sim_step *s, luo_status st, int32_t device, int32_t link);
+void sim_step_fail(sim_step *step, luo_status st, int32_t device, int32_t link);
 
 /* ---- rank.c: what the interpreter calls ---- */
 extern const luo_executor sim_executor;
 /* Before each round. */
-void sim_round_begin(luo_rank *r, int32_t round);
-void sim_rank_wake(luo_rank *r);
+void sim_round_begin(luo_rank *rank, int32_t round);
+void sim_rank_wake(luo_rank *rank);
 /* What a class gets told when the step has ended early while it waited for `job` (NULL: nothing):
  * LUO_EPEER if the failed device or link has a part in it, else LUO_ECANCELED. */
-luo_status sim_rank_status(const luo_rank *r, const sim_job *job);
+luo_status sim_rank_status(const luo_rank *rank, const sim_job *job);
 double sim_ticket_end(int64_t ticket);       /* of one that is done */
 sim_job *sim_ticket_job(int64_t ticket);     /* NULL: done */
 /* Work of the device, or communication inside the class, from `ready` on; as arithmetic. */
-luo_status sim_work_here(luo_rank *r, int32_t task, const luo_instr *in, const sim_op *op,
+luo_status sim_work_here(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                          double ready, double *end);
 /* Seconds of a core for the class, in SimGrid; slow NULL: at full speed. */
-luo_status sim_run_execution(luo_rank *r, const sim_timeline *slow, double seconds);
+luo_status sim_run_execution(luo_rank *rank, const sim_timeline *slow, double seconds);
 /* Work of a job as an execution in SimGrid, by a driver. */
 luo_status sim_execute(sim_job *job, double *end);
-sim_record *sim_record_new(luo_rank *r, sim_pace *c, int32_t task, int32_t instr);
+sim_record *sim_record_new(luo_rank *rank, sim_pace *c, int32_t task, int32_t instr);
 
 /* ---- job.c ---- */
 /* A job for a submitted instruction; it starts as soon as it can, not before `ready`. NULL: out of
  * memory. */
-const sim_cell *sim_job_new(luo_rank *r, const luo_issue *issue, const sim_op *op, double factor,
+const sim_cell *sim_job_new(luo_rank *rank, const luo_issue *issue, const sim_op *op, double factor,
                             double ready);
 /* Starts what has become ready. */
-void sim_jobs_start(sim_step *s);
+void sim_jobs_start(sim_step *step);
 void sim_job_start(sim_job *job); /* at once */
-void sim_transfer_new(sim_step *s, sim_transfer want);
+void sim_transfer_new(sim_step *step, sim_transfer want);
 /* A round of a collective has ended. */
 void sim_gather_done(sim_gather *g, double start, double end);
-void sim_message_done(sim_transfer *t, double end);
+void sim_message_done(sim_transfer *transfer, double end);
 void sim_execution_done(sim_job *job, double end);
 
 /* ---- thread.c ---- */
@@ -304,58 +304,58 @@ void sim_execution_done(sim_job *job, double end);
  */
 void sim_thread_ready(sim_job *job);
 /* The work at hand is done. */
-void sim_thread_done(luo_rank *r);
+void sim_thread_done(luo_rank *rank);
 /* Of traffic with nthreads > 0: a round of a collective, or a message. */
-void sim_talk_gather(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start);
-void sim_talk_message(sim_step *s, sim_job *job, const sim_post *post);
+void sim_talk_gather(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start);
+void sim_talk_message(sim_step *step, sim_job *job, const sim_post *post);
 /* Starts the first whose threads are free for it; false: there is none. */
-bool sim_talk_start(sim_step *s);
+bool sim_talk_start(sim_step *step);
 /* The part of one thread, by a driver. */
 void sim_talk_drive(sim_transfer *t);
 
 /* ---- drive.c ---- */
 /* All wires of the traffic were busy so long. */
-void sim_wires_busy(sim_step *s, const sim_traffic *t, double seconds);
+void sim_wires_busy(sim_step *step, const sim_traffic *traffic, double seconds);
 /* The transfer is used again when it is done. */
-void sim_transfer_begin(sim_step *s, sim_transfer *t);
+void sim_transfer_begin(sim_step *step, sim_transfer *transfer);
 /* The step ends at that date, because the link is down. */
-void sim_break_at(sim_step *s, double at, int32_t link);
+void sim_break_at(sim_step *step, double at, int32_t link);
 /* The same for a collective step by step. */
-void sim_ring_begin(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start);
-void sim_drivers_wake(sim_step *s); /* all that wait, because the step is stopped or over */
-void sim_driver_wake(sim_driver *d); /* if it waits */
+void sim_ring_begin(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start);
+void sim_drivers_wake(sim_step *step);    /* all that wait, because the step is stopped or over */
+void sim_driver_wake(sim_driver *driver); /* if it waits */
 /* Makes room for the handles of its flows, if there is none; false: the step has failed. */
-bool sim_transfer_comms(sim_step *s, sim_transfer *t);
+bool sim_transfer_comms(sim_step *step, sim_transfer *transfer);
 static inline bool sim_flow_carries(const sim_flow *f)
 {
     return f->nwires > 0 && f->bytes > 0;
 }
-void sim_transfers_cancel(sim_step *s);
+void sim_transfers_cancel(sim_step *step);
 
 /* ---- alone.c ---- */
 /* Before its first flow starts: is the transfer alone on all its wires? Then they are its own. */
-bool sim_alone_begin(sim_step *s, sim_transfer *t);
+bool sim_alone_begin(sim_step *step, sim_transfer *transfer);
 /* The same without a look at its course (ring.c has its own). */
-bool sim_alone_take(sim_step *s, sim_transfer *t);
+bool sim_alone_take(sim_step *step, sim_transfer *transfer);
 /* When a flow ends, if the transfer stays alone. */
-double sim_alone_date(const sim_step *s, const sim_transfer *t, int32_t flow);
+double sim_alone_date(const sim_step *step, const sim_transfer *transfer, int32_t flow);
 /* All its flows are done: its wires are anybody's again. */
-void sim_alone_done(sim_step *s, sim_transfer *t);
+void sim_alone_done(sim_step *s, sim_transfer *transfer);
 /* The flow is about to start in SimGrid: nobody is alone on its wires any more. */
-void sim_alone_disturb(sim_step *s, const sim_flow *f);
+void sim_alone_disturb(sim_step *step, const sim_flow *flow);
 /* A link is about to change: nobody is alone. */
-void sim_alone_end_all(sim_step *s);
+void sim_alone_end_all(sim_step *step);
 
 /* ---- faults.c ---- */
-luo_status sim_faults_begin(sim_step *s); /* world, slowdowns and the actor of dated changes */
+luo_status sim_faults_begin(sim_step *step); /* world, slowdowns and the actor of dated changes */
 /* End of communication inside a class whose links are not all well: the part of `seconds` that
  * bandwidth decides is stretched. A link that goes down on the way ends the step then. */
-double sim_inner_end(luo_rank *r, const luo_instr *in, double start, double seconds);
+double sim_inner_end(luo_rank *rank, const luo_instr *in, double start, double seconds);
 /* Closed form of a transfer under the states of its links, `before_s` seconds of bandwidth being
  * used first. *broken: link that is down on the way (then the result is when), else -1. */
-double sim_closed_end(const sim_step *s, const sim_traffic *t, double start, double before_s,
-                      double factor, int32_t *broken);
+double sim_closed_end(const sim_step *step, const sim_traffic *traffic, double start,
+                      double before_s, double factor, int32_t *broken);
 
 /* ---- stuck.c ---- */
-void sim_stuck_text(const sim_step *s, char *text, size_t size);
+void sim_stuck_text(const sim_step *step, char *text, size_t size);
 #endif

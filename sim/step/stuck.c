@@ -10,9 +10,9 @@ typedef struct cause {
     const char *what;
 } cause;
 
-static int32_t device_of(const sim_step *s, int32_t class)
+static int32_t device_of(const sim_step *step, int32_t class)
 {
-    return s->net->classes[class].program->device;
+    return step->net->classes[class].program->device;
 }
 
 static bool arrived(const sim_gather *g, int32_t class)
@@ -23,15 +23,15 @@ static bool arrived(const sim_gather *g, int32_t class)
 }
 
 /* A class that has ended will never come; one that waits itself is only a link of the chain. */
-static int32_t rank_of(const sim_step *s, int32_t class)
+static int32_t rank_of(const sim_step *step, int32_t class)
 {
-    return s->ranks[class].finished || !s->ranks[class].waiting_for ? 1 : 2;
+    return step->ranks[class].finished || !step->ranks[class].waiting_for ? 1 : 2;
 }
 
-static cause of_rendezvous(const sim_step *s, const sim_job *job)
+static cause of_rendezvous(const sim_step *step, const sim_job *job)
 {
     cause c = {job, -1, 3, "is in a collective that cannot start"};
-    const sim_gather *g = s->gathers[job->cross->rendezvous];
+    const sim_gather *g = step->gathers[job->cross->rendezvous];
     while (g && (g->micro_batch != job->micro_batch || g->of_round != job->round ||
                  !arrived(g, job->rank->index)))
         g = g->next;
@@ -40,31 +40,31 @@ static cause of_rendezvous(const sim_step *s, const sim_job *job)
         return (cause){job, g->rendezvous->missing_device, 0, "waits in a collective for"};
     for (int32_t i = 0; i < g->rendezvous->nclasses; i++) {
         const int32_t class = g->rendezvous->class[i];
-        if (arrived(g, class) || rank_of(s, class) >= c.rank) continue;
-        c = (cause){job, device_of(s, class), rank_of(s, class), "waits in a collective for"};
+        if (arrived(g, class) || rank_of(step, class) >= c.rank) continue;
+        c = (cause){job, device_of(step, class), rank_of(step, class), "waits in a collective for"};
     }
     return c;
 }
 
-static bool is_open(const sim_step *s, const sim_job *job, const sim_post *post)
+static bool is_open(const sim_step *step, const sim_job *job, const sim_post *post)
 {
-    for (const sim_mail *m = s->mail[post->channel]; m; m = m->next)
+    for (const sim_mail *m = step->mail[post->channel]; m; m = m->next)
         if (m->receiver == job) return true;
     return false;
 }
 
-static cause of_mail(const sim_step *s, const sim_job *job)
+static cause of_mail(const sim_step *step, const sim_job *job)
 {
     cause c = {job, -1, 3, "waits for a message"};
     for (int32_t i = 0; i < job->cross->nin; i++) {
-        const sim_channel *channel = &s->net->channels[job->cross->in[i].channel];
-        if (!is_open(s, job, &job->cross->in[i])) continue;
+        const sim_channel *channel = &step->net->channels[job->cross->in[i].channel];
+        if (!is_open(step, job, &job->cross->in[i])) continue;
         const bool never = channel->src < 0 || channel->nsend == 0;
-        const int32_t rank = never ? 0 : rank_of(s, channel->src);
+        const int32_t rank = never ? 0 : rank_of(step, channel->src);
         if (rank < c.rank) c = (cause){job, channel->src_device, rank, "waits for a message from"};
     }
     for (int32_t i = 0; i < job->cross->nout; i++) {
-        const sim_channel *channel = &s->net->channels[job->cross->out[i].channel];
+        const sim_channel *channel = &step->net->channels[job->cross->out[i].channel];
         if (channel->nreceive == 0)
             c = (cause){job, channel->dst_device, 0, "sends a message nobody receives to"};
     }
@@ -72,52 +72,53 @@ static cause of_mail(const sim_step *s, const sim_job *job)
 }
 
 /* The first job of the class that was started and is not done. */
-static const sim_job *stuck_job(const luo_rank *r)
+static const sim_job *stuck_job(const luo_rank *rank)
 {
-    const sim_job *job = r->first_job;
+    const sim_job *job = rank->first_job;
     while (job && !job->issued) job = job->after;
     return job;
 }
 
-static cause cause_of(const sim_step *s, const sim_job *job)
+static cause cause_of(const sim_step *step, const sim_job *job)
 {
-    return job->op->what == SIM_MEET ? of_rendezvous(s, job) : of_mail(s, job);
+    return job->op->what == SIM_MEET ? of_rendezvous(step, job) : of_mail(step, job);
 }
 
 /* From the first class that waits along those it waits for, to one that waits for nobody who waits,
  * or once round the circle. */
-static cause find_cause(const sim_step *s)
+static cause find_cause(const sim_step *step)
 {
     cause c = {NULL, -1, 4, ""};
-    if (s->mismatch)
-        return (cause){s->mismatch, s->mismatch_peer, 0,
+    if (step->mismatch)
+        return (cause){step->mismatch, step->mismatch_peer, 0,
                        "has another size or kind of communication than"};
     int32_t class = 0;
-    while (class < s->net->nclasses && !stuck_job(&s->ranks[class])) class++;
-    for (int32_t i = 0; i < s->net->nclasses && class >= 0 && class < s->net->nclasses; i++) {
-        const sim_job *job = stuck_job(&s->ranks[class]);
+    while (class < step->net->nclasses && !stuck_job(&step->ranks[class])) class ++;
+    for (int32_t i = 0; i < step->net->nclasses && class >= 0 && class < step->net->nclasses; i++) {
+        const sim_job *job = stuck_job(&step->ranks[class]);
         if (!job) break;
-        c = cause_of(s, job);
-        class = c.peer >= 0 ? s->net->class_of[c.peer] : -1;
+        c = cause_of(step, job);
+        class = c.peer >= 0 ? step->net->class_of[c.peer] : -1;
     }
     return c;
 }
 
-void sim_stuck_text(const sim_step *s, char *text, size_t size)
+void sim_stuck_text(const sim_step *step, char *text, size_t size)
 {
-    const cause c = find_cause(s);
+    const cause c = find_cause(step);
     if (!c.job) {
         snprintf(text, size, "the step is stuck: no device can go on; a program set that passes "
                              "`luo_program_check` goes on.");
         return;
     }
     const luo_instr *in = c.job->instr;
-    const bool named = in->op >= 0 && in->op < s->net->set->nops;
+    const bool named = in->op >= 0 && in->op < step->net->set->nops;
     char peer[32] = "its peer";
     if (c.peer >= 0) snprintf(peer, sizeof peer, "device %d", c.peer);
     snprintf(text, size,
              "device %d is stuck in task %d, instruction %d (`%s`): it %s %s; both ends must issue "
              "it in the same order with the same size.",
-             device_of(s, c.job->rank->index), c.job->task, in->id,
-             named ? s->net->set->ops[in->op].name : luo_instr_kind_name(in->kind), c.what, peer);
+             device_of(step, c.job->rank->index), c.job->task, in->id,
+             named ? step->net->set->ops[in->op].name : luo_instr_kind_name(in->kind), c.what,
+             peer);
 }

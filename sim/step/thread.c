@@ -12,14 +12,14 @@
 
 /* ---- the thread ---- */
 
-static void go_on(luo_rank *r)
+static void go_on(luo_rank *rank)
 {
-    while (r->next && r->next->ready && !r->busy && !r->step->stopped) {
-        sim_job *job = r->next;
-        r->next = job->after;
-        job->start = fmax(job->start, sim_now(r->step));
-        if (job->op->what == SIM_WORK) r->work = job;
-        r->busy = r->work != NULL;
+    while (rank->next && rank->next->ready && !rank->busy && !rank->step->stopped) {
+        sim_job *job = rank->next;
+        rank->next = job->after;
+        job->start = fmax(job->start, sim_now(rank->step));
+        if (job->op->what == SIM_WORK) rank->work = job;
+        rank->busy = rank->work != NULL;
         sim_job_start(job);
     }
 }
@@ -30,157 +30,160 @@ void sim_thread_ready(sim_job *job)
     go_on(job->rank);
 }
 
-void sim_thread_done(luo_rank *r)
+void sim_thread_done(luo_rank *rank)
 {
-    r->work = NULL;
-    r->busy = false;
-    go_on(r);
+    rank->work = NULL;
+    rank->busy = false;
+    go_on(rank);
 }
 
 /* It has come to something that it has to wait for, or to the end. */
-static bool waits(const luo_rank *r)
+static bool waits(const luo_rank *rank)
 {
-    return !r->busy && !(r->next && r->next->ready) && (r->blocked || r->finished);
+    return !rank->busy && !(rank->next && rank->next->ready) && (rank->blocked || rank->finished);
 }
 
 /* ---- what threads carry ---- */
 
 /* The receiver of a message has begun to. */
-static const sim_mail *awaited(const sim_step *s, const sim_talk *t)
+static const sim_mail *awaited(const sim_step *step, const sim_talk *talk)
 {
-    for (const sim_mail *m = s->mail[t->post->channel]; m; m = m->next)
-        if (m->receiver && m->micro_batch == t->job->micro_batch && m->round == t->job->round)
+    for (const sim_mail *m = step->mail[talk->post->channel]; m; m = m->next)
+        if (m->receiver && m->micro_batch == talk->job->micro_batch && m->round == talk->job->round)
             return m;
     return NULL;
 }
 
-static void begin(sim_talk *t)
+static void begin(sim_talk *talk)
 {
-    sim_step *s = t->step;
-    const sim_mail *receive = t->gather ? NULL : awaited(s, t);
-    t->asked = receive ? fmax(t->start, receive->receiver->start) : t->start;
+    sim_step *step = talk->step;
+    const sim_mail *receive = talk->gather ? NULL : awaited(step, talk);
+    talk->asked = receive ? fmax(talk->start, receive->receiver->start) : talk->start;
     int32_t broken = -1;
-    const double nominal = (t->traffic->fixed_s + t->traffic->spread_s) * t->factor;
-    t->start = fmax(t->start, sim_now(s));
-    t->extra_s = sim_closed_end(s, t->traffic, t->start, 0, t->factor, &broken) - t->start;
+    const double nominal = (talk->traffic->fixed_s + talk->traffic->spread_s) * talk->factor;
+    talk->start = fmax(talk->start, sim_now(step));
+    talk->extra_s =
+        sim_closed_end(step, talk->traffic, talk->start, 0, talk->factor, &broken) - talk->start;
     if (broken >= 0) {
-        sim_break_at(s, t->start + t->extra_s, broken);
+        sim_break_at(step, talk->start + talk->extra_s, broken);
         return;
     }
-    t->extra_s = fmax(0, t->extra_s - nominal);
-    s->runs[t->traffic - s->net->traffics]++;
-    t->left = t->traffic->nthreads;
-    for (int32_t i = 0; i < t->traffic->nthreads; i++)
-        sim_transfer_new(s, (sim_transfer){.talk = t, .edge = i, .broken = -1});
+    talk->extra_s = fmax(0, talk->extra_s - nominal);
+    step->runs[talk->traffic - step->net->traffics]++;
+    talk->left = talk->traffic->nthreads;
+    for (int32_t i = 0; i < talk->traffic->nthreads; i++)
+        sim_transfer_new(step, (sim_transfer){.talk = talk, .edge = i, .broken = -1});
 }
 
 /* The i-th of the threads that have to wait for it. */
-static luo_rank *member(const sim_talk *t, int32_t i)
+static luo_rank *member(const sim_talk *talk, int32_t i)
 {
-    const sim_rendezvous *m = t->gather ? t->gather->rendezvous : NULL;
-    return &t->step->ranks[m ? m->class[i] : t->traffic->thread[i]];
+    const sim_rendezvous *m = talk->gather ? talk->gather->rendezvous : NULL;
+    return &talk->step->ranks[m ? m->class[i] : talk->traffic->thread[i]];
 }
 
-static int32_t members(const sim_talk *t)
+static int32_t members(const sim_talk *talk)
 {
-    return t->gather ? t->gather->rendezvous->nclasses : t->traffic->nthreads;
+    return talk->gather ? talk->gather->rendezvous->nclasses : talk->traffic->nthreads;
 }
 
-static void end(sim_talk *t)
+static void end(sim_talk *talk)
 {
-    sim_step *s = t->step;
-    const double now = sim_now(s);
-    const bool last = !t->gather || t->gather->round + 1 == t->gather->jobs->cross->ntraffics;
-    sim_wires_busy(s, t->traffic, now - t->start);
-    s->driver_here = true;
-    for (int32_t i = 0; last && i < members(t); i++) member(t, i)->busy = false;
-    if (t->gather) {
-        sim_gather_done(t->gather, t->asked, now);
+    sim_step *step = talk->step;
+    const double now = sim_now(step);
+    const bool last =
+        !talk->gather || talk->gather->round + 1 == talk->gather->jobs->cross->ntraffics;
+    sim_wires_busy(step, talk->traffic, now - talk->start);
+    step->driver_here = true;
+    for (int32_t i = 0; last && i < members(talk); i++) member(talk, i)->busy = false;
+    if (talk->gather) {
+        sim_gather_done(talk->gather, talk->asked, now);
     } else {
-        sim_transfer done = {.job = t->job, .post = t->post, .moved_s = t->asked};
+        sim_transfer done = {.job = talk->job, .post = talk->post, .moved_s = talk->asked};
         sim_message_done(&done, now);
     }
-    for (int32_t i = 0; last && i < members(t); i++) go_on(member(t, i));
-    sim_jobs_start(s);
-    s->driver_here = false;
+    for (int32_t i = 0; last && i < members(talk); i++) go_on(member(talk, i));
+    sim_jobs_start(step);
+    step->driver_here = false;
 }
 
 void sim_talk_drive(sim_transfer *part)
 {
-    sim_talk *t = part->talk;
-    sim_step *s = t->step;
-    sim_sleep_until(s, t->start + t->extra_s);
-    luo_rank *r = &s->ranks[t->traffic->thread[part->edge]];
-    const luo_status st = sim_run_execution(r, NULL, t->traffic->work_s * t->factor);
-    if (st != LUO_OK && !s->stopped) sim_step_fail(s, st, r->class->program->device, -1);
-    if (--t->left == 0 && !s->stopped) end(t);
+    sim_talk *talk = part->talk;
+    sim_step *step = talk->step;
+    sim_sleep_until(step, talk->start + talk->extra_s);
+    luo_rank *rank = &step->ranks[talk->traffic->thread[part->edge]];
+    const luo_status st = sim_run_execution(rank, NULL, talk->traffic->work_s * talk->factor);
+    if (st != LUO_OK && !step->stopped) sim_step_fail(step, st, rank->class->program->device, -1);
+    if (--talk->left == 0 && !step->stopped) end(talk);
 }
 
 /* ---- those that wait for threads ---- */
 
-static bool can_start(const sim_step *s, const sim_talk *t)
+static bool can_start(const sim_step *step, const sim_talk *talk)
 {
-    for (int32_t i = 0; i < members(t); i++)
-        if (!waits(member(t, i))) return false;
-    return t->gather || awaited(s, t);
+    for (int32_t i = 0; i < members(talk); i++)
+        if (!waits(member(talk, i))) return false;
+    return talk->gather || awaited(step, talk);
 }
 
-bool sim_talk_start(sim_step *s)
+bool sim_talk_start(sim_step *step)
 {
-    sim_talk *before = NULL, *t = s->talks;
-    while (t && !can_start(s, t)) {
-        before = t;
-        t = t->next;
+    sim_talk *before = NULL, *talk = step->talks;
+    while (talk && !can_start(step, talk)) {
+        before = talk;
+        talk = talk->next;
     }
-    if (!t || s->stopped) return false;
+    if (!talk || step->stopped) return false;
     if (before)
-        before->next = t->next;
+        before->next = talk->next;
     else
-        s->talks = t->next;
-    if (s->talks_last == t) s->talks_last = before;
-    for (int32_t i = 0; i < members(t); i++) member(t, i)->busy = true;
-    begin(t); /* other actors may run in here */
+        step->talks = talk->next;
+    if (step->talks_last == talk) step->talks_last = before;
+    for (int32_t i = 0; i < members(talk); i++) member(talk, i)->busy = true;
+    begin(talk); /* other actors may run in here */
     return true;
 }
 
-static sim_talk *add(sim_step *s, sim_talk want)
+static sim_talk *add(sim_step *step, sim_talk want)
 {
-    sim_talk *t = LUO_NEW(s->arena, sim_talk);
-    if (!t) {
-        sim_step_fail(s, LUO_ENOMEM, -1, -1);
+    sim_talk *talk = LUO_NEW(step->arena, sim_talk);
+    if (!talk) {
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
         return NULL;
     }
-    *t = want;
-    return t;
+    *talk = want;
+    return talk;
 }
 
-static void append(sim_step *s, sim_talk *t)
+static void append(sim_step *step, sim_talk *talk)
 {
-    if (s->talks_last)
-        s->talks_last->next = t;
+    if (step->talks_last)
+        step->talks_last->next = talk;
     else
-        s->talks = t;
-    s->talks_last = t;
+        step->talks = talk;
+    step->talks_last = talk;
 }
 
-void sim_talk_gather(sim_step *s, sim_gather *g, const sim_traffic *traffic, double start)
+void sim_talk_gather(sim_step *step, sim_gather *g, const sim_traffic *traffic, double start)
 {
-    sim_talk *t = add(
-        s, (sim_talk){
-               .step = s, .traffic = traffic, .start = start, .factor = g->factor, .gather = g});
-    if (t && g->round > 0)
-        begin(t); /* its threads are at it already */
-    else if (t)
-        append(s, t);
+    sim_talk *talk = add(
+        step,
+        (sim_talk){
+            .step = step, .traffic = traffic, .start = start, .factor = g->factor, .gather = g});
+    if (talk && g->round > 0)
+        begin(talk); /* its threads are at it already */
+    else if (talk)
+        append(step, talk);
 }
 
-void sim_talk_message(sim_step *s, sim_job *job, const sim_post *post)
+void sim_talk_message(sim_step *step, sim_job *job, const sim_post *post)
 {
-    sim_talk *t = add(s, (sim_talk){.step = s,
-                                    .traffic = &s->net->traffics[post->traffic],
-                                    .start = job->start,
-                                    .factor = job->factor,
-                                    .job = job,
-                                    .post = post});
-    if (t) append(s, t);
+    sim_talk *talk = add(step, (sim_talk){.step = step,
+                                          .traffic = &step->net->traffics[post->traffic],
+                                          .start = job->start,
+                                          .factor = job->factor,
+                                          .job = job,
+                                          .post = post});
+    if (talk) append(step, talk);
 }

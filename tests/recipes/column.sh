@@ -5,7 +5,7 @@ steps() {
 LUO_COLUMN(STEPS, tokens_per_device, NUMBER, FILLED, "tokens / devices_used")
 X
         insert after core/io/result/rundir.c 'LUO_COL_STEPS_devices_up, row->devices_up);' <<'X' &&
-    luo_table_num(t, LUO_COL_STEPS_tokens_per_device, (double)row->tokens / row->devices_used);
+    luo_table_num(table, LUO_COL_STEPS_tokens_per_device, (double)row->tokens / row->devices_used);
 X
         insert after docs/results.md '| `devices_up` | whole | devices of the cluster that are up' <<'X' &&
 | `tokens_per_device` | number | tokens / devices_used |

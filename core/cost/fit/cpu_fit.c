@@ -7,28 +7,28 @@
 enum { TERMS = 3, SWEEPS = 2000 }; /* mnk, mn, and what is moved */
 enum { BEYOND = 2 };               /* how much faster than the rows larger products may be */
 
-static bool is_product(const luo_op_time *t, luo_dtype dtype)
+static bool is_product(const luo_op_time *time, luo_dtype dtype)
 {
-    return t->dtype == dtype && t->seconds > 0 && t->m > 0 && t->n > 0 && t->k > 0 &&
-           strncmp(t->op, "matmul", 6) == 0;
+    return time->dtype == dtype && time->seconds > 0 && time->m > 0 && time->n > 0 && time->k > 0 &&
+           strncmp(time->op, "matmul", 6) == 0;
 }
 
-static void terms(const luo_op_time *t, double out[TERMS])
+static void terms(const luo_op_time *time, double out[TERMS])
 {
-    const double m = (double)t->m, n = (double)t->n, k = (double)t->k;
-    out[0] = m * n * k / t->seconds;
-    out[1] = m * n / t->seconds;
-    out[2] = (m * k + k * n + 2 * m * n) / t->seconds;
+    const double m = (double)time->m, n = (double)time->n, k = (double)time->k;
+    out[0] = m * n * k / time->seconds;
+    out[1] = m * n / time->seconds;
+    out[2] = (m * k + k * n + 2 * m * n) / time->seconds;
 }
 
 typedef struct normal { /* sums over the rows: squares and cross products, and with 1 */
     double square[TERMS][TERMS], with_one[TERMS];
 } normal;
 
-static void add_row(normal *s, const luo_op_time *t)
+static void add_row(normal *s, const luo_op_time *time)
 {
     double x[TERMS];
-    terms(t, x);
+    terms(time, x);
     for (int i = 0; i < TERMS; i++) {
         s->with_one[i] += x[i];
         for (int j = 0; j < TERMS; j++) s->square[i][j] += x[i] * x[j];
@@ -88,10 +88,10 @@ static int by_value(const void *a, const void *b)
 }
 
 /* FLOP of fused causal attention (docs/cost-model.md#attention). */
-static double rate_of(const luo_op_time *t, bool backward)
+static double rate_of(const luo_op_time *time, bool backward)
 {
-    return (backward ? 5.0 : 2.0) * (double)t->n * (double)t->k * (double)t->m * (double)t->m /
-           t->seconds;
+    return (backward ? 5.0 : 2.0) * (double)time->n * (double)time->k * (double)time->m *
+           (double)time->m / time->seconds;
 }
 
 static luo_status fit_attention(const luo_op_time *rows, int32_t n, luo_dtype dtype, bool backward,

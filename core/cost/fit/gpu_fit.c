@@ -26,11 +26,11 @@ const char *luo_gpu_param_name(luo_gpu_param p)
     return params[p].name;
 }
 
-static kind kind_of(const luo_op_time *t)
+static kind kind_of(const luo_op_time *time)
 {
     int k = 0;
-    while (k < KINDS && strcmp(t->op, ops[k]) != 0) k++;
-    return t->seconds > 0 ? (kind)k : KINDS;
+    while (k < KINDS && strcmp(time->op, ops[k]) != 0) k++;
+    return time->seconds > 0 ? (kind)k : KINDS;
 }
 
 /* ---- predicting ---- */
@@ -43,27 +43,27 @@ typedef struct fitter {
     luo_search_param param[PARAMS];
 } fitter;
 
-static void put_values(luo_profile *p, const double *v)
+static void put_values(luo_profile *profile, const double *v)
 {
-    p->launch_s = v[LUO_GPU_LAUNCH] * 1e-6;
-    p->gemm_ratio = v[LUO_GPU_GEMM_RATIO];
-    p->gemm_depth = v[LUO_GPU_GEMM_DEPTH];
-    p->memory_ratio = v[LUO_GPU_MEMORY_RATIO];
-    p->attention_forward_ratio = v[LUO_GPU_ATTENTION_F];
-    p->attention_backward_ratio = v[LUO_GPU_ATTENTION_B];
+    profile->launch_s = v[LUO_GPU_LAUNCH] * 1e-6;
+    profile->gemm_ratio = v[LUO_GPU_GEMM_RATIO];
+    profile->gemm_depth = v[LUO_GPU_GEMM_DEPTH];
+    profile->memory_ratio = v[LUO_GPU_MEMORY_RATIO];
+    profile->attention_forward_ratio = v[LUO_GPU_ATTENTION_F];
+    profile->attention_backward_ratio = v[LUO_GPU_ATTENTION_B];
 }
 
-static double predict(const luo_profile *p, const luo_op_time *t, kind k)
+static double predict(const luo_profile *profile, const luo_op_time *time, kind k)
 {
     luo_err ignored = {0};
     double s = 0;
-    const luo_gemm g = {t->m, t->n, t->k, 1, luo_dtype_bytes(t->dtype), false};
+    const luo_gemm g = {time->m, time->n, time->k, 1, luo_dtype_bytes(time->dtype), false};
     const luo_attention a = {
-        .heads = t->n, .head_dim = t->k, .sequences = 1, .tokens = t->m, .causal = true};
-    const luo_status st = k == GEMM ? luo_cost_gemm(p, t->dtype, &g, &s, &ignored)
-                          : k == STREAM
-                              ? luo_cost_stream(p, (double)t->m, &s, &ignored)
-                              : luo_cost_attention(p, t->dtype, &a, k == ATTENTION_B, &s, &ignored);
+        .heads = time->n, .head_dim = time->k, .sequences = 1, .tokens = time->m, .causal = true};
+    const luo_status st = k == GEMM     ? luo_cost_gemm(profile, time->dtype, &g, &s, &ignored)
+                          : k == STREAM ? luo_cost_stream(profile, (double)time->m, &s, &ignored)
+                                        : luo_cost_attention(profile, time->dtype, &a,
+                                                             k == ATTENTION_B, &s, &ignored);
     return st == LUO_OK ? s : 0;
 }
 
@@ -73,13 +73,13 @@ static double mean_error(const fitter *f)
     double sum[KINDS] = {0}, all = 0;
     int32_t n[KINDS] = {0}, kinds = 0;
     for (int32_t i = 0; i < f->rows->n; i++) {
-        const luo_op_time *t = &f->rows->at[i];
-        const kind k = kind_of(t);
-        if (k == KINDS || (k != STREAM && t->dtype != f->only)) continue;
+        const luo_op_time *time = &f->rows->at[i];
+        const kind k = kind_of(time);
+        if (k == KINDS || (k != STREAM && time->dtype != f->only)) continue;
         if (k != GEMM && f->only != f->main) continue;
-        const double p = predict(&f->profile, t, k);
+        const double p = predict(&f->profile, time, k);
         if (!(p > 0)) return INFINITY;
-        sum[k] += fabs(log(p / t->seconds));
+        sum[k] += fabs(log(p / time->seconds));
         n[k]++;
     }
     for (int k = 0; k < KINDS; k++)
@@ -113,15 +113,16 @@ static survey look(const luo_gpu_rows *rows)
 {
     survey s = {0};
     for (int32_t i = 0; i < rows->n; i++) {
-        const luo_op_time *t = &rows->at[i];
-        const kind k = kind_of(t);
+        const luo_op_time *time = &rows->at[i];
+        const kind k = kind_of(time);
         if (k == KINDS) continue;
         s.n[k]++;
-        if (k == STREAM) s.stream = fmax(s.stream, (double)t->m / t->seconds);
+        if (k == STREAM) s.stream = fmax(s.stream, (double)time->m / time->seconds);
         if (k != GEMM) continue;
-        s.products[t->dtype]++;
-        s.fastest[t->dtype] = fmax(s.fastest[t->dtype],
-                                   2.0 * (double)t->m * (double)t->n * (double)t->k / t->seconds);
+        s.products[time->dtype]++;
+        s.fastest[time->dtype] =
+            fmax(s.fastest[time->dtype],
+                 2.0 * (double)time->m * (double)time->n * (double)time->k / time->seconds);
     }
     return s;
 }
@@ -289,10 +290,10 @@ typedef struct hosts {
 static double host_error(void *ctx, const double *v)
 {
     const hosts *h = ctx;
-    const luo_stack s = {.host_launch_s = v[0] * 1e-6, .host_exponent = v[1]};
+    const luo_stack stack = {.host_launch_s = v[0] * 1e-6, .host_exponent = v[1]};
     double sum = 0;
     for (int32_t i = 0; i < h->n; i++)
-        sum += fabs(log(luo_cost_host(&s, h->at[i].gpu_s, h->at[i].kernels) / h->at[i].step_s));
+        sum += fabs(log(luo_cost_host(&stack, h->at[i].gpu_s, h->at[i].kernels) / h->at[i].step_s));
     return sum / h->n;
 }
 

@@ -51,33 +51,33 @@ static int64_t cut(int64_t given, int64_t whole, int32_t parts)
     return given > 0 ? given : (whole + parts - 1) / parts;
 }
 
-static bool has_experts(const luo_model *m, int64_t layer)
+static bool has_experts(const luo_model *model, int64_t layer)
 {
-    const int64_t every = m->moe.every_layers > 0 ? m->moe.every_layers : 1;
-    return m->moe.experts > 0 && layer >= m->moe.first_dense_layers &&
-           (layer - m->moe.first_dense_layers) % every == 0;
+    const int64_t every = model->moe.every_layers > 0 ? model->moe.every_layers : 1;
+    return model->moe.experts > 0 && layer >= model->moe.first_dense_layers &&
+           (layer - model->moe.first_dense_layers) % every == 0;
 }
 
 /* One feed-forward block of width f (already cut): products and the activation. */
-static luo_status mlp(sum *s, const luo_model *m, int64_t tokens, int64_t f, int64_t batch)
+static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f, int64_t batch)
 {
-    const bool gated = m->activation == LUO_ACT_SWIGLU;
+    const bool gated = model->activation == LUO_ACT_SWIGLU;
     const double e = (double)luo_dtype_bytes(s->dtype);
     const double x = (double)tokens * (double)batch * (double)f;
-    LUO_TRY(product(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, m->hidden, batch));
-    LUO_TRY(product(s, LUO_LAYER_DOWN, tokens, m->hidden, f, batch));
+    LUO_TRY(product(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, model->hidden, batch));
+    LUO_TRY(product(s, LUO_LAYER_DOWN, tokens, model->hidden, f, batch));
     return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
 }
 
 /* Router, then each expert on its even part of the tokens as one batched product. */
-static luo_status experts(sum *s, const luo_layer_shape *l, int64_t tokens)
+static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
 {
-    const luo_moe *x = &l->model->moe;
+    const luo_moe *x = &shape->model->moe;
     const int64_t each = (tokens * x->experts_per_token + x->experts - 1) / x->experts;
-    LUO_TRY(product(s, LUO_LAYER_UP, tokens, x->experts, l->model->hidden, 1));
-    LUO_TRY(mlp(s, l->model, each, cut(0, x->expert_ffn_hidden, l->tp), x->experts));
+    LUO_TRY(product(s, LUO_LAYER_UP, tokens, x->experts, shape->model->hidden, 1));
+    LUO_TRY(mlp(s, shape->model, each, cut(0, x->expert_ffn_hidden, shape->tp), x->experts));
     if (x->shared_experts == 0) return LUO_OK;
-    return mlp(s, l->model, tokens, cut(0, x->shared_ffn_hidden, l->tp), x->shared_experts);
+    return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden, shape->tp), x->shared_experts);
 }
 
 /* One step of attention, forward and backward. */
@@ -93,16 +93,17 @@ static luo_status core_seconds(const sum *s, const luo_stack *stack, const luo_a
 }
 
 /* What arrives round a ring for the last part, which sees everything: its own keys, and others'. */
-static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_layer_shape *l,
+static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_layer_shape *shape,
                              luo_attention a, luo_layer_gpu *out)
 {
-    const luo_context *x = &l->context;
-    const int32_t parts = luo_context_parts(x), last = parts - 1;
-    const int64_t each = l->sequence_tokens > 0 ? l->sequence_tokens : l->tokens;
+    const luo_context *context = &shape->context;
+    const int32_t parts = luo_context_parts(context), last = parts - 1;
+    const int64_t each = shape->sequence_tokens > 0 ? shape->sequence_tokens : shape->tokens;
     for (int step = 0; step < 2 && each > 0; step++) {
-        const int64_t twice = luo_context_half_pairs(x, each, a.causal, true, last, last - step);
+        const int64_t twice =
+            luo_context_half_pairs(context, each, a.causal, true, last, last - step);
         double seconds[2];
-        a.pairs = (int64_t)((__int128)twice * l->tokens / (2 * each));
+        a.pairs = (int64_t)((__int128)twice * shape->tokens / (2 * each));
         LUO_TRY(core_seconds(s, stack, &a, seconds));
         for (int k = 0; k < 2; k++) *(step ? &out->ring[k].rest : &out->ring[k].first) = seconds[k];
     }
@@ -110,35 +111,40 @@ static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_lay
 }
 
 /* Gradients of keys and of values are added, two summands each; what stays here in an exchange. */
-static luo_status context_streams(const sum *s, const luo_layer_shape *l, int32_t parts,
+static luo_status context_streams(const sum *s, const luo_layer_shape *shape, int32_t parts,
                                   luo_layer_gpu *out)
 {
     const double e = (double)luo_dtype_bytes(s->dtype);
     double kept[2], *sums = &out->ring[1].sum;
-    layer_kept_elements(l, kept);
+    layer_kept_elements(shape, kept);
     for (int k = 0; k < 2 && kept[k] > 0; k++)
         LUO_TRY(luo_cost_stream(s->p, 2 * e * kept[k], &out->kept[k], s->err));
     if (parts == 1) return LUO_OK;
-    LUO_TRY(luo_cost_stream(s->p, (2 * e + 1) * layer_key_elements(l), sums, s->err));
+    LUO_TRY(luo_cost_stream(s->p, (2 * e + 1) * layer_key_elements(shape), sums, s->err));
     *sums *= 2;
     return LUO_OK;
 }
 
 /* heads: of a tensor rank, which the ranks of a part share. */
-static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shape *l,
+static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shape *shape,
                             int64_t heads, luo_layer_gpu *out)
 {
-    const luo_context *x = &l->context;
-    const int64_t each = l->sequence_tokens > 0 ? l->sequence_tokens : l->tokens;
-    const int32_t parts = luo_context_parts(x), inner = luo_context_is_on(x) ? x->inner : 1;
-    const luo_attention a = {.heads = (heads + inner - 1) / inner, .head_dim = l->model->head_dim,
-                             .sequences = each > 0 ? l->tokens / each : 0, .tokens = each,
-                             .rest = each > 0 ? l->tokens % each : 0, .causal = l->model->causal};
+    const luo_context *context = &shape->context;
+    const int64_t each = shape->sequence_tokens > 0 ? shape->sequence_tokens : shape->tokens;
+    const int32_t parts = luo_context_parts(context),
+                  inner = luo_context_is_on(context) ? context->inner : 1;
+    const luo_attention a = {.heads = (heads + inner - 1) / inner,
+                             .head_dim = shape->model->head_dim,
+                             .sequences = each > 0 ? shape->tokens / each : 0,
+                             .tokens = each,
+                             .rest = each > 0 ? shape->tokens % each : 0,
+                             .causal = shape->model->causal};
     double seconds[2] = {0, 0};
     for (int k = 0; k < 2; k++) out->ring[k] = (luo_ring){.parts = parts, .backward = k == 1};
-    if (parts > 1) LUO_TRY(ring_steps(s, stack, l, a, out));
+    if (parts > 1)
+        LUO_TRY(ring_steps(s, stack, shape, a, out));
     else LUO_TRY(core_seconds(s, stack, &a, seconds));
-    LUO_TRY(context_streams(s, l, parts, out));
+    LUO_TRY(context_streams(s, shape, parts, out));
     for (int k = 0; k < 2; k++) {
         luo_ring *r = &out->ring[k];
         if (parts == 1) r->first = seconds[k];
@@ -151,14 +157,17 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
 }
 
 /* Kernels of a layer, as luo_cost_role counts those of a program. */
-static void count_kernels(const luo_stack *stack, const luo_layer_shape *l, luo_layer_gpu *out)
+static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, luo_layer_gpu *out)
 {
-    const luo_model *m = l->model;
-    const int32_t calls = (l->tp < 2 ? 0 : l->sequence_parallel ? 4 : 2) + layer_copies(l);
-    const int32_t parts = luo_context_parts(&l->context), sums = 2 * (parts - 1);
+    const luo_model *model = shape->model;
+    const int32_t calls = (shape->tp < 2              ? 0
+                           : shape->sequence_parallel ? 4
+                                                      : 2) +
+                          layer_copies(shape);
+    const int32_t parts = luo_context_parts(&shape->context), sums = 2 * (parts - 1);
     const bool fused = stack->attention_fused;
     const int32_t kept = (out->kept[0] > 0 ? 2 : 0) + (out->kept[1] > 0 ? 2 : 0);
-    const int32_t extra = (m->position == LUO_POS_ROPE) + (m->qk_norm ? 2 : 0) + kept;
+    const int32_t extra = (model->position == LUO_POS_ROPE) + (model->qk_norm ? 2 : 0) + kept;
     out->kernels = stack->kernels_forward + (calls ? 2 : 0);
     out->kernels_backward = 1.75 * out->kernels;
     if (stack->kernels_forward > 0) return;
@@ -166,44 +175,46 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *l, luo_
     out->kernels_backward = 13 + (fused ? 1 : 5) * parts + extra + calls + sums;
 }
 
-luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
-                              const luo_layer_shape *l, luo_layer_gpu *out, luo_err *err)
+luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
+                              const luo_layer_shape *shape, luo_layer_gpu *out, luo_err *err)
 {
-    const luo_model *m = l->model;
-    if (m->family == LUO_FAMILY_VGG)
+    const luo_model *model = shape->model;
+    if (model->family == LUO_FAMILY_VGG)
         return luo_err_set(err, LUO_EINPUT,
                            "model `%s` is a vgg, which has no transformer layers to cost; use "
                            "another family.",
-                           m->name);
-    const int64_t tokens = luo_layer_tokens(l), d = m->head_dim;
-    const int64_t heads = cut(l->local_heads, m->heads, l->tp);
-    const int64_t kv = cut(l->local_kv_heads, m->kv_heads, l->tp);
+                           model->name);
+    const int64_t tokens = luo_layer_tokens(shape), d = model->head_dim;
+    const int64_t heads = cut(shape->local_heads, model->heads, shape->tp);
+    const int64_t kv = cut(shape->local_kv_heads, model->kv_heads, shape->tp);
     const double e = (double)luo_dtype_bytes(dtype), t = (double)tokens;
-    const double th = t * (double)m->hidden / (l->sequence_parallel ? l->tp : 1);
+    const double th = t * (double)model->hidden / (shape->sequence_parallel ? shape->tp : 1);
     luo_profile room;
-    LUO_TRY(luo_profile_under(p, stack, dtype, &room, &p, err));
-    sum s = {p, dtype, 0, 0, err, out}, extra = {p, dtype, 0, 0, err, NULL};
+    LUO_TRY(luo_profile_under(profile, stack, dtype, &room, &profile, err));
+    sum s = {profile, dtype, 0, 0, err, out}, extra = {profile, dtype, 0, 0, err, NULL};
     double norm[2] = {0, 0};
     *out = (luo_layer_gpu){0};
-    LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, m->hidden, 1));
-    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, m->hidden, heads * d, 1));
-    LUO_TRY(attention(&s, stack, l, heads, out));
+    LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden, 1));
+    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, model->hidden, heads * d, 1));
+    LUO_TRY(attention(&s, stack, shape, heads, out));
     LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
     LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
-    if (has_experts(m, l->layer)) LUO_TRY(experts(&s, l, tokens));
-    else LUO_TRY(mlp(&s, m, tokens, cut(l->local_ffn, m->ffn_hidden, l->tp), 1));
+    if (has_experts(model, shape->layer))
+        LUO_TRY(experts(&s, shape, tokens));
+    else
+        LUO_TRY(mlp(&s, model, tokens, cut(shape->local_ffn, model->ffn_hidden, shape->tp), 1));
     out->y[LUO_LAYER_NORM1] = out->y[LUO_LAYER_NORM2] = norm[0];
     out->dx[LUO_LAYER_NORM1] = out->dx[LUO_LAYER_NORM2] = norm[1];
     const double q = t * (double)(heads * d), k = t * (double)(kv * d);
-    if (m->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
-    if (m->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
-    if (m->position == LUO_POS_ROPE)
+    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
+    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
+    if (model->position == LUO_POS_ROPE)
         LUO_TRY(stream(&extra, 1, 2 * e * (q + k), 2 * e * (q + k), NULL));
     out->extra_forward = extra.forward;
     out->extra_backward = extra.backward;
     out->forward = s.forward;
     out->backward = s.backward;
-    count_kernels(stack, l, out);
+    count_kernels(stack, shape, out);
     return LUO_OK;
 }
 
@@ -213,32 +224,33 @@ typedef struct talk { /* the collectives of a tensor group; the slowest group de
     double loss;
 } talk;
 
-static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
+static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                               const int32_t *dev, talk *out, luo_err *err)
 {
-    const int32_t cp = luo_layer_ranks(l);
-    const int64_t bytes = luo_layer_tokens(l) * l->model->hidden * luo_dtype_bytes(ctx->dtype);
+    const int32_t cp = luo_layer_ranks(shape);
+    const int64_t bytes =
+        luo_layer_tokens(shape) * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
     *out = (talk){0, 0, 0};
-    for (int32_t c = 0; c < cp && l->tp > 1; c++) {
+    for (int32_t c = 0; c < cp && shape->tp > 1; c++) {
         double a = 0, b = 0;
-        const int32_t *group = dev + (int64_t)c * l->tp;
-        if (l->sequence_parallel) {
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, l->tp, bytes, 0, &a, err));
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, l->tp, bytes, 0, &b, err));
+        const int32_t *group = dev + (int64_t)c * shape->tp;
+        if (shape->sequence_parallel) {
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, shape->tp, bytes, 0, &b, err));
         } else {
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, l->tp, bytes, 0, &b, err));
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, shape->tp, bytes, 0, &b, err));
         }
         out->before = fmax(out->before, a * ctx->stack->tp_exposed_factor);
         out->behind = fmax(out->behind, b * ctx->stack->tp_exposed_factor);
-        out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, l->tp));
+        out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, shape->tp));
     }
     return LUO_OK;
 }
 
 /* Calls for each device of the group whose node group differs from the one before. */
-static bool differs(const luo_cluster *c, const int32_t *dev, int32_t i)
+static bool differs(const luo_cluster *cluster, const int32_t *dev, int32_t i)
 {
-    return i == 0 || c->devices[dev[i]].group != c->devices[dev[i - 1]].group;
+    return i == 0 || cluster->devices[dev[i]].group != cluster->devices[dev[i - 1]].group;
 }
 
 /* A pass over a layer: work and communication in turns, and when its parts are reached. */
@@ -420,9 +432,9 @@ static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const 
     out->weight = fmax(out->weight, weight);
 }
 
-static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const luo_layer_gpu *gpu,
-                      int recompute, const talk *t, const layer_context *x, double slow,
-                      luo_layer_cost *out)
+static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                      const luo_layer_gpu *gpu, int recompute, const talk *t,
+                      const layer_context *x, double slow, luo_layer_cost *out)
 {
     const double core = recompute == 1 ? gpu->core : 0;
     pass f = go_forward(gpu, t, x);
@@ -433,12 +445,12 @@ static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const l
     const bool counted = ctx->stack->kernels_forward <= 0;
     const double kernels =
         gpu->kernels_backward +
-        (counted ? (core > 0 ? 3 * gpu->ring[1].parts : 0) + l->beside_kernels : 0);
+        (counted ? (core > 0 ? 3 * gpu->ring[1].parts : 0) + shape->beside_kernels : 0);
     const double own = b.work;
-    b.work += l->beside;
+    b.work += shape->beside;
     const double both =
         with_host(ctx->stack, &b, x, gpu, t, slow, kernels, again, out->done, out->due);
-    const double beside = own > 0 ? (both - b.comm - b.messages) * l->beside / b.work : 0;
+    const double beside = own > 0 ? (both - b.comm - b.messages) * shape->beside / b.work : 0;
     const double backward = again + both - beside;
     out->beside = fmax(out->beside, beside);
     out->reread = fmax(out->reread, again > 0 ? 0 : t->before);
@@ -451,21 +463,21 @@ static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const l
     out->backward_comm = fmax(out->backward_comm, back + (recompute == 2 ? forth : 0));
 }
 
-luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
                           int recompute, luo_layer_cost *out, luo_err *err)
 {
-    const int32_t n = l->tp * luo_layer_ranks(l);
+    const int32_t n = shape->tp * luo_layer_ranks(shape);
     layer_context x;
     talk t;
     *out = (luo_layer_cost){0};
-    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
-    LUO_TRY(layer_context_comm(ctx, l, dev, &x, err));
+    LUO_TRY(tensor_comm(ctx, shape, dev, &t, err));
+    LUO_TRY(layer_context_comm(ctx, shape, dev, &x, err));
     for (int32_t i = 0; i < n; i++) {
         luo_layer_gpu gpu;
         if (!differs(ctx->cluster, dev, i)) continue;
         LUO_TRY(luo_cost_layer_gpu(luo_cluster_profile(ctx->cluster, dev[i]), ctx->stack,
-                                   ctx->dtype, l, &gpu, err));
-        add_layer(ctx, l, &gpu, recompute, &t, &x,
+                                   ctx->dtype, shape, &gpu, err));
+        add_layer(ctx, shape, &gpu, recompute, &t, &x,
                   luo_cluster_base_slowdown(ctx->cluster, dev[i]), out);
     }
     return LUO_OK;
@@ -477,31 +489,31 @@ static double alone(const luo_cost_ctx *ctx, double gpu, double slow)
     return luo_cost_host(ctx->stack, gpu, 1) * slow;
 }
 
-luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, const int32_t *dev,
+luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, const int32_t *dev,
                          luo_pair_cost *out, luo_err *err)
 {
-    const int64_t tokens = luo_layer_tokens(l);
-    const int64_t width = cut(0, luo_mem_vocab(l->model, l->tp), l->tp);
+    const int64_t tokens = luo_layer_tokens(shape);
+    const int64_t width = cut(0, luo_mem_vocab(shape->model, shape->tp), shape->tp);
     const double e = (double)luo_dtype_bytes(ctx->dtype);
-    const double th = (double)tokens * (double)l->model->hidden /
-                      (l->sequence_parallel ? l->tp : 1);
+    const double th =
+        (double)tokens * (double)shape->model->hidden / (shape->sequence_parallel ? shape->tp : 1);
     talk t;
     double row = 0;
     *out = (luo_pair_cost){0};
-    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
-    if (l->tp > 1) /* largest, sum and target of every row */
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev, l->tp, 4 * tokens, 0, &row, err));
-    for (int32_t i = 0; i < l->tp * luo_layer_ranks(l); i++) {
+    LUO_TRY(tensor_comm(ctx, shape, dev, &t, err));
+    if (shape->tp > 1) /* largest, sum and target of every row */
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev, shape->tp, 4 * tokens, 0, &row, err));
+    for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         luo_profile room;
         luo_layer_gpu g = {0};
-        const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[i]);
-        LUO_TRY(luo_profile_under(p, ctx->stack, ctx->dtype, &room, &p, err));
-        sum s = {p, ctx->dtype, 0, 0, err, &g};
+        const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);
+        LUO_TRY(luo_profile_under(profile, ctx->stack, ctx->dtype, &room, &profile, err));
+        sum s = {profile, ctx->dtype, 0, 0, err, &g};
         const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
         const double softmax = 10.0 * (double)tokens * (double)width; /* in f32, both ways */
         double norm[2] = {0, 0}, rows[2] = {0, 0};
-        LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, l->model->hidden, 1));
+        LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, shape->model->hidden, 1));
         LUO_TRY(stream(&s, 1, softmax, softmax, rows));
         LUO_TRY(stream(&s, 1, 2 * e * th, 4 * e * th, norm));
         double dw = g.dw[LUO_LAYER_UP], left = t.behind;
@@ -527,24 +539,25 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *l, cons
     return LUO_OK;
 }
 
-luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *l,
+luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                               const int32_t *dev, luo_pair_cost *out, luo_err *err)
 {
-    const double th = (double)luo_layer_tokens(l) * (double)l->model->hidden;
+    const double th = (double)luo_layer_tokens(shape) * (double)shape->model->hidden;
     const double e = (double)luo_dtype_bytes(ctx->dtype);
-    const double own = th / (l->sequence_parallel ? l->tp : 1); /* positions, and their sum */
+    const double own =
+        th / (shape->sequence_parallel ? shape->tp : 1); /* positions, and their sum */
     talk t;
     luo_pair_cost worst = {0};
-    LUO_TRY(tensor_comm(ctx, l, dev, &t, err));
-    for (int32_t i = 0; i < l->tp * luo_layer_ranks(l); i++) {
+    LUO_TRY(tensor_comm(ctx, shape, dev, &t, err));
+    for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
-        const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[i]);
+        const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);
         const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
         double table = 0, positions = 0, both = 0;
-        LUO_TRY(luo_cost_stream(p, 2 * e * th, &table, err));
-        if (l->model->position == LUO_POS_LEARNED) {
-            LUO_TRY(luo_cost_stream(p, 2 * e * own, &positions, err));
-            LUO_TRY(luo_cost_stream(p, (3 * e + 1) * own, &both, err));
+        LUO_TRY(luo_cost_stream(profile, 2 * e * th, &table, err));
+        if (shape->model->position == LUO_POS_LEARNED) {
+            LUO_TRY(luo_cost_stream(profile, 2 * e * own, &positions, err));
+            LUO_TRY(luo_cost_stream(profile, (3 * e + 1) * own, &both, err));
         }
         const double backward = alone(ctx, table, slow) + alone(ctx, positions, slow);
         worst.forward = fmax(worst.forward, backward + alone(ctx, both, slow));

@@ -46,7 +46,7 @@ typedef struct luo_layer_gpu {
     double attention[2], activation[2], residual[2]; /* .. and the rest, forward and backward */
 } luo_layer_gpu;
 /* Errors: E1, E2; LUO_EINPUT for vgg. Source: 4.2 to 4.4; experts: one batched product each. */
-luo_status luo_cost_layer_gpu(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
+luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
                               const luo_layer_shape *s, luo_layer_gpu *out, luo_err *err);
 
 /* Seconds of a layer on a device group. */

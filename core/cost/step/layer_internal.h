@@ -9,12 +9,12 @@ typedef struct layer_context { /* seconds; the slowest rank's */
     double keys;      /* .. of keys, or of values; 0: they are not exchanged */
     double copies[2]; /* collective that makes copies of key heads; that adds their gradients */
 } layer_context;
-luo_status layer_context_comm(const luo_cost_ctx *ctx, const luo_layer_shape *l,
+luo_status layer_context_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                               const int32_t *dev, layer_context *out, luo_err *err);
 /* Collectives of a pass that make copies of key-value heads. */
-int32_t layer_copies(const luo_layer_shape *l);
+int32_t layer_copies(const luo_layer_shape *shape);
 /* Elements of the keys that go round a ring, on one device. */
-double layer_key_elements(const luo_layer_shape *l);
+double layer_key_elements(const luo_layer_shape *shape);
 /* Elements that a device keeps in an exchange: of queries, of keys; 0: there is none. */
-void layer_kept_elements(const luo_layer_shape *l, double elements[2]);
+void layer_kept_elements(const luo_layer_shape *shape, double elements[2]);
 #endif

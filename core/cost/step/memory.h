@@ -40,15 +40,15 @@ void luo_mem_state(double parameters, int64_t weight_bytes, double gradient_byte
                    int32_t replicas, luo_mem *out);
 /* Parameters of one layer on one device of t: products, biases and norms, all over t.
  * layer tells dense from expert layers. */
-double luo_mem_layer_parameters(const luo_model *m, int64_t layer, int32_t tp);
+double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t tp);
 /* Vocabulary padded to a multiple of 128*t; classes of a vit as they are. */
-int64_t luo_mem_vocab(const luo_model *m, int32_t tp);
+int64_t luo_mem_vocab(const luo_model *model, int32_t tp);
 /* Activations that one layer keeps for one micro-batch, bytes. recompute as above. */
-double luo_mem_layer_activations(const luo_mem_spec *s, int recompute);
+double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute);
 /* What one layer leaves between the halves of a backward cut in two, for one micro-batch, bytes:
  * inputs of products, and gradients of their outputs; what a tensor group has gathered of these
  * stays whole. About as much as a layer keeps for a whole backward, or a little less. */
-double luo_mem_layer_weights(const luo_mem_spec *s);
+double luo_mem_layer_weights(const luo_mem_spec *spec);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
  * backward of one layer works on, and gradients of the logits beside that of the head. With context

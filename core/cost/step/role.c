@@ -28,11 +28,11 @@ double luo_cost_beside(double work, double comm, double loss)
 
 double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n)
 {
-    const luo_profile *p = luo_cluster_profile(ctx->cluster, dev[0]);
+    const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[0]);
     for (int32_t i = 1; i < n; i++)
         if (ctx->cluster->devices[dev[i]].node != ctx->cluster->devices[dev[0]].node)
-            return p->overlap_loss_net_ratio;
-    return p->overlap_loss_nvlink_ratio;
+            return profile->overlap_loss_net_ratio;
+    return profile->overlap_loss_nvlink_ratio;
 }
 
 /* A gradient's reduction: beside it may run what is issued between its making and itself (dW). */
@@ -131,13 +131,13 @@ static void stretch(const luo_cost_ctx *ctx, const luo_role *role, const luo_seg
     }
 }
 
-static luo_status cpu_role(const luo_cost_ctx *ctx, const luo_profile *p, const luo_role *role,
-                           double slow, double *seconds, luo_err *err)
+static luo_status cpu_role(const luo_cost_ctx *ctx, const luo_profile *profile,
+                           const luo_role *role, double slow, double *seconds, luo_err *err)
 {
     for (int32_t i = 0; i < role->ninstr; i++) {
         seconds[i] = 0;
         if (!computes(&role->instr[i])) continue;
-        LUO_TRY(luo_cpu_instr(ctx, p, role, &role->instr[i], &seconds[i], err));
+        LUO_TRY(luo_cpu_instr(ctx, profile, role, &role->instr[i], &seconds[i], err));
         seconds[i] *= slow;
     }
     return LUO_OK;
@@ -147,16 +147,16 @@ luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t de
                          const luo_role *role, const luo_comm_cost *comm, double *seconds,
                          luo_err *err)
 {
-    const luo_profile *p = luo_cluster_profile(ctx->cluster, device);
+    const luo_profile *profile = luo_cluster_profile(ctx->cluster, device);
     const double slow = luo_cluster_base_slowdown(ctx->cluster, device);
     const size_t mark = luo_arena_mark(scratch);
     int32_t layers = 0;
-    if (p->cpu) return cpu_role(ctx, p, role, slow, seconds, err);
+    if (profile->cpu) return cpu_role(ctx, profile, role, slow, seconds, err);
     for (int32_t i = 0; i < role->ninstr; i++) {
         seconds[i] = 0;
         if (role->instr[i].layer >= layers) layers = role->instr[i].layer + 1;
         if (computes(&role->instr[i]))
-            LUO_TRY(luo_cost_key_seconds(p, ctx->stack, &role->instr[i].cost, ctx->dtype,
+            LUO_TRY(luo_cost_key_seconds(profile, ctx->stack, &role->instr[i].cost, ctx->dtype,
                                          &seconds[i], err));
     }
     part *parts = LUO_NEW_N(scratch, part, 2 * (layers + 1));

@@ -29,67 +29,73 @@ const int32_t *step_devices(const stepper *w, int32_t pipeline, int32_t stage)
     return w->s->dev + ((int64_t)pipeline * w->s->pp + stage) * step_width(w->s);
 }
 
-int64_t step_layers(const luo_step_spec *s, int32_t stage)
+int64_t step_layers(const luo_step_spec *spec, int32_t stage)
 {
     int64_t n = 0;
-    if (!s->layers) return s->model->layers / s->pp + (stage < s->model->layers % s->pp);
-    for (int32_t c = 0; c < s->chunks; c++) n += s->layers[(int64_t)c * s->pp + stage];
+    if (!spec->layers)
+        return spec->model->layers / spec->pp + (stage < spec->model->layers % spec->pp);
+    for (int32_t c = 0; c < spec->chunks; c++) n += spec->layers[(int64_t)c * spec->pp + stage];
     return n;
 }
 
-int64_t step_chunk_layers(const luo_step_spec *s, int32_t stage, int32_t chunk)
+int64_t step_chunk_layers(const luo_step_spec *spec, int32_t stage, int32_t chunk)
 {
-    return s->layers ? s->layers[(int64_t)chunk * s->pp + stage]
-                     : step_layers(s, stage) / s->chunks;
+    return spec->layers ? spec->layers[(int64_t)chunk * spec->pp + stage]
+                        : step_layers(spec, stage) / spec->chunks;
 }
 
-int64_t step_chunk_first(const luo_step_spec *s, int32_t stage, int32_t chunk)
+int64_t step_chunk_first(const luo_step_spec *spec, int32_t stage, int32_t chunk)
 {
-    int64_t first = step_first_layer(s, stage);
-    for (int32_t c = 0; c < chunk; c++) first += step_chunk_layers(s, stage, c);
+    int64_t first = step_first_layer(spec, stage);
+    for (int32_t c = 0; c < chunk; c++) first += step_chunk_layers(spec, stage, c);
     return first;
 }
 
-int64_t step_first_layer(const luo_step_spec *s, int32_t stage)
+int64_t step_first_layer(const luo_step_spec *spec, int32_t stage)
 {
     int64_t first = 0;
-    for (int32_t k = 0; k < stage; k++) first += step_layers(s, k);
+    for (int32_t k = 0; k < stage; k++) first += step_layers(spec, k);
     return first;
 }
 
 /* Of a sequence with its pads: cuts among ranks are exact, and so is one among tensor ranks. */
-static int64_t padded(const luo_step_spec *s)
+static int64_t padded(const luo_step_spec *spec)
 {
-    const int64_t n = luo_context_multiple(&s->context);
-    const bool cut = n > 1 && (s->context.inner > 1 || s->sequence_parallel);
-    return luo_context_pad(s->sequence_tokens, cut ? n * s->tp : n);
+    const int64_t n = luo_context_multiple(&spec->context);
+    const bool cut = n > 1 && (spec->context.inner > 1 || spec->sequence_parallel);
+    return luo_context_pad(spec->sequence_tokens, cut ? n * spec->tp : n);
 }
 
-luo_layer_shape luo_step_layer(const luo_step_spec *s, int64_t layer)
+luo_layer_shape luo_step_layer(const luo_step_spec *spec, int64_t layer)
 {
-    return (luo_layer_shape){.model = s->model, .layer = layer,
-                             .tokens = s->micro_batch_sequences * padded(s),
-                             .sequence_tokens = padded(s), .tp = s->tp, .context = s->context,
-                             .sequence_parallel = s->sequence_parallel};
+    return (luo_layer_shape){.model = spec->model,
+                             .layer = layer,
+                             .tokens = spec->micro_batch_sequences * padded(spec),
+                             .sequence_tokens = padded(spec),
+                             .tp = spec->tp,
+                             .context = spec->context,
+                             .sequence_parallel = spec->sequence_parallel};
 }
 
 /* Parameters of a stage on one device. */
-static double stage_parameters(const luo_step_spec *s, int32_t stage)
+static double stage_parameters(const luo_step_spec *spec, int32_t stage)
 {
-    const int64_t first = step_first_layer(s, stage), n = step_layers(s, stage);
+    const int64_t first = step_first_layer(spec, stage), n = step_layers(spec, stage);
     const double table =
-        (double)luo_mem_vocab(s->model, s->tp) * (double)s->model->hidden / s->tp;
-    const bool own = !s->model->tied_embeddings; /* else the first stage updates it for the head */
-    double sum = (stage == 0 ? table : 0) + (stage == s->pp - 1 && own ? table : 0);
-    for (int64_t l = first; l < first + n; l++) sum += luo_mem_layer_parameters(s->model, l, s->tp);
+        (double)luo_mem_vocab(spec->model, spec->tp) * (double)spec->model->hidden / spec->tp;
+    const bool own =
+        !spec->model->tied_embeddings; /* else the first stage updates it for the head */
+    double sum = (stage == 0 ? table : 0) + (stage == spec->pp - 1 && own ? table : 0);
+    for (int64_t l = first; l < first + n; l++)
+        sum += luo_mem_layer_parameters(spec->model, l, spec->tp);
     return sum;
 }
 
 /* Do two layers cost the same? Only experts make a difference. */
-static bool alike(const luo_model *m, int64_t a, int64_t b)
+static bool alike(const luo_model *model, int64_t a, int64_t b)
 {
-    return m->moe.experts == 0 ||
-           luo_mem_layer_parameters(m, a, 1) == luo_mem_layer_parameters(m, b, 1);
+    return model->moe.experts == 0 ||
+           luo_mem_layer_parameters(model, a, 1) == luo_mem_layer_parameters(model, b, 1);
 }
 
 const int32_t *step_replicas(const stepper *w, int32_t stage, int32_t i)
@@ -115,12 +121,12 @@ static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, 
     const int64_t first = step_first_layer(w->s, stage), n = step_layers(w->s, stage);
     luo_layer_cost cost = {0};
     for (int64_t i = 0; i < n; i++) {
-        luo_layer_shape l = luo_step_layer(w->s, first + i);
-        LUO_TRY(step_beside(w, stage, &l));
-        w->beside[first + i] = l.beside;
+        luo_layer_shape shape = luo_step_layer(w->s, first + i);
+        LUO_TRY(step_beside(w, stage, &shape));
+        w->beside[first + i] = shape.beside;
         if (i == 0 || !alike(w->s->model, first + i, first + i - 1))
-            LUO_TRY(luo_cost_layer(w->ctx, &l, step_devices(w, pipeline, stage), w->s->recompute,
-                                   &cost, w->err));
+            LUO_TRY(luo_cost_layer(w->ctx, &shape, step_devices(w, pipeline, stage),
+                                   w->s->recompute, &cost, w->err));
         forward[i] = cost.forward;
         backward[i] = w->weight ? cost.input : cost.backward;
         w->layer[first + i] = w->weight ? of_weights(cost) : cost;
@@ -132,11 +138,11 @@ static luo_status layer_list(const stepper *w, int32_t pipeline, int32_t stage, 
 static luo_status cost_ends(const stepper *w, int32_t pipeline, int32_t stage,
                             luo_pair_cost *embedding, luo_pair_cost *head)
 {
-    const luo_layer_shape l = luo_step_layer(w->s, 0);
+    const luo_layer_shape shape = luo_step_layer(w->s, 0);
     const int32_t *dev = step_devices(w, pipeline, stage);
     *embedding = *head = (luo_pair_cost){0};
-    if (stage == 0) LUO_TRY(luo_cost_embedding(w->ctx, &l, dev, embedding, w->err));
-    return stage == w->s->pp - 1 ? luo_cost_head(w->ctx, &l, dev, head, w->err) : LUO_OK;
+    if (stage == 0) LUO_TRY(luo_cost_embedding(w->ctx, &shape, dev, embedding, w->err));
+    return stage == w->s->pp - 1 ? luo_cost_head(w->ctx, &shape, dev, head, w->err) : LUO_OK;
 }
 
 /* BW of a stage: its layers, its ends, whose gradients are complete there. */
@@ -154,9 +160,9 @@ static void cost_weights(stepper *w, int32_t stage, const luo_pair_cost *embeddi
  * go to the first or last chunk. */
 static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
 {
-    const luo_step_spec *s = w->s;
+    const luo_step_spec *spec = w->s;
     const size_t mark = luo_arena_mark(w->scratch);
-    const int64_t n = step_layers(s, stage);
+    const int64_t n = step_layers(spec, stage);
     double *forward = LUO_NEW_N(w->scratch, double, 2 * n + 2);
     double f = 0, b = 0;
     luo_pair_cost embedding, head;
@@ -169,12 +175,12 @@ static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
     }
     LUO_TRY(cost_ends(w, pipeline, stage, &embedding, &head));
     if (stage == 0) w->embedding = embedding;
-    if (stage == s->pp - 1) w->head = head;
-    const int32_t first = stage * s->chunks, last = first + s->chunks - 1;
+    if (stage == spec->pp - 1) w->head = head;
+    const int32_t first = stage * spec->chunks, last = first + spec->chunks - 1;
     for (int32_t c = first; c <= last; c++) {
-        const double part =
-            s->layers && n > 0 ? (double)n / (double)s->layers[(c - first) * s->pp + stage]
-                               : s->chunks;
+        const double part = spec->layers && n > 0
+                                ? (double)n / (double)spec->layers[(c - first) * spec->pp + stage]
+                                : spec->chunks;
         w->forward[c] = f / part;
         w->backward[c] = b / part;
     }
@@ -190,16 +196,17 @@ static luo_status cost_stage(stepper *w, int32_t pipeline, int32_t stage)
 /* Transfer from stage k to the next; the last link joins stage p-1 to 0 (interleaved). */
 static luo_status cost_transfer(const stepper *w, int32_t pipeline, int32_t k)
 {
-    const luo_step_spec *s = w->s;
-    const luo_cluster *c = w->ctx->cluster;
+    const luo_step_spec *spec = w->s;
+    const luo_cluster *cluster = w->ctx->cluster;
     const int32_t *a = step_devices(w, pipeline, k);
-    const int32_t *b = step_devices(w, pipeline, (k + 1) % s->pp);
+    const int32_t *b = step_devices(w, pipeline, (k + 1) % spec->pp);
     double worst = 0;
-    const luo_layer_shape l = luo_step_layer(s, 0);
-    for (int32_t i = 0; i < step_width(s); i++) {
-        const bool same = c->devices[a[i]].node == c->devices[b[i]].node;
-        int64_t bytes = luo_layer_tokens(&l) * s->model->hidden * luo_dtype_bytes(w->ctx->dtype);
-        if (s->sequence_parallel || (w->ctx->stack->scatter_gather && !same)) bytes /= s->tp;
+    const luo_layer_shape shape = luo_step_layer(spec, 0);
+    for (int32_t i = 0; i < step_width(spec); i++) {
+        const bool same = cluster->devices[a[i]].node == cluster->devices[b[i]].node;
+        int64_t bytes =
+            luo_layer_tokens(&shape) * spec->model->hidden * luo_dtype_bytes(w->ctx->dtype);
+        if (spec->sequence_parallel || (w->ctx->stack->scatter_gather && !same)) bytes /= spec->tp;
         double t = 0;
         LUO_TRY(luo_cost_p2p(w->ctx, a[i], b[i], bytes, 0, &t, w->err));
         worst = fmax(worst, t);
@@ -211,18 +218,19 @@ static luo_status cost_transfer(const stepper *w, int32_t pipeline, int32_t k)
 /* Does pipeline d cost what d - 1 cost? Same GPU types and the same neighbours on a node. */
 static bool same_as_before(const stepper *w, int32_t d)
 {
-    const luo_cluster *c = w->ctx->cluster;
+    const luo_cluster *cluster = w->ctx->cluster;
     const int32_t *m = w->s->pipeline_micro_batches;
     if (m && m[d] != m[d - 1]) return false;
     const int32_t n = w->s->pp * step_width(w->s);
     const int32_t *x = step_devices(w, d - 1, 0), *y = step_devices(w, d, 0);
     for (int32_t i = 0; i < n; i++) {
-        const luo_device *p = &c->devices[x[i]], *q = &c->devices[y[i]];
-        if (p->group != q->group || (c->groups[p->group].scale_up != LUO_SCALE_UP_NVSWITCH &&
-                                     p->slot != q->slot))
+        const luo_device *p = &cluster->devices[x[i]], *q = &cluster->devices[y[i]];
+        if (p->group != q->group ||
+            (cluster->groups[p->group].scale_up != LUO_SCALE_UP_NVSWITCH && p->slot != q->slot))
             return false;
         if (i == 0) continue;
-        if (luo_cluster_link_class(c, x[i - 1], x[i]) != luo_cluster_link_class(c, y[i - 1], y[i]))
+        if (luo_cluster_link_class(cluster, x[i - 1], x[i]) !=
+            luo_cluster_link_class(cluster, y[i - 1], y[i]))
             return false;
     }
     return true;
@@ -247,28 +255,33 @@ static void turn(void *stepper_, int32_t stage, const luo_task *t, luo_turn *x)
 
 static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
 {
-    const luo_step_spec *s = w->s;
-    for (int32_t d = 0; d < s->dp; d++) {
-        const int32_t m = s->pipeline_micro_batches ? s->pipeline_micro_batches[d]
-                                                    : s->micro_batches;
+    const luo_step_spec *spec = w->s;
+    for (int32_t d = 0; d < spec->dp; d++) {
+        const int32_t m =
+            spec->pipeline_micro_batches ? spec->pipeline_micro_batches[d] : spec->micro_batches;
         double makespan = 0, ideal = 0;
         w->same[d] = d > 0 && same_as_before(w, d);
         if (w->same[d]) continue;
-        for (int32_t k = 0; k < s->pp; k++) {
+        for (int32_t k = 0; k < spec->pp; k++) {
             double both = 0;
             LUO_TRY(cost_stage(w, d, k));
-            if (s->pp > 1) LUO_TRY(cost_transfer(w, d, k));
+            if (spec->pp > 1) LUO_TRY(cost_transfer(w, d, k));
             w->stage[k].lane = w->stage[k].worked = 0;
-            for (int32_t c = 0; c < s->chunks; c++)
-                both += w->forward[k * s->chunks + c] + w->backward[k * s->chunks + c] +
-                        (w->weight ? w->weight[k * s->chunks + c] : 0);
+            for (int32_t c = 0; c < spec->chunks; c++)
+                both += w->forward[k * spec->chunks + c] + w->backward[k * spec->chunks + c] +
+                        (w->weight ? w->weight[k * spec->chunks + c] : 0);
             ideal = fmax(ideal, both * m);
         }
         if (d == 0) LUO_TRY(step_gather(w));
-        const luo_course course = {.kind = s->schedule, .S = s->pp, .m = m,
-                                   .v = s->chunks, .transfer = s->pp > 1 ? w->transfer : NULL,
-                                   .blocking = w->ctx->stack->p2p_blocking, .turn = turn,
-                                   .ctx = w, .last = w->last};
+        const luo_course course = {.kind = spec->schedule,
+                                   .S = spec->pp,
+                                   .m = m,
+                                   .v = spec->chunks,
+                                   .transfer = spec->pp > 1 ? w->transfer : NULL,
+                                   .blocking = w->ctx->stack->p2p_blocking,
+                                   .turn = turn,
+                                   .ctx = w,
+                                   .last = w->last};
         LUO_TRY(luo_sched_course(w->scratch, &course, &makespan, w->err));
         LUO_TRY(step_ready(w));
         out->pipeline = fmax(out->pipeline, makespan);
@@ -280,13 +293,13 @@ static luo_status cost_pipelines(stepper *w, luo_step_cost *out)
 /* The norm of all gradients, before any of them is used. */
 static luo_status cost_norm(const stepper *w, double *seconds)
 {
-    const luo_step_spec *s = w->s;
-    const int32_t all = w->ctx->cluster->ndevices, n = s->dp * s->pp * step_width(s);
+    const luo_step_spec *spec = w->s;
+    const int32_t all = w->ctx->cluster->ndevices, n = spec->dp * spec->pp * step_width(spec);
     const size_t mark = luo_arena_mark(w->scratch);
     bool *used = LUO_NEW_N(w->scratch, bool, all);
     int32_t *dev = LUO_NEW_N(w->scratch, int32_t, n), at = 0;
     if (!used || !dev) return luo_err_nomem(w->err);
-    for (int32_t i = 0; i < n; i++) used[s->dev[i]] = true;
+    for (int32_t i = 0; i < n; i++) used[spec->dev[i]] = true;
     for (int32_t d = 0; d < all; d++) /* those of a node side by side */
         if (used[d]) dev[at++] = d;
     LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AR, dev, at, 4, 0, seconds, w->err));
@@ -296,10 +309,11 @@ static luo_status cost_norm(const stepper *w, double *seconds)
 
 static luo_status cost_rest(stepper *w, luo_step_cost *out)
 {
-    const luo_step_spec *s = w->s;
-    for (int32_t k = 0; k < s->pp; k++) {
-        const double params = stage_parameters(s, k) / (s->zero >= 1 ? step_shard_size(s) : 1);
-        for (int32_t d = 0; d < s->dp; d++) {
+    const luo_step_spec *spec = w->s;
+    for (int32_t k = 0; k < spec->pp; k++) {
+        const double params =
+            stage_parameters(spec, k) / (spec->zero >= 1 ? step_shard_size(spec) : 1);
+        for (int32_t d = 0; d < spec->dp; d++) {
             double opt = 0;
             if (w->same[d]) continue;
             LUO_TRY(luo_cost_optimizer(w->ctx, step_devices(w, d, k)[0], params, &opt, w->err));

@@ -54,7 +54,7 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
 
 /* The shape of a layer in such a step, or of embedding and head: what luo_cost_layer, _embedding
  * and _head are asked with. */
-luo_layer_shape luo_step_layer(const luo_step_spec *s, int64_t layer);
+luo_layer_shape luo_step_layer(const luo_step_spec *spec, int64_t layer);
 
 /* FLOP of one step of B sequences of s tokens (SC'21 eq. 3): 72 form without recompute,
  * 96 form with full recompute; attention in full, the head once. Exact but for one rounding. */

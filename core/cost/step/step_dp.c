@@ -26,15 +26,15 @@ luo_bucketing step_rule(const stepper *w)
 luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t, int32_t n,
                       bool weights, int32_t **bucket, int32_t *nbuckets)
 {
-    const luo_step_spec *s = w->s;
+    const luo_step_spec *spec = w->s;
     const int64_t each = weights ? luo_dtype_bytes(w->ctx->dtype)
                                  : w->ctx->dtype == LUO_F64 ? 8 : 4;
     luo_bucket_item *item = LUO_NEW_N(w->scratch, luo_bucket_item, n);
     *bucket = LUO_NEW_N(w->scratch, int32_t, n);
     if (!item || !*bucket) return luo_err_nomem(w->err);
     for (int32_t i = 0; i < n; i++) {
-        const bool summed = !weights && t[i].whole && s->sequence_parallel && s->tp > 1;
-        const bool apart = summed || (step_goes_apart(s, &t[i]) && s->zero >= 1);
+        const bool summed = !weights && t[i].whole && spec->sequence_parallel && spec->tp > 1;
+        const bool apart = summed || (step_goes_apart(spec, &t[i]) && spec->zero >= 1);
         item[i] = (luo_bucket_item){.key = t[i].alone ? 2 : apart, .unit = t[i].unit,
                                     .opens = weights, .elements = t[i].elements,
                                     .bytes = t[i].elements * each};
@@ -42,24 +42,25 @@ luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t
     }
     *nbuckets = n;
     if (luo_bucketing_is_off(rule)) return LUO_OK;
-    return luo_bucket_close(w->scratch, rule, s->dp, item, n, 3, *bucket, nbuckets, w->err);
+    return luo_bucket_close(w->scratch, rule, spec->dp, item, n, 3, *bucket, nbuckets, w->err);
 }
 
-bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t, bool weights)
+bool step_cuts_whole(const luo_step_spec *spec, const step_tensor *t, bool weights)
 {
-    if (!weights && !s->sequence_parallel && step_goes_apart(s, t)) return false;
-    return t->whole && s->zero >= 1 && s->tp > 1 && (s->sequence_parallel || !step_has_copies(s));
+    if (!weights && !spec->sequence_parallel && step_goes_apart(spec, t)) return false;
+    return t->whole && spec->zero >= 1 && spec->tp > 1 &&
+           (spec->sequence_parallel || !step_has_copies(spec));
 }
 
-double step_moved(const luo_step_spec *s, const step_tensor *t, bool weights)
+double step_moved(const luo_step_spec *spec, const step_tensor *t, bool weights)
 {
-    return (double)t->elements / (step_cuts_whole(s, t, weights) ? step_inside(s) : 1);
+    return (double)t->elements / (step_cuts_whole(spec, t, weights) ? step_inside(spec) : 1);
 }
 
-step_members step_way(const luo_step_spec *s, const step_tensor *t, bool weights)
+step_members step_way(const luo_step_spec *spec, const step_tensor *t, bool weights)
 {
-    const bool inside = weights ? s->zero >= 1 : s->sequence_parallel;
-    return step_goes_apart(s, t) && inside ? STEP_PIPELINES : STEP_SHARD;
+    const bool inside = weights ? spec->zero >= 1 : spec->sequence_parallel;
+    return step_goes_apart(spec, t) && inside ? STEP_PIPELINES : STEP_SHARD;
 }
 
 /* Of the i-th devices of a stage: those of the first group, or of the first of every group. */
@@ -95,17 +96,17 @@ luo_status step_call_seconds(const stepper *w, step_members members, int coll, i
 
 luo_status step_dp_open(stepper *w)
 {
-    const luo_step_spec *s = w->s;
+    const luo_step_spec *spec = w->s;
     int64_t most = 0;
-    w->stage = LUO_NEW_N(w->scratch, step_stage, s->pp);
+    w->stage = LUO_NEW_N(w->scratch, step_stage, spec->pp);
     if (!w->stage) return luo_err_nomem(w->err);
-    for (int32_t k = 0; k < s->pp; k++) {
-        const int64_t layers = step_layers(s, k);
-        const int64_t room = STEP_LAYER_TENSORS * layers + STEP_END_TENSORS * s->chunks;
+    for (int32_t k = 0; k < spec->pp; k++) {
+        const int64_t layers = step_layers(spec, k);
+        const int64_t room = STEP_LAYER_TENSORS * layers + STEP_END_TENSORS * spec->chunks;
         w->stage[k].call = LUO_NEW_N(w->scratch, step_call, room);
-        w->stage[k].arrives = LUO_NEW_N(w->scratch, double *, s->chunks);
-        w->stage[k].forward_beats = LUO_NEW_N(w->scratch, step_beats, 2 * s->chunks);
-        w->stage[k].backward_beats = w->stage[k].forward_beats + s->chunks;
+        w->stage[k].arrives = LUO_NEW_N(w->scratch, double *, spec->chunks);
+        w->stage[k].forward_beats = LUO_NEW_N(w->scratch, step_beats, 2 * spec->chunks);
+        w->stage[k].backward_beats = w->stage[k].forward_beats + spec->chunks;
         if (!w->stage[k].call || !w->stage[k].arrives || !w->stage[k].forward_beats)
             return luo_err_nomem(w->err);
         if (room > most) most = room;
@@ -201,14 +202,14 @@ static luo_status gather_chunk(stepper *w, int32_t stage, int32_t chunk, double 
  * it gathers there behind its own weights. */
 static luo_status send_table(stepper *w)
 {
-    const luo_step_spec *s = w->s;
-    const int32_t last = s->pp - 1, parts = step_scatters_each(s) ? step_shard_size(s) : 1;
-    const double bytes = (double)luo_dtype_bytes(w->ctx->dtype) * (double)step_table(s);
+    const luo_step_spec *spec = w->s;
+    const int32_t last = spec->pp - 1, parts = step_scatters_each(spec) ? step_shard_size(spec) : 1;
+    const double bytes = (double)luo_dtype_bytes(w->ctx->dtype) * (double)step_table(spec);
     double move = 0, gather = 0;
     LUO_TRY(luo_cost_p2p(w->ctx, step_devices(w, 0, 0)[0], step_devices(w, 0, last)[0],
                          (int64_t)(bytes / parts), 0, &move, w->err));
-    if (step_gathers_each(s)) return LUO_OK; /* long before the first micro-batch is there */
-    if (step_scatters_each(s)) {
+    if (step_gathers_each(spec)) return LUO_OK; /* long before the first micro-batch is there */
+    if (step_scatters_each(spec)) {
         LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, last, bytes, &gather));
         const double *arrives = w->stage[0].arrives[0]; /* it lies in what is gathered there */
         w->table_there = fmax((arrives ? arrives[0] : 0) + move, w->stage[last].gathered) + gather;
@@ -221,20 +222,21 @@ static luo_status send_table(stepper *w)
 
 luo_status step_gather(stepper *w)
 {
-    const luo_step_spec *s = w->s;
-    const bool gathers = step_copies(s) * s->tp > 1 && s->zero >= 1 && !step_gathers_each(s);
-    for (int32_t k = 0; k < s->pp && gathers; k++) {
+    const luo_step_spec *spec = w->s;
+    const bool gathers =
+        step_copies(spec) * spec->tp > 1 && spec->zero >= 1 && !step_gathers_each(spec);
+    for (int32_t k = 0; k < spec->pp && gathers; k++) {
         double now = 0;
-        for (int32_t c = 0; c < s->chunks; c++) LUO_TRY(gather_chunk(w, k, c, &now));
+        for (int32_t c = 0; c < spec->chunks; c++) LUO_TRY(gather_chunk(w, k, c, &now));
         w->stage[k].gathered = fmax(w->stage[k].gathered, now);
     }
-    return step_is_split(s) ? send_table(w) : LUO_OK;
+    return step_is_split(spec) ? send_table(w) : LUO_OK;
 }
 
 double step_first(const stepper *w, int32_t stage, int32_t chunk, double start)
 {
-    const luo_step_spec *s = w->s;
-    const double all = w->forward[stage * s->chunks + chunk];
+    const luo_step_spec *spec = w->s;
+    const double all = w->forward[stage * spec->chunks + chunk];
     const double *arrives = w->stage[stage].arrives[chunk];
     if (w->ctx->stack->dp_overlap <= 0) return fmax(start, w->stage[stage].gathered) + all;
     double now = start, was = 0;
@@ -243,7 +245,7 @@ double step_first(const stepper *w, int32_t stage, int32_t chunk, double start)
         now = fmax(now + w->room[i].at - was, arrives[i]);
         was = w->room[i].at;
     }
-    if (step_is_split(s) && step_is_last(s, stage, chunk)) {
+    if (step_is_split(spec) && step_is_last(spec, stage, chunk)) {
         const double at = all - w->head.forward + w->head.read;
         now = fmax(now + at - was, w->table_there);
         was = at;
@@ -282,18 +284,19 @@ static luo_status ready_chunk(stepper *w, int32_t stage, int32_t chunk, int32_t 
 
 luo_status step_ready(stepper *w)
 {
-    const luo_step_spec *s = w->s;
-    const bool waits = w->ctx->stack->dp_overlap <= 0, copies = step_has_copies(s);
-    for (int32_t k = 0; k < s->pp && (copies || !step_scatters_each(s)); k++) {
+    const luo_step_spec *spec = w->s;
+    const bool waits = w->ctx->stack->dp_overlap <= 0, copies = step_has_copies(spec);
+    for (int32_t k = 0; k < spec->pp && (copies || !step_scatters_each(spec)); k++) {
         step_stage *stage = &w->stage[k];
         int32_t ncalls = 0;
         const size_t mark = luo_arena_mark(w->scratch);
-        for (int32_t c = 0; c < s->chunks; c++) {
+        for (int32_t c = 0; c < spec->chunks; c++) {
             LUO_TRY(ready_chunk(w, k, c, &ncalls));
-            stage->end = fmax(stage->end, copies ? stage->worked
-                                                 : w->last[c * s->pp + k] +
-                                                       (w->weight ? w->weight : w->backward)
-                                                           [k * s->chunks + c]);
+            stage->end =
+                fmax(stage->end,
+                     copies ? stage->worked
+                            : w->last[c * spec->pp + k] +
+                                  (w->weight ? w->weight : w->backward)[k * spec->chunks + c]);
         }
         luo_arena_reset(w->scratch, mark);
         stage->ncalls = ncalls;
@@ -368,35 +371,36 @@ static luo_status stage_exposed(stepper *w, int32_t stage, double *end)
  * or the pieces that its micro-batches were cut to. */
 static luo_status shared_table(const stepper *w, double *end)
 {
-    const luo_step_spec *s = w->s;
-    const int32_t *to = step_devices(w, 0, 0), *from = step_devices(w, 0, s->pp - 1);
-    const double cells = (double)step_table(s) / (step_scatters_each(s) ? step_shard_size(s) : 1);
+    const luo_step_spec *spec = w->s;
+    const int32_t *to = step_devices(w, 0, 0), *from = step_devices(w, 0, spec->pp - 1);
+    const double cells =
+        (double)step_table(spec) / (step_scatters_each(spec) ? step_shard_size(spec) : 1);
     const double bytes = step_sum_bytes(w) * cells;
     double move = 0, sum = 0;
-    if (step_scatters_each(s) && !step_has_copies(s))
-        for (int32_t k = 0; k < s->pp; k++) w->stage[k].table = w->stage[k].worked;
+    if (step_scatters_each(spec) && !step_has_copies(spec))
+        for (int32_t k = 0; k < spec->pp; k++) w->stage[k].table = w->stage[k].worked;
     LUO_TRY(luo_cost_p2p(w->ctx, from[0], to[0], (int64_t)bytes, 0, &move, w->err));
     LUO_TRY(luo_cost_stream(luo_cluster_profile(w->ctx->cluster, to[0]),
                             3.0 * (w->ctx->dtype == LUO_F64 ? 8 : 4) * cells,
                             &sum, w->err));
     sum = luo_cost_host(w->ctx->stack, sum, 1);
-    *end = fmax(w->stage[0].table, w->stage[s->pp - 1].table + move) + sum;
+    *end = fmax(w->stage[0].table, w->stage[spec->pp - 1].table + move) + sum;
     return LUO_OK;
 }
 
 luo_status step_exposed(stepper *w, double pipeline, double *dp, double *tied)
 {
-    const luo_step_spec *s = w->s;
+    const luo_step_spec *spec = w->s;
     double end = pipeline;
     *dp = *tied = 0;
-    if (!step_scatters_each(s) || step_has_copies(s))
-        for (int32_t k = 0; k < s->pp; k++) {
+    if (!step_scatters_each(spec) || step_has_copies(spec))
+        for (int32_t k = 0; k < spec->pp; k++) {
             double t = 0;
             LUO_TRY(stage_exposed(w, k, &t));
             end = fmax(end, t);
         }
     *dp = end - pipeline;
-    if (!step_is_split(s)) return LUO_OK;
+    if (!step_is_split(spec)) return LUO_OK;
     double with = 0;
     LUO_TRY(shared_table(w, &with));
     *tied = fmax(0, with - end);

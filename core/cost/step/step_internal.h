@@ -87,15 +87,15 @@ typedef struct stepper {
 } stepper;
 
 const int32_t *step_devices(const stepper *w, int32_t pipeline, int32_t stage);
-int64_t step_layers(const luo_step_spec *s, int32_t stage);
-int64_t step_first_layer(const luo_step_spec *s, int32_t stage);
+int64_t step_layers(const luo_step_spec *spec, int32_t stage);
+int64_t step_first_layer(const luo_step_spec *spec, int32_t stage);
 /* Those of a chunk, and the first of them when the chunks of a stage stand side by side. */
-int64_t step_chunk_layers(const luo_step_spec *s, int32_t stage, int32_t chunk);
-int64_t step_chunk_first(const luo_step_spec *s, int32_t stage, int32_t chunk);
+int64_t step_chunk_layers(const luo_step_spec *spec, int32_t stage, int32_t chunk);
+int64_t step_chunk_first(const luo_step_spec *spec, int32_t stage, int32_t chunk);
 /* The same tensor rank of a stage in every pipeline and context-parallel rank. */
 const int32_t *step_replicas(const stepper *w, int32_t stage, int32_t i);
 /* Is the table shared between two stages? */
-bool step_is_split(const luo_step_spec *s);
+bool step_is_split(const luo_step_spec *spec);
 
 /* Context-parallel ranks of a stage, and its devices. */
 static inline int32_t step_ranks(const luo_step_spec *s)
@@ -157,9 +157,9 @@ static inline bool step_is_last(const luo_step_spec *s, int32_t stage, int32_t c
 /* ---- step_tensors.c ---- */
 
 /* Of the table on one device. */
-int64_t step_table(const luo_step_spec *s);
+int64_t step_table(const luo_step_spec *spec);
 /* Tensors of a layer, all its parts. */
-int32_t step_layer_tensors(const luo_step_spec *s, int64_t layer, step_tensor *t);
+int32_t step_layer_tensors(const luo_step_spec *spec, int64_t layer, step_tensor *t);
 /* Weights of a chunk in the order in which its forward reads them; gradients in the order in which
  * its backward completes them. Pre: the chunk has been costed. */
 int32_t step_reads(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t);
@@ -168,7 +168,7 @@ int32_t step_done(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t
 /* ---- step_units.c: ZeRO 2 and 3 ---- */
 
 /* What adding up the pieces of a layer's gradients takes beside its backward. */
-luo_status step_beside(const stepper *w, int32_t stage, luo_layer_shape *l);
+luo_status step_beside(const stepper *w, int32_t stage, luo_layer_shape *shape);
 /* The beats of the tasks of a stage. Pre: it has been costed. */
 luo_status step_make_beats(stepper *w, int32_t stage);
 void step_play(stepper *w, int32_t stage, const step_beats *b, luo_turn *x);
@@ -184,11 +184,11 @@ luo_status step_close(const stepper *w, luo_bucketing rule, const step_tensor *t
                       bool weights, int32_t **bucket, int32_t *nbuckets);
 /* With ZeRO what every device of the tensor group holds whole is cut over that group, too: weights,
  * and their gradients unless context-parallel ranks have to be summed first. */
-bool step_cuts_whole(const luo_step_spec *s, const step_tensor *t, bool weights);
+bool step_cuts_whole(const luo_step_spec *spec, const step_tensor *t, bool weights);
 /* Elements of a tensor that a call of the replicas moves. */
-double step_moved(const luo_step_spec *s, const step_tensor *t, bool weights);
+double step_moved(const luo_step_spec *spec, const step_tensor *t, bool weights);
 /* Who takes part in that call. */
-step_members step_way(const luo_step_spec *s, const step_tensor *t, bool weights);
+step_members step_way(const luo_step_spec *spec, const step_tensor *t, bool weights);
 /* Seconds of a call of the replicas of a stage, the slowest of its devices' groups. */
 luo_status step_call_seconds(const stepper *w, step_members members, int coll, int32_t stage,
                              double bytes, double *seconds);

@@ -20,79 +20,83 @@ static int64_t share(int64_t whole, int32_t parts)
     return (whole + parts - 1) / parts;
 }
 
-static void add_norm(const luo_model *m, step_tensor *t, int32_t *n)
+static void add_norm(const luo_model *model, step_tensor *t, int32_t *n)
 {
-    add(t, n, m->hidden, true);
-    if (m->norm == LUO_NORM_LAYER) add(t, n, m->hidden, true);
+    add(t, n, model->hidden, true);
+    if (model->norm == LUO_NORM_LAYER) add(t, n, model->hidden, true);
 }
 
 /* Experts: all their matrices at once. */
-static void add_mlp(const luo_step_spec *s, int64_t layer, luo_layer_part part, step_tensor *t,
+static void add_mlp(const luo_step_spec *spec, int64_t layer, luo_layer_part part, step_tensor *t,
                     int32_t *n)
 {
-    const luo_model *m = s->model;
-    const int32_t ins = m->activation == LUO_ACT_SWIGLU ? 2 : 1;
-    const int64_t f = share(m->ffn_hidden, s->tp);
-    if (m->moe.experts > 0) {
-        const double attention = (double)(m->hidden * m->head_dim) *
-                                 (double)(2 * m->heads + 2 * m->kv_heads) / s->tp;
-        const double all = luo_mem_layer_parameters(m, layer, s->tp) - attention;
+    const luo_model *model = spec->model;
+    const int32_t ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const int64_t f = share(model->ffn_hidden, spec->tp);
+    if (model->moe.experts > 0) {
+        const double attention = (double)(model->hidden * model->head_dim) *
+                                 (double)(2 * model->heads + 2 * model->kv_heads) / spec->tp;
+        const double all = luo_mem_layer_parameters(model, layer, spec->tp) - attention;
         if (part == LUO_LAYER_UP) add(t, n, (int64_t)all, false);
         return;
     }
     if (part == LUO_LAYER_DOWN) {
-        add(t, n, f * m->hidden, false);
-        if (m->linear_bias) add_bias(t, n, m->hidden, true);
+        add(t, n, f * model->hidden, false);
+        if (model->linear_bias) add_bias(t, n, model->hidden, true);
         return;
     }
-    for (int32_t i = 0; i < ins; i++) add(t, n, f * m->hidden, false);
-    for (int32_t i = 0; m->linear_bias && i < ins; i++) add_bias(t, n, f, false);
+    for (int32_t i = 0; i < ins; i++) add(t, n, f * model->hidden, false);
+    for (int32_t i = 0; model->linear_bias && i < ins; i++) add_bias(t, n, f, false);
 }
 
 /* Tensors of a part of a layer, in the order in which forward reads them. */
-static int32_t part_tensors(const luo_step_spec *s, int64_t layer, luo_layer_part part,
+static int32_t part_tensors(const luo_step_spec *spec, int64_t layer, luo_layer_part part,
                             step_tensor *t)
 {
-    const luo_model *m = s->model;
-    const int64_t width[3] = {share(m->heads, s->tp) * m->head_dim,
-                              share(m->kv_heads, s->tp) * m->head_dim,
-                              share(m->kv_heads, s->tp) * m->head_dim};
+    const luo_model *model = spec->model;
+    const int64_t width[3] = {share(model->heads, spec->tp) * model->head_dim,
+                              share(model->kv_heads, spec->tp) * model->head_dim,
+                              share(model->kv_heads, spec->tp) * model->head_dim};
     int32_t n = 0;
     switch (part) {
     case LUO_LAYER_NORM1:
-    case LUO_LAYER_NORM2: add_norm(m, t, &n); break;
+    case LUO_LAYER_NORM2:
+        add_norm(model, t, &n);
+        break;
     case LUO_LAYER_QKV:
-        for (int i = 0; i < 3; i++) add(t, &n, width[i] * m->hidden, false);
-        for (int i = 0; m->qkv_bias && i < 3; i++) add_bias(t, &n, width[i], false);
-        if (m->qk_norm) add(t, &n, m->head_dim, true);
-        if (m->qk_norm) add(t, &n, m->head_dim, true);
+        for (int i = 0; i < 3; i++) add(t, &n, width[i] * model->hidden, false);
+        for (int i = 0; model->qkv_bias && i < 3; i++) add_bias(t, &n, width[i], false);
+        if (model->qk_norm) add(t, &n, model->head_dim, true);
+        if (model->qk_norm) add(t, &n, model->head_dim, true);
         break;
     case LUO_LAYER_OUT:
-        add(t, &n, width[0] * m->hidden, false);
-        if (m->linear_bias) add_bias(t, &n, m->hidden, true);
+        add(t, &n, width[0] * model->hidden, false);
+        if (model->linear_bias) add_bias(t, &n, model->hidden, true);
         break;
     case LUO_LAYER_UP:
-    case LUO_LAYER_DOWN: add_mlp(s, layer, part, t, &n); break;
+    case LUO_LAYER_DOWN:
+        add_mlp(spec, layer, part, t, &n);
+        break;
     case LUO_LAYER_PARTS: break;
     }
     return n;
 }
 
-int64_t step_table(const luo_step_spec *s)
+int64_t step_table(const luo_step_spec *spec)
 {
-    return luo_mem_vocab(s->model, s->tp) / s->tp * s->model->hidden;
+    return luo_mem_vocab(spec->model, spec->tp) / spec->tp * spec->model->hidden;
 }
 
-bool step_is_split(const luo_step_spec *s)
+bool step_is_split(const luo_step_spec *spec)
 {
-    return s->pp > 1 && s->model->tied_embeddings;
+    return spec->pp > 1 && spec->model->tied_embeddings;
 }
 
-int32_t step_layer_tensors(const luo_step_spec *s, int64_t layer, step_tensor *t)
+int32_t step_layer_tensors(const luo_step_spec *spec, int64_t layer, step_tensor *t)
 {
     int32_t n = 0;
     for (int part = 0; part < LUO_LAYER_PARTS; part++)
-        n += part_tensors(s, layer, (luo_layer_part)part, t + n);
+        n += part_tensors(spec, layer, (luo_layer_part)part, t + n);
     return n;
 }
 
@@ -102,67 +106,67 @@ static int32_t put(step_tensor *t, int32_t n, double at, int64_t unit)
     return n;
 }
 
-static int32_t embedding_tensors(const luo_step_spec *s, step_tensor *t)
+static int32_t embedding_tensors(const luo_step_spec *spec, step_tensor *t)
 {
     int32_t n = 0;
-    add(t, &n, step_table(s), false);
-    t->table = step_is_split(s);
-    t->alone = t->table && s->zero < 2;
-    if (s->model->position == LUO_POS_LEARNED)
-        add(t, &n, s->model->max_sequence_tokens * s->model->hidden, true);
+    add(t, &n, step_table(spec), false);
+    t->table = step_is_split(spec);
+    t->alone = t->table && spec->zero < 2;
+    if (spec->model->position == LUO_POS_LEARNED)
+        add(t, &n, spec->model->max_sequence_tokens * spec->model->hidden, true);
     return n;
 }
 
 /* Weights of a chunk in the order in which its forward reads them. */
 int32_t step_reads(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t)
 {
-    const luo_step_spec *s = w->s;
-    const int64_t each = step_chunk_layers(s, stage, chunk);
-    const int64_t first = step_chunk_first(s, stage, chunk);
+    const luo_step_spec *spec = w->s;
+    const int64_t each = step_chunk_layers(spec, stage, chunk);
+    const int64_t first = step_chunk_first(spec, stage, chunk);
     double base = 0;
     int32_t n = 0;
     if (step_is_first(stage, chunk)) {
-        n = put(t, embedding_tensors(s, t), 0, -1);
+        n = put(t, embedding_tensors(spec, t), 0, -1);
         base = w->embedding.forward;
     }
     for (int64_t l = first; l < first + each; l++) {
         for (int part = 0; part < LUO_LAYER_PARTS; part++)
-            n += put(t + n, part_tensors(s, l, (luo_layer_part)part, t + n),
+            n += put(t + n, part_tensors(spec, l, (luo_layer_part)part, t + n),
                      base + w->layer[l].read[part], l);
         base += w->layer[l].forward;
     }
-    if (!step_is_last(s, stage, chunk)) return n;
+    if (!step_is_last(spec, stage, chunk)) return n;
     int32_t more = 0;
-    add_norm(s->model, t + n, &more);
-    n += put(t + n, more, base, s->model->layers);
+    add_norm(spec->model, t + n, &more);
+    n += put(t + n, more, base, spec->model->layers);
     more = 0;
     /* what another stage has a copy of is gathered here only where tasks gather */
-    if (!s->model->tied_embeddings || (step_is_split(s) && step_gathers_each(s)))
-        add(t + n, &more, step_table(s), false);
-    return n + put(t + n, more, base + w->head.read, s->model->layers);
+    if (!spec->model->tied_embeddings || (step_is_split(spec) && step_gathers_each(spec)))
+        add(t + n, &more, step_table(spec), false);
+    return n + put(t + n, more, base + w->head.read, spec->model->layers);
 }
 
 /* Gradients of a chunk in the order in which its backward completes them. */
 int32_t step_done(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t)
 {
-    const luo_step_spec *s = w->s;
-    const int64_t each = step_chunk_layers(s, stage, chunk);
-    const int64_t first = step_chunk_first(s, stage, chunk);
+    const luo_step_spec *spec = w->s;
+    const int64_t each = step_chunk_layers(spec, stage, chunk);
+    const int64_t first = step_chunk_first(spec, stage, chunk);
     double base = 0;
     int32_t n = 0;
-    if (step_is_last(s, stage, chunk)) {
-        if (!s->model->tied_embeddings || s->pp > 1) add(t, &n, step_table(s), false);
-        if (n) t->table = step_is_split(s), t->alone = t->table && s->zero < 2;
-        put(t, n, w->head.done, s->model->layers);
+    if (step_is_last(spec, stage, chunk)) {
+        if (!spec->model->tied_embeddings || spec->pp > 1) add(t, &n, step_table(spec), false);
+        if (n) t->table = step_is_split(spec), t->alone = t->table && spec->zero < 2;
+        put(t, n, w->head.done, spec->model->layers);
         int32_t more = 0;
-        add_norm(s->model, t + n, &more);
-        n += put(t + n, more, w->head.backward, s->model->layers);
+        add_norm(spec->model, t + n, &more);
+        n += put(t + n, more, w->head.backward, spec->model->layers);
         base = w->head.backward;
     }
     for (int64_t l = first + each - 1; l >= first; l--) {
         for (int part = LUO_LAYER_PARTS - 1; part >= 0; part--) {
             step_tensor some[STEP_LAYER_TENSORS];
-            const int32_t more = put(some, part_tensors(s, l, (luo_layer_part)part, some),
+            const int32_t more = put(some, part_tensors(spec, l, (luo_layer_part)part, some),
                                      base + w->layer[l].done[part], l);
             for (int32_t i = more; i-- > 0;) { /* biases first */
                 if (!some[i].bias) continue;
@@ -176,7 +180,7 @@ int32_t step_done(const stepper *w, int32_t stage, int32_t chunk, step_tensor *t
     }
     if (!step_is_first(stage, chunk)) return n;
     step_tensor ends[STEP_END_TENSORS];
-    const int32_t more = put(ends, embedding_tensors(s, ends), base + w->embedding.done, -1);
+    const int32_t more = put(ends, embedding_tensors(spec, ends), base + w->embedding.done, -1);
     for (int32_t i = more; i-- > 0;) t[n++] = ends[i];
     return n;
 }

@@ -15,35 +15,36 @@
  * reads it where it lies, if it is one of a bucket. */
 static bool copies(const stepper *w, const step_tensor *t)
 {
-    const luo_step_spec *s = w->s;
-    if (!step_cuts_whole(s, t, false) || s->sequence_parallel) return false;
-    return step_shard_size(s) == 1 || luo_bucketing_is_off(step_rule(w));
+    const luo_step_spec *spec = w->s;
+    if (!step_cuts_whole(spec, t, false) || spec->sequence_parallel) return false;
+    return step_shard_size(spec) == 1 || luo_bucketing_is_off(step_rule(w));
 }
 
 /* GPU seconds of a kernel that reads two pieces and writes one, and of the copy before, if any. */
 static luo_status sum_seconds(const stepper *w, int32_t stage, const step_tensor *t,
                               double seconds[2])
 {
-    const luo_profile *p = luo_cluster_profile(w->ctx->cluster, step_devices(w, 0, stage)[0]);
+    const luo_profile *profile = luo_cluster_profile(w->ctx->cluster, step_devices(w, 0, stage)[0]);
     const double bytes = (w->ctx->dtype == LUO_F64 ? 8 : 4) * step_moved(w->s, t, false);
     const int32_t ranks = step_way(w->s, t, false) == STEP_PIPELINES ? step_ranks(w->s) : 1;
     seconds[1] = 0;
-    LUO_TRY(luo_cost_stream(p, 3 * bytes * ranks / step_shard_size(w->s), &seconds[0], w->err));
-    return copies(w, t) ? luo_cost_stream(p, 2 * bytes, &seconds[1], w->err) : LUO_OK;
+    LUO_TRY(
+        luo_cost_stream(profile, 3 * bytes * ranks / step_shard_size(w->s), &seconds[0], w->err));
+    return copies(w, t) ? luo_cost_stream(profile, 2 * bytes, &seconds[1], w->err) : LUO_OK;
 }
 
-luo_status step_beside(const stepper *w, int32_t stage, luo_layer_shape *l)
+luo_status step_beside(const stepper *w, int32_t stage, luo_layer_shape *shape)
 {
     step_tensor t[STEP_LAYER_TENSORS];
     if (!step_scatters_each(w->s)) return LUO_OK;
-    const int32_t n = step_layer_tensors(w->s, l->layer, t);
-    l->beside = 0;
-    l->beside_kernels = n;
+    const int32_t n = step_layer_tensors(w->s, shape->layer, t);
+    shape->beside = 0;
+    shape->beside_kernels = n;
     for (int32_t i = 0; i < n; i++) {
         double seconds[2];
         LUO_TRY(sum_seconds(w, stage, &t[i], seconds));
-        l->beside += seconds[0] + seconds[1];
-        l->beside_kernels += seconds[1] > 0;
+        shape->beside += seconds[0] + seconds[1];
+        shape->beside_kernels += seconds[1] > 0;
     }
     return LUO_OK;
 }
@@ -124,9 +125,9 @@ typedef struct unit {
 static int32_t list_units(const builder *x, unit *u)
 {
     const stepper *w = x->w;
-    const luo_step_spec *s = w->s;
-    const int64_t each = step_chunk_layers(s, x->stage, x->chunk);
-    const int64_t first = step_chunk_first(s, x->stage, x->chunk);
+    const luo_step_spec *spec = w->s;
+    const int64_t each = step_chunk_layers(spec, x->stage, x->chunk);
+    const int64_t first = step_chunk_first(spec, x->stage, x->chunk);
     int32_t n = 0;
     if (step_is_first(x->stage, x->chunk))
         u[n++] = (unit){.id = -1, .forward = w->embedding.forward,
@@ -135,8 +136,9 @@ static int32_t list_units(const builder *x, unit *u)
         u[n++] = (unit){.id = (int32_t)l, .forward = w->layer[l].forward,
                         .backward = w->layer[l].backward,
                         .reread = {w->layer[l].reread, w->layer[l].renorm}};
-    if (step_is_last(s, x->stage, x->chunk))
-        u[n++] = (unit){.id = (int32_t)s->model->layers, .forward = w->head.forward,
+    if (step_is_last(spec, x->stage, x->chunk))
+        u[n++] = (unit){.id = (int32_t)spec->model->layers,
+                        .forward = w->head.forward,
                         .backward = w->head.backward,
                         .reread = {w->head.reread, w->head.done}};
     return n;
@@ -393,15 +395,15 @@ static luo_status backward_beats(builder *x, unit *u, int32_t n, bool by_unit)
 static luo_status make_chunk(builder *x)
 {
     stepper *w = x->w;
-    const luo_step_spec *s = w->s;
-    const int64_t most = step_chunk_layers(s, x->stage, x->chunk) + 2;
+    const luo_step_spec *spec = w->s;
+    const int64_t most = step_chunk_layers(spec, x->stage, x->chunk) + 2;
     unit *u = LUO_NEW_N(w->scratch, unit, most);
     if (!u) return luo_err_nomem(w->err);
     const int32_t n = list_units(x, u);
     for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
     step_stage *k = &w->stage[x->stage];
     x->t = w->room;
-    if (step_gathers_each(s)) {
+    if (step_gathers_each(spec)) {
         LUO_TRY(cost_gathers(x, u, n));
         x->b = &k->forward_beats[x->chunk];
         forward_beats(x, u, n);

@@ -26,32 +26,32 @@ typedef struct expander {
 
 static bool allocate(expander *e)
 {
-    const luo_role *r = e->role;
+    const luo_role *role = e->role;
     for (int32_t t = 0; t < e->ntask; t++)
         if (e->tasks[t].micro_batch >= e->batches) e->batches = e->tasks[t].micro_batch + 1;
-    e->is_point = LUO_NEW_N(e->arena, bool, r->ninstr);
-    e->rank = LUO_NEW_N(e->arena, int32_t, r->ninstr);
-    e->segment = LUO_NEW_N(e->arena, int32_t, r->ninstr);
-    e->per_seg = LUO_NEW_N(e->arena, int32_t, (int64_t)r->nseg * LUO_LANES);
+    e->is_point = LUO_NEW_N(e->arena, bool, role->ninstr);
+    e->rank = LUO_NEW_N(e->arena, int32_t, role->ninstr);
+    e->segment = LUO_NEW_N(e->arena, int32_t, role->ninstr);
+    e->per_seg = LUO_NEW_N(e->arena, int32_t, (int64_t)role->nseg * LUO_LANES);
     e->before = LUO_NEW_N(e->arena, int32_t, (int64_t)(e->ntask + 1) * LUO_LANES);
-    e->latest = LUO_NEW_N(e->arena, int32_t, r->nseg);
-    e->of_batch = LUO_NEW_N(e->arena, int32_t, (int64_t)r->nseg * e->batches);
+    e->latest = LUO_NEW_N(e->arena, int32_t, role->nseg);
+    e->of_batch = LUO_NEW_N(e->arena, int32_t, (int64_t)role->nseg * e->batches);
     return e->is_point && e->rank && e->segment && e->per_seg && e->before && e->latest &&
            e->of_batch;
 }
 
 static void find_points(expander *e)
 {
-    const luo_role *r = e->role;
-    for (int32_t i = 0; i < r->ninstr; i++) {
-        const luo_instr *in = &r->instr[i];
+    const luo_role *role = e->role;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
         if (in->kind == LUO_INSTR_COLLECTIVE || in->kind == LUO_INSTR_P2P || in->ndep)
             e->is_point[i] = true;
         for (int32_t k = 0; k < in->ndep; k++) e->is_point[in->dep[k]] = true;
     }
-    for (int32_t s = 0; s < r->nseg; s++)
-        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
-            int32_t *n = &e->per_seg[s * LUO_LANES + check_lane(&r->instr[i])];
+    for (int32_t s = 0; s < role->nseg; s++)
+        for (int32_t i = role->seg[s].first; i < role->seg[s].first + role->seg[s].n; i++) {
+            int32_t *n = &e->per_seg[s * LUO_LANES + check_lane(&role->instr[i])];
             e->segment[i] = s;
             e->rank[i] = e->is_point[i] ? ++*n : *n;
         }

@@ -115,12 +115,12 @@ static const luo_slot *slot_of(const folder *f, int32_t c, int32_t copy, int32_t
 static bool calls_agree(folder *f, int32_t c, int32_t slot)
 {
     const luo_slot *zero = slot_of(f, c, 0, slot);
-    const luo_group *g = &f->set->groups[zero->group];
+    const luo_group *group = &f->set->groups[zero->group];
     bool one = true;
     for (int32_t j = 1; j < f->size[c]; j++) {
         const luo_slot *s = slot_of(f, c, j, slot);
         one &= s->group == zero->group;
-        if (f->set->groups[s->group].n != g->n || !same_counts(s, zero, g->n)) return false;
+        if (f->set->groups[s->group].n != group->n || !same_counts(s, zero, group->n)) return false;
     }
     if (one && holds_whole(f, zero->group)) return true;
     for (int32_t j = 0; j < f->size[c]; j++)
@@ -135,9 +135,9 @@ static bool messages_agree(const folder *f, int32_t c, int32_t slot)
         const luo_slot *s = slot_of(f, c, j, slot);
         if (s->nmessage != zero->nmessage) return false;
         for (int32_t k = 0; k < s->nmessage; k++) {
-            const luo_message *x = &s->message[k], *y = &zero->message[k];
-            if (x->send != y->send || x->elements != y->elements || x->bytes != y->bytes ||
-                !stands_for(f, x->peer, y->peer, j, f->size[c]))
+            const luo_message *message = &s->message[k], *y = &zero->message[k];
+            if (message->send != y->send || message->elements != y->elements ||
+                message->bytes != y->bytes || !stands_for(f, message->peer, y->peer, j, f->size[c]))
                 return false;
         }
     }

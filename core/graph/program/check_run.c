@@ -56,9 +56,9 @@ static const luo_slot *slot_at(machine *m, int32_t dev, int32_t lane)
     return &m->set->at[dev].slots[instr_at(m, dev, lane)->slot];
 }
 
-static const char *op_name(machine *m, const luo_instr *i)
+static const char *op_name(machine *m, const luo_instr *instr)
 {
-    return m->set->ops[i->op].name;
+    return m->set->ops[instr->op].name;
 }
 
 static int32_t device_id(machine *m, int32_t dev)
@@ -125,17 +125,17 @@ static luo_status pieces_differ(machine *m, int32_t a, int32_t b, int32_t lane)
                        op_name(m, instr_at(m, a, lane)));
 }
 
-static luo_status differ(machine *m, int32_t a, int32_t b, int32_t lane, const luo_group *g)
+static luo_status differ(machine *m, int32_t a, int32_t b, int32_t lane, const luo_group *group)
 {
-    const luo_instr *x = instr_at(m, a, lane), *y = instr_at(m, b, lane);
+    const luo_instr *instr = instr_at(m, a, lane), *y = instr_at(m, b, lane);
     luo_str who = {0};
-    luo_devset_print(&who, g->dev, g->n);
+    luo_devset_print(&who, group->dev, group->n);
     const luo_status st = luo_err_set(
         m->err, LUO_EINPUT,
         "devices %d and %d meet in group %s with different calls: %s of %lld bytes in `%s` "
         "(micro-batch %d) and %s of %lld bytes in `%s` (micro-batch %d).",
         (int)device_id(m, a), (int)device_id(m, b), luo_str_get(&who),
-        luo_coll_name((luo_coll)x->coll), (long long)x->bytes, op_name(m, x),
+        luo_coll_name((luo_coll)instr->coll), (long long)instr->bytes, op_name(m, instr),
         (int)point_at(m, a, lane)->micro_batch, luo_coll_name((luo_coll)y->coll),
         (long long)y->bytes, op_name(m, y), (int)point_at(m, b, lane)->micro_batch);
     luo_str_free(&who);
@@ -145,21 +145,21 @@ static luo_status differ(machine *m, int32_t a, int32_t b, int32_t lane, const l
 static luo_status arrive(machine *m, int32_t dev, int32_t lane)
 {
     const luo_slot *slot = slot_at(m, dev, lane);
-    const luo_group *g = &m->set->groups[slot->group];
+    const luo_group *group = &m->set->groups[slot->group];
     group_state *s = &m->group[slot->group];
     if (s->arrived++ == 0) s->first = dev;
-    const luo_instr *x = instr_at(m, s->first, lane), *y = instr_at(m, dev, lane);
+    const luo_instr *instr = instr_at(m, s->first, lane), *y = instr_at(m, dev, lane);
     const int32_t batch = point_at(m, s->first, lane)->micro_batch;
-    if (x->coll != y->coll || x->bytes != y->bytes || x->exchange != y->exchange ||
-        x->v != y->v || batch != point_at(m, dev, lane)->micro_batch ||
-        !same_counts(slot_at(m, s->first, lane), slot, g->n))
-        return differ(m, s->first, dev, lane, g);
-    if (!same_pieces(x, y)) return pieces_differ(m, s->first, dev, lane);
+    if (instr->coll != y->coll || instr->bytes != y->bytes || instr->exchange != y->exchange ||
+        instr->v != y->v || batch != point_at(m, dev, lane)->micro_batch ||
+        !same_counts(slot_at(m, s->first, lane), slot, group->n))
+        return differ(m, s->first, dev, lane, group);
+    if (!same_pieces(instr, y)) return pieces_differ(m, s->first, dev, lane);
     lane_at(m, dev, lane)->posted = true;
     if (s->arrived < s->members) return LUO_OK;
     s->arrived = 0;
-    for (int32_t i = 0; i < g->n; i++)
-        if (m->runs[find(m, g->dev[i])]) pass(m, find(m, g->dev[i]), lane);
+    for (int32_t i = 0; i < group->n; i++)
+        if (m->runs[find(m, group->dev[i])]) pass(m, find(m, group->dev[i]), lane);
     return LUO_OK;
 }
 
@@ -171,8 +171,8 @@ static int32_t find_message(const luo_slot *slot, int32_t peer, bool send)
     int32_t lo = 0, hi = slot->nmessage;
     while (lo < hi) {
         const int32_t mid = lo + (hi - lo) / 2;
-        const luo_message *q = &slot->message[mid];
-        const bool before = q->send != send ? q->send : q->peer < peer;
+        const luo_message *message = &slot->message[mid];
+        const bool before = message->send != send ? message->send : message->peer < peer;
         if (before) lo = mid + 1;
         else hi = mid;
     }
@@ -217,18 +217,18 @@ static luo_status post(machine *m, int32_t dev, int32_t lane)
     l->posted = true;
     l->left = slot->nmessage;
     for (int32_t k = 0; k < slot->nmessage; k++) {
-        const luo_message *x = &slot->message[k];
-        const int32_t peer = find(m, x->peer);
+        const luo_message *message = &slot->message[k];
+        const int32_t peer = find(m, message->peer);
         if (peer < 0 || !lane_at(m, peer, other)->posted) continue;
         const luo_instr *theirs = instr_at(m, peer, other);
         if (theirs->kind != LUO_INSTR_P2P || theirs->exchange != in->exchange ||
             point_at(m, peer, other)->micro_batch != batch)
             continue;
         const luo_slot *slot2 = slot_at(m, peer, other);
-        const int32_t j = find_message(slot2, device_id(m, dev), !x->send);
+        const int32_t j = find_message(slot2, device_id(m, dev), !message->send);
         if (j < 0) continue;
-        if (slot2->message[j].bytes != x->bytes)
-            return sizes_differ(m, dev, lane, x, peer, &slot2->message[j]);
+        if (slot2->message[j].bytes != message->bytes)
+            return sizes_differ(m, dev, lane, message, peer, &slot2->message[j]);
         if (meet(m, peer, other, j)) pass(m, peer, other);
         if (meet(m, dev, lane, k)) {
             pass(m, dev, lane);
@@ -296,9 +296,9 @@ static place waits_for(machine *m, place p)
         if (lane_at(m, p.dev, w[k].lane)->done < w[k].count) return (place){p.dev, w[k].lane};
     const luo_slot *slot = slot_at(m, p.dev, p.lane);
     if (instr_at(m, p.dev, p.lane)->kind == LUO_INSTR_COLLECTIVE) {
-        const luo_group *g = &m->set->groups[slot->group];
-        for (int32_t i = 0; i < g->n; i++) {
-            const place o = {find(m, g->dev[i]), p.lane};
+        const luo_group *group = &m->set->groups[slot->group];
+        for (int32_t i = 0; i < group->n; i++) {
+            const place o = {find(m, group->dev[i]), p.lane};
             if (o.dev < 0) return o;
             if (finished(m, o) || !lane_at(m, o.dev, o.lane)->posted ||
                 instr_at(m, o.dev, o.lane)->kind != LUO_INSTR_COLLECTIVE ||
@@ -315,14 +315,16 @@ static place waits_for(machine *m, place p)
 
 static luo_status nobody(machine *m, place p, place o, int32_t device)
 {
-    const luo_instr *i = instr_at(m, p.dev, p.lane);
-    const bool sends = i->kind == LUO_INSTR_P2P && i->bytes > 0;
+    const luo_instr *instr = instr_at(m, p.dev, p.lane);
+    const bool sends = instr->kind == LUO_INSTR_P2P && instr->bytes > 0;
     const int32_t id = o.dev >= 0 ? device_id(m, o.dev) : device;
     return luo_err_set(m->err, LUO_EINPUT,
                        "device %d waits in `%s` (micro-batch %d) for device %d, which never %s it.",
-                       (int)device_id(m, p.dev), op_name(m, i),
+                       (int)device_id(m, p.dev), op_name(m, instr),
                        (int)point_at(m, p.dev, p.lane)->micro_batch, (int)id,
-                       i->kind == LUO_INSTR_COLLECTIVE ? "joins" : sends ? "receives" : "sends");
+                       instr->kind == LUO_INSTR_COLLECTIVE ? "joins"
+                       : sends                             ? "receives"
+                                                           : "sends");
 }
 
 static int32_t awaited_device(machine *m, place p)

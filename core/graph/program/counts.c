@@ -59,9 +59,9 @@ luo_status luo_counts_of(const luo_programs *set, luo_counts *out, luo_err *err)
 {
     *out = (luo_counts){0};
     for (int32_t i = 0; i < set->n; i++) {
-        const luo_program *p = &set->at[i];
-        for (int32_t k = 0; k < set->roles[p->role].nslot; k++)
-            if (p->slots[k].counts && !take(out, list_of(set, &p->slots[k])))
+        const luo_program *program = &set->at[i];
+        for (int32_t k = 0; k < set->roles[program->role].nslot; k++)
+            if (program->slots[k].counts && !take(out, list_of(set, &program->slots[k])))
                 return luo_err_nomem(err);
     }
     return LUO_OK;

@@ -9,62 +9,63 @@ int64_t luo_memory_score_bytes(const luo_memory_rules *r, int64_t elem_bytes)
     return r->dropout ? 2 * elem_bytes + 1 : elem_bytes;
 }
 
-static bool is(const luo_programs *set, const luo_instr *i, luo_op_kind kind)
+static bool is(const luo_programs *set, const luo_instr *instr, luo_op_kind kind)
 {
-    return i->kind == LUO_INSTR_COMPUTE && set->ops[i->op].kind == kind;
+    return instr->kind == LUO_INSTR_COMPUTE && set->ops[instr->op].kind == kind;
 }
 
-static int64_t scores(const luo_programs *set, const luo_role *role, const luo_instr *i)
+static int64_t scores(const luo_programs *set, const luo_role *role, const luo_instr *instr)
 {
-    const int64_t *a = i->cost.a; /* heads here, head_dim, tokens, sequence tokens, -, pairs */
+    const int64_t *a = instr->cost.a; /* heads here, head_dim, tokens, sequence tokens, -, pairs */
     return a[0] * (a[5] > 0 ? a[5] : a[2] * a[3]) *
-           luo_memory_score_bytes(&set->memory, role->buf[i->in[0]].elem_bytes);
+           luo_memory_score_bytes(&set->memory, role->buf[instr->in[0]].elem_bytes);
 }
 
 /* Selective recompute: forward drops the scores, backward makes them again. */
-static bool drops_scores(const luo_programs *set, const luo_instr *i)
+static bool drops_scores(const luo_programs *set, const luo_instr *instr)
 {
-    return set->selective && i->layer >= 0 && set->selective[i->layer];
+    return set->selective && instr->layer >= 0 && set->selective[instr->layer];
 }
 
-static int64_t elements(const luo_buffer *b)
+static int64_t elements(const luo_buffer *buffer)
 {
-    return b->bytes / b->elem_bytes;
+    return buffer->bytes / buffer->elem_bytes;
 }
 
 /* Its input has another reader only in forward: the sum that the layer ends with. */
-static bool is_second_norm(const luo_programs *set, const luo_instr *i)
+static bool is_second_norm(const luo_programs *set, const luo_instr *instr)
 {
-    const char *name = set->ops[i->op].name, *dot = strrchr(name, '.');
-    return i->layer >= 0 && is(set, i, LUO_OP_NORM) && dot && strcmp(dot, ".norm2") == 0;
+    const char *name = set->ops[instr->op].name, *dot = strrchr(name, '.');
+    return instr->layer >= 0 && is(set, instr, LUO_OP_NORM) && dot && strcmp(dot, ".norm2") == 0;
 }
 
 /* What the stack keeps of an operation's results beside what its gradient reads, or does without.
  */
-static void keep(const luo_programs *set, const luo_role *role, const luo_instr *i, int64_t *out)
+static void keep(const luo_programs *set, const luo_role *role, const luo_instr *instr,
+                 int64_t *out)
 {
     const luo_memory_rules *r = &set->memory;
-    const luo_buffer *first = &role->buf[i->out[0]];
-    const luo_buffer *second = i->nout > 1 ? &role->buf[i->out[1]] : NULL;
-    const luo_op_kind kind = set->ops[i->op].kind;
-    if (r->norm2_again && is_second_norm(set, i)) out[i->in[0]] = 0;
+    const luo_buffer *first = &role->buf[instr->out[0]];
+    const luo_buffer *second = instr->nout > 1 ? &role->buf[instr->out[1]] : NULL;
+    const luo_op_kind kind = set->ops[instr->op].kind;
+    if (r->norm2_again && is_second_norm(set, instr)) out[instr->in[0]] = 0;
     switch (kind < LUO_OP_KINDS ? luo_op_desc_of(kind)->keeps : LUO_OP_KEEPS_NOTHING) {
     case LUO_OP_KEEPS_NOTHING:
         return;
     case LUO_OP_KEEPS_MASK:
-        if (r->dropout && i->layer >= 0 && first->rank == 2)
-            out[i->out[0]] = first->bytes + elements(first);
+        if (r->dropout && instr->layer >= 0 && first->rank == 2)
+            out[instr->out[0]] = first->bytes + elements(first);
         return;
     case LUO_OP_KEEPS_SCORES:
-        if (second && i->cost.kind == LUO_COST_ATTENTION_F && !drops_scores(set, i))
-            out[i->out[1]] = second->bytes + scores(set, role, i);
+        if (second && instr->cost.kind == LUO_COST_ATTENTION_F && !drops_scores(set, instr))
+            out[instr->out[1]] = second->bytes + scores(set, role, instr);
         return;
     case LUO_OP_KEEPS_SILU:
-        if (second && r->silu_again) out[i->out[1]] = 0;
+        if (second && r->silu_again) out[instr->out[1]] = 0;
         return;
     case LUO_OP_KEEPS_LOGITS:
         if (second && r->cross_entropy_unfused)
-            out[i->out[1]] = second->bytes + 4 * elements(second);
+            out[instr->out[1]] = second->bytes + 4 * elements(second);
         return;
     }
 }
@@ -73,8 +74,8 @@ void luo_memory_bytes(const luo_programs *set, const luo_role *role, int64_t *ou
 {
     for (int32_t b = 0; b < role->nbuf; b++) out[b] = role->buf[b].bytes;
     for (int32_t k = 0; k < role->ninstr; k++) {
-        const luo_instr *i = &role->instr[k];
-        if (i->kind == LUO_INSTR_COMPUTE && i->nout > 0) keep(set, role, i, out);
+        const luo_instr *instr = &role->instr[k];
+        if (instr->kind == LUO_INSTR_COMPUTE && instr->nout > 0) keep(set, role, instr, out);
     }
 }
 
@@ -89,11 +90,11 @@ int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const l
 }
 
 /* Weights that forward products of the segment's layer `layer` read. */
-static int64_t matrices(const luo_programs *set, const luo_role *role, const luo_instr *i)
+static int64_t matrices(const luo_programs *set, const luo_role *role, const luo_instr *instr)
 {
     int64_t n = 0;
-    if (i->phase != LUO_PHASE_F || i->layer < 0 || !is(set, i, LUO_OP_MATMUL)) return 0;
-    for (int32_t k = 1; k < i->nin; k++) n += role->buf[i->in[k]].bytes;
+    if (instr->phase != LUO_PHASE_F || instr->layer < 0 || !is(set, instr, LUO_OP_MATMUL)) return 0;
+    for (int32_t k = 1; k < instr->nin; k++) n += role->buf[instr->in[k]].bytes;
     return n;
 }
 
@@ -105,9 +106,9 @@ int64_t luo_memory_dummies(const luo_programs *set, const luo_role *role)
         const luo_segment *seg = &role->seg[s];
         int64_t sum = 0;
         for (int32_t k = seg->first; k < seg->first + seg->n; k++) {
-            const luo_instr *i = &role->instr[k];
-            if (k > seg->first && i->layer != i[-1].layer) sum = 0;
-            sum += matrices(set, role, i);
+            const luo_instr *instr = &role->instr[k];
+            if (k > seg->first && instr->layer != instr[-1].layer) sum = 0;
+            sum += matrices(set, role, instr);
             if (sum > most) most = sum;
         }
     }
@@ -123,11 +124,11 @@ void luo_memory_held(const luo_memory_rules *r, int64_t weight_bytes, int64_t *g
         *optimizer = (int64_t)ceil((double)*optimizer * (r->f32_state_bytes - 8) / 8 - 1e-6);
 }
 
-void luo_memory_total(const luo_memory_rules *r, int64_t tensors, luo_memory *m)
+void luo_memory_total(const luo_memory_rules *r, int64_t tensors, luo_memory *memory)
 {
     const double factor = r->allocator_factor > 1 ? r->allocator_factor : 1;
     const double headroom = r->headroom_factor > 1 ? r->headroom_factor : 1;
-    m->allocated = tensors + (int64_t)r->framework_bytes;
-    m->peak = (int64_t)ceil((double)m->allocated * factor - 1e-6);
-    m->needed = (int64_t)ceil((double)m->peak * headroom - 1e-6);
+    memory->allocated = tensors + (int64_t)r->framework_bytes;
+    memory->peak = (int64_t)ceil((double)memory->allocated * factor - 1e-6);
+    memory->needed = (int64_t)ceil((double)memory->peak * headroom - 1e-6);
 }

@@ -20,15 +20,15 @@ int64_t luo_memory_beside(const luo_programs *set, const luo_role *role, const l
 /* Bytes that the call of a bucket packs, and those that it receives beside them; 0 where its pieces
  * lie one behind the other. The calls of a lane share one place, since they are made one after the
  * other. turn: of luo_role_order. */
-int64_t luo_memory_packed(const luo_programs *set, const luo_program *p, const int32_t *turn,
-                          const luo_instr *i);
+int64_t luo_memory_packed(const luo_programs *set, const luo_program *program, const int32_t *turn,
+                          const luo_instr *instr);
 /* Gradients without content: one for each matrix of the largest layer, made once, kept for good. */
 int64_t luo_memory_dummies(const luo_programs *set, const luo_role *role);
 /* State of a device as the stack holds it. In, out: gradients, optimizer. */
 void luo_memory_held(const luo_memory_rules *r, int64_t weight_bytes, int64_t *gradients,
                      int64_t *optimizer);
 /* Sets allocated, peak and needed from the bytes of all tensors at the peak. */
-void luo_memory_total(const luo_memory_rules *r, int64_t tensors, luo_memory *m);
+void luo_memory_total(const luo_memory_rules *r, int64_t tensors, luo_memory *memory);
 /* Bytes of one score of unfused attention that backward needs: the softmax; with dropout also what
  * it left and its mask. */
 int64_t luo_memory_score_bytes(const luo_memory_rules *r, int64_t elem_bytes);

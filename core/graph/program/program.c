@@ -32,12 +32,12 @@ const char *luo_coll_name(luo_coll c)
     return (unsigned)c < LUO_COLLS ? names[c] : NULL;
 }
 
-int32_t luo_instr_lane(const luo_instr *i)
+int32_t luo_instr_lane(const luo_instr *instr)
 {
-    if (i->stream == LUO_STREAM_DP && i->lane > 0) return LUO_LANE_DP_1 + i->lane - 1;
-    if (i->stream != LUO_STREAM_PP) return i->stream;
-    const bool send = i->bytes > 0;
-    if (luo_phase_is_backward(i->phase)) return send ? LUO_LANE_PP_B_SEND : LUO_LANE_PP_B_RECV;
+    if (instr->stream == LUO_STREAM_DP && instr->lane > 0) return LUO_LANE_DP_1 + instr->lane - 1;
+    if (instr->stream != LUO_STREAM_PP) return instr->stream;
+    const bool send = instr->bytes > 0;
+    if (luo_phase_is_backward(instr->phase)) return send ? LUO_LANE_PP_B_SEND : LUO_LANE_PP_B_RECV;
     return send ? LUO_STREAM_PP : LUO_LANE_PP_F_RECV;
 }
 
@@ -82,8 +82,8 @@ bool luo_instr_adjoins(const luo_role *role, const int32_t *turn, const luo_inst
     if (instr->coll != LUO_COLL_AR) return false; /* parts of a rank are apart in every tensor */
     for (int32_t k = 0; k < instr->npieces; k++) {
         const luo_instr_piece *p = &instr->piece[k];
-        const luo_buffer *b = &role->buf[p->buffer];
-        if (p->count * b->elem_bytes != b->bytes) return false;
+        const luo_buffer *buffer = &role->buf[p->buffer];
+        if (p->count * buffer->elem_bytes != buffer->bytes) return false;
         if (k == 0) continue;
         const luo_instr_piece *q = p - 1;
         if (turn[p->buffer] != turn[q->buffer] + 1 ||

@@ -280,7 +280,7 @@ const luo_program *luo_programs_find(const luo_programs *set, int32_t device);
 
 /* Text form (grammar: docs/architecture/programs.md). device -1: all of the set, roles first; else
  * that device with its role. */
-void luo_program_print(luo_str *s, const luo_programs *set, int32_t device);
+void luo_program_print(luo_str *text, const luo_programs *set, int32_t device);
 
 /* Sets set->hash: FNV-1a over the text form, without holding it. Errors: LUO_ENOMEM. */
 luo_status luo_programs_hash(luo_programs *set, luo_err *err);

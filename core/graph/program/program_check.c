@@ -39,16 +39,16 @@ static luo_status check_pieces(const checker *c, int32_t role, const luo_instr *
         const luo_instr_piece *p = &in->piece[k];
         if (p->buffer < 0 || p->buffer >= r->nbuf)
             return broken(c, role, in->id, "a piece names a buffer that the role does not have");
-        const luo_buffer *b = &r->buf[p->buffer];
-        if (b->elem_bytes < 1 || b->elem_bytes != r->buf[in->piece[0].buffer].elem_bytes)
+        const luo_buffer *buffer = &r->buf[p->buffer];
+        if (buffer->elem_bytes < 1 || buffer->elem_bytes != r->buf[in->piece[0].buffer].elem_bytes)
             return broken(c, role, in->id, "its pieces have elements of different sizes");
-        const int64_t holds = b->bytes / b->elem_bytes;
+        const int64_t holds = buffer->bytes / buffer->elem_bytes;
         if (p->offset > holds || p->count > holds - p->offset)
             return broken(c, role, in->id, "a piece ends outside of its buffer");
-        left -= p->count * b->elem_bytes;
+        left -= p->count * buffer->elem_bytes;
         const bool gathers = in->coll == LUO_COLL_AG;
         if (k >= in->nin || k >= in->nout || (gathers ? in->out[k] : in->in[k]) != p->buffer ||
-            r->buf[gathers ? in->in[k] : in->out[k]].elem_bytes != b->elem_bytes)
+            r->buf[gathers ? in->in[k] : in->out[k]].elem_bytes != buffer->elem_bytes)
             return broken(c, role, in->id, "it reads and writes other buffers than its pieces'");
     }
     return in->npieces && left != 0 ? broken(c, role, in->id, "its pieces are not its bytes")
@@ -140,11 +140,11 @@ typedef struct pairing { /* of one (micro-batch, chunk) */
     int64_t tokens;
 } pairing;
 
-static luo_status pair_task(const checker *c, const luo_program *p, int32_t t, pairing *at,
+static luo_status pair_task(const checker *c, const luo_program *program, int32_t t, pairing *at,
                             int32_t chunks)
 {
-    const luo_run_task *task = &p->tasks[t];
-    const luo_segment *seg = &c->set->roles[p->role].seg[task->seg];
+    const luo_run_task *task = &program->tasks[t];
+    const luo_segment *seg = &c->set->roles[program->role].seg[task->seg];
     if (!luo_phase_in_task(seg->phase)) return LUO_OK;
     pairing *q = &at[(int64_t)task->micro_batch * chunks + seg->chunk];
     if (seg->phase == LUO_PHASE_F) {
@@ -159,60 +159,65 @@ static luo_status pair_task(const checker *c, const luo_program *p, int32_t t, p
     if (seg->phase == LUO_PHASE_BW)
         return luo_err_set(c->err, LUO_EINPUT,
                            "device %d: weight gradients of micro-batch %d (chunk %d, %lld tokens) "
-                           "do not follow input gradients of as many tokens.", (int)p->device,
-                           (int)task->micro_batch, (int)seg->chunk, (long long)seg->tokens);
+                           "do not follow input gradients of as many tokens.",
+                           (int)program->device, (int)task->micro_batch, (int)seg->chunk,
+                           (long long)seg->tokens);
     return luo_err_set(c->err, LUO_EINPUT,
                        "device %d: backward of micro-batch %d (chunk %d, %lld tokens) does not "
-                       "follow one forward of as many tokens.", (int)p->device,
-                       (int)task->micro_batch, (int)seg->chunk, (long long)seg->tokens);
+                       "follow one forward of as many tokens.",
+                       (int)program->device, (int)task->micro_batch, (int)seg->chunk,
+                       (long long)seg->tokens);
 }
 
-static luo_status check_pair(const checker *c, const luo_program *p, const pairing *q,
+static luo_status check_pair(const checker *c, const luo_program *program, const pairing *q,
                              int32_t micro_batch, int32_t chunk)
 {
     if (q->forward != q->backward || q->forward > 1)
         return luo_err_set(c->err, LUO_EINPUT,
                            "device %d: micro-batch %d (chunk %d) runs forward %d times and "
-                           "backward %d times; each once is right.", (int)p->device,
-                           (int)micro_batch, (int)chunk, (int)q->forward, (int)q->backward);
+                           "backward %d times; each once is right.",
+                           (int)program->device, (int)micro_batch, (int)chunk, (int)q->forward,
+                           (int)q->backward);
     if (q->weight != q->backward)
         return luo_err_set(c->err, LUO_EINPUT,
                            "device %d: micro-batch %d (chunk %d) makes its weight gradients %d "
-                           "times; once is right.", (int)p->device, (int)micro_batch, (int)chunk,
-                           (int)q->weight);
+                           "times; once is right.",
+                           (int)program->device, (int)micro_batch, (int)chunk, (int)q->weight);
     return LUO_OK;
 }
 
-static luo_status check_tasks(const checker *c, const luo_program *p)
+static luo_status check_tasks(const checker *c, const luo_program *program)
 {
-    const luo_role *r = &c->set->roles[p->role];
+    const luo_role *role = &c->set->roles[program->role];
     int32_t batches = 0, chunks = 1;
-    for (int32_t t = 0; t < p->ntask; t++) {
-        const luo_run_task *k = &p->tasks[t];
-        if (k->seg < 0 || k->seg >= r->nseg)
+    for (int32_t t = 0; t < program->ntask; t++) {
+        const luo_run_task *k = &program->tasks[t];
+        if (k->seg < 0 || k->seg >= role->nseg)
             return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d names segment %d of %d.",
-                               (int)p->device, (int)t, (int)k->seg, (int)r->nseg);
-        const bool per_batch = luo_phase_in_task(r->seg[k->seg].phase);
+                               (int)program->device, (int)t, (int)k->seg, (int)role->nseg);
+        const bool per_batch = luo_phase_in_task(role->seg[k->seg].phase);
         if (per_batch != (k->micro_batch >= 0) || k->micro_batch >= c->tasks ||
-            r->seg[k->seg].chunk < 0 || r->seg[k->seg].chunk >= r->nseg)
-            return luo_err_set(c->err, LUO_EINPUT, "device %d: task %d of segment %d has micro-"
-                               "batch %d.", (int)p->device, (int)t, (int)k->seg,
-                               (int)k->micro_batch);
+            role->seg[k->seg].chunk < 0 || role->seg[k->seg].chunk >= role->nseg)
+            return luo_err_set(c->err, LUO_EINPUT,
+                               "device %d: task %d of segment %d has micro-"
+                               "batch %d.",
+                               (int)program->device, (int)t, (int)k->seg, (int)k->micro_batch);
         if (k->micro_batch >= batches) batches = k->micro_batch + 1;
-        if (r->seg[k->seg].chunk >= chunks) chunks = r->seg[k->seg].chunk + 1;
+        if (role->seg[k->seg].chunk >= chunks) chunks = role->seg[k->seg].chunk + 1;
     }
     /* A pair has two tasks on every device that runs it. Numbers of micro-batches may have gaps: a
      * device that stands in for another runs some of those of several pipelines. */
     if ((int64_t)batches * chunks > c->tasks + 1)
-        return luo_err_set(c->err, LUO_EINPUT, "device %d: the %lld tasks of all lists are too few "
-                           "for %d micro-batches in %d chunks.", (int)p->device,
-                           (long long)c->tasks, (int)batches, (int)chunks);
+        return luo_err_set(c->err, LUO_EINPUT,
+                           "device %d: the %lld tasks of all lists are too few "
+                           "for %d micro-batches in %d chunks.",
+                           (int)program->device, (long long)c->tasks, (int)batches, (int)chunks);
     const size_t mark = luo_arena_mark(c->scratch);
     pairing *at = LUO_NEW_N(c->scratch, pairing, (int64_t)batches * chunks);
     if (!at) return luo_err_nomem(c->err);
-    for (int32_t t = 0; t < p->ntask; t++) LUO_TRY(pair_task(c, p, t, at, chunks));
+    for (int32_t t = 0; t < program->ntask; t++) LUO_TRY(pair_task(c, program, t, at, chunks));
     for (int64_t i = 0; i < (int64_t)batches * chunks; i++)
-        LUO_TRY(check_pair(c, p, &at[i], (int32_t)(i / chunks), (int32_t)(i % chunks)));
+        LUO_TRY(check_pair(c, program, &at[i], (int32_t)(i / chunks), (int32_t)(i % chunks)));
     luo_arena_reset(c->scratch, mark);
     return LUO_OK;
 }
@@ -223,10 +228,10 @@ static bool count_tasks(checker *c)
     luo_map seen = {0};
     bool good = true;
     for (int32_t i = 0; good && i < c->set->n; i++) {
-        const luo_program *p = &c->set->at[i];
-        const int64_t *first = luo_map_at(&seen, (uint64_t)(uintptr_t)p->tasks, i);
+        const luo_program *program = &c->set->at[i];
+        const int64_t *first = luo_map_at(&seen, (uint64_t)(uintptr_t)program->tasks, i);
         good = first != NULL;
-        if (good && *first == i) c->tasks += p->ntask;
+        if (good && *first == i) c->tasks += program->ntask;
     }
     luo_map_free(&seen);
     return good;
@@ -234,31 +239,34 @@ static bool count_tasks(checker *c)
 
 /* ---- slots and groups ---- */
 
-static luo_status check_slot(const checker *c, const luo_program *p, int32_t k, int32_t *users)
+static luo_status check_slot(const checker *c, const luo_program *program, int32_t k,
+                             int32_t *users)
 {
-    const luo_slot *s = &p->slots[k];
-    if (s->group < 0) {
-        for (int32_t i = 0; i < s->nmessage; i++)
-            if (s->message[i].peer == p->device || !luo_programs_find(c->set, s->message[i].peer))
-                return luo_err_set(c->err, LUO_EINPUT, "device %d exchanges messages with device "
-                                   "%d, which has no program.", (int)p->device,
-                                   (int)s->message[i].peer);
+    const luo_slot *slot = &program->slots[k];
+    if (slot->group < 0) {
+        for (int32_t i = 0; i < slot->nmessage; i++)
+            if (slot->message[i].peer == program->device ||
+                !luo_programs_find(c->set, slot->message[i].peer))
+                return luo_err_set(c->err, LUO_EINPUT,
+                                   "device %d exchanges messages with device "
+                                   "%d, which has no program.",
+                                   (int)program->device, (int)slot->message[i].peer);
         return LUO_OK;
     }
-    if (s->group >= c->set->ngroups)
+    if (slot->group >= c->set->ngroups)
         return luo_err_set(c->err, LUO_EINPUT, "device %d, slot %d: group %d is not listed.",
-                           (int)p->device, (int)k, (int)s->group);
+                           (int)program->device, (int)k, (int)slot->group);
     for (int32_t i = 0; i < k; i++)
-        if (p->slots[i].group == s->group) return LUO_OK;
-    users[s->group]++;
+        if (program->slots[i].group == slot->group) return LUO_OK;
+    users[slot->group]++;
     return LUO_OK;
 }
 
 static bool uses(const luo_programs *set, int32_t device, int32_t group)
 {
-    const luo_program *p = luo_programs_find(set, device);
-    for (int32_t k = 0; p && k < set->roles[p->role].nslot; k++)
-        if (p->slots[k].group == group) return true;
+    const luo_program *program = luo_programs_find(set, device);
+    for (int32_t k = 0; program && k < set->roles[program->role].nslot; k++)
+        if (program->slots[k].group == group) return true;
     return false;
 }
 
@@ -271,33 +279,35 @@ static luo_status check_groups(const checker *c)
         for (int32_t k = 0; k < c->set->roles[c->set->at[i].role].nslot; k++)
             LUO_TRY(check_slot(c, &c->set->at[i], k, users));
     for (int32_t g = 0; g < c->set->ngroups; g++) {
-        const luo_group *q = &c->set->groups[g];
-        for (int32_t i = 0; i < q->n; i++)
-            if (!uses(c->set, q->dev[i], g))
-                return luo_err_set(c->err, LUO_EINPUT, "device %d is in group %d but never calls "
-                                   "it; device %d waits for it.", (int)q->dev[i], (int)g,
-                                   (int)q->dev[i ? 0 : q->n - 1]);
-        if (users[g] != q->n)
+        const luo_group *group = &c->set->groups[g];
+        for (int32_t i = 0; i < group->n; i++)
+            if (!uses(c->set, group->dev[i], g))
+                return luo_err_set(c->err, LUO_EINPUT,
+                                   "device %d is in group %d but never calls "
+                                   "it; device %d waits for it.",
+                                   (int)group->dev[i], (int)g,
+                                   (int)group->dev[i ? 0 : group->n - 1]);
+        if (users[g] != group->n)
             return luo_err_set(c->err, LUO_EINPUT, "group %d of %d devices is called by %d.",
-                               (int)g, (int)q->n, (int)users[g]);
+                               (int)g, (int)group->n, (int)users[g]);
     }
     return LUO_OK;
 }
 
-static luo_status check_kinds(const checker *c, const luo_program *p)
+static luo_status check_kinds(const checker *c, const luo_program *program)
 {
-    const luo_role *r = &c->set->roles[p->role];
-    for (int32_t i = 0; i < r->ninstr; i++) {
-        const luo_instr *in = &r->instr[i];
+    const luo_role *role = &c->set->roles[program->role];
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
         if (in->slot < 0) continue;
-        const luo_slot *s = &p->slots[in->slot];
+        const luo_slot *slot = &program->slots[in->slot];
         const bool collective = in->kind == LUO_INSTR_COLLECTIVE;
-        if (collective != (s->group >= 0) || s->group >= c->set->ngroups ||
-            (collective && c->set->groups[s->group].stream != in->stream))
+        if (collective != (slot->group >= 0) || slot->group >= c->set->ngroups ||
+            (collective && c->set->groups[slot->group].stream != in->stream))
             return luo_err_set(c->err, LUO_EINPUT,
                                "device %d, `%s`: slot %d is not of the instruction's kind and "
-                               "stream.", (int)p->device, c->set->ops[in->op].name,
-                               (int)in->slot);
+                               "stream.",
+                               (int)program->device, c->set->ops[in->op].name, (int)in->slot);
     }
     return LUO_OK;
 }
@@ -314,20 +324,21 @@ static luo_status expand_all(const checker *c, const check_list **lists)
     if (!made || luo_roles_alike(c->scratch, c->set, &alike) != LUO_OK)
         return luo_err_nomem(c->err);
     for (int32_t i = 0; i < c->set->n; i++) {
-        const luo_program *p = &c->set->at[i];
-        const uintptr_t t = (uintptr_t)p->tasks;
-        const int32_t k[4] = {alike[p->role], (int32_t)(uint32_t)t, (int32_t)(uint32_t)(t >> 32),
-                              p->ntask};
+        const luo_program *program = &c->set->at[i];
+        const uintptr_t t = (uintptr_t)program->tasks;
+        const int32_t k[4] = {alike[program->role], (int32_t)(uint32_t)t,
+                              (int32_t)(uint32_t)(t >> 32), program->ntask};
         bool fresh;
         const int32_t id = luo_intern_id(&key, k, 4, &fresh);
         if (id < 0) return luo_err_nomem(c->err);
         if (fresh) {
-            LUO_TRY(check_tasks(c, p));
+            LUO_TRY(check_tasks(c, program));
             made[id] = LUO_NEW(c->scratch, check_list);
             if (!made[id]) return luo_err_nomem(c->err);
-            const luo_status st = luo_check_expand(c->scratch, &c->set->roles[p->role], p->tasks,
-                                                   p->ntask, made[id], c->err);
-            if (st != LUO_OK) return luo_err_prefix(c->err, st, "device %d", (int)p->device);
+            const luo_status st =
+                luo_check_expand(c->scratch, &c->set->roles[program->role], program->tasks,
+                                 program->ntask, made[id], c->err);
+            if (st != LUO_OK) return luo_err_prefix(c->err, st, "device %d", (int)program->device);
         }
         lists[i] = made[id];
     }

@@ -44,13 +44,13 @@ static void touch(look *l, int32_t b, int32_t i, bool write)
 
 static void find_homes(look *l)
 {
-    const luo_role *r = l->role;
-    for (int32_t b = 0; b < r->nbuf; b++) l->home[b] = -1;
-    for (int32_t s = 0; s < r->nseg; s++) {
-        if (!luo_phase_is_backward(r->seg[s].phase)) continue;
-        for (int32_t i = r->seg[s].first; i < r->seg[s].first + r->seg[s].n; i++) {
-            for (int32_t k = 0; k < r->instr[i].nin; k++) l->home[r->instr[i].in[k]] = s;
-            for (int32_t k = 0; k < r->instr[i].nout; k++) l->home[r->instr[i].out[k]] = s;
+    const luo_role *role = l->role;
+    for (int32_t b = 0; b < role->nbuf; b++) l->home[b] = -1;
+    for (int32_t s = 0; s < role->nseg; s++) {
+        if (!luo_phase_is_backward(role->seg[s].phase)) continue;
+        for (int32_t i = role->seg[s].first; i < role->seg[s].first + role->seg[s].n; i++) {
+            for (int32_t k = 0; k < role->instr[i].nin; k++) l->home[role->instr[i].in[k]] = s;
+            for (int32_t k = 0; k < role->instr[i].nout; k++) l->home[role->instr[i].out[k]] = s;
         }
     }
 }
@@ -92,28 +92,31 @@ static void add_up(look *l, const luo_segment *seg, luo_memory_curve *c)
 
 /* Bytes that a reduce-scatter receives if it leaves its part where the whole was: they need a place
  * of their own meanwhile. */
-static int64_t received_apart(const luo_programs *set, const luo_program *p, const luo_instr *i)
+static int64_t received_apart(const luo_programs *set, const luo_program *program,
+                              const luo_instr *instr)
 {
-    if (set->memory.flat_gradients || i->kind != LUO_INSTR_COLLECTIVE ||
-        i->coll != LUO_COLL_RS || i->slot < 0 || i->nin == 0 || i->nout == 0 ||
-        i->in[0] != i->out[0] || i->npieces > 1)
+    if (set->memory.flat_gradients || instr->kind != LUO_INSTR_COLLECTIVE ||
+        instr->coll != LUO_COLL_RS || instr->slot < 0 || instr->nin == 0 || instr->nout == 0 ||
+        instr->in[0] != instr->out[0] || instr->npieces > 1)
         return 0;
-    const luo_group *g = &set->groups[p->slots[i->slot].group];
-    return (i->bytes + g->n - 1) / g->n;
+    const luo_group *group = &set->groups[program->slots[instr->slot].group];
+    return (instr->bytes + group->n - 1) / group->n;
 }
 
-int64_t luo_memory_packed(const luo_programs *set, const luo_program *p, const int32_t *turn,
-                          const luo_instr *i)
+int64_t luo_memory_packed(const luo_programs *set, const luo_program *program, const int32_t *turn,
+                          const luo_instr *instr)
 {
-    const luo_role *role = &set->roles[p->role];
-    if (i->npieces < 2 || set->memory.flat_gradients || luo_instr_adjoins(role, turn, i)) return 0;
-    const luo_group *g = &set->groups[p->slots[i->slot].group];
-    return i->bytes + (i->coll == LUO_COLL_RS ? (i->bytes + g->n - 1) / g->n : 0);
+    const luo_role *role = &set->roles[program->role];
+    if (instr->npieces < 2 || set->memory.flat_gradients || luo_instr_adjoins(role, turn, instr))
+        return 0;
+    const luo_group *group = &set->groups[program->slots[instr->slot].group];
+    return instr->bytes +
+           (instr->coll == LUO_COLL_RS ? (instr->bytes + group->n - 1) / group->n : 0);
 }
 
-static bool is_shared(const luo_instr *i)
+static bool is_shared(const luo_instr *instr)
 {
-    return i->kind == LUO_INSTR_COLLECTIVE && i->stream == LUO_STREAM_DP;
+    return instr->kind == LUO_INSTR_COLLECTIVE && instr->stream == LUO_STREAM_DP;
 }
 
 /* The operands of calls first..end-1 are in use up to instruction `last`. */
@@ -149,17 +152,17 @@ static void hold_until_waited(look *l, const luo_segment *seg)
 /* Outputs that forward of these tokens sends on, where the stack keeps them until backward. */
 static int64_t sent(const look *l, const luo_programs *set, int32_t chunk, int64_t tokens)
 {
-    const luo_role *r = l->role;
+    const luo_role *role = l->role;
     int64_t n = 0;
     if (!set->memory.outputs_kept) return 0;
-    for (int32_t s = 0; s < r->nseg; s++) {
-        const luo_segment *seg = &r->seg[s];
+    for (int32_t s = 0; s < role->nseg; s++) {
+        const luo_segment *seg = &role->seg[s];
         if (seg->phase != LUO_PHASE_F || seg->chunk != chunk || seg->tokens != tokens) continue;
         for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
-            const luo_instr *in = &r->instr[i];
+            const luo_instr *in = &role->instr[i];
             if (in->kind != LUO_INSTR_P2P || in->stream != LUO_STREAM_PP) continue;
             if (in->bytes == 0 || in->nin == 0) continue;
-            if (r->buf[in->in[0]].buffer_class != LUO_BUFFER_STASH) n += l->bytes[in->in[0]];
+            if (role->buf[in->in[0]].buffer_class != LUO_BUFFER_STASH) n += l->bytes[in->in[0]];
         }
     }
     return n;
@@ -172,34 +175,34 @@ static void keep_outputs(look *l, const luo_programs *set, const luo_segment *se
     if (luo_phase_begins_backward(seg->phase)) give_back(l, seg->n, n);
 }
 
-static void make_curve(look *l, const luo_programs *set, const luo_program *p, int32_t s,
+static void make_curve(look *l, const luo_programs *set, const luo_program *program, int32_t s,
                        luo_memory_curve *c)
 {
-    const luo_role *r = l->role;
-    const luo_segment *seg = &r->seg[s];
+    const luo_role *role = l->role;
+    const luo_segment *seg = &role->seg[s];
     const int32_t end = seg->first + seg->n;
     for (int32_t i = seg->first; i < end; i++) {
-        for (int32_t k = 0; k < r->instr[i].nin; k++) touch(l, r->instr[i].in[k], i, false);
-        for (int32_t k = 0; k < r->instr[i].nout; k++) touch(l, r->instr[i].out[k], i, true);
+        for (int32_t k = 0; k < role->instr[i].nin; k++) touch(l, role->instr[i].in[k], i, false);
+        for (int32_t k = 0; k < role->instr[i].nout; k++) touch(l, role->instr[i].out[k], i, true);
     }
     hold_until_waited(l, seg);
     int64_t most[LUO_DP_LANES] = {0}; /* from the first bucket of the lane on */
     for (int32_t i = seg->first; i < end; i++) {
-        const int64_t bucket = luo_memory_packed(set, p, l->turn, &r->instr[i]);
-        int64_t *had = &most[r->instr[i].lane];
+        const int64_t bucket = luo_memory_packed(set, program, l->turn, &role->instr[i]);
+        int64_t *had = &most[role->instr[i].lane];
         if (bucket > *had) {
             l->work[i - seg->first] += bucket - *had;
             l->work[seg->n] -= bucket - *had;
             *had = bucket;
         }
-        const int64_t apart = received_apart(set, p, &r->instr[i]);
+        const int64_t apart = received_apart(set, program, &role->instr[i]);
         l->work[i - seg->first] += apart; /* all of them are under way before the first is needed */
         l->work[seg->n] -= apart;
-        const int64_t beside = luo_memory_beside(set, r, &r->instr[i]);
+        const int64_t beside = luo_memory_beside(set, role, &role->instr[i]);
         l->work[i - seg->first] += beside;
         l->work[i - seg->first + 1] -= beside;
-        for (int32_t k = 0; k < r->instr[i].nin + r->instr[i].nout; k++) {
-            const luo_instr *in = &r->instr[i];
+        for (int32_t k = 0; k < role->instr[i].nin + role->instr[i].nout; k++) {
+            const luo_instr *in = &role->instr[i];
             const int32_t b = k < in->nin ? in->in[k] : in->out[k - in->nin];
             if (l->span[b].first >= 0) place(l, s, b);
         }
@@ -210,51 +213,54 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *p, i
 
 /* Tensors are cut by whole rows or heads, which some devices may get none of; an array is cut
  * anywhere, so what is cut at all is cut evenly. */
-static void cut_evenly(const luo_programs *set, int64_t weights, int64_t states, luo_memory *m)
+static void cut_evenly(const luo_programs *set, int64_t weights, int64_t states, luo_memory *memory)
 {
     if (!set->memory.flat_gradients || states == 0 || states >= weights) return;
-    m->optimizer = (int64_t)((double)m->optimizer / (double)states * (double)weights /
-                             (set->copies > 0 ? set->copies : set->npipelines));
+    memory->optimizer = (int64_t)((double)memory->optimizer / (double)states * (double)weights /
+                                  (set->copies > 0 ? set->copies : set->npipelines));
 }
 
-static void count_state(const luo_programs *set, const luo_role *r, luo_memory *m)
+static void count_state(const luo_programs *set, const luo_role *role, luo_memory *memory)
 {
     int64_t weight = 0, weights = 0, states = 0;
-    for (int32_t b = 0; b < r->nbuf; b++) {
-        const int64_t n = r->buf[b].bytes;
-        switch ((luo_buffer_class)r->buf[b].buffer_class) {
+    for (int32_t b = 0; b < role->nbuf; b++) {
+        const int64_t n = role->buf[b].bytes;
+        switch ((luo_buffer_class)role->buf[b].buffer_class) {
         case LUO_BUFFER_WEIGHT:
-            m->weights += n;
-            weight = r->buf[b].elem_bytes;
-            if (!strchr(r->buf[b].tensor, '@')) weights += n / weight; /* a copy has no state */
+            memory->weights += n;
+            weight = role->buf[b].elem_bytes;
+            if (!strchr(role->buf[b].tensor, '@')) weights += n / weight; /* a copy has no state */
             break;
-        case LUO_BUFFER_GRADIENT: m->gradients += n; break;
+        case LUO_BUFFER_GRADIENT:
+            memory->gradients += n;
+            break;
         case LUO_BUFFER_OPTIMIZER:
-            m->optimizer += n;
-            states += n / r->buf[b].elem_bytes;
+            memory->optimizer += n;
+            states += n / role->buf[b].elem_bytes;
             break;
         case LUO_BUFFER_STASH:
         case LUO_BUFFER_WORK:
         case LUO_BUFFER_COMM: break;
         }
     }
-    cut_evenly(set, weights, states, m);
-    luo_memory_held(&set->memory, weight, &m->gradients, &m->optimizer);
-    m->gradients += luo_memory_dummies(set, r);
+    cut_evenly(set, weights, states, memory);
+    luo_memory_held(&set->memory, weight, &memory->gradients, &memory->optimizer);
+    memory->gradients += luo_memory_dummies(set, role);
 }
 
 /* The most bytes of tensors at any moment. */
-static int64_t walk_tasks(const luo_program *p, const luo_memory_curve *curves, luo_memory *m)
+static int64_t walk_tasks(const luo_program *program, const luo_memory_curve *curves,
+                          luo_memory *memory)
 {
-    const int64_t state = m->weights + m->gradients + m->optimizer;
+    const int64_t state = memory->weights + memory->gradients + memory->optimizer;
     int64_t kept = 0, most = -1;
-    for (int32_t t = 0; t < p->ntask; t++) {
-        const luo_memory_curve *c = &curves[p->tasks[t].seg];
+    for (int32_t t = 0; t < program->ntask; t++) {
+        const luo_memory_curve *c = &curves[program->tasks[t].seg];
         if (state + kept + c->peak > most) {
             most = state + kept + c->peak;
-            m->activations = kept + c->kept;
-            m->buffers = c->work;
-            m->peak_instruction = c->at;
+            memory->activations = kept + c->kept;
+            memory->buffers = c->work;
+            memory->peak_instruction = c->at;
         }
         kept += c->made - c->freed;
     }
@@ -264,42 +270,42 @@ static int64_t walk_tasks(const luo_program *p, const luo_memory_curve *curves, 
 luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const luo_program *p,
                                luo_memory_account *out, luo_err *err)
 {
-    const luo_role *r = &set->roles[p->role];
-    luo_memory_curve *curves = LUO_NEW_N(arena, luo_memory_curve, r->nseg);
+    const luo_role *role = &set->roles[p->role];
+    luo_memory_curve *curves = LUO_NEW_N(arena, luo_memory_curve, role->nseg);
     const size_t mark = luo_arena_mark(arena);
-    look l = {.role = r,
-              .home = LUO_NEW_N(arena, int32_t, r->nbuf),
-              .kept = LUO_NEW_N(arena, int64_t, r->ninstr + 1),
-              .work = LUO_NEW_N(arena, int64_t, r->ninstr + 1),
-              .span = LUO_NEW_N(arena, span, r->nbuf),
-              .turn = LUO_NEW_N(arena, int32_t, r->nbuf),
-              .bytes = LUO_NEW_N(arena, int64_t, r->nbuf)};
+    look l = {.role = role,
+              .home = LUO_NEW_N(arena, int32_t, role->nbuf),
+              .kept = LUO_NEW_N(arena, int64_t, role->ninstr + 1),
+              .work = LUO_NEW_N(arena, int64_t, role->ninstr + 1),
+              .span = LUO_NEW_N(arena, span, role->nbuf),
+              .turn = LUO_NEW_N(arena, int32_t, role->nbuf),
+              .bytes = LUO_NEW_N(arena, int64_t, role->nbuf)};
     if (!l.home || !l.kept || !l.work || !l.span || !l.turn || !l.bytes || !curves)
         return luo_err_nomem(err);
-    for (int32_t b = 0; b < r->nbuf; b++) l.span[b].first = -1;
+    for (int32_t b = 0; b < role->nbuf; b++) l.span[b].first = -1;
     find_homes(&l);
-    luo_role_order(r, l.turn);
-    luo_memory_bytes(set, r, l.bytes);
-    for (int32_t s = 0; s < r->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
+    luo_role_order(role, l.turn);
+    luo_memory_bytes(set, role, l.bytes);
+    for (int32_t s = 0; s < role->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
     luo_arena_reset(arena, mark);
     *out = (luo_memory_account){.curve = curves};
-    count_state(set, r, &out->state);
+    count_state(set, role, &out->state);
     return LUO_OK;
 }
 
 luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
                               luo_memory *out, luo_err *err)
 {
-    const luo_program *p = luo_programs_find(set, device);
-    if (!p)
+    const luo_program *program = luo_programs_find(set, device);
+    if (!program)
         return luo_err_set(err, LUO_EINPUT, "device %d has no program; name a device of the plan.",
                            (int)device);
     const size_t mark = luo_arena_mark(scratch);
     luo_memory_account account;
-    LUO_TRY(luo_program_account(scratch, set, p, &account, err));
-    luo_memory m = account.state;
-    luo_memory_total(&set->memory, walk_tasks(p, account.curve, &m), &m);
+    LUO_TRY(luo_program_account(scratch, set, program, &account, err));
+    luo_memory memory = account.state;
+    luo_memory_total(&set->memory, walk_tasks(program, account.curve, &memory), &memory);
     luo_arena_reset(scratch, mark);
-    *out = m;
+    *out = memory;
     return LUO_OK;
 }

@@ -112,13 +112,13 @@ static void put_ops(writer *w)
 
 static void put_group(writer *w, int32_t i)
 {
-    const luo_group *g = &w->set->groups[i];
+    const luo_group *group = &w->set->groups[i];
     word(w, "group");
     number(w, "", i);
     luo_str_addc(w->s, ' ');
-    word(w, luo_stream_name((luo_stream)g->stream));
+    word(w, luo_stream_name((luo_stream)group->stream));
     luo_str_addc(w->s, ' ');
-    luo_devset_print(w->s, g->dev, g->n);
+    luo_devset_print(w->s, group->dev, group->n);
     end_line(w);
 }
 
@@ -158,22 +158,22 @@ static void put_segment(writer *w, const luo_segment *seg, int32_t i)
     end_line(w);
 }
 
-static void put_buffer(writer *w, const luo_buffer *b, int32_t i)
+static void put_buffer(writer *w, const luo_buffer *buffer, int32_t i)
 {
     word(w, "buf");
     number(w, "", i);
     luo_str_addc(w->s, ' ');
-    word(w, luo_class_names[b->buffer_class]);
-    number(w, "", b->elem_bytes);
-    number(w, "", b->bytes);
+    word(w, luo_class_names[buffer->buffer_class]);
+    number(w, "", buffer->elem_bytes);
+    number(w, "", buffer->bytes);
     luo_str_addc(w->s, ' ');
-    if (b->rank == 0) luo_str_addc(w->s, '-');
-    for (int32_t d = 0; d < b->rank; d++) {
+    if (buffer->rank == 0) luo_str_addc(w->s, '-');
+    for (int32_t d = 0; d < buffer->rank; d++) {
         if (d) luo_str_addc(w->s, 'x');
-        luo_str_addi(w->s, b->dim[d]);
+        luo_str_addi(w->s, buffer->dim[d]);
     }
     luo_str_addc(w->s, ' ');
-    word(w, b->tensor);
+    word(w, buffer->tensor);
     end_line(w);
 }
 
@@ -185,81 +185,83 @@ static void put_cost(writer *w, const luo_cost_key *c)
     wide_integers(w, "", c->a, 6);
 }
 
-static void put_pieces(writer *w, const luo_instr *i)
+static void put_pieces(writer *w, const luo_instr *instr)
 {
-    if (i->npieces) word(w, " pieces");
-    for (int32_t k = 0; k < i->npieces; k++) {
-        number(w, "", i->piece[k].buffer);
+    if (instr->npieces) word(w, " pieces");
+    for (int32_t k = 0; k < instr->npieces; k++) {
+        number(w, "", instr->piece[k].buffer);
         luo_str_addc(w->s, ':');
-        luo_str_addi(w->s, i->piece[k].offset);
+        luo_str_addi(w->s, instr->piece[k].offset);
         luo_str_addc(w->s, ':');
-        luo_str_addi(w->s, i->piece[k].count);
+        luo_str_addi(w->s, instr->piece[k].count);
     }
 }
 
-static void put_instr(writer *w, const luo_instr *i, bool comment)
+static void put_instr(writer *w, const luo_instr *instr, bool comment)
 {
     luo_str_addc(w->s, 'i');
-    number(w, "", i->id);
+    number(w, "", instr->id);
     luo_str_addc(w->s, ' ');
-    word(w, luo_instr_kind_name((luo_instr_kind)i->kind));
+    word(w, luo_instr_kind_name((luo_instr_kind)instr->kind));
     luo_str_addc(w->s, ' ');
-    word(w, luo_stream_name((luo_stream)i->stream));
+    word(w, luo_stream_name((luo_stream)instr->stream));
     luo_str_addc(w->s, ' ');
-    word(w, luo_phase_name((luo_phase)i->phase));
-    if (i->kind == LUO_INSTR_COLLECTIVE) {
+    word(w, luo_phase_name((luo_phase)instr->phase));
+    if (instr->kind == LUO_INSTR_COLLECTIVE) {
         word(w, " coll ");
-        word(w, luo_coll_name((luo_coll)i->coll));
+        word(w, luo_coll_name((luo_coll)instr->coll));
     }
-    if (i->v) word(w, " v");
-    if (i->recompute) word(w, " again");
-    if (i->at_start) word(w, " start");
-    if (i->beside) word(w, " beside");
-    if (i->lane) number(w, "lane", i->lane);
-    number(w, "op", i->op);
-    if (i->layer >= 0) number(w, "layer", i->layer);
-    if (i->exchange >= 0) number(w, "x", i->exchange);
-    if (i->slot >= 0) number(w, "slot", i->slot);
-    if (i->bytes) number(w, "bytes", i->bytes);
-    if (i->flops) number(w, "flops", i->flops);
-    put_cost(w, &i->cost);
-    integers(w, "in", i->in, i->nin);
-    integers(w, "out", i->out, i->nout);
-    integers(w, "dep", i->dep, i->ndep);
-    put_pieces(w, i);
+    if (instr->v) word(w, " v");
+    if (instr->recompute) word(w, " again");
+    if (instr->at_start) word(w, " start");
+    if (instr->beside) word(w, " beside");
+    if (instr->lane) number(w, "lane", instr->lane);
+    number(w, "op", instr->op);
+    if (instr->layer >= 0) number(w, "layer", instr->layer);
+    if (instr->exchange >= 0) number(w, "x", instr->exchange);
+    if (instr->slot >= 0) number(w, "slot", instr->slot);
+    if (instr->bytes) number(w, "bytes", instr->bytes);
+    if (instr->flops) number(w, "flops", instr->flops);
+    put_cost(w, &instr->cost);
+    integers(w, "in", instr->in, instr->nin);
+    integers(w, "out", instr->out, instr->nout);
+    integers(w, "dep", instr->dep, instr->ndep);
+    put_pieces(w, instr);
     if (comment) {
         word(w, " # ");
-        word(w, w->set->ops[i->op].name);
+        word(w, w->set->ops[instr->op].name);
     }
     end_line(w);
 }
 
 static void put_role(writer *w, int32_t id, bool comment)
 {
-    const luo_role *r = &w->set->roles[id];
+    const luo_role *role = &w->set->roles[id];
     word(w, "role");
     number(w, "", id);
-    number(w, "segments", r->nseg);
-    number(w, "buffers", r->nbuf);
-    number(w, "instructions", r->ninstr);
-    number(w, "slots", r->nslot);
+    number(w, "segments", role->nseg);
+    number(w, "buffers", role->nbuf);
+    number(w, "instructions", role->ninstr);
+    number(w, "slots", role->nslot);
     end_line(w);
-    for (int32_t i = 0; i < r->nseg; i++) put_segment(w, &r->seg[i], i);
-    for (int32_t i = 0; i < r->nbuf; i++) put_buffer(w, &r->buf[i], i);
-    for (int32_t i = 0; i < r->ninstr; i++) put_instr(w, &r->instr[i], comment);
+    for (int32_t i = 0; i < role->nseg; i++) put_segment(w, &role->seg[i], i);
+    for (int32_t i = 0; i < role->nbuf; i++) put_buffer(w, &role->buf[i], i);
+    for (int32_t i = 0; i < role->ninstr; i++) put_instr(w, &role->instr[i], comment);
 }
 
 static void put_tasks(writer *w, int32_t id)
 {
-    const luo_program *p = w->first[id];
+    const luo_program *program = w->first[id];
     word(w, "tasks");
     number(w, "", id);
-    number(w, "", p->ntask);
-    for (int32_t i = 0; i < p->ntask; i++) {
-        number(w, "", p->tasks[i].seg);
+    number(w, "", program->ntask);
+    for (int32_t i = 0; i < program->ntask; i++) {
+        number(w, "", program->tasks[i].seg);
         luo_str_addc(w->s, '/');
-        if (p->tasks[i].micro_batch < 0) luo_str_addc(w->s, '-');
-        else luo_str_addi(w->s, p->tasks[i].micro_batch);
+        if (program->tasks[i].micro_batch < 0)
+            luo_str_addc(w->s, '-');
+        else
+            luo_str_addi(w->s, program->tasks[i].micro_batch);
     }
     end_line(w);
 }
@@ -275,32 +277,33 @@ static void put_slot(writer *w, const luo_slot *slot, int32_t id)
         word(w, " p2p");
     }
     for (int32_t i = 0; i < slot->nmessage; i++) {
-        const luo_message *m = &slot->message[i];
-        word(w, m->send ? " >" : " <");
-        luo_str_addi(w->s, m->peer);
+        const luo_message *message = &slot->message[i];
+        word(w, message->send ? " >" : " <");
+        luo_str_addi(w->s, message->peer);
         luo_str_addc(w->s, ':');
-        luo_str_addi(w->s, m->elements);
+        luo_str_addi(w->s, message->elements);
         luo_str_addc(w->s, ':');
-        luo_str_addi(w->s, m->bytes);
+        luo_str_addi(w->s, message->bytes);
     }
     end_line(w);
 }
 
-static uint64_t task_key(const luo_program *p)
+static uint64_t task_key(const luo_program *program)
 {
-    return (uint64_t)(uintptr_t)p->tasks;
+    return (uint64_t)(uintptr_t)program->tasks;
 }
 
-static void put_device(writer *w, const luo_program *p)
+static void put_device(writer *w, const luo_program *program)
 {
     word(w, "device");
-    number(w, "", p->device);
-    number(w, "pipeline", p->pipeline);
-    number(w, "stage", p->stage);
-    number(w, "role", p->role);
-    number(w, "tasks", luo_map_get(&w->tasks, task_key(p), 0));
+    number(w, "", program->device);
+    number(w, "pipeline", program->pipeline);
+    number(w, "stage", program->stage);
+    number(w, "role", program->role);
+    number(w, "tasks", luo_map_get(&w->tasks, task_key(program), 0));
     end_line(w);
-    for (int32_t i = 0; i < w->set->roles[p->role].nslot; i++) put_slot(w, &p->slots[i], i);
+    for (int32_t i = 0; i < w->set->roles[program->role].nslot; i++)
+        put_slot(w, &program->slots[i], i);
 }
 
 /* Ids of task lists and counts in device order. False: out of memory. */
@@ -311,10 +314,10 @@ static bool number_lists(writer *w)
     if (w->arena) w->first = LUO_NEW_N(w->arena, const luo_program *, w->set->n);
     if (!w->first) return false;
     for (int32_t i = 0; i < w->set->n; i++) {
-        const luo_program *p = &w->set->at[i];
-        const int64_t *id = luo_map_at(&w->tasks, task_key(p), w->ntasks);
+        const luo_program *program = &w->set->at[i];
+        const int64_t *id = luo_map_at(&w->tasks, task_key(program), w->ntasks);
         if (!id) return false;
-        if (*id == w->ntasks) w->first[w->ntasks++] = p;
+        if (*id == w->ntasks) w->first[w->ntasks++] = program;
     }
     return true;
 }
@@ -348,16 +351,17 @@ static void put_all(writer *w)
 }
 
 /* One device: its role with operation names, its tasks, its slots, their groups and counts. */
-static void put_one(writer *w, const luo_program *p)
+static void put_one(writer *w, const luo_program *program)
 {
-    const int32_t n = w->set->roles[p->role].nslot;
-    put_role(w, p->role, true);
-    put_tasks(w, (int32_t)luo_map_get(&w->tasks, task_key(p), 0));
-    put_device(w, p);
+    const int32_t n = w->set->roles[program->role].nslot;
+    put_role(w, program->role, true);
+    put_tasks(w, (int32_t)luo_map_get(&w->tasks, task_key(program), 0));
+    put_device(w, program);
     for (int32_t i = 0; i < n; i++)
-        if (p->slots[i].group >= 0) put_group(w, p->slots[i].group);
+        if (program->slots[i].group >= 0) put_group(w, program->slots[i].group);
     for (int32_t i = 0; i < n; i++)
-        if (p->slots[i].counts) put_counts(w, luo_counts_id(&w->counts, w->set, &p->slots[i]));
+        if (program->slots[i].counts)
+            put_counts(w, luo_counts_id(&w->counts, w->set, &program->slots[i]));
 }
 
 static void close_writer(writer *w)
@@ -367,28 +371,30 @@ static void close_writer(writer *w)
     luo_arena_free(w->arena);
 }
 
-void luo_program_print(luo_str *s, const luo_programs *set, int32_t device)
+void luo_program_print(luo_str *text, const luo_programs *set, int32_t device)
 {
-    writer w = {.s = s, .set = set};
-    const luo_program *p = device < 0 ? NULL : luo_programs_find(set, device);
-    if (!number_lists(&w)) s->failed = true;
+    writer w = {.s = text, .set = set};
+    const luo_program *program = device < 0 ? NULL : luo_programs_find(set, device);
+    if (!number_lists(&w))
+        text->failed = true;
     else if (device < 0) put_all(&w);
-    else if (p) put_one(&w, p);
+    else if (program)
+        put_one(&w, program);
     close_writer(&w);
 }
 
 luo_status luo_programs_hash(luo_programs *set, luo_err *err)
 {
-    luo_str s = {0};
-    writer w = {.s = &s, .set = set, .hashing = true, .hash = LUO_HASH_EMPTY};
+    luo_str text = {0};
+    writer w = {.s = &text, .set = set, .hashing = true, .hash = LUO_HASH_EMPTY};
     bool good = number_lists(&w);
     if (good) {
         put_all(&w);
-        good = !s.failed;
-        if (good && s.len) w.hash = luo_hash_bytes(w.hash, s.at, s.len);
+        good = !text.failed;
+        if (good && text.len) w.hash = luo_hash_bytes(w.hash, text.at, text.len);
     }
     close_writer(&w);
-    luo_str_free(&s);
+    luo_str_free(&text);
     if (!good) return luo_err_nomem(err);
     set->hash = w.hash;
     return LUO_OK;

@@ -69,17 +69,17 @@ bool luo_sched_takes_chunks(luo_sched_kind kind)
 luo_status luo_sched_parse(const char *name, luo_sched_kind *out, luo_err *err)
 {
     const char *names[LUO_SCHEDS];
-    luo_str s = {0};
+    luo_str text = {0};
     for (int k = 0; k < LUO_SCHEDS; k++) {
         names[k] = scheds[k].name;
         if (strcmp(name, names[k]) != 0) continue;
         *out = (luo_sched_kind)k;
         return LUO_OK;
     }
-    luo_say_expected(&s, name, names, LUO_SCHEDS);
+    luo_say_expected(&text, name, names, LUO_SCHEDS);
     const luo_status st =
-        luo_err_set(err, LUO_EINPUT, "schedule `%s` is not known; %s", name, luo_str_get(&s));
-    luo_str_free(&s);
+        luo_err_set(err, LUO_EINPUT, "schedule `%s` is not known; %s", name, luo_str_get(&text));
+    luo_str_free(&text);
     return st;
 }
 

@@ -37,9 +37,9 @@ static bool same_role(const luo_role *a, const luo_role *b)
         a->nslot != b->nslot)
         return false;
     for (int32_t i = 0; i < a->nseg; i++) {
-        const luo_segment *x = &a->seg[i], *y = &b->seg[i];
-        if (x->phase != y->phase || x->chunk != y->chunk || x->tokens != y->tokens ||
-            x->first != y->first || x->n != y->n)
+        const luo_segment *segment = &a->seg[i], *y = &b->seg[i];
+        if (segment->phase != y->phase || segment->chunk != y->chunk ||
+            segment->tokens != y->tokens || segment->first != y->first || segment->n != y->n)
             return false;
     }
     for (int32_t i = 0; i < a->ninstr; i++)
@@ -47,11 +47,11 @@ static bool same_role(const luo_role *a, const luo_role *b)
     return true;
 }
 
-static uint64_t hash_of(const luo_role *r)
+static uint64_t hash_of(const luo_role *role)
 {
     uint64_t h = LUO_HASH_EMPTY;
-    for (int32_t i = 0; i < r->ninstr; i++) {
-        const luo_instr *in = &r->instr[i];
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
         const int64_t key[] = {in->op, in->kind, in->lane, in->slot, in->bytes, in->flops};
         h = luo_hash_bytes(h, key, sizeof key);
     }

@@ -33,15 +33,15 @@ static bool is_once(const luo_op *op)
 /* The running sum is complete with the last operation that adds to it. */
 static int32_t completion(const maker *m, int32_t o)
 {
-    const luo_graph *g = m->s->g;
-    const luo_op *op = &g->op[o];
+    const luo_graph *graph = m->s->g;
+    const luo_op *op = &graph->op[o];
     if (op->phase == LUO_PHASE_B && op->kind != LUO_OP_ACCUMULATE) return o;
     int32_t last = -1;
     for (int32_t i = 0; i < op->nin; i++) {
-        const int32_t by = g->tensor[op->in[i]].op;
+        const int32_t by = graph->tensor[op->in[i]].op;
         int32_t at = m->ready[op->in[i]];
         if (op->kind == LUO_OP_ACCUMULATE) /* what arrived is added by a kernel of its own */
-            at = g->op[by].kind == LUO_OP_RESHARD ? o : by;
+            at = graph->op[by].kind == LUO_OP_RESHARD ? o : by;
         if (at > last) last = at;
     }
     return last;
@@ -84,21 +84,21 @@ static void look_at(maker *m, int32_t o)
 
 static luo_status open(maker *m)
 {
-    const luo_graph *g = m->s->g;
+    const luo_graph *graph = m->s->g;
     int32_t steps = 0;
     luo_intern_init(&m->key, m->s->arena); /* keys outlive what is made to look them up */
-    m->early = LUO_NEW_N(m->s->scratch, bool, g->ntensors);
-    m->level = LUO_NEW_N(m->s->scratch, int32_t, g->ntensors);
-    m->ready = LUO_NEW_N(m->s->scratch, int32_t, g->ntensors);
-    m->s->fused = LUO_NEW_N(m->s->arena, bool, g->nops);
-    m->s->bucket_of = LUO_NEW_N(m->s->arena, int32_t, g->nops);
+    m->early = LUO_NEW_N(m->s->scratch, bool, graph->ntensors);
+    m->level = LUO_NEW_N(m->s->scratch, int32_t, graph->ntensors);
+    m->ready = LUO_NEW_N(m->s->scratch, int32_t, graph->ntensors);
+    m->s->fused = LUO_NEW_N(m->s->arena, bool, graph->nops);
+    m->s->bucket_of = LUO_NEW_N(m->s->arena, int32_t, graph->nops);
     if (!m->s->bucket_of || !m->early || !m->level || !m->ready || !m->s->fused)
         return luo_err_nomem(m->s->err);
-    for (int32_t x = 0; x < g->ntensors; x++) m->ready[x] = -1;
-    for (int32_t o = 0; o < g->nops; o++) m->s->bucket_of[o] = -1;
-    for (int32_t o = 0; o < g->nops; o++) {
+    for (int32_t x = 0; x < graph->ntensors; x++) m->ready[x] = -1;
+    for (int32_t o = 0; o < graph->nops; o++) m->s->bucket_of[o] = -1;
+    for (int32_t o = 0; o < graph->nops; o++) {
         look_at(m, o);
-        if (g->op[o].kind == LUO_OP_RESHARD) steps += spec_move_of(m->s, o, 0)->nsteps;
+        if (graph->op[o].kind == LUO_OP_RESHARD) steps += spec_move_of(m->s, o, 0)->nsteps;
     }
     m->atom = LUO_NEW_N(m->s->scratch, atom, steps);
     return m->atom ? LUO_OK : luo_err_nomem(m->s->err);
@@ -165,10 +165,10 @@ static bool may_fuse(const maker *m, int32_t o)
 /* Operation of F that a gradient's last part is the gradient of, or that reads the weight first. */
 static int32_t forward_of(const maker *m, const atom *a)
 {
-    const luo_graph *g = m->s->g;
+    const luo_graph *graph = m->s->g;
     int32_t o = a->ready;
-    if (g->op[o].kind == LUO_OP_ACCUMULATE) o = g->tensor[g->op[o].in[0]].op;
-    return g->op[o].forward >= 0 ? g->op[o].forward : o;
+    if (graph->op[o].kind == LUO_OP_ACCUMULATE) o = graph->tensor[graph->op[o].in[0]].op;
+    return graph->op[o].forward >= 0 ? graph->op[o].forward : o;
 }
 
 /* -1: embedding; a block; nlayers: head. */
@@ -368,9 +368,9 @@ static luo_status sum_call(spec *s, const spec_bucket *b, const spec_call *call,
     *it = (spec_item){.kind = LUO_INSTR_COLLECTIVE, .stream = LUO_STREAM_DP,
                       .coll = (uint8_t)call->coll, .slot.group = call->group, .call = c};
     for (int32_t i = 0; i < b->n; i++) {
-        const luo_move *m = move_of(s, &b->part[i], c);
-        for (int32_t k = 0; k < m->nregion; k++) {
-            const int64_t cells = luo_region_volume(&m->region[k]);
+        const luo_move *move = move_of(s, &b->part[i], c);
+        for (int32_t k = 0; k < move->nregion; k++) {
+            const int64_t cells = luo_region_volume(&move->region[k]);
             it->bytes += cells * b->elem_bytes;
             if (counts) counts[k] += cells;
         }

@@ -4,21 +4,22 @@
 /* ---- pieces ---- */
 
 /* Number of element x among those of the spans; -1: it is in none. */
-static int64_t rank_of(const luo_region *r, int32_t d, int64_t x)
+static int64_t rank_of(const luo_region *region, int32_t d, int64_t x)
 {
     int64_t before = 0;
-    for (int32_t k = 0; k < r->dim[d].n; k++) {
-        const luo_span s = r->dim[d].at[k];
+    for (int32_t k = 0; k < region->dim[d].n; k++) {
+        const luo_span s = region->dim[d].at[k];
         if (x >= s.lo && x < s.hi) return before + x - s.lo;
         before += s.hi - s.lo;
     }
     return -1;
 }
 
-static int64_t extent(const luo_region *r, int32_t d)
+static int64_t extent(const luo_region *region, int32_t d)
 {
     int64_t n = 0;
-    for (int32_t k = 0; k < r->dim[d].n; k++) n += r->dim[d].at[k].hi - r->dim[d].at[k].lo;
+    for (int32_t k = 0; k < region->dim[d].n; k++)
+        n += region->dim[d].at[k].hi - region->dim[d].at[k].lo;
     return n;
 }
 
@@ -47,8 +48,8 @@ static luo_status frame_of(const spec *s, int32_t ann, const luo_shape *shape, i
 luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
                           luo_instr_piece *out)
 {
-    const luo_move *v = &m->resolution->moves.at[call->move];
-    const bool gathers = v->kind == LUO_MOVE_AG;
+    const luo_move *move = &m->resolution->moves.at[call->move];
+    const bool gathers = move->kind == LUO_MOVE_AG;
     const spec_dims *d = luo_spec_find(s, gathers ? m->to : m->from, dev);
     *out = (luo_instr_piece){.buffer = -1, .count = call->cells};
     if (out->count == 0 || (d && out->count == d->volume)) return LUO_OK; /* all of the buffer */
@@ -56,9 +57,9 @@ luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *ca
     const size_t mark = luo_arena_mark(s->scratch);
     LUO_TRY(frame_of(s, gathers ? m->dst : m->src, &m->shape, dev, &frame));
     int64_t least = INT64_MAX;
-    for (int32_t i = 0; i < v->nregion && !frame.empty; i++) {
-        if (v->region[i].empty) continue;
-        const int64_t at = offset_in(&frame, &v->region[i]);
+    for (int32_t i = 0; i < move->nregion && !frame.empty; i++) {
+        if (move->region[i].empty) continue;
+        const int64_t at = offset_in(&frame, &move->region[i]);
         if (at < least) least = at;
     }
     if (least < INT64_MAX) out->offset = least;
@@ -106,13 +107,13 @@ static void ends_of(const emitter *e, const spec_part *p, int32_t *in, int32_t *
 int32_t luo_spec_call_before(const emitter *e, int32_t group, const luo_instr *i)
 {
     for (int32_t k = e->ninstr - 1; k >= e->segment[e->seg].first; k--) {
-        const luo_instr *x = &e->instr[k];
-        if (x->kind != LUO_INSTR_COLLECTIVE || x->stream != LUO_STREAM_DP) continue;
-        const spec_slot_ref *r = &e->ref[x->slot];
+        const luo_instr *instr = &e->instr[k];
+        if (instr->kind != LUO_INSTR_COLLECTIVE || instr->stream != LUO_STREAM_DP) continue;
+        const spec_slot_ref *r = &e->ref[instr->slot];
         if (r->step->item[r->step->first[luo_spec_take_part(r->step, e->dev)] + r->item]
                 .slot.group != group)
             continue;
-        return luo_instr_lane(x) == luo_instr_lane(i) ? -1 : k;
+        return luo_instr_lane(instr) == luo_instr_lane(i) ? -1 : k;
     }
     return -1;
 }
@@ -136,14 +137,22 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
         ends_of(e, &x->part[p], &in[p], &out[p]);
         piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
     }
-    luo_instr n = {.kind = LUO_INSTR_COLLECTIVE, .stream = it->stream, .phase = (uint8_t)e->phase,
-                   .coll = it->coll, .lane = turn->lane, .v = it->v, .op = s->g->nops + b,
-                   .exchange = x->exchange,
-                   .layer = -1, .slot = luo_spec_slot(e, &x->step, k), .bytes = it->bytes,
-                   .recompute = x->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
-                   .npieces = x->n, .piece = piece};
-    e->also = luo_spec_call_before(e, it->slot.group, &n);
-    luo_spec_push(e, &n, in, x->n, out, x->n);
+    luo_instr instr = {.kind = LUO_INSTR_COLLECTIVE,
+                       .stream = it->stream,
+                       .phase = (uint8_t)e->phase,
+                       .coll = it->coll,
+                       .lane = turn->lane,
+                       .v = it->v,
+                       .op = s->g->nops + b,
+                       .exchange = x->exchange,
+                       .layer = -1,
+                       .slot = luo_spec_slot(e, &x->step, k),
+                       .bytes = it->bytes,
+                       .recompute = x->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
+                       .npieces = x->n,
+                       .piece = piece};
+    e->also = luo_spec_call_before(e, it->slot.group, &instr);
+    luo_spec_push(e, &instr, in, x->n, out, x->n);
     e->also = -1;
     return true;
 }

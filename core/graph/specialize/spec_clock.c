@@ -86,11 +86,12 @@ static luo_status seconds_of(const finder *f, int32_t p, int32_t o, int32_t leng
     const luo_spec_clock *clock = s->in->clock;
     const int32_t stage = c->vs_out[o] % c->S;
     const int32_t dev = f->first_dev[(int64_t)p * f->max_stages + stage];
-    luo_instr i = {0};
+    luo_instr instr = {0};
     *out = 0;
     if (s->g->op[o].kind == LUO_OP_RESHARD || adds_nothing(s, &s->g->op[o])) return LUO_OK;
-    luo_spec_cost(s, o, length, dev, &i);
-    return i.cost.kind == LUO_COST_NONE ? LUO_OK : clock->work(clock->ctx, dev, &i.cost, out);
+    luo_spec_cost(s, o, length, dev, &instr);
+    return instr.cost.kind == LUO_COST_NONE ? LUO_OK
+                                            : clock->work(clock->ctx, dev, &instr.cost, out);
 }
 
 /* Seconds of every virtual stage for the last micro-batch, and how far into B, or into its half, an

@@ -27,15 +27,15 @@ static int64_t tokens_of(const look *l, int32_t x)
     return d ? d->dim[0] : 0;
 }
 
-static void stream(luo_instr *i, int64_t bytes)
+static void stream(luo_instr *instr, int64_t bytes)
 {
-    i->cost = (luo_cost_key){LUO_COST_STREAM, {bytes}};
+    instr->cost = (luo_cost_key){LUO_COST_STREAM, {bytes}};
 }
 
-static void gemm(const look *l, luo_instr *i, int64_t m, int64_t n, int64_t k)
+static void gemm(const look *l, luo_instr *instr, int64_t m, int64_t n, int64_t k)
 {
-    i->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, 1, l->s->g->elem_bytes, 0}};
-    i->flops = 2 * m * n * k;
+    instr->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, 1, l->s->g->elem_bytes, 0}};
+    instr->flops = 2 * m * n * k;
 }
 
 /* Products of all weights of the operation at once: widths add up (docs/cost-model.md#layers). */
@@ -46,22 +46,22 @@ static int64_t width(const look *l, const int32_t *at, int32_t n, int32_t step, 
     return tokens ? sum / tokens : 0;
 }
 
-static void cost_matmul(const look *l, luo_instr *i)
+static void cost_matmul(const look *l, luo_instr *instr)
 {
     const int64_t t = tokens_of(l, l->op->in[0]);
-    gemm(l, i, t, width(l, l->op->out, l->op->nout, 1, t), t ? in_volume(l, 0) / t : 0);
+    gemm(l, instr, t, width(l, l->op->out, l->op->nout, 1, t), t ? in_volume(l, 0) / t : 0);
 }
 
-static void cost_matmul_dx(const look *l, luo_instr *i)
+static void cost_matmul_dx(const look *l, luo_instr *instr)
 {
     const int64_t t = tokens_of(l, l->op->out[0]);
-    gemm(l, i, t, width(l, l->op->out, 1, 1, t), width(l, l->op->in, l->op->nin, 2, t));
+    gemm(l, instr, t, width(l, l->op->out, 1, 1, t), width(l, l->op->in, l->op->nin, 2, t));
 }
 
-static void cost_matmul_dw(const look *l, luo_instr *i)
+static void cost_matmul_dw(const look *l, luo_instr *instr)
 {
     const int64_t t = tokens_of(l, l->op->in[0]);
-    gemm(l, i, t ? in_volume(l, 0) / t : 0, width(l, l->op->in + 1, l->op->nin - 1, 1, t), t);
+    gemm(l, instr, t ? in_volume(l, 0) / t : 0, width(l, l->op->in + 1, l->op->nin - 1, 1, t), t);
 }
 
 const luo_context *luo_spec_context(const spec *s, int32_t dev)
@@ -84,9 +84,9 @@ bool luo_spec_sees(const spec *s, const luo_op *op, int32_t dev)
 
 int32_t luo_spec_part_differs(const spec *s, int32_t dev)
 {
-    const luo_context *x = luo_spec_context(s, dev);
+    const luo_context *context = luo_spec_context(s, dev);
     const bool differs =
-        luo_context_parts(x) > 1 && ((s->g->causal && !x->zigzag) || x->share);
+        luo_context_parts(context) > 1 && ((s->g->causal && !context->zigzag) || context->share);
     return differs ? spec_ring_part(s, dev) : -1;
 }
 
@@ -94,10 +94,10 @@ int32_t luo_spec_part_differs(const spec *s, int32_t dev)
  * diagonal counts half, so that the steps add up to the half square of a sequence. */
 static int64_t pairs_of(const look *l, const luo_length *n)
 {
-    const luo_context *x = luo_spec_context(l->s, l->dev);
+    const luo_context *context = luo_spec_context(l->s, l->dev);
     const int64_t s = n->sequence_tokens;
     const int32_t q = spec_ring_part(l->s, l->dev), k = block_of(l->s, l->dev, l->op->ring);
-    const int64_t twice = luo_context_half_pairs(x, s, l->s->g->causal, true, q, k);
+    const int64_t twice = luo_context_half_pairs(context, s, l->s->g->causal, true, q, k);
     return s > 0 ? (int64_t)((__int128)twice * n->tokens / (2 * s)) : 0;
 }
 
@@ -111,55 +111,55 @@ static int64_t mask_of(const look *l, bool backward)
 
 /* One step of a ring: 2 products of a query and a key forward, 5 backward. A step that only makes
  * the zeros that others add to writes them. */
-static void cost_ring(const look *l, luo_instr *i, const spec_dims *d, bool backward)
+static void cost_ring(const look *l, luo_instr *instr, const spec_dims *d, bool backward)
 {
     const luo_length *n = &l->s->in->lengths[l->length];
     const int64_t pairs = pairs_of(l, n), heads = d->dim[1], head = d->dim[2];
     if (pairs == 0) {
-        stream(i, volume_of(l, l->op->out[1]) * 2 * l->s->g->elem_bytes);
+        stream(instr, volume_of(l, l->op->out[1]) * 2 * l->s->g->elem_bytes);
         return;
     }
-    i->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
-                             {heads, head, d->dim[0], n->sequence_tokens, mask_of(l, backward),
-                              pairs}};
-    i->flops = (backward ? 10 : 4) * heads * head * pairs;
+    instr->cost =
+        (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
+                       {heads, head, d->dim[0], n->sequence_tokens, mask_of(l, backward), pairs}};
+    instr->flops = (backward ? 10 : 4) * heads * head * pairs;
 }
 
 /* Fused attention: the square of each sequence, half of it if causal; backward 2.5 times. */
-static void fused(const look *l, luo_instr *i, int32_t q, bool backward)
+static void fused(const look *l, luo_instr *instr, int32_t q, bool backward)
 {
     const spec_dims *d = spec_local(l->s, q, l->length, l->dev);
     if (!d) return;
     if (l->s->g->npipelines > 0 && luo_context_parts(luo_spec_context(l->s, l->dev)) > 1) {
-        cost_ring(l, i, d, backward);
+        cost_ring(l, instr, d, backward);
         return;
     }
     const luo_length *n = &l->s->in->lengths[l->length];
     const int64_t t = d->dim[0], heads = d->dim[1], head = d->dim[2];
     const int64_t sequence = n->sequence_tokens < t ? n->sequence_tokens : t;
     const bool causal = l->s->g->causal;
-    i->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
-                             {heads, head, t, sequence, mask_of(l, backward), 0}};
+    instr->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
+                                 {heads, head, t, sequence, mask_of(l, backward), 0}};
     const int64_t flops = (causal ? 2 : 4) * heads * head * t * sequence;
-    i->flops = backward ? flops / 2 * 5 : flops;
+    instr->flops = backward ? flops / 2 * 5 : flops;
 }
 
-static void cost_attention(const look *l, luo_instr *i)
+static void cost_attention(const look *l, luo_instr *instr)
 {
-    fused(l, i, l->op->in[0], false);
+    fused(l, instr, l->op->in[0], false);
 }
 
-static void cost_attention_dx(const look *l, luo_instr *i)
+static void cost_attention_dx(const look *l, luo_instr *instr)
 {
-    fused(l, i, l->op->in[3], true);
+    fused(l, instr, l->op->in[3], true);
 }
 
 /* ---- streaming kernels ---- */
 
 /* So many times every element of an operand of activations is read or written. */
-static void pass_over(const look *l, luo_instr *i, int32_t times, int64_t elements)
+static void pass_over(const look *l, luo_instr *instr, int32_t times, int64_t elements)
 {
-    stream(i, times * l->s->g->elem_bytes * elements);
+    stream(instr, times * l->s->g->elem_bytes * elements);
 }
 
 static int64_t in_volumes(const look *l)
@@ -169,76 +169,78 @@ static int64_t in_volumes(const look *l)
     return sum;
 }
 
-static void cost_norm(const look *l, luo_instr *i)
+static void cost_norm(const look *l, luo_instr *instr)
 {
-    pass_over(l, i, 2, in_volume(l, 0));
+    pass_over(l, instr, 2, in_volume(l, 0));
 }
 
-static void cost_norm_dx(const look *l, luo_instr *i)
+static void cost_norm_dx(const look *l, luo_instr *instr)
 {
-    pass_over(l, i, 4, in_volume(l, 0));
+    pass_over(l, instr, 4, in_volume(l, 0));
 }
 
-static void cost_rope(const look *l, luo_instr *i)
+static void cost_rope(const look *l, luo_instr *instr)
 {
-    pass_over(l, i, 2, in_volumes(l));
+    pass_over(l, instr, 2, in_volumes(l));
 }
 
-static void cost_activation(const look *l, luo_instr *i)
+static void cost_activation(const look *l, luo_instr *instr)
 {
-    pass_over(l, i, l->op->nin == 2 ? 3 : 2, in_volume(l, 0));
+    pass_over(l, instr, l->op->nin == 2 ? 3 : 2, in_volume(l, 0));
 }
 
-static void cost_activation_dx(const look *l, luo_instr *i)
+static void cost_activation_dx(const look *l, luo_instr *instr)
 {
-    pass_over(l, i, l->op->nin == 4 ? 5 : 3, in_volume(l, 0));
+    pass_over(l, instr, l->op->nin == 4 ? 5 : 3, in_volume(l, 0));
 }
 
-static void cost_embedding(const look *l, luo_instr *i)
+static void cost_embedding(const look *l, luo_instr *instr)
 {
-    pass_over(l, i, 2, volume_of(l, l->op->out[0]));
+    pass_over(l, instr, 2, volume_of(l, l->op->out[0]));
 }
 
-static void cost_embedding_dw(const look *l, luo_instr *i)
+static void cost_embedding_dw(const look *l, luo_instr *instr)
 {
-    pass_over(l, i, 2, in_volume(l, 1));
+    pass_over(l, instr, 2, in_volume(l, 1));
 }
 
-static void cost_exponentials(const look *l, luo_instr *i)
+static void cost_exponentials(const look *l, luo_instr *instr)
 {
-    stream(i, 10 * in_volume(l, 0));
+    stream(instr, 10 * in_volume(l, 0));
 }
 
-static void cost_update(const look *l, luo_instr *i)
+static void cost_update(const look *l, luo_instr *instr)
 {
     int64_t n = 0;
     for (int32_t k = 0; k < l->op->nin / 2; k++) n += in_volume(l, k);
-    i->cost = (luo_cost_key){LUO_COST_OPTIMIZER, {n, UPDATE_BYTES}};
+    instr->cost = (luo_cost_key){LUO_COST_OPTIMIZER, {n, UPDATE_BYTES}};
 }
 
 /* Residual and dropout forward, their gradients where they meet backward, sums after the step. */
-static void cost_add(const look *l, luo_instr *i)
+static void cost_add(const look *l, luo_instr *instr)
 {
     const int64_t e = l->s->g->elem_bytes, n = in_volume(l, 0);
-    if (l->op->phase == LUO_PHASE_POST) stream(i, 3 * l->s->g->sum_bytes * n);
-    else stream(i, ((l->op->phase == LUO_PHASE_F ? 3 : l->op->nin) * e + 1) * n);
+    if (l->op->phase == LUO_PHASE_POST)
+        stream(instr, 3 * l->s->g->sum_bytes * n);
+    else
+        stream(instr, ((l->op->phase == LUO_PHASE_F ? 3 : l->op->nin) * e + 1) * n);
 }
 
 /* What arrives, and the sum twice. */
-static void cost_accumulate(const look *l, luo_instr *i)
+static void cost_accumulate(const look *l, luo_instr *instr)
 {
     const int64_t arrives = l->s->g->tensor[l->op->in[0]].elem_bytes;
-    stream(i, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
+    stream(instr, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
 }
 
-static void cost_rides(const look *l, luo_instr *i)
+static void cost_rides(const look *l, luo_instr *instr)
 {
-    (void)l, (void)i;
+    (void)l, (void)instr;
 }
 
-static void cost_nothing(const look *l, luo_instr *i)
+static void cost_nothing(const look *l, luo_instr *instr)
 {
-    (void)l, (void)i;
+    (void)l, (void)instr;
 }
 
 static void (*const costs[LUO_OP_KINDS])(const look *l, luo_instr *i) = {
@@ -248,8 +250,8 @@ static void (*const costs[LUO_OP_KINDS])(const look *l, luo_instr *i) = {
 #undef LUO_OP
 };
 
-void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *i)
+void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *instr)
 {
     const look l = {s, &s->g->op[o], length, dev};
-    costs[l.op->kind](&l, i);
+    costs[l.op->kind](&l, instr);
 }

@@ -15,11 +15,11 @@
  * docs/cost-model.md#memory). */
 static bool gathers(const emitter *e, int32_t x)
 {
-    const luo_graph *g = e->s->g;
-    const int32_t o = g->tensor[x].op;
-    const luo_op *op = &g->op[o];
+    const luo_graph *graph = e->s->g;
+    const int32_t o = graph->tensor[x].op;
+    const luo_op *op = &graph->op[o];
     if (op->kind != LUO_OP_RESHARD || op->phase != LUO_PHASE_F || spec_crosses(e->c, o) ||
-        g->tensor[x].form != LUO_FORM_WHOLE)
+        graph->tensor[x].form != LUO_FORM_WHOLE)
         return false;
     const spec_move *m = spec_move_of(e->s, o, e->length);
     if (m->nsteps == 0) return false;
@@ -92,8 +92,8 @@ static int32_t so_far(emitter *e, const luo_op *op, int32_t j)
 static bool idles(const emitter *e, const luo_op *op)
 {
     if (op->ring == 0) return false;
-    const luo_context *x = luo_spec_context(e->s, e->dev);
-    if (op->ring >= luo_context_parts(x)) return true;
+    const luo_context *context = luo_spec_context(e->s, e->dev);
+    if (op->ring >= luo_context_parts(context)) return true;
     if (op->kind == LUO_OP_ATTENTION_DX && op->ring == 1) return false;
     return !luo_spec_sees(e->s, op, e->dev);
 }
@@ -129,10 +129,10 @@ static void compute(emitter *e, int32_t o, bool again)
         out[nout++] = b >= 0 ? b : result(e, op->out[i], again);
     }
     if (nout == 0) return;
-    luo_instr i = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
-    i.recompute = again;
-    luo_spec_cost(e->s, o, e->length, e->dev, &i);
-    luo_spec_push(e, &i, in, nin, out, nout);
+    luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
+    instr.recompute = again;
+    luo_spec_cost(e->s, o, e->length, e->dev, &instr);
+    luo_spec_push(e, &instr, in, nin, out, nout);
 }
 
 /* The loader fills the buffer; on the device it is no kernel. */
@@ -142,9 +142,9 @@ static void emit_placeholder(emitter *e, int32_t o, bool again)
     const int32_t x = e->s->g->op[o].out[0];
     if (!holds(e, x)) return;
     const int32_t b = luo_spec_new_buffer(e, x);
-    luo_instr i = luo_spec_instr(e, o, LUO_INSTR_LOCAL, LUO_STREAM_COMPUTE);
-    i.bytes = spec_local(e->s, x, e->length, e->dev)->volume * e->s->g->tensor[x].elem_bytes;
-    luo_spec_push(e, &i, NULL, 0, &b, 1);
+    luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_LOCAL, LUO_STREAM_COMPUTE);
+    instr.bytes = spec_local(e->s, x, e->length, e->dev)->volume * e->s->g->tensor[x].elem_bytes;
+    luo_spec_push(e, &instr, NULL, 0, &b, 1);
 }
 
 /* Weight in which the update of `state` writes its piece: the result of the Reshard after it. */
@@ -178,7 +178,7 @@ static void emit_over_all(emitter *e, int32_t o, bool again)
         const int32_t w = weight_of(e, op->in[i]);
         if (w >= 0) out[nout++] = w;
     }
-    luo_instr i = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
+    luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
     if (op->kind == LUO_OP_GRAD_NORM) {
         if (!holds(e, op->out[0])) return;
         out[nout++] = luo_spec_new_buffer(e, op->out[0]);
@@ -186,10 +186,10 @@ static void emit_over_all(emitter *e, int32_t o, bool again)
         const bool amends = op->kind == LUO_OP_AMEND;
         const int32_t norm = luo_spec_buffer(e, e->s->norm);
         if (norm >= 0 && amends == e->s->g->staggered) in[nin++] = norm;
-        if (!amends) luo_spec_cost(e->s, o, e->length, e->dev, &i);
-        i.beside = amends;
+        if (!amends) luo_spec_cost(e->s, o, e->length, e->dev, &instr);
+        instr.beside = amends;
     }
-    luo_spec_push(e, &i, in, nin, out, nout);
+    luo_spec_push(e, &instr, in, nin, out, nout);
 }
 
 /* Sum of gradients after the last micro-batch, into the first operand's buffer. */
@@ -204,9 +204,9 @@ static void late_sum(emitter *e, int32_t o)
     }
     if (nin == 0 || !holds(e, op->out[0])) return;
     luo_spec_bind(e, op->out[0], in[0]);
-    luo_instr i = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
-    luo_spec_cost(e->s, o, e->length, e->dev, &i);
-    luo_spec_push(e, &i, in, nin, in, 1);
+    luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
+    luo_spec_cost(e->s, o, e->length, e->dev, &instr);
+    luo_spec_push(e, &instr, in, nin, in, 1);
 }
 
 static void emit_compute(emitter *e, int32_t o, bool again)
@@ -227,9 +227,9 @@ void luo_spec_emit_accumulate(emitter *e, int32_t o)
         const int32_t b = luo_spec_buffer(e, op->in[k]);
         if (b < 0) continue;
         const int32_t sum = result(e, op->out[0], false);
-        luo_instr i = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
-        luo_spec_cost(e->s, o, e->length, e->dev, &i);
-        luo_spec_push(e, &i, &b, 1, &sum, 1);
+        luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
+        luo_spec_cost(e->s, o, e->length, e->dev, &instr);
+        luo_spec_push(e, &instr, &b, 1, &sum, 1);
     }
 }
 
@@ -314,20 +314,22 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
         sends |= it->slot.message[m].send;
         receives |= !it->slot.message[m].send;
     }
-    luo_instr n = luo_spec_instr(e, o, (luo_instr_kind)it->kind, (luo_stream)it->stream);
-    n.coll = it->coll;
-    n.v = it->v;
-    n.lane = (uint8_t)lane_of(e, o, it);
-    n.beside = is_beside(e, o);
-    n.bytes = it->bytes;
-    n.recompute = again;
-    n.exchange = e->s->exchange_of[(int64_t)o * e->s->in->nlengths + e->length] +
-                 (int32_t)(t - spec_move_of(e->s, o, e->length)->step);
-    if (local) n.cost = (luo_cost_key){LUO_COST_STREAM, {2 * it->bytes}};
-    else n.slot = luo_spec_slot(e, t, k);
-    if (n.beside && it->kind == LUO_INSTR_COLLECTIVE)
-        e->also = luo_spec_call_before(e, it->slot.group, &n);
-    luo_spec_push(e, &n, &r->in, sends && r->in >= 0, &r->out, receives && r->out >= 0);
+    luo_instr instr = luo_spec_instr(e, o, (luo_instr_kind)it->kind, (luo_stream)it->stream);
+    instr.coll = it->coll;
+    instr.v = it->v;
+    instr.lane = (uint8_t)lane_of(e, o, it);
+    instr.beside = is_beside(e, o);
+    instr.bytes = it->bytes;
+    instr.recompute = again;
+    instr.exchange = e->s->exchange_of[(int64_t)o * e->s->in->nlengths + e->length] +
+                     (int32_t)(t - spec_move_of(e->s, o, e->length)->step);
+    if (local)
+        instr.cost = (luo_cost_key){LUO_COST_STREAM, {2 * it->bytes}};
+    else
+        instr.slot = luo_spec_slot(e, t, k);
+    if (instr.beside && it->kind == LUO_INSTR_COLLECTIVE)
+        e->also = luo_spec_call_before(e, it->slot.group, &instr);
+    luo_spec_push(e, &instr, &r->in, sends && r->in >= 0, &r->out, receives && r->out >= 0);
     e->also = -1;
 }
 
@@ -398,10 +400,11 @@ bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs)
 /* Full recompute: the whole layer runs again from its kept input (docs/cost-model.md#recompute). */
 static void run_again(emitter *e, int32_t layer, int32_t vs)
 {
-    const luo_graph *g = e->s->g;
+    const luo_graph *graph = e->s->g;
     e->redone[layer] = e->seg;
-    for (int32_t o = e->s->first_of_layer[layer]; o < g->nops && g->op[o].forward < 0; o++) {
-        if (g->op[o].layer != layer) break;
+    for (int32_t o = e->s->first_of_layer[layer]; o < graph->nops && graph->op[o].forward < 0;
+         o++) {
+        if (graph->op[o].layer != layer) break;
         if (!luo_spec_is_here(e, o, LUO_PHASE_F, vs) || spec_crosses(e->c, o)) continue;
         if (e->s->duty[o] != SPEC_GATHER) emit_op(e, o, true);
     }
@@ -410,10 +413,10 @@ static void run_again(emitter *e, int32_t layer, int32_t vs)
 /* The sum of the loss would hold up those of gradients, which follow it: it comes after them. */
 static bool comes_later(const emitter *e, int32_t o)
 {
-    const luo_graph *g = e->s->g;
-    const luo_op *op = &g->op[o];
-    return e->phase == LUO_PHASE_POST && op->kind == LUO_OP_RESHARD &&
-           op->in[0] == g->loss && o < spec_behind(e->s, e->phase);
+    const luo_graph *graph = e->s->g;
+    const luo_op *op = &graph->op[o];
+    return e->phase == LUO_PHASE_POST && op->kind == LUO_OP_RESHARD && op->in[0] == graph->loss &&
+           o < spec_behind(e->s, e->phase);
 }
 
 /* Behind operation o. */
@@ -427,15 +430,15 @@ static void emit_buckets(emitter *e, int32_t o)
 
 static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
 {
-    const luo_graph *g = e->s->g;
+    const luo_graph *graph = e->s->g;
     const bool per_mb = luo_phase_in_task(phase);
     const int32_t vs = per_mb ? chunk * e->c->S + e->stage : -1;
     luo_spec_begin(e, phase, chunk, per_mb ? e->s->in->lengths[e->length].tokens : 0);
     if (per_mb) luo_spec_units_begin(e, vs);
-    for (int32_t o = 0; o < g->nops; o++) {
+    for (int32_t o = 0; o < graph->nops; o++) {
         if (!luo_spec_is_here(e, o, phase, vs)) continue;
         if (per_mb && luo_spec_units_before(e, o)) continue;
-        const int32_t l = g->op[o].layer;
+        const int32_t l = graph->op[o].layer;
         if (luo_phase_begins_backward(phase) && l >= 0 && e->c->full[l] && e->redone[l] != e->seg &&
             !spec_crosses(e->c, o))
             run_again(e, l, vs);

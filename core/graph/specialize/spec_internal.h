@@ -233,7 +233,7 @@ int32_t luo_spec_part_differs(const spec *s, int32_t dev);
 /* Do queries of the device see any of the keys that are there in this step of the ring? */
 bool luo_spec_sees(const spec *s, const luo_op *op, int32_t dev);
 /* Cost key and flops of operation o with the local sizes of `dev`. */
-void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *i);
+void luo_spec_cost(const spec *s, int32_t o, int32_t length, int32_t dev, luo_instr *instr);
 
 typedef struct spec_slot_ref { /* slot of a role: item k of the device in a step */
     const spec_step *step;

@@ -72,14 +72,14 @@ static int32_t station_at(const joiner *j, int32_t p, int32_t stage, int32_t len
 }
 
 /* What a segment takes: nanoseconds by the clock, else its FLOP; at least 1. */
-static luo_status segment_cost(const joiner *j, const luo_role *r, int32_t seg, int32_t dev,
+static luo_status segment_cost(const joiner *j, const luo_role *role, int32_t seg, int32_t dev,
                                int64_t *out)
 {
     const luo_spec_clock *clock = j->clock;
     double seconds = 0;
     int64_t flops = 0;
-    for (int32_t i = r->seg[seg].first; i < r->seg[seg].first + r->seg[seg].n; i++) {
-        const luo_instr *in = &r->instr[i];
+    for (int32_t i = role->seg[seg].first; i < role->seg[seg].first + role->seg[seg].n; i++) {
+        const luo_instr *in = &role->instr[i];
         double t = 0;
         flops += in->flops / 1024; /* sums stay in range */
         if (clock && in->kind == LUO_INSTR_COMPUTE && in->cost.kind != LUO_COST_NONE)
@@ -103,10 +103,10 @@ static luo_status fill_batch(joiner *j, batch_id id, luo_joint_batch *b)
     for (int32_t k = 0; k < S; k++) {
         station[k] = station_at(j, id.pipeline, k, length);
         const int32_t dev = j->dev_of[station[k]];
-        const luo_role *r = &j->in->role[j->in->role_of[s->index_of[dev]]];
+        const luo_role *role = &j->in->role[j->in->role_of[s->index_of[dev]]];
         const int32_t seg = luo_spec_segment(j->in, s, dev, length, LUO_TASK_F);
         for (int32_t i = 0; i < phases; i++)
-            LUO_TRY(segment_cost(j, r, seg + i, dev, &cost[i * S + k]));
+            LUO_TRY(segment_cost(j, role, seg + i, dev, &cost[i * S + k]));
     }
     *b = (luo_joint_batch){S, station, cost, cost + S, cost + 2 * S};
     return LUO_OK;
@@ -171,7 +171,7 @@ static luo_status write_tasks(joiner *j, int32_t station, const luo_joint_order 
 {
     spec *s = j->s;
     const int32_t dev = j->dev_of[station];
-    const luo_role *r = &j->in->role[j->in->role_of[s->index_of[dev]]];
+    const luo_role *role = &j->in->role[j->in->role_of[s->index_of[dev]]];
     luo_run_task *t = LUO_NEW_N(s->arena, luo_run_task, order->n + 2);
     if (!t) return luo_err_nomem(s->err);
     t[0] = (luo_run_task){0, -1};
@@ -182,7 +182,7 @@ static luo_status write_tasks(joiner *j, int32_t station, const luo_joint_order 
                                                    order->task[i].phase),
                                   pipe->first + id.k};
     }
-    t[order->n + 1] = (luo_run_task){r->nseg - 1, -1};
+    t[order->n + 1] = (luo_run_task){role->nseg - 1, -1};
     *out = (spec_tasks){order->n + 2, t};
     return LUO_OK;
 }

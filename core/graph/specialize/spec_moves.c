@@ -13,11 +13,11 @@ static bool per_micro_batch(const spec *s, int32_t o)
 }
 
 /* Context-parallel ranks, where all pipelines have equally many; else 0. */
-static int32_t ranks_of(const luo_graph *g)
+static int32_t ranks_of(const luo_graph *graph)
 {
-    for (int32_t p = 1; p < g->npipelines; p++)
-        if (g->context[p].c != g->context[0].c) return 0;
-    return g->npipelines > 0 ? g->context[0].c : 0;
+    for (int32_t p = 1; p < graph->npipelines; p++)
+        if (graph->context[p].c != graph->context[0].c) return 0;
+    return graph->npipelines > 0 ? graph->context[0].c : 0;
 }
 
 static luo_status resolve(spec *s, spec_move *m)

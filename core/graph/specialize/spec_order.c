@@ -232,11 +232,12 @@ static luo_status time_of(const sorter *w, const spec_item *it, times *t)
 {
     const spec *s = w->s;
     const luo_spec_clock *clock = s->in->clock;
-    const luo_group *g = &s->group[it->slot.group];
+    const luo_group *group = &s->group[it->slot.group];
     double fixed, moving;
     *t = (times){1, it->bytes, 1};
     if (!w->estimated) return LUO_OK;
-    LUO_TRY(clock->call(clock->ctx, it->coll, g->dev, g->n, it->bytes, &fixed, &moving, &t->link));
+    LUO_TRY(clock->call(clock->ctx, it->coll, group->dev, group->n, it->bytes, &fixed, &moving,
+                        &t->link));
     t->fixed = ns_of(fixed);
     t->moving = ns_of(moving);
     return LUO_OK;

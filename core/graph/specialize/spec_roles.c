@@ -233,18 +233,18 @@ static luo_status tasks_id(roles *r, int32_t p, int32_t stage, int32_t *id)
 
 /* ---- devices ---- */
 
-static luo_status fill_slots(roles *r, int32_t i, luo_program *p)
+static luo_status fill_slots(roles *r, int32_t i, luo_program *program)
 {
     const spec *s = r->s;
-    const luo_role *role = &r->role[p->role];
+    const luo_role *role = &r->role[program->role];
     luo_slot *slot = LUO_NEW_N(s->arena, luo_slot, role->nslot);
     if (!slot) return luo_err_nomem(s->err);
     for (int32_t k = 0; k < role->nslot; k++) {
-        const spec_slot_ref *ref = &r->refs[p->role][k];
+        const spec_slot_ref *ref = &r->refs[program->role][k];
         const int32_t at = luo_spec_take_part(ref->step, s->dev[i]);
         slot[k] = ref->step->item[ref->step->first[at] + ref->item].slot;
     }
-    p->slots = slot;
+    program->slots = slot;
     return LUO_OK;
 }
 
@@ -255,23 +255,25 @@ static luo_status make_programs(roles *r)
     if (!at) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < s->ndev; i++) {
         const int32_t dev = s->dev[i];
-        luo_program *p = &at[i];
-        *p = (luo_program){.device = dev, .pipeline = s->pipe_of[dev], .stage = s->stage_of[dev],
-                           .role = r->role_of[i]};
+        luo_program *program = &at[i];
+        *program = (luo_program){.device = dev,
+                                 .pipeline = s->pipe_of[dev],
+                                 .stage = s->stage_of[dev],
+                                 .role = r->role_of[i]};
         int32_t id;
-        if (p->pipeline < 0) {
-            p->tasks = r->idle;
-            p->ntask = 2;
-        } else if (r->joint && r->joint[p->pipeline * r->max_stages + p->stage].at) {
-            const spec_tasks *t = &r->joint[p->pipeline * r->max_stages + p->stage];
-            p->tasks = t->at;
-            p->ntask = t->n;
+        if (program->pipeline < 0) {
+            program->tasks = r->idle;
+            program->ntask = 2;
+        } else if (r->joint && r->joint[program->pipeline * r->max_stages + program->stage].at) {
+            const spec_tasks *t = &r->joint[program->pipeline * r->max_stages + program->stage];
+            program->tasks = t->at;
+            program->ntask = t->n;
         } else {
-            LUO_TRY(tasks_id(r, p->pipeline, p->stage, &id));
-            p->tasks = r->tasks[id];
-            p->ntask = r->ntasks[id];
+            LUO_TRY(tasks_id(r, program->pipeline, program->stage, &id));
+            program->tasks = r->tasks[id];
+            program->ntask = r->ntasks[id];
         }
-        LUO_TRY(fill_slots(r, i, p));
+        LUO_TRY(fill_slots(r, i, program));
     }
     r->out->n = s->ndev;
     r->out->at = at;

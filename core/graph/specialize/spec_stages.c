@@ -56,24 +56,24 @@ static luo_status push(spec *s, sets *t, int32_t p, int32_t id)
     return LUO_OK;
 }
 
-static bool is_parameter(const luo_graph *g, int32_t x)
+static bool is_parameter(const luo_graph *graph, int32_t x)
 {
-    return g->op[g->tensor[x].op].phase == LUO_PHASE_PRE;
+    return graph->op[graph->tensor[x].op].phase == LUO_PHASE_PRE;
 }
 
 static luo_status collect(spec *s, sets *t)
 {
-    const luo_graph *g = s->g;
-    for (int32_t o = 0; o < g->nops; o++) {
-        if (g->op[o].phase != LUO_PHASE_F) continue;
-        for (int32_t i = 0; i < g->op[o].nin; i++) {
-            const luo_tensor *x = &g->tensor[g->op[o].in[i]];
-            if (!is_parameter(g, g->op[o].in[i])) continue;
+    const luo_graph *graph = s->g;
+    for (int32_t o = 0; o < graph->nops; o++) {
+        if (graph->op[o].phase != LUO_PHASE_F) continue;
+        for (int32_t i = 0; i < graph->op[o].nin; i++) {
+            const luo_tensor *tensor = &graph->tensor[graph->op[o].in[i]];
+            if (!is_parameter(graph, graph->op[o].in[i])) continue;
             /* pieces may have members of several pipelines; what is gathered has not */
-            if (g->op[o].kind == LUO_OP_RESHARD) x = &g->tensor[g->op[o].out[0]];
+            if (graph->op[o].kind == LUO_OP_RESHARD) tensor = &graph->tensor[graph->op[o].out[0]];
             for (int32_t p = 0; p < s->in->npipelines; p++) {
                 int32_t id;
-                LUO_TRY(member_set(s, t, x->ann, p, x->name, &id));
+                LUO_TRY(member_set(s, t, tensor->ann, p, tensor->name, &id));
                 LUO_TRY(push(s, t, p, id));
             }
         }
@@ -142,9 +142,9 @@ static void add_holders(spec *s, bool *in)
     for (int32_t x = 0; x < s->g->ntensors && apart; x++) {
         const bool norm = s->g->op[s->g->tensor[x].op].kind == LUO_OP_GRAD_NORM;
         if (s->g->tensor[x].kind != LUO_TENSOR_STATE && !norm) continue;
-        const luo_ann *a = luo_annset_get(s->g->set, s->g->tensor[x].ann);
-        for (int32_t u = 0; u < a->u; u++)
-            for (int32_t i = 0; i < a->grp[u].ndev; i++) in[a->grp[u].dev[i]] = true;
+        const luo_ann *ann = luo_annset_get(s->g->set, s->g->tensor[x].ann);
+        for (int32_t u = 0; u < ann->u; u++)
+            for (int32_t i = 0; i < ann->grp[u].ndev; i++) in[ann->grp[u].dev[i]] = true;
     }
 }
 
@@ -152,10 +152,10 @@ static void add_holders(spec *s, bool *in)
 static void find_largest(spec *s)
 {
     for (int32_t k = 0; k < luo_annset_count(s->g->set); k++) {
-        const luo_ann *a = luo_annset_get(s->g->set, k);
-        for (int32_t u = 0; u < a->u; u++)
-            for (int32_t i = 0; i < a->grp[u].ndev; i++)
-                if (a->grp[u].dev[i] > s->max_device) s->max_device = a->grp[u].dev[i];
+        const luo_ann *ann = luo_annset_get(s->g->set, k);
+        for (int32_t u = 0; u < ann->u; u++)
+            for (int32_t i = 0; i < ann->grp[u].ndev; i++)
+                if (ann->grp[u].dev[i] > s->max_device) s->max_device = ann->grp[u].dev[i];
     }
 }
 
@@ -210,9 +210,9 @@ luo_status luo_spec_stage(spec *s, int32_t ann, int32_t p, const char *tensor, i
 
 /* ---- classes of pipelines ---- */
 
-static const luo_tensor *result_of(const luo_graph *g, const luo_op *op)
+static const luo_tensor *result_of(const luo_graph *graph, const luo_op *op)
 {
-    return &g->tensor[op->nout ? op->out[0] : op->in[0]];
+    return &graph->tensor[op->nout ? op->out[0] : op->in[0]];
 }
 
 static bool runs_per_micro_batch(const luo_op *op)
@@ -221,25 +221,25 @@ static bool runs_per_micro_batch(const luo_op *op)
            op->kind != LUO_OP_PLACEHOLDER;
 }
 
-static int32_t count_layers(const luo_graph *g)
+static int32_t count_layers(const luo_graph *graph)
 {
     int32_t n = 0;
-    for (int32_t o = 0; o < g->nops; o++)
-        if (g->op[o].layer >= n) n = g->op[o].layer + 1;
+    for (int32_t o = 0; o < graph->nops; o++)
+        if (graph->op[o].layer >= n) n = graph->op[o].layer + 1;
     return n;
 }
 
 /* Stage of every forward operation's result, and the layers run again. */
 static luo_status class_key(spec *s, int32_t p, int32_t layers, int32_t *key, int32_t *n)
 {
-    const luo_graph *g = s->g;
+    const luo_graph *graph = s->g;
     *n = 0;
     const luo_pipe *pipe = &s->in->pipes[p];
     for (int32_t l = 0; l < layers; l++) key[(*n)++] = pipe->full[l] + 2 * pipe->selective[l];
-    for (int32_t o = 0; o < g->nops; o++) {
-        if (g->op[o].phase != LUO_PHASE_F || !runs_per_micro_batch(&g->op[o])) continue;
-        const luo_tensor *x = result_of(g, &g->op[o]);
-        LUO_TRY(luo_spec_stage(s, x->ann, p, x->name, &key[(*n)++]));
+    for (int32_t o = 0; o < graph->nops; o++) {
+        if (graph->op[o].phase != LUO_PHASE_F || !runs_per_micro_batch(&graph->op[o])) continue;
+        const luo_tensor *tensor = result_of(graph, &graph->op[o]);
+        LUO_TRY(luo_spec_stage(s, tensor->ann, p, tensor->name, &key[(*n)++]));
     }
     return LUO_OK;
 }
@@ -247,14 +247,14 @@ static luo_status class_key(spec *s, int32_t p, int32_t layers, int32_t *key, in
 /* Virtual stages move on by one where a Reshard leads to the next stage. */
 static luo_status forward_stages(spec *s, const spec_class *c, int32_t *in, int32_t *out)
 {
-    const luo_graph *g = s->g;
+    const luo_graph *graph = s->g;
     int32_t now = 0;
-    for (int32_t o = 0; o < g->nops; o++) {
-        const luo_op *op = &g->op[o];
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const luo_op *op = &graph->op[o];
         if (op->phase != LUO_PHASE_F || !runs_per_micro_batch(op)) continue;
-        const luo_tensor *x = result_of(g, op);
+        const luo_tensor *tensor = result_of(graph, op);
         int32_t stage;
-        LUO_TRY(luo_spec_stage(s, x->ann, c->pipeline, x->name, &stage));
+        LUO_TRY(luo_spec_stage(s, tensor->ann, c->pipeline, tensor->name, &stage));
         in[o] = now;
         if (stage != now % c->S) {
             now++;
@@ -266,8 +266,8 @@ static luo_status forward_stages(spec *s, const spec_class *c, int32_t *in, int3
         }
         out[o] = now;
         for (int32_t i = 0; i < op->nin; i++) { /* data are loaded where they are first used */
-            const int32_t maker = g->tensor[op->in[i]].op;
-            if (g->op[maker].kind == LUO_OP_PLACEHOLDER && in[maker] < 0)
+            const int32_t maker = graph->tensor[op->in[i]].op;
+            if (graph->op[maker].kind == LUO_OP_PLACEHOLDER && in[maker] < 0)
                 in[maker] = out[maker] = now;
         }
     }
@@ -277,19 +277,19 @@ static luo_status forward_stages(spec *s, const spec_class *c, int32_t *in, int3
 /* A gradient runs where its forward operation ran; that of a Reshard goes the other way. */
 static luo_status backward_stages(spec *s, const spec_class *c, int32_t *in, int32_t *out)
 {
-    const luo_graph *g = s->g;
-    for (int32_t o = 0; o < g->nops; o++) {
-        const luo_op *op = &g->op[o];
+    const luo_graph *graph = s->g;
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const luo_op *op = &graph->op[o];
         if (op->phase != LUO_PHASE_B) continue;
-        const bool once = g->op[op->forward].phase == LUO_PHASE_PRE;
+        const bool once = graph->op[op->forward].phase == LUO_PHASE_PRE;
         if (op->kind == LUO_OP_ACCUMULATE || once) { /* part of what it sums, or cuts */
-            in[o] = out[o] = out[g->tensor[op->in[0]].op];
+            in[o] = out[o] = out[graph->tensor[op->in[0]].op];
             continue;
         }
         const int32_t both[2] = {in[op->forward], out[op->forward]};
-        const luo_tensor *x = &g->tensor[op->in[0]], *y = result_of(g, op);
+        const luo_tensor *tensor = &graph->tensor[op->in[0]], *y = result_of(graph, op);
         int32_t from, to;
-        LUO_TRY(luo_spec_stage(s, x->ann, c->pipeline, x->name, &from));
+        LUO_TRY(luo_spec_stage(s, tensor->ann, c->pipeline, tensor->name, &from));
         LUO_TRY(luo_spec_stage(s, y->ann, c->pipeline, y->name, &to));
         in[o] = both[1] % c->S == from ? both[1] : both[0];
         out[o] = both[0] % c->S == to ? both[0] : both[1];

@@ -72,48 +72,50 @@ static void touch(job *j, int32_t dev)
     if (t->ncoll + t->nsend + t->nrecv + t->ncopy == 0) j->list[j->nlist++] = index;
 }
 
-static luo_status check_pipelines(const job *j, const luo_move *m)
+static luo_status check_pipelines(const job *j, const luo_move *move)
 {
     const spec *s = j->s;
-    if (m->kind == LUO_MOVE_SEND && s->in->nabsent) return LUO_OK; /* to or from one standing in */
-    for (int32_t i = 1; i < m->ndev && j->m->per_micro_batch; i++)
-        if (s->pipe_of[m->dev[i]] != s->pipe_of[m->dev[0]])
+    if (move->kind == LUO_MOVE_SEND && s->in->nabsent)
+        return LUO_OK; /* to or from one standing in */
+    for (int32_t i = 1; i < move->ndev && j->m->per_micro_batch; i++)
+        if (s->pipe_of[move->dev[i]] != s->pipe_of[move->dev[0]])
             return luo_err_set(s->err, LUO_EINPUT,
                                "reshard `%s` joins pipelines %d and %d inside a micro-batch; keep "
-                               "members apart until gradients are summed.", j->m->name,
-                               (int)s->pipe_of[m->dev[0]], (int)s->pipe_of[m->dev[i]]);
+                               "members apart until gradients are summed.",
+                               j->m->name, (int)s->pipe_of[move->dev[0]],
+                               (int)s->pipe_of[move->dev[i]]);
     return LUO_OK;
 }
 
-static luo_status count_send(job *j, const luo_move *m)
+static luo_status count_send(job *j, const luo_move *move)
 {
     tally *from, *to;
-    const int64_t elements = luo_region_volume(&m->region[0]);
+    const int64_t elements = luo_region_volume(&move->region[0]);
     if (elements == 0) return LUO_OK;
-    LUO_TRY(find(j, m->dev[0], &from));
-    LUO_TRY(find(j, m->dev[1], &to));
-    touch(j, m->dev[0]);
+    LUO_TRY(find(j, move->dev[0], &from));
+    LUO_TRY(find(j, move->dev[1], &to));
+    touch(j, move->dev[0]);
     from->nsend++;
-    touch(j, m->dev[1]);
+    touch(j, move->dev[1]);
     to->nrecv++;
-    j->sends[j->nsends++] = (pair){m->dev[0], m->dev[1], elements};
+    j->sends[j->nsends++] = (pair){move->dev[0], move->dev[1], elements};
     return LUO_OK;
 }
 
-static luo_status count_move(job *j, const luo_move *m)
+static luo_status count_move(job *j, const luo_move *move)
 {
-    LUO_TRY(check_pipelines(j, m));
-    if (m->kind == LUO_MOVE_SEND) return count_send(j, m);
-    for (int32_t d = 0; d < m->ndev; d++) {
+    LUO_TRY(check_pipelines(j, move));
+    if (move->kind == LUO_MOVE_SEND) return count_send(j, move);
+    for (int32_t d = 0; d < move->ndev; d++) {
         tally *t;
-        LUO_TRY(find(j, m->dev[d], &t));
-        touch(j, m->dev[d]);
-        if (m->kind != LUO_MOVE_COPY) {
+        LUO_TRY(find(j, move->dev[d], &t));
+        touch(j, move->dev[d]);
+        if (move->kind != LUO_MOVE_COPY) {
             t->ncoll++;
             continue;
         }
         t->ncopy++;
-        t->copied += luo_region_volume(&m->region[0]);
+        t->copied += luo_region_volume(&move->region[0]);
     }
     return LUO_OK;
 }
@@ -175,28 +177,33 @@ static luo_coll coll_of(luo_move_kind k)
     return LUO_COLLS;
 }
 
-static luo_status add_collective(job *j, const luo_move *m)
+static luo_status add_collective(job *j, const luo_move *move)
 {
     spec *s = j->s;
     const luo_stream stream = j->m->per_micro_batch ? LUO_STREAM_TP : LUO_STREAM_DP;
-    if (coll_of(m->kind) == LUO_COLLS)
-        return luo_err_set(s->err, LUO_EBUG, "a Reshard has a move of kind %d, which is no "
-                           "communication of a program; report it.", (int)m->kind);
-    spec_item it = {.kind = LUO_INSTR_COLLECTIVE, .stream = (uint8_t)stream,
-                    .coll = (uint8_t)coll_of(m->kind), .v = m->v, .call = j->ncalls};
-    LUO_TRY(group_id(s, stream, m->dev, m->ndev, &it.slot.group));
-    int64_t cells = 0, *counts = m->v ? LUO_NEW_N(s->arena, int64_t, m->ndev) : NULL;
-    if (m->v && !counts) return luo_err_nomem(s->err);
-    for (int32_t i = 0; i < m->nregion; i++) {
-        const int64_t n = luo_region_volume(&m->region[i]);
+    if (coll_of(move->kind) == LUO_COLLS)
+        return luo_err_set(s->err, LUO_EBUG,
+                           "a Reshard has a move of kind %d, which is no "
+                           "communication of a program; report it.",
+                           (int)move->kind);
+    spec_item it = {.kind = LUO_INSTR_COLLECTIVE,
+                    .stream = (uint8_t)stream,
+                    .coll = (uint8_t)coll_of(move->kind),
+                    .v = move->v,
+                    .call = j->ncalls};
+    LUO_TRY(group_id(s, stream, move->dev, move->ndev, &it.slot.group));
+    int64_t cells = 0, *counts = move->v ? LUO_NEW_N(s->arena, int64_t, move->ndev) : NULL;
+    if (move->v && !counts) return luo_err_nomem(s->err);
+    for (int32_t i = 0; i < move->nregion; i++) {
+        const int64_t n = luo_region_volume(&move->region[i]);
         if (counts) counts[i] = n;
         cells += n;
     }
     it.bytes = cells * j->m->elem_bytes;
     it.slot.counts = counts;
     j->call[j->ncalls++] =
-        (spec_call){it.slot.group, it.coll, (int32_t)(m - j->m->resolution->moves.at), cells};
-    for (int32_t i = 0; i < m->ndev; i++) *next_item(j, m->dev[i]) = it;
+        (spec_call){it.slot.group, it.coll, (int32_t)(move - j->m->resolution->moves.at), cells};
+    for (int32_t i = 0; i < move->ndev; i++) *next_item(j, move->dev[i]) = it;
     return LUO_OK;
 }
 

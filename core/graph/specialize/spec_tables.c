@@ -24,19 +24,19 @@ static void *room(spec *s, void *at, int32_t n, int32_t *cap, size_t bytes)
     return p;
 }
 
-static luo_status dims_id(spec *s, const luo_region *r, int32_t *id)
+static luo_status dims_id(spec *s, const luo_region *region, int32_t *id)
 {
     spec_dims d = {.volume = 1};
     int32_t key[2 * LUO_RANK_MAX];
-    for (int32_t i = 0; i < r->rank; i++) {
-        for (int32_t k = 0; k < r->dim[i].n; k++)
-            d.dim[i] += r->dim[i].at[k].hi - r->dim[i].at[k].lo;
+    for (int32_t i = 0; i < region->rank; i++) {
+        for (int32_t k = 0; k < region->dim[i].n; k++)
+            d.dim[i] += region->dim[i].at[k].hi - region->dim[i].at[k].lo;
         d.volume *= d.dim[i];
         key[2 * i] = (int32_t)(uint32_t)d.dim[i];
         key[2 * i + 1] = (int32_t)(d.dim[i] >> 32);
     }
     bool fresh;
-    *id = luo_intern_id(&s->dims_key, key, 2 * r->rank, &fresh);
+    *id = luo_intern_id(&s->dims_key, key, 2 * region->rank, &fresh);
     if (*id < 0) return luo_err_nomem(s->err);
     if (!fresh) return LUO_OK;
     spec_dims *at = room(s, s->dims, *id, &s->cap_dims, sizeof *at);
@@ -48,20 +48,22 @@ static luo_status dims_id(spec *s, const luo_region *r, int32_t *id)
 
 static luo_status fill_table(spec *s, int32_t ann, const luo_shape *shape, spec_table *t)
 {
-    luo_holdings h;
-    LUO_TRY(luo_holdings_make(s->scratch, luo_annset_get(s->g->set, ann), shape, &h, s->err));
-    entry *e = LUO_NEW_N(s->scratch, entry, h.n);
-    int32_t *dev = LUO_NEW_N(s->arena, int32_t, h.n), *dims = LUO_NEW_N(s->arena, int32_t, h.n);
+    luo_holdings holdings;
+    LUO_TRY(
+        luo_holdings_make(s->scratch, luo_annset_get(s->g->set, ann), shape, &holdings, s->err));
+    entry *e = LUO_NEW_N(s->scratch, entry, holdings.n);
+    int32_t *dev = LUO_NEW_N(s->arena, int32_t, holdings.n),
+            *dims = LUO_NEW_N(s->arena, int32_t, holdings.n);
     if (!e || !dev || !dims) return luo_err_nomem(s->err);
     bool sorted = true;
-    for (int32_t i = 0; i < h.n; i++) {
-        e[i].dev = h.at[i].dev;
-        LUO_TRY(dims_id(s, &h.at[i].region, &e[i].dims));
+    for (int32_t i = 0; i < holdings.n; i++) {
+        e[i].dev = holdings.at[i].dev;
+        LUO_TRY(dims_id(s, &holdings.at[i].region, &e[i].dims));
         sorted &= i == 0 || e[i].dev > e[i - 1].dev;
     }
-    if (!sorted) qsort(e, (size_t)h.n, sizeof *e, compare_entries);
-    for (int32_t i = 0; i < h.n; i++) dev[i] = e[i].dev, dims[i] = e[i].dims;
-    *t = (spec_table){h.n, dev, dims};
+    if (!sorted) qsort(e, (size_t)holdings.n, sizeof *e, compare_entries);
+    for (int32_t i = 0; i < holdings.n; i++) dev[i] = e[i].dev, dims[i] = e[i].dims;
+    *t = (spec_table){holdings.n, dev, dims};
     return LUO_OK;
 }
 
@@ -85,10 +87,10 @@ static luo_status table_id(spec *s, int32_t ann, const luo_shape *shape, int32_t
     return st;
 }
 
-static bool has_tokens(const luo_tensor *x)
+static bool has_tokens(const luo_tensor *tensor)
 {
-    for (int32_t d = 0; d < x->rank; d++)
-        if (x->dim[d] == LUO_DIM_TOKENS) return true;
+    for (int32_t d = 0; d < tensor->rank; d++)
+        if (tensor->dim[d] == LUO_DIM_TOKENS) return true;
     return false;
 }
 
@@ -127,17 +129,17 @@ static luo_status cut_to_present(spec *s, int32_t *memo, int32_t *ann)
 static luo_status tensor_tables(spec *s, int32_t x, int32_t *memo, int32_t *present)
 {
     const int32_t n = s->in->nlengths, P = s->in->npipelines;
-    const luo_tensor *t = &s->g->tensor[x];
-    const bool cut = has_tokens(t);
+    const luo_tensor *tensor = &s->g->tensor[x];
+    const bool cut = has_tokens(tensor);
     for (int32_t k = 0; k < n; k++) {
         const int64_t at = (int64_t)x * n + k;
-        int32_t kept = 0, ann = t->ann;
+        int32_t kept = 0, ann = tensor->ann;
         for (int32_t p = 0; p < P; p++) kept += s->has_length[k * P + p];
         if (cut && kept < P) LUO_TRY(cut_to_length(s, memo, k, &ann));
         if (!cut && s->in->nabsent) LUO_TRY(cut_to_present(s, present, &ann));
         s->cut_ann[at] = ann;
         const luo_shape shape = luo_graph_shape(s->g, x, s->in->lengths[k].tokens, kept);
-        LUO_TRY(luo_ann_bind(luo_annset_get(s->g->set, ann), &shape, LUO_BIND_ROUND, t->name,
+        LUO_TRY(luo_ann_bind(luo_annset_get(s->g->set, ann), &shape, LUO_BIND_ROUND, tensor->name,
                              s->err));
         LUO_TRY(table_id(s, ann, &shape, &s->table_of[at]));
     }

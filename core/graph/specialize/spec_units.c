@@ -3,15 +3,15 @@
  * them, so units are, too. */
 #include "core/graph/specialize/spec_internal.h"
 
-static spec_duty duty_of(const luo_graph *g, const luo_op *op)
+static spec_duty duty_of(const luo_graph *graph, const luo_op *op)
 {
     if (op->kind != LUO_OP_RESHARD) return SPEC_NONE;
-    const luo_op *f = op->forward >= 0 ? &g->op[op->forward] : op;
+    const luo_op *f = op->forward >= 0 ? &graph->op[op->forward] : op;
     if (f->kind != LUO_OP_RESHARD) return SPEC_NONE;
-    const int32_t from = g->tensor[f->in[0]].kind, to = g->tensor[f->out[0]].kind;
+    const int32_t from = graph->tensor[f->in[0]].kind, to = graph->tensor[f->out[0]].kind;
     const bool gathers = from == LUO_TENSOR_PARAM && to == LUO_TENSOR_FULL;
     if (op->phase == LUO_PHASE_F) return gathers ? SPEC_GATHER : SPEC_NONE;
-    if (op->phase != LUO_PHASE_B || !g->scatter_each) return SPEC_NONE;
+    if (op->phase != LUO_PHASE_B || !graph->scatter_each) return SPEC_NONE;
     const bool piece = from == LUO_TENSOR_STATE || from == LUO_TENSOR_SHARD;
     const bool whole = piece && to == LUO_TENSOR_PARAM;
     return gathers || whole ? SPEC_SCATTER : SPEC_NONE;
@@ -29,9 +29,9 @@ static int32_t unit_of(const spec *s, int32_t o)
  * runs again reads it, and a unit is one call. */
 static void find_readers(spec *s)
 {
-    const luo_graph *g = s->g;
-    for (int32_t o = 0; o < g->nops; o++) {
-        const luo_op *op = &g->op[o];
+    const luo_graph *graph = s->g;
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const luo_op *op = &graph->op[o];
         const bool forward = op->phase == LUO_PHASE_F;
         if (!forward && op->phase != LUO_PHASE_B) continue;
         for (int32_t i = 0; i < op->nin; i++) {
@@ -40,7 +40,7 @@ static void find_readers(spec *s)
             if (!forward && s->unit_back[x] < 0) s->unit_back[x] = s->unit_of[o];
         }
     }
-    for (int32_t x = 0; x < g->ntensors; x++)
+    for (int32_t x = 0; x < graph->ntensors; x++)
         if (s->reader[x] >= 0 && s->unit_back[x] < 0) s->unit_back[x] = s->unit_of[s->reader[x]];
 }
 
@@ -57,28 +57,28 @@ static bool makes_late_gradient(const luo_op *op)
  * products. */
 static void find_late(spec *s)
 {
-    const luo_graph *g = s->g;
-    for (int32_t o = 0; o < g->nops; o++) {
-        const luo_op *op = &g->op[o];
+    const luo_graph *graph = s->g;
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const luo_op *op = &graph->op[o];
         if (op->phase != LUO_PHASE_B) continue;
         s->late[o] = makes_late_gradient(op);
-        for (int32_t i = 0; i < op->nin; i++) s->late[o] |= s->late[g->tensor[op->in[i]].op];
+        for (int32_t i = 0; i < op->nin; i++) s->late[o] |= s->late[graph->tensor[op->in[i]].op];
     }
 }
 
 luo_status luo_spec_find_units(spec *s)
 {
-    const luo_graph *g = s->g;
-    s->duty = LUO_NEW_N(s->arena, uint8_t, g->nops);
-    s->unit_of = LUO_NEW_N(s->arena, int32_t, g->nops);
-    s->reader = LUO_NEW_N(s->arena, int32_t, g->ntensors);
-    s->unit_back = LUO_NEW_N(s->arena, int32_t, g->ntensors);
-    s->late = LUO_NEW_N(s->arena, bool, g->nops);
+    const luo_graph *graph = s->g;
+    s->duty = LUO_NEW_N(s->arena, uint8_t, graph->nops);
+    s->unit_of = LUO_NEW_N(s->arena, int32_t, graph->nops);
+    s->reader = LUO_NEW_N(s->arena, int32_t, graph->ntensors);
+    s->unit_back = LUO_NEW_N(s->arena, int32_t, graph->ntensors);
+    s->late = LUO_NEW_N(s->arena, bool, graph->nops);
     if (!s->duty || !s->unit_of || !s->reader || !s->unit_back || !s->late)
         return luo_err_nomem(s->err);
-    for (int32_t x = 0; x < g->ntensors; x++) s->reader[x] = s->unit_back[x] = -1;
-    for (int32_t o = 0; o < g->nops; o++) {
-        s->duty[o] = (uint8_t)duty_of(g, &g->op[o]);
+    for (int32_t x = 0; x < graph->ntensors; x++) s->reader[x] = s->unit_back[x] = -1;
+    for (int32_t o = 0; o < graph->nops; o++) {
+        s->duty[o] = (uint8_t)duty_of(graph, &graph->op[o]);
         s->unit_of[o] = unit_of(s, o);
     }
     find_readers(s);

@@ -46,10 +46,10 @@ static void gather(emitter *e, int32_t position)
 
 static bool is_sum_of_pieces(const emitter *e, int32_t o)
 {
-    const luo_graph *g = e->s->g;
-    const luo_op *op = &g->op[o];
+    const luo_graph *graph = e->s->g;
+    const luo_op *op = &graph->op[o];
     if (op->kind != LUO_OP_ACCUMULATE || op->phase != LUO_PHASE_B) return false;
-    return e->s->duty[g->tensor[op->in[0]].op] == SPEC_SCATTER;
+    return e->s->duty[graph->tensor[op->in[0]].op] == SPEC_SCATTER;
 }
 
 /* Calls are told apart by the unit, by the bucket, or by the Reshard. */
@@ -63,11 +63,11 @@ static int32_t key_of(const emitter *e, int32_t scatter)
 
 static void postpone(emitter *e, int32_t o)
 {
-    const luo_graph *g = e->s->g;
+    const luo_graph *graph = e->s->g;
     emit_late *at = luo_spec_room(e, e->late, e->nlate, &e->cap_late, sizeof *at);
     if (!at) return;
     e->late = at;
-    at[e->nlate++] = (emit_late){key_of(e, g->tensor[g->op[o].in[0]].op), o};
+    at[e->nlate++] = (emit_late){key_of(e, graph->tensor[graph->op[o].in[0]].op), o};
 }
 
 static void add_pieces(emitter *e, int32_t key, bool all)

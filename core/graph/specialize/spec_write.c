@@ -54,10 +54,10 @@ void luo_spec_end(emitter *e)
     if (!e->failed) e->segment[e->seg].n = e->ninstr - e->segment[e->seg].first;
 }
 
-static bool lasts(const luo_tensor *t)
+static bool lasts(const luo_tensor *tensor)
 {
-    return t->kind == LUO_TENSOR_STATE || t->kind == LUO_TENSOR_PARAM ||
-           t->kind == LUO_TENSOR_GRAD;
+    return tensor->kind == LUO_TENSOR_STATE || tensor->kind == LUO_TENSOR_PARAM ||
+           tensor->kind == LUO_TENSOR_GRAD;
 }
 
 /* What belongs to a micro-batch has a buffer per length; parameters, states and sums have one. */
@@ -97,16 +97,19 @@ int32_t luo_spec_new_buffer(emitter *e, int32_t x)
     emit_buffer *at = luo_spec_room(e, e->buf, e->nbuf, &e->cap_buf, sizeof *at);
     if (!at) return 0;
     e->buf = at;
-    const luo_tensor *t = &e->s->g->tensor[x];
+    const luo_tensor *tensor = &e->s->g->tensor[x];
     const spec_dims *d = spec_local(e->s, x, e->length, e->dev);
-    luo_buffer b = {.tensor = t->name, .rank = t->rank, .elem_bytes = t->elem_bytes,
-                    .buffer_class = class_of(t->kind), .letters = t->letters};
-    luo_spec_frame(e->s, x, e->length, &b.ann, &b.shape);
+    luo_buffer buffer = {.tensor = tensor->name,
+                         .rank = tensor->rank,
+                         .elem_bytes = tensor->elem_bytes,
+                         .buffer_class = class_of(tensor->kind),
+                         .letters = tensor->letters};
+    luo_spec_frame(e->s, x, e->length, &buffer.ann, &buffer.shape);
     if (d) {
-        memcpy(b.dim, d->dim, sizeof b.dim);
-        b.bytes = d->volume * t->elem_bytes;
+        memcpy(buffer.dim, d->dim, sizeof buffer.dim);
+        buffer.bytes = d->volume * tensor->elem_bytes;
     }
-    at[e->nbuf] = (emit_buffer){.b = b, .waited_seg = -1};
+    at[e->nbuf] = (emit_buffer){.b = buffer, .waited_seg = -1};
     luo_spec_bind(e, x, e->nbuf);
     return e->nbuf++;
 }
@@ -205,9 +208,9 @@ static int32_t count_makers(const emitter *e, const int32_t *in, int32_t n)
     return sum;
 }
 
-static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
+static void add_edges(emitter *e, luo_instr *instr, const int32_t *in, int32_t nin)
 {
-    edges w = {.lane = luo_instr_lane(i), .joins = i->npieces > 1};
+    edges w = {.lane = luo_instr_lane(instr), .joins = instr->npieces > 1};
     memset(w.newest, -1, sizeof w.newest);
     const int32_t others = e->besides >= 0 ? count_makers(e, &e->besides, 1) : 0;
     w.far = LUO_NEW_N(e->s->arena, int32_t, count_makers(e, in, nin) + others + LUO_LANES);
@@ -230,8 +233,8 @@ static void add_edges(emitter *e, luo_instr *i, const int32_t *in, int32_t nin)
         e->last[w.lane][l] = w.newest[l];
         w.far[w.nfar++] = w.newest[l];
     }
-    i->dep = w.far;
-    i->ndep = w.nfar;
+    instr->dep = w.far;
+    instr->ndep = w.nfar;
 }
 
 /* Two parts of one Reshard in different lanes, such as messages and what stays on the device: who
@@ -272,21 +275,21 @@ void luo_spec_push(emitter *e, const luo_instr *proto, const int32_t *in, int32_
         return;
     }
     e->instr = at;
-    luo_instr *i = &at[e->ninstr];
-    *i = *proto;
-    i->id = e->ninstr;
-    const bool comm = i->kind == LUO_INSTR_COLLECTIVE || i->kind == LUO_INSTR_P2P;
-    i->at_start = e->at_start && comm;
+    luo_instr *instr = &at[e->ninstr];
+    *instr = *proto;
+    instr->id = e->ninstr;
+    const bool comm = instr->kind == LUO_INSTR_COLLECTIVE || instr->kind == LUO_INSTR_P2P;
+    instr->at_start = e->at_start && comm;
     if (nin) memcpy(list, in, (size_t)nin * sizeof *in);
     if (nout) memcpy(list + nin, out, (size_t)nout * sizeof *out);
-    i->in = list;
-    i->out = list + nin;
-    i->nin = nin;
-    i->nout = nout;
-    add_edges(e, i, in, nin);
-    if (luo_instr_lane(i) == LUO_STREAM_COMPUTE) e->computed = i->id;
+    instr->in = list;
+    instr->out = list + nin;
+    instr->nin = nin;
+    instr->nout = nout;
+    add_edges(e, instr, in, nin);
+    if (luo_instr_lane(instr) == LUO_STREAM_COMPUTE) e->computed = instr->id;
     for (int32_t k = 0; k < nin; k++) e->buf[in[k]].read_in |= (uint8_t)(1U << e->phase);
-    for (int32_t k = 0; k < nout; k++) write_to(e, out[k], i->id);
+    for (int32_t k = 0; k < nout; k++) write_to(e, out[k], instr->id);
     e->ninstr++;
 }
 

@@ -4,26 +4,27 @@
 /* What the emitter asks of the graph again and again. */
 static luo_status index_graph(spec *s)
 {
-    const luo_graph *g = s->g;
-    for (int32_t o = 0; o < g->nops; o++)
-        if (g->op[o].layer >= s->nlayers) s->nlayers = g->op[o].layer + 1;
+    const luo_graph *graph = s->g;
+    for (int32_t o = 0; o < graph->nops; o++)
+        if (graph->op[o].layer >= s->nlayers) s->nlayers = graph->op[o].layer + 1;
     s->first_of_layer = LUO_NEW_N(s->arena, int32_t, s->nlayers);
-    s->sum_of = LUO_NEW_N(s->arena, int32_t, g->ntensors);
-    s->weight_of = LUO_NEW_N(s->arena, int32_t, g->ntensors);
+    s->sum_of = LUO_NEW_N(s->arena, int32_t, graph->ntensors);
+    s->weight_of = LUO_NEW_N(s->arena, int32_t, graph->ntensors);
     if (!s->first_of_layer || !s->sum_of || !s->weight_of) return luo_err_nomem(s->err);
-    for (int32_t x = 0; x < g->ntensors; x++) s->sum_of[x] = s->weight_of[x] = -1;
-    for (int32_t o = g->nops - 1; o >= 0; o--) {
-        const luo_op *op = &g->op[o];
+    for (int32_t x = 0; x < graph->ntensors; x++) s->sum_of[x] = s->weight_of[x] = -1;
+    for (int32_t o = graph->nops - 1; o >= 0; o--) {
+        const luo_op *op = &graph->op[o];
         const int32_t kind = op->kind;
         if (op->forward < 0 && op->layer >= 0 && op->phase == LUO_PHASE_F)
             s->first_of_layer[op->layer] = o;
-        if (kind == LUO_OP_RESHARD && (g->tensor[op->in[0]].kind == LUO_TENSOR_STATE ||
-                                       g->tensor[op->in[0]].kind == LUO_TENSOR_SHARD))
+        if (kind == LUO_OP_RESHARD && (graph->tensor[op->in[0]].kind == LUO_TENSOR_STATE ||
+                                       graph->tensor[op->in[0]].kind == LUO_TENSOR_SHARD))
             s->weight_of[op->in[0]] = op->out[0];
-        if (kind == LUO_OP_RESHARD && g->op[g->tensor[op->in[0]].op].kind == LUO_OP_GRAD_NORM)
+        if (kind == LUO_OP_RESHARD &&
+            graph->op[graph->tensor[op->in[0]].op].kind == LUO_OP_GRAD_NORM)
             s->norm = op->out[0];
         for (int32_t i = 0; i < op->nin && kind == LUO_OP_ACCUMULATE; i++)
-            if (g->op[g->tensor[op->in[i]].op].kind != LUO_OP_RESHARD)
+            if (graph->op[graph->tensor[op->in[i]].op].kind != LUO_OP_RESHARD)
                 s->sum_of[op->in[i]] = op->out[0];
     }
     return LUO_OK;

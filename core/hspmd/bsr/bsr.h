@@ -58,9 +58,9 @@ typedef struct luo_planner_opts {
 /* Balance counters of one whole switch, or of one Reshard. */
 typedef struct luo_planner luo_planner;
 luo_planner *luo_planner_new(luo_arena *arena, const luo_planner_opts *opts); /* NULL: no memory */
-void luo_planner_reset(luo_planner *p);
-bool luo_planner_dead(const luo_planner *p, int32_t dev);
-int32_t luo_planner_class(const luo_planner *p, int32_t a, int32_t b);
+void luo_planner_reset(luo_planner *planner);
+bool luo_planner_dead(const luo_planner *planner, int32_t dev);
+int32_t luo_planner_class(const luo_planner *planner, int32_t a, int32_t b);
 /* "greedy" etc.; parse is exact. Errors: LUO_EUSAGE naming the known ones. */
 const char *luo_sender_name(luo_sender s);
 luo_status luo_sender_parse(const char *name, luo_sender *out, luo_err *err);
@@ -86,13 +86,13 @@ typedef struct luo_moves {
  * Cost: O(sum of region cells + needs * owners).
  * Source: Hetu v2, section 5.3 and appendix; senders without an owner, counters that start anew and
  * two link classes are not repeated. */
-luo_status luo_bsr_plan(luo_arena *arena, luo_planner *p, const luo_holdings *src,
+luo_status luo_bsr_plan(luo_arena *arena, luo_planner *planner, const luo_holdings *src,
                         const luo_holdings *dst, const luo_shape *shape, int64_t elem_bytes,
                         int32_t step, const char *name, luo_moves *out, luo_err *err);
 
 /* The line of an operation behind its STEP: "send 0->2 [0:4)". */
-void luo_move_print(luo_str *s, const luo_move *m);
+void luo_move_print(luo_str *text, const luo_move *move);
 /* Bytes that each class carries: sends, out[class]. */
-void luo_moves_class_bytes(const luo_planner *p, const luo_moves *m, int64_t elem_bytes,
+void luo_moves_class_bytes(const luo_planner *planner, const luo_moves *moves, int64_t elem_bytes,
                            int64_t out[LUO_LINK_CLASSES]);
 #endif

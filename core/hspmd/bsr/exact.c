@@ -228,26 +228,27 @@ static bool carries(const problem *p, net *f, int64_t cap)
 /* Cuts a need along its longest dimension; bytes[i] go by candidate i. */
 static luo_status emit_cut(problem *p, const luo_need *n, const int64_t *bytes)
 {
-    const luo_region *r = &n->region;
+    const luo_region *region = &n->region;
     int32_t d = 0;
-    for (int32_t k = 1; k < r->rank; k++)
-        if (r->dim[k].at[0].hi - r->dim[k].at[0].lo > r->dim[d].at[0].hi - r->dim[d].at[0].lo)
+    for (int32_t k = 1; k < region->rank; k++)
+        if (region->dim[k].at[0].hi - region->dim[k].at[0].lo >
+            region->dim[d].at[0].hi - region->dim[d].at[0].lo)
             d = k;
     int64_t *bound = luo_arena_alloc(p->arena, (size_t)(n->ncand + 1) * sizeof *bound);
     uint32_t *share = luo_arena_alloc(p->arena, (size_t)n->ncand * sizeof *share);
     if (!bound || !share) return luo_err_nomem(p->err);
     int64_t scale = bytes_of(n) / INT32_MAX + 1;
     for (int32_t i = 0; i < n->ncand; i++) share[i] = (uint32_t)(bytes[i] / scale);
-    const luo_span whole = r->rank ? r->dim[d].at[0] : (luo_span){0, 1};
+    const luo_span whole = region->rank ? region->dim[d].at[0] : (luo_span){0, 1};
     luo_bounds_cut(whole.hi - whole.lo, n->ncand, share, bound);
     for (int32_t i = 0; i < n->ncand; i++) {
         if (bound[i + 1] == bound[i]) continue;
         luo_region *part = luo_arena_alloc(p->arena, sizeof *part);
         luo_span *span = luo_arena_alloc(p->arena, sizeof *span);
         if (!part || !span) return luo_err_nomem(p->err);
-        *part = *r;
+        *part = *region;
         *span = (luo_span){whole.lo + bound[i], whole.lo + bound[i + 1]};
-        if (r->rank) part->dim[d].at = span;
+        if (region->rank) part->dim[d].at = span;
         LUO_TRY(luo_moves_send(p->arena, n->out, n->step, n->cand[i], n->to, part, p->err));
     }
     return LUO_OK;

@@ -20,10 +20,10 @@ luo_status luo_sender_parse(const char *name, luo_sender *out, luo_err *err)
             *out = (luo_sender)i;
             return LUO_OK;
         }
-    luo_str s = {0};
-    luo_say_expected(&s, name, names, (int)(sizeof names / sizeof *names));
-    luo_err_set(err, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&s));
-    luo_str_free(&s);
+    luo_str text = {0};
+    luo_say_expected(&text, name, names, (int)(sizeof names / sizeof *names));
+    luo_err_set(err, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&text));
+    luo_str_free(&text);
     return LUO_EUSAGE;
 }
 
@@ -38,96 +38,98 @@ int32_t luo_link_class_regular(const void *ctx, int32_t a, int32_t b)
 
 luo_planner *luo_planner_new(luo_arena *arena, const luo_planner_opts *opts)
 {
-    luo_planner *p = LUO_NEW(arena, luo_planner);
-    if (!p) return NULL;
-    p->arena = arena;
-    p->opts = *opts;
-    if (!p->opts.link_class) p->opts.link_class = luo_link_class_regular;
-    return p;
+    luo_planner *planner = LUO_NEW(arena, luo_planner);
+    if (!planner) return NULL;
+    planner->arena = arena;
+    planner->opts = *opts;
+    if (!planner->opts.link_class) planner->opts.link_class = luo_link_class_regular;
+    return planner;
 }
 
-void luo_planner_reset(luo_planner *p)
+void luo_planner_reset(luo_planner *planner)
 {
-    if (p->cap) memset(p->load, 0, p->cap * sizeof *p->load);
-    p->n = 0;
-    p->needs.n = 0;
+    if (planner->cap) memset(planner->load, 0, planner->cap * sizeof *planner->load);
+    planner->n = 0;
+    planner->needs.n = 0;
 }
 
-bool luo_planner_dead(const luo_planner *p, int32_t dev)
+bool luo_planner_dead(const luo_planner *planner, int32_t dev)
 {
-    int32_t lo = 0, hi = p->opts.ndead;
+    int32_t lo = 0, hi = planner->opts.ndead;
     while (lo < hi) {
         const int32_t mid = (lo + hi) / 2;
-        if (p->opts.dead[mid] < dev) lo = mid + 1;
+        if (planner->opts.dead[mid] < dev)
+            lo = mid + 1;
         else hi = mid;
     }
-    return lo < p->opts.ndead && p->opts.dead[lo] == dev;
+    return lo < planner->opts.ndead && planner->opts.dead[lo] == dev;
 }
 
-int32_t luo_planner_class(const luo_planner *p, int32_t a, int32_t b)
+int32_t luo_planner_class(const luo_planner *planner, int32_t a, int32_t b)
 {
-    return p->opts.link_class(p->opts.link_ctx, a, b);
+    return planner->opts.link_class(planner->opts.link_ctx, a, b);
 }
 
-static size_t slot_of(const luo_planner *p, int32_t dev)
+static size_t slot_of(const luo_planner *planner, int32_t dev)
 {
-    size_t i = ((size_t)dev * 2654435761u) & (p->cap - 1);
-    while (p->load[i].used && p->load[i].dev != dev) i = (i + 1) & (p->cap - 1);
+    size_t i = ((size_t)dev * 2654435761u) & (planner->cap - 1);
+    while (planner->load[i].used && planner->load[i].dev != dev) i = (i + 1) & (planner->cap - 1);
     return i;
 }
 
-luo_load *luo_planner_load(luo_planner *p, int32_t dev)
+luo_load *luo_planner_load(luo_planner *planner, int32_t dev)
 {
-    if (2 * (p->n + 1) > p->cap) {
-        const size_t old_cap = p->cap;
-        luo_load *old = p->load, *big = LUO_NEW_N(p->arena, luo_load, old_cap ? 2 * old_cap : 16);
+    if (2 * (planner->n + 1) > planner->cap) {
+        const size_t old_cap = planner->cap;
+        luo_load *old = planner->load,
+                 *big = LUO_NEW_N(planner->arena, luo_load, old_cap ? 2 * old_cap : 16);
         if (!big) return NULL;
-        p->cap = old_cap ? 2 * old_cap : 16;
-        p->load = big;
+        planner->cap = old_cap ? 2 * old_cap : 16;
+        planner->load = big;
         for (size_t i = 0; i < old_cap; i++)
-            if (old[i].used) p->load[slot_of(p, old[i].dev)] = old[i];
+            if (old[i].used) planner->load[slot_of(planner, old[i].dev)] = old[i];
     }
-    luo_load *l = &p->load[slot_of(p, dev)];
+    luo_load *l = &planner->load[slot_of(planner, dev)];
     if (!l->used) {
         l->used = true;
         l->dev = dev;
-        p->n++;
+        planner->n++;
     }
     return l;
 }
 
-static double cost_of(const luo_planner *p, int32_t c, int64_t bytes)
+static double cost_of(const luo_planner *planner, int32_t c, int64_t bytes)
 {
-    const double rate = p->opts.bytes_per_s[c];
-    return (rate > 0 ? (double)bytes / rate : 0) + p->opts.latency_s[c];
+    const double rate = planner->opts.bytes_per_s[c];
+    return (rate > 0 ? (double)bytes / rate : 0) + planner->opts.latency_s[c];
 }
 
 /* least load(o, class) + cost(o, r, bytes); load grows by the cost */
-static luo_status by_cost(luo_planner *p, const int32_t *owner, int32_t n, int32_t to,
+static luo_status by_cost(luo_planner *planner, const int32_t *owner, int32_t n, int32_t to,
                           int64_t bytes, int32_t *who, luo_err *err)
 {
     double best = 0;
     for (int32_t i = 0; i < n; i++) {
-        const int32_t c = luo_planner_class(p, owner[i], to);
-        const luo_load *l = luo_planner_load(p, owner[i]);
+        const int32_t c = luo_planner_class(planner, owner[i], to);
+        const luo_load *l = luo_planner_load(planner, owner[i]);
         if (!l) return luo_err_nomem(err);
-        const double s = l->seconds[c] + cost_of(p, c, bytes);
+        const double s = l->seconds[c] + cost_of(planner, c, bytes);
         if (i == 0 || s < best) {
             best = s;
             *who = i;
         }
     }
-    const int32_t c = luo_planner_class(p, owner[*who], to);
-    luo_planner_load(p, owner[*who])->seconds[c] += cost_of(p, c, bytes);
+    const int32_t c = luo_planner_class(planner, owner[*who], to);
+    luo_planner_load(planner, owner[*who])->seconds[c] += cost_of(planner, c, bytes);
     return LUO_OK;
 }
 
-static luo_status by_class(luo_planner *p, const int32_t *owner, int32_t n, int32_t to,
+static luo_status by_class(luo_planner *planner, const int32_t *owner, int32_t n, int32_t to,
                            int64_t turn, int32_t *who, luo_err *err)
 {
-    int32_t best = luo_planner_class(p, owner[0], to), count = 1; /* of the nearest owners */
+    int32_t best = luo_planner_class(planner, owner[0], to), count = 1; /* of the nearest owners */
     for (int32_t i = 1; i < n; i++) {
-        const int32_t c = luo_planner_class(p, owner[i], to);
+        const int32_t c = luo_planner_class(planner, owner[i], to);
         if (c == best) count++;
         if (c >= best) continue;
         best = c;
@@ -136,12 +138,12 @@ static luo_status by_class(luo_planner *p, const int32_t *owner, int32_t n, int3
     int64_t least = 0, skip = turn % count;
     bool any = false;
     for (int32_t i = 0; i < n; i++) {
-        if (luo_planner_class(p, owner[i], to) != best) continue;
-        if (p->opts.sender == LUO_SENDER_RR_NODE) {
+        if (luo_planner_class(planner, owner[i], to) != best) continue;
+        if (planner->opts.sender == LUO_SENDER_RR_NODE) {
             if (skip-- == 0) *who = i;
             continue;
         }
-        const luo_load *l = luo_planner_load(p, owner[i]);
+        const luo_load *l = luo_planner_load(planner, owner[i]);
         if (!l) return luo_err_nomem(err);
         if (!any || l->bytes[best] < least) {
             any = true;
@@ -152,41 +154,45 @@ static luo_status by_class(luo_planner *p, const int32_t *owner, int32_t n, int3
     return LUO_OK;
 }
 
-luo_status luo_planner_choose(luo_planner *p, const int32_t *owner, int32_t n, int32_t to,
+luo_status luo_planner_choose(luo_planner *planner, const int32_t *owner, int32_t n, int32_t to,
                               int64_t bytes, int64_t turn, int32_t *out, luo_err *err)
 {
     int32_t who = 0;
-    switch (p->opts.sender) {
+    switch (planner->opts.sender) {
     case LUO_SENDER_MINRANK:
         for (int32_t i = 1; i < n; i++)
             if (owner[i] < owner[who]) who = i;
         break;
     case LUO_SENDER_RR: who = (int32_t)(turn % n); break;
-    case LUO_SENDER_COST: LUO_TRY(by_cost(p, owner, n, to, bytes, &who, err)); break;
+    case LUO_SENDER_COST:
+        LUO_TRY(by_cost(planner, owner, n, to, bytes, &who, err));
+        break;
     case LUO_SENDER_GREEDY:
     case LUO_SENDER_RR_NODE:
-    case LUO_SENDER_EXACT: LUO_TRY(by_class(p, owner, n, to, turn, &who, err)); break;
+    case LUO_SENDER_EXACT:
+        LUO_TRY(by_class(planner, owner, n, to, turn, &who, err));
+        break;
     }
-    luo_load *l = luo_planner_load(p, owner[who]);
+    luo_load *l = luo_planner_load(planner, owner[who]);
     if (!l) return luo_err_nomem(err);
-    l->bytes[luo_planner_class(p, owner[who], to)] += bytes;
+    l->bytes[luo_planner_class(planner, owner[who], to)] += bytes;
     *out = owner[who];
     return LUO_OK;
 }
 
-luo_status luo_planner_note(luo_planner *p, luo_moves *out, int32_t step, const int32_t *owner,
-                            int32_t n, int32_t to, const luo_region *cell, int64_t elem_bytes,
-                            luo_err *err)
+luo_status luo_planner_note(luo_planner *planner, luo_moves *out, int32_t step,
+                            const int32_t *owner, int32_t n, int32_t to, const luo_region *cell,
+                            int64_t elem_bytes, luo_err *err)
 {
     int32_t best = LUO_LINK_CLASSES, count = 0;
-    int32_t *cand = luo_arena_alloc(p->arena, (size_t)n * sizeof *cand);
+    int32_t *cand = luo_arena_alloc(planner->arena, (size_t)n * sizeof *cand);
     if (!cand) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
-        const int32_t c = luo_planner_class(p, owner[i], to);
+        const int32_t c = luo_planner_class(planner, owner[i], to);
         if (c < best) count = 0;
         if (c < best) best = c;
         if (c == best) cand[count++] = owner[i];
     }
     const luo_need need = {out, step, to, best, count, cand, *cell, elem_bytes};
-    return luo_needs_add(p->arena, &p->needs, &need, err);
+    return luo_needs_add(planner->arena, &planner->needs, &need, err);
 }

@@ -20,13 +20,13 @@ struct luo_planner {
 };
 
 /* Counters of a device, made if missing; NULL: no memory. */
-luo_load *luo_planner_load(luo_planner *p, int32_t dev);
+luo_load *luo_planner_load(luo_planner *planner, int32_t dev);
 /* Chooses among owner[0..n) who sends `bytes` to `to`, and counts them. turn: sends already made
  * for this cell (rr rules). Pre: n >= 1, `to` is no owner. */
-luo_status luo_planner_choose(luo_planner *p, const int32_t *owner, int32_t n, int32_t to,
+luo_status luo_planner_choose(luo_planner *planner, const int32_t *owner, int32_t n, int32_t to,
                               int64_t bytes, int64_t turn, int32_t *out, luo_err *err);
 /* LUO_SENDER_EXACT: notes the need with its candidates of the best class. */
-luo_status luo_planner_note(luo_planner *p, luo_moves *out, int32_t step, const int32_t *owner,
-                            int32_t n, int32_t to, const luo_region *cell, int64_t elem_bytes,
-                            luo_err *err);
+luo_status luo_planner_note(luo_planner *planner, luo_moves *out, int32_t step,
+                            const int32_t *owner, int32_t n, int32_t to, const luo_region *cell,
+                            int64_t elem_bytes, luo_err *err);
 #endif

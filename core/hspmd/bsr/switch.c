@@ -49,17 +49,17 @@ static luo_planner *planner_of(work *w, int32_t i)
  * such a region is in the source as well. */
 static luo_status rebind(work *w, int64_t elem_bytes, luo_holdings *src, luo_holdings *dst)
 {
-    luo_side s;
+    luo_side side;
     int32_t n = 0;
-    LUO_TRY(luo_side_make(w->one, src->at, src->n, &s, w->err));
+    LUO_TRY(luo_side_make(w->one, src->at, src->n, &side, w->err));
     for (int32_t i = 0; i < dst->n; i++) {
-        const luo_holding *h = luo_side_find(&s, dst->at[i].dev);
-        if (luo_planner_dead(w->planner[0], dst->at[i].dev) || !h ||
-            !luo_region_equal(&h->region, &dst->at[i].region)) {
+        const luo_holding *holding = luo_side_find(&side, dst->at[i].dev);
+        if (luo_planner_dead(w->planner[0], dst->at[i].dev) || !holding ||
+            !luo_region_equal(&holding->region, &dst->at[i].region)) {
             dst->at[n++] = dst->at[i];
             continue;
         }
-        const int64_t bytes = luo_region_volume(&h->region) * elem_bytes;
+        const int64_t bytes = luo_region_volume(&holding->region) * elem_bytes;
         w->out->rebinds++;
         w->out->rebound_bytes += bytes;
         w->out->local_bytes += bytes;
@@ -73,7 +73,7 @@ static luo_status plan_tensor(work *w, int32_t i)
     const luo_switch_tensor *t = &w->tensor[i];
     luo_holdings src, dst;
     const size_t mark = luo_arena_mark(w->one);
-    luo_planner *p = planner_of(w, i);
+    luo_planner *planner = planner_of(w, i);
     if (luo_ann_has_partial(t->from) || luo_ann_has_partial(t->to))
         return luo_err_set(w->err, LUO_EINPUT,
                            "tensor '%s' is Partial; finish the gradient synchronisation first",
@@ -82,7 +82,7 @@ static luo_status plan_tensor(work *w, int32_t i)
     LUO_TRY(luo_holdings_make(w->one, t->to, &t->shape, &dst, w->err));
     LUO_TRY(rebind(w, t->elem_bytes, &src, &dst));
     luo_err err = {0}; /* what is lost is told once, for all tensors */
-    const luo_status st = luo_bsr_plan(w->tmp, p, &src, &dst, &t->shape, t->elem_bytes, 0,
+    const luo_status st = luo_bsr_plan(w->tmp, planner, &src, &dst, &t->shape, t->elem_bytes, 0,
                                        t->name, &w->moves[i], &err);
     luo_arena_reset(w->one, mark);
     if (st == LUO_OK || st == LUO_ELOST) return LUO_OK;
@@ -125,13 +125,13 @@ static luo_switch_move *add_move(work *w, int32_t tensor, luo_move_kind kind, in
 /* Moves of one cell follow each other and share its spans. */
 static luo_status add_moves(luo_arena *arena, work *w, int32_t tensor)
 {
-    const luo_moves *m = &w->moves[tensor];
+    const luo_moves *moves = &w->moves[tensor];
     luo_region kept = {0};
-    for (int32_t k = 0; k < m->n; k++) {
-        const luo_move *x = &m->at[k];
-        if (k == 0 || x->region != m->at[k - 1].region)
-            LUO_TRY(luo_region_keep(arena, x->region, &kept, w->err));
-        add_move(w, tensor, x->kind, x->dev[0], x->dev[x->ndev - 1], &kept);
+    for (int32_t k = 0; k < moves->n; k++) {
+        const luo_move *move = &moves->at[k];
+        if (k == 0 || move->region != moves->at[k - 1].region)
+            LUO_TRY(luo_region_keep(arena, move->region, &kept, w->err));
+        add_move(w, tensor, move->kind, move->dev[0], move->dev[move->ndev - 1], &kept);
     }
     return LUO_OK;
 }

@@ -74,9 +74,9 @@ static const char *word_of(const luo_doc_schema *s, const void *at)
     return "?";
 }
 
-static void print(const luo_doc_field *f, const luo_model *m, char *buf, size_t size)
+static void print(const luo_doc_field *f, const luo_model *model, char *buf, size_t size)
 {
-    const void *at = (const char *)m + f->at;
+    const void *at = (const char *)model + f->at;
     if (f->value.form == LUO_DOC_WHOLE)
         snprintf(buf, size, "%" PRId64, *(const int64_t *)at);
     else if (f->value.form == LUO_DOC_FLAG)
@@ -104,33 +104,33 @@ luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *
 
 /* ---- writing ---- */
 
-static void write_model(luo_jsonw *w, const luo_model *m)
+static void write_model(luo_jsonw *json, const luo_model *model)
 {
     char text[40];
-    luo_jsonw_open(w, "model", '{');
-    luo_jsonw_text(w, "name", m->name);
+    luo_jsonw_open(json, "model", '{');
+    luo_jsonw_text(json, "name", model->name);
     for (const luo_doc_field *f = model_fields + 1; f->key; f++) {
-        print(f, m, text, sizeof text);
+        print(f, model, text, sizeof text);
         if (f->value.form == LUO_DOC_WHOLE || f->value.form == LUO_DOC_FLAG)
-            luo_jsonw_word(w, f->key, text);
+            luo_jsonw_word(json, f->key, text);
         else
-            luo_jsonw_text(w, f->key, text);
+            luo_jsonw_text(json, f->key, text);
     }
-    luo_jsonw_close(w);
+    luo_jsonw_close(json);
 }
 
 void luo_checkpoint_info_json(luo_str *out, const luo_checkpoint_info *info)
 {
-    luo_jsonw w = luo_jsonw_start(out);
-    luo_jsonw_open(&w, NULL, '{');
-    luo_jsonw_text(&w, "schema", "luoshu.checkpoint/1");
-    luo_jsonw_int(&w, "step", info->step);
-    luo_jsonw_seed(&w, "seed", info->seed);
-    luo_jsonw_text(&w, "data", info->data);
-    luo_jsonw_text(&w, "precision", info->precision);
-    luo_jsonw_hash(&w, "plan", info->plan_hash);
-    write_model(&w, &info->model);
-    luo_jsonw_close(&w);
+    luo_jsonw json = luo_jsonw_start(out);
+    luo_jsonw_open(&json, NULL, '{');
+    luo_jsonw_text(&json, "schema", "luoshu.checkpoint/1");
+    luo_jsonw_int(&json, "step", info->step);
+    luo_jsonw_seed(&json, "seed", info->seed);
+    luo_jsonw_text(&json, "data", info->data);
+    luo_jsonw_text(&json, "precision", info->precision);
+    luo_jsonw_hash(&json, "plan", info->plan_hash);
+    write_model(&json, &info->model);
+    luo_jsonw_close(&json);
 }
 
 /* ---- reading ---- */

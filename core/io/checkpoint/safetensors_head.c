@@ -36,122 +36,123 @@ static luo_status wrong(luo_err *err, const char *name, const char *what)
     return luo_err_set(err, LUO_EINPUT, "tensor `%.80s`: %s.", name, what);
 }
 
-static luo_status take_dtype(const luo_doc_node *v, luo_file_tensor *t, luo_err *err)
+static luo_status take_dtype(const luo_doc_node *node, luo_file_tensor *tensor, luo_err *err)
 {
-    if (!v || !v->quoted)
-        return wrong(err, t->name, "no `dtype` is given; a text such as `F32` is expected");
+    if (!node || !node->quoted)
+        return wrong(err, tensor->name, "no `dtype` is given; a text such as `F32` is expected");
     for (int k = 0; k < LUO_FILE_DTYPES; k++)
-        if (strcmp(v->text, luo_file_dtype_name((luo_file_dtype)k)) == 0) {
-            t->dtype = (luo_file_dtype)k;
+        if (strcmp(node->text, luo_file_dtype_name((luo_file_dtype)k)) == 0) {
+            tensor->dtype = (luo_file_dtype)k;
             return LUO_OK;
         }
     return luo_err_set(
         err, LUO_EINPUT,
-        "tensor `%.80s`: unknown `dtype` `%.20s`; F32, F64, F16 or BF16 is expected.", t->name,
-        v->text);
+        "tensor `%.80s`: unknown `dtype` `%.20s`; F32, F64, F16 or BF16 is expected.", tensor->name,
+        node->text);
 }
 
 /* A whole number from 0 to below limit; -1: it is not. */
-static int64_t whole(const luo_doc_node *v, int64_t limit)
+static int64_t whole(const luo_doc_node *node, int64_t limit)
 {
     int64_t n = -1;
-    return luo_doc_int(v, &n) && n < limit ? n : -1;
+    return luo_doc_int(node, &n) && n < limit ? n : -1;
 }
 
-static luo_status take_shape(const luo_doc_node *v, luo_file_tensor *t, luo_err *err)
+static luo_status take_shape(const luo_doc_node *node, luo_file_tensor *tensor, luo_err *err)
 {
-    if (!v || v->type != LUO_DOC_LIST)
-        return wrong(err, t->name, "no `shape` is given; a list of dimensions is expected");
-    if (v->n > LUO_RANK_MAX)
+    if (!node || node->type != LUO_DOC_LIST)
+        return wrong(err, tensor->name, "no `shape` is given; a list of dimensions is expected");
+    if (node->n > LUO_RANK_MAX)
         return luo_err_set(err, LUO_EINPUT,
                            "tensor `%.80s`: `shape` has %d dimensions; up to %d are expected.",
-                           t->name, v->n, LUO_RANK_MAX);
-    t->rank = v->n;
-    const luo_doc_node *x = v->first;
-    for (int32_t d = 0; d < t->rank; d++, x = x->next) {
-        t->dim[d] = whole(x, LUO_DIM_LIMIT);
-        if (t->dim[d] < 0)
+                           tensor->name, node->n, LUO_RANK_MAX);
+    tensor->rank = node->n;
+    const luo_doc_node *x = node->first;
+    for (int32_t d = 0; d < tensor->rank; d++, x = x->next) {
+        tensor->dim[d] = whole(x, LUO_DIM_LIMIT);
+        if (tensor->dim[d] < 0)
             return luo_err_set(err, LUO_EINPUT,
                                "tensor `%.80s`: dimension %d of `shape` is no whole number from 0 "
                                "to below 2^40; one is expected.",
-                               t->name, d);
+                               tensor->name, d);
     }
     return LUO_OK;
 }
 
 /* Bytes that the shape needs; -1: more than 64 bits hold. */
-static int64_t bytes_of(const luo_file_tensor *t)
+static int64_t bytes_of(const luo_file_tensor *tensor)
 {
-    int64_t n = luo_file_dtype_bytes(t->dtype);
-    for (int32_t d = 0; d < t->rank; d++)
-        if (t->dim[d] == 0) return 0;
-    for (int32_t d = 0; d < t->rank; d++) {
-        if (n > INT64_MAX / t->dim[d]) return -1;
-        n *= t->dim[d];
+    int64_t n = luo_file_dtype_bytes(tensor->dtype);
+    for (int32_t d = 0; d < tensor->rank; d++)
+        if (tensor->dim[d] == 0) return 0;
+    for (int32_t d = 0; d < tensor->rank; d++) {
+        if (n > INT64_MAX / tensor->dim[d]) return -1;
+        n *= tensor->dim[d];
     }
     return n;
 }
 
-static luo_status take_offsets(const luo_doc_node *v, int64_t room, luo_file_tensor *t,
+static luo_status take_offsets(const luo_doc_node *node, int64_t room, luo_file_tensor *tensor,
                                luo_err *err)
 {
-    if (!v || v->type != LUO_DOC_LIST || v->n != 2)
-        return wrong(err, t->name, "no `data_offsets` are given; a begin and an end are expected");
-    t->begin = whole(v->first, INT64_MAX);
-    t->end = whole(v->last, INT64_MAX);
-    if (t->begin < 0 || t->end < t->begin)
-        return wrong(err, t->name,
+    if (!node || node->type != LUO_DOC_LIST || node->n != 2)
+        return wrong(err, tensor->name,
+                     "no `data_offsets` are given; a begin and an end are expected");
+    tensor->begin = whole(node->first, INT64_MAX);
+    tensor->end = whole(node->last, INT64_MAX);
+    if (tensor->begin < 0 || tensor->end < tensor->begin)
+        return wrong(err, tensor->name,
                      "its `data_offsets` are no begin and end; two whole numbers that "
                      "do not descend are expected");
-    if (t->end > room)
+    if (tensor->end > room)
         return luo_err_set(err, LUO_EINPUT,
                            "tensor `%.80s` ends at byte %" PRId64 " behind the head; the file has "
                            "%" PRId64 " there.",
-                           t->name, t->end, room);
-    const int64_t need = bytes_of(t);
+                           tensor->name, tensor->end, room);
+    const int64_t need = bytes_of(tensor);
     if (need < 0)
-        return wrong(err, t->name, "its shape is too large; below 2^63 bytes are expected");
-    if (t->end - t->begin == need) return LUO_OK;
+        return wrong(err, tensor->name, "its shape is too large; below 2^63 bytes are expected");
+    if (tensor->end - tensor->begin == need) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "tensor `%.80s` has %" PRId64 " bytes of data; its shape and dtype need "
                        "%" PRId64 ".",
-                       t->name, t->end - t->begin, need);
+                       tensor->name, tensor->end - tensor->begin, need);
 }
 
-static luo_status take_tensor(luo_arena *arena, const luo_doc_node *v, int64_t room,
-                              luo_file_tensor *t, luo_err *err)
+static luo_status take_tensor(luo_arena *arena, const luo_doc_node *node, int64_t room,
+                              luo_file_tensor *tensor, luo_err *err)
 {
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     const luo_doc_node *given[3] = {NULL};
-    *t = (luo_file_tensor){.name = luo_arena_strdup(arena, v->key)};
-    if (!t->name) return luo_err_nomem(err);
-    if (v->type != LUO_DOC_MAP)
-        return wrong(err, t->name,
+    *tensor = (luo_file_tensor){.name = luo_arena_strdup(arena, node->key)};
+    if (!tensor->name) return luo_err_nomem(err);
+    if (node->type != LUO_DOC_MAP)
+        return wrong(err, tensor->name,
                      "no object stands here; one of `dtype`, `shape` and "
                      "`data_offsets` is expected");
-    for (const luo_doc_node *x = v->first; x; x = x->next) {
+    for (const luo_doc_node *x = node->first; x; x = x->next) {
         int k = 0;
         while (k < 3 && strcmp(x->key, keys[k]) != 0) k++;
         if (k == 3)
             return luo_err_set(err, LUO_EINPUT,
                                "tensor `%.80s`: unknown key `%.40s`; `dtype`, `shape` and "
                                "`data_offsets` are expected.",
-                               t->name, x->key);
+                               tensor->name, x->key);
         given[k] = x;
     }
-    LUO_TRY(take_dtype(given[0], t, err));
-    LUO_TRY(take_shape(given[1], t, err));
-    return take_offsets(given[2], room, t, err);
+    LUO_TRY(take_dtype(given[0], tensor, err));
+    LUO_TRY(take_shape(given[1], tensor, err));
+    return take_offsets(given[2], room, tensor, err);
 }
 
 /* ---- all of them ---- */
 
-static luo_status check_metadata(const luo_doc_node *v, luo_err *err)
+static luo_status check_metadata(const luo_doc_node *node, luo_err *err)
 {
-    if (v->type != LUO_DOC_MAP)
+    if (node->type != LUO_DOC_MAP)
         return luo_err_set(err, LUO_EINPUT,
                            "`__metadata__` is no object; one of texts is expected.");
-    for (const luo_doc_node *x = v->first; x; x = x->next)
+    for (const luo_doc_node *x = node->first; x; x = x->next)
         if (!x->quoted)
             return luo_err_set(err, LUO_EINPUT,
                                "`%.40s` in `__metadata__` is no text; one is expected.", x->key);
@@ -160,15 +161,15 @@ static luo_status check_metadata(const luo_doc_node *v, luo_err *err)
 
 static int by_place(const void *a, const void *b)
 {
-    const luo_file_tensor *x = a, *y = b;
-    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->end != y->end ? (x->end < y->end ? -1 : 1) : strcmp(x->name, y->name);
+    const luo_file_tensor *tensor = a, *y = b;
+    if (tensor->begin != y->begin) return tensor->begin < y->begin ? -1 : 1;
+    return tensor->end != y->end ? (tensor->end < y->end ? -1 : 1) : strcmp(tensor->name, y->name);
 }
 
 static int by_name(const void *a, const void *b)
 {
-    const luo_file_tensor *x = a, *y = b;
-    return strcmp(x->name, y->name);
+    const luo_file_tensor *tensor = a, *y = b;
+    return strcmp(tensor->name, y->name);
 }
 
 static luo_status check_places(luo_file_tensor *at, int32_t n, int64_t room, luo_err *err)
@@ -194,13 +195,14 @@ static luo_status check_places(luo_file_tensor *at, int32_t n, int64_t room, luo
 
 static const char sum_key[] = "crc32:";
 
-static luo_status take_sum(luo_file_tensor *t, const char *text, luo_err *err)
+static luo_status take_sum(luo_file_tensor *tensor, const char *text, luo_err *err)
 {
     if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
-        return wrong(err, t->name, "its checksum in `__metadata__` is none; 8 hexadecimal digits "
-                                   "are expected");
-    t->checksum = (uint32_t)strtoul(text, NULL, 16);
-    t->summed = true;
+        return wrong(err, tensor->name,
+                     "its checksum in `__metadata__` is none; 8 hexadecimal digits "
+                     "are expected");
+    tensor->checksum = (uint32_t)strtoul(text, NULL, 16);
+    tensor->summed = true;
     return LUO_OK;
 }
 
@@ -209,13 +211,12 @@ static luo_status take_sums(const luo_doc_node *metadata, luo_file_tensor *at, i
                             luo_err *err)
 {
     int32_t found = 0;
-    for (const luo_doc_node *x = metadata ? metadata->first : NULL; x; x = x->next) {
-        if (strncmp(x->key, sum_key, sizeof sum_key - 1) != 0) continue;
-        const luo_file_tensor name = {.name = x->key + sizeof sum_key - 1};
-        luo_file_tensor *t =
-            n ? bsearch(&name, at, (size_t)n, sizeof *at, by_name) : NULL;
-        if (!t) return wrong(err, name.name, "it has a checksum and is not there");
-        LUO_TRY(take_sum(t, x->text, err));
+    for (const luo_doc_node *node = metadata ? metadata->first : NULL; node; node = node->next) {
+        if (strncmp(node->key, sum_key, sizeof sum_key - 1) != 0) continue;
+        const luo_file_tensor name = {.name = node->key + sizeof sum_key - 1};
+        luo_file_tensor *tensor = n ? bsearch(&name, at, (size_t)n, sizeof *at, by_name) : NULL;
+        if (!tensor) return wrong(err, name.name, "it has a checksum and is not there");
+        LUO_TRY(take_sum(tensor, node->text, err));
         found++;
     }
     for (int32_t i = 0; found > 0 && i < n; i++)
@@ -233,12 +234,12 @@ static luo_status take_all(luo_arena *arena, const luo_doc_node *root, int64_t r
                            "the head holds no object; one of tensors is expected.");
     luo_file_tensor *at = LUO_NEW_N(arena, luo_file_tensor, root->n);
     if (!at) return luo_err_nomem(err);
-    for (const luo_doc_node *x = root->first; x; x = x->next) {
-        if (strcmp(x->key, "__metadata__") == 0) {
-            LUO_TRY(check_metadata(x, err));
-            metadata = x;
+    for (const luo_doc_node *node = root->first; node; node = node->next) {
+        if (strcmp(node->key, "__metadata__") == 0) {
+            LUO_TRY(check_metadata(node, err));
+            metadata = node;
         } else {
-            LUO_TRY(take_tensor(arena, x, room, &at[n++], err));
+            LUO_TRY(take_tensor(arena, node, room, &at[n++], err));
         }
     }
     LUO_TRY(check_places(at, n, room, err));
@@ -309,23 +310,24 @@ const luo_file_tensor *luo_safetensors_find(const luo_safetensors *f, const char
 
 /* ---- writing ---- */
 
-static void put_tensor(luo_str *s, const luo_file_tensor *t)
+static void put_tensor(luo_str *text, const luo_file_tensor *tensor)
 {
-    luo_str_addc(s, ',');
-    luo_json_quote(s, t->name);
-    luo_str_addf(s, ":{\"dtype\":\"%s\",\"shape\":[", luo_file_dtype_name(t->dtype));
-    for (int32_t d = 0; d < t->rank; d++) luo_str_addf(s, "%s%" PRId64, d ? "," : "", t->dim[d]);
-    luo_str_addf(s, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", t->begin, t->end);
+    luo_str_addc(text, ',');
+    luo_json_quote(text, tensor->name);
+    luo_str_addf(text, ":{\"dtype\":\"%s\",\"shape\":[", luo_file_dtype_name(tensor->dtype));
+    for (int32_t d = 0; d < tensor->rank; d++)
+        luo_str_addf(text, "%s%" PRId64, d ? "," : "", tensor->dim[d]);
+    luo_str_addf(text, "],\"data_offsets\":[%" PRId64 ",%" PRId64 "]}", tensor->begin, tensor->end);
 }
 
-static void put_sum(luo_str *s, const luo_file_tensor *t)
+static void put_sum(luo_str *text, const luo_file_tensor *tensor)
 {
     luo_str key = {0};
-    luo_str_addf(&key, "%s%s", sum_key, t->name);
-    luo_str_addc(s, ',');
-    luo_json_quote(s, luo_str_get(&key));
-    luo_str_addf(s, ":\"%08" PRIx32 "\"", t->checksum);
-    if (key.failed) s->failed = true;
+    luo_str_addf(&key, "%s%s", sum_key, tensor->name);
+    luo_str_addc(text, ',');
+    luo_json_quote(text, luo_str_get(&key));
+    luo_str_addf(text, ":\"%08" PRIx32 "\"", tensor->checksum);
+    if (key.failed) text->failed = true;
     luo_str_free(&key);
 }
 

@@ -26,13 +26,14 @@ static bool plain_name(const char *file)
 static luo_status take_places(luo_arena *arena, const luo_doc_node *map, luo_tensor_place *at,
                               luo_err *err)
 {
-    for (const luo_doc_node *x = map->first; x; x = x->next, at++) {
-        if (!x->quoted || !plain_name(x->text))
+    for (const luo_doc_node *node = map->first; node; node = node->next, at++) {
+        if (!node->quoted || !plain_name(node->text))
             return luo_err_set(err, LUO_EINPUT,
                                "`%.80s` in `weight_map` is no name of a file; one beside the index "
                                "is expected.",
-                               x->key);
-        *at = (luo_tensor_place){luo_arena_strdup(arena, x->key), luo_arena_strdup(arena, x->text)};
+                               node->key);
+        *at = (luo_tensor_place){luo_arena_strdup(arena, node->key),
+                                 luo_arena_strdup(arena, node->text)};
         if (!at->tensor || !at->file) return luo_err_nomem(err);
     }
     return LUO_OK;

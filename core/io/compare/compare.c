@@ -8,11 +8,11 @@
 #include "core/io/io.h"
 #include "core/io/jsonw.h"
 
-double luo_result_lost_s(const luo_result *r)
+double luo_result_lost_s(const luo_result *result)
 {
     double kept = 0;
-    for (int i = 0; i <= LUO_TIME(bubble_s); i++) kept += r->time[i];
-    return r->total_s - kept;
+    for (int i = 0; i <= LUO_TIME(bubble_s); i++) kept += result->time[i];
+    return result->total_s - kept;
 }
 
 static double over(double a, double b)
@@ -31,143 +31,145 @@ double luo_result_error(const luo_result *r, const luo_result *first)
     return over(r->step_mean_s, first->step_mean_s) - 1;
 }
 
-static luo_status put_run(luo_table *t, const luo_result *r, const luo_result *first, luo_err *err)
+static luo_status put_run(luo_table *table, const luo_result *r, const luo_result *first,
+                          luo_err *err)
 {
-    luo_table_text(t, LUO_COL_COMPARE_run, r->name);
-    luo_table_text(t, LUO_COL_COMPARE_policy, r->policy);
-    luo_table_text(t, LUO_COL_COMPARE_backend, r->backend);
-    luo_table_text(t, LUO_COL_COMPARE_state, luo_run_state_name(r->state));
-    luo_table_text(t, LUO_COL_COMPARE_seed, r->seed);
-    luo_table_text(t, LUO_COL_COMPARE_plan, r->nplans ? r->plans[0] : "");
-    luo_table_text(t, LUO_COL_COMPARE_program, r->nplans ? r->programs[0] : "");
-    luo_table_int_opt(t, LUO_COL_COMPARE_steps, r->steps_done);
-    luo_table_num(t, LUO_COL_COMPARE_total_s, r->total_s);
-    luo_table_num(t, LUO_COL_COMPARE_extent_s, r->extent_s);
-    luo_table_num(t, LUO_COL_COMPARE_step_mean_s, r->step_mean_s);
-    luo_table_num(t, LUO_COL_COMPARE_step_p50_s, r->step_p50_s);
-    luo_table_num(t, LUO_COL_COMPARE_step_p99_s, r->step_p99_s);
-    luo_table_num(t, LUO_COL_COMPARE_tokens_per_s, r->tokens_per_s);
-    luo_table_num(t, LUO_COL_COMPARE_goodput_tokens_per_s, r->goodput_tokens_per_s);
-    luo_table_num(t, LUO_COL_COMPARE_mfu_ratio, r->mfu_ratio);
-    luo_table_num(t, LUO_COL_COMPARE_lost_s, luo_result_lost_s(r));
-    luo_table_int_opt(t, LUO_COL_COMPARE_switches, r->switches);
-    luo_table_int_opt(t, LUO_COL_COMPARE_restarts, r->restarts);
-    luo_table_num(t, LUO_COL_COMPARE_peak_memory_ratio, r->peak_memory_ratio);
-    luo_table_num(t, LUO_COL_COMPARE_speedup, luo_result_speedup(r, first));
-    luo_table_num(t, LUO_COL_COMPARE_error_ratio, luo_result_error(r, first));
-    return luo_table_end(t, err);
+    luo_table_text(table, LUO_COL_COMPARE_run, r->name);
+    luo_table_text(table, LUO_COL_COMPARE_policy, r->policy);
+    luo_table_text(table, LUO_COL_COMPARE_backend, r->backend);
+    luo_table_text(table, LUO_COL_COMPARE_state, luo_run_state_name(r->state));
+    luo_table_text(table, LUO_COL_COMPARE_seed, r->seed);
+    luo_table_text(table, LUO_COL_COMPARE_plan, r->nplans ? r->plans[0] : "");
+    luo_table_text(table, LUO_COL_COMPARE_program, r->nplans ? r->programs[0] : "");
+    luo_table_int_opt(table, LUO_COL_COMPARE_steps, r->steps_done);
+    luo_table_num(table, LUO_COL_COMPARE_total_s, r->total_s);
+    luo_table_num(table, LUO_COL_COMPARE_extent_s, r->extent_s);
+    luo_table_num(table, LUO_COL_COMPARE_step_mean_s, r->step_mean_s);
+    luo_table_num(table, LUO_COL_COMPARE_step_p50_s, r->step_p50_s);
+    luo_table_num(table, LUO_COL_COMPARE_step_p99_s, r->step_p99_s);
+    luo_table_num(table, LUO_COL_COMPARE_tokens_per_s, r->tokens_per_s);
+    luo_table_num(table, LUO_COL_COMPARE_goodput_tokens_per_s, r->goodput_tokens_per_s);
+    luo_table_num(table, LUO_COL_COMPARE_mfu_ratio, r->mfu_ratio);
+    luo_table_num(table, LUO_COL_COMPARE_lost_s, luo_result_lost_s(r));
+    luo_table_int_opt(table, LUO_COL_COMPARE_switches, r->switches);
+    luo_table_int_opt(table, LUO_COL_COMPARE_restarts, r->restarts);
+    luo_table_num(table, LUO_COL_COMPARE_peak_memory_ratio, r->peak_memory_ratio);
+    luo_table_num(table, LUO_COL_COMPARE_speedup, luo_result_speedup(r, first));
+    luo_table_num(table, LUO_COL_COMPARE_error_ratio, luo_result_error(r, first));
+    return luo_table_end(table, err);
 }
 
 static luo_status write_table(const char *out, const luo_result *runs, int32_t n, luo_err *err)
 {
-    luo_table t = {0};
-    luo_status st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_COMPARE), err);
-    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = put_run(&t, &runs[i], &runs[0], err);
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    luo_table table = {0};
+    luo_status st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_COMPARE), err);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = put_run(&table, &runs[i], &runs[0], err);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
 
-static void count(luo_jsonw *w, const char *key, int64_t v)
+static void count(luo_jsonw *json, const char *key, int64_t v)
 {
     if (v < 0)
-        luo_jsonw_text(w, key, NULL);
+        luo_jsonw_text(json, key, NULL);
     else
-        luo_jsonw_int(w, key, v);
+        luo_jsonw_int(json, key, v);
 }
 
-static void json_run(luo_jsonw *w, const luo_result *r, const luo_result *first)
+static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *first)
 {
-    luo_jsonw_open(w, NULL, '{');
-    luo_jsonw_text(w, "run", r->name);
-    luo_jsonw_text(w, "scenario", r->scenario);
-    luo_jsonw_text(w, "scenario_hash", r->scenario_hash);
-    luo_jsonw_text(w, "policy", r->policy);
-    luo_jsonw_text(w, "backend", r->backend);
-    luo_jsonw_text(w, "state", luo_run_state_name(r->state));
-    luo_jsonw_text(w, "error", r->error[0] ? r->error : NULL);
-    luo_jsonw_text(w, "seed", r->seed);
-    luo_jsonw_open(w, "plans", '[');
-    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(w, NULL, r->plans[i]);
-    luo_jsonw_close(w);
-    luo_jsonw_open(w, "programs", '[');
-    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(w, NULL, r->programs[i]);
-    luo_jsonw_close(w);
-    count(w, "steps", r->steps_done);
-    count(w, "steps_redone", r->steps_redone);
-    count(w, "tokens", r->tokens);
-    luo_jsonw_num(w, "total_s", r->total_s, 9);
-    luo_jsonw_num(w, "extent_s", r->extent_s, 9);
-    luo_jsonw_num(w, "step_mean_s", r->step_mean_s, 9);
-    luo_jsonw_num(w, "step_p50_s", r->step_p50_s, 9);
-    luo_jsonw_num(w, "step_p99_s", r->step_p99_s, 9);
-    luo_jsonw_num(w, "tokens_per_s", r->tokens_per_s, 3);
-    luo_jsonw_num(w, "goodput_tokens_per_s", r->goodput_tokens_per_s, 3);
-    luo_jsonw_num(w, "mfu_ratio", r->mfu_ratio, 6);
-    luo_jsonw_num(w, "lost_s", luo_result_lost_s(r), 9);
-    luo_jsonw_open(w, "time", '{');
-    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(w, luo_time_name(i), r->time[i], 9);
-    luo_jsonw_close(w);
-    count(w, "switches", r->switches);
-    count(w, "restarts", r->restarts);
-    luo_jsonw_num(w, "peak_memory_ratio", r->peak_memory_ratio, 6);
-    luo_jsonw_num(w, "speedup", luo_result_speedup(r, first), 6);
-    luo_jsonw_num(w, "error_ratio", luo_result_error(r, first), 6);
-    luo_jsonw_close(w);
+    luo_jsonw_open(json, NULL, '{');
+    luo_jsonw_text(json, "run", r->name);
+    luo_jsonw_text(json, "scenario", r->scenario);
+    luo_jsonw_text(json, "scenario_hash", r->scenario_hash);
+    luo_jsonw_text(json, "policy", r->policy);
+    luo_jsonw_text(json, "backend", r->backend);
+    luo_jsonw_text(json, "state", luo_run_state_name(r->state));
+    luo_jsonw_text(json, "error", r->error[0] ? r->error : NULL);
+    luo_jsonw_text(json, "seed", r->seed);
+    luo_jsonw_open(json, "plans", '[');
+    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(json, NULL, r->plans[i]);
+    luo_jsonw_close(json);
+    luo_jsonw_open(json, "programs", '[');
+    for (int32_t i = 0; i < r->nplans; i++) luo_jsonw_text(json, NULL, r->programs[i]);
+    luo_jsonw_close(json);
+    count(json, "steps", r->steps_done);
+    count(json, "steps_redone", r->steps_redone);
+    count(json, "tokens", r->tokens);
+    luo_jsonw_num(json, "total_s", r->total_s, 9);
+    luo_jsonw_num(json, "extent_s", r->extent_s, 9);
+    luo_jsonw_num(json, "step_mean_s", r->step_mean_s, 9);
+    luo_jsonw_num(json, "step_p50_s", r->step_p50_s, 9);
+    luo_jsonw_num(json, "step_p99_s", r->step_p99_s, 9);
+    luo_jsonw_num(json, "tokens_per_s", r->tokens_per_s, 3);
+    luo_jsonw_num(json, "goodput_tokens_per_s", r->goodput_tokens_per_s, 3);
+    luo_jsonw_num(json, "mfu_ratio", r->mfu_ratio, 6);
+    luo_jsonw_num(json, "lost_s", luo_result_lost_s(r), 9);
+    luo_jsonw_open(json, "time", '{');
+    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(json, luo_time_name(i), r->time[i], 9);
+    luo_jsonw_close(json);
+    count(json, "switches", r->switches);
+    count(json, "restarts", r->restarts);
+    luo_jsonw_num(json, "peak_memory_ratio", r->peak_memory_ratio, 6);
+    luo_jsonw_num(json, "speedup", luo_result_speedup(r, first), 6);
+    luo_jsonw_num(json, "error_ratio", luo_result_error(r, first), 6);
+    luo_jsonw_close(json);
 }
 
-static void json_seeds(luo_jsonw *w, const luo_seed_stats *s)
+static void json_seeds(luo_jsonw *json, const luo_seed_stats *s)
 {
     if (s->npolicies == 0) return;
-    luo_jsonw_open(w, "seeds", '[');
+    luo_jsonw_open(json, "seeds", '[');
     for (int32_t i = 0; i < s->npolicies; i++) {
         const luo_interval *v = &s->policy[i].goodput;
-        luo_jsonw_open(w, NULL, '{');
-        luo_jsonw_text(w, "run", s->policy[i].label);
-        luo_jsonw_int(w, "seeds", s->policy[i].n);
-        luo_jsonw_num(w, "goodput_mean_tokens_per_s", v->mean, 3);
-        luo_jsonw_num(w, "goodput_low95_tokens_per_s", v->low, 3);
-        luo_jsonw_num(w, "goodput_high95_tokens_per_s", v->high, 3);
-        luo_jsonw_close(w);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "run", s->policy[i].label);
+        luo_jsonw_int(json, "seeds", s->policy[i].n);
+        luo_jsonw_num(json, "goodput_mean_tokens_per_s", v->mean, 3);
+        luo_jsonw_num(json, "goodput_low95_tokens_per_s", v->low, 3);
+        luo_jsonw_num(json, "goodput_high95_tokens_per_s", v->high, 3);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(w);
-    luo_jsonw_open(w, "pairs", '[');
+    luo_jsonw_close(json);
+    luo_jsonw_open(json, "pairs", '[');
     for (int32_t i = 0; i < s->npairs; i++) {
         const luo_seed_pair *p = &s->pair[i];
-        luo_jsonw_open(w, NULL, '{');
-        luo_jsonw_text(w, "run", s->policy[p->run].label);
-        luo_jsonw_text(w, "other", s->policy[p->other].label);
-        luo_jsonw_int(w, "seeds", p->difference.n);
-        luo_jsonw_int(w, "ahead", p->ahead);
-        luo_jsonw_int(w, "behind", p->behind);
-        luo_jsonw_num(w, "difference_tokens_per_s", p->difference.mean, 3);
-        luo_jsonw_num(w, "difference_low95_tokens_per_s", p->difference.low, 3);
-        luo_jsonw_num(w, "difference_high95_tokens_per_s", p->difference.high, 3);
-        luo_jsonw_num(w, "p", p->difference.p, 6);
-        luo_jsonw_close(w);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "run", s->policy[p->run].label);
+        luo_jsonw_text(json, "other", s->policy[p->other].label);
+        luo_jsonw_int(json, "seeds", p->difference.n);
+        luo_jsonw_int(json, "ahead", p->ahead);
+        luo_jsonw_int(json, "behind", p->behind);
+        luo_jsonw_num(json, "difference_tokens_per_s", p->difference.mean, 3);
+        luo_jsonw_num(json, "difference_low95_tokens_per_s", p->difference.low, 3);
+        luo_jsonw_num(json, "difference_high95_tokens_per_s", p->difference.high, 3);
+        luo_jsonw_num(json, "p", p->difference.p, 6);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(w);
-    luo_jsonw_text(w, "answer", s->answer);
+    luo_jsonw_close(json);
+    luo_jsonw_text(json, "answer", s->answer);
 }
 
-static void json_all(luo_jsonw *w, const luo_result *runs, int32_t n, const luo_seed_stats *seeds)
+static void json_all(luo_jsonw *json, const luo_result *runs, int32_t n,
+                     const luo_seed_stats *seeds)
 {
-    luo_jsonw_text(w, "reference", runs[0].name);
-    luo_jsonw_text(w, "goodput", luo_goodput_means);
-    luo_jsonw_open(w, "runs", '[');
-    for (int32_t i = 0; i < n; i++) json_run(w, &runs[i], &runs[0]);
-    luo_jsonw_close(w);
-    json_seeds(w, seeds);
+    luo_jsonw_text(json, "reference", runs[0].name);
+    luo_jsonw_text(json, "goodput", luo_goodput_means);
+    luo_jsonw_open(json, "runs", '[');
+    for (int32_t i = 0; i < n; i++) json_run(json, &runs[i], &runs[0]);
+    luo_jsonw_close(json);
+    json_seeds(json, seeds);
 }
 
 static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, int32_t n,
                              const luo_seed_stats *seeds, luo_err *err)
 {
     luo_str text = {0}, path = {0};
-    luo_jsonw w = luo_jsonw_start(&text);
-    luo_jsonw_open(&w, NULL, '{');
-    luo_jsonw_text(&w, "schema", "luoshu.compare/1");
-    json_all(&w, runs, n, seeds);
-    luo_jsonw_close(&w);
+    luo_jsonw json = luo_jsonw_start(&text);
+    luo_jsonw_open(&json, NULL, '{');
+    luo_jsonw_text(&json, "schema", "luoshu.compare/1");
+    json_all(&json, runs, n, seeds);
+    luo_jsonw_close(&json);
     luo_str_addf(&path, "%s/compare.json", o->out);
     const luo_status st = text.failed || path.failed
                               ? luo_err_nomem(err)
@@ -236,14 +238,15 @@ static double extent_of(const luo_result *runs, int32_t n, int32_t i)
 static void settle(luo_result *runs, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
-        luo_result *r = &runs[i];
-        if (!r->measured) continue;
-        if (!isfinite(r->extent_s)) r->extent_s = extent_of(runs, n, i);
-        r->goodput_tokens_per_s = r->extent_s > 0 ? (double)r->kept_tokens / r->extent_s : 0;
+        luo_result *result = &runs[i];
+        if (!result->measured) continue;
+        if (!isfinite(result->extent_s)) result->extent_s = extent_of(runs, n, i);
+        result->goodput_tokens_per_s =
+            result->extent_s > 0 ? (double)result->kept_tokens / result->extent_s : 0;
     }
 }
 
-luo_status luo_compare_open(luo_arena *arena, luo_table *t, const char *out, luo_table_id id,
+luo_status luo_compare_open(luo_arena *arena, luo_table *table, const char *out, luo_table_id id,
                             const char *suffix, luo_err *err)
 {
     luo_table_def *def = LUO_NEW(arena, luo_table_def);
@@ -251,7 +254,7 @@ luo_status luo_compare_open(luo_arena *arena, luo_table *t, const char *out, luo
     *def = *luo_table_def_at(id);
     def->file =
         luo_arena_printf(arena, "%.*s%s.csv", (int)strlen(def->file) - 4, def->file, suffix);
-    return def->file ? luo_table_open(t, out, def, err) : luo_err_nomem(err);
+    return def->file ? luo_table_open(table, out, def, err) : luo_err_nomem(err);
 }
 
 /* The first run beside run i. */

@@ -10,7 +10,7 @@ typedef struct luo_pair_errors { /* of one pair of runs */
 } luo_pair_errors;
 
 /* Opens OUT/compare_X-SUFFIX.csv as a table of that definition. */
-luo_status luo_compare_open(luo_arena *arena, luo_table *t, const char *out, luo_table_id id,
+luo_status luo_compare_open(luo_arena *arena, luo_table *table, const char *out, luo_table_id id,
                             const char *suffix, luo_err *err);
 /* compare_steps.c. suffix: "" or "-RUN". */
 luo_status luo_compare_steps(luo_arena *arena, const char *out, const luo_result *reference,
@@ -60,10 +60,10 @@ luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result
                              const luo_seed_stats *stats, luo_str *text, luo_diags *diags);
 /* compare_text.c: what goodput is, of every run alike, finished or lost. */
 extern const char luo_goodput_means[];
-void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n);
+void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n);
 
 /* Time not spent in steps that stayed. */
-double luo_result_lost_s(const luo_result *r);
+double luo_result_lost_s(const luo_result *result);
 double luo_result_speedup(const luo_result *r, const luo_result *first);
 /* NAN unless the two are on different backends. */
 double luo_result_error(const luo_result *r, const luo_result *first);

@@ -93,15 +93,15 @@ static int32_t op_of(luo_op_table *t, const char *op, const char *kind)
 }
 
 /* Rows of one attempt stand together. */
-static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *c)
+static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *cells)
 {
-    const attempt of = {c[LUO_COL_OPS_step].whole, c[LUO_COL_OPS_attempt].whole};
+    const attempt of = {cells[LUO_COL_OPS_step].whole, cells[LUO_COL_OPS_attempt].whole};
     const attempt *last = r->nattempt ? &r->attempt[r->nattempt - 1] : NULL;
     if (!last || last->step != of.step || last->attempt != of.attempt) {
         if (!grow(&r->attempt, r->nattempt, &r->cap_attempt, sizeof *r->attempt)) return false;
         r->attempt[r->nattempt++] = of;
     }
-    const int32_t op = op_of(t, c[LUO_COL_OPS_op].text, c[LUO_COL_OPS_kind].text);
+    const int32_t op = op_of(t, cells[LUO_COL_OPS_op].text, cells[LUO_COL_OPS_kind].text);
     const int32_t at = r->nattempt - 1;
     if (op < 0) return false;
     int64_t *slot = luo_map_at(&r->index, (uint64_t)op << 32 | (uint32_t)at, -1);
@@ -111,7 +111,8 @@ static bool add_row(luo_op_table *t, run_ops *r, const luo_csv_cell *c)
         r->sum[r->nsum++] = (op_sum){op, at, 0, 0};
     }
     r->sum[*slot].calls++;
-    r->sum[*slot].seconds += c[LUO_COL_OPS_t_end_s].number - c[LUO_COL_OPS_t_start_s].number;
+    r->sum[*slot].seconds +=
+        cells[LUO_COL_OPS_t_end_s].number - cells[LUO_COL_OPS_t_start_s].number;
     return true;
 }
 
@@ -179,21 +180,21 @@ static luo_status put_row(luo_table *csv, const char *op, const char *kind, cons
 static const char *of_all_layers(luo_arena *arena, const char *op)
 {
     static const char word[] = "layers.";
-    luo_str s = {0};
+    luo_str text = {0};
     bool any = false;
     for (const char *at = op; *at;) {
         const size_t n = sizeof word - 1;
         const size_t digits = strncmp(at, word, n) == 0 ? strspn(at + n, "0123456789") : 0;
         if (digits == 0) {
-            luo_str_addc(&s, *at++);
+            luo_str_addc(&text, *at++);
             continue;
         }
-        luo_str_add(&s, "layers.*");
+        luo_str_add(&text, "layers.*");
         at += n + digits;
         any = true;
     }
-    const char *out = any ? luo_arena_strdup(arena, luo_str_get(&s)) : NULL;
-    luo_str_free(&s);
+    const char *out = any ? luo_arena_strdup(arena, luo_str_get(&text)) : NULL;
+    luo_str_free(&text);
     return out;
 }
 

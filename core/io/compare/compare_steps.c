@@ -13,12 +13,13 @@ typedef struct steps { /* step_s by step; NAN: did not stay */
 
 /* A later row of a step is a later attempt: the last one stayed, unless the run went back before
  * it and never came there again, which ends the run. */
-static luo_status read_steps(luo_arena *arena, const luo_result *r, steps *out, luo_diags *diags)
+static luo_status read_steps(luo_arena *arena, const luo_result *result, steps *out,
+                             luo_diags *diags)
 {
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(arena, r->dir, LUO_TABLE_STEPS, diags);
+    luo_csv *csv = luo_result_table(arena, result->dir, LUO_TABLE_STEPS, diags);
     bool ok = true;
-    while (ok && t && luo_csv_next(t, cells)) {
+    while (ok && csv && luo_csv_next(csv, cells)) {
         const int64_t k = cells[LUO_COL_STEPS_step].whole;
         if (k < 0 || k > INT32_MAX) continue;
         if (k >= out->cap) {
@@ -32,8 +33,8 @@ static luo_status read_steps(luo_arena *arena, const luo_result *r, steps *out, 
         for (; out->n <= k; out->n++) out->at[out->n] = NAN;
         out->at[k] = cells[LUO_COL_STEPS_step_s].number;
     }
-    if (out->n > r->steps_done) out->n = r->steps_done;
-    const luo_status st = luo_csv_close(t);
+    if (out->n > result->steps_done) out->n = result->steps_done;
+    const luo_status st = luo_csv_close(csv);
     return ok ? st : LUO_ENOMEM;
 }
 
@@ -48,21 +49,21 @@ static luo_status write_steps(luo_arena *arena, const char *out, const steps *a,
 {
     const int64_t n = a->n < b->n ? a->n : b->n;
     double *errors = malloc((size_t)n * sizeof *errors + 1);
-    luo_table t = {0};
+    luo_table table = {0};
     int64_t k = 0;
     if (!errors) return luo_err_nomem(err);
-    luo_status st = luo_compare_open(arena, &t, out, LUO_TABLE_COMPARE_STEPS, suffix, err);
+    luo_status st = luo_compare_open(arena, &table, out, LUO_TABLE_COMPARE_STEPS, suffix, err);
     for (int64_t i = 0; st == LUO_OK && i < n; i++) {
         if (!isfinite(a->at[i]) || !isfinite(b->at[i])) continue;
         const double error = a->at[i] > 0 ? b->at[i] / a->at[i] - 1 : NAN;
-        luo_table_int(&t, LUO_COL_COMPARE_STEPS_step, i);
-        luo_table_num(&t, LUO_COL_COMPARE_STEPS_reference_s, a->at[i]);
-        luo_table_num(&t, LUO_COL_COMPARE_STEPS_other_s, b->at[i]);
-        luo_table_num(&t, LUO_COL_COMPARE_STEPS_error_ratio, error);
+        luo_table_int(&table, LUO_COL_COMPARE_STEPS_step, i);
+        luo_table_num(&table, LUO_COL_COMPARE_STEPS_reference_s, a->at[i]);
+        luo_table_num(&table, LUO_COL_COMPARE_STEPS_other_s, b->at[i]);
+        luo_table_num(&table, LUO_COL_COMPARE_STEPS_error_ratio, error);
         if (isfinite(error)) errors[k++] = fabs(error);
-        st = luo_table_end(&t, err);
+        st = luo_table_end(&table, err);
     }
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     if (k > 0) qsort(errors, (size_t)k, sizeof *errors, by_value);
     *e = (luo_pair_errors){k, k ? luo_quantile(errors, k, 0.5) : NAN, k ? errors[k - 1] : NAN};
     free(errors);

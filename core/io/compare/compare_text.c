@@ -20,13 +20,13 @@ typedef char row[COLUMNS][WIDTH];
 
 static void num(char out[WIDTH], double v, int decimals)
 {
-    luo_str s = {0};
-    if (isfinite(v)) luo_print_fixed(&s, v, decimals); /* never "-0.0" */
-    if (s.len)
-        snprintf(out, WIDTH, "%s", s.at);
+    luo_str text = {0};
+    if (isfinite(v)) luo_print_fixed(&text, v, decimals); /* never "-0.0" */
+    if (text.len)
+        snprintf(out, WIDTH, "%s", text.at);
     else
         snprintf(out, WIDTH, "-");
-    luo_str_free(&s);
+    luo_str_free(&text);
 }
 
 static void count(char out[WIDTH], int64_t v)
@@ -54,7 +54,7 @@ static void fill(row out, const luo_result *r, const luo_result *first)
     num(out[12], luo_result_speedup(r, first), 3);
 }
 
-static void put(luo_str *s, const row cells, const int *width)
+static void put(luo_str *text, const row cells, const int *width)
 {
     luo_str line = {0};
     for (int c = 0; c < COLUMNS; c++) {
@@ -67,9 +67,9 @@ static void put(luo_str *s, const row cells, const int *width)
     }
     size_t n = line.len;
     while (n > 0 && line.at[n - 1] == ' ') n--;
-    luo_str_addn(s, luo_str_get(&line), n);
-    luo_str_addc(s, '\n');
-    s->failed |= line.failed;
+    luo_str_addn(text, luo_str_get(&line), n);
+    luo_str_addc(text, '\n');
+    text->failed |= line.failed;
     luo_str_free(&line);
 }
 
@@ -79,7 +79,7 @@ static void widen(int *width, const row cells)
         if ((int)strlen(cells[c]) > width[c]) width[c] = (int)strlen(cells[c]);
 }
 
-void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n)
+void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n)
 {
     int width[COLUMNS] = {0};
     row cells, head[2];
@@ -91,19 +91,19 @@ void luo_compare_text(luo_str *s, const luo_result *runs, int32_t n)
         fill(cells, &runs[i], &runs[0]);
         widen(width, cells);
     }
-    put(s, head[0], width);
-    put(s, head[1], width);
+    put(text, head[0], width);
+    put(text, head[1], width);
     for (int32_t i = 0; i < n; i++) {
         fill(cells, &runs[i], &runs[0]);
-        put(s, cells, width);
+        put(text, cells, width);
     }
-    if (n > 1) luo_str_addf(s, "goodput: %s\n", luo_goodput_means);
+    if (n > 1) luo_str_addf(text, "goodput: %s\n", luo_goodput_means);
     for (int32_t i = 0; i < n; i++) {
-        const luo_result *r = &runs[i];
-        if (r->measured && r->state != LUO_COMPLETE)
-            luo_str_addf(s, "%s: %s after %.4g s; its tokens count over %.4g s\n", r->name,
-                         luo_run_state_name(r->state), r->total_s, r->extent_s);
-        if (r->state == LUO_FAILED && r->error[0])
-            luo_str_addf(s, "%s: failed: %s\n", r->name, r->error);
+        const luo_result *result = &runs[i];
+        if (result->measured && result->state != LUO_COMPLETE)
+            luo_str_addf(text, "%s: %s after %.4g s; its tokens count over %.4g s\n", result->name,
+                         luo_run_state_name(result->state), result->total_s, result->extent_s);
+        if (result->state == LUO_FAILED && result->error[0])
+            luo_str_addf(text, "%s: failed: %s\n", result->name, result->error);
     }
 }

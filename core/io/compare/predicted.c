@@ -8,9 +8,9 @@
 #include "core/io/compare/compare_internal.h"
 #include "core/io/files.h"
 
-static bool is_sim(const luo_result *r)
+static bool is_sim(const luo_result *result)
 {
-    return strcmp(r->backend, "sim") == 0;
+    return strcmp(result->backend, "sim") == 0;
 }
 
 typedef struct points {
@@ -47,13 +47,13 @@ static luo_csv *open_pair(points *p, luo_table_id id)
 static luo_status put_steps(points *p)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *t = open_pair(p, LUO_TABLE_COMPARE_STEPS);
+    luo_csv *csv = open_pair(p, LUO_TABLE_COMPARE_STEPS);
     luo_status st = LUO_OK;
-    while (st == LUO_OK && t && luo_csv_next(t, c))
+    while (st == LUO_OK && csv && luo_csv_next(csv, c))
         st = put(p, "step", c[LUO_COL_COMPARE_STEPS_step].text,
                  c[LUO_COL_COMPARE_STEPS_reference_s].number,
                  c[LUO_COL_COMPARE_STEPS_other_s].number);
-    const luo_status read = luo_csv_close(t);
+    const luo_status read = luo_csv_close(csv);
     return st != LUO_OK ? luo_diags_err(p->diags, &p->err) : read;
 }
 
@@ -61,9 +61,9 @@ static luo_status put_ops(points *p)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
     char kind[32];
-    luo_csv *t = open_pair(p, LUO_TABLE_COMPARE_OPS);
+    luo_csv *csv = open_pair(p, LUO_TABLE_COMPARE_OPS);
     luo_status st = LUO_OK;
-    while (st == LUO_OK && t && luo_csv_next(t, c)) {
+    while (st == LUO_OK && csv && luo_csv_next(csv, c)) {
         const char *op = c[LUO_COL_COMPARE_OPS_op].text;
         if (strchr(op, '*')) continue; /* sums of what is drawn */
         snprintf(kind, sizeof kind, "%s", c[LUO_COL_COMPARE_OPS_kind].text);
@@ -72,7 +72,7 @@ static luo_status put_ops(points *p)
         st = put(p, kind, op, c[LUO_COL_COMPARE_OPS_reference_s].number,
                  c[LUO_COL_COMPARE_OPS_other_s].number);
     }
-    const luo_status read = luo_csv_close(t);
+    const luo_status read = luo_csv_close(csv);
     return st != LUO_OK ? luo_diags_err(p->diags, &p->err) : read;
 }
 

@@ -62,10 +62,10 @@ static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
 {
     const double grid_s = s->longest_s / POINTS;
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(s->arena, run->dir, LUO_TABLE_STEPS, s->diags);
+    luo_csv *csv = luo_result_table(s->arena, run->dir, LUO_TABLE_STEPS, s->diags);
     keeper k = {.step = -1};
     bool ok = true;
-    while (ok && t && luo_csv_next(t, c)) {
+    while (ok && csv && luo_csv_next(csv, c)) {
         const int64_t step = c[LUO_COL_STEPS_step].whole, tokens = c[LUO_COL_STEPS_tokens].whole;
         const double start_s = c[LUO_COL_STEPS_t_start_s].number;
         const double end_s = c[LUO_COL_STEPS_t_end_s].number;
@@ -82,7 +82,7 @@ static luo_status fill_kept(seeds *s, const luo_result *run, member *m)
         k.kept = k.before[step] + tokens;
         k.before[step + 1] = k.kept;
     }
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     hold(&k, INFINITY, grid_s, m->kept);
     free(k.before);
     return ok ? st : luo_err_nomem(&s->err);
@@ -95,16 +95,16 @@ static luo_status gather(seeds *s, const luo_seed_policy *p, member **out)
     member *m = *out = LUO_NEW_N(s->arena, member, p->n);
     if (!m) return luo_err_nomem(&s->err);
     for (int32_t i = 0; i < p->n; i++) {
-        const luo_result *r = p->run[i], *first = r;
+        const luo_result *result = p->run[i], *first = result;
         for (int32_t k = s->n - 1; k >= 0; k--)
-            if (same_seed(&s->runs[k], r)) first = &s->runs[k];
-        m[i] = (member){.run = r,
-                        .goodput = r->goodput_tokens_per_s,
-                        .speedup = luo_result_speedup(r, first),
-                        .lost = luo_result_lost_s(r) / r->total_s,
+            if (same_seed(&s->runs[k], result)) first = &s->runs[k];
+        m[i] = (member){.run = result,
+                        .goodput = result->goodput_tokens_per_s,
+                        .speedup = luo_result_speedup(result, first),
+                        .lost = luo_result_lost_s(result) / result->total_s,
                         .kept = LUO_NEW_N(s->arena, double, POINTS + 1)};
         if (!m[i].kept) return luo_err_nomem(&s->err);
-        LUO_TRY(fill_kept(s, r, &m[i]));
+        LUO_TRY(fill_kept(s, result, &m[i]));
     }
     return LUO_OK;
 }
@@ -123,7 +123,7 @@ static void tenths(double *x, int32_t n, double out[3])
     for (int k = 0; k < 3; k++) out[k] = luo_quantile(x, n, at[k]);
 }
 
-static luo_status put_seeds(seeds *s, luo_table *t, const luo_seed_policy *p, const member *m,
+static luo_status put_seeds(seeds *s, luo_table *table, const luo_seed_policy *p, const member *m,
                             luo_str *text)
 {
     const int32_t n = p->n;
@@ -136,43 +136,44 @@ static luo_status put_seeds(seeds *s, luo_table *t, const luo_seed_policy *p, co
     tenths(x, n, speedup);
     for (int32_t i = 0; i < n; i++) x[i] = m[i].lost;
     tenths(x, n, lost);
-    luo_table_text(t, LUO_COL_SEEDS_run, p->label);
-    luo_table_int(t, LUO_COL_SEEDS_seeds, n);
+    luo_table_text(table, LUO_COL_SEEDS_run, p->label);
+    luo_table_int(table, LUO_COL_SEEDS_seeds, n);
     for (int k = 0; k < 3; k++)
-        luo_table_num(t, LUO_COL_SEEDS_goodput_p10_tokens_per_s + k, good[k]);
-    for (int k = 0; k < 3; k++) luo_table_num(t, LUO_COL_SEEDS_speedup_p10 + k, speedup[k]);
-    luo_table_num(t, LUO_COL_SEEDS_lost_p50_ratio, lost[1]);
-    luo_table_num(t, LUO_COL_SEEDS_goodput_mean_tokens_per_s, p->goodput.mean);
-    luo_table_num(t, LUO_COL_SEEDS_goodput_low95_tokens_per_s, p->goodput.low);
-    luo_table_num(t, LUO_COL_SEEDS_goodput_high95_tokens_per_s, p->goodput.high);
+        luo_table_num(table, LUO_COL_SEEDS_goodput_p10_tokens_per_s + k, good[k]);
+    for (int k = 0; k < 3; k++) luo_table_num(table, LUO_COL_SEEDS_speedup_p10 + k, speedup[k]);
+    luo_table_num(table, LUO_COL_SEEDS_lost_p50_ratio, lost[1]);
+    luo_table_num(table, LUO_COL_SEEDS_goodput_mean_tokens_per_s, p->goodput.mean);
+    luo_table_num(table, LUO_COL_SEEDS_goodput_low95_tokens_per_s, p->goodput.low);
+    luo_table_num(table, LUO_COL_SEEDS_goodput_high95_tokens_per_s, p->goodput.high);
     luo_str_addf(text,
                  "%s: %.0f tok/s in the mean of %d runs, 95 %% interval %.0f to %.0f; median %.0f, "
                  "%.0f to %.0f (10th to 90th of 100), speedup %.3f\n",
                  p->label, p->goodput.mean, (int)n, p->goodput.low, p->goodput.high, good[1],
                  good[0], good[2], speedup[1]);
-    return luo_table_end(t, &s->err);
+    return luo_table_end(table, &s->err);
 }
 
-static luo_status put_pairs(seeds *s, luo_table *t)
+static luo_status put_pairs(seeds *s, luo_table *table)
 {
     for (int32_t i = 0; i < s->stats->npairs; i++) {
         const luo_seed_pair *p = &s->stats->pair[i];
-        luo_table_text(t, LUO_COL_PAIRS_run, s->stats->policy[p->run].label);
-        luo_table_text(t, LUO_COL_PAIRS_other, s->stats->policy[p->other].label);
-        luo_table_int(t, LUO_COL_PAIRS_seeds, p->difference.n);
-        luo_table_int(t, LUO_COL_PAIRS_ahead, p->ahead);
-        luo_table_int(t, LUO_COL_PAIRS_behind, p->behind);
-        luo_table_num(t, LUO_COL_PAIRS_difference_tokens_per_s, p->difference.mean);
-        luo_table_num(t, LUO_COL_PAIRS_difference_low95_tokens_per_s, p->difference.low);
-        luo_table_num(t, LUO_COL_PAIRS_difference_high95_tokens_per_s, p->difference.high);
-        luo_table_num(t, LUO_COL_PAIRS_difference_ratio, p->difference.mean / p->against);
-        luo_table_num(t, LUO_COL_PAIRS_p, p->difference.p);
-        LUO_TRY(luo_table_end(t, &s->err));
+        luo_table_text(table, LUO_COL_PAIRS_run, s->stats->policy[p->run].label);
+        luo_table_text(table, LUO_COL_PAIRS_other, s->stats->policy[p->other].label);
+        luo_table_int(table, LUO_COL_PAIRS_seeds, p->difference.n);
+        luo_table_int(table, LUO_COL_PAIRS_ahead, p->ahead);
+        luo_table_int(table, LUO_COL_PAIRS_behind, p->behind);
+        luo_table_num(table, LUO_COL_PAIRS_difference_tokens_per_s, p->difference.mean);
+        luo_table_num(table, LUO_COL_PAIRS_difference_low95_tokens_per_s, p->difference.low);
+        luo_table_num(table, LUO_COL_PAIRS_difference_high95_tokens_per_s, p->difference.high);
+        luo_table_num(table, LUO_COL_PAIRS_difference_ratio, p->difference.mean / p->against);
+        luo_table_num(table, LUO_COL_PAIRS_p, p->difference.p);
+        LUO_TRY(luo_table_end(table, &s->err));
     }
     return LUO_OK;
 }
 
-static luo_status put_bands(seeds *s, luo_table *t, const char *label, const member *m, int32_t n)
+static luo_status put_bands(seeds *s, luo_table *table, const char *label, const member *m,
+                            int32_t n)
 {
     double *x = LUO_NEW_N(s->arena, double, n), q[3], ideal[3];
     if (!x) return luo_err_nomem(&s->err);
@@ -183,14 +184,15 @@ static luo_status put_bands(seeds *s, luo_table *t, const char *label, const mem
         for (int32_t i = 0; i < n; i++) x[i] = m[i].kept[p];
         const luo_interval mean = luo_mean_interval(x, n, 0.95);
         tenths(x, n, q);
-        luo_table_text(t, LUO_COL_PLOT_BANDS_run, label);
-        luo_table_num(t, LUO_COL_PLOT_BANDS_t_s, t_s);
-        for (int k = 0; k < 3; k++) luo_table_num(t, LUO_COL_PLOT_BANDS_kept_p10_tokens + k, q[k]);
-        luo_table_num(t, LUO_COL_PLOT_BANDS_ideal_tokens, ideal[1] * t_s);
-        luo_table_num(t, LUO_COL_PLOT_BANDS_kept_mean_tokens, mean.mean);
-        luo_table_num(t, LUO_COL_PLOT_BANDS_kept_low95_tokens, mean.low);
-        luo_table_num(t, LUO_COL_PLOT_BANDS_kept_high95_tokens, mean.high);
-        LUO_TRY(luo_table_end(t, &s->err));
+        luo_table_text(table, LUO_COL_PLOT_BANDS_run, label);
+        luo_table_num(table, LUO_COL_PLOT_BANDS_t_s, t_s);
+        for (int k = 0; k < 3; k++)
+            luo_table_num(table, LUO_COL_PLOT_BANDS_kept_p10_tokens + k, q[k]);
+        luo_table_num(table, LUO_COL_PLOT_BANDS_ideal_tokens, ideal[1] * t_s);
+        luo_table_num(table, LUO_COL_PLOT_BANDS_kept_mean_tokens, mean.mean);
+        luo_table_num(table, LUO_COL_PLOT_BANDS_kept_low95_tokens, mean.low);
+        luo_table_num(table, LUO_COL_PLOT_BANDS_kept_high95_tokens, mean.high);
+        LUO_TRY(luo_table_end(table, &s->err));
     }
     return LUO_OK;
 }

@@ -189,12 +189,12 @@ static void check(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *
 static void unknown(luo_doc *doc, const luo_doc_node *node, const char *const *names, int n,
                     bool *excused)
 {
-    luo_str s = {0};
+    luo_str text = {0};
     int meant = -1;
     if (!luo_diags_full(doc->diags, doc->src->name)) /* else it is counted only */
-        luo_say_unknown(&s, node->key, names, n, &meant);
-    luo_doc_error_key(doc, node, "unknown key `%.80s`; %s", node->key, luo_str_get(&s));
-    luo_str_free(&s);
+        luo_say_unknown(&text, node->key, names, n, &meant);
+    luo_doc_error_key(doc, node, "unknown key `%.80s`; %s", node->key, luo_str_get(&text));
+    luo_str_free(&text);
     if (meant >= 0) excused[meant] = true;
 }
 
@@ -251,7 +251,7 @@ static void check(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *
 static bool schema_good(luo_doc *doc, const char *kind)
 {
     char want[64];
-    const luo_doc_node *x = luo_doc_get(doc->root, "schema");
+    const luo_doc_node *node = luo_doc_get(doc->root, "schema");
     snprintf(want, sizeof want, "luoshu.%s/1", kind);
     if (doc->root->type != LUO_DOC_MAP) {
         luo_doc_error(doc, doc->root,
@@ -260,12 +260,12 @@ static bool schema_good(luo_doc *doc, const char *kind)
                       want);
         return false;
     }
-    if (x && x->type == LUO_DOC_SCALAR && strcmp(x->text, want) == 0) return true;
-    if (!x)
+    if (node && node->type == LUO_DOC_SCALAR && strcmp(node->text, want) == 0) return true;
+    if (!node)
         luo_doc_error(doc, doc->root, "key `schema` is missing; `schema: %s` is expected.", want);
     else
-        luo_doc_error(doc, x, "`schema` is `%.60s`; `%s` is expected.",
-                      x->type == LUO_DOC_SCALAR ? x->text : "..", want);
+        luo_doc_error(doc, node, "`schema` is `%.60s`; `%s` is expected.",
+                      node->type == LUO_DOC_SCALAR ? node->text : "..", want);
     return false;
 }
 
@@ -337,9 +337,9 @@ static bool store_fields(luo_doc *doc, const luo_doc_node *map, const luo_doc_fi
 {
     bool good = true;
     for (; good && f->key; f++) {
-        const luo_doc_node *x = luo_doc_get(map, f->key);
-        if (x)
-            good = store(doc, x, &f->value, to + f->at);
+        const luo_doc_node *node = luo_doc_get(map, f->key);
+        if (node)
+            good = store(doc, node, &f->value, to + f->at);
         else if (f->value.form == LUO_DOC_STRUCT)
             good = store_fields(doc, NULL, f->value.fields, to + f->at);
         else if (f->value.otherwise)
@@ -352,8 +352,9 @@ static bool store_entries(luo_doc *doc, const luo_doc_node *list, const luo_doc_
                           char *to)
 {
     bool good = true;
-    for (const luo_doc_node *x = list->first; good && x; x = x->next, to += entry->bytes)
-        good = store(doc, x, entry, to);
+    for (const luo_doc_node *node = list->first; good && node;
+         node = node->next, to += entry->bytes)
+        good = store(doc, node, entry, to);
     return good;
 }
 

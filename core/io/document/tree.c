@@ -89,23 +89,23 @@ luo_status luo_doc_missing(luo_doc *doc, const luo_doc_node *map, const char *ke
 const luo_doc_node *luo_doc_get(const luo_doc_node *map, const char *key)
 {
     if (!map || map->type != LUO_DOC_MAP) return NULL;
-    for (const luo_doc_node *x = map->first; x; x = x->next)
-        if (strcmp(x->key, key) == 0) return x;
+    for (const luo_doc_node *node = map->first; node; node = node->next)
+        if (strcmp(node->key, key) == 0) return node;
     return NULL;
 }
 
 const luo_doc_node *luo_doc_nth(const luo_doc_node *list, int64_t i)
 {
     if (!list || list->type != LUO_DOC_LIST) return NULL;
-    const luo_doc_node *x = list->first;
-    while (x && i-- > 0) x = x->next;
-    return x;
+    const luo_doc_node *node = list->first;
+    while (node && i-- > 0) node = node->next;
+    return node;
 }
 
 const char *luo_doc_text(const luo_doc_node *map, const char *key)
 {
-    const luo_doc_node *x = luo_doc_get(map, key);
-    return x && x->type == LUO_DOC_SCALAR && x->quoted ? x->text : NULL;
+    const luo_doc_node *node = luo_doc_get(map, key);
+    return node && node->type == LUO_DOC_SCALAR && node->quoted ? node->text : NULL;
 }
 
 static bool is_plain(const luo_doc_node *node)
@@ -133,10 +133,12 @@ bool luo_doc_real(const luo_doc_node *node, double *out)
 /* Keys by name, those of one name in the order of the file. */
 static int by_key(const void *a, const void *b)
 {
-    const luo_doc_node *x = *(const luo_doc_node *const *)a, *y = *(const luo_doc_node *const *)b;
-    const int d = strcmp(x->key, y->key);
+    const luo_doc_node *node = *(const luo_doc_node *const *)a,
+                       *y = *(const luo_doc_node *const *)b;
+    const int d = strcmp(node->key, y->key);
     if (d) return d;
-    return x->key_line != y->key_line ? x->key_line - y->key_line : x->key_col - y->key_col;
+    return node->key_line != y->key_line ? node->key_line - y->key_line
+                                         : node->key_col - y->key_col;
 }
 
 /* Children of a list in their order, of a map by name; NULL: out of memory. */
@@ -184,38 +186,40 @@ void luo_tree_key(luo_tree *tree, const char *text, int line, int col)
 
 static luo_doc_node *add_node(luo_tree *tree, luo_doc_type type, int line, int col)
 {
-    luo_doc_node *x = LUO_NEW(tree->doc->arena, luo_doc_node), *up = tree->open;
-    if (!x) {
+    luo_doc_node *node = LUO_NEW(tree->doc->arena, luo_doc_node), *up = tree->open;
+    if (!node) {
         luo_tree_nomem(tree);
         return NULL;
     }
-    *x = (luo_doc_node){
+    *node = (luo_doc_node){
         .type = type, .text = "", .from = tree->from, .line = line, .col = col, .up = up};
     if (++tree->nodes > NODES_MAX)
         luo_tree_break(tree, line, col, "more than %d values; split the file.", NODES_MAX);
     if (up && up->type == LUO_DOC_MAP) {
-        x->key = tree->key;
-        x->key_line = tree->key_line;
-        x->key_col = tree->key_col;
+        node->key = tree->key;
+        node->key_line = tree->key_line;
+        node->key_col = tree->key_col;
         tree->key = NULL;
     }
     if (!up) {
-        tree->root = x;
-        return x;
+        tree->root = node;
+        return node;
     }
-    if (up->last) up->last->next = x;
-    else up->first = x;
-    up->last = x;
+    if (up->last)
+        up->last->next = node;
+    else
+        up->first = node;
+    up->last = node;
     up->n++;
-    return x;
+    return node;
 }
 
 void luo_tree_scalar(luo_tree *tree, const char *text, bool quoted, int line, int col)
 {
-    luo_doc_node *x = add_node(tree, LUO_DOC_SCALAR, line, col);
-    if (!x) return;
-    x->text = text;
-    x->quoted = quoted;
+    luo_doc_node *node = add_node(tree, LUO_DOC_SCALAR, line, col);
+    if (!node) return;
+    node->text = text;
+    node->quoted = quoted;
 }
 
 void luo_tree_open(luo_tree *tree, luo_doc_type type, int line, int col)
@@ -224,8 +228,8 @@ void luo_tree_open(luo_tree *tree, luo_doc_type type, int line, int col)
         luo_tree_break(tree, line, col, "nested deeper than %d levels.", DEPTH_MAX);
         return;
     }
-    luo_doc_node *x = add_node(tree, type, line, col);
-    if (x) tree->open = x;
+    luo_doc_node *node = add_node(tree, type, line, col);
+    if (node) tree->open = node;
 }
 
 void luo_tree_close(luo_tree *tree)
@@ -316,12 +320,12 @@ static bool is_token(const char *key, const char *token, size_t n)
 
 static const luo_doc_node *by_token(const luo_doc_node *in, const char *token, size_t n)
 {
-    const luo_doc_node *x = in->first;
+    const luo_doc_node *node = in->first;
     int64_t i;
     if (in->type == LUO_DOC_LIST)
         return luo_number_whole(token, n, &i) && i >= 0 ? luo_doc_nth(in, i) : NULL;
-    while (x && !is_token(x->key, token, n)) x = x->next;
-    return x;
+    while (node && !is_token(node->key, token, n)) node = node->next;
+    return node;
 }
 
 const luo_doc_node *luo_doc_find(const luo_doc_node *root, const char *pointer, bool *found)
@@ -331,9 +335,9 @@ const luo_doc_node *luo_doc_find(const luo_doc_node *root, const char *pointer, 
     while (*found && *pointer == '/') {
         const char *token = pointer + 1;
         const size_t n = strcspn(token, "/");
-        const luo_doc_node *x = by_token(at, token, n);
-        *found = x != NULL;
-        if (x) at = x;
+        const luo_doc_node *node = by_token(at, token, n);
+        *found = node != NULL;
+        if (node) at = node;
         pointer = token + n;
     }
     return at;
@@ -366,26 +370,28 @@ void luo_doc_json(luo_arena *scratch, luo_str *out, const luo_doc_node *node)
 
 static luo_doc_node *child(luo_doc_node *map, const char *key, size_t n)
 {
-    for (luo_doc_node *x = map->first; x; x = x->next)
-        if (x->key && strlen(x->key) == n && memcmp(x->key, key, n) == 0) return x;
+    for (luo_doc_node *node = map->first; node; node = node->next)
+        if (node->key && strlen(node->key) == n && memcmp(node->key, key, n) == 0) return node;
     return NULL;
 }
 
 static luo_doc_node *append_map_child(luo_doc *doc, luo_doc_node *map, const char *key, size_t n,
                                       const char *from)
 {
-    luo_doc_node *x = LUO_NEW(doc->arena, luo_doc_node);
+    luo_doc_node *node = LUO_NEW(doc->arena, luo_doc_node);
     const char *copy = luo_arena_strndup(doc->arena, key, n);
-    if (!x || !copy) {
+    if (!node || !copy) {
         luo_doc_nomem(doc);
         return NULL;
     }
-    *x = (luo_doc_node){.type = LUO_DOC_MAP, .key = copy, .text = "", .from = from, .up = map};
-    if (map->last) map->last->next = x;
-    else map->first = x;
-    map->last = x;
+    *node = (luo_doc_node){.type = LUO_DOC_MAP, .key = copy, .text = "", .from = from, .up = map};
+    if (map->last)
+        map->last->next = node;
+    else
+        map->first = node;
+    map->last = node;
     map->n++;
-    return x;
+    return node;
 }
 
 static luo_status bad_path(luo_doc *doc, const char *from, const char *why)
@@ -423,10 +429,10 @@ static luo_doc_node *step(luo_doc *doc, luo_doc_node *node, const char **at, con
 
 static luo_doc_node *walk(luo_doc *doc, const char **at, const char *from)
 {
-    luo_doc_node *x = doc->root;
+    luo_doc_node *node = doc->root;
     for (;;) {
-        x = step(doc, x, at, from);
-        if (!x || **at == '=') return x;
+        node = step(doc, node, at, from);
+        if (!node || **at == '=') return node;
         if (**at != '.') {
             bad_path(doc, from, "there is no `=`");
             return NULL;
@@ -440,20 +446,20 @@ luo_status luo_doc_set(luo_doc *doc, const char *text)
     const char *at = text;
     luo_tree t = {.doc = doc, .from = text};
     if (!doc->root) return doc->st;
-    luo_doc_node *x = walk(doc, &at, text);
-    if (!x) return doc->st;
+    luo_doc_node *node = walk(doc, &at, text);
+    if (!node) return doc->st;
     if (!luo_utf8_valid(at + 1, strlen(at + 1))) return bad_path(doc, text, "not UTF-8");
     luo_tree_yaml(&t, at + 1, strlen(at + 1));
     if (t.broken) return doc->st;
     luo_doc_node none = {.type = LUO_DOC_SCALAR, .quoted = true, .text = ""};
     const luo_doc_node *v = t.root ? t.root : &none;
-    x->type = v->type;
-    x->quoted = v->quoted;
-    x->text = v->text;
-    x->n = v->n;
-    x->first = v->first;
-    x->last = v->last;
-    x->from = text;
-    for (luo_doc_node *y = x->first; y; y = y->next) y->up = x;
+    node->type = v->type;
+    node->quoted = v->quoted;
+    node->text = v->text;
+    node->n = v->n;
+    node->first = v->first;
+    node->last = v->last;
+    node->from = text;
+    for (luo_doc_node *y = node->first; y; y = y->next) y->up = node;
     return doc->st;
 }

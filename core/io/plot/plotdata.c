@@ -48,9 +48,9 @@ static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list 
                              luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
+    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_STEPS, diags);
     bool ok = true;
-    while (ok && t && luo_csv_next(t, c)) {
+    while (ok && csv && luo_csv_next(csv, c)) {
         step_row row = {.step = c[LUO_COL_STEPS_step].whole,
                         .tokens = c[LUO_COL_STEPS_tokens].whole,
                         .plan = c[LUO_COL_STEPS_plan].whole,
@@ -60,7 +60,7 @@ static luo_status read_steps(luo_arena *arena, const luo_result *run, step_list 
         for (int i = 0; i < PARTS; i++) row.parts[i] = c[LUO_COL_STEPS_compute_s + i].number;
         ok = add(out, &row);
     }
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     mark_stayed(out);
     return ok ? st : LUO_ENOMEM;
 }
@@ -80,18 +80,18 @@ static bool gap_after(const step_list *l, int64_t k)
     return k + 1 < l->n && l->at[k + 1].start_s - l->at[k].end_s > 1e-6;
 }
 
-static luo_status put_point(luo_table *t, const char *run, double t_s, double rate, int64_t kept,
-                            luo_err *err)
+static luo_status put_point(luo_table *table, const char *run, double t_s, double rate,
+                            int64_t kept, luo_err *err)
 {
-    luo_table_text(t, LUO_COL_PLOT_THROUGHPUT_run, run);
-    luo_table_num(t, LUO_COL_PLOT_THROUGHPUT_t_s, t_s);
-    luo_table_num(t, LUO_COL_PLOT_THROUGHPUT_tokens_per_s, rate);
-    luo_table_int(t, LUO_COL_PLOT_THROUGHPUT_kept_tokens, kept);
-    return luo_table_end(t, err);
+    luo_table_text(table, LUO_COL_PLOT_THROUGHPUT_run, run);
+    luo_table_num(table, LUO_COL_PLOT_THROUGHPUT_t_s, t_s);
+    luo_table_num(table, LUO_COL_PLOT_THROUGHPUT_tokens_per_s, rate);
+    luo_table_int(table, LUO_COL_PLOT_THROUGHPUT_kept_tokens, kept);
+    return luo_table_end(table, err);
 }
 
 /* kept: tokens of steps below index i, so far as known when a row was written. */
-static luo_status put_throughput(luo_table *t, const luo_result *run, const step_list *l,
+static luo_status put_throughput(luo_table *table, const luo_result *run, const step_list *l,
                                  luo_err *err)
 {
     const int64_t every = l->n / POINTS + 1;
@@ -106,9 +106,9 @@ static luo_status put_throughput(luo_table *t, const luo_result *run, const step
         before[r->step + 1] = kept;
         const bool back = i > 0 && r->step <= l->at[i - 1].step, gap = gap_after(l, i);
         if (i % every && !back && !gap && i + 1 < l->n) continue;
-        if (back) st = put_point(t, run->name, r->start_s, NAN, before[r->step], err);
-        if (st == LUO_OK) st = put_point(t, run->name, r->end_s, median_at(l, i), kept, err);
-        if (st == LUO_OK && gap) st = put_point(t, run->name, r->end_s, NAN, kept, err);
+        if (back) st = put_point(table, run->name, r->start_s, NAN, before[r->step], err);
+        if (st == LUO_OK) st = put_point(table, run->name, r->end_s, median_at(l, i), kept, err);
+        if (st == LUO_OK && gap) st = put_point(table, run->name, r->end_s, NAN, kept, err);
     }
     free(before);
     return st;
@@ -121,23 +121,23 @@ typedef luo_status (*run_fn)(luo_arena *arena, luo_table *t, const luo_result *r
 static luo_status each_run(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
                            luo_table_id id, run_fn fn, int64_t *rows, luo_diags *diags)
 {
-    luo_table t = {0};
+    luo_table table = {0};
     luo_err err = {0};
-    luo_status st = luo_table_open(&t, out, luo_table_def_at(id), &err);
-    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = fn(arena, &t, &runs[i], diags, &err);
-    *rows = t.rows;
-    const luo_status closed = luo_table_close(&t, st == LUO_OK ? &err : NULL);
+    luo_status st = luo_table_open(&table, out, luo_table_def_at(id), &err);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = fn(arena, &table, &runs[i], diags, &err);
+    *rows = table.rows;
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? &err : NULL);
     if (st == LUO_OK) st = closed;
     if (err.st != LUO_OK) luo_diags_err(diags, &err); /* faults of files read are there already */
     return st;
 }
 
-static luo_status throughput_of(luo_arena *arena, luo_table *t, const luo_result *run,
+static luo_status throughput_of(luo_arena *arena, luo_table *table, const luo_result *run,
                                 luo_diags *diags, luo_err *err)
 {
     step_list l = {0};
     luo_status st = read_steps(arena, run, &l, diags);
-    if (st == LUO_OK) st = put_throughput(t, run, &l, err);
+    if (st == LUO_OK) st = put_throughput(table, run, &l, err);
     free(l.at);
     return st;
 }
@@ -149,7 +149,7 @@ luo_status luo_plotdata_throughput(luo_arena *arena, const luo_result *runs, int
 }
 
 /* At most POINTS + 1 points of the distribution, least and largest among them. */
-static luo_status stepcdf_of(luo_arena *arena, luo_table *t, const luo_result *run,
+static luo_status stepcdf_of(luo_arena *arena, luo_table *table, const luo_result *run,
                              luo_diags *diags, luo_err *err)
 {
     step_list l = {0};
@@ -165,10 +165,10 @@ static luo_status stepcdf_of(luo_arena *arena, luo_table *t, const luo_result *r
         const bool step = i + 1 == n || i == 0 || x[i + 1] - x[i] > 1e-3 * x[n - 1] ||
                           x[i] - x[i - 1] > 1e-3 * x[n - 1]; /* corners stay sharp */
         if (i % every && !step) continue;
-        luo_table_text(t, LUO_COL_PLOT_STEPCDF_run, run->name);
-        luo_table_num(t, LUO_COL_PLOT_STEPCDF_step_s, x[i]);
-        luo_table_num(t, LUO_COL_PLOT_STEPCDF_share_ratio, (double)(i + 1) / (double)n);
-        st = luo_table_end(t, err);
+        luo_table_text(table, LUO_COL_PLOT_STEPCDF_run, run->name);
+        luo_table_num(table, LUO_COL_PLOT_STEPCDF_step_s, x[i]);
+        luo_table_num(table, LUO_COL_PLOT_STEPCDF_share_ratio, (double)(i + 1) / (double)n);
+        st = luo_table_end(table, err);
     }
     free(x);
     free(l.at);
@@ -181,16 +181,16 @@ luo_status luo_plotdata_stepcdf(luo_arena *arena, const luo_result *runs, int32_
     return each_run(arena, runs, n, out, LUO_TABLE_PLOT_STEPCDF, stepcdf_of, rows, diags);
 }
 
-static luo_status timelost_of(luo_arena *arena, luo_table *t, const luo_result *run,
+static luo_status timelost_of(luo_arena *arena, luo_table *table, const luo_result *run,
                               luo_diags *diags, luo_err *err)
 {
     (void)arena;
     (void)diags;
-    luo_table_text(t, LUO_COL_PLOT_TIMELOST_run, run->name);
-    luo_table_text(t, LUO_COL_PLOT_TIMELOST_state, luo_run_state_name(run->state));
+    luo_table_text(table, LUO_COL_PLOT_TIMELOST_run, run->name);
+    luo_table_text(table, LUO_COL_PLOT_TIMELOST_state, luo_run_state_name(run->state));
     for (int i = 0; i < LUO_TIMES; i++)
-        luo_table_num(t, LUO_COL_PLOT_TIMELOST_compute_s + i, run->time[i]);
-    return luo_table_end(t, err);
+        luo_table_num(table, LUO_COL_PLOT_TIMELOST_compute_s + i, run->time[i]);
+    return luo_table_end(table, err);
 }
 
 luo_status luo_plotdata_timelost(luo_arena *arena, const luo_result *runs, int32_t n,
@@ -207,7 +207,8 @@ typedef struct span {
 } span;
 
 /* Joins spans that touch and are of one kind. */
-static luo_status put_lost(luo_table *t, const char *run, const span *s, int64_t n, luo_err *err)
+static luo_status put_lost(luo_table *table, const char *run, const span *s, int64_t n,
+                           luo_err *err)
 {
     for (int64_t i = 0, j; i < n; i = j) {
         j = i + 1;
@@ -215,18 +216,18 @@ static luo_status put_lost(luo_table *t, const char *run, const span *s, int64_t
         while (j < n && s[j].lost && strcmp(s[j].kind, s[i].kind) == 0 &&
                s[j].start_s - s[j - 1].end_s < 1e-6)
             j++;
-        luo_table_text(t, LUO_COL_PLOT_LOST_run, run);
-        luo_table_text(t, LUO_COL_PLOT_LOST_kind, s[i].kind);
-        luo_table_num(t, LUO_COL_PLOT_LOST_t_start_s, s[i].start_s);
-        luo_table_num(t, LUO_COL_PLOT_LOST_t_end_s, s[j - 1].end_s);
-        LUO_TRY(luo_table_end(t, err));
+        luo_table_text(table, LUO_COL_PLOT_LOST_run, run);
+        luo_table_text(table, LUO_COL_PLOT_LOST_kind, s[i].kind);
+        luo_table_num(table, LUO_COL_PLOT_LOST_t_start_s, s[i].start_s);
+        luo_table_num(table, LUO_COL_PLOT_LOST_t_end_s, s[j - 1].end_s);
+        LUO_TRY(luo_table_end(table, err));
     }
     return LUO_OK;
 }
 
 /* Blocking rows that are no steps, and steps that had to be done again. */
-static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run, luo_diags *diags,
-                          luo_err *err)
+static luo_status lost_of(luo_arena *arena, luo_table *table, const luo_result *run,
+                          luo_diags *diags, luo_err *err)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_csv *in = luo_result_table(arena, run->dir, LUO_TABLE_TIMELINE, diags);
@@ -256,14 +257,14 @@ static luo_status lost_of(luo_arena *arena, luo_table *t, const luo_result *run,
             least = s[i].step;
         }
     }
-    if (st == LUO_OK) st = put_lost(t, run->name, s, n, err);
+    if (st == LUO_OK) st = put_lost(table, run->name, s, n, err);
     free(s);
     if (st != LUO_OK || run->state != LUO_LOST) return st;
-    luo_table_text(t, LUO_COL_PLOT_LOST_run, run->name);
-    luo_table_text(t, LUO_COL_PLOT_LOST_kind, "lost");
-    luo_table_num(t, LUO_COL_PLOT_LOST_t_start_s, run->total_s);
-    luo_table_num(t, LUO_COL_PLOT_LOST_t_end_s, run->total_s);
-    return luo_table_end(t, err);
+    luo_table_text(table, LUO_COL_PLOT_LOST_run, run->name);
+    luo_table_text(table, LUO_COL_PLOT_LOST_kind, "lost");
+    luo_table_num(table, LUO_COL_PLOT_LOST_t_start_s, run->total_s);
+    luo_table_num(table, LUO_COL_PLOT_LOST_t_end_s, run->total_s);
+    return luo_table_end(table, err);
 }
 
 luo_status luo_plotdata_lost(luo_arena *arena, const luo_result *runs, int32_t n, const char *out,
@@ -321,8 +322,8 @@ static void name_marks(mark *m, int32_t n, bool breaks, double width_s)
     }
 }
 
-static luo_status marks_of(luo_arena *arena, luo_table *t, const luo_result *run, luo_diags *diags,
-                           luo_err *err)
+static luo_status marks_of(luo_arena *arena, luo_table *table, const luo_result *run,
+                           luo_diags *diags, luo_err *err)
 {
     mark *m = LUO_NEW_N(arena, mark, MARKS + 1);
     int32_t n;
@@ -331,11 +332,11 @@ static luo_status marks_of(luo_arena *arena, luo_table *t, const luo_result *run
     name_marks(m, n, true, run->total_s / LABELS);
     name_marks(m, n, false, run->total_s / LABELS);
     for (int32_t i = 0; i < n; i++) {
-        luo_table_num(t, LUO_COL_PLOT_MARKS_t_s, m[i].t_s);
-        luo_table_text(t, LUO_COL_PLOT_MARKS_kind, m[i].kind);
+        luo_table_num(table, LUO_COL_PLOT_MARKS_t_s, m[i].t_s);
+        luo_table_text(table, LUO_COL_PLOT_MARKS_kind, m[i].kind);
         /* gnuplot takes the last one for "" */
-        luo_table_text(t, LUO_COL_PLOT_MARKS_label, m[i].named ? m[i].label : "-");
-        LUO_TRY(luo_table_end(t, err));
+        luo_table_text(table, LUO_COL_PLOT_MARKS_label, m[i].named ? m[i].label : "-");
+        LUO_TRY(luo_table_end(table, err));
     }
     return LUO_OK;
 }
@@ -349,8 +350,8 @@ luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t 
     return each_run(arena, runs + longest, 1, out, LUO_TABLE_PLOT_MARKS, marks_of, rows, diags);
 }
 
-static luo_status put_breakdown(luo_table *t, const char *name, const step_list *l, int64_t plan,
-                                luo_err *err)
+static luo_status put_breakdown(luo_table *table, const char *name, const step_list *l,
+                                int64_t plan, luo_err *err)
 {
     double sum[PARTS] = {0};
     int64_t n = 0;
@@ -360,24 +361,24 @@ static luo_status put_breakdown(luo_table *t, const char *name, const step_list 
         n++;
     }
     if (n == 0) return LUO_OK;
-    luo_table_text(t, LUO_COL_PLOT_BREAKDOWN_name, name);
-    luo_table_int(t, LUO_COL_PLOT_BREAKDOWN_steps, n);
+    luo_table_text(table, LUO_COL_PLOT_BREAKDOWN_name, name);
+    luo_table_int(table, LUO_COL_PLOT_BREAKDOWN_steps, n);
     for (int k = 0; k < PARTS; k++)
-        luo_table_num(t, LUO_COL_PLOT_BREAKDOWN_compute_s + k, sum[k] / (double)n);
-    return luo_table_end(t, err);
+        luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_compute_s + k, sum[k] / (double)n);
+    return luo_table_end(table, err);
 }
 
-static luo_status breakdown_by_run(luo_arena *arena, luo_table *t, const luo_result *run,
+static luo_status breakdown_by_run(luo_arena *arena, luo_table *table, const luo_result *run,
                                    luo_diags *diags, luo_err *err)
 {
     step_list l = {0};
     luo_status st = read_steps(arena, run, &l, diags);
-    if (st == LUO_OK) st = put_breakdown(t, run->name, &l, -1, err);
+    if (st == LUO_OK) st = put_breakdown(table, run->name, &l, -1, err);
     free(l.at);
     return st;
 }
 
-static luo_status breakdown_by_plan(luo_arena *arena, luo_table *t, const luo_result *run,
+static luo_status breakdown_by_plan(luo_arena *arena, luo_table *table, const luo_result *run,
                                     luo_diags *diags, luo_err *err)
 {
     step_list l = {0};
@@ -388,7 +389,7 @@ static luo_status breakdown_by_plan(luo_arena *arena, luo_table *t, const luo_re
         if (l.at[i].plan > last) last = l.at[i].plan;
     for (int64_t plan = 0; st == LUO_OK && plan <= last && plan < 1000; plan++) {
         snprintf(name, sizeof name, "plan %lld", (long long)plan);
-        st = put_breakdown(t, name, &l, plan, err);
+        st = put_breakdown(table, name, &l, plan, err);
     }
     free(l.at);
     return st;

@@ -11,10 +11,11 @@
 
 enum { COLUMNS = 1500, ROWS = 32, LANES = 6 };
 
-static luo_status finish(luo_table *t, luo_status st, luo_err *err, int64_t *rows, luo_diags *diags)
+static luo_status finish(luo_table *table, luo_status st, luo_err *err, int64_t *rows,
+                         luo_diags *diags)
 {
-    *rows = t->rows;
-    const luo_status closed = luo_table_close(t, st == LUO_OK ? err : NULL);
+    *rows = table->rows;
+    const luo_status closed = luo_table_close(table, st == LUO_OK ? err : NULL);
     if (st == LUO_OK) st = closed;
     if (err->st != LUO_OK) luo_diags_err(diags, err);
     return st;
@@ -55,9 +56,9 @@ typedef struct gantt {
     double start_s, end_s;
 } gantt;
 
-static int32_t int_or_none(const luo_csv_cell *c) /* -1: empty */
+static int32_t int_or_none(const luo_csv_cell *cells) /* -1: empty */
 {
-    return c->given ? (int32_t)c->whole : -1;
+    return cells->given ? (int32_t)cells->whole : -1;
 }
 
 /* Row of a device: it stands for its stage, whose first device it is. -1: another does, or there
@@ -96,21 +97,22 @@ static slice_kind kind_of(gantt *g, int32_t lane, const char *phase, int64_t dev
 }
 
 /* Adds a row of ops.csv; false: out of memory. */
-static bool add_slice(gantt *g, const luo_csv_cell *c)
+static bool add_slice(gantt *g, const luo_csv_cell *cells)
 {
-    const int64_t device = c[LUO_COL_OPS_device].whole;
-    const double start_s = c[LUO_COL_OPS_t_start_s].number, end_s = c[LUO_COL_OPS_t_end_s].number;
-    const int32_t row = row_of(g, (int32_t)device, int_or_none(&c[LUO_COL_OPS_pipeline]),
-                               int_or_none(&c[LUO_COL_OPS_stage]));
-    const int32_t lane = lane_of(c[LUO_COL_OPS_stream].text);
+    const int64_t device = cells[LUO_COL_OPS_device].whole;
+    const double start_s = cells[LUO_COL_OPS_t_start_s].number,
+                 end_s = cells[LUO_COL_OPS_t_end_s].number;
+    const int32_t row = row_of(g, (int32_t)device, int_or_none(&cells[LUO_COL_OPS_pipeline]),
+                               int_or_none(&cells[LUO_COL_OPS_stage]));
+    const int32_t lane = lane_of(cells[LUO_COL_OPS_stream].text);
     g->start_s = fmin(g->start_s, start_s);
     g->end_s = fmax(g->end_s, end_s);
     if (row < 0) return true;
     if (!LUO_VEC_ROOM(g->at, g->n, g->cap)) return false;
     const slice_kind kind =
-        kind_of(g, lane, c[LUO_COL_OPS_phase].text, device, c[LUO_COL_OPS_op].text);
-    g->at[g->n++] = (slice){row,     lane, (int32_t)kind, int_or_none(&c[LUO_COL_OPS_micro_batch]),
-                            start_s, end_s};
+        kind_of(g, lane, cells[LUO_COL_OPS_phase].text, device, cells[LUO_COL_OPS_op].text);
+    g->at[g->n++] = (slice){
+        row, lane, (int32_t)kind, int_or_none(&cells[LUO_COL_OPS_micro_batch]), start_s, end_s};
     return true;
 }
 
@@ -118,10 +120,10 @@ static bool add_slice(gantt *g, const luo_csv_cell *c)
 static luo_status read_ops(luo_arena *arena, const luo_result *run, gantt *g, luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_OPS, diags);
+    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_OPS, diags);
     bool ok = true, first = true;
     int64_t step = 0, attempt = 0;
-    while (ok && t && luo_csv_next(t, c)) {
+    while (ok && csv && luo_csv_next(csv, c)) {
         if (first) {
             step = c[LUO_COL_OPS_step].whole;
             attempt = c[LUO_COL_OPS_attempt].whole;
@@ -131,7 +133,7 @@ static luo_status read_ops(luo_arena *arena, const luo_result *run, gantt *g, lu
         if (c[LUO_COL_OPS_step].whole != step || c[LUO_COL_OPS_attempt].whole != attempt) break;
         ok = add_slice(g, c);
     }
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     return ok ? st : LUO_ENOMEM;
 }
 
@@ -199,7 +201,7 @@ static void name_of(const gantt *g, int32_t row, char *out, size_t size)
 }
 
 /* Runs of equal columns of one lane as rows of the table. */
-static luo_status put_lane(luo_table *t, const gantt *g, int32_t position, int32_t row,
+static luo_status put_lane(luo_table *table, const gantt *g, int32_t position, int32_t row,
                            int32_t lane, const pixel *px, luo_err *err)
 {
     const double width_s = (g->end_s - g->start_s) / COLUMNS;
@@ -209,20 +211,20 @@ static luo_status put_lane(luo_table *t, const gantt *g, int32_t position, int32
         shade s = shade_at(px, i), next;
         for (j = i + 1; j < COLUMNS && (next = shade_at(px, j), same_shade(&s, &next));) j++;
         if (s.kind == NONE) continue;
-        luo_table_int(t, LUO_COL_PLOT_GANTT_row, position);
-        luo_table_text(t, LUO_COL_PLOT_GANTT_name, name);
-        luo_table_int(t, LUO_COL_PLOT_GANTT_lane, lane);
-        luo_table_text(t, LUO_COL_PLOT_GANTT_kind, kind_names[s.kind]);
-        luo_table_int_opt(t, LUO_COL_PLOT_GANTT_micro_batch, s.micro_batch);
-        luo_table_num(t, LUO_COL_PLOT_GANTT_t_start_s, g->start_s + i * width_s);
-        luo_table_num(t, LUO_COL_PLOT_GANTT_t_end_s, g->start_s + j * width_s);
-        luo_table_num(t, LUO_COL_PLOT_GANTT_covered_ratio, s.quarters / 4.0);
-        LUO_TRY(luo_table_end(t, err));
+        luo_table_int(table, LUO_COL_PLOT_GANTT_row, position);
+        luo_table_text(table, LUO_COL_PLOT_GANTT_name, name);
+        luo_table_int(table, LUO_COL_PLOT_GANTT_lane, lane);
+        luo_table_text(table, LUO_COL_PLOT_GANTT_kind, kind_names[s.kind]);
+        luo_table_int_opt(table, LUO_COL_PLOT_GANTT_micro_batch, s.micro_batch);
+        luo_table_num(table, LUO_COL_PLOT_GANTT_t_start_s, g->start_s + i * width_s);
+        luo_table_num(table, LUO_COL_PLOT_GANTT_t_end_s, g->start_s + j * width_s);
+        luo_table_num(table, LUO_COL_PLOT_GANTT_covered_ratio, s.quarters / 4.0);
+        LUO_TRY(luo_table_end(table, err));
     }
     return LUO_OK;
 }
 
-static luo_status put_gantt(luo_arena *arena, luo_table *t, const gantt *g, luo_err *err)
+static luo_status put_gantt(luo_arena *arena, luo_table *table, const gantt *g, luo_err *err)
 {
     pixel *px = LUO_NEW_N(arena, pixel, COLUMNS);
     int32_t order[ROWS];
@@ -244,7 +246,7 @@ static luo_status put_gantt(luo_arena *arena, luo_table *t, const gantt *g, luo_
             for (int64_t i = 0; i < g->n; i++)
                 if (g->at[i].row == order[p] && g->at[i].lane == lane)
                     cover(px, g->start_s, (g->end_s - g->start_s) / COLUMNS, &g->at[i]);
-            LUO_TRY(put_lane(t, g, p, order[p], lane, px, err));
+            LUO_TRY(put_lane(table, g, p, order[p], lane, px, err));
         }
     }
     return LUO_OK;
@@ -254,14 +256,15 @@ luo_status luo_plotdata_gantt(luo_arena *arena, const luo_result *run, const cha
                               int64_t *rows, luo_diags *diags)
 {
     gantt g = {0};
-    luo_table t = {0};
+    luo_table table = {0};
     luo_err err = {0};
     luo_status st = read_ops(arena, run, &g, diags);
-    if (st == LUO_OK) st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_PLOT_GANTT), &err);
-    if (st == LUO_OK && g.end_s > g.start_s) st = put_gantt(arena, &t, &g, &err);
+    if (st == LUO_OK)
+        st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_GANTT), &err);
+    if (st == LUO_OK && g.end_s > g.start_s) st = put_gantt(arena, &table, &g, &err);
     free(g.at);
     luo_map_free(&g.forward);
-    return finish(&t, st, &err, rows, diags);
+    return finish(&table, st, &err, rows, diags);
 }
 
 /* ---- slowdown ---- */
@@ -276,11 +279,11 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
                               luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_MEMORY, diags);
+    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_MEMORY, diags);
     int32_t cap = 0;
     bool ok = true;
     *n = 0;
-    while (ok && t && luo_csv_next(t, c)) {
+    while (ok && csv && luo_csv_next(csv, c)) {
         const int64_t d = c[LUO_COL_MEMORY_device].whole;
         if (c[LUO_COL_MEMORY_plan].whole != 0 || d < 0 || d >= INT32_MAX / 2) continue;
         if (d >= cap) {
@@ -296,7 +299,7 @@ static luo_status read_places(luo_arena *arena, const luo_result *run, place **o
         (*out)[d].pipeline = int_or_none(&c[LUO_COL_MEMORY_pipeline]);
         (*out)[d].stage = int_or_none(&c[LUO_COL_MEMORY_stage]);
     }
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     return ok ? st : LUO_ENOMEM;
 }
 
@@ -304,13 +307,13 @@ static luo_status read_slowdowns(luo_arena *arena, const luo_result *run, place 
                                  luo_diags *diags)
 {
     luo_csv_cell c[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(arena, run->dir, LUO_TABLE_DEVICES, diags);
-    while (t && luo_csv_next(t, c)) {
+    luo_csv *csv = luo_result_table(arena, run->dir, LUO_TABLE_DEVICES, diags);
+    while (csv && luo_csv_next(csv, c)) {
         const luo_csv_cell *caused = &c[LUO_COL_DEVICES_caused_slowdown];
         const int64_t device = c[LUO_COL_DEVICES_device].whole;
         if (caused->given && device >= 0 && device < n) at[device].slowdown = caused->number;
     }
-    return luo_csv_close(t);
+    return luo_csv_close(csv);
 }
 
 static int by_place(const void *a, const void *b)
@@ -326,22 +329,23 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
 {
     place *at = NULL;
     int32_t n;
-    luo_table t = {0};
+    luo_table table = {0};
     luo_err err = {0};
     luo_status st = read_places(arena, run, &at, &n, diags);
     if (st == LUO_OK) st = read_slowdowns(arena, run, at, n, diags);
-    if (st == LUO_OK) st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_PLOT_SLOWDOWN), &err);
+    if (st == LUO_OK)
+        st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_SLOWDOWN), &err);
     if (st == LUO_OK && n > 0) qsort(at, (size_t)n, sizeof *at, by_place);
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
         if (at[i].stage < 0 || at[i].slowdown < 0) continue;
         if (i > 0 && at[i].pipeline == at[i - 1].pipeline && at[i].stage == at[i - 1].stage)
             continue;
-        luo_table_int(&t, LUO_COL_PLOT_SLOWDOWN_pipeline, at[i].pipeline);
-        luo_table_int(&t, LUO_COL_PLOT_SLOWDOWN_stage, at[i].stage);
-        luo_table_num(&t, LUO_COL_PLOT_SLOWDOWN_caused_slowdown, at[i].slowdown);
-        st = luo_table_end(&t, &err);
+        luo_table_int(&table, LUO_COL_PLOT_SLOWDOWN_pipeline, at[i].pipeline);
+        luo_table_int(&table, LUO_COL_PLOT_SLOWDOWN_stage, at[i].stage);
+        luo_table_num(&table, LUO_COL_PLOT_SLOWDOWN_caused_slowdown, at[i].slowdown);
+        st = luo_table_end(&table, &err);
     }
-    return finish(&t, st, &err, rows, diags);
+    return finish(&table, st, &err, rows, diags);
 }
 
 /* ---- busiest ---- */
@@ -396,18 +400,19 @@ luo_status luo_plotdata_busiest(luo_arena *arena, const luo_result *run, const c
                                 int64_t *rows, luo_diags *diags)
 {
     class_top top[CLASSES] = {{.n = 0}};
-    luo_table t = {0};
+    luo_table table = {0};
     luo_err err = {0};
     luo_status st = read_links(arena, run, top, diags);
-    if (st == LUO_OK) st = luo_table_open(&t, out, luo_table_def_at(LUO_TABLE_PLOT_BUSIEST), &err);
+    if (st == LUO_OK)
+        st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_PLOT_BUSIEST), &err);
     for (int k = 0; k < CLASSES; k++)
         for (int i = 0; st == LUO_OK && i < top[k].n; i++) {
-            luo_table_int(&t, LUO_COL_PLOT_BUSIEST_rank, t.rows);
-            luo_table_text(&t, LUO_COL_PLOT_BUSIEST_link, top[k].at[i].name);
-            luo_table_text(&t, LUO_COL_PLOT_BUSIEST_class, classes[k]);
-            luo_table_int(&t, LUO_COL_PLOT_BUSIEST_bytes, top[k].at[i].bytes);
-            luo_table_num(&t, LUO_COL_PLOT_BUSIEST_utilisation_ratio, top[k].at[i].ratio);
-            st = luo_table_end(&t, &err);
+            luo_table_int(&table, LUO_COL_PLOT_BUSIEST_rank, table.rows);
+            luo_table_text(&table, LUO_COL_PLOT_BUSIEST_link, top[k].at[i].name);
+            luo_table_text(&table, LUO_COL_PLOT_BUSIEST_class, classes[k]);
+            luo_table_int(&table, LUO_COL_PLOT_BUSIEST_bytes, top[k].at[i].bytes);
+            luo_table_num(&table, LUO_COL_PLOT_BUSIEST_utilisation_ratio, top[k].at[i].ratio);
+            st = luo_table_end(&table, &err);
         }
-    return finish(&t, st, &err, rows, diags);
+    return finish(&table, st, &err, rows, diags);
 }

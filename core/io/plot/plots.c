@@ -205,11 +205,12 @@ static bool wanted(const plotter *p, int figure)
 }
 
 /* Scenario, policy, backend, seed, hash; a narrow figure has room for half of the hash. */
-static const char *title_of(const plotter *p, const luo_result *r, bool of_set)
+static const char *title_of(const plotter *p, const luo_result *result, bool of_set)
 {
-    const char *t = luo_arena_printf(p->arena, "%s%s%s, %s, seed %s, %.*s", r->scenario,
-                                     of_set ? "" : ", ", of_set ? "" : r->policy, r->backend,
-                                     r->seed, p->o->column ? 8 : 16, r->scenario_hash);
+    const char *t =
+        luo_arena_printf(p->arena, "%s%s%s, %s, seed %s, %.*s", result->scenario,
+                         of_set ? "" : ", ", of_set ? "" : result->policy, result->backend,
+                         result->seed, p->o->column ? 8 : 16, result->scenario_hash);
     return t ? t : "";
 }
 
@@ -250,10 +251,10 @@ static void draw_common(plotter *p, const char *dir, const char *plots, const lu
 static int rows_of(plotter *p, const char *dir, luo_table_id id)
 {
     luo_csv_cell cells[LUO_CSV_COLUMNS];
-    luo_csv *t = luo_result_table(p->arena, dir, id, p->diags);
+    luo_csv *csv = luo_result_table(p->arena, dir, id, p->diags);
     int n = 0;
-    while (t && n < 2 && luo_csv_next(t, cells)) n++;
-    keep(p, luo_csv_close(t));
+    while (csv && n < 2 && luo_csv_next(csv, cells)) n++;
+    keep(p, luo_csv_close(csv));
     return n;
 }
 
@@ -331,11 +332,11 @@ static luo_status check(plotter *p)
     bool known = !p->o->figure;
     for (int i = 0; i < FIGURES; i++) known |= p->o->figure && strcmp(p->o->figure, names[i]) == 0;
     if (!known) {
-        luo_str s = {0};
-        luo_say_expected(&s, p->o->figure, names, FIGURES);
+        luo_str text = {0};
+        luo_say_expected(&text, p->o->figure, names, FIGURES);
         luo_diags_add(p->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0, "unknown figure `%s`; %s",
-                      p->o->figure, luo_str_get(&s));
-        luo_str_free(&s);
+                      p->o->figure, luo_str_get(&text));
+        luo_str_free(&text);
         return LUO_EUSAGE;
     }
     find_program(program, p->program, sizeof p->program);

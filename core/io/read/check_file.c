@@ -45,17 +45,18 @@ static bool by_schema(const char *schema, luo_file_kind *out)
 static luo_status unknown_kind(const luo_source *src, int line, int col, const char *schema,
                                luo_diags *diags)
 {
-    luo_str s = {0};
-    luo_say_choices(&s, names, LUO_FILE_TABLE);
+    luo_str text = {0};
+    luo_say_choices(&text, names, LUO_FILE_TABLE);
     if (schema)
         luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
                       "`schema` is `%.60s`; `luoshu.KIND/1` with KIND %s is expected.", schema,
-                      luo_str_get(&s));
+                      luo_str_get(&text));
     else
         luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
                       "this is no file of ours; `schema: luoshu.KIND/1` with KIND %s, or a table "
-                      "with a known header, is expected.", luo_str_get(&s));
-    luo_str_free(&s);
+                      "with a known header, is expected.",
+                      luo_str_get(&text));
+    luo_str_free(&text);
     return LUO_EINPUT;
 }
 
@@ -90,14 +91,14 @@ static bool has_word(const header *h, const char *word)
 }
 
 /* The columns of the header that a table knows, and whether all it requires are there. */
-static int header_score(const luo_table *t, const header *h, bool *whole)
+static int header_score(const luo_table *table, const header *h, bool *whole)
 {
     int hits = 0;
     *whole = true;
-    for (int i = 0; i < t->n; i++) {
-        const bool hit = has_word(h, t->columns[i].name);
+    for (int i = 0; i < table->n; i++) {
+        const bool hit = has_word(h, table->columns[i].name);
         hits += hit;
-        if (!hit && t->columns[i].required) *whole = false;
+        if (!hit && table->columns[i].required) *whole = false;
     }
     return hits;
 }
@@ -135,14 +136,14 @@ const luo_table *luo_table_of(const luo_source *src)
 
 static luo_status kind_of_tree(const luo_doc *doc, luo_file_kind *out, luo_diags *diags)
 {
-    const luo_doc_node *x = luo_doc_get(doc->root, "schema");
-    const char *schema = x && (x->quoted || !doc->json) ? x->text : NULL;
+    const luo_doc_node *node = luo_doc_get(doc->root, "schema");
+    const char *schema = node && (node->quoted || !doc->json) ? node->text : NULL;
     if (!schema && doc->json && luo_doc_get(doc->root, "model_type")) {
         *out = LUO_FILE_MODEL;
         return LUO_OK;
     }
     if (schema && by_schema(schema, out)) return LUO_OK;
-    return unknown_kind(doc->src, x ? x->line : 1, x ? x->col : 1, schema, diags);
+    return unknown_kind(doc->src, node ? node->line : 1, node ? node->col : 1, schema, diags);
 }
 
 /* Faults beside the kind, which doc->diags gets, are for its reader to tell. */
@@ -236,9 +237,9 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
         int32_t n;
         return luo_read_rates(arena, path, NULL, &rows, &n, diags);
     }
-    luo_csv *t = luo_csv_open_path(path, table->columns, table->n, diags);
-    while (luo_csv_next(t, cells)) continue;
-    return luo_csv_close(t);
+    luo_csv *csv = luo_csv_open_path(path, table->columns, table->n, diags);
+    while (luo_csv_next(csv, cells)) continue;
+    return luo_csv_close(csv);
 }
 
 static luo_status check_plan(luo_arena *arena, const char *path, luo_diags *diags)

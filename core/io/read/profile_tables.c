@@ -15,30 +15,30 @@ static const char *name_of(luo_doc *doc, const char *from)
     return to;
 }
 
-static void take_op_times(luo_doc *doc, const luo_source *src, luo_profile *p)
+static void take_op_times(luo_doc *doc, const luo_source *src, luo_profile *profile)
 {
-    luo_csv *t = luo_csv_open(src, luo_table_op_times.columns, luo_table_op_times.n, doc->diags);
+    luo_csv *csv = luo_csv_open(src, luo_table_op_times.columns, luo_table_op_times.n, doc->diags);
     luo_csv_cell c[LUO_OP_N];
-    luo_op_time *v = (luo_op_time *)p->op_times;
-    int32_t n = p->nop_times, cap = n;
-    while (luo_csv_next(t, c)) {
+    luo_op_time *time = (luo_op_time *)profile->op_times;
+    int32_t n = profile->nop_times, cap = n;
+    while (luo_csv_next(csv, c)) {
         if (c[LUO_OP_ROLE].whole == LUO_ROLE_VALIDATION) continue;
-        if (!LUO_VEC_ROOM_IN(doc->arena, v, n, cap)) {
-            v = NULL;
+        if (!LUO_VEC_ROOM_IN(doc->arena, time, n, cap)) {
+            time = NULL;
             break;
         }
-        v[n++] = (luo_op_time){name_of(doc, c[LUO_OP_OP].text),
-                               (luo_dtype)c[LUO_OP_DTYPE].whole,
-                               c[LUO_OP_M].whole,
-                               c[LUO_OP_N_].whole,
-                               c[LUO_OP_K].whole,
-                               c[LUO_OP_TIME].number * 1e-6};
+        time[n++] = (luo_op_time){name_of(doc, c[LUO_OP_OP].text),
+                                  (luo_dtype)c[LUO_OP_DTYPE].whole,
+                                  c[LUO_OP_M].whole,
+                                  c[LUO_OP_N_].whole,
+                                  c[LUO_OP_K].whole,
+                                  c[LUO_OP_TIME].number * 1e-6};
     }
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     if (doc->st == LUO_OK) doc->st = st;
-    if (!v && cap) luo_doc_nomem(doc);
-    p->op_times = v;
-    p->nop_times = v ? n : 0;
+    if (!time && cap) luo_doc_nomem(doc);
+    profile->op_times = time;
+    profile->nop_times = time ? n : 0;
 }
 
 typedef struct curve_row {
@@ -57,26 +57,27 @@ static int by_curve(const void *a, const void *b)
 }
 
 /* nccl-tests: busbw = factor * bytes / time. */
-static double busbw(const luo_csv_cell *c)
+static double busbw(const luo_csv_cell *cells)
 {
-    const double n = c[LUO_CO_DEVICES].number;
-    const int64_t op = c[LUO_CO_COLLECTIVE].whole;
+    const double n = cells[LUO_CO_DEVICES].number;
+    const int64_t op = cells[LUO_CO_COLLECTIVE].whole;
     const double factor = op == LUO_COLL_AR  ? 2 * (n - 1) / n
                           : op == LUO_COLL_BCAST ? 1
                                                 : (n - 1) / n;
-    return c[LUO_CO_BUSBW].given ? c[LUO_CO_BUSBW].number * 1e9
-                                 : factor * c[LUO_CO_SIZE].number / (c[LUO_CO_TIME].number * 1e-6);
+    return cells[LUO_CO_BUSBW].given
+               ? cells[LUO_CO_BUSBW].number * 1e9
+               : factor * cells[LUO_CO_SIZE].number / (cells[LUO_CO_TIME].number * 1e-6);
 }
 
 /* Rows of one node: that is what the profile's curves are of (profile.h). */
 static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *count)
 {
-    luo_csv *t = luo_csv_open(src, luo_table_collective_times.columns, luo_table_collective_times.n,
-                              doc->diags);
+    luo_csv *csv = luo_csv_open(src, luo_table_collective_times.columns,
+                                luo_table_collective_times.n, doc->diags);
     luo_csv_cell c[LUO_CO_N];
     curve_row *v = NULL;
     int32_t n = 0, cap = 0, other = 0;
-    while (luo_csv_next(t, c)) {
+    while (luo_csv_next(csv, c)) {
         if (c[LUO_CO_ROLE].whole == LUO_ROLE_VALIDATION) continue;
         if (c[LUO_CO_NODES].whole != 1) {
             other++;
@@ -86,35 +87,34 @@ static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *
             v = NULL;
             break;
         }
-        v[n++] = (curve_row){(luo_coll)c[LUO_CO_COLLECTIVE].whole,
-                             (int32_t)c[LUO_CO_DEVICES].whole, luo_csv_line(t),
-                             c[LUO_CO_SIZE].number, busbw(c)};
+        v[n++] = (curve_row){(luo_coll)c[LUO_CO_COLLECTIVE].whole, (int32_t)c[LUO_CO_DEVICES].whole,
+                             luo_csv_line(csv), c[LUO_CO_SIZE].number, busbw(c)};
     }
     if (other)
         luo_diags_add(doc->diags, LUO_WARNING, LUO_OK, src->name, 0, 0,
                       "%d rows with `nodes` above 1 do not enter the profile; its curves are those "
                       "of one node.",
                       other);
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     if (doc->st == LUO_OK) doc->st = st;
     if (!v && cap) luo_doc_nomem(doc);
     *count = v ? n : 0;
     return v;
 }
 
-static void take_curves(luo_doc *doc, const luo_source *src, luo_profile *p)
+static void take_curves(luo_doc *doc, const luo_source *src, luo_profile *profile)
 {
-    int32_t n, curves = p->ncurves;
+    int32_t n, curves = profile->ncurves;
     curve_row *v = read_curve_rows(doc, src, &n);
     if (n == 0) return;
     qsort(v, (size_t)n, sizeof *v, by_curve);
-    luo_curve *to = LUO_NEW_N(doc->arena, luo_curve, p->ncurves + n);
+    luo_curve *to = LUO_NEW_N(doc->arena, luo_curve, profile->ncurves + n);
     luo_curve_point *at = LUO_NEW_N(doc->arena, luo_curve_point, n);
     if (!to || !at) {
         luo_doc_nomem(doc);
         return;
     }
-    if (curves) memcpy(to, p->curves, (size_t)curves * sizeof *to);
+    if (curves) memcpy(to, profile->curves, (size_t)curves * sizeof *to);
     for (int32_t i = 0; i < n; i++) {
         const bool same = i && v[i].op == v[i - 1].op && v[i].devices == v[i - 1].devices;
         if (same && v[i].bytes == v[i - 1].bytes) {
@@ -128,8 +128,8 @@ static void take_curves(luo_doc *doc, const luo_source *src, luo_profile *p)
         if (!same) to[curves++] = (luo_curve){v[i].op, v[i].devices, 0, &at[i]};
         to[curves - 1].n++;
     }
-    p->curves = to;
-    p->ncurves = curves;
+    profile->curves = to;
+    profile->ncurves = curves;
 }
 
 typedef struct p2p_row {
@@ -148,12 +148,13 @@ static int by_class(const void *a, const void *b)
 
 static p2p_row *read_p2p_rows(luo_doc *doc, const luo_source *src, int32_t *count)
 {
-    luo_csv *t = luo_csv_open(src, luo_table_p2p_times.columns, luo_table_p2p_times.n, doc->diags);
+    luo_csv *csv =
+        luo_csv_open(src, luo_table_p2p_times.columns, luo_table_p2p_times.n, doc->diags);
     const char *const *classes = luo_table_p2p_times.columns[LUO_P2_CLASS].words;
     luo_csv_cell c[LUO_P2_N];
     p2p_row *v = NULL;
     int32_t n = 0, cap = 0;
-    while (luo_csv_next(t, c)) {
+    while (luo_csv_next(csv, c)) {
         if (c[LUO_P2_ROLE].whole == LUO_ROLE_VALIDATION) continue;
         if (!LUO_VEC_ROOM_IN(doc->arena, v, n, cap)) {
             v = NULL;
@@ -161,9 +162,9 @@ static p2p_row *read_p2p_rows(luo_doc *doc, const luo_source *src, int32_t *coun
         }
         v[n++] = (p2p_row){
             {classes[c[LUO_P2_CLASS].whole], c[LUO_P2_SIZE].number, c[LUO_P2_TIME].number * 1e-6},
-            luo_csv_line(t)};
+            luo_csv_line(csv)};
     }
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     if (doc->st == LUO_OK) doc->st = st;
     if (!v && cap) luo_doc_nomem(doc);
     *count = v ? n : 0;
@@ -171,18 +172,19 @@ static p2p_row *read_p2p_rows(luo_doc *doc, const luo_source *src, int32_t *coun
 }
 
 /* Points of a class ascend in bytes, as cost expects them; a second table adds to the first. */
-static void take_p2p(luo_doc *doc, const luo_source *src, luo_profile *p)
+static void take_p2p(luo_doc *doc, const luo_source *src, luo_profile *profile)
 {
     int32_t n;
     p2p_row *v = read_p2p_rows(doc, src, &n);
     if (n == 0) return;
     qsort(v, (size_t)n, sizeof *v, by_class);
-    luo_p2p_time *to = LUO_NEW_N(doc->arena, luo_p2p_time, p->np2p_times + n);
+    luo_p2p_time *to = LUO_NEW_N(doc->arena, luo_p2p_time, profile->np2p_times + n);
     if (!to) {
         luo_doc_nomem(doc);
         return;
     }
-    if (p->np2p_times) memcpy(to, p->p2p_times, (size_t)p->np2p_times * sizeof *to);
+    if (profile->np2p_times)
+        memcpy(to, profile->p2p_times, (size_t)profile->np2p_times * sizeof *to);
     for (int32_t i = 0; i < n; i++) {
         const bool same = i && v[i].time.link_class == v[i - 1].time.link_class &&
                           v[i].time.bytes == v[i - 1].time.bytes;
@@ -192,23 +194,23 @@ static void take_p2p(luo_doc *doc, const luo_source *src, luo_profile *p)
                                     "expected.",
                                     v[i - 1].line);
         else
-            to[p->np2p_times++] = v[i].time;
+            to[profile->np2p_times++] = v[i].time;
     }
-    p->p2p_times = to;
+    profile->p2p_times = to;
 }
 
 void luo_profile_table(luo_doc *doc, luo_profile_table_kind kind, const luo_source *src,
-                       luo_profile *p)
+                       luo_profile *profile)
 {
     switch (kind) {
     case LUO_OP_TIMES:
-        take_op_times(doc, src, p);
+        take_op_times(doc, src, profile);
         break;
     case LUO_COLLECTIVE_TIMES:
-        take_curves(doc, src, p);
+        take_curves(doc, src, profile);
         break;
     case LUO_P2P_TIMES:
-        take_p2p(doc, src, p);
+        take_p2p(doc, src, profile);
         break;
     }
 }

@@ -12,5 +12,5 @@ typedef enum luo_profile_table_kind {
 /* Adds the calibration rows of a table to the profile; curves and transfers come out sorted.
  * Errors go to doc->st and its diags: what the table's columns ask for, the same point twice. */
 void luo_profile_table(luo_doc *doc, luo_profile_table_kind kind, const luo_source *src,
-                       luo_profile *p);
+                       luo_profile *profile);
 #endif

@@ -253,58 +253,59 @@ static void check_all(luo_doc *doc, const cluster_yaml *y)
 
 /* ---- into the arena ---- */
 
-static void take_links(luo_node_group *g, const group_yaml *y, const luo_doc_node *at)
+static void take_links(luo_node_group *group, const group_yaml *y, const luo_doc_node *at)
 {
-    g->scale_up = y->scale_up.kind;
-    g->scale_up_bytes_per_s = y->scale_up.bandwidth * 1e9;
-    g->scale_up_latency_s = y->scale_up.latency * 1e-6;
-    g->has_pcie = luo_doc_get(at, "pcie") != NULL;
-    g->pcie_bytes_per_s = y->pcie.bandwidth * 1e9;
-    g->pcie_latency_s = y->pcie.latency * 1e-6;
-    g->socket_bytes_per_s = y->pcie.socket * 1e9;
-    g->devices_per_switch = y->pcie.devices_per_switch;
-    g->sockets = y->pcie.sockets;
-    g->nics = y->nics.count;
-    g->nic_bytes_per_s = y->nics.bandwidth * 1e9;
-    g->nic_latency_s = y->nics.latency * 1e-6;
-    g->nic_shared = y->nics.attach == 1;
-    g->host_cores = y->host.cores;
-    g->host_memory_bytes = y->host.memory * 1073741824.0;
-    g->disk_read_bytes_per_s = y->host.disk_read * 1e9;
-    g->disk_write_bytes_per_s = y->host.disk_write * 1e9;
+    group->scale_up = y->scale_up.kind;
+    group->scale_up_bytes_per_s = y->scale_up.bandwidth * 1e9;
+    group->scale_up_latency_s = y->scale_up.latency * 1e-6;
+    group->has_pcie = luo_doc_get(at, "pcie") != NULL;
+    group->pcie_bytes_per_s = y->pcie.bandwidth * 1e9;
+    group->pcie_latency_s = y->pcie.latency * 1e-6;
+    group->socket_bytes_per_s = y->pcie.socket * 1e9;
+    group->devices_per_switch = y->pcie.devices_per_switch;
+    group->sockets = y->pcie.sockets;
+    group->nics = y->nics.count;
+    group->nic_bytes_per_s = y->nics.bandwidth * 1e9;
+    group->nic_latency_s = y->nics.latency * 1e-6;
+    group->nic_shared = y->nics.attach == 1;
+    group->host_cores = y->host.cores;
+    group->host_memory_bytes = y->host.memory * 1073741824.0;
+    group->disk_read_bytes_per_s = y->host.disk_read * 1e9;
+    group->disk_write_bytes_per_s = y->host.disk_write * 1e9;
 }
 
-static void take_group(luo_doc *doc, luo_node_group *g, const group_yaml *y, const luo_doc_node *at)
+static void take_group(luo_doc *doc, luo_node_group *group, const group_yaml *y,
+                       const luo_doc_node *at)
 {
     luo_mesh_link *mesh = LUO_NEW_N(doc->arena, luo_mesh_link, y->mesh_count);
     if (!mesh) luo_doc_nomem(doc);
     for (uint32_t i = 0; mesh && i < y->mesh_count; i++)
         mesh[i] = (luo_mesh_link){y->mesh[i].a, y->mesh[i].b, y->mesh[i].lanes};
-    g->name = y->name;
-    g->site = y->site;
-    g->nodes = y->nodes;
-    g->devices_per_node = y->devices_per_node;
-    g->base_slowdown = y->base_slowdown;
-    g->racks = y->racks_count ? y->racks : NULL;
-    g->nracks = (int32_t)y->racks_count;
-    g->hosts = y->hosts_count ? y->hosts : NULL;
-    g->nmesh = mesh ? (int32_t)y->mesh_count : 0;
-    g->mesh = mesh;
-    take_links(g, y, at);
+    group->name = y->name;
+    group->site = y->site;
+    group->nodes = y->nodes;
+    group->devices_per_node = y->devices_per_node;
+    group->base_slowdown = y->base_slowdown;
+    group->racks = y->racks_count ? y->racks : NULL;
+    group->nracks = (int32_t)y->racks_count;
+    group->hosts = y->hosts_count ? y->hosts : NULL;
+    group->nmesh = mesh ? (int32_t)y->mesh_count : 0;
+    group->mesh = mesh;
+    take_links(group, y, at);
 }
 
-static void take_lines(luo_doc *doc, luo_cluster *c, const fabric_yaml *f)
+static void take_lines(luo_doc *doc, luo_cluster *cluster, const fabric_yaml *f)
 {
     luo_site_link *v = LUO_NEW_N(doc->arena, luo_site_link, f->lines_count);
     if (!v) luo_doc_nomem(doc);
     for (uint32_t i = 0; v && i < f->lines_count; i++)
         v[i] = (luo_site_link){f->lines[i].a, f->lines[i].b,
                                f->lines[i].bandwidth * 1e9, f->lines[i].latency * 1e-6};
-    c->site_links = v;
-    c->nsite_links = v ? (int32_t)f->lines_count : 0;
+    cluster->site_links = v;
+    cluster->nsite_links = v ? (int32_t)f->lines_count : 0;
 }
 
-static void take_health(luo_doc *doc, luo_cluster *c, const cluster_yaml *y)
+static void take_health(luo_doc *doc, luo_cluster *cluster, const cluster_yaml *y)
 {
     luo_health *v = LUO_NEW_N(doc->arena, luo_health, y->health_count);
     const luo_doc_node *list = luo_doc_get(doc->root, "health");
@@ -315,84 +316,85 @@ static void take_health(luo_doc *doc, luo_cluster *c, const cluster_yaml *y)
         v[i] = (luo_health){y->health[i].target, y->health[i].state == 0,
                             y->health[i].slowdown, target->line, target->col};
     }
-    c->health = v;
-    c->nhealth = v ? (int32_t)y->health_count : 0;
+    cluster->health = v;
+    cluster->nhealth = v ? (int32_t)y->health_count : 0;
 }
 
 /* Several groups may name one profile: it is read once. */
-static void take_profile(luo_doc *doc, const luo_files *files, luo_cluster *c, int32_t i,
+static void take_profile(luo_doc *doc, const luo_files *files, luo_cluster *cluster, int32_t i,
                          const luo_doc_node *at)
 {
     const luo_doc_node *first = at->up->first, *node = luo_doc_get(at, "profile");
-    luo_profile *p = NULL;
+    luo_profile *profile = NULL;
     luo_source src;
     for (int32_t k = 0; k < i; k++, first = first->next)
         if (strcmp(luo_doc_get(first, "profile")->text, node->text) == 0) {
-            c->groups[i].profile = c->groups[k].profile;
+            cluster->groups[i].profile = cluster->groups[k].profile;
             return;
         }
     if (luo_nested_named(doc, files, node, LUO_BUILTIN_PROFILES, &src) != LUO_OK) return;
     const luo_diag *before = doc->diags->last;
-    const luo_status st = luo_read_profile_text(doc->arena, &src, files, &p, doc->diags);
+    const luo_status st = luo_read_profile_text(doc->arena, &src, files, &profile, doc->diags);
     if (st != LUO_OK && doc->st == LUO_OK) doc->st = st;
     luo_nested_trail(doc, before, "profile", node);
-    c->groups[i].profile = p;
+    cluster->groups[i].profile = profile;
 }
 
 static luo_cluster *take(luo_doc *doc, const luo_files *files, const cluster_yaml *y)
 {
-    luo_cluster *c = LUO_NEW(doc->arena, luo_cluster);
-    luo_node_group *g = LUO_NEW_N(doc->arena, luo_node_group, y->groups_count);
-    if (!c || !g) {
+    luo_cluster *cluster = LUO_NEW(doc->arena, luo_cluster);
+    luo_node_group *group = LUO_NEW_N(doc->arena, luo_node_group, y->groups_count);
+    if (!cluster || !group) {
         luo_doc_nomem(doc);
         return NULL;
     }
-    c->name = y->name;
-    c->groups = g;
-    c->ngroups = (int32_t)y->groups_count;
-    c->fabric = y->fabric.kind;
-    c->hop_latency_s = y->fabric.hop * 1e-6;
-    c->rack_uplink_bytes_per_s = y->fabric.uplink * 1e9;
-    c->storage_read_bytes_per_s = y->storage.read * 1e9;
-    c->storage_write_bytes_per_s = y->storage.write * 1e9;
+    cluster->name = y->name;
+    cluster->groups = group;
+    cluster->ngroups = (int32_t)y->groups_count;
+    cluster->fabric = y->fabric.kind;
+    cluster->hop_latency_s = y->fabric.hop * 1e-6;
+    cluster->rack_uplink_bytes_per_s = y->fabric.uplink * 1e9;
+    cluster->storage_read_bytes_per_s = y->storage.read * 1e9;
+    cluster->storage_write_bytes_per_s = y->storage.write * 1e9;
     const luo_doc_node *at = luo_doc_get(doc->root, "node_groups")->first;
-    for (int32_t i = 0; i < c->ngroups; i++, at = at->next) {
-        take_group(doc, &g[i], &y->groups[i], at);
-        take_profile(doc, files, c, i, at);
+    for (int32_t i = 0; i < cluster->ngroups; i++, at = at->next) {
+        take_group(doc, &group[i], &y->groups[i], at);
+        take_profile(doc, files, cluster, i, at);
     }
-    take_lines(doc, c, &y->fabric);
-    take_health(doc, c, y);
-    return c;
+    take_lines(doc, cluster, &y->fabric);
+    take_health(doc, cluster, y);
+    return cluster;
 }
 
 /* ---- the whole ---- */
 
-static void take_standby(luo_doc *doc, luo_cluster *c)
+static void take_standby(luo_doc *doc, luo_cluster *cluster)
 {
     const luo_doc_node *at = luo_doc_get(doc->root, "standby");
     int64_t devices = 0;
     int32_t *dev;
     luo_err err;
     if (!at) return;
-    for (int32_t i = 0; i < c->ngroups; i++)
-        devices += (int64_t)c->groups[i].nodes * c->groups[i].devices_per_node;
+    for (int32_t i = 0; i < cluster->ngroups; i++)
+        devices += (int64_t)cluster->groups[i].nodes * cluster->groups[i].devices_per_node;
     const int32_t limit = devices < LUO_DEVICES_MAX ? (int32_t)devices : LUO_DEVICES_MAX;
     const luo_status st =
-        luo_devset_parse(doc->arena, at->text, false, limit, &dev, &c->nstandby, &err);
+        luo_devset_parse(doc->arena, at->text, false, limit, &dev, &cluster->nstandby, &err);
     if (st == LUO_OK)
-        c->standby = dev;
+        cluster->standby = dev;
     else
         luo_doc_error(doc, at, "`standby` is no device set: %s", err.text);
 }
 
 /* luo_cluster_finish knows no lines: a key or a group it names gives the place. */
-static const luo_doc_node *place_of(const luo_doc *doc, const luo_cluster *c, const char *says)
+static const luo_doc_node *place_of(const luo_doc *doc, const luo_cluster *cluster,
+                                    const char *says)
 {
     const luo_doc_node *groups = luo_doc_get(doc->root, "node_groups"), *group = NULL;
     const luo_doc_node *at = groups->first;
     char word[80];
-    for (int32_t i = 0; i < c->ngroups; i++, at = at->next) {
-        snprintf(word, sizeof word, "`%s`", c->groups[i].name);
+    for (int32_t i = 0; i < cluster->ngroups; i++, at = at->next) {
+        snprintf(word, sizeof word, "`%s`", cluster->groups[i].name);
         if (strstr(says, word)) group = at;
     }
     const char *tick = strchr(says, '`');
@@ -406,13 +408,13 @@ static const luo_doc_node *place_of(const luo_doc *doc, const luo_cluster *c, co
     return strncmp(says, "fabric", 6) == 0 && fabric ? fabric : groups;
 }
 
-static void finish(luo_doc *doc, luo_cluster *c)
+static void finish(luo_doc *doc, luo_cluster *cluster)
 {
     luo_err err = {0};
     if (doc->st != LUO_OK) return;
-    const luo_status st = luo_cluster_finish(doc->arena, c, &err);
+    const luo_status st = luo_cluster_finish(doc->arena, cluster, &err);
     if (st == LUO_OK) return;
-    const luo_doc_node *at = place_of(doc, c, err.text);
+    const luo_doc_node *at = place_of(doc, cluster, err.text);
     doc->st = st;
     luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, err.line ? err.line : at->line,
                   err.line ? err.col : at->col, "%s", err.text);
@@ -423,18 +425,18 @@ luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const 
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
-    luo_cluster *c = NULL;
+    luo_cluster *cluster = NULL;
     luo_doc_parse(&doc);
     luo_doc_check(&doc, &luo_doc_cluster);
     if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) {
         check_all(&doc, data);
-        c = take(&doc, files, data);
+        cluster = take(&doc, files, data);
     }
-    if (c) {
-        take_standby(&doc, c);
-        finish(&doc, c);
+    if (cluster) {
+        take_standby(&doc, cluster);
+        finish(&doc, cluster);
     }
-    if (doc.st == LUO_OK) *out = c;
+    if (doc.st == LUO_OK) *out = cluster;
     return doc.st;
 }
 

@@ -63,39 +63,41 @@ static const struct {
 static void put(hf_reader *hf, const char *ours, const char *text, bool quoted,
                 const luo_doc_node *theirs)
 {
-    luo_doc_node *root = hf->doc->root, *x = LUO_NEW(hf->doc->arena, luo_doc_node);
+    luo_doc_node *root = hf->doc->root, *node = LUO_NEW(hf->doc->arena, luo_doc_node);
     const char *copy = luo_arena_strdup(hf->doc->arena, text);
-    if (!x || !copy) {
+    if (!node || !copy) {
         luo_doc_nomem(hf->doc);
         return;
     }
-    *x = (luo_doc_node){.key = ours,
-                        .text = copy,
-                        .quoted = quoted,
-                        .up = root,
-                        .line = 1,
-                        .col = 1,
-                        .key_line = 1,
-                        .key_col = 1};
+    *node = (luo_doc_node){.key = ours,
+                           .text = copy,
+                           .quoted = quoted,
+                           .up = root,
+                           .line = 1,
+                           .col = 1,
+                           .key_line = 1,
+                           .key_col = 1};
     if (theirs) {
-        x->line = theirs->line;
-        x->col = theirs->col;
-        x->key_line = theirs->key_line;
-        x->key_col = theirs->key_col;
+        node->line = theirs->line;
+        node->col = theirs->col;
+        node->key_line = theirs->key_line;
+        node->key_col = theirs->key_col;
     }
-    if (root->last) root->last->next = x;
-    else root->first = x;
-    root->last = x;
+    if (root->last)
+        root->last->next = node;
+    else
+        root->first = node;
+    root->last = node;
     root->n++;
 }
 
 static const luo_doc_node *use(hf_reader *hf, const char *key)
 {
     int i = 0;
-    for (const luo_doc_node *x = hf->config->first; x; x = x->next, i++)
-        if (strcmp(x->key, key) == 0) {
+    for (const luo_doc_node *node = hf->config->first; node; node = node->next, i++)
+        if (strcmp(node->key, key) == 0) {
             if (i < 256) hf->used[i] = true;
-            return x;
+            return node;
         }
     return NULL;
 }
@@ -121,18 +123,19 @@ static bool given_by_set(const hf_reader *hf, const char *ours)
 
 static void take(hf_reader *hf, const mapping *m)
 {
-    const luo_doc_node *v = use(hf, m->theirs);
+    const luo_doc_node *node = use(hf, m->theirs);
     double number;
-    if (is_null(v) && m->required && !given_by_set(hf, m->ours))
+    if (is_null(node) && m->required && !given_by_set(hf, m->ours))
         luo_doc_error(hf->doc, NULL,
                       "key `%s` is missing; a saved config leaves out class "
                       "defaults, give it with --set %s=VALUE.",
                       m->theirs, m->ours);
-    if (is_null(v)) return;
-    if (luo_doc_is(v, "true") || luo_doc_is(v, "false") || luo_doc_real(v, &number))
-        put(hf, m->ours, v->text, false, v);
+    if (is_null(node)) return;
+    if (luo_doc_is(node, "true") || luo_doc_is(node, "false") || luo_doc_real(node, &number))
+        put(hf, m->ours, node->text, false, node);
     else
-        luo_doc_error(hf->doc, v, "`%s` is no number and no boolean; one is expected.", m->theirs);
+        luo_doc_error(hf->doc, node, "`%s` is no number and no boolean; one is expected.",
+                      m->theirs);
 }
 
 /* ---- what differs between the types ---- */
@@ -149,18 +152,18 @@ static bool has(const hf_reader *hf, const char *ours)
 
 static void take_dtype(hf_reader *hf)
 {
-    const luo_doc_node *x = use(hf, "torch_dtype");
-    if (!x) x = use(hf, "dtype");
-    const char *v = text_of(x);
+    const luo_doc_node *node = use(hf, "torch_dtype");
+    if (!node) node = use(hf, "dtype");
+    const char *v = text_of(node);
     if (!v) return;
     if (strcmp(v, "bfloat16") == 0)
-        put(hf, "dtype", "bf16", true, x);
+        put(hf, "dtype", "bf16", true, node);
     else if (strcmp(v, "float32") == 0)
-        put(hf, "dtype", "f32", true, x);
+        put(hf, "dtype", "f32", true, node);
     else if (strcmp(v, "float64") == 0)
-        put(hf, "dtype", "f64", true, x);
+        put(hf, "dtype", "f64", true, node);
     else if (!given_by_set(hf, "dtype"))
-        refuse(hf, x, "bfloat16, float32 or float64 is expected; give it with --set dtype=bf16");
+        refuse(hf, node, "bfloat16, float32 or float64 is expected; give it with --set dtype=bf16");
 }
 
 /* Older files say rope_scaling, newer ones rope_parameters: {rope_type, rope_theta}. */
@@ -168,15 +171,15 @@ static void take_rope(hf_reader *hf)
 {
     const char *const keys[] = {"rope_scaling", "rope_parameters"};
     for (int i = 0; i < 2; i++) {
-        const luo_doc_node *v = use(hf, keys[i]), *theta = luo_doc_get(v, "rope_theta");
-        const char *type = luo_doc_text(v, "rope_type");
+        const luo_doc_node *node = use(hf, keys[i]), *theta = luo_doc_get(node, "rope_theta");
+        const char *type = luo_doc_text(node, "rope_type");
         double number;
-        if (!type) type = luo_doc_text(v, "type");
-        if (is_null(v)) continue;
-        if (v->type != LUO_DOC_MAP || (type && strcmp(type, "default") != 0))
-            refuse(hf, v, "only plain rotary positions are built");
+        if (!type) type = luo_doc_text(node, "type");
+        if (is_null(node)) continue;
+        if (node->type != LUO_DOC_MAP || (type && strcmp(type, "default") != 0))
+            refuse(hf, node, "only plain rotary positions are built");
         else if (luo_doc_real(theta, &number) && !has(hf, "rope_base"))
-            put(hf, "rope_base", theta->text, false, v);
+            put(hf, "rope_base", theta->text, false, node);
     }
 }
 
@@ -188,9 +191,9 @@ static void refuse_unless(hf_reader *hf, const luo_doc_node *at, bool good, cons
 /* A text that has to be a certain one; what is no text says nothing. */
 static void expect(hf_reader *hf, const char *key, const char *begin, bool whole, const char *why)
 {
-    const luo_doc_node *x = use(hf, key);
-    const char *v = text_of(x);
-    if (v) refuse_unless(hf, x, strncmp(v, begin, strlen(begin) + whole) == 0, why);
+    const luo_doc_node *node = use(hf, key);
+    const char *v = text_of(node);
+    if (v) refuse_unless(hf, node, strncmp(v, begin, strlen(begin) + whole) == 0, why);
 }
 
 static void llama_rest(hf_reader *hf, const char *type)
@@ -222,8 +225,8 @@ static void gpt2_rest(hf_reader *hf)
         {"add_cross_attention", "true", "there is no cross attention"}};
     expect(hf, "activation_function", "gelu", false, "`gelu` or one of its forms is expected");
     for (size_t i = 0; i < LUO_DOC_COUNT(words); i++) {
-        const luo_doc_node *x = use(hf, words[i].key);
-        refuse_unless(hf, x, !luo_doc_is(x, words[i].refused), words[i].why);
+        const luo_doc_node *node = use(hf, words[i].key);
+        refuse_unless(hf, node, !luo_doc_is(node, words[i].refused), words[i].why);
     }
     const luo_doc_node *hidden = luo_doc_get(hf->doc->root, "hidden");
     int64_t n;
@@ -237,14 +240,14 @@ static void gpt2_rest(hf_reader *hf)
 
 static void list_unused(hf_reader *hf)
 {
-    luo_str s = {0};
+    luo_str text = {0};
     int i = 0, n = 0;
-    for (const luo_doc_node *x = hf->config->first; x; x = x->next, i++)
-        if (i >= 256 || !hf->used[i]) luo_str_addf(&s, "%s`%s`", n++ ? ", " : "", x->key);
+    for (const luo_doc_node *node = hf->config->first; node; node = node->next, i++)
+        if (i >= 256 || !hf->used[i]) luo_str_addf(&text, "%s`%s`", n++ ? ", " : "", node->key);
     if (n)
         luo_diags_add(hf->doc->diags, LUO_NOTE, LUO_OK, hf->doc->src->name, 0, 0,
-                      "%d keys not used: %s.", n, luo_str_get(&s));
-    luo_str_free(&s);
+                      "%d keys not used: %s.", n, luo_str_get(&text));
+    luo_str_free(&text);
 }
 
 luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides)
@@ -257,11 +260,12 @@ luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides)
     while (t < LUO_DOC_COUNT(types) && type && strcmp(types[t].type, type) != 0) t++;
     if (!type || t == LUO_DOC_COUNT(types)) {
         const char *names[LUO_DOC_COUNT(types)];
-        luo_str s = {0};
+        luo_str text = {0};
         for (t = 0; t < LUO_DOC_COUNT(types); t++) names[t] = types[t].type;
-        luo_say_expected(&s, type ? type : "", names, (int)t);
-        luo_doc_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "", luo_str_get(&s));
-        luo_str_free(&s);
+        luo_say_expected(&text, type ? type : "", names, (int)t);
+        luo_doc_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "",
+                      luo_str_get(&text));
+        luo_str_free(&text);
         return LUO_EINPUT;
     }
     doc->root = LUO_NEW(doc->arena, luo_doc_node);

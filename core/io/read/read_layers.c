@@ -17,20 +17,20 @@ static const char *keep(luo_arena *arena, const char *text, const char *before)
     return before && strcmp(before, text) == 0 ? before : luo_arena_strdup(arena, text);
 }
 
-static bool take_row(luo_arena *arena, const luo_csv_cell *c, luo_layer_times *out)
+static bool take_row(luo_arena *arena, const luo_csv_cell *cells, luo_layer_times *out)
 {
     luo_layer_time *l = new_row(arena, out);
     if (!l) return false;
     const luo_layer_time *before = out->n > 1 ? l - 1 : NULL;
-    *l = (luo_layer_time){
-        .model = keep(arena, c[LUO_LT_MODEL].text, before ? before->model : NULL),
-        .gpu = keep(arena, c[LUO_LT_GPU].text, before ? before->gpu : NULL),
-        .sequences = (int32_t)c[LUO_LT_SEQUENCES].whole,
-        .tp = (int32_t)c[LUO_LT_TP].whole,
-        .layer = (int32_t)c[LUO_LT_LAYER].whole,
-        .forward_s = c[LUO_LT_FORWARD].number,
-        .backward_s = c[LUO_LT_BACKWARD].number,
-        .update_s = c[LUO_LT_UPDATE].given ? c[LUO_LT_UPDATE].number : 0};
+    *l = (luo_layer_time){.model =
+                              keep(arena, cells[LUO_LT_MODEL].text, before ? before->model : NULL),
+                          .gpu = keep(arena, cells[LUO_LT_GPU].text, before ? before->gpu : NULL),
+                          .sequences = (int32_t)cells[LUO_LT_SEQUENCES].whole,
+                          .tp = (int32_t)cells[LUO_LT_TP].whole,
+                          .layer = (int32_t)cells[LUO_LT_LAYER].whole,
+                          .forward_s = cells[LUO_LT_FORWARD].number,
+                          .backward_s = cells[LUO_LT_BACKWARD].number,
+                          .update_s = cells[LUO_LT_UPDATE].given ? cells[LUO_LT_UPDATE].number : 0};
     return l->model && l->gpu;
 }
 
@@ -39,10 +39,10 @@ luo_status luo_read_layer_times(luo_arena *arena, const char *path, luo_layer_ti
 {
     luo_csv_cell c[LUO_LT_N];
     bool room = true;
-    luo_csv *t =
+    luo_csv *csv =
         luo_csv_open_path(path, luo_table_layer_times.columns, luo_table_layer_times.n, diags);
-    while (room && luo_csv_next(t, c)) room = take_row(arena, c, out);
-    const luo_status st = luo_csv_close(t);
+    while (room && luo_csv_next(csv, c)) room = take_row(arena, c, out);
+    const luo_status st = luo_csv_close(csv);
     if (room) return st;
     luo_err err;
     luo_err_nomem(&err);

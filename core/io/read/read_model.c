@@ -125,13 +125,13 @@ static bool has_keys(int64_t family, luo_family_keys group)
     return luo_family_desc_of((luo_family)family)->keys & group;
 }
 
-static void family_names(luo_family_keys group, luo_str *s)
+static void family_names(luo_family_keys group, luo_str *text)
 {
     const char *names[LUO_FAMILIES];
     int n = 0;
     for (int f = 0; f < LUO_FAMILIES; f++)
         if (has_keys(f, group)) names[n++] = luo_family_desc_of((luo_family)f)->name;
-    luo_say_choices(s, names, n);
+    luo_say_choices(text, names, n);
 }
 
 static void check_keys(luo_doc *doc, const model_yaml *y)
@@ -141,11 +141,11 @@ static void check_keys(luo_doc *doc, const model_yaml *y)
         const luo_doc_node *at = luo_doc_get(doc->root, places[i].key);
         const bool belongs = has_keys(y->family, places[i].group);
         if (at && !belongs) {
-            luo_str s = {0};
-            family_names(places[i].group, &s);
+            luo_str text = {0};
+            family_names(places[i].group, &text);
             luo_doc_error_key(doc, at, "`%s` does not belong to family `%s`; it is a key of %s.",
-                              at->key, family, luo_str_get(&s));
-            luo_str_free(&s);
+                              at->key, family, luo_str_get(&text));
+            luo_str_free(&text);
         }
         if (!at && belongs && places[i].required)
             luo_doc_error(doc, doc->root, "key `%s` is missing; family `%s` requires it.",
@@ -160,113 +160,133 @@ static const luo_doc_node *at_key(const luo_doc *doc, const char *key)
     return luo_doc_get(doc->root, key);
 }
 
-static void check_heads(luo_doc *doc, const luo_model *m)
+static void check_heads(luo_doc *doc, const luo_model *model)
 {
     const luo_doc_node *heads = at_key(doc, "heads"), *hidden = at_key(doc, "hidden");
-    if (heads && hidden && !at_key(doc, "head_dim") && m->hidden % m->heads)
+    if (heads && hidden && !at_key(doc, "head_dim") && model->hidden % model->heads)
         luo_doc_error(doc, heads,
                       "`heads` is %lld; `hidden` %lld is not divisible by %lld, give "
                       "`head_dim` if it is meant.",
-                      (long long)m->heads, (long long)m->hidden, (long long)m->heads);
-    else if (heads && m->position == LUO_POS_ROPE && m->head_dim % 2)
+                      (long long)model->heads, (long long)model->hidden, (long long)model->heads);
+    else if (heads && model->position == LUO_POS_ROPE && model->head_dim % 2)
         luo_doc_error(doc, at_key(doc, "head_dim") ? at_key(doc, "head_dim") : heads,
                       "a head has %lld elements; `position` rope turns pairs and needs an even "
                       "number.",
-                      (long long)m->head_dim);
-    if (heads && at_key(doc, "kv_heads") && (m->kv_heads > m->heads || m->heads % m->kv_heads))
+                      (long long)model->head_dim);
+    if (heads && at_key(doc, "kv_heads") &&
+        (model->kv_heads > model->heads || model->heads % model->kv_heads))
         luo_doc_error(doc, at_key(doc, "kv_heads"),
                       "`kv_heads` is %lld; a number that divides the %lld heads is expected.",
-                      (long long)m->kv_heads, (long long)m->heads);
+                      (long long)model->kv_heads, (long long)model->heads);
 }
 
-static void check_image(luo_doc *doc, const luo_model *m)
+static void check_image(luo_doc *doc, const luo_model *model)
 {
     const luo_doc_node *image = at_key(doc, "image"), *patch = luo_doc_get(image, "patch_px");
     const luo_doc_node *variant = at_key(doc, "variant");
-    if (image && m->family == LUO_FAMILY_VIT && !patch) luo_doc_missing(doc, image, "patch_px");
-    if (patch && m->family == LUO_FAMILY_VGG)
+    if (image && model->family == LUO_FAMILY_VIT && !patch) luo_doc_missing(doc, image, "patch_px");
+    if (patch && model->family == LUO_FAMILY_VGG)
         luo_doc_error_key(doc, patch,
                           "`patch_px` does not belong to family `vgg`; it is a key of "
                           "`vit`.");
-    if (patch && m->family == LUO_FAMILY_VIT &&
-        (m->image.height_px % m->image.patch_px || m->image.width_px % m->image.patch_px))
+    if (patch && model->family == LUO_FAMILY_VIT &&
+        (model->image.height_px % model->image.patch_px ||
+         model->image.width_px % model->image.patch_px))
         luo_doc_error(doc, patch,
                       "`patch_px` is %lld; a number that divides height and width is "
                       "expected.",
-                      (long long)m->image.patch_px);
-    if (variant && m->variant != 11 && m->variant != 13 && m->variant != 16 && m->variant != 19)
+                      (long long)model->image.patch_px);
+    if (variant && model->variant != 11 && model->variant != 13 && model->variant != 16 &&
+        model->variant != 19)
         luo_doc_error(doc, variant, "`variant` is `%lld`; 11, 13, 16 or 19 is expected.",
-                      (long long)m->variant);
+                      (long long)model->variant);
 }
 
-static void check_moe(luo_doc *doc, const luo_model *m)
+static void check_moe(luo_doc *doc, const luo_model *model)
 {
     const luo_doc_node *moe = at_key(doc, "moe"), *each = luo_doc_get(moe, "experts_per_token");
-    if (!moe || m->family != LUO_FAMILY_MOE) return;
-    if (m->moe.experts_per_token > m->moe.experts)
+    if (!moe || model->family != LUO_FAMILY_MOE) return;
+    if (model->moe.experts_per_token > model->moe.experts)
         luo_doc_error(doc, each, "`experts_per_token` is %lld; there are %lld experts.",
-                      (long long)m->moe.experts_per_token, (long long)m->moe.experts);
-    if (m->moe.top1 && m->moe.experts_per_token != 1)
+                      (long long)model->moe.experts_per_token, (long long)model->moe.experts);
+    if (model->moe.top1 && model->moe.experts_per_token != 1)
         luo_doc_error(doc, each, "`experts_per_token` is %lld; `gate` top1 gives 1.",
-                      (long long)m->moe.experts_per_token);
-    if ((m->moe.shared_experts > 0) != (m->moe.shared_ffn_hidden > 0))
+                      (long long)model->moe.experts_per_token);
+    if ((model->moe.shared_experts > 0) != (model->moe.shared_ffn_hidden > 0))
         luo_doc_error(doc, moe,
                       "`shared_experts` and `shared_ffn_hidden` are given together or "
                       "not at all; give both above 0.");
 }
 
 /* Each size is within its range, and so is what they make together. */
-static void check_parameters(luo_doc *doc, const luo_model *m)
+static void check_parameters(luo_doc *doc, const luo_model *model)
 {
     luo_err err;
     int64_t n;
-    if (doc->st != LUO_OK || m->family == LUO_FAMILY_VGG) return;
-    if (luo_model_parameters(m, &n, &err) != LUO_OK) luo_doc_error(doc, doc->root, "%s", err.text);
+    if (doc->st != LUO_OK || model->family == LUO_FAMILY_VGG) return;
+    if (luo_model_parameters(model, &n, &err) != LUO_OK)
+        luo_doc_error(doc, doc->root, "%s", err.text);
 }
 
 /* ---- defaults ---- */
 
-static void take_family_defaults(const luo_doc *doc, luo_model *m)
+static void take_family_defaults(const luo_doc *doc, luo_model *model)
 {
-    const luo_family_desc *f = luo_family_desc_of(m->family);
-    if (!at_key(doc, "kv_heads")) m->kv_heads = m->heads;
-    if (!at_key(doc, "head_dim")) m->head_dim = m->heads ? m->hidden / m->heads : 0;
-    if (!at_key(doc, "rope_base")) m->rope_base = f->rope_base;
-    if (!at_key(doc, "token_types")) m->token_types = f->token_types;
-    if (!at_key(doc, "tied_embeddings")) m->tied_embeddings = f->tied_embeddings;
-    if (!at_key(doc, "linear_bias")) m->linear_bias = f->biases;
-    if (!at_key(doc, "qkv_bias")) m->qkv_bias = f->biases;
-    if (!at_key(doc, "norm")) m->norm = f->norm;
-    if (!at_key(doc, "norm_eps")) m->norm_eps = f->norm_eps;
-    if (!at_key(doc, "activation")) m->activation = f->activation;
-    if (!at_key(doc, "position")) m->position = f->position;
-    if (!at_key(doc, "causal")) m->causal = f->causal;
+    const luo_family_desc *f = luo_family_desc_of(model->family);
+    if (!at_key(doc, "kv_heads")) model->kv_heads = model->heads;
+    if (!at_key(doc, "head_dim")) model->head_dim = model->heads ? model->hidden / model->heads : 0;
+    if (!at_key(doc, "rope_base")) model->rope_base = f->rope_base;
+    if (!at_key(doc, "token_types")) model->token_types = f->token_types;
+    if (!at_key(doc, "tied_embeddings")) model->tied_embeddings = f->tied_embeddings;
+    if (!at_key(doc, "linear_bias")) model->linear_bias = f->biases;
+    if (!at_key(doc, "qkv_bias")) model->qkv_bias = f->biases;
+    if (!at_key(doc, "norm")) model->norm = f->norm;
+    if (!at_key(doc, "norm_eps")) model->norm_eps = f->norm_eps;
+    if (!at_key(doc, "activation")) model->activation = f->activation;
+    if (!at_key(doc, "position")) model->position = f->position;
+    if (!at_key(doc, "causal")) model->causal = f->causal;
     if (!luo_doc_get(at_key(doc, "moe"), "every_layers"))
-        m->moe.every_layers = (f->keys & LUO_KEYS_EXPERTS) != 0;
+        model->moe.every_layers = (f->keys & LUO_KEYS_EXPERTS) != 0;
 }
 
 static luo_model *take(luo_doc *doc, const model_yaml *y)
 {
-    luo_model *m = LUO_NEW(doc->arena, luo_model);
-    if (!m) {
+    luo_model *model = LUO_NEW(doc->arena, luo_model);
+    if (!model) {
         luo_doc_nomem(doc);
         return NULL;
     }
-    *m = (luo_model){
-        .name = y->name, .family = y->family, .layers = y->layers, .hidden = y->hidden,
-        .ffn_hidden = y->ffn_hidden, .heads = y->heads, .kv_heads = y->kv_heads,
-        .head_dim = y->head_dim, .vocab = y->vocab,
-        .max_sequence_tokens = y->max_sequence_tokens, .token_types = y->token_types,
-        .classes = y->classes, .variant = y->variant, .tied_embeddings = y->tied_embeddings,
-        .linear_bias = y->linear_bias, .qkv_bias = y->qkv_bias, .qk_norm = y->qk_norm,
-        .causal = y->causal, .norm = y->norm, .activation = y->activation,
-        .position = y->position, .norm_eps = y->norm_eps, .rope_base = y->rope_base,
-        .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
-                y->moe.shared_experts, y->moe.shared_ffn_hidden, y->moe.first_dense_layers,
-                y->moe.every_layers, y->moe.capacity_factor, y->moe.gate == 1},
-        .image = y->image, .dtype = y->dtype};
-    take_family_defaults(doc, m);
-    return m;
+    *model = (luo_model){.name = y->name,
+                         .family = y->family,
+                         .layers = y->layers,
+                         .hidden = y->hidden,
+                         .ffn_hidden = y->ffn_hidden,
+                         .heads = y->heads,
+                         .kv_heads = y->kv_heads,
+                         .head_dim = y->head_dim,
+                         .vocab = y->vocab,
+                         .max_sequence_tokens = y->max_sequence_tokens,
+                         .token_types = y->token_types,
+                         .classes = y->classes,
+                         .variant = y->variant,
+                         .tied_embeddings = y->tied_embeddings,
+                         .linear_bias = y->linear_bias,
+                         .qkv_bias = y->qkv_bias,
+                         .qk_norm = y->qk_norm,
+                         .causal = y->causal,
+                         .norm = y->norm,
+                         .activation = y->activation,
+                         .position = y->position,
+                         .norm_eps = y->norm_eps,
+                         .rope_base = y->rope_base,
+                         .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
+                                 y->moe.shared_experts, y->moe.shared_ffn_hidden,
+                                 y->moe.first_dense_layers, y->moe.every_layers,
+                                 y->moe.capacity_factor, y->moe.gate == 1},
+                         .image = y->image,
+                         .dtype = y->dtype};
+    take_family_defaults(doc, model);
+    return model;
 }
 
 /* ---- the whole ---- */
@@ -283,20 +303,20 @@ luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
-    luo_model *m = NULL;
+    luo_model *model = NULL;
     make_tree(&doc, overrides);
     luo_doc_check(&doc, &luo_doc_model);
     if (doc.st == LUO_OK && luo_doc_load(&doc, &schema, &data) == LUO_OK) {
-        m = take(&doc, data);
-        if (m) {
-            check_heads(&doc, m);
-            check_image(&doc, m);
-            check_moe(&doc, m);
+        model = take(&doc, data);
+        if (model) {
+            check_heads(&doc, model);
+            check_image(&doc, model);
+            check_moe(&doc, model);
         }
         check_keys(&doc, data);
-        if (m) check_parameters(&doc, m);
+        if (model) check_parameters(&doc, model);
     }
-    if (doc.st == LUO_OK) *out = m;
+    if (doc.st == LUO_OK) *out = model;
     return doc.st;
 }
 

@@ -46,11 +46,11 @@ static bool rises(const double *v, int32_t n)
     return true;
 }
 
-static void say_alpha(const double *v, int32_t n, luo_str *s)
+static void say_alpha(const double *v, int32_t n, luo_str *text)
 {
-    luo_str_add(s, "`alpha` is [");
-    for (int32_t i = 0; i < n; i++) luo_str_addf(s, i ? ", %.6g" : "%.6g", v[i]);
-    luo_str_add(s, "]; it must start at 1 and rise.");
+    luo_str_add(text, "`alpha` is [");
+    for (int32_t i = 0; i < n; i++) luo_str_addf(text, i ? ", %.6g" : "%.6g", v[i]);
+    luo_str_add(text, "]; it must start at 1 and rise.");
 }
 
 /* ---- the whole ---- */
@@ -58,16 +58,16 @@ static void say_alpha(const double *v, int32_t n, luo_str *s)
 static void take(luo_doc *doc, const params_yaml *y, luo_malleus_params *out)
 {
     const luo_doc_node *alpha = luo_doc_get(doc->root, "alpha"),
-                       *k = luo_doc_get(doc->root, "k_mib");
-    luo_str s = {0};
+                       *node = luo_doc_get(doc->root, "k_mib");
+    luo_str text = {0};
     if (alpha && y->alpha_count == 0)
         luo_doc_error(doc, alpha, "`alpha` is empty; one value or more is expected.");
-    if (k && y->k_count == 0)
-        luo_doc_error(doc, k, "`k_mib` is empty; one value or more is expected.");
+    if (node && y->k_count == 0)
+        luo_doc_error(doc, node, "`k_mib` is empty; one value or more is expected.");
     if (!rises(y->alpha, (int32_t)y->alpha_count)) {
-        say_alpha(y->alpha, (int32_t)y->alpha_count, &s);
-        luo_doc_error(doc, alpha, "%s", luo_str_get(&s));
-        luo_str_free(&s);
+        say_alpha(y->alpha, (int32_t)y->alpha_count, &text);
+        luo_doc_error(doc, alpha, "%s", luo_str_get(&text));
+        luo_str_free(&text);
     }
     *out = (luo_malleus_params){.nalpha = (int32_t)y->alpha_count,
                                 .alpha = y->alpha,

@@ -52,9 +52,9 @@ static const luo_doc_word variants[] = {{"auto", 0}, {"padded", 0}, {"grouped", 
 
 static bool refuse(luo_doc *doc, const luo_doc_node *map, const char *key, const char *where)
 {
-    const luo_doc_node *x = luo_doc_get(map, key);
-    if (x) luo_doc_error(doc, x, "`%s` belongs to %s; leave it out.", key, where);
-    return x != NULL;
+    const luo_doc_node *node = luo_doc_get(map, key);
+    if (node) luo_doc_error(doc, node, "`%s` belongs to %s; leave it out.", key, where);
+    return node != NULL;
 }
 
 static int64_t number(const luo_doc_node *map, const char *key, int64_t otherwise)
@@ -66,10 +66,10 @@ static int64_t number(const luo_doc_node *map, const char *key, int64_t otherwis
 static void check_count(luo_doc *doc, const luo_doc_node *stage, const char *key, const char *width,
                         int64_t want)
 {
-    const luo_doc_node *x = luo_doc_get(stage, key);
-    if (x && x->n != want)
-        luo_doc_error(doc, x, "`%s` has %d values; the stage has a %s width of %lld.", key, x->n,
-                      width, (long long)want);
+    const luo_doc_node *node = luo_doc_get(stage, key);
+    if (node && node->n != want)
+        luo_doc_error(doc, node, "`%s` has %d values; the stage has a %s width of %lld.", key,
+                      node->n, width, (long long)want);
 }
 
 static void check_stage(luo_doc *doc, const luo_doc_node *stage)
@@ -96,14 +96,14 @@ static void check_pipeline(luo_doc *doc, const luo_doc_node *pipeline)
 /* Text that enters the canonical form: printable ASCII (docs/formats.md#luoshuplan1). */
 static void check_annotation(luo_doc *doc, const luo_doc_node *map)
 {
-    for (const luo_doc_node *x = map->first; x; x = x->next) {
-        const char *p = x->text;
+    for (const luo_doc_node *node = map->first; node; node = node->next) {
+        const char *p = node->text;
         while (*p >= 0x20 && *p <= 0x7e) p++;
         if (*p)
-            luo_doc_error(doc, x,
+            luo_doc_error(doc, node,
                           "`%s` has a character that is not printable ASCII; write it "
                           "without.",
-                          x->key);
+                          node->key);
     }
 }
 
@@ -135,11 +135,11 @@ static void check_sharding(luo_doc *doc, const luo_doc_node *root)
 static void check_pinned(luo_doc *doc, const luo_doc_node *root)
 {
     const luo_doc_node *list = luo_doc_get(root, "pinned");
-    for (const luo_doc_node *x = list ? list->first : NULL; x; x = x->next) {
+    for (const luo_doc_node *node = list ? list->first : NULL; node; node = node->next) {
         bool found;
-        luo_doc_find(doc->root, x->text, &found);
+        luo_doc_find(doc->root, node->text, &found);
         if (!found)
-            luo_doc_error(doc, x,
+            luo_doc_error(doc, node,
                           "`pinned` holds JSON pointers to parts of this file, such as "
                           "`/schedule`; this is none.");
     }
@@ -313,12 +313,12 @@ static void finish_pipeline(const luo_doc_node *node, const luo_plan *plan, luo_
 
 static void finish(const luo_doc_node *root, luo_plan *plan)
 {
-    const luo_doc_node *x = luo_doc_get(root, "pipelines")->first;
+    const luo_doc_node *node = luo_doc_get(root, "pipelines")->first;
     plan->bucket.has_mib = luo_doc_get(root, "bucket_mib") != NULL;
     plan->sharding.has_depth = luo_doc_get(root, "prefetch_depth") != NULL;
     if (plan->zero == 3 && !plan->sharding.has_depth) plan->sharding.depth = LUO_PREFETCH_DEFAULT;
-    for (int32_t i = 0; i < plan->npipelines; i++, x = x->next)
-        finish_pipeline(x, plan, (luo_pipeline *)&plan->pipelines[i]);
+    for (int32_t i = 0; i < plan->npipelines; i++, node = node->next)
+        finish_pipeline(node, plan, (luo_pipeline *)&plan->pipelines[i]);
 }
 
 /* ---- the whole ---- */
@@ -363,8 +363,8 @@ void luo_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32
 {
     bool found;
     for (int32_t i = 0; i < n; i++) {
-        const luo_doc_node *x = luo_doc_find(doc->root, findings[i].pointer, &found);
-        luo_diags_add(diags, LUO_ERROR, findings[i].st, doc->src->name, x->line, x->col, "%s",
+        const luo_doc_node *node = luo_doc_find(doc->root, findings[i].pointer, &found);
+        luo_diags_add(diags, LUO_ERROR, findings[i].st, doc->src->name, node->line, node->col, "%s",
                       findings[i].text);
     }
 }
@@ -373,7 +373,8 @@ luo_status luo_report_err(const luo_doc *doc, const luo_err *err, luo_diags *dia
 {
     luo_err placed = *err;
     bool found;
-    const luo_doc_node *x = err->pointer[0] ? luo_doc_find(doc->root, err->pointer, &found) : NULL;
-    luo_err_at(&placed, err->st, doc->src->name, x ? x->line : 0, x ? x->col : 0);
+    const luo_doc_node *node =
+        err->pointer[0] ? luo_doc_find(doc->root, err->pointer, &found) : NULL;
+    luo_err_at(&placed, err->st, doc->src->name, node ? node->line : 0, node ? node->col : 0);
     return luo_diags_err(diags, &placed);
 }

@@ -125,7 +125,7 @@ static const luo_doc_node *values_of(const luo_doc *doc)
     return list ? list->first : NULL;
 }
 
-static void take_values(luo_doc *doc, luo_profile *p, const profile_yaml *y)
+static void take_values(luo_doc *doc, luo_profile *profile, const profile_yaml *y)
 {
     luo_value *v = LUO_NEW_N(doc->arena, luo_value, y->values_count);
     const luo_doc_node *at = values_of(doc);
@@ -136,11 +136,12 @@ static void take_values(luo_doc *doc, luo_profile *p, const profile_yaml *y)
         v[i] = (luo_value){y->values[i].name, y->values[i].source,
                            y->values[i].value, y->values[i].provenance, name->line, name->col};
     }
-    p->values = v;
-    p->nvalues = v ? (int32_t)y->values_count : 0;
+    profile->values = v;
+    profile->nvalues = v ? (int32_t)y->values_count : 0;
 }
 
-static void take_tables(luo_doc *doc, const luo_files *files, luo_profile *p, const profile_yaml *y)
+static void take_tables(luo_doc *doc, const luo_files *files, luo_profile *profile,
+                        const profile_yaml *y)
 {
     const luo_doc_node *list = luo_doc_get(doc->root, "tables");
     const luo_doc_node *at = list ? list->first : NULL;
@@ -149,7 +150,7 @@ static void take_tables(luo_doc *doc, const luo_files *files, luo_profile *p, co
         luo_source src;
         if (luo_nested_get(doc, files, file, &src) != LUO_OK) continue;
         const luo_diag *before = doc->diags->last;
-        luo_profile_table(doc, (luo_profile_table_kind)y->tables[i].kind, &src, p);
+        luo_profile_table(doc, (luo_profile_table_kind)y->tables[i].kind, &src, profile);
         luo_nested_trail(doc, before, "table", file);
     }
 }
@@ -168,16 +169,16 @@ static const luo_doc_node *place_of_value(const luo_doc *doc, int line, int col,
 
 /* luo_profile_finish names one value at a time; it is taken out and the next is looked for. What
  * is then missing may be the value taken out, so nothing is said of it. */
-static void finish(luo_doc *doc, luo_profile *p)
+static void finish(luo_doc *doc, luo_profile *profile)
 {
-    luo_profile rest = *p;
-    luo_value *v = LUO_NEW_N(doc->arena, luo_value, p->nvalues);
+    luo_profile rest = *profile;
+    luo_value *v = LUO_NEW_N(doc->arena, luo_value, profile->nvalues);
     luo_err err = {0};
     if (!v) {
         luo_doc_nomem(doc);
         return;
     }
-    if (p->nvalues) memcpy(v, p->values, (size_t)p->nvalues * sizeof *v);
+    if (profile->nvalues) memcpy(v, profile->values, (size_t)profile->nvalues * sizeof *v);
     rest.values = v;
     luo_status st;
     for (bool first = true; (st = luo_profile_finish(&rest, &err)) != LUO_OK; first = false) {
@@ -192,26 +193,27 @@ static void finish(luo_doc *doc, luo_profile *p)
         memmove(&v[i], &v[i + 1], (size_t)(--rest.nvalues - i) * sizeof *v);
         err = (luo_err){0};
     }
-    if (doc->st == LUO_OK) *p = rest;
+    if (doc->st == LUO_OK) *profile = rest;
 }
 
 static luo_profile *take_profile(luo_doc *doc, const luo_files *files, const profile_yaml *y)
 {
-    luo_profile *p = LUO_NEW(doc->arena, luo_profile);
-    if (!p) {
+    luo_profile *profile = LUO_NEW(doc->arena, luo_profile);
+    if (!profile) {
         luo_doc_nomem(doc);
         return NULL;
     }
-    p->name = y->name;
-    p->cpu = y->kind == 1;
-    take_values(doc, p, y);
+    profile->name = y->name;
+    profile->cpu = y->kind == 1;
+    take_values(doc, profile, y);
     const calibrated_yaml *c = &y->calibrated;
-    p->calibrated = (luo_calibrated){or_empty(c->date), or_empty(c->device),
-                                     or_empty(c->driver), or_empty(c->cuda), or_empty(c->nccl),
-                                     c->rows, c->validation_rows};
-    take_tables(doc, files, p, y);
-    finish(doc, p);
-    return p;
+    profile->calibrated =
+        (luo_calibrated){or_empty(c->date), or_empty(c->device), or_empty(c->driver),
+                         or_empty(c->cuda), or_empty(c->nccl),   c->rows,
+                         c->validation_rows};
+    take_tables(doc, files, profile, y);
+    finish(doc, profile);
+    return profile;
 }
 
 luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const luo_files *files,
@@ -219,12 +221,12 @@ luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const 
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
-    luo_profile *p = NULL;
+    luo_profile *profile = NULL;
     luo_doc_parse(&doc);
     luo_doc_check(&doc, &luo_doc_profile);
     if (doc.st == LUO_OK && luo_doc_load(&doc, &profile_schema, &data) == LUO_OK)
-        p = take_profile(&doc, files, data);
-    if (doc.st == LUO_OK) *out = p;
+        profile = take_profile(&doc, files, data);
+    if (doc.st == LUO_OK) *out = profile;
     return doc.st;
 }
 
@@ -255,23 +257,23 @@ static void check_twice(luo_doc *doc, const char *list)
     }
 }
 
-static void take_stack(luo_doc *doc, luo_stack *s, const stack_yaml *y)
+static void take_stack(luo_doc *doc, luo_stack *stack, const stack_yaml *y)
 {
     const luo_doc_node *list = luo_doc_get(doc->root, "switches"), *at = values_of(doc);
     luo_err err;
-    luo_stack_default(s);
-    s->name = y->name;
+    luo_stack_default(stack);
+    stack->name = y->name;
     check_twice(doc, "values");
     check_twice(doc, "switches");
     for (uint32_t i = 0; i < y->values_count; i++, at = at->next) {
         check_source(doc, at, &y->values[i]);
-        if (luo_stack_set(s, y->values[i].name, y->values[i].value, &err) != LUO_OK)
+        if (luo_stack_set(stack, y->values[i].name, y->values[i].value, &err) != LUO_OK)
             luo_doc_error(doc, luo_doc_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
                           err.text);
     }
     at = list ? list->first : NULL;
     for (uint32_t i = 0; i < y->switches_count; i++, at = at->next)
-        if (luo_stack_switch(s, y->switches[i].name, y->switches[i].value, &err) != LUO_OK)
+        if (luo_stack_switch(stack, y->switches[i].name, y->switches[i].value, &err) != LUO_OK)
             luo_doc_error(doc, luo_doc_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
                           err.text);
 }
@@ -281,12 +283,12 @@ luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stac
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
     void *data = NULL;
-    luo_stack s = {0};
+    luo_stack stack = {0};
     luo_doc_parse(&doc);
     luo_doc_check(&doc, &luo_doc_stack);
     if (doc.st == LUO_OK && luo_doc_load(&doc, &stack_schema, &data) == LUO_OK)
-        take_stack(&doc, &s, data);
-    if (doc.st == LUO_OK) *out = s;
+        take_stack(&doc, &stack, data);
+    if (doc.st == LUO_OK) *out = stack;
     return doc.st;
 }
 

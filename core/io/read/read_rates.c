@@ -17,9 +17,9 @@ typedef struct rates {
 } rates;
 
 /* Rows of one device stand in order of time, so a look at the last one finds a second. */
-static bool check_row(rates *r, const luo_csv_cell *c)
+static bool check_row(rates *r, const luo_csv_cell *cells)
 {
-    const int32_t device = (int32_t)c[LUO_RA_DEVICE].whole;
+    const int32_t device = (int32_t)cells[LUO_RA_DEVICE].whole;
     if (r->cluster && device >= r->cluster->ndevices) {
         luo_csv_error(r->table, LUO_RA_DEVICE, "device %d is not in the cluster; devices are 0 to "
                                                "%d.", device, r->cluster->ndevices - 1);
@@ -27,29 +27,32 @@ static bool check_row(rates *r, const luo_csv_cell *c)
     }
     if (!r->last[device]) return true;
     const luo_rate_row *before = &r->at[r->last[device] - 1];
-    const double t = c[LUO_RA_T].number;
+    const double t = cells[LUO_RA_T].number;
     if (t > before->t_s) return true;
     if (!luo_csv_has(r->table, LUO_RA_T))
         luo_csv_error(r->table, LUO_RA_DEVICE, "device %d is given twice, first at line %d; one "
                                                "row per device is allowed.", device, before->line);
     else
-        luo_csv_error(r->table, LUO_RA_T, "`t_s` is `%s`, and at line %d device %d is at %.9g "
-                                          "already; rows of a device stand in order of time.",
-                      c[LUO_RA_T].given ? c[LUO_RA_T].text : "0", before->line, device,
+        luo_csv_error(r->table, LUO_RA_T,
+                      "`t_s` is `%s`, and at line %d device %d is at %.9g "
+                      "already; rows of a device stand in order of time.",
+                      cells[LUO_RA_T].given ? cells[LUO_RA_T].text : "0", before->line, device,
                       before->t_s);
     return false;
 }
 
-static void add_row(rates *r, const luo_csv_cell *c)
+static void add_row(rates *r, const luo_csv_cell *cells)
 {
     if (!LUO_VEC_ROOM_IN(r->arena, r->at, r->n, r->cap)) {
         r->failed = true;
         return;
     }
-    luo_rate_row row = {.device = (int32_t)c[LUO_RA_DEVICE].whole, .rate = c[LUO_RA_RATE].number,
-                        .t_s = c[LUO_RA_T].given ? c[LUO_RA_T].number : 0,
-                        .state = LUO_RATE_USED, .line = luo_csv_line(r->table)};
-    if (c[LUO_RA_STATE].given) row.state = (luo_rate_state)c[LUO_RA_STATE].whole;
+    luo_rate_row row = {.device = (int32_t)cells[LUO_RA_DEVICE].whole,
+                        .rate = cells[LUO_RA_RATE].number,
+                        .t_s = cells[LUO_RA_T].given ? cells[LUO_RA_T].number : 0,
+                        .state = LUO_RATE_USED,
+                        .line = luo_csv_line(r->table)};
+    if (cells[LUO_RA_STATE].given) row.state = (luo_rate_state)cells[LUO_RA_STATE].whole;
     if (row.state == LUO_RATE_FAILED) row.rate = INFINITY;
     if (isinf(row.rate)) row.state = LUO_RATE_FAILED;
     r->at[r->n++] = row;

@@ -10,11 +10,11 @@
 
 /* ---- targets ---- */
 
-static bool all_have(const luo_target *t, bool links)
+static bool all_have(const luo_target *target, bool links)
 {
-    for (int32_t i = 0; i < t->nchoices; i++)
-        if ((links ? t->choices[i].nlink : t->choices[i].ndev) == 0) return false;
-    return t->nchoices > 0;
+    for (int32_t i = 0; i < target->nchoices; i++)
+        if ((links ? target->choices[i].nlink : target->choices[i].ndev) == 0) return false;
+    return target->nchoices > 0;
 }
 
 static luo_status judge(const luo_target *t, luo_event_kind kind, bool process,
@@ -33,12 +33,12 @@ static luo_status judge(const luo_target *t, luo_event_kind kind, bool process,
     return LUO_OK;
 }
 
-luo_status luo_check_target(luo_arena *arena, const luo_cluster *c, luo_event_kind kind,
+luo_status luo_check_target(luo_arena *arena, const luo_cluster *cluster, luo_event_kind kind,
                             bool process, const char *target, const char *what, luo_err *err)
 {
     luo_target t;
     const size_t mark = luo_arena_mark(arena);
-    luo_status st = luo_target_parse(arena, c, target, &t, err);
+    luo_status st = luo_target_parse(arena, cluster, target, &t, err);
     if (st == LUO_OK) st = judge(&t, kind, process, target, what, err);
     luo_arena_reset(arena, mark);
     return st;
@@ -75,72 +75,76 @@ static const char *expected(luo_event_kind kind, double v, char *buf, size_t siz
     return buf;
 }
 
-static bool check_value(trace *t, luo_event_kind kind, const luo_csv_cell *c)
+static bool check_value(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
 {
-    const luo_csv_cell *v = &c[LUO_EV_VALUE];
+    const luo_csv_cell *v = &cells[LUO_EV_VALUE];
     char buf[80];
     const bool slow = kind == LUO_EVENT_STRAGGLER, link = kind == LUO_EVENT_LINK;
     if ((slow || link) && !v->given)
         luo_csv_error(t->table, LUO_EV_VALUE, "`value` is empty; kind `%s` needs %s.",
-                      c[LUO_EV_KIND].text, slow ? "a slowdown" : "a bandwidth factor");
+                      cells[LUO_EV_KIND].text, slow ? "a slowdown" : "a bandwidth factor");
     else if ((slow && !luo_quantity_holds(LUO_Q_SLOWDOWN, v->number)) ||
              (link && !luo_quantity_holds(LUO_Q_LINK_FACTOR, v->number)))
         luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; %s is expected.", v->text,
                       expected(kind, v->number, buf, sizeof buf));
     else if (!slow && !link && v->given)
-        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; kind `%s` has none, leave it "
-                                              "empty.", v->text, c[LUO_EV_KIND].text);
+        luo_csv_error(t->table, LUO_EV_VALUE,
+                      "`value` is `%s`; kind `%s` has none, leave it "
+                      "empty.",
+                      v->text, cells[LUO_EV_KIND].text);
     else return true;
     return false;
 }
 
 /* What the scenario makes of times: start_s + t_s * time_scale. */
-static bool check_times(trace *t, const luo_csv_cell *c)
+static bool check_times(trace *t, const luo_csv_cell *cells)
 {
-    const double at = t->start_s + c[LUO_EV_T].number * t->time_scale;
-    const double life = c[LUO_EV_DURATION].number * t->time_scale;
+    const double at = t->start_s + cells[LUO_EV_T].number * t->time_scale;
+    const double life = cells[LUO_EV_DURATION].number * t->time_scale;
     const luo_quantity *run = luo_quantity_at(LUO_Q_RUN_TIME), *time = luo_quantity_at(LUO_Q_TIME);
     const bool early = at <= run->highest;
-    const bool whole = !c[LUO_EV_DURATION].given || luo_quantity_holds(LUO_Q_TIME, life);
+    const bool whole = !cells[LUO_EV_DURATION].given || luo_quantity_holds(LUO_Q_TIME, life);
     if (!early)
         luo_csv_error(t->table, LUO_EV_T,
                       "`t_s` is `%s`, at %g s with `start_s` and `time_scale` of the scenario; "
                       "a date up to %g s is expected.",
-                      c[LUO_EV_T].text, at, run->highest);
+                      cells[LUO_EV_T].text, at, run->highest);
     if (!whole)
         luo_csv_error(t->table, LUO_EV_DURATION,
                       "`duration_s` is `%s`, %g s with `time_scale` of the scenario; a time from "
                       "%g to %g s is expected.",
-                      c[LUO_EV_DURATION].text, life, time->lowest, time->highest);
+                      cells[LUO_EV_DURATION].text, life, time->lowest, time->highest);
     return early && whole;
 }
 
-static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *c)
+static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
 {
     char what[80];
     luo_err err;
-    bool good = check_value(t, kind, c);
-    good = check_times(t, c) && good;
-    snprintf(what, sizeof what, "kind `%s`", c[LUO_EV_KIND].text);
-    if (kind == LUO_EVENT_JOIN && c[LUO_EV_DURATION].given) {
-        luo_csv_error(t->table, LUO_EV_DURATION, "`duration_s` is `%s`; what joins is up from then "
-                                                 "on, leave it empty.", c[LUO_EV_DURATION].text);
+    bool good = check_value(t, kind, cells);
+    good = check_times(t, cells) && good;
+    snprintf(what, sizeof what, "kind `%s`", cells[LUO_EV_KIND].text);
+    if (kind == LUO_EVENT_JOIN && cells[LUO_EV_DURATION].given) {
+        luo_csv_error(t->table, LUO_EV_DURATION,
+                      "`duration_s` is `%s`; what joins is up from then "
+                      "on, leave it empty.",
+                      cells[LUO_EV_DURATION].text);
         good = false;
     }
-    if (strchr(c[LUO_EV_ID].text, '#')) {
+    if (strchr(cells[LUO_EV_ID].text, '#')) {
         luo_csv_error(t->table, LUO_EV_ID, "`id` is `%.60s`; a text without `#` is expected.",
-                      c[LUO_EV_ID].text);
+                      cells[LUO_EV_ID].text);
         good = false;
     }
     const luo_status st = t->cluster ? luo_check_target(t->arena, t->cluster, kind, false,
-                                                        c[LUO_EV_TARGET].text, what, &err)
+                                                        cells[LUO_EV_TARGET].text, what, &err)
                                      : LUO_OK;
     if (st == LUO_ENOMEM) t->failed = true;
     else if (st != LUO_OK) luo_csv_error(t->table, LUO_EV_TARGET, "%s", err.text);
     return good && st == LUO_OK;
 }
 
-static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *c)
+static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
 {
     if (!LUO_VEC_ROOM_IN(t->arena, t->at, t->n, t->cap)) {
         t->failed = true;
@@ -148,15 +152,20 @@ static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *c)
     }
     const int line = luo_csv_line(t->table);
     luo_event *e = &t->at[t->n++];
-    *e = (luo_event){.kind = kind, .trigger = LUO_AT_S, .cause = "", .line = line, .col = 1,
-                     .target = luo_arena_strdup(t->arena, c[LUO_EV_TARGET].text),
-                     .id = c[LUO_EV_ID].given
-                               ? luo_arena_strdup(t->arena, c[LUO_EV_ID].text)
+    *e = (luo_event){.kind = kind,
+                     .trigger = LUO_AT_S,
+                     .cause = "",
+                     .line = line,
+                     .col = 1,
+                     .target = luo_arena_strdup(t->arena, cells[LUO_EV_TARGET].text),
+                     .id = cells[LUO_EV_ID].given
+                               ? luo_arena_strdup(t->arena, cells[LUO_EV_ID].text)
                                : luo_arena_printf(t->arena, "%s:%d", t->file, line)};
-    e->at[0] = t->start_s + c[LUO_EV_T].number * t->time_scale;
-    if (c[LUO_EV_DURATION].given) e->life.duration_s = c[LUO_EV_DURATION].number * t->time_scale;
-    if (kind == LUO_EVENT_STRAGGLER) e->slowdown = c[LUO_EV_VALUE].number;
-    if (kind == LUO_EVENT_LINK) e->bandwidth_factor = c[LUO_EV_VALUE].number;
+    e->at[0] = t->start_s + cells[LUO_EV_T].number * t->time_scale;
+    if (cells[LUO_EV_DURATION].given)
+        e->life.duration_s = cells[LUO_EV_DURATION].number * t->time_scale;
+    if (kind == LUO_EVENT_STRAGGLER) e->slowdown = cells[LUO_EV_VALUE].number;
+    if (kind == LUO_EVENT_LINK) e->bandwidth_factor = cells[LUO_EV_VALUE].number;
     if (!e->target || !e->id) t->failed = true;
 }
 
@@ -190,10 +199,10 @@ static const luo_event_kind cause_kinds[] = {LUO_EVENT_KIND_LIST(CAUSE)};
 
 /* A straggler has a slowdown, a link a bandwidth factor, a failure nothing; only a failure can hit
  * the whole job. */
-static bool check_cause(luo_csv *t, const luo_csv_cell *c)
+static bool check_cause(luo_csv *csv, const luo_csv_cell *cells)
 {
-    const luo_event_kind kind = cause_kinds[c[LUO_CA_KIND].whole];
-    const luo_csv_cell *v = &c[LUO_CA_VALUE];
+    const luo_event_kind kind = cause_kinds[cells[LUO_CA_KIND].whole];
+    const luo_csv_cell *v = &cells[LUO_CA_VALUE];
     char buf[80];
     bool good = true;
     if (kind == LUO_EVENT_FAIL
@@ -201,25 +210,27 @@ static bool check_cause(luo_csv *t, const luo_csv_cell *c)
             : !(v->given &&
                 luo_quantity_holds(kind == LUO_EVENT_LINK ? LUO_Q_LINK_FACTOR : LUO_Q_SLOWDOWN,
                                    v->number))) {
-        luo_csv_error(t, LUO_CA_VALUE, "`value` is %s%s%s; %s is expected for kind `%s`.",
+        luo_csv_error(csv, LUO_CA_VALUE, "`value` is %s%s%s; %s is expected for kind `%s`.",
                       v->given ? "`" : "", v->given ? v->text : "empty", v->given ? "`" : "",
                       kind == LUO_EVENT_FAIL ? "an empty cell"
                                              : expected(kind, v->number, buf, sizeof buf),
-                      c[LUO_CA_KIND].text);
+                      cells[LUO_CA_KIND].text);
         good = false;
     }
-    if (c[LUO_CA_SCOPE].whole == LUO_SCOPE_JOB && kind != LUO_EVENT_FAIL) {
-        luo_csv_error(t, LUO_CA_SCOPE, "`scope` is `job`; only kind `fail` can hit the whole job.");
+    if (cells[LUO_CA_SCOPE].whole == LUO_SCOPE_JOB && kind != LUO_EVENT_FAIL) {
+        luo_csv_error(csv, LUO_CA_SCOPE,
+                      "`scope` is `job`; only kind `fail` can hit the whole job.");
         good = false;
     }
-    if (c[LUO_CA_SIGMA].given && !c[LUO_CA_MEDIAN].given) {
-        luo_csv_error(t, LUO_CA_SIGMA, "`life_sigma` has no `life_median_s` beside it; give both "
-                                       "or none.");
+    if (cells[LUO_CA_SIGMA].given && !cells[LUO_CA_MEDIAN].given) {
+        luo_csv_error(csv, LUO_CA_SIGMA,
+                      "`life_sigma` has no `life_median_s` beside it; give both "
+                      "or none.");
         good = false;
     }
-    if (strchr(c[LUO_CA_CAUSE].text, '#')) {
-        luo_csv_error(t, LUO_CA_CAUSE, "`cause` is `%.60s`; a text without `#` is expected.",
-                      c[LUO_CA_CAUSE].text);
+    if (strchr(cells[LUO_CA_CAUSE].text, '#')) {
+        luo_csv_error(csv, LUO_CA_CAUSE, "`cause` is `%.60s`; a text without `#` is expected.",
+                      cells[LUO_CA_CAUSE].text);
         good = false;
     }
     return good;
@@ -232,9 +243,9 @@ luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **
     luo_cause *v = NULL;
     int32_t count = 0, cap = 0;
     bool failed = false;
-    luo_csv *t = luo_csv_open(src, luo_table_causes.columns, luo_table_causes.n, diags);
-    while (!failed && luo_csv_next(t, c)) {
-        if (!check_cause(t, c)) continue;
+    luo_csv *csv = luo_csv_open(src, luo_table_causes.columns, luo_table_causes.n, diags);
+    while (!failed && luo_csv_next(csv, c)) {
+        if (!check_cause(csv, c)) continue;
         const bool room = LUO_VEC_ROOM_IN(arena, v, count, cap);
         const char *name = luo_arena_strdup(arena, c[LUO_CA_CAUSE].text);
         failed = !room || !name;
@@ -248,7 +259,7 @@ luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **
                                .value = c[LUO_CA_VALUE].number};
         count++;
     }
-    luo_status st = luo_csv_close(t);
+    luo_status st = luo_csv_close(csv);
     if (failed)
         st = luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, src->name, 0, 0,
                            "this process is out of memory; free some or use less.");

@@ -13,14 +13,14 @@
 
 static const char *text_of(const luo_doc_node *map, const char *key)
 {
-    const luo_doc_node *x = luo_doc_get(map, key);
-    return x ? x->text : "";
+    const luo_doc_node *node = luo_doc_get(map, key);
+    return node ? node->text : "";
 }
 
-static double number_of(const luo_doc_node *x)
+static double number_of(const luo_doc_node *node)
 {
     double v = 0;
-    if (x) luo_number_float(x->text, strlen(x->text), &v);
+    if (node) luo_number_float(node->text, strlen(node->text), &v);
     return v;
 }
 
@@ -30,15 +30,15 @@ static void one_of(luo_doc *doc, const luo_doc_node *map, const char *what, cons
 {
     const luo_doc_node *first = NULL;
     luo_str all = {0};
-    for (const luo_doc_node *x = map->first; x; x = x->next) {
+    for (const luo_doc_node *node = map->first; node; node = node->next) {
         int i = 0;
-        while (i < n && strcmp(keys[i], x->key) != 0) i++;
+        while (i < n && strcmp(keys[i], node->key) != 0) i++;
         if (i == n) continue;
         if (!first)
-            first = x;
+            first = node;
         else
-            luo_doc_error_key(doc, x, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
-                              first->key, x->key, noun);
+            luo_doc_error_key(doc, node, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
+                              first->key, node->key, noun);
     }
     luo_say_choices(&all, keys, n);
     if (!first && least)
@@ -48,9 +48,9 @@ static void one_of(luo_doc *doc, const luo_doc_node *map, const char *what, cons
 
 static void check_order(luo_doc *doc, const luo_doc_node *map, const char *key)
 {
-    const luo_doc_node *x = luo_doc_get(map, key);
-    if (x && number_of(luo_doc_nth(x, 0)) > number_of(luo_doc_nth(x, 1)))
-        luo_doc_error(doc, x, "`%s` goes down; the lower value comes first.", key);
+    const luo_doc_node *node = luo_doc_get(map, key);
+    if (node && number_of(luo_doc_nth(node, 0)) > number_of(luo_doc_nth(node, 1)))
+        luo_doc_error(doc, node, "`%s` goes down; the lower value comes first.", key);
 }
 
 /* ---- events ---- */
@@ -108,13 +108,13 @@ static int kind_bit(const luo_doc_node *map)
     return CAUSES;
 }
 
-static void kind_names(int set, luo_str *s)
+static void kind_names(int set, luo_str *text)
 {
     const char *names[LUO_EVENT_KINDS];
     int n = 0;
     for (int k = 0; k < LUO_EVENT_KINDS; k++)
         if (set >> k & 1) names[n++] = luo_event_kind_name((luo_event_kind)k);
-    luo_say_choices(s, names, n);
+    luo_say_choices(text, names, n);
 }
 
 static void check_places(luo_doc *doc, const luo_doc_node *map, const char *what,
@@ -122,15 +122,15 @@ static void check_places(luo_doc *doc, const luo_doc_node *map, const char *what
 {
     const int kind = kind_bit(map);
     for (int i = 0; i < n; i++) {
-        const luo_doc_node *x = luo_doc_get(map, keys[i].key);
-        if (x && !(keys[i].allowed & kind)) {
-            luo_str s = {0};
-            kind_names(keys[i].allowed, &s);
-            luo_doc_error_key(doc, x, "%s is of kind `%s` and has `%s`; that is a key of %s.", what,
-                              text_of(map, "kind"), x->key, luo_str_get(&s));
-            luo_str_free(&s);
+        const luo_doc_node *node = luo_doc_get(map, keys[i].key);
+        if (node && !(keys[i].allowed & kind)) {
+            luo_str text = {0};
+            kind_names(keys[i].allowed, &text);
+            luo_doc_error_key(doc, node, "%s is of kind `%s` and has `%s`; that is a key of %s.",
+                              what, text_of(map, "kind"), node->key, luo_str_get(&text));
+            luo_str_free(&text);
         }
-        if (!x && (keys[i].required & kind))
+        if (!node && (keys[i].required & kind))
             luo_doc_error(doc, map, "%s of kind `%s` has no `%s`.", what, text_of(map, "kind"),
                           keys[i].key);
     }
@@ -171,11 +171,11 @@ void luo_check_event(luo_doc *doc, const luo_doc_node *map)
 static void needs(luo_doc *doc, const luo_doc_node *map, const char *dist, const char *key,
                   bool wanted)
 {
-    const luo_doc_node *x = luo_doc_get(map, key);
-    if (wanted && !x) luo_doc_error(doc, map, "`distribution` %s has no `%s`.", dist, key);
-    if (!wanted && x)
-        luo_doc_error_key(doc, x, "`%s` does not belong to `distribution` %s; leave it out.", key,
-                          dist);
+    const luo_doc_node *node = luo_doc_get(map, key);
+    if (wanted && !node) luo_doc_error(doc, map, "`distribution` %s has no `%s`.", dist, key);
+    if (!wanted && node)
+        luo_doc_error_key(doc, node, "`%s` does not belong to `distribution` %s; leave it out.",
+                          key, dist);
 }
 
 void luo_check_process(luo_doc *doc, const luo_doc_node *map)
@@ -217,26 +217,26 @@ static bool policy_here(luo_doc *doc, const luo_doc_node *name)
     int32_t n;
     const char *const *names = luo_policy_names(&n);
     if (listed(names, n, name->text)) return true;
-    luo_str s = {0};
-    luo_say_expected(&s, name->text, names, n);
-    luo_doc_error(doc, name, "unknown policy `%.60s`; %s", name->text, luo_str_get(&s));
-    luo_str_free(&s);
+    luo_str text = {0};
+    luo_say_expected(&text, name->text, names, n);
+    luo_doc_error(doc, name, "unknown policy `%.60s`; %s", name->text, luo_str_get(&text));
+    luo_str_free(&text);
     return false;
 }
 
 /* `key` of a policy that does not have it: those of this build that do. */
-static void key_elsewhere(luo_doc *doc, const luo_doc_node *x, const char *policy)
+static void key_elsewhere(luo_doc *doc, const luo_doc_node *node, const char *policy)
 {
     int32_t n, has = 0;
     const char *const *names = luo_policy_names(&n);
     const char **having = LUO_NEW_N(doc->arena, const char *, n);
-    luo_str s = {0};
+    luo_str text = {0};
     for (int32_t k = 0; having && k < n; k++)
-        if (luo_policy_has_key(luo_policy_find(names[k]), x->key)) having[has++] = names[k];
-    if (having) luo_say_choices(&s, having, has);
-    luo_doc_error_key(doc, x, "`%s` does not belong to policy `%s`; it is a key of %s.", x->key,
-                      policy, luo_str_get(&s));
-    luo_str_free(&s);
+        if (luo_policy_has_key(luo_policy_find(names[k]), node->key)) having[has++] = names[k];
+    if (having) luo_say_choices(&text, having, has);
+    luo_doc_error_key(doc, node, "`%s` does not belong to policy `%s`; it is a key of %s.",
+                      node->key, policy, luo_str_get(&text));
+    luo_str_free(&text);
 }
 
 void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
@@ -245,9 +245,10 @@ void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
     const luo_doc_node *planner = luo_doc_get(map, "planner");
     if (!policy_here(doc, name)) return;
     const luo_policy *policy = luo_policy_find(name->text);
-    for (const luo_doc_node *x = map->first; x; x = x->next)
-        if (!listed(common_keys, COUNT(common_keys), x->key) && !luo_policy_has_key(policy, x->key))
-            key_elsewhere(doc, x, name->text);
+    for (const luo_doc_node *node = map->first; node; node = node->next)
+        if (!listed(common_keys, COUNT(common_keys), node->key) &&
+            !luo_policy_has_key(policy, node->key))
+            key_elsewhere(doc, node, name->text);
     if (planner && *text_of(map, "plan"))
         luo_doc_error_key(doc, planner,
                           "policy `%s` has a `plan` and a `planner`; one of them "
@@ -270,10 +271,10 @@ void luo_check_planner(luo_doc *doc, const luo_doc_node *map)
     };
     const luo_doc_node *name = luo_doc_get(map, "name");
     if (listed(names, COUNT(names), name->text)) return;
-    luo_str s = {0};
-    luo_say_expected(&s, name->text, names, COUNT(names));
-    luo_doc_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&s));
-    luo_str_free(&s);
+    luo_str text = {0};
+    luo_say_expected(&text, name->text, names, COUNT(names));
+    luo_doc_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&text));
+    luo_str_free(&text);
 }
 
 /* ---- the rest ---- */
@@ -297,9 +298,9 @@ void luo_check_batch(luo_doc *doc, const luo_doc_node *map)
 
 void luo_check_data(luo_doc *doc, const luo_doc_node *map)
 {
-    const luo_doc_node *x = luo_doc_get(map, "truncate_last");
-    if (x)
-        luo_doc_error_key(doc, x,
+    const luo_doc_node *node = luo_doc_get(map, "truncate_last");
+    if (node)
+        luo_doc_error_key(doc, node,
                           "`truncate_last` belongs to batches by `tokens`, which are "
                           "not in this build; leave it out.");
 }
@@ -312,12 +313,12 @@ void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
                       kind->text);
         return;
     }
-    for (const luo_doc_node *x = map->first; x; x = x->next)
-        if (strcmp(x->key, "kind") != 0 && strcmp(x->key, "tokens") != 0)
-            luo_doc_error_key(doc, x,
+    for (const luo_doc_node *node = map->first; node; node = node->next)
+        if (strcmp(node->key, "kind") != 0 && strcmp(node->key, "tokens") != 0)
+            luo_doc_error_key(doc, node,
                               "`%s` does not belong to lengths of `kind` fixed; leave it "
                               "out.",
-                              x->key);
+                              node->key);
     if (!luo_doc_get(map, "tokens")) luo_doc_missing(doc, map, "tokens");
 }
 

@@ -89,31 +89,31 @@ static json_t *process_json(const luo_process *p)
     return o;
 }
 
-static json_t *policy_json(const luo_policy_spec *p)
+static json_t *policy_json(const luo_policy_spec *spec)
 {
     json_t *o = json_object();
-    text(o, "name", p->name);
-    text(o, "label", p->label);
-    if (p->planner) text(o, "planner", p->planner);
-    num(o, "restart_s", p->restart_s);
-    num(o, "threshold_slowdown", p->threshold_slowdown);
-    num(o, "replan_gap", p->replan_gap);
-    num(o, "payback_steps", p->payback_steps);
-    if (p->payback_given) flag(o, "payback_given", true);
-    num(o, "planner_s", p->planner_s);
-    whole(o, "window_steps", p->window_steps);
-    whole(o, "top_k", p->top_k);
-    whole(o, "reentry_probes", p->reentry_probes);
-    whole(o, "plan_mode", p->plan_mode);
-    whole(o, "rank", p->rank);
-    if (p->judged != LUO_JUDGED_AUTO) whole(o, "judged", p->judged);
-    if (p->optimizer_step) whole(o, "optimizer_step", p->optimizer_step);
-    if (!p->deals_batch) flag(o, "deals_batch", false);
-    flag(o, "split2", p->split2);
-    flag(o, "dp_auto", p->dp_auto);
-    flag(o, "planner_measured", p->planner_measured);
-    flag(o, "always_switch", p->always_switch);
-    flag(o, "strict_uniform", p->strict_uniform);
+    text(o, "name", spec->name);
+    text(o, "label", spec->label);
+    if (spec->planner) text(o, "planner", spec->planner);
+    num(o, "restart_s", spec->restart_s);
+    num(o, "threshold_slowdown", spec->threshold_slowdown);
+    num(o, "replan_gap", spec->replan_gap);
+    num(o, "payback_steps", spec->payback_steps);
+    if (spec->payback_given) flag(o, "payback_given", true);
+    num(o, "planner_s", spec->planner_s);
+    whole(o, "window_steps", spec->window_steps);
+    whole(o, "top_k", spec->top_k);
+    whole(o, "reentry_probes", spec->reentry_probes);
+    whole(o, "plan_mode", spec->plan_mode);
+    whole(o, "rank", spec->rank);
+    if (spec->judged != LUO_JUDGED_AUTO) whole(o, "judged", spec->judged);
+    if (spec->optimizer_step) whole(o, "optimizer_step", spec->optimizer_step);
+    if (!spec->deals_batch) flag(o, "deals_batch", false);
+    flag(o, "split2", spec->split2);
+    flag(o, "dp_auto", spec->dp_auto);
+    flag(o, "planner_measured", spec->planner_measured);
+    flag(o, "always_switch", spec->always_switch);
+    flag(o, "strict_uniform", spec->strict_uniform);
     return o;
 }
 
@@ -139,31 +139,31 @@ static void memory_json(json_t *o, const luo_memory_rules *r)
         if (all[i].value != all[i].otherwise) num(o, all[i].key, all[i].value);
 }
 
-static json_t *stack_json(const luo_stack *s)
+static json_t *stack_json(const luo_stack *stack)
 {
     json_t *o = json_object();
-    text(o, "name", s->name);
-    num(o, "host_launch_s", s->host_launch_s);
-    num(o, "host_exponent", s->host_exponent);
-    num(o, "busbw_factor", s->busbw_factor);
-    num(o, "dp_overlap", s->dp_overlap);
-    num(o, "tp_exposed_factor", s->tp_exposed_factor);
-    num(o, "scale_jitter", s->scale_jitter);
-    num(o, "grad_comm_bytes", s->grad_comm_bytes);
-    num(o, "optimizer_bytes", s->optimizer_bytes);
-    flag(o, "attention_fused", s->attention_fused);
-    flag(o, "p2p_blocking", s->p2p_blocking);
-    flag(o, "scatter_gather", s->scatter_gather);
-    num(o, "kernels_forward", s->kernels_forward);
-    num(o, "gemm_ratio", s->gemm_ratio);
-    num(o, "attention_ratio", s->attention_ratio);
-    flag(o, "tp_overlap", s->tp_overlap);
-    flag(o, "tf32", s->tf32);
-    memory_json(o, &s->memory);
-    if (s->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
-        text(o, "bucket_rule", luo_bucket_rule_name(s->bucket.rule));
-    if (s->bucket.has_mib) num(o, "bucket_mib", s->bucket.mib);
-    if (s->bucket.lanes) whole(o, "dp_lanes", s->bucket.lanes);
+    text(o, "name", stack->name);
+    num(o, "host_launch_s", stack->host_launch_s);
+    num(o, "host_exponent", stack->host_exponent);
+    num(o, "busbw_factor", stack->busbw_factor);
+    num(o, "dp_overlap", stack->dp_overlap);
+    num(o, "tp_exposed_factor", stack->tp_exposed_factor);
+    num(o, "scale_jitter", stack->scale_jitter);
+    num(o, "grad_comm_bytes", stack->grad_comm_bytes);
+    num(o, "optimizer_bytes", stack->optimizer_bytes);
+    flag(o, "attention_fused", stack->attention_fused);
+    flag(o, "p2p_blocking", stack->p2p_blocking);
+    flag(o, "scatter_gather", stack->scatter_gather);
+    num(o, "kernels_forward", stack->kernels_forward);
+    num(o, "gemm_ratio", stack->gemm_ratio);
+    num(o, "attention_ratio", stack->attention_ratio);
+    flag(o, "tp_overlap", stack->tp_overlap);
+    flag(o, "tf32", stack->tf32);
+    memory_json(o, &stack->memory);
+    if (stack->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
+        text(o, "bucket_rule", luo_bucket_rule_name(stack->bucket.rule));
+    if (stack->bucket.has_mib) num(o, "bucket_mib", stack->bucket.mib);
+    if (stack->bucket.lanes) whole(o, "dp_lanes", stack->bucket.lanes);
     return o;
 }
 
@@ -224,8 +224,9 @@ static json_t *traces_json(const luo_scenario_yaml *y)
     return a;
 }
 
-luo_status luo_scenario_canonical(luo_str *s, const luo_scenario *sc, const luo_named_hash *files,
-                                  int32_t n, int32_t own_events, const luo_scenario_yaml *y)
+luo_status luo_scenario_canonical(luo_str *text, const luo_scenario *sc,
+                                  const luo_named_hash *files, int32_t n, int32_t own_events,
+                                  const luo_scenario_yaml *y)
 {
     json_t *o = json_object(), *events = json_array(), *processes = json_array();
     json_t *policies = json_array();
@@ -245,8 +246,8 @@ luo_status luo_scenario_canonical(luo_str *s, const luo_scenario *sc, const luo_
     json_object_set_new(o, "costs", costs_json(sc));
     json_object_set_new(o, "files", files_json(files, n));
     char *out = json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    if (out) luo_str_add(s, out);
+    if (out) luo_str_add(text, out);
     free(out);
     json_decref(o);
-    return out && !s->failed ? LUO_OK : LUO_ENOMEM;
+    return out && !text->failed ? LUO_OK : LUO_ENOMEM;
 }

@@ -18,27 +18,27 @@ static bool given(const luo_doc_node *map, const char *key)
     return luo_doc_get(map, key) != NULL;
 }
 
-static const luo_doc_node *first_of(const luo_scenario_reader *r, const char *list)
+static const luo_doc_node *first_of(const luo_scenario_reader *reader, const char *list)
 {
-    const luo_doc_node *x = luo_doc_get(r->doc.root, list);
-    return x ? x->first : NULL;
+    const luo_doc_node *node = luo_doc_get(reader->doc.root, list);
+    return node ? node->first : NULL;
 }
 
-static void check_target(luo_scenario_reader *r, const luo_doc_node *at, luo_event_kind kind,
+static void check_target(luo_scenario_reader *reader, const luo_doc_node *at, luo_event_kind kind,
                          bool process)
 {
     const luo_doc_node *target = luo_doc_get(at, "target");
     char what[96];
     luo_err err;
-    if (!target || !r->cluster) return;
+    if (!target || !reader->cluster) return;
     snprintf(what, sizeof what, "%s `%.60s`", process ? "process" : "event",
              luo_doc_get(at, "id")->text);
-    const luo_status st = luo_check_target(r->doc.arena, r->cluster, kind, process, target->text,
-                                           what, &err);
+    const luo_status st = luo_check_target(reader->doc.arena, reader->cluster, kind, process,
+                                           target->text, what, &err);
     if (st == LUO_ENOMEM)
-        luo_doc_nomem(&r->doc);
+        luo_doc_nomem(&reader->doc);
     else if (st != LUO_OK)
-        luo_doc_error(&r->doc, target, "%s", err.text);
+        luo_doc_error(&reader->doc, target, "%s", err.text);
 }
 
 /* ---- events ---- */
@@ -64,7 +64,7 @@ static void take_trigger(luo_event *e, const luo_event_yaml *y, const luo_doc_no
     }
 }
 
-static void take_event(luo_scenario_reader *r, luo_event *e, const luo_event_yaml *y,
+static void take_event(luo_scenario_reader *reader, luo_event *e, const luo_event_yaml *y,
                        const luo_doc_node *at)
 {
     const luo_doc_node *target = luo_doc_get(at, "target"), *place = target ? target : at;
@@ -87,65 +87,69 @@ static void take_event(luo_scenario_reader *r, luo_event *e, const luo_event_yam
                      .col = place->col};
     if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) e->bandwidth_factor = 1;
     take_trigger(e, y, at);
-    check_target(r, at, y->kind, false);
-    if (r->model && r->model->max_sequence_tokens && e->tokens > r->model->max_sequence_tokens)
-        luo_doc_error(&r->doc, luo_doc_get(luo_doc_get(at, "lengths"), "tokens"),
+    check_target(reader, at, y->kind, false);
+    if (reader->model && reader->model->max_sequence_tokens &&
+        e->tokens > reader->model->max_sequence_tokens)
+        luo_doc_error(&reader->doc, luo_doc_get(luo_doc_get(at, "lengths"), "tokens"),
                       "`tokens` is %lld; model `%s` takes up to %lld.", (long long)e->tokens,
-                      r->model->name, (long long)r->model->max_sequence_tokens);
+                      reader->model->name, (long long)reader->model->max_sequence_tokens);
 }
 
-static luo_status read_trace(luo_scenario_reader *r, const luo_source *src)
+static luo_status read_trace(luo_scenario_reader *reader, const luo_source *src)
 {
-    const luo_trace_yaml *t = &r->y->traces[r->row];
+    const luo_trace_yaml *t = &reader->y->traces[reader->row];
     luo_event *more;
     int32_t n;
-    const luo_status st = luo_read_event_trace(r->doc.arena, src, r->cluster, t->start_s,
-                                               t->time_scale, &more, &n, r->doc.diags);
+    const luo_status st = luo_read_event_trace(reader->doc.arena, src, reader->cluster, t->start_s,
+                                               t->time_scale, &more, &n, reader->doc.diags);
     if (st != LUO_OK || n == 0) return st;
-    luo_event *all = luo_arena_calloc(r->doc.arena, (size_t)(r->nevents + n), sizeof *all);
-    if (!all) return luo_doc_nomem(&r->doc);
-    if (r->nevents) memcpy(all, r->events, (size_t)r->nevents * sizeof *all);
-    memcpy(all + r->nevents, more, (size_t)n * sizeof *all);
-    r->events = all;
-    r->nevents += n;
+    luo_event *all =
+        luo_arena_calloc(reader->doc.arena, (size_t)(reader->nevents + n), sizeof *all);
+    if (!all) return luo_doc_nomem(&reader->doc);
+    if (reader->nevents) memcpy(all, reader->events, (size_t)reader->nevents * sizeof *all);
+    memcpy(all + reader->nevents, more, (size_t)n * sizeof *all);
+    reader->events = all;
+    reader->nevents += n;
     return LUO_OK;
 }
 
-static void take_traces(luo_scenario_reader *r)
+static void take_traces(luo_scenario_reader *reader)
 {
-    const luo_doc_node *at = first_of(r, "traces");
+    const luo_doc_node *at = first_of(reader, "traces");
     char name[32];
-    for (r->row = 0; r->row < r->y->traces_count; r->row++, at = at->next) {
-        snprintf(name, sizeof name, "traces.%u", r->row);
-        luo_scenario_file(r, luo_doc_get(at, "file"), "trace", name, read_trace);
+    for (reader->row = 0; reader->row < reader->y->traces_count; reader->row++, at = at->next) {
+        snprintf(name, sizeof name, "traces.%u", reader->row);
+        luo_scenario_file(reader, luo_doc_get(at, "file"), "trace", name, read_trace);
     }
 }
 
 /* Streams of random numbers are named by ids, so two equal ones would draw the same numbers. */
-static void check_ids(luo_scenario_reader *r)
+static void check_ids(luo_scenario_reader *reader)
 {
-    const luo_doc_node *event = first_of(r, "events"), *process = first_of(r, "processes");
-    const int32_t n = r->nevents + r->sc->nprocesses;
+    const luo_doc_node *event = first_of(reader, "events"),
+                       *process = first_of(reader, "processes");
+    const int32_t n = reader->nevents + reader->sc->nprocesses;
     luo_map seen = {0};
     for (int32_t i = 0; i < n; i++) {
-        const bool own = i < r->own_events, proc = i >= r->nevents;
-        const char *id = proc ? r->sc->processes[i - r->nevents].id : r->events[i].id;
+        const bool own = i < reader->own_events, proc = i >= reader->nevents;
+        const char *id =
+            proc ? reader->sc->processes[i - reader->nevents].id : reader->events[i].id;
         int64_t *first = luo_map_at(&seen, luo_hash_str(LUO_HASH_EMPTY, id) >> 1, i);
         if (!first) {
-            luo_doc_nomem(&r->doc);
+            luo_doc_nomem(&reader->doc);
             break;
         }
         const luo_doc_node *at = own    ? luo_doc_get(event, "id")
                                  : proc ? luo_doc_get(process, "id")
-                                        : luo_doc_get(r->doc.root, "traces");
+                                        : luo_doc_get(reader->doc.root, "traces");
         if (*first != i && (own || proc))
-            luo_doc_error(&r->doc, at, "`id` is `%.60s`; another event or process has that id.",
-                          id);
+            luo_doc_error(&reader->doc, at,
+                          "`id` is `%.60s`; another event or process has that id.", id);
         else if (*first != i)
-            luo_doc_error(&r->doc, at,
+            luo_doc_error(&reader->doc, at,
                           "line %d of a trace has the id `%.60s`; another event has "
                           "that id.",
-                          r->events[i].line, id);
+                          reader->events[i].line, id);
         if (own) event = event->next;
         if (proc) process = process->next;
     }
@@ -179,16 +183,16 @@ static luo_life take_life(const luo_event_yaml *y)
                       .median_s = y->life.median_s, .sigma = y->life.sigma};
 }
 
-static luo_status read_causes(luo_scenario_reader *r, const luo_source *src)
+static luo_status read_causes(luo_scenario_reader *reader, const luo_source *src)
 {
-    luo_process *p = (luo_process *)&r->sc->processes[r->row];
+    luo_process *p = (luo_process *)&reader->sc->processes[reader->row];
     luo_cause *causes;
-    LUO_TRY(luo_read_causes(r->doc.arena, src, &causes, &p->ncauses, r->doc.diags));
+    LUO_TRY(luo_read_causes(reader->doc.arena, src, &causes, &p->ncauses, reader->doc.diags));
     p->causes = causes;
     return LUO_OK;
 }
 
-static void take_process(luo_scenario_reader *r, luo_process *p, const luo_event_yaml *y,
+static void take_process(luo_scenario_reader *reader, luo_process *p, const luo_event_yaml *y,
                          const luo_doc_node *at)
 {
     const luo_doc_node *target = luo_doc_get(at, "target");
@@ -208,139 +212,147 @@ static void take_process(luo_scenario_reader *r, luo_process *p, const luo_event
                        .line = target->line,
                        .col = target->col};
     if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) p->bandwidth_factor = 1;
-    check_target(r, at, y->kind, true);
+    check_target(reader, at, y->kind, true);
 }
 
-void luo_take_processes(luo_scenario_reader *r)
+void luo_take_processes(luo_scenario_reader *reader)
 {
-    const luo_doc_node *at = first_of(r, "processes");
-    luo_process *p = LUO_NEW_N(r->doc.arena, luo_process, r->y->processes_count);
+    const luo_doc_node *at = first_of(reader, "processes");
+    luo_process *p = LUO_NEW_N(reader->doc.arena, luo_process, reader->y->processes_count);
     char name[32];
     if (!p) {
-        luo_doc_nomem(&r->doc);
+        luo_doc_nomem(&reader->doc);
         return;
     }
-    r->sc->processes = p;
-    r->sc->nprocesses = (int32_t)r->y->processes_count;
-    for (r->row = 0; r->row < r->y->processes_count; r->row++, at = at->next) {
-        take_process(r, &p[r->row], &r->y->processes[r->row], at);
-        snprintf(name, sizeof name, "processes.%u", r->row);
-        if (p[r->row].kind == LUO_EVENT_CAUSES)
-            luo_scenario_file(r, luo_doc_get(at, "file"), "causes", name, read_causes);
+    reader->sc->processes = p;
+    reader->sc->nprocesses = (int32_t)reader->y->processes_count;
+    for (reader->row = 0; reader->row < reader->y->processes_count; reader->row++, at = at->next) {
+        take_process(reader, &p[reader->row], &reader->y->processes[reader->row], at);
+        snprintf(name, sizeof name, "processes.%u", reader->row);
+        if (p[reader->row].kind == LUO_EVENT_CAUSES)
+            luo_scenario_file(reader, luo_doc_get(at, "file"), "causes", name, read_causes);
     }
 }
 
 /* ---- policies ---- */
 
-void luo_policy_defaults(luo_policy_spec *p, const char *name)
+void luo_policy_defaults(luo_policy_spec *spec, const char *name)
 {
     const bool malleus = strcmp(name, "malleus") == 0;
-    *p = (luo_policy_spec){.name = name, .label = name, .restart_s = -1,
-                           .threshold_slowdown = 1.2, .replan_gap = 0.3, .payback_steps = 50,
-                           .planner_s = 10, .planner_default = true, .window_steps = 5,
-                           .top_k = 32, .reentry_probes = malleus ? 5 : 0,
-                           .plan_mode = malleus ? LUO_PLAN_AUTO : LUO_PLAN_ASYNC,
-                           .rank = LUO_RANK_FILLED, .deals_batch = true};
+    *spec = (luo_policy_spec){.name = name,
+                              .label = name,
+                              .restart_s = -1,
+                              .threshold_slowdown = 1.2,
+                              .replan_gap = 0.3,
+                              .payback_steps = 50,
+                              .planner_s = 10,
+                              .planner_default = true,
+                              .window_steps = 5,
+                              .top_k = 32,
+                              .reentry_probes = malleus ? 5 : 0,
+                              .plan_mode = malleus ? LUO_PLAN_AUTO : LUO_PLAN_ASYNC,
+                              .rank = LUO_RANK_FILLED,
+                              .deals_batch = true};
 }
 
 /* A published objective ranks by itself: nothing is simulated. Only `malleus` has several. */
-static void take_rank(luo_scenario_reader *r, luo_policy_spec *p, int32_t word,
+static void take_rank(luo_scenario_reader *reader, luo_policy_spec *spec, int32_t word,
                       const luo_doc_node *at)
 {
-    p->judged = word == LUO_RANK_WORDS_SIMULATED   ? LUO_JUDGED_SIMULATED
-                : word == LUO_RANK_WORDS_OBJECTIVE ? LUO_JUDGED_OBJECTIVE
-                                                   : LUO_JUDGED_PUBLISHED;
+    spec->judged = word == LUO_RANK_WORDS_SIMULATED   ? LUO_JUDGED_SIMULATED
+                   : word == LUO_RANK_WORDS_OBJECTIVE ? LUO_JUDGED_OBJECTIVE
+                                                      : LUO_JUDGED_PUBLISHED;
     if (word >= LUO_RANK_WORDS_SIMULATED) return;
-    p->rank = (luo_malleus_rank)word;
-    if (strcmp(p->name, "malleus") != 0)
-        luo_doc_error(&r->doc, at,
+    spec->rank = (luo_malleus_rank)word;
+    if (strcmp(spec->name, "malleus") != 0)
+        luo_doc_error(&reader->doc, at,
                       "`rank` is `%s`; policy `%s` has one objective, so `simulated` "
                       "or `objective` is expected.",
-                      at->text, p->name);
+                      at->text, spec->name);
 }
 
 /* "expected", or "steps N": another way to say `payback_steps`. */
-static void take_payback(luo_scenario_reader *r, luo_policy_spec *p, const char *text,
+static void take_payback(luo_scenario_reader *reader, luo_policy_spec *spec, const char *text,
                          const luo_doc_node *at)
 {
     char *end = NULL;
     const bool steps = strncmp(text, "steps ", 6) == 0 && text[6] >= '0' && text[6] <= '9';
     const double n = steps ? strtod(text + 6, &end) : 0;
-    if (p->payback_given)
-        luo_doc_error_key(&r->doc, at,
+    if (spec->payback_given)
+        luo_doc_error_key(&reader->doc, at,
                           "`payback` and `payback_steps` say the same; leave one "
                           "out.");
     if (steps ? *end || !isfinite(n) : strcmp(text, "expected") != 0)
-        luo_doc_error(&r->doc, at, "`payback` is `%.60s`; `expected` or `steps N` is expected.",
-                      text);
+        luo_doc_error(&reader->doc, at,
+                      "`payback` is `%.60s`; `expected` or `steps N` is expected.", text);
     if (!steps) return;
-    p->payback_given = true;
-    p->payback_steps = n;
+    spec->payback_given = true;
+    spec->payback_steps = n;
 }
 
-static void take_policy(luo_scenario_reader *r, luo_policy_spec *p, const luo_policy_yaml *y,
-                        const luo_doc_node *at)
+static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
+                        const luo_policy_yaml *y, const luo_doc_node *at)
 {
     const luo_doc_node *plan = luo_doc_get(at, "plan");
     char name[40];
-    luo_policy_defaults(p, y->name);
-    if (given(at, "label")) p->label = y->label;
-    p->line = at->line;
-    p->col = at->col;
-    if (given(at, "restart_s")) p->restart_s = y->restart_s;
-    if (given(at, "threshold_slowdown")) p->threshold_slowdown = y->threshold_slowdown;
-    if (given(at, "replan_gap")) p->replan_gap = y->replan_gap;
-    p->payback_given = given(at, "payback_steps");
-    if (p->payback_given) p->payback_steps = y->payback_steps;
-    if (given(at, "payback")) take_payback(r, p, y->payback, luo_doc_get(at, "payback"));
-    if (given(at, "lost_batch")) p->deals_batch = y->lost_batch == 0;
-    if (given(at, "optimizer_step"))
-        p->optimizer_step = (luo_optimizer_step)y->optimizer_step;
-    if (given(at, "planner_s")) p->planner_s = y->planner_s;
-    p->planner_default = !given(at, "planner_s");
-    if (given(at, "window_steps")) p->window_steps = (int32_t)y->window_steps;
-    if (given(at, "reentry_probes")) p->reentry_probes = (int32_t)y->reentry_probes;
-    if (given(at, "plan_mode")) p->plan_mode = (luo_plan_mode)y->plan_mode;
-    if (given(at, "rank")) take_rank(r, p, y->rank, luo_doc_get(at, "rank"));
-    if (p->rank == LUO_RANK_EVENT) p->top_k = 256;
-    if (given(at, "top_k")) p->top_k = (int32_t)y->top_k;
-    p->split2 = y->grouping == 1;
-    p->dp_auto = y->dp == 1;
-    p->always_switch = y->always_switch;
-    p->planner_measured = y->planner_time == 1;
-    p->strict_uniform = y->strict_uniform;
-    if (given(at, "planner")) p->planner = y->planner.name;
-    snprintf(name, sizeof name, "policies.%u.plan", r->row);
-    if (plan && *plan->text) p->plan = luo_take_plan(r, plan, name);
+    luo_policy_defaults(spec, y->name);
+    if (given(at, "label")) spec->label = y->label;
+    spec->line = at->line;
+    spec->col = at->col;
+    if (given(at, "restart_s")) spec->restart_s = y->restart_s;
+    if (given(at, "threshold_slowdown")) spec->threshold_slowdown = y->threshold_slowdown;
+    if (given(at, "replan_gap")) spec->replan_gap = y->replan_gap;
+    spec->payback_given = given(at, "payback_steps");
+    if (spec->payback_given) spec->payback_steps = y->payback_steps;
+    if (given(at, "payback")) take_payback(reader, spec, y->payback, luo_doc_get(at, "payback"));
+    if (given(at, "lost_batch")) spec->deals_batch = y->lost_batch == 0;
+    if (given(at, "optimizer_step")) spec->optimizer_step = (luo_optimizer_step)y->optimizer_step;
+    if (given(at, "planner_s")) spec->planner_s = y->planner_s;
+    spec->planner_default = !given(at, "planner_s");
+    if (given(at, "window_steps")) spec->window_steps = (int32_t)y->window_steps;
+    if (given(at, "reentry_probes")) spec->reentry_probes = (int32_t)y->reentry_probes;
+    if (given(at, "plan_mode")) spec->plan_mode = (luo_plan_mode)y->plan_mode;
+    if (given(at, "rank")) take_rank(reader, spec, y->rank, luo_doc_get(at, "rank"));
+    if (spec->rank == LUO_RANK_EVENT) spec->top_k = 256;
+    if (given(at, "top_k")) spec->top_k = (int32_t)y->top_k;
+    spec->split2 = y->grouping == 1;
+    spec->dp_auto = y->dp == 1;
+    spec->always_switch = y->always_switch;
+    spec->planner_measured = y->planner_time == 1;
+    spec->strict_uniform = y->strict_uniform;
+    if (given(at, "planner")) spec->planner = y->planner.name;
+    snprintf(name, sizeof name, "policies.%u.plan", reader->row);
+    if (plan && *plan->text) spec->plan = luo_take_plan(reader, plan, name);
 }
 
-static void check_labels(luo_scenario_reader *r)
+static void check_labels(luo_scenario_reader *reader)
 {
-    const luo_doc_node *at = first_of(r, "policies");
-    for (int32_t i = 0; i < r->sc->npolicies; i++, at = at->next)
+    const luo_doc_node *at = first_of(reader, "policies");
+    for (int32_t i = 0; i < reader->sc->npolicies; i++, at = at->next)
         for (int32_t k = 0; k < i; k++) {
-            if (strcmp(r->sc->policies[k].label, r->sc->policies[i].label) != 0) continue;
+            if (strcmp(reader->sc->policies[k].label, reader->sc->policies[i].label) != 0) continue;
             const luo_doc_node *label = luo_doc_get(at, "label");
-            luo_doc_error(&r->doc, label ? label : luo_doc_get(at, "name"),
+            luo_doc_error(&reader->doc, label ? label : luo_doc_get(at, "name"),
                           "two policies are called `%s`; give one a `label` of its own.",
-                          r->sc->policies[i].label);
+                          reader->sc->policies[i].label);
             break;
         }
 }
 
-void luo_take_policies(luo_scenario_reader *r)
+void luo_take_policies(luo_scenario_reader *reader)
 {
-    const luo_doc_node *list = luo_doc_get(r->doc.root, "policies"), *at = list->first;
-    luo_policy_spec *p = LUO_NEW_N(r->doc.arena, luo_policy_spec, r->y->policies_count);
-    if (!p) {
-        luo_doc_nomem(&r->doc);
+    const luo_doc_node *list = luo_doc_get(reader->doc.root, "policies"), *at = list->first;
+    luo_policy_spec *spec =
+        LUO_NEW_N(reader->doc.arena, luo_policy_spec, reader->y->policies_count);
+    if (!spec) {
+        luo_doc_nomem(&reader->doc);
         return;
     }
-    if (r->y->policies_count == 0)
-        luo_doc_error(&r->doc, list, "`policies` is empty; one policy or more is expected.");
-    for (r->row = 0; r->row < r->y->policies_count; r->row++, at = at->next)
-        take_policy(r, &p[r->row], &r->y->policies[r->row], at);
-    r->sc->policies = p;
-    r->sc->npolicies = (int32_t)r->y->policies_count;
-    check_labels(r);
+    if (reader->y->policies_count == 0)
+        luo_doc_error(&reader->doc, list, "`policies` is empty; one policy or more is expected.");
+    for (reader->row = 0; reader->row < reader->y->policies_count; reader->row++, at = at->next)
+        take_policy(reader, &spec[reader->row], &reader->y->policies[reader->row], at);
+    reader->sc->policies = spec;
+    reader->sc->npolicies = (int32_t)reader->y->policies_count;
+    check_labels(reader);
 }

@@ -25,13 +25,14 @@ typedef struct luo_scenario_reader {
 typedef luo_status luo_scenario_read_fn(luo_scenario_reader *r, const luo_source *src);
 /* Reads the file that `node` names with fn. what ("cluster") goes into messages, name into the
  * hash. False: an error, already reported. */
-bool luo_scenario_file(luo_scenario_reader *r, const luo_doc_node *node, const char *what,
+bool luo_scenario_file(luo_scenario_reader *reader, const luo_doc_node *node, const char *what,
                        const char *name, luo_scenario_read_fn *fn);
 
 /* The lists of the file into r->sc (scenario_lists.c). Pre: the file passed its checks. */
 void luo_take_events(luo_scenario_reader *r);
-void luo_take_processes(luo_scenario_reader *r);
-void luo_take_policies(luo_scenario_reader *r);
+void luo_take_processes(luo_scenario_reader *reader);
+void luo_take_policies(luo_scenario_reader *reader);
 /* Plan file at node, checked against cluster and model; NULL: an error, already reported. */
-const luo_plan *luo_take_plan(luo_scenario_reader *r, const luo_doc_node *node, const char *name);
+const luo_plan *luo_take_plan(luo_scenario_reader *reader, const luo_doc_node *node,
+                              const char *name);
 #endif

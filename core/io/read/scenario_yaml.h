@@ -107,6 +107,7 @@ typedef struct luo_named_hash {
     const char *name; /* "cluster", "policies.0.plan" */
     uint64_t hash;
 } luo_named_hash;
-luo_status luo_scenario_canonical(luo_str *s, const luo_scenario *sc, const luo_named_hash *files,
-                                  int32_t n, int32_t own_events, const luo_scenario_yaml *y);
+luo_status luo_scenario_canonical(luo_str *text, const luo_scenario *sc,
+                                  const luo_named_hash *files, int32_t n, int32_t own_events,
+                                  const luo_scenario_yaml *y);
 #endif

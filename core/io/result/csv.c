@@ -33,68 +33,69 @@ struct luo_csv {
     int field_of[LUO_CSV_COLUMNS];  /* column -> field, -1: none */
 };
 
-static luo_status vcomplain(luo_csv *t, luo_status st, int field, const char *fmt, va_list ap)
+static luo_status vcomplain(luo_csv *csv, luo_status st, int field, const char *fmt, va_list ap)
     LUO_PRINTF(4, 0);
-static luo_status vcomplain(luo_csv *t, luo_status st, int field, const char *fmt, va_list ap)
+static luo_status vcomplain(luo_csv *csv, luo_status st, int field, const char *fmt, va_list ap)
 {
-    luo_diags_vadd(t->diags, LUO_ERROR, st, t->name, t->line, field + 1, fmt, ap);
-    if (t->st == LUO_OK) t->st = st;
+    luo_diags_vadd(csv->diags, LUO_ERROR, st, csv->name, csv->line, field + 1, fmt, ap);
+    if (csv->st == LUO_OK) csv->st = st;
     return st;
 }
 
-static luo_status complain(luo_csv *t, luo_status st, int field, const char *fmt, ...)
+static luo_status complain(luo_csv *csv, luo_status st, int field, const char *fmt, ...)
     LUO_PRINTF(4, 5);
-static luo_status complain(luo_csv *t, luo_status st, int field, const char *fmt, ...)
+static luo_status complain(luo_csv *csv, luo_status st, int field, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    vcomplain(t, st, field, fmt, ap);
+    vcomplain(csv, st, field, fmt, ap);
     va_end(ap);
     return st;
 }
 
-luo_status luo_csv_error(luo_csv *t, int column, const char *fmt, ...)
+luo_status luo_csv_error(luo_csv *csv, int column, const char *fmt, ...)
 {
-    const int field = t->field_of[column];
+    const int field = csv->field_of[column];
     va_list ap;
     va_start(ap, fmt);
-    vcomplain(t, LUO_EINPUT, field < 0 ? 0 : field, fmt, ap);
+    vcomplain(csv, LUO_EINPUT, field < 0 ? 0 : field, fmt, ap);
     va_end(ap);
     return LUO_EINPUT;
 }
 
-static void out_of_memory(luo_csv *t)
+static void out_of_memory(luo_csv *csv)
 {
-    luo_diags_add(t->diags, LUO_ERROR, LUO_ENOMEM, t->name, 0, 0,
+    luo_diags_add(csv->diags, LUO_ERROR, LUO_ENOMEM, csv->name, 0, 0,
                   "this process is out of memory; free some or use less.");
-    t->st = LUO_ENOMEM;
-    t->over = true;
+    csv->st = LUO_ENOMEM;
+    csv->over = true;
 }
 
 /* ---- lines ---- */
 
 /* The next physical line without its end; false: none. */
-static bool raw_line(luo_csv *t, const char **line, size_t *len)
+static bool raw_line(luo_csv *csv, const char **line, size_t *len)
 {
-    if (t->file) {
-        const ssize_t n = getline(&t->line_buf, &t->line_cap, t->file);
+    if (csv->file) {
+        const ssize_t n = getline(&csv->line_buf, &csv->line_cap, csv->file);
         if (n < 0) {
-            if (ferror(t->file)) complain(t, LUO_EINPUT, 0, "the file cannot be read to its end.");
+            if (ferror(csv->file))
+                complain(csv, LUO_EINPUT, 0, "the file cannot be read to its end.");
             return false;
         }
-        *line = t->line_buf;
+        *line = csv->line_buf;
         *len = (size_t)n;
     } else {
-        if (t->at == t->end) return false;
-        const char *nl = memchr(t->at, '\n', (size_t)(t->end - t->at));
-        *line = t->at;
-        *len = (size_t)((nl ? nl + 1 : t->end) - t->at);
-        t->at += *len;
+        if (csv->at == csv->end) return false;
+        const char *nl = memchr(csv->at, '\n', (size_t)(csv->end - csv->at));
+        *line = csv->at;
+        *len = (size_t)((nl ? nl + 1 : csv->end) - csv->at);
+        csv->at += *len;
     }
-    t->line++;
+    csv->line++;
     if (*len && (*line)[*len - 1] == '\n') --*len;
     if (*len && (*line)[*len - 1] == '\r') --*len;
-    if (t->line == 1 && *len >= 3 && memcmp(*line, "\xef\xbb\xbf", 3) == 0) {
+    if (csv->line == 1 && *len >= 3 && memcmp(*line, "\xef\xbb\xbf", 3) == 0) {
         *line += 3;
         *len -= 3;
     }
@@ -112,38 +113,38 @@ static bool blank(const char *line, size_t len)
 
 static void on_field(void *data, size_t len, void *ctx)
 {
-    luo_csv *t = ctx;
-    if (t->fields < LUO_CSV_COLUMNS) {
-        t->start[t->fields] = t->row_len;
-        memcpy(t->row + t->row_len, data, len);
-        t->row_len += len;
-        t->row[t->row_len++] = 0;
+    luo_csv *csv = ctx;
+    if (csv->fields < LUO_CSV_COLUMNS) {
+        csv->start[csv->fields] = csv->row_len;
+        memcpy(csv->row + csv->row_len, data, len);
+        csv->row_len += len;
+        csv->row[csv->row_len++] = 0;
     }
-    t->fields++;
+    csv->fields++;
 }
 
-static bool open_parser(luo_csv *t)
+static bool open_parser(luo_csv *csv)
 {
-    if (t->parser_open) csv_free(&t->parser);
-    t->parser_open = csv_init(&t->parser, CSV_STRICT | CSV_STRICT_FINI) == 0;
-    if (t->parser_open)
-        csv_set_blk_size(&t->parser, 4096);
+    if (csv->parser_open) csv_free(&csv->parser);
+    csv->parser_open = csv_init(&csv->parser, CSV_STRICT | CSV_STRICT_FINI) == 0;
+    if (csv->parser_open)
+        csv_set_blk_size(&csv->parser, 4096);
     else
-        out_of_memory(t);
-    return t->parser_open;
+        out_of_memory(csv);
+    return csv->parser_open;
 }
 
-static bool room_for(luo_csv *t, size_t len)
+static bool room_for(luo_csv *csv, size_t len)
 {
     const size_t need = len + LUO_CSV_COLUMNS + 1;
-    if (t->row_cap >= need) return true;
-    char *row = realloc(t->row, 2 * need);
+    if (csv->row_cap >= need) return true;
+    char *row = realloc(csv->row, 2 * need);
     if (!row) {
-        out_of_memory(t);
+        out_of_memory(csv);
         return false;
     }
-    t->row = row;
-    t->row_cap = 2 * need;
+    csv->row = row;
+    csv->row_cap = 2 * need;
     return true;
 }
 
@@ -171,119 +172,118 @@ static bool split(luo_csv *t, const char *line, size_t len)
     return false;
 }
 
-static bool next_split(luo_csv *t)
+static bool next_split(luo_csv *csv)
 {
     const char *line;
     size_t len;
-    while (!t->over && raw_line(t, &line, &len)) {
+    while (!csv->over && raw_line(csv, &line, &len)) {
         if (blank(line, len) || line[0] == '#') continue;
-        if (split(t, line, len)) return true;
-        if (!t->header_read) break; /* without a header there is nothing to read by */
+        if (split(csv, line, len)) return true;
+        if (!csv->header_read) break; /* without a header there is nothing to read by */
     }
-    t->over = true;
+    csv->over = true;
     return false;
 }
 
 /* ---- header ---- */
 
 /* A misspelt column is one error: the one it was meant for is not reported as missing, too. */
-static void unknown_column(luo_csv *t, int field, const char *name, bool *excused)
+static void unknown_column(luo_csv *csv, int field, const char *name, bool *excused)
 {
     int meant;
     const char *names[LUO_CSV_COLUMNS];
-    luo_str s = {0};
-    for (int i = 0; i < t->n; i++) names[i] = t->columns[i].name;
-    luo_say_unknown(&s, name, names, t->n, &meant);
-    complain(t, LUO_EINPUT, field, "unknown column `%.60s`; %s", name, luo_str_get(&s));
-    luo_str_free(&s);
+    luo_str text = {0};
+    for (int i = 0; i < csv->n; i++) names[i] = csv->columns[i].name;
+    luo_say_unknown(&text, name, names, csv->n, &meant);
+    complain(csv, LUO_EINPUT, field, "unknown column `%.60s`; %s", name, luo_str_get(&text));
+    luo_str_free(&text);
     if (meant >= 0) excused[meant] = true;
 }
 
-static void read_header(luo_csv *t)
+static void read_header(luo_csv *csv)
 {
     bool excused[LUO_CSV_COLUMNS] = {false};
-    t->header_fields = t->fields;
-    for (int f = 0; f < t->fields && f < LUO_CSV_COLUMNS; f++) {
-        const char *name = t->row + t->start[f];
+    csv->header_fields = csv->fields;
+    for (int f = 0; f < csv->fields && f < LUO_CSV_COLUMNS; f++) {
+        const char *name = csv->row + csv->start[f];
         int i = 0;
-        while (i < t->n && strcmp(t->columns[i].name, name) != 0) i++;
-        t->column_of[f] = i;
-        if (i == t->n)
-            unknown_column(t, f, name, excused);
-        else if (t->field_of[i] >= 0)
-            complain(t, LUO_EINPUT, f, "column `%s` is given twice; each column is given once.",
+        while (i < csv->n && strcmp(csv->columns[i].name, name) != 0) i++;
+        csv->column_of[f] = i;
+        if (i == csv->n)
+            unknown_column(csv, f, name, excused);
+        else if (csv->field_of[i] >= 0)
+            complain(csv, LUO_EINPUT, f, "column `%s` is given twice; each column is given once.",
                      name);
         else
-            t->field_of[i] = f;
+            csv->field_of[i] = f;
     }
-    for (int i = 0; i < t->n; i++)
-        if (t->columns[i].required && !excused[i] && t->field_of[i] < 0)
-            complain(t, LUO_EINPUT, 0, "column `%s` is missing.",
-                     t->columns[i].name);
-    if (t->fields > LUO_CSV_COLUMNS)
-        complain(t, LUO_EINPUT, LUO_CSV_COLUMNS, "more than %d columns; none of our tables has.",
+    for (int i = 0; i < csv->n; i++)
+        if (csv->columns[i].required && !excused[i] && csv->field_of[i] < 0)
+            complain(csv, LUO_EINPUT, 0, "column `%s` is missing.", csv->columns[i].name);
+    if (csv->fields > LUO_CSV_COLUMNS)
+        complain(csv, LUO_EINPUT, LUO_CSV_COLUMNS, "more than %d columns; none of our tables has.",
                  LUO_CSV_COLUMNS);
-    if (t->st != LUO_OK) t->over = true; /* rows cannot be judged by a wrong header */
+    if (csv->st != LUO_OK) csv->over = true; /* rows cannot be judged by a wrong header */
 }
 
 static luo_csv *open_table(const char *name, const luo_csv_column *columns, int n, luo_diags *diags)
 {
-    luo_csv *t = calloc(1, sizeof *t);
-    if (!t) {
+    luo_csv *csv = calloc(1, sizeof *csv);
+    if (!csv) {
         luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, name, 0, 0,
                       "this process is out of memory; free some or use less.");
         return NULL;
     }
-    t->name = name;
-    t->columns = columns;
-    t->n = n;
-    t->diags = diags;
-    for (int i = 0; i < n; i++) t->field_of[i] = -1;
-    open_parser(t);
-    return t;
+    csv->name = name;
+    csv->columns = columns;
+    csv->n = n;
+    csv->diags = diags;
+    for (int i = 0; i < n; i++) csv->field_of[i] = -1;
+    open_parser(csv);
+    return csv;
 }
 
-static luo_csv *begin(luo_csv *t)
+static luo_csv *begin(luo_csv *csv)
 {
-    if (next_split(t))
-        read_header(t);
-    else if (t->st == LUO_OK)
-        complain(t, LUO_EINPUT, 0, "the table is empty; a header line is expected.");
-    t->header_read = true;
-    return t;
+    if (next_split(csv))
+        read_header(csv);
+    else if (csv->st == LUO_OK)
+        complain(csv, LUO_EINPUT, 0, "the table is empty; a header line is expected.");
+    csv->header_read = true;
+    return csv;
 }
 
 luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int n, luo_diags *diags)
 {
-    luo_csv *t = open_table(src->name, columns, n, diags);
-    if (!t) return NULL;
-    t->at = src->text;
-    t->end = src->text + src->len;
-    return begin(t);
+    luo_csv *csv = open_table(src->name, columns, n, diags);
+    if (!csv) return NULL;
+    csv->at = src->text;
+    csv->end = src->text + src->len;
+    return begin(csv);
 }
 
 luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n, luo_diags *diags)
 {
-    luo_csv *t = open_table(path, columns, n, diags);
-    if (!t) return NULL;
+    luo_csv *csv = open_table(path, columns, n, diags);
+    if (!csv) return NULL;
     luo_err err = {0};
     int fd;
-    t->st = luo_input_open(path, LUO_INPUT_READ, "a readable table", &fd, &err);
-    if (t->st == LUO_OK && !(t->file = fdopen(fd, "r"))) {
+    csv->st = luo_input_open(path, LUO_INPUT_READ, "a readable table", &fd, &err);
+    if (csv->st == LUO_OK && !(csv->file = fdopen(fd, "r"))) {
         close(fd);
-        t->st = luo_err_nomem(&err);
+        csv->st = luo_err_nomem(&err);
     }
-    if (t->st == LUO_OK) return begin(t);
+    if (csv->st == LUO_OK) return begin(csv);
     luo_diags_err(diags, &err);
-    t->over = true;
-    return t;
+    csv->over = true;
+    return csv;
 }
 
 /* ---- rows ---- */
 
-static void bad_cell(luo_csv *t, int i, const char *text)
+static void bad_cell(luo_csv *csv, int i, const char *text)
 {
-    const luo_csv_column *c = &t->columns[i];
+    const luo_csv_column *c = &csv->columns[i];
     char buf[128];
     luo_str words = {0};
     const char *want = buf;
@@ -291,12 +291,12 @@ static void bad_cell(luo_csv *t, int i, const char *text)
     if (c->type == LUO_CSV_WORD) {
         while (c->words[n]) n++;
         luo_say_expected(&words, text, c->words, n);
-        luo_csv_error(t, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", c->name, text,
-                      luo_str_get(&words));
+        luo_csv_error(csv, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", c->name,
+                      text, luo_str_get(&words));
         luo_str_free(&words);
         return;
     } else if (c->type == LUO_CSV_TEXT) {
-        luo_csv_error(t, i, "`%s` is %s; a text is expected.", c->name,
+        luo_csv_error(csv, i, "`%s` is %s; a text is expected.", c->name,
                       *text ? "not UTF-8" : "empty");
         return;
     } else {
@@ -306,9 +306,9 @@ static void bad_cell(luo_csv *t, int i, const char *text)
         if (c->inf) strcat(buf, " or `inf`");
     }
     if (*text)
-        luo_csv_error(t, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
+        luo_csv_error(csv, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
     else
-        luo_csv_error(t, i, "`%s` is empty; %s is expected.", c->name, want);
+        luo_csv_error(csv, i, "`%s` is empty; %s is expected.", c->name, want);
 }
 
 static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *out)
@@ -335,51 +335,52 @@ static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *o
     return luo_utf8_valid(text, n);
 }
 
-static bool take_row(luo_csv *t, luo_csv_cell *cells)
+static bool take_row(luo_csv *csv, luo_csv_cell *cells)
 {
     bool good = true;
-    if (t->fields != t->header_fields) {
-        complain(t, LUO_EINPUT, t->fields < t->header_fields ? t->fields : t->header_fields,
-                 "the row has %d cells; the header has %d.", t->fields, t->header_fields);
+    if (csv->fields != csv->header_fields) {
+        complain(csv, LUO_EINPUT,
+                 csv->fields < csv->header_fields ? csv->fields : csv->header_fields,
+                 "the row has %d cells; the header has %d.", csv->fields, csv->header_fields);
         return false;
     }
-    for (int i = 0; i < t->n; i++) {
-        const int f = t->field_of[i];
-        const char *text = f < 0 ? "" : t->row + t->start[f];
+    for (int i = 0; i < csv->n; i++) {
+        const int f = csv->field_of[i];
+        const char *text = f < 0 ? "" : csv->row + csv->start[f];
         cells[i] = (luo_csv_cell){.given = *text != 0, .text = text};
-        if (!*text && !t->columns[i].required) continue;
-        if (*text && take_cell(&t->columns[i], text, &cells[i])) continue;
-        bad_cell(t, i, text);
+        if (!*text && !csv->columns[i].required) continue;
+        if (*text && take_cell(&csv->columns[i], text, &cells[i])) continue;
+        bad_cell(csv, i, text);
         good = false;
     }
     return good;
 }
 
-bool luo_csv_next(luo_csv *t, luo_csv_cell *cells)
+bool luo_csv_next(luo_csv *csv, luo_csv_cell *cells)
 {
-    while (t && next_split(t))
-        if (take_row(t, cells)) return true;
+    while (csv && next_split(csv))
+        if (take_row(csv, cells)) return true;
     return false;
 }
 
-int luo_csv_line(const luo_csv *t)
+int luo_csv_line(const luo_csv *csv)
 {
-    return t->line;
+    return csv->line;
 }
 
-bool luo_csv_has(const luo_csv *t, int column)
+bool luo_csv_has(const luo_csv *csv, int column)
 {
-    return t && t->field_of[column] >= 0;
+    return csv && csv->field_of[column] >= 0;
 }
 
-luo_status luo_csv_close(luo_csv *t)
+luo_status luo_csv_close(luo_csv *csv)
 {
-    if (!t) return LUO_ENOMEM;
-    const luo_status st = t->st;
-    if (t->parser_open) csv_free(&t->parser);
-    if (t->file) fclose(t->file);
-    free(t->line_buf);
-    free(t->row);
-    free(t);
+    if (!csv) return LUO_ENOMEM;
+    const luo_status st = csv->st;
+    if (csv->parser_open) csv_free(&csv->parser);
+    if (csv->file) fclose(csv->file);
+    free(csv->line_buf);
+    free(csv->row);
+    free(csv);
     return st;
 }

@@ -46,12 +46,12 @@ luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int 
 luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n,
                            luo_diags *diags);
 /* The next good row. False: there is none. */
-bool luo_csv_next(luo_csv *t, luo_csv_cell *cells);
-int luo_csv_line(const luo_csv *t);
+bool luo_csv_next(luo_csv *csv, luo_csv_cell *cells);
+int luo_csv_line(const luo_csv *csv);
 /* True if the header has column i. */
-bool luo_csv_has(const luo_csv *t, int column);
+bool luo_csv_has(const luo_csv *csv, int column);
 /* An error of the present row at a column. */
-luo_status luo_csv_error(luo_csv *t, int column, const char *fmt, ...) LUO_PRINTF(3, 4);
+luo_status luo_csv_error(luo_csv *csv, int column, const char *fmt, ...) LUO_PRINTF(3, 4);
 /* Status of the first error. NULL is LUO_ENOMEM. */
-luo_status luo_csv_close(luo_csv *t);
+luo_status luo_csv_close(luo_csv *csv);
 #endif

@@ -18,13 +18,13 @@ static const char *base_name(const char *path)
 }
 
 /* NAME, or 2-NAME .. when an earlier input has that name. */
-static void config_name(const luo_rundir *r, int32_t k, luo_str *out)
+static void config_name(const luo_rundir *dir, int32_t k, luo_str *out)
 {
     int32_t same = 1;
     for (int32_t i = 0; i < k; i++)
-        same += strcmp(base_name(r->opts.inputs[i]), base_name(r->opts.inputs[k])) == 0;
+        same += strcmp(base_name(dir->opts.inputs[i]), base_name(dir->opts.inputs[k])) == 0;
     if (same > 1) luo_str_addf(out, "%d-", same);
-    luo_str_add(out, base_name(r->opts.inputs[k]));
+    luo_str_add(out, base_name(dir->opts.inputs[k]));
 }
 
 static luo_status hash_file(const char *path, luo_rundir_input *in, luo_err *err)
@@ -49,23 +49,23 @@ static luo_status hash_file(const char *path, luo_rundir_input *in, luo_err *err
     return st;
 }
 
-static luo_status copy_input(luo_rundir *r, int32_t k, luo_err *err)
+static luo_status copy_input(luo_rundir *dir, int32_t k, luo_err *err)
 {
-    const char *path = r->opts.inputs[k];
-    luo_rundir_input *in = &r->inputs[k];
+    const char *path = dir->opts.inputs[k];
+    luo_rundir_input *in = &dir->inputs[k];
     LUO_TRY(hash_file(path, in, err));
     if (in->bytes >= (int64_t)LUO_FILE_BYTES) return LUO_OK;
-    const size_t mark = luo_arena_mark(r->scratch);
+    const size_t mark = luo_arena_mark(dir->scratch);
     luo_source src;
     luo_str to = {0};
-    luo_str_addf(&to, "%s/config/", r->dir);
-    config_name(r, k, &to);
+    luo_str_addf(&to, "%s/config/", dir->dir);
+    config_name(dir, k, &to);
     luo_status st =
-        to.failed ? luo_err_nomem(err) : luo_files_get(NULL, r->scratch, path, &src, err);
+        to.failed ? luo_err_nomem(err) : luo_files_get(NULL, dir->scratch, path, &src, err);
     if (st == LUO_OK) st = luo_file_write_atomic(to.at, src.text, src.len, err);
     in->copied = st == LUO_OK;
     luo_str_free(&to);
-    luo_arena_reset(r->scratch, mark);
+    luo_arena_reset(dir->scratch, mark);
     return st;
 }
 
@@ -79,76 +79,76 @@ luo_status luo_rundir_config(luo_rundir *r, luo_err *err)
     return st;
 }
 
-static void texts(luo_jsonw *w, const char *key, const char *const *at, int32_t n)
+static void texts(luo_jsonw *json, const char *key, const char *const *at, int32_t n)
 {
-    luo_jsonw_open(w, key, '[');
-    for (int32_t i = 0; i < n; i++) luo_jsonw_text(w, NULL, at[i]);
-    luo_jsonw_close(w);
+    luo_jsonw_open(json, key, '[');
+    for (int32_t i = 0; i < n; i++) luo_jsonw_text(json, NULL, at[i]);
+    luo_jsonw_close(json);
 }
 
-static void inputs(luo_jsonw *w, const luo_rundir *r)
+static void inputs(luo_jsonw *json, const luo_rundir *dir)
 {
-    luo_jsonw_open(w, "inputs", '[');
-    for (int32_t k = 0; k < r->opts.ninputs; k++) {
+    luo_jsonw_open(json, "inputs", '[');
+    for (int32_t k = 0; k < dir->opts.ninputs; k++) {
         luo_str name = {0};
         luo_str_add(&name, "config/");
-        config_name(r, k, &name);
-        luo_jsonw_open(w, NULL, '{');
-        luo_jsonw_text(w, "path", r->opts.inputs[k]);
-        luo_jsonw_text(w, "copy", r->inputs[k].copied ? luo_str_get(&name) : NULL);
-        luo_jsonw_int(w, "bytes", r->inputs[k].bytes);
-        luo_jsonw_hash(w, "hash", r->inputs[k].hash);
-        luo_jsonw_close(w);
+        config_name(dir, k, &name);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "path", dir->opts.inputs[k]);
+        luo_jsonw_text(json, "copy", dir->inputs[k].copied ? luo_str_get(&name) : NULL);
+        luo_jsonw_int(json, "bytes", dir->inputs[k].bytes);
+        luo_jsonw_hash(json, "hash", dir->inputs[k].hash);
+        luo_jsonw_close(json);
         luo_str_free(&name);
     }
-    luo_jsonw_close(w);
+    luo_jsonw_close(json);
 }
 
-static void facts(luo_jsonw *w, const luo_fact *at, int32_t n)
+static void facts(luo_jsonw *json, const luo_fact *at, int32_t n)
 {
-    for (int32_t i = 0; i < n; i++) luo_jsonw_text(w, at[i].name, at[i].value);
+    for (int32_t i = 0; i < n; i++) luo_jsonw_text(json, at[i].name, at[i].value);
 }
 
-static void plans(luo_jsonw *w, const luo_rundir *r)
+static void plans(luo_jsonw *json, const luo_rundir *dir)
 {
-    luo_jsonw_open(w, "plans", '[');
-    for (int32_t i = 0; i < r->nplans; i++) {
-        luo_jsonw_open(w, NULL, '{');
-        luo_jsonw_hash(w, "hash", r->plans[i].hash);
-        luo_jsonw_hash(w, "program_hash", r->plans[i].program_hash);
-        luo_jsonw_close(w);
+    luo_jsonw_open(json, "plans", '[');
+    for (int32_t i = 0; i < dir->nplans; i++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_hash(json, "hash", dir->plans[i].hash);
+        luo_jsonw_hash(json, "program_hash", dir->plans[i].program_hash);
+        luo_jsonw_close(json);
     }
-    luo_jsonw_close(w);
+    luo_jsonw_close(json);
 }
 
-luo_status luo_rundir_manifest(const luo_rundir *r, luo_run_state state, int exit_code,
+luo_status luo_rundir_manifest(const luo_rundir *dir, luo_run_state state, int exit_code,
                                luo_err *err)
 {
-    const luo_rundir_opts *o = &r->opts;
+    const luo_rundir_opts *o = &dir->opts;
     luo_str text = {0}, path = {0};
-    luo_jsonw w = luo_jsonw_start(&text);
-    luo_jsonw_open(&w, NULL, '{');
-    luo_jsonw_text(&w, "schema", "luoshu.manifest/1");
-    luo_jsonw_text(&w, "state", luo_run_state_name(state));
-    luo_jsonw_text(&w, "luoshu", o->version);
-    facts(&w, o->facts, o->nfacts);
-    luo_jsonw_open(&w, "libraries", '{');
-    facts(&w, o->libraries, o->nlibraries);
-    luo_jsonw_close(&w);
-    luo_jsonw_text(&w, "backend", o->backend);
-    luo_jsonw_text(&w, "policy", o->policy);
-    luo_jsonw_text(&w, "scenario", o->scenario->name);
-    texts(&w, "argv", o->argv, o->argc);
-    texts(&w, "overrides", o->overrides, o->noverrides);
-    luo_jsonw_seed(&w, "seed", o->scenario->seed);
-    luo_jsonw_hash(&w, "scenario_hash", o->scenario->hash);
-    plans(&w, r);
-    inputs(&w, r);
-    luo_jsonw_num(&w, "wall_s", o->wall_s ? o->wall_s(o->ctx) - r->wall_open : 0, 3);
-    if (state != LUO_RUNNING) luo_jsonw_int(&w, "exit", exit_code);
-    if (r->why) luo_jsonw_text(&w, "error", r->why);
-    luo_jsonw_close(&w);
-    luo_str_addf(&path, "%s/manifest.json", r->dir);
+    luo_jsonw json = luo_jsonw_start(&text);
+    luo_jsonw_open(&json, NULL, '{');
+    luo_jsonw_text(&json, "schema", "luoshu.manifest/1");
+    luo_jsonw_text(&json, "state", luo_run_state_name(state));
+    luo_jsonw_text(&json, "luoshu", o->version);
+    facts(&json, o->facts, o->nfacts);
+    luo_jsonw_open(&json, "libraries", '{');
+    facts(&json, o->libraries, o->nlibraries);
+    luo_jsonw_close(&json);
+    luo_jsonw_text(&json, "backend", o->backend);
+    luo_jsonw_text(&json, "policy", o->policy);
+    luo_jsonw_text(&json, "scenario", o->scenario->name);
+    texts(&json, "argv", o->argv, o->argc);
+    texts(&json, "overrides", o->overrides, o->noverrides);
+    luo_jsonw_seed(&json, "seed", o->scenario->seed);
+    luo_jsonw_hash(&json, "scenario_hash", o->scenario->hash);
+    plans(&json, dir);
+    inputs(&json, dir);
+    luo_jsonw_num(&json, "wall_s", o->wall_s ? o->wall_s(o->ctx) - dir->wall_open : 0, 3);
+    if (state != LUO_RUNNING) luo_jsonw_int(&json, "exit", exit_code);
+    if (dir->why) luo_jsonw_text(&json, "error", dir->why);
+    luo_jsonw_close(&json);
+    luo_str_addf(&path, "%s/manifest.json", dir->dir);
     const luo_status st = text.failed || path.failed
                               ? luo_err_nomem(err)
                               : luo_file_write_atomic(path.at, text.at, text.len, err);
@@ -159,30 +159,30 @@ luo_status luo_rundir_manifest(const luo_rundir *r, luo_run_state state, int exi
 
 /* ---- the manifest of who ended without a word ---- */
 
-static void put_value(luo_jsonw *w, const char *key, const luo_doc_node *x)
+static void put_value(luo_jsonw *json, const char *key, const luo_doc_node *node)
 {
-    if (x->type == LUO_DOC_SCALAR && x->quoted) luo_jsonw_text(w, key, x->text);
-    if (x->type == LUO_DOC_SCALAR && !x->quoted) luo_jsonw_word(w, key, x->text);
-    if (x->type == LUO_DOC_SCALAR) return;
-    luo_jsonw_open(w, key, x->type == LUO_DOC_MAP ? '{' : '[');
-    for (const luo_doc_node *y = x->first; y; y = y->next) put_value(w, y->key, y);
-    luo_jsonw_close(w);
+    if (node->type == LUO_DOC_SCALAR && node->quoted) luo_jsonw_text(json, key, node->text);
+    if (node->type == LUO_DOC_SCALAR && !node->quoted) luo_jsonw_word(json, key, node->text);
+    if (node->type == LUO_DOC_SCALAR) return;
+    luo_jsonw_open(json, key, node->type == LUO_DOC_MAP ? '{' : '[');
+    for (const luo_doc_node *y = node->first; y; y = y->next) put_value(json, y->key, y);
+    luo_jsonw_close(json);
 }
 
 static void put_ended(luo_str *out, const luo_doc_node *manifest, luo_run_state state,
                       int exit_code, const char *error)
 {
-    luo_jsonw w = luo_jsonw_start(out);
-    luo_jsonw_open(&w, NULL, '{');
-    for (const luo_doc_node *x = manifest->first; x; x = x->next) {
-        if (strcmp(x->key, "state") == 0)
-            luo_jsonw_text(&w, x->key, luo_run_state_name(state));
-        else if (strcmp(x->key, "exit") != 0 && strcmp(x->key, "error") != 0)
-            put_value(&w, x->key, x);
+    luo_jsonw json = luo_jsonw_start(out);
+    luo_jsonw_open(&json, NULL, '{');
+    for (const luo_doc_node *node = manifest->first; node; node = node->next) {
+        if (strcmp(node->key, "state") == 0)
+            luo_jsonw_text(&json, node->key, luo_run_state_name(state));
+        else if (strcmp(node->key, "exit") != 0 && strcmp(node->key, "error") != 0)
+            put_value(&json, node->key, node);
     }
-    luo_jsonw_int(&w, "exit", exit_code);
-    luo_jsonw_text(&w, "error", error);
-    luo_jsonw_close(&w);
+    luo_jsonw_int(&json, "exit", exit_code);
+    luo_jsonw_text(&json, "error", error);
+    luo_jsonw_close(&json);
 }
 
 /* arena: scratch. A manifest that cannot be read stays as it is. */

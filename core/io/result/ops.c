@@ -20,33 +20,33 @@ static int in_order(const void *a, const void *b)
 }
 
 /* The other device or device set of a P2P, the group of a collective. */
-static void put_peer(luo_table *t, luo_str *text, luo_arena *scratch, const luo_programs *set,
-                     const luo_program *p, const luo_instr *in)
+static void put_peer(luo_table *table, luo_str *text, luo_arena *scratch, const luo_programs *set,
+                     const luo_program *program, const luo_instr *in)
 {
-    const luo_slot *s = in->slot >= 0 ? &p->slots[in->slot] : NULL;
+    const luo_slot *slot = in->slot >= 0 ? &program->slots[in->slot] : NULL;
     luo_str_clear(text);
-    if (!s || (in->kind != LUO_INSTR_COLLECTIVE && in->kind != LUO_INSTR_P2P)) {
-        luo_table_none(t, LUO_COL_OPS_peer);
+    if (!slot || (in->kind != LUO_INSTR_COLLECTIVE && in->kind != LUO_INSTR_P2P)) {
+        luo_table_none(table, LUO_COL_OPS_peer);
         return;
     }
     if (in->kind == LUO_INSTR_COLLECTIVE) {
-        luo_devset_print(text, set->groups[s->group].dev, set->groups[s->group].n);
+        luo_devset_print(text, set->groups[slot->group].dev, set->groups[slot->group].n);
     } else {
         int32_t n = 0;
-        int32_t *peer = LUO_NEW_N(scratch, int32_t, s->nmessage + 1);
+        int32_t *peer = LUO_NEW_N(scratch, int32_t, slot->nmessage + 1);
         if (!peer) {
             text->failed = true;
             return;
         }
-        for (int32_t i = 0; i < s->nmessage; i++) { /* each once, in message order */
+        for (int32_t i = 0; i < slot->nmessage; i++) { /* each once, in message order */
             bool known = false;
-            for (int32_t j = 0; j < n; j++) known |= peer[j] == s->message[i].peer;
-            if (!known) peer[n++] = s->message[i].peer;
+            for (int32_t j = 0; j < n; j++) known |= peer[j] == slot->message[i].peer;
+            if (!known) peer[n++] = slot->message[i].peer;
         }
         if (n == 1) luo_str_addi(text, peer[0]);
         else luo_devset_print(text, peer, n);
     }
-    luo_table_text(t, LUO_COL_OPS_peer, luo_str_get(text));
+    luo_table_text(table, LUO_COL_OPS_peer, luo_str_get(text));
 }
 
 typedef struct op_ctx {
@@ -90,10 +90,10 @@ static void open_texts(luo_op_texts *x, const luo_programs *set)
 }
 
 /* NULL: not kept. */
-static luo_op_text *text_of(op_ctx *c, const luo_program *p, const luo_instr *in)
+static luo_op_text *text_of(op_ctx *c, const luo_program *program, const luo_instr *in)
 {
     luo_op_texts *x = &c->r->op_texts;
-    return x->of ? &x->of[x->first[p - c->set->at] + in->id] : NULL;
+    return x->of ? &x->of[x->first[program - c->set->at] + in->id] : NULL;
 }
 
 static void keep_text(op_ctx *c, luo_op_text *o, size_t head, size_t head_end, size_t tail)
@@ -108,55 +108,56 @@ static void keep_text(op_ctx *c, luo_op_text *o, size_t head, size_t head_end, s
     if (!all->failed) *o = made;
 }
 
-static void put_cells(op_ctx *c, luo_table *t, const luo_program *p, const luo_op_record *rec)
+static void put_cells(op_ctx *c, luo_table *table, const luo_program *program,
+                      const luo_op_record *rec)
 {
-    const luo_role *role = &c->set->roles[p->role];
+    const luo_role *role = &c->set->roles[program->role];
     const luo_instr *in = &role->instr[rec->instr];
-    const luo_run_task *task = &p->tasks[rec->task];
-    luo_op_text *o = text_of(c, p, in);
+    const luo_run_task *task = &program->tasks[rec->task];
+    luo_op_text *o = text_of(c, program, in);
     if (o && o->head) {
         const char *at = c->r->op_texts.text.at + o->at;
-        luo_table_again(t, LUO_COL_OPS_stream, LUO_COL_OPS_micro_batch, at, o->head);
-        luo_table_int_opt(t, LUO_COL_OPS_micro_batch, task->micro_batch);
-        luo_table_again(t, LUO_COL_OPS_layer, LUO_COL_OPS_t_start_s, at + o->head, o->tail);
+        luo_table_again(table, LUO_COL_OPS_stream, LUO_COL_OPS_micro_batch, at, o->head);
+        luo_table_int_opt(table, LUO_COL_OPS_micro_batch, task->micro_batch);
+        luo_table_again(table, LUO_COL_OPS_layer, LUO_COL_OPS_t_start_s, at + o->head, o->tail);
         return;
     }
-    const size_t head = t->buf.len + 1; /* behind the comma */
-    luo_table_text(t, LUO_COL_OPS_stream, luo_stream_name((luo_stream)in->stream));
-    luo_table_text(t, LUO_COL_OPS_phase, luo_phase_name((luo_phase)in->phase));
-    luo_table_int(t, LUO_COL_OPS_instruction, in->id);
-    luo_table_text(t, LUO_COL_OPS_kind, luo_instr_kind_name((luo_instr_kind)in->kind));
-    luo_table_text(t, LUO_COL_OPS_op, in->op >= 0 ? c->set->ops[in->op].name : "");
-    luo_table_int_opt(t, LUO_COL_OPS_pipeline, p->pipeline);
-    luo_table_int_opt(t, LUO_COL_OPS_stage, p->stage);
-    luo_table_int(t, LUO_COL_OPS_chunk, role->seg[task->seg].chunk);
-    const size_t head_end = t->buf.len;
-    luo_table_int_opt(t, LUO_COL_OPS_micro_batch, task->micro_batch);
-    const size_t tail = t->buf.len + 1;
-    luo_table_int_opt(t, LUO_COL_OPS_layer, in->layer);
-    put_peer(t, &c->peer, c->r->scratch, c->set, p, in);
-    luo_table_int(t, LUO_COL_OPS_bytes, in->bytes);
-    luo_table_int(t, LUO_COL_OPS_flop, in->flops);
+    const size_t head = table->buf.len + 1; /* behind the comma */
+    luo_table_text(table, LUO_COL_OPS_stream, luo_stream_name((luo_stream)in->stream));
+    luo_table_text(table, LUO_COL_OPS_phase, luo_phase_name((luo_phase)in->phase));
+    luo_table_int(table, LUO_COL_OPS_instruction, in->id);
+    luo_table_text(table, LUO_COL_OPS_kind, luo_instr_kind_name((luo_instr_kind)in->kind));
+    luo_table_text(table, LUO_COL_OPS_op, in->op >= 0 ? c->set->ops[in->op].name : "");
+    luo_table_int_opt(table, LUO_COL_OPS_pipeline, program->pipeline);
+    luo_table_int_opt(table, LUO_COL_OPS_stage, program->stage);
+    luo_table_int(table, LUO_COL_OPS_chunk, role->seg[task->seg].chunk);
+    const size_t head_end = table->buf.len;
+    luo_table_int_opt(table, LUO_COL_OPS_micro_batch, task->micro_batch);
+    const size_t tail = table->buf.len + 1;
+    luo_table_int_opt(table, LUO_COL_OPS_layer, in->layer);
+    put_peer(table, &c->peer, c->r->scratch, c->set, program, in);
+    luo_table_int(table, LUO_COL_OPS_bytes, in->bytes);
+    luo_table_int(table, LUO_COL_OPS_flop, in->flops);
     keep_text(c, o, head, head_end, tail);
 }
 
 static luo_status put_row(op_ctx *c, const op_row *row, luo_err *err)
 {
-    luo_table *t = &c->r->table[LUO_TABLE_OPS];
+    luo_table *table = &c->r->table[LUO_TABLE_OPS];
     const luo_op_record *rec = &c->result->records[row->record];
     const size_t mark = luo_arena_mark(c->r->scratch);
     if (!c->program || c->program->device != rec->device)
         c->program = luo_programs_find(c->set, rec->device);
-    luo_table_int(t, LUO_COL_OPS_seq, row->seq);
-    luo_table_int(t, LUO_COL_OPS_step, c->step);
-    luo_table_int(t, LUO_COL_OPS_attempt, c->attempt);
-    luo_table_int(t, LUO_COL_OPS_device, rec->device);
-    put_cells(c, t, c->program, rec);
-    luo_table_num(t, LUO_COL_OPS_t_start_s, c->start_s + rec->start_s);
-    luo_table_num(t, LUO_COL_OPS_t_end_s, c->start_s + rec->end_s);
-    luo_table_text(t, LUO_COL_OPS_status, luo_status_name(rec->status));
+    luo_table_int(table, LUO_COL_OPS_seq, row->seq);
+    luo_table_int(table, LUO_COL_OPS_step, c->step);
+    luo_table_int(table, LUO_COL_OPS_attempt, c->attempt);
+    luo_table_int(table, LUO_COL_OPS_device, rec->device);
+    put_cells(c, table, c->program, rec);
+    luo_table_num(table, LUO_COL_OPS_t_start_s, c->start_s + rec->start_s);
+    luo_table_num(table, LUO_COL_OPS_t_end_s, c->start_s + rec->end_s);
+    luo_table_text(table, LUO_COL_OPS_status, luo_status_name(rec->status));
     luo_arena_reset(c->r->scratch, mark);
-    return c->peer.failed ? luo_err_nomem(err) : luo_table_end(t, err);
+    return c->peer.failed ? luo_err_nomem(err) : luo_table_end(table, err);
 }
 
 /* Rows of records first..n-1 in the order of the file. */
@@ -167,9 +168,10 @@ static luo_status put_rows(op_ctx *c, int64_t n, luo_err *err)
     int64_t seq = 0;
     for (int64_t k = 0; k < n; k++) {
         const luo_op_record *rec = &c->result->records[k];
-        const luo_program *p = luo_programs_find(c->set, rec->device);
+        const luo_program *program = luo_programs_find(c->set, rec->device);
         if (k > 0 && rec->device != c->result->records[k - 1].device) seq = 0;
-        rows[k] = (op_row){k, seq++, rec->device, c->set->roles[p->role].instr[rec->instr].stream};
+        rows[k] =
+            (op_row){k, seq++, rec->device, c->set->roles[program->role].instr[rec->instr].stream};
     }
     qsort(rows, (size_t)n, sizeof *rows, in_order);
     luo_status st = LUO_OK;
@@ -209,23 +211,27 @@ static int64_t whole_devices(const luo_op_record *rec, int64_t n, int64_t room, 
 luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
                           const luo_programs *set, const luo_step_result *result, luo_err *err)
 {
-    luo_rundir *r = ctx;
+    luo_rundir *dir = ctx;
     (void)plan; /* steps.csv has it */
-    LUO_TRY(luo_trace_step(r->trace, step, attempt, start_s, set, result, err));
-    luo_traced *traced = &r->traced;
+    LUO_TRY(luo_trace_step(dir->trace, step, attempt, start_s, set, result, err));
+    luo_traced *traced = &dir->traced;
     int64_t n = result->nrecords;
     if (traced->full || n == 0) return LUO_OK;
-    if (traced->ops + n > r->opts.ops_limit) {
+    if (traced->ops + n > dir->opts.ops_limit) {
         traced->full = true;
         if (traced->n > 0) return LUO_OK;
-        n = whole_devices(result->records, n, r->opts.ops_limit, &traced->part_devices,
+        n = whole_devices(result->records, n, dir->opts.ops_limit, &traced->part_devices,
                           &traced->part_of);
     }
     traced->ops += n;
     if (!note_step(traced, step)) return luo_err_nomem(err);
-    op_ctx c = {
-        .r = r, .set = set, .result = result, .step = step, .attempt = attempt, .start_s = start_s};
-    open_texts(&r->op_texts, set);
+    op_ctx c = {.r = dir,
+                .set = set,
+                .result = result,
+                .step = step,
+                .attempt = attempt,
+                .start_s = start_s};
+    open_texts(&dir->op_texts, set);
     const luo_status st = put_rows(&c, n, err);
     luo_str_free(&c.peer);
     return st;

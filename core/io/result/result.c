@@ -72,9 +72,10 @@ static int64_t int_of(reader *r, const luo_doc_node *in, const char *key)
 
 static double num_of(reader *r, const luo_doc_node *in, const char *key)
 {
-    const luo_doc_node *x = luo_doc_get(in, key);
+    const luo_doc_node *node = luo_doc_get(in, key);
     double v = NAN;
-    if (!luo_doc_real(x, &v) && !luo_doc_is(x, "null")) complain(r, key, "is missing or no number");
+    if (!luo_doc_real(node, &v) && !luo_doc_is(node, "null"))
+        complain(r, key, "is missing or no number");
     return v;
 }
 
@@ -95,10 +96,10 @@ static void read_plans(reader *r, luo_result *out)
         r->st = LUO_ENOMEM;
         return;
     }
-    const luo_doc_node *x = n ? list->first : NULL;
-    for (int32_t i = 0; i < n; i++, x = x->next) {
-        plans[i] = text_of(r, x, "hash");
-        programs[i] = text_of(r, x, "program_hash");
+    const luo_doc_node *node = n ? list->first : NULL;
+    for (int32_t i = 0; i < n; i++, node = node->next) {
+        plans[i] = text_of(r, node, "hash");
+        programs[i] = text_of(r, node, "program_hash");
     }
     out->nplans = n;
     out->plans = plans;
@@ -256,14 +257,14 @@ static luo_status push_set(list *l, const char *dir, luo_diags *diags)
     if (!luo_result_has(dir, "compare.csv")) return push_folders(l, dir) ? LUO_OK : LUO_ENOMEM;
     luo_csv_cell cells[LUO_CSV_COLUMNS];
     const int32_t first = l->n;
-    luo_csv *t = luo_result_table(l->arena, dir, LUO_TABLE_COMPARE, diags);
-    bool ok = t != NULL;
-    while (ok && luo_csv_next(t, cells)) {
+    luo_csv *csv = luo_result_table(l->arena, dir, LUO_TABLE_COMPARE, diags);
+    bool ok = csv != NULL;
+    while (ok && luo_csv_next(csv, cells)) {
         char inside[4096];
         snprintf(inside, sizeof inside, "%s/%s", dir, cells[LUO_COL_COMPARE_run].text);
         if (luo_result_has(inside, "manifest.json")) ok = push(l, inside, NULL);
     }
-    const luo_status st = luo_csv_close(t);
+    const luo_status st = luo_csv_close(csv);
     if (ok && st == LUO_OK && l->n == first) ok = push_folders(l, dir); /* runs of other sets */
     return !ok ? LUO_ENOMEM : st;
 }

@@ -84,17 +84,17 @@ static bool of_old(const char *dir, const char *name, const void *ctx)
     return strcmp(name, "compare.csv") == 0 || is_run(dir, name);
 }
 
-bool luo_set_old(const luo_set *s)
+bool luo_set_old(const luo_set *set)
 {
     char name[NAME_MAX + 1];
-    return find(s->real, of_old, NULL, name);
+    return find(set->real, of_old, NULL, name);
 }
 
-luo_status luo_set_label(const luo_set *s, const char *label, luo_err *err)
+luo_status luo_set_label(const luo_set *set, const char *label, luo_err *err)
 {
     char path[PATH_MAX], name[NAME_MAX + 1];
-    if (!join(path, s->real, label)) return luo_err_io(err, "make", s->dir);
-    if (!there(s->real, label) || is_run(s->real, label)) return LUO_OK;
+    if (!join(path, set->real, label)) return luo_err_io(err, "make", set->dir);
+    if (!there(set->real, label) || is_run(set->real, label)) return LUO_OK;
     DIR *d = opendir(path);
     const bool empty = d && !find(path, any_entry, NULL, name);
     if (d) closedir(d);
@@ -102,7 +102,7 @@ luo_status luo_set_label(const luo_set *s, const char *label, luo_err *err)
     return luo_err_set(err, LUO_EUSAGE,
                        "`%s/%s` is in the way of a run and is none; move it, or give another "
                        "--out.",
-                       s->dir, label);
+                       set->dir, label);
 }
 
 /* ---- removing ---- */
@@ -168,16 +168,17 @@ static bool beside_of(const char *dir, const char *name, const void *base)
 
 /* Folders beside of processes that are dead, as nobody but us has the lock: a set that was begun
  * and never put in place, or what was there before and has yet to go to its own place. */
-static luo_status tidy(const luo_set *s, luo_err *err)
+static luo_status tidy(const luo_set *set, luo_err *err)
 {
     char parent[PATH_MAX], left[PATH_MAX], name[NAME_MAX + 1];
-    const char *slash = strrchr(s->real, '/');
-    snprintf(parent, sizeof parent, "%.*s", (int)(slash - s->real) + (slash == s->real), s->real);
-    drop(s->real, LUO_SET_BEGUN);
+    const char *slash = strrchr(set->real, '/');
+    snprintf(parent, sizeof parent, "%.*s", (int)(slash - set->real) + (slash == set->real),
+             set->real);
+    drop(set->real, LUO_SET_BEGUN);
     while (find(parent, beside_of, slash + 1, name)) {
         if (!join(left, parent, name)) return luo_err_io(err, "read", parent);
-        const bool old = !there(left, LUO_SET_BEGUN) && bring_back(left, s->real) &&
-                         !there(s->real, LUO_SET_OLD) && put_in(left, s->real, LUO_SET_OLD);
+        const bool old = !there(left, LUO_SET_BEGUN) && bring_back(left, set->real) &&
+                         !there(set->real, LUO_SET_OLD) && put_in(left, set->real, LUO_SET_OLD);
         if (!old) LUO_TRY(remove_tree(left, err));
     }
     return LUO_OK;
@@ -185,49 +186,49 @@ static luo_status tidy(const luo_set *s, luo_err *err)
 
 /* ---- opening and closing ---- */
 
-static luo_status check_empty(const luo_set *s, luo_err *err)
+static luo_status check_empty(const luo_set *set, luo_err *err)
 {
     char name[NAME_MAX + 1];
-    if (!find(s->real, any_entry, NULL, name)) return LUO_OK;
+    if (!find(set->real, any_entry, NULL, name)) return LUO_OK;
     return luo_err_set(err, LUO_EUSAGE, "folder `%s` is not empty; give another --out, or --force.",
-                       s->dir);
+                       set->dir);
 }
 
-luo_status luo_set_open(luo_set *s, const char *dir, bool force, luo_err *err)
+luo_status luo_set_open(luo_set *set, const char *dir, bool force, luo_err *err)
 {
     struct stat info;
-    *s = (luo_set){0};
+    *set = (luo_set){0};
     if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
         return luo_err_set(err, LUO_EUSAGE,
                            "`%s` cannot be used as a folder: not a directory; give another --out.",
                            dir);
     luo_status st = luo_dir_make(dir, err);
     if (st == LUO_OK) {
-        s->dir = strdup(dir);
-        s->real = realpath(dir, NULL);
-        if (!s->dir || !s->real) st = luo_err_nomem(err);
+        set->dir = strdup(dir);
+        set->real = realpath(dir, NULL);
+        if (!set->dir || !set->real) st = luo_err_nomem(err);
     }
-    if (st == LUO_OK) st = luo_lock_take(&s->lock, dir, err);
-    if (st == LUO_OK) st = tidy(s, err);
-    if (st == LUO_OK && !force) st = check_empty(s, err);
-    if (st != LUO_OK) luo_set_close(s, false, NULL);
+    if (st == LUO_OK) st = luo_lock_take(&set->lock, dir, err);
+    if (st == LUO_OK) st = tidy(set, err);
+    if (st == LUO_OK && !force) st = check_empty(set, err);
+    if (st != LUO_OK) luo_set_close(set, false, NULL);
     return st;
 }
 
-bool luo_set_replaced(const luo_set *s)
+bool luo_set_replaced(const luo_set *set)
 {
-    return s->real && there(s->real, LUO_SET_OLD);
+    return set->real && there(set->real, LUO_SET_OLD);
 }
 
-luo_status luo_set_close(luo_set *s, bool whole, luo_err *err)
+luo_status luo_set_close(luo_set *set, bool whole, luo_err *err)
 {
     char old[PATH_MAX];
     luo_status st = LUO_OK;
-    if (whole && s->real && join(old, s->real, LUO_SET_OLD)) st = remove_tree(old, err);
-    luo_lock_give(&s->lock);
-    free(s->dir);
-    free(s->real);
-    *s = (luo_set){0};
+    if (whole && set->real && join(old, set->real, LUO_SET_OLD)) st = remove_tree(old, err);
+    luo_lock_give(&set->lock);
+    free(set->dir);
+    free(set->real);
+    *set = (luo_set){0};
     return st;
 }
 
@@ -245,34 +246,34 @@ static char *below(const char *dir, const char *path)
     return part;
 }
 
-static bool replaced(const luo_set *s, const char *path)
+static bool replaced(const luo_set *set, const char *path)
 {
-    char *part = below(s->real, path);
+    char *part = below(set->real, path);
     bool hit = false;
     if (part) {
         part[strcspn(part, "/")] = 0;
-        hit = *part && (strcmp(part, LUO_SET_OLD) == 0 || of_set(s->real, part));
+        hit = *part && (strcmp(part, LUO_SET_OLD) == 0 || of_set(set->real, part));
     }
     free(part);
     return hit;
 }
 
-static luo_status check_read(const luo_set *s, const luo_set_new *how, luo_err *err)
+static luo_status check_read(const luo_set *set, const luo_set_new *how, luo_err *err)
 {
     for (int32_t i = 0; i < how->nread; i++)
-        if (how->read[i] && replaced(s, how->read[i]))
+        if (how->read[i] && replaced(set, how->read[i]))
             return luo_err_set(err, LUO_EUSAGE,
                                "`%s` is read by this run and lies among the results that --force "
                                "replaces; copy it, or give another --out.",
                                how->read[i]);
-    char *here = below(s->real, ".");
+    char *here = below(set->real, ".");
     const bool inside = here != NULL;
     free(here);
     if (!inside) return LUO_OK;
     return luo_err_set(err, LUO_EUSAGE,
                        "you stand in folder `%s`, whose results --force replaces; go elsewhere, or "
                        "give another --out.",
-                       s->dir);
+                       set->dir);
 }
 
 /* ---- carrying on: links to the files of a folder ---- */
@@ -291,14 +292,14 @@ static int link_one(const char *path, const struct stat *info, int kind, struct 
     return link(path, to);
 }
 
-static luo_status carry(const luo_set *s, const char *keep, const char *to, luo_err *err)
+static luo_status carry(const luo_set *set, const char *keep, const char *to, luo_err *err)
 {
     char folder[PATH_MAX];
-    char *part = below(s->real, keep), *from = part ? realpath(keep, NULL) : NULL;
+    char *part = below(set->real, keep), *from = part ? realpath(keep, NULL) : NULL;
     luo_status st = LUO_OK;
-    if (from && replaced(s, keep)) {
+    if (from && replaced(set, keep)) {
         linking.to = to;
-        linking.from = strlen(s->real);
+        linking.from = strlen(set->real);
         *(strrchr(part, '/') ? strrchr(part, '/') : part) = 0; /* its parent */
         st = join(folder, to, part) ? luo_dir_make(folder, err) : luo_err_io(err, "keep", keep);
         if (st == LUO_OK && nftw(from, link_one, OPEN_FOLDERS, FTW_PHYS) != 0)
@@ -312,14 +313,14 @@ static luo_status carry(const luo_set *s, const char *keep, const char *to, luo_
 /* ---- changing places ---- */
 
 /* The name of what is beside: .NAME.new-PID, in the same folder. */
-static luo_status beside(const luo_set *s, char out[PATH_MAX], luo_err *err)
+static luo_status beside(const luo_set *set, char out[PATH_MAX], luo_err *err)
 {
-    const char *slash = strrchr(s->real, '/');
-    if (snprintf(out, PATH_MAX, "%.*s/.%s.new-%ld", (int)(slash - s->real), s->real, slash + 1,
+    const char *slash = strrchr(set->real, '/');
+    if (snprintf(out, PATH_MAX, "%.*s/.%s.new-%ld", (int)(slash - set->real), set->real, slash + 1,
                  (long)getpid()) < PATH_MAX)
         return LUO_OK;
     errno = ENAMETOOLONG;
-    return luo_err_io(err, "make", s->dir);
+    return luo_err_io(err, "make", set->dir);
 }
 
 /* Where the file system cannot exchange, DIR is missing for a moment and both are beside it. */
@@ -334,37 +335,37 @@ static bool exchange(const char *a, const char *b)
 }
 
 /* From the exchange on, `new` is the folder of what was there before. */
-static luo_status swap(luo_set *s, const char *new, luo_lock *lock, bool *done, luo_err *err)
+static luo_status swap(luo_set *set, const char *new, luo_lock *lock, bool *done, luo_err *err)
 {
     LUO_TRY(luo_folder_sync(new, err));
-    *done = exchange(new, s->real);
+    *done = exchange(new, set->real);
     if (!*done)
         return luo_err_set(err, LUO_EUSAGE,
-                           "folder `%s` cannot be replaced: %s; give another --out.", s->dir,
+                           "folder `%s` cannot be replaced: %s; give another --out.", set->dir,
                            strerror(errno));
-    const int was = s->lock.fd; /* of a file that is in `new` now */
-    s->lock.fd = lock->fd;
+    const int was = set->lock.fd; /* of a file that is in `new` now */
+    set->lock.fd = lock->fd;
     free(lock->path);
     *lock = (luo_lock){0};
-    drop(s->real, LUO_SET_BEGUN);
-    const bool moved = bring_back(new, s->real) && put_in(new, s->real, LUO_SET_OLD);
+    drop(set->real, LUO_SET_BEGUN);
+    const bool moved = bring_back(new, set->real) && put_in(new, set->real, LUO_SET_OLD);
     close(was);
     return moved ? LUO_OK : luo_err_io(err, "move the results before from", new);
 }
 
-luo_status luo_set_replace(luo_set *s, const luo_set_new *how, luo_err *err)
+luo_status luo_set_replace(luo_set *set, const luo_set_new *how, luo_err *err)
 {
     char new[PATH_MAX];
     luo_lock lock = {0};
     bool done = false;
-    LUO_TRY(check_read(s, how, err));
-    LUO_TRY(beside(s, new, err));
+    LUO_TRY(check_read(set, how, err));
+    LUO_TRY(beside(set, new, err));
     if (mkdir(new, 0777) != 0) return luo_err_io(err, "make", new);
     luo_status st = luo_lock_take(&lock, new, err);
     if (st == LUO_OK) st = mark(new, err);
     if (st == LUO_OK) st = how->begin(how->ctx, new, err);
-    if (st == LUO_OK && how->keep) st = carry(s, how->keep, new, err);
-    if (st == LUO_OK) st = swap(s, new, &lock, &done, err);
+    if (st == LUO_OK && how->keep) st = carry(set, how->keep, new, err);
+    if (st == LUO_OK) st = swap(set, new, &lock, &done, err);
     luo_lock_give(&lock);
     if (!done) remove_tree(new, NULL);
     return st;

@@ -35,18 +35,18 @@ typedef struct luo_set_new {
 } luo_set_new;
 
 /* Errors: LUO_EUSAGE a process owns it, or it is not empty and not force; LUO_EIO; LUO_ENOMEM. */
-luo_status luo_set_open(luo_set *s, const char *dir, bool force, luo_err *err);
+luo_status luo_set_open(luo_set *set, const char *dir, bool force, luo_err *err);
 /* Are there results of an earlier run? */
-bool luo_set_old(const luo_set *s);
+bool luo_set_old(const luo_set *set);
 /* Can a run have the folder of that label? Errors: LUO_EUSAGE something else has it, which no
  * option makes ours to replace. */
-luo_status luo_set_label(const luo_set *s, const char *label, luo_err *err);
+luo_status luo_set_label(const luo_set *set, const char *label, luo_err *err);
 /* Errors: those of begin; LUO_EUSAGE a file to be read would be replaced, or the folder cannot be
  * moved; LUO_EIO. The old set is then as before. */
-luo_status luo_set_replace(luo_set *s, const luo_set_new *how, luo_err *err);
+luo_status luo_set_replace(luo_set *set, const luo_set_new *how, luo_err *err);
 /* Is there a set that was replaced and waits? */
-bool luo_set_replaced(const luo_set *s);
+bool luo_set_replaced(const luo_set *set);
 /* whole: what was replaced goes. Gives everything back. Safe on one that is all zero.
  * Errors: LUO_EIO the old set cannot be removed. */
-luo_status luo_set_close(luo_set *s, bool whole, luo_err *err);
+luo_status luo_set_close(luo_set *set, bool whole, luo_err *err);
 #endif

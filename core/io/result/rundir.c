@@ -12,193 +12,195 @@
 #include "core/io/io.h"
 #include "core/io/result/rundir_internal.h"
 
-static double wall(const luo_rundir *r)
+static double wall(const luo_rundir *dir)
 {
-    return r->opts.wall_s ? r->opts.wall_s(r->opts.ctx) : 0;
+    return dir->opts.wall_s ? dir->opts.wall_s(dir->opts.ctx) : 0;
 }
 
 /* The columns from tp_s to dp_s, which stand side by side. */
-static void put_parts(luo_table *t, int32_t tp_s, const luo_parts *p)
+static void put_parts(luo_table *table, int32_t tp_s, const luo_parts *p)
 {
     const double parts[] = {p->tp_s, p->ep_s, p->cp_s, p->pp_s, p->dp_s};
-    for (int32_t i = 0; i < 5; i++) luo_table_num(t, tp_s + i, parts[i]);
+    for (int32_t i = 0; i < 5; i++) luo_table_num(table, tp_s + i, parts[i]);
 }
 
 static luo_status put_step(void *ctx, const luo_row_step *row, luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_STEPS];
-    const double now = wall(r);
-    luo_table_int(t, LUO_COL_STEPS_step, row->step);
-    luo_table_int(t, LUO_COL_STEPS_attempt, row->attempt);
-    luo_table_int(t, LUO_COL_STEPS_plan, row->plan);
-    luo_table_num(t, LUO_COL_STEPS_t_start_s, row->start_s);
-    luo_table_num(t, LUO_COL_STEPS_t_end_s, row->end_s);
-    luo_table_num(t, LUO_COL_STEPS_step_s, row->end_s - row->start_s);
-    luo_table_int(t, LUO_COL_STEPS_sequences, row->sequences);
-    luo_table_int(t, LUO_COL_STEPS_tokens, row->tokens);
-    luo_table_num(t, LUO_COL_STEPS_tokens_per_s, row->tokens_per_s);
-    luo_table_num(t, LUO_COL_STEPS_compute_s, row->parts.compute_s);
-    luo_table_num(t, LUO_COL_STEPS_recompute_s, row->parts.recompute_s);
-    put_parts(t, LUO_COL_STEPS_tp_s, &row->parts);
-    luo_table_num(t, LUO_COL_STEPS_move_s, row->parts.move_s);
-    luo_table_num(t, LUO_COL_STEPS_io_s, row->parts.io_s);
-    luo_table_num(t, LUO_COL_STEPS_bubble_s, row->parts.bubble_s);
-    luo_table_int(t, LUO_COL_STEPS_devices_used, row->devices_used);
-    luo_table_int(t, LUO_COL_STEPS_devices_up, row->devices_up);
-    luo_table_int_opt(t, LUO_COL_STEPS_slowest_device, row->slowest_device);
-    luo_table_num(t, LUO_COL_STEPS_max_slowdown, row->max_slowdown);
-    luo_table_num(t, LUO_COL_STEPS_loss, row->has_loss ? row->loss : NAN);
-    luo_table_num(t, LUO_COL_STEPS_grad_norm, row->has_loss ? row->grad_norm : NAN);
-    luo_table_num(t, LUO_COL_STEPS_wall_s, now - r->wall_last);
-    r->wall_last = now;
-    return luo_table_end(t, err);
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_STEPS];
+    const double now = wall(dir);
+    luo_table_int(table, LUO_COL_STEPS_step, row->step);
+    luo_table_int(table, LUO_COL_STEPS_attempt, row->attempt);
+    luo_table_int(table, LUO_COL_STEPS_plan, row->plan);
+    luo_table_num(table, LUO_COL_STEPS_t_start_s, row->start_s);
+    luo_table_num(table, LUO_COL_STEPS_t_end_s, row->end_s);
+    luo_table_num(table, LUO_COL_STEPS_step_s, row->end_s - row->start_s);
+    luo_table_int(table, LUO_COL_STEPS_sequences, row->sequences);
+    luo_table_int(table, LUO_COL_STEPS_tokens, row->tokens);
+    luo_table_num(table, LUO_COL_STEPS_tokens_per_s, row->tokens_per_s);
+    luo_table_num(table, LUO_COL_STEPS_compute_s, row->parts.compute_s);
+    luo_table_num(table, LUO_COL_STEPS_recompute_s, row->parts.recompute_s);
+    put_parts(table, LUO_COL_STEPS_tp_s, &row->parts);
+    luo_table_num(table, LUO_COL_STEPS_move_s, row->parts.move_s);
+    luo_table_num(table, LUO_COL_STEPS_io_s, row->parts.io_s);
+    luo_table_num(table, LUO_COL_STEPS_bubble_s, row->parts.bubble_s);
+    luo_table_int(table, LUO_COL_STEPS_devices_used, row->devices_used);
+    luo_table_int(table, LUO_COL_STEPS_devices_up, row->devices_up);
+    luo_table_int_opt(table, LUO_COL_STEPS_slowest_device, row->slowest_device);
+    luo_table_num(table, LUO_COL_STEPS_max_slowdown, row->max_slowdown);
+    luo_table_num(table, LUO_COL_STEPS_loss, row->has_loss ? row->loss : NAN);
+    luo_table_num(table, LUO_COL_STEPS_grad_norm, row->has_loss ? row->grad_norm : NAN);
+    luo_table_num(table, LUO_COL_STEPS_wall_s, now - dir->wall_last);
+    dir->wall_last = now;
+    return luo_table_end(table, err);
 }
 
 static luo_status put_timeline(void *ctx, const luo_row_timeline *row, luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_TIMELINE];
-    luo_table_int(t, LUO_COL_TIMELINE_seq, r->timeline_seq++);
-    luo_table_num(t, LUO_COL_TIMELINE_t_start_s, row->start_s);
-    luo_table_num(t, LUO_COL_TIMELINE_t_end_s, row->end_s);
-    luo_table_text(t, LUO_COL_TIMELINE_kind, luo_span_kind_name(row->kind));
-    luo_table_int(t, LUO_COL_TIMELINE_blocking, row->blocking);
-    luo_table_int(t, LUO_COL_TIMELINE_step, row->step);
-    luo_table_int_opt(t, LUO_COL_TIMELINE_plan, row->plan);
-    luo_table_text(t, LUO_COL_TIMELINE_event, row->event);
-    luo_table_int(t, LUO_COL_TIMELINE_bytes, row->bytes);
-    LUO_TRY(luo_table_end(t, err));
-    return luo_trace_span(r->trace, row, err);
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_TIMELINE];
+    luo_table_int(table, LUO_COL_TIMELINE_seq, dir->timeline_seq++);
+    luo_table_num(table, LUO_COL_TIMELINE_t_start_s, row->start_s);
+    luo_table_num(table, LUO_COL_TIMELINE_t_end_s, row->end_s);
+    luo_table_text(table, LUO_COL_TIMELINE_kind, luo_span_kind_name(row->kind));
+    luo_table_int(table, LUO_COL_TIMELINE_blocking, row->blocking);
+    luo_table_int(table, LUO_COL_TIMELINE_step, row->step);
+    luo_table_int_opt(table, LUO_COL_TIMELINE_plan, row->plan);
+    luo_table_text(table, LUO_COL_TIMELINE_event, row->event);
+    luo_table_int(table, LUO_COL_TIMELINE_bytes, row->bytes);
+    LUO_TRY(luo_table_end(table, err));
+    return luo_trace_span(dir->trace, row, err);
 }
 
 static luo_status put_event(void *ctx, const luo_row_event *row, luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_EVENTS];
-    luo_table_int(t, LUO_COL_EVENTS_seq, r->event_seq++);
-    luo_table_num(t, LUO_COL_EVENTS_t_s, row->t_s);
-    luo_table_int(t, LUO_COL_EVENTS_step, row->step);
-    luo_table_text(t, LUO_COL_EVENTS_id, row->id);
-    luo_table_text(t, LUO_COL_EVENTS_phase, row->phase);
-    luo_table_text(t, LUO_COL_EVENTS_kind, row->kind);
-    luo_table_text(t, LUO_COL_EVENTS_target, row->target);
-    luo_table_num(t, LUO_COL_EVENTS_value, row->has_value ? row->value : NAN);
-    luo_table_text(t, LUO_COL_EVENTS_detail, row->detail);
-    LUO_TRY(luo_table_end(t, err));
-    return luo_trace_event(r->trace, row, err);
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_EVENTS];
+    luo_table_int(table, LUO_COL_EVENTS_seq, dir->event_seq++);
+    luo_table_num(table, LUO_COL_EVENTS_t_s, row->t_s);
+    luo_table_int(table, LUO_COL_EVENTS_step, row->step);
+    luo_table_text(table, LUO_COL_EVENTS_id, row->id);
+    luo_table_text(table, LUO_COL_EVENTS_phase, row->phase);
+    luo_table_text(table, LUO_COL_EVENTS_kind, row->kind);
+    luo_table_text(table, LUO_COL_EVENTS_target, row->target);
+    luo_table_num(table, LUO_COL_EVENTS_value, row->has_value ? row->value : NAN);
+    luo_table_text(table, LUO_COL_EVENTS_detail, row->detail);
+    LUO_TRY(luo_table_end(table, err));
+    return luo_trace_event(dir->trace, row, err);
 }
 
 static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_MEMORY];
-    const luo_cluster *c = r->opts.scenario->cluster;
-    const luo_memory *m = &row->memory;
-    const int64_t left = row->capacity_bytes - row->reserved_bytes - m->needed;
-    luo_table_int(t, LUO_COL_MEMORY_plan, row->plan);
-    luo_table_int(t, LUO_COL_MEMORY_device, row->device);
-    luo_table_text(t, LUO_COL_MEMORY_node, c->nodes[c->devices[row->device].node].name);
-    luo_table_text(t, LUO_COL_MEMORY_profile, luo_cluster_profile(c, row->device)->name);
-    luo_table_int_opt(t, LUO_COL_MEMORY_pipeline, row->pipeline);
-    luo_table_int_opt(t, LUO_COL_MEMORY_stage, row->stage);
-    luo_table_int(t, LUO_COL_MEMORY_capacity_bytes, row->capacity_bytes);
-    luo_table_int(t, LUO_COL_MEMORY_reserved_bytes, row->reserved_bytes);
-    luo_table_int(t, LUO_COL_MEMORY_weights_bytes, m->weights);
-    luo_table_int(t, LUO_COL_MEMORY_gradients_bytes, m->gradients);
-    luo_table_int(t, LUO_COL_MEMORY_optimizer_bytes, m->optimizer);
-    luo_table_int(t, LUO_COL_MEMORY_activations_bytes, m->activations);
-    luo_table_int(t, LUO_COL_MEMORY_buffers_bytes, m->buffers);
-    luo_table_int(t, LUO_COL_MEMORY_peak_bytes, m->peak);
-    luo_table_int(t, LUO_COL_MEMORY_free_bytes, left);
-    luo_table_int_opt(t, LUO_COL_MEMORY_peak_instruction, m->peak_instruction);
-    luo_table_text(t, LUO_COL_MEMORY_verdict, left >= 0 ? "fits" : "over");
-    luo_table_int_opt(t, LUO_COL_MEMORY_measured_bytes,
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_MEMORY];
+    const luo_cluster *cluster = dir->opts.scenario->cluster;
+    const luo_memory *memory = &row->memory;
+    const int64_t left = row->capacity_bytes - row->reserved_bytes - memory->needed;
+    luo_table_int(table, LUO_COL_MEMORY_plan, row->plan);
+    luo_table_int(table, LUO_COL_MEMORY_device, row->device);
+    luo_table_text(table, LUO_COL_MEMORY_node,
+                   cluster->nodes[cluster->devices[row->device].node].name);
+    luo_table_text(table, LUO_COL_MEMORY_profile, luo_cluster_profile(cluster, row->device)->name);
+    luo_table_int_opt(table, LUO_COL_MEMORY_pipeline, row->pipeline);
+    luo_table_int_opt(table, LUO_COL_MEMORY_stage, row->stage);
+    luo_table_int(table, LUO_COL_MEMORY_capacity_bytes, row->capacity_bytes);
+    luo_table_int(table, LUO_COL_MEMORY_reserved_bytes, row->reserved_bytes);
+    luo_table_int(table, LUO_COL_MEMORY_weights_bytes, memory->weights);
+    luo_table_int(table, LUO_COL_MEMORY_gradients_bytes, memory->gradients);
+    luo_table_int(table, LUO_COL_MEMORY_optimizer_bytes, memory->optimizer);
+    luo_table_int(table, LUO_COL_MEMORY_activations_bytes, memory->activations);
+    luo_table_int(table, LUO_COL_MEMORY_buffers_bytes, memory->buffers);
+    luo_table_int(table, LUO_COL_MEMORY_peak_bytes, memory->peak);
+    luo_table_int(table, LUO_COL_MEMORY_free_bytes, left);
+    luo_table_int_opt(table, LUO_COL_MEMORY_peak_instruction, memory->peak_instruction);
+    luo_table_text(table, LUO_COL_MEMORY_verdict, left >= 0 ? "fits" : "over");
+    luo_table_int_opt(table, LUO_COL_MEMORY_measured_bytes,
                       row->measured_bytes > 0 ? row->measured_bytes : -1);
-    return luo_table_end(t, err);
+    return luo_table_end(table, err);
 }
 
 static luo_status put_switch(void *ctx, const luo_row_switch *row, luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_SWITCHES];
-    luo_table_int(t, LUO_COL_SWITCHES_seq, r->switch_seq++);
-    luo_table_num(t, LUO_COL_SWITCHES_t_s, row->t_s);
-    luo_table_int(t, LUO_COL_SWITCHES_from_plan, row->from_plan);
-    luo_table_int(t, LUO_COL_SWITCHES_to_plan, row->to_plan);
-    luo_table_text(t, LUO_COL_SWITCHES_event, row->event);
-    luo_table_num(t, LUO_COL_SWITCHES_detect_s, row->detect_s);
-    luo_table_num(t, LUO_COL_SWITCHES_plan_s, row->plan_s);
-    luo_table_num(t, LUO_COL_SWITCHES_specialize_s, row->specialize_s);
-    luo_table_num(t, LUO_COL_SWITCHES_move_s, row->move_s);
-    luo_table_num(t, LUO_COL_SWITCHES_total_s, row->total_s);
-    luo_table_int(t, LUO_COL_SWITCHES_bytes_local, row->bytes_local);
-    luo_table_int(t, LUO_COL_SWITCHES_bytes_nvlink, row->bytes_nvlink);
-    luo_table_int(t, LUO_COL_SWITCHES_bytes_pcie, row->bytes_pcie);
-    luo_table_int(t, LUO_COL_SWITCHES_bytes_nic, row->bytes_nic);
-    luo_table_int(t, LUO_COL_SWITCHES_messages, row->messages);
-    luo_table_int_opt(t, LUO_COL_SWITCHES_max_sender, row->max_sender);
-    luo_table_int(t, LUO_COL_SWITCHES_max_sender_bytes, row->max_sender_bytes);
-    luo_table_text(t, LUO_COL_SWITCHES_source, row->source);
-    return luo_table_end(t, err);
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_SWITCHES];
+    luo_table_int(table, LUO_COL_SWITCHES_seq, dir->switch_seq++);
+    luo_table_num(table, LUO_COL_SWITCHES_t_s, row->t_s);
+    luo_table_int(table, LUO_COL_SWITCHES_from_plan, row->from_plan);
+    luo_table_int(table, LUO_COL_SWITCHES_to_plan, row->to_plan);
+    luo_table_text(table, LUO_COL_SWITCHES_event, row->event);
+    luo_table_num(table, LUO_COL_SWITCHES_detect_s, row->detect_s);
+    luo_table_num(table, LUO_COL_SWITCHES_plan_s, row->plan_s);
+    luo_table_num(table, LUO_COL_SWITCHES_specialize_s, row->specialize_s);
+    luo_table_num(table, LUO_COL_SWITCHES_move_s, row->move_s);
+    luo_table_num(table, LUO_COL_SWITCHES_total_s, row->total_s);
+    luo_table_int(table, LUO_COL_SWITCHES_bytes_local, row->bytes_local);
+    luo_table_int(table, LUO_COL_SWITCHES_bytes_nvlink, row->bytes_nvlink);
+    luo_table_int(table, LUO_COL_SWITCHES_bytes_pcie, row->bytes_pcie);
+    luo_table_int(table, LUO_COL_SWITCHES_bytes_nic, row->bytes_nic);
+    luo_table_int(table, LUO_COL_SWITCHES_messages, row->messages);
+    luo_table_int_opt(table, LUO_COL_SWITCHES_max_sender, row->max_sender);
+    luo_table_int(table, LUO_COL_SWITCHES_max_sender_bytes, row->max_sender_bytes);
+    luo_table_text(table, LUO_COL_SWITCHES_source, row->source);
+    return luo_table_end(table, err);
 }
 
 static luo_status put_truth(void *ctx, const luo_row_truth *row, luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_TRUTH];
-    luo_table_text(t, LUO_COL_TRUTH_id, row->id);
-    luo_table_text(t, LUO_COL_TRUTH_kind, row->kind);
-    luo_table_text(t, LUO_COL_TRUTH_target, row->target);
-    luo_table_num(t, LUO_COL_TRUTH_value, row->value);
-    luo_table_num(t, LUO_COL_TRUTH_t_start_s, row->start_s);
-    luo_table_num(t, LUO_COL_TRUTH_t_end_s, row->end_s < 0 ? NAN : row->end_s);
-    luo_table_int_opt(t, LUO_COL_TRUTH_first_step, row->first_step);
-    luo_table_int_opt(t, LUO_COL_TRUTH_last_step, row->last_step);
-    luo_table_num(t, LUO_COL_TRUTH_detected_s, row->detected_s < 0 ? NAN : row->detected_s);
-    return luo_table_end(t, err);
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_TRUTH];
+    luo_table_text(table, LUO_COL_TRUTH_id, row->id);
+    luo_table_text(table, LUO_COL_TRUTH_kind, row->kind);
+    luo_table_text(table, LUO_COL_TRUTH_target, row->target);
+    luo_table_num(table, LUO_COL_TRUTH_value, row->value);
+    luo_table_num(table, LUO_COL_TRUTH_t_start_s, row->start_s);
+    luo_table_num(table, LUO_COL_TRUTH_t_end_s, row->end_s < 0 ? NAN : row->end_s);
+    luo_table_int_opt(table, LUO_COL_TRUTH_first_step, row->first_step);
+    luo_table_int_opt(table, LUO_COL_TRUTH_last_step, row->last_step);
+    luo_table_num(table, LUO_COL_TRUTH_detected_s, row->detected_s < 0 ? NAN : row->detected_s);
+    return luo_table_end(table, err);
 }
 
 static luo_status put_device(void *ctx, const luo_row_device *row, luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_DEVICES];
-    const luo_cluster *c = r->opts.scenario->cluster;
-    luo_table_int(t, LUO_COL_DEVICES_device, row->device);
-    luo_table_text(t, LUO_COL_DEVICES_node, c->nodes[c->devices[row->device].node].name);
-    luo_table_text(t, LUO_COL_DEVICES_profile, luo_cluster_profile(c, row->device)->name);
-    luo_table_num(t, LUO_COL_DEVICES_up_s, row->up_s);
-    luo_table_num(t, LUO_COL_DEVICES_used_s, row->used_s);
-    luo_table_num(t, LUO_COL_DEVICES_compute_s, row->parts.compute_s + row->parts.recompute_s);
-    put_parts(t, LUO_COL_DEVICES_tp_s, &row->parts);
-    luo_table_num(t, LUO_COL_DEVICES_bubble_s, row->parts.bubble_s);
-    luo_table_num(t, LUO_COL_DEVICES_mean_slowdown, row->mean_slowdown);
-    luo_table_num(t, LUO_COL_DEVICES_caused_slowdown,
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_DEVICES];
+    const luo_cluster *cluster = dir->opts.scenario->cluster;
+    luo_table_int(table, LUO_COL_DEVICES_device, row->device);
+    luo_table_text(table, LUO_COL_DEVICES_node,
+                   cluster->nodes[cluster->devices[row->device].node].name);
+    luo_table_text(table, LUO_COL_DEVICES_profile, luo_cluster_profile(cluster, row->device)->name);
+    luo_table_num(table, LUO_COL_DEVICES_up_s, row->up_s);
+    luo_table_num(table, LUO_COL_DEVICES_used_s, row->used_s);
+    luo_table_num(table, LUO_COL_DEVICES_compute_s, row->parts.compute_s + row->parts.recompute_s);
+    put_parts(table, LUO_COL_DEVICES_tp_s, &row->parts);
+    luo_table_num(table, LUO_COL_DEVICES_bubble_s, row->parts.bubble_s);
+    luo_table_num(table, LUO_COL_DEVICES_mean_slowdown, row->mean_slowdown);
+    luo_table_num(table, LUO_COL_DEVICES_caused_slowdown,
                   row->caused_slowdown < 0 ? NAN : row->caused_slowdown);
-    return luo_table_end(t, err);
+    return luo_table_end(table, err);
 }
 
-static luo_status flush(luo_rundir *r, luo_err *err)
+static luo_status flush(luo_rundir *dir, luo_err *err)
 {
-    for (int i = 0; i < LUO_RUN_TABLES; i++) LUO_TRY(luo_table_flush(&r->table[i], err));
+    for (int i = 0; i < LUO_RUN_TABLES; i++) LUO_TRY(luo_table_flush(&dir->table[i], err));
     return LUO_OK;
 }
 
 static luo_status boundary(void *ctx, int64_t step, int64_t steps, double t_s, int32_t events,
                            luo_err *err)
 {
-    luo_rundir *r = ctx;
-    r->steps = step > r->steps ? step : r->steps;
-    LUO_TRY(flush(r, err));
-    if (r->opts.progress) r->opts.progress(r->opts.ctx, step, steps, t_s, events);
+    luo_rundir *dir = ctx;
+    dir->steps = step > dir->steps ? step : dir->steps;
+    LUO_TRY(flush(dir, err));
+    if (dir->opts.progress) dir->opts.progress(dir->opts.ctx, step, steps, t_s, events);
     return LUO_OK;
 }
 
-static luo_status write_program(const luo_rundir *r, int32_t index, const luo_programs *set,
+static luo_status write_program(const luo_rundir *dir, int32_t index, const luo_programs *set,
                                 luo_err *err)
 {
     luo_str text = {0}, path = {0};
-    luo_str_addf(&path, "%s/programs", r->dir);
+    luo_str_addf(&path, "%s/programs", dir->dir);
     luo_program_print(&text, set, -1);
     luo_status st = text.failed || path.failed ? luo_err_nomem(err) : luo_dir_make(path.at, err);
     luo_str_addf(&path, "/program-%03d.txt", index);
@@ -212,28 +214,28 @@ static luo_status write_program(const luo_rundir *r, int32_t index, const luo_pr
 static luo_status put_plan(void *ctx, int32_t index, const luo_plan *plan, const luo_programs *set,
                            luo_err *err)
 {
-    luo_rundir *r = ctx;
+    luo_rundir *dir = ctx;
     luo_str path = {0};
-    if (!LUO_VEC_ROOM(r->plans, r->nplans, r->cap_plans)) return luo_err_nomem(err);
-    r->plans[r->nplans++] = (luo_rundir_plan){luo_plan_hash(plan), set->hash};
-    luo_str_addf(&path, "%s/plans/plan-%03d.json", r->dir, index);
+    if (!LUO_VEC_ROOM(dir->plans, dir->nplans, dir->cap_plans)) return luo_err_nomem(err);
+    dir->plans[dir->nplans++] = (luo_rundir_plan){luo_plan_hash(plan), set->hash};
+    luo_str_addf(&path, "%s/plans/plan-%03d.json", dir->dir, index);
     luo_status st = path.failed ? luo_err_nomem(err) : luo_write_plan(path.at, plan, err);
     luo_str_free(&path);
-    if (st == LUO_OK && r->opts.keep_programs) st = write_program(r, index, set, err);
+    if (st == LUO_OK && dir->opts.keep_programs) st = write_program(dir, index, set, err);
     return st;
 }
 
-void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text)
+void luo_rundir_log(luo_rundir *dir, luo_severity severity, const char *text)
 {
     static const char *const words[] = {"note", "warning", "error"};
     luo_str line = {0};
     if (severity == LUO_ERROR) {
-        free(r->why);
-        r->why = strdup(text);
+        free(dir->why);
+        dir->why = strdup(text);
     }
     luo_str_addf(&line, "%s: %s\n", words[severity], text);
-    if (line.failed || write(r->log_fd, line.at, line.len) != (ssize_t)line.len)
-        r->log_failed = true;
+    if (line.failed || write(dir->log_fd, line.at, line.len) != (ssize_t)line.len)
+        dir->log_failed = true;
     luo_str_free(&line);
 }
 
@@ -262,24 +264,24 @@ static const luo_sink functions = {
     .boundary = boundary,
 };
 
-const luo_sink *luo_rundir_sink(const luo_rundir *r)
+const luo_sink *luo_rundir_sink(const luo_rundir *dir)
 {
-    return &r->sink;
+    return &dir->sink;
 }
 
-static void release(luo_rundir *r)
+static void release(luo_rundir *dir)
 {
-    for (int i = 0; i < LUO_RUN_TABLES; i++) luo_table_close(&r->table[i], NULL);
-    if (r->log_fd >= 0) close(r->log_fd);
-    luo_trace_free(r->trace);
-    luo_arena_free(r->scratch);
-    free(r->traced.at);
-    luo_op_texts_free(&r->op_texts);
-    free(r->plans);
-    free(r->inputs);
-    free(r->why);
-    free(r->dir);
-    free(r);
+    for (int i = 0; i < LUO_RUN_TABLES; i++) luo_table_close(&dir->table[i], NULL);
+    if (dir->log_fd >= 0) close(dir->log_fd);
+    luo_trace_free(dir->trace);
+    luo_arena_free(dir->scratch);
+    free(dir->traced.at);
+    luo_op_texts_free(&dir->op_texts);
+    free(dir->plans);
+    free(dir->inputs);
+    free(dir->why);
+    free(dir->dir);
+    free(dir);
 }
 
 void luo_rundir_leave(luo_rundir *r)
@@ -307,23 +309,25 @@ static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
     return NULL;
 }
 
-static luo_status open_files(luo_rundir *r, luo_err *err)
+static luo_status open_files(luo_rundir *dir, luo_err *err)
 {
     luo_str path = {0};
     luo_status st = LUO_OK;
-    luo_str_addf(&path, "%s/plans", r->dir);
+    luo_str_addf(&path, "%s/plans", dir->dir);
     if (path.failed) return luo_err_nomem(err);
     LUO_TRY_OUT(luo_dir_make(path.at, err));
-    LUO_TRY_OUT(luo_trace_spill_to(r->trace, r->dir, 0, err));
-    LUO_TRY_OUT(luo_rundir_config(r, err));
-    LUO_TRY_OUT(luo_rundir_manifest(r, LUO_RUNNING, 0, err));
+    LUO_TRY_OUT(luo_trace_spill_to(dir->trace, dir->dir, 0, err));
+    LUO_TRY_OUT(luo_rundir_config(dir, err));
+    LUO_TRY_OUT(luo_rundir_manifest(dir, LUO_RUNNING, 0, err));
     luo_str_clear(&path);
-    luo_str_addf(&path, "%s/log.txt", r->dir);
-    r->log_fd = open(luo_str_get(&path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (r->log_fd < 0) LUO_TRY_OUT(luo_err_io(err, "write", luo_str_get(&path)));
+    luo_str_addf(&path, "%s/log.txt", dir->dir);
+    dir->log_fd =
+        open(luo_str_get(&path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (dir->log_fd < 0) LUO_TRY_OUT(luo_err_io(err, "write", luo_str_get(&path)));
     for (int i = 0; i < LUO_RUN_TABLES; i++) {
-        if (i == LUO_TABLE_TRUTH && !r->sink.truth) continue;
-        LUO_TRY_OUT(luo_table_open(&r->table[i], r->dir, luo_table_def_at((luo_table_id)i), err));
+        if (i == LUO_TABLE_TRUTH && !dir->sink.truth) continue;
+        LUO_TRY_OUT(
+            luo_table_open(&dir->table[i], dir->dir, luo_table_def_at((luo_table_id)i), err));
     }
 out:
     luo_str_free(&path);
@@ -343,28 +347,28 @@ luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_run
     return st;
 }
 
-static luo_status write_trace(luo_rundir *r, luo_err *err)
+static luo_status write_trace(luo_rundir *dir, luo_err *err)
 {
-    const size_t mark = luo_arena_mark(r->scratch);
-    const luo_scenario *s = r->opts.scenario;
-    uint64_t *plans = LUO_NEW_N(r->scratch, uint64_t, r->nplans);
-    uint64_t *programs = LUO_NEW_N(r->scratch, uint64_t, r->nplans);
+    const size_t mark = luo_arena_mark(dir->scratch);
+    const luo_scenario *s = dir->opts.scenario;
+    uint64_t *plans = LUO_NEW_N(dir->scratch, uint64_t, dir->nplans);
+    uint64_t *programs = LUO_NEW_N(dir->scratch, uint64_t, dir->nplans);
     luo_status st = plans && programs ? LUO_OK : luo_err_nomem(err);
-    for (int32_t i = 0; st == LUO_OK && i < r->nplans; i++) {
-        plans[i] = r->plans[i].hash;
-        programs[i] = r->plans[i].program_hash;
+    for (int32_t i = 0; st == LUO_OK && i < dir->nplans; i++) {
+        plans[i] = dir->plans[i].hash;
+        programs[i] = dir->plans[i].program_hash;
     }
     const luo_trace_head head = {.scenario = s->name,
-                                 .policy = r->opts.policy,
-                                 .backend = r->opts.backend,
-                                 .version = r->opts.version,
+                                 .policy = dir->opts.policy,
+                                 .backend = dir->opts.backend,
+                                 .version = dir->opts.version,
                                  .seed = s->seed,
                                  .scenario_hash = s->hash,
-                                 .nplans = r->nplans,
+                                 .nplans = dir->nplans,
                                  .plans = plans,
                                  .programs = programs};
-    if (st == LUO_OK) st = luo_trace_write(r->trace, r->dir, "trace.json.gz", &head, err);
-    luo_arena_reset(r->scratch, mark);
+    if (st == LUO_OK) st = luo_trace_write(dir->trace, dir->dir, "trace.json.gz", &head, err);
+    luo_arena_reset(dir->scratch, mark);
     return st;
 }
 

@@ -46,10 +46,10 @@ luo_status luo_rundir_open(const char *dir, const luo_rundir_opts *opts, luo_run
                            luo_err *err);
 /* Gives r back and leaves its files as they are, state `running`: another process goes on. */
 void luo_rundir_leave(luo_rundir *r);
-const luo_sink *luo_rundir_sink(const luo_rundir *r);
+const luo_sink *luo_rundir_sink(const luo_rundir *dir);
 /* Appends a line to log.txt: `warning: TEXT`; the last error also stands in the manifest. Failure
  * to write is reported by close. */
-void luo_rundir_log(luo_rundir *r, luo_severity severity, const char *text);
+void luo_rundir_log(luo_rundir *dir, luo_severity severity, const char *text);
 /* Rewrites the manifest of a run whose process has ended without doing so, or never began: state,
  * exit and error. Nothing if DIR has no manifest, or one of a run that has ended. Errors: LUO_EIO,
  * LUO_EINPUT, LUO_ENOMEM. */

@@ -73,6 +73,6 @@ luo_status luo_rundir_tell(void *ctx, const char *text, luo_err *err);
 luo_status luo_rundir_summary(void *ctx, const luo_run_summary *summary, luo_err *err);
 /* manifest.c */
 luo_status luo_rundir_config(luo_rundir *r, luo_err *err);
-luo_status luo_rundir_manifest(const luo_rundir *r, luo_run_state state, int exit_code,
+luo_status luo_rundir_manifest(const luo_rundir *dir, luo_run_state state, int exit_code,
                                luo_err *err);
 #endif

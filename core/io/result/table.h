@@ -26,30 +26,31 @@ typedef struct luo_table { /* fields are private */
 } luo_table;
 
 /* Creates DIR/FILE, truncating, and writes the header. Errors: LUO_EIO; LUO_ENOMEM. */
-luo_status luo_table_open(luo_table *t, const char *dir, const luo_table_def *def, luo_err *err);
+luo_status luo_table_open(luo_table *table, const char *dir, const luo_table_def *def,
+                          luo_err *err);
 /* The next cell, printed as its column's kind says. column: LUO_COL_TABLE_name; columns are given
  * in their order, none left out. Numbers that are not finite become empty cells, texts are quoted
  * if needed, and a line end in one becomes a blank. */
-void luo_table_int(luo_table *t, int32_t column, int64_t v);
-void luo_table_num(luo_table *t, int32_t column, double v);
-void luo_table_text(luo_table *t, int32_t column, const char *text);
-void luo_table_none(luo_table *t, int32_t column);
+void luo_table_int(luo_table *table, int32_t column, int64_t v);
+void luo_table_num(luo_table *table, int32_t column, double v);
+void luo_table_text(luo_table *table, int32_t column, const char *text);
+void luo_table_none(luo_table *table, int32_t column);
 /* Integer cell, empty when v is negative. */
-void luo_table_int_opt(luo_table *t, int32_t column, int64_t v);
+void luo_table_int_opt(luo_table *table, int32_t column, int64_t v);
 /* The cells from `column` to before `end` as they stand in a row written before: text[0..n), commas
  * between them. */
-void luo_table_again(luo_table *t, int32_t column, int32_t end, const char *text, size_t n);
+void luo_table_again(luo_table *table, int32_t column, int32_t end, const char *text, size_t n);
 /* Ends the row. Errors: LUO_EBUG a column was given out of turn, or the last ones not; LUO_EIO;
  * LUO_ENOMEM. */
-luo_status luo_table_end(luo_table *t, luo_err *err);
+luo_status luo_table_end(luo_table *table, luo_err *err);
 /* Writes every complete row; nothing for a table that is all zero. Errors: LUO_EIO `cannot write
  * demo/static/steps.csv: no space left on device; its 412 complete rows stay readable.` (the file
  * is cut back to whole rows). */
-luo_status luo_table_flush(luo_table *t, luo_err *err);
+luo_status luo_table_flush(luo_table *table, luo_err *err);
 /* Flushes and closes; safe on a table that was never opened or is all zero. */
-luo_status luo_table_close(luo_table *t, luo_err *err);
+luo_status luo_table_close(luo_table *table, luo_err *err);
 
 /* v with `decimals` (0..9) digits after the point, without the detour over printf; as "%.*f" but
  * that exact ties may round the other way. Pre: v is finite. Never prints "-0". */
-void luo_print_fixed(luo_str *s, double v, int decimals);
+void luo_print_fixed(luo_str *text, double v, int decimals);
 #endif

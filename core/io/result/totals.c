@@ -5,44 +5,44 @@
 
 #include "core/io/result/rundir_internal.h"
 
-static luo_status put_link(luo_table *t, const luo_link *l, char way, double bytes, double busy_s,
-                           double total_s, luo_err *err)
+static luo_status put_link(luo_table *table, const luo_link *link, char way, double bytes,
+                           double busy_s, double total_s, luo_err *err)
 {
-    const double bandwidth = way == '>' ? l->bytes_per_s : l->down_bytes_per_s;
+    const double bandwidth = way == '>' ? link->bytes_per_s : link->down_bytes_per_s;
     char name[192];
-    snprintf(name, sizeof name, "%s%c", l->name, way);
-    luo_table_text(t, LUO_COL_LINKS_link, name);
-    luo_table_text(t, LUO_COL_LINKS_class, luo_link_kind_name(l->kind));
-    luo_table_int(t, LUO_COL_LINKS_bytes, llround(bytes));
-    luo_table_num(t, LUO_COL_LINKS_busy_s, busy_s);
-    luo_table_num(t, LUO_COL_LINKS_utilisation_ratio,
+    snprintf(name, sizeof name, "%s%c", link->name, way);
+    luo_table_text(table, LUO_COL_LINKS_link, name);
+    luo_table_text(table, LUO_COL_LINKS_class, luo_link_kind_name(link->kind));
+    luo_table_int(table, LUO_COL_LINKS_bytes, llround(bytes));
+    luo_table_num(table, LUO_COL_LINKS_busy_s, busy_s);
+    luo_table_num(table, LUO_COL_LINKS_utilisation_ratio,
                   bandwidth > 0 && total_s > 0 ? bytes / (bandwidth * total_s) : NAN);
-    luo_table_num(t, LUO_COL_LINKS_peak_gbytes_per_s, busy_s > 0 ? bytes / busy_s * 1e-9 : NAN);
-    return luo_table_end(t, err);
+    luo_table_num(table, LUO_COL_LINKS_peak_gbytes_per_s, busy_s > 0 ? bytes / busy_s * 1e-9 : NAN);
+    return luo_table_end(table, err);
 }
 
 luo_status luo_rundir_links(void *ctx, const luo_link_use *use, int32_t n, double total_s,
                             luo_err *err)
 {
-    luo_rundir *r = ctx;
-    luo_table *t = &r->table[LUO_TABLE_LINKS];
-    const luo_cluster *c = r->opts.scenario->cluster;
-    for (int32_t i = 0; i < n && i < c->nlinks; i++) {
-        const luo_link *l = &c->links[i];
-        LUO_TRY(put_link(t, l, '>', use[i].bytes_up, use[i].busy_up_s, total_s, err));
-        LUO_TRY(put_link(t, l, '<', use[i].bytes_down, use[i].busy_down_s, total_s, err));
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_LINKS];
+    const luo_cluster *cluster = dir->opts.scenario->cluster;
+    for (int32_t i = 0; i < n && i < cluster->nlinks; i++) {
+        const luo_link *link = &cluster->links[i];
+        LUO_TRY(put_link(table, link, '>', use[i].bytes_up, use[i].busy_up_s, total_s, err));
+        LUO_TRY(put_link(table, link, '<', use[i].bytes_down, use[i].busy_down_s, total_s, err));
     }
     return LUO_OK;
 }
 
 /* Slowest kind of link on the way from a to b; -1 when a = b. Kinds stand fastest first. */
-static int path_class(const luo_cluster *c, int32_t a, int32_t b)
+static int path_class(const luo_cluster *cluster, int32_t a, int32_t b)
 {
     luo_hop hops[LUO_PATH_MAX];
-    const int32_t n = luo_cluster_path(c, a, b, hops);
+    const int32_t n = luo_cluster_path(cluster, a, b, hops);
     int worst = -1;
     for (int32_t i = 0; i < n; i++) {
-        const int kind = (int)c->links[hops[i].link].kind;
+        const int kind = (int)cluster->links[hops[i].link].kind;
         if (kind > worst) worst = kind;
     }
     return worst;
@@ -55,19 +55,19 @@ static int by_id(const void *a, const void *b)
 }
 
 /* Devices of the sends of an exchange, ascending, and their worst class. */
-static int32_t exchange_devices(luo_arena *scratch, const luo_cluster *c, const luo_exchange *x,
-                                int32_t **dev, int *worst)
+static int32_t exchange_devices(luo_arena *scratch, const luo_cluster *cluster,
+                                const luo_exchange *x, int32_t **dev, int *worst)
 {
     int32_t n = 0;
-    const luo_moves *m = x->resolution ? &x->resolution->moves : NULL;
+    const luo_moves *moves = x->resolution ? &x->resolution->moves : NULL;
     *worst = -1;
-    *dev = LUO_NEW_N(scratch, int32_t, m ? 2 * m->n + 1 : 1);
-    for (int32_t i = 0; *dev && m && i < m->n; i++) {
-        if (m->at[i].kind != LUO_MOVE_SEND || m->at[i].step != x->step) continue;
-        const int kind = path_class(c, m->at[i].dev[0], m->at[i].dev[1]);
+    *dev = LUO_NEW_N(scratch, int32_t, moves ? 2 * moves->n + 1 : 1);
+    for (int32_t i = 0; *dev && moves && i < moves->n; i++) {
+        if (moves->at[i].kind != LUO_MOVE_SEND || moves->at[i].step != x->step) continue;
+        const int kind = path_class(cluster, moves->at[i].dev[0], moves->at[i].dev[1]);
         if (kind > *worst) *worst = kind;
-        (*dev)[n++] = m->at[i].dev[0];
-        (*dev)[n++] = m->at[i].dev[1];
+        (*dev)[n++] = moves->at[i].dev[0];
+        (*dev)[n++] = moves->at[i].dev[1];
     }
     if (n > 0) qsort(*dev, (size_t)n, sizeof **dev, by_id);
     int32_t kept = 0;
@@ -83,56 +83,56 @@ static double bus_factor(int32_t coll, int32_t n)
     return coll == LUO_COLL_BCAST ? 1 : (double)(n - 1) / n;
 }
 
-static luo_status put_comm(luo_rundir *r, int32_t plan, const luo_programs *set,
+static luo_status put_comm(luo_rundir *dir, int32_t plan, const luo_programs *set,
                            const luo_comm_use *u, luo_str *text, luo_err *err)
 {
-    luo_table *t = &r->table[LUO_TABLE_COMM];
-    const luo_cluster *c = r->opts.scenario->cluster;
+    luo_table *table = &dir->table[LUO_TABLE_COMM];
+    const luo_cluster *cluster = dir->opts.scenario->cluster;
     const bool p2p = u->group < 0;
     int worst = -1;
     luo_str_clear(text);
     if (!p2p) {
-        const luo_group *g = &set->groups[u->group];
-        luo_devset_print(text, g->dev, g->n);
-        for (int32_t i = 0; i < g->n; i++) { /* neighbours on the ring */
-            const int kind = path_class(c, g->dev[i], g->dev[(i + 1) % g->n]);
+        const luo_group *group = &set->groups[u->group];
+        luo_devset_print(text, group->dev, group->n);
+        for (int32_t i = 0; i < group->n; i++) { /* neighbours on the ring */
+            const int kind = path_class(cluster, group->dev[i], group->dev[(i + 1) % group->n]);
             if (kind > worst) worst = kind;
         }
     } else if (u->exchange >= 0) {
         int32_t *dev;
         const int32_t n =
-            exchange_devices(r->scratch, c, &set->exchanges[u->exchange], &dev, &worst);
+            exchange_devices(dir->scratch, cluster, &set->exchanges[u->exchange], &dev, &worst);
         if (!dev) return luo_err_nomem(err);
         luo_devset_print(text, dev, n);
     }
     const double algbw = u->busy_s > 0 ? (double)u->bytes / u->busy_s * 1e-9 : NAN;
-    luo_table_int(t, LUO_COL_COMM_plan, plan);
-    luo_table_text(t, LUO_COL_COMM_group, luo_str_get(text));
-    luo_table_text(t, LUO_COL_COMM_collective, p2p ? "p2p" : luo_coll_name((luo_coll)u->coll));
-    luo_table_text(t, LUO_COL_COMM_stream, luo_stream_name((luo_stream)u->stream));
-    luo_table_text(t, LUO_COL_COMM_class,
+    luo_table_int(table, LUO_COL_COMM_plan, plan);
+    luo_table_text(table, LUO_COL_COMM_group, luo_str_get(text));
+    luo_table_text(table, LUO_COL_COMM_collective, p2p ? "p2p" : luo_coll_name((luo_coll)u->coll));
+    luo_table_text(table, LUO_COL_COMM_stream, luo_stream_name((luo_stream)u->stream));
+    luo_table_text(table, LUO_COL_COMM_class,
                    worst < 0 ? "local" : luo_link_kind_name((luo_link_kind)worst));
-    luo_table_int(t, LUO_COL_COMM_devices, u->devices);
-    luo_table_int(t, LUO_COL_COMM_calls, u->calls);
-    luo_table_int(t, LUO_COL_COMM_bytes, u->bytes);
-    luo_table_num(t, LUO_COL_COMM_busy_s, u->busy_s);
-    luo_table_num(t, LUO_COL_COMM_exposed_s, u->exposed_s);
-    luo_table_num(t, LUO_COL_COMM_algbw_gbytes_per_s, algbw);
-    luo_table_num(t, LUO_COL_COMM_busbw_gbytes_per_s,
+    luo_table_int(table, LUO_COL_COMM_devices, u->devices);
+    luo_table_int(table, LUO_COL_COMM_calls, u->calls);
+    luo_table_int(table, LUO_COL_COMM_bytes, u->bytes);
+    luo_table_num(table, LUO_COL_COMM_busy_s, u->busy_s);
+    luo_table_num(table, LUO_COL_COMM_exposed_s, u->exposed_s);
+    luo_table_num(table, LUO_COL_COMM_algbw_gbytes_per_s, algbw);
+    luo_table_num(table, LUO_COL_COMM_busbw_gbytes_per_s,
                   p2p ? algbw : algbw * bus_factor(u->coll, u->devices));
-    return text->failed ? luo_err_nomem(err) : luo_table_end(t, err);
+    return text->failed ? luo_err_nomem(err) : luo_table_end(table, err);
 }
 
 luo_status luo_rundir_comm(void *ctx, int32_t plan, const luo_programs *set,
                            const luo_comm_use *use, int32_t n, luo_err *err)
 {
-    luo_rundir *r = ctx;
+    luo_rundir *dir = ctx;
     luo_str text = {0};
     luo_status st = LUO_OK;
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
-        const size_t mark = luo_arena_mark(r->scratch);
-        st = put_comm(r, plan, set, &use[i], &text, err);
-        luo_arena_reset(r->scratch, mark);
+        const size_t mark = luo_arena_mark(dir->scratch);
+        st = put_comm(dir, plan, set, &use[i], &text, err);
+        luo_arena_reset(dir->scratch, mark);
     }
     luo_str_free(&text);
     return st;

@@ -73,34 +73,35 @@ bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t
     return ok;
 }
 
-static bool put_nic(luo_trace *t, int32_t link, bool up, int64_t ts, double ratio)
+static bool put_nic(luo_trace *trace, int32_t link, bool up, int64_t ts, double ratio)
 {
-    double *last = &t->nic[2 * link + !up];
+    double *last = &trace->nic[2 * link + !up];
     if (*last == ratio || (*last < 0 && ratio == 0)) return true;
-    const luo_link *l = &t->cluster->links[link];
+    const luo_link *l = &trace->cluster->links[link];
     char name[160];
     snprintf(name, sizeof name, "%s%c utilisation", l->name, up ? '>' : '<');
     luo_titem x = luo_trace_item(LUO_TITEM_RATIO, l->node + 1, 0, ts);
-    x.name = luo_trace_name(t, name);
+    x.name = luo_trace_name(trace, name);
     x.value = *last = ratio;
-    return x.name >= 0 && luo_trace_add(t, x);
+    return x.name >= 0 && luo_trace_add(trace, x);
 }
 
 /* Share of each NIC's bandwidth over the step. After a step that no traced one follows it falls
  * back to 0. */
-bool luo_trace_nics(luo_trace *t, int64_t start, int64_t end, const luo_link_use *use, int32_t n)
+bool luo_trace_nics(luo_trace *trace, int64_t start, int64_t end, const luo_link_use *use,
+                    int32_t n)
 {
-    for (int32_t i = 0; i < n && i < t->cluster->nlinks; i++) {
-        const luo_link *l = &t->cluster->links[i];
-        if (l->kind != LUO_LINK_NIC || end <= start) continue;
-        if (t->nic_until < start &&
-            (!put_nic(t, i, true, t->nic_until, 0) || !put_nic(t, i, false, t->nic_until, 0)))
+    for (int32_t i = 0; i < n && i < trace->cluster->nlinks; i++) {
+        const luo_link *link = &trace->cluster->links[i];
+        if (link->kind != LUO_LINK_NIC || end <= start) continue;
+        if (trace->nic_until < start && (!put_nic(trace, i, true, trace->nic_until, 0) ||
+                                         !put_nic(trace, i, false, trace->nic_until, 0)))
             return false;
-        const double most = l->bytes_per_s * (double)(end - start) * 1e-9;
-        if (!put_nic(t, i, true, start, use[i].bytes_up / most) ||
-            !put_nic(t, i, false, start, use[i].bytes_down / most))
+        const double most = link->bytes_per_s * (double)(end - start) * 1e-9;
+        if (!put_nic(trace, i, true, start, use[i].bytes_up / most) ||
+            !put_nic(trace, i, false, start, use[i].bytes_down / most))
             return false;
     }
-    t->nic_until = end;
+    trace->nic_until = end;
     return true;
 }

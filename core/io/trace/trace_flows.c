@@ -21,15 +21,16 @@ static bool each_message(luo_tstep *c, bool send, message_fn fn, luo_map *sends)
     bool ok = true;
     for (int64_t k = 0; ok && k < c->result->nrecords; k++) {
         const luo_op_record *r = &c->result->records[k];
-        const luo_program *p = luo_programs_find(c->set, r->device);
-        const luo_instr *in = luo_tstep_instr(c, p, k);
-        const luo_slot *slot = luo_tstep_slot(p, in);
+        const luo_program *program = luo_programs_find(c->set, r->device);
+        const luo_instr *in = luo_tstep_instr(c, program, k);
+        const luo_slot *slot = luo_tstep_slot(program, in);
         if (in->kind != LUO_INSTR_P2P || r->status != LUO_OK || !slot) continue;
         for (int32_t i = 0; ok && i < slot->nmessage; i++) {
-            const luo_message *m = &slot->message[i];
-            if (m->send != send) continue;
-            const uint64_t key = message_key(in, &p->tasks[r->task], send ? r->device : m->peer,
-                                             send ? m->peer : r->device);
+            const luo_message *message = &slot->message[i];
+            if (message->send != send) continue;
+            const uint64_t key =
+                message_key(in, &program->tasks[r->task], send ? r->device : message->peer,
+                            send ? message->peer : r->device);
             int64_t *turn = luo_map_at(&seen, key, 0);
             ok = turn && fn(c, sends, k, luo_hash_bytes(key, turn, sizeof *turn));
             if (turn) ++*turn;
@@ -49,8 +50,8 @@ static bool pair_receive(luo_tstep *c, luo_map *sends, int64_t record, uint64_t 
 {
     const int64_t send = luo_map_get(sends, key, -1);
     if (send < 0) return true;
-    const luo_program *p = luo_programs_find(c->set, c->result->records[record].device);
-    const bool of_switch = luo_tstep_instr(c, p, record)->phase == LUO_PHASE_SWITCH;
+    const luo_program *program = luo_programs_find(c->set, c->result->records[record].device);
+    const bool of_switch = luo_tstep_instr(c, program, record)->phase == LUO_PHASE_SWITCH;
     c->flow[c->nflow++] = (luo_flow){send, record, of_switch};
     return true;
 }
@@ -58,8 +59,8 @@ static bool pair_receive(luo_tstep *c, luo_map *sends, int64_t record, uint64_t 
 /* Does a P2P instruction only receive? */
 static bool receives(const luo_tstep *c, int64_t k)
 {
-    const luo_program *p = luo_programs_find(c->set, c->result->records[k].device);
-    const luo_slot *slot = luo_tstep_slot(p, luo_tstep_instr(c, p, k));
+    const luo_program *program = luo_programs_find(c->set, c->result->records[k].device);
+    const luo_slot *slot = luo_tstep_slot(program, luo_tstep_instr(c, program, k));
     for (int32_t i = 0; slot && i < slot->nmessage; i++)
         if (slot->message[i].send) return false;
     return true;

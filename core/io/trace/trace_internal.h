@@ -78,10 +78,10 @@ enum {
 
 int64_t luo_trace_ns(double seconds);
 /* Index of text in the string table; -1: out of memory. */
-int32_t luo_trace_name(luo_trace *t, const char *text);
+int32_t luo_trace_name(luo_trace *trace, const char *text);
 /* An item without arguments. */
 luo_titem luo_trace_item(luo_titem_kind kind, int32_t pid, int32_t tid, int64_t ts);
 /* Appends a copy; false: out of memory. */
-bool luo_trace_add(luo_trace *t, luo_titem item);
-int64_t luo_trace_room(const luo_trace *t, bool of_run);
+bool luo_trace_add(luo_trace *trace, luo_titem item);
+int64_t luo_trace_room(const luo_trace *trace, bool of_run);
 #endif

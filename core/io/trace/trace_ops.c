@@ -29,11 +29,12 @@ static const char *slice_name(const luo_instr *in, const luo_slot *slot)
 }
 
 /* Instructions of a role are called alike on all devices: a message that one sends, all send. */
-static const struct luo_tname *names_of(luo_tstep *c, const luo_program *p, const luo_instr *in)
+static const struct luo_tname *names_of(luo_tstep *c, const luo_program *program,
+                                        const luo_instr *in)
 {
-    struct luo_tname *n = &c->name[c->first_name[p->role] + in->id];
+    struct luo_tname *n = &c->name[c->first_name[program->role] + in->id];
     if (n->slice) return n;
-    n->slice = 1 + luo_trace_name(c->t, slice_name(in, luo_tstep_slot(p, in)));
+    n->slice = 1 + luo_trace_name(c->t, slice_name(in, luo_tstep_slot(program, in)));
     n->op = 1 + luo_trace_name(c->t, in->op >= 0 ? c->set->ops[in->op].name : "");
     return n;
 }
@@ -50,22 +51,22 @@ static bool room_for_names(luo_tstep *c)
     return c->first_name && c->name;
 }
 
-static bool add_slice(luo_tstep *c, const luo_program *p, int64_t k)
+static bool add_slice(luo_tstep *c, const luo_program *program, int64_t k)
 {
     const luo_op_record *r = &c->result->records[k];
-    const luo_instr *in = luo_tstep_instr(c, p, k);
+    const luo_instr *in = luo_tstep_instr(c, program, k);
     luo_titem x = luo_trace_item(LUO_TITEM_OP, c->t->cluster->devices[r->device].node + 1,
                                  8 * r->device + c->row[k] + 1, c->at[k].ts);
     x.dur = c->at[k].end - c->at[k].ts;
     x.cat = (uint8_t)(LUO_TRACE_CAT_STREAM + in->stream);
-    const struct luo_tname *name = names_of(c, p, in);
+    const struct luo_tname *name = names_of(c, program, in);
     x.name = name->slice - 1;
     x.text = name->op - 1;
     x.step = c->step;
     x.attempt = c->attempt;
-    x.pipeline = p->pipeline;
-    x.stage = p->stage;
-    x.micro_batch = p->tasks[r->task].micro_batch;
+    x.pipeline = program->pipeline;
+    x.stage = program->stage;
+    x.micro_batch = program->tasks[r->task].micro_batch;
     x.layer = in->layer;
     x.bytes = in->bytes;
     x.instruction = in->id;
@@ -117,9 +118,9 @@ static bool add_waits(luo_tstep *c, int32_t device, int64_t before, const luo_wh
 /* Slices of one track may not overlap. Every stream has its track; pp, whose four lanes run side
  * by side, has the two spare ones as well and takes the first that is free. What still overlaps
  * (a clock that is off by a hair) begins where the one before it ends. */
-static void choose_row(luo_tstep *c, const luo_program *p, int64_t k)
+static void choose_row(luo_tstep *c, const luo_program *program, int64_t k)
 {
-    const luo_instr *in = luo_tstep_instr(c, p, k);
+    const luo_instr *in = luo_tstep_instr(c, program, k);
     const int pp[] = {LUO_STREAM_PP, LUO_TRACE_PP_2, LUO_TRACE_PP_3};
     const int n = in->stream == LUO_STREAM_PP ? 3 : 1;
     int64_t *last = c->t->track_end + 8 * c->result->records[k].device;
@@ -148,39 +149,39 @@ static int by_turn(const void *a, const void *b)
 }
 
 /* Records first..first+n-1 are one device's. */
-static bool add_device(luo_tstep *c, const luo_program *p, int64_t first, int64_t n)
+static bool add_device(luo_tstep *c, const luo_program *program, int64_t first, int64_t n)
 {
     const size_t mark = luo_arena_mark(c->t->scratch);
-    const int64_t before = c->t->track_end[8 * p->device + LUO_STREAM_COMPUTE];
+    const int64_t before = c->t->track_end[8 * program->device + LUO_STREAM_COMPUTE];
     turn *order = LUO_NEW_N(c->t->scratch, turn, n);
     bool ok = order != NULL;
     for (int64_t i = 0; ok && i < n; i++) order[i] = (turn){c->at[first + i].ts, first + i};
     if (ok) qsort(order, (size_t)n, sizeof *order, by_turn);
-    for (int64_t i = 0; ok && i < n; i++) choose_row(c, p, order[i].record);
+    for (int64_t i = 0; ok && i < n; i++) choose_row(c, program, order[i].record);
     luo_arena_reset(c->t->scratch, mark);
-    for (int64_t k = first; ok && k < first + n; k++) ok = add_slice(c, p, k);
-    return ok && add_waits(c, p->device, before, c->at + first, n) &&
-           luo_trace_memory(c, p, first, n);
+    for (int64_t k = first; ok && k < first + n; k++) ok = add_slice(c, program, k);
+    return ok && add_waits(c, program->device, before, c->at + first, n) &&
+           luo_trace_memory(c, program, first, n);
 }
 
 /* Draws device after device until the room is used up; false: out of memory. */
 static bool add_devices(luo_tstep *c)
 {
-    luo_trace *t = c->t;
+    luo_trace *trace = c->t;
     int64_t k = 0, owed = 0; /* ends of arrows, drawn after the last device */
     while (k < c->result->nrecords) {
         const int32_t device = c->result->records[k].device;
-        const luo_program *p = luo_programs_find(c->set, device);
-        const int64_t mark = t->n;
+        const luo_program *program = luo_programs_find(c->set, device);
+        const int64_t mark = trace->n;
         int64_t n = 0;
         for (; k + n < c->result->nrecords && c->result->records[k + n].device == device; n++) {
-            const luo_slot *s = luo_tstep_slot(p, luo_tstep_instr(c, p, k + n));
-            owed += s ? s->nmessage : 0;
+            const luo_slot *slot = luo_tstep_slot(program, luo_tstep_instr(c, program, k + n));
+            owed += slot ? slot->nmessage : 0;
         }
-        if (!add_device(c, p, k, n)) return false;
-        if (luo_trace_room(t, false) < owed) {
-            t->n = mark;
-            t->full = true;
+        if (!add_device(c, program, k, n)) return false;
+        if (luo_trace_room(trace, false) < owed) {
+            trace->n = mark;
+            trace->full = true;
             return true;
         }
         k += n;
@@ -192,50 +193,50 @@ static bool add_devices(luo_tstep *c)
 
 static bool times(luo_tstep *c)
 {
-    const luo_step_result *r = c->result;
-    c->at = LUO_NEW_N(c->t->scratch, luo_when, r->nrecords);
-    c->row = LUO_NEW_N(c->t->scratch, uint8_t, r->nrecords);
+    const luo_step_result *result = c->result;
+    c->at = LUO_NEW_N(c->t->scratch, luo_when, result->nrecords);
+    c->row = LUO_NEW_N(c->t->scratch, uint8_t, result->nrecords);
     if (!c->at || !c->row) return false;
-    for (int64_t k = 0; k < r->nrecords; k++) {
-        const int64_t ts = c->start + luo_trace_ns(r->records[k].start_s);
-        const int64_t end = c->start + luo_trace_ns(r->records[k].end_s);
+    for (int64_t k = 0; k < result->nrecords; k++) {
+        const int64_t ts = c->start + luo_trace_ns(result->records[k].start_s);
+        const int64_t end = c->start + luo_trace_ns(result->records[k].end_s);
         c->at[k] = (luo_when){ts, end > ts ? end : ts};
     }
     return luo_trace_match(c);
 }
 
-luo_status luo_trace_step(luo_trace *t, int64_t step, int32_t attempt, double start_s,
+luo_status luo_trace_step(luo_trace *trace, int64_t step, int32_t attempt, double start_s,
                           const luo_programs *set, const luo_step_result *result, luo_err *err)
 {
-    if (t->full || result->nrecords == 0) return LUO_OK;
-    LUO_TRY(luo_trace_spill(t, err));
-    const int64_t before = t->n;
-    const size_t mark = luo_arena_mark(t->scratch);
+    if (trace->full || result->nrecords == 0) return LUO_OK;
+    LUO_TRY(luo_trace_spill(trace, err));
+    const int64_t before = trace->n;
+    const size_t mark = luo_arena_mark(trace->scratch);
     /* late in a long run two dates that are one differ by more than a nanosecond */
-    const int64_t from = luo_trace_ns(start_s), start = from > t->until ? from : t->until;
-    luo_tstep c = {.t = t,
+    const int64_t from = luo_trace_ns(start_s), start = from > trace->until ? from : trace->until;
+    luo_tstep c = {.t = trace,
                    .set = set,
                    .result = result,
                    .step = step,
                    .attempt = attempt,
                    .start = start,
                    .end = start + luo_trace_ns(result->end_s - result->start_s)};
-    t->until = c.end;
+    trace->until = c.end;
     bool ok = room_for_names(&c) && times(&c) && add_devices(&c);
-    if (ok && t->full && t->nsteps > 0) {
-        t->n = before; /* after the first only whole steps */
+    if (ok && trace->full && trace->nsteps > 0) {
+        trace->n = before; /* after the first only whole steps */
         c.ndrawn = 0;
         c.ndevices = 0;
     }
     ok = ok && luo_trace_flows(&c);
     if (ok && c.ndrawn > 0 && result->links &&
-        luo_trace_room(t, false) >= 4 * (int64_t)result->nlinks)
-        ok = luo_trace_nics(t, start, c.end, result->links, result->nlinks);
-    if (c.ndrawn > 0) t->nsteps++;
-    if (ok && t->full && c.ndevices > 0) {
-        t->part_devices = c.ndevices;
-        t->part_of = set->n;
+        luo_trace_room(trace, false) >= 4 * (int64_t)result->nlinks)
+        ok = luo_trace_nics(trace, start, c.end, result->links, result->nlinks);
+    if (c.ndrawn > 0) trace->nsteps++;
+    if (ok && trace->full && c.ndevices > 0) {
+        trace->part_devices = c.ndevices;
+        trace->part_of = set->n;
     }
-    luo_arena_reset(t->scratch, mark);
+    luo_arena_reset(trace->scratch, mark);
     return ok ? LUO_OK : luo_err_nomem(err);
 }

@@ -27,79 +27,80 @@ static int by_time(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-void luo_trace_mark(luo_trace *t, const luo_titem *x)
+void luo_trace_mark(luo_trace *trace, const luo_titem *x)
 {
     if (x->pid == LUO_TRACE_RUN) {
-        t->used_run[0] = t->used_run[x->tid] = true;
+        trace->used_run[0] = trace->used_run[x->tid] = true;
         return;
     }
-    t->used_node[x->pid - 1] = true;
-    if (x->tid > 0) t->used[x->tid - 1] = true;
+    trace->used_node[x->pid - 1] = true;
+    if (x->tid > 0) trace->used[x->tid - 1] = true;
 }
 
 /* ---- to the file ---- */
 
 /* It has no name, so that nothing is left of it whatever happens. */
-static luo_status open_file(luo_trace *t, luo_err *err)
+static luo_status open_file(luo_trace *trace, luo_err *err)
 {
     char *path;
-    if (t->spill_fd >= 0) return LUO_OK;
-    if (asprintf(&path, "%s/trace-XXXXXX", t->spill_dir) < 0) return luo_err_nomem(err);
-    t->spill_fd = mkostemp(path, O_CLOEXEC);
+    if (trace->spill_fd >= 0) return LUO_OK;
+    if (asprintf(&path, "%s/trace-XXXXXX", trace->spill_dir) < 0) return luo_err_nomem(err);
+    trace->spill_fd = mkostemp(path, O_CLOEXEC);
     const luo_status st =
-        t->spill_fd < 0 || unlink(path) != 0 ? luo_err_io(err, "write", path) : LUO_OK;
+        trace->spill_fd < 0 || unlink(path) != 0 ? luo_err_io(err, "write", path) : LUO_OK;
     free(path);
     return st;
 }
 
-static luo_status put(luo_trace *t, int64_t n, luo_err *err)
+static luo_status put(luo_trace *trace, int64_t n, luo_err *err)
 {
-    const char *at = (const char *)t->at;
-    for (size_t left = (size_t)n * sizeof *t->at; left > 0;) {
-        const ssize_t k = write(t->spill_fd, at, left);
+    const char *at = (const char *)trace->at;
+    for (size_t left = (size_t)n * sizeof *trace->at; left > 0;) {
+        const ssize_t k = write(trace->spill_fd, at, left);
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) errno = ENOSPC;
-        if (k <= 0) return luo_err_io(err, "write the trace in", t->spill_dir);
+        if (k <= 0) return luo_err_io(err, "write the trace in", trace->spill_dir);
         at += k;
         left -= (size_t)k;
     }
     return LUO_OK;
 }
 
-luo_status luo_trace_spill(luo_trace *t, luo_err *err)
+luo_status luo_trace_spill(luo_trace *trace, luo_err *err)
 {
-    const int64_t n = t->n - t->spilled;
-    if (!t->spill_dir || n < t->hold) return LUO_OK;
-    LUO_TRY(open_file(t, err));
-    int64_t *ends = realloc(t->piece_end, ((size_t)t->npieces + 1) * sizeof *ends);
+    const int64_t n = trace->n - trace->spilled;
+    if (!trace->spill_dir || n < trace->hold) return LUO_OK;
+    LUO_TRY(open_file(trace, err));
+    int64_t *ends = realloc(trace->piece_end, ((size_t)trace->npieces + 1) * sizeof *ends);
     if (!ends) return luo_err_nomem(err);
-    t->piece_end = ends;
-    qsort(t->at, (size_t)n, sizeof *t->at, by_time);
-    for (int64_t i = 0; i < n; i++) luo_trace_mark(t, &t->at[i]);
-    LUO_TRY(put(t, n, err));
-    t->spilled = t->piece_end[t->npieces++] = t->n;
+    trace->piece_end = ends;
+    qsort(trace->at, (size_t)n, sizeof *trace->at, by_time);
+    for (int64_t i = 0; i < n; i++) luo_trace_mark(trace, &trace->at[i]);
+    LUO_TRY(put(trace, n, err));
+    trace->spilled = trace->piece_end[trace->npieces++] = trace->n;
     return LUO_OK;
 }
 
 /* ---- and back ---- */
 
-bool luo_trace_reader_open(luo_trace_reader *r, luo_trace *t)
+bool luo_trace_reader_open(luo_trace_reader *r, luo_trace *trace)
 {
-    const int64_t held = t->n - t->spilled;
-    *r = (luo_trace_reader){.n = t->npieces + 1};
+    const int64_t held = trace->n - trace->spilled;
+    *r = (luo_trace_reader){.n = trace->npieces + 1};
     r->source = calloc((size_t)r->n, sizeof *r->source);
     bool ok = r->source != NULL;
-    for (int32_t i = 0; ok && i < t->npieces; i++) {
+    for (int32_t i = 0; ok && i < trace->npieces; i++) {
         luo_trace_source *s = &r->source[i];
-        *s = (luo_trace_source){.fd = t->spill_fd, .at = i ? t->piece_end[i - 1] : 0,
-                                .end = t->piece_end[i],
+        *s = (luo_trace_source){.fd = trace->spill_fd,
+                                .at = i ? trace->piece_end[i - 1] : 0,
+                                .end = trace->piece_end[i],
                                 .block = malloc(BLOCK * sizeof *s->block)};
         ok = s->block != NULL;
     }
     if (!ok) return false;
-    qsort(t->at, (size_t)held, sizeof *t->at, by_time);
-    for (int64_t i = 0; i < held; i++) luo_trace_mark(t, &t->at[i]);
-    r->source[t->npieces] = (luo_trace_source){.fd = -1, .block = t->at, .n = held};
+    qsort(trace->at, (size_t)held, sizeof *trace->at, by_time);
+    for (int64_t i = 0; i < held; i++) luo_trace_mark(trace, &trace->at[i]);
+    r->source[trace->npieces] = (luo_trace_source){.fd = -1, .block = trace->at, .n = held};
     return true;
 }
 

@@ -36,7 +36,8 @@ bool luo_trace_match(luo_tstep *c);
 bool luo_trace_flows(luo_tstep *c);
 /* trace_counters.c: records first..first+n-1 are those of p's device. */
 bool luo_trace_memory(luo_tstep *c, const luo_program *p, int64_t first, int64_t n);
-bool luo_trace_nics(luo_trace *t, int64_t start, int64_t end, const luo_link_use *use, int32_t n);
+bool luo_trace_nics(luo_trace *trace, int64_t start, int64_t end, const luo_link_use *use,
+                    int32_t n);
 
 static inline const luo_instr *luo_tstep_instr(const luo_tstep *c, const luo_program *p, int64_t k)
 {

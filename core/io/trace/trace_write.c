@@ -39,18 +39,18 @@ static void begin(writer *w)
 }
 
 /* Nanoseconds as microseconds with three decimals. */
-static void us(luo_str *s, int64_t ns)
+static void us(luo_str *text, int64_t ns)
 {
-    luo_str_addi(s, ns / 1000);
+    luo_str_addi(text, ns / 1000);
     const char tail[4] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
                           (char)('0' + ns % 10)};
-    luo_str_addn(s, tail, sizeof tail);
+    luo_str_addn(text, tail, sizeof tail);
 }
 
-static void field(luo_str *s, const char *name, int64_t v)
+static void field(luo_str *text, const char *name, int64_t v)
 {
-    luo_str_add(s, name);
-    luo_str_addi(s, v);
+    luo_str_add(text, name);
+    luo_str_addi(text, v);
 }
 
 /* An argument that does not apply (negative) is left out. */
@@ -155,31 +155,31 @@ static const char *phase_of(const luo_titem *x)
 
 static void put(writer *w, const luo_titem *x)
 {
-    luo_str *s = &w->out;
+    luo_str *text = &w->out;
     const char *ph = phase_of(x);
     begin(w);
-    luo_str_add(s, "{\"ph\":\"");
-    luo_str_add(s, ph);
-    field(s, "\",\"pid\":", x->pid);
-    if (*ph != 'C') field(s, ",\"tid\":", x->tid);
-    luo_str_add(s, ",\"ts\":");
-    us(s, x->ts);
+    luo_str_add(text, "{\"ph\":\"");
+    luo_str_add(text, ph);
+    field(text, "\",\"pid\":", x->pid);
+    if (*ph != 'C') field(text, ",\"tid\":", x->tid);
+    luo_str_add(text, ",\"ts\":");
+    us(text, x->ts);
     if (*ph == 'X') {
-        luo_str_add(s, ",\"dur\":");
-        us(s, x->dur);
+        luo_str_add(text, ",\"dur\":");
+        us(text, x->dur);
     }
-    luo_str_add(s, ",\"name\":");
-    luo_str_add(s, w->t->name[x->name]);
-    if (*ph == 'i') luo_str_add(s, x->global ? ",\"s\":\"g\"" : ",\"s\":\"t\"");
+    luo_str_add(text, ",\"name\":");
+    luo_str_add(text, w->t->name[x->name]);
+    if (*ph == 'i') luo_str_add(text, x->global ? ",\"s\":\"g\"" : ",\"s\":\"t\"");
     if (*ph != 'C') {
-        luo_str_add(s, ",\"cat\":\"");
-        luo_str_add(s, cats[x->cat]);
-        luo_str_addc(s, '"');
+        luo_str_add(text, ",\"cat\":\"");
+        luo_str_add(text, cats[x->cat]);
+        luo_str_addc(text, '"');
     }
-    if (*ph == 's' || *ph == 'f') field(s, ",\"id\":", x->extra);
-    if (*ph == 'f') luo_str_add(s, ",\"bp\":\"e\"");
+    if (*ph == 's' || *ph == 'f') field(text, ",\"id\":", x->extra);
+    if (*ph == 'f') luo_str_add(text, ",\"bp\":\"e\"");
     if (*ph != 's' && *ph != 'f') args(w, x);
-    luo_str_addc(s, '}');
+    luo_str_addc(text, '}');
 }
 
 static void meta(writer *w, const char *what, int32_t pid, int32_t tid, const char *key,
@@ -193,73 +193,73 @@ static void meta(writer *w, const char *what, int32_t pid, int32_t tid, const ch
 
 static void name_process(writer *w, int32_t pid, const char *name, int64_t sort)
 {
-    luo_str q = {0};
-    luo_json_quote(&q, name);
-    meta(w, "process_name", pid, 0, "name", luo_str_get(&q));
-    luo_str_clear(&q);
-    luo_str_addi(&q, sort);
-    meta(w, "process_sort_index", pid, 0, "sort_index", luo_str_get(&q));
-    w->failed |= q.failed;
-    luo_str_free(&q);
+    luo_str text = {0};
+    luo_json_quote(&text, name);
+    meta(w, "process_name", pid, 0, "name", luo_str_get(&text));
+    luo_str_clear(&text);
+    luo_str_addi(&text, sort);
+    meta(w, "process_sort_index", pid, 0, "sort_index", luo_str_get(&text));
+    w->failed |= text.failed;
+    luo_str_free(&text);
 }
 
 static void name_thread(writer *w, int32_t pid, int32_t tid, const char *name)
 {
-    luo_str q = {0};
-    luo_json_quote(&q, name);
-    meta(w, "thread_name", pid, tid, "name", luo_str_get(&q));
-    luo_str_clear(&q);
-    luo_str_addi(&q, tid);
-    meta(w, "thread_sort_index", pid, tid, "sort_index", luo_str_get(&q));
-    w->failed |= q.failed;
-    luo_str_free(&q);
+    luo_str text = {0};
+    luo_json_quote(&text, name);
+    meta(w, "thread_name", pid, tid, "name", luo_str_get(&text));
+    luo_str_clear(&text);
+    luo_str_addi(&text, tid);
+    meta(w, "thread_sort_index", pid, tid, "sort_index", luo_str_get(&text));
+    w->failed |= text.failed;
+    luo_str_free(&text);
 }
 
 /* Names the tracks that carry something. */
 static void put_meta(writer *w)
 {
     static const char *const tracks[] = {"", "steps", "phases", "events"};
-    const luo_cluster *c = w->t->cluster;
+    const luo_cluster *cluster = w->t->cluster;
     const bool *used = w->t->used, *node = w->t->used_node, *run = w->t->used_run;
     char name[192];
     if (run[0]) name_process(w, LUO_TRACE_RUN, "run", 0);
     for (int32_t i = 1; i < 4; i++)
         if (run[i]) name_thread(w, LUO_TRACE_RUN, i, tracks[i]);
-    for (int32_t i = 0; i < c->nnodes; i++) {
+    for (int32_t i = 0; i < cluster->nnodes; i++) {
         if (!node[i]) continue;
-        snprintf(name, sizeof name, "%s (%s)", c->nodes[i].name,
-                 c->groups[c->nodes[i].group].profile->name);
+        snprintf(name, sizeof name, "%s (%s)", cluster->nodes[i].name,
+                 cluster->groups[cluster->nodes[i].group].profile->name);
         name_process(w, i + 1, name, i + 1);
     }
-    for (int32_t d = 0; d < c->ndevices; d++)
+    for (int32_t d = 0; d < cluster->ndevices; d++)
         for (int32_t s = 0; s < 8; s++) {
             if (!used[8 * d + s]) continue;
             if (s < LUO_STREAMS)
                 snprintf(name, sizeof name, "dev %d %s", d, luo_stream_name((luo_stream)s));
             else
                 snprintf(name, sizeof name, "dev %d pp %d", d, s - LUO_STREAMS + 2);
-            name_thread(w, c->devices[d].node + 1, 8 * d + s + 1, name);
+            name_thread(w, cluster->devices[d].node + 1, 8 * d + s + 1, name);
         }
 }
 
 static void put_head(writer *w, const luo_trace_head *h)
 {
-    luo_jsonw j = luo_jsonw_start(&w->out);
+    luo_jsonw json = luo_jsonw_start(&w->out);
     luo_str_add(&w->out, "{\"displayTimeUnit\":\"ms\",\"otherData\":");
-    luo_jsonw_open(&j, NULL, '{');
-    luo_jsonw_text(&j, "scenario", h->scenario);
-    luo_jsonw_text(&j, "policy", h->policy);
-    luo_jsonw_text(&j, "backend", h->backend);
-    luo_jsonw_text(&j, "version", h->version);
-    luo_jsonw_seed(&j, "seed", h->seed);
-    luo_jsonw_hash(&j, "scenario_hash", h->scenario_hash);
-    luo_jsonw_open(&j, "plan_hashes", '[');
-    for (int32_t i = 0; i < h->nplans; i++) luo_jsonw_hash(&j, NULL, h->plans[i]);
-    luo_jsonw_close(&j);
-    luo_jsonw_open(&j, "program_hashes", '[');
-    for (int32_t i = 0; i < h->nplans; i++) luo_jsonw_hash(&j, NULL, h->programs[i]);
-    luo_jsonw_close(&j);
-    luo_jsonw_close(&j);
+    luo_jsonw_open(&json, NULL, '{');
+    luo_jsonw_text(&json, "scenario", h->scenario);
+    luo_jsonw_text(&json, "policy", h->policy);
+    luo_jsonw_text(&json, "backend", h->backend);
+    luo_jsonw_text(&json, "version", h->version);
+    luo_jsonw_seed(&json, "seed", h->seed);
+    luo_jsonw_hash(&json, "scenario_hash", h->scenario_hash);
+    luo_jsonw_open(&json, "plan_hashes", '[');
+    for (int32_t i = 0; i < h->nplans; i++) luo_jsonw_hash(&json, NULL, h->plans[i]);
+    luo_jsonw_close(&json);
+    luo_jsonw_open(&json, "program_hashes", '[');
+    for (int32_t i = 0; i < h->nplans; i++) luo_jsonw_hash(&json, NULL, h->programs[i]);
+    luo_jsonw_close(&json);
+    luo_jsonw_close(&json);
     luo_str_add(&w->out, ",\"traceEvents\":[");
 }
 
@@ -292,12 +292,12 @@ static luo_status put_file(writer *w, luo_replace *f, const luo_trace_head *head
     return st;
 }
 
-luo_status luo_trace_write(luo_trace *t, const char *dir, const char *name,
+luo_status luo_trace_write(luo_trace *trace, const char *dir, const char *name,
                            const luo_trace_head *head, luo_err *err)
 {
     luo_str path = {0};
     luo_replace f = {.fd = -1};
-    writer w = {.t = t};
+    writer w = {.t = trace};
     luo_str_addf(&path, "%s/%s", dir, name);
     luo_status st = path.failed ? luo_err_nomem(err) : luo_replace_open(&f, path.at, err);
     if (st == LUO_OK) {

@@ -34,28 +34,33 @@ double luo_malleus_bound(const double *y, int32_t n, int64_t layers, int64_t mic
     return (double)layers * (double)micro_batches / sum;
 }
 
-static luo_status begin(luo_mal_search *s, const luo_malleus_in *in, int32_t dp,
+static luo_status begin(luo_mal_search *search, const luo_malleus_in *in, int32_t dp,
                         const luo_mal_mix *mixes, int32_t n, bool all, luo_err *err)
 {
-    *s = (luo_mal_search){.arena = luo_arena_new(1 << 16), .in = in, .dp = dp, .nmixes = n,
-                          .rng = luo_rng_stream(in->seed, "malleus"), .count.exhaustive = all};
-    if (!s->arena) return luo_err_nomem(err);
-    s->mixes = LUO_NEW_N(s->arena, luo_mal_mix, n + (all || in->quick ? 0 : LUO_MAL_CLIMB));
-    if (!s->mixes) return luo_err_nomem(err);
-    memcpy(s->mixes, mixes, (size_t)n * sizeof *mixes);
-    LUO_TRY(luo_mal_tops(s, err));
-    return luo_mal_memo(s, err);
+    *search = (luo_mal_search){.arena = luo_arena_new(1 << 16),
+                               .in = in,
+                               .dp = dp,
+                               .nmixes = n,
+                               .rng = luo_rng_stream(in->seed, "malleus"),
+                               .count.exhaustive = all};
+    if (!search->arena) return luo_err_nomem(err);
+    search->mixes =
+        LUO_NEW_N(search->arena, luo_mal_mix, n + (all || in->quick ? 0 : LUO_MAL_CLIMB));
+    if (!search->mixes) return luo_err_nomem(err);
+    memcpy(search->mixes, mixes, (size_t)n * sizeof *mixes);
+    LUO_TRY(luo_mal_tops(search, err));
+    return luo_mal_memo(search, err);
 }
 
-static luo_status search_mix(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
+static luo_status search_mix(luo_mal_search *search, luo_mal_mix *mix, luo_err *err)
 {
-    if (mix->ngroups < s->dp || mix->bound >= luo_mal_best(s)) return LUO_OK;
-    s->count.combos++;
-    if (s->dp > DEALT || !luo_mal_deal(s, mix)) {
-        s->count.exhaustive = false;
-        LUO_TRY(luo_mal_local(s, mix, err));
+    if (mix->ngroups < search->dp || mix->bound >= luo_mal_best(search)) return LUO_OK;
+    search->count.combos++;
+    if (search->dp > DEALT || !luo_mal_deal(search, mix)) {
+        search->count.exhaustive = false;
+        LUO_TRY(luo_mal_local(search, mix, err));
     }
-    return s->nomem ? luo_err_nomem(err) : LUO_OK;
+    return search->nomem ? luo_err_nomem(err) : LUO_OK;
 }
 
 /* At least as many micro-batches as stages in every pipeline; when no plan has that, at least
@@ -88,32 +93,33 @@ static bool spent(const climber *c)
 }
 
 /* Not tried yet, and its bound leaves hope. */
-static bool worth(const luo_mal_search *s, const luo_mal_mix *mix)
+static bool worth(const luo_mal_search *search, const luo_mal_mix *mix)
 {
-    if (mix->ngroups < s->dp || mix->bound >= luo_mal_best(s)) return false;
-    for (int32_t i = 0; i < s->nmixes; i++)
-        if (luo_mal_same_mix(&s->mixes[i], mix)) return false;
+    if (mix->ngroups < search->dp || mix->bound >= luo_mal_best(search)) return false;
+    for (int32_t i = 0; i < search->nmixes; i++)
+        if (luo_mal_same_mix(&search->mixes[i], mix)) return false;
     return true;
 }
 
 /* *better: a combination that was not tried before, and has the best plan so far. */
 static luo_status try_choice(climber *c, bool *better, luo_err *err)
 {
-    luo_mal_search *s = c->s;
-    luo_mal_mix *mix = &s->mixes[s->nmixes];
-    const double before = luo_mal_best(s);
-    const size_t mark = luo_arena_mark(s->arena);
+    luo_mal_search *search = c->s;
+    luo_mal_mix *mix = &search->mixes[search->nmixes];
+    const double before = luo_mal_best(search);
+    const size_t mark = luo_arena_mark(search->arena);
     *better = false;
     c->tried++;
-    LUO_TRY(luo_mal_mix_of(s->arena, s->in, c->j->nodes, c->j->nnodes, c->choice, mix, err));
-    if (!worth(s, mix)) {
-        luo_arena_reset(s->arena, mark);
+    LUO_TRY(
+        luo_mal_mix_of(search->arena, search->in, c->j->nodes, c->j->nnodes, c->choice, mix, err));
+    if (!worth(search, mix)) {
+        luo_arena_reset(search->arena, mark);
         return LUO_OK;
     }
-    mix->order = s->nmixes++;
-    LUO_TRY(luo_mal_memo_of(s, mix, err));
-    LUO_TRY(search_mix(s, mix, err));
-    *better = luo_mal_best(s) < before;
+    mix->order = search->nmixes++;
+    LUO_TRY(luo_mal_memo_of(search, mix, err));
+    LUO_TRY(search_mix(search, mix, err));
+    *better = luo_mal_best(search) < before;
     return LUO_OK;
 }
 
@@ -139,34 +145,39 @@ static int by_snapshot(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static luo_status climb(const job *j, luo_mal_search *s, luo_err *err)
+static luo_status climb(const job *j, luo_mal_search *search, luo_err *err)
 {
-    const int32_t many = CLIMB_GROUPS / s->mixes[0].ngroups;
-    climber c = {j, s, LUO_NEW_N(s->arena, int32_t, j->nnodes),
-                 LUO_NEW_N(s->arena, const luo_mal_node *, j->nnodes), 0,
-                 many < LUO_MAL_CLIMB ? many : LUO_MAL_CLIMB, s->count.solves + CLIMB_SOLVES,
-                 s->count.moves + CLIMB_MOVES, s->count.vectors + CLIMB_VECTORS};
-    const luo_mal_mix *from = s->ntops > 0 ? s->tops[0].mix : &s->mixes[0];
+    const int32_t many = CLIMB_GROUPS / search->mixes[0].ngroups;
+    climber c = {j,
+                 search,
+                 LUO_NEW_N(search->arena, int32_t, j->nnodes),
+                 LUO_NEW_N(search->arena, const luo_mal_node *, j->nnodes),
+                 0,
+                 many < LUO_MAL_CLIMB ? many : LUO_MAL_CLIMB,
+                 search->count.solves + CLIMB_SOLVES,
+                 search->count.moves + CLIMB_MOVES,
+                 search->count.vectors + CLIMB_VECTORS};
+    const luo_mal_mix *from = search->ntops > 0 ? search->tops[0].mix : &search->mixes[0];
     if (!c.choice || !c.order) return luo_err_nomem(err);
     for (int32_t i = 0; i < j->nnodes; i++) c.order[i] = &j->nodes[i];
     qsort(c.order, (size_t)j->nnodes, sizeof(luo_mal_node *), by_snapshot);
     memcpy(c.choice, from->choice, (size_t)j->nnodes * sizeof *c.choice);
-    s->light = true;
+    search->light = true;
     for (bool gains = true; gains && !spent(&c);) {
         gains = false;
         for (int32_t i = 0; i < j->nnodes; i++)
             LUO_TRY(try_node(&c, (int32_t)(c.order[i] - j->nodes), &gains, err));
     }
-    s->light = false;
-    luo_mal_mix *best = s->ntops > 0 ? s->tops[0].mix : NULL;
-    return best && best->order >= j->nmixes ? search_mix(s, best, err) : LUO_OK;
+    search->light = false;
+    luo_mal_mix *best = search->ntops > 0 ? search->tops[0].mix : NULL;
+    return best && best->order >= j->nmixes ? search_mix(search, best, err) : LUO_OK;
 }
 
-static luo_status finish(const job *j, luo_mal_search *s, luo_malleus_found *out, luo_err *err)
+static luo_status finish(const job *j, luo_mal_search *search, luo_malleus_found *out, luo_err *err)
 {
-    if (s->ntops == 0) return LUO_EINFEASIBLE;
-    LUO_TRY(luo_mal_rerank(s, err));
-    LUO_TRY(luo_mal_seal(j->arena, s, out, err));
+    if (search->ntops == 0) return LUO_EINFEASIBLE;
+    LUO_TRY(luo_mal_rerank(search, err));
+    LUO_TRY(luo_mal_seal(j->arena, search, out, err));
     out->bound = j->bound;
     return LUO_OK;
 }
@@ -197,7 +208,7 @@ static bool all_alike(const luo_malleus_in *in)
 static luo_status plan_base(const job *j, luo_malleus_found *out, luo_err *err)
 {
     const luo_malleus_in *in = j->in;
-    luo_mal_search s = {0};
+    luo_mal_search search = {0};
     luo_mal_mix mix;
     luo_status st = LUO_ENO;
     if (in->search_healthy || !in->whole || !all_alike(in)) return LUO_ENO;
@@ -205,27 +216,27 @@ static luo_status plan_base(const job *j, luo_malleus_found *out, luo_err *err)
     if (mix.ncls != 1 || mix.ngroups != in->dp * in->pp) return LUO_ENO;
     int32_t *ids = LUO_NEW_N(j->scratch, int32_t, in->dp);
     if (!ids) return luo_err_nomem(err);
-    LUO_TRY_OUT(begin(&s, in, in->dp, &mix, 1, true, err));
-    for (int32_t i = 0; i < in->dp; i++) ids[i] = luo_mal_pipe_of(&s, s.mixes, &in->pp);
-    luo_mal_offer(&s, s.mixes, ids);
-    if (s.ntops == 0 && s.crowded) {
-        s.few = true;
-        luo_mal_offer(&s, s.mixes, ids);
+    LUO_TRY_OUT(begin(&search, in, in->dp, &mix, 1, true, err));
+    for (int32_t i = 0; i < in->dp; i++) ids[i] = luo_mal_pipe_of(&search, search.mixes, &in->pp);
+    luo_mal_offer(&search, search.mixes, ids);
+    if (search.ntops == 0 && search.crowded) {
+        search.few = true;
+        luo_mal_offer(&search, search.mixes, ids);
     }
-    st = finish(j, &s, out, err);
+    st = finish(j, &search, out, err);
     if (st == LUO_EINFEASIBLE) st = LUO_ENO;
     if (st == LUO_OK) out->search = (luo_malleus_search){.skipped = true};
 out:
-    luo_arena_free(s.arena);
+    luo_arena_free(search.arena);
     return st;
 }
 
 static bool improves(const luo_malleus_in *in, const luo_malleus_found *a,
                      const luo_malleus_found *b)
 {
-    const luo_malleus_plan *x = &a->plans[0], *y = &b->plans[0];
-    if (in->rank == LUO_RANK_STEADY) return x->steady < y->steady;
-    return x->event != y->event ? x->event < y->event : x->filled < y->filled;
+    const luo_malleus_plan *plan = &a->plans[0], *y = &b->plans[0];
+    if (in->rank == LUO_RANK_STEADY) return plan->steady < y->steady;
+    return plan->event != y->event ? plan->event < y->event : plan->filled < y->filled;
 }
 
 static luo_status try_more(const job *j, luo_malleus_found *out, luo_err *err)
@@ -240,25 +251,25 @@ static luo_status try_more(const job *j, luo_malleus_found *out, luo_err *err)
 /* Names the stage that holds least when all groups are one pipeline. */
 static luo_status say_infeasible(const job *j, luo_err *err)
 {
-    luo_mal_search s;
+    luo_mal_search search;
     luo_status st = LUO_OK;
     const luo_malleus_in *in = j->in;
-    LUO_TRY_OUT(begin(&s, in, 1, j->mixes, 1, true, err));
-    const luo_mal_mix *mix = &s.mixes[0];
-    for (int32_t c = 0; c < mix->ncls; c++) s.vector[c] = mix->cls[c].n;
-    const int32_t n = luo_mal_lay_out(&s, mix, s.vector);
+    LUO_TRY_OUT(begin(&search, in, 1, j->mixes, 1, true, err));
+    const luo_mal_mix *mix = &search.mixes[0];
+    for (int32_t c = 0; c < mix->ncls; c++) search.vector[c] = mix->cls[c].n;
+    const int32_t n = luo_mal_lay_out(&search, mix, search.vector);
     int32_t least = 0;
     for (int32_t k = 1; k < n; k++)
-        if (s.cap[k] < s.cap[least]) least = k;
-    const luo_mal_class *cls = &mix->cls[s.stage_class[least]];
+        if (search.cap[k] < search.cap[least]) least = k;
+    const luo_mal_class *cls = &mix->cls[search.stage_class[least]];
     const int32_t device = cls->members[0]->devices[0];
     if (in->tight) *in->tight = (luo_malleus_tight){device, cls->kind, cls->size, n, least};
     st = luo_err_set(err, LUO_EINFEASIBLE,
                      "no plan fits in memory; the tightest stage (device %d) holds %lld of %lld "
-                     "layers; try more stages, `recompute` or `zero` 1.", device,
-                     (long long)s.cap[least], (long long)in->layers);
+                     "layers; try more stages, `recompute` or `zero` 1.",
+                     device, (long long)search.cap[least], (long long)in->layers);
 out:
-    luo_arena_free(s.arena);
+    luo_arena_free(search.arena);
     return st;
 }
 

@@ -100,19 +100,24 @@ static bool pipeline(deal *d, int32_t i)
     return true;
 }
 
-bool luo_mal_deal(luo_mal_search *s, luo_mal_mix *mix)
+bool luo_mal_deal(luo_mal_search *search, luo_mal_mix *mix)
 {
-    const size_t n = (size_t)s->dp + 1;
-    const int32_t part = s->light ? LIGHT : 1;
-    const int64_t left = ALL_VECTORS - s->count.vectors, vectors = VECTORS / part;
-    deal d = {.s = s, .mix = mix, .plans = PLANS / part,
-              .vectors = left < vectors ? left : vectors, .most = mix->npipes + SOLVED / part,
-              .taken = LUO_NEW_N(s->arena, int32_t, n * (size_t)mix->ncls),
-              .rest = LUO_NEW_N(s->arena, int32_t, n * (size_t)mix->ncls),
-              .ids = LUO_NEW_N(s->arena, int32_t, n), .rate = LUO_NEW_N(s->arena, double, n),
-              .start = LUO_NEW_N(s->arena, double, n), .weight = LUO_NEW_N(s->arena, double, n)};
+    const size_t n = (size_t)search->dp + 1;
+    const int32_t part = search->light ? LIGHT : 1;
+    const int64_t left = ALL_VECTORS - search->count.vectors, vectors = VECTORS / part;
+    deal d = {.s = search,
+              .mix = mix,
+              .plans = PLANS / part,
+              .vectors = left < vectors ? left : vectors,
+              .most = mix->npipes + SOLVED / part,
+              .taken = LUO_NEW_N(search->arena, int32_t, n * (size_t)mix->ncls),
+              .rest = LUO_NEW_N(search->arena, int32_t, n * (size_t)mix->ncls),
+              .ids = LUO_NEW_N(search->arena, int32_t, n),
+              .rate = LUO_NEW_N(search->arena, double, n),
+              .start = LUO_NEW_N(search->arena, double, n),
+              .weight = LUO_NEW_N(search->arena, double, n)};
     if (!d.taken || !d.rest || !d.ids || !d.rate || !d.start || !d.weight) {
-        s->nomem = true;
+        search->nomem = true;
         return false;
     }
     for (int32_t c = 0; c < mix->ncls; c++) d.rest[c] = mix->cls[c].n;

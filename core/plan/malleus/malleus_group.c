@@ -180,23 +180,23 @@ static int by_number(const void *a, const void *b)
 
 static void make_alt(cutter *c, const cut *from, luo_mal_alt *out)
 {
-    luo_malleus_group *g = LUO_NEW_N(c->arena, luo_malleus_group, from->n);
+    luo_malleus_group *group = LUO_NEW_N(c->arena, luo_malleus_group, from->n);
     int32_t *devices = LUO_NEW_N(c->arena, int32_t, c->n);
-    if (!g || !devices) {
+    if (!group || !devices) {
         c->nomem = true;
         return;
     }
     const int32_t *order = from->order;
     for (int32_t i = 0; i < from->n; i++) {
         const int32_t size = from->size[i];
-        g[i] = (luo_malleus_group){c->dev[0].node, c->dev[0].kind, size, devices,
-                                   group_y(c, order, size)};
+        group[i] = (luo_malleus_group){c->dev[0].node, c->dev[0].kind, size, devices,
+                                       group_y(c, order, size)};
         for (int32_t k = 0; k < size; k++) devices[k] = c->dev[order[k]].device;
         qsort(devices, (size_t)size, sizeof *devices, by_number);
         devices += size;
         order += size;
     }
-    *out = (luo_mal_alt){from->n, g, from->score};
+    *out = (luo_mal_alt){from->n, group, from->score};
 }
 
 /* A healthy device whose tp neighbours of the base plan are not all here and healthy. */

@@ -35,24 +35,25 @@ static luo_status check_stage(const luo_stage *st, const luo_stage *like, luo_er
     return LUO_OK;
 }
 
-static luo_status check_base(const luo_plan *p, luo_err *err)
+static luo_status check_base(const luo_plan *plan, luo_err *err)
 {
-    if (p->schedule != LUO_SCHED_1F1B || p->chunks != 1)
+    if (plan->schedule != LUO_SCHED_1F1B || plan->chunks != 1)
         return refuse(err, "another schedule than `1f1b`", "`1f1b` with one chunk");
-    if (p->zero >= 2) return refuse(err, "ZeRO-2 or 3", "zero 0 or 1, as its pipelines differ");
-    if (luo_plan_is_rerouted(p)) return refuse(err, "a stage without devices", "some for each");
-    if (luo_plan_has_context(p)) return refuse(err, "context parallelism", "`context_parallel` 1");
-    if (p->nannotations) return refuse(err, "annotations of its own", "derived ones");
-    if (p->nassignment) return refuse(err, "an assignment of sequences", "equal micro-batches");
-    if (p->ngroups) return refuse(err, "expert groups", "none");
-    if (p->state_layout.ndev) return refuse(err, "a state layout", "none");
-    if (p->npinned) return refuse(err, "pinned parts", "none");
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
-        if (pl->micro_batch_tokens || pl->micro_batch_sequences != p->micro_batch_sequences)
+    if (plan->zero >= 2) return refuse(err, "ZeRO-2 or 3", "zero 0 or 1, as its pipelines differ");
+    if (luo_plan_is_rerouted(plan)) return refuse(err, "a stage without devices", "some for each");
+    if (luo_plan_has_context(plan))
+        return refuse(err, "context parallelism", "`context_parallel` 1");
+    if (plan->nannotations) return refuse(err, "annotations of its own", "derived ones");
+    if (plan->nassignment) return refuse(err, "an assignment of sequences", "equal micro-batches");
+    if (plan->ngroups) return refuse(err, "expert groups", "none");
+    if (plan->state_layout.ndev) return refuse(err, "a state layout", "none");
+    if (plan->npinned) return refuse(err, "pinned parts", "none");
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
+        if (pl->micro_batch_tokens || pl->micro_batch_sequences != plan->micro_batch_sequences)
             return refuse(err, "uneven micro-batches", "micro-batches of one size");
         for (int32_t s = 0; s < pl->nstages; s++)
-            LUO_TRY(check_stage(&pl->stages[s], &p->pipelines[0].stages[0], err));
+            LUO_TRY(check_stage(&pl->stages[s], &plan->pipelines[0].stages[0], err));
     }
     return LUO_OK;
 }
@@ -73,17 +74,17 @@ static bool is_candidate(const luo_malleus_job *job, int32_t device)
 }
 
 /* Devices that are candidates, ascending, those of a node together: the numbering sees to it. */
-static luo_status list_devices(luo_arena *arena, const luo_kinds *k, luo_malleus_in *in,
+static luo_status list_devices(luo_arena *arena, const luo_kinds *kinds, luo_malleus_in *in,
                                luo_err *err)
 {
-    const luo_malleus_job *job = k->job;
+    const luo_malleus_job *job = kinds->job;
     const int32_t n = job->cluster->ndevices;
     luo_malleus_device *v = LUO_NEW_N(arena, luo_malleus_device, n);
     if (!v) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++)
         if (is_candidate(job, d))
             v[in->ndevices++] = (luo_malleus_device){d, job->cluster->devices[d].node,
-                                                     luo_kinds_of(k, d), job->rate[d]};
+                                                     luo_kinds_of(kinds, d), job->rate[d]};
     in->devices = v;
     return LUO_OK;
 }
@@ -99,21 +100,32 @@ static luo_status is_whole(luo_arena *arena, const luo_malleus_job *job, int32_t
     return LUO_OK;
 }
 
-static luo_status make_input(luo_arena *arena, const luo_kinds *k, luo_malleus_in *in,
+static luo_status make_input(luo_arena *arena, const luo_kinds *kinds, luo_malleus_in *in,
                              luo_err *err)
 {
-    const luo_malleus_job *job = k->job;
+    const luo_malleus_job *job = kinds->job;
     const luo_stage *like = &job->base->pipelines[0].stages[0];
-    *in = (luo_malleus_in){.nkinds = k->n, .kinds = k->at, .dp = k->dp, .tp = k->tp, .pp = k->pp,
-                           .layers = job->model->layers, .micro_batches = k->micro_batches,
+    *in = (luo_malleus_in){.nkinds = kinds->n,
+                           .kinds = kinds->at,
+                           .dp = kinds->dp,
+                           .tp = kinds->tp,
+                           .pp = kinds->pp,
+                           .layers = job->model->layers,
+                           .micro_batches = kinds->micro_batches,
                            .threshold = job->threshold > 0 ? job->threshold : 1.2,
-                           .cap = luo_kinds_cap, .cap_ctx = k,
+                           .cap = luo_kinds_cap,
+                           .cap_ctx = kinds,
                            .max_stages = job->memory_table ? job->params->nk : 0,
-                           .rank = job->rank, .top_k = job->top_k, .split2 = job->split2,
-                           .rising = job->rising, .search_healthy = job->search_healthy,
-                           .dp_auto = job->dp_auto, .quick = job->quick, .seed = job->seed,
+                           .rank = job->rank,
+                           .top_k = job->top_k,
+                           .split2 = job->split2,
+                           .rising = job->rising,
+                           .search_healthy = job->search_healthy,
+                           .dp_auto = job->dp_auto,
+                           .quick = job->quick,
+                           .seed = job->seed,
                            .full_recompute = like->recompute == LUO_RECOMPUTE_FULL};
-    LUO_TRY(list_devices(arena, k, in, err));
+    LUO_TRY(list_devices(arena, kinds, in, err));
     return is_whole(arena, job, in->ndevices, &in->whole, err);
 }
 
@@ -130,11 +142,11 @@ static luo_status no_device(const luo_malleus_job *job, luo_err *err)
 }
 
 /* The stage would have to hold its even share; what that takes against what there is. */
-static luo_status no_room(const luo_kinds *k, const luo_malleus_tight *t, luo_err *err)
+static luo_status no_room(const luo_kinds *kinds, const luo_malleus_tight *t, luo_err *err)
 {
-    const luo_kind_room *room = &k->room[t->kind];
-    const int64_t share = (k->job->model->layers + t->stages - 1) / t->stages;
-    const double mib = luo_kinds_mib(k, t->kind, t->size, t->stages, t->stage, 1, share);
+    const luo_kind_room *room = &kinds->room[t->kind];
+    const int64_t share = (kinds->job->model->layers + t->stages - 1) / t->stages;
+    const double mib = luo_kinds_mib(kinds, t->kind, t->size, t->stages, t->stage, 1, share);
     if (!isfinite(mib)) return LUO_EINFEASIBLE; /* beyond the table: the planner's sentence */
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan fits in memory; the tightest stage (device "
                        "%d) needs %.1f GiB of %.1f; try more stages, `recompute` or `zero` 1.",
@@ -143,40 +155,40 @@ static luo_status no_room(const luo_kinds *k, const luo_malleus_tight *t, luo_er
 
 /* ---- a plan that is there, as the planner would have said it ---- */
 
-static luo_status say_stage(luo_arena *arena, const luo_kinds *k, const luo_pipeline *pl,
+static luo_status say_stage(luo_arena *arena, const luo_kinds *kinds, const luo_pipeline *pl,
                             int32_t s, luo_malleus_stage *out, luo_err *err)
 {
     const luo_stage *st = &pl->stages[s];
-    const int32_t kind = luo_kinds_of(k, st->dev[0]);
+    const int32_t kind = luo_kinds_of(kinds, st->dev[0]);
     const luo_range r = st->layers[0];
-    luo_malleus_group *g = LUO_NEW(arena, luo_malleus_group);
+    luo_malleus_group *group = LUO_NEW(arena, luo_malleus_group);
     int32_t *dev = LUO_NEW_N(arena, int32_t, st->ndev);
-    if (!g || !dev) return luo_err_nomem(err);
+    if (!group || !dev) return luo_err_nomem(err);
     memcpy(dev, st->dev, (size_t)st->ndev * sizeof *dev);
-    *g = (luo_malleus_group){k->job->cluster->devices[dev[0]].node, kind, st->ndev, dev, 0};
-    LUO_TRY(luo_kinds_y(k, st, k->job->rate, &g->y, err));
-    *out = (luo_malleus_stage){g, r.lo, r.hi,
-                               luo_kinds_cap(k, kind, st->ndev, pl->nstages, s, k->dp),
-                               g->y * (r.hi - r.lo)};
+    *group = (luo_malleus_group){kinds->job->cluster->devices[dev[0]].node, kind, st->ndev, dev, 0};
+    LUO_TRY(luo_kinds_y(kinds, st, kinds->job->rate, &group->y, err));
+    *out = (luo_malleus_stage){group, r.lo, r.hi,
+                               luo_kinds_cap(kinds, kind, st->ndev, pl->nstages, s, kinds->dp),
+                               group->y * (r.hi - r.lo)};
     return LUO_OK;
 }
 
 /* m: micro-batches per pipeline. */
-static luo_status say_plan(luo_arena *arena, const luo_kinds *k, const luo_plan *p,
+static luo_status say_plan(luo_arena *arena, const luo_kinds *kinds, const luo_plan *plan,
                            const int64_t *m, bool full, luo_malleus_plan *out, luo_err *err)
 {
-    luo_malleus_pipe *pipes = LUO_NEW_N(arena, luo_malleus_pipe, p->npipelines);
+    luo_malleus_pipe *pipes = LUO_NEW_N(arena, luo_malleus_pipe, plan->npipelines);
     luo_pipe_time *t;
     if (!pipes) return luo_err_nomem(err);
-    LUO_TRY(luo_kinds_times(arena, k, p, k->job->rate, m, &t, err));
-    *out = (luo_malleus_plan){.npipes = p->npipelines, .pipes = pipes};
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    LUO_TRY(luo_kinds_times(arena, kinds, plan, kinds->job->rate, m, &t, err));
+    *out = (luo_malleus_plan){.npipes = plan->npipelines, .pipes = pipes};
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         luo_malleus_stage *stages = LUO_NEW_N(arena, luo_malleus_stage, pl->nstages);
         luo_malleus_pipe x = {.nstages = pl->nstages, .stages = stages, .micro_batches = m[i]};
         if (!stages) return luo_err_nomem(err);
         for (int32_t s = 0; s < pl->nstages; s++) {
-            LUO_TRY(say_stage(arena, k, pl, s, &stages[s], err));
+            LUO_TRY(say_stage(arena, kinds, pl, s, &stages[s], err));
             x.o = fmax(x.o, stages[s].t);
             x.fill += stages[s].t;
         }
@@ -184,58 +196,58 @@ static luo_status say_plan(luo_arena *arena, const luo_kinds *k, const luo_plan 
         out->filled = fmax(out->filled, x.o * (double)(m[i] - 1) + x.fill);
         pipes[i] = x;
     }
-    return luo_event_time(arena, t, p->npipelines, full, &out->event, err);
+    return luo_event_time(arena, t, plan->npipelines, full, &out->event, err);
 }
 
 /* Micro-batches of the base plan's pipelines; dealt anew when the batch is another one. */
-static luo_status split_batch(luo_arena *arena, const luo_kinds *k, bool full, int64_t **out,
+static luo_status split_batch(luo_arena *arena, const luo_kinds *kinds, bool full, int64_t **out,
                               luo_err *err)
 {
-    const luo_plan *p = k->job->base;
-    int64_t sum = 0, *m = LUO_NEW_N(arena, int64_t, p->npipelines);
+    const luo_plan *plan = kinds->job->base;
+    int64_t sum = 0, *m = LUO_NEW_N(arena, int64_t, plan->npipelines);
     luo_pipe_time *t;
     double event;
     if (!m) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) sum += m[i] = p->pipelines[i].micro_batches;
+    for (int32_t i = 0; i < plan->npipelines; i++) sum += m[i] = plan->pipelines[i].micro_batches;
     *out = m;
-    if (sum == k->micro_batches) return LUO_OK;
-    LUO_TRY(luo_kinds_times(arena, k, p, NULL, NULL, &t, err));
-    return luo_rebalance(arena, t, p->npipelines, k->micro_batches, full, m, &event, err);
+    if (sum == kinds->micro_batches) return LUO_OK;
+    LUO_TRY(luo_kinds_times(arena, kinds, plan, NULL, NULL, &t, err));
+    return luo_rebalance(arena, t, plan->npipelines, kinds->micro_batches, full, m, &event, err);
 }
 
 /* Base plan on healthy devices (6, 14). */
-static luo_status healthy(luo_arena *arena, const luo_kinds *k, const int64_t *m, bool full,
+static luo_status healthy(luo_arena *arena, const luo_kinds *kinds, const int64_t *m, bool full,
                           luo_malleus_answer *out, luo_err *err)
 {
-    const luo_plan *p = k->job->base;
+    const luo_plan *plan = kinds->job->base;
     luo_pipe_time *t;
-    LUO_TRY(luo_kinds_times(arena, k, p, NULL, m, &t, err));
-    for (int32_t i = 0; i < p->npipelines; i++) {
+    LUO_TRY(luo_kinds_times(arena, kinds, plan, NULL, m, &t, err));
+    for (int32_t i = 0; i < plan->npipelines; i++) {
         double o = 0;
         for (int32_t s = 0; s < t[i].stages; s++) o = fmax(o, t[i].t[s]);
         out->healthy_steady = fmax(out->healthy_steady, o * (double)m[i]);
     }
-    return luo_event_time(arena, t, p->npipelines, full, &out->healthy_event, err);
+    return luo_event_time(arena, t, plan->npipelines, full, &out->healthy_event, err);
 }
 
 /* Work per time of the base plan's healthy devices over that of the devices there are now; with one
  * type this is n / sum 1/x. */
-static luo_status oracle(luo_arena *arena, const luo_kinds *k, luo_malleus_answer *out,
+static luo_status oracle(luo_arena *arena, const luo_kinds *kinds, luo_malleus_answer *out,
                          luo_err *err)
 {
-    const luo_malleus_job *job = k->job;
+    const luo_malleus_job *job = kinds->job;
     double then = 0, now = 0;
     int32_t *dev, n;
     bool *based = LUO_NEW_N(arena, bool, job->cluster->ndevices);
     LUO_TRY(luo_plan_devices(arena, job->base, &dev, &n, err));
     if (!based) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
-        then += 1 / k->at[luo_kinds_of(k, dev[i])].base;
+        then += 1 / kinds->at[luo_kinds_of(kinds, dev[i])].base;
         based[dev[i]] = true;
     }
     for (int32_t d = 0; d < job->cluster->ndevices; d++)
         if (!isinf(job->rate[d]) && (based[d] || is_candidate(job, d)))
-            now += 1 / (k->at[luo_kinds_of(k, d)].base * fmax(1, job->rate[d]));
+            now += 1 / (kinds->at[luo_kinds_of(kinds, d)].base * fmax(1, job->rate[d]));
     out->oracle = out->healthy_event * then / now;
     return LUO_OK;
 }
@@ -257,17 +269,18 @@ static luo_status make_stage(luo_arena *arena, const luo_malleus_job *job,
     return LUO_OK;
 }
 
-static double ranked(const luo_malleus_job *job, const luo_malleus_plan *p)
+static double ranked(const luo_malleus_job *job, const luo_malleus_plan *plan)
 {
-    return job->rank == LUO_RANK_STEADY ? p->steady
-           : job->rank == LUO_RANK_EVENT ? p->event : p->filled;
+    return job->rank == LUO_RANK_STEADY  ? plan->steady
+           : job->rank == LUO_RANK_EVENT ? plan->event
+                                         : plan->filled;
 }
 
-static luo_status make_plan(luo_arena *arena, const luo_kinds *k, const luo_malleus_plan *best,
+static luo_status make_plan(luo_arena *arena, const luo_kinds *kinds, const luo_malleus_plan *best,
                             double bound, luo_plan **out, luo_err *err)
 {
-    const luo_malleus_job *job = k->job;
-    luo_plan p = *job->base;
+    const luo_malleus_job *job = kinds->job;
+    luo_plan plan = *job->base;
     luo_pipeline *pipes = LUO_NEW_N(arena, luo_pipeline, best->npipes);
     if (!pipes) return luo_err_nomem(err);
     for (int32_t i = 0; i < best->npipes; i++) {
@@ -280,16 +293,18 @@ static luo_status make_plan(luo_arena *arena, const luo_kinds *k, const luo_mall
                                   .micro_batch_sequences = job->base->micro_batch_sequences,
                                   .nstages = from->nstages, .stages = stages};
     }
-    p.name = "malleus";
-    p.model = job->model->name;
-    p.cluster = job->cluster->name;
-    p.npipelines = best->npipes;
-    p.pipelines = pipes;
-    p.meta_json = luo_arena_printf(arena, "{\"bound_s\":%.9g,\"event_s\":%.9g,\"objective_s\":"
-                                    "%.9g,\"planner\":\"malleus\"}", bound * k->tau_s,
-                                    best->event * k->tau_s, ranked(job, best) * k->tau_s);
-    if (!p.meta_json) return luo_err_nomem(err);
-    return luo_plan_copy(arena, &p, out, err); /* nothing of it points into the base plan */
+    plan.name = "malleus";
+    plan.model = job->model->name;
+    plan.cluster = job->cluster->name;
+    plan.npipelines = best->npipes;
+    plan.pipelines = pipes;
+    plan.meta_json = luo_arena_printf(arena,
+                                      "{\"bound_s\":%.9g,\"event_s\":%.9g,\"objective_s\":"
+                                      "%.9g,\"planner\":\"malleus\"}",
+                                      bound * kinds->tau_s, best->event * kinds->tau_s,
+                                      ranked(job, best) * kinds->tau_s);
+    if (!plan.meta_json) return luo_err_nomem(err);
+    return luo_plan_copy(arena, &plan, out, err); /* nothing of it points into the base plan */
 }
 
 /* ---- standby and excluded ---- */
@@ -303,8 +318,8 @@ static luo_status list_rest(luo_arena *arena, const luo_malleus_job *job, luo_ma
     if (!used || !standby || !excluded) return luo_err_nomem(err);
     for (int32_t i = 0; i < best->npipes; i++)
         for (int32_t s = 0; s < best->pipes[i].nstages; s++) {
-            const luo_malleus_group *g = best->pipes[i].stages[s].group;
-            for (int32_t d = 0; d < g->size; d++) used[g->devices[d]] = true;
+            const luo_malleus_group *group = best->pipes[i].stages[s].group;
+            for (int32_t d = 0; d < group->size; d++) used[group->devices[d]] = true;
         }
     best->nstandby = 0;
     for (int32_t d = 0; d < n; d++) {
@@ -319,27 +334,27 @@ static luo_status list_rest(luo_arena *arena, const luo_malleus_job *job, luo_ma
 /* ---- all of it ---- */
 
 /* The next best plans after the first. */
-static luo_status offer_more(luo_arena *arena, const luo_kinds *k, const luo_malleus_found *found,
-                             luo_malleus_answer *out, luo_err *err)
+static luo_status offer_more(luo_arena *arena, const luo_kinds *kinds,
+                             const luo_malleus_found *found, luo_malleus_answer *out, luo_err *err)
 {
-    const luo_malleus_job *job = k->job;
+    const luo_malleus_job *job = kinds->job;
     const int32_t most = job->offers > 1 && !found->search.skipped ? job->offers : 1;
     out->offer = LUO_NEW_N(arena, luo_plan *, most);
     if (!out->offer) return luo_err_nomem(err);
     out->offer[out->noffers++] = out->plan;
     for (; out->noffers < most && out->noffers < found->n; out->noffers++) {
         luo_malleus_plan placed;
-        LUO_TRY(luo_malleus_place(arena, k, &found->plans[out->noffers],
+        LUO_TRY(luo_malleus_place(arena, kinds, &found->plans[out->noffers],
                                   job->prev ? job->prev : job->base, &placed, err));
-        LUO_TRY(make_plan(arena, k, &placed, found->bound, &out->offer[out->noffers], err));
+        LUO_TRY(make_plan(arena, kinds, &placed, found->bound, &out->offer[out->noffers], err));
     }
     return LUO_OK;
 }
 
-static luo_status finish(luo_arena *arena, const luo_kinds *k, const luo_malleus_found *found,
+static luo_status finish(luo_arena *arena, const luo_kinds *kinds, const luo_malleus_found *found,
                          const int64_t *m, luo_malleus_answer *out, luo_err *err)
 {
-    const luo_malleus_job *job = k->job;
+    const luo_malleus_job *job = kinds->job;
     const bool full = out->in.full_recompute;
     luo_malleus_found *f = LUO_NEW(arena, luo_malleus_found);
     luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, found->n);
@@ -348,13 +363,14 @@ static luo_status finish(luo_arena *arena, const luo_kinds *k, const luo_malleus
     f->plans = plans;
     memcpy(plans, found->plans, (size_t)found->n * sizeof *plans);
     if (f->search.skipped) /* what runs is the base plan itself, not one like it */
-        LUO_TRY(say_plan(arena, k, job->base, m, full, &plans[0], err));
-    else LUO_TRY(luo_malleus_place(arena, k, &found->plans[0], job->prev ? job->prev : job->base,
-                                   &plans[0], err));
+        LUO_TRY(say_plan(arena, kinds, job->base, m, full, &plans[0], err));
+    else
+        LUO_TRY(luo_malleus_place(arena, kinds, &found->plans[0], job->prev ? job->prev : job->base,
+                                  &plans[0], err));
     LUO_TRY(list_rest(arena, job, &plans[0], out, err));
-    LUO_TRY(make_plan(arena, k, &plans[0], f->bound, &out->plan, err));
+    LUO_TRY(make_plan(arena, kinds, &plans[0], f->bound, &out->plan, err));
     out->found = f;
-    return offer_more(arena, k, found, out, err);
+    return offer_more(arena, kinds, found, out, err);
 }
 
 luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_malleus_answer *out,
@@ -364,24 +380,24 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
     luo_malleus_found *found;
     int64_t *m = NULL;
     luo_malleus_tight tight = {.device = -1};
-    luo_kinds *k = LUO_NEW(arena, luo_kinds);
+    luo_kinds *kinds = LUO_NEW(arena, luo_kinds);
     luo_malleus_job *own = LUO_NEW(arena, luo_malleus_job); /* a.in points to it */
-    if (!k || !own) return luo_err_nomem(err);
+    if (!kinds || !own) return luo_err_nomem(err);
     *own = *job;
     LUO_TRY(luo_malleus_check(job, err));
-    LUO_TRY(luo_kinds_make(arena, own, k, err));
-    LUO_TRY(make_input(arena, k, &a.in, err));
+    LUO_TRY(luo_kinds_make(arena, own, kinds, err));
+    LUO_TRY(make_input(arena, kinds, &a.in, err));
     if (a.in.ndevices == 0) return no_device(job, err);
     a.in.tight = &tight;
     const luo_status st = luo_malleus(arena, &a.in, &found, err);
     a.in.tight = NULL;
-    if (st == LUO_EINFEASIBLE && tight.device >= 0) return no_room(k, &tight, err);
+    if (st == LUO_EINFEASIBLE && tight.device >= 0) return no_room(kinds, &tight, err);
     LUO_TRY(st);
-    a.tau_s = k->tau_s;
-    LUO_TRY(split_batch(arena, k, a.in.full_recompute, &m, err));
-    LUO_TRY(healthy(arena, k, m, a.in.full_recompute, &a, err));
-    LUO_TRY(oracle(arena, k, &a, err));
-    LUO_TRY(finish(arena, k, found, m, &a, err));
+    a.tau_s = kinds->tau_s;
+    LUO_TRY(split_batch(arena, kinds, a.in.full_recompute, &m, err));
+    LUO_TRY(healthy(arena, kinds, m, a.in.full_recompute, &a, err));
+    LUO_TRY(oracle(arena, kinds, &a, err));
+    LUO_TRY(finish(arena, kinds, found, m, &a, err));
     *out = a;
     return LUO_OK;
 }
@@ -389,7 +405,7 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
 luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_plan *plan,
                             luo_err *err)
 {
-    const luo_kinds *k = a->in.cap_ctx;
+    const luo_kinds *kinds = a->in.cap_ctx;
     luo_malleus_found *f = LUO_NEW(arena, luo_malleus_found);
     luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, a->found->n + 1);
     int64_t *m = LUO_NEW_N(arena, int64_t, plan->npipelines);
@@ -400,27 +416,27 @@ luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_p
     f->plans = plans;
     f->n++;
     f->dp = plan->npipelines;
-    LUO_TRY(say_plan(arena, k, plan, m, a->in.full_recompute, &plans[0], err));
+    LUO_TRY(say_plan(arena, kinds, plan, m, a->in.full_recompute, &plans[0], err));
     a->nexcluded = 0;
-    LUO_TRY(list_rest(arena, k->job, &plans[0], a, err));
+    LUO_TRY(list_rest(arena, kinds->job, &plans[0], a, err));
     a->found = f;
     return luo_plan_copy(arena, plan, &a->plan, err);
 }
 
 double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage)
 {
-    const luo_malleus_plan *p = &a->found->plans[0];
-    const luo_malleus_stage *st = &p->pipes[pipe].stages[stage];
-    return luo_kinds_mib(a->in.cap_ctx, st->group->kind, st->group->size, p->pipes[pipe].nstages,
-                         stage, p->npipes, st->hi - st->lo);
+    const luo_malleus_plan *plan = &a->found->plans[0];
+    const luo_malleus_stage *st = &plan->pipes[pipe].stages[stage];
+    return luo_kinds_mib(a->in.cap_ctx, st->group->kind, st->group->size, plan->pipes[pipe].nstages,
+                         stage, plan->npipes, st->hi - st->lo);
 }
 
-static bool usable(const luo_plan *p, const double *rate)
+static bool usable(const luo_plan *plan, const double *rate)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t d = 0; d < p->pipelines[i].stages[s].ndev; d++)
-                if (isinf(rate[p->pipelines[i].stages[s].dev[d]])) return false;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t d = 0; d < plan->pipelines[i].stages[s].ndev; d++)
+                if (isinf(rate[plan->pipelines[i].stages[s].dev[d]])) return false;
     return true;
 }
 
@@ -431,15 +447,15 @@ luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, c
     const bool full = job->base->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
     luo_status st = LUO_OK;
     luo_pipe_time *t;
-    luo_kinds k;
+    luo_kinds kinds;
     const luo_plan *loaded;
     double event = INFINITY;
     LUO_TRY_OUT(luo_plan_loaded(scratch, plan, &loaded, err));
-    LUO_TRY_OUT(luo_kinds_make(scratch, job, &k, err));
-    LUO_TRY_OUT(luo_kinds_times(scratch, &k, loaded, job->rate, NULL, &t, err));
+    LUO_TRY_OUT(luo_kinds_make(scratch, job, &kinds, err));
+    LUO_TRY_OUT(luo_kinds_times(scratch, &kinds, loaded, job->rate, NULL, &t, err));
     if (usable(plan, job->rate))
         LUO_TRY_OUT(luo_event_time(scratch, t, plan->npipelines, full, &event, err));
-    *seconds = event * k.tau_s;
+    *seconds = event * kinds.tau_s;
 out:
     luo_arena_reset(scratch, mark);
     return st;

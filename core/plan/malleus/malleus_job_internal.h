@@ -27,11 +27,11 @@ typedef struct luo_kinds {
 luo_status luo_kinds_make(luo_arena *arena, const luo_malleus_job *job, luo_kinds *out,
                           luo_err *err);
 /* Seconds of a layer and micro-batch, forward and backward, on a nominal group. */
-luo_status luo_kinds_layer_s(const luo_kinds *k, const int32_t *dev, int32_t tp, int32_t cp,
+luo_status luo_kinds_layer_s(const luo_kinds *kinds, const int32_t *dev, int32_t tp, int32_t cp,
                              double *seconds, luo_err *err);
 /* y of a stage under rates (2): tau per layer and micro-batch; rate NULL: all healthy. INFINITY
  * when a device is not usable. */
-luo_status luo_kinds_y(const luo_kinds *k, const luo_stage *st, const double *rate, double *y,
+luo_status luo_kinds_y(const luo_kinds *kinds, const luo_stage *st, const double *rate, double *y,
                        luo_err *err);
 static inline int32_t luo_kinds_of(const luo_kinds *k, int32_t device)
 {
@@ -46,19 +46,18 @@ static inline double luo_kinds_rate(const luo_kinds *k, double r)
 
 /* Stage times of a plan, in tau; micro-batches from m, or the plan's own. Pre: INFINITY times stay
  * INFINITY. Owner: arena. */
-luo_status luo_kinds_times(luo_arena *arena, const luo_kinds *k, const luo_plan *p,
-                           const double *rate, const int64_t *m, luo_pipe_time **out,
-                           luo_err *err);
+luo_status luo_kinds_times(luo_arena *arena, const luo_kinds *kinds, const luo_plan *plan,
+                           const double *rate, const int64_t *m, luo_pipe_time **out, luo_err *err);
 
 /* luo_malleus_cap_fn with ctx = luo_kinds (7). */
 int64_t luo_kinds_cap(const void *ctx, int32_t kind, int32_t size, int32_t stages, int32_t stage,
                       int32_t pipelines);
 /* MiB of a device of the stage when it holds so many layers; INFINITY beyond the table. */
-double luo_kinds_mib(const luo_kinds *k, int32_t kind, int32_t size, int32_t stages,
+double luo_kinds_mib(const luo_kinds *kinds, int32_t kind, int32_t size, int32_t stages,
                      int32_t stage, int32_t pipelines, int64_t layers);
 
 /* The same plan with groups where they have least to move and their devices in order (11). prev:
  * what runs now. */
-luo_status luo_malleus_place(luo_arena *arena, const luo_kinds *k, const luo_malleus_plan *from,
+luo_status luo_malleus_place(luo_arena *arena, const luo_kinds *kinds, const luo_malleus_plan *from,
                              const luo_plan *prev, luo_malleus_plan *out, luo_err *err);
 #endif

@@ -71,17 +71,17 @@ static int64_t stays(const void *ctx, int32_t i, int32_t d)
 }
 
 /* Each device at its old slice as far as that goes: an unchanged group keeps its order. */
-static luo_malleus_group *ordered(placing *p, const luo_malleus_group *g, luo_err *err)
+static luo_malleus_group *ordered(placing *p, const luo_malleus_group *group, luo_err *err)
 {
     luo_malleus_group *out = LUO_NEW(p->arena, luo_malleus_group);
-    int32_t *dev = LUO_NEW_N(p->arena, int32_t, g->size);
-    int32_t *from = LUO_NEW_N(p->arena, int32_t, g->size);
-    const inside x = {p, g};
-    const luo_place_in in = {g->size, stays, NULL, &x};
+    int32_t *dev = LUO_NEW_N(p->arena, int32_t, group->size);
+    int32_t *from = LUO_NEW_N(p->arena, int32_t, group->size);
+    const inside x = {p, group};
+    const luo_place_in in = {group->size, stays, NULL, &x};
     if (!out || !dev || !from) return NULL;
     if (luo_place_overlap(p->arena, &in, from, NULL, err) != LUO_OK) return NULL;
-    for (int32_t i = 0; i < g->size; i++) dev[i] = g->devices[from[i]];
-    *out = *g;
+    for (int32_t i = 0; i < group->size; i++) dev[i] = group->devices[from[i]];
+    *out = *group;
     out->devices = dev;
     return out;
 }
@@ -181,9 +181,9 @@ static luo_status open_slots(placing *p, const luo_malleus_plan *from, luo_err *
 static bool nodes_matter(const placing *p)
 {
     for (int32_t s = 0; s < p->nslots; s++) {
-        const luo_malleus_group *g = p->slots[s].group;
-        const luo_node_group *at = &p->cluster->groups[p->cluster->nodes[g->node].group];
-        if (g->size < at->devices_per_node) return true;
+        const luo_malleus_group *group = p->slots[s].group;
+        const luo_node_group *at = &p->cluster->groups[p->cluster->nodes[group->node].group];
+        if (group->size < at->devices_per_node) return true;
     }
     return false;
 }
@@ -203,10 +203,10 @@ static luo_status second_round(placing *p, const luo_malleus_plan *from, luo_err
     return place_all(p, err);
 }
 
-luo_status luo_malleus_place(luo_arena *arena, const luo_kinds *k, const luo_malleus_plan *from,
+luo_status luo_malleus_place(luo_arena *arena, const luo_kinds *kinds, const luo_malleus_plan *from,
                              const luo_plan *prev, luo_malleus_plan *out, luo_err *err)
 {
-    placing p = {.arena = arena, .cluster = k->job->cluster};
+    placing p = {.arena = arena, .cluster = kinds->job->cluster};
     LUO_TRY(open_slots(&p, from, err));
     note_held(&p, prev);
     LUO_TRY(place_all(&p, err));

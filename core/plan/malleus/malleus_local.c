@@ -52,12 +52,12 @@ static bool better(gain a, gain b)
  * for their stages, are worth so little that mending them comes first. */
 static gain value(const hunt *h, int32_t id)
 {
-    const luo_mal_search *s = h->s;
+    const luo_mal_search *search = h->s;
     const luo_mal_pipe *p = &h->mix->pipes[id];
     if (p->lack) return (gain){-1e7 - 1e4 * (double)p->lack, 0};
-    const bool steady = s->in->rank == LUO_RANK_STEADY;
+    const bool steady = search->in->rank == LUO_RANK_STEADY;
     const double x = steady ? h->target / p->o : (h->target - p->fill) / p->o;
-    const double whole = ceil(x - 1e-9) - steady, least = s->few ? 1 : p->stages;
+    const double whole = ceil(x - 1e-9) - steady, least = search->few ? 1 : p->stages;
     const double lack = whole < least ? least - whole : 0;
     return (gain){whole - 1000 * lack, x};
 }
@@ -291,30 +291,33 @@ static int32_t room(const luo_mal_mix *mix)
     return row * SOLVED < MEMO_BYTES ? SOLVED : (int32_t)(MEMO_BYTES / row);
 }
 
-static bool make_hunt(luo_mal_search *s, luo_mal_mix *mix, hunt *h)
+static bool make_hunt(luo_mal_search *search, luo_mal_mix *mix, hunt *h)
 {
-    *h = (hunt){.s = s, .mix = mix, .ids = LUO_NEW_N(s->arena, int32_t, s->dp),
-                .reps = LUO_NEW_N(s->arena, int32_t, s->dp),
-                .best = LUO_NEW_N(s->arena, int32_t, s->dp), .best_time = INFINITY,
-                .most_moves = s->count.moves + MOVES / (s->light ? LIGHT : 1),
-                .most_pipes = mix->npipes + room(mix) / (s->light ? LIGHT : 1),
-                .v = LUO_NEW_N(s->arena, int32_t, mix->ncls),
-                .w = LUO_NEW_N(s->arena, int32_t, mix->ncls),
-                .joint = LUO_NEW_N(s->arena, int32_t, mix->ncls)};
+    *h = (hunt){.s = search,
+                .mix = mix,
+                .ids = LUO_NEW_N(search->arena, int32_t, search->dp),
+                .reps = LUO_NEW_N(search->arena, int32_t, search->dp),
+                .best = LUO_NEW_N(search->arena, int32_t, search->dp),
+                .best_time = INFINITY,
+                .most_moves = search->count.moves + MOVES / (search->light ? LIGHT : 1),
+                .most_pipes = mix->npipes + room(mix) / (search->light ? LIGHT : 1),
+                .v = LUO_NEW_N(search->arena, int32_t, mix->ncls),
+                .w = LUO_NEW_N(search->arena, int32_t, mix->ncls),
+                .joint = LUO_NEW_N(search->arena, int32_t, mix->ncls)};
     return h->ids && h->reps && h->best && h->v && h->w && h->joint;
 }
 
-luo_status luo_mal_local(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
+luo_status luo_mal_local(luo_mal_search *search, luo_mal_mix *mix, luo_err *err)
 {
     hunt h;
-    if (!make_hunt(s, mix, &h)) return luo_err_nomem(err);
-    for (int seed = 0; seed < LUO_MAL_SEEDS && !s->nomem; seed++) {
-        luo_mal_seed(s, mix, seed, h.ids);
-        if (!s->nomem) deep(&h);
+    if (!make_hunt(search, mix, &h)) return luo_err_nomem(err);
+    for (int seed = 0; seed < LUO_MAL_SEEDS && !search->nomem; seed++) {
+        luo_mal_seed(search, mix, seed, h.ids);
+        if (!search->nomem) deep(&h);
     }
-    const int kicks = s->light || s->dp == 1 ? 0 : KICKS;
+    const int kicks = search->light || search->dp == 1 ? 0 : KICKS;
     for (int k = 0; k < kicks && h.best_time < INFINITY && !spent(&h); k++) kick(&h);
     luo_map_free(&h.moves.map);
     luo_map_free(&h.splits.map);
-    return s->nomem ? luo_err_nomem(err) : LUO_OK;
+    return search->nomem ? luo_err_nomem(err) : LUO_OK;
 }

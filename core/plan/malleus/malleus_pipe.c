@@ -13,15 +13,15 @@ const int32_t *luo_mal_vector(const luo_mal_mix *mix, int32_t id)
     return mix->vectors + (size_t)id * (size_t)mix->ncls;
 }
 
-static bool grow_rows(luo_mal_search *s, luo_mal_mix *mix)
+static bool grow_rows(luo_mal_search *search, luo_mal_mix *mix)
 {
     const size_t was = (size_t)mix->room, now = was ? 2 * was : FIRST_ROOM;
     const size_t row = (size_t)mix->ncls * sizeof *mix->vectors;
-    void *pipes = luo_arena_grow(s->arena, mix->pipes, was * sizeof *mix->pipes,
+    void *pipes = luo_arena_grow(search->arena, mix->pipes, was * sizeof *mix->pipes,
                                  now * sizeof *mix->pipes);
     if (!pipes) return false;
     mix->pipes = pipes;
-    void *vectors = luo_arena_grow(s->arena, mix->vectors, was * row, now * row);
+    void *vectors = luo_arena_grow(search->arena, mix->vectors, was * row, now * row);
     if (!vectors) return false;
     mix->vectors = vectors;
     mix->room = (int32_t)now;
@@ -33,10 +33,10 @@ static uint32_t home(const luo_mal_mix *mix, uint64_t key)
     return (uint32_t)(key ^ key >> 32) & (mix->nslots - 1);
 }
 
-static bool grow_slots(luo_mal_search *s, luo_mal_mix *mix)
+static bool grow_slots(luo_mal_search *search, luo_mal_mix *mix)
 {
     mix->nslots = mix->nslots ? 2 * mix->nslots : 4 * FIRST_ROOM;
-    mix->slots = LUO_NEW_N(s->arena, int32_t, mix->nslots);
+    mix->slots = LUO_NEW_N(search->arena, int32_t, mix->nslots);
     if (!mix->slots) return false;
     for (int32_t id = 0; id < mix->npipes; id++) {
         uint32_t at = home(mix, mix->pipes[id].key);
@@ -60,29 +60,29 @@ static uint32_t find(const luo_mal_mix *mix, uint64_t key, const int32_t *v)
 
 /* Layers that a group of the class holds; as the callback says, INT64_MAX without one. Asked once
  * per answer that the contract lets differ. */
-static int64_t cap_of(luo_mal_search *s, const luo_mal_class *c, int32_t stages, int32_t stage)
+static int64_t cap_of(luo_mal_search *search, const luo_mal_class *c, int32_t stages, int32_t stage)
 {
-    const luo_malleus_in *in = s->in;
+    const luo_malleus_in *in = search->in;
     int32_t sizes = 1, k = 0;
     if (!in->cap) return INT64_MAX;
     while (in->tp >> sizes) sizes++;
     while (in->tp >> k > c->size) k++;
     const int32_t row = c->kind * sizes + k, at = 2 * (stages - stage) + (stage == 0);
-    if (at >= s->ncaps[row]) {
+    if (at >= search->ncaps[row]) {
         const int32_t now = 2 * at + 32;
-        int64_t *caps = luo_arena_grow(s->arena, s->caps[row],
-                                       (size_t)s->ncaps[row] * sizeof *caps,
-                                       (size_t)now * sizeof *caps);
+        int64_t *caps =
+            luo_arena_grow(search->arena, search->caps[row],
+                           (size_t)search->ncaps[row] * sizeof *caps, (size_t)now * sizeof *caps);
         if (!caps) {
-            s->nomem = true;
+            search->nomem = true;
             return 0;
         }
-        for (int32_t i = s->ncaps[row]; i < now; i++) caps[i] = -1;
-        s->caps[row] = caps;
-        s->ncaps[row] = now;
+        for (int32_t i = search->ncaps[row]; i < now; i++) caps[i] = -1;
+        search->caps[row] = caps;
+        search->ncaps[row] = now;
     }
-    int64_t *cap = &s->caps[row][at];
-    if (*cap < 0) *cap = in->cap(in->cap_ctx, c->kind, c->size, stages, stage, s->dp);
+    int64_t *cap = &search->caps[row][at];
+    if (*cap < 0) *cap = in->cap(in->cap_ctx, c->kind, c->size, stages, stage, search->dp);
     return *cap;
 }
 
@@ -101,17 +101,17 @@ int32_t luo_mal_lay_out(luo_mal_search *s, const luo_mal_mix *mix, const int32_t
     return n;
 }
 
-static bool split(luo_mal_search *s, int32_t n, luo_mal_pipe *p)
+static bool split(luo_mal_search *search, int32_t n, luo_mal_pipe *p)
 {
     int64_t room = 0;
-    for (int32_t j = 0; j < n && room < s->in->layers; j++)
-        room += s->cap[j] < s->in->layers ? s->cap[j] : s->in->layers;
-    p->lack = room < s->in->layers ? s->in->layers - room : 0;
+    for (int32_t j = 0; j < n && room < search->in->layers; j++)
+        room += search->cap[j] < search->in->layers ? search->cap[j] : search->in->layers;
+    p->lack = room < search->in->layers ? search->in->layers - room : 0;
     if (p->lack) return false;
-    s->count.solves++;
-    const luo_status st =
-        luo_split_layers(s->arena, n, s->y, s->in->layers, s->cap, s->layers, NULL);
-    if (st != LUO_OK) s->nomem = true;
+    search->count.solves++;
+    const luo_status st = luo_split_layers(search->arena, n, search->y, search->in->layers,
+                                           search->cap, search->layers, NULL);
+    if (st != LUO_OK) search->nomem = true;
     return st == LUO_OK;
 }
 
@@ -142,22 +142,22 @@ static void drop_slowest(int32_t *v, int32_t n)
 }
 
 /* Solves v or drops stages from it; true: dropped, to be solved again. */
-static bool solve(luo_mal_search *s, const luo_mal_mix *mix, int32_t *v, luo_mal_pipe *p)
+static bool solve(luo_mal_search *search, const luo_mal_mix *mix, int32_t *v, luo_mal_pipe *p)
 {
-    const int32_t most = s->in->max_stages;
+    const int32_t most = search->in->max_stages;
     int32_t n = 0;
     for (int32_t c = 0; c < mix->ncls; c++) n += v[c];
-    p->lack = s->in->layers;
+    p->lack = search->in->layers;
     if (most > 0 && n > most) {
         drop_slowest(v, n - most);
         return true;
     }
     if (n == 0) return false;
-    luo_mal_lay_out(s, mix, v);
-    if (!split(s, n, p)) return false;
-    if (trim(s, n, v)) return true;
+    luo_mal_lay_out(search, mix, v);
+    if (!split(search, n, p)) return false;
+    if (trim(search, n, v)) return true;
     for (int32_t j = 0; j < n; j++) {
-        const double t = s->y[j] * (double)s->layers[j];
+        const double t = search->y[j] * (double)search->layers[j];
         p->o = fmax(p->o, t);
         p->fill += t;
     }
@@ -173,11 +173,12 @@ static uint64_t key_of(const luo_mal_mix *mix, const int32_t *v)
 }
 
 /* Adds a vector that is not there, as its own solution. Returns its id, 0 out of memory. */
-static int32_t add(luo_mal_search *s, luo_mal_mix *mix, const int32_t *v, const luo_mal_pipe *p)
+static int32_t add(luo_mal_search *search, luo_mal_mix *mix, const int32_t *v,
+                   const luo_mal_pipe *p)
 {
-    if ((mix->npipes == mix->room && !grow_rows(s, mix)) ||
-        (2 * (uint32_t)mix->npipes >= mix->nslots && !grow_slots(s, mix))) {
-        s->nomem = true;
+    if ((mix->npipes == mix->room && !grow_rows(search, mix)) ||
+        (2 * (uint32_t)mix->npipes >= mix->nslots && !grow_slots(search, mix))) {
+        search->nomem = true;
         return 0;
     }
     const int32_t id = mix->npipes++;
@@ -194,39 +195,41 @@ static int32_t known(const luo_mal_mix *mix, uint64_t key, const int32_t *v)
     return mix->slots[find(mix, key, v)] - 1;
 }
 
-static int32_t pipe_of(luo_mal_search *s, luo_mal_mix *mix, uint64_t key, const int32_t *v)
+static int32_t pipe_of(luo_mal_search *search, luo_mal_mix *mix, uint64_t key, const int32_t *v)
 {
     const size_t row = (size_t)mix->ncls * sizeof *v;
     int32_t id = known(mix, key, v), left = -1;
     luo_mal_pipe p = {0};
     if (id >= 0) return id;
-    memcpy(s->rest, v, row);
-    while (left < 0 && solve(s, mix, s->rest, &p)) left = known(mix, key_of(mix, s->rest), s->rest);
-    if (left < 0 && memcmp(s->rest, v, row) != 0) left = add(s, mix, s->rest, &p);
+    memcpy(search->rest, v, row);
+    while (left < 0 && solve(search, mix, search->rest, &p))
+        left = known(mix, key_of(mix, search->rest), search->rest);
+    if (left < 0 && memcmp(search->rest, v, row) != 0) left = add(search, mix, search->rest, &p);
     if (left >= 0) p = mix->pipes[left];
-    id = add(s, mix, v, &p);
+    id = add(search, mix, v, &p);
     if (left >= 0) mix->pipes[id].trimmed = mix->pipes[left].trimmed;
     return id;
 }
 
-int32_t luo_mal_pipe_of(luo_mal_search *s, luo_mal_mix *mix, const int32_t *v)
+int32_t luo_mal_pipe_of(luo_mal_search *search, luo_mal_mix *mix, const int32_t *v)
 {
-    return pipe_of(s, mix, key_of(mix, v), v);
+    return pipe_of(search, mix, key_of(mix, v), v);
 }
 
-int32_t luo_mal_pipe_but(luo_mal_search *s, luo_mal_mix *mix, int32_t id, int32_t out, int32_t in)
+int32_t luo_mal_pipe_but(luo_mal_search *search, luo_mal_mix *mix, int32_t id, int32_t out,
+                         int32_t in)
 {
     uint64_t key = mix->pipes[id].key;
-    memcpy(s->vector, luo_mal_vector(mix, id), (size_t)mix->ncls * sizeof *s->vector);
+    memcpy(search->vector, luo_mal_vector(mix, id), (size_t)mix->ncls * sizeof *search->vector);
     if (out >= 0) {
-        s->vector[out]--;
+        search->vector[out]--;
         key -= mix->salt[out];
     }
     if (in >= 0) {
-        s->vector[in]++;
+        search->vector[in]++;
         key += mix->salt[in];
     }
-    return pipe_of(s, mix, key, s->vector);
+    return pipe_of(search, mix, key, search->vector);
 }
 
 int32_t luo_mal_stages(luo_mal_search *s, const luo_mal_mix *mix, int32_t id)
@@ -237,22 +240,22 @@ int32_t luo_mal_stages(luo_mal_search *s, const luo_mal_mix *mix, int32_t id)
     return n;
 }
 
-static bool make_rows(luo_mal_search *s, int32_t groups)
+static bool make_rows(luo_mal_search *search, int32_t groups)
 {
-    luo_arena *a = s->arena;
+    luo_arena *a = search->arena;
     int32_t rows = 1;
-    while (s->in->tp >> rows) rows++;
-    rows *= s->in->nkinds;
-    s->caps = LUO_NEW_N(a, int64_t *, rows);
-    s->ncaps = LUO_NEW_N(a, int32_t, rows);
-    s->y = LUO_NEW_N(a, double, groups);
-    s->cap = LUO_NEW_N(a, int64_t, groups);
-    s->layers = LUO_NEW_N(a, int64_t, groups);
-    s->stage_class = LUO_NEW_N(a, int32_t, groups);
-    s->vector = LUO_NEW_N(a, int32_t, groups);
-    s->rest = LUO_NEW_N(a, int32_t, groups);
-    return s->caps && s->ncaps && s->y && s->cap && s->layers && s->stage_class && s->vector &&
-           s->rest;
+    while (search->in->tp >> rows) rows++;
+    rows *= search->in->nkinds;
+    search->caps = LUO_NEW_N(a, int64_t *, rows);
+    search->ncaps = LUO_NEW_N(a, int32_t, rows);
+    search->y = LUO_NEW_N(a, double, groups);
+    search->cap = LUO_NEW_N(a, int64_t, groups);
+    search->layers = LUO_NEW_N(a, int64_t, groups);
+    search->stage_class = LUO_NEW_N(a, int32_t, groups);
+    search->vector = LUO_NEW_N(a, int32_t, groups);
+    search->rest = LUO_NEW_N(a, int32_t, groups);
+    return search->caps && search->ncaps && search->y && search->cap && search->layers &&
+           search->stage_class && search->vector && search->rest;
 }
 
 luo_status luo_mal_memo(luo_mal_search *s, luo_err *err)
@@ -262,11 +265,11 @@ luo_status luo_mal_memo(luo_mal_search *s, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_mal_memo_of(luo_mal_search *s, luo_mal_mix *mix, luo_err *err)
+luo_status luo_mal_memo_of(luo_mal_search *search, luo_mal_mix *mix, luo_err *err)
 {
-    const luo_mal_pipe none = {.lack = s->in->layers};
-    memset(s->vector, 0, (size_t)mix->ncls * sizeof *s->vector);
-    if (!grow_slots(s, mix)) return luo_err_nomem(err);
-    add(s, mix, s->vector, &none);
-    return s->nomem ? luo_err_nomem(err) : LUO_OK;
+    const luo_mal_pipe none = {.lack = search->in->layers};
+    memset(search->vector, 0, (size_t)mix->ncls * sizeof *search->vector);
+    if (!grow_slots(search, mix)) return luo_err_nomem(err);
+    add(search, mix, search->vector, &none);
+    return search->nomem ? luo_err_nomem(err) : LUO_OK;
 }

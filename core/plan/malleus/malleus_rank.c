@@ -27,39 +27,41 @@ void luo_mal_sort(const luo_mal_mix *mix, int32_t *ids, int32_t n)
     }
 }
 
-static bool make_top(luo_mal_search *s, luo_mal_top *out)
+static bool make_top(luo_mal_search *search, luo_mal_top *out)
 {
-    *out = (luo_mal_top){.ids = LUO_NEW_N(s->arena, int32_t, s->dp),
-                         .m = LUO_NEW_N(s->arena, int64_t, s->dp)};
+    *out = (luo_mal_top){.ids = LUO_NEW_N(search->arena, int32_t, search->dp),
+                         .m = LUO_NEW_N(search->arena, int64_t, search->dp)};
     return out->ids && out->m;
 }
 
-luo_status luo_mal_tops(luo_mal_search *s, luo_err *err)
+luo_status luo_mal_tops(luo_mal_search *search, luo_err *err)
 {
-    const int32_t k = s->in->top_k;
-    s->most = k > 0 ? k : s->in->rank == LUO_RANK_EVENT ? TOP_EVENT : TOP;
-    s->tops = LUO_NEW_N(s->arena, luo_mal_top, s->most);
-    s->o = LUO_NEW_N(s->arena, double, s->dp);
-    s->fill = LUO_NEW_N(s->arena, double, s->dp);
-    s->least = LUO_NEW_N(s->arena, int64_t, s->dp);
-    if (!s->tops || !s->o || !s->fill || !s->least || !make_top(s, &s->spare))
+    const int32_t k = search->in->top_k;
+    search->most = k > 0 ? k : search->in->rank == LUO_RANK_EVENT ? TOP_EVENT : TOP;
+    search->tops = LUO_NEW_N(search->arena, luo_mal_top, search->most);
+    search->o = LUO_NEW_N(search->arena, double, search->dp);
+    search->fill = LUO_NEW_N(search->arena, double, search->dp);
+    search->least = LUO_NEW_N(search->arena, int64_t, search->dp);
+    if (!search->tops || !search->o || !search->fill || !search->least ||
+        !make_top(search, &search->spare))
         return luo_err_nomem(err);
     return LUO_OK;
 }
 
-static double objective(const luo_mal_search *s, const luo_mal_top *t)
+static double objective(const luo_mal_search *search, const luo_mal_top *t)
 {
-    return s->in->rank == LUO_RANK_STEADY ? t->steady : t->filled;
+    return search->in->rank == LUO_RANK_STEADY ? t->steady : t->filled;
 }
 
-double luo_mal_best(const luo_mal_search *s)
+double luo_mal_best(const luo_mal_search *search)
 {
-    return s->ntops > 0 ? objective(s, &s->tops[0]) : INFINITY;
+    return search->ntops > 0 ? objective(search, &search->tops[0]) : INFINITY;
 }
 
-double luo_mal_worst(const luo_mal_search *s)
+double luo_mal_worst(const luo_mal_search *search)
 {
-    return s->ntops < s->most ? INFINITY : objective(s, &s->tops[s->ntops - 1]);
+    return search->ntops < search->most ? INFINITY
+                                        : objective(search, &search->tops[search->ntops - 1]);
 }
 
 int luo_mal_compare(const luo_mal_search *s, const luo_mal_top *a, const luo_mal_top *b)
@@ -126,70 +128,70 @@ static void insert(luo_mal_search *s)
     s->spare = out;
 }
 
-double luo_mal_offer(luo_mal_search *s, luo_mal_mix *mix, const int32_t *ids)
+double luo_mal_offer(luo_mal_search *search, luo_mal_mix *mix, const int32_t *ids)
 {
-    luo_mal_top *t = &s->spare;
+    luo_mal_top *t = &search->spare;
     t->mix = mix;
     t->event = 0;
-    for (int32_t i = 0; i < s->dp; i++) {
+    for (int32_t i = 0; i < search->dp; i++) {
         if (mix->pipes[ids[i]].lack) return INFINITY;
         t->ids[i] = mix->pipes[ids[i]].trimmed;
     }
-    luo_mal_sort(mix, t->ids, s->dp);
-    s->count.plans++;
-    if (!judge(s)) return INFINITY;
-    const double value = objective(s, t);
-    insert(s);
+    luo_mal_sort(mix, t->ids, search->dp);
+    search->count.plans++;
+    if (!judge(search)) return INFINITY;
+    const double value = objective(search, t);
+    insert(search);
     return value;
 }
 
 /* Event time of one pipeline, once per (pipeline, micro-batches); bits of the double in a map. */
-static luo_status event_of(luo_mal_search *s, luo_map *map, luo_mal_mix *mix, int32_t id, int64_t m,
-                           double *out, luo_err *err)
+static luo_status event_of(luo_mal_search *search, luo_map *map, luo_mal_mix *mix, int32_t id,
+                           int64_t m, double *out, luo_err *err)
 {
     int64_t *known = luo_map_at(map, (uint64_t)id << 32 | (uint32_t)m, -1);
     if (!known) return luo_err_nomem(err);
     if (*known == -1) { /* no time is -1: it would be a NaN */
-        const int32_t n = luo_mal_stages(s, mix, id);
-        for (int32_t j = 0; j < n; j++) s->y[j] *= (double)s->layers[j];
-        const luo_pipe_time pipe = {n, s->y, m};
+        const int32_t n = luo_mal_stages(search, mix, id);
+        for (int32_t j = 0; j < n; j++) search->y[j] *= (double)search->layers[j];
+        const luo_pipe_time pipe = {n, search->y, m};
         double t;
-        LUO_TRY(luo_event_time(s->arena, &pipe, 1, s->in->full_recompute, &t, err));
+        LUO_TRY(luo_event_time(search->arena, &pipe, 1, search->in->full_recompute, &t, err));
         memcpy(known, &t, sizeof t);
     }
     memcpy(out, known, sizeof *out);
     return LUO_OK;
 }
 
-static luo_status time_tops(luo_mal_search *s, luo_map *map, luo_mal_mix *mix, luo_err *err)
+static luo_status time_tops(luo_mal_search *search, luo_map *map, luo_mal_mix *mix, luo_err *err)
 {
-    for (int32_t k = 0; k < s->ntops; k++) {
-        luo_mal_top *t = &s->tops[k];
+    for (int32_t k = 0; k < search->ntops; k++) {
+        luo_mal_top *t = &search->tops[k];
         if (t->mix != mix) continue;
-        for (int32_t i = 0; i < s->dp; i++) {
+        for (int32_t i = 0; i < search->dp; i++) {
             double event;
-            LUO_TRY(event_of(s, map, mix, t->ids[i], t->m[i], &event, err));
+            LUO_TRY(event_of(search, map, mix, t->ids[i], t->m[i], &event, err));
             t->event = fmax(t->event, event);
         }
     }
     return LUO_OK;
 }
 
-luo_status luo_mal_rerank(luo_mal_search *s, luo_err *err)
+luo_status luo_mal_rerank(luo_mal_search *search, luo_err *err)
 {
     luo_status st = LUO_OK;
     luo_map map = {0};
-    for (int32_t i = 0; i < s->nmixes && st == LUO_OK; i++) {
+    for (int32_t i = 0; i < search->nmixes && st == LUO_OK; i++) {
         luo_map_clear(&map);
-        st = time_tops(s, &map, &s->mixes[i], err);
+        st = time_tops(search, &map, &search->mixes[i], err);
     }
     luo_map_free(&map);
-    for (int32_t i = 1; i < s->ntops; i++) {
-        const luo_mal_top t = s->tops[i];
+    for (int32_t i = 1; i < search->ntops; i++) {
+        const luo_mal_top t = search->tops[i];
         int32_t at = i;
-        for (; at > 0 && luo_mal_compare(s, &s->tops[at - 1], &t) > 0; at--)
-            s->tops[at] = s->tops[at - 1];
-        s->tops[at] = t;
+        for (; at > 0 && luo_mal_compare(search, &search->tops[at - 1], &t) > 0; at--)
+            search->tops[at] = search->tops[at - 1];
+        search->tops[at] = t;
     }
     return st;
 }

@@ -19,11 +19,11 @@ static int by_device(const void *key, const void *at)
     return (k > d) - (k < d);
 }
 
-static void mark_busy(sealer *x, const luo_malleus_group *g)
+static void mark_busy(sealer *x, const luo_malleus_group *group)
 {
     const luo_malleus_in *in = x->s->in;
-    for (int32_t i = 0; i < g->size; i++) {
-        const luo_malleus_device *d = bsearch(&g->devices[i], in->devices, (size_t)in->ndevices,
+    for (int32_t i = 0; i < group->size; i++) {
+        const luo_malleus_device *d = bsearch(&group->devices[i], in->devices, (size_t)in->ndevices,
                                               sizeof *in->devices, by_device);
         if (d) x->busy[d - in->devices] = true;
     }
@@ -31,18 +31,18 @@ static void mark_busy(sealer *x, const luo_malleus_group *g)
 
 static bool seal_pipe(sealer *x, const luo_mal_top *t, int32_t i, luo_malleus_pipe *out)
 {
-    luo_mal_search *s = x->s;
-    const int32_t n = luo_mal_stages(s, t->mix, t->ids[i]);
+    luo_mal_search *search = x->s;
+    const int32_t n = luo_mal_stages(search, t->mix, t->ids[i]);
     luo_malleus_stage *stages = LUO_NEW_N(x->arena, luo_malleus_stage, n);
     int64_t lo = 0;
     if (!stages) return false;
     for (int32_t j = 0; j < n; j++) {
-        const int32_t c = s->stage_class[j];
-        const luo_malleus_group *g = t->mix->cls[c].members[x->used[c]++];
-        stages[j] = (luo_malleus_stage){g, lo, lo + s->layers[j], s->cap[j],
-                                        s->y[j] * (double)s->layers[j]};
+        const int32_t c = search->stage_class[j];
+        const luo_malleus_group *group = t->mix->cls[c].members[x->used[c]++];
+        stages[j] = (luo_malleus_stage){group, lo, lo + search->layers[j], search->cap[j],
+                                        search->y[j] * (double)search->layers[j]};
         lo = stages[j].hi;
-        mark_busy(x, g);
+        mark_busy(x, group);
     }
     const luo_mal_pipe *p = &t->mix->pipes[t->ids[i]];
     *out = (luo_malleus_pipe){n, stages, t->m[i], p->o, p->fill};

@@ -53,18 +53,18 @@ static void in_turn(dealer *d)
         }
 }
 
-void luo_mal_seed(luo_mal_search *s, luo_mal_mix *mix, int which, int32_t *ids)
+void luo_mal_seed(luo_mal_search *search, luo_mal_mix *mix, int which, int32_t *ids)
 {
     static void (*const ways[LUO_MAL_SEEDS])(dealer *) = {even, snake, in_turn};
     const size_t ncls = (size_t)mix->ncls;
-    dealer d = {mix, s->dp, LUO_NEW_N(s->arena, int32_t, (size_t)s->dp * ncls),
-                LUO_NEW_N(s->arena, double, s->dp)};
+    dealer d = {mix, search->dp, LUO_NEW_N(search->arena, int32_t, (size_t)search->dp * ncls),
+                LUO_NEW_N(search->arena, double, search->dp)};
     if (!d.rows || !d.weight) {
-        s->nomem = true;
+        search->nomem = true;
         return;
     }
     ways[which](&d);
-    for (int32_t i = 0; i < s->dp; i++)
-        ids[i] = luo_mal_pipe_of(s, mix, d.rows + (size_t)i * ncls);
-    luo_mal_sort(mix, ids, s->dp);
+    for (int32_t i = 0; i < search->dp; i++)
+        ids[i] = luo_mal_pipe_of(search, mix, d.rows + (size_t)i * ncls);
+    luo_mal_sort(mix, ids, search->dp);
 }

@@ -8,17 +8,17 @@
 #include "core/plan/objective/objective_internal.h"
 #include "core/plan/replan/reroute.h"
 
-bool luo_objective_knows(const luo_plan *p)
+bool luo_objective_knows(const luo_plan *plan)
 {
-    if (p->schedule != LUO_SCHED_1F1B || p->chunks != 1 || p->zero >= 2) return false;
-    if (luo_plan_is_rerouted(p) || luo_plan_has_context(p)) return false;
-    if (p->nannotations || p->nassignment || p->ngroups) return false;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        if (p->pipelines[i].micro_batch_tokens) return false;
-        if (p->pipelines[i].micro_batch_sequences != p->pipelines[0].micro_batch_sequences)
+    if (plan->schedule != LUO_SCHED_1F1B || plan->chunks != 1 || plan->zero >= 2) return false;
+    if (luo_plan_is_rerouted(plan) || luo_plan_has_context(plan)) return false;
+    if (plan->nannotations || plan->nassignment || plan->ngroups) return false;
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        if (plan->pipelines[i].micro_batch_tokens) return false;
+        if (plan->pipelines[i].micro_batch_sequences != plan->pipelines[0].micro_batch_sequences)
             return false;
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            if (p->pipelines[i].stages[s].shares) return false;
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            if (plan->pipelines[i].stages[s].shares) return false;
     }
     return true;
 }
@@ -43,22 +43,23 @@ typedef struct known { /* costs of healthy stages, by node group and size: 1, 2,
 /* Where it is remembered; fresh: of a stage like no other. */
 static known *look_up(const objective *o, known *table, known *fresh, const luo_stage *st)
 {
-    const luo_cluster *c = o->in->cluster;
-    const luo_device *first = &c->devices[st->dev[0]];
+    const luo_cluster *cluster = o->in->cluster;
+    const luo_device *first = &cluster->devices[st->dev[0]];
     int32_t size = 0;
     *fresh = (known){0};
     while (size < SIZES && 1 << size != st->ndev) size++;
-    if (size == SIZES || c->groups[first->group].scale_up != LUO_SCALE_UP_NVSWITCH) return fresh;
+    if (size == SIZES || cluster->groups[first->group].scale_up != LUO_SCALE_UP_NVSWITCH)
+        return fresh;
     for (int32_t i = 1; i < st->ndev; i++)
-        if (c->devices[st->dev[i]].node != first->node) return fresh;
+        if (cluster->devices[st->dev[i]].node != first->node) return fresh;
     return &table[first->group * SIZES + size];
 }
 
-static luo_status cost_end(const objective *o, const luo_layer_shape *l, const luo_stage *st,
+static luo_status cost_end(const objective *o, const luo_layer_shape *shape, const luo_stage *st,
                            int which, known *k)
 {
     if (k->ends[which]) return LUO_OK;
-    LUO_TRY((which ? luo_cost_head : luo_cost_embedding)(&o->ctx, l, st->dev, &k->end[which],
+    LUO_TRY((which ? luo_cost_head : luo_cost_embedding)(&o->ctx, shape, st->dev, &k->end[which],
                                                          o->err));
     k->ends[which] = true;
     return LUO_OK;
@@ -77,19 +78,22 @@ static luo_status time_stage(const objective *o, known *table, const luo_stage *
                              bool last, obj_stage *out)
 {
     known fresh, *k = look_up(o, table, &fresh, st);
-    luo_layer_shape l = o->shape;
+    luo_layer_shape shape = o->shape;
     const double rate = slowest(o, st);
-    l.tp = luo_stage_tp(st);
-    l.sequence_parallel = o->plan->sequence_parallel && l.tp > 1;
+    shape.tp = luo_stage_tp(st);
+    shape.sequence_parallel = o->plan->sequence_parallel && shape.tp > 1;
     if (!k->layer)
-        LUO_TRY(luo_cost_layer(&o->ctx, &l, st->dev, (int)st->recompute, &k->cost, o->err));
+        LUO_TRY(luo_cost_layer(&o->ctx, &shape, st->dev, (int)st->recompute, &k->cost, o->err));
     k->layer = true;
     const luo_layer_cost *c = &k->cost;
-    *out = (obj_stage){.at = st, .tp = l.tp, .lo = st->layers[0].lo, .hi = st->layers[0].hi,
+    *out = (obj_stage){.at = st,
+                       .tp = shape.tp,
+                       .lo = st->layers[0].lo,
+                       .hi = st->layers[0].hi,
                        .forward = (c->forward - c->forward_comm) * rate + c->forward_comm,
                        .backward = (c->backward - c->backward_comm) * rate + c->backward_comm};
-    if (first) LUO_TRY(cost_end(o, &l, st, 0, k));
-    if (last) LUO_TRY(cost_end(o, &l, st, 1, k));
+    if (first) LUO_TRY(cost_end(o, &shape, st, 0, k));
+    if (last) LUO_TRY(cost_end(o, &shape, st, 1, k));
     if (first) out->ends[0] = slowed(k->end[0], rate);
     if (last) out->ends[1] = slowed(k->end[1], rate);
     return LUO_OK;
@@ -110,17 +114,18 @@ static int32_t *senders(const objective *o, const luo_stage *st, int32_t s)
 
 static luo_status count_senders(objective *o)
 {
-    const luo_plan *p = o->plan;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        if (p->pipelines[i].nstages > o->most_stages) o->most_stages = p->pipelines[i].nstages;
+    const luo_plan *plan = o->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        if (plan->pipelines[i].nstages > o->most_stages)
+            o->most_stages = plan->pipelines[i].nstages;
     o->senders = LUO_NEW_N(o->arena, int32_t,
                            (size_t)o->in->cluster->nnodes * (size_t)o->most_stages);
     if (!o->senders) return luo_err_nomem(o->err);
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s + 1 < p->pipelines[i].nstages; s++) {
-            const luo_stage *a = &p->pipelines[i].stages[s], *b = a + 1;
-            const int32_t least = a->ndev < b->ndev ? a->ndev : b->ndev;
-            if (leaves(o, a, b)) *senders(o, a, s) += least;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s + 1 < plan->pipelines[i].nstages; s++) {
+            const luo_stage *stage = &plan->pipelines[i].stages[s], *b = stage + 1;
+            const int32_t least = stage->ndev < b->ndev ? stage->ndev : b->ndev;
+            if (leaves(o, stage, b)) *senders(o, stage, s) += least;
         }
     return LUO_OK;
 }
@@ -130,9 +135,9 @@ static luo_status count_senders(objective *o)
 static luo_status time_transfer(const objective *o, const obj_stage *a, int32_t s, double *seconds)
 {
     const obj_stage *b = a + 1;
-    const luo_cluster *c = o->in->cluster;
+    const luo_cluster *cluster = o->in->cluster;
     const int32_t n = a->tp > b->tp ? a->tp : b->tp, least = a->tp + b->tp - n;
-    const int32_t nics = c->groups[c->devices[a->at->dev[0]].group].nics;
+    const int32_t nics = cluster->groups[cluster->devices[a->at->dev[0]].group].nics;
     const bool cut = o->plan->sequence_parallel, far = leaves(o, a->at, b->at);
     const int64_t all = o->shape.tokens * o->in->model->hidden * luo_dtype_bytes(o->plan->dtype);
     const int32_t sharers = far ? *senders(o, a->at, s) : 0;
@@ -188,10 +193,10 @@ static void turn(void *ctx, int32_t stage, const luo_task *t, luo_turn *x)
     x->free = x->end;
 }
 
-static bool same_course(const luo_plan *p, const obj_pipe *pipe, int32_t i)
+static bool same_course(const luo_plan *plan, const obj_pipe *pipe, int32_t i)
 {
     const obj_pipe *a = &pipe[i - 1], *b = &pipe[i];
-    if (a->n != b->n || p->pipelines[i - 1].micro_batches != p->pipelines[i].micro_batches)
+    if (a->n != b->n || plan->pipelines[i - 1].micro_batches != plan->pipelines[i].micro_batches)
         return false;
     for (int32_t s = 0; s < a->n; s++) {
         const obj_stage *x = &a->stage[s], *y = &b->stage[s];
@@ -227,18 +232,20 @@ static luo_status run_course(objective *o, int32_t i)
 
 static luo_status time_update(objective *o, double *seconds)
 {
-    const luo_plan *p = o->plan;
-    const luo_model *m = o->in->model;
+    const luo_plan *plan = o->plan;
+    const luo_model *model = o->in->model;
     double worst = 0, norm = 0, before = -1, cost = 0;
     int32_t *dev, last = -1;
-    for (int32_t i = 0; i < p->npipelines; i++)
+    for (int32_t i = 0; i < plan->npipelines; i++)
         for (int32_t s = 0; s < o->pipe[i].n; s++) {
             const obj_stage *st = &o->pipe[i].stage[s];
-            const int32_t ends = (s == 0) + (s == o->pipe[i].n - 1 && !m->tied_embeddings);
-            const double table = (double)luo_mem_vocab(m, st->tp) * (double)m->hidden / st->tp;
-            const double all = table * ends + (st->hi - st->lo) * luo_mem_layer_parameters(
-                                                                      m, m->layers - 1, st->tp);
-            const double mine = all / (p->zero >= 1 ? p->npipelines : 1);
+            const int32_t ends = (s == 0) + (s == o->pipe[i].n - 1 && !model->tied_embeddings);
+            const double table =
+                (double)luo_mem_vocab(model, st->tp) * (double)model->hidden / st->tp;
+            const double all =
+                table * ends +
+                (st->hi - st->lo) * luo_mem_layer_parameters(model, model->layers - 1, st->tp);
+            const double mine = all / (plan->zero >= 1 ? plan->npipelines : 1);
             const int32_t group = o->in->cluster->devices[st->at->dev[0]].group;
             if (mine != before || group != last)
                 LUO_TRY(luo_cost_optimizer(&o->ctx, st->at->dev[0], mine, &cost, o->err));
@@ -246,7 +253,7 @@ static luo_status time_update(objective *o, double *seconds)
             last = group;
             worst = fmax(worst, cost * slowest(o, st->at));
         }
-    LUO_TRY(luo_plan_devices(o->arena, p, &dev, &o->ndev, o->err));
+    LUO_TRY(luo_plan_devices(o->arena, plan, &dev, &o->ndev, o->err));
     LUO_TRY(luo_cost_group(&o->ctx, LUO_COLL_AR, dev, o->ndev, 4, 0, &norm, o->err));
     *seconds = worst + norm;
     return LUO_OK;
@@ -254,28 +261,28 @@ static luo_status time_update(objective *o, double *seconds)
 
 static luo_status open(objective *o)
 {
-    const luo_plan *p = o->plan;
+    const luo_plan *plan = o->plan;
     known *table = LUO_NEW_N(o->arena, known, o->in->cluster->ngroups * SIZES);
-    o->pipe = LUO_NEW_N(o->arena, obj_pipe, p->npipelines);
+    o->pipe = LUO_NEW_N(o->arena, obj_pipe, plan->npipelines);
     o->arrives = LUO_NEW_N(o->arena, double, o->in->model->layers);
     if (!table || !o->pipe || !o->arrives) return luo_err_nomem(o->err);
     LUO_TRY(count_senders(o));
-    for (int32_t i = 0; i < p->npipelines; i++)
-        LUO_TRY(time_pipe(o, table, &p->pipelines[i], &o->pipe[i]));
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        LUO_TRY(time_pipe(o, table, &plan->pipelines[i], &o->pipe[i]));
     return LUO_OK;
 }
 
 static luo_status solve(objective *o, luo_objective *out)
 {
-    const luo_plan *p = o->plan;
+    const luo_plan *plan = o->plan;
     double there = 0;
     LUO_TRY(open(o));
-    if (p->npipelines > 1 && p->zero >= 1) LUO_TRY(obj_weights(o));
-    for (int32_t i = 0; i < p->npipelines; i++) {
+    if (plan->npipelines > 1 && plan->zero >= 1) LUO_TRY(obj_weights(o));
+    for (int32_t i = 0; i < plan->npipelines; i++) {
         LUO_TRY(run_course(o, i));
         out->work = fmax(out->work, o->pipe[i].end);
     }
-    if (p->npipelines > 1) LUO_TRY(obj_gradients(o, &there));
+    if (plan->npipelines > 1) LUO_TRY(obj_gradients(o, &there));
     out->traffic = fmax(0, there - out->work);
     LUO_TRY(time_update(o, &out->update));
     out->step = (out->work + out->traffic + out->update) *
@@ -283,21 +290,25 @@ static luo_status solve(objective *o, luo_objective *out)
     return LUO_OK;
 }
 
-luo_status luo_plan_objective(luo_arena *scratch, const luo_objective_in *in, const luo_plan *p,
+luo_status luo_plan_objective(luo_arena *scratch, const luo_objective_in *in, const luo_plan *plan,
                               luo_objective *out, luo_err *err)
 {
     const size_t mark = luo_arena_mark(scratch);
-    objective o = {.arena = scratch, .in = in, .plan = p, .err = err,
-                   .ctx = {.cluster = in->cluster, .stack = in->stack, .dtype = p->dtype},
-                   .shape = {.model = in->model, .layer = in->model->layers - 1,
-                             .tokens = in->sequence_tokens *
-                                       p->pipelines[0].micro_batch_sequences,
-                             .sequence_tokens = in->sequence_tokens,
-                             .context = {.c = 1, .inner = 1}}};
+    objective o = {
+        .arena = scratch,
+        .in = in,
+        .plan = plan,
+        .err = err,
+        .ctx = {.cluster = in->cluster, .stack = in->stack, .dtype = plan->dtype},
+        .shape = {.model = in->model,
+                  .layer = in->model->layers - 1,
+                  .tokens = in->sequence_tokens * plan->pipelines[0].micro_batch_sequences,
+                  .sequence_tokens = in->sequence_tokens,
+                  .context = {.c = 1, .inner = 1}}};
     *out = (luo_objective){.step = INFINITY};
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            if (isinf(slowest(&o, &p->pipelines[i].stages[s]))) return LUO_OK;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            if (isinf(slowest(&o, &plan->pipelines[i].stages[s]))) return LUO_OK;
     const luo_status st = solve(&o, out);
     luo_arena_reset(scratch, mark);
     return st;

@@ -24,7 +24,7 @@ typedef struct luo_objective { /* seconds */
 
 /* Does the closed form know plans of this kind? 1F1B with one chunk, ZeRO 0 or 1, no context
  * parallelism, micro-batches of one size, no stage without devices. */
-bool luo_objective_knows(const luo_plan *p);
+bool luo_objective_knows(const luo_plan *plan);
 
 /* Layers, ends and messages by the cost model, slowed as the slowest device of a group is; every
  * pipeline is a 1F1B course. Gradients: layers that the same stages hold in all pipelines are
@@ -40,6 +40,6 @@ bool luo_objective_knows(const luo_plan *p);
  * LUO_ENOMEM. Owner: nothing is kept. Cost: O(tasks + layers * pipelines * widest group), some
  * 0.3 ms for 64 devices. Source: Megatron-LM (buckets); see
  * tests/diff/diff_objective.c (the simulator). */
-luo_status luo_plan_objective(luo_arena *scratch, const luo_objective_in *in, const luo_plan *p,
+luo_status luo_plan_objective(luo_arena *scratch, const luo_objective_in *in, const luo_plan *plan,
                               luo_objective *out, luo_err *err);
 #endif

@@ -91,12 +91,12 @@ static void put(traffic *t, int32_t at, double seconds)
 
 static void put_flow(traffic *t, const luo_flow *f, double bytes)
 {
-    const luo_cluster *c = t->o->in->cluster;
+    const luo_cluster *cluster = t->o->in->cluster;
     luo_hop hop[LUO_PATH_MAX];
-    const int32_t n = luo_cluster_path(c, f->src, f->dst, hop);
+    const int32_t n = luo_cluster_path(cluster, f->src, f->dst, hop);
     for (int32_t k = 0; k < n; k++) {
-        const luo_link *l = &c->links[hop[k].link];
-        const double bw = hop[k].up ? l->bytes_per_s : l->down_bytes_per_s;
+        const luo_link *link = &cluster->links[hop[k].link];
+        const double bw = hop[k].up ? link->bytes_per_s : link->down_bytes_per_s;
         if (bw > 0) put(t, 2 * hop[k].link + hop[k].up, f->bytes / bytes / bw);
     }
 }
@@ -154,13 +154,13 @@ static void add_item(traffic *t, int32_t at, int32_t unit, double elements, doub
 enum { MATRICES = 7 };
 
 /* Matrices of a layer in the order in which forward reads them, as parts of its parameters. */
-static int32_t matrices(const luo_model *m, double part[MATRICES])
+static int32_t matrices(const luo_model *model, double part[MATRICES])
 {
-    const double h = (double)m->head_dim, f = (double)m->ffn_hidden;
-    const double q = h * (double)m->heads, kv = h * (double)m->kv_heads;
-    const double size[MATRICES] = {q, kv, kv, q, f, m->activation == LUO_ACT_SWIGLU ? f : 0, f};
+    const double h = (double)model->head_dim, f = (double)model->ffn_hidden;
+    const double q = h * (double)model->heads, kv = h * (double)model->kv_heads;
+    const double size[MATRICES] = {q, kv, kv, q, f, model->activation == LUO_ACT_SWIGLU ? f : 0, f};
     double sum = 0;
-    if (m->moe.experts > 0) {
+    if (model->moe.experts > 0) {
         part[0] = 1;
         return 1;
     }
@@ -171,10 +171,10 @@ static int32_t matrices(const luo_model *m, double part[MATRICES])
 
 static void add_layer(traffic *t, int32_t at, int32_t l)
 {
-    const luo_model *m = t->o->in->model;
-    const double all = luo_mem_layer_parameters(m, m->layers - 1, t->runs[at].widest);
+    const luo_model *model = t->o->in->model;
+    const double all = luo_mem_layer_parameters(model, model->layers - 1, t->runs[at].widest);
     double part[MATRICES], done = 0;
-    const int32_t n = matrices(m, part);
+    const int32_t n = matrices(model, part);
     for (int32_t k = 0; k < n; k++) {
         const double mine = part[t->weights ? k : n - 1 - k];
         done += mine;
@@ -184,11 +184,11 @@ static void add_layer(traffic *t, int32_t at, int32_t l)
 
 static void add_end(traffic *t, int32_t at, bool head)
 {
-    const luo_model *m = t->o->in->model;
+    const luo_model *model = t->o->in->model;
     const int32_t w = t->runs[at].widest;
-    if (head && m->tied_embeddings && t->o->pipe[0].n == 1) return; /* the embedding's */
-    add_item(t, at, head ? (int32_t)m->layers : -1,
-             (double)luo_mem_vocab(m, w) * (double)m->hidden / w, 1);
+    if (head && model->tied_embeddings && t->o->pipe[0].n == 1) return; /* the embedding's */
+    add_item(t, at, head ? (int32_t)model->layers : -1,
+             (double)luo_mem_vocab(model, w) * (double)model->hidden / w, 1);
 }
 
 /* Weights as forward reads them, gradients as backward completes them. */

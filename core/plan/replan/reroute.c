@@ -11,10 +11,10 @@ bool luo_pipeline_is_rerouted(const luo_pipeline *pl)
     return false;
 }
 
-bool luo_plan_is_rerouted(const luo_plan *p)
+bool luo_plan_is_rerouted(const luo_plan *plan)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        if (luo_pipeline_is_rerouted(&p->pipelines[i])) return true;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        if (luo_pipeline_is_rerouted(&plan->pipelines[i])) return true;
     return false;
 }
 
@@ -42,25 +42,26 @@ luo_status luo_stage_routes(luo_arena *arena, const luo_stage *st, int32_t micro
 
 /* ---- numbers ---- */
 
-int32_t luo_plan_first_number(const luo_plan *p, int32_t pipeline)
+int32_t luo_plan_first_number(const luo_plan *plan, int32_t pipeline)
 {
     int32_t first = 0;
-    if (!luo_pipeline_is_rerouted(&p->pipelines[pipeline])) return 0;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        if (p->pipelines[i].micro_batches > first) first = p->pipelines[i].micro_batches;
+    if (!luo_pipeline_is_rerouted(&plan->pipelines[pipeline])) return 0;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        if (plan->pipelines[i].micro_batches > first) first = plan->pipelines[i].micro_batches;
     for (int32_t i = 0; i < pipeline; i++)
-        if (luo_pipeline_is_rerouted(&p->pipelines[i])) first += p->pipelines[i].micro_batches;
+        if (luo_pipeline_is_rerouted(&plan->pipelines[i]))
+            first += plan->pipelines[i].micro_batches;
     return first;
 }
 
-void luo_plan_find_number(const luo_plan *p, int32_t pipeline, int32_t number,
+void luo_plan_find_number(const luo_plan *plan, int32_t pipeline, int32_t number,
                           int32_t *of_pipeline, int32_t *micro_batch)
 {
     *of_pipeline = pipeline;
     *micro_batch = number;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const int32_t first = luo_plan_first_number(p, i);
-        if (first == 0 || number < first || number - first >= p->pipelines[i].micro_batches)
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const int32_t first = luo_plan_first_number(plan, i);
+        if (first == 0 || number < first || number - first >= plan->pipelines[i].micro_batches)
             continue;
         *of_pipeline = i;
         *micro_batch = number - first;
@@ -69,10 +70,10 @@ void luo_plan_find_number(const luo_plan *p, int32_t pipeline, int32_t number,
 
 /* ---- devices that are not there ---- */
 
-static luo_status fill_stage(luo_arena *arena, const luo_plan *p, int32_t s, luo_stage *st,
+static luo_status fill_stage(luo_arena *arena, const luo_plan *plan, int32_t s, luo_stage *st,
                              int32_t *next, luo_err *err)
 {
-    const luo_stage *peer = &p->pipelines[st->reroute[0].pipeline].stages[s];
+    const luo_stage *peer = &plan->pipelines[st->reroute[0].pipeline].stages[s];
     int32_t *dev = LUO_NEW_N(arena, int32_t, peer->ndev);
     if (!dev) return luo_err_nomem(err);
     if (*next + peer->ndev > LUO_DEVICE_LIMIT)
@@ -114,12 +115,12 @@ luo_status luo_plan_fill_absent(luo_arena *arena, const luo_plan *p, const luo_p
 /* ---- for closed forms ---- */
 
 /* Micro-batches that stage s of pipeline j runs for others. */
-static int32_t taken(const luo_plan *p, int32_t j, int32_t s)
+static int32_t taken(const luo_plan *plan, int32_t j, int32_t s)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        if (s >= p->pipelines[i].nstages) continue;
-        const luo_stage *st = &p->pipelines[i].stages[s];
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        if (s >= plan->pipelines[i].nstages) continue;
+        const luo_stage *st = &plan->pipelines[i].stages[s];
         for (int32_t k = 0; k < st->nreroute; k++)
             if (st->reroute[k].pipeline == j) n += st->reroute[k].micro_batches;
     }
@@ -158,23 +159,23 @@ luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan *
 
 /* ---- from a plan and what is left of its devices ---- */
 
-const char *luo_plan_not_reroutable(const luo_plan *p)
+const char *luo_plan_not_reroutable(const luo_plan *plan)
 {
-    if (p->schedule != LUO_SCHED_1F1B && !luo_sched_splits(p->schedule))
+    if (plan->schedule != LUO_SCHED_1F1B && !luo_sched_splits(plan->schedule))
         return "another schedule than 1f1b, zb_h1 and zb_h2";
-    if (p->zero >= 2) return "zero 2 or 3";
-    if (luo_plan_has_context(p)) return "context parallelism";
-    if (p->state_layout.ndev) return "a state layout";
-    if (p->nannotations) return "annotations of its own";
-    if (p->ngroups) return "expert groups";
+    if (plan->zero >= 2) return "zero 2 or 3";
+    if (luo_plan_has_context(plan)) return "context parallelism";
+    if (plan->state_layout.ndev) return "a state layout";
+    if (plan->nannotations) return "annotations of its own";
+    if (plan->ngroups) return "expert groups";
     return NULL;
 }
 
-bool luo_stage_is_peer(const luo_plan *p, int32_t lost, int32_t peer, int32_t stage)
+bool luo_stage_is_peer(const luo_plan *plan, int32_t lost, int32_t peer, int32_t stage)
 {
-    const luo_pipeline *x = &p->pipelines[lost], *y = &p->pipelines[peer];
-    if (lost == peer || x->nstages != y->nstages) return false;
-    const luo_stage *a = &x->stages[stage], *b = &y->stages[stage];
+    const luo_pipeline *pipeline = &plan->pipelines[lost], *y = &plan->pipelines[peer];
+    if (lost == peer || pipeline->nstages != y->nstages) return false;
+    const luo_stage *a = &pipeline->stages[stage], *b = &y->stages[stage];
     if (a->nlayers != b->nlayers || a->embedding != b->embedding || a->head != b->head ||
         a->recompute != b->recompute || a->nrecompute != b->nrecompute ||
         a->experts_dealt != b->experts_dealt)
@@ -226,23 +227,23 @@ static bool takes(const dealer *d, int32_t i, int32_t s, int32_t first, int32_t 
 
 static luo_status deal(dealer *d, int32_t i, int32_t s, luo_stage *st)
 {
-    const luo_plan *p = d->base;
+    const luo_plan *plan = d->base;
     const int32_t first = first_peer(d, i, s);
     if (first < 0)
         return luo_err_set(d->err, LUO_EINFEASIBLE, "no pipeline is left that can run stage %d of "
                            "pipeline %d; one is needed.", (int)s, (int)i);
-    memset(d->part, 0, (size_t)p->npipelines * sizeof *d->part);
-    for (int32_t k = 0; k < p->pipelines[i].micro_batches; k++) {
+    memset(d->part, 0, (size_t)plan->npipelines * sizeof *d->part);
+    for (int32_t k = 0; k < plan->pipelines[i].micro_batches; k++) {
         int32_t to = first;
-        for (int32_t j = first + 1; j < p->npipelines; j++)
+        for (int32_t j = first + 1; j < plan->npipelines; j++)
             if (d->load[j] < d->load[to] && takes(d, i, s, first, j)) to = j;
         d->load[to]++;
         d->part[to]++;
     }
-    luo_reroute *r = LUO_NEW_N(d->arena, luo_reroute, p->npipelines);
+    luo_reroute *r = LUO_NEW_N(d->arena, luo_reroute, plan->npipelines);
     if (!r) return luo_err_nomem(d->err);
     st->nreroute = 0;
-    for (int32_t j = 0; j < p->npipelines; j++)
+    for (int32_t j = 0; j < plan->npipelines; j++)
         if (d->part[j]) r[st->nreroute++] = (luo_reroute){j, d->part[j]};
     st->reroute = r;
     st->ndev = 0;
@@ -266,14 +267,14 @@ static luo_status deal_stage(dealer *d, int32_t s, luo_pipeline *pipes, bool *an
 
 static luo_status reroute(dealer *d, luo_plan *to, bool *any)
 {
-    const luo_plan *p = d->base;
-    luo_pipeline *pipes = LUO_NEW_N(d->arena, luo_pipeline, p->npipelines);
-    d->load = LUO_NEW_N(d->arena, int32_t, p->npipelines);
-    d->part = LUO_NEW_N(d->arena, int32_t, p->npipelines);
+    const luo_plan *plan = d->base;
+    luo_pipeline *pipes = LUO_NEW_N(d->arena, luo_pipeline, plan->npipelines);
+    d->load = LUO_NEW_N(d->arena, int32_t, plan->npipelines);
+    d->part = LUO_NEW_N(d->arena, int32_t, plan->npipelines);
     if (!pipes || !d->load || !d->part) return luo_err_nomem(d->err);
     int32_t stages = 0;
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         luo_stage *st = LUO_NEW_N(d->arena, luo_stage, pl->nstages);
         if (!st) return luo_err_nomem(d->err);
         memcpy(st, pl->stages, (size_t)pl->nstages * sizeof *st);
@@ -282,7 +283,7 @@ static luo_status reroute(dealer *d, luo_plan *to, bool *any)
         if (pl->nstages > stages) stages = pl->nstages;
     }
     for (int32_t s = 0; s < stages; s++) LUO_TRY(deal_stage(d, s, pipes, any));
-    *to = *p;
+    *to = *plan;
     to->name = "rerouted";
     to->meta_json = NULL;
     to->pipelines = pipes;
@@ -306,11 +307,11 @@ luo_status luo_plan_reroute(luo_arena *arena, const luo_plan *base, const bool *
     return LUO_OK;
 }
 
-int32_t luo_plan_lost_stages(const luo_plan *p)
+int32_t luo_plan_lost_stages(const luo_plan *plan)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            n += p->pipelines[i].stages[s].nreroute > 0;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            n += plan->pipelines[i].stages[s].nreroute > 0;
     return n;
 }

@@ -10,7 +10,7 @@
 #include "core/plan/plan.h"
 
 /* Has any stage no devices? */
-bool luo_plan_is_rerouted(const luo_plan *p);
+bool luo_plan_is_rerouted(const luo_plan *plan);
 /* Has any stage of pipeline i no devices? */
 bool luo_pipeline_is_rerouted(const luo_pipeline *pl);
 
@@ -24,9 +24,9 @@ luo_status luo_stage_routes(luo_arena *arena, const luo_stage *st, int32_t micro
 /* Numbers of micro-batches in programs. A device runs those of several pipelines, so micro-batch k
  * of a pipeline with a lost stage has the number first + k, which no micro-batch of any other
  * pipeline has; of all others first is 0. Cost: O(pipelines * stages). */
-int32_t luo_plan_first_number(const luo_plan *p, int32_t pipeline);
+int32_t luo_plan_first_number(const luo_plan *plan, int32_t pipeline);
 /* The other way: which micro-batch is meant by `number` on a device of `pipeline`? */
-void luo_plan_find_number(const luo_plan *p, int32_t pipeline, int32_t number,
+void luo_plan_find_number(const luo_plan *plan, int32_t pipeline, int32_t number,
                           int32_t *of_pipeline, int32_t *micro_batch);
 
 /* The plan with a device for every place of the lost stages, as many as the first peer has there:
@@ -54,10 +54,10 @@ luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan *
 /* What keeps a plan from being rerouted whatever is lost: its schedule, ZeRO-2 and 3, context
  * parallelism, `state_layout`, raw annotations, expert groups. NULL: nothing.
  * Of two stages: may one run micro-batches of the other? They hold the same, cut alike. */
-const char *luo_plan_not_reroutable(const luo_plan *p);
-bool luo_stage_is_peer(const luo_plan *p, int32_t lost, int32_t peer, int32_t stage);
+const char *luo_plan_not_reroutable(const luo_plan *plan);
+bool luo_stage_is_peer(const luo_plan *plan, int32_t lost, int32_t peer, int32_t stage);
 /* Tensor-parallel groups of equal widths and shares. */
 bool luo_stage_cuts_alike(const luo_stage *a, const luo_stage *b);
 /* Stages of a plan without devices, whose micro-batches run elsewhere. */
-int32_t luo_plan_lost_stages(const luo_plan *p);
+int32_t luo_plan_lost_stages(const luo_plan *plan);
 #endif

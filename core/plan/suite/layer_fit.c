@@ -56,13 +56,16 @@ luo_status luo_layer_rows(luo_arena *arena, const luo_layer_times *t, const char
     return LUO_OK;
 }
 
-luo_status luo_layer_predict(const luo_profile *p, const luo_stack *stack, const luo_model *m,
-                             int32_t sequences, double *forward_s, double *backward_s, luo_err *err)
+luo_status luo_layer_predict(const luo_profile *profile, const luo_stack *stack,
+                             const luo_model *model, int32_t sequences, double *forward_s,
+                             double *backward_s, luo_err *err)
 {
-    const luo_layer_shape l = {.model = m, .tokens = sequences * m->max_sequence_tokens,
-                               .sequence_tokens = m->max_sequence_tokens, .tp = 1};
+    const luo_layer_shape shape = {.model = model,
+                                   .tokens = sequences * model->max_sequence_tokens,
+                                   .sequence_tokens = model->max_sequence_tokens,
+                                   .tp = 1};
     luo_layer_gpu g;
-    LUO_TRY(luo_cost_layer_gpu(p, stack, m->dtype, &l, &g, err));
+    LUO_TRY(luo_cost_layer_gpu(profile, stack, model->dtype, &shape, &g, err));
     *forward_s = luo_cost_host(stack, g.forward + g.extra_forward, g.kernels);
     *backward_s = luo_cost_host(stack, g.backward + g.extra_backward, g.kernels_backward);
     return LUO_OK;
@@ -96,13 +99,13 @@ static double objective(void *ctx, const double *values)
     return t->st == LUO_OK ? sum / terms : INFINITY;
 }
 
-luo_status luo_layer_fit(luo_profile *p, const luo_stack *stack, const luo_model *m,
-                         const luo_layer_row *rows, int32_t n, uint64_t seed,
-                         luo_layer_fitted *out, luo_err *err)
+luo_status luo_layer_fit(luo_profile *p, const luo_stack *stack, const luo_model *model,
+                         const luo_layer_row *rows, int32_t n, uint64_t seed, luo_layer_fitted *out,
+                         luo_err *err)
 {
     static const luo_search_param params[2] = {{"gemm_ratio", 0.80, 0.40, 0.97, false},
                                                {"memory_ratio", 0.72, 0.30, 0.97, false}};
-    fitter t = {p, stack, m, rows, n, err, LUO_OK};
+    fitter t = {p, stack, model, rows, n, err, LUO_OK};
     double v[LUO_SEARCH_PARAMS];
     if (n < 2)
         return luo_err_set(err, LUO_EINPUT, "%d micro-batch for 2 parameters; a table with at "

@@ -23,13 +23,13 @@ typedef struct luo_layer_fitted {
 } luo_layer_fitted;
 
 /* Forward and backward of a layer by the formulas, host included. Errors: E1, E2. */
-luo_status luo_layer_predict(const luo_profile *p, const luo_stack *stack, const luo_model *m,
-                             int32_t sequences, double *forward_s, double *backward_s,
-                             luo_err *err);
+luo_status luo_layer_predict(const luo_profile *profile, const luo_stack *stack,
+                             const luo_model *model, int32_t sequences, double *forward_s,
+                             double *backward_s, luo_err *err);
 /* gemm_ratio and memory_ratio by the pattern search on rows[i] with i % 4 != 3, forward and
  * backward together (where one ends and the other begins is a matter of the timer); p keeps them.
  * Errors: E1, E2; LUO_EINPUT fewer than 2 rows. */
-luo_status luo_layer_fit(luo_profile *p, const luo_stack *stack, const luo_model *m,
-                         const luo_layer_row *rows, int32_t n, uint64_t seed,
-                         luo_layer_fitted *out, luo_err *err);
+luo_status luo_layer_fit(luo_profile *p, const luo_stack *stack, const luo_model *model,
+                         const luo_layer_row *rows, int32_t n, uint64_t seed, luo_layer_fitted *out,
+                         luo_err *err);
 #endif

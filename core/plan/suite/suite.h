@@ -35,8 +35,8 @@ typedef struct luo_suite_row { /* 0 and "": not printed */
 } luo_suite_row;
 
 /* Rows that say they are no basis for a fit. */
-bool luo_suite_excluded(const luo_suite_row *r);
-int32_t luo_suite_nodes(const luo_suite_row *r);
+bool luo_suite_excluded(const luo_suite_row *row);
+int32_t luo_suite_nodes(const luo_suite_row *row);
 
 /* ---- where GPUs, fabrics and stacks of a row come from ---- */
 
@@ -55,9 +55,9 @@ typedef struct luo_suite_fabric {
 /* "ib-hdr200x8": 8 NICs of 200 Gbit/s; "roce-1600g": so much of a node; "gh200-4x200g": 4 of 200,
  * at the 92.5 GB/s a node that were measured there. Of fabrics that are not known: 8 NICs, of 50
  * GB/s from H100 on and of 25 GB/s before. */
-luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *r);
+luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *row);
 /* Bytes/s of a node of these GPUs, where nodes of one site differ ("eth-1g-25g"); else as above. */
-double luo_suite_node_rate(const luo_suite_row *r, const luo_suite_gpu *gpu);
+double luo_suite_node_rate(const luo_suite_row *row, const luo_suite_gpu *gpu);
 
 /* Measured layers of networks (conventions: `layer_times`): the embedding is layer 0, the head the
  * last one; communication of the tensor group is in the seconds. */
@@ -102,18 +102,18 @@ typedef struct luo_case {
 luo_status luo_case_make(luo_arena *arena, const luo_suite_row *row, const luo_suite_kit *kit,
                          luo_case *out, luo_err *err);
 /* The plan, for the simulator. Errors: LUO_EUNSUP no program for it; LUO_EINPUT; LUO_ENOMEM. */
-luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, luo_err *err);
+luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, luo_err *err);
 /* The stack's rules of memory for this row: DeepSpeed's bf16 optimizer held gradients in bf16 until
  * 2022-02-27, in f32 since (bigscience chronicles). */
-luo_memory_rules luo_case_memory(const luo_case *c);
+luo_memory_rules luo_case_memory(const luo_case *one);
 /* What the row's source printed as memory, bytes, of a device that needs m: what its device had
  * taken, context included, where it read that (bloom); else the largest allocation. */
-double luo_case_printed(const luo_case *c, const luo_memory *m);
+double luo_case_printed(const luo_case *one, const luo_memory *m);
 /* The closed form of a whole step. Errors: those of luo_cost_step. */
-luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost *out,
+luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,
                            luo_err *err);
 /* FLOP of the step by the 96 form if everything is recomputed, else the 72 form, over N*P, times
  * 1 + (p-1)/(v*m): the step at the GPU's peak. The naive floor divides it by one constant. 0: the
  * row is no case. */
-double luo_case_naive(const luo_case *c);
+double luo_case_naive(const luo_case *one);
 #endif

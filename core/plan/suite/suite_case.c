@@ -7,26 +7,25 @@
 #include "core/plan/grid.h"
 #include "core/plan/suite/suite_internal.h"
 
-bool luo_suite_excluded(const luo_suite_row *r)
+bool luo_suite_excluded(const luo_suite_row *row)
 {
-    return strstr(r->note, "exclude from fits") != NULL || strstr(r->note, "fits the ") != NULL;
+    return strstr(row->note, "exclude from fits") != NULL || strstr(row->note, "fits the ") != NULL;
 }
 
-int32_t luo_suite_nodes(const luo_suite_row *r)
+int32_t luo_suite_nodes(const luo_suite_row *row)
 {
-    return (r->gpus + r->gpus_per_node - 1) / r->gpus_per_node;
+    return (row->gpus + row->gpus_per_node - 1) / row->gpus_per_node;
 }
 
-luo_status suite_refuse(const luo_suite_row *r, luo_status st, luo_err *err, const char *fmt,
-                        ...)
+luo_status suite_refuse(const luo_suite_row *row, luo_status st, luo_err *err, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    luo_err_set(err, st, "%s: %s", r->id, text);
-    return luo_err_at(err, st, r->file, r->line, 1);
+    luo_err_set(err, st, "%s: %s", row->id, text);
+    return luo_err_at(err, st, row->file, row->line, 1);
 }
 
 /* ---- model ---- */
@@ -36,10 +35,10 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static bool is_gated(const luo_suite_row *r)
+static bool is_gated(const luo_suite_row *row)
 {
-    return begins(r->model, "llama") || begins(r->model, "deepseek") ||
-           begins(r->model, "mixtral") || begins(r->model, "qwen");
+    return begins(row->model, "llama") || begins(row->model, "deepseek") ||
+           begins(row->model, "mixtral") || begins(row->model, "qwen");
 }
 
 /* Vocabularies are padded to a multiple of 128 a tensor-parallel device. */
@@ -49,300 +48,352 @@ static int64_t padded(int64_t vocab, int32_t tp)
     return (vocab + unit - 1) / unit * unit;
 }
 
-static void make_model(const luo_suite_row *r, luo_dtype dtype, luo_model *m)
+static void make_model(const luo_suite_row *row, luo_dtype dtype, luo_model *model)
 {
-    const bool gated = is_gated(r), mpt = begins(r->model, "mpt");
+    const bool gated = is_gated(row), mpt = begins(row->model, "mpt");
     /* Sailor's networks are lists of layers that share nothing: with one replica of two stages its
      * reductions take no time (rows sm-N2_D1, sg-neo-N4_D1). */
-    const bool apart = gated || begins(r->suite, "sailor");
-    *m = (luo_model){.name = r->model, .family = gated ? LUO_FAMILY_LLAMA : LUO_FAMILY_GPT,
-                     .layers = r->layers, .hidden = r->hidden, .ffn_hidden = r->ffn,
-                     .heads = r->heads, .kv_heads = r->kv_heads ? r->kv_heads : r->heads,
-                     .head_dim = r->hidden / r->heads, .vocab = padded(r->vocab, r->tp),
-                     .max_sequence_tokens = r->seq, .tied_embeddings = !apart,
-                     .linear_bias = !gated && !mpt, .qkv_bias = !gated && !mpt, .causal = true,
-                     .norm = gated ? LUO_NORM_RMS : LUO_NORM_LAYER,
-                     .activation = gated ? LUO_ACT_SWIGLU : LUO_ACT_GELU,
-                     .position = gated || mpt ? LUO_POS_ROPE : LUO_POS_LEARNED,
-                     .norm_eps = gated ? 1e-6 : 1e-5, .rope_base = 10000, .dtype = dtype};
+    const bool apart = gated || begins(row->suite, "sailor");
+    *model = (luo_model){.name = row->model,
+                         .family = gated ? LUO_FAMILY_LLAMA : LUO_FAMILY_GPT,
+                         .layers = row->layers,
+                         .hidden = row->hidden,
+                         .ffn_hidden = row->ffn,
+                         .heads = row->heads,
+                         .kv_heads = row->kv_heads ? row->kv_heads : row->heads,
+                         .head_dim = row->hidden / row->heads,
+                         .vocab = padded(row->vocab, row->tp),
+                         .max_sequence_tokens = row->seq,
+                         .tied_embeddings = !apart,
+                         .linear_bias = !gated && !mpt,
+                         .qkv_bias = !gated && !mpt,
+                         .causal = true,
+                         .norm = gated ? LUO_NORM_RMS : LUO_NORM_LAYER,
+                         .activation = gated ? LUO_ACT_SWIGLU : LUO_ACT_GELU,
+                         .position = gated || mpt ? LUO_POS_ROPE : LUO_POS_LEARNED,
+                         .norm_eps = gated ? 1e-6 : 1e-5,
+                         .rope_base = 10000,
+                         .dtype = dtype};
 }
 
 /* ---- cluster ---- */
 
-static luo_status make_cluster(luo_arena *arena, const luo_suite_row *r, const luo_suite_gpu *gpu,
+static luo_status make_cluster(luo_arena *arena, const luo_suite_row *row, const luo_suite_gpu *gpu,
                                const luo_profile *profile, luo_cluster **out, luo_err *err)
 {
     static const char *const racks[] = {"r0"};
-    const int32_t nodes = luo_suite_nodes(r);
-    luo_suite_fabric f = luo_suite_fabric_of(r);
-    luo_cluster *c = LUO_NEW(arena, luo_cluster);
-    luo_node_group *g = LUO_NEW(arena, luo_node_group);
-    if (!c || !g) return luo_err_nomem(err);
-    if (f.nics > r->gpus_per_node) {
-        f.nic_bytes_per_s *= (double)f.nics / r->gpus_per_node;
-        f.nics = r->gpus_per_node;
+    const int32_t nodes = luo_suite_nodes(row);
+    luo_suite_fabric f = luo_suite_fabric_of(row);
+    luo_cluster *cluster = LUO_NEW(arena, luo_cluster);
+    luo_node_group *group = LUO_NEW(arena, luo_node_group);
+    if (!cluster || !group) return luo_err_nomem(err);
+    if (f.nics > row->gpus_per_node) {
+        f.nic_bytes_per_s *= (double)f.nics / row->gpus_per_node;
+        f.nics = row->gpus_per_node;
     }
     /* Latencies are those of the clusters that we ship. */
-    *g = (luo_node_group){.name = "node", .site = "main", .nodes = nodes,
-                          .devices_per_node = r->gpus_per_node, .nracks = 1, .racks = racks,
-                          .profile = profile, .base_slowdown = 1,
-                          .scale_up = LUO_SCALE_UP_NVSWITCH,
-                          .scale_up_bytes_per_s = gpu->nvlink_bytes_per_s,
-                          .scale_up_latency_s = 1e-6, .sockets = 1,
-                          .devices_per_switch = r->gpus_per_node, .nics = nodes > 1 ? f.nics : 0,
-                          .nic_bytes_per_s = f.nic_bytes_per_s, .nic_latency_s = 2e-6,
-                          .host_cores = 1};
-    *c = (luo_cluster){.name = r->fabric, .ngroups = 1, .groups = g, .fabric = LUO_FABRIC_SINGLE,
-                       .hop_latency_s = 0.5e-6};
-    *out = c;
-    return luo_cluster_finish(arena, c, err);
+    *group = (luo_node_group){.name = "node",
+                              .site = "main",
+                              .nodes = nodes,
+                              .devices_per_node = row->gpus_per_node,
+                              .nracks = 1,
+                              .racks = racks,
+                              .profile = profile,
+                              .base_slowdown = 1,
+                              .scale_up = LUO_SCALE_UP_NVSWITCH,
+                              .scale_up_bytes_per_s = gpu->nvlink_bytes_per_s,
+                              .scale_up_latency_s = 1e-6,
+                              .sockets = 1,
+                              .devices_per_switch = row->gpus_per_node,
+                              .nics = nodes > 1 ? f.nics : 0,
+                              .nic_bytes_per_s = f.nic_bytes_per_s,
+                              .nic_latency_s = 2e-6,
+                              .host_cores = 1};
+    *cluster = (luo_cluster){.name = row->fabric,
+                             .ngroups = 1,
+                             .groups = group,
+                             .fabric = LUO_FABRIC_SINGLE,
+                             .hop_latency_s = 0.5e-6};
+    *out = cluster;
+    return luo_cluster_finish(arena, cluster, err);
 }
 
 /* ---- how it is cut ---- */
 
 /* Tensor groups first, then context, replicas, stages, as Megatron and DeepSpeed number ranks. */
-static luo_status place(luo_arena *arena, luo_case *c, luo_err *err)
+static luo_status place(luo_arena *arena, luo_case *one, luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    const int32_t w = r->tp * r->cp;
-    c->dev = LUO_NEW_N(arena, int32_t, r->gpus);
-    if (!c->dev) return luo_err_nomem(err);
-    for (int32_t d = 0; d < r->dp; d++)
-        for (int32_t s = 0; s < r->pp; s++)
+    const luo_suite_row *row = one->row;
+    const int32_t w = row->tp * row->cp;
+    one->dev = LUO_NEW_N(arena, int32_t, row->gpus);
+    if (!one->dev) return luo_err_nomem(err);
+    for (int32_t d = 0; d < row->dp; d++)
+        for (int32_t s = 0; s < row->pp; s++)
             for (int32_t i = 0; i < w; i++)
-                c->dev[((int64_t)d * r->pp + s) * w + i] = (s * r->dp + d) * w + i;
+                one->dev[((int64_t)d * row->pp + s) * w + i] = (s * row->dp + d) * w + i;
     return LUO_OK;
 }
 
-static luo_status listed_layers(luo_case *c, luo_err *err)
+static luo_status listed_layers(luo_case *one, luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    const char *at = r->layers_per_stage;
+    const luo_suite_row *row = one->row;
+    const char *at = row->layers_per_stage;
     int64_t sum = 0;
-    for (int32_t s = 0; s < r->pp; s++) {
+    for (int32_t s = 0; s < row->pp; s++) {
         char *end;
-        c->layers[s] = strtoll(at, &end, 10);
-        if (end == at || c->layers[s] < 0 || *end != (s + 1 < r->pp ? '/' : 0))
-            return suite_refuse(r, LUO_EINPUT, err, "`layers_per_stage` is `%s`; %d numbers joined "
-                                "by / are expected.", r->layers_per_stage, (int)r->pp);
-        sum += c->layers[s];
+        one->layers[s] = strtoll(at, &end, 10);
+        if (end == at || one->layers[s] < 0 || *end != (s + 1 < row->pp ? '/' : 0))
+            return suite_refuse(row, LUO_EINPUT, err,
+                                "`layers_per_stage` is `%s`; %d numbers joined "
+                                "by / are expected.",
+                                row->layers_per_stage, (int)row->pp);
+        sum += one->layers[s];
         at = end + 1;
     }
-    if (sum == r->layers + 2) {
-        c->layers[0]--;
-        c->layers[r->pp - 1]--;
-    } else if (sum != r->layers) {
-        return suite_refuse(r, LUO_EINPUT, err, "`layers_per_stage` adds up to %lld; %lld or two "
-                            "more are expected.", (long long)sum, (long long)r->layers);
+    if (sum == row->layers + 2) {
+        one->layers[0]--;
+        one->layers[row->pp - 1]--;
+    } else if (sum != row->layers) {
+        return suite_refuse(row, LUO_EINPUT, err,
+                            "`layers_per_stage` adds up to %lld; %lld or two "
+                            "more are expected.",
+                            (long long)sum, (long long)row->layers);
     }
     return LUO_OK;
 }
 
 /* Equal stages; if the embedding and the head have to count as layers for that, they do. */
-static luo_status deal_layers(luo_arena *arena, luo_case *c, luo_err *err)
+static luo_status deal_layers(luo_arena *arena, luo_case *one, luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    c->layers = LUO_NEW_N(arena, int64_t, r->pp);
-    if (!c->layers) return luo_err_nomem(err);
-    if (*r->layers_per_stage) return listed_layers(c, err);
-    const bool ends = r->vpp == 1 && r->layers % r->pp != 0 && (r->layers + 2) % r->pp == 0;
-    const int64_t all = c->model.layers + (ends ? 2 : 0);
-    for (int32_t s = 0; s < r->pp; s++) c->layers[s] = all / r->pp + (s < all % r->pp);
+    const luo_suite_row *row = one->row;
+    one->layers = LUO_NEW_N(arena, int64_t, row->pp);
+    if (!one->layers) return luo_err_nomem(err);
+    if (*row->layers_per_stage) return listed_layers(one, err);
+    const bool ends =
+        row->vpp == 1 && row->layers % row->pp != 0 && (row->layers + 2) % row->pp == 0;
+    const int64_t all = one->model.layers + (ends ? 2 : 0);
+    for (int32_t s = 0; s < row->pp; s++) one->layers[s] = all / row->pp + (s < all % row->pp);
     if (ends) {
-        c->layers[0]--;
-        c->layers[r->pp - 1]--;
+        one->layers[0]--;
+        one->layers[row->pp - 1]--;
     }
     return LUO_OK;
 }
 
-static luo_status deal_batch(luo_case *c, luo_err *err)
+static luo_status deal_batch(luo_case *one, luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    const int64_t each = r->gbs / r->dp;
-    if (r->gbs % r->dp)
-        return suite_refuse(r, LUO_EINPUT, err, "%lld sequences are not %d equal shares.",
-                            (long long)r->gbs, (int)r->dp);
-    int32_t b = r->mbs;
+    const luo_suite_row *row = one->row;
+    const int64_t each = row->gbs / row->dp;
+    if (row->gbs % row->dp)
+        return suite_refuse(row, LUO_EINPUT, err, "%lld sequences are not %d equal shares.",
+                            (long long)row->gbs, (int)row->dp);
+    int32_t b = row->mbs;
     if (b == 0) { /* not printed */
-        b = r->pp > 1 || each < 4 ? 1 : 4;
+        b = row->pp > 1 || each < 4 ? 1 : 4;
         while (each % b) b--;
     }
     if (each % b)
-        return suite_refuse(r, LUO_EINPUT, err, "%lld sequences of a replica are no whole "
-                            "micro-batches of %d.", (long long)each, (int)b);
-    c->micro_batch_sequences = b;
-    c->micro_batches = (int32_t)(each / b);
+        return suite_refuse(row, LUO_EINPUT, err,
+                            "%lld sequences of a replica are no whole "
+                            "micro-batches of %d.",
+                            (long long)each, (int)b);
+    one->micro_batch_sequences = b;
+    one->micro_batches = (int32_t)(each / b);
     return LUO_OK;
 }
 
 /* Chunks that are equal only if the embedding and the head count as layers: programs have equal
  * ones, so two layers are added. */
-static bool chunks_fall_short(const luo_suite_row *r)
+static bool chunks_fall_short(const luo_suite_row *row)
 {
-    return r->vpp > 1 && r->layers % ((int64_t)r->pp * r->vpp) != 0;
+    return row->vpp > 1 && row->layers % ((int64_t)row->pp * row->vpp) != 0;
 }
 
-static bool mixed(const luo_suite_row *r)
+static bool mixed(const luo_suite_row *row)
 {
-    return strcmp(r->gpu, "mixed") == 0;
+    return strcmp(row->gpu, "mixed") == 0;
 }
 
-static luo_status check_sizes(const luo_suite_row *r, luo_err *err)
+static luo_status check_sizes(const luo_suite_row *row, luo_err *err)
 {
-    if (r->hidden < 1 || r->heads < 1 || r->layers < 1 || r->vocab < 1 || r->seq < 1 ||
-        r->ffn < 1 || r->gbs < 1)
-        return suite_refuse(r, LUO_EINPUT, err, "a size of the network or its batch is not "
+    if (row->hidden < 1 || row->heads < 1 || row->layers < 1 || row->vocab < 1 || row->seq < 1 ||
+        row->ffn < 1 || row->gbs < 1)
+        return suite_refuse(row, LUO_EINPUT, err,
+                            "a size of the network or its batch is not "
                             "printed; nothing can be predicted without it.");
-    if ((int64_t)r->tp * r->pp * r->dp * r->cp != r->gpus)
-        return suite_refuse(r, LUO_EINPUT, err, "tp %d, pp %d, dp %d and cp %d are not the %d "
-                            "GPUs.", (int)r->tp, (int)r->pp, (int)r->dp, (int)r->cp,
-                            (int)r->gpus);
-    if (chunks_fall_short(r) && (r->layers + 2) % ((int64_t)r->pp * r->vpp))
-        return suite_refuse(r, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
-                            (long long)r->layers, (int)(r->pp * r->vpp));
-    if (r->experts > 0 || r->mla)
-        return suite_refuse(r, LUO_EUNSUP, err, "experts and latent attention are not scored "
+    if ((int64_t)row->tp * row->pp * row->dp * row->cp != row->gpus)
+        return suite_refuse(row, LUO_EINPUT, err,
+                            "tp %d, pp %d, dp %d and cp %d are not the %d "
+                            "GPUs.",
+                            (int)row->tp, (int)row->pp, (int)row->dp, (int)row->cp, (int)row->gpus);
+    if (chunks_fall_short(row) && (row->layers + 2) % ((int64_t)row->pp * row->vpp))
+        return suite_refuse(row, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
+                            (long long)row->layers, (int)(row->pp * row->vpp));
+    if (row->experts > 0 || row->mla)
+        return suite_refuse(row, LUO_EUNSUP, err,
+                            "experts and latent attention are not scored "
                             "yet.");
     return LUO_OK;
 }
 
-static luo_status assumptions(luo_arena *arena, luo_case *c, bool scaled, luo_err *err)
+static luo_status assumptions(luo_arena *arena, luo_case *one, bool scaled, luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    const bool fabric = luo_suite_nodes(r) > 1 && luo_suite_fabric_of(r).chosen && !mixed(r);
+    const luo_suite_row *row = one->row;
+    const bool fabric = luo_suite_nodes(row) > 1 && luo_suite_fabric_of(row).chosen && !mixed(row);
     char batch[64] = "";
-    if (r->mbs == 0)
-        snprintf(batch, sizeof batch, "micro-batch of %d chosen", (int)c->micro_batch_sequences);
-    const char *rate = r->kind != LUO_STEP_MFU_ONLY ? ""
-                       : *batch || fabric           ? "; convention of the rate unknown"
-                                                    : "convention of the rate unknown";
-    const char *more = chunks_fall_short(r) ? "two layers more, for equal chunks; " : "";
-    c->assumed = luo_arena_printf(arena, "%s%s%s%s%s%s", more, batch, *batch && fabric ? "; " : "",
-                                  fabric ? "fabric chosen" : "",
-                                  scaled ? "layer times of another micro-batch, scaled" : "", rate);
-    return c->assumed ? LUO_OK : luo_err_nomem(err);
+    if (row->mbs == 0)
+        snprintf(batch, sizeof batch, "micro-batch of %d chosen", (int)one->micro_batch_sequences);
+    const char *rate = row->kind != LUO_STEP_MFU_ONLY ? ""
+                       : *batch || fabric             ? "; convention of the rate unknown"
+                                                      : "convention of the rate unknown";
+    const char *more = chunks_fall_short(row) ? "two layers more, for equal chunks; " : "";
+    one->assumed =
+        luo_arena_printf(arena, "%s%s%s%s%s%s", more, batch, *batch && fabric ? "; " : "",
+                         fabric ? "fabric chosen" : "",
+                         scaled ? "layer times of another micro-batch, scaled" : "", rate);
+    return one->assumed ? LUO_OK : luo_err_nomem(err);
 }
 
 /* Seconds of the step, also where FLOP/s were printed instead. */
-static double measured(const luo_suite_row *r)
+static double measured(const luo_suite_row *row)
 {
-    if (r->step_s > 0) return r->step_s;
-    const double rate = r->tflops_gpu * 1e12 * r->gpus;
+    if (row->step_s > 0) return row->step_s;
+    const double rate = row->tflops_gpu * 1e12 * row->gpus;
     if (!(rate > 0)) return 0;
-    if (r->kind == LUO_STEP_FROM_FLOPS96)
-        return luo_flops_96(r->gbs, r->seq, r->layers, r->hidden, r->vocab) / rate;
-    if (r->kind == LUO_STEP_FROM_FLOPS72)
-        return luo_flops_72(r->gbs, r->seq, r->layers, r->hidden, r->vocab) / rate;
+    if (row->kind == LUO_STEP_FROM_FLOPS96)
+        return luo_flops_96(row->gbs, row->seq, row->layers, row->hidden, row->vocab) / rate;
+    if (row->kind == LUO_STEP_FROM_FLOPS72)
+        return luo_flops_72(row->gbs, row->seq, row->layers, row->hidden, row->vocab) / rate;
     return 0;
 }
 
 /* Cluster and profile of a row of one GPU type. */
-static luo_status of_one_gpu(luo_arena *arena, luo_case *c, const luo_suite_kit *kit, luo_err *err)
+static luo_status of_one_gpu(luo_arena *arena, luo_case *one, const luo_suite_kit *kit,
+                             luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    const luo_suite_gpu *gpu = luo_suite_gpu_of(r->gpu);
+    const luo_suite_row *row = one->row;
+    const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
     if (!gpu)
-        return suite_refuse(r, LUO_EINPUT, err, "GPU `%s` has no profile of ours.", r->gpu);
-    c->profile = kit->profile(kit->ctx, r, gpu->profile, err);
-    if (!c->profile) return luo_err_at(err, err->st, r->file, r->line, 1);
-    c->peak_flops = r->gpus * c->profile->peak_flops[c->dtype];
-    return make_cluster(arena, r, gpu, c->profile, &c->cluster, err);
+        return suite_refuse(row, LUO_EINPUT, err, "GPU `%s` has no profile of ours.", row->gpu);
+    one->profile = kit->profile(kit->ctx, row, gpu->profile, err);
+    if (!one->profile) return luo_err_at(err, err->st, row->file, row->line, 1);
+    one->peak_flops = row->gpus * one->profile->peak_flops[one->dtype];
+    return make_cluster(arena, row, gpu, one->profile, &one->cluster, err);
 }
 
-luo_status luo_case_make(luo_arena *arena, const luo_suite_row *r, const luo_suite_kit *kit,
-                         luo_case *c, luo_err *err)
+luo_status luo_case_make(luo_arena *arena, const luo_suite_row *row, const luo_suite_kit *kit,
+                         luo_case *one, luo_err *err)
 {
     bool scaled = false;
-    LUO_TRY(check_sizes(r, err));
-    *c = (luo_case){.row = r, .measured_s = measured(r), .stack = kit->stack(kit->ctx, r, err)};
-    if (!c->stack) return luo_err_at(err, err->st, r->file, r->line, 1);
-    c->dtype = strcmp(r->precision, "tf32") == 0 || strcmp(r->precision, "fp32") == 0 ? LUO_F32
-                                                                                     : LUO_BF16;
-    make_model(r, c->dtype, &c->model);
-    if (chunks_fall_short(r)) c->model.layers += 2;
-    LUO_TRY(place(arena, c, err));
-    LUO_TRY(deal_layers(arena, c, err));
-    LUO_TRY(deal_batch(c, err));
-    LUO_TRY(mixed(r) ? luo_case_mixed(arena, c, kit, &scaled, err)
-                     : of_one_gpu(arena, c, kit, err));
-    return assumptions(arena, c, scaled, err);
+    LUO_TRY(check_sizes(row, err));
+    *one = (luo_case){
+        .row = row, .measured_s = measured(row), .stack = kit->stack(kit->ctx, row, err)};
+    if (!one->stack) return luo_err_at(err, err->st, row->file, row->line, 1);
+    one->dtype = strcmp(row->precision, "tf32") == 0 || strcmp(row->precision, "fp32") == 0
+                     ? LUO_F32
+                     : LUO_BF16;
+    make_model(row, one->dtype, &one->model);
+    if (chunks_fall_short(row)) one->model.layers += 2;
+    LUO_TRY(place(arena, one, err));
+    LUO_TRY(deal_layers(arena, one, err));
+    LUO_TRY(deal_batch(one, err));
+    LUO_TRY(mixed(row) ? luo_case_mixed(arena, one, kit, &scaled, err)
+                       : of_one_gpu(arena, one, kit, err));
+    return assumptions(arena, one, scaled, err);
 }
 
 /* ---- predictions ---- */
 
 /* Rows whose source cut sequences so; the others get a ring. */
-static bool exchanges_heads(const luo_suite_row *r)
+static bool exchanges_heads(const luo_suite_row *row)
 {
-    return strstr(r->note, "all-to-all over heads") != NULL;
+    return strstr(row->note, "all-to-all over heads") != NULL;
 }
 
-static void exchange_heads(luo_plan *p)
+static void exchange_heads(luo_plan *plan)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
-            luo_stage *s = (luo_stage *)(uintptr_t)&p->pipelines[i].stages[k]; /* just made */
-            if (s->context_parallel > 1) s->context_kind = LUO_CONTEXT_A2A;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++) {
+            luo_stage *stage =
+                (luo_stage *)(uintptr_t)&plan->pipelines[i].stages[k]; /* just made */
+            if (stage->context_parallel > 1) stage->context_kind = LUO_CONTEXT_A2A;
         }
 }
 
-luo_status luo_case_plan(luo_arena *arena, const luo_case *c, luo_plan **out, luo_err *err)
+luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    const luo_grid g = {.name = r->id, .model = &c->model, .cluster = c->cluster,
-                        .dtype = c->dtype, .sequence_tokens = r->seq,
-                        .micro_batches = c->micro_batches,
-                        .micro_batch_sequences = c->micro_batch_sequences, .zero = r->zero,
-                        .pipelines = r->dp, .stages = r->pp, .tp = r->tp, .chunks = r->vpp,
-                        .context_parallel = r->cp,
-                        .sequence_parallel = r->sp && r->tp > 1,
-                        .recompute = (luo_recompute)r->recompute, .dev = c->dev,
-                        .layers = r->vpp > 1 ? NULL : c->layers};
-    LUO_TRY(luo_plan_grid(arena, &g, out, err));
-    if (exchanges_heads(r)) exchange_heads(*out);
+    const luo_suite_row *row = one->row;
+    const luo_grid grid = {.name = row->id,
+                           .model = &one->model,
+                           .cluster = one->cluster,
+                           .dtype = one->dtype,
+                           .sequence_tokens = row->seq,
+                           .micro_batches = one->micro_batches,
+                           .micro_batch_sequences = one->micro_batch_sequences,
+                           .zero = row->zero,
+                           .pipelines = row->dp,
+                           .stages = row->pp,
+                           .tp = row->tp,
+                           .chunks = row->vpp,
+                           .context_parallel = row->cp,
+                           .sequence_parallel = row->sp && row->tp > 1,
+                           .recompute = (luo_recompute)row->recompute,
+                           .dev = one->dev,
+                           .layers = row->vpp > 1 ? NULL : one->layers};
+    LUO_TRY(luo_plan_grid(arena, &grid, out, err));
+    if (exchanges_heads(row)) exchange_heads(*out);
     return LUO_OK;
 }
 
-luo_memory_rules luo_case_memory(const luo_case *c)
+luo_memory_rules luo_case_memory(const luo_case *one)
 {
-    luo_memory_rules r = luo_stack_memory(c->stack);
-    if (strcmp(c->row->system, "megatron-deepspeed") == 0 &&
-        strcmp(c->row->date, "2022-02-28") >= 0)
+    luo_memory_rules r = luo_stack_memory(one->stack);
+    if (strcmp(one->row->system, "megatron-deepspeed") == 0 &&
+        strcmp(one->row->date, "2022-02-28") >= 0)
         r.gradient_bytes = 4;
     return r;
 }
 
-double luo_case_printed(const luo_case *c, const luo_memory *m)
+double luo_case_printed(const luo_case *one, const luo_memory *m)
 {
-    if (strcmp(c->row->suite, "bloom") != 0) return (double)m->allocated;
-    return (double)m->peak + c->profile->reserved_bytes;
+    if (strcmp(one->row->suite, "bloom") != 0) return (double)m->allocated;
+    return (double)m->peak + one->profile->reserved_bytes;
 }
 
-luo_status luo_case_closed(luo_arena *scratch, const luo_case *c, luo_step_cost *out,
+luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,
                            luo_err *err)
 {
-    const luo_suite_row *r = c->row;
-    const luo_cost_ctx ctx = {.cluster = c->cluster, .stack = c->stack, .dtype = c->dtype};
-    const luo_step_spec spec = {
-        .model = &c->model, .sequence_tokens = r->seq,
-        .micro_batch_sequences = c->micro_batch_sequences, .micro_batches = c->micro_batches,
-        .tp = r->tp, .pp = r->pp, .dp = r->dp, .chunks = r->vpp,
-        .context = {.c = r->cp, .inner = exchanges_heads(r) ? r->cp : 1,
-                    .zigzag = c->model.causal && !exchanges_heads(r)},
-        .schedule = r->vpp > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
-        .recompute = r->recompute, .zero = r->zero, .sequence_parallel = r->sp && r->tp > 1,
-        .prefetch_depth = LUO_PREFETCH_DEFAULT, .layers = r->vpp > 1 ? NULL : c->layers,
-        .dev = c->dev};
+    const luo_suite_row *row = one->row;
+    const luo_cost_ctx ctx = {.cluster = one->cluster, .stack = one->stack, .dtype = one->dtype};
+    const luo_step_spec spec = {.model = &one->model,
+                                .sequence_tokens = row->seq,
+                                .micro_batch_sequences = one->micro_batch_sequences,
+                                .micro_batches = one->micro_batches,
+                                .tp = row->tp,
+                                .pp = row->pp,
+                                .dp = row->dp,
+                                .chunks = row->vpp,
+                                .context = {.c = row->cp,
+                                            .inner = exchanges_heads(row) ? row->cp : 1,
+                                            .zigzag = one->model.causal && !exchanges_heads(row)},
+                                .schedule = row->vpp > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
+                                .recompute = row->recompute,
+                                .zero = row->zero,
+                                .sequence_parallel = row->sp && row->tp > 1,
+                                .prefetch_depth = LUO_PREFETCH_DEFAULT,
+                                .layers = row->vpp > 1 ? NULL : one->layers,
+                                .dev = one->dev};
     return luo_cost_step(scratch, &ctx, &spec, out, err);
 }
 
-double luo_case_naive(const luo_case *c)
+double luo_case_naive(const luo_case *one)
 {
-    const luo_suite_row *r = c->row;
-    if (!c->cluster || !(c->peak_flops > 0)) return 0;
+    const luo_suite_row *row = one->row;
+    if (!one->cluster || !(one->peak_flops > 0)) return 0;
     const double flops =
-        r->recompute == LUO_RECOMPUTE_FULL
-            ? luo_flops_96(r->gbs, r->seq, r->layers, r->hidden, r->vocab)
-            : luo_flops_72(r->gbs, r->seq, r->layers, r->hidden, r->vocab);
-    const double bubble = (double)(r->pp - 1) / ((double)r->vpp * c->micro_batches);
-    return flops / c->peak_flops * (1 + bubble);
+        row->recompute == LUO_RECOMPUTE_FULL
+            ? luo_flops_96(row->gbs, row->seq, row->layers, row->hidden, row->vocab)
+            : luo_flops_72(row->gbs, row->seq, row->layers, row->hidden, row->vocab);
+    const double bubble = (double)(row->pp - 1) / ((double)row->vpp * one->micro_batches);
+    return flops / one->peak_flops * (1 + bubble);
 }

@@ -47,12 +47,12 @@ const luo_suite_param *luo_suite_param_of(const char *name)
     return NULL;
 }
 
-static double *field_of(luo_profile *p, const char *key, double *unit)
+static double *field_of(luo_profile *profile, const char *key, double *unit)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(fields[i].key, key) == 0) {
             *unit = fields[i].unit;
-            return (double *)(void *)((char *)p + fields[i].at); /* an offset of a double */
+            return (double *)(void *)((char *)profile + fields[i].at); /* an offset of a double */
         }
     return NULL;
 }
@@ -88,14 +88,15 @@ typedef struct fitter {
     int32_t nstrata, *stratum_of; /* per case */
 } fitter;
 
-static int32_t stratum_for(fitter *t, const luo_suite_row *r)
+static int32_t stratum_for(fitter *t, const luo_suite_row *row)
 {
-    const bool several = luo_suite_nodes(r) > 1;
+    const bool several = luo_suite_nodes(row) > 1;
     int32_t i = 0;
     while (i < t->nstrata &&
-           (strcmp(t->strata[i].suite, r->suite) != 0 || t->strata[i].several != several))
+           (strcmp(t->strata[i].suite, row->suite) != 0 || t->strata[i].several != several))
         i++;
-    if (i == t->nstrata && i < STRATA) t->strata[t->nstrata++] = (stratum){r->suite, several, 0, 0};
+    if (i == t->nstrata && i < STRATA)
+        t->strata[t->nstrata++] = (stratum){row->suite, several, 0, 0};
     return i < STRATA ? i : STRATA - 1;
 }
 
@@ -130,11 +131,11 @@ static luo_status check(fitter *t, luo_err *err)
     t->stratum_of = LUO_NEW_N(t->scratch, int32_t, f->ncases);
     if (!t->stratum_of) return luo_err_nomem(err);
     for (int32_t i = 0; i < f->ncases; i++) {
-        const luo_case *c = f->cases[i];
+        const luo_case *one = f->cases[i];
         t->stratum_of[i] = -1;
-        if (!c->cluster || !(c->measured_s > 0) || luo_suite_excluded(c->row)) continue;
-        if (c->row->cp > 1) continue; /* constants are those of docs/validation.md */
-        t->stratum_of[i] = stratum_for(t, c->row);
+        if (!one->cluster || !(one->measured_s > 0) || luo_suite_excluded(one->row)) continue;
+        if (one->row->cp > 1) continue; /* constants are those of docs/validation.md */
+        t->stratum_of[i] = stratum_for(t, one->row);
         t->strata[t->stratum_of[i]].n++;
         rows++;
     }

@@ -54,29 +54,29 @@ static bool read_fabric(const char *name, luo_suite_fabric *out)
     return true;
 }
 
-luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *r)
+luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *row)
 {
     luo_suite_fabric f;
     for (size_t i = 0; i < sizeof sites / sizeof *sites; i++) {
-        if (strcmp(r->fabric, sites[i].name) != 0) continue;
+        if (strcmp(row->fabric, sites[i].name) != 0) continue;
         f = (luo_suite_fabric){.nics = sites[i].nics};
         if (f.nics) f.nic_bytes_per_s = sites[i].node_bytes_per_s / f.nics;
         return f;
     }
-    if (read_fabric(r->fabric, &f)) {
-        f.chosen = strncmp(r->fabric, "opa-", 4) == 0; /* the links are told, not their rate */
+    if (read_fabric(row->fabric, &f)) {
+        f.chosen = strncmp(row->fabric, "opa-", 4) == 0; /* the links are told, not their rate */
         return f;
     }
-    const bool old = strncmp(r->gpu, "A100", 4) == 0 || strncmp(r->gpu, "V100", 4) == 0;
+    const bool old = strncmp(row->gpu, "A100", 4) == 0 || strncmp(row->gpu, "V100", 4) == 0;
     return (luo_suite_fabric){8, old ? 25e9 : 50e9, true};
 }
 
 /* Nodes of unlike GPUs: eth-easl/sailor, links between nodes
  * (docs/calibration.md#where-shipped-numbers-come-from). */
-double luo_suite_node_rate(const luo_suite_row *r, const luo_suite_gpu *gpu)
+double luo_suite_node_rate(const luo_suite_row *row, const luo_suite_gpu *gpu)
 {
-    if (strcmp(r->fabric, "eth-1g-25g") == 0)
+    if (strcmp(row->fabric, "eth-1g-25g") == 0)
         return strcmp(gpu->profile, "rtx-3090") == 0 ? 0.1148e9 : 2.857e9;
-    const luo_suite_fabric f = luo_suite_fabric_of(r);
+    const luo_suite_fabric f = luo_suite_fabric_of(row);
     return f.nics * f.nic_bytes_per_s;
 }

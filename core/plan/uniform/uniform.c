@@ -104,22 +104,23 @@ static double bound(const uniform_search *s)
 {
     double flops_per_s = 0;
     for (int32_t i = 0; i < s->nusable; i++) {
-        const luo_profile *p = luo_cluster_profile(s->cluster, s->usable[i]);
-        flops_per_s += p->peak_flops[s->model->dtype] * p->gemm_ratio /
+        const luo_profile *profile = luo_cluster_profile(s->cluster, s->usable[i]);
+        flops_per_s += profile->peak_flops[s->model->dtype] * profile->gemm_ratio /
                        luo_cluster_base_slowdown(s->cluster, s->usable[i]);
     }
     const double tokens = (double)(s->opts->batch_sequences * s->opts->sequence_tokens);
     return tokens * luo_model_flops_per_token(s->model, s->opts->sequence_tokens) / flops_per_s;
 }
 
-static void set_context(luo_plan *p, const luo_context *x)
+static void set_context(luo_plan *plan, const luo_context *context)
 {
-    const bool ring = x->inner == 1, both = !ring && x->inner < x->c;
-    for (int32_t i = 0; i < p->npipelines && x->c > 1; i++)
-        for (int32_t k = 0; k < p->pipelines[i].nstages; k++) {
-            luo_stage *s = (luo_stage *)(uintptr_t)&p->pipelines[i].stages[k]; /* just made */
-            s->context_kind = ring ? LUO_CONTEXT_RING : both ? LUO_CONTEXT_2D : LUO_CONTEXT_A2A;
-            s->context_inner = both ? x->inner : 0;
+    const bool ring = context->inner == 1, both = !ring && context->inner < context->c;
+    for (int32_t i = 0; i < plan->npipelines && context->c > 1; i++)
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++) {
+            luo_stage *stage =
+                (luo_stage *)(uintptr_t)&plan->pipelines[i].stages[k]; /* just made */
+            stage->context_kind = ring ? LUO_CONTEXT_RING : both ? LUO_CONTEXT_2D : LUO_CONTEXT_A2A;
+            stage->context_inner = both ? context->inner : 0;
         }
 }
 
@@ -139,17 +140,27 @@ static const char *name_of(const uniform_search *s, const uniform_shape *x)
 static luo_status make_plan(uniform_search *s, const uniform_shape *x, luo_plan **out)
 {
     const uniform_frame *f = x->frame;
-    const luo_grid g = {.name = name_of(s, x), .model = s->model, .cluster = s->cluster,
-                        .dtype = s->model->dtype, .sequence_tokens = s->opts->sequence_tokens,
-                        .micro_batches = f->micro_batches, .pipeline_micro_batches = f->dealt,
-                        .micro_batch_sequences = f->micro_batch_sequences, .zero = x->zero,
-                        .pipelines = f->dp, .stages = f->pp, .tp = f->tp, .chunks = x->chunks,
-                        .context_parallel = f->context.c, .layers = x->layers,
-                        .sequence_parallel = s->opts->sequence_parallel && f->tp > 1,
-                        .recompute = (luo_recompute)f->recompute, .dev = s->dev};
+    const luo_grid grid = {.name = name_of(s, x),
+                           .model = s->model,
+                           .cluster = s->cluster,
+                           .dtype = s->model->dtype,
+                           .sequence_tokens = s->opts->sequence_tokens,
+                           .micro_batches = f->micro_batches,
+                           .pipeline_micro_batches = f->dealt,
+                           .micro_batch_sequences = f->micro_batch_sequences,
+                           .zero = x->zero,
+                           .pipelines = f->dp,
+                           .stages = f->pp,
+                           .tp = f->tp,
+                           .chunks = x->chunks,
+                           .context_parallel = f->context.c,
+                           .layers = x->layers,
+                           .sequence_parallel = s->opts->sequence_parallel && f->tp > 1,
+                           .recompute = (luo_recompute)f->recompute,
+                           .dev = s->dev};
     uniform_place(s, f);
-    if (!g.name) return luo_err_nomem(s->err);
-    LUO_TRY(luo_plan_grid(s->arena, &g, out, s->err));
+    if (!grid.name) return luo_err_nomem(s->err);
+    LUO_TRY(luo_plan_grid(s->arena, &grid, out, s->err));
     (*out)->schedule = x->schedule->kind;
     (*out)->staggered = s->opts->staggered;
     set_context(*out, &f->context);
@@ -195,31 +206,37 @@ static luo_status nothing(const uniform_search *s)
 
 static luo_status check_halves(const uniform_search *s)
 {
-    const luo_uniform_opts *o = s->opts;
-    if (o->schedule <= 0 || !luo_sched_splits((luo_sched_kind)(o->schedule - 1)) || o->zero < 2)
+    const luo_uniform_opts *opts = s->opts;
+    if (opts->schedule <= 0 || !luo_sched_splits((luo_sched_kind)(opts->schedule - 1)) ||
+        opts->zero < 2)
         return LUO_OK;
-    return luo_err_set(s->err, LUO_EINPUT, "schedule `%s` is asked for with zero %d, which cuts "
+    return luo_err_set(s->err, LUO_EINPUT,
+                       "schedule `%s` is asked for with zero %d, which cuts "
                        "gradients in a whole backward; ask for zero 0 or 1.",
-                       luo_sched_name((luo_sched_kind)(o->schedule - 1)), o->zero);
+                       luo_sched_name((luo_sched_kind)(opts->schedule - 1)), opts->zero);
 }
 
 static luo_status check_schedule(const uniform_search *s)
 {
-    const luo_uniform_opts *o = s->opts;
-    bool known = o->schedule <= 0;
+    const luo_uniform_opts *opts = s->opts;
+    bool known = opts->schedule <= 0;
     for (int i = 0; i < luo_nuniform_schedules; i++)
-        known |= o->schedule == 1 + (int)luo_uniform_schedules[i].kind;
+        known |= opts->schedule == 1 + (int)luo_uniform_schedules[i].kind;
     if (!known)
-        return luo_err_set(s->err, LUO_EINPUT, "planner `uniform` has no closed form of schedule "
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "planner `uniform` has no closed form of schedule "
                            "`%s`; ask for another.",
-                           luo_sched_name((luo_sched_kind)(o->schedule - 1)));
-    const bool interleaved = o->schedule <= 0 || o->schedule == 1 + (int)LUO_SCHED_INTERLEAVED;
-    if (o->chunks > 1 && (!interleaved || o->schedule == 0))
-        return luo_err_set(s->err, LUO_EINPUT, "%d chunks a stage are asked for with schedule "
-                           "`%s`; only `interleaved_1f1b` has several.", o->chunks,
-                           luo_sched_name(o->schedule > 0 ? (luo_sched_kind)(o->schedule - 1)
-                                                          : LUO_SCHED_1F1B));
-    if (o->chunks == 1 && o->schedule == 1 + (int)LUO_SCHED_INTERLEAVED)
+                           luo_sched_name((luo_sched_kind)(opts->schedule - 1)));
+    const bool interleaved =
+        opts->schedule <= 0 || opts->schedule == 1 + (int)LUO_SCHED_INTERLEAVED;
+    if (opts->chunks > 1 && (!interleaved || opts->schedule == 0))
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "%d chunks a stage are asked for with schedule "
+                           "`%s`; only `interleaved_1f1b` has several.",
+                           opts->chunks,
+                           luo_sched_name(opts->schedule > 0 ? (luo_sched_kind)(opts->schedule - 1)
+                                                             : LUO_SCHED_1F1B));
+    if (opts->chunks == 1 && opts->schedule == 1 + (int)LUO_SCHED_INTERLEAVED)
         return luo_err_set(s->err, LUO_EINPUT, "one chunk a stage is asked for with schedule "
                            "`interleaved_1f1b`; two at least are needed.");
     return check_halves(s);
@@ -227,24 +244,30 @@ static luo_status check_schedule(const uniform_search *s)
 
 static luo_status check_opts(const uniform_search *s)
 {
-    const luo_uniform_opts *o = s->opts;
-    if (o->batch_sequences < 1 || o->sequence_tokens < 1)
-        return luo_err_set(s->err, LUO_EINPUT, "the batch holds %lld sequences of %lld tokens; at "
-                           "least one of each is expected.", (long long)o->batch_sequences,
-                           (long long)o->sequence_tokens);
+    const luo_uniform_opts *opts = s->opts;
+    if (opts->batch_sequences < 1 || opts->sequence_tokens < 1)
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "the batch holds %lld sequences of %lld tokens; at "
+                           "least one of each is expected.",
+                           (long long)opts->batch_sequences, (long long)opts->sequence_tokens);
     if (s->model->family == LUO_FAMILY_VGG)
         return luo_err_set(s->err, LUO_EINPUT, "model `%s` is a vgg; planner `uniform` plans "
                            "transformers.", s->model->name);
-    if (o->tp && !uniform_heads_divide(s->model, o->tp))
-        return luo_err_set(s->err, LUO_EINPUT, "tensor parallelism of %d does not divide the "
-                           "heads, columns or vocabulary of `%s`; another size is needed.", o->tp,
-                           s->model->name);
-    if (o->pp && o->layers == LUO_UNIFORM_EQUAL && s->model->layers % o->pp)
-        return luo_err_set(s->err, LUO_EINPUT, "%d stages do not divide %lld layers; stages of "
-                           "equally many are asked for.", o->pp, (long long)s->model->layers);
-    if (o->pp > s->model->layers)
-        return luo_err_set(s->err, LUO_EINPUT, "%d stages are more than the %lld layers; each "
-                           "stage has one at least.", o->pp, (long long)s->model->layers);
+    if (opts->tp && !uniform_heads_divide(s->model, opts->tp))
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "tensor parallelism of %d does not divide the "
+                           "heads, columns or vocabulary of `%s`; another size is needed.",
+                           opts->tp, s->model->name);
+    if (opts->pp && opts->layers == LUO_UNIFORM_EQUAL && s->model->layers % opts->pp)
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "%d stages do not divide %lld layers; stages of "
+                           "equally many are asked for.",
+                           opts->pp, (long long)s->model->layers);
+    if (opts->pp > s->model->layers)
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "%d stages are more than the %lld layers; each "
+                           "stage has one at least.",
+                           opts->pp, (long long)s->model->layers);
     return check_schedule(s);
 }
 

@@ -12,13 +12,13 @@
  * share node, rack and site. */
 static uint64_t signature(const uniform_search *s, const int32_t *dev, int32_t n, uint64_t h)
 {
-    const luo_cluster *c = s->cluster;
-    const luo_node *first = &c->nodes[c->devices[dev[0]].node];
-    int32_t node = c->devices[dev[0]].node, rank = 0;
+    const luo_cluster *cluster = s->cluster;
+    const luo_node *first = &cluster->nodes[cluster->devices[dev[0]].node];
+    int32_t node = cluster->devices[dev[0]].node, rank = 0;
     for (int32_t i = 0; i < n; i++) {
-        const luo_device *d = &c->devices[dev[i]];
-        const luo_node *at = &c->nodes[d->node];
-        const bool plain = c->groups[d->group].scale_up == LUO_SCALE_UP_NVSWITCH;
+        const luo_device *d = &cluster->devices[dev[i]];
+        const luo_node *at = &cluster->nodes[d->node];
+        const bool plain = cluster->groups[d->group].scale_up == LUO_SCALE_UP_NVSWITCH;
         if (d->node != node) rank++;
         node = d->node;
         const int32_t part[] = {d->group, plain ? 0 : d->slot, rank, at->rack == first->rack,
@@ -49,8 +49,8 @@ static luo_status layer_seconds(const uniform_search *s, const luo_step_spec *sp
     for (int k = 0; k < n; k++) {
         luo_layer_cost c;
         if (kinds[k] >= s->model->layers) continue;
-        const luo_layer_shape l = luo_step_layer(spec, kinds[k]);
-        LUO_TRY(luo_cost_layer(&s->cost, &l, dev, spec->recompute, &c, s->err));
+        const luo_layer_shape shape = luo_step_layer(spec, kinds[k]);
+        LUO_TRY(luo_cost_layer(&s->cost, &shape, dev, spec->recompute, &c, s->err));
         out[0] = fmin(out[0], c.forward);
         out[1] = fmin(out[1], c.backward);
     }
@@ -61,11 +61,11 @@ static luo_status seconds_anew(const uniform_search *s, const uniform_frame *f, 
                                const int32_t *dev, double out[2])
 {
     const luo_step_spec spec = spec_of(s, f);
-    const luo_layer_shape l = luo_step_layer(&spec, 0);
+    const luo_layer_shape shape = luo_step_layer(&spec, 0);
     luo_pair_cost pair = {0};
     if (what == OF_LAYER) return layer_seconds(s, &spec, dev, out);
-    LUO_TRY((what == OF_EMBEDDING ? luo_cost_embedding : luo_cost_head)(&s->cost, &l, dev, &pair,
-                                                                       s->err));
+    LUO_TRY((what == OF_EMBEDDING ? luo_cost_embedding : luo_cost_head)(&s->cost, &shape, dev,
+                                                                        &pair, s->err));
     out[0] = pair.forward;
     out[1] = pair.backward;
     return LUO_OK;

@@ -5,18 +5,18 @@
 
 static luo_status find_usable(uniform_search *s)
 {
-    const luo_cluster *c = s->cluster;
-    bool *out = LUO_NEW_N(s->scratch, bool, c->ndevices);
-    s->usable = LUO_NEW_N(s->scratch, int32_t, c->ndevices);
+    const luo_cluster *cluster = s->cluster;
+    bool *out = LUO_NEW_N(s->scratch, bool, cluster->ndevices);
+    s->usable = LUO_NEW_N(s->scratch, int32_t, cluster->ndevices);
     if (!out || !s->usable) return luo_err_nomem(s->err);
-    for (int32_t i = 0; i < c->nstandby; i++) out[c->standby[i]] = true;
-    for (int32_t i = 0; i < c->nhealth; i++) {
-        luo_target t;
-        if (!c->health[i].down) continue;
-        LUO_TRY(luo_target_parse(s->scratch, c, c->health[i].target, &t, s->err));
-        for (int32_t k = 0; k < t.choices->ndev; k++) out[t.choices->dev[k]] = true;
+    for (int32_t i = 0; i < cluster->nstandby; i++) out[cluster->standby[i]] = true;
+    for (int32_t i = 0; i < cluster->nhealth; i++) {
+        luo_target target;
+        if (!cluster->health[i].down) continue;
+        LUO_TRY(luo_target_parse(s->scratch, cluster, cluster->health[i].target, &target, s->err));
+        for (int32_t k = 0; k < target.choices->ndev; k++) out[target.choices->dev[k]] = true;
     }
-    for (int32_t d = 0; d < c->ndevices; d++)
+    for (int32_t d = 0; d < cluster->ndevices; d++)
         if (!out[d]) s->usable[s->nusable++] = d;
     return LUO_OK;
 }
@@ -32,11 +32,12 @@ static luo_status use_given(uniform_search *s)
 
 /* ---- types ---- */
 
-static bool same_type(const luo_cluster *c, int32_t a, int32_t b)
+static bool same_type(const luo_cluster *cluster, int32_t a, int32_t b)
 {
-    const luo_node_group *x = &c->groups[c->devices[a].group], *y = &c->groups[c->devices[b].group];
-    return x == y || (strcmp(x->profile->name, y->profile->name) == 0 &&
-                      x->base_slowdown == y->base_slowdown);
+    const luo_node_group *group = &cluster->groups[cluster->devices[a].group],
+                         *y = &cluster->groups[cluster->devices[b].group];
+    return group == y || (strcmp(group->profile->name, y->profile->name) == 0 &&
+                          group->base_slowdown == y->base_slowdown);
 }
 
 enum { POOLS = sizeof((uniform_search *)0)->pool / sizeof(uniform_pool), WHOLE = 2 };

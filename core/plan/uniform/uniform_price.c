@@ -20,22 +20,32 @@ static bool keeps_weights(const uniform_shape *x)
 static luo_mem_spec memory_spec(const uniform_search *s, const uniform_shape *x, int32_t stage,
                                 const luo_memory_rules *rules)
 {
-    const luo_uniform_opts *o = s->opts;
+    const luo_uniform_opts *opts = s->opts;
     const uniform_frame *f = x->frame;
     const luo_bucketing own = {.rule = keeps_weights(x) ? LUO_BUCKET_UNIT
                                                           : LUO_BUCKET_UNSAID};
-    return (luo_mem_spec){
-        .model = s->model, .layers = (double)layers_of(s, x, stage), .recompute_layers = -1,
-        .recompute = f->recompute, .sequence_tokens = o->sequence_tokens,
-        .micro_batch_tokens = o->sequence_tokens * f->micro_batch_sequences, .tp = f->tp,
-        .context = f->context, .stage = stage, .stages = f->pp, .chunks = x->chunks,
-        .micro_batches = (int32_t)f->micro_batches,
-        .replicas = x->group ? x->group : f->dp, .zero = keeps_weights(x) ? 2 : x->zero,
-        .bucket = luo_bucketing_of(own, o->stack->bucket),
-        .gathered = LUO_PREFETCH_DEFAULT + 1, .schedule = x->schedule->kind,
-        .embedding = stage == 0, .head = stage == f->pp - 1,
-        .sequence_parallel = o->sequence_parallel,
-        .attention_fused = o->stack->attention_fused, .rules = rules};
+    return (luo_mem_spec){.model = s->model,
+                          .layers = (double)layers_of(s, x, stage),
+                          .recompute_layers = -1,
+                          .recompute = f->recompute,
+                          .sequence_tokens = opts->sequence_tokens,
+                          .micro_batch_tokens = opts->sequence_tokens * f->micro_batch_sequences,
+                          .tp = f->tp,
+                          .context = f->context,
+                          .stage = stage,
+                          .stages = f->pp,
+                          .chunks = x->chunks,
+                          .micro_batches = (int32_t)f->micro_batches,
+                          .replicas = x->group ? x->group : f->dp,
+                          .zero = keeps_weights(x) ? 2 : x->zero,
+                          .bucket = luo_bucketing_of(own, opts->stack->bucket),
+                          .gathered = LUO_PREFETCH_DEFAULT + 1,
+                          .schedule = x->schedule->kind,
+                          .embedding = stage == 0,
+                          .head = stage == f->pp - 1,
+                          .sequence_parallel = opts->sequence_parallel,
+                          .attention_fused = opts->stack->attention_fused,
+                          .rules = rules};
 }
 
 static void count(uniform_search *s, uniform_shape *x, int32_t dev, const luo_mem *m)

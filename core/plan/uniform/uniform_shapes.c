@@ -16,11 +16,14 @@ const uniform_schedule luo_uniform_schedules[] = {
 };
 const int luo_nuniform_schedules = sizeof luo_uniform_schedules / sizeof *luo_uniform_schedules;
 
-bool uniform_heads_divide(const luo_model *m, int32_t tp)
+bool uniform_heads_divide(const luo_model *model, int32_t tp)
 {
-    const int64_t cut[] = {m->heads, m->kv_heads, m->ffn_hidden, m->vocab,
-                           m->moe.experts ? m->moe.expert_ffn_hidden : 0,
-                           m->moe.experts ? m->moe.shared_ffn_hidden : 0};
+    const int64_t cut[] = {model->heads,
+                           model->kv_heads,
+                           model->ffn_hidden,
+                           model->vocab,
+                           model->moe.experts ? model->moe.expert_ffn_hidden : 0,
+                           model->moe.experts ? model->moe.shared_ffn_hidden : 0};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
         if (cut[i] % tp) return false;
     return true;
@@ -67,9 +70,12 @@ static luo_status add_shards(uniform_search *s, uniform_shape x)
 /* It folds nothing when there is one copy. */
 static luo_status zeros(uniform_search *s, uniform_shape x)
 {
-    const luo_uniform_opts *o = s->opts;
-    const int32_t lo = o->zero < 0 ? 0 : o->zero, most = o->zero_most > 0 ? o->zero_most : 1;
-    const int32_t hi = o->zero >= 0 ? o->zero : x.frame->dp * x.frame->context.c > 1 ? most : 0;
+    const luo_uniform_opts *opts = s->opts;
+    const int32_t lo = opts->zero < 0 ? 0 : opts->zero,
+                  most = opts->zero_most > 0 ? opts->zero_most : 1;
+    const int32_t hi = opts->zero >= 0                        ? opts->zero
+                       : x.frame->dp * x.frame->context.c > 1 ? most
+                                                              : 0;
     x.bound_s = uniform_bound(s, &x);
     for (x.zero = lo; x.zero <= hi; x.zero++) {
         if (!shards(s, x.frame, x.zero)) continue;
@@ -83,12 +89,12 @@ static luo_status zeros(uniform_search *s, uniform_shape x)
 
 static luo_status layers(uniform_search *s, uniform_shape x)
 {
-    const luo_uniform_opts *o = s->opts;
+    const luo_uniform_opts *opts = s->opts;
     const bool divide = s->model->layers % ((int64_t)x.frame->pp * x.chunks) == 0;
-    if (divide && o->layers != LUO_UNIFORM_BALANCED) LUO_TRY(zeros(s, x));
-    if (o->layers == LUO_UNIFORM_EQUAL) return LUO_OK;
+    if (divide && opts->layers != LUO_UNIFORM_BALANCED) LUO_TRY(zeros(s, x));
+    if (opts->layers == LUO_UNIFORM_EQUAL) return LUO_OK;
     LUO_TRY(uniform_balance(s, x.frame, x.chunks, &x.layers));
-    const bool balanced_are_equal = o->layers == LUO_UNIFORM_BALANCED && divide;
+    const bool balanced_are_equal = opts->layers == LUO_UNIFORM_BALANCED && divide;
     return x.layers || balanced_are_equal ? zeros(s, x) : LUO_OK;
 }
 
@@ -146,10 +152,11 @@ static luo_status frame(uniform_search *s, uniform_frame given, bool deal)
 static luo_status recomputes(uniform_search *s, uniform_frame f, bool deal)
 {
     static const int all[] = {LUO_RECOMPUTE_NONE, LUO_RECOMPUTE_SELECTIVE, LUO_RECOMPUTE_FULL};
-    const luo_uniform_opts *o = s->opts;
+    const luo_uniform_opts *opts = s->opts;
     for (int r = 0; r < 3; r++) {
-        if (o->recompute >= 0 && o->recompute != all[r]) continue;
-        if (o->recompute < 0 && all[r] == LUO_RECOMPUTE_SELECTIVE && o->stack->attention_fused)
+        if (opts->recompute >= 0 && opts->recompute != all[r]) continue;
+        if (opts->recompute < 0 && all[r] == LUO_RECOMPUTE_SELECTIVE &&
+            opts->stack->attention_fused)
             continue;
         f.recompute = all[r];
         LUO_TRY(frame(s, f, deal));
@@ -192,27 +199,27 @@ static bool divides(const uniform_search *s, int32_t dp, int32_t micro_batch)
 
 static luo_status pipelines(uniform_search *s, uniform_frame f)
 {
-    const luo_uniform_opts *o = s->opts;
+    const luo_uniform_opts *opts = s->opts;
     const int32_t b = f.micro_batch_sequences, c = f.context.c, most = s->ngroups / (f.pp * c);
-    int32_t dp = o->dp ? o->dp : most;
+    int32_t dp = opts->dp ? opts->dp : most;
     if (dp > most || dp < 1) return LUO_OK;
-    if (s->pool[f.pool].mixed && dp > 1 && o->batch_sequences % b == 0 &&
-        o->batch_sequences / b * f.pp <= SCHEDULE_LIMIT) {
+    if (s->pool[f.pool].mixed && dp > 1 && opts->batch_sequences % b == 0 &&
+        opts->batch_sequences / b * f.pp <= SCHEDULE_LIMIT) {
         f.dp = dp;
         LUO_TRY(places(s, f, true));
     }
-    while (dp > 1 && !o->dp && !divides(s, dp, b)) dp--;
+    while (dp > 1 && !opts->dp && !divides(s, dp, b)) dp--;
     f.dp = dp;
-    f.micro_batches = divides(s, dp, b) ? o->batch_sequences / ((int64_t)dp * b) : 0;
+    f.micro_batches = divides(s, dp, b) ? opts->batch_sequences / ((int64_t)dp * b) : 0;
     if (f.micro_batches == 0 || f.micro_batches * f.pp > SCHEDULE_LIMIT) return LUO_OK;
     return places(s, f, false);
 }
 
 static luo_status micro_batches(uniform_search *s, uniform_frame f)
 {
-    const luo_uniform_opts *o = s->opts;
-    const int32_t lo = o->micro_batch_sequences ? o->micro_batch_sequences : 1;
-    const int32_t hi = o->micro_batch_sequences ? o->micro_batch_sequences : MICRO_BATCH_MAX;
+    const luo_uniform_opts *opts = s->opts;
+    const int32_t lo = opts->micro_batch_sequences ? opts->micro_batch_sequences : 1;
+    const int32_t hi = opts->micro_batch_sequences ? opts->micro_batch_sequences : MICRO_BATCH_MAX;
     for (int32_t b = lo; b <= hi; b *= 2) {
         f.micro_batch_sequences = b;
         LUO_TRY(pipelines(s, f));
@@ -223,13 +230,13 @@ static luo_status micro_batches(uniform_search *s, uniform_frame f)
 /* Ranks of a sequence: as given, or 1, 2, 4 .. while each has tokens enough. */
 static luo_status ranks(uniform_search *s, uniform_frame f)
 {
-    const luo_uniform_opts *o = s->opts;
-    const int32_t lo = o->cp > 0 ? o->cp : 1;
+    const luo_uniform_opts *opts = s->opts;
+    const int32_t lo = opts->cp > 0 ? opts->cp : 1;
     for (int32_t c = lo; c <= s->ngroups / f.pp && c <= LUO_CONTEXT_SHARES; c *= 2) {
-        if (c > lo && o->sequence_tokens / c < CONTEXT_TOKENS) break;
+        if (c > lo && opts->sequence_tokens / c < CONTEXT_TOKENS) break;
         f.context = (luo_context){.c = c, .inner = 1};
         LUO_TRY(micro_batches(s, f));
-        if (o->cp >= 0) break;
+        if (opts->cp >= 0) break;
     }
     return LUO_OK;
 }
@@ -238,16 +245,17 @@ static luo_status ranks(uniform_search *s, uniform_frame f)
  * devices. */
 static bool wants_stages(const uniform_search *s, int32_t pp)
 {
-    const luo_uniform_opts *o = s->opts;
-    if (o->pp) return pp == o->pp;
-    return s->model->layers % pp == 0 || (o->layers != LUO_UNIFORM_EQUAL && s->ngroups % pp == 0);
+    const luo_uniform_opts *opts = s->opts;
+    if (opts->pp) return pp == opts->pp;
+    return s->model->layers % pp == 0 ||
+           (opts->layers != LUO_UNIFORM_EQUAL && s->ngroups % pp == 0);
 }
 
 static luo_status of_pool(uniform_search *s, int32_t pool)
 {
-    const luo_uniform_opts *o = s->opts;
-    for (int32_t tp = o->tp ? o->tp : 1; tp <= s->pool[pool].n; tp *= 2) {
-        const bool cut = o->sequence_parallel && o->sequence_tokens % tp;
+    const luo_uniform_opts *opts = s->opts;
+    for (int32_t tp = opts->tp ? opts->tp : 1; tp <= s->pool[pool].n; tp *= 2) {
+        const bool cut = opts->sequence_parallel && opts->sequence_tokens % tp;
         if (uniform_heads_divide(s->model, tp) && !cut) {
             uniform_make_groups(s, pool, tp);
             const uniform_frame f = {.pool = pool, .tp = tp};
@@ -258,7 +266,7 @@ static luo_status of_pool(uniform_search *s, int32_t pool)
                 if (wants_stages(s, pp)) LUO_TRY(ranks(s, x));
             }
         }
-        if (o->tp) break;
+        if (opts->tp) break;
     }
     return LUO_OK;
 }

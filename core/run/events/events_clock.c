@@ -34,45 +34,46 @@ static double gap(const luo_event_source *s, const luo_draws *d)
     return luo_rng_exponential_of(d->time, s->mean_s);
 }
 
-static bool before(const luo_event_state *s, int32_t a, int32_t b)
+static bool before(const luo_event_state *state, int32_t a, int32_t b)
 {
-    const double x = s->clocks[a].due_s, y = s->clocks[b].due_s;
+    const double x = state->clocks[a].due_s, y = state->clocks[b].due_s;
     return x < y || (x == y && a < b);
 }
 
-static void put(luo_event_state *s, int32_t at, int32_t clock)
+static void put(luo_event_state *state, int32_t at, int32_t clock)
 {
-    s->heap[at] = clock;
-    s->pos[clock] = at;
+    state->heap[at] = clock;
+    state->pos[clock] = at;
 }
 
-static void sift_up(luo_event_state *s, int32_t at)
+static void sift_up(luo_event_state *state, int32_t at)
 {
-    const int32_t c = s->heap[at];
-    for (; at > 0 && before(s, c, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        put(s, at, s->heap[(at - 1) / 2]);
-    put(s, at, c);
+    const int32_t c = state->heap[at];
+    for (; at > 0 && before(state, c, state->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        put(state, at, state->heap[(at - 1) / 2]);
+    put(state, at, c);
 }
 
-static void sift_down(luo_event_state *s, int32_t at)
+static void sift_down(luo_event_state *state, int32_t at)
 {
-    const int32_t c = s->heap[at];
+    const int32_t c = state->heap[at];
     for (;;) {
         int32_t next = 2 * at + 1;
-        if (next >= s->nclocks) break;
-        if (next + 1 < s->nclocks && before(s, s->heap[next + 1], s->heap[next])) next++;
-        if (!before(s, s->heap[next], c)) break;
-        put(s, at, s->heap[next]);
+        if (next >= state->nclocks) break;
+        if (next + 1 < state->nclocks && before(state, state->heap[next + 1], state->heap[next]))
+            next++;
+        if (!before(state, state->heap[next], c)) break;
+        put(state, at, state->heap[next]);
         at = next;
     }
-    put(s, at, c);
+    put(state, at, c);
 }
 
-static void set_due(luo_event_state *s, int32_t clock, double due_s)
+static void set_due(luo_event_state *state, int32_t clock, double due_s)
 {
-    s->clocks[clock].due_s = due_s;
-    sift_up(s, s->pos[clock]);
-    sift_down(s, s->pos[clock]);
+    state->clocks[clock].due_s = due_s;
+    sift_up(state, state->pos[clock]);
+    sift_down(state, state->pos[clock]);
 }
 
 /* Has the source a clock on this device? A cause's target is that of its process. */
@@ -84,82 +85,82 @@ static bool ticks_on(const luo_event_source *s, int32_t device)
     return false;
 }
 
-static luo_status start_clock(luo_events *e, int32_t source, int32_t device, luo_err *err)
+static luo_status start_clock(luo_events *events, int32_t source, int32_t device, luo_err *err)
 {
-    const luo_event_source *src = &e->sources[source];
-    luo_event_state *s = &e->state;
-    const size_t mark = luo_arena_mark(e->arena);
-    char *name = luo_arena_printf(e->arena, "%s#%d", src->id, device);
+    const luo_event_source *src = &events->sources[source];
+    luo_event_state *state = &events->state;
+    const size_t mark = luo_arena_mark(events->arena);
+    char *name = luo_arena_printf(events->arena, "%s#%d", src->id, device);
     if (!name) return luo_err_nomem(err);
-    luo_clock *c = &s->clocks[s->nclocks];
-    *c = (luo_clock){.source = source, .device = device,
-                     .rng = luo_rng_stream(e->scenario->seed, name)};
-    luo_arena_reset(e->arena, mark);
+    luo_clock *c = &state->clocks[state->nclocks];
+    *c = (luo_clock){
+        .source = source, .device = device, .rng = luo_rng_stream(events->scenario->seed, name)};
+    luo_arena_reset(events->arena, mark);
     luo_draw_all(&c->rng, &src->life, &c->draws);
     c->left_s = gap(src, &c->draws);
-    c->due_s = s->world->up[device] ? c->left_s : INFINITY;
-    put(s, s->nclocks, s->nclocks);
-    sift_up(s, s->nclocks++);
+    c->due_s = state->world->up[device] ? c->left_s : INFINITY;
+    put(state, state->nclocks, state->nclocks);
+    sift_up(state, state->nclocks++);
     return LUO_OK;
 }
 
-static luo_status make_room(luo_events *e, int64_t n, luo_err *err)
+static luo_status make_room(luo_events *events, int64_t n, luo_err *err)
 {
-    luo_event_state *both[2] = {&e->state, &e->ahead};
+    luo_event_state *both[2] = {&events->state, &events->ahead};
     for (int i = 0; i < 2; i++) {
-        both[i]->clocks = LUO_NEW_N(e->arena, luo_clock, n);
-        both[i]->heap = LUO_NEW_N(e->arena, int32_t, n);
-        both[i]->pos = LUO_NEW_N(e->arena, int32_t, n);
+        both[i]->clocks = LUO_NEW_N(events->arena, luo_clock, n);
+        both[i]->heap = LUO_NEW_N(events->arena, int32_t, n);
+        both[i]->pos = LUO_NEW_N(events->arena, int32_t, n);
         if (!both[i]->clocks || !both[i]->heap || !both[i]->pos) return luo_err_nomem(err);
     }
     return LUO_OK;
 }
 
-luo_status luo_clocks_make(luo_events *e, luo_err *err)
+luo_status luo_clocks_make(luo_events *events, luo_err *err)
 {
-    const int32_t ndevices = e->state.world->ndevices;
+    const int32_t ndevices = events->state.world->ndevices;
     int64_t n = 0;
-    for (int32_t i = 0; i < e->nsources; i++)
-        if (e->sources[i].process) n += e->sources[i].target.choices->ndev;
-    e->first_clock = LUO_NEW_N(e->arena, int32_t, ndevices + 1);
-    if (!e->first_clock) return luo_err_nomem(err);
-    LUO_TRY(make_room(e, n, err));
+    for (int32_t i = 0; i < events->nsources; i++)
+        if (events->sources[i].process) n += events->sources[i].target.choices->ndev;
+    events->first_clock = LUO_NEW_N(events->arena, int32_t, ndevices + 1);
+    if (!events->first_clock) return luo_err_nomem(err);
+    LUO_TRY(make_room(events, n, err));
     for (int32_t d = 0; n > 0 && d < ndevices; d++) {
-        e->first_clock[d] = e->state.nclocks;
-        for (int32_t i = 0; i < e->nsources; i++)
-            if (e->sources[i].process && ticks_on(&e->sources[i], d))
-                LUO_TRY(start_clock(e, i, d, err));
+        events->first_clock[d] = events->state.nclocks;
+        for (int32_t i = 0; i < events->nsources; i++)
+            if (events->sources[i].process && ticks_on(&events->sources[i], d))
+                LUO_TRY(start_clock(events, i, d, err));
     }
-    e->first_clock[ndevices] = e->state.nclocks;
+    events->first_clock[ndevices] = events->state.nclocks;
     return LUO_OK;
 }
 
-double luo_clocks_next(const luo_event_state *s)
+double luo_clocks_next(const luo_event_state *state)
 {
-    return s->nclocks > 0 ? s->clocks[s->heap[0]].due_s : INFINITY;
+    return state->nclocks > 0 ? state->clocks[state->heap[0]].due_s : INFINITY;
 }
 
-int32_t luo_clocks_take(const luo_events *e, luo_event_state *s, luo_draws *draws)
+int32_t luo_clocks_take(const luo_events *events, luo_event_state *state, luo_draws *draws)
 {
-    const int32_t clock = s->heap[0];
-    luo_clock *c = &s->clocks[clock];
-    const luo_event_source *src = &e->sources[c->source];
+    const int32_t clock = state->heap[0];
+    luo_clock *c = &state->clocks[clock];
+    const luo_event_source *src = &events->sources[c->source];
     *draws = c->draws;
     luo_draw_all(&c->rng, &src->life, &c->draws);
-    set_due(s, clock, luo_event_later(c->due_s, gap(src, &c->draws)));
+    set_due(state, clock, luo_event_later(c->due_s, gap(src, &c->draws)));
     return clock;
 }
 
-void luo_clocks_pause(const luo_events *e, luo_event_state *s, int32_t device)
+void luo_clocks_pause(const luo_events *events, luo_event_state *state, int32_t device)
 {
-    for (int32_t i = e->first_clock[device]; i < e->first_clock[device + 1]; i++) {
-        s->clocks[i].left_s = s->clocks[i].due_s - s->now_s;
-        set_due(s, i, INFINITY);
+    for (int32_t i = events->first_clock[device]; i < events->first_clock[device + 1]; i++) {
+        state->clocks[i].left_s = state->clocks[i].due_s - state->now_s;
+        set_due(state, i, INFINITY);
     }
 }
 
-void luo_clocks_resume(const luo_events *e, luo_event_state *s, int32_t device)
+void luo_clocks_resume(const luo_events *events, luo_event_state *state, int32_t device)
 {
-    for (int32_t i = e->first_clock[device]; i < e->first_clock[device + 1]; i++)
-        set_due(s, i, s->now_s + s->clocks[i].left_s);
+    for (int32_t i = events->first_clock[device]; i < events->first_clock[device + 1]; i++)
+        set_due(state, i, state->now_s + state->clocks[i].left_s);
 }

@@ -8,123 +8,145 @@
 
 enum { RAMP_STEPS = 10 };
 
-static luo_status change(luo_events *e, luo_event_state *s, luo_change c, luo_err *err)
+static luo_status change(luo_events *events, luo_event_state *state, luo_change c, luo_err *err)
 {
-    LUO_TRY(luo_event_room(e, &s->changes, s->nchanges, &s->cap_changes, sizeof *s->changes, err));
-    c.at_s = s->now_s;
-    s->changes[s->nchanges++] = c;
-    luo_world_apply(s->world, &c);
+    LUO_TRY(luo_event_room(events, &state->changes, state->nchanges, &state->cap_changes,
+                           sizeof *state->changes, err));
+    c.at_s = state->now_s;
+    state->changes[state->nchanges++] = c;
+    luo_world_apply(state->world, &c);
     return LUO_OK;
 }
 
 /* What overlaps make, held to [lo, hi]; the first one beyond is kept for the run to tell. */
-static double cut(luo_events *e, const luo_event_state *s, const char *what, int32_t target,
-                  const char *name, double product, double lo, double hi)
+static double cut(luo_events *events, const luo_event_state *state, const char *what,
+                  int32_t target, const char *name, double product, double lo, double hi)
 {
     const double v = fmin(fmax(product, lo), hi);
-    if (v != product && !s->quiet && !e->overlap.what)
-        e->overlap = (luo_overlap){what, name, target, product, v, s->now_s};
+    if (v != product && !state->quiet && !events->overlap.what)
+        events->overlap = (luo_overlap){what, name, target, product, v, state->now_s};
     return v;
 }
 
-static double cut_slowdown(luo_events *e, const luo_event_state *s, int32_t dev, double product)
+static double cut_slowdown(luo_events *events, const luo_event_state *state, int32_t dev,
+                           double product)
 {
     const double most = luo_quantity_at(LUO_Q_SLOWDOWN)->highest /
-                        luo_cluster_base_slowdown(e->scenario->cluster, dev);
-    return cut(e, s, "slowdowns of device", dev, "", product, 1, fmax(1, most));
+                        luo_cluster_base_slowdown(events->scenario->cluster, dev);
+    return cut(events, state, "slowdowns of device", dev, "", product, 1, fmax(1, most));
 }
 
-static double cut_factor(luo_events *e, const luo_event_state *s, int32_t link, double product)
+static double cut_factor(luo_events *events, const luo_event_state *state, int32_t link,
+                         double product)
 {
-    return cut(e, s, "bandwidth factors of link", link, e->scenario->cluster->links[link].name,
-               product, luo_quantity_at(LUO_Q_LINK_FACTOR)->lowest, 1);
+    return cut(events, state, "bandwidth factors of link", link,
+               events->scenario->cluster->links[link].name, product,
+               luo_quantity_at(LUO_Q_LINK_FACTOR)->lowest, 1);
 }
 
-static double cut_latency(luo_events *e, const luo_event_state *s, int32_t link, double sum)
+static double cut_latency(luo_events *events, const luo_event_state *state, int32_t link,
+                          double sum)
 {
-    return cut(e, s, "extra latencies of link", link, e->scenario->cluster->links[link].name, sum,
-               0, luo_quantity_at(LUO_Q_LATENCY)->highest);
+    return cut(events, state, "extra latencies of link", link,
+               events->scenario->cluster->links[link].name, sum, 0,
+               luo_quantity_at(LUO_Q_LATENCY)->highest);
 }
 
-static bool is_held_down(const luo_event_state *s, int32_t dev)
+static bool is_held_down(const luo_event_state *state, int32_t dev)
 {
-    bool down = s->base_down[dev];
-    for (int32_t h = s->dev_holds[dev]; h >= 0; h = s->holds[h].next)
-        down |= s->effects[s->holds[h].effect].down;
+    bool down = state->base_down[dev];
+    for (int32_t h = state->dev_holds[dev]; h >= 0; h = state->holds[h].next)
+        down |= state->effects[state->holds[h].effect].down;
     return down;
 }
 
-static bool is_held_hard(const luo_events *e, const luo_event_state *s, int32_t dev)
+static bool is_held_hard(const luo_events *events, const luo_event_state *state, int32_t dev)
 {
     bool hard = false;
-    for (int32_t h = s->dev_holds[dev]; h >= 0; h = s->holds[h].next) {
-        const luo_effect *f = &s->effects[s->holds[h].effect];
-        const luo_event *ev = e->sources[f->source].event;
+    for (int32_t h = state->dev_holds[dev]; h >= 0; h = state->holds[h].next) {
+        const luo_effect *f = &state->effects[state->holds[h].effect];
+        const luo_event *ev = events->sources[f->source].event;
         hard |= f->down && ev && ev->hard;
     }
     return hard;
 }
 
-static luo_status refresh_device(luo_events *e, luo_event_state *s, int32_t dev, luo_err *err)
+static luo_status refresh_device(luo_events *events, luo_event_state *state, int32_t dev,
+                                 luo_err *err)
 {
-    const bool down = is_held_down(s, dev);
-    double slowdown = e->base_slowdown[dev];
-    for (int32_t h = s->dev_holds[dev]; h >= 0; h = s->holds[h].next) {
-        const luo_effect *f = &s->effects[s->holds[h].effect];
-        if (e->sources[f->source].kind == LUO_EVENT_STRAGGLER)
+    const bool down = is_held_down(state, dev);
+    double slowdown = events->base_slowdown[dev];
+    for (int32_t h = state->dev_holds[dev]; h >= 0; h = state->holds[h].next) {
+        const luo_effect *f = &state->effects[state->holds[h].effect];
+        if (events->sources[f->source].kind == LUO_EVENT_STRAGGLER)
             slowdown *= 1 + (f->value - 1) * f->level;
     }
-    slowdown = cut_slowdown(e, s, dev, slowdown);
-    if (slowdown != s->world->slowdown[dev])
-        LUO_TRY(change(e, s, (luo_change){.kind = LUO_CHANGE_SLOWDOWN, .target = dev,
-                                          .value = slowdown}, err));
-    if (down == !s->world->up[dev]) return LUO_OK;
-    LUO_TRY(change(e, s, (luo_change){.kind = down ? LUO_CHANGE_DOWN : LUO_CHANGE_UP,
-                                      .target = dev,
-                                      .hard = down && is_held_hard(e, s, dev)}, err));
-    if (down) luo_clocks_pause(e, s, dev);
-    else luo_clocks_resume(e, s, dev);
+    slowdown = cut_slowdown(events, state, dev, slowdown);
+    if (slowdown != state->world->slowdown[dev])
+        LUO_TRY(change(events, state,
+                       (luo_change){.kind = LUO_CHANGE_SLOWDOWN, .target = dev, .value = slowdown},
+                       err));
+    if (down == !state->world->up[dev]) return LUO_OK;
+    LUO_TRY(change(events, state,
+                   (luo_change){.kind = down ? LUO_CHANGE_DOWN : LUO_CHANGE_UP,
+                                .target = dev,
+                                .hard = down && is_held_hard(events, state, dev)},
+                   err));
+    if (down)
+        luo_clocks_pause(events, state, dev);
+    else
+        luo_clocks_resume(events, state, dev);
     return LUO_OK;
 }
 
-static luo_status refresh_link(luo_events *e, luo_event_state *s, int32_t link, luo_err *err)
+static luo_status refresh_link(luo_events *events, luo_event_state *state, int32_t link,
+                               luo_err *err)
 {
     double factor = 1, latency_s = 0;
-    bool down = s->base_cut[link];
-    for (int32_t h = s->link_holds[link]; h >= 0; h = s->holds[h].next) {
-        const luo_effect *f = &s->effects[s->holds[h].effect];
+    bool down = state->base_cut[link];
+    for (int32_t h = state->link_holds[link]; h >= 0; h = state->holds[h].next) {
+        const luo_effect *f = &state->effects[state->holds[h].effect];
         down |= f->down;
-        if (e->sources[f->source].kind != LUO_EVENT_LINK) continue;
+        if (events->sources[f->source].kind != LUO_EVENT_LINK) continue;
         factor *= f->value;
         latency_s += f->latency_s;
     }
-    factor = down ? 0 : cut_factor(e, s, link, factor);
-    latency_s = cut_latency(e, s, link, latency_s);
-    if (factor == s->world->link_factor[link] && latency_s == s->world->link_extra_latency_s[link])
+    factor = down ? 0 : cut_factor(events, state, link, factor);
+    latency_s = cut_latency(events, state, link, latency_s);
+    if (factor == state->world->link_factor[link] &&
+        latency_s == state->world->link_extra_latency_s[link])
         return LUO_OK;
-    return change(e, s, (luo_change){.kind = LUO_CHANGE_LINK, .target = link, .value = factor,
-                                     .latency_s = latency_s}, err);
+    return change(
+        events, state,
+        (luo_change){
+            .kind = LUO_CHANGE_LINK, .target = link, .value = factor, .latency_s = latency_s},
+        err);
 }
 
-static luo_status refresh(luo_events *e, luo_event_state *s, const luo_choice *c, luo_err *err)
+static luo_status refresh(luo_events *events, luo_event_state *state, const luo_choice *c,
+                          luo_err *err)
 {
-    for (int32_t i = 0; c && i < c->ndev; i++) LUO_TRY(refresh_device(e, s, c->dev[i], err));
-    for (int32_t i = 0; c && i < c->nlink; i++) LUO_TRY(refresh_link(e, s, c->link[i], err));
+    for (int32_t i = 0; c && i < c->ndev; i++)
+        LUO_TRY(refresh_device(events, state, c->dev[i], err));
+    for (int32_t i = 0; c && i < c->nlink; i++)
+        LUO_TRY(refresh_link(events, state, c->link[i], err));
     return LUO_OK;
 }
 
-static luo_status hold(luo_events *e, luo_event_state *s, int32_t *head, int32_t effect,
+static luo_status hold(luo_events *events, luo_event_state *state, int32_t *head, int32_t effect,
                        luo_err *err)
 {
-    int32_t h = s->free_hold;
-    if (h >= 0) s->free_hold = s->holds[h].next;
+    int32_t h = state->free_hold;
+    if (h >= 0)
+        state->free_hold = state->holds[h].next;
     else {
-        LUO_TRY(luo_event_room(e, &s->holds, s->nholds, &s->cap_holds, sizeof *s->holds, err));
-        h = s->nholds++;
+        LUO_TRY(luo_event_room(events, &state->holds, state->nholds, &state->cap_holds,
+                               sizeof *state->holds, err));
+        h = state->nholds++;
     }
-    s->holds[h] = (luo_hold){.effect = effect, .next = *head};
+    state->holds[h] = (luo_hold){.effect = effect, .next = *head};
     *head = h;
-    s->effects[effect].held++;
+    state->effects[effect].held++;
     return LUO_OK;
 }
 
@@ -135,43 +157,46 @@ static bool takes_down(luo_event_kind k)
 
 /* Takes out of the list what belongs to `effect`, or, if it is -1, to failures, a flap that is up
  * at the moment included. */
-static void release(const luo_events *e, luo_event_state *s, int32_t *head, int32_t effect)
+static void release(const luo_events *events, luo_event_state *state, int32_t *head, int32_t effect)
 {
     for (int32_t *at = head; *at >= 0;) {
-        const int32_t h = *at, f = s->holds[h].effect;
-        if (effect >= 0 ? f != effect : !takes_down(e->sources[s->effects[f].source].kind)) {
-            at = &s->holds[h].next;
+        const int32_t h = *at, f = state->holds[h].effect;
+        if (effect >= 0 ? f != effect
+                        : !takes_down(events->sources[state->effects[f].source].kind)) {
+            at = &state->holds[h].next;
             continue;
         }
-        *at = s->holds[h].next;
-        s->holds[h].next = s->free_hold;
-        s->free_hold = h;
-        s->effects[f].held--;
+        *at = state->holds[h].next;
+        state->holds[h].next = state->free_hold;
+        state->free_hold = h;
+        state->effects[f].held--;
     }
 }
 
-static luo_status new_effect(luo_events *e, luo_event_state *s, int32_t *out, luo_err *err)
+static luo_status new_effect(luo_events *events, luo_event_state *state, int32_t *out, luo_err *err)
 {
-    if (s->free_effect >= 0) {
-        *out = s->free_effect;
-        s->free_effect = s->effects[*out].next_free;
+    if (state->free_effect >= 0) {
+        *out = state->free_effect;
+        state->free_effect = state->effects[*out].next_free;
         return LUO_OK;
     }
-    LUO_TRY(luo_event_room(e, &s->effects, s->neffects, &s->cap_effects, sizeof *s->effects, err));
-    *out = s->neffects++;
+    LUO_TRY(luo_event_room(events, &state->effects, state->neffects, &state->cap_effects,
+                           sizeof *state->effects, err));
+    *out = state->neffects++;
     return LUO_OK;
 }
 
 /* Is the target in that state already (or, for slowness, in none)? */
-static bool is_idle(const luo_event_state *s, luo_event_kind kind, const luo_choice *c)
+static bool is_idle(const luo_event_state *state, luo_event_kind kind, const luo_choice *c)
 {
     bool any_up = false, any_down = false;
     if (kind == LUO_EVENT_LENGTHS) return false;
-    for (int32_t i = 0; i < c->ndev; i++) *(s->world->up[c->dev[i]] ? &any_up : &any_down) = true;
+    for (int32_t i = 0; i < c->ndev; i++)
+        *(state->world->up[c->dev[i]] ? &any_up : &any_down) = true;
     if (kind == LUO_EVENT_STRAGGLER) return !any_up;
     if (kind == LUO_EVENT_LINK) any_up = any_down = false;
     for (int32_t i = 0; i < c->nlink; i++)
-        *(s->world->link_factor[c->link[i]] > 0 ? &any_up : &any_down) = true;
+        *(state->world->link_factor[c->link[i]] > 0 ? &any_up : &any_down) = true;
     return kind == LUO_EVENT_JOIN ? !any_down : !any_up;
 }
 
@@ -197,154 +222,166 @@ static double magnitude(const luo_event_source *src, const luo_draws *d)
     return 1;
 }
 
-static luo_status push(luo_events *e, luo_event_state *s, int32_t effect, luo_action_kind kind,
-                       double at_s, int32_t k, luo_err *err)
+static luo_status push(luo_events *events, luo_event_state *state, int32_t effect,
+                       luo_action_kind kind, double at_s, int32_t k, luo_err *err)
 {
-    const luo_action a = {.at_s = at_s, .kind = kind, .ref = effect, .k = k,
-                          .serial = s->effects[effect].serial};
-    return luo_action_push(e, s, a, err);
+    const luo_action a = {
+        .at_s = at_s, .kind = kind, .ref = effect, .k = k, .serial = state->effects[effect].serial};
+    return luo_action_push(events, state, a, err);
 }
 
 /* Ramps, flaps and the end of the effect. */
-static luo_status plan_future(luo_events *e, luo_event_state *s, int32_t effect, double life_s,
-                              luo_err *err)
+static luo_status plan_future(luo_events *events, luo_event_state *state, int32_t effect,
+                              double life_s, luo_err *err)
 {
-    const luo_event *ev = e->sources[s->effects[effect].source].event;
+    const luo_event *ev = events->sources[state->effects[effect].source].event;
     if (ev && ev->kind == LUO_EVENT_STRAGGLER && ev->ramp_s > 0) {
-        s->effects[effect].level = 0;
+        state->effects[effect].level = 0;
         for (int32_t k = 1; k <= RAMP_STEPS; k++)
-            LUO_TRY(push(e, s, effect, LUO_ACTION_RAMP, s->now_s + ev->ramp_s * k / RAMP_STEPS, k,
-                         err));
+            LUO_TRY(push(events, state, effect, LUO_ACTION_RAMP,
+                         state->now_s + ev->ramp_s * k / RAMP_STEPS, k, err));
     }
     if (ev && ev->kind == LUO_EVENT_FLAP)
-        LUO_TRY(push(e, s, effect, LUO_ACTION_TOGGLE, s->now_s + ev->down_s, 0, err));
+        LUO_TRY(push(events, state, effect, LUO_ACTION_TOGGLE, state->now_s + ev->down_s, 0, err));
     if (life_s < INFINITY)
-        LUO_TRY(push(e, s, effect, LUO_ACTION_END, s->now_s + life_s, 0, err));
+        LUO_TRY(push(events, state, effect, LUO_ACTION_END, state->now_s + life_s, 0, err));
     return LUO_OK;
 }
 
-static luo_status record(luo_events *e, luo_event_state *s, int32_t source, const luo_choice *c,
-                         const char *id, double value, double life_s, int32_t *out, luo_err *err)
+static luo_status record(luo_events *events, luo_event_state *state, int32_t source,
+                         const luo_choice *c, const char *id, double value, double life_s,
+                         int32_t *out, luo_err *err)
 {
-    const luo_event_source *src = &e->sources[source];
+    const luo_event_source *src = &events->sources[source];
     const char *cause = src->cause ? src->cause->cause : src->event ? src->event->cause : "";
     *out = -1;
-    if (s->quiet || luo_event_is_hushed(e, src)) return LUO_OK;
-    LUO_TRY(luo_event_room(e, &e->occurrences, e->noccurrences, &e->cap_occurrences,
-                           sizeof *e->occurrences, err));
+    if (state->quiet || luo_event_is_hushed(events, src)) return LUO_OK;
+    LUO_TRY(luo_event_room(events, &events->occurrences, events->noccurrences,
+                           &events->cap_occurrences, sizeof *events->occurrences, err));
     if (!cause) cause = "";
     const char *semi = *cause ? "; " : "";
     char *detail;
     if (src->life.steps > 0)
-        detail = luo_arena_printf(e->arena, "%s%sfor %lld steps", cause, semi,
+        detail = luo_arena_printf(events->arena, "%s%sfor %lld steps", cause, semi,
                                   (long long)src->life.steps);
     else if (life_s < INFINITY)
-        detail = luo_arena_printf(e->arena, "%s%sfor %.3f s", cause, semi, life_s);
+        detail = luo_arena_printf(events->arena, "%s%sfor %.3f s", cause, semi, life_s);
     else
-        detail = luo_arena_strdup(e->arena, cause);
+        detail = luo_arena_strdup(events->arena, cause);
     if (!detail) return luo_err_nomem(err);
-    e->occurrences[e->noccurrences] = (luo_occurrence){
-        .id = id, .target = c ? c->name : "job", .detail = detail, .choice = c,
-        .kind = src->kind, .value = value, .start_s = s->now_s, .end_s = -1,
-        .first_step = s->step, .last_step = -1, .detected_s = -1};
-    *out = e->noccurrences++;
+    events->occurrences[events->noccurrences] = (luo_occurrence){.id = id,
+                                                                 .target = c ? c->name : "job",
+                                                                 .detail = detail,
+                                                                 .choice = c,
+                                                                 .kind = src->kind,
+                                                                 .value = value,
+                                                                 .start_s = state->now_s,
+                                                                 .end_s = -1,
+                                                                 .first_step = state->step,
+                                                                 .last_step = -1,
+                                                                 .detected_s = -1};
+    *out = events->noccurrences++;
     return LUO_OK;
 }
 
 /* The newest `lengths` that is on decides; ends of older ones do not show. */
-static void refresh_tokens(const luo_events *e, luo_event_state *s)
+static void refresh_tokens(const luo_events *events, luo_event_state *state)
 {
     int64_t newest = -1;
-    s->tokens = 0;
-    for (int32_t i = 0; i < s->neffects; i++) {
-        const luo_effect *f = &s->effects[i];
-        if (f->serial <= newest || e->sources[f->source].kind != LUO_EVENT_LENGTHS) continue;
+    state->tokens = 0;
+    for (int32_t i = 0; i < state->neffects; i++) {
+        const luo_effect *f = &state->effects[i];
+        if (f->serial <= newest || events->sources[f->source].kind != LUO_EVENT_LENGTHS) continue;
         newest = f->serial;
-        s->tokens = (int64_t)f->value;
+        state->tokens = (int64_t)f->value;
     }
 }
 
 /* What is over at its start: a join, and a crash of the job. */
-static luo_status close_at_once(luo_events *e, luo_event_state *s, int32_t occurrence,
+static luo_status close_at_once(luo_events *events, luo_event_state *state, int32_t occurrence,
                                 luo_err *err)
 {
     if (occurrence < 0) return LUO_OK;
-    luo_occurrence *o = &e->occurrences[occurrence];
+    luo_occurrence *o = &events->occurrences[occurrence];
     o->end_s = o->start_s;
     o->last_step = o->first_step;
-    return luo_event_emit(e, s, o, "fired", err);
+    return luo_event_emit(events, state, o, "fired", err);
 }
 
-static luo_status drop_free(luo_events *e, luo_event_state *s, const luo_choice *c, luo_err *err)
+static luo_status drop_free(luo_events *events, luo_event_state *state, const luo_choice *c,
+                            luo_err *err)
 {
-    for (int32_t i = 0; i < s->neffects; i++) {
-        luo_effect *f = &s->effects[i];
-        if (f->serial < 0 || f->held > 0 || !takes_down(e->sources[f->source].kind)) continue;
-        LUO_TRY(luo_effect_end(e, s, i, err));
+    for (int32_t i = 0; i < state->neffects; i++) {
+        luo_effect *f = &state->effects[i];
+        if (f->serial < 0 || f->held > 0 || !takes_down(events->sources[f->source].kind)) continue;
+        LUO_TRY(luo_effect_end(events, state, i, err));
     }
-    return refresh(e, s, c, err);
+    return refresh(events, state, c, err);
 }
 
-static luo_status join(luo_events *e, luo_event_state *s, const luo_choice *c, luo_err *err)
+static luo_status join(luo_events *events, luo_event_state *state, const luo_choice *c,
+                       luo_err *err)
 {
     for (int32_t i = 0; i < c->ndev; i++) {
-        s->base_down[c->dev[i]] = false;
-        release(e, s, &s->dev_holds[c->dev[i]], -1);
+        state->base_down[c->dev[i]] = false;
+        release(events, state, &state->dev_holds[c->dev[i]], -1);
     }
     for (int32_t i = 0; i < c->nlink; i++) {
-        s->base_cut[c->link[i]] = false;
-        release(e, s, &s->link_holds[c->link[i]], -1);
+        state->base_cut[c->link[i]] = false;
+        release(events, state, &state->link_holds[c->link[i]], -1);
     }
-    return drop_free(e, s, c, err);
+    return drop_free(events, state, c, err);
 }
 
-static luo_status crash_job(luo_events *e, luo_event_state *s, luo_err *err)
+static luo_status crash_job(luo_events *events, luo_event_state *state, luo_err *err)
 {
     for (int up = 0; up < 2; up++)
-        for (int32_t i = 0; i < e->njob; i++)
-            if (!is_held_down(s, e->job[i]))
-                LUO_TRY(change(e, s, (luo_change){.kind = up ? LUO_CHANGE_UP : LUO_CHANGE_DOWN,
-                                                  .target = e->job[i]}, err));
-    s->crash = true;
+        for (int32_t i = 0; i < events->njob; i++)
+            if (!is_held_down(state, events->job[i]))
+                LUO_TRY(change(events, state,
+                               (luo_change){.kind = up ? LUO_CHANGE_UP : LUO_CHANGE_DOWN,
+                                            .target = events->job[i]},
+                               err));
+    state->crash = true;
     return LUO_OK;
 }
 
-static luo_status hold_all(luo_events *e, luo_event_state *s, int32_t effect, luo_err *err)
+static luo_status hold_all(luo_events *events, luo_event_state *state, int32_t effect, luo_err *err)
 {
-    const luo_choice *c = s->effects[effect].choice;
+    const luo_choice *c = state->effects[effect].choice;
     for (int32_t i = 0; c && i < c->ndev; i++)
-        LUO_TRY(hold(e, s, &s->dev_holds[c->dev[i]], effect, err));
+        LUO_TRY(hold(events, state, &state->dev_holds[c->dev[i]], effect, err));
     for (int32_t i = 0; c && i < c->nlink; i++)
-        LUO_TRY(hold(e, s, &s->link_holds[c->link[i]], effect, err));
+        LUO_TRY(hold(events, state, &state->link_holds[c->link[i]], effect, err));
     return LUO_OK;
 }
 
-luo_status luo_effect_start(luo_events *e, luo_event_state *s, int32_t source,
+luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t source,
                             const luo_choice *choice, const char *id, const luo_draws *draws,
                             luo_err *err)
 {
-    const luo_event_source *src = &e->sources[source];
+    const luo_event_source *src = &events->sources[source];
     const double value = magnitude(src, draws);
     const double life_s = luo_draw_life(&src->life, draws);
     const bool job = !choice && src->kind != LUO_EVENT_LENGTHS;
-    const bool idle = job ? e->njob == 0 : is_idle(s, src->kind, choice);
+    const bool idle = job ? events->njob == 0 : is_idle(s, src->kind, choice);
     int32_t occurrence, effect;
 
-    if (idle && !s->quiet) e->sources[source].ignored = true;
-    if (idle && luo_event_is_hushed(e, src)) return LUO_OK;
+    if (idle && !s->quiet) events->sources[source].ignored = true;
+    if (idle && luo_event_is_hushed(events, src)) return LUO_OK;
     if (idle) {
         const luo_occurrence o = {.id = id, .target = choice ? choice->name : "job", .detail = "",
                                   .kind = src->kind, .value = value};
-        return luo_event_emit(e, s, &o, "ignored", err);
+        return luo_event_emit(events, s, &o, "ignored", err);
     }
     s->fired++;
     s->fires[source]++;
-    LUO_TRY(record(e, s, source, choice, id, value, life_s, &occurrence, err));
-    if (src->kind == LUO_EVENT_JOIN) LUO_TRY(join(e, s, choice, err));
-    if (job) LUO_TRY(crash_job(e, s, err));
-    if (src->kind == LUO_EVENT_JOIN || job) return close_at_once(e, s, occurrence, err);
+    LUO_TRY(record(events, s, source, choice, id, value, life_s, &occurrence, err));
+    if (src->kind == LUO_EVENT_JOIN) LUO_TRY(join(events, s, choice, err));
+    if (job) LUO_TRY(crash_job(events, s, err));
+    if (src->kind == LUO_EVENT_JOIN || job) return close_at_once(events, s, occurrence, err);
 
-    LUO_TRY(new_effect(e, s, &effect, err));
+    LUO_TRY(new_effect(events, s, &effect, err));
     s->effects[effect] = (luo_effect){
         .source = source, .occurrence = occurrence, .choice = choice, .value = value,
         .latency_s = src->event ? src->event->extra_latency_s : src->process->extra_latency_s,
@@ -353,48 +390,52 @@ luo_status luo_effect_start(luo_events *e, luo_event_state *s, int32_t source,
     s->lives[source]++;
     for (int32_t i = 0; choice && i < choice->ndev && src->kind == LUO_EVENT_LEAVE; i++)
         s->leaving[choice->dev[i]] = false;
-    LUO_TRY(hold_all(e, s, effect, err));
-    LUO_TRY(plan_future(e, s, effect, life_s, err));
-    if (src->kind == LUO_EVENT_LENGTHS) refresh_tokens(e, s);
-    LUO_TRY(refresh(e, s, choice, err));
-    return occurrence < 0 ? LUO_OK
-                          : luo_event_emit(e, s, &e->occurrences[occurrence], "fired", err);
+    LUO_TRY(hold_all(events, s, effect, err));
+    LUO_TRY(plan_future(events, s, effect, life_s, err));
+    if (src->kind == LUO_EVENT_LENGTHS) refresh_tokens(events, s);
+    LUO_TRY(refresh(events, s, choice, err));
+    return occurrence < 0
+               ? LUO_OK
+               : luo_event_emit(events, s, &events->occurrences[occurrence], "fired", err);
 }
 
-luo_status luo_effect_end(luo_events *e, luo_event_state *s, int32_t effect, luo_err *err)
+luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t effect, luo_err *err)
 {
-    luo_effect *f = &s->effects[effect];
+    luo_effect *f = &state->effects[effect];
     const luo_choice *c = f->choice;
     const int32_t occurrence = f->occurrence;
-    for (int32_t i = 0; c && i < c->ndev; i++) release(e, s, &s->dev_holds[c->dev[i]], effect);
-    for (int32_t i = 0; c && i < c->nlink; i++) release(e, s, &s->link_holds[c->link[i]], effect);
-    const bool lengths = e->sources[f->source].kind == LUO_EVENT_LENGTHS;
-    s->lives[f->source]--;
+    for (int32_t i = 0; c && i < c->ndev; i++)
+        release(events, state, &state->dev_holds[c->dev[i]], effect);
+    for (int32_t i = 0; c && i < c->nlink; i++)
+        release(events, state, &state->link_holds[c->link[i]], effect);
+    const bool lengths = events->sources[f->source].kind == LUO_EVENT_LENGTHS;
+    state->lives[f->source]--;
     f->serial = -1;
-    f->next_free = s->free_effect;
-    s->free_effect = effect;
-    if (lengths) refresh_tokens(e, s);
-    LUO_TRY(refresh(e, s, c, err));
+    f->next_free = state->free_effect;
+    state->free_effect = effect;
+    if (lengths) refresh_tokens(events, state);
+    LUO_TRY(refresh(events, state, c, err));
     if (occurrence < 0) return LUO_OK;
-    luo_occurrence *o = &e->occurrences[occurrence];
-    o->end_s = s->now_s;
-    o->last_step = s->step;
-    return luo_event_emit(e, s, o, "ended", err);
+    luo_occurrence *o = &events->occurrences[occurrence];
+    o->end_s = state->now_s;
+    o->last_step = state->step;
+    return luo_event_emit(events, state, o, "ended", err);
 }
 
-luo_status luo_effect_ramp(luo_events *e, luo_event_state *s, int32_t effect, int32_t k,
+luo_status luo_effect_ramp(luo_events *events, luo_event_state *state, int32_t effect, int32_t k,
                            luo_err *err)
 {
-    s->effects[effect].level = (double)k / RAMP_STEPS;
-    return refresh(e, s, s->effects[effect].choice, err);
+    state->effects[effect].level = (double)k / RAMP_STEPS;
+    return refresh(events, state, state->effects[effect].choice, err);
 }
 
-luo_status luo_effect_toggle(luo_events *e, luo_event_state *s, int32_t effect, luo_err *err)
+luo_status luo_effect_toggle(luo_events *events, luo_event_state *state, int32_t effect,
+                             luo_err *err)
 {
-    luo_effect *f = &s->effects[effect];
-    const luo_event *ev = e->sources[f->source].event;
-    f->down = !f->down && !s->calm;
-    const double next_s = luo_event_later(s->now_s, f->down ? ev->down_s : ev->up_s);
-    if (!s->calm) LUO_TRY(push(e, s, effect, LUO_ACTION_TOGGLE, next_s, 0, err));
-    return refresh(e, s, s->effects[effect].choice, err);
+    luo_effect *f = &state->effects[effect];
+    const luo_event *ev = events->sources[f->source].event;
+    f->down = !f->down && !state->calm;
+    const double next_s = luo_event_later(state->now_s, f->down ? ev->down_s : ev->up_s);
+    if (!state->calm) LUO_TRY(push(events, state, effect, LUO_ACTION_TOGGLE, next_s, 0, err));
+    return refresh(events, state, state->effects[effect].choice, err);
 }

@@ -122,39 +122,41 @@ struct luo_events {
 /* events_clock.c */
 void luo_draw_all(luo_rng *rng, const luo_life *life, luo_draws *out);
 double luo_draw_life(const luo_life *life, const luo_draws *d); /* INFINITY: for ever */
-luo_status luo_clocks_make(luo_events *e, luo_err *err);
-double luo_clocks_next(const luo_event_state *s);
+luo_status luo_clocks_make(luo_events *events, luo_err *err);
+double luo_clocks_next(const luo_event_state *state);
 /* The clock due now draws its next arrival; returns its index, *draws: those of this arrival. */
-int32_t luo_clocks_take(const luo_events *e, luo_event_state *s, luo_draws *draws);
-void luo_clocks_pause(const luo_events *e, luo_event_state *s, int32_t device);
-void luo_clocks_resume(const luo_events *e, luo_event_state *s, int32_t device);
+int32_t luo_clocks_take(const luo_events *events, luo_event_state *state, luo_draws *draws);
+void luo_clocks_pause(const luo_events *events, luo_event_state *state, int32_t device);
+void luo_clocks_resume(const luo_events *events, luo_event_state *state, int32_t device);
 
 /* events_scope.c */
-luo_status luo_scopes_make(luo_events *e, luo_err *err);
+luo_status luo_scopes_make(luo_events *events, luo_err *err);
 /* What an arrival on a device hits: the device, or by the scope of a cause its node or one of the
  * NICs of its node; NULL: the whole job. */
-luo_status luo_scope_choice(luo_events *e, const luo_event_source *src, int32_t device,
+luo_status luo_scope_choice(luo_events *events, const luo_event_source *src, int32_t device,
                             const luo_draws *d, const luo_choice **out, luo_err *err);
-luo_status luo_scope_device(luo_events *e, int32_t device, const luo_choice **out, luo_err *err);
+luo_status luo_scope_device(luo_events *events, int32_t device, const luo_choice **out,
+                            luo_err *err);
 
 /* events_effect.c: all of them append what changes to s->changes. */
-luo_status luo_effect_start(luo_events *e, luo_event_state *s, int32_t source,
+luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t source,
                             const luo_choice *choice, const char *id, const luo_draws *draws,
                             luo_err *err);
-luo_status luo_effect_end(luo_events *e, luo_event_state *s, int32_t effect, luo_err *err);
-luo_status luo_effect_ramp(luo_events *e, luo_event_state *s, int32_t effect, int32_t k,
+luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t effect, luo_err *err);
+luo_status luo_effect_ramp(luo_events *events, luo_event_state *state, int32_t effect, int32_t k,
                            luo_err *err);
-luo_status luo_effect_toggle(luo_events *e, luo_event_state *s, int32_t effect, luo_err *err);
+luo_status luo_effect_toggle(luo_events *events, luo_event_state *state, int32_t effect,
+                             luo_err *err);
 
 /* events.c */
-luo_status luo_action_push(luo_events *e, luo_event_state *s, luo_action a, luo_err *err);
+luo_status luo_action_push(luo_events *events, luo_event_state *state, luo_action a, luo_err *err);
 /* Has this source no rows left? Then what it does is not written down, but done all the same. */
-bool luo_event_is_hushed(luo_events *e, const luo_event_source *src);
-luo_status luo_event_emit(luo_events *e, luo_event_state *s, const luo_occurrence *o,
-                          const char *phase, luo_err *err);
+bool luo_event_is_hushed(luo_events *events, const luo_event_source *src);
+luo_status luo_event_emit(luo_events *events, luo_event_state *state,
+                          const luo_occurrence *occurrence, const char *phase, luo_err *err);
 /* now + span, and later than now even where the span is below the resolution of dates. */
 double luo_event_later(double now_s, double span_s);
 /* Grows an array of the arena so that one more fits. */
-luo_status luo_event_room(luo_events *e, void *array, int32_t n, int32_t *cap, size_t bytes,
+luo_status luo_event_room(luo_events *events, void *array, int32_t n, int32_t *cap, size_t bytes,
                           luo_err *err);
 #endif

@@ -13,26 +13,26 @@ const char *luo_event_kind_name(luo_event_kind k)
     return words[k];
 }
 
-static bool has_devices(const luo_target *t)
+static bool has_devices(const luo_target *target)
 {
-    for (int32_t i = 0; i < t->nchoices; i++)
-        if (t->choices[i].ndev == 0) return false;
+    for (int32_t i = 0; i < target->nchoices; i++)
+        if (target->choices[i].ndev == 0) return false;
     return true;
 }
 
-static bool has_links(const luo_target *t)
+static bool has_links(const luo_target *target)
 {
-    for (int32_t i = 0; i < t->nchoices; i++)
-        if (t->choices[i].nlink == 0) return false;
+    for (int32_t i = 0; i < target->nchoices; i++)
+        if (target->choices[i].nlink == 0) return false;
     return true;
 }
 
-static luo_status check_target(const luo_event *ev, const luo_target *t, luo_err *err)
+static luo_status check_target(const luo_event *ev, const luo_target *target, luo_err *err)
 {
-    if (ev->kind == LUO_EVENT_STRAGGLER && !has_devices(t))
+    if (ev->kind == LUO_EVENT_STRAGGLER && !has_devices(target))
         return luo_err_set(err, LUO_EINPUT, "`target` is `%s`; event `%s` slows devices down, so "
                            "devices, nodes, groups or racks are expected.", ev->target, ev->id);
-    if (ev->kind == LUO_EVENT_LINK && !has_links(t))
+    if (ev->kind == LUO_EVENT_LINK && !has_links(target))
         return luo_err_set(err, LUO_EINPUT, "`target` is `%s`; event `%s` changes links, so links, "
                            "switches or whole nodes are expected.", ev->target, ev->id);
     return LUO_OK;
@@ -50,37 +50,45 @@ static void draw_event(luo_event_source *s)
 }
 
 /* Events with a date go onto the heap, with their announcement. */
-static luo_status schedule(luo_events *e, int32_t source, luo_err *err)
+static luo_status schedule(luo_events *events, int32_t source, luo_err *err)
 {
-    const luo_event_source *s = &e->sources[source];
+    const luo_event_source *s = &events->sources[source];
     const luo_event *ev = s->event;
     double at_s = ev->at[0];
     if (ev->trigger == LUO_BETWEEN_S) at_s += s->draws.time * (ev->at[1] - ev->at[0]);
     else if (ev->trigger != LUO_AT_S) return LUO_OK;
     if (ev->kind == LUO_EVENT_LEAVE && ev->notice_s > 0)
-        LUO_TRY(luo_action_push(e, &e->state, (luo_action){.at_s = fmax(0, at_s - ev->notice_s),
-                                .kind = LUO_ACTION_NOTICE, .ref = source}, err));
-    return luo_action_push(e, &e->state, (luo_action){.at_s = at_s, .kind = LUO_ACTION_START,
-                                                      .ref = source}, err);
+        LUO_TRY(luo_action_push(events, &events->state,
+                                (luo_action){.at_s = fmax(0, at_s - ev->notice_s),
+                                             .kind = LUO_ACTION_NOTICE,
+                                             .ref = source},
+                                err));
+    return luo_action_push(events, &events->state,
+                           (luo_action){.at_s = at_s, .kind = LUO_ACTION_START, .ref = source},
+                           err);
 }
 
-static luo_status load_event(luo_events *e, int32_t i, luo_err *err)
+static luo_status load_event(luo_events *events, int32_t i, luo_err *err)
 {
-    const luo_event *ev = &e->scenario->events[i];
-    luo_event_source *s = &e->sources[e->nsources];
-    *s = (luo_event_source){.id = ev->id, .kind = ev->kind, .event = ev, .life = ev->life,
-                            .entry = i, .rng = luo_rng_stream(e->scenario->seed, ev->id)};
+    const luo_event *ev = &events->scenario->events[i];
+    luo_event_source *s = &events->sources[events->nsources];
+    *s = (luo_event_source){.id = ev->id,
+                            .kind = ev->kind,
+                            .event = ev,
+                            .life = ev->life,
+                            .entry = i,
+                            .rng = luo_rng_stream(events->scenario->seed, ev->id)};
     if (ev->kind != LUO_EVENT_LENGTHS) {
         luo_status st =
-            luo_target_parse(e->arena, e->scenario->cluster, ev->target, &s->target, err);
+            luo_target_parse(events->arena, events->scenario->cluster, ev->target, &s->target, err);
         if (st == LUO_OK) st = check_target(ev, &s->target, err);
         if (st != LUO_OK) return luo_err_at(err, st, NULL, ev->line, ev->col);
     }
     draw_event(s);
-    return schedule(e, e->nsources++, err);
+    return schedule(events, events->nsources++, err);
 }
 
-static luo_status add_process(luo_events *e, const luo_process *p, const luo_cause *cause,
+static luo_status add_process(luo_events *events, const luo_process *p, const luo_cause *cause,
                               const luo_target *target, int32_t entry, luo_err *err)
 {
     luo_event_source s = {.id = p->id, .kind = p->kind, .process = p, .cause = cause,
@@ -92,7 +100,7 @@ static luo_status add_process(luo_events *e, const luo_process *p, const luo_cau
             return luo_err_set(err, LUO_EINPUT, "cause `%s` of process `%s` has scope `job` and "
                                "kind `%s`; only `fail` can hit the whole job.", cause->cause, p->id,
                                luo_event_kind_name(cause->kind));
-        s.id = luo_arena_printf(e->arena, "%s#%s", p->id, cause->cause);
+        s.id = luo_arena_printf(events->arena, "%s#%s", p->id, cause->cause);
         if (!s.id) return luo_err_nomem(err);
         s.kind = cause->kind;
         s.mean_s = p->observed_devices * p->observed_s / (double)cause->count;
@@ -101,69 +109,72 @@ static luo_status add_process(luo_events *e, const luo_process *p, const luo_cau
             s.life = (luo_life){.dist = LUO_DIST_LOGNORMAL, .median_s = cause->life_median_s,
                                 .sigma = cause->life_sigma};
     }
-    e->sources[e->nsources++] = s;
+    events->sources[events->nsources++] = s;
     return LUO_OK;
 }
 
 /* A process must be able to start and end what it does: flaps and lengths have no clocks. */
-static luo_status check_process(const luo_process *p, const luo_target *t, luo_err *err)
+static luo_status check_process(const luo_process *p, const luo_target *target, luo_err *err)
 {
     if (p->kind == LUO_EVENT_FLAP || p->kind == LUO_EVENT_LENGTHS)
         return luo_err_set(err, LUO_EINPUT, "process `%s` is of kind `%s`; straggler, fail, leave, "
                            "join, link or causes is expected.", p->id,
                            luo_event_kind_name(p->kind));
-    if (t->any || !has_devices(t))
+    if (target->any || !has_devices(target))
         return luo_err_set(err, LUO_EINPUT, "`target` is `%s`; process `%s` has a clock for each "
                            "device, so devices, nodes, groups or racks are expected.", p->target,
                            p->id);
     return LUO_OK;
 }
 
-static luo_status load_process(luo_events *e, int32_t i, luo_err *err)
+static luo_status load_process(luo_events *events, int32_t i, luo_err *err)
 {
-    const luo_process *p = &e->scenario->processes[i];
-    const int32_t entry = e->scenario->nevents + i;
-    luo_target t;
-    luo_status st = luo_target_parse(e->arena, e->scenario->cluster, p->target, &t, err);
-    if (st == LUO_OK) st = check_process(p, &t, err);
-    if (st == LUO_OK && p->kind != LUO_EVENT_CAUSES) st = add_process(e, p, NULL, &t, entry, err);
+    const luo_process *p = &events->scenario->processes[i];
+    const int32_t entry = events->scenario->nevents + i;
+    luo_target target;
+    luo_status st =
+        luo_target_parse(events->arena, events->scenario->cluster, p->target, &target, err);
+    if (st == LUO_OK) st = check_process(p, &target, err);
+    if (st == LUO_OK && p->kind != LUO_EVENT_CAUSES)
+        st = add_process(events, p, NULL, &target, entry, err);
     for (int32_t c = 0; st == LUO_OK && p->kind == LUO_EVENT_CAUSES && c < p->ncauses; c++)
-        st = add_process(e, p, &p->causes[c], &t, entry, err);
+        st = add_process(events, p, &p->causes[c], &target, entry, err);
     return luo_err_at(err, st, NULL, p->line, p->col);
 }
 
-static luo_status make_state(luo_events *e, luo_event_state *s, luo_err *err)
+static luo_status make_state(luo_events *events, luo_event_state *state, luo_err *err)
 {
-    const luo_cluster *c = e->scenario->cluster;
-    LUO_TRY(luo_world_new(e->arena, c, &s->world, err));
-    s->leaving = LUO_NEW_N(e->arena, bool, c->ndevices);
-    s->base_down = LUO_NEW_N(e->arena, bool, c->ndevices);
-    s->base_cut = LUO_NEW_N(e->arena, bool, c->nlinks);
-    s->dev_holds = LUO_NEW_N(e->arena, int32_t, c->ndevices);
-    s->link_holds = LUO_NEW_N(e->arena, int32_t, c->nlinks);
-    s->lives = LUO_NEW_N(e->arena, int32_t, e->nsources);
-    s->fires = LUO_NEW_N(e->arena, int32_t, e->nsources);
-    if (!s->leaving || !s->base_down || !s->base_cut || !s->dev_holds || !s->link_holds ||
-        !s->lives || !s->fires)
+    const luo_cluster *cluster = events->scenario->cluster;
+    LUO_TRY(luo_world_new(events->arena, cluster, &state->world, err));
+    state->leaving = LUO_NEW_N(events->arena, bool, cluster->ndevices);
+    state->base_down = LUO_NEW_N(events->arena, bool, cluster->ndevices);
+    state->base_cut = LUO_NEW_N(events->arena, bool, cluster->nlinks);
+    state->dev_holds = LUO_NEW_N(events->arena, int32_t, cluster->ndevices);
+    state->link_holds = LUO_NEW_N(events->arena, int32_t, cluster->nlinks);
+    state->lives = LUO_NEW_N(events->arena, int32_t, events->nsources);
+    state->fires = LUO_NEW_N(events->arena, int32_t, events->nsources);
+    if (!state->leaving || !state->base_down || !state->base_cut || !state->dev_holds ||
+        !state->link_holds || !state->lives || !state->fires)
         return luo_err_nomem(err);
-    memset(s->dev_holds, -1, (size_t)c->ndevices * sizeof *s->dev_holds);
-    memset(s->link_holds, -1, (size_t)c->nlinks * sizeof *s->link_holds);
-    s->free_effect = s->free_hold = -1;
+    memset(state->dev_holds, -1, (size_t)cluster->ndevices * sizeof *state->dev_holds);
+    memset(state->link_holds, -1, (size_t)cluster->nlinks * sizeof *state->link_holds);
+    state->free_effect = state->free_hold = -1;
     return LUO_OK;
 }
 
-static luo_status make_world(luo_events *e, luo_err *err)
+static luo_status make_world(luo_events *events, luo_err *err)
 {
-    LUO_TRY(make_state(e, &e->state, err));
-    LUO_TRY(make_state(e, &e->ahead, err));
-    const luo_world *w = e->state.world;
-    e->base_slowdown = LUO_NEW_N(e->arena, double, w->ndevices);
-    if (!e->base_slowdown) return luo_err_nomem(err);
-    for (int32_t d = 0; d < w->ndevices; d++) {
-        e->base_slowdown[d] = w->slowdown[d];
-        e->state.base_down[d] = !w->up[d];
+    LUO_TRY(make_state(events, &events->state, err));
+    LUO_TRY(make_state(events, &events->ahead, err));
+    const luo_world *world = events->state.world;
+    events->base_slowdown = LUO_NEW_N(events->arena, double, world->ndevices);
+    if (!events->base_slowdown) return luo_err_nomem(err);
+    for (int32_t d = 0; d < world->ndevices; d++) {
+        events->base_slowdown[d] = world->slowdown[d];
+        events->state.base_down[d] = !world->up[d];
     }
-    for (int32_t l = 0; l < w->nlinks; l++) e->state.base_cut[l] = w->link_factor[l] == 0;
+    for (int32_t l = 0; l < world->nlinks; l++)
+        events->state.base_cut[l] = world->link_factor[l] == 0;
     return LUO_OK;
 }
 
@@ -173,21 +184,27 @@ static const luo_event no_death = {.id = "process", .cause = "", .kind = LUO_EVE
 luo_status luo_events_new(luo_arena *arena, const luo_scenario *scenario, luo_event_log log,
                           luo_events **out, luo_err *err)
 {
-    luo_events *e = LUO_NEW(arena, luo_events);
+    luo_events *events = LUO_NEW(arena, luo_events);
     int64_t n = scenario->nevents + 1;
     for (int32_t i = 0; i < scenario->nprocesses; i++)
         n += scenario->processes[i].ncauses > 0 ? scenario->processes[i].ncauses : 1;
-    if (e) *e = (luo_events){.arena = arena, .scenario = scenario, .log = log,
-                             .sources = LUO_NEW_N(arena, luo_event_source, n)};
-    if (!e || !e->sources) return luo_err_nomem(err);
-    for (int32_t i = 0; i < scenario->nevents; i++) LUO_TRY(load_event(e, i, err));
-    for (int32_t i = 0; i < scenario->nprocesses; i++) LUO_TRY(load_process(e, i, err));
-    e->sources[e->nsources++] = (luo_event_source){
-        .id = "process", .kind = LUO_EVENT_FAIL, .event = &no_death, .at_step = -1,
-        .entry = scenario->nevents + scenario->nprocesses};
-    LUO_TRY(make_world(e, err));
-    LUO_TRY(luo_scopes_make(e, err));
-    LUO_TRY(luo_clocks_make(e, err));
-    *out = e;
+    if (events)
+        *events = (luo_events){.arena = arena,
+                               .scenario = scenario,
+                               .log = log,
+                               .sources = LUO_NEW_N(arena, luo_event_source, n)};
+    if (!events || !events->sources) return luo_err_nomem(err);
+    for (int32_t i = 0; i < scenario->nevents; i++) LUO_TRY(load_event(events, i, err));
+    for (int32_t i = 0; i < scenario->nprocesses; i++) LUO_TRY(load_process(events, i, err));
+    events->sources[events->nsources++] =
+        (luo_event_source){.id = "process",
+                           .kind = LUO_EVENT_FAIL,
+                           .event = &no_death,
+                           .at_step = -1,
+                           .entry = scenario->nevents + scenario->nprocesses};
+    LUO_TRY(make_world(events, err));
+    LUO_TRY(luo_scopes_make(events, err));
+    LUO_TRY(luo_clocks_make(events, err));
+    *out = events;
     return LUO_OK;
 }

@@ -9,7 +9,7 @@
  * devices of that NIC, by an uplink the devices of its rack (all rails of it) if there are several
  * racks, by a line between sites the site with fewer devices (the later one on ties). Storage
  * cuts nobody off. Cost: O(devices + links), O(devices) per dead uplink or line. */
-void luo_reach(const luo_cluster *c, const luo_world *w, bool *usable);
+void luo_reach(const luo_cluster *cluster, const luo_world *world, bool *usable);
 /* Does the loss of this link hurt a plan on these devices? Lines and storage: always. */
-bool luo_reach_link_touches(const luo_cluster *c, int32_t link, const bool *in_plan);
+bool luo_reach_link_touches(const luo_cluster *cluster, int32_t link, const bool *in_plan);
 #endif

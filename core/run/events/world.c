@@ -3,69 +3,80 @@
 
 #include <string.h>
 
-static luo_status world_alloc(luo_arena *arena, const luo_cluster *c, luo_world **out,
+static luo_status world_alloc(luo_arena *arena, const luo_cluster *cluster, luo_world **out,
                               luo_err *err)
 {
-    luo_world *w = LUO_NEW(arena, luo_world);
-    if (!w) return luo_err_nomem(err);
-    w->ndevices = c->ndevices;
-    w->nlinks = c->nlinks;
-    w->slowdown = LUO_NEW_N(arena, double, c->ndevices);
-    w->up = LUO_NEW_N(arena, bool, c->ndevices);
-    w->link_factor = LUO_NEW_N(arena, double, c->nlinks);
-    w->link_extra_latency_s = LUO_NEW_N(arena, double, c->nlinks);
-    if (!w->slowdown || !w->up || !w->link_factor || !w->link_extra_latency_s)
+    luo_world *world = LUO_NEW(arena, luo_world);
+    if (!world) return luo_err_nomem(err);
+    world->ndevices = cluster->ndevices;
+    world->nlinks = cluster->nlinks;
+    world->slowdown = LUO_NEW_N(arena, double, cluster->ndevices);
+    world->up = LUO_NEW_N(arena, bool, cluster->ndevices);
+    world->link_factor = LUO_NEW_N(arena, double, cluster->nlinks);
+    world->link_extra_latency_s = LUO_NEW_N(arena, double, cluster->nlinks);
+    if (!world->slowdown || !world->up || !world->link_factor || !world->link_extra_latency_s)
         return luo_err_nomem(err);
-    for (int32_t i = 0; i < c->ndevices; i++) {
-        w->slowdown[i] = 1;
-        w->up[i] = true;
+    for (int32_t i = 0; i < cluster->ndevices; i++) {
+        world->slowdown[i] = 1;
+        world->up[i] = true;
     }
-    for (int32_t i = 0; i < c->nlinks; i++) w->link_factor[i] = 1;
-    *out = w;
+    for (int32_t i = 0; i < cluster->nlinks; i++) world->link_factor[i] = 1;
+    *out = world;
     return LUO_OK;
 }
 
 /* A device that is down keeps its slowdown: it comes back as slow as it was. Links go down only
  * where links are named: nobody uses those of a node whose devices are all down, and a device that
  * comes back must find them up. */
-static luo_status apply_health(luo_arena *arena, const luo_cluster *c, luo_world *w, luo_err *err)
+static luo_status apply_health(luo_arena *arena, const luo_cluster *cluster, luo_world *world,
+                               luo_err *err)
 {
-    for (int32_t i = 0; i < c->nhealth; i++) {
-        const luo_health *h = &c->health[i];
+    for (int32_t i = 0; i < cluster->nhealth; i++) {
+        const luo_health *h = &cluster->health[i];
         const size_t mark = luo_arena_mark(arena);
-        luo_target t;
-        LUO_TRY(luo_err_at(err, luo_target_parse(arena, c, h->target, &t, err), NULL, h->line,
-                           h->col));
-        for (int32_t k = 0; k < t.choices[0].ndev; k++) {
-            const int32_t d = t.choices[0].dev[k];
-            if (h->down) w->up[d] = false;
-            else w->slowdown[d] *= h->slowdown;
+        luo_target target;
+        LUO_TRY(luo_err_at(err, luo_target_parse(arena, cluster, h->target, &target, err), NULL,
+                           h->line, h->col));
+        for (int32_t k = 0; k < target.choices[0].ndev; k++) {
+            const int32_t d = target.choices[0].dev[k];
+            if (h->down)
+                world->up[d] = false;
+            else
+                world->slowdown[d] *= h->slowdown;
         }
-        for (int32_t k = 0; t.kind == LUO_TARGET_LINKS && h->down && k < t.choices[0].nlink; k++)
-            w->link_factor[t.choices[0].link[k]] = 0;
+        for (int32_t k = 0;
+             target.kind == LUO_TARGET_LINKS && h->down && k < target.choices[0].nlink; k++)
+            world->link_factor[target.choices[0].link[k]] = 0;
         luo_arena_reset(arena, mark);
     }
     return LUO_OK;
 }
 
-luo_status luo_world_new(luo_arena *arena, const luo_cluster *c, luo_world **out, luo_err *err)
+luo_status luo_world_new(luo_arena *arena, const luo_cluster *cluster, luo_world **out,
+                         luo_err *err)
 {
-    luo_world *w = NULL;
-    LUO_TRY(world_alloc(arena, c, &w, err));
-    LUO_TRY(apply_health(arena, c, w, err));
-    *out = w;
+    luo_world *world = NULL;
+    LUO_TRY(world_alloc(arena, cluster, &world, err));
+    LUO_TRY(apply_health(arena, cluster, world, err));
+    *out = world;
     return LUO_OK;
 }
 
-void luo_world_apply(luo_world *w, const luo_change *change)
+void luo_world_apply(luo_world *world, const luo_change *change)
 {
     switch (change->kind) {
-    case LUO_CHANGE_SLOWDOWN: w->slowdown[change->target] = change->value; break;
-    case LUO_CHANGE_DOWN: w->up[change->target] = false; break;
-    case LUO_CHANGE_UP: w->up[change->target] = true; break;
+    case LUO_CHANGE_SLOWDOWN:
+        world->slowdown[change->target] = change->value;
+        break;
+    case LUO_CHANGE_DOWN:
+        world->up[change->target] = false;
+        break;
+    case LUO_CHANGE_UP:
+        world->up[change->target] = true;
+        break;
     case LUO_CHANGE_LINK:
-        w->link_factor[change->target] = change->value;
-        w->link_extra_latency_s[change->target] = change->latency_s;
+        world->link_factor[change->target] = change->value;
+        world->link_extra_latency_s[change->target] = change->latency_s;
         break;
     }
 }

@@ -26,8 +26,9 @@ typedef struct luo_change {
     bool hard; /* DOWN: the process of the device is killed, on backends that have processes */
 } luo_change;
 
-luo_status luo_world_new(luo_arena *arena, const luo_cluster *c, luo_world **out, luo_err *err);
-void luo_world_apply(luo_world *w, const luo_change *change);
+luo_status luo_world_new(luo_arena *arena, const luo_cluster *cluster, luo_world **out,
+                         luo_err *err);
+void luo_world_apply(luo_world *world, const luo_change *change);
 void luo_world_copy(luo_world *to, const luo_world *from); /* Pre: same sizes */
 bool luo_world_equal(const luo_world *a, const luo_world *b);
 #endif

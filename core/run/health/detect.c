@@ -10,14 +10,17 @@ luo_status luo_detect_init(luo_arena *arena, int32_t ndevices, int32_t window, d
                            luo_detect *out, luo_err *err)
 {
     assert(window >= 1 && window <= LUO_WINDOW_MAX);
-    luo_detect d = {.ndevices = ndevices, .window = window, .gap = gap,
-                    .accepted = LUO_NEW_N(arena, double, ndevices),
-                    .samples = LUO_NEW_N(arena, double, (int64_t)ndevices * 2 * window),
-                    .seen = LUO_NEW_N(arena, int32_t, ndevices),
-                    .candidate = LUO_NEW_N(arena, int8_t, ndevices)};
-    if (!d.accepted || !d.samples || !d.seen || !d.candidate) return luo_err_nomem(err);
-    for (int32_t i = 0; i < ndevices; i++) d.accepted[i] = 1;
-    *out = d;
+    luo_detect detect = {.ndevices = ndevices,
+                         .window = window,
+                         .gap = gap,
+                         .accepted = LUO_NEW_N(arena, double, ndevices),
+                         .samples = LUO_NEW_N(arena, double, (int64_t)ndevices * 2 * window),
+                         .seen = LUO_NEW_N(arena, int32_t, ndevices),
+                         .candidate = LUO_NEW_N(arena, int8_t, ndevices)};
+    if (!detect.accepted || !detect.samples || !detect.seen || !detect.candidate)
+        return luo_err_nomem(err);
+    for (int32_t i = 0; i < ndevices; i++) detect.accepted[i] = 1;
+    *out = detect;
     return LUO_OK;
 }
 
@@ -60,93 +63,93 @@ static double split(const double *at, int32_t n, int32_t least_right, int32_t *w
 /* ---- one device ---- */
 
 /* The last n samples, oldest first. */
-static void last(const luo_detect *d, int32_t device, int32_t n, double *out)
+static void last(const luo_detect *detect, int32_t device, int32_t n, double *out)
 {
-    const int32_t cap = 2 * d->window;
-    const double *ring = d->samples + (int64_t)device * cap;
-    for (int32_t i = 0; i < n; i++) out[i] = ring[(d->seen[device] - n + i) % cap];
+    const int32_t cap = 2 * detect->window;
+    const double *ring = detect->samples + (int64_t)device * cap;
+    for (int32_t i = 0; i < n; i++) out[i] = ring[(detect->seen[device] - n + i) % cap];
 }
 
-static void keep(luo_detect *d, int32_t device, double sample)
+static void keep(luo_detect *detect, int32_t device, double sample)
 {
-    const int32_t cap = 2 * d->window;
-    d->samples[(int64_t)device * cap + d->seen[device] % cap] = sample;
-    d->seen[device]++;
-    if (d->seen[device] == 2 * cap) d->seen[device] = cap; /* keeps the place */
+    const int32_t cap = 2 * detect->window;
+    detect->samples[(int64_t)device * cap + detect->seen[device] % cap] = sample;
+    detect->seen[device]++;
+    if (detect->seen[device] == 2 * cap) detect->seen[device] = cap; /* keeps the place */
 }
 
-static double gap_of(const luo_detect *d, double rate)
+static double gap_of(const luo_detect *detect, double rate)
 {
-    return fmax(d->gap, RELATIVE_GAP * rate);
+    return fmax(detect->gap, RELATIVE_GAP * rate);
 }
 
 /* Rule 1 to 3: the sign of the median's distance, if it is large enough. */
-static int8_t look(const luo_detect *d, int32_t device)
+static int8_t look(const luo_detect *detect, int32_t device)
 {
     double at[LUO_WINDOW_MAX];
-    const double was = d->accepted[device], gap = gap_of(d, was);
+    const double was = detect->accepted[device], gap = gap_of(detect, was);
     int32_t away = 0;
-    if (d->seen[device] < d->window) return 0;
-    last(d, device, d->window, at);
-    for (int32_t i = 0; i < d->window; i++) away += !(fabs(at[i] - was) < gap);
-    if (away < (d->window + 1) / 2) return 0; /* the median is not away either */
-    const double m = median(at, d->window);
+    if (detect->seen[device] < detect->window) return 0;
+    last(detect, device, detect->window, at);
+    for (int32_t i = 0; i < detect->window; i++) away += !(fabs(at[i] - was) < gap);
+    if (away < (detect->window + 1) / 2) return 0; /* the median is not away either */
+    const double m = median(at, detect->window);
     if (fabs(m - was) < gap) return 0;
     return m > was ? 1 : -1;
 }
 
-static void confirm(luo_detect *d, int32_t device, luo_rate_change *change)
+static void confirm(luo_detect *detect, int32_t device, luo_rate_change *change)
 {
     luo_rate_change own = {0}, *c = change ? change : &own;
-    c->was = d->accepted[device];
-    c->n = d->seen[device] < 2 * d->window ? d->seen[device] : 2 * d->window;
-    last(d, device, c->n, c->sample);
-    c->now = split(c->sample, c->n, (d->window + 1) / 2, &c->split);
-    luo_detect_accept(d, device, c->now);
+    c->was = detect->accepted[device];
+    c->n = detect->seen[device] < 2 * detect->window ? detect->seen[device] : 2 * detect->window;
+    last(detect, device, c->n, c->sample);
+    c->now = split(c->sample, c->n, (detect->window + 1) / 2, &c->split);
+    luo_detect_accept(detect, device, c->now);
 }
 
-static bool fail(luo_detect *d, int32_t device, luo_rate_change *change)
+static bool fail(luo_detect *detect, int32_t device, luo_rate_change *change)
 {
-    const double was = d->accepted[device];
+    const double was = detect->accepted[device];
     if (isinf(was)) return false;
-    luo_detect_accept(d, device, INFINITY);
+    luo_detect_accept(detect, device, INFINITY);
     if (change) *change = (luo_rate_change){.was = was, .now = INFINITY};
     return true;
 }
 
-bool luo_detect_push(luo_detect *d, int32_t device, double sample, luo_rate_change *change)
+bool luo_detect_push(luo_detect *detect, int32_t device, double sample, luo_rate_change *change)
 {
-    const double was = d->accepted[device];
-    const int8_t sign = d->candidate[device];
-    if (isinf(sample)) return fail(d, device, change);
-    keep(d, device, sample);
-    if (sign != 0 && sign * (sample - was) >= gap_of(d, was) / 2) {
-        confirm(d, device, change);
+    const double was = detect->accepted[device];
+    const int8_t sign = detect->candidate[device];
+    if (isinf(sample)) return fail(detect, device, change);
+    keep(detect, device, sample);
+    if (sign != 0 && sign * (sample - was) >= gap_of(detect, was) / 2) {
+        confirm(detect, device, change);
         return true;
     }
-    d->candidate[device] = look(d, device);
+    detect->candidate[device] = look(detect, device);
     return false;
 }
 
-void luo_detect_forget(luo_detect *d)
+void luo_detect_forget(luo_detect *detect)
 {
-    memset(d->seen, 0, (size_t)d->ndevices * sizeof *d->seen);
-    memset(d->candidate, 0, (size_t)d->ndevices * sizeof *d->candidate);
+    memset(detect->seen, 0, (size_t)detect->ndevices * sizeof *detect->seen);
+    memset(detect->candidate, 0, (size_t)detect->ndevices * sizeof *detect->candidate);
 }
 
-void luo_detect_accept(luo_detect *d, int32_t device, double rate)
+void luo_detect_accept(luo_detect *detect, int32_t device, double rate)
 {
-    d->accepted[device] = rate;
-    d->seen[device] = 0;
-    d->candidate[device] = 0;
+    detect->accepted[device] = rate;
+    detect->seen[device] = 0;
+    detect->candidate[device] = 0;
 }
 
-double luo_detect_median(const luo_detect *d, int32_t device)
+double luo_detect_median(const luo_detect *detect, int32_t device)
 {
     double at[LUO_WINDOW_MAX];
-    if (d->seen[device] < d->window) return d->accepted[device];
-    last(d, device, d->window, at);
-    return median(at, d->window);
+    if (detect->seen[device] < detect->window) return detect->accepted[device];
+    last(detect, device, detect->window, at);
+    return median(at, detect->window);
 }
 
 /* ---- all devices ---- */
@@ -173,12 +176,12 @@ static double nth(double *at, int32_t n, int32_t k)
     return at[k];
 }
 
-double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *q, int32_t n,
+double luo_detect_common(const luo_detect *detect, const int32_t *dev, const double *q, int32_t n,
                          double *scratch)
 {
     int32_t m = 0;
     for (int32_t i = 0; i < n; i++)
-        if (q[i] > 0) scratch[m++] = q[i] / d->accepted[dev[i]];
+        if (q[i] > 0) scratch[m++] = q[i] / detect->accepted[dev[i]];
     if (m < LUO_COMMON_MIN) return 1;
     const double low = nth(scratch, m, (m - 1) / 2), high = nth(scratch, m, m / 2);
     return fmin(fmax(low > 1 ? low : high < 1 ? high : 1, COMMON_LEAST), COMMON_MOST);

@@ -39,20 +39,20 @@ luo_status luo_detect_init(luo_arena *arena, int32_t ndevices, int32_t window, d
  * not wanted). An infinite sample is a failure and is accepted at once.
  * Cost: O(window) while the device keeps its rate, else O(window^3).
  * See: tests/unit/check_detect.c, tests/prop/prop_detect.c. */
-bool luo_detect_push(luo_detect *d, int32_t device, double sample, luo_rate_change *change);
+bool luo_detect_push(luo_detect *detect, int32_t device, double sample, luo_rate_change *change);
 /* The samples were taken under another plan: windows start again, accepted rates stay. */
-void luo_detect_forget(luo_detect *d);
+void luo_detect_forget(luo_detect *detect);
 /* Sets what is known otherwise (a new or repaired device: 1); its window starts again. */
-void luo_detect_accept(luo_detect *d, int32_t device, double rate);
+void luo_detect_accept(luo_detect *detect, int32_t device, double rate);
 /* Median of the device's last `window` samples; the accepted rate while there are fewer. */
-double luo_detect_median(const luo_detect *d, int32_t device);
+double luo_detect_median(const luo_detect *detect, int32_t device);
 
 /* What the devices of a step measure alike (docs/planners.md#measuring-rates-in-a-run): the median
  * of q / x over those with q > 0, at least 0.80 and at most 1.25; 1 with fewer than LUO_COMMON_MIN
  * of them. Of an even number, what is nearest to 1 between the middle two: half of the devices
  * cannot hide what the others do.
  * Shapes: dev, q, scratch: n. Cost: O(n). */
-double luo_detect_common(const luo_detect *d, const int32_t *dev, const double *q, int32_t n,
+double luo_detect_common(const luo_detect *detect, const int32_t *dev, const double *q, int32_t n,
                          double *scratch);
 
 /* Small changes (docs/planners.md#when-it-plans-again): true when for LUO_DRIFT_STEPS steps in a

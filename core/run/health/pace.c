@@ -18,12 +18,12 @@
 #include "core/base/stats.h"
 #include "core/run/run.h"
 
-luo_status luo_pace_init(luo_run *r, luo_err *err)
+luo_status luo_pace_init(luo_run *run, luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    r->health.pace.sample = LUO_NEW_N(r->arena, double, (int64_t)n *LUO_PACE_STEPS);
-    r->health.pace.factor = LUO_NEW_N(r->arena, double, n);
-    return r->health.pace.sample && r->health.pace.factor ? LUO_OK : luo_err_nomem(err);
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    run->health.pace.sample = LUO_NEW_N(run->arena, double, (int64_t)n *LUO_PACE_STEPS);
+    run->health.pace.factor = LUO_NEW_N(run->arena, double, n);
+    return run->health.pace.sample && run->health.pace.factor ? LUO_OK : luo_err_nomem(err);
 }
 
 /* The lower one; sorts. 1: nothing was measured. */
@@ -34,23 +34,23 @@ static double median(double *at, int32_t n)
     return at[(n - 1) / 2];
 }
 
-double luo_pace_ratio(const luo_run *r, const luo_step_result *s, int32_t i)
+double luo_pace_ratio(const luo_run *run, const luo_step_result *result, int32_t i)
 {
-    const int32_t d = luo_run_plan(&r->plans)->dev[i];
-    if (s->predicted_s[i] <= 0) return -1;
-    const double ratio = s->compute_s[i] / s->predicted_s[i];
-    return r->job.real && r->health.pace.known ? ratio / r->health.pace.factor[d] : ratio;
+    const int32_t d = luo_run_plan(&run->plans)->dev[i];
+    if (result->predicted_s[i] <= 0) return -1;
+    const double ratio = result->compute_s[i] / result->predicted_s[i];
+    return run->job.real && run->health.pace.known ? ratio / run->health.pace.factor[d] : ratio;
 }
 
-double luo_pace_of_step(const luo_run *r, const luo_step_result *s)
+double luo_pace_of_step(const luo_run *run, const luo_step_result *result)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    if (!r->job.real || r->health.pace.known) return 1;
-    double *ratio = LUO_NEW_N(r->scratch, double, u->ndev);
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    if (!run->job.real || run->health.pace.known) return 1;
+    double *ratio = LUO_NEW_N(run->scratch, double, used->ndev);
     int32_t n = 0;
-    for (int32_t i = 0; ratio && i < u->ndev; i++)
-        if (luo_pace_ratio(r, s, i) > 0)
-            ratio[n++] = luo_pace_ratio(r, s, i) / r->health.detect.accepted[u->dev[i]];
+    for (int32_t i = 0; ratio && i < used->ndev; i++)
+        if (luo_pace_ratio(run, result, i) > 0)
+            ratio[n++] = luo_pace_ratio(run, result, i) / run->health.detect.accepted[used->dev[i]];
     return median(ratio, n);
 }
 
@@ -73,50 +73,50 @@ static double fastest(const luo_run_health *health, int32_t device)
     return least / health->detect.accepted[device];
 }
 
-static bool held_against_itself(const luo_run *r)
+static bool held_against_itself(const luo_run *run)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    for (int32_t i = 0; i < u->ndev; i++)
-        if (!luo_cluster_profile(r->job.scenario->cluster, u->dev[i])->cpu) return true;
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    for (int32_t i = 0; i < used->ndev; i++)
+        if (!luo_cluster_profile(run->job.scenario->cluster, used->dev[i])->cpu) return true;
     return false;
 }
 
-static void fix_factors(luo_run *r)
+static void fix_factors(luo_run *run)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    double *all = LUO_NEW_N(r->scratch, double, u->ndev);
-    const bool own = held_against_itself(r);
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    double *all = LUO_NEW_N(run->scratch, double, used->ndev);
+    const bool own = held_against_itself(run);
     int32_t n = 0;
-    for (int32_t i = 0; all && i < u->ndev; i++)
-        if (fastest(&r->health, u->dev[i]) > 0) all[n++] = fastest(&r->health, u->dev[i]);
+    for (int32_t i = 0; all && i < used->ndev; i++)
+        if (fastest(&run->health, used->dev[i]) > 0) all[n++] = fastest(&run->health, used->dev[i]);
     const double shared = median(all, n);
-    if (r->health.pace.first == 0) r->health.pace.first = shared;
-    for (int32_t i = 0; i < u->ndev; i++) {
-        const int32_t d = u->dev[i];
-        r->health.pace.factor[d] =
-            own && fastest(&r->health, d) > 0 ? fastest(&r->health, d) : shared;
+    if (run->health.pace.first == 0) run->health.pace.first = shared;
+    for (int32_t i = 0; i < used->ndev; i++) {
+        const int32_t d = used->dev[i];
+        run->health.pace.factor[d] =
+            own && fastest(&run->health, d) > 0 ? fastest(&run->health, d) : shared;
         for (int32_t k = 0; k < LUO_PACE_STEPS; k++)
-            sample(&r->health, d)[k] /= r->health.pace.factor[d];
+            sample(&run->health, d)[k] /= run->health.pace.factor[d];
     }
-    r->health.pace.own = own;
-    r->health.pace.known = true;
+    run->health.pace.own = own;
+    run->health.pace.known = true;
 }
 
-bool luo_pace_correct(luo_run *r, int32_t device)
+bool luo_pace_correct(luo_run *run, int32_t device)
 {
-    const double rate = r->health.detect.accepted[device];
-    if (!r->job.real || rate >= 1) return false;
-    r->health.pace.factor[device] *= rate;
-    luo_detect_accept(&r->health.detect, device, 1);
+    const double rate = run->health.detect.accepted[device];
+    if (!run->job.real || rate >= 1) return false;
+    run->health.pace.factor[device] *= rate;
+    luo_detect_accept(&run->health.detect, device, 1);
     return true;
 }
 
-bool luo_pace_take(luo_run *r, const luo_step_result *s)
+bool luo_pace_take(luo_run *run, const luo_step_result *result)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    for (int32_t i = 0; i < u->ndev; i++)
-        sample(&r->health, u->dev[i])[r->health.pace.n] = luo_pace_ratio(r, s, i);
-    if (++r->health.pace.n < LUO_PACE_STEPS) return false;
-    fix_factors(r);
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    for (int32_t i = 0; i < used->ndev; i++)
+        sample(&run->health, used->dev[i])[run->health.pace.n] = luo_pace_ratio(run, result, i);
+    if (++run->health.pace.n < LUO_PACE_STEPS) return false;
+    fix_factors(run);
     return true;
 }

@@ -17,136 +17,137 @@ static const double ODD_FROM_START = 0.10; /* off the mean of its type */
 
 /* ---- probes ---- */
 
-static double noise(luo_run *r, int32_t device, int32_t n)
+static double noise(luo_run *run, int32_t device, int32_t n)
 {
-    const double sigma = r->job.scenario->compute_sigma;
+    const double sigma = run->job.scenario->compute_sigma;
     double sum = 0;
     for (int32_t i = 0; i < n; i++)
-        sum += exp(sigma * luo_rng_normal(&r->health.probe[device]) - sigma * sigma / 2);
+        sum += exp(sigma * luo_rng_normal(&run->health.probe[device]) - sigma * sigma / 2);
     return sum / n;
 }
 
-static double probe(luo_run *r, int32_t device)
+static double probe(luo_run *run, int32_t device)
 {
-    const double slowdown = luo_events_world(r->clock.events)->slowdown[device];
-    return r->health.probe ? slowdown * noise(r, device, PROBES) / r->health.probe_base[device]
-                           : slowdown;
+    const double slowdown = luo_events_world(run->clock.events)->slowdown[device];
+    return run->health.probe
+               ? slowdown * noise(run, device, PROBES) / run->health.probe_base[device]
+               : slowdown;
 }
 
 /* Devices whose first probe is off the mean of their type
  * (docs/planners.md#measuring-rates-in-a-run). */
-static luo_status odd_ones(luo_run *r, luo_err *err)
+static luo_status odd_ones(luo_run *run, luo_err *err)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    const luo_world *w = luo_events_world(r->clock.events);
-    double *sum = LUO_NEW_N(r->scratch, double, c->ngroups);
-    int32_t *n = LUO_NEW_N(r->scratch, int32_t, c->ngroups);
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const luo_world *world = luo_events_world(run->clock.events);
+    double *sum = LUO_NEW_N(run->scratch, double, cluster->ngroups);
+    int32_t *n = LUO_NEW_N(run->scratch, int32_t, cluster->ngroups);
     if (!sum || !n) return luo_err_nomem(err);
-    for (int32_t d = 0; d < c->ndevices; d++) {
-        if (!w->up[d]) continue;
-        sum[c->devices[d].group] += w->slowdown[d];
-        n[c->devices[d].group]++;
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
+        if (!world->up[d]) continue;
+        sum[cluster->devices[d].group] += world->slowdown[d];
+        n[cluster->devices[d].group]++;
     }
-    for (int32_t d = 0; d < c->ndevices; d++) {
-        const double mean = sum[c->devices[d].group] / n[c->devices[d].group];
-        if (w->up[d] && fabs(w->slowdown[d] / mean - 1) > ODD_FROM_START)
-            LUO_TRY(luo_run_note(&r->job, err,
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
+        const double mean = sum[cluster->devices[d].group] / n[cluster->devices[d].group];
+        if (world->up[d] && fabs(world->slowdown[d] / mean - 1) > ODD_FROM_START)
+            LUO_TRY(luo_run_note(&run->job, err,
                                  "device %d: heterogeneous from start: %.6f of the mean of "
                                  "its group",
-                                 d, w->slowdown[d] / mean));
+                                 d, world->slowdown[d] / mean));
     }
-    luo_arena_reset(r->scratch, 0);
+    luo_arena_reset(run->scratch, 0);
     return LUO_OK;
 }
 
-luo_status luo_sample_init(luo_run *r, luo_err *err)
+luo_status luo_sample_init(luo_run *run, luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    LUO_TRY(odd_ones(r, err));
-    if (r->job.real || r->job.scenario->compute_sigma <= 0) return LUO_OK;
-    r->health.probe = LUO_NEW_N(r->arena, luo_rng, n);
-    r->health.probe_base = LUO_NEW_N(r->arena, double, n);
-    if (!r->health.probe || !r->health.probe_base) return luo_err_nomem(err);
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    LUO_TRY(odd_ones(run, err));
+    if (run->job.real || run->job.scenario->compute_sigma <= 0) return LUO_OK;
+    run->health.probe = LUO_NEW_N(run->arena, luo_rng, n);
+    run->health.probe_base = LUO_NEW_N(run->arena, double, n);
+    if (!run->health.probe || !run->health.probe_base) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
         char name[32];
         snprintf(name, sizeof name, "probe#%d", d);
-        r->health.probe[d] = luo_rng_stream(r->job.scenario->seed, name);
-        r->health.probe_base[d] = noise(r, d, BASE_ROUNDS * PROBES);
+        run->health.probe[d] = luo_rng_stream(run->job.scenario->seed, name);
+        run->health.probe_base[d] = noise(run, d, BASE_ROUNDS * PROBES);
     }
     return LUO_OK;
 }
 
 /* ---- samples ---- */
 
-static luo_status take(luo_run *r, int32_t device, double sample, luo_err *err)
+static luo_status take(luo_run *run, int32_t device, double sample, luo_err *err)
 {
     luo_rate_change c;
-    if (sample <= 0 || !luo_detect_push(&r->health.detect, device, sample, &c)) return LUO_OK;
-    if (!luo_run_plan(&r->plans)->member[device])
+    if (sample <= 0 || !luo_detect_push(&run->health.detect, device, sample, &c)) return LUO_OK;
+    if (!luo_run_plan(&run->plans)->member[device])
         return LUO_OK; /* reentry.c asks when it is good enough */
-    const bool corrected = luo_pace_correct(r, device);
-    c.now = r->health.detect.accepted[device];
+    const bool corrected = luo_pace_correct(run, device);
+    c.now = run->health.detect.accepted[device];
     if (corrected && c.was <= 1)
-        return luo_run_note(&r->job, err,
+        return luo_run_note(&run->job, err,
                             "step %lld: device %d: nominal is %.6f of what was thought",
-                            (long long)r->clock.step, device, c.now);
-    r->decision.trigger |= LUO_TRIGGER_RATE;
-    return luo_score_rate(r, device, &c, err);
+                            (long long)run->clock.step, device, c.now);
+    run->decision.trigger |= LUO_TRIGGER_RATE;
+    return luo_score_rate(run, device, &c, err);
 }
 
 /* q: per device of the plan. */
-static luo_status take_all(luo_run *r, const double *q, luo_err *err)
+static luo_status take_all(luo_run *run, const double *q, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    const luo_world *w = luo_events_world(r->clock.events);
-    double *scratch = LUO_NEW_N(r->scratch, double, u->ndev);
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    const luo_world *world = luo_events_world(run->clock.events);
+    double *scratch = LUO_NEW_N(run->scratch, double, used->ndev);
     if (!scratch) return luo_err_nomem(err);
-    const double common = luo_detect_common(&r->health.detect, u->dev, q, u->ndev, scratch);
-    for (int32_t i = 0; i < u->ndev; i++)
-        if (w->up[u->dev[i]]) LUO_TRY(take(r, u->dev[i], q[i] / common, err));
+    const double common = luo_detect_common(&run->health.detect, used->dev, q, used->ndev, scratch);
+    for (int32_t i = 0; i < used->ndev; i++)
+        if (world->up[used->dev[i]]) LUO_TRY(take(run, used->dev[i], q[i] / common, err));
     return LUO_OK;
 }
 
 /* With real time the samples of the first steps wait until the pace of the machine is known. */
-static luo_status take_members(luo_run *r, const luo_step_result *s, luo_err *err)
+static luo_status take_members(luo_run *run, const luo_step_result *result, luo_err *err)
 {
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    double *q = LUO_NEW_N(r->scratch, double, u->ndev);
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    double *q = LUO_NEW_N(run->scratch, double, used->ndev);
     if (!q) return luo_err_nomem(err);
-    if (!r->job.real || r->health.pace.known) {
-        for (int32_t i = 0; i < u->ndev; i++) q[i] = luo_pace_ratio(r, s, i);
-        return take_all(r, q, err);
+    if (!run->job.real || run->health.pace.known) {
+        for (int32_t i = 0; i < used->ndev; i++) q[i] = luo_pace_ratio(run, result, i);
+        return take_all(run, q, err);
     }
-    if (!luo_pace_take(r, s)) return LUO_OK;
+    if (!luo_pace_take(run, result)) return LUO_OK;
     for (int32_t k = 0; k < LUO_PACE_STEPS; k++) {
-        for (int32_t i = 0; i < u->ndev; i++)
-            q[i] = r->health.pace.sample[(int64_t)u->dev[i] * LUO_PACE_STEPS + k];
-        LUO_TRY(take_all(r, q, err));
+        for (int32_t i = 0; i < used->ndev; i++)
+            q[i] = run->health.pace.sample[(int64_t)used->dev[i] * LUO_PACE_STEPS + k];
+        LUO_TRY(take_all(run, q, err));
     }
     return LUO_OK;
 }
 
-static bool wanted(luo_run *r)
+static bool wanted(luo_run *run)
 {
-    const bool write = r->ledger.ckpt.writes != r->health.sampled_writes;
-    const bool first = r->health.discard;
-    r->health.sampled_writes = r->ledger.ckpt.writes;
-    r->health.discard = false;
+    const bool write = run->ledger.ckpt.writes != run->health.sampled_writes;
+    const bool first = run->health.discard;
+    run->health.sampled_writes = run->ledger.ckpt.writes;
+    run->health.discard = false;
     if (first) return false;
-    r->health.skipped = write && !r->health.skipped;
-    return !r->health.skipped;
+    run->health.skipped = write && !run->health.skipped;
+    return !run->health.skipped;
 }
 
-luo_status luo_sample_step(luo_run *r, const luo_step_result *s, luo_err *err)
+luo_status luo_sample_step(luo_run *run, const luo_step_result *result, luo_err *err)
 {
-    const luo_world *w = luo_events_world(r->clock.events);
-    if (r->job.policy->bound || !wanted(r)) return LUO_OK;
-    LUO_TRY(take_members(r, s, err));
-    for (int32_t d = 0; d < w->ndevices; d++) {
-        if (!w->up[d] || luo_run_plan(&r->plans)->member[d]) continue;
-        const double q = probe(r, d);
-        LUO_TRY(take(r, d, q, err));
-        luo_reentry_probe(r, d, q);
+    const luo_world *world = luo_events_world(run->clock.events);
+    if (run->job.policy->bound || !wanted(run)) return LUO_OK;
+    LUO_TRY(take_members(run, result, err));
+    for (int32_t d = 0; d < world->ndevices; d++) {
+        if (!world->up[d] || luo_run_plan(&run->plans)->member[d]) continue;
+        const double q = probe(run, d);
+        LUO_TRY(take(run, d, q, err));
+        luo_reentry_probe(run, d, q);
     }
-    return luo_drift_step(r, err);
+    return luo_drift_step(run, err);
 }

@@ -12,101 +12,107 @@ static bool takes_down(luo_event_kind k)
     return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
 }
 
-static bool has_device(const luo_occurrence *o, int32_t device)
+static bool has_device(const luo_occurrence *occurrence, int32_t device)
 {
-    for (int32_t i = 0; o->choice && i < o->choice->ndev; i++)
-        if (o->choice->dev[i] == device) return true;
+    for (int32_t i = 0; occurrence->choice && i < occurrence->choice->ndev; i++)
+        if (occurrence->choice->dev[i] == device) return true;
     return false;
 }
 
-static bool touches_plan(const luo_run *r, const luo_occurrence *o)
+static bool touches_plan(const luo_run *run, const luo_occurrence *occurrence)
 {
-    const bool *member = luo_run_plan(&r->plans)->member;
-    if (!o->choice) return o->kind != LUO_EVENT_LENGTHS; /* the whole job */
-    for (int32_t i = 0; i < o->choice->ndev; i++)
-        if (member[o->choice->dev[i]]) return true;
-    for (int32_t i = 0; i < o->choice->nlink; i++)
-        if (luo_reach_link_touches(r->job.scenario->cluster, o->choice->link[i], member))
+    const bool *member = luo_run_plan(&run->plans)->member;
+    if (!occurrence->choice) return occurrence->kind != LUO_EVENT_LENGTHS; /* the whole job */
+    for (int32_t i = 0; i < occurrence->choice->ndev; i++)
+        if (member[occurrence->choice->dev[i]]) return true;
+    for (int32_t i = 0; i < occurrence->choice->nlink; i++)
+        if (luo_reach_link_touches(run->job.scenario->cluster, occurrence->choice->link[i], member))
             return true;
     return false;
 }
 
-void luo_score_new(luo_run *r)
+void luo_score_new(luo_run *run)
 {
     int32_t n;
-    luo_occurrence *o = luo_events_occurrences(r->clock.events, &n);
-    for (; r->decision.seen < n; r->decision.seen++) {
-        o[r->decision.seen].touched = touches_plan(r, &o[r->decision.seen]);
-        r->decision.cause = o[r->decision.seen].id;
-        r->clock.last_event_step = r->clock.step;
+    luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);
+    for (; run->decision.seen < n; run->decision.seen++) {
+        occurrence[run->decision.seen].touched = touches_plan(run, &occurrence[run->decision.seen]);
+        run->decision.cause = occurrence[run->decision.seen].id;
+        run->clock.last_event_step = run->clock.step;
     }
 }
 
-static void seen_now(luo_run *r, luo_occurrence *o)
+static void seen_now(luo_run *run, luo_occurrence *occurrence)
 {
-    if (o->detected_s >= 0) return;
-    o->detected_s = r->clock.t_s;
-    r->health.detect_true++;
-    r->health.detect_delay_s += r->clock.t_s - o->start_s;
+    if (occurrence->detected_s >= 0) return;
+    occurrence->detected_s = run->clock.t_s;
+    run->health.detect_true++;
+    run->health.detect_delay_s += run->clock.t_s - occurrence->start_s;
 }
 
 /* The newest straggler on the device that is on, or ended within the detector's window; if it got
  * faster: the newest at all. */
-static luo_occurrence *straggler_on(luo_run *r, int32_t device, bool faster)
+static luo_occurrence *straggler_on(luo_run *run, int32_t device, bool faster)
 {
     int32_t n;
-    luo_occurrence *o = luo_events_occurrences(r->clock.events, &n);
+    luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);
     for (int32_t i = n - 1; i >= 0; i--) {
-        if (o[i].kind != LUO_EVENT_STRAGGLER || !has_device(&o[i], device)) continue;
-        if (faster || o[i].end_s < 0 || r->clock.step - o[i].last_step <= r->health.detect.window)
-            return &o[i];
+        if (occurrence[i].kind != LUO_EVENT_STRAGGLER || !has_device(&occurrence[i], device))
+            continue;
+        if (faster || occurrence[i].end_s < 0 ||
+            run->clock.step - occurrence[i].last_step <= run->health.detect.window)
+            return &occurrence[i];
     }
     return NULL;
 }
 
 /* "1.00 0.98 | 2.51 2.49 2.55": the samples before and after the change, for log.txt. */
-static const char *samples_text(luo_run *r, const luo_rate_change *c)
+static const char *samples_text(luo_run *run, const luo_rate_change *c)
 {
-    luo_str s = {0};
+    luo_str text = {0};
     for (int32_t i = 0; i < c->n; i++)
-        luo_str_addf(&s, "%s%s%.4g", i ? " " : "", i == c->split ? "| " : "", c->sample[i]);
-    const char *copy = luo_arena_strdup(r->scratch, luo_str_get(&s));
-    luo_str_free(&s);
+        luo_str_addf(&text, "%s%s%.4g", i ? " " : "", i == c->split ? "| " : "", c->sample[i]);
+    const char *copy = luo_arena_strdup(run->scratch, luo_str_get(&text));
+    luo_str_free(&text);
     return copy ? copy : "";
 }
 
-luo_status luo_score_rate(luo_run *r, int32_t device, const luo_rate_change *c, luo_err *err)
+luo_status luo_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err)
 {
     const bool slower = c->now > c->was;
-    luo_occurrence *o = straggler_on(r, device, !slower);
+    luo_occurrence *occurrence = straggler_on(run, device, !slower);
     char target[32], detail[96];
     snprintf(target, sizeof target, "device:%d", device);
     snprintf(detail, sizeof detail, "%s%s", slower ? "slower" : "faster",
-             o ? "" : "; nothing injected");
-    r->decision.cause = o ? o->id : "";
-    if (slower && !o) r->health.detect_false++;
-    if (slower && o && o->detected_s < 0) { /* how long it took, beside the steps */
-        seen_now(r, o);
-        LUO_TRY(
-            luo_run_timeline(r, LUO_SPAN_DETECT, o->start_s, r->clock.t_s, false, false, 0, err));
+             occurrence ? "" : "; nothing injected");
+    run->decision.cause = occurrence ? occurrence->id : "";
+    if (slower && !occurrence) run->health.detect_false++;
+    if (slower && occurrence &&
+        occurrence->detected_s < 0) { /* how long it took, beside the steps */
+        seen_now(run, occurrence);
+        LUO_TRY(luo_run_timeline(run, LUO_SPAN_DETECT, occurrence->start_s, run->clock.t_s, false,
+                                 false, 0, err));
     }
-    LUO_TRY(luo_run_note(&r->job, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
-                         (long long)r->clock.step, device, c->was, c->now, samples_text(r, c)));
-    return luo_run_event(r, "detected", r->decision.cause, "straggler", target, false, 0, detail,
-                         err);
+    LUO_TRY(luo_run_note(&run->job, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
+                         (long long)run->clock.step, device, c->was, c->now, samples_text(run, c)));
+    return luo_run_event(run, "detected", run->decision.cause, "straggler", target, false, 0,
+                         detail, err);
 }
 
-luo_status luo_score_failure(luo_run *r, double since_s, luo_err *err)
+luo_status luo_score_failure(luo_run *run, double since_s, luo_err *err)
 {
     int32_t n;
-    luo_occurrence *o = luo_events_occurrences(r->clock.events, &n);
+    luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);
     for (int32_t i = 0; i < n; i++) {
-        const bool on = o[i].end_s < 0 || o[i].end_s >= since_s;
-        if (!takes_down(o[i].kind) || !on || o[i].detected_s >= 0 || !o[i].touched) continue;
-        seen_now(r, &o[i]);
-        r->decision.cause = o[i].id;
-        LUO_TRY(luo_run_event(r, "detected", o[i].id, luo_event_kind_name(o[i].kind), o[i].target,
-                              false, 0, "failure", err));
+        const bool on = occurrence[i].end_s < 0 || occurrence[i].end_s >= since_s;
+        if (!takes_down(occurrence[i].kind) || !on || occurrence[i].detected_s >= 0 ||
+            !occurrence[i].touched)
+            continue;
+        seen_now(run, &occurrence[i]);
+        run->decision.cause = occurrence[i].id;
+        LUO_TRY(luo_run_event(run, "detected", occurrence[i].id,
+                              luo_event_kind_name(occurrence[i].kind), occurrence[i].target, false,
+                              0, "failure", err));
     }
     return LUO_OK;
 }

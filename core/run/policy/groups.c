@@ -13,12 +13,12 @@ const luo_stage *luo_groups_pattern(const luo_snapshot *now)
 }
 
 /* Largest tensor-parallel size of the base plan, which new groups have as well. */
-static int32_t full_size(const luo_plan *p)
+static int32_t full_size(const luo_plan *plan)
 {
     int32_t tp = 1;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            if (p->pipelines[i].stages[s].ndev > tp) tp = p->pipelines[i].stages[s].ndev;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            if (plan->pipelines[i].stages[s].ndev > tp) tp = plan->pipelines[i].stages[s].ndev;
     return tp;
 }
 
@@ -29,13 +29,16 @@ static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, 
     if (g->layer_s[kind] == 0) {
         const luo_cost_ctx ctx = {.cluster = now->scenario->cluster,
                                   .stack = &now->scenario->stack, .dtype = now->base->dtype};
-        const luo_layer_shape s = {
-            .model = now->scenario->model, .layer = now->scenario->model->layers - 1,
-            .tokens = now->sequence_tokens * now->base->micro_batch_sequences,
-            .sequence_tokens = now->sequence_tokens, .tp = g->tp,
-            .sequence_parallel = now->base->sequence_parallel};
+        const luo_layer_shape shape = {.model = now->scenario->model,
+                                       .layer = now->scenario->model->layers - 1,
+                                       .tokens =
+                                           now->sequence_tokens * now->base->micro_batch_sequences,
+                                       .sequence_tokens = now->sequence_tokens,
+                                       .tp = g->tp,
+                                       .sequence_parallel = now->base->sequence_parallel};
         luo_layer_cost c;
-        LUO_TRY(luo_cost_layer(&ctx, &s, dev, (int)luo_groups_pattern(now)->recompute, &c, err));
+        LUO_TRY(
+            luo_cost_layer(&ctx, &shape, dev, (int)luo_groups_pattern(now)->recompute, &c, err));
         g->layer_s[kind] = c.forward + c.backward;
     }
     *out = g->layer_s[kind];
@@ -44,8 +47,8 @@ static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, 
 
 static bool node_stays(const luo_snapshot *now, const luo_node *node, bool slow_too)
 {
-    const luo_cluster *c = now->scenario->cluster;
-    for (int32_t s = 0; s < c->groups[node->group].devices_per_node; s++) {
+    const luo_cluster *cluster = now->scenario->cluster;
+    for (int32_t s = 0; s < cluster->groups[node->group].devices_per_node; s++) {
         const int32_t d = node->first_device + s;
         if (isinf(now->rate[d]) || now->leaving[d]) return false;
         if (!slow_too && now->rate[d] >= now->spec->threshold_slowdown) return false;
@@ -65,13 +68,13 @@ static luo_status add_group(luo_groups *g, const int32_t *dev, luo_err *err)
 
 static luo_status make_arrays(luo_arena *arena, luo_groups *g, luo_err *err)
 {
-    const luo_cluster *c = g->now->scenario->cluster;
-    g->dev = LUO_NEW_N(arena, int32_t, c->ndevices);
-    g->y = LUO_NEW_N(arena, double, c->ndevices);
-    g->first = LUO_NEW_N(arena, int32_t, c->nnodes + 1);
-    g->kind = LUO_NEW_N(arena, int32_t, c->nnodes);
-    g->layer_s = LUO_NEW_N(arena, double, c->ngroups);
-    g->caps = LUO_NEW_N(arena, luo_groups_cap_memo, c->ngroups);
+    const luo_cluster *cluster = g->now->scenario->cluster;
+    g->dev = LUO_NEW_N(arena, int32_t, cluster->ndevices);
+    g->y = LUO_NEW_N(arena, double, cluster->ndevices);
+    g->first = LUO_NEW_N(arena, int32_t, cluster->nnodes + 1);
+    g->kind = LUO_NEW_N(arena, int32_t, cluster->nnodes);
+    g->layer_s = LUO_NEW_N(arena, double, cluster->ngroups);
+    g->caps = LUO_NEW_N(arena, luo_groups_cap_memo, cluster->ngroups);
     return g->dev && g->y && g->first && g->kind && g->layer_s && g->caps ? LUO_OK
                                                                           : luo_err_nomem(err);
 }
@@ -79,28 +82,28 @@ static luo_status make_arrays(luo_arena *arena, luo_groups *g, luo_err *err)
 /* Are the groups of the last two nodes alike? */
 static bool as_before(const luo_groups *g)
 {
-    const luo_cluster *c = g->now->scenario->cluster;
+    const luo_cluster *cluster = g->now->scenario->cluster;
     if (g->nnodes < 2) return false;
     const int32_t *f = g->first + g->nnodes, n = f[0] - f[-1];
     if (n != f[-1] - f[-2]) return false;
     const int32_t a = g->dev[(int64_t)f[-2] * g->tp], b = g->dev[(int64_t)f[-1] * g->tp];
-    return c->devices[a].group == c->devices[b].group &&
+    return cluster->devices[a].group == cluster->devices[b].group &&
            memcmp(g->y + f[-2], g->y + f[-1], (size_t)n * sizeof *g->y) == 0;
 }
 
 luo_status luo_groups_find(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                            luo_groups *out, luo_err *err)
 {
-    const luo_cluster *c = now->scenario->cluster;
+    const luo_cluster *cluster = now->scenario->cluster;
     luo_groups g = {.now = now, .tp = full_size(now->base)};
-    int32_t *dev = LUO_NEW_N(arena, int32_t, c->ndevices);
+    int32_t *dev = LUO_NEW_N(arena, int32_t, cluster->ndevices);
     if (!dev) return luo_err_nomem(err);
     LUO_TRY(make_arrays(arena, &g, err));
-    for (int32_t d = 0; d < c->ndevices; d++) dev[d] = d;
-    for (int32_t n = 0; n < c->nnodes; n++) {
-        const luo_node *node = &c->nodes[n];
+    for (int32_t d = 0; d < cluster->ndevices; d++) dev[d] = d;
+    for (int32_t n = 0; n < cluster->nnodes; n++) {
+        const luo_node *node = &cluster->nodes[n];
         if (!node_stays(now, node, slow_too)) continue;
-        for (int32_t s = 0; s + g.tp <= c->groups[node->group].devices_per_node; s += g.tp)
+        for (int32_t s = 0; s + g.tp <= cluster->groups[node->group].devices_per_node; s += g.tp)
             LUO_TRY(add_group(&g, dev + node->first_device + s, err));
         if (g.n == g.first[g.nnodes]) continue;
         g.first[++g.nnodes] = g.n;
@@ -117,27 +120,37 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
     const luo_groups *g = ctx;
     const luo_snapshot *now = g->now;
     const int32_t dev = g->dev[(int64_t)group * g->tp];
-    const luo_profile *p = luo_cluster_profile(now->scenario->cluster, dev);
+    const luo_profile *profile = luo_cluster_profile(now->scenario->cluster, dev);
     luo_groups_cap_memo *known = &g->caps[now->scenario->cluster->devices[dev].group];
     if (known->stages == stages && known->stage == stage && known->pipelines == pipelines)
         return known->cap;
     const luo_memory_rules rules = luo_stack_memory(&now->scenario->stack);
-    luo_mem_spec s = {.model = now->scenario->model, .rules = &rules, .recompute_layers = -1,
-                      .recompute = (int)luo_groups_pattern(now)->recompute,
-                      .micro_batch_tokens = now->sequence_tokens * now->base->micro_batch_sequences,
-                      .sequence_tokens = now->sequence_tokens, .tp = g->tp, .stage = stage,
-                      .stages = stages, .chunks = 1, .micro_batches = (int32_t)micro_batches,
-                      .replicas = pipelines, .zero = now->base->zero, .schedule = LUO_SCHED_1F1B,
-                      .embedding = stage == 0, .head = stage == stages - 1,
-                      .sequence_parallel = now->base->sequence_parallel,
-                      .attention_fused = now->scenario->stack.attention_fused};
-    const double room = p->memory_bytes * now->memory_factor - p->reserved_bytes;
-    int64_t lo = 0, hi = s.model->layers;
+    luo_mem_spec spec = {.model = now->scenario->model,
+                         .rules = &rules,
+                         .recompute_layers = -1,
+                         .recompute = (int)luo_groups_pattern(now)->recompute,
+                         .micro_batch_tokens =
+                             now->sequence_tokens * now->base->micro_batch_sequences,
+                         .sequence_tokens = now->sequence_tokens,
+                         .tp = g->tp,
+                         .stage = stage,
+                         .stages = stages,
+                         .chunks = 1,
+                         .micro_batches = (int32_t)micro_batches,
+                         .replicas = pipelines,
+                         .zero = now->base->zero,
+                         .schedule = LUO_SCHED_1F1B,
+                         .embedding = stage == 0,
+                         .head = stage == stages - 1,
+                         .sequence_parallel = now->base->sequence_parallel,
+                         .attention_fused = now->scenario->stack.attention_fused};
+    const double room = profile->memory_bytes * now->memory_factor - profile->reserved_bytes;
+    int64_t lo = 0, hi = spec.model->layers;
     while (lo < hi) { /* most layers that fit: memory grows with them */
         luo_mem m;
         const int64_t mid = (lo + hi + 1) / 2;
-        s.layers = (double)mid;
-        luo_mem_stage(&s, &m);
+        spec.layers = (double)mid;
+        luo_mem_stage(&spec, &m);
         if ((double)m.needed <= room) lo = mid;
         else hi = mid - 1;
     }
@@ -148,13 +161,13 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
 luo_status luo_groups_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_time **out,
                             luo_err *err)
 {
-    const luo_plan *p = now->plan;
+    const luo_plan *plan = now->plan;
     luo_groups g = {.now = now};
     g.layer_s = LUO_NEW_N(arena, double, now->scenario->cluster->ngroups);
-    luo_pipe_time *pipes = LUO_NEW_N(arena, luo_pipe_time, p->npipelines);
+    luo_pipe_time *pipes = LUO_NEW_N(arena, luo_pipe_time, plan->npipelines);
     if (!g.layer_s || !pipes) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         double *t = LUO_NEW_N(arena, double, pl->nstages);
         if (!t) return luo_err_nomem(err);
         for (int32_t s = 0; s < pl->nstages; s++) {
@@ -184,11 +197,11 @@ luo_status luo_groups_event(luo_arena *arena, const luo_snapshot *now, double *o
 
 bool luo_groups_must_leave(const luo_snapshot *now, bool slow_stay)
 {
-    const luo_plan *p = now->plan;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++) {
-                const int32_t d = p->pipelines[i].stages[s].dev[k];
+    const luo_plan *plan = now->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++) {
+                const int32_t d = plan->pipelines[i].stages[s].dev[k];
                 if (now->leaving[d]) return true;
                 if (!slow_stay && now->rate[d] >= now->spec->threshold_slowdown) return true;
             }

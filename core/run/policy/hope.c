@@ -35,84 +35,84 @@ static bool was_refused(const luo_run_job *job, const luo_refusals *f, const boo
     return false;
 }
 
-static luo_status refuse(luo_run *r, luo_refusals *f, luo_err *err)
+static luo_status refuse(luo_run *run, luo_refusals *f, luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    luo_refusal *x = LUO_NEW(r->scratch, luo_refusal);
-    bool *usable = LUO_NEW_N(r->scratch, bool, n);
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    luo_refusal *x = LUO_NEW(run->scratch, luo_refusal);
+    bool *usable = LUO_NEW_N(run->scratch, bool, n);
     if (!x || !usable) return luo_err_nomem(err);
-    memcpy(usable, r->health.usable, (size_t)n * sizeof *usable);
-    take_leaving(usable, luo_events_leaving(r->clock.events), n);
+    memcpy(usable, run->health.usable, (size_t)n * sizeof *usable);
+    take_leaving(usable, luo_events_leaving(run->clock.events), n);
     *x = (luo_refusal){usable, f->last};
     f->last = x;
     f->n++;
     return LUO_OK;
 }
 
-static luo_status is_hope(luo_run *r, const luo_refusals *f, double *lengths_s, bool *hope,
+static luo_status is_hope(luo_run *run, const luo_refusals *f, double *lengths_s, bool *hope,
                           luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
+    const int32_t n = run->job.scenario->cluster->ndevices;
     luo_event_returns back;
     luo_decision d;
-    bool *usable = LUO_NEW_N(r->scratch, bool, n);
+    bool *usable = LUO_NEW_N(run->scratch, bool, n);
     if (!usable) return luo_err_nomem(err);
-    LUO_TRY(luo_events_returns(r->scratch, r->clock.events, &back, err));
+    LUO_TRY(luo_events_returns(run->scratch, run->clock.events, &back, err));
     *lengths_s = back.lengths_s;
     *hope = back.any && back.lengths_s < INFINITY;
     if (!back.any || *hope || f->n >= WAITS_IN_A_ROW) return LUO_OK;
-    luo_reach(r->job.scenario->cluster, back.world, usable);
-    LUO_TRY(luo_run_ask_what_if(r, usable, back.leaving, &d, err));
+    luo_reach(run->job.scenario->cluster, back.world, usable);
+    LUO_TRY(luo_run_ask_what_if(run, usable, back.leaving, &d, err));
     take_leaving(usable, back.leaving, n);
-    *hope = d.action != LUO_WAIT && d.action != LUO_LOSE && !was_refused(&r->job, f, usable);
+    *hope = d.action != LUO_WAIT && d.action != LUO_LOSE && !was_refused(&run->job, f, usable);
     return LUO_OK;
 }
 
 /* The world as it will be, change by change; *until_s: the first date at which something is there
  * that was not at any refusal, or how far was looked. */
-static luo_status find_trigger(luo_run *r, const luo_refusals *f, double limit_s, double *until_s,
+static luo_status find_trigger(luo_run *run, const luo_refusals *f, double limit_s, double *until_s,
                                luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    luo_world *w;
-    const luo_change *c;
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    luo_world *world;
+    const luo_change *change;
     int32_t nc;
-    bool *usable = LUO_NEW_N(r->scratch, bool, n), *leaving = LUO_NEW_N(r->scratch, bool, n);
+    bool *usable = LUO_NEW_N(run->scratch, bool, n), *leaving = LUO_NEW_N(run->scratch, bool, n);
     if (!usable || !leaving) return luo_err_nomem(err);
-    LUO_TRY(luo_world_new(r->scratch, r->job.scenario->cluster, &w, err));
-    luo_world_copy(w, luo_events_world(r->clock.events));
-    memcpy(leaving, luo_events_leaving(r->clock.events), (size_t)n * sizeof *leaving);
+    LUO_TRY(luo_world_new(run->scratch, run->job.scenario->cluster, &world, err));
+    luo_world_copy(world, luo_events_world(run->clock.events));
+    memcpy(leaving, luo_events_leaving(run->clock.events), (size_t)n * sizeof *leaving);
     *until_s = limit_s;
-    LUO_TRY(luo_events_peek(r->clock.events, until_s, &c, &nc, err));
+    LUO_TRY(luo_events_peek(run->clock.events, until_s, &change, &nc, err));
     for (int look = 0; look < LOOKS; look++) {
         for (int32_t i = 0; i < nc; i++) {
-            luo_world_apply(w, &c[i]);
-            if (c[i].kind == LUO_CHANGE_DOWN) leaving[c[i].target] = false;
-            if (c[i].kind != LUO_CHANGE_UP && c[i].kind != LUO_CHANGE_LINK) continue;
-            luo_reach(r->job.scenario->cluster, w, usable);
+            luo_world_apply(world, &change[i]);
+            if (change[i].kind == LUO_CHANGE_DOWN) leaving[change[i].target] = false;
+            if (change[i].kind != LUO_CHANGE_UP && change[i].kind != LUO_CHANGE_LINK) continue;
+            luo_reach(run->job.scenario->cluster, world, usable);
             take_leaving(usable, leaving, n);
-            if (was_refused(&r->job, f, usable)) continue;
-            *until_s = c[i].at_s;
+            if (was_refused(&run->job, f, usable)) continue;
+            *until_s = change[i].at_s;
             return LUO_OK;
         }
         if (*until_s >= limit_s) return LUO_OK;
         *until_s = limit_s;
-        LUO_TRY(luo_events_peek_on(r->clock.events, until_s, &c, &nc, err));
+        LUO_TRY(luo_events_peek_on(run->clock.events, until_s, &change, &nc, err));
     }
     return LUO_OK;
 }
 
-luo_status luo_run_wait(luo_run *r, luo_refusals *f, bool *hope, luo_err *err)
+luo_status luo_run_wait(luo_run *run, luo_refusals *f, bool *hope, luo_err *err)
 {
     double until_s, limit_s;
-    if (luo_run_interrupted(&r->job))
+    if (luo_run_interrupted(&run->job))
         return luo_err_set(err, LUO_ECANCELED, "the run was interrupted while it waited.");
-    LUO_TRY(refuse(r, f, err));
-    LUO_TRY(is_hope(r, f, &limit_s, hope, err));
+    LUO_TRY(refuse(run, f, err));
+    LUO_TRY(is_hope(run, f, &limit_s, hope, err));
     if (!*hope) return LUO_OK;
-    if (r->job.scenario->duration_s > 0) limit_s = fmin(limit_s, r->job.scenario->duration_s);
-    LUO_TRY(find_trigger(r, f, limit_s, &until_s, err));
+    if (run->job.scenario->duration_s > 0) limit_s = fmin(limit_s, run->job.scenario->duration_s);
+    LUO_TRY(find_trigger(run, f, limit_s, &until_s, err));
     *hope = until_s < INFINITY;
     if (!*hope) return LUO_OK;
-    return luo_run_span_until(r, LUO_SPAN_WAIT, until_s, 0, err);
+    return luo_run_span_until(run, LUO_SPAN_WAIT, until_s, 0, err);
 }

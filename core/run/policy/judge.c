@@ -9,14 +9,14 @@
 #include "core/run/parts.h"
 
 /* Devices outside the plan have no part in its step. */
-static uint64_t key_of(const luo_plan *p, int64_t tokens, const double *rate)
+static uint64_t key_of(const luo_plan *plan, int64_t tokens, const double *rate)
 {
-    uint64_t h = luo_plan_hash(p);
+    uint64_t h = luo_plan_hash(plan);
     h = luo_hash_bytes(h, &tokens, sizeof tokens);
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++) {
-                const double slowdown = fmax(1, rate[p->pipelines[i].stages[s].dev[k]]);
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++) {
+                const double slowdown = fmax(1, rate[plan->pipelines[i].stages[s].dev[k]]);
                 h = luo_hash_bytes(h, &slowdown, sizeof slowdown);
             }
     return h ? h : 1;
@@ -36,29 +36,29 @@ double luo_judge_number(int64_t bits)
     return v;
 }
 
-static luo_status check(luo_arena *a, const luo_judge *j, const luo_plan *p, bool as_it_is,
+static luo_status check(luo_arena *a, const luo_judge *j, const luo_plan *plan, bool as_it_is,
                         luo_err *err)
 {
-    luo_cluster c = *j->cluster;
+    luo_cluster cluster = *j->cluster;
     luo_plan_finding *f;
     int32_t n = 0;
-    if (!as_it_is) c.nhealth = 0;
-    const luo_status st = luo_plan_check(a, p, j->model, &c, &f, &n);
+    if (!as_it_is) cluster.nhealth = 0;
+    const luo_status st = luo_plan_check(a, plan, j->model, &cluster, &f, &n);
     if (st == LUO_OK || n == 0) return st;
-    return luo_err_set(err, f[0].st, "plan `%s` %s: %s", p->name, f[0].pointer, f[0].text);
+    return luo_err_set(err, f[0].st, "plan `%s` %s: %s", plan->name, f[0].pointer, f[0].text);
 }
 
-static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *p, int64_t tokens,
+static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *plan, int64_t tokens,
                           luo_programs **set, double *memory_ratio, luo_err *err)
 {
     const luo_compile_opts opts = {.sequence_tokens = tokens, .interrupted = j->interrupted,
                                    .memory = luo_stack_memory(j->stack), .unnamed = true};
     int32_t device;
-    LUO_TRY(luo_plan_compile(a, p, j->model, j->cluster, &opts, set, err));
-    luo_memory *m = LUO_NEW_N(a, luo_memory, (*set)->n);
-    if (!m) return luo_err_nomem(err);
-    LUO_TRY(luo_plan_memory(a, *set, m, err));
-    return luo_plan_fits(p, j->cluster, *set, m, memory_ratio, &device, err);
+    LUO_TRY(luo_plan_compile(a, plan, j->model, j->cluster, &opts, set, err));
+    luo_memory *memory = LUO_NEW_N(a, luo_memory, (*set)->n);
+    if (!memory) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(a, *set, memory, err));
+    return luo_plan_fits(plan, j->cluster, *set, memory, memory_ratio, &device, err);
 }
 
 /* What the busiest device works longer than the mean. */
@@ -82,33 +82,34 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
                                        .comm = j->comm,
                                        .interrupted = j->interrupted,
                                        .fold = true};
-    luo_backend_state *b;
+    luo_backend_state *backend;
     luo_world *world;
-    luo_step_result r = {0};
+    luo_step_result result = {0};
     LUO_TRY(luo_world_new(scratch, j->cluster, &world, err));
     for (int32_t d = 0; rate && d < world->ndevices; d++) {
         world->up[d] = true;
         world->slowdown[d] = isfinite(rate[d]) ? fmax(1, rate[d]) : 1;
     }
-    LUO_TRY(j->simulator->open(&config, &b, err));
-    const luo_step_request q = {.programs = set, .world = world};
-    luo_status st = j->simulator->run_ranks(b, &q, &r, err);
-    if (st == LUO_OK && r.status != LUO_OK) st = luo_err_set(err, r.status, "%s", r.text);
-    out->seconds = r.end_s - r.start_s;
-    if (st == LUO_OK && r.parts && r.n > 0) {
-        out->mean = luo_parts_mean(r.parts, r.n);
-        out->imbalance_s = imbalance(r.parts, r.n, &out->mean);
+    LUO_TRY(j->simulator->open(&config, &backend, err));
+    const luo_step_request request = {.programs = set, .world = world};
+    luo_status st = j->simulator->run_ranks(backend, &request, &result, err);
+    if (st == LUO_OK && result.status != LUO_OK)
+        st = luo_err_set(err, result.status, "%s", result.text);
+    out->seconds = result.end_s - result.start_s;
+    if (st == LUO_OK && result.parts && result.n > 0) {
+        out->mean = luo_parts_mean(result.parts, result.n);
+        out->imbalance_s = imbalance(result.parts, result.n, &out->mean);
     }
-    j->simulator->close(b);
+    j->simulator->close(backend);
     return st;
 }
 
-static bool usable(const luo_plan *p, const double *rate)
+static bool usable(const luo_plan *plan, const double *rate)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (isinf(rate[p->pipelines[i].stages[s].dev[k]])) return false;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
+                if (isinf(rate[plan->pipelines[i].stages[s].dev[k]])) return false;
     return true;
 }
 
@@ -127,28 +128,28 @@ static luo_status compile_and_simulate(luo_arena *a, const luo_judge *j, const l
     return luo_judge_simulate(a, j, set, plan.dtype, rate, out, err);
 }
 
-luo_status luo_judge_plan(const luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+luo_status luo_judge_plan(const luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, luo_judgement *out, luo_err *err)
 {
     luo_arena *a = luo_arena_new(1 << 16);
     *out = (luo_judgement){0};
     if (!a) return luo_err_nomem(err);
-    const luo_status st = compile_and_simulate(a, j, p, sequence_tokens, rate, out, err);
+    const luo_status st = compile_and_simulate(a, j, plan, sequence_tokens, rate, out, err);
     luo_arena_free(a);
     if (st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_ECANCELED) return st;
     if (st != LUO_OK) out->seconds = INFINITY;
     return LUO_OK;
 }
 
-luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+luo_status luo_judge_step(luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, double *seconds, luo_err *err)
 {
     luo_judgement x;
-    int64_t *known = luo_map_at(&j->known, key_of(p, sequence_tokens, rate), luo_judge_bits(-1));
+    int64_t *known = luo_map_at(&j->known, key_of(plan, sequence_tokens, rate), luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *seconds = luo_judge_number(*known);
     if (*seconds >= 0) return LUO_OK;
-    LUO_TRY(luo_judge_plan(j, p, sequence_tokens, rate, &x, err));
+    LUO_TRY(luo_judge_plan(j, plan, sequence_tokens, rate, &x, err));
     *seconds = x.seconds;
     *known = luo_judge_bits(*seconds);
     return LUO_OK;

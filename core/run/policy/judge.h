@@ -40,7 +40,7 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
 
 /* Compiles a plan, weighs it and simulates a step. As luo_judge_step, but rate may be NULL, and
  * nothing is remembered. */
-luo_status luo_judge_plan(const luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+luo_status luo_judge_plan(const luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, luo_judgement *out, luo_err *err);
 
 /* Seconds of one step with sequences of that many tokens. rate: per device, slowdown, INFINITY when
@@ -48,7 +48,7 @@ luo_status luo_judge_plan(const luo_judge *j, const luo_plan *p, int64_t sequenc
  * compile or does not fit in memory; then *err says why, with LUO_OK.
  * Errors: LUO_EBACKEND, LUO_ECANCELED, LUO_ENOMEM. Owner: nothing is kept but known. Cost: a
  * compilation and one simulated step, the first time. */
-luo_status luo_judge_step(luo_judge *j, const luo_plan *p, int64_t sequence_tokens,
+luo_status luo_judge_step(luo_judge *j, const luo_plan *plan, int64_t sequence_tokens,
                           const double *rate, double *seconds, luo_err *err);
 void luo_judge_free(luo_judge *j);
 

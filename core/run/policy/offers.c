@@ -5,12 +5,12 @@
 
 #include "core/run/policy/judge.h"
 
-void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, double objective_s)
+void luo_offers_add(luo_offers *offers, const char *from, const luo_plan *plan, double objective_s)
 {
     const uint64_t hash = luo_plan_hash(plan);
-    for (int32_t i = 0; i < o->n; i++)
-        if (luo_plan_hash(o->at[i].plan) == hash) return;
-    if (o->n < LUO_OFFERS) o->at[o->n++] = (luo_offer){from, plan, objective_s, -1};
+    for (int32_t i = 0; i < offers->n; i++)
+        if (luo_plan_hash(offers->at[i].plan) == hash) return;
+    if (offers->n < LUO_OFFERS) offers->at[offers->n++] = (luo_offer){from, plan, objective_s, -1};
 }
 
 /* A policy without a plan for the snapshot offers none. */
@@ -33,14 +33,14 @@ static double objective_of(const luo_offer *x)
 }
 
 /* Stable. */
-static void sort(luo_offers *o, double (*key)(const luo_offer *))
+static void sort(luo_offers *offers, double (*key)(const luo_offer *))
 {
-    for (int32_t i = 1; i < o->n; i++) {
-        const luo_offer x = o->at[i];
+    for (int32_t i = 1; i < offers->n; i++) {
+        const luo_offer x = offers->at[i];
         int32_t place = i;
-        for (; place > 0 && key(&o->at[place - 1]) > key(&x); place--)
-            o->at[place] = o->at[place - 1];
-        o->at[place] = x;
+        for (; place > 0 && key(&offers->at[place - 1]) > key(&x); place--)
+            offers->at[place] = offers->at[place - 1];
+        offers->at[place] = x;
     }
 }
 
@@ -150,10 +150,10 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
 
 /* ---- without a node ---- */
 
-static bool stage_on(const luo_stage *st, const luo_cluster *c, int32_t node)
+static bool stage_on(const luo_stage *st, const luo_cluster *cluster, int32_t node)
 {
     for (int32_t k = 0; k < st->ndev; k++)
-        if (c->devices[st->dev[k]].node == node) return true;
+        if (cluster->devices[st->dev[k]].node == node) return true;
     return false;
 }
 
@@ -164,22 +164,23 @@ static bool holds(const luo_stage *st, int32_t layer)
     return false;
 }
 
-static bool copy_elsewhere(const luo_plan *p, const luo_cluster *c, int32_t layer, int32_t node)
+static bool copy_elsewhere(const luo_plan *plan, const luo_cluster *cluster, int32_t layer,
+                           int32_t node)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
-            const luo_stage *st = &p->pipelines[i].stages[s];
-            if (holds(st, layer) && !stage_on(st, c, node)) return true;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
+            const luo_stage *st = &plan->pipelines[i].stages[s];
+            if (holds(st, layer) && !stage_on(st, cluster, node)) return true;
         }
     return false;
 }
 
-bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c)
+bool luo_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster)
 {
-    if (p->zero > 0) return false;
-    for (int32_t node = 0; node < c->nnodes; node++)
-        for (int32_t layer = 0; layer < p->layers; layer++)
-            if (!copy_elsewhere(p, c, layer, node)) return false;
+    if (plan->zero > 0) return false;
+    for (int32_t node = 0; node < cluster->nnodes; node++)
+        for (int32_t layer = 0; layer < plan->layers; layer++)
+            if (!copy_elsewhere(plan, cluster, layer, node)) return false;
     return true;
 }
 
@@ -189,14 +190,14 @@ bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c)
  * tests/diff/diff_objective.c, which holds it to this. */
 static const double HOPE = 1.06;
 
-luo_status luo_offers_judge(luo_offers *o, const luo_snapshot *now, luo_err *err)
+luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err *err)
 {
     luo_err why = {0};
     double best = INFINITY, second = INFINITY; /* the runner-up is told, too */
     if (!now->step_s) return LUO_OK;
-    sort(o, objective_of);
-    for (int32_t i = 0; i < o->n; i++) {
-        luo_offer *x = &o->at[i];
+    sort(offers, objective_of);
+    for (int32_t i = 0; i < offers->n; i++) {
+        luo_offer *x = &offers->at[i];
         if (x->step_s >= 0 || (second < INFINITY && x->objective_s > HOPE * best)) continue;
         if (now->closed_form) {
             x->step_s = x->objective_s;
@@ -207,8 +208,8 @@ luo_status luo_offers_judge(luo_offers *o, const luo_snapshot *now, luo_err *err
         second = fmin(second, fmax(best, x->step_s));
         best = fmin(best, x->step_s);
     }
-    sort(o, rank_of);
-    if (o->n > 0 && isfinite(rank_of(&o->at[0]))) return LUO_OK;
+    sort(offers, rank_of);
+    if (offers->n > 0 && isfinite(rank_of(&offers->at[0]))) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan can run on the devices that are left%s%s",
                        why.text[0] ? "; " : ".", why.text);
 }

@@ -21,7 +21,7 @@ typedef struct luo_offers {
 } luo_offers;
 
 /* Puts a plan behind those that are there, unless it is one of them or there is no room. */
-void luo_offers_add(luo_offers *o, const char *from, const luo_plan *plan, double objective_s);
+void luo_offers_add(luo_offers *offers, const char *from, const luo_plan *plan, double objective_s);
 
 /* Each adds what the policy would choose from, best first by its closed form. slow_too: nodes with
  * slow devices stay. Errors: LUO_EINFEASIBLE it has no plan; LUO_ENOMEM and those of the cost
@@ -54,11 +54,11 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
 
 /* Is a copy of every layer's state left when any one node fails? Not with ZeRO, whose shards have
  * one owner. Cost: O(nodes * layers * devices). */
-bool luo_plan_survives_node(const luo_plan *p, const luo_cluster *c);
+bool luo_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster);
 
 /* Simulates them (now->step_s), best objective first, as long as the objective leaves hope;
  * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form,
  * the objective decides alone. Without now->step_s they stay as they are.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
-luo_status luo_offers_judge(luo_offers *o, const luo_snapshot *now, luo_err *err);
+luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err *err);
 #endif

@@ -18,60 +18,61 @@
 #include "core/run/run.h"
 
 /* Seconds of a layer on one healthy device of each node group. */
-static luo_status layer_seconds(const luo_run *r, double *per_group, luo_err *err)
+static luo_status layer_seconds(const luo_run *run, double *per_group, luo_err *err)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    const luo_plan *p = luo_run_plan(&r->plans)->plan;
-    const luo_cost_ctx ctx = {.cluster = c, .stack = &r->job.scenario->stack, .dtype = p->dtype};
-    const luo_layer_shape s = {.model = r->job.scenario->model,
-                               .layer = r->job.scenario->model->layers - 1,
-                               .tokens = luo_run_tokens(r, p),
-                               .tp = 1,
-                               .sequence_tokens = luo_run_tokens(r, p)};
-    for (int32_t d = 0; d < c->ndevices; d++) {
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const luo_plan *plan = luo_run_plan(&run->plans)->plan;
+    const luo_cost_ctx ctx = {
+        .cluster = cluster, .stack = &run->job.scenario->stack, .dtype = plan->dtype};
+    const luo_layer_shape shape = {.model = run->job.scenario->model,
+                                   .layer = run->job.scenario->model->layers - 1,
+                                   .tokens = luo_run_tokens(run, plan),
+                                   .tp = 1,
+                                   .sequence_tokens = luo_run_tokens(run, plan)};
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
         luo_layer_cost cost;
-        const int32_t g = c->devices[d].group;
+        const int32_t g = cluster->devices[d].group;
         if (per_group[g] > 0) continue;
-        LUO_TRY(luo_cost_layer(&ctx, &s, &d, LUO_RECOMPUTE_NONE, &cost, err));
+        LUO_TRY(luo_cost_layer(&ctx, &shape, &d, LUO_RECOMPUTE_NONE, &cost, err));
         per_group[g] = cost.forward + cost.backward;
     }
     return LUO_OK;
 }
 
-luo_status luo_oracle_init(luo_run *r, luo_err *err)
+luo_status luo_oracle_init(luo_run *run, luo_err *err)
 {
-    const luo_cluster *c = r->job.scenario->cluster;
-    const luo_used_plan *u = luo_run_plan(&r->plans);
-    if (!r->job.policy->bound) return LUO_OK;
-    if (r->job.real)
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    if (!run->job.policy->bound) return LUO_OK;
+    if (run->job.real)
         return luo_err_set(err, LUO_EINPUT,
                            "policy `%s` is a bound and not a run, which backend "
                            "`%s` cannot make; leave it out, or simulate it.",
-                           r->job.spec->name, r->backend.table->name);
-    r->decision.bound.work = LUO_NEW_N(r->arena, double, c->ndevices);
-    double *per_group = LUO_NEW_N(r->scratch, double, c->ngroups);
-    if (!r->decision.bound.work || !per_group) return luo_err_nomem(err);
-    LUO_TRY(luo_world_new(r->arena, c, &r->decision.bound.healthy, err));
-    LUO_TRY(layer_seconds(r, per_group, err));
-    for (int32_t d = 0; d < c->ndevices; d++) {
-        r->decision.bound.work[d] = 1 / per_group[c->devices[d].group];
-        r->decision.bound.healthy->slowdown[d] = 1;
-        r->decision.bound.healthy->up[d] = true;
+                           run->job.spec->name, run->backend.table->name);
+    run->decision.bound.work = LUO_NEW_N(run->arena, double, cluster->ndevices);
+    double *per_group = LUO_NEW_N(run->scratch, double, cluster->ngroups);
+    if (!run->decision.bound.work || !per_group) return luo_err_nomem(err);
+    LUO_TRY(luo_world_new(run->arena, cluster, &run->decision.bound.healthy, err));
+    LUO_TRY(layer_seconds(run, per_group, err));
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
+        run->decision.bound.work[d] = 1 / per_group[cluster->devices[d].group];
+        run->decision.bound.healthy->slowdown[d] = 1;
+        run->decision.bound.healthy->up[d] = true;
     }
-    for (int32_t i = 0; i < u->ndev; i++)
-        r->decision.bound.base += r->decision.bound.work[u->dev[i]];
-    luo_arena_reset(r->scratch, 0);
+    for (int32_t i = 0; i < used->ndev; i++)
+        run->decision.bound.base += run->decision.bound.work[used->dev[i]];
+    luo_arena_reset(run->scratch, 0);
     return LUO_OK;
 }
 
 /* Of what the devices of the base plan do when all are well. */
-static double work_per_time(const luo_run *r)
+static double work_per_time(const luo_run *run)
 {
-    const luo_world *w = luo_events_world(r->clock.events);
+    const luo_world *world = luo_events_world(run->clock.events);
     double sum = 0;
-    for (int32_t d = 0; d < w->ndevices; d++)
-        if (r->health.usable[d]) sum += r->decision.bound.work[d] / w->slowdown[d];
-    return sum / r->decision.bound.base;
+    for (int32_t d = 0; d < world->ndevices; d++)
+        if (run->health.usable[d]) sum += run->decision.bound.work[d] / world->slowdown[d];
+    return sum / run->decision.bound.base;
 }
 
 /* ---- the fastest plan ---- */
@@ -81,7 +82,7 @@ static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
     const int32_t n = r->job.scenario->cluster->ndevices;
     bool *leaving = LUO_NEW_N(r->scratch, bool, n), *usable = LUO_NEW_N(r->scratch, bool, n);
     double *rate = LUO_NEW_N(r->scratch, double, n);
-    luo_offers o;
+    luo_offers offers;
     if (!leaving || !usable || !rate) return luo_err_nomem(err);
     memcpy(rate, r->health.rate, (size_t)n * sizeof *rate);
     luo_snapshot now = luo_run_snapshot(r, 0); /* puts what a detector believes into r->rate */
@@ -94,9 +95,9 @@ static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
     luo_malleus_job job = luo_snapshot_job(&now);
     job.candidate = usable;
     job.search_healthy = true;
-    LUO_TRY(luo_offers_all(r->scratch, &now, &job, &o, err));
-    LUO_TRY(luo_offers_judge(&o, &now, err));
-    *best = o.at[0];
+    LUO_TRY(luo_offers_all(r->scratch, &now, &job, &offers, err));
+    LUO_TRY(luo_offers_judge(&offers, &now, err));
+    *best = offers.at[0];
     return LUO_OK;
 }
 
@@ -128,95 +129,97 @@ static luo_status fastest_s(luo_run *r, double *out, const luo_plan **plan, luo_
     return LUO_OK;
 }
 
-static luo_status fastest_now(luo_run *r, double *out, luo_err *err)
+static luo_status fastest_now(luo_run *run, double *out, luo_err *err)
 {
-    const luo_world *w = luo_events_world(r->clock.events);
-    for (int32_t d = 0; d < w->ndevices; d++)
-        r->health.rate[d] = r->health.usable[d] ? fmax(1, w->slowdown[d]) : (double)INFINITY;
-    return fastest_s(r, out, NULL, err);
+    const luo_world *world = luo_events_world(run->clock.events);
+    for (int32_t d = 0; d < world->ndevices; d++)
+        run->health.rate[d] =
+            run->health.usable[d] ? fmax(1, world->slowdown[d]) : (double)INFINITY;
+    return fastest_s(run, out, NULL, err);
 }
 
-static luo_status fastest_healthy(luo_run *r, double base_s, luo_err *err)
+static luo_status fastest_healthy(luo_run *run, double base_s, luo_err *err)
 {
     double s;
     const luo_plan *plan = NULL;
-    for (int32_t d = 0; d < r->job.scenario->cluster->ndevices; d++) r->health.rate[d] = 1;
-    LUO_TRY(fastest_s(r, &s, &plan, err));
-    r->decision.bound.best_s = fmin(base_s, s);
-    if (s < base_s) r->decision.bound.best = plan;
+    for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) run->health.rate[d] = 1;
+    LUO_TRY(fastest_s(run, &s, &plan, err));
+    run->decision.bound.best_s = fmin(base_s, s);
+    if (s < base_s) run->decision.bound.best = plan;
     return LUO_OK;
 }
 
 /* Nobody works: can anybody come back? */
-static luo_status is_hope(luo_run *r, bool *hope, luo_err *err)
+static luo_status is_hope(luo_run *run, bool *hope, luo_err *err)
 {
-    const int32_t n = r->job.scenario->cluster->ndevices;
-    const size_t mark = luo_arena_mark(r->scratch);
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    const size_t mark = luo_arena_mark(run->scratch);
     luo_event_returns back;
-    bool *usable = LUO_NEW_N(r->scratch, bool, n);
+    bool *usable = LUO_NEW_N(run->scratch, bool, n);
     if (!usable) return luo_err_nomem(err);
-    LUO_TRY(luo_events_returns(r->scratch, r->clock.events, &back, err));
-    luo_reach(r->job.scenario->cluster, back.world, usable);
+    LUO_TRY(luo_events_returns(run->scratch, run->clock.events, &back, err));
+    luo_reach(run->job.scenario->cluster, back.world, usable);
     *hope = false;
     for (int32_t d = 0; d < n; d++) *hope |= usable[d];
-    luo_arena_reset(r->scratch, mark);
+    luo_arena_reset(run->scratch, mark);
     return LUO_OK;
 }
 
 /* The work of one step done, through all changes that fall into it. */
-static luo_status pass(luo_run *r, luo_err *err)
+static luo_status pass(luo_run *run, luo_err *err)
 {
-    double left = r->decision.bound.best_s;
+    double left = run->decision.bound.best_s;
     while (left > 0) {
         double step_s;
-        LUO_TRY(fastest_now(r, &step_s, err));
-        const double rate = fmax(work_per_time(r), r->decision.bound.best_s / step_s);
-        const double next = luo_events_next(r->clock.events);
-        const double end_s = rate > 0 ? r->clock.t_s + left / rate : INFINITY;
+        LUO_TRY(fastest_now(run, &step_s, err));
+        const double rate = fmax(work_per_time(run), run->decision.bound.best_s / step_s);
+        const double next = luo_events_next(run->clock.events);
+        const double end_s = rate > 0 ? run->clock.t_s + left / rate : INFINITY;
         bool hope = rate > 0;
-        if (!hope) LUO_TRY(is_hope(r, &hope, err));
+        if (!hope) LUO_TRY(is_hope(run, &hope, err));
         if (!hope) {
-            r->clock.state = LUO_LOST;
-            return luo_run_event(r, "lost", r->decision.cause, r->job.policy->name, "", false, 0,
-                                 "no device is left, and nothing comes back", err);
+            run->clock.state = LUO_LOST;
+            return luo_run_event(run, "lost", run->decision.cause, run->job.policy->name, "", false,
+                                 0, "no device is left, and nothing comes back", err);
         }
-        left = end_s <= next ? 0 : left - (next - r->clock.t_s) * rate;
-        r->clock.t_s = fmin(end_s, next);
-        LUO_TRY(luo_run_advance(r, r->clock.t_s, err));
+        left = end_s <= next ? 0 : left - (next - run->clock.t_s) * rate;
+        run->clock.t_s = fmin(end_s, next);
+        LUO_TRY(luo_run_advance(run, run->clock.t_s, err));
     }
     return LUO_OK;
 }
 
-static luo_status stretch(luo_run *r, luo_step_result *s, double factor, luo_err *err)
+static luo_status stretch(luo_run *run, luo_step_result *result, double factor, luo_err *err)
 {
-    luo_parts *parts = LUO_NEW_N(r->scratch, luo_parts, s->n);
+    luo_parts *parts = LUO_NEW_N(run->scratch, luo_parts, result->n);
     if (!parts) return luo_err_nomem(err);
-    for (int32_t i = 0; i < s->n; i++) {
-        const luo_parts *p = &s->parts[i];
+    for (int32_t i = 0; i < result->n; i++) {
+        const luo_parts *p = &result->parts[i];
         parts[i] = (luo_parts){
             factor * p->compute_s, factor * p->recompute_s, factor * p->tp_s, factor * p->ep_s,
             factor * p->cp_s,      factor * p->pp_s,        factor * p->dp_s, factor * p->move_s,
             factor * p->io_s,      factor * p->bubble_s};
     }
-    s->parts = parts;
+    result->parts = parts;
     return LUO_OK;
 }
 
-luo_status luo_oracle_step(luo_run *r, luo_step_result *s, luo_err *err)
+luo_status luo_oracle_step(luo_run *run, luo_step_result *result, luo_err *err)
 {
-    const luo_recipe recipe = luo_run_recipe(luo_run_plan(&r->plans));
-    const luo_step_request q = {.programs = luo_run_plan(&r->plans)->set,
-                                .recipe = &recipe,
-                                .world = r->decision.bound.healthy,
-                                .step = r->clock.step};
-    const double start_s = r->clock.t_s;
-    LUO_TRY(r->backend.table->run_ranks(r->backend.state, &q, s, err));
-    if (s->status != LUO_OK) return luo_err_set(err, s->status, "%s", s->text);
-    const double healthy_s = s->end_s - s->start_s;
-    if (r->decision.bound.best_s == 0) LUO_TRY(fastest_healthy(r, healthy_s, err));
-    LUO_TRY(pass(r, err));
-    if (r->backend.table->now) r->clock.t0 = r->backend.table->now(r->backend.state) - r->clock.t_s;
-    return stretch(r, s, healthy_s > 0 ? (r->clock.t_s - start_s) / healthy_s : 1, err);
+    const luo_recipe recipe = luo_run_recipe(luo_run_plan(&run->plans));
+    const luo_step_request request = {.programs = luo_run_plan(&run->plans)->set,
+                                      .recipe = &recipe,
+                                      .world = run->decision.bound.healthy,
+                                      .step = run->clock.step};
+    const double start_s = run->clock.t_s;
+    LUO_TRY(run->backend.table->run_ranks(run->backend.state, &request, result, err));
+    if (result->status != LUO_OK) return luo_err_set(err, result->status, "%s", result->text);
+    const double healthy_s = result->end_s - result->start_s;
+    if (run->decision.bound.best_s == 0) LUO_TRY(fastest_healthy(run, healthy_s, err));
+    LUO_TRY(pass(run, err));
+    if (run->backend.table->now)
+        run->clock.t0 = run->backend.table->now(run->backend.state) - run->clock.t_s;
+    return stretch(run, result, healthy_s > 0 ? (run->clock.t_s - start_s) / healthy_s : 1, err);
 }
 
 static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)

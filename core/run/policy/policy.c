@@ -62,15 +62,15 @@ luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, cons
 luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *to,
                                  double *seconds, luo_err *err)
 {
-    const luo_cluster *c = now->scenario->cluster;
-    int32_t *dead = LUO_NEW_N(scratch, int32_t, c->ndevices), ndead = 0;
+    const luo_cluster *cluster = now->scenario->cluster;
+    int32_t *dead = LUO_NEW_N(scratch, int32_t, cluster->ndevices), ndead = 0;
     luo_transition t = {0};
     luo_err why = {0};
     double specialize = 0;
     if (!dead) return luo_err_nomem(err);
-    for (int32_t d = 0; d < c->ndevices; d++)
+    for (int32_t d = 0; d < cluster->ndevices; d++)
         if (isinf(now->rate[d])) dead[ndead++] = d;
-    const luo_status st = luo_transition_cost(scratch, now->plan, to, now->scenario->model, c,
+    const luo_status st = luo_transition_cost(scratch, now->plan, to, now->scenario->model, cluster,
                                               ndead, dead, &t, &why);
     *seconds = INFINITY;
     if (st == LUO_ELOST) return LUO_OK;
@@ -82,11 +82,11 @@ luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, co
 
 bool luo_snapshot_whole(const luo_snapshot *now)
 {
-    const luo_plan *p = now->plan;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (isinf(now->rate[p->pipelines[i].stages[s].dev[k]])) return false;
+    const luo_plan *plan = now->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
+                if (isinf(now->rate[plan->pipelines[i].stages[s].dev[k]])) return false;
     return true;
 }
 

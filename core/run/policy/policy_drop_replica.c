@@ -24,70 +24,72 @@ static bool is_alive(const luo_snapshot *now, const luo_pipeline *pl, bool slow_
     return true;
 }
 
-static int32_t pipelines_of_a_replica(const luo_plan *p)
+static int32_t pipelines_of_a_replica(const luo_plan *plan)
 {
-    const bool hybrid = p->zero == 3 && p->sharding.kind == LUO_SHARD_HYBRID;
-    return hybrid ? p->sharding.pipelines : 1;
+    const bool hybrid = plan->zero == 3 && plan->sharding.kind == LUO_SHARD_HYBRID;
+    return hybrid ? plan->sharding.pipelines : 1;
 }
 
 static luo_status find_alive(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                              bool **alive, int32_t *n, luo_err *err)
 {
-    const luo_plan *p = now->base;
-    const int32_t each = pipelines_of_a_replica(p);
-    *alive = LUO_NEW_N(arena, bool, p->npipelines);
+    const luo_plan *plan = now->base;
+    const int32_t each = pipelines_of_a_replica(plan);
+    *alive = LUO_NEW_N(arena, bool, plan->npipelines);
     *n = 0;
     if (!*alive) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i += each) {
+    for (int32_t i = 0; i < plan->npipelines; i += each) {
         bool all = true;
-        for (int32_t k = i; k < i + each && k < p->npipelines; k++)
-            all = all && is_alive(now, &p->pipelines[k], slow_too);
-        for (int32_t k = i; k < i + each && k < p->npipelines; k++) (*alive)[k] = all;
+        for (int32_t k = i; k < i + each && k < plan->npipelines; k++)
+            all = all && is_alive(now, &plan->pipelines[k], slow_too);
+        for (int32_t k = i; k < i + each && k < plan->npipelines; k++) (*alive)[k] = all;
         *n += all ? each : 0;
     }
     return LUO_OK;
 }
 
 /* Micro-batches that come and go together. */
-static int32_t unit_of(const luo_plan *p)
+static int32_t unit_of(const luo_plan *plan)
 {
-    return luo_sched_takes_chunks(p->schedule) ? p->pipelines[0].nstages : 1;
+    return luo_sched_takes_chunks(plan->schedule) ? plan->pipelines[0].nstages : 1;
 }
 
 static luo_status without(luo_arena *arena, const luo_plan *base, const bool *alive, int32_t n,
                           bool deals, const luo_plan **out, luo_err *err)
 {
     const int32_t unit = unit_of(base);
-    luo_plan *p;
-    LUO_TRY(luo_plan_copy(arena, base, &p, err));
+    luo_plan *plan;
+    LUO_TRY(luo_plan_copy(arena, base, &plan, err));
     luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, n);
     if (!pl) return luo_err_nomem(err);
     int32_t lost = 0, at = 0;
     for (int32_t i = 0; i < base->npipelines; i++)
-        if (alive[i]) pl[at++] = p->pipelines[i];
+        if (alive[i])
+            pl[at++] = plan->pipelines[i];
         else lost += base->pipelines[i].micro_batches;
     for (at = 0; deals && lost > 0; at = (at + 1) % n, lost -= unit)
         pl[at].micro_batches += unit;
-    p->npipelines = n;
-    p->pipelines = pl;
-    p->name = "drop_replica";
-    p->meta_json = NULL;
-    *out = p;
+    plan->npipelines = n;
+    plan->pipelines = pl;
+    plan->name = "drop_replica";
+    plan->meta_json = NULL;
+    *out = plan;
     return LUO_OK;
 }
 
 static luo_status check_for(const luo_snapshot *now, bool deals, luo_err *err)
 {
-    const luo_plan *p = now->base;
-    if (p->npipelines <= pipelines_of_a_replica(p))
+    const luo_plan *plan = now->base;
+    if (plan->npipelines <= pipelines_of_a_replica(plan))
         return luo_err_set(err, LUO_EINPUT, "policy `drop_replica` goes on with the replicas that "
                            "are left, and the base plan has one; several pipelines are expected.");
-    if (p->nannotations > 0 || p->nassignment > 0 || p->ngroups > 0 || p->state_layout.ndev > 0)
+    if (plan->nannotations > 0 || plan->nassignment > 0 || plan->ngroups > 0 ||
+        plan->state_layout.ndev > 0)
         return luo_err_set(err, LUO_EINPUT, "policy `drop_replica` takes pipelines out of the base "
                            "plan, but the plan speaks of them; one without `annotations`, "
                            "`assignment`, `experts` groups and `state_layout` is expected.");
-    for (int32_t i = 0; i < p->npipelines; i++)
-        if (p->pipelines[i].micro_batch_tokens && deals)
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        if (plan->pipelines[i].micro_batch_tokens && deals)
             return luo_err_set(err, LUO_EINPUT, "policy `drop_replica` deals micro-batches that "
                                "are alike, and pipeline %d has lengths of its own; `lost_batch: "
                                "lose` is expected.", i);
@@ -102,14 +104,14 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
 luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                                    luo_offers *out, luo_err *err)
 {
-    const luo_plan *p;
+    const luo_plan *plan;
     bool *alive;
     int32_t n;
     if (check_for(now, true, NULL) != LUO_OK) return LUO_OK;
     LUO_TRY(find_alive(arena, now, slow_too, &alive, &n, err));
     if (n == 0 || n == now->base->npipelines) return LUO_OK;
-    LUO_TRY(without(arena, now->base, alive, n, true, &p, err));
-    luo_offers_add(out, "drop_replica", p, 0);
+    LUO_TRY(without(arena, now->base, alive, n, true, &plan, err));
+    luo_offers_add(out, "drop_replica", plan, 0);
     return LUO_OK;
 }
 

@@ -31,14 +31,21 @@ typedef struct view { /* the snapshot as the planner sees it */
 
 luo_malleus_job luo_snapshot_job(const luo_snapshot *now)
 {
-    const luo_policy_spec *s = now->spec;
-    return (luo_malleus_job){.model = now->scenario->model, .cluster = now->scenario->cluster,
-                             .stack = &now->scenario->stack, .base = now->base, .prev = now->plan,
+    const luo_policy_spec *spec = now->spec;
+    return (luo_malleus_job){.model = now->scenario->model,
+                             .cluster = now->scenario->cluster,
+                             .stack = &now->scenario->stack,
+                             .base = now->base,
+                             .prev = now->plan,
                              .sequence_tokens = now->sequence_tokens,
-                             .micro_batches = now->micro_batches, .rate = now->rate,
+                             .micro_batches = now->micro_batches,
+                             .rate = now->rate,
                              .memory_factor = now->memory_factor,
-                             .threshold = s->threshold_slowdown, .rank = s->rank,
-                             .top_k = s->top_k, .split2 = s->split2, .dp_auto = s->dp_auto,
+                             .threshold = spec->threshold_slowdown,
+                             .rank = spec->rank,
+                             .top_k = spec->top_k,
+                             .split2 = spec->split2,
+                             .dp_auto = spec->dp_auto,
                              .seed = now->scenario->seed};
 }
 
@@ -75,7 +82,7 @@ static luo_status recall(const luo_snapshot *now, luo_plan_cache **out, luo_err 
 }
 
 /* Other policies would take devices that are to stay outside. */
-static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *o, luo_err *err)
+static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *offers, luo_err *err)
 {
     luo_snapshot seen = *v->now;
     const int32_t n = seen.scenario->cluster->ndevices;
@@ -83,27 +90,28 @@ static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *o, 
     if (!rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) rate[d] = v->candidate[d] ? v->rate[d] : (double)INFINITY;
     seen.rate = rate;
-    LUO_TRY(luo_offers_all(arena, &seen, &v->job, o, err));
-    for (int32_t i = 0; i < o->n; i++)
-        if (!luo_plan_within(o->at[i].plan, v->candidate)) o->at[i].step_s = INFINITY;
-    return luo_offers_judge(o, v->now, err);
+    LUO_TRY(luo_offers_all(arena, &seen, &v->job, offers, err));
+    for (int32_t i = 0; i < offers->n; i++)
+        if (!luo_plan_within(offers->at[i].plan, v->candidate)) offers->at[i].step_s = INFINITY;
+    return luo_offers_judge(offers, v->now, err);
 }
 
 static luo_status best_plans(luo_arena *arena, view *v, luo_err *err)
 {
     luo_malleus_answer answer;
-    luo_offers o;
+    luo_offers offers;
     v->n = 0;
     if (!v->now->step_s) {
         LUO_TRY(luo_plan_malleus(arena, &v->job, &answer, err));
         v->plan[v->n++] = answer.plan;
         return LUO_OK;
     }
-    LUO_TRY(offers_of_all(arena, v, &o, err));
-    for (int32_t i = 0; i < o.n && v->n < LUO_PLAN_CACHE_PLANS; i++)
-        if (o.at[i].step_s >= 0 && isfinite(o.at[i].step_s)) v->plan[v->n++] = o.at[i].plan;
-    v->best = o.at[0];
-    if (v->n > 1) v->next = o.at[1];
+    LUO_TRY(offers_of_all(arena, v, &offers, err));
+    for (int32_t i = 0; i < offers.n && v->n < LUO_PLAN_CACHE_PLANS; i++)
+        if (offers.at[i].step_s >= 0 && isfinite(offers.at[i].step_s))
+            v->plan[v->n++] = offers.at[i].plan;
+    v->best = offers.at[0];
+    if (v->n > 1) v->next = offers.at[1];
     return LUO_OK;
 }
 
@@ -120,12 +128,13 @@ static luo_status plan_anew(luo_arena *arena, view *v, luo_err *err)
 }
 
 /* Of a plan on today's devices: simulated, or event time. */
-static luo_status step_of(luo_arena *arena, const view *v, const luo_plan *p, double *seconds,
+static luo_status step_of(luo_arena *arena, const view *v, const luo_plan *plan, double *seconds,
                           luo_err *err)
 {
-    if (!v->now->step_s) return luo_malleus_event_s(arena, &v->job, p, seconds, err);
+    if (!v->now->step_s) return luo_malleus_event_s(arena, &v->job, plan, seconds, err);
     *seconds = INFINITY;
-    return luo_plan_within(p, v->stays) ? v->now->step_s(v->now->run, p, seconds, err) : LUO_OK;
+    return luo_plan_within(plan, v->stays) ? v->now->step_s(v->now->run, plan, seconds, err)
+                                           : LUO_OK;
 }
 
 /* Into v->plan, best first. *known: they were made before. */
@@ -171,12 +180,12 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
 }
 
 /* What going over to a plan takes; without a living copy of its state it is a restart. */
-static luo_status cost_of(luo_arena *arena, const view *v, const luo_plan *p, double *out,
+static luo_status cost_of(luo_arena *arena, const view *v, const luo_plan *plan, double *out,
                           luo_err *err)
 {
     *out = 0;
-    if (luo_plan_hash(p) == luo_plan_hash(v->now->plan)) return LUO_OK;
-    LUO_TRY(luo_snapshot_switch_s(arena, v->now, p, out, err));
+    if (luo_plan_hash(plan) == luo_plan_hash(v->now->plan)) return LUO_OK;
+    LUO_TRY(luo_snapshot_switch_s(arena, v->now, plan, out, err));
     if (isinf(*out)) *out = v->now->restart_cost_s;
     return LUO_OK;
 }
@@ -188,12 +197,12 @@ static luo_status prefer_safe(luo_arena *arena, const view *v, const luo_plan **
                               double *step_s, luo_err *err)
 {
     const luo_plan_cache *memory = *v->now->memory;
-    const luo_cluster *c = v->now->scenario->cluster;
-    bool safe = !memory->failed || luo_plan_survives_node(*plan, c);
+    const luo_cluster *cluster = v->now->scenario->cluster;
+    bool safe = !memory->failed || luo_plan_survives_node(*plan, cluster);
     for (int32_t i = 0; i < v->n && !safe; i++) {
         double s;
         LUO_TRY(step_of(arena, v, v->plan[i], &s, err));
-        safe = s <= SAFE * *step_s && luo_plan_survives_node(v->plan[i], c);
+        safe = s <= SAFE * *step_s && luo_plan_survives_node(v->plan[i], cluster);
         if (!safe) continue;
         *plan = v->plan[i];
         *step_s = s;
@@ -207,19 +216,19 @@ typedef struct choice {
     double fastest_s;     /* of all, whatever the way takes */
 } choice;
 
-static luo_status consider(luo_arena *arena, const view *v, const luo_plan *p, choice *c,
+static luo_status consider(luo_arena *arena, const view *v, const luo_plan *plan, choice *c,
                            luo_err *err)
 {
     double s, cost;
-    LUO_TRY(step_of(arena, v, p, &s, err));
+    LUO_TRY(step_of(arena, v, plan, &s, err));
     c->fastest_s = fmin(c->fastest_s, s);
     if (s >= c->least) return LUO_OK;
-    LUO_TRY(cost_of(arena, v, p, &cost, err));
+    LUO_TRY(cost_of(arena, v, plan, &cost, err));
     if (!v->now->spec->always_switch) s += cost / fmax(1, luo_snapshot_payback(v->now, s));
     if (!(s < c->least * (1 - AS_FAST) || isinf(c->least))) return LUO_OK;
     c->least = s;
-    c->plan = p;
-    return step_of(arena, v, p, &c->step_s, err);
+    c->plan = plan;
+    return step_of(arena, v, plan, &c->step_s, err);
 }
 
 /* Of plans that are known to be good, that one with which the next steps, as many as a choice has
@@ -255,10 +264,11 @@ static void say_offers(const view *v, luo_decision *out)
 static void say_switch(const view *v, luo_decision *out, double cost_s)
 {
     int32_t n = 0;
-    const luo_plan *p = out->plan;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) n += p->pipelines[i].stages[s].ndev;
-    snprintf(out->why, sizeof out->why, "%d pipelines on %d devices%s", p->npipelines, n,
+    const luo_plan *plan = out->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            n += plan->pipelines[i].stages[s].ndev;
+    snprintf(out->why, sizeof out->why, "%d pipelines on %d devices%s", plan->npipelines, n,
              out->known ? ", known" : "");
     snprintf(out->figures, sizeof out->figures, "%.6g -> %.6g s a step, a switch of about %.6g s",
              out->old_s, out->new_s, cost_s);
@@ -267,13 +277,13 @@ static void say_switch(const view *v, luo_decision *out, double cost_s)
 
 static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_err *err)
 {
-    const luo_policy_spec *s = v->now->spec;
+    const luo_policy_spec *spec = v->now->spec;
     double cost = 0;
     LUO_TRY(step_of(arena, v, v->now->plan, &out->old_s, err));
     if (!isinf(out->old_s)) LUO_TRY(luo_snapshot_switch_s(arena, v->now, out->plan, &cost, err));
     const double steps = luo_snapshot_payback(v->now, out->new_s);
     const double gain = (out->old_s - out->new_s) * steps;
-    if (s->always_switch || isinf(out->old_s) || gain > cost) {
+    if (spec->always_switch || isinf(out->old_s) || gain > cost) {
         out->action = LUO_SWITCH;
         say_switch(v, out, cost);
         return LUO_OK;

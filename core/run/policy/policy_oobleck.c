@@ -51,19 +51,27 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_oob
                             const luo_plan **out, luo_err *err)
 {
     const luo_plan *base = g->now->base;
-    luo_plan *p = LUO_NEW(arena, luo_plan);
+    luo_plan *plan = LUO_NEW(arena, luo_plan);
     luo_pipeline *pipelines = LUO_NEW_N(arena, luo_pipeline, t->npipes);
-    if (!p || !pipelines) return luo_err_nomem(err);
+    if (!plan || !pipelines) return luo_err_nomem(err);
     for (int32_t i = 0; i < t->npipes; i++)
         LUO_TRY(make_pipeline(arena, g, &t->pipes[i], &pipelines[i], err));
-    *p = (luo_plan){.name = "oobleck", .model = base->model, .cluster = base->cluster,
-                    .layers = base->layers, .devices = base->devices, .dtype = base->dtype,
-                    .sequence_tokens = base->sequence_tokens,
-                    .micro_batch_sequences = base->micro_batch_sequences, .zero = base->zero,
-                    .sequence_parallel = base->sequence_parallel, .schedule = LUO_SCHED_1F1B,
-                    .staggered = base->staggered, .chunks = 1, .npipelines = t->npipes,
-                    .pipelines = pipelines};
-    *out = p;
+    *plan = (luo_plan){.name = "oobleck",
+                       .model = base->model,
+                       .cluster = base->cluster,
+                       .layers = base->layers,
+                       .devices = base->devices,
+                       .dtype = base->dtype,
+                       .sequence_tokens = base->sequence_tokens,
+                       .micro_batch_sequences = base->micro_batch_sequences,
+                       .zero = base->zero,
+                       .sequence_parallel = base->sequence_parallel,
+                       .schedule = LUO_SCHED_1F1B,
+                       .staggered = base->staggered,
+                       .chunks = 1,
+                       .npipelines = t->npipes,
+                       .pipelines = pipelines};
+    *out = plan;
     return LUO_OK;
 }
 
@@ -72,7 +80,7 @@ static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, in
                         luo_offers *out, int32_t *count, luo_err *err)
 {
     const luo_snapshot *now = g->now;
-    const luo_plan *p = NULL;
+    const luo_plan *plan = NULL;
     luo_oobleck_plan t;
     const luo_oobleck_in in = {
         .nnodes = g->nnodes, .first = g->first, .kind = g->kind, .y = g->y,
@@ -81,8 +89,8 @@ static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, in
         .full_recompute = luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL,
         .cap = luo_groups_cap, .cap_ctx = g};
     LUO_TRY(luo_oobleck(arena, &in, &t, err));
-    LUO_TRY(make_plan(arena, g, &t, &p, err));
-    luo_offers_add(out, "oobleck", p, t.event);
+    LUO_TRY(make_plan(arena, g, &t, &plan, err));
+    luo_offers_add(out, "oobleck", plan, t.event);
     *count = t.npipes;
     return LUO_OK;
 }
@@ -108,25 +116,25 @@ luo_status luo_oobleck_offers(luo_arena *arena, const luo_snapshot *now, bool sl
 }
 
 /* *slow_too: only with slow nodes there is one. */
-static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *o,
+static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *offers,
                             bool *slow_too, luo_err *err)
 {
     luo_err why = {0};
     luo_status st = LUO_EINFEASIBLE;
-    *o = (luo_offers){0};
+    *offers = (luo_offers){0};
     for (int slow = 0; slow < 2 && st == LUO_EINFEASIBLE; slow++) {
         *slow_too = slow;
-        st = luo_oobleck_offers(arena, now, slow, o, &why);
-        if (st == LUO_OK) st = luo_offers_judge(o, now, &why);
+        st = luo_oobleck_offers(arena, now, slow, offers, &why);
+        if (st == LUO_OK) st = luo_offers_judge(offers, now, &why);
     }
     return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
 }
 
-static void switch_to(luo_decision *out, luo_action action, const luo_plan *p)
+static void switch_to(luo_decision *out, luo_action action, const luo_plan *plan)
 {
     out->action = action;
-    out->plan = p;
-    snprintf(out->why, sizeof out->why, "%d pipelines of whole nodes", p->npipelines);
+    out->plan = plan;
+    snprintf(out->why, sizeof out->why, "%d pipelines of whole nodes", plan->npipelines);
     snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
 }
 
@@ -159,16 +167,16 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
         switch_to(out, LUO_RESTART, now->plan);
         return LUO_OK;
     }
-    luo_offers o;
+    luo_offers offers;
     bool slow_too;
-    const luo_status st = best_plan(arena, now, &o, &slow_too, &why);
+    const luo_status st = best_plan(arena, now, &offers, &slow_too, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    out->plan = o.at[0].plan;
-    out->new_s = now->step_s ? o.at[0].step_s : o.at[0].objective_s;
+    out->plan = offers.at[0].plan;
+    out->new_s = now->step_s ? offers.at[0].step_s : offers.at[0].objective_s;
     if (!failed && luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         snprintf(out->why, sizeof out->why, "the running plan is the best one");
         return LUO_OK;

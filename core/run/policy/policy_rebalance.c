@@ -20,11 +20,11 @@ static double stage_seconds(const luo_snapshot *now, const luo_pipeline *pl, con
 static luo_status stage_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_time **out,
                               luo_err *err)
 {
-    const luo_plan *p = now->plan;
-    *out = LUO_NEW_N(arena, luo_pipe_time, p->npipelines);
+    const luo_plan *plan = now->plan;
+    *out = LUO_NEW_N(arena, luo_pipe_time, plan->npipelines);
     if (!*out) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        const luo_pipeline *pl = &p->pipelines[i];
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const luo_pipeline *pl = &plan->pipelines[i];
         double *t = LUO_NEW_N(arena, double, pl->nstages);
         if (!t) return luo_err_nomem(err);
         for (int32_t s = 0; s < pl->nstages; s++) t[s] = stage_seconds(now, pl, &pl->stages[s]);
@@ -35,24 +35,24 @@ static luo_status stage_times(luo_arena *arena, const luo_snapshot *now, luo_pip
 
 /* Micro-batches can only move between pipelines whose micro-batches are alike. Estimates are those
  * of 1F1B: under zb_h1 and zb_h2 a micro-batch keeps a stage busy as long, and waits less. */
-static bool alike(const luo_plan *p)
+static bool alike(const luo_plan *plan)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        if (p->pipelines[i].micro_batch_sequences != p->pipelines[0].micro_batch_sequences ||
-            p->pipelines[i].micro_batch_tokens)
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        if (plan->pipelines[i].micro_batch_sequences != plan->pipelines[0].micro_batch_sequences ||
+            plan->pipelines[i].micro_batch_tokens)
             return false;
-    const bool known = p->schedule == LUO_SCHED_1F1B || luo_sched_splits(p->schedule);
-    return p->npipelines > 1 && known && !luo_plan_is_rerouted(p);
+    const bool known = plan->schedule == LUO_SCHED_1F1B || luo_sched_splits(plan->schedule);
+    return plan->npipelines > 1 && known && !luo_plan_is_rerouted(plan);
 }
 
-static luo_status with_micro_batches(luo_arena *arena, const luo_plan *p, const int64_t *m,
+static luo_status with_micro_batches(luo_arena *arena, const luo_plan *plan, const int64_t *m,
                                      const luo_plan **out, luo_err *err)
 {
     luo_plan *copy;
-    LUO_TRY(luo_plan_copy(arena, p, &copy, err));
-    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, p->npipelines);
+    LUO_TRY(luo_plan_copy(arena, plan, &copy, err));
+    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, plan->npipelines);
     if (!pl) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) {
+    for (int32_t i = 0; i < plan->npipelines; i++) {
         pl[i] = copy->pipelines[i];
         pl[i].micro_batches = (int32_t)m[i];
     }
@@ -70,15 +70,15 @@ typedef struct dealt { /* micro-batches of the running plan, dealt again */
 
 static luo_status deal(luo_arena *arena, const luo_snapshot *now, dealt *out, luo_err *err)
 {
-    const luo_plan *p = now->plan;
-    const bool full = p->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
+    const luo_plan *plan = now->plan;
+    const bool full = plan->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
     luo_pipe_time *pipes;
-    out->m = LUO_NEW_N(arena, int64_t, p->npipelines);
+    out->m = LUO_NEW_N(arena, int64_t, plan->npipelines);
     if (!out->m) return luo_err_nomem(err);
     LUO_TRY(now->predicted_s ? stage_times(arena, now, &pipes, err)
                              : luo_groups_times(arena, now, &pipes, err));
-    LUO_TRY(luo_event_time(arena, pipes, p->npipelines, full, &out->old_s, err));
-    return luo_rebalance(arena, pipes, p->npipelines, now->micro_batches, full, out->m,
+    LUO_TRY(luo_event_time(arena, pipes, plan->npipelines, full, &out->old_s, err));
+    return luo_rebalance(arena, pipes, plan->npipelines, now->micro_batches, full, out->m,
                          &out->new_s, err);
 }
 
@@ -86,18 +86,18 @@ luo_status luo_rebalance_offers(luo_arena *arena, const luo_snapshot *now, luo_o
                                 luo_err *err)
 {
     dealt d;
-    const luo_plan *p;
+    const luo_plan *plan;
     if (!alike(now->plan) || !luo_snapshot_whole(now)) return LUO_OK;
     LUO_TRY(deal(arena, now, &d, err));
-    LUO_TRY(with_micro_batches(arena, now->plan, d.m, &p, err));
-    luo_offers_add(out, "rebalance", p, d.new_s);
+    LUO_TRY(with_micro_batches(arena, now->plan, d.m, &plan, err));
+    luo_offers_add(out, "rebalance", plan, d.new_s);
     return LUO_OK;
 }
 
 static luo_status deal_again(luo_arena *arena, const luo_snapshot *now, luo_decision *out,
                              luo_err *err)
 {
-    const luo_plan *p = now->plan;
+    const luo_plan *plan = now->plan;
     dealt d;
     LUO_TRY(deal(arena, now, &d, err));
     out->old_s = d.old_s;
@@ -110,7 +110,7 @@ static luo_status deal_again(luo_arena *arena, const luo_snapshot *now, luo_deci
     out->action = LUO_SWITCH;
     snprintf(out->why, sizeof out->why, "micro-batches dealt again");
     snprintf(out->figures, sizeof out->figures, "%.6g -> %.6g s a step", out->old_s, out->new_s);
-    return with_micro_batches(arena, p, d.m, &out->plan, err);
+    return with_micro_batches(arena, plan, d.m, &out->plan, err);
 }
 
 static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)

@@ -43,17 +43,17 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
 }
 
 /* The same with split backward parts, where it has others; nothing where that did not fit. */
-static luo_status offer_split(luo_arena *arena, const luo_snapshot *now, const luo_plan *p,
+static luo_status offer_split(luo_arena *arena, const luo_snapshot *now, const luo_plan *plan,
                               luo_offers *out, luo_err *err)
 {
     static const luo_sched_kind kinds[] = {LUO_SCHED_ZB_H1, LUO_SCHED_ZB_H2};
-    const int n = p->staggered && !now->issue_order ? 2 : 1; /* zb_h2 is made for it */
-    if (now->memory_factor < 0.95 || (n == 1 && luo_sched_splits(p->schedule))) return LUO_OK;
+    const int n = plan->staggered && !now->issue_order ? 2 : 1; /* zb_h2 is made for it */
+    if (now->memory_factor < 0.95 || (n == 1 && luo_sched_splits(plan->schedule))) return LUO_OK;
     for (int i = 0; i < n; i++) {
-        luo_plan *to = kinds[i] == p->schedule ? NULL : LUO_NEW(arena, luo_plan);
-        if (kinds[i] == p->schedule) continue;
+        luo_plan *to = kinds[i] == plan->schedule ? NULL : LUO_NEW(arena, luo_plan);
+        if (kinds[i] == plan->schedule) continue;
         if (!to) return luo_err_nomem(err);
-        *to = *p;
+        *to = *plan;
         to->schedule = kinds[i];
         luo_offers_add(out, "reroute", to, 0);
     }
@@ -64,13 +64,13 @@ static luo_status offer_split(luo_arena *arena, const luo_snapshot *now, const l
 static luo_status offer(luo_arena *arena, const luo_snapshot *now, luo_offers *out, int32_t *lost,
                         luo_err *err)
 {
-    const luo_plan *p;
+    const luo_plan *plan;
     bool *usable;
     LUO_TRY(find_usable(arena, now, &usable, err));
-    LUO_TRY(luo_plan_reroute(arena, now->base, usable, &p, err));
-    *lost = luo_plan_lost_stages(p);
-    if (*lost) LUO_TRY(offer_split(arena, now, p, out, err));
-    luo_offers_add(out, "reroute", p, 0);
+    LUO_TRY(luo_plan_reroute(arena, now->base, usable, &plan, err));
+    *lost = luo_plan_lost_stages(plan);
+    if (*lost) LUO_TRY(offer_split(arena, now, plan, out, err));
+    luo_offers_add(out, "reroute", plan, 0);
     return LUO_OK;
 }
 
@@ -86,10 +86,10 @@ luo_status luo_reroute_offers(luo_arena *arena, const luo_snapshot *now, luo_off
 
 static void say(luo_decision *out, int32_t lost)
 {
-    const luo_plan *p = out->plan;
+    const luo_plan *plan = out->plan;
     if (lost)
         snprintf(out->why, sizeof out->why, "micro-batches of %d lost stage%s run on peers, %s",
-                 lost, lost > 1 ? "s" : "", luo_sched_name(p->schedule));
+                 lost, lost > 1 ? "s" : "", luo_sched_name(plan->schedule));
     else
         snprintf(out->why, sizeof out->why, "all stages have their devices again");
     if (out->new_s > 0)
@@ -99,18 +99,18 @@ static void say(luo_decision *out, int32_t lost)
 static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     luo_err why = {0};
-    luo_offers o = {0};
+    luo_offers offers = {0};
     int32_t lost = 0;
     *out = (luo_decision){.action = LUO_SWITCH, .old_s = -1, .new_s = -1};
-    luo_status st = offer(arena, now, &o, &lost, &why);
-    if (st == LUO_OK && o.n > 1) st = luo_offers_judge(&o, now, &why);
+    luo_status st = offer(arena, now, &offers, &lost, &why);
+    if (st == LUO_OK && offers.n > 1) st = luo_offers_judge(&offers, now, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    out->plan = o.at[0].plan;
-    out->new_s = o.at[0].step_s;
+    out->plan = offers.at[0].plan;
+    out->new_s = offers.at[0].step_s;
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         luo_decide_to_stay(
             now, now->trigger & LUO_TRIGGER_FAIL ? "" : "the stages stay as they are", out);

@@ -38,9 +38,9 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_res
                            .staggered = now->base->staggered,
                            .recompute = luo_groups_pattern(now)->recompute, .dev = dev,
                            .layers = r->layers};
-    luo_plan *p;
-    LUO_TRY(luo_plan_grid(arena, &grid, &p, err));
-    *out = p;
+    luo_plan *plan;
+    LUO_TRY(luo_plan_grid(arena, &grid, &plan, err));
+    *out = plan;
     return LUO_OK;
 }
 
@@ -63,9 +63,9 @@ luo_status luo_restart_offers(luo_arena *arena, const luo_snapshot *now, bool sl
                                .cap = luo_groups_cap, .cap_ctx = &g};
     LUO_TRY(luo_restart_shapes(arena, &in, OFFERS, r, &n, err));
     for (int32_t i = 0; i < n; i++) {
-        const luo_plan *p = NULL;
-        LUO_TRY(make_plan(arena, &g, &r[i], &p, err));
-        luo_offers_add(out, "restart", p, r[i].event);
+        const luo_plan *plan = NULL;
+        LUO_TRY(make_plan(arena, &g, &r[i], &plan, err));
+        luo_offers_add(out, "restart", plan, r[i].event);
     }
     return LUO_OK;
 }
@@ -78,21 +78,22 @@ static bool own_plan_is_back(const luo_snapshot *now)
     return luo_snapshot_whole(&then) && !luo_groups_must_leave(&then, false);
 }
 
-static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *o, luo_err *err)
+static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *offers,
+                            luo_err *err)
 {
     luo_err why = {0};
-    *o = (luo_offers){0};
+    *offers = (luo_offers){0};
     if (own_plan_is_back(now)) {
         luo_snapshot then = *now;
         double event;
         then.plan = now->base;
         LUO_TRY(luo_groups_event(arena, &then, &event, err));
-        luo_offers_add(o, "base", now->base, event);
-        return luo_offers_judge(o, now, err);
+        luo_offers_add(offers, "base", now->base, event);
+        return luo_offers_judge(offers, now, err);
     }
     for (int slow_too = 0; slow_too < 2; slow_too++) {
-        luo_status st = luo_restart_offers(arena, now, slow_too, o, &why);
-        if (st == LUO_OK) st = luo_offers_judge(o, now, &why);
+        luo_status st = luo_restart_offers(arena, now, slow_too, offers, &why);
+        if (st == LUO_OK) st = luo_offers_judge(offers, now, &why);
         if (st != LUO_EINFEASIBLE) return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
     }
     return luo_err_set(err, LUO_EINFEASIBLE, "%s", why.text);
@@ -102,16 +103,16 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
 {
     const bool failed = now->trigger & LUO_TRIGGER_FAIL;
     luo_err why = {0};
-    luo_offers o;
+    luo_offers offers;
     *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
-    const luo_status st = best_plan(arena, now, &o, &why);
+    const luo_status st = best_plan(arena, now, &offers, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decide_to_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    out->plan = o.at[0].plan;
-    out->new_s = now->step_s ? o.at[0].step_s : o.at[0].objective_s;
+    out->plan = offers.at[0].plan;
+    out->new_s = now->step_s ? offers.at[0].step_s : offers.at[0].objective_s;
     const bool other = luo_plan_hash(out->plan) != luo_plan_hash(now->plan);
     if (!failed && !other) {
         snprintf(out->why, sizeof out->why, "the running plan is the best one");

@@ -33,27 +33,28 @@ static bool is_well(const luo_snapshot *now, int32_t d)
     return is_there(now, d) && now->rate[d] < now->spec->threshold_slowdown;
 }
 
-static luo_status begin(luo_arena *arena, const luo_snapshot *now, const luo_plan *p, exchange *x,
-                        luo_err *err)
+static luo_status begin(luo_arena *arena, const luo_snapshot *now, const luo_plan *plan,
+                        exchange *x, luo_err *err)
 {
-    const luo_cluster *c = now->scenario->cluster;
+    const luo_cluster *cluster = now->scenario->cluster;
     int32_t n, *dev;
-    *x = (exchange){.now = now, .member = LUO_NEW_N(arena, bool, c->ndevices),
-                    .taken = LUO_NEW_N(arena, bool, c->nnodes),
-                    .to = LUO_NEW_N(arena, int32_t, c->ndevices)};
+    *x = (exchange){.now = now,
+                    .member = LUO_NEW_N(arena, bool, cluster->ndevices),
+                    .taken = LUO_NEW_N(arena, bool, cluster->nnodes),
+                    .to = LUO_NEW_N(arena, int32_t, cluster->ndevices)};
     if (!x->member || !x->taken || !x->to) return luo_err_nomem(err);
-    LUO_TRY(luo_plan_devices(arena, p, &dev, &n, err));
+    LUO_TRY(luo_plan_devices(arena, plan, &dev, &n, err));
     for (int32_t i = 0; i < n; i++) x->member[dev[i]] = true;
-    for (int32_t d = 0; d < c->ndevices; d++) x->to[d] = d;
+    for (int32_t d = 0; d < cluster->ndevices; d++) x->to[d] = d;
     return LUO_OK;
 }
 
 /* Can node s stand in for node n? Then its devices are written down. */
 static bool replace(exchange *x, const luo_node *n, int32_t spare)
 {
-    const luo_cluster *c = x->now->scenario->cluster;
-    const luo_node *s = &c->nodes[spare];
-    const int32_t per_node = c->groups[n->group].devices_per_node;
+    const luo_cluster *cluster = x->now->scenario->cluster;
+    const luo_node *s = &cluster->nodes[spare];
+    const int32_t per_node = cluster->groups[n->group].devices_per_node;
     int32_t next = 0;
     if (s->group != n->group || x->taken[spare]) return false;
     for (int32_t k = 0; k < per_node; k++)
@@ -74,34 +75,34 @@ static bool replace(exchange *x, const luo_node *n, int32_t spare)
 /* false: a node has to go, and there is none for it. */
 static bool find_spares(exchange *x)
 {
-    const luo_cluster *c = x->now->scenario->cluster;
+    const luo_cluster *cluster = x->now->scenario->cluster;
     bool enough = true;
     for (int must = 1; must >= 0; must--) /* those that are gone first */
-        for (int32_t i = 0; i < c->nnodes; i++) {
-            const luo_node *n = &c->nodes[i];
+        for (int32_t i = 0; i < cluster->nnodes; i++) {
+            const luo_node *n = &cluster->nodes[i];
             bool well = true, there = true, done = false;
             for (int32_t d = n->first_device;
-                 d < n->first_device + c->groups[n->group].devices_per_node; d++) {
+                 d < n->first_device + cluster->groups[n->group].devices_per_node; d++) {
                 if (!x->member[d]) continue;
                 well = well && is_well(x->now, d);
                 there = there && is_there(x->now, d);
             }
             if (well || there == (must == 1)) continue;
-            for (int32_t s = 0; s < c->nnodes && !done; s++) done = replace(x, n, s);
+            for (int32_t s = 0; s < cluster->nnodes && !done; s++) done = replace(x, n, s);
             if (must && !done) enough = false;
         }
     return enough;
 }
 
-static luo_status rename_devices(luo_arena *arena, const luo_plan *p, const int32_t *to,
+static luo_status rename_devices(luo_arena *arena, const luo_plan *plan, const int32_t *to,
                                  const luo_plan **out, luo_err *err)
 {
     luo_plan *copy;
-    LUO_TRY(luo_plan_copy(arena, p, &copy, err));
-    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, p->npipelines);
+    LUO_TRY(luo_plan_copy(arena, plan, &copy, err));
+    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, plan->npipelines);
     if (!pl) return luo_err_nomem(err);
-    for (int32_t i = 0; i < p->npipelines; i++) {
-        luo_stage *st = LUO_NEW_N(arena, luo_stage, p->pipelines[i].nstages);
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        luo_stage *st = LUO_NEW_N(arena, luo_stage, plan->pipelines[i].nstages);
         if (!st) return luo_err_nomem(err);
         pl[i] = copy->pipelines[i];
         for (int32_t s = 0; s < pl[i].nstages; s++) {
@@ -125,13 +126,15 @@ static bool same_shape(const luo_plan *a, const luo_plan *b)
 {
     if (a->npipelines != b->npipelines) return false;
     for (int32_t i = 0; i < a->npipelines; i++) {
-        const luo_pipeline *x = &a->pipelines[i], *y = &b->pipelines[i];
-        if (x->nstages != y->nstages || x->micro_batches != y->micro_batches) return false;
-        for (int32_t s = 0; s < x->nstages; s++)
-            if (x->stages[s].ndev != y->stages[s].ndev ||
-                x->stages[s].nlayers != y->stages[s].nlayers ||
-                memcmp(x->stages[s].layers, y->stages[s].layers,
-                       (size_t)x->stages[s].nlayers * sizeof *x->stages[s].layers) != 0)
+        const luo_pipeline *pipeline = &a->pipelines[i], *y = &b->pipelines[i];
+        if (pipeline->nstages != y->nstages || pipeline->micro_batches != y->micro_batches)
+            return false;
+        for (int32_t s = 0; s < pipeline->nstages; s++)
+            if (pipeline->stages[s].ndev != y->stages[s].ndev ||
+                pipeline->stages[s].nlayers != y->stages[s].nlayers ||
+                memcmp(pipeline->stages[s].layers, y->stages[s].layers,
+                       (size_t)pipeline->stages[s].nlayers * sizeof *pipeline->stages[s].layers) !=
+                    0)
                 return false;
     }
     return true;
@@ -157,11 +160,11 @@ static luo_status weigh(luo_arena *arena, const luo_snapshot *now, luo_decision 
 
 static bool someone_leaves(const luo_snapshot *now)
 {
-    const luo_plan *p = now->plan;
-    for (int32_t i = 0; i < p->npipelines; i++)
-        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < p->pipelines[i].stages[s].ndev; k++)
-                if (!is_there(now, p->pipelines[i].stages[s].dev[k])) return true;
+    const luo_plan *plan = now->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
+                if (!is_there(now, plan->pipelines[i].stages[s].dev[k])) return true;
     return false;
 }
 
@@ -173,8 +176,8 @@ static const luo_plan *to_keep(const luo_snapshot *now)
 
 static luo_status check(const luo_snapshot *now, luo_err *err)
 {
-    const luo_plan *p = now->base;
-    if (p->nannotations > 0 || p->state_layout.ndev > 0)
+    const luo_plan *plan = now->base;
+    if (plan->nannotations > 0 || plan->state_layout.ndev > 0)
         return luo_err_set(err, LUO_EINPUT, "policy `spares` gives the places of the base plan to "
                            "other devices, but annotations of the plan name devices; a plan "
                            "without `annotations` and `state_layout` is expected.");
@@ -184,13 +187,13 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
 luo_status luo_spares_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                              luo_err *err)
 {
-    const luo_plan *p;
+    const luo_plan *plan;
     exchange x;
     if (check(now, NULL) != LUO_OK) return LUO_OK;
     LUO_TRY(begin(arena, now, to_keep(now), &x, err));
     if (!find_spares(&x) || x.n == 0) return LUO_OK;
-    LUO_TRY(rename_devices(arena, to_keep(now), x.to, &p, err));
-    luo_offers_add(out, "spares", p, 0);
+    LUO_TRY(rename_devices(arena, to_keep(now), x.to, &plan, err));
+    luo_offers_add(out, "spares", plan, 0);
     return LUO_OK;
 }
 

@@ -9,10 +9,10 @@
 
 enum { OFFERS = 8 };
 
-static bool packs(const luo_plan *p)
+static bool packs(const luo_plan *plan)
 {
-    for (int32_t i = 0; i < p->npipelines; i++)
-        if (p->pipelines[i].micro_batch_tokens) return true;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        if (plan->pipelines[i].micro_batch_tokens) return true;
     return false;
 }
 
@@ -35,22 +35,22 @@ static luo_status uniform(luo_arena *arena, const luo_snapshot *now, luo_uniform
         if (!isinf(now->rate[d]) && !now->leaving[d]) dev[left++] = d;
     if (left == 0)
         return luo_err_set(err, LUO_EINFEASIBLE, "no device is left; one at least is needed.");
-    const luo_uniform_opts o = {.batch_sequences = luo_plan_sequences(base),
-                                .sequence_tokens = base->sequence_tokens,
-                                .top = OFFERS,
-                                .micro_batch_sequences = base->micro_batch_sequences,
-                                .zero = base->zero,
-                                .recompute = -1,
-                                .sequence_parallel = base->sequence_parallel,
-                                .staggered = base->staggered,
-                                .devices = dev,
-                                .ndevices = left,
-                                .stack = &now->scenario->stack};
+    const luo_uniform_opts opts = {.batch_sequences = luo_plan_sequences(base),
+                                   .sequence_tokens = base->sequence_tokens,
+                                   .top = OFFERS,
+                                   .micro_batch_sequences = base->micro_batch_sequences,
+                                   .zero = base->zero,
+                                   .recompute = -1,
+                                   .sequence_parallel = base->sequence_parallel,
+                                   .staggered = base->staggered,
+                                   .devices = dev,
+                                   .ndevices = left,
+                                   .stack = &now->scenario->stack};
     luo_model *model = LUO_NEW(arena, luo_model); /* as the plan has it (--dtype) */
     if (!model) return luo_err_nomem(err);
     *model = *now->scenario->model;
     model->dtype = base->dtype;
-    return luo_plan_uniform(arena, model, now->scenario->cluster, &o, out, n, err);
+    return luo_plan_uniform(arena, model, now->scenario->cluster, &opts, out, n, err);
 }
 
 enum { OFFERED = 2 };
@@ -67,11 +67,11 @@ luo_status luo_uniform_offers(luo_arena *arena, const luo_snapshot *now, luo_off
     return LUO_OK;
 }
 
-static void restart(luo_decision *out, const luo_plan *p)
+static void restart(luo_decision *out, const luo_plan *plan)
 {
     out->action = LUO_RESTART;
-    out->plan = p;
-    snprintf(out->why, sizeof out->why, "restart on %d pipelines", p->npipelines);
+    out->plan = plan;
+    snprintf(out->why, sizeof out->why, "restart on %d pipelines", plan->npipelines);
 }
 
 static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
