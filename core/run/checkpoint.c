@@ -57,7 +57,7 @@ static double failure_rate(const luo_run *run)
     const luo_used_plan *used = luo_run_plan(&run->plans);
     double rate = 0;
     for (int32_t i = 0; i < run->job.scenario->nprocesses; i++) {
-        const luo_process *p = &run->job.scenario->processes[i];
+        const luo_arrivals *p = &run->job.scenario->processes[i];
         luo_target target;
         double each = p->kind == LUO_EVENT_FAIL || p->kind == LUO_EVENT_LEAVE ? 1 / p->mean_s : 0;
         for (int32_t k = 0; k < p->ncauses; k++)

@@ -81,7 +81,7 @@ typedef struct luo_cause { /* a row of causes.csv */
     double life_median_s, life_sigma, value; /* 0: not given */
 } luo_cause;
 
-typedef struct luo_process { /* random arrivals, one clock per device */
+typedef struct luo_arrivals { /* random arrivals, one clock per device */
     const char *id, *target;
     luo_event_kind kind;
     luo_dist dist;
@@ -92,7 +92,7 @@ typedef struct luo_process { /* random arrivals, one clock per device */
     const luo_cause *causes;
     double observed_devices, observed_s;
     int line, col;
-} luo_process;
+} luo_arrivals;
 
 typedef enum luo_plan_mode { /* when nothing has failed */
     LUO_PLAN_ASYNC, /* the old plan trains on while the planner runs */
@@ -160,7 +160,7 @@ typedef struct luo_scenario {
     int32_t npolicies, nevents, nprocesses;
     const luo_policy_spec *policies;
     const luo_event *events; /* of the file and of its traces, in that order */
-    const luo_process *processes;
+    const luo_arrivals *processes;
     double compute_sigma, comm_sigma;
     struct {
         luo_checkpoint_kind kind;

@@ -35,12 +35,12 @@ static luo_scenario make_scenario(luo_arena *a, uint64_t seed, int n)
 {
     luo_rng r = luo_rng_seed(seed);
     luo_event *ev = LUO_NEW_N(a, luo_event, n);
-    luo_process *p = LUO_NEW_N(a, luo_process, 2);
+    luo_arrivals *p = LUO_NEW_N(a, luo_arrivals, 2);
     for (int i = 0; i < n; i++) ev[i] = draw_event(a, &r, i);
-    p[0] = (luo_process){.id = "slow", .target = "device:[0-7]", .kind = LUO_EVENT_STRAGGLER,
+    p[0] = (luo_arrivals){.id = "slow", .target = "device:[0-7]", .kind = LUO_EVENT_STRAGGLER,
                          .dist = LUO_DIST_WEIBULL, .mean_s = 60, .shape = 0.7, .slowdown = 1.5,
                          .life = {.dist = LUO_DIST_LOGNORMAL, .median_s = 10, .sigma = 1}};
-    p[1] = (luo_process){.id = "die", .target = "device:[0-3]", .kind = LUO_EVENT_FAIL,
+    p[1] = (luo_arrivals){.id = "die", .target = "device:[0-3]", .kind = LUO_EVENT_FAIL,
                          .dist = LUO_DIST_EXPONENTIAL, .mean_s = 80, .life = {.duration_s = 7}};
     return (luo_scenario){.name = "p", .seed = seed, .cluster = fixture_cluster(a, 1, 2, 4),
                           .nevents = n, .events = ev, .nprocesses = 2, .processes = p};
@@ -186,7 +186,7 @@ static const struct {
 START_TEST(arrivals_have_their_mean)
 {
     luo_arena *a = luo_arena_new(1 << 16);
-    luo_process p = {.id = "p", .target = "device:[0-255]", .kind = LUO_EVENT_STRAGGLER,
+    luo_arrivals p = {.id = "p", .target = "device:[0-255]", .kind = LUO_EVENT_STRAGGLER,
                      .dist = laws[_i].dist, .mean_s = 500, .shape = laws[_i].shape, .slowdown = 2,
                      .life = {.duration_s = 1}};
     const luo_scenario sc = {.name = "s", .seed = 11, .cluster = fixture_cluster(a, 1, 32, 8),

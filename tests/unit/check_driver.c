@@ -3,7 +3,7 @@
 #include "sim/sim.h"
 #include "tests/driver_fixture.h"
 
-static luo_process processes[2];
+static luo_arrivals processes[2];
 
 START_TEST(quiet_run)
 {
@@ -172,7 +172,7 @@ END_TEST
  * the scenario's processes. */
 START_TEST(restart_does_not_return_for_little)
 {
-    static luo_process often = {.id = "often", .target = "device:7", .kind = LUO_EVENT_STRAGGLER,
+    static luo_arrivals often = {.id = "often", .target = "device:7", .kind = LUO_EVENT_STRAGGLER,
                                 .mean_s = 1e9, .slowdown = 1.01};
     events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 300);
     prepare("restart", 600, 1);
@@ -229,7 +229,7 @@ START_TEST(no_attempt_comes_through)
     luo_err err = {0};
     luo_sink sink = fake_sink;
     prepare("restart", 10, 0);
-    processes[0] = (luo_process){.id = "p",
+    processes[0] = (luo_arrivals){.id = "p",
                                  .target = "device:[0-7]",
                                  .kind = LUO_EVENT_FAIL,
                                  .dist = LUO_DIST_EXPONENTIAL,
@@ -269,7 +269,7 @@ START_TEST(dead_link_and_crash)
     events[0] = fixture_event("nic", LUO_EVENT_FAIL, "link:g0-2/nic0", 7, 200);
     prepare("restart", 30, 1);
     if (_i == 1) {
-        processes[0] = (luo_process){.id = "c",
+        processes[0] = (luo_arrivals){.id = "c",
                                      .target = "device:[0-7]",
                                      .ncauses = 1,
                                      .kind = LUO_EVENT_CAUSES,
@@ -311,7 +311,7 @@ END_TEST
 START_TEST(auto_period)
 {
     prepare("restart", 60, 0);
-    processes[0] = (luo_process){.id = "f",
+    processes[0] = (luo_arrivals){.id = "f",
                                  .target = "device:[0-7]",
                                  .kind = LUO_EVENT_FAIL,
                                  .dist = LUO_DIST_EXPONENTIAL,
@@ -548,7 +548,7 @@ START_TEST(busy_runs_repeat)
     int32_t n = 0;
     for (int twice = 0; twice < 2; twice++) {
         prepare(names[_i % 3], 400, 0);
-        processes[0] = (luo_process){.id = "slow",
+        processes[0] = (luo_arrivals){.id = "slow",
                                      .target = "device:[0-7]",
                                      .kind = LUO_EVENT_STRAGGLER,
                                      .dist = LUO_DIST_WEIBULL,
@@ -557,7 +557,7 @@ START_TEST(busy_runs_repeat)
                                      .slowdown_between = {1.2, 4},
                                      .life = {.dist = LUO_DIST_EXPONENTIAL, .mean_s = 60}};
         processes[1] =
-            (luo_process){.id = "die",
+            (luo_arrivals){.id = "die",
                           .target = "device:[0-7]",
                           .kind = LUO_EVENT_FAIL,
                           .dist = LUO_DIST_EXPONENTIAL,

@@ -14,7 +14,7 @@ static struct {
     luo_scenario sc;
     luo_events *e;
     luo_event events[12];
-    luo_process processes[2];
+    luo_arrivals processes[2];
     int rows;
     char text[LOG_MAX][96]; /* "12.000 fired id target" */
 } f;
@@ -411,7 +411,7 @@ END_TEST
 /* The clock of device 2 stands still while the device is down. */
 START_TEST(clock_runs_only_while_up)
 {
-    f.processes[0] = (luo_process){.id = "p", .target = "device:2", .kind = LUO_EVENT_STRAGGLER,
+    f.processes[0] = (luo_arrivals){.id = "p", .target = "device:2", .kind = LUO_EVENT_STRAGGLER,
                                    .dist = LUO_DIST_EXPONENTIAL, .mean_s = 1000, .slowdown = 2,
                                    .life = {.duration_s = 1}};
     f.events[0] = fixture_event("off", LUO_EVENT_FAIL, "device:2", 5, 300);
@@ -442,7 +442,7 @@ START_TEST(causes_hit_their_scope)
         {.cause = "none", .kind = LUO_EVENT_FAIL, .scope = LUO_SCOPE_DEVICE, .count = 0},
     };
     static const int32_t job[] = {0, 1, 2, 3};
-    f.processes[0] = (luo_process){.id = "c", .target = "device:[0-7]", .kind = LUO_EVENT_CAUSES,
+    f.processes[0] = (luo_arrivals){.id = "c", .target = "device:[0-7]", .kind = LUO_EVENT_CAUSES,
                                    .ncauses = 4, .causes = causes, .observed_devices = 8,
                                    .observed_s = 4000};
     start(0, 1);
@@ -498,7 +498,7 @@ END_TEST
 /* Arrivals every 10 ms up to 10^9 s: looking ahead must end all the same, and say where. */
 START_TEST(ahead_is_bounded)
 {
-    f.processes[0] = (luo_process){.id = "p", .target = "device:[0-7]",
+    f.processes[0] = (luo_arrivals){.id = "p", .target = "device:[0-7]",
                                    .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_EXPONENTIAL,
                                    .mean_s = 0.01, .slowdown = 2, .life = {.duration_s = 0.001}};
     start(0, 1);
@@ -524,7 +524,7 @@ END_TEST
  * not; at the next step that ends well they are written again. */
 START_TEST(rows_are_bounded)
 {
-    f.processes[0] = (luo_process){.id = "p", .target = "device:[0-7]",
+    f.processes[0] = (luo_arrivals){.id = "p", .target = "device:[0-7]",
                                    .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_EXPONENTIAL,
                                    .mean_s = 0.01, .slowdown = 2, .life = {.duration_s = 0.001}};
     luo_err err = {0};
@@ -613,7 +613,7 @@ END_TEST
 START_TEST(ahead_goes_on)
 {
     static const double until[] = {0.001, 0.5, 0.5, 0.9, 3, 3.5, 20};
-    f.processes[0] = (luo_process){.id = "p",
+    f.processes[0] = (luo_arrivals){.id = "p",
                                    .target = "device:[0-7]",
                                    .kind = LUO_EVENT_STRAGGLER,
                                    .dist = LUO_DIST_EXPONENTIAL,
@@ -666,7 +666,7 @@ START_TEST(bad_processes)
     f.a = luo_arena_new(1 << 16);
     for (int i = 0; i < LUO_ROWS(rows); i++) {
         luo_err err = {0};
-        f.processes[0] = (luo_process){.id = "p", .target = rows[i].target, .kind = rows[i].kind,
+        f.processes[0] = (luo_arrivals){.id = "p", .target = rows[i].target, .kind = rows[i].kind,
                                        .dist = LUO_DIST_EXPONENTIAL, .mean_s = 1, .ncauses = 1,
                                        .causes = &job_slow, .observed_devices = 1, .observed_s = 1,
                                        .line = 3, .col = 4};

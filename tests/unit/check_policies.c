@@ -4,7 +4,7 @@
 #include "core/io/io.h"
 #include "tests/driver_fixture.h"
 
-static luo_process processes[2];
+static luo_arrivals processes[2];
 
 /* ---- oobleck ---- */
 
@@ -174,7 +174,7 @@ START_TEST(only_what_comes_back_is_hope)
 {
     static const char *const half[] = {"device:0", "device:2", "device:4", "device:6"};
     static const char *const names[] = {"restart", "oobleck"};
-    static const luo_process storm[] = {
+    static const luo_arrivals storm[] = {
         {.id = "slow", .target = "device:[0-7]", .kind = LUO_EVENT_STRAGGLER, .slowdown = 2,
          .dist = LUO_DIST_EXPONENTIAL, .mean_s = 20, .life = {.duration_s = 1}},
         {.id = "gone", .target = "device:[1,3,5,7]", .kind = LUO_EVENT_FAIL,
@@ -207,7 +207,7 @@ START_TEST(crash_restarts)
     static const luo_cause software = {.cause = "software", .kind = LUO_EVENT_FAIL,
                                        .scope = LUO_SCOPE_JOB, .count = 1};
     prepare("oobleck", 60, 0);
-    processes[0] = (luo_process){.id = "c", .target = "device:[0-7]", .ncauses = 1,
+    processes[0] = (luo_arrivals){.id = "c", .target = "device:[0-7]", .ncauses = 1,
                                  .kind = LUO_EVENT_CAUSES, .causes = &software,
                                  .observed_devices = 8, .observed_s = 20};
     sc.processes = processes;
@@ -338,11 +338,11 @@ START_TEST(busy_runs_repeat)
     int32_t n = 0;
     for (int twice = 0; twice < 2; twice++) {
         prepare(names[_i % 2], 400, 0);
-        processes[0] = (luo_process){.id = "slow", .target = "device:[0-7]",
+        processes[0] = (luo_arrivals){.id = "slow", .target = "device:[0-7]",
                                      .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_WEIBULL,
                                      .mean_s = 900, .shape = 0.7, .slowdown_between = {1.2, 4},
                                      .life = {.dist = LUO_DIST_EXPONENTIAL, .mean_s = 60}};
-        processes[1] = (luo_process){.id = "die", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
+        processes[1] = (luo_arrivals){.id = "die", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
                                      .dist = LUO_DIST_EXPONENTIAL, .mean_s = 4000,
                                      .life = {.dist = LUO_DIST_LOGNORMAL, .median_s = 100,
                                               .sigma = 0.8}};

@@ -131,7 +131,7 @@ START_TEST(all_are_back)
 {
     static const luo_cause crash[] = {
         {.cause = "software", .kind = LUO_EVENT_FAIL, .scope = LUO_SCOPE_JOB, .count = 1}};
-    static const luo_process any = {.id = "c", .target = "device:[0-7]", .kind = LUO_EVENT_CAUSES,
+    static const luo_arrivals any = {.id = "c", .target = "device:[0-7]", .kind = LUO_EVENT_CAUSES,
                                     .ncauses = 1, .causes = crash, .observed_devices = 1,
                                     .observed_s = 1600};
     events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:5", 7.2, 3);

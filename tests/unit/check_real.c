@@ -525,7 +525,7 @@ static const struct {
 
 START_TEST(told_for_an_hour)
 {
-    static const luo_process storm = {.id = "p", .target = "device:[4-7]",
+    static const luo_arrivals storm = {.id = "p", .target = "device:[4-7]",
                                       .kind = LUO_EVENT_STRAGGLER, .slowdown = 1.5,
                                       .dist = LUO_DIST_EXPONENTIAL, .mean_s = 0.5,
                                       .life = {.duration_s = 0.01}};

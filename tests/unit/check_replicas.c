@@ -6,7 +6,7 @@
 #include "core/run/policy/offers.h"
 #include "tests/driver_fixture.h"
 
-static luo_process processes[2];
+static luo_arrivals processes[2];
 
 /* As prepare, on a cluster with so many nodes that the plan leaves free. */
 static void with_spares(const char *policy, int64_t steps, int32_t nevents, int32_t spares)
@@ -312,11 +312,11 @@ START_TEST(busy_runs)
     luo_err err = {0};
     with_spares(_i % 2 ? "spares" : "drop_replica", 400, 0, 1);
     spec.deals_batch = _i % 4 < 2;
-    processes[0] = (luo_process){.id = "slow", .target = "device:[0-9]",
+    processes[0] = (luo_arrivals){.id = "slow", .target = "device:[0-9]",
                                  .kind = LUO_EVENT_STRAGGLER, .dist = LUO_DIST_WEIBULL,
                                  .mean_s = 900, .shape = 0.7, .slowdown_between = {1.2, 4},
                                  .life = {.dist = LUO_DIST_EXPONENTIAL, .mean_s = 60}};
-    processes[1] = (luo_process){.id = "die", .target = "device:[0-9]", .kind = LUO_EVENT_FAIL,
+    processes[1] = (luo_arrivals){.id = "die", .target = "device:[0-9]", .kind = LUO_EVENT_FAIL,
                                  .dist = LUO_DIST_EXPONENTIAL, .mean_s = 2000,
                                  .life = {.dist = LUO_DIST_LOGNORMAL, .median_s = 100,
                                           .sigma = 0.8}};

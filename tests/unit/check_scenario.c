@@ -88,7 +88,7 @@ END_TEST
 START_TEST(processes)
 {
     const luo_scenario *sc = read_set(NULL, 0, NULL);
-    const luo_process *p = sc->processes;
+    const luo_arrivals *p = sc->processes;
     ck_assert(sc->nprocesses == 3 && p[0].dist == LUO_DIST_EXPONENTIAL && p[0].mean_s == 4e6);
     ck_assert(p[0].life.dist == LUO_DIST_LOGNORMAL && p[0].life.median_s == 3600);
     ck_assert(p[1].dist == LUO_DIST_WEIBULL && p[1].shape == 0.7 && p[1].life.mean_s == 900);

@@ -70,7 +70,7 @@ static json_t *event_json(const luo_event *e)
     return o;
 }
 
-static json_t *process_json(const luo_process *p)
+static json_t *process_json(const luo_arrivals *p)
 {
     json_t *o = json_object();
     text(o, "id", p->id);

@@ -185,18 +185,18 @@ static luo_life take_life(const luo_event_yaml *y)
 
 static luo_status read_causes(luo_scenario_reader *reader, const luo_source *src)
 {
-    luo_process *p = (luo_process *)&reader->sc->processes[reader->row];
+    luo_arrivals *p = (luo_arrivals *)&reader->sc->processes[reader->row];
     luo_cause *causes;
     LUO_TRY(luo_read_causes(reader->doc.arena, src, &causes, &p->ncauses, reader->doc.diags));
     p->causes = causes;
     return LUO_OK;
 }
 
-static void take_process(luo_scenario_reader *reader, luo_process *p, const luo_event_yaml *y,
+static void take_process(luo_scenario_reader *reader, luo_arrivals *p, const luo_event_yaml *y,
                          const luo_doc_node *at)
 {
     const luo_doc_node *target = luo_doc_get(at, "target");
-    *p = (luo_process){.id = y->id,
+    *p = (luo_arrivals){.id = y->id,
                        .target = or_empty(y->target),
                        .kind = y->kind,
                        .dist = y->distribution,
@@ -218,7 +218,7 @@ static void take_process(luo_scenario_reader *reader, luo_process *p, const luo_
 void luo_take_processes(luo_scenario_reader *reader)
 {
     const luo_doc_node *at = first_of(reader, "processes");
-    luo_process *p = LUO_NEW_N(reader->doc.arena, luo_process, reader->y->processes_count);
+    luo_arrivals *p = LUO_NEW_N(reader->doc.arena, luo_arrivals, reader->y->processes_count);
     char name[32];
     if (!p) {
         luo_doc_nomem(&reader->doc);

@@ -28,7 +28,7 @@ double luo_draw_life(const luo_life *life, const luo_draws *d)
 
 static double gap(const luo_event_source *s, const luo_draws *d)
 {
-    const luo_process *p = s->process;
+    const luo_arrivals *p = s->process;
     if (!s->cause && p->dist == LUO_DIST_WEIBULL)
         return luo_rng_weibull_of(d->time, s->mean_s, p->shape);
     return luo_rng_exponential_of(d->time, s->mean_s);

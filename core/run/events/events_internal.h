@@ -19,7 +19,7 @@ typedef struct luo_event_source {
     const char *id;
     luo_event_kind kind;
     const luo_event *event;     /* or */
-    const luo_process *process; /* with, for causes: */
+    const luo_arrivals *process; /* with, for causes: */
     const luo_cause *cause;
     luo_target target;
     luo_life life;

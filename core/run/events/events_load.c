@@ -88,7 +88,7 @@ static luo_status load_event(luo_events *events, int32_t i, luo_err *err)
     return schedule(events, events->nsources++, err);
 }
 
-static luo_status add_process(luo_events *events, const luo_process *p, const luo_cause *cause,
+static luo_status add_process(luo_events *events, const luo_arrivals *p, const luo_cause *cause,
                               const luo_target *target, int32_t entry, luo_err *err)
 {
     luo_event_source s = {.id = p->id, .kind = p->kind, .process = p, .cause = cause,
@@ -114,7 +114,7 @@ static luo_status add_process(luo_events *events, const luo_process *p, const lu
 }
 
 /* A process must be able to start and end what it does: flaps and lengths have no clocks. */
-static luo_status check_process(const luo_process *p, const luo_target *target, luo_err *err)
+static luo_status check_process(const luo_arrivals *p, const luo_target *target, luo_err *err)
 {
     if (p->kind == LUO_EVENT_FLAP || p->kind == LUO_EVENT_LENGTHS)
         return luo_err_set(err, LUO_EINPUT, "process `%s` is of kind `%s`; straggler, fail, leave, "
@@ -129,7 +129,7 @@ static luo_status check_process(const luo_process *p, const luo_target *target, 
 
 static luo_status load_process(luo_events *events, int32_t i, luo_err *err)
 {
-    const luo_process *p = &events->scenario->processes[i];
+    const luo_arrivals *p = &events->scenario->processes[i];
     const int32_t entry = events->scenario->nevents + i;
     luo_target target;
     luo_status st =
