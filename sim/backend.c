@@ -95,12 +95,12 @@ static luo_status worker_for(luo_backend_state *backend, const luo_programs *set
     sim_worker *oldest = &backend->worker[0];
     for (int i = 0; i < WORKERS; i++) {
         sim_worker *w = &backend->worker[i];
-        if (w->pid && w->hash == set->hash) {
+        if (w->process.pid && w->hash == set->hash) {
             *out = w;
             w->used = ++backend->asked;
             return LUO_OK;
         }
-        if (!w->pid || (oldest->pid && w->used < oldest->used)) oldest = w;
+        if (!w->process.pid || (oldest->process.pid && w->used < oldest->used)) oldest = w;
     }
     sim_worker_drop(oldest);
     LUO_TRY(sim_worker_start(oldest, &backend->config, set, backend->worker, WORKERS, err));

@@ -8,9 +8,7 @@
 #include <stdio_ext.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sim/step/death.h"
@@ -116,15 +114,24 @@ static bool answer(server *v)
     return send_reply(v->fd, &reply) && reply.head.status == LUO_OK;
 }
 
-static void serve(int fd, const sim_net *net, pid_t parent)
+typedef struct birth { /* what the process is given */
+    int fd, not_ours; /* its end of the socket, and the other */
+    const sim_net *net;
+    const sim_worker *others;
+    int32_t nothers;
+} birth;
+
+static int serve(void *ctx)
 {
-    server v = {.fd = fd, .net = net};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const birth *b = ctx;
+    server v = {.fd = b->fd, .net = b->net};
+    close(b->not_ours);
+    for (int32_t i = 0; i < b->nothers; i++)
+        if (b->others[i].process.pid) close(b->others[i].fd);
     __fpurge(stdout); /* SimGrid flushes; what the parent has not written yet is the parent's */
-    if (getppid() != parent) _exit(1);
-    if (prepare(&v) != LUO_OK) _exit(1);
+    if (prepare(&v) != LUO_OK) return 1;
     while (hear(&v) && answer(&v)) {}
-    _exit(0);
+    return 0;
 }
 
 /* ---- the other side ---- */
@@ -151,33 +158,31 @@ luo_status sim_worker_start(sim_worker *w, const luo_backend_config *config,
         luo_arena_free(arena);
         return st;
     }
-    const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) {
-        close(fd[0]);
-        for (int32_t i = 0; i < nothers; i++)
-            if (others[i].pid) close(others[i].fd);
-        dup2(log, STDERR_FILENO);
-        serve(fd[1], net, parent);
-    }
+    int why;
+    birth b = {fd[1], fd[0], net, others, nothers};
+    const luo_process_opts opts = {
+        .inside = serve, .ctx = &b, .err = log, .parent_signal = SIGKILL};
+    st = luo_process_start(&opts, &w->process, &why);
     close(fd[1]);
     luo_arena_free(arena); /* the process has its own copy */
-    if (pid < 0) {
+    if (st != LUO_OK) {
         close(fd[0]);
         close(log);
-        return luo_err_set(err, LUO_EBACKEND, "no process for the simulator: %s; end others.",
-                           strerror(errno));
+        return luo_err_set(err, st, "no process for the simulator: %s; end others.",
+                           strerror(why));
     }
-    *w = (sim_worker){.pid = pid, .fd = fd[0], .log = log, .hash = set->hash};
+    w->fd = fd[0];
+    w->log = log;
+    w->hash = set->hash;
     return LUO_OK;
 }
 
 void sim_worker_drop(sim_worker *w)
 {
-    if (!w->pid) return;
+    if (!w->process.pid) return;
     close(w->fd);
     close(w->log);
-    kill(w->pid, SIGKILL);
-    while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) {}
+    luo_process_end(&w->process, 0);
     *w = (sim_worker){0};
 }
 
@@ -186,15 +191,14 @@ enum { LOG_BYTES = 8192 };
 /* The process has closed its end: say how it died. */
 static luo_status mourn(sim_worker *w, luo_err *err)
 {
-    int how = 0;
     char said[LOG_BYTES + 1], text[SIM_DEATH_TEXT];
     close(w->fd);
-    while (waitpid(w->pid, &how, 0) < 0 && errno == EINTR) {}
+    luo_process_wait(&w->process, INFINITY);
     const ssize_t n = pread(w->log, said, LOG_BYTES, 0);
     said[n > 0 ? n : 0] = 0;
     close(w->log);
+    sim_death_text(w->process.how, said, text);
     *w = (sim_worker){0};
-    sim_death_text(how, said, text);
     return luo_err_set(err, LUO_EBACKEND, "%s", text);
 }
 

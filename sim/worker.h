@@ -6,12 +6,11 @@
  * ours. */
 #ifndef LUO_SIM_WORKER_H
 #define LUO_SIM_WORKER_H
-#include <sys/types.h>
-
+#include "core/base/process.h"
 #include "sim/step/report.h"
 
-typedef struct sim_worker { /* pid 0: none */
-    pid_t pid;
+typedef struct sim_worker { /* {0}: none */
+    luo_process process;
     int fd;
     int log;       /* in memory: what it writes to stderr */
     uint64_t hash; /* of its programs */

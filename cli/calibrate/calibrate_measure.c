@@ -1,27 +1,47 @@
 /* calibrate_measure.c: starts the ranks that measure. */
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/calibrate/calibrate.h"
 #include "cli/machine.h"
+#include "core/base/process.h"
 #include "core/io/files.h"
 #include "exec/coordinator/launch.h"
 
-static void become(char *const *argv, const char *log)
+static int prepare(void *ctx)
 {
-    const int null = open("/dev/null", O_RDONLY),
-              out = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun then ends its ranks */
-    if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
-        _exit(126);
+    (void)ctx;
     luo_launch_environment(luo_rendezvous_alone(&(luo_exec_options){0}));
-    execvp(argv[0], argv);
-    _exit(127);
+    return 0;
+}
+
+static luo_status spawn(luo_cli *cli, const char *const *argv, const char *log, luo_process *out)
+{
+    luo_err err = {0};
+    int why;
+    const int file = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0) return luo_cli_fail(cli, luo_err_io(&err, "write", log), &err);
+    const luo_process_opts opts = {.inside = prepare,
+                                   .argv = argv,
+                                   .no_input = true,
+                                   .out = file,
+                                   .err = file,
+                                   .parent_signal = SIGTERM /* mpirun then ends its ranks */};
+    const luo_status st = luo_process_start(&opts, out, &why);
+    close(file);
+    if (st == LUO_OK) return LUO_OK;
+    if (why == EAGAIN || why == ENOMEM)
+        return luo_cli_error(cli, st,
+                             "no process can be started; memory or processes have "
+                             "run out.");
+    return luo_cli_error(cli, st,
+                         "cannot start `mpirun`; Open MPI has to be installed "
+                         "(openmpi-bin).");
 }
 
 /* The last line that begins with the name of the program, else the last line. */
@@ -43,20 +63,14 @@ static void last_words(const char *log, char *out, size_t size)
     if (f) fclose(f);
 }
 
-static luo_status wait_for(luo_cli *cli, pid_t pid, int32_t ranks, const char *log)
+static luo_status wait_for(luo_cli *cli, luo_process *process, int32_t ranks, const char *log)
 {
-    int how = 0;
     char words[512];
-    while (waitpid(pid, &how, 0) < 0) {
-    }
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) {
+    luo_process_wait(process, INFINITY);
+    if (luo_process_code(process) == 0) {
         unlink(log);
         return LUO_OK;
     }
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 127)
-        return luo_cli_error(cli, LUO_EBACKEND,
-                             "cannot start `mpirun`; Open MPI has to be installed "
-                             "(openmpi-bin).");
     last_words(log, words, sizeof words);
     return luo_cli_error(cli, LUO_EBACKEND, "measuring with %d ranks failed: %s (more in %s)",
                          ranks, words, log);
@@ -88,11 +102,7 @@ luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *
     if (!ops) argv[at++] = "--no-ops";
     fflush(stdout);
     fflush(stderr);
-    const pid_t pid = fork();
-    if (pid == 0) become((char *const *)argv, log);
-    if (pid < 0)
-        return luo_cli_error(cli, LUO_EBACKEND,
-                             "no process can be started; memory or processes have "
-                             "run out.");
-    return wait_for(cli, pid, ranks, log);
+    luo_process process;
+    LUO_TRY(spawn(cli, argv, log, &process));
+    return wait_for(cli, &process, ranks, log);
 }

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -202,23 +201,36 @@ static void keep_notes(luo_child_slot *slot, const luo_diags *notes)
         snprintf(slot->note[slot->nnotes++], sizeof slot->note[0], "%s", d->err.text);
 }
 
-pid_t luo_child_start(luo_cli *cli, const luo_session *session, int32_t index, luo_child_slot *slot)
+typedef struct task { /* what a child is given */
+    luo_cli *cli;
+    const luo_session *session;
+    int32_t index;
+    luo_child_slot *slot;
+} task;
+
+static int run_task(void *ctx)
 {
-    const pid_t parent = getpid(), pid = fork();
-    if (pid != 0) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(1);
+    const task *t = ctx;
+    luo_child_slot *slot = t->slot;
     const struct sigaction act = {.sa_handler = on_signal};
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
     luo_diags notes;
-    luo_diags_init(&notes, cli->arena);
+    luo_diags_init(&notes, t->cli->arena);
     const double begin = luo_wall_s();
-    slot->status = run(cli, session, index, slot, &notes, &slot->err);
+    slot->status = run(t->cli, t->session, t->index, slot, &notes, &slot->err);
     slot->wall_s = luo_wall_s() - begin;
     slot->stopped = stop_asked;
     keep_notes(slot, &notes);
-    _exit(stop_asked ? 128 + stop_asked : luo_status_exit(slot->status));
+    return stop_asked ? 128 + stop_asked : luo_status_exit(slot->status);
+}
+
+luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t index,
+                           luo_child_slot *slot, luo_process *out, int *why)
+{
+    task t = {cli, session, index, slot};
+    const luo_process_opts opts = {.inside = run_task, .ctx = &t, .parent_signal = SIGTERM};
+    return luo_process_start(&opts, out, why);
 }
 
 /* ---- a child that was ended ---- */

@@ -1,8 +1,7 @@
 /* child.h: one policy in a process of its own. */
 #ifndef LUO_CLI_RUN_CHILD_H
 #define LUO_CLI_RUN_CHILD_H
-#include <sys/types.h>
-
+#include "core/base/process.h"
 #include "cli/run/session.h"
 
 enum { LUO_NOTES_MAX = 8 };
@@ -24,9 +23,9 @@ typedef struct luo_child_slot {
 /* Begins the folder DIR/LABEL of a policy that is to run later: its inputs and its manifest. */
 luo_status luo_child_begin(luo_cli *cli, const luo_session *session, int32_t index, const char *dir,
                            luo_err *err);
-/* Forks and runs policy `index` into dir/LABEL. -1: no process could be made. */
-pid_t luo_child_start(luo_cli *cli, const luo_session *session, int32_t index,
-                      luo_child_slot *slot);
+/* Runs policy `index` into dir/LABEL, in a process. Errors: LUO_EBACKEND no process; why: errno. */
+luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t index,
+                           luo_child_slot *slot, luo_process *out, int *why);
 /* Writes into the slot what a child that was ended by a signal could not tell: our fault, or that
  * somebody ended it, and how to go on. What it wrote so far stays readable. */
 void luo_child_killed(luo_cli *cli, const luo_session *session, int32_t index, int sig,

@@ -1,12 +1,11 @@
 #include "cli/run/demo.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/process.h"
 #include "core/io/files.h"
 #include "core/io/result/result.h"
 
@@ -31,27 +30,30 @@ static void print_command(const show *s, const char *const *words)
     fflush(out);
 }
 
-static void become(const show *s, const char *const *words, bool heard)
+/* This program, whatever its name is now. */
+static int become(void *ctx)
 {
-    const int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
-    const int answer = heard ? fileno(luo_cli_out(s->cli)) : log;
-    if (log < 0 || dup2(answer, 1) < 0 || dup2(log, 2) < 0) _exit(126);
-    execv("/proc/self/exe", (char *const *)words); /* which changes none of them */
-    _exit(127);
+    execv("/proc/self/exe", (char *const *)ctx); /* which changes none of the words */
+    return 127;
 }
 
 /* Exit code; heard: its answer is shown. */
 static int run(const show *s, const char *const *words, bool heard)
 {
-    int how = 0;
+    luo_process process;
     print_command(s, words);
     fflush(stderr);
-    const pid_t pid = fork();
-    if (pid == 0) become(s, words, heard);
-    if (pid < 0) return -1;
-    while (waitpid(pid, &how, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+    const int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (log < 0) return 126;
+    const luo_process_opts opts = {.inside = become,
+                                   .ctx = (void *)words,
+                                   .out = heard ? fileno(luo_cli_out(s->cli)) : log,
+                                   .err = log};
+    const luo_status st = luo_process_start(&opts, &process, NULL);
+    close(log);
+    if (st != LUO_OK) return -1;
+    luo_process_wait(&process, INFINITY);
+    return luo_process_code(&process);
 }
 
 /* ---- what they say ---- */

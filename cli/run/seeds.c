@@ -5,12 +5,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/run/finish.h"
+#include "core/base/process.h"
 #include "core/io/compare/compare.h"
 #include "core/io/files.h"
 #include "core/io/result/resultset.h"
@@ -78,8 +77,8 @@ luo_status luo_seeds_read(luo_cli *cli, luo_seeds *s, luo_err *err)
 typedef struct workers {
     luo_cli *cli;
     const luo_seeds *s;
-    pid_t *pid; /* 0: not started or ended */
-    int *code;  /* exit code; -1: ended by a signal, or never started */
+    luo_process *process;
+    int *code; /* exit code; -1: ended by a signal, or never started */
     int32_t started, running;
 } workers;
 
@@ -93,42 +92,41 @@ static const char *log_of(const workers *f, int32_t i)
     return luo_arena_printf(f->cli->arena, "%s/seed%s.log", f->s->dir, f->s->seed[i]);
 }
 
-/* In the process of a seed: what it prints is for its log. */
-static void run_seed(workers *f, int32_t i)
+/* In the process of the last seed: what it prints is for its log. */
+static int run_seed(void *ctx)
 {
+    workers *f = ctx;
+    const int32_t i = f->started - 1;
     luo_err err = {0};
     const char *log = log_of(f, i), *dir = dir_of(f, i);
     const int file = log ? open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (file < 0 || !dir || dup2(file, 1) < 0 || dup2(file, 2) < 0) _exit(4);
+    if (file < 0 || !dir || dup2(file, 1) < 0 || dup2(file, 2) < 0) return 4;
     f->cli->quiet = true;
     luo_status st = f->s->run(f->cli, f->s->seed[i], dir, &err);
     if (err.text[0]) st = luo_cli_fail(f->cli, st, &err);
     luo_cli_flush(f->cli);
     fflush(NULL);
-    _exit(luo_status_exit(st));
+    return luo_status_exit(st);
 }
 
 static void start_next(workers *f)
 {
     const int32_t i = f->started++;
+    const luo_process_opts opts = {.inside = run_seed, .ctx = f, .parent_signal = SIGTERM};
     fflush(NULL);
-    const pid_t pid = fork();
-    if (pid == 0) run_seed(f, i);
     f->code[i] = -1;
-    if (pid <= 0) return;
-    f->pid[i] = pid;
-    f->running++;
+    if (luo_process_start(&opts, &f->process[i], NULL) == LUO_OK) f->running++;
 }
 
-static void ended(workers *f, pid_t pid, int how)
+/* Has one ended? */
+static bool look(workers *f)
 {
     for (int32_t i = 0; i < f->started; i++) {
-        if (f->pid[i] != pid) continue;
-        f->pid[i] = 0;
-        f->code[i] = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+        luo_process *process = &f->process[i];
+        if (!process->pid || !luo_process_wait(process, 0)) continue;
+        f->code[i] = luo_process_signal(process) ? -1 : luo_process_code(process);
         f->running--;
         if (!f->cli->quiet)
             fprintf(stderr, "seed %s: %s\n", f->s->seed[i],
@@ -136,22 +134,19 @@ static void ended(workers *f, pid_t pid, int how)
                     : f->code[i] == 1 ? "a policy was lost"
                     : got_signal      ? "stopped"
                                       : "failed");
+        return true;
     }
+    return false;
 }
 
 static void wait_all(workers *f, int64_t jobs)
 {
     bool told = false;
     while (f->running || (f->started < f->s->n && !got_signal)) {
-        int how;
         while (f->started < f->s->n && f->running < jobs && !got_signal) start_next(f);
-        const pid_t pid = waitpid(-1, &how, WNOHANG);
-        if (pid > 0) {
-            ended(f, pid, how);
-            continue;
-        }
+        if (look(f)) continue;
         for (int32_t i = 0; got_signal && !told && i < f->started; i++)
-            if (f->pid[i] > 0) kill(f->pid[i], got_signal);
+            luo_process_tell(&f->process[i], got_signal);
         told = got_signal != 0;
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
@@ -171,8 +166,10 @@ static luo_status judge(workers *f)
             if (f->code[i] == 1 && st == LUO_OK) st = LUO_ENO;
             continue;
         }
-        st = luo_cli_error(f->cli, LUO_EBACKEND, "seed %s failed; `%s` says why.", f->s->seed[i],
-                           log);
+        char how[32] = "not started";
+        if (f->process[i].how) luo_process_text(&f->process[i], how, sizeof how);
+        st = luo_cli_error(f->cli, LUO_EBACKEND, "seed %s failed (%s); `%s` says why.",
+                           f->s->seed[i], how, log);
     }
     return st;
 }
@@ -233,9 +230,9 @@ luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     luo_set set;
     int64_t jobs;
-    workers f = {.cli = cli, .s = s, .pid = LUO_NEW_N(cli->arena, pid_t, s->n),
+    workers f = {.cli = cli, .s = s, .process = LUO_NEW_N(cli->arena, luo_process, s->n),
                .code = LUO_NEW_N(cli->arena, int, s->n)};
-    if (!f.pid || !f.code) return luo_err_nomem(err);
+    if (!f.process || !f.code) return luo_err_nomem(err);
     LUO_TRY(luo_args_int(&cli->args, "jobs", cores > 1 ? cores : 1, 1, 4096, &jobs, err));
     LUO_TRY(luo_set_open(&set, s->dir, s->force, err));
     luo_cli_flush(cli);

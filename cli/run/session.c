@@ -1,11 +1,9 @@
 #include "cli/run/session.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +25,7 @@ typedef struct workers {
     luo_cli *cli;
     const luo_session *s;
     luo_child_slot *slot; /* shared with the children */
-    pid_t *pid;           /* 0: not started or ended */
+    luo_process *process;
     int32_t n, started, running;
     bool timed_out;
     int stopped; /* signal by which a child alone was told to end; 0: none */
@@ -81,32 +79,28 @@ static void start_next(workers *f)
     const int32_t i = f->started++;
     fflush(stdout);
     fflush(stderr);
-    f->pid[i] = luo_child_start(f->cli, f->s, i, &f->slot[i]);
-    if (f->pid[i] < 0) {
-        f->pid[i] = 0;
-        f->slot[i].status =
-            luo_err_set(&f->slot[i].err, LUO_EBACKEND, "no process can be started: %s; free some.",
-                        strerror(errno));
-        return;
-    }
-    f->running++;
+    int why;
+    const luo_status st = luo_child_start(f->cli, f->s, i, &f->slot[i], &f->process[i], &why);
+    if (st == LUO_OK)
+        f->running++;
+    else
+        f->slot[i].status = luo_err_set(
+            &f->slot[i].err, st, "no process can be started: %s; free some.", strerror(why));
 }
 
-static void ended(workers *f, pid_t pid, int how)
+/* Has one ended? */
+static bool look(workers *f)
 {
-    for (int32_t i = 0; i < f->n; i++) {
-        if (f->pid[i] != pid) continue;
-        f->pid[i] = 0;
+    for (int32_t i = 0; i < f->started; i++) {
+        luo_process *process = &f->process[i];
+        if (!process->pid || !luo_process_wait(process, 0)) continue;
+        const int sig = luo_process_signal(process);
         f->running--;
-        if (WIFSIGNALED(how)) luo_child_killed(f->cli, f->s, i, WTERMSIG(how), &f->slot[i]);
+        if (sig) luo_child_killed(f->cli, f->s, i, sig, &f->slot[i]);
         if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
+        return true;
     }
-}
-
-static void tell_all(const workers *f, int sig)
-{
-    for (int32_t i = 0; i < f->n; i++)
-        if (f->pid[i] > 0) kill(f->pid[i], sig);
+    return false;
 }
 
 static void wait_all(workers *f, int cores)
@@ -117,20 +111,16 @@ static void wait_all(workers *f, int cores)
     while (f->running || (f->started < f->n && !got_signal && !f->timed_out)) {
         while (f->started < f->n && f->running < cores && !got_signal && !f->timed_out)
             start_next(f);
-        int how;
-        const pid_t pid = waitpid(-1, &how, WNOHANG);
-        if (pid > 0) {
-            ended(f, pid, how);
-            continue;
-        }
+        if (look(f)) continue;
         if (f->s->limit_s > 0 && luo_wall_s() - begin > f->s->limit_s) f->timed_out = true;
         if ((got_signal || f->timed_out) && !told) {
-            tell_all(f, got_signal ? got_signal : SIGTERM);
+            for (int32_t i = 0; i < f->started; i++)
+                luo_process_tell(&f->process[i], got_signal ? got_signal : SIGTERM);
             told = true;
         }
         for (int32_t i = 0; i < f->n; i++) {
             const luo_child_slot *c = &f->slot[i];
-            if (f->pid[i] > 0)
+            if (f->process[i].pid > 0)
                 luo_progress_show(&p, f->s->scenario->policies[i].label, c->step, c->steps, c->t_s,
                                   c->events);
         }
@@ -170,11 +160,11 @@ static luo_status open_workers(luo_cli *cli, const luo_session *session, workers
 {
     const int32_t n = session->scenario->npolicies;
     *f = (workers){.cli = cli, .s = session, .n = n};
-    f->pid = LUO_NEW_N(cli->arena, pid_t, n);
+    f->process = LUO_NEW_N(cli->arena, luo_process, n);
     void *slot = mmap(NULL, (size_t)n * sizeof *f->slot, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (slot != MAP_FAILED) f->slot = slot;
-    if (!f->pid || !f->slot)
+    if (!f->process || !f->slot)
         return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     return LUO_OK;
 }

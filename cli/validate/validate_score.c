@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/validate/validate.h"
+#include "core/base/process.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
 #include "sim/sim.h"
@@ -157,6 +157,20 @@ static void work(desk *d, const luo_case *one, int32_t n, bool closed_only, luo_
     }
 }
 
+typedef struct share { /* what a process is given */
+    desk *d;
+    const luo_case *one;
+    int32_t n;
+    luo_score *out;
+} share;
+
+static int do_share(void *ctx)
+{
+    const share *s = ctx;
+    work(s->d, s->one, s->n, false, s->out);
+    return 0;
+}
+
 /* A row whose process is ended (for want of memory) keeps what it had; the others go on. */
 static void on_all_cores(desk *d, const luo_case *one, int32_t n, luo_score *out)
 {
@@ -166,20 +180,16 @@ static void on_all_cores(desk *d, const luo_case *one, int32_t n, luo_score *out
     }
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     enum { MOST = 64 };
-    pid_t pid[MOST];
+    luo_process process[MOST];
+    share s = {d, one, n, out};
     int started = 0;
     fflush(NULL);
-    while (started < cores && started < MOST && started < n) {
-        pid[started] = fork();
-        if (pid[started] == 0) {
-            work(d, one, n, false, out);
-            _exit(0);
-        }
-        if (pid[started] < 0) break;
+    const luo_process_opts opts = {.inside = do_share, .ctx = &s};
+    while (started < cores && started < MOST && started < n &&
+           luo_process_start(&opts, &process[started], NULL) == LUO_OK)
         started++;
-    }
     if (started == 0) work(d, one, n, false, out);
-    for (int i = 0; i < started; i++) waitpid(pid[i], NULL, 0);
+    for (int i = 0; i < started; i++) luo_process_wait(&process[i], INFINITY);
 }
 
 luo_status luo_score_cases(luo_cli *cli, const luo_case *one, int32_t n, bool closed_only,

@@ -7,14 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/io/files.h"
-#include "exec/clock.h"
 
 /* ---- the command line ---- */
 
@@ -163,27 +159,22 @@ void luo_launch_environment(bool alone)
     if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
 }
 
-static void become(const luo_exec_options *options, const command *c,
-                   const luo_rendezvous *rendezvous, int log, int tell, pid_t parent)
+typedef struct before { /* what is done in the launcher's process before it is one */
+    const luo_exec_options *options;
+    const luo_rendezvous *rendezvous;
+} before;
+
+static int prepare(void *ctx)
 {
+    const before *b = ctx;
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGXFSZ, SIG_DFL); /* MPI hangs where its files may not grow; so it ends */
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* mpirun and srun then end their ranks */
-    const int null = open("/dev/null", O_RDWR);
-    dup2(null, 0);
-    dup2(log, 1);
-    dup2(log, 2);
-    if (options->launcher == LUO_LAUNCH_LOCAL) stay_here();
-    luo_launch_environment(rendezvous->alone);
-    setenv(LUO_RENDEZVOUS_VARIABLE, rendezvous->token, 1);
-    if (getppid() != parent) _exit(1);
-    execvp(c->at[0], (char *const *)c->at);
-    const int why = errno;
-    if (write(tell, &why, sizeof why) < 0) _exit(126);
-    _exit(127);
+    if (b->options->launcher == LUO_LAUNCH_LOCAL) stay_here();
+    luo_launch_environment(b->rendezvous->alone);
+    setenv(LUO_RENDEZVOUS_VARIABLE, b->rendezvous->token, 1);
+    return 0;
 }
 
 static luo_status no_launcher(const luo_exec_options *options, int code, luo_err *err)
@@ -203,22 +194,19 @@ static luo_status no_launcher(const luo_exec_options *options, int code, luo_err
 static luo_status spawn(const luo_exec_options *options, const command *c,
                         const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
 {
-    int tell[2], why = 0;
-    if (pipe2(tell, O_CLOEXEC) != 0) return no_launcher(options, errno, err);
-    const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become(options, c, rendezvous, l->log, tell[1], parent);
-    if (pid < 0) why = errno;
-    close(tell[1]);
-    ssize_t n = 0;
-    while (pid > 0 && (n = read(tell[0], &why, sizeof why)) < 0 && errno == EINTR) {
-    }
-    close(tell[0]);
-    if (pid > 0 && n != (ssize_t)sizeof why) { /* the pipe closed: it runs */
-        l->pid = pid;
-        return LUO_OK;
-    }
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
-    }
+    int why;
+    before b = {options, rendezvous};
+    const luo_process_opts opts = {
+        .inside = prepare,
+        .ctx = &b,
+        .argv = c->at,
+        .no_input = true,
+        .out = l->log,
+        .err = l->log,
+        .group = true,
+        .parent_signal = SIGTERM /* mpirun and srun then end their ranks, also on other hosts */
+    };
+    if (luo_process_start(&opts, &l->process, &why) == LUO_OK) return LUO_OK;
     return no_launcher(options, why, err);
 }
 
@@ -252,32 +240,13 @@ luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvou
 
 bool luo_launch_ended(luo_launch *l)
 {
-    if (l->pid <= 0) return true;
-    const pid_t got = waitpid(l->pid, &l->how, WNOHANG);
-    if (got == 0 || (got < 0 && errno == EINTR)) return false;
-    l->pid = 0;
-    return true;
-}
-
-static void wait_for(luo_launch *l, double seconds)
-{
-    const double until = luo_clock_s() + seconds;
-    const struct timespec nap = {.tv_nsec = 2000000};
-    while (!luo_launch_ended(l) && luo_clock_s() < until) nanosleep(&nap, NULL);
+    return luo_process_wait(&l->process, 0);
 }
 
 void luo_launch_end(luo_launch *l, const luo_exec_options *options, double wait_s)
 {
-    wait_for(l, wait_s);
-    if (l->pid > 0) {
-        kill(-l->pid, SIGTERM); /* lets it end what it started, also on other hosts */
-        wait_for(l, 2);
-    }
-    if (l->pid > 0) {
-        kill(-l->pid, SIGKILL);
-        while (waitpid(l->pid, &l->how, 0) < 0 && errno == EINTR) {
-        }
-    }
+    enum { GRACE_S = 2 };
+    if (!luo_process_wait(&l->process, wait_s)) luo_process_end(&l->process, GRACE_S);
     if (l->has_log) {
         if (options->log && lseek(l->log, 0, SEEK_END) == 0) unlink(options->log);
         close(l->log);
@@ -323,7 +292,8 @@ bool luo_launch_rank_killed(const luo_launch *l)
     char *log = read_log(l);
     const bool found = log && strstr(log, killed);
     free(log);
-    return found || (WIFEXITED(l->how) && WEXITSTATUS(l->how) == 128 + SIGKILL);
+    return found || (!luo_process_signal(&l->process) &&
+                     luo_process_code(&l->process) == 128 + SIGKILL);
 }
 
 static void line_of(const char *log, const char *at, char *text, size_t size)
@@ -358,8 +328,8 @@ void luo_launch_reason(const luo_launch *l, char *text, size_t size)
         first_notice(log, text, size);
     free(log);
     if (text[0]) return;
-    if (WIFSIGNALED(l->how))
-        snprintf(text, size, "the launcher was ended by signal %d", WTERMSIG(l->how));
-    else
-        snprintf(text, size, "the launcher ended with code %d", WEXITSTATUS(l->how));
+    const int sig = luo_process_signal(&l->process);
+    snprintf(text, size,
+             sig ? "the launcher was ended by signal %d" : "the launcher ended with code %d",
+             sig ? sig : luo_process_code(&l->process));
 }

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "core/base/err.h"
+#include "core/base/process.h"
 #include "exec/coordinator/rendezvous.h"
 #include "exec/options.h"
 
@@ -24,11 +25,10 @@ bool luo_launch_mpirun(char *out, size_t size);
 void luo_launch_pin(const luo_exec_options *options);
 
 typedef struct luo_launch { /* {0}: none */
-    pid_t pid;              /* 0: it does not run */
+    luo_process process;
     bool has_log;
     int log;        /* file descriptor */
     off_t log_from; /* where this start began to write */
-    int how;        /* wait status, once it has ended */
 } luo_launch;
 
 /* Starts n ranks that knock at the rendezvous.

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exec/clock.h"
@@ -108,7 +107,7 @@ static luo_status not_started(luo_workers *workers, int32_t here, luo_err *err)
 {
     char why[512];
     luo_launch_reason(&workers->launch, why, sizeof why);
-    if (WIFSIGNALED(workers->launch.how) || luo_launch_rank_killed(&workers->launch)) {
+    if (luo_process_signal(&workers->launch.process) || luo_launch_rank_killed(&workers->launch)) {
         workers->loss.rank = -1;
         workers->loss.at_s = luo_clock_s();
         snprintf(workers->loss.text, sizeof workers->loss.text,

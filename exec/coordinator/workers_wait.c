@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exec/clock.h"
@@ -169,10 +168,7 @@ static luo_status hear_all(luo_workers *workers, waiting *v, double until_s, luo
 /* A launcher that was killed takes its ranks with it: none of them is to blame. */
 static bool lost_launcher(luo_workers *workers)
 {
-    return workers->launch.how != 0
-               ? WIFSIGNALED(workers->launch.how)
-               : workers->launch.pid > 0 && luo_launch_ended(&workers->launch) &&
-                     WIFSIGNALED(workers->launch.how);
+    return luo_launch_ended(&workers->launch) && luo_process_signal(&workers->launch.process);
 }
 
 static double look_every(const luo_workers *workers, const luo_workers_wait *w)
@@ -299,7 +295,8 @@ static void tell_loss(luo_workers *workers, double at_s)
     if (lost_launcher(workers)) {
         workers->loss.rank = -1;
         snprintf(workers->loss.text, sizeof workers->loss.text,
-                 "the launcher was ended by signal %d", WTERMSIG(workers->launch.how));
+                 "the launcher was ended by signal %d",
+                 luo_process_signal(&workers->launch.process));
         return;
     }
     if (workers->loss.rank >= 0) {

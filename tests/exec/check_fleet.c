@@ -264,7 +264,7 @@ START_TEST(launcher_killed)
     rig_start(&g);
     const int32_t n = rig_pids(&g, pid);
     slow(&g, true);
-    kill_after(g.b->workers.launch.pid, 0.3, &at);
+    kill_after(g.b->workers.launch.process.pid, 0.3, &at);
     ck_assert_int_eq(rig_run(&g, 0, NULL, 0), LUO_OK);
     ck_assert_msg(g.r.status == LUO_EPEER && g.r.died && g.r.failed_device == -1, "%s", g.r.text);
     ck_assert_double_lt(luo_clock_s() - killed_at(at), LATE_S);

@@ -130,7 +130,7 @@ static pid_t fork_coordinator(int device_info)
     rig_open(&g, 3, "2: [0,1]*4");
     rig_start(&g);
     const int32_t n = rig_pids(&g, list);
-    list[n] = g.b->workers.launch.pid;
+    list[n] = g.b->workers.launch.process.pid;
     if (write(device_info, g.dir, sizeof g.dir) < 0) _exit(1);
     if (write(device_info, list, (size_t)(n + 1) * sizeof *list) < 0) _exit(1);
     rig_run(&g, 0, NULL, 0);

@@ -1,13 +1,12 @@
 #include "core/io/plot/plots.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/process.h"
 #include "core/io/files.h"
 #include "core/io/plot/plotdata.h"
 
@@ -79,7 +78,7 @@ bool luo_plot_possible(const char *gnuplot)
 }
 
 typedef struct job { /* one figure under way */
-    pid_t pid;
+    luo_process process;
     int said; /* file that takes what gnuplot says */
     const char *figure;
     char *base;
@@ -98,17 +97,15 @@ typedef struct plotter {
     luo_status gnuplot; /* the other figures are drawn all the same */
 } plotter;
 
-static void child(const plotter *p, const char *vars, const char *script, int said)
+static luo_status spawn(const plotter *p, const char *vars, const char *script, job *out)
 {
     char home[4096];
     snprintf(home, sizeof home, "HOME=%s", getenv("HOME") ? getenv("HOME") : "/"); /* font cache */
-    char *const env[] = {"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", home, NULL};
-    char *const argv[] = {(char *)(uintptr_t)p->program, "-d", "-e", (char *)(uintptr_t)vars,
-                          (char *)(uintptr_t)script,     NULL};
-    const int null = open("/dev/null", O_RDONLY);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(said, 1) < 0 || dup2(said, 2) < 0) _exit(126);
-    execve(p->program, argv, env);
-    _exit(127);
+    const char *const env[] = {"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", home, NULL};
+    const char *const argv[] = {p->program, "-d", "-e", vars, script, NULL};
+    const luo_process_opts opts = {
+        .argv = argv, .env = env, .no_input = true, .out = out->said, .err = out->said};
+    return luo_process_start(&opts, &out->process, NULL);
 }
 
 /* The last line that gnuplot said. */
@@ -137,13 +134,12 @@ static void add_made(plotter *p, const char *base)
 static void reap(plotter *p)
 {
     job j = p->job[0];
-    int how = 0;
     char words[256];
     memmove(p->job, p->job + 1, (size_t)(--p->njobs) * sizeof *p->job);
-    while (waitpid(j.pid, &how, 0) < 0 && errno == EINTR) continue;
+    luo_process_wait(&j.process, INFINITY);
     last_words(j.said, words, sizeof words);
     close(j.said);
-    if (WIFEXITED(how) && WEXITSTATUS(how) == 0) {
+    if (luo_process_code(&j.process) == 0) {
         if (words[0])
             luo_diags_add(p->diags, LUO_WARNING, LUO_OK, NULL, 0, 0,
                           "figure `%s`: gnuplot says: %s", j.figure, words);
@@ -180,15 +176,14 @@ static void start(plotter *p, const char *figure, const char *dir, const char *t
     if (p->o->column) luo_str_add(&vars, "column=1; ");
     luo_str_add(&vars, more);
     luo_str_addf(&script, "%s/%s.gp", p->o->scripts, figure);
-    const int said = mkostemp(name, O_CLOEXEC);
-    if (said >= 0) unlink(name);
-    const pid_t pid = base && !vars.failed && !script.failed && said >= 0 ? fork() : -1;
-    if (pid == 0) child(p, vars.at, script.at, said);
-    if (pid > 0) {
-        p->job[p->njobs++] = (job){pid, said, figure, base};
+    job j = {.said = mkostemp(name, O_CLOEXEC), .figure = figure, .base = base};
+    if (j.said >= 0) unlink(name);
+    if (base && !vars.failed && !script.failed && j.said >= 0 &&
+        spawn(p, vars.at, script.at, &j) == LUO_OK) {
+        p->job[p->njobs++] = j;
         p->drawn = true;
     } else {
-        if (said >= 0) close(said);
+        if (j.said >= 0) close(j.said);
         p->st = luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
                               "cannot start %s for figure `%s`; memory or processes have run out.",
                               p->program, figure);

@@ -1,0 +1,147 @@
+#include "core/base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Codes of shells for what was not run. */
+enum { NOT_STARTED = 126, NO_PROGRAM = 127 };
+
+/* ---- in the child ---- */
+
+static bool connect_streams(const luo_process_opts *opts)
+{
+    const int null = opts->no_input ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    if (opts->no_input && (null < 0 || dup2(null, 0) < 0)) return false;
+    return (!opts->out || dup2(opts->out, 1) >= 0) && (!opts->err || dup2(opts->err, 2) >= 0);
+}
+
+_Noreturn static void give_up(int tell, int code)
+{
+    const int why = errno;
+    if (tell >= 0 && write(tell, &why, sizeof why) < 0) _exit(NOT_STARTED);
+    _exit(code);
+}
+
+_Noreturn static void live(const luo_process_opts *opts, int tell, pid_t parent)
+{
+    if (opts->group) setpgid(0, 0);
+    if (opts->parent_signal) {
+        prctl(PR_SET_PDEATHSIG, opts->parent_signal);
+        if (getppid() != parent) _exit(1); /* it ended before it could be watched */
+    }
+    if (!connect_streams(opts)) give_up(tell, NOT_STARTED);
+    const int code = opts->inside ? opts->inside(opts->ctx) : 0;
+    if (!opts->argv || code != 0) _exit(code);
+    execvpe(opts->argv[0], (char *const *)opts->argv,
+            opts->env ? (char *const *)opts->env : environ);
+    give_up(tell, NO_PROGRAM);
+}
+
+/* ---- start ---- */
+
+static luo_status refuse(luo_process *out, int *why, int code)
+{
+    *out = (luo_process){0};
+    if (why) *why = code;
+    return LUO_EBACKEND;
+}
+
+/* A program closes the pipe by running; a failure is written into it. 0: it runs. */
+static int hear_start(int fd)
+{
+    int why = 0;
+    ssize_t n;
+    while ((n = read(fd, &why, sizeof why)) < 0 && errno == EINTR) {}
+    return n == (ssize_t)sizeof why ? why : 0;
+}
+
+luo_status luo_process_start(const luo_process_opts *opts, luo_process *out, int *why)
+{
+    int tell[2] = {-1, -1};
+    if (opts->argv && pipe2(tell, O_CLOEXEC) != 0) return refuse(out, why, errno);
+    const pid_t parent = getpid(), pid = fork();
+    if (pid == 0) live(opts, tell[1], parent);
+    int failed = pid < 0 ? errno : 0;
+    if (opts->group && pid > 0) setpgid(pid, pid); /* whoever of the two comes first */
+    if (opts->argv) {
+        close(tell[1]);
+        if (pid > 0) failed = hear_start(tell[0]);
+        close(tell[0]);
+    }
+    *out = (luo_process){.pid = pid, .group = opts->group};
+    if (!failed) return LUO_OK;
+    luo_process_wait(out, INFINITY);
+    return refuse(out, why, failed);
+}
+
+/* ---- watch and end ---- */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool look(luo_process *process, int flags)
+{
+    if (process->pid <= 0) return true;
+    const pid_t got = waitpid(process->pid, &process->how, flags);
+    if (got == 0 || (got < 0 && errno == EINTR)) return false;
+    process->pid = 0;
+    return true;
+}
+
+bool luo_process_wait(luo_process *process, double seconds)
+{
+    const struct timespec nap = {.tv_nsec = 2000000};
+    const double until = now_s() + seconds;
+    const int flags = isinf(seconds) ? 0 : WNOHANG;
+    while (!look(process, flags)) {
+        if (now_s() >= until) return false;
+        if (flags) nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+void luo_process_tell(const luo_process *process, int sig)
+{
+    if (process->pid > 0) kill(process->group ? -process->pid : process->pid, sig);
+}
+
+void luo_process_end(luo_process *process, double grace_s)
+{
+    if (grace_s > 0) {
+        luo_process_tell(process, SIGTERM);
+        luo_process_wait(process, grace_s);
+    }
+    luo_process_tell(process, SIGKILL);
+    luo_process_wait(process, INFINITY);
+}
+
+/* ---- how it ended ---- */
+
+int luo_process_signal(const luo_process *process)
+{
+    return WIFSIGNALED(process->how) ? WTERMSIG(process->how) : 0;
+}
+
+int luo_process_code(const luo_process *process)
+{
+    const int sig = luo_process_signal(process);
+    return sig ? 128 + sig : WEXITSTATUS(process->how);
+}
+
+char *luo_process_text(const luo_process *process, char *text, size_t size)
+{
+    const int sig = luo_process_signal(process);
+    snprintf(text, size, "%s %d", sig ? "signal" : "exit", sig ? sig : luo_process_code(process));
+    return text;
+}

@@ -1,0 +1,53 @@
+/* process.h: child processes: started, watched and ended. */
+#ifndef LUO_CORE_BASE_PROCESS_H
+#define LUO_CORE_BASE_PROCESS_H
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "core/base/status.h"
+
+typedef struct luo_process { /* {0}: none */
+    pid_t pid;               /* 0: it does not run, or has ended and was waited for */
+    bool group;              /* it leads a process group, and signals go to all of that */
+    int how;                 /* as waitpid gives it, once it has ended */
+} luo_process;
+
+typedef struct luo_process_opts {
+    /* Is called in the child; what it gives back is the exit code, without exit handlers. With a
+     * program too: before it, and 0 lets it follow. The caller flushes its streams before a start:
+     * what a child finds in them it would write again. */
+    int (*inside)(void *ctx);
+    void *ctx;
+    const char *const *argv; /* program, found on the path, words, NULL at the end. NULL: none */
+    const char *const *env;  /* of the program; NULL: that of this process */
+    bool no_input;           /* /dev/null in the place of stdin */
+    int out, err;            /* descriptors in the place of stdout and stderr; 0: they stay */
+    bool group;
+    int parent_signal; /* what it gets when the thread that started it ends; 0: nothing */
+} luo_process_opts;
+
+/* Returns when the child has been made, with a program when that runs.
+ * Errors: LUO_EBACKEND no process, or the program cannot be run; *why (NULL: nowhere) is the errno
+ * and *out is {0}. */
+luo_status luo_process_start(const luo_process_opts *opts, luo_process *out, int *why);
+
+/* Waits so long, 0: not at all, INFINITY: until its end. True: it does not run any more. */
+bool luo_process_wait(luo_process *process, double seconds);
+
+/* Sends a signal to one that runs. */
+void luo_process_tell(const luo_process *process, int sig);
+
+/* SIGTERM and, if that has not ended it after so long, SIGKILL; 0: SIGKILL at once. Waits for its
+ * end. */
+void luo_process_end(luo_process *process, double grace_s);
+
+/* Of one that has ended: the signal that ended it, 0: none; the exit code as a shell has it, 128
+ * and the signal where that ended it. */
+int luo_process_signal(const luo_process *process);
+int luo_process_code(const luo_process *process);
+
+/* "exit 3" or "signal 11". Returns text. */
+char *luo_process_text(const luo_process *process, char *text, size_t size);
+#endif

@@ -1,0 +1,187 @@
+/* check_process.c: children that end well, badly, too late, or with their parent. */
+#include "core/base/process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/check_main.h"
+
+/* ---- how it ended ---- */
+
+static const struct {
+    const char *script;
+    int code, sig;
+    const char *text;
+} ends[] = {
+    {"exit 0", 0, 0, "exit 0"},
+    {"exit 3", 3, 0, "exit 3"},
+    {"kill -9 $$", 128 + 9, 9, "signal 9"},
+    {"kill -15 $$", 128 + 15, 15, "signal 15"},
+};
+
+START_TEST(says_how_it_ended)
+{
+    const char *argv[] = {"sh", "-c", ends[_i].script, NULL};
+    luo_process p;
+    char text[32];
+    ck_assert_int_eq(luo_process_start(&(luo_process_opts){.argv = argv}, &p, NULL), LUO_OK);
+    ck_assert(p.pid > 0);
+    ck_assert(luo_process_wait(&p, INFINITY));
+    ck_assert(p.pid == 0);
+    ck_assert(luo_process_wait(&p, 0)); /* and again */
+    ck_assert_int_eq(luo_process_code(&p), ends[_i].code);
+    ck_assert_int_eq(luo_process_signal(&p), ends[_i].sig);
+    ck_assert_str_eq(luo_process_text(&p, text, sizeof text), ends[_i].text);
+}
+END_TEST
+
+START_TEST(tells_why_a_program_did_not_start)
+{
+    static const struct {
+        const char *program;
+        int why;
+    } rows[] = {{"./there-is-no-such-program", ENOENT}, {"/dev/null", EACCES}};
+    const char *argv[] = {rows[_i].program, NULL};
+    luo_process p = {.pid = 99};
+    int why = 0;
+    ck_assert_int_eq(luo_process_start(&(luo_process_opts){.argv = argv}, &p, &why), LUO_EBACKEND);
+    ck_assert_int_eq(why, rows[_i].why);
+    ck_assert(p.pid == 0);
+    luo_process_tell(&p, SIGKILL); /* nobody */
+}
+END_TEST
+
+/* ---- what it runs ---- */
+
+static int give(void *ctx)
+{
+    return *(int *)ctx;
+}
+
+START_TEST(runs_a_function)
+{
+    int code = 7;
+    luo_process p;
+    ck_assert_int_eq(luo_process_start(&(luo_process_opts){.inside = give, .ctx = &code}, &p, NULL),
+                     LUO_OK);
+    luo_process_wait(&p, INFINITY);
+    ck_assert_int_eq(luo_process_code(&p), 7);
+}
+END_TEST
+
+static int set_word(void *ctx)
+{
+    setenv("WORD", ctx, 1);
+    return 0;
+}
+
+/* Loop: what a function set before, an environment of its own, a function that says no. */
+START_TEST(runs_a_program_after_a_function)
+{
+    static const char *const says[] = {"[before]", "[given]", ""};
+    const char *argv[] = {"sh", "-c", "read x; echo \"[$x$WORD]\"; echo no >&2", NULL};
+    const char *env[] = {"WORD=given", "PATH=/usr/bin:/bin", NULL};
+    int code = 5;
+    char text[64] = "", word[] = "before";
+    const int out = memfd_create("out", MFD_CLOEXEC), err = memfd_create("err", MFD_CLOEXEC);
+    luo_process_opts opts = {
+        .argv = argv, .inside = set_word, .ctx = word, .no_input = true, .out = out, .err = err};
+    if (_i == 1) opts.env = env;
+    if (_i == 2) opts.inside = give, opts.ctx = &code;
+    luo_process p;
+    ck_assert_int_eq(luo_process_start(&opts, &p, NULL), LUO_OK);
+    luo_process_wait(&p, INFINITY);
+    ck_assert_int_eq(luo_process_code(&p), _i == 2 ? 5 : 0);
+    const ssize_t n = pread(out, text, sizeof text - 1, 0);
+    ck_assert_int_eq(n, _i == 2 ? 0 : (ssize_t)strlen(says[_i]) + 1);
+    text[strcspn(text, "\n")] = 0;
+    ck_assert_str_eq(text, says[_i]);
+    ck_assert_int_eq(lseek(err, 0, SEEK_END), _i == 2 ? 0 : 3);
+}
+END_TEST
+
+/* ---- its end ---- */
+
+static int sleep_long(void *ctx)
+{
+    signal(SIGTERM, ctx ? SIG_IGN : SIG_DFL); /* Check has a handler, which children inherit */
+    if (ctx && write(*(int *)ctx, "x", 1) != 1) return 1; /* it ignores signals from now on */
+    sleep(100);
+    return 0;
+}
+
+START_TEST(waits_until_a_deadline)
+{
+    luo_process p;
+    ck_assert_int_eq(luo_process_start(&(luo_process_opts){.inside = sleep_long}, &p, NULL),
+                     LUO_OK);
+    ck_assert(!luo_process_wait(&p, 0));
+    ck_assert(!luo_process_wait(&p, 0.02));
+    ck_assert(p.pid > 0);
+    luo_process_end(&p, 50);
+    ck_assert(p.pid == 0);
+    ck_assert_int_eq(luo_process_signal(&p), SIGTERM);
+}
+END_TEST
+
+START_TEST(kills_what_does_not_end)
+{
+    int fd[2];
+    char c;
+    luo_process p;
+    ck_assert_int_eq(pipe(fd), 0);
+    ck_assert_int_eq(
+        luo_process_start(&(luo_process_opts){.inside = sleep_long, .ctx = &fd[1]}, &p, NULL),
+        LUO_OK);
+    ck_assert_int_eq(read(fd[0], &c, 1), 1);
+    luo_process_end(&p, _i ? 0.05 : 0);
+    ck_assert_int_eq(luo_process_signal(&p), SIGKILL);
+}
+END_TEST
+
+/* The pipe closes when nobody holds it any more: the child of the child has gone too. */
+START_TEST(ends_a_group)
+{
+    int fd[2];
+    char c;
+    luo_process p;
+    const char *argv[] = {"sh", "-c", "sleep 100 & sleep 100", NULL};
+    ck_assert_int_eq(pipe(fd), 0);
+    ck_assert_int_eq(luo_process_start(&(luo_process_opts){.argv = argv, .group = true}, &p, NULL),
+                     LUO_OK);
+    close(fd[1]);
+    luo_process_end(&p, 50);
+    ck_assert_int_eq(luo_process_signal(&p), SIGTERM);
+    ck_assert_int_eq(read(fd[0], &c, 1), 0);
+}
+END_TEST
+
+static int start_one_more(void *ctx)
+{
+    luo_process p;
+    (void)ctx;
+    return luo_process_start(
+        &(luo_process_opts){.inside = sleep_long, .parent_signal = SIGKILL}, &p, NULL);
+}
+
+START_TEST(ends_with_its_parent)
+{
+    int fd[2];
+    char c;
+    luo_process p;
+    ck_assert_int_eq(pipe(fd), 0);
+    ck_assert_int_eq(luo_process_start(&(luo_process_opts){.inside = start_one_more}, &p, NULL),
+                     LUO_OK);
+    close(fd[1]);
+    luo_process_wait(&p, INFINITY);
+    ck_assert_int_eq(luo_process_code(&p), 0);
+    ck_assert_int_eq(read(fd[0], &c, 1), 0);
+}
+END_TEST
+
+LUO_SUITE("base.process", LUO_T_N(says_how_it_ended, LUO_ROWS(ends)),
+          LUO_T_N(tells_why_a_program_did_not_start, 2), LUO_T(runs_a_function),
+          LUO_T_N(runs_a_program_after_a_function, 3), LUO_T(waits_until_a_deadline),
+          LUO_T_N(kills_what_does_not_end, 2), LUO_T(ends_a_group), LUO_T(ends_with_its_parent))
