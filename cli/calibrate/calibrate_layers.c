@@ -9,7 +9,7 @@
 #include "core/io/builtin.h"
 #include "core/io/files.h"
 #include "core/io/read/suite.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 #include "core/plan/suite/layer_fit.h"
 
 typedef struct job {
@@ -29,7 +29,7 @@ bool luo_calibrate_layers_is(luo_cli *cli, const char *path)
     luo_source src;
     luo_err err;
     if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
-    return luo_table_of(&src) && strcmp(luo_table_of(&src)->name, "layer_times") == 0;
+    return luo_input_table_of(&src) && strcmp(luo_input_table_of(&src)->name, "layer_times") == 0;
 }
 
 static luo_status open_job(job *j)

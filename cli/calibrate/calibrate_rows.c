@@ -4,7 +4,7 @@
 #include "cli/calibrate/calibrate.h"
 #include "core/base/vec.h"
 #include "core/io/io.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 static bool room(luo_arena *arena, void *list, int32_t n, int32_t *cap, size_t size)
 {
@@ -77,10 +77,10 @@ typedef struct kind {
 static luo_status kind_of(luo_cli *cli, const luo_source *src, kind *out)
 {
     const kind kinds[] = {
-        {"collective", luo_table_collective_times.columns, luo_table_collective_times.n,
+        {"collective", luo_input_table_collective_times.columns, luo_input_table_collective_times.n,
          add_collective},
-        {"class", luo_table_p2p_times.columns, luo_table_p2p_times.n, add_transfer},
-        {"op", luo_table_op_times.columns, luo_table_op_times.n, add_op},
+        {"class", luo_input_table_p2p_times.columns, luo_input_table_p2p_times.n, add_transfer},
+        {"op", luo_input_table_op_times.columns, luo_input_table_op_times.n, add_op},
         {"name", facts, FACTS, add_fact}};
     const char *at = src->text;
     while (*at == '#') at += strcspn(at, "\n") + (at[strcspn(at, "\n")] == '\n');

@@ -10,7 +10,7 @@
 #include "cli/validate/validate.h"
 #include "core/io/builtin.h"
 #include "core/io/files.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 typedef struct job {
     luo_cli *cli;
@@ -25,7 +25,7 @@ bool luo_calibrate_suite_is(luo_cli *cli, const char *path)
     luo_source src;
     luo_err err;
     if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
-    return luo_table_of(&src) && strcmp(luo_table_of(&src)->name, "suite") == 0;
+    return luo_input_table_of(&src) && strcmp(luo_input_table_of(&src)->name, "suite") == 0;
 }
 
 /* ---- files: an entry of `values` is one line, or a line and what is indented below it ---- */

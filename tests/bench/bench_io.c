@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/io/io.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 #include "tests/bench/bench.h"
 
 static void fail_on(luo_status st, const luo_diags *d)
@@ -53,7 +53,8 @@ static double time_table(const luo_source *src, int rows)
     luo_diags diags;
     luo_csv_cell c[LUO_CSV_COLUMNS];
     luo_diags_init(&diags, arena);
-    luo_csv *table = luo_csv_open(src, luo_table_op_times.columns, luo_table_op_times.n, &diags);
+    luo_csv *table =
+        luo_csv_open(src, luo_input_table_op_times.columns, luo_input_table_op_times.n, &diags);
     int n = 0;
     while (luo_csv_next(table, c)) n++;
     fail_on(luo_csv_close(table), &diags);

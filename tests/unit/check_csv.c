@@ -1,7 +1,7 @@
 /* check_csv.c: strict tables (docs/formats.md#rules-for-all-files). Wrong ones:
  * tests/golden/bad/csv. */
 #include "core/io/result/csv.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 #include "tests/check_main.h"
 
 static const char *const colours[] = {"red", "green", NULL};

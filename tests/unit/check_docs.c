@@ -6,7 +6,7 @@
 #include "core/cost/profile.h"
 #include "core/io/document/doc_table.h"
 #include "core/io/result/columns.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 #include "tests/check_main.h"
 
 static luo_arena *arena;
@@ -323,7 +323,7 @@ START_TEST(columns_of_inputs)
 {
     int n;
     arena = luo_arena_new(1 << 16);
-    const luo_table *t = &luo_tables(&n)[_i];
+    const luo_input_table *t = luo_input_tables(&n)[_i];
     const char *where = luo_arena_printf(arena, "### `%s`", t->name);
     const char *own = section(section(page("docs/formats.md"), "## Tables"), where);
     for (int i = 0; i < t->n; i++) {
@@ -367,7 +367,7 @@ START_TEST(all_are_asked)
     int n;
     luo_doc_kinds(&n);
     ck_assert_int_eq(n, KINDS);
-    luo_tables(&n);
+    luo_input_tables(&n);
     ck_assert_int_eq(n, INPUT_TABLES);
 }
 END_TEST

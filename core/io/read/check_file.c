@@ -5,7 +5,7 @@
 #include "core/io/document/doc.h"
 #include "core/io/document/input.h"
 #include "core/io/io.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 static const char *const names[] = {"cluster", "profile", "stack", "model",
                                     "scenario", "plan",   "params", "table"};
@@ -91,7 +91,7 @@ static bool has_word(const header *h, const char *word)
 }
 
 /* The columns of the header that a table knows, and whether all it requires are there. */
-static int header_score(const luo_table *table, const header *h, bool *whole)
+static int header_score(const luo_input_table *table, const header *h, bool *whole)
 {
     int hits = 0;
     *whole = true;
@@ -109,25 +109,25 @@ static bool ends_in(const char *name, const char *end)
     return n > k && strcmp(name + n - k, end) == 0;
 }
 
-const luo_table *luo_table_of(const luo_source *src)
+const luo_input_table *luo_input_table_of(const luo_source *src)
 {
     const size_t start = content_start(src);
     const bool named = ends_in(src->name, ".csv");
     const char *line = src->text + start, *nl = memchr(line, '\n', src->len - start);
     const size_t len = nl ? (size_t)(nl - line) : src->len - start;
-    const luo_table *best = NULL;
+    const luo_input_table *best = NULL;
     int n, most = 0;
-    const luo_table *all = luo_tables(&n);
+    const luo_input_table *const *all = luo_input_tables(&n);
     bool best_whole = false;
     if (len > 4096 || (!named && !memchr(line, ',', len))) return NULL;
     const header h = split_header(line, len);
     for (int i = 0; i < n; i++) {
         bool whole;
-        const int score = header_score(&all[i], &h, &whole);
+        const int score = header_score(all[i], &h, &whole);
         if ((!whole && !named) || score == 0 || (best_whole && !whole)) continue;
         if (score > most || (whole && !best_whole)) {
             most = score;
-            best = &all[i];
+            best = all[i];
             best_whole = whole;
         }
     }
@@ -156,7 +156,7 @@ static luo_status kind_of(luo_doc *doc, luo_file_kind *out, luo_diags *diags)
         *out = LUO_FILE_PLAN; /* its reader names the fault in the syntax */
         if (ends_in(doc->src->name, ".json")) return LUO_OK;
     }
-    if (luo_table_of(doc->src)) {
+    if (luo_input_table_of(doc->src)) {
         *out = LUO_FILE_TABLE;
         return LUO_OK;
     }
@@ -196,7 +196,7 @@ static luo_status read_start(luo_arena *arena, const char *path, luo_source *out
     close(fd);
     text[n] = 0;
     *out = (luo_source){path, text, n};
-    return luo_table_of(out) ? LUO_OK : st;
+    return luo_input_table_of(out) ? LUO_OK : st;
 }
 
 luo_status luo_file_kind_of(const char *path, luo_file_kind *out, luo_diags *diags)
@@ -220,19 +220,19 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
     luo_source src;
     const luo_status st = read_start(arena, path, &src, &err);
     if (st != LUO_OK) return luo_diags_err(diags, &err);
-    const luo_table *table = luo_table_of(&src);
+    const luo_input_table *table = luo_input_table_of(&src);
     if (!table) return unknown_kind(&src, 1, 1, NULL, diags);
-    if (table->columns == luo_table_events.columns) {
+    if (table->columns == luo_input_table_events.columns) {
         luo_event *events;
         int32_t n;
         return luo_read_event_trace(arena, &src, NULL, 0, 1, &events, &n, diags);
     }
-    if (table->columns == luo_table_causes.columns) {
+    if (table->columns == luo_input_table_causes.columns) {
         luo_cause *causes;
         int32_t n;
         return luo_read_causes(arena, &src, &causes, &n, diags);
     }
-    if (table->columns == luo_table_rates.columns) {
+    if (table->columns == luo_input_table_rates.columns) {
         luo_rate_row *rows;
         int32_t n;
         return luo_read_rates(arena, path, NULL, &rows, &n, diags);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/vec.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 static const char *name_of(luo_doc *doc, const char *from)
 {
@@ -17,7 +17,8 @@ static const char *name_of(luo_doc *doc, const char *from)
 
 static void take_op_times(luo_doc *doc, const luo_source *src, luo_profile *profile)
 {
-    luo_csv *csv = luo_csv_open(src, luo_table_op_times.columns, luo_table_op_times.n, doc->diags);
+    luo_csv *csv =
+        luo_csv_open(src, luo_input_table_op_times.columns, luo_input_table_op_times.n, doc->diags);
     luo_csv_cell c[LUO_OP_N];
     luo_op_time *time = (luo_op_time *)profile->op_times;
     int32_t n = profile->nop_times, cap = n;
@@ -72,8 +73,8 @@ static double busbw(const luo_csv_cell *cells)
 /* Rows of one node: that is what the profile's curves are of (profile.h). */
 static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *count)
 {
-    luo_csv *csv = luo_csv_open(src, luo_table_collective_times.columns,
-                                luo_table_collective_times.n, doc->diags);
+    luo_csv *csv = luo_csv_open(src, luo_input_table_collective_times.columns,
+                                luo_input_table_collective_times.n, doc->diags);
     luo_csv_cell c[LUO_CO_N];
     curve_row *v = NULL;
     int32_t n = 0, cap = 0, other = 0;
@@ -148,9 +149,9 @@ static int by_class(const void *a, const void *b)
 
 static p2p_row *read_p2p_rows(luo_doc *doc, const luo_source *src, int32_t *count)
 {
-    luo_csv *csv =
-        luo_csv_open(src, luo_table_p2p_times.columns, luo_table_p2p_times.n, doc->diags);
-    const char *const *classes = luo_table_p2p_times.columns[LUO_P2_CLASS].words;
+    luo_csv *csv = luo_csv_open(src, luo_input_table_p2p_times.columns, luo_input_table_p2p_times.n,
+                                doc->diags);
+    const char *const *classes = luo_input_table_p2p_times.columns[LUO_P2_CLASS].words;
     luo_csv_cell c[LUO_P2_N];
     p2p_row *v = NULL;
     int32_t n = 0, cap = 0;

@@ -3,7 +3,7 @@
 
 #include "core/base/vec.h"
 #include "core/io/read/suite.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 static luo_layer_time *new_row(luo_arena *arena, luo_layer_times *t)
 {
@@ -39,8 +39,8 @@ luo_status luo_read_layer_times(luo_arena *arena, const char *path, luo_layer_ti
 {
     luo_csv_cell c[LUO_LT_N];
     bool room = true;
-    luo_csv *csv =
-        luo_csv_open_path(path, luo_table_layer_times.columns, luo_table_layer_times.n, diags);
+    luo_csv *csv = luo_csv_open_path(path, luo_input_table_layer_times.columns,
+                                     luo_input_table_layer_times.n, diags);
     while (room && luo_csv_next(csv, c)) room = take_row(arena, c, out);
     const luo_status st = luo_csv_close(csv);
     if (room) return st;

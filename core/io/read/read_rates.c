@@ -4,7 +4,7 @@
 
 #include "core/base/vec.h"
 #include "core/io/io.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 typedef struct rates {
     luo_arena *arena;
@@ -66,7 +66,7 @@ luo_status luo_read_rates_text(luo_arena *arena, const luo_source *src, const lu
     rates r = {.arena = arena, .cluster = cluster,
                .last = LUO_NEW_N(arena, int32_t, LUO_DEVICES_MAX)};
     r.failed = !r.last;
-    r.table = luo_csv_open(src, luo_table_rates.columns, luo_table_rates.n, diags);
+    r.table = luo_csv_open(src, luo_input_table_rates.columns, luo_input_table_rates.n, diags);
     while (!r.failed && luo_csv_next(r.table, c))
         if (check_row(&r, c)) add_row(&r, c);
     luo_status st = luo_csv_close(r.table);

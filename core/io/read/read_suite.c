@@ -1,7 +1,7 @@
 #include "core/io/read/suite.h"
 
 #include "core/base/vec.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 static luo_suite_row *new_row(luo_arena *arena, luo_suite *s)
 {
@@ -107,8 +107,8 @@ static bool has_columns(luo_csv *csv)
 {
     bool all = true;
     for (int i = 0; i <= LUO_SU_NOTE; i++) {
-        if (luo_table_suite.columns[i].required || luo_csv_has(csv, i)) continue;
-        luo_csv_error(csv, i, "column `%s` is missing.", luo_table_suite.columns[i].name);
+        if (luo_input_table_suite.columns[i].required || luo_csv_has(csv, i)) continue;
+        luo_csv_error(csv, i, "column `%s` is missing.", luo_input_table_suite.columns[i].name);
         all = false;
     }
     return all;
@@ -118,7 +118,8 @@ luo_status luo_read_suite(luo_arena *arena, const char *path, luo_suite *out, lu
 {
     luo_csv_cell c[LUO_SU_N];
     const char *name = luo_arena_strdup(arena, path);
-    luo_csv *csv = luo_csv_open_path(path, luo_table_suite.columns, luo_table_suite.n, diags);
+    luo_csv *csv =
+        luo_csv_open_path(path, luo_input_table_suite.columns, luo_input_table_suite.n, diags);
     bool room = name != NULL, whole_header = false;
     for (bool first = true; room && luo_csv_next(csv, c); first = false) {
         if (first) whole_header = has_columns(csv);

@@ -6,7 +6,7 @@
 
 #include "core/base/vec.h"
 #include "core/io/io.h"
-#include "core/io/result/tables.h"
+#include "core/io/read/input_tables.h"
 
 /* ---- targets ---- */
 
@@ -57,7 +57,7 @@ typedef struct trace {
     bool failed;
 } trace;
 
-/* kinds in the order of the table's words (tables.c). */
+/* kinds in the order of the table's words (input_tables.c). */
 #define ROW(kind, word, event, row, process, cause) LUO_WHERE_##row(LUO_EVENT_##kind, )
 static const luo_event_kind row_kinds[] = {LUO_EVENT_KIND_LIST(ROW)};
 
@@ -177,7 +177,7 @@ luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
     luo_csv_cell c[LUO_EV_N];
     trace t = {.arena = arena, .cluster = cluster, .start_s = start_s, .time_scale = time_scale,
                .file = slash ? slash + 1 : src->name};
-    t.table = luo_csv_open(src, luo_table_events.columns, luo_table_events.n, diags);
+    t.table = luo_csv_open(src, luo_input_table_events.columns, luo_input_table_events.n, diags);
     while (!t.failed && luo_csv_next(t.table, c)) {
         const luo_event_kind kind = row_kinds[c[LUO_EV_KIND].whole];
         if (check_row(&t, kind, c)) add_event(&t, kind, c);
@@ -243,7 +243,8 @@ luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **
     luo_cause *v = NULL;
     int32_t count = 0, cap = 0;
     bool failed = false;
-    luo_csv *csv = luo_csv_open(src, luo_table_causes.columns, luo_table_causes.n, diags);
+    luo_csv *csv =
+        luo_csv_open(src, luo_input_table_causes.columns, luo_input_table_causes.n, diags);
     while (!failed && luo_csv_next(csv, c)) {
         if (!check_cause(csv, c)) continue;
         const bool room = LUO_VEC_ROOM_IN(arena, v, count, cap);

@@ -1,14 +1,14 @@
-/* tables.h: the columns of every input table (docs/formats.md#tables-1), in one place: readers
- * index cells by the enums, `check` reads any of them. */
-#ifndef LUO_CORE_IO_RESULT_TABLES_H
-#define LUO_CORE_IO_RESULT_TABLES_H
+/* input_tables.h: the columns of every input table (docs/formats.md#tables-1), in one place:
+ * readers index cells by the enums, `check` reads any of them. */
+#ifndef LUO_CORE_IO_READ_INPUT_TABLES_H
+#define LUO_CORE_IO_READ_INPUT_TABLES_H
 #include "core/io/result/csv.h"
 
-typedef struct luo_table {
+typedef struct luo_input_table {
     const char *name; /* "event_trace" */
     const luo_csv_column *columns;
     int n;
-} luo_table;
+} luo_input_table;
 
 enum { LUO_EV_T, LUO_EV_KIND, LUO_EV_TARGET, LUO_EV_VALUE, LUO_EV_DURATION, LUO_EV_ID, LUO_EV_N };
 enum {
@@ -107,13 +107,13 @@ enum {
 };
 enum { LUO_ROLE_CALIBRATION, LUO_ROLE_VALIDATION };
 
-extern const luo_table luo_table_events, luo_table_causes, luo_table_op_times,
-    luo_table_collective_times, luo_table_p2p_times, luo_table_rates, luo_table_suite,
-    luo_table_layer_times;
+extern const luo_input_table luo_input_table_events, luo_input_table_causes,
+    luo_input_table_op_times, luo_input_table_collective_times, luo_input_table_p2p_times,
+    luo_input_table_rates, luo_input_table_suite, luo_input_table_layer_times;
 
 /* Every table: known by its header. */
-const luo_table *luo_tables(int *n);
+const luo_input_table *const *luo_input_tables(int *n);
 /* A table all of whose required columns stand in the first line; most columns win. In a file that
  * calls itself a table, the nearest one, whose reader then says what is wrong. NULL: none. */
-const luo_table *luo_table_of(const luo_source *src);
+const luo_input_table *luo_input_table_of(const luo_source *src);
 #endif
