@@ -7,7 +7,7 @@
 
 static void print_diag(const luo_cli *cli, const luo_diag *d)
 {
-    static const char *const word[] = {"note", "warning", "error"};
+    const char *word = luo_severity_name(d->severity);
     static const char *const paint[] = {"\033[36m", "\033[33m", "\033[31m"};
     if (d->severity == LUO_NOTE && cli->quiet) return;
     if (d->err.path[0] && d->err.line)
@@ -17,9 +17,9 @@ static void print_diag(const luo_cli *cli, const luo_diag *d)
     else
         fputs("luoshu: ", stderr);
     if (cli->color)
-        fprintf(stderr, "%s%s:\033[0m %s\n", paint[d->severity], word[d->severity], d->err.text);
+        fprintf(stderr, "%s%s:\033[0m %s\n", paint[d->severity], word, d->err.text);
     else
-        fprintf(stderr, "%s: %s\n", word[d->severity], d->err.text);
+        fprintf(stderr, "%s: %s\n", word, d->err.text);
 }
 
 static void print_dropped(luo_diags *diags)

@@ -32,10 +32,9 @@ static void print_limits(void)
 static void print_sources(const luo_profile *profile)
 {
     for (int32_t i = 0; i < profile->nvalues; i++) {
-        static const char *const how[] = {"paper",    "datasheet", "public_code", "reported",
-                                          "measured", "fitted",    "chosen"};
         const luo_value *v = &profile->values[i];
-        printf("  %-34s %12.6g  %-11s  %s\n", v->name, v->value, how[v->provenance], v->source);
+        printf("  %-34s %12.6g  %-11s  %s\n", v->name, v->value, luo_provenance_name(v->provenance),
+               v->source);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/calibrate/calibrate_gpu.h"
 #include "core/io/io.h"
+#include "core/io/read/input_tables.h"
 
 #define GIB 1073741824.0
 
@@ -20,11 +21,9 @@ static void value(luo_str *text, const char *name, double v, const char *provena
 static void known_value(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
     for (int32_t i = 0; calibration->known && i < calibration->known->nvalues; i++) {
-        static const char *const words[] = {"paper",    "datasheet", "public_code", "reported",
-                                            "measured", "fitted",    "chosen"};
         const luo_value *v = &calibration->known->values[i];
         if (strcmp(v->name, name) == 0)
-            value(text, name, v->value, words[v->provenance], v->source, 0);
+            value(text, name, v->value, luo_provenance_name(v->provenance), v->source, 0);
     }
 }
 
@@ -150,7 +149,7 @@ static int32_t count(const luo_measured *measured, bool validation)
 
 static void profile_text(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
-    static const char *const kinds[] = {"op_times", "collective_times", "p2p_times"};
+    static const char *const kinds[] = {LUO_PROFILE_TABLE_LIST(LUO_WORD_TEXT)};
     char date[32];
     const time_t now = time(NULL);
     struct tm day;

@@ -69,7 +69,6 @@ static luo_status write_profile(job *j, luo_err *err)
 
 static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)
 {
-    static const char *const roles[] = {"calibration", "validation"};
     double sum[2] = {0};
     int32_t n[2] = {0};
     for (int32_t i = 0; i < j->n; i++) {
@@ -80,7 +79,8 @@ static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)
         LUO_TRY(luo_layer_predict(j->profile, &j->stack, j->model, r->sequences, &f, &b, err));
         char name[64];
         snprintf(name, sizeof name, "layer of %d sequences", (int)r->sequences);
-        luo_calibration_row(csv, name, roles[role], measured, f + b, false, j->from);
+        luo_calibration_row(csv, name, luo_row_role_name((luo_row_role)role), measured, f + b,
+                            false, j->from);
         sum[role] += fabs((f + b) / measured - 1);
         n[role]++;
     }

@@ -8,6 +8,7 @@
 #include "core/cost/cost.h"
 #include "core/io/files.h"
 #include "core/io/io.h"
+#include "core/io/read/input_tables.h"
 #include "core/io/result/columns.h"
 
 typedef struct scorer {
@@ -174,23 +175,22 @@ luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *row
 
 static void print_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
 {
-    static const char *const roles[] = {"calibration", "validation"};
     for (int v = 0; v < 2; v++)
         if (e[v].n > 0)
             fprintf(luo_cli_out(cli),
                     "  %-14s %-11s %4d rows, error mean %5.1f %%, median %5.1f %%, most "
                     "%5.1f %%\n",
-                    what, roles[v], e[v].n, 100 * e[v].mean, 100 * e[v].median, 100 * e[v].largest);
+                    what, luo_row_role_name((luo_row_role)v), e[v].n, 100 * e[v].mean,
+                    100 * e[v].median, 100 * e[v].largest);
 }
 
 static void json_errors(luo_cli *cli, const char *what, const luo_calibration_errors e[2])
 {
-    static const char *const roles[] = {"calibration", "validation"};
     for (int v = 0; v < 2; v++) {
         if (e[v].n == 0) continue;
         luo_jsonw_open(&cli->json, NULL, '{');
         luo_jsonw_text(&cli->json, "of", what);
-        luo_jsonw_text(&cli->json, "role", roles[v]);
+        luo_jsonw_text(&cli->json, "role", luo_row_role_name((luo_row_role)v));
         luo_jsonw_int(&cli->json, "rows", e[v].n);
         luo_jsonw_num(&cli->json, "mean_error", e[v].mean, 6);
         luo_jsonw_num(&cli->json, "median_error", e[v].median, 6);

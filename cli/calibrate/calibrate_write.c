@@ -7,6 +7,7 @@
 
 #include "cli/calibrate/calibrate.h"
 #include "core/io/io.h"
+#include "core/io/read/input_tables.h"
 
 /* ---- constants ---- */
 
@@ -115,7 +116,7 @@ static void values(luo_str *text, const luo_calibration *c)
 
 static void tables(luo_str *text, const luo_calibration *c)
 {
-    static const char *const kinds[] = {"op_times", "collective_times", "p2p_times"};
+    static const char *const kinds[] = {LUO_PROFILE_TABLE_LIST(LUO_WORD_TEXT)};
     luo_str_add(text, "tables:\n");
     for (int i = 0; i < 3; i++) {
         if (i > 0 && !c->comm) continue;

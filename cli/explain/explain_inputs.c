@@ -46,11 +46,10 @@ static void print_state(FILE *out, const luo_cluster *cluster)
 
 void luo_explain_cluster(FILE *out, const luo_cluster *cluster)
 {
-    static const char *const fabrics[] = {"single", "two_tier", "rail"};
     fprintf(out,
             "cluster %s: %d devices, %d nodes, %d racks, %d links; fabric %s, %.3f us a hop\n\n",
             cluster->name, cluster->ndevices, cluster->nnodes, cluster->nracks, cluster->nlinks,
-            fabrics[cluster->fabric], cluster->hop_latency_s * 1e6);
+            luo_fabric_name(cluster->fabric), cluster->hop_latency_s * 1e6);
     fprintf(out, "%-12s %-10s %-12s %-8s %-8s %8s  %s\n", "node", "devices", "profile", "rack",
             "site", "slowdown", "host");
     for (int32_t i = 0; i < cluster->nnodes; i++) {
@@ -78,9 +77,8 @@ static const char *yes(bool b)
 static void print_layers(FILE *out, const luo_model *model)
 {
     fprintf(out, "norm %s eps %g  activation %s  position %s",
-            model->norm == LUO_NORM_RMS ? "rmsnorm" : "layernorm", model->norm_eps,
-            model->activation == LUO_ACT_SWIGLU ? "swiglu" : "gelu",
-            model->position == LUO_POS_ROPE ? "rope" : "learned");
+            luo_norm_name(model->norm), model->norm_eps, luo_activation_name(model->activation),
+            luo_position_name(model->position));
     if (model->position == LUO_POS_ROPE) fprintf(out, " base %g", model->rope_base);
     fprintf(out, "  causal %s\ntied_embeddings %s  linear_bias %s  qkv_bias %s  qk_norm %s\n",
             yes(model->causal), yes(model->tied_embeddings), yes(model->linear_bias),
@@ -121,13 +119,11 @@ luo_status luo_explain_model(FILE *out, const luo_model *model, luo_err *err)
 
 void luo_explain_profile(FILE *out, const luo_profile *profile)
 {
-    static const char *const from[] = {"paper",    "datasheet", "public_code", "reported",
-                                       "measured", "fitted",    "chosen"};
     fprintf(out, "profile %s (%s)\n\n%-32s %16s %-12s %s\n", profile->name,
             profile->cpu ? "cpu" : "gpu", "value", "number", "provenance", "source");
     for (int32_t i = 0; i < profile->nvalues; i++)
         fprintf(out, "%-32s %16g %-12s %s\n", profile->values[i].name, profile->values[i].value,
-                from[profile->values[i].provenance], profile->values[i].source);
+                luo_provenance_name(profile->values[i].provenance), profile->values[i].source);
     const luo_calibrated *c = &profile->calibrated;
     if (*c->date)
         fprintf(out,

@@ -30,7 +30,6 @@ static void print_stages(FILE *out, const luo_plan *plan)
             "devices", "micro_b", "recompute", "shares");
     for (int32_t i = 0; i < plan->npipelines; i++)
         for (int32_t j = 0; j < plan->pipelines[i].nstages; j++) {
-            static const char *const how[] = {"none", "selective", "full"};
             const luo_stage *stage = &plan->pipelines[i].stages[j];
             luo_str dev = {0}, layers = {0}, shares = {0};
             luo_devset_print(&dev, stage->dev, stage->ndev);
@@ -40,7 +39,8 @@ static void print_stages(FILE *out, const luo_plan *plan)
             for (int32_t k = 0; stage->shares && k < stage->ndev / stage->context_parallel; k++)
                 luo_str_addf(&shares, "%s%u", k ? "," : "", stage->shares[k]);
             fprintf(out, "%-8d %-5d %-10s %-20s %-7d %-9s %s\n", i, j, luo_str_get(&layers),
-                    luo_str_get(&dev), plan->pipelines[i].micro_batches, how[stage->recompute],
+                    luo_str_get(&dev), plan->pipelines[i].micro_batches,
+                    luo_recompute_name(stage->recompute),
                     stage->shares ? luo_str_get(&shares) : "even");
             luo_str_free(&dev);
             luo_str_free(&layers);

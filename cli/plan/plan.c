@@ -43,7 +43,7 @@ static luo_status read_zero(const luo_args *args, int32_t most, int32_t *out, lu
 
 luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, luo_err *err)
 {
-    static const char *const how[] = {"none", "selective", "full"};
+    static const char *const how[] = {LUO_RECOMPUTE_LIST(LUO_WORD_TEXT)};
     const luo_args *args = &cli->args;
     int64_t b;
     int recompute;
@@ -62,7 +62,7 @@ luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, l
                            "given; choose one.");
     LUO_TRY(luo_args_choice(args,
                             luo_args_has(args, "recompute") ? "recompute" : "recompute-granularity",
-                            -1, how, 3, &recompute, err));
+                            -1, how, LUO_RECOMPUTES, &recompute, err));
     opts->zero_most = searched ? 3 : 1;
     LUO_TRY(read_zero(args, opts->zero_most, &opts->zero, err));
     opts->micro_batch_sequences = (int32_t)b;

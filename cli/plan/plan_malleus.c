@@ -44,22 +44,24 @@ static luo_status read_params(luo_cli *cli, luo_malleus_call *call, luo_err *err
 
 static luo_status read_search(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 {
-    static const char *const ranks[] = {"filled", "steady", "event", "simulated", "objective"};
-    static const char *const groupings[] = {"halving", "split2"};
+    static const luo_judged judged[] = {LUO_JUDGED_LIST(LUO_WORD_VALUE)};
+    static const char *const ranks[] = {LUO_MALLEUS_RANK_LIST(LUO_WORD_ONLY)
+                                            LUO_JUDGED_LIST(LUO_WORD_ONLY)};
+    static const char *const groupings[] = {LUO_MALLEUS_GROUPING_LIST(LUO_WORD_TEXT)};
+    enum { RANKS = sizeof ranks / sizeof *ranks, OWN = RANKS - sizeof judged / sizeof *judged };
     static const char *const orders[] = {"falling", "rising"};
     const luo_args *args = &cli->args;
     int64_t top, seed;
     int rank, grouping, order;
-    LUO_TRY(luo_args_choice(args, "rank", 0, ranks, 5, &rank, err));
+    LUO_TRY(luo_args_choice(args, "rank", 0, ranks, RANKS, &rank, err));
     LUO_TRY(luo_args_choice(args, "grouping", 0, groupings, 2, &grouping, err));
     LUO_TRY(luo_args_choice(args, "stage-order", 0, orders, 2, &order, err));
     LUO_TRY(luo_args_int(args, "top", 0, 1, 1000, &top, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
     call->judged = !luo_args_has(args, "rank") ? LUO_JUDGED_AUTO
-                   : rank == 3                 ? LUO_JUDGED_SIMULATED
-                   : rank == 4                 ? LUO_JUDGED_OBJECTIVE
-                                               : LUO_JUDGED_PUBLISHED;
-    call->job.rank = rank < 3 ? (luo_malleus_rank)rank : LUO_RANK_FILLED;
+                   : rank < OWN                ? LUO_JUDGED_PUBLISHED
+                                               : judged[rank - OWN];
+    call->job.rank = rank < OWN ? (luo_malleus_rank)rank : LUO_RANK_FILLED;
     call->job.split2 = grouping == 1;
     call->job.rising = order == 1;
     call->job.top_k = (int32_t)top;

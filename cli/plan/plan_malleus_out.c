@@ -6,8 +6,6 @@
 
 #include "cli/plan/plan_malleus.h"
 
-static const char *const rank_names[] = {"filled", "steady", "event"};
-
 static double ranked(const luo_malleus_call *call, const luo_malleus_plan *plan)
 {
     const double by[] = {plan->filled, plan->steady, plan->event};
@@ -94,8 +92,9 @@ void luo_call_text(luo_cli *cli, const luo_malleus_call *call)
     print_stages(out, call);
     fprintf(out, "plan %s: %s\n", luo_hash_print(luo_plan_hash(a->plan), h),
             luo_plan_file(cli, 0));
-    fprintf(out, "objective (%s): %.6f s, lower bound %.6f s\n", rank_names[call->job.rank],
-            ranked(call, plan) * a->tau_s, a->found->bound * a->tau_s);
+    fprintf(out, "objective (%s): %.6f s, lower bound %.6f s\n",
+            luo_malleus_rank_name(call->job.rank), ranked(call, plan) * a->tau_s,
+            a->found->bound * a->tau_s);
     fprintf(out, "in tau of %.6f ms: steady %.3f, filled %.3f, event %.3f, bound %.3f\n",
             1e3 * a->tau_s, plan->steady, plan->filled, plan->event, a->found->bound);
     fprintf(out, "healthy base plan: steady %.3f, event %.3f; ratio %.4f, oracle %.4f\n",
@@ -336,7 +335,7 @@ luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *call, luo_status 
     listing l;
     luo_jsonw_text(json, "status", luo_status_name(st));
     luo_jsonw_text(json, "policy", "malleus");
-    luo_jsonw_text(json, "rank", rank_names[call->job.rank]);
+    luo_jsonw_text(json, "rank", luo_malleus_rank_name(call->job.rank));
     luo_jsonw_text(json, "chosen_by",
                    call->offers.n == 0 ? "rank"
                    : call->closed_form ? "objective"

@@ -44,13 +44,13 @@ static luo_status read_schedule(const luo_args *args, luo_uniform_opts *opts, lu
 static luo_status read_dimensions(luo_cli *cli, luo_uniform_opts *opts, luo_err *err)
 {
     static const char *const layers[] = {"equal", "balanced"};
-    static const char *const shards[] = {"full", "hybrid", "grad-op"};
+    static const char *const shards[] = {LUO_SHARD_LIST(LUO_WORD_TEXT)};
     const luo_args *args = &cli->args;
     int how, shard;
     LUO_TRY(luo_plan_sizes(cli, true, opts, err));
     LUO_TRY(read_schedule(args, opts, err));
     LUO_TRY(luo_args_choice(args, "layers", (int)LUO_UNIFORM_BOTH, layers, 2, &how, err));
-    LUO_TRY(luo_args_choice(args, "shard", -1, shards, 3, &shard, err));
+    LUO_TRY(luo_args_choice(args, "shard", -1, shards, LUO_SHARDS, &shard, err));
     if (shard >= 0 && opts->zero >= 0 && opts->zero != 3)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--shard` is given with `--zero` %d; only ZeRO-3 has "
@@ -65,20 +65,20 @@ static luo_status read_dimensions(luo_cli *cli, luo_uniform_opts *opts, luo_err 
 
 static luo_status read_call(luo_cli *cli, luo_uniform_call *call, luo_err *err)
 {
-    static const char *const ranks[] = {"simulated", "objective"};
+    static const char *const ranks[] = {LUO_JUDGED_LIST(LUO_WORD_ONLY)};
+    static const luo_judged judged[] = {LUO_JUDGED_LIST(LUO_WORD_VALUE)};
     int64_t top;
     int rank;
     LUO_TRY(refuse_others(cli, err));
     LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
-    LUO_TRY(luo_args_choice(&cli->args, "rank", -1, ranks, 2, &rank, err));
+    LUO_TRY(
+        luo_args_choice(&cli->args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
     LUO_TRY(read_dimensions(cli, &call->opts, err));
     LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     call->top = (int32_t)top;
-    call->judged = rank < 0    ? LUO_JUDGED_AUTO
-                   : rank == 0 ? LUO_JUDGED_SIMULATED
-                               : LUO_JUDGED_OBJECTIVE;
+    call->judged = rank < 0 ? LUO_JUDGED_AUTO : judged[rank];
     call->opts.stack = &call->stack;
     call->by_simulation = luo_plan_is_judged(call->judged, call->cluster);
     return LUO_OK;

@@ -147,16 +147,15 @@ static luo_status set_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo
 static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const luo_real_backend *b, bool bare,
                              luo_err *err)
 {
-    static const char *const names[] = {"bf16", "f32", "f64"};
-    static const luo_dtype types[] = {LUO_BF16, LUO_F32, LUO_F64};
+    static const char *const names[] = {LUO_DTYPE_LIST(LUO_WORD_TEXT)};
     int which;
-    LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, 3, &which, err));
+    LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, LUO_DTYPES, &which, err));
     if (!luo_args_has(&cli->args, "dtype")) return luo_run_check_dtype(sc, b, err);
-    if (types[which] == b->refused)
+    if ((luo_dtype)which == b->refused)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--dtype` is `%s`, and backend `%s` computes in %s; give one of them.",
                            names[which], b->row->name, b->computes);
-    LUO_TRY(set_dtype(cli, sc, types[which], err));
+    LUO_TRY(set_dtype(cli, sc, (luo_dtype)which, err));
     if (bare) sc->hash = luo_plan_hash(sc->plan);
     return LUO_OK;
 }

@@ -9,6 +9,7 @@
 #include "core/cost/collective.h"
 #include "core/cost/fit/gpu_fit.h"
 #include "core/io/result/csv.h"
+#include "core/plan/suite/suite.h"
 
 typedef struct row {
     double bytes, busbw; /* bytes/s */
@@ -89,7 +90,7 @@ static bool op_of(const char *text, luo_coll *op)
     return false;
 }
 
-static const char *const splits[] = {"cal", "val", "drop", NULL};
+static const char *const splits[] = {LUO_SPLIT_LIST(LUO_WORD_TEXT) NULL};
 #define SPLIT {"split", LUO_CSV_WORD, false, LUO_FROM(0), splits, false}
 #define TEXT(name) {name, LUO_CSV_TEXT, false, LUO_FROM(0), NULL, false}
 #define SOME(name) {name, LUO_CSV_NUMBER, true, LUO_WITHIN(0, 1e18), NULL, false}

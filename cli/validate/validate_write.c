@@ -4,6 +4,7 @@
 
 #include "cli/validate/validate.h"
 #include "core/io/files.h"
+#include "core/io/read/input_tables.h"
 #include "core/io/result/table.h"
 
 static void put_number(luo_table *table, int32_t column, double v, bool there)
@@ -23,8 +24,8 @@ static void put_parts(luo_table *table, const luo_score *s)
 
 static const char *role_of(const luo_validation *validation, const luo_scored *scored)
 {
-    if (scored->c->row->split == LUO_SPLIT_VAL) return "validation";
-    return validation->rows == LUO_ROWS_CROSS ? "cross" : "calibration";
+    if (scored->c->row->split == LUO_SPLIT_VAL) return luo_row_role_name(LUO_ROLE_VALIDATION);
+    return validation->rows == LUO_ROWS_CROSS ? "cross" : luo_row_role_name(LUO_ROLE_CALIBRATION);
 }
 
 static const char *by_what(const luo_validation *validation, const luo_scored *scored)
@@ -36,8 +37,6 @@ static const char *by_what(const luo_validation *validation, const luo_scored *s
 static luo_status put_row(luo_table *table, const luo_validation *validation,
                           const luo_scored *scored, luo_err *err)
 {
-    static const char *const kinds[] = {"measured",    "from_tflops96", "from_tflops72",
-                                        "from_tokens", "oom",           "mfu_only"};
     const luo_suite_row *row = scored->c->row;
     const bool both = scored->predicted_s > 0 && scored->measured_s > 0;
     luo_table_text(table, LUO_COL_VALIDATE_suite, scored->suite);
@@ -46,7 +45,7 @@ static luo_status put_row(luo_table *table, const luo_validation *validation,
     luo_table_text(table, LUO_COL_VALIDATE_system, row->system);
     luo_table_text(table, LUO_COL_VALIDATE_gpu, row->gpu);
     luo_table_int(table, LUO_COL_VALIDATE_gpus, row->gpus);
-    luo_table_text(table, LUO_COL_VALIDATE_step_kind, kinds[row->kind]);
+    luo_table_text(table, LUO_COL_VALIDATE_step_kind, luo_step_kind_name(row->kind));
     luo_table_text(table, LUO_COL_VALIDATE_by, by_what(validation, scored));
     put_number(table, LUO_COL_VALIDATE_measured_s, scored->measured_s, scored->measured_s > 0);
     put_number(table, LUO_COL_VALIDATE_predicted_s, scored->predicted_s, scored->predicted_s > 0);
@@ -95,7 +94,9 @@ static luo_status write_points(const luo_validation *validation, const char *dir
         luo_table_text(&table, LUO_COL_PLOT_PREDICTED_suite, scored->suite);
         luo_table_text(&table, LUO_COL_PLOT_PREDICTED_case, scored->c->row->id);
         luo_table_text(&table, LUO_COL_PLOT_PREDICTED_role,
-                       scored->c->row->split == LUO_SPLIT_VAL ? "validation" : "calibration");
+                       luo_row_role_name(scored->c->row->split == LUO_SPLIT_VAL
+                                         ? LUO_ROLE_VALIDATION
+                                         : LUO_ROLE_CALIBRATION));
         luo_table_num(&table, LUO_COL_PLOT_PREDICTED_measured_s, scored->measured_s);
         luo_table_num(&table, LUO_COL_PLOT_PREDICTED_predicted_s, scored->predicted_s);
         st = luo_table_end(&table, err);

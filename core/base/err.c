@@ -93,6 +93,13 @@ luo_status luo_err_nomem(luo_err *err)
     return luo_err_set(err, LUO_ENOMEM, "this process is out of memory; free some or use less.");
 }
 
+const char *luo_severity_name(luo_severity severity)
+{
+    static const char *const names[] = {
+        [LUO_NOTE] = "note", [LUO_WARNING] = "warning", [LUO_ERROR] = "error"};
+    return names[severity];
+}
+
 void luo_diags_init(luo_diags *diags, luo_arena *arena)
 {
     memset(diags, 0, sizeof *diags);

@@ -52,6 +52,7 @@ luo_status luo_err_prefix(luo_err *err, luo_status st, const char *fmt, ...) LUO
 luo_status luo_err_nomem(luo_err *err);
 
 typedef enum luo_severity { LUO_NOTE, LUO_WARNING, LUO_ERROR } luo_severity;
+const char *luo_severity_name(luo_severity severity); /* "note" "warning" "error" */
 
 typedef struct luo_diag {
     luo_severity severity;

@@ -4,6 +4,12 @@
 #define LUO_CORE_BASE_WORDS_H
 #include "core/base/str.h"
 
+/* A noun whose values have words is one list, X(VALUE, "word"): its enum, an array of its words by
+ * value and (core/io/document/doc_table.h) the words of a key are made of that by these. */
+#define LUO_WORD_VALUE(value, word) value,
+#define LUO_WORD_TEXT(value, word) [value] = word,
+#define LUO_WORD_ONLY(value, word) word,
+
 /* Damerau-Levenshtein distance (restricted), at most `limit` + 1. */
 int luo_text_distance(const char *a, const char *b, int limit);
 /* The nearest of names[0..n) at distance <= 2 and less than half of its length, the first on ties;

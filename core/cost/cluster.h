@@ -11,7 +11,12 @@ typedef enum luo_scale_up {
     LUO_SCALE_UP_NVSWITCH,
     LUO_SCALE_UP_MESH
 } luo_scale_up;
-typedef enum luo_fabric { LUO_FABRIC_SINGLE, LUO_FABRIC_TWO_TIER, LUO_FABRIC_RAIL } luo_fabric;
+#define LUO_FABRIC_LIST(X)                                                                         \
+    X(LUO_FABRIC_SINGLE, "single")                                                                 \
+    X(LUO_FABRIC_TWO_TIER, "two_tier")                                                             \
+    X(LUO_FABRIC_RAIL, "rail")
+typedef enum luo_fabric { LUO_FABRIC_LIST(LUO_WORD_VALUE) } luo_fabric;
+const char *luo_fabric_name(luo_fabric fabric);
 
 typedef struct luo_mesh_link {
     int32_t a, b, lanes; /* slots a < b */

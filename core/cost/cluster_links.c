@@ -4,6 +4,12 @@
 
 #include "core/cost/cluster_internal.h"
 
+const char *luo_fabric_name(luo_fabric fabric)
+{
+    static const char *const names[] = {LUO_FABRIC_LIST(LUO_WORD_TEXT)};
+    return names[fabric];
+}
+
 const char *luo_link_kind_name(luo_link_kind k)
 {
     static const char *const names[] = {"nvlink", "pcie",   "pcie", "socket",

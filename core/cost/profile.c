@@ -7,6 +7,12 @@
 #include "core/base/quantity.h"
 #include "core/base/words.h"
 
+const char *luo_provenance_name(luo_provenance provenance)
+{
+    static const char *const names[] = {LUO_PROVENANCE_LIST(LUO_WORD_TEXT)};
+    return names[provenance];
+}
+
 /* docs/formats.md#names-of-values: name, unit in SI, default, and the range in which the number
  * makes sense (wider than the bounds of a fit: W may be an achieved value with memory_ratio 1):
  * that of a quantity, or numbers in the unit of the name. */

@@ -9,18 +9,20 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/quantity.h"
+#include "core/base/words.h"
 #include "core/graph/specialize/bucket.h"
 #include "core/graph/program/program.h"
 
-typedef enum luo_provenance {
-    LUO_FROM_PAPER,
-    LUO_FROM_DATASHEET,
-    LUO_FROM_PUBLIC_CODE,
-    LUO_FROM_REPORTED,
-    LUO_FROM_MEASURED,
-    LUO_FROM_FITTED,
-    LUO_FROM_CHOSEN
-} luo_provenance;
+#define LUO_PROVENANCE_LIST(X)                                                                     \
+    X(LUO_FROM_PAPER, "paper")                                                                     \
+    X(LUO_FROM_DATASHEET, "datasheet")                                                             \
+    X(LUO_FROM_PUBLIC_CODE, "public_code")                                                         \
+    X(LUO_FROM_REPORTED, "reported")                                                               \
+    X(LUO_FROM_MEASURED, "measured")                                                               \
+    X(LUO_FROM_FITTED, "fitted")                                                                   \
+    X(LUO_FROM_CHOSEN, "chosen")
+typedef enum luo_provenance { LUO_PROVENANCE_LIST(LUO_WORD_VALUE) } luo_provenance;
+const char *luo_provenance_name(luo_provenance provenance);
 
 typedef struct luo_value {
     const char *name, *source;

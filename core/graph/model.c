@@ -14,9 +14,27 @@ int64_t luo_dtype_bytes(luo_dtype t)
 
 const char *luo_dtype_name(luo_dtype t)
 {
-    static const char *const names[] = {"bf16", "f32", "f64"};
+    static const char *const names[LUO_DTYPES] = {LUO_DTYPE_LIST(LUO_WORD_TEXT)};
     assert(t <= LUO_F64);
     return names[t];
+}
+
+const char *luo_norm_name(luo_norm norm)
+{
+    static const char *const names[] = {LUO_NORM_LIST(LUO_WORD_TEXT)};
+    return names[norm];
+}
+
+const char *luo_activation_name(luo_activation activation)
+{
+    static const char *const names[] = {LUO_ACTIVATION_LIST(LUO_WORD_TEXT)};
+    return names[activation];
+}
+
+const char *luo_position_name(luo_position position)
+{
+    static const char *const names[] = {LUO_POSITION_LIST(LUO_WORD_TEXT)};
+    return names[position];
 }
 
 const luo_family_desc *luo_family_desc_of(luo_family family)

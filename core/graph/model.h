@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/words.h"
 
 typedef enum luo_family {
 #define LUO_FAMILY(kind, ...) LUO_FAMILY_##kind,
@@ -13,13 +14,21 @@ typedef enum luo_family {
     LUO_FAMILIES
 } luo_family;
 
-typedef enum luo_dtype { LUO_BF16, LUO_F32, LUO_F64 } luo_dtype;
+#define LUO_DTYPE_LIST(X) X(LUO_BF16, "bf16") X(LUO_F32, "f32") X(LUO_F64, "f64")
+typedef enum luo_dtype { LUO_DTYPE_LIST(LUO_WORD_VALUE) } luo_dtype;
+enum { LUO_DTYPES = LUO_F64 + 1 };
 int64_t luo_dtype_bytes(luo_dtype t);
 const char *luo_dtype_name(luo_dtype t); /* "bf16" */
 
-typedef enum luo_norm { LUO_NORM_RMS, LUO_NORM_LAYER } luo_norm;
-typedef enum luo_activation { LUO_ACT_SWIGLU, LUO_ACT_GELU } luo_activation;
-typedef enum luo_position { LUO_POS_ROPE, LUO_POS_LEARNED } luo_position;
+#define LUO_NORM_LIST(X) X(LUO_NORM_RMS, "rmsnorm") X(LUO_NORM_LAYER, "layernorm")
+#define LUO_ACTIVATION_LIST(X) X(LUO_ACT_SWIGLU, "swiglu") X(LUO_ACT_GELU, "gelu")
+#define LUO_POSITION_LIST(X) X(LUO_POS_ROPE, "rope") X(LUO_POS_LEARNED, "learned")
+typedef enum luo_norm { LUO_NORM_LIST(LUO_WORD_VALUE) } luo_norm;
+typedef enum luo_activation { LUO_ACTIVATION_LIST(LUO_WORD_VALUE) } luo_activation;
+typedef enum luo_position { LUO_POSITION_LIST(LUO_WORD_VALUE) } luo_position;
+const char *luo_norm_name(luo_norm norm);
+const char *luo_activation_name(luo_activation activation);
+const char *luo_position_name(luo_position position);
 
 typedef enum luo_family_keys { /* groups of keys of model.yaml (core/io/read/read_model.c) */
                                LUO_KEYS_LAYERS = 1,  /* transformer layers */

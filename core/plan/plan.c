@@ -14,13 +14,13 @@ bool luo_shard_has_copies(const luo_sharding *s, int32_t npipelines)
 
 const char *luo_shard_name(luo_shard s)
 {
-    static const char *const names[] = {"full", "hybrid", "grad-op"};
+    static const char *const names[] = {LUO_SHARD_LIST(LUO_WORD_TEXT)};
     return names[s];
 }
 
 const char *luo_recompute_name(luo_recompute r)
 {
-    static const char *const names[] = {"none", "selective", "full"};
+    static const char *const names[] = {LUO_RECOMPUTE_LIST(LUO_WORD_TEXT)};
     return names[r];
 }
 
@@ -33,13 +33,13 @@ int32_t luo_stage_tp(const luo_stage *st)
 
 const char *luo_context_kind_name(luo_context_kind k)
 {
-    static const char *const names[] = {"auto", "ring", "a2a", "2d"};
+    static const char *const names[] = {LUO_CONTEXT_KIND_LIST(LUO_WORD_TEXT)};
     return names[k];
 }
 
 const char *luo_context_layout_name(luo_context_layout l)
 {
-    static const char *const names[] = {"auto", "zigzag", "contiguous"};
+    static const char *const names[] = {LUO_CONTEXT_LAYOUT_LIST(LUO_WORD_TEXT)};
     return names[l];
 }
 

@@ -8,33 +8,38 @@
 #include "core/graph/context.h"
 #include "core/graph/schedule/sched.h"
 
-typedef enum luo_recompute {
-    LUO_RECOMPUTE_NONE,
-    LUO_RECOMPUTE_SELECTIVE,
-    LUO_RECOMPUTE_FULL
-} luo_recompute;
+#define LUO_RECOMPUTE_LIST(X)                                                                      \
+    X(LUO_RECOMPUTE_NONE, "none")                                                                  \
+    X(LUO_RECOMPUTE_SELECTIVE, "selective")                                                        \
+    X(LUO_RECOMPUTE_FULL, "full")
+typedef enum luo_recompute { LUO_RECOMPUTE_LIST(LUO_WORD_VALUE) } luo_recompute;
+enum { LUO_RECOMPUTES = LUO_RECOMPUTE_FULL + 1 };
 
-typedef enum luo_context_kind { /* how context-parallel devices exchange */
-    LUO_CONTEXT_AUTO,           /* a ring */
-    LUO_CONTEXT_RING,           /* keys and values go round */
-    LUO_CONTEXT_A2A,            /* heads for tokens and back */
-    LUO_CONTEXT_2D              /* a2a among context_inner neighbours, a ring of such parts */
-} luo_context_kind;
+/* How context-parallel devices exchange: a ring; keys and values go round; heads for tokens and
+ * back; a2a among context_inner neighbours, a ring of such parts. */
+#define LUO_CONTEXT_KIND_LIST(X)                                                                   \
+    X(LUO_CONTEXT_AUTO, "auto")                                                                    \
+    X(LUO_CONTEXT_RING, "ring")                                                                    \
+    X(LUO_CONTEXT_A2A, "a2a")                                                                      \
+    X(LUO_CONTEXT_2D, "2d")
+typedef enum luo_context_kind { LUO_CONTEXT_KIND_LIST(LUO_WORD_VALUE) } luo_context_kind;
 
-typedef enum luo_context_layout {
-    LUO_LAYOUT_AUTO, /* zigzag if the model is causal and it is no a2a, else contiguous */
-    LUO_LAYOUT_ZIGZAG,
-    LUO_LAYOUT_CONTIGUOUS
-} luo_context_layout;
+/* auto: zigzag if the model is causal and it is no a2a, else contiguous. */
+#define LUO_CONTEXT_LAYOUT_LIST(X)                                                                 \
+    X(LUO_LAYOUT_AUTO, "auto")                                                                     \
+    X(LUO_LAYOUT_ZIGZAG, "zigzag")                                                                 \
+    X(LUO_LAYOUT_CONTIGUOUS, "contiguous")
+typedef enum luo_context_layout { LUO_CONTEXT_LAYOUT_LIST(LUO_WORD_VALUE) } luo_context_layout;
 
-/* ZeRO-3: what is cut, over which pipelines. */
-typedef enum luo_shard {
-    LUO_SHARD_FULL,   /* all over all pipelines; weights are gathered layer by layer */
-    LUO_SHARD_HYBRID, /* the same inside groups of pipelines; groups hold copies */
-    LUO_SHARD_GRAD_OP, /* gradients and state; weights are gathered once a step */
-    LUO_SHARDS
-} luo_shard;
-const char *luo_shard_name(luo_shard s); /* full hybrid grad-op */
+/* ZeRO-3: what is cut, over which pipelines: all over all of them, and weights are gathered layer
+ * by layer; the same inside groups of pipelines, which hold copies; gradients and state, and
+ * weights are gathered once a step. */
+#define LUO_SHARD_LIST(X)                                                                          \
+    X(LUO_SHARD_FULL, "full")                                                                      \
+    X(LUO_SHARD_HYBRID, "hybrid")                                                                  \
+    X(LUO_SHARD_GRAD_OP, "grad-op")
+typedef enum luo_shard { LUO_SHARD_LIST(LUO_WORD_VALUE) LUO_SHARDS } luo_shard;
+const char *luo_shard_name(luo_shard s);
 
 typedef struct luo_sharding {
     luo_shard kind;
@@ -128,12 +133,10 @@ static inline int32_t luo_sharding_depth(const luo_sharding *s)
 {
     return s->has_depth ? s->depth : LUO_PREFETCH_DEFAULT;
 }
-/* "none" "selective" "full". */
 const char *luo_recompute_name(luo_recompute r);
 /* Tensor-parallel width of a stage. Pre: context_parallel >= 1. */
 int32_t luo_stage_tp(const luo_stage *st);
 
-/* "auto" "ring" "a2a" "2d"; "auto" "zigzag" "contiguous". */
 const char *luo_context_kind_name(luo_context_kind k);
 const char *luo_context_layout_name(luo_context_layout l);
 /* How pipeline i cuts its sequences; its stages do it alike (luo_plan_check). Shares are the

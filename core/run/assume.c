@@ -100,13 +100,13 @@ static void policy(list *l, const luo_run *run)
         spec->threshold_slowdown, spec->replan_gap, spec->window_steps, spec->payback_steps,
         spec->payback_given ? "" : " or, if more, those until the next event is expected");
     if (run->job.policy == &luo_policy_malleus) {
-        static const char *const modes[] = {"async", "sync", "auto"};
-        static const char *const ranks[] = {"filled", "steady", "event"};
+        static const char *const modes[] = {LUO_PLAN_MODE_LIST(LUO_WORD_TEXT)};
+        static const char *const groupings[] = {LUO_MALLEUS_GROUPING_LIST(LUO_WORD_TEXT)};
         say(l,
             "policy malleus: plan_mode %s, rank %s, top_k %d, grouping %s, dp %s, "
             "reentry_probes %d, always_switch %s (chosen)",
-            modes[spec->plan_mode], ranks[spec->rank], spec->top_k,
-            spec->split2 ? "split2" : "halving", spec->dp_auto ? "auto" : "fixed",
+            modes[spec->plan_mode], luo_malleus_rank_name(spec->rank), spec->top_k,
+            groupings[spec->split2], spec->dp_auto ? "auto" : "fixed",
             spec->reentry_probes, spec->always_switch ? "true" : "false");
         say(l, "policy malleus: state that is lost with its devices comes from the last "
             "checkpoint, as with restart");

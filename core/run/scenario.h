@@ -94,11 +94,13 @@ typedef struct luo_arrivals { /* random arrivals, one clock per device */
     int line, col;
 } luo_arrivals;
 
-typedef enum luo_plan_mode { /* when nothing has failed */
-    LUO_PLAN_ASYNC, /* the old plan trains on while the planner runs */
-    LUO_PLAN_SYNC,  /* all devices wait for it */
-    LUO_PLAN_AUTO   /* whichever brings the run further */
-} luo_plan_mode;
+/* When nothing has failed: the old plan trains on while the planner runs; all devices wait for it;
+ * whichever brings the run further. */
+#define LUO_PLAN_MODE_LIST(X)                                                                      \
+    X(LUO_PLAN_ASYNC, "async")                                                                     \
+    X(LUO_PLAN_SYNC, "sync")                                                                       \
+    X(LUO_PLAN_AUTO, "auto")
+typedef enum luo_plan_mode { LUO_PLAN_MODE_LIST(LUO_WORD_VALUE) } luo_plan_mode;
 
 typedef enum luo_judged { /* by what plans are ranked (docs/planners.md#which-plan-is-taken) */
     LUO_JUDGED_AUTO,      /* by the simulated step up to LUO_JUDGE_DEVICES devices */
@@ -106,6 +108,10 @@ typedef enum luo_judged { /* by what plans are ranked (docs/planners.md#which-pl
     LUO_JUDGED_OBJECTIVE, /* by the closed form of a step (objective.h); auto beyond */
     LUO_JUDGED_PUBLISHED  /* by the objective of the policy's own search, nobody else's plans */
 } luo_judged;
+/* Words that a user may give; the rest follows from other options. */
+#define LUO_JUDGED_LIST(X)                                                                         \
+    X(LUO_JUDGED_SIMULATED, "simulated")                                                           \
+    X(LUO_JUDGED_OBJECTIVE, "objective")
 
 typedef enum luo_optimizer_step { /* optimizer_step of a policy's plans */
     LUO_STEP_AS_PLANNED, /* as the first plan says */

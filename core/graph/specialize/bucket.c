@@ -5,7 +5,7 @@
 
 const char *luo_bucket_rule_name(luo_bucket_rule r)
 {
-    static const char *const names[] = {"", "mib", "ddp", "megatron", "deepspeed", "unit"};
+    static const char *const names[LUO_BUCKET_RULES] = {"", LUO_BUCKET_RULE_LIST(LUO_WORD_TEXT)};
     return r >= 0 && r < LUO_BUCKET_RULES ? names[r] : "";
 }
 

@@ -11,17 +11,19 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "core/base/words.h"
 
+#define LUO_BUCKET_RULE_LIST(X)                                                                    \
+    X(LUO_BUCKET_MIB, "mib")                                                                       \
+    X(LUO_BUCKET_DDP, "ddp")                                                                       \
+    X(LUO_BUCKET_MEGATRON, "megatron")                                                             \
+    X(LUO_BUCKET_DEEPSPEED, "deepspeed")                                                           \
+    X(LUO_BUCKET_UNIT, "unit")
 typedef enum luo_bucket_rule {
     LUO_BUCKET_UNSAID, /* of a plan: the stack decides */
-    LUO_BUCKET_MIB,
-    LUO_BUCKET_DDP,
-    LUO_BUCKET_MEGATRON,
-    LUO_BUCKET_DEEPSPEED,
-    LUO_BUCKET_UNIT,
-    LUO_BUCKET_RULES
+    LUO_BUCKET_RULE_LIST(LUO_WORD_VALUE) LUO_BUCKET_RULES
 } luo_bucket_rule;
-const char *luo_bucket_rule_name(luo_bucket_rule r); /* "" mib ddp megatron deepspeed unit */
+const char *luo_bucket_rule_name(luo_bucket_rule r); /* LUO_BUCKET_UNSAID: "" */
 
 typedef struct luo_bucketing {
     luo_bucket_rule rule;

@@ -19,9 +19,9 @@ static const luo_doc_word families[] = {
 #include "core/graph/families.inc"
 #undef LUO_FAMILY
 };
-static const luo_doc_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
-static const luo_doc_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
-static const luo_doc_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
+static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 
 #define WHOLE(name) LUO_DOC_INT(#name, LUO_DOC_REQ, luo_model, name, LUO_WITHIN(0, 1e12))

@@ -4,6 +4,7 @@
 #define LUO_CORE_IO_DOCUMENT_DOC_TABLE_H
 #include <math.h>
 
+#include "core/base/words.h"
 #include "core/io/document/doc.h"
 
 /* Contradictions within a map, called for each map of its schema that has no error of its own. */
@@ -71,6 +72,8 @@ const luo_doc_kind *const *luo_doc_kinds(int *n);
 #define LUO_DOC_REQ true
 #define LUO_DOC_UNCOUNTED SIZE_MAX
 #define LUO_DOC_COUNT(table) (sizeof(table) / sizeof((table)[0]))
+/* A word of a list (core/base/words.h). */
+#define LUO_DOC_WORD_ROW(value, word) {word, value},
 #define LUO_DOC_WORDS(table) .words = table, .nwords = (int)LUO_DOC_COUNT(table)
 #define LUO_DOC_ANY LUO_FROM(-INFINITY)
 /* What has no macro of its own below: the rest are members of luo_doc_schema. */

@@ -9,7 +9,7 @@
 #include "core/io/plot/plotdata.h"
 #include "core/io/result/table.h"
 
-enum { COLUMNS = 1500, ROWS = 32, LANES = 6 };
+enum { COLUMNS = 1500, ROWS = 32, LANES = LUO_STREAMS };
 
 static luo_status finish(luo_table *table, luo_status st, luo_err *err, int64_t *rows,
                          luo_diags *diags)
@@ -38,7 +38,6 @@ typedef enum slice_kind {
 } slice_kind;
 static const char *const kind_names[KINDS] = {"",   "forward", "backward", "recompute", "other",
                                               "tp", "pp",      "dp",       "move",      "io"};
-static const char *const lane_names[LANES] = {"compute", "tp", "pp", "dp", "move", "io"};
 
 typedef struct slice {
     int32_t row, lane, kind, micro_batch;
@@ -78,7 +77,7 @@ static int32_t row_of(gantt *g, int32_t device, int32_t pipeline, int32_t stage)
 static int32_t lane_of(const char *stream)
 {
     for (int32_t i = 0; i < LANES; i++)
-        if (strcmp(lane_names[i], stream) == 0) return i;
+        if (strcmp(luo_stream_name((luo_stream)i), stream) == 0) return i;
     return 0;
 }
 

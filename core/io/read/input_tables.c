@@ -1,5 +1,6 @@
 #include "core/graph/program/coll.h"
 #include "core/io/read/input_tables.h"
+#include "core/plan/suite/suite.h"
 #include "core/run/scenario.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
@@ -43,8 +44,8 @@ static const char *const scopes[] = {[LUO_SCOPE_DEVICE] = "device",
                                      [LUO_SCOPE_LINK] = "link",
                                      [LUO_SCOPE_JOB] = "job",
                                      [LUO_SCOPES] = NULL};
-static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
-static const char *const roles[] = {"calibration", "validation", NULL};
+static const char *const dtypes[] = {LUO_DTYPE_LIST(LUO_WORD_TEXT) NULL};
+static const char *const roles[] = {LUO_ROW_ROLE_LIST(LUO_WORD_TEXT) NULL};
 #define NAME(coll, name) name,
 static const char *const collectives[] = {LUO_COLL_LIST(NAME) NULL};
 #undef NAME
@@ -135,10 +136,9 @@ static const luo_csv_column recorded[] = {WHOLE("step", true, 0),
                                           OF_OR_0("t_start_s", true, LUO_Q_RUN_TIME, 1),
                                           OF_OR_0("duration_s", true, LUO_Q_TIME, 1)};
 
-static const char *const splits[] = {"cal", "val", "drop", NULL};
-static const char *const recomputes[] = {"none", "selective", "full", NULL};
-static const char *const step_kinds[] = {"measured", "from_tflops96", "from_tflops72",
-                                         "from_tokens", "oom", "mfu_only", NULL};
+static const char *const splits[] = {LUO_SPLIT_LIST(LUO_WORD_TEXT) NULL};
+static const char *const recomputes[] = {LUO_RECOMPUTE_LIST(LUO_WORD_TEXT) NULL};
+static const char *const step_kinds[] = {LUO_STEP_KIND_LIST(LUO_WORD_TEXT) NULL};
 
 /* Cells may be empty where the source prints nothing; the columns up to `note` all exist. */
 static const luo_csv_column suite[LUO_SU_N] = {
@@ -228,6 +228,11 @@ static const luo_input_table *const all[] = {&luo_input_table_events,
                                              &recordings,
                                              &luo_input_table_suite,
                                              &luo_input_table_layer_times};
+
+const char *luo_row_role_name(luo_row_role role)
+{
+    return roles[role];
+}
 
 const luo_input_table *const *luo_input_tables(int *n)
 {

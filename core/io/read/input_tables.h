@@ -2,6 +2,7 @@
  * readers index cells by the enums, `check` reads any of them. */
 #ifndef LUO_CORE_IO_READ_INPUT_TABLES_H
 #define LUO_CORE_IO_READ_INPUT_TABLES_H
+#include "core/base/words.h"
 #include "core/io/result/csv.h"
 
 typedef struct luo_input_table {
@@ -105,7 +106,21 @@ enum {
     LUO_LT_UPDATE,
     LUO_LT_N
 };
-enum { LUO_ROLE_CALIBRATION, LUO_ROLE_VALIDATION };
+
+/* Of a measured row. */
+#define LUO_ROW_ROLE_LIST(X)                                                                       \
+    X(LUO_ROLE_CALIBRATION, "calibration") X(LUO_ROLE_VALIDATION, "validation")
+typedef enum luo_row_role { LUO_ROW_ROLE_LIST(LUO_WORD_VALUE) } luo_row_role;
+const char *luo_row_role_name(luo_row_role role);
+
+/* Tables that a profile names. */
+#define LUO_PROFILE_TABLE_LIST(X)                                                                  \
+    X(LUO_OP_TIMES, "op_times")                                                                    \
+    X(LUO_COLLECTIVE_TIMES, "collective_times")                                                    \
+    X(LUO_P2P_TIMES, "p2p_times")
+typedef enum luo_profile_table_kind {
+    LUO_PROFILE_TABLE_LIST(LUO_WORD_VALUE)
+} luo_profile_table_kind;
 
 extern const luo_input_table luo_input_table_events, luo_input_table_causes,
     luo_input_table_op_times, luo_input_table_collective_times, luo_input_table_p2p_times,

@@ -2,12 +2,8 @@
 #ifndef LUO_CORE_IO_READ_PROFILE_TABLES_H
 #define LUO_CORE_IO_READ_PROFILE_TABLES_H
 #include "core/io/document/nested.h"
+#include "core/io/read/input_tables.h"
 
-typedef enum luo_profile_table_kind {
-    LUO_OP_TIMES,
-    LUO_COLLECTIVE_TIMES,
-    LUO_P2P_TIMES
-} luo_profile_table_kind;
 
 /* Adds the calibration rows of a table to the profile; curves and transfers come out sorted.
  * Errors go to doc->st and its diags: what the table's columns ask for, the same point twice. */

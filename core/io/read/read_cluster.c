@@ -76,8 +76,7 @@ typedef struct cluster_yaml {
 
 static const luo_doc_word scale_ups[] = {
     {"none", LUO_SCALE_UP_NONE}, {"nvswitch", LUO_SCALE_UP_NVSWITCH}, {"mesh", LUO_SCALE_UP_MESH}};
-static const luo_doc_word fabrics[] = {
-    {"single", LUO_FABRIC_SINGLE}, {"two_tier", LUO_FABRIC_TWO_TIER}, {"rail", LUO_FABRIC_RAIL}};
+static const luo_doc_word fabrics[] = {LUO_FABRIC_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word attaches[] = {{"slot", 0}, {"shared", 1}};
 static const luo_doc_word states[] = {{"down", 0}, {"slow", 1}};
 

@@ -38,10 +38,10 @@ static const luo_doc_word families[] = {
 #include "core/graph/families.inc"
 #undef LUO_FAMILY
 };
-static const luo_doc_word norms[] = {{"rmsnorm", LUO_NORM_RMS}, {"layernorm", LUO_NORM_LAYER}};
-static const luo_doc_word activations[] = {{"swiglu", LUO_ACT_SWIGLU}, {"gelu", LUO_ACT_GELU}};
-static const luo_doc_word positions[] = {{"rope", LUO_POS_ROPE}, {"learned", LUO_POS_LEARNED}};
-static const luo_doc_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
+static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word gates[] = {{"topk", 0}, {"top1", 1}};
 
 static const luo_doc_field moe_fields[] = {

@@ -20,31 +20,19 @@ typedef struct plan_yaml {
 #define LAYERS LUO_OF(LUO_Q_LAYERS, 1)
 #define TOKENS LUO_OF(LUO_Q_TOKENS, 1)
 
-static const luo_doc_word dtypes[] = {{"bf16", LUO_BF16}, {"f32", LUO_F32}, {"f64", LUO_F64}};
+static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word schedules[] = {
 #define LUO_SCHED(kind, name, ...) {name, LUO_SCHED_##kind},
 #include "core/graph/schedule/schedules.inc"
 #undef LUO_SCHED
 };
 static const luo_doc_word steps[] = {{"together", false}, {"staggered", true}};
-static const luo_doc_word recomputes[] = {{"none", LUO_RECOMPUTE_NONE},
-                                          {"selective", LUO_RECOMPUTE_SELECTIVE},
-                                          {"full", LUO_RECOMPUTE_FULL}};
+static const luo_doc_word recomputes[] = {LUO_RECOMPUTE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word experts[] = {{"tensor", false}, {"expert", true}};
-static const luo_doc_word context_kinds[] = {{"auto", LUO_CONTEXT_AUTO},
-                                             {"ring", LUO_CONTEXT_RING},
-                                             {"a2a", LUO_CONTEXT_A2A},
-                                             {"2d", LUO_CONTEXT_2D}};
-static const luo_doc_word context_layouts[] = {{"auto", LUO_LAYOUT_AUTO},
-                                               {"zigzag", LUO_LAYOUT_ZIGZAG},
-                                               {"contiguous", LUO_LAYOUT_CONTIGUOUS}};
-static const luo_doc_word bucket_rules[] = {{"mib", LUO_BUCKET_MIB},
-                                            {"ddp", LUO_BUCKET_DDP},
-                                            {"megatron", LUO_BUCKET_MEGATRON},
-                                            {"deepspeed", LUO_BUCKET_DEEPSPEED},
-                                            {"unit", LUO_BUCKET_UNIT}};
-static const luo_doc_word shards[] = {
-    {"full", LUO_SHARD_FULL}, {"hybrid", LUO_SHARD_HYBRID}, {"grad-op", LUO_SHARD_GRAD_OP}};
+static const luo_doc_word context_kinds[] = {LUO_CONTEXT_KIND_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word context_layouts[] = {LUO_CONTEXT_LAYOUT_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word bucket_rules[] = {LUO_BUCKET_RULE_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word shards[] = {LUO_SHARD_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word variants[] = {{"auto", 0}, {"padded", 0}, {"grouped", 0}, {"factors", 0},
                                         {"flat", 0}, {"leader", 0}, {"2d", 0}};
 

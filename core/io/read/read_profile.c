@@ -43,16 +43,8 @@ typedef struct stack_yaml {
 #define REQ LUO_DOC_REQ
 
 static const luo_doc_word kinds[] = {{"gpu", 0}, {"cpu", 1}};
-static const luo_doc_word table_kinds[] = {{"op_times", LUO_OP_TIMES},
-                                           {"collective_times", LUO_COLLECTIVE_TIMES},
-                                           {"p2p_times", LUO_P2P_TIMES}};
-static const luo_doc_word provenances[] = {{"paper", LUO_FROM_PAPER},
-                                           {"datasheet", LUO_FROM_DATASHEET},
-                                           {"public_code", LUO_FROM_PUBLIC_CODE},
-                                           {"reported", LUO_FROM_REPORTED},
-                                           {"measured", LUO_FROM_MEASURED},
-                                           {"fitted", LUO_FROM_FITTED},
-                                           {"chosen", LUO_FROM_CHOSEN}};
+static const luo_doc_word table_kinds[] = {LUO_PROFILE_TABLE_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word provenances[] = {LUO_PROVENANCE_LIST(LUO_DOC_WORD_ROW)};
 
 static const luo_doc_field value_fields[] = {
     LUO_DOC_TEXT("name", REQ, value_yaml, name),

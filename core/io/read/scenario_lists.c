@@ -7,6 +7,7 @@
 #include "core/base/hash.h"
 #include "core/io/read/read_trace.h"
 #include "core/io/read/scenario_reader.h"
+#include "core/run/policy/policy.h"
 
 static const char *or_empty(const char *text)
 {
@@ -238,7 +239,7 @@ void luo_take_processes(luo_scenario_reader *reader)
 
 void luo_policy_defaults(luo_policy_spec *spec, const char *name)
 {
-    const bool malleus = strcmp(name, "malleus") == 0;
+    const luo_policy *policy = luo_policy_find(name);
     *spec = (luo_policy_spec){.name = name,
                               .label = name,
                               .restart_s = -1,
@@ -249,22 +250,22 @@ void luo_policy_defaults(luo_policy_spec *spec, const char *name)
                               .planner_default = true,
                               .window_steps = 5,
                               .top_k = 32,
-                              .reentry_probes = malleus ? 5 : 0,
-                              .plan_mode = malleus ? LUO_PLAN_AUTO : LUO_PLAN_ASYNC,
+                              .reentry_probes = policy ? policy->reentry_probes : 0,
+                              .plan_mode = policy ? policy->plan_mode : LUO_PLAN_ASYNC,
                               .rank = LUO_RANK_FILLED,
                               .deals_batch = true};
 }
 
-/* A published objective ranks by itself: nothing is simulated. Only `malleus` has several. */
+/* A published objective ranks by itself: nothing is simulated. */
 static void take_rank(luo_scenario_reader *reader, luo_policy_spec *spec, int32_t word,
                       const luo_doc_node *at)
 {
-    spec->judged = word == LUO_RANK_WORDS_SIMULATED   ? LUO_JUDGED_SIMULATED
-                   : word == LUO_RANK_WORDS_OBJECTIVE ? LUO_JUDGED_OBJECTIVE
-                                                      : LUO_JUDGED_PUBLISHED;
-    if (word >= LUO_RANK_WORDS_SIMULATED) return;
+    const bool own = word < LUO_RANK_WORDS;
+    const luo_policy *policy = luo_policy_find(spec->name);
+    spec->judged = own ? LUO_JUDGED_PUBLISHED : (luo_judged)(word - LUO_RANK_WORDS);
+    if (!own) return;
     spec->rank = (luo_malleus_rank)word;
-    if (strcmp(spec->name, "malleus") != 0)
+    if (!policy || !policy->objectives)
         luo_doc_error(&reader->doc, at,
                       "`rank` is `%s`; policy `%s` has one objective, so `simulated` "
                       "or `objective` is expected.",

@@ -26,17 +26,14 @@ static const luo_doc_word lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
                                      {"weibull", LUO_DIST_WEIBULL},
                                      {"lognormal", LUO_DIST_LOGNORMAL}};
 static const luo_doc_word planner_times[] = {{"fixed", 0}, {"measured", 1}};
-static const luo_doc_word ranks[] = {{"filled", LUO_RANK_FILLED},
-                                     {"steady", LUO_RANK_STEADY},
-                                     {"event", LUO_RANK_EVENT},
-                                     {"simulated", LUO_RANK_WORDS_SIMULATED},
-                                     {"objective", LUO_RANK_WORDS_OBJECTIVE}};
+#define OF_JUDGED(value, word) {word, LUO_RANK_WORDS + value},
+static const luo_doc_word ranks[] = {LUO_MALLEUS_RANK_LIST(LUO_DOC_WORD_ROW)
+                                         LUO_JUDGED_LIST(OF_JUDGED)};
 static const luo_doc_word lost_batches[] = {{"deal", 0}, {"lose", 1}};
 static const luo_doc_word optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
                                                {"staggered", LUO_STEP_STAGGERED}};
-static const luo_doc_word groupings[] = {{"halving", 0}, {"split2", 1}};
-static const luo_doc_word plan_modes[] = {
-    {"async", LUO_PLAN_ASYNC}, {"sync", LUO_PLAN_SYNC}, {"auto", LUO_PLAN_AUTO}};
+static const luo_doc_word groupings[] = {LUO_MALLEUS_GROUPING_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word plan_modes[] = {LUO_PLAN_MODE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dps[] = {{"fixed", 0}, {"auto", 1}};
 static const luo_doc_word modes[] = {{"background", 0}, {"blocking", 1}};
 static const luo_doc_word targets[] = {

@@ -40,7 +40,7 @@ typedef struct luo_planner_yaml {
 } luo_planner_yaml;
 
 /* `rank`: an objective of the search (luo_malleus_rank), or by what plans are chosen. */
-enum { LUO_RANK_WORDS_SIMULATED = 3, LUO_RANK_WORDS_OBJECTIVE };
+enum { LUO_RANK_WORDS = 16 }; /* `rank`: from here on + luo_judged, else luo_malleus_rank */
 
 typedef struct luo_policy_yaml {
     const char *name, *label, *plan;

@@ -227,13 +227,12 @@ static luo_status put_plan(void *ctx, int32_t index, const luo_plan *plan, const
 
 void luo_rundir_log(luo_rundir *dir, luo_severity severity, const char *text)
 {
-    static const char *const words[] = {"note", "warning", "error"};
     luo_str line = {0};
     if (severity == LUO_ERROR) {
         free(dir->why);
         dir->why = strdup(text);
     }
-    luo_str_addf(&line, "%s: %s\n", words[severity], text);
+    luo_str_addf(&line, "%s: %s\n", luo_severity_name(severity), text);
     if (line.failed || write(dir->log_fd, line.at, line.len) != (ssize_t)line.len)
         dir->log_failed = true;
     luo_str_free(&line);

@@ -9,6 +9,12 @@
 
 #include "core/plan/malleus/malleus_internal.h"
 
+const char *luo_malleus_rank_name(luo_malleus_rank rank)
+{
+    static const char *const names[] = {LUO_MALLEUS_RANK_LIST(LUO_WORD_TEXT)};
+    return names[rank];
+}
+
 enum { DEALT = 8 }; /* up to so many pipelines every assignment is tried */
 
 /* Of climbing: work, so that a snapshot in which every device has a rate of its own ends in

@@ -10,11 +10,16 @@
 #define LUO_CORE_PLAN_MALLEUS_MALLEUS_H
 #include "core/plan/replan/replan.h"
 
-typedef enum luo_malleus_rank {
-    LUO_RANK_FILLED, /* (m-1)*o + fill: the default */
-    LUO_RANK_STEADY, /* m*o: the published objective, not ranked again by event time */
-    LUO_RANK_EVENT   /* filled search, 256 plans ranked by event time */
-} luo_malleus_rank;
+/* (m-1)*o + fill, the default; m*o, the published objective, not ranked again by event time; filled
+ * search, 256 plans ranked by event time. */
+#define LUO_MALLEUS_RANK_LIST(X)                                                                   \
+    X(LUO_RANK_FILLED, "filled")                                                                   \
+    X(LUO_RANK_STEADY, "steady")                                                                   \
+    X(LUO_RANK_EVENT, "event")
+typedef enum luo_malleus_rank { LUO_MALLEUS_RANK_LIST(LUO_WORD_VALUE) } luo_malleus_rank;
+const char *luo_malleus_rank_name(luo_malleus_rank rank);
+/* Value of split2: how groups are cut. */
+#define LUO_MALLEUS_GROUPING_LIST(X) X(false, "halving") X(true, "split2")
 
 typedef struct luo_malleus_kind {
     double base;         /* b >= 1: time per work against the fastest kind */

@@ -8,15 +8,19 @@
 #include "core/cost/step/step.h"
 #include "core/plan/plan.h"
 
-typedef enum luo_suite_split { LUO_SPLIT_CAL, LUO_SPLIT_VAL, LUO_SPLIT_DROP } luo_suite_split;
-typedef enum luo_step_kind {
-    LUO_STEP_MEASURED,
-    LUO_STEP_FROM_FLOPS96, /* computed back from printed FLOP/s with the form of recompute .. */
-    LUO_STEP_FROM_FLOPS72, /* .. and without */
-    LUO_STEP_FROM_TOKENS,
-    LUO_STEP_OOM,     /* it ran out of memory */
-    LUO_STEP_MFU_ONLY /* only FLOP/s are printed, by a convention of the source */
-} luo_step_kind;
+#define LUO_SPLIT_LIST(X) X(LUO_SPLIT_CAL, "cal") X(LUO_SPLIT_VAL, "val") X(LUO_SPLIT_DROP, "drop")
+typedef enum luo_suite_split { LUO_SPLIT_LIST(LUO_WORD_VALUE) } luo_suite_split;
+/* from_tflops96, 72: computed back from printed FLOP/s with the form of recompute, and without;
+ * oom: it ran out of memory; mfu_only: only FLOP/s are printed, by a convention of the source. */
+#define LUO_STEP_KIND_LIST(X)                                                                      \
+    X(LUO_STEP_MEASURED, "measured")                                                               \
+    X(LUO_STEP_FROM_FLOPS96, "from_tflops96")                                                      \
+    X(LUO_STEP_FROM_FLOPS72, "from_tflops72")                                                      \
+    X(LUO_STEP_FROM_TOKENS, "from_tokens")                                                         \
+    X(LUO_STEP_OOM, "oom")                                                                         \
+    X(LUO_STEP_MFU_ONLY, "mfu_only")
+typedef enum luo_step_kind { LUO_STEP_KIND_LIST(LUO_WORD_VALUE) } luo_step_kind;
+const char *luo_step_kind_name(luo_step_kind kind);
 
 typedef struct luo_suite_row { /* 0 and "": not printed */
     const char *id, *suite, *system, *date, *gpu, *fabric, *model, *precision;

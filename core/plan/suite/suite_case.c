@@ -7,6 +7,12 @@
 #include "core/plan/grid.h"
 #include "core/plan/suite/suite_internal.h"
 
+const char *luo_step_kind_name(luo_step_kind kind)
+{
+    static const char *const names[] = {LUO_STEP_KIND_LIST(LUO_WORD_TEXT)};
+    return names[kind];
+}
+
 bool luo_suite_excluded(const luo_suite_row *row)
 {
     return strstr(row->note, "exclude from fits") != NULL || strstr(row->note, "fits the ") != NULL;

@@ -80,6 +80,9 @@ typedef struct luo_policy {
     const char *name;
     const char *keys; /* of a scenario that are its own, words; luo_policy_has_key */
     bool plans; /* costs planner_s each time it is asked, unless the answer is known */
+    bool objectives; /* `rank` may also be one of those of its own search */
+    luo_plan_mode plan_mode; /* defaults of keys */
+    int32_t reentry_probes;
     bool bound; /* no run but what no run could be faster than; never asked (bound.c) */
     luo_status (*decide)(luo_arena *arena, const luo_snapshot *now, luo_decision *out,
                          luo_err *err);

@@ -332,5 +332,6 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
 
 const luo_policy luo_policy_malleus = {
     .name = "malleus", .plans = true, .decide = decide, .check = check,
+    .objectives = true, .plan_mode = LUO_PLAN_AUTO, .reentry_probes = 5,
     .keys = "restart_s payback_steps payback rank always_switch top_k grouping plan_mode "
             "reentry_probes dp"};
