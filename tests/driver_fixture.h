@@ -120,7 +120,8 @@ static inline bool holds(const luo_plan *p, int32_t device)
 static inline const luo_row_event *event_row(const char *phase, int skip)
 {
     for (int32_t i = 0; i < fake.nevents; i++)
-        if (strcmp(fake.events[i].phase, phase) == 0 && skip-- == 0) return &fake.events[i];
+        if (strcmp(luo_event_phase_name(fake.events[i].phase), phase) == 0 && skip-- == 0)
+            return &fake.events[i];
     ck_abort_msg("no event row `%s`", phase);
 }
 #endif

@@ -135,8 +135,8 @@ static luo_status switch_to(luo_run *run, int32_t plan, double detected_s, doubl
     }
     LUO_TRY(start_plan(run, plan, err));
     run->decision.switches++;
-    LUO_TRY(luo_run_event(run, "switched", run->decision.cause, run->decision.acting->name, "",
-                          false, 0, "state from devices", err));
+    LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_SWITCHED, run->decision.cause,
+                          run->decision.acting->name, "", false, 0, "state from devices", err));
     return switched_row(run, from, "devices", &row, err);
 }
 
@@ -166,9 +166,9 @@ static luo_status restart_with(luo_run *run, int32_t plan, double detected_s, do
     if (run->job.real) row.move_s = run->clock.t_s - began - row.specialize_s;
     luo_account_rollback(run, step);
     run->decision.restarts++;
-    LUO_TRY(luo_run_event(run, "restarted", run->decision.cause, run->decision.acting->name, "",
-                          false, 0, saved ? "state from checkpoint" : "state from the beginning",
-                          err));
+    LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_RESTARTED, run->decision.cause,
+                          run->decision.acting->name, "", false, 0,
+                          saved ? "state from checkpoint" : "state from the beginning", err));
     return switched_row(run, from, "checkpoint", &row, err);
 }
 
@@ -204,8 +204,8 @@ static luo_status give_up(luo_run *run, const char *why, luo_err *err)
 {
     if (run->backend.unplanned) return luo_real_give_up(run, why, err);
     run->clock.state = LUO_LOST;
-    return luo_run_event(run, "lost", run->decision.cause, run->decision.acting->name, "", false, 0,
-                         why, err);
+    return luo_run_event(run, LUO_EVENT_PHASE_LOST, run->decision.cause, run->decision.acting->name,
+                         "", false, 0, why, err);
 }
 
 enum { SHRINKS = 4 };

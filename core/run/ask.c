@@ -160,8 +160,8 @@ luo_status luo_run_ask(luo_run *run, int trigger, luo_decision *out, double *sec
     if (out->figures[0])
         LUO_TRY(luo_run_note(&run->job, err, "step %lld: %s: %s: %s", (long long)run->clock.step,
                              run->decision.acting->name, out->why, out->figures));
-    return luo_run_event(run, "decided", run->decision.cause, run->decision.acting->name, "", false,
-                         0, out->why, err);
+    return luo_run_event(run, LUO_EVENT_PHASE_DECIDED, run->decision.cause,
+                         run->decision.acting->name, "", false, 0, out->why, err);
 }
 
 luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *leaving,

@@ -119,8 +119,9 @@ static luo_status lose(luo_run *run, const luo_step_result *result, int32_t atte
     }
     if (++run->decision.failures > FAILURES_IN_A_ROW) {
         run->clock.state = LUO_LOST;
-        return luo_run_event(run, "lost", run->decision.cause, run->decision.acting->name, "",
-                             false, 0, "no attempt of the step comes through", err);
+        return luo_run_event(run, LUO_EVENT_PHASE_LOST, run->decision.cause,
+                             run->decision.acting->name, "", false, 0,
+                             "no attempt of the step comes through", err);
     }
     run->decision.trigger |= LUO_TRIGGER_FAIL;
     run->decision.failed_since_s = start_s;

@@ -31,7 +31,7 @@ luo_status luo_run_timeline(luo_run *run, luo_span_kind kind, double start_s, do
     return run->job.sink->timeline(run->job.sink->ctx, &row, err);
 }
 
-luo_status luo_run_event(luo_run *run, const char *phase, const char *id, const char *kind,
+luo_status luo_run_event(luo_run *run, luo_event_phase phase, const char *id, const char *kind,
                          const char *target, bool has, double value, const char *detail,
                          luo_err *err)
 {

@@ -64,8 +64,9 @@ static luo_status died_at_start(luo_run *run, const char *text, luo_err *err)
     if (++run->backend.deaths > run->job.opts->max_restarts)
         return luo_real_give_up(run, "no more restarts are allowed", err);
     run->decision.restarts++;
-    LUO_TRY(luo_run_event(run, "restarted", run->decision.cause, run->decision.acting->name, "",
-                          false, 0, "a process died while the ranks started", err));
+    LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_RESTARTED, run->decision.cause,
+                          run->decision.acting->name, "", false, 0,
+                          "a process died while the ranks started", err));
     return luo_run_tell(&run->job, err, "%s; all were started again", run->backend.died_why);
 }
 
@@ -92,7 +93,7 @@ static luo_status tell_passed(luo_run *run, luo_err *err)
         const char *detail = luo_arena_printf(run->arena, "step %" PRId64 " is used: %s",
                                               run->ledger.ckpt.valid_step, why);
         if (!detail) return luo_err_nomem(err);
-        LUO_TRY(luo_run_event(run, "passed", run->decision.cause, "checkpoint",
+        LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_PASSED, run->decision.cause, "checkpoint",
                               slash ? slash + 1 : p->path, false, 0, detail, err));
     }
     return LUO_OK;
@@ -272,8 +273,8 @@ luo_status luo_real_give_up(luo_run *run, const char *why, luo_err *err)
                  run->ledger.ckpt.valid_step, dir);
     else
         snprintf(way, sizeof way, "there is no checkpoint of this run to resume from");
-    LUO_TRY(luo_run_event(run, "lost", run->decision.cause, run->decision.acting->name, "", false,
-                          0, why, err));
+    LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_LOST, run->decision.cause,
+                          run->decision.acting->name, "", false, 0, why, err));
     return luo_err_set(err, LUO_EPEER, "%s died in step %" PRId64 " and %s (%s); %s.", who,
                        run->clock.step, why, run->backend.died_why ? run->backend.died_why : "",
                        way);

@@ -30,7 +30,7 @@ static luo_status never_rows(luo_run *run, luo_run_summary *s, luo_err *err)
 {
     LUO_TRY(luo_events_never(run->clock.events, run->arena, &s->never, &s->nnever, err));
     for (int32_t i = 0; i < s->nnever; i++)
-        LUO_TRY(luo_run_event(run, "never", s->never[i], "", "", false, 0, "", err));
+        LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_NEVER, s->never[i], "", "", false, 0, "", err));
     return LUO_OK;
 }
 

@@ -30,3 +30,9 @@ const char *luo_span_kind_name(luo_span_kind k)
         "step", "detect", "plan", "specialize", "switch", "checkpoint", "restart", "wait"};
     return names[k];
 }
+
+const char *luo_event_phase_name(luo_event_phase phase)
+{
+    static const char *const names[] = {LUO_EVENT_PHASE_LIST(LUO_WORD_TEXT)};
+    return names[phase];
+}

@@ -2,6 +2,7 @@
  * The driver knows rows, not files: core/io/result/rundir.c is a sink that writes CSV. */
 #ifndef LUO_CORE_RUN_ROWS_H
 #define LUO_CORE_RUN_ROWS_H
+#include "core/base/words.h"
 #include "core/plan/plan.h"
 #include "core/run/backend.h"
 
@@ -37,11 +38,28 @@ typedef struct luo_row_timeline {
     const char *event; /* id or "" */
 } luo_row_timeline;
 
+/* What happened to an event, or was made of it; never: its time did not come; passed: a checkpoint
+ * that could not be used. */
+#define LUO_EVENT_PHASE_LIST(X)                                                                    \
+    X(LUO_EVENT_PHASE_FIRED, "fired")                                                              \
+    X(LUO_EVENT_PHASE_ENDED, "ended")                                                              \
+    X(LUO_EVENT_PHASE_IGNORED, "ignored")                                                          \
+    X(LUO_EVENT_PHASE_DETECTED, "detected")                                                        \
+    X(LUO_EVENT_PHASE_DECIDED, "decided")                                                          \
+    X(LUO_EVENT_PHASE_SWITCHED, "switched")                                                        \
+    X(LUO_EVENT_PHASE_RESTARTED, "restarted")                                                      \
+    X(LUO_EVENT_PHASE_PASSED, "passed")                                                            \
+    X(LUO_EVENT_PHASE_LOST, "lost")                                                                \
+    X(LUO_EVENT_PHASE_NEVER, "never")
+typedef enum luo_event_phase { LUO_EVENT_PHASE_LIST(LUO_WORD_VALUE) } luo_event_phase;
+const char *luo_event_phase_name(luo_event_phase phase);
+
 typedef struct luo_row_event {
     double t_s, value;
     int64_t step;
     bool has_value;
-    const char *id, *phase, *kind, *target, *detail;
+    luo_event_phase phase;
+    const char *id, *kind, *target, *detail;
 } luo_row_event;
 
 typedef struct luo_row_switch {

@@ -455,7 +455,7 @@ luo_status luo_run_note(luo_run_job *job, luo_err *err, const char *fmt, ...) LU
 luo_status luo_run_timeline(luo_run *run, luo_span_kind kind, double start_s, double end_s,
                             bool blocking, bool redone, int64_t bytes, luo_err *err);
 /* A row of events.csv; id "" and target "" where there is none. has: value is written. */
-luo_status luo_run_event(luo_run *run, const char *phase, const char *id, const char *kind,
+luo_status luo_run_event(luo_run *run, luo_event_phase phase, const char *id, const char *kind,
                          const char *target, bool has, double value, const char *detail,
                          luo_err *err);
 /* A warning in log.txt that the terminal gets, too. */

@@ -85,7 +85,7 @@ static luo_status count_ignored(void *ctx, const luo_row_event *row, luo_err *er
 {
     (void)ctx;
     (void)err;
-    met_ignored += strcmp(row->phase, "ignored") == 0;
+    met_ignored += row->phase == LUO_EVENT_PHASE_IGNORED;
     return LUO_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "core/io/document/doc_table.h"
 #include "core/io/result/columns.h"
 #include "core/io/read/input_tables.h"
+#include "core/run/rows.h"
 #include "tests/check_main.h"
 
 static luo_arena *arena;
@@ -360,6 +361,17 @@ START_TEST(columns_of_results)
 }
 END_TEST
 
+/* A column that holds words of a list names all of them. */
+START_TEST(words_of_columns)
+{
+#define WORD(value, word) " " word
+    static const char phases[] = LUO_EVENT_PHASE_LIST(WORD);
+#undef WORD
+    ck_assert_str_eq(luo_table_def_at(LUO_TABLE_EVENTS)->columns[LUO_COL_EVENTS_phase].help,
+                     phases + 1);
+}
+END_TEST
+
 enum { KINDS = 7, INPUT_TABLES = 13 };
 
 START_TEST(all_are_asked)
@@ -374,4 +386,4 @@ END_TEST
 
 LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_files, KINDS), LUO_T(names_of_values),
           LUO_T(names_of_switches), LUO_T_N(columns_of_inputs, INPUT_TABLES),
-          LUO_T_N(columns_of_results, LUO_TABLES))
+          LUO_T_N(columns_of_results, LUO_TABLES), LUO_T(words_of_columns))

@@ -218,7 +218,7 @@ static luo_status keep_lost(void *ctx, const luo_row_event *row, luo_err *err)
 {
     (void)ctx;
     (void)err;
-    if (strcmp(row->phase, "lost") == 0)
+    if (row->phase == LUO_EVENT_PHASE_LOST)
         snprintf(lost_detail, sizeof lost_detail, "%s", row->detail);
     return LUO_OK;
 }
@@ -519,7 +519,7 @@ static luo_status stop_when_detected(void *ctx, const luo_row_event *row, luo_er
 {
     (void)ctx;
     (void)err;
-    stopped |= strcmp(row->phase, "detected") == 0;
+    stopped |= row->phase == LUO_EVENT_PHASE_DETECTED;
     return LUO_OK;
 }
 

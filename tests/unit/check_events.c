@@ -24,8 +24,8 @@ static luo_status keep_row(void *ctx, const luo_row_event *row, luo_err *err)
     (void)ctx;
     (void)err;
     ck_assert_int_lt(f.rows, LOG_MAX);
-    snprintf(f.text[f.rows++], sizeof f.text[0], "%.3f %s %s %s", row->t_s, row->phase, row->id,
-             row->target);
+    snprintf(f.text[f.rows++], sizeof f.text[0], "%.3f %s %s %s", row->t_s,
+             luo_event_phase_name(row->phase), row->id, row->target);
     return LUO_OK;
 }
 

@@ -79,7 +79,7 @@ static void child(const fixture *f, const char *dir)
     for (int64_t step = 0;; step++) {
         const luo_row_event e = {.t_s = 0.15 * (double)step,
                                  .id = "e",
-                                 .phase = "fired",
+                                 .phase = LUO_EVENT_PHASE_FIRED,
                                  .kind = "fail",
                                  .target = "device:1",
                                  .detail = "a, \"b\", c",

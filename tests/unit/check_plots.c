@@ -72,7 +72,7 @@ static void make_run(fixture *f, const char *dir, const char *name, int n, doubl
         if (i != n / 2 || bare) continue;
         const luo_row_event e = {.t_s = t,
                                  .id = "gpu1",
-                                 .phase = "fired",
+                                 .phase = LUO_EVENT_PHASE_FIRED,
                                  .kind = "fail",
                                  .target = "device:1",
                                  .detail = "",

@@ -52,8 +52,9 @@ static char *log_text(void)
     luo_str s = {0};
     for (int32_t i = 0; i < fake.nevents; i++) {
         const luo_row_event *e = &fake.events[i];
-        luo_str_addf(&s, "%lld,%s,%s,%s,%s,%.6f,%s\n", (long long)e->step, e->id, e->phase,
-                     e->kind, e->target, e->has_value ? e->value : 0, e->detail);
+        luo_str_addf(&s, "%lld,%s,%s,%s,%s,%.6f,%s\n", (long long)e->step, e->id,
+                     luo_event_phase_name(e->phase), e->kind, e->target,
+                     e->has_value ? e->value : 0, e->detail);
     }
     char *copy = strdup(luo_str_get(&s));
     luo_str_free(&s);
@@ -633,7 +634,7 @@ START_TEST(pace_under_each_plan)
     int seen = 0;
     for (int32_t i = 0; i < fake.nevents; i++)
         seen += strcmp(fake.events[i].kind, "straggler") == 0 &&
-                strcmp(fake.events[i].phase, "detected") == 0;
+                fake.events[i].phase == LUO_EVENT_PHASE_DETECTED;
     ck_assert_int_eq(seen, 1);
     for (int32_t d = 2; d < 4; d++) ck_assert_double_eq_tol(fake.mean_slowdown[d], 1, 1e-9);
 }

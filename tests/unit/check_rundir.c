@@ -159,7 +159,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
                                  .value = 2.5,
                                  .has_value = true,
                                  .id = "slow1",
-                                 .phase = "fired",
+                                 .phase = LUO_EVENT_PHASE_FIRED,
                                  .kind = "straggler",
                                  .target = "device:1",
                                  .detail = "a, \"b\"\nc"};

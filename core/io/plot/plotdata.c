@@ -300,7 +300,8 @@ static luo_status read_marks(luo_arena *arena, const luo_result *run, luo_diags 
     while (in && *n <= MARKS && luo_csv_next(in, c)) {
         const char *kind = c[LUO_COL_EVENTS_kind].text;
         const double t_s = c[LUO_COL_EVENTS_t_s].number;
-        if (strcmp(c[LUO_COL_EVENTS_phase].text, "fired") != 0) continue;
+        if (strcmp(c[LUO_COL_EVENTS_phase].text, luo_event_phase_name(LUO_EVENT_PHASE_FIRED)) != 0)
+            continue;
         if (*n > 0 && t_s - out[*n - 1].t_s < run->total_s / MARKS) continue;
         mark *m = &out[(*n)++];
         *m = (mark){.t_s = t_s, .breaks = strcmp(kind, "straggler") && strcmp(kind, "link")};

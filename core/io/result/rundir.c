@@ -80,7 +80,7 @@ static luo_status put_event(void *ctx, const luo_row_event *row, luo_err *err)
     luo_table_num(table, LUO_COL_EVENTS_t_s, row->t_s);
     luo_table_int(table, LUO_COL_EVENTS_step, row->step);
     luo_table_text(table, LUO_COL_EVENTS_id, row->id);
-    luo_table_text(table, LUO_COL_EVENTS_phase, row->phase);
+    luo_table_text(table, LUO_COL_EVENTS_phase, luo_event_phase_name(row->phase));
     luo_table_text(table, LUO_COL_EVENTS_kind, row->kind);
     luo_table_text(table, LUO_COL_EVENTS_target, row->target);
     luo_table_num(table, LUO_COL_EVENTS_value, row->has_value ? row->value : NAN);

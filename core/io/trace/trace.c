@@ -202,8 +202,8 @@ static bool slowdown(luo_trace *trace, int32_t dev, int64_t ts)
 static bool straggle(luo_trace *trace, const luo_row_event *row,
                      const struct luo_target_choice *hit)
 {
-    const bool starts = strcmp(row->phase, "fired") == 0 && row->has_value;
-    const bool ends = strcmp(row->phase, "ended") == 0;
+    const bool starts = row->phase == LUO_EVENT_PHASE_FIRED && row->has_value;
+    const bool ends = row->phase == LUO_EVENT_PHASE_ENDED;
     if (strcmp(row->kind, "straggler") != 0 || !(starts || ends)) return true;
     int32_t at = 0;
     while (at < trace->nslow && strcmp(trace->slow[at].id, row->id) != 0) at++;
@@ -238,7 +238,8 @@ static bool on_devices(luo_trace *trace, const luo_row_event *row, luo_titem x)
         target.nchoices == 1 && target.kind == LUO_TARGET_DEVICES) {
         const struct luo_target_choice *hit = &target.choices[0];
         ok = straggle(trace, row, hit);
-        const bool show = strcmp(row->phase, "fired") == 0 || strcmp(row->phase, "ended") == 0;
+        const bool show =
+            row->phase == LUO_EVENT_PHASE_FIRED || row->phase == LUO_EVENT_PHASE_ENDED;
         for (int32_t i = 0; ok && show && hit->ndev <= MANY && i < hit->ndev; i++) {
             if (luo_trace_room(trace, true) < 1) {
                 trace->dropped++;
@@ -263,7 +264,8 @@ luo_status luo_trace_event(luo_trace *trace, const luo_row_event *row, luo_err *
     luo_str name = {0};
     luo_titem x =
         luo_trace_item(LUO_TITEM_EVENT, LUO_TRACE_RUN, LUO_TRACE_EVENTS, luo_trace_ns(row->t_s));
-    if (strcmp(row->phase, "fired") != 0) luo_str_addf(&name, "%s ", row->phase);
+    if (row->phase != LUO_EVENT_PHASE_FIRED)
+        luo_str_addf(&name, "%s ", luo_event_phase_name(row->phase));
     luo_str_addf(&name, "%s %s", row->kind, row->target);
     x.name = luo_trace_name(trace, luo_str_get(&name));
     x.text = luo_trace_name(trace, row->id);

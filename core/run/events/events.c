@@ -22,7 +22,7 @@ double luo_event_later(double now_s, double span_s)
 }
 
 luo_status luo_event_emit(luo_events *events, luo_event_state *state,
-                          const luo_occurrence *occurrence, const char *phase, luo_err *err)
+                          const luo_occurrence *occurrence, luo_event_phase phase, luo_err *err)
 {
     if (state->quiet || !events->log.row) return LUO_OK;
     const luo_row_event row = {.t_s = state->now_s,
@@ -104,7 +104,7 @@ static luo_status announce(luo_events *events, luo_event_state *state, int32_t s
     for (int32_t i = 0; i < c->ndev; i++) state->leaving[c->dev[i]] = state->world->up[c->dev[i]];
     const luo_occurrence occurrence = {
         .id = src->id, .target = c->name, .kind = src->kind, .value = 1, .detail = "announced"};
-    return luo_event_emit(events, state, &occurrence, "detected", err);
+    return luo_event_emit(events, state, &occurrence, LUO_EVENT_PHASE_DETECTED, err);
 }
 
 static luo_status act(luo_events *events, luo_event_state *state, const luo_action *a, luo_err *err)

@@ -305,7 +305,7 @@ static luo_status close_at_once(luo_events *events, luo_event_state *state, int3
     luo_occurrence *o = &events->occurrences[occurrence];
     o->end_s = o->start_s;
     o->last_step = o->first_step;
-    return luo_event_emit(events, state, o, "fired", err);
+    return luo_event_emit(events, state, o, LUO_EVENT_PHASE_FIRED, err);
 }
 
 static luo_status drop_free(luo_events *events, luo_event_state *state, const luo_choice *c,
@@ -372,7 +372,7 @@ luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t sour
     if (idle) {
         const luo_occurrence o = {.id = id, .target = choice ? choice->name : "job", .detail = "",
                                   .kind = src->kind, .value = value};
-        return luo_event_emit(events, s, &o, "ignored", err);
+        return luo_event_emit(events, s, &o, LUO_EVENT_PHASE_IGNORED, err);
     }
     s->fired++;
     s->fires[source]++;
@@ -394,9 +394,9 @@ luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t sour
     LUO_TRY(plan_future(events, s, effect, life_s, err));
     if (src->kind == LUO_EVENT_LENGTHS) refresh_tokens(events, s);
     LUO_TRY(refresh(events, s, choice, err));
-    return occurrence < 0
-               ? LUO_OK
-               : luo_event_emit(events, s, &events->occurrences[occurrence], "fired", err);
+    return occurrence < 0 ? LUO_OK
+                          : luo_event_emit(events, s, &events->occurrences[occurrence],
+                                           LUO_EVENT_PHASE_FIRED, err);
 }
 
 luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t effect, luo_err *err)
@@ -419,7 +419,7 @@ luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t ef
     luo_occurrence *o = &events->occurrences[occurrence];
     o->end_s = state->now_s;
     o->last_step = state->step;
-    return luo_event_emit(events, state, o, "ended", err);
+    return luo_event_emit(events, state, o, LUO_EVENT_PHASE_ENDED, err);
 }
 
 luo_status luo_effect_ramp(luo_events *events, luo_event_state *state, int32_t effect, int32_t k,

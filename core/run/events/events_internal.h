@@ -153,7 +153,7 @@ luo_status luo_action_push(luo_events *events, luo_event_state *state, luo_actio
 /* Has this source no rows left? Then what it does is not written down, but done all the same. */
 bool luo_event_is_hushed(luo_events *events, const luo_event_source *src);
 luo_status luo_event_emit(luo_events *events, luo_event_state *state,
-                          const luo_occurrence *occurrence, const char *phase, luo_err *err);
+                          const luo_occurrence *occurrence, luo_event_phase phase, luo_err *err);
 /* now + span, and later than now even where the span is below the resolution of dates. */
 double luo_event_later(double now_s, double span_s);
 /* Grows an array of the arena so that one more fits. */

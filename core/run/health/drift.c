@@ -84,6 +84,6 @@ luo_status luo_drift_step(luo_run *run, luo_err *err)
     LUO_TRY(luo_run_note(&run->job, err,
                          "step %lld: drift: a step of %.6g s is expected and not %.6g s",
                          (long long)run->clock.step, fmax(now_s, fresh_s), known_s));
-    return luo_run_event(run, "detected", "", "straggler", "", false, 0, "drift of several devices",
-                         err);
+    return luo_run_event(run, LUO_EVENT_PHASE_DETECTED, "", "straggler", "", false, 0,
+                         "drift of several devices", err);
 }

@@ -95,8 +95,8 @@ luo_status luo_score_rate(luo_run *run, int32_t device, const luo_rate_change *c
     }
     LUO_TRY(luo_run_note(&run->job, err, "step %lld: device %d: rate %.6f -> %.6f, samples %s",
                          (long long)run->clock.step, device, c->was, c->now, samples_text(run, c)));
-    return luo_run_event(run, "detected", run->decision.cause, "straggler", target, false, 0,
-                         detail, err);
+    return luo_run_event(run, LUO_EVENT_PHASE_DETECTED, run->decision.cause, "straggler", target,
+                         false, 0, detail, err);
 }
 
 luo_status luo_score_failure(luo_run *run, double since_s, luo_err *err)
@@ -110,7 +110,7 @@ luo_status luo_score_failure(luo_run *run, double since_s, luo_err *err)
             continue;
         seen_now(run, &occurrence[i]);
         run->decision.cause = occurrence[i].id;
-        LUO_TRY(luo_run_event(run, "detected", occurrence[i].id,
+        LUO_TRY(luo_run_event(run, LUO_EVENT_PHASE_DETECTED, occurrence[i].id,
                               luo_event_kind_name(occurrence[i].kind), occurrence[i].target, false,
                               0, "failure", err));
     }

@@ -179,8 +179,9 @@ static luo_status pass(luo_run *run, luo_err *err)
         if (!hope) LUO_TRY(is_hope(run, &hope, err));
         if (!hope) {
             run->clock.state = LUO_LOST;
-            return luo_run_event(run, "lost", run->decision.cause, run->job.policy->name, "", false,
-                                 0, "no device is left, and nothing comes back", err);
+            return luo_run_event(run, LUO_EVENT_PHASE_LOST, run->decision.cause,
+                                 run->job.policy->name, "", false, 0,
+                                 "no device is left, and nothing comes back", err);
         }
         left = end_s <= next ? 0 : left - (next - run->clock.t_s) * rate;
         run->clock.t_s = fmin(end_s, next);
