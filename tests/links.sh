@@ -6,7 +6,7 @@ set -u
 n=0; bad=0
 fail() { echo "FAIL $*"; bad=$((bad + 1)); }
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
-find . \( -path ./build -o -path ./.git -o -name 'luoshu-*' \) -prune -o -type f \( -name '*.[ch]' -o -name '*.cu' \
+find . \( -path ./build -o -path ./.git -o -type d -name 'luoshu-*' \) -prune -o -type f \( -name '*.[ch]' -o -name '*.cu' \
     -o -name '*.cuh' -o -name '*.inc' -o -name '*.cpp' -o -name '*.sh' -o -name '*.mk' -o -name Makefile -o -name '*.md' \
     -o -name '*.yaml' -o -name '*.csv' -o -name '*.gp' -o -name '*.py' -o -name '*.json' -o -path './tests/golden/*' \) \
     -print | sed 's#^\./##' | grep -v '^tests/links.sh$' >"$tmp/files"
