@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/plan/plan.h"
 #include "core/base/words.h"
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
@@ -92,12 +93,28 @@ static const luo_option plan_options[] = {
     {"tp", "N", "tensor parallelism (search)"},
     {"pp", "N", "pipeline stages (search)"},
     {"dp", "N", "pipelines (search); malleus: auto tries one more too"},
-    {"cp", "N", "context parallelism (search; uniform only)"},
+    {"cp", "N", "context parallelism (search)"},
     {"zero", "N", "0 to 3, malleus 0 or 1 (search; with tp, pp, dp: 1)"},
-    {"shard", "HOW", "uniform, of --zero 3: full, hybrid or grad-op (search)"},
-    {"schedule", "NAME", "uniform: 1f1b, interleaved_1f1b, zb_h1, gpipe (search the first 3)"},
-    {"chunks", "N", "uniform: chunks of a stage, 1: 1f1b (search)"},
-    {"layers", "HOW", "uniform: equal or balanced by speed of the stages (both)"},
+    {"shard", "HOW", "of --zero 3, full, hybrid or grad-op (search)"},
+    {"schedule", "NAME",
+#define UNKNOWN(name)
+#define SEARCHED(name) name " "
+#define ASKED(name)
+#define LUO_SCHED(kind, name, takes_chunks, late, warm_up, uniform) uniform(name)
+#include "core/graph/schedule/schedules.inc"
+     "(search)"
+#undef SEARCHED
+#undef ASKED
+#define SEARCHED(name)
+#define ASKED(name) ", " name
+#include "core/graph/schedule/schedules.inc"
+#undef LUO_SCHED
+#undef UNKNOWN
+#undef SEARCHED
+#undef ASKED
+    },
+    {"chunks", "N", "chunks of a stage, 1: 1f1b (search)"},
+    {"layers", "HOW", "equal or balanced by speed of the stages (both)"},
     {"tensor-model-parallel-size", "N", "as --tp"},
     {"pipeline-model-parallel-size", "N", "as --pp"},
     {"data-parallel-size", "N", "as --dp"},
@@ -108,17 +125,17 @@ static const luo_option plan_options[] = {
     {"no-distributed-optimizer", NULL, "as --zero 0"},
     {"no-sequence-parallel", NULL, "without sequence parallelism"},
     {"use-tp-pp-dp-mapping", NULL, "pipelines on neighbouring devices"},
-    {"micro-batches", "N", "malleus: of a step, all pipelines (from the batch)"},
-    {"rates", "FILE", "malleus: slowness of devices (the cluster's health)"},
-    {"prev", "PLAN", "malleus: running plan; the base if no size is given"},
-    {"params", "FILE", "malleus: alpha, tau, memory table (cost model)"},
-    {"memory", "FORM", "malleus: table or model (table if --params has one)"},
+    {"micro-batches", "N", "of a step, all pipelines (from the batch)"},
+    {"rates", "FILE", "slowness of devices (the cluster's health)"},
+    {"prev", "PLAN", "running plan; the base if no size is given"},
+    {"params", "FILE", "alpha, tau, memory table (cost model)"},
+    {"memory", "FORM", "table or model (table if --params has one)"},
     {"rank", "BY", "simulated or objective (by size); malleus also filled, steady, event"},
-    {"why", NULL, "uniform: what limits each plan, as shares of its step"},
-    {"grouping", "HOW", "malleus: halving or split2 (halving)"},
-    {"stage-order", "HOW", "malleus: slowest first falling, or rising (falling)"},
-    {"search-healthy", NULL, "malleus: search also when no device is slow or missing"},
-    {"seed", "N", "malleus: of the search's random kicks (0)"},
+    {"why", NULL, "what limits each plan, as shares of its step"},
+    {"grouping", "HOW", "halving or split2 (halving)"},
+    {"stage-order", "HOW", "slowest first falling, or rising (falling)"},
+    {"search-healthy", NULL, "search also when no device is slow or missing"},
+    {"seed", "N", "of the search's random kicks (0)"},
 };
 
 static const luo_option sim_options[] = {
@@ -256,8 +273,12 @@ const luo_verb luo_verbs[] = {
      "luoshu.run/1",
      luo_verb_run_run},
     {"plan",
-     "luoshu plan uniform|malleus --model FILE --cluster FILE [options]",
-     "Makes a plan; prints objective, lower bound, simulated step and planning time.",
+     "luoshu plan PLANNER --model FILE --cluster FILE [options]",
+     "Makes a plan, by planner"
+#define LUO_PLANNER(name, options) " " #name
+#include "core/run/first/planners.inc"
+#undef LUO_PLANNER
+     "; prints objective, lower bound, simulated step and planning time.",
      "make a plan",
      plan_options,
      N(plan_options),
@@ -432,26 +453,31 @@ void luo_main_help(FILE *out)
           out);
 }
 
-static void print_options(FILE *out, const luo_option *t, int n)
+static void print_options(FILE *out, const luo_verb *v, const luo_option *t, int n)
 {
     for (int i = 0; i < n; i++) {
         char left[64];
+        luo_str help = {0};
+        if (v->run == luo_verb_plan_run && luo_planner_owners(&help, t[i].name))
+            luo_str_add(&help, ": ");
+        luo_str_add(&help, t[i].help);
         snprintf(left, sizeof left, "--%s%s%s", t[i].name, t[i].value ? " " : "",
                  t[i].value ? t[i].value : "");
         if (strlen(left) < 24)
-            fprintf(out, "  %-24s%s\n", left, t[i].help);
+            fprintf(out, "  %-24s%s\n", left, luo_str_get(&help));
         else
-            fprintf(out, "  %s\n  %-24s%s\n", left, "", t[i].help);
+            fprintf(out, "  %s\n  %-24s%s\n", left, "", luo_str_get(&help));
+        luo_str_free(&help);
     }
 }
 
 void luo_verb_help(FILE *out, const luo_verb *v)
 {
     fprintf(out, "usage: %s\n%s\n\noptions:\n", v->usage, v->sentence);
-    print_options(out, v->options, v->noptions);
+    print_options(out, v, v->options, v->noptions);
     for (int i = 0; i < luo_ncommon_options; i++)
         if (v->json_schema || strcmp(luo_common_options[i].name, "json") != 0)
-            print_options(out, &luo_common_options[i], 1);
+            print_options(out, v, &luo_common_options[i], 1);
     if (v->writes) fprintf(out, "\nwrites: %s\n", v->writes);
     fputs("\nexamples:\n", out);
     for (int i = 0; i < 2; i++)

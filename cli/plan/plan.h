@@ -5,13 +5,15 @@
 #include "core/plan/planners.h"
 
 typedef struct luo_planner {
-    const char *name, *json_schema;
+    const char *name, *json_schema, *options; /* as planners.inc has them */
     luo_status (*run)(luo_cli *cli, luo_err *err); /* a sentence in err, or in cli->diags */
 } luo_planner;
 /* NULL: unknown. */
 const luo_planner *luo_planner_find(const char *name);
-#define LUO_PLANNER(name) luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);
-#include "core/run/planners.inc"
+/* Appends the planners whose own option it is, "uniform, malleus"; false: all know it. */
+bool luo_planner_owners(luo_str *text, const char *option);
+#define LUO_PLANNER(name, options) luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);
+#include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 
 /* Sizes and modes of a uniform plan from the options, Megatron's names and ours. `--dp auto`, which

@@ -252,12 +252,6 @@ luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
     luo_uniform_opts opts = {0};
     luo_plan *base;
     bool own;
-    static const char *const theirs[] = {"cp",       "context-parallel-size", "shard", "schedule",
-                                         "chunks",   "layers",                "why"};
-    const char *which;
-    if (has_any(&cli->args, theirs, sizeof theirs / sizeof *theirs, &which))
-        return luo_err_set(err, LUO_EUSAGE, "`--%s` is an option of planner `uniform`; leave it "
-                           "out.", which);
     LUO_TRY(is_own(&cli->args, &own, err));
     if (prev) LUO_TRY(luo_cli_plan(cli, prev, c->model, &c->healthy, &c->prev, NULL));
     c->job.prev = c->prev;

@@ -10,34 +10,20 @@
 
 /* ---- options ---- */
 
-/* Options that say something to `malleus` alone. */
-static luo_status refuse_others(const luo_cli *cli, luo_err *err)
-{
-    static const char *const theirs[] = {"micro-batches", "rates", "prev", "params", "grouping",
-                                         "memory", "search-healthy", "stage-order", "seed"};
-    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
-        if (luo_args_has(&cli->args, theirs[i]))
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` is an option of planner `malleus`; leave "
-                               "it out.", theirs[i]);
-    if (strcmp(luo_args_get(&cli->args, "dp", ""), "auto") == 0)
-        return luo_err_set(err, LUO_EUSAGE, "`--dp` is `auto`, which planner `malleus` knows; "
-                           "leave it out.");
-    return LUO_OK;
-}
-
 static luo_status read_schedule(const luo_args *args, luo_uniform_opts *opts, luo_err *err)
 {
-    const char *name = luo_args_get(args, "schedule", NULL);
-    luo_sched_kind kind;
-    luo_err why = {0};
+    luo_sched_kind kinds[LUO_SCHEDS];
+    const char *names[LUO_SCHEDS];
+    const int n = luo_plan_uniform_schedules(kinds);
     int64_t chunks;
+    int which;
+    for (int i = 0; i < n; i++) names[i] = luo_sched_name(kinds[i]);
     LUO_TRY(luo_args_int(args, "chunks", 0, 1, 64, &chunks, err));
+    LUO_TRY(luo_args_choice(args, "schedule", -1, names, n, &which, err));
     opts->chunks = (int32_t)chunks;
-    opts->schedule = chunks == 1 ? 1 + (int)LUO_SCHED_1F1B : -1;
-    if (!name) return LUO_OK;
-    if (luo_sched_parse(name, &kind, &why) != LUO_OK)
-        return luo_err_set(err, LUO_EUSAGE, "`--schedule`: %s", why.text);
-    opts->schedule = 1 + (int)kind;
+    opts->schedule = which >= 0    ? 1 + (int)kinds[which]
+                     : chunks == 1 ? 1 + (int)LUO_SCHED_1F1B
+                                   : -1;
     return LUO_OK;
 }
 
@@ -69,7 +55,6 @@ static luo_status read_call(luo_cli *cli, luo_uniform_call *call, luo_err *err)
     static const luo_judged judged[] = {LUO_JUDGED_LIST(LUO_WORD_VALUE)};
     int64_t top;
     int rank;
-    LUO_TRY(refuse_others(cli, err));
     LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
     LUO_TRY(
         luo_args_choice(&cli->args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));

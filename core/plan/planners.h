@@ -55,6 +55,9 @@ typedef struct luo_uniform_opts {
     const luo_stack *stack;
 } luo_uniform_opts;
 
+/* Schedules that it has a closed form of; returns how many. */
+int luo_plan_uniform_schedules(luo_sched_kind out[LUO_SCHEDS]);
+
 typedef struct luo_uniform_result {
     luo_plan *plan;
     double objective_s;    /* closed-form step (docs/cost-model.md#a-whole-step) .. */

@@ -25,6 +25,7 @@ t --shard grad-op
 t --rank objective --why
 t --rank filled
 t --schedule gpip
+t --schedule zb_h2
 t --chunks 2 --schedule 1f1b
 t --schedule zb_h1 --zero 2
 t --schedule zb_h1 --pp 2

@@ -2,7 +2,7 @@
 row='add a schedule'
 steps() {
     cat >>core/graph/schedule/schedules.inc <<'X' &&
-LUO_SCHED(EAGER, "eager_1f1b", false, 0, eager)
+LUO_SCHED(EAGER, "eager_1f1b", false, 0, eager, UNKNOWN)
 X
         sed -i 's/`zb_h2` | - | required/`zb_h2` `eager_1f1b` | - | required/' docs/formats.md &&
         insert before core/graph/schedule/sched.c 'static int64_t warm_up_twice(' <<'X'

@@ -7,6 +7,7 @@
 #include "core/io/document/doc_table.h"
 #include "core/io/result/columns.h"
 #include "core/io/read/input_tables.h"
+#include "core/plan/planners.h"
 #include "core/run/rows.h"
 #include "tests/check_main.h"
 
@@ -361,6 +362,44 @@ START_TEST(columns_of_results)
 }
 END_TEST
 
+/* The row of a scenario's planner names all of them. */
+START_TEST(names_of_planners)
+{
+    static const char *const names[] = {
+#define LUO_PLANNER(name, options) #name,
+#include "core/run/first/planners.inc"
+#undef LUO_PLANNER
+    };
+    arena = luo_arena_new(1 << 16);
+    const char *own = section(section(page("docs/formats.md"), "## `luoshu.scenario/1`"),
+                              "### `planner`");
+    for (int i = 0; i < LUO_ROWS(names); i++)
+        ck_assert_msg(strstr(own, luo_arena_printf(arena, "`%s`", names[i])) != NULL,
+                      "docs/formats.md, `planner`: no `%s`", names[i]);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* What planner `uniform` says of schedules names those that it knows, and no others. */
+START_TEST(schedules_of_uniform)
+{
+    luo_sched_kind known[LUO_SCHEDS];
+    const int n = luo_plan_uniform_schedules(known);
+    arena = luo_arena_new(1 << 16);
+    const char *row = strstr(page("docs/planners.md"), "\n| schedule |");
+    ck_assert(row != NULL);
+    row = luo_arena_printf(arena, "%.*s", (int)strcspn(row + 1, "\n"), row + 1);
+    for (int k = 0; k < LUO_SCHEDS; k++) {
+        const char *name = luo_sched_name((luo_sched_kind)k);
+        bool has = false;
+        for (int i = 0; i < n; i++) has |= known[i] == (luo_sched_kind)k;
+        ck_assert_msg((strstr(row, luo_arena_printf(arena, "`%s`", name)) != NULL) == has,
+                      "docs/planners.md, `%s`: %s", name, row);
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* A column that holds words of a list names all of them. */
 START_TEST(words_of_columns)
 {
@@ -386,4 +425,5 @@ END_TEST
 
 LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_files, KINDS), LUO_T(names_of_values),
           LUO_T(names_of_switches), LUO_T_N(columns_of_inputs, INPUT_TABLES),
-          LUO_T_N(columns_of_results, LUO_TABLES), LUO_T(words_of_columns))
+          LUO_T_N(columns_of_results, LUO_TABLES), LUO_T(words_of_columns),
+          LUO_T(schedules_of_uniform), LUO_T(names_of_planners))

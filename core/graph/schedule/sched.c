@@ -45,7 +45,7 @@ typedef struct sched {
 } sched;
 
 static const sched scheds[LUO_SCHEDS] = {
-#define LUO_SCHED(kind, name, takes_chunks, late, warm_up)                                         \
+#define LUO_SCHED(kind, name, takes_chunks, late, warm_up, uniform)                                \
     [LUO_SCHED_##kind] = {name, takes_chunks, late, warm_up_##warm_up},
 #include "core/graph/schedule/schedules.inc"
 #undef LUO_SCHED

@@ -265,8 +265,8 @@ void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
 void luo_check_planner(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const names[] = {
-#define LUO_PLANNER(name) #name,
-#include "core/run/planners.inc"
+#define LUO_PLANNER(name, options) #name,
+#include "core/run/first/planners.inc"
 #undef LUO_PLANNER
     };
     const luo_doc_node *name = luo_doc_get(map, "name");

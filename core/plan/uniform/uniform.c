@@ -161,7 +161,7 @@ static luo_status make_plan(uniform_search *s, const uniform_shape *x, luo_plan 
     uniform_place(s, f);
     if (!grid.name) return luo_err_nomem(s->err);
     LUO_TRY(luo_plan_grid(s->arena, &grid, out, s->err));
-    (*out)->schedule = x->schedule->kind;
+    (*out)->schedule = x->schedule;
     (*out)->staggered = s->opts->staggered;
     set_context(*out, &f->context);
     if (x->zero == 3) (*out)->sharding = (luo_sharding){.kind = x->shard, .pipelines = x->group};
@@ -219,10 +219,8 @@ static luo_status check_halves(const uniform_search *s)
 static luo_status check_schedule(const uniform_search *s)
 {
     const luo_uniform_opts *opts = s->opts;
-    bool known = opts->schedule <= 0;
-    for (int i = 0; i < luo_nuniform_schedules; i++)
-        known |= opts->schedule == 1 + (int)luo_uniform_schedules[i].kind;
-    if (!known)
+    if (opts->schedule > 0 &&
+        uniform_use_of((luo_sched_kind)(opts->schedule - 1)) == UNIFORM_UNKNOWN)
         return luo_err_set(s->err, LUO_EINPUT,
                            "planner `uniform` has no closed form of schedule "
                            "`%s`; ask for another.",

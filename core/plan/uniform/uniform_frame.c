@@ -287,7 +287,7 @@ double uniform_bound(const uniform_search *s, const uniform_shape *x)
             }
         }
         most = fmax(most, before + (double)f->own_micro_batches * all);
-        before += first[0] + (x->schedule->whole_backward ? first[1] : 0);
+        before += first[0] + (luo_sched_splits(x->schedule) ? 0 : first[1]);
     }
     return most * luo_cost_jitter(s->opts->stack, f->dp * pp * uniform_width(f)) * (1 - 1e-9);
 }

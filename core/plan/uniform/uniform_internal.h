@@ -30,7 +30,7 @@ typedef struct uniform_frame {
 
 typedef struct uniform_shape {
     const uniform_frame *frame;
-    const struct uniform_schedule *schedule;
+    luo_sched_kind schedule;
     const int64_t *layers; /* [chunk*pp + stage]; NULL: equal */
     int32_t chunks, zero, order;
     luo_shard shard; /* zero 3 */
@@ -40,16 +40,12 @@ typedef struct uniform_shape {
     luo_step_cost cost;
 } uniform_shape;
 
-/* The schedules that are searched: a row each. */
-typedef struct uniform_schedule {
-    luo_sched_kind kind;
-    bool chunks;   /* has several */
-    bool unasked;  /* searched; else only where it is asked for */
-    /* Does the way of a micro-batch back through the stages before take their whole backward? */
-    bool whole_backward;
-} uniform_schedule;
-extern const uniform_schedule luo_uniform_schedules[];
-extern const int luo_nuniform_schedules;
+typedef enum uniform_use { /* of a schedule (core/graph/schedule/schedules.inc) */
+    UNIFORM_UNKNOWN,
+    UNIFORM_ASKED,
+    UNIFORM_SEARCHED
+} uniform_use;
+uniform_use uniform_use_of(luo_sched_kind kind);
 
 typedef struct uniform_search {
     luo_arena *arena, *scratch;

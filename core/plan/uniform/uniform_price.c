@@ -40,7 +40,7 @@ static luo_mem_spec memory_spec(const uniform_search *s, const uniform_shape *x,
                           .zero = keeps_weights(x) ? 2 : x->zero,
                           .bucket = luo_bucketing_of(own, opts->stack->bucket),
                           .gathered = LUO_PREFETCH_DEFAULT + 1,
-                          .schedule = x->schedule->kind,
+                          .schedule = x->schedule,
                           .embedding = stage == 0,
                           .head = stage == f->pp - 1,
                           .sequence_parallel = opts->sequence_parallel,
@@ -64,7 +64,7 @@ static void count(uniform_search *s, uniform_shape *x, int32_t dev, const luo_me
  * wait with more weight gradients. */
 static bool like_before(const uniform_search *s, const uniform_shape *x, int32_t stage)
 {
-    return !luo_sched_splits(x->schedule->kind) && stage > 1 && stage < x->frame->pp - 1 &&
+    return !luo_sched_splits(x->schedule) && stage > 1 && stage < x->frame->pp - 1 &&
            layers_of(s, x, stage) == layers_of(s, x, stage - 1);
 }
 
@@ -94,7 +94,7 @@ luo_status uniform_price(uniform_search *s, uniform_shape *x)
         .model = s->model, .sequence_tokens = s->opts->sequence_tokens,
         .micro_batch_sequences = f->micro_batch_sequences,
         .micro_batches = (int32_t)f->micro_batches, .tp = f->tp, .pp = f->pp, .dp = f->dp,
-        .chunks = x->chunks, .schedule = x->schedule->kind, .recompute = f->recompute,
+        .chunks = x->chunks, .schedule = x->schedule, .recompute = f->recompute,
         .zero = x->zero, .context = f->context, .prefetch_depth = LUO_PREFETCH_DEFAULT,
         .keep_weights = keeps_weights(x),
         .shard_pipelines = x->group, .sequence_parallel = s->opts->sequence_parallel,

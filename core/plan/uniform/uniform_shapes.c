@@ -8,13 +8,24 @@ enum { MICRO_BATCH_MAX = 16, SCHEDULE_LIMIT = 1 << 22, CHUNKS_MAX = 16 };
 /* Sequences are cut as long as a rank has so many tokens; below, messages are all that is left. */
 enum { CONTEXT_TOKENS = 4096 };
 
-const uniform_schedule luo_uniform_schedules[] = {
-    {LUO_SCHED_1F1B, false, true, true},
-    {LUO_SCHED_INTERLEAVED, true, true, true},
-    {LUO_SCHED_ZB_H1, false, true, false},
-    {LUO_SCHED_GPIPE, false, false, true}, /* 1F1B with more memory */
-};
-const int luo_nuniform_schedules = sizeof luo_uniform_schedules / sizeof *luo_uniform_schedules;
+uniform_use uniform_use_of(luo_sched_kind kind)
+{
+    static const uniform_use uses[LUO_SCHEDS] = {
+#define LUO_SCHED(kind, name, takes_chunks, late, warm_up, uniform)                                \
+    [LUO_SCHED_##kind] = UNIFORM_##uniform,
+#include "core/graph/schedule/schedules.inc"
+#undef LUO_SCHED
+    };
+    return uses[kind];
+}
+
+int luo_plan_uniform_schedules(luo_sched_kind out[LUO_SCHEDS])
+{
+    int n = 0;
+    for (int k = 0; k < LUO_SCHEDS; k++)
+        if (uniform_use_of((luo_sched_kind)k) != UNIFORM_UNKNOWN) out[n++] = (luo_sched_kind)k;
+    return n;
+}
 
 bool uniform_heads_divide(const luo_model *model, int32_t tp)
 {
@@ -79,7 +90,7 @@ static luo_status zeros(uniform_search *s, uniform_shape x)
     x.bound_s = uniform_bound(s, &x);
     for (x.zero = lo; x.zero <= hi; x.zero++) {
         if (!shards(s, x.frame, x.zero)) continue;
-        if (x.zero >= 2 && luo_sched_splits(x.schedule->kind)) continue; /* as plans refuse it */
+        if (x.zero >= 2 && luo_sched_splits(x.schedule)) continue; /* as plans refuse it */
         LUO_TRY(x.zero == 3 ? add_shards(s, x) : add(s, x));
     }
     return LUO_OK;
@@ -113,23 +124,23 @@ static luo_status chunks(uniform_search *s, uniform_shape x)
     return LUO_OK;
 }
 
-static bool wants_schedule(const uniform_search *s, const uniform_schedule *row)
+static bool wants_schedule(const uniform_search *s, luo_sched_kind kind)
 {
     const int32_t o = s->opts->schedule;
-    if (s->opts->chunks > 1 && !row->chunks) return false;
-    if (o == 0) return row->kind == LUO_SCHED_1F1B;
-    return o < 0 ? row->unasked : o == 1 + (int32_t)row->kind;
+    if (s->opts->chunks > 1 && !luo_sched_takes_chunks(kind)) return false;
+    if (o == 0) return kind == LUO_SCHED_1F1B;
+    return o < 0 ? uniform_use_of(kind) == UNIFORM_SEARCHED : o == 1 + (int32_t)kind;
 }
 
 static luo_status schedules(uniform_search *s, const uniform_frame *f)
 {
-    for (int i = 0; i < luo_nuniform_schedules; i++) {
-        const uniform_schedule *row = &luo_uniform_schedules[i];
-        const uniform_shape x = {.frame = f, .schedule = row, .chunks = 1};
-        if (!wants_schedule(s, row)) continue;
-        if (luo_sched_splits(row->kind) && f->pp < 2 && s->opts->schedule < 0)
+    for (int k = 0; k < LUO_SCHEDS; k++) {
+        const luo_sched_kind kind = (luo_sched_kind)k;
+        const uniform_shape x = {.frame = f, .schedule = kind, .chunks = 1};
+        if (!wants_schedule(s, kind)) continue;
+        if (luo_sched_splits(kind) && f->pp < 2 && s->opts->schedule < 0)
             continue; /* nothing to fill */
-        LUO_TRY(row->chunks ? chunks(s, x) : layers(s, x));
+        LUO_TRY(luo_sched_takes_chunks(kind) ? chunks(s, x) : layers(s, x));
     }
     return LUO_OK;
 }

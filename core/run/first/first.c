@@ -6,6 +6,7 @@
 
 #include "core/base/words.h"
 #include "core/plan/malleus/malleus_job.h"
+#include "core/run/first/first.h"
 #include "core/run/policy/offers.h"
 #include "core/run/run.h"
 
@@ -80,17 +81,17 @@ static luo_status use_given(luo_run *run, const luo_plan *given, luo_err *err)
 
 /* ---- made ---- */
 
-static luo_status batch_known(const luo_run_job *job, const char *planner, luo_err *err)
+luo_status luo_first_batch(const luo_run *run, const char *planner, luo_err *err)
 {
-    if (job->scenario->batch_sequences > 0) return LUO_OK;
+    if (run->job.scenario->batch_sequences > 0) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT, "planner `%s` needs to know the batch; give "
                        "`data.batch.sequences` or a plan.", planner);
 }
 
-static luo_uniform_opts uniform_opts(const luo_run_job *job, int32_t top)
+luo_uniform_opts luo_first_opts(const luo_run *run, int32_t top)
 {
-    const luo_scenario *sc = job->scenario;
-    return (luo_uniform_opts){.staggered = job->spec->optimizer_step == LUO_STEP_STAGGERED,
+    const luo_scenario *sc = run->job.scenario;
+    return (luo_uniform_opts){.staggered = run->job.spec->optimizer_step == LUO_STEP_STAGGERED,
                               .batch_sequences = sc->batch_sequences,
                               .top = top,
                               .zero = -1,
@@ -104,8 +105,7 @@ static luo_uniform_opts uniform_opts(const luo_run_job *job, int32_t top)
 
 enum { OFFERS = 8, FAMILIES = 4 };
 
-/* The first that fits of plans in their order. */
-static luo_status use_first(luo_run *run, const luo_plan *const *plan, int32_t n, luo_err *err)
+luo_status luo_first_use(luo_run *run, const luo_plan *const *plan, int32_t n, luo_err *err)
 {
     luo_status st = LUO_EOOM;
     for (int32_t i = 0; i < n && st == LUO_EOOM; i++)
@@ -114,8 +114,7 @@ static luo_status use_first(luo_run *run, const luo_plan *const *plan, int32_t n
     return st;
 }
 
-/* Nobody is known to be slow yet: what is up has rate 1, and standby stays out. */
-static luo_status at_start(luo_run *run, double **rate, bool **candidate, luo_err *err)
+luo_status luo_first_rates(luo_run *run, double **rate, bool **candidate, luo_err *err)
 {
     const luo_cluster *cluster = run->job.scenario->cluster;
     luo_world *world;
@@ -133,28 +132,28 @@ static luo_status at_start(luo_run *run, double **rate, bool **candidate, luo_er
 
 /* The best of the uniform planner: by simulated step where plans are ranked by it, else by its
  * closed form, and then the first whose compiled form fits. */
-static luo_status plan_uniform(luo_run *run, luo_err *err)
+luo_status luo_first_uniform(luo_run *run, luo_err *err)
 {
     const luo_scenario *sc = run->job.scenario;
     const bool judged = luo_run_judges(run);
-    luo_uniform_opts opts = uniform_opts(&run->job, OFFERS);
+    luo_uniform_opts opts = luo_first_opts(run, OFFERS);
     luo_uniform_result *offer;
     luo_judged_plan *best;
     const luo_plan *plan[OFFERS + FAMILIES];
     double *rate;
     bool *candidate;
     int32_t n;
-    LUO_TRY(batch_known(&run->job, "uniform", err));
+    LUO_TRY(luo_first_batch(run, "uniform", err));
     if (judged) opts.families = FAMILIES;
     LUO_TRY(luo_plan_uniform(run->arena, sc->model, sc->cluster, &opts, &offer, &n, err));
     for (int32_t i = 0; i < n; i++) plan[i] = offer[i].plan;
     if (judged) {
-        LUO_TRY(at_start(run, &rate, &candidate, err));
+        LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
         LUO_TRY(luo_judge_uniform(run->arena, &run->decision.judge, offer, n,
                                   luo_run_tokens(run, plan[0]), rate, &best, &n, err));
         for (int32_t i = 0; i < n; i++) plan[i] = best[i].result->plan;
     }
-    return use_first(run, plan, n, err);
+    return luo_first_use(run, plan, n, err);
 }
 
 typedef struct start { /* what plans are asked with */
@@ -201,7 +200,7 @@ static luo_status best_of_all(luo_run *run, const luo_malleus_job *job,
         luo_offers_add(&offers, "uniform", uniform[i].plan, uniform[i].objective_s);
     LUO_TRY(luo_offers_judge(&offers, &now, err));
     for (int32_t i = 0; i < offers.n; i++) plan[i] = offers.at[i].plan;
-    return use_first(run, plan, offers.n, err);
+    return luo_first_use(run, plan, offers.n, err);
 }
 
 enum { TRIES = 8 };
@@ -223,19 +222,19 @@ static luo_status best_of_search(luo_run *run, luo_malleus_job *job, luo_err *er
 /* Types of devices that differ get shares that differ: the straggler planner on base rates, from
  * the best uniform plan; beside it, where plans are simulated, what policy `malleus` asks. No seed
  * of the scenario enters, so runs of several seeds begin alike. */
-static luo_status plan_malleus(luo_run *run, luo_err *err)
+luo_status luo_first_malleus(luo_run *run, luo_err *err)
 {
     const luo_scenario *sc = run->job.scenario;
     const bool judged = luo_run_judges(run);
-    const luo_uniform_opts opts = uniform_opts(&run->job, judged ? OFFERS : 1);
+    const luo_uniform_opts opts = luo_first_opts(run, judged ? OFFERS : 1);
     luo_uniform_result *base;
     double *rate;
     bool *candidate;
     int32_t n;
-    LUO_TRY(batch_known(&run->job, "malleus", err));
+    LUO_TRY(luo_first_batch(run, "malleus", err));
     LUO_TRY(
         luo_plan_uniform_fitting(run->arena, sc->model, sc->cluster, &opts, &base, &n, NULL, err));
-    LUO_TRY(at_start(run, &rate, &candidate, err));
+    LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
     luo_malleus_job job = {.model = sc->model,
                            .cluster = sc->cluster,
                            .stack = &sc->stack,
@@ -251,8 +250,8 @@ static const struct {
     const char *name;
     luo_status (*plan)(luo_run *r, luo_err *err);
 } planners[] = {
-#define LUO_PLANNER(name) {#name, plan_##name},
-#include "core/run/planners.inc"
+#define LUO_PLANNER(name, options) {#name, luo_first_##name},
+#include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 };
 
@@ -264,7 +263,7 @@ luo_status luo_run_first_plan(luo_run *run, luo_err *err)
     if (run->job.spec->plan) return use_given(run, run->job.spec->plan, err);
     if (!run->job.spec->planner && run->job.scenario->plan)
         return use_given(run, run->job.scenario->plan, err);
-    if (!planner) return plan_uniform(run, err);
+    if (!planner) return luo_first_uniform(run, err);
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
         if (strcmp(planner, planners[i].name) == 0) return planners[i].plan(run, err);
     const char *names[sizeof planners / sizeof *planners];
