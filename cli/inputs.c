@@ -117,7 +117,7 @@ static luo_status unknown_policy(luo_cli *cli, const char *word, const luo_scena
     const char **names = LUO_NEW_N(cli->arena, const char *, sc->npolicies);
     if (!names) return luo_err_nomem(err);
     for (int32_t i = 0; i < sc->npolicies; i++) names[i] = sc->policies[i].label;
-    luo_say_expected(&text, word, names, sc->npolicies);
+    luo_words_expected(&text, word, names, sc->npolicies);
     luo_err_set(err, LUO_EUSAGE,
                 "`--policies` names `%s`, which is no label of a policy in the "
                 "scenario; %s",

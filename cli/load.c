@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/io/io.h"
 #include "core/plan/planners.h"
 #include "core/run/policy/judge.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/plan/plan_malleus.h"
+#include "core/base/devset.h"
 #include "core/io/io.h"
 #include "core/plan/grid.h"
 #include "core/run/events/world.h"

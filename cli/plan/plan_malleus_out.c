@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/plan/plan_malleus.h"
+#include "core/base/devset.h"
 
 static const char *const rank_names[] = {"filled", "steady", "event"};
 

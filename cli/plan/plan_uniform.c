@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/run/progress.h"
+#include "core/base/devset.h"
 #include "core/io/io.h"
 
 /* ---- options ---- */

@@ -23,7 +23,7 @@ static luo_status unknown_planner(luo_cli *cli, const char *name)
     const char *names[N];
     luo_str text = {0};
     for (int i = 0; i < N; i++) names[i] = planners[i].name;
-    luo_say_expected(&text, name, names, N);
+    luo_words_expected(&text, name, names, N);
     luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EUSAGE;

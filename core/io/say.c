@@ -153,19 +153,19 @@ static const char *unit_of(const char *name)
 
 void luo_say_unknown(luo_str *text, const char *word, const char *const *names, int n, int *meant)
 {
-    const char *near = luo_text_nearest(word, names, n);
+    const char *near = luo_word_nearest(word, names, n);
     if (meant) *meant = -1;
     for (int i = 0; meant && near && i < n; i++)
         if (names[i] == near) *meant = i;
     const char *unit = near ? unit_of(near) : NULL;
-    if (near && (luo_text_distance(word, near, 2) <= 2 || !unit)) {
+    if (near && (luo_word_distance(word, near, 2) <= 2 || !unit)) {
         luo_str_addf(text, "did you mean `%s`?", near);
     } else if (near) {
         const char *u = strchr(near, '_');
         luo_str_addf(text, "%.*s is given as `%s` (%s).", (int)(u - near), near, near, unit);
     } else {
         luo_str_add(text, "one of ");
-        luo_say_choices(text, names, n);
+        luo_words_choices(text, names, n);
         luo_str_add(text, " is expected.");
     }
 }

@@ -12,12 +12,12 @@
 START_TEST(v_q1)
 {
     static const double x[] = {1, 2, 3, 4};
-    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.5), 2.5, 1e-15);
-    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.9), 3.7, 1e-15);
-    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.99), 3.97, 1e-15);
-    ck_assert_double_eq(luo_quantile(x, 4, 0), 1);
-    ck_assert_double_eq(luo_quantile(x, 4, 1), 4);
-    ck_assert_double_eq(luo_quantile(x, 1, 0.99), 1);
+    ck_assert_double_eq_tol(luo_stats_quantile(x, 4, 0.5), 2.5, 1e-15);
+    ck_assert_double_eq_tol(luo_stats_quantile(x, 4, 0.9), 3.7, 1e-15);
+    ck_assert_double_eq_tol(luo_stats_quantile(x, 4, 0.99), 3.97, 1e-15);
+    ck_assert_double_eq(luo_stats_quantile(x, 4, 0), 1);
+    ck_assert_double_eq(luo_stats_quantile(x, 4, 1), 4);
+    ck_assert_double_eq(luo_stats_quantile(x, 1, 0.99), 1);
 }
 END_TEST
 

@@ -65,7 +65,7 @@ static const char *expected(const luo_doc_node *node, const luo_doc_schema *sche
     case LUO_DOC_STRING:
     case LUO_DOC_WORD:
         if (!schema->nwords) return "a text";
-        luo_say_choices(&choices, names, words(schema, names));
+        luo_words_choices(&choices, names, words(schema, names));
         snprintf(buf, size, "%s", luo_str_get(&choices));
         luo_str_free(&choices);
         return buf;
@@ -86,7 +86,7 @@ static const char *meant(const luo_doc_node *node, const luo_doc_schema *schema)
 {
     const char *names[WORDS_MAX];
     if (!schema->nwords || node->type != LUO_DOC_SCALAR) return NULL;
-    return luo_text_nearest(node->text, names, words(schema, names));
+    return luo_word_nearest(node->text, names, words(schema, names));
 }
 
 static void wrong(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema)

@@ -333,7 +333,7 @@ static luo_status check(plotter *p)
     for (int i = 0; i < FIGURES; i++) known |= p->o->figure && strcmp(p->o->figure, names[i]) == 0;
     if (!known) {
         luo_str text = {0};
-        luo_say_expected(&text, p->o->figure, names, FIGURES);
+        luo_words_expected(&text, p->o->figure, names, FIGURES);
         luo_diags_add(p->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0, "unknown figure `%s`; %s",
                       p->o->figure, luo_str_get(&text));
         luo_str_free(&text);

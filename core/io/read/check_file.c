@@ -46,7 +46,7 @@ static luo_status unknown_kind(const luo_source *src, int line, int col, const c
                                luo_diags *diags)
 {
     luo_str text = {0};
-    luo_say_choices(&text, names, LUO_FILE_TABLE);
+    luo_words_choices(&text, names, LUO_FILE_TABLE);
     if (schema)
         luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
                       "`schema` is `%.60s`; `luoshu.KIND/1` with KIND %s is expected.", schema,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/io/builtin.h"
 #include "core/io/document/doc_table.h"
 #include "core/io/document/nested.h"

@@ -262,7 +262,7 @@ luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides)
         const char *names[LUO_DOC_COUNT(types)];
         luo_str text = {0};
         for (t = 0; t < LUO_DOC_COUNT(types); t++) names[t] = types[t].type;
-        luo_say_expected(&text, type ? type : "", names, (int)t);
+        luo_words_expected(&text, type ? type : "", names, (int)t);
         luo_doc_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "",
                       luo_str_get(&text));
         luo_str_free(&text);

@@ -131,7 +131,7 @@ static void family_names(luo_family_keys group, luo_str *text)
     int n = 0;
     for (int f = 0; f < LUO_FAMILIES; f++)
         if (has_keys(f, group)) names[n++] = luo_family_desc_of((luo_family)f)->name;
-    luo_say_choices(text, names, n);
+    luo_words_choices(text, names, n);
 }
 
 static void check_keys(luo_doc *doc, const model_yaml *y)

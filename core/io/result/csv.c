@@ -290,7 +290,7 @@ static void bad_cell(luo_csv *csv, int i, const char *text)
     int n = 0;
     if (c->type == LUO_CSV_WORD) {
         while (c->words[n]) n++;
-        luo_say_expected(&words, text, c->words, n);
+        luo_words_expected(&words, text, c->words, n);
         luo_csv_error(csv, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", c->name,
                       text, luo_str_get(&words));
         luo_str_free(&words);

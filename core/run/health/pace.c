@@ -30,7 +30,7 @@ luo_status luo_pace_init(luo_run *run, luo_err *err)
 static double median(double *at, int32_t n)
 {
     if (n <= 0) return 1;
-    luo_sort_ascending(at, n);
+    luo_stats_sort(at, n);
     return at[(n - 1) / 2];
 }
 

@@ -27,7 +27,7 @@ static luo_status grow(gpu_comms *c, int32_t n, luo_err *err)
 
 static int32_t blocks_of(const gpu_comms *c, const gpu_comm_spec *s)
 {
-    const bool pipeline = s->kind == GPU_COMM_MESSAGES && s->lane != luo_lane_peer(s->lane);
+    const bool pipeline = s->kind == GPU_COMM_MESSAGES && s->lane != luo_program_lane_peer(s->lane);
     return pipeline ? c->message_blocks : c->group_blocks;
 }
 
