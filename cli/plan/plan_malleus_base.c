@@ -171,7 +171,7 @@ static luo_status build(luo_cli *cli, luo_malleus_call *call, const luo_uniform_
     if (!y || !layers || !pipes) return luo_err_nomem(err);
     LUO_TRY(arrange(cli, call, opts, &dev, err));
     for (int32_t p = 0; p < opts->pp; p++) y[p] = 1;
-    LUO_TRY(luo_split_layers(cli->arena, opts->pp, y, call->model->layers, NULL, layers, err));
+    LUO_TRY(luo_plan_split_layers(cli->arena, opts->pp, y, call->model->layers, NULL, layers, err));
     const luo_grid grid = {.name = "base",
                            .model = call->model,
                            .cluster = call->cluster,

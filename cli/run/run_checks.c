@@ -5,6 +5,7 @@
 #include "core/io/checkpoint/checkpoint_info.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
+#include "core/run/policy/policy.h"
 #include "exec/coordinator/cuda.h"
 #include "exec/coordinator/host.h"
 #include "exec/state/state.h"

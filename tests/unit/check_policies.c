@@ -2,6 +2,7 @@
  * formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
  * two devices is a stage. */
 #include "core/io/io.h"
+#include "core/run/policy/policy.h"
 #include "tests/driver_fixture.h"
 
 static luo_process processes[2];

@@ -81,7 +81,7 @@ START_TEST(routes)
     const luo_stage st = {.nreroute = 3, .reroute = r};
     const int32_t want[] = {2, 7, 4, 2, 7, 2};
     int32_t got[6];
-    ck_assert_int_eq(luo_stage_routes(a, &st, 6, got, NULL), LUO_OK);
+    ck_assert_int_eq(luo_reroute_stage(a, &st, 6, got, NULL), LUO_OK);
     for (int k = 0; k < 6; k++) ck_assert_int_eq(got[k], want[k]);
     luo_arena_free(a);
 }

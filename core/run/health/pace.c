@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "core/base/stats.h"
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
 
 luo_status luo_pace_init(luo_run *run, luo_err *err)
 {
