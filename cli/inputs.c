@@ -6,8 +6,8 @@
 #include "cli/load.h"
 #include "core/base/words.h"
 #include "core/io/builtin.h"
-#include "core/io/io.h"
 #include "core/io/document/names.h"
+#include "core/io/read/read.h"
 
 /* "auto", "none", "all" or "0-3,40". */
 static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *out, luo_err *err)
@@ -191,7 +191,7 @@ static luo_status plan_session(luo_cli *cli, luo_session *session, const char *p
     luo_policy_spec *policy = LUO_NEW(cli->arena, luo_policy_spec);
     const char **inputs = LUO_NEW_N(cli->arena, const char *, 3);
     if (!sc || !policy || !inputs) return luo_err_nomem(err);
-    luo_policy_defaults(policy, "static");
+    luo_read_policy_defaults(policy, "static");
     policy->label = "plan";
     *sc = (luo_scenario){.name = plan->name,
                          .seed = (uint64_t)seed,

@@ -5,7 +5,7 @@
 #include "cli/load.h"
 #include "cli/run/progress.h"
 #include "cli/run/run_checks.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "exec/state/tensor_file.h"
 
 typedef struct context { /* NULL where the option is not given */
@@ -87,7 +87,7 @@ static luo_status check_one(luo_cli *cli, const char *path, const context *c, co
     *kind = luo_file_kind_name(k);
     if (k == LUO_FILE_PLAN) return check_plan(cli, path, c, err);
     if (k == LUO_FILE_SCENARIO) return check_scenario(cli, path, c, err);
-    return luo_check_file(cli->arena, path, k, &cli->diags);
+    return luo_file_check(cli->arena, path, k, &cli->diags);
 }
 
 static luo_status read_context(luo_cli *cli, context *c)

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "cli/build_info.h"
+#include "cli/cli.h"
 #include "cli/load.h"
 #include "core/base/quantity.h"
 #include "core/io/builtin.h"
 #include "core/io/libraries.h"
+#include "core/io/read/read.h"
 
 /* Both tables as they are. */
 static void print_limits(void)

@@ -8,6 +8,7 @@
 #include "cli/load.h"
 #include "core/io/builtin.h"
 #include "core/io/files.h"
+#include "core/io/read/read.h"
 #include "core/io/read/suite.h"
 #include "core/io/result/tables.h"
 #include "core/plan/suite/layer_fit.h"
@@ -28,7 +29,7 @@ bool luo_calibrate_layers_is(luo_cli *cli, const char *path)
 {
     luo_source src;
     luo_err err;
-    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    if (luo_source_read(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
     return luo_table_of(&src) && strcmp(luo_table_of(&src)->name, "layer_times") == 0;
 }
 

@@ -24,7 +24,7 @@ bool luo_calibrate_suite_is(luo_cli *cli, const char *path)
 {
     luo_source src;
     luo_err err;
-    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    if (luo_source_read(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
     return luo_table_of(&src) && strcmp(luo_table_of(&src)->name, "suite") == 0;
 }
 
@@ -101,7 +101,7 @@ static luo_status write_file(job *j, const char *sub, const char *name, const ch
     const char *dir = luo_arena_printf(j->cli->arena, "%s%s", j->dir, sub);
     const char *path = dir ? luo_arena_printf(j->cli->arena, "%s/%s", dir, name) : NULL;
     if (!path) return luo_err_nomem(err);
-    LUO_TRY(luo_dir_make(dir, err));
+    LUO_TRY(luo_file_make_dir(dir, err));
     LUO_TRY(luo_file_write_atomic(path, text, strlen(text), err));
     fprintf(luo_cli_out(j->cli), "%s\n", path);
     return LUO_OK;
@@ -115,7 +115,7 @@ static luo_status copy_tables(job *j, const luo_source *profile, luo_err *err)
         luo_source table;
         const size_t n = strcspn(at + 6, "},\r\n ");
         const char *name = luo_arena_strndup(j->cli->arena, at + 6, n);
-        const char *path = name ? luo_path_join(j->cli->arena, profile->name, name) : NULL;
+        const char *path = name ? luo_file_path_join(j->cli->arena, profile->name, name) : NULL;
         if (!path) return luo_err_nomem(err);
         LUO_TRY(luo_files_get(NULL, j->cli->arena, path, &table, err));
         LUO_TRY(write_file(j, "/tables", name + 7, table.text, err));
@@ -272,7 +272,7 @@ static luo_status calibrate(job *j, luo_err *err)
     j->seed = (uint64_t)seed;
     count(j);
     LUO_TRY(fit_all(j, err));
-    LUO_TRY(luo_dir_make(j->dir, err));
+    LUO_TRY(luo_file_make_dir(j->dir, err));
     LUO_TRY(luo_calibration_csv(j->cli, j->dir, &j->csv, &path, err));
     fprintf(luo_cli_out(j->cli), "%s\n", path);
     return LUO_OK;

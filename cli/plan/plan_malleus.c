@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/run/progress.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 
 void luo_call_warn(luo_cli *cli, luo_malleus_call *call, luo_severity severity, const char *fmt,
                    ...)

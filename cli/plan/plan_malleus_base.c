@@ -5,7 +5,7 @@
 
 #include "cli/plan/plan_malleus.h"
 #include "core/base/devset.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/grid.h"
 #include "core/run/events/world.h"
 

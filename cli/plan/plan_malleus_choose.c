@@ -4,6 +4,7 @@
 
 #include "cli/plan/plan_judge.h"
 #include "cli/plan/plan_malleus.h"
+#include "core/io/read/read.h"
 #include "core/plan/replan/reroute.h"
 
 typedef struct asked {
@@ -51,7 +52,7 @@ static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
     double *rate = LUO_NEW_N(cli->arena, double, n);
     if (!none || !rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) rate[d] = call->candidate[d] ? call->rate[d] : (double)INFINITY;
-    luo_policy_defaults(&spec, "malleus");
+    luo_read_policy_defaults(&spec, "malleus");
     const luo_snapshot now = {.scenario = &sc,
                               .spec = &spec,
                               .base = call->job.base,

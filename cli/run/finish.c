@@ -13,7 +13,7 @@ luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, l
 {
     *folder = luo_arena_printf(cli->arena, "%s/plots/gp", dir);
     if (!*folder) return luo_err_nomem(err);
-    LUO_TRY(luo_dir_make(*folder, err));
+    LUO_TRY(luo_file_make_dir(*folder, err));
     for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
         if (strncmp(f->name, "plots/", 6) != 0) continue;
         const char *path = luo_arena_printf(cli->arena, "%s/%s", *folder, f->name + 6);

@@ -112,7 +112,7 @@ luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc,
     LUO_TRY(luo_checkpoint_find(cli->arena, options->resume, INT64_MAX, &found, err));
     const char *path = found.path, *file = luo_arena_printf(cli->arena, "%s/state.json", path);
     if (!file) return luo_err_nomem(err);
-    LUO_TRY(luo_read_checkpoint_info(cli->arena, file, &info, err));
+    LUO_TRY(luo_checkpoint_info_read(cli->arena, file, &info, err));
     LUO_TRY(luo_checkpoint_same_model(&info.model, sc->model, err));
     const char *mine = dtype_of(sc) == LUO_F64 ? "f64" : "f32", *data = options->data;
     if (strcmp(info.precision, mine) != 0)

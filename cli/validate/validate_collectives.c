@@ -8,6 +8,7 @@
 #include "core/base/vec.h"
 #include "core/cost/collective.h"
 #include "core/cost/fit/gpu_fit.h"
+#include "core/io/read/read.h"
 #include "core/io/result/csv.h"
 
 typedef struct row {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "exec/rank/agent_internal.h"
 
 /* ---- jobs ---- */

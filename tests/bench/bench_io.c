@@ -2,7 +2,7 @@
  * second, a plan of 16,384 devices read, checked and hashed in 0.3 s, a small file in 20 ms. */
 #include <string.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/io/result/tables.h"
 #include "tests/bench/bench.h"
 
@@ -70,7 +70,7 @@ static double time_check(const char *path)
     luo_file_kind k;
     luo_diags_init(&diags, arena);
     fail_on(luo_file_kind_of(path, &k, &diags), &diags);
-    fail_on(luo_check_file(arena, path, k, &diags), &diags);
+    fail_on(luo_file_check(arena, path, k, &diags), &diags);
     luo_arena_free(arena);
     return luo_bench_now() - t;
 }

@@ -1,5 +1,6 @@
 /* fuzz_csv.c: libFuzzer target of the tables: a text is read by the table whose header
  * is nearest, as `check` does, so that an execution is one reading and not one by each table. */
+#include "core/io/read/read.h"
 #include "core/io/result/tables.h"
 #include "tests/fuzz/fuzz_io.h"
 

@@ -401,7 +401,7 @@ START_TEST(documented)
     luo_err err = {0};
     int32_t n;
     const char *const *names = luo_policy_names(&n);
-    ck_assert_msg(luo_read_text(a, "docs/policies.md", &src, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_source_read(a, "docs/policies.md", &src, &err) == LUO_OK, "%s", err.text);
     for (int32_t i = 0; i < n; i++) {
         is_told(src.text, names[i], strlen(names[i]));
         const char *key = luo_policy_find(names[i])->keys;

@@ -1,9 +1,10 @@
 /* check_reroute.c: plans with lost stages (core/plan/replan/reroute.h): how micro-batches are
  * dealt, their numbers, and that programs run each of them once on every stage. That they train
  * like one device, tests/mpi/reroute.c shows. */
+#include "core/io/write_plan.h"
 #include "core/plan/replan/reroute.h"
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 #include "tests/prop/prop.h"

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/io/builtin.h"
+#include "core/io/read/read.h"
 #include "core/io/read/suite.h"
 #include "core/plan/compile.h"
 #include "core/plan/suite/layer_fit.h"

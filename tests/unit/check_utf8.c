@@ -33,7 +33,7 @@ START_TEST(shown_and_quoted)
     luo_str json = {0};
     luo_utf8_show(out, sizeof out, rows[_i].text);
     ck_assert_str_eq(out, rows[_i].shown);
-    luo_json_quote(&json, rows[_i].text);
+    luo_jsonw_quote(&json, rows[_i].text);
     ck_assert_str_eq(json.at, rows[_i].json);
     luo_str_free(&json);
 }

@@ -296,7 +296,7 @@ static const char *plots_folder(plotter *p, const char *dir)
 {
     luo_err err = {0};
     const char *path = luo_arena_printf(p->arena, "%s/plots", dir);
-    const luo_status st = path ? luo_dir_make(path, &err) : luo_err_nomem(&err);
+    const luo_status st = path ? luo_file_make_dir(path, &err) : luo_err_nomem(&err);
     if (st != LUO_OK) keep(p, luo_diags_err(p->diags, &err));
     return st == LUO_OK ? path : NULL;
 }

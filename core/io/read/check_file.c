@@ -4,7 +4,7 @@
 
 #include "core/io/document/doc.h"
 #include "core/io/document/input.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/io/result/tables.h"
 
 static const char *const names[] = {"cluster", "profile", "stack", "model",
@@ -185,7 +185,7 @@ luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_
 /* Enough of the file to see what it is: a table may be larger than any file that is read whole. */
 static luo_status read_start(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
 {
-    const luo_status st = luo_read_text(arena, path, out, err);
+    const luo_status st = luo_source_read(arena, path, out, err);
     if (st != LUO_E2BIG) return st;
     int fd;
     char *text = luo_arena_alloc(arena, 4097);
@@ -250,11 +250,11 @@ static luo_status check_plan(luo_arena *arena, const char *path, luo_diags *diag
     int32_t n;
     LUO_TRY(luo_read_plan(arena, path, &plan, &doc, diags));
     const luo_status st = luo_plan_check(arena, plan, NULL, NULL, &f, &n);
-    luo_report_plan(doc, f, n, diags);
+    luo_doc_report_plan(doc, f, n, diags);
     return st;
 }
 
-luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags)
+luo_status luo_file_check(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags)
 {
     luo_cluster *cluster;
     luo_profile *profile;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/base/vec.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/io/result/tables.h"
 
 typedef struct rates {
@@ -84,6 +84,6 @@ luo_status luo_read_rates(luo_arena *arena, const char *path, const luo_cluster 
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (luo_source_read(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_rates_text(arena, &src, cluster, out, n, diags);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/io/document/names.h"
+#include "core/io/json_number.h"
 #include "core/io/read/scenario_yaml.h"
 #include "core/run/driver.h"
 #include "core/run/policy/policy.h"
@@ -20,7 +21,7 @@ static const char *text_of(const luo_doc_node *map, const char *key)
 static double number_of(const luo_doc_node *node)
 {
     double v = 0;
-    if (node) luo_number_float(node->text, strlen(node->text), &v);
+    if (node) luo_json_number_float(node->text, strlen(node->text), &v);
     return v;
 }
 
@@ -254,9 +255,9 @@ void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
                           "policy `%s` has a `plan` and a `planner`; one of them "
                           "makes its first plan.",
                           name->text);
-    if (label && luo_label_fault(label->text))
+    if (label && luo_name_fault_of_run(label->text))
         luo_doc_error(doc, label, "`label` is `%.60s`; %s.", label->text,
-                      luo_label_fault(label->text));
+                      luo_name_fault_of_run(label->text));
     if (luo_doc_get(map, "planner_s") && strcmp(text_of(map, "planner_time"), "measured") == 0)
         luo_doc_error_key(doc, luo_doc_get(map, "planner_s"),
                           "`planner_s` is not used with `planner_time` measured; leave one out.");
