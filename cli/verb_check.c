@@ -21,9 +21,13 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
     luo_scenario *sc;
     luo_status worst = LUO_OK;
     const luo_backend *sim = luo_backend_find(luo_backends, luo_nbackends, "sim");
-    const luo_run_opts opts = {
-        .backend = c->real ? c->real->row : sim, .simulator = sim, .comm = LUO_COMM_FLOW,
-        .fold = true, .clock = luo_wall_s, .ranks = c->ranks, .work = &cli->work};
+    const luo_run_opts opts = {.backend = c->real ? c->real->row : sim,
+                               .simulator = sim,
+                               .comm = LUO_COMM_FLOW,
+                               .fold = true,
+                               .clock = luo_cli_wall_s,
+                               .ranks = c->ranks,
+                               .work = &cli->work};
     const luo_exec_options options = {.ranks = c->ranks};
     LUO_TRY(luo_read_scenario(cli->arena, path, NULL, &sc, NULL, &cli->diags));
     if (c->real) worst = luo_run_check_bounds(sc, err);

@@ -67,7 +67,7 @@ luo_status luo_verb_help_run(luo_cli *cli)
 {
     LUO_TRY(luo_cli_files(cli, 0, 1, "at most one verb is"));
     if (cli->args.nfiles == 0) {
-        luo_main_help(stdout);
+        luo_cli_help(stdout);
         return LUO_OK;
     }
     if (strcmp(cli->args.files[0], "limits") == 0) {

@@ -422,7 +422,7 @@ luo_status luo_verb_unknown(const char *word, luo_err *err)
                        word);
 }
 
-void luo_main_help(FILE *out)
+void luo_cli_help(FILE *out)
 {
     fputs("usage: luoshu VERB [options] [files]\n", out);
     for (int i = 0; i < luo_nverbs; i++)

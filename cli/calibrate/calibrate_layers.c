@@ -62,10 +62,11 @@ static luo_status write_profile(job *j, luo_err *err)
             j->cli->arena, "pattern search of `luoshu calibrate --from` on %d calibration rows of "
             "times of layers of %s%s", (int)(j->n - j->n / 4), j->model->name,
             f->weak[i] ? "; weakly determined" : "");
-        text = source ? luo_profile_text_with(j->cli->arena, text, key[i], value[i], source) : NULL;
+        text =
+            source ? luo_calibrate_text_with(j->cli->arena, text, key[i], value[i], source) : NULL;
     }
     if (!text) return luo_err_nomem(err);
-    return luo_profile_text_write(j->cli, j->dir, &src, text, j->profile->name, err);
+    return luo_calibrate_text_write(j->cli, j->dir, &src, text, j->profile->name, err);
 }
 
 static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)

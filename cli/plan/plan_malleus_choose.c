@@ -88,10 +88,10 @@ static void say_doubts(luo_cli *cli, luo_malleus_call *call)
     const char *doubt[] = {call->closed_form ? NULL : luo_plan_apart(cli->arena, step, objective),
                            luo_plan_idle(cli->arena, idle(call), "")};
     for (int i = 0; i < 2; i++)
-        if (doubt[i]) luo_call_warn(cli, call, LUO_WARNING, "%s", doubt[i]);
+        if (doubt[i]) luo_malleus_call_warn(cli, call, LUO_WARNING, "%s", doubt[i]);
 }
 
-luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+luo_status luo_malleus_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
     asked a = {.call = c, .judge = luo_plan_judge(c->model, c->cluster, &c->stack)};
     const luo_judged by = ranking(c);

@@ -130,7 +130,7 @@ static void json(luo_cli *cli, const luo_session *session, const luo_child_slot 
     luo_jsonw_close(&cli->json);
 }
 
-luo_status luo_session_finish(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
+luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
                               bool stopped, bool *whole)
 {
     const bool some = finished(session, slots) > 0, shown = some && !stopped;

@@ -8,7 +8,7 @@
 #include "core/run/policy/policy.h"
 #include "exec/coordinator/cuda.h"
 #include "exec/coordinator/host.h"
-#include "exec/state/state.h"
+#include "exec/state/checkpoint.h"
 
 static const luo_real_backend backends[] = {
     {&luo_host_backend, "luoshu-rank", LUO_BF16, "f32 and f64", false},
@@ -92,7 +92,7 @@ luo_status luo_run_check_names(luo_cli *cli, const luo_scenario *sc,
     LUO_TRY(luo_plan_params(cli->arena, plan, sc->model, &params, &n, err));
     for (int32_t i = 0; i < n; i++) {
         luo_hf_tensor ignored;
-        LUO_TRY(luo_hf_name(sc->model, &params[i], &ignored, err));
+        LUO_TRY(luo_hf_tensor_of(sc->model, &params[i], &ignored, err));
     }
     return LUO_OK;
 }

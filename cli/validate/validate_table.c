@@ -30,7 +30,7 @@ const luo_bar *luo_bar_of(const char *suite)
     return NULL;
 }
 
-const char *luo_suite_part(const luo_suite_row *row)
+const char *luo_validate_part(const luo_suite_row *row)
 {
     if (strcmp(row->suite, "vtrain") == 0)
         return luo_suite_nodes(row) > 1 ? "vtrain-multi" : "vtrain-single";

@@ -273,13 +273,13 @@ static luo_status measure_all(bench *b, bool rows)
             LUO_TRY(measure_sharing(b, i));
     for (int round = 0; rows && round < ROUNDS; round++) LUO_TRY(measure_round(b, round));
     if (!rows) return LUO_OK;
-    LUO_TRY(luo_measure_copies(b->m, b->err));
+    LUO_TRY(luo_calibrate_copies(b->m, b->err));
     if (b->m->networks <= FIRST_AGAIN) return LUO_OK;
     return measure(b, FIRST_AGAIN, LUO_F32, false, "again_s"); /* has the machine changed? */
 }
 
-luo_status luo_measure_ops(luo_measurer *measurer, const luo_rank_executor *executor, bool rows,
-                           luo_err *err)
+luo_status luo_calibrate_ops(luo_measurer *measurer, const luo_rank_executor *executor, bool rows,
+                             luo_err *err)
 {
     bench b = {.m = measurer, .executor = executor, .err = err};
     const luo_status st = measure_all(&b, rows);

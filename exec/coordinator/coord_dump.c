@@ -7,6 +7,7 @@
 
 #include "core/io/files.h"
 #include "exec/coordinator/coord.h"
+#include "exec/data/batch.h"
 
 luo_status luo_coord_dump_open(luo_backend_state *backend, luo_err *err)
 {

@@ -70,7 +70,7 @@ static luo_status list_message(gpu_mover *m, message *x)
     const int32_t mine = m->to->x->device;
     const int32_t src = x->m->send ? mine : x->m->peer, dst = x->m->send ? x->m->peer : mine;
     gpu_list c = empty(m);
-    if (luo_rank_of(&m->to->x->config, x->m->peer) < 0)
+    if (luo_bound_rank_of(&m->to->x->config, x->m->peer) < 0)
         return luo_err_set(m->err, LUO_EBACKEND,
                            "the switch needs device %d, for which no rank runs.", (int)x->m->peer);
     for (int64_t i = 0; i < sw->nmove; i++) {

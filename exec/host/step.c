@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "exec/data/batch.h"
 #include "exec/host/job.h"
 
 static double processor_s(void)

@@ -7,6 +7,7 @@
 #include "core/base/vec.h"
 #include "core/io/checkpoint/checkpoint_info.h"
 #include "core/io/files.h"
+#include "exec/state/checkpoint.h"
 #include "exec/state/state_internal.h"
 
 static const char model_name[] = "model.safetensors", moments_name[] = "optimizer.safetensors",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/io/checkpoint/checkpoint_info.h"
+#include "exec/state/checkpoint.h"
 #include "tests/exec/state_make.h"
 #include "tests/prop/prop.h"
 
