@@ -25,7 +25,7 @@ static luo_status unknown(const char *name, size_t len, const luo_option *a, int
     for (int i = 0; i < na && n < MAX; i++) names[n++] = a[i].name;
     for (int i = 0; i < nb && n < MAX; i++) names[n++] = b[i].name;
     snprintf(word, sizeof word, "%.*s", (int)(len < 60 ? len : 60), name);
-    const char *near = luo_text_nearest(word, names, n);
+    const char *near = luo_word_nearest(word, names, n);
     if (near)
         return luo_err_set(err, LUO_EUSAGE, "unknown option `--%s`; did you mean `--%s`?", word,
                            near);
@@ -140,7 +140,7 @@ luo_status luo_args_choice(const luo_args *args, const char *name, int otherwise
             return LUO_OK;
         }
     luo_str text = {0};
-    luo_say_expected(&text, v, names, n);
+    luo_words_expected(&text, v, names, n);
     luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; %s", name, v, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EUSAGE;

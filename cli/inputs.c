@@ -6,8 +6,8 @@
 #include "cli/load.h"
 #include "core/base/words.h"
 #include "core/io/builtin.h"
-#include "core/io/io.h"
 #include "core/io/document/names.h"
+#include "core/io/read/read.h"
 
 /* "auto", "none", "all" or "0-3,40". */
 static luo_status read_trace(luo_cli *cli, const char *text, luo_trace_steps *out, luo_err *err)
@@ -117,7 +117,7 @@ static luo_status unknown_policy(luo_cli *cli, const char *word, const luo_scena
     const char **names = LUO_NEW_N(cli->arena, const char *, sc->npolicies);
     if (!names) return luo_err_nomem(err);
     for (int32_t i = 0; i < sc->npolicies; i++) names[i] = sc->policies[i].label;
-    luo_say_expected(&text, word, names, sc->npolicies);
+    luo_words_expected(&text, word, names, sc->npolicies);
     luo_err_set(err, LUO_EUSAGE,
                 "`--policies` names `%s`, which is no label of a policy in the "
                 "scenario; %s",
@@ -191,7 +191,7 @@ static luo_status plan_session(luo_cli *cli, luo_session *session, const char *p
     luo_policy_spec *policy = LUO_NEW(cli->arena, luo_policy_spec);
     const char **inputs = LUO_NEW_N(cli->arena, const char *, 3);
     if (!sc || !policy || !inputs) return luo_err_nomem(err);
-    luo_policy_defaults(policy, "static");
+    luo_read_policy_defaults(policy, "static");
     policy->label = "plan";
     *sc = (luo_scenario){.name = plan->name,
                          .seed = (uint64_t)seed,

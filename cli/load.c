@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "core/io/io.h"
+#include "core/base/devset.h"
+#include "core/io/read/read.h"
 #include "core/plan/planners.h"
 #include "core/run/policy/judge.h"
 #include "exec/coordinator/cuda.h"
@@ -63,10 +64,10 @@ static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *mod
     if (part && plan->devices < cluster->ndevices) plan->devices = cluster->ndevices;
     luo_status st = luo_plan_check_work(plan, &cli->work, &err);
     if (st == LUO_OK) st = luo_plan_check(cli->arena, plan, model, cluster, &found, &n);
-    if (n > 0) luo_report_plan(file, found, n, &cli->diags);
+    if (n > 0) luo_doc_report_plan(file, found, n, &cli->diags);
     if (st == LUO_OK && model && cluster) luo_plan_settle_context(plan, model, cluster);
     if (st == LUO_OK && model) st = luo_plan_check_annotations(plan, model, &err);
-    if (err.text[0]) luo_report_err(file, &err, &cli->diags);
+    if (err.text[0]) luo_doc_report_err(file, &err, &cli->diags);
     if (doc) *doc = file;
     if (st == LUO_OK) *out = plan;
     return st;
@@ -99,7 +100,7 @@ luo_status luo_cli_compile(luo_cli *cli, const luo_plan *plan, const luo_doc *do
     LUO_TRY(luo_cli_stack(cli, &stack));
     const luo_compile_opts opts = {.check = true, .memory = luo_stack_memory(&stack)};
     const luo_status st = luo_plan_compile(cli->arena, plan, model, cluster, &opts, out, &err);
-    return st == LUO_OK ? st : luo_report_err(doc, &err, &cli->diags);
+    return st == LUO_OK ? st : luo_doc_report_err(doc, &err, &cli->diags);
 }
 
 luo_status luo_cli_fits(luo_cli *cli, const luo_plan *plan, const luo_cluster *cluster,

@@ -3,7 +3,7 @@
 #define LUO_CLI_LOAD_H
 #include "cli/cli.h"
 #include "core/hspmd/bsr/bsr.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/run/backend.h"
 

@@ -85,7 +85,7 @@ luo_status luo_machine_rank_program(luo_arena *arena, const char *name, const ch
                                     luo_err *err)
 {
     char self[4096];
-    LUO_TRY(luo_path_beside(name, self, sizeof self, err));
+    LUO_TRY(luo_file_beside(name, self, sizeof self, err));
     *out = luo_arena_strdup(arena, self);
     if (!*out) return luo_err_nomem(err);
     if (access(*out, X_OK) == 0) return LUO_OK;

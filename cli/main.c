@@ -94,11 +94,11 @@ int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow: its write says so, and names it */
     if (argc < 2) {
-        luo_main_help(stderr);
+        luo_cli_help(stderr);
         return luo_status_exit(LUO_EUSAGE);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        luo_main_help(stdout);
+        luo_cli_help(stdout);
         return 0;
     }
     const char *word = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];

@@ -5,7 +5,7 @@
 #include "cli/load.h"
 #include "cli/run/progress.h"
 #include "cli/run/run_checks.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "exec/state/tensor_file.h"
 
 typedef struct context { /* NULL where the option is not given */
@@ -21,9 +21,13 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
     luo_scenario *sc;
     luo_status worst = LUO_OK;
     const luo_backend *sim = luo_backend_find(luo_backends, luo_nbackends, "sim");
-    const luo_run_opts opts = {
-        .backend = c->real ? c->real->row : sim, .simulator = sim, .comm = LUO_COMM_FLOW,
-        .fold = true, .clock = luo_wall_s, .ranks = c->ranks, .work = &cli->work};
+    const luo_run_opts opts = {.backend = c->real ? c->real->row : sim,
+                               .simulator = sim,
+                               .comm = LUO_COMM_FLOW,
+                               .fold = true,
+                               .clock = luo_cli_wall_s,
+                               .ranks = c->ranks,
+                               .work = &cli->work};
     const luo_exec_options options = {.ranks = c->ranks};
     LUO_TRY(luo_read_scenario(cli->arena, path, NULL, &sc, NULL, &cli->diags));
     if (c->real) worst = luo_run_check_bounds(sc, err);
@@ -87,7 +91,7 @@ static luo_status check_one(luo_cli *cli, const char *path, const context *c, co
     *kind = luo_file_kind_name(k);
     if (k == LUO_FILE_PLAN) return check_plan(cli, path, c, err);
     if (k == LUO_FILE_SCENARIO) return check_scenario(cli, path, c, err);
-    return luo_check_file(cli->arena, path, k, &cli->diags);
+    return luo_file_check(cli->arena, path, k, &cli->diags);
 }
 
 static luo_status read_context(luo_cli *cli, context *c)

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "cli/build_info.h"
+#include "cli/cli.h"
 #include "cli/load.h"
 #include "core/base/quantity.h"
 #include "core/io/builtin.h"
 #include "core/io/libraries.h"
+#include "core/io/read/read.h"
 
 /* Both tables as they are. */
 static void print_limits(void)
@@ -65,7 +66,7 @@ luo_status luo_verb_help_run(luo_cli *cli)
 {
     LUO_TRY(luo_cli_files(cli, 0, 1, "at most one verb is"));
     if (cli->args.nfiles == 0) {
-        luo_main_help(stdout);
+        luo_cli_help(stdout);
         return LUO_OK;
     }
     if (strcmp(cli->args.files[0], "limits") == 0) {

@@ -11,7 +11,7 @@ static luo_status read_opts(luo_cli *cli, luo_resolve_opts *o, luo_node_racks *w
     LUO_TRY(luo_args_int(args, "rack-size", 0, 0, LUO_DEVICE_LIMIT, &rack, err));
     LUO_TRY(luo_args_int(args, "elem", 1, 1, 1 << 20, &elem, err));
     *where = (luo_node_racks){(int32_t)node, (int32_t)rack};
-    o->planner.link_class = luo_link_class_regular;
+    o->planner.link_class = luo_node_racks_link_class;
     o->planner.link_ctx = where;
     o->elem_bytes = elem;
     o->reduce_then_move = luo_args_has(args, "reduce-then-move");

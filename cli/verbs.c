@@ -434,7 +434,7 @@ luo_status luo_verb_unknown(const char *word, luo_err *err)
                                word);
     for (int i = 0; i < luo_nverbs; i++) names[i] = luo_verbs[i].name;
     /* `simulate` is further from `sim` than two letters, but plainly means it. */
-    const char *near = luo_text_nearest(word, names, luo_nverbs);
+    const char *near = luo_word_nearest(word, names, luo_nverbs);
     for (int i = 0; i < luo_nverbs && !near; i++)
         if (strncmp(word, names[i], strlen(names[i])) == 0) near = names[i];
     if (near)
@@ -443,7 +443,7 @@ luo_status luo_verb_unknown(const char *word, luo_err *err)
                        word);
 }
 
-void luo_main_help(FILE *out)
+void luo_cli_help(FILE *out)
 {
     fputs("usage: luoshu VERB [options] [files]\n", out);
     for (int i = 0; i < luo_nverbs; i++)

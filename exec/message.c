@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-luo_status luo_wire_end(const luo_wire *wire, luo_err *err)
+luo_status luo_message_end(const luo_wire *wire, luo_err *err)
 {
     if (!wire->failed && wire->pos == wire->len) return LUO_OK;
     return luo_err_set(err, LUO_EPARSE,
@@ -11,7 +11,7 @@ luo_status luo_wire_end(const luo_wire *wire, luo_err *err)
                        "ranks of one build belong together.");
 }
 
-void luo_put_setup(luo_wire *wire, const luo_setup *s)
+void luo_message_put_setup(luo_wire *wire, const luo_setup *s)
 {
     luo_wire_put_int(wire, s->nranks);
     for (int32_t i = 0; i < s->nranks; i++) luo_wire_put_int(wire, s->device_of[i]);
@@ -20,10 +20,10 @@ void luo_put_setup(luo_wire *wire, const luo_setup *s)
     luo_wire_put_text(wire, s->data);
 }
 
-luo_status luo_get_setup(luo_arena *arena, luo_wire *wire, luo_setup *out, luo_err *err)
+luo_status luo_message_get_setup(luo_arena *arena, luo_wire *wire, luo_setup *out, luo_err *err)
 {
     luo_setup s = {.nranks = (int32_t)luo_wire_int_in(wire, 1, LUO_DEVICES_MAX)};
-    if (!luo_wire_has(wire, s.nranks, 8)) return luo_wire_end(wire, err);
+    if (!luo_wire_has(wire, s.nranks, 8)) return luo_message_end(wire, err);
     int32_t *dev = LUO_NEW_N(arena, int32_t, s.nranks);
     if (!dev) return luo_err_nomem(err);
     for (int32_t i = 0; i < s.nranks; i++)
@@ -32,7 +32,7 @@ luo_status luo_get_setup(luo_arena *arena, luo_wire *wire, luo_setup *out, luo_e
     s.dtype = (luo_dtype)luo_wire_int_in(wire, 0, LUO_F64);
     s.seed = (uint64_t)luo_wire_int(wire);
     s.data = luo_wire_text(wire);
-    LUO_TRY(luo_wire_end(wire, err));
+    LUO_TRY(luo_message_end(wire, err));
     *out = s;
     return LUO_OK;
 }
@@ -51,7 +51,7 @@ static char *device_info_text(luo_device_info *t, int i, size_t *size)
     return texts[i].at;
 }
 
-void luo_put_device_info(luo_wire *wire, const luo_device_info *t)
+void luo_message_put_device_info(luo_wire *wire, const luo_device_info *t)
 {
     luo_device_info device_info = *t;
     size_t size;
@@ -59,7 +59,7 @@ void luo_put_device_info(luo_wire *wire, const luo_device_info *t)
         luo_wire_put_text(wire, device_info_text(&device_info, i, &size));
 }
 
-luo_status luo_get_device_info(luo_wire *wire, luo_device_info *out, luo_err *err)
+luo_status luo_message_get_device_info(luo_wire *wire, luo_device_info *out, luo_err *err)
 {
     luo_device_info device_info = {0};
     size_t size;
@@ -67,12 +67,12 @@ luo_status luo_get_device_info(luo_wire *wire, luo_device_info *out, luo_err *er
         const char *text = luo_wire_text(wire);
         snprintf(device_info_text(&device_info, i, &size), size, "%s", text ? text : "");
     }
-    LUO_TRY(luo_wire_end(wire, err));
+    LUO_TRY(luo_message_end(wire, err));
     *out = device_info;
     return LUO_OK;
 }
 
-void luo_put_state_order(luo_wire *wire, const luo_state_order *o)
+void luo_message_put_state_order(luo_wire *wire, const luo_state_order *o)
 {
     luo_wire_put_int(wire, o->action);
     luo_wire_put_text(wire, o->weights);
@@ -83,7 +83,7 @@ void luo_put_state_order(luo_wire *wire, const luo_state_order *o)
     luo_wire_put_int(wire, o->keep);
 }
 
-luo_status luo_get_state_order(luo_wire *wire, luo_state_order *out, luo_err *err)
+luo_status luo_message_get_state_order(luo_wire *wire, luo_state_order *out, luo_err *err)
 {
     luo_state_order o = {.action = (luo_state_action)luo_wire_int_in(wire, 0, LUO_STATE_SAVE)};
     o.weights = luo_wire_text(wire);
@@ -92,12 +92,12 @@ luo_status luo_get_state_order(luo_wire *wire, luo_state_order *out, luo_err *er
     o.data = luo_wire_text(wire);
     o.step = luo_wire_int(wire);
     o.keep = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    LUO_TRY(luo_wire_end(wire, err));
+    LUO_TRY(luo_message_end(wire, err));
     *out = o;
     return LUO_OK;
 }
 
-void luo_put_step_order(luo_wire *wire, const luo_step_order *order, double now_s)
+void luo_message_put_step_order(luo_wire *wire, const luo_step_order *order, double now_s)
 {
     luo_wire_put_int(wire, order->step);
     luo_wire_put_int(wire, order->trace);
@@ -118,8 +118,8 @@ void luo_put_step_order(luo_wire *wire, const luo_step_order *order, double now_
     }
 }
 
-luo_status luo_get_step_order(luo_arena *arena, luo_wire *wire, double now_s, luo_step_order *out,
-                              luo_err *err)
+luo_status luo_message_get_step_order(luo_arena *arena, luo_wire *wire, double now_s,
+                                      luo_step_order *out, luo_err *err)
 {
     luo_step_order order = {.step = luo_wire_int(wire)};
     order.trace = luo_wire_int_in(wire, 0, 1) != 0;
@@ -127,7 +127,7 @@ luo_status luo_get_step_order(luo_arena *arena, luo_wire *wire, double now_s, lu
     order.withdraw_s = now_s + luo_wire_num(wire);
     order.kill_s = now_s + luo_wire_num(wire);
     order.npace = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    if (!luo_wire_has(wire, order.npace, 16)) return luo_wire_end(wire, err);
+    if (!luo_wire_has(wire, order.npace, 16)) return luo_message_end(wire, err);
     luo_pace *pace = LUO_NEW_N(arena, luo_pace, order.npace);
     if (!pace) return luo_err_nomem(err);
     for (int32_t i = 0; i < order.npace; i++) {
@@ -135,7 +135,7 @@ luo_status luo_get_step_order(luo_arena *arena, luo_wire *wire, double now_s, lu
         pace[i].slowdown = luo_wire_num(wire);
     }
     order.ndelay = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    if (!luo_wire_has(wire, order.ndelay, 32)) return luo_wire_end(wire, err);
+    if (!luo_wire_has(wire, order.ndelay, 32)) return luo_message_end(wire, err);
     struct luo_delay *delay = LUO_NEW_N(arena, struct luo_delay, order.ndelay);
     if (!delay) return luo_err_nomem(err);
     for (int32_t i = 0; i < order.ndelay; i++) {
@@ -146,7 +146,7 @@ luo_status luo_get_step_order(luo_arena *arena, luo_wire *wire, double now_s, lu
     }
     order.pace = pace;
     order.delay = delay;
-    LUO_TRY(luo_wire_end(wire, err));
+    LUO_TRY(luo_message_end(wire, err));
     *out = order;
     return LUO_OK;
 }
@@ -190,7 +190,7 @@ static void get_comm(luo_wire *wire, luo_comm_use *u)
 
 enum { COMM_BYTES = 9 * 8, RECORD_BYTES = 6 * 8 };
 
-void luo_put_report(luo_wire *wire, const luo_step_report *report, double late_s)
+void luo_message_put_report(luo_wire *wire, const luo_step_report *report, double late_s)
 {
     luo_parts parts = report->parts;
     luo_wire_put_int(wire, report->status);
@@ -221,12 +221,12 @@ void luo_put_report(luo_wire *wire, const luo_step_report *report, double late_s
 static luo_status get_lists(luo_arena *arena, luo_wire *wire, luo_step_report *report, luo_err *err)
 {
     report->ncomm = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    if (!luo_wire_has(wire, report->ncomm, COMM_BYTES)) return luo_wire_end(wire, err);
+    if (!luo_wire_has(wire, report->ncomm, COMM_BYTES)) return luo_message_end(wire, err);
     luo_comm_use *comm = LUO_NEW_N(arena, luo_comm_use, report->ncomm);
     if (!comm) return luo_err_nomem(err);
     for (int32_t i = 0; i < report->ncomm; i++) get_comm(wire, &comm[i]);
     report->nrecords = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
-    if (!luo_wire_has(wire, report->nrecords, RECORD_BYTES)) return luo_wire_end(wire, err);
+    if (!luo_wire_has(wire, report->nrecords, RECORD_BYTES)) return luo_message_end(wire, err);
     luo_op_record *records = LUO_NEW_N(arena, luo_op_record, report->nrecords);
     if (!records) return luo_err_nomem(err);
     for (int32_t i = 0; i < report->nrecords; i++) {
@@ -243,8 +243,8 @@ static luo_status get_lists(luo_arena *arena, luo_wire *wire, luo_step_report *r
     return LUO_OK;
 }
 
-luo_status luo_get_report(luo_arena *arena, luo_wire *wire, luo_step_report *out, double *late_s,
-                          luo_err *err)
+luo_status luo_message_get_report(luo_arena *arena, luo_wire *wire, luo_step_report *out,
+                                  double *late_s, luo_err *err)
 {
     luo_step_report report = {.status = (luo_status)luo_wire_int_in(wire, 0, LUO_STATUS_COUNT - 1)};
     const char *text = luo_wire_text(wire);
@@ -259,7 +259,7 @@ luo_status luo_get_report(luo_arena *arena, luo_wire *wire, luo_step_report *out
     report.grad_norm = luo_wire_num(wire);
     report.memory_bytes = luo_wire_int(wire);
     LUO_TRY(get_lists(arena, wire, &report, err));
-    LUO_TRY(luo_wire_end(wire, err));
+    LUO_TRY(luo_message_end(wire, err));
     *out = report;
     return LUO_OK;
 }

@@ -50,22 +50,22 @@ typedef struct luo_state_order {
     int32_t keep;
 } luo_state_order;
 
-void luo_put_setup(luo_wire *wire, const luo_setup *s);
-void luo_put_device_info(luo_wire *wire, const luo_device_info *t);
-void luo_put_state_order(luo_wire *wire, const luo_state_order *o);
+void luo_message_put_setup(luo_wire *wire, const luo_setup *s);
+void luo_message_put_device_info(luo_wire *wire, const luo_device_info *t);
+void luo_message_put_state_order(luo_wire *wire, const luo_state_order *o);
 /* Times of the order are CLOCK_MONOTONIC here, and seconds from `now_s` on the wire. */
-void luo_put_step_order(luo_wire *wire, const luo_step_order *order, double now_s);
+void luo_message_put_step_order(luo_wire *wire, const luo_step_order *order, double now_s);
 /* late_s: from the arrival of the command to the start of the step. */
-void luo_put_report(luo_wire *wire, const luo_step_report *report, double late_s);
+void luo_message_put_report(luo_wire *wire, const luo_step_report *report, double late_s);
 
 /* Owner: arena; texts lie in the payload. Errors: LUO_EPARSE, LUO_ENOMEM. */
-luo_status luo_get_setup(luo_arena *arena, luo_wire *wire, luo_setup *out, luo_err *err);
-luo_status luo_get_device_info(luo_wire *wire, luo_device_info *out, luo_err *err);
-luo_status luo_get_state_order(luo_wire *wire, luo_state_order *out, luo_err *err);
-luo_status luo_get_step_order(luo_arena *arena, luo_wire *wire, double now_s, luo_step_order *out,
-                              luo_err *err);
-luo_status luo_get_report(luo_arena *arena, luo_wire *wire, luo_step_report *out, double *late_s,
-                          luo_err *err);
+luo_status luo_message_get_setup(luo_arena *arena, luo_wire *wire, luo_setup *out, luo_err *err);
+luo_status luo_message_get_device_info(luo_wire *wire, luo_device_info *out, luo_err *err);
+luo_status luo_message_get_state_order(luo_wire *wire, luo_state_order *out, luo_err *err);
+luo_status luo_message_get_step_order(luo_arena *arena, luo_wire *wire, double now_s,
+                                      luo_step_order *out, luo_err *err);
+luo_status luo_message_get_report(luo_arena *arena, luo_wire *wire, luo_step_report *out,
+                                  double *late_s, luo_err *err);
 /* LUO_OK unless the payload has failed or something is left in it. */
-luo_status luo_wire_end(const luo_wire *wire, luo_err *err);
+luo_status luo_message_end(const luo_wire *wire, luo_err *err);
 #endif

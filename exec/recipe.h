@@ -9,7 +9,7 @@
 #define LUO_BETA1 0.9
 #define LUO_BETA2 0.95
 #define LUO_ADAM_EPS 1e-8
-#define LUO_WEIGHT_DECAY 0.1 /* of matrices and tables: luo_param_decays */
+#define LUO_WEIGHT_DECAY 0.1 /* of matrices and tables: luo_state_decays */
 #define LUO_CLIP_NORM 1.0
 #define LUO_CLIP_EPS 1e-6 /* scale = min(1, clip / (norm + eps)) */
 

@@ -218,7 +218,7 @@ void luo_wire_in_free(luo_wire_in *in)
 static luo_status no_socket(luo_err *err)
 {
     char why[128];
-    luo_errno_text(errno, why, sizeof why);
+    luo_io_errno_text(errno, why, sizeof why);
     return luo_err_set(err, LUO_EBACKEND,
                        "no socket to speak with the ranks: %s; close files or "
                        "other programs.",

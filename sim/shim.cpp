@@ -56,61 +56,61 @@ sg_comm_t start(sg_host_t src, sg_host_t dst, const sg_link_t *links, int n, uin
 
 extern "C" {
 
-void luo_sg_zone_open(void)
+void luo_shim_zone_open(void)
 {
     zone = new Zone("net"); /* the first zone is the root */
 }
 
-sg_host_t luo_sg_host_new(const char *name, double flops_per_s)
+sg_host_t luo_shim_host_new(const char *name, double flops_per_s)
 {
     return zone->create_host(name, {flops_per_s})->seal();
 }
 
-sg_link_t luo_sg_link_new(const char *name, double bytes_per_s)
+sg_link_t luo_shim_link_new(const char *name, double bytes_per_s)
 {
     sg_link_t link = zone->create_link(name, {bytes_per_s})->seal();
     zone->impl[link] = zone->get_link_by_name_or_null(name);
     return link;
 }
 
-void luo_sg_zone_seal(void)
+void luo_shim_zone_seal(void)
 {
     zone->seal();
 }
 
-sg_comm_t luo_sg_flow(sg_host_t src, sg_host_t dst, const sg_link_t *links, int n, uint64_t bytes)
+sg_comm_t luo_shim_flow(sg_host_t src, sg_host_t dst, const sg_link_t *links, int n, uint64_t bytes)
 {
     return start(src, dst, links, n, bytes);
 }
 
-sg_comm_t luo_sg_send(sg_host_t src, sg_host_t dst, uint64_t bytes)
+sg_comm_t luo_shim_send(sg_host_t src, sg_host_t dst, uint64_t bytes)
 {
     return start(src, dst, nullptr, 0, bytes);
 }
 
-void luo_sg_exec_cancel(sg_exec_t e)
+void luo_shim_exec_cancel(sg_exec_t e)
 {
     e->cancel();
 }
 
-void luo_sg_comm_cancel(sg_comm_t c)
+void luo_shim_comm_cancel(sg_comm_t c)
 {
     c->cancel();
 }
 
-void luo_sg_link_power(sg_link_t link, int on)
+void luo_shim_link_power(sg_link_t link, int on)
 {
     if (on) link->turn_on();
     else link->turn_off();
 }
 
-void luo_sg_host_speed(sg_host_t host, const char *dates)
+void luo_shim_host_speed(sg_host_t host, const char *dates)
 {
     host->set_speed_profile(simgrid::kernel::profile::ProfileBuilder::from_string(
         host->get_name() + ".speed", dates, -1));
 }
 
-void luo_sg_on_deadlock(void (*stuck)(void *), void *ctx)
+void luo_shim_on_deadlock(void (*stuck)(void *), void *ctx)
 {
     simgrid::s4u::Engine::on_deadlock_cb([stuck, ctx] { stuck(ctx); });
 }

@@ -14,25 +14,26 @@ extern "C" {
 #endif
 
 /* Platform: zone, then hosts and links, then seal. Names must differ. Pre: simgrid_init. */
-void luo_sg_zone_open(void);
-sg_host_t luo_sg_host_new(const char *name, double flops_per_s);
-sg_link_t luo_sg_link_new(const char *name, double bytes_per_s);
-void luo_sg_zone_seal(void);
+void luo_shim_zone_open(void);
+sg_host_t luo_shim_host_new(const char *name, double flops_per_s);
+sg_link_t luo_shim_link_new(const char *name, double bytes_per_s);
+void luo_shim_zone_seal(void);
 
 /* Starts a transfer over links[0..n), n >= 1. NULL: an end is off. sg_comm_wait gives the handle
  * back; it returns SIMGRID_NETWORK_FAILURE also for a transfer that was cancelled. */
-sg_comm_t luo_sg_flow(sg_host_t src, sg_host_t dst, const sg_link_t *links, int n, uint64_t bytes);
+sg_comm_t luo_shim_flow(sg_host_t src, sg_host_t dst, const sg_link_t *links, int n,
+                        uint64_t bytes);
 /* The same along the route of a platform that was loaded from XML. */
-sg_comm_t luo_sg_send(sg_host_t src, sg_host_t dst, uint64_t bytes);
+sg_comm_t luo_shim_send(sg_host_t src, sg_host_t dst, uint64_t bytes);
 
-void luo_sg_exec_cancel(sg_exec_t e); /* sg_exec_cancel also drops the waiter's reference */
-void luo_sg_comm_cancel(sg_comm_t c);
-void luo_sg_link_power(sg_link_t link, int on);
+void luo_shim_exec_cancel(sg_exec_t e); /* sg_exec_cancel also drops the waiter's reference */
+void luo_shim_comm_cancel(sg_comm_t c);
+void luo_shim_link_power(sg_link_t link, int on);
 /* "5 0.3\n10 1\n": x0.3 from 5 s, x1 from 10 s. Once per host. */
-void luo_sg_host_speed(sg_host_t host, const char *dates);
+void luo_shim_host_speed(sg_host_t host, const char *dates);
 /* Called when no actor can go on, before SimGrid kills them; simgrid_run then returns as if all
  * were well. */
-void luo_sg_on_deadlock(void (*stuck)(void *), void *ctx);
+void luo_shim_on_deadlock(void (*stuck)(void *), void *ctx);
 
 #ifdef __cplusplus
 }

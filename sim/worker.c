@@ -79,7 +79,7 @@ static luo_status prepare(server *v)
         return LUO_ENOMEM;
     LUO_TRY(sim_grid_open(v->arena, v->net, &v->grid));
     LUO_TRY(sim_unit_init(v->arena, v->net, &v->units));
-    luo_sg_on_deadlock(on_deadlock, v);
+    luo_shim_on_deadlock(on_deadlock, v);
     signal(SIGINT, SIG_IGN); /* SimGrid took it; it is the parent's to answer */
     return sim_step_init(v->arena, &v->step, v->net, &v->grid);
 }

@@ -6,7 +6,7 @@
 #include <mpi.h>
 #include <string.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "exec/rank/rank.h"
 #include "tests/plan_make.h"
 

@@ -123,8 +123,8 @@ static inline double fake_seconds(const luo_plan *p, const luo_world *w)
         for (int32_t s = 0; s < pl->nstages; s++) t[s] = fake_stage(&pl->stages[s], w);
         pipes[i] = (luo_pipe_time){pl->nstages, t, pl->micro_batches};
     }
-    ck_assert_int_eq(luo_event_time(fake.scratch, pipes, p->npipelines, false, &seconds, NULL),
-                     LUO_OK);
+    ck_assert_int_eq(
+        luo_replan_event_time(fake.scratch, pipes, p->npipelines, false, &seconds, NULL), LUO_OK);
     luo_arena_reset(fake.scratch, 0);
     return seconds;
 }

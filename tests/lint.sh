@@ -23,6 +23,8 @@ hits=$(git ls-files '*.c' '*.h' '*.inc' '*.cpp' '*.cu' '*.cuh' | xargs awk 'leng
 [ -z "$hits" ] || fail "lines over 100 columns:"$'\n'"$hits"
 hits=$(git grep -nE '^([^"]|"[^"]*")*//' -- '*.cu' '*.cuh' | grep -v '} // namespace$')
 [ -z "$hits" ] || fail "comments are /* */:"$'\n'"$hits"
+hits=$(awk -f tests/names.awk $(git ls-files {core,sim,exec,cli}/'*'.{h,cuh} | grep -vE '_internal\.(h|cuh)$'))
+[ -z "$hits" ] || fail "functions whose name does not say which header to open (tests/names.awk):"$'\n'"$hits"
 hits=$(git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh')
 [ -z "$hits" ] || fail "open ends:"$'\n'"$hits"
 [ $bad = 0 ] && echo "lint: clean"

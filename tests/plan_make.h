@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/plan/compile.h"
 
 enum { LUO_TEST_STAGES = 256, LUO_TEST_CHUNKS = 8 };

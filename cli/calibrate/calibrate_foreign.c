@@ -34,7 +34,7 @@ static luo_status write_rows(job *j, const char *dir, const char *name, const ch
     if (j->n == 0) return bad(j, "no row of it can be used.");
     luo_str_addf(&text, "# From %s.\n%s\n", j->src->name, head);
     luo_str_addn(&text, j->rows.at, j->rows.len);
-    luo_status st = path && !text.failed && !j->rows.failed ? luo_dir_make(dir, &err)
+    luo_status st = path && !text.failed && !j->rows.failed ? luo_file_make_dir(dir, &err)
                                                             : luo_err_nomem(&err);
     if (st == LUO_OK) st = luo_file_write_atomic(path, text.at, text.len, &err);
     luo_str_free(&text);
@@ -284,7 +284,7 @@ bool luo_foreign_is(luo_cli *cli, const char *path)
 {
     luo_source src;
     luo_err err;
-    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    if (luo_source_read(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
     return format_of(&src) != FORMAT_OURS;
 }
 
@@ -296,7 +296,7 @@ luo_status luo_foreign_table(luo_cli *cli, const char *dir, const char *path, co
     luo_source src;
     luo_err err = {0};
     *name = NULL;
-    luo_status st = luo_read_text(cli->arena, path, &src, &err);
+    luo_status st = luo_source_read(cli->arena, path, &src, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     job j = {.cli = cli, .src = &src};
     const format f = format_of(&src);

@@ -7,7 +7,7 @@
 
 #include "cli/machine.h"
 #include "core/io/files.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 
 static luo_status nomem(luo_cli *cli)
 {

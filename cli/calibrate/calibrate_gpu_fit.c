@@ -75,7 +75,7 @@ static luo_status fit_net(luo_gpu_calibration *calibration, luo_err *err)
                           rate,    r->bytes, r->seconds, 0};
     }
     calibration->net_rows = n;
-    if (n) calibration->net = luo_net_fit(rows, n);
+    if (n) calibration->net = luo_fit_net(rows, n);
     return LUO_OK;
 }
 
@@ -117,7 +117,7 @@ luo_status luo_gpu_calibration_fit(luo_gpu_calibration *calibration, luo_err *er
         calibration->memory_measured ? fastest_stream(&calibration->rows) : base.memory_bytes_per_s;
     LUO_TRY(fit_net(calibration, err));
     if (calibration->host_rows > 0)
-        calibration->host_error = luo_host_fit(steps, calibration->host_rows, calibration->seed,
+        calibration->host_error = luo_fit_host(steps, calibration->host_rows, calibration->seed,
                                                &calibration->host_launch_us,
                                                &calibration->host_exponent, calibration->host_weak);
     return LUO_OK;

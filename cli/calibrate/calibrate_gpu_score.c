@@ -4,7 +4,7 @@
 
 #include "cli/calibrate/calibrate_gpu.h"
 #include "core/cost/cost.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 
 typedef struct scorer {
     const luo_gpu_calibration *c;

@@ -8,6 +8,7 @@
 #include "cli/load.h"
 #include "core/io/builtin.h"
 #include "core/io/files.h"
+#include "core/io/read/read.h"
 #include "core/io/read/suite.h"
 #include "core/io/read/input_tables.h"
 #include "core/plan/suite/layer_fit.h"
@@ -28,7 +29,7 @@ bool luo_calibrate_layers_is(luo_cli *cli, const char *path)
 {
     luo_source src;
     luo_err err;
-    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    if (luo_source_read(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
     return luo_input_table_of(&src) && strcmp(luo_input_table_of(&src)->name, "layer_times") == 0;
 }
 
@@ -61,10 +62,11 @@ static luo_status write_profile(job *j, luo_err *err)
             j->cli->arena, "pattern search of `luoshu calibrate --from` on %d calibration rows of "
             "times of layers of %s%s", (int)(j->n - j->n / 4), j->model->name,
             f->weak[i] ? "; weakly determined" : "");
-        text = source ? luo_profile_text_with(j->cli->arena, text, key[i], value[i], source) : NULL;
+        text =
+            source ? luo_calibrate_text_with(j->cli->arena, text, key[i], value[i], source) : NULL;
     }
     if (!text) return luo_err_nomem(err);
-    return luo_profile_text_write(j->cli, j->dir, &src, text, j->profile->name, err);
+    return luo_calibrate_text_write(j->cli, j->dir, &src, text, j->profile->name, err);
 }
 
 static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)

@@ -106,7 +106,7 @@ luo_status luo_measured_read(luo_cli *cli, luo_measured *measured, const char *p
     luo_csv_cell c[LUO_CSV_COLUMNS];
     kind k = {0};
     measured->arena = cli->arena;
-    luo_status st = luo_read_text(cli->arena, path, &src, &err);
+    luo_status st = luo_source_read(cli->arena, path, &src, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     LUO_TRY(kind_of(cli, &src, &k));
     luo_csv *csv = luo_csv_open(&src, k.columns, k.n, &cli->diags);

@@ -9,6 +9,7 @@
 #include "core/io/files.h"
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
+#include "core/io/read/read.h"
 #include "core/io/result/columns.h"
 
 typedef struct scorer {
@@ -162,7 +163,7 @@ luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *row
     const luo_table_def *def = luo_table_def_at(LUO_TABLE_CALIBRATE);
     luo_str text = {0};
     *path = luo_arena_printf(cli->arena, "%s/%s", dir, def->file);
-    luo_table_header(&text, def);
+    luo_table_def_header(&text, def);
     luo_str_addn(&text, luo_str_get(rows), rows->len);
     const luo_status st = !*path || text.failed || rows->failed
                               ? luo_err_nomem(err)

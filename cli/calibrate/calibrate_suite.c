@@ -24,7 +24,7 @@ bool luo_calibrate_suite_is(luo_cli *cli, const char *path)
 {
     luo_source src;
     luo_err err;
-    if (luo_read_text(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
+    if (luo_source_read(cli->arena, path, &src, &err) != LUO_OK) return false; /* told later */
     return luo_input_table_of(&src) && strcmp(luo_input_table_of(&src)->name, "suite") == 0;
 }
 
@@ -53,8 +53,8 @@ static void put_value(luo_str *out, const char *key, double value, const char *s
 }
 
 /* text with the value of `key` replaced, or put first where it had none. */
-const char *luo_profile_text_with(luo_arena *arena, const char *text, const char *key, double value,
-                                  const char *source)
+const char *luo_calibrate_text_with(luo_arena *arena, const char *text, const char *key,
+                                    double value, const char *source)
 {
     luo_str out = {0};
     bool done = false, known = false;
@@ -101,7 +101,7 @@ static luo_status write_file(job *j, const char *sub, const char *name, const ch
     const char *dir = luo_arena_printf(j->cli->arena, "%s%s", j->dir, sub);
     const char *path = dir ? luo_arena_printf(j->cli->arena, "%s/%s", dir, name) : NULL;
     if (!path) return luo_err_nomem(err);
-    LUO_TRY(luo_dir_make(dir, err));
+    LUO_TRY(luo_file_make_dir(dir, err));
     LUO_TRY(luo_file_write_atomic(path, text, strlen(text), err));
     fprintf(luo_cli_out(j->cli), "%s\n", path);
     return LUO_OK;
@@ -115,7 +115,7 @@ static luo_status copy_tables(job *j, const luo_source *profile, luo_err *err)
         luo_source table;
         const size_t n = strcspn(at + 6, "},\r\n ");
         const char *name = luo_arena_strndup(j->cli->arena, at + 6, n);
-        const char *path = name ? luo_path_join(j->cli->arena, profile->name, name) : NULL;
+        const char *path = name ? luo_file_path_join(j->cli->arena, profile->name, name) : NULL;
         if (!path) return luo_err_nomem(err);
         LUO_TRY(luo_files_get(NULL, j->cli->arena, path, &table, err));
         LUO_TRY(write_file(j, "/tables", name + 7, table.text, err));
@@ -141,8 +141,8 @@ static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *
     for (int32_t i = 0; i < f->n && text; i++) {
         const char *source = source_text(j, row, f, i);
         if (f->param[i]->of_stack != stack) continue;
-        text = source ? luo_profile_text_with(j->cli->arena, text, f->param[i]->key, f->value[i],
-                                              source)
+        text = source ? luo_calibrate_text_with(j->cli->arena, text, f->param[i]->key, f->value[i],
+                                                source)
                       : NULL;
         any = true;
     }
@@ -154,8 +154,8 @@ static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *
     return write_file(j, stack ? "/stacks" : "", file, text, err);
 }
 
-luo_status luo_profile_text_write(luo_cli *cli, const char *dir, const luo_source *src,
-                                  const char *text, const char *name, luo_err *err)
+luo_status luo_calibrate_text_write(luo_cli *cli, const char *dir, const luo_source *src,
+                                    const char *text, const char *name, luo_err *err)
 {
     job j = {.cli = cli, .dir = dir};
     const char *file = luo_arena_printf(cli->arena, "%s.yaml", name);
@@ -220,7 +220,7 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
     for (int32_t i = 0; i < j->rows.n; i++) {
         const luo_suite_row *row = &j->rows.at[i];
         luo_err why = {0};
-        if (row->split != LUO_SPLIT_CAL || !luo_suite_together(first, row)) continue;
+        if (row->split != LUO_SPLIT_CAL || !luo_validate_together(first, row)) continue;
         if (strcmp(row->precision, "fp8") == 0) continue; /* another GPU, as it were */
         const luo_status st = luo_case_make(j->cli->arena, row, &kit.as, &one[n], &why);
         if (st == LUO_EUNSUP) continue;
@@ -236,10 +236,10 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
                         err));
     put_rows(j, list, n, &mean);
     print_fitted(j, first, &f, mean);
-    const char *name = j->name ? j->name : luo_suite_stack_name(j->cli->arena, first);
+    const char *name = j->name ? j->name : luo_validate_stack_name(j->cli->arena, first);
     if (!name) return luo_err_nomem(err);
     LUO_TRY(write_one(j, first, &f, true, kit.stacks[0].path, name, err));
-    name = luo_suite_profile_name(j->cli->arena, first);
+    name = luo_validate_profile_name(j->cli->arena, first);
     return name ? write_one(j, first, &f, false, kit.profiles[0].path, name, err)
                 : luo_err_nomem(err);
 }
@@ -250,7 +250,7 @@ static luo_status fit_all(job *j, luo_err *err)
         bool seen = j->rows.at[i].split != LUO_SPLIT_CAL;
         for (int32_t k = 0; k < i && !seen; k++)
             seen = j->rows.at[k].split == LUO_SPLIT_CAL &&
-                   luo_suite_together(&j->rows.at[k], &j->rows.at[i]);
+                   luo_validate_together(&j->rows.at[k], &j->rows.at[i]);
         if (!seen) LUO_TRY(fit_group(j, &j->rows.at[i], err));
     }
     return LUO_OK;
@@ -272,7 +272,7 @@ static luo_status calibrate(job *j, luo_err *err)
     j->seed = (uint64_t)seed;
     count(j);
     LUO_TRY(fit_all(j, err));
-    LUO_TRY(luo_dir_make(j->dir, err));
+    LUO_TRY(luo_file_make_dir(j->dir, err));
     LUO_TRY(luo_calibration_csv(j->cli, j->dir, &j->csv, &path, err));
     fprintf(luo_cli_out(j->cli), "%s\n", path);
     return LUO_OK;

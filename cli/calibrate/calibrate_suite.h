@@ -14,11 +14,11 @@ luo_status luo_calibrate_suites(luo_cli *cli, const char *dir, const char *first
 
 /* The text of a profile or stack with the value of `key` replaced, or put first where it had none;
  * NULL: out of memory. */
-const char *luo_profile_text_with(luo_arena *arena, const char *text, const char *key, double value,
-                                  const char *source);
+const char *luo_calibrate_text_with(luo_arena *arena, const char *text, const char *key,
+                                    double value, const char *source);
 /* DIR/NAME.yaml and the tables that `src` names. */
-luo_status luo_profile_text_write(luo_cli *cli, const char *dir, const luo_source *src,
-                                  const char *text, const char *name, luo_err *err);
+luo_status luo_calibrate_text_write(luo_cli *cli, const char *dir, const luo_source *src,
+                                    const char *text, const char *name, luo_err *err);
 
 /* ---- calibrate_layers.c: times of whole layers ---- */
 

@@ -3,14 +3,14 @@
 
 #include "cli/validate/validate.h"
 
-bool luo_suite_together(const luo_suite_row *a, const luo_suite_row *b)
+bool luo_validate_together(const luo_suite_row *a, const luo_suite_row *b)
 {
     const luo_suite_recipe *r = luo_suite_recipe_of(a->suite);
     return strcmp(a->suite, b->suite) == 0 && strcmp(a->system, b->system) == 0 &&
            (!r || r->naming != LUO_NAMED_SYSTEM_GPU || strcmp(a->gpu, b->gpu) == 0);
 }
 
-const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *row)
+const char *luo_validate_stack_name(luo_arena *arena, const luo_suite_row *row)
 {
     const luo_suite_recipe *recipe = luo_suite_recipe_of(row->suite);
     const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
@@ -22,7 +22,7 @@ const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *row)
                                   : row->gpu);
 }
 
-const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *row)
+const char *luo_validate_profile_name(luo_arena *arena, const luo_suite_row *row)
 {
     const luo_suite_recipe *recipe = luo_suite_recipe_of(row->suite);
     const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);

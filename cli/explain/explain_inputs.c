@@ -1,5 +1,6 @@
 /* explain_inputs.c: cluster, model and profile as the program sees them. */
 #include "cli/explain/explain.h"
+#include "core/base/devset.h"
 
 /* "3" or "unlimited", a rate in bytes per second where 0 means the latter. */
 static const char *rate(double bytes_per_s, char *buf, size_t size)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/cost/cost.h"
 
 /* "layers.12.attn.q" -> "layers.*.attn.q": what differs between layers only is one row. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/explain/explain.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 
 static luo_status print_program(luo_cli *cli, const luo_programs *set, const char *text,
                                 luo_err *err)

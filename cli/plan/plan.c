@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "core/io/io.h"
+#include "core/io/write_plan.h"
 
 /* An option under our name and under Megatron's. */
 static luo_status size(const luo_args *args, const char *name, const char *alias, int64_t most,

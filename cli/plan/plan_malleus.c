@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "cli/run/progress.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 
-void luo_call_warn(luo_cli *cli, luo_malleus_call *call, luo_severity severity, const char *fmt,
-                   ...)
+void luo_malleus_call_warn(luo_cli *cli, luo_malleus_call *call, luo_severity severity,
+                           const char *fmt, ...)
 {
     char text[LUO_ERR_TEXT];
     va_list ap;
@@ -79,8 +79,8 @@ static luo_status read_job(luo_cli *cli, luo_malleus_call *call, luo_err *err)
     call->healthy = *call->cluster;
     call->healthy.nhealth = 0;
     LUO_TRY(read_params(cli, call, err));
-    LUO_TRY(luo_call_base(cli, call, err));
-    LUO_TRY(luo_call_rates(cli, call, err));
+    LUO_TRY(luo_malleus_call_base(cli, call, err));
+    LUO_TRY(luo_malleus_call_rates(cli, call, err));
     call->job.model = call->model;
     call->job.cluster = call->cluster;
     call->job.stack = &call->stack;
@@ -97,10 +97,10 @@ static luo_status plan_once(luo_cli *cli, luo_malleus_call *call, luo_programs *
         .check = true, .bucket = call->stack.bucket, .memory = luo_stack_memory(&call->stack)};
     luo_plan_finding *f;
     int32_t n;
-    const double start = luo_wall_s();
+    const double start = luo_cli_wall_s();
     luo_status st = luo_plan_malleus(cli->arena, &call->job, &call->answer, err);
-    if (st == LUO_OK) st = luo_call_choose(cli, call, err);
-    call->planning_s += luo_wall_s() - start;
+    if (st == LUO_OK) st = luo_malleus_call_choose(cli, call, err);
+    call->planning_s += luo_cli_wall_s() - start;
     LUO_TRY(st);
     const luo_plan *plan = call->answer.plan;
     if (luo_plan_check(cli->arena, plan, call->model, call->cluster, &f, &n) != LUO_OK)
@@ -121,10 +121,10 @@ static luo_status plan_fitting(luo_cli *cli, luo_malleus_call *call, luo_program
         luo_err now = {0};
         st = plan_once(cli, call, set, &now);
         if (st == LUO_OK && i > 0)
-            luo_call_warn(cli, call, LUO_NOTE,
-                          "planned for %.0f %% of the memory; with more the "
-                          "compiled plan does not fit.",
-                          100 * call->job.memory_factor);
+            luo_malleus_call_warn(cli, call, LUO_NOTE,
+                                  "planned for %.0f %% of the memory; with more the "
+                                  "compiled plan does not fit.",
+                                  100 * call->job.memory_factor);
         if (st != LUO_EINFEASIBLE || i == 0) *err = now; /* else what did not fit says more */
         if (st != LUO_EOOM) return st;
         call->job.memory_factor *= 0.9;
@@ -136,12 +136,12 @@ static void say_findings(luo_cli *cli, luo_malleus_call *call)
 {
     const luo_malleus_found *f = call->answer.found;
     if (f->dp < call->job.base->npipelines)
-        luo_call_warn(cli, call, LUO_NOTE, "no plan has %d pipelines; this one has %d.",
-                      call->job.base->npipelines, f->dp);
+        luo_malleus_call_warn(cli, call, LUO_NOTE, "no plan has %d pipelines; this one has %d.",
+                              call->job.base->npipelines, f->dp);
     if (f->few)
-        luo_call_warn(cli, call, LUO_WARNING,
-                      "fewer micro-batches than stages; every pipeline has "
-                      "one at least.");
+        luo_malleus_call_warn(cli, call, LUO_WARNING,
+                              "fewer micro-batches than stages; every pipeline has "
+                              "one at least.");
 }
 
 /* ---- the way from the running plan (12, 5) ---- */
@@ -160,7 +160,7 @@ static luo_status transition(luo_cli *cli, luo_malleus_call *call, luo_err *err)
     call->lost = st == LUO_ELOST;
     call->adopt = call->lost;
     if (call->lost)
-        luo_call_warn(cli, call, LUO_WARNING, "%.300s A checkpoint is needed.", why.text);
+        luo_malleus_call_warn(cli, call, LUO_WARNING, "%.300s A checkpoint is needed.", why.text);
     if (st != LUO_OK) return call->lost ? LUO_OK : luo_err_set(err, st, "%s", why.text);
     LUO_TRY(luo_malleus_event_s(cli->arena, &call->job, call->prev, &now, err));
     LUO_TRY(luo_malleus_event_s(cli->arena, &call->job, a->plan, &then, err));
@@ -189,8 +189,8 @@ luo_status luo_plan_malleus_run(luo_cli *cli, luo_err *err)
     if (!call) return luo_err_nomem(err);
     const luo_status st = run(cli, call, err);
     if (cli->as_json)
-        LUO_TRY(luo_call_json(cli, call, st, err));
+        LUO_TRY(luo_malleus_call_json(cli, call, st, err));
     else if (st == LUO_OK)
-        luo_call_text(cli, call);
+        luo_malleus_call_text(cli, call);
     return st;
 }

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "cli/plan/plan_malleus.h"
-#include "core/io/io.h"
+#include "core/base/devset.h"
+#include "core/io/read/read.h"
 #include "core/plan/grid.h"
 #include "core/run/events/world.h"
 
@@ -18,16 +19,17 @@ static void say_rates(luo_cli *cli, luo_malleus_call *call)
     luo_str text = {0};
     for (int32_t d = 0; d < call->cluster->ndevices; d++) {
         if (call->rate[d] < FASTER)
-            luo_call_warn(cli, call, LUO_WARNING,
-                          "device %d is faster than its type's baseline; its "
-                          "rate %.6g counts as 1.",
-                          d, call->rate[d]);
+            luo_malleus_call_warn(cli, call, LUO_WARNING,
+                                  "device %d is faster than its type's baseline; its "
+                                  "rate %.6g counts as 1.",
+                                  d, call->rate[d]);
         if (watched && call->rate[d] > 1 && call->rate[d] < WATCHED) watched[n++] = d;
     }
     if (n == 0) return;
     luo_devset_print(&text, watched, n);
-    luo_call_warn(cli, call, LUO_NOTE, "watch devices %s; rates between 1 and 1.2 count as 1.",
-                  luo_str_get(&text));
+    luo_malleus_call_warn(cli, call, LUO_NOTE,
+                          "watch devices %s; rates between 1 and 1.2 count as 1.",
+                          luo_str_get(&text));
     luo_str_free(&text);
 }
 
@@ -40,7 +42,7 @@ static void take_row(luo_malleus_call *call, const luo_world *world, const luo_r
     call->candidate[r->device] = r->state != LUO_RATE_STANDBY || r->rate < WATCHED;
 }
 
-luo_status luo_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+luo_status luo_malleus_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
     const char *path = luo_args_get(&cli->args, "rates", NULL);
     const int32_t n = c->cluster->ndevices;
@@ -170,7 +172,7 @@ static luo_status build(luo_cli *cli, luo_malleus_call *call, const luo_uniform_
     if (!y || !layers || !pipes) return luo_err_nomem(err);
     LUO_TRY(arrange(cli, call, opts, &dev, err));
     for (int32_t p = 0; p < opts->pp; p++) y[p] = 1;
-    LUO_TRY(luo_split_layers(cli->arena, opts->pp, y, call->model->layers, NULL, layers, err));
+    LUO_TRY(luo_plan_split_layers(cli->arena, opts->pp, y, call->model->layers, NULL, layers, err));
     const luo_grid grid = {.name = "base",
                            .model = call->model,
                            .cluster = call->cluster,
@@ -246,7 +248,7 @@ static luo_status check(luo_cli *cli, const luo_malleus_call *call, const luo_pl
     return st == LUO_OK || n == 0 ? st : luo_err_set(err, f[0].st, "base plan: %s", f[0].text);
 }
 
-luo_status luo_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+luo_status luo_malleus_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
     const char *prev = luo_args_get(&cli->args, "prev", NULL);
     luo_uniform_opts opts = {0};

@@ -4,6 +4,7 @@
 
 #include "cli/plan/plan_judge.h"
 #include "cli/plan/plan_malleus.h"
+#include "core/io/read/read.h"
 #include "core/plan/replan/reroute.h"
 
 typedef struct asked {
@@ -51,7 +52,7 @@ static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
     double *rate = LUO_NEW_N(cli->arena, double, n);
     if (!none || !rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) rate[d] = call->candidate[d] ? call->rate[d] : (double)INFINITY;
-    luo_policy_defaults(&spec, "malleus");
+    luo_read_policy_defaults(&spec, "malleus");
     const luo_snapshot now = {.scenario = &sc,
                               .spec = &spec,
                               .base = call->job.base,
@@ -87,10 +88,10 @@ static void say_doubts(luo_cli *cli, luo_malleus_call *call)
     const char *doubt[] = {call->closed_form ? NULL : luo_plan_apart(cli->arena, step, objective),
                            luo_plan_idle(cli->arena, idle(call), "")};
     for (int i = 0; i < 2; i++)
-        if (doubt[i]) luo_call_warn(cli, call, LUO_WARNING, "%s", doubt[i]);
+        if (doubt[i]) luo_malleus_call_warn(cli, call, LUO_WARNING, "%s", doubt[i]);
 }
 
-luo_status luo_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
+luo_status luo_malleus_call_choose(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
     asked a = {.call = c, .judge = luo_plan_judge(c->model, c->cluster, &c->stack)};
     const luo_judged by = ranking(c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/plan/plan_malleus.h"
+#include "core/base/devset.h"
 
 static double ranked(const luo_malleus_call *call, const luo_malleus_plan *plan)
 {
@@ -82,7 +83,7 @@ static void print_offers(FILE *out, const luo_malleus_call *call)
                 simulated, offers->n);
 }
 
-void luo_call_text(luo_cli *cli, const luo_malleus_call *call)
+void luo_malleus_call_text(luo_cli *cli, const luo_malleus_call *call)
 {
     FILE *out = luo_cli_out(cli);
     const luo_malleus_answer *a = &call->answer;
@@ -328,7 +329,8 @@ static void json_warnings(luo_jsonw *json, const luo_malleus_call *call)
     luo_jsonw_close(json);
 }
 
-luo_status luo_call_json(luo_cli *cli, const luo_malleus_call *call, luo_status st, luo_err *err)
+luo_status luo_malleus_call_json(luo_cli *cli, const luo_malleus_call *call, luo_status st,
+                                 luo_err *err)
 {
     luo_jsonw *json = &cli->json;
     const luo_malleus_answer *a = &call->answer;

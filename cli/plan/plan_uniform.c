@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/run/progress.h"
+#include "core/base/devset.h"
 #include "core/io/io.h"
 
 /* ---- options ---- */
@@ -173,9 +174,9 @@ luo_status luo_plan_uniform_run(luo_cli *cli, luo_err *err)
     luo_uniform_call *call = LUO_NEW(cli->arena, luo_uniform_call);
     if (!call) return luo_err_nomem(err);
     LUO_TRY(read_call(cli, call, err));
-    const double start = luo_wall_s();
+    const double start = luo_cli_wall_s();
     LUO_TRY(call->by_simulation ? by_simulation(cli, call, err) : by_closed_form(cli, call, err));
-    call->planning_s = luo_wall_s() - start;
+    call->planning_s = luo_cli_wall_s() - start;
     LUO_TRY(simulate_first(cli, call, err));
     LUO_TRY(say_doubts(cli, call, err));
     for (int32_t i = 0; i < luo_uniform_rows(call); i++)

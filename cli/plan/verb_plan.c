@@ -58,7 +58,7 @@ static luo_status refuse(const char *option, const char *value, const luo_planne
     const char *names[PLANNERS];
     luo_str text = {0};
     for (int i = 0; i < n; i++) names[i] = of[i]->name;
-    luo_say_choices(&text, names, n);
+    luo_words_choices(&text, names, n);
     if (value)
         luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`, which planner %s knows; leave it out.",
                     option, value, luo_str_get(&text));
@@ -93,7 +93,7 @@ static luo_status unknown_planner(luo_cli *cli, const char *name)
     const char *names[PLANNERS];
     luo_str text = {0};
     for (int i = 0; i < PLANNERS; i++) names[i] = planners[i].name;
-    luo_say_expected(&text, name, names, PLANNERS);
+    luo_words_expected(&text, name, names, PLANNERS);
     luo_cli_error(cli, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EUSAGE;

@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "cli/build_info.h"
-#include "cli/run/child_memory.h"
 #include "cli/machine.h"
+#include "cli/run/child_memory.h"
 #include "cli/run/progress.h"
 #include "core/io/io.h"
 #include "core/io/libraries.h"
 #include "core/io/result/rundir.h"
-#include "exec/state/state.h"
+#include "exec/state/checkpoint.h"
 
 static volatile int stop_asked; /* set by a signal; read by the driver at step boundaries */
 
@@ -45,7 +45,7 @@ static bool in_memory(const luo_session *session)
 static double wall(void *ctx)
 {
     (void)ctx;
-    return luo_wall_s();
+    return luo_cli_wall_s();
 }
 
 static void progress(void *ctx, int64_t step, int64_t steps, double t_s, int32_t events)
@@ -180,7 +180,7 @@ static luo_status run(luo_cli *cli, const luo_session *session, int32_t index, l
     luo_status st = session->exec ? own_options(cli, session, index, at, &exec, &how, err) : LUO_OK;
     exec.device_info = &device_info;
     how.interrupted = &stop_asked;
-    how.clock = luo_wall_s;
+    how.clock = luo_cli_wall_s;
     if (st == LUO_OK)
         st = luo_run_policy(session->scenario, index, &how, luo_rundir_sink(dir), err);
     if (in_memory(session) && exec.checkpoints) {
@@ -217,9 +217,9 @@ static int run_task(void *ctx)
     sigaction(SIGTERM, &act, NULL);
     luo_diags notes;
     luo_diags_init(&notes, t->cli->arena);
-    const double begin = luo_wall_s();
+    const double begin = luo_cli_wall_s();
     slot->status = run(t->cli, t->session, t->index, slot, &notes, &slot->err);
-    slot->wall_s = luo_wall_s() - begin;
+    slot->wall_s = luo_cli_wall_s() - begin;
     slot->stopped = stop_asked;
     keep_notes(slot, &notes);
     return stop_asked ? 128 + stop_asked : luo_status_exit(slot->status);

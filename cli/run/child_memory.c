@@ -18,21 +18,21 @@ const char *luo_child_memory(luo_cli *cli, pid_t parent, int32_t index)
 luo_status luo_child_memory_open(const char *memory, luo_err *err)
 {
     if (mkdir(memory, 0700) == 0) return LUO_OK;
-    return luo_err_io(err, "make", memory);
+    return luo_io_err(err, "make", memory);
 }
 
 static luo_status copy_file(const char *from, const char *to, luo_err *err)
 {
     const int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0) return luo_err_io(err, "read", from);
+    if (in < 0) return luo_io_err(err, "read", from);
     const int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    luo_status st = out < 0 ? luo_err_io(err, "write", to) : LUO_OK;
+    luo_status st = out < 0 ? luo_io_err(err, "write", to) : LUO_OK;
     ssize_t n = 1;
     while (st == LUO_OK && n > 0) {
         n = sendfile(out, in, NULL, (size_t)1 << 30);
-        if (n < 0) st = luo_err_io(err, "write", to);
+        if (n < 0) st = luo_io_err(err, "write", to);
     }
-    if (out >= 0 && close(out) != 0 && st == LUO_OK) st = luo_err_io(err, "write", to);
+    if (out >= 0 && close(out) != 0 && st == LUO_OK) st = luo_io_err(err, "write", to);
     close(in);
     return st;
 }
@@ -40,9 +40,9 @@ static luo_status copy_file(const char *from, const char *to, luo_err *err)
 /* A checkpoint: a folder of files. */
 static luo_status copy_folder(const char *from, const char *to, luo_err *err)
 {
-    luo_status st = luo_dir_make(to, err);
+    luo_status st = luo_file_make_dir(to, err);
     DIR *dir = opendir(from);
-    if (!dir && st == LUO_OK) st = luo_err_io(err, "read", from);
+    if (!dir && st == LUO_OK) st = luo_io_err(err, "read", from);
     for (const struct dirent *e; st == LUO_OK && (e = readdir(dir)) != NULL;) {
         luo_str text = {0}, b = {0};
         luo_str_addf(&text, "%s/%s", from, e->d_name);
@@ -82,7 +82,7 @@ static luo_status keep_one(const char *memory, const char *name, const char *kee
     luo_status st = from.failed || part.failed || to.failed ? luo_err_nomem(err) : LUO_OK;
     if (st == LUO_OK) st = copy_folder(luo_str_get(&from), luo_str_get(&part), err);
     if (st == LUO_OK && rename(luo_str_get(&part), luo_str_get(&to)) != 0)
-        st = luo_err_io(err, "write", luo_str_get(&to));
+        st = luo_io_err(err, "write", luo_str_get(&to));
     if (st != LUO_OK && !part.failed) remove_all(luo_str_get(&part));
     luo_str_free(&from);
     luo_str_free(&part);

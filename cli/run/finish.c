@@ -13,7 +13,7 @@ luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, l
 {
     *folder = luo_arena_printf(cli->arena, "%s/plots/gp", dir);
     if (!*folder) return luo_err_nomem(err);
-    LUO_TRY(luo_dir_make(*folder, err));
+    LUO_TRY(luo_file_make_dir(*folder, err));
     for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
         if (strncmp(f->name, "plots/", 6) != 0) continue;
         const char *path = luo_arena_printf(cli->arena, "%s/%s", *folder, f->name + 6);
@@ -130,7 +130,7 @@ static void json(luo_cli *cli, const luo_session *session, const luo_child_slot 
     luo_jsonw_close(&cli->json);
 }
 
-luo_status luo_session_finish(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
+luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
                               bool stopped, bool *whole)
 {
     const bool some = finished(session, slots) > 0, shown = some && !stopped;

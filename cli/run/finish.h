@@ -5,7 +5,7 @@
 
 /* compare.csv, compare.json, figures; the table and the paths on stdout. slots: of the policies.
  * stopped: the first two alone. whole: compare.csv is there, with a policy that came to its end. */
-luo_status luo_session_finish(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
+luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
                               bool stopped, bool *whole);
 /* Draws figures of a run or result set (figure NULL: all that have data); made: the paths. Errors
  * are in cli->diags. */

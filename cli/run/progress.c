@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-double luo_wall_s(void)
+double luo_cli_wall_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -17,13 +17,13 @@ luo_progress luo_progress_new(bool quiet)
 {
     const char *term = getenv("TERM");
     const bool on = !quiet && isatty(2) && term && strcmp(term, "dumb") != 0;
-    return (luo_progress){.on = on, .start_s = luo_wall_s()};
+    return (luo_progress){.on = on, .start_s = luo_cli_wall_s()};
 }
 
 void luo_progress_show(luo_progress *p, const char *label, int64_t step, int64_t steps, double t_s,
                        int32_t events)
 {
-    const double now = luo_wall_s(), spent = now - p->start_s;
+    const double now = luo_cli_wall_s(), spent = now - p->start_s;
     if (!p->on || spent < 0.5 || now - p->last_s < 0.1) return;
     char of[32] = "", eta[32] = "";
     if (steps > 0) {

@@ -10,7 +10,7 @@ typedef struct luo_progress {
     double start_s, last_s;
 } luo_progress;
 
-double luo_wall_s(void); /* monotonic seconds */
+double luo_cli_wall_s(void); /* monotonic seconds */
 luo_progress luo_progress_new(bool quiet);
 /* Shows `LABEL  step 412/2000  t 3102 s  37x real time  2 events  eta 0:41`, after 0.5 s and at
  * most 10 times a second. steps 0: not known. */

@@ -5,9 +5,10 @@
 #include "core/io/checkpoint/checkpoint_info.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
+#include "core/run/policy/policy.h"
 #include "exec/coordinator/cuda.h"
 #include "exec/coordinator/host.h"
-#include "exec/state/state.h"
+#include "exec/state/checkpoint.h"
 
 static const luo_real_backend backends[] = {
     {&luo_host_backend, "luoshu-rank", LUO_BF16, "f32 and f64", false},
@@ -91,7 +92,7 @@ luo_status luo_run_check_names(luo_cli *cli, const luo_scenario *sc,
     LUO_TRY(luo_plan_params(cli->arena, plan, sc->model, &params, &n, err));
     for (int32_t i = 0; i < n; i++) {
         luo_hf_tensor ignored;
-        LUO_TRY(luo_hf_name(sc->model, &params[i], &ignored, err));
+        LUO_TRY(luo_hf_tensor_of(sc->model, &params[i], &ignored, err));
     }
     return LUO_OK;
 }
@@ -111,7 +112,7 @@ luo_status luo_run_check_resume(luo_cli *cli, const luo_scenario *sc,
     LUO_TRY(luo_checkpoint_find(cli->arena, options->resume, INT64_MAX, &found, err));
     const char *path = found.path, *file = luo_arena_printf(cli->arena, "%s/state.json", path);
     if (!file) return luo_err_nomem(err);
-    LUO_TRY(luo_read_checkpoint_info(cli->arena, file, &info, err));
+    LUO_TRY(luo_checkpoint_info_read(cli->arena, file, &info, err));
     LUO_TRY(luo_checkpoint_same_model(&info.model, sc->model, err));
     const char *mine = dtype_of(sc) == LUO_F64 ? "f64" : "f32", *data = options->data;
     if (strcmp(info.precision, mine) != 0)

@@ -106,13 +106,13 @@ static bool look(workers *f)
 static void wait_all(workers *f, int cores)
 {
     luo_progress p = luo_progress_new(f->cli->quiet);
-    const double begin = luo_wall_s();
+    const double begin = luo_cli_wall_s();
     bool told = false;
     while (f->running || (f->started < f->n && !got_signal && !f->timed_out)) {
         while (f->started < f->n && f->running < cores && !got_signal && !f->timed_out)
             start_next(f);
         if (look(f)) continue;
-        if (f->s->limit_s > 0 && luo_wall_s() - begin > f->s->limit_s) f->timed_out = true;
+        if (f->s->limit_s > 0 && luo_cli_wall_s() - begin > f->s->limit_s) f->timed_out = true;
         if ((got_signal || f->timed_out) && !told) {
             for (int32_t i = 0; i < f->started; i++)
                 luo_process_tell(&f->process[i], got_signal ? got_signal : SIGTERM);
@@ -197,7 +197,7 @@ static luo_status run_all(luo_cli *cli, workers *f, bool *whole)
     luo_cli_flush(cli);
     luo_status last = tell_manifests(f, &err);
     if (st == LUO_OK) last = luo_cli_fail(cli, last, &err); /* else why it failed has been told */
-    if (last == LUO_OK) last = luo_session_finish(cli, f->s, f->slot, got_signal != 0, whole);
+    if (last == LUO_OK) last = luo_finish_session(cli, f->s, f->slot, got_signal != 0, whole);
     if (luo_status_exit(last) > luo_status_exit(st)) st = last;
     *whole &= !got_signal && !f->timed_out;
     sigaction(SIGINT, &was[0], NULL);

@@ -46,10 +46,10 @@ luo_status luo_kit_fit(luo_kit *kit, const luo_case *const *cases, int32_t n,
                        const luo_suite_recipe *recipe, const char *params, uint64_t seed,
                        luo_fitted *out, luo_err *err);
 /* The same constants? Rows of one suite, or of one GPU of it, as the recipe says. */
-bool luo_suite_together(const luo_suite_row *a, const luo_suite_row *b);
+bool luo_validate_together(const luo_suite_row *a, const luo_suite_row *b);
 /* Names of the stack and the profile that the recipe of the row writes. */
-const char *luo_suite_stack_name(luo_arena *arena, const luo_suite_row *row);
-const char *luo_suite_profile_name(luo_arena *arena, const luo_suite_row *row);
+const char *luo_validate_stack_name(luo_arena *arena, const luo_suite_row *row);
+const char *luo_validate_profile_name(luo_arena *arena, const luo_suite_row *row);
 
 /* ---- one row, validate_score.c ---- */
 
@@ -90,7 +90,7 @@ typedef struct luo_scored { /* a row with its prediction */
     int fold;           /* --cross; -1: none */
 } luo_scored;
 /* Name of the part of a suite that a row is reported in. */
-const char *luo_suite_part(const luo_suite_row *row);
+const char *luo_validate_part(const luo_suite_row *row);
 
 /* What is asked of the rows that are scored. */
 typedef enum luo_scored_rows { LUO_ROWS_VAL, LUO_ROWS_CAL, LUO_ROWS_CROSS } luo_scored_rows;

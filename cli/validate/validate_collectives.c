@@ -8,6 +8,7 @@
 #include "core/base/vec.h"
 #include "core/cost/collective.h"
 #include "core/cost/fit/gpu_fit.h"
+#include "core/io/read/read.h"
 #include "core/io/result/csv.h"
 #include "core/plan/suite/suite.h"
 
@@ -325,7 +326,7 @@ static void fit_net(reader *r, const table *t, machine *m, int fold, luo_net_row
                                   more * bytes / t->at[i].busbw,
                                   more / less * seconds_of(r, &alone, t->op, bytes)};
     }
-    const luo_net_fitted f = luo_net_fit(rows, n);
+    const luo_net_fitted f = luo_fit_net(rows, n);
     m->profile.net_ratio = f.net_ratio;
     m->profile.net_half_bytes = f.net_half_bytes;
     m->profile.net_step_s = f.net_step_s;

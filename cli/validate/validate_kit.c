@@ -4,6 +4,7 @@
 
 #include "cli/validate/validate.h"
 #include "core/io/builtin.h"
+#include "core/io/read/read.h"
 
 /* DIR/NAME.yaml, DIR/stacks/NAME.yaml, or the built-in one; NULL: none. */
 const char *luo_kit_path(const luo_kit *kit, const char *builtin, const char *name)

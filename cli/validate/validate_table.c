@@ -30,7 +30,7 @@ const luo_bar *luo_bar_of(const char *suite)
     return NULL;
 }
 
-const char *luo_suite_part(const luo_suite_row *row)
+const char *luo_validate_part(const luo_suite_row *row)
 {
     if (strcmp(row->suite, "vtrain") == 0)
         return luo_suite_nodes(row) > 1 ? "vtrain-multi" : "vtrain-single";
@@ -95,7 +95,7 @@ static luo_status add_naive(luo_validation *validation, luo_arena *scratch, cons
             scored->measured_s > 0 && at_peak > 0)
             share[n++] = at_peak / scored->measured_s;
     }
-    const double constant = n ? luo_median(share, n) : 0;
+    const double constant = n ? luo_stats_median(share, n) : 0;
     for (int32_t i = 0; i < validation->n; i++)
         if (same_part(&validation->at[i], suite) && constant > 0)
             validation->at[i].naive_s = luo_case_naive(validation->at[i].c) / constant;

@@ -123,7 +123,7 @@ static bool wanted(const job *j, const luo_suite_row *row)
 {
     if (row->split == LUO_SPLIT_DROP) return false;
     return strcmp(j->want, "all") == 0 || strcmp(j->want, row->suite) == 0 ||
-           strcmp(j->want, luo_suite_part(row)) == 0;
+           strcmp(j->want, luo_validate_part(row)) == 0;
 }
 
 /* A row that cannot be said at all, or makes no sense, stays in the table with its reason: it must
@@ -152,7 +152,7 @@ static void take_case(job *j, const luo_case *one, int fold)
     j->cases[validation->n] = *one;
     validation->at[validation->n] = (luo_scored){.c = &j->cases[validation->n],
                                                  .s = &j->scores[validation->n],
-                                                 .suite = luo_suite_part(one->row),
+                                                 .suite = luo_validate_part(one->row),
                                                  .fold = fold};
     validation->n++;
 }
@@ -197,7 +197,7 @@ static luo_status cross_fold(job *j, int32_t first, int k, luo_err *err)
     luo_kit_open(j->cli, j->kit.folder, &j->layers, &kit);
     for (int32_t i = first; i < j->rows.n; i++) {
         const luo_suite_row *row = &j->rows.at[i];
-        if (!in_cross(j, i) || !luo_suite_together(&j->rows.at[first], row)) continue;
+        if (!in_cross(j, i) || !luo_validate_together(&j->rows.at[first], row)) continue;
         LUO_TRY(make_case(j, row, &kit, &one[n], err));
         if (fold_of(j, i) == k)
             take_case(j, &one[n], k);
@@ -214,7 +214,7 @@ static luo_status cross_cases(job *j, luo_err *err)
     for (int32_t i = 0; i < j->rows.n; i++) {
         bool seen = !in_cross(j, i);
         for (int32_t k = 0; k < i && !seen; k++)
-            seen = in_cross(j, k) && luo_suite_together(&j->rows.at[k], &j->rows.at[i]);
+            seen = in_cross(j, k) && luo_validate_together(&j->rows.at[k], &j->rows.at[i]);
         for (int k = 0; !seen && k < j->folds; k++) LUO_TRY(cross_fold(j, i, k, err));
     }
     return LUO_OK;
@@ -289,9 +289,9 @@ static luo_status read_options(job *j, luo_err *err)
 
 static luo_status predict(job *j, luo_err *err)
 {
-    const double start = luo_wall_s();
+    const double start = luo_cli_wall_s();
     LUO_TRY(luo_score_cases(j->cli, j->cases, j->v.n, j->v.closed_only, j->scores, err));
-    j->v.elapsed_s = luo_wall_s() - start;
+    j->v.elapsed_s = luo_cli_wall_s() - start;
     take_collectives(j);
     LUO_TRY(luo_validation_sum(&j->v, err));
     return luo_validation_sense(&j->v, err);

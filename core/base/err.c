@@ -38,9 +38,9 @@ int luo_status_exit(luo_status st)
  * be shown. A text that does not fit ends in "..", so that a cut is never silent. */
 static void format(char *out, size_t size, const char *fmt, va_list ap)
 {
-    char raw[LUO_ERR_TEXT + 1]; /* one more than fits, so that luo_text_show sees the cut */
+    char raw[LUO_ERR_TEXT + 1]; /* one more than fits, so that luo_utf8_show sees the cut */
     vsnprintf(raw, sizeof raw, fmt, ap);
-    luo_text_show(out, size, raw);
+    luo_utf8_show(out, size, raw);
 }
 
 luo_status luo_err_set(luo_err *err, luo_status st, const char *fmt, ...)
@@ -59,7 +59,7 @@ luo_status luo_err_set(luo_err *err, luo_status st, const char *fmt, ...)
 luo_status luo_err_at(luo_err *err, luo_status st, const char *path, int line, int col)
 {
     if (!err || st == LUO_OK || err->path[0]) return st;
-    luo_text_show(err->path, sizeof err->path, path ? path : "");
+    luo_utf8_show(err->path, sizeof err->path, path ? path : "");
     err->line = line;
     err->col = col;
     return st;
@@ -84,7 +84,7 @@ luo_status luo_err_prefix(luo_err *err, luo_status st, const char *fmt, ...)
     format(head, sizeof head, fmt, ap);
     va_end(ap);
     snprintf(all, sizeof all, "%s: %s", head, err->text);
-    luo_text_show(err->text, sizeof err->text, all);
+    luo_utf8_show(err->text, sizeof err->text, all);
     return st;
 }
 
@@ -163,7 +163,7 @@ luo_status luo_diags_vadd(luo_diags *diags, luo_severity severity, luo_status st
     x->err.st = st;
     x->err.line = line;
     x->err.col = col;
-    luo_text_show(x->err.path, sizeof x->err.path, path ? path : "");
+    luo_utf8_show(x->err.path, sizeof x->err.path, path ? path : "");
     format(x->err.text, sizeof x->err.text, fmt, ap);
     return st;
 }

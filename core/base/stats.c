@@ -10,7 +10,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double luo_quantile(const double *v, int64_t n, double p)
+double luo_stats_quantile(const double *v, int64_t n, double p)
 {
     const double at = (double)(n - 1) * p;
     const int64_t lo = (int64_t)floor(at);
@@ -18,15 +18,15 @@ double luo_quantile(const double *v, int64_t n, double p)
     return v[lo] + (at - (double)lo) * (v[lo + 1] - v[lo]);
 }
 
-void luo_sort_ascending(double *values, int64_t n)
+void luo_stats_sort(double *values, int64_t n)
 {
     if (n > 0) qsort(values, (size_t)n, sizeof *values, ascending);
 }
 
-double luo_median(double *values, int32_t n)
+double luo_stats_median(double *values, int32_t n)
 {
-    luo_sort_ascending(values, n);
-    return luo_quantile(values, n, 0.5);
+    luo_stats_sort(values, n);
+    return luo_stats_quantile(values, n, 0.5);
 }
 
 typedef struct ranked {
@@ -68,8 +68,8 @@ static double pearson(const double *x, const double *y, int32_t n, bool *exists)
     return *exists ? xy / sqrt(xx * yy) : 0;
 }
 
-luo_status luo_spearman(luo_arena *scratch, const double *x, const double *y, int32_t n,
-                        double *out, bool *exists, luo_err *err)
+luo_status luo_stats_spearman(luo_arena *scratch, const double *x, const double *y, int32_t n,
+                              double *out, bool *exists, luo_err *err)
 {
     const size_t mark = luo_arena_mark(scratch);
     ranked *room = LUO_NEW_N(scratch, ranked, n);
@@ -96,16 +96,16 @@ luo_status luo_errors_of(luo_arena *scratch, const double *predicted, const doub
         out->mean += off[i] / n;
         out->bias += e / n;
     }
-    out->median = luo_median(off, n);
-    out->p90 = luo_quantile(off, n, 0.9);
+    out->median = luo_stats_median(off, n);
+    out->p90 = luo_stats_quantile(off, n, 0.9);
     out->largest = off[n - 1];
     luo_arena_reset(scratch, mark);
-    return luo_spearman(scratch, predicted, measured, n, &out->spearman, &out->ranked, err);
+    return luo_stats_spearman(scratch, predicted, measured, n, &out->spearman, &out->ranked, err);
 }
 
 /* ---- Student's t ---- */
 
-double luo_student_within(int32_t df, double t)
+double luo_stats_student_within(int32_t df, double t)
 {
     const double angle = atan(t / sqrt(df)), c = cos(angle) * cos(angle);
     const bool odd = df % 2 == 1;
@@ -117,19 +117,20 @@ double luo_student_within(int32_t df, double t)
     return odd ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
 }
 
-double luo_student_width(int32_t df, double level)
+double luo_stats_student_width(int32_t df, double level)
 {
     double low = 0, high = 1;
-    while (luo_student_within(df, high) < level && high < 1e15) high *= 2;
+    while (luo_stats_student_within(df, high) < level && high < 1e15) high *= 2;
     for (int i = 0; i < 100; i++) {
         const double mid = 0.5 * (low + high);
-        if (luo_student_within(df, mid) < level) low = mid;
+        if (luo_stats_student_within(df, mid) < level)
+            low = mid;
         else high = mid;
     }
     return 0.5 * (low + high);
 }
 
-luo_interval luo_mean_interval(const double *x, int32_t n, double level)
+luo_interval luo_interval_of_mean(const double *x, int32_t n, double level)
 {
     luo_interval out = {n, NAN, NAN, NAN, NAN};
     double sum = 0, square = 0;
@@ -139,9 +140,9 @@ luo_interval luo_mean_interval(const double *x, int32_t n, double level)
     if (n < 2) return out;
     for (int32_t i = 0; i < n; i++) square += (x[i] - out.mean) * (x[i] - out.mean);
     const double error = sqrt(square / (n - 1) / n);
-    const double half = luo_student_width(n - 1, level) * error;
+    const double half = luo_stats_student_width(n - 1, level) * error;
     out.low = out.mean - half;
     out.high = out.mean + half;
-    out.p = error > 0 ? 1 - luo_student_within(n - 1, fabs(out.mean) / error) : out.mean == 0;
+    out.p = error > 0 ? 1 - luo_stats_student_within(n - 1, fabs(out.mean) / error) : out.mean == 0;
     return out;
 }

@@ -21,13 +21,13 @@ luo_status luo_errors_of(luo_arena *scratch, const double *predicted, const doub
                          int32_t n, luo_errors *out, luo_err *err);
 /* Rank correlation: mean ranks for ties, Pearson of the ranks. *exists: n >= 3 and neither side is
  * constant. Errors: LUO_ENOMEM. */
-luo_status luo_spearman(luo_arena *scratch, const double *x, const double *y, int32_t n,
-                        double *out, bool *exists, luo_err *err);
+luo_status luo_stats_spearman(luo_arena *scratch, const double *x, const double *y, int32_t n,
+                              double *out, bool *exists, luo_err *err);
 /* Student's t with df degrees of freedom: P(|T| <= t), t >= 0, by the finite sums of Abramowitz and
  * Stegun 26.7.3 and 26.7.4, exact but for rounding; and the t at which that is `level`.
  * Pre: df >= 1, 0 < level < 1. See: tests/unit/check_stats.c. */
-double luo_student_within(int32_t df, double t);
-double luo_student_width(int32_t df, double level);
+double luo_stats_student_within(int32_t df, double t);
+double luo_stats_student_width(int32_t df, double level);
 
 /* The mean of n values that are drawn alike, and the interval in which Student's t has the mean of
  * what they are drawn from with probability `level`. */
@@ -36,10 +36,10 @@ typedef struct luo_interval {
     double mean, low, high; /* NAN: n < 1; n < 2 */
     double p; /* of a mean so far from 0, were the true one 0; two-sided; NAN: n < 2 */
 } luo_interval;
-luo_interval luo_mean_interval(const double *x, int32_t n, double level);
-void luo_sort_ascending(double *values, int64_t n);
+luo_interval luo_interval_of_mean(const double *x, int32_t n, double level);
+void luo_stats_sort(double *values, int64_t n);
 /* Quantile p of n values that ascend, by linear interpolation at (n-1)p. Pre: n > 0. */
-double luo_quantile(const double *ascending, int64_t n, double p);
+double luo_stats_quantile(const double *ascending, int64_t n, double p);
 /* Sorts in place and returns the median. Pre: n > 0. */
-double luo_median(double *values, int32_t n);
+double luo_stats_median(double *values, int32_t n);
 #endif

@@ -1,4 +1,4 @@
-/* str.h: a string that grows, and device sets. Names that a user meant: words.h. */
+/* str.h: a string that grows. Names that a user meant: words.h. */
 #ifndef LUO_CORE_BASE_STR_H
 #define LUO_CORE_BASE_STR_H
 #include <stdbool.h>
@@ -23,13 +23,4 @@ void luo_str_addf(luo_str *text, const char *fmt, ...) LUO_PRINTF(2, 3);
 void luo_str_clear(luo_str *text); /* keeps the memory */
 void luo_str_free(luo_str *text);
 const char *luo_str_get(const luo_str *text); /* "" when empty */
-
-/* Device set "[0-3,7]" (docs/formats.md#words-units-names). Print: runs of 3 or more ascending ids
- * as a-b. */
-void luo_devset_print(luo_str *text, const int32_t *dev, int32_t n);
-/* Parses; brackets may be left out when `bare` is true. Ids are checked against < limit, order is
- * kept, an id given twice is an error. Errors: LUO_EPARSE, LUO_EINPUT, LUO_ENOMEM.
- * Owner: *dev belongs to the arena. */
-luo_status luo_devset_parse(luo_arena *arena, const char *text, bool bare, int32_t limit,
-                            int32_t **dev, int32_t *n, luo_err *err);
 #endif

@@ -48,7 +48,7 @@ static const char *shown(const char *text, size_t n, size_t *taken, char *buf, s
     return buf;
 }
 
-void luo_text_show(char *out, size_t size, const char *text)
+void luo_utf8_show(char *out, size_t size, const char *text)
 {
     const size_t n = strlen(text);
     char buf[8];

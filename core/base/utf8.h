@@ -16,5 +16,5 @@ bool luo_utf8_valid(const char *text, size_t n);
 /* text as a line that does a terminal no harm and is valid UTF-8: U+FFFD for each bad byte, a space
  * for a line end, `\x1b` for other control characters. At most size - 1 bytes and a 0; what
  * does not fit ends in "..". */
-void luo_text_show(char *out, size_t size, const char *text);
+void luo_utf8_show(char *out, size_t size, const char *text);
 #endif

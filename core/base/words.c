@@ -8,7 +8,7 @@ static int min2(int a, int b)
     return a < b ? a : b;
 }
 
-int luo_text_distance(const char *a, const char *b, int limit)
+int luo_word_distance(const char *a, const char *b, int limit)
 {
     enum { MAX = 64 };
     const size_t la = strlen(a), lb = strlen(b);
@@ -41,12 +41,12 @@ static bool alike(const char *a, const char *b, int distance)
     return 2 * (size_t)distance < (la > lb ? la : lb);
 }
 
-const char *luo_text_nearest(const char *word, const char *const *names, int n)
+const char *luo_word_nearest(const char *word, const char *const *names, int n)
 {
     const char *best = NULL;
     int least = 3;
     for (int i = 0; i < n; i++) {
-        const int d = luo_text_distance(word, names[i], 2);
+        const int d = luo_word_distance(word, names[i], 2);
         if (d < least && alike(word, names[i], d)) {
             least = d;
             best = names[i];
@@ -60,19 +60,19 @@ const char *luo_text_nearest(const char *word, const char *const *names, int n)
     return NULL;
 }
 
-void luo_say_choices(luo_str *text, const char *const *names, int n)
+void luo_words_choices(luo_str *text, const char *const *names, int n)
 {
     for (int i = 0; i < n; i++)
         luo_str_addf(text, "%s`%s`", i == 0 ? "" : i == n - 1 ? " or " : ", ", names[i]);
 }
 
-void luo_say_expected(luo_str *text, const char *word, const char *const *names, int n)
+void luo_words_expected(luo_str *text, const char *word, const char *const *names, int n)
 {
-    const char *near = luo_text_nearest(word, names, n);
+    const char *near = luo_word_nearest(word, names, n);
     if (near) {
         luo_str_addf(text, "did you mean `%s`?", near);
         return;
     }
-    luo_say_choices(text, names, n);
+    luo_words_choices(text, names, n);
     luo_str_add(text, n == 1 ? " is the only one." : " is expected.");
 }

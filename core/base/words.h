@@ -11,13 +11,13 @@
 #define LUO_WORD_ONLY(value, word) word,
 
 /* Damerau-Levenshtein distance (restricted), at most `limit` + 1. */
-int luo_text_distance(const char *a, const char *b, int limit);
+int luo_word_distance(const char *a, const char *b, int limit);
 /* The nearest of names[0..n) at distance <= 2 and less than half of its length, the first on ties;
  * else the one with the same stem before a unit suffix; else NULL. */
-const char *luo_text_nearest(const char *word, const char *const *names, int n);
+const char *luo_word_nearest(const char *word, const char *const *names, int n);
 /* "`a`, `b` or `c`" */
-void luo_say_choices(luo_str *text, const char *const *names, int n);
+void luo_words_choices(luo_str *text, const char *const *names, int n);
 /* The second half of a sentence about a word that is none of names: "did you mean `slow`?", or
  * "`a`, `b` or `c` is expected." */
-void luo_say_expected(luo_str *text, const char *word, const char *const *names, int n);
+void luo_words_expected(luo_str *text, const char *word, const char *const *names, int n);
 #endif

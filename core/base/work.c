@@ -67,7 +67,7 @@ static luo_status unknown(const char *text, size_t n, luo_err *err)
     if (n >= sizeof word) n = sizeof word - 1;
     memcpy(word, text, n);
     word[n] = 0;
-    luo_say_expected(&s, word, names, LUO_WORKS);
+    luo_words_expected(&s, word, names, LUO_WORKS);
     luo_err_set(err, LUO_EUSAGE, "there is no limit `%s`; %s", word, luo_str_get(&s));
     luo_str_free(&s);
     return LUO_EUSAGE;

@@ -127,8 +127,8 @@ static double ring_seconds(int coll, int32_t n, double bytes, double link, bool 
     return best;
 }
 
-luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *members, int32_t n,
-                          double bytes, luo_busbw *out, luo_err *err)
+luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                             int32_t n, double bytes, luo_busbw *out, luo_err *err)
 {
     const luo_cluster *cluster = ctx->cluster;
     const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];

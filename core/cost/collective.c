@@ -56,7 +56,7 @@ double luo_cost_node_bytes_per_s(const luo_node_group *group)
     return group->has_pcie ? fmin(nics, group->devices_per_node * group->pcie_bytes_per_s) : nics;
 }
 
-double luo_lane_bytes_per_s(const luo_node_group *group)
+double luo_net_lane_bytes_per_s(const luo_node_group *group)
 {
     const double nic =
         group->nic_bytes_per_s * fmin(1, (double)group->nics / group->devices_per_node);
@@ -87,7 +87,7 @@ static void see_edge(const luo_cluster *cluster, int32_t a, int32_t b, luo_sprea
     if (cluster->nodes[a].site != cluster->nodes[b].site) see_lines(cluster, a, b, s);
 }
 
-luo_spread luo_group_spread(const luo_cluster *cluster, const int32_t *dev, int32_t n)
+luo_spread luo_spread_of(const luo_cluster *cluster, const int32_t *dev, int32_t n)
 {
     luo_spread s = {0, INT32_MAX, HUGE_VAL, 0};
     luo_members members;
@@ -105,8 +105,8 @@ luo_spread luo_group_spread(const luo_cluster *cluster, const int32_t *dev, int3
     return s;
 }
 
-luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                     double bytes, luo_net_algorithm algorithm)
+luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
+                        double bytes, luo_net_algorithm algorithm)
 {
     const luo_node_group *group = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
     const luo_profile *profile = group->profile;
@@ -131,7 +131,7 @@ void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, cons
 {
     const double part = share > 0 ? share : default_share(ctx, s, node);
     for (int i = 0; i < LUO_NET_ALGORITHMS; i++) {
-        const luo_net net = luo_node_net(ctx, coll, s, node, bytes, (luo_net_algorithm)i);
+        const luo_net net = luo_net_of_node(ctx, coll, s, node, bytes, (luo_net_algorithm)i);
         w->seconds[i] = fmax(w->seconds[i], net.seconds / part + net.delay_s);
     }
 }
@@ -149,7 +149,7 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
 {
     *seconds = 0;
     if (n < 2 || bytes <= 0) return LUO_OK;
-    const luo_spread s = luo_group_spread(ctx->cluster, dev, n);
+    const luo_spread s = luo_spread_of(ctx->cluster, dev, n);
     const double size = (double)bytes;
     const double volume = luo_cost_volume(coll, s.nodes > 1 ? s.nodes * s.least : n);
     const bool regular = s.nodes > 1; /* nodes of one group then differ in nothing that counts */
@@ -165,7 +165,7 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
         last = group;
         if (s.least > 1) {
             luo_busbw b;
-            LUO_TRY(luo_node_busbw(ctx, coll, &members, s.least, size, &b, err));
+            LUO_TRY(luo_busbw_of_node(ctx, coll, &members, s.least, size, &b, err));
             worst = fmax(worst, volume * size / b.at_size);
         }
         if (s.nodes > 1) luo_net_times_add(&ways, ctx, coll, &s, members.node, size, share);
@@ -178,7 +178,7 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
 int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, int32_t n,
                        int64_t bytes)
 {
-    const luo_spread s = luo_group_spread(ctx->cluster, dev, n);
+    const luo_spread s = luo_spread_of(ctx->cluster, dev, n);
     luo_net_times ways = {{0}};
     luo_members members;
     luo_member_walk w = luo_members_of(ctx->cluster, dev, n);

@@ -26,8 +26,8 @@ int32_t luo_members_device(const luo_cluster *cluster, const luo_members *member
 typedef struct luo_busbw {
     double at_size, largest;
 } luo_busbw;
-luo_status luo_node_busbw(const luo_cost_ctx *ctx, int coll, const luo_members *members, int32_t n,
-                          double bytes, luo_busbw *out, luo_err *err);
+luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                             int32_t n, double bytes, luo_busbw *out, luo_err *err);
 
 /* What the formula between nodes needs of the whole group. */
 typedef struct luo_spread {
@@ -35,7 +35,7 @@ typedef struct luo_spread {
     double bytes_per_s;      /* narrowest uplink or line left through; HUGE_VAL: none */
     double step_latency_s;   /* of the slowest line */
 } luo_spread;
-luo_spread luo_group_spread(const luo_cluster *cluster, const int32_t *dev, int32_t n);
+luo_spread luo_spread_of(const luo_cluster *cluster, const int32_t *dev, int32_t n);
 
 /* A protocol of NCCL: share of the link's bandwidth that it reaches, seconds that a collective
  * needs once, and a ring step over NVLink, PCIe, the network. Latencies of NCCL's own tuner (nccl
@@ -73,8 +73,8 @@ luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double byte
                      luo_net_algorithm algorithm);
 /* Steps one after another of a way between `nodes` nodes. */
 int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algorithm);
-luo_net luo_node_net(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                     double bytes, luo_net_algorithm algorithm);
+luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
+                        double bytes, luo_net_algorithm algorithm);
 /* Seconds of the slowest node by each way so far: start with zeros, add every node. */
 typedef struct luo_net_times {
     double seconds[LUO_NET_ALGORITHMS];
@@ -83,5 +83,5 @@ void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, cons
                        int32_t node, double bytes, double share);
 luo_net_algorithm luo_net_times_best(const luo_net_times *w); /* the ring on ties */
 /* What the flow of one device gets of the NICs when all devices of its node send. */
-double luo_lane_bytes_per_s(const luo_node_group *group);
+double luo_net_lane_bytes_per_s(const luo_node_group *group);
 #endif

@@ -60,7 +60,7 @@ luo_status luo_cpu_gemm(const luo_profile *profile, luo_dtype dtype, const luo_g
     *seconds = 0;
     if (g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return LUO_OK;
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
-    LUO_TRY(luo_stream_bytes_per_s(profile, &bandwidth, err));
+    LUO_TRY(luo_op_stream_bytes_per_s(profile, &bandwidth, err));
     *seconds = q * (2 * m * n * (k + profile->gemm_depth) / (peak * profile->gemm_ratio) +
                     (double)g->elem_bytes * (m * k + k * n + 2 * m * n) / bandwidth);
     return LUO_OK;

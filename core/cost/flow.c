@@ -143,7 +143,7 @@ static luo_status all_inside(maker *k)
     const double volume = luo_cost_volume(k->coll, k->nodes * least);
     for (int32_t i = 0; i < k->nodes; i++) {
         luo_busbw b;
-        LUO_TRY(luo_node_busbw(k->ctx, k->coll, &k->at[i], least, k->bytes, &b, k->err));
+        LUO_TRY(luo_busbw_of_node(k->ctx, k->coll, &k->at[i], least, k->bytes, &b, k->err));
         LUO_TRY(inside(k, &k->at[i], volume * k->bytes / b.at_size, volume * k->bytes / b.largest));
     }
     return LUO_OK;
@@ -196,8 +196,8 @@ static luo_net edge_net(const maker *k, const luo_members *a, const luo_members 
     free.bytes_per_s = HUGE_VAL;
     for (int i = 0; i < 2; i++) {
         const luo_node_group *group = &k->c->groups[k->c->nodes[ends[i]->node].group];
-        const luo_net net = luo_node_net(k->ctx, k->coll, &free, ends[i]->node, k->bytes,
-                                         k->algorithm);
+        const luo_net net =
+            luo_net_of_node(k->ctx, k->coll, &free, ends[i]->node, k->bytes, k->algorithm);
         const double alone = net.seconds * group->devices_per_node / free.least;
         seconds = fmax(seconds, alone);
         total = fmax(total, net.delay_s + alone);
@@ -210,7 +210,7 @@ static luo_status between(maker *k, const luo_members *a, const luo_members *b)
     const luo_node_group *ga = &k->c->groups[k->c->nodes[a->node].group];
     const luo_node_group *gb = &k->c->groups[k->c->nodes[b->node].group];
     const luo_net net = edge_net(k, a, b);
-    double lane = fmin(luo_lane_bytes_per_s(ga), luo_lane_bytes_per_s(gb));
+    double lane = fmin(luo_net_lane_bytes_per_s(ga), luo_net_lane_bytes_per_s(gb));
     if (k->coll == LUO_COLL_A2A) lane /= k->nodes - 1;
     int32_t to[64] = {0};
     pick_lanes(k, a, b, to);
@@ -248,9 +248,14 @@ luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, co
     *flows = NULL;
     *nflows = 0;
     if (n < 2 || bytes <= 0) return LUO_OK;
-    maker k = {.arena = arena, .ctx = ctx, .c = ctx->cluster, .coll = coll, .bytes = (double)bytes,
-               .root = coll == LUO_COLL_BCAST ? dev[0] : -1, .err = err,
-               .spread = luo_group_spread(ctx->cluster, dev, n)};
+    maker k = {.arena = arena,
+               .ctx = ctx,
+               .c = ctx->cluster,
+               .coll = coll,
+               .bytes = (double)bytes,
+               .root = coll == LUO_COLL_BCAST ? dev[0] : -1,
+               .err = err,
+               .spread = luo_spread_of(ctx->cluster, dev, n)};
     k.at = LUO_NEW_N(arena, luo_members, k.spread.nodes);
     if (!k.at) return luo_err_nomem(err);
     luo_member_walk w = luo_members_of(k.c, dev, n);

@@ -58,7 +58,7 @@ luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_
         return LUO_OK;
     }
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
-    LUO_TRY(luo_stream_bytes_per_s(profile, &bandwidth, err));
+    LUO_TRY(luo_op_stream_bytes_per_s(profile, &bandwidth, err));
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
         compute = fmin(compute, tile_seconds(profile, peak, g, i));
     if (g->misaligned) compute *= profile->misaligned_factor;

@@ -51,7 +51,7 @@ static luo_status inside(const luo_cost_ctx *ctx, int32_t src, int32_t dst, doub
     const luo_members members = {cluster->devices[src].node, 2, slots};
     for (int32_t i = 0; i < profile->ncurves; i++)
         if (profile->curves[i].op == LUO_COLL_AR && profile->curves[i].devices == 2)
-            return luo_node_busbw(ctx, LUO_COLL_AR, &members, 2, bytes, out, err);
+            return luo_busbw_of_node(ctx, LUO_COLL_AR, &members, 2, bytes, out, err);
     const double link = luo_cluster_path_bytes_per_s(cluster, src, dst);
     *out = (luo_busbw){link, link};
     return LUO_OK;
@@ -115,7 +115,8 @@ static double net_bytes(const luo_cluster *cluster, int32_t src, int32_t dst, do
     const double ratio = fmin(group->profile->net_ratio, b->profile->net_ratio);
     const double each = fmin(luo_cost_node_bytes_per_s(group) / group->devices_per_node,
                              luo_cost_node_bytes_per_s(b) / b->devices_per_node);
-    return bytes / (ratio * each) * fmin(luo_lane_bytes_per_s(group), luo_lane_bytes_per_s(b));
+    return bytes / (ratio * each) *
+           fmin(luo_net_lane_bytes_per_s(group), luo_net_lane_bytes_per_s(b));
 }
 
 luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,

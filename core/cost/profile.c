@@ -82,7 +82,7 @@ static luo_status unknown_value(const luo_profile *profile, const luo_value *v, 
     const char *names[PARAMS];
     for (int i = 0; i < PARAMS; i++) names[i] = params[i].name;
     luo_str text = {0};
-    luo_say_expected(&text, v->name, names, PARAMS);
+    luo_words_expected(&text, v->name, names, PARAMS);
     luo_err_set(err, LUO_EINPUT, "profile `%s` has an unknown value `%s`; %s", profile->name,
                 v->name, luo_str_get(&text));
     luo_str_free(&text);

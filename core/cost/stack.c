@@ -110,7 +110,7 @@ static luo_status unknown(const char *name, luo_err *err)
     names[VALUES + SWITCHES] = "bucket_rule";
     names[VALUES + SWITCHES + 1] = "dp_lanes";
     luo_str text = {0};
-    luo_say_expected(&text, name, names, VALUES + SWITCHES + 2);
+    luo_words_expected(&text, name, names, VALUES + SWITCHES + 2);
     luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; %s", name, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EINPUT;
@@ -137,7 +137,7 @@ static luo_status set_rule(luo_stack *stack, const char *word, luo_err *err)
         return check_bucket(stack, b, err);
     }
     luo_str expected = {0};
-    luo_say_expected(&expected, word, names, LUO_BUCKET_RULES - 1);
+    luo_words_expected(&expected, word, names, LUO_BUCKET_RULES - 1);
     luo_err_set(err, LUO_EINPUT, "`bucket_rule` is `%s`; %s", word, luo_str_get(&expected));
     luo_str_free(&expected);
     return LUO_EINPUT;

@@ -3,7 +3,7 @@
 
 #include "core/cost/op.h"
 
-luo_status luo_stream_bytes_per_s(const luo_profile *profile, double *out, luo_err *err)
+luo_status luo_op_stream_bytes_per_s(const luo_profile *profile, double *out, luo_err *err)
 {
     if (profile->memory_bytes_per_s <= 0)
         return luo_err_set(err, LUO_EINPUT,
@@ -19,7 +19,7 @@ luo_status luo_cost_stream(const luo_profile *profile, double bytes, double *sec
     double bandwidth = 0;
     *seconds = 0;
     if (bytes <= 0) return LUO_OK;
-    LUO_TRY(luo_stream_bytes_per_s(profile, &bandwidth, err));
+    LUO_TRY(luo_op_stream_bytes_per_s(profile, &bandwidth, err));
     *seconds = bytes / bandwidth + profile->launch_s;
     return LUO_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/base/words.h"
 #include "core/cost/cluster.h"
 
@@ -46,7 +47,7 @@ static luo_status unknown_group(const parser *p, const char *name, size_t len)
     int n = 0;
     for (; n < p->c->ngroups && n < 64; n++) names[n] = p->c->groups[n].name;
     snprintf(word, sizeof word, "%.*s", (int)len, name);
-    luo_say_expected(&text, word, names, n);
+    luo_words_expected(&text, word, names, n);
     const luo_status st =
         text.failed ? luo_err_nomem(p->err)
                     : WRONG(p, LUO_EINPUT, "no group is named `%s`; %s", word, luo_str_get(&text));
@@ -361,7 +362,7 @@ static luo_status unknown_kind(const parser *p, const char *word, const char *co
 {
     char kind[32] = "";
     if (colon) snprintf(kind, sizeof kind, "%.*s", (int)(colon - word), word);
-    const char *near = luo_text_nearest(kind, kinds, KINDS);
+    const char *near = luo_word_nearest(kind, kinds, KINDS);
     if (near) return WRONG(p, LUO_EPARSE, "did you mean `%s:`?", near);
     return WRONG(p, LUO_EPARSE, "%s.",
                  "`device:`, `node:`, `group:`, `rack:`, `switch:` or "

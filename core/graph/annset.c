@@ -6,6 +6,7 @@
 
 #include "core/base/vec.h"
 #include "core/graph/intern.h"
+#include "core/hspmd/fold.h"
 #include "core/hspmd/resolve.h"
 
 enum { TAG_EINSUM, TAG_COMPLETE, TAG_FOLD, TAG_SUMMED, TERMS_MAX = 8 };
@@ -163,7 +164,7 @@ luo_status luo_annset_complete(luo_annset *set, int32_t id, int32_t *res, luo_er
     }
     const size_t mark = luo_arena_mark(set->scratch);
     const luo_ann *made = NULL;
-    const luo_status st = luo_ann_complete(set->scratch, luo_annset_get(set, id), &made, err);
+    const luo_status st = luo_deduce_complete(set->scratch, luo_annset_get(set, id), &made, err);
     return keep(set, st, made, mark, place, res, err);
 }
 
@@ -184,7 +185,7 @@ luo_status luo_annset_fold(luo_annset *set, int32_t id, const luo_shape *shape, 
     }
     const size_t mark = luo_arena_mark(set->scratch);
     const luo_ann *made = NULL;
-    const luo_status st = luo_zero_fold(set->scratch, luo_annset_get(set, id), shape, &made, err);
+    const luo_status st = luo_fold_zero(set->scratch, luo_annset_get(set, id), shape, &made, err);
     return keep(set, st, made, mark, place, res, err);
 }
 
@@ -194,7 +195,7 @@ luo_status luo_annset_fold_groups(luo_annset *set, int32_t id, const luo_shape *
     const size_t mark = luo_arena_mark(set->scratch);
     const luo_ann *made = NULL;
     int32_t place = -1;
-    const luo_status st = luo_zero_fold_groups(set->scratch, luo_annset_get(set, id), shape, size,
+    const luo_status st = luo_fold_zero_groups(set->scratch, luo_annset_get(set, id), shape, size,
                                                keep_copies, &made, err);
     return keep(set, st, made, mark, &place, res, err);
 }

@@ -5,6 +5,7 @@
 #ifndef LUO_CORE_GRAPH_ANNSET_H
 #define LUO_CORE_GRAPH_ANNSET_H
 #include "core/graph/deduce.h"
+#include "core/hspmd/fold.h"
 
 typedef struct luo_annset luo_annset;
 /* NULL: out of memory. Owner: arena, but luo_annset_free must be called. */
@@ -26,12 +27,12 @@ typedef struct luo_term {
 /* luo_deduce_einsum by id. */
 luo_status luo_annset_einsum(luo_annset *set, const luo_term *terms, int32_t n, const char *out,
                              const char *op, int32_t *res, luo_err *err);
-/* luo_ann_complete by id. */
+/* luo_deduce_complete by id. */
 luo_status luo_annset_complete(luo_annset *set, int32_t id, int32_t *res, luo_err *err);
-/* luo_zero_fold by id. */
+/* luo_fold_zero by id. */
 luo_status luo_annset_fold(luo_annset *set, int32_t id, const luo_shape *shape, int32_t *res,
                            luo_err *err);
-/* luo_zero_fold_groups by id. */
+/* luo_fold_zero_groups by id. */
 luo_status luo_annset_fold_groups(luo_annset *set, int32_t id, const luo_shape *shape, int32_t size,
                                   bool keep, int32_t *res, luo_err *err);
 /* Members that are copies of each other become summands. Pre: h = -1. */

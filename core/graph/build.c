@@ -407,7 +407,7 @@ static luo_status has_no_builder(const luo_model *model, luo_err *err)
     luo_str text = {0};
     for (int f = 0; f < LUO_FAMILIES; f++)
         if (builders[f]) names[n++] = luo_family_desc_of((luo_family)f)->name;
-    luo_say_choices(&text, names, n);
+    luo_words_choices(&text, names, n);
     const luo_status st =
         luo_err_set(err, LUO_EINPUT,
                     "model `%s` is of family %s, for which no program is built yet; use a model of "

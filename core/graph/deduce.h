@@ -24,5 +24,6 @@ luo_status luo_deduce_permute(luo_arena *arena, const luo_ann *ann, const int32_
 luo_status luo_deduce_want_whole(const luo_ann *a, int32_t d, const char *tensor, const char *op,
                                  const char *why, luo_err *err);
 /* Complete form c(A): Partial becomes duplicate; a itself if nothing is Partial. */
-luo_status luo_ann_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res, luo_err *err);
+luo_status luo_deduce_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res,
+                               luo_err *err);
 #endif

@@ -76,7 +76,8 @@ static luo_status complete_group(luo_arena *arena, const luo_grp *g, luo_grp *ou
     return LUO_OK;
 }
 
-luo_status luo_ann_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res, luo_err *err)
+luo_status luo_deduce_complete(luo_arena *arena, const luo_ann *a, const luo_ann **res,
+                               luo_err *err)
 {
     if (!luo_ann_has_partial(a)) {
         *res = a;

@@ -1,5 +1,6 @@
 /* ann.c: canonical form, text and questions about annotations (docs/annotations.md). */
 #include "core/hspmd/ann.h"
+#include "core/base/devset.h"
 
 #include <string.h>
 

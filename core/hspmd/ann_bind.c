@@ -2,6 +2,7 @@
  * rows). */
 #include <inttypes.h>
 
+#include "core/hspmd/bounds.h"
 #include "core/hspmd/region.h"
 
 static luo_status check_shape(const luo_shape *shape, const char *name, luo_err *err)
@@ -89,7 +90,7 @@ static luo_status check_inner(luo_arena *scratch, const luo_ann *ann, const luo_
 {
     const int64_t *p;
     int32_t n;
-    LUO_TRY(luo_inner_bounds(scratch, ann, shape, &p, &n, err));
+    LUO_TRY(luo_bounds_inner(scratch, ann, shape, &p, &n, err));
     for (int32_t j = 0; j < n; j++)
         LUO_TRY(check_cut(ann->h, p[j + 1] - p[j], ann->u, NULL, false, name, err));
     return LUO_OK;
@@ -116,7 +117,7 @@ static luo_status check_exact(luo_arena *scratch, const luo_ann *ann, const luo_
     if (ann->h >= 0 && !ann->inner) {
         if (!shape->member_len)
             LUO_TRY(check_cut(ann->h, shape->dim[ann->h], ann->u, ann->hshare, false, name, err));
-        LUO_TRY(luo_top_bounds(scratch, ann, shape, &top, err));
+        LUO_TRY(luo_bounds_top(scratch, ann, shape, &top, err));
     }
     LUO_TRY(check_members(ann, shape, top, name, err));
     return ann->inner ? check_inner(scratch, ann, shape, name, err) : LUO_OK;

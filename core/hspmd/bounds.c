@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "core/hspmd/bounds.h"
 #include "core/hspmd/region.h"
 
 static void cut_even(int64_t len, int32_t n, int64_t *bounds)

@@ -3,6 +3,9 @@
  * Duplicates of a member become further cuts of dimension 0, inside the part they duplicate, and
  * the device list is sorted by the new coordinates. The published code keeps the list order, by
  * which a state shard may lie outside its device's parameter shard (fault K9). */
+#include "core/hspmd/fold.h"
+#include "core/hspmd/bounds.h"
+#include "core/hspmd/regroup.h"
 #include "core/hspmd/resolve.h"
 
 /* Shares of the n*d pieces: the n old parts of dimension 0, each cut evenly in d. */
@@ -64,7 +67,7 @@ static luo_status fold_group(luo_arena *arena, const luo_grp *g, int64_t len, lu
     return LUO_OK;
 }
 
-luo_status luo_zero_fold(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
+luo_status luo_fold_zero(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
                          const luo_ann **out, luo_err *err)
 {
     if (luo_ann_has_partial(param) || param->h >= 0 || shape->rank < 1)
@@ -106,7 +109,7 @@ static luo_status fold_front(luo_arena *arena, const luo_grp *g, int32_t n, luo_
     return LUO_OK;
 }
 
-luo_status luo_zero_fold_groups(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
+luo_status luo_fold_zero_groups(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
                                 int32_t size, bool keep, const luo_ann **out, luo_err *err)
 {
     const int32_t u = param->u / size;
@@ -116,7 +119,7 @@ luo_status luo_zero_fold_groups(luo_arena *arena, const luo_ann *param, const lu
         const luo_grp *first = &param->grp[k * size];
         luo_grp one;
         bool works;
-        LUO_TRY(luo_grp_join(arena, first, size, LUO_DUP, &one, &works, err));
+        LUO_TRY(luo_regroup_join(arena, first, size, LUO_DUP, &one, &works, err));
         if (!works)
             return luo_err_set(err, LUO_EINPUT, "members %d to %d are cut in different ways; "
                                "copies cut alike are expected.", (int)(k * size),

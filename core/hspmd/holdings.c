@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hspmd/bounds.h"
 #include "core/hspmd/region.h"
 
 typedef struct span_list {
@@ -57,7 +58,7 @@ static int32_t distinct_cuts(const luo_ann *ann, int32_t key, const luo_grp **re
     return n;
 }
 
-luo_status luo_inner_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
+luo_status luo_bounds_inner(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
                             const int64_t **out, int32_t *nout, luo_err *err)
 {
     const luo_grp **rep = luo_arena_alloc(arena, (size_t)a->u * sizeof *rep);
@@ -82,8 +83,8 @@ luo_status luo_inner_bounds(luo_arena *arena, const luo_ann *a, const luo_shape 
     return LUO_OK;
 }
 
-luo_status luo_top_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
-                          int64_t **out, luo_err *err)
+luo_status luo_bounds_top(luo_arena *arena, const luo_ann *a, const luo_shape *shape, int64_t **out,
+                          luo_err *err)
 {
     assert(a->h >= 0 && !a->inner);
     int64_t *top = luo_arena_alloc(arena, ((size_t)a->u + 1) * sizeof *top);
@@ -104,8 +105,8 @@ static luo_status layout_make(luo_arena *arena, const luo_ann *ann, const luo_sh
     *l = (layout){.arena = arena, .a = ann, .shape = shape};
     if (ann->h < 0) return LUO_OK;
     assert(ann->h < shape->rank);
-    if (ann->inner) return luo_inner_bounds(arena, ann, shape, &l->fine, &l->nfine, err);
-    return luo_top_bounds(arena, ann, shape, &l->top, err);
+    if (ann->inner) return luo_bounds_inner(arena, ann, shape, &l->fine, &l->nfine, err);
+    return luo_bounds_top(arena, ann, shape, &l->top, err);
 }
 
 /* Piece u of each fine interval inside [lo:hi), touching ones merged. */
@@ -271,8 +272,8 @@ out:
     return st;
 }
 
-luo_status luo_footprint_of(luo_arena *arena, const luo_ann *ann, const luo_shape *shape, int32_t u,
-                            luo_region *out, luo_err *err)
+luo_status luo_region_footprint(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
+                                int32_t u, luo_region *out, luo_err *err)
 {
     assert(u >= 0 && u < ann->u);
     luo_status st = LUO_OK;

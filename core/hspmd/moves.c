@@ -73,7 +73,8 @@ luo_status luo_moves_lost(luo_arena *arena, luo_moves *moves, int32_t dev, const
     return LUO_OK;
 }
 
-luo_status luo_region_keep(luo_arena *arena, const luo_region *r, luo_region *out, luo_err *err)
+luo_status luo_moves_keep_region(luo_arena *arena, const luo_region *r, luo_region *out,
+                                 luo_err *err)
 {
     luo_region copy = {.rank = r->rank, .empty = r->empty};
     size_t n = 0;
@@ -95,7 +96,7 @@ static luo_status keep_parts(luo_arena *arena, luo_move *move, luo_err *err)
     luo_region *part = luo_arena_alloc(arena, (size_t)move->nregion * sizeof *part);
     if (!part) return luo_err_nomem(err);
     for (int32_t j = 0; j < move->nregion; j++)
-        LUO_TRY(luo_region_keep(arena, &move->region[j], &part[j], err));
+        LUO_TRY(luo_moves_keep_region(arena, &move->region[j], &part[j], err));
     move->region = part;
     return LUO_OK;
 }
@@ -121,7 +122,7 @@ luo_status luo_moves_seal(luo_arena *arena, const luo_moves *m, luo_moves *out, 
     }
     for (int32_t i = 0; i < m->nlost; i++) {
         moves.lost[i] = m->lost[i];
-        LUO_TRY(luo_region_keep(arena, &m->lost[i].region, &moves.lost[i].region, err));
+        LUO_TRY(luo_moves_keep_region(arena, &m->lost[i].region, &moves.lost[i].region, err));
     }
     *out = moves;
     return LUO_OK;

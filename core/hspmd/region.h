@@ -28,24 +28,6 @@ typedef struct luo_region { /* immutable; the spans live in an arena */
     } dim[LUO_RANK_MAX];
 } luo_region;
 
-/* Bounds of cutting [0:len) in n parts by shares (NULL: even), cumulative largest remainder, ties
- * to the smaller index: bounds[0] = 0 .. bounds[n] = len.
- * Pre: n >= 1, 0 <= len < LUO_DIM_LIMIT, some share > 0. Products use 128 bits. */
-void luo_bounds_cut(int64_t len, int32_t n, const uint32_t *share, int64_t *bounds);
-
-/* Shares that give back bounds[0..n]: the sizes divided by their gcd. NULL when the length is 0,
- * or when the sizes are above the limit of shares but those of an even cut.
- * Errors: LUO_E2BIG uneven sizes above that limit; LUO_ENOMEM. Owner: arena. */
-luo_status luo_bounds_shares(luo_arena *arena, int32_t n, const int64_t *bounds,
-                             const uint32_t **share, luo_err *err);
-
-/* T_0..T_U of the outer cut, member_len honoured. Pre: a->h >= 0, not inner. */
-luo_status luo_top_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
-                          int64_t **top, luo_err *err);
-/* P_0 = 0 .. P_n = dim[h]: sorted distinct bounds of all members on h. Pre: a->inner. */
-luo_status luo_inner_bounds(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
-                            const int64_t **p, int32_t *n, luo_err *err);
-
 int64_t luo_region_volume(const luo_region *region);
 /* Region of device index i of member u. Pre: luo_ann_bind passed.
  * Errors: LUO_ENOMEM; *out untouched. Owner: the spans belong to arena. */
@@ -85,6 +67,6 @@ typedef struct luo_holdings {
 luo_status luo_holdings_make(luo_arena *arena, const luo_ann *a, const luo_shape *shape,
                              luo_holdings *out, luo_err *err);
 /* Footprint of member u. */
-luo_status luo_footprint_of(luo_arena *arena, const luo_ann *ann, const luo_shape *shape, int32_t u,
-                            luo_region *out, luo_err *err);
+luo_status luo_region_footprint(luo_arena *arena, const luo_ann *ann, const luo_shape *shape,
+                                int32_t u, luo_region *out, luo_err *err);
 #endif

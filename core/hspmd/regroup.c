@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hspmd/regroup.h"
 #include "core/hspmd/resolve.h"
 
-luo_status luo_grp_join(luo_arena *arena, const luo_grp *g, int32_t n, int32_t key, luo_grp *out,
-                        bool *works, luo_err *err)
+luo_status luo_regroup_join(luo_arena *arena, const luo_grp *g, int32_t n, int32_t key,
+                            luo_grp *out, bool *works, luo_err *err)
 {
     int32_t ndev = 0, at = 0, more = 0;
     *works = false;
@@ -52,8 +53,8 @@ static luo_status same_set(luo_arena *arena, const luo_grp *a, const luo_grp *b,
     return LUO_OK;
 }
 
-luo_status luo_ann_regroup(luo_arena *arena, const luo_ann *a, const luo_ann *like,
-                           const luo_ann **out, luo_err *err)
+luo_status luo_regroup_like(luo_arena *arena, const luo_ann *a, const luo_ann *like,
+                            const luo_ann **out, luo_err *err)
 {
     *out = NULL;
     if (a->u <= like->u || like->u < 2 || (a->h != LUO_DUP && a->h != LUO_PARTIAL)) return LUO_OK;
@@ -65,7 +66,7 @@ luo_status luo_ann_regroup(luo_arena *arena, const luo_ann *a, const luo_ann *li
         bool works;
         while (m + n < a->u && ndev < like->grp[u].ndev) ndev += a->grp[m + n++].ndev;
         if (n == 0) return LUO_OK;
-        LUO_TRY(luo_grp_join(arena, &a->grp[m], n, a->h, &grp[u], &works, err));
+        LUO_TRY(luo_regroup_join(arena, &a->grp[m], n, a->h, &grp[u], &works, err));
         if (works) LUO_TRY(same_set(arena, &grp[u], &like->grp[u], &works, err));
         if (!works) return LUO_OK;
         m += n;

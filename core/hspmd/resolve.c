@@ -1,6 +1,8 @@
 /* resolve.c: the order of tests (docs/annotations.md#resolution), the bottom tier, the
  * sentences. */
 #include "core/hspmd/resolve.h"
+#include "core/hspmd/bounds.h"
+#include "core/hspmd/regroup.h"
 
 #include <string.h>
 
@@ -84,13 +86,13 @@ static luo_status same_footprints(luo_build *build, const luo_ann *x, const luo_
     int32_t np, nq;
     *same = same_top(x, y);
     if (!*same || !x->inner) return LUO_OK;
-    LUO_TRY(luo_inner_bounds(build->arena, x, build->shape, &p, &np, build->err));
-    LUO_TRY(luo_inner_bounds(build->arena, y, build->shape, &q, &nq, build->err));
+    LUO_TRY(luo_bounds_inner(build->arena, x, build->shape, &p, &np, build->err));
+    LUO_TRY(luo_bounds_inner(build->arena, y, build->shape, &q, &nq, build->err));
     if (np == nq && memcmp(p, q, ((size_t)np + 1) * sizeof *p) == 0) return LUO_OK;
     for (int32_t u = 0; u < x->u && *same; u++) {
         luo_region region, g;
-        LUO_TRY(luo_footprint_of(build->arena, x, build->shape, u, &region, build->err));
-        LUO_TRY(luo_footprint_of(build->arena, y, build->shape, u, &g, build->err));
+        LUO_TRY(luo_region_footprint(build->arena, x, build->shape, u, &region, build->err));
+        LUO_TRY(luo_region_footprint(build->arena, y, build->shape, u, &g, build->err));
         *same = luo_region_equal(&region, &g);
     }
     return LUO_OK;
@@ -140,9 +142,9 @@ static luo_status between_tiers(luo_build *build, luo_resolution *out, bool *wor
     *works = false;
     if (was->u == to->u) return LUO_OK;
     if (was->u > to->u)
-        LUO_TRY(luo_ann_regroup(build->arena, was, to, &src, build->err));
+        LUO_TRY(luo_regroup_like(build->arena, was, to, &src, build->err));
     else
-        LUO_TRY(luo_ann_regroup(build->arena, to, was, &dst, build->err));
+        LUO_TRY(luo_regroup_like(build->arena, to, was, &dst, build->err));
     if (!src || !dst) return LUO_OK;
     LUO_TRY(luo_sides_make(build, src, &sides));
     LUO_TRY(luo_sides_make(build, dst, &d));

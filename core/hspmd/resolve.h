@@ -55,22 +55,4 @@ typedef struct luo_resolution {
 luo_status luo_resolve(luo_arena *arena, const luo_ann *src, const luo_ann *dst,
                        const luo_shape *shape, const luo_resolve_opts *opts, luo_resolution *out,
                        luo_err *err);
-
-/* Optimizer state of a parameter under ZeRO-1.
- * Pre: param has no Partial; h absent or -1; rank >= 1. */
-luo_status luo_zero_fold(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
-                         const luo_ann **out, luo_err *err);
-/* The same inside groups of `size` neighbouring members, which become one member each and are
- * copies of each other. keep: what a member has copies of besides is not cut.
- * Pre: as above; size < U divides U; members of a group are cut alike. */
-luo_status luo_zero_fold_groups(luo_arena *arena, const luo_ann *param, const luo_shape *shape,
-                                int32_t size, bool keep, const luo_ann **out, luo_err *err);
-/* a with members of `like`, which some of a's neighbouring members are together; the meaning is
- * the same. *out NULL: there is none. */
-luo_status luo_ann_regroup(luo_arena *arena, const luo_ann *a, const luo_ann *like,
-                           const luo_ann **out, luo_err *err);
-/* n members that are copies (key -1) or summands (-2) of each other as one. *works: they are cut
- * alike, and the entry can stand in front. */
-luo_status luo_grp_join(luo_arena *arena, const luo_grp *g, int32_t n, int32_t key, luo_grp *out,
-                        bool *works, luo_err *err);
 #endif

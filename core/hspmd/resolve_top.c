@@ -4,6 +4,7 @@
 
 #include "core/hspmd/grid.h"
 #include "core/hspmd/moves.h"
+#include "core/hspmd/regroup.h"
 #include "core/hspmd/resolve_internal.h"
 
 /* The slices of some holdings, and who holds each in every member. */
@@ -281,8 +282,8 @@ static luo_status sum_joined(luo_build *build, const luo_sides *sides, luo_resol
     const int32_t n = build->out->n;
     *works = has_ranks(build, build->src, LUO_PARTIAL);
     if (*works)
-        LUO_TRY(luo_grp_join(build->arena, build->src->grp, build->src->u, LUO_PARTIAL, &one, works,
-                             build->err));
+        LUO_TRY(luo_regroup_join(build->arena, build->src->grp, build->src->u, LUO_PARTIAL, &one,
+                                 works, build->err));
     if (!*works) return LUO_OK;
     const luo_ann all = {.u = 1, .h = LUO_H_NONE, .grp = &one};
     LUO_TRY(luo_sides_make(build, &all, &flat));

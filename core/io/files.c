@@ -7,20 +7,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void luo_errno_text(int code, char *out, size_t size)
+void luo_io_errno_text(int code, char *out, size_t size)
 {
     snprintf(out, size, "%s", strerror(code));
     out[0] = (char)tolower((unsigned char)out[0]);
 }
 
-luo_status luo_err_io(luo_err *err, const char *what, const char *path)
+luo_status luo_io_err(luo_err *err, const char *what, const char *path)
 {
     char why[128];
-    luo_errno_text(errno ? errno : EIO, why, sizeof why);
+    luo_io_errno_text(errno ? errno : EIO, why, sizeof why);
     return luo_err_set(err, LUO_EIO, "cannot %s %s: %s.", what, path, why);
 }
 
-luo_status luo_dir_make(const char *path, luo_err *err)
+luo_status luo_file_make_dir(const char *path, luo_err *err)
 {
     luo_str text = {0};
     luo_status st = LUO_OK;
@@ -30,26 +30,26 @@ luo_status luo_dir_make(const char *path, luo_err *err)
         const char c = text.at[i];
         if (c != '/' && c != 0) continue;
         text.at[i] = 0;
-        if (mkdir(text.at, 0777) != 0 && errno != EEXIST) st = luo_err_io(err, "make", path);
+        if (mkdir(text.at, 0777) != 0 && errno != EEXIST) st = luo_io_err(err, "make", path);
         text.at[i] = c;
     }
     struct stat info;
     if (st == LUO_OK && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
         errno = ENOTDIR;
-        st = luo_err_io(err, "make", path);
+        st = luo_io_err(err, "make", path);
     }
     luo_str_free(&text);
     return st;
 }
 
-luo_status luo_path_beside(const char *name, char *out, size_t size, luo_err *err)
+luo_status luo_file_beside(const char *name, char *out, size_t size, luo_err *err)
 {
     const ssize_t n = readlink("/proc/self/exe", out, size - 1);
-    if (n <= 0) return luo_err_io(err, "read", "/proc/self/exe");
+    if (n <= 0) return luo_io_err(err, "read", "/proc/self/exe");
     out[n] = 0;
     char *end = strrchr(out, '/') + 1;
     const size_t left = size - (size_t)(end - out);
     if ((size_t)snprintf(end, left, "%s", name) < left) return LUO_OK;
     errno = ENAMETOOLONG;
-    return luo_err_io(err, "find", name);
+    return luo_io_err(err, "find", name);
 }

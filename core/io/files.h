@@ -4,12 +4,12 @@
 #include "core/base/str.h"
 
 /* Text of an errno value with a small first letter: "no space left on device". */
-void luo_errno_text(int code, char *out, size_t size);
+void luo_io_errno_text(int code, char *out, size_t size);
 /* LUO_EIO `cannot WHAT PATH: REASON.` from errno; returns it. */
-luo_status luo_err_io(luo_err *err, const char *what, const char *path);
+luo_status luo_io_err(luo_err *err, const char *what, const char *path);
 /* mkdir -p. Errors: LUO_EIO `cannot make DIR: ..`. */
-luo_status luo_dir_make(const char *path, luo_err *err);
+luo_status luo_file_make_dir(const char *path, luo_err *err);
 /* Path of `name` in the folder of this program's own file, whether it is there or not.
  * Errors: LUO_EIO the folder is not known, or the path is longer than `size`. */
-luo_status luo_path_beside(const char *name, char *out, size_t size, luo_err *err);
+luo_status luo_file_beside(const char *name, char *out, size_t size, luo_err *err);
 #endif

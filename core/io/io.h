@@ -1,11 +1,6 @@
-/* io.h: files in and out: the public side of every reader and writer.
+/* io.h: whole files, on disk or in memory, and what kind of file one is. Readers: read/read.h.
  *
- * A reader takes a path (luo_read_X) or a text in memory with the name to show (luo_read_X_text).
- * It appends every independent error to diags, with file, line and column
- * (docs/results.md#exit-codes-and-messages), and sets *out only when it found none; it returns
- * LUO_OK or the status of the first error.
- * Owner: all that is read belongs to arena. Files are at most LUO_FILE_BYTES long.
- * Kinds and keys: docs/formats.md#rules-for-all-files. */
+ * Owner: all that is read belongs to arena. Files are at most LUO_FILE_BYTES long. */
 #ifndef LUO_CORE_IO_IO_H
 #define LUO_CORE_IO_IO_H
 #include <stdbool.h>
@@ -15,9 +10,6 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/str.h"
-#include "core/plan/malleus/malleus_job.h"
-#include "core/plan/plan.h"
-#include "core/run/scenario.h"
 
 #define LUO_FILE_BYTES ((size_t)64 << 20)
 
@@ -44,118 +36,18 @@ typedef struct luo_overrides {
 } luo_overrides;
 
 /* Errors: LUO_EINPUT missing or unreadable; LUO_E2BIG over 64 MiB; LUO_ENOMEM. */
-luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, luo_err *err);
+luo_status luo_source_read(luo_arena *arena, const char *path, luo_source *out, luo_err *err);
 /* The same through files; NULL: the disk. */
 luo_status luo_files_get(const luo_files *files, luo_arena *arena, const char *path,
                          luo_source *out, luo_err *err);
 /* Path of `name` as written in the file `base`: relative to base's folder unless it starts with
  * `/`; "." and "folder/.." are taken out. NULL: out of memory. */
-const char *luo_path_join(luo_arena *arena, const char *base, const char *name);
+const char *luo_file_path_join(luo_arena *arena, const char *base, const char *name);
 /* A whole file by replace.h: written beside its place, fsync, rename. Errors: LUO_EIO with the
  * reason; the old file is then untouched and the temporary one is gone. */
 luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err);
 /* FNV-1a over the bytes of the file. */
 uint64_t luo_source_hash(const luo_source *src);
-
-/* ---- plans (docs/formats.md#luoshuplan1) ---- */
-
-typedef struct luo_doc luo_doc; /* a file as a tree with places (core/io/document/doc.h) */
-
-/* doc (may be NULL): the file, for luo_report_plan. The plan is whole in itself; whether it
- * is possible, luo_plan_check finds. Errors: LUO_EINPUT, LUO_EPARSE, LUO_E2BIG, LUO_ENOMEM. */
-luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, const luo_doc **doc,
-                         luo_diags *diags);
-/* Of a document that is not parsed yet. */
-luo_status luo_read_plan_doc(luo_doc *doc, luo_plan **out);
-luo_status luo_read_plan_text(luo_arena *arena, const luo_source *src, luo_plan **out,
-                              luo_diags *diags);
-/* Appends findings of luo_plan_check as errors at their lines. */
-void luo_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32_t n,
-                     luo_diags *diags);
-/* Appends err; what it calls a part of the plan (luo_err_part) becomes line and column. */
-luo_status luo_report_err(const luo_doc *doc, const luo_err *err, luo_diags *diags);
-/* The file text of a plan, one stage a line, defaults left out: read again it has the same hash. */
-void luo_plan_json(luo_str *text, const luo_plan *plan);
-luo_status luo_write_plan(const char *path, const luo_plan *plan, luo_err *err);
-
-/* ---- clusters, profiles, stacks, models (docs/formats.md) ----
- * files (may be NULL): where the files named in src come from. */
-
-/* The cluster is finished (luo_cluster_finish), its profiles are read. */
-luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **out,
-                            luo_diags *diags);
-luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const luo_files *files,
-                                 luo_cluster **out, luo_diags *diags);
-/* The profile is finished. Of tables, rows with role `calibration` enter, and of collective_times
- * those of one node; the reason is that a measured table wins over a formula, and rows kept for
- * validation must not. */
-luo_status luo_read_profile(luo_arena *arena, const char *path, luo_profile **out,
-                            luo_diags *diags);
-luo_status luo_read_profile_text(luo_arena *arena, const luo_source *src, const luo_files *files,
-                                 luo_profile **out, luo_diags *diags);
-luo_status luo_read_stack(luo_arena *arena, const char *path, luo_stack *out, luo_diags *diags);
-luo_status luo_read_stack_text(luo_arena *arena, const luo_source *src, luo_stack *out,
-                               luo_diags *diags);
-/* A luoshu.model/1 file or a Hugging Face config.json (a file that begins with `{` and has
- * `model_type`; docs/formats.md#luoshumodel1). overrides, n: `--set KEY=VALUE` for either. */
-luo_status luo_read_model(luo_arena *arena, const char *path, luo_model **out, luo_diags *diags);
-luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
-                               const luo_overrides *overrides, luo_model **out, luo_diags *diags);
-
-/* ---- scenarios (docs/formats.md#luoshuscenario1) and their tables (8) ---- */
-
-/* Files that were read, in order: for the run directory and its manifest. */
-typedef struct luo_inputs {
-    int32_t n, cap;
-    const char **path;
-    uint64_t *hash; /* of the bytes */
-} luo_inputs;
-
-/* Reads the scenario and all files it names; overrides are checked as if they stood in the file
- * (but `stack.NAME`, which sets a value of the software stack). inputs: may be NULL.
- * Plans are checked against model and cluster (luo_plan_check). */
-luo_status luo_read_scenario(luo_arena *arena, const char *path, const luo_overrides *overrides,
-                             luo_scenario **out, luo_inputs *inputs, luo_diags *diags);
-luo_status luo_read_scenario_text(luo_arena *arena, const luo_source *src, const luo_files *files,
-                                  const luo_overrides *overrides, luo_scenario **out,
-                                  luo_inputs *inputs, luo_diags *diags);
-/* The defaults of docs/formats.md#luoshuscenario1 and docs/policies.md for the policy of that name,
- * which must live as long; the label is the name, there is no plan. */
-void luo_policy_defaults(luo_policy_spec *spec, const char *name);
-/* Events of a table: times are start_s + t_s * time_scale, durations are scaled alike. Ids that are
- * not given are FILE:LINE. cluster NULL: targets are not checked. */
-luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,
-                                double start_s, double time_scale, luo_event **out, int32_t *n,
-                                luo_diags *diags);
-luo_status luo_read_causes(luo_arena *arena, const luo_source *src, luo_cause **out, int32_t *n,
-                           luo_diags *diags);
-
-/* ---- rates and params of planners (docs/formats.md#tables-1; docs/formats.md#luoshuparams1)
- * ---- */
-
-typedef enum luo_rate_state {
-    LUO_RATE_USED,
-    LUO_RATE_STANDBY,
-    LUO_RATE_FAILED,
-    LUO_RATE_JOINING
-} luo_rate_state;
-typedef struct luo_rate_row {
-    int32_t device;
-    double rate, t_s; /* INFINITY just when failed; 0 where there is no column t_s */
-    luo_rate_state state;
-    int line;
-} luo_rate_row;
-/* Rows as they stand; of a device in order of time, one row without the column t_s. cluster NULL:
- * devices are not checked. Devices that are not listed have rate 1. */
-luo_status luo_read_rates(luo_arena *arena, const char *path, const luo_cluster *cluster,
-                          luo_rate_row **out, int32_t *n, luo_diags *diags);
-luo_status luo_read_rates_text(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,
-                               luo_rate_row **out, int32_t *n, luo_diags *diags);
-/* YAML, which JSON is a part of. */
-luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
-                           luo_diags *diags);
-luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
-                                luo_diags *diags);
 
 /* ---- any file of ours ---- */
 
@@ -174,5 +66,5 @@ const char *luo_file_kind_name(luo_file_kind k); /* "cluster" */
 luo_status luo_file_kind_of(const char *path, luo_file_kind *out, luo_diags *diags);
 luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_diags *diags);
 /* Reads a file of that kind and all it names, for its errors alone. */
-luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags);
+luo_status luo_file_check(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags);
 #endif

@@ -13,7 +13,7 @@ luo_jsonw luo_jsonw_start(luo_str *out)
     return (luo_jsonw){.out = out};
 }
 
-void luo_json_quote(luo_str *out, const char *s)
+void luo_jsonw_quote(luo_str *out, const char *s)
 {
     const size_t n = strlen(s);
     luo_str_addc(out, '"');
@@ -48,7 +48,7 @@ static void lead(luo_jsonw *json, const char *key)
     json->filled[at] = true;
     assert((json->kind[at] == '{') == (key != NULL));
     if (!key) return;
-    luo_json_quote(json->out, key);
+    luo_jsonw_quote(json->out, key);
     luo_str_add(json->out, ": ");
 }
 
@@ -77,7 +77,7 @@ void luo_jsonw_text(luo_jsonw *json, const char *key, const char *v)
 {
     lead(json, key);
     if (v)
-        luo_json_quote(json->out, v);
+        luo_jsonw_quote(json->out, v);
     else
         luo_str_add(json->out, "null");
 }
@@ -104,7 +104,7 @@ void luo_jsonw_num(luo_jsonw *json, const char *key, double v, int decimals)
 {
     lead(json, key);
     if (isfinite(v))
-        luo_print_fixed(json->out, v, decimals);
+        luo_table_print_fixed(json->out, v, decimals);
     else
         luo_str_add(json->out, "null");
 }

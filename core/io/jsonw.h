@@ -30,5 +30,5 @@ void luo_jsonw_hash(luo_jsonw *json, const char *key, uint64_t v);
 void luo_jsonw_word(luo_jsonw *json, const char *key, const char *v);
 void luo_jsonw_bool(luo_jsonw *json, const char *key, bool v);
 /* s as a JSON string with its quotes. */
-void luo_json_quote(luo_str *out, const char *s);
+void luo_jsonw_quote(luo_str *out, const char *s);
 #endif

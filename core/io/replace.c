@@ -15,7 +15,7 @@
 static luo_status fault(luo_err *err, const char *path, const char *hint)
 {
     char why[128];
-    luo_errno_text(errno ? errno : EIO, why, sizeof why);
+    luo_io_errno_text(errno ? errno : EIO, why, sizeof why);
     return luo_err_set(err, LUO_EIO, "cannot write `%s`: %s; %s.", path, why, hint);
 }
 
@@ -121,10 +121,10 @@ luo_status luo_replace_put(luo_replace *f, const void *bytes, size_t n, luo_err 
     return LUO_OK;
 }
 
-luo_status luo_folder_sync(const char *path, luo_err *err)
+luo_status luo_replace_sync_folder(const char *path, luo_err *err)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const luo_status st = fd < 0 || fsync(fd) != 0 ? luo_err_io(err, "write", path) : LUO_OK;
+    const luo_status st = fd < 0 || fsync(fd) != 0 ? luo_io_err(err, "write", path) : LUO_OK;
     if (fd >= 0) close(fd);
     return st;
 }
@@ -133,7 +133,7 @@ static luo_status sync_folder_of(const char *path, luo_err *err)
 {
     const size_t n = folder_of(path);
     char *folder = n ? strndup(path, n) : strdup(".");
-    const luo_status st = folder ? luo_folder_sync(folder, err) : luo_err_nomem(err);
+    const luo_status st = folder ? luo_replace_sync_folder(folder, err) : luo_err_nomem(err);
     free(folder);
     return st;
 }

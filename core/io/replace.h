@@ -28,5 +28,5 @@ luo_status luo_replace_put(luo_replace *f, const void *bytes, size_t n, luo_err 
  * removed and its place is as before. Safe on one that is closed. Errors: LUO_EIO. */
 luo_status luo_replace_close(luo_replace *f, bool good, luo_err *err);
 /* fsync of a folder. Errors: LUO_EIO. */
-luo_status luo_folder_sync(const char *path, luo_err *err);
+luo_status luo_replace_sync_folder(const char *path, luo_err *err);
 #endif

@@ -19,7 +19,7 @@ static luo_limit as_said(const luo_limit *l, double v, bool *beyond)
     return p;
 }
 
-const char *luo_limit_say(const luo_limit *limit, bool whole, double v, char *buf, size_t size)
+const char *luo_say_limit(const luo_limit *limit, bool whole, double v, char *buf, size_t size)
 {
     bool beyond;
     const luo_limit said = as_said(limit, v, &beyond), *l = &said;
@@ -39,90 +39,6 @@ const char *luo_limit_say(const luo_limit *limit, bool whole, double v, char *bu
     else if (high) snprintf(buf, size, "%s of at most %.15g", what, l->hi);
     else snprintf(buf, size, "%s", what);
     return buf;
-}
-
-/* ---- numbers ---- */
-
-static const char *digits(const char *p, const char *end)
-{
-    while (p < end && *p >= '0' && *p <= '9') p++;
-    return p;
-}
-
-bool luo_number_form(const char *text, size_t n, bool whole)
-{
-    const char *p = text, *const end = text + n;
-    if (p < end && *p == '-') p++;
-    if (p == end || *p < '0' || *p > '9') return false;
-    p = *p == '0' ? p + 1 : digits(p, end);
-    if (whole) return p == end;
-    if (p < end && *p == '.') {
-        const char *q = digits(++p, end);
-        if (q == p) return false;
-        p = q;
-    }
-    if (p < end && (*p == 'e' || *p == 'E')) {
-        p++;
-        if (p < end && (*p == '+' || *p == '-')) p++;
-        const char *q = digits(p, end);
-        if (q == p) return false;
-        p = q;
-    }
-    return p == end;
-}
-
-bool luo_number_whole(const char *text, size_t n, int64_t *out)
-{
-    if (!luo_number_form(text, n, true)) return false;
-    const bool minus = text[0] == '-';
-    const uint64_t most = minus ? UINT64_C(1) << 63 : (UINT64_C(1) << 63) - 1;
-    uint64_t v = 0;
-    for (size_t i = minus; i < n; i++) {
-        const uint64_t d = (uint64_t)(text[i] - '0');
-        if (v > (most - d) / 10) return false;
-        v = 10 * v + d;
-    }
-    *out = minus ? (int64_t)(0 - v) : (int64_t)v;
-    return true;
-}
-
-/* Up to 15 digits and a power of ten up to 22 are exact in a double, and so is their quotient
- * rounded once (Clinger 1990); this is what nearly all cells of a table are. */
-static bool quick(const char *text, size_t n, double *out)
-{
-    static const double ten[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-                                 1e12, 1e13, 1e14, 1e15};
-    const bool minus = text[0] == '-';
-    uint64_t v = 0;
-    size_t seen = 0, after = 0;
-    bool point = false;
-    for (size_t i = minus; i < n; i++) {
-        if (text[i] == '.') {
-            point = true;
-            continue;
-        }
-        if (text[i] < '0' || text[i] > '9' || ++seen > 15) return false;
-        v = 10 * v + (uint64_t)(text[i] - '0');
-        after += point;
-    }
-    const double x = (double)v / ten[after];
-    *out = minus ? -x : x;
-    return true;
-}
-
-bool luo_number_float(const char *text, size_t n, double *out)
-{
-    if (!luo_number_form(text, n, false)) return false;
-    if (quick(text, n, out)) return true;
-    char buf[64], *big = n < sizeof buf ? buf : malloc(n + 1);
-    if (!big) return false;
-    memcpy(big, text, n);
-    big[n] = 0;
-    const double v = strtod(big, NULL);
-    if (big != buf) free(big);
-    if (!isfinite(v)) return false;
-    *out = v;
-    return true;
 }
 
 /* ---- words ---- */
@@ -153,19 +69,19 @@ static const char *unit_of(const char *name)
 
 void luo_say_unknown(luo_str *text, const char *word, const char *const *names, int n, int *meant)
 {
-    const char *near = luo_text_nearest(word, names, n);
+    const char *near = luo_word_nearest(word, names, n);
     if (meant) *meant = -1;
     for (int i = 0; meant && near && i < n; i++)
         if (names[i] == near) *meant = i;
     const char *unit = near ? unit_of(near) : NULL;
-    if (near && (luo_text_distance(word, near, 2) <= 2 || !unit)) {
+    if (near && (luo_word_distance(word, near, 2) <= 2 || !unit)) {
         luo_str_addf(text, "did you mean `%s`?", near);
     } else if (near) {
         const char *u = strchr(near, '_');
         luo_str_addf(text, "%.*s is given as `%s` (%s).", (int)(u - near), near, near, unit);
     } else {
         luo_str_add(text, "one of ");
-        luo_say_choices(text, names, n);
+        luo_words_choices(text, names, n);
         luo_str_add(text, " is expected.");
     }
 }

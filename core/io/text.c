@@ -32,7 +32,7 @@ static luo_status slurp(luo_arena *arena, int fd, size_t hint, const char *path,
     return LUO_OK;
 }
 
-luo_status luo_read_text(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
+luo_status luo_source_read(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
 {
     struct stat info;
     int fd;
@@ -51,7 +51,7 @@ luo_status luo_files_get(const luo_files *files, luo_arena *arena, const char *p
                          luo_source *out, luo_err *err)
 {
     if (files) return files->get(files->ctx, arena, path, out, err);
-    if (!luo_builtin_get(path, out)) return luo_read_text(arena, path, out, err);
+    if (!luo_builtin_get(path, out)) return luo_source_read(arena, path, out, err);
     out->name = luo_arena_strdup(arena, path);
     return out->name ? LUO_OK : luo_err_nomem(err);
 }
@@ -82,7 +82,7 @@ static void normalise(char *path)
     *out = 0;
 }
 
-const char *luo_path_join(luo_arena *arena, const char *base, const char *name)
+const char *luo_file_path_join(luo_arena *arena, const char *base, const char *name)
 {
     const char *slash = strrchr(base, '/');
     const size_t folder = name[0] == '/' || !slash ? 0 : (size_t)(slash - base) + 1;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/io/io.h"
+#include "core/io/write_plan.h"
 
 static void quoted(luo_str *s, const char *text)
 {

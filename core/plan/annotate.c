@@ -279,7 +279,7 @@ static luo_status make_ann(placing *c, int32_t set, luo_form form, int32_t *id)
     for (int32_t i = 0; i < P; i++)
         LUO_TRY(luo_plan_group(c->scratch, c->g, c->p, i, &c->p->pipelines[i].stages[stage[i]],
                                form, &grp[i], c->err));
-    const luo_ann ann = {P, P > 1 ? luo_form_top(form) : LUO_H_NONE, false, NULL, grp};
+    const luo_ann ann = {P, P > 1 ? luo_plan_form_top(form) : LUO_H_NONE, false, NULL, grp};
     LUO_TRY(luo_ann_check(&ann, c->err));
     const luo_ann *canonical = luo_ann_canonical(c->scratch, &ann);
     if (!canonical) return luo_err_nomem(c->err);

@@ -16,7 +16,7 @@ luo_status luo_plan_annotate(luo_graph *graph, const luo_plan *plan, luo_err *er
  * Errors: LUO_ENOMEM. Owner: arena; not canonical. */
 luo_status luo_plan_group(luo_arena *arena, const luo_graph *graph, const luo_plan *plan, int32_t i,
                           const luo_stage *s, luo_form form, luo_grp *out, luo_err *err);
-int32_t luo_form_top(luo_form form);
+int32_t luo_plan_form_top(luo_form form);
 /* Raw annotation of a Reshard made by differentiation; ctx: luo_annotate_raw. */
 typedef struct luo_annotate_raw {
     luo_graph *g;

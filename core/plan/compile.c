@@ -88,7 +88,7 @@ static luo_status find_stands(compiler *c, int32_t i, int32_t **out)
     const luo_pipeline *pipe = &c->p->pipelines[i];
     const int32_t M = pipe->micro_batches;
     *out = NULL;
-    if (!luo_pipeline_is_rerouted(pipe)) return LUO_OK;
+    if (!luo_reroute_in_pipeline(pipe)) return LUO_OK;
     int32_t *at = *out = LUO_NEW_N(c->arena, int32_t, (int64_t)M * c->nabsent);
     int32_t *route = LUO_NEW_N(c->arena, int32_t, M);
     if (!at || !route) return luo_err_nomem(c->err);
@@ -96,7 +96,7 @@ static luo_status find_stands(compiler *c, int32_t i, int32_t **out)
     for (int32_t s = 0; s < pipe->nstages; s++) {
         const luo_stage *st = &pipe->stages[s];
         if (!st->nreroute) continue;
-        LUO_TRY(luo_stage_routes(c->arena, st, M, route, c->err));
+        LUO_TRY(luo_reroute_stage(c->arena, st, M, route, c->err));
         for (int32_t k = 0; k < M; k++)
             for (int32_t d = 0; d < st->ndev; d++)
                 at[(int64_t)k * c->nabsent + st->dev[d] - c->p->first_absent] =

@@ -45,10 +45,10 @@ luo_status luo_plan_params(luo_arena *arena, const luo_plan *plan, const luo_mod
 
 /* A program set whose instructions are the moves of a switch (phase switch, stream move): one
  * COMM or LOCAL per device as needed. */
-luo_status luo_switch_compile(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
+luo_status luo_compile_switch(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
                               const luo_switch *sw, luo_programs **out, luo_err *err);
 /* A program set in which every device of the plan writes (or reads) its state: bytes per device
  * on stream io. For checkpoints. */
-luo_status luo_checkpoint_compile(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+luo_status luo_compile_checkpoint(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                   bool write, luo_programs **out, luo_err *err);
 #endif

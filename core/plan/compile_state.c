@@ -230,7 +230,7 @@ static luo_status open_sheet(sheet *s, luo_arena *arena, luo_err *err)
     return s->index ? LUO_OK : luo_err_nomem(err);
 }
 
-luo_status luo_switch_compile(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
+luo_status luo_compile_switch(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
                               const luo_switch *sw, luo_programs **out, luo_err *err)
 {
     sheet s;
@@ -278,7 +278,7 @@ static luo_status checkpoint_parts(sheet *s, const luo_plan *plan, const luo_mod
     return LUO_OK;
 }
 
-luo_status luo_checkpoint_compile(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+luo_status luo_compile_checkpoint(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                   bool write, luo_programs **out, luo_err *err)
 {
     sheet s;

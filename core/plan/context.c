@@ -257,7 +257,7 @@ static void fill(member *m, luo_form form)
     turn(m, hops < m->parts ? hops : m->parts - 1);
 }
 
-int32_t luo_form_top(luo_form form)
+int32_t luo_plan_form_top(luo_form form)
 {
     const bool tokens = form == LUO_FORM_X || form == LUO_FORM_WHOLE || form >= LUO_FORM_HEADS;
     return tokens ? 0 : LUO_DUP;

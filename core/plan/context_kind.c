@@ -38,9 +38,9 @@ static bool heads_do(const luo_model *model, const luo_pipeline *pipeline, int32
     return true;
 }
 
-luo_status luo_context_exposed(const luo_cost_ctx *ctx, const luo_model *model,
-                               const luo_plan *plan, int32_t pipeline, int32_t inner,
-                               double *seconds, luo_err *err)
+luo_status luo_plan_context_exposed(const luo_cost_ctx *ctx, const luo_model *model,
+                                    const luo_plan *plan, int32_t pipeline, int32_t inner,
+                                    double *seconds, luo_err *err)
 {
     const luo_pipeline *pipe = &plan->pipelines[pipeline];
     const int32_t c = pipe->stages[0].context_parallel;
@@ -87,7 +87,7 @@ static choice best_of(const luo_cost_ctx *ctx, const luo_model *model, const luo
     const int32_t n = list_choices(ctx->cluster, model, &plan->pipelines[i], list);
     for (int32_t k = 0; k < n; k++) {
         double seconds = 0;
-        if (luo_context_exposed(ctx, model, plan, i, list[k].inner, &seconds, NULL) != LUO_OK)
+        if (luo_plan_context_exposed(ctx, model, plan, i, list[k].inner, &seconds, NULL) != LUO_OK)
             return (choice){LUO_CONTEXT_RING, 1}; /* no costs are known */
         if (k > 0 && seconds >= least * (1 - 1e-9)) continue;
         least = seconds;

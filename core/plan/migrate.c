@@ -47,7 +47,7 @@ luo_status luo_switching_compile(luo_arena *arena, const luo_plan *from, const l
     LUO_TRY(luo_switching_tensors(arena, from, to, model, &m.tensors, &m.n, err));
     LUO_TRY(luo_switch_plan(arena, m.tensors, m.n, &o, &m.sw, err));
     if (m.sw.npair > 0 || m.sw.local_bytes > 0) {
-        LUO_TRY(luo_switch_compile(arena, m.tensors, m.n, &m.sw, &m.set, err));
+        LUO_TRY(luo_compile_switch(arena, m.tensors, m.n, &m.sw, &m.set, err));
         LUO_TRY(luo_program_check(arena, m.set, err));
     }
     *out = m;

@@ -23,7 +23,7 @@ luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const l
 
 /* dead: devices that cannot send, ascending.
  * Pre:    luo_plan_check passed for both plans, which are of this model.
- * Errors: LUO_ELOST no living owner of some state; those of luo_switch_plan, luo_switch_compile
+ * Errors: LUO_ELOST no living owner of some state; those of luo_switch_plan, luo_compile_switch
  *         and luo_program_check; LUO_ENOMEM.
  * Owner:  everything in *out belongs to arena; from, to and model must live as long.
  * Cost:   that of luo_switch_plan, and of the check. See: tests/unit/check_move.c. */

@@ -148,18 +148,18 @@ static luo_status solve(rows *r, int64_t total, int64_t *out, double *best, luo_
     return LUO_OK;
 }
 
-luo_status luo_alloc_minmax(int32_t n, const double *w, const double *off, int64_t total,
-                            const int64_t *lo, const int64_t *hi, int64_t *out, double *best,
-                            luo_err *err)
+luo_status luo_plan_minmax(int32_t n, const double *w, const double *off, int64_t total,
+                           const int64_t *lo, const int64_t *hi, int64_t *out, double *best,
+                           luo_err *err)
 {
     assert(n >= 1);
     rows r = {.n = n, .w = w, .off = off, .lo = lo, .hi = hi};
     return solve(&r, total, out, best, err);
 }
 
-luo_status luo_split_micro_batches(int32_t pipelines, const double *o, const double *fill,
-                                   bool filled, int64_t M, const int64_t *lo, int64_t *out,
-                                   luo_err *err)
+luo_status luo_plan_split_micro_batches(int32_t pipelines, const double *o, const double *fill,
+                                        bool filled, int64_t M, const int64_t *lo, int64_t *out,
+                                        luo_err *err)
 {
     assert(pipelines >= 1);
     rows r = {.n = pipelines, .w = o, .fill = filled ? fill : NULL, .lo = lo};

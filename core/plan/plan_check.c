@@ -349,7 +349,7 @@ static void check_peer(checker *c, int32_t i, int32_t s, int32_t k, int32_t *by)
     }
     if (by[j]) find(c, "pipeline %d is named twice; one entry with the sum is expected.", j);
     by[j] = k + 1;
-    if (!luo_stage_is_peer(plan, i, j, s)) {
+    if (!luo_reroute_is_peer(plan, i, j, s)) {
         find(c, "pipeline %d cannot run stage %d of pipeline %d; another pipeline with as many "
                 "stages, and the same layers and recompute on this one, is expected.", j, s, i);
         return;
@@ -357,8 +357,8 @@ static void check_peer(checker *c, int32_t i, int32_t s, int32_t k, int32_t *by)
     const luo_stage *peer = &plan->pipelines[j].stages[s];
     if (peer->ndev == 0)
         find(c, "stage %d of pipeline %d has no devices either; give one that has.", s, j);
-    else if (first >= 0 && first < plan->npipelines && luo_stage_is_peer(plan, i, first, s) &&
-             !luo_stage_cuts_alike(&plan->pipelines[first].stages[s], peer))
+    else if (first >= 0 && first < plan->npipelines && luo_reroute_is_peer(plan, i, first, s) &&
+             !luo_reroute_cuts_alike(&plan->pipelines[first].stages[s], peer))
         find(c, "stage %d of pipelines %d and %d has other tensor-parallel groups; peers of one "
                 "stage have equal ones.", s, first, j);
 }

@@ -11,19 +11,19 @@
  * Pre:    n >= 1; w finite, not negative. best NULL: not wanted.
  * Errors: LUO_EINFEASIBLE, out is then untouched. Cost: 60 passes over the rows, then O(n) for
  * each of the last few units. See: tests/diff/diff_minmax.c. */
-luo_status luo_alloc_minmax(int32_t n, const double *w, const double *off, int64_t total,
-                            const int64_t *lo, const int64_t *hi, int64_t *out, double *best,
-                            luo_err *err);
+luo_status luo_plan_minmax(int32_t n, const double *w, const double *off, int64_t total,
+                           const int64_t *lo, const int64_t *hi, int64_t *out, double *best,
+                           luo_err *err);
 /* Canonical layer split of one pipeline (docs/planners.md#layers-and-micro-batches): y[j] = seconds
  * per layer and micro-batch, cap[j] = most layers (NULL: no cap). */
-luo_status luo_split_layers(luo_arena *scratch, int32_t stages, const double *y, int64_t layers,
-                            const int64_t *cap, int64_t *out, luo_err *err);
+luo_status luo_plan_split_layers(luo_arena *scratch, int32_t stages, const double *y,
+                                 int64_t layers, const int64_t *cap, int64_t *out, luo_err *err);
 /* Micro-batches of the pipelines (docs/planners.md#layers-and-micro-batches) for M in all: o[i] =
  * slowest stage, fill[i] = sum of stage times; `filled` chooses the offsets. lo[i]: least (stages
  * of pipeline i, or 1). */
-luo_status luo_split_micro_batches(int32_t pipelines, const double *o, const double *fill,
-                                   bool filled, int64_t M, const int64_t *lo, int64_t *out,
-                                   luo_err *err);
+luo_status luo_plan_split_micro_batches(int32_t pipelines, const double *o, const double *fill,
+                                        bool filled, int64_t M, const int64_t *lo, int64_t *out,
+                                        luo_err *err);
 
 typedef enum luo_uniform_layers { /* of the stages */
     LUO_UNIFORM_EQUAL,
@@ -75,18 +75,17 @@ typedef struct luo_uniform_result {
  * of 1, 2, 4 .. 16 sequences; recompute none, full, and selective where attention is not fused;
  * ZeRO 0 to zero_most, ZeRO-3 as full shard, as shards of the pipelines of a node, and with weights
  * gathered once a step; 1F1B and interleaved with 2 to 16 chunks; equal layers, and layers by speed
- * with embedding and head counted (luo_alloc_minmax); context parallelism of 2, 4 .. 64 as long as
+ * with embedding and head counted (luo_plan_minmax); context parallelism of 2, 4 .. 64 as long as
  * a rank has 4,096 tokens, as a ring, an exchange of heads, or both. What opts gives is taken as it
  * is (gpipe included). Several device types: each alone; all, in the order of the cluster and
  * turned round, stages on types or pipelines on types, the layers of stages by speed, and, with
- * ZeRO 0 and 1, micro-batches dealt to the pipelines by speed (luo_split_micro_batches); tensor
- * groups do not mix types. Ties: the smaller tp, pp, micro-batch.
- * Shapes are priced in the order of a lower bound of their closed form until no other can be among
- * the answers: the answer is that of pricing all. See: tests/diff/diff_uniform.c.
- * Device order: docs/planners.md#order-of-devices. *n: how many there are: the `top` best, and
- * those of the best of each of `families` families that are not among them, all by objective. The
- * memory of the closed form filters; the compiled plan decides (luo_plan_fits), so callers try them
- * in order.
+ * ZeRO 0 and 1, micro-batches dealt to the pipelines by speed (luo_plan_split_micro_batches);
+ * tensor groups do not mix types. Ties: the smaller tp, pp, micro-batch. Shapes are priced in the
+ * order of a lower bound of their closed form until no other can be among the answers: the answer
+ * is that of pricing all. See: tests/diff/diff_uniform.c. Device order:
+ * docs/planners.md#order-of-devices. *n: how many there are: the `top` best, and those of the best
+ * of each of `families` families that are not among them, all by objective. The memory of the
+ * closed form filters; the compiled plan decides (luo_plan_fits), so callers try them in order.
  * Errors: LUO_EINFEASIBLE with the tightest case; LUO_EINPUT a size that opts gives does not
  * divide; LUO_ENOMEM. Owner: arena. */
 luo_status luo_plan_uniform(luo_arena *arena, const luo_model *model, const luo_cluster *cluster,
@@ -110,9 +109,9 @@ luo_status luo_plan_uniform_fitting(luo_arena *arena, const luo_model *model,
 void luo_plan_settle_context(luo_plan *plan, const luo_model *model, const luo_cluster *c);
 /* Seconds of communication that a layer of the slowest stage of the pipeline shows, forward and
  * backward, with parts of `inner` ranks. Errors: those of luo_cost_layer. */
-luo_status luo_context_exposed(const luo_cost_ctx *ctx, const luo_model *model,
-                               const luo_plan *plan, int32_t pipeline, int32_t inner,
-                               double *seconds, luo_err *err);
+luo_status luo_plan_context_exposed(const luo_cost_ctx *ctx, const luo_model *model,
+                                    const luo_plan *plan, int32_t pipeline, int32_t inner,
+                                    double *seconds, luo_err *err);
 
 /* Memory of every device of a compiled plan, in the set's order: out[set->n]. */
 luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memory *out,

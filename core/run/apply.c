@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "core/run/events/reach.h"
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
+#include "core/run/real.h"
 
 /* ---- what is new ---- */
 
@@ -33,7 +34,7 @@ void luo_run_trigger(luo_run *run)
         if (changes[i].kind == LUO_CHANGE_DOWN) run->health.emptied[changes[i].target] = true;
     luo_account_changes(run);
     luo_ckpt_changes(run);
-    luo_score_new(run);
+    luo_run_score_new(run);
     const bool *leaving = luo_events_leaving(run->clock.events);
     for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) {
         if (leaving[d] && !run->health.was_leaving[d] && luo_run_plan(&run->plans)->member[d])
@@ -248,7 +249,7 @@ static luo_status answer_failure(luo_run *run, luo_err *err)
     double planned_s = -1;
     run->decision.pending.on = false;
     LUO_TRY(luo_run_span(run, LUO_SPAN_DETECT, run->job.cost.detect_fail_s, 0, err));
-    LUO_TRY(luo_score_failure(run, since, err));
+    LUO_TRY(luo_run_score_failure(run, since, err));
     const double detected_s = run->clock.t_s - asked;
     while (d.action == LUO_WAIT && !luo_run_is_over(run)) {
         bool hope;

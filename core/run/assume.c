@@ -202,7 +202,8 @@ static void profiles(list *l, const luo_run_job *job)
     }
 }
 
-luo_status luo_report_assumptions(luo_run *run, const char *const **out, int32_t *n, luo_err *err)
+luo_status luo_run_report_assumptions(luo_run *run, const char *const **out, int32_t *n,
+                                      luo_err *err)
 {
     list l = {.arena = run->arena};
     costs(&l, &run->job);

@@ -1,7 +1,8 @@
 /* One attempt of a step: the backend runs it, and the result becomes rows, totals and samples. */
 #include <string.h>
 
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
+#include "core/run/real.h"
 
 enum { FAILURES_IN_A_ROW = 1000 };
 
@@ -94,7 +95,7 @@ static luo_status keep(luo_run *run, const luo_step_result *result, int32_t atte
     for (int32_t i = 0; i < used->ndev; i++)
         run->health.predicted[used->dev[i]] = result->predicted_s[i];
     run->health.has_predicted = true;
-    LUO_TRY(luo_sample_step(run, result, err));
+    LUO_TRY(luo_run_sample_step(run, result, err));
     luo_events_progress(run->clock.events);
     run->decision.failures = 0;
     run->clock.step++;
@@ -136,7 +137,7 @@ static luo_status bound_step(luo_run *run, luo_err *err)
     int32_t attempt;
     const double start_s = run->clock.t_s;
     LUO_TRY(luo_account_attempt(run, &attempt, err));
-    LUO_TRY(luo_oracle_step(run, &result, err));
+    LUO_TRY(luo_run_oracle_step(run, &result, err));
     if (run->clock.state == LUO_RUNNING) return keep(run, &result, attempt, start_s, err);
     run->ledger.account.span[LUO_SPAN_STEP] += run->clock.t_s - start_s;
     if (run->clock.t_s == start_s) return LUO_OK;

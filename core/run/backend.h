@@ -151,7 +151,7 @@ typedef struct luo_backend {
     luo_status (*describe)(char *text, size_t size);
     luo_status (*open)(const luo_backend_config *config, luo_backend_state **out, luo_err *err);
     void (*close)(luo_backend_state *b);
-    /* Runs one step of all programs, i.e. luo_interpret for every rank. The result lives until
+    /* Runs one step of all programs, i.e. luo_interp_program for every rank. The result lives until
      * the next call. A failure inside the step is LUO_OK here and told in result->status. */
     luo_status (*run_ranks)(luo_backend_state *b, const luo_step_request *request,
                             luo_step_result *result, luo_err *err);

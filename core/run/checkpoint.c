@@ -19,7 +19,7 @@
  *   for it, whatever `mode` says. */
 #include <math.h>
 
-#include "core/run/run.h"
+#include "core/run/real.h"
 
 /* Largest number of the plan's devices on one node of group g; 0: none. */
 static int32_t most_on_node(const luo_cluster *cluster, const luo_used_plan *used, int32_t g)

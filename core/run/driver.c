@@ -10,7 +10,8 @@
 #include "core/base/quantity.h"
 #include "core/base/vec.h"
 #include "core/run/events/reach.h"
-#include "core/run/run.h"
+#include "core/run/policy/policy.h"
+#include "core/run/real.h"
 
 /* ---- helpers of all files ---- */
 
@@ -289,8 +290,8 @@ static luo_status prepare(luo_run *run, luo_err *err)
                             run->job.spec->window_steps, run->job.spec->replan_gap,
                             &run->health.detect, err));
     LUO_TRY(make_arrays(run, err));
-    LUO_TRY(luo_sample_init(run, err));
-    LUO_TRY(luo_oracle_init(run, err));
+    LUO_TRY(luo_run_sample_init(run, err));
+    LUO_TRY(luo_run_oracle_init(run, err));
     LUO_TRY(luo_reentry_init(run, err));
     LUO_TRY(luo_run_check_policy(run, err));
     LUO_TRY(luo_account_init(run, err));
@@ -424,9 +425,9 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
     if (st == LUO_OK) st = open_backend(&run, err);
     if (st == LUO_OK) st = loop(&run, err);
     if (run.backend.state && st == LUO_OK)
-        st = luo_report_end(&run, err);
+        st = luo_run_report_end(&run, err);
     else if (run.backend.state && run.clock.state == LUO_FAILED)
-        luo_report_end(&run, &(luo_err){0}); /* st tells why */
+        luo_run_report_end(&run, &(luo_err){0}); /* st tells why */
     if (run.backend.state) run.backend.table->close(run.backend.state);
     if (st == LUO_OK && run.clock.state == LUO_LOST)
         st = luo_err_set(err, LUO_ENO,

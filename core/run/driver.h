@@ -47,9 +47,4 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
  * Errors: those of luo_run_policy. */
 luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo_run_opts *opts,
                          luo_err *err);
-
-/* No run but a bound of runs: real backends refuse it. */
-bool luo_policy_is_upper_bound(const char *name);
-/* Names of the policies of this build, in the order of the documentation. */
-const char *const *luo_policy_names(int32_t *n);
 #endif

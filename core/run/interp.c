@@ -172,8 +172,8 @@ static luo_status walk_task(tour *t, int32_t k)
     return LUO_OK;
 }
 
-luo_status luo_interpret_walk(const luo_executor *executor, luo_rank *rank, const luo_walk *walk,
-                              const luo_program *program, luo_arena *scratch)
+luo_status luo_interp_walk(const luo_executor *executor, luo_rank *rank, const luo_walk *walk,
+                           const luo_program *program, luo_arena *scratch)
 {
     const size_t mark = luo_arena_mark(scratch);
     tour t = {.walk = walk, .executor = executor, .rank = rank, .program = program, .computed = -1};
@@ -184,13 +184,13 @@ luo_status luo_interpret_walk(const luo_executor *executor, luo_rank *rank, cons
     return st;
 }
 
-luo_status luo_interpret(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
-                         const luo_program *program, luo_arena *scratch)
+luo_status luo_interp_program(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
+                              const luo_program *program, luo_arena *scratch)
 {
     const size_t mark = luo_arena_mark(scratch);
     const luo_walk *walk;
     luo_status st = luo_walk_make(scratch, &set->roles[program->role], &walk);
-    if (st == LUO_OK) st = luo_interpret_walk(executor, rank, walk, program, scratch);
+    if (st == LUO_OK) st = luo_interp_walk(executor, rank, walk, program, scratch);
     luo_arena_reset(scratch, mark);
     return st;
 }

@@ -7,14 +7,14 @@
  * waits for all. Returns the first status that is not LUO_OK (nothing is submitted after it).
  * Cost: one submit per (task, instruction); memory: tickets of instructions that another segment
  * depends on only. scratch is used with mark and reset. */
-luo_status luo_interpret(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
-                         const luo_program *program, luo_arena *scratch);
+luo_status luo_interp_program(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
+                              const luo_program *program, luo_arena *scratch);
 
 /* What walking a role needs, for whoever walks it more than once, or for several devices.
  * Owner: arena. Errors: LUO_ENOMEM. Cost: O(instructions and dependencies). */
 typedef struct luo_walk luo_walk;
 luo_status luo_walk_make(luo_arena *arena, const luo_role *role, const luo_walk **out);
-/* As luo_interpret. walk: of the program's role. */
-luo_status luo_interpret_walk(const luo_executor *executor, luo_rank *rank, const luo_walk *walk,
-                              const luo_program *program, luo_arena *scratch);
+/* As luo_interp_program. walk: of the program's role. */
+luo_status luo_interp_walk(const luo_executor *executor, luo_rank *rank, const luo_walk *walk,
+                           const luo_program *program, luo_arena *scratch);
 #endif

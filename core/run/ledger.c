@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/vec.h"
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
 
 static void add_parts(luo_parts *to, const luo_parts *p, double factor)
 {
@@ -24,7 +24,7 @@ static void add_parts(luo_parts *to, const luo_parts *p, double factor)
     to->bubble_s += factor * p->bubble_s;
 }
 
-double luo_parts_sum(const luo_parts *parts)
+double luo_account_parts_sum(const luo_parts *parts)
 {
     return parts->compute_s + parts->recompute_s + parts->tp_s + parts->ep_s + parts->cp_s +
            parts->pp_s + parts->dp_s + parts->move_s + parts->io_s + parts->bubble_s;
@@ -155,7 +155,7 @@ void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result,
     for (int32_t i = 0; i < n; i++) add_parts(out, &result->parts[i], 1.0 / n);
     /* The rounding of the mean, and of dates late in a long run: of the bubble, or where there is
      * none of what is largest. */
-    out->bubble_s += seconds - luo_parts_sum(out);
+    out->bubble_s += seconds - luo_account_parts_sum(out);
     if (out->bubble_s >= 0) return;
     double *const part[] = {&out->compute_s, &out->recompute_s, &out->tp_s,
                             &out->ep_s,      &out->cp_s,        &out->pp_s,
@@ -179,11 +179,12 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
     luo_parts mean;
     luo_account_mean(&run->plans, result, seconds, &mean);
     for (int32_t i = 0; i < used->ndev; i++)
-        if (fabs(luo_parts_sum(&result->parts[i]) - own) > 1e-6 * own + 4 * DBL_EPSILON * end_s)
+        if (fabs(luo_account_parts_sum(&result->parts[i]) - own) >
+            1e-6 * own + 4 * DBL_EPSILON * end_s)
             return luo_err_set(err, LUO_EBUG,
                                "the parts of device %d make %.9g s of a step of "
                                "%.9g s.",
-                               used->dev[i], luo_parts_sum(&result->parts[i]), own);
+                               used->dev[i], luo_account_parts_sum(&result->parts[i]), own);
     add_parts(&to->parts, &mean, 1);
     to->seconds += seconds;
     to->flops += used->flops;

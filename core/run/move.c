@@ -1,7 +1,8 @@
 /* A switch that moves state: fused plan of who sends what to whom, compiled to programs
  * (core/plan/migrate.h), run on the backend. */
 #include "core/plan/migrate.h"
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
+#include "core/run/real.h"
 
 /* Who is to receive was gone meanwhile: his process is a new one, which moves do not know. */
 static bool uses_emptied(const luo_run_health *health, const luo_used_plan *used)

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
+#include "core/run/real.h"
 
 luo_status luo_real_init(luo_run *run, luo_err *err)
 {

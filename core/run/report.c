@@ -189,7 +189,7 @@ static luo_status warn_of_overlap(luo_run *run, luo_err *err)
                         o->what, name, o->product, o->at_s, o->cut);
 }
 
-luo_status luo_report_end(luo_run *run, luo_err *err)
+luo_status luo_run_report_end(luo_run *run, luo_err *err)
 {
     luo_run_summary s = {.policy =
                              run->job.spec->label ? run->job.spec->label : run->job.spec->name,
@@ -212,7 +212,7 @@ luo_status luo_report_end(luo_run *run, luo_err *err)
     LUO_TRY(step_figures(run, &s, err));
     detection(run, &s);
     LUO_TRY(plan_uses(run, &s, err));
-    LUO_TRY(luo_report_assumptions(run, &s.assumptions, &s.nassumptions, err));
+    LUO_TRY(luo_run_report_assumptions(run, &s.assumptions, &s.nassumptions, err));
     s.warnings = run->ledger.warnings;
     s.nwarnings = run->ledger.nwarnings;
     return run->job.sink->summary(run->job.sink->ctx, &s, err);

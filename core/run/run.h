@@ -281,7 +281,7 @@ void luo_account_rollback(luo_run *run, int64_t step);
 luo_status luo_account_safe(luo_run_ledger *ledger, luo_err *err);
 luo_status luo_account_attempt(luo_run *run, int32_t *attempt, luo_err *err);
 void luo_account_changes(luo_run *run); /* up times, from the last changes of the engine */
-double luo_parts_sum(const luo_parts *parts);
+double luo_account_parts_sum(const luo_parts *parts);
 
 /* checkpoint.c */
 luo_status luo_ckpt_init(luo_run *run, luo_err *err);
@@ -327,7 +327,7 @@ void luo_reentry_change(luo_run *run,
 void luo_reentry_probe(luo_run *run, int32_t device, double sample);
 
 /* drift.c: after the samples of a step */
-luo_status luo_drift_step(luo_run *run, luo_err *err);
+luo_status luo_run_drift_step(luo_run *run, luo_err *err);
 
 /* hope.c */
 typedef struct luo_refusal { /* no plan was possible on these devices */
@@ -346,47 +346,6 @@ luo_status luo_run_wait(luo_run *run, luo_refusals *f, bool *hope, luo_err *err)
 /* apply.c */
 void luo_run_trigger(luo_run *run);                   /* looks at what the last changes did */
 luo_status luo_run_apply(luo_run *run, luo_err *err); /* decides and acts; at a boundary */
-
-/* real.c */
-/* What of the scenario's costs is waited out; arrays. */
-luo_status luo_real_init(luo_run *run, luo_err *err);
-/* State before the first step, or of a checkpoint; run time begins when it is there. */
-luo_status luo_real_begin(luo_run *run, luo_err *err);
-/* A checkpoint of the state at this boundary. *saved: false when a process died meanwhile. */
-luo_status luo_real_save(luo_run *run, bool *saved, luo_err *err);
-/* Buffers and communicators of a plan in all processes, before state moves there. A process that
- * dies meanwhile is found out by the move. */
-luo_status luo_real_bind(luo_run *run, int32_t plan, luo_err *err);
-/* State for the running plan from the newest checkpoint that is not after *step; without any, as
- * before the first step. Out: *step. Processes that die meanwhile are started again. */
-luo_status luo_real_load(luo_run *run, int64_t *step, luo_err *err);
-/* Collects failures with `hard: true` at this boundary on devices of the plan: true if there are
- * any; the next attempt is hit by them. */
-bool luo_real_strikes(luo_run *run);
-/* Puts them into the request: the world without them, and changes dated now. */
-luo_status luo_real_strike(luo_run *run, luo_step_request *request, luo_err *err);
-/* The attempt or move failed because a process died: its device is lost unless an event has taken
- * it. Pre: events are committed up to its end. */
-luo_status luo_real_died(luo_run *run, const luo_step_result *result, luo_err *err);
-/* Nothing answers this death: the run ends with LUO_EPEER, the sentence says where to resume. */
-luo_status luo_real_give_up(luo_run *run, const char *why, luo_err *err);
-/* Do all devices of the plan have a process? */
-bool luo_real_has_processes(const luo_run *run, const luo_plan *plan);
-
-/* pace.c: compute_s over predicted_s of device i of the plan, on the scale of the profile as far as
- * that is known, 1 = nominal; < 0: nothing was predicted. */
-double luo_pace_ratio(const luo_run *run, const luo_step_result *result, int32_t i);
-luo_status luo_pace_init(luo_run *run, luo_err *err);
-/* Of the median device of this step, while factors are not known: what else to divide by. Else 1.
- */
-double luo_pace_of_step(const luo_run *run, const luo_step_result *result);
-/* Takes the samples of a step; true: the factor has just been fixed. */
-bool luo_pace_take(luo_run *run, const luo_step_result *result);
-/* Was the device accepted as faster than nominal? Then nominal was wrong, is set right, and there
- * is no trigger. */
-bool luo_pace_correct(luo_run *run, int32_t device);
-void luo_pace_forget(
-    luo_run_health *health); /* another program: the factor has to be found again */
 
 /* move.c */
 /* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link
@@ -421,25 +380,26 @@ luo_status luo_run_end_of(luo_run *run, const luo_ahead *a, const luo_step_resul
 luo_status luo_run_step(luo_run *run, luo_err *err);
 
 /* sample.c */
-luo_status luo_sample_init(luo_run *run, luo_err *err);
+luo_status luo_run_sample_init(luo_run *run, luo_err *err);
 /* What a step that ended well tells of the speed of devices: samples of those in the plan, probes
  * of those that are not; confirmed changes become trigger. */
-luo_status luo_sample_step(luo_run *run, const luo_step_result *result, luo_err *err);
+luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, luo_err *err);
 
 /* bound.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
-luo_status luo_oracle_init(luo_run *run, luo_err *err);
+luo_status luo_run_oracle_init(luo_run *run, luo_err *err);
 /* One step that ends at t_s, unless the run is lost. */
-luo_status luo_oracle_step(luo_run *run, luo_step_result *result, luo_err *err);
+luo_status luo_run_oracle_step(luo_run *run, luo_step_result *result, luo_err *err);
 
 /* score.c */
-void luo_score_new(luo_run *run); /* looks at new occurrences */
-luo_status luo_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err);
-luo_status luo_score_failure(luo_run *run, double since_s, luo_err *err);
+void luo_run_score_new(luo_run *run); /* looks at new occurrences */
+luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err);
+luo_status luo_run_score_failure(luo_run *run, double since_s, luo_err *err);
 
 /* report.c */
-luo_status luo_report_end(luo_run *run, luo_err *err);
+luo_status luo_run_report_end(luo_run *run, luo_err *err);
 /* assume.c */
-luo_status luo_report_assumptions(luo_run *run, const char *const **out, int32_t *n, luo_err *err);
+luo_status luo_run_report_assumptions(luo_run *run, const char *const **out, int32_t *n,
+                                      luo_err *err);
 
 /* driver.c: helpers of all */
 bool luo_run_is_over(const luo_run *run);

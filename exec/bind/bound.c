@@ -4,8 +4,9 @@
 
 #include "core/cost/cost.h"
 #include "exec/bind/bound_internal.h"
+#include "exec/data/batch.h"
 
-int32_t luo_rank_of(const luo_rank_config *config, int32_t device)
+int32_t luo_bound_rank_of(const luo_rank_config *config, int32_t device)
 {
     int32_t lo = 0, hi = config->nranks;
     while (lo < hi) {

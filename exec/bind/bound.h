@@ -22,8 +22,9 @@
 #include "core/graph/graph.h"
 #include "exec/bind/kernels.h"
 #include "exec/bind/layout.h"
-#include "exec/rank/rank.h"
 #include "exec/bind/route.h"
+#include "exec/data/batch.h"
+#include "exec/rank/rank.h"
 
 typedef struct luo_product { /* C[m x n] = A B (+ C if add), as luo_kernels.gemm; buffer ids */
     int32_t a, b, c;
@@ -134,7 +135,7 @@ double luo_bound_predicted(const luo_bound *bound);
 int32_t luo_bound_use(const luo_bound *bound, const luo_comm_use *use, luo_comm_use *used);
 
 /* World rank of a device; -1: none. Cost: O(log ranks). */
-int32_t luo_rank_of(const luo_rank_config *config, int32_t device);
+int32_t luo_bound_rank_of(const luo_rank_config *config, int32_t device);
 
 static inline const luo_buffer *luo_bound_desc(const luo_bound *b, int32_t buffer)
 {

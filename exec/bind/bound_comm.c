@@ -109,7 +109,7 @@ static luo_status find_peers(luo_binder *binder, const luo_bound_op *op, luo_bou
     comm->awaits = true;
     for (int32_t i = 0; i < slot->nmessage; i++) {
         comm->awaits &= !slot->message[i].send;
-        peer[i] = luo_rank_of(binder->b->config, slot->message[i].peer);
+        peer[i] = luo_bound_rank_of(binder->b->config, slot->message[i].peer);
         if (peer[i] < 0)
             return luo_err_set(binder->err, LUO_EBACKEND,
                                "the plan needs device %d, for which no rank "

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "exec/bind/bound_internal.h"
+#include "exec/bind/owned.h"
 
 /* ---- pieces ---- */
 
@@ -130,7 +131,7 @@ static luo_status bind_pair(luo_binder *binder, int32_t state, int32_t grad, luo
                             .weight = bound->weight_buffer[piece - bound->piece],
                             .grad = grad,
                             .state = state,
-                            .decays = luo_param_decays(piece->param)};
+                            .decays = luo_state_decays(piece->param)};
     LUO_TRY(merge(binder, &segments, &g, &s, out));
     return luo_owned_segments(binder->arena, piece->param->state, &piece->param->shape,
                               bound->device, &f, &out->owned, binder->err);

@@ -102,8 +102,8 @@ static luo_status add_rows(luo_arena *arena, luo_copy_segment_list *l, const axi
     return LUO_OK;
 }
 
-luo_status luo_copy_segments_add(luo_arena *arena, luo_copy_segment_list *l, const luo_frame *f,
-                                 int64_t base, const luo_region *part, luo_err *err)
+luo_status luo_segments_add(luo_arena *arena, luo_copy_segment_list *l, const luo_frame *f,
+                            int64_t base, const luo_region *part, luo_err *err)
 {
     axis x[LUO_RANK_MAX];
     if (part->rank != f->region.rank || !luo_region_contains(&f->region, part))
@@ -124,7 +124,7 @@ luo_status luo_frame_segments(luo_arena *arena, const luo_frame *f, const luo_re
                               luo_copy_segments *out, luo_err *err)
 {
     luo_copy_segment_list l = {0};
-    LUO_TRY(luo_copy_segments_add(arena, &l, f, 0, part, err));
-    *out = luo_copy_segments_of(&l);
+    LUO_TRY(luo_segments_add(arena, &l, f, 0, part, err));
+    *out = luo_segments_of(&l);
     return LUO_OK;
 }

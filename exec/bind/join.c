@@ -48,8 +48,8 @@ static luo_status append_copy(const joiner *j, copy_list *to, const luo_route_co
 static luo_route_copy copy_of(const copy_list *c)
 {
     if (c->src.elements == 0) return (luo_route_copy){.from = -1, .to = -1};
-    return (luo_route_copy){LUO_ROUTE_SLAB, LUO_ROUTE_SLAB, luo_copy_segments_of(&c->src),
-                            luo_copy_segments_of(&c->dst)};
+    return (luo_route_copy){LUO_ROUTE_SLAB, LUO_ROUTE_SLAB, luo_segments_of(&c->src),
+                            luo_segments_of(&c->dst)};
 }
 
 static luo_status join_ends(const joiner *j, const luo_route *route, int32_t rank,
@@ -64,8 +64,8 @@ static luo_status join_ends(const joiner *j, const luo_route *route, int32_t ran
         LUO_TRY(append(&at, &to, p->out, &p->recv[rank]));
         at.scratch += p->scratch_elements;
     }
-    *send = luo_copy_segments_of(&from);
-    *recv = luo_copy_segments_of(&to);
+    *send = luo_segments_of(&from);
+    *recv = luo_segments_of(&to);
     return LUO_OK;
 }
 

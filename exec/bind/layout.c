@@ -425,7 +425,7 @@ static luo_status place_work(maker *m)
     return LUO_OK;
 }
 
-bool luo_role_has_task_buckets(const luo_role *role)
+bool luo_layout_has_task_buckets(const luo_role *role)
 {
     for (int32_t i = 0; i < role->ninstr; i++) {
         const bool in_task = luo_phase_in_task(role->instr[i].phase);
@@ -467,7 +467,7 @@ static luo_status make(maker *m, luo_layout *out)
     LUO_TRY(place_own(m));
     const int64_t own = m->bytes;
     LUO_TRY(place_kept(m));
-    if (m->messages_inside && !luo_role_has_task_buckets(m->role)) LUO_TRY(make_room(m, own));
+    if (m->messages_inside && !luo_layout_has_task_buckets(m->role)) LUO_TRY(make_room(m, own));
     const int64_t kept = m->bytes - own;
     LUO_TRY(place_work(m));
     *out = (luo_layout){.bytes = m->bytes,

@@ -36,7 +36,7 @@ typedef enum luo_layout_life {
 } luo_layout_life;
 
 /* Do micro-batches make calls of buckets (ZeRO-2 and 3)? */
-bool luo_role_has_task_buckets(const luo_role *role);
+bool luo_layout_has_task_buckets(const luo_role *role);
 
 /* routes: per instruction of the role, as luo_route_of gives them (others are not looked at); NULL:
  * nothing needs scratch. messages_inside: what is left for B, which is nothing before and behind

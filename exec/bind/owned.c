@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/base/vec.h"
+#include "exec/bind/owned.h"
 #include "exec/bind/segments.h"
 
 typedef struct boxes {
@@ -114,8 +115,7 @@ luo_status luo_owned_segments(luo_arena *arena, const luo_ann *ann, const luo_sh
     int32_t n;
     luo_copy_segment_list l = {0};
     LUO_TRY(luo_owned_boxes(arena, ann, shape, device, &box, &n, err));
-    for (int32_t k = 0; k < n; k++)
-        LUO_TRY(luo_copy_segments_add(arena, &l, frame, 0, &box[k], err));
-    *out = luo_copy_segments_of(&l);
+    for (int32_t k = 0; k < n; k++) LUO_TRY(luo_segments_add(arena, &l, frame, 0, &box[k], err));
+    *out = luo_segments_of(&l);
     return LUO_OK;
 }

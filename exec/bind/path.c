@@ -8,16 +8,17 @@
 
 #include <string.h>
 
-int32_t luo_move_rank(const luo_move *move, int32_t device)
+int32_t luo_path_move_rank(const luo_move *move, int32_t device)
 {
     for (int32_t k = 0; k < move->ndev; k++)
         if (move->dev[k] == device) return k;
     return -1;
 }
 
-const luo_region *luo_move_cells(const luo_move *move, int32_t device, bool written, int32_t *n)
+const luo_region *luo_path_move_cells(const luo_move *move, int32_t device, bool written,
+                                      int32_t *n)
 {
-    const int32_t rank = luo_move_rank(move, device);
+    const int32_t rank = luo_path_move_rank(move, device);
     *n = 1;
     switch (move->kind) {
     case LUO_MOVE_SEND:
@@ -44,8 +45,8 @@ const luo_region *luo_move_cells(const luo_move *move, int32_t device, bool writ
 static bool overwrites(const luo_move *first, const luo_move *then, int32_t device)
 {
     int32_t nw, nr;
-    const luo_region *region = luo_move_cells(first, device, true, &nw);
-    const luo_region *r = luo_move_cells(then, device, false, &nr);
+    const luo_region *region = luo_path_move_cells(first, device, true, &nw);
+    const luo_region *r = luo_path_move_cells(then, device, false, &nr);
     for (int32_t i = 0; i < nw; i++)
         for (int32_t j = 0; j < nr; j++)
             if (luo_region_overlap(&region[i], &r[j])) return true;
@@ -79,7 +80,7 @@ static bool lies_inside(const luo_path *path, const luo_move *const *move, int32
 {
     for (int32_t k = 0; k < n; k++) {
         int32_t parts;
-        const luo_region *region = luo_move_cells(move[k], path->device, written, &parts);
+        const luo_region *region = luo_path_move_cells(move[k], path->device, written, &parts);
         for (int32_t i = 0; i < parts; i++)
             if (!luo_region_contains(&f->region, &region[i])) return false;
     }
@@ -137,7 +138,7 @@ static luo_status reserve(luo_arena *arena, luo_path *path, const luo_hop *l, bo
     luo_region hull = {.rank = l->move[0]->region->rank, .empty = true};
     for (int32_t k = 0; k < l->nmove; k++) {
         int32_t n;
-        const luo_region *region = luo_move_cells(l->move[k], path->device, written, &n);
+        const luo_region *region = luo_path_move_cells(l->move[k], path->device, written, &n);
         for (int32_t i = 0; i < n; i++) LUO_TRY(widen(arena, &hull, &region[i], err));
     }
     const int64_t volume = luo_region_volume(&hull);
@@ -155,16 +156,15 @@ static luo_status copy_cells(luo_arena *arena, const luo_path *path, const luo_m
     const luo_region *last = NULL; /* partners of one sum follow each other */
     for (int32_t k = 0; k < n; k++) {
         int32_t parts;
-        const luo_region *region = luo_move_cells(move[k], path->device, false, &parts);
+        const luo_region *region = luo_path_move_cells(move[k], path->device, false, &parts);
         if (move[k]->kind != LUO_MOVE_COPY && !all) continue;
         for (int32_t i = 0; i < parts; last = &region[i++]) {
             if (last && luo_region_equal(last, &region[i])) continue;
-            LUO_TRY(luo_copy_segments_add(arena, &src, &from->frame, from->base, &region[i], err));
-            LUO_TRY(luo_copy_segments_add(arena, &dst, &to->frame, to->base, &region[i], err));
+            LUO_TRY(luo_segments_add(arena, &src, &from->frame, from->base, &region[i], err));
+            LUO_TRY(luo_segments_add(arena, &dst, &to->frame, to->base, &region[i], err));
         }
     }
-    *out = (luo_route_copy){from->buffer, to->buffer, luo_copy_segments_of(&src),
-                            luo_copy_segments_of(&dst)};
+    *out = (luo_route_copy){from->buffer, to->buffer, luo_segments_of(&src), luo_segments_of(&dst)};
     if (src.elements == 0) *out = (luo_route_copy){.from = -1, .to = -1};
     return LUO_OK;
 }

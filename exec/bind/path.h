@@ -33,8 +33,9 @@ typedef struct luo_path {
 } luo_path;
 
 /* Cells that a move takes from a device, or puts there: *n regions. */
-const luo_region *luo_move_cells(const luo_move *move, int32_t device, bool written, int32_t *n);
-int32_t luo_move_rank(const luo_move *move, int32_t device); /* -1: takes no part */
+const luo_region *luo_path_move_cells(const luo_move *move, int32_t device, bool written,
+                                      int32_t *n);
+int32_t luo_path_move_rank(const luo_move *move, int32_t device); /* -1: takes no part */
 
 /* Pre: hops are filled but for from, to and enter; hop[0].from is the buffer the Reshard reads (-1:
  * none), out the one it makes. Fills the rest. name: of the Reshard, for the sentence.

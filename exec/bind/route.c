@@ -70,7 +70,7 @@ static luo_status find_moves(const finder *f, luo_hop *hop)
     int32_t cap = 0;
     for (int32_t i = 0; i < all->n; i++) {
         const luo_move *move = &all->at[i];
-        if (move->step != hop->step || luo_move_rank(move, f->program->device) < 0) continue;
+        if (move->step != hop->step || luo_path_move_rank(move, f->program->device) < 0) continue;
         if (!is_collective(move) && move->region->empty) continue;
         if (!LUO_VEC_ROOM_IN(f->arena, at, hop->nmove, cap)) return luo_err_nomem(f->err);
         at[hop->nmove++] = move;
@@ -202,14 +202,14 @@ static luo_status add_cells(const finder *f, const luo_hop *hop, const luo_move 
                             luo_copy_segment_list *send, luo_copy_segment_list *recv)
 {
     int32_t n;
-    const luo_region *region = luo_move_cells(move, f->program->device, false, &n);
+    const luo_region *region = luo_path_move_cells(move, f->program->device, false, &n);
     for (int32_t k = 0; k < n && send; k++)
-        LUO_TRY(luo_copy_segments_add(f->arena, &send[k], &hop->from.frame, hop->from.base,
-                                      &region[k], f->err));
-    region = luo_move_cells(move, f->program->device, true, &n);
+        LUO_TRY(luo_segments_add(f->arena, &send[k], &hop->from.frame, hop->from.base, &region[k],
+                                 f->err));
+    region = luo_path_move_cells(move, f->program->device, true, &n);
     for (int32_t k = 0; k < n && recv; k++)
-        LUO_TRY(luo_copy_segments_add(f->arena, &recv[k], &hop->to.frame, hop->to.base, &region[k],
-                                      f->err));
+        LUO_TRY(
+            luo_segments_add(f->arena, &recv[k], &hop->to.frame, hop->to.base, &region[k], f->err));
     return LUO_OK;
 }
 
@@ -224,7 +224,7 @@ static luo_status fill_collective(const finder *f, const luo_hop *hop, int32_t i
     bool same = group->n == move->ndev;
     for (int32_t k = 0; same && k < group->n; k++) same = group->dev[k] == move->dev[k];
     if (!same) return contradicts(f, instr, "its group is another than that of its exchange");
-    out->rank = luo_move_rank(move, f->program->device);
+    out->rank = luo_path_move_rank(move, f->program->device);
     return add_cells(f, hop, move, e->send, e->recv);
 }
 
@@ -285,8 +285,8 @@ static luo_status seal(const finder *f, const ends *e, int32_t n, luo_route *out
     if (!send || !recv) return luo_err_nomem(f->err);
     int64_t reads = 0, writes = 0;
     for (int32_t j = 0; j < n; j++) {
-        send[j] = luo_copy_segments_of(&e->send[j]);
-        recv[j] = luo_copy_segments_of(&e->recv[j]);
+        send[j] = luo_segments_of(&e->send[j]);
+        recv[j] = luo_segments_of(&e->recv[j]);
         reads += send[j].elements;
         writes += recv[j].elements;
     }

@@ -12,9 +12,9 @@ typedef struct luo_copy_segment_list {
 
 /* Appends where the cells of part lie in the frame, counted from element `base`; what follows the
  * last segment directly makes it longer. Errors: LUO_EBUG part is not inside; LUO_ENOMEM. */
-luo_status luo_copy_segments_add(luo_arena *arena, luo_copy_segment_list *l, const luo_frame *f,
-                                 int64_t base, const luo_region *part, luo_err *err);
-static inline luo_copy_segments luo_copy_segments_of(const luo_copy_segment_list *l)
+luo_status luo_segments_add(luo_arena *arena, luo_copy_segment_list *l, const luo_frame *f,
+                            int64_t base, const luo_region *part, luo_err *err);
+static inline luo_copy_segments luo_segments_of(const luo_copy_segment_list *l)
 {
     return (luo_copy_segments){l->n, l->at, l->elements};
 }

@@ -25,11 +25,11 @@ typedef struct luo_measurer {
  * seconds of a step of a network, and `again_s NAME`, the same at the end; with more ranks than
  * cores `sharing NAME`, how much more processor time a step of a network takes than with as many
  * ranks as cores. rows: networks are measured, not only what sharing costs. Collective. */
-luo_status luo_measure_ops(luo_measurer *measurer, const luo_rank_executor *executor, bool rows,
-                           luo_err *err);
+luo_status luo_calibrate_ops(luo_measurer *measurer, const luo_rank_executor *executor, bool rows,
+                             luo_err *err);
 
 /* calibrate_copy.c: rows of op_times, op `copy`, m = elements of 4 bytes. */
-luo_status luo_measure_copies(luo_measurer *m, luo_err *err);
+luo_status luo_calibrate_copies(luo_measurer *m, luo_err *err);
 
 /* What an executor measures, one after the other; facts as well. Collective. */
 typedef struct luo_measuring {

@@ -11,7 +11,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-luo_status luo_measure_copies(luo_measurer *m, luo_err *err)
+luo_status luo_calibrate_copies(luo_measurer *m, luo_err *err)
 {
     enum { REPEAT = 15 };
     const size_t most = 16 << 20;

@@ -135,7 +135,7 @@ static luo_status run_trial(bench *b, const luo_network *w, bool rows, bool held
         if (rows) LUO_TRY(harvest(b, trial, &report, held_out));
         if (rows && w->tokens <= 64) LUO_TRY(keep_beside(b, &report));
     }
-    *compute_s = luo_median(spent, n);
+    *compute_s = luo_stats_median(spent, n);
     return LUO_OK;
 }
 
@@ -197,7 +197,8 @@ static luo_status measure_sharing(bench *b, int32_t i)
         if (k >= 0) ratio[k] = all / few;
     }
     if (st == LUO_OK && b->m->rank == 0)
-        luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].of.name, luo_median(ratio, n));
+        luo_str_addf(&b->m->facts, "sharing %s,%.6f\n", networks[i].of.name,
+                     luo_stats_median(ratio, n));
     luo_trial_run_close(&trial);
     return st;
 }
@@ -272,13 +273,13 @@ static luo_status measure_all(bench *b, bool rows)
             LUO_TRY(measure_sharing(b, i));
     for (int round = 0; rows && round < ROUNDS; round++) LUO_TRY(measure_round(b, round));
     if (!rows) return LUO_OK;
-    LUO_TRY(luo_measure_copies(b->m, b->err));
+    LUO_TRY(luo_calibrate_copies(b->m, b->err));
     if (b->m->networks <= FIRST_AGAIN) return LUO_OK;
     return measure(b, FIRST_AGAIN, LUO_F32, false, "again_s"); /* has the machine changed? */
 }
 
-luo_status luo_measure_ops(luo_measurer *measurer, const luo_rank_executor *executor, bool rows,
-                           luo_err *err)
+luo_status luo_calibrate_ops(luo_measurer *measurer, const luo_rank_executor *executor, bool rows,
+                             luo_err *err)
 {
     bench b = {.m = measurer, .executor = executor, .err = err};
     const luo_status st = measure_all(&b, rows);
@@ -286,7 +287,7 @@ luo_status luo_measure_ops(luo_measurer *measurer, const luo_rank_executor *exec
         write_rows(&b);
         if (b.nbeside)
             luo_str_addf(&measurer->facts, "instruction_us,%.4f\n",
-                         1e6 * luo_median(b.beside, b.nbeside));
+                         1e6 * luo_stats_median(b.beside, b.nbeside));
     }
     free(b.at);
     free(b.beside);

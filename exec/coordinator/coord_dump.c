@@ -7,6 +7,7 @@
 
 #include "core/io/files.h"
 #include "exec/coordinator/coord.h"
+#include "exec/data/batch.h"
 
 luo_status luo_coord_dump_open(luo_backend_state *backend, luo_err *err)
 {
@@ -15,7 +16,7 @@ luo_status luo_coord_dump_open(luo_backend_state *backend, luo_err *err)
     LUO_TRY(luo_corpus_open(options->data, backend->config.model->vocab, backend->config.seed,
                             &backend->corpus, err));
     backend->dump = open(options->dump_batches, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    return backend->dump >= 0 ? LUO_OK : luo_err_io(err, "write", options->dump_batches);
+    return backend->dump >= 0 ? LUO_OK : luo_io_err(err, "write", options->dump_batches);
 }
 
 static luo_status write_all(const luo_backend_state *backend, const char *at, size_t n,
@@ -24,7 +25,7 @@ static luo_status write_all(const luo_backend_state *backend, const char *at, si
     while (n > 0) {
         const ssize_t did = write(backend->dump, at, n);
         if (did < 0 && errno == EINTR) continue;
-        if (did < 0) return luo_err_io(err, "write", backend->options->dump_batches);
+        if (did < 0) return luo_io_err(err, "write", backend->options->dump_batches);
         at += did;
         n -= (size_t)did;
     }

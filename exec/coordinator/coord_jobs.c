@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/io/io.h"
+#include "core/io/write_plan.h"
 #include "exec/coordinator/coord.h"
 
 /* ---- processes ---- */
@@ -84,7 +85,8 @@ luo_status luo_coord_start(luo_backend_state *backend, const luo_world *world,
     luo_status st = luo_workers_start(&backend->workers, backend->options, &setup, err);
     backend->dead = st == LUO_EPEER;
     if (st == LUO_OK)
-        st = luo_get_device_info(&backend->workers.at[0].answer, &backend->device_info, err);
+        st =
+            luo_message_get_device_info(&backend->workers.at[0].answer, &backend->device_info, err);
     if (st == LUO_OK && backend->options->device_info)
         *backend->options->device_info = backend->device_info;
     return st;
@@ -154,7 +156,7 @@ static luo_status take_hashes(luo_backend_state *backend, luo_coord_job *job, lu
     for (int32_t r = 0; r < backend->workers.n; r++) {
         luo_wire *wire = &backend->workers.at[r].answer;
         const uint64_t hash = (uint64_t)luo_wire_int(wire);
-        LUO_TRY(luo_wire_end(wire, err));
+        LUO_TRY(luo_message_end(wire, err));
         if (job->hash == 0) job->hash = hash;
         if (job->hash != hash)
             return luo_err_set(err, LUO_EBACKEND,

@@ -25,8 +25,8 @@ static luo_status read_reports(luo_backend_state *backend, const luo_programs *s
     if (!g->report || !g->late_s) return luo_err_nomem(err);
     for (int32_t i = 0; i < set->n; i++) {
         const int32_t rank = luo_workers_rank_of(&backend->workers, set->at[i].device);
-        LUO_TRY(luo_get_report(backend->last, &backend->workers.at[rank].answer, &g->report[i],
-                               &g->late_s[i], err));
+        LUO_TRY(luo_message_get_report(backend->last, &backend->workers.at[rank].answer,
+                                       &g->report[i], &g->late_s[i], err));
         g->nrecords += g->report[i].nrecords;
         g->ncomm += g->report[i].ncomm;
     }

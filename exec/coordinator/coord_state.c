@@ -3,6 +3,7 @@
 
 #include "core/io/files.h"
 #include "exec/coordinator/coord.h"
+#include "exec/state/checkpoint.h"
 
 static luo_status command(luo_backend_state *backend, int32_t job, const luo_state_order *o,
                           const char *what, luo_err *err)
@@ -10,7 +11,7 @@ static luo_status command(luo_backend_state *backend, int32_t job, const luo_sta
     luo_wire wire = {0};
     luo_workers_begin(&backend->workers, &wire);
     luo_wire_put_int(&wire, backend->job[job].id);
-    luo_put_state_order(&wire, o);
+    luo_message_put_state_order(&wire, o);
     const luo_status st = luo_workers_send_all(&backend->workers, LUO_SAY_STATE, &wire, err);
     luo_wire_free(&wire);
     return st == LUO_OK ? luo_coord_wait(backend, what, err) : st;
@@ -22,7 +23,7 @@ static luo_status steps_done(luo_backend_state *backend, int64_t *step, luo_err 
     for (int32_t r = 0; r < backend->workers.n; r++) {
         luo_wire *wire = &backend->workers.at[r].answer;
         const int64_t info = luo_wire_int(wire);
-        LUO_TRY(luo_wire_end(wire, err));
+        LUO_TRY(luo_message_end(wire, err));
         if (r > 0 && info != *step)
             return luo_err_set(err, LUO_EBUG, "ranks 0 and %d have done %lld and %lld steps.", r,
                                (long long)*step, (long long)info);
@@ -92,7 +93,7 @@ static luo_status save(luo_backend_state *backend, int32_t job, const luo_state_
     if (!options->checkpoints)
         return luo_err_set(err, LUO_EBUG, "a checkpoint is to be written and has no folder.");
     LUO_TRY(luo_coord_hold(backend, job, err));
-    LUO_TRY(luo_dir_make(options->checkpoints, err));
+    LUO_TRY(luo_file_make_dir(options->checkpoints, err));
     const luo_state_order order = {.action = LUO_STATE_SAVE,
                                    .checkpoint = options->checkpoints,
                                    .data = options->data ? options->data : "synthetic",

@@ -117,7 +117,7 @@ static luo_status send_step(const round_trip *t, int32_t job, luo_err *err)
         wire.len = 0;
         luo_wire_put_int(&wire, workers->serial);
         luo_wire_put_int(&wire, t->b->job[job].id);
-        luo_put_step_order(&wire, &t->orders->at[r], workers->asked_s);
+        luo_message_put_step_order(&wire, &t->orders->at[r], workers->asked_s);
         st = luo_workers_send(workers, r, LUO_SAY_STEP, &wire, err);
     }
     luo_wire_free(&wire);
@@ -141,7 +141,7 @@ static luo_status send_move(const round_trip *t, int32_t from, int32_t to, const
         for (int32_t i = 0; recipe && i < recipe->ndead; i++)
             luo_wire_put_int(&wire, recipe->dead[i]);
         luo_wire_put_int(&wire, t->q ? (int64_t)t->q->programs->hash : 0);
-        luo_put_step_order(&wire, t->orders ? &t->orders->at[r] : &quiet, workers->asked_s);
+        luo_message_put_step_order(&wire, t->orders ? &t->orders->at[r] : &quiet, workers->asked_s);
         st = luo_workers_send(workers, r, LUO_SAY_MOVE, &wire, err);
     }
     luo_wire_free(&wire);

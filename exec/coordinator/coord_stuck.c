@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "exec/coordinator/coord.h"
 
 enum { CHAIN = 8 };

@@ -70,7 +70,7 @@ static void add_rank(command *c, const luo_exec_options *options, const luo_rend
 bool luo_launch_mpirun(char *out, size_t size)
 {
     static const char name[] = "mpirun";
-    if (luo_path_beside(name, out, size, NULL) == LUO_OK && access(out, X_OK) == 0) return true;
+    if (luo_file_beside(name, out, size, NULL) == LUO_OK && access(out, X_OK) == 0) return true;
     snprintf(out, size, "%s", name);
     return false;
 }
@@ -185,7 +185,7 @@ static luo_status no_launcher(const luo_exec_options *options, int code, luo_err
         [LUO_LAUNCH_LOCAL] = "a bundle has one (`make bundle`), or Open MPI has to be installed "
                              "(openmpi-bin)"};
     char why[128];
-    luo_errno_text(code, why, sizeof why);
+    luo_io_errno_text(code, why, sizeof why);
     return luo_err_set(err, LUO_EBACKEND, "cannot start `%s`: %s; %s.",
                        options->launcher == LUO_LAUNCH_SRUN ? "srun" : "mpirun", why,
                        right[options->launcher]);
@@ -215,7 +215,7 @@ static luo_status open_log(const luo_exec_options *options, luo_launch *l, luo_e
     l->log = options->log ? open(options->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
                           : memfd_create("luoshu-ranks", MFD_CLOEXEC);
     if (l->log < 0)
-        return luo_err_io(err, "write", options->log ? options->log : "a log in memory");
+        return luo_io_err(err, "write", options->log ? options->log : "a log in memory");
     l->has_log = true;
     l->log_from = lseek(l->log, 0, SEEK_END);
     return LUO_OK;

@@ -52,7 +52,7 @@ static luo_status greet(luo_workers *workers, stranger *s, luo_wire *hello, bool
     const int32_t rank = (int32_t)luo_wire_int_in(hello, 0, INT32_MAX);
     const int64_t n = luo_wire_int(hello), pid = luo_wire_int(hello);
     const char *host = luo_wire_text(hello);
-    if (version != LUO_MESSAGE_VERSION || luo_wire_end(hello, NULL) != LUO_OK || !host)
+    if (version != LUO_MESSAGE_VERSION || luo_message_end(hello, NULL) != LUO_OK || !host)
         return other_build(err);
     if (n == workers->n && rank < workers->n && workers->at[rank].fd >= 0) {
         snprintf(workers->refused, sizeof workers->refused,
@@ -221,7 +221,7 @@ static luo_status set_up(luo_workers *workers, const luo_setup *setup, luo_err *
                              .abort_s = INFINITY,
                              .stuck_s = fmax(workers->options->stuck_s, LUO_WORKERS_START_S)};
     luo_workers_begin(workers, &wire);
-    luo_put_setup(&wire, setup);
+    luo_message_put_setup(&wire, setup);
     luo_status st = luo_workers_send_all(workers, LUO_SAY_SETUP, &wire, err);
     luo_wire_free(&wire);
     if (st == LUO_OK) st = luo_workers_wait_all(workers, &wait, err);

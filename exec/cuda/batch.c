@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exec/cuda/bind.h"
+#include "exec/data/batch.h"
 
 enum { HEAD = 256, ARRAYS = 5 }; /* bytes of the numbers; ids .. end_of */
 _Static_assert(sizeof(gpu_step_block) <= HEAD, "the numbers of a step have room");

@@ -59,7 +59,7 @@ static luo_status members(const luo_rank *r, MPI_Group *out, luo_err *err)
     int *rank = LUO_NEW_N(r->scratch, int, set->n);
     if (!rank) return luo_err_nomem(err);
     for (int32_t i = 0; i < set->n; i++)
-        rank[i] = (int)luo_rank_of(&r->x->config, set->at[i].device);
+        rank[i] = (int)luo_bound_rank_of(&r->x->config, set->at[i].device);
     MPI_Comm_group(MPI_COMM_WORLD, &world);
     const int code = MPI_Group_incl(world, (int)set->n, rank, out);
     MPI_Group_free(&world);

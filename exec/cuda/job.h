@@ -33,6 +33,7 @@
 #include "exec/cuda/fuse.h"
 #include "exec/cuda/kernels/kernels.h"
 #include "exec/cuda/product.h"
+#include "exec/data/batch.h"
 #include "exec/state/gather.h"
 
 typedef struct gpu_op gpu_op;

@@ -70,7 +70,7 @@ static luo_status list_message(gpu_mover *m, message *x)
     const int32_t mine = m->to->x->device;
     const int32_t src = x->m->send ? mine : x->m->peer, dst = x->m->send ? x->m->peer : mine;
     gpu_list c = empty(m);
-    if (luo_rank_of(&m->to->x->config, x->m->peer) < 0)
+    if (luo_bound_rank_of(&m->to->x->config, x->m->peer) < 0)
         return luo_err_set(m->err, LUO_EBACKEND,
                            "the switch needs device %d, for which no rank runs.", (int)x->m->peer);
     for (int64_t i = 0; i < sw->nmove; i++) {
@@ -227,7 +227,7 @@ static luo_status carry_out(gpu_mover *m, const luo_program *p)
     m->under_way = true;
     LUO_TRY(carry(m, &m->kept));
     if (p) {
-        const luo_status st = luo_interpret(&mover_executor, &r, m->sw->set, p, m->walk);
+        const luo_status st = luo_interp_program(&mover_executor, &r, m->sw->set, p, m->walk);
         if (st != LUO_OK) return m->err->st == st ? st : luo_err_nomem(m->err);
     }
     LUO_TRY(gpu_check(m->err, cudaEventRecord(m->done[0], m->stream), "an event"));

@@ -98,7 +98,8 @@ static luo_status walk(luo_rank *r)
         j->fresh[b] = j->bound.role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
     r->task = -1;
     gpu_lanes_begin(r);
-    const luo_status st = luo_interpret(&step_executor, r, j->bound.set, j->bound.program, r->walk);
+    const luo_status st =
+        luo_interp_program(&step_executor, r, j->bound.set, j->bound.program, r->walk);
     if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(&r->err) : st;
     return gpu_mark_now(r, GPU_MARK_END, -1, -1);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/devset.h"
 #include "exec/cuda/job.h"
 
 static int64_t progress(void *ctx)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/data/batch.h"
 #include "exec/host/job.h"
 
 static void *zeroed(int64_t bytes)
@@ -69,7 +70,7 @@ static int32_t *largest_of(const luo_job *job, bucket_places *p, int32_t i)
 
 static void find_largest(const luo_job *job, bucket_places *p)
 {
-    p->in_tasks = luo_role_has_task_buckets(job->b.role);
+    p->in_tasks = luo_layout_has_task_buckets(job->b.role);
     for (int k = 0; k < 2; k++)
         for (int32_t l = 0; l < LUO_DP_LANES; l++) p->largest[k][l] = -1;
     for (int32_t i = 0; i < job->b.role->ninstr; i++) {

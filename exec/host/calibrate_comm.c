@@ -311,7 +311,7 @@ static luo_status measure_comm(luo_measurer *measurer, luo_err *err)
 static luo_status measure_ops(luo_measurer *measurer, bool rows, luo_err *err)
 {
     name_libraries(measurer);
-    return luo_measure_ops(measurer, &luo_host_executor, rows, err);
+    return luo_calibrate_ops(measurer, &luo_host_executor, rows, err);
 }
 
 const luo_measuring luo_host_measuring = {measure_ops, measure_comm};

@@ -27,7 +27,7 @@ static luo_status world_ranks(luo_exec *exec, const luo_group *group, int *rank,
 {
     *inside = false;
     for (int32_t i = 0; i < group->n; i++) {
-        rank[i] = (int)luo_rank_of(&exec->config, group->dev[i]);
+        rank[i] = (int)luo_bound_rank_of(&exec->config, group->dev[i]);
         if (rank[i] < 0)
             return luo_err_set(err, LUO_EBACKEND,
                                "the plan needs device %d, for which no rank "

@@ -25,6 +25,7 @@
 #include "core/run/parts.h"
 #include "exec/bind/bound.h"
 #include "exec/clock.h"
+#include "exec/data/batch.h"
 #include "exec/state/gather.h"
 
 typedef void (*host_run)(luo_rank *r, const luo_bound_op *op, int32_t task);

@@ -14,8 +14,8 @@ _Static_assert(LUO_LANES <= 1 << LANE_BITS, "a ticket names its lane in its last
 
 static bool keeps_order_by_waiting(int32_t lane)
 {
-    return luo_lane_peer(lane) == lane; /* pipeline transfers of several micro-batches may be under
-                                           way */
+    return luo_program_lane_peer(lane) == lane; /* pipeline transfers of several micro-batches may
+                                           be under way */
 }
 
 luo_status host_open_lanes(luo_job *job, luo_err *err)

@@ -125,7 +125,7 @@ static luo_status measure(luo_rank *rank, const luo_message *message, packed *p)
 
 static luo_status post(luo_rank *rank, const luo_message *message, const packed *p)
 {
-    const int peer = (int)luo_rank_of(&rank->x->config, message->peer);
+    const int peer = (int)luo_bound_rank_of(&rank->x->config, message->peer);
     for (int32_t k = 0; k < p->nparts; k++) {
         char *at = p->cells + (int64_t)k * PART_MOST;
         const int64_t left = p->bytes - (int64_t)k * PART_MOST;
@@ -144,7 +144,7 @@ static luo_status exchange(luo_rank *rank, const luo_slot *slot)
     packed *p = LUO_NEW_N(rank->mover->arena, packed, slot->nmessage);
     if (!p) return luo_err_nomem(&rank->err);
     for (int32_t i = 0; i < slot->nmessage; i++) {
-        if (luo_rank_of(&rank->x->config, slot->message[i].peer) < 0)
+        if (luo_bound_rank_of(&rank->x->config, slot->message[i].peer) < 0)
             return luo_err_set(&rank->err, LUO_EBACKEND,
                                "the switch needs device %d, for which no rank "
                                "runs.",
@@ -210,7 +210,7 @@ static luo_status carry_out(luo_rank *rank)
     LUO_TRY(keep(rank));
     const luo_program *program = m->sw->set ? luo_programs_find(m->sw->set, rank->x->device) : NULL;
     if (!program) return LUO_OK;
-    const luo_status st = luo_interpret(&mover_executor, rank, m->sw->set, program, m->walk);
+    const luo_status st = luo_interp_program(&mover_executor, rank, m->sw->set, program, m->walk);
     return st == LUO_OK || rank->err.st != LUO_OK ? st : luo_err_nomem(&rank->err);
 }
 

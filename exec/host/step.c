@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "exec/data/batch.h"
 #include "exec/host/job.h"
 
 static double processor_s(void)
@@ -218,7 +219,7 @@ static luo_status walk(luo_job *job, luo_step_report *out, luo_err *err)
     luo_progress_report *w = rank->x->config.where;
     if (w) atomic_store(&w->job, job->id);
     const luo_status st =
-        luo_interpret(&luo_host_step_executor, rank, job->b.set, job->b.program, rank->walk);
+        luo_interp_program(&luo_host_step_executor, rank, job->b.set, job->b.program, rank->walk);
     if (w) atomic_store(&w->job, -1);
     if (st == LUO_OK) return report(rank, out, err);
     if (rank->err.st == LUO_OK) return luo_err_nomem(err);

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/io.h"
-#include "exec/rank/agent_internal.h"
+#include "core/io/read/read.h"
 #include "exec/coordinator/rendezvous.h"
+#include "exec/rank/agent_internal.h"
 
 static luo_status no_value(const char *option, luo_err *err)
 {

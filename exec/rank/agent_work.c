@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "exec/rank/agent_internal.h"
+#include "exec/state/checkpoint.h"
 
 /* ---- jobs ---- */
 
@@ -75,7 +76,7 @@ static luo_status compile(const luo_agent *agent, luo_agent_job *job, luo_wire *
     const char *json = luo_wire_text(wire);
     const luo_compile_opts opts = {.sequence_tokens = luo_wire_int(wire)};
     const uint64_t hash = (uint64_t)luo_wire_int(wire);
-    LUO_TRY(luo_wire_end(wire, err));
+    LUO_TRY(luo_message_end(wire, err));
     if (!json) return luo_err_set(err, LUO_EBUG, "a rank is asked to prepare no plan.");
     LUO_TRY(read_plan(job, json, err));
     LUO_TRY(luo_plan_compile(job->arena, job->plan, agent->model, agent->cluster, &opts, &job->set,
@@ -193,7 +194,7 @@ static luo_status state(luo_agent *agent, luo_wire *m, luo_wire *answer, luo_err
     luo_state_order o;
     counted c = {.where = &agent->where};
     const int64_t id = luo_wire_int(m);
-    LUO_TRY(luo_get_state_order(m, &o, err));
+    LUO_TRY(luo_message_get_state_order(m, &o, err));
     LUO_TRY(need_job(agent, id, &job, err));
     LUO_TRY(agent->executor->gather(agent->x, &c.inner));
     const luo_gather gather = {.ctx = &c, .writer = c.inner.writer, .bytes = gather_counted};
@@ -220,13 +221,13 @@ static luo_status step(luo_agent *agent, luo_command *c, luo_wire *answer, luo_e
     luo_step_report report = {0};
     const int64_t id = luo_wire_int(&c->payload);
     const size_t mark = luo_arena_mark(agent->arena);
-    LUO_TRY(luo_get_step_order(agent->arena, &c->payload, c->received_s, &order, err));
+    LUO_TRY(luo_message_get_step_order(agent->arena, &c->payload, c->received_s, &order, err));
     LUO_TRY(need_job(agent, id, &job, err));
     luo_listener_begin(agent->listener, c->serial, order.withdraw_s, order.kill_s);
     const luo_status st =
         answer_of(&report, agent->executor->step(job->job, &order, &report, err), err);
     luo_listener_finish(agent->listener);
-    if (st == LUO_OK) luo_put_report(answer, &report, report.start_s - c->received_s);
+    if (st == LUO_OK) luo_message_put_report(answer, &report, report.start_s - c->received_s);
     luo_arena_reset(agent->arena, mark);
     return st;
 }
@@ -246,13 +247,13 @@ static luo_status read_switch(luo_agent *agent, luo_arena *arena, luo_command *c
     LUO_TRY(need_job(agent, from, &s->from, err));
     LUO_TRY(need_job(agent, to, &s->to, err));
     const int32_t ndead = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
-    if (!luo_wire_has(wire, ndead, 8)) return luo_wire_end(wire, err);
+    if (!luo_wire_has(wire, ndead, 8)) return luo_message_end(wire, err);
     int32_t *dead = LUO_NEW_N(arena, int32_t, ndead);
     if (!dead) return luo_err_nomem(err);
     for (int32_t i = 0; i < ndead; i++)
         dead[i] = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
     const uint64_t hash = (uint64_t)luo_wire_int(wire);
-    LUO_TRY(luo_get_step_order(arena, wire, c->received_s, &s->order, err));
+    LUO_TRY(luo_message_get_step_order(arena, wire, c->received_s, &s->order, err));
     s->recipe = (luo_recipe){.plan = s->to->plan,
                              .from = s->from->plan,
                              .sequence_tokens = s->to->recipe.sequence_tokens,
@@ -277,7 +278,7 @@ static luo_status move(luo_agent *agent, luo_command *c, luo_wire *answer, luo_e
         luo_listener_finish(agent->listener);
         st = answer_of(&report, st, err);
     }
-    if (st == LUO_OK) luo_put_report(answer, &report, report.start_s - c->received_s);
+    if (st == LUO_OK) luo_message_put_report(answer, &report, report.start_s - c->received_s);
     luo_arena_free(arena);
     return st;
 }
@@ -286,7 +287,7 @@ static luo_status move(luo_agent *agent, luo_command *c, luo_wire *answer, luo_e
 
 static luo_status set_up(luo_agent *agent, luo_wire *wire, luo_err *err)
 {
-    LUO_TRY(luo_get_setup(agent->arena, wire, &agent->setup, err));
+    LUO_TRY(luo_message_get_setup(agent->arena, wire, &agent->setup, err));
     if (agent->setup.nranks != agent->nranks)
         return luo_err_set(err, LUO_EBUG, "a rank of %d is told of %d ranks.", agent->nranks,
                            agent->setup.nranks);
@@ -319,7 +320,7 @@ static luo_status begin(luo_agent *agent, luo_wire *m, luo_wire *answer, luo_err
     LUO_TRY(luo_boot_local(agent->boot, slot, &agent->config.local, err));
     LUO_TRY(agent->executor->open(&agent->config, &agent->x, err));
     if (agent->executor->tell) agent->executor->tell(agent->x, &device_info);
-    luo_put_device_info(answer, &device_info);
+    luo_message_put_device_info(answer, &device_info);
     return LUO_OK;
 }
 

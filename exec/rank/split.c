@@ -59,7 +59,7 @@ static luo_status become_rank(const luo_exec_options *options, const luo_rendezv
     for (int32_t i = 0; i < options->ninputs; i++) at[n++] = options->inputs[i];
     luo_launch_pin(options);
     execvp(options->program, (char *const *)at);
-    luo_errno_text(errno, why, sizeof why);
+    luo_io_errno_text(errno, why, sizeof why);
     free(at);
     return luo_err_set(err, LUO_EBACKEND, "cannot run `%s`: %s; it belongs beside `luoshu`.",
                        options->program, why);

@@ -7,6 +7,7 @@
 #include "core/base/vec.h"
 #include "core/io/checkpoint/checkpoint_info.h"
 #include "core/io/files.h"
+#include "exec/state/checkpoint.h"
 #include "exec/state/state_internal.h"
 
 static const char model_name[] = "model.safetensors", moments_name[] = "optimizer.safetensors",
@@ -117,7 +118,7 @@ static luo_status load(luo_arena *arena, luo_state *state, const luo_model *mode
     luo_checkpoint_info info;
     const char *path = in_folder(arena, dir, info_name);
     if (!path) return luo_err_nomem(err);
-    LUO_TRY(luo_read_checkpoint_info(arena, path, &info, err));
+    LUO_TRY(luo_checkpoint_info_read(arena, path, &info, err));
     LUO_TRY(luo_err_at(err, luo_checkpoint_same_model(&info.model, model, err), path, 0, 0));
     if (strcmp(info.precision, precision_of(state)) != 0) {
         luo_err_set(err, LUO_EINPUT, "the checkpoint is in %s; this run computes in %s.",
@@ -151,7 +152,7 @@ static luo_status check_whole(luo_arena *arena, const char *dir, int64_t *step, 
     luo_checkpoint_info info;
     luo_tensor_file file;
     if (!path) return luo_err_nomem(err);
-    const luo_status st = luo_read_checkpoint_info(arena, path, &info, err);
+    const luo_status st = luo_checkpoint_info_read(arena, path, &info, err);
     if (st != LUO_OK) return st == LUO_ENOMEM ? st : luo_err_prefix(err, st, "`%s`", path);
     for (int i = 0; i < 2; i++) {
         path = in_folder(arena, dir, names[i]);

@@ -67,7 +67,7 @@ luo_status luo_checkpoint_list(luo_arena *arena, const char *dir, int64_t **step
     int32_t count = 0, cap = 0;
     luo_status st = LUO_OK;
     DIR *d = opendir(dir);
-    if (!d) return luo_err_io(err, "read", dir);
+    if (!d) return luo_io_err(err, "read", dir);
     for (const struct dirent *e; st == LUO_OK && (e = readdir(d));) {
         const int64_t step = luo_checkpoint_step(e->d_name);
         if (step < 0) continue;
@@ -102,11 +102,11 @@ static void remove_leftovers(const char *dir)
 
 luo_status luo_checkpoint_begin(const char *dir, int64_t step, luo_str *out, luo_err *err)
 {
-    LUO_TRY(luo_dir_make(dir, err));
+    LUO_TRY(luo_file_make_dir(dir, err));
     remove_leftovers(dir);
     hidden_path(out, dir, step, "tmp");
     if (out->failed) return luo_err_nomem(err);
-    return mkdir(out->at, 0777) == 0 ? LUO_OK : luo_err_io(err, "make", out->at);
+    return mkdir(out->at, 0777) == 0 ? LUO_OK : luo_io_err(err, "make", out->at);
 }
 
 /* Both names are there before and after; where the file system cannot exchange them, a kill in
@@ -129,12 +129,12 @@ luo_status luo_checkpoint_commit(const char *dir, int64_t step, const char *temp
     path_of(&final, dir, step);
     hidden_path(&old, dir, step, "old");
     luo_status st =
-        final.failed || old.failed ? luo_err_nomem(err) : luo_folder_sync(temporary, err);
+        final.failed || old.failed ? luo_err_nomem(err) : luo_replace_sync_folder(temporary, err);
     if (st == LUO_OK && rename(temporary, final.at) != 0) {
         const bool taken = errno == EEXIST || errno == ENOTEMPTY;
-        if (!taken || !replace(temporary, final.at, old.at)) st = luo_err_io(err, "make", final.at);
+        if (!taken || !replace(temporary, final.at, old.at)) st = luo_io_err(err, "make", final.at);
     }
-    if (st == LUO_OK) st = luo_folder_sync(dir, err);
+    if (st == LUO_OK) st = luo_replace_sync_folder(dir, err);
     luo_str_free(&final);
     luo_str_free(&old);
     return st;

@@ -93,8 +93,8 @@ static int64_t shared_offset(const luo_model *model, const struct row *row, int6
     return strcmp(row->ours, "attn.q") == 0 ? 0 : strcmp(row->ours, "attn.k") == 0 ? q : q + kv;
 }
 
-luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_tensor *out,
-                       luo_err *err)
+luo_status luo_hf_tensor_of(const luo_model *model, const luo_param *param, luo_hf_tensor *out,
+                            luo_err *err)
 {
     parsed p;
     luo_hf_tensor t = {.rank = 1, .rows = 1, .cols = 1};
@@ -144,7 +144,7 @@ bool luo_hf_not_a_weight(const luo_model *model, const char *name)
     return model->tied_embeddings && strcmp(name, "lm_head.weight") == 0;
 }
 
-bool luo_param_decays(const luo_param *param)
+bool luo_state_decays(const luo_param *param)
 {
     parsed p;
     return parse(param->name, &p) && p.row->sort != NORM && strcmp(p.suffix, ".weight") == 0;

@@ -125,7 +125,7 @@ luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_fi
 static luo_status complete_head(luo_tensor_writer *w, luo_err *err)
 {
     if (w->file.fd < 0 || !w->file.final) return LUO_OK;
-    if (lseek(w->file.fd, 0, SEEK_SET) != 0) return luo_err_io(err, "write", w->file.path);
+    if (lseek(w->file.fd, 0, SEEK_SET) != 0) return luo_io_err(err, "write", w->file.path);
     return put_head(w, err);
 }
 

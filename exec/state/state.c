@@ -62,7 +62,7 @@ static filler filler_of(const luo_param *p, const luo_model *model, uint64_t see
 {
     filler f = {.key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, "init#"), p->name) ^ seed};
     const bool bias = holds(p->name, ".bias");
-    if (!luo_param_decays(p)) {
+    if (!luo_state_decays(p)) {
         f.constant = bias ? 0 : 1;
         return f;
     }
@@ -180,7 +180,7 @@ static luo_status load_piece(const loader *l, const luo_piece *piece, size_t ele
 {
     const luo_frame *frame;
     luo_hf_tensor h;
-    LUO_TRY(luo_hf_name(l->model, piece->param, &h, l->err));
+    LUO_TRY(luo_hf_tensor_of(l->model, piece->param, &h, l->err));
     const luo_file_tensor *tensor = find_tensor(l, &h);
     if (!tensor)
         return luo_err_set(l->err, LUO_EINPUT, "`%s` has no tensor `%s%s`; model `%s` needs it.",

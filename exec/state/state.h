@@ -32,7 +32,7 @@ typedef struct luo_state {
 void luo_state_init(const luo_state *state, const luo_model *model, uint64_t seed);
 /* True for weights that AdamW decays: matrices and tables; norms and biases (whatever their rank
  * here: in files they have one dimension) are left alone. */
-bool luo_param_decays(const luo_param *param);
+bool luo_state_decays(const luo_param *param);
 
 /* How a tensor is called and laid out in a Hugging Face llama or gpt2 file. */
 typedef struct luo_hf_tensor {
@@ -47,8 +47,8 @@ typedef struct luo_hf_tensor {
 } luo_hf_tensor;
 /* gpt: query, key and value share one tensor of the file. */
 /* Errors: LUO_EUNREP the name has no place there. */
-luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_tensor *out,
-                       luo_err *err);
+luo_status luo_hf_tensor_of(const luo_model *model, const luo_param *param, luo_hf_tensor *out,
+                            luo_err *err);
 
 /* ---- files: safetensors ---- */
 
@@ -56,9 +56,9 @@ luo_status luo_hf_name(const luo_model *model, const luo_param *param, luo_hf_te
  * embedding's) and zeroes the moments. Names may lack `model.` (llama) or have `transformer.` in
  * front (gpt). Errors: LUO_EINPUT missing tensor, other shape or dtype, a tensor that the model has
  * no place for, broken file, bytes that are not those of a checksum, each named; LUO_EPARSE;
- * LUO_EUNREP as luo_hf_name. Each rank maps the file, verifies its share of the tensors and takes
- * its regions: all ranks have to succeed. Weights may be partly filled after an error. path may be
- * that of the index of a model in several files. */
+ * LUO_EUNREP as luo_hf_tensor_of. Each rank maps the file, verifies its share of the tensors and
+ * takes its regions: all ranks have to succeed. Weights may be partly filled after an error. path
+ * may be that of the index of a model in several files. */
 luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
                                   luo_share share, luo_err *err);
 
@@ -83,33 +83,4 @@ typedef struct luo_gather {
 /* Weights alone, Hugging Face names (--save-init). Atomic: temporary file, fsync, rename. */
 luo_status luo_state_save_weights(const luo_state *state, const luo_model *model, const char *path,
                                   const luo_gather *gather, luo_err *err);
-/* A checkpoint is a folder DIR/step-000123 with model.safetensors, optimizer.safetensors
- * (NAME.exp_avg and NAME.exp_avg_sq, laid out like the weight) and state.json
- * (core/io/checkpoint/checkpoint_info.h). It appears by one rename, in place of one of the same
- * step. Then all others but the newest keep - 1 are removed (keep 0: none is). DIR is made; one run
- * at a time writes into it. */
-luo_status luo_checkpoint_save(const luo_state *state, const luo_model *model, const char *dir,
-                               uint64_t seed, const char *data, uint64_t plan_hash, int32_t keep,
-                               const luo_gather *gather, luo_err *err);
-/* dir: a checkpoint folder. Sets s->step. Errors: as luo_state_load_weights; LUO_EINPUT of another
- * model or precision. */
-luo_status luo_checkpoint_load(luo_state *s, const luo_model *model, const char *dir,
-                               luo_share share, luo_err *err);
-
-typedef struct luo_found {
-    const char *path; /* of the checkpoint; NULL: none */
-    int64_t step;
-    bool named; /* it is the folder that was given, not one in it */
-    int32_t npassed, cap;
-    luo_passed *passed; /* newer ones that cannot be read */
-} luo_found;
-
-/* Newest checkpoint under dir of at most `until` steps (INT64_MAX: any), or dir itself if it is
- * one, whose files are there and as long as their heads say. Broken ones are added to out->passed.
- * Errors: LUO_EINPUT there is none. Owner: arena. */
-luo_status luo_checkpoint_find(luo_arena *arena, const char *dir, int64_t until, luo_found *out,
-                               luo_err *err);
-/* Adds a checkpoint that cannot be read after all. Errors: LUO_ENOMEM. */
-luo_status luo_checkpoint_pass(luo_arena *arena, luo_found *f, const char *path, const char *why,
-                               luo_err *err);
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/bind/cells.h"
+#include "exec/bind/owned.h"
 #include "exec/state/state_internal.h"
 
 /* In front of the cells of a box, row-major. */
@@ -45,7 +46,7 @@ static luo_status list_items(saver *v, const luo_model *model)
     v->at = LUO_NEW_N(v->arena, item, v->s->n);
     if (!v->at) return luo_err_nomem(v->err);
     for (int32_t i = 0; i < v->s->n; i++) {
-        LUO_TRY(luo_hf_name(model, v->s->at[i].param, &v->at[i].hf, v->err));
+        LUO_TRY(luo_hf_tensor_of(model, v->s->at[i].param, &v->at[i].hf, v->err));
         v->at[i].param = i;
     }
     qsort(v->at, (size_t)v->s->n, sizeof *v->at, by_name);

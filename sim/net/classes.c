@@ -203,7 +203,7 @@ static int32_t queue_of(const sim_net *net, const sim_class *on, const luo_instr
 {
     const int32_t lane = luo_instr_lane(in);
     if (is_exposed(net, on, in, keys)) return LUO_STREAM_COMPUTE;
-    const bool shared = lane == LUO_STREAM_PP || luo_lane_is_dp(lane) ||
+    const bool shared = lane == LUO_STREAM_PP || luo_program_lane_is_dp(lane) ||
                         lane == LUO_STREAM_MOVE || lane == LUO_LANE_PP_B_SEND;
     return net->config->one_comm_stream && shared ? LUO_STREAM_TP : lane;
 }

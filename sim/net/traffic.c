@@ -45,7 +45,7 @@ luo_status sim_maker_close(sim_maker *maker, double seconds, int32_t hops, int32
 
 /* ---- storage ---- */
 
-/* luo_checkpoint_compile tells writing from reading by the name of the op; a switch only reads. */
+/* luo_compile_checkpoint tells writing from reading by the name of the op; a switch only reads. */
 static luo_status make_io(sim_maker *maker, sim_class *class, const luo_instr *in, sim_cross *cross)
 {
     const luo_programs *set = maker->net->set;

@@ -82,7 +82,7 @@ void sim_transfers_cancel(sim_step *step)
 {
     for (sim_transfer *transfer = step->active; transfer; transfer = transfer->after)
         for (int32_t i = transfer->first; i < transfer->n; i++)
-            if (transfer->comm && transfer->comm[i]) luo_sg_comm_cancel(transfer->comm[i]);
+            if (transfer->comm && transfer->comm[i]) luo_shim_comm_cancel(transfer->comm[i]);
 }
 
 /* ---- one transfer ---- */

@@ -35,18 +35,18 @@ static luo_status make_hosts(luo_arena *arena, sim_grid *g)
     g->worker = LUO_NEW_N(arena, sg_host_t, g->net->nclasses);
     g->share = LUO_NEW_N(arena, double, g->net->nclasses);
     if (!of_node || !g->class || !g->worker || !g->share) return LUO_ENOMEM;
-    g->control = luo_sg_host_new("ctl", SIM_FLOPS);
+    g->control = luo_shim_host_new("ctl", SIM_FLOPS);
     for (int32_t l = 0; l < g->net->nclasses; l++) {
         const sim_class *class = &g->net->classes[l];
         const luo_node_group *group = &cluster->groups[class->group];
         snprintf(name, sizeof name, "lane%d", l);
-        g->class[l] = g->worker[l] = luo_sg_host_new(name, SIM_FLOPS);
+        g->class[l] = g->worker[l] = luo_shim_host_new(name, SIM_FLOPS);
         if (!group->profile->cpu) continue;
         /* One host as fast as all cores, of which a rank may use one: time x max(1, busy/cores),
          * also for parts of cores. */
         snprintf(name, sizeof name, "cpu%d", class->node);
         if (!of_node[class->node])
-            of_node[class->node] = luo_sg_host_new(name, SIM_FLOPS * group->host_cores);
+            of_node[class->node] = luo_shim_host_new(name, SIM_FLOPS * group->host_cores);
         g->worker[l] = of_node[class->node];
         g->share[l] = SIM_FLOPS * fmin(1, group->host_cores);
     }
@@ -71,7 +71,7 @@ static luo_status make_wires(luo_arena *arena, sim_grid *g)
         const sim_wire *wire = &g->net->wires[w];
         char name[32];
         snprintf(name, sizeof name, "wire%d", w);
-        g->wire[w] = luo_sg_link_new(name, wire->bytes_per_s * SIM_GRAIN);
+        g->wire[w] = luo_shim_link_new(name, wire->bytes_per_s * SIM_GRAIN);
         g->wire_factor[w] = 1;
         for (int32_t i = 0; i < wire->nways; i++) g->wire_of_hop[wire->hop[i]] = w;
     }
@@ -82,10 +82,10 @@ luo_status sim_grid_open(luo_arena *arena, const sim_net *net, sim_grid *out)
 {
     *out = (sim_grid){.net = net};
     start_engine();
-    luo_sg_zone_open();
+    luo_shim_zone_open();
     LUO_TRY(make_hosts(arena, out));
     LUO_TRY(make_wires(arena, out));
-    luo_sg_zone_seal();
+    luo_shim_zone_seal();
     return LUO_OK;
 }
 
@@ -99,7 +99,7 @@ static void update_wire(sim_grid *g, int32_t w)
     if (factor == g->wire_factor[w]) return;
     if (factor > 0)
         sg_link_set_bandwidth(g->wire[w], wire->bytes_per_s * SIM_GRAIN * factor);
-    if ((factor > 0) != (g->wire_factor[w] > 0)) luo_sg_link_power(g->wire[w], factor > 0);
+    if ((factor > 0) != (g->wire_factor[w] > 0)) luo_shim_link_power(g->wire[w], factor > 0);
     g->wire_factor[w] = factor;
 }
 
@@ -127,8 +127,8 @@ sg_comm_t sim_grid_start(const sim_grid *g, const sim_flow *flow, double bytes)
 {
     sg_link_t links[LUO_PATH_MAX + 1];
     for (int32_t i = 0; i < flow->nwires; i++) links[i] = g->wire[flow->wire[i]];
-    return luo_sg_flow(g->class[flow->src], g -> class[flow->dst], links, flow -> nwires,
-                       (uint64_t)bytes);
+    return luo_shim_flow(g->class[flow->src], g -> class[flow->dst], links, flow -> nwires,
+                         (uint64_t)bytes);
 }
 
 double sim_grid_extra(const sim_grid *g, const sim_flow *flow)

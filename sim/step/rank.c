@@ -261,7 +261,7 @@ luo_status sim_run_execution(luo_rank *rank, const sim_timeline *slow, double wo
         if (st == SG_OK) break;
         if (st != SG_ERROR_TIMEOUT) return LUO_EPEER;
         work = sg_exec_get_remaining(e) / (x * SIM_FLOPS);
-        luo_sg_exec_cancel(e);
+        luo_shim_exec_cancel(e);
         sg_exec_wait(e);
     }
     return rank->step->stopped ? LUO_ECANCELED : LUO_OK;

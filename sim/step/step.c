@@ -66,8 +66,7 @@ static void rank_main(int argc, char **argv)
     const luo_walk *walk = step->walks[rank->class->program->role];
     for (int32_t k = 0; k < step->rounds && rank->st == LUO_OK; k++) {
         sim_round_begin(rank, k);
-        rank->st =
-            luo_interpret_walk(&sim_executor, rank, walk, rank->class->program, rank->scratch);
+        rank->st = luo_interp_walk(&sim_executor, rank, walk, rank->class->program, rank->scratch);
         if (rank->st == LUO_OK) end_round(rank);
     }
     rank->finished = true;

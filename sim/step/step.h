@@ -1,7 +1,7 @@
 /* step.h: one step being simulated, inside a worker process.
  *
- * An actor per class walks the program (luo_interpret). Work of the device and communication inside
- * the class is arithmetic on the clocks of its streams and known at once; what reaches other
+ * An actor per class walks the program (luo_interp_program). Work of the device and communication
+ * inside the class is arithmetic on the clocks of its streams and known at once; what reaches other
  * classes is a job. A job starts when its dependencies and its predecessor in the stream are done;
  * then its transfers go to drivers, actors that sleep until a transfer starts, send and wait. A
  * class waits only when it needs the end of a job that is not known yet, so classes run ahead of

@@ -72,7 +72,7 @@ static luo_status walk(luo_rank *rank)
 {
     luo_arena *arena = luo_arena_new(0);
     rank->next = 100;
-    const luo_status st = luo_interpret(&recorder, rank, &set, &program, arena);
+    const luo_status st = luo_interp_program(&recorder, rank, &set, &program, arena);
     ck_assert_uint_eq(luo_arena_used(arena), 0);
     luo_arena_free(arena);
     return st;

@@ -4,7 +4,7 @@
  * got one answer whatever N or topology: astra-sim #207, SimAI #208.) */
 #include <math.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "sim/sim.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"

@@ -57,7 +57,7 @@ static void say_work(int at, double flops)
 
 static void say_send(int from, int to, double bytes)
 {
-    sg_comm_t c = luo_sg_send(host(from), host(to), (uint64_t)bytes);
+    sg_comm_t c = luo_shim_send(host(from), host(to), (uint64_t)bytes);
     if (c) say("send", (int)sg_comm_wait(c));
     else say("refused", 0);
 }
@@ -66,9 +66,9 @@ static void link_power(int at, int on)
 {
     char name[32];
     snprintf(name, sizeof name, "c_link_%d_UP", at);
-    luo_sg_link_power(sg_link_by_name(name), on);
+    luo_shim_link_power(sg_link_by_name(name), on);
     snprintf(name, sizeof name, "c_link_%d_DOWN", at);
-    luo_sg_link_power(sg_link_by_name(name), on);
+    luo_shim_link_power(sg_link_by_name(name), on);
 }
 
 static void link_bandwidth(int at, double bytes_per_s)
@@ -190,7 +190,7 @@ ACTOR(ring_rank)
     const int me = atoi(argv[0]), next = (me + 1) % 4;
     for (int step = 0; step < 6; step++) {
         sg_exec_wait(work(me, 1e9));
-        sg_comm_wait(luo_sg_send(host(me), host(next), 1000000));
+        sg_comm_wait(luo_shim_send(host(me), host(next), 1000000));
         sg_sem_release(sem[next]);
         sg_sem_acquire(sem[me]);
     }
@@ -223,7 +223,7 @@ ACTOR(example_rank)
     sg_exec_t e = work(1, 2e9);
     say_send(1, 2, 1e9);
     say("exec", (int)sg_exec_wait(e));
-    sg_comm_t c = luo_sg_send(host(1), host(2), 100000000000);
+    sg_comm_t c = luo_shim_send(host(1), host(2), 100000000000);
     e = work(2, 100e9);
     say("send", (int)sg_comm_wait(c));
     say("exec", (int)sg_exec_wait(e));
@@ -245,7 +245,7 @@ ACTOR(cancelled)
     UNUSED;
     shared_exec = work(1, 100e9);
     say("exec", (int)sg_exec_wait(shared_exec));
-    shared_comm = luo_sg_send(host(1), host(2), 100000000000);
+    shared_comm = luo_shim_send(host(1), host(2), 100000000000);
     say("send", (int)sg_comm_wait(shared_comm));
 }
 
@@ -253,9 +253,9 @@ ACTOR(canceller)
 {
     UNUSED;
     sg_actor_sleep_until(1);
-    luo_sg_exec_cancel(shared_exec);
+    luo_shim_exec_cancel(shared_exec);
     sg_actor_sleep_until(2);
-    luo_sg_comm_cancel(shared_comm);
+    luo_shim_comm_cancel(shared_comm);
 }
 
 /* A timeout: the handle of an exec lives on, a transfer is over. */
@@ -266,7 +266,7 @@ ACTOR(impatient)
     say("exec", (int)sg_exec_wait_for(e, 1));
     say("exec", (int)sg_exec_wait_for(e, 0));
     say("exec", (int)sg_exec_wait(e));
-    say("send", (int)sg_comm_wait_for(luo_sg_send(host(1), host(2), 2000000000), 1));
+    say("send", (int)sg_comm_wait_for(luo_shim_send(host(1), host(2), 2000000000), 1));
 }
 
 /* Routes given with the transfer, on a platform of ours: link i moves i + 1 GB/s. */
@@ -274,7 +274,7 @@ static sg_link_t own_link[3];
 
 static void say_flow(int first, double bytes)
 {
-    shared_comm = luo_sg_flow(host(0), host(1), own_link + first, 2, (uint64_t)bytes);
+    shared_comm = luo_shim_flow(host(0), host(1), own_link + first, 2, (uint64_t)bytes);
     say("flow", (int)sg_comm_wait(shared_comm));
 }
 
@@ -294,7 +294,7 @@ ACTOR(cancels_flow_at_1)
 {
     UNUSED;
     sg_actor_sleep_until(1);
-    luo_sg_comm_cancel(shared_comm);
+    luo_shim_comm_cancel(shared_comm);
 }
 
 /* ---- vectors ---- */
@@ -389,13 +389,13 @@ static void load_platform(const vector *v)
 
 static void make_own_platform(void)
 {
-    luo_sg_zone_open();
-    for (int i = 0; i < 2; i++) luo_sg_host_new(i ? "n1" : "n0", 1e9);
+    luo_shim_zone_open();
+    for (int i = 0; i < 2; i++) luo_shim_host_new(i ? "n1" : "n0", 1e9);
     for (int i = 0; i < 3; i++) {
         const char name[] = {'l', (char)('0' + i), 0};
-        own_link[i] = luo_sg_link_new(name, (i + 1) * 1e9);
+        own_link[i] = luo_shim_link_new(name, (i + 1) * 1e9);
     }
-    luo_sg_zone_seal();
+    luo_shim_zone_seal();
 }
 
 static void start_ring(void)
@@ -415,8 +415,8 @@ START_TEST(simgrid_does_as_counted_on)
     start_engine(v);
     if (v->own) make_own_platform();
     else load_platform(v);
-    luo_sg_on_deadlock(count_deadlock, &deadlocks);
-    if (v->speed) luo_sg_host_speed(host(1), v->speed);
+    luo_shim_on_deadlock(count_deadlock, &deadlocks);
+    if (v->speed) luo_shim_host_speed(host(1), v->speed);
     for (int i = 0; i < 2 && v->actor[i]; i++)
         sg_actor_create("actor", host(0), v->actor[i], 0, NULL);
     if (!v->actor[0]) start_ring();

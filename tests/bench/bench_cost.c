@@ -1,6 +1,6 @@
 /* bench_cost.c: speed of core/cost; one line each: name value unit. */
 #include "core/cost/step/step.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/bench/bench.h"
 
 int main(void)

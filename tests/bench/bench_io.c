@@ -4,6 +4,7 @@
 
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
+#include "core/io/read/read.h"
 #include "tests/bench/bench.h"
 
 static void fail_on(luo_status st, const luo_diags *d)
@@ -71,7 +72,7 @@ static double time_check(const char *path)
     luo_file_kind k;
     luo_diags_init(&diags, arena);
     fail_on(luo_file_kind_of(path, &k, &diags), &diags);
-    fail_on(luo_check_file(arena, path, k, &diags), &diags);
+    fail_on(luo_file_check(arena, path, k, &diags), &diags);
     luo_arena_free(arena);
     return luo_bench_now() - t;
 }

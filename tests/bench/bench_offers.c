@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/grid.h"
 #include "core/run/policy/offers.h"
 #include "tests/bench/bench.h"
@@ -66,7 +66,7 @@ static double choose(const row *r, const luo_model *m, const luo_cluster *c, dou
     double *rate = LUO_NEW_N(a, double, c->ndevices);
     bool *none = LUO_NEW_N(a, bool, c->ndevices), *all = LUO_NEW_N(a, bool, c->ndevices);
     luo_stack_default(&sc.stack);
-    luo_policy_defaults(&spec, "malleus");
+    luo_read_policy_defaults(&spec, "malleus");
     for (int32_t d = 0; d < c->ndevices; d++) {
         all[d] = d < r->devices;
         rate[d] = all[d] ? 1 : (double)INFINITY;
@@ -77,7 +77,7 @@ static double choose(const row *r, const luo_model *m, const luo_cluster *c, dou
                              .rate = rate, .leaving = none, .candidate = all,
                              .micro_batches = r->micro_batches, .sequence_tokens = 4096,
                              .memory_factor = 1, .step_s = asked, .closed_form = true};
-    const luo_malleus_job job = luo_snapshot_job(&now);
+    const luo_malleus_job job = luo_offers_job(&now);
     const double start = luo_bench_now();
     if (luo_offers_all(a, &now, &job, &o, &err) != LUO_OK ||
         luo_offers_judge(&o, &now, &err) != LUO_OK)

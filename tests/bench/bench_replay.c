@@ -2,7 +2,7 @@
  * events under policy restart, once with collectives in closed form and once as flows. */
 #include <string.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/run/driver.h"
 #include "sim/sim.h"
 #include "tests/bench/bench.h"

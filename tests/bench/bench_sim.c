@@ -11,7 +11,7 @@
     do {                                   \
         if (!(ok)) luo_bench_fail(__VA_ARGS__); \
     } while (0)
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
 #include "tests/sim_fixture.h"

@@ -82,7 +82,8 @@ int main(void)
     static const luo_node_racks where = {8, 64};
     luo_arena *arena = luo_arena_new(1 << 20);
     luo_switch_tensor t[TENSORS];
-    luo_switch_opts opts = {.planner = {.link_class = luo_link_class_regular, .link_ctx = &where}};
+    luo_switch_opts opts = {
+        .planner = {.link_class = luo_node_racks_link_class, .link_ctx = &where}};
     int64_t bound[LUO_LINK_CLASSES];
     double took[REPEAT];
     tensors(arena, t);

@@ -14,6 +14,7 @@
 
 #include "core/base/rng.h"
 #include "core/graph/graph.h"
+#include "exec/data/batch.h"
 #include "tests/bench/bench.h"
 #include "tests/exec_fixture.h"
 

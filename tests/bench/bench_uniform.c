@@ -1,6 +1,6 @@
 /* bench_uniform.c: the uniform planner's whole search by closed form, all it searches:
  * `uniform_DEVICES_s VALUE s` median of three, `uniform_DEVICES_shapes` and `_priced`. */
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/planners.h"
 #include "tests/bench/bench.h"
 

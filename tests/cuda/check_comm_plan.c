@@ -38,7 +38,8 @@ static void reach(const luo_programs *set, bool *in)
                 const int32_t lane = luo_instr_lane(x);
                 for (int32_t m = 0; m < slot->nmessage; m++) {
                     const int32_t a = p->device * LUO_LANES + lane,
-                                  b = slot->message[m].peer * LUO_LANES + luo_lane_peer(lane);
+                                  b = slot->message[m].peer * LUO_LANES +
+                                      luo_program_lane_peer(lane);
                     if (in[a] == in[b]) continue;
                     in[a] = in[b] = more = true;
                 }
@@ -52,7 +53,7 @@ static bool same_members(luo_arena *a, const luo_programs *set, const gpu_comm_s
 {
     const int32_t most = set->at[set->n - 1].device + 1;
     bool *in = LUO_NEW_N(a, bool, most *LUO_LANES), good = true;
-    const int32_t to = luo_lane_peer(s->lane);
+    const int32_t to = luo_program_lane_peer(s->lane);
     in[device * LUO_LANES + lane] = true;
     reach(set, in);
     int32_t n = 0;
@@ -105,7 +106,7 @@ static bool check_members(luo_arena *a, const gpu_comm_plan *plan, tally *t)
             if (!expect(k >= 0 && k < plan->n, "an instruction without communicator")) return false;
             const gpu_comm_spec *s = &plan->at[k];
             const int32_t lane =
-                luo_lane_is_dp(luo_instr_lane(in)) ? LUO_STREAM_DP : luo_instr_lane(in);
+                luo_program_lane_is_dp(luo_instr_lane(in)) ? LUO_STREAM_DP : luo_instr_lane(in);
             if (lane_of[k] < 0) lane_of[k] = lane;
             good &= expect(lane_of[k] == lane, "two lanes on one communicator");
             if (group)

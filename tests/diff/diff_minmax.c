@@ -77,8 +77,7 @@ START_TEST(alloc_is_exact)
         const problem p = draw(&r);
         int64_t n[ROWS], g[ROWS], b[ROWS];
         double best = 0;
-        const luo_status st =
-            luo_alloc_minmax(p.n, p.w, p.off, p.total, p.lo, p.hi, n, &best, NULL);
+        const luo_status st = luo_plan_minmax(p.n, p.w, p.off, p.total, p.lo, p.hi, n, &best, NULL);
         const bool ok = greedy(&p, g);
         ck_assert_int_eq(st, ok ? LUO_OK : LUO_EINFEASIBLE);
         met_feasible += ok;
@@ -122,7 +121,7 @@ START_TEST(alloc_is_exact_when_large)
                     to = j;
             want[to]++;
         }
-        ck_assert_int_eq(luo_alloc_minmax(n, w, off, total, lo, hi, out, NULL, NULL), LUO_OK);
+        ck_assert_int_eq(luo_plan_minmax(n, w, off, total, lo, hi, out, NULL, NULL), LUO_OK);
         for (int32_t j = 0; j < n; j++)
             ck_assert_msg(out[j] == want[j], "seed %d row %d", (int)seed, j);
     }
@@ -155,9 +154,9 @@ START_TEST(split_is_canonical)
         double best, sum = 0;
         memset(p.off, 0, sizeof p.off);
         memset(p.lo, 0, sizeof p.lo);
-        if (luo_alloc_minmax(p.n, p.w, NULL, p.total, NULL, p.hi, n, &best, NULL) != LUO_OK)
+        if (luo_plan_minmax(p.n, p.w, NULL, p.total, NULL, p.hi, n, &best, NULL) != LUO_OK)
             continue;
-        ck_assert_int_eq(luo_split_layers(a, p.n, p.w, p.total, p.hi, n, NULL), LUO_OK);
+        ck_assert_int_eq(luo_plan_split_layers(a, p.n, p.w, p.total, p.hi, n, NULL), LUO_OK);
         for (int32_t j = 0; j < p.n; j++) {
             ck_assert(n[j] >= 0 && n[j] <= p.hi[j]);
             sum += p.w[j] * (double)n[j];

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/objective/objective.h"
 #include "core/run/policy/judge.h"
 #include "core/run/policy/offers.h"
@@ -123,13 +123,13 @@ static void make_offers(setting *s, luo_offers *out)
     const int32_t n = s->cluster->ndevices;
     bool *none = LUO_NEW_N(s->arena, bool, n), *all = LUO_NEW_N(s->arena, bool, n);
     for (int32_t d = 0; d < n; d++) all[d] = true;
-    luo_policy_defaults(&spec, "malleus");
+    luo_read_policy_defaults(&spec, "malleus");
     luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = s->base, .plan = s->base,
                        .rate = s->rate, .leaving = none, .candidate = all,
                        .sequence_tokens = 4096, .memory_factor = 1};
     for (int32_t i = 0; i < s->base->npipelines; i++)
         now.micro_batches += s->base->pipelines[i].micro_batches;
-    const luo_malleus_job job = luo_snapshot_job(&now);
+    const luo_malleus_job job = luo_offers_job(&now);
     ck_assert_msg(luo_offers_all(s->arena, &now, &job, out, &s->err) == LUO_OK, "%s", s->err.text);
 }
 

@@ -1,9 +1,9 @@
 /* The simulator and the closed form of a step (core/cost/step/step.h) on random uniform plans: both
  * rank plans, so they have to agree. Printed: the seeds, the mean and the worst difference. */
-#include "core/cost/step/memory.h"
 #include "core/cost/overlap.h"
+#include "core/cost/step/memory.h"
 #include "core/cost/step/step.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
 #include "core/plan/planners.h"

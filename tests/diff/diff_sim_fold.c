@@ -3,7 +3,7 @@
  * dp, and no lane waits for another for ever where their devices do not. The same with a backward
  * cut in two. */
 #include "core/base/rng.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/plan_make.h"
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"

@@ -1,7 +1,7 @@
 /* Compiled plans in the simulator: one lane for a stage takes the time of all its devices, the
  * three fidelities agree where nothing is in the way, and the closed form of a step is near. */
 #include "core/cost/step/step.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
 #include "tests/sim_fixture.h"

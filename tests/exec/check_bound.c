@@ -244,8 +244,8 @@ START_TEST(others)
     ck_assert_int_eq(luo_bind(a, &c, set, &recipe, &b, &err), LUO_EBACKEND);
     ck_assert_str_eq(err.text,
                      "the plan needs device 1, for which no rank runs; give more --ranks.");
-    ck_assert_int_eq(luo_rank_of(&c, 5), 1);
-    ck_assert_int_eq(luo_rank_of(&c, 1), -1);
+    ck_assert_int_eq(luo_bound_rank_of(&c, 5), 1);
+    ck_assert_int_eq(luo_bound_rank_of(&c, 1), -1);
     p->state_layout.data = 1;
     ck_assert_int_eq(luo_bind(a, &c, set, &recipe, &b, &err), LUO_EUNSUP);
     luo_arena_free(a);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/io/checkpoint/checkpoint_info.h"
+#include "exec/state/checkpoint.h"
 #include "tests/exec/state_make.h"
 #include "tests/prop/prop.h"
 
@@ -179,7 +180,7 @@ START_TEST(contents)
     char *text = state_slurp(path, &n);
     ck_assert_str_eq(text, info_text);
     free(text);
-    ck_assert_int_eq(luo_read_checkpoint_info(w.arena, path, &info, NULL), LUO_OK);
+    ck_assert_int_eq(luo_checkpoint_info_read(w.arena, path, &info, NULL), LUO_OK);
     ck_assert(info.step == 7 && info.seed == 42 && info.plan_hash == 0xabcdef);
     ck_assert_str_eq(info.data, "some.txt");
     snprintf(path, sizeof path, "%s/step-000007/optimizer.safetensors", dir);

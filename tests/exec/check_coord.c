@@ -165,7 +165,7 @@ END_TEST
 static void report(rig *g, int32_t rank, const luo_step_report *r, double late_s)
 {
     luo_wire_clear(&g->b->workers.at[rank].answer);
-    luo_put_report(&g->b->workers.at[rank].answer, r, late_s);
+    luo_message_put_report(&g->b->workers.at[rank].answer, r, late_s);
 }
 
 START_TEST(results)

@@ -1,6 +1,7 @@
 /* check_data.c: batches against a twin that holds the whole corpus as arrays. */
 #include <unistd.h>
 
+#include "exec/data/batch.h"
 #include "exec/data/data_internal.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"

@@ -19,7 +19,7 @@ static const char *in_dir(rig *g, const char *name)
 static uint64_t file_hash(rig *g, const char *path)
 {
     luo_source src;
-    if (luo_read_text(g->arena, path, &src, &g->err) != LUO_OK) rig_fail(path, &g->err);
+    if (luo_source_read(g->arena, path, &src, &g->err) != LUO_OK) rig_fail(path, &g->err);
     return luo_source_hash(&src);
 }
 
@@ -137,7 +137,7 @@ START_TEST(batches)
     rig_step(&g, 1);
     rig_step(&g, 2);
     rig_step(&g, 3);
-    ck_assert_int_eq(luo_read_text(g.arena, g.options.dump_batches, &src, &g.err), LUO_OK);
+    ck_assert_int_eq(luo_source_read(g.arena, g.options.dump_batches, &src, &g.err), LUO_OK);
     int64_t line = 0;
     for (const char *at = src.text; *at; at = strchr(at, '\n') + 1, line++) {
         char want[64];

@@ -266,14 +266,14 @@ static void print_names(const luo_model *model, luo_str *out)
     for (int32_t i = 0; i < w.nparam; i++) {
         luo_hf_tensor h;
         if (strncmp(w.param[i].name, "layers.", 7) == 0 && w.param[i].name[7] != '2') continue;
-        ck_assert_int_eq(luo_hf_name(model, &w.param[i], &h, &err), LUO_OK);
+        ck_assert_int_eq(luo_hf_tensor_of(model, &w.param[i], &h, &err), LUO_OK);
         luo_str_addf(out, "%s %s%s", w.param[i].name, h.name, h.transposed ? " T" : "");
         if (h.rank == 2)
             luo_str_addf(out, " %lldx%lld", (long long)h.dim[0], (long long)h.dim[1]);
         else
             luo_str_addf(out, " %lld", (long long)h.dim[1]);
         if (h.row || h.col) luo_str_addf(out, " +%lld,%lld", (long long)h.row, (long long)h.col);
-        luo_str_addf(out, "%s\n", luo_param_decays(&w.param[i]) ? "" : " kept");
+        luo_str_addf(out, "%s\n", luo_state_decays(&w.param[i]) ? "" : " kept");
     }
     state_close(&w);
 }
@@ -344,9 +344,9 @@ START_TEST(no_name)
     model.family = LUO_FAMILY_GPT;
     luo_hf_tensor h;
     luo_param gate = {.name = "layers.0.mlp.gate.weight", .shape = {2, {36, 24}, NULL}};
-    ck_assert_int_eq(luo_hf_name(&model, &gate, &h, &err), LUO_EUNREP);
+    ck_assert_int_eq(luo_hf_tensor_of(&model, &gate, &h, &err), LUO_EUNREP);
     gate.name = "layers.x.mlp.up.weight";
-    ck_assert_int_eq(luo_hf_name(&model, &gate, &h, &err), LUO_EUNREP);
+    ck_assert_int_eq(luo_hf_tensor_of(&model, &gate, &h, &err), LUO_EUNREP);
     state_close(&w);
 }
 END_TEST

@@ -189,8 +189,9 @@ START_TEST(step_order_and_report)
                               .delay = delay,
                               .ndelay = 1};
     luo_step_order got;
-    luo_put_step_order(&w, &o, 12);
-    ck_assert_int_eq(luo_get_step_order(a, &w, 1000, &got, &err), LUO_OK); /* another host */
+    luo_message_put_step_order(&w, &o, 12);
+    ck_assert_int_eq(luo_message_get_step_order(a, &w, 1000, &got, &err),
+                     LUO_OK); /* another host */
     ck_assert_int_eq(got.step, 4);
     ck_assert(got.trace && got.quiet && isinf(got.kill_s));
     ck_assert_double_eq(got.withdraw_s, 1001);
@@ -227,8 +228,8 @@ START_TEST(step_order_and_report)
     luo_step_report back;
     double late;
     luo_wire_clear(&w);
-    luo_put_report(&w, &r, 0.125);
-    ck_assert_int_eq(luo_get_report(a, &w, &back, &late, &err), LUO_OK);
+    luo_message_put_report(&w, &r, 0.125);
+    ck_assert_int_eq(luo_message_get_report(a, &w, &back, &late, &err), LUO_OK);
     ck_assert_double_eq(late, 0.125);
     ck_assert_double_eq(back.end_s - back.start_s, 3);
     ck_assert_str_eq(back.text, "drained");
@@ -241,7 +242,7 @@ START_TEST(step_order_and_report)
     ck_assert_double_eq(back.records[0].end_s, 2);
     for (size_t len = 0; len + 1 < w.len; len++) { /* cut anywhere: a sentence */
         luo_wire cut = {.at = w.at, .len = len};
-        ck_assert_int_eq(luo_get_report(a, &cut, &back, &late, &err), LUO_EPARSE);
+        ck_assert_int_eq(luo_message_get_report(a, &cut, &back, &late, &err), LUO_EPARSE);
     }
     luo_wire_free(&w);
     luo_arena_free(a);

@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/io/io.h"
-#include "exec/rank/agent.h"
+#include "core/io/read/read.h"
 #include "exec/coordinator/coord.h"
 #include "exec/coordinator/host.h"
+#include "exec/rank/agent.h"
 #include "tests/check_main.h"
 #include "tests/exec/fake_exec.h"
 #include "tests/plan_make.h"

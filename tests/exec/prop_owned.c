@@ -1,5 +1,6 @@
 /* prop_owned.c: over all devices of random annotations every cell that anybody holds is
  * owned once, by its first holder; boxes and segments say the same. */
+#include "exec/bind/owned.h"
 #include "tests/check_main.h"
 #include "tests/exec/cells.h"
 #include "tests/prop/gen_reshard.h"

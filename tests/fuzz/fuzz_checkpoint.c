@@ -10,11 +10,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     luo_err err = {0};
     luo_str text = {0};
     const luo_source src = fuzz_source(arena, data, size);
-    const luo_status st = luo_read_checkpoint_info_text(arena, &src, &info, &err);
+    const luo_status st = luo_checkpoint_info_read_text(arena, &src, &info, &err);
     if (st == LUO_OK) {
         luo_checkpoint_info_json(&text, &info);
         const luo_source copy = {"again", luo_str_get(&text), text.len};
-        want(luo_read_checkpoint_info_text(arena, &copy, &again, &err) == LUO_OK);
+        want(luo_checkpoint_info_read_text(arena, &copy, &again, &err) == LUO_OK);
         want(again.step == info.step && again.seed == info.seed);
         want(again.plan_hash == info.plan_hash && strcmp(again.data, info.data) == 0);
         want(luo_checkpoint_same_model(&info.model, &again.model, &err) == LUO_OK);

@@ -1,6 +1,7 @@
 /* fuzz_csv.c: libFuzzer target of the tables: a text is read by the table whose header
  * is nearest, as `check` does, so that an execution is one reading and not one by each table. */
 #include "core/io/read/input_tables.h"
+#include "core/io/read/read.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static void read_cells(const luo_source *src, const luo_input_table *table, luo_diags *diags)

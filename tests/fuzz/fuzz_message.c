@@ -15,26 +15,26 @@ static luo_status read_message(int which, luo_arena *arena, luo_wire *in, luo_wi
     double late_s;
     switch (which) {
     case 0:
-        LUO_TRY(luo_get_setup(arena, in, &setup, err));
-        luo_put_setup(out, &setup);
+        LUO_TRY(luo_message_get_setup(arena, in, &setup, err));
+        luo_message_put_setup(out, &setup);
         break;
     case 1:
-        LUO_TRY(luo_get_device_info(in, &told, err));
-        luo_put_device_info(out, &told);
+        LUO_TRY(luo_message_get_device_info(in, &told, err));
+        luo_message_put_device_info(out, &told);
         break;
     case 2:
-        LUO_TRY(luo_get_state_order(in, &state, err));
-        luo_put_state_order(out, &state);
+        LUO_TRY(luo_message_get_state_order(in, &state, err));
+        luo_message_put_state_order(out, &state);
         break;
     case 3:
-        LUO_TRY(luo_get_step_order(arena, in, 0, &step, err));
-        luo_put_step_order(out, &step, 0);
+        LUO_TRY(luo_message_get_step_order(arena, in, 0, &step, err));
+        luo_message_put_step_order(out, &step, 0);
         break;
     default:
-        LUO_TRY(luo_get_report(arena, in, &report, &late_s, err));
-        luo_put_report(out, &report, late_s);
+        LUO_TRY(luo_message_get_report(arena, in, &report, &late_s, err));
+        luo_message_put_report(out, &report, late_s);
     }
-    return luo_wire_end(in, err);
+    return luo_message_end(in, err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

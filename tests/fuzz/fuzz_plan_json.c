@@ -1,6 +1,8 @@
 /* fuzz_plan_json.c: libFuzzer target of the plan reader, its checks and its writer: what
  * is written reads back with the same hash. */
 #include "core/io/document/doc.h"
+#include "core/io/read/read.h"
+#include "core/io/write_plan.h"
 #include "tests/fuzz/fuzz_io.h"
 
 static void round_trip(luo_arena *arena, const luo_plan *p)
@@ -20,7 +22,7 @@ static void round_trip(luo_arena *arena, const luo_plan *p)
     want(luo_plan_copy(arena, p, &copy, &err) == LUO_OK);
     want(luo_plan_hash(copy) == luo_plan_hash(p));
     want((luo_plan_check(arena, p, NULL, NULL, &findings, &n) == LUO_OK) == (n == 0));
-    luo_report_plan(&doc, findings, n, &diags);
+    luo_doc_report_plan(&doc, findings, n, &diags);
     want(diags.n_errors == n);
     luo_str_free(&text);
 }

@@ -1,5 +1,7 @@
 /* fuzz_target.c: libFuzzer target of the small languages that name devices and hosts:
  * device sets, targets of events, Slurm's lists. */
+#include "core/base/devset.h"
+#include "core/io/read/read.h"
 #include "exec/coordinator/hosts.h"
 #include "tests/fuzz/fuzz_io.h"
 

@@ -1,4 +1,5 @@
 /* fuzz_yaml_cluster.c: libFuzzer target of the cluster reader. */
+#include "core/io/read/read.h"
 #include "tests/fuzz/fuzz_io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,6 @@
 /* fuzz_yaml_model.c: libFuzzer target of the model reader, with the config.json of
  * Hugging Face. */
+#include "core/io/read/read.h"
 #include "tests/fuzz/fuzz_io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

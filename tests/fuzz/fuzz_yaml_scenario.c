@@ -1,5 +1,6 @@
 /* fuzz_yaml_scenario.c: libFuzzer target of the scenario reader. The first line is a
  * `--set` argument when it begins with `!`. */
+#include "core/io/read/read.h"
 #include "tests/fuzz/fuzz_io.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

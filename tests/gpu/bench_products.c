@@ -7,7 +7,7 @@
  */
 #include <assert.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "exec/cuda/fuse.h"
 #include "tests/gpu/bench_gpu.h"
 #include "tests/plan_make.h"

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/hspmd/bounds.h"
 #include "tests/parked/deduce_reshape.h"
 
 /* Where a cut input dimension goes: bound x of it becomes x * mul / div of dimension `to`. */
@@ -145,8 +146,8 @@ static luo_status map_top(const reshape *r, luo_ann *out, int64_t **top)
     out->h = t->to;
     if (a->inner) return LUO_OK;
     int64_t *mapped;
-    LUO_TRY(luo_top_bounds(r->scratch, a, r->from, top, r->err));
-    LUO_TRY(luo_top_bounds(r->scratch, a, r->from, &mapped, r->err));
+    LUO_TRY(luo_bounds_top(r->scratch, a, r->from, top, r->err));
+    LUO_TRY(luo_bounds_top(r->scratch, a, r->from, &mapped, r->err));
     if (!map_bounds(t, a->u, mapped)) return refuse(r, a->h);
     if (!r->to->member_len) return new_shares(r, a->u, mapped, a->hshare, &out->hshare);
     out->hshare = NULL;

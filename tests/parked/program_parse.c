@@ -3,9 +3,10 @@
  * luo_program_check; here only what printing and look-up need. */
 #include <string.h>
 
-#include "tests/parked/program_scan.h"
+#include "core/base/devset.h"
 #include "core/graph/program/program_text.h"
 #include "tests/parked/program_parse.h"
+#include "tests/parked/program_scan.h"
 
 #define BUFFER_BYTES_MAX (INT64_C(1) << 44) /* sums over tasks stay far from overflow */
 

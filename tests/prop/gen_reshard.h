@@ -196,7 +196,8 @@ static inline int32_t luo_gen_dead(luo_rng *r, const luo_ann *src, const luo_ann
 static inline luo_planner_opts luo_gen_planner(luo_rng *r, luo_node_racks *where)
 {
     luo_planner_opts p = {.sender = (luo_sender)luo_gen_int(r, 0, LUO_SENDER_EXACT),
-                          .link_class = luo_link_class_regular, .link_ctx = where};
+                          .link_class = luo_node_racks_link_class,
+                          .link_ctx = where};
     *where = (luo_node_racks){1 << luo_gen_int(r, 0, 3), luo_gen_chance(r, 0.5) ? 16 : 0};
     for (int c = 1; c < LUO_LINK_CLASSES; c++) {
         p.bytes_per_s[c] = luo_gen_int(r, 1, 100);

@@ -28,7 +28,7 @@ typedef struct twin {
 static int32_t lane_of(const twin *w, const luo_instr *in)
 {
     const int32_t lane = luo_instr_lane(in);
-    return w->one && luo_lane_is_dp(lane) ? LUO_STREAM_DP : lane;
+    return w->one && luo_program_lane_is_dp(lane) ? LUO_STREAM_DP : lane;
 }
 
 static uint64_t message_key(int32_t from, int32_t to, int32_t exchange, int32_t batch)

@@ -3,7 +3,7 @@
  * deadlocks, with as many calls; health and base slowdowns give the very same program. */
 #include <math.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/plan_random.h"
 #include "tests/prop/prop.h"
 

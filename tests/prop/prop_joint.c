@@ -310,8 +310,8 @@ static int64_t our_deal(const deal_case *c)
              (int)c->m[0], (int)c->m[1], (int)c->m[2]);
     usable[c->lost] = false;
     ck_assert_int_eq(luo_plan_reroute(arena, luo_test_plan(arena, line), usable, &p, NULL), LUO_OK);
-    ck_assert_int_eq(luo_stage_routes(arena, &p->pipelines[0].stages[c->lost], c->m[0], peer, NULL),
-                     LUO_OK);
+    ck_assert_int_eq(
+        luo_reroute_stage(arena, &p->pipelines[0].stages[c->lost], c->m[0], peer, NULL), LUO_OK);
     const int64_t span = span_of(c, peer);
     luo_arena_free(arena);
     return span;

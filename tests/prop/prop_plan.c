@@ -1,6 +1,8 @@
 /* prop_plan.c: random plans, good and broken. luo_plan_check against a slow twin that
  * looks at one layer and one device at a time; what is written reads back with the same hash. */
 #include "core/io/document/doc.h"
+#include "core/io/read/read.h"
+#include "core/io/write_plan.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

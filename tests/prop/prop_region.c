@@ -1,5 +1,6 @@
 /* prop_region.c: the algebra of regions against bit sets, and cuts against a plain
  * reading of docs/annotations.md#cutting-by-shares. */
+#include "core/hspmd/bounds.h"
 #include "core/hspmd/region.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"

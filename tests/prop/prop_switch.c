@@ -137,7 +137,7 @@ static uint32_t nearest(const one_switch *x, uint32_t owners, int32_t dev, int32
     uint32_t best = 0;
     *link_class = LUO_LINK_CLASSES;
     for (int32_t o = 0; o < LUO_GEN_DEVICES; o++) {
-        const int32_t c = luo_link_class_regular(&x->where, o, dev);
+        const int32_t c = luo_node_racks_link_class(&x->where, o, dev);
         if (!(owners >> o & 1) || c > *link_class) continue;
         best = c < *link_class ? 1u << o : best | 1u << o;
         *link_class = c;
@@ -238,7 +238,7 @@ static void check_moves(const luo_switch *sw)
             say("bytes of a move");
         if (m->kind != LUO_MOVE_SEND) continue;
         sends++;
-        bytes[luo_link_class_regular(&tw.x->where, m->src, m->dst)] += m->bytes;
+        bytes[luo_node_racks_link_class(&tw.x->where, m->src, m->dst)] += m->bytes;
     }
     for (int32_t k = 0; k < sw->nlost; k++) {
         const luo_lost *l = &sw->lost[k];

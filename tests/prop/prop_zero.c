@@ -1,6 +1,7 @@
 /* prop_zero.c: the ZeRO-1 fold (docs/annotations.md#zero): every state shard lies inside its own
  * device's parameter shard, every element of the state has exactly one holder, gradients reach the
  * states and states the parameters, and without empty regions that gather is never bsr. */
+#include "core/hspmd/fold.h"
 #include "core/hspmd/resolve.h"
 #include "tests/check_main.h"
 #include "tests/prop/gen_ann.h"
@@ -87,7 +88,7 @@ static void one_case(uint64_t seed)
     luo_holdings hp, hs;
     luo_region whole;
     ck_assert_int_eq(luo_ann_check(param, NULL), LUO_OK);
-    ck_assert_int_eq(luo_zero_fold(arena, param, &shape, &state, NULL), LUO_OK);
+    ck_assert_int_eq(luo_fold_zero(arena, param, &shape, &state, NULL), LUO_OK);
     ck_assert_int_eq(luo_ann_check(state, NULL), LUO_OK);
     ck_assert_int_eq(luo_holdings_make(arena, param, &shape, &hp, NULL), LUO_OK);
     ck_assert_int_eq(luo_holdings_make(arena, state, &shape, &hs, NULL), LUO_OK);
@@ -107,9 +108,9 @@ static void one_case(uint64_t seed)
                           (unsigned long long)seed, hs.at[k].dev, hs.at[j].dev);
         }
     }
-    ck_assert_int_eq(luo_footprint_of(arena, &(luo_ann){.u = 1, .h = LUO_H_NONE}, &shape, 0,
-                                      &whole, NULL),
-                     LUO_OK);
+    ck_assert_int_eq(
+        luo_region_footprint(arena, &(luo_ann){.u = 1, .h = LUO_H_NONE}, &shape, 0, &whole, NULL),
+        LUO_OK);
     ck_assert_int_eq(held, luo_region_volume(&whole));
     const luo_ann *grad = random_gradient(arena, &rng, param);
     split_rs += resolve(arena, grad, state, &shape, seed) == LUO_RESOLVE_SPLIT_RS;

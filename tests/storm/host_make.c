@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/io/io.h"
+#include "core/io/write_plan.h"
 #include "tests/plan_make.h"
 #include "tests/storm/host.h"
 

@@ -118,7 +118,7 @@ static void keep_tables(storm_case *c, const char *out)
         const char *text = storm_read(c, at[i], NULL), *slash = to ? strrchr(to, '/') : NULL;
         if (!text || !slash || strstr(to, "/config/")) continue;
         const char *folder = luo_arena_strndup(c->arena, to, (size_t)(slash - to));
-        if (folder && luo_dir_make(folder, &err) == LUO_OK) storm_write(c, to, text);
+        if (folder && luo_file_make_dir(folder, &err) == LUO_OK) storm_write(c, to, text);
     }
 }
 

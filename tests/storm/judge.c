@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
+#include "core/io/read/read.h"
 #include "core/io/result/columns.h"
-#include "core/io/io.h"
 #include "core/io/trace/trace.h"
-#include "tests/storm/storm.h"
 #include "tests/parked/trace_lint.h"
+#include "tests/storm/storm.h"
 
 /* ---- tables ---- */
 
@@ -87,7 +87,7 @@ static void judge_inputs(storm_run *r, const json_t *manifest)
         luo_err err = {0};
         char text[20] = "";
         const char *path = luo_arena_printf(r->arena, "%s/%s", r->dir, copy ? copy : "?");
-        if (luo_read_text(r->arena, path, &src, &err) == LUO_OK)
+        if (luo_source_read(r->arena, path, &src, &err) == LUO_OK)
             snprintf(text, sizeof text, "%016llx",
                      (unsigned long long)luo_hash_bytes(LUO_HASH_EMPTY, src.text, src.len));
         if (!hash || strcmp(text, hash) != 0)
@@ -281,7 +281,8 @@ static void same_bytes(luo_arena *arena, const char *a, const char *b, luo_str *
 {
     luo_err err = {0};
     luo_source s, t;
-    if (luo_read_text(arena, a, &s, &err) != LUO_OK || luo_read_text(arena, b, &t, &err) != LUO_OK)
+    if (luo_source_read(arena, a, &s, &err) != LUO_OK ||
+        luo_source_read(arena, b, &t, &err) != LUO_OK)
         luo_str_addf(why, "%s: %s\n", b, err.text);
     else if (s.len != t.len || memcmp(s.text, t.text, s.len) != 0)
         luo_str_addf(why, "%s and %s differ\n", a, b);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/storm/storm.h"
 
 enum { TOGGLES = 1000000 };

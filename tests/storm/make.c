@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/io/files.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/storm/storm.h"
 
 double storm_decade(storm_case *c, double lo, double hi)

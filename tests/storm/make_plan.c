@@ -1,5 +1,6 @@
 /* Hand-made plans: those of tests/plan_random.h on random devices of the cluster. */
 #include "core/io/io.h"
+#include "core/io/write_plan.h"
 #include "tests/plan_random.h"
 #include "tests/storm/storm.h"
 

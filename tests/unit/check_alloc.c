@@ -19,7 +19,7 @@ static int32_t solve_pipe(luo_arena *a, const double *y0, int64_t L, solved *s, 
     int32_t n = 0;
     for (; n < STAGES && y0[n] > 0; n++) y[n] = y0[n];
     for (int32_t trimmed = 1; trimmed;) {
-        ck_assert_int_eq(luo_split_layers(a, n, y, L, NULL, s->layers[i], NULL), LUO_OK);
+        ck_assert_int_eq(luo_plan_split_layers(a, n, y, L, NULL, s->layers[i], NULL), LUO_OK);
         trimmed = 0;
         for (int32_t j = 0; j < n && !trimmed; j++)
             if (s->layers[i][j] == 0) {
@@ -95,8 +95,8 @@ START_TEST(vector_row)
     for (int filled = 0; filled < 2; filled++) {
         const double want = filled ? rows[_i].filled : rows[_i].steady;
         if (want == 0) continue;
-        ck_assert_int_eq(luo_split_micro_batches(n, s.o, s.fill, filled, rows[_i].M, lo, m, NULL),
-                         LUO_OK);
+        ck_assert_int_eq(
+            luo_plan_split_micro_batches(n, s.o, s.fill, filled, rows[_i].M, lo, m, NULL), LUO_OK);
         ck_assert_msg(fabs(objective(&s, n, m, filled) - want) < 1e-6, "%s: %.9g, not %.9g",
                       rows[_i].id, objective(&s, n, m, filled), want);
         same(m, filled ? rows[_i].m_filled : rows[_i].m_steady, n);
@@ -115,13 +115,13 @@ START_TEST(layers)
     const int64_t cap[] = {15, 17, 19, 22};
     const double even[] = {1, 1, 1, 1}, slow[] = {2.57, 1, 1, 1}, fast_last[] = {3.2, 3.2, 1};
     double best = 0;
-    ck_assert_int_eq(luo_alloc_minmax(4, even, NULL, 60, NULL, cap, n, &best, NULL), LUO_OK);
+    ck_assert_int_eq(luo_plan_minmax(4, even, NULL, 60, NULL, cap, n, &best, NULL), LUO_OK);
     ck_assert_double_eq(best, 15); /* T7 */
-    ck_assert_int_eq(luo_split_layers(a, 4, slow, 60, cap, n, NULL), LUO_OK);
+    ck_assert_int_eq(luo_plan_split_layers(a, 4, slow, 60, cap, n, NULL), LUO_OK);
     same(n, (const int64_t[]){7, 17, 18, 18}, 4); /* G5 */
-    ck_assert_int_eq(luo_split_layers(a, 3, fast_last, 60, NULL, n, NULL), LUO_OK);
+    ck_assert_int_eq(luo_plan_split_layers(a, 3, fast_last, 60, NULL, n, NULL), LUO_OK);
     same(n, (const int64_t[]){11, 11, 38}, 3); /* G7 */
-    ck_assert_int_eq(luo_split_layers(a, 3, even, 80, NULL, n, NULL), LUO_OK);
+    ck_assert_int_eq(luo_plan_split_layers(a, 3, even, 80, NULL, n, NULL), LUO_OK);
     same(n, (const int64_t[]){26, 27, 27}, 3); /* the larger shares are the later ones */
     luo_arena_free(a);
 }
@@ -132,14 +132,15 @@ START_TEST(infeasible)
     luo_err err = {0};
     int64_t n[2] = {-1, -1};
     const double w[] = {1, 1};
-    ck_assert_int_eq(luo_alloc_minmax(2, w, NULL, 10, NULL, (const int64_t[]){4, 4}, n, NULL, &err),
+    ck_assert_int_eq(luo_plan_minmax(2, w, NULL, 10, NULL, (const int64_t[]){4, 4}, n, NULL, &err),
                      LUO_EINFEASIBLE); /* T9 */
     ck_assert_str_eq(err.text, "10 units do not fit into bounds of 8; larger bounds are needed.");
-    ck_assert_int_eq(luo_alloc_minmax(2, w, NULL, 3, (const int64_t[]){2, 2}, NULL, n, NULL, &err),
+    ck_assert_int_eq(luo_plan_minmax(2, w, NULL, 3, (const int64_t[]){2, 2}, NULL, n, NULL, &err),
                      LUO_EINFEASIBLE);
     ck_assert_str_eq(err.text, "3 units do not reach the least of 4; fewer rows are needed.");
-    ck_assert_int_eq(luo_alloc_minmax(2, w, NULL, 4, (const int64_t[]){2, 1},
-                                      (const int64_t[]){1, 4}, n, NULL, &err), LUO_EINFEASIBLE);
+    ck_assert_int_eq(luo_plan_minmax(2, w, NULL, 4, (const int64_t[]){2, 1},
+                                     (const int64_t[]){1, 4}, n, NULL, &err),
+                     LUO_EINFEASIBLE);
     ck_assert_str_eq(err.text,
                      "row 0 takes at most 1 units and needs 2; larger bounds are needed.");
     ck_assert_int_eq(n[0], -1);

@@ -17,8 +17,8 @@ static luo_status read_kind(luo_arena *arena, int kind, const char *path, luo_di
     luo_source src;
     luo_dsjson *ds;
     luo_err err;
-    if (kind < 8) return luo_check_file(arena, path, known[kind], diags);
-    ck_assert_int_eq(luo_read_text(arena, path, &src, &err), LUO_OK);
+    if (kind < 8) return luo_file_check(arena, path, known[kind], diags);
+    ck_assert_int_eq(luo_source_read(arena, path, &src, &err), LUO_OK);
     return luo_dsjson_read(arena, &src, &ds, diags);
 }
 
@@ -47,7 +47,7 @@ static void check_one(int kind, const char *path)
     luo_str_addf(&name, "%s.want", path);
     if (getenv("BLESS"))
         ck_assert_int_eq(luo_file_write_atomic(name.at, luo_str_get(&s), s.len, &err), LUO_OK);
-    ck_assert_msg(luo_read_text(arena, name.at, &want, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_source_read(arena, name.at, &want, &err) == LUO_OK, "%s", err.text);
     ck_assert_msg(strcmp(want.text, luo_str_get(&s)) == 0, "%s: wanted\n%sgot\n%s", path,
                   want.text, luo_str_get(&s));
     ck_assert_msg(luo_status_exit(st) == 3, "%s: exit %d", path, luo_status_exit(st));

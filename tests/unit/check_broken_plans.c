@@ -3,6 +3,7 @@
  * luo_plan_compile with the program check, or the memory check, with the right status, one sentence
  * and its place; and by a run before its backend opens. */
 #include "core/io/document/doc.h"
+#include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
 #include "core/run/driver.h"
@@ -330,7 +331,7 @@ static void setup(void)
     luo_read_model(arena, "scenarios/models/tiny-llama.yaml", &tiny, &diags);
     luo_read_model(arena, "scenarios/models/llama-7b.yaml", &seven, &diags);
     luo_read_cluster(arena, "scenarios/clusters/tiny8.yaml", &cluster, &diags);
-    ck_assert_int_eq(luo_read_text(arena, "scenarios/clusters/tiny8.yaml", &src, &err), LUO_OK);
+    ck_assert_int_eq(luo_source_read(arena, "scenarios/clusters/tiny8.yaml", &src, &err), LUO_OK);
     src.text = luo_arena_printf(arena, "%shealth: [{target: \"device:5\", state: down}]\n",
                                 src.text);
     src.len = strlen(src.text);
@@ -371,11 +372,11 @@ static luo_status way(const luo_source *src, const luo_model *m, const luo_clust
     LUO_TRY(luo_read_plan_doc(&doc, plan));
     *by = CHECK;
     luo_status st = luo_plan_check(arena, *plan, m, c, &f, &n);
-    luo_report_plan(&doc, f, n, &diags);
+    luo_doc_report_plan(&doc, f, n, &diags);
     if (st != LUO_OK) return st;
     *by = COMPILE;
     st = luo_plan_compile(arena, *plan, m, c, &opts, &set, &err);
-    if (st != LUO_OK) return luo_report_err(&doc, &err, &diags);
+    if (st != LUO_OK) return luo_doc_report_err(&doc, &err, &diags);
     *by = MEMORY;
     st = memory(*plan, c, set, &err);
     return st == LUO_OK ? st : luo_diags_err(&diags, &err);
@@ -400,7 +401,7 @@ static luo_status run(const luo_plan *p, const luo_model *m, const luo_cluster *
     static const luo_sink sink = {0};
     luo_policy_spec spec;
     luo_err err;
-    luo_policy_defaults(&spec, "static");
+    luo_read_policy_defaults(&spec, "static");
     luo_scenario sc = {.name = "s", .cluster = c, .model = m, .plan = p, .steps = 1,
                        .npolicies = 1, .policies = &spec};
     const luo_run_opts opts = {.backend = &backend};

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "core/base/str.h"
+#include "core/base/devset.h"
 #include "tests/cost_fixture.h"
 
 static luo_arena *arena;

@@ -12,12 +12,12 @@
 START_TEST(v_q1)
 {
     static const double x[] = {1, 2, 3, 4};
-    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.5), 2.5, 1e-15);
-    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.9), 3.7, 1e-15);
-    ck_assert_double_eq_tol(luo_quantile(x, 4, 0.99), 3.97, 1e-15);
-    ck_assert_double_eq(luo_quantile(x, 4, 0), 1);
-    ck_assert_double_eq(luo_quantile(x, 4, 1), 4);
-    ck_assert_double_eq(luo_quantile(x, 1, 0.99), 1);
+    ck_assert_double_eq_tol(luo_stats_quantile(x, 4, 0.5), 2.5, 1e-15);
+    ck_assert_double_eq_tol(luo_stats_quantile(x, 4, 0.9), 3.7, 1e-15);
+    ck_assert_double_eq_tol(luo_stats_quantile(x, 4, 0.99), 3.97, 1e-15);
+    ck_assert_double_eq(luo_stats_quantile(x, 4, 0), 1);
+    ck_assert_double_eq(luo_stats_quantile(x, 4, 1), 4);
+    ck_assert_double_eq(luo_stats_quantile(x, 1, 0.99), 1);
 }
 END_TEST
 
@@ -108,7 +108,7 @@ static const char *slurp(luo_arena *arena, const char *dir, const char *file)
     luo_source src;
     luo_err err = {0};
     char *path = luo_arena_printf(arena, "%s/%s", dir, file);
-    ck_assert_msg(luo_read_text(arena, path, &src, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_source_read(arena, path, &src, &err) == LUO_OK, "%s", err.text);
     return src.text;
 }
 
@@ -343,7 +343,7 @@ static const char *cell(fixture *f, const char *dir, const char *run, const char
     luo_csv *t = luo_result_table(f->arena, dir, LUO_TABLE_COMPARE, &d);
     while (t && luo_csv_next(t, c))
         if (strcmp(c[0].text, run) == 0)
-            text = luo_arena_strdup(f->arena, c[luo_table_column(def, column)].text);
+            text = luo_arena_strdup(f->arena, c[luo_table_def_column(def, column)].text);
     ck_assert_int_eq(luo_csv_close(t), LUO_OK);
     ck_assert_ptr_nonnull(text);
     return text;

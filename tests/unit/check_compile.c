@@ -1,7 +1,7 @@
 /* check_compile.c: the fourteen published plans (docs/results-published.md#the-14-published-plans)
  * compiled and proved, and memory from lifetimes against the closed forms of
  * docs/cost-model.md#memory. */
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 

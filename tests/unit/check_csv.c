@@ -141,7 +141,7 @@ START_TEST(table_row)
         luo_file_write_atomic(path, tables[_i].text, strlen(tables[_i].text), &err), LUO_OK);
     luo_status st = luo_file_kind_of(path, &k, &diags);
     if (st == LUO_OK) ck_assert_int_eq(k, LUO_FILE_TABLE);
-    if (st == LUO_OK) st = luo_check_file(arena, path, k, &diags);
+    if (st == LUO_OK) st = luo_file_check(arena, path, k, &diags);
     ck_assert_msg((st == LUO_OK) == tables[_i].good, "%s",
                   diags.first ? diags.first->err.text : "accepted");
     remove(path);

@@ -178,7 +178,7 @@ START_TEST(complete)
     luo_arena *arena = luo_arena_new(0);
     luo_err err = {0};
     const luo_ann *res = NULL;
-    const luo_status st = luo_ann_complete(arena, parse(arena, completes[_i].ann), &res, &err);
+    const luo_status st = luo_deduce_complete(arena, parse(arena, completes[_i].ann), &res, &err);
     check_result(st, res, &err, completes[_i].ann, completes[_i].want);
     luo_arena_free(arena);
 }

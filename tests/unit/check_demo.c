@@ -2,7 +2,7 @@
  * hold what their README says. Run from the root of the repository. */
 #include <math.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/check_main.h"
 
 static void no_words(const luo_diags *d)
@@ -68,7 +68,7 @@ START_TEST(traces)
     for (int i = 0; i < LUO_ROWS(files); i++) {
         luo_event *events;
         int32_t n;
-        ck_assert_int_eq(luo_read_text(arena, files[i].file, &src, &err), LUO_OK);
+        ck_assert_int_eq(luo_source_read(arena, files[i].file, &src, &err), LUO_OK);
         luo_read_event_trace(arena, &src, sc->cluster, 0, 1, &events, &n, &d);
         no_words(&d);
         ck_assert_int_eq(n, files[i].rows);
@@ -88,7 +88,7 @@ START_TEST(causes)
     int32_t n;
     int64_t sum[4] = {0};
     luo_diags_init(&d, arena);
-    ck_assert_int_eq(luo_read_text(arena, "traces/causes.csv", &src, &err), LUO_OK);
+    ck_assert_int_eq(luo_source_read(arena, "traces/causes.csv", &src, &err), LUO_OK);
     luo_read_causes(arena, &src, &rows, &n, &d);
     no_words(&d);
     ck_assert_int_eq(n, 18);

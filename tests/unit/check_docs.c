@@ -5,6 +5,7 @@
 
 #include "core/cost/profile.h"
 #include "core/io/document/doc_table.h"
+#include "core/io/read/read.h"
 #include "core/io/result/columns.h"
 #include "core/io/read/input_tables.h"
 #include "core/plan/planners.h"
@@ -17,7 +18,7 @@ static const char *page(const char *name)
 {
     luo_source src;
     luo_err err;
-    ck_assert_msg(luo_read_text(arena, name, &src, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_source_read(arena, name, &src, &err) == LUO_OK, "%s", err.text);
     return src.text;
 }
 

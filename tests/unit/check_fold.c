@@ -1,4 +1,5 @@
 /* check_fold.c: the ZeRO-1 fold (the computed vectors; K9 is the third row). */
+#include "core/hspmd/fold.h"
 #include "core/hspmd/resolve.h"
 #include "tests/check_main.h"
 
@@ -35,7 +36,8 @@ START_TEST(fold)
     luo_str s = {0};
     ck_assert_int_eq(luo_ann_parse(arena, rows[_i].param, &a, NULL), LUO_OK);
     ck_assert_int_eq(luo_shape_parse(rows[_i].shape, &shape, NULL), LUO_OK);
-    if (luo_zero_fold(arena, a, &shape, &z, &err) == LUO_OK) luo_ann_print(&s, z);
+    if (luo_fold_zero(arena, a, &shape, &z, &err) == LUO_OK)
+        luo_ann_print(&s, z);
     else luo_str_add(&s, err.text);
     ck_assert_str_eq(luo_str_get(&s), rows[_i].want);
     luo_str_free(&s);

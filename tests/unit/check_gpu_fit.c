@@ -33,10 +33,10 @@ START_TEST(minimum)
         luo_rng r = luo_rng_seed(seed);
         bowl b = {.at = {-1 + 4 * luo_rng_u(&r), pow(1000, luo_rng_u(&r)), 7}};
         double v[LUO_SEARCH_PARAMS], again[LUO_SEARCH_PARAMS];
-        const double least = luo_pattern_search(bowl_params, 3, seed, height, &b, v);
+        const double least = luo_search_pattern(bowl_params, 3, seed, height, &b, v);
         ck_assert_msg(least < 0.03, "seed %d: %g at %g %g", (int)seed, least, v[0], v[1]);
         ck_assert(!b.outside && b.asked <= 4 * 1501 && v[2] == 7);
-        luo_pattern_search(bowl_params, 3, seed, height, &b, again);
+        luo_search_pattern(bowl_params, 3, seed, height, &b, again);
         ck_assert(memcmp(v, again, 3 * sizeof *v) == 0);
     }
 }
@@ -280,7 +280,7 @@ START_TEST(network)
                 x.seconds = luo_cost_volume(x.coll, nodes) * (bytes + nodes * x0) / (ratio * 400e9);
                 row[n++] = x;
             }
-        const luo_net_fitted f = luo_net_fit(row, n); /* the curve alone: no tree that shows */
+        const luo_net_fitted f = luo_fit_net(row, n); /* the curve alone: no tree that shows */
         ck_assert(f.error < 0.01);
         ck_assert_double_eq_tol(f.net_ratio / ratio, 1, 0.01);
         ck_assert_double_eq_tol(log(f.net_half_bytes / half), 0, 0.03);
@@ -303,7 +303,7 @@ START_TEST(host)
         }
         double launch, exponent;
         bool weak[2];
-        ck_assert(luo_host_fit(row, 40, seed, &launch, &exponent, weak) < 0.005);
+        ck_assert(luo_fit_host(row, 40, seed, &launch, &exponent, weak) < 0.005);
         ck_assert_double_eq_tol(launch * 1e-6 / s.host_launch_s, 1, 0.02);
         ck_assert(!weak[0]);
     }

@@ -1,5 +1,6 @@
 /* check_graph.c: sizes of models, an annotated layer, the pairs of a Reshard and
  * its gradient, raw annotations, and every sentence of what cannot be compiled. */
+#include "core/base/devset.h"
 #include "core/plan/annotate.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
@@ -288,7 +289,7 @@ START_TEST(pairs)
     ck_assert_int_eq(luo_ann_parse(a, pair_rows[_i].src, &src, &err), LUO_OK);
     ck_assert_int_eq(luo_ann_parse(a, pair_rows[_i].dst, &dst, &err), LUO_OK);
     ck_assert_int_eq(luo_ann_parse(a, pair_rows[_i].dy, &dy, &err), LUO_OK);
-    ck_assert_int_eq(luo_ann_complete(a, src, &to, &err), LUO_OK);
+    ck_assert_int_eq(luo_deduce_complete(a, src, &to, &err), LUO_OK);
     ck_assert_str_eq(resolved(a, src, dst), pair_rows[_i].forward);
     ck_assert_str_eq(resolved(a, dy, to), pair_rows[_i].backward);
     luo_arena_free(a);

@@ -3,7 +3,7 @@
  * a sentence that names it. The lists are those of docs/formats.md and
  * docs/formats.md#names-of-values; that the readers know no other key is checked against their
  * tables, as they stand in the source. */
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/check_main.h"
 #include "tests/keys_dump.h"
 #include "tests/keys_rows.h"
@@ -56,7 +56,7 @@ static luo_status get(void *ctx, luo_arena *a, const char *name, luo_source *out
             *out = (luo_source){name, made[i].text, strlen(made[i].text)};
             return LUO_OK;
         }
-    return luo_read_text(a, name, out, err);
+    return luo_source_read(a, name, out, err);
 }
 
 static const luo_files files = {get, NULL};
@@ -129,7 +129,7 @@ static const char *text_of(const char *base)
     luo_source src;
     luo_err err;
     if (base != scenario) return base;
-    ck_assert_msg(luo_read_text(arena, scenario, &src, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_source_read(arena, scenario, &src, &err) == LUO_OK, "%s", err.text);
     return src.text;
 }
 
@@ -233,7 +233,7 @@ static const char *read_source(const char *path)
 {
     luo_source src;
     luo_err err;
-    ck_assert_msg(luo_read_text(arena, path, &src, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_source_read(arena, path, &src, &err) == LUO_OK, "%s", err.text);
     return src.text;
 }
 

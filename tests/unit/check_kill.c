@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include "core/base/rng.h"
-#include "core/io/say.h"
+#include "core/io/json_number.h"
 #include "core/io/result/table.h"
+#include "core/io/say.h"
 #include "tests/check_main.h"
 #include "tests/run_fixture.h"
 
@@ -34,7 +35,8 @@ static int cells(const luo_table_def *def, const char *at, const char *end)
         if (at < end && *at != ',') return -1;
         const luo_cell_kind kind = n < def->n ? def->columns[n].kind : LUO_CELL_TEXT;
         const size_t len = (size_t)(at - from);
-        if (kind != LUO_CELL_TEXT && len > 0 && !luo_number_form(from, len, kind == LUO_CELL_INT))
+        if (kind != LUO_CELL_TEXT && len > 0 &&
+            !luo_json_number_form(from, len, kind == LUO_CELL_INT))
             return -1;
         n++;
         if (at == end) return n;

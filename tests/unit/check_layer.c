@@ -61,9 +61,9 @@ END_TEST
 START_TEST(flop_forms)
 {
     /* ACC-F1, F2, F3 */
-    ck_assert_double_eq(luo_flops_96(2304, 2048, 80, 12288, 51200), 5641682123048878080.0);
-    ck_assert_double_eq(luo_flops_72(384, 4096, 84, 8192, 131072), 701717116939665408.0);
-    luo_near(luo_flops_96(2304, 2048, 80, 12288, 51200) / (148e12 * 1536), 24.817365758, 1e-9,
+    ck_assert_double_eq(luo_step_flops_96(2304, 2048, 80, 12288, 51200), 5641682123048878080.0);
+    ck_assert_double_eq(luo_step_flops_72(384, 4096, 84, 8192, 131072), 701717116939665408.0);
+    luo_near(luo_step_flops_96(2304, 2048, 80, 12288, 51200) / (148e12 * 1536), 24.817365758, 1e-9,
              "ACC-F3");
 }
 END_TEST

@@ -3,7 +3,7 @@
  * mixed GPUs, the cost of a transition (12). */
 #include <math.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
 #include "core/plan/malleus/malleus_job_internal.h"

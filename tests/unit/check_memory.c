@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include "core/base/rng.h"
-#include "core/cost/step/memory.h"
 #include "core/cost/profile.h"
+#include "core/cost/step/memory.h"
+#include "core/io/read/read.h"
 #include "core/io/result/csv.h"
 #include "core/plan/planners.h"
 #include "tests/check_main.h"

@@ -1,7 +1,7 @@
 /* check_nccl.c: collectives against tables of NCCL measured elsewhere
  * (docs/cost-model.md#communication), by cross-validation: a row is predicted by
  * luo_cost_group from a profile that the other three quarters of its table alone made (curves taken
- * over, constants by luo_net_fit). The tables are third-party data and no part of this repository:
+ * over, constants by luo_fit_net). The tables are third-party data and no part of this repository:
  * without the folder beside the checkout the tests print that they are skipped. */
 #include <math.h>
 #include <unistd.h>
@@ -280,7 +280,7 @@ static score several_nodes(table *t, const table *inside, double nic)
                     more * t->at[i].bytes / t->at[i].busbw,
                     more / luo_cost_volume(LUO_COLL_AR, each) *
                         predict(&alone, LUO_COLL_AR, each, t->at[i].bytes)};
-        const luo_net_fitted f = luo_net_fit(rows, n);
+        const luo_net_fitted f = luo_fit_net(rows, n);
         m.p.net_ratio = f.net_ratio;
         m.p.net_half_bytes = f.net_half_bytes;
         m.p.net_step_s = f.net_step_s;
@@ -360,7 +360,7 @@ START_TEST(ratios_of_several_nodes)
         {.name = "bytes", .type = LUO_CSV_NUMBER, .required = true, NUMBER},
         {.name = "topology", .type = LUO_CSV_TEXT, .required = true},
         {.name = "ratio_of_peak_busbw", .type = LUO_CSV_NUMBER, .required = true, NUMBER}};
-    const double peak = 200e9; /* cancels, but for the least step of luo_net_fit */
+    const double peak = 200e9; /* cancels, but for the least step of luo_fit_net */
     luo_net_row rows[RATIOS];
     luo_diags diags = {0};
     luo_csv_cell c[LUO_ROWS(columns)];
@@ -384,7 +384,7 @@ START_TEST(ratios_of_several_nodes)
         int32_t m = 0;
         for (int32_t i = 0; i < n; i++)
             if (i % FOLDS != fold) other[m++] = rows[i];
-        const luo_net_fitted f = luo_net_fit(other, m);
+        const luo_net_fitted f = luo_fit_net(other, m);
         for (int32_t i = fold; i < n; i += FOLDS) {
             machine k = {.p = luo_ref_profile(), .nodes = rows[i].nodes, .devices_per_node = 8,
                          .nic = peak / 8, .link = 1e15};

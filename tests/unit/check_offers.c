@@ -85,8 +85,8 @@ START_TEST(best_shapes)
                              .layers = 4 + (int64_t)luo_rng_pick(&rng, 30)};
         in.micro_batches = 1 + (int64_t)luo_rng_pick(&rng, 24);
         for (int i = 0; i < GROUPS; i++) y[i] = 1 + (double)luo_rng_pick(&rng, 3);
-        ck_assert_int_eq(luo_restart_shapes(arena, &in, ALL, all, &nall, NULL), LUO_OK);
-        ck_assert_int_eq(luo_restart_shapes(arena, &in, FEW, few, &nfew, NULL), LUO_OK);
+        ck_assert_int_eq(luo_replan_restart_shapes(arena, &in, ALL, all, &nall, NULL), LUO_OK);
+        ck_assert_int_eq(luo_replan_restart_shapes(arena, &in, FEW, few, &nfew, NULL), LUO_OK);
         ck_assert_int_eq(nfew, nall < FEW ? nall : FEW);
         for (int i = 1; i < nall; i++) ck_assert_double_ge(all[i].event, all[i - 1].event);
         for (int i = 0; i < nfew; i++) {
@@ -106,19 +106,19 @@ START_TEST(survives_a_node)
 {
     prepare("malleus", 1, 0);
     luo_plan *p = base_plan(sc.cluster);
-    ck_assert(luo_plan_survives_node(p, sc.cluster));
+    ck_assert(luo_policy_plan_survives_node(p, sc.cluster));
     p->zero = 1;
-    ck_assert(!luo_plan_survives_node(p, sc.cluster));
+    ck_assert(!luo_policy_plan_survives_node(p, sc.cluster));
     p->zero = 0;
     luo_stage *st = (luo_stage *)p->pipelines[1].stages;
     const luo_stage was = st[0];
     st[0].dev = p->pipelines[0].stages[0].dev; /* all of layers 0 to 12 on node 0 */
-    ck_assert(!luo_plan_survives_node(p, sc.cluster));
+    ck_assert(!luo_policy_plan_survives_node(p, sc.cluster));
     st[0].dev = p->pipelines[0].stages[1].dev; /* nodes 0 and 1 */
-    ck_assert(luo_plan_survives_node(p, sc.cluster));
+    ck_assert(luo_policy_plan_survives_node(p, sc.cluster));
     st[0] = was;
     p->npipelines = 1;
-    ck_assert(!luo_plan_survives_node(p, sc.cluster));
+    ck_assert(!luo_policy_plan_survives_node(p, sc.cluster));
 }
 END_TEST
 

@@ -105,8 +105,8 @@ static double filled(const trial *t, const pipes *p)
         o[i] = fill[i] = 0;
         for (int32_t s = 0; s < S; s++)
             cap[s] = in->cap ? in->cap(in->cap_ctx, g + s, S, s, in->least_pipelines, 0) : 1 << 20;
-        if (S > in->layers || luo_split_layers(t->scratch, S, in->y + g, in->layers, cap, layers,
-                                               NULL) != LUO_OK)
+        if (S > in->layers || luo_plan_split_layers(t->scratch, S, in->y + g, in->layers, cap,
+                                                    layers, NULL) != LUO_OK)
             return INFINITY;
         for (int32_t s = 0; s < S; s++) {
             if (layers[s] == 0) return INFINITY;
@@ -117,7 +117,7 @@ static double filled(const trial *t, const pipes *p)
         stages += S;
     }
     for (int32_t i = 0; i < p->n && stages > in->micro_batches; i++) lo[i] = 1;
-    if (luo_split_micro_batches(p->n, o, fill, true, in->micro_batches, lo, m, NULL) != LUO_OK)
+    if (luo_plan_split_micro_batches(p->n, o, fill, true, in->micro_batches, lo, m, NULL) != LUO_OK)
         return INFINITY;
     for (int32_t i = 0; i < p->n; i++)
         worst = fmax(worst, (double)(m[i] - 1) * o[i] + fill[i]);
@@ -230,11 +230,11 @@ static double least_event(trial *t, pipes *p, int32_t at)
         const int32_t S = p->size[i];
         int64_t layers[MAX];
         double *s = LUO_NEW_N(t->scratch, double, S);
-        luo_split_layers(t->scratch, S, t->in->y, t->in->layers, NULL, layers, NULL);
+        luo_plan_split_layers(t->scratch, S, t->in->y, t->in->layers, NULL, layers, NULL);
         for (int32_t k = 0; k < S; k++) s[k] = (double)layers[k];
         time[i] = (luo_pipe_time){.stages = S, .t = s};
     }
-    luo_rebalance(t->scratch, time, p->n, t->in->micro_batches, false, m, &best, NULL);
+    luo_replan_rebalance(t->scratch, time, p->n, t->in->micro_batches, false, m, &best, NULL);
     luo_arena_reset(t->scratch, 0);
     return best;
 }

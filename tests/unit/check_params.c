@@ -2,7 +2,7 @@
  * not given. Bad ones: tests/golden/bad/params and csv. */
 #include <math.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/cluster_fixture.h"
 
 static luo_malleus_params read_params(luo_arena *a, const char *name, const char *text)

@@ -2,6 +2,8 @@
  * for each finding of luo_plan_check. */
 #include "core/base/hash.h"
 #include "core/io/document/doc.h"
+#include "core/io/read/read.h"
+#include "core/io/write_plan.h"
 #include "tests/check_main.h"
 
 static luo_arena *arena;
@@ -230,7 +232,7 @@ START_TEST(finding_row)
     const luo_status st = luo_read_plan_doc(&doc, &p);
     ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
     ck_assert_int_eq(luo_plan_check(arena, p, NULL, NULL, &f, &n), LUO_EINPUT);
-    luo_report_plan(&doc, f, n, &diags);
+    luo_doc_report_plan(&doc, f, n, &diags);
     const luo_diag *d = diags.first;
     while (d && rows[_i].says && strcmp(d->err.text, rows[_i].says) != 0) d = d->next;
     ck_assert_msg(d != NULL, "first finding: %s", diags.first->err.text);

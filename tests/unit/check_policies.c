@@ -2,6 +2,7 @@
  * formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
  * two devices is a stage. */
 #include "core/io/io.h"
+#include "core/run/policy/policy.h"
 #include "tests/driver_fixture.h"
 
 static luo_arrivals processes[2];
@@ -400,7 +401,7 @@ START_TEST(documented)
     luo_err err = {0};
     int32_t n;
     const char *const *names = luo_policy_names(&n);
-    ck_assert_msg(luo_read_text(a, "docs/policies.md", &src, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_source_read(a, "docs/policies.md", &src, &err) == LUO_OK, "%s", err.text);
     for (int32_t i = 0; i < n; i++) {
         is_told(src.text, names[i], strlen(names[i]));
         const char *key = luo_policy_find(names[i])->keys;

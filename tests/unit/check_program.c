@@ -700,7 +700,7 @@ START_TEST(switch_program)
     const luo_switch_tensor *t = switch_tensors(&w, w.plan, to, &n);
     const luo_switch_opts opts = {0};
     ck_assert_int_eq(luo_switch_plan(w.arena, t, n, &opts, &sw, &w.err), LUO_OK);
-    ck_assert_int_eq(luo_switch_compile(w.arena, t, n, &sw, &set, &w.err), LUO_OK);
+    ck_assert_int_eq(luo_compile_switch(w.arena, t, n, &sw, &set, &w.err), LUO_OK);
     const luo_status st = luo_program_check(w.arena, set, &w.err);
     ck_assert_msg(st == LUO_OK, "%s", w.err.text);
     int64_t sent = 0, pairs = 0;
@@ -721,7 +721,7 @@ static int64_t io_bytes(world *w, bool write)
     luo_programs *set;
     int64_t sum = 0;
     const luo_status st =
-        luo_checkpoint_compile(w->arena, w->plan, &w->model, write, &set, &w->err);
+        luo_compile_checkpoint(w->arena, w->plan, &w->model, write, &set, &w->err);
     ck_assert_msg(st == LUO_OK, "%s", w->err.text);
     ck_assert_int_eq(luo_program_check(w->arena, set, &w->err), LUO_OK);
     for (int32_t i = 0; i < set->n; i++) {

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "core/cost/step/step.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/cost_fixture.h"
 
 enum { LAYERS = 10, HIDDEN, HEADS, KV_HEADS, FFN, VOCAB, SEQ, TP = 18, PP, VPP, DP, MBS = 23, GBS,

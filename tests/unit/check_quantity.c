@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/check_main.h"
 
 typedef enum reader {

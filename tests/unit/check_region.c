@@ -1,5 +1,6 @@
 /* check_region.c: cuts and regions; each row is a case; each sentence a
  * user can meet is provoked. */
+#include "core/hspmd/bounds.h"
 #include "core/hspmd/region.h"
 #include "tests/check_main.h"
 
@@ -71,7 +72,7 @@ static void print_holding(luo_str *s, int32_t dev, const luo_region *r)
     luo_region_print(s, r);
 }
 
-/* luo_holdings_make, luo_region_of and luo_footprint_of agree with the table. */
+/* luo_holdings_make, luo_region_of and luo_region_footprint agree with the table. */
 START_TEST(grid)
 {
     luo_arena *arena = luo_arena_new(0);
@@ -91,7 +92,7 @@ START_TEST(grid)
     }
     for (int32_t u = 0; u < a->u; u++) {
         luo_region f;
-        ck_assert_int_eq(luo_footprint_of(arena, a, &shape, u, &f, NULL), LUO_OK);
+        ck_assert_int_eq(luo_region_footprint(arena, a, &shape, u, &f, NULL), LUO_OK);
         if (u) luo_str_add(&feet, " | ");
         luo_region_print(&feet, &f);
     }
@@ -142,7 +143,7 @@ START_TEST(member_lengths)
     for (int32_t k = 0; k < h.n; k++) print_holding(&s, h.at[k].dev, &h.at[k].region);
     ck_assert_str_eq(luo_str_get(&s), "0 [0:4); 1 [4:7); 2 [7:9)");
     luo_str_clear(&s);
-    ck_assert_int_eq(luo_footprint_of(arena, a, &shape, 0, &r, NULL), LUO_OK);
+    ck_assert_int_eq(luo_region_footprint(arena, a, &shape, 0, &r, NULL), LUO_OK);
     luo_region_print(&s, &r);
     ck_assert_int_eq(luo_region_of(arena, a, &shape, 0, 1, &r, NULL), LUO_OK);
     print_holding(&s, 1, &r);

@@ -86,9 +86,9 @@ START_TEST(policy_row)
     luo_pipe_time pipes[4];
     int64_t m[4];
     base_pipes(r, t, pipes);
-    ck_assert_int_eq(luo_event_time(a, pipes, r->dp, false, &event, NULL), LUO_OK);
+    ck_assert_int_eq(luo_replan_event_time(a, pipes, r->dp, false, &event, NULL), LUO_OK);
     ck_assert_double_eq_tol(event, r->fixed, 1e-6);
-    ck_assert_int_eq(luo_rebalance(a, pipes, r->dp, 64, false, m, &event, NULL), LUO_OK);
+    ck_assert_int_eq(luo_replan_rebalance(a, pipes, r->dp, 64, false, m, &event, NULL), LUO_OK);
     ck_assert_double_eq_tol(event, r->rebalanced, 1e-6);
     for (int32_t i = 0; i < r->dp && r->m[0]; i++) ck_assert_int_eq(m[i], r->m[i]);
 
@@ -97,13 +97,13 @@ START_TEST(policy_row)
     luo_restart_in in = {.ngroups = groups_left(r), .y = y, .layers = r->layers,
                          .micro_batches = 64, .cap = group_cap, .cap_ctx = r->t};
     luo_restart_plan p;
-    ck_assert_int_eq(luo_restart_shape(a, &in, &p, NULL), LUO_OK);
+    ck_assert_int_eq(luo_replan_restart_shape(a, &in, &p, NULL), LUO_OK);
     ck_assert_double_eq_tol(p.event, r->restarted, 1e-6);
     ck_assert_int_eq(p.pipelines, r->rdp);
     ck_assert_int_eq(p.stages, r->rpp);
     if (_i < 3) { /* 19.6: strict gives 1088 for B1-B3 */
         in.strict_uniform = true;
-        ck_assert_int_eq(luo_restart_shape(a, &in, &p, NULL), LUO_OK);
+        ck_assert_int_eq(luo_replan_restart_shape(a, &in, &p, NULL), LUO_OK);
         ck_assert_double_eq_tol(p.event, 1088, 1e-6);
     }
     luo_arena_free(a);
@@ -119,7 +119,7 @@ START_TEST(event_ratios)
     for (int i = 0; i < LUO_ROWS(ratio); i++) {
         double event;
         const luo_pipe_time p = {4, t, ratio[i].m};
-        ck_assert_int_eq(luo_event_time(a, &p, 1, false, &event, NULL), LUO_OK);
+        ck_assert_int_eq(luo_replan_event_time(a, &p, 1, false, &event, NULL), LUO_OK);
         ck_assert_double_eq_tol(event / (double)ratio[i].m, ratio[i].ratio, 1e-12);
     }
     luo_arena_free(a);
@@ -133,7 +133,7 @@ START_TEST(slow_groups_stay_out)
     const double y[] = {1, 9, 1, 1, 1};
     const luo_restart_in in = {.ngroups = 5, .y = y, .layers = 8, .micro_batches = 8};
     luo_restart_plan p;
-    ck_assert_int_eq(luo_restart_shape(a, &in, &p, NULL), LUO_OK);
+    ck_assert_int_eq(luo_replan_restart_shape(a, &in, &p, NULL), LUO_OK);
     ck_assert_int_eq(p.pipelines, 4); /* (8/4 micro-batches) * 8 layers = 16, no pipeline to fill */
     ck_assert_int_eq(p.stages, 1);
     ck_assert_double_eq(p.event, 16);
@@ -151,7 +151,7 @@ START_TEST(nothing_fits)
     const luo_restart_in in = {.ngroups = 1, .y = y, .layers = 80, .micro_batches = 8,
                                .cap = group_cap, .cap_ctx = &k70};
     luo_restart_plan p;
-    ck_assert_int_eq(luo_restart_shape(a, &in, &p, &err), LUO_EINFEASIBLE);
+    ck_assert_int_eq(luo_replan_restart_shape(a, &in, &p, &err), LUO_EINFEASIBLE);
     ck_assert_str_eq(err.text, "no uniform plan of 80 layers fits on 1 groups; more groups, "
                                "`recompute` or `zero` 1 are needed.");
     luo_arena_free(a);

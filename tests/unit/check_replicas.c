@@ -219,13 +219,13 @@ START_TEST(what_they_offer)
     const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = sc.plan, .plan = sc.plan,
                              .rate = rate, .leaving = leaving};
     luo_offers o = {0};
-    ck_assert_int_eq(luo_spares_offers(arena, &now, &o, NULL), LUO_OK);
+    ck_assert_int_eq(luo_offers_spares(arena, &now, &o, NULL), LUO_OK);
     ck_assert_int_eq(o.n, _i == 1);
     if (_i == 1) {
         ck_assert_str_eq(o.at[0].from, "spares");
         ck_assert_int_eq(o.at[0].plan->pipelines[1].stages[0].dev[1], 9);
     }
-    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, true, &o, NULL), LUO_OK);
+    ck_assert_int_eq(luo_offers_drop_replica(arena, &now, true, &o, NULL), LUO_OK);
     ck_assert_int_eq(o.n, _i == 0 ? 0 : _i == 1 ? 2 : 1);
     if (_i == 0) return;
     const luo_offer *x = &o.at[o.n - 1];
@@ -245,9 +245,9 @@ START_TEST(what_they_offer_of_slow)
     const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = sc.plan, .plan = sc.plan,
                              .rate = rate, .leaving = leaving};
     luo_offers o = {0};
-    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, true, &o, NULL), LUO_OK);
+    ck_assert_int_eq(luo_offers_drop_replica(arena, &now, true, &o, NULL), LUO_OK);
     ck_assert_int_eq(o.n, 0);
-    ck_assert_int_eq(luo_drop_replica_offers(arena, &now, false, &o, NULL), LUO_OK);
+    ck_assert_int_eq(luo_offers_drop_replica(arena, &now, false, &o, NULL), LUO_OK);
     ck_assert_int_eq(o.n, 1);
     ck_assert_int_eq(o.at[0].plan->pipelines[0].stages[0].dev[0], 0);
     ck_assert_int_eq(o.at[0].plan->pipelines[0].micro_batches, 16);

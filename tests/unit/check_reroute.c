@@ -1,9 +1,10 @@
 /* check_reroute.c: plans with lost stages (core/plan/replan/reroute.h): how micro-batches are
  * dealt, their numbers, and that programs run each of them once on every stage. That they train
  * like one device, tests/mpi/reroute.c shows. */
+#include "core/io/write_plan.h"
 #include "core/plan/replan/reroute.h"
 
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
 #include "tests/prop/prop.h"
@@ -81,7 +82,7 @@ START_TEST(routes)
     const luo_stage st = {.nreroute = 3, .reroute = r};
     const int32_t want[] = {2, 7, 4, 2, 7, 2};
     int32_t got[6];
-    ck_assert_int_eq(luo_stage_routes(a, &st, 6, got, NULL), LUO_OK);
+    ck_assert_int_eq(luo_reroute_stage(a, &st, 6, got, NULL), LUO_OK);
     for (int k = 0; k < 6; k++) ck_assert_int_eq(got[k], want[k]);
     luo_arena_free(a);
 }

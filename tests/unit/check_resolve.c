@@ -48,7 +48,7 @@ static void one(vector *v)
 {
     luo_arena *arena = luo_arena_new(0);
     luo_node_racks where = {4, 0};
-    luo_resolve_opts o = {.planner = {.link_class = luo_link_class_regular, .link_ctx = &where}};
+    luo_resolve_opts o = {.planner = {.link_class = luo_node_racks_link_class, .link_ctx = &where}};
     luo_resolution r = {0};
     luo_shape shape;
     luo_err err = {0};

@@ -65,7 +65,7 @@ static luo_status begin_set(void *ctx, const char *dir, luo_err *err)
     const int k = *(const int *)ctx;
     for (int i = 1; i <= 2 - k % 2; i++) {
         snprintf(at, sizeof at, "%s/run-%d", dir, i);
-        LUO_TRY(luo_dir_make(at, err));
+        LUO_TRY(luo_file_make_dir(at, err));
         LUO_TRY(put(at, "manifest.json", k));
     }
     return LUO_OK;
@@ -285,7 +285,7 @@ START_TEST(kept_and_waiting)
     luo_err err = {0};
     begin();
     ck_assert_int_eq(one_set(1, &err), LUO_OK);
-    ck_assert_int_eq(luo_dir_make(in("o/run-1/checkpoints/step-000005"), &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(in("o/run-1/checkpoints/step-000005"), &err), LUO_OK);
     ck_assert_int_eq(put(in("o/run-1/checkpoints/step-000005"), "state.json", 5), LUO_OK);
     snprintf(keep, sizeof keep, "%s/o/run-1/checkpoints", base);
     for (int k = 2; k < 4; k++) {

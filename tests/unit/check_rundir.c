@@ -79,7 +79,7 @@ START_TEST(columns)
         if (i) luo_str_addc(&s, ',');
         luo_str_add(&s, def->columns[i].name);
         ck_assert_int_gt((int)strlen(def->columns[i].help), 4);
-        ck_assert_int_eq(luo_table_column(def, def->columns[i].name), i);
+        ck_assert_int_eq(luo_table_def_column(def, def->columns[i].name), i);
     }
     ck_assert_str_eq(luo_str_get(&s), headers[_i].header);
     luo_str_free(&s);
@@ -146,7 +146,7 @@ START_TEST(print_fixed)
 {
     luo_str s = {0};
     char want[512];
-    luo_print_fixed(&s, fixed[_i].v, fixed[_i].decimals);
+    luo_table_print_fixed(&s, fixed[_i].v, fixed[_i].decimals);
     snprintf(want, sizeof want, "%.*f", fixed[_i].decimals, fixed[_i].v);
     ck_assert_str_eq(luo_str_get(&s), fixed[_i].text ? fixed[_i].text : want);
     luo_str_free(&s);
@@ -353,7 +353,7 @@ START_TEST(manifest)
     snprintf(a, sizeof a, "%s/in/x.yaml", dir);
     snprintf(b, sizeof b, "%s/in/c/x.yaml", dir);
     snprintf(text, sizeof text, "%s/in/c", dir);
-    ck_assert_int_eq(luo_dir_make(text, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(text, &err), LUO_OK);
     for (int i = 0; i < 2; i++) {
         FILE *x = fopen(i ? b : a, "w");
         fprintf(x, "file %d\n", i);
@@ -465,7 +465,7 @@ START_TEST(disk_full)
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "full");
     luo_err err = {0};
-    ck_assert_int_eq(luo_dir_make(dir, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
     char path[512], want[1024];
     snprintf(path, sizeof path, "%s/steps.csv", dir);
     ck_assert_int_eq(symlink("/dev/full", path), 0);
@@ -544,7 +544,7 @@ START_TEST(broken_row)
     const char *dir = fix_dir(f->arena, "broken");
     luo_err err = {0};
     luo_table t;
-    ck_assert_int_eq(luo_dir_make(dir, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
     ck_assert_int_eq(luo_table_open(&t, dir, luo_table_def_at(LUO_TABLE_COMPARE_STEPS), &err),
                      LUO_OK);
     for (int i = 0; i < 4 && broken[_i].column[i] >= 0; i++)

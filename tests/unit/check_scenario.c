@@ -1,6 +1,6 @@
 /* check_scenario.c: the scenario of docs/formats.md#luoshuscenario1, overrides, canonical hash
  * (A13), files from memory. Wrong scenarios stand in tests/golden/bad/scenario. */
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/check_main.h"
 
 static const char path[] = "tests/golden/inputs/demo-day.yaml";
@@ -164,7 +164,7 @@ static luo_status beside(void *ctx, luo_arena *a, const char *name, luo_source *
         }
     if (strcmp(base, "plan.json") == 0) name = "tests/golden/inputs/plan-64.json";
     if (strcmp(base, "h800x.yaml") == 0) name = "tests/golden/inputs/mixed48b.yaml";
-    return luo_read_text(a, name, out, err);
+    return luo_source_read(a, name, out, err);
 }
 
 static const char *companion(const char *change)
@@ -188,7 +188,7 @@ static uint64_t hash_of(const char *change)
     set[1] = change ? companion(change) : "seed=7";
     const bool seed = change && strncmp(change, "seed", 4) == 0;
     const luo_overrides overrides = {seed ? 1 : 2, set};
-    ck_assert_int_eq(luo_read_text(arena, path, &src, &err), LUO_OK);
+    ck_assert_int_eq(luo_source_read(arena, path, &src, &err), LUO_OK);
     luo_read_scenario_text(arena, &src, &files, &overrides, &sc, NULL, &diags);
     ck_assert_msg(sc != NULL, "%s: %s", change ? change : "", diags.first->err.text);
     const uint64_t hash = sc->hash;

@@ -3,7 +3,7 @@
 #include <dirent.h>
 
 #include "core/cost/step/step.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "tests/cost_fixture.h"
 
 static luo_arena *arena;

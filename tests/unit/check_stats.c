@@ -22,7 +22,7 @@ START_TEST(vectors)
     ck_assert(near(e.mean, 0.07818181818181818) && near(e.median, 0.1) && near(e.p90, 0.1));
     ck_assert(near(e.largest, 0.1) && near(e.bias, 0.0018181818181818));
     ck_assert(e.ranked && near(e.spearman, 1));
-    ck_assert_int_eq(luo_spearman(arena, x, y, 5, &rank, &exists, NULL), LUO_OK);
+    ck_assert_int_eq(luo_stats_spearman(arena, x, y, 5, &rank, &exists, NULL), LUO_OK);
     ck_assert(exists && near(rank, 0.2894736842105263));
     luo_arena_free(arena);
 }
@@ -37,9 +37,9 @@ START_TEST(edges)
     bool exists = true;
     ck_assert_int_eq(luo_errors_of(arena, NULL, NULL, 0, &e, NULL), LUO_OK);
     ck_assert(e.n == 0 && e.mean == 0 && !e.ranked);
-    ck_assert_int_eq(luo_spearman(arena, same, other, 3, &rank, &exists, NULL), LUO_OK);
+    ck_assert_int_eq(luo_stats_spearman(arena, same, other, 3, &rank, &exists, NULL), LUO_OK);
     ck_assert(!exists);
-    ck_assert_int_eq(luo_spearman(arena, other, other, 2, &rank, &exists, NULL), LUO_OK);
+    ck_assert_int_eq(luo_stats_spearman(arena, other, other, 2, &rank, &exists, NULL), LUO_OK);
     ck_assert(!exists);
     luo_arena_free(arena);
 }
@@ -84,7 +84,7 @@ START_TEST(ranks_as_counted)
     y[0] = -2;
     slow_ranks(x, n, rx);
     slow_ranks(y, n, ry);
-    ck_assert_int_eq(luo_spearman(arena, x, y, n, &rank, &exists, NULL), LUO_OK);
+    ck_assert_int_eq(luo_stats_spearman(arena, x, y, n, &rank, &exists, NULL), LUO_OK);
     ck_assert_msg(exists && fabs(rank - slow_pearson(rx, ry, n)) < 1e-9, "seed %d", _i);
     luo_arena_free(arena);
 }
@@ -112,11 +112,11 @@ START_TEST(student)
                 {1000, 1.9623}};
     luo_rng r = luo_rng_seed(5);
     for (int i = 0; i < LUO_ROWS(rows); i++)
-        ck_assert_double_eq_tol(luo_student_width(rows[i].df, 0.95), rows[i].width, 5e-5);
+        ck_assert_double_eq_tol(luo_stats_student_width(rows[i].df, 0.95), rows[i].width, 5e-5);
     for (int i = 0; i < 200; i++) {
         const int32_t df = 1 + (int32_t)luo_rng_pick(&r, 60);
         const double t = 8 * luo_rng_u(&r);
-        ck_assert_double_eq_tol(luo_student_within(df, t), slow_within(df, t), 1e-9);
+        ck_assert_double_eq_tol(luo_stats_student_within(df, t), slow_within(df, t), 1e-9);
     }
 }
 END_TEST
@@ -124,16 +124,16 @@ END_TEST
 START_TEST(intervals)
 {
     const double x[] = {1, 2, 3}, same[] = {4, 4, 4};
-    luo_interval v = luo_mean_interval(x, 3, 0.95); /* 2 +- 4.3027 / sqrt 3 */
+    luo_interval v = luo_interval_of_mean(x, 3, 0.95); /* 2 +- 4.3027 / sqrt 3 */
     ck_assert(v.n == 3 && v.mean == 2);
     ck_assert_double_eq_tol(v.high - 2, 4.302653 / sqrt(3), 1e-6);
     ck_assert_double_eq_tol(2 - v.low, v.high - 2, 1e-12);
     ck_assert_double_eq_tol(v.p, 1 - slow_within(2, 2 * sqrt(3)), 1e-9);
-    v = luo_mean_interval(same, 3, 0.95);
+    v = luo_interval_of_mean(same, 3, 0.95);
     ck_assert(v.low == 4 && v.high == 4 && v.p == 0);
-    v = luo_mean_interval(x, 1, 0.95);
+    v = luo_interval_of_mean(x, 1, 0.95);
     ck_assert(v.mean == 1 && isnan(v.low) && isnan(v.p));
-    ck_assert(isnan(luo_mean_interval(x, 0, 0.95).mean));
+    ck_assert(isnan(luo_interval_of_mean(x, 0, 0.95).mean));
 }
 END_TEST
 
@@ -147,7 +147,7 @@ START_TEST(covers_as_often_as_it_says)
         double x[5];
         for (int k = 0; k < 5; k++)
             x[k] = 3 + sqrt(-2 * log(1 - luo_rng_u(&r))) * cos(2 * M_PI * luo_rng_u(&r));
-        const luo_interval v = luo_mean_interval(x, 5, 0.95);
+        const luo_interval v = luo_interval_of_mean(x, 5, 0.95);
         hits += v.low <= 3 && 3 <= v.high;
     }
     ck_assert_msg(abs(hits - CASES * 95 / 100) < 60, "%d of %d", hits, CASES); /* 4 sigma */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/io/builtin.h"
+#include "core/io/read/read.h"
 #include "core/io/read/suite.h"
 #include "core/plan/compile.h"
 #include "core/plan/suite/layer_fit.h"
@@ -79,7 +80,7 @@ START_TEST(defaults)
     luo_case c;
     luo_err err;
     ck_assert_int_eq(luo_case_make(arena, r, &kit, &c, &err), LUO_OK);
-    ck_assert(fabs(c.measured_s - luo_flops_96(8, 32, 4, 64, 1000) / (16 * 1e14)) < 1e-15);
+    ck_assert(fabs(c.measured_s - luo_step_flops_96(8, 32, 4, 64, 1000) / (16 * 1e14)) < 1e-15);
     ck_assert_int_eq(c.model.vocab, 1024);
     luo_arena_free(arena);
 }

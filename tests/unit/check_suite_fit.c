@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/base/rng.h"
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/suite/suite_fit.h"
 #include "tests/check_main.h"
 

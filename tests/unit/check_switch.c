@@ -17,7 +17,7 @@ static luo_switch_tensor tensor(luo_arena *a, const char *name, const char *from
 static luo_switch_opts opts4(void)
 {
     return (luo_switch_opts){
-        .planner = {.link_class = luo_link_class_regular, .link_ctx = &node4}};
+        .planner = {.link_class = luo_node_racks_link_class, .link_ctx = &node4}};
 }
 
 /* "1->2 [4:8)" of every send, ";" between them; copies as "copy D R". */

@@ -33,7 +33,7 @@ static char *unpack(const char *path)
 static const char *written(fixture *f, luo_trace *t, const char *dir)
 {
     luo_err err = {0};
-    ck_assert_int_eq(luo_dir_make(dir, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
     ck_assert_msg(luo_trace_write(t, dir, "trace.json.gz", &head, &err) == LUO_OK, "%s", err.text);
     return luo_arena_printf(f->arena, "%s/trace.json.gz", dir);
 }
@@ -278,7 +278,7 @@ START_TEST(what_waits_in_a_file_comes_back_in_order)
     const char *dir = fix_dir(f->arena, "spill");
     luo_err err = {0};
     char *text[2];
-    ck_assert_int_eq(luo_dir_make(dir, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
     for (int spills = 0; spills < 2; spills++) {
         luo_trace *t = luo_trace_new(&f->cluster, 0);
         if (spills) ck_assert_int_eq(luo_trace_spill_to(t, dir, holds[_i], &err), LUO_OK);
@@ -397,7 +397,7 @@ START_TEST(lint)
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "lint");
     luo_err err = {0};
-    ck_assert_int_eq(luo_dir_make(dir, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
     const char *path = luo_arena_printf(f->arena, "%s/t.json", dir);
     FILE *out = fopen(path, "w");
     fprintf(out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[%s]}",

@@ -31,9 +31,9 @@ START_TEST(shown_and_quoted)
 {
     char out[64];
     luo_str json = {0};
-    luo_text_show(out, sizeof out, rows[_i].text);
+    luo_utf8_show(out, sizeof out, rows[_i].text);
     ck_assert_str_eq(out, rows[_i].shown);
-    luo_json_quote(&json, rows[_i].text);
+    luo_jsonw_quote(&json, rows[_i].text);
     ck_assert_str_eq(json.at, rows[_i].json);
     luo_str_free(&json);
 }
@@ -51,7 +51,7 @@ START_TEST(cut)
                                        "b"};
     static const size_t size[] = {0, 1, 2, 3, 4, 5};
     char out[8];
-    luo_text_show(out, size[_i + 1],
+    luo_utf8_show(out, size[_i + 1],
                   "a\xc3\xa4"
                   "b");
     ck_assert_str_eq(out, want[_i + 1]);

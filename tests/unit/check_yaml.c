@@ -1,6 +1,8 @@
 /* check_yaml.c: the strict pass (V-G1, docs/formats.md#rules-for-all-files), defaults of models,
  * and clusters and profiles. Wrong files stand in tests/golden/bad. */
 #include "core/io/document/doc_table.h"
+#include "core/io/json_number.h"
+#include "core/io/read/read.h"
 #include "core/io/say.h"
 #include "tests/check_main.h"
 
@@ -26,8 +28,8 @@ START_TEST(number_row)
     const char *t = numbers[_i].text;
     int64_t i;
     double d;
-    ck_assert_msg(luo_number_whole(t, strlen(t), &i) == numbers[_i].whole, "whole `%s`", t);
-    ck_assert_msg(luo_number_float(t, strlen(t), &d) == numbers[_i].number, "number `%s`", t);
+    ck_assert_msg(luo_json_number_whole(t, strlen(t), &i) == numbers[_i].whole, "whole `%s`", t);
+    ck_assert_msg(luo_json_number_float(t, strlen(t), &d) == numbers[_i].number, "number `%s`", t);
 }
 END_TEST
 
@@ -38,7 +40,7 @@ START_TEST(numbers_equal_strtod) /* the quick path against the C library */
                                         "0.30000000000000004", "1e22", "4.35", "100000000000.125"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         double v;
-        ck_assert(luo_number_float(texts[k], strlen(texts[k]), &v));
+        ck_assert(luo_json_number_float(texts[k], strlen(texts[k]), &v));
         ck_assert_msg(v == strtod(texts[k], NULL), "%s", texts[k]);
     }
 }
@@ -389,7 +391,7 @@ START_TEST(path_row)
     };
     luo_arena *arena = luo_arena_new(0);
     for (size_t k = 0; k < sizeof paths / sizeof *paths; k++)
-        ck_assert_str_eq(luo_path_join(arena, paths[k].base, paths[k].name), paths[k].want);
+        ck_assert_str_eq(luo_file_path_join(arena, paths[k].base, paths[k].name), paths[k].want);
     luo_arena_free(arena);
 }
 END_TEST

@@ -188,7 +188,7 @@ static void find_peak(fitter *f, luo_dtype d, const survey *s, uint64_t seed, lu
                                    true};
     double best = 0;
     f->only = d;
-    luo_pattern_search(&peak, 1, seed, error_of_peak, f, &best);
+    luo_search_pattern(&peak, 1, seed, error_of_peak, f, &best);
     f->profile.peak_flops[d] = best;
     f->only = f->main;
     out->peak_measured[d] = true;
@@ -202,7 +202,7 @@ luo_status luo_gpu_fit_rows(const luo_gpu_rows *rows, const luo_gpu_base *base, 
     *out = (luo_gpu_fit){0};
     LUO_TRY(begin(&f, base, &s, out, err));
     bound(&f, base, &s, out);
-    luo_pattern_search(f.param, PARAMS, seed, error_of_values, &f, out->value);
+    luo_search_pattern(f.param, PARAMS, seed, error_of_values, &f, out->value);
     for (int i = 0; i < PARAMS; i++)
         out->weak[i] = luo_search_weak(f.param, PARAMS, i, error_of_values, &f, out->value);
     out->error = error_of_values(&f, out->value);
@@ -264,7 +264,7 @@ static void search_grid(const luo_net_row *rows, int32_t n, const double lo[3], 
             }
 }
 
-luo_net_fitted luo_net_fit(const luo_net_row *rows, int32_t n)
+luo_net_fitted luo_fit_net(const luo_net_row *rows, int32_t n)
 {
     double best[3] = {0}, lo[3], hi[3], mean = 0;
     search_grid(rows, n, net_lo, net_hi, best);
@@ -297,14 +297,14 @@ static double host_error(void *ctx, const double *v)
     return sum / h->n;
 }
 
-double luo_host_fit(const luo_host_row *rows, int32_t n, uint64_t seed, double *host_launch_us,
+double luo_fit_host(const luo_host_row *rows, int32_t n, uint64_t seed, double *host_launch_us,
                     double *host_exponent, bool weak[2])
 {
     static const luo_search_param param[2] = {{"host_launch_us", 15, 2, 120, true},
                                               {"host_exponent", 3, 2, 12, false}};
     hosts h = {rows, n};
     double v[LUO_SEARCH_PARAMS];
-    luo_pattern_search(param, 2, seed, host_error, &h, v);
+    luo_search_pattern(param, 2, seed, host_error, &h, v);
     for (int i = 0; i < 2; i++) weak[i] = luo_search_weak(param, 2, i, host_error, &h, v);
     *host_launch_us = v[0];
     *host_exponent = v[1];

@@ -59,13 +59,13 @@ typedef struct luo_net_fitted {
  * steps from the default of net_step_us up to 1 ms; then one finer grid around the best; squares
  * of log times. Rows that never go by a tree leave the step at the least that they allow. Pre: n >
  * 0. Cost: O(2e5 * n). */
-luo_net_fitted luo_net_fit(const luo_net_row *rows, int32_t n);
+luo_net_fitted luo_fit_net(const luo_net_row *rows, int32_t n);
 
 typedef struct luo_host_row { /* a step of one device: what its kernels take, and what it took */
     double gpu_s, kernels, step_s;
 } luo_host_row;
 /* Stage 3: host_launch_us and host_exponent by the pattern search over luo_cost_host. Pre: n > 0.
  * weak[2]: as luo_gpu_fit.weak. Returns the objective. */
-double luo_host_fit(const luo_host_row *rows, int32_t n, uint64_t seed, double *host_launch_us,
+double luo_fit_host(const luo_host_row *rows, int32_t n, uint64_t seed, double *host_launch_us,
                     double *host_exponent, bool weak[2]);
 #endif

@@ -82,7 +82,7 @@ static void start_at(const search *s, int k, uint64_t seed, double *x)
         x[i] = k ? luo_rng_u(&r) : unit_of(&s->param[i], s->param[i].otherwise);
 }
 
-double luo_pattern_search(const luo_search_param *param, int32_t n, uint64_t seed,
+double luo_search_pattern(const luo_search_param *param, int32_t n, uint64_t seed,
                           luo_objective_fn objective, void *ctx, double *values)
 {
     double best = INFINITY;

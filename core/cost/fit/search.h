@@ -20,7 +20,7 @@ enum { LUO_SEARCH_PARAMS = 12 };
  * step (0.25 of the range) after a round without, until it is below 1e-3 or 1,500 evaluations of a
  * start are spent. The best start wins, the lower one among equals. Returns the objective. Pre: n
  * <= LUO_SEARCH_PARAMS. The same input and seed give the same values, bit by bit. */
-double luo_pattern_search(const luo_search_param *param, int32_t n, uint64_t seed,
+double luo_search_pattern(const luo_search_param *param, int32_t n, uint64_t seed,
                           luo_objective_fn objective, void *ctx, double *values);
 
 /* True if the rows do not tell parameter i: 20 % up and down (inside its bounds) change the

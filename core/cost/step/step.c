@@ -14,12 +14,12 @@ static double flops(int64_t c, int64_t B, int64_t s, int64_t L, int64_t h, int64
     return (double)(tokens * h * (square * L + (__int128)6 * V));
 }
 
-double luo_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+double luo_step_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
 {
     return flops(72, B, s, L, h, V);
 }
 
-double luo_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+double luo_step_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
 {
     return flops(96, B, s, L, h, V);
 }

@@ -58,6 +58,6 @@ luo_layer_shape luo_step_layer(const luo_step_spec *spec, int64_t layer);
 
 /* FLOP of one step of B sequences of s tokens (SC'21 eq. 3): 72 form without recompute,
  * 96 form with full recompute; attention in full, the head once. Exact but for one rounding. */
-double luo_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
-double luo_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
+double luo_step_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
+double luo_step_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V);
 #endif

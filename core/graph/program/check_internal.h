@@ -15,7 +15,7 @@
 static inline int32_t check_lane(const luo_instr *i)
 {
     const int32_t lane = luo_instr_lane(i);
-    return luo_lane_is_dp(lane) ? LUO_STREAM_DP : lane;
+    return luo_program_lane_is_dp(lane) ? LUO_STREAM_DP : lane;
 }
 
 /* Waiting is all that matters: communication, and what communication waits for. */

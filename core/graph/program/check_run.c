@@ -5,6 +5,7 @@
  * takes no time. If nothing can move and something is left, the sets of waits is a deadlock. */
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/graph/program/check_internal.h"
 
 typedef struct lane_state {
@@ -207,7 +208,7 @@ static luo_status post(machine *m, int32_t dev, int32_t lane)
     const luo_instr *in = instr_at(m, dev, lane);
     lane_state *l = lane_at(m, dev, lane);
     bool **met = &m->met[(int64_t)dev * LUO_LANES + lane];
-    const int32_t batch = point_at(m, dev, lane)->micro_batch, other = luo_lane_peer(lane);
+    const int32_t batch = point_at(m, dev, lane)->micro_batch, other = luo_program_lane_peer(lane);
     if (l->room < slot->nmessage) {
         *met = LUO_NEW_N(m->arena, bool, slot->nmessage);
         if (!*met) return luo_err_nomem(m->err);
@@ -309,7 +310,7 @@ static place waits_for(machine *m, place p)
     }
     const bool *met = m->met[(int64_t)p.dev * LUO_LANES + p.lane];
     for (int32_t k = 0; k < slot->nmessage; k++)
-        if (!met[k]) return (place){find(m, slot->message[k].peer), luo_lane_peer(p.lane)};
+        if (!met[k]) return (place){find(m, slot->message[k].peer), luo_program_lane_peer(p.lane)};
     return (place){-1, 0};
 }
 

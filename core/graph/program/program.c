@@ -41,7 +41,7 @@ int32_t luo_instr_lane(const luo_instr *instr)
     return send ? LUO_STREAM_PP : LUO_LANE_PP_F_RECV;
 }
 
-int32_t luo_lane_peer(int32_t lane)
+int32_t luo_program_lane_peer(int32_t lane)
 {
     switch (lane) {
     case LUO_STREAM_PP: return LUO_LANE_PP_F_RECV;

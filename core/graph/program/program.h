@@ -256,12 +256,12 @@ enum {
     LUO_LANES = LUO_LANE_DP_1 + LUO_DP_LANES - 1
 };
 int32_t luo_instr_lane(const luo_instr *instr);
-static inline bool luo_lane_is_dp(int32_t lane)
+static inline bool luo_program_lane_is_dp(int32_t lane)
 {
     return lane == LUO_STREAM_DP || lane >= LUO_LANE_DP_1;
 }
 /* The lane in which the other end of a message has its instruction. */
-int32_t luo_lane_peer(int32_t lane);
+int32_t luo_program_lane_peer(int32_t lane);
 
 /* Weights, gradients and state in the order in which they lie in memory: turn[buffer] counts from
  * 0; -1 for all other buffers. Tensors that are reduced in one call are neighbours, so that it need

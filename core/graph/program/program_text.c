@@ -26,6 +26,7 @@
  */
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/base/hash.h"
 #include "core/graph/program/counts.h"
 #include "core/graph/program/program_text.h"

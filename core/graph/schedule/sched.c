@@ -76,7 +76,7 @@ luo_status luo_sched_parse(const char *name, luo_sched_kind *out, luo_err *err)
         *out = (luo_sched_kind)k;
         return LUO_OK;
     }
-    luo_say_expected(&text, name, names, LUO_SCHEDS);
+    luo_words_expected(&text, name, names, LUO_SCHEDS);
     const luo_status st =
         luo_err_set(err, LUO_EINPUT, "schedule `%s` is not known; %s", name, luo_str_get(&text));
     luo_str_free(&text);

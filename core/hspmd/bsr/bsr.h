@@ -40,14 +40,14 @@ typedef enum luo_reset { LUO_RESET_FUSED, LUO_RESET_BUCKET, LUO_RESET_TENSOR } l
 
 /* Link class between two devices (0..7, lower is better). */
 typedef int32_t (*luo_link_class_fn)(const void *ctx, int32_t a, int32_t b);
-typedef struct luo_node_racks { /* ctx of luo_link_class_regular */
+typedef struct luo_node_racks {   /* ctx of luo_node_racks_link_class */
     int32_t node_size, rack_size; /* in devices; node_size >= 1; rack_size 0: no racks */
 } luo_node_racks;
-int32_t luo_link_class_regular(const void *ctx, int32_t a, int32_t b);
+int32_t luo_node_racks_link_class(const void *ctx, int32_t a, int32_t b);
 
 typedef struct luo_planner_opts {
     luo_sender sender;
-    luo_link_class_fn link_class; /* NULL: luo_link_class_regular on nodes of 8, no racks */
+    luo_link_class_fn link_class; /* NULL: luo_node_racks_link_class on nodes of 8, no racks */
     const void *link_ctx;
     /* LUO_SENDER_COST: seconds = bytes / bytes_per_s[class] + latency_s[class]; 0 = free. */
     double bytes_per_s[LUO_LINK_CLASSES], latency_s[LUO_LINK_CLASSES];

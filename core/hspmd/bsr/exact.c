@@ -1,6 +1,7 @@
 /* exact.c: T* and the assignment that reaches it, by maximum flows
  * (docs/annotations.md#batched-sends-and-receives). */
 #include "core/hspmd/bsr/exact.h"
+#include "core/hspmd/bounds.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -21,13 +21,13 @@ luo_status luo_sender_parse(const char *name, luo_sender *out, luo_err *err)
             return LUO_OK;
         }
     luo_str text = {0};
-    luo_say_expected(&text, name, names, (int)(sizeof names / sizeof *names));
+    luo_words_expected(&text, name, names, (int)(sizeof names / sizeof *names));
     luo_err_set(err, LUO_EUSAGE, "unknown planner `%s`; %s", name, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EUSAGE;
 }
 
-int32_t luo_link_class_regular(const void *ctx, int32_t a, int32_t b)
+int32_t luo_node_racks_link_class(const void *ctx, int32_t a, int32_t b)
 {
     static const luo_node_racks usual = {8, 0};
     const luo_node_racks *r = ctx ? ctx : &usual;
@@ -42,7 +42,7 @@ luo_planner *luo_planner_new(luo_arena *arena, const luo_planner_opts *opts)
     if (!planner) return NULL;
     planner->arena = arena;
     planner->opts = *opts;
-    if (!planner->opts.link_class) planner->opts.link_class = luo_link_class_regular;
+    if (!planner->opts.link_class) planner->opts.link_class = luo_node_racks_link_class;
     return planner;
 }
 

@@ -102,7 +102,7 @@ static luo_status gather_lost(luo_arena *arena, work *w)
             luo_lost *l = &o->lost[o->nlost++];
             *l = w->moves[i].lost[k];
             l->tensor = i;
-            LUO_TRY(luo_region_keep(arena, &l->region, &l->region, w->err));
+            LUO_TRY(luo_moves_keep_region(arena, &l->region, &l->region, w->err));
         }
     return LUO_OK;
 }
@@ -130,7 +130,7 @@ static luo_status add_moves(luo_arena *arena, work *w, int32_t tensor)
     for (int32_t k = 0; k < moves->n; k++) {
         const luo_move *move = &moves->at[k];
         if (k == 0 || move->region != moves->at[k - 1].region)
-            LUO_TRY(luo_region_keep(arena, move->region, &kept, w->err));
+            LUO_TRY(luo_moves_keep_region(arena, move->region, &kept, w->err));
         add_move(w, tensor, move->kind, move->dev[0], move->dev[move->ndev - 1], &kept);
     }
     return LUO_OK;

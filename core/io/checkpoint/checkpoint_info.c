@@ -135,7 +135,7 @@ void luo_checkpoint_info_json(luo_str *out, const luo_checkpoint_info *info)
 
 /* ---- reading ---- */
 
-luo_status luo_read_checkpoint_info_text(luo_arena *arena, const luo_source *src,
+luo_status luo_checkpoint_info_read_text(luo_arena *arena, const luo_source *src,
                                          luo_checkpoint_info *out, luo_err *err)
 {
     luo_diags diags;
@@ -152,10 +152,10 @@ luo_status luo_read_checkpoint_info_text(luo_arena *arena, const luo_source *src
     return doc.st;
 }
 
-luo_status luo_read_checkpoint_info(luo_arena *arena, const char *path, luo_checkpoint_info *out,
+luo_status luo_checkpoint_info_read(luo_arena *arena, const char *path, luo_checkpoint_info *out,
                                     luo_err *err)
 {
     luo_source src;
-    LUO_TRY(luo_read_text(arena, path, &src, err));
-    return luo_read_checkpoint_info_text(arena, &src, out, err);
+    LUO_TRY(luo_source_read(arena, path, &src, err));
+    return luo_checkpoint_info_read_text(arena, &src, out, err);
 }

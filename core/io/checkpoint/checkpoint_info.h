@@ -17,9 +17,9 @@ typedef struct luo_checkpoint_info {
 void luo_checkpoint_info_json(luo_str *out, const luo_checkpoint_info *info);
 /* path: DIR/state.json. Errors: LUO_EINPUT, LUO_EPARSE, LUO_E2BIG as readers give them, with the
  * place; LUO_ENOMEM. Owner: texts belong to arena. */
-luo_status luo_read_checkpoint_info(luo_arena *arena, const char *path, luo_checkpoint_info *out,
+luo_status luo_checkpoint_info_read(luo_arena *arena, const char *path, luo_checkpoint_info *out,
                                     luo_err *err);
-luo_status luo_read_checkpoint_info_text(luo_arena *arena, const luo_source *src,
+luo_status luo_checkpoint_info_read_text(luo_arena *arena, const luo_source *src,
                                          luo_checkpoint_info *out, luo_err *err);
 /* LUO_OK if a checkpoint of `written` continues a run of `mine`. Errors: LUO_EINPUT with the first
  * key in which they differ (the names may). */

@@ -313,7 +313,7 @@ const luo_file_tensor *luo_safetensors_find(const luo_safetensors *f, const char
 static void put_tensor(luo_str *text, const luo_file_tensor *tensor)
 {
     luo_str_addc(text, ',');
-    luo_json_quote(text, tensor->name);
+    luo_jsonw_quote(text, tensor->name);
     luo_str_addf(text, ":{\"dtype\":\"%s\",\"shape\":[", luo_file_dtype_name(tensor->dtype));
     for (int32_t d = 0; d < tensor->rank; d++)
         luo_str_addf(text, "%s%" PRId64, d ? "," : "", tensor->dim[d]);
@@ -325,7 +325,7 @@ static void put_sum(luo_str *text, const luo_file_tensor *tensor)
     luo_str key = {0};
     luo_str_addf(&key, "%s%s", sum_key, tensor->name);
     luo_str_addc(text, ',');
-    luo_json_quote(text, luo_str_get(&key));
+    luo_jsonw_quote(text, luo_str_get(&key));
     luo_str_addf(text, ":\"%08" PRIx32 "\"", tensor->checksum);
     if (key.failed) text->failed = true;
     luo_str_free(&key);

@@ -106,7 +106,7 @@ static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *fir
     luo_jsonw_num(json, "mfu_ratio", r->mfu_ratio, 6);
     luo_jsonw_num(json, "lost_s", luo_result_lost_s(r), 9);
     luo_jsonw_open(json, "time", '{');
-    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(json, luo_time_name(i), r->time[i], 9);
+    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(json, luo_result_time_name(i), r->time[i], 9);
     luo_jsonw_close(json);
     count(json, "switches", r->switches);
     count(json, "restarts", r->restarts);
@@ -298,7 +298,7 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
 {
     luo_err err = {0};
     luo_seed_stats seeds;
-    luo_status st = luo_dir_make(o->out, &err), answer = LUO_OK;
+    luo_status st = luo_file_make_dir(o->out, &err), answer = LUO_OK;
     if (st == LUO_OK) st = luo_seed_stats_of(arena, runs, n, &seeds, &err);
     if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
     if (st == LUO_OK) st = write_json(o, runs, n, &seeds, &err);

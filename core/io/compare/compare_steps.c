@@ -65,7 +65,8 @@ static luo_status write_steps(luo_arena *arena, const char *out, const steps *a,
     }
     const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     if (k > 0) qsort(errors, (size_t)k, sizeof *errors, by_value);
-    *e = (luo_pair_errors){k, k ? luo_quantile(errors, k, 0.5) : NAN, k ? errors[k - 1] : NAN};
+    *e =
+        (luo_pair_errors){k, k ? luo_stats_quantile(errors, k, 0.5) : NAN, k ? errors[k - 1] : NAN};
     free(errors);
     return st == LUO_OK ? closed : st;
 }

@@ -21,7 +21,7 @@ typedef char row[COLUMNS][WIDTH];
 static void num(char out[WIDTH], double v, int decimals)
 {
     luo_str text = {0};
-    if (isfinite(v)) luo_print_fixed(&text, v, decimals); /* never "-0.0" */
+    if (isfinite(v)) luo_table_print_fixed(&text, v, decimals); /* never "-0.0" */
     if (text.len)
         snprintf(out, WIDTH, "%s", text.at);
     else

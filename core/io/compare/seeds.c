@@ -120,7 +120,7 @@ static void tenths(double *x, int32_t n, double out[3])
 {
     static const double at[] = {0.1, 0.5, 0.9};
     qsort(x, (size_t)n, sizeof *x, by_value);
-    for (int k = 0; k < 3; k++) out[k] = luo_quantile(x, n, at[k]);
+    for (int k = 0; k < 3; k++) out[k] = luo_stats_quantile(x, n, at[k]);
 }
 
 static luo_status put_seeds(seeds *s, luo_table *table, const luo_seed_policy *p, const member *m,
@@ -182,7 +182,7 @@ static luo_status put_bands(seeds *s, luo_table *table, const char *label, const
     for (int32_t p = 0; p <= POINTS; p++) {
         const double t_s = s->longest_s / POINTS * p;
         for (int32_t i = 0; i < n; i++) x[i] = m[i].kept[p];
-        const luo_interval mean = luo_mean_interval(x, n, 0.95);
+        const luo_interval mean = luo_interval_of_mean(x, n, 0.95);
         tenths(x, n, q);
         luo_table_text(table, LUO_COL_PLOT_BANDS_run, label);
         luo_table_num(table, LUO_COL_PLOT_BANDS_t_s, t_s);
@@ -214,7 +214,7 @@ static luo_status write_all(seeds *s, const char *out, const char *plots, luo_st
 {
     luo_table t[3] = {{0}};
     static const luo_table_id id[3] = {LUO_TABLE_SEEDS, LUO_TABLE_PLOT_BANDS, LUO_TABLE_PAIRS};
-    luo_status st = luo_dir_make(plots, &s->err);
+    luo_status st = luo_file_make_dir(plots, &s->err);
     for (int i = 0; i < 3 && st == LUO_OK; i++)
         st = luo_table_open(&t[i], i == 1 ? plots : out, luo_table_def_at(id[i]), &s->err);
     if (st == LUO_OK) st = put_all(s, &t[0], &t[1], text);

@@ -56,7 +56,7 @@ static luo_status list_policies(luo_arena *arena, const luo_result *runs, int32_
         if (!p->run) return luo_err_nomem(err);
         if (!gather(p, runs, label, n)) continue;
         for (int32_t k = 0; k < p->n; k++) x[k] = p->run[k]->goodput_tokens_per_s;
-        p->goodput = luo_mean_interval(x, p->n, LEVEL);
+        p->goodput = luo_interval_of_mean(x, p->n, LEVEL);
         s->npolicies++;
     }
     return LUO_OK;
@@ -79,7 +79,7 @@ static void compare(const luo_seed_policy *a, const luo_seed_policy *b, double *
             room[n++] = difference;
             break;
         }
-    out->difference = luo_mean_interval(room, n, LEVEL);
+    out->difference = luo_interval_of_mean(room, n, LEVEL);
     out->against = n > 0 ? other / n : NAN;
 }
 

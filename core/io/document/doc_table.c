@@ -1,4 +1,5 @@
 #include "core/io/document/doc_table.h"
+#include "core/io/json_number.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -54,8 +55,8 @@ static const char *expected(const luo_doc_node *node, const luo_doc_schema *sche
     case LUO_DOC_WHOLE:
     case LUO_DOC_REAL:
         if (schema->as_text) return "a number as text";
-        luo_number_float(node->text, strlen(node->text), &v);
-        return luo_limit_say(&limit, schema->form == LUO_DOC_WHOLE, v, buf, size);
+        luo_json_number_float(node->text, strlen(node->text), &v);
+        return luo_say_limit(&limit, schema->form == LUO_DOC_WHOLE, v, buf, size);
     case LUO_DOC_SEED:
         return "a whole number from 0";
     case LUO_DOC_HASH:
@@ -65,7 +66,7 @@ static const char *expected(const luo_doc_node *node, const luo_doc_schema *sche
     case LUO_DOC_STRING:
     case LUO_DOC_WORD:
         if (!schema->nwords) return "a text";
-        luo_say_choices(&choices, names, words(schema, names));
+        luo_words_choices(&choices, names, words(schema, names));
         snprintf(buf, size, "%s", luo_str_get(&choices));
         luo_str_free(&choices);
         return buf;
@@ -86,7 +87,7 @@ static const char *meant(const luo_doc_node *node, const luo_doc_schema *schema)
 {
     const char *names[WORDS_MAX];
     if (!schema->nwords || node->type != LUO_DOC_SCALAR) return NULL;
-    return luo_text_nearest(node->text, names, words(schema, names));
+    return luo_word_nearest(node->text, names, words(schema, names));
 }
 
 static void wrong(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *schema)
@@ -118,7 +119,7 @@ static bool seed_of(const char *text, uint64_t *out)
 {
     char *end = NULL;
     errno = 0;
-    if (!luo_number_form(text, strlen(text), true) || *text == '-') return false;
+    if (!luo_json_number_form(text, strlen(text), true) || *text == '-') return false;
     *out = strtoull(text, &end, 10);
     return !*end && !errno;
 }
@@ -136,8 +137,9 @@ static bool number_good(const luo_doc_node *node, const luo_doc_schema *schema)
     const luo_limit limit = limit_of(schema);
     if (node->quoted != schema->as_text) return false;
     if (schema->form == LUO_DOC_REAL)
-        return luo_number_float(node->text, strlen(node->text), &v) && luo_limit_holds(&limit, v);
-    return luo_number_whole(node->text, strlen(node->text), &whole) &&
+        return luo_json_number_float(node->text, strlen(node->text), &v) &&
+               luo_limit_holds(&limit, v);
+    return luo_json_number_whole(node->text, strlen(node->text), &whole) &&
            luo_limit_holds(&limit, (double)whole);
 }
 
@@ -306,11 +308,11 @@ static void store_scalar(const char *text, const luo_doc_schema *schema, char *t
         memcpy(to, &bits, sizeof bits);
         break;
     case LUO_DOC_WHOLE:
-        luo_number_whole(text, n, &whole);
+        luo_json_number_whole(text, n, &whole);
         store_whole(whole, schema, to);
         break;
     case LUO_DOC_REAL:
-        luo_number_float(text, n, &real);
+        luo_json_number_float(text, n, &real);
         memcpy(to, &real, sizeof real);
         break;
     case LUO_DOC_FLAG:

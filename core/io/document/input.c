@@ -31,7 +31,7 @@ typedef struct opening {
 luo_status luo_input_unreadable(const char *path, luo_err *err)
 {
     char why[128];
-    luo_errno_text(errno ? errno : EIO, why, sizeof why);
+    luo_io_errno_text(errno ? errno : EIO, why, sizeof why);
     return luo_err_set(err, LUO_EINPUT, "cannot read `%s`: %s.", path, why);
 }
 

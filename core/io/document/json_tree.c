@@ -6,6 +6,7 @@
 
 #include "core/base/utf8.h"
 #include "core/io/document/tree_internal.h"
+#include "core/io/json_number.h"
 
 typedef struct json_scan {
     luo_tree *tree;
@@ -157,7 +158,7 @@ static void word(json_scan *scan)
     const char *from = scan->at, *p = from;
     while (p < scan->end && !in(" \t\r\n{}[],:\"", *p)) p++;
     const size_t n = (size_t)(p - from);
-    bool good = luo_number_form(from, n, false);
+    bool good = luo_json_number_form(from, n, false);
     for (int i = 0; i < 3; i++)
         good = good || (strlen(words[i]) == n && memcmp(words[i], from, n) == 0);
     if (!good) {

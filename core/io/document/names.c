@@ -34,7 +34,7 @@ const char *luo_name_fault(const char *name)
     return NULL;
 }
 
-const char *luo_label_fault(const char *label)
+const char *luo_name_fault_of_run(const char *label)
 {
     const char *fault = luo_name_fault(label);
     if (fault) return fault;

@@ -10,7 +10,7 @@ enum { LUO_NAME_LETTERS = 64 }; /* with every suffix of ours still a name the sy
  * first a . or -, LUO_NAME_LETTERS at most. NULL: it can. */
 const char *luo_name_fault(const char *name);
 /* The same of the folder of a run, which no name of the set itself may be. */
-const char *luo_label_fault(const char *label);
+const char *luo_name_fault_of_run(const char *label);
 /* Is this a file or folder that a result set has beside the folders of its runs? */
 bool luo_name_of_set(const char *name);
 #endif

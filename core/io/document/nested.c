@@ -18,7 +18,7 @@ static luo_status get(luo_doc *doc, const luo_files *files, const luo_doc_node *
 luo_status luo_nested_get(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
                           luo_source *out)
 {
-    const char *path = luo_path_join(doc->arena, doc->src->name, node->text);
+    const char *path = luo_file_path_join(doc->arena, doc->src->name, node->text);
     return path ? get(doc, files, node, path, out) : luo_doc_nomem(doc);
 }
 

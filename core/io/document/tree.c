@@ -8,6 +8,7 @@
 
 #include "core/base/utf8.h"
 #include "core/io/document/tree_internal.h"
+#include "core/io/json_number.h"
 #include "core/io/jsonw.h"
 
 enum { DEPTH_MAX = 32, NODES_MAX = 8000000 };
@@ -120,12 +121,12 @@ bool luo_doc_is(const luo_doc_node *node, const char *word)
 
 bool luo_doc_int(const luo_doc_node *node, int64_t *out)
 {
-    return is_plain(node) && luo_number_whole(node->text, strlen(node->text), out);
+    return is_plain(node) && luo_json_number_whole(node->text, strlen(node->text), out);
 }
 
 bool luo_doc_real(const luo_doc_node *node, double *out)
 {
-    return is_plain(node) && luo_number_float(node->text, strlen(node->text), out);
+    return is_plain(node) && luo_json_number_float(node->text, strlen(node->text), out);
 }
 
 /* ---- building ---- */
@@ -323,7 +324,7 @@ static const luo_doc_node *by_token(const luo_doc_node *in, const char *token, s
     const luo_doc_node *node = in->first;
     int64_t i;
     if (in->type == LUO_DOC_LIST)
-        return luo_number_whole(token, n, &i) && i >= 0 ? luo_doc_nth(in, i) : NULL;
+        return luo_json_number_whole(token, n, &i) && i >= 0 ? luo_doc_nth(in, i) : NULL;
     while (node && !is_token(node->key, token, n)) node = node->next;
     return node;
 }
@@ -350,7 +351,7 @@ void luo_doc_json(luo_arena *scratch, luo_str *out, const luo_doc_node *node)
 {
     const bool map = node->type == LUO_DOC_MAP;
     const size_t mark = luo_arena_mark(scratch);
-    if (node->type == LUO_DOC_SCALAR && node->quoted) luo_json_quote(out, node->text);
+    if (node->type == LUO_DOC_SCALAR && node->quoted) luo_jsonw_quote(out, node->text);
     if (node->type == LUO_DOC_SCALAR && !node->quoted) luo_str_add(out, node->text);
     if (node->type == LUO_DOC_SCALAR) return;
     const luo_doc_node **at = children(scratch, node);
@@ -358,7 +359,7 @@ void luo_doc_json(luo_arena *scratch, luo_str *out, const luo_doc_node *node)
     luo_str_addc(out, map ? '{' : '[');
     for (int32_t i = 0; at && i < node->n; i++) {
         if (i) luo_str_addc(out, ',');
-        if (map) luo_json_quote(out, at[i]->key);
+        if (map) luo_jsonw_quote(out, at[i]->key);
         if (map) luo_str_addc(out, ':');
         luo_doc_json(scratch, out, at[i]);
     }
@@ -416,7 +417,7 @@ static luo_doc_node *step(luo_doc *doc, luo_doc_node *node, const char **at, con
     for (*at += n; y && **at == '['; ) {
         int64_t i;
         const size_t k = strcspn(*at + 1, "]=");
-        if ((*at)[1 + k] != ']' || !luo_number_whole(*at + 1, k, &i) || i < 0) {
+        if ((*at)[1 + k] != ']' || !luo_json_number_whole(*at + 1, k, &i) || i < 0) {
             bad_path(doc, from, "an index is not of the form [0]");
             return NULL;
         }

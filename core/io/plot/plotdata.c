@@ -71,7 +71,7 @@ static double median_at(const step_list *l, int64_t k)
     int n = 0;
     for (int64_t i = k - MEDIAN / 2; i <= k + MEDIAN / 2; i++)
         if (i >= 0 && i < l->n) w[n++] = l->at[i].rate;
-    return luo_median(w, n);
+    return luo_stats_median(w, n);
 }
 
 /* Does time pass without a step between rows k and k + 1? */
@@ -159,7 +159,7 @@ static luo_status stepcdf_of(luo_arena *arena, luo_table *table, const luo_resul
     if (!x) st = luo_err_nomem(err);
     for (int64_t i = 0; x && i < l.n; i++)
         if (l.at[i].stayed) x[n++] = l.at[i].end_s - l.at[i].start_s;
-    luo_sort_ascending(x, n);
+    luo_stats_sort(x, n);
     const int64_t every = n / POINTS + 1;
     for (int64_t i = 0; st == LUO_OK && i < n; i++) {
         const bool step = i + 1 == n || i == 0 || x[i + 1] - x[i] > 1e-3 * x[n - 1] ||

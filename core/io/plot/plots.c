@@ -291,7 +291,7 @@ static const char *plots_folder(plotter *p, const char *dir)
 {
     luo_err err = {0};
     const char *path = luo_arena_printf(p->arena, "%s/plots", dir);
-    const luo_status st = path ? luo_dir_make(path, &err) : luo_err_nomem(&err);
+    const luo_status st = path ? luo_file_make_dir(path, &err) : luo_err_nomem(&err);
     if (st != LUO_OK) keep(p, luo_diags_err(p->diags, &err));
     return st == LUO_OK ? path : NULL;
 }
@@ -328,7 +328,7 @@ static luo_status check(plotter *p)
     for (int i = 0; i < FIGURES; i++) known |= p->o->figure && strcmp(p->o->figure, names[i]) == 0;
     if (!known) {
         luo_str text = {0};
-        luo_say_expected(&text, p->o->figure, names, FIGURES);
+        luo_words_expected(&text, p->o->figure, names, FIGURES);
         luo_diags_add(p->diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0, "unknown figure `%s`; %s",
                       p->o->figure, luo_str_get(&text));
         luo_str_free(&text);

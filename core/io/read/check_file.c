@@ -6,6 +6,7 @@
 #include "core/io/document/input.h"
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
+#include "core/io/read/read.h"
 
 static const char *const names[] = {"cluster", "profile", "stack", "model",
                                     "scenario", "plan",   "params", "table"};
@@ -46,7 +47,7 @@ static luo_status unknown_kind(const luo_source *src, int line, int col, const c
                                luo_diags *diags)
 {
     luo_str text = {0};
-    luo_say_choices(&text, names, LUO_FILE_TABLE);
+    luo_words_choices(&text, names, LUO_FILE_TABLE);
     if (schema)
         luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
                       "`schema` is `%.60s`; `luoshu.KIND/1` with KIND %s is expected.", schema,
@@ -185,7 +186,7 @@ luo_status luo_file_kind_of_text(const luo_source *src, luo_file_kind *out, luo_
 /* Enough of the file to see what it is: a table may be larger than any file that is read whole. */
 static luo_status read_start(luo_arena *arena, const char *path, luo_source *out, luo_err *err)
 {
-    const luo_status st = luo_read_text(arena, path, out, err);
+    const luo_status st = luo_source_read(arena, path, out, err);
     if (st != LUO_E2BIG) return st;
     int fd;
     char *text = luo_arena_alloc(arena, 4097);
@@ -250,11 +251,11 @@ static luo_status check_plan(luo_arena *arena, const char *path, luo_diags *diag
     int32_t n;
     LUO_TRY(luo_read_plan(arena, path, &plan, &doc, diags));
     const luo_status st = luo_plan_check(arena, plan, NULL, NULL, &f, &n);
-    luo_report_plan(doc, f, n, diags);
+    luo_doc_report_plan(doc, f, n, diags);
     return st;
 }
 
-luo_status luo_check_file(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags)
+luo_status luo_file_check(luo_arena *arena, const char *path, luo_file_kind k, luo_diags *diags)
 {
     luo_cluster *cluster;
     luo_profile *profile;

@@ -1,6 +1,7 @@
 /* profile_tables.h: tables that a profile names; for read_profile.c only. */
 #ifndef LUO_CORE_IO_READ_PROFILE_TABLES_H
 #define LUO_CORE_IO_READ_PROFILE_TABLES_H
+#include "core/cost/profile.h"
 #include "core/io/document/nested.h"
 #include "core/io/read/input_tables.h"
 

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/io/builtin.h"
 #include "core/io/document/doc_table.h"
 #include "core/io/document/nested.h"
+#include "core/io/read/read.h"
 
 /* ---- the file as it is read; a number that is not given is 0 ---- */
 
@@ -444,6 +446,6 @@ luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **ou
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (luo_source_read(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_cluster_text(arena, &src, NULL, out, diags);
 }

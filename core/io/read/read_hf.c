@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/io/json_number.h"
 #include "core/io/read/read_model.h"
 
 typedef struct hf_reader {
@@ -231,7 +232,7 @@ static void gpt2_rest(hf_reader *hf)
     const luo_doc_node *hidden = luo_doc_get(hf->doc->root, "hidden");
     int64_t n;
     if (!has(hf, "ffn_hidden") && hidden &&
-        luo_number_whole(hidden->text, strlen(hidden->text), &n) && n < INT64_MAX / 4) {
+        luo_json_number_whole(hidden->text, strlen(hidden->text), &n) && n < INT64_MAX / 4) {
         char text[32];
         snprintf(text, sizeof text, "%lld", 4 * (long long)n);
         put(hf, "ffn_hidden", text, false, use(hf, "n_embd"));
@@ -250,7 +251,7 @@ static void list_unused(hf_reader *hf)
     luo_str_free(&text);
 }
 
-luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides)
+luo_status luo_read_hf_model(luo_doc *doc, const luo_overrides *overrides)
 {
     hf_reader h = {.doc = doc, .config = doc->root, .overrides = overrides};
     const luo_doc_node *said = use(&h, "model_type"), *quantized = use(&h, "quantization_config");
@@ -262,7 +263,7 @@ luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides)
         const char *names[LUO_DOC_COUNT(types)];
         luo_str text = {0};
         for (t = 0; t < LUO_DOC_COUNT(types); t++) names[t] = types[t].type;
-        luo_say_expected(&text, type ? type : "", names, (int)t);
+        luo_words_expected(&text, type ? type : "", names, (int)t);
         luo_doc_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "",
                       luo_str_get(&text));
         luo_str_free(&text);

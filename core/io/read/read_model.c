@@ -1,6 +1,7 @@
 /* read_model.c: model.yaml into a luo_model, the defaults of its family filled in
  * (docs/formats.md#luoshumodel1). */
 #include "core/io/read/read_model.h"
+#include "core/io/read/read.h"
 
 #include <string.h>
 
@@ -131,7 +132,7 @@ static void family_names(luo_family_keys group, luo_str *text)
     int n = 0;
     for (int f = 0; f < LUO_FAMILIES; f++)
         if (has_keys(f, group)) names[n++] = luo_family_desc_of((luo_family)f)->name;
-    luo_say_choices(text, names, n);
+    luo_words_choices(text, names, n);
 }
 
 static void check_keys(luo_doc *doc, const model_yaml *y)
@@ -294,7 +295,7 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
 static void make_tree(luo_doc *doc, const luo_overrides *overrides)
 {
     luo_doc_parse(doc);
-    if (doc->json && luo_doc_get(doc->root, "model_type")) luo_hf_model(doc, overrides);
+    if (doc->json && luo_doc_get(doc->root, "model_type")) luo_read_hf_model(doc, overrides);
     for (int32_t i = 0; overrides && i < overrides->n; i++) luo_doc_set(doc, overrides->at[i]);
 }
 
@@ -324,6 +325,6 @@ luo_status luo_read_model(luo_arena *arena, const char *path, luo_model **out, l
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (luo_source_read(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_model_text(arena, &src, NULL, out, diags);
 }

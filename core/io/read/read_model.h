@@ -5,5 +5,5 @@
 
 /* Makes doc->root, which is a Hugging Face config, a luoshu.model/1 tree. overrides: keys of ours
  * that `--set` gives, and that may therefore be missing. */
-luo_status luo_hf_model(luo_doc *doc, const luo_overrides *overrides);
+luo_status luo_read_hf_model(luo_doc *doc, const luo_overrides *overrides);
 #endif

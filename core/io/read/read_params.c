@@ -1,6 +1,7 @@
 /* read_params.c: what a planner is told beyond cluster and model (`luoshu.params/1`,
  * keys: docs/formats.md#luoshuparams1), YAML, and so JSON, too. */
 #include "core/io/document/doc_table.h"
+#include "core/io/read/read.h"
 
 typedef struct params_yaml {
     const char *schema;
@@ -100,6 +101,6 @@ luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_param
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (luo_source_read(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_params_text(arena, &src, out, diags);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/io/document/doc_table.h"
+#include "core/io/read/read.h"
 
 typedef struct plan_yaml {
     const char *schema;
@@ -337,7 +338,7 @@ luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, con
         luo_doc doc;
         luo_source src;
     } *file = luo_arena_calloc(arena, 1, sizeof *file);
-    luo_status st = file ? luo_read_text(arena, path, &file->src, &err) : luo_err_nomem(&err);
+    luo_status st = file ? luo_source_read(arena, path, &file->src, &err) : luo_err_nomem(&err);
     if (st != LUO_OK) return luo_diags_err(diags, &err);
     file->doc = (luo_doc){.arena = arena, .src = &file->src, .diags = diags};
     if (doc) *doc = &file->doc;
@@ -346,8 +347,8 @@ luo_status luo_read_plan(luo_arena *arena, const char *path, luo_plan **out, con
 
 /* ---- what is found later ---- */
 
-void luo_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32_t n,
-                     luo_diags *diags)
+void luo_doc_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32_t n,
+                         luo_diags *diags)
 {
     bool found;
     for (int32_t i = 0; i < n; i++) {
@@ -357,7 +358,7 @@ void luo_report_plan(const luo_doc *doc, const luo_plan_finding *findings, int32
     }
 }
 
-luo_status luo_report_err(const luo_doc *doc, const luo_err *err, luo_diags *diags)
+luo_status luo_doc_report_err(const luo_doc *doc, const luo_err *err, luo_diags *diags)
 {
     luo_err placed = *err;
     bool found;

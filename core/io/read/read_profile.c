@@ -7,6 +7,7 @@
 #include "core/io/document/doc_table.h"
 #include "core/io/document/nested.h"
 #include "core/io/read/profile_tables.h"
+#include "core/io/read/read.h"
 
 typedef struct value_yaml {
     const char *name, *source;

@@ -5,6 +5,7 @@
 #include "core/base/vec.h"
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
+#include "core/io/read/read.h"
 
 typedef struct rates {
     luo_arena *arena;
@@ -84,6 +85,6 @@ luo_status luo_read_rates(luo_arena *arena, const char *path, const luo_cluster 
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (luo_source_read(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_rates_text(arena, &src, cluster, out, n, diags);
 }

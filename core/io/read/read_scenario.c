@@ -8,6 +8,8 @@
 #include "core/base/hash.h"
 #include "core/io/builtin.h"
 #include "core/io/document/names.h"
+#include "core/io/json_number.h"
+#include "core/io/read/read.h"
 #include "core/io/read/scenario_reader.h"
 #include "core/plan/planners.h"
 
@@ -99,7 +101,7 @@ static luo_status read_plan(luo_scenario_reader *reader, const luo_source *src)
     LUO_TRY(luo_read_plan_doc(&doc, &reader->plan));
     const luo_status st =
         luo_plan_check(reader->doc.arena, reader->plan, reader->model, reader->cluster, &f, &n);
-    luo_report_plan(&doc, f, n, reader->doc.diags);
+    luo_doc_report_plan(&doc, f, n, reader->doc.diags);
     if (st == LUO_OK && reader->model && reader->cluster)
         luo_plan_settle_context(reader->plan, reader->model, reader->cluster);
     return st;
@@ -119,8 +121,8 @@ static void note_batch(luo_scenario_reader *reader, const luo_plan *plan, const 
                       (long long)luo_plan_sequences(plan));
 }
 
-const luo_plan *luo_take_plan(luo_scenario_reader *reader, const luo_doc_node *node,
-                              const char *name)
+const luo_plan *luo_scenario_take_plan(luo_scenario_reader *reader, const luo_doc_node *node,
+                                       const char *name)
 {
     if (!luo_scenario_file(reader, node, "plan", name, read_plan)) return NULL;
     note_batch(reader, reader->plan, node);
@@ -222,7 +224,7 @@ static void set_stack_value(luo_scenario_reader *reader, const char *override)
         return;
     }
     snprintf(name, sizeof name, "%.*s", (int)(eq - at), at);
-    const luo_status st = luo_number_float(eq + 1, strlen(eq + 1), &v)
+    const luo_status st = luo_json_number_float(eq + 1, strlen(eq + 1), &v)
                               ? luo_stack_set(&reader->sc->stack, name, v, &err)
                               : luo_stack_switch(&reader->sc->stack, name, eq + 1, &err);
     if (st == LUO_OK) return;
@@ -263,10 +265,10 @@ static void take_all(luo_scenario_reader *reader)
     reader->sc->cluster = reader->cluster;
     reader->sc->model = reader->model;
     take_stack(reader);
-    if (plan && *plan->text) reader->sc->plan = luo_take_plan(reader, plan, "plan");
-    luo_take_processes(reader);
-    luo_take_events(reader);
-    luo_take_policies(reader);
+    if (plan && *plan->text) reader->sc->plan = luo_scenario_take_plan(reader, plan, "plan");
+    luo_scenario_take_processes(reader);
+    luo_scenario_take_events(reader);
+    luo_scenario_take_policies(reader);
     take_scalars(reader);
     if (reader->doc.st == LUO_OK) take_hash(reader);
 }
@@ -310,6 +312,6 @@ luo_status luo_read_scenario(luo_arena *arena, const char *path, const luo_overr
 {
     luo_err err;
     luo_source src;
-    if (luo_read_text(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
+    if (luo_source_read(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_scenario_text(arena, &src, NULL, overrides, out, inputs, diags);
 }

@@ -7,6 +7,7 @@
 #include "core/base/vec.h"
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
+#include "core/io/read/read.h"
 
 /* ---- targets ---- */
 
@@ -33,8 +34,8 @@ static luo_status judge(const luo_target *t, luo_event_kind kind, bool process,
     return LUO_OK;
 }
 
-luo_status luo_check_target(luo_arena *arena, const luo_cluster *cluster, luo_event_kind kind,
-                            bool process, const char *target, const char *what, luo_err *err)
+luo_status luo_trace_check_target(luo_arena *arena, const luo_cluster *cluster, luo_event_kind kind,
+                                  bool process, const char *target, const char *what, luo_err *err)
 {
     luo_target t;
     const size_t mark = luo_arena_mark(arena);
@@ -136,8 +137,8 @@ static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
                       cells[LUO_EV_ID].text);
         good = false;
     }
-    const luo_status st = t->cluster ? luo_check_target(t->arena, t->cluster, kind, false,
-                                                        cells[LUO_EV_TARGET].text, what, &err)
+    const luo_status st = t->cluster ? luo_trace_check_target(t->arena, t->cluster, kind, false,
+                                                              cells[LUO_EV_TARGET].text, what, &err)
                                      : LUO_OK;
     if (st == LUO_ENOMEM) t->failed = true;
     else if (st != LUO_OK) luo_csv_error(t->table, LUO_EV_TARGET, "%s", err.text);

@@ -6,6 +6,6 @@
 
 /* Can what happens to an event of that kind happen to the target? process: each device has its own
  * clock, so `any` and links make no sense. what: "event `a`". Nothing is kept in the arena. */
-luo_status luo_check_target(luo_arena *arena, const luo_cluster *cluster, luo_event_kind kind,
-                            bool process, const char *target, const char *what, luo_err *err);
+luo_status luo_trace_check_target(luo_arena *arena, const luo_cluster *cluster, luo_event_kind kind,
+                                  bool process, const char *target, const char *what, luo_err *err);
 #endif

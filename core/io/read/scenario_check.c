@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/io/document/names.h"
+#include "core/io/json_number.h"
 #include "core/io/read/scenario_yaml.h"
 #include "core/run/driver.h"
 #include "core/run/policy/policy.h"
@@ -20,7 +21,7 @@ static const char *text_of(const luo_doc_node *map, const char *key)
 static double number_of(const luo_doc_node *node)
 {
     double v = 0;
-    if (node) luo_number_float(node->text, strlen(node->text), &v);
+    if (node) luo_json_number_float(node->text, strlen(node->text), &v);
     return v;
 }
 
@@ -40,7 +41,7 @@ static void one_of(luo_doc *doc, const luo_doc_node *map, const char *what, cons
             luo_doc_error_key(doc, node, "%s has `%s` and `%s`; exactly one %s is allowed.", what,
                               first->key, node->key, noun);
     }
-    luo_say_choices(&all, keys, n);
+    luo_words_choices(&all, keys, n);
     if (!first && least)
         luo_doc_error(doc, map, "%s has no %s; %s is required.", what, noun, luo_str_get(&all));
     luo_str_free(&all);
@@ -114,7 +115,7 @@ static void kind_names(int set, luo_str *text)
     int n = 0;
     for (int k = 0; k < LUO_EVENT_KINDS; k++)
         if (set >> k & 1) names[n++] = luo_event_kind_name((luo_event_kind)k);
-    luo_say_choices(text, names, n);
+    luo_words_choices(text, names, n);
 }
 
 static void check_places(luo_doc *doc, const luo_doc_node *map, const char *what,
@@ -218,7 +219,7 @@ static bool policy_here(luo_doc *doc, const luo_doc_node *name)
     const char *const *names = luo_policy_names(&n);
     if (listed(names, n, name->text)) return true;
     luo_str text = {0};
-    luo_say_expected(&text, name->text, names, n);
+    luo_words_expected(&text, name->text, names, n);
     luo_doc_error(doc, name, "unknown policy `%.60s`; %s", name->text, luo_str_get(&text));
     luo_str_free(&text);
     return false;
@@ -233,7 +234,7 @@ static void key_elsewhere(luo_doc *doc, const luo_doc_node *node, const char *po
     luo_str text = {0};
     for (int32_t k = 0; having && k < n; k++)
         if (luo_policy_has_key(luo_policy_find(names[k]), node->key)) having[has++] = names[k];
-    if (having) luo_say_choices(&text, having, has);
+    if (having) luo_words_choices(&text, having, has);
     luo_doc_error_key(doc, node, "`%s` does not belong to policy `%s`; it is a key of %s.",
                       node->key, policy, luo_str_get(&text));
     luo_str_free(&text);
@@ -254,9 +255,9 @@ void luo_check_policy(luo_doc *doc, const luo_doc_node *map)
                           "policy `%s` has a `plan` and a `planner`; one of them "
                           "makes its first plan.",
                           name->text);
-    if (label && luo_label_fault(label->text))
+    if (label && luo_name_fault_of_run(label->text))
         luo_doc_error(doc, label, "`label` is `%.60s`; %s.", label->text,
-                      luo_label_fault(label->text));
+                      luo_name_fault_of_run(label->text));
     if (luo_doc_get(map, "planner_s") && strcmp(text_of(map, "planner_time"), "measured") == 0)
         luo_doc_error_key(doc, luo_doc_get(map, "planner_s"),
                           "`planner_s` is not used with `planner_time` measured; leave one out.");
@@ -272,7 +273,7 @@ void luo_check_planner(luo_doc *doc, const luo_doc_node *map)
     const luo_doc_node *name = luo_doc_get(map, "name");
     if (listed(names, COUNT(names), name->text)) return;
     luo_str text = {0};
-    luo_say_expected(&text, name->text, names, COUNT(names));
+    luo_words_expected(&text, name->text, names, COUNT(names));
     luo_doc_error(doc, name, "unknown planner `%.60s`; %s", name->text, luo_str_get(&text));
     luo_str_free(&text);
 }

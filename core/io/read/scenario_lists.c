@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/io/read/read.h"
 #include "core/io/read/read_trace.h"
 #include "core/io/read/scenario_reader.h"
 #include "core/run/policy/policy.h"
@@ -34,8 +35,8 @@ static void check_target(luo_scenario_reader *reader, const luo_doc_node *at, lu
     if (!target || !reader->cluster) return;
     snprintf(what, sizeof what, "%s `%.60s`", process ? "process" : "event",
              luo_doc_get(at, "id")->text);
-    const luo_status st = luo_check_target(reader->doc.arena, reader->cluster, kind, process,
-                                           target->text, what, &err);
+    const luo_status st = luo_trace_check_target(reader->doc.arena, reader->cluster, kind, process,
+                                                 target->text, what, &err);
     if (st == LUO_ENOMEM)
         luo_doc_nomem(&reader->doc);
     else if (st != LUO_OK)
@@ -157,7 +158,7 @@ static void check_ids(luo_scenario_reader *reader)
     luo_map_free(&seen);
 }
 
-void luo_take_events(luo_scenario_reader *r)
+void luo_scenario_take_events(luo_scenario_reader *r)
 {
     const luo_doc_node *at = first_of(r, "events");
     r->own_events = r->nevents = (int32_t)r->y->events_count;
@@ -216,7 +217,7 @@ static void take_process(luo_scenario_reader *reader, luo_arrivals *p, const luo
     check_target(reader, at, y->kind, true);
 }
 
-void luo_take_processes(luo_scenario_reader *reader)
+void luo_scenario_take_processes(luo_scenario_reader *reader)
 {
     const luo_doc_node *at = first_of(reader, "processes");
     luo_arrivals *p = LUO_NEW_N(reader->doc.arena, luo_arrivals, reader->y->processes_count);
@@ -237,7 +238,7 @@ void luo_take_processes(luo_scenario_reader *reader)
 
 /* ---- policies ---- */
 
-void luo_policy_defaults(luo_policy_spec *spec, const char *name)
+void luo_read_policy_defaults(luo_policy_spec *spec, const char *name)
 {
     const luo_policy *policy = luo_policy_find(name);
     *spec = (luo_policy_spec){.name = name,
@@ -296,7 +297,7 @@ static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
 {
     const luo_doc_node *plan = luo_doc_get(at, "plan");
     char name[40];
-    luo_policy_defaults(spec, y->name);
+    luo_read_policy_defaults(spec, y->name);
     if (given(at, "label")) spec->label = y->label;
     spec->line = at->line;
     spec->col = at->col;
@@ -323,7 +324,7 @@ static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
     spec->strict_uniform = y->strict_uniform;
     if (given(at, "planner")) spec->planner = y->planner.name;
     snprintf(name, sizeof name, "policies.%u.plan", reader->row);
-    if (plan && *plan->text) spec->plan = luo_take_plan(reader, plan, name);
+    if (plan && *plan->text) spec->plan = luo_scenario_take_plan(reader, plan, name);
 }
 
 static void check_labels(luo_scenario_reader *reader)
@@ -340,7 +341,7 @@ static void check_labels(luo_scenario_reader *reader)
         }
 }
 
-void luo_take_policies(luo_scenario_reader *reader)
+void luo_scenario_take_policies(luo_scenario_reader *reader)
 {
     const luo_doc_node *list = luo_doc_get(reader->doc.root, "policies"), *at = list->first;
     luo_policy_spec *spec =

@@ -2,6 +2,7 @@
 #ifndef LUO_CORE_IO_READ_SCENARIO_READER_H
 #define LUO_CORE_IO_READ_SCENARIO_READER_H
 #include "core/io/document/nested.h"
+#include "core/io/read/read.h"
 #include "core/io/read/scenario_yaml.h"
 
 typedef struct luo_scenario_reader {
@@ -29,10 +30,10 @@ bool luo_scenario_file(luo_scenario_reader *reader, const luo_doc_node *node, co
                        const char *name, luo_scenario_read_fn *fn);
 
 /* The lists of the file into r->sc (scenario_lists.c). Pre: the file passed its checks. */
-void luo_take_events(luo_scenario_reader *r);
-void luo_take_processes(luo_scenario_reader *reader);
-void luo_take_policies(luo_scenario_reader *reader);
+void luo_scenario_take_events(luo_scenario_reader *r);
+void luo_scenario_take_processes(luo_scenario_reader *reader);
+void luo_scenario_take_policies(luo_scenario_reader *reader);
 /* Plan file at node, checked against cluster and model; NULL: an error, already reported. */
-const luo_plan *luo_take_plan(luo_scenario_reader *reader, const luo_doc_node *node,
-                              const char *name);
+const luo_plan *luo_scenario_take_plan(luo_scenario_reader *reader, const luo_doc_node *node,
+                                       const char *name);
 #endif

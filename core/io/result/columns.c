@@ -29,14 +29,14 @@ const luo_table_def *luo_table_def_find(const char *file)
     return NULL;
 }
 
-void luo_table_header(luo_str *text, const luo_table_def *def)
+void luo_table_def_header(luo_str *text, const luo_table_def *def)
 {
     for (int32_t i = 0; i < def->n; i++)
         luo_str_addf(text, "%s%s", i ? "," : "", def->columns[i].name);
     luo_str_addc(text, '\n');
 }
 
-int32_t luo_table_column(const luo_table_def *def, const char *name)
+int32_t luo_table_def_column(const luo_table_def *def, const char *name)
 {
     for (int32_t i = 0; i < def->n; i++)
         if (strcmp(def->columns[i].name, name) == 0) return i;

@@ -58,7 +58,7 @@ const luo_table_def *luo_table_def_at(luo_table_id id);
 /* By file name ("steps.csv"); NULL if there is none. */
 const luo_table_def *luo_table_def_find(const char *file);
 /* Appends the first line of the file. */
-void luo_table_header(luo_str *text, const luo_table_def *def);
+void luo_table_def_header(luo_str *text, const luo_table_def *def);
 /* Index of a column by name; -1: none. */
-int32_t luo_table_column(const luo_table_def *def, const char *name);
+int32_t luo_table_def_column(const luo_table_def *def, const char *name);
 #endif

@@ -1,4 +1,5 @@
 #include "core/io/result/csv.h"
+#include "core/io/json_number.h"
 
 #include <csv.h>
 #include <stdarg.h>
@@ -290,7 +291,7 @@ static void bad_cell(luo_csv *csv, int i, const char *text)
     int n = 0;
     if (c->type == LUO_CSV_WORD) {
         while (c->words[n]) n++;
-        luo_say_expected(&words, text, c->words, n);
+        luo_words_expected(&words, text, c->words, n);
         luo_csv_error(csv, i, *text ? "`%s` is `%.60s`; %s" : "`%s` is empty%.0s; %s", c->name,
                       text, luo_str_get(&words));
         luo_str_free(&words);
@@ -301,8 +302,8 @@ static void bad_cell(luo_csv *csv, int i, const char *text)
         return;
     } else {
         double v;
-        const bool number = luo_number_float(text, strlen(text), &v);
-        luo_limit_say(&c->limit, c->type == LUO_CSV_WHOLE, number ? v : NAN, buf, sizeof buf - 10);
+        const bool number = luo_json_number_float(text, strlen(text), &v);
+        luo_say_limit(&c->limit, c->type == LUO_CSV_WHOLE, number ? v : NAN, buf, sizeof buf - 10);
         if (c->inf) strcat(buf, " or `inf`");
     }
     if (*text)
@@ -316,7 +317,7 @@ static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *o
     const size_t n = strlen(text);
     switch (c->type) {
     case LUO_CSV_WHOLE:
-        if (!luo_number_whole(text, n, &out->whole)) return false;
+        if (!luo_json_number_whole(text, n, &out->whole)) return false;
         out->number = (double)out->whole;
         return luo_limit_holds(&c->limit, out->number);
     case LUO_CSV_NUMBER:
@@ -324,7 +325,8 @@ static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *o
             out->number = INFINITY;
             return true;
         }
-        return luo_number_float(text, n, &out->number) && luo_limit_holds(&c->limit, out->number);
+        return luo_json_number_float(text, n, &out->number) &&
+               luo_limit_holds(&c->limit, out->number);
     case LUO_CSV_WORD:
         for (out->whole = 0; c->words[out->whole]; out->whole++)
             if (strcmp(c->words[out->whole], text) == 0) return true;

@@ -63,7 +63,7 @@ static luo_status write_owner(int fd, const char *path, luo_err *err)
     const int n =
         snprintf(text, sizeof text, "pid %ld start %llu host %s\n", me.pid, me.start, me.host);
     if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) == n) return LUO_OK;
-    return luo_err_io(err, "write", path);
+    return luo_io_err(err, "write", path);
 }
 
 static bool here(const owner *o)
@@ -128,13 +128,13 @@ static luo_status take(luo_lock *l, char *path, luo_err *err)
     owner o = {0};
     for (int waited = 0;; waited += STEP_MS) {
         const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
-        if (fd < 0) return luo_err_io(err, "write", path);
+        if (fd < 0) return luo_io_err(err, "write", path);
         const enum verdict v = attempt(fd, path, &o);
         if (v == OURS) {
             *l = (luo_lock){path, fd};
             return write_owner(fd, path, err);
         }
-        if (v == BROKEN) luo_err_io(err, "lock", path);
+        if (v == BROKEN) luo_io_err(err, "lock", path);
         close(fd);
         if (v == BROKEN) return LUO_EIO;
         /* Its owner is dead, or has yet to write its name. */

@@ -73,7 +73,7 @@ luo_status luo_rundir_config(luo_rundir *r, luo_err *err)
 {
     luo_str dir = {0};
     luo_str_addf(&dir, "%s/config", r->dir);
-    luo_status st = dir.failed ? luo_err_nomem(err) : luo_dir_make(dir.at, err);
+    luo_status st = dir.failed ? luo_err_nomem(err) : luo_file_make_dir(dir.at, err);
     luo_str_free(&dir);
     for (int32_t k = 0; st == LUO_OK && k < r->opts.ninputs; k++) st = copy_input(r, k, err);
     return st;
@@ -192,7 +192,7 @@ static luo_status end_manifest(luo_arena *arena, const char *path, luo_run_state
     luo_source src;
     const luo_doc_node *manifest = NULL;
     luo_str text = {0};
-    if (luo_read_text(arena, path, &src, NULL) != LUO_OK) return LUO_OK;
+    if (luo_source_read(arena, path, &src, NULL) != LUO_OK) return LUO_OK;
     if (luo_doc_tree(arena, src.text, src.len, &manifest, NULL) != LUO_OK) return LUO_OK;
     const char *was = luo_doc_text(manifest, "state");
     if (!was || luo_run_state_find(was) != LUO_RUNNING) return LUO_OK;

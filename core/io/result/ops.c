@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/devset.h"
 #include "core/base/vec.h"
 #include "core/io/result/rundir_internal.h"
 

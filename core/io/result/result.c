@@ -10,7 +10,7 @@
 #include "core/base/vec.h"
 #include "core/io/document/doc.h"
 
-const char *luo_time_name(int i)
+const char *luo_result_time_name(int i)
 {
     const luo_table_def *def = luo_table_def_at(LUO_TABLE_PLOT_TIMELOST);
     return def->columns[LUO_COL_PLOT_TIMELOST_compute_s + i].name;
@@ -44,7 +44,7 @@ static reader open_json(luo_arena *arena, const char *dir, const char *name, luo
     reader r = {arena, luo_arena_printf(arena, "%s/%s", dir, name), NULL, diags, LUO_OK};
     luo_source src;
     luo_err err = {0};
-    r.st = r.file ? luo_read_text(arena, r.file, &src, &err) : luo_err_nomem(&err);
+    r.st = r.file ? luo_source_read(arena, r.file, &src, &err) : luo_err_nomem(&err);
     if (r.st != LUO_OK) {
         luo_diags_err(diags, &err);
         return r;
@@ -155,7 +155,7 @@ static void read_summary(reader *r, luo_result *out)
     out->mfu_ratio = num_of(r, r->root, "mfu_ratio");
     out->peak_memory_ratio = num_of(r, r->root, "peak_memory_ratio");
     for (int i = 0; i < LUO_TIMES; i++)
-        out->time[i] = num_of(r, luo_doc_get(r->root, "time"), luo_time_name(i));
+        out->time[i] = num_of(r, luo_doc_get(r->root, "time"), luo_result_time_name(i));
 }
 
 static const char *last_part(luo_arena *arena, const char *dir)

@@ -13,7 +13,7 @@
 #define LUO_TIME(name) (LUO_COL_PLOT_TIMELOST_##name - LUO_COL_PLOT_TIMELOST_compute_s)
 enum { LUO_TIMES = LUO_COLUMNS_PLOT_TIMELOST - LUO_COL_PLOT_TIMELOST_compute_s };
 /* Pre: 0 <= i < LUO_TIMES. */
-const char *luo_time_name(int i);
+const char *luo_result_time_name(int i);
 
 typedef struct luo_result {
     const char *dir, *name; /* as given; its last part */

@@ -93,7 +93,7 @@ bool luo_set_old(const luo_set *set)
 luo_status luo_set_label(const luo_set *set, const char *label, luo_err *err)
 {
     char path[PATH_MAX], name[NAME_MAX + 1];
-    if (!join(path, set->real, label)) return luo_err_io(err, "make", set->dir);
+    if (!join(path, set->real, label)) return luo_io_err(err, "make", set->dir);
     if (!there(set->real, label) || is_run(set->real, label)) return LUO_OK;
     DIR *d = opendir(path);
     const bool empty = d && !find(path, any_entry, NULL, name);
@@ -119,7 +119,7 @@ static luo_status remove_tree(const char *path, luo_err *err)
     if (lstat(path, &info) != 0 && errno == ENOENT) return LUO_OK;
     return nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0
                ? LUO_OK
-               : luo_err_io(err, "remove", path);
+               : luo_io_err(err, "remove", path);
 }
 
 /* ---- what was under way when a process was killed ---- */
@@ -127,9 +127,9 @@ static luo_status remove_tree(const char *path, luo_err *err)
 static luo_status mark(const char *dir, luo_err *err)
 {
     char path[PATH_MAX];
-    if (!join(path, dir, LUO_SET_BEGUN)) return luo_err_io(err, "make", dir);
+    if (!join(path, dir, LUO_SET_BEGUN)) return luo_io_err(err, "make", dir);
     const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    return fd >= 0 && close(fd) == 0 ? LUO_OK : luo_err_io(err, "make", path);
+    return fd >= 0 && close(fd) == 0 ? LUO_OK : luo_io_err(err, "make", path);
 }
 
 static void drop(const char *dir, const char *name)
@@ -176,7 +176,7 @@ static luo_status tidy(const luo_set *set, luo_err *err)
              set->real);
     drop(set->real, LUO_SET_BEGUN);
     while (find(parent, beside_of, slash + 1, name)) {
-        if (!join(left, parent, name)) return luo_err_io(err, "read", parent);
+        if (!join(left, parent, name)) return luo_io_err(err, "read", parent);
         const bool old = !there(left, LUO_SET_BEGUN) && bring_back(left, set->real) &&
                          !there(set->real, LUO_SET_OLD) && put_in(left, set->real, LUO_SET_OLD);
         if (!old) LUO_TRY(remove_tree(left, err));
@@ -202,7 +202,7 @@ luo_status luo_set_open(luo_set *set, const char *dir, bool force, luo_err *err)
         return luo_err_set(err, LUO_EUSAGE,
                            "`%s` cannot be used as a folder: not a directory; give another --out.",
                            dir);
-    luo_status st = luo_dir_make(dir, err);
+    luo_status st = luo_file_make_dir(dir, err);
     if (st == LUO_OK) {
         set->dir = strdup(dir);
         set->real = realpath(dir, NULL);
@@ -301,9 +301,10 @@ static luo_status carry(const luo_set *set, const char *keep, const char *to, lu
         linking.to = to;
         linking.from = strlen(set->real);
         *(strrchr(part, '/') ? strrchr(part, '/') : part) = 0; /* its parent */
-        st = join(folder, to, part) ? luo_dir_make(folder, err) : luo_err_io(err, "keep", keep);
+        st =
+            join(folder, to, part) ? luo_file_make_dir(folder, err) : luo_io_err(err, "keep", keep);
         if (st == LUO_OK && nftw(from, link_one, OPEN_FOLDERS, FTW_PHYS) != 0)
-            st = luo_err_io(err, "keep", keep);
+            st = luo_io_err(err, "keep", keep);
     }
     free(part);
     free(from);
@@ -320,7 +321,7 @@ static luo_status beside(const luo_set *set, char out[PATH_MAX], luo_err *err)
                  (long)getpid()) < PATH_MAX)
         return LUO_OK;
     errno = ENAMETOOLONG;
-    return luo_err_io(err, "make", set->dir);
+    return luo_io_err(err, "make", set->dir);
 }
 
 /* Where the file system cannot exchange, DIR is missing for a moment and both are beside it. */
@@ -337,7 +338,7 @@ static bool exchange(const char *a, const char *b)
 /* From the exchange on, `new` is the folder of what was there before. */
 static luo_status swap(luo_set *set, const char *new, luo_lock *lock, bool *done, luo_err *err)
 {
-    LUO_TRY(luo_folder_sync(new, err));
+    LUO_TRY(luo_replace_sync_folder(new, err));
     *done = exchange(new, set->real);
     if (!*done)
         return luo_err_set(err, LUO_EUSAGE,
@@ -350,7 +351,7 @@ static luo_status swap(luo_set *set, const char *new, luo_lock *lock, bool *done
     drop(set->real, LUO_SET_BEGUN);
     const bool moved = bring_back(new, set->real) && put_in(new, set->real, LUO_SET_OLD);
     close(was);
-    return moved ? LUO_OK : luo_err_io(err, "move the results before from", new);
+    return moved ? LUO_OK : luo_io_err(err, "move the results before from", new);
 }
 
 luo_status luo_set_replace(luo_set *set, const luo_set_new *how, luo_err *err)
@@ -360,7 +361,7 @@ luo_status luo_set_replace(luo_set *set, const luo_set_new *how, luo_err *err)
     bool done = false;
     LUO_TRY(check_read(set, how, err));
     LUO_TRY(beside(set, new, err));
-    if (mkdir(new, 0777) != 0) return luo_err_io(err, "make", new);
+    if (mkdir(new, 0777) != 0) return luo_io_err(err, "make", new);
     luo_status st = luo_lock_take(&lock, new, err);
     if (st == LUO_OK) st = mark(new, err);
     if (st == LUO_OK) st = how->begin(how->ctx, new, err);

@@ -11,6 +11,7 @@
 #include "core/io/files.h"
 #include "core/io/io.h"
 #include "core/io/result/rundir_internal.h"
+#include "core/io/write_plan.h"
 
 static double wall(const luo_rundir *dir)
 {
@@ -202,7 +203,8 @@ static luo_status write_program(const luo_rundir *dir, int32_t index, const luo_
     luo_str text = {0}, path = {0};
     luo_str_addf(&path, "%s/programs", dir->dir);
     luo_program_print(&text, set, -1);
-    luo_status st = text.failed || path.failed ? luo_err_nomem(err) : luo_dir_make(path.at, err);
+    luo_status st =
+        text.failed || path.failed ? luo_err_nomem(err) : luo_file_make_dir(path.at, err);
     luo_str_addf(&path, "/program-%03d.txt", index);
     if (st == LUO_OK)
         st = luo_file_write_atomic(luo_str_get(&path), luo_str_get(&text), text.len, err);
@@ -314,7 +316,7 @@ static luo_status open_files(luo_rundir *dir, luo_err *err)
     luo_status st = LUO_OK;
     luo_str_addf(&path, "%s/plans", dir->dir);
     if (path.failed) return luo_err_nomem(err);
-    LUO_TRY_OUT(luo_dir_make(path.at, err));
+    LUO_TRY_OUT(luo_file_make_dir(path.at, err));
     LUO_TRY_OUT(luo_trace_spill_to(dir->trace, dir->dir, 0, err));
     LUO_TRY_OUT(luo_rundir_config(dir, err));
     LUO_TRY_OUT(luo_rundir_manifest(dir, LUO_RUNNING, 0, err));
@@ -322,7 +324,7 @@ static luo_status open_files(luo_rundir *dir, luo_err *err)
     luo_str_addf(&path, "%s/log.txt", dir->dir);
     dir->log_fd =
         open(luo_str_get(&path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (dir->log_fd < 0) LUO_TRY_OUT(luo_err_io(err, "write", luo_str_get(&path)));
+    if (dir->log_fd < 0) LUO_TRY_OUT(luo_io_err(err, "write", luo_str_get(&path)));
     for (int i = 0; i < LUO_RUN_TABLES; i++) {
         if (i == LUO_TABLE_TRUTH && !dir->sink.truth) continue;
         LUO_TRY_OUT(
@@ -389,7 +391,7 @@ luo_status luo_rundir_close(luo_rundir *r, luo_run_state state, int exit_code, l
     if (luo_trace_events(r->trace) > 0) keep(&first, write_trace(r, &now), err, &now);
     if (r->log_failed) {
         errno = ENOSPC;
-        keep(&first, luo_err_io(&now, "write log.txt of", r->dir), err, &now);
+        keep(&first, luo_io_err(&now, "write log.txt of", r->dir), err, &now);
     }
     if (first != LUO_OK && err && !r->why) r->why = strdup(err->text);
     keep(&first,

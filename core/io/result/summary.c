@@ -21,7 +21,7 @@ static void time_of(luo_jsonw *json, const luo_run_summary *s)
         [LUO_TIME(restart_s)] = s->restart_s,     [LUO_TIME(wait_s)] = s->wait_s,
     };
     luo_jsonw_open(json, "time", '{');
-    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(json, luo_time_name(i), time[i], 9);
+    for (int i = 0; i < LUO_TIMES; i++) luo_jsonw_num(json, luo_result_time_name(i), time[i], 9);
     luo_jsonw_close(json);
 }
 

@@ -19,7 +19,7 @@ static luo_status failure(luo_table *table, luo_err *err)
     if (table->failed == LUO_ENOMEM) return luo_err_nomem(err);
     if (table->failed != LUO_EIO) /* the sentence was given when it happened */
         return luo_err_set(err, table->failed, "%s was given a broken row.", table->def->file);
-    luo_errno_text(table->why, why, sizeof why);
+    luo_io_errno_text(table->why, why, sizeof why);
     return luo_err_set(err, LUO_EIO, "cannot write %s: %s; its %lld complete rows stay readable.",
                        table->path, why, (long long)(table->on_disk > 0 ? table->on_disk : 0));
 }
@@ -108,7 +108,7 @@ luo_status luo_table_open(luo_table *table, const char *dir, const luo_table_def
     table->fd = -1;
     luo_str path = {0};
     luo_str_addf(&path, "%s/%s", dir, def->file);
-    luo_table_header(&table->buf, def);
+    luo_table_def_header(&table->buf, def);
     if (path.failed || table->buf.failed) {
         luo_str_free(&path);
         return table->failed = luo_err_nomem(err);
@@ -150,7 +150,7 @@ void luo_table_int_opt(luo_table *table, int32_t column, int64_t v)
         luo_table_int(table, column, v);
 }
 
-void luo_print_fixed(luo_str *text, double v, int decimals)
+void luo_table_print_fixed(luo_str *text, double v, int decimals)
 {
     static const double scale[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9};
     assert(isfinite(v) && decimals >= 0 && decimals <= 9);
@@ -179,13 +179,13 @@ void luo_table_num(luo_table *table, int32_t column, double v)
     if (!isfinite(v)) return;
     switch (kind) {
     case LUO_CELL_SECONDS:
-        luo_print_fixed(&table->buf, v, 9);
+        luo_table_print_fixed(&table->buf, v, 9);
         return;
     case LUO_CELL_RATIO:
-        luo_print_fixed(&table->buf, v, 6);
+        luo_table_print_fixed(&table->buf, v, 6);
         return;
     case LUO_CELL_RATE:
-        luo_print_fixed(&table->buf, v, 3);
+        luo_table_print_fixed(&table->buf, v, 3);
         return;
     case LUO_CELL_NUMBER:
         luo_str_addf(&table->buf, "%.12g", v);

@@ -52,5 +52,5 @@ luo_status luo_table_close(luo_table *table, luo_err *err);
 
 /* v with `decimals` (0..9) digits after the point, without the detour over printf; as "%.*f" but
  * that exact ties may round the other way. Pre: v is finite. Never prints "-0". */
-void luo_print_fixed(luo_str *text, double v, int decimals);
+void luo_table_print_fixed(luo_str *text, double v, int decimals);
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/devset.h"
 #include "core/io/result/rundir_internal.h"
 
 static luo_status put_link(luo_table *table, const luo_link *link, char way, double bytes,

@@ -73,7 +73,7 @@ int32_t luo_trace_name(luo_trace *trace, const char *text)
 {
     uint64_t key = luo_hash_str(LUO_HASH_EMPTY, text);
     luo_str quoted = {0};
-    luo_json_quote(&quoted, text);
+    luo_jsonw_quote(&quoted, text);
     int32_t found = -1;
     for (; !quoted.failed; key++) { /* the next key when two texts have one hash */
         int64_t *slot = luo_map_at(&trace->names, key, -1);

@@ -47,7 +47,7 @@ static luo_status open_file(luo_trace *trace, luo_err *err)
     if (asprintf(&path, "%s/trace-XXXXXX", trace->spill_dir) < 0) return luo_err_nomem(err);
     trace->spill_fd = mkostemp(path, O_CLOEXEC);
     const luo_status st =
-        trace->spill_fd < 0 || unlink(path) != 0 ? luo_err_io(err, "write", path) : LUO_OK;
+        trace->spill_fd < 0 || unlink(path) != 0 ? luo_io_err(err, "write", path) : LUO_OK;
     free(path);
     return st;
 }
@@ -59,7 +59,7 @@ static luo_status put(luo_trace *trace, int64_t n, luo_err *err)
         const ssize_t k = write(trace->spill_fd, at, left);
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) errno = ENOSPC;
-        if (k <= 0) return luo_err_io(err, "write the trace in", trace->spill_dir);
+        if (k <= 0) return luo_io_err(err, "write the trace in", trace->spill_dir);
         at += k;
         left -= (size_t)k;
     }

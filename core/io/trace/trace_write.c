@@ -80,7 +80,7 @@ static void arg_num(writer *w, bool *any, const char *key, double v)
     luo_str_add(&w->out, *any ? ",\"" : "\"");
     luo_str_add(&w->out, key);
     luo_str_add(&w->out, "\":");
-    luo_print_fixed(&w->out, v, 6);
+    luo_table_print_fixed(&w->out, v, 6);
     *any = true;
 }
 
@@ -194,7 +194,7 @@ static void meta(writer *w, const char *what, int32_t pid, int32_t tid, const ch
 static void name_process(writer *w, int32_t pid, const char *name, int64_t sort)
 {
     luo_str text = {0};
-    luo_json_quote(&text, name);
+    luo_jsonw_quote(&text, name);
     meta(w, "process_name", pid, 0, "name", luo_str_get(&text));
     luo_str_clear(&text);
     luo_str_addi(&text, sort);
@@ -206,7 +206,7 @@ static void name_process(writer *w, int32_t pid, const char *name, int64_t sort)
 static void name_thread(writer *w, int32_t pid, int32_t tid, const char *name)
 {
     luo_str text = {0};
-    luo_json_quote(&text, name);
+    luo_jsonw_quote(&text, name);
     meta(w, "thread_name", pid, tid, "name", luo_str_get(&text));
     luo_str_clear(&text);
     luo_str_addi(&text, tid);
@@ -288,7 +288,7 @@ static luo_status put_file(writer *w, luo_replace *f, const luo_trace_head *head
     if (w->gz && !put_all(w, head)) st = luo_err_nomem(err);
     if (!w->gz && fd >= 0) close(fd);
     const bool closed = w->gz && gzclose(w->gz) == Z_OK;
-    if (st == LUO_OK && (!closed || w->failed)) st = luo_err_io(err, "write", f->path);
+    if (st == LUO_OK && (!closed || w->failed)) st = luo_io_err(err, "write", f->path);
     return st;
 }
 

@@ -196,7 +196,7 @@ static luo_status say_plan(luo_arena *arena, const luo_kinds *kinds, const luo_p
         out->filled = fmax(out->filled, x.o * (double)(m[i] - 1) + x.fill);
         pipes[i] = x;
     }
-    return luo_event_time(arena, t, plan->npipelines, full, &out->event, err);
+    return luo_replan_event_time(arena, t, plan->npipelines, full, &out->event, err);
 }
 
 /* Micro-batches of the base plan's pipelines; dealt anew when the batch is another one. */
@@ -212,7 +212,8 @@ static luo_status split_batch(luo_arena *arena, const luo_kinds *kinds, bool ful
     *out = m;
     if (sum == kinds->micro_batches) return LUO_OK;
     LUO_TRY(luo_kinds_times(arena, kinds, plan, NULL, NULL, &t, err));
-    return luo_rebalance(arena, t, plan->npipelines, kinds->micro_batches, full, m, &event, err);
+    return luo_replan_rebalance(arena, t, plan->npipelines, kinds->micro_batches, full, m, &event,
+                                err);
 }
 
 /* Base plan on healthy devices (6, 14). */
@@ -227,7 +228,7 @@ static luo_status healthy(luo_arena *arena, const luo_kinds *kinds, const int64_
         for (int32_t s = 0; s < t[i].stages; s++) o = fmax(o, t[i].t[s]);
         out->healthy_steady = fmax(out->healthy_steady, o * (double)m[i]);
     }
-    return luo_event_time(arena, t, plan->npipelines, full, &out->healthy_event, err);
+    return luo_replan_event_time(arena, t, plan->npipelines, full, &out->healthy_event, err);
 }
 
 /* Work per time of the base plan's healthy devices over that of the devices there are now; with one
@@ -454,7 +455,7 @@ luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, c
     LUO_TRY_OUT(luo_kinds_make(scratch, job, &kinds, err));
     LUO_TRY_OUT(luo_kinds_times(scratch, &kinds, loaded, job->rate, NULL, &t, err));
     if (usable(plan, job->rate))
-        LUO_TRY_OUT(luo_event_time(scratch, t, plan->npipelines, full, &event, err));
+        LUO_TRY_OUT(luo_replan_event_time(scratch, t, plan->npipelines, full, &event, err));
     *seconds = event * kinds.tau_s;
 out:
     luo_arena_reset(scratch, mark);

@@ -109,8 +109,8 @@ static bool split(luo_mal_search *search, int32_t n, luo_mal_pipe *p)
     p->lack = room < search->in->layers ? search->in->layers - room : 0;
     if (p->lack) return false;
     search->count.solves++;
-    const luo_status st = luo_split_layers(search->arena, n, search->y, search->in->layers,
-                                           search->cap, search->layers, NULL);
+    const luo_status st = luo_plan_split_layers(search->arena, n, search->y, search->in->layers,
+                                                search->cap, search->layers, NULL);
     if (st != LUO_OK) search->nomem = true;
     return st == LUO_OK;
 }

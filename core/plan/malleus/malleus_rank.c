@@ -96,8 +96,8 @@ static bool judge(luo_mal_search *s)
         s->crowded = true;
         return false;
     }
-    if (luo_split_micro_batches(s->dp, s->o, s->fill, s->in->rank != LUO_RANK_STEADY,
-                                s->in->micro_batches, s->least, t->m, NULL) != LUO_OK)
+    if (luo_plan_split_micro_batches(s->dp, s->o, s->fill, s->in->rank != LUO_RANK_STEADY,
+                                     s->in->micro_batches, s->least, t->m, NULL) != LUO_OK)
         return false;
     for (int32_t i = 0; i < s->dp; i++) {
         t->steady = fmax(t->steady, (double)t->m[i] * s->o[i]);
@@ -156,7 +156,8 @@ static luo_status event_of(luo_mal_search *search, luo_map *map, luo_mal_mix *mi
         for (int32_t j = 0; j < n; j++) search->y[j] *= (double)search->layers[j];
         const luo_pipe_time pipe = {n, search->y, m};
         double t;
-        LUO_TRY(luo_event_time(search->arena, &pipe, 1, search->in->full_recompute, &t, err));
+        LUO_TRY(
+            luo_replan_event_time(search->arena, &pipe, 1, search->in->full_recompute, &t, err));
         memcpy(known, &t, sizeof t);
     }
     memcpy(out, known, sizeof *out);

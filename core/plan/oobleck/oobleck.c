@@ -42,7 +42,7 @@ static bool split(luo_arena *scratch, work *w, int32_t node, int32_t nodes)
                                       in->micro_batches)
                             : in->layers;
     }
-    if (luo_split_layers(scratch, S, w->y, in->layers, w->cap, w->layers, NULL) != LUO_OK)
+    if (luo_plan_split_layers(scratch, S, w->y, in->layers, w->cap, w->layers, NULL) != LUO_OK)
         return false;
     for (int32_t s = 0; s < S; s++)
         if (w->layers[s] == 0) return false; /* a smaller one says the same without it */
@@ -238,8 +238,8 @@ static luo_status make_pipes(luo_arena *arena, luo_arena *scratch, work *w, cons
         time[i] = (luo_pipe_time){.stages = S, .t = t};
         p->pipes[i] = (luo_oobleck_pipe){at, size[i], w->in->first[at], S, layers, 0};
     }
-    LUO_TRY(luo_rebalance(scratch, time, p->npipes, w->in->micro_batches, w->in->full_recompute, m,
-                          &p->event, err));
+    LUO_TRY(luo_replan_rebalance(scratch, time, p->npipes, w->in->micro_batches,
+                                 w->in->full_recompute, m, &p->event, err));
     for (int32_t i = 0; i < p->npipes; i++) p->pipes[i].micro_batches = m[i];
     return LUO_OK;
 }

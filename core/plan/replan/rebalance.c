@@ -26,8 +26,8 @@ static bool same(const luo_pipe_time *a, const luo_pipe_time *b)
            memcmp(a->t, b->t, (size_t)a->stages * sizeof *a->t) == 0;
 }
 
-luo_status luo_event_time(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n,
-                          bool full_recompute, double *seconds, luo_err *err)
+luo_status luo_replan_event_time(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n,
+                                 bool full_recompute, double *seconds, luo_err *err)
 {
     const size_t mark = luo_arena_mark(scratch);
     luo_status st = LUO_OK;
@@ -70,8 +70,9 @@ static luo_status make_offer(luo_arena *scratch, const luo_pipe_time *pipes, int
     return LUO_OK;
 }
 
-luo_status luo_rebalance(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n, int64_t M,
-                         bool full_recompute, int64_t *m, double *event, luo_err *err)
+luo_status luo_replan_rebalance(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n,
+                                int64_t M, bool full_recompute, int64_t *m, double *event,
+                                luo_err *err)
 {
     assert(n >= 1);
     luo_status st = LUO_OK;
@@ -81,9 +82,9 @@ luo_status luo_rebalance(luo_arena *scratch, const luo_pipe_time *pipes, int32_t
     LUO_TRY_OUT(make_offer(scratch, pipes, n, M, &f, err));
     for (int filled = 1; filled >= 0; filled--) {
         double t;
-        LUO_TRY_OUT(luo_split_micro_batches(n, f.o, f.fill, filled, M, f.lo, f.m, err));
+        LUO_TRY_OUT(luo_plan_split_micro_batches(n, f.o, f.fill, filled, M, f.lo, f.m, err));
         for (int32_t i = 0; i < n; i++) f.pipes[i].micro_batches = f.m[i];
-        LUO_TRY_OUT(luo_event_time(scratch, f.pipes, n, full_recompute, &t, err));
+        LUO_TRY_OUT(luo_replan_event_time(scratch, f.pipes, n, full_recompute, &t, err));
         if (t >= best) continue;
         best = t;
         memcpy(m, f.m, (size_t)n * sizeof *m);

@@ -15,15 +15,16 @@ typedef struct luo_pipe_time {
 
 /* Largest 1F1B makespan of the pipelines, free transfers, forward t/3, with full recompute t/4.
  * Equal neighbours are simulated once. Errors: LUO_ENOMEM. Cost: O(sum stages * micro_batches). */
-luo_status luo_event_time(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n,
-                          bool full_recompute, double *seconds, luo_err *err);
+luo_status luo_replan_event_time(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n,
+                                 bool full_recompute, double *seconds, luo_err *err);
 
 /* Moves micro-batches between the pipelines, nothing else: both offsets, the better event
  * time is kept, the filled one on ties. At least as many as stages each, or, if M does not reach,
  * one each. Out: m[n], *event. pipes[].micro_batches is not read.
  * Errors: LUO_EINFEASIBLE fewer micro-batches than pipelines. */
-luo_status luo_rebalance(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n, int64_t M,
-                         bool full_recompute, int64_t *m, double *event, luo_err *err);
+luo_status luo_replan_rebalance(luo_arena *scratch, const luo_pipe_time *pipes, int32_t n,
+                                int64_t M, bool full_recompute, int64_t *m, double *event,
+                                luo_err *err);
 
 /* Most layers that group `group` holds as stage `stage` of `stages` of one of `pipelines`
  * pipelines with `micro_batches` each; 0: none, also when so many stages are not possible. */
@@ -54,9 +55,9 @@ typedef struct luo_restart_plan {
  * (docs/planners.md#order-of-devices).
  * Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena.
  * Cost: O(G log G) shapes for G groups; a shape is simulated only if its bound can win. */
-luo_status luo_restart_shape(luo_arena *arena, const luo_restart_in *in, luo_restart_plan *out,
-                             luo_err *err);
+luo_status luo_replan_restart_shape(luo_arena *arena, const luo_restart_in *in,
+                                    luo_restart_plan *out, luo_err *err);
 /* The `most` best of them, best first; *n: how many there are. Pre: room for most in out. */
-luo_status luo_restart_shapes(luo_arena *arena, const luo_restart_in *in, int32_t most,
-                              luo_restart_plan *out, int32_t *n, luo_err *err);
+luo_status luo_replan_restart_shapes(luo_arena *arena, const luo_restart_in *in, int32_t most,
+                                     luo_restart_plan *out, int32_t *n, luo_err *err);
 #endif

@@ -4,7 +4,7 @@
 
 #include "core/hspmd/ann.h"
 
-bool luo_pipeline_is_rerouted(const luo_pipeline *pl)
+bool luo_reroute_in_pipeline(const luo_pipeline *pl)
 {
     for (int32_t s = 0; s < pl->nstages; s++)
         if (pl->stages[s].nreroute) return true;
@@ -14,13 +14,13 @@ bool luo_pipeline_is_rerouted(const luo_pipeline *pl)
 bool luo_plan_is_rerouted(const luo_plan *plan)
 {
     for (int32_t i = 0; i < plan->npipelines; i++)
-        if (luo_pipeline_is_rerouted(&plan->pipelines[i])) return true;
+        if (luo_reroute_in_pipeline(&plan->pipelines[i])) return true;
     return false;
 }
 
 /* given[j] micro-batches of k went to peer j, whose part of M is c: behind by k * c - M * given. */
-luo_status luo_stage_routes(luo_arena *arena, const luo_stage *st, int32_t micro_batches,
-                            int32_t *out, luo_err *err)
+luo_status luo_reroute_stage(luo_arena *arena, const luo_stage *st, int32_t micro_batches,
+                             int32_t *out, luo_err *err)
 {
     int32_t *given = LUO_NEW_N(arena, int32_t, st->nreroute);
     if (!given) return luo_err_nomem(err);
@@ -45,12 +45,11 @@ luo_status luo_stage_routes(luo_arena *arena, const luo_stage *st, int32_t micro
 int32_t luo_plan_first_number(const luo_plan *plan, int32_t pipeline)
 {
     int32_t first = 0;
-    if (!luo_pipeline_is_rerouted(&plan->pipelines[pipeline])) return 0;
+    if (!luo_reroute_in_pipeline(&plan->pipelines[pipeline])) return 0;
     for (int32_t i = 0; i < plan->npipelines; i++)
         if (plan->pipelines[i].micro_batches > first) first = plan->pipelines[i].micro_batches;
     for (int32_t i = 0; i < pipeline; i++)
-        if (luo_pipeline_is_rerouted(&plan->pipelines[i]))
-            first += plan->pipelines[i].micro_batches;
+        if (luo_reroute_in_pipeline(&plan->pipelines[i])) first += plan->pipelines[i].micro_batches;
     return first;
 }
 
@@ -171,7 +170,7 @@ const char *luo_plan_not_reroutable(const luo_plan *plan)
     return NULL;
 }
 
-bool luo_stage_is_peer(const luo_plan *plan, int32_t lost, int32_t peer, int32_t stage)
+bool luo_reroute_is_peer(const luo_plan *plan, int32_t lost, int32_t peer, int32_t stage)
 {
     const luo_pipeline *pipeline = &plan->pipelines[lost], *y = &plan->pipelines[peer];
     if (lost == peer || pipeline->nstages != y->nstages) return false;
@@ -185,7 +184,7 @@ bool luo_stage_is_peer(const luo_plan *plan, int32_t lost, int32_t peer, int32_t
                                      (size_t)a->nrecompute * sizeof *a->layers) == 0);
 }
 
-bool luo_stage_cuts_alike(const luo_stage *a, const luo_stage *b)
+bool luo_reroute_cuts_alike(const luo_stage *a, const luo_stage *b)
 {
     if (a->ndev != b->ndev) return false;
     for (int32_t k = 0; k < a->ndev; k++)
@@ -214,15 +213,15 @@ static bool is_lost(const dealer *d, int32_t i, int32_t s)
 static int32_t first_peer(const dealer *d, int32_t i, int32_t s)
 {
     for (int32_t j = 0; j < d->base->npipelines; j++)
-        if (luo_stage_is_peer(d->base, i, j, s) && !is_lost(d, j, s)) return j;
+        if (luo_reroute_is_peer(d->base, i, j, s) && !is_lost(d, j, s)) return j;
     return -1;
 }
 
 static bool takes(const dealer *d, int32_t i, int32_t s, int32_t first, int32_t j)
 {
-    return luo_stage_is_peer(d->base, i, j, s) && !is_lost(d, j, s) &&
-           luo_stage_cuts_alike(&d->base->pipelines[first].stages[s],
-                                &d->base->pipelines[j].stages[s]);
+    return luo_reroute_is_peer(d->base, i, j, s) && !is_lost(d, j, s) &&
+           luo_reroute_cuts_alike(&d->base->pipelines[first].stages[s],
+                                  &d->base->pipelines[j].stages[s]);
 }
 
 static luo_status deal(dealer *d, int32_t i, int32_t s, luo_stage *st)

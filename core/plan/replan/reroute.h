@@ -12,14 +12,14 @@
 /* Has any stage no devices? */
 bool luo_plan_is_rerouted(const luo_plan *plan);
 /* Has any stage of pipeline i no devices? */
-bool luo_pipeline_is_rerouted(const luo_pipeline *pl);
+bool luo_reroute_in_pipeline(const luo_pipeline *pl);
 
 /* Pipeline whose devices run micro-batch k of a lost stage, for k < micro_batches, into out. Each
  * goes to the peer that is furthest behind its part, the first of equals.
  * Pre: st is lost, its counts sum to micro_batches (luo_plan_check). Errors: LUO_ENOMEM.
  * Owner of scratch: arena. Cost: O(micro_batches * peers). */
-luo_status luo_stage_routes(luo_arena *arena, const luo_stage *st, int32_t micro_batches,
-                            int32_t *out, luo_err *err);
+luo_status luo_reroute_stage(luo_arena *arena, const luo_stage *st, int32_t micro_batches,
+                             int32_t *out, luo_err *err);
 
 /* Numbers of micro-batches in programs. A device runs those of several pipelines, so micro-batch k
  * of a pipeline with a lost stage has the number first + k, which no micro-batch of any other
@@ -55,9 +55,9 @@ luo_status luo_plan_loaded(luo_arena *arena, const luo_plan *p, const luo_plan *
  * parallelism, `state_layout`, raw annotations, expert groups. NULL: nothing.
  * Of two stages: may one run micro-batches of the other? They hold the same, cut alike. */
 const char *luo_plan_not_reroutable(const luo_plan *plan);
-bool luo_stage_is_peer(const luo_plan *plan, int32_t lost, int32_t peer, int32_t stage);
+bool luo_reroute_is_peer(const luo_plan *plan, int32_t lost, int32_t peer, int32_t stage);
 /* Tensor-parallel groups of equal widths and shares. */
-bool luo_stage_cuts_alike(const luo_stage *a, const luo_stage *b);
+bool luo_reroute_cuts_alike(const luo_stage *a, const luo_stage *b);
 /* Stages of a plan without devices, whose micro-batches run elsewhere. */
 int32_t luo_plan_lost_stages(const luo_plan *plan);
 #endif

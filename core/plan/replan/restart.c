@@ -58,7 +58,7 @@ static bool fill_shape(luo_arena *scratch, work *w, int32_t dp, int32_t pp)
             if (cap < w->cap[s]) w->cap[s] = cap;
         }
     }
-    if (luo_split_layers(scratch, pp, w->y, in->layers, w->cap, w->layers, NULL) != LUO_OK)
+    if (luo_plan_split_layers(scratch, pp, w->y, in->layers, w->cap, w->layers, NULL) != LUO_OK)
         return false;
     for (int32_t s = 0; s < pp; s++) {
         if (w->layers[s] == 0) return false; /* a smaller pp says the same without it */
@@ -121,7 +121,7 @@ static luo_status find_best(luo_arena *scratch, work *w, const shape *at, int32_
         if (*n == most && at[i].least > best[*n - 1].event) break;
         fill_shape(scratch, w, at[i].pipelines, at[i].stages);
         const luo_pipe_time p = {at[i].stages, w->t, w->in->micro_batches / at[i].pipelines};
-        LUO_TRY(luo_event_time(scratch, &p, 1, w->in->full_recompute, &x.event, err));
+        LUO_TRY(luo_replan_event_time(scratch, &p, 1, w->in->full_recompute, &x.event, err));
         int32_t place = *n;
         while (place > 0 && before(&x, &best[place - 1])) place--;
         if (place == most) continue;
@@ -147,8 +147,8 @@ static luo_status write_down(luo_arena *arena, luo_arena *scratch, work *w, cons
     return LUO_OK;
 }
 
-luo_status luo_restart_shapes(luo_arena *arena, const luo_restart_in *in, int32_t most,
-                              luo_restart_plan *out, int32_t *n, luo_err *err)
+luo_status luo_replan_restart_shapes(luo_arena *arena, const luo_restart_in *in, int32_t most,
+                                     luo_restart_plan *out, int32_t *n, luo_err *err)
 {
     assert(most >= 1);
     luo_status st = LUO_OK;
@@ -179,9 +179,9 @@ out:
     return st;
 }
 
-luo_status luo_restart_shape(luo_arena *arena, const luo_restart_in *in, luo_restart_plan *out,
-                             luo_err *err)
+luo_status luo_replan_restart_shape(luo_arena *arena, const luo_restart_in *in,
+                                    luo_restart_plan *out, luo_err *err)
 {
     int32_t n;
-    return luo_restart_shapes(arena, in, 1, out, &n, err);
+    return luo_replan_restart_shapes(arena, in, 1, out, &n, err);
 }

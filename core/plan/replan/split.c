@@ -65,8 +65,8 @@ static void deal(int32_t stages, const double *y, double of, const int64_t *most
     assert(layers == 0);
 }
 
-luo_status luo_split_layers(luo_arena *scratch, int32_t stages, const double *y, int64_t layers,
-                            const int64_t *cap, int64_t *out, luo_err *err)
+luo_status luo_plan_split_layers(luo_arena *scratch, int32_t stages, const double *y,
+                                 int64_t layers, const int64_t *cap, int64_t *out, luo_err *err)
 {
     assert(stages >= 1);
     luo_status st = LUO_OK;
@@ -76,7 +76,7 @@ luo_status luo_split_layers(luo_arena *scratch, int32_t stages, const double *y,
     int64_t left = layers;
 
     if (!most) return luo_err_nomem(err);
-    LUO_TRY_OUT(luo_alloc_minmax(stages, y, NULL, layers, NULL, cap, most, &slowest, err));
+    LUO_TRY_OUT(luo_plan_minmax(stages, y, NULL, layers, NULL, cap, most, &slowest, err));
     for (int32_t j = 0; j < stages; j++) {
         most[j] = room(y[j], slowest, cap, j, layers);
         out[j] = 0;

@@ -110,7 +110,7 @@ luo_status luo_layer_fit(luo_profile *p, const luo_stack *stack, const luo_model
     if (n < 2)
         return luo_err_set(err, LUO_EINPUT, "%d micro-batch for 2 parameters; a table with at "
                            "least 2 is needed.", (int)n);
-    luo_pattern_search(params, 2, seed, objective, &t, v);
+    luo_search_pattern(params, 2, seed, objective, &t, v);
     for (int32_t i = 0; i < 2; i++) out->weak[i] = luo_search_weak(params, 2, i, objective, &t, v);
     out->error = objective(&t, v); /* and leaves p at them */
     out->gemm_ratio = v[0];

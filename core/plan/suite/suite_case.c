@@ -267,9 +267,9 @@ static double measured(const luo_suite_row *row)
     const double rate = row->tflops_gpu * 1e12 * row->gpus;
     if (!(rate > 0)) return 0;
     if (row->kind == LUO_STEP_FROM_FLOPS96)
-        return luo_flops_96(row->gbs, row->seq, row->layers, row->hidden, row->vocab) / rate;
+        return luo_step_flops_96(row->gbs, row->seq, row->layers, row->hidden, row->vocab) / rate;
     if (row->kind == LUO_STEP_FROM_FLOPS72)
-        return luo_flops_72(row->gbs, row->seq, row->layers, row->hidden, row->vocab) / rate;
+        return luo_step_flops_72(row->gbs, row->seq, row->layers, row->hidden, row->vocab) / rate;
     return 0;
 }
 
@@ -398,8 +398,8 @@ double luo_case_naive(const luo_case *one)
     if (!one->cluster || !(one->peak_flops > 0)) return 0;
     const double flops =
         row->recompute == LUO_RECOMPUTE_FULL
-            ? luo_flops_96(row->gbs, row->seq, row->layers, row->hidden, row->vocab)
-            : luo_flops_72(row->gbs, row->seq, row->layers, row->hidden, row->vocab);
+            ? luo_step_flops_96(row->gbs, row->seq, row->layers, row->hidden, row->vocab)
+            : luo_step_flops_72(row->gbs, row->seq, row->layers, row->hidden, row->vocab);
     const double bubble = (double)(row->pp - 1) / ((double)row->vpp * one->micro_batches);
     return flops / one->peak_flops * (1 + bubble);
 }

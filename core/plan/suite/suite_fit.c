@@ -156,7 +156,7 @@ luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *f, luo_sui
         const luo_suite_param *q = f->params[i];
         p[i] = (luo_search_param){q->name, q->otherwise, q->lo, q->hi, q->logarithmic};
     }
-    luo_pattern_search(p, f->nparams, f->seed, objective, &t, out->value);
+    luo_search_pattern(p, f->nparams, f->seed, objective, &t, out->value);
     for (int32_t i = 0; i < f->nparams; i++)
         out->weak[i] = luo_search_weak(p, f->nparams, i, objective, &t, out->value);
     out->objective = objective(&t, out->value); /* and leaves the constants at it */

@@ -166,7 +166,7 @@ static luo_status deal_by_speed(uniform_search *s, uniform_frame *f, const doubl
     *good = M >= f->dp;
     if (!*good) return LUO_OK;
     for (int32_t d = 0; d < f->dp; d++) lo[d] = 1;
-    LUO_TRY(luo_split_micro_batches(f->dp, each, all, true, M, lo, out, s->err));
+    LUO_TRY(luo_plan_split_micro_batches(f->dp, each, all, true, M, lo, out, s->err));
     *good = false;
     f->micro_batches = 0;
     for (int32_t d = 0; d < f->dp; d++) {
@@ -252,7 +252,7 @@ luo_status uniform_balance(uniform_search *s, const uniform_frame *f, int32_t ch
                  (k == pp - 1 ? f->head[0] + f->head[1] : 0);
         lo[j] = chunks;
     }
-    LUO_TRY(luo_alloc_minmax(pp, w, off, L, lo, NULL, n, NULL, s->err));
+    LUO_TRY(luo_plan_minmax(pp, w, off, L, lo, NULL, n, NULL, s->err));
     int64_t *out = LUO_NEW_N(s->scratch, int64_t, (int64_t)pp * chunks);
     if (!out) return luo_err_nomem(s->err);
     for (int32_t c = 0; c < chunks; c++)

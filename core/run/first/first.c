@@ -269,7 +269,7 @@ luo_status luo_run_first_plan(luo_run *run, luo_err *err)
     const char *names[sizeof planners / sizeof *planners];
     luo_str text = {0};
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) names[i] = planners[i].name;
-    luo_say_choices(&text, names, sizeof planners / sizeof *planners);
+    luo_words_choices(&text, names, sizeof planners / sizeof *planners);
     const luo_status st = luo_err_set(err, LUO_EINPUT,
                                       "planner `%s` cannot start a run; %s is expected, or a plan "
                                       "file.",

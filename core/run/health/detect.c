@@ -26,7 +26,8 @@ luo_status luo_detect_init(luo_arena *arena, int32_t ndevices, int32_t window, d
 
 /* ---- medians ---- */
 
-/* Mean of the two middle values when n is even; luo_median would sort what is in order of time. */
+/* Mean of the two middle values when n is even; luo_stats_median would sort what is in order of
+ * time. */
 static double median(const double *at, int32_t n)
 {
     double v[2 * LUO_WINDOW_MAX] = {0};

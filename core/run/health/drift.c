@@ -62,10 +62,10 @@ static luo_status event_time(luo_run *run, double (*rate)(const luo_run *, int32
         pipes[i] = (luo_pipe_time){pl->nstages, t, pl->micro_batches};
     }
     const bool full = plan->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
-    return luo_event_time(run->scratch, pipes, plan->npipelines, full, out, err);
+    return luo_replan_event_time(run->scratch, pipes, plan->npipelines, full, out, err);
 }
 
-luo_status luo_drift_step(luo_run *run, luo_err *err)
+luo_status luo_run_drift_step(luo_run *run, luo_err *err)
 {
     const luo_used_plan *used = luo_run_plan(&run->plans);
     double now_s = 1, fresh_s = 1, known_s = 1;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "core/base/stats.h"
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
 
 luo_status luo_pace_init(luo_run *run, luo_err *err)
 {
@@ -30,7 +30,7 @@ luo_status luo_pace_init(luo_run *run, luo_err *err)
 static double median(double *at, int32_t n)
 {
     if (n <= 0) return 1;
-    luo_sort_ascending(at, n);
+    luo_stats_sort(at, n);
     return at[(n - 1) / 2];
 }
 

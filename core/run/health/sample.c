@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/run/run.h"
+#include "core/run/health/pace.h"
 
 enum { PROBES = 20, BASE_ROUNDS = 4 };
 static const double ODD_FROM_START = 0.10; /* off the mean of its type */
@@ -60,7 +60,7 @@ static luo_status odd_ones(luo_run *run, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_sample_init(luo_run *run, luo_err *err)
+luo_status luo_run_sample_init(luo_run *run, luo_err *err)
 {
     const int32_t n = run->job.scenario->cluster->ndevices;
     LUO_TRY(odd_ones(run, err));
@@ -92,7 +92,7 @@ static luo_status take(luo_run *run, int32_t device, double sample, luo_err *err
                             "step %lld: device %d: nominal is %.6f of what was thought",
                             (long long)run->clock.step, device, c.now);
     run->decision.trigger |= LUO_TRIGGER_RATE;
-    return luo_score_rate(run, device, &c, err);
+    return luo_run_score_rate(run, device, &c, err);
 }
 
 /* q: per device of the plan. */
@@ -138,7 +138,7 @@ static bool wanted(luo_run *run)
     return !run->health.skipped;
 }
 
-luo_status luo_sample_step(luo_run *run, const luo_step_result *result, luo_err *err)
+luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, luo_err *err)
 {
     const luo_world *world = luo_events_world(run->clock.events);
     if (run->job.policy->bound || !wanted(run)) return LUO_OK;
@@ -149,5 +149,5 @@ luo_status luo_sample_step(luo_run *run, const luo_step_result *result, luo_err 
         LUO_TRY(take(run, d, q, err));
         luo_reentry_probe(run, d, q);
     }
-    return luo_drift_step(run, err);
+    return luo_run_drift_step(run, err);
 }

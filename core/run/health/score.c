@@ -31,7 +31,7 @@ static bool touches_plan(const luo_run *run, const luo_occurrence *occurrence)
     return false;
 }
 
-void luo_score_new(luo_run *run)
+void luo_run_score_new(luo_run *run)
 {
     int32_t n;
     luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);
@@ -77,7 +77,7 @@ static const char *samples_text(luo_run *run, const luo_rate_change *c)
     return copy ? copy : "";
 }
 
-luo_status luo_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err)
+luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err)
 {
     const bool slower = c->now > c->was;
     luo_occurrence *occurrence = straggler_on(run, device, !slower);
@@ -99,7 +99,7 @@ luo_status luo_score_rate(luo_run *run, int32_t device, const luo_rate_change *c
                          false, 0, detail, err);
 }
 
-luo_status luo_score_failure(luo_run *run, double since_s, luo_err *err)
+luo_status luo_run_score_failure(luo_run *run, double since_s, luo_err *err)
 {
     int32_t n;
     luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);

@@ -191,8 +191,9 @@ luo_status luo_groups_event(luo_arena *arena, const luo_snapshot *now, double *o
 {
     luo_pipe_time *pipes;
     LUO_TRY(luo_groups_times(arena, now, &pipes, err));
-    return luo_event_time(arena, pipes, now->plan->npipelines,
-                          luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL, out, err);
+    return luo_replan_event_time(arena, pipes, now->plan->npipelines,
+                                 luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL, out,
+                                 err);
 }
 
 bool luo_groups_must_leave(const luo_snapshot *now, bool slow_stay)

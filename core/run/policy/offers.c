@@ -132,16 +132,16 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
     LUO_TRY(own_offers(arena, job, dp, OWN, out, err));
     for (int slow_too = 0; slow_too < 2; slow_too++) {
         luo_err a = {0}, b = {0};
-        LUO_TRY(unless_infeasible(luo_restart_offers(arena, now, slow_too, out, &a), &a, err));
+        LUO_TRY(unless_infeasible(luo_offers_restart(arena, now, slow_too, out, &a), &a, err));
         if (slow_too && is_large(job)) continue; /* a template for every window of nodes */
-        LUO_TRY(unless_infeasible(luo_oobleck_offers(arena, now, slow_too, out, &b), &b, err));
+        LUO_TRY(unless_infeasible(luo_offers_oobleck(arena, now, slow_too, out, &b), &b, err));
     }
-    LUO_TRY(unless_infeasible(luo_uniform_offers(arena, now, out, &why), &why, err));
-    LUO_TRY(luo_rebalance_offers(arena, now, out, err));
-    LUO_TRY(luo_spares_offers(arena, now, out, err));
+    LUO_TRY(unless_infeasible(luo_offers_uniform(arena, now, out, &why), &why, err));
+    LUO_TRY(luo_offers_rebalance(arena, now, out, err));
+    LUO_TRY(luo_offers_spares(arena, now, out, err));
     for (int slow_too = 0; slow_too < 2; slow_too++)
-        LUO_TRY(luo_drop_replica_offers(arena, now, slow_too, out, err));
-    LUO_TRY(luo_reroute_offers(arena, now, out, err));
+        LUO_TRY(luo_offers_drop_replica(arena, now, slow_too, out, err));
+    LUO_TRY(luo_offers_reroute(arena, now, out, err));
     luo_offers_add(out, "base", now->base, 0);
     luo_offers_add(out, "running", now->plan, 0);
     for (int32_t i = 0; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
@@ -175,7 +175,7 @@ static bool copy_elsewhere(const luo_plan *plan, const luo_cluster *cluster, int
     return false;
 }
 
-bool luo_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster)
+bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster)
 {
     if (plan->zero > 0) return false;
     for (int32_t node = 0; node < cluster->nnodes; node++)

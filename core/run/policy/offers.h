@@ -26,26 +26,26 @@ void luo_offers_add(luo_offers *offers, const char *from, const luo_plan *plan, 
 /* Each adds what the policy would choose from, best first by its closed form. slow_too: nodes with
  * slow devices stay. Errors: LUO_EINFEASIBLE it has no plan; LUO_ENOMEM and those of the cost
  * model. Owner of plans: arena. */
-luo_status luo_restart_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+luo_status luo_offers_restart(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err);
-luo_status luo_oobleck_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+luo_status luo_offers_oobleck(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err);
-luo_status luo_rebalance_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_rebalance(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                                 luo_err *err);
 /* The base plan, or the running one that has its shape, on spare nodes. */
-luo_status luo_spares_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_spares(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                              luo_err *err);
 /* The base plan without the replicas that have lost a device, the whole batch on the others;
  * slow_too: replicas with slow devices stay. */
-luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+luo_status luo_offers_drop_replica(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                                    luo_offers *out, luo_err *err);
 /* The base plan with the micro-batches of lost stages dealt to their peers. */
-luo_status luo_reroute_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_reroute(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
-luo_status luo_uniform_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_uniform(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
 /* What policy `malleus` asks its planner with; rate and candidate of the snapshot. */
-luo_malleus_job luo_snapshot_job(const luo_snapshot *now);
+luo_malleus_job luo_offers_job(const luo_snapshot *now);
 /* All of these, the planner's own best for the pipelines of the base plan, for one fewer and one
  * more, and for those of the other offers, the base plan and the running one. job: as for
  * luo_plan_malleus. */
@@ -54,7 +54,7 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
 
 /* Is a copy of every layer's state left when any one node fails? Not with ZeRO, whose shards have
  * one owner. Cost: O(nodes * layers * devices). */
-bool luo_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster);
+bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster);
 
 /* Simulates them (now->step_s), best objective first, as long as the objective leaves hope;
  * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form,

@@ -39,7 +39,7 @@ static luo_status layer_seconds(const luo_run *run, double *per_group, luo_err *
     return LUO_OK;
 }
 
-luo_status luo_oracle_init(luo_run *run, luo_err *err)
+luo_status luo_run_oracle_init(luo_run *run, luo_err *err)
 {
     const luo_cluster *cluster = run->job.scenario->cluster;
     const luo_used_plan *used = luo_run_plan(&run->plans);
@@ -92,7 +92,7 @@ static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
     now.candidate = usable;
     now.predicted_s = NULL;
     if (r->decision.bound.best) now.plan = r->decision.bound.best;
-    luo_malleus_job job = luo_snapshot_job(&now);
+    luo_malleus_job job = luo_offers_job(&now);
     job.candidate = usable;
     job.search_healthy = true;
     LUO_TRY(luo_offers_all(r->scratch, &now, &job, &offers, err));
@@ -205,7 +205,7 @@ static luo_status stretch(luo_run *run, luo_step_result *result, double factor, 
     return LUO_OK;
 }
 
-luo_status luo_oracle_step(luo_run *run, luo_step_result *result, luo_err *err)
+luo_status luo_run_oracle_step(luo_run *run, luo_step_result *result, luo_err *err)
 {
     const luo_recipe recipe = luo_run_recipe(luo_run_plan(&run->plans));
     const luo_step_request request = {.programs = luo_run_plan(&run->plans)->set,

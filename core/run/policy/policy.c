@@ -90,7 +90,7 @@ bool luo_snapshot_whole(const luo_snapshot *now)
     return true;
 }
 
-void luo_decide_to_stay(const luo_snapshot *now, const char *why, luo_decision *out)
+void luo_decision_stay(const luo_snapshot *now, const char *why, luo_decision *out)
 {
     const bool failed = now->trigger & LUO_TRIGGER_FAIL;
     if (!failed || !luo_snapshot_whole(now)) {

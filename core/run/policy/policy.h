@@ -74,7 +74,7 @@ typedef struct luo_decision {
 
 /* No other plan is taken, for this reason ("" if it needs none): the running one goes on. After a
  * failure nothing goes on by itself: it starts again if all its devices are back, else it waits. */
-void luo_decide_to_stay(const luo_snapshot *now, const char *why, luo_decision *out);
+void luo_decision_stay(const luo_snapshot *now, const char *why, luo_decision *out);
 
 typedef struct luo_policy {
     const char *name;
@@ -113,4 +113,9 @@ LUO_POLICIES(LUO_POLICY_ROW)
 /* Not for scenarios: what a run without a policy does when a process has died: the best plan of the
  * uniform planner on the devices that are left, with the micro-batches of the base plan. */
 extern const luo_policy luo_policy_survive;
+
+/* No run but a bound of runs: real backends refuse it. */
+bool luo_policy_is_upper_bound(const char *name);
+/* Names of the policies of this build, in the order of the documentation. */
+const char *const *luo_policy_names(int32_t *n);
 #endif

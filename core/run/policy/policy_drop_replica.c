@@ -101,7 +101,7 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
     return check_for(now, now->spec->deals_batch, err);
 }
 
-luo_status luo_drop_replica_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+luo_status luo_offers_drop_replica(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                                    luo_offers *out, luo_err *err)
 {
     const luo_plan *plan;
@@ -123,13 +123,13 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     *out = (luo_decision){.action = LUO_SWITCH, .plan = base, .old_s = -1, .new_s = -1};
     LUO_TRY(find_alive(arena, now, true, &alive, &n, err));
     if (n == 0) {
-        luo_decide_to_stay(now, "no replica has all its devices", out);
+        luo_decision_stay(now, "no replica has all its devices", out);
         return LUO_OK;
     }
     if (n < base->npipelines)
         LUO_TRY(without(arena, base, alive, n, now->spec->deals_batch, &out->plan, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        luo_decide_to_stay(
+        luo_decision_stay(
             now, now->trigger & LUO_TRIGGER_FAIL ? "" : "the replicas stay as they are", out);
         return LUO_OK;
     }

@@ -29,7 +29,7 @@ typedef struct view { /* the snapshot as the planner sees it */
     luo_offer best, next; /* of those simulated now; plan NULL: none was */
 } view;
 
-luo_malleus_job luo_snapshot_job(const luo_snapshot *now)
+luo_malleus_job luo_offers_job(const luo_snapshot *now)
 {
     const luo_policy_spec *spec = now->spec;
     return (luo_malleus_job){.model = now->scenario->model,
@@ -52,9 +52,11 @@ luo_malleus_job luo_snapshot_job(const luo_snapshot *now)
 static luo_status look(luo_arena *arena, const luo_snapshot *now, view *v, luo_err *err)
 {
     const int32_t n = now->scenario->cluster->ndevices;
-    *v = (view){.now = now, .rate = LUO_NEW_N(arena, double, n),
-                .candidate = LUO_NEW_N(arena, bool, n), .stays = LUO_NEW_N(arena, bool, n),
-                .job = luo_snapshot_job(now)};
+    *v = (view){.now = now,
+                .rate = LUO_NEW_N(arena, double, n),
+                .candidate = LUO_NEW_N(arena, bool, n),
+                .stays = LUO_NEW_N(arena, bool, n),
+                .job = luo_offers_job(now)};
     if (!v->rate || !v->candidate || !v->stays) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
         v->rate[d] = now->leaving[d] ? INFINITY : now->rate[d];
@@ -198,11 +200,11 @@ static luo_status prefer_safe(luo_arena *arena, const view *v, const luo_plan **
 {
     const luo_plan_cache *memory = *v->now->memory;
     const luo_cluster *cluster = v->now->scenario->cluster;
-    bool safe = !memory->failed || luo_plan_survives_node(*plan, cluster);
+    bool safe = !memory->failed || luo_policy_plan_survives_node(*plan, cluster);
     for (int32_t i = 0; i < v->n && !safe; i++) {
         double s;
         LUO_TRY(step_of(arena, v, v->plan[i], &s, err));
-        safe = s <= SAFE * *step_s && luo_plan_survives_node(v->plan[i], cluster);
+        safe = s <= SAFE * *step_s && luo_policy_plan_survives_node(v->plan[i], cluster);
         if (!safe) continue;
         *plan = v->plan[i];
         *step_s = s;
@@ -288,7 +290,7 @@ static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_
         say_switch(v, out, cost);
         return LUO_OK;
     }
-    luo_decide_to_stay(v->now, "a switch does not pay", out);
+    luo_decision_stay(v->now, "a switch does not pay", out);
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
              steps, cost);
     say_offers(v, out);
@@ -305,7 +307,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     luo_status st = find_plans(arena, &v, &out->known, &why);
     if (st == LUO_OK) st = choose(arena, &v, &best, &why);
     if (st == LUO_EINFEASIBLE) {
-        luo_decide_to_stay(now, why.text, out);
+        luo_decision_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
@@ -316,8 +318,11 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
         const bool failed =
             now->trigger & LUO_TRIGGER_FAIL; /* and all are back: the processes died */
         const bool faster = best.fastest_s < best.step_s * (1 - AS_FAST);
-        luo_decide_to_stay(now, failed ? "" : faster ? "a switch does not pay"
-                                                     : "the running plan is the best one", out);
+        luo_decision_stay(now,
+                          failed   ? ""
+                          : faster ? "a switch does not pay"
+                                   : "the running plan is the best one",
+                          out);
         return LUO_OK;
     }
     return adopt(arena, &v, out, err);
@@ -326,7 +331,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
 /* Refused before the run starts rather than at its first straggler. */
 static luo_status check(const luo_snapshot *now, luo_err *err)
 {
-    const luo_malleus_job job = luo_snapshot_job(now);
+    const luo_malleus_job job = luo_offers_job(now);
     return luo_malleus_check(&job, err);
 }
 

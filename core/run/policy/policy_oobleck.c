@@ -95,7 +95,7 @@ static luo_status offer(luo_arena *arena, const luo_groups *g, int32_t least, in
     return LUO_OK;
 }
 
-luo_status luo_oobleck_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+luo_status luo_offers_oobleck(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err)
 {
     luo_groups g;
@@ -124,7 +124,7 @@ static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offer
     *offers = (luo_offers){0};
     for (int slow = 0; slow < 2 && st == LUO_EINFEASIBLE; slow++) {
         *slow_too = slow;
-        st = luo_oobleck_offers(arena, now, slow, offers, &why);
+        st = luo_offers_oobleck(arena, now, slow, offers, &why);
         if (st == LUO_OK) st = luo_offers_judge(offers, now, &why);
     }
     return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
@@ -171,7 +171,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     bool slow_too;
     const luo_status st = best_plan(arena, now, &offers, &slow_too, &why);
     if (st == LUO_EINFEASIBLE) {
-        luo_decide_to_stay(now, why.text, out);
+        luo_decision_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);

@@ -77,12 +77,12 @@ static luo_status deal(luo_arena *arena, const luo_snapshot *now, dealt *out, lu
     if (!out->m) return luo_err_nomem(err);
     LUO_TRY(now->predicted_s ? stage_times(arena, now, &pipes, err)
                              : luo_groups_times(arena, now, &pipes, err));
-    LUO_TRY(luo_event_time(arena, pipes, plan->npipelines, full, &out->old_s, err));
-    return luo_rebalance(arena, pipes, plan->npipelines, now->micro_batches, full, out->m,
-                         &out->new_s, err);
+    LUO_TRY(luo_replan_event_time(arena, pipes, plan->npipelines, full, &out->old_s, err));
+    return luo_replan_rebalance(arena, pipes, plan->npipelines, now->micro_batches, full, out->m,
+                                &out->new_s, err);
 }
 
-luo_status luo_rebalance_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_rebalance(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                                 luo_err *err)
 {
     dealt d;

@@ -74,7 +74,7 @@ static luo_status offer(luo_arena *arena, const luo_snapshot *now, luo_offers *o
     return LUO_OK;
 }
 
-luo_status luo_reroute_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_reroute(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err)
 {
     luo_err why = {0};
@@ -105,15 +105,15 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     luo_status st = offer(arena, now, &offers, &lost, &why);
     if (st == LUO_OK && offers.n > 1) st = luo_offers_judge(&offers, now, &why);
     if (st == LUO_EINFEASIBLE) {
-        luo_decide_to_stay(now, why.text, out);
+        luo_decision_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     out->plan = offers.at[0].plan;
     out->new_s = offers.at[0].step_s;
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        luo_decide_to_stay(
-            now, now->trigger & LUO_TRIGGER_FAIL ? "" : "the stages stay as they are", out);
+        luo_decision_stay(now, now->trigger & LUO_TRIGGER_FAIL ? "" : "the stages stay as they are",
+                          out);
         return LUO_OK;
     }
     say(out, lost);

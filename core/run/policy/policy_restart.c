@@ -46,7 +46,7 @@ static luo_status make_plan(luo_arena *arena, const luo_groups *g, const luo_res
 
 enum { OFFERS = 4 };
 
-luo_status luo_restart_offers(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+luo_status luo_offers_restart(luo_arena *arena, const luo_snapshot *now, bool slow_too,
                               luo_offers *out, luo_err *err)
 {
     luo_groups g;
@@ -61,7 +61,7 @@ luo_status luo_restart_offers(luo_arena *arena, const luo_snapshot *now, bool sl
                                .strict_uniform = now->spec->strict_uniform,
                                .full_recompute = full,
                                .cap = luo_groups_cap, .cap_ctx = &g};
-    LUO_TRY(luo_restart_shapes(arena, &in, OFFERS, r, &n, err));
+    LUO_TRY(luo_replan_restart_shapes(arena, &in, OFFERS, r, &n, err));
     for (int32_t i = 0; i < n; i++) {
         const luo_plan *plan = NULL;
         LUO_TRY(make_plan(arena, &g, &r[i], &plan, err));
@@ -92,7 +92,7 @@ static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offer
         return luo_offers_judge(offers, now, err);
     }
     for (int slow_too = 0; slow_too < 2; slow_too++) {
-        luo_status st = luo_restart_offers(arena, now, slow_too, offers, &why);
+        luo_status st = luo_offers_restart(arena, now, slow_too, offers, &why);
         if (st == LUO_OK) st = luo_offers_judge(offers, now, &why);
         if (st != LUO_EINFEASIBLE) return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
     }
@@ -107,7 +107,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
     const luo_status st = best_plan(arena, now, &offers, &why);
     if (st == LUO_EINFEASIBLE) {
-        luo_decide_to_stay(now, why.text, out);
+        luo_decision_stay(now, why.text, out);
         return LUO_OK;
     }
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);

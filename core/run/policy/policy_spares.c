@@ -184,7 +184,7 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_spares_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_spares(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                              luo_err *err)
 {
     const luo_plan *plan;
@@ -207,7 +207,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     *out = (luo_decision){.action = LUO_SWITCH, .old_s = -1, .new_s = -1};
     LUO_TRY(rename_devices(arena, from, x.to, &out->plan, err));
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
-        luo_decide_to_stay(now, failed ? "" : "no spare node is better", out);
+        luo_decision_stay(now, failed ? "" : "no spare node is better", out);
         return LUO_OK;
     }
     if (from == now->plan)

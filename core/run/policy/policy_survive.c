@@ -55,7 +55,7 @@ static luo_status uniform(luo_arena *arena, const luo_snapshot *now, luo_uniform
 
 enum { OFFERED = 2 };
 
-luo_status luo_uniform_offers(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
+luo_status luo_offers_uniform(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err)
 {
     luo_uniform_result *found;

@@ -43,7 +43,7 @@ luo_status gpu_bench_time(gpu_bench *b, gpu_bench_fn run, void *what, double *se
            (n < least || (!brief(b) && luo_clock_s() - began < LEAST_S)))
         st = run_once(b, run, what, turn++, &s[n++]);
     if (st == LUO_OK) {
-        *seconds = luo_median(s, (int32_t)n);
+        *seconds = luo_stats_median(s, (int32_t)n);
         *samples = n;
     }
     free(s);

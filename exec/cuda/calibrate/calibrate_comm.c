@@ -62,7 +62,7 @@ static luo_status time_together(gpu_bench *b, what *w, MPI_Comm group, double *s
         MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, group);
         if (i >= 0) s[i] = all;
     }
-    *seconds = luo_median(s, n);
+    *seconds = luo_stats_median(s, n);
     return LUO_OK;
 }
 

@@ -71,8 +71,8 @@ luo_status gpu_measure_launches(gpu_bench *b)
     if (graph) cudaGraphExecDestroy(graph);
     if (st != LUO_OK) return st;
     luo_str_addf(&b->m->facts, "launch_us,%.4f\ngraph_launch_us,%.4f\nhost_launch_us,%.4f\n",
-                 1e6 * luo_median(device, TURNS), 1e6 * luo_median(host, TURNS),
-                 1e6 * luo_median(eager, TURNS));
+                 1e6 * luo_stats_median(device, TURNS), 1e6 * luo_stats_median(host, TURNS),
+                 1e6 * luo_stats_median(eager, TURNS));
     return LUO_OK;
 }
 

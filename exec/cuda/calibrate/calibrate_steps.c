@@ -35,8 +35,8 @@ static luo_status time_steps(gpu_bench *b, luo_trial_run *t, bool trace, double 
             inside[i] += r.records[k].end_s - r.records[k].start_s;
         *kernels = r.nrecords;
     }
-    *step_s = luo_median(whole, n);
-    *device_s = luo_median(inside, n);
+    *step_s = luo_stats_median(whole, n);
+    *device_s = luo_stats_median(inside, n);
     return LUO_OK;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base/str.h"
+#include "core/base/devset.h"
 #include "exec/clock.h"
 #include "exec/cuda/comm/comm_internal.h"
 

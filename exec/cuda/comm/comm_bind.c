@@ -27,7 +27,7 @@ static luo_status grow(gpu_comms *c, int32_t n, luo_err *err)
 
 static int32_t blocks_of(const gpu_comms *c, const gpu_comm_spec *s)
 {
-    const bool pipeline = s->kind == GPU_COMM_MESSAGES && s->lane != luo_lane_peer(s->lane);
+    const bool pipeline = s->kind == GPU_COMM_MESSAGES && s->lane != luo_program_lane_peer(s->lane);
     return pipeline ? c->message_blocks : c->group_blocks;
 }
 
@@ -138,7 +138,7 @@ static luo_status by_id(const making *m, int32_t entry)
 {
     gpu_comms *c = m->c;
     const gpu_comm_spec *s = &c->book.at[entry];
-    const int32_t root = luo_rank_of(c->config, s->dev[0]);
+    const int32_t root = luo_bound_rank_of(c->config, s->dev[0]);
     ncclUniqueId id;
     luo_status st = LUO_OK;
     memset(&id, 0, sizeof id);
@@ -169,7 +169,7 @@ static luo_status check_ranks(const gpu_comms *c, int32_t n, const gpu_comm_spec
 {
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = 0; k < specs[i].n; k++)
-            if (luo_rank_of(c->config, specs[i].dev[k]) < 0)
+            if (luo_bound_rank_of(c->config, specs[i].dev[k]) < 0)
                 return luo_err_set(err, LUO_EBACKEND,
                                    "the plan needs device %d, for which no rank runs; give more "
                                    "--ranks.",

@@ -70,7 +70,7 @@ static luo_status join_slot(ends *e, int32_t dev, int32_t lane, const luo_slot *
                                "ends of a message need one.",
                                (int)e->set->at[dev].device, (int)slot->message[i].peer);
         join(e, dev * LUO_LANES + lane,
-             (int32_t)(p - e->set->at) * LUO_LANES + luo_lane_peer(lane));
+             (int32_t)(p - e->set->at) * LUO_LANES + luo_program_lane_peer(lane));
     }
     return LUO_OK;
 }

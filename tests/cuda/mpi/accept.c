@@ -8,6 +8,7 @@
 #include "core/plan/replan/reroute.h"
 #include "exec/cuda/executor.h"
 #include "exec/cuda/job.h"
+#include "exec/state/checkpoint.h"
 #include "tests/mpi/accept.h"
 #include "tests/mpi/drain.h"
 #include "tests/mpi/raw.h"

@@ -1,7 +1,7 @@
 /* check_comm.c: communicators on eight ranks: facts, every collective and exchange
  * against plain sums, all communication of programs, captured and not, and plans that come back.
  * Run by `mpirun -n 8`. */
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/migrate.h"
 #include "tests/cuda/mpi/comm_walk.h"
 #include "tests/plan_make.h"

@@ -1,0 +1,56 @@
+/* batch.h: what a micro-batch of a step holds (data.h). */
+#ifndef LUO_EXEC_DATA_BATCH_H
+#define LUO_EXEC_DATA_BATCH_H
+#include "core/plan/plan.h"
+#include "exec/bind/kernels.h"
+#include "exec/data/data.h"
+
+typedef struct luo_batch_shape { /* of a step under a plan */
+    int32_t npipelines;
+    const int32_t *nmicro;        /* per pipeline */
+    const int64_t *const *tokens; /* [pipeline][micro_batch]: tokens */
+    int64_t row_tokens;           /* rows are that long; a micro-batch that is no multiple is
+                                     one row of its own length */
+    int64_t total_tokens;
+    /* Context parallelism, by pipeline; NULL: no pipeline cuts sequences. */
+    const luo_context *context;
+    const int64_t *multiple; /* every row is padded to a multiple */
+    /* Numbers in programs of the first micro-batches, per pipeline (core/plan/replan/reroute.h);
+     * NULL: all stages have devices, numbers are places in the pipeline. */
+    const int32_t *first;
+} luo_batch_shape;
+/* sequence_tokens 0: the plan's. Tokens are those of the data, without pads. Errors: LUO_E2BIG a
+ * micro-batch of 2^31 tokens or more; LUO_ENOMEM. Owner: arena. */
+luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causal,
+                              int64_t sequence_tokens, luo_batch_shape *out, luo_err *err);
+/* Which micro-batch does a device of `pipeline` run under this number? */
+void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,
+                    int32_t *of_pipeline, int32_t *micro_batch);
+/* Tokens of a micro-batch with its pads. */
+int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t micro_batch);
+
+typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
+    int64_t tokens;
+    const int32_t *ids, *labels, *positions; /* positions start at 0 in each document */
+    luo_documents docs;                      /* not where sequences are cut: */
+    luo_runs runs; /* context parallelism: documents in the order of the ranks; else n 0 */
+} luo_micro_batch;
+
+/* Under context parallelism ids, labels and positions are reordered to the pieces of rank 0 of all
+ * rows, those of rank 1, and so on (core/graph/context.h); pads stand last in their row, have id 0,
+ * position 0 and no target.
+ * The next token of the same document is the label; the last of a document has none.
+ * Pre: step >= 0; memory is the caller's, aligned for int32_t, at least luo_batch_bytes(shape,
+ * tokens) for as many tokens with pads.
+ * Cost: O(tokens), whatever the step. */
+size_t luo_batch_bytes(const luo_batch_shape *shape, int64_t tokens);
+void luo_batch_fill(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
+                    int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out);
+/* Targets of the whole step, over all pipelines: what the loss is divided by. 0 if every document
+ * is a single token. Cost: O(tokens of the step). */
+int64_t luo_batch_targets(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step);
+/* One JSON line per micro-batch of the step, in global order (--dump-batches):
+ * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..]}. */
+luo_status luo_batch_dump(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
+                          luo_str *out);
+#endif
