@@ -142,10 +142,14 @@ $(PARKED_LIB): $(call obj,$(PARKED_SRC))
 
 # Tests link everything below the command: a unit test of core pulls no sim object from its archive,
 # and no MPI and BLAS either (--as-needed).
-# Half of a build were tests' compilation and links: -O1 and, where it is there, gold (Debian's binutils) for them.
+# Half of a build were tests' compilation and links: -O1, and -O0 for rows of tables, which take no time when they
+# run; gold (Debian's binutils), where it is there, and no copies of what debuggers read (TEST_LD= keeps it).
 TEST_OPT ?= -O1
-TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
-$(patsubst %.c,$(B)/%.o,$(UNIT_SRC) $(MPI_SRC)): CFLAGS += $(TEST_OPT)
+TEST_ROWS := $(filter tests/unit/% tests/backend/%,$(UNIT_SRC))
+TEST_LD ?= $(if $(shell command -v ld.gold),-fuse-ld=gold) $(if $(SAN),,-Wl,--strip-debug)
+$(patsubst %.c,$(B)/%.o,$(filter-out $(TEST_ROWS),$(UNIT_SRC)) $(MPI_SRC)): CFLAGS += $(TEST_OPT)
+$(patsubst %.c,$(B)/%.o,$(TEST_ROWS)): CFLAGS += $(if $(SAN),$(TEST_OPT),-O0)
+$(B)/tests/storm/%.o $(B)/standin/tests/cuda/%.o: CFLAGS += $(TEST_OPT)
 $(B)/tests/%: LDFLAGS += $(TEST_LD)
 $(B)/tests/%: $(B)/tests/%.o $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \

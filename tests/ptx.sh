@@ -83,6 +83,13 @@ accesses_of() { # PTX: `load 32`, `store v4`, `load bytes`..
             } else {sub(/.*[a-z]/, "", op); print k, what, op}
         }' "$1" | names
 }
+# Options of ptxas: kernels to make machine code of. Products of tiles take most of its time, and what it says of
+# them is not judged: make check-all alone (LUO_SCALE) makes theirs.
+entries() { # PTX
+    [ "${LUO_SCALE:-1}" = 1 ] || return 0
+    awk 'match($0, /\.entry [^ (]*/) {k = substr($0, RSTART + 7, RLENGTH - 7)
+        if (k !~ /attention_(simple_)?(forward|keys|queries)/) {printf "%s%s", n++ ? "," : "--entry ", k}}' "$1"
+}
 spills_of() { # FILE of what ptxas -v said
     awk '/Compiling entry function/ {split($0, part, "\047"); k = part[2]}
         / bytes stack frame/ {print k, "spilled", $1 + $5 + $9}' "$1" | names
@@ -216,7 +223,7 @@ if [ -z "$why" ]; then
     for o in "${objects[@]}"; do
         p=$tmp/$(basename "$o" .cu.o)
         ptx_of "$o" >"$p.ptx"
-        "$ptxas" -arch="$(awk '$1 == ".target" {sub(/,.*/, "", $2); print $2; exit}' "$p.ptx")" -v -o "$tmp/code" "$p.ptx" >"$p.v" 2>&1 ||
+        "$ptxas" -arch="$(awk '$1 == ".target" {sub(/,.*/, "", $2); print $2; exit}' "$p.ptx")" -v $(entries "$p.ptx") -o "$tmp/code" "$p.ptx" >"$p.v" 2>&1 ||
             { echo "$o: PTX that ptxas takes is not in it"; tail -n 2 "$p.v"; } >>"$tmp/unread"
         { accesses_of "$p.ptx"; spills_of "$p.v"; } >>"$tmp/built"
     done

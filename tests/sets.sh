@@ -58,7 +58,7 @@ state() { # the whole old set (seed 1), or one of seed 2 with its state; else wh
     [ ! -e "$d/compare.csv" ] || ! grep -v '^run,' "$d/compare.csv" | cut -d, -f5 | grep -qv '^2$' || { echo "mixture: compare.csv"; return; }
     [ -e "$d/static/manifest.json" ] && [ ! -e "$d/restart" ] && echo new || echo "neither"
 }
-seed=${SETS_SEED:-$((EPOCHSECONDS % 100000))} kills=${SETS_KILLS:-12}
+seed=${SETS_SEED:-$((EPOCHSECONDS % 100000))} kills=${SETS_KILLS:-$(whole_check && echo 12 || echo 6)}
 echo "SETS_SEED=$seed"; RANDOM=$seed
 mkdir "$tmp/k"; began=$(now); sim k/first --seed 1; took=$(calc_s "$began"); old=0 new=0
 for i in $(seq "$kills"); do

@@ -47,10 +47,18 @@ $(B)/luoshu-rank-cuda: $(B)/exec/main_cuda.o $(CUDA_OBJ) $(EXEC_LIB) $(CORE_LIB)
 
 # What make check builds: PTX of one architecture alone, which tests/ptx.sh makes machine code of. In a folder
 # of its own, so that what is installed has all of them. make check-all builds and looks at those.
-CUDA_ONE_OBJ := $(patsubst $(B)/exec/%.cu.o,$(B)/one/exec/%.cu.o,$(CUDA_OBJ))
+# All kernels in one unit: nvcc reads the headers of CUDA three times for each unit, which is most of its time.
+# Names that two files have, each for itself, get that of the file behind them.
+CUDA_ONE_SRC := $(filter %.cu,$(EXEC_CUDA_SRC))
+CUDA_OWN_NAMES := EACH ROWS THREADS run
+CUDA_ONE_OBJ := $(filter %.c.o,$(CUDA_OBJ)) $(if $(CUDA_ONE_SRC),$(B)/one/exec/cuda/kernels/all.cu.o)
 CUDA_ONE_RANK := $(if $(CUDA_OBJ),$(B)/one/luoshu-rank-cuda)
-$(B)/one/exec/cuda/%.cu.o: exec/cuda/%.cu
+$(B)/one/exec/cuda/kernels/all.cu: $(CUDA_ONE_SRC) exec/cuda/cuda.mk
 	@mkdir -p $(@D)
+	@{ grep -h '^#include' $(CUDA_ONE_SRC) | LC_ALL=C sort -u; \
+	$(foreach f,$(CUDA_ONE_SRC),$(foreach n,$(CUDA_OWN_NAMES),echo '#define $(n) $(n)_$(basename $(notdir $(f)))';) \
+	    echo '#include "$(f)"';$(foreach n,$(CUDA_OWN_NAMES),echo '#undef $(n)';)) } >$@
+$(B)/one/exec/cuda/kernels/all.cu.o: $(B)/one/exec/cuda/kernels/all.cu
 	$(call SAY,NVCC,$<) $(NVCC) $(NVCCFLAGS) $(CUDA_PTX_CODE) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 $(B)/one/luoshu-rank-cuda: $(B)/exec/main_cuda.o $(CUDA_ONE_OBJ) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@

@@ -233,7 +233,7 @@ int main(int argc, char **argv)
         luo_lab_die("context", &e);
     }
     const int wanted =
-        (int)luo_prop_env("LUO_CASES", luo_prop_few(20, 40) * luo_prop_env("LUO_SCALE", 1));
+        (int)luo_prop_env("LUO_CASES", luo_prop_few(10, 40) * luo_prop_env("LUO_SCALE", 1));
     const uint64_t first = luo_prop_first();
     uint64_t seed = first;
     run_by_hand(&lab, &t);

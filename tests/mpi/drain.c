@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < 6; i++, checks++) failed += !run_drain(&lab, i, LUO_F64, i % 2);
     failed += !run_infinite(&lab, LUO_F64, false) + !run_infinite(&lab, LUO_F32, true);
-    const int cases = (int)(luo_prop_few(20, 60) * luo_prop_env("LUO_SCALE", 1));
+    const int cases = (int)(luo_prop_few(10, 60) * luo_prop_env("LUO_SCALE", 1));
     failed += !run_bells(&lab, cases, LUO_F32, false, &given_up);
     failed += !run_bells(&lab, cases / 2, LUO_F32, true, &given_up);
     checks += 4;

@@ -8,7 +8,8 @@ int main(int argc, char **argv)
     luo_lab lab;
     int failed = 0, ran = 0;
     luo_lab_open(&lab, &argc, &argv);
-    const uint64_t cases = luo_prop_env("LUO_CASES", 60) * luo_prop_env("LUO_SCALE", 1);
+    const uint64_t cases =
+        luo_prop_env("LUO_CASES", luo_prop_few(30, 60)) * luo_prop_env("LUO_SCALE", 1);
     for (int i = 0; i < 3; i++) failed += !run_raw(&lab, known[i], LUO_F64, &ran);
     for (uint64_t k = 0; k < cases; k++)
         failed += !run_raw(&lab, luo_prop_first() + k, LUO_F64, &ran);

@@ -133,7 +133,7 @@ static void count(tally *t, bool good)
 static void run_random(luo_lab *lab, tally *t)
 {
     const uint64_t cases =
-        luo_prop_env("LUO_CASES", luo_prop_few(10, 20)) * luo_prop_env("LUO_SCALE", 1);
+        luo_prop_env("LUO_CASES", luo_prop_few(5, 20)) * luo_prop_env("LUO_SCALE", 1);
     if (lab->rank == 0)
         printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
                (unsigned long long)(luo_prop_first() + cases - 1));

@@ -66,7 +66,7 @@ static void run(luo_lab *lab, const row *r, luo_dtype dtype, bool deep, tally *s
 static void run_random(luo_lab *lab, tally *sum)
 {
     const uint64_t cases =
-        luo_prop_env("LUO_CASES", luo_prop_few(4, 12)) * luo_prop_env("LUO_SCALE", 1);
+        luo_prop_env("LUO_CASES", luo_prop_few(2, 12)) * luo_prop_env("LUO_SCALE", 1);
     if (lab->rank == 0)
         printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
                (unsigned long long)(luo_prop_first() + cases - 1));

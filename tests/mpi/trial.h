@@ -4,6 +4,7 @@
 #define LUO_TESTS_MPI_TRIAL_H
 #include "exec/recipe.h"
 #include "tests/exec_fixture.h"
+#include "tests/mpi/asleep.h"
 
 enum { STEPS = 3, TOKENS = 16 };
 

@@ -333,7 +333,7 @@ int main(void)
     char folder[] = "/tmp/luoshu-storm-XXXXXX", root[4096];
     storm s = {.luoshu = getenv("LUOSHU"),
                .first = (uint64_t)env_of("LUO_SEED", 1),
-               .n = (int)env_of("STORM_N", env_of("LUO_SCALE", 1) > 1 ? 100 : 30),
+               .n = (int)env_of("STORM_N", env_of("LUO_SCALE", 1) > 1 ? 100 : 15),
                .jobs = (int)env_of("STORM_JOBS", 2),
                .keep = env_of("STORM_KEEP", 0) != 0,
                .shrink_s = (int)env_of("STORM_SHRINK_S", 60),
