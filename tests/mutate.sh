@@ -30,7 +30,10 @@ echo "$(git describe --always --dirty 2>/dev/null)" >"$work/commit"
 [ -z "$drawn" ] || cp "$drawn" "$work/drawn"
 cd "$tree"
 if [ $MUTATE_INSIDE = closed ]; then
-    mount --make-rprivate / && mount --bind "$work" "$work" && mount -o remount,bind,ro / && mount -t tmpfs none /tmp ||
+    # The new /tmp is filled before it is moved there: the copy may lie in the old one.
+    mount --make-rprivate / && mount --bind "$work" "$work" && mount -t tmpfs none /mnt &&
+        case $work in /tmp/*) mkdir -p "/mnt/${work#/tmp/}" && mount --bind "$work" "/mnt/${work#/tmp/}" ;; esac &&
+        mount --move /mnt /tmp && mount -o remount,bind,ro / ||
         { echo "mutate: the copy cannot be closed off"; exit 1; }
     cd "$tree"
 fi

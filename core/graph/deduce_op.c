@@ -162,10 +162,13 @@ static bool head_cuts_equal(const luo_ann *q, const luo_ann *k)
 }
 
 /* Key-value heads are cut exactly like the query heads (then g is n), or not at all. */
-static const char *key_letters(const site *s, const luo_tensor *q, const luo_tensor *k)
+static luo_status key_letters(const site *s, const luo_tensor *q, const luo_tensor *k,
+                              const char **letters)
 {
     const luo_ann *ann = luo_annset_get(s->g->set, q->ann), *b = luo_annset_get(s->g->set, k->ann);
-    return head_cuts_equal(ann, b) ? "tnd" : "tgd";
+    const bool equal = head_cuts_equal(ann, b);
+    *letters = equal ? "tnd" : "tgd";
+    return equal ? LUO_OK : want_whole(s, k, 1, "insert a Reshard that gathers the heads");
 }
 
 /* ---- attention under context parallelism ---- */
@@ -232,7 +235,8 @@ static luo_status rule_attention(const site *s)
 {
     if (s->g->npipelines > 0) return rule_ring_forward(s);
     const luo_tensor *tensor = in_of(s, 0), *k = in_of(s, 1), *v = in_of(s, 2);
-    const char *letters = key_letters(s, tensor, k);
+    const char *letters;
+    LUO_TRY(key_letters(s, tensor, k, &letters));
     luo_term terms[3] = {term_of(tensor), term_of(k), term_of(v)};
     terms[1].letters = terms[2].letters = letters;
     for (int32_t i = 0; i < 3; i++) {
@@ -250,7 +254,8 @@ static luo_status rule_attention_dx(const site *s)
 {
     if (s->g->npipelines > 0) return rule_ring_dx(s);
     const luo_tensor *dy = in_of(s, 0), *tensor = in_of(s, 3), *k = in_of(s, 4);
-    const char *letters = key_letters(s, tensor, k);
+    const char *letters;
+    LUO_TRY(key_letters(s, tensor, k, &letters));
     luo_term terms[3] = {term_of(dy), term_of(tensor), term_of(k)};
     terms[2].letters = letters;
     const char *out[3] = {"tnd", letters, letters};

@@ -296,6 +296,122 @@ START_TEST(pairs)
 }
 END_TEST
 
+/* ---- attention: what its operands lie like decides what it gives ---- */
+
+/* Keys that are cut exactly like the queries are their heads; others are whole heads, and their
+ * gradients sums over those of the queries. core, dk: annotations, or part of what is wrong. */
+#define KEYS "dimension 1 of 'layers.0.attn.k.rope' is cut; insert a Reshard that gathers the heads"
+#define UNION_2 "' has 2 subgroups but 'layers.0.attn.k.rope' has 1"
+static const struct {
+    const char *q, *k, *core, *dk;
+} attention_rows[] = {
+    {"[0,1]{1:2}", "[0,1]{1:2}", "[0,1]{1:2}", "[0,1]{1:2}"},
+    {"[0,1]{1:2}", "[0,1]{-1:2}", "[0,1]{1:2}", "[0,1]{-2:2}"},
+    {"[0,1]{1:(3,1)}", "[0,1]{1:(3,1)}", "[0,1]{1:(3,1)}", "[0,1]{1:(3,1)}"},
+    {"[0,1]{1:(3,1)}", "[0,1]{1:(1,3)}", KEYS, KEYS},
+    {"[0,1]{1:(3,1)}", "[0,1]{1:2}", KEYS, KEYS},
+    {"[0,1]{1:2}", "[0,1]{1:(3,1)}", KEYS, KEYS},
+    {"[0-3]{1:4}", "[0-3]{1:2,-1:2}", KEYS, KEYS},
+    {"[0,1]{-1:2}", "[0,1]{1:2}", KEYS, KEYS},
+    {"h=0 [0,1]{1:2} | [2,3]{1:2}", "h=0 [0,1]{1:2} | [2,3]{1:2}", "h=0 [0,1]{1:2} | [2,3]{1:2}",
+     "h=0 [0,1]{1:2} | [2,3]{1:2}"},
+    {"h=0 [0,1]{1:2} | [2,3]{1:2}", "h=0 [0,1]{-1:2} | [2,3]{-1:2}",
+     "h=0 [0,1]{1:2} | [2,3]{1:2}", "h=0 [0,1]{-2:2} | [2,3]{-2:2}"},
+    {"h=0 [0,1]{1:2} | [2,3]{1:2}", "h=0 [0,1]{1:2} | [2,3]{-1:2}", KEYS, KEYS},
+    {"h=0 [0,1]{1:2} | [2,3]{1:2}", "h=0 [0,1]{-1:2} | [2,3]{1:2}", KEYS, KEYS},
+    {"h=1 [0]{} | [1]{}", "h=1 [0]{} | [1]{}", "h=1 [0]{} | [1]{}", "h=1 [0]{} | [1]{}"},
+    {"h=1 [0]{} | [1]{}", "h=-1 [0]{} | [1]{}", "h=1 [0]{} | [1]{}", "h=-2 [0]{} | [1]{}"},
+    {"h=-1 [0]{} | [1]{}", "h=1 [0]{} | [1]{}", KEYS, KEYS},
+    {"h=0 [0]{} | [1]{}", "h=1 [0]{} | [1]{}", KEYS, KEYS},
+    {"h=1 [0]{} | [1]{}", "[0,1]{1:2}", KEYS, KEYS},
+    {"h=0 [0,1]{1:2} | [2,3]{1:2}", "[0-3]{-1:4}", UNION_2, UNION_2},
+    {"h=0 [0,1]{1:2} | [2,3]{1:2}", "[0-3]{1:4}", KEYS, KEYS},
+    {"[0-3]{1:4}", "h=0 [0,1]{1:2} | [2,3]{1:2}", KEYS, KEYS},
+    {"[0,1]{0:2}", "[0,1]{-1:2}",
+     "the tokens of `layers.0.attn.q.rope` are cut in 2 inside member 0", "D_CUT: letter t"},
+    {"h=0 [0]{} | [1,2]{0:2}", "h=0 [0]{} | [1,2]{-1:2}",
+     "the tokens of `layers.0.attn.q.rope` are cut in 2 inside member 1", "D_CUT: letter t"},
+    {"[0,1]{2:2}", "[0,1]{-1:2}", "dimension 2 of 'layers.0.attn.q.rope' is cut",
+     "D_CUT: letter d"},
+    {"[0,1]{1:2}", "[0,1]{2:2}", "dimension 2 of 'layers.0.attn.k.rope' is cut",
+     "D_CUT: letter d"},
+};
+
+static void lies(world *w, const char *name, const char *text)
+{
+    const luo_ann *ann;
+    ck_assert_int_eq(luo_ann_parse(w->arena, text, &ann, &w->err), LUO_OK);
+    luo_tensor *x = &w->g->tensor[tensor(w, name)];
+    ck_assert_int_eq(luo_annset_add(w->g->set, ann, &x->ann, &w->err), LUO_OK);
+}
+
+/* Of the operation that makes it alone: the annotation of `name`, or what is wrong. */
+static const char *deduced(world *w, const char *name)
+{
+    const int32_t op = w->g->tensor[tensor(w, name)].op, n = w->g->nops;
+    w->g->nops = op + 1;
+    const luo_status st = luo_graph_deduce(w->g, op, &w->err);
+    w->g->nops = n;
+    return st == LUO_OK ? ann_text(w, name) : w->err.text;
+}
+
+static bool is(const char *got, const char *want)
+{
+    return strchr("h[", *want) ? strcmp(got, want) == 0 : strstr(got, want) != NULL;
+}
+
+START_TEST(attention)
+{
+    world w;
+    const char *const q = attention_rows[_i].q, *const k = attention_rows[_i].k;
+    const char *const core = attention_rows[_i].core, *const dk = attention_rows[_i].dk;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 0);
+    ck_assert_int_eq(annotate_plan(&w), LUO_OK);
+    lies(&w, "layers.0.attn.q.rope", q);
+    lies(&w, "layers.0.attn.k.rope", k);
+    lies(&w, "layers.0.attn.v", k);
+    lies(&w, "d.layers.0.attn.core", q);
+    const char *got = deduced(&w, "layers.0.attn.core");
+    ck_assert_msg(is(got, core), "core: %s", got);
+    got = deduced(&w, "d.layers.0.attn.k.rope");
+    ck_assert_msg(is(got, dk), "dk: %s", got);
+    if (strchr("h[", *dk)) {
+        ck_assert_str_eq(ann_text(&w, "layers.0.attn.core.rows"), core);
+        ck_assert_str_eq(ann_text(&w, "d.layers.0.attn.v"), dk);
+        ck_assert_str_eq(ann_text(&w, "d.layers.0.attn.q.rope"), q);
+    }
+    close_world(&w);
+}
+END_TEST
+
+/* What is normalised or turned has to be whole, forward and backward. */
+static const struct {
+    const char *cut, *ann, *of, *says;
+} whole_rows[] = {
+    {"layers.0.attn.q", "[0,1]{2:2}", "layers.0.attn.q.rope",
+     "dimension 2 of 'layers.0.attn.q' is cut; insert a Reshard that gathers the head"},
+    {"layers.0.attn.k", "[0,1]{2:2}", "layers.0.attn.k.rope",
+     "dimension 2 of 'layers.0.attn.k' is cut; insert a Reshard that gathers the head"},
+    {"layers.0.attn.add", "[0,1]{1:2}", "layers.0.norm2",
+     "dimension 1 of 'layers.0.attn.add' is cut; insert a Reshard that gathers the normalised "
+     "axis"},
+    {"layers.0.attn.add", "[0,1]{1:2}", "d.layers.0.attn.add@layers.0.norm2",
+     "dimension 1 of 'layers.0.attn.add' is cut; insert a Reshard that gathers the normalised "
+     "axis"},
+};
+
+START_TEST(whole)
+{
+    world w;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 0);
+    ck_assert_int_eq(annotate_plan(&w), LUO_OK);
+    lies(&w, whole_rows[_i].cut, whole_rows[_i].ann);
+    const char *got = deduced(&w, whole_rows[_i].of);
+    ck_assert_msg(is(got, whole_rows[_i].says), "%s", got);
+    close_world(&w);
+}
+END_TEST
+
 /* ---- raw annotations and refusals ---- */
 
 static const struct {
@@ -505,6 +621,8 @@ START_TEST(params)
 END_TEST
 
 LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(layer, 2), LUO_T(layer_groups),
-          LUO_T(phases), LUO_T_N(pairs, LUO_ROWS(pair_rows)), LUO_T_N(raw, LUO_ROWS(raw_rows)),
+          LUO_T(phases), LUO_T_N(pairs, LUO_ROWS(pair_rows)),
+          LUO_T_N(attention, LUO_ROWS(attention_rows)), LUO_T_N(whole, LUO_ROWS(whole_rows)),
+          LUO_T_N(raw, LUO_ROWS(raw_rows)),
           LUO_T(raw_reshard), LUO_T_N(refusals, LUO_ROWS(refused)), LUO_T(state_apart),
           LUO_T(params))

@@ -283,6 +283,137 @@ START_TEST(cut_row)
 }
 END_TEST
 
+/* All findings, one a line. */
+static const char *findings(const luo_plan *p, const luo_model *m)
+{
+    luo_plan_finding *f;
+    int32_t n;
+    const char *all = "";
+    const luo_status st = luo_plan_check(arena, p, m, NULL, &f, &n);
+    ck_assert_int_eq(st, n ? LUO_EINPUT : LUO_OK);
+    for (int32_t k = 0; k < n; k++) all = luo_arena_printf(arena, "%s%s\n", all, f[k].text);
+    return all;
+}
+
+/* A stage is asked to cut what it holds and nothing else: stages of two devices (the last of
+ * pipeline 0), of models none of whose sizes can be cut in two. */
+#define HEADS "tensor parallelism of 2 would cut 3 heads into 1.5 each; it must give whole heads.\n"
+#define COLUMNS                                                                                    \
+    "tensor parallelism of 2 would cut 5 feed-forward columns into 2.5 each; it must give whole "  \
+    "columns.\n"
+#define EXPERTS                                                                                    \
+    "tensor parallelism of 2 would cut 7 experts into 3.5 each; it must give whole experts.\n"
+#define EXPERT_COLUMNS                                                                             \
+    "tensor parallelism of 2 would cut 9 expert columns into 4.5 each; it must give whole "        \
+    "columns.\n"
+#define ROWS                                                                                       \
+    "tensor parallelism of 2 would cut 11 vocabulary rows into 5.5 each; it must give whole rows " \
+    "(pad `vocab`).\n"
+static const struct {
+    const char *stages; /* of the only pipeline */
+    bool experts;       /* has the model any? */
+    int32_t vocab;
+    const char *says;
+} held[] = {
+    {"{\"layers\":[[0,4]],\"devices\":[0]},{\"layers\":[[4,6]],\"devices\":[1,2]},"
+     "{\"layers\":[[6,8]],\"devices\":[3]}", false, 11, HEADS COLUMNS},
+    {"{\"layers\":[[0,4]],\"devices\":[0]},{\"layers\":[[4,8]],\"devices\":[1,2]}", false, 11,
+     HEADS COLUMNS ROWS},
+    {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", false, 11,
+     HEADS COLUMNS ROWS},
+    {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", false, 0,
+     HEADS COLUMNS},
+    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}",
+     false, 11, ROWS},
+    {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", true, 0,
+     HEADS COLUMNS EXPERT_COLUMNS},
+    {"{\"layers\":[[0,4]],\"devices\":[1,2],\"experts\":\"expert\"},"
+     "{\"layers\":[[4,8]],\"devices\":[0],\"experts\":\"expert\"}", true, 0,
+     HEADS COLUMNS EXPERTS},
+    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}",
+     true, 0, ""},
+    {"{\"layers\":[[0,8]],\"devices\":[0],\"experts\":\"expert\"},"
+     "{\"layers\":[[8,8]],\"devices\":[1,2],\"experts\":\"expert\"}", true, 0, ""},
+    {"{\"layers\":[[0,4]],\"devices\":[0],\"experts\":\"expert\"},"
+     "{\"layers\":[[4,8]],\"devices\":[3],\"experts\":\"expert\"}", false, 0,
+     "`experts` is `expert`, but model `m` has no experts; leave it out.\n"
+     "`experts` is `expert`, but model `m` has no experts; leave it out.\n"},
+};
+
+static luo_plan *read_text(const char *text)
+{
+    const luo_source src = {"p.json", text, strlen(text)};
+    luo_plan *p = NULL;
+    const luo_status st = luo_read_plan_text(arena, &src, &p, &diags);
+    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
+    return p;
+}
+
+START_TEST(held_row)
+{
+    luo_model m = model;
+    m.heads = m.kv_heads = 3;
+    m.ffn_hidden = 5;
+    m.vocab = held[_i].vocab;
+    if (held[_i].experts)
+        m.moe = (luo_moe){.experts = 7, .experts_per_token = 1, .expert_ffn_hidden = 9,
+                          .every_layers = 1};
+    fresh();
+    const luo_plan *p = read_text(luo_arena_printf(
+        arena,
+        "{\"schema\":\"luoshu.plan/1\",\"layers\":8,\"devices\":8,\"sequence_tokens\":16,"
+        "\"schedule\":{\"kind\":\"1f1b\",\"chunks\":1},"
+        "\"pipelines\":[{\"micro_batches\":3,\"stages\":[%s]}]}", held[_i].stages));
+    ck_assert_str_eq(findings(p, &m), held[_i].says);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Pipelines that cut the layers differently agree layer by layer, and the first that does not is
+ * named; one that a pipeline does not hold is another finding. Per pipeline: two stages. */
+static const struct {
+    int border[2], end[2];
+    const char *experts[2][2], *says;
+} agreed[] = {
+    {{4, 5}, {8, 8}, {{"tensor", "tensor"}, {"tensor", "tensor"}}, ""},
+    {{4, 5}, {8, 8}, {{"expert", "expert"}, {"expert", "expert"}}, ""},
+    {{4, 4}, {8, 8}, {{"expert", "tensor"}, {"expert", "tensor"}}, ""},
+    {{4, 4}, {8, 8}, {{"tensor", "expert"}, {"tensor", "expert"}}, ""},
+    {{4, 5}, {8, 8}, {{"tensor", "expert"}, {"tensor", "expert"}},
+     "layer 4 has `experts` `tensor` in pipeline 1 and `expert` in pipeline 0; they must agree.\n"},
+    {{5, 4}, {8, 8}, {{"tensor", "expert"}, {"tensor", "expert"}},
+     "layer 4 has `experts` `expert` in pipeline 1 and `tensor` in pipeline 0; they must agree.\n"},
+    {{4, 4}, {8, 8}, {{"expert", "tensor"}, {"tensor", "tensor"}},
+     "layer 0 has `experts` `tensor` in pipeline 1 and `expert` in pipeline 0; they must agree.\n"},
+    {{7, 7}, {8, 8}, {{"tensor", "tensor"}, {"tensor", "expert"}},
+     "layer 7 has `experts` `expert` in pipeline 1 and `tensor` in pipeline 0; they must agree.\n"},
+    {{4, 4}, {8, 7}, {{"expert", "expert"}, {"expert", "expert"}},
+     "pipeline 1 holds 7 of 8 layers; layer 7 is in no stage.\n"},
+    {{4, 4}, {7, 8}, {{"expert", "expert"}, {"expert", "expert"}},
+     "pipeline 0 holds 7 of 8 layers; layer 7 is in no stage.\n"},
+};
+
+START_TEST(agreed_row)
+{
+    const char *pipelines = "";
+    fresh();
+    for (int i = 0; i < 2; i++)
+        pipelines = luo_arena_printf(
+            arena,
+            "%s%s{\"micro_batches\":3,\"stages\":["
+            "{\"layers\":[[0,%d]],\"devices\":[%d],\"experts\":\"%s\"},"
+            "{\"layers\":[[%d,%d]],\"devices\":[%d],\"experts\":\"%s\"}]}", pipelines,
+            i ? "," : "", agreed[_i].border[i], 2 * i, agreed[_i].experts[i][0],
+            agreed[_i].border[i], agreed[_i].end[i], 2 * i + 1, agreed[_i].experts[i][1]);
+    const luo_plan *p = read_text(luo_arena_printf(
+        arena,
+        "{\"schema\":\"luoshu.plan/1\",\"layers\":8,\"devices\":8,\"sequence_tokens\":16,"
+        "\"schedule\":{\"kind\":\"1f1b\",\"chunks\":1},\"pipelines\":[%s]}", pipelines));
+    ck_assert_str_eq(findings(p, NULL), agreed[_i].says);
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(good_base)
 {
     fresh();
@@ -299,4 +430,5 @@ END_TEST
 
 LUO_SUITE("plan.plan", LUO_T_N(hash_row, LUO_ROWS(known)), LUO_T(smallest_is_canonical),
           LUO_T(write_then_read), LUO_T_N(published_row, 14), LUO_T_N(finding_row, LUO_ROWS(rows)),
-          LUO_T_N(cut_row, LUO_ROWS(cuts)), LUO_T(good_base))
+          LUO_T_N(cut_row, LUO_ROWS(cuts)), LUO_T_N(held_row, LUO_ROWS(held)),
+          LUO_T_N(agreed_row, LUO_ROWS(agreed)), LUO_T(good_base))

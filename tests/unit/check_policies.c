@@ -1,11 +1,145 @@
 /* check_policies.c: runs under `oobleck` and `oracle` on a backend that answers from a
  * formula. Base: 2 pipelines of 2 stages of 12 layers (0.12 s each), 16 micro-batches; a node of
  * two devices is a stage. */
+#include <math.h>
+
+#include "core/base/rng.h"
+#include "core/cost/step/memory.h"
 #include "core/io/io.h"
+#include "core/run/policy/groups.h"
 #include "core/run/policy/policy.h"
 #include "tests/driver_fixture.h"
 
 static luo_arrivals processes[2];
+
+/* ---- groups ---- */
+
+static double needs(const luo_snapshot *now, int64_t layers, int32_t stages, int32_t stage,
+                    int32_t pipelines)
+{
+    const luo_memory_rules rules = luo_stack_memory(&sc.stack);
+    luo_mem_spec x = {.model = sc.model, .rules = &rules, .recompute_layers = -1, .tp = 2,
+                      .micro_batch_tokens = 2 * 256, .sequence_tokens = 256, .stage = stage,
+                      .stages = stages, .chunks = 1, .micro_batches = 16 / pipelines,
+                      .replicas = pipelines, .schedule = LUO_SCHED_1F1B, .embedding = stage == 0,
+                      .head = stage == stages - 1};
+    luo_mem m;
+    x.layers = (double)layers;
+    x.recompute = (int)now->base->pipelines[0].stages[0].recompute;
+    x.zero = now->base->zero;
+    x.sequence_parallel = now->base->sequence_parallel;
+    x.attention_fused = sc.stack.attention_fused;
+    luo_mem_stage(&x, &m);
+    return (double)m.needed;
+}
+
+/* The slow twin: one layer more as long as that fits. */
+static int64_t fits(const luo_snapshot *now, double room, int32_t stages, int32_t stage,
+                    int32_t pipelines)
+{
+    int64_t n = 0;
+    while (n < sc.model->layers && needs(now, n + 1, stages, stage, pipelines) <= room) n++;
+    return n;
+}
+
+/* Asked in any order, for two types of devices of which one has less memory. */
+START_TEST(layers_that_fit)
+{
+    luo_rng rng = luo_rng_stream(1 + (uint64_t)_i, "caps");
+    luo_model wide = model;
+    luo_groups g;
+    double rate[8];
+    bool leaving[8] = {0};
+    int32_t some = 0, ends = 0;
+    int64_t last = -1;
+    prepare("restart", 10, 0);
+    luo_cluster *c = fixture_cluster(arena, 2, 2, 2);
+    sc.cluster = c;
+    wide.vocab = 32000;
+    sc.model = &wide;
+    sc.stack.attention_fused = luo_rng_pick(&rng, 2);
+    luo_plan *p = base_plan(c);
+    p->zero = (int32_t)luo_rng_pick(&rng, 2);
+    p->sequence_parallel = luo_rng_pick(&rng, 2);
+    p->micro_batch_sequences = 2;
+    ((luo_stage *)p->pipelines[0].stages)[0].recompute = luo_rng_pick(&rng, 2) ? LUO_RECOMPUTE_FULL
+                                                                               : LUO_RECOMPUTE_NONE;
+    for (int d = 0; d < 8; d++) rate[d] = 1;
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = p, .plan = p, .rate = rate,
+                              .leaving = leaving, .micro_batches = 16, .sequence_tokens = 256,
+                              .memory_factor = _i % 2 ? 1 : 0.9};
+    for (int k = 0; k < 2; k++) { /* up to so many layers in the middle of a pipeline */
+        luo_profile *profile = (luo_profile *)c->groups[k].profile;
+        profile->reserved_bytes = 1e8;
+        profile->memory_bytes =
+            (needs(&now, 8 + 6 * k + (int64_t)luo_rng_pick(&rng, 4), 3, 1, 2) + 1e8) /
+            now.memory_factor;
+    }
+    ck_assert_int_eq(luo_groups_find(arena, &now, false, &g, NULL), LUO_OK);
+    ck_assert_int_eq(g.n, 4);
+    for (int round = 0; round < 400; round++) {
+        const int32_t group = (int32_t)luo_rng_pick(&rng, 4);
+        const int32_t stages = 1 + (int32_t)luo_rng_pick(&rng, 4);
+        const int32_t stage = (int32_t)luo_rng_pick(&rng, (uint64_t)stages);
+        const int32_t pipelines = 1 << luo_rng_pick(&rng, 3);
+        const luo_profile *profile = c->groups[group / 2].profile;
+        const double room = profile->memory_bytes * now.memory_factor - profile->reserved_bytes;
+        const int64_t cap = luo_groups_cap(&g, group, stages, stage, pipelines, 16 / pipelines);
+        ck_assert_int_eq(cap, fits(&now, room, stages, stage, pipelines));
+        some += cap > 0 && cap < model.layers;
+        ends += cap != last;
+        last = cap;
+    }
+    ck_assert_int_gt(some, 100); /* the memory decides, .. */
+    ck_assert_int_gt(ends, 100); /* and not always alike */
+}
+END_TEST
+
+/* Equal neighbours have equal groups; a node with a device that is slow, gone or leaves is out. */
+static const struct {
+    double rate[8];
+    bool slow_too;
+    int32_t leaves; /* a device, -1: none */
+    int32_t nodes, dev[4], kind[4];
+} grouped[] = {
+    {{1, 1, 1, 1, 1, 1, 1, 1}, false, -1, 4, {0, 2, 4, 6}, {0, 0, 2, 2}},
+    {{1, 1, 1, 2, 1, 1, 1, 1}, false, -1, 3, {0, 4, 6}, {0, 1, 1}},
+    {{1, 1, 1, 2, 1, 1, 1, 1}, true, -1, 4, {0, 2, 4, 6}, {0, 1, 2, 2}},
+    {{2, 1, 1, 2, 1, 1, 1, 1}, true, -1, 4, {0, 2, 4, 6}, {0, 0, 2, 2}},
+    {{1, 1, 1, 1, 1, 1.19, 1, 1}, false, -1, 4, {0, 2, 4, 6}, {0, 0, 2, 2}},
+    {{1, 1, 1, 1, 1, 1.2, 1, 1}, false, -1, 3, {0, 2, 6}, {0, 0, 2}},
+    {{1, 1, 1, 1, 1, 1.2, 1, 1}, true, -1, 4, {0, 2, 4, 6}, {0, 0, 2, 3}},
+    {{1, 1, INFINITY, 1, 1, 1, 1, 1}, true, -1, 3, {0, 4, 6}, {0, 1, 1}},
+    {{1, 1, 1, 1, 1, 1, 1, 1}, true, 7, 3, {0, 2, 4}, {0, 0, 2}},
+};
+
+START_TEST(groups_of_nodes)
+{
+    luo_groups g;
+    bool leaving[8] = {0};
+    prepare("restart", 10, 0);
+    sc.cluster = fixture_cluster(arena, 2, 2, 2);
+    const luo_plan *p = base_plan(sc.cluster);
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = p, .plan = p,
+                              .rate = grouped[_i].rate, .leaving = leaving, .micro_batches = 16,
+                              .sequence_tokens = 256, .memory_factor = 1};
+    if (grouped[_i].leaves >= 0) leaving[grouped[_i].leaves] = true;
+    ck_assert_int_eq(luo_groups_find(arena, &now, grouped[_i].slow_too, &g, NULL), LUO_OK);
+    ck_assert_int_eq(g.tp, 2);
+    ck_assert_int_eq(g.nnodes, grouped[_i].nodes);
+    ck_assert_int_eq(g.n, grouped[_i].nodes);
+    for (int32_t n = 0; n < g.nnodes; n++) {
+        const int32_t d = grouped[_i].dev[n];
+        const double worst = fmax(grouped[_i].rate[d], grouped[_i].rate[d + 1]);
+        ck_assert_int_eq(g.first[n], n);
+        ck_assert_int_eq(g.kind[n], grouped[_i].kind[n]);
+        ck_assert(g.dev[2 * n] == d && g.dev[2 * n + 1] == d + 1);
+        ck_assert_double_eq_tol(g.y[n], g.layer_s[d / 4] * (worst < 1.2 ? 1 : worst), 1e-12);
+        ck_assert_double_gt(g.y[n], 0);
+    }
+    ck_assert_int_eq(g.first[g.nnodes], g.n);
+}
+END_TEST
 
 /* ---- oobleck ---- */
 
@@ -415,7 +549,8 @@ START_TEST(documented)
 }
 END_TEST
 
-LUO_SUITE("run.policies", LUO_T(documented), LUO_T(pipelines_of_zero_are_alike),
+LUO_SUITE("run.policies", LUO_T_N(layers_that_fit, 8), LUO_T_N(groups_of_nodes, LUO_ROWS(grouped)),
+          LUO_T(documented), LUO_T(pipelines_of_zero_are_alike),
           LUO_T(slow_node_leaves), LUO_T_N(node_comes_back, 2),
           LUO_T(failure_costs_one_step), LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2),
           LUO_T(cut_off_before_the_moves),

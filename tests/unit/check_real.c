@@ -192,6 +192,29 @@ START_TEST(chosen_costs_count_when_simulated)
 }
 END_TEST
 
+/* A device that comes into the plan has to be replaced first; what the file does not say of it is
+ * waited for in the simulator alone. */
+static const struct {
+    bool real, chosen;
+    double wait_s;
+} replaced[] = {{true, false, 7}, {true, true, 0}, {false, false, 7}, {false, true, 7}};
+
+START_TEST(replacement)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 60);
+    events[0].slowdown = 3;
+    prepare_real("oobleck", 100, 1);
+    if (!replaced[_i].real) opts.backend = &fake_backend;
+    spec.payback_steps = 1e9;
+    sc.replacement_s = 7;
+    sc.cost_default.replacement = replaced[_i].chosen;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.switches, 2); /* without its node, and with it again */
+    ck_assert_double_eq_tol(fake.summary.wait_s, replaced[_i].wait_s, 1e-9);
+}
+END_TEST
+
 START_TEST(death_without_an_event)
 {
     prepare_real("restart", 10, 0);
@@ -700,6 +723,7 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(longer_of_the_two, 2), LUO_T(the_way_to_the_ranks_is_a_bubble),
           LUO_T_N(failure_goes_back_to_what_was_saved, 2), LUO_T(chosen_costs_cost_nothing),
           LUO_T_N(given_costs_count, 4), LUO_T(chosen_costs_count_when_simulated),
+          LUO_T_N(replacement, LUO_ROWS(replaced)),
           LUO_T(death_without_an_event), LUO_T(bare_plan_survives), LUO_T(death_outside_the_plan),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
           LUO_T_N(death_at_the_start, 2), LUO_T(no_more_devices_than_processes),
