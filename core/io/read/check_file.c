@@ -238,6 +238,14 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
         int32_t n;
         return luo_read_rates(arena, path, NULL, &rows, &n, diags);
     }
+    if (table == &luo_input_table_lengths || table == &luo_input_table_histogram) {
+        luo_lengths lengths;
+        return luo_read_lengths(arena, path, &lengths, diags);
+    }
+    if (table == &luo_input_table_pool) {
+        luo_pool pool;
+        return luo_read_pool(arena, path, &pool, diags);
+    }
     luo_csv *csv = luo_csv_open_path(path, table->columns, table->n, diags);
     while (luo_csv_next(csv, cells)) continue;
     return luo_csv_close(csv);

@@ -108,18 +108,25 @@ static const luo_csv_column rates[LUO_RA_N] = {
     [LUO_RA_T] = OF_OR_0("t_s", false, LUO_Q_RUN_TIME, 1),
 };
 
-static const luo_csv_column pool[] = {WHOLE("tp", true, 1),
-                                      WHOLE("pp", true, 1),
-                                      WITHIN("a_ms_per_token2", true, 0, 1e12),
-                                      WITHIN("b_ms_per_token", true, 0, 1e12),
-                                      OF_OR_0("c_ms", true, LUO_Q_TIME, 1e-3),
-                                      WHOLE("cap_tokens", true, 0),
-                                      WHOLE("util_tokens", true, 0)};
+static const luo_csv_column pool[LUO_PO_N] = {
+    [LUO_PO_TP] = WITHIN_WHOLE("tp", true, 1, 1 << 17),
+    [LUO_PO_PP] = WITHIN_WHOLE("pp", true, 1, 1 << 17),
+    [LUO_PO_A] = WITHIN("a_ms_per_token2", true, 0, 1e12),
+    [LUO_PO_B] = WITHIN("b_ms_per_token", true, 0, 1e12),
+    [LUO_PO_C] = OF_OR_0("c_ms", true, LUO_Q_TIME, 1e-3),
+    [LUO_PO_CAP] = WHOLE("cap_tokens", true, 0),
+    [LUO_PO_UTIL] = WHOLE("util_tokens", true, 0),
+};
 
-static const luo_csv_column lengths[] = {WHOLE("length_tokens", true, 1),
-                                         OF_OR_0("arrival_s", false, LUO_Q_RUN_TIME, 1)};
-static const luo_csv_column histogram[] = {WHOLE("low_tokens", true, 0),
-                                           WHOLE("high_tokens", true, 1), WHOLE("count", true, 0)};
+static const luo_csv_column lengths[LUO_LE_N] = {
+    [LUO_LE_LENGTH] = WHOLE("length_tokens", true, 1),
+    [LUO_LE_ARRIVAL] = OF_OR_0("arrival_s", false, LUO_Q_RUN_TIME, 1),
+};
+static const luo_csv_column histogram[LUO_HI_N] = {
+    [LUO_HI_LOW] = WHOLE("low_tokens", true, 0),
+    [LUO_HI_HIGH] = WHOLE("high_tokens", true, 1),
+    [LUO_HI_COUNT] = WHOLE("count", true, 0),
+};
 
 static const luo_csv_column assignment[] = {
     WHOLE("step", true, 0),     WHOLE("sequence", true, 0),    WHOLE("length_tokens", true, 1),
@@ -210,10 +217,11 @@ const luo_input_table luo_input_table_p2p_times = TABLE(p2p_times);
 const luo_input_table luo_input_table_rates = TABLE(rates);
 const luo_input_table luo_input_table_suite = TABLE(suite);
 const luo_input_table luo_input_table_layer_times = TABLE(layer_times);
+const luo_input_table luo_input_table_pool = TABLE(pool);
+const luo_input_table luo_input_table_lengths = TABLE(lengths);
+const luo_input_table luo_input_table_histogram = TABLE(histogram);
 /* Known by their headers, not read yet. */
-static const luo_input_table pools = TABLE(pool), histograms = TABLE(histogram),
-                             lengths_of = TABLE(lengths), assignments = TABLE(assignment),
-                             recordings = TABLE(recorded);
+static const luo_input_table assignments = TABLE(assignment), recordings = TABLE(recorded);
 
 static const luo_input_table *const all[] = {&luo_input_table_events,
                                              &luo_input_table_causes,
@@ -221,9 +229,9 @@ static const luo_input_table *const all[] = {&luo_input_table_events,
                                              &luo_input_table_collective_times,
                                              &luo_input_table_p2p_times,
                                              &luo_input_table_rates,
-                                             &pools,
-                                             &histograms,
-                                             &lengths_of,
+                                             &luo_input_table_pool,
+                                             &luo_input_table_histogram,
+                                             &luo_input_table_lengths,
                                              &assignments,
                                              &recordings,
                                              &luo_input_table_suite,

@@ -9,6 +9,8 @@
 #ifndef LUO_CORE_IO_READ_READ_H
 #define LUO_CORE_IO_READ_READ_H
 #include "core/io/io.h"
+#include "core/plan/hydraulis/pool.h"
+#include "core/plan/lengths/lengths.h"
 #include "core/plan/malleus/malleus_job.h"
 #include "core/plan/plan.h"
 #include "core/run/scenario.h"
@@ -104,6 +106,16 @@ luo_status luo_read_rates(luo_arena *arena, const char *path, const luo_cluster 
                           luo_rate_row **out, int32_t *n, luo_diags *diags);
 luo_status luo_read_rates_text(luo_arena *arena, const luo_source *src, const luo_cluster *cluster,
                                luo_rate_row **out, int32_t *n, luo_diags *diags);
+/* Lengths one by one (kind file, read over and over) or in classes (kind histogram), by the header.
+ * Errors: LUO_EINPUT a bad row, or none; LUO_EIO. Owner: arena. */
+luo_status luo_read_lengths(luo_arena *arena, const char *path, luo_lengths *out,
+                            luo_diags *diags);
+luo_status luo_read_lengths_text(luo_arena *arena, const luo_source *src, luo_lengths *out,
+                                 luo_diags *diags);
+/* Costs of strategies; cap 0 where the file leaves it to the memory model. */
+luo_status luo_read_pool(luo_arena *arena, const char *path, luo_pool *out, luo_diags *diags);
+luo_status luo_read_pool_text(luo_arena *arena, const luo_source *src, luo_pool *out,
+                              luo_diags *diags);
 /* YAML, which JSON is a part of. */
 luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
                            luo_diags *diags);

@@ -1,0 +1,83 @@
+/* plan_hydraulis.c: `luoshu plan hydraulis`: proposals for a distribution of lengths, then steps of
+ * drawn batches under every policy. */
+#include "cli/plan/plan_hydraulis.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/run/progress.h"
+
+luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call)
+{
+    return (luo_step_place){.model = call->model,
+                            .cluster = call->cluster,
+                            .ndevices = call->ndevices,
+                            .devices = call->devices,
+                            .dtype = call->model->dtype,
+                            .ctx = call->in.rule.most,
+                            .layout = &call->layout};
+}
+
+/* Speeds of the replicas, which take the devices in their order: the slowest device counts. */
+static void set_speeds(luo_hydraulis_call *call)
+{
+    for (int32_t p = 0; p < call->found.n; p++) {
+        const int32_t *dev = call->devices;
+        for (int32_t r = 0; r < call->found.plan[p].n; r++) {
+            luo_replica *replica = &call->found.plan[p].replica[r];
+            const int32_t g = luo_pool_devices(&call->pool.entry[replica->entry]);
+            for (int32_t k = 0; k < g; k++) replica->mu = fmax(replica->mu, call->rate[dev[k]]);
+            dev += g;
+        }
+    }
+}
+
+/* A sequence in the table that no entry holds can never be planned. */
+static luo_status check_longest(const luo_hydraulis_call *call, luo_err *err)
+{
+    const luo_histogram *h = &call->found.histogram;
+    int64_t most = 0;
+    for (int32_t k = 0; k < call->pool.n; k++)
+        if (luo_pool_devices(&call->pool.entry[k]) <= call->ndevices &&
+            call->pool.entry[k].cap > most)
+            most = call->pool.entry[k].cap;
+    if (h->n == 0 || h->length[h->n - 1] <= most) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE,
+                       "%lld tokens exceed every strategy (largest cap %lld); a smaller --ctx, "
+                       "--context-parallel or more memory is needed.",
+                       (long long)h->length[h->n - 1], (long long)most);
+}
+
+/* Which plans are written: proposals and mixes in their order. */
+static luo_status write_plans(luo_cli *cli, const luo_hydraulis_call *call, luo_err *err)
+{
+    int64_t top;
+    const luo_step_place place = luo_hydraulis_place(call);
+    LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
+    for (int32_t p = 0; p < call->found.n && p < top; p++) {
+        luo_plan *plan;
+        LUO_TRY(
+            luo_step_plan_frame(cli->arena, &place, &call->pool, &call->found.plan[p], &plan, err));
+        LUO_TRY(luo_plan_write(cli, p, plan, err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
+{
+    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
+    if (!call) return luo_err_nomem(err);
+    LUO_TRY(luo_hydraulis_read(cli, call, err));
+    const double start = luo_cli_wall_s();
+    LUO_TRY(luo_candidates_make(cli->arena, &call->in, &call->found, err));
+    call->proposal_s = luo_cli_wall_s() - start;
+    LUO_TRY(check_longest(call, err));
+    set_speeds(call);
+    LUO_TRY(write_plans(cli, call, err));
+    LUO_TRY(luo_hydraulis_steps(cli, call, err));
+    if (cli->as_json)
+        luo_hydraulis_json(cli, call);
+    else
+        luo_hydraulis_text(cli, call);
+    return LUO_OK;
+}

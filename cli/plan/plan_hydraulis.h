@@ -1,0 +1,60 @@
+/* plan_hydraulis.h: one call of `luoshu plan hydraulis`, for its files. */
+#ifndef LUO_CLI_PLAN_PLAN_HYDRAULIS_H
+#define LUO_CLI_PLAN_PLAN_HYDRAULIS_H
+#include "cli/plan/plan.h"
+#include "cli/plan/plan_judge.h"
+#include "core/plan/hydraulis/length_policy.h"
+#include "core/plan/hydraulis/step_plan.h"
+#include "core/run/policy/judge_lengths.h"
+
+enum { LUO_HYDRAULIS_WARNINGS = 32 };
+
+typedef struct luo_hydraulis_step { /* of --steps */
+    int64_t *length, tokens, longest;
+    int32_t n;
+    luo_step_plan plan; /* of the planner */
+    luo_step_floor floor;
+    bool switched;
+    double plan_ms;                       /* this machine's */
+    double event_ms[LUO_LENGTH_POLICIES]; /* by the pool; NAN: a sequence fits nowhere */
+    double step_s[LUO_LENGTH_POLICIES];   /* simulated; NAN: not, or it does not fit */
+} luo_hydraulis_step;
+
+typedef struct luo_hydraulis_call {
+    luo_model *model;
+    luo_cluster *cluster;
+    luo_stack stack;
+    int32_t ndevices, *devices;           /* usable */
+    double *rate;                         /* per device of the cluster */
+    const char *lengths_name, *pool_name; /* pool_name NULL: from the cost model */
+    luo_length_part parts[LUO_PRESET_PARTS];
+    luo_lengths lengths;
+    luo_pool pool;
+    luo_optimizer_layout layout;
+    luo_candidates_in in;
+    luo_candidates found;
+    luo_step_opts opts;
+    luo_length_rivals rivals;
+    double switch_ms;
+    bool judged;
+    double *extra_ms; /* per plan: luo_judge_lengths */
+    int32_t nsteps;
+    luo_hydraulis_step *step;
+    double proposal_s;
+    int nwarnings;
+    const char *warning[LUO_HYDRAULIS_WARNINGS];
+} luo_hydraulis_call;
+
+void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt, ...)
+    LUO_PRINTF(3, 4);
+/* Where plans of this call lie. */
+luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call);
+/* Options into *call: files, pool, devices. */
+luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* Batches of --steps under every policy; simulated where plans are judged so. */
+luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call);
+void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call);
+/* Mean over the steps; NAN: one of them is not known. */
+double luo_hydraulis_mean(const luo_hydraulis_call *call, luo_length_policy policy, bool simulated);
+#endif

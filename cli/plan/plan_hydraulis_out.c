@@ -1,0 +1,283 @@
+/* What `luoshu plan hydraulis` prints: strategies, plans, steps, policies; or the document. */
+#include <math.h>
+
+#include "cli/plan/plan_hydraulis.h"
+
+typedef struct run { /* equal replicas side by side */
+    int32_t entry, count;
+} run;
+
+/* Runs of a plan's replicas, at most `most`; how many there are. */
+static int32_t list_runs(const luo_replicas *plan, run *out, int32_t most)
+{
+    int32_t n = 0;
+    for (int32_t r = 0; r < plan->n; r++) {
+        if (n == 0 || out[n - 1].entry != plan->replica[r].entry) {
+            if (n == most) return n;
+            out[n++] = (run){plan->replica[r].entry, 0};
+        }
+        out[n - 1].count++;
+    }
+    return n;
+}
+enum { RUNS = 32 };
+
+static int32_t devices_of(const luo_pool *pool, const luo_replicas *plan)
+{
+    int32_t n = 0;
+    for (int32_t r = 0; r < plan->n; r++)
+        n += luo_pool_devices(&pool->entry[plan->replica[r].entry]);
+    return n;
+}
+
+static void say_plan(luo_str *text, const luo_pool *pool, const luo_replicas *plan)
+{
+    run at[RUNS];
+    const int32_t n = list_runs(plan, at, RUNS);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_pool_entry *e = &pool->entry[at[i].entry];
+        luo_str_addf(text, "%s%d x (%d,%d)", i ? " + " : "", at[i].count, e->tp, e->pp);
+        if (e->cp > 1) luo_str_addf(text, " cp %d", e->cp);
+    }
+}
+
+/* ---- text ---- */
+
+static void print_pool(FILE *out, const luo_hydraulis_call *call)
+{
+    fprintf(out, "strategies, %s:\n%4s %3s %3s %13s %13s %9s %8s %7s\n",
+            call->pool_name ? call->pool_name : "from the cost model", "tp", "cp", "pp",
+            "a_ms/token^2", "b_ms/token", "c_ms", "cap", "util");
+    for (int32_t k = 0; k < call->pool.n; k++) {
+        const luo_pool_entry *e = &call->pool.entry[k];
+        fprintf(out, "%4d %3d %3d %13.6g %13.6g %9.4f %8lld %7lld%s\n", e->tp, e->cp, e->pp, e->a,
+                e->b, e->c, (long long)e->cap, (long long)e->util,
+                e->cap ? "" : "  excluded: no room");
+    }
+}
+
+static void print_plans(FILE *out, const luo_hydraulis_call *call)
+{
+    const luo_candidates *c = &call->found;
+    fprintf(out, "plans: %d, the mixed ones of %d tried (%.3f s)\n%4s %-9s %5s %9s %12s  %s\n",
+            c->n, c->mixed_tried, call->proposal_s, "id", "from", "gpus", "longest", "ms",
+            "replicas");
+    for (int32_t p = 0; p < c->n; p++) {
+        luo_str text = {0};
+        char ms[24] = "-";
+        say_plan(&text, &call->pool, &c->plan[p]);
+        if (isfinite(c->ms[p])) snprintf(ms, sizeof ms, "%.3f", c->ms[p]);
+        fprintf(out, "%4d %-9s %5d %9lld %12s  %s\n", p, luo_candidate_source_name(c->source[p]),
+                devices_of(&call->pool, &c->plan[p]), (long long)c->longest[p], ms,
+                luo_str_get(&text));
+        luo_str_free(&text);
+    }
+}
+
+static void print_steps(FILE *out, const luo_hydraulis_call *call)
+{
+    fprintf(out, "%4s %9s %8s %8s %5s %12s %12s %12s %12s\n", "step", "sequences", "tokens",
+            "longest", "plan", "event_ms", "floor_ms", "balanced_ms", "simulated_s");
+    for (int32_t s = 0; s < call->nsteps; s++) {
+        const luo_hydraulis_step *step = &call->step[s];
+        char seconds[24] = "-";
+        const double t = step->step_s[LUO_LENGTH_POLICY_HYDRAULIS];
+        if (isfinite(t)) snprintf(seconds, sizeof seconds, "%.6f", t);
+        fprintf(out, "%4d %9d %8lld %8lld %4d%c %12.3f %12.3f %12.3f %12s\n", s, step->n,
+                (long long)step->tokens, (long long)step->longest, step->plan.plan,
+                step->switched ? '*' : ' ', step->plan.event, step->floor.floor_ms,
+                step->floor.balanced_ms, seconds);
+    }
+}
+
+static void print_policies(FILE *out, const luo_hydraulis_call *call)
+{
+    fprintf(out, "mean of %d steps:\n%-14s %12s %12s\n", call->nsteps, "policy", "event_ms",
+            "simulated_s");
+    for (int32_t p = 0; p < LUO_LENGTH_POLICIES; p++) {
+        const double event = luo_hydraulis_mean(call, (luo_length_policy)p, false);
+        const double step = luo_hydraulis_mean(call, (luo_length_policy)p, true);
+        char text[2][24] = {"-", "-"};
+        if (isfinite(event)) snprintf(text[0], sizeof text[0], "%.3f", event);
+        if (isfinite(step)) snprintf(text[1], sizeof text[1], "%.6f", step);
+        fprintf(out, "%-14s %12s %12s\n", luo_length_policy_name((luo_length_policy)p), text[0],
+                text[1]);
+    }
+}
+
+void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
+{
+    FILE *out = luo_cli_out(cli);
+    const luo_histogram *h = &call->found.histogram;
+    double count = 0;
+    for (int32_t i = 0; i < h->n; i++) count += h->count[i];
+    fprintf(out, "lengths: %s%s, mean %.1f, longest %lld; %lld tokens a step, context %lld\n",
+            call->lengths_name, luo_lengths_synthetic(&call->lengths) ? " (synthetic)" : "",
+            h->tokens / count, (long long)(h->n ? h->length[h->n - 1] : 0),
+            (long long)call->in.rule.tokens, (long long)call->in.rule.most);
+    fprintf(out, "optimizer: dp %d, tp %d, pp %d\n", call->layout.dp, call->layout.tp,
+            call->layout.pp);
+    print_pool(out, call);
+    print_plans(out, call);
+    if (call->nsteps == 0) return;
+    print_steps(out, call);
+    print_policies(out, call);
+}
+
+/* ---- JSON ---- */
+
+static void json_number(luo_jsonw *json, const char *key, double v)
+{
+    luo_jsonw_num(json, key, v, 9); /* not finite: null */
+}
+
+static void json_pool(luo_jsonw *json, const luo_hydraulis_call *call)
+{
+    luo_jsonw_text(json, "pool", call->pool_name);
+    luo_jsonw_open(json, "strategies", '[');
+    for (int32_t k = 0; k < call->pool.n; k++) {
+        const luo_pool_entry *e = &call->pool.entry[k];
+        char number[32];
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "tp", e->tp);
+        luo_jsonw_int(json, "cp", e->cp);
+        luo_jsonw_int(json, "pp", e->pp);
+        snprintf(number, sizeof number, "%.9g", e->a);
+        luo_jsonw_word(json, "a", number);
+        snprintf(number, sizeof number, "%.9g", e->b);
+        luo_jsonw_word(json, "b", number);
+        luo_jsonw_num(json, "c", e->c, 6);
+        luo_jsonw_int(json, "cap", e->cap);
+        luo_jsonw_bool(json, "excluded", e->cap == 0);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+}
+
+static void json_plans(luo_jsonw *json, const luo_hydraulis_call *call)
+{
+    const luo_candidates *c = &call->found;
+    luo_jsonw_open(json, "plans", '[');
+    for (int32_t p = 0; p < c->n; p++) {
+        run at[RUNS];
+        const int32_t n = list_runs(&c->plan[p], at, RUNS);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "id", p);
+        luo_jsonw_open(json, "replicas", '[');
+        for (int32_t i = 0; i < n; i++) {
+            const luo_pool_entry *e = &call->pool.entry[at[i].entry];
+            luo_jsonw_open(json, NULL, '{');
+            luo_jsonw_int(json, "tp", e->tp);
+            luo_jsonw_int(json, "cp", e->cp);
+            luo_jsonw_int(json, "pp", e->pp);
+            luo_jsonw_int(json, "count", at[i].count);
+            luo_jsonw_close(json);
+        }
+        luo_jsonw_close(json);
+        luo_jsonw_int(json, "gpus", devices_of(&call->pool, &c->plan[p]));
+        luo_jsonw_int(json, "max_len", c->longest[p]);
+        json_number(json, "T", c->ms[p]);
+        luo_jsonw_text(json, "mode", luo_candidate_source_name(c->source[p]));
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+}
+
+static void json_batches(luo_jsonw *json, const luo_hydraulis_step *step, int32_t r)
+{
+    luo_jsonw_open(json, "micro_batches", '[');
+    for (int32_t u = 0; u < step->plan.packed[r].nbins; u++) {
+        luo_jsonw_open(json, NULL, '[');
+        for (int32_t i = 0; i < step->n; i++)
+            if (step->plan.assign[i] == r && step->plan.bin[i] == u)
+                luo_jsonw_int(json, NULL, step->length[i]);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+}
+
+static void json_replicas(luo_jsonw *json, const luo_hydraulis_call *call,
+                          const luo_hydraulis_step *step)
+{
+    const luo_replicas *plan = &call->found.plan[step->plan.plan];
+    const int32_t *dev = call->devices;
+    luo_jsonw_open(json, "replicas", '[');
+    for (int32_t r = 0; r < plan->n; r++) {
+        const luo_pool_entry *e = &call->pool.entry[plan->replica[r].entry];
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "tp", e->tp);
+        luo_jsonw_int(json, "cp", e->cp);
+        luo_jsonw_int(json, "pp", e->pp);
+        luo_jsonw_open(json, "devices", '[');
+        for (int32_t k = 0; k < luo_pool_devices(e); k++) luo_jsonw_int(json, NULL, *dev++);
+        luo_jsonw_close(json);
+        json_number(json, "mu", plan->replica[r].mu);
+        json_batches(json, step, r);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+}
+
+static void json_steps(luo_jsonw *json, const luo_hydraulis_call *call)
+{
+    luo_jsonw_open(json, "steps", '[');
+    for (int32_t s = 0; s < call->nsteps; s++) {
+        const luo_hydraulis_step *step = &call->step[s];
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "step", s);
+        luo_jsonw_int(json, "n", step->n);
+        luo_jsonw_int(json, "tokens", step->tokens);
+        luo_jsonw_int(json, "max_len", step->longest);
+        luo_jsonw_int(json, "plan", step->plan.plan);
+        luo_jsonw_bool(json, "switched", step->switched);
+        json_number(json, "dispatch", step->plan.dispatch);
+        json_number(json, "max", step->plan.max);
+        json_number(json, "sum", step->plan.sum);
+        json_number(json, "event", step->plan.event);
+        json_number(json, "bound", step->plan.bound);
+        json_number(json, "floor_ms", step->floor.floor_ms);
+        json_number(json, "balanced_ms", step->floor.balanced_ms);
+        json_replicas(json, call, step);
+        json_number(json, "simulated_s", step->step_s[LUO_LENGTH_POLICY_HYDRAULIS]);
+        json_number(json, "plan_ms", step->plan_ms);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+}
+
+static void json_policies(luo_jsonw *json, const luo_hydraulis_call *call)
+{
+    for (int simulated = 0; simulated < 2; simulated++) {
+        luo_jsonw_open(json, simulated ? "policies_simulated_s" : "policies", '{');
+        for (int32_t p = 0; p < LUO_LENGTH_POLICIES; p++)
+            json_number(json, luo_length_policy_name((luo_length_policy)p),
+                        luo_hydraulis_mean(call, (luo_length_policy)p, simulated));
+        luo_jsonw_close(json);
+    }
+}
+
+void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call)
+{
+    luo_jsonw *json = &cli->json;
+    const luo_histogram *h = &call->found.histogram;
+    double count = 0;
+    for (int32_t i = 0; i < h->n; i++) count += h->count[i];
+    luo_jsonw_open(json, "lengths", '{');
+    luo_jsonw_text(json, "source", call->lengths_name);
+    luo_jsonw_bool(json, "synthetic", luo_lengths_synthetic(&call->lengths));
+    json_number(json, "mean", h->tokens / count);
+    luo_jsonw_int(json, "max", h->n ? h->length[h->n - 1] : 0);
+    luo_jsonw_close(json);
+    luo_jsonw_open(json, "os", '[');
+    luo_jsonw_int(json, NULL, call->layout.dp);
+    luo_jsonw_int(json, NULL, call->layout.tp);
+    luo_jsonw_int(json, NULL, call->layout.pp);
+    luo_jsonw_close(json);
+    json_pool(json, call);
+    json_plans(json, call);
+    json_steps(json, call);
+    json_policies(json, call);
+    luo_jsonw_open(json, "warnings", '[');
+    for (int i = 0; i < call->nwarnings; i++) luo_jsonw_text(json, NULL, call->warning[i]);
+    luo_jsonw_close(json);
+}

@@ -1,0 +1,250 @@
+/* Options of `luoshu plan hydraulis`. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli/plan/plan_hydraulis.h"
+#include "core/io/read/read.h"
+#include "core/plan/hydraulis/pool_model.h"
+#include "core/plan/hydraulis/pool_room.h"
+#include "core/run/events/world.h"
+
+enum { TOKENS_PER_DEVICE = 6250, GRID = 1024, FEW_DEVICES = 64, STEP_OF_MANY = 4, LEAST = 32 };
+
+void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt, ...)
+{
+    char text[LUO_ERR_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    luo_cli_note(cli, LUO_WARNING, "%s", text);
+    const char *copy =
+        call->nwarnings < LUO_HYDRAULIS_WARNINGS ? luo_arena_strdup(cli->arena, text) : NULL;
+    if (copy) call->warning[call->nwarnings++] = copy;
+}
+
+/* ---- devices ---- */
+
+static luo_status read_rates(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    const char *path = luo_args_get(&cli->args, "rates", NULL);
+    luo_rate_row *rows = NULL;
+    luo_world *world;
+    int32_t n = 0;
+    LUO_TRY(luo_world_new(cli->arena, call->cluster, &world, err));
+    call->rate = LUO_NEW_N(cli->arena, double, call->cluster->ndevices);
+    if (!call->rate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < call->cluster->ndevices; d++)
+        call->rate[d] = world->up[d] ? world->slowdown[d] : (double)INFINITY;
+    for (int32_t i = 0; i < call->cluster->nstandby; i++)
+        call->rate[call->cluster->standby[i]] = (double)INFINITY;
+    if (path) LUO_TRY(luo_read_rates(cli->arena, path, call->cluster, &rows, &n, &cli->diags));
+    for (int32_t i = 0; i < n; i++) /* a device's last one holds */
+        if (world->up[rows[i].device]) call->rate[rows[i].device] = fmax(1, rows[i].rate);
+    return LUO_OK;
+}
+
+static luo_status list_devices(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(read_rates(cli, call, err));
+    call->devices = LUO_NEW_N(cli->arena, int32_t, call->cluster->ndevices);
+    if (!call->devices) return luo_err_nomem(err);
+    for (int32_t d = 0; d < call->cluster->ndevices; d++)
+        if (isfinite(call->rate[d])) call->devices[call->ndevices++] = d;
+    if (call->ndevices == 0)
+        return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
+    return LUO_OK;
+}
+
+/* ---- sizes ---- */
+
+static luo_status read_layout(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
+{
+    const char *given = luo_args_get(args, "os", NULL);
+    luo_optimizer_layout *l = &call->layout;
+    if (!given) {
+        /* As wide as a node allows: state is cut once more by each tensor-parallel rank. */
+        int32_t tp = 1;
+        const int32_t group = call->cluster->devices[call->devices[0]].group;
+        while (2 * tp <= call->cluster->groups[group].devices_per_node &&
+               call->ndevices % (2 * tp) == 0 && call->model->heads % (2 * tp) == 0)
+            tp *= 2;
+        *l = (luo_optimizer_layout){call->ndevices / tp, tp, 1};
+        return LUO_OK;
+    }
+    int at = 0;
+    if (sscanf(given, "%d,%d,%d%n", &l->dp, &l->tp, &l->pp, &at) != 3 || given[at] || l->dp < 1 ||
+        l->tp < 1 || l->pp < 1)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--os` is `%.40s`; dp,tp,pp such as 2,16,1 is "
+                           "expected.",
+                           given);
+    if ((int64_t)l->dp * l->tp * l->pp != call->ndevices)
+        return luo_err_set(err, LUO_EUSAGE, "`--os` %s is %lld devices; the cluster has %d.", given,
+                           (long long)l->dp * l->tp * l->pp, call->ndevices);
+    return LUO_OK;
+}
+
+static luo_status read_device_step(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
+{
+    int64_t step;
+    const bool many = call->ndevices > FEW_DEVICES && call->ndevices % STEP_OF_MANY == 0;
+    LUO_TRY(luo_args_int(args, "gpu-step", many ? STEP_OF_MANY : 1, 1, 1 << 17, &step, err));
+    if (call->ndevices % step)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--gpu-step` %lld does not divide %d devices; give a "
+                           "divisor.",
+                           (long long)step, call->ndevices);
+    call->in.devices = call->ndevices;
+    call->in.device_step = (int32_t)step;
+    return LUO_OK;
+}
+
+static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    static const char *const ways[] = {"cut", "split"};
+    const luo_args *args = &cli->args;
+    luo_batch_rule *rule = &call->in.rule;
+    int64_t budget;
+    int way;
+    LUO_TRY(luo_args_int(args, "ctx", call->model->max_sequence_tokens, LUO_POOL_ROUND, 1 << 24,
+                         &rule->most, err));
+    budget = (int64_t)TOKENS_PER_DEVICE * call->ndevices;
+    if (budget < rule->most) budget = rule->most;
+    LUO_TRY(luo_args_int(args, "budget", budget, 1, INT64_C(1) << 40, &rule->tokens, err));
+    LUO_TRY(luo_args_choice(args, "long", 0, ways, 2, &way, err));
+    if (rule->tokens < rule->most)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--budget` %lld is below the context of %lld tokens; "
+                           "one sequence must fit.",
+                           (long long)rule->tokens, (long long)rule->most);
+    rule->splits = way == 1;
+    rule->least = LEAST;
+    call->in.sequences = luo_work_most(&cli->work, LUO_WORK_SEQUENCES);
+    return LUO_OK;
+}
+
+static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
+{
+    static const char *const proposals[] = {"both", "floor", "public"};
+    static const char *const scores[] = {"sum", "max"};
+    static const char *const dispatches[] = {"full", "public"};
+    static const char *const ranks[] = {"simulated", "objective"};
+    int proposal, score, dispatch, rank;
+    int64_t seed, most, kicks, steps;
+    LUO_TRY(luo_args_choice(args, "proposal", 0, proposals, 3, &proposal, err));
+    LUO_TRY(luo_args_choice(args, "score", 0, scores, 2, &score, err));
+    LUO_TRY(luo_args_choice(args, "dispatch", 0, dispatches, 2, &dispatch, err));
+    LUO_TRY(luo_args_choice(args, "rank", -1, ranks, 2, &rank, err));
+    LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
+    LUO_TRY(luo_args_int(args, "max-plans", 16, 1, 1000, &most, err));
+    LUO_TRY(luo_args_int(args, "kicks", -1, 0, 10000, &kicks, err));
+    LUO_TRY(luo_args_int(args, "steps", 0, 0, 100000, &steps, err));
+    LUO_TRY(luo_args_int(args, "grid", GRID, 1, 1 << 24, &call->in.grid_step, err));
+    LUO_TRY(luo_args_number(args, "switch-ms", 100, 0, 1e9, &call->switch_ms, err));
+    call->in.floor = proposal != 2;
+    call->in.published = proposal != 1;
+    call->in.seed = (uint64_t)seed;
+    call->nsteps = (int32_t)steps;
+    call->opts = (luo_step_opts){.score = (luo_pack_score)score,
+                                 .published = dispatch == 1,
+                                 .kicks = (int32_t)kicks,
+                                 .most = (int32_t)most,
+                                 .seed = (uint64_t)seed,
+                                 .current = -1};
+    call->judged = luo_plan_is_judged(rank < 0    ? LUO_JUDGED_AUTO
+                                      : rank == 0 ? LUO_JUDGED_SIMULATED
+                                                  : LUO_JUDGED_OBJECTIVE,
+                                      call->cluster);
+    return LUO_OK;
+}
+
+/* ---- lengths and pool ---- */
+
+static luo_status read_lengths(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    call->lengths_name = luo_args_get(&cli->args, "lengths", NULL);
+    if (!call->lengths_name)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--lengths` is missing; a table of lengths, %s or %s "
+                           "is expected.",
+                           luo_length_preset_name(0), luo_length_preset_name(1));
+    if (luo_length_preset(call->lengths_name, call->in.rule.most, call->parts, &call->lengths))
+        return LUO_OK;
+    return luo_read_lengths(cli->arena, call->lengths_name, &call->lengths, &cli->diags);
+}
+
+static luo_status add_context(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    const char *list = luo_args_get(&cli->args, "context-parallel", NULL);
+    const luo_node_group *group =
+        &call->cluster->groups[call->cluster->devices[call->devices[0]].group];
+    luo_pool_context x = {call->model->layers,
+                          call->model->hidden,
+                          call->model->heads,
+                          call->model->kv_heads,
+                          luo_cost_node_bytes_per_s(group) * 1e-3,
+                          0};
+    if (!list) return LUO_OK;
+    if (x.ring_bytes_per_ms <= 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "the cluster's nodes have no network, which "
+                           "`--context-parallel` needs.");
+    x.heads_bytes_per_ms = x.ring_bytes_per_ms;
+    for (const char *at = list; *at;) {
+        int n = 0, cp;
+        if (sscanf(at, "%d%n", &cp, &n) != 1 || cp < 1 || cp > 64 || (at[n] && at[n] != ','))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--context-parallel` is `%.40s`; sizes from 1 to "
+                               "64 such as 1,2,4 are expected.",
+                               list);
+        if (cp > 1) LUO_TRY(luo_pool_add_context(cli->arena, &call->pool, &x, cp, err));
+        at += n + (at[n] == ',');
+    }
+    return LUO_OK;
+}
+
+static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    const luo_pool_model_in in = {.model = call->model,
+                                  .cluster = call->cluster,
+                                  .stack = &call->stack,
+                                  .ndevices = call->ndevices,
+                                  .devices = call->devices,
+                                  .layout = call->layout,
+                                  .ctx = call->in.rule.most};
+    call->pool_name = luo_args_get(&cli->args, "pool", NULL);
+    if (call->pool_name) {
+        LUO_TRY(luo_read_pool(cli->arena, call->pool_name, &call->pool, &cli->diags));
+        luo_pool_model_caps(&in, &call->pool);
+        for (int32_t i = 0; i < call->pool.n; i++)
+            if (call->pool.entry[i].a == 0)
+                luo_hydraulis_warn(cli, call,
+                                   "pool entry (tp %d, pp %d) has a = 0; long sequences "
+                                   "look cheap there.",
+                                   call->pool.entry[i].tp, call->pool.entry[i].pp);
+    } else {
+        LUO_TRY(luo_pool_model(cli->arena, &in, &call->pool, err));
+    }
+    LUO_TRY(add_context(cli, call, err));
+    const luo_step_place place = luo_hydraulis_place(call);
+    if (!call->pool_name) LUO_TRY(luo_pool_room_check(&place, &call->stack, &call->pool, err));
+    call->in.pool = &call->pool;
+    call->in.lengths = &call->lengths;
+    return LUO_OK;
+}
+
+luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(luo_cli_model(cli, &call->model));
+    LUO_TRY(luo_cli_cluster(cli, &call->cluster));
+    LUO_TRY(luo_cli_stack(cli, &call->stack));
+    LUO_TRY(list_devices(cli, call, err));
+    LUO_TRY(read_layout(&cli->args, call, err));
+    LUO_TRY(read_device_step(&cli->args, call, err));
+    LUO_TRY(read_batch(cli, call, err));
+    LUO_TRY(read_search(&cli->args, call, err));
+    LUO_TRY(read_lengths(cli, call, err));
+    return read_pool(cli, call, err);
+}

@@ -1,0 +1,272 @@
+/* The policies: one function each, one row each. */
+#include "core/plan/hydraulis/length_policy.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define LUO_LENGTH_POLICY(policy, word) word,
+#include "core/plan/hydraulis/length_policies.inc"
+#undef LUO_LENGTH_POLICY
+};
+
+const char *luo_length_policy_name(luo_length_policy policy)
+{
+    return (unsigned)policy < LUO_LENGTH_POLICIES ? names[policy] : "?";
+}
+
+bool luo_length_policy_find(const char *name, luo_length_policy *out)
+{
+    for (int32_t p = 0; p < LUO_LENGTH_POLICIES; p++) {
+        if (strcmp(names[p], name) != 0) continue;
+        *out = (luo_length_policy)p;
+        return true;
+    }
+    return false;
+}
+
+luo_status luo_length_alike(luo_arena *arena, const luo_pool *pool, int32_t entry, int32_t devices,
+                            luo_replicas *out, luo_err *err)
+{
+    const int32_t n = devices / luo_pool_devices(&pool->entry[entry]);
+    luo_replica *replica = LUO_NEW_N(arena, luo_replica, n);
+    if (!replica) return luo_err_nomem(err);
+    for (int32_t r = 0; r < n; r++) replica[r] = (luo_replica){entry, 1};
+    *out = (luo_replicas){n, replica};
+    return LUO_OK;
+}
+
+typedef struct batch {
+    luo_arena *arena;
+    const luo_length_rivals *rivals;
+    int32_t current, n;
+    const int64_t *length;
+} batch;
+
+/* ---- equal replicas ---- */
+
+/* Is there an entry that the policy could choose? */
+static luo_status has_entry(const batch *b, int32_t entry, luo_err *err)
+{
+    if (entry >= 0) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE,
+                       "no equal replicas on %d devices hold %lld tokens; more memory is needed.",
+                       b->rivals->devices, (long long)b->rivals->ctx);
+}
+
+/* Sequences of one replica, and their places in the batch. */
+static luo_status sequences_of(const batch *b, const int32_t *assign, int32_t r, int64_t **own,
+                               int32_t **place, int32_t *n, luo_err *err)
+{
+    *n = 0;
+    for (int32_t i = 0; i < b->n; i++) *n += assign[i] == r;
+    *own = LUO_NEW_N(b->arena, int64_t, *n);
+    *place = LUO_NEW_N(b->arena, int32_t, *n);
+    if (!*own || !*place) return luo_err_nomem(err);
+    int32_t k = 0;
+    for (int32_t i = 0; i < b->n; i++) {
+        if (assign[i] != r) continue;
+        (*place)[k] = i;
+        (*own)[k++] = b->length[i];
+    }
+    return LUO_OK;
+}
+
+/* One packing function for every replica of an assignment. */
+typedef luo_status (*pack_fn)(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
+                              int32_t *bin, luo_packed *out, luo_err *err);
+
+static luo_status pack_each(const batch *b, const luo_replicas *plan, pack_fn pack,
+                            luo_step_plan *s, luo_err *err)
+{
+    const luo_pool *pool = b->rivals->pool;
+    for (int32_t r = 0; r < plan->n; r++) {
+        int64_t *own;
+        int32_t *place, n;
+        LUO_TRY(sequences_of(b, s->assign, r, &own, &place, &n, err));
+        int32_t *bin = LUO_NEW_N(b->arena, int32_t, n);
+        if (!bin) return luo_err_nomem(err);
+        LUO_TRY(pack(b, &pool->entry[plan->replica[r].entry], own, n, bin, &s->packed[r], err));
+        for (int32_t k = 0; k < n; k++) s->bin[place[k]] = bin[k];
+    }
+    return luo_step_event(b->arena, pool, plan, s->packed, NULL, &s->event, err);
+}
+
+/* Every sequence is a micro-batch that is filled up to the context. */
+static luo_status pad_all(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
+                          int32_t *bin, luo_packed *out, luo_err *err)
+{
+    for (int32_t k = 0; k < n; k++) own[k] = b->rivals->ctx;
+    return luo_pack_single(b->arena, e, own, n, bin, out, err);
+}
+
+static luo_status pack_full(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
+                            int32_t *bin, luo_packed *out, luo_err *err)
+{
+    return luo_pack_greedy(b->arena, e, own, n, b->rivals->ctx, bin, out, err);
+}
+
+/* What is missing to the context is one more sequence of each micro-batch. */
+static luo_status pack_padded(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
+                              int32_t *bin, luo_packed *out, luo_err *err)
+{
+    LUO_TRY(pack_full(b, e, own, n, bin, out, err));
+    for (int32_t u = 0; u < out->nbins; u++) {
+        out->t[u] += luo_pool_cost(e, b->rivals->ctx - out->tokens[u]);
+        out->tokens[u] = b->rivals->ctx;
+    }
+    /* Emitted by falling time as every packing is. */
+    for (int32_t i = 1; i < out->nbins; i++)
+        for (int32_t k = i; k > 0 && out->t[k] > out->t[k - 1]; k--) {
+            const double t = out->t[k];
+            out->t[k] = out->t[k - 1], out->t[k - 1] = t;
+            for (int32_t q = 0; q < n; q++)
+                bin[q] = bin[q] == k ? k - 1 : bin[q] == k - 1 ? k : bin[q];
+        }
+    return LUO_OK;
+}
+
+static luo_status assign_equal(const batch *b, const luo_replicas *plan, luo_length_assign how,
+                               luo_step_plan *s, luo_err *err)
+{
+    const luo_step_opts *step = &b->rivals->step;
+    const luo_dispatch_opts opts = {
+        .published = step->published, .kicks = step->kicks, .seed = step->seed};
+    int32_t *order;
+    switch (how) {
+    case LUO_ASSIGN_BALANCED:
+        return luo_dispatch(b->arena, b->rivals->pool, plan->replica, plan->n, b->length, b->n,
+                            &opts, s->assign, &s->dispatch, err);
+    case LUO_ASSIGN_ARRIVAL:
+        for (int32_t i = 0; i < b->n; i++) s->assign[i] = i % plan->n;
+        return LUO_OK;
+    case LUO_ASSIGN_SORTED:
+        order = LUO_NEW_N(b->arena, int32_t, b->n);
+        if (!order) return luo_err_nomem(err);
+        LUO_TRY(luo_dispatch_order(b->arena, b->length, b->n, order, err));
+        for (int64_t i = 0; i < b->n; i++) s->assign[order[i]] = (int32_t)(i * plan->n / b->n);
+        return LUO_OK;
+    }
+    assert(0);
+    return LUO_EBUG;
+}
+
+static luo_status on_equal(const batch *b, luo_length_assign how, pack_fn pack, luo_step_plan *s,
+                           luo_err *err)
+{
+    luo_replicas plan;
+    LUO_TRY(has_entry(b, b->rivals->alike, err));
+    const luo_pool_entry *e = &b->rivals->pool->entry[b->rivals->alike];
+    LUO_TRY(luo_length_alike(b->arena, b->rivals->pool, b->rivals->alike, b->rivals->devices, &plan,
+                             err));
+    *s = (luo_step_plan){.plan = -1,
+                         .assign = LUO_NEW_N(b->arena, int32_t, b->n),
+                         .bin = LUO_NEW_N(b->arena, int32_t, b->n),
+                         .packed = LUO_NEW_N(b->arena, luo_packed, plan.n)};
+    if (!s->assign || !s->bin || !s->packed) return luo_err_nomem(err);
+    for (int32_t i = 0; i < b->n; i++)
+        if (b->length[i] > b->rivals->ctx || b->length[i] > e->cap)
+            return luo_err_set(err, LUO_EINFEASIBLE,
+                               "a sequence of %lld tokens is above the context of %lld.",
+                               (long long)b->length[i], (long long)b->rivals->ctx);
+    LUO_TRY(assign_equal(b, &plan, how, s, err));
+    return pack_each(b, &plan, pack, s, err);
+}
+
+static luo_status padding(const batch *b, luo_step_plan *s, luo_err *err)
+{
+    return on_equal(b, LUO_ASSIGN_ARRIVAL, pad_all, s, err);
+}
+
+static luo_status pack_static(const batch *b, luo_step_plan *s, luo_err *err)
+{
+    return on_equal(b, LUO_ASSIGN_BALANCED, pack_padded, s, err);
+}
+
+static luo_status pack_dynamic(const batch *b, luo_step_plan *s, luo_err *err)
+{
+    return on_equal(b, b->rivals->assign, pack_full, s, err);
+}
+
+/* ---- dispatch and packing of ours ---- */
+
+static luo_status choose(const batch *b, const luo_replicas *plans, int32_t n, luo_step_plan *s,
+                         luo_err *err)
+{
+    luo_step_opts opts = b->rivals->step;
+    opts.current = b->current;
+    return luo_step_choose(b->arena, b->rivals->pool, plans, n, b->length, b->n, &opts, s, err);
+}
+
+static luo_status uniform_best(const batch *b, luo_step_plan *s, luo_err *err)
+{
+    luo_replicas plan;
+    LUO_TRY(has_entry(b, b->rivals->uniform, err));
+    LUO_TRY(luo_length_alike(b->arena, b->rivals->pool, b->rivals->uniform, b->rivals->devices,
+                             &plan, err));
+    return choose(b, &plan, 1, s, err);
+}
+
+static luo_status one_plan(const batch *b, luo_step_plan *s, luo_err *err)
+{
+    LUO_TRY(choose(b, &b->rivals->candidates->plan[b->rivals->plan], 1, s, err));
+    s->plan = b->rivals->plan;
+    return LUO_OK;
+}
+
+static luo_status hydraulis(const batch *b, luo_step_plan *s, luo_err *err)
+{
+    return choose(b, b->rivals->candidates->plan, b->rivals->candidates->n, s, err);
+}
+
+/* One bucket after another on all devices; the step is their sum. */
+static luo_status hotspa(const batch *b, luo_step_plan *s, luo_err *err)
+{
+    const luo_length_rivals *x = b->rivals;
+    int64_t *own = LUO_NEW_N(b->arena, int64_t, b->n);
+    int32_t last = -1;
+    double ms = 0;
+    if (!own) return luo_err_nomem(err);
+    LUO_TRY(has_entry(b, x->nbuckets > 0 ? 0 : -1, err));
+    for (int32_t k = 0; k < x->nbuckets; k++) {
+        batch part = {b->arena, x, -1, 0, own};
+        luo_replicas plan;
+        luo_step_plan of;
+        for (int32_t i = 0; i < b->n; i++)
+            if (b->length[i] > x->bucket[k].low && b->length[i] <= x->bucket[k].high)
+                own[part.n++] = b->length[i];
+        if (part.n == 0) continue;
+        LUO_TRY(luo_length_alike(b->arena, x->pool, x->bucket[k].entry, x->devices, &plan, err));
+        LUO_TRY(choose(&part, &plan, 1, &of, err));
+        ms += of.event;
+        if (last >= 0 && last != x->bucket[k].entry) ms += x->switch_ms;
+        last = x->bucket[k].entry;
+    }
+    *s = (luo_step_plan){.plan = -1, .event = ms};
+    return LUO_OK;
+}
+
+typedef luo_status (*policy_fn)(const batch *b, luo_step_plan *s, luo_err *err);
+static const policy_fn policies[] = {
+    [LUO_LENGTH_POLICY_PADDING] = padding,
+    [LUO_LENGTH_POLICY_PACK_STATIC] = pack_static,
+    [LUO_LENGTH_POLICY_PACK_DYNAMIC] = pack_dynamic,
+    [LUO_LENGTH_POLICY_UNIFORM_BEST] = uniform_best,
+    [LUO_LENGTH_POLICY_HOTSPA] = hotspa,
+    [LUO_LENGTH_POLICY_ONE_PLAN] = one_plan,
+    [LUO_LENGTH_POLICY_HYDRAULIS] = hydraulis,
+};
+_Static_assert(sizeof policies / sizeof *policies == LUO_LENGTH_POLICIES, "a function each");
+
+luo_status luo_length_policy_step(luo_arena *arena, const luo_length_rivals *rivals,
+                                  luo_length_policy policy, int32_t current, const int64_t *length,
+                                  int32_t n, double *ms, luo_step_plan *step, luo_err *err)
+{
+    const batch b = {arena, rivals, current, n, length};
+    luo_step_plan s;
+    LUO_TRY(policies[policy](&b, &s, err));
+    *ms = s.event;
+    if (step) *step = s;
+    return LUO_OK;
+}

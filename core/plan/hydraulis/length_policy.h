@@ -1,0 +1,79 @@
+/* length_policy.h: the policies for uneven lengths, all judged alike: the largest 1F1B time of
+ * their replicas on the same batch (docs/planners.md#hydraulis). */
+#ifndef LUO_CORE_PLAN_HYDRAULIS_LENGTH_POLICY_H
+#define LUO_CORE_PLAN_HYDRAULIS_LENGTH_POLICY_H
+#include "core/plan/hydraulis/candidates.h"
+
+typedef enum luo_length_policy {
+#define LUO_LENGTH_POLICY(policy, word) LUO_LENGTH_POLICY_##policy,
+#include "core/plan/hydraulis/length_policies.inc"
+#undef LUO_LENGTH_POLICY
+    LUO_LENGTH_POLICIES
+} luo_length_policy;
+const char *luo_length_policy_name(luo_length_policy policy);
+bool luo_length_policy_find(const char *name, luo_length_policy *out);
+
+typedef enum luo_length_assign { /* of pack_dynamic: which replica of equal ones */
+                                 LUO_ASSIGN_BALANCED, /* by dispatch: the default */
+                                 LUO_ASSIGN_ARRIVAL,  /* sequence j to replica j mod R */
+                                 LUO_ASSIGN_SORTED    /* published: contiguous parts of the sorted
+                                                         batch */
+} luo_length_assign;
+
+typedef struct luo_length_bucket { /* HotSPa: low < length <= high on all devices */
+    int64_t low, high;
+    int32_t entry;
+} luo_length_bucket;
+
+/* What policies need to know beside the batch; made once. */
+typedef struct luo_length_rivals {
+    const luo_pool *pool;
+    const luo_candidates *candidates;
+    int32_t devices;
+    int64_t ctx;
+    int32_t alike;    /* entry of the equal replicas of padding and packing */
+    int32_t uniform;  /* entry of uniform_best */
+    int32_t plan;     /* of one_plan */
+    int32_t nbuckets; /* of hotspa */
+    const luo_length_bucket *bucket;
+    luo_length_assign assign;
+    double switch_ms;   /* of hotspa, per change of strategy */
+    luo_step_opts step; /* of dispatch and packing, for all alike */
+} luo_length_rivals;
+
+/* Chooses what the rivals are free to choose: equal replicas with the least mean time of their own
+ * packing on `nsamples` batches for padding and packing (alike -1), one strategy by the floor of
+ * the histogram, the plan with the least mean on the samples, HotSPa's buckets by an exhaustive
+ * programme over the grid, or over powers of two with spans that are tried on the samples.
+ * In/out: *rivals with pool, candidates, devices, ctx, switch_ms, step set; alike -1: chosen.
+ * Errors: LUO_EINFEASIBLE no equal replicas hold ctx tokens; LUO_ENOMEM. Owner: arena. */
+typedef struct luo_length_sample {
+    const int64_t *length;
+    int32_t n;
+} luo_length_sample;
+luo_status luo_length_rivals_choose(luo_arena *arena, const luo_length_sample *samples,
+                                    int32_t nsamples, int64_t grid_step, luo_length_rivals *rivals,
+                                    luo_err *err);
+
+/* Mean time of a policy on the samples; INFINITY: it cannot take them. Errors: LUO_ENOMEM. */
+luo_status luo_length_mean(luo_arena *scratch, const luo_length_rivals *rivals,
+                           luo_length_policy policy, const luo_length_sample *samples, int32_t n,
+                           double *mean, luo_err *err);
+
+/* The buckets with the least sum of spans and changes of strategy; *ms: that sum. A bucket's
+ * replicas fill the devices. Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena. */
+luo_status luo_length_buckets(luo_arena *arena, const luo_pool *pool, int32_t devices,
+                              const luo_histogram *histogram, const luo_propose_grid *grid,
+                              double switch_ms, luo_length_bucket **out, int32_t *n, double *ms,
+                              luo_err *err);
+
+/* *ms: time of the step. *step, where one plan runs it (all but hotspa; NULL: not wanted): how.
+ * current: the plan of the step before, for hydraulis; -1: none.
+ * Errors: LUO_EINFEASIBLE a sequence fits nowhere; LUO_ENOMEM. Owner: arena. */
+luo_status luo_length_policy_step(luo_arena *arena, const luo_length_rivals *rivals,
+                                  luo_length_policy policy, int32_t current, const int64_t *length,
+                                  int32_t n, double *ms, luo_step_plan *step, luo_err *err);
+/* Replicas of one entry on all devices; none if it needs more. Errors: LUO_ENOMEM. */
+luo_status luo_length_alike(luo_arena *arena, const luo_pool *pool, int32_t entry, int32_t devices,
+                            luo_replicas *out, luo_err *err);
+#endif

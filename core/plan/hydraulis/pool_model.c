@@ -1,0 +1,278 @@
+/* Costs and room of strategies by the closed forms of a layer and of memory. */
+#include "core/plan/hydraulis/pool_model.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "core/cost/step/layer.h"
+#include "core/cost/step/memory.h"
+
+enum { MANY_TOKENS = 64 * LUO_POOL_ROUND, POINTS = 9, TERMS = 3, PP_MOST = 8, TP_MOST = 16 };
+
+/* ---- fit ---- */
+
+/* Solves for the terms of `mask`; false: singular, or one of them is negative. */
+static bool solve(const double *tokens, const double *ms, int32_t n, unsigned mask,
+                  double out[TERMS])
+{
+    double m[TERMS][TERMS + 1] = {{0}};
+    int32_t term[TERMS] = {0}, k = 0;
+    for (int32_t i = 0; i < TERMS; i++)
+        if (mask >> i & 1) term[k++] = i;
+    for (int32_t p = 0; p < n; p++) {
+        const double scale = tokens[n - 1], s = tokens[p] / scale;
+        const double x[TERMS] = {s * s / ms[p], s / ms[p], 1 / ms[p]};
+        for (int32_t i = 0; i < k; i++) {
+            for (int32_t j = 0; j < k; j++) m[i][j] += x[term[i]] * x[term[j]];
+            m[i][k] += x[term[i]];
+        }
+    }
+    for (int32_t i = 0; i < k; i++) {
+        if (!(fabs(m[i][i]) > 1e-14)) return false;
+        for (int32_t r = 0; r < k; r++) {
+            const double f = r == i ? 0 : m[r][i] / m[i][i];
+            for (int32_t j = i; j <= k; j++) m[r][j] -= f * m[i][j];
+        }
+    }
+    out[0] = out[1] = out[2] = 0;
+    for (int32_t i = 0; i < k; i++) {
+        out[term[i]] = m[i][k] / m[i][i];
+        if (out[term[i]] < 0) return false;
+    }
+    return true;
+}
+
+static double squares(const double *tokens, const double *ms, int32_t n, const double x[TERMS])
+{
+    double sum = 0;
+    for (int32_t p = 0; p < n; p++) {
+        const double s = tokens[p] / tokens[n - 1];
+        const double off = (x[0] * s * s + x[1] * s + x[2]) / ms[p] - 1;
+        sum += off * off;
+    }
+    return sum;
+}
+
+void luo_pool_model_fit(const double *tokens, const double *ms, int32_t n, double *a, double *b,
+                        double *c)
+{
+    double best = INFINITY, kept[TERMS] = {0};
+    const double longest = tokens[n - 1];
+    /* Of all sets of terms, so that the best without a negative one is found. */
+    for (unsigned mask = 1; mask < 1u << TERMS; mask++) {
+        double x[TERMS];
+        if (!solve(tokens, ms, n, mask, x)) continue;
+        const double now = squares(tokens, ms, n, x);
+        if (now >= best) continue;
+        best = now;
+        for (int32_t i = 0; i < TERMS; i++) kept[i] = x[i];
+    }
+    *a = kept[0] / (longest * longest);
+    *b = kept[1] / longest;
+    *c = kept[2];
+}
+
+/* ---- room ---- */
+
+typedef struct shape {
+    const luo_pool_model_in *in;
+    int32_t tp, pp, replicas; /* that the devices have room for */
+    const int32_t *dev;       /* first group of each device type, tp each */
+    int32_t ngroups;
+} shape;
+
+/* Bytes over room of the fullest stage, with a micro-batch of so many tokens. ZeRO-1 over all
+ * replicas stands for the optimizer's layout, whose shards are as large. */
+static double memory_ratio(const shape *x, int64_t tokens)
+{
+    const luo_memory_rules rules = luo_stack_memory(x->in->stack);
+    double worst = 0;
+    for (int32_t stage = 0; stage<x->pp; stage += x->pp> 1 ? x->pp - 1 : 1) {
+        const luo_mem_spec spec = {.model = x->in->model,
+                                   .layers = (double)x->in->model->layers / x->pp,
+                                   .recompute_layers = -1,
+                                   .micro_batch_tokens = tokens,
+                                   .sequence_tokens = tokens,
+                                   .tp = x->tp,
+                                   .stage = stage,
+                                   .stages = x->pp,
+                                   .chunks = 1,
+                                   .micro_batches = x->pp,
+                                   .replicas = x->replicas,
+                                   .zero = 1,
+                                   .schedule = LUO_SCHED_1F1B,
+                                   .embedding = stage == 0,
+                                   .head = stage == x->pp - 1,
+                                   .sequence_parallel = x->tp > 1,
+                                   .attention_fused = x->in->stack->attention_fused,
+                                   .rules = &rules,
+                                   .bucket =
+                                       luo_bucketing_of((luo_bucketing){0}, x->in->stack->bucket)};
+        luo_mem m;
+        luo_mem_stage(&spec, &m);
+        for (int32_t g = 0; g < x->ngroups; g++) {
+            const luo_profile *p = luo_cluster_profile(x->in->cluster, x->dev[g * x->tp]);
+            worst = fmax(worst, ((double)m.needed + p->reserved_bytes) / p->memory_bytes);
+        }
+    }
+    return worst;
+}
+
+static int64_t room_of(const shape *x)
+{
+    enum { MOST = 1 << 20 }; /* multiples of LUO_POOL_ROUND tokens */
+    int64_t lo = 0, hi = MOST;
+    while (lo < hi) {
+        const int64_t mid = lo + (hi - lo + 1) / 2;
+        if (memory_ratio(x, mid * LUO_POOL_ROUND) <= 1)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo * LUO_POOL_ROUND;
+}
+
+/* ---- costs ---- */
+
+/* Slowest stage on one group, forward and backward of one sequence. */
+static luo_status stage_ms(const shape *x, const int32_t *dev, int64_t tokens, double *ms,
+                           luo_err *err)
+{
+    const luo_pool_model_in *in = x->in;
+    const luo_cost_ctx cost = {
+        .cluster = in->cluster, .stack = in->stack, .dtype = in->model->dtype};
+    const luo_layer_shape layer = {.model = in->model,
+                                   .tokens = tokens,
+                                   .sequence_tokens = tokens,
+                                   .tp = x->tp,
+                                   .sequence_parallel = x->tp > 1};
+    luo_layer_cost one;
+    luo_pair_cost embedding, head;
+    LUO_TRY(luo_cost_layer(&cost, &layer, dev, 0, &one, err));
+    LUO_TRY(luo_cost_embedding(&cost, &layer, dev, &embedding, err));
+    LUO_TRY(luo_cost_head(&cost, &layer, dev, &head, err));
+    const double first = embedding.forward + embedding.backward;
+    const double last = head.forward + head.backward;
+    const double layers = (double)in->model->layers / x->pp * (one.forward + one.backward);
+    *ms = 1e3 * (layers + (x->pp == 1 ? first + last : fmax(first, last)));
+    return LUO_OK;
+}
+
+static luo_status slowest_ms(const shape *x, int64_t tokens, double *ms, luo_err *err)
+{
+    *ms = 0;
+    for (int32_t g = 0; g < x->ngroups; g++) {
+        double own;
+        LUO_TRY(stage_ms(x, x->dev + g * x->tp, tokens, &own, err));
+        *ms = fmax(*ms, own);
+    }
+    return LUO_OK;
+}
+
+/* Fewest tokens at nine tenths of the speed of the linear part. */
+static int64_t tokens_for_use(const luo_pool_entry *e)
+{
+    const double tokens = e->b > 0 ? 9 * e->c / e->b : 0; /* b s / (b s + c) = 0.9 */
+    if (tokens >= (double)e->cap) return e->cap;
+    return (int64_t)ceil(tokens / LUO_POOL_ROUND) * LUO_POOL_ROUND;
+}
+
+static luo_status fill_entry(const shape *x, luo_pool_entry *e, luo_err *err)
+{
+    double tokens[POINTS], ms[POINTS];
+    const int64_t longest = e->cap < x->in->ctx ? e->cap : x->in->ctx;
+    for (int32_t p = 0; p < POINTS; p++) {
+        int64_t s = (int64_t)((double)longest / pow(2, (POINTS - 1 - p) * 0.75));
+        if (s < 1) s = 1;
+        if (longest >= MANY_TOKENS) s = (s + LUO_POOL_ROUND - 1) / LUO_POOL_ROUND * LUO_POOL_ROUND;
+        if (s > longest) s = longest;
+        tokens[p] = (double)s;
+        LUO_TRY(slowest_ms(x, s, &ms[p], err));
+    }
+    luo_pool_model_fit(tokens, ms, POINTS, &e->a, &e->b, &e->c);
+    e->util = tokens_for_use(e);
+    return LUO_OK;
+}
+
+/* ---- shapes ---- */
+
+static int32_t smallest_node(const luo_pool_model_in *in)
+{
+    int32_t least = INT32_MAX, run = 0;
+    for (int32_t i = 0; i < in->ndevices; i++) {
+        const int32_t node = in->cluster->devices[in->devices[i]].node;
+        run++;
+        if (i + 1 < in->ndevices && in->cluster->devices[in->devices[i + 1]].node == node) continue;
+        least = run < least ? run : least;
+        run = 0;
+    }
+    return least;
+}
+
+/* The first group of tp neighbours, in one node if it has as many, of each device type. */
+static int32_t first_groups(const luo_pool_model_in *in, int32_t tp, int32_t *dev)
+{
+    const luo_device *at = in->cluster->devices;
+    const bool inside = tp <= smallest_node(in);
+    int32_t n = 0;
+    for (int32_t i = 0; i + tp <= in->ndevices; i += tp) {
+        bool known = inside && at[in->devices[i]].node != at[in->devices[i + tp - 1]].node;
+        for (int32_t g = 0; g < n && !known; g++)
+            known = at[dev[g * tp]].group == at[in->devices[i]].group;
+        if (known) continue;
+        for (int32_t k = 0; k < tp; k++) dev[n * tp + k] = in->devices[i + k];
+        n++;
+    }
+    return n;
+}
+
+/* Two nodes hold what one has no room for. */
+static int32_t widest(const luo_pool_model_in *in)
+{
+    const int32_t node = smallest_node(in), two = 2 * node < TP_MOST ? 2 * node : TP_MOST;
+    return two > node ? two : node;
+}
+
+static bool divides(const luo_model *model, int32_t tp, int32_t pp)
+{
+    return model->heads % tp == 0 && model->kv_heads % tp == 0 && model->ffn_hidden % tp == 0 &&
+           model->layers % pp == 0;
+}
+
+void luo_pool_model_caps(const luo_pool_model_in *in, luo_pool *pool)
+{
+    for (int32_t i = 0; i < pool->n; i++) {
+        luo_pool_entry *e = &pool->entry[i];
+        const int32_t width = e->tp * e->pp;
+        if (e->cap > 0 || width > in->ndevices) continue;
+        const shape x = {in, e->tp, e->pp, in->ndevices / width, in->devices, 1};
+        e->cap = room_of(&x);
+    }
+}
+
+luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_pool *out,
+                          luo_err *err)
+{
+    const int32_t tp_most = in->tp_most > 0 ? in->tp_most : widest(in);
+    const int32_t pp_most = in->pp_most > 0 ? in->pp_most : PP_MOST;
+    int32_t *dev = LUO_NEW_N(arena, int32_t, in->ndevices);
+    luo_pool pool = {0, LUO_NEW_N(arena, luo_pool_entry, 32 * 32)};
+    if (!dev || !pool.entry) return luo_err_nomem(err);
+    for (int32_t tp = 1; tp <= tp_most; tp *= 2)
+        for (int32_t pp = 1; pp <= pp_most; pp++) {
+            luo_pool_entry e = {.tp = tp, .cp = 1, .pp = pp};
+            shape x = {in, tp, pp, in->ndevices / (tp * pp), dev, first_groups(in, tp, dev)};
+            if (x.replicas < 1 || x.ngroups < 1 || !divides(in->model, tp, pp)) continue;
+            e.cap = room_of(&x);
+            if (e.cap == 0) continue;
+            LUO_TRY(fill_entry(&x, &e, err));
+            pool.entry[pool.n++] = e;
+        }
+    if (pool.n == 0)
+        return luo_err_set(err, LUO_EINFEASIBLE,
+                           "no strategy holds %d tokens of the model on %d devices; more memory or "
+                           "more devices are needed.",
+                           (int)LUO_POOL_ROUND, (int)in->ndevices);
+    *out = pool;
+    return LUO_OK;
+}

@@ -1,0 +1,134 @@
+/* From replicas, an assignment and micro-batches to the plan that is compiled. */
+#include "core/plan/hydraulis/step_plan.h"
+
+#include <string.h>
+
+typedef struct making {
+    luo_arena *arena;
+    const luo_step_place *place;
+    const luo_pool *pool;
+    const luo_replicas *replicas;
+} making;
+
+static luo_status make_stages(const making *m, const luo_pool_entry *e, const int32_t *dev,
+                              luo_pipeline *pipe, luo_err *err)
+{
+    const int32_t width = e->tp * e->cp, layers = (int32_t)(m->place->model->layers / e->pp);
+    luo_stage *stage = LUO_NEW_N(m->arena, luo_stage, e->pp);
+    luo_range *range = LUO_NEW_N(m->arena, luo_range, e->pp);
+    if (!stage || !range) return luo_err_nomem(err);
+    for (int32_t s = 0; s < e->pp; s++) {
+        range[s] = (luo_range){s * layers, (s + 1) * layers};
+        stage[s] =
+            (luo_stage){.nlayers = 1,
+                        .layers = &range[s],
+                        .ndev = width,
+                        .dev = dev + s * width,
+                        .context_parallel = e->cp,
+                        .context_kind = e->exchange == LUO_EXCHANGE_RING    ? LUO_CONTEXT_RING
+                                        : e->exchange == LUO_EXCHANGE_HEADS ? LUO_CONTEXT_A2A
+                                                                            : LUO_CONTEXT_AUTO,
+                        .embedding = s == 0,
+                        .head = s == e->pp - 1};
+    }
+    pipe->nstages = e->pp;
+    pipe->stages = stage;
+    return LUO_OK;
+}
+
+static int64_t padded(const luo_pool_entry *e, int64_t tokens)
+{
+    const int64_t unit = (int64_t)LUO_POOL_ROUND * e->cp;
+    return (tokens + unit - 1) / unit * unit;
+}
+
+static luo_status make_batches(const making *m, const luo_pool_entry *e, const luo_packed *packed,
+                               luo_pipeline *pipe, luo_err *err)
+{
+    const int32_t n = packed ? packed->nbins : 1;
+    int64_t *tokens = LUO_NEW_N(m->arena, int64_t, n);
+    if (!tokens) return luo_err_nomem(err);
+    for (int32_t u = 0; u < n; u++)
+        tokens[u] = padded(e, packed ? packed->tokens[u] : m->place->ctx);
+    pipe->micro_batches = n;
+    pipe->micro_batch_sequences = 1;
+    pipe->micro_batch_tokens = packed ? tokens : NULL;
+    return LUO_OK;
+}
+
+/* packed NULL: all replicas, without sequences. number[r]: pipeline of the replica, -1: none. */
+static luo_status make_pipelines(const making *m, const luo_packed *packed, luo_plan *plan,
+                                 int32_t *number, luo_err *err)
+{
+    luo_pipeline *pipe = LUO_NEW_N(m->arena, luo_pipeline, m->replicas->n);
+    const int32_t *dev = m->place->devices;
+    int32_t n = 0;
+    if (!pipe) return luo_err_nomem(err);
+    for (int32_t r = 0; r < m->replicas->n; r++) {
+        const luo_pool_entry *e = &m->pool->entry[m->replicas->replica[r].entry];
+        number[r] = -1;
+        if (!packed || packed[r].nbins > 0) {
+            LUO_TRY(make_stages(m, e, dev, &pipe[n], err));
+            LUO_TRY(make_batches(m, e, packed ? &packed[r] : NULL, &pipe[n], err));
+            plan->sequence_parallel = plan->sequence_parallel || e->tp > 1;
+            number[r] = n++;
+        }
+        dev += luo_pool_devices(e);
+    }
+    plan->npipelines = n;
+    plan->pipelines = pipe;
+    return LUO_OK;
+}
+
+static luo_plan blank(const luo_step_place *place)
+{
+    luo_plan plan = {.name = "",
+                     .model = place->model->name,
+                     .cluster = place->cluster->name,
+                     .layers = (int32_t)place->model->layers,
+                     .devices = place->cluster->ndevices,
+                     .dtype = place->dtype,
+                     .sequence_tokens = place->ctx,
+                     .micro_batch_sequences = 1,
+                     .zero = 1,
+                     .schedule = LUO_SCHED_1F1B,
+                     .chunks = 1};
+    const luo_optimizer_layout *l = place->layout;
+    if (!l) return plan;
+    plan.zero = 0;
+    plan.state_layout =
+        (luo_state_layout){l->dp, l->tp, l->pp, l->dp * l->tp * l->pp, place->devices};
+    return plan;
+}
+
+static luo_status make(const making *m, const luo_step_plan *step, const int64_t *length, int32_t n,
+                       luo_plan **out, luo_err *err)
+{
+    luo_plan *plan = LUO_NEW(m->arena, luo_plan);
+    int32_t *number = LUO_NEW_N(m->arena, int32_t, m->replicas->n);
+    luo_assignment *at = LUO_NEW_N(m->arena, luo_assignment, n);
+    if (!plan || !number || !at) return luo_err_nomem(err);
+    *plan = blank(m->place);
+    LUO_TRY(make_pipelines(m, step ? step->packed : NULL, plan, number, err));
+    for (int32_t i = 0; i < n; i++)
+        at[i] = (luo_assignment){i, length[i], number[step->assign[i]], step->bin[i]};
+    plan->nassignment = n;
+    plan->assignment = at;
+    *out = plan;
+    return LUO_OK;
+}
+
+luo_status luo_step_plan_make(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
+                              const luo_replicas *replicas, const luo_step_plan *step,
+                              const int64_t *length, int32_t n, luo_plan **out, luo_err *err)
+{
+    const making m = {arena, place, pool, replicas};
+    return make(&m, step, length, n, out, err);
+}
+
+luo_status luo_step_plan_frame(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
+                               const luo_replicas *replicas, luo_plan **out, luo_err *err)
+{
+    const making m = {arena, place, pool, replicas};
+    return make(&m, NULL, NULL, 0, out, err);
+}
