@@ -35,6 +35,32 @@ START_TEST(hand)
 }
 END_TEST
 
+/* Sizes that do not cut exactly: every token is somewhere, the largest remainders get one more. */
+static const struct {
+    luo_context x;
+    int64_t n, tokens[4];
+} uneven[] = {
+    {{4, 1, false, NULL}, 5, {2, 1, 1, 1}},
+    {{4, 1, false, NULL}, 7, {2, 2, 2, 1}},
+    {{4, 1, false, NULL}, 8, {2, 2, 2, 2}},
+    {{2, 1, false, (const uint32_t[]){3, 1}}, 9, {7, 2}},
+    {{2, 1, false, (const uint32_t[]){3, 1}}, 11, {8, 3}},
+    {{2, 1, true, NULL}, 9, {5, 4}},
+};
+
+START_TEST(remainders)
+{
+    const luo_context *x = &uneven[_i].x;
+    for (int32_t r = 0; r < x->c; r++) {
+        luo_context_piece piece[2];
+        const int32_t m = luo_context_pieces(x, uneven[_i].n, r, piece);
+        int64_t tokens = 0;
+        for (int32_t k = 0; k < m; k++) tokens += piece[k].hi - piece[k].lo;
+        ck_assert_int_eq(tokens, uneven[_i].tokens[r]);
+    }
+}
+END_TEST
+
 static int64_t all_pairs(const luo_context *x, int64_t n, int32_t q)
 {
     int64_t sum = 0;
@@ -176,4 +202,5 @@ START_TEST(twin)
            (long long)seen[1][0], (long long)seen[1][1], (long long)seen[1][2]);
 }
 END_TEST
-LUO_SUITE("graph.context", LUO_T_N(hand, LUO_ROWS(by_hand)), LUO_T(busiest), LUO_T(twin))
+LUO_SUITE("graph.context", LUO_T_N(hand, LUO_ROWS(by_hand)),
+          LUO_T_N(remainders, LUO_ROWS(uneven)), LUO_T(busiest), LUO_T(twin))

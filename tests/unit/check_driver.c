@@ -335,6 +335,31 @@ START_TEST(auto_period)
 }
 END_TEST
 
+/* A backend that does not slow links down says so where links are to be slow, and only there. */
+static const struct {
+    luo_event_kind kind;
+    int can, warnings;
+} slow_links[] = {
+    {LUO_EVENT_LINK, 0, 1}, {LUO_EVENT_FLAP, 0, 1}, {LUO_EVENT_STRAGGLER, 0, 0},
+    {LUO_EVENT_LINK, 1, 0}, {LUO_EVENT_FLAP, 1, 0}, {LUO_EVENT_STRAGGLER, 1, 0},
+};
+
+START_TEST(links_that_cannot_be_slow)
+{
+    luo_backend backend = fake_backend;
+    const bool device = slow_links[_i].kind == LUO_EVENT_STRAGGLER;
+    events[0] = fixture_event("e", slow_links[_i].kind, device ? "device:1" : "link:g0-0/nic0",
+                              1000, 1);
+    events[0].bandwidth_factor = 0.5;
+    events[0].up_s = events[0].down_s = 1;
+    prepare("static", 3, 1);
+    if (!slow_links[_i].can) backend.caps = LUO_CAP_VIRTUAL_TIME;
+    opts.backend = &backend;
+    run_ok();
+    ck_assert_int_eq(fake.nwarnings, slow_links[_i].warnings);
+}
+END_TEST
+
 /* The clock of the backend need not start at 0, a change in the middle of a step is felt there. */
 START_TEST(change_inside_a_step)
 {
@@ -586,7 +611,8 @@ START_TEST(busy_runs_repeat)
     if (_i % 3 == 2) ck_assert_int_gt(fake.summary.switches, 0);
 }
 END_TEST
-LUO_SUITE("run.driver", LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler),
+LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links)),
+          LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler),
           LUO_T(rebalance_moves_micro_batches), LUO_T_N(failure_ends_static_and_rebalance, 2),
           LUO_T_N(restart_survives_a_failure, 2), LUO_T(without_checkpoints_all_is_redone),
           LUO_T(restart_drops_and_takes_back), LUO_T_N(restart_does_not_return_for_little, 3),

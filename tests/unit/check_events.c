@@ -357,6 +357,31 @@ START_TEST(draws_follow_the_stream)
 }
 END_TEST
 
+/* Any of the steps, the last one too, with equal chances. */
+START_TEST(every_step_is_drawn)
+{
+    int met[4] = {0};
+    for (int k = 0; k < 24; k++) {
+        char id[8];
+        snprintf(id, sizeof id, "e%d", k);
+        f.events[0] = fixture_event(id, LUO_EVENT_STRAGGLER, "device:3", 0, 0);
+        f.events[0].trigger = LUO_BETWEEN_STEPS;
+        f.events[0].at[0] = 3;
+        f.events[0].at[1] = 6;
+        start(1, 0);
+        luo_rng rng = luo_rng_stream(7, id);
+        const int64_t drawn = (int64_t)floor(4 * luo_rng_u(&rng));
+        met[drawn]++;
+        for (int64_t s = 0; s < 10; s++) {
+            ck_assert_int_eq(luo_events_step(f.e, s, 1000 + (double)s, NULL), LUO_OK);
+            ck_assert_int_eq(slow(3) > 1, s >= 3 + drawn);
+        }
+        luo_arena_free(f.a);
+    }
+    for (int k = 0; k < 4; k++) ck_assert_int_gt(met[k], 0);
+}
+END_TEST
+
 START_TEST(step_triggers_once)
 {
     f.events[0] = fixture_event("a", LUO_EVENT_FAIL, "device:1", 0, 5);
@@ -706,7 +731,8 @@ START_TEST(life_in_steps)
 }
 END_TEST
 
-LUO_SUITE("run.events", LUO_T(life_in_steps), LUO_T(ramp_rises_in_ten_steps),
+LUO_SUITE("run.events", LUO_T(every_step_is_drawn), LUO_T(life_in_steps),
+          LUO_T(ramp_rises_in_ten_steps),
           LUO_T(slowdowns_and_factors_multiply), LUO_T(overlaps_are_cut),
           LUO_T_N(fail_takes_its_target, LUO_ROWS(fails)), LUO_T(down_until_the_last_hold_ends),
           LUO_T(join_ends_failures), LUO_T(join_ends_a_flap_that_is_up),

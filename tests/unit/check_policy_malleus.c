@@ -89,6 +89,22 @@ START_TEST(adopt_test)
 }
 END_TEST
 
+/* What is assumed of malleus is said of malleus alone. */
+START_TEST(its_settings_are_told)
+{
+    static const char begins[] = "policy malleus: plan_mode auto, rank filled, top_k 32,";
+    int told = 0;
+    prepare_malleus(3, 0);
+    if (_i) spec.name = spec.label = "static";
+    run_ok();
+    for (int32_t i = 0; i < fake.nassumptions; i++) {
+        told += strncmp(fake.assumptions[i], begins, sizeof begins - 1) == 0;
+        ck_assert(!_i || strncmp(fake.assumptions[i], "policy malleus", 14) != 0);
+    }
+    ck_assert_int_eq(told, !_i);
+}
+END_TEST
+
 START_TEST(noise_is_no_trigger)
 {
     events[0] = fixture_event("watch", LUO_EVENT_STRAGGLER, "device:1", 5.4, 0);
@@ -421,7 +437,8 @@ START_TEST(keys_act)
 END_TEST
 
 LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_test, 2),
-          LUO_T(noise_is_no_trigger), LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
+          LUO_T_N(its_settings_are_told, 2), LUO_T(noise_is_no_trigger),
+          LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
           LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
           LUO_T(slow_devices_are_the_last_resort),
           LUO_T_N(elastic_join, 2),
