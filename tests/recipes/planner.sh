@@ -65,7 +65,7 @@ END_TEST
 LUO_MAIN("plan.lone", is_the_best_of_one, 8)
 X
         cat >>core/run/first/planners.inc <<'X' &&
-LUO_PLANNER(lone, "device")
+LUO_PLANNER(lone, "device seq-length")
 X
         cat >core/run/first/first_lone.c <<'X' &&
 /* first_lone.c: a run begins on its first device. */

@@ -494,8 +494,8 @@ static const struct {
                 "`fixed`."},
     {bad_batch, "the batch gives 1 micro-batches for 2 pipelines; at least one each is needed."},
     {bad_window, "policy `static` has `window_steps` 0; 1 to 64 is expected."},
-    {bad_planner, "planner `magic` cannot start a run; `uniform` or "
-                  "`malleus` is expected, or a plan file."},
+    {bad_planner, "planner `magic` cannot start a run; `uniform`, `malleus` or "
+                  "`hydraulis` is expected, or a plan file."},
     {no_batch, "planner `uniform` needs to know the batch; give `data.batch.sequences` or a plan."},
     {dead_device,
      "plan `base` /pipelines/0/stages/1/devices/0: device 2 is down in cluster `small`; leave it "
