@@ -34,7 +34,7 @@ luo_status luo_plan_lone(luo_arena *arena, const luo_model *model, const luo_clu
 X
         cat >tests/diff/diff_lone.c <<'X' &&
 /* diff_lone.c: against the search of all sizes on that device. */
-#include "core/io/io.h"
+#include "core/io/read/read.h"
 #include "core/plan/lone/lone.h"
 #include "tests/check_main.h"
 
