@@ -270,7 +270,8 @@ static const struct {
      "'layers.0.mlp.up.weight' on device 0; insert a Reshard"},
     {small, {"\n}\n", RAW("layers.0.attn.q.weight", "h=-1 [0,1]{-1:2} | [4,5]{-1:2}")}, COMPILE,
      LUO_EDEDUCE, 9, 16,
-     "op 'layers.0.attn.out': D_PARTIAL: 'layers.0.attn.core' is Partial; insert a Reshard"},
+     "op 'layers.0.attn.core': D_UNCUT: dimension 1 of 'layers.0.attn.k.rope' is cut; insert a "
+     "Reshard that gathers the heads"},
     {small, {"\n}\n", RAW("layers.1.norm1.weight", "h=-1 [0,1]{3:2} | [4,5]{-1:2}")}, COMPILE,
      LUO_EINPUT, 9, 16, "tensor 'layers.1.norm1.weight': key 3, but it has 1 dimensions"},
     {small, {"\n}\n", RAW("layers.0.attn.q", "h=0 [0,1]{0:2} | [4,5]{0:2}")}, COMPILE, LUO_EDEDUCE,
