@@ -18,18 +18,16 @@ luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call)
                             .layout = &call->layout};
 }
 
-/* Speeds of the replicas, which take the devices in their order: the slowest device counts. */
-static void set_speeds(luo_hydraulis_call *call)
+/* Replicas take the devices in their order. */
+static luo_status set_speeds(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    for (int32_t p = 0; p < call->found.n; p++) {
-        const int32_t *dev = call->devices;
-        for (int32_t r = 0; r < call->found.plan[p].n; r++) {
-            luo_replica *replica = &call->found.plan[p].replica[r];
-            const int32_t g = luo_pool_devices(&call->pool.entry[replica->entry]);
-            for (int32_t k = 0; k < g; k++) replica->mu = fmax(replica->mu, call->rate[dev[k]]);
-            dev += g;
-        }
-    }
+    double *rate = LUO_NEW_N(cli->arena, double, call->ndevices);
+    if (!rate) return luo_err_nomem(err);
+    for (int32_t i = 0; i < call->ndevices; i++) rate[i] = call->rate[call->devices[i]];
+    for (int32_t p = 0; p < call->found.n; p++)
+        luo_step_speeds(&call->pool, &call->found.plan[p], rate);
+    call->place_rate = rate;
+    return LUO_OK;
 }
 
 /* A sequence in the table that no entry holds can never be planned. */
@@ -72,7 +70,7 @@ luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
     LUO_TRY(luo_candidates_make(cli->arena, &call->in, &call->found, err));
     call->proposal_s = luo_cli_wall_s() - start;
     LUO_TRY(check_longest(call, err));
-    set_speeds(call);
+    LUO_TRY(set_speeds(cli, call, err));
     LUO_TRY(write_plans(cli, call, err));
     LUO_TRY(luo_hydraulis_steps(cli, call, err));
     if (cli->as_json)

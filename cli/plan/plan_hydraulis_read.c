@@ -9,7 +9,14 @@
 #include "core/plan/hydraulis/pool_room.h"
 #include "core/run/events/world.h"
 
-enum { TOKENS_PER_DEVICE = 6250, GRID = 1024, FEW_DEVICES = 64, STEP_OF_MANY = 4, LEAST = 32 };
+enum {
+    TOKENS_PER_DEVICE = 6250,
+    GRID = 1024,
+    GRID_POINTS = 512,
+    FEW_DEVICES = 64,
+    STEP_OF_MANY = 4,
+    LEAST = 32
+};
 
 void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt, ...)
 {
@@ -119,9 +126,28 @@ static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_e
                            "`--budget` %lld is below the context of %lld tokens; "
                            "one sequence must fit.",
                            (long long)rule->tokens, (long long)rule->most);
+    if (rule->most / call->in.grid_step >= GRID_POINTS)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--grid` %lld cuts %lld tokens into more than %d lengths; a larger one "
+                           "is expected.",
+                           (long long)call->in.grid_step, (long long)rule->most, GRID_POINTS);
     rule->splits = way == 1;
     rule->least = LEAST;
     call->in.sequences = luo_work_most(&cli->work, LUO_WORK_SEQUENCES);
+    return LUO_OK;
+}
+
+/* What says something of steps alone. */
+static luo_status check_steps(const luo_args *args, int64_t steps, luo_err *err)
+{
+    static const char *const theirs[] = {"score",     "dispatch", "max-plans", "kicks",
+                                         "switch-ms", "rank",     "rates"};
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs && steps == 0; i++)
+        if (luo_args_has(args, theirs[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` is about steps, and there are none; give --steps, or leave "
+                               "it out.",
+                               theirs[i]);
     return LUO_OK;
 }
 
@@ -143,6 +169,7 @@ static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, lu
     LUO_TRY(luo_args_int(args, "steps", 0, 0, 100000, &steps, err));
     LUO_TRY(luo_args_int(args, "grid", GRID, 1, 1 << 24, &call->in.grid_step, err));
     LUO_TRY(luo_args_number(args, "switch-ms", 100, 0, 1e9, &call->switch_ms, err));
+    LUO_TRY(check_steps(args, steps, err));
     call->in.floor = proposal != 2;
     call->in.published = proposal != 1;
     call->in.seed = (uint64_t)seed;
@@ -199,10 +226,34 @@ static luo_status add_context(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
                                "`--context-parallel` is `%.40s`; sizes from 1 to "
                                "64 such as 1,2,4 are expected.",
                                list);
+        for (int32_t k = 0; cp > 1 && k < call->pool.n; k++)
+            if (call->pool.entry[k].cp == cp)
+                return luo_err_set(err, LUO_EUSAGE,
+                                   "`--context-parallel` is `%.40s`; each size once is expected.",
+                                   list);
         if (cp > 1) LUO_TRY(luo_pool_add_context(cli->arena, &call->pool, &x, cp, err));
         at += n + (at[n] == ',');
     }
     return LUO_OK;
+}
+
+/* Can the model be cut so? */
+static luo_status check_entries(luo_cli *cli, const luo_hydraulis_call *call)
+{
+    const luo_model *model = call->model;
+    luo_status st = LUO_OK;
+    for (int32_t k = 0; k < call->pool.n; k++) {
+        const luo_pool_entry *e = &call->pool.entry[k];
+        if (model->heads % e->tp)
+            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 1,
+                               "tp %d does not divide the %lld heads of model `%s`.", e->tp,
+                               (long long)model->heads, model->name);
+        if (e->pp > model->layers)
+            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 2,
+                               "pp %d is more than the %lld layers of model `%s`.", e->pp,
+                               (long long)model->layers, model->name);
+    }
+    return st;
 }
 
 static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
@@ -217,6 +268,7 @@ static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err
     call->pool_name = luo_args_get(&cli->args, "pool", NULL);
     if (call->pool_name) {
         LUO_TRY(luo_read_pool(cli->arena, call->pool_name, &call->pool, &cli->diags));
+        LUO_TRY(check_entries(cli, call));
         luo_pool_model_caps(&in, &call->pool);
         for (int32_t i = 0; i < call->pool.n; i++)
             if (call->pool.entry[i].a == 0)
@@ -243,8 +295,8 @@ luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
     LUO_TRY(list_devices(cli, call, err));
     LUO_TRY(read_layout(&cli->args, call, err));
     LUO_TRY(read_device_step(&cli->args, call, err));
-    LUO_TRY(read_batch(cli, call, err));
     LUO_TRY(read_search(&cli->args, call, err));
+    LUO_TRY(read_batch(cli, call, err));
     LUO_TRY(read_lengths(cli, call, err));
     return read_pool(cli, call, err);
 }

@@ -23,6 +23,7 @@ static luo_status choose_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
     call->rivals = (luo_length_rivals){.pool = &call->pool,
                                        .candidates = &call->found,
                                        .devices = call->ndevices,
+                                       .rate = call->place_rate,
                                        .ctx = call->in.rule.most,
                                        .alike = -1,
                                        .switch_ms = call->switch_ms,
@@ -44,9 +45,9 @@ static luo_status replicas_of(luo_cli *cli, const luo_hydraulis_call *call,
     case LUO_LENGTH_POLICY_PADDING:
     case LUO_LENGTH_POLICY_PACK_STATIC:
     case LUO_LENGTH_POLICY_PACK_DYNAMIC:
-        return luo_length_alike(cli->arena, r->pool, r->alike, r->devices, out, err);
+        return luo_length_alike(cli->arena, &call->rivals, r->alike, out, err);
     case LUO_LENGTH_POLICY_UNIFORM_BEST:
-        return luo_length_alike(cli->arena, r->pool, r->uniform, r->devices, out, err);
+        return luo_length_alike(cli->arena, &call->rivals, r->uniform, out, err);
     case LUO_LENGTH_POLICY_ONE_PLAN:
     case LUO_LENGTH_POLICY_HYDRAULIS:
         *out = call->found.plan[plan->plan];
@@ -70,8 +71,7 @@ static luo_status padded_lengths(luo_cli *cli, const luo_hydraulis_call *call,
     *length = step->length;
     *n = step->n;
     if (!fills) return LUO_OK;
-    LUO_TRY(luo_length_alike(cli->arena, call->rivals.pool, call->rivals.alike, call->ndevices,
-                             &alike, err));
+    LUO_TRY(luo_length_alike(cli->arena, &call->rivals, call->rivals.alike, &alike, err));
     int64_t *own = LUO_NEW_N(cli->arena, int64_t, 2 * (int64_t)step->n);
     int32_t *assign = LUO_NEW_N(cli->arena, int32_t, 2 * (int64_t)step->n);
     int32_t *bin = LUO_NEW_N(cli->arena, int32_t, 2 * (int64_t)step->n), count = step->n;

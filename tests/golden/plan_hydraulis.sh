@@ -29,5 +29,10 @@ p --lengths classes.csv --os 4
 p --lengths classes.csv --budget 100
 p --lengths classes.csv --gpu-step 3
 p --lengths classes.csv --context-parallel 1,x
+p --lengths classes.csv --context-parallel 2,2
+p --lengths classes.csv --ctx 4096 --budget 8192 --grid 1
+p --lengths classes.csv --kicks 3
+printf 'tp,pp,a_ms_per_token2,b_ms_per_token,c_ms,cap_tokens,util_tokens\n3,1,0,0.1,1,64,0\n1,9,0,0.1,1,64,0\n' >uncut.csv
+p --lengths classes.csv --pool uncut.csv
 p --lengths classes.csv --tp 2
 p

@@ -23,6 +23,8 @@ luo_status luo_length_mean(luo_arena *scratch, const luo_length_rivals *r, luo_l
     return LUO_OK;
 }
 
+enum { BUCKET_POINTS = 32 }; /* grid points between which buckets end, about */
+
 /* ---- HotSPa's buckets ---- */
 
 typedef struct cell { /* least time of all lengths up to a grid point, the last bucket by an entry
@@ -250,6 +252,7 @@ luo_status luo_length_rivals_choose(luo_arena *arena, const luo_length_sample *s
                                     int32_t nsamples, int64_t grid_step, luo_length_rivals *rivals,
                                     luo_err *err)
 {
+    if (grid_step < rivals->ctx / BUCKET_POINTS) grid_step = rivals->ctx / BUCKET_POINTS;
     const int64_t points = (rivals->ctx + grid_step - 1) / grid_step;
     int64_t *end = LUO_NEW_N(arena, int64_t, points);
     if (!end) return luo_err_nomem(err);

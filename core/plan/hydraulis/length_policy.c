@@ -26,14 +26,15 @@ bool luo_length_policy_find(const char *name, luo_length_policy *out)
     return false;
 }
 
-luo_status luo_length_alike(luo_arena *arena, const luo_pool *pool, int32_t entry, int32_t devices,
+luo_status luo_length_alike(luo_arena *arena, const luo_length_rivals *rivals, int32_t entry,
                             luo_replicas *out, luo_err *err)
 {
-    const int32_t n = devices / luo_pool_devices(&pool->entry[entry]);
+    const int32_t n = rivals->devices / luo_pool_devices(&rivals->pool->entry[entry]);
     luo_replica *replica = LUO_NEW_N(arena, luo_replica, n);
     if (!replica) return luo_err_nomem(err);
     for (int32_t r = 0; r < n; r++) replica[r] = (luo_replica){entry, 1};
     *out = (luo_replicas){n, replica};
+    luo_step_speeds(rivals->pool, out, rivals->rate);
     return LUO_OK;
 }
 
@@ -158,8 +159,7 @@ static luo_status on_equal(const batch *b, luo_length_assign how, pack_fn pack, 
     luo_replicas plan;
     LUO_TRY(has_entry(b, b->rivals->alike, err));
     const luo_pool_entry *e = &b->rivals->pool->entry[b->rivals->alike];
-    LUO_TRY(luo_length_alike(b->arena, b->rivals->pool, b->rivals->alike, b->rivals->devices, &plan,
-                             err));
+    LUO_TRY(luo_length_alike(b->arena, b->rivals, b->rivals->alike, &plan, err));
     *s = (luo_step_plan){.plan = -1,
                          .assign = LUO_NEW_N(b->arena, int32_t, b->n),
                          .bin = LUO_NEW_N(b->arena, int32_t, b->n),
@@ -203,8 +203,7 @@ static luo_status uniform_best(const batch *b, luo_step_plan *s, luo_err *err)
 {
     luo_replicas plan;
     LUO_TRY(has_entry(b, b->rivals->uniform, err));
-    LUO_TRY(luo_length_alike(b->arena, b->rivals->pool, b->rivals->uniform, b->rivals->devices,
-                             &plan, err));
+    LUO_TRY(luo_length_alike(b->arena, b->rivals, b->rivals->uniform, &plan, err));
     return choose(b, &plan, 1, s, err);
 }
 
@@ -237,7 +236,7 @@ static luo_status hotspa(const batch *b, luo_step_plan *s, luo_err *err)
             if (b->length[i] > x->bucket[k].low && b->length[i] <= x->bucket[k].high)
                 own[part.n++] = b->length[i];
         if (part.n == 0) continue;
-        LUO_TRY(luo_length_alike(b->arena, x->pool, x->bucket[k].entry, x->devices, &plan, err));
+        LUO_TRY(luo_length_alike(b->arena, b->rivals, x->bucket[k].entry, &plan, err));
         LUO_TRY(choose(&part, &plan, 1, &of, err));
         ms += of.event;
         if (last >= 0 && last != x->bucket[k].entry) ms += x->switch_ms;

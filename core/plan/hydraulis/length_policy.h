@@ -30,6 +30,7 @@ typedef struct luo_length_rivals {
     const luo_pool *pool;
     const luo_candidates *candidates;
     int32_t devices;
+    const double *rate; /* per place of the devices, as luo_step_speeds; NULL: 1 all */
     int64_t ctx;
     int32_t alike;    /* entry of the equal replicas of padding and packing */
     int32_t uniform;  /* entry of uniform_best */
@@ -73,7 +74,8 @@ luo_status luo_length_buckets(luo_arena *arena, const luo_pool *pool, int32_t de
 luo_status luo_length_policy_step(luo_arena *arena, const luo_length_rivals *rivals,
                                   luo_length_policy policy, int32_t current, const int64_t *length,
                                   int32_t n, double *ms, luo_step_plan *step, luo_err *err);
-/* Replicas of one entry on all devices; none if it needs more. Errors: LUO_ENOMEM. */
-luo_status luo_length_alike(luo_arena *arena, const luo_pool *pool, int32_t entry, int32_t devices,
+/* Replicas of one entry on all devices, with their speeds; none if it needs more. Errors:
+ * LUO_ENOMEM. */
+luo_status luo_length_alike(luo_arena *arena, const luo_length_rivals *rivals, int32_t entry,
                             luo_replicas *out, luo_err *err);
 #endif

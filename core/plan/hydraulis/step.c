@@ -363,6 +363,16 @@ luo_status luo_step_choose(luo_arena *arena, const luo_pool *pool, const luo_rep
     return LUO_OK;
 }
 
+void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const double *rate)
+{
+    for (int32_t r = 0, at = 0; r < plan->n; r++) {
+        luo_replica *replica = &plan->replica[r];
+        const int32_t end = at + luo_pool_devices(&pool->entry[replica->entry]);
+        for (replica->mu = 1; at < end; at++)
+            if (rate) replica->mu = fmax(replica->mu, rate[at]);
+    }
+}
+
 luo_step_floor luo_step_floor_of(const luo_pool *pool, int32_t devices, const int64_t *length,
                                  int32_t n)
 {

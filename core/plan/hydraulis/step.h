@@ -45,6 +45,9 @@ luo_status luo_step_pack(luo_arena *arena, const luo_pool *pool, const luo_repli
 /* Largest 1F1B time of the replicas when their speeds are mu[] (NULL: those of the plan), ms. */
 luo_status luo_step_event(luo_arena *scratch, const luo_pool *pool, const luo_replicas *plan,
                           const luo_packed *packed, const double *mu, double *ms, luo_err *err);
+/* mu of replicas that take devices in their order: the slowest device counts. rate: per place of
+ * the devices, 1 nominal; NULL: 1 all. */
+void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const double *rate);
 /* No plan of any kind on so many devices takes less: the longest sequence on the entry that is
  * fastest for it, and the work of each sequence where it takes the fewest device milliseconds. */
 typedef struct luo_step_floor {

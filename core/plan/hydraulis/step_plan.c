@@ -13,12 +13,12 @@ typedef struct making {
 static luo_status make_stages(const making *m, const luo_pool_entry *e, const int32_t *dev,
                               luo_pipeline *pipe, luo_err *err)
 {
-    const int32_t width = e->tp * e->cp, layers = (int32_t)(m->place->model->layers / e->pp);
+    const int32_t width = e->tp * e->cp, layers = (int32_t)m->place->model->layers;
     luo_stage *stage = LUO_NEW_N(m->arena, luo_stage, e->pp);
     luo_range *range = LUO_NEW_N(m->arena, luo_range, e->pp);
     if (!stage || !range) return luo_err_nomem(err);
     for (int32_t s = 0; s < e->pp; s++) {
-        range[s] = (luo_range){s * layers, (s + 1) * layers};
+        range[s] = (luo_range){s * layers / e->pp, (s + 1) * layers / e->pp};
         stage[s] =
             (luo_stage){.nlayers = 1,
                         .layers = &range[s],
