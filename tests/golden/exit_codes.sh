@@ -14,5 +14,5 @@ cat >large.json <<'END'
 END
 e 5 sim large.json --model "$S/models/llama-7b.yaml" --cluster "$S/clusters/tiny2.yaml" --out b
 ls b/plan/trace.json.gz 2>/dev/null; grep '"state"' b/plan/manifest.json
-e 6 sim "$S/examples/small.yaml" --set extent.steps=1000000000 --limit-s 0.5 --out c --plots off --quiet
+e 6 sim "$S/examples/small.yaml" --set extent.steps=1000000000 --limit-s 3 --out c --plots off --quiet
 grep -h '"state"\|"exit"' c/static/manifest.json
