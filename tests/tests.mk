@@ -45,7 +45,7 @@ TEST_PROGRAMS := $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(S
 RUN_TESTS = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' WAITING='$(WAITING) $(STORM_HOST)'
 # Programs for GPUs are linked by make check-all, though nothing here may run them.
 LINKED = $(if $(NO_CUDA),,$(GPU_PROGRAMS))
-check: ## install what is missing, build, run every test (9 minutes with the build on 2 quiet cores)
+check: ## install what is missing, build, run every test (9 to 17 minutes with the build on 2 cores)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(TEST_PROGRAMS) $(CUDA_ONE_RANK)
 	@$(RUN_TESTS) CUDA_OBJECTS=$(B)/one $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8) ./tests/run.sh $(TESTS)
