@@ -4,7 +4,7 @@
 #include "cli/plan/plan.h"
 #include "cli/plan/plan_judge.h"
 #include "core/plan/hydraulis/length_policy.h"
-#include "core/plan/hydraulis/step_plan.h"
+#include "core/plan/hydraulis/length_plan.h"
 #include "core/run/policy/judge_lengths.h"
 
 enum { LUO_HYDRAULIS_WARNINGS = 32 };

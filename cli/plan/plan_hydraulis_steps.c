@@ -34,68 +34,6 @@ static luo_status choose_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
 
 /* ---- on the simulator ---- */
 
-/* Replicas of a policy's step; none for hotspa, whose step is several plans. */
-static luo_status replicas_of(luo_cli *cli, const luo_hydraulis_call *call,
-                              luo_length_policy policy, const luo_step_plan *plan,
-                              luo_replicas *out, luo_err *err)
-{
-    const luo_length_rivals *r = &call->rivals;
-    *out = (luo_replicas){0};
-    switch (policy) {
-    case LUO_LENGTH_POLICY_PADDING:
-    case LUO_LENGTH_POLICY_PACK_STATIC:
-    case LUO_LENGTH_POLICY_PACK_DYNAMIC:
-        return luo_length_alike(cli->arena, &call->rivals, r->alike, out, err);
-    case LUO_LENGTH_POLICY_UNIFORM_BEST:
-        return luo_length_alike(cli->arena, &call->rivals, r->uniform, out, err);
-    case LUO_LENGTH_POLICY_ONE_PLAN:
-    case LUO_LENGTH_POLICY_HYDRAULIS:
-        *out = call->found.plan[plan->plan];
-        return LUO_OK;
-    case LUO_LENGTH_POLICY_HOTSPA:
-    case LUO_LENGTH_POLICIES:
-        break;
-    }
-    return LUO_OK;
-}
-
-/* What padding fills up is computed as well: it counts as sequences of its own. */
-static luo_status padded_lengths(luo_cli *cli, const luo_hydraulis_call *call,
-                                 luo_length_policy policy, const luo_hydraulis_step *step,
-                                 luo_step_plan *plan, int64_t **length, int32_t *n, luo_err *err)
-{
-    const bool full = policy == LUO_LENGTH_POLICY_PADDING;
-    const bool fills = full || policy == LUO_LENGTH_POLICY_PACK_STATIC;
-    const int64_t ctx = call->in.rule.most;
-    luo_replicas alike;
-    *length = step->length;
-    *n = step->n;
-    if (!fills) return LUO_OK;
-    LUO_TRY(luo_length_alike(cli->arena, &call->rivals, call->rivals.alike, &alike, err));
-    int64_t *own = LUO_NEW_N(cli->arena, int64_t, 2 * (int64_t)step->n);
-    int32_t *assign = LUO_NEW_N(cli->arena, int32_t, 2 * (int64_t)step->n);
-    int32_t *bin = LUO_NEW_N(cli->arena, int32_t, 2 * (int64_t)step->n), count = step->n;
-    if (!own || !assign || !bin) return luo_err_nomem(err);
-    for (int32_t i = 0; i < step->n; i++) own[i] = full ? ctx : step->length[i];
-    memcpy(assign, plan->assign, (size_t)step->n * sizeof *assign);
-    memcpy(bin, plan->bin, (size_t)step->n * sizeof *bin);
-    for (int32_t r = 0; r < alike.n && !full; r++)
-        for (int32_t u = 0; u < plan->packed[r].nbins; u++) {
-            int64_t used = 0;
-            for (int32_t i = 0; i < step->n; i++)
-                if (assign[i] == r && bin[i] == u) used += own[i];
-            if (used == ctx) continue;
-            own[count] = ctx - used;
-            assign[count] = r;
-            bin[count++] = u;
-        }
-    plan->assign = assign;
-    plan->bin = bin;
-    *length = own;
-    *n = count;
-    return LUO_OK;
-}
-
 static void cannot_run(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy policy,
                        const luo_hydraulis_step *step, const luo_err *why)
 {
@@ -103,26 +41,22 @@ static void cannot_run(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy
                        (int)(step - call->step), why->text);
 }
 
+/* *seconds: NAN: a part of the step cannot run. */
 static luo_status simulate(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy policy,
-                           const luo_hydraulis_step *step, luo_step_plan plan, double *seconds,
-                           luo_err *err)
+                           const luo_hydraulis_step *step, const luo_length_plans *plans,
+                           double *seconds, luo_err *err)
 {
     const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
-    const luo_step_place place = luo_hydraulis_place(call);
-    luo_replicas replicas;
-    luo_judgement judged;
-    luo_plan *made;
-    int64_t *length;
-    int32_t n;
-    LUO_TRY(replicas_of(cli, call, policy, &plan, &replicas, err));
-    if (replicas.n == 0) return LUO_OK;
-    LUO_TRY(padded_lengths(cli, call, policy, step, &plan, &length, &n, err));
-    LUO_TRY(luo_step_plan_make(cli->arena, &place, &call->pool, &replicas, &plan, length, n, &made,
-                               err));
-    luo_err why = {0};
-    LUO_TRY(luo_judge_plan(&judge, made, call->in.rule.most, call->rate, &judged, &why));
-    *seconds = isfinite(judged.seconds) ? judged.seconds : (double)NAN;
-    if (!isfinite(judged.seconds)) cannot_run(cli, call, policy, step, &why);
+    *seconds = 0;
+    for (int32_t k = 0; k < plans->n; k++) {
+        luo_judgement judged;
+        luo_err why = {0};
+        const luo_status st = luo_judge_plan(&judge, plans->part[k].plan, call->in.rule.most,
+                                             call->rate, &judged, &why);
+        if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+        if (!isfinite(judged.seconds)) cannot_run(cli, call, policy, step, &why);
+        *seconds += isfinite(judged.seconds) ? judged.seconds : (double)NAN;
+    }
     return LUO_OK;
 }
 
@@ -158,15 +92,16 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
 static luo_status run_rival(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy policy,
                             luo_hydraulis_step *step, luo_err *err)
 {
-    luo_step_plan plan;
+    const luo_step_place place = luo_hydraulis_place(call);
+    luo_length_plans plans;
     luo_err why = {0};
     step->event_ms[policy] = step->step_s[policy] = NAN;
-    const luo_status st =
-        luo_length_policy_step(cli->arena, &call->rivals, policy, -1, step->length, step->n,
-                               &step->event_ms[policy], &plan, &why);
+    const luo_status st = luo_length_plan(cli->arena, &call->rivals, &place, policy, -1,
+                                          step->length, step->n, &plans, &why);
     if (st == LUO_EINFEASIBLE) return LUO_OK;
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    return call->judged ? simulate(cli, call, policy, step, plan, &step->step_s[policy], err)
+    step->event_ms[policy] = plans.ms;
+    return call->judged ? simulate(cli, call, policy, step, &plans, &step->step_s[policy], err)
                         : LUO_OK;
 }
 

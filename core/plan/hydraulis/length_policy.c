@@ -219,6 +219,16 @@ static luo_status hydraulis(const batch *b, luo_step_plan *s, luo_err *err)
     return choose(b, b->rivals->candidates->plan, b->rivals->candidates->n, s, err);
 }
 
+luo_status luo_length_bucket_step(luo_arena *arena, const luo_length_rivals *rivals, int32_t k,
+                                  const int64_t *length, int32_t n, luo_step_plan *step,
+                                  luo_err *err)
+{
+    const batch b = {arena, rivals, -1, n, length};
+    luo_replicas plan;
+    LUO_TRY(luo_length_alike(arena, rivals, rivals->bucket[k].entry, &plan, err));
+    return choose(&b, &plan, 1, step, err);
+}
+
 /* One bucket after another on all devices; the step is their sum. */
 static luo_status hotspa(const batch *b, luo_step_plan *s, luo_err *err)
 {
@@ -229,15 +239,13 @@ static luo_status hotspa(const batch *b, luo_step_plan *s, luo_err *err)
     if (!own) return luo_err_nomem(err);
     LUO_TRY(has_entry(b, x->nbuckets > 0 ? 0 : -1, err));
     for (int32_t k = 0; k < x->nbuckets; k++) {
-        batch part = {b->arena, x, -1, 0, own};
-        luo_replicas plan;
         luo_step_plan of;
+        int32_t n = 0;
         for (int32_t i = 0; i < b->n; i++)
             if (b->length[i] > x->bucket[k].low && b->length[i] <= x->bucket[k].high)
-                own[part.n++] = b->length[i];
-        if (part.n == 0) continue;
-        LUO_TRY(luo_length_alike(b->arena, b->rivals, x->bucket[k].entry, &plan, err));
-        LUO_TRY(choose(&part, &plan, 1, &of, err));
+                own[n++] = b->length[i];
+        if (n == 0) continue;
+        LUO_TRY(luo_length_bucket_step(b->arena, x, k, own, n, &of, err));
         ms += of.event;
         if (last >= 0 && last != x->bucket[k].entry) ms += x->switch_ms;
         last = x->bucket[k].entry;

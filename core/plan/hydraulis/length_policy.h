@@ -74,6 +74,11 @@ luo_status luo_length_buckets(luo_arena *arena, const luo_pool *pool, int32_t de
 luo_status luo_length_policy_step(luo_arena *arena, const luo_length_rivals *rivals,
                                   luo_length_policy policy, int32_t current, const int64_t *length,
                                   int32_t n, double *ms, luo_step_plan *step, luo_err *err);
+/* The sequences of bucket k of hotspa, dispatched and packed on its replicas. Errors, Owner: as
+ * above. */
+luo_status luo_length_bucket_step(luo_arena *arena, const luo_length_rivals *rivals, int32_t k,
+                                  const int64_t *length, int32_t n, luo_step_plan *step,
+                                  luo_err *err);
 /* Replicas of one entry on all devices, with their speeds; none if it needs more. Errors:
  * LUO_ENOMEM. */
 luo_status luo_length_alike(luo_arena *arena, const luo_length_rivals *rivals, int32_t entry,

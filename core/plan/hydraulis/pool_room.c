@@ -33,7 +33,8 @@ static luo_status make_plan(luo_arena *arena, const luo_step_place *place, const
     }
     const luo_replicas replicas = {n, replica};
     const luo_step_plan step = {.assign = assign, .bin = bin, .packed = packed};
-    return luo_step_plan_make(arena, place, pool, &replicas, &step, length, n * e->pp, out, err);
+    return luo_step_plan_make(arena, place, pool, &replicas, &step, length, NULL, n * e->pp, out,
+                              err);
 }
 
 /* Of the fullest device; INFINITY: it does not compile. */

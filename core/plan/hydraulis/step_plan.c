@@ -97,12 +97,13 @@ static luo_plan blank(const luo_step_place *place)
     if (!l) return plan;
     plan.zero = 0;
     plan.state_layout =
-        (luo_state_layout){l->dp, l->tp, l->pp, l->dp * l->tp * l->pp, place->devices};
+        (luo_state_layout){l->dp, l->tp, l->pp, l->dp * l->tp * l->pp,
+                           place->layout_devices ? place->layout_devices : place->devices};
     return plan;
 }
 
-static luo_status make(const making *m, const luo_step_plan *step, const int64_t *length, int32_t n,
-                       luo_plan **out, luo_err *err)
+static luo_status make(const making *m, const luo_step_plan *step, const int64_t *length,
+                       const int32_t *names, int32_t n, luo_plan **out, luo_err *err)
 {
     luo_plan *plan = LUO_NEW(m->arena, luo_plan);
     int32_t *number = LUO_NEW_N(m->arena, int32_t, m->replicas->n);
@@ -111,7 +112,7 @@ static luo_status make(const making *m, const luo_step_plan *step, const int64_t
     *plan = blank(m->place);
     LUO_TRY(make_pipelines(m, step ? step->packed : NULL, plan, number, err));
     for (int32_t i = 0; i < n; i++)
-        at[i] = (luo_assignment){i, length[i], number[step->assign[i]], step->bin[i]};
+        at[i] = (luo_assignment){names ? names[i] : i, length[i], number[step->assign[i]], step->bin[i]};
     plan->nassignment = n;
     plan->assignment = at;
     *out = plan;
@@ -120,15 +121,16 @@ static luo_status make(const making *m, const luo_step_plan *step, const int64_t
 
 luo_status luo_step_plan_make(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                               const luo_replicas *replicas, const luo_step_plan *step,
-                              const int64_t *length, int32_t n, luo_plan **out, luo_err *err)
+                              const int64_t *length, const int32_t *number, int32_t n,
+                              luo_plan **out, luo_err *err)
 {
     const making m = {arena, place, pool, replicas};
-    return make(&m, step, length, n, out, err);
+    return make(&m, step, length, number, n, out, err);
 }
 
 luo_status luo_step_plan_frame(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                                const luo_replicas *replicas, luo_plan **out, luo_err *err)
 {
     const making m = {arena, place, pool, replicas};
-    return make(&m, NULL, NULL, 0, out, err);
+    return make(&m, NULL, NULL, NULL, 0, out, err);
 }

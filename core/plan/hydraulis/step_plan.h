@@ -12,16 +12,19 @@ typedef struct luo_step_place {
     luo_dtype dtype;
     int64_t ctx;
     const luo_optimizer_layout *layout; /* where optimizer state lies; NULL: ZeRO-1 of the plan */
+    const int32_t *layout_devices; /* of the layout, in the order of plan.json; NULL: `devices` */
 } luo_step_place;
 
 /* Every replica that has sequences is a pipeline of stages as equal as the layers allow on the next
  * devices, the ranks of a stage side by side; its micro-batches have their own tokens, padded to
  * LUO_POOL_ROUND, and the assignment says which sequence is where. With a layout the state is apart
- * (`state_layout`), on all devices. Pre: the replicas fit the devices; pp is at most the layers.
+ * (`state_layout`), on all devices. number[n]: of the sequences, as the assignment names them; NULL:
+ * 0 to n - 1. Pre: the replicas fit the devices; pp is at most the layers.
  * Errors: LUO_ENOMEM. Owner: arena. */
 luo_status luo_step_plan_make(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                               const luo_replicas *replicas, const luo_step_plan *step,
-                              const int64_t *length, int32_t n, luo_plan **out, luo_err *err);
+                              const int64_t *length, const int32_t *number, int32_t n,
+                              luo_plan **out, luo_err *err);
 /* The replicas alone: one micro-batch of ctx tokens each, for a file of plans. */
 luo_status luo_step_plan_frame(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                                const luo_replicas *replicas, luo_plan **out, luo_err *err);

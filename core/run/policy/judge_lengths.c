@@ -12,7 +12,8 @@ static luo_status simulate(luo_arena *arena, const luo_judge *judge, const luo_s
     luo_judgement judged;
     luo_err why = {0};
     LUO_TRY(
-        luo_step_plan_make(arena, place, pool, replicas, &now->step, length, n, &now->plan, err));
+        luo_step_plan_make(arena, place, pool, replicas, &now->step, length, NULL, n, &now->plan,
+                           err));
     const luo_status st = luo_judge_plan(judge, now->plan, place->ctx, rate, &judged, &why);
     if (err && why.st != LUO_OK) *err = why;
     now->seconds = st == LUO_OK ? judged.seconds : INFINITY;

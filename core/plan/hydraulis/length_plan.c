@@ -1,0 +1,183 @@
+/* From a policy's choice for a batch to the plans that are compiled. */
+#include "core/plan/hydraulis/length_plan.h"
+
+#include <string.h>
+
+typedef struct making {
+    luo_arena *arena;
+    const luo_length_rivals *rivals;
+    const luo_step_place *place;
+} making;
+
+/* ---- where optimizer state lies ---- */
+
+/* Equal replicas hold it where their weights are, cut over the replicas. */
+static luo_status own_layout(const making *m, int32_t entry, luo_optimizer_layout *layout,
+                             luo_step_place *out, luo_err *err)
+{
+    const luo_pool_entry *e = &m->rivals->pool->entry[entry];
+    const int32_t size = luo_pool_devices(e), replicas = m->rivals->devices / size;
+    int32_t *dev = LUO_NEW_N(m->arena, int32_t, (int64_t)replicas * size);
+    if (!dev) return luo_err_nomem(err);
+    *layout = (luo_optimizer_layout){replicas * e->cp, e->tp, e->pp};
+    for (int32_t r = 0; r < replicas; r++)
+        for (int32_t s = 0; s < e->pp; s++)
+            for (int32_t c = 0; c < e->cp; c++)
+                memcpy(dev + (int64_t)e->tp * (r * e->cp + c + (int64_t)layout->dp * s),
+                       m->place->devices + (int64_t)r * size + (s * e->cp + c) * e->tp,
+                       (size_t)e->tp * sizeof *dev);
+    *out = *m->place;
+    out->layout = layout;
+    out->layout_devices = dev;
+    return LUO_OK;
+}
+
+/* ---- one plan ---- */
+
+typedef struct batch {
+    const int64_t *length;
+    const int32_t *number; /* of each in the whole batch; NULL: in order */
+    int32_t n;
+} batch;
+
+static luo_status make(const making *m, const luo_step_place *place, const luo_replicas *replicas,
+                       const luo_step_plan *step, const batch *b, luo_length_stretch *out,
+                       luo_err *err)
+{
+    const luo_pool *pool = m->rivals->pool;
+    LUO_TRY(luo_step_plan_frame(m->arena, place, pool, replicas, &out->frame, err));
+    return luo_step_plan_make(m->arena, place, pool, replicas, step, b->length, b->number, b->n,
+                              &out->plan, err);
+}
+
+static luo_status make_single(const making *m, const luo_step_place *place,
+                              const luo_replicas *replicas, const batch *b, luo_length_plans *out,
+                              luo_err *err)
+{
+    out->n = 1;
+    out->part = LUO_NEW(m->arena, luo_length_stretch);
+    if (!out->part) return luo_err_nomem(err);
+    return make(m, place, replicas, &out->step, b, out->part, err);
+}
+
+/* ---- padding ---- */
+
+/* What padding fills up is computed as well: it counts as sequences of its own. */
+static luo_status fill(const making *m, bool full, int32_t replicas, luo_step_plan *plan,
+                       int64_t **length, int32_t *n, luo_err *err)
+{
+    const int64_t ctx = m->rivals->ctx;
+    const int32_t given = *n;
+    int64_t *own = LUO_NEW_N(m->arena, int64_t, 2 * (int64_t)given);
+    int32_t *assign = LUO_NEW_N(m->arena, int32_t, 2 * (int64_t)given);
+    int32_t *bin = LUO_NEW_N(m->arena, int32_t, 2 * (int64_t)given);
+    if (!own || !assign || !bin) return luo_err_nomem(err);
+    memcpy(assign, plan->assign, (size_t)given * sizeof *assign);
+    memcpy(bin, plan->bin, (size_t)given * sizeof *bin);
+    for (int32_t i = 0; i < given; i++) own[i] = full ? ctx : (*length)[i];
+    for (int32_t r = 0; r < replicas && !full; r++)
+        for (int32_t u = 0; u < plan->packed[r].nbins; u++) {
+            int64_t used = 0;
+            for (int32_t i = 0; i < given; i++)
+                if (assign[i] == r && bin[i] == u) used += own[i];
+            if (used == ctx) continue;
+            own[*n] = ctx - used;
+            assign[*n] = r;
+            bin[(*n)++] = u;
+        }
+    plan->assign = assign;
+    plan->bin = bin;
+    *length = own;
+    return LUO_OK;
+}
+
+static luo_status on_alike(const making *m, luo_length_policy policy, int32_t entry,
+                           const batch *given, luo_length_plans *out, luo_err *err)
+{
+    const bool full = policy == LUO_LENGTH_POLICY_PADDING;
+    luo_optimizer_layout layout;
+    luo_step_place place;
+    luo_replicas replicas;
+    int64_t *length = LUO_NEW_N(m->arena, int64_t, given->n);
+    batch b = *given;
+    if (!length) return luo_err_nomem(err);
+    memcpy(length, given->length, (size_t)b.n * sizeof *length);
+    LUO_TRY(own_layout(m, entry, &layout, &place, err));
+    LUO_TRY(luo_length_alike(m->arena, m->rivals, entry, &replicas, err));
+    if (full || policy == LUO_LENGTH_POLICY_PACK_STATIC)
+        LUO_TRY(fill(m, full, replicas.n, &out->step, &length, &b.n, err));
+    b.length = length;
+    return make_single(m, &place, &replicas, &b, out, err);
+}
+
+/* ---- buckets ---- */
+
+static luo_status by_bucket(const making *m, const batch *b, luo_length_plans *out, luo_err *err)
+{
+    const luo_length_rivals *x = m->rivals;
+    out->part = LUO_NEW_N(m->arena, luo_length_stretch, x->nbuckets);
+    if (!out->part) return luo_err_nomem(err);
+    for (int32_t k = 0; k < x->nbuckets; k++) {
+        int64_t *own = LUO_NEW_N(m->arena, int64_t, b->n);
+        int32_t *number = LUO_NEW_N(m->arena, int32_t, b->n);
+        batch part = {own, number, 0};
+        luo_replicas replicas;
+        luo_step_plan step;
+        if (!own || !number) return luo_err_nomem(err);
+        for (int32_t i = 0; i < b->n; i++) {
+            if (b->length[i] <= x->bucket[k].low || b->length[i] > x->bucket[k].high) continue;
+            number[part.n] = i;
+            own[part.n++] = b->length[i];
+        }
+        if (part.n == 0) continue;
+        LUO_TRY(luo_length_alike(m->arena, x, x->bucket[k].entry, &replicas, err));
+        LUO_TRY(luo_length_bucket_step(m->arena, x, k, own, part.n, &step, err));
+        LUO_TRY(make(m, m->place, &replicas, &step, &part, &out->part[out->n++], err));
+    }
+    return LUO_OK;
+}
+
+/* ---- all policies ---- */
+
+luo_status luo_length_plan_of(luo_arena *arena, const luo_length_rivals *rivals,
+                              const luo_step_place *place, const luo_step_plan *step,
+                              const int64_t *length, int32_t n, luo_length_plans *out, luo_err *err)
+{
+    const making m = {arena, rivals, place};
+    const batch b = {length, NULL, n};
+    *out = (luo_length_plans){.step = *step, .ms = step->event};
+    return make_single(&m, place, &rivals->candidates->plan[step->plan], &b, out, err);
+}
+
+luo_status luo_length_plan(luo_arena *arena, const luo_length_rivals *rivals,
+                           const luo_step_place *place, luo_length_policy policy, int32_t current,
+                           const int64_t *length, int32_t n, luo_length_plans *out, luo_err *err)
+{
+    const making m = {arena, rivals, place};
+    const batch b = {length, NULL, n};
+    luo_length_plans x = {0};
+    LUO_TRY(luo_length_policy_step(arena, rivals, policy, current, length, n, &x.ms, &x.step, err));
+    luo_status st = LUO_OK;
+    switch (policy) {
+    case LUO_LENGTH_POLICY_PADDING:
+    case LUO_LENGTH_POLICY_PACK_STATIC:
+    case LUO_LENGTH_POLICY_PACK_DYNAMIC:
+        st = on_alike(&m, policy, rivals->alike, &b, &x, err);
+        break;
+    case LUO_LENGTH_POLICY_UNIFORM_BEST:
+        st = on_alike(&m, policy, rivals->uniform, &b, &x, err);
+        break;
+    case LUO_LENGTH_POLICY_ONE_PLAN:
+    case LUO_LENGTH_POLICY_HYDRAULIS:
+        st = make_single(&m, place, &rivals->candidates->plan[x.step.plan], &b, &x, err);
+        break;
+    case LUO_LENGTH_POLICY_HOTSPA:
+        st = by_bucket(&m, &b, &x, err);
+        break;
+    case LUO_LENGTH_POLICIES:
+        st = luo_err_set(err, LUO_EBUG, "no policy for uneven lengths.");
+        break;
+    }
+    if (st == LUO_OK) *out = x;
+    return st;
+}
