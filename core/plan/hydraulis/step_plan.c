@@ -42,14 +42,23 @@ static int64_t padded(const luo_pool_entry *e, int64_t tokens)
     return (tokens + unit - 1) / unit * unit;
 }
 
+/* Place of micro-batch u, which counts by falling time, in the order of the pipeline. Without other
+ * stages any order takes the same time: the longest goes last, so that its backward hides the
+ * gradients' way, and the second longest first, so that its forward hides that of the weights. */
+static int32_t place_of(const luo_pool_entry *e, const luo_packed *packed, int32_t u)
+{
+    if (e->pp > 1) return u;
+    return u == 0 ? packed->nbins - 1 : u - 1;
+}
+
 static luo_status make_batches(const making *m, const luo_pool_entry *e, const luo_packed *packed,
                                luo_pipeline *pipe, luo_err *err)
 {
     const int32_t n = packed ? packed->nbins : 1;
     int64_t *tokens = LUO_NEW_N(m->arena, int64_t, n);
     if (!tokens) return luo_err_nomem(err);
-    for (int32_t u = 0; u < n; u++)
-        tokens[u] = padded(e, packed ? packed->tokens[u] : m->place->ctx);
+    for (int32_t u = 0; packed && u < n; u++)
+        tokens[place_of(e, packed, u)] = padded(e, packed->tokens[u]);
     pipe->micro_batches = n;
     pipe->micro_batch_sequences = 1;
     pipe->micro_batch_tokens = packed ? tokens : NULL;
@@ -111,8 +120,12 @@ static luo_status make(const making *m, const luo_step_plan *step, const int64_t
     if (!plan || !number || !at) return luo_err_nomem(err);
     *plan = blank(m->place);
     LUO_TRY(make_pipelines(m, step ? step->packed : NULL, plan, number, err));
-    for (int32_t i = 0; i < n; i++)
-        at[i] = (luo_assignment){names ? names[i] : i, length[i], number[step->assign[i]], step->bin[i]};
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t r = step->assign[i];
+        const luo_pool_entry *e = &m->pool->entry[m->replicas->replica[r].entry];
+        at[i] = (luo_assignment){names ? names[i] : i, length[i], number[r],
+                                 place_of(e, &step->packed[r], step->bin[i])};
+    }
     plan->nassignment = n;
     plan->assignment = at;
     *out = plan;
