@@ -38,7 +38,7 @@ typedef struct luo_hydraulis_call {
     luo_length_rivals rivals;
     double switch_ms;
     bool judged;
-    double *extra_ms; /* per plan: luo_judge_lengths */
+    luo_lengths_learned learned;
     int32_t nsteps;
     luo_hydraulis_step *step;
     double proposal_s;

@@ -67,23 +67,22 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
                               luo_hydraulis_step *step, luo_err *err)
 {
     const luo_length_policy own = LUO_LENGTH_POLICY_HYDRAULIS;
+    const luo_step_place place = luo_hydraulis_place(call);
     luo_judged_lengths judged = {.seconds = NAN};
-    luo_step_opts opts = call->opts;
-    opts.current = current;
     const double start = luo_cli_wall_s();
-    LUO_TRY(luo_step_choose(cli->arena, &call->pool, call->found.plan, call->found.n, step->length,
-                            step->n, &opts, &step->plan, err));
+    LUO_TRY(luo_length_plan(cli->arena, &call->rivals, &place, own, current, step->length, step->n,
+                            &judged.plans, err));
     step->plan_ms = 1e3 * (luo_cli_wall_s() - start);
     if (call->judged) {
         const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
-        const luo_step_place place = luo_hydraulis_place(call);
         luo_err why = {0};
-        LUO_TRY(luo_judge_lengths(cli->arena, &judge, &place, &call->pool, call->found.plan,
-                                  call->found.n, step->length, step->n, &opts, call->rate,
-                                  call->extra_ms, &judged, &why));
-        step->plan = judged.step;
+        const luo_status st =
+            luo_judge_lengths(cli->arena, &judge, &call->rivals, &place, current, step->length,
+                              step->n, true, call->rate, &call->learned, &judged, &why);
+        if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
         if (!isfinite(judged.seconds)) cannot_run(cli, call, own, step, &why);
     }
+    step->plan = judged.plans.step;
     step->event_ms[own] = step->plan.event;
     step->step_s[own] = isfinite(judged.seconds) ? judged.seconds : (double)NAN;
     return LUO_OK;
@@ -121,8 +120,8 @@ luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *
     if (call->nsteps == 0) return LUO_OK;
     LUO_TRY(choose_rivals(cli, call, err));
     call->step = LUO_NEW_N(cli->arena, luo_hydraulis_step, call->nsteps);
-    call->extra_ms = LUO_NEW_N(cli->arena, double, call->found.n);
-    if (!call->step || !call->extra_ms) return luo_err_nomem(err);
+    if (!call->step) return luo_err_nomem(err);
+    LUO_TRY(luo_lengths_learn_open(cli->arena, call->found.n, &call->learned, err));
     for (int32_t s = 0; s < call->nsteps; s++) {
         luo_hydraulis_step *step = &call->step[s];
         LUO_TRY(luo_lengths_batch(cli->arena, &call->lengths, &call->in.rule, call->in.sequences,

@@ -4,6 +4,7 @@
 
 #include "core/plan/objective/objective.h"
 #include "core/plan/replan/reroute.h"
+#include "core/run/lengths/lengths_run.h"
 #include "core/run/run.h"
 
 static double restart_cost(const luo_run *run)
@@ -123,8 +124,8 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
     fill_rates(r);
     return (luo_snapshot){.scenario = r->job.scenario,
                           .spec = r->job.spec,
-                          .base = r->plans.list[0]->plan,
-                          .plan = used->plan,
+                          .base = luo_run_plan_of(r->plans.list[0]),
+                          .plan = luo_run_plan_of(used),
                           .trigger = trigger,
                           .rate = r->health.rate,
                           .leaving = luo_events_leaving(r->clock.events),
@@ -136,6 +137,7 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                           .memory_factor = r->decision.memory_factor,
                           .issue_order = r->backend.table->caps & LUO_CAP_ISSUE_ORDER,
                           .candidate = r->health.reentry.candidate,
+                          .plan_lengths = r->lengths ? luo_run_lengths_again : NULL,
                           .keep = r->arena,
                           .memory = &r->decision.memory,
                           .specialize_s = specialize_s,
@@ -175,6 +177,7 @@ luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *lea
                                                       : 1;
     then.leaving = leaving;
     then.keep = run->scratch;
+    then.plan_lengths = NULL;
     then.step_s = NULL; /* whether there is a plan, not which */
     then.memory = &nothing;
     return run->decision.acting->decide(run->scratch, &then, out, err);

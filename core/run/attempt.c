@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "core/run/health/pace.h"
+#include "core/run/lengths/lengths_run.h"
+#include "core/run/lengths/result_sum.h"
 #include "core/run/real.h"
 
 enum { FAILURES_IN_A_ROW = 1000 };
@@ -96,6 +98,10 @@ static luo_status keep(luo_run *run, const luo_step_result *result, int32_t atte
         run->health.predicted[used->dev[i]] = result->predicted_s[i];
     run->health.has_predicted = true;
     LUO_TRY(luo_run_sample_step(run, result, err));
+    if (run->lengths) {
+        LUO_TRY(luo_run_lengths_rows(run, err));
+        luo_run_lengths_learn(run, run->clock.t_s - start_s);
+    }
     luo_events_progress(run->clock.events);
     run->decision.failures = 0;
     run->clock.step++;
@@ -144,27 +150,53 @@ static luo_status bound_step(luo_run *run, luo_err *err)
     return luo_run_timeline(run, LUO_SPAN_STEP, start_s, run->clock.t_s, true, true, 0, err);
 }
 
-luo_status luo_run_step(luo_run *run, luo_err *err)
+/* One run of the running plan's programs, with the changes that come meanwhile. */
+static luo_status run_once(luo_run *run, int32_t attempt, bool trace, luo_step_result *result,
+                           luo_err *err)
 {
-    if (run->job.policy->bound) return bound_step(run, err);
     const luo_recipe recipe = luo_run_recipe(luo_run_plan(&run->plans));
     luo_step_request request = {.programs = luo_run_plan(&run->plans)->set,
                                 .recipe = &recipe,
                                 .world = luo_events_world(run->clock.events),
                                 .step = run->clock.step,
-                                .trace = wants_trace(run)};
-    luo_step_result result = {0};
-    const double start_s = run->clock.t_s;
+                                .attempt = attempt,
+                                .trace = trace};
     luo_ahead ahead;
     LUO_TRY(luo_run_look_ahead(run, &ahead, &request, err));
     LUO_TRY(luo_real_strike(run, &request, err));
-    LUO_TRY(luo_account_attempt(run, &request.attempt, err));
-    LUO_TRY(run->backend.table->run_ranks(run->backend.state, &request, &result, err));
-    LUO_TRY(luo_run_end_of(run, &ahead, &result, err));
+    LUO_TRY(run->backend.table->run_ranks(run->backend.state, &request, result, err));
+    LUO_TRY(luo_run_end_of(run, &ahead, result, err));
     luo_arena_reset(run->scratch, 0);
-    if (result.note) LUO_TRY(luo_run_warn(run, err, "%s", result.note));
-    LUO_TRY(luo_run_advance(run, run->clock.t_s, err));
+    if (result->note) LUO_TRY(luo_run_warn(run, err, "%s", result->note));
+    return luo_run_advance(run, run->clock.t_s, err);
+}
+
+/* The parts of a step, one after the other; *result is their sum. */
+static luo_status run_parts(luo_run *run, int32_t attempt, luo_step_result *result, luo_err *err)
+{
+    luo_result_sum sum = {.arena = run->lengths->step_arena};
+    for (int32_t k = 0; k < run->lengths->plans.n; k++) {
+        if (k > 0) LUO_TRY(luo_run_lengths_bind(run, k, err));
+        LUO_TRY(run_once(run, attempt, false, result, err));
+        if (result->status != LUO_OK) return LUO_OK;
+        LUO_TRY(luo_result_add(&sum, result, err));
+    }
+    *result = sum.result;
+    return luo_run_lengths_whole(run, err);
+}
+
+luo_status luo_run_step(luo_run *run, luo_err *err)
+{
+    if (run->job.policy->bound) return bound_step(run, err);
+    const bool parts = run->lengths && run->lengths->plans.n > 1;
+    luo_step_result result = {0};
+    int32_t attempt;
+    const double start_s = run->clock.t_s;
+    const bool trace = !parts && wants_trace(run);
+    LUO_TRY(luo_account_attempt(run, &attempt, err));
+    LUO_TRY(parts ? run_parts(run, attempt, &result, err)
+                  : run_once(run, attempt, trace, &result, err));
     if (result.status == LUO_EPEER && result.died) LUO_TRY(luo_real_died(run, &result, err));
-    return result.status == LUO_OK ? keep(run, &result, request.attempt, start_s, err)
-                                   : lose(run, &result, request.attempt, start_s, err);
+    return result.status == LUO_OK ? keep(run, &result, attempt, start_s, err)
+                                   : lose(run, &result, attempt, start_s, err);
 }

@@ -10,6 +10,7 @@
 #include "core/base/quantity.h"
 #include "core/base/vec.h"
 #include "core/run/events/reach.h"
+#include "core/run/lengths/lengths_run.h"
 #include "core/run/policy/policy.h"
 #include "core/run/real.h"
 
@@ -332,7 +333,7 @@ static luo_status boundary(luo_run *run, luo_err *err)
     if (luo_real_strikes(run)) return LUO_OK; /* the attempt fails, and is answered after it */
     LUO_TRY(luo_run_apply(run, err));
     if (run->clock.state != LUO_RUNNING || luo_run_is_over(run)) return LUO_OK;
-    LUO_TRY(bind_lengths(run, err));
+    LUO_TRY(run->lengths ? luo_run_lengths_boundary(run, err) : bind_lengths(run, err));
     if (run->decision.trigger & LUO_TRIGGER_FAIL)
         return luo_run_apply(run, err); /* it broke on the way */
     LUO_TRY(luo_ckpt_boundary(run, err));
@@ -402,6 +403,7 @@ static void end(luo_run *run)
     luo_judge_free(&run->decision.judge);
     luo_map_free(&run->decision.bound.fastest);
     luo_run_free_plans(&run->plans);
+    luo_run_lengths_free(run->lengths);
     luo_account_free(&run->ledger);
     luo_arena_free(run->scratch);
     luo_arena_free(run->arena);

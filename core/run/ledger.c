@@ -9,20 +9,7 @@
 
 #include "core/base/vec.h"
 #include "core/run/health/pace.h"
-
-static void add_parts(luo_parts *to, const luo_parts *p, double factor)
-{
-    to->compute_s += factor * p->compute_s;
-    to->recompute_s += factor * p->recompute_s;
-    to->tp_s += factor * p->tp_s;
-    to->ep_s += factor * p->ep_s;
-    to->cp_s += factor * p->cp_s;
-    to->pp_s += factor * p->pp_s;
-    to->dp_s += factor * p->dp_s;
-    to->move_s += factor * p->move_s;
-    to->io_s += factor * p->io_s;
-    to->bubble_s += factor * p->bubble_s;
-}
+#include "core/run/parts.h"
 
 double luo_account_parts_sum(const luo_parts *parts)
 {
@@ -32,7 +19,7 @@ double luo_account_parts_sum(const luo_parts *parts)
 
 static void add_share(luo_share *to, luo_share *from)
 {
-    add_parts(&to->parts, &from->parts, 1);
+    luo_parts_add(&to->parts, &from->parts, 1);
     to->seconds += from->seconds;
     to->flops += from->flops;
     to->peak += from->peak;
@@ -103,7 +90,7 @@ static void add_devices(luo_run *run, const luo_step_result *result, double seco
     const double pace = luo_pace_of_step(run, result);
     for (int32_t i = 0; i < used->ndev; i++) {
         const int32_t d = used->dev[i];
-        add_parts(&account->parts[d], &result->parts[i], 1);
+        luo_parts_add(&account->parts[d], &result->parts[i], 1);
         if (run->job.real)
             account->parts[d].bubble_s += seconds - (result->end_s - result->start_s);
         account->used_s[d] += seconds;
@@ -152,7 +139,7 @@ void luo_account_mean(const luo_run_plans *plans, const luo_step_result *result,
 {
     const int32_t n = luo_run_plan(plans)->ndev;
     *out = (luo_parts){0};
-    for (int32_t i = 0; i < n; i++) add_parts(out, &result->parts[i], 1.0 / n);
+    for (int32_t i = 0; i < n; i++) luo_parts_add(out, &result->parts[i], 1.0 / n);
     /* The rounding of the mean, and of dates late in a long run: of the bubble, or where there is
      * none of what is largest. */
     out->bubble_s += seconds - luo_account_parts_sum(out);
@@ -185,7 +172,7 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
                                "the parts of device %d make %.9g s of a step of "
                                "%.9g s.",
                                used->dev[i], luo_account_parts_sum(&result->parts[i]), own);
-    add_parts(&to->parts, &mean, 1);
+    luo_parts_add(&to->parts, &mean, 1);
     to->seconds += seconds;
     to->flops += used->flops;
     to->peak += used->peak_flops * seconds;
@@ -211,13 +198,13 @@ static void unsafe(luo_account *account, int64_t gone)
     }
     const double f = (double)gone / (double)account->safe.steps;
     part.parts = (luo_parts){0};
-    add_parts(&part.parts, &account->safe.parts, f);
+    luo_parts_add(&part.parts, &account->safe.parts, f);
     part.seconds *= f;
     part.flops *= f;
     part.peak *= f;
     part.steps = gone;
     part.tokens = part.tokens / account->safe.steps * gone;
-    add_parts(&account->safe.parts, &part.parts, -1);
+    luo_parts_add(&account->safe.parts, &part.parts, -1);
     account->safe.seconds -= part.seconds;
     account->safe.flops -= part.flops;
     account->safe.peak -= part.peak;

@@ -199,3 +199,17 @@ luo_parts luo_parts_mean(const luo_parts *parts, int32_t n)
     }
     return m;
 }
+
+void luo_parts_add(luo_parts *to, const luo_parts *p, double factor)
+{
+    to->compute_s += factor * p->compute_s;
+    to->recompute_s += factor * p->recompute_s;
+    to->tp_s += factor * p->tp_s;
+    to->ep_s += factor * p->ep_s;
+    to->cp_s += factor * p->cp_s;
+    to->pp_s += factor * p->pp_s;
+    to->dp_s += factor * p->dp_s;
+    to->move_s += factor * p->move_s;
+    to->io_s += factor * p->io_s;
+    to->bubble_s += factor * p->bubble_s;
+}

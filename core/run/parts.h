@@ -52,6 +52,8 @@ luo_status luo_ledger_close(const luo_ledger *l, luo_arena *scratch, double end_
 
 /* Mean over n devices. Pre: n > 0. */
 luo_parts luo_parts_mean(const luo_parts *parts, int32_t n);
+/* Adds so many times p. */
+void luo_parts_add(luo_parts *to, const luo_parts *p, double factor);
 /* Sum of the parts, bubble included. */
 double luo_parts_total(const luo_parts *parts);
 #endif

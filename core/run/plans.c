@@ -55,11 +55,14 @@ static luo_status warn_of_operations(luo_run *run, const luo_used_plan *used, lu
 static luo_status describe(luo_run *run, luo_used_plan *used, luo_err *err)
 {
     const luo_cluster *cluster = run->job.scenario->cluster;
-    used->dev = LUO_NEW_N(run->arena, int32_t, used->set->n);
-    used->member = LUO_NEW_N(run->arena, bool, cluster->ndevices);
+    if (!used->dev) used->dev = LUO_NEW_N(run->arena, int32_t, cluster->ndevices);
+    if (!used->member) used->member = LUO_NEW_N(run->arena, bool, cluster->ndevices);
     used->ndev = used->set->n;
     used->program_hash = used->set->hash;
+    used->peak_flops = 0;
+    used->micro_batches = 0;
     if (!used->dev || !used->member) return luo_err_nomem(err);
+    memset(used->member, 0, (size_t)cluster->ndevices * sizeof *used->member);
     for (int32_t i = 0; i < used->set->n; i++) {
         used->dev[i] = used->set->at[i].device;
         used->member[used->dev[i]] = true;
@@ -79,7 +82,6 @@ static luo_status describe(luo_run *run, luo_used_plan *used, luo_err *err)
     static const int64_t state[] = {14, 12, 24}; /* weight and two moments; bf16: and a master */
     used->state_bytes = parameters * state[used->plan->dtype];
     used->write_s = luo_ckpt_write_seconds(run->job.scenario, used);
-    used->step_s = -1;
     return LUO_OK;
 }
 
@@ -115,7 +117,8 @@ static luo_status list_memory(luo_run *run, luo_used_plan *used, int32_t index,
     return LUO_OK;
 }
 
-/* Rows of memory.csv are written at once, or, where use is measured, after the first step. */
+/* Rows of memory.csv are written at once, or, where use is measured, after the first step; of a
+ * frame, for its first batch. */
 static luo_status weigh(luo_run *run, luo_used_plan *used, int32_t index, luo_err *err)
 {
     luo_memory *memory = LUO_NEW_N(run->scratch, luo_memory, used->set->n);
@@ -123,8 +126,10 @@ static luo_status weigh(luo_run *run, luo_used_plan *used, int32_t index, luo_er
     LUO_TRY(luo_plan_memory(run->scratch, used->set, memory, err));
     LUO_TRY(luo_plan_fits(used->plan, run->job.scenario->cluster, used->set, memory,
                           &used->memory_ratio, &used->memory_device, err));
+    if (index < run->plans.n) return LUO_OK;
     if (run->job.sink->plan)
-        LUO_TRY(run->job.sink->plan(run->job.sink->ctx, index, used->plan, used->set, err));
+        LUO_TRY(run->job.sink->plan(run->job.sink->ctx, index, luo_run_plan_of(used), used->set,
+                                    err));
     LUO_TRY(list_memory(run, used, index, memory, err));
     return run->job.real ? LUO_OK : luo_run_measured(&run->job, used, NULL, err);
 }
@@ -158,6 +163,7 @@ void luo_run_give_back(luo_used_plan *used)
     luo_arena_free(used->arena);
     used->arena = NULL;
     used->set = NULL;
+    used->plan = luo_run_plan_of(used); /* a batch goes with its programs */
 }
 
 /* Does x go before y? The first plan goes last. */
@@ -189,11 +195,14 @@ static luo_status remember(luo_run *run, luo_used_plan *used, luo_err *err)
     if (!LUO_VEC_ROOM_IN(run->arena, run->plans.list, run->plans.n, run->plans.room))
         return luo_err_nomem(err);
     run->plans.list[run->plans.n++] = used;
-    if (used->memory_ratio > run->plans.memory_ratio) {
-        run->plans.memory_ratio = used->memory_ratio;
-        run->plans.memory_device = used->memory_device;
-    }
     return LUO_OK;
+}
+
+static void note_memory(luo_run_plans *plans, const luo_used_plan *used)
+{
+    if (used->memory_ratio <= plans->memory_ratio) return;
+    plans->memory_ratio = used->memory_ratio;
+    plans->memory_device = used->memory_device;
 }
 
 luo_bucketing luo_run_bucket(const luo_run *run)
@@ -242,7 +251,7 @@ luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens,
     luo_used_plan *u = LUO_NEW(run->arena, luo_used_plan);
     luo_plan *copy;
     luo_status st = u ? luo_plan_copy(run->arena, p, &copy, err) : luo_err_nomem(err);
-    if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens};
+    if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens, .step_s = -1};
     if (st == LUO_OK) {
         u->plan = copy;
         st = luo_plan_check_work(copy, run->job.opts->work, err);
@@ -252,9 +261,93 @@ luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens,
     if (st == LUO_OK) st = remember(run, u, err);
     if (st == LUO_OK) {
         *index = run->plans.n - 1;
+        note_memory(&run->plans, u);
         keep_within_limit(&run->plans, u);
     } else if (u) {
         luo_arena_free(u->arena);
+    }
+    luo_arena_reset(run->scratch, mark);
+    return st;
+}
+
+/* ---- plans of batches ---- */
+
+static luo_status new_frame(luo_run *run, const luo_plan *frame, uint64_t hash,
+                            luo_used_plan **out, luo_err *err)
+{
+    luo_plan *copy;
+    *out = LUO_NEW(run->arena, luo_used_plan);
+    if (!*out) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_copy(run->arena, frame, &copy, err));
+    **out = (luo_used_plan){.hash = hash,
+                            .sequence_tokens = copy->sequence_tokens,
+                            .plan = copy,
+                            .frame = copy,
+                            .step_s = -1};
+    return LUO_OK;
+}
+
+/* *used changes only if all of it succeeds; a frame that is new has its rows written then. */
+static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *plan,
+                             const luo_batch_work *work, int32_t index, luo_err *err)
+{
+    luo_used_plan now = *used;
+    const bool fresh = index == run->plans.n;
+    luo_plan *copy;
+    now.set = NULL;
+    now.arena = luo_arena_new(1 << 16);
+    now.program_hash = 0;
+    if (!now.arena) return luo_err_nomem(err);
+    luo_status st = luo_plan_copy(now.arena, plan, &copy, err);
+    if (st == LUO_OK) {
+        now.plan = copy;
+        st = luo_plan_check_work(copy, run->job.opts->work, err);
+    }
+    if (st == LUO_OK) st = check_plan(run, copy, err);
+    const luo_compile_opts opts = {.sequence_tokens = now.sequence_tokens,
+                                   .check = fresh,
+                                   .memory = luo_stack_memory(&run->job.scenario->stack),
+                                   .interrupted = run->job.opts->interrupted};
+    if (st == LUO_OK)
+        st = luo_plan_compile(now.arena, copy, run->job.scenario->model, run->job.scenario->cluster,
+                              &opts, &now.set, err);
+    if (st == LUO_OK) st = describe(run, &now, err);
+    if (st == LUO_OK) now.operations = count_operations(now.set);
+    if (st == LUO_OK && fresh) st = warn_of_operations(run, &now, err);
+    if (st == LUO_OK) st = weigh(run, &now, index, err);
+    if (st != LUO_OK) {
+        luo_arena_free(now.arena);
+        return st;
+    }
+    now.sequences = work->sequences;
+    now.tokens = work->tokens;
+    now.flops = work->flops;
+    now.last_use = ++run->plans.uses;
+    luo_arena_free(used->arena);
+    *used = now;
+    return LUO_OK;
+}
+
+luo_status luo_run_use_batch(luo_run *run, const luo_plan *given_frame, const luo_plan *given,
+                             const luo_batch_work *work, int32_t *index, luo_err *err)
+{
+    const luo_plan frame = with_buckets(run, given_frame), plan = with_buckets(run, given);
+    const uint64_t hash = luo_plan_hash(&frame);
+    const size_t mark = luo_arena_mark(run->scratch);
+    luo_used_plan *used;
+    luo_status st = LUO_OK;
+    *index = find_used(&run->plans, hash, frame.sequence_tokens);
+    if (*index >= 0) {
+        used = run->plans.list[*index];
+    } else {
+        st = new_frame(run, &frame, hash, &used, err);
+        *index = run->plans.n;
+    }
+    if (st == LUO_OK) st = bind_batch(run, used, &plan, work, *index, err);
+    if (st == LUO_OK && *index == run->plans.n) st = remember(run, used, err);
+    if (st == LUO_OK) {
+        note_memory(&run->plans, used);
+        keep_within_limit(&run->plans, used);
     }
     luo_arena_reset(run->scratch, mark);
     return st;

@@ -75,6 +75,11 @@ typedef struct luo_row_truth {
     int64_t first_step, last_step;
 } luo_row_truth;
 
+typedef struct luo_row_assignment {
+    int64_t step, sequence, length_tokens;
+    int32_t pipeline, micro_batch, position;
+} luo_row_assignment;
+
 typedef struct luo_row_memory {
     int32_t plan, device, pipeline, stage;
     int64_t capacity_bytes, reserved_bytes, measured_bytes; /* measured 0: not known */
@@ -147,6 +152,7 @@ typedef struct luo_sink {
     luo_status (*memory)(void *ctx, const luo_row_memory *row, luo_err *err);
     luo_status (*switched)(void *ctx, const luo_row_switch *row, luo_err *err);
     luo_status (*truth)(void *ctx, const luo_row_truth *row, luo_err *err);
+    luo_status (*assignment)(void *ctx, const luo_row_assignment *row, luo_err *err);
     /* A traced step: records of all devices, times since start_s. */
     luo_status (*ops)(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
                       const luo_programs *set, const luo_step_result *result, luo_err *err);

@@ -1,6 +1,6 @@
 /* run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
- * Files: driver.c (the loop), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
+ * Files: driver.c (the loop), lengths/ (batches of uneven lengths), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
  * sample.c (speeds of devices), drift.c (many small slow-downs), reentry.c (devices outside the
  * plan), ask.c (asking the policy), hope.c (waiting), apply.c (failures, decisions, how they are
  * carried out), move.c (state between devices), plans.c (compiled plans), ledger.c (where the time
@@ -27,6 +27,7 @@
 typedef struct luo_used_plan { /* a plan of this run, compiled for one length of sequence */
     luo_arena *arena;          /* of the programs; NULL: given back, see luo_run_use_plan */
     const luo_plan *plan;
+    const luo_plan *frame; /* of plans that change with the batch: what stays; else NULL */
     luo_programs *set;         /* NULL with it */
     uint64_t hash, program_hash;
     int64_t last_use;
@@ -223,8 +224,14 @@ typedef struct luo_run_backend { /* who does the steps; all but the first two: w
     luo_world *struck; /* the world of that attempt */
 } luo_run_backend;
 
+typedef struct luo_batch_work { /* of data; what fills up is none */
+    int64_t sequences, tokens;
+    double flops;
+} luo_batch_work;
+
 typedef struct luo_run {
     luo_arena *arena, *scratch;
+    struct luo_run_lengths *lengths; /* NULL: all steps have one length of sequence */
     luo_run_job job;
     luo_run_clock clock;
     luo_run_plans plans;
@@ -246,6 +253,15 @@ static inline luo_used_plan *luo_run_plan(const luo_run_plans *plans)
  * Errors: those of luo_plan_check, luo_plan_compile, luo_program_check; LUO_EOOM. */
 luo_status luo_run_use_plan(luo_run *run, const luo_plan *p, int64_t tokens, int32_t *index,
                             luo_err *err);
+/* The same for a plan of one batch: it takes the place of the last one of its frame, which is what
+ * the result tables know. Pre: the plan is the frame with a batch. */
+luo_status luo_run_use_batch(luo_run *run, const luo_plan *frame, const luo_plan *plan,
+                             const luo_batch_work *work, int32_t *index, luo_err *err);
+/* What policies and tables see of a used plan. */
+static inline const luo_plan *luo_run_plan_of(const luo_used_plan *used)
+{
+    return used->frame ? used->frame : used->plan;
+}
 /* Programs of a plan that luo_run_use_plan has compiled and not given back; else NULL. */
 luo_programs *luo_run_known_programs(const luo_run *run, const luo_plan *p, int64_t tokens);
 luo_status luo_run_first_plan(luo_run *run, luo_err *err);

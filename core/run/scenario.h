@@ -2,6 +2,7 @@
 #ifndef LUO_CORE_RUN_SCENARIO_H
 #define LUO_CORE_RUN_SCENARIO_H
 #include "core/cost/cluster.h"
+#include "core/plan/hydraulis/length_setup.h"
 #include "core/plan/malleus/malleus.h"
 #include "core/plan/plan.h"
 
@@ -119,6 +120,29 @@ typedef enum luo_optimizer_step { /* optimizer_step of a policy's plans */
     LUO_STEP_STAGGERED
 } luo_optimizer_step;
 
+/* What policies for uneven lengths know of slow devices: nothing; the speed of each replica; and so
+ * that slow devices also go where they do least harm. */
+#define LUO_LENGTH_STRAGGLERS_LIST(X)                                                              \
+    X(LUO_STRAGGLERS_DISPATCH, "dispatch")                                                         \
+    X(LUO_STRAGGLERS_NONE, "none")                                                                 \
+    X(LUO_STRAGGLERS_JOINT, "joint")
+typedef enum luo_length_stragglers {
+    LUO_LENGTH_STRAGGLERS_LIST(LUO_WORD_VALUE)
+} luo_length_stragglers;
+
+typedef struct luo_length_spec { /* keys of policies for uneven lengths */
+    luo_length_assign assign;
+    luo_proposals proposals;
+    bool published_dispatch;
+    luo_pack_score score;
+    int32_t kicks, max_plans;
+    int32_t ahead, workers; /* planning.h */
+    luo_length_stragglers stragglers;
+    double switch_ms;
+    int32_t ncontext;
+    int32_t context[LUO_CONTEXT_SIZES];
+} luo_length_spec;
+
 typedef struct luo_policy_spec {
     const char *name, *label; /* label = name unless given */
     const luo_plan *plan;     /* own plan, or NULL */
@@ -136,6 +160,7 @@ typedef struct luo_policy_spec {
     bool deals_batch; /* of replicas that leave, to the others; else it is lost */
     bool planner_measured, always_switch, strict_uniform;
     bool planner_default; /* planner_s is not given */
+    luo_length_spec lengths;
     int line, col;
 } luo_policy_spec;
 
@@ -162,7 +187,10 @@ typedef struct luo_scenario {
     int64_t steps;         /* 0: by duration */
     double duration_s;
     int64_t batch_sequences; /* 0: the plan's own micro-batches */
+    int64_t batch_tokens;    /* 0: a batch is a number of sequences */
+    bool truncate_last;      /* of batch_tokens: the last sequence is cut to fit */
     int64_t length_tokens;   /* data.lengths of kind fixed; 0: the plan's */
+    const luo_lengths *lengths; /* NULL: not given */
     int32_t npolicies, nevents, nprocesses;
     const luo_policy_spec *policies;
     const luo_event *events; /* of the file and of its traces, in that order */

@@ -12,6 +12,7 @@
 #include "core/io/read/read.h"
 #include "core/io/read/scenario_reader.h"
 #include "core/plan/planners.h"
+#include "core/run/policy/policy.h"
 
 /* ---- files ---- */
 
@@ -131,28 +132,126 @@ const luo_plan *luo_scenario_take_plan(luo_scenario_reader *reader, const luo_do
 
 /* ---- single values ---- */
 
-static void take_data(luo_scenario_reader *reader)
+static luo_status read_lengths(luo_scenario_reader *reader, const luo_source *src)
 {
-    const luo_doc_node *data = luo_doc_get(reader->doc.root, "data"),
-                       *at = data ? data : reader->doc.root;
-    const luo_doc_node *lengths = luo_doc_get(data, "lengths");
-    reader->sc->batch_sequences = reader->y->data.batch.sequences;
-    reader->sc->length_tokens = reader->y->data.lengths.tokens;
-    if (reader->model && reader->model->max_sequence_tokens &&
-        reader->sc->length_tokens > reader->model->max_sequence_tokens)
+    return luo_read_lengths_text(reader->doc.arena, src, &reader->table, reader->doc.diags);
+}
+
+/* The table that `file` names, of the kind that `kind` says. */
+static void take_table(luo_scenario_reader *reader, const luo_lengths_yaml *y,
+                       const luo_doc_node *at, const char *name, luo_lengths *out)
+{
+    const luo_doc_node *file = luo_doc_get(at, "file");
+    if (!luo_scenario_file(reader, file, "lengths", name, read_lengths)) return;
+    if (reader->table.kind != out->kind)
+        luo_doc_error(&reader->doc, luo_doc_get(at, "kind"),
+                      "`kind` is `%s` and `%s` is a table of kind `%s`.",
+                      luo_length_kind_name(out->kind), file->text,
+                      luo_length_kind_name(reader->table.kind));
+    *out = reader->table;
+    out->repeat = y->repeat;
+}
+
+/* name: of the file, in the hash. */
+static void take_lengths(luo_scenario_reader *reader, const luo_lengths_yaml *y,
+                         const luo_doc_node *at, const char *name, luo_lengths *out)
+{
+    const luo_doc_node *part = luo_doc_get(at, "components");
+    *out = (luo_lengths){.kind = (luo_length_kind)y->kind,
+                         .tokens = y->tokens,
+                         .low = y->low_tokens,
+                         .high = y->high_tokens,
+                         .median = y->median_tokens,
+                         .sigma = y->sigma};
+    if (luo_doc_get(at, "file")) take_table(reader, y, at, name, out);
+    if (!part) return;
+    luo_length_part *parts = LUO_NEW_N(reader->doc.arena, luo_length_part, y->components_count);
+    if (!parts) {
+        luo_doc_nomem(&reader->doc);
+        return;
+    }
+    part = part->first;
+    for (uint32_t i = 0; i < y->components_count; i++, part = part->next) {
+        char own[64];
+        snprintf(own, sizeof own, "%s.%u", name, i);
+        parts[i].weight = y->components[i].weight;
+        take_lengths(reader, &y->components[i], part, own, &parts[i].lengths);
+    }
+    out->nparts = (int32_t)y->components_count;
+    out->parts = parts;
+}
+
+static void check_tokens(luo_scenario_reader *reader, const luo_doc_node *lengths)
+{
+    const luo_scenario *sc = reader->sc;
+    const int64_t most = reader->model ? reader->model->max_sequence_tokens : 0;
+    if (most && sc->length_tokens > most)
         luo_doc_error(&reader->doc, luo_doc_get(lengths, "tokens"),
                       "`tokens` is %lld; model `%s` takes up to %lld.",
-                      (long long)reader->sc->length_tokens, reader->model->name,
-                      (long long)reader->model->max_sequence_tokens);
-    if (reader->y->plan && *reader->y->plan) return;
-    if (!luo_doc_get(data, "batch"))
-        luo_doc_error(&reader->doc, at,
-                      "key `batch` is missing; a planner needs it, or give a "
-                      "`plan`.");
-    if (!lengths)
-        luo_doc_error(&reader->doc, at,
-                      "key `lengths` is missing; a planner needs it, or give a "
-                      "`plan`.");
+                      (long long)sc->length_tokens, reader->model->name, (long long)most);
+}
+
+/* What makes a plan, or one for each step, needs to know what a step is. */
+static void needs_data(luo_scenario_reader *reader, const luo_doc_node *data, const char *who)
+{
+    static const char *const keys[] = {"batch", "lengths"};
+    for (int i = 0; i < 2; i++)
+        if (!luo_doc_get(data, keys[i]))
+            luo_doc_error(&reader->doc, data ? data : reader->doc.root,
+                          "key `%s` is missing; %s needs it%s.", keys[i], who,
+                          strcmp(who, "a planner") == 0 ? ", or give a `plan`" : "");
+}
+
+static bool any_policy(const luo_scenario_reader *reader, bool of_lengths)
+{
+    for (int32_t i = 0; i < reader->sc->npolicies; i++) {
+        const luo_policy *p = luo_policy_find(reader->sc->policies[i].name);
+        if (p && p->lengths == of_lengths) return true;
+    }
+    return false;
+}
+
+/* Other policies work on plans for equal lengths. */
+static void check_even(luo_scenario_reader *reader)
+{
+    const luo_doc_node *at = luo_doc_get(reader->doc.root, "policies")->first;
+    const luo_scenario *sc = reader->sc;
+    const bool even = !sc->batch_tokens && (!sc->lengths || sc->lengths->kind == LUO_LENGTH_FIXED);
+    for (int32_t i = 0; i < sc->npolicies && !even; i++, at = at->next) {
+        const luo_policy *p = luo_policy_find(sc->policies[i].name);
+        if (p && !p->lengths)
+            luo_doc_error(&reader->doc, luo_doc_get(at, "name"),
+                          "policy `%s` works on batches of `sequences` with lengths of `kind` "
+                          "fixed; a policy for uneven lengths is expected, such as `hydraulis`.",
+                          p->name);
+    }
+}
+
+static void take_data(luo_scenario_reader *reader)
+{
+    const luo_doc_node *data = luo_doc_get(reader->doc.root, "data");
+    const luo_doc_node *lengths = luo_doc_get(data, "lengths");
+    luo_scenario *sc = reader->sc;
+    sc->batch_sequences = reader->y->data.batch.sequences;
+    sc->batch_tokens = reader->y->data.batch.tokens;
+    sc->truncate_last = luo_doc_get(data, "truncate_last") ? reader->y->data.truncate_last : true;
+    if (lengths) {
+        luo_lengths *own = LUO_NEW(reader->doc.arena, luo_lengths);
+        if (!own) {
+            luo_doc_nomem(&reader->doc);
+            return;
+        }
+        take_lengths(reader, &reader->y->data.lengths, lengths, "lengths", own);
+        sc->lengths = own;
+        if (own->kind == LUO_LENGTH_FIXED) sc->length_tokens = own->tokens;
+    }
+    check_tokens(reader, lengths);
+    check_even(reader);
+    if (any_policy(reader, true)) needs_data(reader, data, "a policy for uneven lengths");
+    else if (!reader->y->plan || !*reader->y->plan) needs_data(reader, data, "a planner");
+    if (!any_policy(reader, false) && reader->y->plan && *reader->y->plan)
+        luo_doc_error_key(&reader->doc, luo_doc_get(reader->doc.root, "plan"),
+                          "policies for uneven lengths make their own plans; leave `plan` out.");
 }
 
 static void take_checkpoint(luo_scenario_reader *reader)

@@ -289,38 +289,65 @@ void luo_check_extent(luo_doc *doc, const luo_doc_node *map)
 void luo_check_batch(luo_doc *doc, const luo_doc_node *map)
 {
     static const char *const keys[] = {"sequences", "tokens"};
-    const luo_doc_node *tokens = luo_doc_get(map, "tokens");
     one_of(doc, map, "`batch`", keys, COUNT(keys), 1, "size");
-    if (tokens)
-        luo_doc_error_key(doc, tokens,
-                          "batches by `tokens` are not in this build; give "
-                          "`sequences`.");
 }
 
 void luo_check_data(luo_doc *doc, const luo_doc_node *map)
 {
     const luo_doc_node *node = luo_doc_get(map, "truncate_last");
-    if (node)
+    if (node && !luo_doc_get(luo_doc_get(map, "batch"), "tokens"))
         luo_doc_error_key(doc, node,
-                          "`truncate_last` belongs to batches by `tokens`, which are "
-                          "not in this build; leave it out.");
+                          "`truncate_last` belongs to batches by `tokens`; leave it out.");
+}
+
+enum {
+#define LUO_LENGTH(kind, word, is_synthetic) OF_##kind = 1 << LUO_LENGTH_##kind,
+#include "core/plan/lengths/kinds.inc"
+#undef LUO_LENGTH
+    OF_BOUNDS = OF_UNIFORM | OF_LOGNORMAL,
+    OF_FILES = OF_HISTOGRAM | OF_FILE
+};
+
+static const key_place length_keys[] = {
+    {"tokens", OF_FIXED, OF_FIXED},           {"low_tokens", OF_BOUNDS, OF_BOUNDS},
+    {"high_tokens", OF_BOUNDS, OF_BOUNDS},    {"median_tokens", OF_LOGNORMAL, OF_LOGNORMAL},
+    {"sigma", OF_LOGNORMAL, OF_LOGNORMAL},    {"file", OF_FILES, OF_FILES},
+    {"repeat", OF_FILE, 0},                   {"components", OF_MIXTURE, OF_MIXTURE},
+};
+
+/* -1: the schema has told. */
+static int length_kind(const luo_doc_node *map)
+{
+    const char *word = text_of(map, "kind");
+    for (int k = 0; k < LUO_LENGTH_KINDS; k++)
+        if (strcmp(luo_length_kind_name((luo_length_kind)k), word) == 0) return k;
+    return -1;
 }
 
 void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
 {
-    const luo_doc_node *kind = luo_doc_get(map, "kind");
-    if (strcmp(kind->text, "fixed") != 0) {
-        luo_doc_error(doc, kind, "lengths of `kind` `%.60s` are not in this build; `fixed` is.",
-                      kind->text);
-        return;
-    }
-    for (const luo_doc_node *node = map->first; node; node = node->next)
-        if (strcmp(node->key, "kind") != 0 && strcmp(node->key, "tokens") != 0)
+    const int kind = length_kind(map);
+    const luo_doc_node *low = luo_doc_get(map, "low_tokens"), *high = luo_doc_get(map, "high_tokens");
+    for (int i = 0; kind >= 0 && i < COUNT(length_keys); i++) {
+        const luo_doc_node *node = luo_doc_get(map, length_keys[i].key);
+        if (node && !(length_keys[i].allowed & 1 << kind))
             luo_doc_error_key(doc, node,
-                              "`%s` does not belong to lengths of `kind` fixed; leave it "
-                              "out.",
-                              node->key);
-    if (!luo_doc_get(map, "tokens")) luo_doc_missing(doc, map, "tokens");
+                              "`%s` does not belong to lengths of `kind` %s; leave it out.",
+                              node->key, luo_length_kind_name((luo_length_kind)kind));
+        if (!node && length_keys[i].required & 1 << kind)
+            luo_doc_missing(doc, map, length_keys[i].key);
+    }
+    if (low && high && number_of(low) > number_of(high))
+        luo_doc_error(doc, high, "`high_tokens` is below `low_tokens`.");
+}
+
+void luo_check_component(luo_doc *doc, const luo_doc_node *map)
+{
+    if (length_kind(map) == LUO_LENGTH_MIXTURE)
+        luo_doc_error(doc, luo_doc_get(map, "kind"),
+                      "a component is of `kind` mixture; one mixture has all components.");
+    else
+        luo_check_lengths(doc, map);
 }
 
 void luo_check_checkpoint(luo_doc *doc, const luo_doc_node *map)

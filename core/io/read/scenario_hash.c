@@ -5,6 +5,7 @@
 
 #include "core/base/hash.h"
 #include "core/io/read/scenario_yaml.h"
+#include "core/run/policy/policy.h"
 
 static void num(json_t *o, const char *key, double v)
 {
@@ -89,6 +90,24 @@ static json_t *process_json(const luo_arrivals *p)
     return o;
 }
 
+static void length_spec_json(json_t *o, const luo_length_spec *spec)
+{
+    json_t *context = json_array();
+    whole(o, "assign", spec->assign);
+    whole(o, "proposal", spec->proposals);
+    flag(o, "dispatch_public", spec->published_dispatch);
+    whole(o, "score", spec->score);
+    whole(o, "kicks", spec->kicks);
+    whole(o, "max_plans", spec->max_plans);
+    whole(o, "ahead", spec->ahead);
+    whole(o, "workers", spec->workers);
+    whole(o, "stragglers", spec->stragglers);
+    num(o, "switch_ms", spec->switch_ms);
+    for (int32_t k = 0; k < spec->ncontext; k++)
+        json_array_append_new(context, json_integer(spec->context[k]));
+    json_object_set_new(o, "context_parallel", context);
+}
+
 static json_t *policy_json(const luo_policy_spec *spec)
 {
     json_t *o = json_object();
@@ -114,6 +133,8 @@ static json_t *policy_json(const luo_policy_spec *spec)
     flag(o, "planner_measured", spec->planner_measured);
     flag(o, "always_switch", spec->always_switch);
     flag(o, "strict_uniform", spec->strict_uniform);
+    const luo_policy *policy = luo_policy_find(spec->name);
+    if (policy && policy->lengths) length_spec_json(o, &spec->lengths);
     return o;
 }
 
@@ -190,6 +211,28 @@ static json_t *costs_json(const luo_scenario *sc)
     return o;
 }
 
+/* Tables enter by their files. */
+static json_t *lengths_json(const luo_lengths *lengths)
+{
+    json_t *o = json_object();
+    text(o, "kind", luo_length_kind_name(lengths->kind));
+    whole(o, "tokens", lengths->tokens);
+    whole(o, "low_tokens", lengths->low);
+    whole(o, "high_tokens", lengths->high);
+    num(o, "median_tokens", lengths->median);
+    num(o, "sigma", lengths->sigma);
+    whole(o, "repeat", lengths->repeat);
+    if (lengths->nparts == 0) return o;
+    json_t *parts = json_array();
+    for (int32_t i = 0; i < lengths->nparts; i++) {
+        json_t *part = lengths_json(&lengths->parts[i].lengths);
+        num(part, "weight", lengths->parts[i].weight);
+        json_array_append_new(parts, part);
+    }
+    json_object_set_new(o, "components", parts);
+    return o;
+}
+
 static void scalars(json_t *o, const luo_scenario *sc)
 {
     text(o, "name", sc->name);
@@ -199,6 +242,10 @@ static void scalars(json_t *o, const luo_scenario *sc)
     num(o, "duration_s", sc->duration_s);
     whole(o, "batch_sequences", sc->batch_sequences);
     whole(o, "length_tokens", sc->length_tokens);
+    if (sc->batch_tokens) whole(o, "batch_tokens", sc->batch_tokens);
+    if (sc->batch_tokens && !sc->truncate_last) flag(o, "truncate_last", false);
+    if (sc->lengths && sc->lengths->kind != LUO_LENGTH_FIXED)
+        json_object_set_new(o, "lengths", lengths_json(sc->lengths));
     num(o, "compute_sigma", sc->compute_sigma);
     num(o, "comm_sigma", sc->comm_sigma);
     flag(o, "truth", sc->truth);

@@ -66,6 +66,16 @@ static void take_trigger(luo_event *e, const luo_event_yaml *y, const luo_doc_no
     }
 }
 
+/* What an event does to lengths is a number. */
+static void check_event_lengths(luo_scenario_reader *reader, const luo_event_yaml *y,
+                                const luo_doc_node *at)
+{
+    const luo_doc_node *lengths = luo_doc_get(at, "lengths");
+    if (lengths && y->lengths.kind != LUO_LENGTH_FIXED)
+        luo_doc_error(&reader->doc, luo_doc_get(lengths, "kind"),
+                      "an event makes all sequences of one length; `kind` fixed is expected.");
+}
+
 static void take_event(luo_scenario_reader *reader, luo_event *e, const luo_event_yaml *y,
                        const luo_doc_node *at)
 {
@@ -89,6 +99,7 @@ static void take_event(luo_scenario_reader *reader, luo_event *e, const luo_even
                      .col = place->col};
     if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) e->bandwidth_factor = 1;
     take_trigger(e, y, at);
+    check_event_lengths(reader, y, at);
     check_target(reader, at, y->kind, false);
     if (reader->model && reader->model->max_sequence_tokens &&
         e->tokens > reader->model->max_sequence_tokens)
@@ -254,7 +265,13 @@ void luo_read_policy_defaults(luo_policy_spec *spec, const char *name)
                               .reentry_probes = policy ? policy->reentry_probes : 0,
                               .plan_mode = policy ? policy->plan_mode : LUO_PLAN_ASYNC,
                               .rank = LUO_RANK_FILLED,
-                              .deals_batch = true};
+                              .deals_batch = true,
+                              .lengths = {.kicks = -1,
+                                          .max_plans = 16,
+                                          .ahead = 10,
+                                          .workers = 1,
+                                          .switch_ms = 100}};
+    if (policy && policy->lengths) spec->planner_s = 0.1;
 }
 
 /* A published objective ranks by itself: nothing is simulated. */
@@ -292,6 +309,51 @@ static void take_payback(luo_scenario_reader *reader, luo_policy_spec *spec, con
     spec->payback_steps = n;
 }
 
+static void take_context(luo_scenario_reader *reader, luo_length_spec *spec,
+                         const luo_policy_yaml *y, const luo_doc_node *at)
+{
+    const luo_doc_node *list = luo_doc_get(at, "context_parallel");
+    if (y->context_parallel_count > LUO_CONTEXT_SIZES) {
+        luo_doc_error(&reader->doc, list, "`context_parallel` has %u sizes; at most %d are taken.",
+                      y->context_parallel_count, (int)LUO_CONTEXT_SIZES);
+        return;
+    }
+    for (uint32_t k = 0; k < y->context_parallel_count; k++) {
+        for (int32_t i = 0; i < spec->ncontext; i++)
+            if (spec->context[i] == (int32_t)y->context_parallel[k])
+                luo_doc_error(&reader->doc, luo_doc_nth(list, (int)k),
+                              "`context_parallel` has %d twice.", spec->context[i]);
+        spec->context[spec->ncontext++] = (int32_t)y->context_parallel[k];
+    }
+}
+
+static void take_lengths(luo_scenario_reader *reader, luo_length_spec *spec,
+                         const luo_policy_yaml *y, const luo_doc_node *at)
+{
+    spec->assign = (luo_length_assign)y->assign;
+    spec->proposals = (luo_proposals)y->proposal;
+    spec->published_dispatch = y->dispatch == 1;
+    spec->score = (luo_pack_score)y->score;
+    spec->stragglers = (luo_length_stragglers)y->stragglers;
+    if (given(at, "kicks")) spec->kicks = (int32_t)y->kicks;
+    if (given(at, "max_plans")) spec->max_plans = (int32_t)y->max_plans;
+    if (given(at, "ahead")) spec->ahead = (int32_t)y->ahead;
+    if (given(at, "workers")) spec->workers = (int32_t)y->workers;
+    if (given(at, "switch_ms")) spec->switch_ms = y->switch_ms;
+    take_context(reader, spec, y, at);
+}
+
+/* Their first plan is that of the first batch. */
+static void check_own_plans(luo_scenario_reader *reader, const char *name, const luo_doc_node *at)
+{
+    static const char *const keys[] = {"plan", "planner"};
+    const luo_policy *policy = luo_policy_find(name);
+    for (int i = 0; i < 2 && policy && policy->lengths; i++)
+        if (given(at, keys[i]))
+            luo_doc_error_key(&reader->doc, luo_doc_get(at, keys[i]),
+                              "policy `%s` makes its own plans; leave `%s` out.", name, keys[i]);
+}
+
 static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
                         const luo_policy_yaml *y, const luo_doc_node *at)
 {
@@ -325,6 +387,8 @@ static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
     if (given(at, "planner")) spec->planner = y->planner.name;
     snprintf(name, sizeof name, "policies.%u.plan", reader->row);
     if (plan && *plan->text) spec->plan = luo_scenario_take_plan(reader, plan, name);
+    take_lengths(reader, &spec->lengths, y, at);
+    check_own_plans(reader, y->name, at);
 }
 
 static void check_labels(luo_scenario_reader *reader)

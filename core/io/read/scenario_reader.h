@@ -16,6 +16,7 @@ typedef struct luo_scenario_reader {
     luo_cluster *cluster; /* NULL: not readable */
     luo_model *model;
     luo_plan *plan; /* the one read last */
+    luo_lengths table; /* of lengths, the one read last */
     luo_event *events;
     int32_t nevents, own_events; /* with those of traces; of the file itself */
     uint32_t row;                /* of the list whose file is being read */

@@ -12,8 +12,11 @@
 #define TOKENS LUO_OF(LUO_Q_SEQUENCE, 1)
 #define STEPS LUO_WITHIN(0, 1e12)
 
-static const luo_doc_word length_kinds[] = {{"fixed", 0},     {"uniform", 1}, {"lognormal", 2},
-                                            {"histogram", 3}, {"file", 4},    {"mixture", 5}};
+static const luo_doc_word length_kinds[] = {
+#define LUO_LENGTH(kind, word, is_synthetic) {word, LUO_LENGTH_##kind},
+#include "core/plan/lengths/kinds.inc"
+#undef LUO_LENGTH
+};
 #define OF_EVENTS(kind, word, event, row, process, cause)                                          \
     LUO_WHERE_##event({word, LUO_EVENT_##kind}, )
 #define OF_PROCESSES(kind, word, event, row, process, cause)                                       \
@@ -35,19 +38,26 @@ static const luo_doc_word optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
 static const luo_doc_word groupings[] = {LUO_MALLEUS_GROUPING_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word plan_modes[] = {LUO_PLAN_MODE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dps[] = {{"fixed", 0}, {"auto", 1}};
+static const luo_doc_word assigns[] = {LUO_LENGTH_ASSIGN_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word proposals[] = {LUO_PROPOSALS_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word dispatches[] = {LUO_DISPATCH_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word scores[] = {LUO_PACK_SCORE_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word stragglers[] = {LUO_LENGTH_STRAGGLERS_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word modes[] = {{"background", 0}, {"blocking", 1}};
 static const luo_doc_word targets[] = {
     {"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK}, {"peer", LUO_TARGET_PEER}};
 
 static const luo_doc_schema date_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, DATE);
 static const luo_doc_schema slowdown_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, SLOWDOWN);
+static const luo_doc_schema context_entry =
+    LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int64_t, LUO_WITHIN(2, 64));
 static const luo_doc_schema steps_entry = LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int64_t, STEPS);
 
 FIELDS component_fields[] = {
 #include "core/io/read/scenario_lengths.inc"
     LUO_DOC_FLOAT("weight", REQ, luo_lengths_yaml, weight, LUO_ABOVE_TO(0, 1e12)), LUO_DOC_END};
 static const luo_doc_schema component_entry =
-    LUO_DOC_STRUCT_OF(luo_lengths_yaml, component_fields, NULL);
+    LUO_DOC_STRUCT_OF(luo_lengths_yaml, component_fields, luo_check_component);
 
 FIELDS lengths_fields[] = {
 #include "core/io/read/scenario_lengths.inc"
@@ -126,6 +136,18 @@ FIELDS policy_fields[] = {
     LUO_DOC_BOOL("strict_uniform", OPT, luo_policy_yaml, strict_uniform),
     LUO_DOC_INT("reentry_probes", OPT, luo_policy_yaml, reentry_probes, LUO_WITHIN(0, 1e6)),
     LUO_DOC_ENUM("dp", OPT, luo_policy_yaml, dp, dps),
+    LUO_DOC_ENUM("assign", OPT, luo_policy_yaml, assign, assigns),
+    LUO_DOC_ENUM("proposal", OPT, luo_policy_yaml, proposal, proposals),
+    LUO_DOC_ENUM("dispatch", OPT, luo_policy_yaml, dispatch, dispatches),
+    LUO_DOC_ENUM("score", OPT, luo_policy_yaml, score, scores),
+    LUO_DOC_INT("kicks", OPT, luo_policy_yaml, kicks, LUO_WITHIN(0, 10000)),
+    LUO_DOC_INT("max_plans", OPT, luo_policy_yaml, max_plans, LUO_WITHIN(1, 1000)),
+    LUO_DOC_ENUM("stragglers", OPT, luo_policy_yaml, stragglers, stragglers),
+    LUO_DOC_FLOAT("switch_ms", OPT, luo_policy_yaml, switch_ms, LUO_WITHIN(0, 1e9)),
+    LUO_DOC_INT("ahead", OPT, luo_policy_yaml, ahead, LUO_WITHIN(0, 10000)),
+    LUO_DOC_INT("workers", OPT, luo_policy_yaml, workers, LUO_WITHIN(1, 1024)),
+    LUO_DOC_SEQ("context_parallel", OPT, luo_policy_yaml, context_parallel, context_parallel_count,
+                context_entry, 1),
     LUO_DOC_END};
 static const luo_doc_schema policy_entry =
     LUO_DOC_STRUCT_OF(luo_policy_yaml, policy_fields, luo_check_policy);

@@ -51,6 +51,11 @@ typedef struct luo_policy_yaml {
     int32_t planner_time, rank, grouping, plan_mode, dp, lost_batch; /* indices of their words */
     int32_t optimizer_step;
     bool always_switch, strict_uniform;
+    int32_t assign, proposal, dispatch, score, stragglers; /* indices of their words */
+    int64_t kicks, max_plans, ahead, workers;
+    double switch_ms;
+    int64_t *context_parallel;
+    uint32_t context_parallel_count;
 } luo_policy_yaml;
 
 typedef struct luo_trace_yaml {
@@ -97,7 +102,7 @@ typedef struct luo_scenario_yaml {
 
 /* Contradictions within one map (scenario_check.c). */
 luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
-    luo_check_batch, luo_check_data, luo_check_lengths, luo_check_planner, luo_check_checkpoint,
+    luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component, luo_check_planner, luo_check_checkpoint,
     luo_check_life;
 
 /* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes

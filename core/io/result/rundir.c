@@ -12,6 +12,7 @@
 #include "core/io/io.h"
 #include "core/io/result/rundir_internal.h"
 #include "core/io/write_plan.h"
+#include "core/run/policy/policy.h"
 
 static double wall(const luo_rundir *dir)
 {
@@ -161,6 +162,19 @@ static luo_status put_truth(void *ctx, const luo_row_truth *row, luo_err *err)
     return luo_table_end(table, err);
 }
 
+static luo_status put_assignment(void *ctx, const luo_row_assignment *row, luo_err *err)
+{
+    luo_rundir *dir = ctx;
+    luo_table *table = &dir->table[LUO_TABLE_ASSIGNMENT];
+    luo_table_int(table, LUO_COL_ASSIGNMENT_step, row->step);
+    luo_table_int(table, LUO_COL_ASSIGNMENT_sequence, row->sequence);
+    luo_table_int(table, LUO_COL_ASSIGNMENT_length_tokens, row->length_tokens);
+    luo_table_int(table, LUO_COL_ASSIGNMENT_pipeline, row->pipeline);
+    luo_table_int(table, LUO_COL_ASSIGNMENT_micro_batch, row->micro_batch);
+    luo_table_int(table, LUO_COL_ASSIGNMENT_position, row->position);
+    return luo_table_end(table, err);
+}
+
 static luo_status put_device(void *ctx, const luo_row_device *row, luo_err *err)
 {
     luo_rundir *dir = ctx;
@@ -257,6 +271,7 @@ static const luo_sink functions = {
     .memory = put_memory,
     .switched = put_switch,
     .truth = put_truth,
+    .assignment = put_assignment,
     .ops = luo_rundir_ops,
     .links = luo_rundir_links,
     .comm = luo_rundir_comm,
@@ -290,6 +305,17 @@ void luo_rundir_leave(luo_rundir *r)
     release(r);
 }
 
+/* Is the policy of this run one for uneven lengths? */
+static bool deals_lengths(const luo_rundir_opts *opts)
+{
+    const luo_scenario *sc = opts->scenario;
+    for (int32_t i = 0; i < sc->npolicies; i++) {
+        const luo_policy *policy = luo_policy_find(sc->policies[i].name);
+        if (strcmp(sc->policies[i].label, opts->policy) == 0) return policy && policy->lengths;
+    }
+    return false;
+}
+
 static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
 {
     luo_rundir *r = calloc(1, sizeof *r);
@@ -300,6 +326,7 @@ static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
     r->sink = functions;
     r->sink.ctx = r;
     if (!opts->scenario->truth) r->sink.truth = NULL;
+    if (!deals_lengths(opts)) r->sink.assignment = NULL;
     r->wall_open = r->wall_last = wall(r);
     r->dir = strdup(dir);
     r->scratch = luo_arena_new(0);
@@ -327,6 +354,7 @@ static luo_status open_files(luo_rundir *dir, luo_err *err)
     if (dir->log_fd < 0) LUO_TRY_OUT(luo_io_err(err, "write", luo_str_get(&path)));
     for (int i = 0; i < LUO_RUN_TABLES; i++) {
         if (i == LUO_TABLE_TRUTH && !dir->sink.truth) continue;
+        if (i == LUO_TABLE_ASSIGNMENT && !dir->sink.assignment) continue;
         LUO_TRY_OUT(
             luo_table_open(&dir->table[i], dir->dir, luo_table_def_at((luo_table_id)i), err));
     }

@@ -13,6 +13,10 @@ typedef struct luo_replica {
     double mu;     /* times of this replica are so many times the pool's: 1, above it slow */
 } luo_replica;
 
+/* Words for the objective: as above, or as published. Values: luo_dispatch_opts.published. */
+#define LUO_DISPATCH_LIST(X)                                                                       \
+    X(0, "full")                                                                                   \
+    X(1, "public")
 typedef struct luo_dispatch_opts {
     bool published; /* as the published planner: D_r without the c term */
     bool fast;      /* each sequence once, to the replica that it makes the least late; no search */

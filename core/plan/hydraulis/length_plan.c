@@ -11,22 +11,22 @@ typedef struct making {
 
 /* ---- where optimizer state lies ---- */
 
-/* Equal replicas hold it where their weights are, cut over the replicas. */
-static luo_status own_layout(const making *m, int32_t entry, luo_optimizer_layout *layout,
-                             luo_step_place *out, luo_err *err)
+luo_status luo_length_plan_layout(luo_arena *arena, const luo_length_rivals *rivals,
+                                  const luo_step_place *place, int32_t entry,
+                                  luo_optimizer_layout *layout, luo_step_place *out, luo_err *err)
 {
-    const luo_pool_entry *e = &m->rivals->pool->entry[entry];
-    const int32_t size = luo_pool_devices(e), replicas = m->rivals->devices / size;
-    int32_t *dev = LUO_NEW_N(m->arena, int32_t, (int64_t)replicas * size);
+    const luo_pool_entry *e = &rivals->pool->entry[entry];
+    const int32_t size = luo_pool_devices(e), replicas = rivals->devices / size;
+    int32_t *dev = LUO_NEW_N(arena, int32_t, (int64_t)replicas * size);
     if (!dev) return luo_err_nomem(err);
     *layout = (luo_optimizer_layout){replicas * e->cp, e->tp, e->pp};
     for (int32_t r = 0; r < replicas; r++)
         for (int32_t s = 0; s < e->pp; s++)
             for (int32_t c = 0; c < e->cp; c++)
                 memcpy(dev + (int64_t)e->tp * (r * e->cp + c + (int64_t)layout->dp * s),
-                       m->place->devices + (int64_t)r * size + (s * e->cp + c) * e->tp,
+                       place->devices + (int64_t)r * size + (s * e->cp + c) * e->tp,
                        (size_t)e->tp * sizeof *dev);
-    *out = *m->place;
+    *out = *place;
     out->layout = layout;
     out->layout_devices = dev;
     return LUO_OK;
@@ -45,9 +45,9 @@ static luo_status make(const making *m, const luo_step_place *place, const luo_r
                        luo_err *err)
 {
     const luo_pool *pool = m->rivals->pool;
-    LUO_TRY(luo_step_plan_frame(m->arena, place, pool, replicas, &out->frame, err));
-    return luo_step_plan_make(m->arena, place, pool, replicas, step, b->length, b->number, b->n,
-                              &out->plan, err);
+    LUO_TRY(luo_step_plan_make(m->arena, place, pool, replicas, step, b->length, b->number, b->n,
+                               &out->plan, err));
+    return luo_step_plan_strip(m->arena, out->plan, &out->frame, err);
 }
 
 static luo_status make_single(const making *m, const luo_step_place *place,
@@ -102,7 +102,7 @@ static luo_status on_alike(const making *m, luo_length_policy policy, int32_t en
     batch b = *given;
     if (!length) return luo_err_nomem(err);
     memcpy(length, given->length, (size_t)b.n * sizeof *length);
-    LUO_TRY(own_layout(m, entry, &layout, &place, err));
+    LUO_TRY(luo_length_plan_layout(m->arena, m->rivals, m->place, entry, &layout, &place, err));
     LUO_TRY(luo_length_alike(m->arena, m->rivals, entry, &replicas, err));
     if (full || policy == LUO_LENGTH_POLICY_PACK_STATIC)
         LUO_TRY(fill(m, full, replicas.n, &out->step, &length, &b.n, err));

@@ -6,7 +6,7 @@
 #include "core/plan/hydraulis/step_plan.h"
 
 typedef struct luo_length_stretch { /* a part of a step: one plan on all devices */
-    luo_plan *frame;             /* its replicas alone: equal for equal replicas */
+    luo_plan *frame; /* without the batch: equal for equal replicas on equal devices */
     luo_plan *plan;
 } luo_length_stretch;
 
@@ -26,6 +26,11 @@ typedef struct luo_length_plans {
 luo_status luo_length_plan(luo_arena *arena, const luo_length_rivals *rivals,
                            const luo_step_place *place, luo_length_policy policy, int32_t current,
                            const int64_t *length, int32_t n, luo_length_plans *out, luo_err *err);
+/* Where equal replicas of an entry keep optimizer state: with their weights, cut over the replicas.
+ * *layout: sizes; *out: *place with it. Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_length_plan_layout(luo_arena *arena, const luo_length_rivals *rivals,
+                                  const luo_step_place *place, int32_t entry,
+                                  luo_optimizer_layout *layout, luo_step_place *out, luo_err *err);
 /* The part of candidate plan step->plan, for a step that was chosen by other means. */
 luo_status luo_length_plan_of(luo_arena *arena, const luo_length_rivals *rivals,
                               const luo_step_place *place, const luo_step_plan *step,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const names[] = {
-#define LUO_LENGTH_POLICY(policy, word) word,
+#define LUO_LENGTH_POLICY(policy, word, keys) word,
 #include "core/plan/hydraulis/length_policies.inc"
 #undef LUO_LENGTH_POLICY
 };

@@ -5,7 +5,7 @@
 #include "core/plan/hydraulis/candidates.h"
 
 typedef enum luo_length_policy {
-#define LUO_LENGTH_POLICY(policy, word) LUO_LENGTH_POLICY_##policy,
+#define LUO_LENGTH_POLICY(policy, word, keys) LUO_LENGTH_POLICY_##policy,
 #include "core/plan/hydraulis/length_policies.inc"
 #undef LUO_LENGTH_POLICY
     LUO_LENGTH_POLICIES
@@ -13,12 +13,13 @@ typedef enum luo_length_policy {
 const char *luo_length_policy_name(luo_length_policy policy);
 bool luo_length_policy_find(const char *name, luo_length_policy *out);
 
-typedef enum luo_length_assign { /* of pack_dynamic: which replica of equal ones */
-                                 LUO_ASSIGN_BALANCED, /* by dispatch: the default */
-                                 LUO_ASSIGN_ARRIVAL,  /* sequence j to replica j mod R */
-                                 LUO_ASSIGN_SORTED    /* published: contiguous parts of the sorted
-                                                         batch */
-} luo_length_assign;
+/* Of pack_dynamic, which of equal replicas: by dispatch, the default; sequence j to replica j mod R;
+ * published: contiguous parts of the sorted batch. */
+#define LUO_LENGTH_ASSIGN_LIST(X)                                                                  \
+    X(LUO_ASSIGN_BALANCED, "balanced")                                                             \
+    X(LUO_ASSIGN_ARRIVAL, "arrival")                                                               \
+    X(LUO_ASSIGN_SORTED, "sorted")
+typedef enum luo_length_assign { LUO_LENGTH_ASSIGN_LIST(LUO_WORD_VALUE) } luo_length_assign;
 
 typedef struct luo_length_bucket { /* HotSPa: low < length <= high on all devices */
     int64_t low, high;

@@ -6,12 +6,15 @@
  * can be two thirds more, so they are always given in that order. */
 #ifndef LUO_CORE_PLAN_HYDRAULIS_PACK_H
 #define LUO_CORE_PLAN_HYDRAULIS_PACK_H
+#include "core/base/words.h"
 #include "core/plan/hydraulis/pool.h"
 
-typedef enum luo_pack_score {
-    LUO_SCORE_SUM, /* sum of t_u + (pp-1) * largest: the default */
-    LUO_SCORE_MAX  /* largest * (micro-batches + pp-1): as published; wrong for pp 1 */
-} luo_pack_score;
+/* Sum of t_u + (pp-1) * largest: the default; largest * (micro-batches + pp-1): as published, wrong
+ * for pp 1. */
+#define LUO_PACK_SCORE_LIST(X)                                                                     \
+    X(LUO_SCORE_SUM, "sum")                                                                        \
+    X(LUO_SCORE_MAX, "max")
+typedef enum luo_pack_score { LUO_PACK_SCORE_LIST(LUO_WORD_VALUE) } luo_pack_score;
 
 typedef struct luo_packed {
     int32_t nbins;

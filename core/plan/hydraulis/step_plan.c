@@ -147,3 +147,22 @@ luo_status luo_step_plan_frame(luo_arena *arena, const luo_step_place *place, co
     const making m = {arena, place, pool, replicas};
     return make(&m, NULL, NULL, NULL, 0, out, err);
 }
+
+luo_status luo_step_plan_strip(luo_arena *arena, const luo_plan *plan, luo_plan **out,
+                               luo_err *err)
+{
+    luo_plan *bare = LUO_NEW(arena, luo_plan);
+    luo_pipeline *pipe = LUO_NEW_N(arena, luo_pipeline, plan->npipelines);
+    if (!bare || !pipe) return luo_err_nomem(err);
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        pipe[i] = plan->pipelines[i];
+        pipe[i].micro_batches = 1;
+        pipe[i].micro_batch_tokens = NULL;
+    }
+    *bare = *plan;
+    bare->pipelines = pipe;
+    bare->nassignment = 0;
+    bare->assignment = NULL;
+    *out = bare;
+    return LUO_OK;
+}

@@ -28,4 +28,8 @@ luo_status luo_step_plan_make(luo_arena *arena, const luo_step_place *place, con
 /* The replicas alone: one micro-batch of ctx tokens each, for a file of plans. */
 luo_status luo_step_plan_frame(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                                const luo_replicas *replicas, luo_plan **out, luo_err *err);
+/* A plan without its batch: one micro-batch of ctx tokens a pipeline. It shares the stages. Errors:
+ * LUO_ENOMEM. Owner: arena. */
+luo_status luo_step_plan_strip(luo_arena *arena, const luo_plan *plan, luo_plan **out,
+                               luo_err *err);
 #endif

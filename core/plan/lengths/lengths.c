@@ -31,6 +31,22 @@ bool luo_lengths_synthetic(const luo_lengths *lengths)
     return false;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t luo_lengths_longest(const luo_lengths *lengths)
+{
+    int64_t most = lengths->kind == LUO_LENGTH_FIXED ? lengths->tokens : lengths->high;
+    for (int32_t i = 0; i < lengths->nrows; i++)
+        if (lengths->rows[i].count > 0) most = larger(most, lengths->rows[i].high - 1);
+    for (int64_t i = 0; i < lengths->ngiven; i++) most = larger(most, lengths->given[i]);
+    for (int32_t i = 0; i < lengths->nparts; i++)
+        most = larger(most, luo_lengths_longest(&lengths->parts[i].lengths));
+    return most;
+}
+
 /* ---- presets ---- */
 
 static const struct preset {

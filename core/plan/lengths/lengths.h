@@ -50,6 +50,8 @@ struct luo_length_part {
 
 /* Made by a formula, not taken from data: labelled so wherever it is shown. */
 bool luo_lengths_synthetic(const luo_lengths *lengths);
+/* No draw is longer. Cost: O(rows). */
+int64_t luo_lengths_longest(const luo_lengths *lengths);
 /* Presets of mixtures, 32 to ctx tokens: "syn-web", made to agree with the one public statement
  * about CommonCrawl (97 % below 8K at 32K context, Hetu v2), and "syn-code", longer. Synthetic.
  * False: no such preset. Owner: static memory but for *out. */

@@ -7,6 +7,7 @@
 #include "core/base/words.h"
 #include "core/plan/malleus/malleus_job.h"
 #include "core/run/first/first.h"
+#include "core/run/lengths/lengths_run.h"
 #include "core/run/policy/offers.h"
 #include "core/run/run.h"
 
@@ -260,6 +261,7 @@ luo_status luo_run_first_plan(luo_run *run, luo_err *err)
     const char *planner =
         run->job.spec->planner ? run->job.spec->planner : run->job.scenario->planner;
     luo_run_set_judge(run);
+    if (run->job.policy->lengths) return luo_run_lengths_begin(run, err);
     if (run->job.spec->plan) return use_given(run, run->job.spec->plan, err);
     if (!run->job.spec->planner && run->job.scenario->plan)
         return use_given(run, run->job.scenario->plan, err);

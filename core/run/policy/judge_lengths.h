@@ -2,27 +2,40 @@
  * (docs/planners.md#hydraulis). */
 #ifndef LUO_CORE_RUN_POLICY_JUDGE_LENGTHS_H
 #define LUO_CORE_RUN_POLICY_JUDGE_LENGTHS_H
-#include "core/plan/hydraulis/step_plan.h"
+#include "core/plan/hydraulis/length_plan.h"
 #include "core/run/policy/judge.h"
 
+/* What the pool does not know, such as what moves between the optimizer's layout and a plan: the
+ * milliseconds that a step of each candidate took longer than by the pool, as far as one was
+ * simulated or run. */
+typedef struct luo_lengths_learned {
+    int32_t n;        /* candidates */
+    double *extra_ms; /* 0: none, or not known; INFINITY: it does not fit */
+    bool *known;
+} luo_lengths_learned;
+/* Nothing is known of n candidates. Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, luo_lengths_learned *out,
+                                  luo_err *err);
+/* A step that by the pool takes ms has taken so many seconds; INFINITY: it cannot run. */
+void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds);
+
 typedef struct luo_judged_lengths {
-    luo_step_plan step;
-    luo_plan *plan;
-    double seconds;    /* INFINITY: none of those that were simulated can run; then *why says it */
+    luo_length_plans plans;
+    double seconds;    /* simulated; INFINITY: none of those that were simulated can run, and *err
+                          says why; NAN: the answer was not simulated */
     int32_t simulated; /* plans */
 } luo_judged_lengths;
 
-/* The pool does not know what moves between the optimizer's layout and a plan: extra_ms[p] is what
- * plan p took longer on the simulator than by the pool, in the steps before; 0: it was never
- * simulated. The best plan with these is simulated and its extra learned until the best one is one
- * that was simulated on this batch, at most LUO_JUDGE_LENGTHS times; the fastest of them is the
- * answer. What was never simulated counts as free, so nothing is left out that looks better.
- * In/out: extra_ms[nplans]. rate: as luo_judge_plan.
- * Errors: those of luo_step_choose and luo_judge_plan. Owner: arena. */
+/* The plan of a batch: the best candidate by pool and `learned`, where what is not known counts as
+ * nothing, so that nothing is left out that looks better. One of which nothing is known is
+ * simulated on this batch and learned, until the best one is known, at most LUO_JUDGE_LENGTHS
+ * times; then the fastest of those. sure: the answer has to have been simulated on this batch.
+ * In/out: *learned. rate: as luo_judge_plan. current: plan of the step before; -1: none.
+ * Errors: those of luo_length_plan and luo_judge_plan. Owner: arena. */
 enum { LUO_JUDGE_LENGTHS = 8 };
-luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge, const luo_step_place *place,
-                             const luo_pool *pool, const luo_replicas *plans, int32_t nplans,
-                             const int64_t *length, int32_t n, const luo_step_opts *opts,
-                             const double *rate, double *extra_ms, luo_judged_lengths *out,
-                             luo_err *err);
+luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
+                             const luo_length_rivals *rivals, const luo_step_place *place,
+                             int32_t current, const int64_t *length, int32_t n, bool sure,
+                             const double *rate, luo_lengths_learned *learned,
+                             luo_judged_lengths *out, luo_err *err);
 #endif

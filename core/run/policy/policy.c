@@ -10,8 +10,16 @@
 
 #define ROW(name) &luo_policy_##name,
 #define NAME(name) #name,
-static const luo_policy *const table[] = {LUO_POLICIES(ROW)};
-static const char *const names[] = {LUO_POLICIES(NAME)};
+#define LUO_LENGTH_POLICY(policy, word, keys) &luo_policy_of_lengths[LUO_LENGTH_POLICY_##policy],
+static const luo_policy *const table[] = {LUO_POLICIES(ROW)
+#include "core/plan/hydraulis/length_policies.inc"
+};
+#undef LUO_LENGTH_POLICY
+#define LUO_LENGTH_POLICY(policy, word, keys) word,
+static const char *const names[] = {LUO_POLICIES(NAME)
+#include "core/plan/hydraulis/length_policies.inc"
+};
+#undef LUO_LENGTH_POLICY
 enum { NPOLICIES = sizeof table / sizeof *table };
 
 const luo_policy *luo_policy_find(const char *name)
@@ -31,7 +39,8 @@ static bool is_word_of(const char *words, const char *word)
 
 bool luo_policy_has_key(const luo_policy *p, const char *key)
 {
-    return is_word_of(p->keys, key) || is_word_of(LUO_POLICY_KEYS_ALL, key) ||
+    return is_word_of(p->keys, key) ||
+           (!p->lengths && is_word_of(LUO_POLICY_KEYS_ALL, key)) ||
            (p->plans && is_word_of("planner_time planner_s", key)) ||
            (!p->bound && is_word_of("threshold_slowdown replan_gap window_steps", key));
 }

@@ -31,6 +31,10 @@ typedef struct luo_snapshot {
     double memory_factor;      /* plan with this share of the memory: a plan did not fit */
     bool issue_order;          /* of the backend: LUO_CAP_ISSUE_ORDER */
     const bool *candidate;     /* per device: may hold layers (run/reentry.c) */
+    /* Of a policy for uneven lengths: all that it has chosen, chosen anew for the devices with a
+     * finite rate; *frame: the replicas of the next step; NULL: these are the
+     * devices that it plans for. Function NULL: only whether it could is asked. */
+    luo_status (*plan_lengths)(void *run, const luo_plan **frame, luo_err *err);
     luo_arena *keep;           /* lives as long as the run .. */
     void **memory;             /* .. as what a policy remembers; NULL at first */
     /* Seconds that communicators and operators of p would take which do not exist yet. */
@@ -83,6 +87,8 @@ typedef struct luo_policy {
     bool objectives; /* `rank` may also be one of those of its own search */
     luo_plan_mode plan_mode; /* defaults of keys */
     int32_t reentry_probes;
+    bool lengths; /* for uneven lengths: each step has a plan of its own, by `rule` */
+    luo_length_policy rule;
     bool bound; /* no run but what no run could be faster than; never asked (bound.c) */
     luo_status (*decide)(luo_arena *arena, const luo_snapshot *now, luo_decision *out,
                          luo_err *err);
@@ -96,7 +102,7 @@ luo_status luo_policy_check_zero(const luo_snapshot *now, luo_err *err);
 
 /* NULL: not in this build. */
 const luo_policy *luo_policy_find(const char *name);
-/* Keys of every policy. */
+/* Keys of every policy whose plans come from another plan or planner. */
 #define LUO_POLICY_KEYS_ALL "optimizer_step"
 /* Does a scenario's key belong to it? Its own and those of all; what its planner costs, if it
  * plans; what is a trigger to it, unless it is a bound. */
@@ -110,6 +116,8 @@ bool luo_policy_has_key(const luo_policy *p, const char *key);
 #define LUO_POLICY_ROW(name) extern const luo_policy luo_policy_##name;
 LUO_POLICIES(LUO_POLICY_ROW)
 #undef LUO_POLICY_ROW
+/* Those for uneven lengths, after the others. */
+extern const luo_policy luo_policy_of_lengths[LUO_LENGTH_POLICIES];
 /* Not for scenarios: what a run without a policy does when a process has died: the best plan of the
  * uniform planner on the devices that are left, with the micro-batches of the base plan. */
 extern const luo_policy luo_policy_survive;

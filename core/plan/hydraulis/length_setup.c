@@ -1,0 +1,134 @@
+/* Pool, candidates and rivals in the order in which they need each other. */
+#include "core/plan/hydraulis/length_setup.h"
+
+#include <math.h>
+
+#include "core/plan/hydraulis/pool_model.h"
+#include "core/plan/hydraulis/pool_room.h"
+
+enum { SAMPLES = 4, GRID = 1024, GRID_POINTS = 32, FEW_DEVICES = 64, STEP_OF_MANY = 4 };
+
+luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster *cluster,
+                                       const int32_t *devices, int32_t ndevices)
+{
+    const int32_t node = cluster->groups[cluster->devices[devices[0]].group].devices_per_node;
+    int32_t tp = 1;
+    while (2 * tp <= node && ndevices % (2 * tp) == 0 && model->heads % (2 * tp) == 0) tp *= 2;
+    return (luo_optimizer_layout){ndevices / tp, tp, 1};
+}
+
+luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *in, luo_pool *pool,
+                                  luo_err *err)
+{
+    const luo_node_group *group =
+        &in->cluster->groups[in->cluster->devices[in->devices[0]].group];
+    const double bytes_per_ms = luo_cost_node_bytes_per_s(group) * 1e-3;
+    const luo_pool_context context = {in->model->layers,   in->model->hidden, in->model->heads,
+                                      in->model->kv_heads, bytes_per_ms,      bytes_per_ms};
+    if (in->ncontext > 0 && bytes_per_ms <= 0)
+        return luo_err_set(err, LUO_EINPUT, "the cluster's nodes have no network, which context "
+                           "parallelism needs.");
+    for (int32_t k = 0; k < in->ncontext; k++)
+        LUO_TRY(luo_pool_add_context(arena, pool, &context, in->context[k], err));
+    return LUO_OK;
+}
+
+static luo_status make_pool(luo_arena *arena, const luo_length_setup_in *in, luo_length_setup *out,
+                            luo_err *err)
+{
+    const luo_pool_model_in model = {.model = in->model,
+                                     .cluster = in->cluster,
+                                     .stack = in->stack,
+                                     .ndevices = in->ndevices,
+                                     .devices = in->devices,
+                                     .layout = out->layout,
+                                     .ctx = in->rule.most};
+    LUO_TRY(luo_pool_model(arena, &model, &out->pool, err));
+    LUO_TRY(luo_length_add_context(arena, in, &out->pool, err));
+    return luo_pool_room_check(&out->place, in->stack, &out->pool, err);
+}
+
+/* A table of lengths can hold one that is in no sample and on no device. */
+static luo_status check_longest(const luo_length_setup *s, const luo_length_setup_in *in,
+                                luo_err *err)
+{
+    const luo_histogram *h = &s->found.histogram;
+    int64_t most = 0;
+    for (int32_t k = 0; k < s->pool.n; k++)
+        if (luo_pool_devices(&s->pool.entry[k]) <= in->ndevices && s->pool.entry[k].cap > most)
+            most = s->pool.entry[k].cap;
+    if (h->n == 0 || h->length[h->n - 1] <= most) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE,
+                       "%lld tokens exceed every strategy on %d devices (largest cap %lld); shorter "
+                       "sequences, context parallelism or more memory are needed.",
+                       (long long)h->length[h->n - 1], in->ndevices, (long long)most);
+}
+
+static int64_t grid_of(int64_t ctx)
+{
+    const int64_t fine = (ctx + GRID_POINTS - 1) / GRID_POINTS;
+    return fine > GRID ? fine : ctx < GRID ? fine : GRID;
+}
+
+static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
+                                luo_length_setup *out, luo_err *err)
+{
+    luo_length_source source = {.rng = luo_rng_stream(in->seed, "hydraulis")};
+    luo_length_sample sample[SAMPLES];
+    for (int s = 0; s < SAMPLES; s++) {
+        int64_t *length;
+        LUO_TRY(luo_lengths_batch(arena, in->lengths, &in->rule, in->limit, &source, &length,
+                                  &sample[s].n, err));
+        sample[s].length = length;
+    }
+    out->rivals = (luo_length_rivals){.pool = &out->pool,
+                                      .candidates = &out->found,
+                                      .devices = in->ndevices,
+                                      .ctx = in->rule.most,
+                                      .alike = -1,
+                                      .assign = in->assign,
+                                      .switch_ms = in->switch_ms,
+                                      .step = in->step};
+    return luo_length_rivals_choose(arena, sample, SAMPLES, grid_of(in->rule.most), &out->rivals,
+                                    err);
+}
+
+luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in,
+                                 luo_length_setup *out, luo_err *err)
+{
+    const bool many = in->ndevices > FEW_DEVICES && in->ndevices % STEP_OF_MANY == 0;
+    *out = (luo_length_setup){
+        .layout = luo_length_layout(in->model, in->cluster, in->devices, in->ndevices),
+        .place = {.model = in->model,
+                  .cluster = in->cluster,
+                  .ndevices = in->ndevices,
+                  .devices = in->devices,
+                  .dtype = in->model->dtype,
+                  .ctx = in->rule.most}};
+    out->place.layout = &out->layout;
+    LUO_TRY(make_pool(arena, in, out, err));
+    const luo_candidates_in candidates = {.pool = &out->pool,
+                                          .lengths = in->lengths,
+                                          .rule = in->rule,
+                                          .seed = in->seed,
+                                          .devices = in->ndevices,
+                                          .device_step = many ? STEP_OF_MANY : 1,
+                                          .grid_step = grid_of(in->rule.most),
+                                          .floor = in->proposals != LUO_PROPOSALS_PUBLIC,
+                                          .published = in->proposals != LUO_PROPOSALS_FLOOR,
+                                          .sequences = in->limit};
+    LUO_TRY(luo_candidates_make(arena, &candidates, &out->found, err));
+    LUO_TRY(check_longest(out, in, err));
+    LUO_TRY(choose_rivals(arena, in, out, err));
+    if (out->rivals.uniform < 0) return LUO_OK;
+    const luo_step_place place = out->place;
+    return luo_length_plan_layout(arena, &out->rivals, &place, out->rivals.uniform, &out->layout,
+                                  &out->place, err);
+}
+
+void luo_length_setup_rates(luo_length_setup *setup, const double *rate)
+{
+    for (int32_t p = 0; p < setup->found.n; p++)
+        luo_step_speeds(&setup->pool, &setup->found.plan[p], rate);
+    setup->rivals.rate = rate;
+}

@@ -1,0 +1,63 @@
+/* length_setup.h: all that policies for uneven lengths choose once for a set of devices: costs of
+ * strategies, where optimizer state lies, candidate plans, settings of the rivals
+ * (docs/planners.md#hydraulis). */
+#ifndef LUO_CORE_PLAN_HYDRAULIS_LENGTH_SETUP_H
+#define LUO_CORE_PLAN_HYDRAULIS_LENGTH_SETUP_H
+#include "core/cost/cost.h"
+#include "core/plan/hydraulis/length_plan.h"
+
+enum { LUO_CONTEXT_SIZES = 8 }; /* of context parallelism that may be listed */
+
+/* Whose proposals are candidates: of both modes, or of one. */
+#define LUO_PROPOSALS_LIST(X)                                                                      \
+    X(LUO_PROPOSALS_BOTH, "both")                                                                  \
+    X(LUO_PROPOSALS_FLOOR, "floor")                                                                \
+    X(LUO_PROPOSALS_PUBLIC, "public")
+typedef enum luo_proposals { LUO_PROPOSALS_LIST(LUO_WORD_VALUE) } luo_proposals;
+
+typedef struct luo_length_setup_in {
+    const luo_model *model;
+    const luo_cluster *cluster;
+    const luo_stack *stack;
+    int32_t ndevices; /* usable, those of a node side by side */
+    const int32_t *devices;
+    const luo_lengths *lengths;
+    luo_batch_rule rule; /* rule.most is the context */
+    int64_t limit;       /* sequences of a batch, at most */
+    uint64_t seed;
+    int32_t ncontext; /* context-parallel sizes beside 1 that strategies may have */
+    int32_t context[LUO_CONTEXT_SIZES];
+    luo_proposals proposals;
+    luo_length_assign assign;
+    double switch_ms; /* of hotspa */
+    luo_step_opts step;
+} luo_length_setup_in;
+
+typedef struct luo_length_setup {
+    luo_pool pool;
+    luo_optimizer_layout layout; /* of policies whose replicas differ: that of uniform_best, so that
+                                    its plan is as good to them; else luo_length_layout */
+    luo_candidates found;
+    luo_length_rivals rivals;
+    luo_step_place place;
+} luo_length_setup;
+
+/* The layout of optimizer state that is as wide as a node allows: each tensor-parallel rank cuts it
+ * once more. */
+luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster *cluster,
+                                       const int32_t *devices, int32_t ndevices);
+/* Adds strategies of these context-parallel sizes to a pool. Errors: LUO_EINPUT the nodes have no
+ * network; LUO_ENOMEM. Owner: arena. */
+luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *in, luo_pool *pool,
+                                  luo_err *err);
+
+/* A pool from the cost model whose caps fit, candidates, and what every rival chooses on sample
+ * batches of the stream `hydraulis` of the seed. *out points into itself.
+ * Errors: LUO_EINFEASIBLE no strategy holds the longest sequence; those of luo_pool_model,
+ * luo_candidates_make and luo_length_rivals_choose; LUO_ENOMEM. Owner: arena.
+ * Cost: some compilations for each strategy; a proposal. */
+luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in,
+                                 luo_length_setup *out, luo_err *err);
+/* Speeds of replicas for rates by place of the devices (NULL: 1 all). */
+void luo_length_setup_rates(luo_length_setup *setup, const double *rate);
+#endif

@@ -1,0 +1,27 @@
+/* batches.h: the sequences of every step of a run, the same however often a step is tried
+ * (docs/formats.md#data). */
+#ifndef LUO_CORE_RUN_LENGTHS_BATCHES_H
+#define LUO_CORE_RUN_LENGTHS_BATCHES_H
+#include "core/plan/lengths/lengths.h"
+
+typedef struct luo_batches {
+    const luo_lengths *lengths;
+    luo_batch_rule rule;
+    int64_t limit;           /* sequences of a batch, at most */
+    luo_length_source *mark; /* where the draws of step first + k begin */
+    int64_t first;           /* the run can go back to this step */
+    int32_t n, room;
+} luo_batches;
+
+/* Out: *b without anything drawn. Pre: lengths live as long. */
+void luo_batches_open(const luo_lengths *lengths, const luo_batch_rule *rule, int64_t limit,
+                      uint64_t seed, luo_batches *b);
+/* The batch of a step at or after `first`; steps between are drawn on the way. tokens above 0: an
+ * event has made all sequences so long.
+ * Errors: those of luo_lengths_batch. Owner: *length belongs to arena. */
+luo_status luo_batches_draw(luo_arena *arena, luo_batches *b, int64_t step, int64_t tokens,
+                            int64_t **length, int32_t *n, luo_err *err);
+/* Nobody goes back before this step any more. */
+void luo_batches_forget(luo_batches *b, int64_t step);
+void luo_batches_free(luo_batches *b);
+#endif

@@ -1,0 +1,358 @@
+/* Batches, choices and programs of the steps of a run. */
+#include "core/run/lengths/lengths_run.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/run/first/first.h"
+#include "core/run/run.h"
+
+/* ---- setup ---- */
+
+/* The longest sequence that there can be, as far as the model takes it. */
+static int64_t context_of(const luo_scenario *sc)
+{
+    const int64_t longest = luo_lengths_longest(sc->lengths), most = sc->model->max_sequence_tokens;
+    return most > 0 && most < longest ? most : longest;
+}
+
+static luo_status check_batch(const luo_run *run, int64_t ctx, luo_err *err)
+{
+    const luo_scenario *sc = run->job.scenario;
+    if (!sc->lengths || (sc->batch_sequences == 0 && sc->batch_tokens == 0))
+        return luo_err_set(err, LUO_EINPUT,
+                           "policy `%s` needs to know the batch; give `data.batch` and "
+                           "`data.lengths`.",
+                           run->job.spec->name);
+    if (sc->batch_tokens > 0 && sc->batch_tokens < ctx)
+        return luo_err_set(err, LUO_EINPUT,
+                           "a batch of %lld tokens is below the longest sequence of %lld; one "
+                           "sequence must fit.",
+                           (long long)sc->batch_tokens, (long long)ctx);
+    return LUO_OK;
+}
+
+/* Gradients of a step in parts are summed over programs, which executors do not do. */
+static luo_status check_parts(luo_run *run, luo_err *err)
+{
+    if (run->job.real)
+        return luo_err_set(err, LUO_EINPUT,
+                           "policy `%s` runs a step in parts, one plan after another, which "
+                           "backend `%s` does not; backend `sim` does.",
+                           run->job.spec->name, run->backend.table->name);
+    if (run->job.opts->trace.kind == LUO_TRACE_NONE || !run->job.sink->ops) return LUO_OK;
+    return luo_run_warn(run, err, "steps of policy `%s` are not traced: each is several plans",
+                        run->job.spec->name);
+}
+
+static luo_length_setup_in setup_in(const luo_run *run, int64_t ctx)
+{
+    const luo_scenario *sc = run->job.scenario;
+    const luo_length_spec *spec = &run->job.spec->lengths;
+    luo_length_setup_in in = {.model = sc->model,
+                              .cluster = sc->cluster,
+                              .stack = &sc->stack,
+                              .lengths = sc->lengths,
+                              .rule = {.tokens = sc->batch_tokens,
+                                       .sequences = sc->batch_sequences,
+                                       .most = ctx,
+                                       .keeps_last = !sc->truncate_last},
+                              .limit = (int64_t)luo_work_most(run->job.opts->work,
+                                                              LUO_WORK_SEQUENCES),
+                              .seed = sc->seed,
+                              .ncontext = spec->ncontext,
+                              .proposals = spec->proposals,
+                              .assign = spec->assign,
+                              .switch_ms = spec->switch_ms,
+                              .step = {.score = spec->score,
+                                       .published = spec->published_dispatch,
+                                       .kicks = spec->kicks,
+                                       .most = spec->max_plans,
+                                       .seed = sc->seed,
+                                       .current = -1}};
+    memcpy(in.context, spec->context, sizeof in.context);
+    return in;
+}
+
+static bool knows_rates(const luo_run *run)
+{
+    return run->job.spec->lengths.stragglers != LUO_STRAGGLERS_NONE;
+}
+
+/* All that is chosen once for the devices with a finite rate; *run->lengths changes only if that
+ * succeeds. */
+static luo_status set_up(luo_run *run, const double *rate, const bool *candidate, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    const int32_t all = run->job.scenario->cluster->ndevices;
+    luo_arena *arena = luo_arena_new(1 << 20);
+    if (!arena) return luo_err_nomem(err);
+    luo_length_setup_in in = x->in;
+    luo_length_setup *setup = LUO_NEW(arena, luo_length_setup);
+    int32_t *devices = LUO_NEW_N(arena, int32_t, all);
+    double *place = LUO_NEW_N(arena, double, all);
+    luo_lengths_learned learned = {0};
+    luo_status st = setup && devices && place ? LUO_OK : luo_err_nomem(err);
+    in.ndevices = 0;
+    for (int32_t d = 0; d < all && st == LUO_OK; d++) {
+        if (!isfinite(rate[d]) || !candidate[d]) continue;
+        place[in.ndevices] = knows_rates(run) ? fmax(1, rate[d]) : 1;
+        devices[in.ndevices++] = d;
+    }
+    in.devices = devices;
+    if (st == LUO_OK && in.ndevices == 0)
+        st = luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
+    if (st == LUO_OK) st = luo_length_setup_make(arena, &in, setup, err);
+    if (st == LUO_OK) st = luo_lengths_learn_open(arena, setup->found.n, &learned, err);
+    if (st != LUO_OK) {
+        luo_arena_free(arena);
+        return st;
+    }
+    luo_arena_free(x->setup_arena);
+    x->setup_arena = arena;
+    x->in = in;
+    x->setup = *setup;
+    x->setup.rivals.pool = &x->setup.pool;
+    x->setup.rivals.candidates = &x->setup.found;
+    x->setup.place.layout = &x->setup.layout;
+    x->rate = place;
+    x->learned = learned;
+    x->current = -1;
+    x->step = -1;
+    luo_length_setup_rates(&x->setup, x->rate);
+    return LUO_OK;
+}
+
+/* ---- a step ---- */
+
+/* What the planner knows of slow devices has changed: its plans are for another world. */
+static bool update_rates(luo_run *run)
+{
+    luo_run_lengths *x = run->lengths;
+    bool changed = false;
+    for (int32_t i = 0; i < x->in.ndevices && knows_rates(run); i++) {
+        const double rate = fmax(1, run->health.detect.accepted[x->in.devices[i]]);
+        changed |= rate != x->rate[i];
+        x->rate[i] = rate;
+    }
+    if (changed) luo_length_setup_rates(&x->setup, x->rate);
+    return changed;
+}
+
+/* Per device of the cluster, for the simulator: what the planner knows. */
+static luo_status known_rates(const luo_run *run, double **out, luo_err *err)
+{
+    const luo_run_lengths *x = run->lengths;
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    *out = LUO_NEW_N(x->step_arena, double, n);
+    if (!*out) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) (*out)[d] = 1;
+    for (int32_t i = 0; i < x->in.ndevices; i++) (*out)[x->in.devices[i]] = x->rate[i];
+    return LUO_OK;
+}
+
+/* Where plans are simulated, candidates of which nothing is known are, before they are used; else
+ * their first steps show what they are worth. */
+static luo_status choose(luo_run *run, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    const bool ours = run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS;
+    luo_judged_lengths judged;
+    luo_err why = {0};
+    double *rate;
+    x->setup.rivals.step.extra_ms = ours ? x->learned.extra_ms : NULL;
+    if (!ours || !luo_run_judges(run))
+        return luo_length_plan(x->step_arena, &x->setup.rivals, &x->setup.place,
+                               run->job.policy->rule, x->current, x->length, x->n, &x->plans, err);
+    LUO_TRY(known_rates(run, &rate, err));
+    const luo_status st =
+        luo_judge_lengths(x->step_arena, &run->decision.judge, &x->setup.rivals, &x->setup.place,
+                          x->current, x->length, x->n, false, rate, &x->learned, &judged, &why);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    x->plans = judged.plans;
+    return LUO_OK;
+}
+
+static luo_status plan_step(luo_run *run, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    x->step = -1;
+    luo_arena_reset(x->step_arena, 0);
+    LUO_TRY(luo_batches_draw(x->step_arena, &x->batches, run->clock.step,
+                             luo_events_tokens(run->clock.events), &x->length, &x->n, err));
+    LUO_TRY(choose(run, err));
+    x->step = run->clock.step;
+    return LUO_OK;
+}
+
+/* Tokens and FLOP of a part are those of its sequences; what padding fills up is no data. */
+static luo_batch_work work_of(const luo_run *run, const luo_plan *plan)
+{
+    const luo_run_lengths *x = run->lengths;
+    luo_batch_work work = {0};
+    for (int32_t i = 0; i < plan->nassignment; i++) {
+        const int64_t k = plan->assignment[i].sequence;
+        if (k >= x->n) continue;
+        work.sequences++;
+        work.tokens += x->length[k];
+        work.flops += (double)x->length[k] *
+                      luo_model_flops_per_token(run->job.scenario->model, x->length[k]);
+    }
+    return work;
+}
+
+static luo_batch_work work_of_all(const luo_run *run)
+{
+    luo_batch_work all = {0};
+    for (int32_t k = 0; k < run->lengths->plans.n; k++) {
+        const luo_batch_work one = work_of(run, run->lengths->plans.part[k].plan);
+        all.sequences += one.sequences;
+        all.tokens += one.tokens;
+        all.flops += one.flops;
+    }
+    return all;
+}
+
+luo_status luo_run_lengths_whole(luo_run *run, luo_err *err)
+{
+    const luo_batch_work work = work_of_all(run);
+    LUO_TRY(luo_run_lengths_bind(run, 0, err));
+    luo_used_plan *used = luo_run_plan(&run->plans);
+    used->sequences = work.sequences;
+    used->tokens = work.tokens;
+    used->flops = work.flops;
+    return LUO_OK;
+}
+
+luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
+{
+    const luo_length_stretch *p = &run->lengths->plans.part[part];
+    const luo_batch_work work = work_of(run, p->plan);
+    int32_t plan;
+    LUO_TRY(luo_run_use_batch(run, p->frame, p->plan, &work, &plan, err));
+    run->lengths->bound = part;
+    run->lengths->used = plan;
+    if (run->job.real && run->backend.state) return luo_run_rebind(run, plan, err);
+    run->plans.running = plan;
+    run->health.has_predicted = false;
+    return LUO_OK;
+}
+
+static bool is_bound(const luo_run *run)
+{
+    const luo_run_lengths *x = run->lengths;
+    return x->bound == 0 && run->plans.running == x->used && run->plans.list[x->used]->set;
+}
+
+luo_status luo_run_lengths_boundary(luo_run *run, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    const bool changed = update_rates(run);
+    if (run->ledger.ckpt.on) luo_batches_forget(&x->batches, run->ledger.ckpt.valid_step);
+    if (changed || x->step > run->clock.step)
+        luo_planning_restart(&x->planning, run->clock.step, run->clock.t_s);
+    if (!changed && x->step == run->clock.step && is_bound(run)) return LUO_OK;
+    const bool measured = run->job.spec->planner_measured;
+    const double began = measured ? run->job.opts->clock() : 0;
+    LUO_TRY(plan_step(run, err));
+    if (measured) x->planning.plan_s = run->job.opts->clock() - began;
+    const double ready = luo_planning_ready(&x->planning, run->clock.step, run->clock.t_s);
+    LUO_TRY(luo_run_lengths_bind(run, 0, err));
+    LUO_TRY(luo_run_span_until(run, LUO_SPAN_PLAN, ready, 0, err));
+    luo_planning_began(&x->planning, run->clock.step, run->clock.t_s);
+    return LUO_OK;
+}
+
+luo_status luo_run_lengths_rows(luo_run *run, luo_err *err)
+{
+    const luo_run_lengths *x = run->lengths;
+    const luo_sink *sink = run->job.sink;
+    if (!sink->assignment || x->plans.n != 1) return LUO_OK;
+    const luo_plan *plan = x->plans.part[0].plan;
+    int64_t all = 0;
+    for (int32_t i = 0; i < plan->npipelines; i++) all += plan->pipelines[i].micro_batches;
+    int64_t *first = LUO_NEW_N(run->scratch, int64_t, plan->npipelines + 1);
+    int32_t *filled = LUO_NEW_N(run->scratch, int32_t, all);
+    if (!first || !filled) return luo_err_nomem(err);
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        first[i + 1] = first[i] + plan->pipelines[i].micro_batches;
+    for (int32_t i = 0; i < plan->nassignment; i++) {
+        const luo_assignment *a = &plan->assignment[i];
+        const luo_row_assignment row = {.step = run->clock.step,
+                                        .sequence = a->sequence,
+                                        .length_tokens = a->sequence < x->n
+                                                             ? x->length[a->sequence]
+                                                             : a->length_tokens,
+                                        .pipeline = a->pipeline,
+                                        .micro_batch = a->micro_batch,
+                                        .position = filled[first[a->pipeline] + a->micro_batch]++};
+        if (a->sequence < x->n) LUO_TRY(sink->assignment(sink->ctx, &row, err));
+    }
+    return LUO_OK;
+}
+
+void luo_run_lengths_learn(luo_run *run, double seconds)
+{
+    luo_run_lengths *x = run->lengths;
+    const int32_t p = x->plans.step.plan;
+    x->current = p;
+    if (p >= 0) luo_lengths_learn(&x->learned, p, x->plans.ms, seconds);
+}
+
+/* ---- begin and end ---- */
+
+luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
+{
+    const luo_scenario *sc = run->job.scenario;
+    const luo_policy_spec *spec = run->job.spec;
+    luo_run_lengths *x = run->lengths = LUO_NEW(run->arena, luo_run_lengths);
+    double *rate;
+    bool *candidate;
+    if (!x) return luo_err_nomem(err);
+    *x = (luo_run_lengths){.step = -1, .current = -1, .step_arena = luo_arena_new(1 << 16)};
+    if (!x->step_arena) return luo_err_nomem(err);
+    if (run->job.policy->rule == LUO_LENGTH_POLICY_HOTSPA) LUO_TRY(check_parts(run, err));
+    if (!sc->lengths) return check_batch(run, 0, err);
+    const int64_t ctx = context_of(sc);
+    LUO_TRY(check_batch(run, ctx, err));
+    x->in = setup_in(run, ctx);
+    luo_batches_open(sc->lengths, &x->in.rule, x->in.limit, sc->seed, &x->batches);
+    LUO_TRY(luo_planning_open(run->arena, spec->planner_measured ? 0 : run->job.cost.planner_s,
+                              spec->lengths.workers, spec->lengths.ahead, &x->planning, err));
+    LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
+    LUO_TRY(set_up(run, rate, candidate, err));
+    LUO_TRY(plan_step(run, err));
+    return luo_run_lengths_bind(run, 0, err);
+}
+
+static bool same_devices(const luo_run *run)
+{
+    const luo_run_lengths *x = run->lengths;
+    int32_t i = 0;
+    for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) {
+        if (!isfinite(run->health.rate[d]) || !run->health.reentry.candidate[d]) continue;
+        if (i == x->in.ndevices || x->in.devices[i++] != d) return false;
+    }
+    return i == x->in.ndevices;
+}
+
+luo_status luo_run_lengths_again(void *run_, const luo_plan **frame, luo_err *err)
+{
+    luo_run *run = run_;
+    luo_run_lengths *x = run->lengths;
+    *frame = NULL;
+    if (same_devices(run) && !(run->decision.trigger & LUO_TRIGGER_FAIL)) return LUO_OK;
+    LUO_TRY(set_up(run, run->health.rate, run->health.reentry.candidate, err));
+    LUO_TRY(plan_step(run, err));
+    *frame = x->plans.part[0].frame;
+    x->step = -1; /* the batch of the checkpoint's step is another one */
+    return LUO_OK;
+}
+
+void luo_run_lengths_free(luo_run_lengths *x)
+{
+    if (!x) return;
+    luo_batches_free(&x->batches);
+    luo_arena_free(x->setup_arena);
+    luo_arena_free(x->step_arena);
+}
