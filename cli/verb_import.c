@@ -117,9 +117,9 @@ static void tell(luo_cli *cli, const luo_import_opts *opts, const luo_import_mad
     const char *unit = luo_import_kind_options(opts->kind) & LUO_IMPORT_UNIT
                            ? luo_import_unit_name(opts->unit)
                            : "tokens";
-    fprintf(out, "%s: %lld lengths of %lld to %lld %s, mean %.1f", opts->out,
-            (long long)made->lengths, (long long)made->least, (long long)made->most, unit,
-            made->tokens / (double)made->lengths);
+    fprintf(out, "%s: %lld length%s of %lld to %lld %s, mean %.1f", opts->out,
+            (long long)made->lengths, made->lengths == 1 ? "" : "s", (long long)made->least,
+            (long long)made->most, unit, made->tokens / (double)made->lengths);
     if (opts->nedges) fprintf(out, ", in %lld classes", (long long)made->rows);
     if (made->arrivals) fprintf(out, ", over %.6g s", made->last_s);
     fprintf(out, "; hash %016llx\n", (unsigned long long)made->hash);

@@ -254,6 +254,9 @@ static const luo_option import_options[] = {
 static const luo_option plot_options[] = {
     {"figure", "NAME", "only this figure (all that have data)"},
     {"column", "N", "1: 84 mm wide, 2: 174 mm (2)"},
+    {"out", "DIR", "of lengths: where to write (lengthcdf)"},
+    {"ctx", "N", "of syn-web, syn-code: longest sequence (32768)"},
+    {"seed", "N", "of syn-web, syn-code: of what is drawn (0)"},
 };
 
 const luo_verb luo_verbs[] = {
@@ -416,14 +419,14 @@ const luo_verb luo_verbs[] = {
      "luoshu.import/1",
      luo_verb_import_run},
     {"plot",
-     "luoshu plot RUN... [options]",
-     "Draws the figures of a run or a result set from its"
-     " CSV files.",
+     "luoshu plot RUN...|LENGTHS... [options]",
+     "Draws the figures of a run or a result set from its CSV files; or, of tables of lengths or"
+     " syn-web, syn-code, how they are distributed.",
      "draw figures",
      plot_options,
      N(plot_options),
-     "plots/ of the run: SVG and PNG files, and the scripts in plots/gp",
-     {"luoshu plot luoshu-demo --figure throughput", NULL},
+     "plots/ of the run, or of DIR: SVG and PNG files, and the scripts in plots/gp",
+     {"luoshu plot luoshu-demo --figure throughput", "luoshu plot syn-web syn-code"},
      "0 2 3 4",
      NULL,
      luo_verb_plot_run},
