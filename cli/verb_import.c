@@ -120,7 +120,8 @@ static void tell(luo_cli *cli, const luo_import_opts *opts, const luo_import_mad
     fprintf(out, "%s: %lld length%s of %lld to %lld %s, mean %.1f", opts->out,
             (long long)made->lengths, made->lengths == 1 ? "" : "s", (long long)made->least,
             (long long)made->most, unit, made->tokens / (double)made->lengths);
-    if (opts->nedges) fprintf(out, ", in %lld classes", (long long)made->rows);
+    if (opts->nedges)
+        fprintf(out, ", in %lld class%s", (long long)made->rows, made->rows == 1 ? "" : "es");
     if (made->arrivals) fprintf(out, ", over %.6g s", made->last_s);
     fprintf(out, "; hash %016llx\n", (unsigned long long)made->hash);
     tell_left_out(out, made);
