@@ -20,7 +20,8 @@ luo_status luo_verb_plot_run(luo_cli *cli)
     luo_err err = {0};
     int width;
     luo_status worst = LUO_OK;
-    LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "at least one run, result set or table of lengths is"));
+    LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX,
+                          "at least one run, result set or table of lengths is"));
     LUO_TRY(luo_cli_fail(cli, luo_args_choice(&cli->args, "column", 0, widths, 2, &width, &err),
                          &err));
     if (luo_plot_lengths_named(cli->args.files[0])) return luo_plot_lengths_run(cli, width == 1);

@@ -114,7 +114,7 @@ static point share_at(const luo_lengths *lengths, int64_t length)
 /* Lengths at which a curve bends, and others between them, equally far apart on a log axis. */
 static int64_t grid_of(const luo_lengths *lengths, int64_t *at)
 {
-    int64_t n = 0, low = INT64_MAX, high = 0;
+    int64_t n = 0, low = INT64_MAX, high = 1;
     for (int32_t i = 0; i < lengths->nrows; i++) {
         const luo_length_row *row = &lengths->rows[i];
         const int64_t last = row->low + width_of(row) - 1;
