@@ -1,5 +1,18 @@
-/* verb_plot.c: `luoshu plot RUN...`. */
+/* verb_plot.c: `luoshu plot RUN...`; of lengths: plot_lengths.c. */
+#include "cli/plot_lengths.h"
 #include "cli/run/finish.h"
+
+/* Options of lengths alone: figures of a run lie in the run. */
+static luo_status check_options(const luo_args *args, luo_err *err)
+{
+    static const char *const theirs[] = {"out", "ctx", "seed"};
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
+        if (luo_args_has(args, theirs[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` is about lengths, and `%s` is a run; leave it out.",
+                               theirs[i], args->files[0]);
+    return LUO_OK;
+}
 
 luo_status luo_verb_plot_run(luo_cli *cli)
 {
@@ -7,9 +20,12 @@ luo_status luo_verb_plot_run(luo_cli *cli)
     luo_err err = {0};
     int width;
     luo_status worst = LUO_OK;
-    LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "at least one run directory or result set is"));
+    LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX,
+                          "at least one run, result set or table of lengths is"));
     LUO_TRY(luo_cli_fail(cli, luo_args_choice(&cli->args, "column", 0, widths, 2, &width, &err),
                          &err));
+    if (luo_plot_lengths_named(cli->args.files[0])) return luo_plot_lengths_run(cli, width == 1);
+    LUO_TRY(luo_cli_fail(cli, check_options(&cli->args, &err), &err));
     for (int i = 0; i < cli->args.nfiles; i++) {
         luo_str made = {0};
         const luo_status st = luo_cli_draw(cli, cli->args.files[i],

@@ -243,9 +243,20 @@ static const luo_option calibrate_options[] = {
     {"profile-dir", "DIR", "of suites: profiles and stacks to begin with (built in)"},
 };
 
+static const luo_option import_options[] = {
+    {"out", "FILE", "table to write (lengths.csv)"},
+    {"force", NULL, "replace an existing file"},
+    {"length", "WHICH", "tokens of a request: context, generated or total (total)"},
+    {"unit", "UNIT", "what stands for tokens of a text: bytes or words (bytes)"},
+    {"histogram", "EDGES", "classes: log2, or edges such as 1,512,4096 (none)"},
+};
+
 static const luo_option plot_options[] = {
     {"figure", "NAME", "only this figure (all that have data)"},
     {"column", "N", "1: 84 mm wide, 2: 174 mm (2)"},
+    {"out", "DIR", "of lengths: where to write (lengthcdf)"},
+    {"ctx", "N", "of syn-web, syn-code: longest sequence (32768)"},
+    {"seed", "N", "of syn-web, syn-code: of what is drawn (0)"},
 };
 
 const luo_verb luo_verbs[] = {
@@ -391,15 +402,31 @@ const luo_verb luo_verbs[] = {
      "0 1 2 3 4",
      "luoshu.validate/1",
      luo_verb_validate_run},
+    {"import",
+     "luoshu import KIND SOURCE [options]",
+     "Makes a table of ours of a file or folder of others. KIND, and what SOURCE is:"
+#define LUO_IMPORTER(kind, word, function, options, source) "\n  " word ": " source
+#include "core/io/import/importers.inc"
+#undef LUO_IMPORTER
+     ,
+     "make tables of others' files",
+     import_options,
+     N(import_options),
+     "lengths.csv: lengths one by one, with arrival times where there are any, or in classes",
+     {"luoshu import lengths-text scenarios/profiles --unit words --out words.csv --force",
+      "luoshu import lengths-azure scenarios/examples/requests.csv --histogram log2 --force"},
+     "0 2 3 4",
+     "luoshu.import/1",
+     luo_verb_import_run},
     {"plot",
-     "luoshu plot RUN... [options]",
-     "Draws the figures of a run or a result set from its"
-     " CSV files.",
+     "luoshu plot RUN...|LENGTHS... [options]",
+     "Draws the figures of a run or a result set from its CSV files; or, of tables of lengths or"
+     " syn-web, syn-code, how they are distributed.",
      "draw figures",
      plot_options,
      N(plot_options),
-     "plots/ of the run: SVG and PNG files, and the scripts in plots/gp",
-     {"luoshu plot luoshu-demo --figure throughput", NULL},
+     "plots/ of the run, or of DIR: SVG and PNG files, and the scripts in plots/gp",
+     {"luoshu plot luoshu-demo --figure throughput", "luoshu plot syn-web syn-code"},
      "0 2 3 4",
      NULL,
      luo_verb_plot_run},
@@ -437,7 +464,7 @@ const luo_verb *luo_verb_find(const char *name)
 }
 
 /* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"report", "replay", "sweep", "import", "export"};
+static const char *const later[] = {"report", "replay", "sweep", "export"};
 
 luo_status luo_verb_unknown(const char *word, luo_err *err)
 {

@@ -30,6 +30,7 @@ typedef struct luo_hydraulis_call {
     const char *lengths_name, *pool_name; /* pool_name NULL: from the cost model */
     luo_length_part parts[LUO_PRESET_PARTS];
     luo_lengths lengths;
+    luo_length_beyond beyond; /* of them as they were given */
     luo_pool pool;
     luo_optimizer_layout layout;
     luo_candidates_in in;

@@ -105,6 +105,19 @@ static void print_policies(FILE *out, const luo_hydraulis_call *call)
     }
 }
 
+static void print_beyond(FILE *out, const luo_hydraulis_call *call)
+{
+    const luo_length_beyond *b = &call->beyond;
+    const bool splits = call->in.rule.splits;
+    if (b->longer <= 0) return;
+    fprintf(out,
+            "beyond the context: %.*f of %.0f sequences, the longest of %lld tokens; %s, which is "
+            "%.1f %% of all tokens\n",
+            b->longer == floor(b->longer) ? 0 : 1, b->longer, b->sequences, (long long)b->longest,
+            splits ? "the rest of each is split off into others" : "the rest of each is cut off",
+            100 * b->over / b->tokens);
+}
+
 void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
 {
     FILE *out = luo_cli_out(cli);
@@ -115,6 +128,7 @@ void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
             call->lengths_name, luo_lengths_synthetic(&call->lengths) ? " (synthetic)" : "",
             h->tokens / count, (long long)(h->n ? h->length[h->n - 1] : 0),
             (long long)call->in.rule.tokens, (long long)call->in.rule.most);
+    print_beyond(out, call);
     fprintf(out, "optimizer: dp %d, tp %d, pp %d\n", call->layout.dp, call->layout.tp,
             call->layout.pp);
     print_pool(out, call);
@@ -267,6 +281,10 @@ void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call)
     luo_jsonw_bool(json, "synthetic", luo_lengths_synthetic(&call->lengths));
     json_number(json, "mean", h->tokens / count);
     luo_jsonw_int(json, "max", h->n ? h->length[h->n - 1] : 0);
+    luo_jsonw_text(json, "long", call->in.rule.splits ? "split" : "cut");
+    json_number(json, "longer", call->beyond.longer);
+    json_number(json, "over_ratio",
+                call->beyond.tokens > 0 ? call->beyond.over / call->beyond.tokens : 0);
     luo_jsonw_close(json);
     luo_jsonw_open(json, "os", '[');
     luo_jsonw_int(json, NULL, call->layout.dp);

@@ -15,7 +15,8 @@ enum {
     GRID_POINTS = 512,
     FEW_DEVICES = 64,
     STEP_OF_MANY = 4,
-    LEAST = 32
+    LEAST = 32,
+    LENGTHS_MAX = 1 << 28 /* 2 GiB of them */
 };
 
 void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt, ...)
@@ -199,7 +200,13 @@ static luo_status read_lengths(luo_cli *cli, luo_hydraulis_call *call, luo_err *
                            luo_length_preset_name(0), luo_length_preset_name(1));
     if (luo_length_preset(call->lengths_name, call->in.rule.most, call->parts, &call->lengths))
         return LUO_OK;
-    return luo_read_lengths(cli->arena, call->lengths_name, &call->lengths, &cli->diags);
+    const luo_batch_rule *rule = &call->in.rule;
+    luo_lengths given;
+    LUO_TRY(luo_read_lengths(cli->arena, call->lengths_name, &given, &cli->diags));
+    call->beyond = luo_lengths_beyond(&given, rule->most);
+    call->lengths = given;
+    if (!rule->splits) return LUO_OK;
+    return luo_lengths_split(cli->arena, &given, rule->most, LENGTHS_MAX, &call->lengths, err);
 }
 
 static luo_status add_context(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)

@@ -1,11 +1,11 @@
 /* data_file.c: a mapped text or token file as a ring of tokens. */
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/io/document/input.h"
+#include "core/io/tokens.h"
 #include "exec/data/data_internal.h"
 
 static luo_status unreadable(luo_err *err, const char *path)
@@ -17,15 +17,12 @@ static luo_status unreadable(luo_err *err, const char *path)
 
 static uint32_t entry_of(const luo_corpus *corpus, int64_t i)
 {
-    const unsigned char *p = corpus->file + i * corpus->width;
-    if (corpus->width == 1) return p[0];
-    if (corpus->width == 2) return (uint32_t)p[0] | (uint32_t)p[1] << 8;
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return luo_tokens_entry(corpus->file + i * corpus->width, corpus->width);
 }
 
 static uint32_t end_mark(const luo_corpus *corpus)
 {
-    return corpus->width == 2 ? UINT16_MAX : UINT32_MAX;
+    return luo_tokens_end(corpus->width);
 }
 
 /* One pass: every token is below the vocabulary; tokens before each block are noted. */
@@ -75,40 +72,17 @@ static luo_status map_file(luo_corpus *corpus, int fd, const char *path, luo_err
     return LUO_OK;
 }
 
-static bool ends_in(const char *path, const char *end)
-{
-    const size_t n = strlen(path), k = strlen(end);
-    return n >= k && strcmp(path + n - k, end) == 0;
-}
-
-/* Its braces, names and escapes would be learnt as text. */
-static luo_status refuse_json(const char *path, luo_err *err)
-{
-    static const char *const ends[] = {".json", ".jsonl", ".ndjson"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_in(path, ends[i]))
-            return luo_err_set(
-                err, LUO_EINPUT,
-                "`%s` is JSON by its name, which is not taken apart; its plain text, "
-                "or tokens as .u16 or .u32, are expected.",
-                path);
-    return LUO_OK;
-}
-
 luo_status luo_corpus_map(luo_corpus *corpus, const char *path, luo_err *err)
 {
     int fd;
-    LUO_TRY(refuse_json(path, err));
+    LUO_TRY(luo_tokens_check_name(path, err));
     LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a text or token file", &fd, err));
     const luo_status st = map_file(corpus, fd, path, err);
     close(fd);
     if (st != LUO_OK) return st;
-    corpus->width = ends_in(path, ".u16") ? 2 : ends_in(path, ".u32") ? 4 : 1;
+    corpus->width = luo_tokens_width(path);
     corpus->kind = corpus->width == 1 ? LUO_CORPUS_TEXT : LUO_CORPUS_TOKENS;
-    if (corpus->bytes % (size_t)corpus->width)
-        return luo_err_set(err, LUO_EINPUT,
-                           "`%s` has %zu bytes; a multiple of %d is expected by its name.", path,
-                           corpus->bytes, (int)corpus->width);
+    LUO_TRY(luo_tokens_check_size(path, (int64_t)corpus->bytes, err));
     corpus->entries = (int64_t)(corpus->bytes / (size_t)corpus->width);
     LUO_TRY(corpus->width == 1 ? check_text(corpus, path, err) : scan_tokens(corpus, path, err));
     if (corpus->tokens) return LUO_OK;

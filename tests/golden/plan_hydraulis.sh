@@ -19,6 +19,14 @@ CSV
 p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --force --os 2,4,1 --json --rank objective
 printf 'device,rate\n5,2\n' >rates.csv
 p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --force --rates rates.csv --os 2,4,1 --rank objective
+# an imported trace: 200 tokens and more are beyond the context of 128
+printf '{"timestamp": %d, "input_length": %d, "output_length": 8}\n' 0 12 5 192 9 30 12 442 20 61 >trace.jsonl
+"$LUOSHU" import lengths-mooncake trace.jsonl
+for how in cut split; do
+    p --lengths lengths.csv --long $how --budget 1000 --ctx 128 --os 2,4,1 --force --proposal floor | head -2
+done
+"$LUOSHU" import lengths-mooncake trace.jsonl --histogram log2 --out log2.csv
+p --lengths log2.csv --budget 1000 --ctx 128 --os 2,4,1 --force --proposal floor | head -2
 # one wrong thing each
 printf 'length_tokens\n5\n-3\n' >bad.csv
 p --lengths bad.csv

@@ -5,6 +5,7 @@
 
 #include "core/cost/profile.h"
 #include "core/io/document/doc_table.h"
+#include "core/io/import/import.h"
 #include "core/io/read/read.h"
 #include "core/io/result/columns.h"
 #include "core/io/read/input_tables.h"
@@ -363,6 +364,31 @@ START_TEST(columns_of_results)
 }
 END_TEST
 
+/* ---- what is imported ---- */
+
+START_TEST(kinds_of_import)
+{
+    arena = luo_arena_new(1 << 16);
+    const char *own = section(page("docs/formats.md"), "## Imported files");
+    for (int k = 0; k < LUO_IMPORT_KINDS; k++) {
+        const luo_import_kind kind = (luo_import_kind)k;
+        const int options = luo_import_kind_options(kind);
+        has_row("docs/formats.md", "Imported files", own,
+                luo_arena_printf(arena, "| `%s` | %s | %s |", luo_import_kind_name(kind),
+                                 luo_import_kind_source(kind),
+                                 options == LUO_IMPORT_LENGTH ? "`--length`"
+                                 : options == LUO_IMPORT_UNIT ? "`--unit`"
+                                                              : "-"),
+                2);
+    }
+    for (int k = 0; k < LUO_IMPORT_SKIPS; k++)
+        ck_assert_ptr_nonnull(strstr(
+            own, luo_arena_printf(arena, "`%s` ", luo_import_skip_name((luo_import_skip)k))));
+    ck_assert_int_eq(count_table_rows(own), LUO_IMPORT_KINDS);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* The row of a scenario's planner names all of them. */
 START_TEST(names_of_planners)
 {
@@ -427,4 +453,4 @@ END_TEST
 LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_files, KINDS), LUO_T(names_of_values),
           LUO_T(names_of_switches), LUO_T_N(columns_of_inputs, INPUT_TABLES),
           LUO_T_N(columns_of_results, LUO_TABLES), LUO_T(words_of_columns),
-          LUO_T(schedules_of_uniform), LUO_T(names_of_planners))
+          LUO_T(schedules_of_uniform), LUO_T(names_of_planners), LUO_T(kinds_of_import))

@@ -227,6 +227,75 @@ START_TEST(histogram_of_rows)
 }
 END_TEST
 
+/* ---- longer than the context ---- */
+
+START_TEST(beyond_of_file)
+{
+    static const int64_t given[] = {5, 100, 101, 250, 1};
+    const luo_lengths lengths = {.kind = LUO_LENGTH_FILE, .ngiven = 5, .given = given};
+    const luo_length_beyond b = luo_lengths_beyond(&lengths, 100);
+    ck_assert(b.sequences == 5 && b.longer == 2 && b.tokens == 457 && b.over == 151);
+    ck_assert_int_eq(b.longest, 250);
+}
+END_TEST
+
+/* Rows against one sequence of each of their lengths. */
+START_TEST(beyond_of_rows)
+{
+    static const luo_length_row rows[] = {{1, 4, 3}, {8, 12, 4}, {20, 21, 0}, {1, 1, 2}};
+    static const int64_t each[] = {1, 2, 3, 8, 9, 10, 11, 1, 1};
+    const luo_lengths in_rows = {.kind = LUO_LENGTH_HISTOGRAM, .nrows = 4, .rows = rows};
+    const luo_lengths alone = {.kind = LUO_LENGTH_FILE, .ngiven = 9, .given = each};
+    for (int64_t ctx = 1; ctx <= 13; ctx++) {
+        const luo_length_beyond a = luo_lengths_beyond(&in_rows, ctx);
+        const luo_length_beyond b = luo_lengths_beyond(&alone, ctx);
+        ck_assert(a.sequences == b.sequences && a.longer == b.longer && a.longest == b.longest);
+        ck_assert(fabs(a.tokens - b.tokens) < 1e-9 && fabs(a.over - b.over) < 1e-9);
+    }
+}
+END_TEST
+
+START_TEST(beyond_of_formula)
+{
+    luo_length_part parts[LUO_PRESET_PARTS];
+    const luo_lengths lengths = preset("syn-web", 4096, parts);
+    const luo_length_beyond b = luo_lengths_beyond(&lengths, 4096);
+    ck_assert(b.sequences == 0 && b.longer == 0 && b.over == 0);
+}
+END_TEST
+
+/* What is split before gives the batches that are split as they are drawn. */
+START_TEST(split_is_the_rule)
+{
+    static const int64_t given[] = {7, 30, 1, 10, 11, 45};
+    static const int64_t want[] = {7, 10, 10, 10, 1, 10, 10, 1, 10, 10, 10, 10, 5};
+    luo_arena *a = luo_arena_new(0);
+    const luo_lengths lengths = {.kind = LUO_LENGTH_FILE, .ngiven = 6, .given = given};
+    luo_lengths pieces;
+    luo_err err;
+    ck_assert_int_eq(luo_lengths_split(a, &lengths, 10, 13, &pieces, &err), LUO_OK);
+    ck_assert_int_eq(pieces.ngiven, LUO_ROWS(want));
+    for (int i = 0; i < LUO_ROWS(want); i++) ck_assert_int_eq(pieces.given[i], want[i]);
+    ck_assert_int_eq(luo_lengths_split(a, &lengths, 10, 12, &pieces, &err), LUO_E2BIG);
+    ck_assert_str_eq(err.text, "lengths split at 10 tokens are more than 12; a longer context, or "
+                               "lengths that are cut, are expected.");
+    ck_assert_int_eq(luo_lengths_split(a, &lengths, 45, 6, &pieces, &err), LUO_OK);
+    ck_assert_ptr_eq(pieces.given, given);
+    ck_assert_int_eq(luo_lengths_split(a, &lengths, 10, 13, &pieces, &err), LUO_OK);
+    const luo_batch_rule rule = {.tokens = 64, .most = 10, .splits = true};
+    luo_length_source one = luo_length_source_open(1), two = luo_length_source_open(1);
+    for (int step = 0; step < 20; step++) {
+        int64_t *x, *y;
+        int32_t n, m;
+        ck_assert_int_eq(luo_lengths_batch(a, &lengths, &rule, 100, &one, &x, &n, &err), LUO_OK);
+        ck_assert_int_eq(luo_lengths_batch(a, &pieces, &rule, 100, &two, &y, &m, &err), LUO_OK);
+        ck_assert_int_eq(n, m);
+        for (int32_t i = 0; i < n; i++) ck_assert_int_eq(x[i], y[i]);
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
 START_TEST(words)
 {
     luo_length_part parts[LUO_PRESET_PARTS];
@@ -242,4 +311,5 @@ LUO_SUITE("lengths", LUO_T_N(first_draws, LUO_ROWS(firsts)),
           LUO_T_N(batch_of_100k, LUO_ROWS(batches)), LUO_T_N(preset_shape, LUO_ROWS(shapes)),
           LUO_T(kinds_stay_within), LUO_T(file_is_repeated), LUO_T(never_within),
           LUO_T_N(batch_rule, LUO_ROWS(rules)), LUO_T(batch_has_a_limit), LUO_T(histogram_of_rows),
-          LUO_T(words))
+          LUO_T(beyond_of_file), LUO_T(beyond_of_rows), LUO_T(beyond_of_formula),
+          LUO_T(split_is_the_rule), LUO_T(words))

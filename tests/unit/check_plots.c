@@ -322,5 +322,116 @@ START_TEST(bands)
 }
 END_TEST
 
+/* ---- distributions ---- */
+
+static luo_status distribute(fixture *f, const char *dir, luo_plot_lengths *all, int32_t n,
+                             luo_str *made, luo_diags *d)
+{
+    const luo_plot_opts o = {.dir = dir, .scripts = "plots"};
+    luo_diags_init(d, f->arena);
+    luo_str_clear(made);
+    return luo_plot_distribution(f->arena, &o, all, n, made, d);
+}
+
+static const char *points_of(fixture *f, const char *dir)
+{
+    luo_source src;
+    luo_err err;
+    const char *path = luo_arena_printf(f->arena, "%s/plots/lengthcdf.csv", dir);
+    ck_assert_int_eq(luo_source_read(f->arena, path, &src, &err), LUO_OK);
+    return strchr(src.text, '\n') + 1;
+}
+
+/* 1, 1, 2 and 4 tokens: half of the sequences have a quarter of the tokens. */
+START_TEST(points)
+{
+    static const int64_t given[] = {2, 1, 4, 1};
+    static const luo_length_row rows[] = {{1, 3, 4}};
+    const luo_lengths alone = {.kind = LUO_LENGTH_FILE, .ngiven = 4, .given = given};
+    const luo_lengths classes = {.kind = LUO_LENGTH_HISTOGRAM, .nrows = 1, .rows = rows};
+    luo_plot_lengths all[] = {{.name = "a,b", .from = "x", .lengths = &alone},
+                              {.name = "c", .from = "y", .lengths = &classes}};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "points");
+    luo_str made = {0};
+    luo_diags d;
+    if (skip()) return;
+    ck_assert_int_eq(distribute(f, dir, all, 2, &made, &d), LUO_OK);
+    no_words(&d);
+    ck_assert(all[0].sequences == 4 && all[0].mean == 2);
+    ck_assert(all[1].sequences == 4 && all[1].mean == 1.5);
+    ck_assert_str_eq(points_of(f, dir),
+                     "1,\"a,b\",1,0.000000,0.000000\n1,\"a,b\",1,0.500000,0.250000\n"
+                     "1,\"a,b\",2,0.500000,0.250000\n1,\"a,b\",2,0.750000,0.500000\n"
+                     "1,\"a,b\",4,0.750000,0.500000\n1,\"a,b\",4,1.000000,1.000000\n"
+                     "2,c,1,0.000000,0.000000\n2,c,1,0.500000,0.333333\n"
+                     "2,c,2,1.000000,1.000000\n");
+    luo_str_free(&made);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+/* A preset is labelled, thinned out, and the same twice. */
+START_TEST(drawn)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "drawn");
+    luo_length_part parts[LUO_PRESET_PARTS];
+    luo_lengths lengths;
+    luo_str made = {0};
+    luo_diags d;
+    uint64_t first = 0;
+    int n = 0, lines = 0;
+    if (skip()) return;
+    ck_assert(luo_length_preset("syn-web", 32768, parts, &lengths));
+    luo_plot_lengths one = {.name = "syn-web", .from = "x", .lengths = &lengths, .seed = 3};
+    for (int k = 0; k < 2; k++) {
+        ck_assert_int_eq(distribute(f, dir, &one, 1, &made, &d), LUO_OK);
+        no_words(&d);
+        const uint64_t h = hash_all(luo_str_get(&made), &n);
+        ck_assert_int_eq(n, 2);
+        ck_assert(k == 0 || h == first);
+        first = h;
+    }
+    const char *text = points_of(f, dir);
+    ck_assert(strncmp(text, "1,syn-web (synthetic),", 22) == 0);
+    for (const char *at = text; (at = strchr(at, '\n')); at++) lines++;
+    ck_assert_int_gt(lines, 300);
+    ck_assert_int_lt(lines, 2500);
+    ck_assert_double_eq_tol(one.mean, 1380, 20);
+    luo_str_free(&made);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+/* Of lengths there is one figure, and of runs it is none. */
+START_TEST(other_figures)
+{
+    const luo_lengths lengths = {.kind = LUO_LENGTH_FIXED, .tokens = 7};
+    luo_plot_lengths one = {.name = "seven", .from = "x", .lengths = &lengths};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "other");
+    luo_plot_opts o = {.dir = dir, .scripts = "plots", .figure = "gantt"};
+    luo_str made = {0};
+    luo_diags d;
+    if (skip()) return;
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_plot_distribution(f->arena, &o, &one, 1, &made, &d), LUO_EUSAGE);
+    ck_assert_str_eq(d.first->err.text,
+                     "figure `gantt` is of runs; of lengths `lengthcdf` is drawn.");
+    o.figure = "lengthcdf";
+    luo_diags_init(&d, f->arena);
+    ck_assert_int_eq(luo_plot_distribution(f->arena, &o, &one, 1, &made, &d), LUO_OK);
+    no_words(&d);
+    ck_assert_str_eq(points_of(f, dir), "1,seven (synthetic),7,0.000000,0.000000\n"
+                                        "1,seven (synthetic),7,1.000000,1.000000\n");
+    luo_str_free(&made);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults), LUO_T(predicted),
-          LUO_T(bands))
+          LUO_T(bands), LUO_T(points), LUO_T(drawn), LUO_T(other_figures))

@@ -2,6 +2,7 @@
  * the runs; not for others than plots.c. gnuplot neither sorts nor joins nor takes medians. */
 #ifndef LUO_CORE_IO_PLOT_PLOTDATA_H
 #define LUO_CORE_IO_PLOT_PLOTDATA_H
+#include "core/io/plot/plots.h"
 #include "core/io/result/result.h"
 
 /* Each writes its table into `out` and tells how many rows it has; with 0 rows there is nothing to
@@ -27,4 +28,7 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
                                  int64_t *rows, luo_diags *diags);
 luo_status luo_plotdata_busiest(luo_arena *arena, const luo_result *run, const char *out,
                                 int64_t *rows, luo_diags *diags);
+/* Of lengths; fills in sequences and mean of each. */
+luo_status luo_plotdata_lengthcdf(luo_arena *arena, luo_plot_lengths *lengths, int32_t n,
+                                  const char *out, luo_diags *diags);
 #endif

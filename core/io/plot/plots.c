@@ -26,7 +26,8 @@ enum { JOBS = 2 };
     X(SWITCH, "switch", TABLE_SWITCHES)                                                            \
     X(SLOWDOWN, "slowdown", TABLES)                                                                \
     X(LINKS, "links", TABLES)                                                                      \
-    X(ERRORBOX, "errorbox", TABLES)
+    X(ERRORBOX, "errorbox", TABLES)                                                                \
+    X(LENGTHCDF, "lengthcdf", TABLES)
 enum {
 #define FIGURE_ENUM(figure, name, table) figure,
     FIGURE_LIST(FIGURE_ENUM)
@@ -351,6 +352,39 @@ luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const 
     if (plots) draw_predicted(&p, opts->dir, plots, title);
     if (plots && wanted(&p, GOODPUT) && luo_result_has(plots, "bands.csv"))
         start(&p, names[GOODPUT], opts->dir, title, "bands=1; ");
+    while (p.njobs > 0) reap(&p);
+    return p.st != LUO_OK ? p.st : p.gnuplot;
+}
+
+/* How many, their mean, and where they are from; of several the means alone have room. */
+static const char *title_of_lengths(const plotter *p, const luo_plot_lengths *lengths, int32_t n)
+{
+    const char *title = "mean tokens:";
+    if (n == 1)
+        title = luo_arena_printf(p->arena, "%s, %.0f sequences%s, mean %.0f tokens%s%s",
+                                 lengths->name, lengths->sequences,
+                                 luo_lengths_synthetic(lengths->lengths) ? " drawn" : "",
+                                 lengths->mean, p->o->column ? "" : ", ",
+                                 p->o->column ? "" : lengths->from);
+    for (int32_t i = 0; title && n > 1 && i < n; i++)
+        title = luo_arena_printf(p->arena, "%s%s %s %.0f", title, i ? "," : "", lengths[i].name,
+                                 lengths[i].mean);
+    return title ? title : "";
+}
+
+luo_status luo_plot_distribution(luo_arena *arena, const luo_plot_opts *opts,
+                                 luo_plot_lengths *lengths, int32_t n, luo_str *made,
+                                 luo_diags *diags)
+{
+    plotter p = {.o = opts, .arena = arena, .made = made, .diags = diags};
+    LUO_TRY(check(&p));
+    if (!wanted(&p, LENGTHCDF))
+        return luo_diags_add(diags, LUO_ERROR, LUO_EUSAGE, NULL, 0, 0,
+                             "figure `%s` is of runs; of lengths `%s` is drawn.", opts->figure,
+                             names[LENGTHCDF]);
+    const char *plots = plots_folder(&p, opts->dir);
+    if (plots) keep(&p, luo_plotdata_lengthcdf(arena, lengths, n, plots, diags));
+    start(&p, names[LENGTHCDF], opts->dir, title_of_lengths(&p, lengths, n), "");
     while (p.njobs > 0) reap(&p);
     return p.st != LUO_OK ? p.st : p.gnuplot;
 }

@@ -7,6 +7,7 @@
 #define LUO_CORE_IO_PLOT_PLOTS_H
 #include "core/base/err.h"
 #include "core/base/str.h"
+#include "core/plan/lengths/lengths.h"
 
 typedef struct luo_plot_opts {
     const char *dir;     /* a run directory or a result set */
@@ -27,6 +28,24 @@ luo_status luo_plot(luo_arena *arena, const luo_plot_opts *opts, luo_str *made, 
  * plots/bands.csv. Errors: as above. */
 luo_status luo_plot_compared(luo_arena *arena, const luo_plot_opts *opts, const char *title,
                               luo_str *made, luo_diags *diags);
+
+/* A distribution of figure `lengthcdf`. */
+typedef struct luo_plot_lengths {
+    const char *name; /* in the legend; "(synthetic)" is said behind those that are */
+    const char *from; /* in the title: a hash, or what was drawn */
+    const luo_lengths *lengths;
+    uint64_t seed;          /* of the LUO_HISTOGRAM_DRAWS draws of a formula */
+    double sequences, mean; /* set by luo_plot_distribution: how many, and their mean in tokens */
+} luo_plot_lengths;
+enum { LUO_PLOT_LENGTHS = 4 }; /* of one figure */
+
+/* Draws DIR/plots/lengthcdf.svg and .png of 1 to LUO_PLOT_LENGTHS distributions, each by sequences
+ * and weighted by tokens; in a class of a histogram all lengths are equally likely. DIR is made.
+ * Errors: LUO_EUSAGE another figure is asked for; those of luo_lengths_draw; LUO_EBACKEND; LUO_EIO;
+ *         LUO_ENOMEM. Cost: O(n log n) for n lengths. */
+luo_status luo_plot_distribution(luo_arena *arena, const luo_plot_opts *opts,
+                                 luo_plot_lengths *lengths, int32_t n, luo_str *made,
+                                 luo_diags *diags);
 /* True if the program can be started (NULL: gnuplot). */
 bool luo_plot_possible(const char *gnuplot);
 #endif

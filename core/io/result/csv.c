@@ -32,6 +32,9 @@ struct luo_csv {
     int fields, header_fields;
     int column_of[LUO_CSV_COLUMNS]; /* field -> column */
     int field_of[LUO_CSV_COLUMNS];  /* column -> field, -1: none */
+    bool foreign;                   /* columns of others are no errors */
+    char *unused[LUO_CSV_COLUMNS];  /* their names */
+    int nunused;
 };
 
 static luo_status vcomplain(luo_csv *csv, luo_status st, int field, const char *fmt, va_list ap)
@@ -188,6 +191,15 @@ static bool next_split(luo_csv *csv)
 
 /* ---- header ---- */
 
+static void keep_unused(luo_csv *csv, const char *name)
+{
+    char *copy = strdup(name);
+    if (copy)
+        csv->unused[csv->nunused++] = copy;
+    else
+        out_of_memory(csv);
+}
+
 /* A misspelt column is one error: the one it was meant for is not reported as missing, too. */
 static void unknown_column(luo_csv *csv, int field, const char *name, bool *excused)
 {
@@ -210,7 +222,9 @@ static void read_header(luo_csv *csv)
         int i = 0;
         while (i < csv->n && strcmp(csv->columns[i].name, name) != 0) i++;
         csv->column_of[f] = i;
-        if (i == csv->n)
+        if (i == csv->n && csv->foreign)
+            keep_unused(csv, name);
+        else if (i == csv->n)
             unknown_column(csv, f, name, excused);
         else if (csv->field_of[i] >= 0)
             complain(csv, LUO_EINPUT, f, "column `%s` is given twice; each column is given once.",
@@ -263,12 +277,14 @@ luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int 
     return begin(csv);
 }
 
-luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n, luo_diags *diags)
+static luo_csv *open_path(const char *path, const luo_csv_column *columns, int n, bool foreign,
+                          luo_diags *diags)
 {
     luo_csv *csv = open_table(path, columns, n, diags);
     if (!csv) return NULL;
     luo_err err = {0};
     int fd;
+    csv->foreign = foreign;
     csv->st = luo_input_open(path, LUO_INPUT_READ, "a readable table", &fd, &err);
     if (csv->st == LUO_OK && !(csv->file = fdopen(fd, "r"))) {
         close(fd);
@@ -278,6 +294,22 @@ luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int 
     luo_diags_err(diags, &err);
     csv->over = true;
     return csv;
+}
+
+luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n, luo_diags *diags)
+{
+    return open_path(path, columns, n, false, diags);
+}
+
+luo_csv *luo_csv_open_foreign(const char *path, const luo_csv_column *columns, int n,
+                              luo_diags *diags)
+{
+    return open_path(path, columns, n, true, diags);
+}
+
+const char *luo_csv_unused(const luo_csv *csv, int i)
+{
+    return csv && i < csv->nunused ? csv->unused[i] : NULL;
 }
 
 /* ---- rows ---- */
@@ -381,6 +413,7 @@ luo_status luo_csv_close(luo_csv *csv)
     const luo_status st = csv->st;
     if (csv->parser_open) csv_free(&csv->parser);
     if (csv->file) fclose(csv->file);
+    for (int i = 0; i < csv->nunused; i++) free(csv->unused[i]);
     free(csv->line_buf);
     free(csv->row);
     free(csv);

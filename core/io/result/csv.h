@@ -45,6 +45,11 @@ luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int 
  * rows. */
 luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n,
                            luo_diags *diags);
+/* A table of somebody else's: its columns that we do not know are left alone. */
+luo_csv *luo_csv_open_foreign(const char *path, const luo_csv_column *columns, int n,
+                              luo_diags *diags);
+/* The i-th of those, until the table is closed; NULL: there is none. */
+const char *luo_csv_unused(const luo_csv *csv, int i);
 /* The next good row. False: there is none. */
 bool luo_csv_next(luo_csv *csv, luo_csv_cell *cells);
 int luo_csv_line(const luo_csv *csv);

@@ -72,6 +72,20 @@ luo_length_source luo_length_source_open(uint64_t seed);
 luo_status luo_lengths_draw(const luo_lengths *lengths, luo_length_source *source, int64_t *tokens,
                             luo_err *err);
 
+/* What a context of ctx tokens does to lengths; formulas keep within their bounds: all 0. */
+typedef struct luo_length_beyond {
+    double sequences, longer; /* all, and those above ctx; of a file as it stands, once */
+    double tokens, over;      /* of all, and of them what lies behind ctx in its sequence */
+    int64_t longest;
+} luo_length_beyond;
+/* Rows of a histogram count as luo_lengths_draw draws them, each length as likely. Cost: O(n). */
+luo_length_beyond luo_lengths_beyond(const luo_lengths *lengths, int64_t ctx);
+/* Lengths of a file with each above ctx as the several that luo_batch_rule.splits makes of it, in
+ * order, so that luo_lengths_histogram, which cuts, counts them all. Other kinds stay as they are.
+ * Errors: LUO_E2BIG more than `limit` lengths; LUO_ENOMEM. Owner: *out in arena, or of *lengths. */
+luo_status luo_lengths_split(luo_arena *arena, const luo_lengths *lengths, int64_t ctx,
+                             int64_t limit, luo_lengths *out, luo_err *err);
+
 typedef struct luo_batch_rule {
     int64_t tokens, sequences; /* of a step: one of the two, the other 0 */
     int64_t most;              /* context: longest sequence; 0: any */

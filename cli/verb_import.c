@@ -1,0 +1,176 @@
+/* verb_import.c: `luoshu import KIND SOURCE`. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "core/io/import/import.h"
+#include "core/io/io.h"
+
+typedef struct option { /* of some kinds alone */
+    const char *name;
+    luo_import_option which;
+} option;
+static const option options[] = {{"length", LUO_IMPORT_LENGTH}, {"unit", LUO_IMPORT_UNIT}};
+
+static luo_status read_kind(const char *word, luo_import_kind *out, luo_err *err)
+{
+    const char *names[LUO_IMPORT_KINDS];
+    luo_str text = {0};
+    for (int k = 0; k < LUO_IMPORT_KINDS; k++) {
+        names[k] = luo_import_kind_name((luo_import_kind)k);
+        *out = (luo_import_kind)k;
+        if (strcmp(names[k], word) == 0) return LUO_OK;
+    }
+    luo_words_expected(&text, word, names, LUO_IMPORT_KINDS);
+    luo_err_set(err, LUO_EUSAGE, "unknown kind `%.60s`; %s", word, luo_str_get(&text));
+    luo_str_free(&text);
+    return LUO_EUSAGE;
+}
+
+/* An option that the kind would not look at. */
+static luo_status check_owner(const luo_args *args, luo_import_kind kind, luo_err *err)
+{
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *owners[LUO_IMPORT_KINDS];
+        luo_str text = {0};
+        int n = 0;
+        if (!luo_args_has(args, options[i].name) ||
+            (luo_import_kind_options(kind) & (int)options[i].which))
+            continue;
+        for (int k = 0; k < LUO_IMPORT_KINDS; k++)
+            if (luo_import_kind_options((luo_import_kind)k) & (int)options[i].which)
+                owners[n++] = luo_import_kind_name((luo_import_kind)k);
+        luo_words_choices(&text, owners, n);
+        luo_err_set(err, LUO_EUSAGE, "`--%s` is an option of %s; leave it out.", options[i].name,
+                    luo_str_get(&text));
+        luo_str_free(&text);
+        return LUO_EUSAGE;
+    }
+    return LUO_OK;
+}
+
+static luo_status read_classes(luo_cli *cli, luo_import_opts *opts, luo_err *err)
+{
+    opts->edges = luo_args_get(&cli->args, "histogram", NULL);
+    if (!opts->edges) return LUO_OK;
+    int64_t *edge = LUO_NEW_N(cli->arena, int64_t, LUO_IMPORT_EDGES);
+    if (!edge) return luo_err_nomem(err);
+    opts->edge = edge;
+    if (strcmp(opts->edges, "log2") != 0)
+        return luo_import_edges_parse(opts->edges, edge, &opts->nedges, err);
+    opts->nedges = luo_import_powers(edge);
+    return LUO_OK;
+}
+
+static luo_status read_opts(luo_cli *cli, luo_import_opts *opts, luo_err *err)
+{
+    const luo_args *args = &cli->args;
+    const char *lengths[LUO_IMPORT_LENGTHS], *units[LUO_IMPORT_UNITS];
+    struct stat old;
+    int length, unit;
+    for (int i = 0; i < LUO_IMPORT_LENGTHS; i++)
+        lengths[i] = luo_import_length_name((luo_import_length)i);
+    for (int i = 0; i < LUO_IMPORT_UNITS; i++) units[i] = luo_import_unit_name((luo_import_unit)i);
+    LUO_TRY(read_kind(args->files[0], &opts->kind, err));
+    LUO_TRY(check_owner(args, opts->kind, err));
+    LUO_TRY(luo_args_choice(args, "length", LUO_IMPORT_TOTAL, lengths, LUO_IMPORT_LENGTHS, &length,
+                            err));
+    LUO_TRY(luo_args_choice(args, "unit", LUO_IMPORT_BYTES, units, LUO_IMPORT_UNITS, &unit, err));
+    LUO_TRY(read_classes(cli, opts, err));
+    opts->length = (luo_import_length)length;
+    opts->unit = (luo_import_unit)unit;
+    opts->source = args->files[1];
+    opts->out = luo_args_get(args, "out", "lengths.csv");
+    if (!luo_args_has(args, "force") && stat(opts->out, &old) == 0 && S_ISREG(old.st_mode))
+        return luo_err_set(err, LUO_EUSAGE, "`%s` exists; give another --out, or --force.",
+                           opts->out);
+    return LUO_OK;
+}
+
+/* ---- what was made ---- */
+
+static void tell_left_out(FILE *out, const luo_import_made *made)
+{
+    int n = 0;
+    for (int k = 0; k < LUO_IMPORT_SKIPS; k++)
+        if (made->skipped[k])
+            fprintf(out, "%s %s %lld",
+                    n++ ? "," : "left out:", luo_import_skip_name((luo_import_skip)k),
+                    (long long)made->skipped[k]);
+    if (n) fputc('\n', out);
+}
+
+static void tell_unused(luo_cli *cli, const luo_import_made *made)
+{
+    luo_str text = {0};
+    for (int32_t i = 0; i < made->nunused; i++)
+        luo_str_addf(&text, "%s`%.60s`", i ? ", " : "", made->unused[i]);
+    if (made->nunused)
+        luo_cli_note(cli, LUO_NOTE, "%d key%s not used: %s.", (int)made->nunused,
+                     made->nunused > 1 ? "s" : "", luo_str_get(&text));
+    luo_str_free(&text);
+}
+
+static void tell(luo_cli *cli, const luo_import_opts *opts, const luo_import_made *made)
+{
+    FILE *out = luo_cli_out(cli);
+    const char *unit = luo_import_kind_options(opts->kind) & LUO_IMPORT_UNIT
+                           ? luo_import_unit_name(opts->unit)
+                           : "tokens";
+    fprintf(out, "%s: %lld length%s of %lld to %lld %s, mean %.1f", opts->out,
+            (long long)made->lengths, made->lengths == 1 ? "" : "s", (long long)made->least,
+            (long long)made->most, unit, made->tokens / (double)made->lengths);
+    if (opts->nedges)
+        fprintf(out, ", in %lld class%s", (long long)made->rows, made->rows == 1 ? "" : "es");
+    if (made->arrivals) fprintf(out, ", over %.6g s", made->last_s);
+    fprintf(out, "; hash %016llx\n", (unsigned long long)made->hash);
+    tell_left_out(out, made);
+    tell_unused(cli, made);
+    if (strcmp(unit, "tokens") != 0)
+        luo_cli_note(cli, LUO_NOTE, "%s stand for tokens; what a tokenizer makes of them differs.",
+                     unit);
+    if (made->bytes > (int64_t)LUO_FILE_BYTES)
+        luo_cli_note(cli, LUO_WARNING,
+                     "`%s` is %lld MiB, and %zu are read at most; --histogram keeps classes "
+                     "alone.",
+                     opts->out, (long long)(made->bytes >> 20), LUO_FILE_BYTES >> 20);
+}
+
+static void json(luo_cli *cli, const luo_import_opts *opts, const luo_import_made *made)
+{
+    luo_jsonw *w = &cli->json;
+    const int own = luo_import_kind_options(opts->kind);
+    luo_jsonw_text(w, "kind", luo_import_kind_name(opts->kind));
+    luo_jsonw_text(w, "out", opts->out);
+    luo_jsonw_text(w, "length",
+                   own & LUO_IMPORT_LENGTH ? luo_import_length_name(opts->length) : NULL);
+    luo_jsonw_text(w, "unit", own & LUO_IMPORT_UNIT ? luo_import_unit_name(opts->unit) : "tokens");
+    luo_jsonw_text(w, "histogram", opts->edges);
+    luo_jsonw_int(w, "lengths", made->lengths);
+    luo_jsonw_int(w, "rows", made->rows);
+    luo_jsonw_int(w, "least", made->least);
+    luo_jsonw_int(w, "most", made->most);
+    luo_jsonw_num(w, "mean", made->tokens / (double)made->lengths, 3);
+    luo_jsonw_bool(w, "arrivals", made->arrivals);
+    luo_jsonw_hash(w, "hash", made->hash);
+    luo_jsonw_open(w, "left_out", '{');
+    for (int k = 0; k < LUO_IMPORT_SKIPS; k++)
+        luo_jsonw_int(w, luo_import_skip_name((luo_import_skip)k), made->skipped[k]);
+    luo_jsonw_close(w);
+    luo_jsonw_open(w, "unused", '[');
+    for (int32_t i = 0; i < made->nunused; i++) luo_jsonw_text(w, NULL, made->unused[i]);
+    luo_jsonw_close(w);
+}
+
+luo_status luo_verb_import_run(luo_cli *cli)
+{
+    luo_import_opts opts = {0};
+    luo_import_made made;
+    luo_err err = {0};
+    LUO_TRY(luo_cli_files(cli, 2, 2, "a kind and a source are"));
+    LUO_TRY(luo_cli_fail(cli, read_opts(cli, &opts, &err), &err));
+    LUO_TRY(luo_import(cli->arena, &opts, &made, &cli->diags));
+    tell(cli, &opts, &made);
+    json(cli, &opts, &made);
+    return LUO_OK;
+}
