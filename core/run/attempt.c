@@ -100,7 +100,7 @@ static luo_status keep(luo_run *run, const luo_step_result *result, int32_t atte
     LUO_TRY(luo_run_sample_step(run, result, err));
     if (run->lengths) {
         LUO_TRY(luo_run_lengths_rows(run, err));
-        luo_run_lengths_learn(run, run->clock.t_s - start_s);
+        luo_run_lengths_learn(run, result, run->clock.t_s - start_s);
     }
     luo_events_progress(run->clock.events);
     run->decision.failures = 0;

@@ -1,6 +1,6 @@
 /* What the slowness of one device does to a step: the first plan's step with only this device slow,
  * at its mean over the run, over the step with none (the column `caused_slowdown`, as in
- * StragglerAnalysis). Simulated apart from the run, without noise and events, for the slowest
+ * StragglerAnalysis); with uneven lengths, of the last step. Simulated apart from the run, without noise and events, for the slowest
  * devices first, as far as the limit of work allows. */
 #include <stdlib.h>
 
@@ -93,6 +93,8 @@ luo_status luo_run_caused(luo_run *run, double *caused, luo_err *err)
         run->plans.n == 0)
         return LUO_OK;
     if (luo_run_interrupted(&run->job)) return LUO_OK;
-    const luo_status st = find_caused(run, run->plans.list[0], caused, err);
+    luo_used_plan *used = run->lengths ? luo_run_plan(&run->plans) : run->plans.list[0];
+    if (!used->set) return LUO_OK;
+    const luo_status st = find_caused(run, used, caused, err);
     return st == LUO_ECANCELED ? LUO_OK : st; /* stopped while the run was ending */
 }

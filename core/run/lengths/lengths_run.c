@@ -291,12 +291,27 @@ luo_status luo_run_lengths_rows(luo_run *run, luo_err *err)
     return LUO_OK;
 }
 
-void luo_run_lengths_learn(luo_run *run, double seconds)
+static const double AS_KNOWN = 1.1; /* slower than this times what is known is news */
+
+/* result: its devices are in the order of their numbers, as those of the setup. */
+static bool is_as_known(const luo_run_lengths *x, const luo_used_plan *used,
+                        const luo_step_result *result)
+{
+    for (int32_t i = 0, k = 0; i < result->n; i++) {
+        while (k < x->in.ndevices && x->in.devices[k] < used->dev[i]) k++;
+        const double rate = k < x->in.ndevices && x->in.devices[k] == used->dev[i] ? x->rate[k] : 1;
+        if (result->compute_s[i] > AS_KNOWN * rate * result->predicted_s[i]) return false;
+    }
+    return true;
+}
+
+void luo_run_lengths_learn(luo_run *run, const luo_step_result *result, double seconds)
 {
     luo_run_lengths *x = run->lengths;
     const int32_t p = x->plans.step.plan;
     x->current = p;
-    if (p >= 0) luo_lengths_learn(&x->learned, p, x->plans.ms, seconds);
+    if (p >= 0 && !luo_run_judges(run) && is_as_known(x, luo_run_plan(&run->plans), result))
+        luo_lengths_learn(&x->learned, p, x->plans.ms, seconds);
 }
 
 /* ---- begin and end ---- */

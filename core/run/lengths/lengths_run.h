@@ -44,8 +44,9 @@ luo_status luo_run_lengths_bind(struct luo_run *run, int32_t part, luo_err *err)
 luo_status luo_run_lengths_whole(struct luo_run *run, luo_err *err);
 /* Rows of assignment.csv for a step that ended well. */
 luo_status luo_run_lengths_rows(struct luo_run *run, luo_err *err);
-/* A step of the plans has ended well after so many seconds. */
-void luo_run_lengths_learn(struct luo_run *run, double seconds);
+/* A step of the plans has ended well after so many seconds: what its plan costs beyond the pool is
+ * learned where plans are not simulated, unless a device was slow that nobody knows of. */
+void luo_run_lengths_learn(struct luo_run *run, const luo_step_result *result, double seconds);
 /* luo_snapshot.plan_lengths. */
 luo_status luo_run_lengths_again(void *run, const luo_plan **frame, luo_err *err);
 void luo_run_lengths_free(luo_run_lengths *lengths);
