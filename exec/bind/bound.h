@@ -12,7 +12,10 @@
  * State in memory. A state buffer is runs of state_frame.volume reals, one behind the other:
  *   f32, f64: m, v; the weight itself is the weight buffer (2 reals an element: 8 or 16 bytes);
  *   bf16:     master, m, v, all f32 (12 bytes); the weight buffer holds bf16(master) for the cells
- *             of the piece.
+ *             of the piece;
+ *   f32, f64, where state lies in a layout of its own (`state_layout`): weight, m, v. The weight's
+ *             run is what the Pre part sends to the weight buffers, which hold nothing between two
+ *             steps; weight_buffer is the state buffer then.
  * Cells of the weight buffer outside of the rank's piece hold nothing between two steps: the Pre
  * part of the program brings them, from the weight buffers of those who own them. So whoever puts
  * state into a job (init, load, a switch) only has to fill the cells of the pieces.
@@ -110,8 +113,7 @@ typedef struct luo_bound {
 } luo_bound;
 
 /* Binds the program of config->device_of[config->rank]. set, recipe and config outlive it.
- * Errors: LUO_EUNSUP plans that keep state in a layout of their own, shares with gaps, heads apart
- * from their key-value heads, buffers of another precision than config->dtype; LUO_EBACKEND a
+ * Errors: LUO_EUNSUP shares with gaps, heads apart from their key-value heads, buffers of another precision than config->dtype; LUO_EBACKEND a
  * device without a rank; LUO_EBUG; LUO_ENOMEM. They may befall some ranks alone: what all ranks do
  * together for a job comes before.
  * Owner: arena. Cost: O(instructions + segments). See: tests/exec/check_bound.c. */

@@ -37,8 +37,10 @@ static luo_status bind_piece(luo_binder *binder, int32_t i)
     if (piece->piece.empty) return LUO_OK;
     char name[256];
     snprintf(name, sizeof name, "%s.state", q->name);
-    const int32_t w = find_buffer(bound, LUO_BUFFER_WEIGHT, q->name);
     const int32_t s = find_buffer(bound, LUO_BUFFER_OPTIMIZER, name);
+    const int32_t w = bound->recipe->plan->state_layout.ndev > 0
+                          ? s
+                          : find_buffer(bound, LUO_BUFFER_WEIGHT, q->name);
     if (w < 0 || s < 0)
         return luo_err_set(binder->err, LUO_EBUG, "parameter `%s` has no buffer on device %d.",
                            q->name, (int)bound->device);
