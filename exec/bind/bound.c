@@ -164,6 +164,7 @@ luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_p
     LUO_TRY(luo_bound_check_width(out->role, config->dtype, err));
     LUO_TRY(lay_out(&binder));
     LUO_TRY(luo_bind_pieces(&binder));
+    LUO_TRY(luo_bind_copies(&binder));
     LUO_TRY(bind_all(&binder));
     return shape_data(&binder);
 }

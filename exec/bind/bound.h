@@ -89,6 +89,13 @@ typedef struct luo_bound_pair { /* one piece of a parameter in the update */
     bool decays;
 } luo_bound_pair;
 
+typedef struct luo_bound_copy { /* state in a layout of its own: a weight that lies here, too */
+    const luo_piece *piece;
+    int32_t weight; /* buffer of the working copy */
+    int32_t ncells;
+    const luo_cells *cells; /* of both; grad is not used */
+} luo_bound_copy;
+
 typedef struct luo_bound {
     const luo_rank_config *config;
     int32_t device;
@@ -110,6 +117,10 @@ typedef struct luo_bound {
     luo_piece *piece; /* param, piece and frames (of the buffers) are set; the arrays are the
                          executor's to set */
     int32_t *weight_buffer, *state_buffer; /* per piece; -1: none here */
+    /* What a step copies before it begins: the Pre part moves what comes from other devices, and
+     * knows what stays on a device as the same cells under another name. */
+    int32_t ncopies;
+    luo_bound_copy *copy;
 } luo_bound;
 
 /* Binds the program of config->device_of[config->rank]. set, recipe and config outlive it.

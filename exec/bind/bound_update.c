@@ -139,6 +139,39 @@ static luo_status bind_pair(luo_binder *binder, int32_t state, int32_t grad, luo
                               bound->device, &f, &out->owned, binder->err);
 }
 
+/* The cells of a piece that the working weight of this device has, too. */
+static luo_status bind_copy(luo_binder *binder, const luo_piece *piece, int32_t weight)
+{
+    luo_bound *bound = binder->b;
+    luo_frame f;
+    luo_region both;
+    luo_copy_segments w, s;
+    luo_bound_pair pair = {0};
+    LUO_TRY(
+        luo_frame_of(binder->arena, luo_bound_desc(bound, weight), bound->device, &f, binder->err));
+    LUO_TRY(luo_region_intersect(binder->arena, &f.region, &piece->piece, &both, binder->err));
+    if (both.empty) return LUO_OK;
+    LUO_TRY(luo_frame_segments(binder->arena, &f, &both, &w, binder->err));
+    LUO_TRY(luo_frame_segments(binder->arena, &piece->weight_frame, &both, &s, binder->err));
+    LUO_TRY(merge(binder, &w, &w, &s, &pair));
+    bound->copy[bound->ncopies++] = (luo_bound_copy){piece, weight, pair.ncells, pair.cells};
+    return LUO_OK;
+}
+
+luo_status luo_bind_copies(luo_binder *binder)
+{
+    luo_bound *bound = binder->b;
+    if (bound->recipe->plan->state_layout.ndev == 0) return LUO_OK;
+    bound->copy = LUO_NEW_N(binder->arena, luo_bound_copy, bound->npieces);
+    if (!bound->copy) return luo_err_nomem(binder->err);
+    for (int32_t i = 0; i < bound->npieces; i++) {
+        const luo_piece *piece = &bound->piece[i];
+        const int32_t w = find_buffer(bound, LUO_BUFFER_WEIGHT, piece->param->name);
+        if (w >= 0 && !piece->piece.empty) LUO_TRY(bind_copy(binder, piece, w));
+    }
+    return LUO_OK;
+}
+
 /* The states, their gradients, the norm if it is waited for; one instruction of a role. */
 luo_status luo_bind_update(luo_binder *binder, luo_bound_op *op)
 {

@@ -181,6 +181,7 @@ static inline void packed_plans(packed_case *c, packed_tally *t, luo_plan **many
     c->n = 1 + packed_pick(c, PACKED_MOST);
     for (int32_t k = 0; k < c->n; k++)
         c->length[k] = 1 + packed_pick(c, packed_pick(c, 4) ? PACKED_CTX / 3 : PACKED_CTX);
+    if (c->length[0] == 1) c->length[0] = 2; /* something to predict */
     const luo_replicas replicas = packed_replicas(c);
     const bool chosen = packed_pick(c, 2);
     const luo_step_opts opts = {.kicks = 2, .current = -1};
