@@ -11,6 +11,7 @@
 #include "exec/state/checkpoint.h"
 #include "tests/mpi/accept.h"
 #include "tests/mpi/drain.h"
+#include "tests/mpi/packed.h"
 #include "tests/mpi/raw.h"
 
 /* Of accept.h, the first ones always, the others under LUO_SCALE: cut by all means, pipelines,
@@ -219,6 +220,18 @@ static void run_lost(tally *t)
     say(t, "lost stages");
 }
 
+/* Packed lengths, another plan in every step; sequences are not cut, and state lies with the
+ * weights. */
+static void run_packed(tally *t)
+{
+    static const packed_kinds kinds = {LUO_F32, false, false};
+    packed_tally p = {0};
+    const uint64_t first = luo_prop_first(), cases = t->all ? 10 : 2;
+    for (uint64_t k = 0; k < cases; k++) count(t, packed_run(t->lab, &kinds, first + k, &p));
+    packed_report(t->lab, &p, first, first + cases - 1);
+    say(t, "packed lengths");
+}
+
 static void run_all(tally *t)
 {
     int ran = 0;
@@ -232,6 +245,7 @@ static void run_all(tally *t)
     say(t, "switches");
     count(t, run_journeys(t->lab, t->all));
     run_given_up(t);
+    run_packed(t);
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));
     if (t->all) count(t, run_raw(t->lab, 3490, LUO_BF16, &ran));
     count(t, ran == 1 + t->all); /* they are not refused */
