@@ -43,7 +43,7 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
     const int32_t *peer;              /* P2P: world rank per message of the slot */
     const int64_t *counts;            /* RS, AG: elements per rank of the group .. */
     const int64_t *starts;            /* .. and where they begin in the packed run */
-    luo_copy_segments send, recv;            /* all of them, one after the other */
+    luo_copy_segments send, recv;     /* all of them, one after the other */
     int64_t send_direct, recv_direct; /* offset in the buffer where nothing has to be packed; -1 */
     bool in_place; /* AR, AG: the operand lies where its result is put. Not: it is packed to where
                       its part of the result begins (recv_direct is -1 then if one buffer is read
@@ -124,10 +124,10 @@ typedef struct luo_bound {
 } luo_bound;
 
 /* Binds the program of config->device_of[config->rank]. set, recipe and config outlive it.
- * Errors: LUO_EUNSUP shares with gaps, heads apart from their key-value heads, buffers of another precision than config->dtype; LUO_EBACKEND a
- * device without a rank; LUO_EBUG; LUO_ENOMEM. They may befall some ranks alone: what all ranks do
- * together for a job comes before.
- * Owner: arena. Cost: O(instructions + segments). See: tests/exec/check_bound.c. */
+ * Errors: LUO_EUNSUP shares with gaps, heads apart from their key-value heads, buffers of another
+ * precision than config->dtype; LUO_EBACKEND a device without a rank; LUO_EBUG; LUO_ENOMEM. They
+ * may befall some ranks alone: what all ranks do together for a job comes before. Owner: arena.
+ * Cost: O(instructions + segments). See: tests/exec/check_bound.c. */
 luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_programs *set,
                     const luo_recipe *recipe, luo_bound *out, luo_err *err);
 

@@ -13,8 +13,8 @@ int main(int argc, char **argv)
         luo_lab_die("packed", &e);
     }
     const uint64_t first = luo_prop_first();
-    const uint64_t cases = luo_prop_env("LUO_CASES", luo_prop_few(12, 40) *
-                                                         luo_prop_env("LUO_SCALE", 1));
+    const uint64_t cases =
+        luo_prop_env("LUO_CASES", luo_prop_few(12, 40) * luo_prop_env("LUO_SCALE", 1));
     for (uint64_t k = 0; k < cases; k++) packed_run(&lab, &kinds, first + k, &t);
     packed_report(&lab, &t, first, first + cases - 1);
     if (lab.rank == 0)

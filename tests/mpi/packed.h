@@ -1,8 +1,8 @@
-/* packed.h: sequences of unequal lengths, packed by plans whose replicas are unlike each other, train
- * like every sequence alone on one device: loss, norm of the gradients, and after the last step
- * weights and both moments. The plan is another one in every step: other replicas, other lengths,
- * other micro-batches; the optimizer's layout, where it has one of its own, stays. Run by `mpirun -n
- * 8`, on the executor of the lab.
+/* packed.h: sequences of unequal lengths, packed by plans whose replicas are unlike each other,
+ * train like every sequence alone on one device: loss, norm of the gradients, and after the last
+ * step weights and both moments. The plan is another one in every step: other replicas, other
+ * lengths, other micro-batches; the optimizer's layout, where it has one of its own, stays. Run by
+ * `mpirun -n 8`, on the executor of the lab.
  *
  * The reference has one micro-batch per sequence, so whatever sequences of one micro-batch would
  * see of each other, whatever pads would add, and a mean that is not over all tokens of the step
@@ -21,8 +21,8 @@ typedef struct packed_kinds { /* what plans may have */
 } packed_kinds;
 
 typedef struct packed_tally { /* how often there was .. */
-    int cases, failed, apart, zero, steps, replicas, idle, tensor, context, pipelines, mixed, shared,
-        pads, chosen, changed;
+    int cases, failed, apart, zero, steps, replicas, idle, tensor, context, pipelines, mixed,
+        shared, pads, chosen, changed;
 } packed_tally;
 
 static const struct {
@@ -60,12 +60,18 @@ static inline luo_pool packed_pool(luo_arena *a, const packed_kinds *kinds, cons
     for (size_t k = 0; k < sizeof packed_shapes / sizeof *packed_shapes; k++) {
         const int32_t tp = packed_shapes[k].tp, cp = packed_shapes[k].cp, pp = packed_shapes[k].pp;
         if (pp > model->layers || model->kv_heads % tp || (cp > 1 && !kinds->context)) continue;
-        pool.entry[pool.n++] = (luo_pool_entry){
-            .tp = tp, .cp = cp, .pp = pp, .a = 1e-5 / tp, .b = 1e-2 / tp, .c = 0.1,
-            .exchange = cp == 1                                   ? LUO_EXCHANGE_NONE
-                        : cp == 2 && tp * cp <= model->kv_heads ? LUO_EXCHANGE_HEADS
-                                                                  : LUO_EXCHANGE_RING,
-            .cap = 128 * cp, .util = 32};
+        pool.entry[pool.n++] = (luo_pool_entry){.tp = tp,
+                                                .cp = cp,
+                                                .pp = pp,
+                                                .a = 1e-5 / tp,
+                                                .b = 1e-2 / tp,
+                                                .c = 0.1,
+                                                .exchange = cp == 1 ? LUO_EXCHANGE_NONE
+                                                            : cp == 2 && tp * cp <= model->kv_heads
+                                                                ? LUO_EXCHANGE_HEADS
+                                                                : LUO_EXCHANGE_RING,
+                                                .cap = 128 * cp,
+                                                .util = 32};
     }
     return pool;
 }
@@ -332,12 +338,13 @@ static inline void packed_report(const luo_lab *lab, const packed_tally *t, uint
                                  uint64_t last)
 {
     if (lab->rank != 0) return;
-    printf("seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1), worst error "
-           "%.2g; %d steps: %d replicas, %d of them without sequences; %d with tensor, %d with "
-           "context, %d with pipeline parallelism; %d steps of unlike replicas; %d micro-batches of "
-           "several sequences, %d with pads; %d steps by the planner; %d changes moved state\n",
-           (unsigned long long)first, (unsigned long long)last, t->cases, t->apart, t->zero,
-           largest_error, t->steps, t->replicas, t->idle, t->tensor, t->context, t->pipelines,
-           t->mixed, t->shared, t->pads, t->chosen, t->changed);
+    printf(
+        "seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1), worst error "
+        "%.2g; %d steps: %d replicas, %d of them without sequences; %d with tensor, %d with "
+        "context, %d with pipeline parallelism; %d steps of unlike replicas; %d micro-batches of "
+        "several sequences, %d with pads; %d steps by the planner; %d changes moved state\n",
+        (unsigned long long)first, (unsigned long long)last, t->cases, t->apart, t->zero,
+        largest_error, t->steps, t->replicas, t->idle, t->tensor, t->context, t->pipelines,
+        t->mixed, t->shared, t->pads, t->chosen, t->changed);
 }
 #endif
