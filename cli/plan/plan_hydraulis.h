@@ -4,6 +4,7 @@
 #include "cli/plan/plan.h"
 #include "cli/plan/plan_judge.h"
 #include "core/plan/hydraulis/length_policy.h"
+#include "core/plan/hydraulis/pool_memory.h"
 #include "core/plan/hydraulis/step_plan.h"
 #include "core/run/policy/judge_lengths.h"
 
@@ -30,6 +31,8 @@ typedef struct luo_hydraulis_call {
     const char *lengths_name, *pool_name; /* pool_name NULL: from the cost model */
     luo_length_part parts[LUO_PRESET_PARTS];
     luo_lengths lengths;
+    luo_pool_params params;
+    bool memory_table; /* caps by the published formula; else by the closed form of memory */
     luo_pool pool;
     luo_optimizer_layout layout;
     luo_candidates_in in;
