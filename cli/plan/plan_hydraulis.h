@@ -5,6 +5,7 @@
 #include "cli/plan/plan_judge.h"
 #include "core/plan/hydraulis/length_policy.h"
 #include "core/plan/hydraulis/pool_memory.h"
+#include "core/plan/hydraulis/propagation.h"
 #include "core/plan/hydraulis/step_plan.h"
 #include "core/run/policy/judge_lengths.h"
 
@@ -42,6 +43,11 @@ typedef struct luo_hydraulis_call {
     double switch_ms;
     bool judged;
     double *extra_ms; /* per plan: luo_judge_lengths */
+    /* Per plan, of those that were asked for; NULL: none was. propagation_ms: exposed; 0: not
+     * known. */
+    luo_propagation *propagation;
+    double *propagation_ms;
+    bool *propagated;
     int32_t nsteps;
     luo_hydraulis_step *step;
     double proposal_s;
@@ -57,6 +63,9 @@ luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call);
 luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Batches of --steps under every policy; simulated where plans are judged so. */
 luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* Fills call->propagation[plan], unless it is there; what is not known is NAN, with a warning. */
+luo_status luo_hydraulis_propagate(luo_cli *cli, luo_hydraulis_call *call, int32_t plan,
+                                   luo_err *err);
 void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call);
 void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call);
 /* Mean over the steps; NAN: one of them is not known. */

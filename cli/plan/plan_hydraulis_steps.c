@@ -136,6 +136,10 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
     luo_judged_lengths judged = {.seconds = NAN};
     luo_step_opts opts = call->opts;
     opts.current = current;
+    /* The simulator knows what moves; a pool does not. */
+    for (int32_t p = 0; p < call->found.n && !call->judged; p++)
+        LUO_TRY(luo_hydraulis_propagate(cli, call, p, err));
+    if (!call->judged) opts.extra_ms = call->propagation_ms;
     const double start = luo_cli_wall_s();
     LUO_TRY(luo_step_choose(cli->arena, &call->pool, call->found.plan, call->found.n, step->length,
                             step->n, &opts, &step->plan, err));
@@ -150,6 +154,7 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
         step->plan = judged.step;
         if (!isfinite(judged.seconds)) cannot_run(cli, call, own, step, &why);
     }
+    LUO_TRY(luo_hydraulis_propagate(cli, call, step->plan.plan, err));
     step->event_ms[own] = step->plan.event;
     step->step_s[own] = isfinite(judged.seconds) ? judged.seconds : (double)NAN;
     return LUO_OK;

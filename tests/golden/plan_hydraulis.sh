@@ -19,6 +19,18 @@ CSV
 p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --force --os 2,4,1 --json --rank objective
 printf 'device,rate\n5,2\n' >rates.csv
 p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --force --rates rates.csv --os 2,4,1 --rank objective
+# the published pool with its own memory formula: strategies and their caps; half of what moves is hidden, in bf16
+big() { "$LUOSHU" plan hydraulis --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/a800-32.yaml" \
+    --pool "$S/pools/32b-a800.csv" --force "$@" >out; code=$?; grep -v '^ .*mixed' out | sed -E 's/ \([0-9.]+ s\)$//'
+    echo "exit $code"; }
+big --lengths syn-web --ctx 32768 --os 2,16,1 --proposal floor --grid 8192 --params "$S/pools/32b-a800.yaml"
+{ cat "$S/pools/32b-a800.yaml"; printf 'prop_overlap: 0.5\ngrad_bytes: 2\n'; } >half.yaml
+big --lengths syn-web --ctx 32768 --os 2,16,1 --proposal floor --grid 8192 --params half.yaml --memory model --steps 1 \
+    --rank objective | sed '/^strategies/,/^plans/d'
+printf 'length_tokens\n100\n40000\n' >long.csv
+big --lengths long.csv --ctx 65536 --os 2,16,1 --grid 8192 --params "$S/pools/32b-a800.yaml" | tail -n 1
+# the formula on strategies of the cost model, with constants of the model
+p --lengths classes.csv --budget 2000 --force --os 2,4,1 --proposal floor --memory table | sed '/^plans/,$d'
 # one wrong thing each
 printf 'length_tokens\n5\n-3\n' >bad.csv
 p --lengths bad.csv
@@ -34,5 +46,13 @@ p --lengths classes.csv --ctx 4096 --budget 8192 --grid 1
 p --lengths classes.csv --kicks 3
 printf 'tp,pp,a_ms_per_token2,b_ms_per_token,c_ms,cap_tokens,util_tokens\n3,1,0,0.1,1,64,0\n1,9,0,0.1,1,64,0\n' >uncut.csv
 p --lengths classes.csv --pool uncut.csv
+printf 'tp,pp,a_ms_per_token2,b_ms_per_token,c_ms,cap_tokens,util_tokens\n3,1,0,0.1,1,0,0\n' >three.csv
+p --lengths classes.csv --pool three.csv --memory table
+printf 'schema: luoshu.params/1\nact_bytes: []\nstate_bytes: 0\noptimizer_share: 1.5\nsafe_gib: -1\nprop_overlap: 2\ngrad_bytes: 3\n' >p.yaml
+p --lengths classes.csv --params p.yaml
+printf 'schema: luoshu.params/1\nact_bytes: [1, 2, 3, 4, 5, 6]\ngrad_bytes: 3\n' >p.yaml
+p --lengths classes.csv --params p.yaml
+p --lengths classes.csv --memory tabel
+p --lengths classes.csv --params none.yaml
 p --lengths classes.csv --tp 2
 p

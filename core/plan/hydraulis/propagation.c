@@ -22,8 +22,8 @@ typedef struct call { /* collectives of one kind in one group */
     double bytes; /* of the full tensors */
 } call;
 
-typedef struct traffic { /* what happens at the same time */
-    luo_arena *arena;
+typedef struct traffic {      /* what happens at the same time */
+    luo_arena *arena, *moves; /* what is kept; a resolution, until the next */
     const luo_cluster *cluster;
     double *arrives; /* by device id */
     message *messages;
@@ -34,10 +34,10 @@ typedef struct traffic { /* what happens at the same time */
     luo_err *err;
 } traffic;
 
-static luo_status open_traffic(traffic *t, luo_arena *arena, const luo_cluster *cluster,
-                               int32_t devices, luo_err *err)
+static luo_status open_traffic(traffic *t, luo_arena *arena, luo_arena *moves,
+                               const luo_cluster *cluster, int32_t devices, luo_err *err)
 {
-    *t = (traffic){.arena = arena, .cluster = cluster, .err = err};
+    *t = (traffic){.arena = arena, .moves = moves, .cluster = cluster, .err = err};
     t->arrives = LUO_NEW_N(arena, double, devices);
     if (!t->arrives) return luo_err_nomem(err);
     luo_intern_init(&t->groups, arena);
@@ -78,8 +78,7 @@ static luo_status add_call(traffic *t, luo_coll coll, const luo_move *move, doub
     return LUO_OK;
 }
 
-/* A reduce-scatter is its all-gather run backward: the same bytes between the same devices. */
-static luo_status add_moves(traffic *t, const luo_moves *moves, double scale, bool reduces)
+static luo_status add_moves(traffic *t, const luo_moves *moves, double scale)
 {
     for (int32_t i = 0; i < moves->n; i++) {
         const luo_move *move = &moves->at[i];
@@ -92,7 +91,8 @@ static luo_status add_moves(traffic *t, const luo_moves *moves, double scale, bo
             break;
         case LUO_MOVE_RS:
         case LUO_MOVE_AG:
-            LUO_TRY(add_call(t, reduces ? LUO_COLL_RS : LUO_COLL_AG, move, scale));
+            LUO_TRY(
+                add_call(t, move->kind == LUO_MOVE_RS ? LUO_COLL_RS : LUO_COLL_AG, move, scale));
             break;
         case LUO_MOVE_COPY:
         case LUO_MOVE_LOAD:
@@ -102,16 +102,18 @@ static luo_status add_moves(traffic *t, const luo_moves *moves, double scale, bo
     return LUO_OK;
 }
 
+/* The moves of a large plan are many: their memory is used again. */
 static luo_status add_reshard(traffic *t, const luo_ann *from, const luo_ann *to,
-                              const luo_shape *shape, double scale, bool reduces)
+                              const luo_shape *shape, double scale)
 {
     const luo_resolve_opts opts = {
         .planner = {.link_class = t->cluster ? luo_cluster_link_class : NULL,
                     .link_ctx = t->cluster},
         .name = "propagation"};
     luo_resolution r;
-    LUO_TRY(luo_resolve(t->arena, from, to, shape, &opts, &r, t->err));
-    return add_moves(t, &r.moves, scale, reduces);
+    luo_arena_reset(t->moves, 0);
+    LUO_TRY(luo_resolve(t->moves, from, to, shape, &opts, &r, t->err));
+    return add_moves(t, &r.moves, scale);
 }
 
 luo_status luo_propagation_bytes(luo_arena *scratch, const luo_ann *from, const luo_ann *to,
@@ -126,10 +128,13 @@ luo_status luo_propagation_bytes(luo_arena *scratch, const luo_ann *from, const 
             for (int32_t i = 0; i < a->grp[u].ndev; i++)
                 if (a->grp[u].dev[i] > most) most = a->grp[u].dev[i];
     }
-    LUO_TRY(open_traffic(&t, scratch, cluster, most + 1, err));
-    LUO_TRY(add_reshard(&t, from, to, shape, (double)elem_bytes, false));
-    for (int32_t d = 0; d <= most; d++) bytes[d] += llround(t.arrives[d]);
-    return LUO_OK;
+    luo_arena *moves = luo_arena_new(1 << 16);
+    luo_status st = moves ? LUO_OK : luo_err_nomem(err);
+    if (st == LUO_OK) st = open_traffic(&t, scratch, moves, cluster, most + 1, err);
+    if (st == LUO_OK) st = add_reshard(&t, from, to, shape, (double)elem_bytes);
+    for (int32_t d = 0; st == LUO_OK && d <= most; d++) bytes[d] += llround(t.arrives[d]);
+    luo_arena_free(moves);
+    return st;
 }
 
 /* ---- seconds ---- */
@@ -212,44 +217,59 @@ static luo_status list_kinds(luo_arena *arena, const luo_plan *plan, const luo_m
 
 typedef enum way { DIRECT, TO_PIECES, GATHERED, REDUCED, HOME, WAYS } way; /* of a tensor */
 
+/* Gradients go the ways of parameters backward: every cell lies on one device of the optimizer's
+ * layout, and on one of the plan's own cut. */
+static luo_status turn_round(const traffic *from, traffic *to, double scale)
+{
+    for (int32_t d = 0; d < to->cluster->ndevices; d++) to->arrives[d] = 0;
+    to->messages = LUO_NEW_N(to->arena, message, from->nmessages);
+    to->calls = LUO_NEW_N(to->arena, call, from->groups.n);
+    if (!to->messages || !to->calls) return luo_err_nomem(to->err);
+    for (int64_t i = 0; i < from->nmessages; i++) {
+        const message *m = &from->messages[i];
+        to->messages[i] = (message){m->to, m->from, m->bytes * scale};
+        to->arrives[m->from] += m->bytes * scale;
+    }
+    to->nmessages = from->nmessages;
+    to->groups = from->groups;
+    for (int32_t g = 0; g < from->groups.n; g++) {
+        const bool gathers = from->calls[g].coll == LUO_COLL_AG;
+        to->calls[g] =
+            (call){gathers ? LUO_COLL_RS : from->calls[g].coll, from->calls[g].bytes * scale};
+    }
+    return LUO_OK;
+}
+
 static luo_status add_way(traffic *t, way w, const kind *k, double bytes)
 {
     const luo_param *p = k->one;
     const double scale = bytes * k->all / k->elements;
-    switch (w) {
-    case DIRECT:
-        return add_reshard(t, p->state, p->weight, &p->shape, scale, false);
-    case TO_PIECES:
-        return add_reshard(t, p->state, p->pieces, &p->shape, scale, false);
-    case GATHERED:
-        return add_reshard(t, p->pieces, p->weight, &p->shape, scale, false);
-    case REDUCED:
-        return add_reshard(t, p->pieces, p->weight, &p->shape, scale, true);
-    case HOME:
-        return add_reshard(t, p->pieces, p->state, &p->shape, scale, false);
-    case WAYS:
-        break;
-    }
-    assert(0);
-    return LUO_EBUG;
+    const luo_ann *from = w == GATHERED ? p->pieces : p->state;
+    const luo_ann *to = w == TO_PIECES ? p->pieces : p->weight;
+    return add_reshard(t, from, to, &p->shape, scale);
 }
 
-static luo_status count(luo_arena *scratch, const luo_propagation_in *in, const kind *kinds,
-                        int32_t n, luo_propagation *out, luo_err *err)
+static luo_status count(luo_arena *scratch, luo_arena *moves, const luo_propagation_in *in,
+                        const kind *kinds, int32_t n, luo_propagation *out, luo_err *err)
 {
     const luo_step_place *place = in->place;
     const luo_cost_ctx cost = {
         .cluster = place->cluster, .stack = in->stack, .dtype = place->dtype};
-    const double down = (double)luo_dtype_bytes(place->dtype), up = in->grad_bytes;
+    const double down = (double)luo_dtype_bytes(place->dtype), up = in->grad_bytes / down;
+    const bool few = place->ndevices <= LUO_PROPAGATION_DIRECT;
     traffic t[WAYS];
     double s[WAYS];
-    for (int w = 0; w < WAYS; w++) {
-        LUO_TRY(open_traffic(&t[w], scratch, place->cluster, place->cluster->ndevices, err));
-        for (int32_t k = 0; k < n; k++)
-            LUO_TRY(add_way(&t[w], (way)w, &kinds[k], w < REDUCED ? down : up));
-        LUO_TRY(seconds_of(&t[w], &cost, &s[w]));
-    }
-    out->direct = s[DIRECT] < s[TO_PIECES] + s[GATHERED];
+    for (int w = 0; w < WAYS; w++)
+        LUO_TRY(open_traffic(&t[w], scratch, moves, place->cluster, place->cluster->ndevices, err));
+    for (int w = few ? DIRECT : TO_PIECES; w <= GATHERED; w++)
+        for (int32_t k = 0; k < n; k++) LUO_TRY(add_way(&t[w], (way)w, &kinds[k], down));
+    /* A reduce-scatter leaves as much on each device as its all-gather brought together. */
+    LUO_TRY(turn_round(&t[GATHERED], &t[REDUCED], up));
+    for (int32_t d = 0; d < place->cluster->ndevices; d++)
+        t[REDUCED].arrives[d] = t[GATHERED].arrives[d] * up;
+    LUO_TRY(turn_round(&t[TO_PIECES], &t[HOME], up));
+    for (int w = 0; w < WAYS; w++) LUO_TRY(seconds_of(&t[w], &cost, &s[w]));
+    out->direct = few && s[DIRECT] < s[TO_PIECES] + s[GATHERED];
     out->down_ms = 1e3 * (out->direct ? s[DIRECT] : s[TO_PIECES] + s[GATHERED]);
     out->up_ms = 1e3 * (s[REDUCED] + s[HOME]);
     out->exposed_ms = (out->down_ms + out->up_ms) * (1 - in->overlap);
@@ -267,16 +287,17 @@ luo_status luo_propagation_of(luo_arena *arena, const luo_propagation_in *in, co
 {
     luo_propagation p = {.down_bytes = LUO_NEW_N(arena, int64_t, in->place->ndevices),
                          .up_bytes = LUO_NEW_N(arena, int64_t, in->place->ndevices)};
-    luo_arena *scratch = luo_arena_new(1 << 20);
+    luo_arena *scratch = luo_arena_new(1 << 20), *moves = luo_arena_new(1 << 20);
     luo_plan *plan;
     kind *kinds = NULL;
     int32_t n = 0;
-    luo_status st = p.down_bytes && p.up_bytes && scratch ? LUO_OK : luo_err_nomem(err);
+    luo_status st = p.down_bytes && p.up_bytes && scratch && moves ? LUO_OK : luo_err_nomem(err);
     assert(in->place->layout);
     if (st == LUO_OK) st = luo_step_plan_frame(scratch, in->place, pool, replicas, &plan, err);
     if (st == LUO_OK) st = list_kinds(scratch, plan, in->place->model, &kinds, &n, err);
-    if (st == LUO_OK) st = count(scratch, in, kinds, n, &p, err);
+    if (st == LUO_OK) st = count(scratch, moves, in, kinds, n, &p, err);
     luo_arena_free(scratch);
+    luo_arena_free(moves);
     if (st == LUO_OK) *out = p;
     return st;
 }

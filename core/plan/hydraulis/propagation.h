@@ -7,6 +7,10 @@
 #include "core/cost/cost.h"
 #include "core/plan/hydraulis/step_plan.h"
 
+/* Above so many devices parameters are not thought of as going straight to the plan: that is a
+ * message from every owner to every device, and as many to be counted. */
+enum { LUO_PROPAGATION_DIRECT = 256 };
+
 typedef struct luo_propagation_in {
     const luo_step_place *place; /* with a layout */
     const luo_stack *stack;
