@@ -61,6 +61,9 @@ void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt,
 luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call);
 /* Options into *call: files, pool, devices. */
 luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* Only what a pool of the cost model needs, and that pool, as it is without --pool: for those who
+ * plan nothing. */
+luo_status luo_hydraulis_model_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Batches of --steps under every policy; simulated where plans are judged so. */
 luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Fills call->propagation[plan], unless it is there; what is not known is NAN, with a warning. */

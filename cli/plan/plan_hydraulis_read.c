@@ -107,6 +107,12 @@ static luo_status read_device_step(const luo_args *args, luo_hydraulis_call *cal
     return LUO_OK;
 }
 
+static luo_status read_ctx(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
+{
+    return luo_args_int(args, "ctx", call->model->max_sequence_tokens, LUO_POOL_ROUND, 1 << 24,
+                        &call->in.rule.most, err);
+}
+
 static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     static const char *const ways[] = {"cut", "split"};
@@ -114,8 +120,6 @@ static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_e
     luo_batch_rule *rule = &call->in.rule;
     int64_t budget;
     int way;
-    LUO_TRY(luo_args_int(args, "ctx", call->model->max_sequence_tokens, LUO_POOL_ROUND, 1 << 24,
-                         &rule->most, err));
     budget = (int64_t)TOKENS_PER_DEVICE * call->ndevices;
     if (budget < rule->most) budget = rule->most;
     LUO_TRY(luo_args_int(args, "budget", budget, 1, INT64_C(1) << 40, &rule->tokens, err));
@@ -324,17 +328,33 @@ static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err
     return LUO_OK;
 }
 
-luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+/* ---- all of it ---- */
+
+static luo_status read_place(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     LUO_TRY(list_devices(cli, call, err));
-    LUO_TRY(read_layout(&cli->args, call, err));
+    return read_layout(&cli->args, call, err);
+}
+
+luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(read_place(cli, call, err));
     LUO_TRY(read_device_step(&cli->args, call, err));
     LUO_TRY(read_search(&cli->args, call, err));
+    LUO_TRY(read_ctx(&cli->args, call, err));
     LUO_TRY(read_batch(cli, call, err));
     LUO_TRY(read_lengths(cli, call, err));
+    LUO_TRY(read_params(cli, call, err));
+    return read_pool(cli, call, err);
+}
+
+luo_status luo_hydraulis_model_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(read_place(cli, call, err));
+    LUO_TRY(read_ctx(&cli->args, call, err));
     LUO_TRY(read_params(cli, call, err));
     return read_pool(cli, call, err);
 }

@@ -31,6 +31,14 @@ printf 'length_tokens\n100\n40000\n' >long.csv
 big --lengths long.csv --ctx 65536 --os 2,16,1 --grid 8192 --params "$S/pools/32b-a800.yaml" | tail -n 1
 # the formula on strategies of the cost model, with constants of the model
 p --lengths classes.csv --budget 2000 --force --os 2,4,1 --proposal floor --memory table | sed '/^plans/,$d'
+# a pool of the cost model as a table gives the plans that are made without one
+"$LUOSHU" calibrate --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" --os 2,4,1 --ctx 128 --out made
+head -n 2 made/pool.csv; "$LUOSHU" check made/pool.csv
+steps() { p --lengths classes.csv --budget 2000 --force --os 2,4,1 --ctx 128 --steps 2 --rank objective --json "$@" | sed -e '/"pool":/d' -e '/"warnings"/,$d'; }
+steps >none.txt; steps --pool made/pool.csv >made.txt; cmp none.txt made.txt && grep -c micro_batches made.txt
+"$LUOSHU" calibrate --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" --ranks 2 --out made --force
+"$LUOSHU" calibrate --ctx 128 --out measured
+"$LUOSHU" calibrate --model "$S/models/tiny-llama.yaml" --out made --force
 # one wrong thing each
 printf 'length_tokens\n5\n-3\n' >bad.csv
 p --lengths bad.csv
