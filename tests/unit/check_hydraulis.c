@@ -463,7 +463,8 @@ START_TEST(proposal_row)
 END_TEST
 
 LUO_SUITE("hydraulis", LUO_T_N(cap_row, LUO_ROWS(caps)), LUO_T(caps_of_a_pool),
-          LUO_T_N(published_pools, LUO_ROWS(pools)), LUO_T(memory_of_the_model), LUO_T(context_cost),
+          LUO_T_N(published_pools, LUO_ROWS(pools)), LUO_T(memory_of_the_model),
+          LUO_T(context_cost),
           LUO_T(context_heads), LUO_T_N(dispatch_row, LUO_ROWS(dispatches)), LUO_T(dispatch_ends),
           LUO_T_N(pack_row, LUO_ROWS(packs)), LUO_T_N(greedy_row, LUO_ROWS(greedy)),
           LUO_T_N(event_row, LUO_ROWS(events)), LUO_T_N(proposal_row, LUO_ROWS(proposals)))

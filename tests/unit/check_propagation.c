@@ -1,5 +1,5 @@
-/* check_propagation.c: what moves between the optimizer's layout and a plan: a published-like vector,
- * plans whose bytes are plain, random plans against every parameter moved by itself, speed. */
+/* check_propagation.c: what moves between the optimizer's layout and a plan: a vector, plans whose
+ * bytes are plain, random plans against every parameter moved by itself, speed. */
 #include <math.h>
 #include <time.h>
 
@@ -151,8 +151,8 @@ static void each_alone(rig *g, double *down, double *up)
     luo_plan *plan;
     luo_err err = {0};
     int32_t n;
-    ck_assert_int_eq(
-        luo_step_plan_frame(g->arena, &g->place, &g->pool, &g->replicas, &plan, &err), LUO_OK);
+    ck_assert_int_eq(luo_step_plan_frame(g->arena, &g->place, &g->pool, &g->replicas, &plan, &err),
+                     LUO_OK);
     ck_assert_int_eq(luo_plan_params(g->arena, plan, g->model, &param, &n, &err), LUO_OK);
     for (int32_t i = 0; i < n; i++) {
         const struct {
@@ -199,8 +199,8 @@ START_TEST(random_plans)
         direct += p.direct;
         gathered += !p.direct;
         each_alone(&g, down, up);
-        /* Heads are cut in whole ones, rows of the feed-forward part are not: sums are equal, devices
-         * nearly. */
+        /* Heads are cut in whole ones, rows of the feed-forward part are not: sums are equal,
+         * devices nearly. */
         for (int32_t d = 0; d < 32; d++) {
             sum[0] += (double)p.up_bytes[d];
             sum[1] += up[d];
@@ -232,9 +232,9 @@ START_TEST(quick)
     const luo_propagation p = propagate(&g);
     for (int i = 1; i < TIMES; i++) propagate(&g);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t[1]);
-    const double ms = (1e3 * (double)(t[1].tv_sec - t[0].tv_sec) +
-                       1e-6 * (double)(t[1].tv_nsec - t[0].tv_nsec)) /
-                      TIMES;
+    const double ms =
+        (1e3 * (double)(t[1].tv_sec - t[0].tv_sec) + 1e-6 * (double)(t[1].tv_nsec - t[0].tv_nsec)) /
+        TIMES;
     printf("60 layers on 32 devices: %.1f ms, %.1f ms down, %.1f up\n", ms, p.down_ms, p.up_ms);
     ck_assert_double_lt(ms, 500);
     luo_arena_free(g.arena);

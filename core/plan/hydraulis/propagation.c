@@ -120,7 +120,7 @@ luo_status luo_propagation_bytes(luo_arena *scratch, const luo_ann *from, const 
                                  const luo_shape *shape, int64_t elem_bytes,
                                  const luo_cluster *cluster, int64_t *bytes, luo_err *err)
 {
-    traffic t;
+    traffic t = {0};
     int32_t most = 0;
     for (int side = 0; side < 2; side++) {
         const luo_ann *a = side ? to : from;
