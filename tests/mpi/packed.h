@@ -282,7 +282,7 @@ static inline bool packed_run(luo_lab *lab, const packed_kinds *kinds, uint64_t 
     int64_t n, moved = 0;
     const double *early = NULL;
     bool same = true;
-    luo_str_addf(&name, "packed, seed %llu", (unsigned long long)seed);
+    luo_str_addf(&name, "seed %llu", (unsigned long long)seed);
     if (c.apart)
         luo_str_addf(&name, ", layout %d x %d x %d", (int)c.layout.dp, (int)c.layout.tp,
                      (int)c.layout.pp);
@@ -315,7 +315,7 @@ static inline bool packed_run(luo_lab *lab, const packed_kinds *kinds, uint64_t 
         snprintf(w.name, sizeof w.name, "loss %.9g (%.9g) or norm %.9g (%.9g) of step %d",
                  got.loss[s], want.loss[s], got.norm[s], want.norm[s], s);
     }
-    bool good = judge(lab, luo_str_get(&name), "", w, bound_of(kinds->dtype));
+    bool good = judge(lab, "packed", luo_str_get(&name), w, bound_of(kinds->dtype));
     /* A mean over targets: what a model that knows nothing says is near log V for every token. */
     if (fabs(want.loss[0] - log((double)c.model.vocab)) > 0.3 && want.norm[0] > 0) {
         if (lab->rank == 0) printf("%s: loss %g of step 0\n", luo_str_get(&name), want.loss[0]);
