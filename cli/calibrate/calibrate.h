@@ -42,6 +42,10 @@ typedef struct luo_calibration { /* one number of ranks */
     luo_cpu_fit fit;
 } luo_calibration;
 
+/* DIR/pool.csv: strategies of --model on --cluster by the cost model, with the caps that planner
+ * hydraulis would give them. */
+luo_status luo_calibrate_pool(luo_cli *cli, const char *dir);
+
 /* Starts `program` (luoshu-rank, luoshu-rank-cuda) --calibrate under mpirun with so many ranks and
  * waits. Errors: LUO_EBACKEND with the last line of what it said. */
 luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *dir, int32_t ranks,

@@ -284,6 +284,17 @@ static luo_status refuse_layer_options(luo_cli *cli, luo_err *err)
     return LUO_OK;
 }
 
+/* What only a pool of the cost model looks at. */
+static luo_status refuse_pool_options(luo_cli *cli, luo_err *err)
+{
+    static const char *const names[] = {"os", "ctx"};
+    for (int i = 0; i < 2; i++)
+        if (luo_args_has(&cli->args, names[i]))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--model` and `--cluster`, which "
+                               "give a pool; leave it out.", names[i]);
+    return LUO_OK;
+}
+
 static luo_status from_suites(job *j, const char *from)
 {
     static const char *const names[] = {"profile", "cluster", "quick", "ranks", "backend",
@@ -303,6 +314,11 @@ static luo_status calibrate(job *j, const char *from, bool cuda)
 {
     luo_cli *cli = j->cli;
     luo_err err = {0};
+    if (!from && luo_args_has(&cli->args, "model")) {
+        luo_jsonw_text(&cli->json, "out", j->dir);
+        return luo_calibrate_pool(cli, j->dir);
+    }
+    LUO_TRY(luo_cli_fail(cli, refuse_pool_options(cli, &err), &err));
     if (from && !luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))
         return from_suites(j, from);
     if (from && luo_calibrate_layers_is(cli, from)) return luo_calibrate_layers(cli, j->dir, from);
@@ -326,13 +342,14 @@ luo_status luo_verb_calibrate_run(luo_cli *cli)
     job j = {.cli = cli,
              .dir = luo_args_get(&cli->args, "out", "calibration"),
              .quick = luo_args_has(&cli->args, "quick")};
+    const bool pool = !from && luo_args_has(&cli->args, "model");
     bool cuda = false;
     luo_err err = {0};
     if (!from) LUO_TRY(luo_cli_files(cli, 0, 0, "no file (but behind --from) is"));
     LUO_TRY(luo_cli_fail(cli, read_backend(cli, &cuda, &err), &err));
     LUO_TRY(luo_cli_fail(cli, read_ranks(&j, from != NULL, &err), &err));
     if (cuda && !from) LUO_TRY(luo_calibrate_gpus_check(cli));
-    if (!cuda && !from) LUO_TRY(refuse_gpu_options(cli));
+    if (!cuda && !from && !pool) LUO_TRY(refuse_gpu_options(cli));
     luo_set set;
     LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, j.dir, luo_args_has(&cli->args, "force"), &err),
                          &err));

@@ -15,7 +15,8 @@ luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call)
                             .devices = call->devices,
                             .dtype = call->model->dtype,
                             .ctx = call->in.rule.most,
-                            .layout = &call->layout};
+                            .layout = &call->layout,
+                            .layout_devices = call->layout_devices};
 }
 
 /* Replicas take the devices in their order. */
@@ -71,6 +72,7 @@ luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
     call->proposal_s = luo_cli_wall_s() - start;
     LUO_TRY(check_longest(call, err));
     LUO_TRY(set_speeds(cli, call, err));
+    LUO_TRY(luo_hydraulis_rivals(cli, call, err));
     LUO_TRY(write_plans(cli, call, err));
     LUO_TRY(luo_hydraulis_steps(cli, call, err));
     if (cli->as_json)

@@ -5,6 +5,8 @@
 #include "cli/plan/plan_judge.h"
 #include "core/plan/hydraulis/length_policy.h"
 #include "core/plan/hydraulis/length_plan.h"
+#include "core/plan/hydraulis/pool_memory.h"
+#include "core/plan/hydraulis/propagation.h"
 #include "core/run/policy/judge_lengths.h"
 
 enum { LUO_HYDRAULIS_WARNINGS = 32 };
@@ -31,8 +33,11 @@ typedef struct luo_hydraulis_call {
     luo_length_part parts[LUO_PRESET_PARTS];
     luo_lengths lengths;
     luo_length_beyond beyond; /* of them as they were given */
+    luo_pool_params params;
+    bool memory_table; /* caps by the published formula; else by the closed form of memory */
     luo_pool pool;
     luo_optimizer_layout layout;
+    const int32_t *layout_devices; /* NULL: in the order of `devices` */
     luo_candidates_in in;
     luo_candidates found;
     luo_step_opts opts;
@@ -40,6 +45,11 @@ typedef struct luo_hydraulis_call {
     double switch_ms;
     bool judged;
     luo_lengths_learned learned;
+    /* Per plan, of those that were asked for; NULL: none was. propagation_ms: exposed; 0: not
+     * known. */
+    luo_propagation *propagation;
+    double *propagation_ms;
+    bool *propagated;
     int32_t nsteps;
     luo_hydraulis_step *step;
     double proposal_s;
@@ -53,8 +63,16 @@ void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt,
 luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call);
 /* Options into *call: files, pool, devices. */
 luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* Only what a pool of the cost model needs, and that pool, as it is without --pool: for those who
+ * plan nothing. */
+luo_status luo_hydraulis_model_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* What rivals choose, where there are steps, and with it the optimizer's layout. */
+luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Batches of --steps under every policy; simulated where plans are judged so. */
 luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* Fills call->propagation[plan], unless it is there; what is not known is NAN, with a warning. */
+luo_status luo_hydraulis_propagate(luo_cli *cli, luo_hydraulis_call *call, int32_t plan,
+                                   luo_err *err);
 void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call);
 void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call);
 /* Mean over the steps; NAN: one of them is not known. */

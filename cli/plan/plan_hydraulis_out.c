@@ -76,17 +76,20 @@ static void print_plans(FILE *out, const luo_hydraulis_call *call)
 
 static void print_steps(FILE *out, const luo_hydraulis_call *call)
 {
-    fprintf(out, "%4s %9s %8s %8s %5s %12s %12s %12s %12s\n", "step", "sequences", "tokens",
-            "longest", "plan", "event_ms", "floor_ms", "balanced_ms", "simulated_s");
+    fprintf(out, "%4s %9s %8s %8s %5s %12s %12s %12s %14s %12s\n", "step", "sequences", "tokens",
+            "longest", "plan", "event_ms", "floor_ms", "balanced_ms", "propagation_ms",
+            "simulated_s");
     for (int32_t s = 0; s < call->nsteps; s++) {
         const luo_hydraulis_step *step = &call->step[s];
-        char seconds[24] = "-";
+        char seconds[24] = "-", moves[24] = "-";
         const double t = step->step_s[LUO_LENGTH_POLICY_HYDRAULIS];
+        const double ms = call->propagation[step->plan.plan].exposed_ms;
+        if (isfinite(ms)) snprintf(moves, sizeof moves, "%.3f", ms);
         if (isfinite(t)) snprintf(seconds, sizeof seconds, "%.6f", t);
-        fprintf(out, "%4d %9d %8lld %8lld %4d%c %12.3f %12.3f %12.3f %12s\n", s, step->n,
+        fprintf(out, "%4d %9d %8lld %8lld %4d%c %12.3f %12.3f %12.3f %14s %12s\n", s, step->n,
                 (long long)step->tokens, (long long)step->longest, step->plan.plan,
                 step->switched ? '*' : ' ', step->plan.event, step->floor.floor_ms,
-                step->floor.balanced_ms, seconds);
+                step->floor.balanced_ms, moves, seconds);
     }
 }
 
@@ -252,6 +255,9 @@ static void json_steps(luo_jsonw *json, const luo_hydraulis_call *call)
         json_number(json, "floor_ms", step->floor.floor_ms);
         json_number(json, "balanced_ms", step->floor.balanced_ms);
         json_replicas(json, call, step);
+        const luo_propagation *moves = &call->propagation[step->plan.plan];
+        json_number(json, "propagation_ms", moves->exposed_ms);
+        json_number(json, "propagation_whole_ms", moves->down_ms + moves->up_ms);
         json_number(json, "simulated_s", step->step_s[LUO_LENGTH_POLICY_HYDRAULIS]);
         json_number(json, "plan_ms", step->plan_ms);
         luo_jsonw_close(json);

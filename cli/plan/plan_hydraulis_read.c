@@ -5,7 +5,6 @@
 
 #include "cli/plan/plan_hydraulis.h"
 #include "core/io/read/read.h"
-#include "core/plan/hydraulis/pool_model.h"
 #include "core/plan/hydraulis/pool_room.h"
 #include "core/run/events/world.h"
 
@@ -109,6 +108,12 @@ static luo_status read_device_step(const luo_args *args, luo_hydraulis_call *cal
     return LUO_OK;
 }
 
+static luo_status read_ctx(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
+{
+    return luo_args_int(args, "ctx", call->model->max_sequence_tokens, LUO_POOL_ROUND, 1 << 24,
+                        &call->in.rule.most, err);
+}
+
 static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     static const char *const ways[] = {"cut", "split"};
@@ -116,8 +121,6 @@ static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_e
     luo_batch_rule *rule = &call->in.rule;
     int64_t budget;
     int way;
-    LUO_TRY(luo_args_int(args, "ctx", call->model->max_sequence_tokens, LUO_POOL_ROUND, 1 << 24,
-                         &rule->most, err));
     budget = (int64_t)TOKENS_PER_DEVICE * call->ndevices;
     if (budget < rule->most) budget = rule->most;
     LUO_TRY(luo_args_int(args, "budget", budget, 1, INT64_C(1) << 40, &rule->tokens, err));
@@ -244,6 +247,28 @@ static luo_status add_context(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
     return LUO_OK;
 }
 
+static luo_status read_params(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    static const char *const forms[] = {"table", "model"};
+    const char *path = luo_args_get(&cli->args, "params", NULL);
+    int form;
+    call->params = luo_pool_params_none();
+    if (path) {
+        luo_params params;
+        LUO_TRY(luo_read_params(cli->arena, path, &params, &cli->diags));
+        call->params = params.pool;
+    }
+    LUO_TRY(
+        luo_args_choice(&cli->args, "memory", call->params.nact > 0 ? 0 : 1, forms, 2, &form, err));
+    call->memory_table = form == 0;
+    return LUO_OK;
+}
+
+static bool has_formula(const luo_pool_entry *e)
+{
+    return e->tp < 1 << LUO_POOL_TP_KINDS && (e->tp & (e->tp - 1)) == 0;
+}
+
 /* Can the model be cut so? */
 static luo_status check_entries(luo_cli *cli, const luo_hydraulis_call *call)
 {
@@ -255,12 +280,26 @@ static luo_status check_entries(luo_cli *cli, const luo_hydraulis_call *call)
             st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 1,
                                "tp %d does not divide the %lld heads of model `%s`.", e->tp,
                                (long long)model->heads, model->name);
+        if (call->memory_table && e->cap == 0 && !has_formula(e))
+            st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 1,
+                               "tp %d has no cap, and the formula of `--memory table` knows powers "
+                               "of two up to %d; give `cap_tokens`.",
+                               e->tp, 1 << (LUO_POOL_TP_KINDS - 1));
         if (e->pp > model->layers)
             st = luo_diags_add(&cli->diags, LUO_ERROR, LUO_EINPUT, call->pool_name, e->line, 2,
                                "pp %d is more than the %lld layers of model `%s`.", e->pp,
                                (long long)model->layers, model->name);
     }
     return st;
+}
+
+/* A pool of the cost model has caps already, up to which it was fitted. */
+static void fill_caps(const luo_pool_model_in *in, luo_hydraulis_call *call)
+{
+    const luo_pool_memory memory = luo_pool_memory_of(in, &call->params);
+    for (int32_t k = 0; k < call->pool.n && !call->pool_name; k++)
+        if (has_formula(&call->pool.entry[k])) call->pool.entry[k].cap = 0;
+    luo_pool_fill_caps(&call->pool, &memory, &call->layout);
 }
 
 static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
@@ -276,7 +315,7 @@ static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err
     if (call->pool_name) {
         LUO_TRY(luo_read_pool(cli->arena, call->pool_name, &call->pool, &cli->diags));
         LUO_TRY(check_entries(cli, call));
-        luo_pool_model_caps(&in, &call->pool);
+        if (!call->memory_table) luo_pool_model_caps(&in, &call->pool);
         for (int32_t i = 0; i < call->pool.n; i++)
             if (call->pool.entry[i].a == 0)
                 luo_hydraulis_warn(cli, call,
@@ -286,24 +325,43 @@ static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err
     } else {
         LUO_TRY(luo_pool_model(cli->arena, &in, &call->pool, err));
     }
+    if (call->memory_table) fill_caps(&in, call);
     LUO_TRY(add_context(cli, call, err));
     const luo_step_place place = luo_hydraulis_place(call);
-    if (!call->pool_name) LUO_TRY(luo_pool_room_check(&place, &call->stack, &call->pool, err));
+    if (!call->pool_name && !call->memory_table)
+        LUO_TRY(luo_pool_room_check(&place, &call->stack, &call->pool, err));
     call->in.pool = &call->pool;
     call->in.lengths = &call->lengths;
     return LUO_OK;
 }
 
-luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+/* ---- all of it ---- */
+
+static luo_status read_place(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     LUO_TRY(list_devices(cli, call, err));
-    LUO_TRY(read_layout(&cli->args, call, err));
+    return read_layout(&cli->args, call, err);
+}
+
+luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(read_place(cli, call, err));
     LUO_TRY(read_device_step(&cli->args, call, err));
     LUO_TRY(read_search(&cli->args, call, err));
+    LUO_TRY(read_ctx(&cli->args, call, err));
     LUO_TRY(read_batch(cli, call, err));
     LUO_TRY(read_lengths(cli, call, err));
+    LUO_TRY(read_params(cli, call, err));
+    return read_pool(cli, call, err);
+}
+
+luo_status luo_hydraulis_model_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(read_place(cli, call, err));
+    LUO_TRY(read_ctx(&cli->args, call, err));
+    LUO_TRY(read_params(cli, call, err));
     return read_pool(cli, call, err);
 }

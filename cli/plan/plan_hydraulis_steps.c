@@ -32,6 +32,26 @@ static luo_status choose_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
                                     err);
 }
 
+/* Optimizer state where uniform_best has it, unless --os says where: so that its plan, which is one
+ * of ours, costs us no more than it. */
+static luo_status settle_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    const luo_step_place place = luo_hydraulis_place(call);
+    luo_step_place own;
+    if (luo_args_has(&cli->args, "os") || call->rivals.uniform < 0) return LUO_OK;
+    LUO_TRY(luo_length_plan_layout(cli->arena, &call->rivals, &place, call->rivals.uniform,
+                                   &call->layout, &own, err));
+    call->layout_devices = own.layout_devices;
+    return LUO_OK;
+}
+
+luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    if (call->nsteps == 0) return LUO_OK;
+    LUO_TRY(choose_rivals(cli, call, err));
+    return settle_layout(cli, call, err);
+}
+
 /* ---- on the simulator ---- */
 
 static void cannot_run(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy policy,
@@ -69,8 +89,13 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
     const luo_length_policy own = LUO_LENGTH_POLICY_HYDRAULIS;
     const luo_step_place place = luo_hydraulis_place(call);
     luo_judged_lengths judged = {.seconds = NAN};
+    luo_length_rivals with = call->rivals;
+    /* The simulator knows what moves; a pool does not. */
+    for (int32_t p = 0; p < call->found.n && !call->judged; p++)
+        LUO_TRY(luo_hydraulis_propagate(cli, call, p, err));
+    if (!call->judged) with.step.extra_ms = call->propagation_ms;
     const double start = luo_cli_wall_s();
-    LUO_TRY(luo_length_plan(cli->arena, &call->rivals, &place, own, current, step->length, step->n,
+    LUO_TRY(luo_length_plan(cli->arena, &with, &place, own, current, step->length, step->n,
                             &judged.plans, err));
     step->plan_ms = 1e3 * (luo_cli_wall_s() - start);
     if (call->judged) {
@@ -83,6 +108,7 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
         if (!isfinite(judged.seconds)) cannot_run(cli, call, own, step, &why);
     }
     step->plan = judged.plans.step;
+    LUO_TRY(luo_hydraulis_propagate(cli, call, step->plan.plan, err));
     step->event_ms[own] = step->plan.event;
     step->step_s[own] = isfinite(judged.seconds) ? judged.seconds : (double)NAN;
     return LUO_OK;
@@ -118,10 +144,9 @@ luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *
     luo_length_source source = luo_length_source_open(call->in.seed);
     int32_t current = -1;
     if (call->nsteps == 0) return LUO_OK;
-    LUO_TRY(choose_rivals(cli, call, err));
     call->step = LUO_NEW_N(cli->arena, luo_hydraulis_step, call->nsteps);
     if (!call->step) return luo_err_nomem(err);
-    LUO_TRY(luo_lengths_learn_open(cli->arena, call->found.n, &call->learned, err));
+    LUO_TRY(luo_lengths_learn_open(cli->arena, call->found.n, NULL, &call->learned, err));
     for (int32_t s = 0; s < call->nsteps; s++) {
         luo_hydraulis_step *step = &call->step[s];
         LUO_TRY(luo_lengths_batch(cli->arena, &call->lengths, &call->in.rule, call->in.sequences,

@@ -30,7 +30,9 @@ static luo_status read_params(luo_cli *cli, luo_malleus_call *call, luo_err *err
     const char *path = luo_args_get(&cli->args, "params", NULL);
     int form;
     if (path) {
-        LUO_TRY(luo_read_params(cli->arena, path, &call->params, &cli->diags));
+        luo_params params;
+        LUO_TRY(luo_read_params(cli->arena, path, &params, &cli->diags));
+        call->params = params.malleus;
         call->job.params = &call->params;
     }
     LUO_TRY(

@@ -423,6 +423,8 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
     if (!builders[model->family]) return has_no_builder(model, err);
     luo_graph *graph = luo_graph_new(arena, model, opts->dtype);
     if (!graph) return luo_err_nomem(err);
+    if (opts->state_apart && opts->dtype != LUO_BF16) /* no working weight lies beside it */
+        graph->state_bytes += graph->elem_bytes;
     graph->kv_whole = opts->kv_whole;
     graph->scatter_each = opts->scatter_each;
     graph->shard_copies = opts->shard_copies;

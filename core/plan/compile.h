@@ -37,6 +37,8 @@ typedef struct luo_param {
     const char *name; /* "layers.3.attn.q.weight" */
     luo_shape shape;
     const luo_ann *weight, *state;
+    const luo_ann *pieces; /* state in a layout of its own: this plan's own cut, by which weights
+                              come and gradients go; else NULL */
     int32_t layer;      /* -1: none */
     int64_t elem_bytes; /* of the working copy */
 } luo_param;

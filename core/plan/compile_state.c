@@ -21,7 +21,8 @@ static luo_status list_params(luo_arena *arena, luo_graph *graph, int32_t absent
         const luo_tensor *state = &graph->tensor[op->in[0]], *tensor = &graph->tensor[op->out[0]];
         if (tensor->kind != LUO_TENSOR_PARAM || state->kind == LUO_TENSOR_PARAM) continue;
         if (luo_tensor_is_copy(graph, op->out[0])) continue;
-        if (state->kind == LUO_TENSOR_SHARD) state = &graph->tensor[graph->op[state->op].in[0]];
+        const luo_tensor *pieces = state->kind == LUO_TENSOR_SHARD ? state : NULL;
+        if (pieces) state = &graph->tensor[graph->op[pieces->op].in[0]];
         int32_t weight_ann = tensor->ann, state_ann = state->ann;
         if (absent) {
             LUO_TRY(luo_annset_present(graph->set, tensor->ann, absent, &weight_ann, err));
@@ -31,6 +32,7 @@ static luo_status list_params(luo_arena *arena, luo_graph *graph, int32_t absent
                                   luo_graph_shape(graph, op->out[0], 0, 1),
                                   luo_annset_get(graph->set, weight_ann),
                                   luo_annset_get(graph->set, state_ann),
+                                  pieces ? luo_annset_get(graph->set, pieces->ann) : NULL,
                                   tensor->layer,
                                   tensor->elem_bytes};
     }

@@ -179,6 +179,8 @@ static luo_status run_parts(luo_run *run, int32_t attempt, luo_step_result *resu
         if (k > 0) LUO_TRY(luo_run_lengths_bind(run, k, err));
         LUO_TRY(run_once(run, attempt, false, result, err));
         if (result->status != LUO_OK) return LUO_OK;
+        const luo_used_plan *used = luo_run_plan(&run->plans);
+        LUO_TRY(luo_traffic_add(used->traffic, used->set, result->comm, result->ncomm, err));
         LUO_TRY(luo_result_add(&sum, result, err));
     }
     *result = sum.result;

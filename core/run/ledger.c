@@ -114,6 +114,8 @@ static void add_links(luo_run_ledger *ledger, const luo_step_result *result)
 static luo_status add_comm(luo_run *run, const luo_step_result *result, luo_err *err)
 {
     luo_used_plan *used = luo_run_plan(&run->plans);
+    if (used->traffic)
+        return luo_traffic_add(used->traffic, used->set, result->comm, result->ncomm, err);
     if (!used->comm && result->ncomm > 0) {
         used->comm = LUO_NEW_N(run->arena, luo_comm_use, result->ncomm);
         if (!used->comm) return luo_err_nomem(err);

@@ -276,13 +276,16 @@ static luo_status new_frame(luo_run *run, const luo_plan *frame, uint64_t hash,
                             luo_used_plan **out, luo_err *err)
 {
     luo_plan *copy;
+    luo_traffic *traffic = LUO_NEW(run->arena, luo_traffic);
     *out = LUO_NEW(run->arena, luo_used_plan);
-    if (!*out) return luo_err_nomem(err);
+    if (!*out || !traffic) return luo_err_nomem(err);
+    traffic->arena = run->arena;
     LUO_TRY(luo_plan_copy(run->arena, frame, &copy, err));
     **out = (luo_used_plan){.hash = hash,
                             .sequence_tokens = copy->sequence_tokens,
                             .plan = copy,
                             .frame = copy,
+                            .traffic = traffic,
                             .step_s = -1};
     return LUO_OK;
 }
@@ -355,7 +358,10 @@ luo_status luo_run_use_batch(luo_run *run, const luo_plan *given_frame, const lu
 
 void luo_run_free_plans(luo_run_plans *plans)
 {
-    for (int32_t i = 0; i < plans->n; i++) luo_arena_free(plans->list[i]->arena);
+    for (int32_t i = 0; i < plans->n; i++) {
+        luo_arena_free(plans->list[i]->arena);
+        if (plans->list[i]->traffic) luo_traffic_free(plans->list[i]->traffic);
+    }
     luo_map_free(&plans->communicators);
 }
 

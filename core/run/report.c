@@ -67,6 +67,8 @@ static luo_status traffic_rows(luo_run *run, luo_err *err)
     for (int32_t i = 0; run->job.sink->comm && i < run->plans.n; i++) {
         luo_used_plan *used = run->plans.list[i];
         const bool kept = used->set != NULL;
+        const luo_traffic *t = used->traffic;
+        if (t) LUO_TRY(run->job.sink->comm(run->job.sink->ctx, i, &t->set, t->use, t->n, err));
         if (used->ncomm == 0) continue;
         LUO_TRY(luo_run_recompile(run, used, err));
         LUO_TRY(

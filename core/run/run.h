@@ -18,6 +18,7 @@
 #include "core/run/health/detect.h"
 #include "core/run/driver.h"
 #include "core/run/events/events.h"
+#include "core/run/lengths/traffic.h"
 #include "core/run/policy/judge.h"
 #include "core/run/policy/policy.h"
 #include "core/run/tries.h"
@@ -47,6 +48,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     double step_s;      /* the last of them; < 0: none yet */
     int32_t ncomm;
     luo_comm_use *comm; /* totals */
+    luo_traffic *traffic; /* the same of a frame, whose programs differ from step to step */
 } luo_used_plan;
 
 /* ---- ledger.c ---- */

@@ -21,22 +21,12 @@ int32_t luo_bound_rank_of(const luo_rank_config *config, int32_t device)
 
 /* ---- what cannot be run ---- */
 
-static luo_status refuse(const luo_binder *binder)
-{
-    const luo_plan *plan = binder->b->recipe->plan;
-    if (plan->state_layout.data > 0)
-        return luo_err_set(binder->err, LUO_EUNSUP,
-                           "plan `%s` keeps optimizer state in a layout of its "
-                           "own (`state_layout`), which this executor does not do; leave it out.",
-                           plan->name);
-    return LUO_OK;
-}
-
 static bool good_width(const luo_buffer *buffer, luo_dtype dtype)
 {
     const int64_t elem = luo_dtype_bytes(dtype);
     if (buffer->buffer_class == LUO_BUFFER_OPTIMIZER)
-        return buffer->elem_bytes == (dtype == LUO_BF16 ? 12 : 2 * elem);
+        return dtype == LUO_BF16 ? buffer->elem_bytes == 12
+                                 : buffer->elem_bytes == 2 * elem || buffer->elem_bytes == 3 * elem;
     if (buffer->elem_bytes == 4 && buffer->letters && strcmp(buffer->letters, "t") == 0)
         return true; /* data */
     if (dtype != LUO_BF16 || buffer->buffer_class == LUO_BUFFER_WEIGHT)
@@ -169,12 +159,12 @@ luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_p
                        .recipe = recipe,
                        .program = luo_programs_find(set, device)};
     luo_binder binder = {arena, out, err};
-    LUO_TRY(refuse(&binder));
     if (!out->program) return luo_bind_pieces(&binder); /* none lies here */
     out->role = &set->roles[out->program->role];
     LUO_TRY(luo_bound_check_width(out->role, config->dtype, err));
     LUO_TRY(lay_out(&binder));
     LUO_TRY(luo_bind_pieces(&binder));
+    LUO_TRY(luo_bind_copies(&binder));
     LUO_TRY(bind_all(&binder));
     return shape_data(&binder);
 }

@@ -12,7 +12,10 @@
  * State in memory. A state buffer is runs of state_frame.volume reals, one behind the other:
  *   f32, f64: m, v; the weight itself is the weight buffer (2 reals an element: 8 or 16 bytes);
  *   bf16:     master, m, v, all f32 (12 bytes); the weight buffer holds bf16(master) for the cells
- *             of the piece.
+ *             of the piece;
+ *   f32, f64, where state lies in a layout of its own (`state_layout`): weight, m, v. The weight's
+ *             run is what the Pre part sends to the weight buffers, which hold nothing between two
+ *             steps; weight_buffer is the state buffer then.
  * Cells of the weight buffer outside of the rank's piece hold nothing between two steps: the Pre
  * part of the program brings them, from the weight buffers of those who own them. So whoever puts
  * state into a job (init, load, a switch) only has to fill the cells of the pieces.
@@ -40,7 +43,7 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
     const int32_t *peer;              /* P2P: world rank per message of the slot */
     const int64_t *counts;            /* RS, AG: elements per rank of the group .. */
     const int64_t *starts;            /* .. and where they begin in the packed run */
-    luo_copy_segments send, recv;            /* all of them, one after the other */
+    luo_copy_segments send, recv;     /* all of them, one after the other */
     int64_t send_direct, recv_direct; /* offset in the buffer where nothing has to be packed; -1 */
     bool in_place; /* AR, AG: the operand lies where its result is put. Not: it is packed to where
                       its part of the result begins (recv_direct is -1 then if one buffer is read
@@ -86,6 +89,13 @@ typedef struct luo_bound_pair { /* one piece of a parameter in the update */
     bool decays;
 } luo_bound_pair;
 
+typedef struct luo_bound_copy { /* state in a layout of its own: a weight that lies here, too */
+    const luo_piece *piece;
+    int32_t weight; /* buffer of the working copy */
+    int32_t ncells;
+    const luo_cells *cells; /* of both; grad is not used */
+} luo_bound_copy;
+
 typedef struct luo_bound {
     const luo_rank_config *config;
     int32_t device;
@@ -107,14 +117,17 @@ typedef struct luo_bound {
     luo_piece *piece; /* param, piece and frames (of the buffers) are set; the arrays are the
                          executor's to set */
     int32_t *weight_buffer, *state_buffer; /* per piece; -1: none here */
+    /* What a step copies before it begins: the Pre part moves what comes from other devices, and
+     * knows what stays on a device as the same cells under another name. */
+    int32_t ncopies;
+    luo_bound_copy *copy;
 } luo_bound;
 
 /* Binds the program of config->device_of[config->rank]. set, recipe and config outlive it.
- * Errors: LUO_EUNSUP plans that keep state in a layout of their own, shares with gaps, heads apart
- * from their key-value heads, buffers of another precision than config->dtype; LUO_EBACKEND a
- * device without a rank; LUO_EBUG; LUO_ENOMEM. They may befall some ranks alone: what all ranks do
- * together for a job comes before.
- * Owner: arena. Cost: O(instructions + segments). See: tests/exec/check_bound.c. */
+ * Errors: LUO_EUNSUP shares with gaps, heads apart from their key-value heads, buffers of another
+ * precision than config->dtype; LUO_EBACKEND a device without a rank; LUO_EBUG; LUO_ENOMEM. They
+ * may befall some ranks alone: what all ranks do together for a job comes before. Owner: arena.
+ * Cost: O(instructions + segments). See: tests/exec/check_bound.c. */
 luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_programs *set,
                     const luo_recipe *recipe, luo_bound *out, luo_err *err);
 

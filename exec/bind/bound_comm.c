@@ -46,12 +46,20 @@ static luo_status counts_of(luo_binder *binder, luo_bound_comm *comm, const luo_
     return LUO_OK;
 }
 
+/* State in a layout of its own begins with the weights, which are sent out of it. */
+static bool sends_state(const luo_binder *binder, int32_t buffer, int64_t elem)
+{
+    const luo_buffer *b = luo_bound_desc(binder->b, buffer);
+    return b->buffer_class == LUO_BUFFER_OPTIMIZER && b->elem_bytes == 3 * elem;
+}
+
 /* Both ends of an exchange are as wide as it is. */
 static luo_status check_ends(luo_binder *binder, const luo_bound_op *op, const luo_bound_comm *comm)
 {
     const int32_t end[2] = {comm->route.in, comm->route.out};
     for (int i = 0; i < 2; i++)
-        if (end[i] >= 0 && luo_bound_desc(binder->b, end[i])->elem_bytes != comm->elem_bytes)
+        if (end[i] >= 0 && luo_bound_desc(binder->b, end[i])->elem_bytes != comm->elem_bytes &&
+            !sends_state(binder, end[i], comm->elem_bytes))
             return luo_err_set(binder->err, LUO_EBUG,
                                "reshard `%s` moves elements of %lld bytes, but `%s` has %lld.",
                                binder->b->set->ops[op->instr->op].name, (long long)comm->elem_bytes,

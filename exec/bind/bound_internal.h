@@ -15,6 +15,7 @@ luo_status luo_bind_op(luo_binder *binder, luo_bound_op *op);
 luo_status luo_bind_comm(luo_binder *binder, luo_bound_op *op);
 /* bound_update.c */
 luo_status luo_bind_pieces(luo_binder *binder);
+luo_status luo_bind_copies(luo_binder *binder);
 luo_status luo_bind_update(luo_binder *binder, luo_bound_op *op);
 
 static inline const luo_buffer *luo_op_in(const luo_binder *k, const luo_bound_op *op, int32_t i)

@@ -37,8 +37,10 @@ static luo_status bind_piece(luo_binder *binder, int32_t i)
     if (piece->piece.empty) return LUO_OK;
     char name[256];
     snprintf(name, sizeof name, "%s.state", q->name);
-    const int32_t w = find_buffer(bound, LUO_BUFFER_WEIGHT, q->name);
     const int32_t s = find_buffer(bound, LUO_BUFFER_OPTIMIZER, name);
+    const int32_t w = bound->recipe->plan->state_layout.ndev > 0
+                          ? s
+                          : find_buffer(bound, LUO_BUFFER_WEIGHT, q->name);
     if (w < 0 || s < 0)
         return luo_err_set(binder->err, LUO_EBUG, "parameter `%s` has no buffer on device %d.",
                            q->name, (int)bound->device);
@@ -135,6 +137,39 @@ static luo_status bind_pair(luo_binder *binder, int32_t state, int32_t grad, luo
     LUO_TRY(merge(binder, &segments, &g, &s, out));
     return luo_owned_segments(binder->arena, piece->param->state, &piece->param->shape,
                               bound->device, &f, &out->owned, binder->err);
+}
+
+/* The cells of a piece that the working weight of this device has, too. */
+static luo_status bind_copy(luo_binder *binder, const luo_piece *piece, int32_t weight)
+{
+    luo_bound *bound = binder->b;
+    luo_frame f;
+    luo_region both;
+    luo_copy_segments w, s;
+    luo_bound_pair pair = {0};
+    LUO_TRY(
+        luo_frame_of(binder->arena, luo_bound_desc(bound, weight), bound->device, &f, binder->err));
+    LUO_TRY(luo_region_intersect(binder->arena, &f.region, &piece->piece, &both, binder->err));
+    if (both.empty) return LUO_OK;
+    LUO_TRY(luo_frame_segments(binder->arena, &f, &both, &w, binder->err));
+    LUO_TRY(luo_frame_segments(binder->arena, &piece->weight_frame, &both, &s, binder->err));
+    LUO_TRY(merge(binder, &w, &w, &s, &pair));
+    bound->copy[bound->ncopies++] = (luo_bound_copy){piece, weight, pair.ncells, pair.cells};
+    return LUO_OK;
+}
+
+luo_status luo_bind_copies(luo_binder *binder)
+{
+    luo_bound *bound = binder->b;
+    if (bound->recipe->plan->state_layout.ndev == 0) return LUO_OK;
+    bound->copy = LUO_NEW_N(binder->arena, luo_bound_copy, bound->npieces);
+    if (!bound->copy) return luo_err_nomem(binder->err);
+    for (int32_t i = 0; i < bound->npieces; i++) {
+        const luo_piece *piece = &bound->piece[i];
+        const int32_t w = find_buffer(bound, LUO_BUFFER_WEIGHT, piece->param->name);
+        if (w >= 0 && !piece->piece.empty) LUO_TRY(bind_copy(binder, piece, w));
+    }
+    return LUO_OK;
 }
 
 /* The states, their gradients, the norm if it is waited for; one instruction of a role. */

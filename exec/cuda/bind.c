@@ -201,6 +201,11 @@ static luo_status refuse(const luo_plan *p, luo_err *err)
                            "plan `%s` reroutes micro-batches under schedule zb_h2, whose messages "
                            "can wait for each other for ever where communication begins in the "
                            "order of issue, as NCCL's; schedule zb_h1 is expected.", p->name);
+    if (p->state_layout.ndev > 0)
+        return luo_err_set(err, LUO_EUNSUP,
+                           "plan `%s` keeps optimizer state in a layout of its own "
+                           "(`state_layout`), which backend cuda does not do; leave it out, run it "
+                           "on host, or simulate it.", p->name);
     if (!luo_plan_has_context(p)) return LUO_OK;
     return luo_err_set(err, LUO_EUNSUP,
                        "plan `%s` cuts sequences among devices (`context_parallel`), for which "

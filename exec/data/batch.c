@@ -1,5 +1,7 @@
 #include "exec/data/batch.h"
 
+#include <stdlib.h>
+
 #include "core/plan/replan/reroute.h"
 #include "exec/data/data_internal.h"
 
@@ -42,6 +44,80 @@ static luo_status number(luo_arena *arena, const luo_plan *plan, luo_batch_shape
     out->first = first;
     return LUO_OK;
 }
+
+/* ---- assigned sequences ---- */
+
+typedef struct assigned {
+    int64_t number;
+    int32_t place, pipeline, micro_batch; /* place: in the assignment */
+    luo_batch_sequence sequence;
+} assigned;
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const assigned *x = a, *y = b;
+    if (x->number != y->number) return x->number < y->number ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const assigned *x = a, *y = b;
+    if (x->pipeline != y->pipeline) return x->pipeline < y->pipeline ? -1 : 1;
+    if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;
+    return compare_numbers(a, b);
+}
+
+static void list_assigned(const luo_plan *plan, assigned *at, int64_t *tokens)
+{
+    const int32_t n = plan->nassignment;
+    for (int32_t k = 0; k < n; k++) {
+        const luo_assignment *a = &plan->assignment[k];
+        at[k] = (assigned){a->sequence, k, a->pipeline, a->micro_batch, {a->length_tokens, 0}};
+    }
+    qsort(at, (size_t)n, sizeof *at, compare_numbers);
+    *tokens = 0;
+    for (int32_t k = 0; k < n; k++) {
+        at[k].sequence.before = *tokens;
+        *tokens += at[k].sequence.tokens;
+    }
+    qsort(at, (size_t)n, sizeof *at, compare_places);
+}
+
+static luo_status list_sequences(luo_arena *arena, const luo_plan *plan, luo_batch_shape *out,
+                                 luo_err *err)
+{
+    const int32_t n = plan->nassignment;
+    int32_t next = 0;
+    if (n == 0) return LUO_OK;
+    luo_batch_sequence *sequence = LUO_NEW_N(arena, luo_batch_sequence, n);
+    const int32_t **first = LUO_NEW_N(arena, const int32_t *, plan->npipelines);
+    assigned *at = LUO_NEW_N(arena, assigned, n);
+    if (!sequence || !first || !at) return luo_err_nomem(err);
+    list_assigned(plan, at, &out->assigned_tokens);
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        const int32_t M = plan->pipelines[i].micro_batches;
+        int32_t *own = LUO_NEW_N(arena, int32_t, (int64_t)M + 1);
+        if (!own) return luo_err_nomem(err);
+        for (int32_t k = 0; k < M; k++) {
+            own[k] = next;
+            for (; next < n && at[next].pipeline == i && at[next].micro_batch == k; next++)
+                sequence[next] = at[next].sequence;
+        }
+        own[M] = next;
+        first[i] = own;
+    }
+    out->sequence = sequence;
+    out->first_sequence = first;
+    return LUO_OK;
+}
+
+static int32_t count_sequences(const luo_batch_shape *shape, int32_t i, int32_t k)
+{
+    return shape->sequence ? shape->first_sequence[i][k + 1] - shape->first_sequence[i][k] : 0;
+}
+
+/* ---- places ---- */
 
 void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,
                     int32_t *of_pipeline, int32_t *micro_batch)
@@ -86,7 +162,12 @@ luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causa
             total += at[k];
         }
     }
-    *out = (luo_batch_shape){plan->npipelines, nmicro, tokens, row, total, NULL, NULL, NULL};
+    *out = (luo_batch_shape){.npipelines = plan->npipelines,
+                             .nmicro = nmicro,
+                             .tokens = tokens,
+                             .row_tokens = row,
+                             .total_tokens = total};
+    LUO_TRY(list_sequences(arena, plan, out, err));
     LUO_TRY(number(arena, plan, out, err));
     return cut_sequences(arena, plan, causal, out, err);
 }
@@ -96,10 +177,12 @@ luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causa
 typedef struct rows {
     const luo_corpus *c;
     int64_t row_tokens;
-    bool whole;     /* shuffled rows; else one piece of the ring */
+    bool whole;     /* shuffled rows; else one piece of the ring, or assigned sequences */
     int64_t next;   /* whole: place in the endless list; else position on the ring */
     int64_t tokens; /* of one */
     int64_t left;
+    const luo_batch_sequence *sequence; /* the next one, `next` tokens behind `before`; NULL: none
+                                           is assigned */
 } rows;
 
 static bool is_whole(const luo_batch_shape *shape, int32_t i, int32_t k)
@@ -107,15 +190,28 @@ static bool is_whole(const luo_batch_shape *shape, int32_t i, int32_t k)
     return shape->tokens[i][k] % shape->row_tokens == 0;
 }
 
+static int64_t on_ring(const luo_corpus *corpus, int64_t step, int64_t of_step, int64_t before)
+{
+    const unsigned __int128 at = (unsigned __int128)step * (uint64_t)of_step + (uint64_t)before;
+    return (int64_t)(at % (uint64_t)corpus->tokens);
+}
+
 static rows rows_of(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                     int32_t pipeline, int32_t micro_batch)
 {
     const int64_t mine = shape->tokens[pipeline][micro_batch];
-    rows r = {corpus, shape->row_tokens, is_whole(shape, pipeline, micro_batch), 0, mine, 1};
+    rows r = {corpus, shape->row_tokens, is_whole(shape, pipeline, micro_batch), 0, mine, 1, NULL};
     int64_t before = 0, all = 0; /* tokens of micro-batches of the same sort */
+    if (count_sequences(shape, pipeline, micro_batch) > 0) {
+        r.whole = false;
+        r.left = count_sequences(shape, pipeline, micro_batch);
+        r.sequence = &shape->sequence[shape->first_sequence[pipeline][micro_batch]];
+        r.next = on_ring(corpus, step, shape->assigned_tokens, 0);
+        return r;
+    }
     for (int32_t i = 0; i < shape->npipelines; i++)
         for (int32_t k = 0; k < shape->nmicro[i]; k++) {
-            if (is_whole(shape, i, k) != r.whole) continue;
+            if (is_whole(shape, i, k) != r.whole || count_sequences(shape, i, k) > 0) continue;
             all += shape->tokens[i][k];
             if (i < pipeline || (i == pipeline && k < micro_batch)) before += shape->tokens[i][k];
         }
@@ -124,8 +220,7 @@ static rows rows_of(const luo_corpus *corpus, const luo_batch_shape *shape, int6
         r.left = mine / shape->row_tokens;
         r.next = step * (all / shape->row_tokens) + before / shape->row_tokens;
     } else {
-        const unsigned __int128 at = (unsigned __int128)step * (uint64_t)all + (uint64_t)before;
-        r.next = (int64_t)(at % (uint64_t)corpus->tokens);
+        r.next = on_ring(corpus, step, all, before);
     }
     return r;
 }
@@ -136,10 +231,24 @@ static bool rows_next(rows *r, luo_corpus_at *at)
     const int64_t n = r->c->tokens / r->row_tokens;
     int64_t start = r->next;
     if (r->whole) start = n ? luo_corpus_shuffled(r->c->seed, n, r->next) * r->row_tokens : 0;
+    if (r->sequence) {
+        start = (r->next + r->sequence->before % r->c->tokens) % r->c->tokens;
+        r->tokens = r->sequence++->tokens;
+    }
     luo_corpus_seek(at, r->c, start);
-    r->next++;
+    if (r->whole) r->next++;
     r->left--;
     return true;
+}
+
+/* The next token of the row; does a document begin with it? length: of the document so far, which
+ * goes on. */
+static int32_t take(const rows *r, luo_corpus_at *at, int64_t j, int64_t length, bool *begins)
+{
+    const int32_t id = luo_corpus_next(at, begins);
+    if (r->sequence) *begins = false;
+    if (j == 0 || length == r->row_tokens) *begins = true;
+    return id;
 }
 
 /* ---- batches ---- */
@@ -153,7 +262,7 @@ size_t luo_batch_bytes(const luo_batch_shape *shape, int64_t tokens)
            (shape->context ? (size_t)tokens * sizeof(luo_run) : 0);
 }
 
-/* Sequences as they are read. */
+/* Sequences as they are read, and pads behind those that were assigned. */
 static void read_batch(rows r, int32_t *memory, int64_t t, luo_micro_batch *out)
 {
     int32_t *ids = memory, *labels = ids + t, *positions = labels + t, *start = positions + t;
@@ -162,13 +271,18 @@ static void read_batch(rows r, int32_t *memory, int64_t t, luo_micro_batch *out)
     while (rows_next(&r, &at))
         for (int64_t j = 0; j < r.tokens; j++, n++) {
             bool begins;
-            ids[n] = luo_corpus_next(&at, &begins);
-            if (j == 0 || positions[n - 1] + 1 == r.row_tokens) begins = true;
+            ids[n] = take(&r, &at, j, n ? positions[n - 1] + 1 : 0, &begins);
             positions[n] = begins ? 0 : positions[n - 1] + 1;
             if (begins) start[docs++] = n;
             if (n) labels[n - 1] = begins ? -1 : ids[n];
         }
     if (n) labels[n - 1] = -1;
+    for (const int32_t pads = n; n < t; n++) {
+        positions[n] = (int32_t)((n - pads) % r.row_tokens);
+        if (positions[n] == 0) start[docs++] = n;
+        ids[n] = 0;
+        labels[n] = -1;
+    }
     start[docs] = n;
     *out = (luo_micro_batch){t, ids, labels, positions, {docs, start}, {0, NULL}};
 }
@@ -223,8 +337,8 @@ void luo_batch_fill(const luo_corpus *corpus, const luo_batch_shape *shape, int6
     if (!shape->context || !luo_context_is_on(&shape->context[pipeline])) return;
     const luo_micro_batch read = *out;
     const int64_t padded = luo_batch_padded(shape, pipeline, micro_batch);
-    reorder(&shape->context[pipeline], r.tokens,
-            luo_context_pad(r.tokens, shape->multiple[pipeline]), padded,
+    const int64_t row = is_whole(shape, pipeline, micro_batch) ? shape->row_tokens : t;
+    reorder(&shape->context[pipeline], row, luo_context_pad(row, shape->multiple[pipeline]), padded,
             (int32_t *)memory + 4 * t + 1, &read, out);
 }
 
@@ -236,8 +350,8 @@ static int64_t targets_of(rows r)
         int64_t length = 0; /* of the document so far */
         for (int64_t j = 0; j < r.tokens; j++) {
             bool begins;
-            luo_corpus_next(&at, &begins);
-            length = begins || length == r.row_tokens ? 1 : length + 1;
+            take(&r, &at, j, length, &begins);
+            length = begins ? 1 : length + 1;
             targets += j > 0 && length > 1;
         }
     }

@@ -5,6 +5,10 @@
 #include "exec/bind/kernels.h"
 #include "exec/data/data.h"
 
+typedef struct luo_batch_sequence { /* that the plan assigns to a micro-batch */
+    int64_t tokens, before;         /* before: of sequences with smaller numbers in the step */
+} luo_batch_sequence;
+
 typedef struct luo_batch_shape { /* of a step under a plan */
     int32_t npipelines;
     const int32_t *nmicro;        /* per pipeline */
@@ -18,9 +22,16 @@ typedef struct luo_batch_shape { /* of a step under a plan */
     /* Numbers in programs of the first micro-batches, per pipeline (core/plan/replan/reroute.h);
      * NULL: all stages have devices, numbers are places in the pipeline. */
     const int32_t *first;
+    /* Sequences of the assignment, of assigned_tokens in all; NULL: the plan assigns none. Those of
+     * micro-batch k of pipeline i are sequence[first_sequence[i][k]] and on, up to
+     * first_sequence[i][k + 1], by number. */
+    const luo_batch_sequence *sequence;
+    const int32_t *const *first_sequence;
+    int64_t assigned_tokens;
 } luo_batch_shape;
-/* sequence_tokens 0: the plan's. Tokens are those of the data, without pads. Errors: LUO_E2BIG a
- * micro-batch of 2^31 tokens or more; LUO_ENOMEM. Owner: arena. */
+/* sequence_tokens 0: the plan's. Tokens are those of the data, without the pads of context
+ * parallelism, but with those behind assigned sequences. Pre: luo_plan_check passed. Errors:
+ * LUO_E2BIG a micro-batch of 2^31 tokens or more; LUO_ENOMEM. Owner: arena. */
 luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causal,
                               int64_t sequence_tokens, luo_batch_shape *out, luo_err *err);
 /* Which micro-batch does a device of `pipeline` run under this number? */
@@ -38,7 +49,8 @@ typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
 
 /* Under context parallelism ids, labels and positions are reordered to the pieces of rank 0 of all
  * rows, those of rank 1, and so on (core/graph/context.h); pads stand last in their row, have id 0,
- * position 0 and no target.
+ * position 0 and no target. Pads behind assigned sequences are a document of their own, with id 0
+ * and no target, so that nothing attends to them.
  * The next token of the same document is the label; the last of a document has none.
  * Pre: step >= 0; memory is the caller's, aligned for int32_t, at least luo_batch_bytes(shape,
  * tokens) for as many tokens with pads.

@@ -10,6 +10,11 @@
  * epoch give; step s takes the next rows of that endless list, as many as the step has. A
  * micro-batch that is no multiple of row_tokens reads on through the ring instead, in step and then
  * global order; documents in it are cut at row_tokens.
+ *
+ * Where a plan assigns sequences one by one, each of them is a document of as many tokens as it
+ * has: in the order of their numbers they read on through the ring, past the ends of its documents,
+ * since lengths are the plan's affair there. So a sequence holds the same tokens wherever it is
+ * packed.
  */
 #ifndef LUO_EXEC_DATA_DATA_H
 #define LUO_EXEC_DATA_DATA_H

@@ -169,8 +169,11 @@ static void find_state(luo_job *job)
     for (int32_t i = 0; i < bound->npieces; i++) {
         luo_piece *piece = &bound->piece[i];
         if (piece->piece.empty) continue;
+        const bool apart = bound->weight_buffer[i] == bound->state_buffer[i];
         piece->weight = job->slab + bound->layout.at[bound->weight_buffer[i]];
         piece->m = job->slab + bound->layout.at[bound->state_buffer[i]];
+        if (apart)
+            piece->m = (char *)piece->m + piece->state_frame.volume * (int64_t)job->x->k->elem;
         piece->v = (char *)piece->m + piece->state_frame.volume * (int64_t)job->x->k->elem;
     }
 }

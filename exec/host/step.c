@@ -182,6 +182,20 @@ static void begin(luo_rank *rank, const luo_step_order *order)
     rank->start_s = host_now();
 }
 
+/* Weights whose state lies here in a layout of its own. */
+static void copy_weights(luo_job *job)
+{
+    const int64_t elem = (int64_t)job->x->k->elem;
+    for (int32_t i = 0; i < job->b.ncopies; i++) {
+        const luo_bound_copy *c = &job->b.copy[i];
+        char *to = job->slab + job->b.layout.at[c->weight];
+        for (int32_t k = 0; k < c->ncells; k++)
+            memcpy(to + c->cells[k].weight * elem,
+                   (const char *)c->piece->weight + c->cells[k].state * elem,
+                   (size_t)(c->cells[k].n * elem));
+    }
+}
+
 static luo_status report(luo_rank *rank, luo_step_report *out, luo_err *err)
 {
     const luo_job *job = rank->job;
@@ -245,6 +259,7 @@ luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report 
                            "step %lld has nothing to predict: all its documents are single tokens; "
                            "data with longer ones is needed.",
                            (long long)order->step);
+    copy_weights(job);
     const luo_status st = walk(job, out, err);
     rank->order = NULL; /* it was the caller's */
     job->broken = st != LUO_OK;

@@ -181,8 +181,8 @@ static void one_case(uint64_t seed)
     luo_rng r = luo_rng_seed(seed);
     luo_arena *a = luo_arena_new(1 << 20);
     luo_plan *p = plan_random(a, &r, &plans);
-    p->state_layout = (luo_state_layout){0};
     p->dtype = (luo_dtype)luo_rng_pick(&r, 3);
+    if (p->dtype == LUO_BF16) p->state_layout = (luo_state_layout){0}; /* host has no bf16 */
     luo_model m = luo_test_llama(p->layers, 8, 12, 4, 20);
     if (luo_rng_pick(&r, 3) == 0) m = luo_test_gpt(p->layers, 8, 4, 20);
     m.max_sequence_tokens = 24;
@@ -246,8 +246,6 @@ START_TEST(others)
                      "the plan needs device 1, for which no rank runs; give more --ranks.");
     ck_assert_int_eq(luo_bound_rank_of(&c, 5), 1);
     ck_assert_int_eq(luo_bound_rank_of(&c, 1), -1);
-    p->state_layout.data = 1;
-    ck_assert_int_eq(luo_bind(a, &c, set, &recipe, &b, &err), LUO_EUNSUP);
     luo_arena_free(a);
 }
 END_TEST

@@ -128,7 +128,11 @@ static const luo_batch_shape *finish_shape(shape_maker *m, int32_t npipelines, i
         m->at[i] = m->tokens[i];
         for (int32_t k = 0; k < m->nmicro[i]; k++) total += m->tokens[i][k];
     }
-    m->shape = (luo_batch_shape){npipelines, m->nmicro, m->at, row, total, NULL, NULL, NULL};
+    m->shape = (luo_batch_shape){.npipelines = npipelines,
+                                 .nmicro = m->nmicro,
+                                 .tokens = m->at,
+                                 .row_tokens = row,
+                                 .total_tokens = total};
     return &m->shape;
 }
 
@@ -474,6 +478,107 @@ START_TEST(shape_of_a_plan)
 }
 END_TEST
 
+/* ---- assigned sequences ---- */
+
+typedef struct packing { /* of sequences into micro-batches of two pipelines */
+    luo_plan *plan;
+    luo_pipeline *pipes;
+    luo_assignment at[24];
+    int64_t tokens[2][3];
+} packing;
+
+/* pads: tokens behind the sequences of each micro-batch, at most. */
+static const luo_plan *draw_packing(luo_arena *arena, luo_rng *rng, packing *p,
+                                    const int64_t *length, int32_t n, int64_t pads)
+{
+    p->plan = luo_test_plan(arena, "3: [0]*2 || 3: [1]*2");
+    p->pipes = (luo_pipeline *)p->plan->pipelines;
+    p->plan->sequence_tokens = 16;
+    memset(p->tokens, 0, sizeof p->tokens);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t i = (int32_t)luo_rng_pick(rng, 2), m = (int32_t)luo_rng_pick(rng, 3);
+        p->at[k] = (luo_assignment){100 - k, length[k], i, m};
+        p->tokens[i][m] += length[k];
+    }
+    for (int32_t i = 0; i < 2; i++) {
+        for (int32_t m = 0; m < 3; m++)
+            p->tokens[i][m] += p->tokens[i][m] ? luo_rng_pick(rng, pads + 1) : 16;
+        p->pipes[i].micro_batch_tokens = p->tokens[i];
+    }
+    p->plan->assignment = p->at;
+    p->plan->nassignment = n;
+    return p->plan;
+}
+
+/* Sequences of random packings are runs of one ring in the order of their numbers, whatever is
+ * beside them: one document each, cut at a row's length, with pads as documents behind them. */
+START_TEST(assigned_sequences)
+{
+    enum { N = 24, RING = 3001 };
+    luo_arena *arena = luo_arena_new(0);
+    luo_corpus *c = counting_corpus(RING, 3);
+    int pads = 0, cut = 0;
+    LUO_PROP_FOR(seed, 100)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        int64_t length[N], all = 0, want = 0, seen = 0;
+        const int32_t n = 1 + (int32_t)luo_rng_pick(&rng, N);
+        const int64_t step = luo_rng_pick(&rng, 1000);
+        for (int32_t k = 0; k < n; k++) {
+            length[k] = 1 + luo_rng_pick(&rng, 20);
+            all += length[k];
+            want += length[k] - (length[k] + 15) / 16;
+        }
+        packing p;
+        luo_batch_shape s;
+        luo_err err;
+        const luo_plan *plan = draw_packing(arena, &rng, &p, length, n, 20);
+        ck_assert_int_eq(luo_batch_shape_of(arena, plan, true, 0, &s, &err), LUO_OK);
+        ck_assert_int_eq(s.assigned_tokens, all);
+        for (int32_t i = 0; i < 2; i++)
+            for (int32_t m = 0; m < 3; m++) {
+                static int32_t memory[4 * RING_MAX + 1];
+                luo_micro_batch b;
+                int64_t at = 0;
+                int32_t doc = 0;
+                luo_batch_fill(c, &s, step, i, m, memory, &b);
+                ck_assert_int_eq(b.tokens, p.tokens[i][m]);
+                for (int32_t k = n; k-- > 0;) { /* numbers fall with k */
+                    if (p.at[k].pipeline != i || p.at[k].micro_batch != m) continue;
+                    int64_t before = step * all;
+                    for (int32_t j = k + 1; j < n; j++) before += length[j];
+                    cut += length[k] > 16;
+                    for (int64_t j = 0; j < length[k]; j++, at++) {
+                        const bool last = j == length[k] - 1 || j == 15;
+                        ck_assert_int_eq(b.ids[at], (before + j) % RING);
+                        ck_assert_int_eq(b.positions[at], j % 16);
+                        if (j % 16 == 0) ck_assert_int_eq(b.docs.start[doc++], at);
+                        ck_assert_int_eq(b.labels[at], last ? -1 : (before + j + 1) % RING);
+                    }
+                    seen++;
+                }
+                if (at == 0) continue; /* rows of the corpus */
+                pads += at < b.tokens;
+                for (int64_t j = 0; at < b.tokens; j++, at++) {
+                    if (j % 16 == 0) ck_assert_int_eq(b.docs.start[doc++], at);
+                    ck_assert(b.ids[at] == 0 && b.labels[at] == -1 && b.positions[at] == j % 16);
+                }
+                ck_assert_int_eq(b.docs.n, doc);
+                ck_assert_int_eq(b.docs.start[doc], b.tokens);
+            }
+        ck_assert_int_eq(seen, n);
+        int64_t others = 0; /* micro-batches without sequences are one row */
+        for (int32_t i = 0; i < 2; i++)
+            for (int32_t m = 0; m < 3; m++)
+                others += s.first_sequence[i][m] == s.first_sequence[i][m + 1];
+        ck_assert_int_eq(luo_batch_targets(c, &s, step), want + others * 15);
+    }
+    printf("%d micro-batches with pads, %d sequences longer than a row\n", pads, cut);
+    luo_corpus_close(c);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- errors ---- */
 
 static const struct {
@@ -528,5 +633,5 @@ END_TEST
 LUO_SUITE("exec.data", LUO_T(like_the_twin), LUO_T_N(shuffle_is_a_permutation, 75),
           LUO_T(each_row_once_an_epoch), LUO_T(plans_share_the_order),
           LUO_T(synthetic_from_anywhere), LUO_T_N(synthetic_can_be_learnt, 6), LUO_T(seeds_differ),
-          LUO_T(dump_golden), LUO_T(shape_of_a_plan), LUO_T_N(bad_files, LUO_ROWS(bad)),
-          LUO_T(no_file))
+          LUO_T(dump_golden), LUO_T(shape_of_a_plan), LUO_T(assigned_sequences),
+          LUO_T_N(bad_files, LUO_ROWS(bad)), LUO_T(no_file))

@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     luo_diags diags;
     luo_profile *profile = NULL;
     luo_stack stack;
-    luo_malleus_params params;
+    luo_params params;
     luo_diags_init(&diags, arena);
     const luo_source src = fuzz_source(arena, data, size);
     luo_status st = luo_read_profile_text(arena, &src, &fuzz_files, &profile, &diags);

@@ -212,7 +212,7 @@ static luo_status read_example(const char *kind, const luo_source *src, luo_diag
         luo_plan *plan;
         luo_scenario *scenario;
         luo_stack stack;
-        luo_malleus_params params;
+        luo_params params;
     } x;
     const char c = kind[0], c1 = kind[1];
     if (c == 'c') return luo_read_cluster_text(arena, src, NULL, &x.cluster, diags);

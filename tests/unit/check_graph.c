@@ -592,6 +592,23 @@ START_TEST(state_apart)
 }
 END_TEST
 
+/* ---- fewer tokens than tensor-parallel ranks ---- */
+
+/* Ranks without a token of a micro-batch are sent none, and compute nothing of it. */
+START_TEST(few_tokens)
+{
+    static const int64_t one[2] = {1, 8};
+    world w;
+    luo_programs *set;
+    open_world(&w, "2: [0,1]*1 [2,3]*1", 0);
+    ((luo_pipeline *)w.plan->pipelines)[0].micro_batch_tokens = one;
+    for (int s = 0; s < 2; s++)
+        ((luo_stage *)w.plan->pipelines[0].stages)[s].recompute = (luo_recompute)_i;
+    ck_assert_msg(compile_world(&w, &set) == LUO_OK, "%s", w.err.text);
+    close_world(&w);
+}
+END_TEST
+
 /* ---- parameters of a plan ---- */
 
 START_TEST(params)
@@ -625,4 +642,5 @@ LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(layer, 2), LUO_T(lay
           LUO_T_N(attention, LUO_ROWS(attention_rows)), LUO_T_N(whole, LUO_ROWS(whole_rows)),
           LUO_T_N(raw, LUO_ROWS(raw_rows)),
           LUO_T(raw_reshard), LUO_T_N(refusals, LUO_ROWS(refused)), LUO_T(state_apart),
+          LUO_T_N(few_tokens, LUO_RECOMPUTES),
           LUO_T(params))

@@ -30,9 +30,12 @@ static const struct {
 
 START_TEST(cap_row)
 {
-    const luo_pool_memory *memory = caps[_i].big ? &memory_32b : &memory_7b;
-    const double cap = luo_pool_cap(memory, &caps[_i].layout, caps[_i].tp, caps[_i].pp);
+    luo_arena *a = luo_arena_new(0);
+    const luo_pool_memory memory =
+        published_memory(a, caps[_i].big ? &published_32b : &published_7b);
+    const double cap = luo_pool_cap(&memory, &caps[_i].layout, caps[_i].tp, caps[_i].pp);
     ck_assert_double_eq(floor(cap), caps[_i].cap);
+    luo_arena_free(a);
 }
 END_TEST
 
@@ -45,6 +48,64 @@ START_TEST(caps_of_a_pool)
     ck_assert_int_eq(pool.entry[entry_of(&pool, 2, 1)].cap, 0); /* states alone do not fit */
     ck_assert_int_eq(pool.entry[entry_of(&pool, 1, 2)].cap, 0);
     luo_arena_free(a);
+}
+END_TEST
+
+/* The files are what was published: as many rows, none twice, and speeds that A800 and A100 (312
+ * TFLOP/s) reach: 6 FLOP a parameter and token. */
+static const struct {
+    const published_model *of;
+    int32_t rows;
+    int64_t ffn;
+} pools[] = {{&published_7b, 13, 11008},
+             {&published_13b, 12, 13824},
+             {&published_32b, 15, 17920},
+             {&published_7b_a100, 10, 11008}};
+
+START_TEST(published_pools)
+{
+    luo_arena *a = luo_arena_new(0);
+    const published_model *of = pools[_i].of;
+    const luo_pool pool = published_pool(a, of, (luo_optimizer_layout){32, 8, 1});
+    const double h = (double)of->hidden, layer = h * (4 * h + 3 * (double)pools[_i].ffn);
+    int32_t fit = 0;
+    ck_assert_int_eq(pool.n, pools[_i].rows);
+    for (int32_t k = 0; k < pool.n; k++) {
+        const luo_pool_entry *e = &pool.entry[k];
+        const double flops = 6 * layer * (double)of->layers / e->pp / e->tp / (e->b * 1e-3);
+        fit += e->cap > 0;
+        ck_assert_int_eq(e->cap % LUO_POOL_ROUND, 0);
+        ck_assert_msg(flops > 50e12 && flops < 312e12, "(%d, %d): %g TFLOP/s", e->tp,
+                      e->pp, flops / 1e12);
+    }
+    ck_assert_int_gt(fit, pool.n / 2);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* What no file gives is the model's: 16 + 8 F/H bytes of activations, 16 (4 + 3 F/H) of state. */
+START_TEST(memory_of_the_model)
+{
+    luo_model model = {.family = LUO_FAMILY_LLAMA, .layers = 32, .hidden = 4096,
+                       .ffn_hidden = 11008, .heads = 32, .kv_heads = 32, .head_dim = 128,
+                       .vocab = 30592, .activation = LUO_ACT_SWIGLU, .norm = LUO_NORM_RMS};
+    const luo_stack stack = {.attention_fused = true};
+    const luo_pool_model_in in = {.model = &model, .stack = &stack};
+    const double act = 50;
+    luo_pool_params params = luo_pool_params_none();
+    params.bound_mib = 81252;
+    const luo_pool_memory m = luo_pool_memory_of(&in, &params);
+    NEAR(m.act_bytes[0], 16 + 8 * 11008 / 4096.0, 0.05);
+    NEAR(m.act_bytes[3], m.act_bytes[0], 0.05);
+    NEAR(m.state_bytes, 16 * (4 + 3 * 11008 / 4096.0), 0.1);
+    NEAR(m.optimizer_share, 0.75, 1e-12);
+    NEAR(m.safe_gib, 0, 1e-12);
+    NEAR(m.gap_mib, 4096, 1e-12);
+    params = (luo_pool_params){.nact = 1, .act_bytes = &act, .bound_mib = 40536};
+    const luo_pool_memory given = luo_pool_memory_of(&in, &params);
+    NEAR(given.act_bytes[4], 50, 1e-12); /* the last one holds */
+    NEAR(given.optimizer_share, 0, 1e-12); /* 0 can be said */
+    NEAR(given.bound_mib, 40536, 1e-12);
 }
 END_TEST
 
@@ -401,7 +462,9 @@ START_TEST(proposal_row)
 }
 END_TEST
 
-LUO_SUITE("hydraulis", LUO_T_N(cap_row, LUO_ROWS(caps)), LUO_T(caps_of_a_pool), LUO_T(context_cost),
+LUO_SUITE("hydraulis", LUO_T_N(cap_row, LUO_ROWS(caps)), LUO_T(caps_of_a_pool),
+          LUO_T_N(published_pools, LUO_ROWS(pools)), LUO_T(memory_of_the_model),
+          LUO_T(context_cost),
           LUO_T(context_heads), LUO_T_N(dispatch_row, LUO_ROWS(dispatches)), LUO_T(dispatch_ends),
           LUO_T_N(pack_row, LUO_ROWS(packs)), LUO_T_N(greedy_row, LUO_ROWS(greedy)),
           LUO_T_N(event_row, LUO_ROWS(events)), LUO_T_N(proposal_row, LUO_ROWS(proposals)))

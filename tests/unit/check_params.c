@@ -8,12 +8,12 @@
 static luo_malleus_params read_params(luo_arena *a, const char *name, const char *text)
 {
     const luo_source src = {name, text, strlen(text)};
-    luo_malleus_params p = {0};
+    luo_params p = {0};
     luo_diags diags;
     luo_diags_init(&diags, a);
     ck_assert_msg(luo_read_params_text(a, &src, &p, &diags) == LUO_OK, "%s: %s", name,
                   diags.first ? diags.first->err.text : "?");
-    return p;
+    return p.malleus;
 }
 
 static void same_list(int32_t n, const double *a, int32_t m, const double *b)

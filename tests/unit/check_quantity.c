@@ -117,7 +117,7 @@ static void read_it(luo_arena *a, reader by, const luo_source *src, luo_diags *d
     luo_event *events;
     luo_cause *causes;
     luo_rate_row *rates;
-    luo_malleus_params params;
+    luo_params params;
     luo_plan *plan;
     int32_t n;
     switch (by) {

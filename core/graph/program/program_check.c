@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/graph/program/check_internal.h"
 #include "core/graph/intern.h"
+#include "core/graph/program/check_internal.h"
 
 typedef struct checker {
     const luo_programs *set;
@@ -87,7 +87,8 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
 }
 
 /* A buffer is written before it is read: in its segment, or by F if B reads what is kept, or by BI
- * if BW does. State and running sums hold values when the step begins. */
+ * if BW does. State and running sums hold values when the step begins, and what has no cells here
+ * has none to be written. */
 static luo_status check_reads(const checker *c, int32_t role, int32_t s, int32_t *written,
                               bool *before)
 {
@@ -97,13 +98,14 @@ static luo_status check_reads(const checker *c, int32_t role, int32_t s, int32_t
         const luo_instr *in = &r->instr[i];
         for (int32_t k = 0; k < in->nin; k++) {
             const int32_t b = in->in[k], kind = r->buf[b].buffer_class;
-            if (kind <= LUO_BUFFER_OPTIMIZER || written[b] == s + 1) continue;
+            if (kind <= LUO_BUFFER_OPTIMIZER || written[b] == s + 1 || r->buf[b].bytes == 0)
+                continue;
             if (kind == LUO_BUFFER_STASH && luo_phase_is_backward(seg->phase) && before[b])
                 continue;
             return luo_err_set(c->err, LUO_EINPUT,
                                "role %d, instruction %d (`%s`) reads `%s` before anything has "
-                               "written it.", (int)role, (int)i, c->set->ops[in->op].name,
-                               r->buf[b].tensor);
+                               "written it.",
+                               (int)role, (int)i, c->set->ops[in->op].name, r->buf[b].tensor);
         }
         for (int32_t k = 0; k < in->nout; k++) {
             written[in->out[k]] = s + 1;
@@ -135,7 +137,7 @@ static luo_status check_role(const checker *c, int32_t role)
 
 /* ---- tasks ---- */
 
-typedef struct pairing { /* of one (micro-batch, chunk) */
+typedef struct pairing {               /* of one (micro-batch, chunk) */
     int32_t forward, backward, weight; /* weight: gradients of weights, B or BW */
     int64_t tokens;
 } pairing;

@@ -270,7 +270,7 @@ luo_status luo_file_check(luo_arena *arena, const char *path, luo_file_kind k, l
     luo_stack stack;
     luo_model *model;
     luo_scenario *scenario;
-    luo_malleus_params params;
+    luo_params params;
     switch (k) {
     case LUO_FILE_CLUSTER: return luo_read_cluster(arena, path, &cluster, diags);
     case LUO_FILE_PROFILE: return luo_read_profile(arena, path, &profile, diags);

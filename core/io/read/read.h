@@ -11,6 +11,7 @@
 #include "core/io/io.h"
 #include "core/plan/hydraulis/pool.h"
 #include "core/plan/lengths/lengths.h"
+#include "core/plan/hydraulis/pool_memory.h"
 #include "core/plan/malleus/malleus_job.h"
 #include "core/plan/plan.h"
 #include "core/run/scenario.h"
@@ -116,9 +117,13 @@ luo_status luo_read_lengths_text(luo_arena *arena, const luo_source *src, luo_le
 luo_status luo_read_pool(luo_arena *arena, const char *path, luo_pool *out, luo_diags *diags);
 luo_status luo_read_pool_text(luo_arena *arena, const luo_source *src, luo_pool *out,
                               luo_diags *diags);
-/* YAML, which JSON is a part of. */
-luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
-                           luo_diags *diags);
-luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
+/* What planners are told beyond cluster and model; each takes its own part, and both have what they
+ * share. YAML, which JSON is a part of. */
+typedef struct luo_params {
+    luo_malleus_params malleus;
+    luo_pool_params pool; /* of planner hydraulis */
+} luo_params;
+luo_status luo_read_params(luo_arena *arena, const char *path, luo_params *out, luo_diags *diags);
+luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_params *out,
                                 luo_diags *diags);
 #endif

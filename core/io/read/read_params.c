@@ -5,10 +5,11 @@
 
 typedef struct params_yaml {
     const char *schema;
-    double *alpha, *k;
-    uint32_t alpha_count, k_count;
+    double *alpha, *k, *act;
+    uint32_t alpha_count, k_count, act_count;
     double tau, emb, extra, bound, gap, context;
-    int32_t zero_replicas;
+    double state, share, safe, overlap;
+    int32_t zero_replicas, grad_bytes;
 } params_yaml;
 
 #define OPT LUO_DOC_OPT
@@ -17,10 +18,13 @@ typedef struct params_yaml {
 #define MIB LUO_OF(LUO_Q_BYTES, 1048576.0)
 #define MIB_OR_0 LUO_OF_OR_0(LUO_Q_BYTES, 1048576.0)
 #define MS LUO_OF(LUO_Q_TIME, 1e-3)
+#define GIB_OR_0 LUO_OF_OR_0(LUO_Q_BYTES, 1073741824.0)
 #define ALPHA LUO_OF(LUO_Q_SLOWDOWN, 1)
+#define PER_UNIT LUO_WITHIN(1e-3, 1e6) /* bytes, over the hidden size or its square */
 
 static const luo_doc_schema alpha_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, ALPHA);
 static const luo_doc_schema mib_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, MIB);
+static const luo_doc_schema act_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, PER_UNIT);
 
 static const luo_doc_field fields[] = {
     LUO_DOC_TEXT("schema", REQ, params_yaml, schema),
@@ -33,6 +37,12 @@ static const luo_doc_field fields[] = {
     LUO_DOC_FLOAT("gap_mib", OPT, params_yaml, gap, MIB_OR_0),
     LUO_DOC_FLOAT("context_mib", OPT, params_yaml, context, MIB),
     LUO_DOC_INT("zero_replicas", OPT, params_yaml, zero_replicas, LUO_WITHIN(1, 64)),
+    LUO_DOC_SEQ("act_bytes", OPT, params_yaml, act, act_count, act_entry, 0),
+    LUO_DOC_FLOAT("state_bytes", OPT, params_yaml, state, PER_UNIT),
+    LUO_DOC_FLOAT("optimizer_share", OPT, params_yaml, share, LUO_WITHIN(0, 1)),
+    LUO_DOC_FLOAT("safe_gib", OPT, params_yaml, safe, GIB_OR_0),
+    LUO_DOC_FLOAT("prop_overlap", OPT, params_yaml, overlap, LUO_WITHIN(0, 1)),
+    LUO_DOC_INT("grad_bytes", OPT, params_yaml, grad_bytes, LUO_WITHIN(2, 4)),
     LUO_DOC_END};
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(params_yaml, fields, NULL);
 
@@ -56,7 +66,33 @@ static void say_alpha(const double *v, int32_t n, luo_str *text)
 
 /* ---- the whole ---- */
 
-static void take(luo_doc *doc, const params_yaml *y, luo_malleus_params *out)
+static double given_or(const luo_doc *doc, const char *key, double value, double otherwise)
+{
+    return luo_doc_get(doc->root, key) ? value : otherwise;
+}
+
+static void take_pool(luo_doc *doc, const params_yaml *y, luo_pool_params *out)
+{
+    const luo_doc_node *act = luo_doc_get(doc->root, "act_bytes"),
+                       *grad = luo_doc_get(doc->root, "grad_bytes");
+    if (act && (y->act_count == 0 || y->act_count > LUO_POOL_TP_KINDS))
+        luo_doc_error(doc, act,
+                      "`act_bytes` has %d values; 1 to %d are expected, for tp 1, 2, 4 and so on.",
+                      (int)y->act_count, LUO_POOL_TP_KINDS);
+    if (grad && y->grad_bytes == 3)
+        luo_doc_error(doc, grad, "`grad_bytes` is 3; 2 (bf16) or 4 (f32) is expected.");
+    *out = (luo_pool_params){.nact = (int32_t)y->act_count,
+                             .act_bytes = y->act,
+                             .state_bytes = y->state,
+                             .optimizer_share = given_or(doc, "optimizer_share", y->share, -1),
+                             .safe_gib = given_or(doc, "safe_gib", y->safe, -1),
+                             .gap_mib = given_or(doc, "gap_mib", y->gap, -1),
+                             .bound_mib = y->bound,
+                             .prop_overlap = y->overlap,
+                             .grad_bytes = grad ? y->grad_bytes : 4};
+}
+
+static void take(luo_doc *doc, const params_yaml *y, luo_params *out)
 {
     const luo_doc_node *alpha = luo_doc_get(doc->root, "alpha"),
                        *node = luo_doc_get(doc->root, "k_mib");
@@ -70,24 +106,25 @@ static void take(luo_doc *doc, const params_yaml *y, luo_malleus_params *out)
         luo_doc_error(doc, alpha, "%s", luo_str_get(&text));
         luo_str_free(&text);
     }
-    *out = (luo_malleus_params){.nalpha = (int32_t)y->alpha_count,
-                                .alpha = y->alpha,
-                                .tau_s = y->tau * 1e-3,
-                                .nk = (int32_t)y->k_count,
-                                .k_mib = y->k,
-                                .emb_mib = y->emb,
-                                .extra_mib = y->extra,
-                                .bound_mib = y->bound,
-                                .gap_mib = luo_doc_get(doc->root, "gap_mib") ? y->gap : -1,
-                                .context_mib = y->context,
-                                .zero_replicas = y->zero_replicas};
+    out->malleus = (luo_malleus_params){.nalpha = (int32_t)y->alpha_count,
+                                        .alpha = y->alpha,
+                                        .tau_s = y->tau * 1e-3,
+                                        .nk = (int32_t)y->k_count,
+                                        .k_mib = y->k,
+                                        .emb_mib = y->emb,
+                                        .extra_mib = y->extra,
+                                        .bound_mib = y->bound,
+                                        .gap_mib = given_or(doc, "gap_mib", y->gap, -1),
+                                        .context_mib = y->context,
+                                        .zero_replicas = y->zero_replicas};
+    take_pool(doc, y, &out->pool);
 }
 
-luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_malleus_params *out,
+luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_params *out,
                                 luo_diags *diags)
 {
     luo_doc doc = {.arena = arena, .src = src, .diags = diags};
-    luo_malleus_params p = {0};
+    luo_params p = {0};
     void *data = NULL;
     luo_doc_parse(&doc);
     luo_doc_check(&doc, &luo_doc_params);
@@ -96,8 +133,7 @@ luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_mal
     return doc.st;
 }
 
-luo_status luo_read_params(luo_arena *arena, const char *path, luo_malleus_params *out,
-                           luo_diags *diags)
+luo_status luo_read_params(luo_arena *arena, const char *path, luo_params *out, luo_diags *diags)
 {
     luo_err err;
     luo_source src;

@@ -5,8 +5,9 @@
 
 #include "core/plan/hydraulis/pool_model.h"
 #include "core/plan/hydraulis/pool_room.h"
+#include "core/plan/hydraulis/propagation.h"
 
-enum { SAMPLES = 4, GRID = 1024, GRID_POINTS = 32, FEW_DEVICES = 64, STEP_OF_MANY = 4 };
+enum { GRAD_BYTES = 4, SAMPLES = 4, GRID = 1024, GRID_POINTS = 32, FEW_DEVICES = 64, STEP_OF_MANY = 4 };
 
 luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster *cluster,
                                        const int32_t *devices, int32_t ndevices)
@@ -93,6 +94,24 @@ static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
                                     err);
 }
 
+static luo_status find_moved(luo_arena *arena, const luo_length_setup_in *in,
+                             luo_length_setup *out, luo_err *err)
+{
+    const luo_propagation_in how = {&out->place, in->stack, GRAD_BYTES, 0};
+    out->moved_ms = LUO_NEW_N(arena, double, out->found.n);
+    if (!out->moved_ms) return luo_err_nomem(err);
+    for (int32_t p = 0; p < out->found.n; p++) {
+        const size_t mark = luo_arena_mark(arena);
+        luo_propagation x;
+        const luo_status st =
+            luo_propagation_of(arena, &how, &out->pool, &out->found.plan[p], &x, err);
+        luo_arena_reset(arena, mark);
+        if (st == LUO_ENOMEM) return st;
+        out->moved_ms[p] = st == LUO_OK && isfinite(x.exposed_ms) ? x.exposed_ms : 0;
+    }
+    return LUO_OK;
+}
+
 luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in,
                                  luo_length_setup *out, luo_err *err)
 {
@@ -120,10 +139,11 @@ luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in
     LUO_TRY(luo_candidates_make(arena, &candidates, &out->found, err));
     LUO_TRY(check_longest(out, in, err));
     LUO_TRY(choose_rivals(arena, in, out, err));
-    if (out->rivals.uniform < 0) return LUO_OK;
     const luo_step_place place = out->place;
-    return luo_length_plan_layout(arena, &out->rivals, &place, out->rivals.uniform, &out->layout,
-                                  &out->place, err);
+    if (out->rivals.uniform >= 0)
+        LUO_TRY(luo_length_plan_layout(arena, &out->rivals, &place, out->rivals.uniform,
+                                       &out->layout, &out->place, err));
+    return find_moved(arena, in, out, err);
 }
 
 void luo_length_setup_rates(luo_length_setup *setup, const double *rate)

@@ -40,6 +40,7 @@ typedef struct luo_length_setup {
     luo_candidates found;
     luo_length_rivals rivals;
     luo_step_place place;
+    double *moved_ms; /* per candidate: luo_propagation.exposed_ms; 0: not known */
 } luo_length_setup;
 
 /* The layout of optimizer state that is as wide as a node allows: each tensor-parallel rank cuts it

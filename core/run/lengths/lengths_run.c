@@ -79,6 +79,10 @@ static bool knows_rates(const luo_run *run)
     return run->job.spec->lengths.stragglers != LUO_STRAGGLERS_NONE;
 }
 
+/* Of what moves between the optimizer's layout and a plan, this share is seen in the step at
+ * least: a guess, for plans that are simulated before they are used. */
+static const double SHOWN_AT_LEAST = 0.25;
+
 /* All that is chosen once for the devices with a finite rate; *run->lengths changes only if that
  * succeeds. */
 static luo_status set_up(luo_run *run, const double *rate, const bool *candidate, luo_err *err)
@@ -103,7 +107,11 @@ static luo_status set_up(luo_run *run, const double *rate, const bool *candidate
     if (st == LUO_OK && in.ndevices == 0)
         st = luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
     if (st == LUO_OK) st = luo_length_setup_make(arena, &in, setup, err);
-    if (st == LUO_OK) st = luo_lengths_learn_open(arena, setup->found.n, &learned, err);
+    /* A step hides some of what moves. */
+    for (int32_t p = 0; st == LUO_OK && p < setup->found.n; p++)
+        setup->moved_ms[p] *= luo_run_judges(run) ? SHOWN_AT_LEAST : 1;
+    if (st == LUO_OK)
+        st = luo_lengths_learn_open(arena, setup->found.n, setup->moved_ms, &learned, err);
     if (st != LUO_OK) {
         luo_arena_free(arena);
         return st;

@@ -4,18 +4,23 @@
 #include <math.h>
 #include <string.h>
 
-luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, luo_lengths_learned *out,
-                                  luo_err *err)
+luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *guess_ms,
+                                  luo_lengths_learned *out, luo_err *err)
 {
-    *out = (luo_lengths_learned){n, LUO_NEW_N(arena, double, n), LUO_NEW_N(arena, bool, n)};
-    return out->extra_ms && out->known ? LUO_OK : luo_err_nomem(err);
+    *out = (luo_lengths_learned){n, LUO_NEW_N(arena, double, n), guess_ms,
+                                 LUO_NEW_N(arena, bool, n)};
+    if (!out->extra_ms || !out->known) return luo_err_nomem(err);
+    if (guess_ms) memcpy(out->extra_ms, guess_ms, (size_t)n * sizeof *guess_ms);
+    return LUO_OK;
 }
 
 void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds)
 {
     /* What does not fit with this batch may fit with the next one. */
     learned->known[plan] = isfinite(seconds);
-    learned->extra_ms[plan] = isfinite(seconds) ? fmax(0, 1e3 * seconds - ms) : 0;
+    learned->extra_ms[plan] = isfinite(seconds)    ? fmax(0, 1e3 * seconds - ms)
+                              : learned->guess_ms ? learned->guess_ms[plan]
+                                                  : 0;
 }
 
 static luo_status simulate(const luo_judge *judge, const luo_step_place *place, const double *rate,

@@ -10,12 +10,14 @@
  * simulated or run. */
 typedef struct luo_lengths_learned {
     int32_t n;        /* candidates */
-    double *extra_ms; /* 0: none, or not known; INFINITY: it does not fit */
+    double *extra_ms;       /* what is not known: the guess */
+    const double *guess_ms; /* NULL: 0 */
     bool *known;
 } luo_lengths_learned;
-/* Nothing is known of n candidates. Errors: LUO_ENOMEM. Owner: arena. */
-luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, luo_lengths_learned *out,
-                                  luo_err *err);
+/* Nothing is known of n candidates but guesses, which had better be too low than too high. Errors:
+ * LUO_ENOMEM. Owner: arena. */
+luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *guess_ms,
+                                  luo_lengths_learned *out, luo_err *err);
 /* A step that by the pool takes ms has taken so many seconds; INFINITY: it cannot run. */
 void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds);
 
@@ -27,7 +29,7 @@ typedef struct luo_judged_lengths {
 } luo_judged_lengths;
 
 /* The plan of a batch: the best candidate by pool and `learned`, where what is not known counts as
- * nothing, so that nothing is left out that looks better. One of which nothing is known is
+ * the guess, so that nothing is left out that may be better. One of which nothing is known is
  * simulated on this batch and learned, until the best one is known, at most LUO_JUDGE_LENGTHS
  * times; then the fastest of those. sure: the answer has to have been simulated on this batch.
  * In/out: *learned. rate: as luo_judge_plan. current: plan of the step before; -1: none.

@@ -11,6 +11,7 @@
 #include "exec/state/checkpoint.h"
 #include "tests/mpi/accept.h"
 #include "tests/mpi/drain.h"
+#include "tests/mpi/packed.h"
 #include "tests/mpi/raw.h"
 
 /* Of accept.h, the first ones always, the others under LUO_SCALE: cut by all means, pipelines,
@@ -219,6 +220,41 @@ static void run_lost(tally *t)
     say(t, "lost stages");
 }
 
+/* Packed lengths, another plan in every step; sequences are not cut, and state lies with the
+ * weights. */
+static void run_packed(tally *t)
+{
+    static const packed_kinds kinds = {LUO_F32, false, false};
+    packed_tally p = {0};
+    const uint64_t first = luo_prop_first(), cases = t->all ? 10 : 2;
+    for (uint64_t k = 0; k < cases; k++) count(t, packed_run(t->lab, &kinds, first + k, &p));
+    packed_report(t->lab, &p, first, first + cases - 1);
+    say(t, "packed lengths");
+}
+
+/* State in a layout of its own is refused, on all ranks alike. */
+static bool refuses_layout(luo_lab *lab)
+{
+    static const int32_t dev[2] = {0, 1};
+    luo_arena *a = luo_arena_new(1 << 20);
+    const row r = {.line = "2: [0]*2 || 2: [1]*2", .model = LLAMA};
+    luo_plan *p = plan_of(a, &r, LUO_F32);
+    const luo_model model = model_of(r.model, p->layers);
+    const luo_recipe recipe = {.plan = p, .sequence_tokens = TOKENS};
+    luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
+    luo_programs *set = NULL;
+    luo_job *job = NULL;
+    luo_err err = {0};
+    p->state_layout = (luo_state_layout){2, 1, 1, 2, dev};
+    if (luo_plan_compile(a, p, &model, lab->cluster, NULL, &set, &err) != LUO_OK)
+        luo_lab_die("compile", &err);
+    const luo_status st = lab->executor->bind(x, 0, set, &recipe, &job, &err);
+    const bool good = st == LUO_EUNSUP && strstr(err.text, "which backend cuda does not do");
+    lab->executor->close(x);
+    luo_arena_free(a);
+    return good;
+}
+
 static void run_all(tally *t)
 {
     int ran = 0;
@@ -232,6 +268,8 @@ static void run_all(tally *t)
     say(t, "switches");
     count(t, run_journeys(t->lab, t->all));
     run_given_up(t);
+    run_packed(t);
+    count(t, refuses_layout(t->lab));
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));
     if (t->all) count(t, run_raw(t->lab, 3490, LUO_BF16, &ran));
     count(t, ran == 1 + t->all); /* they are not refused */
