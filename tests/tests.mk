@@ -12,7 +12,7 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 # The long ones first. WAITING have a lane of their own in tests/run.sh, beside those that compute: their ranks wait
 # for each other, for time to pass, or to be killed.
 WAITING := $(addprefix tests/,faults.sh checkpoints.sh sets.sh)
-SCRIPTS := $(addprefix tests/,docs.sh real.sh cuda.sh golden.sh recipes.sh results.sh calibrate.sh validate.sh ptx.sh gpu.sh links.sh)
+SCRIPTS := $(addprefix tests/,docs.sh real.sh lengths.sh cuda.sh golden.sh recipes.sh results.sh calibrate.sh validate.sh ptx.sh gpu.sh links.sh)
 
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.
 STORM := $(B)/tests/storm/storm

@@ -40,7 +40,8 @@ static void assigned(const luo_plan *plan, int32_t pipeline, int32_t micro_batch
     }
 }
 
-/* Sequences of unequal length cost as much attention as equal ones of sum s^2 / sum s tokens. */
+/* Sequences of unequal length cost as much attention as equal ones of sum s^2 / sum s tokens. What
+ * pads a micro-batch behind those that are assigned is one more sequence. */
 static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_batch)
 {
     const luo_pipeline *pipe = &c->p->pipelines[pipeline];
@@ -50,10 +51,12 @@ static luo_length length_of(const compiler *c, int32_t pipeline, int32_t micro_b
     int64_t sum;
     double squares;
     assigned(c->p, pipeline, micro_batch, &sum, &squares);
-    if (sum > 0)
-        l = (luo_length){.tokens = sum,
-                         .sequence_tokens = (int64_t)(squares / (double)sum + 0.5)};
+    if (sum > 0) l.tokens = sum;
     if (pipe->micro_batch_tokens) l.tokens = pipe->micro_batch_tokens[micro_batch];
+    if (sum > 0) {
+        const double pad = (double)(l.tokens - sum);
+        l.sequence_tokens = (int64_t)((squares + pad * pad) / (double)l.tokens + 0.5);
+    }
     if (l.sequence_tokens > l.tokens) l.sequence_tokens = l.tokens;
     const int64_t multiple = luo_plan_context_multiple(c->p, c->m->causal, pipeline);
     if (multiple == 1) return l;

@@ -128,7 +128,7 @@ static luo_status switch_to(luo_run *run, int32_t plan, double detected_s, doubl
     LUO_TRY(luo_run_span(run, LUO_SPAN_SPECIALIZE, making, 0, err));
     row.specialize_s = run->clock.t_s - began;
     if (run->job.real || !same_places(luo_run_plan(&run->plans)->plan, run->plans.list[plan]->plan))
-        LUO_TRY(luo_run_move(run, from, plan, &row, &broken, err));
+        LUO_TRY(luo_run_move(run, run->plans.list[from], plan, &row, &broken, err));
     if (broken) {
         run->decision.trigger |= LUO_TRIGGER_FAIL;
         run->decision.failed_since_s = run->clock.t_s;

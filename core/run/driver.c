@@ -319,7 +319,7 @@ static luo_status bind_lengths(luo_run *run, luo_err *err)
     if (tokens == used->sequence_tokens) return LUO_OK;
     int32_t plan;
     LUO_TRY(luo_run_use_plan(run, used->plan, tokens, &plan, err));
-    if (run->job.real) return luo_run_rebind(run, plan, err);
+    if (run->job.real) return luo_run_rebind(run, used, plan, err);
     run->plans.running = plan;
     run->health.has_predicted = false;
     return LUO_OK;

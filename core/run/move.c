@@ -78,10 +78,10 @@ static luo_status run_moves(luo_run *run, const luo_programs *set, const luo_rec
     return *broken && result.died ? luo_real_died(run, &result, err) : LUO_OK;
 }
 
-luo_status luo_run_move(luo_run *run, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
-                        luo_err *err)
+luo_status luo_run_move(luo_run *run, const luo_used_plan *was, int32_t to, luo_row_switch *row,
+                        bool *broken, luo_err *err)
 {
-    const luo_used_plan *was = run->plans.list[from], *now = run->plans.list[to];
+    const luo_used_plan *now = run->plans.list[to];
     /* one that is to receive failed, or was cut off, while the communicators were made */
     *broken = !luo_plan_within(now->plan, run->health.usable);
     if (*broken) return LUO_OK;
@@ -107,11 +107,11 @@ luo_status luo_run_move(luo_run *run, int32_t from, int32_t to, luo_row_switch *
     return st;
 }
 
-luo_status luo_run_rebind(luo_run *run, int32_t plan, luo_err *err)
+luo_status luo_run_rebind(luo_run *run, const luo_used_plan *was, int32_t plan, luo_err *err)
 {
     luo_row_switch row = {0};
     bool broken;
-    LUO_TRY(luo_run_move(run, run->plans.running, plan, &row, &broken, err));
+    LUO_TRY(luo_run_move(run, was, plan, &row, &broken, err));
     if (broken) {
         run->decision.trigger |= LUO_TRIGGER_FAIL;
         run->decision.failed_since_s = run->clock.t_s;

@@ -30,7 +30,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     const luo_plan *plan;
     const luo_plan *frame; /* of plans that change with the batch: what stays; else NULL */
     luo_programs *set;         /* NULL with it */
-    uint64_t hash, program_hash;
+    uint64_t hash, program_hash; /* of a frame: of all programs it was bound to, in their order */
     int64_t last_use;
     int32_t ndev;
     int64_t sequence_tokens, sequences, tokens, micro_batches;
@@ -226,7 +226,7 @@ typedef struct luo_run_backend { /* who does the steps; all but the first two: w
     luo_world *struck; /* the world of that attempt */
 } luo_run_backend;
 
-typedef struct luo_batch_work { /* of data; what fills up is none */
+typedef struct luo_batch_work { /* of data; pads are none */
     int64_t sequences, tokens;
     double flops;
 } luo_batch_work;
@@ -369,12 +369,12 @@ luo_status luo_run_apply(luo_run *run, luo_err *err); /* decides and acts; at a 
 /* Moves state from one plan to the other; row: traffic and seconds. *broken: a device or link
  * failed meanwhile, or is gone already; nothing has moved. Errors: LUO_ELOST no living owner of
  * some state. */
-luo_status luo_run_move(luo_run *run, int32_t from, int32_t to, luo_row_switch *row, bool *broken,
-                        luo_err *err);
+luo_status luo_run_move(luo_run *run, const luo_used_plan *was, int32_t to, luo_row_switch *row,
+                        bool *broken, luo_err *err);
 
-/* The same plan for another length of sequences: on a backend with data all state goes over to
- * its buffers. */
-luo_status luo_run_rebind(luo_run *run, int32_t plan, luo_err *err);
+/* The same plan, or frame, for other lengths of sequences: on a backend with data all state goes
+ * over from what held it to its buffers. */
+luo_status luo_run_rebind(luo_run *run, const luo_used_plan *was, int32_t plan, luo_err *err);
 
 /* Told to stop: who works long within a step returns LUO_ECANCELED then. */
 bool luo_run_interrupted(const luo_run_job *job);

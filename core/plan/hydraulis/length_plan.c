@@ -60,54 +60,15 @@ static luo_status make_single(const making *m, const luo_step_place *place,
     return make(m, place, replicas, &out->step, b, out->part, err);
 }
 
-/* ---- padding ---- */
-
-/* What padding fills up is computed as well: it counts as sequences of its own. */
-static luo_status fill(const making *m, bool full, int32_t replicas, luo_step_plan *plan,
-                       int64_t **length, int32_t *n, luo_err *err)
+static luo_status on_alike(const making *m, int32_t entry, const batch *b, luo_length_plans *out,
+                           luo_err *err)
 {
-    const int64_t ctx = m->rivals->ctx;
-    const int32_t given = *n;
-    int64_t *own = LUO_NEW_N(m->arena, int64_t, 2 * (int64_t)given);
-    int32_t *assign = LUO_NEW_N(m->arena, int32_t, 2 * (int64_t)given);
-    int32_t *bin = LUO_NEW_N(m->arena, int32_t, 2 * (int64_t)given);
-    if (!own || !assign || !bin) return luo_err_nomem(err);
-    memcpy(assign, plan->assign, (size_t)given * sizeof *assign);
-    memcpy(bin, plan->bin, (size_t)given * sizeof *bin);
-    for (int32_t i = 0; i < given; i++) own[i] = full ? ctx : (*length)[i];
-    for (int32_t r = 0; r < replicas && !full; r++)
-        for (int32_t u = 0; u < plan->packed[r].nbins; u++) {
-            int64_t used = 0;
-            for (int32_t i = 0; i < given; i++)
-                if (assign[i] == r && bin[i] == u) used += own[i];
-            if (used == ctx) continue;
-            own[*n] = ctx - used;
-            assign[*n] = r;
-            bin[(*n)++] = u;
-        }
-    plan->assign = assign;
-    plan->bin = bin;
-    *length = own;
-    return LUO_OK;
-}
-
-static luo_status on_alike(const making *m, luo_length_policy policy, int32_t entry,
-                           const batch *given, luo_length_plans *out, luo_err *err)
-{
-    const bool full = policy == LUO_LENGTH_POLICY_PADDING;
     luo_optimizer_layout layout;
     luo_step_place place;
     luo_replicas replicas;
-    int64_t *length = LUO_NEW_N(m->arena, int64_t, given->n);
-    batch b = *given;
-    if (!length) return luo_err_nomem(err);
-    memcpy(length, given->length, (size_t)b.n * sizeof *length);
     LUO_TRY(luo_length_plan_layout(m->arena, m->rivals, m->place, entry, &layout, &place, err));
     LUO_TRY(luo_length_alike(m->arena, m->rivals, entry, &replicas, err));
-    if (full || policy == LUO_LENGTH_POLICY_PACK_STATIC)
-        LUO_TRY(fill(m, full, replicas.n, &out->step, &length, &b.n, err));
-    b.length = length;
-    return make_single(m, &place, &replicas, &b, out, err);
+    return make_single(m, &place, &replicas, b, out, err);
 }
 
 /* ---- buckets ---- */
@@ -162,10 +123,10 @@ luo_status luo_length_plan(luo_arena *arena, const luo_length_rivals *rivals,
     case LUO_LENGTH_POLICY_PADDING:
     case LUO_LENGTH_POLICY_PACK_STATIC:
     case LUO_LENGTH_POLICY_PACK_DYNAMIC:
-        st = on_alike(&m, policy, rivals->alike, &b, &x, err);
+        st = on_alike(&m, rivals->alike, &b, &x, err);
         break;
     case LUO_LENGTH_POLICY_UNIFORM_BEST:
-        st = on_alike(&m, policy, rivals->uniform, &b, &x, err);
+        st = on_alike(&m, rivals->uniform, &b, &x, err);
         break;
     case LUO_LENGTH_POLICY_ONE_PLAN:
     case LUO_LENGTH_POLICY_HYDRAULIS:

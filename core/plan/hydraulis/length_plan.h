@@ -19,7 +19,7 @@ typedef struct luo_length_plans {
 
 /* The batch under a policy. Equal replicas keep their optimizer state as ZeRO-1 of their own would;
  * the other policies, whose replicas differ, where `place` says. Parts of hotspa leave gradients in
- * that layout, as summands of the same step. What padding fills up counts as sequences of its own.
+ * that layout, as summands of the same step. Padding fills micro-batches up to the context.
  * In:     length[n] in the order of the batch; first: number of its first sequence; current: as
  *         luo_length_policy_step.
  * Errors: those of luo_length_policy_step; LUO_ENOMEM. Owner: arena. */

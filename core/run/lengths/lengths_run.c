@@ -193,18 +193,16 @@ static luo_status plan_step(luo_run *run, luo_err *err)
     return LUO_OK;
 }
 
-/* Tokens and FLOP of a part are those of its sequences; what padding fills up is no data. */
+/* Tokens and FLOP of a part are those of its sequences; pads are no data. */
 static luo_batch_work work_of(const luo_run *run, const luo_plan *plan)
 {
-    const luo_run_lengths *x = run->lengths;
     luo_batch_work work = {0};
     for (int32_t i = 0; i < plan->nassignment; i++) {
-        const int64_t k = plan->assignment[i].sequence;
-        if (k >= x->n) continue;
+        const int64_t tokens = plan->assignment[i].length_tokens;
         work.sequences++;
-        work.tokens += x->length[k];
-        work.flops += (double)x->length[k] *
-                      luo_model_flops_per_token(run->job.scenario->model, x->length[k]);
+        work.tokens += tokens;
+        work.flops +=
+            (double)tokens * luo_model_flops_per_token(run->job.scenario->model, tokens);
     }
     return work;
 }
@@ -236,11 +234,19 @@ luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
 {
     const luo_length_stretch *p = &run->lengths->plans.part[part];
     const luo_batch_work work = work_of(run, p->plan);
+    const bool real = run->job.real && run->backend.state;
+    luo_used_plan was = {0};
+    luo_plan *held = NULL;
     int32_t plan;
+    if (real) { /* the frame's last batch goes when it gets a new one */
+        was = *luo_run_plan(&run->plans);
+        LUO_TRY(luo_plan_copy(run->lengths->step_arena, was.plan, &held, err));
+        was.plan = held;
+    }
     LUO_TRY(luo_run_use_batch(run, p->frame, p->plan, &work, &plan, err));
     run->lengths->bound = part;
     run->lengths->used = plan;
-    if (run->job.real && run->backend.state) return luo_run_rebind(run, plan, err);
+    if (real) return luo_run_rebind(run, &was, plan, err);
     run->plans.running = plan;
     run->health.has_predicted = false;
     return LUO_OK;
@@ -288,13 +294,11 @@ luo_status luo_run_lengths_rows(luo_run *run, luo_err *err)
         const luo_assignment *a = &plan->assignment[i];
         const luo_row_assignment row = {.step = run->clock.step,
                                         .sequence = a->sequence,
-                                        .length_tokens = a->sequence < x->n
-                                                             ? x->length[a->sequence]
-                                                             : a->length_tokens,
+                                        .length_tokens = a->length_tokens,
                                         .pipeline = a->pipeline,
                                         .micro_batch = a->micro_batch,
                                         .position = filled[first[a->pipeline] + a->micro_batch]++};
-        if (a->sequence < x->n) LUO_TRY(sink->assignment(sink->ctx, &row, err));
+        LUO_TRY(sink->assignment(sink->ctx, &row, err));
     }
     return LUO_OK;
 }

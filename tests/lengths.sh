@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Real documents on eight ranks under policies for uneven lengths: the same batches, so the same losses whatever
+# the plan and the packing; the programs that were simulated; plans that change between steps; planning that
+# takes time. The documents are the paragraphs of docs/, a byte is a token.
+set -u
+. tests/runs.sh
+steps=3; whole_check && steps=12
+mkdir "$tmp/documents"
+for page in docs/*.md; do
+    awk -v dir="$tmp/documents/$(basename "$page" .md)" 'BEGIN {RS = ""} length > 20 {
+        f = sprintf("%s-%04d.txt", dir, ++n); printf "%s", $0 >f; close(f)}' "$page"
+done
+cat "$tmp"/documents/*.txt >"$tmp/data.txt"
+check "documents: there are many" [ "$(find "$tmp/documents" -name '*.txt' | wc -l)" -gt 100 ]
+check "documents: their lengths" "$L" import lengths-text "$tmp/documents" --unit bytes --out "$tmp/lengths.csv" --quiet
+sed 's/max_sequence_tokens: .*/max_sequence_tokens: 512/; s/^name: .*/name: tiny-512/' "$S/models/tiny-llama.yaml" >"$tmp/model.yaml"
+cat >"$tmp/documents.yaml" <<END
+schema: luoshu.scenario/1
+name: documents
+seed: 3
+cluster: $H/ranks8.yaml
+model: model.yaml
+extent: {steps: $steps}
+data:
+  batch: {tokens: 4096}
+  lengths: {kind: file, file: lengths.csv}
+policies:
+  - {name: hydraulis, planner_s: 0}
+  - {name: pack_dynamic, planner_s: 0}
+  - {name: padding, planner_s: 0}
+  - {name: hydraulis, label: changing, planner_s: 0, rank: objective}
+END
+policies="hydraulis pack_dynamic padding changing"
+
+check "documents: simulated" run sim 0 sim "$tmp/documents.yaml" --plots off --trace-steps none
+check "documents: run" host real 0 "$tmp/documents.yaml" --data "$tmp/data.txt" --dtype f64 --trace-steps none
+hashes() { grep -o '"program_hash": "[0-9a-f]*"' "$1/summary.json"; }
+dealt() { cmp -s "$tmp/sim/$1/assignment.csv" "$tmp/real32/$1/assignment.csv" && [ "$(rows "$tmp/sim/$1/assignment.csv")" -gt "$((4 * steps))" ]; }
+losses() { curve "$tmp/real/$1" >"$tmp/$1.curve"; [ "$(rows "$tmp/$1.curve")" = "$steps" ]; }
+mean() { column "$tmp/$1/$2/steps.csv" step_s | awk '{s += $1} END {printf "%.3f", s / NR}'; }
+for p in $policies; do check "$p: a loss a step" losses "$p"; done
+for p in $policies; do check "$p: the losses of pack_dynamic" near 1e-10 "$tmp/$p.curve" "$tmp/pack_dynamic.curve"; done
+# It learns from the times of its steps, which are those of the machine; so it tries one plan after the other.
+check "changing: plans change between steps" [ "$(ls "$tmp/real/changing/plans" | wc -l)" -gt 1 ]
+check "hydraulis: f32 programs are those simulated" host real32 0 "$tmp/documents.yaml" --data "$tmp/data.txt" --policies hydraulis,padding --trace-steps none
+for p in hydraulis padding; do
+    check "$p: each sequence where the simulator has it" dealt "$p"
+    check "$p: programs of all steps" [ "$(hashes "$tmp/sim/$p")" = "$(hashes "$tmp/real32/$p")" ]
+done
+echo "mean step, s: padding $(mean real padding), pack_dynamic $(mean real pack_dynamic), hydraulis $(mean real hydraulis) on host (f64);" \
+    "$(mean sim padding), $(mean sim pack_dynamic), $(mean sim hydraulis) simulated (profile chosen, f32)"
+check "padding takes longer" calc "$(mean real padding) > $(mean real hydraulis)"
+
+# ---- hotspa's parts are for the simulator ----
+sed 's/^  - {name: hydraulis, planner_s: 0}/  - {name: hotspa}/; /pack_dynamic\|padding\|changing/d' "$tmp/documents.yaml" >"$tmp/parts.yaml"
+parts() { host parts 3 "$tmp/parts.yaml" --data "$tmp/data.txt" >/dev/null; grep -q 'runs a step in parts' "$tmp/parts.err"; }
+check "hotspa: refused by host" parts
+
+# ---- planning that takes longer than a step holds it up, as far as workers do not help ----
+stall() { grep -o '"plan_s": [0-9.]*' "$tmp/$1/hydraulis/summary.json" | awk '{print $2}'; }
+slow() { run "$1" 0 sim "$tmp/documents.yaml" --plots off --trace-steps none --policies hydraulis --set policies[0].planner_s=2 --set policies[0].workers="$2" --set extent.steps=8; }
+check "planning: one worker" slow one 1
+check "planning: eight workers" slow eight 8
+check "planning: more workers, less waiting" calc "$(stall one) > 4 && $(stall eight) < 0.5 * $(stall one)"
+finish
