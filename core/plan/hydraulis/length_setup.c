@@ -146,6 +146,23 @@ luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in
     return find_moved(arena, in, out, err);
 }
 
+void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from)
+{
+    *to = *from;
+    to->rivals.pool = &to->pool;
+    to->rivals.candidates = &to->found;
+    to->place.layout = &to->layout;
+}
+
+luo_status luo_length_setup_wide(luo_arena *arena, const luo_length_setup_in *in,
+                                 const luo_length_setup *setup, luo_length_setup *out, luo_err *err)
+{
+    luo_length_setup_copy(out, setup);
+    out->layout = luo_length_layout(in->model, in->cluster, in->devices, in->ndevices);
+    out->place.layout_devices = NULL;
+    return find_moved(arena, in, out, err);
+}
+
 void luo_length_setup_rates(luo_length_setup *setup, const double *rate)
 {
     for (int32_t p = 0; p < setup->found.n; p++)

@@ -36,7 +36,7 @@ typedef struct luo_length_setup_in {
 typedef struct luo_length_setup {
     luo_pool pool;
     luo_optimizer_layout layout; /* of policies whose replicas differ: that of uniform_best, so that
-                                    its plan is as good to them; else luo_length_layout */
+                                    its plan is as good to them; or luo_length_layout */
     luo_candidates found;
     luo_length_rivals rivals;
     luo_step_place place;
@@ -59,6 +59,13 @@ luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *i
  * Cost: some compilations for each strategy; a proposal. */
 luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in,
                                  luo_length_setup *out, luo_err *err);
+/* The same setup with optimizer state as luo_length_layout says. Errors: LUO_ENOMEM. Owner: arena.
+ */
+luo_status luo_length_setup_wide(luo_arena *arena, const luo_length_setup_in *in,
+                                 const luo_length_setup *setup, luo_length_setup *out,
+                                 luo_err *err);
+/* *to becomes *from, which points into itself. */
+void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from);
 /* Speeds of replicas for rates by place of the devices (NULL: 1 all). */
 void luo_length_setup_rates(luo_length_setup *setup, const double *rate);
 #endif

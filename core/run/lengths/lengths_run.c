@@ -79,39 +79,99 @@ static bool knows_rates(const luo_run *run)
     return run->job.spec->lengths.stragglers != LUO_STRAGGLERS_NONE;
 }
 
-/* Of what moves between the optimizer's layout and a plan, this share is seen in the step at
- * least: a guess, for plans that are simulated before they are used. */
-static const double SHOWN_AT_LEAST = 0.25;
+/* Of what moves between the optimizer's layout and a plan, this share is seen in the step: a guess,
+ * where plans are not simulated before they are used. */
+static const double SHOWN = 0.25;
+
+typedef struct luo_length_choice { /* a setup with what is known of its candidates */
+    luo_length_setup setup;
+    luo_lengths_learned learned;
+    double seconds; /* of a step */
+} luo_length_choice;
+
+static luo_status open_choice(luo_run *run, luo_arena *arena, luo_length_choice *x, luo_err *err)
+{
+    for (int32_t p = 0; p < x->setup.found.n; p++) x->setup.moved_ms[p] *= SHOWN;
+    return luo_lengths_learn_open(arena, x->setup.found.n,
+                                  luo_run_judges(run) ? NULL : x->setup.moved_ms, &x->learned, err);
+}
+
+/* The step of the batch that comes next, simulated on the devices as they are thought to be. */
+static luo_status try_choice(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
+                             const double *place, luo_length_choice *x, luo_err *err)
+{
+    const int32_t ndevices = run->job.scenario->cluster->ndevices;
+    const size_t mark = luo_arena_mark(run->lengths->step_arena);
+    luo_arena *scratch = run->lengths->step_arena;
+    double *rate = LUO_NEW_N(scratch, double, ndevices);
+    luo_judged_lengths judged;
+    luo_err why = {0};
+    int64_t *length;
+    int32_t n;
+    LUO_TRY(open_choice(run, arena, x, err));
+    luo_length_setup_rates(&x->setup, place);
+    if (!rate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < ndevices; d++) rate[d] = 1;
+    for (int32_t i = 0; i < in->ndevices; i++) rate[in->devices[i]] = place[i];
+    LUO_TRY(luo_batches_draw(scratch, &run->lengths->batches, run->clock.step, 0, &length, &n, err));
+    const luo_status st =
+        luo_judge_lengths(scratch, &run->decision.judge, &x->setup.rivals, &x->setup.place, -1,
+                          length, n, true, rate, &x->learned, &judged, &why);
+    x->seconds = st == LUO_OK ? judged.seconds : (double)INFINITY;
+    luo_arena_reset(scratch, mark);
+    return st == LUO_ENOMEM || st == LUO_ECANCELED ? luo_err_set(err, st, "%s", why.text) : LUO_OK;
+}
+
+/* Where plans are simulated, the layout of optimizer state is one of two, by a step under each. */
+static luo_status choose_layout(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
+                                const double *place, luo_length_choice *x, luo_err *err)
+{
+    luo_length_choice *wide = LUO_NEW(arena, luo_length_choice);
+    if (run->job.policy->rule != LUO_LENGTH_POLICY_HYDRAULIS || !luo_run_judges(run))
+        return open_choice(run, arena, x, err);
+    if (!wide) return luo_err_nomem(err);
+    LUO_TRY(luo_length_setup_wide(arena, in, &x->setup, &wide->setup, err));
+    LUO_TRY(try_choice(run, arena, in, place, x, err));
+    LUO_TRY(try_choice(run, arena, in, place, wide, err));
+    if (wide->seconds >= x->seconds) return LUO_OK;
+    luo_length_setup_copy(&x->setup, &wide->setup);
+    x->learned = wide->learned;
+    return LUO_OK;
+}
+
+static luo_status make_choice(luo_run *run, luo_arena *arena, luo_length_setup_in *in,
+                              const double *rate, const bool *candidate, double **place,
+                              luo_length_choice **out, luo_err *err)
+{
+    const int32_t all = run->job.scenario->cluster->ndevices;
+    luo_length_choice *x = *out = LUO_NEW(arena, luo_length_choice);
+    int32_t *devices = LUO_NEW_N(arena, int32_t, all);
+    *place = LUO_NEW_N(arena, double, all);
+    if (!x || !devices || !*place) return luo_err_nomem(err);
+    in->ndevices = 0;
+    for (int32_t d = 0; d < all; d++) {
+        if (!isfinite(rate[d]) || !candidate[d]) continue;
+        (*place)[in->ndevices] = knows_rates(run) ? fmax(1, rate[d]) : 1;
+        devices[in->ndevices++] = d;
+    }
+    in->devices = devices;
+    if (in->ndevices == 0)
+        return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
+    LUO_TRY(luo_length_setup_make(arena, in, &x->setup, err));
+    return choose_layout(run, arena, in, *place, x, err);
+}
 
 /* All that is chosen once for the devices with a finite rate; *run->lengths changes only if that
  * succeeds. */
 static luo_status set_up(luo_run *run, const double *rate, const bool *candidate, luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
-    const int32_t all = run->job.scenario->cluster->ndevices;
     luo_arena *arena = luo_arena_new(1 << 20);
-    if (!arena) return luo_err_nomem(err);
     luo_length_setup_in in = x->in;
-    luo_length_setup *setup = LUO_NEW(arena, luo_length_setup);
-    int32_t *devices = LUO_NEW_N(arena, int32_t, all);
-    double *place = LUO_NEW_N(arena, double, all);
-    luo_lengths_learned learned = {0};
-    luo_status st = setup && devices && place ? LUO_OK : luo_err_nomem(err);
-    in.ndevices = 0;
-    for (int32_t d = 0; d < all && st == LUO_OK; d++) {
-        if (!isfinite(rate[d]) || !candidate[d]) continue;
-        place[in.ndevices] = knows_rates(run) ? fmax(1, rate[d]) : 1;
-        devices[in.ndevices++] = d;
-    }
-    in.devices = devices;
-    if (st == LUO_OK && in.ndevices == 0)
-        st = luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
-    if (st == LUO_OK) st = luo_length_setup_make(arena, &in, setup, err);
-    /* A step hides some of what moves. */
-    for (int32_t p = 0; st == LUO_OK && p < setup->found.n; p++)
-        setup->moved_ms[p] *= luo_run_judges(run) ? SHOWN_AT_LEAST : 1;
-    if (st == LUO_OK)
-        st = luo_lengths_learn_open(arena, setup->found.n, setup->moved_ms, &learned, err);
+    luo_length_choice *chosen;
+    double *place;
+    if (!arena) return luo_err_nomem(err);
+    const luo_status st = make_choice(run, arena, &in, rate, candidate, &place, &chosen, err);
     if (st != LUO_OK) {
         luo_arena_free(arena);
         return st;
@@ -119,12 +179,9 @@ static luo_status set_up(luo_run *run, const double *rate, const bool *candidate
     luo_arena_free(x->setup_arena);
     x->setup_arena = arena;
     x->in = in;
-    x->setup = *setup;
-    x->setup.rivals.pool = &x->setup.pool;
-    x->setup.rivals.candidates = &x->setup.found;
-    x->setup.place.layout = &x->setup.layout;
+    luo_length_setup_copy(&x->setup, &chosen->setup);
+    x->learned = chosen->learned;
     x->rate = place;
-    x->learned = learned;
     x->current = -1;
     x->step = -1;
     luo_length_setup_rates(&x->setup, x->rate);
