@@ -7,7 +7,14 @@
 #include "core/plan/hydraulis/pool_room.h"
 #include "core/plan/hydraulis/propagation.h"
 
-enum { GRAD_BYTES = 4, SAMPLES = 4, GRID = 1024, GRID_POINTS = 32, FEW_DEVICES = 64, STEP_OF_MANY = 4 };
+enum {
+    GRAD_BYTES = 4,
+    SAMPLES = 4,
+    GRID = 1024,
+    GRID_POINTS = 32,
+    FEW_DEVICES = 64,
+    STEP_OF_MANY = 4
+};
 
 luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster *cluster,
                                        const int32_t *devices, int32_t ndevices)
@@ -21,13 +28,13 @@ luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster
 luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *in, luo_pool *pool,
                                   luo_err *err)
 {
-    const luo_node_group *group =
-        &in->cluster->groups[in->cluster->devices[in->devices[0]].group];
+    const luo_node_group *group = &in->cluster->groups[in->cluster->devices[in->devices[0]].group];
     const double bytes_per_ms = luo_cost_node_bytes_per_s(group) * 1e-3;
     const luo_pool_context context = {in->model->layers,   in->model->hidden, in->model->heads,
                                       in->model->kv_heads, bytes_per_ms,      bytes_per_ms};
     if (in->ncontext > 0 && bytes_per_ms <= 0)
-        return luo_err_set(err, LUO_EINPUT, "the cluster's nodes have no network, which context "
+        return luo_err_set(err, LUO_EINPUT,
+                           "the cluster's nodes have no network, which context "
                            "parallelism needs.");
     for (int32_t k = 0; k < in->ncontext; k++)
         LUO_TRY(luo_pool_add_context(arena, pool, &context, in->context[k], err));
@@ -59,10 +66,11 @@ static luo_status check_longest(const luo_length_setup *s, const luo_length_setu
         if (luo_pool_devices(&s->pool.entry[k]) <= in->ndevices && s->pool.entry[k].cap > most)
             most = s->pool.entry[k].cap;
     if (h->n == 0 || h->length[h->n - 1] <= most) return LUO_OK;
-    return luo_err_set(err, LUO_EINFEASIBLE,
-                       "%lld tokens exceed every strategy on %d devices (largest cap %lld); shorter "
-                       "sequences, context parallelism or more memory are needed.",
-                       (long long)h->length[h->n - 1], in->ndevices, (long long)most);
+    return luo_err_set(
+        err, LUO_EINFEASIBLE,
+        "%lld tokens exceed every strategy on %d devices (largest cap %lld); shorter "
+        "sequences, context parallelism or more memory are needed.",
+        (long long)h->length[h->n - 1], in->ndevices, (long long)most);
 }
 
 static int64_t grid_of(int64_t ctx)
@@ -94,8 +102,8 @@ static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
                                     err);
 }
 
-static luo_status find_moved(luo_arena *arena, const luo_length_setup_in *in,
-                             luo_length_setup *out, luo_err *err)
+static luo_status find_moved(luo_arena *arena, const luo_length_setup_in *in, luo_length_setup *out,
+                             luo_err *err)
 {
     const luo_propagation_in how = {&out->place, in->stack, GRAD_BYTES, 0};
     out->moved_ms = LUO_NEW_N(arena, double, out->found.n);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/run/first/first.h"
+#include "core/run/lengths/joint.h"
 #include "core/run/run.h"
 
 /* ---- setup ---- */
@@ -57,8 +58,8 @@ static luo_length_setup_in setup_in(const luo_run *run, int64_t ctx)
                                        .sequences = sc->batch_sequences,
                                        .most = ctx,
                                        .keeps_last = !sc->truncate_last},
-                              .limit = (int64_t)luo_work_most(run->job.opts->work,
-                                                              LUO_WORK_SEQUENCES),
+                              .limit =
+                                  (int64_t)luo_work_most(run->job.opts->work, LUO_WORK_SEQUENCES),
                               .seed = sc->seed,
                               .ncontext = spec->ncontext,
                               .proposals = spec->proposals,
@@ -113,7 +114,8 @@ static luo_status try_choice(luo_run *run, luo_arena *arena, const luo_length_se
     if (!rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++) rate[d] = 1;
     for (int32_t i = 0; i < in->ndevices; i++) rate[in->devices[i]] = place[i];
-    LUO_TRY(luo_batches_draw(scratch, &run->lengths->batches, run->clock.step, 0, &length, &n, err));
+    LUO_TRY(
+        luo_batches_draw(scratch, &run->lengths->batches, run->clock.step, 0, &length, &n, err));
     const luo_status st =
         luo_judge_lengths(scratch, &run->decision.judge, &x->setup.rivals, &x->setup.place, -1,
                           length, n, true, rate, &x->learned, &judged, &why);
@@ -218,23 +220,78 @@ static luo_status known_rates(const luo_run *run, double **out, luo_err *err)
 
 /* Where plans are simulated, candidates of which nothing is known are, before they are used; else
  * their first steps show what they are worth. */
-static luo_status choose(luo_run *run, luo_err *err)
+static luo_status choose_on(luo_run *run, const luo_length_setup *setup, luo_length_plans *out,
+                            luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
     const bool ours = run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS;
+    luo_length_rivals rivals = setup->rivals;
     luo_judged_lengths judged;
     luo_err why = {0};
     double *rate;
-    x->setup.rivals.step.extra_ms = ours ? x->learned.extra_ms : NULL;
+    rivals.step.extra_ms = ours ? x->learned.extra_ms : NULL;
     if (!ours || !luo_run_judges(run))
-        return luo_length_plan(x->step_arena, &x->setup.rivals, &x->setup.place,
-                               run->job.policy->rule, x->current, x->length, x->n, &x->plans, err);
+        return luo_length_plan(x->step_arena, &rivals, &setup->place, run->job.policy->rule,
+                               x->current, x->length, x->n, out, err);
     LUO_TRY(known_rates(run, &rate, err));
     const luo_status st =
-        luo_judge_lengths(x->step_arena, &run->decision.judge, &x->setup.rivals, &x->setup.place,
-                          x->current, x->length, x->n, false, rate, &x->learned, &judged, &why);
+        luo_judge_lengths(x->step_arena, &run->decision.judge, &rivals, &setup->place, x->current,
+                          x->length, x->n, false, rate, &x->learned, &judged, &why);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    x->plans = judged.plans;
+    *out = judged.plans;
+    return LUO_OK;
+}
+
+static bool any_slow(const luo_run_lengths *x)
+{
+    for (int32_t i = 0; i < x->in.ndevices; i++)
+        if (x->rate[i] > 1) return true;
+    return false;
+}
+
+/* The setup with the devices in another order; optimizer state stays where it is. */
+static luo_status reorder(luo_run *run, luo_joint_order order, luo_length_setup *out, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    const int32_t n = x->in.ndevices;
+    int32_t *at = LUO_NEW_N(x->step_arena, int32_t, n);
+    int32_t *devices = LUO_NEW_N(x->step_arena, int32_t, n);
+    double *rate = LUO_NEW_N(x->step_arena, double, n);
+    if (!at || !devices || !rate) return luo_err_nomem(err);
+    LUO_TRY(luo_joint_place(x->step_arena, run->job.scenario->cluster, x->in.devices, x->rate, n,
+                            order, at, err));
+    for (int32_t k = 0; k < n; k++) {
+        devices[k] = x->in.devices[at[k]];
+        rate[k] = x->rate[at[k]];
+    }
+    luo_length_setup_copy(out, &x->setup);
+    if (!out->place.layout_devices) out->place.layout_devices = x->in.devices;
+    out->place.devices = devices;
+    luo_length_setup_rates(out, rate);
+    return LUO_OK;
+}
+
+static double expected_ms(const luo_run_lengths *x, const luo_length_plans *plans)
+{
+    const int32_t p = plans->step.plan;
+    return plans->ms + (p >= 0 ? x->learned.extra_ms[p] : 0);
+}
+
+static const double WORTH_IT = 0.99; /* of the time: below that devices go to other replicas */
+
+static luo_status choose(luo_run *run, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    const bool joint = run->job.spec->lengths.stragglers == LUO_STRAGGLERS_JOINT && any_slow(x);
+    LUO_TRY(choose_on(run, &x->setup, &x->plans, err));
+    for (int order = LUO_JOINT_AS_THEY_ARE + 1; joint && order < LUO_JOINT_ORDERS; order++) {
+        luo_length_setup setup;
+        luo_length_plans plans;
+        LUO_TRY(reorder(run, (luo_joint_order)order, &setup, err));
+        LUO_TRY(choose_on(run, &setup, &plans, err));
+        if (expected_ms(x, &plans) < WORTH_IT * expected_ms(x, &x->plans)) x->plans = plans;
+    }
+    if (joint) luo_length_setup_rates(&x->setup, x->rate); /* candidates are shared */
     return LUO_OK;
 }
 
@@ -258,8 +315,7 @@ static luo_batch_work work_of(const luo_run *run, const luo_plan *plan)
         const int64_t tokens = plan->assignment[i].length_tokens;
         work.sequences++;
         work.tokens += tokens;
-        work.flops +=
-            (double)tokens * luo_model_flops_per_token(run->job.scenario->model, tokens);
+        work.flops += (double)tokens * luo_model_flops_per_token(run->job.scenario->model, tokens);
     }
     return work;
 }

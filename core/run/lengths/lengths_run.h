@@ -22,7 +22,7 @@ typedef struct luo_run_lengths {
     luo_length_setup setup;
     double *rate; /* per place of in.devices: what the plans of now are made for */
     luo_lengths_learned learned;
-    int32_t current;  /* candidate of the step before; -1: none */
+    int32_t current;       /* candidate of the step before; -1: none */
     luo_arena *step_arena; /* of what follows, made anew for every step */
     int64_t step;          /* that is planned; -1: none */
     int64_t *length;

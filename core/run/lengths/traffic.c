@@ -79,7 +79,8 @@ static luo_status new_row(luo_traffic *t, const luo_programs *set, const luo_com
     luo_comm_use row = *u;
     row.calls = row.bytes = 0;
     row.busy_s = row.exposed_s = 0;
-    if (u->group >= 0) LUO_TRY(copy_group(t, &set->groups[u->group], &row.group, err));
+    if (u->group >= 0)
+        LUO_TRY(copy_group(t, &set->groups[u->group], &row.group, err));
     else if (u->exchange >= 0)
         LUO_TRY(copy_exchange(t, &set->exchanges[u->exchange], &row.exchange, err));
     if (!LUO_VEC_ROOM_IN(t->arena, t->use, t->n, t->room)) return luo_err_nomem(err);

@@ -7,8 +7,8 @@
 luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *guess_ms,
                                   luo_lengths_learned *out, luo_err *err)
 {
-    *out = (luo_lengths_learned){n, LUO_NEW_N(arena, double, n), guess_ms,
-                                 LUO_NEW_N(arena, bool, n)};
+    *out =
+        (luo_lengths_learned){n, LUO_NEW_N(arena, double, n), guess_ms, LUO_NEW_N(arena, bool, n)};
     if (!out->extra_ms || !out->known) return luo_err_nomem(err);
     if (guess_ms) memcpy(out->extra_ms, guess_ms, (size_t)n * sizeof *guess_ms);
     return LUO_OK;
@@ -18,7 +18,7 @@ void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, do
 {
     /* What does not fit with this batch may fit with the next one. */
     learned->known[plan] = isfinite(seconds);
-    learned->extra_ms[plan] = isfinite(seconds)    ? fmax(0, 1e3 * seconds - ms)
+    learned->extra_ms[plan] = isfinite(seconds)   ? fmax(0, 1e3 * seconds - ms)
                               : learned->guess_ms ? learned->guess_ms[plan]
                                                   : 0;
 }

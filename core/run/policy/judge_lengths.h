@@ -9,7 +9,7 @@
  * milliseconds that a step of each candidate took longer than by the pool, as far as one was
  * simulated or run. */
 typedef struct luo_lengths_learned {
-    int32_t n;        /* candidates */
+    int32_t n;              /* candidates */
     double *extra_ms;       /* what is not known: the guess */
     const double *guess_ms; /* NULL: 0 */
     bool *known;
