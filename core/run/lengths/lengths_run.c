@@ -384,8 +384,8 @@ luo_status luo_run_lengths_boundary(luo_run *run, luo_err *err)
     LUO_TRY(plan_step(run, err));
     if (measured) x->planning.plan_s = run->job.opts->clock() - began;
     const double ready = luo_planning_ready(&x->planning, run->clock.step, run->clock.t_s);
-    LUO_TRY(luo_run_lengths_bind(run, 0, err));
     LUO_TRY(luo_run_span_until(run, LUO_SPAN_PLAN, ready, 0, err));
+    LUO_TRY(luo_run_lengths_bind(run, 0, err));
     luo_planning_began(&x->planning, run->clock.step, run->clock.t_s);
     return LUO_OK;
 }
