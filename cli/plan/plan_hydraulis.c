@@ -24,7 +24,8 @@ static luo_status set_speeds(luo_cli *cli, luo_hydraulis_call *call, luo_err *er
 {
     double *rate = LUO_NEW_N(cli->arena, double, call->ndevices);
     if (!rate) return luo_err_nomem(err);
-    for (int32_t i = 0; i < call->ndevices; i++) rate[i] = call->rate[call->devices[i]];
+    for (int32_t i = 0; i < call->ndevices; i++)
+        rate[i] = call->type[i] * call->rate[call->devices[i]];
     for (int32_t p = 0; p < call->found.n; p++)
         luo_step_speeds(&call->pool, &call->found.plan[p], rate);
     call->place_rate = rate;

@@ -29,6 +29,7 @@ typedef struct luo_hydraulis_call {
     int32_t ndevices, *devices;           /* usable */
     double *rate;                         /* per device of the cluster */
     const double *place_rate;             /* of devices[i] */
+    double *type;                         /* of devices[i]: luo_pool_model_speeds */
     const char *lengths_name, *pool_name; /* pool_name NULL: from the cost model */
     luo_length_part parts[LUO_PRESET_PARTS];
     luo_lengths lengths;

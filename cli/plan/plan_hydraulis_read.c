@@ -325,6 +325,10 @@ static luo_status read_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err
     } else {
         LUO_TRY(luo_pool_model(cli->arena, &in, &call->pool, err));
     }
+    call->type = LUO_NEW_N(cli->arena, double, call->ndevices);
+    if (!call->type) return luo_err_nomem(err);
+    LUO_TRY(luo_pool_model_speeds(&in, call->type, err));
+    call->in.rate = call->type;
     if (call->memory_table) fill_caps(&in, call);
     LUO_TRY(add_context(cli, call, err));
     const luo_step_place place = luo_hydraulis_place(call);

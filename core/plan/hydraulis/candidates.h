@@ -17,6 +17,7 @@ typedef struct luo_candidates_in {
     bool floor, published;        /* modes of proposals; at least one */
     bool plain;                   /* proposals alone, no mixed plans */
     int64_t sequences;            /* limit of a sample batch */
+    const double *rate;           /* as luo_step_speeds, for samples; NULL: 1 all */
 } luo_candidates_in;
 
 typedef enum luo_candidate_source {

@@ -140,6 +140,7 @@ typedef struct tried { /* a plan on the samples */
 
 typedef struct trial {
     const luo_pool *pool;
+    const double *rate; /* luo_candidates_in */
     const sample *sample;
     int32_t nsamples;
     /* The values that count as good so far, rising: of each sample, of the means. */
@@ -166,6 +167,7 @@ static luo_status bounds(luo_arena *arena, const trial *x, tried *t, luo_err *er
     luo_replicas plan;
     const size_t mark = luo_arena_mark(arena);
     LUO_TRY(luo_counts_plan(arena, &t->plan.counts, &plan, err));
+    luo_step_speeds(x->pool, &plan, x->rate);
     t->fits = true;
     t->mean = INFINITY;
     for (int32_t s = 0; s < x->nsamples; s++) {
@@ -194,6 +196,7 @@ static luo_status try_plan(luo_arena *arena, trial *x, tried *t, luo_err *err)
     luo_replicas plan;
     double sum = 0;
     LUO_TRY(luo_counts_plan(arena, &t->plan.counts, &plan, err));
+    luo_step_speeds(x->pool, &plan, x->rate);
     for (int32_t s = 0; s < x->nsamples; s++) {
         int32_t *assign = LUO_NEW_N(arena, int32_t, x->sample[s].n);
         if (!assign) return luo_err_nomem(err);
@@ -248,6 +251,7 @@ luo_status luo_gathered_mix(const luo_candidates_in *in, luo_gathered *g, int32_
     mix m = {.in = in, .arena = g->arena, .made = {.arena = g->arena, .pool = in->pool}};
     sample samples[SAMPLES];
     trial x = {.pool = in->pool,
+               .rate = in->rate,
                .sample = samples,
                .nsamples = in->devices <= MANY ? SAMPLES : SAMPLES_OF_MANY};
     LUO_TRY(choose_kinds(&m, err));

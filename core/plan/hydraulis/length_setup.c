@@ -16,6 +16,8 @@ enum {
     STEP_OF_MANY = 4
 };
 
+static const double SAME_SPEED = 0.99;
+
 luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster *cluster,
                                        const int32_t *devices, int32_t ndevices)
 {
@@ -52,6 +54,11 @@ static luo_status make_pool(luo_arena *arena, const luo_length_setup_in *in, luo
                                      .layout = out->layout,
                                      .ctx = in->rule.most};
     LUO_TRY(luo_pool_model(arena, &model, &out->pool, err));
+    out->type = LUO_NEW_N(arena, double, in->ndevices);
+    out->speed = LUO_NEW_N(arena, double, in->ndevices);
+    if (!out->type || !out->speed) return luo_err_nomem(err);
+    LUO_TRY(luo_pool_model_speeds(&model, out->type, err));
+    for (int32_t i = 0; i < in->ndevices; i++) out->mixed |= out->type[i] < SAME_SPEED;
     LUO_TRY(luo_length_add_context(arena, in, &out->pool, err));
     return luo_pool_room_check(&out->place, in->stack, &out->pool, err);
 }
@@ -93,6 +100,7 @@ static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
     out->rivals = (luo_length_rivals){.pool = &out->pool,
                                       .candidates = &out->found,
                                       .devices = in->ndevices,
+                                      .rate = out->type,
                                       .ctx = in->rule.most,
                                       .alike = -1,
                                       .assign = in->assign,
@@ -143,7 +151,8 @@ luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in
                                           .grid_step = grid_of(in->rule.most),
                                           .floor = in->proposals != LUO_PROPOSALS_PUBLIC,
                                           .published = in->proposals != LUO_PROPOSALS_FLOOR,
-                                          .sequences = in->limit};
+                                          .sequences = in->limit,
+                                          .rate = out->type};
     LUO_TRY(luo_candidates_make(arena, &candidates, &out->found, err));
     LUO_TRY(check_longest(out, in, err));
     LUO_TRY(choose_rivals(arena, in, out, err));
@@ -171,9 +180,17 @@ luo_status luo_length_setup_wide(luo_arena *arena, const luo_length_setup_in *in
     return find_moved(arena, in, out, err);
 }
 
-void luo_length_setup_rates(luo_length_setup *setup, const double *rate)
+void luo_length_setup_speeds(luo_length_setup *setup, double *speed)
 {
     for (int32_t p = 0; p < setup->found.n; p++)
-        luo_step_speeds(&setup->pool, &setup->found.plan[p], rate);
-    setup->rivals.rate = rate;
+        luo_step_speeds(&setup->pool, &setup->found.plan[p], speed);
+    setup->speed = speed;
+    setup->rivals.rate = speed;
+}
+
+void luo_length_setup_rates(luo_length_setup *setup, const double *rate)
+{
+    for (int32_t i = 0; i < setup->place.ndevices; i++)
+        setup->speed[i] = setup->type[i] * (rate ? rate[i] : 1);
+    luo_length_setup_speeds(setup, setup->speed);
 }

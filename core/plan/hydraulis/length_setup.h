@@ -41,6 +41,9 @@ typedef struct luo_length_setup {
     luo_length_rivals rivals;
     luo_step_place place;
     double *moved_ms; /* per candidate: luo_propagation.exposed_ms; 0: not known */
+    double *type;     /* per place: luo_pool_model_speeds */
+    bool mixed;       /* of types of unequal speed */
+    double *speed;    /* per place: what replicas there are weighed by */
 } luo_length_setup;
 
 /* The layout of optimizer state that is as wide as a node allows: each tensor-parallel rank cuts it
@@ -66,6 +69,8 @@ luo_status luo_length_setup_wide(luo_arena *arena, const luo_length_setup_in *in
                                  luo_err *err);
 /* *to becomes *from, which points into itself. */
 void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from);
-/* Speeds of replicas for rates by place of the devices (NULL: 1 all). */
+/* Speeds of replicas when devices are so much slower than their types (NULL: 1 all), by place. */
 void luo_length_setup_rates(luo_length_setup *setup, const double *rate);
+/* The same for speeds against the pool; they live as long as the setup. */
+void luo_length_setup_speeds(luo_length_setup *setup, double *speed);
 #endif

@@ -7,7 +7,14 @@
 #include "core/cost/step/layer.h"
 #include "core/cost/step/memory.h"
 
-enum { MANY_TOKENS = 64 * LUO_POOL_ROUND, POINTS = 9, TERMS = 3, PP_MOST = 8, TP_MOST = 16 };
+enum {
+    SPEED_TOKENS = 4096,
+    MANY_TOKENS = 64 * LUO_POOL_ROUND,
+    POINTS = 9,
+    TERMS = 3,
+    PP_MOST = 8,
+    TP_MOST = 16
+};
 
 /* ---- fit ---- */
 
@@ -166,6 +173,24 @@ static luo_status slowest_ms(const shape *x, int64_t tokens, double *ms, luo_err
         LUO_TRY(stage_ms(x, x->dev + g * x->tp, tokens, &own, err));
         *ms = fmax(*ms, own);
     }
+    return LUO_OK;
+}
+
+luo_status luo_pool_model_speeds(const luo_pool_model_in *in, double *rate, luo_err *err)
+{
+    const shape x = {in, 1, 1, 1, in->devices, 1};
+    double slowest = 0;
+    for (int32_t i = 0; i < in->ndevices; i++) {
+        const int32_t group = in->cluster->devices[in->devices[i]].group;
+        int32_t k = i - 1;
+        while (k >= 0 && in->cluster->devices[in->devices[k]].group != group) k--;
+        if (k >= 0)
+            rate[i] = rate[k];
+        else
+            LUO_TRY(stage_ms(&x, &in->devices[i], SPEED_TOKENS, &rate[i], err));
+        slowest = fmax(slowest, rate[i]);
+    }
+    for (int32_t i = 0; i < in->ndevices; i++) rate[i] /= slowest;
     return LUO_OK;
 }
 

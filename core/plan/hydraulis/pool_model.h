@@ -29,6 +29,10 @@ typedef struct luo_pool_model_in {
 luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_pool *out,
                           luo_err *err);
 
+/* Times of the devices' types against the slowest of them, for whose groups a pool is made: rate[i]
+ * of devices[i], at most 1; all 1 where there is one type. Errors: those of luo_cost_layer. */
+luo_status luo_pool_model_speeds(const luo_pool_model_in *in, double *rate, luo_err *err);
+
 /* The same cap for the entries of a pool that have none; 0: excluded, or the cluster has no such
  * group. */
 void luo_pool_model_caps(const luo_pool_model_in *in, luo_pool *pool);

@@ -368,7 +368,7 @@ void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const doubl
     for (int32_t r = 0, at = 0; r < plan->n; r++) {
         luo_replica *replica = &plan->replica[r];
         const int32_t end = at + luo_pool_devices(&pool->entry[replica->entry]);
-        for (replica->mu = 1; at < end; at++)
+        for (replica->mu = rate ? 0 : 1; at < end; at++)
             if (rate) replica->mu = fmax(replica->mu, rate[at]);
     }
 }

@@ -242,32 +242,38 @@ static luo_status choose_on(luo_run *run, const luo_length_setup *setup, luo_len
     return LUO_OK;
 }
 
-static bool any_slow(const luo_run_lengths *x)
+/* By what devices may go to other replicas: speeds as they are, those of their types, or nothing.
+ */
+static const double *sorted_by(const luo_run *run)
 {
-    for (int32_t i = 0; i < x->in.ndevices; i++)
-        if (x->rate[i] > 1) return true;
-    return false;
+    const luo_run_lengths *x = run->lengths;
+    const bool joint = run->job.spec->lengths.stragglers == LUO_STRAGGLERS_JOINT;
+    if (run->job.policy->rule != LUO_LENGTH_POLICY_HYDRAULIS) return NULL;
+    for (int32_t i = 0; i < x->in.ndevices && joint; i++)
+        if (x->rate[i] > 1) return x->setup.speed;
+    return x->setup.mixed ? x->setup.type : NULL;
 }
 
 /* The setup with the devices in another order; optimizer state stays where it is. */
-static luo_status reorder(luo_run *run, luo_joint_order order, luo_length_setup *out, luo_err *err)
+static luo_status reorder(luo_run *run, luo_joint_order order, const double *by,
+                          luo_length_setup *out, luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
     const int32_t n = x->in.ndevices;
     int32_t *at = LUO_NEW_N(x->step_arena, int32_t, n);
     int32_t *devices = LUO_NEW_N(x->step_arena, int32_t, n);
-    double *rate = LUO_NEW_N(x->step_arena, double, n);
-    if (!at || !devices || !rate) return luo_err_nomem(err);
-    LUO_TRY(luo_joint_place(x->step_arena, run->job.scenario->cluster, x->in.devices, x->rate, n,
-                            order, at, err));
+    double *speed = LUO_NEW_N(x->step_arena, double, n);
+    if (!at || !devices || !speed) return luo_err_nomem(err);
+    LUO_TRY(luo_joint_place(x->step_arena, run->job.scenario->cluster, x->in.devices, by, n, order,
+                            at, err));
     for (int32_t k = 0; k < n; k++) {
         devices[k] = x->in.devices[at[k]];
-        rate[k] = x->rate[at[k]];
+        speed[k] = x->setup.speed[at[k]];
     }
     luo_length_setup_copy(out, &x->setup);
     if (!out->place.layout_devices) out->place.layout_devices = x->in.devices;
     out->place.devices = devices;
-    luo_length_setup_rates(out, rate);
+    luo_length_setup_speeds(out, speed);
     return LUO_OK;
 }
 
@@ -282,16 +288,16 @@ static const double WORTH_IT = 0.99; /* of the time: below that devices go to ot
 static luo_status choose(luo_run *run, luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
-    const bool joint = run->job.spec->lengths.stragglers == LUO_STRAGGLERS_JOINT && any_slow(x);
+    const double *by = sorted_by(run);
     LUO_TRY(choose_on(run, &x->setup, &x->plans, err));
-    for (int order = LUO_JOINT_AS_THEY_ARE + 1; joint && order < LUO_JOINT_ORDERS; order++) {
+    for (int order = LUO_JOINT_AS_THEY_ARE + 1; by && order < LUO_JOINT_ORDERS; order++) {
         luo_length_setup setup;
         luo_length_plans plans;
-        LUO_TRY(reorder(run, (luo_joint_order)order, &setup, err));
+        LUO_TRY(reorder(run, (luo_joint_order)order, by, &setup, err));
         LUO_TRY(choose_on(run, &setup, &plans, err));
         if (expected_ms(x, &plans) < WORTH_IT * expected_ms(x, &x->plans)) x->plans = plans;
     }
-    if (joint) luo_length_setup_rates(&x->setup, x->rate); /* candidates are shared */
+    if (by) luo_length_setup_speeds(&x->setup, x->setup.speed); /* candidates are shared */
     return LUO_OK;
 }
 

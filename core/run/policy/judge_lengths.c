@@ -18,7 +18,7 @@ void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, do
 {
     /* What does not fit with this batch may fit with the next one. */
     learned->known[plan] = isfinite(seconds);
-    learned->extra_ms[plan] = isfinite(seconds)   ? fmax(0, 1e3 * seconds - ms)
+    learned->extra_ms[plan] = isfinite(seconds)   ? 1e3 * seconds - ms
                               : learned->guess_ms ? learned->guess_ms[plan]
                                                   : 0;
 }
@@ -35,21 +35,80 @@ static luo_status simulate(const luo_judge *judge, const luo_step_place *place, 
     return st;
 }
 
+typedef struct judging {
+    luo_arena *arena;
+    const luo_judge *judge;
+    const luo_length_rivals *rivals;
+    const luo_step_place *place;
+    const int64_t *length;
+    int32_t n;
+    const double *rate;
+    luo_lengths_learned *learned;
+    luo_judged_lengths best;
+} judging;
+
+/* Simulates what *now has, learns of it and keeps it if it is the fastest. */
+static luo_status try_plan(judging *j, luo_judged_lengths *now, luo_err *err)
+{
+    LUO_TRY(simulate(j->judge, j->place, j->rate, now, err));
+    luo_lengths_learn(j->learned, now->plans.step.plan, now->plans.ms, now->seconds);
+    const int32_t simulated = j->best.simulated + 1;
+    if (simulated == 1 || now->seconds < j->best.seconds) j->best = *now;
+    j->best.simulated = simulated;
+    return LUO_OK;
+}
+
+/* The candidate of equal replicas of an entry; -1: there is none. */
+static int32_t find_alike(const luo_length_rivals *rivals, int32_t entry)
+{
+    for (int32_t p = 0; p < rivals->candidates->n && entry >= 0; p++) {
+        const luo_replicas *plan = &rivals->candidates->plan[p];
+        int32_t r = 0;
+        while (r < plan->n && plan->replica[r].entry == entry) r++;
+        if (r == plan->n && r == rivals->devices / luo_pool_devices(&rivals->pool->entry[entry]))
+            return p;
+    }
+    return -1;
+}
+
+/* One candidate, if nothing is known of it and it holds the batch. */
+static luo_status try_candidate(judging *j, int32_t p, luo_err *err)
+{
+    luo_step_opts opts = j->rivals->step;
+    luo_judged_lengths now = {.seconds = NAN};
+    luo_step_plan step;
+    luo_err why = {0};
+    opts.extra_ms = NULL;
+    opts.current = -1;
+    if (p < 0 || j->learned->known[p]) return LUO_OK;
+    const luo_status st =
+        luo_step_choose(j->arena, j->rivals->pool, &j->rivals->candidates->plan[p], 1, j->length,
+                        j->n, &opts, &step, &why);
+    if (st == LUO_EINFEASIBLE) return LUO_OK;
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    step.plan = p;
+    LUO_TRY(
+        luo_length_plan_of(j->arena, j->rivals, j->place, &step, j->length, j->n, &now.plans, err));
+    return try_plan(j, &now, err);
+}
+
 luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
                              const luo_length_rivals *rivals, const luo_step_place *place,
                              int32_t current, const int64_t *length, int32_t n, bool sure,
                              const double *rate, luo_lengths_learned *learned,
                              luo_judged_lengths *out, luo_err *err)
 {
-    luo_judged_lengths best = {.seconds = INFINITY};
+    judging j = {arena, judge, rivals, place, length, n, rate, learned, {.seconds = INFINITY}};
     bool *tried = LUO_NEW_N(arena, bool, learned->n);
     double *extra = LUO_NEW_N(arena, double, learned->n);
     luo_length_rivals with = *rivals;
     if (!tried || !extra) return luo_err_nomem(err);
+    LUO_TRY(try_candidate(&j, find_alike(rivals, rivals->uniform), err));
+    LUO_TRY(try_candidate(&j, rivals->plan, err));
     memcpy(extra, learned->extra_ms, (size_t)learned->n * sizeof *extra);
     with.step.extra_ms = extra;
     for (int32_t k = 0; k < LUO_JUDGE_LENGTHS; k++) {
-        luo_judged_lengths now = {.seconds = NAN, .simulated = k};
+        luo_judged_lengths now = {.seconds = NAN, .simulated = j.best.simulated};
         LUO_TRY(luo_length_plan(arena, &with, place, LUO_LENGTH_POLICY_HYDRAULIS, current, length,
                                 n, &now.plans, err));
         const int32_t p = now.plans.step.plan;
@@ -59,13 +118,9 @@ luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
             return LUO_OK;
         }
         tried[p] = true;
-        now.simulated++;
-        LUO_TRY(simulate(judge, place, rate, &now, err));
-        luo_lengths_learn(learned, p, now.plans.ms, now.seconds);
+        LUO_TRY(try_plan(&j, &now, err));
         extra[p] = learned->known[p] ? learned->extra_ms[p] : (double)INFINITY;
-        if (k == 0 || now.seconds < best.seconds) best = now;
-        best.simulated = now.simulated;
     }
-    *out = best;
+    *out = j.best;
     return LUO_OK;
 }
