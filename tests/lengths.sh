@@ -51,6 +51,20 @@ echo "mean step, s: padding $(mean real padding), pack_dynamic $(mean real pack_
     "$(mean sim padding), $(mean sim pack_dynamic), $(mean sim hydraulis) simulated (profile chosen, f32)"
 check "padding takes longer" calc "$(mean real padding) > $(mean real hydraulis)"
 
+# ---- a failure goes back to the checkpoint with replicas for the devices that are left; the batches are the same ----
+sed '/pack_dynamic\|padding\|changing/d' "$tmp/documents.yaml" >"$tmp/broken.yaml"
+cat >>"$tmp/broken.yaml" <<'END'
+checkpoint: {every_steps: 1, mode: blocking}
+costs: {detect_fail_s: 0.1, process_start_s: 0.1}
+events: [{id: gone, kind: fail, target: "device:7", at_step: 2, duration_s: 600}]
+END
+check "failure: run" host broken 0 "$tmp/broken.yaml" --data "$tmp/data.txt" --dtype f64 --trace-steps none
+fewer() { column "$tmp/broken/hydraulis/steps.csv" step devices_used | tail -n 1 | awk '{exit !($2 < 8)}'; }
+check "failure: fewer devices" fewer
+check "failure: the same losses" near 1e-10 <(curve "$tmp/broken/hydraulis") "$tmp/hydraulis.curve"
+check "resume: run" host rest 0 "$tmp/broken.yaml" --data "$tmp/data.txt" --dtype f64 --trace-steps none --set extent.steps=$((steps + 2)) --resume "$tmp/broken/hydraulis/checkpoints"
+check "resume: goes on" [ "$(column "$tmp/rest/hydraulis/steps.csv" step | head -n 1)" = "$steps" ]
+
 # ---- hotspa's parts are for the simulator ----
 sed 's/^  - {name: hydraulis, planner_s: 0}/  - {name: hotspa}/; /pack_dynamic\|padding\|changing/d' "$tmp/documents.yaml" >"$tmp/parts.yaml"
 parts() { host parts 3 "$tmp/parts.yaml" --data "$tmp/data.txt" >/dev/null; grep -q 'runs a step in parts' "$tmp/parts.err"; }
