@@ -15,7 +15,7 @@ typedef struct luo_hydraulis_step { /* of --steps */
     int64_t *length, tokens, longest;
     int32_t n;
     luo_step_plan plan; /* of the planner */
-    luo_step_floor floor;
+    luo_step_floor floor, plain; /* plain: without context parallelism */
     bool switched;
     double plan_ms;                       /* this machine's */
     double event_ms[LUO_LENGTH_POLICIES]; /* by the pool; NAN: a sequence fits nowhere */

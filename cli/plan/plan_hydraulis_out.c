@@ -93,6 +93,47 @@ static void print_steps(FILE *out, const luo_hydraulis_call *call)
     }
 }
 
+/* One sequence may set the pace of all: what context parallelism is for. */
+typedef struct pace {
+    int32_t bound, used;    /* steps with a floor above the balanced part; with such a replica */
+    double floor_ms, plain; /* means: with and without context parallelism */
+} pace;
+
+static pace pace_of(const luo_hydraulis_call *call)
+{
+    pace x = {0};
+    for (int32_t s = 0; s < call->nsteps; s++) {
+        const luo_hydraulis_step *step = &call->step[s];
+        const luo_replicas *plan = &call->found.plan[step->plan.plan];
+        bool uses = false;
+        for (int32_t r = 0; r < plan->n; r++)
+            uses |= call->pool.entry[plan->replica[r].entry].cp > 1 &&
+                    step->plan.packed[r].nbins > 0;
+        x.used += uses;
+        x.bound += step->plain.floor_ms > step->plain.balanced_ms;
+        x.floor_ms += step->floor.floor_ms / call->nsteps;
+        x.plain += step->plain.floor_ms / call->nsteps;
+    }
+    return x;
+}
+
+static void print_context(FILE *out, const luo_cli *cli, const luo_hydraulis_call *call)
+{
+    const pace x = pace_of(call);
+    if (luo_args_has(&cli->args, "context-parallel"))
+        fprintf(out,
+                "context parallelism: used in %d of %d steps; the longest sequence alone takes "
+                "%.3f ms, %.3f without it\n",
+                x.used, call->nsteps, x.floor_ms, x.plain);
+    else if (x.bound > 0)
+        fprintf(out,
+                "context parallelism may pay: in %d of %d steps the longest sequence alone takes "
+                "longer than the batch would evenly spread; see --context-parallel\n",
+                x.bound, call->nsteps);
+    else
+        fprintf(out, "context parallelism: no step waits for one sequence\n");
+}
+
 static void print_policies(FILE *out, const luo_hydraulis_call *call)
 {
     fprintf(out, "mean of %d steps:\n%-14s %12s %12s\n", call->nsteps, "policy", "event_ms",
@@ -139,6 +180,7 @@ void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
     if (call->nsteps == 0) return;
     print_steps(out, call);
     print_policies(out, call);
+    print_context(out, cli, call);
 }
 
 /* ---- JSON ---- */
@@ -276,6 +318,18 @@ static void json_policies(luo_jsonw *json, const luo_hydraulis_call *call)
     }
 }
 
+static void json_pace(luo_jsonw *json, const luo_hydraulis_call *call)
+{
+    const pace x = pace_of(call);
+    if (call->nsteps == 0) return;
+    luo_jsonw_open(json, "context_parallel", '{');
+    luo_jsonw_int(json, "steps_bound", x.bound);
+    luo_jsonw_int(json, "steps_used", x.used);
+    json_number(json, "floor_ms", x.floor_ms);
+    json_number(json, "floor_plain_ms", x.plain);
+    luo_jsonw_close(json);
+}
+
 void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call)
 {
     luo_jsonw *json = &cli->json;
@@ -301,6 +355,7 @@ void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call)
     json_plans(json, call);
     json_steps(json, call);
     json_policies(json, call);
+    json_pace(json, call);
     luo_jsonw_open(json, "warnings", '[');
     for (int i = 0; i < call->nwarnings; i++) luo_jsonw_text(json, NULL, call->warning[i]);
     luo_jsonw_close(json);

@@ -136,7 +136,10 @@ static void measure(luo_hydraulis_call *call, luo_hydraulis_step *step)
         step->tokens += step->length[i];
         if (step->length[i] > step->longest) step->longest = step->length[i];
     }
+    luo_pool plain = {0, call->pool.entry}; /* entries without context parallelism come first */
+    while (plain.n < call->pool.n && plain.entry[plain.n].cp == 1) plain.n++;
     step->floor = luo_step_floor_of(&call->pool, call->ndevices, step->length, step->n);
+    step->plain = luo_step_floor_of(&plain, call->ndevices, step->length, step->n);
 }
 
 luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
