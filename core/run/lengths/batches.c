@@ -8,7 +8,7 @@
 void luo_batches_open(const luo_lengths *lengths, const luo_batch_rule *rule, int64_t limit,
                       uint64_t seed, luo_batches *b)
 {
-    *b = (luo_batches){.lengths = lengths, .rule = *rule, .limit = limit};
+    *b = (luo_batches){.lengths = lengths, .rule = *rule, .limit = limit, .seed = seed};
     if (!LUO_VEC_ROOM(b->mark, b->n, b->room)) return; /* draws find none, and say so */
     b->mark[b->n++] = luo_length_source_open(seed);
 }
@@ -30,6 +30,11 @@ luo_status luo_batches_draw(luo_arena *arena, luo_batches *b, int64_t step, int6
     const luo_lengths fixed = {.kind = LUO_LENGTH_FIXED, .tokens = tokens};
     const luo_lengths *lengths = tokens > 0 ? &fixed : b->lengths;
     if (b->n == 0) return luo_err_nomem(err);
+    if (step < b->first) {
+        b->mark[0] = luo_length_source_open(b->seed);
+        b->first = 0;
+        b->n = 1;
+    }
     while (b->first + b->n - 1 < step) LUO_TRY(draw_on(arena, b, b->lengths, length, n, err));
     if (step == b->first + b->n - 1) return draw_on(arena, b, lengths, length, n, err);
     luo_length_source source = b->mark[step - b->first];

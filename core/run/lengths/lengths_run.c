@@ -239,6 +239,7 @@ luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
     int32_t plan;
     LUO_TRY(luo_run_use_batch(run, p->frame, p->plan, &work, &plan, err));
     run->lengths->bound = part;
+    run->lengths->adopted = true;
     run->lengths->used = plan;
     if (run->job.real && run->backend.state) return luo_run_rebind(run, plan, err);
     run->plans.running = plan;
@@ -364,8 +365,13 @@ luo_status luo_run_lengths_again(void *run_, const luo_plan **frame, luo_err *er
     luo_run *run = run_;
     luo_run_lengths *x = run->lengths;
     *frame = NULL;
-    if (same_devices(run) && !(run->decision.trigger & LUO_TRIGGER_FAIL)) return LUO_OK;
-    LUO_TRY(set_up(run, run->health.rate, run->health.reentry.candidate, err));
+    const bool anew = !same_devices(run) || run->decision.trigger & LUO_TRIGGER_FAIL;
+    if (!anew && x->adopted) return LUO_OK;
+    if (anew) {
+        LUO_TRY(set_up(run, run->health.rate, run->health.reentry.candidate, err));
+        x->adopted = false;
+        luo_planning_restart(&x->planning, 0, run->clock.t_s);
+    }
     LUO_TRY(plan_step(run, err));
     *frame = x->plans.part[0].frame;
     x->step = -1; /* the batch of the checkpoint's step is another one */
