@@ -339,6 +339,9 @@ void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
     }
     if (low && high && number_of(low) > number_of(high))
         luo_doc_error(doc, high, "`high_tokens` is below `low_tokens`.");
+    const luo_doc_node *parts = luo_doc_get(map, "components");
+    if (parts && !parts->first)
+        luo_doc_error(doc, parts, "`components` is empty; one component or more is expected.");
 }
 
 void luo_check_component(luo_doc *doc, const luo_doc_node *map)
