@@ -1,4 +1,4 @@
-/* check_lengths_run.c: runs under policies for uneven lengths, on the simulator, and their parts. */
+/* check_lengths_run.c: runs under policies for uneven lengths, on the simulator; their parts. */
 #include "core/io/read/read.h"
 #include "core/run/lengths/batches.h"
 #include "core/run/lengths/planning.h"
@@ -205,7 +205,8 @@ START_TEST(traffic_is_added_by_who_it_is)
                          here = {.moves = {.n = 1, .at = from}};
     const luo_group a[] = {{2, pair, LUO_STREAM_TP}, {2, other, LUO_STREAM_TP}},
                     b[] = {{2, other, LUO_STREAM_TP}, {2, pair, LUO_STREAM_TP}};
-    const luo_exchange x[] = {{.resolution = &there}, {.resolution = &here}, {.resolution = &there}};
+    const luo_exchange x[] = {
+        {.resolution = &there}, {.resolution = &here}, {.resolution = &there}};
     const luo_programs first = {.ngroups = 2, .groups = a, .nexchanges = 3, .exchanges = x},
                        second = {.ngroups = 2, .groups = b, .nexchanges = 1, .exchanges = x + 1};
     const luo_comm_use one[] = {{.group = 0, .exchange = -1, .stream = LUO_STREAM_TP, .devices = 2,
@@ -320,7 +321,8 @@ static void check_rows(int32_t attempts, int64_t most)
             seen[r[i].sequence] = true;
             tokens += r[i].length_tokens;
             for (int32_t j = 0; j < n; j++) {
-                if (r[j].pipeline != r[i].pipeline || r[j].micro_batch != r[i].micro_batch) continue;
+                if (r[j].pipeline != r[i].pipeline) continue;
+                if (r[j].micro_batch != r[i].micro_batch) continue;
                 ck_assert(j == i || r[j].position != r[i].position);
                 sum += r[j].length_tokens;
                 with++;
@@ -373,6 +375,10 @@ START_TEST(every_sequence_once)
     ck_assert(total == fake.summary.total_s);
     ck_assert_int_eq(fake.summary.kept_tokens, 4 * 2048);
     ck_assert_int_eq(fake.summary.switches + fake.summary.restarts, 0);
+    bool told = false;
+    for (int32_t i = 0; i < fake.nassumptions; i++)
+        told |= strcmp(fake.assumptions[i], "lengths of sequences: lognormal, synthetic") == 0;
+    ck_assert(told);
 }
 END_TEST
 

@@ -327,7 +327,8 @@ static int length_kind(const luo_doc_node *map)
 void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
 {
     const int kind = length_kind(map);
-    const luo_doc_node *low = luo_doc_get(map, "low_tokens"), *high = luo_doc_get(map, "high_tokens");
+    const luo_doc_node *low = luo_doc_get(map, "low_tokens");
+    const luo_doc_node *high = luo_doc_get(map, "high_tokens");
     for (int i = 0; kind >= 0 && i < COUNT(length_keys); i++) {
         const luo_doc_node *node = luo_doc_get(map, length_keys[i].key);
         if (node && !(length_keys[i].allowed & 1 << kind))

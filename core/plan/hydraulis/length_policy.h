@@ -13,8 +13,8 @@ typedef enum luo_length_policy {
 const char *luo_length_policy_name(luo_length_policy policy);
 bool luo_length_policy_find(const char *name, luo_length_policy *out);
 
-/* Of pack_dynamic, which of equal replicas: by dispatch, the default; sequence j to replica j mod R;
- * published: contiguous parts of the sorted batch. */
+/* Of pack_dynamic, which of equal replicas: by dispatch, the default; sequence j to replica j mod
+ * R; published: contiguous parts of the sorted batch. */
 #define LUO_LENGTH_ASSIGN_LIST(X)                                                                  \
     X(LUO_ASSIGN_BALANCED, "balanced")                                                             \
     X(LUO_ASSIGN_ARRIVAL, "arrival")                                                               \

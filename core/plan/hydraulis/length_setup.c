@@ -7,7 +7,8 @@
 #include "core/plan/hydraulis/pool_room.h"
 #include "core/plan/hydraulis/propagation.h"
 
-enum { GRAD_BYTES = 4, SAMPLES = 4, GRID = 1024, GRID_POINTS = 32, FEW_DEVICES = 64, STEP_OF_MANY = 4 };
+enum { GRAD_BYTES = 4, SAMPLES = 4, GRID = 1024, GRID_POINTS = 32 };
+enum { FEW_DEVICES = 64, STEP_OF_MANY = 4 };
 
 luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster *cluster,
                                        const int32_t *devices, int32_t ndevices)
@@ -60,8 +61,8 @@ static luo_status check_longest(const luo_length_setup *s, const luo_length_setu
             most = s->pool.entry[k].cap;
     if (h->n == 0 || h->length[h->n - 1] <= most) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE,
-                       "%lld tokens exceed every strategy on %d devices (largest cap %lld); shorter "
-                       "sequences, context parallelism or more memory are needed.",
+                       "%lld tokens exceed every strategy on %d devices (largest cap %lld); "
+                       "shorter sequences, context parallelism or more memory are needed.",
                        (long long)h->length[h->n - 1], in->ndevices, (long long)most);
 }
 
