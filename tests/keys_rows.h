@@ -134,6 +134,7 @@ static const char plan[] =
 
 /* The scenario of docs/formats.md#luoshuscenario1, in a file of its own. */
 static const char scenario[] = "tests/golden/inputs/demo-day.yaml";
+static const char uneven[] = "tests/golden/inputs/uneven.yaml";
 
 typedef struct row {
     const char *base;
@@ -384,7 +385,6 @@ static const row plan_rows[] = {
 
 /* ---- docs/formats.md#luoshuscenario1 ---- */
 
-#define NOT_HERE "not in this build"
 static const row scenario_rows[] = {
     {scenario, "scenario.schema", "scenario/1", "scenario/2", "`schema` is `luoshu.scenario/2`"},
     {scenario, "scenario.name", "demo-day", "demo-night", NULL},
@@ -423,9 +423,28 @@ static const row scenario_rows[] = {
     {scenario, "data.truncate_last", "  lengths: {", "  truncate_last: true\n  lengths: {",
      "`truncate_last` belongs to batches by `tokens`"},
     {scenario, "batch.sequences", "sequences: 64", "sequences: 128", NULL},
-    {scenario, "batch.tokens", "sequences: 64", "tokens: 64", NOT_HERE},
-    {scenario, "lengths.kind", "kind: fixed, tokens: 4096", "kind: histogram, file: x.csv",
-     NOT_HERE},
+    {scenario, "batch.tokens", "sequences: 64", "tokens: 65536",
+     "policy `static` works on batches of `sequences`"},
+    {uneven, "data.truncate_last", "truncate_last: true", "truncate_last: false", NULL},
+    {uneven, "batch.tokens", "tokens: 8192", "tokens: 8193", NULL},
+    {uneven, "lengths.kind", "{kind: mixture, ", "{kind: fixed, ", "`components` does not belong"},
+    {uneven, "lengths.kind",
+     "{kind: mixture, components: [{weight: 3, kind: lognormal, median_tokens: 40, sigma: 0.5, "
+     "low_tokens: 8, high_tokens: 128}, {weight: 1, kind: file, file: requests.csv, repeat: 5}, "
+     "{weight: 2, kind: fixed, tokens: 77}]}",
+     "{kind: uniform, low_tokens: 9, high_tokens: 99}", NULL},
+    {uneven, "lengths.components", ", {weight: 2, kind: fixed, tokens: 77}", "", NULL},
+    {uneven, "lengths.kind", "kind: fixed, tokens: 77", "kind: mixture",
+     "a component is of `kind` mixture"},
+    {uneven, "components.weight", "weight: 3", "weight: 4", NULL},
+    {uneven, "lengths.tokens", "77", "78", NULL},
+    {uneven, "lengths.low_tokens", "low_tokens: 8", "low_tokens: 9", NULL},
+    {uneven, "lengths.high_tokens", "128", "127", NULL},
+    {uneven, "lengths.high_tokens", "128", "7", "`high_tokens` is below `low_tokens`"},
+    {uneven, "lengths.median_tokens", "40", "41", NULL},
+    {uneven, "lengths.sigma", "0.5", "0.6", NULL},
+    {uneven, "lengths.file", "requests.csv", "classes.csv", "is a table of kind `histogram`"},
+    {uneven, "lengths.repeat", "repeat: 5", "repeat: 6", NULL},
     {scenario, "lengths.tokens", "4096", "2048", NULL},
     {scenario, "lengths.low_tokens", "4096}", "4096, low_tokens: 8}",
      "`low_tokens` does not belong"},
@@ -436,12 +455,14 @@ static const row scenario_rows[] = {
     {scenario, "lengths.sigma", "4096}", "4096, sigma: 8}", "`sigma` does not belong"},
     {scenario, "lengths.file", "4096}", "4096, file: x}", "`file` does not belong"},
     {scenario, "lengths.repeat", "4096}", "4096, repeat: 2}", "`repeat` does not belong"},
-    {scenario, "lengths.components", "4096}", "4096, components: [{weight: 1, kind: fixed}]}",
+    {scenario, "lengths.components", "4096}",
+     "4096, components: [{weight: 1, kind: fixed, tokens: 1}]}",
      "`components` does not belong"},
-    {scenario, "components.weight", "4096}", "4096, components: [{weight: 0, kind: fixed}]}",
+    {scenario, "components.weight", "4096}",
+     "4096, components: [{weight: 0, kind: fixed, tokens: 1}]}",
      "`weight` is `0`"},
     {scenario, "policies.name", "name: static", "name: restart, label: x", NULL},
-    {scenario, "policies.name", "name: static", "name: hydraulis", "unknown policy"},
+    {scenario, "policies.name", "name: static", "name: hydraulis", NULL},
     {scenario, "policies.name", "name: static", "name: oobleck", NULL},
     {scenario, "policies.name", "name: static", "name: oracle", NULL},
     {scenario, "policies.window_steps", "name: static", "name: oracle, window_steps: 6",
@@ -483,6 +504,27 @@ static const row scenario_rows[] = {
     {scenario, "policies.always_switch", "e: auto}", "e: auto, always_switch: true}", NULL},
     {scenario, "policies.reentry_probes", "e: auto}", "e: auto, reentry_probes: 3}", NULL},
     {scenario, "policies.dp", "e: auto}", "e: auto, dp: auto}", NULL},
+    {uneven, "policies.name", "name: padding", "name: malleus",
+     "policy `malleus` works on batches of `sequences` with lengths of `kind` fixed"},
+    {uneven, "policies.plan", "name: padding", "name: padding, plan: plan-64.json",
+     "policy `padding` makes its own plans; leave `plan` out."},
+    {uneven, "policies.planner_s", "name: padding", "name: padding, planner_s: 1", NULL},
+    {uneven, "policies.rank", "l: both", "l: both, rank: objective", NULL},
+    {uneven, "policies.assign", "arrival", "sorted", NULL},
+    {uneven, "policies.assign", "name: padding", "name: padding, assign: arrival",
+     "`assign` does not belong to policy `padding`; it is a key of `pack_dynamic`"},
+    {uneven, "policies.proposal", "both", "floor", NULL},
+    {uneven, "policies.dispatch", "l: both", "l: both, dispatch: public", NULL},
+    {uneven, "policies.score", "l: both", "l: both, score: max", NULL},
+    {uneven, "policies.kicks", "l: both", "l: both, kicks: 3", NULL},
+    {uneven, "policies.max_plans", "l: both", "l: both, max_plans: 3", NULL},
+    {uneven, "policies.stragglers", "l: both", "l: both, stragglers: none", NULL},
+    {uneven, "policies.switch_ms", "switch_ms: 5", "switch_ms: 6", NULL},
+    {uneven, "policies.ahead", "l: both", "l: both, ahead: 0", NULL},
+    {uneven, "policies.workers", "l: both", "l: both, workers: 2", NULL},
+    {uneven, "policies.context_parallel", "l: both", "l: both, context_parallel: [2]", NULL},
+    {uneven, "policies.context_parallel", "l: both", "l: both, context_parallel: [2, 4, 2]",
+     "`context_parallel` has 2 twice"},
     {scenario, "events.id", "id: slow12", "id: slow13", NULL},
     {scenario, "events.kind", "id: back, kind: join", "id: back, kind: fail", NULL},
     {scenario, "events.target", "device:12\"", "device:13\"", NULL},

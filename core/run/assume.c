@@ -82,6 +82,23 @@ static void staggered(list *l, const luo_run *run)
             "gradients is never beyond the bound, so that no update is made twice");
 }
 
+static void uneven(list *l, const luo_run *run)
+{
+    static const char *const stragglers[] = {LUO_LENGTH_STRAGGLERS_LIST(LUO_WORD_TEXT)};
+    const luo_policy_spec *spec = run->job.spec;
+    const luo_lengths *lengths = run->job.scenario->lengths;
+    const bool knows = luo_policy_has_key(run->job.policy, "stragglers");
+    say(l,
+        "policy %s: planner_s %g (%s) a step, %d steps ahead on %d workers%s%s; "
+        "threshold_slowdown %g, replan_gap %g, window_steps %d (chosen)",
+        spec->name, run->job.cost.planner_s, spec->planner_measured ? "measured" : "fixed",
+        spec->lengths.ahead, spec->lengths.workers, knows ? ", stragglers " : "",
+        knows ? stragglers[spec->lengths.stragglers] : "", spec->threshold_slowdown,
+        spec->replan_gap, spec->window_steps);
+    if (lengths && luo_lengths_synthetic(lengths))
+        say(l, "lengths of sequences: %s, synthetic", luo_length_kind_name(lengths->kind));
+}
+
 static void policy(list *l, const luo_run *run)
 {
     const luo_policy_spec *spec = run->job.spec;
@@ -93,6 +110,10 @@ static void policy(list *l, const luo_run *run)
             "can do; nothing is lost, moved, planned or saved",
             spec->name, LUO_JUDGE_DEVICES);
     if (!run->job.policy->plans) return;
+    if (run->job.policy->lengths) {
+        uneven(l, run);
+        return;
+    }
     say(l,
         "policy %s: planner_s %g (%s), threshold_slowdown %g, replan_gap %g, window_steps %d, "
         "payback_steps %g%s (chosen)",

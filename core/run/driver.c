@@ -325,6 +325,19 @@ static luo_status bind_lengths(luo_run *run, luo_err *err)
     return LUO_OK;
 }
 
+/* The world has moved on at this boundary; with plans of batches, those of the step that this leads
+ * to, which may take time again. */
+static luo_status apply_late(luo_run *run, luo_err *err)
+{
+    for (;;) {
+        LUO_TRY(luo_run_apply(run, err));
+        if (!run->lengths || run->clock.state != LUO_RUNNING || luo_run_is_over(run)) return LUO_OK;
+        const double applied = run->clock.t_s;
+        LUO_TRY(luo_run_lengths_boundary(run, err));
+        if (run->clock.t_s == applied && !(run->decision.trigger & LUO_TRIGGER_FAIL)) return LUO_OK;
+    }
+}
+
 static luo_status boundary(luo_run *run, luo_err *err)
 {
     const double before = run->clock.t_s;
@@ -335,10 +348,10 @@ static luo_status boundary(luo_run *run, luo_err *err)
     if (run->clock.state != LUO_RUNNING || luo_run_is_over(run)) return LUO_OK;
     LUO_TRY(run->lengths ? luo_run_lengths_boundary(run, err) : bind_lengths(run, err));
     if (run->decision.trigger & LUO_TRIGGER_FAIL)
-        return luo_run_apply(run, err); /* it broke on the way */
+        return apply_late(run, err); /* it broke on the way */
     LUO_TRY(luo_ckpt_boundary(run, err));
     if (run->clock.t_s > before)
-        LUO_TRY(luo_run_apply(run, err)); /* the world moved on meanwhile */
+        LUO_TRY(apply_late(run, err));
     return LUO_OK;
 }
 

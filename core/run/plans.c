@@ -235,6 +235,16 @@ luo_programs *luo_run_known_programs(const luo_run *run, const luo_plan *given, 
     return at < 0 ? NULL : run->plans.list[at]->set;
 }
 
+/* frame: in the run's arena. */
+static luo_status make_frame(luo_run *run, luo_used_plan *used, const luo_plan *frame, luo_err *err)
+{
+    used->traffic = LUO_NEW(run->arena, luo_traffic);
+    if (!used->traffic) return luo_err_nomem(err);
+    used->traffic->arena = run->arena;
+    used->frame = frame;
+    return LUO_OK;
+}
+
 luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens, int32_t *index,
                             luo_err *err)
 {
@@ -252,6 +262,7 @@ luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens,
     luo_plan *copy;
     luo_status st = u ? luo_plan_copy(run->arena, p, &copy, err) : luo_err_nomem(err);
     if (st == LUO_OK) *u = (luo_used_plan){.hash = hash, .sequence_tokens = tokens, .step_s = -1};
+    if (st == LUO_OK && run->lengths) st = make_frame(run, u, copy, err);
     if (st == LUO_OK) {
         u->plan = copy;
         st = luo_plan_check_work(copy, run->job.opts->work, err);
@@ -276,18 +287,14 @@ static luo_status new_frame(luo_run *run, const luo_plan *frame, uint64_t hash,
                             luo_used_plan **out, luo_err *err)
 {
     luo_plan *copy;
-    luo_traffic *traffic = LUO_NEW(run->arena, luo_traffic);
     *out = LUO_NEW(run->arena, luo_used_plan);
-    if (!*out || !traffic) return luo_err_nomem(err);
-    traffic->arena = run->arena;
+    if (!*out) return luo_err_nomem(err);
     LUO_TRY(luo_plan_copy(run->arena, frame, &copy, err));
     **out = (luo_used_plan){.hash = hash,
                             .sequence_tokens = copy->sequence_tokens,
                             .plan = copy,
-                            .frame = copy,
-                            .traffic = traffic,
                             .step_s = -1};
-    return LUO_OK;
+    return make_frame(run, *out, copy, err);
 }
 
 /* *used changes only if all of it succeeds; a frame that is new has its rows written then. */

@@ -1,13 +1,13 @@
 /* run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
- * Files: driver.c (the loop), lengths/ (batches of uneven lengths), attempt.c (one attempt of a step), ahead.c (what changes meanwhile),
- * sample.c (speeds of devices), drift.c (many small slow-downs), reentry.c (devices outside the
- * plan), ask.c (asking the policy), hope.c (waiting), apply.c (failures, decisions, how they are
- * carried out), move.c (state between devices), plans.c (compiled plans), ledger.c (where the time
- * went), checkpoint.c, real.c and pace.c (backends that hold data), bound.c (policy `oracle`),
- * score.c (what the detector saw), caused.c (what slow devices did), report.c and assume.c (rows of
- * the end).
- * Times are run time; the backend's clock is run time + t0. */
+ * Files: driver.c (the loop), lengths/ (batches of uneven lengths), attempt.c (one attempt of a
+ * step), ahead.c (what changes meanwhile), sample.c (speeds of devices), drift.c (many small slow-
+ * downs), reentry.c (devices outside the plan), ask.c (asking the policy), hope.c (waiting),
+ * apply.c (failures, decisions, how they are carried out), move.c (state between devices), plans.c
+ * (compiled plans), ledger.c (where the time went), checkpoint.c, real.c and pace.c (backends that
+ * hold data), bound.c (policy `oracle`), score.c (what the detector saw), caused.c (what slow
+ * devices did), report.c and assume.c (rows of the end). Times are run time; the backend's clock
+ * is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
 #include "core/base/hash.h"

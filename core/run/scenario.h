@@ -120,8 +120,8 @@ typedef enum luo_optimizer_step { /* optimizer_step of a policy's plans */
     LUO_STEP_STAGGERED
 } luo_optimizer_step;
 
-/* What policies for uneven lengths know of slow devices: nothing; the speed of each replica; and so
- * that slow devices also go where they do least harm. */
+/* What policies for uneven lengths know of slow devices: the speed of each replica; nothing; and,
+ * beside that speed, which devices go to which replica (lengths/joint.h). */
 #define LUO_LENGTH_STRAGGLERS_LIST(X)                                                              \
     X(LUO_STRAGGLERS_DISPATCH, "dispatch")                                                         \
     X(LUO_STRAGGLERS_NONE, "none")                                                                 \

@@ -488,7 +488,8 @@ static const struct {
 } bad[] = {
     {bad_policy,
      "policy `malleux` cannot run here; `static`, `restart`, `rebalance`, `oobleck`, `spares`, "
-     "`drop_replica`, `reroute`, `malleus` or `oracle` is expected."},
+     "`drop_replica`, `reroute`, `malleus`, `oracle`, `padding`, `pack_static`, `pack_dynamic`, "
+     "`uniform_best`, `hotspa`, `one_plan` or `hydraulis` is expected."},
     {bad_extent, "`extent` has both; exactly one of `steps` and `duration_s` is expected."},
     {bad_clock, "policy `static` has `planner_time` `measured`, and there is no clock here; use "
                 "`fixed`."},

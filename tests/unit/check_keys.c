@@ -113,10 +113,11 @@ static luo_status read_model(const luo_source *src, luo_str *s)
 /* What is read from a changed base, as text; errors stand in diags. */
 static luo_status read_any(const char *base, const char *text, luo_str *s)
 {
-    const luo_source src = {base == scenario ? scenario : "base", text, strlen(text)};
+    const bool is_file = base == scenario || base == uneven;
+    const luo_source src = {is_file ? base : "base", text, strlen(text)};
     luo_diags_init(&diags, arena);
     luo_str_clear(s);
-    if (base == scenario) return read_scenario(&src, s);
+    if (is_file) return read_scenario(&src, s);
     if (base == cluster) return read_cluster(&src, s);
     if (base == profile) return read_profile(&src, s);
     if (base == stack) return read_stack(&src, s);
@@ -128,8 +129,8 @@ static const char *text_of(const char *base)
 {
     luo_source src;
     luo_err err;
-    if (base != scenario) return base;
-    ck_assert_msg(luo_source_read(arena, scenario, &src, &err) == LUO_OK, "%s", err.text);
+    if (base != scenario && base != uneven) return base;
+    ck_assert_msg(luo_source_read(arena, base, &src, &err) == LUO_OK, "%s", err.text);
     return src.text;
 }
 

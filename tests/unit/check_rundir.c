@@ -35,6 +35,7 @@ static const struct {
                      "bytes_local,bytes_nvlink,bytes_pcie,bytes_nic,messages,max_sender,"
                      "max_sender_bytes,source"},
     {"truth.csv", "id,kind,target,value,t_start_s,t_end_s,first_step,last_step,detected_s"},
+    {"assignment.csv", "step,sequence,length_tokens,pipeline,micro_batch,position"},
     {"compare.csv", "run,policy,backend,state,seed,plan,program,steps,total_s,extent_s,"
                     "step_mean_s,step_p50_s,"
                     "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,"
@@ -183,6 +184,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
                                .plan_s = 10,
                                .total_s = NAN,
                                .max_sender = -1};
+    const luo_row_assignment assignment = {7, 3, 120, 1, 2, 4};
     const luo_row_truth truth = {.id = "slow1",
                                  .kind = "straggler",
                                  .target = "device:1",
@@ -217,6 +219,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
     LUO_TRY(fix_step(k, f, 0, 0, true, err));
     LUO_TRY(k->switched(k->ctx, &sw, err));
     LUO_TRY(k->truth(k->ctx, &truth, err));
+    if (k->assignment) LUO_TRY(k->assignment(k->ctx, &assignment, err));
     LUO_TRY(k->links(k->ctx, f->links, f->cluster.nlinks, 0.15, err));
     LUO_TRY(k->comm(k->ctx, 0, &f->set, comm, 2, err));
     LUO_TRY(k->device(k->ctx, &device, err));
@@ -247,6 +250,7 @@ static const struct {
     {"switches.csv", 1,
      "0,1.000000000,0,1,slow1,0.100000000,10.000000000,0.000000000,0.000000000,,0,0,0,0,0,,0,"
      "devices"},
+    {"assignment.csv", 1, "7,3,120,1,2,4"},
     {"truth.csv", 1, "slow1,straggler,device:1,2.500000,0.050000000,,0,,"},
     {"comm.csv", 1,
      "0,\"[0,1]\",all_reduce,tp,nvlink,2,4,2048,0.000001000,0.000001000,2.048,2.048"},
@@ -271,7 +275,10 @@ START_TEST(all_rows)
 {
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "rundir");
+    static const luo_policy_spec deals = {.name = "hydraulis", .label = "static"};
     const luo_rundir_opts opts = fix_opts(f);
+    f->scenario.npolicies = 1; /* one that has assignment.csv */
+    f->scenario.policies = &deals;
     luo_rundir *r = NULL;
     luo_err err = {0};
     ck_assert_msg(luo_rundir_open(dir, &opts, &r, &err) == LUO_OK, "%s", err.text);

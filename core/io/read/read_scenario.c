@@ -227,6 +227,21 @@ static void check_even(luo_scenario_reader *reader)
     }
 }
 
+/* A batch by tokens holds any one sequence, as far as the model takes it. */
+static void check_budget(luo_scenario_reader *reader, const luo_doc_node *data)
+{
+    const luo_scenario *sc = reader->sc;
+    if (reader->doc.st != LUO_OK || !sc->batch_tokens || !sc->lengths) return;
+    const int64_t longest = luo_lengths_longest(sc->lengths);
+    const int64_t most = reader->model ? reader->model->max_sequence_tokens : 0;
+    const int64_t ctx = most > 0 && most < longest ? most : longest;
+    if (sc->batch_tokens < ctx)
+        luo_doc_error(&reader->doc, luo_doc_get(luo_doc_get(data, "batch"), "tokens"),
+                      "a batch of %lld tokens is below the longest sequence of %lld; one sequence "
+                      "must fit.",
+                      (long long)sc->batch_tokens, (long long)ctx);
+}
+
 static void take_data(luo_scenario_reader *reader)
 {
     const luo_doc_node *data = luo_doc_get(reader->doc.root, "data");
@@ -247,6 +262,7 @@ static void take_data(luo_scenario_reader *reader)
     }
     check_tokens(reader, lengths);
     check_even(reader);
+    check_budget(reader, data);
     if (any_policy(reader, true)) needs_data(reader, data, "a policy for uneven lengths");
     else if (!reader->y->plan || !*reader->y->plan) needs_data(reader, data, "a planner");
     if (!any_policy(reader, false) && reader->y->plan && *reader->y->plan)

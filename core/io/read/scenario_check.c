@@ -327,7 +327,8 @@ static int length_kind(const luo_doc_node *map)
 void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
 {
     const int kind = length_kind(map);
-    const luo_doc_node *low = luo_doc_get(map, "low_tokens"), *high = luo_doc_get(map, "high_tokens");
+    const luo_doc_node *low = luo_doc_get(map, "low_tokens");
+    const luo_doc_node *high = luo_doc_get(map, "high_tokens");
     for (int i = 0; kind >= 0 && i < COUNT(length_keys); i++) {
         const luo_doc_node *node = luo_doc_get(map, length_keys[i].key);
         if (node && !(length_keys[i].allowed & 1 << kind))
@@ -339,6 +340,9 @@ void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
     }
     if (low && high && number_of(low) > number_of(high))
         luo_doc_error(doc, high, "`high_tokens` is below `low_tokens`.");
+    const luo_doc_node *parts = luo_doc_get(map, "components");
+    if (parts && !parts->first)
+        luo_doc_error(doc, parts, "`components` is empty; one component or more is expected.");
 }
 
 void luo_check_component(luo_doc *doc, const luo_doc_node *map)

@@ -102,8 +102,8 @@ typedef struct luo_scenario_yaml {
 
 /* Contradictions within one map (scenario_check.c). */
 luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
-    luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component, luo_check_planner, luo_check_checkpoint,
-    luo_check_life;
+    luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component, luo_check_planner,
+    luo_check_checkpoint, luo_check_life;
 
 /* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
  * in files[0..n), named

@@ -7,14 +7,8 @@
 #include "core/plan/hydraulis/pool_room.h"
 #include "core/plan/hydraulis/propagation.h"
 
-enum {
-    GRAD_BYTES = 4,
-    SAMPLES = 4,
-    GRID = 1024,
-    GRID_POINTS = 32,
-    FEW_DEVICES = 64,
-    STEP_OF_MANY = 4
-};
+enum { GRAD_BYTES = 4, SAMPLES = 4, GRID = 1024, GRID_POINTS = 32 };
+enum { FEW_DEVICES = 64, STEP_OF_MANY = 4 };
 
 static const double SAME_SPEED = 0.99;
 
@@ -73,11 +67,10 @@ static luo_status check_longest(const luo_length_setup *s, const luo_length_setu
         if (luo_pool_devices(&s->pool.entry[k]) <= in->ndevices && s->pool.entry[k].cap > most)
             most = s->pool.entry[k].cap;
     if (h->n == 0 || h->length[h->n - 1] <= most) return LUO_OK;
-    return luo_err_set(
-        err, LUO_EINFEASIBLE,
-        "%lld tokens exceed every strategy on %d devices (largest cap %lld); shorter "
-        "sequences, context parallelism or more memory are needed.",
-        (long long)h->length[h->n - 1], in->ndevices, (long long)most);
+    return luo_err_set(err, LUO_EINFEASIBLE,
+                       "%lld tokens exceed every strategy on %d devices (largest cap %lld); "
+                       "shorter sequences, context parallelism or more memory are needed.",
+                       (long long)h->length[h->n - 1], in->ndevices, (long long)most);
 }
 
 static int64_t grid_of(int64_t ctx)

@@ -18,8 +18,8 @@ typedef struct luo_step_place {
 /* Every replica that has sequences is a pipeline of stages as equal as the layers allow on the next
  * devices, the ranks of a stage side by side; its micro-batches have their own tokens, padded to
  * LUO_POOL_ROUND, and the assignment says which sequence is where. With a layout the state is apart
- * (`state_layout`), on all devices. number[n]: of the sequences, as the assignment names them; NULL:
- * 0 to n - 1. Pre: the replicas fit the devices; pp is at most the layers.
+ * (`state_layout`), on all devices. number[n]: of the sequences, as the assignment names them;
+ * NULL: 0 to n - 1. Pre: the replicas fit the devices; pp is at most the layers.
  * Errors: LUO_ENOMEM. Owner: arena. */
 luo_status luo_step_plan_make(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                               const luo_replicas *replicas, const luo_step_plan *step,

@@ -47,8 +47,8 @@ static luo_status choose(luo_run *run, luo_candidates_in *in, const luo_step_pla
                               &n, err));
     LUO_TRY(
         luo_step_choose(run->arena, in->pool, found.plan, found.n, length, n, &opts, &step, err));
-    return luo_step_plan_make(run->arena, place, in->pool, &found.plan[step.plan], &step, length, NULL,
-                              n, out, err);
+    return luo_step_plan_make(run->arena, place, in->pool, &found.plan[step.plan], &step, length,
+                              NULL, n, out, err);
 }
 
 luo_status luo_first_hydraulis(luo_run *run, luo_err *err)

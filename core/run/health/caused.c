@@ -1,7 +1,7 @@
 /* What the slowness of one device does to a step: the first plan's step with only this device slow,
  * at its mean over the run, over the step with none (the column `caused_slowdown`, as in
- * StragglerAnalysis); with uneven lengths, of the last step. Simulated apart from the run, without noise and events, for the slowest
- * devices first, as far as the limit of work allows. */
+ * StragglerAnalysis); with uneven lengths, of the last step. Simulated apart from the run, without
+ * noise and events, for the slowest devices first, as far as the limit of work allows. */
 #include <stdlib.h>
 
 #include "core/run/run.h"

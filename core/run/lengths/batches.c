@@ -8,17 +8,17 @@
 void luo_batches_open(const luo_lengths *lengths, const luo_batch_rule *rule, int64_t limit,
                       uint64_t seed, luo_batches *b)
 {
-    *b = (luo_batches){.lengths = lengths, .rule = *rule, .limit = limit};
+    *b = (luo_batches){.lengths = lengths, .rule = *rule, .limit = limit, .seed = seed};
     if (!LUO_VEC_ROOM(b->mark, b->n, b->room)) return; /* draws find none, and say so */
     b->mark[b->n++] = luo_length_source_open(seed);
 }
 
 /* Draws the newest step that has a mark, and marks the next one. */
-static luo_status draw_on(luo_arena *arena, luo_batches *b, const luo_lengths *lengths,
-                          int64_t **length, int32_t *n, luo_err *err)
+static luo_status draw_on(luo_arena *arena, luo_batches *b, int64_t **length, int32_t *n,
+                          luo_err *err)
 {
     luo_length_source source = b->mark[b->n - 1];
-    LUO_TRY(luo_lengths_batch(arena, lengths, &b->rule, b->limit, &source, length, n, err));
+    LUO_TRY(luo_lengths_batch(arena, b->lengths, &b->rule, b->limit, &source, length, n, err));
     if (!LUO_VEC_ROOM(b->mark, b->n, b->room)) return luo_err_nomem(err);
     b->mark[b->n++] = source;
     return LUO_OK;
@@ -28,12 +28,17 @@ luo_status luo_batches_draw(luo_arena *arena, luo_batches *b, int64_t step, int6
                             int64_t **length, int32_t *n, luo_err *err)
 {
     const luo_lengths fixed = {.kind = LUO_LENGTH_FIXED, .tokens = tokens};
-    const luo_lengths *lengths = tokens > 0 ? &fixed : b->lengths;
     if (b->n == 0) return luo_err_nomem(err);
-    while (b->first + b->n - 1 < step) LUO_TRY(draw_on(arena, b, b->lengths, length, n, err));
-    if (step == b->first + b->n - 1) return draw_on(arena, b, lengths, length, n, err);
-    luo_length_source source = b->mark[step - b->first];
-    return luo_lengths_batch(arena, lengths, &b->rule, b->limit, &source, length, n, err);
+    if (step < b->first) {
+        b->mark[0] = luo_length_source_open(b->seed);
+        b->first = 0;
+        b->n = 1;
+    }
+    while (b->first + b->n - 1 <= step) LUO_TRY(draw_on(arena, b, length, n, err));
+    luo_length_source source =
+        tokens > 0 ? luo_length_source_open(b->seed) : b->mark[step - b->first];
+    return luo_lengths_batch(arena, tokens > 0 ? &fixed : b->lengths, &b->rule, b->limit, &source,
+                             length, n, err);
 }
 
 void luo_batches_forget(luo_batches *b, int64_t step)

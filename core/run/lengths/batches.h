@@ -8,20 +8,21 @@ typedef struct luo_batches {
     const luo_lengths *lengths;
     luo_batch_rule rule;
     int64_t limit;           /* sequences of a batch, at most */
+    uint64_t seed;
     luo_length_source *mark; /* where the draws of step first + k begin */
-    int64_t first;           /* the run can go back to this step */
+    int64_t first;           /* the run goes back to this step, if to any but its first */
     int32_t n, room;
 } luo_batches;
 
 /* Out: *b without anything drawn. Pre: lengths live as long. */
 void luo_batches_open(const luo_lengths *lengths, const luo_batch_rule *rule, int64_t limit,
                       uint64_t seed, luo_batches *b);
-/* The batch of a step at or after `first`; steps between are drawn on the way. tokens above 0: an
- * event has made all sequences so long.
+/* The batch of a step; steps between are drawn on the way, and all of them from the seed on for one
+ * before `first`. tokens above 0: an event has made all sequences so long.
  * Errors: those of luo_lengths_batch. Owner: *length belongs to arena. */
 luo_status luo_batches_draw(luo_arena *arena, luo_batches *b, int64_t step, int64_t tokens,
                             int64_t **length, int32_t *n, luo_err *err);
-/* Nobody goes back before this step any more. */
+/* The run goes back before this step at most to its start. */
 void luo_batches_forget(luo_batches *b, int64_t step);
 void luo_batches_free(luo_batches *b);
 #endif

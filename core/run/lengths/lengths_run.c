@@ -13,7 +13,11 @@
 /* The longest sequence that there can be, as far as the model takes it. */
 static int64_t context_of(const luo_scenario *sc)
 {
-    const int64_t longest = luo_lengths_longest(sc->lengths), most = sc->model->max_sequence_tokens;
+    const int64_t most = sc->model->max_sequence_tokens;
+    int64_t longest = luo_lengths_longest(sc->lengths);
+    for (int32_t i = 0; i < sc->nevents; i++)
+        if (sc->events[i].kind == LUO_EVENT_LENGTHS && sc->events[i].tokens > longest)
+            longest = sc->events[i].tokens;
     return most > 0 && most < longest ? most : longest;
 }
 
@@ -364,6 +368,7 @@ luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
     }
     LUO_TRY(luo_run_use_batch(run, p->frame, p->plan, &work, &plan, err));
     run->lengths->bound = part;
+    run->lengths->adopted = true;
     run->lengths->used = plan;
     if (real) return luo_run_rebind(run, &was, plan, err);
     run->plans.running = plan;
@@ -487,8 +492,13 @@ luo_status luo_run_lengths_again(void *run_, const luo_plan **frame, luo_err *er
     luo_run *run = run_;
     luo_run_lengths *x = run->lengths;
     *frame = NULL;
-    if (same_devices(run) && !(run->decision.trigger & LUO_TRIGGER_FAIL)) return LUO_OK;
-    LUO_TRY(set_up(run, run->health.rate, run->health.reentry.candidate, err));
+    const bool anew = !same_devices(run) || run->decision.trigger & LUO_TRIGGER_FAIL;
+    if (!anew && x->adopted) return LUO_OK;
+    if (anew) {
+        LUO_TRY(set_up(run, run->health.rate, run->health.reentry.candidate, err));
+        x->adopted = false;
+        luo_planning_restart(&x->planning, 0, run->clock.t_s);
+    }
     LUO_TRY(plan_step(run, err));
     *frame = x->plans.part[0].frame;
     x->step = -1; /* the batch of the checkpoint's step is another one */

@@ -29,6 +29,7 @@ typedef struct luo_run_lengths {
     int32_t n;
     luo_length_plans plans;
     int32_t bound, used; /* part that is bound, and the index of its frame */
+    bool adopted;        /* plans of the setup run; else the run is on its way to them */
 } luo_run_lengths;
 
 /* Setup for the devices that are usable at the start, and the plan of the first batch as the first

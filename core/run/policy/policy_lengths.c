@@ -1,7 +1,8 @@
 /* Policies for uneven lengths (docs/policies.md#uneven-lengths): what a step does is decided batch
  * by batch in core/run/lengths; here is what a change of the devices does. Optimizer state is cut
  * over all devices without a copy, so a failure goes back to the checkpoint, with replicas for the
- * devices that are left. */
+ * devices that are left. For devices that came all wait for the planner: the next step is planned
+ * for them. */
 #include <math.h>
 #include <stdio.h>
 
@@ -51,6 +52,7 @@ const luo_policy luo_policy_of_lengths[LUO_LENGTH_POLICIES] = {
                                     .keys = KEYS own,                                              \
                                     .plans = true,                                                 \
                                     .lengths = true,                                               \
+                                    .plan_mode = LUO_PLAN_SYNC,                                    \
                                     .rule = LUO_LENGTH_POLICY_##policy,                            \
                                     .decide = decide},
 #include "core/plan/hydraulis/length_policies.inc"
