@@ -447,6 +447,8 @@ bool luo_plan_within(const luo_plan *plan, const bool *device)
         for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
             for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
                 if (!device[plan->pipelines[i].stages[s].dev[k]]) return false;
+    for (int32_t k = 0; k < plan->state_layout.ndev; k++)
+        if (!device[plan->state_layout.dev[k]]) return false;
     return true;
 }
 

@@ -175,7 +175,8 @@ luo_status luo_plan_check_work(const luo_plan *plan, const luo_work *limits, luo
 /* Devices of the plan, ascending. */
 luo_status luo_plan_devices(luo_arena *arena, const luo_plan *plan, int32_t **dev, int32_t *n,
                             luo_err *err);
-/* Do all devices of the plan have device[d]? device: per device of its cluster. */
+/* Do all devices of the plan, those of its `state_layout` included, have device[d]? device: per
+ * device of its cluster. */
 bool luo_plan_within(const luo_plan *plan, const bool *device);
 /* Sequences and tokens of one step; INT64_MAX when the tokens do not fit. */
 int64_t luo_plan_sequences(const luo_plan *plan);

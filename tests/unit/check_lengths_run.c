@@ -382,6 +382,14 @@ START_TEST(every_sequence_once)
 }
 END_TEST
 
+/* With work, or with optimizer state alone. */
+static bool takes_part(const luo_plan *p, int32_t device)
+{
+    bool keeps = false;
+    for (int32_t k = 0; k < p->state_layout.ndev; k++) keeps |= p->state_layout.dev[k] == device;
+    return keeps || holds(p, device);
+}
+
 /* Plans of 2 s, one worker: a step every 2 s. Device 3 fails while step 6 waits for its plan, comes
  * back after 20 s; checkpoints every 4 steps. */
 START_TEST(fails_and_comes_back)
@@ -406,7 +414,7 @@ START_TEST(fails_and_comes_back)
     for (int32_t k = 0; k < fake.nsteps; k++) {
         const luo_row_step *s = &fake.steps[k];
         const luo_row_assignment *r = next_step(&at, &n);
-        ck_assert_int_eq(holds(fake.plans[s->plan].plan, 3), s->devices_used == 8);
+        ck_assert_int_eq(takes_part(fake.plans[s->plan].plan, 3), s->devices_used == 8);
         ck_assert_int_eq(s->devices_used, s->devices_up);
         redone += s->attempt > 0;
         if (!lost[s->step]) {

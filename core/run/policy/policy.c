@@ -96,6 +96,8 @@ bool luo_snapshot_whole(const luo_snapshot *now)
         for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
             for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
                 if (isinf(now->rate[plan->pipelines[i].stages[s].dev[k]])) return false;
+    for (int32_t k = 0; k < plan->state_layout.ndev; k++)
+        if (isinf(now->rate[plan->state_layout.dev[k]])) return false;
     return true;
 }
 
