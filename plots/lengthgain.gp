@@ -24,10 +24,10 @@ do for [fmt in "svg png"] {
     set lmargin at screen (small ? 0.20 : 0.10)
     set rmargin at screen 0.98
     set tmargin at screen top_above
-    set bmargin at screen (small ? 0.44 : 0.36)
+    set bmargin at screen (small ? 0.42 : 0.33)
     set logscale y
     set yrange [least * 0.96:most * 1.08]
-    set ytics ('0.9' 0.9, '1' 1, '1.2' 1.2, '1.5' 1.5, '2' 2, '3' 3, '5' 5, '10' 10)
+    set ytics ('0.9' 0.9, '1' 1, '1.1' 1.1, '1.2' 1.2, '1.3' 1.3, '1.4' 1.4, '1.5' 1.5, '1.7' 1.7, '2' 2, '3' 3, '5' 5, '10' 10)
     set xrange [0.5:ns + 0.5]
     set xtics rotate by 45 right font tiny_font noenhanced
     set for [j=1:ns] xtics add (word(settings, j) j)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: tests/rivals_lengths.sh [DIR [SETTINGS|grid [SEED]]]      (build/rivals-lengths, 12, 1)
 # Does the planner for uneven lengths hold against the best of its rivals? Random settings: 8 to 64 GPUs, a model, a
-# context (the model's own limit is set to it), a distribution of lengths, 4,000 to 12,500 tokens a device. `grid`: 4 distributions on 8, 32 and 64 GPUs.
-# What counts is the mean simulated step over the same STEPS (2) batches. build/release/tests/curves/lengthgain says how
-# rivals get their best settings: the simulator tries them on the very batches that are compared.
+# context (the model's own limit is set to it), a distribution of lengths, 4,000 to 12,500 tokens a device. `grid`: 4
+# distributions on 8, 32 and 64 GPUs. What counts is the mean simulated step over the same STEPS (2) batches.
+# tests/curves/lengthgain.c says how rivals get their best settings: the simulator tries them on the batches compared.
 # Writes DIR/rivals_lengths.csv (and of `grid` the figure DIR/lengthgain.svg) and prints how often `hydraulis` is slower than
 # the fastest rival by more than 1 %: with and without hotspa, which runs a step in several plans, and beside hotspa as if
 # nothing but `switch_ms` were ever moved (by the pool). Exit 1 if it is slower without hotspa. All lengths are synthetic.
@@ -60,12 +60,12 @@ run() { # NUMBER NODES PROFILE SCALE_UP NICS NIC_GB MODEL LENGTHS CONTEXT TOKENS
     "$G" "$at/model.yaml" "$at/cluster.yaml" "$lengths" "$9" "${10}" "$steps" "$seed" >"$at/line" 2>"$at/log" ||
         { echo "setting $1: $(tail -n 1 "$at/log")" >&2; return 0; }
     awk -F, -v OFS=, -v about="$1,$(($2 * 8)),$3,$5,$7,$8,$9,${10}" -v names="$("$G")" '{
-        split(names, name, ","); best = other = 0 # $2 to $8: padding to hydraulis, hotspa is the fifth
+        split(names, name, ","); best = other = 0 # $2 to $8: padding to hydraulis; $10: hotspa_pool_s
         for (k = 2; k < 8; k++) if ($k != "") {
             if (!best || $k < $best) best = k
             if (name[k] != "hotspa_s" && (!other || $k < $other)) other = k
         }
-        least = $9 < $other ? $9 : $other
+        least = $10 < $other ? $10 : $other
         print about, $0, substr(name[best], 1, length(name[best]) - 2), sprintf("%.4f,%.4f,%.4f", $8 / $best, $8 / $other, $8 / least)
     }' "$at/line" | tee -a "$dir/rivals_lengths.csv"
 }
@@ -74,7 +74,7 @@ echo "setting,gpus,gpu,nics,model,lengths,context,tokens,$("$G"),best_rival,rati
     tee "$dir/rivals_lengths.csv"
 if [ "$count" = grid ]; then
     i=0
-    for size in "1 llama-7b 16384 50000" "4 llama-32b 32768 200000" "8 llama-32b 32768 400000"; do
+    for size in "1 llama-7b 16384 50000" "4 llama-32b 32768 200000" "8 llama-13b 32768 400000"; do
         read -r nodes model context tokens <<<"$size"
         for lengths in syn-web syn-code uniform heavy; do
             i=$((i + 1))
