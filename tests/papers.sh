@@ -271,7 +271,7 @@ awk -F, 'function suite(w) {return w ~ /step/ ? "step" : w ~ /restart/ ? "restar
 draw() { LC_ALL=C.UTF-8 gnuplot -d -e "run='$out'; out='$out/plots/$1'; title='$2'" "plots/$1.gp" && echo "$out/plots/$1.svg"; }
 if command -v gnuplot >/dev/null; then
     draw predicted "seconds of papers and ours, simulated"
-    draw settings "step with stragglers over step without, simulated"
+    [ "$(wc -l <"$out/settings.csv")" -lt 2 ] || draw settings "step with stragglers over step without, simulated"
 fi
 if ls "$out"/month/seed*/compare.csv >/dev/null 2>&1; then
     "$L" compare "$out"/month/seed*/ --out "$out/month" --force --quiet | tail -n 12

@@ -163,7 +163,8 @@ static void steps(scene *s, const char *name)
     printf("hydraulis_%s_ratio %.4f 1\n", name, ours / best);
 }
 
-static void both(const char *name, int32_t devices, int32_t device_step, int64_t tokens, int64_t grid)
+static void both(const char *name, int32_t devices, int32_t device_step, int64_t tokens,
+                 int64_t grid)
 {
     scene s;
     open_scene(&s, devices, device_step, tokens, grid);

@@ -4,13 +4,14 @@
  * usage: lengthgain MODEL CLUSTER LENGTHS CTX TOKENS STEPS SEED; LENGTHS as of `luoshu plan
  * hydraulis`. Without arguments: the names of the columns.
  *
- * A rival chooses its settings by the pool, as in a run. So that it has its best ones, the simulator
- * tries here what else it could have chosen, on the very batches that are compared, and the best
- * mean counts: equal replicas of each strategy that is not far from the best by the pool, HotSPa's
- * buckets for several costs of a change and these very batches (hotspa_run_s: those of a run), the
- * best plans of one_plan. `hydraulis` is the policy as it is in a run, but that it simulates the
- * plan it takes on every batch. hotspa_pool_s is what HotSPa would take if nothing but `switch_ms` were ever moved, by
- * the pool alone. Costs of strategies are those of the cost model. */
+ * A rival chooses its settings by the pool, as in a run. So that it has its best ones, the
+ * simulator tries here what else it could have chosen, on the very batches that are compared, and
+ * the best mean counts: equal replicas of each strategy that is not far from the best by the pool,
+ * HotSPa's buckets for several costs of a change and these very batches (hotspa_run_s: those of a
+ * run), the best plans of one_plan. `hydraulis` is the policy as it is in a run, but that it
+ * simulates the plan it takes on every batch. hotspa_pool_s is what HotSPa would take if nothing
+ * but `switch_ms` were ever moved, by the pool alone. Costs of strategies are those of the cost
+ * model. */
 #include <math.h>
 #include <string.h>
 
@@ -209,9 +210,9 @@ static double of_one_plan(const scene *s, int32_t *plan)
     if (!ms) luo_bench_fail("no memory");
     for (int32_t p = 0; p < c->n; p++) {
         with.plan = p;
-        ms[p] = c->longest[p] < s->in.rule.most ? INFINITY
-                                                : pool_mean(s, &with, LUO_LENGTH_POLICY_ONE_PLAN) +
-                                                      s->setup.moved_ms[p];
+        ms[p] = c->longest[p] < s->in.rule.most
+                    ? INFINITY
+                    : pool_mean(s, &with, LUO_LENGTH_POLICY_ONE_PLAN) + s->setup.moved_ms[p];
     }
     for (int k = 0; k < PLANS; k++) {
         int32_t next = 0;
@@ -264,7 +265,8 @@ int main(int argc, char **argv)
         printf("sequences");
         for (int p = 0; p < POLICIES; p++)
             printf(",%s_s", luo_length_policy_name((luo_length_policy)p));
-        printf(",hotspa_run_s,hotspa_pool_s,hydraulis_pool_s,uniform_tp,uniform_pp,buckets,plans_used\n");
+        printf(",hotspa_run_s,hotspa_pool_s,hydraulis_pool_s,uniform_tp,uniform_pp,buckets,plans_"
+               "used\n");
         return 0;
     }
     read_inputs(&s, argv + 1);
@@ -282,8 +284,10 @@ int main(int argc, char **argv)
     for (int32_t k = 0; k < s.nsteps; k++) sequences += s.step[k].n;
     printf("%d", sequences / s.nsteps);
     for (int p = 0; p < POLICIES; p++) {
-        if (isfinite(seconds[p])) printf(",%.6f", seconds[p]);
-        else printf(",");
+        if (isfinite(seconds[p]))
+            printf(",%.6f", seconds[p]);
+        else
+            printf(",");
     }
     const luo_pool_entry *e = &s.setup.pool.entry[entry];
     printf(",%.6f,%.6f,%.6f,%d,%d,%d,%d\n", run_s, pool_s,
