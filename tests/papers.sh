@@ -4,10 +4,12 @@
 #   OUT/NAME/       result set of each scenario; one newer than its file and than luoshu is kept
 #   OUT/papers.csv  ours, published, provenance (scenarios/papers/published.csv); papers.md: as a table
 #   OUT/settings.csv, settings.md   step with stragglers over step without, by policy
+#   OUT/lengths.csv, lengths.md   mean step of the policies for uneven lengths (synthetic lengths)
 #   OUT/month/      SEEDS (8) months of 1,024 GPUs: seeds.csv, plots/goodput.svg
 #   OUT/plots/      predicted: published and ours; settings: the table of settings
 #   OUT/spot-gcp/   with DATA=DIR: DIR/bamboo_gcp_spot_counts.csv (time_s, instances; not shipped), replayed
-# A quarter of an hour on two cores, most of it for the months. Nothing is tuned to what is published.
+# ONLY=hydraulis: of the scenarios those whose names begin so; rows of the others stay as they are in OUT, or empty.
+# Half an hour on two cores, most of it for the months. Nothing is tuned to what is published.
 set -u
 export LC_ALL=C
 L=${LUOSHU:-$PWD/luoshu} S=$PWD/scenarios P=$PWD/scenarios/papers began=$SECONDS
@@ -17,7 +19,9 @@ tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 runs=0 total=$(($(ls "$P"/*.yaml "$S"/combined/*.yaml | wc -l) - 1 + ${SEEDS:=8} + 1)) bad=0
 
 simulate() { # NAME FILE options..: into OUT/NAME, unless that is there
-    local dir=$out/$1 file=$2 rc what=done; shift 2
+    local dir=$out/$1 file=$2 rc what="done"
+    case $1 in "${ONLY:-}"*) ;; *) return ;; esac
+    shift 2
     runs=$((runs + 1))
     if [ "$dir/compare.csv" -nt "$file" ] && [ "$dir/compare.csv" -nt "$L" ]; then what="is there"
     else
@@ -126,6 +130,43 @@ goodput() { pick "$out/recycle/compare.csv" goodput_tokens_per_s "v[\"policy\"] 
 for p in oobleck restart malleus; do put recycle.$p "$(calc "$(goodput reroute)" "$(goodput $p)" 'a / b')"; done
 put recycle.staggered "$(calc "$(goodput reroute-staggered)" "$(goodput oobleck-staggered)" 'a / b')"
 
+# ---- Hydraulis: mean step of all policies on the same batches ----
+mean_step() { # NAME POLICY: empty where it lost a step
+    [ -f "$out/$1/$2/steps.csv" ] && awk -F, '/^#/ {next} !c {for (i = 1; i <= NF; i++) if ($i == "step_s") c = i; next}
+        {s += $c; n++} END {if (n) print s / n}' "$out/$1/$2/steps.csv"
+}
+lengths_policies="padding pack_dynamic uniform_best hotspa hydraulis"
+echo "setting,policy,step_s,step_ratio" >"$out/lengths.csv"
+for f in "$P"/hydraulis-*.yaml; do
+    name=$(basename "$f" .yaml) ours=$(mean_step "$(basename "$f" .yaml)" hydraulis)
+    for p in $lengths_policies; do
+        a=$(mean_step "$name" $p)
+        [ -z "$a" ] || echo "${name#hydraulis-},$p,$a,$(calc "$a" "$ours" 'a / b')" >>"$out/lengths.csv"
+        put "$name.$p" "$a"; put "$name.$p-ratio" "$(calc "$a" "$ours" 'a / b')"
+    done
+done
+{ cat "$S/pools/32b-a800.yaml"; echo 'prop_overlap: 1'; } >"$tmp/hidden.yaml" # by the published pool alone, nothing that moves counts
+"$L" plan hydraulis --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/a800-32.yaml" --pool "$S/pools/32b-a800.csv" --os 2,16,1 \
+    --params "$tmp/hidden.yaml" --lengths syn-web --budget 200000 --steps 12 --seed 5 --rank objective --out "$tmp/plan.json" --force --quiet >"$tmp/pool" 2>"$tmp/err"
+of_pool() { awk -v p="$1" '$1 == p {print $2 / 1000}' "$tmp/pool"; } # POLICY
+for p in $lengths_policies; do
+    put "pool-32b.$p" "$(of_pool $p)"; put "pool-32b.$p-ratio" "$(calc "$(of_pool $p)" "$(of_pool hydraulis)" 'a / b')"
+done
+awk -F, -v policies="$lengths_policies" '
+    NR == 1 {n = split(policies, p, " "); next}
+    !($1 in seen) {seen[$1] = 1; name[++m] = $1}
+    {x[$1, $2] = $3}
+    END {
+        line = "| setting |"; rule = "|---|"
+        for (i = 1; i <= n; i++) {line = line " " p[i] ", s |"; rule = rule "---|"}
+        print line " uniform_best / hydraulis | hotspa / hydraulis |"; print rule "---|---|"
+        for (k = 1; k <= m; k++) {
+            line = "| " name[k] " |"
+            for (i = 1; i <= n; i++) line = line " " (x[name[k], p[i]] == "" ? "-" : sprintf("%.2f", x[name[k], p[i]])) " |"
+            own = x[name[k], "hydraulis"]
+            print line sprintf(" %.2f | %.2f |", own ? x[name[k], "uniform_best"] / own : 0, own ? x[name[k], "hotspa"] / own : 0)
+        }}' "$out/lengths.csv" >"$out/lengths.md"
+
 # ---- Malleus: step with stragglers over step without, by policy ----
 policies="static rebalance restart oobleck malleus oracle"
 echo "setting,policy,healthy_s,slowed_s,slowed_ratio" >"$out/settings.csv"
@@ -189,6 +230,17 @@ six hours of failures: goodput of `reroute` / `oobleck`, both with a staggered o
 six hours of failures: the same, both without|recycle.oobleck|ratio|recycle.oobleck|as above
 six hours of failures: goodput of `reroute` / `restart`|recycle.restart|ratio||
 ReCycle / Bamboo||ratio|recycle.bamboo|not comparable: not built
+32B on 32 H20, 200K tokens, 32K context: `hydraulis`|hydraulis-h20-32k.hydraulis|s|hydraulis-h20-32k.step|theirs: CommonCrawl, ours: synthetic lengths; fabric chosen
+the same: `hotspa`|hydraulis-h20-32k.hotspa|s|hydraulis-h20-32k.hotspa|the same
+the same: `uniform_best`|hydraulis-h20-32k.uniform_best|s|hydraulis-h20-32k.megatron|theirs Megatron
+the same: `padding`|hydraulis-h20-32k.padding|s|hydraulis-h20-32k.deepspeed|not comparable: theirs DeepSpeed, which need not pad
+the same: `hotspa` / `hydraulis`|hydraulis-h20-32k.hotspa-ratio|ratio|hydraulis-h20-32k.hotspa-ratio|ratios depend on data and costs of strategies
+the same: `uniform_best` / `hydraulis`|hydraulis-h20-32k.uniform_best-ratio|ratio|hydraulis-h20-32k.megatron-ratio|the same
+the same, 16K context: `uniform_best` / `hydraulis`|hydraulis-h20-16k.uniform_best-ratio|ratio||
+32B on 32 A800 by the published pool, nothing moves: `hotspa` / `hydraulis`|pool-32b.hotspa-ratio|ratio|hydraulis-h20-32k.hotspa-ratio|12 synthetic batches; theirs: H20
+the same: `uniform_best` / `hydraulis`|pool-32b.uniform_best-ratio|ratio|hydraulis-h20-32k.megatron-ratio|the same
+7B, 13B, 32B on 32 A800: `uniform_best` / `hydraulis`|hydraulis-7b-100k.uniform_best-ratio hydraulis-7b-200k.uniform_best-ratio hydraulis-13b-100k.uniform_best-ratio hydraulis-13b-200k.uniform_best-ratio hydraulis-32b-100k.uniform_best-ratio hydraulis-32b-200k.uniform_best-ratio|ratio|hydraulis.systems|theirs: other data, over existing systems
+7B, 13B, 32B on 32 A800: `hotspa` / `hydraulis`|hydraulis-7b-100k.hotspa-ratio hydraulis-7b-200k.hotspa-ratio hydraulis-13b-100k.hotspa-ratio hydraulis-13b-200k.hotspa-ratio hydraulis-32b-100k.hotspa-ratio hydraulis-32b-200k.hotspa-ratio|ratio||
 70B with one slow device / none: `malleus`|malleus-70b-one.step|ratio|malleus-70b-one.objective|theirs: objective of their planner
 mean of the settings below: `static` / `malleus`|malleus.static|ratio|malleus.average|theirs: other rates, other baselines
 mean of the settings below: `restart` / `malleus`|malleus.restart|ratio|malleus.average|the same
@@ -210,7 +262,7 @@ awk -F'|' -v ours="$tmp/ours.csv" -v known="$P/published.csv" -v csv="$out/paper
         print "\"" $1 "\"," lo "," (n > 1 ? hi : "") "," low[$4] "," high[$4] "," $3 "," from[$4] ",\"" $5 "\"" >csv
         print "| " $1 " | " range(lo, hi) " | " range(low[$4], high[$4]) " | " $3 " | " ($4 == "" ? "-" : from[$4]) " | " $5 " |"
     }' "$tmp/items" >"$out/papers.md"
-cat "$out/papers.md"; echo; cat "$out/settings.md"
+cat "$out/papers.md"; echo; cat "$out/settings.md"; echo; cat "$out/lengths.md"
 
 # ---- figures ----
 awk -F, 'function suite(w) {return w ~ /step/ ? "step" : w ~ /restart/ ? "restart" : "change"}
@@ -219,10 +271,10 @@ awk -F, 'function suite(w) {return w ~ /step/ ? "step" : w ~ /restart/ ? "restar
 draw() { LC_ALL=C.UTF-8 gnuplot -d -e "run='$out'; out='$out/plots/$1'; title='$2'" "plots/$1.gp" && echo "$out/plots/$1.svg"; }
 if command -v gnuplot >/dev/null; then
     draw predicted "seconds of papers and ours, simulated"
-    draw settings "step with stragglers over step without, simulated"
+    [ "$(wc -l <"$out/settings.csv")" -lt 2 ] || draw settings "step with stragglers over step without, simulated"
 fi
 if ls "$out"/month/seed*/compare.csv >/dev/null 2>&1; then
     "$L" compare "$out"/month/seed*/ --out "$out/month" --force --quiet | tail -n 12
 fi
-echo "$((SECONDS - began)) s, $bad failed; $out/papers.csv, $out/settings.csv, $out/month/seeds.csv"
+echo "$((SECONDS - began)) s, $bad failed; $out/papers.csv, $out/settings.csv, $out/lengths.csv, $out/month/seeds.csv"
 [ $bad = 0 ]

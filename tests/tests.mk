@@ -28,10 +28,12 @@ $(STORM_HOST): $(STORM_HOST_OBJ) $(CORE_LIB)
 storm-host: $(BIN) $(RANK) $(STORM_HOST) ## STORM_N (200) random real runs, struck, starved and resumed, beside one rank
 	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),200) nice $(STORM_HOST)
 
-rivals: ## 100 random settings with stragglers: does the policy malleus hold against the best of the others?
+LENGTHGAIN := $(B)/tests/curves/lengthgain
+rivals: ## random settings: does malleus hold against the best of the others (stragglers), and hydraulis (uneven lengths)?
 	@./tests/deps.sh build
-	@$(MAKE) --no-print-directory -j2 $(BIN)
-	@LUOSHU=$(abspath $(BIN)) ./tests/rivals.sh
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(LENGTHGAIN)
+	@lost=0; LUOSHU=$(abspath $(BIN)) ./tests/rivals.sh || lost=1; \
+	LENGTHGAIN=$(abspath $(LENGTHGAIN)) ./tests/rivals_lengths.sh || lost=1; exit $$lost
 
 papers: ## replay the published evaluations: ours beside what was published, tables and figures
 	@./tests/deps.sh build
@@ -91,8 +93,9 @@ fuzz: $(FUZZ) ## run each fuzz target for FUZZ_S seconds (default 60), from FUZZ
 straggler: $(BIN) $(RANK) ## a slow rank in real time: static, rebalance, malleus, beside the simulator (6 minutes, quiet machine)
 	@LUOSHU=$(abspath $(BIN)) ./tests/straggler.sh build/straggler
 
-bench: $(BIN) $(RANK) $(BENCH) ## print `name value unit` lines: medians on this machine
+bench: $(BIN) $(RANK) $(BENCH) $(B)/tests/curves/lengthgain ## print `name value unit` lines: medians on this machine
 	@for b in $(BENCH); do $$b || exit 1; done
+	@LENGTHGAIN=$(abspath $(LENGTHGAIN)) ./tests/rivals_lengths.sh build/lengthgain grid || true
 
 detector: $(B)/tests/curves/detector ## the detector under noise: delays and false alarms, table and figure
 	@mkdir -p build/detector/plots
