@@ -90,10 +90,8 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
     const luo_step_place place = luo_hydraulis_place(call);
     luo_judged_lengths judged = {.seconds = NAN};
     luo_length_rivals with = call->rivals;
-    /* The simulator knows what moves; a pool does not. */
-    for (int32_t p = 0; p < call->found.n && !call->judged; p++)
-        LUO_TRY(luo_hydraulis_propagate(cli, call, p, err));
-    if (!call->judged) with.step.extra_ms = call->propagation_ms;
+    if (!call->judged) /* the simulator knows what moves; a pool does not */
+        with.step.extra_ms = call->propagation_ms;
     const double start = luo_cli_wall_s();
     LUO_TRY(luo_length_plan(cli->arena, &with, &place, own, current, step->length, step->n,
                             &judged.plans, err));
@@ -108,7 +106,6 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
         if (!isfinite(judged.seconds)) cannot_run(cli, call, own, step, &why);
     }
     step->plan = judged.plans.step;
-    LUO_TRY(luo_hydraulis_propagate(cli, call, step->plan.plan, err));
     step->event_ms[own] = step->plan.event;
     step->step_s[own] = isfinite(judged.seconds) ? judged.seconds : (double)NAN;
     return LUO_OK;
@@ -149,7 +146,10 @@ luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *
     if (call->nsteps == 0) return LUO_OK;
     call->step = LUO_NEW_N(cli->arena, luo_hydraulis_step, call->nsteps);
     if (!call->step) return luo_err_nomem(err);
-    LUO_TRY(luo_lengths_learn_open(cli->arena, call->found.n, NULL, &call->learned, err));
+    for (int32_t p = 0; p < call->found.n; p++)
+        LUO_TRY(luo_hydraulis_propagate(cli, call, p, err));
+    LUO_TRY(luo_lengths_learn_open(cli->arena, call->found.n, call->propagation_ms, &call->learned,
+                                   err));
     for (int32_t s = 0; s < call->nsteps; s++) {
         luo_hydraulis_step *step = &call->step[s];
         LUO_TRY(luo_lengths_batch(cli->arena, &call->lengths, &call->in.rule, call->in.sequences,

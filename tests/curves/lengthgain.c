@@ -23,7 +23,6 @@
 enum { STEPS_MOST = 64, LIMIT = 1 << 20, KICKS = -1, MOST = 16, PLANS = 2, SETS = 3, GRID = 1024 };
 static const double FAR = 1.15; /* by the pool: equal replicas that are not tried */
 static const double SWITCH_MS = 100;
-static const double SHOWN_AT_LEAST = 0.25; /* as in a run (core/run/lengths) */
 static const double change_ms[SETS] = {100, 0, 1000};
 
 typedef struct scene {
@@ -238,7 +237,6 @@ static double of_planner(const scene *s, int32_t *used)
     int32_t current = -1;
     double sum = 0;
     bool *was = LUO_NEW_N(s->arena, bool, s->setup.found.n);
-    for (int32_t p = 0; p < s->setup.found.n; p++) s->setup.moved_ms[p] *= SHOWN_AT_LEAST;
     good(luo_lengths_learn_open(s->arena, s->setup.found.n, s->setup.moved_ms, &learned, &err),
          &err);
     for (int32_t k = 0; k < s->nsteps; k++) {

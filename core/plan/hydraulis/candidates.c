@@ -87,13 +87,14 @@ luo_status luo_counts_plan(luo_arena *arena, const luo_counts *c, luo_replicas *
 
 /* ---- proposals ---- */
 
-/* Equal replicas that hold every sequence: what rivals use, so that nothing is lost to them. */
+/* Equal replicas, also those that hold only short sequences, as many batches have no others: what
+ * rivals use, so that nothing is lost to them. */
 static luo_status add_alike(const luo_candidates_in *in, luo_gathered *g, luo_err *err)
 {
     for (int32_t k = 0; k < in->pool->n; k++) {
         const luo_pool_entry *e = &in->pool->entry[k];
         luo_counts counts = {0};
-        if (e->cap == 0 || e->cap < in->rule.most || luo_pool_devices(e) > in->devices) continue;
+        if (e->cap == 0 || luo_pool_devices(e) > in->devices) continue;
         luo_counts_add(&counts, k, in->devices / luo_pool_devices(e));
         LUO_TRY(luo_gathered_add(g, counts, LUO_CANDIDATE_ALIKE, NAN, err));
     }

@@ -21,7 +21,7 @@ typedef struct luo_candidates_in {
 } luo_candidates_in;
 
 typedef enum luo_candidate_source {
-    LUO_CANDIDATE_ALIKE, /* equal replicas that hold every sequence */
+    LUO_CANDIDATE_ALIKE, /* equal replicas */
     LUO_CANDIDATE_FLOOR, /* proposal, by mode */
     LUO_CANDIDATE_PUBLISHED,
     LUO_CANDIDATE_MIXED /* by samples */

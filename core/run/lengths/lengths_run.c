@@ -84,21 +84,15 @@ static bool knows_rates(const luo_run *run)
     return run->job.spec->lengths.stragglers != LUO_STRAGGLERS_NONE;
 }
 
-/* Of what moves between the optimizer's layout and a plan, this share is seen in the step: a guess,
- * where plans are not simulated before they are used. */
-static const double SHOWN = 0.25;
-
 typedef struct luo_length_choice { /* a setup with what is known of its candidates */
     luo_length_setup setup;
     luo_lengths_learned learned;
     double seconds; /* of a step */
 } luo_length_choice;
 
-static luo_status open_choice(luo_run *run, luo_arena *arena, luo_length_choice *x, luo_err *err)
+static luo_status open_choice(luo_arena *arena, luo_length_choice *x, luo_err *err)
 {
-    for (int32_t p = 0; p < x->setup.found.n; p++) x->setup.moved_ms[p] *= SHOWN;
-    return luo_lengths_learn_open(arena, x->setup.found.n,
-                                  luo_run_judges(run) ? NULL : x->setup.moved_ms, &x->learned, err);
+    return luo_lengths_learn_open(arena, x->setup.found.n, x->setup.moved_ms, &x->learned, err);
 }
 
 /* The step of the batch that comes next, simulated on the devices as they are thought to be. */
@@ -113,7 +107,7 @@ static luo_status try_choice(luo_run *run, luo_arena *arena, const luo_length_se
     luo_err why = {0};
     int64_t *length;
     int32_t n;
-    LUO_TRY(open_choice(run, arena, x, err));
+    LUO_TRY(open_choice(arena, x, err));
     luo_length_setup_rates(&x->setup, place);
     if (!rate) return luo_err_nomem(err);
     for (int32_t d = 0; d < ndevices; d++) rate[d] = 1;
@@ -134,7 +128,7 @@ static luo_status choose_layout(luo_run *run, luo_arena *arena, const luo_length
 {
     luo_length_choice *wide = LUO_NEW(arena, luo_length_choice);
     if (run->job.policy->rule != LUO_LENGTH_POLICY_HYDRAULIS || !luo_run_judges(run))
-        return open_choice(run, arena, x, err);
+        return open_choice(arena, x, err);
     if (!wide) return luo_err_nomem(err);
     LUO_TRY(luo_length_setup_wide(arena, in, &x->setup, &wide->setup, err));
     LUO_TRY(try_choice(run, arena, in, place, x, err));

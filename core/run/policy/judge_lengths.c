@@ -4,23 +4,38 @@
 #include <math.h>
 #include <string.h>
 
-luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *guess_ms,
+static const double FIRST_SHOWN = 0.5, LEAST_SHOWN = 0.02, GUESS = 0.5;
+
+static void guess(luo_lengths_learned *learned)
+{
+    for (int32_t p = 0; p < learned->n && learned->moved_ms; p++)
+        if (!learned->known[p])
+            learned->extra_ms[p] = GUESS * learned->shown * learned->moved_ms[p];
+}
+
+luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *moved_ms,
                                   luo_lengths_learned *out, luo_err *err)
 {
-    *out =
-        (luo_lengths_learned){n, LUO_NEW_N(arena, double, n), guess_ms, LUO_NEW_N(arena, bool, n)};
+    *out = (luo_lengths_learned){.n = n,
+                                 .extra_ms = LUO_NEW_N(arena, double, n),
+                                 .moved_ms = moved_ms,
+                                 .shown = FIRST_SHOWN,
+                                 .known = LUO_NEW_N(arena, bool, n)};
     if (!out->extra_ms || !out->known) return luo_err_nomem(err);
-    if (guess_ms) memcpy(out->extra_ms, guess_ms, (size_t)n * sizeof *guess_ms);
+    guess(out);
     return LUO_OK;
 }
 
 void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds)
 {
+    const double extra = 1e3 * seconds - ms;
+    const double moved = learned->moved_ms ? learned->moved_ms[plan] : 0;
     /* What does not fit with this batch may fit with the next one. */
     learned->known[plan] = isfinite(seconds);
-    learned->extra_ms[plan] = isfinite(seconds)   ? 1e3 * seconds - ms
-                              : learned->guess_ms ? learned->guess_ms[plan]
-                                                  : 0;
+    learned->extra_ms[plan] = isfinite(seconds) ? extra : 0;
+    if (isfinite(seconds) && moved > 0)
+        learned->shown = fmin(learned->shown, fmax(LEAST_SHOWN, extra / moved));
+    guess(learned);
 }
 
 static luo_status simulate(const luo_judge *judge, const luo_step_place *place, const double *rate,
@@ -92,6 +107,14 @@ static luo_status try_candidate(judging *j, int32_t p, luo_err *err)
     return try_plan(j, &now, err);
 }
 
+/* How many candidates a batch may be simulated with. */
+static int32_t most_of(const luo_lengths_learned *learned)
+{
+    int32_t known = 0;
+    for (int32_t p = 0; p < learned->n; p++) known += learned->known[p];
+    return known < LUO_JUDGE_LENGTHS ? 2 * LUO_JUDGE_LENGTHS : LUO_JUDGE_LENGTHS;
+}
+
 luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
                              const luo_length_rivals *rivals, const luo_step_place *place,
                              int32_t current, const int64_t *length, int32_t n, bool sure,
@@ -99,16 +122,18 @@ luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
                              luo_judged_lengths *out, luo_err *err)
 {
     judging j = {arena, judge, rivals, place, length, n, rate, learned, {.seconds = INFINITY}};
+    const int32_t most = most_of(learned);
     bool *tried = LUO_NEW_N(arena, bool, learned->n);
     double *extra = LUO_NEW_N(arena, double, learned->n);
     luo_length_rivals with = *rivals;
     if (!tried || !extra) return luo_err_nomem(err);
     LUO_TRY(try_candidate(&j, find_alike(rivals, rivals->uniform), err));
     LUO_TRY(try_candidate(&j, rivals->plan, err));
-    memcpy(extra, learned->extra_ms, (size_t)learned->n * sizeof *extra);
     with.step.extra_ms = extra;
-    for (int32_t k = 0; k < LUO_JUDGE_LENGTHS; k++) {
+    for (int32_t k = 0; k < most; k++) {
         luo_judged_lengths now = {.seconds = NAN, .simulated = j.best.simulated};
+        for (int32_t p = 0; p < learned->n; p++)
+            extra[p] = tried[p] && !learned->known[p] ? (double)INFINITY : learned->extra_ms[p];
         LUO_TRY(luo_length_plan(arena, &with, place, LUO_LENGTH_POLICY_HYDRAULIS, current, length,
                                 n, &now.plans, err));
         const int32_t p = now.plans.step.plan;
@@ -119,7 +144,6 @@ luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
         }
         tried[p] = true;
         LUO_TRY(try_plan(&j, &now, err));
-        extra[p] = learned->known[p] ? learned->extra_ms[p] : (double)INFINITY;
     }
     *out = j.best;
     return LUO_OK;

@@ -10,13 +10,14 @@
  * one was simulated or run. */
 typedef struct luo_lengths_learned {
     int32_t n;              /* candidates */
-    double *extra_ms;       /* what is not known: the guess */
-    const double *guess_ms; /* NULL: 0 */
+    double *extra_ms;       /* what is not known: a guess, half of `shown` of what moves */
+    const double *moved_ms; /* per candidate: luo_propagation.exposed_ms; NULL: guesses are 0 */
+    double shown;           /* least share of that which a step was seen to take longer */
     bool *known;
 } luo_lengths_learned;
-/* Nothing is known of n candidates but guesses, which had better be too low than too high. Errors:
- * LUO_ENOMEM. Owner: arena. */
-luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *guess_ms,
+/* Nothing is known of n candidates but what moves. Errors: LUO_ENOMEM. Owner: arena; moved_ms lives
+ * as long. */
+luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *moved_ms,
                                   luo_lengths_learned *out, luo_err *err);
 /* A step that by the pool takes ms has taken so many seconds; INFINITY: it cannot run. */
 void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds);
@@ -31,7 +32,7 @@ typedef struct luo_judged_lengths {
 /* The plan of a batch: the best candidate by pool and `learned`, where what is not known counts as
  * the guess, so that nothing is left out that may be better. One of which nothing is known is
  * simulated on this batch and learned, until the best one is known, at most LUO_JUDGE_LENGTHS
- * times; then the fastest of those. The plans of uniform_best and one_plan, where they are
+ * times, twice as often while few are known; then the fastest of those. The plans of uniform_best and one_plan, where they are
  * candidates, are simulated before, whatever the pool says of them: a pool that is wrong about them
  * leaves us no slower than they are. sure: the answer has to have been simulated on this batch.
  * In/out: *learned. rate: as luo_judge_plan. current: plan of the step before; -1: none.
