@@ -110,11 +110,8 @@ static luo_status read_device_step(const luo_args *args, luo_hydraulis_call *cal
 
 static luo_status read_ctx(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
 {
-    const int64_t most = call->model->max_sequence_tokens;
-    LUO_TRY(luo_args_int(args, "ctx", most, LUO_POOL_ROUND, 1 << 24, &call->in.rule.most, err));
-    if (most == 0 || call->in.rule.most <= most) return LUO_OK;
-    return luo_err_set(err, LUO_EUSAGE, "`--ctx` is %lld; model `%s` takes up to %lld tokens.",
-                       (long long)call->in.rule.most, call->model->name, (long long)most);
+    return luo_args_int(args, "ctx", call->model->max_sequence_tokens, LUO_POOL_ROUND, 1 << 24,
+                        &call->in.rule.most, err);
 }
 
 static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_err *err)

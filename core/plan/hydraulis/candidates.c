@@ -87,14 +87,15 @@ luo_status luo_counts_plan(luo_arena *arena, const luo_counts *c, luo_replicas *
 
 /* ---- proposals ---- */
 
-/* Equal replicas, also those that hold only short sequences, as many batches have no others: what
- * rivals use, so that nothing is lost to them. */
-static luo_status add_alike(const luo_candidates_in *in, luo_gathered *g, luo_err *err)
+/* Equal replicas that hold every sequence: what rivals use, so that nothing is lost to them; or
+ * those that hold only short ones, as many batches have no others. */
+static luo_status add_alike(const luo_candidates_in *in, bool all, luo_gathered *g, luo_err *err)
 {
     for (int32_t k = 0; k < in->pool->n; k++) {
         const luo_pool_entry *e = &in->pool->entry[k];
         luo_counts counts = {0};
         if (e->cap == 0 || luo_pool_devices(e) > in->devices) continue;
+        if ((e->cap >= in->rule.most) != all) continue;
         luo_counts_add(&counts, k, in->devices / luo_pool_devices(e));
         LUO_TRY(luo_gathered_add(g, counts, LUO_CANDIDATE_ALIKE, NAN, err));
     }
@@ -215,11 +216,12 @@ luo_status luo_candidates_make(luo_arena *arena, const luo_candidates_in *in, lu
     for (int32_t i = 0; i < found.histogram.n; i++) found.histogram.count[i] *= budget;
     found.histogram.tokens *= budget;
     LUO_TRY_OUT(make_grid(scratch, in, &grid, err));
-    LUO_TRY_OUT(add_alike(in, &g, err));
+    LUO_TRY_OUT(add_alike(in, true, &g, err));
     if (in->floor)
         LUO_TRY_OUT(add_proposals(in, &found.histogram, &grid, LUO_PROPOSE_FLOOR, &g, err));
     if (in->published)
         LUO_TRY_OUT(add_proposals(in, &found.histogram, &grid, LUO_PROPOSE_PUBLISHED, &g, err));
+    LUO_TRY_OUT(add_alike(in, false, &g, err));
     if (!in->plain) LUO_TRY_OUT(luo_gathered_mix(in, &g, &found.mixed_tried, err));
     LUO_TRY_OUT(hand_over(arena, in->pool, &g, &found, err));
     *out = found;

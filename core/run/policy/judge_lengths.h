@@ -6,8 +6,8 @@
 #include "core/run/policy/judge.h"
 
 /* What the pool does not know, such as what moves between the optimizer's layout and a plan: the
- * milliseconds that a step of each candidate took longer than by the pool (below 0: less), as far as
- * one was simulated or run. */
+ * milliseconds that a step of each candidate took longer than by the pool (below 0: less), as far
+ * as one was simulated or run. */
 typedef struct luo_lengths_learned {
     int32_t n;              /* candidates */
     double *extra_ms;       /* what is not known: a guess, half of `shown` of what moves */
@@ -32,9 +32,10 @@ typedef struct luo_judged_lengths {
 /* The plan of a batch: the best candidate by pool and `learned`, where what is not known counts as
  * the guess, so that nothing is left out that may be better. One of which nothing is known is
  * simulated on this batch and learned, until the best one is known, at most LUO_JUDGE_LENGTHS
- * times, twice as often while few are known; then the fastest of those. The plans of uniform_best and one_plan, where they are
- * candidates, are simulated before, whatever the pool says of them: a pool that is wrong about them
- * leaves us no slower than they are. sure: the answer has to have been simulated on this batch.
+ * times, twice as often while few are known; then the fastest of those. The plans of uniform_best
+ * and one_plan, where they are candidates, are simulated before, whatever the pool says of them: a
+ * pool that is wrong about them leaves us no slower than they are. sure: the answer has to have
+ * been simulated on this batch.
  * In/out: *learned. rate: as luo_judge_plan. current: plan of the step before; -1: none.
  * Errors: those of luo_length_plan and luo_judge_plan. Owner: arena. */
 enum { LUO_JUDGE_LENGTHS = 8 };
