@@ -2,7 +2,7 @@
 #ifndef LUO_CORE_RUN_SCENARIO_H
 #define LUO_CORE_RUN_SCENARIO_H
 #include "core/cost/cluster.h"
-#include "core/plan/hydraulis/length_setup.h"
+#include "core/plan/length_policies/length_setup.h"
 #include "core/plan/malleus/malleus.h"
 #include "core/plan/plan.h"
 

@@ -8,7 +8,7 @@
  * in 100 ms and 2 s, 32 with 200,000 in 20 ms, and 1 s for a grid of 128 tokens. */
 #include <math.h>
 
-#include "core/plan/hydraulis/length_policy.h"
+#include "core/plan/length_policies/length_policy.h"
 #include "tests/bench/bench.h"
 #include "tests/hydraulis_fixture.h"
 

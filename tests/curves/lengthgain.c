@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "cli/plan/plan_judge.h"
-#include "core/plan/hydraulis/length_setup.h"
+#include "core/plan/length_policies/length_setup.h"
 #include "core/run/policy/judge_lengths.h"
 #include "tests/bench/bench.h"
 

@@ -2,7 +2,7 @@
  * reference program computed; HotSPa's buckets; what the planner must not get wrong again. */
 #include <math.h>
 
-#include "core/plan/hydraulis/length_policy.h"
+#include "core/plan/length_policies/length_policy.h"
 #include "tests/check_main.h"
 #include "tests/hydraulis_fixture.h"
 

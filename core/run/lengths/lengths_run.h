@@ -7,7 +7,7 @@
  * anyway: parameters from the layout to the plan, gradients back. */
 #ifndef LUO_CORE_RUN_LENGTHS_LENGTHS_RUN_H
 #define LUO_CORE_RUN_LENGTHS_LENGTHS_RUN_H
-#include "core/plan/hydraulis/length_setup.h"
+#include "core/plan/length_policies/length_setup.h"
 #include "core/run/lengths/batches.h"
 #include "core/run/lengths/planning.h"
 #include "core/run/policy/judge_lengths.h"

@@ -2,7 +2,7 @@
  * (docs/planners.md#hydraulis). */
 #ifndef LUO_CORE_RUN_POLICY_JUDGE_LENGTHS_H
 #define LUO_CORE_RUN_POLICY_JUDGE_LENGTHS_H
-#include "core/plan/hydraulis/length_plan.h"
+#include "core/plan/length_policies/length_plan.h"
 #include "core/run/policy/judge.h"
 
 /* What the pool does not know, such as what moves between the optimizer's layout and a plan: the

@@ -12,12 +12,12 @@
 #define NAME(name) #name,
 #define LUO_LENGTH_POLICY(policy, word, keys) &luo_policy_of_lengths[LUO_LENGTH_POLICY_##policy],
 static const luo_policy *const table[] = {LUO_POLICIES(ROW)
-#include "core/plan/hydraulis/length_policies.inc"
+#include "core/plan/length_policies/length_policies.inc"
 };
 #undef LUO_LENGTH_POLICY
 #define LUO_LENGTH_POLICY(policy, word, keys) word,
 static const char *const names[] = {LUO_POLICIES(NAME)
-#include "core/plan/hydraulis/length_policies.inc"
+#include "core/plan/length_policies/length_policies.inc"
 };
 #undef LUO_LENGTH_POLICY
 enum { NPOLICIES = sizeof table / sizeof *table };

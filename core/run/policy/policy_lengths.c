@@ -55,6 +55,6 @@ const luo_policy luo_policy_of_lengths[LUO_LENGTH_POLICIES] = {
                                     .plan_mode = LUO_PLAN_SYNC,                                    \
                                     .rule = LUO_LENGTH_POLICY_##policy,                            \
                                     .decide = decide},
-#include "core/plan/hydraulis/length_policies.inc"
+#include "core/plan/length_policies/length_policies.inc"
 #undef LUO_LENGTH_POLICY
 };

@@ -1,5 +1,5 @@
 /* Pool, candidates and rivals in the order in which they need each other. */
-#include "core/plan/hydraulis/length_setup.h"
+#include "core/plan/length_policies/length_setup.h"
 
 #include <math.h>
 

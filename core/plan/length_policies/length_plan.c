@@ -1,5 +1,5 @@
 /* From a policy's choice for a batch to the plans that are compiled. */
-#include "core/plan/hydraulis/length_plan.h"
+#include "core/plan/length_policies/length_plan.h"
 
 #include <string.h>
 

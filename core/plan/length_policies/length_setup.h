@@ -1,10 +1,10 @@
 /* length_setup.h: all that policies for uneven lengths choose once for a set of devices: costs of
  * strategies, where optimizer state lies, candidate plans, settings of the rivals
  * (docs/planners.md#hydraulis). */
-#ifndef LUO_CORE_PLAN_HYDRAULIS_LENGTH_SETUP_H
-#define LUO_CORE_PLAN_HYDRAULIS_LENGTH_SETUP_H
+#ifndef LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_SETUP_H
+#define LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_SETUP_H
 #include "core/cost/cost.h"
-#include "core/plan/hydraulis/length_plan.h"
+#include "core/plan/length_policies/length_plan.h"
 
 enum { LUO_CONTEXT_SIZES = 8 }; /* of context parallelism that may be listed */
 

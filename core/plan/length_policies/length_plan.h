@@ -1,8 +1,8 @@
 /* length_plan.h: what a policy for uneven lengths does in a step, as plans for programs
  * (docs/planners.md#hydraulis). */
-#ifndef LUO_CORE_PLAN_HYDRAULIS_LENGTH_PLAN_H
-#define LUO_CORE_PLAN_HYDRAULIS_LENGTH_PLAN_H
-#include "core/plan/hydraulis/length_policy.h"
+#ifndef LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_PLAN_H
+#define LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_PLAN_H
+#include "core/plan/length_policies/length_policy.h"
 #include "core/plan/hydraulis/step_plan.h"
 
 typedef struct luo_length_stretch { /* a part of a step: one plan on all devices */

@@ -1,12 +1,12 @@
 /* length_policy.h: the policies for uneven lengths, all judged alike: the largest 1F1B time of
  * their replicas on the same batch (docs/planners.md#hydraulis). */
-#ifndef LUO_CORE_PLAN_HYDRAULIS_LENGTH_POLICY_H
-#define LUO_CORE_PLAN_HYDRAULIS_LENGTH_POLICY_H
+#ifndef LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_POLICY_H
+#define LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_POLICY_H
 #include "core/plan/hydraulis/candidates.h"
 
 typedef enum luo_length_policy {
 #define LUO_LENGTH_POLICY(policy, word, keys) LUO_LENGTH_POLICY_##policy,
-#include "core/plan/hydraulis/length_policies.inc"
+#include "core/plan/length_policies/length_policies.inc"
 #undef LUO_LENGTH_POLICY
     LUO_LENGTH_POLICIES
 } luo_length_policy;

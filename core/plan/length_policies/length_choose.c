@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/plan/hydraulis/length_policy.h"
+#include "core/plan/length_policies/length_policy.h"
 
 luo_status luo_length_mean(luo_arena *scratch, const luo_length_rivals *r, luo_length_policy policy,
                            const luo_length_sample *samples, int32_t n, double *mean, luo_err *err)

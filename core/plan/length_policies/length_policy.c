@@ -1,5 +1,5 @@
 /* The policies: one function each, one row each. */
-#include "core/plan/hydraulis/length_policy.h"
+#include "core/plan/length_policies/length_policy.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 
 static const char *const names[] = {
 #define LUO_LENGTH_POLICY(policy, word, keys) word,
-#include "core/plan/hydraulis/length_policies.inc"
+#include "core/plan/length_policies/length_policies.inc"
 #undef LUO_LENGTH_POLICY
 };
 
