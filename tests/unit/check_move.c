@@ -92,7 +92,7 @@ START_TEST(states_change_places)
     ck_assert_int_eq(fake.time[0].bytes, row.bytes_nic);
     /* back again: the same plan both ways moves nothing */
     luo_row_switch none = {0};
-    ck_assert_int_eq(luo_run_move(&r, 1, 1, &none, &broken, NULL), LUO_OK);
+    ck_assert_int_eq(luo_run_move(&r, r.plans.list[1], 1, &none, &broken, NULL), LUO_OK);
     ck_assert_int_eq(none.messages, 0);
     ck_assert_double_eq(none.move_s, 0);
 }
