@@ -76,7 +76,8 @@ START_TEST(states_change_places)
     open_run();
     luo_model_parameters(&model, &parameters, NULL);
     luo_err err = {0};
-    ck_assert_msg(luo_run_move(&r, 0, 1, &row, &broken, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_run_move(&r, r.plans.list[0], 1, &row, &broken, &err) == LUO_OK, "%s",
+                  err.text);
     ck_assert(!broken);
     /* 12 bytes a parameter, once; norms are held by both devices of a stage */
     const double least = 12 * (double)parameters;
@@ -136,7 +137,7 @@ START_TEST(dead_owners)
     open_run();
     const int32_t to = one_stage();
     for (int32_t i = 0; i < deaths[_i].ndead; i++) r.health.usable[deaths[_i].dead[i]] = false;
-    ck_assert_int_eq(luo_run_move(&r, 0, to, &row, &broken, NULL), deaths[_i].st);
+    ck_assert_int_eq(luo_run_move(&r, r.plans.list[0], to, &row, &broken, NULL), deaths[_i].st);
     ck_assert_int_eq(broken, deaths[_i].broken);
     ck_assert((row.bytes_nic > 0) == (deaths[_i].st == LUO_OK && !deaths[_i].broken));
 }

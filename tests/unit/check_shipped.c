@@ -167,8 +167,8 @@ END_TEST
 START_TEST(scenarios)
 {
     setup();
-    ck_assert_int_eq(each("scenarios/papers", scenario), 26);
-    ck_assert_int_eq(each("scenarios/combined", scenario), 4);
+    ck_assert_int_eq(each("scenarios/papers", scenario), 34);
+    ck_assert_int_eq(each("scenarios/combined", scenario), 5);
     luo_arena_free(arena);
 }
 END_TEST
