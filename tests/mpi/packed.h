@@ -197,8 +197,8 @@ static inline void packed_plans(packed_case *c, packed_tally *t, luo_plan **many
         luo_lab_die("choose", &err);
     t->chosen += chosen;
     c->place.layout = c->apart ? &c->layout : NULL;
-    if (luo_step_plan_make(c->arena, &c->place, &c->pool, &replicas, &step, c->length, NULL, c->n, many,
-                           &err) != LUO_OK)
+    if (luo_step_plan_make(c->arena, &c->place, &c->pool, &replicas, &step, c->length, NULL, c->n,
+                           many, &err) != LUO_OK)
         luo_lab_die("plan", &err);
     luo_plan *p = *many;
     p->zero = c->zero;
