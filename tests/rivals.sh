@@ -18,32 +18,16 @@ count=${2:-100} seed=${3:-1}
 policies="static rebalance restart oobleck malleus" bound=oracle
 [ "${FAILURES:-0}" = 0 ] || policies="restart oobleck spares drop_replica reroute malleus"
 
-state=$seed
-pick() { # N: a number below N, in $r; the same everywhere for a seed
-    state=$(((state * 1103515245 + 12345) % 2147483648))
-    r=$(((state / 65536) % $1))
-}
-choose() { # WORDS..: one of them, in $w
-    pick $#
-    shift "$r"
-    w=$1
-}
+. "$root/tests/settings.sh"
 
-node_group() { # NAME NODES PROFILE SCALE_UP
-    printf '  - name: %s\n    nodes: %s\n    devices_per_node: 8\n    profile: %s\n' "$1" "$2" "$3"
-    printf '    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %s, latency_us: 1.0}\n' "$4"
-    printf '    pcie: {bandwidth_gbytes_per_s: 25, latency_us: 1.5, devices_per_switch: 2, sockets: 2, socket_gbytes_per_s: 60}\n'
-    printf '    nics: {count: %s, bandwidth_gbytes_per_s: 25, latency_us: 2.0, attach: slot}\n' "$nics"
-    printf '    host: {cores: 96, memory_gib: 1024, disk_read_gbytes_per_s: 6, disk_write_gbytes_per_s: 3}\n'
-}
 cluster() { # NODES MIXED
     echo "# Made by tests/rivals.sh; chosen."
     printf 'schema: luoshu.cluster/1\nname: rivals\nnode_groups:\n'
     if [ "$2" = 1 ]; then
-        node_group a $(($1 / 2)) a100-80 300
-        node_group b $(($1 - $1 / 2)) h100 450
+        node_group a $(($1 / 2)) a100-80 300 "$nics" 25
+        node_group b $(($1 - $1 / 2)) h100 450 "$nics" 25
     else
-        node_group a "$1" a100-80 300
+        node_group a "$1" a100-80 300 "$nics" 25
     fi
     printf 'fabric: {kind: single, hop_latency_us: 0.5}\nstorage: {read_gbytes_per_s: 40, write_gbytes_per_s: 20}\n'
 }

@@ -14,25 +14,12 @@ G=${LENGTHGAIN:-$root/build/release/tests/curves/lengthgain}
 dir=$(mkdir -p "${1:-build/rivals-lengths}" && cd "${1:-build/rivals-lengths}" && pwd)
 count=${2:-12} seed=${3:-1} steps=${STEPS:-2}
 
-state=$seed
-pick() { # N: a number below N, in $r; the same everywhere for a seed
-    state=$(((state * 1103515245 + 12345) % 2147483648))
-    r=$(((state / 65536) % $1))
-}
-choose() { # WORDS..: one of them, in $w
-    pick $#
-    shift "$r"
-    w=$1
-}
+. "$root/tests/settings.sh"
 
 cluster() { # NODES PROFILE SCALE_UP NICS NIC_GB
     echo "# Made by tests/rivals_lengths.sh; chosen."
     printf 'schema: luoshu.cluster/1\nname: rivals\nnode_groups:\n'
-    printf '  - name: a\n    nodes: %s\n    devices_per_node: 8\n    profile: %s\n' "$1" "$2"
-    printf '    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %s, latency_us: 1.0}\n' "$3"
-    printf '    pcie: {bandwidth_gbytes_per_s: 25, latency_us: 1.5, devices_per_switch: 2, sockets: 2, socket_gbytes_per_s: 60}\n'
-    printf '    nics: {count: %s, bandwidth_gbytes_per_s: %s, latency_us: 2.0, attach: slot}\n' "$4" "$5"
-    printf '    host: {cores: 96, memory_gib: 1024, disk_read_gbytes_per_s: 6, disk_write_gbytes_per_s: 3}\n'
+    node_group a "$@"
     printf 'fabric: {kind: single, hop_latency_us: 0.5}\nstorage: {read_gbytes_per_s: 40, write_gbytes_per_s: 20}\n'
 }
 table() { # NAME CONTEXT: as --lengths takes it: presets by name, else classes

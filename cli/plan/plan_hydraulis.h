@@ -4,7 +4,7 @@
 #include "cli/plan/plan.h"
 #include "cli/plan/plan_judge.h"
 #include "core/plan/length_policies/length_policy.h"
-#include "core/plan/length_policies/length_plan.h"
+#include "core/plan/length_policies/length_setup.h"
 #include "core/plan/hydraulis/pool_memory.h"
 #include "core/plan/hydraulis/propagation.h"
 #include "core/run/policy/judge_lengths.h"

@@ -8,6 +8,8 @@
 #include "core/plan/hydraulis/pool_room.h"
 #include "core/run/events/world.h"
 
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
 enum {
     TOKENS_PER_DEVICE = 6250,
     GRID = 1024,
@@ -71,13 +73,7 @@ static luo_status read_layout(const luo_args *args, luo_hydraulis_call *call, lu
     const char *given = luo_args_get(args, "os", NULL);
     luo_optimizer_layout *l = &call->layout;
     if (!given) {
-        /* As wide as a node allows: state is cut once more by each tensor-parallel rank. */
-        int32_t tp = 1;
-        const int32_t group = call->cluster->devices[call->devices[0]].group;
-        while (2 * tp <= call->cluster->groups[group].devices_per_node &&
-               call->ndevices % (2 * tp) == 0 && call->model->heads % (2 * tp) == 0)
-            tp *= 2;
-        *l = (luo_optimizer_layout){call->ndevices / tp, tp, 1};
+        *l = luo_length_layout(call->model, call->cluster, call->devices, call->ndevices);
         return LUO_OK;
     }
     int at = 0;
@@ -157,15 +153,15 @@ static luo_status check_steps(const luo_args *args, int64_t steps, luo_err *err)
 
 static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
 {
-    static const char *const proposals[] = {"both", "floor", "public"};
-    static const char *const scores[] = {"sum", "max"};
-    static const char *const dispatches[] = {"full", "public"};
+    static const char *const proposals[] = {LUO_PROPOSALS_LIST(LUO_WORD_TEXT)};
+    static const char *const scores[] = {LUO_PACK_SCORE_LIST(LUO_WORD_TEXT)};
+    static const char *const dispatches[] = {LUO_DISPATCH_LIST(LUO_WORD_TEXT)};
     static const char *const ranks[] = {"simulated", "objective"};
     int proposal, score, dispatch, rank;
     int64_t seed, most, kicks, steps;
-    LUO_TRY(luo_args_choice(args, "proposal", 0, proposals, 3, &proposal, err));
-    LUO_TRY(luo_args_choice(args, "score", 0, scores, 2, &score, err));
-    LUO_TRY(luo_args_choice(args, "dispatch", 0, dispatches, 2, &dispatch, err));
+    LUO_TRY(luo_args_choice(args, "proposal", 0, proposals, COUNT(proposals), &proposal, err));
+    LUO_TRY(luo_args_choice(args, "score", 0, scores, COUNT(scores), &score, err));
+    LUO_TRY(luo_args_choice(args, "dispatch", 0, dispatches, COUNT(dispatches), &dispatch, err));
     LUO_TRY(luo_args_choice(args, "rank", -1, ranks, 2, &rank, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
     LUO_TRY(luo_args_int(args, "max-plans", 16, 1, 1000, &most, err));
@@ -174,8 +170,8 @@ static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, lu
     LUO_TRY(luo_args_int(args, "grid", GRID, 1, 1 << 24, &call->in.grid_step, err));
     LUO_TRY(luo_args_number(args, "switch-ms", 100, 0, 1e9, &call->switch_ms, err));
     LUO_TRY(check_steps(args, steps, err));
-    call->in.floor = proposal != 2;
-    call->in.published = proposal != 1;
+    call->in.floor = proposal != LUO_PROPOSALS_PUBLIC;
+    call->in.published = proposal != LUO_PROPOSALS_FLOOR;
     call->in.seed = (uint64_t)seed;
     call->nsteps = (int32_t)steps;
     call->opts = (luo_step_opts){.score = (luo_pack_score)score,
@@ -215,36 +211,30 @@ static luo_status read_lengths(luo_cli *cli, luo_hydraulis_call *call, luo_err *
 static luo_status add_context(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     const char *list = luo_args_get(&cli->args, "context-parallel", NULL);
-    const luo_node_group *group =
-        &call->cluster->groups[call->cluster->devices[call->devices[0]].group];
-    luo_pool_context x = {call->model->layers,
-                          call->model->hidden,
-                          call->model->heads,
-                          call->model->kv_heads,
-                          luo_cost_node_bytes_per_s(group) * 1e-3,
-                          0};
-    if (!list) return LUO_OK;
-    if (x.ring_bytes_per_ms <= 0)
-        return luo_err_set(err, LUO_EINPUT,
-                           "the cluster's nodes have no network, which "
-                           "`--context-parallel` needs.");
-    x.heads_bytes_per_ms = x.ring_bytes_per_ms;
-    for (const char *at = list; *at;) {
+    luo_length_setup_in in = {.model = call->model,
+                              .cluster = call->cluster,
+                              .ndevices = call->ndevices,
+                              .devices = call->devices};
+    for (const char *at = list; list && *at;) {
         int n = 0, cp;
         if (sscanf(at, "%d%n", &cp, &n) != 1 || cp < 1 || cp > 64 || (at[n] && at[n] != ','))
             return luo_err_set(err, LUO_EUSAGE,
                                "`--context-parallel` is `%.40s`; sizes from 1 to "
                                "64 such as 1,2,4 are expected.",
                                list);
-        for (int32_t k = 0; cp > 1 && k < call->pool.n; k++)
-            if (call->pool.entry[k].cp == cp)
+        for (int32_t k = 0; k < in.ncontext; k++)
+            if (in.context[k] == cp)
                 return luo_err_set(err, LUO_EUSAGE,
                                    "`--context-parallel` is `%.40s`; each size once is expected.",
                                    list);
-        if (cp > 1) LUO_TRY(luo_pool_add_context(cli->arena, &call->pool, &x, cp, err));
+        if (cp > 1 && in.ncontext == LUO_CONTEXT_SIZES)
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--context-parallel` is `%.40s`; at most %d sizes are taken.", list,
+                               (int)LUO_CONTEXT_SIZES);
+        if (cp > 1) in.context[in.ncontext++] = cp;
         at += n + (at[n] == ',');
     }
-    return LUO_OK;
+    return luo_length_add_context(cli->arena, &in, &call->pool, err);
 }
 
 static luo_status read_params(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)

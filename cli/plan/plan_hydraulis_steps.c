@@ -6,20 +6,10 @@
 #include "cli/plan/plan_hydraulis.h"
 #include "cli/run/progress.h"
 
-enum { SAMPLES = 4 };
-
 /* ---- rivals ---- */
 
 static luo_status choose_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    luo_length_source source = {.rng = luo_rng_stream(call->in.seed, "hydraulis")};
-    luo_length_sample sample[SAMPLES];
-    for (int s = 0; s < SAMPLES; s++) {
-        int64_t *length;
-        LUO_TRY(luo_lengths_batch(cli->arena, &call->lengths, &call->in.rule, call->in.sequences,
-                                  &source, &length, &sample[s].n, err));
-        sample[s].length = length;
-    }
     call->rivals = (luo_length_rivals){.pool = &call->pool,
                                        .candidates = &call->found,
                                        .devices = call->ndevices,
@@ -28,8 +18,9 @@ static luo_status choose_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
                                        .alike = -1,
                                        .switch_ms = call->switch_ms,
                                        .step = call->opts};
-    return luo_length_rivals_choose(cli->arena, sample, SAMPLES, call->in.grid_step, &call->rivals,
-                                    err);
+    return luo_length_choose_on_samples(cli->arena, &call->lengths, &call->in.rule,
+                                        call->in.sequences, call->in.seed, call->in.grid_step,
+                                        &call->rivals, err);
 }
 
 /* Optimizer state where uniform_best has it, unless --os says where: so that its plan, which is one

@@ -321,14 +321,14 @@ static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *
     if (st == LUO_OK)
         st = luo_plan_compile(now.arena, copy, run->job.scenario->model, run->job.scenario->cluster,
                               &opts, &now.set, err);
-    if (st == LUO_OK) st = describe(run, &now, err);
+    if (st == LUO_OK) now.operations = count_operations(now.set);
+    if (st == LUO_OK && fresh) st = warn_of_operations(run, &now, err);
+    if (st == LUO_OK) st = weigh(run, &now, index, err);
+    if (st == LUO_OK) st = describe(run, &now, err); /* last: its lists are those of *used */
     /* Two runs that say the same have had the same programs in every step. */
     if (used->program_hash)
         now.program_hash = luo_hash_bytes(used->program_hash, &now.program_hash,
                                           sizeof now.program_hash);
-    if (st == LUO_OK) now.operations = count_operations(now.set);
-    if (st == LUO_OK && fresh) st = warn_of_operations(run, &now, err);
-    if (st == LUO_OK) st = weigh(run, &now, index, err);
     if (st != LUO_OK) {
         luo_arena_free(now.arena);
         return st;

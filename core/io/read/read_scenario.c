@@ -12,6 +12,7 @@
 #include "core/io/read/read.h"
 #include "core/io/read/scenario_reader.h"
 #include "core/plan/planners.h"
+#include "core/run/lengths/batches.h"
 #include "core/run/policy/policy.h"
 
 /* ---- files ---- */
@@ -232,9 +233,7 @@ static void check_budget(luo_scenario_reader *reader, const luo_doc_node *data)
 {
     const luo_scenario *sc = reader->sc;
     if (reader->doc.st != LUO_OK || !sc->batch_tokens || !sc->lengths) return;
-    const int64_t longest = luo_lengths_longest(sc->lengths);
-    const int64_t most = reader->model ? reader->model->max_sequence_tokens : 0;
-    const int64_t ctx = most > 0 && most < longest ? most : longest;
+    const int64_t ctx = luo_batches_context(sc);
     if (sc->batch_tokens < ctx)
         luo_doc_error(&reader->doc, luo_doc_get(luo_doc_get(data, "batch"), "tokens"),
                       "a batch of %lld tokens is below the longest sequence of %lld; one sequence "

@@ -2,8 +2,8 @@
  * (docs/planners.md#hydraulis). */
 #ifndef LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_PLAN_H
 #define LUO_CORE_PLAN_LENGTH_POLICIES_LENGTH_PLAN_H
-#include "core/plan/length_policies/length_policy.h"
 #include "core/plan/hydraulis/step_plan.h"
+#include "core/plan/length_policies/length_policy.h"
 
 typedef struct luo_length_stretch { /* a part of a step: one plan on all devices */
     luo_plan *frame; /* without the batch: equal for equal replicas on equal devices */
@@ -18,10 +18,10 @@ typedef struct luo_length_plans {
 } luo_length_plans;
 
 /* The batch under a policy. Equal replicas keep their optimizer state as ZeRO-1 of their own would;
- * the other policies, whose replicas differ, where `place` says. Parts of hotspa leave gradients in
- * that layout, as summands of the same step. Padding fills micro-batches up to the context.
- * In:     length[n] in the order of the batch; first: number of its first sequence; current: as
- *         luo_length_policy_step.
+ * the other policies, whose replicas differ, where `place` says. Each part of hotspa is a whole
+ * step of its own, so its gradients go to that layout and an update follows there. Padding fills
+ * micro-batches up to the context.
+ * In:     length[n] in the order of the batch; current: as luo_length_policy_step.
  * Errors: those of luo_length_policy_step; LUO_ENOMEM. Owner: arena. */
 luo_status luo_length_plan(luo_arena *arena, const luo_length_rivals *rivals,
                            const luo_step_place *place, luo_length_policy policy, int32_t current,

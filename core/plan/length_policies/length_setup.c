@@ -79,17 +79,24 @@ static int64_t grid_of(int64_t ctx)
     return fine > GRID ? fine : ctx < GRID ? fine : GRID;
 }
 
-static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
-                                luo_length_setup *out, luo_err *err)
+luo_status luo_length_choose_on_samples(luo_arena *arena, const luo_lengths *lengths,
+                                        const luo_batch_rule *rule, int64_t limit, uint64_t seed,
+                                        int64_t grid_step, luo_length_rivals *rivals, luo_err *err)
 {
-    luo_length_source source = {.rng = luo_rng_stream(in->seed, "hydraulis")};
+    luo_length_source source = {.rng = luo_rng_stream(seed, "hydraulis")};
     luo_length_sample sample[SAMPLES];
     for (int s = 0; s < SAMPLES; s++) {
         int64_t *length;
-        LUO_TRY(luo_lengths_batch(arena, in->lengths, &in->rule, in->limit, &source, &length,
-                                  &sample[s].n, err));
+        LUO_TRY(
+            luo_lengths_batch(arena, lengths, rule, limit, &source, &length, &sample[s].n, err));
         sample[s].length = length;
     }
+    return luo_length_rivals_choose(arena, sample, SAMPLES, grid_step, rivals, err);
+}
+
+static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
+                                luo_length_setup *out, luo_err *err)
+{
     out->rivals = (luo_length_rivals){.pool = &out->pool,
                                       .candidates = &out->found,
                                       .devices = in->ndevices,
@@ -99,8 +106,8 @@ static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
                                       .assign = in->assign,
                                       .switch_ms = in->switch_ms,
                                       .step = in->step};
-    return luo_length_rivals_choose(arena, sample, SAMPLES, grid_of(in->rule.most), &out->rivals,
-                                    err);
+    return luo_length_choose_on_samples(arena, in->lengths, &in->rule, in->limit, in->seed,
+                                        grid_of(in->rule.most), &out->rivals, err);
 }
 
 static luo_status find_moved(luo_arena *arena, const luo_length_setup_in *in, luo_length_setup *out,

@@ -50,6 +50,11 @@ typedef struct luo_length_setup {
  * once more. */
 luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster *cluster,
                                        const int32_t *devices, int32_t ndevices);
+/* luo_length_rivals_choose on batches of the stream `hydraulis` of the seed, of at most `limit`
+ * sequences. Errors: those of it and of luo_lengths_batch. Owner: arena. */
+luo_status luo_length_choose_on_samples(luo_arena *arena, const luo_lengths *lengths,
+                                        const luo_batch_rule *rule, int64_t limit, uint64_t seed,
+                                        int64_t grid_step, luo_length_rivals *rivals, luo_err *err);
 /* Adds strategies of these context-parallel sizes to a pool. Errors: LUO_EINPUT the nodes have no
  * network; LUO_ENOMEM. Owner: arena. */
 luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *in, luo_pool *pool,

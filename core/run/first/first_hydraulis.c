@@ -5,6 +5,7 @@
 #include "core/plan/hydraulis/candidates.h"
 #include "core/plan/hydraulis/pool_model.h"
 #include "core/plan/hydraulis/step_plan.h"
+#include "core/plan/length_policies/length_setup.h"
 #include "core/run/first/first.h"
 
 enum { GRID = 1024, FEW_DEVICES = 64, STEP_OF_MANY = 4 };
@@ -21,16 +22,6 @@ static luo_status usable(luo_run *run, int32_t **dev, int32_t *n, luo_err *err)
     for (int32_t d = 0; d < all; d++)
         if (isfinite(rate[d]) && candidate[d]) (*dev)[(*n)++] = d;
     return LUO_OK;
-}
-
-/* As wide as the first node, so that state is cut once more by each tensor-parallel rank. */
-static luo_optimizer_layout layout_of(const luo_scenario *sc, const int32_t *dev, int32_t n)
-{
-    const luo_cluster *cluster = sc->cluster;
-    const int32_t node = cluster->groups[cluster->devices[dev[0]].group].devices_per_node;
-    int32_t tp = 1;
-    while (2 * tp <= node && n % (2 * tp) == 0 && sc->model->heads % (2 * tp) == 0) tp *= 2;
-    return (luo_optimizer_layout){n / tp, tp, 1};
 }
 
 static luo_status choose(luo_run *run, luo_candidates_in *in, const luo_step_place *place,
@@ -62,7 +53,7 @@ luo_status luo_first_hydraulis(luo_run *run, luo_err *err)
     LUO_TRY(luo_first_batch(run, "hydraulis", err));
     LUO_TRY(usable(run, &dev, &n, err));
     if (n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
-    const luo_optimizer_layout layout = layout_of(sc, dev, n);
+    const luo_optimizer_layout layout = luo_length_layout(sc->model, sc->cluster, dev, n);
     const luo_pool_model_in model = {.model = sc->model,
                                      .cluster = sc->cluster,
                                      .stack = &sc->stack,

@@ -3,17 +3,21 @@
 #ifndef LUO_CORE_RUN_LENGTHS_BATCHES_H
 #define LUO_CORE_RUN_LENGTHS_BATCHES_H
 #include "core/plan/lengths/lengths.h"
+#include "core/run/scenario.h"
 
 typedef struct luo_batches {
     const luo_lengths *lengths;
     luo_batch_rule rule;
-    int64_t limit;           /* sequences of a batch, at most */
+    int64_t limit; /* sequences of a batch, at most */
     uint64_t seed;
     luo_length_source *mark; /* where the draws of step first + k begin */
     int64_t first;           /* the run goes back to this step, if to any but its first */
     int32_t n, room;
 } luo_batches;
 
+/* The longest sequence that a batch of the scenario can have, events included, as far as its model
+ * takes it. Pre: it has lengths and a model. Cost: O(rows of the lengths). */
+int64_t luo_batches_context(const luo_scenario *sc);
 /* Out: *b without anything drawn. Pre: lengths live as long. */
 void luo_batches_open(const luo_lengths *lengths, const luo_batch_rule *rule, int64_t limit,
                       uint64_t seed, luo_batches *b);

@@ -10,17 +10,6 @@
 
 /* ---- setup ---- */
 
-/* The longest sequence that there can be, as far as the model takes it. */
-static int64_t context_of(const luo_scenario *sc)
-{
-    const int64_t most = sc->model->max_sequence_tokens;
-    int64_t longest = luo_lengths_longest(sc->lengths);
-    for (int32_t i = 0; i < sc->nevents; i++)
-        if (sc->events[i].kind == LUO_EVENT_LENGTHS && sc->events[i].tokens > longest)
-            longest = sc->events[i].tokens;
-    return most > 0 && most < longest ? most : longest;
-}
-
 static luo_status check_batch(const luo_run *run, int64_t ctx, luo_err *err)
 {
     const luo_scenario *sc = run->job.scenario;
@@ -336,15 +325,14 @@ static luo_batch_work work_of_all(const luo_run *run)
     return all;
 }
 
-luo_status luo_run_lengths_whole(luo_run *run, luo_err *err)
+void luo_run_lengths_whole(luo_run *run)
 {
     const luo_batch_work work = work_of_all(run);
-    LUO_TRY(luo_run_lengths_bind(run, 0, err));
+    run->plans.running = run->lengths->first;
     luo_used_plan *used = luo_run_plan(&run->plans);
     used->sequences = work.sequences;
     used->tokens = work.tokens;
     used->flops = work.flops;
-    return LUO_OK;
 }
 
 luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
@@ -364,6 +352,7 @@ luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
     run->lengths->bound = part;
     run->lengths->adopted = true;
     run->lengths->used = plan;
+    if (part == 0) run->lengths->first = plan;
     if (real) return luo_run_rebind(run, &was, plan, err);
     run->plans.running = plan;
     run->health.has_predicted = false;
@@ -458,7 +447,7 @@ luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
     if (!x->step_arena) return luo_err_nomem(err);
     if (run->job.policy->rule == LUO_LENGTH_POLICY_HOTSPA) LUO_TRY(check_parts(run, err));
     if (!sc->lengths) return check_batch(run, 0, err);
-    const int64_t ctx = context_of(sc);
+    const int64_t ctx = luo_batches_context(sc);
     LUO_TRY(check_batch(run, ctx, err));
     x->in = setup_in(run, ctx);
     luo_batches_open(sc->lengths, &x->in.rule, x->in.limit, sc->seed, &x->batches);
@@ -486,7 +475,7 @@ luo_status luo_run_lengths_again(void *run_, const luo_plan **frame, luo_err *er
     luo_run *run = run_;
     luo_run_lengths *x = run->lengths;
     *frame = NULL;
-    const bool anew = !same_devices(run) || run->decision.trigger & LUO_TRIGGER_FAIL;
+    const bool anew = !same_devices(run);
     if (!anew && x->adopted) return LUO_OK;
     if (anew) {
         LUO_TRY(set_up(run, run->health.rate, run->health.reentry.candidate, err));

@@ -29,6 +29,7 @@ typedef struct luo_run_lengths {
     int32_t n;
     luo_length_plans plans;
     int32_t bound, used; /* part that is bound, and the index of its frame */
+    int32_t first;       /* the same of part 0 */
     bool adopted;        /* plans of the setup run; else the run is on its way to them */
 } luo_run_lengths;
 
@@ -42,7 +43,7 @@ luo_status luo_run_lengths_boundary(struct luo_run *run, luo_err *err);
 /* Part k of the step's plans becomes the running plan. */
 luo_status luo_run_lengths_bind(struct luo_run *run, int32_t part, luo_err *err);
 /* After all parts of a step: its result is that of part 0, with the whole batch. */
-luo_status luo_run_lengths_whole(struct luo_run *run, luo_err *err);
+void luo_run_lengths_whole(struct luo_run *run);
 /* Rows of assignment.csv for a step that ended well. */
 luo_status luo_run_lengths_rows(struct luo_run *run, luo_err *err);
 /* A step of the plans has ended well after so many seconds: what its plan costs beyond the pool is
