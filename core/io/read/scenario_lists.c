@@ -337,8 +337,8 @@ static void take_lengths(luo_scenario_reader *reader, luo_length_spec *spec,
     spec->stragglers = (luo_length_stragglers)y->stragglers;
     if (spec->stragglers == LUO_STRAGGLERS_JOINT && strcmp(y->name, "hydraulis") != 0)
         luo_doc_error(&reader->doc, luo_doc_get(at, "stragglers"),
-                      "`stragglers` is `joint`, which policy `%s` does not do; `dispatch` or `none` "
-                      "is expected.",
+                      "`stragglers` is `joint`, which policy `%s` does not do; `dispatch` or "
+                      "`none` is expected.",
                       y->name);
     if (given(at, "kicks")) spec->kicks = (int32_t)y->kicks;
     if (given(at, "max_plans")) spec->max_plans = (int32_t)y->max_plans;
