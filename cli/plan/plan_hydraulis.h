@@ -39,6 +39,7 @@ typedef struct luo_hydraulis_call {
     luo_pool pool;
     luo_optimizer_layout layout;
     const int32_t *layout_devices; /* NULL: in the order of `devices` */
+    int32_t alike; /* entry whose equal replicas have state there, where that was judged */
     luo_candidates_in in;
     luo_candidates found;
     luo_step_opts opts;

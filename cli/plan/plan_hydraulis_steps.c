@@ -5,6 +5,7 @@
 
 #include "cli/plan/plan_hydraulis.h"
 #include "cli/run/progress.h"
+#include "core/run/policy/judge_layouts.h"
 
 /* ---- rivals ---- */
 
@@ -24,11 +25,12 @@ static luo_status choose_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
 }
 
 /* Optimizer state where uniform_best has it, unless --os says where: so that its plan, which is one
- * of ours, costs us no more than it. */
+ * of ours, costs us no more than it. Where plans are simulated, so are layouts (judge_layout). */
 static luo_status settle_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     const luo_step_place place = luo_hydraulis_place(call);
     luo_step_place own;
+    call->alike = call->rivals.uniform;
     if (luo_args_has(&cli->args, "os") || call->rivals.uniform < 0) return LUO_OK;
     LUO_TRY(luo_length_plan_layout(cli->arena, &call->rivals, &place, call->rivals.uniform,
                                    &call->layout, &own, err));
@@ -41,6 +43,26 @@ luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
     if (call->nsteps == 0) return LUO_OK;
     LUO_TRY(choose_rivals(cli, call, err));
     return settle_layout(cli, call, err);
+}
+
+/* On the first batch. */
+static luo_status judge_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    const luo_step_place place = luo_hydraulis_place(call);
+    const luo_length_sample batch = {call->step[0].length, call->step[0].n};
+    luo_arena *scratch = luo_arena_new(0);
+    luo_judged_layout best;
+    if (!scratch) return luo_err_nomem(err);
+    const luo_status st = luo_judge_layouts(cli->arena, scratch, &judge, &call->rivals, &place,
+                                            &batch, call->rate, &best, err);
+    luo_arena_free(scratch);
+    if (st != LUO_OK) return st;
+    call->layout = best.layout;
+    call->layout_devices = best.devices;
+    call->alike = best.alike >= 0 ? best.alike : call->rivals.uniform;
+    call->learned = best.learned;
+    return LUO_OK;
 }
 
 /* ---- on the simulator ---- */
@@ -81,6 +103,7 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
     const luo_step_place place = luo_hydraulis_place(call);
     luo_judged_lengths judged = {.seconds = NAN};
     luo_length_rivals with = call->rivals;
+    with.uniform = call->alike;
     if (!call->judged) /* the simulator knows what moves; a pool does not */
         with.step.extra_ms = call->propagation_ms;
     const double start = luo_cli_wall_s();
@@ -91,8 +114,8 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t cu
         const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
         luo_err why = {0};
         const luo_status st =
-            luo_judge_lengths(cli->arena, &judge, &call->rivals, &place, current, step->length,
-                              step->n, true, call->rate, &call->learned, &judged, &why);
+            luo_judge_lengths(cli->arena, &judge, &with, &place, current, step->length, step->n,
+                              true, call->rate, &call->learned, &judged, &why);
         if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
         if (!isfinite(judged.seconds)) cannot_run(cli, call, own, step, &why);
     }
@@ -130,22 +153,38 @@ static void measure(luo_hydraulis_call *call, luo_hydraulis_step *step)
     step->plain = luo_step_floor_of(&plain, call->ndevices, step->length, step->n);
 }
 
-luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+static luo_status draw(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     luo_length_source source = luo_length_source_open(call->in.seed);
-    int32_t current = -1;
-    if (call->nsteps == 0) return LUO_OK;
     call->step = LUO_NEW_N(cli->arena, luo_hydraulis_step, call->nsteps);
     if (!call->step) return luo_err_nomem(err);
-    for (int32_t p = 0; p < call->found.n; p++)
-        LUO_TRY(luo_hydraulis_propagate(cli, call, p, err));
-    LUO_TRY(luo_lengths_learn_open(cli->arena, call->found.n, call->propagation_ms, &call->learned,
-                                   err));
     for (int32_t s = 0; s < call->nsteps; s++) {
         luo_hydraulis_step *step = &call->step[s];
         LUO_TRY(luo_lengths_batch(cli->arena, &call->lengths, &call->in.rule, call->in.sequences,
                                   &source, &step->length, &step->n, err));
         measure(call, step);
+    }
+    return LUO_OK;
+}
+
+static luo_status open_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(draw(cli, call, err));
+    const bool judges = call->judged && !luo_args_has(&cli->args, "os");
+    if (judges) LUO_TRY(judge_layout(cli, call, err));
+    for (int32_t p = 0; p < call->found.n; p++) LUO_TRY(luo_hydraulis_propagate(cli, call, p, err));
+    return judges ? LUO_OK
+                  : luo_lengths_learn_open(cli->arena, &call->pool, &call->found,
+                                           call->propagation_ms, &call->learned, err);
+}
+
+luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    int32_t current = -1;
+    if (call->nsteps == 0) return LUO_OK;
+    LUO_TRY(open_steps(cli, call, err));
+    for (int32_t s = 0; s < call->nsteps; s++) {
+        luo_hydraulis_step *step = &call->step[s];
         for (int32_t p = 0; p < LUO_LENGTH_POLICIES; p++)
             if (p != LUO_LENGTH_POLICY_HYDRAULIS)
                 LUO_TRY(run_rival(cli, call, (luo_length_policy)p, step, err));

@@ -17,7 +17,7 @@
 
 #include "cli/plan/plan_judge.h"
 #include "core/plan/length_policies/length_setup.h"
-#include "core/run/policy/judge_lengths.h"
+#include "core/run/policy/judge_layouts.h"
 #include "tests/bench/bench.h"
 
 enum { STEPS_MOST = 64, LIMIT = 1 << 20, KICKS = -1, MOST = 16, PLANS = 2, SETS = 3, GRID = 1024 };
@@ -232,17 +232,25 @@ static double of_one_plan(const scene *s, int32_t *plan)
 
 static double of_planner(const scene *s, int32_t *used)
 {
-    luo_lengths_learned learned;
+    luo_arena *scratch = luo_arena_new(0);
+    luo_length_rivals with = s->setup.rivals;
+    luo_step_place place = s->setup.place;
+    luo_judged_layout best;
     luo_err err = {0};
     int32_t current = -1;
     double sum = 0;
     bool *was = LUO_NEW_N(s->arena, bool, s->setup.found.n);
-    good(luo_lengths_learn_open(s->arena, s->setup.found.n, s->setup.moved_ms, &learned, &err),
+    good(luo_judge_layouts(s->arena, scratch, &s->judge, &with, &place, &s->step[0], NULL, &best,
+                           &err),
          &err);
+    luo_arena_free(scratch);
+    place.layout = &best.layout;
+    place.layout_devices = best.devices;
+    if (best.alike >= 0) with.uniform = best.alike;
     for (int32_t k = 0; k < s->nsteps; k++) {
         luo_judged_lengths out;
-        good(luo_judge_lengths(s->arena, &s->judge, &s->setup.rivals, &s->setup.place, current,
-                               s->step[k].length, s->step[k].n, true, NULL, &learned, &out, &err),
+        good(luo_judge_lengths(s->arena, &s->judge, &with, &place, current, s->step[k].length,
+                               s->step[k].n, true, NULL, &best.learned, &out, &err),
              &err);
         current = out.plans.step.plan;
         if (was && !was[current]) ++*used;

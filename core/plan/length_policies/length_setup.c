@@ -110,20 +110,20 @@ static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
                                         grid_of(in->rule.most), &out->rivals, err);
 }
 
-static luo_status find_moved(luo_arena *arena, const luo_length_setup_in *in, luo_length_setup *out,
-                             luo_err *err)
+luo_status luo_length_moved_ms(luo_arena *arena, const luo_pool *pool,
+                               const luo_candidates *candidates, const luo_step_place *place,
+                               const luo_stack *stack, double **out, luo_err *err)
 {
-    const luo_propagation_in how = {&out->place, in->stack, GRAD_BYTES, 0};
-    out->moved_ms = LUO_NEW_N(arena, double, out->found.n);
-    if (!out->moved_ms) return luo_err_nomem(err);
-    for (int32_t p = 0; p < out->found.n; p++) {
+    const luo_propagation_in how = {place, stack, GRAD_BYTES, 0};
+    double *ms = *out = LUO_NEW_N(arena, double, candidates->n);
+    if (!ms) return luo_err_nomem(err);
+    for (int32_t p = 0; p < candidates->n; p++) {
         const size_t mark = luo_arena_mark(arena);
         luo_propagation x;
-        const luo_status st =
-            luo_propagation_of(arena, &how, &out->pool, &out->found.plan[p], &x, err);
+        const luo_status st = luo_propagation_of(arena, &how, pool, &candidates->plan[p], &x, err);
         luo_arena_reset(arena, mark);
         if (st == LUO_ENOMEM) return st;
-        out->moved_ms[p] = st == LUO_OK && isfinite(x.exposed_ms) ? x.exposed_ms : 0;
+        ms[p] = st == LUO_OK && isfinite(x.exposed_ms) ? x.exposed_ms : 0;
     }
     return LUO_OK;
 }
@@ -160,7 +160,8 @@ luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in
     if (out->rivals.uniform >= 0)
         LUO_TRY(luo_length_plan_layout(arena, &out->rivals, &place, out->rivals.uniform,
                                        &out->layout, &out->place, err));
-    return find_moved(arena, in, out, err);
+    return luo_length_moved_ms(arena, &out->pool, &out->found, &out->place, in->stack,
+                               &out->moved_ms, err);
 }
 
 void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from)
@@ -169,15 +170,6 @@ void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from)
     to->rivals.pool = &to->pool;
     to->rivals.candidates = &to->found;
     to->place.layout = &to->layout;
-}
-
-luo_status luo_length_setup_wide(luo_arena *arena, const luo_length_setup_in *in,
-                                 const luo_length_setup *setup, luo_length_setup *out, luo_err *err)
-{
-    luo_length_setup_copy(out, setup);
-    out->layout = luo_length_layout(in->model, in->cluster, in->devices, in->ndevices);
-    out->place.layout_devices = NULL;
-    return find_moved(arena, in, out, err);
 }
 
 void luo_length_setup_speeds(luo_length_setup *setup, double *speed)

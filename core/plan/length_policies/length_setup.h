@@ -36,11 +36,11 @@ typedef struct luo_length_setup_in {
 typedef struct luo_length_setup {
     luo_pool pool;
     luo_optimizer_layout layout; /* of policies whose replicas differ: that of uniform_best, so that
-                                    its plan is as good to them; or luo_length_layout */
+                                    its plan is as good to them; or what a caller sets */
     luo_candidates found;
     luo_length_rivals rivals;
     luo_step_place place;
-    double *moved_ms; /* per candidate: luo_propagation.exposed_ms; 0: not known */
+    double *moved_ms; /* per candidate: luo_length_moved_ms */
     double *type;     /* per place: luo_pool_model_speeds */
     bool mixed;       /* of types of unequal speed */
     double *speed;    /* per place: what replicas there are weighed by */
@@ -55,6 +55,11 @@ luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster
 luo_status luo_length_choose_on_samples(luo_arena *arena, const luo_lengths *lengths,
                                         const luo_batch_rule *rule, int64_t limit, uint64_t seed,
                                         int64_t grid_step, luo_length_rivals *rivals, luo_err *err);
+/* (*out)[p]: what moves between `place` and candidate p, luo_propagation.exposed_ms; 0: not known.
+ * Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_length_moved_ms(luo_arena *arena, const luo_pool *pool,
+                               const luo_candidates *candidates, const luo_step_place *place,
+                               const luo_stack *stack, double **out, luo_err *err);
 /* Adds strategies of these context-parallel sizes to a pool. Errors: LUO_EINPUT the nodes have no
  * network; LUO_ENOMEM. Owner: arena. */
 luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *in, luo_pool *pool,
@@ -67,11 +72,6 @@ luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *i
  * Cost: some compilations for each strategy; a proposal. */
 luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in,
                                  luo_length_setup *out, luo_err *err);
-/* The same setup with optimizer state as luo_length_layout says. Errors: LUO_ENOMEM. Owner: arena.
- */
-luo_status luo_length_setup_wide(luo_arena *arena, const luo_length_setup_in *in,
-                                 const luo_length_setup *setup, luo_length_setup *out,
-                                 luo_err *err);
 /* *to becomes *from, which points into itself. */
 void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from);
 /* Speeds of replicas when devices are so much slower than their types (NULL: 1 all), by place. */

@@ -6,6 +6,7 @@
 
 #include "core/run/first/first.h"
 #include "core/run/lengths/joint.h"
+#include "core/run/policy/judge_layouts.h"
 #include "core/run/run.h"
 
 /* ---- setup ---- */
@@ -76,56 +77,46 @@ static bool knows_rates(const luo_run *run)
 typedef struct luo_length_choice { /* a setup with what is known of its candidates */
     luo_length_setup setup;
     luo_lengths_learned learned;
-    double seconds; /* of a step */
 } luo_length_choice;
 
-static luo_status open_choice(luo_arena *arena, luo_length_choice *x, luo_err *err)
+/* On the batch that comes next and the devices as they are thought to be. */
+static luo_status judge_layouts(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
+                                const double *place, luo_length_choice *x, luo_err *err)
 {
-    return luo_lengths_learn_open(arena, x->setup.found.n, x->setup.moved_ms, &x->learned, err);
-}
-
-/* The step of the batch that comes next, simulated on the devices as they are thought to be. */
-static luo_status try_choice(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
-                             const double *place, luo_length_choice *x, luo_err *err)
-{
-    const int32_t ndevices = run->job.scenario->cluster->ndevices;
-    const size_t mark = luo_arena_mark(run->lengths->step_arena);
     luo_arena *scratch = run->lengths->step_arena;
+    const int32_t ndevices = run->job.scenario->cluster->ndevices;
     double *rate = LUO_NEW_N(scratch, double, ndevices);
-    luo_judged_lengths judged;
-    luo_err why = {0};
+    luo_judged_layout best;
+    luo_length_sample batch;
     int64_t *length;
-    int32_t n;
-    LUO_TRY(open_choice(arena, x, err));
-    luo_length_setup_rates(&x->setup, place);
     if (!rate) return luo_err_nomem(err);
+    luo_length_setup_rates(&x->setup, place);
     for (int32_t d = 0; d < ndevices; d++) rate[d] = 1;
     for (int32_t i = 0; i < in->ndevices; i++) rate[in->devices[i]] = place[i];
-    LUO_TRY(
-        luo_batches_draw(scratch, &run->lengths->batches, run->clock.step, 0, &length, &n, err));
-    const luo_status st =
-        luo_judge_lengths(scratch, &run->decision.judge, &x->setup.rivals, &x->setup.place, -1,
-                          length, n, true, rate, &x->learned, &judged, &why);
-    x->seconds = st == LUO_OK ? judged.seconds : (double)INFINITY;
-    luo_arena_reset(scratch, mark);
-    return st == LUO_ENOMEM || st == LUO_ECANCELED ? luo_err_set(err, st, "%s", why.text) : LUO_OK;
+    LUO_TRY(luo_batches_draw(scratch, &run->lengths->batches, run->clock.step, 0, &length, &batch.n,
+                             err));
+    batch.length = length;
+    LUO_TRY(luo_judge_layouts(arena, scratch, &run->decision.judge, &x->setup.rivals,
+                              &x->setup.place, &batch, rate, &best, err));
+    x->setup.layout = best.layout;
+    x->setup.place.layout_devices = best.devices;
+    x->setup.moved_ms = best.moved_ms;
+    if (best.alike >= 0) x->setup.rivals.uniform = best.alike;
+    x->learned = best.learned;
+    return LUO_OK;
 }
 
-/* Where plans are simulated, the layout of optimizer state is one of two, by a step under each. */
+/* Where plans are simulated, so are layouts of optimizer state. */
 static luo_status choose_layout(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
                                 const double *place, luo_length_choice *x, luo_err *err)
 {
-    luo_length_choice *wide = LUO_NEW(arena, luo_length_choice);
     if (run->job.policy->rule != LUO_LENGTH_POLICY_HYDRAULIS || !luo_run_judges(run))
-        return open_choice(arena, x, err);
-    if (!wide) return luo_err_nomem(err);
-    LUO_TRY(luo_length_setup_wide(arena, in, &x->setup, &wide->setup, err));
-    LUO_TRY(try_choice(run, arena, in, place, x, err));
-    LUO_TRY(try_choice(run, arena, in, place, wide, err));
-    if (wide->seconds >= x->seconds) return LUO_OK;
-    luo_length_setup_copy(&x->setup, &wide->setup);
-    x->learned = wide->learned;
-    return LUO_OK;
+        return luo_lengths_learn_open(arena, &x->setup.pool, &x->setup.found, x->setup.moved_ms,
+                                      &x->learned, err);
+    const size_t mark = luo_arena_mark(run->lengths->step_arena);
+    const luo_status st = judge_layouts(run, arena, in, place, x, err);
+    luo_arena_reset(run->lengths->step_arena, mark);
+    return st;
 }
 
 static luo_status make_choice(luo_run *run, luo_arena *arena, luo_length_setup_in *in,

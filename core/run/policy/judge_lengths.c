@@ -10,18 +10,30 @@ static void guess(luo_lengths_learned *learned)
 {
     for (int32_t p = 0; p < learned->n && learned->moved_ms; p++)
         if (!learned->known[p])
-            learned->extra_ms[p] = GUESS * learned->shown * learned->moved_ms[p];
+            learned->extra_ms[p] =
+                GUESS * learned->shown[learned->staged[p]] * learned->moved_ms[p];
 }
 
-luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *moved_ms,
+static bool has_stages(const luo_pool *pool, const luo_replicas *plan)
+{
+    for (int32_t r = 0; r < plan->n; r++)
+        if (pool->entry[plan->replica[r].entry].pp > 1) return true;
+    return false;
+}
+
+luo_status luo_lengths_learn_open(luo_arena *arena, const luo_pool *pool,
+                                  const luo_candidates *candidates, const double *moved_ms,
                                   luo_lengths_learned *out, luo_err *err)
 {
+    const int32_t n = candidates->n;
     *out = (luo_lengths_learned){.n = n,
                                  .extra_ms = LUO_NEW_N(arena, double, n),
                                  .moved_ms = moved_ms,
-                                 .shown = FIRST_SHOWN,
+                                 .shown = {FIRST_SHOWN, FIRST_SHOWN},
+                                 .staged = LUO_NEW_N(arena, bool, n),
                                  .known = LUO_NEW_N(arena, bool, n)};
-    if (!out->extra_ms || !out->known) return luo_err_nomem(err);
+    if (!out->extra_ms || !out->staged || !out->known) return luo_err_nomem(err);
+    for (int32_t p = 0; p < n; p++) out->staged[p] = has_stages(pool, &candidates->plan[p]);
     guess(out);
     return LUO_OK;
 }
@@ -33,8 +45,8 @@ void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, do
     /* What does not fit with this batch may fit with the next one. */
     learned->known[plan] = isfinite(seconds);
     learned->extra_ms[plan] = isfinite(seconds) ? extra : 0;
-    if (isfinite(seconds) && moved > 0)
-        learned->shown = fmin(learned->shown, fmax(LEAST_SHOWN, extra / moved));
+    double *shown = &learned->shown[learned->staged[plan]];
+    if (isfinite(seconds) && moved > 0) *shown = fmin(*shown, fmax(LEAST_SHOWN, extra / moved));
     guess(learned);
 }
 
@@ -58,17 +70,20 @@ typedef struct judging {
     const int64_t *length;
     int32_t n;
     const double *rate;
+    bool sure;
     luo_lengths_learned *learned;
+    bool *tried; /* per candidate: simulated on this batch */
     luo_judged_lengths best;
 } judging;
 
 /* Simulates what *now has, learns of it and keeps it if it is the fastest. */
 static luo_status try_plan(judging *j, luo_judged_lengths *now, luo_err *err)
 {
+    j->tried[now->plans.step.plan] = true;
     LUO_TRY(simulate(j->judge, j->place, j->rate, now, err));
     luo_lengths_learn(j->learned, now->plans.step.plan, now->plans.ms, now->seconds);
     const int32_t simulated = j->best.simulated + 1;
-    if (simulated == 1 || now->seconds < j->best.seconds) j->best = *now;
+    if (j->best.plans.n == 0 || now->seconds < j->best.seconds) j->best = *now;
     j->best.simulated = simulated;
     return LUO_OK;
 }
@@ -86,7 +101,7 @@ static int32_t find_alike(const luo_length_rivals *rivals, int32_t entry)
     return -1;
 }
 
-/* One candidate, if nothing is known of it and it holds the batch. */
+/* One candidate, if it holds the batch and is not known well enough. */
 static luo_status try_candidate(judging *j, int32_t p, luo_err *err)
 {
     luo_step_opts opts = j->rivals->step;
@@ -95,7 +110,7 @@ static luo_status try_candidate(judging *j, int32_t p, luo_err *err)
     luo_err why = {0};
     opts.extra_ms = NULL;
     opts.current = -1;
-    if (p < 0 || j->learned->known[p]) return LUO_OK;
+    if (p < 0 || j->tried[p] || (!j->sure && j->learned->known[p])) return LUO_OK;
     const luo_status st =
         luo_step_choose(j->arena, j->rivals->pool, &j->rivals->candidates->plan[p], 1, j->length,
                         j->n, &opts, &step, &why);
@@ -115,36 +130,85 @@ static int32_t most_of(const luo_lengths_learned *learned)
     return known < LUO_JUDGE_LENGTHS ? 2 * LUO_JUDGE_LENGTHS : LUO_JUDGE_LENGTHS;
 }
 
+/* The best candidate by the pool and what was learned: of those that were known before, or of all
+ * but those that turned out not to run this batch. extra: room for one per candidate. */
+static luo_status propose(judging *j, int32_t current, bool of_known, double *extra,
+                          luo_judged_lengths *out, luo_err *err)
+{
+    const luo_lengths_learned *learned = j->learned;
+    luo_length_rivals with = *j->rivals;
+    for (int32_t p = 0; p < learned->n; p++) {
+        const bool left_out = !learned->known[p] && (of_known || j->tried[p]);
+        extra[p] = left_out ? (double)INFINITY : learned->extra_ms[p];
+    }
+    with.step.extra_ms = extra;
+    *out = (luo_judged_lengths){.seconds = NAN, .simulated = j->best.simulated};
+    return luo_length_plan(j->arena, &with, j->place, LUO_LENGTH_POLICY_HYDRAULIS, current,
+                           j->length, j->n, &out->plans, err);
+}
+
+/* The best of those that were known before this batch: simulated on it, or by what was learned. */
+static luo_status try_known(judging *j, int32_t current, double *extra, luo_err *err)
+{
+    luo_judged_lengths now;
+    luo_err why = {0};
+    bool any = false;
+    for (int32_t p = 0; p < j->learned->n; p++) any |= j->learned->known[p];
+    if (!any) return LUO_OK;
+    const luo_status st = propose(j, current, true, extra, &now, &why);
+    if (st == LUO_EINFEASIBLE) return LUO_OK;
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    const int32_t p = now.plans.step.plan;
+    if (!j->learned->known[p]) return LUO_OK; /* nothing else holds the batch */
+    if (j->sure) return try_plan(j, &now, err);
+    now.seconds = 1e-3 * (now.plans.ms + j->learned->extra_ms[p]);
+    now.guessed = true;
+    j->best = now;
+    return LUO_OK;
+}
+
+/* Until the best one by the pool and what was learned is known. */
+static luo_status search(judging *j, int32_t current, double *extra, luo_err *err)
+{
+    const int32_t most = most_of(j->learned);
+    for (int32_t k = 0; k < most; k++) {
+        luo_judged_lengths now;
+        LUO_TRY(propose(j, current, false, extra, &now, err));
+        const int32_t p = now.plans.step.plan;
+        if (j->tried[p]) return LUO_OK;
+        if (!j->sure && j->learned->known[p]) {
+            j->best = now;
+            return LUO_OK;
+        }
+        LUO_TRY(try_plan(j, &now, err));
+    }
+    return LUO_OK;
+}
+
 luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
                              const luo_length_rivals *rivals, const luo_step_place *place,
                              int32_t current, const int64_t *length, int32_t n, bool sure,
                              const double *rate, luo_lengths_learned *learned,
                              luo_judged_lengths *out, luo_err *err)
 {
-    judging j = {arena, judge, rivals, place, length, n, rate, learned, {.seconds = INFINITY}};
-    const int32_t most = most_of(learned);
-    bool *tried = LUO_NEW_N(arena, bool, learned->n);
+    judging j = {.arena = arena,
+                 .judge = judge,
+                 .rivals = rivals,
+                 .place = place,
+                 .length = length,
+                 .n = n,
+                 .rate = rate,
+                 .sure = sure,
+                 .learned = learned,
+                 .tried = LUO_NEW_N(arena, bool, learned->n),
+                 .best = {.seconds = INFINITY}};
     double *extra = LUO_NEW_N(arena, double, learned->n);
-    luo_length_rivals with = *rivals;
-    if (!tried || !extra) return luo_err_nomem(err);
+    if (!j.tried || !extra) return luo_err_nomem(err);
+    LUO_TRY(try_known(&j, current, extra, err));
     LUO_TRY(try_candidate(&j, find_alike(rivals, rivals->uniform), err));
     LUO_TRY(try_candidate(&j, rivals->plan, err));
-    with.step.extra_ms = extra;
-    for (int32_t k = 0; k < most; k++) {
-        luo_judged_lengths now = {.seconds = NAN, .simulated = j.best.simulated};
-        for (int32_t p = 0; p < learned->n; p++)
-            extra[p] = tried[p] && !learned->known[p] ? (double)INFINITY : learned->extra_ms[p];
-        LUO_TRY(luo_length_plan(arena, &with, place, LUO_LENGTH_POLICY_HYDRAULIS, current, length,
-                                n, &now.plans, err));
-        const int32_t p = now.plans.step.plan;
-        if (tried[p]) break;
-        if (!sure && learned->known[p]) {
-            *out = now;
-            return LUO_OK;
-        }
-        tried[p] = true;
-        LUO_TRY(try_plan(&j, &now, err));
-    }
+    LUO_TRY(search(&j, current, extra, err));
     *out = j.best;
+    if (j.best.guessed) out->seconds = NAN;
     return LUO_OK;
 }

@@ -12,12 +12,17 @@ typedef struct luo_lengths_learned {
     int32_t n;              /* candidates */
     double *extra_ms;       /* what is not known: a guess, half of `shown` of what moves */
     const double *moved_ms; /* per candidate: luo_propagation.exposed_ms; NULL: guesses are 0 */
-    double shown;           /* least share of that which a step was seen to take longer */
+    /* Least share of that which a step was seen to take longer: of candidates whose replicas have
+     * one stage, and of those that have several, since what moves to several stages moves to one
+     * after the other. */
+    double shown[2];
+    bool *staged; /* per candidate: a replica has several stages */
     bool *known;
 } luo_lengths_learned;
-/* Nothing is known of n candidates but what moves. Errors: LUO_ENOMEM. Owner: arena; moved_ms lives
- * as long. */
-luo_status luo_lengths_learn_open(luo_arena *arena, int32_t n, const double *moved_ms,
+/* Nothing is known of the candidates but what moves. Errors: LUO_ENOMEM. Owner: arena; moved_ms
+ * lives as long. */
+luo_status luo_lengths_learn_open(luo_arena *arena, const luo_pool *pool,
+                                  const luo_candidates *candidates, const double *moved_ms,
                                   luo_lengths_learned *out, luo_err *err);
 /* A step that by the pool takes ms has taken so many seconds; INFINITY: it cannot run. */
 void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds);
@@ -27,15 +32,17 @@ typedef struct luo_judged_lengths {
     double seconds;    /* simulated; INFINITY: none of those that were simulated can run, and *err
                           says why; NAN: the answer was not simulated */
     int32_t simulated; /* plans */
+    bool guessed;      /* seconds were, by what was learned, while others were tried */
 } luo_judged_lengths;
 
 /* The plan of a batch: the best candidate by pool and `learned`, where what is not known counts as
  * the guess, so that nothing is left out that may be better. One of which nothing is known is
  * simulated on this batch and learned, until the best one is known, at most LUO_JUDGE_LENGTHS
- * times, twice as often while few are known; then the fastest of those. The plans of uniform_best
- * and one_plan, where they are candidates, are simulated before, whatever the pool says of them: a
- * pool that is wrong about them leaves us no slower than they are. sure: the answer has to have
- * been simulated on this batch.
+ * times, twice as often while few are known; then the fastest of those and of the best one of
+ * which something was known before. The plans of uniform_best and one_plan, where they are
+ * candidates, are simulated before, whatever the pool says of them: a pool that is wrong about them
+ * leaves us no slower than they are. sure: the answer has to have been simulated on this batch, and
+ * those two have been as well.
  * In/out: *learned. rate: as luo_judge_plan. current: plan of the step before; -1: none.
  * Errors: those of luo_length_plan and luo_judge_plan. Owner: arena. */
 enum { LUO_JUDGE_LENGTHS = 8 };

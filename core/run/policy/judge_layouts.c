@@ -1,0 +1,144 @@
+/* Layouts of optimizer state beside each other, on one batch. */
+#include "core/run/policy/judge_layouts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/plan/length_policies/length_setup.h"
+
+enum { BY_POOL = 6, BY_STEP = 2 };
+static const double FAR = 1.15; /* by the pool: equal replicas that are not simulated */
+
+typedef struct alike { /* equal replicas of an entry */
+    int32_t entry;
+    double seconds;
+} alike;
+
+typedef struct comparing {
+    luo_arena *arena, *scratch;
+    const luo_judge *judge;
+    const luo_length_rivals *rivals;
+    const luo_step_place *place;
+    const luo_length_sample *batch;
+    const double *rate;
+} comparing;
+
+/* ---- equal replicas ---- */
+
+/* Of n, the first `most` in rising order come first. */
+static void put_first(alike *x, int32_t n, int32_t most)
+{
+    for (int32_t i = 0; i < n && i < most; i++)
+        for (int32_t k = i + 1; k < n; k++)
+            if (x[k].seconds < x[i].seconds) {
+                const alike other = x[i];
+                x[i] = x[k];
+                x[k] = other;
+            }
+}
+
+/* Those that hold the batch, by the pool. */
+static luo_status list_alike(const comparing *c, alike *out, int32_t *n, luo_err *err)
+{
+    luo_length_rivals with = *c->rivals;
+    int64_t longest = 0;
+    *n = 0;
+    for (int32_t i = 0; i < c->batch->n; i++)
+        if (c->batch->length[i] > longest) longest = c->batch->length[i];
+    for (int32_t k = 0; k < with.pool->n; k++) {
+        const luo_pool_entry *e = &with.pool->entry[k];
+        if (e->cap < longest || luo_pool_devices(e) > with.devices) continue;
+        with.uniform = k;
+        double ms;
+        LUO_TRY(luo_length_mean(c->scratch, &with, LUO_LENGTH_POLICY_UNIFORM_BEST, c->batch, 1, &ms,
+                                err));
+        if (isfinite(ms)) out[(*n)++] = (alike){k, 1e-3 * ms};
+    }
+    put_first(out, *n, BY_POOL);
+    while (*n > BY_POOL || (*n > 0 && out[*n - 1].seconds > FAR * out[0].seconds)) --*n;
+    return LUO_OK;
+}
+
+static luo_status simulate_alike(const comparing *c, alike *x, luo_err *err)
+{
+    luo_length_rivals with = *c->rivals;
+    luo_length_plans plans;
+    luo_judgement judged;
+    luo_err why = {0};
+    with.uniform = x->entry;
+    x->seconds = INFINITY;
+    luo_status st = luo_length_plan(c->scratch, &with, c->place, LUO_LENGTH_POLICY_UNIFORM_BEST, -1,
+                                    c->batch->length, c->batch->n, &plans, &why);
+    if (st == LUO_EINFEASIBLE) return LUO_OK;
+    if (st == LUO_OK)
+        st = luo_judge_plan(c->judge, plans.part[0].plan, c->place->ctx, c->rate, &judged, &why);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    x->seconds = judged.seconds;
+    return LUO_OK;
+}
+
+/* ---- layouts ---- */
+
+static luo_status place_of(const comparing *c, int32_t entry, luo_judged_layout *x,
+                           luo_step_place *place, luo_err *err)
+{
+    const luo_step_place *was = c->place;
+    x->alike = entry;
+    *place = *was;
+    place->layout = &x->layout;
+    place->layout_devices = NULL;
+    x->layout = luo_length_layout(was->model, was->cluster, was->devices, was->ndevices);
+    if (entry >= 0)
+        LUO_TRY(luo_length_plan_layout(c->arena, c->rivals, was, entry, &x->layout, place, err));
+    x->devices = place->layout_devices;
+    return LUO_OK;
+}
+
+static luo_status try_layout(const comparing *c, int32_t entry, luo_judged_layout *x, luo_err *err)
+{
+    luo_length_rivals with = *c->rivals;
+    luo_judged_lengths judged;
+    luo_step_place place;
+    luo_err why = {0};
+    LUO_TRY(place_of(c, entry, x, &place, err));
+    if (entry >= 0) with.uniform = entry;
+    LUO_TRY(luo_length_moved_ms(c->arena, with.pool, with.candidates, &place, c->judge->stack,
+                                &x->moved_ms, err));
+    LUO_TRY(luo_lengths_learn_open(c->arena, with.pool, with.candidates, x->moved_ms, &x->learned,
+                                   err));
+    const luo_status st =
+        luo_judge_lengths(c->scratch, c->judge, &with, &place, -1, c->batch->length, c->batch->n,
+                          true, c->rate, &x->learned, &judged, &why);
+    if (st == LUO_ENOMEM || st == LUO_ECANCELED) return luo_err_set(err, st, "%s", why.text);
+    x->seconds = st == LUO_OK ? judged.seconds : (double)INFINITY;
+    return LUO_OK;
+}
+
+static luo_status compare(const comparing *c, luo_judged_layout *best, luo_err *err)
+{
+    alike *equal = LUO_NEW_N(c->scratch, alike, c->rivals->pool->n);
+    int32_t n;
+    if (!equal) return luo_err_nomem(err);
+    LUO_TRY(list_alike(c, equal, &n, err));
+    for (int32_t i = 0; i < n; i++) LUO_TRY(simulate_alike(c, &equal[i], err));
+    put_first(equal, n, BY_STEP);
+    LUO_TRY(try_layout(c, -1, best, err));
+    for (int32_t i = 0; i < n && i < BY_STEP; i++) {
+        luo_judged_layout x;
+        LUO_TRY(try_layout(c, equal[i].entry, &x, err));
+        if (x.seconds <= best->seconds) *best = x;
+    }
+    return LUO_OK;
+}
+
+luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                             const luo_length_rivals *rivals, const luo_step_place *place,
+                             const luo_length_sample *batch, const double *rate,
+                             luo_judged_layout *out, luo_err *err)
+{
+    const comparing c = {arena, scratch, judge, rivals, place, batch, rate};
+    const size_t mark = luo_arena_mark(scratch);
+    const luo_status st = compare(&c, out, err);
+    luo_arena_reset(scratch, mark);
+    return st;
+}

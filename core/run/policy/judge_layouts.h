@@ -1,0 +1,26 @@
+/* judge_layouts.h: where optimizer state lies for all steps of a run with uneven lengths, chosen by
+ * the simulated step (docs/planners.md#hydraulis). */
+#ifndef LUO_CORE_RUN_POLICY_JUDGE_LAYOUTS_H
+#define LUO_CORE_RUN_POLICY_JUDGE_LAYOUTS_H
+#include "core/run/policy/judge_lengths.h"
+
+typedef struct luo_judged_layout {
+    luo_optimizer_layout layout;
+    const int32_t *devices; /* luo_step_place.layout_devices */
+    int32_t alike;    /* pool entry whose equal replicas keep state so; -1: as wide as a node */
+    double *moved_ms; /* luo_length_moved_ms of it */
+    luo_lengths_learned learned; /* from the steps that were simulated */
+    double seconds;              /* of the batch; INFINITY: no plan can run it */
+} luo_judged_layout;
+
+/* Layouts that are tried on a batch: those of the equal replicas whose own step of it is fastest on
+ * the simulator, of the best few by the pool, so that their plan is as good to us as to them; and
+ * the one that is as wide as a node. Each with its best plan (luo_judge_lengths).
+ * In: place: its layout is not looked at. rate: as luo_judge_plan.
+ * Errors: those of luo_length_plan and luo_judge_plan; LUO_ENOMEM. Owner: arena; scratch is left as
+ * it was. Cost: up to 6 simulated steps, and those of luo_judge_lengths for 3 layouts. */
+luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                             const luo_length_rivals *rivals, const luo_step_place *place,
+                             const luo_length_sample *batch, const double *rate,
+                             luo_judged_layout *out, luo_err *err);
+#endif
