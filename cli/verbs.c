@@ -141,7 +141,7 @@ static const luo_option plan_options[] = {
     {"budget", "N", "tokens of a step (6250 a device)"},
     {"ctx", "N", "longest sequence (the model's)"},
     {"long", "HOW", "longer ones: cut or split (cut)"},
-    {"os", "D,T,P", "optimizer's layout: data, tensor, pipeline (all, a node, 1)"},
+    {"os", "D,T,P", "optimizer's layout: data, tensor, pipeline (by --steps; a node)"},
     {"steps", "N", "batches that are drawn and planned, under every policy (0)"},
     {"context-parallel", "LIST", "sizes such as 1,2,4 (1)"},
     {"proposal", "WHICH", "both, floor or public (both)"},
