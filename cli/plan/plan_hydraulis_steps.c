@@ -45,17 +45,20 @@ luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
     return settle_layout(cli, call, err);
 }
 
-/* On the first batch. */
+/* On the first batches. */
 static luo_status judge_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
     const luo_step_place place = luo_hydraulis_place(call);
-    const luo_length_sample batch = {call->step[0].length, call->step[0].n};
+    const int32_t n = call->nsteps < LUO_JUDGE_BATCHES ? call->nsteps : LUO_JUDGE_BATCHES;
+    luo_length_sample batch[LUO_JUDGE_BATCHES];
     luo_arena *scratch = luo_arena_new(0);
     luo_judged_layout best;
     if (!scratch) return luo_err_nomem(err);
+    for (int32_t k = 0; k < n; k++)
+        batch[k] = (luo_length_sample){call->step[k].length, call->step[k].n};
     const luo_status st = luo_judge_layouts(cli->arena, scratch, &judge, &call->rivals, &place,
-                                            &batch, call->rate, &best, err);
+                                            batch, n, call->rate, &best, err);
     luo_arena_free(scratch);
     if (st != LUO_OK) return st;
     call->layout = best.layout;

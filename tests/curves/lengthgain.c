@@ -240,8 +240,9 @@ static double of_planner(const scene *s, int32_t *used)
     int32_t current = -1;
     double sum = 0;
     bool *was = LUO_NEW_N(s->arena, bool, s->setup.found.n);
-    good(luo_judge_layouts(s->arena, scratch, &s->judge, &with, &place, &s->step[0], NULL, &best,
-                           &err),
+    good(luo_judge_layouts(s->arena, scratch, &s->judge, &with, &place, s->step,
+                           s->nsteps < LUO_JUDGE_BATCHES ? s->nsteps : LUO_JUDGE_BATCHES, NULL,
+                           &best, &err),
          &err);
     luo_arena_free(scratch);
     place.layout = &best.layout;

@@ -77,8 +77,8 @@ static luo_judged_layout judge_layouts(const scene *s, const luo_length_rivals *
     luo_arena *scratch = luo_arena_new(0);
     luo_judged_layout x;
     luo_err err = {0};
-    good(luo_judge_layouts(arena, scratch, &s->judge, with, &s->setup.place, &s->batch[0], NULL,
-                           &x, &err),
+    good(luo_judge_layouts(arena, scratch, &s->judge, with, &s->setup.place, s->batch, 1, NULL, &x,
+                           &err),
          &err);
     luo_arena_free(scratch);
     ck_assert_int_eq(x.layout.dp * x.layout.tp * x.layout.pp, DEVICES);

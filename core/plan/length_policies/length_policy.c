@@ -105,7 +105,8 @@ static luo_status pad_all(const batch *b, const luo_pool_entry *e, int64_t *own,
 static luo_status pack_full(const batch *b, const luo_pool_entry *e, int64_t *own, int32_t n,
                             int32_t *bin, luo_packed *out, luo_err *err)
 {
-    return luo_pack_greedy(b->arena, e, own, n, b->rivals->ctx, bin, out, err);
+    const int64_t room = e->cap < b->rivals->ctx ? e->cap : b->rivals->ctx;
+    return luo_pack_greedy(b->arena, e, own, n, room, bin, out, err);
 }
 
 /* What is missing to the context is one more sequence of each micro-batch. */
@@ -187,6 +188,21 @@ static luo_status pack_static(const batch *b, luo_step_plan *s, luo_err *err)
 static luo_status pack_dynamic(const batch *b, luo_step_plan *s, luo_err *err)
 {
     return on_equal(b, b->rivals->assign, pack_full, s, err);
+}
+
+luo_status luo_length_pack_full(luo_arena *arena, const luo_length_rivals *rivals,
+                                const int64_t *length, int32_t n, const luo_step_plan *step,
+                                luo_step_plan *out, luo_err *err)
+{
+    const luo_replicas *plan = &rivals->candidates->plan[step->plan];
+    const batch b = {.arena = arena, .rivals = rivals, .length = length, .n = n};
+    *out = (luo_step_plan){.plan = step->plan,
+                           .assign = step->assign,
+                           .dispatch = step->dispatch,
+                           .bin = LUO_NEW_N(arena, int32_t, n),
+                           .packed = LUO_NEW_N(arena, luo_packed, plan->n)};
+    if (!out->bin || !out->packed) return luo_err_nomem(err);
+    return pack_each(&b, plan, pack_full, out, err);
 }
 
 /* ---- dispatch and packing of ours ---- */

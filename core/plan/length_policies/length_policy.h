@@ -75,6 +75,12 @@ luo_status luo_length_buckets(luo_arena *arena, const luo_pool *pool, int32_t de
 luo_status luo_length_policy_step(luo_arena *arena, const luo_length_rivals *rivals,
                                   luo_length_policy policy, int32_t current, const int64_t *length,
                                   int32_t n, double *ms, luo_step_plan *step, luo_err *err);
+/* The dispatch of a step on a candidate plan with micro-batches as pack_dynamic has them, each as
+ * full as the context and its replica's cap allow. Errors: LUO_ENOMEM. Owner: arena; assign is that
+ * of step. */
+luo_status luo_length_pack_full(luo_arena *arena, const luo_length_rivals *rivals,
+                                const int64_t *length, int32_t n, const luo_step_plan *step,
+                                luo_step_plan *out, luo_err *err);
 /* The sequences of bucket k of hotspa, dispatched and packed on its replicas. Errors, Owner: as
  * above. */
 luo_status luo_length_bucket_step(luo_arena *arena, const luo_length_rivals *rivals, int32_t k,

@@ -79,7 +79,7 @@ typedef struct luo_length_choice { /* a setup with what is known of its candidat
     luo_lengths_learned learned;
 } luo_length_choice;
 
-/* On the batch that comes next and the devices as they are thought to be. */
+/* On the batches that come next and the devices as they are thought to be. */
 static luo_status judge_layouts(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
                                 const double *place, luo_length_choice *x, luo_err *err)
 {
@@ -87,17 +87,19 @@ static luo_status judge_layouts(luo_run *run, luo_arena *arena, const luo_length
     const int32_t ndevices = run->job.scenario->cluster->ndevices;
     double *rate = LUO_NEW_N(scratch, double, ndevices);
     luo_judged_layout best;
-    luo_length_sample batch;
-    int64_t *length;
+    luo_length_sample batch[LUO_JUDGE_BATCHES];
     if (!rate) return luo_err_nomem(err);
     luo_length_setup_rates(&x->setup, place);
     for (int32_t d = 0; d < ndevices; d++) rate[d] = 1;
     for (int32_t i = 0; i < in->ndevices; i++) rate[in->devices[i]] = place[i];
-    LUO_TRY(luo_batches_draw(scratch, &run->lengths->batches, run->clock.step, 0, &length, &batch.n,
-                             err));
-    batch.length = length;
+    for (int32_t k = 0; k < LUO_JUDGE_BATCHES; k++) {
+        int64_t *length;
+        LUO_TRY(luo_batches_draw(scratch, &run->lengths->batches, run->clock.step + k, 0, &length,
+                                 &batch[k].n, err));
+        batch[k].length = length;
+    }
     LUO_TRY(luo_judge_layouts(arena, scratch, &run->decision.judge, &x->setup.rivals,
-                              &x->setup.place, &batch, rate, &best, err));
+                              &x->setup.place, batch, LUO_JUDGE_BATCHES, rate, &best, err));
     x->setup.layout = best.layout;
     x->setup.place.layout_devices = best.devices;
     x->setup.moved_ms = best.moved_ms;

@@ -1,4 +1,4 @@
-/* Layouts of optimizer state beside each other, on one batch. */
+/* Layouts of optimizer state beside each other, on the same batches. */
 #include "core/run/policy/judge_layouts.h"
 
 #include <math.h>
@@ -20,6 +20,7 @@ typedef struct comparing {
     const luo_length_rivals *rivals;
     const luo_step_place *place;
     const luo_length_sample *batch;
+    int32_t nbatches;
     const double *rate;
 } comparing;
 
@@ -43,15 +44,16 @@ static luo_status list_alike(const comparing *c, alike *out, int32_t *n, luo_err
     luo_length_rivals with = *c->rivals;
     int64_t longest = 0;
     *n = 0;
-    for (int32_t i = 0; i < c->batch->n; i++)
-        if (c->batch->length[i] > longest) longest = c->batch->length[i];
+    for (int32_t k = 0; k < c->nbatches; k++)
+        for (int32_t i = 0; i < c->batch[k].n; i++)
+            if (c->batch[k].length[i] > longest) longest = c->batch[k].length[i];
     for (int32_t k = 0; k < with.pool->n; k++) {
         const luo_pool_entry *e = &with.pool->entry[k];
         if (e->cap < longest || luo_pool_devices(e) > with.devices) continue;
         with.uniform = k;
         double ms;
-        LUO_TRY(luo_length_mean(c->scratch, &with, LUO_LENGTH_POLICY_UNIFORM_BEST, c->batch, 1, &ms,
-                                err));
+        LUO_TRY(luo_length_mean(c->scratch, &with, LUO_LENGTH_POLICY_UNIFORM_BEST, c->batch,
+                                c->nbatches, &ms, err));
         if (isfinite(ms)) out[(*n)++] = (alike){k, 1e-3 * ms};
     }
     put_first(out, *n, BY_POOL);
@@ -59,21 +61,30 @@ static luo_status list_alike(const comparing *c, alike *out, int32_t *n, luo_err
     return LUO_OK;
 }
 
-static luo_status simulate_alike(const comparing *c, alike *x, luo_err *err)
+static luo_status simulate_batch(const comparing *c, int32_t entry, int32_t k, double *seconds,
+                                 luo_err *err)
 {
     luo_length_rivals with = *c->rivals;
     luo_length_plans plans;
-    luo_judgement judged;
+    luo_judgement judged = {.seconds = INFINITY};
     luo_err why = {0};
-    with.uniform = x->entry;
-    x->seconds = INFINITY;
+    with.uniform = entry;
     luo_status st = luo_length_plan(c->scratch, &with, c->place, LUO_LENGTH_POLICY_UNIFORM_BEST, -1,
-                                    c->batch->length, c->batch->n, &plans, &why);
-    if (st == LUO_EINFEASIBLE) return LUO_OK;
+                                    c->batch[k].length, c->batch[k].n, &plans, &why);
     if (st == LUO_OK)
         st = luo_judge_plan(c->judge, plans.part[0].plan, c->place->ctx, c->rate, &judged, &why);
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    x->seconds = judged.seconds;
+    *seconds = judged.seconds;
+    return st == LUO_OK || st == LUO_EINFEASIBLE ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+}
+
+static luo_status simulate_alike(const comparing *c, alike *x, luo_err *err)
+{
+    x->seconds = 0;
+    for (int32_t k = 0; k < c->nbatches; k++) {
+        double seconds;
+        LUO_TRY(simulate_batch(c, x->entry, k, &seconds, err));
+        x->seconds += seconds / c->nbatches;
+    }
     return LUO_OK;
 }
 
@@ -106,11 +117,14 @@ static luo_status try_layout(const comparing *c, int32_t entry, luo_judged_layou
                                 &x->moved_ms, err));
     LUO_TRY(luo_lengths_learn_open(c->arena, with.pool, with.candidates, x->moved_ms, &x->learned,
                                    err));
-    const luo_status st =
-        luo_judge_lengths(c->scratch, c->judge, &with, &place, -1, c->batch->length, c->batch->n,
-                          true, c->rate, &x->learned, &judged, &why);
-    if (st == LUO_ENOMEM || st == LUO_ECANCELED) return luo_err_set(err, st, "%s", why.text);
-    x->seconds = st == LUO_OK ? judged.seconds : (double)INFINITY;
+    x->seconds = 0;
+    for (int32_t k = 0; k < c->nbatches && isfinite(x->seconds); k++) {
+        const luo_status st =
+            luo_judge_lengths(c->scratch, c->judge, &with, &place, -1, c->batch[k].length,
+                              c->batch[k].n, true, c->rate, &x->learned, &judged, &why);
+        if (st == LUO_ENOMEM || st == LUO_ECANCELED) return luo_err_set(err, st, "%s", why.text);
+        x->seconds += st == LUO_OK ? judged.seconds / c->nbatches : (double)INFINITY;
+    }
     return LUO_OK;
 }
 
@@ -133,10 +147,10 @@ static luo_status compare(const comparing *c, luo_judged_layout *best, luo_err *
 
 luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
                              const luo_length_rivals *rivals, const luo_step_place *place,
-                             const luo_length_sample *batch, const double *rate,
+                             const luo_length_sample *batch, int32_t nbatches, const double *rate,
                              luo_judged_layout *out, luo_err *err)
 {
-    const comparing c = {arena, scratch, judge, rivals, place, batch, rate};
+    const comparing c = {arena, scratch, judge, rivals, place, batch, nbatches, rate};
     const size_t mark = luo_arena_mark(scratch);
     const luo_status st = compare(&c, out, err);
     luo_arena_reset(scratch, mark);

@@ -10,17 +10,18 @@ typedef struct luo_judged_layout {
     int32_t alike;    /* pool entry whose equal replicas keep state so; -1: as wide as a node */
     double *moved_ms; /* luo_length_moved_ms of it */
     luo_lengths_learned learned; /* from the steps that were simulated */
-    double seconds;              /* of the batch; INFINITY: no plan can run it */
+    double seconds;              /* mean of the batches; INFINITY: no plan can run one */
 } luo_judged_layout;
 
-/* Layouts that are tried on a batch: those of the equal replicas whose own step of it is fastest on
- * the simulator, of the best few by the pool, so that their plan is as good to us as to them; and
- * the one that is as wide as a node. Each with its best plan (luo_judge_lengths).
- * In: place: its layout is not looked at. rate: as luo_judge_plan.
- * Errors: those of luo_length_plan and luo_judge_plan; LUO_ENOMEM. Owner: arena; scratch is left as
- * it was. Cost: up to 6 simulated steps, and those of luo_judge_lengths for 3 layouts. */
+/* Layouts that are tried on some batches: those of the equal replicas whose own steps are fastest
+ * on the simulator, of the best few by the pool, so that their plan is as good to us as to them;
+ * and the one that is as wide as a node. Each with its best plans (luo_judge_lengths). In: place:
+ * its layout is not looked at. rate: as luo_judge_plan. nbatches >= 1. Errors: those of
+ * luo_length_plan and luo_judge_plan; LUO_ENOMEM. Owner: arena; scratch is left as it was. Cost:
+ * for each batch up to 6 simulated steps, and those of luo_judge_lengths for 3 layouts. */
 luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
                              const luo_length_rivals *rivals, const luo_step_place *place,
-                             const luo_length_sample *batch, const double *rate,
+                             const luo_length_sample *batch, int32_t nbatches, const double *rate,
                              luo_judged_layout *out, luo_err *err);
+enum { LUO_JUDGE_BATCHES = 2 }; /* that callers who have more give */
 #endif

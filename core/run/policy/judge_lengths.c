@@ -185,6 +185,26 @@ static luo_status search(judging *j, int32_t current, double *extra, luo_err *er
     return LUO_OK;
 }
 
+/* The best one with fuller micro-batches: what a product costs goes up in steps, which no pool
+ * knows. Nothing is learned of it. */
+static luo_status try_full(judging *j, luo_err *err)
+{
+    luo_judged_lengths now = {.seconds = NAN};
+    luo_step_plan step;
+    if (j->best.plans.n != 1 || j->best.plans.step.plan < 0) return LUO_OK;
+    LUO_TRY(luo_length_pack_full(j->arena, j->rivals, j->length, j->n, &j->best.plans.step, &step,
+                                 err));
+    LUO_TRY(
+        luo_length_plan_of(j->arena, j->rivals, j->place, &step, j->length, j->n, &now.plans, err));
+    LUO_TRY(simulate(j->judge, j->place, j->rate, &now, err));
+    now.simulated = j->best.simulated + 1;
+    if (now.seconds < j->best.seconds)
+        j->best = now;
+    else
+        j->best.simulated++;
+    return LUO_OK;
+}
+
 luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
                              const luo_length_rivals *rivals, const luo_step_place *place,
                              int32_t current, const int64_t *length, int32_t n, bool sure,
@@ -208,6 +228,7 @@ luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
     LUO_TRY(try_candidate(&j, find_alike(rivals, rivals->uniform), err));
     LUO_TRY(try_candidate(&j, rivals->plan, err));
     LUO_TRY(search(&j, current, extra, err));
+    if (sure) LUO_TRY(try_full(&j, err));
     *out = j.best;
     if (j.best.guessed) out->seconds = NAN;
     return LUO_OK;

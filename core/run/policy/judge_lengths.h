@@ -42,7 +42,7 @@ typedef struct luo_judged_lengths {
  * which something was known before. The plans of uniform_best and one_plan, where they are
  * candidates, are simulated before, whatever the pool says of them: a pool that is wrong about them
  * leaves us no slower than they are. sure: the answer has to have been simulated on this batch, and
- * those two have been as well.
+ * those two have been as well, and the best one also with fuller micro-batches.
  * In/out: *learned. rate: as luo_judge_plan. current: plan of the step before; -1: none.
  * Errors: those of luo_length_plan and luo_judge_plan. Owner: arena. */
 enum { LUO_JUDGE_LENGTHS = 8 };
