@@ -63,17 +63,22 @@ static luo_status write_plans(luo_cli *cli, const luo_hydraulis_call *call, luo_
     return LUO_OK;
 }
 
-luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
+luo_status luo_hydraulis_plan(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
-    if (!call) return luo_err_nomem(err);
-    LUO_TRY(luo_hydraulis_read(cli, call, err));
     const double start = luo_cli_wall_s();
     LUO_TRY(luo_candidates_make(cli->arena, &call->in, &call->found, err));
     call->proposal_s = luo_cli_wall_s() - start;
     LUO_TRY(check_longest(call, err));
     LUO_TRY(set_speeds(cli, call, err));
-    LUO_TRY(luo_hydraulis_rivals(cli, call, err));
+    return luo_hydraulis_rivals(cli, call, err);
+}
+
+luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
+{
+    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
+    if (!call) return luo_err_nomem(err);
+    LUO_TRY(luo_hydraulis_read(cli, call, err));
+    LUO_TRY(luo_hydraulis_plan(cli, call, err));
     LUO_TRY(write_plans(cli, call, err));
     LUO_TRY(luo_hydraulis_steps(cli, call, err));
     if (cli->as_json)

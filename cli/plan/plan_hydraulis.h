@@ -68,6 +68,8 @@ luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
 /* Only what a pool of the cost model needs, and that pool, as it is without --pool: for those who
  * plan nothing. */
 luo_status luo_hydraulis_model_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* Candidates, their speeds, and luo_hydraulis_rivals. */
+luo_status luo_hydraulis_plan(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* What rivals choose, where there are steps, and with it the optimizer's layout. */
 luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Batches of --steps under every policy; simulated where plans are judged so. */

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "cli/plan/plan_malleus.h"
+#include "cli/plan/plan_rates.h"
 #include "core/base/devset.h"
-#include "core/io/read/read.h"
 #include "core/plan/grid.h"
 #include "core/run/events/world.h"
 
-static const double WATCHED = 1.2, FASTER = 0.8; /* docs/planners.md#malleus */
+static const double FASTER = 0.8; /* docs/planners.md#malleus */
 
 /* ---- rates ---- */
 
@@ -23,7 +23,7 @@ static void say_rates(luo_cli *cli, luo_malleus_call *call)
                                   "device %d is faster than its type's baseline; its "
                                   "rate %.6g counts as 1.",
                                   d, call->rate[d]);
-        if (watched && call->rate[d] > 1 && call->rate[d] < WATCHED) watched[n++] = d;
+        if (watched && call->rate[d] > 1 && call->rate[d] < LUO_RATE_WATCHED) watched[n++] = d;
     }
     if (n == 0) return;
     luo_devset_print(&text, watched, n);
@@ -33,35 +33,9 @@ static void say_rates(luo_cli *cli, luo_malleus_call *call)
     luo_str_free(&text);
 }
 
-/* The cluster's standby devices stay out unless the table names them; a device that stands by in
- * the table is taken again when it is fast. What is down in the cluster file stays down. */
-static void take_row(luo_malleus_call *call, const luo_world *world, const luo_rate_row *r)
-{
-    if (!world->up[r->device]) return;
-    call->rate[r->device] = r->rate;
-    call->candidate[r->device] = r->state != LUO_RATE_STANDBY || r->rate < WATCHED;
-}
-
 luo_status luo_malleus_call_rates(luo_cli *cli, luo_malleus_call *c, luo_err *err)
 {
-    const char *path = luo_args_get(&cli->args, "rates", NULL);
-    const int32_t n = c->cluster->ndevices;
-    luo_world *world;
-    luo_rate_row *rows;
-    int32_t nrows = 0;
-    LUO_TRY(luo_world_new(cli->arena, c->cluster, &world, err));
-    c->rate = LUO_NEW_N(cli->arena, double, n);
-    c->candidate = LUO_NEW_N(cli->arena, bool, n);
-    if (!c->rate || !c->candidate) return luo_err_nomem(err);
-    for (int32_t d = 0; d < n; d++) {
-        c->rate[d] = world->up[d] ? world->slowdown[d] : (double)INFINITY;
-        c->candidate[d] = true;
-    }
-    for (int32_t i = 0; i < c->cluster->nstandby; i++) c->candidate[c->cluster->standby[i]] = false;
-    if (path)
-        LUO_TRY(luo_read_rates(cli->arena, path, c->cluster, &rows, &nrows, &cli->diags));
-    for (int32_t i = 0; i < nrows; i++)
-        take_row(c, world, &rows[i]); /* a device's last one holds */
+    LUO_TRY(luo_plan_rates(cli, c->cluster, &c->rate, &c->candidate, err));
     say_rates(cli, c);
     return LUO_OK;
 }

@@ -28,7 +28,7 @@ static luo_status read_schedule(const luo_args *args, luo_uniform_opts *opts, lu
     return LUO_OK;
 }
 
-static luo_status read_dimensions(luo_cli *cli, luo_uniform_opts *opts, luo_err *err)
+luo_status luo_uniform_dimensions(luo_cli *cli, luo_uniform_opts *opts, luo_err *err)
 {
     static const char *const layers[] = {"equal", "balanced"};
     static const char *const shards[] = {LUO_SHARD_LIST(LUO_WORD_TEXT)};
@@ -59,7 +59,7 @@ static luo_status read_call(luo_cli *cli, luo_uniform_call *call, luo_err *err)
     LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
     LUO_TRY(
         luo_args_choice(&cli->args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
-    LUO_TRY(read_dimensions(cli, &call->opts, err));
+    LUO_TRY(luo_uniform_dimensions(cli, &call->opts, err));
     LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));

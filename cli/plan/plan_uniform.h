@@ -25,6 +25,8 @@ typedef struct luo_uniform_call {
     const char *warning[LUO_UNIFORM_WARNINGS];
 } luo_uniform_call;
 
+/* All that options say of uniform plans; what they leave open is searched. */
+luo_status luo_uniform_dimensions(luo_cli *cli, luo_uniform_opts *opts, luo_err *err);
 /* Rows that are printed and written. */
 int32_t luo_uniform_rows(const luo_uniform_call *call);
 void luo_uniform_text(luo_cli *cli, const luo_uniform_call *call);

@@ -1,41 +1,27 @@
 /* What `luoshu plan uniform` prints: a table of plans and a few lines, or the document. */
 #include "cli/plan/plan_uniform.h"
 
+#include <string.h>
+
+#include "cli/plan/plan_shares.h"
+
 /* ---- where a step goes ---- */
 
-typedef struct share {
-    const char *name, *limit; /* limit: what it says when it is the largest; NULL: no limit */
-    double seconds;
-} share;
-enum { SHARES = 10 };
-
 /* Of a simulated step, or of its closed form: they sum to it. */
-static int list_shares(const luo_judged_plan *p, share out[SHARES])
+static int list_shares(const luo_judged_plan *p, luo_plan_share out[LUO_PLAN_SHARES])
 {
-    const luo_parts *parts = &p->step.mean;
     const luo_uniform_result *r = p->result;
-    if (p->step.seconds < 0) {
-        const share closed[] = {
-            {"work", NULL, r->ideal_s * r->jitter},
-            {"bubble", "the bubble of the pipeline", (r->pipeline_s - r->ideal_s) * r->jitter},
-            {"dp", "data parallelism", r->dp_s * r->jitter},
-            {"optimizer", "the optimizer", r->optimizer_s * r->jitter}};
-        for (int i = 0; i < 4; i++) out[i] = closed[i];
-        return 4;
-    }
-    const share simulated[SHARES] = {
-        {"compute", NULL, parts->compute_s},
-        {"recompute", "memory, which recompute makes", parts->recompute_s},
-        {"tp", "tensor parallelism", parts->tp_s},
-        {"ep", "expert parallelism", parts->ep_s},
-        {"cp", "context parallelism", parts->cp_s},
-        {"pp", "transfers between stages", parts->pp_s},
-        {"dp", "data parallelism", parts->dp_s},
-        {"other", NULL, parts->move_s + parts->io_s},
-        {"imbalance", "the imbalance of the stages", p->step.imbalance_s},
-        {"bubble", "the bubble of the pipeline", parts->bubble_s - p->step.imbalance_s}};
-    for (int i = 0; i < SHARES; i++) out[i] = simulated[i];
-    return SHARES;
+    const luo_plan_share closed[] = {
+        {"work", NULL, NULL, r->ideal_s * r->jitter},
+        {"bubble", "the bubble of the pipeline", NULL, (r->pipeline_s - r->ideal_s) * r->jitter},
+        {"dp", "data parallelism", NULL, r->dp_s * r->jitter},
+        {"optimizer", "the optimizer", NULL, r->optimizer_s * r->jitter}};
+    enum { CLOSED = sizeof closed / sizeof *closed };
+    if (p->step.seconds < 0)
+        memcpy(out, closed, sizeof closed);
+    else
+        luo_plan_shares(&p->step, out);
+    return p->step.seconds < 0 ? (int)CLOSED : (int)LUO_PLAN_SHARES;
 }
 
 static double step_of(const luo_judged_plan *p)
@@ -43,23 +29,11 @@ static double step_of(const luo_judged_plan *p)
     return p->step.seconds >= 0 ? p->step.seconds : p->result->objective_s;
 }
 
-static double exposed(const luo_judged_plan *p)
-{
-    const luo_parts *parts = &p->step.mean;
-    return parts->tp_s + parts->ep_s + parts->cp_s + parts->pp_s + parts->dp_s;
-}
-
-static const double LITTLE = 0.02; /* a share that limits nothing */
-
 static const char *limit_of(const luo_judged_plan *p)
 {
-    share s[SHARES];
-    const int n = list_shares(p, s);
-    double most = LITTLE * step_of(p);
-    const char *limit = "compute";
-    for (int i = 0; i < n; i++)
-        if (s[i].limit && s[i].seconds > most) most = s[i].seconds, limit = s[i].limit;
-    return limit;
+    luo_plan_share s[LUO_PLAN_SHARES];
+    const luo_plan_share *limit = luo_plan_share_limit(s, list_shares(p, s), step_of(p));
+    return limit ? limit->limit : "compute";
 }
 
 static double memory_of(const luo_judged_plan *p)
@@ -101,7 +75,8 @@ static void print_row(luo_cli *cli, const luo_uniform_call *call, int32_t i)
              plan->zero == 3 ? luo_shard_name(plan->sharding.kind) : "");
     if (j->step.seconds >= 0) {
         snprintf(step, sizeof step, "%.6f", j->step.seconds);
-        snprintf(seen, sizeof seen, "%.1f%%", 100 * exposed(j) / j->step.seconds);
+        snprintf(seen, sizeof seen, "%.1f%%",
+                 100 * luo_plan_share_exposed(&j->step) / j->step.seconds);
         snprintf(bubble, sizeof bubble, "%.1f%%", 100 * j->step.mean.bubble_s / j->step.seconds);
     }
     fprintf(out,
@@ -118,7 +93,7 @@ static void print_why(FILE *out, const luo_uniform_call *call)
 {
     for (int32_t i = 0; i < luo_uniform_rows(call); i++) {
         const luo_judged_plan *j = &call->plan[i];
-        share s[SHARES];
+        luo_plan_share s[LUO_PLAN_SHARES];
         const int n = list_shares(j, s);
         fprintf(out, "why %d:", i + 1);
         for (int k = 0; k < n; k++)
@@ -191,7 +166,7 @@ static void json_shape(luo_jsonw *json, const luo_plan *plan)
 
 static void json_shares(luo_jsonw *json, const luo_judged_plan *p)
 {
-    share s[SHARES];
+    luo_plan_share s[LUO_PLAN_SHARES];
     const int n = list_shares(p, s);
     luo_jsonw_open(json, "shares", '{');
     for (int k = 0; k < n; k++) luo_jsonw_num(json, s[k].name, s[k].seconds / step_of(p), 9);
@@ -217,7 +192,7 @@ static void json_plan(luo_cli *cli, const luo_uniform_call *call, int32_t i)
     else
         luo_jsonw_text(json, "simulated_step_s", NULL);
     if (p->step.seconds >= 0)
-        luo_jsonw_num(json, "exposed_s", exposed(p), 9);
+        luo_jsonw_num(json, "exposed_s", luo_plan_share_exposed(&p->step), 9);
     else
         luo_jsonw_text(json, "exposed_s", NULL);
     if (p->step.seconds >= 0)

@@ -1,0 +1,186 @@
+/* plan_auto.c: `luoshu plan auto`: every planner's best plan, the fastest of them on the simulator,
+ * and why. */
+#include "cli/plan/plan_auto.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/plan/plan_hydraulis.h"
+#include "cli/plan/plan_rates.h"
+#include "cli/plan/plan_uniform.h"
+#include "cli/run/progress.h"
+#include "core/io/read/read.h"
+
+/* ---- options ---- */
+
+/* Of sequences of one length, and of lengths: given together they would say nothing. */
+static const char *const of_one_length[] = {"tp",
+                                            "tensor-model-parallel-size",
+                                            "pp",
+                                            "pipeline-model-parallel-size",
+                                            "dp",
+                                            "data-parallel-size",
+                                            "cp",
+                                            "context-parallel-size",
+                                            "zero",
+                                            "use-distributed-optimizer",
+                                            "no-distributed-optimizer",
+                                            "recompute",
+                                            "recompute-granularity",
+                                            "no-sequence-parallel",
+                                            "use-tp-pp-dp-mapping",
+                                            "global-batch-size",
+                                            "micro-batch-size",
+                                            "seq-length",
+                                            "shard",
+                                            "schedule",
+                                            "chunks",
+                                            "layers",
+                                            "prev",
+                                            "top"};
+static const char *const of_lengths[] = {"seed", "pool",  "budget",          "ctx",
+                                         "long", "steps", "context-parallel"};
+
+static luo_status check_kind(const luo_args *args, luo_err *err)
+{
+    const bool uneven = luo_args_has(args, "lengths");
+    const char *const *others = uneven ? of_one_length : of_lengths;
+    const size_t n = uneven ? sizeof of_one_length / sizeof *of_one_length
+                            : sizeof of_lengths / sizeof *of_lengths;
+    for (size_t i = 0; i < n; i++)
+        if (luo_args_has(args, others[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               uneven ? "`--%s` is about sequences of one length, and `--lengths` "
+                                        "is given; leave one out."
+                                      : "`--%s` is about `--lengths`, which is not given; give "
+                                        "it, or leave the other out.",
+                               others[i]);
+    return LUO_OK;
+}
+
+/* What a pinned part says of a size is asked of all; what else is pinned only drops plans. */
+static void take_pins(luo_uniform_opts *opts, const luo_plan *pinned)
+{
+    for (int32_t i = 0; i < pinned->npinned; i++) {
+        const char *pin = pinned->pinned[i];
+        if (strcmp(pin, "/zero") == 0) opts->zero = pinned->zero;
+        if (strcmp(pin, "/micro_batch_sequences") == 0)
+            opts->micro_batch_sequences = pinned->micro_batch_sequences;
+        if (strcmp(pin, "/schedule") == 0 || strcmp(pin, "/schedule/kind") == 0)
+            opts->schedule = 1 + (int)pinned->schedule;
+        if (strcmp(pin, "/schedule") == 0 || strcmp(pin, "/schedule/chunks") == 0)
+            opts->chunks = pinned->chunks;
+        if (strcmp(pin, "/sequence_parallel") == 0)
+            opts->sequence_parallel = pinned->sequence_parallel;
+        if (strcmp(pin, "/pipelines") != 0) continue;
+        opts->dp = pinned->npipelines;
+        opts->pp = pinned->pipelines[0].nstages;
+        opts->tp = luo_stage_tp(&pinned->pipelines[0].stages[0]);
+    }
+}
+
+static luo_status read_pins(luo_cli *cli, luo_auto_call *call, luo_err *err)
+{
+    const char *path = luo_args_get(&cli->args, "prev", NULL);
+    luo_plan *prev;
+    if (!path) return LUO_OK;
+    LUO_TRY(luo_cli_plan(cli, path, call->model, call->cluster, &prev, NULL));
+    if (prev->npinned == 0)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--prev` %s pins nothing; give it `pinned` parts, or leave it out.",
+                           path);
+    call->in.pinned = prev;
+    take_pins(&call->in.opts, prev);
+    return LUO_OK;
+}
+
+static luo_status read_call(luo_cli *cli, luo_auto_call *call, luo_err *err)
+{
+    static const char *const ranks[] = {LUO_JUDGED_LIST(LUO_WORD_ONLY)};
+    static const luo_judged judged[] = {LUO_JUDGED_LIST(LUO_WORD_VALUE)};
+    int rank;
+    LUO_TRY(
+        luo_args_choice(&cli->args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
+    LUO_TRY(luo_uniform_dimensions(cli, &call->in.opts, err));
+    LUO_TRY(luo_cli_model(cli, &call->model));
+    LUO_TRY(luo_cli_cluster(cli, &call->cluster));
+    LUO_TRY(luo_cli_stack(cli, &call->stack));
+    LUO_TRY(luo_plan_rates(cli, call->cluster, &call->rate, &call->candidate, err));
+    call->in.opts.stack = &call->stack;
+    call->in.simulated =
+        luo_plan_is_judged(rank < 0 ? LUO_JUDGED_AUTO : judged[rank], call->cluster);
+    return read_pins(cli, call, err);
+}
+
+/* ---- planning ---- */
+
+static luo_status ask(luo_cli *cli, luo_auto_call *call, luo_err *err)
+{
+    call->judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    call->scenario =
+        (luo_scenario){.model = call->model, .cluster = call->cluster, .stack = call->stack};
+    luo_read_policy_defaults(&call->spec, "malleus");
+    call->in.judge = &call->judge;
+    call->in.rate = call->rate;
+    call->in.candidate = call->candidate;
+    call->in.scenario = &call->scenario;
+    call->in.spec = &call->spec;
+    const double start = luo_cli_wall_s();
+    const luo_status st = luo_auto_plan(cli->arena, &call->in, &call->answer, err);
+    call->planning_s = luo_cli_wall_s() - start;
+    luo_judge_free(&call->judge);
+    return st;
+}
+
+/* The winner, compiled and checked once more. */
+static luo_status check_winner(luo_cli *cli, luo_auto_call *call, luo_err *err)
+{
+    const luo_compile_opts opts = {
+        .check = true, .bucket = call->stack.bucket, .memory = luo_stack_memory(&call->stack)};
+    const luo_plan *plan = call->answer.at[call->answer.best].plan;
+    luo_programs *set;
+    LUO_TRY(luo_plan_compile(cli->arena, plan, call->model, call->cluster, &opts, &set, err));
+    call->program = set->hash;
+    return LUO_OK;
+}
+
+/* The best of the candidates, those that differ, fastest first. */
+static luo_status write_plans(luo_cli *cli, const luo_auto_call *call, luo_err *err)
+{
+    bool written[LUO_AUTO_PLANNERS] = {false};
+    int64_t top;
+    LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
+    for (int32_t rank = 0; rank < top; rank++) {
+        int next = -1;
+        for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
+            const luo_auto_candidate *c = &call->answer.at[k];
+            if (c->plan && !written[k] &&
+                (next < 0 || c->step.seconds < call->answer.at[next].step.seconds))
+                next = k;
+        }
+        if (rank == 0) next = call->answer.best;
+        if (next < 0) break;
+        for (int k = 0; k < LUO_AUTO_PLANNERS; k++) /* equal plans are written once */
+            written[k] |= call->answer.at[k].plan && luo_plan_hash(call->answer.at[k].plan) ==
+                                                         luo_plan_hash(call->answer.at[next].plan);
+        LUO_TRY(luo_plan_write(cli, rank, call->answer.at[next].plan, err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_plan_auto_run(luo_cli *cli, luo_err *err)
+{
+    LUO_TRY(check_kind(&cli->args, err));
+    if (luo_args_has(&cli->args, "lengths")) return luo_auto_of_lengths(cli, err);
+    luo_auto_call *call = LUO_NEW(cli->arena, luo_auto_call);
+    if (!call) return luo_err_nomem(err);
+    LUO_TRY(read_call(cli, call, err));
+    LUO_TRY(ask(cli, call, err));
+    LUO_TRY(check_winner(cli, call, err));
+    LUO_TRY(write_plans(cli, call, err));
+    if (cli->as_json)
+        luo_auto_json(cli, call);
+    else
+        luo_auto_text(cli, call);
+    return LUO_OK;
+}

@@ -1,0 +1,27 @@
+/* plan_auto.h: one call of `luoshu plan auto`, for its files. */
+#ifndef LUO_CLI_PLAN_PLAN_AUTO_H
+#define LUO_CLI_PLAN_PLAN_AUTO_H
+#include "cli/plan/plan.h"
+#include "cli/plan/plan_judge.h"
+#include "core/run/auto/auto.h"
+
+typedef struct luo_auto_call {
+    luo_model *model;
+    luo_cluster *cluster;
+    luo_stack stack;
+    luo_scenario scenario; /* what malleus is asked with */
+    luo_policy_spec spec;
+    luo_auto_in in;
+    luo_judge judge;
+    double *rate;
+    bool *candidate;
+    luo_auto_answer answer;
+    uint64_t program;
+    double planning_s;
+} luo_auto_call;
+
+/* The same where sequences differ in length (--lengths): policies for them, on drawn batches. */
+luo_status luo_auto_of_lengths(luo_cli *cli, luo_err *err);
+void luo_auto_text(luo_cli *cli, const luo_auto_call *call);
+void luo_auto_json(luo_cli *cli, const luo_auto_call *call);
+#endif

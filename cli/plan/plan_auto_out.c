@@ -1,0 +1,222 @@
+/* What `luoshu plan auto` prints: a line for each planner, then what limits the plan that was taken
+ * and what would help it. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli/plan/plan_auto.h"
+#include "cli/plan/plan_shares.h"
+
+enum { LINES = LUO_AUTO_PLANNERS + 5 };
+
+typedef struct explanation {
+    const char *line[LINES];
+    int n;
+} explanation;
+
+static void say(luo_cli *cli, explanation *x, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(luo_cli *cli, explanation *x, const char *fmt, ...)
+{
+    char text[LUO_ERR_TEXT + 64];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    const char *copy = x->n < LINES ? luo_arena_strdup(cli->arena, text) : NULL;
+    if (copy) x->line[x->n++] = copy;
+}
+
+static const luo_auto_candidate *best_of(const luo_auto_call *call)
+{
+    return &call->answer.at[call->answer.best];
+}
+
+/* ---- candidates ---- */
+
+static void say_candidate(luo_cli *cli, explanation *x, const luo_auto_call *call, int k)
+{
+    const luo_auto_candidate *c = &call->answer.at[k], *best = best_of(call);
+    const char *name = luo_auto_planner_name(c->planner);
+    if (c == best)
+        say(cli, x, "%s %.6g s, chosen; %d plans tried", name, c->step.seconds, c->tried);
+    else if (c->plan && luo_plan_hash(c->plan) == luo_plan_hash(best->plan))
+        say(cli, x, "%s %.6g s, the same plan; %d plans tried", name, c->step.seconds, c->tried);
+    else if (c->plan)
+        say(cli, x, "%s %.6g s, not chosen: %.3fx slower; %d plans tried", name, c->step.seconds,
+            c->step.seconds / best->step.seconds, c->tried);
+    else
+        say(cli, x, "%s %s", name, c->why[0] ? c->why : "no plan");
+}
+
+/* ---- the winner ---- */
+
+static void say_shape(luo_cli *cli, explanation *x, const luo_plan *plan)
+{
+    luo_str s = {0};
+    for (int32_t i = 0; i < plan->npipelines;) {
+        const luo_pipeline *p = &plan->pipelines[i];
+        int32_t n = 1;
+        while (i + n < plan->npipelines && plan->pipelines[i + n].nstages == p->nstages &&
+               plan->pipelines[i + n].micro_batches == p->micro_batches &&
+               luo_stage_tp(&plan->pipelines[i + n].stages[0]) == luo_stage_tp(&p->stages[0]))
+            n++;
+        luo_str_addf(&s, "%s%d x (tp %d, cp %d, pp %d, %d micro-batches of %d)", i ? " + " : "", n,
+                     luo_stage_tp(&p->stages[0]), p->stages[0].context_parallel, p->nstages,
+                     p->micro_batches, p->micro_batch_sequences);
+        i += n;
+    }
+    say(cli, x, "pipelines %s; zero %d, %s%s", luo_str_get(&s), plan->zero,
+        luo_sched_name(plan->schedule), plan->sequence_parallel ? ", sequence parallelism" : "");
+    luo_str_free(&s);
+}
+
+static int32_t recomputed(const luo_stage *st)
+{
+    const luo_range *r = st->nrecompute ? st->recompute_layers : st->layers;
+    const int32_t n = st->nrecompute ? st->nrecompute : st->nlayers;
+    int32_t layers = 0;
+    for (int32_t k = 0; k < n && st->recompute != LUO_RECOMPUTE_NONE; k++)
+        layers += r[k].hi - r[k].lo;
+    return layers;
+}
+
+/* Layers of the stages of the first pipeline, and how many of them are recomputed. */
+static void say_layers(luo_cli *cli, explanation *x, const luo_plan *plan)
+{
+    const luo_pipeline *p = &plan->pipelines[0];
+    luo_str s = {0};
+    for (int32_t k = 0; k < p->nstages; k++) {
+        int32_t layers = 0;
+        for (int32_t i = 0; i < p->stages[k].nlayers; i++)
+            layers += p->stages[k].layers[i].hi - p->stages[k].layers[i].lo;
+        luo_str_addf(&s, "%s%d", k ? " " : "", layers);
+        if (recomputed(&p->stages[k])) luo_str_addf(&s, " (%d again)", recomputed(&p->stages[k]));
+    }
+    say(cli, x, "layers of the stages: %s", luo_str_get(&s));
+    luo_str_free(&s);
+}
+
+static void say_limit(luo_cli *cli, explanation *x, const luo_judgement *step)
+{
+    luo_plan_share share[LUO_PLAN_SHARES];
+    luo_plan_shares(step, share);
+    const luo_plan_share *limit = luo_plan_share_limit(share, LUO_PLAN_SHARES, step->seconds);
+    if (!limit) {
+        say(cli, x, "of the step %.1f %% is computation; nothing else is more than 2 %%",
+            100 * step->mean.compute_s / step->seconds);
+        return;
+    }
+    say(cli, x,
+        "of the step %.1f %% is computation and %.1f %% %s; %s would help most: without it %.6g s",
+        100 * step->mean.compute_s / step->seconds, 100 * limit->seconds / step->seconds,
+        limit->limit, limit->remedy, step->seconds - limit->seconds);
+}
+
+/* The device that makes the others wait: by what is known of it, then by its type. */
+static void say_slowest(luo_cli *cli, explanation *x, const luo_auto_call *call)
+{
+    const luo_plan *plan = best_of(call)->plan;
+    int32_t slowest = -1;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++) {
+                const int32_t d = plan->pipelines[i].stages[s].dev[k];
+                if (slowest < 0 || call->rate[d] > call->rate[slowest]) slowest = d;
+            }
+    if (slowest >= 0 && call->rate[slowest] > 1)
+        say(cli, x, "slowest device: %d, %.3gx slower than its type", slowest, call->rate[slowest]);
+}
+
+static void explain(luo_cli *cli, explanation *x, const luo_auto_call *call)
+{
+    const luo_auto_candidate *best = best_of(call);
+    *x = (explanation){.n = 0};
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) say_candidate(cli, x, call, k);
+    say_shape(cli, x, best->plan);
+    say_layers(cli, x, best->plan);
+    say_limit(cli, x, &best->step);
+    say(cli, x, "memory of the fullest device: %.1f %%", 100 * best->step.memory_ratio);
+    say_slowest(cli, x, call);
+}
+
+void luo_auto_text(luo_cli *cli, const luo_auto_call *call)
+{
+    FILE *out = luo_cli_out(cli);
+    const luo_auto_candidate *best = best_of(call);
+    char plan[17], program[17];
+    explanation x;
+    explain(cli, &x, call);
+    for (int i = 0; i < x.n; i++) fprintf(out, "%s\n", x.line[i]);
+    fprintf(out, "plan %s: %s, simulated step %.6f s (program %s)\nplanning: %.3f s\n",
+            luo_hash_print(luo_plan_hash(best->plan), plan), luo_plan_file(cli, 0),
+            best->step.seconds, luo_hash_print(call->program, program), call->planning_s);
+}
+
+/* ---- JSON ---- */
+
+static void json_layout(luo_jsonw *json, const luo_plan *plan)
+{
+    luo_jsonw_open(json, "layout", '[');
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
+            const luo_stage *st = &plan->pipelines[i].stages[s];
+            luo_jsonw_open(json, NULL, '{');
+            luo_jsonw_int(json, "pipeline", i);
+            luo_jsonw_int(json, "stage", s);
+            luo_jsonw_open(json, "layers", '[');
+            for (int32_t k = 0; k < st->nlayers; k++) {
+                luo_jsonw_open(json, NULL, '[');
+                luo_jsonw_int(json, NULL, st->layers[k].lo);
+                luo_jsonw_int(json, NULL, st->layers[k].hi);
+                luo_jsonw_close(json);
+            }
+            luo_jsonw_close(json);
+            luo_jsonw_int(json, "tp", luo_stage_tp(st));
+            luo_jsonw_int(json, "cp", st->context_parallel);
+            luo_jsonw_int(json, "recomputed_layers", recomputed(st));
+            luo_jsonw_close(json);
+        }
+    luo_jsonw_close(json);
+}
+
+static void json_candidates(luo_jsonw *json, const luo_auto_call *call)
+{
+    luo_jsonw_open(json, "candidates", '[');
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
+        const luo_auto_candidate *c = &call->answer.at[k];
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "planner", luo_auto_planner_name(c->planner));
+        luo_jsonw_num(json, "step_s", c->plan ? c->step.seconds : (double)NAN, 9);
+        luo_jsonw_bool(json, "fits", c->plan != NULL);
+        luo_jsonw_int(json, "tried", c->tried);
+        luo_jsonw_text(json, "reason", c->plan ? NULL : c->why);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+}
+
+void luo_auto_json(luo_cli *cli, const luo_auto_call *call)
+{
+    luo_jsonw *json = &cli->json;
+    const luo_auto_candidate *best = best_of(call);
+    int64_t searched = 0;
+    explanation x;
+    explain(cli, &x, call);
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) searched += call->answer.at[k].tried;
+    luo_jsonw_text(json, "chosen", luo_auto_planner_name(best->planner));
+    luo_jsonw_int(json, "stages", best->plan->pipelines[0].nstages);
+    luo_jsonw_int(json, "micro_batches", best->plan->pipelines[0].micro_batches);
+    luo_jsonw_num(json, "step_s", best->step.seconds, 9);
+    luo_jsonw_num(json, "memory_ratio", best->step.memory_ratio, 9);
+    json_layout(json, best->plan);
+    json_candidates(json, call);
+    luo_jsonw_open(json, "explanation", '[');
+    for (int i = 0; i < x.n; i++) luo_jsonw_text(json, NULL, x.line[i]);
+    luo_jsonw_close(json);
+    luo_jsonw_int(json, "searched", searched);
+    luo_jsonw_hash(json, "plan_hash", luo_plan_hash(best->plan));
+    luo_jsonw_text(json, "file", luo_plan_file(cli, 0));
+    luo_jsonw_hash(json, "program_hash", call->program);
+    luo_jsonw_num(json, "time_s", call->planning_s, 9);
+}

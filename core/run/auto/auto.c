@@ -1,0 +1,87 @@
+/* Asking planners and choosing among them. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/auto/auto_internal.h"
+
+static const double EQUAL = 1e-9;
+
+static const struct {
+    const char *name;
+    luo_status (*ask)(auto_asking *asking, luo_auto_candidate *out, luo_err *err);
+} planners[LUO_AUTO_PLANNERS] = {
+#define LUO_AUTO_CANDIDATE(name) {#name, auto_ask_##name},
+#include "core/run/auto/candidates.inc"
+#undef LUO_AUTO_CANDIDATE
+};
+
+const char *luo_auto_planner_name(luo_auto_planner planner)
+{
+    return planners[planner].name;
+}
+
+luo_status auto_refuse(luo_status st, const luo_err *why, luo_auto_candidate *out, luo_err *err)
+{
+    if (st == LUO_ENOMEM || st == LUO_ECANCELED || st == LUO_EBACKEND || st == LUO_EBUG)
+        return luo_err_set(err, st, "%s", why->text);
+    if (st != LUO_OK) snprintf(out->why, sizeof out->why, "%s", why->text);
+    return LUO_OK;
+}
+
+luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,
+                    luo_err *err)
+{
+    const luo_auto_in *in = asking->in;
+    const char *broken = in->pinned ? luo_auto_pin_broken(in->pinned, plan) : NULL;
+    luo_judgement step;
+    luo_err why = {0};
+    if (broken) {
+        if (!out->plan) snprintf(out->why, sizeof out->why, "its plans break pinned %s", broken);
+        return LUO_OK;
+    }
+    out->tried++;
+    const luo_status st =
+        luo_judge_plan(in->judge, plan, in->opts.sequence_tokens, in->rate, &step, &why);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    if (isinf(step.seconds) && !out->plan) snprintf(out->why, sizeof out->why, "%s", why.text);
+    if (isinf(step.seconds) || step.seconds >= out->step.seconds) return LUO_OK;
+    out->plan = plan;
+    out->step = step;
+    out->why[0] = 0;
+    return LUO_OK;
+}
+
+/* Those that build on others' answers are asked behind them. */
+static luo_status ask_all(auto_asking *asking, luo_auto_answer *out, luo_err *err)
+{
+    static const luo_auto_planner order[LUO_AUTO_PLANNERS] = {LUO_AUTO_uniform, LUO_AUTO_search,
+                                                              LUO_AUTO_malleus};
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
+        luo_auto_candidate *x = &out->at[order[k]];
+        *x = (luo_auto_candidate){.planner = order[k], .step = {.seconds = INFINITY}};
+        luo_err why = {0};
+        const luo_status st = planners[order[k]].ask(asking, x, &why);
+        if (st == LUO_EINPUT && order[k] == LUO_AUTO_uniform) /* sizes that do not divide */
+            return luo_err_set(err, st, "%s", why.text);
+        LUO_TRY(auto_refuse(st, &why, x, err));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_auto_plan(luo_arena *arena, const luo_auto_in *in, luo_auto_answer *out,
+                         luo_err *err)
+{
+    auto_asking asking = {.arena = arena, .in = in};
+    LUO_TRY(ask_all(&asking, out, err));
+    out->best = -1;
+    for (int32_t k = 0; k < LUO_AUTO_PLANNERS; k++) {
+        if (!out->at[k].plan) continue;
+        if (out->best < 0 ||
+            out->at[k].step.seconds < (1 - EQUAL) * out->at[out->best].step.seconds)
+            out->best = k;
+    }
+    if (out->best >= 0) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE, "no planner has a plan; uniform: %s",
+                       out->at[LUO_AUTO_uniform].why);
+}

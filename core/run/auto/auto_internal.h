@@ -1,0 +1,27 @@
+/* auto_internal.h: what the files of auto share. Not for others. */
+#ifndef LUO_CORE_RUN_AUTO_AUTO_INTERNAL_H
+#define LUO_CORE_RUN_AUTO_AUTO_INTERNAL_H
+#include "core/run/auto/auto.h"
+
+typedef struct auto_asking {
+    luo_arena *arena;
+    const luo_auto_in *in;
+    const int32_t *devices; /* usable */
+    int32_t ndevices;
+    const luo_uniform_result *uniform; /* found by auto_ask_uniform */
+    int32_t nuniform;
+    const luo_plan *base; /* its best that every policy can work on; NULL: none */
+} auto_asking;
+
+/* *out: plan, step and tried, or why. Errors: those after which nobody else is asked. */
+#define LUO_AUTO_CANDIDATE(name)                                                                   \
+    luo_status auto_ask_##name(auto_asking *asking, luo_auto_candidate *out, luo_err *err);
+#include "core/run/auto/candidates.inc"
+#undef LUO_AUTO_CANDIDATE
+
+/* Simulates the plan and keeps it if it is faster than what *out has. */
+luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,
+                    luo_err *err);
+/* Nobody has this much time: what ends all of it, or LUO_OK with the sentence in out->why. */
+luo_status auto_refuse(luo_status st, const luo_err *why, luo_auto_candidate *out, luo_err *err);
+#endif

@@ -1,0 +1,89 @@
+/* What policy `malleus` would take, where devices differ in type or speed. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/plan/replan/reroute.h"
+#include "core/run/auto/auto_internal.h"
+#include "core/run/policy/offers.h"
+
+typedef struct asked {
+    const auto_asking *asking;
+} asked;
+
+static luo_status step_s(void *run, const luo_plan *plan, double *seconds, luo_err *err)
+{
+    const luo_auto_in *in = ((const asked *)run)->asking->in;
+    return luo_judge_step(in->judge, plan, in->opts.sequence_tokens, in->rate, seconds, err);
+}
+
+/* Why there is nothing for it to do; NULL: there is. */
+static const char *not_asked(const auto_asking *asking)
+{
+    const luo_auto_in *in = asking->in;
+    const luo_cluster *cluster = in->judge->cluster;
+    const luo_profile *type = NULL;
+    bool slow = false, mixed = false;
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
+        if (!in->candidate[d] || isinf(in->rate[d])) continue;
+        const luo_profile *own = luo_cluster_profile(cluster, d);
+        mixed |= type && own != type;
+        slow |= in->rate[d] > 1;
+        type = own;
+    }
+    if (!slow && !mixed) return "not tried: devices are of one type, and none is slow";
+    if (!asking->base) return "no plan of alike 1F1B pipelines fits to start from";
+    if (in->opts.cp > 1) return "not tried: it has no context parallelism";
+    return NULL;
+}
+
+static luo_status ask(auto_asking *asking, luo_offers *offers, luo_err *err)
+{
+    const luo_auto_in *in = asking->in;
+    const luo_judge *judge = in->judge;
+    const int32_t n = judge->cluster->ndevices;
+    asked a = {asking};
+    double *rate = LUO_NEW_N(asking->arena, double, n);
+    bool *none = LUO_NEW_N(asking->arena, bool, n);
+    if (!rate || !none) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) rate[d] = in->candidate[d] ? in->rate[d] : (double)INFINITY;
+    const luo_malleus_job job = {.model = judge->model,
+                                 .cluster = judge->cluster,
+                                 .stack = judge->stack,
+                                 .base = asking->base,
+                                 .rate = in->rate,
+                                 .candidate = in->candidate,
+                                 .sequence_tokens = in->opts.sequence_tokens,
+                                 .search_healthy = true,
+                                 .memory_factor = 1};
+    const luo_snapshot now = {.scenario = in->scenario,
+                              .spec = in->spec,
+                              .base = asking->base,
+                              .plan = asking->base,
+                              .rate = rate,
+                              .leaving = none,
+                              .candidate = in->candidate,
+                              .micro_batches = in->opts.batch_sequences /
+                                               asking->base->pipelines[0].micro_batch_sequences,
+                              .sequence_tokens = in->opts.sequence_tokens,
+                              .memory_factor = 1,
+                              .step_s = step_s,
+                              .closed_form = !in->simulated,
+                              .run = &a};
+    LUO_TRY(luo_offers_all(asking->arena, &now, &job, offers, err));
+    return luo_offers_judge(offers, &now, err);
+}
+
+luo_status auto_ask_malleus(auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+{
+    const char *why = not_asked(asking);
+    luo_offers *offers = LUO_NEW(asking->arena, luo_offers);
+    if (why) snprintf(out->why, sizeof out->why, "%s", why);
+    if (why) return LUO_OK;
+    if (!offers) return luo_err_nomem(err);
+    LUO_TRY(ask(asking, offers, err));
+    for (int32_t i = 0; i < offers->n && !out->plan; i++)
+        if (!luo_plan_is_rerouted(offers->at[i].plan))
+            LUO_TRY(auto_try(asking, offers->at[i].plan, out, err));
+    out->tried = offers->n;
+    return LUO_OK;
+}

@@ -1,0 +1,142 @@
+/* Layers and recompute of the stages anew, on the devices, groups and micro-batches of uniform
+ * plans: of the best ones, and of those that recompute everything, which memory may not ask for. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/plan/auto/recompute.h"
+#include "core/run/auto/auto_internal.h"
+
+enum { SIMULATED = 8, FRAMES = 3 * (LUO_JUDGE_BEST + LUO_JUDGE_FAMILIES) };
+/* Of the memory by the closed form, tried one after another until the compiled plan fits. */
+static const double FACTORS[] = {1, 0.97, 0.94};
+enum { TRIES = sizeof FACTORS / sizeof *FACTORS };
+
+typedef struct frame {
+    const luo_uniform_result *of;
+    double seconds; /* closed form of the step with its stages anew */
+} frame;
+
+static luo_status replan(const auto_asking *asking, const luo_plan *plan, double factor,
+                         luo_auto_recomputed *out, luo_err *err)
+{
+    const luo_auto_in *in = asking->in;
+    const luo_auto_recompute_in ask = {.model = in->judge->model,
+                                       .cluster = in->judge->cluster,
+                                       .stack = in->judge->stack,
+                                       .sequence_tokens = in->opts.sequence_tokens,
+                                       .rate = in->rate,
+                                       .memory_factor = factor};
+    return luo_auto_recompute(asking->arena, &ask, plan, out, err);
+}
+
+/* The closed form of the step, with what the stages' seconds change of it. */
+static double step_of(const luo_uniform_result *r, const luo_auto_recomputed *x)
+{
+    int32_t most = 0;
+    for (int32_t i = 0; i < r->plan->npipelines; i++)
+        if (r->plan->pipelines[i].micro_batches > most) most = r->plan->pipelines[i].micro_batches;
+    const double was = (most - 1) * x->was_slowest_s + x->was_sum_s;
+    const double now = (most - 1) * x->slowest_s + x->sum_s;
+    return r->objective_s + (now - was) * r->jitter;
+}
+
+static luo_status add_frames(const auto_asking *asking, const luo_uniform_result *r, int32_t n,
+                             frame *out, int32_t *nout, luo_err *err)
+{
+    for (int32_t i = 0; i < n && *nout < FRAMES; i++) {
+        luo_auto_recomputed x;
+        luo_err why = {0};
+        if (!luo_auto_recompute_knows(r[i].plan, asking->in->judge->model)) continue;
+        const size_t mark = luo_arena_mark(asking->arena);
+        const luo_status st = replan(asking, r[i].plan, FACTORS[0], &x, &why);
+        luo_arena_reset(asking->arena, mark);
+        if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
+        if (st == LUO_OK) out[(*nout)++] = (frame){&r[i], step_of(&r[i], &x)};
+    }
+    return LUO_OK;
+}
+
+static int by_seconds(const void *p, const void *q)
+{
+    const frame *a = p, *b = q;
+    return (a->seconds > b->seconds) - (a->seconds < b->seconds);
+}
+
+/* Those that fit only with everything recomputed; schedule: as in luo_uniform_opts. */
+static luo_status add_recomputed(const auto_asking *asking, int32_t schedule, frame *out,
+                                 int32_t *n, luo_err *err)
+{
+    const luo_judge *judge = asking->in->judge;
+    luo_uniform_opts opts = asking->in->opts;
+    luo_uniform_result *found;
+    luo_err why = {0};
+    int32_t nfound;
+    opts.recompute = LUO_RECOMPUTE_FULL;
+    opts.schedule = schedule;
+    opts.top = LUO_JUDGE_BEST;
+    opts.families = LUO_JUDGE_FAMILIES;
+    opts.devices = asking->devices;
+    opts.ndevices = asking->ndevices;
+    const luo_status st =
+        luo_plan_uniform(asking->arena, judge->model, judge->cluster, &opts, &found, &nfound, &why);
+    if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
+    return st == LUO_OK ? add_frames(asking, found, nfound, out, n, err) : LUO_OK;
+}
+
+static luo_status list_frames(const auto_asking *asking, frame *f, int32_t *n, luo_err *err)
+{
+    const luo_uniform_opts *opts = &asking->in->opts;
+    const int32_t plain = 1 + (int)LUO_SCHED_1F1B;
+    LUO_TRY(add_frames(asking, asking->uniform, asking->nuniform, f, n, err));
+    if (opts->recompute >= 0) return LUO_OK;
+    LUO_TRY(add_recomputed(asking, opts->schedule, f, n, err));
+    if (opts->schedule < 0 && opts->chunks <= 1) LUO_TRY(add_recomputed(asking, plain, f, n, err));
+    qsort(f, (size_t)*n, sizeof *f, by_seconds);
+    return LUO_OK;
+}
+
+static bool is_new(const luo_plan *plan, const uint64_t *seen, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (seen[i] == luo_plan_hash(plan)) return false;
+    return true;
+}
+
+static luo_status try_frame(const auto_asking *asking, const frame *f, uint64_t *seen,
+                            int32_t *nseen, luo_auto_candidate *out, luo_err *err)
+{
+    for (int k = 0; k < TRIES; k++) {
+        luo_auto_recomputed x;
+        luo_auto_candidate now = {.planner = out->planner, .step = {.seconds = INFINITY}};
+        if (replan(asking, f->of->plan, FACTORS[k], &x, err) != LUO_OK) return LUO_OK;
+        if (!is_new(x.plan, seen, *nseen)) return LUO_OK;
+        seen[(*nseen)++] = luo_plan_hash(x.plan);
+        LUO_TRY(auto_try(asking, x.plan, &now, err));
+        out->tried += now.tried;
+        if (!now.plan && !out->plan) memcpy(out->why, now.why, sizeof out->why);
+        if (!now.plan) continue;
+        if (now.step.seconds < out->step.seconds) {
+            now.tried = out->tried;
+            *out = now;
+        }
+        return LUO_OK;
+    }
+    return LUO_OK;
+}
+
+luo_status auto_ask_search(auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+{
+    frame *f = LUO_NEW_N(asking->arena, frame, FRAMES);
+    uint64_t seen[SIMULATED * TRIES];
+    int32_t n = 0, nseen = 0;
+    if (!f) return luo_err_nomem(err);
+    LUO_TRY(list_frames(asking, f, &n, err));
+    for (int32_t i = 0; i < n && i < (asking->in->simulated ? SIMULATED : 1); i++) {
+        luo_err why = {0};
+        const luo_status st = try_frame(asking, &f[i], seen, &nseen, out, &why);
+        LUO_TRY(auto_refuse(st, &why, out, err));
+    }
+    if (n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "no plan with alike layers has room");
+    return LUO_OK;
+}

@@ -1,0 +1,59 @@
+/* The uniform planner's best, by simulated step or by closed form. */
+#include <math.h>
+
+#include "core/run/auto/auto_internal.h"
+
+static luo_status list_devices(auto_asking *asking, luo_err *err)
+{
+    const luo_auto_in *in = asking->in;
+    const int32_t all = in->judge->cluster->ndevices;
+    int32_t *dev = LUO_NEW_N(asking->arena, int32_t, all), n = 0;
+    if (!dev) return luo_err_nomem(err);
+    for (int32_t d = 0; d < all; d++)
+        if (in->candidate[d] && in->rate[d] < (double)INFINITY) dev[n++] = d;
+    asking->devices = dev;
+    asking->ndevices = n;
+    return n > 0 ? LUO_OK
+                 : luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
+}
+
+/* A plan that every policy can work on: 1F1B, ZeRO 0 or 1. */
+static luo_status find_base(auto_asking *asking, const luo_uniform_opts *asked, luo_err *err)
+{
+    luo_uniform_opts opts = *asked;
+    luo_uniform_result *found;
+    int32_t n;
+    luo_err why = {0};
+    opts.schedule = 0;
+    opts.zero_most = 1;
+    opts.cp = 0;
+    opts.layers = LUO_UNIFORM_EQUAL;
+    opts.types = false;
+    opts.top = 1;
+    opts.families = 0;
+    const luo_status st =
+        luo_plan_uniform_fitting(asking->arena, asking->in->judge->model,
+                                 asking->in->judge->cluster, &opts, &found, &n, NULL, &why);
+    if (st == LUO_OK) asking->base = found[0].plan;
+    return st == LUO_ENOMEM ? luo_err_set(err, st, "%s", why.text) : LUO_OK;
+}
+
+luo_status auto_ask_uniform(auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+{
+    const luo_judge *judge = asking->in->judge;
+    luo_uniform_opts opts = asking->in->opts;
+    luo_uniform_result *found;
+    LUO_TRY(list_devices(asking, err));
+    opts.devices = asking->devices;
+    opts.ndevices = asking->ndevices;
+    opts.top = LUO_JUDGE_BEST;
+    opts.families = LUO_JUDGE_FAMILIES;
+    LUO_TRY(luo_plan_uniform(asking->arena, judge->model, judge->cluster, &opts, &found,
+                             &asking->nuniform, err));
+    asking->uniform = found;
+    for (int32_t i = 0; i < asking->nuniform; i++) {
+        LUO_TRY(auto_try(asking, found[i].plan, out, err));
+        if (!asking->in->simulated && out->plan) break; /* the first that fits */
+    }
+    return find_base(asking, &opts, err);
+}

@@ -1,0 +1,28 @@
+# Planning time is the wall's, so its line is left out.
+S=$TOP/scenarios
+p() { "$LUOSHU" plan auto --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" --force "$@" >out
+    code=$?; grep -v '^planning: \|"time_s"' out; echo "exit $code"; }
+b() { p --global-batch-size 16 --seq-length 64 "$@"; }
+b
+"$LUOSHU" check plan.json --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml"
+b --tp 2 --pp 2 --zero 1 --schedule 1f1b --json
+# a slow device, and one that is down; the plans beside the best are written as well
+printf 'device,rate\n5,3\n6,inf\n' >rates.csv
+b --rates rates.csv --top 3
+ls plan*.json
+# parts that are pinned
+sed '0,/"layers":/s//"pinned": ["\/zero", "\/schedule"],\n "layers":/' plan.json >pinned.json
+b --prev pinned.json --rates rates.csv
+sed '0,/"layers":/s//"pinned": ["\/pipelines\/0\/stages\/0\/devices"],\n "layers":/' plan.json >pinned.json
+b --prev pinned.json --out again.json
+b --prev plan.json
+# sequences that differ in length
+printf 'low_tokens,high_tokens,count\n8,16,400\n16,64,80\n64,129,6\n' >classes.csv
+p --lengths classes.csv --budget 2000 --ctx 128
+p --lengths classes.csv --budget 2000 --ctx 128 --steps 1 --rank objective --json
+# what does not go together, or cannot be
+p --lengths classes.csv --tp 2
+p --ctx 128
+b --grouping split2
+b --micro-batch-size 3
+p --model "$S/models/llama-70b.yaml"

@@ -1,0 +1,225 @@
+/* check_auto_plan.c: planner `auto`: its candidates, its choice, and parts that are pinned. */
+#include <math.h>
+
+#include "core/io/read/read.h"
+#include "core/run/auto/auto.h"
+#include "sim/sim.h"
+#include "tests/driver_fixture.h"
+#include "tests/plan_make.h"
+
+static luo_model small;
+
+typedef struct scene {
+    luo_judge judge;
+    luo_auto_in in;
+    luo_auto_answer out;
+    double rate[8];
+    bool candidate[8];
+} scene;
+
+static scene *open_scene(void)
+{
+    prepare("malleus", 1, 0);
+    luo_read_policy_defaults(&spec, "malleus");
+    small = model;
+    small.layers = 8;
+    scene *s = LUO_NEW(arena, scene);
+    for (int d = 0; d < 8; d++) s->rate[d] = 1, s->candidate[d] = true;
+    s->judge = (luo_judge){.simulator = &luo_sim_backend, .model = &small,
+                           .cluster = sc.cluster, .stack = &sc.stack, .bucket = sc.stack.bucket,
+                           .comm = LUO_COMM_FLOW};
+    s->in = (luo_auto_in){.judge = &s->judge, .rate = s->rate, .candidate = s->candidate,
+                          .scenario = &sc, .spec = &spec, .simulated = true,
+                          .opts = {.batch_sequences = 16, .sequence_tokens = 256, .zero = -1,
+                                   .zero_most = 3, .cp = -1, .recompute = -1, .schedule = -1,
+                                   .shard = -1, .layers = LUO_UNIFORM_BOTH, .types = true,
+                                   .sequence_parallel = true, .stack = &sc.stack}};
+    return s;
+}
+
+static void ask(scene *s)
+{
+    luo_err err = {0};
+    ck_assert_msg(luo_auto_plan(arena, &s->in, &s->out, &err) == LUO_OK, "%s", err.text);
+}
+
+static void close_scene(scene *s)
+{
+    luo_judge_free(&s->judge);
+    luo_arena_free(arena);
+    arena = NULL;
+}
+
+/* The best is the fastest, each is what its plan takes, and who has no plan says why. */
+static void check_answer(scene *s)
+{
+    const luo_auto_candidate *best = &s->out.at[s->out.best];
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
+        const luo_auto_candidate *c = &s->out.at[k];
+        luo_judgement again;
+        luo_err err = {0};
+        ck_assert_int_eq(c->planner, k);
+        if (!c->plan) {
+            ck_assert_msg(c->why[0], "%s", luo_auto_planner_name(c->planner));
+            continue;
+        }
+        ck_assert_int_gt(c->tried, 0);
+        ck_assert(best->step.seconds <= c->step.seconds * (1 + 1e-9));
+        ck_assert_int_eq(luo_judge_plan(&s->judge, c->plan, 256, s->rate, &again, &err), LUO_OK);
+        ck_assert_double_eq(again.seconds, c->step.seconds);
+    }
+}
+
+/* `uniform` is what the uniform planner's best is on the simulator. */
+START_TEST(uniform_is_uniform)
+{
+    scene *s = open_scene();
+    luo_uniform_opts asked = s->in.opts;
+    luo_uniform_result *found;
+    luo_judged_plan *judged;
+    luo_err err = {0};
+    int32_t n;
+    ask(s);
+    check_answer(s);
+    asked.top = LUO_JUDGE_BEST;
+    asked.families = LUO_JUDGE_FAMILIES;
+    ck_assert_int_eq(luo_plan_uniform(arena, &small, sc.cluster, &asked, &found, &n, &err), LUO_OK);
+    ck_assert_int_eq(luo_judge_uniform(arena, &s->judge, found, n, 256, NULL, &judged, &n, &err),
+                     LUO_OK);
+    ck_assert_double_eq(judged[0].step.seconds, s->out.at[LUO_AUTO_uniform].step.seconds);
+    ck_assert_ptr_eq((void *)s->out.at[LUO_AUTO_malleus].plan, NULL);
+    ck_assert_ptr_ne(strstr(s->out.at[LUO_AUTO_malleus].why, "not tried"), NULL);
+    close_scene(s);
+}
+END_TEST
+
+START_TEST(slow_devices_bring_malleus_in)
+{
+    scene *s = open_scene();
+    s->rate[5] = 3;
+    s->rate[6] = INFINITY;
+    ask(s);
+    check_answer(s);
+    const luo_auto_candidate *malleus = &s->out.at[LUO_AUTO_malleus];
+    ck_assert_ptr_ne((void *)malleus->plan, NULL);
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
+        int32_t *dev, n;
+        luo_err err = {0};
+        if (!s->out.at[k].plan) continue;
+        ck_assert_int_eq(luo_plan_devices(arena, s->out.at[k].plan, &dev, &n, &err), LUO_OK);
+        for (int32_t i = 0; i < n; i++) ck_assert_int_ne(dev[i], 6);
+    }
+    close_scene(s);
+}
+END_TEST
+
+START_TEST(no_device_is_a_sentence)
+{
+    scene *s = open_scene();
+    luo_err err = {0};
+    for (int d = 0; d < 8; d++) s->rate[d] = INFINITY;
+    ck_assert_int_eq(luo_auto_plan(arena, &s->in, &s->out, &err), LUO_EINFEASIBLE);
+    ck_assert_ptr_ne(strstr(err.text, "no device"), NULL);
+    close_scene(s);
+}
+END_TEST
+
+/* ---- pins ---- */
+
+static const struct {
+    const char *pin, *plan;
+    bool kept;
+} pins[] = {
+    {"/pipelines", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"/pipelines", "8: [0,1]*5 [2,3]*3 || 8: [4,5]*5 [6,7]*3", false},
+    {"/pipelines", "16: [0,1]*4 [2,3]*4", false},
+    {"/pipelines/0", "8: [0,1]*4 [2,3]*4 || 8: [4-7]*8", true},
+    {"/pipelines/1", "8: [0,1]*4 [2,3]*4 || 8: [4-7]*8", false},
+    {"/pipelines/1/micro_batches", "9: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"/pipelines/0/micro_batches", "9: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", false},
+    {"/pipelines/0/stages", "4: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"/pipelines/0/stages", "4: [0,1]*8 || 8: [4,5]*4 [6,7]*4", false},
+    {"/pipelines/0/stages/1/devices", "4: [0,1]*3 [2,3]*5 || 8: [4,5]*4 [6,7]*4", true},
+    {"/pipelines/0/stages/1/layers", "4: [0,1]*3 [2,3]*5 || 8: [4,5]*4 [6,7]*4", false},
+    {"/pipelines/0/stages/1/devices", "4: [0,1]*4 [3,2]*4 || 8: [4,5]*4 [6,7]*4", false},
+    {"/pipelines/0/stages/1/shares", "8: [0,1]*4 [2,3]:(3,1)*4 || 8: [4,5]*4 [6,7]*4", false},
+    {"/pipelines/0/stages/0/shares", "8: [0,1]*4 [2,3]:(3,1)*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"/pipelines/0/stages/2", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", false},
+    {"/pipelines/2", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", false},
+    {"/layers", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"/layers", "8: [0,1]*4 [2,3]*4", false},
+};
+
+START_TEST(pins_are_kept)
+{
+    arena = luo_arena_new(0);
+    luo_plan *was = luo_test_plan(arena, "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4");
+    const luo_plan *now = luo_test_plan(arena, pins[_i].plan);
+    was->pinned = &pins[_i].pin;
+    was->npinned = 1;
+    const char *broken = luo_auto_pin_broken(was, now);
+    ck_assert_msg(!broken == pins[_i].kept, "%s in %s", pins[_i].pin, pins[_i].plan);
+    if (broken) ck_assert_str_eq(broken, pins[_i].pin);
+    luo_arena_free(arena);
+    arena = NULL;
+}
+END_TEST
+
+static void pin_value(const char *pin, void (*change)(luo_plan *))
+{
+    luo_plan *was = luo_test_plan(arena, "8: [0,1]*4 [2,3]*4");
+    luo_plan *now = luo_test_plan(arena, "8: [0,1]*4 [2,3]*4");
+    was->pinned = &pin;
+    was->npinned = 1;
+    ck_assert_ptr_eq((void *)luo_auto_pin_broken(was, now), NULL);
+    change(now);
+    ck_assert_msg(luo_auto_pin_broken(was, now) != NULL, "%s", pin);
+}
+
+static void other_zero(luo_plan *p) { p->zero = 3; }
+static void other_kind(luo_plan *p) { p->schedule = LUO_SCHED_GPIPE; }
+static void other_chunks(luo_plan *p) { p->chunks = 2; }
+static void other_sp(luo_plan *p) { p->sequence_parallel = !p->sequence_parallel; }
+static void other_size(luo_plan *p) { p->micro_batch_sequences = 7; }
+
+START_TEST(pins_of_values)
+{
+    arena = luo_arena_new(0);
+    pin_value("/zero", other_zero);
+    pin_value("/schedule", other_kind);
+    pin_value("/schedule", other_chunks);
+    pin_value("/schedule/kind", other_kind);
+    pin_value("/schedule/chunks", other_chunks);
+    pin_value("/sequence_parallel", other_sp);
+    pin_value("/micro_batch_sequences", other_size);
+    luo_arena_free(arena);
+    arena = NULL;
+}
+END_TEST
+
+/* A plan that breaks a pin is no candidate, and its planner says which. */
+START_TEST(pinned_plans_alone)
+{
+    static const char *const pin = "/zero";
+    scene *s = open_scene();
+    luo_plan *pinned = luo_test_plan(arena, "16: [0-3]*8");
+    pinned->zero = 3;
+    pinned->pinned = &pin;
+    pinned->npinned = 1;
+    s->in.pinned = pinned;
+    s->in.opts.zero = 3;
+    ask(s);
+    check_answer(s);
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++)
+        if (s->out.at[k].plan) ck_assert_int_eq(s->out.at[k].plan->zero, 3);
+    s->in.opts.zero = 0; /* what is asked breaks what is pinned */
+    luo_err err = {0};
+    ck_assert_int_eq(luo_auto_plan(arena, &s->in, &s->out, &err), LUO_EINFEASIBLE);
+    ck_assert_ptr_ne(strstr(err.text, "pinned /zero"), NULL);
+    close_scene(s);
+}
+END_TEST
+
+LUO_SUITE("run.auto", LUO_T(uniform_is_uniform), LUO_T(slow_devices_bring_malleus_in),
+          LUO_T(no_device_is_a_sentence), LUO_T_N(pins_are_kept, LUO_ROWS(pins)),
+          LUO_T(pins_of_values), LUO_T(pinned_plans_alone))
