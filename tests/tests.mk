@@ -31,11 +31,12 @@ storm-host: $(BIN) $(RANK) $(STORM_HOST) ## STORM_N (200) random real runs, stru
 	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),200) nice $(STORM_HOST)
 
 LENGTHGAIN := $(B)/tests/curves/lengthgain
-rivals: ## random settings: does malleus hold against the best of the others (stragglers), and hydraulis (uneven lengths)?
+rivals: ## do planners hold against the best of the others? malleus, hydraulis in random settings, auto on 12 pairs
 	@./tests/deps.sh build
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(LENGTHGAIN)
 	@lost=0; LUOSHU=$(abspath $(BIN)) ./tests/rivals.sh || lost=1; \
-	LENGTHGAIN=$(abspath $(LENGTHGAIN)) ./tests/rivals_lengths.sh || lost=1; exit $$lost
+	LENGTHGAIN=$(abspath $(LENGTHGAIN)) ./tests/rivals_lengths.sh || lost=1; \
+	LUOSHU=$(abspath $(BIN)) ./tests/auto_pairs.sh || lost=1; exit $$lost
 
 papers: ## replay the published evaluations: ours beside what was published, tables and figures
 	@./tests/deps.sh build

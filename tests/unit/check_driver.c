@@ -421,7 +421,7 @@ START_TEST(first_plan_is_judged)
     double taken = -1;
     prepare("static", 1, 0);
     sc.plan = NULL;
-    sc.planner = _i < 2 ? "uniform" : "malleus";
+    sc.planner = _i < 2 ? "uniform" : _i == 2 ? "malleus" : "auto";
     sc.batch_sequences = 16;
     spec.judged = _i == 1 ? LUO_JUDGED_OBJECTIVE : LUO_JUDGED_AUTO;
     opts.simulator = &luo_sim_backend;
@@ -495,8 +495,8 @@ static const struct {
                 "`fixed`."},
     {bad_batch, "the batch gives 1 micro-batches for 2 pipelines; at least one each is needed."},
     {bad_window, "policy `static` has `window_steps` 0; 1 to 64 is expected."},
-    {bad_planner, "planner `magic` cannot start a run; `uniform`, `malleus` or "
-                  "`hydraulis` is expected, or a plan file."},
+    {bad_planner, "planner `magic` cannot start a run; `uniform`, `malleus`, `hydraulis` or "
+                  "`auto` is expected, or a plan file."},
     {no_batch, "planner `uniform` needs to know the batch; give `data.batch.sequences` or a plan."},
     {dead_device,
      "plan `base` /pipelines/0/stages/1/devices/0: device 2 is down in cluster `small`; leave it "
@@ -621,6 +621,6 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
           LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run),
-          LUO_T_N(first_plan_is_judged, 3), LUO_T_N(refused, LUO_ROWS(bad)),
+          LUO_T_N(first_plan_is_judged, 4), LUO_T_N(refused, LUO_ROWS(bad)),
           LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting),
           LUO_T_N(busy_runs_repeat, 15))

@@ -10,7 +10,10 @@ typedef struct auto_asking {
     int32_t ndevices;
     const luo_uniform_result *uniform; /* found by auto_ask_uniform */
     int32_t nuniform;
-    const luo_plan *base; /* its best that every policy can work on; NULL: none */
+    /* Its best that every policy can work on: for the cluster as if nothing were slow or lost,
+     * which is the shape of a run that was under way, and for what is usable. */
+    const luo_plan *base[2];
+    int32_t nbase;
 } auto_asking;
 
 /* *out: plan, step and tried, or why. Errors: those after which nobody else is asked. */

@@ -31,12 +31,12 @@ static const char *not_asked(const auto_asking *asking)
         type = own;
     }
     if (!slow && !mixed) return "not tried: devices are of one type, and none is slow";
-    if (!asking->base) return "no plan of alike 1F1B pipelines fits to start from";
+    if (asking->nbase == 0) return "no plan of alike 1F1B pipelines fits to start from";
     if (in->opts.cp > 1) return "not tried: it has no context parallelism";
     return NULL;
 }
 
-static luo_status ask(auto_asking *asking, luo_offers *offers, luo_err *err)
+static luo_status ask(auto_asking *asking, const luo_plan *base, luo_offers *offers, luo_err *err)
 {
     const luo_auto_in *in = asking->in;
     const luo_judge *judge = in->judge;
@@ -49,7 +49,7 @@ static luo_status ask(auto_asking *asking, luo_offers *offers, luo_err *err)
     const luo_malleus_job job = {.model = judge->model,
                                  .cluster = judge->cluster,
                                  .stack = judge->stack,
-                                 .base = asking->base,
+                                 .base = base,
                                  .rate = in->rate,
                                  .candidate = in->candidate,
                                  .sequence_tokens = in->opts.sequence_tokens,
@@ -57,13 +57,13 @@ static luo_status ask(auto_asking *asking, luo_offers *offers, luo_err *err)
                                  .memory_factor = 1};
     const luo_snapshot now = {.scenario = in->scenario,
                               .spec = in->spec,
-                              .base = asking->base,
-                              .plan = asking->base,
+                              .base = base,
+                              .plan = base,
                               .rate = rate,
                               .leaving = none,
                               .candidate = in->candidate,
                               .micro_batches = in->opts.batch_sequences /
-                                               asking->base->pipelines[0].micro_batch_sequences,
+                                               base->pipelines[0].micro_batch_sequences,
                               .sequence_tokens = in->opts.sequence_tokens,
                               .memory_factor = 1,
                               .step_s = step_s,
@@ -80,10 +80,18 @@ luo_status auto_ask_malleus(auto_asking *asking, luo_auto_candidate *out, luo_er
     if (why) snprintf(out->why, sizeof out->why, "%s", why);
     if (why) return LUO_OK;
     if (!offers) return luo_err_nomem(err);
-    LUO_TRY(ask(asking, offers, err));
-    for (int32_t i = 0; i < offers->n && !out->plan; i++)
-        if (!luo_plan_is_rerouted(offers->at[i].plan))
+    for (int32_t b = 0; b < asking->nbase; b++) {
+        luo_err none = {0};
+        const luo_status st = ask(asking, asking->base[b], offers, &none);
+        LUO_TRY(auto_refuse(st, &none, out, err));
+        bool taken = st != LUO_OK;
+        for (int32_t i = 0; i < offers->n && !taken; i++) {
+            const int32_t tried = out->tried;
+            if (luo_plan_is_rerouted(offers->at[i].plan)) continue;
             LUO_TRY(auto_try(asking, offers->at[i].plan, out, err));
-    out->tried = offers->n;
+            taken = out->tried > tried; /* the fastest that keeps what is pinned */
+        }
+        out->tried += st == LUO_OK ? offers->n : 0;
+    }
     return LUO_OK;
 }

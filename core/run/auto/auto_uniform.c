@@ -18,7 +18,8 @@ static luo_status list_devices(auto_asking *asking, luo_err *err)
 }
 
 /* A plan that every policy can work on: 1F1B, ZeRO 0 or 1. */
-static luo_status find_base(auto_asking *asking, const luo_uniform_opts *asked, luo_err *err)
+static luo_status add_base(auto_asking *asking, const luo_uniform_opts *asked, bool usable,
+                           luo_err *err)
 {
     luo_uniform_opts opts = *asked;
     luo_uniform_result *found;
@@ -31,11 +32,17 @@ static luo_status find_base(auto_asking *asking, const luo_uniform_opts *asked, 
     opts.types = false;
     opts.top = 1;
     opts.families = 0;
+    opts.devices = usable ? asking->devices : NULL;
+    opts.ndevices = usable ? asking->ndevices : 0;
     const luo_status st =
         luo_plan_uniform_fitting(asking->arena, asking->in->judge->model,
                                  asking->in->judge->cluster, &opts, &found, &n, NULL, &why);
-    if (st == LUO_OK) asking->base = found[0].plan;
-    return st == LUO_ENOMEM ? luo_err_set(err, st, "%s", why.text) : LUO_OK;
+    if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
+    if (st != LUO_OK) return LUO_OK;
+    for (int32_t i = 0; i < asking->nbase; i++)
+        if (luo_plan_hash(asking->base[i]) == luo_plan_hash(found[0].plan)) return LUO_OK;
+    asking->base[asking->nbase++] = found[0].plan;
+    return LUO_OK;
 }
 
 luo_status auto_ask_uniform(auto_asking *asking, luo_auto_candidate *out, luo_err *err)
@@ -55,5 +62,6 @@ luo_status auto_ask_uniform(auto_asking *asking, luo_auto_candidate *out, luo_er
         LUO_TRY(auto_try(asking, found[i].plan, out, err));
         if (!asking->in->simulated && out->plan) break; /* the first that fits */
     }
-    return find_base(asking, &opts, err);
+    LUO_TRY(add_base(asking, &opts, false, err));
+    return add_base(asking, &opts, true, err);
 }
