@@ -10,6 +10,8 @@ typedef struct luo_planner {
 } luo_planner;
 /* NULL: unknown. */
 const luo_planner *luo_planner_find(const char *name);
+/* Does its row list the option? */
+bool luo_planner_has(const luo_planner *planner, const char *option);
 /* Appends the planners whose own option it is, "uniform, malleus"; false: all know it. */
 bool luo_planner_owners(luo_str *text, const char *option);
 #define LUO_PLANNER(name, options) luo_status luo_plan_##name##_run(luo_cli *cli, luo_err *err);

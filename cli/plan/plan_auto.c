@@ -13,48 +13,31 @@
 
 /* ---- options ---- */
 
-/* Of sequences of one length, and of lengths: given together they would say nothing. */
-static const char *const of_one_length[] = {"tp",
-                                            "tensor-model-parallel-size",
-                                            "pp",
-                                            "pipeline-model-parallel-size",
-                                            "dp",
-                                            "data-parallel-size",
-                                            "cp",
-                                            "context-parallel-size",
-                                            "zero",
-                                            "use-distributed-optimizer",
-                                            "no-distributed-optimizer",
-                                            "recompute",
-                                            "recompute-granularity",
-                                            "no-sequence-parallel",
-                                            "use-tp-pp-dp-mapping",
-                                            "global-batch-size",
-                                            "micro-batch-size",
-                                            "seq-length",
-                                            "shard",
-                                            "schedule",
-                                            "chunks",
-                                            "layers",
-                                            "prev",
-                                            "top"};
-static const char *const of_lengths[] = {"seed", "pool",  "budget",          "ctx",
-                                         "long", "steps", "context-parallel"};
+/* Is it about sequences that differ in length, or about those that do not? Planners say so. */
+static bool is_others(const char *option, bool uneven)
+{
+    const luo_planner *lengths = luo_planner_find("hydraulis"),
+                      *uniform = luo_planner_find("uniform"),
+                      *malleus = luo_planner_find("malleus");
+    const bool of_lengths = luo_planner_has(lengths, option);
+    const bool of_one = luo_planner_has(uniform, option) || luo_planner_has(malleus, option);
+    if (uneven && strcmp(option, "top") == 0) return true; /* there is one answer */
+    return uneven ? of_one && !of_lengths : of_lengths && (!of_one || strcmp(option, "seed") == 0);
+}
 
 static luo_status check_kind(const luo_args *args, luo_err *err)
 {
     const bool uneven = luo_args_has(args, "lengths");
-    const char *const *others = uneven ? of_one_length : of_lengths;
-    const size_t n = uneven ? sizeof of_one_length / sizeof *of_one_length
-                            : sizeof of_lengths / sizeof *of_lengths;
-    for (size_t i = 0; i < n; i++)
-        if (luo_args_has(args, others[i]))
-            return luo_err_set(err, LUO_EUSAGE,
-                               uneven ? "`--%s` is about sequences of one length, and `--lengths` "
-                                        "is given; leave one out."
-                                      : "`--%s` is about `--lengths`, which is not given; give "
-                                        "it, or leave the other out.",
-                               others[i]);
+    for (int i = 0; i < args->nset; i++) {
+        const char *option = args->set[i].option->name;
+        if (!is_others(option, uneven)) continue;
+        return luo_err_set(err, LUO_EUSAGE,
+                           uneven ? "`--%s` is about sequences of one length, and `--lengths` "
+                                    "is given; leave one out."
+                                  : "`--%s` is about `--lengths`, which is not given; give "
+                                    "it, or leave the other out.",
+                           option);
+    }
     return LUO_OK;
 }
 

@@ -36,6 +36,11 @@ static bool lists(const char *words, const char *name, const char *value)
     return false;
 }
 
+bool luo_planner_has(const luo_planner *planner, const char *option)
+{
+    return lists(planner->options, option, NULL);
+}
+
 static int owners(const char *name, const char *value, const luo_planner **out)
 {
     int n = 0;

@@ -6,12 +6,12 @@
 #include "core/plan/malleus/malleus.h"
 #include "core/plan/plan.h"
 
-typedef enum luo_dist {
-    LUO_DIST_NONE,
-    LUO_DIST_EXPONENTIAL,
-    LUO_DIST_WEIBULL,
-    LUO_DIST_LOGNORMAL
-} luo_dist;
+/* Of times between arrivals, and of lives, which have one more. */
+#define LUO_DIST_ARRIVAL_LIST(X)                                                                   \
+    X(LUO_DIST_EXPONENTIAL, "exponential")                                                         \
+    X(LUO_DIST_WEIBULL, "weibull")
+#define LUO_DIST_LIST(X) LUO_DIST_ARRIVAL_LIST(X) X(LUO_DIST_LOGNORMAL, "lognormal")
+typedef enum luo_dist { LUO_DIST_NONE, LUO_DIST_LIST(LUO_WORD_VALUE) } luo_dist;
 
 typedef struct luo_life { /* how long: fixed, drawn, or for ever (all 0) */
     double duration_s;
@@ -114,10 +114,12 @@ typedef enum luo_judged { /* by what plans are ranked (docs/planners.md#which-pl
     X(LUO_JUDGED_SIMULATED, "simulated")                                                           \
     X(LUO_JUDGED_OBJECTIVE, "objective")
 
+#define LUO_OPTIMIZER_STEP_LIST(X)                                                                 \
+    X(LUO_STEP_TOGETHER, "together")                                                               \
+    X(LUO_STEP_STAGGERED, "staggered")
 typedef enum luo_optimizer_step { /* optimizer_step of a policy's plans */
-    LUO_STEP_AS_PLANNED, /* as the first plan says */
-    LUO_STEP_TOGETHER,
-    LUO_STEP_STAGGERED
+    LUO_STEP_AS_PLANNED,          /* as the first plan says */
+    LUO_OPTIMIZER_STEP_LIST(LUO_WORD_VALUE)
 } luo_optimizer_step;
 
 /* What policies for uneven lengths know of slow devices: the speed of each replica; nothing; and,

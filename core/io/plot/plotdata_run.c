@@ -349,9 +349,10 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
 
 /* ---- busiest ---- */
 
-static const char *const classes[] = {"nvlink", "pcie", "socket", "nic",
-                                      "uplink", "line", "storage"};
-enum { CLASSES = 7, OF_CLASS = 6 };
+#define NAME(class) class,
+static const char *const classes[] = {LUO_LINK_CLASS_LIST(NAME) LUO_LINK_CLASS_STORAGE};
+#undef NAME
+enum { CLASSES = sizeof classes / sizeof *classes, OF_CLASS = 6 };
 
 typedef struct link_use {
     char name[64];

@@ -49,7 +49,9 @@ static const char *const roles[] = {LUO_ROW_ROLE_LIST(LUO_WORD_TEXT) NULL};
 #define NAME(coll, name) name,
 static const char *const collectives[] = {LUO_COLL_LIST(NAME) NULL};
 #undef NAME
-static const char *const classes[] = {"nvlink", "pcie", "socket", "nic", "uplink", "line", NULL};
+#define NAME(class) class,
+static const char *const classes[] = {LUO_LINK_CLASS_LIST(NAME) NULL};
+#undef NAME
 static const char *const states[] = {"used", "standby", "failed", "joining", NULL};
 
 static const luo_csv_column events[LUO_EV_N] = {

@@ -3,6 +3,7 @@
 
 #include "core/io/document/doc_table.h"
 #include "core/io/read/read.h"
+#include "core/run/scenario.h"
 
 typedef struct plan_yaml {
     const char *schema;
@@ -27,7 +28,9 @@ static const luo_doc_word schedules[] = {
 #include "core/graph/schedule/schedules.inc"
 #undef LUO_SCHED
 };
-static const luo_doc_word steps[] = {{"together", false}, {"staggered", true}};
+#define OF_STEP(value, word) {word, value == LUO_STEP_STAGGERED},
+static const luo_doc_word steps[] = {LUO_OPTIMIZER_STEP_LIST(OF_STEP)};
+#undef OF_STEP
 static const luo_doc_word recomputes[] = {LUO_RECOMPUTE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word experts[] = {{"tensor", false}, {"expert", true}};
 static const luo_doc_word context_kinds[] = {LUO_CONTEXT_KIND_LIST(LUO_DOC_WORD_ROW)};

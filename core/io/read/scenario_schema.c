@@ -23,18 +23,14 @@ static const luo_doc_word length_kinds[] = {
     LUO_WHERE_##process({word, LUO_EVENT_##kind}, )
 static const luo_doc_word event_kinds[] = {LUO_EVENT_KIND_LIST(OF_EVENTS)};
 static const luo_doc_word process_kinds[] = {LUO_EVENT_KIND_LIST(OF_PROCESSES)};
-static const luo_doc_word arrivals[] = {{"exponential", LUO_DIST_EXPONENTIAL},
-                                        {"weibull", LUO_DIST_WEIBULL}};
-static const luo_doc_word lives[] = {{"exponential", LUO_DIST_EXPONENTIAL},
-                                     {"weibull", LUO_DIST_WEIBULL},
-                                     {"lognormal", LUO_DIST_LOGNORMAL}};
+static const luo_doc_word arrivals[] = {LUO_DIST_ARRIVAL_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word lives[] = {LUO_DIST_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word planner_times[] = {{"fixed", 0}, {"measured", 1}};
 #define OF_JUDGED(value, word) {word, LUO_RANK_WORDS + value},
 static const luo_doc_word ranks[] = {LUO_MALLEUS_RANK_LIST(LUO_DOC_WORD_ROW)
                                          LUO_JUDGED_LIST(OF_JUDGED)};
 static const luo_doc_word lost_batches[] = {{"deal", 0}, {"lose", 1}};
-static const luo_doc_word optimizer_steps[] = {{"together", LUO_STEP_TOGETHER},
-                                               {"staggered", LUO_STEP_STAGGERED}};
+static const luo_doc_word optimizer_steps[] = {LUO_OPTIMIZER_STEP_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word groupings[] = {LUO_MALLEUS_GROUPING_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word plan_modes[] = {LUO_PLAN_MODE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dps[] = {{"fixed", 0}, {"auto", 1}};
