@@ -38,6 +38,7 @@ luo_status luo_auto_dp(luo_arena *scratch, const luo_auto_dp_in *in, int32_t *ch
 
 /* Least units that any choice needs; -1: some layer has no strategy. */
 int64_t luo_auto_dp_least(const luo_auto_dp_in *in);
-/* Cells of the table that a call fills: layers * (usable budget + 1) * strategies. */
+/* Cells of the table that a call fills: of each layer's strategies the budgets that the answer may
+ * read; 0: none fits. */
 int64_t luo_auto_dp_cells(const luo_auto_dp_in *in);
 #endif
