@@ -102,6 +102,7 @@ static void fill_from_model(tables *t, const scene *s)
                               .slow_compute = LUO_AUTO_SLOW_COMPUTE};
     int32_t n;
     luo_auto_strategies(a, DEVICES, true, &strategy, &n, NULL);
+    const luo_auto_link link = luo_auto_cost_stage_link(&env);
     int64_t *moved = LUO_NEW_N(a, int64_t, STRATEGIES * STRATEGIES);
     if (!moved || n < STRATEGIES) luo_bench_fail("no strategies");
     luo_auto_cost_moved(a, &env, strategy, STRATEGIES, moved, NULL);
@@ -112,7 +113,7 @@ static void fill_from_model(tables *t, const scene *s)
         t->units[i] = (int64_t)ceil(cost.bytes / (1 << 24));
     }
     for (int32_t i = 0; i < STRATEGIES * STRATEGIES; i++)
-        t->change[i] = luo_auto_cost_change(&env, s->layer[1].boundary_bytes, moved[i]);
+        t->change[i] = luo_auto_cost_change(&env, link, s->layer[1].boundary_bytes, moved[i]);
     luo_arena_free(a);
 }
 

@@ -254,6 +254,40 @@ START_TEST(elimination)
 }
 END_TEST
 
+/* A chain with memory for all: elimination and the programme have the same least sum. */
+START_TEST(chain)
+{
+    luo_arena *a = luo_arena_new(0);
+    LUO_PROP_FOR(seed, 200)
+    {
+        luo_rng rng = luo_rng_stream(seed, "auto.chain");
+        instance x;
+        int32_t choice[L], config[L], core;
+        double by_programme, by_graph;
+        const double *node[L];
+        int32_t configs[L];
+        luo_auto_graph_edge edge[L];
+        make_instance(&rng, &x);
+        fill(&rng, x.seconds, L * S, 10); /* none is impossible */
+        x.in.budget = 1000;
+        x.in.row = NULL;
+        x.in.change = x.change;
+        const int32_t n = x.in.strategies;
+        for (int32_t l = 0; l < x.in.layers; l++) {
+            node[l] = x.seconds + l * n;
+            configs[l] = n;
+            edge[l] = (luo_auto_graph_edge){l, l + 1, x.change + l * n * n};
+        }
+        const luo_auto_graph graph = {x.in.layers, configs, node, x.in.layers - 1, edge};
+        ck_assert_int_eq(luo_auto_dp(a, &x.in, choice, &by_programme, NULL), LUO_OK);
+        ck_assert_int_eq(luo_auto_eliminate(a, &graph, config, &by_graph, &core, NULL), LUO_OK);
+        ck_assert_msg(by_programme == by_graph, "LUO_SEED=%llu", (unsigned long long)seed);
+        ck_assert_int_eq(core, x.in.layers < 2 ? x.in.layers : 2);
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
 /* ---- the search ---- */
 
 enum { LAYERS = 3, DEVICES = 4 };
@@ -307,6 +341,7 @@ static double best_lists(luo_arena *a, const rig *x, bool uneven)
     ck_assert_int_eq(luo_auto_strategies(a, DEVICES, x->job.checkpointing, &s, &n, NULL), LUO_OK);
     const int32_t base[LAYERS] = {n, n, n};
     luo_auto_cost *cost = LUO_NEW_N(a, luo_auto_cost, LAYERS * n);
+    const luo_auto_link link = luo_auto_cost_stage_link(&env);
     int64_t *moved = LUO_NEW_N(a, int64_t, n * n);
     ck_assert_int_eq(luo_auto_cost_moved(a, &env, s, n, moved, NULL), LUO_OK);
     for (int32_t i = 0; i < LAYERS * n; i++)
@@ -322,7 +357,7 @@ static double best_lists(luo_arena *a, const rig *x, bool uneven)
             bytes += ceil(c->scaled_bytes / 1e4);
             sum += c->step_s;
             if (l > 0)
-                sum += luo_auto_cost_change(&env, x->layer[l - 1].boundary_bytes,
+                sum += luo_auto_cost_change(&env, link, x->layer[l - 1].boundary_bytes,
                                             moved[choice[l - 1] * n + choice[l]]);
         }
         if (taken && bytes <= floor(limit / 1e4)) best = fmin(best, sum);
@@ -409,5 +444,5 @@ START_TEST(no_single_strategy_is_faster)
 }
 END_TEST
 
-LUO_SUITE("plan.auto.properties", LUO_T(programme), LUO_T(cut), LUO_T(elimination),
+LUO_SUITE("plan.auto.properties", LUO_T(programme), LUO_T(cut), LUO_T(elimination), LUO_T(chain),
           LUO_T(search_of_one_stage), LUO_T(no_single_strategy_is_faster))

@@ -408,15 +408,16 @@ START_TEST(ap9_forward)
 }
 END_TEST
 
-/* dp2 of tp pairs with speeds 3+1 and 2+2 is even; 3+3 and 1+1 deals 8 samples as 6 and 2. */
+/* dp2 of tp pairs with speeds 3+1 and 2+2 is even, with heads by speed; 3+3 and 1+1 deals 8 samples
+ * as 6 and 2, with even heads. */
 START_TEST(samples_by_speed)
 {
     static const luo_auto_strategy s = {2, {{LUO_AUTO_DP, 2}, {LUO_AUTO_TP, 2}}, false};
     static const double flops[2][4] = {{3, 1, 2, 2}, {3, 3, 1, 1}};
-    static const int64_t half[2] = {4, 6};
+    static const int64_t half[2] = {4, 6}, part_of[2][4] = {{6, 2, 4, 4}, {4, 4, 4, 4}};
     luo_arena *a = luo_arena_new(0);
     for (int k = 0; k < 2; k++) {
-        int64_t lo[4], hi[4];
+        int64_t lo[4], hi[4], part[4];
         luo_auto_skip skip;
         machine m;
         make_machine(&m, 4, 1, 1, 0, 1);
@@ -425,7 +426,10 @@ START_TEST(samples_by_speed)
         env.uneven = true;
         ck_assert_int_eq(luo_auto_deal_samples(a, &env, &s, lo, hi, &skip, NULL), LUO_OK);
         ck_assert_int_eq(skip, LUO_AUTO_TAKEN);
+        ck_assert_int_eq(luo_auto_deal_units(a, &env, &s, 8, part, &skip, NULL), LUO_OK);
+        ck_assert_int_eq(skip, LUO_AUTO_TAKEN);
         for (int r = 0; r < 4; r++) {
+            ck_assert_int_eq(part[r], part_of[k][r]);
             ck_assert_int_eq(lo[r], r < 2 ? 0 : half[k]);
             ck_assert_int_eq(hi[r], r < 2 ? half[k] : 8);
         }
@@ -666,7 +670,7 @@ START_TEST(links_by_nodes)
                 {{0, 8, 8, 1}, 9e-6, 20},
                 {{0, 8, 4, 2}, 9e-6, 10}};
     for (int i = 0; i < LUO_ROWS(want); i++) {
-        const luo_auto_link got = luo_auto_link_nodes(&nodes, &want[i].groups);
+        const luo_auto_link got = luo_auto_link_nodes(&nodes, want[i].groups);
         ck_near(got.latency_s, want[i].latency);
         ck_near(got.bytes_per_s, want[i].speed);
     }

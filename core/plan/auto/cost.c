@@ -21,7 +21,7 @@ typedef struct dealt { /* to the ranks of a stage */
 static luo_auto_link link_of(const luo_auto_env *env, int32_t degree, int32_t stride)
 {
     const luo_auto_groups groups = {env->first, env->devices, degree, stride};
-    return env->cluster->link(env->cluster->link_ctx, &groups);
+    return env->cluster->link(env->cluster->link_ctx, groups);
 }
 
 /* One pass of a ring of n ranks over so many bytes; an all-reduce is two. */
@@ -161,10 +161,15 @@ out:
     return st;
 }
 
-double luo_auto_cost_change(const luo_auto_env *env, double boundary_bytes, int64_t moved)
+luo_auto_link luo_auto_cost_stage_link(const luo_auto_env *env)
+{
+    return link_of(env, env->devices, 1);
+}
+
+double luo_auto_cost_change(const luo_auto_env *env, luo_auto_link link, double boundary_bytes,
+                            int64_t moved)
 {
     if (moved == 0) return 0;
-    const luo_auto_link link = link_of(env, env->devices, 1);
     return 2 * env->micro_batches *
            (link.latency_s + boundary_bytes * (double)moved / link.bytes_per_s);
 }

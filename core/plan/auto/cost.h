@@ -45,6 +45,11 @@ luo_status luo_auto_cost_layer(luo_arena *scratch, const luo_auto_env *env,
 luo_status luo_auto_cost_moved(luo_arena *scratch, const luo_auto_env *env,
                                const luo_auto_strategy *s, int32_t n, int64_t *moved, luo_err *err);
 
-/* Seconds of a step for that many samples of so many bytes, forward and backward; 0 for none. */
-double luo_auto_cost_change(const luo_auto_env *env, double boundary_bytes, int64_t moved);
+/* The link of a group of all devices of the stage, which a change of strategy uses. */
+luo_auto_link luo_auto_cost_stage_link(const luo_auto_env *env);
+
+/* Seconds of a step, forward and backward, of a change that moves so many samples of so many bytes
+ * each over that link; 0 for none. */
+double luo_auto_cost_change(const luo_auto_env *env, luo_auto_link link, double boundary_bytes,
+                            int64_t moved);
 #endif

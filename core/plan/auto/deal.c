@@ -95,67 +95,83 @@ out:
     return st;
 }
 
-typedef struct cut { /* of a layer within one tp group */
-    const luo_auto_env *env;
-    const luo_auto_layer *layer;
-    int32_t t;
-    double *speed, *share; /* of its ranks */
-    int64_t *part;
-} cut;
-
-/* Raises shares to what these units need; the unit that is dealt worst decides. */
-static bool cut_units(const cut *c, int64_t units)
+/* Speeds of the tp group of rank `lowest`, whose ranks are `stride` apart. */
+static void group_speeds(const luo_auto_env *env, int32_t lowest, int32_t stride, int32_t t,
+                         double *speed)
 {
-    if (units == 0) return true;
-    if (!deal(c->env, units, c->speed, c->t, c->part)) return false;
-    for (int32_t i = 0; i < c->t; i++)
-        c->share[i] = fmax(c->share[i], (double)c->part[i] / (double)units);
-    return true;
+    for (int32_t i = 0; i < t; i++) speed[i] = speed_of(env, lowest + i * stride);
 }
 
-static bool cut_group(const cut *c)
+luo_status luo_auto_deal_units(luo_arena *scratch, const luo_auto_env *env,
+                               const luo_auto_strategy *s, int64_t units, int64_t *part,
+                               luo_auto_skip *skip, luo_err *err)
 {
-    double sum = 0;
-    for (int32_t i = 0; i < c->t; i++) {
-        c->share[i] = 0;
-        sum += c->speed[i];
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(scratch);
+    const int32_t t = luo_auto_strategy_tensor(s);
+    const int32_t stride = luo_auto_strategy_stride(s, LUO_AUTO_TP);
+    double *speed = LUO_NEW_N(scratch, double, t);
+    int64_t *own = LUO_NEW_N(scratch, int64_t, t);
+    if (!speed || !own) LUO_TRY_OUT(luo_err_nomem(err));
+    *skip = LUO_AUTO_TAKEN;
+    for (int32_t r = 0; r < env->devices; r++) {
+        if (luo_auto_strategy_index(s, LUO_AUTO_TP, r)) continue;
+        group_speeds(env, r, stride, t, speed);
+        if (!deal(env, units, speed, t, own)) *skip = LUO_AUTO_SKIP_WIDTH;
+        for (int32_t i = 0; i < t; i++) part[r + i * stride] = own[i];
     }
-    if (c->layer->heads || c->layer->ffn)
-        return cut_units(c, c->layer->heads) && cut_units(c, c->layer->ffn);
-    const bool even = !c->env->uneven || all_equal(c->speed, c->t);
-    for (int32_t i = 0; i < c->t; i++) c->share[i] = even ? 1.0 / c->t : c->speed[i] / sum;
-    return true;
+out:
+    luo_arena_reset(scratch, mark);
+    return st;
 }
 
-/* The tp group of rank `lowest`, whose ranks are `stride` apart. */
-static bool cut_at(const cut *c, int32_t lowest, int32_t stride, double *share)
+/* Raises shares to what these units need: what is dealt worst decides. */
+static luo_status raise_shares(luo_arena *scratch, const luo_auto_env *env,
+                               const luo_auto_strategy *s, int64_t units, double *share,
+                               luo_auto_skip *skip, luo_err *err)
 {
-    for (int32_t i = 0; i < c->t; i++) c->speed[i] = speed_of(c->env, lowest + i * stride);
-    if (!cut_group(c)) return false;
-    for (int32_t i = 0; i < c->t; i++) share[lowest + i * stride] = c->share[i];
-    return true;
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(scratch);
+    int64_t *part = LUO_NEW_N(scratch, int64_t, env->devices);
+    if (!part) LUO_TRY_OUT(luo_err_nomem(err));
+    LUO_TRY_OUT(luo_auto_deal_units(scratch, env, s, units, part, skip, err));
+    for (int32_t r = 0; r < env->devices; r++)
+        share[r] = fmax(share[r], (double)part[r] / (double)units);
+out:
+    luo_arena_reset(scratch, mark);
+    return st;
+}
+
+/* Where nothing has to be whole. */
+static luo_status exact_shares(luo_arena *scratch, const luo_auto_env *env,
+                               const luo_auto_strategy *s, double *share, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(scratch);
+    const int32_t t = luo_auto_strategy_tensor(s);
+    const int32_t stride = luo_auto_strategy_stride(s, LUO_AUTO_TP);
+    double *speed = LUO_NEW_N(scratch, double, t);
+    if (!speed) return luo_err_nomem(err);
+    for (int32_t r = 0; r < env->devices; r++) {
+        if (luo_auto_strategy_index(s, LUO_AUTO_TP, r)) continue;
+        double sum = 0;
+        group_speeds(env, r, stride, t, speed);
+        const bool even = !env->uneven || all_equal(speed, t);
+        for (int32_t i = 0; i < t; i++) sum += speed[i];
+        for (int32_t i = 0; i < t; i++) share[r + i * stride] = even ? 1.0 / t : speed[i] / sum;
+    }
+    luo_arena_reset(scratch, mark);
+    return LUO_OK;
 }
 
 luo_status luo_auto_deal_width(luo_arena *scratch, const luo_auto_env *env,
                                const luo_auto_strategy *s, const luo_auto_layer *layer,
                                double *share, luo_auto_skip *skip, luo_err *err)
 {
-    luo_status st = LUO_OK;
-    const size_t mark = luo_arena_mark(scratch);
-    const int32_t stride = luo_auto_strategy_stride(s, LUO_AUTO_TP);
-    cut c = {env, layer, luo_auto_strategy_tensor(s), NULL, NULL, NULL};
-    c.speed = LUO_NEW_N(scratch, double, c.t);
-    c.share = LUO_NEW_N(scratch, double, c.t);
-    c.part = LUO_NEW_N(scratch, int64_t, c.t);
-    if (!c.speed || !c.share || !c.part) LUO_TRY_OUT(luo_err_nomem(err));
     *skip = LUO_AUTO_TAKEN;
-    for (int32_t r = 0; r < env->devices; r++) {
-        if (c.t == 1)
-            share[r] = 1;
-        else if (luo_auto_strategy_index(s, LUO_AUTO_TP, r) == 0 && !cut_at(&c, r, stride, share))
-            *skip = LUO_AUTO_SKIP_WIDTH;
-    }
-out:
-    luo_arena_reset(scratch, mark);
-    return st;
+    if (!layer->heads && !layer->ffn) return exact_shares(scratch, env, s, share, err);
+    for (int32_t r = 0; r < env->devices; r++) share[r] = 0;
+    if (layer->heads) LUO_TRY(raise_shares(scratch, env, s, layer->heads, share, skip, err));
+    if (layer->ffn && *skip == LUO_AUTO_TAKEN)
+        LUO_TRY(raise_shares(scratch, env, s, layer->ffn, share, skip, err));
+    return LUO_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 luo_auto_layer luo_auto_layer_transformer(const char *name, const luo_auto_widths *w)
 {
@@ -53,7 +54,9 @@ enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static double number_of(const luo_auto_layer *layer, int k)
 {
-    return *(const double *)((const char *)layer + numbers[k].at);
+    double v;
+    memcpy(&v, (const char *)layer + numbers[k].at, sizeof v);
+    return v;
 }
 
 bool luo_auto_layer_same(const luo_auto_layer *a, const luo_auto_layer *b)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-luo_auto_link luo_auto_link_flat(const void *ctx, const luo_auto_groups *groups)
+luo_auto_link luo_auto_link_flat(const void *ctx, luo_auto_groups groups)
 {
     (void)groups;
     return *(const luo_auto_link *)ctx;
@@ -31,12 +31,12 @@ static luo_auto_link link_of(const luo_auto_nodes *nodes, const luo_auto_groups 
     return slowest;
 }
 
-luo_auto_link luo_auto_link_nodes(const void *ctx, const luo_auto_groups *groups)
+luo_auto_link luo_auto_link_nodes(const void *ctx, luo_auto_groups groups)
 {
     luo_auto_link slowest = {0, INFINITY};
-    const int32_t block = groups->degree * groups->stride;
-    for (int32_t at = 0; at < groups->devices; at += block)
-        for (int32_t i = 0; i < groups->stride; i++)
-            slowest = slower(slowest, link_of(ctx, groups, groups->first + at + i));
+    const int32_t block = groups.degree * groups.stride;
+    for (int32_t at = 0; at < groups.devices; at += block)
+        for (int32_t i = 0; i < groups.stride; i++)
+            slowest = slower(slowest, link_of(ctx, &groups, groups.first + at + i));
     return slowest;
 }

@@ -14,10 +14,10 @@ typedef struct luo_auto_groups {
 } luo_auto_groups;
 
 /* The slowest link inside any of the groups. Pure: the same groups, the same answer. */
-typedef luo_auto_link (*luo_auto_link_fn)(const void *ctx, const luo_auto_groups *groups);
+typedef luo_auto_link (*luo_auto_link_fn)(const void *ctx, luo_auto_groups groups);
 
 /* ctx: const luo_auto_link *, the same everywhere. */
-luo_auto_link luo_auto_link_flat(const void *ctx, const luo_auto_groups *groups);
+luo_auto_link luo_auto_link_flat(const void *ctx, luo_auto_groups groups);
 
 typedef struct luo_auto_nodes {
     const int32_t *node;          /* by device; devices of a node stand together */
@@ -30,5 +30,5 @@ typedef struct luo_auto_nodes {
  * gets of each node's network the share of that node's devices which it holds, as the groups of the
  * other devices send at the same time. Slowest: fewest bytes/s, then the larger latency.
  * Cost: O(devices). */
-luo_auto_link luo_auto_link_nodes(const void *ctx, const luo_auto_groups *groups);
+luo_auto_link luo_auto_link_nodes(const void *ctx, luo_auto_groups groups);
 #endif

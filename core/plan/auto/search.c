@@ -47,7 +47,7 @@ static double boundary_s(const luo_auto_job *job, const luo_auto_stage *from,
 {
     const int32_t g = to->first_device - from->first_device;
     const luo_auto_groups pairs = {from->first_device, 2 * g, 2, g};
-    const luo_auto_link link = job->cluster.link(job->cluster.link_ctx, &pairs);
+    const luo_auto_link link = job->cluster.link(job->cluster.link_ctx, pairs);
     const luo_auto_layer *last = &job->layer[to->first_layer - 1];
     const int64_t samples = from->samples_out > to->samples_in ? from->samples_out : to->samples_in;
     return link.latency_s + last->boundary_bytes * (double)samples / link.bytes_per_s;
@@ -102,26 +102,32 @@ static luo_status cut_layers(search *x, const luo_auto_tried *as, int32_t *count
     return luo_auto_cut(x->scratch, work, job->layers, speed, as->stages, count, NULL, err);
 }
 
+luo_auto_env luo_auto_search_env(const luo_auto_job *job, int32_t stages, int32_t micro_batches,
+                                 bool uneven, int32_t i)
+{
+    const int32_t g = job->cluster.devices / stages, behind = stages - i;
+    return (luo_auto_env){.cluster = &job->cluster,
+                          .first = i * g,
+                          .devices = g,
+                          .batch = job->batch,
+                          .micro_batches = micro_batches,
+                          .in_flight = behind < micro_batches ? behind : micro_batches,
+                          .uneven = uneven,
+                          .slow_comm = job->slow_comm,
+                          .slow_compute = job->slow_compute};
+}
+
 static luo_auto_stage_in stage_in(const luo_auto_job *job, const pipeline *pipe, int32_t i)
 {
     const luo_auto_tried *as = &pipe->as;
-    const int32_t g = job->cluster.devices / as->stages, behind = as->stages - i;
-    const luo_auto_env env = {.cluster = &job->cluster,
-                              .first = i * g,
-                              .devices = g,
-                              .batch = job->batch,
-                              .micro_batches = as->micro_batches,
-                              .in_flight = behind < as->micro_batches ? behind : as->micro_batches,
-                              .uneven = as->uneven,
-                              .slow_comm = job->slow_comm,
-                              .slow_compute = job->slow_compute};
-    return (luo_auto_stage_in){.env = env,
-                               .layer = job->layer,
-                               .strategy = pipe->strategy,
-                               .strategies = as->strategies,
-                               .unit_bytes = job->unit_bytes,
-                               .allow = job->allow,
-                               .allow_ctx = job->allow_ctx};
+    return (luo_auto_stage_in){
+        .env = luo_auto_search_env(job, as->stages, as->micro_batches, as->uneven, i),
+        .layer = job->layer,
+        .strategy = pipe->strategy,
+        .strategies = as->strategies,
+        .unit_bytes = job->unit_bytes,
+        .allow = job->allow,
+        .allow_ctx = job->allow_ctx};
 }
 
 /* Solves stage by stage. Whatever does not fit ends the pipeline, but for memory all stages are

@@ -60,6 +60,11 @@ typedef struct luo_auto_found {
 luo_status luo_auto_search(luo_arena *arena, const luo_auto_job *job, luo_auto_found *out,
                            luo_err *err);
 
+/* Where stage i of a pipeline of so many stages runs: what luo_auto_deal_samples and
+ * luo_auto_deal_units ask for to say what each rank of it gets. Keeps a pointer into job. */
+luo_auto_env luo_auto_search_env(const luo_auto_job *job, int32_t stages, int32_t micro_batches,
+                                 bool uneven, int32_t i);
+
 /* Step of given stages: 1F1B by events, boundaries, and the longest exposed synchronization.
  * Pre: every stage fits. Errors: LUO_ENOMEM. Cost: O(stages * micro_batches). */
 luo_status luo_auto_search_score(luo_arena *scratch, const luo_auto_job *job,

@@ -61,6 +61,7 @@ static luo_status fill_row(luo_arena *scratch, const tables *t, int32_t l, luo_e
 {
     const luo_auto_stage_in *in = t->in;
     const int64_t n = in->strategies, at = t->row[l] * n;
+    const luo_auto_link link = luo_auto_cost_stage_link(&in->env);
     for (int32_t s = 0; s < n; s++) {
         luo_auto_cost *cost = &t->cost[at + s];
         LUO_TRY(
@@ -71,7 +72,7 @@ static luo_status fill_row(luo_arena *scratch, const tables *t, int32_t l, luo_e
     }
     for (int64_t k = 0; k < n * n; k++)
         t->change[at * n + k] =
-            luo_auto_cost_change(&in->env, layer_of(t, l)->boundary_bytes, t->moved[k]);
+            luo_auto_cost_change(&in->env, link, layer_of(t, l)->boundary_bytes, t->moved[k]);
     return LUO_OK;
 }
 
