@@ -408,6 +408,27 @@ START_TEST(ap9_forward)
 }
 END_TEST
 
+/* A device of three times the speed and three times the memory holds three quarters of the layer,
+ * which is no more to it than a quarter to the other. */
+START_TEST(scaled_memory)
+{
+    static const luo_auto_strategy tp2 = {1, {{LUO_AUTO_TP, 2}}, false};
+    luo_arena *a = luo_arena_new(0);
+    const luo_auto_layer layer = {.parameters = 1, .heads = 8};
+    luo_auto_cost c;
+    machine m;
+    make_machine(&m, 2, 1, 10, 0, 1);
+    m.flops[0] = 3;
+    m.limit[0] = 30;
+    luo_auto_env env = make_env(&m, 1, 1);
+    env.uneven = true;
+    ck_assert_int_eq(luo_auto_cost_layer(a, &env, &layer, &tp2, &c, NULL), LUO_OK);
+    ck_near(c.bytes, 12.0);
+    ck_near(c.scaled_bytes, 4.0);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* dp2 of tp pairs with speeds 3+1 and 2+2 is even, with heads by speed; 3+3 and 1+1 deals 8 samples
  * as 6 and 2, with even heads. */
 START_TEST(samples_by_speed)
@@ -562,6 +583,34 @@ START_TEST(batch_sentence)
 }
 END_TEST
 
+/* Layers of 40.6 and 52 GiB of state: halved on one stage they are closer to 40 than on two. */
+START_TEST(memory_sentence)
+{
+    const double gib = 1 << 30;
+    luo_arena *a = luo_arena_new(0);
+    luo_auto_layer layer[2] = {{.parameters = 40.6 * gib / 16}, {.parameters = 52 * gib / 16}};
+    luo_auto_found found;
+    luo_err err = {0};
+    machine m;
+    make_machine(&m, 2, 1, 40 * gib, 0, 1);
+    luo_auto_job job = {.layer = layer,
+                        .layers = 2,
+                        .cluster = m.cluster,
+                        .batch = 4,
+                        .unit_bytes = MIB,
+                        .slow_comm = 1.3,
+                        .slow_compute = 1.2};
+    ck_assert_int_eq(luo_auto_search(a, &job, &found, &err), LUO_EINFEASIBLE);
+    ck_assert_str_eq(err.text,
+                     "no strategy fits 40.0 GiB on device 0; the smallest needs 46.3 GiB.");
+    job.stages = 2;
+    ck_assert_int_eq(luo_auto_search(a, &job, &found, &err), LUO_EINFEASIBLE);
+    ck_assert_str_eq(err.text,
+                     "no strategy fits 40.0 GiB on device 1; the smallest needs 52.0 GiB.");
+    luo_arena_free(a);
+}
+END_TEST
+
 static bool allow_none(const void *ctx, int32_t layer, const luo_auto_strategy *s)
 {
     (void)ctx;
@@ -682,7 +731,8 @@ LUO_SUITE("plan.auto", LUO_T_N(ap1_counts, LUO_ROWS(counts)), LUO_T(ap1_list),
           LUO_T(layer_without_strategy), LUO_T_N(ap5_overlap, LUO_ROWS(overlaps)),
           LUO_T_N(ap6_layer, LUO_ROWS(costs)), LUO_T_N(ap7_stage, LUO_ROWS(stages)),
           LUO_T_N(ap8_events, LUO_ROWS(events)), LUO_T(boundary),
-          LUO_T_N(ap9_shares, LUO_ROWS(shares)), LUO_T(ap9_forward), LUO_T(samples_by_speed),
-          LUO_T_N(ap9_layers, LUO_ROWS(cuts)), LUO_T(mixed_search), LUO_T(ap10_diamond),
-          LUO_T(core_too_large), LUO_T(batch_sentence), LUO_T(fixed_choices),
-          LUO_T_N(bad_layer, LUO_ROWS(bad)), LUO_T(ends_of_the_model), LUO_T(links_by_nodes))
+          LUO_T_N(ap9_shares, LUO_ROWS(shares)), LUO_T(ap9_forward), LUO_T(scaled_memory),
+          LUO_T(samples_by_speed), LUO_T_N(ap9_layers, LUO_ROWS(cuts)), LUO_T(mixed_search),
+          LUO_T(ap10_diamond), LUO_T(core_too_large), LUO_T(batch_sentence), LUO_T(memory_sentence),
+          LUO_T(fixed_choices), LUO_T_N(bad_layer, LUO_ROWS(bad)), LUO_T(ends_of_the_model),
+          LUO_T(links_by_nodes))
