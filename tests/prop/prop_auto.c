@@ -88,7 +88,7 @@ static double best_choice(const instance *x)
 }
 
 /* AP3 */
-START_TEST(programme)
+START_TEST(ap3_programme)
 {
     luo_arena *a = luo_arena_new(0);
     int32_t solved = 0, refused = 0, free_units = 0;
@@ -444,5 +444,5 @@ START_TEST(no_single_strategy_is_faster)
 }
 END_TEST
 
-LUO_SUITE("plan.auto.properties", LUO_T(programme), LUO_T(cut), LUO_T(elimination), LUO_T(chain),
-          LUO_T(search_of_one_stage), LUO_T(no_single_strategy_is_faster))
+LUO_SUITE("plan.auto.properties", LUO_T(ap3_programme), LUO_T(cut), LUO_T(elimination),
+          LUO_T(chain), LUO_T(search_of_one_stage), LUO_T(no_single_strategy_is_faster))

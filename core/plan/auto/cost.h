@@ -25,15 +25,15 @@ typedef struct luo_auto_cost {
 } luo_auto_cost;
 
 /* Communication of `comm` seconds beside a backward part of `compute` seconds: both are slowed, by
- * kc and kb, while both run. Source: Galvatron, section 4.2 (cost model of overlap). */
+ * kc and kb, while both run. Source: Galvatron's published program, layer_cost.py. */
 double luo_auto_cost_overlap(double comm, double compute, double kc, double kb);
 
 /* Cost of a layer.
  * Pre:    the strategy's degrees multiply to env->devices; layer is checked.
  * Errors: LUO_ENOMEM. A strategy that cannot deal batch or width is no error: out->skip.
  * Cost:   O(devices) and two calls of the cluster's link function.
- * Source: Galvatron, section 4; differs: 4 all-reduces of tp (they count 6 messages of a gather's
- *         size), 16 bytes of state per parameter, sdp gathers for the backward part as well.
+ * Source: Galvatron (VLDB 2023), layer_cost.py; differs: 4 all-reduces of tp (they count 6 messages
+ * of a gather's size), 16 bytes of state per parameter, sdp gathers for the backward part as well.
  * See:    tests/unit/check_auto.c, AP5 and AP6. */
 luo_status luo_auto_cost_layer(luo_arena *scratch, const luo_auto_env *env,
                                const luo_auto_layer *layer, const luo_auto_strategy *s,

@@ -30,8 +30,8 @@ typedef struct luo_auto_dp_in {
  * Cost:   O(layers * budget * strategies) for most inputs, times strategies at worst: predecessors
  *         are tried by rising f until f alone is too much. Memory: two rows of f, and marks of
  *         2 bytes; a budget beyond what the layers can use costs nothing.
- * Source: Galvatron, section 3.3; differs: two buffers. The published program updates one in
- *         place, so a strategy of 0 units reads values of its own layer.
+ * Source: Galvatron (VLDB 2023), dp_core.cpp; differs: two buffers. The published program updates
+ *         one in place, so a strategy of 0 units reads values of its own layer.
  * See:    tests/prop/prop_auto.c (brute force); tests/unit/check_auto.c, AP2 to AP4. */
 luo_status luo_auto_dp(luo_arena *scratch, const luo_auto_dp_in *in, int32_t *choice,
                        double *seconds, luo_err *err);

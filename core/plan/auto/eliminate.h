@@ -33,7 +33,8 @@ typedef struct luo_auto_graph {
  *         LUO_AUTO_ELIMINATE_MOST combinations: `graph core of 31 nodes is too large for
  *         elimination; use --method dp.`; LUO_ENOMEM. Out: config, *cost (NULL: not wanted).
  * Cost:   O(nodes^2 + eliminated * configs^3), then times the combinations of the core.
- * Source: Hetu v1's elimination of nodes and edges, after OptCNN (Jia et al., section 5.2).
+ * Source: Hetu v1's published program, distributed_strategies/optcnn.py (elimination of nodes and
+ *         edges as in OptCNN).
  * See:    tests/prop/prop_auto.c (exhaustive); tests/unit/check_auto.c, AP10. */
 luo_status luo_auto_eliminate(luo_arena *scratch, const luo_auto_graph *graph, int32_t *config,
                               double *cost, int32_t *core, luo_err *err);

@@ -41,22 +41,18 @@ typedef struct luo_auto_found {
     luo_auto_tried *tried; /* in the order of the search: even before uneven, p, m */
 } luo_auto_found;
 
-/* The pipeline of least step time. Each has its layers cut by forward FLOP over the speed of the
- * stage's devices (luo_auto_cut), each stage the strategies that cost least (luo_auto_stage_solve),
- * and the step is
- * that of the 1F1B schedule by events, and the longest synchronization of gradients that shows.
- * A boundary costs latency + A lb / bw in each direction, on a link of its own.
- * Order:  of equal steps (1e-12) even shares, fewer stages, fewer micro-batches; within a stage
- *         that of luo_auto_dp.
- * Pre:    layers >= 1, devices >= 1, batch >= 1, unit_bytes > 0.
- * Errors: LUO_EINPUT (luo_auto_layers_check);
- *         LUO_EUSAGE `batch 7 can not be divided by any number of micro-batches and data degree;
- *         try 8.`; LUO_EINFEASIBLE `no strategy fits 40.0 GiB on device 0; the smallest needs 46.3
- *         GiB.`, or no strategy is left for a layer; LUO_ENOMEM.
- * Owner:  arena. Cost: p and m times that of the stages' programmes.
- * Source: Galvatron, section 3.4; differs: events instead of a closed form, which is only an upper
- *         bound; cut by work alone.
- * See:    tests/unit/check_auto.c, AP7 and AP8. */
+/* The pipeline of least step time. Layers are cut by forward FLOP over the speed of the stage's
+ * devices (luo_auto_cut), each stage gets the strategies that cost least (luo_auto_stage_solve),
+ * and the step is that of the 1F1B schedule by events and the longest synchronization of gradients
+ * that shows. A boundary costs latency + A lb / bw in each direction, on a link of its own. Order:
+ * of equal steps (1e-12) even shares, fewer stages, fewer micro-batches; within a stage that of
+ * luo_auto_dp. Pre:    layers >= 1, devices >= 1, batch >= 1, unit_bytes > 0. Errors: LUO_EINPUT
+ * (luo_auto_layers_check); LUO_EUSAGE `batch 7 can not be divided by any number of micro-batches
+ * and data degree; try 8.`; LUO_EINFEASIBLE `no strategy fits 40.0 GiB on device 0; the smallest
+ * needs 46.3 GiB.`, or no strategy is left for a layer; LUO_ENOMEM. Owner:  arena. Cost: p and m
+ * times that of the stages' programmes. Source: Galvatron (VLDB 2023); differs: events instead of a
+ * closed form, which is only an upper bound; changes of strategy are part of a micro-batch. See:
+ * tests/prop/prop_auto_pipelines.c; tests/unit/check_auto.c, AP7 and AP8. */
 luo_status luo_auto_search(luo_arena *arena, const luo_auto_job *job, luo_auto_found *out,
                            luo_err *err);
 

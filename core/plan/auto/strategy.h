@@ -37,7 +37,8 @@ typedef struct luo_auto_strategy {
  *         before on. The order breaks ties everywhere.
  * Pre:    g >= 1. Errors: LUO_ENOMEM. Owner: *out belongs to arena.
  * Cost:   O(answers * g).
- * Source: Galvatron, section 3 (decision tree of parallelisms without DP x SDP); the order is ours.
+ * Source: Galvatron (VLDB 2023): decision trees of dp, sdp and tp without dp x sdp; the order is
+ *         ours.
  * See:    tests/unit/check_auto.c, AP1. */
 luo_status luo_auto_strategies(luo_arena *arena, int32_t g, bool checkpointing,
                                luo_auto_strategy **out, int32_t *n, luo_err *err);
