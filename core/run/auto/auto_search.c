@@ -4,10 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plan/auto/pipelines.h"
 #include "core/plan/auto/recompute.h"
 #include "core/run/auto/auto_internal.h"
 
-enum { SIMULATED = 8, FRAMES = 3 * (LUO_JUDGE_BEST + LUO_JUDGE_FAMILIES) };
+enum {
+    PIPELINES = 3, /* of the search over strategies, that are simulated */
+    SIMULATED = 8,
+    FRAMES = 3 * (LUO_JUDGE_BEST + LUO_JUDGE_FAMILIES)
+};
 /* Of the memory by the closed form, tried one after another until the compiled plan fits. */
 static const double FACTORS[] = {1, 0.97, 0.94};
 enum { TRIES = sizeof FACTORS / sizeof *FACTORS };
@@ -125,6 +130,52 @@ static luo_status try_frame(const auto_asking *asking, const frame *f, uint64_t 
     return LUO_OK;
 }
 
+/* What is given has to be what that search can be told; its pipelines are alike, 1F1B and without
+ * context parallelism. */
+static bool may_search(const luo_uniform_opts *opts, const luo_model *model)
+{
+    const bool plain = opts->schedule <= 0 || opts->schedule == 1 + (int)LUO_SCHED_1F1B;
+    return plain && model->moe.experts == 0 && model->family != LUO_FAMILY_VGG && opts->cp <= 1 &&
+           opts->chunks <= 1 && opts->dp == 0 && opts->micro_batch_sequences == 0 &&
+           opts->recompute < 0 && opts->shard <= 0 &&
+           (opts->zero < 0 || opts->zero_most >= 3 || opts->zero < 3);
+}
+
+/* The search over layers and strategies, each answer also with its stages anew by our closed form
+ * of memory. */
+static luo_status try_pipelines(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+{
+    const luo_auto_in *in = asking->in;
+    const luo_uniform_opts *opts = &in->opts;
+    const luo_model *model = in->judge->model;
+    const luo_auto_pipelines_in ask = {.model = model,
+                                       .cluster = in->judge->cluster,
+                                       .stack = in->judge->stack,
+                                       .batch_sequences = opts->batch_sequences,
+                                       .sequence_tokens = opts->sequence_tokens,
+                                       .devices = asking->devices,
+                                       .ndevices = asking->ndevices,
+                                       .rate = in->rate,
+                                       .tp = opts->tp,
+                                       .pp = opts->pp,
+                                       .zero = opts->zero,
+                                       .sequence_parallel = opts->sequence_parallel};
+    luo_auto_pipelines_plan plan[LUO_AUTO_PIPELINES];
+    int32_t n;
+    if (!may_search(opts, model)) return LUO_OK;
+    LUO_TRY(luo_auto_pipelines(asking->arena, &ask, plan, &n, err));
+    for (int32_t i = 0; i < n && i < (in->simulated ? PIPELINES : 1); i++) {
+        luo_auto_recomputed again;
+        luo_err why = {0};
+        LUO_TRY(auto_try(asking, plan[i].plan, out, err));
+        if (!luo_auto_recompute_knows(plan[i].plan, model) ||
+            replan(asking, plan[i].plan, FACTORS[1], &again, &why) != LUO_OK)
+            continue;
+        LUO_TRY(auto_try(asking, again.plan, out, err));
+    }
+    return LUO_OK;
+}
+
 luo_status auto_ask_search(auto_asking *asking, luo_auto_candidate *out, luo_err *err)
 {
     frame *f = LUO_NEW_N(asking->arena, frame, FRAMES);
@@ -137,6 +188,7 @@ luo_status auto_ask_search(auto_asking *asking, luo_auto_candidate *out, luo_err
         const luo_status st = try_frame(asking, &f[i], seen, &nseen, out, &why);
         LUO_TRY(auto_refuse(st, &why, out, err));
     }
-    if (n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "no plan with alike layers has room");
-    return LUO_OK;
+    LUO_TRY(try_pipelines(asking, out, err));
+    if (out->plan || out->why[0]) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan with alike layers has room");
 }
