@@ -162,9 +162,9 @@ static luo_status try_pipelines(const auto_asking *asking, luo_auto_candidate *o
                                        .sequence_parallel = opts->sequence_parallel};
     luo_auto_pipelines_plan plan[LUO_AUTO_PIPELINES];
     int32_t n;
-    if (!may_search(opts, model)) return LUO_OK;
+    if (!in->simulated || !may_search(opts, model)) return LUO_OK; /* it takes long for many */
     LUO_TRY(luo_auto_pipelines(asking->arena, &ask, plan, &n, err));
-    for (int32_t i = 0; i < n && i < (in->simulated ? PIPELINES : 1); i++) {
+    for (int32_t i = 0; i < n && i < PIPELINES; i++) {
         luo_auto_recomputed again;
         luo_err why = {0};
         LUO_TRY(auto_try(asking, plan[i].plan, out, err));
