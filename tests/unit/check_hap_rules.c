@@ -6,7 +6,7 @@
 #include <complex.h>
 #include <math.h>
 
-#include "core/plan/hap/rules.h"
+#include "core/plan/hap_graph/rules.h"
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 

@@ -1,5 +1,5 @@
 /* check_hap_share.c: whole lengths, vectors HR1 to HR7. */
-#include "core/plan/hap/share.h"
+#include "core/plan/hap_graph/share.h"
 #include "tests/check_main.h"
 
 enum { MOST = 64 };

@@ -1,7 +1,7 @@
 /* numbers.h: how fast GPU types compute and collectives move, as the planner `hap` counts it. */
 #ifndef LUO_CORE_PLAN_HAP_NUMBERS_H
 #define LUO_CORE_PLAN_HAP_NUMBERS_H
-#include "core/plan/hap/hap_graph.h"
+#include "core/plan/hap_graph/hap_graph.h"
 
 /* Measured forms of communication; grouped: as many broadcasts or reduces as there are devices, of
  * exact pieces, instead of pieces padded to the longest. */

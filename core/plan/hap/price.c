@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/plan/hap/share.h"
+#include "core/plan/hap_graph/share.h"
 
 const char *luo_hap_move_name(luo_hap_move move)
 {

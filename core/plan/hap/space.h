@@ -6,7 +6,7 @@
 #ifndef LUO_CORE_PLAN_HAP_SPACE_H
 #define LUO_CORE_PLAN_HAP_SPACE_H
 #include "core/plan/hap/price.h"
-#include "core/plan/hap/rules.h"
+#include "core/plan/hap_graph/rules.h"
 
 typedef struct luo_hap_opts { /* {0}: only all-reduce for copied parameters, every rule */
     bool factors;             /* offer sufficient factors for weight gradients */

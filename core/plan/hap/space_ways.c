@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "core/base/vec.h"
-#include "core/plan/hap/hap_ops.h"
 #include "core/plan/hap/space_internal.h"
+#include "core/plan/hap_graph/hap_ops.h"
 
 typedef struct want { /* an operand of a rule */
     luo_hap_maker *maker;

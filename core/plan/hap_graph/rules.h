@@ -4,9 +4,9 @@
  * dimension d, pieces in the order of devices; R = every device holds a partial sum of full shape,
  * and the sum over devices is the tensor. The gradient of what is I is R, of R it is I, of G_d it
  * is G_d. */
-#ifndef LUO_CORE_PLAN_HAP_RULES_H
-#define LUO_CORE_PLAN_HAP_RULES_H
-#include "core/plan/hap/hap_graph.h"
+#ifndef LUO_CORE_PLAN_HAP_GRAPH_RULES_H
+#define LUO_CORE_PLAN_HAP_GRAPH_RULES_H
+#include "core/plan/hap_graph/hap_graph.h"
 
 typedef enum luo_rel_kind { LUO_REL_I, LUO_REL_R, LUO_REL_G } luo_rel_kind;
 

@@ -1,6 +1,6 @@
 /* Kinds of operations: what their gradients read, and their work: 2 FLOP per multiply-add, bytes
  * moved for class elt. */
-#include "core/plan/hap/hap_ops.h"
+#include "core/plan/hap_graph/hap_ops.h"
 
 #include <string.h>
 
@@ -158,7 +158,7 @@ static void work_loss(const luo_hap_graph *graph, luo_hap_op *op)
 static const luo_hap_op_desc descs[] = {
 #define LUO_HAP_OP(kind, name, class, nin, nout, lin, need, work, sends)                           \
     {name, LUO_HAP_ON_##class, nin, nout, lin, need_##need, work_##work, sends},
-#include "core/plan/hap/hap_ops.inc"
+#include "core/plan/hap_graph/hap_ops.inc"
 #undef LUO_HAP_OP
 };
 

@@ -1,7 +1,7 @@
 /* hap_ops.h: what is known of an operation by its kind. */
-#ifndef LUO_CORE_PLAN_HAP_HAP_OPS_H
-#define LUO_CORE_PLAN_HAP_HAP_OPS_H
-#include "core/plan/hap/hap_graph.h"
+#ifndef LUO_CORE_PLAN_HAP_GRAPH_HAP_OPS_H
+#define LUO_CORE_PLAN_HAP_GRAPH_HAP_OPS_H
+#include "core/plan/hap_graph/hap_graph.h"
 
 typedef struct luo_hap_op_desc {
     const char *name;

@@ -5,8 +5,8 @@
  * part follows from it: a gradient per operand that has one. Operations stand in topological order.
  * A letter names an axis within one operation only: two operations may call one dimension
  * differently. */
-#ifndef LUO_CORE_PLAN_HAP_HAP_GRAPH_H
-#define LUO_CORE_PLAN_HAP_HAP_GRAPH_H
+#ifndef LUO_CORE_PLAN_HAP_GRAPH_HAP_GRAPH_H
+#define LUO_CORE_PLAN_HAP_GRAPH_HAP_GRAPH_H
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,7 +30,7 @@ const char *luo_hap_class_name(luo_hap_class class);
 
 typedef enum luo_hap_kind { /* of operations; hap_ops.inc says what each does */
 #define LUO_HAP_OP(kind, ...) LUO_HAP_##kind,
-#include "core/plan/hap/hap_ops.inc"
+#include "core/plan/hap_graph/hap_ops.inc"
 #undef LUO_HAP_OP
                             LUO_HAP_KINDS
 } luo_hap_kind;

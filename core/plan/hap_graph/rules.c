@@ -1,5 +1,5 @@
 /* Rules from the letters of an operation. */
-#include "core/plan/hap/rules.h"
+#include "core/plan/hap_graph/rules.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Whole lengths by largest remainder. */
-#include "core/plan/hap/share.h"
+#include "core/plan/hap_graph/share.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* share.h: whole lengths of a dimension that is cut by shares (HAP: uneven pieces).
  *
  * Notation: L = extent, w_i = weight of device i, W = their sum. */
-#ifndef LUO_CORE_PLAN_HAP_SHARE_H
-#define LUO_CORE_PLAN_HAP_SHARE_H
+#ifndef LUO_CORE_PLAN_HAP_GRAPH_SHARE_H
+#define LUO_CORE_PLAN_HAP_GRAPH_SHARE_H
 #include <stdint.h>
 
 #include "core/base/err.h"

@@ -1,5 +1,5 @@
 /* Writing a graph down. */
-#include "core/plan/hap/hap_graph.h"
+#include "core/plan/hap_graph/hap_graph.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/vec.h"
-#include "core/plan/hap/hap_ops.h"
+#include "core/plan/hap_graph/hap_ops.h"
 
 luo_hap_graph *luo_hap_graph_new(luo_arena *arena, int64_t elem_bytes)
 {
