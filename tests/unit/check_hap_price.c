@@ -150,6 +150,10 @@ START_TEST(sentences)
     ck_assert_int_eq(luo_hap_space_new(a, graph, &opts, &space, NULL), LUO_OK);
     ck_assert_int_eq(luo_hap_synth(a, space, &numbers, wrong, 0, &found, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "shares of segment 0 sum to 1.2; they must sum to 1.");
+    numbers.count[1] = 0;
+    ck_assert_int_eq(luo_hap_numbers_check(&numbers, graph, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "type `B` has 0 devices; 1 or more is expected.");
+    numbers.count[1] = 1;
     numbers.line[LUO_HAP_LINK_AG].bandwidth_bytes_s = 0;
     ck_assert_int_eq(luo_hap_numbers_check(&numbers, graph, &err), LUO_EINPUT);
     ck_assert_str_eq(err.text, "bandwidth of `allgather` is 0; a number above 0 is expected.");

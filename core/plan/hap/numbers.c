@@ -50,6 +50,10 @@ static luo_status check_speed(const luo_hap_numbers *numbers, const luo_hap_grap
 luo_status luo_hap_numbers_check(const luo_hap_numbers *numbers, const luo_hap_graph *graph,
                                  luo_err *err)
 {
+    for (int32_t t = 0; t < numbers->ntypes; t++)
+        if (numbers->count[t] < 1)
+            return luo_err_set(err, LUO_EINPUT, "type `%s` has %d devices; 1 or more is expected.",
+                               numbers->name[t], numbers->count[t]);
     for (int32_t o = 0; o < graph->nops; o++) LUO_TRY(check_speed(numbers, graph, o, err));
     for (int32_t l = 0; l < LUO_HAP_LINKS; l++) {
         const bool grouped = l == LUO_HAP_LINK_AG_GROUPED || l == LUO_HAP_LINK_RS_GROUPED;
