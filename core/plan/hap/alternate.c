@@ -315,7 +315,7 @@ luo_status luo_hap_alternate_once(luo_arena *arena, const luo_hap_graph *graph,
     LUO_TRY(luo_hap_space_new(arena, graph, opts, &space, err));
     x.result->space = space;
     x.result->start = start;
-    if (!luo_hap_start_shares(graph, &x.result->numbers, start, false, x.result->shares))
+    if (!luo_hap_start_shares(graph, &x.result->numbers, start, opts->compat, x.result->shares))
         return luo_err_set(err, LUO_EINPUT, "start `%s` needs the memory of every type.",
                            luo_hap_start_name(start));
     LUO_TRY(luo_hap_synth(arena, space, &x.result->numbers, x.result->shares, 0, &x.result->program,
