@@ -130,6 +130,12 @@ static void attention(const array *in, array *o) /* b s h e, keys b t h e */
 #undef AT
 }
 
+static void gated(const array *in, array *y)
+{
+    for (int64_t at = 0; at < y->n; at++)
+        y->at[at] = in[0].at[at] / (1 + cexp(-in[0].at[at])) * in[1].at[at];
+}
+
 static void norm(const array *in, array *y)
 {
     const int64_t M = y->dim[y->rank - 1];
@@ -141,8 +147,8 @@ static void norm(const array *in, array *y)
             square += off * off / (double)M;
         }
         for (int64_t m = 0; m < M; m++)
-            y->at[row + m] =
-                (in[0].at[row + m] - mean) / csqrt(square + 1e-5) * in[1].at[m] + in[2].at[m];
+            y->at[row + m] = (in[0].at[row + m] - mean) / csqrt(square + 1e-5) * in[1].at[m] +
+                             (in[2].n ? in[2].at[m] : 0);
     }
 }
 
@@ -251,6 +257,9 @@ static void forward(luo_arena *a, const luo_hap_op *op, const luo_hap_rule *rule
     case LUO_HAP_UNARY:
     case LUO_HAP_ADD:
         elementwise(op, in, out, at, size, rule->lin);
+        break;
+    case LUO_HAP_GATED:
+        gated(in, out);
         break;
     case LUO_HAP_NORM:
         norm(in, out);
@@ -454,6 +463,7 @@ static void check_rule(luo_arena *a, luo_rng *rng, const luo_hap_graph *g, const
     array out[DEVICES][LUO_HAP_RESULTS], dout[LUO_HAP_RESULTS][DEVICES], piece[DEVICES];
     place at[DEVICES];
     char what[64], name[8];
+    memset(mine, 0, sizeof mine);
     for (int32_t j = 0; j < op->nin; j++) split(a, rng, &w->in[j], rule->in[j], &c, in[j]);
     place_devices(a, rng, op, rule, w, &c, at);
     for (int32_t i = 0; i < DEVICES; i++) {
@@ -533,6 +543,8 @@ static const struct {
      {0},
      "b c o rep lin0"},
     {LUO_HAP_UNARY, "relu", "bsm->bsm", "", {{1, "232"}}, {0}, "b s m rep"},
+    {LUO_HAP_GATED, "swiglu", "bsm,bsm->bsm", "", {{1, "232"}, {1, "232"}}, {0}, "b s m rep lin1"},
+    {LUO_HAP_NORM, "rms_norm", "bsm,m->bsm", "m", {{1, "235"}, {1, "5"}}, {0}, "b s rep"},
     {LUO_HAP_ADD,
      "add",
      "bsm,bsm->bsm",

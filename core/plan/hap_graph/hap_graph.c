@@ -17,7 +17,7 @@ luo_hap_graph *luo_hap_graph_new(luo_arena *arena, int64_t elem_bytes)
     graph->arena = arena;
     graph->elem_bytes = elem_bytes;
     graph->nsegments = 1;
-    graph->loss = -1;
+    graph->loss = graph->block = -1;
     return graph;
 }
 
@@ -174,6 +174,7 @@ int32_t luo_hap_graph_op(luo_hap_graph *graph, luo_hap_kind kind, const char *na
     op.name = luo_arena_strdup(graph->arena, name);
     op.whole = luo_arena_strdup(graph->arena, whole);
     op.segment = graph->nsegments - 1;
+    op.block = graph->block;
     graph->st = write_op(graph, &op, signature, sizes, in, names);
     return graph->st == LUO_OK ? op.out[0] : -1;
 }
@@ -182,6 +183,48 @@ void luo_hap_graph_segment(luo_hap_graph *graph, int32_t first, int32_t segment)
 {
     for (int32_t o = first; o < graph->nops; o++) graph->op[o].segment = segment;
     graph->nsegments = segment + 1;
+}
+
+static int32_t count_blocks(const luo_hap_graph *graph)
+{
+    int32_t n = 0;
+    for (int32_t o = 0; o < graph->nops; o++)
+        if (graph->op[o].block >= n) n = graph->op[o].block + 1;
+    return n;
+}
+
+/* Work up to and with operation o, as a part of all. */
+static double part_up_to(const luo_hap_graph *graph, int32_t last)
+{
+    double part = 0, all = 0;
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const double work = luo_hap_graph_work(&graph->op[o]);
+        all += work;
+        if (graph->op[o].block <= last) part += work;
+    }
+    return all > 0 ? part / all : 1;
+}
+
+luo_status luo_hap_graph_cut(luo_hap_graph *graph, int32_t count, luo_err *err)
+{
+    const int32_t blocks = count_blocks(graph);
+    const int32_t n = count ? count : blocks;
+    int32_t segment = 0;
+    if (n > blocks)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "%d segments for %d blocks; at most one segment per block.", n, blocks);
+    graph->nsegments = n ? n : 1;
+    for (int32_t b = 0; b < blocks; b++) {
+        for (int32_t o = 0; o < graph->nops; o++)
+            if (graph->op[o].block == b) graph->op[o].segment = segment;
+        const bool must = blocks - 1 - b <= n - 1 - segment; /* the rest gets a block each */
+        if (segment < n - 1 && (must || part_up_to(graph, b) * n >= segment + 1 - 1e-9)) segment++;
+    }
+    for (int32_t o = 0, now = 0; o < graph->nops; o++) {
+        if (graph->op[o].block >= 0) now = graph->op[o].segment;
+        graph->op[o].segment = now;
+    }
+    return LUO_OK;
 }
 
 luo_status luo_hap_graph_check(const luo_hap_graph *graph, luo_err *err)

@@ -58,6 +58,7 @@ typedef struct luo_hap_op {
     luo_hap_kind kind;
     luo_hap_class class;
     int32_t nin, nout, segment;
+    int32_t block;                                                 /* of the model, -1: none */
     int32_t in[LUO_HAP_OPERANDS], out[LUO_HAP_RESULTS];            /* tensors */
     const char *in_is[LUO_HAP_OPERANDS], *out_is[LUO_HAP_RESULTS]; /* a letter per dimension */
     const char *whole;                                             /* letters that are not cut */
@@ -76,7 +77,8 @@ typedef struct luo_hap_graph {
     int32_t ntensors, nops, nsegments, cap_tensors, cap_ops;
     luo_hap_tensor *tensor;
     luo_hap_op *op;
-    int32_t loss; /* tensor; -1: none yet */
+    int32_t block; /* of operations that are added next */
+    int32_t loss;  /* tensor; -1: none yet */
     int32_t nlosses;
     luo_status st; /* of the first addition that failed; later ones do nothing */
     luo_err err;
@@ -100,6 +102,10 @@ int32_t luo_hap_graph_op(luo_hap_graph *graph, luo_hap_kind kind, const char *na
                          const int32_t *in, const char *const *names);
 /* Operations from `first` on belong to segment `segment`. Pre: segments rise by one. */
 void luo_hap_graph_segment(luo_hap_graph *graph, int32_t first, int32_t segment);
+/* As many segments as `count` says, each a run of whole blocks of about equal work; what stands
+ * before the first block belongs to the first segment, what stands behind the last to the last.
+ * count 0: a segment per block. Errors: LUO_EUSAGE more segments than blocks. */
+luo_status luo_hap_graph_cut(luo_hap_graph *graph, int32_t count, luo_err *err);
 /* Did every addition work, and is there exactly one loss? Errors: LUO_EINPUT, LUO_ENOMEM. */
 luo_status luo_hap_graph_check(const luo_hap_graph *graph, luo_err *err);
 /* All work of operation o: forward and of all gradients. */

@@ -54,6 +54,11 @@ static void need_product(luo_hap_op *op)
     op->weight = 1;
     if (op->nin == 3) op->bias = 2;
 }
+static void need_gated(luo_hap_op *op)
+{
+    op->need[0] = 3;
+    op->need[1] = 1;
+}
 static void need_norm(luo_hap_op *op)
 {
     op->need[0] = 3;
@@ -105,6 +110,13 @@ static void work_unary(const luo_hap_graph *graph, luo_hap_op *op)
     op->forward = 2 * bytes(graph, op->in[0]);
     op->backward[0] = 3 * bytes(graph, op->in[0]);
     op->compat = 3 * elements(graph, op->in[0]);
+}
+static void work_gated(const luo_hap_graph *graph, luo_hap_op *op)
+{
+    op->forward = 3 * bytes(graph, op->out[0]);
+    op->backward[0] = 4 * bytes(graph, op->out[0]);
+    op->backward[1] = 3 * bytes(graph, op->out[0]);
+    op->compat = 3 * elements(graph, op->out[0]);
 }
 static void work_add(const luo_hap_graph *graph, luo_hap_op *op)
 {
