@@ -167,7 +167,7 @@ START_TEST(sentences)
                                "or give a speed.");
     numbers.speed[1][LUO_HAP_ON_GEMM] = (double)NAN;
     ck_assert_int_eq(luo_hap_numbers_check(&numbers, graph, &err), LUO_EINPUT);
-    ck_assert_str_eq(err.text, "type `B` has no speed of class `gemm`, needed by op `h0`; a number "
+    ck_assert_str_eq(err.text, "type `B` has no `gemm_tflop_per_s`, needed by op `h0`; a number "
                                "above 0 or null is expected.");
     luo_arena_free(a);
 }

@@ -35,9 +35,11 @@ static luo_status check_speed(const luo_hap_numbers *numbers, const luo_hap_grap
         const double speed = luo_hap_numbers_speed(numbers, graph, o, t);
         if (isnan(speed))
             return luo_err_set(err, LUO_EINPUT,
-                               "type `%s` has no speed of class `%s`, needed by op `%s`; a number "
-                               "above 0 or null is expected.",
-                               numbers->name[t], luo_hap_class_name(class), graph->op[o].name);
+                               "type `%s` has no `%s_%s`, needed by op `%s`; a number above 0 or "
+                               "null is expected.",
+                               numbers->name[t], luo_hap_class_name(class),
+                               class == LUO_HAP_ON_ELT ? "gbytes_per_s" : "tflop_per_s",
+                               graph->op[o].name);
         if (!(speed > 0))
             return luo_err_set(err, LUO_EINPUT,
                                "type `%s` has speed %g for class `%s`; remove it from the cluster "
