@@ -414,7 +414,7 @@ static const row scenario_rows[] = {
     {scenario, "scenario.truth", "{write: true}", "{write: false}", NULL},
     {scenario, "scenario.stack", NULL, "stack: ../../../scenarios/profiles/stacks/megatron.yaml\n",
      NULL},
-    {scenario, "planner.name", "name: uniform", "name: unified", "`hydraulis` is expected"},
+    {scenario, "planner.name", "name: uniform", "name: unified", "`hydraulis` or `hap` is expected"},
     {scenario, "extent.steps", "steps: 2000", "steps: 1999", NULL},
     {scenario, "extent.duration_s", "{steps: 2000}", "{duration_s: 2000}", NULL},
     {scenario, "data.batch", "batch: {sequences: 64}", "batch: {}", "`batch` has no size"},

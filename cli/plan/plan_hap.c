@@ -123,7 +123,11 @@ static luo_status cut_segments(const luo_args *args, luo_hap_call *call, luo_err
     int64_t n;
     if (strcmp(how, "off") == 0) return LUO_OK;
     if (strcmp(how, "layer") == 0) return luo_hap_graph_cut(call->graph, 0, err);
-    LUO_TRY(luo_args_int(args, "segments", 1, 1, SEGMENTS_MOST, &n, err));
+    if (luo_args_int(args, "segments", 1, 1, SEGMENTS_MOST, &n, err) != LUO_OK)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--segments` is `%.40s`; off, layer or an integer from 1 to %d is "
+                           "expected.",
+                           how, SEGMENTS_MOST);
     return luo_hap_graph_cut(call->graph, (int32_t)n, err);
 }
 

@@ -80,6 +80,13 @@ void luo_hap_call_text(luo_cli *cli, const luo_hap_call *call)
 
 /* ---- JSON ---- */
 
+static void json_number(luo_jsonw *json, const char *key, double v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.12g", v);
+    luo_jsonw_word(json, key, isfinite(v) ? text : "null");
+}
+
 static void json_types(luo_jsonw *json, const luo_hap_call *call)
 {
     luo_jsonw_open(json, "types", '[');
@@ -99,7 +106,7 @@ static void json_shares(luo_jsonw *json, const luo_hap_call *call)
     for (int32_t s = 0; s < call->graph->nsegments; s++) {
         luo_jsonw_open(json, NULL, '[');
         for (int32_t t = 0; t < ntypes; t++)
-            luo_jsonw_num(json, NULL, call->result->shares[s * ntypes + t], 9);
+            json_number(json, NULL, call->result->shares[s * ntypes + t]);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
@@ -123,7 +130,7 @@ static void json_collectives(luo_jsonw *json, const luo_hap_call *call,
         luo_jsonw_text(json, "variant", grouped ? "grouped" : "padded");
         luo_jsonw_bool(json, "backward", coll->backward);
         luo_jsonw_num(json, "bytes", coll->bytes, 0);
-        luo_jsonw_num(json, "time_s", seconds, 9);
+        json_number(json, "time_s", seconds);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
@@ -139,7 +146,7 @@ static void json_program(luo_jsonw *json, const luo_hap_call *call)
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_text(json, "op", call->graph->op[o].name);
         luo_jsonw_text(json, "label", luo_str_get(&line));
-        luo_jsonw_num(json, "stage_s", stage.compute_s + stage.communication_s, 9);
+        json_number(json, "stage_s", stage.compute_s + stage.communication_s);
         json_collectives(json, call, triple_of(call, o));
         luo_jsonw_close(json);
         luo_str_free(&line);
@@ -166,8 +173,8 @@ static void json_baselines(luo_jsonw *json, const luo_hap_call *call)
 {
     luo_jsonw_open(json, "baselines", '{');
     for (int32_t b = 0; b < LUO_HAP_BASELINES; b++)
-        luo_jsonw_num(json, luo_hap_baseline_name((luo_hap_baseline)b),
-                      call->against[b] ? call->against[b]->cost_s : (double)NAN, 9);
+        json_number(json, luo_hap_baseline_name((luo_hap_baseline)b),
+                    call->against[b] ? call->against[b]->cost_s : (double)NAN);
     luo_jsonw_close(json);
 }
 
@@ -187,9 +194,9 @@ void luo_hap_call_json(luo_cli *cli, const luo_hap_call *call)
     const luo_hap_result *result = call->result;
     luo_jsonw_int(json, "devices", call->devices.n);
     json_types(json, call);
-    luo_jsonw_num(json, "cost_s", result->cost_s, 9);
-    luo_jsonw_num(json, "compute_s", result->parts.compute_s, 9);
-    luo_jsonw_num(json, "communication_s", result->parts.communication_s, 9);
+    json_number(json, "cost_s", result->cost_s);
+    json_number(json, "compute_s", result->parts.compute_s);
+    json_number(json, "communication_s", result->parts.communication_s);
     luo_jsonw_text(json, "start", luo_hap_start_name(result->start));
     luo_jsonw_int(json, "rounds", result->rounds);
     json_shares(json, call);
