@@ -39,7 +39,8 @@ static int32_t loss(const net *n, int32_t x, const char *signature, int32_t rank
                     const int64_t *dims)
 {
     const int32_t labels = luo_hap_graph_leaf(n->g, "y", LUO_HAP_INPUT, true, rank, dims);
-    return op(n, LUO_HAP_LOSS, signature, "", NULL, IN(x, labels), "L");
+    return luo_hap_graph_op(n->g, LUO_HAP_LOSS, "loss", signature, "", NULL, IN(x, labels),
+                            (const char *const[]){"L"});
 }
 
 luo_hap_graph *luo_hap_graphs_mlp(luo_arena *arena, const luo_hap_mlp_in *in)

@@ -273,5 +273,47 @@ START_TEST(experts) /* HN10 */
 }
 END_TEST
 
+/* Data parallelism is fastest, and its copies of the weights do not fit: ZeRO fits where it is
+ * offered, else pieces, which charged triples lead to. Bytes of HN-like sums by hand: copies 16 *
+ * 128^2 and activations. */
+static const struct {
+    double limit;
+    luo_hap_zero zero;
+    const char *first; /* line of the first operation; NULL: nothing fits */
+} limits[] = {
+    {300e3, LUO_HAP_ZERO_OFF, "b w0:I/AR"}, {300e3, LUO_HAP_ZERO_AUTO, "b w0:I/AR"},
+    {210e3, LUO_HAP_ZERO_AUTO, "b w0:I/Z"}, {210e3, LUO_HAP_ZERO_ON, "b w0:I/Z"},
+    {140e3, LUO_HAP_ZERO_AUTO, "c w0:G1"},  {140e3, LUO_HAP_ZERO_OFF, "c w0:G1"},
+    {130e3, LUO_HAP_ZERO_AUTO, NULL},
+};
+
+START_TEST(under_memory)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_mlp_in in = {4, 1, {128, 128}, false, false, false};
+    luo_hap_numbers numbers = luo_hap_graphs_toy(NULL, (double[]){1e6, 1e6}, 4, 1e9, 1e9, 100);
+    numbers.line[LUO_HAP_LINK_AR].latency_s = .01; /* one for copies, two for logits in pieces */
+    const luo_hap_job job = {.zero = limits[_i].zero, .opts = {.rules = "bc"}};
+    luo_hap_result *result;
+    luo_err err = {0};
+    luo_str line = {0};
+    numbers.memory_bytes[0] = numbers.memory_bytes[1] = limits[_i].limit;
+    const luo_status st =
+        luo_hap_alternate(a, luo_hap_graphs_mlp(a, &in), &numbers, &job, &result, &err);
+    if (!limits[_i].first) {
+        ck_assert_int_eq(st, LUO_EINFEASIBLE);
+        ck_assert_str_eq(err.text, "no plan fits: type `A` needs 0.0 GiB of 0.0 GiB; try --zero on "
+                                   "or fewer samples.");
+    } else {
+        ck_assert_msg(st == LUO_OK, "%s", err.text);
+        luo_hap_program_line(&line, result->program, 0);
+        ck_assert_str_eq(luo_str_get(&line), limits[_i].first);
+        for (int t = 0; t < 2; t++) ck_assert(result->memory_bytes[t] <= limits[_i].limit);
+    }
+    luo_str_free(&line);
+    luo_arena_free(a);
+}
+END_TEST
+
 LUO_SUITE("hap", LUO_T_N(row, LUO_ROWS(rows)), LUO_T(first_programs), LUO_T(forms), LUO_T(encoder),
-          LUO_T(experts))
+          LUO_T(experts), LUO_T_N(under_memory, LUO_ROWS(limits)))

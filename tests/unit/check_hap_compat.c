@@ -139,7 +139,7 @@ START_TEST(rules_of_kinds)
     } kinds[] = {
         {"0.q", "b rep"},          {"0.o", "b rep"},        {"0.z", "b rep"},      {"x0", "b s m"},
         {"x1", "b s m rep lin01"}, {"0.n1", "b s rep"},     {"0.f0", "b s f rep"}, {"1.g", "b rep"},
-        {"1.u", "b s m E c rep"},  {"1.f2", "b E c m rep"}, {"L", "b s rep"},
+        {"1.u", "b s m E c rep"},  {"1.f2", "b E c m rep"}, {"loss", "b s rep"},
     };
     luo_arena *a = luo_arena_new(0);
     const luo_hap_sizes sizes = {4, 8, 16, 2, 32, 32, 4, 3};

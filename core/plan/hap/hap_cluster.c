@@ -151,7 +151,7 @@ static luo_status set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices
 {
     static const struct {
         luo_hap_link link;
-        luo_coll coll;
+        int coll;    /* luo_coll */
         bool of_one; /* bytes are those that one device holds */
     } forms[] = {{LUO_HAP_LINK_AG, LUO_COLL_AG, false},
                  {LUO_HAP_LINK_RS, LUO_COLL_RS, false},

@@ -53,7 +53,6 @@ static double penalty_of(const luo_hap_space *space, const luo_hap_numbers *numb
         if (!(numbers->memory_bytes[t] > 0)) continue;
         for (int32_t i = 0; i < n; i++) {
             const int32_t row = part[i].seg * cuts->nextents + part[i].ext;
-            if (part[i].transient) continue;
             bytes += part[i].bytes * (part[i].ext < 0 ? 1 : cuts->part[row * cuts->ntypes + t]);
         }
         most = fmax(most, bytes / numbers->memory_bytes[t]);
