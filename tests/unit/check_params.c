@@ -142,5 +142,5 @@ START_TEST(of_hap)
 }
 END_TEST
 
-LUO_SUITE("io.params", LUO_T(yaml_and_json_say_the_same), LUO_T(of_hap), LUO_T_N(all_keys_are_optional, 2),
-          LUO_T(rates_as_given), LUO_T(rates_over_time))
+LUO_SUITE("io.params", LUO_T(yaml_and_json_say_the_same), LUO_T(of_hap),
+          LUO_T_N(all_keys_are_optional, 2), LUO_T(rates_as_given), LUO_T(rates_over_time))

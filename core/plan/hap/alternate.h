@@ -53,9 +53,8 @@ typedef struct luo_hap_result {
  * one fits, and then less again by bisection.
  * Errors: LUO_EINPUT, LUO_ENORULE as luo_hap_synth; LUO_EINFEASIBLE nothing fits; LUO_ENOMEM.
  * Owner:  arena; graph is kept.
- * Source: HAP, section 3.1; several starts, the best pair and memory are ours: the alternation has
- * fixed points that are not the best.
- * See:    tests/unit/check_hap.c */
+ * Source: HAP paper, section 3.1; several starts, the best pair and memory are ours: the
+ * alternation has fixed points that are not the best. See:    tests/unit/check_hap.c */
 luo_status luo_hap_alternate(luo_arena *arena, const luo_hap_graph *graph,
                              const luo_hap_numbers *numbers, const luo_hap_job *job,
                              luo_hap_result **out, luo_err *err);

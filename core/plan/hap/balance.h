@@ -34,7 +34,7 @@ typedef struct luo_hap_lp {
 /* shares [segment][type] of least seconds; of equally good ones the most even.
  * Re-shares are exact where pieces move to neighbours only, an upper bound otherwise.
  * Errors: LUO_EINFEASIBLE memory; LUO_ENOMEM. Owner: arena, for scratch.
- * Source: HAP, section 5.1 (equation 3); without its bound of one second on columns, with
+ * Source: HAP paper, section 5.1 (equation 3); without its bound of one second on columns, with
  * constants, with several segments, re-shares and memory, which are ours. See:
  * tests/unit/check_hap_balance.c */
 luo_status luo_hap_balance_raw(luo_arena *arena, const luo_hap_lp *lp, double *shares,

@@ -42,7 +42,7 @@ typedef struct luo_hap_coll { /* one collective, of the forward or the backward 
 
 /* Seconds; 0 where there is one device. grouped (may be NULL): was that form taken, which is where
  * it is strictly cheaper.
- * Source: HAP, section 2.5.1 (the two forms of a gather); formulas with latency are ours.
+ * Source: HAP paper, section 2.5.1 (the two forms of a gather); formulas with latency are ours.
  * See:    tests/unit/check_hap_price.c */
 double luo_hap_price(const luo_hap_numbers *numbers, const luo_hap_cuts *cuts,
                      const luo_hap_coll *coll, bool *grouped);

@@ -1,7 +1,7 @@
 /* program.h: a distributed program, one triple per operation, and what it costs and holds.
  *
  * J = sum over operations of the slowest device's work and of collectives, forward and backward:
- * nothing overlaps (HAP, section 3.1, equation 1). */
+ * nothing overlaps (HAP paper, section 3.1, equation 1). */
 #ifndef LUO_CORE_PLAN_HAP_PROGRAM_H
 #define LUO_CORE_PLAN_HAP_PROGRAM_H
 #include "core/base/str.h"

@@ -15,7 +15,7 @@
  * Errors: LUO_ENORULE no legal program; LUO_EINPUT shares; LUO_ENOMEM.
  * Owner:  arena; the space is kept.
  * Cost:   O(states * triples of an operation); states grow with the number of operations.
- * Source: HAP, section 3.3; the estimate and dead facts are ours.
+ * Source: HAP paper, section 3.3; the estimate and dead facts are ours.
  * See:    tests/prop/prop_hap.c (brute force) */
 luo_status luo_hap_synth(luo_arena *arena, const luo_hap_space *space,
                          const luo_hap_numbers *numbers, const double *shares, double penalty,

@@ -82,7 +82,8 @@ typedef struct luo_hap_space {
  * made; LUO_ENOMEM.
  * Owner:  arena; graph and texts of opts are kept.
  * Cost:   O(triples): of an operation, rules times the product of ways of its operands.
- * Source: HAP, section 3.2 (Hoare triples), with leaves and collectives fused into their reader. */
+ * Source: HAP paper, section 3.2 (Hoare triples), with leaves and collectives fused into their
+ * reader. */
 luo_status luo_hap_space_new(luo_arena *arena, const luo_hap_graph *graph, const luo_hap_opts *opts,
                              luo_hap_space **out, luo_err *err);
 luo_hap_fact luo_hap_space_fact(const luo_hap_space *space, int32_t fact);
