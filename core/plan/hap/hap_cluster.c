@@ -11,7 +11,7 @@ enum { MIB = 1 << 20, SMALL = MIB, LARGE = 64 * MIB };
 static int32_t type_of(luo_hap_devices *d, const luo_profile *profile, double slowdown)
 {
     for (int32_t t = 0; t < d->ntypes; t++)
-        if (d->profile[t] == profile && d->slowdown[t] == slowdown) return t;
+        if (strcmp(d->profile[t]->name, profile->name) == 0 && d->slowdown[t] == slowdown) return t;
     if (d->ntypes == LUO_HAP_TYPES) return -1;
     d->profile[d->ntypes] = profile;
     d->slowdown[d->ntypes] = slowdown;
