@@ -204,5 +204,6 @@ void luo_hap_call_json(luo_cli *cli, const luo_hap_call *call)
     json_memory(json, call);
     json_baselines(json, call);
     json_search(json, call);
+    luo_jsonw_word(json, "simulated_step_s", "null"); /* nothing simulates a program yet */
     luo_jsonw_bool(json, "compat", call->job.opts.compat);
 }

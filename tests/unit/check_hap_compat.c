@@ -161,4 +161,30 @@ START_TEST(rules_of_kinds)
 }
 END_TEST
 
-LUO_SUITE("hap.compat", LUO_T_N(row, LUO_ROWS(rows)), LUO_T(even_start), LUO_T(rules_of_kinds))
+/* One sample: its loss is not a sum over devices. A table of one word of one element: nothing to
+ * cut, and the published planner does not copy tables. */
+START_TEST(no_program)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_mlp_in in = {1, 1, {4, 4}, false, false, false};
+    const luo_hap_sizes sizes = {1, 1, 1, 1, 2, 1, 0, 0};
+    const luo_hap_numbers numbers = numbers_of(0);
+    const luo_hap_job job = {.opts = {.compat = true}};
+    luo_hap_result *result;
+    luo_err err = {0};
+    ck_assert_int_eq(
+        luo_hap_alternate(a, luo_hap_graphs_mlp(a, &in), &numbers, &job, &result, &err),
+        LUO_ENORULE);
+    ck_assert_str_eq(err.text, "no legal program: no choice of rules leads to the loss; see "
+                               "--rules.");
+    ck_assert_int_eq(
+        luo_hap_alternate(a, luo_hap_graphs_bert(a, &sizes, 1), &numbers, &job, &result, &err),
+        LUO_ENORULE);
+    ck_assert_str_eq(err.text, "no legal program: op `x0` has no rule whose inputs can be made; "
+                               "see --rules.");
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("hap.compat", LUO_T_N(row, LUO_ROWS(rows)), LUO_T(even_start), LUO_T(rules_of_kinds),
+          LUO_T(no_program))

@@ -55,7 +55,8 @@ START_TEST(of_gpt)
     ck_assert_int_eq(count(graph, LUO_HAP_NORM), 2 * 2 + 1);
     ck_assert_int_eq(count(graph, LUO_HAP_ATTENTION), 2);
     ck_assert_int_eq(count(graph, LUO_HAP_UNARY), 2);
-    ck_assert_int_eq(count(graph, LUO_HAP_LINEAR), 2 * 6 + 1);
+    ck_assert_int_eq(count(graph, LUO_HAP_QKV), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_LINEAR), 2 * 3 + 1);
     ck_assert_int_eq(count(graph, LUO_HAP_LOSS), 1);
     ck_assert_int_eq(graph->op[0].block, -1);
     ck_assert_int_eq(graph->op[graph->nops - 2].block, -1);
@@ -77,6 +78,7 @@ START_TEST(of_llama) /* rotary positions, gated layers, shared keys */
     check_parameters(graph, &model);
     ck_assert_int_eq(count(graph, LUO_HAP_UNARY), 2 * 2);
     ck_assert_int_eq(count(graph, LUO_HAP_GATED), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_QKV), 0);
     ck_assert_int_eq(count(graph, LUO_HAP_LINEAR), 2 * 7 + 1);
     luo_arena_free(a);
 }

@@ -79,8 +79,42 @@ static const luo_op *bias_of(const builder *b, int32_t x)
     return NULL;
 }
 
+/* Queries, keys and values of as many heads: one operation with one weight [h, 3, n, d]. */
+static bool is_qkv(const builder *b, const luo_op *op)
+{
+    const bool alike = b->from->size['n' - 'a'] == b->from->size['g' - 'a'];
+    return op->nout == 3 && alike && strchr(b->from->tensor[op->out[2]].letters, 'g');
+}
+
+static void qkv(builder *b, const luo_op *op)
+{
+    const int64_t *size = b->from->size;
+    const int64_t h = size['h' - 'a'], n = size['n' - 'a'], d = size['d' - 'a'];
+    const bool biased = bias_of(b, b->same[op->out[0]]) != NULL;
+    const char *weight = luo_arena_printf(b->arena, "%s.weight", op->name);
+    const char *bias = luo_arena_printf(b->arena, "%s.bias", op->name), *names[3];
+    int32_t in[3] = {use(b, op->in[0]), -1, -1};
+    if (!weight || !bias) {
+        b->to->st = luo_err_nomem(&b->to->err);
+        return;
+    }
+    in[1] = luo_hap_graph_leaf(b->to, weight, LUO_HAP_PARAM, false, 4, (int64_t[]){h, 3, n, d});
+    if (biased)
+        in[2] = luo_hap_graph_leaf(b->to, bias, LUO_HAP_PARAM, false, 3, (int64_t[]){3, n, d});
+    for (int32_t k = 0; k < 3; k++) names[k] = b->from->tensor[op->out[k]].name;
+    const int32_t q =
+        luo_hap_graph_op(b->to, LUO_HAP_QKV, op->name,
+                         biased ? "bsh,hpnd,pnd->bsnd,bsnd,bsnd" : "bsh,hpnd->bsnd,bsnd,bsnd", "pd",
+                         NULL, in, names);
+    for (int32_t k = 0; k < 3; k++) b->made[b->same[op->out[k]]] = q < 0 ? q : q + k;
+}
+
 static void product(builder *b, const luo_op *op)
 {
+    if (is_qkv(b, op)) {
+        qkv(b, op);
+        return;
+    }
     char x[LETTERS], w[LETTERS], v[LETTERS] = "", y[LETTERS], signature[4 * LETTERS];
     for (int32_t k = 0; k < op->nout; k++) {
         const luo_op *bias = bias_of(b, b->same[op->out[k]]);

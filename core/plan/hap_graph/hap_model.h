@@ -6,7 +6,8 @@
 
 /* The forward graph of a model (luo_graph_build) by letters: tokens become sequences (b) and their
  * tokens (s); what only moves data between devices is left out, for the planner decides that; a
- * bias belongs to the product before it; several products of one operand are one each; the parts of
+ * bias belongs to the product before it; several products of one operand are one each, but queries,
+ * keys and values of as many heads are one together, with one weight; the parts of
  * the cross-entropy are one operation. Query heads that share keys stay whole. Blocks are the
  * model's layers.
  * Pre:    sequences, tokens >= 1.
