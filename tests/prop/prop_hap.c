@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/plan/hap/alternate.h"
+#include "core/plan/hap/balance.h"
 #include "tests/check_main.h"
 #include "tests/parked/hap_graphs.h"
 #include "tests/prop/prop.h"
@@ -206,6 +207,55 @@ START_TEST(of_pairs) /* one more start is never worse; no round is better than t
 }
 END_TEST
 
+enum { POINTS = 41 };
+
+/* Pieces as shares say and padded gathers: then the linear programme is J itself, and no share on a
+ * grid is better; with segments on two devices, whose re-shares it has exactly. */
+START_TEST(shares_are_the_best)
+{
+    LUO_PROP_FOR(seed, PAIRS)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        luo_arena *a = luo_arena_new(1 << 16);
+        luo_hap_graph *graph = random_mlp(a, &rng);
+        luo_hap_numbers numbers = random_numbers(&rng);
+        const luo_hap_opts opts = {.factors = luo_rng_pick(&rng, 2)};
+        const bool two = seed % 2;
+        luo_hap_space *space;
+        luo_hap_program *program;
+        double shares[4], best[4], seconds, cost;
+        numbers.fractional = true;
+        numbers.line[LUO_HAP_LINK_AG_GROUPED].bandwidth_bytes_s =
+            numbers.line[LUO_HAP_LINK_RS_GROUPED].bandwidth_bytes_s = 0;
+        if (two) {
+            numbers.count[0] = numbers.count[1] = 1;
+            numbers.line[LUO_HAP_LINK_P2P].latency_s = 0; /* equal shares need no message */
+            luo_hap_graph_segment(graph, graph->nops / 2, 1);
+        }
+        for (int k = 0; k < 2; k++) random_shares(&rng, &numbers, &shares[2 * k]);
+        ck_assert_int_eq(luo_hap_space_new(a, graph, &opts, &space, NULL), LUO_OK);
+        ck_assert_int_eq(luo_hap_synth(a, space, &numbers, shares, 0, &program, NULL), LUO_OK);
+        ck_assert_int_eq(luo_hap_balance(a, program, &numbers, false, shares, best, &seconds, NULL),
+                         LUO_OK);
+        ck_assert_int_eq(luo_hap_cost(a, program, &numbers, best, &cost, NULL, NULL), LUO_OK);
+        ck_assert_msg(fabs(cost - seconds) <= 1e-6 * cost, "LUO_SEED=%llu LUO_CASES=1: %.12g %.12g",
+                      (unsigned long long)seed, cost, seconds);
+        for (int i = 0; i < POINTS * (two ? POINTS : 1); i++) {
+            const double x[] = {(i % POINTS) / (POINTS - 1.), (double)(i / POINTS) / (POINTS - 1)};
+            for (int k = 0; k < 2; k++) {
+                shares[2 * k] = x[k] / numbers.count[0];
+                shares[2 * k + 1] = (1 - x[k]) / numbers.count[1];
+            }
+            ck_assert_int_eq(luo_hap_cost(a, program, &numbers, shares, &cost, NULL, NULL), LUO_OK);
+            ck_assert_msg(cost >= seconds * (1 - 1e-6),
+                          "LUO_SEED=%llu LUO_CASES=1: %.12g at %g %g, below %.12g",
+                          (unsigned long long)seed, cost, x[0], x[1], seconds);
+        }
+        luo_arena_free(a);
+    }
+}
+END_TEST
+
 /* The triple of another space that does the same. */
 static int32_t same_triple(const luo_hap_space *space, const luo_hap_space *of,
                            const luo_hap_triple *t)
@@ -259,5 +309,5 @@ START_TEST(published_programs_are_not_better) /* at the same shares, by our cost
 }
 END_TEST
 
-LUO_SUITE("hap.search", LUO_T(search_is_brute_force), LUO_T(of_pairs),
+LUO_SUITE("hap.search", LUO_T(search_is_brute_force), LUO_T(of_pairs), LUO_T(shares_are_the_best),
           LUO_T(published_programs_are_not_better))
