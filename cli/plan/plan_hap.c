@@ -195,6 +195,7 @@ luo_status luo_plan_hap_run(luo_cli *cli, luo_err *err)
     if (!call) return luo_err_nomem(err);
     LUO_TRY(read_call(cli, call, err));
     LUO_TRY(search(cli, call, err));
+    if (luo_args_has(&cli->args, "out")) LUO_TRY(luo_hap_call_write(cli, call, err));
     if (cli->as_json)
         luo_hap_call_json(cli, call);
     else

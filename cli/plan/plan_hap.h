@@ -23,6 +23,8 @@ typedef struct luo_hap_call {
     double planning_s;
 } luo_hap_call;
 
+/* The plan file of --out. Errors: as luo_hap_emit and luo_plan_write. */
+luo_status luo_hap_call_write(luo_cli *cli, const luo_hap_call *call, luo_err *err);
 void luo_hap_call_text(luo_cli *cli, const luo_hap_call *call);
 void luo_hap_call_json(luo_cli *cli, const luo_hap_call *call);
 #endif

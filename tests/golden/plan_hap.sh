@@ -23,6 +23,8 @@ sed 's/"attn_tflop_per_s": 60, //' params.json >none.json; hap --params none.jso
 sed 's/"h20"/"h21"/' params.json >other.json; hap --params other.json
 hap --batch 8 --batch-per-device 8; hap --starts prop,evn; hap --segments 9; hap --segments many; hap --baseline ep
 hap --zero 1; hap --memory table; hap --steps 3; hap --batch 4000000 --zero off; hap --rules x | sed -n 2p
+hap --batch 64 --out p.json >/dev/null; grep -c '"tensor"' p.json; grep -E '"(wpe|layers.0.attn.out|d.layers.0.attn.out(@.*)?|d.layers.0.attn.k.bias)"' p.json
+hap --batch 64 --out p.json >/dev/null; hap --rules s --out q.json >/dev/null; ls
 "$LUOSHU" plan uniform --compat
 sed "s|planner: {name: uniform}|planner: {name: hap}|; s|: \.\./|: $S/|g" "$S/examples/small.yaml" >small.yaml
 "$LUOSHU" sim small.yaml --policies static --out run --plots off

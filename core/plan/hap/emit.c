@@ -44,8 +44,9 @@ static int64_t divisor(int64_t a, int64_t b)
 }
 
 /* "{1:(3,1)}", "{0:4}" where all are alike. */
-static void say_pieces(luo_str *text, const emission *e, luo_rel rel, int64_t extent)
+static void say_pieces(luo_str *text, const emission *e, luo_rel rel, const luo_hap_tensor *x)
 {
+    const int64_t extent = x->dim[rel.dim];
     const int32_t ext = luo_hap_space_extent(e->program->space, extent);
     const double *len = &e->cuts->length[(rel.seg * e->cuts->nextents + ext) * e->ndevices];
     int64_t gcd = 0;
@@ -54,7 +55,7 @@ static void say_pieces(luo_str *text, const emission *e, luo_rel rel, int64_t ex
         gcd = divisor((int64_t)len[i], gcd);
         alike &= len[i] == len[0];
     }
-    luo_str_addf(text, "{%d:", rel.dim);
+    luo_str_addf(text, "{%d:", x->plan_dim[rel.dim]);
     if (alike) luo_str_addi(text, e->ndevices);
     for (int32_t i = 0; i < e->ndevices && !alike; i++) {
         luo_str_add(text, i ? "," : "(");
@@ -70,7 +71,7 @@ static const char *annotation_of(const emission *e, int32_t tensor, luo_rel rel)
     if (e->ndevices == 1)
         luo_str_add(&text, "{}");
     else if (rel.kind == LUO_REL_G)
-        say_pieces(&text, e, rel, graph_of(e)->tensor[tensor].dim[rel.dim]);
+        say_pieces(&text, e, rel, &graph_of(e)->tensor[tensor]);
     else
         luo_str_addf(&text, "{%d:%d}", rel.kind == LUO_REL_I ? -1 : -2, e->ndevices);
     const char *copy = text.failed ? NULL : luo_arena_strdup(e->arena, luo_str_get(&text));
@@ -94,15 +95,54 @@ static const char *variant_of(const emission *e, const luo_hap_triple *triple, i
     return "auto";
 }
 
-static void add(emission *e, const char *name, int32_t tensor, luo_rel rel, const char *at,
-                const char *variant)
+/* "T", "d.T", "d.T@O" */
+static const char *name_of(const emission *e, const char *tensor, bool gradient, int32_t op)
 {
-    const char *annotation = annotation_of(e, tensor, rel);
-    if (!name || !annotation || !LUO_VEC_ROOM_IN(e->arena, e->at, e->n, e->cap)) {
-        luo_err_nomem(e->err);
-        return;
+    return luo_arena_printf(e->arena, "%s%s%s%s", gradient ? "d." : "", tensor, op < 0 ? "" : "@",
+                            op < 0 ? "" : graph_of(e)->op[op].name);
+}
+
+typedef struct entry { /* of a tensor, or of its gradient */
+    int32_t tensor;
+    luo_rel rel;
+    bool gradient;
+    int32_t of; /* gradient: of what was moved for this operation; -1: where it is made */
+    const char *at, *variant;
+} entry;
+
+static luo_status check_dim(const luo_hap_tensor *x, luo_rel rel, luo_err *err)
+{
+    if (rel.kind != LUO_REL_G || x->plan_dim[rel.dim] >= 0) return LUO_OK;
+    return luo_err_set(err, LUO_EUNREP,
+                       "tensor `%s` is cut along its dimension %d, which a plan cannot say; leave "
+                       "that letter out of --rules.",
+                       x->name, rel.dim);
+}
+
+/* Adds an entry for each tensor of the plan that it is. */
+static void add(emission *e, entry what)
+{
+    const luo_hap_tensor *x = &graph_of(e)->tensor[what.tensor];
+    if (e->err->st != LUO_OK || check_dim(x, what.rel, e->err) != LUO_OK) return;
+    const char *annotation = annotation_of(e, what.tensor, what.rel);
+    for (int32_t i = 0; i < (x->nnames ? x->nnames : 1); i++) {
+        const char *name = name_of(e, x->nnames ? x->names[i] : x->name, what.gradient, what.of);
+        if (!name || !annotation || !LUO_VEC_ROOM_IN(e->arena, e->at, e->n, e->cap)) {
+            luo_err_nomem(e->err);
+            return;
+        }
+        e->at[e->n++] = (luo_plan_annotation){name, annotation, what.at, what.variant};
     }
-    e->at[e->n++] = (luo_plan_annotation){name, annotation, at, variant};
+}
+
+static void add_fact(emission *e, int32_t tensor, luo_rel rel, const char *at, const char *variant)
+{
+    add(e, (entry){tensor, rel, false, -1, at, variant});
+}
+
+static void add_gradient(emission *e, int32_t tensor, luo_rel rel, int32_t of, const char *variant)
+{
+    add(e, (entry){tensor, rel, true, of, "", variant});
 }
 
 /* ---- forward ---- */
@@ -122,22 +162,21 @@ static void forward_operand(emission *e, const luo_hap_triple *triple, int32_t j
     const luo_hap_op *op = &graph_of(e)->op[triple->op];
     const luo_hap_take *take = &triple->take[j];
     const int32_t x = op->in[j], fact = fact_of(e, x, take->to);
-    const luo_hap_tensor *tensor = &graph_of(e)->tensor[x];
     luo_rel home = take->to;
     if (e->said[fact] || take->how == LUO_HAP_HOW_KEPT) return;
     e->said[fact] = true;
     if (is_move(take)) {
         e->moved_at[fact] = triple->op;
-        add(e, tensor->name, x, take->to, op->name, variant_of(e, triple, j, false));
+        add_fact(e, x, take->to, op->name, variant_of(e, triple, j, false));
         return;
     }
     if (take->how == LUO_HAP_HOW_ZERO) {
         home = (luo_rel){.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op->segment};
-        add(e, tensor->name, x, home, "", "auto");
-        add(e, tensor->name, x, take->to, op->name, variant_of(e, triple, j, false));
+        add_fact(e, x, home, "", "auto");
+        add_fact(e, x, take->to, op->name, variant_of(e, triple, j, false));
         return;
     }
-    add(e, tensor->name, x, take->to, "", "auto");
+    add_fact(e, x, take->to, "", "auto");
 }
 
 static void forward(emission *e, int32_t o)
@@ -150,7 +189,7 @@ static void forward(emission *e, int32_t o)
         luo_rel rel = rule->out[k];
         if (rel.kind == LUO_REL_G) rel.seg = (uint16_t)op->segment;
         e->said[fact_of(e, op->out[k], rel)] = true;
-        add(e, graph_of(e)->tensor[op->out[k]].name, op->out[k], rel, "", "auto");
+        add_fact(e, op->out[k], rel, "", "auto");
     }
 }
 
@@ -160,14 +199,9 @@ static void forward(emission *e, int32_t o)
 static void say_gradient(emission *e, int32_t x, luo_rel rel, const char *variant)
 {
     const int32_t fact = fact_of(e, x, rel);
-    const char *name = graph_of(e)->tensor[x].name;
     if (e->said_back[fact]) return;
     e->said_back[fact] = true;
-    const int32_t at = e->moved_at[fact];
-    add(e,
-        at < 0 ? luo_arena_printf(e->arena, "d.%s", name)
-               : luo_arena_printf(e->arena, "d.%s@%s", name, graph_of(e)->op[at].name),
-        x, luo_rel_dual(rel), "", variant);
+    add_gradient(e, x, luo_rel_dual(rel), e->moved_at[fact], variant);
 }
 
 /* Gradients of parameters end as they are kept: summed, whole, in pieces. */
@@ -175,20 +209,17 @@ static void parameter_gradient(emission *e, const luo_hap_triple *triple, int32_
 {
     const luo_hap_op *op = &graph_of(e)->op[triple->op];
     const luo_hap_take *take = &triple->take[j];
-    const luo_hap_tensor *x = &graph_of(e)->tensor[op->in[j]];
-    const char *name = luo_arena_printf(e->arena, "d.%s", x->name);
     luo_rel rel = {.kind = LUO_REL_I};
     if (take->how == LUO_HAP_HOW_KEPT) return; /* its first reader says it */
     if (take->to.kind == LUO_REL_G) rel = take->to;
     if (take->how == LUO_HAP_HOW_AR || take->how == LUO_HAP_HOW_ZERO)
-        add(e, luo_arena_printf(e->arena, "d.%s@%s", x->name, op->name), op->in[j],
-            (luo_rel){.kind = LUO_REL_R}, "", "auto");
+        add_gradient(e, op->in[j], (luo_rel){.kind = LUO_REL_R}, triple->op, "auto");
     if (take->how == LUO_HAP_HOW_ZERO)
         rel = (luo_rel){.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op->segment};
-    add(e, name, op->in[j], rel, "",
-        take->how == LUO_HAP_HOW_FACTORS ? "factors"
-        : take->how == LUO_HAP_HOW_ZERO  ? variant_of(e, triple, j, true)
-                                         : "auto");
+    add_gradient(e, op->in[j], rel, -1,
+                 take->how == LUO_HAP_HOW_FACTORS ? "factors"
+                 : take->how == LUO_HAP_HOW_ZERO  ? variant_of(e, triple, j, true)
+                                                  : "auto");
 }
 
 static void backward(emission *e, int32_t o)
@@ -240,7 +271,10 @@ luo_status luo_hap_emit(luo_arena *arena, const luo_hap_program *program,
     e.err = &own;
     for (int32_t o = 0; o < nops; o++) forward(&e, o);
     for (int32_t o = nops; o-- > 0;) backward(&e, o);
-    if (own.st != LUO_OK) return luo_err_nomem(err);
+    if (own.st != LUO_OK) {
+        if (err) *err = own;
+        return own.st;
+    }
     *out = e.at;
     *n = e.n;
     return LUO_OK;

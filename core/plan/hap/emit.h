@@ -11,8 +11,8 @@
  * `d.T`. Lengths are divided by their greatest common divisor. `variant` says how a gather or
  * scatter is carried out at these shares; `factors`: the gradient of a weight is computed
  * everywhere. device   in the order of types, as many as the numbers have shares   [segment][type]
- * Errors: LUO_EINPUT shares; LUO_ENOMEM. Owner: arena. Cost: O(operations * devices).
- * See:    tests/unit/check_hap_emit.c */
+ * Errors: LUO_EINPUT shares; LUO_EUNREP pieces of a dimension that plans do not have; LUO_ENOMEM.
+ * Owner: arena. Cost: O(operations * devices). See:    tests/unit/check_hap_emit.c */
 luo_status luo_hap_emit(luo_arena *arena, const luo_hap_program *program,
                         const luo_hap_numbers *numbers, const double *shares, const int32_t *device,
                         luo_plan_annotation **out, int32_t *n, luo_err *err);

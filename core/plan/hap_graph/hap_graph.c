@@ -37,6 +37,7 @@ static int32_t add_tensor(luo_hap_graph *graph, const luo_hap_tensor *tensor, in
     if (!x->name) return fail(graph, luo_err_nomem(&graph->err));
     x->elements = 1;
     for (int32_t d = 0; d < x->rank; d++) {
+        x->plan_dim[d] = (int8_t)d;
         if (x->dim[d] < 1 || x->dim[d] > INT32_MAX || x->elements > INT64_MAX / 16 / x->dim[d])
             return fail(graph, luo_err_set(&graph->err, LUO_EINPUT,
                                            "tensor `%s` has a dimension of %" PRId64

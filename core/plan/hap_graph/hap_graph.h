@@ -51,6 +51,10 @@ typedef struct luo_hap_tensor {
         bytes;       /* bytes: elements of the graph's type, or of 4 bytes for whole numbers */
     int32_t maker;   /* operation, -1: none */
     int32_t readers; /* operands of operations that read it */
+    /* In a plan: */
+    int32_t nnames; /* tensors that it is there; 0: one, of its own name */
+    const char *const *names;
+    int8_t plan_dim[LUO_HAP_RANK]; /* its dimensions there; -1: pieces of it cannot be said */
 } luo_hap_tensor;
 
 typedef struct luo_hap_op {

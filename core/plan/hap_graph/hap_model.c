@@ -40,6 +40,19 @@ static int32_t dims_of(const builder *b, int32_t x, int64_t *dims)
     return n;
 }
 
+/* Sequences and their tokens are one dimension of a plan: pieces of sequences can be said there,
+ * pieces of their tokens cannot. */
+static void place_dims(builder *b, int32_t x, int32_t made)
+{
+    int32_t n = 0;
+    if (made < 0) return;
+    luo_hap_tensor *to = &b->to->tensor[made];
+    for (int32_t d = 0; d < b->from->tensor[x].rank; d++) {
+        to->plan_dim[n++] = (int8_t)d;
+        if (b->from->tensor[x].dim[d] == LUO_DIM_TOKENS) to->plan_dim[n++] = -1;
+    }
+}
+
 /* The tensor of `to`; data and parameters come when they are first read. */
 static int32_t use(builder *b, int32_t x)
 {
@@ -51,15 +64,18 @@ static int32_t use(builder *b, int32_t x)
     const int32_t rank = dims_of(b, root, dims);
     b->made[root] = luo_hap_graph_leaf(b->to, tensor->name, data ? LUO_HAP_INPUT : LUO_HAP_PARAM,
                                        data, rank, dims);
+    place_dims(b, root, b->made[root]);
     return b->made[root];
 }
 
 static void make(builder *b, luo_hap_kind kind, const char *signature, const char *whole,
                  const int32_t *in, int32_t result)
 {
+    const int32_t root = b->same[result];
     const char *name = b->from->tensor[result].name;
-    b->made[b->same[result]] = luo_hap_graph_op(b->to, kind, name, signature, whole, NULL, in,
-                                                (const char *const[]){name});
+    b->made[root] = luo_hap_graph_op(b->to, kind, name, signature, whole, NULL, in,
+                                     (const char *const[]){name});
+    place_dims(b, result, b->made[root]);
 }
 
 /* ---- operations ---- */
@@ -86,27 +102,48 @@ static bool is_qkv(const builder *b, const luo_op *op)
     return op->nout == 3 && alike && strchr(b->from->tensor[op->out[2]].letters, 'g');
 }
 
+/* A parameter that is three of the model: `kind` is weight or bias. */
+static int32_t three(builder *b, const luo_op *op, const char *kind, const int32_t *parts,
+                     int32_t rank, const int64_t *dims, const int8_t *plan_dim)
+{
+    const char *name = luo_arena_printf(b->arena, "%s.%s", op->name, kind);
+    const char **names = LUO_NEW_N(b->arena, const char *, 3);
+    if (!name || !names) {
+        b->to->st = luo_err_nomem(&b->to->err);
+        return -1;
+    }
+    for (int32_t k = 0; k < 3; k++) names[k] = b->from->tensor[parts[k]].name;
+    const int32_t x = luo_hap_graph_leaf(b->to, name, LUO_HAP_PARAM, false, rank, dims);
+    if (x < 0) return -1;
+    b->to->tensor[x].nnames = 3;
+    b->to->tensor[x].names = names;
+    memcpy(b->to->tensor[x].plan_dim, plan_dim, (size_t)rank * sizeof *plan_dim);
+    return x;
+}
+
 static void qkv(builder *b, const luo_op *op)
 {
     const int64_t *size = b->from->size;
     const int64_t h = size['h' - 'a'], n = size['n' - 'a'], d = size['d' - 'a'];
-    const bool biased = bias_of(b, b->same[op->out[0]]) != NULL;
-    const char *weight = luo_arena_printf(b->arena, "%s.weight", op->name);
-    const char *bias = luo_arena_printf(b->arena, "%s.bias", op->name), *names[3];
-    int32_t in[3] = {use(b, op->in[0]), -1, -1};
-    if (!weight || !bias) {
-        b->to->st = luo_err_nomem(&b->to->err);
-        return;
+    const char *names[3];
+    int32_t in[3] = {use(b, op->in[0]), -1, -1}, parts[3];
+    bool biased = true;
+    for (int32_t k = 0; k < 3; k++) {
+        const luo_op *bias = bias_of(b, b->same[op->out[k]]);
+        names[k] = b->from->tensor[op->out[k]].name;
+        biased &= bias != NULL;
+        if (bias) parts[k] = bias->in[1];
     }
-    in[1] = luo_hap_graph_leaf(b->to, weight, LUO_HAP_PARAM, false, 4, (int64_t[]){h, 3, n, d});
-    if (biased)
-        in[2] = luo_hap_graph_leaf(b->to, bias, LUO_HAP_PARAM, false, 3, (int64_t[]){3, n, d});
-    for (int32_t k = 0; k < 3; k++) names[k] = b->from->tensor[op->out[k]].name;
+    in[1] = three(b, op, "weight", &op->in[1], 4, (int64_t[]){h, 3, n, d}, (int8_t[]){2, -1, 0, 1});
+    if (biased) in[2] = three(b, op, "bias", parts, 3, (int64_t[]){3, n, d}, (int8_t[]){-1, 0, 1});
     const int32_t q =
         luo_hap_graph_op(b->to, LUO_HAP_QKV, op->name,
                          biased ? "bsh,hpnd,pnd->bsnd,bsnd,bsnd" : "bsh,hpnd->bsnd,bsnd,bsnd", "pd",
                          NULL, in, names);
-    for (int32_t k = 0; k < 3; k++) b->made[b->same[op->out[k]]] = q < 0 ? q : q + k;
+    for (int32_t k = 0; k < 3; k++) {
+        b->made[b->same[op->out[k]]] = q < 0 ? q : q + k;
+        place_dims(b, op->out[k], q < 0 ? q : q + k);
+    }
 }
 
 static void product(builder *b, const luo_op *op)
