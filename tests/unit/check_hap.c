@@ -133,7 +133,7 @@ static const struct {
      NULL,
      28.672004368,
      {-1, -1},
-     NULL},
+     "c w0:G1\nc\nc w1:G0\nrep h1:AR\n"},
     {"HS2 prop",
      7,
      {1, 1},

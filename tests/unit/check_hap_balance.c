@@ -158,5 +158,30 @@ START_TEST(segment_row)
 }
 END_TEST
 
+/* HG4: all of it from the first two devices to the last two. In truth each sends or receives 4 of
+ * 8; the programme counts what passes a device's boundaries: 8. */
+START_TEST(bound_of_a_reshare)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_lp_stage stages[] = {{0, {0}, {0, 1000}}, {1, {0}, {1000, 0}}};
+    const luo_hap_lp_pair move = {0, 1, 8};
+    const int32_t count[] = {2, 2};
+    const luo_hap_lp lp = {.ntypes = 2,
+                           .nsegments = 2,
+                           .nstages = 2,
+                           .nmoves = 1,
+                           .count = count,
+                           .stage = stages,
+                           .move = &move};
+    double shares[4], seconds;
+    ck_assert_int_eq(luo_hap_balance_raw(a, &lp, shares, &seconds, NULL), LUO_OK);
+    ck_assert_double_eq_tol(shares[0], .5, 1e-6);
+    ck_assert_double_eq_tol(shares[3], .5, 1e-6);
+    ck_assert_double_eq_tol(seconds, 8, 1e-6);
+    luo_arena_free(a);
+}
+END_TEST
+
 LUO_SUITE("hap.balance", LUO_T_N(coefficients, LUO_ROWS(rows)),
-          LUO_T_N(values_of_programs, LUO_ROWS(values)), LUO_T_N(segment_row, LUO_ROWS(segments)))
+          LUO_T_N(values_of_programs, LUO_ROWS(values)), LUO_T_N(segment_row, LUO_ROWS(segments)),
+          LUO_T(bound_of_a_reshare))

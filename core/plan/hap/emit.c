@@ -243,7 +243,9 @@ static luo_status emission_new(luo_arena *arena, const luo_hap_program *program,
                                const int32_t *device, emission *e, luo_err *err)
 {
     luo_str text = {0};
+    luo_hap_numbers whole = *numbers;
     const size_t nfacts = (size_t)program->space->nfacts;
+    whole.fractional = false; /* pieces of a plan have whole lengths */
     *e = (emission){.arena = arena,
                     .program = program,
                     .numbers = numbers,
@@ -251,7 +253,7 @@ static luo_status emission_new(luo_arena *arena, const luo_hap_program *program,
                     .moved_at = LUO_NEW_N(arena, int32_t, nfacts),
                     .said = LUO_NEW_N(arena, bool, nfacts),
                     .said_back = LUO_NEW_N(arena, bool, nfacts)};
-    LUO_TRY(luo_hap_program_cuts(arena, program->space, numbers, shares, &e->cuts, err));
+    LUO_TRY(luo_hap_program_cuts(arena, program->space, &whole, shares, &e->cuts, err));
     luo_devset_print(&text, device, e->ndevices);
     e->devices = text.failed ? NULL : luo_arena_strdup(arena, luo_str_get(&text));
     luo_str_free(&text);
