@@ -121,6 +121,14 @@ static const luo_ann *emitted(luo_arena *a, const luo_plan_annotation *list, int
     return found ? parse(a, found) : NULL;
 }
 
+/* The gradient of tensor x of operation o: of what was moved for it, or where x is made. */
+static const luo_ann *emitted_back(luo_arena *a, const luo_plan_annotation *list, int32_t n,
+                                   const char *tensor, const char *op)
+{
+    const luo_ann *moved = emitted(a, list, n, luo_arena_printf(a, "d.%s@%s", tensor, op), "");
+    return moved ? moved : emitted(a, list, n, luo_arena_printf(a, "d.%s", tensor), "");
+}
+
 START_TEST(emitted_programs) /* HN2, HN3: of tensors with one reader */
 {
     static const luo_hap_mlp_in mlps[] = {{4, 2, {32, 32, 32}, false, false, false},
@@ -148,6 +156,15 @@ START_TEST(emitted_programs) /* HN2, HN3: of tensors with one reader */
         }
         out[0] = emitted(a, list, n, graph->tensor[op->out[0]].name, "");
         ck_assert_msg(luo_hap_match(a, op, names, in, out, &m, &err) == LUO_OK, "%s", err.text);
+        const luo_ann *dout[1] = {NULL}; /* dL is 1 everywhere */
+        if (op->out[0] != graph->loss)
+            dout[0] = emitted_back(a, list, n, graph->tensor[op->out[0]].name, "");
+        for (int32_t j = 0; j < op->nin; j++) {
+            if (!luo_hap_graph_trains(graph, op->in[j])) continue;
+            const luo_ann *back = emitted_back(a, list, n, names[j], op->name);
+            const luo_status st = luo_hap_match_gradient(a, op, j, names, in, dout, back, &m, &err);
+            ck_assert_msg(st == LUO_OK, "%s", err.text);
+        }
     }
     luo_arena_free(a);
 }
