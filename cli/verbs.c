@@ -94,7 +94,7 @@ static const luo_option plan_options[] = {
     {"pp", "N", "pipeline stages (search)"},
     {"dp", "N", "pipelines (search); malleus: auto tries one more too"},
     {"cp", "N", "context parallelism (search)"},
-    {"zero", "N", "0 to 3, malleus 0 or 1 (search; with tp, pp, dp: 1)"},
+    {"zero", "N", "0 to 3, malleus 0 or 1 (search; with tp, pp, dp: 1); hap on, off, auto (auto)"},
     {"shard", "HOW", "of --zero 3, full, hybrid or grad-op (search)"},
     {"schedule", "NAME",
 #define UNKNOWN(name)
@@ -128,8 +128,9 @@ static const luo_option plan_options[] = {
     {"micro-batches", "N", "of a step, all pipelines (from the batch)"},
     {"rates", "FILE", "slowness of devices (the cluster's health)"},
     {"prev", "PLAN", "running plan, the base if no size is given; auto: plan with pinned parts"},
-    {"params", "FILE", "alpha, tau, constants of memory (cost model)"},
-    {"memory", "FORM", "table or model (table if --params has `k_mib`; hydraulis `act_bytes`)"},
+    {"params", "FILE", "alpha, tau, constants of memory; speeds (cost model)"},
+    {"memory", "FORM", "table or model (table if --params has `k_mib`; hydraulis `act_bytes`); "
+                       "hap on or off (on)"},
     {"rank", "BY", "simulated or objective (by size); malleus also filled, steady, event"},
     {"why", NULL, "what limits each plan, as shares of its step"},
     {"grouping", "HOW", "halving or split2 (halving)"},
@@ -137,7 +138,7 @@ static const luo_option plan_options[] = {
     {"search-healthy", NULL, "search also when no device is slow or missing"},
     {"seed", "N", "of the search's random kicks, and of drawn lengths (0)"},
     {"pool", "FILE", "costs of strategies by length (cost model)"},
-    {"lengths", "FILE", "lengths or classes of lengths, or syn-web, syn-code (hydraulis: required)"},
+    {"lengths", "FILE", "lengths or classes, or syn-web, syn-code (hydraulis: required)"},
     {"budget", "N", "tokens of a step (6250 a device)"},
     {"ctx", "N", "longest sequence (the model's)"},
     {"long", "HOW", "longer ones: cut or split (cut)"},
@@ -152,6 +153,18 @@ static const luo_option plan_options[] = {
     {"grid", "N", "tokens between lengths of the proposal (1024)"},
     {"gpu-step", "N", "devices between its sizes (1, above 64 devices 4)"},
     {"switch-ms", "MS", "of hotspa, per change of strategy (100)"},
+    {"batch", "N", "sequences of a step (32 a device)"},
+    {"batch-per-device", "N", "the same, of each device (32)"},
+    {"dtype", "NAME", "bf16, f32 or f64 (the model's)"},
+    {"starts", "LIST", "shares to begin with, of prop, even, mem (prop,even, and mem if known)"},
+    {"segments", "HOW", "off, layer, or a number of runs of layers with shares of their own (off)"},
+    {"factors", "ON", "on or off: gradients of weights by their factors (on)"},
+    {"grouped", "ON", "on or off: gathers of exact pieces beside padded ones (on)"},
+    {"integer", "ON", "on or off: pieces of whole lengths (on)"},
+    {"search", "HOW", "astar or dp, layer by layer (astar)"},
+    {"rules", "LETTERS", "axes that may be cut, such as b, or all (all)"},
+    {"baseline", "NAME", "dp-ev, dp-cp or ep instead of a search"},
+    {"compat", NULL, "as published: rules, work and search of the public code"},
 };
 
 static const luo_option sim_options[] = {

@@ -20,6 +20,8 @@ hits=$(grep -nE '#include ("(sim|exec|cli|tests)/|<(simgrid|xbt|mpi|cuda|nccl|cb
 [ -z "$hits" ] || fail "core knows a backend:"$'\n'"$hits"
 hits=$(grep -nE '#include <(yaml|jansson|csv|zlib)' $(sources core sim | grep -v '^core/io/'))
 [ -z "$hits" ] || fail "a file library outside core/io:"$'\n'"$hits"
+hits=$(grep -nE '#include [<"]glpk' $(sources core sim cli exec | grep -v '^core/plan/lp\.c$'))
+[ -z "$hits" ] || fail "GLPK outside core/plan/lp.c:"$'\n'"$hits"
 hits=$(grep -nE '#include "(cli|exec)/' $(sources sim))
 [ -z "$hits" ] || fail "sim knows what is above it:"$'\n'"$hits"
 exec=$(sources exec)

@@ -4,7 +4,7 @@ sed -i 's/kind: straggler/kind: stragler/; s|: \.\./|: '"$TOP"'/scenarios/|g; s|
 "$LUOSHU" check kind.yaml 2>&1 | sort -u -k 2
 for verb in sm report nothing; do "$LUOSHU" help $verb; "$LUOSHU" $verb; done
 for labels in statc nothing static,static; do "$LUOSHU" sim "$TOP/scenarios/demo/demo.yaml" --policies $labels; done
-"$LUOSHU" plan unifrm; "$LUOSHU" plan nothing; "$LUOSHU" plan hap
+"$LUOSHU" plan unifrm; "$LUOSHU" plan nothing; "$LUOSHU" plan alpa
 "$LUOSHU" plot . --figure gant; "$LUOSHU" plot . --figure nothing
 "$LUOSHU" resolve a b --shape 8 --planner gredy; "$LUOSHU" resolve a b --shape 8 --planner nothing
 "$LUOSHU" sim x --comm flw; "$LUOSHU" sim x --comm nothing; "$LUOSHU" sim x --comn flow

@@ -53,7 +53,7 @@ START_TEST(plans_can_run)
     luo_auto_pipelines_plan out[LUO_AUTO_PIPELINES];
     bool wide = false, sharded = false;
     const int32_t n = check_plans(&in, out);
-    ck_assert_int_eq(n, 4); /* tensor degrees 1 and 2 of a node of two, each with copies and shards */
+    ck_assert_int_eq(n, 4); /* tensor degrees 1 and 2, each with copies and with shards */
     for (int32_t i = 0; i < n; i++) {
         wide |= luo_stage_tp(&out[i].plan->pipelines[0].stages[0]) == 2;
         sharded |= out[i].plan->zero == 3;

@@ -131,7 +131,7 @@ static const char *type_of(const luo_doc_schema *s)
     case LUO_DOC_WHOLE:
         return luo_arena_printf(arena, "whole%s", range);
     case LUO_DOC_REAL:
-        return luo_arena_printf(arena, "number%s", range);
+        return luo_arena_printf(arena, "number%s%s", range, s->or_null ? ", or `null`" : "");
     case LUO_DOC_FLAG:
         return "`true` `false`";
     case LUO_DOC_SEED:
@@ -197,7 +197,9 @@ static void check_block(const luo_doc_kind *kind, const char *text, const char *
                           missing_here(own, fields[n].key),
                       "docs/formats.md, `%s` of luoshu.%s/1: in no example", fields[n].key,
                       kind->name);
-        if (fields_of(s)) check_block(kind, text, fields[n].key, fields_of(s), examples);
+        /* neighbours of one form have one table, under the first of them */
+        if (fields_of(s) && !(n > 0 && fields_of(&fields[n - 1].value) == fields_of(s)))
+            check_block(kind, text, fields[n].key, fields_of(s), examples);
     }
     ck_assert_msg(count_table_rows(own) == n, "docs/formats.md, %s: %d rows for %d keys", heading,
                   count_table_rows(own), n);

@@ -112,5 +112,35 @@ START_TEST(rates_over_time)
 }
 END_TEST
 
-LUO_SUITE("io.params", LUO_T(yaml_and_json_say_the_same), LUO_T_N(all_keys_are_optional, 2),
-          LUO_T(rates_as_given), LUO_T(rates_over_time))
+/* Speeds that are given, free, and not there; a form of a collective that is not there. */
+START_TEST(of_hap)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_diags diags;
+    luo_params p = {0};
+    const char *text =
+        "{\"schema\": \"luoshu.params/1\", \"hap\": {\"types\": [{\"profile\": \"v100\", "
+        "\"gemm_tflop_per_s\": 2.5, \"elt_gbytes_per_s\": null}], \"collectives\": {"
+        "\"allgather\": {\"latency_s\": 0.5, \"bandwidth_gbytes_per_s\": 9}, "
+        "\"reducescatter\": {\"bandwidth_gbytes_per_s\": 8}, "
+        "\"allreduce\": {\"bandwidth_gbytes_per_s\": 7}, "
+        "\"alltoall\": {\"bandwidth_gbytes_per_s\": 6}, "
+        "\"p2p\": {\"bandwidth_gbytes_per_s\": 5}}}}";
+    const luo_source src = {"p.json", text, strlen(text)};
+    luo_diags_init(&diags, a);
+    ck_assert_int_eq(luo_read_params_text(a, &src, &p, &diags), LUO_OK);
+    ck_assert_int_eq(p.hap.ntypes, 1);
+    ck_assert_str_eq(p.hap.type[0].profile, "v100");
+    ck_assert_double_eq(p.hap.type[0].speed[LUO_HAP_ON_GEMM], 2.5e12);
+    ck_assert(isnan(p.hap.type[0].speed[LUO_HAP_ON_CONV]));
+    ck_assert(isinf(p.hap.type[0].speed[LUO_HAP_ON_ELT]));
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_AG].latency_s, 0.5);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_AG].bandwidth_bytes_s, 9e9);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_AG_GROUPED].bandwidth_bytes_s, 0);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_P2P].bandwidth_bytes_s, 5e9);
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("io.params", LUO_T(yaml_and_json_say_the_same), LUO_T(of_hap),
+          LUO_T_N(all_keys_are_optional, 2), LUO_T(rates_as_given), LUO_T(rates_over_time))

@@ -9,6 +9,7 @@
 #ifndef LUO_CORE_IO_READ_READ_H
 #define LUO_CORE_IO_READ_READ_H
 #include "core/io/io.h"
+#include "core/plan/hap/hap_cluster.h"
 #include "core/plan/hydraulis/pool.h"
 #include "core/plan/lengths/lengths.h"
 #include "core/plan/hydraulis/pool_memory.h"
@@ -122,6 +123,7 @@ luo_status luo_read_pool_text(luo_arena *arena, const luo_source *src, luo_pool 
 typedef struct luo_params {
     luo_malleus_params malleus;
     luo_pool_params pool; /* of planner hydraulis */
+    luo_hap_params hap;   /* of planner hap; ntypes 0: not given */
 } luo_params;
 luo_status luo_read_params(luo_arena *arena, const char *path, luo_params *out, luo_diags *diags);
 luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_params *out,

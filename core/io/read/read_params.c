@@ -3,6 +3,15 @@
 #include "core/io/document/doc_table.h"
 #include "core/io/read/read.h"
 
+typedef struct type_yaml { /* of planner hap */
+    const char *profile;
+    double gemm, conv, attn, elt;
+} type_yaml;
+
+typedef struct line_yaml {
+    double latency, bandwidth;
+} line_yaml;
+
 typedef struct params_yaml {
     const char *schema;
     double *alpha, *k, *act;
@@ -10,6 +19,13 @@ typedef struct params_yaml {
     double tau, emb, extra, bound, gap, context;
     double state, share, safe, overlap;
     int32_t zero_replicas, grad_bytes;
+    struct hap_yaml {
+        type_yaml *types;
+        int32_t ntypes;
+        struct {
+            line_yaml ag, agg, rs, rsg, ar, a2a, p2p;
+        } collectives;
+    } hap;
 } params_yaml;
 
 #define OPT LUO_DOC_OPT
@@ -25,6 +41,37 @@ typedef struct params_yaml {
 static const luo_doc_schema alpha_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, ALPHA);
 static const luo_doc_schema mib_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, MIB);
 static const luo_doc_schema act_entry = LUO_DOC_SCALAR_OF(LUO_DOC_REAL, double, PER_UNIT);
+
+#define TFLOPS LUO_OF(LUO_Q_COMPUTE, 1e12)
+#define GBYTES LUO_OF(LUO_Q_BANDWIDTH, 1e9)
+/* null: the device is never waited for */
+#define SPEED(key, type, member, limit_)                                                           \
+    LUO_DOC_FIELD(key, OPT, type, member, .form = LUO_DOC_REAL, .limit = limit_, .or_null = true)
+
+static const luo_doc_field line_fields[] = {
+    LUO_DOC_FLOAT("latency_s", OPT, line_yaml, latency, LUO_OF_OR_0(LUO_Q_LATENCY, 1)),
+    LUO_DOC_FLOAT("bandwidth_gbytes_per_s", REQ, line_yaml, bandwidth, GBYTES), LUO_DOC_END};
+static const luo_doc_field type_fields[] = {
+    LUO_DOC_TEXT("profile", REQ, type_yaml, profile),
+    SPEED("gemm_tflop_per_s", type_yaml, gemm, TFLOPS),
+    SPEED("conv_tflop_per_s", type_yaml, conv, TFLOPS),
+    SPEED("attn_tflop_per_s", type_yaml, attn, TFLOPS),
+    SPEED("elt_gbytes_per_s", type_yaml, elt, LUO_OF(LUO_Q_MEMORY_BANDWIDTH, 1e9)),
+    LUO_DOC_END};
+static const luo_doc_schema type_entry = LUO_DOC_STRUCT_OF(type_yaml, type_fields, NULL);
+#define LINE(key, flag, member)                                                                    \
+    LUO_DOC_MAPPING(key, flag, struct hap_yaml, collectives.member, line_fields, NULL)
+static const luo_doc_field coll_fields[] = {LINE("allgather", REQ, ag),
+                                            LINE("allgather_grouped", OPT, agg),
+                                            LINE("reducescatter", REQ, rs),
+                                            LINE("reducescatter_grouped", OPT, rsg),
+                                            LINE("allreduce", REQ, ar),
+                                            LINE("alltoall", REQ, a2a),
+                                            LINE("p2p", REQ, p2p),
+                                            LUO_DOC_END};
+static const luo_doc_field hap_fields[] = {
+    LUO_DOC_SEQ("types", REQ, struct hap_yaml, types, ntypes, type_entry, 1),
+    LUO_DOC_INNER("collectives", REQ, coll_fields), LUO_DOC_END};
 
 static const luo_doc_field fields[] = {
     LUO_DOC_TEXT("schema", REQ, params_yaml, schema),
@@ -43,6 +90,7 @@ static const luo_doc_field fields[] = {
     LUO_DOC_FLOAT("safe_gib", OPT, params_yaml, safe, GIB_OR_0),
     LUO_DOC_FLOAT("prop_overlap", OPT, params_yaml, overlap, LUO_WITHIN(0, 1)),
     LUO_DOC_INT("grad_bytes", OPT, params_yaml, grad_bytes, LUO_WITHIN(2, 4)),
+    LUO_DOC_MAPPING("hap", OPT, params_yaml, hap, hap_fields, NULL),
     LUO_DOC_END};
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(params_yaml, fields, NULL);
 
@@ -92,6 +140,45 @@ static void take_pool(luo_doc *doc, const params_yaml *y, luo_pool_params *out)
                              .grad_bytes = grad ? y->grad_bytes : 4};
 }
 
+/* Not given: NAN, which is an error where it is needed; null: INFINITY. */
+static double speed_or(const luo_doc_node *type, const char *key, double value, double unit)
+{
+    const luo_doc_node *node = luo_doc_get(type, key);
+    if (!node) return (double)NAN;
+    return luo_doc_is(node, "null") ? (double)INFINITY : value * unit;
+}
+
+static void take_hap(luo_doc *doc, const params_yaml *y, luo_hap_params *out)
+{
+    const luo_doc_node *hap = luo_doc_get(doc->root, "hap");
+    if (!hap) return;
+    const line_yaml *line[LUO_HAP_LINKS] = {
+        [LUO_HAP_LINK_AG] = &y->hap.collectives.ag,
+        [LUO_HAP_LINK_AG_GROUPED] = &y->hap.collectives.agg,
+        [LUO_HAP_LINK_RS] = &y->hap.collectives.rs,
+        [LUO_HAP_LINK_RS_GROUPED] = &y->hap.collectives.rsg,
+        [LUO_HAP_LINK_AR] = &y->hap.collectives.ar,
+        [LUO_HAP_LINK_A2A] = &y->hap.collectives.a2a,
+        [LUO_HAP_LINK_P2P] = &y->hap.collectives.p2p};
+    luo_hap_type_params *type = LUO_NEW_N(doc->arena, luo_hap_type_params, y->hap.ntypes);
+    const luo_doc_node *node = luo_doc_get(hap, "types")->first;
+    if (!type) {
+        luo_doc_nomem(doc);
+        return;
+    }
+    for (int32_t t = 0; t < y->hap.ntypes; t++, node = node->next) {
+        const type_yaml *from = &y->hap.types[t];
+        type[t].profile = from->profile;
+        type[t].speed[LUO_HAP_ON_GEMM] = speed_or(node, "gemm_tflop_per_s", from->gemm, 1e12);
+        type[t].speed[LUO_HAP_ON_CONV] = speed_or(node, "conv_tflop_per_s", from->conv, 1e12);
+        type[t].speed[LUO_HAP_ON_ATTN] = speed_or(node, "attn_tflop_per_s", from->attn, 1e12);
+        type[t].speed[LUO_HAP_ON_ELT] = speed_or(node, "elt_gbytes_per_s", from->elt, 1e9);
+    }
+    *out = (luo_hap_params){.ntypes = y->hap.ntypes, .type = type};
+    for (int32_t l = 0; l < LUO_HAP_LINKS; l++)
+        out->line[l] = (luo_hap_line){line[l]->latency, line[l]->bandwidth * 1e9};
+}
+
 static void take(luo_doc *doc, const params_yaml *y, luo_params *out)
 {
     const luo_doc_node *alpha = luo_doc_get(doc->root, "alpha"),
@@ -118,6 +205,7 @@ static void take(luo_doc *doc, const params_yaml *y, luo_params *out)
                                         .context_mib = y->context,
                                         .zero_replicas = y->zero_replicas};
     take_pool(doc, y, &out->pool);
+    take_hap(doc, y, &out->hap);
 }
 
 luo_status luo_read_params_text(luo_arena *arena, const luo_source *src, luo_params *out,

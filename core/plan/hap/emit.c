@@ -1,0 +1,283 @@
+/* Annotations of a program. */
+#include "core/plan/hap/emit.h"
+
+#include <string.h>
+
+#include "core/base/devset.h"
+#include "core/base/vec.h"
+#include "core/plan/hap/space_internal.h"
+
+typedef struct emission {
+    luo_arena *arena;
+    const luo_hap_program *program;
+    const luo_hap_numbers *numbers;
+    luo_hap_cuts *cuts;
+    const char *devices; /* "[0,1]" */
+    int32_t ndevices;
+    int32_t *moved_at;      /* by fact: operation for which it was moved, -1: where it is made */
+    bool *said, *said_back; /* by fact: it and its gradient have their entries */
+    luo_plan_annotation *at;
+    int32_t n, cap;
+    luo_err *err;
+} emission;
+
+static const luo_hap_triple *triple_of(const emission *e, int32_t o)
+{
+    return &e->program->space->triple[e->program->choice[o]];
+}
+
+static const luo_hap_graph *graph_of(const emission *e)
+{
+    return e->program->space->graph;
+}
+
+/* ---- texts ---- */
+
+static int64_t divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* "{1:(3,1)}", "{0:4}" where all are alike. */
+static void say_pieces(luo_str *text, const emission *e, luo_rel rel, const luo_hap_tensor *x)
+{
+    const int64_t extent = x->dim[rel.dim];
+    const int32_t ext = luo_hap_space_extent(e->program->space, extent);
+    const double *len = &e->cuts->length[(rel.seg * e->cuts->nextents + ext) * e->ndevices];
+    int64_t gcd = 0;
+    bool alike = true;
+    for (int32_t i = 0; i < e->ndevices; i++) {
+        gcd = divisor((int64_t)len[i], gcd);
+        alike &= len[i] == len[0];
+    }
+    luo_str_addf(text, "{%d:", x->plan_dim[rel.dim]);
+    if (alike) luo_str_addi(text, e->ndevices);
+    for (int32_t i = 0; i < e->ndevices && !alike; i++) {
+        luo_str_add(text, i ? "," : "(");
+        luo_str_addi(text, (int64_t)len[i] / (gcd ? gcd : 1));
+    }
+    luo_str_add(text, alike ? "}" : ")}");
+}
+
+static const char *annotation_of(const emission *e, int32_t tensor, luo_rel rel)
+{
+    luo_str text = {0};
+    luo_str_add(&text, e->devices);
+    if (e->ndevices == 1)
+        luo_str_add(&text, "{}");
+    else if (rel.kind == LUO_REL_G)
+        say_pieces(&text, e, rel, &graph_of(e)->tensor[tensor]);
+    else
+        luo_str_addf(&text, "{%d:%d}", rel.kind == LUO_REL_I ? -1 : -2, e->ndevices);
+    const char *copy = text.failed ? NULL : luo_arena_strdup(e->arena, luo_str_get(&text));
+    luo_str_free(&text);
+    return copy;
+}
+
+/* How the collective of this kind and direction of a triple is carried out. */
+static const char *variant_of(const emission *e, const luo_hap_triple *triple, int32_t j,
+                              bool backward)
+{
+    const double bytes = (double)graph_of(e)->tensor[graph_of(e)->op[triple->op].in[j]].bytes;
+    for (int32_t i = 0; i < triple->ncoll; i++) {
+        const luo_hap_coll *coll = &triple->coll[i];
+        bool grouped;
+        if (coll->backward != backward || coll->bytes != bytes) continue;
+        if (coll->kind != LUO_HAP_MOVE_AG && coll->kind != LUO_HAP_MOVE_RS) continue;
+        luo_hap_price(e->numbers, e->cuts, coll, &grouped);
+        return grouped ? "grouped" : "padded";
+    }
+    return "auto";
+}
+
+/* "T", "d.T", "d.T@O" */
+static const char *name_of(const emission *e, const char *tensor, bool gradient, int32_t op)
+{
+    return luo_arena_printf(e->arena, "%s%s%s%s", gradient ? "d." : "", tensor, op < 0 ? "" : "@",
+                            op < 0 ? "" : graph_of(e)->op[op].name);
+}
+
+typedef struct entry { /* of a tensor, or of its gradient */
+    int32_t tensor;
+    luo_rel rel;
+    bool gradient;
+    int32_t of; /* gradient: of what was moved for this operation; -1: where it is made */
+    const char *at, *variant;
+} entry;
+
+static luo_status check_dim(const luo_hap_tensor *x, luo_rel rel, luo_err *err)
+{
+    if (rel.kind != LUO_REL_G || x->plan_dim[rel.dim] >= 0) return LUO_OK;
+    return luo_err_set(err, LUO_EUNREP,
+                       "tensor `%s` is cut along its dimension %d, which a plan cannot say; leave "
+                       "that letter out of --rules.",
+                       x->name, rel.dim);
+}
+
+/* Adds an entry for each tensor of the plan that it is. */
+static void add(emission *e, entry what)
+{
+    const luo_hap_tensor *x = &graph_of(e)->tensor[what.tensor];
+    if (e->err->st != LUO_OK || check_dim(x, what.rel, e->err) != LUO_OK) return;
+    const char *annotation = annotation_of(e, what.tensor, what.rel);
+    for (int32_t i = 0; i < (x->nnames ? x->nnames : 1); i++) {
+        const char *name = name_of(e, x->nnames ? x->names[i] : x->name, what.gradient, what.of);
+        if (!name || !annotation || !LUO_VEC_ROOM_IN(e->arena, e->at, e->n, e->cap)) {
+            luo_err_nomem(e->err);
+            return;
+        }
+        e->at[e->n++] = (luo_plan_annotation){name, annotation, what.at, what.variant};
+    }
+}
+
+static void add_fact(emission *e, int32_t tensor, luo_rel rel, const char *at, const char *variant)
+{
+    add(e, (entry){tensor, rel, false, -1, at, variant});
+}
+
+static void add_gradient(emission *e, int32_t tensor, luo_rel rel, int32_t of, const char *variant)
+{
+    add(e, (entry){tensor, rel, true, of, "", variant});
+}
+
+/* ---- forward ---- */
+
+static int32_t fact_of(const emission *e, int32_t tensor, luo_rel rel)
+{
+    return luo_hap_space_fact_id(e->program->space, tensor, rel);
+}
+
+static bool is_move(const luo_hap_take *take)
+{
+    return take->how >= LUO_HAP_HOW_GATHER;
+}
+
+static void forward_operand(emission *e, const luo_hap_triple *triple, int32_t j)
+{
+    const luo_hap_op *op = &graph_of(e)->op[triple->op];
+    const luo_hap_take *take = &triple->take[j];
+    const int32_t x = op->in[j], fact = fact_of(e, x, take->to);
+    luo_rel home = take->to;
+    if (e->said[fact] || take->how == LUO_HAP_HOW_KEPT) return;
+    e->said[fact] = true;
+    if (is_move(take)) {
+        e->moved_at[fact] = triple->op;
+        add_fact(e, x, take->to, op->name, variant_of(e, triple, j, false));
+        return;
+    }
+    if (take->how == LUO_HAP_HOW_ZERO) {
+        home = (luo_rel){.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op->segment};
+        add_fact(e, x, home, "", "auto");
+        add_fact(e, x, take->to, op->name, variant_of(e, triple, j, false));
+        return;
+    }
+    add_fact(e, x, take->to, "", "auto");
+}
+
+static void forward(emission *e, int32_t o)
+{
+    const luo_hap_triple *triple = triple_of(e, o);
+    const luo_hap_op *op = &graph_of(e)->op[o];
+    const luo_hap_rule *rule = &e->program->space->rule[o][triple->rule];
+    for (int32_t j = 0; j < op->nin; j++) forward_operand(e, triple, j);
+    for (int32_t k = 0; k < op->nout; k++) {
+        luo_rel rel = rule->out[k];
+        if (rel.kind == LUO_REL_G) rel.seg = (uint16_t)op->segment;
+        e->said[fact_of(e, op->out[k], rel)] = true;
+        add_fact(e, op->out[k], rel, "", "auto");
+    }
+}
+
+/* ---- backward ---- */
+
+/* The gradient of a fact, once: `d.T`, or `d.T@O` where T was moved for O. */
+static void say_gradient(emission *e, int32_t x, luo_rel rel, const char *variant)
+{
+    const int32_t fact = fact_of(e, x, rel);
+    if (e->said_back[fact]) return;
+    e->said_back[fact] = true;
+    add_gradient(e, x, luo_rel_dual(rel), e->moved_at[fact], variant);
+}
+
+/* Gradients of parameters end as they are kept: summed, whole, in pieces. */
+static void parameter_gradient(emission *e, const luo_hap_triple *triple, int32_t j)
+{
+    const luo_hap_op *op = &graph_of(e)->op[triple->op];
+    const luo_hap_take *take = &triple->take[j];
+    luo_rel rel = {.kind = LUO_REL_I};
+    if (take->how == LUO_HAP_HOW_KEPT) return; /* its first reader says it */
+    if (take->to.kind == LUO_REL_G) rel = take->to;
+    if (take->how == LUO_HAP_HOW_AR || take->how == LUO_HAP_HOW_ZERO)
+        add_gradient(e, op->in[j], (luo_rel){.kind = LUO_REL_R}, triple->op, "auto");
+    if (take->how == LUO_HAP_HOW_ZERO)
+        rel = (luo_rel){.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op->segment};
+    add_gradient(e, op->in[j], rel, -1,
+                 take->how == LUO_HAP_HOW_FACTORS ? "factors"
+                 : take->how == LUO_HAP_HOW_ZERO  ? variant_of(e, triple, j, true)
+                                                  : "auto");
+}
+
+static void backward(emission *e, int32_t o)
+{
+    const luo_hap_triple *triple = triple_of(e, o);
+    const luo_hap_op *op = &graph_of(e)->op[o];
+    for (int32_t j = 0; j < op->nin; j++) {
+        const luo_hap_take *take = &triple->take[j];
+        if (!luo_hap_graph_trains(graph_of(e), op->in[j])) continue;
+        if (graph_of(e)->tensor[op->in[j]].role == LUO_HAP_PARAM) {
+            parameter_gradient(e, triple, j);
+            continue;
+        }
+        say_gradient(e, op->in[j], take->to, "auto");
+        if (is_move(take)) say_gradient(e, op->in[j], take->from, variant_of(e, triple, j, true));
+    }
+}
+
+static luo_status emission_new(luo_arena *arena, const luo_hap_program *program,
+                               const luo_hap_numbers *numbers, const double *shares,
+                               const int32_t *device, emission *e, luo_err *err)
+{
+    luo_str text = {0};
+    luo_hap_numbers whole = *numbers;
+    const size_t nfacts = (size_t)program->space->nfacts;
+    whole.fractional = false; /* pieces of a plan have whole lengths */
+    *e = (emission){.arena = arena,
+                    .program = program,
+                    .numbers = numbers,
+                    .ndevices = luo_hap_numbers_devices(numbers),
+                    .moved_at = LUO_NEW_N(arena, int32_t, nfacts),
+                    .said = LUO_NEW_N(arena, bool, nfacts),
+                    .said_back = LUO_NEW_N(arena, bool, nfacts)};
+    LUO_TRY(luo_hap_program_cuts(arena, program->space, &whole, shares, &e->cuts, err));
+    luo_devset_print(&text, device, e->ndevices);
+    e->devices = text.failed ? NULL : luo_arena_strdup(arena, luo_str_get(&text));
+    luo_str_free(&text);
+    if (!e->moved_at || !e->said || !e->said_back || !e->devices) return luo_err_nomem(err);
+    for (size_t f = 0; f < nfacts; f++) e->moved_at[f] = -1;
+    return LUO_OK;
+}
+
+luo_status luo_hap_emit(luo_arena *arena, const luo_hap_program *program,
+                        const luo_hap_numbers *numbers, const double *shares, const int32_t *device,
+                        luo_plan_annotation **out, int32_t *n, luo_err *err)
+{
+    emission e;
+    luo_err own = {0};
+    const int32_t nops = program->space->graph->nops;
+    LUO_TRY(emission_new(arena, program, numbers, shares, device, &e, err));
+    e.err = &own;
+    for (int32_t o = 0; o < nops; o++) forward(&e, o);
+    for (int32_t o = nops; o-- > 0;) backward(&e, o);
+    if (own.st != LUO_OK) {
+        if (err) *err = own;
+        return own.st;
+    }
+    *out = e.at;
+    *n = e.n;
+    return LUO_OK;
+}

@@ -1,0 +1,30 @@
+# Programs for mixed GPUs: by the cost model, by published numbers, what it is compared with, and sentences of its own.
+S=$TOP/scenarios
+at="--model $S/models/tiny-gpt.yaml --cluster $S/clusters/h20x24-h800x8.yaml --dtype bf16"
+cut() { sed -E 's/ in [0-9.]+ s$//'; }
+hap() { "$LUOSHU" plan hap $at "$@"; }
+hap --batch 64 | cut
+hap --batch 64 --search dp --starts even --rules bh | sed -n 2p
+hap --batch 64 --segments layer --integer off | sed -n 2,6p
+hap --batch 64 --baseline dp-ev --grouped off --factors off | sed -n 2p
+cat >params.json <<'X'
+{"schema": "luoshu.params/1", "hap": {
+  "types": [{"profile": "h20", "gemm_tflop_per_s": 100, "attn_tflop_per_s": 60, "elt_gbytes_per_s": null},
+            {"profile": "h800", "gemm_tflop_per_s": 600, "attn_tflop_per_s": 300, "elt_gbytes_per_s": null}],
+  "collectives": {"allgather": {"bandwidth_gbytes_per_s": 9.46}, "allgather_grouped": {"bandwidth_gbytes_per_s": 9.14},
+    "reducescatter": {"bandwidth_gbytes_per_s": 9.74}, "reducescatter_grouped": {"bandwidth_gbytes_per_s": 8.75},
+    "allreduce": {"bandwidth_gbytes_per_s": 5.9}, "alltoall": {"bandwidth_gbytes_per_s": 24.5},
+    "p2p": {"bandwidth_gbytes_per_s": 9.46}}}}
+X
+hap --batch-per-device 2 --seq-length 32 --params params.json --json >one; hap --batch-per-device 2 --seq-length 32 --params params.json --json >two
+sed '/^    "time_s"/d' one >one.cut; sed '/^    "time_s"/d' two | cmp - one.cut && head -n 34 one.cut && tail -n 24 one.cut
+hap --batch 64 --compat --params params.json | sed -n 2,5p
+sed 's/"attn_tflop_per_s": 60, //' params.json >none.json; hap --params none.json
+sed 's/"h20"/"h21"/' params.json >other.json; hap --params other.json
+hap --batch 8 --batch-per-device 8; hap --starts prop,evn; hap --segments 9; hap --segments many; hap --baseline ep
+hap --zero 1; hap --memory table; hap --steps 3; hap --batch 4000000 --zero off; hap --rules x | sed -n 2p
+hap --batch 64 --out p.json >/dev/null; grep -c '"tensor"' p.json; grep -E '"(wpe|layers.0.attn.out|d.layers.0.attn.out(@.*)?|d.layers.0.attn.k.bias)"' p.json
+hap --batch 64 --out p.json >/dev/null; hap --rules s --out q.json >/dev/null; ls
+"$LUOSHU" plan uniform --compat
+sed "s|planner: {name: uniform}|planner: {name: hap}|; s|: \.\./|: $S/|g" "$S/examples/small.yaml" >small.yaml
+"$LUOSHU" sim small.yaml --policies static --out run --plots off

@@ -1,0 +1,116 @@
+/* check_hap_model.c: graphs of models by letters. */
+#include "core/plan/hap_graph/hap_model.h"
+#include "tests/check_main.h"
+
+static const luo_model gpt = {.name = "small",
+                              .family = LUO_FAMILY_GPT,
+                              .layers = 2,
+                              .hidden = 32,
+                              .ffn_hidden = 64,
+                              .heads = 4,
+                              .kv_heads = 4,
+                              .head_dim = 8,
+                              .vocab = 48,
+                              .max_sequence_tokens = 16,
+                              .tied_embeddings = true,
+                              .linear_bias = true,
+                              .qkv_bias = true,
+                              .causal = true,
+                              .norm = LUO_NORM_LAYER,
+                              .activation = LUO_ACT_GELU,
+                              .position = LUO_POS_LEARNED};
+
+static luo_hap_graph *graph_of(luo_arena *a, const luo_model *model)
+{
+    luo_hap_graph *graph;
+    luo_err err = {0};
+    const luo_status st = luo_hap_model_graph(a, model, LUO_F32, 6, 8, &graph, &err);
+    ck_assert_msg(st == LUO_OK, "%s", err.text);
+    return graph;
+}
+
+static void check_parameters(const luo_hap_graph *graph, const luo_model *model)
+{
+    int64_t sum = 0, want;
+    for (int32_t x = 0; x < graph->ntensors; x++)
+        if (graph->tensor[x].role == LUO_HAP_PARAM) sum += graph->tensor[x].elements;
+    ck_assert_int_eq(luo_model_parameters(model, &want, NULL), LUO_OK);
+    ck_assert_int_eq(sum, want);
+}
+
+static int32_t count(const luo_hap_graph *graph, luo_hap_kind kind)
+{
+    int32_t n = 0;
+    for (int32_t o = 0; o < graph->nops; o++) n += graph->op[o].kind == kind;
+    return n;
+}
+
+START_TEST(of_gpt)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_graph *graph = graph_of(a, &gpt);
+    check_parameters(graph, &gpt);
+    ck_assert_int_eq(count(graph, LUO_HAP_EMBEDDING), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_ADD), 1 + 2 * 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_NORM), 2 * 2 + 1);
+    ck_assert_int_eq(count(graph, LUO_HAP_ATTENTION), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_UNARY), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_QKV), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_LINEAR), 2 * 3 + 1);
+    ck_assert_int_eq(count(graph, LUO_HAP_LOSS), 1);
+    ck_assert_int_eq(graph->op[0].block, -1);
+    ck_assert_int_eq(graph->op[graph->nops - 2].block, -1);
+    luo_arena_free(a);
+}
+END_TEST
+
+START_TEST(of_llama) /* rotary positions, gated layers, shared keys */
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_model model = gpt;
+    model.family = LUO_FAMILY_LLAMA;
+    model.kv_heads = 2;
+    model.tied_embeddings = model.linear_bias = model.qkv_bias = false;
+    model.norm = LUO_NORM_RMS;
+    model.activation = LUO_ACT_SWIGLU;
+    model.position = LUO_POS_ROPE;
+    const luo_hap_graph *graph = graph_of(a, &model);
+    check_parameters(graph, &model);
+    ck_assert_int_eq(count(graph, LUO_HAP_UNARY), 2 * 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_GATED), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_QKV), 0);
+    ck_assert_int_eq(count(graph, LUO_HAP_LINEAR), 2 * 7 + 1);
+    luo_arena_free(a);
+}
+END_TEST
+
+START_TEST(segments)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_hap_graph *graph = graph_of(a, &gpt);
+    luo_err err = {0};
+    ck_assert_int_eq(luo_hap_graph_cut(graph, 0, &err), LUO_OK);
+    ck_assert_int_eq(graph->nsegments, 2);
+    ck_assert_int_eq(graph->op[0].segment, 0);
+    ck_assert_int_eq(graph->op[graph->nops - 1].segment, 1);
+    ck_assert_int_eq(luo_hap_graph_cut(graph, 1, &err), LUO_OK);
+    ck_assert_int_eq(graph->nsegments, 1);
+    ck_assert_int_eq(graph->op[graph->nops - 1].segment, 0);
+    ck_assert_int_eq(luo_hap_graph_cut(graph, 3, &err), LUO_EUSAGE);
+    ck_assert_str_eq(err.text, "3 segments for 2 blocks; at most one segment per block.");
+    luo_arena_free(a);
+}
+END_TEST
+
+START_TEST(of_no_builder)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_model model = gpt;
+    luo_hap_graph *graph;
+    model.family = LUO_FAMILY_VGG;
+    ck_assert_int_eq(luo_hap_model_graph(a, &model, LUO_F32, 6, 8, &graph, NULL), LUO_EINPUT);
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("hap.model", LUO_T(of_gpt), LUO_T(of_llama), LUO_T(segments), LUO_T(of_no_builder))
