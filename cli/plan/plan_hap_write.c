@@ -40,38 +40,49 @@ static const char *meta_of(luo_cli *cli, const luo_hap_call *call)
     return copy;
 }
 
-luo_status luo_hap_call_write(luo_cli *cli, const luo_hap_call *call, luo_err *err)
+luo_status luo_hap_call_plan(luo_cli *cli, const luo_hap_call *call, luo_plan *out, luo_err *err)
 {
-    const luo_range layers = {0, (int32_t)call->model->layers};
-    const luo_stage stage = {.nlayers = 1,
-                             .layers = &layers,
-                             .ndev = call->devices.n,
-                             .dev = call->devices.device,
-                             .context_parallel = 1,
-                             .embedding = true,
-                             .head = true};
-    const luo_pipeline pipeline = {.micro_batches = 1,
-                                   .micro_batch_sequences = (int32_t)call->sequences,
-                                   .nstages = 1,
-                                   .stages = &stage};
-    luo_plan plan = {.name = "hap",
-                     .model = call->model->name,
-                     .cluster = call->cluster->name,
-                     .layers = (int32_t)call->model->layers,
-                     .devices = call->cluster->ndevices,
-                     .dtype = call->dtype,
-                     .sequence_tokens = call->tokens,
-                     .micro_batch_sequences = (int32_t)call->sequences,
-                     .chunks = 1,
-                     .schedule = LUO_SCHED_1F1B,
-                     .npipelines = 1,
-                     .pipelines = &pipeline,
-                     .meta_json = meta_of(cli, call)};
+    luo_range *layers = LUO_NEW(cli->arena, luo_range);
+    luo_stage *stage = LUO_NEW(cli->arena, luo_stage);
+    luo_pipeline *pipeline = LUO_NEW(cli->arena, luo_pipeline);
+    if (!layers || !stage || !pipeline) return luo_err_nomem(err);
+    *layers = (luo_range){0, (int32_t)call->model->layers};
+    *stage = (luo_stage){.nlayers = 1,
+                         .layers = layers,
+                         .ndev = call->devices.n,
+                         .dev = call->devices.device,
+                         .context_parallel = 1,
+                         .embedding = true,
+                         .head = true};
+    *pipeline = (luo_pipeline){.micro_batches = 1,
+                               .micro_batch_sequences = (int32_t)call->sequences,
+                               .nstages = 1,
+                               .stages = stage};
+    *out = (luo_plan){.name = "hap",
+                      .model = call->model->name,
+                      .cluster = call->cluster->name,
+                      .layers = (int32_t)call->model->layers,
+                      .devices = call->cluster->ndevices,
+                      .dtype = call->dtype,
+                      .sequence_tokens = call->tokens,
+                      .micro_batch_sequences = (int32_t)call->sequences,
+                      .chunks = 1,
+                      .schedule = LUO_SCHED_1F1B,
+                      .npipelines = 1,
+                      .pipelines = pipeline,
+                      .meta_json = meta_of(cli, call)};
     luo_plan_annotation *annotations;
-    if (!plan.meta_json) return luo_err_nomem(err);
+    if (!out->meta_json) return luo_err_nomem(err);
     LUO_TRY(luo_hap_emit(cli->arena, call->result->program, &call->result->numbers,
                          call->result->shares, call->devices.device, &annotations,
-                         &plan.nannotations, err));
-    plan.annotations = annotations;
+                         &out->nannotations, err));
+    out->annotations = annotations;
+    return LUO_OK;
+}
+
+luo_status luo_hap_call_write(luo_cli *cli, const luo_hap_call *call, luo_err *err)
+{
+    luo_plan plan;
+    LUO_TRY(luo_hap_call_plan(cli, call, &plan, err));
     return luo_plan_write(cli, 0, &plan, err);
 }

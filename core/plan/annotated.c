@@ -16,9 +16,10 @@ typedef struct matching {
     const luo_plan *plan;
     luo_err *err;
     luo_arena *scratch;
-    int32_t *root; /* by tensor: the one the plan speaks of: Reshards and biases leave it the same */
-    moved **ways;  /* by root */
-    bool *used;    /* by annotation */
+    int32_t
+        *root;    /* by tensor: the one the plan speaks of: Reshards and biases leave it the same */
+    moved **ways; /* by root */
+    bool *used;   /* by annotation */
     bool *factors; /* by tensor, as in luo_graph */
 } matching;
 
@@ -79,8 +80,7 @@ static luo_status check_entry(const matching *m, const luo_plan_annotation *e, c
     return luo_err_set(m->err, LUO_EINPUT,
                        "annotation of `%s`: %s parts a sequence of the %d; shares that give whole "
                        "sequences are expected.",
-                       e->tensor, e->annotation,
-                       (int)m->plan->pipelines[0].micro_batch_sequences);
+                       e->tensor, e->annotation, (int)m->plan->pipelines[0].micro_batch_sequences);
 }
 
 static luo_status read_entry(matching *m, const luo_plan_annotation *e, const luo_tensor *tensor,
@@ -101,10 +101,11 @@ static luo_status said(matching *m, int32_t x, int32_t *id)
     const char *name = m->graph->tensor[m->root[x]].name;
     const luo_plan_annotation *e = entry_of(m->plan, name, "");
     if (e) return read_entry(m, e, tensor, id);
-    return luo_err_set(m->err, LUO_EINPUT,
-                       "the plan annotates ids, labels and loss, but not `%s`; then every tensor is "
-                       "annotated.",
-                       name);
+    return luo_err_set(
+        m->err, LUO_EINPUT,
+        "the plan annotates ids, labels and loss, but not `%s`; then every tensor is "
+        "annotated.",
+        name);
 }
 
 /* ---- leaves and Reshards of the model ---- */
@@ -128,8 +129,7 @@ static luo_status hand_on(matching *m, const luo_op *op)
     }
     graph->tensor[y].ann = graph->tensor[x].ann;
     if (completes(graph, x))
-        return luo_annset_complete(graph->set, graph->tensor[x].ann, &graph->tensor[y].ann,
-                                   m->err);
+        return luo_annset_complete(graph->set, graph->tensor[x].ann, &graph->tensor[y].ann, m->err);
     m->root[y] = m->root[x];
     return LUO_OK;
 }
@@ -182,8 +182,7 @@ static luo_status move_operand(matching *m, int32_t *o, int32_t i, bool *settled
 {
     const luo_op *op = &m->graph->op[*o];
     const int32_t root = m->root[op->in[i]];
-    const luo_plan_annotation *e =
-        entry_of(m->plan, m->graph->tensor[root].name, called(m, op, i));
+    const luo_plan_annotation *e = entry_of(m->plan, m->graph->tensor[root].name, called(m, op, i));
     *settled = e != NULL;
     if (!e) return LUO_OK;
     for (const moved *way = m->ways[root]; way; way = way->next)
@@ -218,7 +217,8 @@ static luo_status refuse(const matching *m, int32_t o)
     luo_str text = {0};
     for (int32_t i = 0; i < op->nin; i++) {
         const luo_tensor *x = &m->graph->tensor[op->in[i]];
-        luo_str_addf(&text, "%s`%s` as %s", i ? " with " : "", m->graph->tensor[m->root[op->in[i]]].name,
+        luo_str_addf(&text, "%s`%s` as %s", i ? " with " : "",
+                     m->graph->tensor[m->root[op->in[i]]].name,
                      luo_annset_text(m->graph->set, x->ann));
     }
     if (op->nout) {
@@ -258,7 +258,8 @@ static luo_status compute(matching *m, int32_t *o)
     luo_graph *graph = m->graph;
     bool settled[8] = {false}, good;
     const int32_t nin = graph->op[*o].nin;
-    if (nin > 8) return luo_err_set(m->err, LUO_EBUG, "`%s` has many operands.", graph->op[*o].name);
+    if (nin > 8)
+        return luo_err_set(m->err, LUO_EBUG, "`%s` has many operands.", graph->op[*o].name);
     if (graph->op[*o].kind == LUO_OP_BIAS)
         m->root[graph->op[*o].out[0]] = m->root[graph->op[*o].in[0]];
     for (int32_t i = 0; i < nin; i++) LUO_TRY(move_operand(m, o, i, &settled[i]));
@@ -331,13 +332,13 @@ static luo_status check_rest(matching *m)
         if (strncmp(e->tensor, "d.", 2) == 0) LUO_TRY(in_entry(m, e, check_gradient(m, e)));
         if (m->used[i]) continue;
         const luo_status st =
-            e->at[0] ? luo_err_set(m->err, LUO_EINPUT,
-                                   "annotation of `%s`: no operation `%s` reads it.", e->tensor,
-                                   e->at)
-                     : luo_err_set(m->err, LUO_EINPUT,
-                                   "the plan annotates `%s`, but no tensor is called so; "
-                                   "`luoshu explain` lists them.",
-                                   e->tensor);
+            e->at[0]
+                ? luo_err_set(m->err, LUO_EINPUT, "annotation of `%s`: no operation `%s` reads it.",
+                              e->tensor, e->at)
+                : luo_err_set(m->err, LUO_EINPUT,
+                              "the plan annotates `%s`, but no tensor is called so; "
+                              "`luoshu explain` lists them.",
+                              e->tensor);
         return in_entry(m, e, st);
     }
     return LUO_OK;

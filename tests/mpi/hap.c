@@ -19,7 +19,7 @@ typedef struct drawn {
     luo_hap_numbers numbers;
     luo_hap_program program;
     double shares[2 * 4]; /* [segment][type] */
-    const char *letters; /* that may be cut; NULL: all */
+    const char *letters;  /* that may be cut; NULL: all */
 } drawn;
 
 /* Of one segment. */
@@ -82,8 +82,8 @@ static int32_t draw_triple(drawn *d, const bool *there, int32_t o)
 static bool draw_program(drawn *d)
 {
     bool *there = LUO_NEW_N(d->a, bool, d->space->nfacts);
-    d->program = (luo_hap_program){.space = d->space,
-                                   .choice = LUO_NEW_N(d->a, int32_t, d->graph->nops)};
+    d->program =
+        (luo_hap_program){.space = d->space, .choice = LUO_NEW_N(d->a, int32_t, d->graph->nops)};
     for (int32_t o = 0; o < d->graph->nops; o++) {
         int32_t chosen = -1;
         for (int tries = 0; tries < 50 && chosen < 0; tries++) chosen = draw_triple(d, there, o);
@@ -150,10 +150,11 @@ static bool run_one(luo_lab *lab, uint64_t seed, bool *ran)
     *ran = draw_program(&d);
     if (!*ran) return true;
     const luo_plan *plan = plan_of_program(&d, seed);
-    luo_str_addf(&text, "LUO_SEED=%llu LUO_CASES=1: model %d, %d + %d devices, shares %g %g, %d of "
-                 "%d sequences\n", (unsigned long long)seed, (int)d.kind, d.numbers.count[0],
-                 d.numbers.count[1], d.shares[0], d.shares[1], plan->pipelines[0].micro_batches,
-                 d.sequences);
+    luo_str_addf(&text,
+                 "LUO_SEED=%llu LUO_CASES=1: model %d, %d + %d devices, shares %g %g, %d of "
+                 "%d sequences\n",
+                 (unsigned long long)seed, (int)d.kind, d.numbers.count[0], d.numbers.count[1],
+                 d.shares[0], d.shares[1], plan->pipelines[0].micro_batches, d.sequences);
     luo_hap_program_print(&text, &d.program);
     const row r = {.line = luo_str_get(&text), .model = d.kind};
     if (getenv("LUO_SHOW") && lab->rank == 0) printf("%s\n", luo_str_get(&text)), fflush(stdout);
