@@ -63,12 +63,26 @@ static bool cuts_sequences(const matching *m, const luo_ann *ann)
     return cuts;
 }
 
+/* How its Reshard may be carried out. */
+static luo_status check_variant(const matching *m, const luo_plan_annotation *e)
+{
+    static const char *const words[] = {"auto", "padded", "grouped", "factors"};
+    const bool gradient = strncmp(e->tensor, "d.", 2) == 0;
+    for (int k = 0; k < 3 + gradient; k++)
+        if (strcmp(e->variant, words[k]) == 0) return LUO_OK;
+    return luo_err_set(m->err, LUO_EINPUT,
+                       "annotation of `%s`: variant `%s` is not compiled; auto, padded or grouped "
+                       "is expected, or `factors` of the gradient of a weight.",
+                       e->tensor, e->variant);
+}
+
 static luo_status check_entry(const matching *m, const luo_plan_annotation *e, const luo_ann *ann,
                               const luo_tensor *tensor)
 {
     const luo_stage *stage = &m->plan->pipelines[0].stages[0];
     const luo_grp *grp = &ann->grp[0];
     const luo_shape shape = {.rank = tensor->rank};
+    LUO_TRY(check_variant(m, e));
     if (ann->u != 1 || grp->nent > 1 || grp->ndev != stage->ndev ||
         memcmp(grp->dev, stage->dev, (size_t)stage->ndev * sizeof *stage->dev) != 0)
         return luo_err_set(m->err, LUO_EINPUT,
@@ -103,9 +117,9 @@ static luo_status said(matching *m, int32_t x, int32_t *id)
     if (e) return read_entry(m, e, tensor, id);
     return luo_err_set(
         m->err, LUO_EINPUT,
-        "the plan annotates ids, labels and loss, but not `%s`; then every tensor is "
-        "annotated.",
-        name);
+        "the plan annotates ids, labels and loss, so every tensor needs an "
+                       "annotation; `%s` has none.",
+                       name);
 }
 
 /* ---- leaves and Reshards of the model ---- */
