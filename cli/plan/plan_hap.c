@@ -72,6 +72,7 @@ static luo_status read_job(const luo_args *args, luo_hap_call *call, luo_err *er
     job->opts.layers = search == 1;
     job->opts.rules = strcmp(rules, "all") == 0 ? NULL : rules;
     job->opts.compat = luo_args_has(args, "compat");
+    job->opts.sayable = !luo_args_has(args, "rules") && !job->opts.compat;
     return LUO_OK;
 }
 
