@@ -28,7 +28,7 @@ typedef struct luo_hap_call {
 } luo_hap_call;
 
 /* The program as a plan. Errors: as luo_hap_emit. Owner: the arena of cli. */
-luo_status luo_hap_call_plan(luo_cli *cli, const luo_hap_call *call, luo_plan *out, luo_err *err);
+luo_status luo_hap_call_plan(luo_cli *cli, const luo_hap_call *call, luo_plan **out, luo_err *err);
 /* Simulates a step of the result, if plans are simulated on this cluster. */
 luo_status luo_hap_call_judge(luo_cli *cli, luo_hap_call *call, luo_err *err);
 /* The result by simulated steps: the fastest of the best pairs of all starts, of equal ones the
