@@ -174,6 +174,7 @@ static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annota
     moved *way = LUO_NEW(m->scratch, moved);
     if (graph->failed || !way) return luo_err_nomem(m->err);
     graph->tensor[y].ann = ann;
+    if (graph->tensor[y].kind == LUO_TENSOR_PARAM) graph->tensor[y].kind = LUO_TENSOR_FULL;
     m->root[y] = root;
     *way = (moved){y, e, m->ways[root]};
     m->ways[root] = way;

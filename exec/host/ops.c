@@ -74,8 +74,12 @@ static void host_run_norm_dx(luo_rank *rank, const luo_bound_op *op, int32_t tas
 static void host_run_norm_dw(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    const bool add = host_adds(rank, instr->out[0]);
-    if (instr->nout > 1) host_adds(rank, instr->out[1]);
+    bool add = host_adds(rank, instr->out[0]);
+    const bool adds = instr->nout > 1 ? host_adds(rank, instr->out[1]) : add;
+    if (add != adds) { /* one is summed over micro-batches, the other not: it begins with zeros */
+        memset(host_buf(rank, instr->out[add], task), 0, (size_t)op->cols * rank->x->k->elem);
+        add = true;
+    }
     rank->x->k->norm_dw(op->rows, op->cols, rank->x->config.model->norm_eps,
                         host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task), add,
                         host_buf(rank, instr->out[0], task),
