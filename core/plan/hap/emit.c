@@ -356,7 +356,10 @@ luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out
     luo_status st = LUO_EINFEASIBLE;
     if (!devices) return luo_err_nomem(err);
     LUO_TRY(luo_hap_devices_of(arena, ask->cluster, ask->usable, ask->nusable, devices, err));
-    for (int32_t m = 1; st == LUO_EINFEASIBLE && ask->sequences % m == 0; m *= 2)
+    if (ask->sequences % ask->micro_batches)
+        return luo_err_set(err, LUO_EINFEASIBLE, "%lld sequences are no %d equal micro-batches.",
+                           (long long)ask->sequences, (int)ask->micro_batches);
+    for (int32_t m = ask->micro_batches; st == LUO_EINFEASIBLE && ask->sequences % m == 0; m *= 2)
         st = plan_with(arena, ask, devices, m, out, err);
     return st;
 }

@@ -38,9 +38,10 @@ typedef struct luo_hap_ask {
     const int32_t *usable; /* devices, rising */
     int32_t nusable;
     int64_t sequences, tokens; /* of a step; of a sequence */
+    int32_t micro_batches;     /* at least; 1, 2, 4 .. */
 } luo_hap_ask;
-/* The plan of the best program in the model's precision: of one micro-batch, or of as few as make
- * it fit, twice as many at a time.
+/* The plan of the best program in the model's precision: of as few micro-batches as make it fit,
+ * twice as many at a time.
  * Errors: LUO_EINPUT a model that it does not know; LUO_EINFEASIBLE nothing fits; LUO_ENOMEM.
  * Owner: arena. Cost: that of luo_hap_alternate, for each number of micro-batches. */
 luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, luo_err *err);

@@ -19,13 +19,19 @@ luo_status luo_first_hap(luo_run *run, luo_err *err)
     for (int32_t d = 0; d < sc->cluster->ndevices; d++)
         if (candidate[d] && isfinite(rate[d])) usable[n++] = d;
     if (n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
-    const luo_hap_ask ask = {.model = sc->model,
-                             .cluster = sc->cluster,
-                             .stack = &sc->stack,
-                             .usable = usable,
-                             .nusable = n,
-                             .sequences = sc->batch_sequences,
-                             .tokens = opts.sequence_tokens};
-    LUO_TRY(luo_hap_plan(run->arena, &ask, &plan, err));
-    return luo_first_use(run, (const luo_plan *const *)&plan, 1, err);
+    luo_hap_ask ask = {.model = sc->model,
+                       .cluster = sc->cluster,
+                       .stack = &sc->stack,
+                       .usable = usable,
+                       .nusable = n,
+                       .sequences = sc->batch_sequences,
+                       .tokens = opts.sequence_tokens,
+                       .micro_batches = 1};
+    luo_status st;
+    do { /* what is compiled may need more memory than the planner counts */
+        LUO_TRY(luo_hap_plan(run->arena, &ask, &plan, err));
+        st = luo_first_use(run, (const luo_plan *const *)&plan, 1, err);
+        ask.micro_batches = 2 * plan->pipelines[0].micro_batches;
+    } while (st == LUO_EINFEASIBLE);
+    return st;
 }
