@@ -82,6 +82,8 @@ typedef struct luo_model {
     luo_dtype dtype;
 } luo_model;
 
+/* Is the feed-forward of this layer a mixture of experts? */
+bool luo_model_has_experts(const luo_model *model, int64_t layer);
 /* Parameters of the whole network (V-C1, V-C2). Errors: LUO_EINPUT for vgg. */
 luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the

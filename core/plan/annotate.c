@@ -214,8 +214,8 @@ static luo_status check_sharding(const luo_plan *plan, const luo_model *model,
     return check_place(plan, size, LUO_PLACE_HEAD, "the head", err);
 }
 
-luo_status luo_plan_build_opts(const luo_plan *plan, const luo_model *model, luo_build_opts *out,
-                               luo_err *err)
+luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+                               luo_build_opts *out, luo_err *err)
 {
     *out = (luo_build_opts){
         .dtype = plan->dtype,
@@ -239,6 +239,7 @@ luo_status luo_plan_build_opts(const luo_plan *plan, const luo_model *model, luo
             if (model->kv_heads != model->heads && !heads_fit(&pipe->stages[k], model->kv_heads))
                 out->kv_whole = true;
     }
+    if (model->moe.experts) LUO_TRY(luo_plan_expert_opts(arena, plan, model, out, err));
     return plan->zero >= 2 ? check_sharding(plan, model, out, err) : LUO_OK;
 }
 

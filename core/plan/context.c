@@ -226,6 +226,36 @@ static void activations(member *m, bool cut)
     if (!cut) add(m, LUO_DUP, m->t, NULL);
 }
 
+/* Tokens of every device, along dimension `dim`. */
+static void own_tokens(member *m, int32_t dim)
+{
+    add_tokens(m, 1, m->t, true);
+    ((luo_ent *)m->out->ent)[m->out->nent - 1].key = dim;
+}
+
+/* Dealt experts: neighbouring ones on every device. */
+static void add_experts(member *m, int32_t dim)
+{
+    add(m, dim, m->c * m->t, NULL);
+}
+
+static void add_columns(member *m, int32_t dim)
+{
+    add_heads(m);
+    ((luo_ent *)m->out->ent)[m->out->nent - 1].key = dim;
+}
+
+static void experts(member *m, luo_form form)
+{
+    const bool dealt = m->s->experts_dealt;
+    if (form == LUO_FORM_ROUTED && dealt) own_tokens(m, 0);
+    else if (form == LUO_FORM_ROWS_HOME && dealt) own_tokens(m, 1);
+    else if (form == LUO_FORM_COUNTS && dealt) add_experts(m, 1);
+    else if (dealt) add_experts(m, 0);
+    else if (form == LUO_FORM_EXPERTS) add_columns(m, 1);
+    else activations(m, false);
+}
+
 static void fill(member *m, luo_form form)
 {
     switch (form) {
@@ -240,6 +270,11 @@ static void fill(member *m, luo_form form)
     case LUO_FORM_KEYS: keys(m); return;
     case LUO_FORM_COPIES: copies(m); return;
     case LUO_FORM_HOME: home(m); return;
+    case LUO_FORM_ROUTED:
+    case LUO_FORM_COUNTS:
+    case LUO_FORM_ROWS:
+    case LUO_FORM_ROWS_HOME:
+    case LUO_FORM_EXPERTS: experts(m, form); return;
     case LUO_FORM_NONE:
     case LUO_FORM_DUP:
     case LUO_FORM_STATE:
@@ -259,7 +294,9 @@ static void fill(member *m, luo_form form)
 
 int32_t luo_plan_form_top(luo_form form)
 {
-    const bool tokens = form == LUO_FORM_X || form == LUO_FORM_WHOLE || form >= LUO_FORM_HEADS;
+    const bool tokens = form == LUO_FORM_X || form == LUO_FORM_WHOLE || form == LUO_FORM_ROUTED ||
+                        form == LUO_FORM_COUNTS || form >= LUO_FORM_HEADS;
+    if (form == LUO_FORM_ROWS || form == LUO_FORM_ROWS_HOME) return 1;
     return tokens ? 0 : LUO_DUP;
 }
 

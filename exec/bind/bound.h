@@ -56,6 +56,11 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
 
 enum { LUO_SUMMANDS = 8 }; /* of LUO_OP_ADD at most */
 
+typedef struct luo_expert_rows { /* rows of the experts here, one expert behind the other */
+    int32_t counts;           /* buffer [sources x experts]; what sources sent adds up */
+    int64_t sources, experts;
+} luo_expert_rows;
+
 typedef struct luo_bound_op {
     const luo_instr *instr;
     luo_op_kind kind; /* LUO_OP_RESHARD: communication, or LOCAL of a Reshard */
@@ -63,10 +68,13 @@ typedef struct luo_bound_op {
     /* bias: rows x cols. embedding: rows ids, cols wide, rows lo..depth-1 of the table lie here.
      * norm: rows x cols. rope: lo first token. attention: rows tokens. logits: rows x cols, columns
      * lo.. lie here. loss: rows, lo first token. placeholder: depth is luo_data, rows values from
-     * lo. All else: rows is the volume of the result (sum: of the operand). */
+     * lo. route: rows x cols. pack, combine: rows tokens, cols wide. rows_activation: cols wide. All
+     * else: rows is the volume of the result (sum: of the operand). */
     int64_t rows, cols, lo, depth;
     int32_t nproducts;
-    const luo_product *product; /* matmul, matmul_dx, matmul_dw */
+    const luo_product *product; /* matmul, matmul_dx, matmul_dw; grouped: of one expert, m (of dw
+                                   k) is what the counts say */
+    const luo_expert_rows *experts; /* grouped, rows_activation and their gradients */
     const luo_heads *heads;     /* attention, attention_dx */
     /* The same where tokens are out of order: queries and keys that are here; runs are set when a
      * micro-batch is at hand. NULL: documents lie whole and one behind the other. */

@@ -161,6 +161,19 @@ void host_run_rope_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
+/* experts.c */
+/* Bytes of working memory that experts need. */
+size_t host_experts_work(const luo_job *job);
+void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_pack(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_pack_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_grouped(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_rows_activation(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_rows_activation_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_combine(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_combine_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+
 /* loss.c */
 void host_run_row_max(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t task);

@@ -186,12 +186,13 @@ static void cost_rope(const look *l, luo_instr *instr)
 
 static void cost_activation(const look *l, luo_instr *instr)
 {
-    pass_over(l, instr, l->op->nin == 2 ? 3 : 2, in_volume(l, 0));
+    const bool gated = l->op->nout == 2; /* with silu(gate) */
+    pass_over(l, instr, gated ? 3 : 2, in_volume(l, 0));
 }
 
 static void cost_activation_dx(const look *l, luo_instr *instr)
 {
-    pass_over(l, instr, l->op->nin == 4 ? 5 : 3, in_volume(l, 0));
+    pass_over(l, instr, l->op->nout == 2 ? 5 : 3, in_volume(l, 0));
 }
 
 static void cost_embedding(const look *l, luo_instr *instr)
@@ -231,6 +232,71 @@ static void cost_accumulate(const look *l, luo_instr *instr)
 {
     const int64_t arrives = l->s->g->tensor[l->op->in[0]].elem_bytes;
     stream(instr, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
+}
+
+/* ---- experts: the same rows for each of those that are here ---- */
+
+static void grouped(const look *l, luo_instr *instr, int32_t rows, int64_t m, int64_t n, int64_t k)
+{
+    const spec_dims *d = spec_local(l->s, rows, l->length, l->dev);
+    if (!d || d->volume == 0) return;
+    instr->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, d->dim[0], l->s->g->elem_bytes, 0}};
+    instr->flops = 2 * m * n * k * d->dim[0];
+}
+
+static int64_t dim_of(const look *l, int32_t x, int32_t d)
+{
+    const spec_dims *dims = spec_local(l->s, x, l->length, l->dev);
+    return dims ? dims->dim[d] : 0;
+}
+
+/* Columns of several tensors side by side. */
+static int64_t columns(const look *l, const int32_t *at, int32_t n, int32_t step)
+{
+    int64_t sum = 0;
+    for (int32_t j = 0; j < n; j += step) sum += dim_of(l, at[j], 2);
+    return sum;
+}
+
+static void cost_grouped(const look *l, luo_instr *instr)
+{
+    const int32_t x = l->op->in[0];
+    grouped(l, instr, x, dim_of(l, x, 1), columns(l, l->op->out, l->op->nout, 1), dim_of(l, x, 2));
+}
+
+static void cost_grouped_dx(const look *l, luo_instr *instr)
+{
+    const int32_t x = l->op->out[0];
+    grouped(l, instr, x, dim_of(l, x, 1), dim_of(l, x, 2),
+            columns(l, l->op->in + 1, l->op->nin - 1, 2));
+}
+
+static void cost_grouped_dw(const look *l, luo_instr *instr)
+{
+    const int32_t x = l->op->in[0];
+    grouped(l, instr, x, dim_of(l, x, 2), columns(l, l->op->in + 2, l->op->nin - 2, 1),
+            dim_of(l, x, 1));
+}
+
+static void cost_route(const look *l, luo_instr *instr)
+{
+    stream(instr, l->s->g->sum_bytes * 2 * volume_of(l, l->op->in[l->op->nin - 1]));
+}
+
+static void cost_pack(const look *l, luo_instr *instr)
+{
+    pass_over(l, instr, 2, volume_of(l, l->op->out[0]));
+}
+
+/* Rows are read, tokens written. */
+static void cost_unpack(const look *l, luo_instr *instr)
+{
+    pass_over(l, instr, 1, in_volume(l, 0) + volume_of(l, l->op->out[0]));
+}
+
+static void cost_combine_dx(const look *l, luo_instr *instr)
+{
+    pass_over(l, instr, 1, in_volume(l, 0) + in_volume(l, 3) + volume_of(l, l->op->out[0]));
 }
 
 static void cost_rides(const look *l, luo_instr *instr)
