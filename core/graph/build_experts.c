@@ -5,14 +5,17 @@
 
 #include "core/graph/build_internal.h"
 
-/* A Reshard of rows or of their counts between the devices of tokens and those of experts. */
+/* A Reshard of rows or of their counts between the devices of tokens and those of experts. Counts
+ * stand for themselves. */
 static int32_t exchange(luo_builder *b, const char *name, int32_t x, const int32_t counts[2],
                         luo_form form)
 {
     const int32_t in[3] = {x, counts[0], counts[1]};
     const char *letters = b->g->failed ? "" : b->g->tensor[x].letters;
+    const int64_t bytes = b->g->failed ? 0 : b->g->tensor[x].elem_bytes;
     const int32_t y = luo_build_op1(b, LUO_OP_RESHARD, name, letters, 3, in);
     luo_build_give(b, y, form);
+    if (!b->g->failed) b->g->tensor[y].elem_bytes = bytes;
     return y;
 }
 
@@ -113,7 +116,8 @@ static int32_t dealt_experts(luo_builder *b, int32_t n)
                                statistic(b, "moe.counts", "ze")};
     luo_build_op(b, LUO_OP_PACK, "moe.pack", packing, 2, packed, 2);
     counts[0] = packed[1];
-    counts[1] = luo_build_reshard(b, "moe.counts.there", counts[0], LUO_FORM_COUNTS);
+    counts[1] = counts[0];
+    counts[1] = exchange(b, "moe.counts.there", packed[1], counts, LUO_FORM_COUNTS);
     const int32_t rows = exchange(b, "moe.dispatch", packed[0], counts, LUO_FORM_ROWS);
     const int32_t made = experts(b, rows, counts[1]);
     const int32_t in[3] = {exchange(b, "moe.return", made, counts, LUO_FORM_ROWS_HOME), choice[1],

@@ -336,7 +336,8 @@ static luo_status rule_pack(const site *s)
 {
     const luo_tensor *x = in_of(s, 0), *ids = in_of(s, 1);
     if (x->ann != ids->ann) return disagree(s, ids, x->ann, ids->ann);
-    out_of(s, 1)->ann = x->ann;
+    /* every device that has tokens has as many rows of counts, however many tokens it has */
+    LUO_TRY(luo_annset_even(s->g->set, x->ann, &out_of(s, 1)->ann, s->err));
     return rows_of_tokens(s, x, out_of(s, 0));
 }
 

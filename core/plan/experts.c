@@ -24,19 +24,20 @@ static luo_status check_groups(const luo_plan *plan, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check_stage(const luo_plan *plan, int32_t i, int32_t k, luo_err *err)
+static luo_status check_stage(const luo_plan *plan, const luo_model *model, int32_t i, int32_t k,
+                              luo_err *err)
 {
     const luo_stage *stage = &plan->pipelines[i].stages[k];
+    if (stage->experts_dealt && stage->ndev > model->moe.experts)
+        return luo_err_set(err, LUO_EINPUT,
+                           "pipeline %d, stage %d: %lld experts can not be dealt to %d devices; "
+                           "use experts: tensor or fewer devices.",
+                           (int)i, (int)k, (long long)model->moe.experts, (int)stage->ndev);
     if (stage->context_parallel > 1 && !stage->experts_dealt)
         return luo_err_set(err, LUO_EINPUT,
                            "pipeline %d, stage %d: context_parallel %d with experts cut by tensor "
                            "parallelism is not built yet; use experts: expert.",
                            (int)i, (int)k, (int)stage->context_parallel);
-    if (stage->ndev > 1 && stage->experts_dealt)
-        return luo_err_set(err, LUO_EINPUT,
-                           "pipeline %d, stage %d: experts dealt among devices are not built yet; "
-                           "use experts: tensor.",
-                           (int)i, (int)k);
     return LUO_OK;
 }
 
@@ -51,15 +52,15 @@ static int32_t divisor(int32_t a, int32_t b)
 }
 
 /* Every pipeline's devices of a layer send rows; the least number that all of theirs divide. */
-static luo_status find_layer(const luo_plan *plan, int32_t layer, bool *dealt, int32_t *sources,
-                             luo_err *err)
+static luo_status find_layer(const luo_plan *plan, const luo_model *model, int32_t layer,
+                             bool *dealt, int32_t *sources, luo_err *err)
 {
     *sources = 1;
     for (int32_t i = 0; i < plan->npipelines; i++) {
         const int32_t k = find_stage(&plan->pipelines[i], layer);
         if (k < 0) continue; /* found where places are looked for */
         const luo_stage *stage = &plan->pipelines[i].stages[k];
-        LUO_TRY(check_stage(plan, i, k, err));
+        LUO_TRY(check_stage(plan, model, i, k, err));
         if (stage->experts_dealt) *sources *= stage->ndev / divisor(*sources, stage->ndev);
         if (i > 0 && *dealt != stage->experts_dealt)
             return luo_err_set(err, LUO_EINPUT,
@@ -79,7 +80,7 @@ luo_status luo_plan_expert_opts(luo_arena *arena, const luo_plan *plan, const lu
     if (!dealt || !sources) return luo_err_nomem(err);
     LUO_TRY(check_groups(plan, err));
     for (int32_t l = 0; l < (int32_t)model->layers; l++)
-        LUO_TRY(find_layer(plan, l, &dealt[l], &sources[l], err));
+        LUO_TRY(find_layer(plan, model, l, &dealt[l], &sources[l], err));
     out->dealt = dealt;
     out->sources = sources;
     return LUO_OK;

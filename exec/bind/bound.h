@@ -37,6 +37,20 @@ typedef struct luo_product { /* C[m x n] = A B (+ C if add), as luo_kernels.gemm
 
 typedef enum luo_data { LUO_DATA_IDS, LUO_DATA_LABELS, LUO_DATA_POSITIONS } luo_data;
 
+/* Rows between tokens and experts. Home, the rows of a device's tokens lie by (expert, token); there,
+ * those of its experts by (expert, sender, token). How many they are say the counts [senders x
+ * experts]: home those of all experts, there of those of the device. */
+typedef struct luo_bound_trade {
+    int32_t n, rank;       /* devices that have all experts together */
+    const int64_t *expert; /* expert[r]..expert[r + 1] - 1 are rank r's; n + 1 values */
+    int32_t home, there;   /* buffers of counts */
+    int64_t each;          /* rows of counts of a sender; the first one counts, others are 0 */
+    int64_t width;         /* elements of a row */
+    int64_t most;          /* elements of the rows there, were all tokens to come */
+    bool back;             /* to the tokens */
+    bool counts;           /* what travels are the counts */
+} luo_bound_trade;
+
 typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all in elements */
     luo_route route;
     int64_t elem_bytes;               /* of the exchange, and of the buffers at both ends */
@@ -49,6 +63,7 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
                       its part of the result begins (recv_direct is -1 then if one buffer is read
                       and written, since these would overlap) */
     int64_t runs;  /* of this instruction in a step */
+    const luo_bound_trade *trade; /* A2A; else NULL */
     bool outlives; /* only sends between stages, from memory of their own: may go on when the task
                       has ended */
     bool awaits;   /* only receives: waiting for it is the pipeline's bubble */

@@ -52,10 +52,11 @@ static int32_t operand(const luo_instr *instr, int32_t k)
 }
 
 /* Rows of experts: as many as could arrive, which is every token of the longest micro-batch with
- * each of its choices that can be here. All else is as large as the program says. */
+ * each of its choices that can be here. A device whose part of evenly dealt rows rounds to nothing
+ * has some all the same. All else is as large as the program says. */
 static int64_t most_rows(const luo_role *role, const luo_buffer *rows)
 {
-    int64_t tokens = 0, choices = rows->dim[0];
+    int64_t tokens = 0, choices = rows->dim[0] ? rows->dim[0] : rows->shape.dim[0];
     for (int32_t s = 0; s < role->nseg; s++)
         if (role->seg[s].tokens > tokens) tokens = role->seg[s].tokens;
     for (int32_t b = 0; b < role->nbuf; b++)
@@ -69,7 +70,8 @@ int64_t luo_layout_bytes(const luo_role *role, int32_t buffer)
 {
     const luo_buffer *b = &role->buf[buffer];
     if (!b->letters || strncmp(b->letters, "er", 2) != 0) return b->bytes;
-    return most_rows(role, b) * b->dim[2] * b->elem_bytes;
+    const int64_t width = b->dim[2] ? b->dim[2] : b->shape.dim[2];
+    return most_rows(role, b) * width * b->elem_bytes;
 }
 
 static luo_status open(maker *m)

@@ -35,7 +35,7 @@ typedef struct host_comm { /* what a bound communication needs of MPI and memory
     char *scratch; /* of the Reshard; NULL: none is used */
     MPI_Comm comm;
     MPI_Op reduce;
-    int *counts, *starts; /* RS, AG: as bound */
+    int *counts, *starts; /* RS, AG: as bound; A2A: what is sent, then what is received, by rank */
     char *message;        /* `deep` copies of what is sent, then of what is received */
     int64_t send_bytes, message_bytes;
     int32_t deep;
@@ -198,6 +198,11 @@ const host_group *host_find_group(const luo_exec *exec, const luo_group *group);
 /* The memory it needs is op->comm->message_bytes * op->comm->deep. Errors: LUO_E2BIG more elements
  * than MPI counts. */
 luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err);
+
+/* trade.c: rows of experts, as many as the counts say. */
+luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err);
+luo_status host_begin_trade(luo_rank *rank, host_pending *pending);
+void host_trade_arrived(luo_rank *rank, const host_pending *pending);
 
 /* transfer.c */
 void host_run_local_move(luo_rank *rank, const luo_bound_op *op, int32_t task);

@@ -8,10 +8,11 @@ typedef struct tally { /* how often a plan had .. */
         uneven, all, shared, dense, context, lengths;
 } tally;
 
-static luo_model draw_model(luo_rng *rng, int32_t layers)
+/* least: experts. */
+static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
 {
     luo_model m = luo_test_llama(layers, 32, 48, 4, 64);
-    const int64_t experts = 1 + luo_rng_pick(rng, 9);
+    const int64_t experts = least + luo_rng_pick(rng, 9);
     m.family = LUO_FAMILY_MOE;
     m.max_sequence_tokens = 64;
     m.qk_norm = luo_rng_pick(rng, 4) == 0;
@@ -64,7 +65,7 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
 {
     shape how[4];
     int32_t left = 8, n = 0;
-    const bool dealt = luo_rng_pick(rng, 2) && luo_prop_env("LUO_DEALT", 0);
+    const bool dealt = luo_rng_pick(rng, 2);
     *r = (row){.zero = (int)luo_rng_pick(rng, 2),
                .sp = (int)luo_rng_pick(rng, 2),
                .recompute = luo_rng_pick(rng, 3) == 0 ? 2 : 0,
@@ -83,6 +84,16 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
     luo_plan *p = plan_of(a, r, LUO_F64);
     set_experts(p, how);
     return p;
+}
+
+/* Devices that experts are dealt to, at most. */
+static int32_t most_dealt(const luo_plan *p)
+{
+    int32_t n = 1;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        if (p->pipelines[i].stages[0].experts_dealt && p->pipelines[i].stages[0].ndev > n)
+            n = p->pipelines[i].stages[0].ndev;
+    return n;
 }
 
 static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
@@ -138,7 +149,7 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
     luo_str line = {0}, name = {0};
     row r;
     const luo_plan *p = draw(a, &rng, &r, &line);
-    const luo_model model = draw_model(&rng, p->layers);
+    const luo_model model = draw_model(&rng, p->layers, most_dealt(p));
     luo_str_addf(&name,
                  "seed %llu: %s; %s, cp %d; %d experts, %d each, %d shared; zero %d sp %d "
                  "recompute %d order %d",
@@ -148,6 +159,7 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
                  (int)model.moe.experts_per_token, (int)model.moe.shared_experts, r.zero, r.sp,
                  r.recompute, r.order);
 
+    if (luo_prop_env("LUO_SAY", 0) && lab->rank == 0) fprintf(stderr, "%s\n", luo_str_get(&name));
     t->failed += !run(lab, p, &model, luo_str_get(&name));
     t->plans++;
     count(t, &r, p, &model);

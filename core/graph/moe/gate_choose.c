@@ -17,16 +17,22 @@ static void softmax(const double *logits, int32_t n, double *out)
     for (int32_t e = 0; e < n; e++) out[e] /= sum;
 }
 
-/* The k largest of score[lo..hi), largest first, lowest place first where they are equal. Those
- * that were chosen become -INFINITY. */
-static void take_largest(double *score, int32_t lo, int32_t hi, int32_t k, int32_t *out)
+static bool is_among(const int32_t *at, int32_t n, int32_t e)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (at[i] == e) return true;
+    return false;
+}
+
+/* The k largest of score[lo..hi), largest first, lowest place first where they are equal: k
+ * different ones, whatever is no number among the scores. */
+static void take_largest(const double *score, int32_t lo, int32_t hi, int32_t k, int32_t *out)
 {
     for (int32_t j = 0; j < k; j++) {
-        int32_t best = lo;
-        for (int32_t e = lo + 1; e < hi; e++)
-            if (score[e] > score[best]) best = e;
+        int32_t best = -1;
+        for (int32_t e = lo; e < hi; e++)
+            if ((best < 0 || score[e] > score[best]) && !is_among(out, j, e)) best = e;
         out[j] = best;
-        score[best] = -INFINITY;
     }
 }
 

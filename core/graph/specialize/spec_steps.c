@@ -170,6 +170,7 @@ static luo_coll coll_of(luo_move_kind k)
     case LUO_MOVE_AR: return LUO_COLL_AR;
     case LUO_MOVE_RS: return LUO_COLL_RS;
     case LUO_MOVE_AG: return LUO_COLL_AG;
+    case LUO_MOVE_A2A: return LUO_COLL_A2A;
     case LUO_MOVE_COPY:
     case LUO_MOVE_SEND:
     case LUO_MOVE_LOAD: break;
@@ -200,6 +201,7 @@ static luo_status add_collective(job *j, const luo_move *move)
         cells += n;
     }
     it.bytes = cells * j->m->elem_bytes;
+    if (it.coll == LUO_COLL_A2A) it.bytes = (it.bytes + move->ndev - 1) / move->ndev;
     it.slot.counts = counts;
     j->call[j->ncalls++] =
         (spec_call){it.slot.group, it.coll, (int32_t)(move - j->m->resolution->moves.at), cells};
