@@ -422,6 +422,7 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
     graph->kv_whole = opts->kv_whole;
     graph->scatter_each = opts->scatter_each;
     graph->shard_copies = opts->shard_copies;
+    graph->joins = opts->joins;
     for (int64_t l = 0; opts->sources && l < model->layers; l++)
         if (opts->sources[l] > graph->least_rows) graph->least_rows = opts->sources[l];
     builders[model->family](graph, model, opts);

@@ -162,7 +162,9 @@ luo_shape luo_graph_shape(const luo_graph *graph, int32_t x, int64_t tokens, int
         s.dim[d] = tensor->dim[d];
         if (tensor->dim[d] == LUO_DIM_TOKENS) s.dim[d] = tokens;
         if (tensor->dim[d] == LUO_DIM_ROWS) s.dim[d] = rows_of(graph, tokens);
-        if (d == h && is_of_task(tensor->letters[d])) s.dim[d] *= members;
+        /* experts of one group of all pipelines have no members: rows are those of all the same */
+        const bool joined = graph->joins && tensor->letters[d] != 't';
+        if ((d == h || joined) && is_of_task(tensor->letters[d])) s.dim[d] *= members;
     }
     return s;
 }

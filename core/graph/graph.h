@@ -97,6 +97,7 @@ typedef struct luo_graph {
     const int32_t *context_rank; /* by device id */
     bool scatter_each; /* gradients are cut to their pieces in every micro-batch (ZeRO-2, 3) */
     bool shard_copies; /* pieces have copies, among which gradients are summed once a step */
+    bool joins; /* experts over several pipelines: tensors of such groups have fewer members */
     bool staggered;    /* updates do not wait for the norm of all gradients; set before
                           luo_graph_differentiate */
     bool failed; /* out of memory; further additions do nothing */
@@ -136,6 +137,7 @@ typedef struct luo_build_opts {
      * many in every pipeline that they are a multiple of any one's. */
     const bool *dealt;
     const int32_t *sources;
+    bool joins; /* as in luo_graph */
 } luo_build_opts;
 /* Forward graph of a decoder (llama, gpt, moe), docs/annotations.md#from-a-plan-to-annotations.
  * Annotations are not set.

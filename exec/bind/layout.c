@@ -54,7 +54,7 @@ static int32_t operand(const luo_instr *instr, int32_t k)
 /* Rows of experts: as many as could arrive, which is every token of the longest micro-batch with
  * each of its choices that can be here. A device whose part of evenly dealt rows rounds to nothing
  * has some all the same. All else is as large as the program says. */
-static int64_t most_rows(const luo_role *role, const luo_buffer *rows)
+static int64_t most_rows(const luo_programs *set, const luo_role *role, const luo_buffer *rows)
 {
     int64_t tokens = 0, choices = rows->dim[0] ? rows->dim[0] : rows->shape.dim[0];
     for (int32_t s = 0; s < role->nseg; s++)
@@ -63,15 +63,16 @@ static int64_t most_rows(const luo_role *role, const luo_buffer *rows)
         if (role->buf[b].letters && strcmp(role->buf[b].letters, "tk") == 0 &&
             role->buf[b].dim[1] < choices)
             choices = role->buf[b].dim[1];
-    return tokens * choices;
+    const bool joined = rows->ann && rows->ann->u < set->npipelines; /* of several pipelines */
+    return (joined ? set->npipelines : 1) * tokens * choices;
 }
 
-int64_t luo_layout_bytes(const luo_role *role, int32_t buffer)
+int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t buffer)
 {
     const luo_buffer *b = &role->buf[buffer];
     if (!b->letters || strncmp(b->letters, "er", 2) != 0) return b->bytes;
     const int64_t width = b->dim[2] ? b->dim[2] : b->shape.dim[2];
-    return most_rows(role, b) * width * b->elem_bytes;
+    return most_rows(set, role, b) * width * b->elem_bytes;
 }
 
 static luo_status open(maker *m)
@@ -79,7 +80,7 @@ static luo_status open(maker *m)
     const luo_role *role = m->role;
     m->need = LUO_NEW_N(m->tmp, int64_t, role->nbuf);
     if (!m->need) return luo_err_nomem(m->err);
-    for (int32_t b = 0; b < role->nbuf; b++) m->need[b] = luo_layout_bytes(role, b);
+    for (int32_t b = 0; b < role->nbuf; b++) m->need[b] = luo_layout_bytes(m->set, role, b);
     m->at = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->stride = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->scratch = LUO_NEW_N(m->arena, int64_t, role->ninstr);

@@ -5,7 +5,7 @@
 
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
-        uneven, all, shared, dense, context, lengths;
+        uneven, all, shared, dense, context, lengths, joined;
 } tally;
 
 /* least: experts. */
@@ -61,28 +61,63 @@ static void set_experts(luo_plan *p, const shape *how)
         }
 }
 
+/* Pipelines that differ in nothing but their devices, of which some share their experts. */
+static int32_t draw_alike(luo_rng *rng, luo_str *line, shape *how)
+{
+    static const shape shapes[] = {{1, 1, true}, {1, 1, true}, {2, 1, true}, {1, 2, true}};
+    const shape one = shapes[luo_rng_pick(rng, 4)];
+    const int32_t each = one.t * one.c, stages = 1 + (int32_t)luo_rng_pick(rng, 2);
+    const int32_t n = 2 + (int32_t)luo_rng_pick(rng, 8 / (each * stages) - 1);
+    const int32_t micro_batches = 1 + (int32_t)luo_rng_pick(rng, 3);
+    for (int32_t i = 0, dev = 0; i < n; i++) {
+        how[i] = one;
+        luo_str_addf(line, "%s%d:", i ? " || " : "", (int)micro_batches);
+        for (int32_t s = 0; s < stages; s++, dev += each)
+            luo_str_addf(line, " [%d-%d]*%d", (int)dev, (int)(dev + each - 1), 3 - stages);
+    }
+    return n;
+}
+
+/* Pipelines at random to one of two groups. */
+static void set_groups(luo_arena *a, luo_rng *rng, luo_plan *p)
+{
+    struct luo_expert_group *groups = LUO_NEW_N(a, struct luo_expert_group, 2);
+    int32_t *at[2] = {LUO_NEW_N(a, int32_t, p->npipelines), LUO_NEW_N(a, int32_t, p->npipelines)};
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const int32_t g = luo_rng_pick(rng, 4) == 0;
+        at[g][groups[g].n++] = i;
+    }
+    for (int32_t g = 0; g < 2; g++) groups[g].pipeline = at[g];
+    if (groups[0].n == 0) groups[0] = groups[1], groups[1].n = 0;
+    p->ngroups = groups[1].n > 0 ? 2 : 1;
+    p->expert_groups = groups;
+}
+
 static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
 {
-    shape how[4];
+    shape how[8];
     int32_t left = 8, n = 0;
-    const bool dealt = luo_rng_pick(rng, 2);
+    const bool dealt = luo_rng_pick(rng, 2), joined = dealt && luo_rng_pick(rng, 2);
     *r = (row){.zero = (int)luo_rng_pick(rng, 2),
                .sp = (int)luo_rng_pick(rng, 2),
                .recompute = luo_rng_pick(rng, 3) == 0 ? 2 : 0,
                .order = (int)luo_rng_pick(rng, 3),
                .sequences = 1 + (int)luo_rng_pick(rng, 2),
                .mib = luo_rng_pick(rng, 2) ? 25 : 0};
-    for (const int32_t want = 1 + (int32_t)luo_rng_pick(rng, 3); n < want && left > 0; n++) {
+    if (joined) n = draw_alike(rng, line, how);
+    for (const int32_t want = 1 + (int32_t)luo_rng_pick(rng, 3); !joined && n < want && left > 0;
+         n++) {
         if (n) luo_str_add(line, " || ");
         draw_pipeline(rng, &left, dealt, line, &how[n]);
     }
-    if (luo_rng_pick(rng, 3) == 0) memcpy(r->tokens, (int64_t[]){32, 16, 24}, 3 * 8);
+    if (!joined && luo_rng_pick(rng, 3) == 0) memcpy(r->tokens, (int64_t[]){32, 16, 24}, 3 * 8);
     r->line = luo_str_get(line);
     if (n == 1) r->zero = (int)luo_rng_pick(rng, 4);
     if (r->zero > 1) r->sp = 1;                     /* else refused beside tensor parallelism */
     if (r->zero > 1 && r->order == 2) r->order = 0; /* needs a whole backward */
     luo_plan *p = plan_of(a, r, LUO_F64);
     set_experts(p, how);
+    if (joined) set_groups(a, rng, p);
     return p;
 }
 
@@ -93,6 +128,9 @@ static int32_t most_dealt(const luo_plan *p)
     for (int32_t i = 0; i < p->npipelines; i++)
         if (p->pipelines[i].stages[0].experts_dealt && p->pipelines[i].stages[0].ndev > n)
             n = p->pipelines[i].stages[0].ndev;
+    for (int32_t g = 0; g < p->ngroups; g++)
+        if (p->expert_groups[g].n * p->pipelines[0].stages[0].ndev > n)
+            n = p->expert_groups[g].n * p->pipelines[0].stages[0].ndev;
     return n;
 }
 
@@ -109,6 +147,7 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
         t->uneven += s->experts_dealt && m->moe.experts % s->ndev != 0;
     }
     t->pipelines += p->npipelines > 1;
+    for (int32_t g = 0; g < p->ngroups; g++) t->joined += p->expert_groups[g].n > 1;
     t->zero += r->zero == 1;
     t->pieces += r->zero > 1;
     t->sequence += r->sp;
@@ -150,16 +189,15 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
     row r;
     const luo_plan *p = draw(a, &rng, &r, &line);
     const luo_model model = draw_model(&rng, p->layers, most_dealt(p));
-    luo_str_addf(&name,
-                 "seed %llu: %s; %s, cp %d; %d experts, %d each, %d shared; zero %d sp %d "
-                 "recompute %d order %d",
-                 (unsigned long long)seed, r.line,
-                 p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut",
-                 (int)p->pipelines[0].stages[0].context_parallel, (int)model.moe.experts,
-                 (int)model.moe.experts_per_token, (int)model.moe.shared_experts, r.zero, r.sp,
-                 r.recompute, r.order);
+    luo_str_addf(
+        &name,
+        "seed %llu: %s; %s in %d groups, cp %d; %d experts, %d each, %d shared; zero %d sp %d "
+        "recompute %d order %d",
+        (unsigned long long)seed, r.line, p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut",
+        (int)p->ngroups, (int)p->pipelines[0].stages[0].context_parallel, (int)model.moe.experts,
+        (int)model.moe.experts_per_token, (int)model.moe.shared_experts, r.zero, r.sp, r.recompute,
+        r.order);
 
-    if (luo_prop_env("LUO_SAY", 0) && lab->rank == 0) fprintf(stderr, "%s\n", luo_str_get(&name));
     t->failed += !run(lab, p, &model, luo_str_get(&name));
     t->plans++;
     count(t, &r, p, &model);
@@ -185,13 +223,14 @@ int main(int argc, char **argv)
     if (lab.rank == 0)
         printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d with experts cut, %d "
                "dealt (%d unevenly), %d on one device, %d of two stages, %d with shares, %d with "
-               "context parallelism; plans: %d of several pipelines, %d zero 1, %d zero 2 or 3, %d "
+               "context parallelism; plans: %d of several pipelines, %d groups of several, %d zero "
+               "1, %d zero 2 or 3, %d "
                "sequence parallel, %d recomputed, %d with all experts for a token, %d with shared "
                "ones, %d with dense layers, %d of several lengths\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
-               t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense, t.lengths,
+               t.joined, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense, t.lengths,
                100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;

@@ -52,7 +52,7 @@ static luo_status trade_block(trade *t, int32_t u, int32_t lo, int32_t n)
     if (!part) return luo_err_nomem(t->s->err);
     for (int32_t i = 0; i < n; i++) {
         const luo_region *region = region_of(t, there->dev[lo + i]);
-        if (!region || there->dev[lo + i] != t->home->grp[u].dev[lo + i]) return wrong(t, u);
+        if (!region) return wrong(t, u);
         part[i] = *region;
     }
     return luo_moves_group(t->s->scratch, &t->moves, LUO_MOVE_A2A, 0, t->dim, there->dev + lo, n,
@@ -64,8 +64,7 @@ static luo_status trade_members(trade *t)
     for (int32_t u = 0; u < t->there->u; u++) {
         const int32_t n = luo_grp_count(&t->there->grp[u], t->dim);
         const int32_t ndev = t->there->grp[u].ndev;
-        if (t->home->u != t->there->u || t->home->grp[u].ndev != ndev || ndev % n)
-            return wrong(t, u);
+        if (ndev % n || luo_ann_ndev(t->home) != luo_ann_ndev(t->there)) return wrong(t, u);
         for (int32_t lo = 0; lo < ndev && n > 1; lo += n) LUO_TRY(trade_block(t, u, lo, n));
     }
     return LUO_OK;

@@ -128,6 +128,10 @@ static luo_status tensor_tables(spec *s, int32_t x, int32_t *memo, int32_t *pres
         const int64_t at = (int64_t)x * n + k;
         int32_t kept = 0, ann = tensor->ann;
         for (int32_t p = 0; p < P; p++) kept += s->has_length[k * P + p];
+        if (cut && kept < P && s->g->joins)
+            return luo_err_set(s->err, LUO_EINPUT,
+                               "experts over several pipelines need micro-batches of one length in "
+                               "all pipelines; give equal ones.");
         if (cut && kept < P) LUO_TRY(cut_to_length(s, memo, k, &ann));
         if (!cut && s->in->nabsent) LUO_TRY(cut_to_present(s, present, &ann));
         s->cut_ann[at] = ann;
