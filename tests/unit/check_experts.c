@@ -156,6 +156,54 @@ START_TEST(products)
 }
 END_TEST
 
+/* ---- loads ---- */
+
+static luo_programs *compile_loaded(made *m, double exponent)
+{
+    const luo_expert_load load = {exponent};
+    const luo_compile_opts opts = {.check = true, .load = exponent < 0 ? NULL : &load};
+    luo_programs *set = NULL;
+    ck_assert_msg(luo_plan_compile(m->arena, m->plan, &m->model, NULL, &opts, &set, &m->err) ==
+                      LUO_OK,
+                  "%s", m->err.text);
+    return set;
+}
+
+static int64_t most_rows(const luo_programs *set)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_instr *p = find_instr(set, set->at[i].device, "layers.0.moe.gate_up");
+        if (p->cost.a[0] * p->cost.a[3] > most) most = p->cost.a[0] * p->cost.a[3];
+    }
+    return most;
+}
+
+/* Equal loads are those of no load; the busiest device never gets less as the exponent grows, and
+ * all rows together are as many as ever. */
+START_TEST(loads)
+{
+    made m = open_plan(_i ? "1: [0,1]*1 || 1: [2,3]*1" : "1: [0-3]*1", 16, true);
+    m.plan->sequence_tokens = 4096;
+    if (_i) group_pipelines(&m, 2);
+    const luo_programs *even = compile_loaded(&m, -1);
+    int64_t rows = most_rows(even), bytes = find_instr(even, 0, "layers.0.moe.dispatch")->bytes;
+    ck_assert_int_eq(most_rows(compile_loaded(&m, 0)), rows);
+    for (int k = 0; k < 8; k++) {
+        const luo_programs *set = compile_loaded(&m, 0.5 * k);
+        const int64_t now = most_rows(set);
+        const int64_t leave = find_instr(set, 0, "layers.0.moe.dispatch")->bytes;
+        ck_assert_msg(now >= rows && leave >= bytes, "exponent %g: %lld rows", 0.5 * k,
+                      (long long)now);
+        rows = now;
+        bytes = leave;
+    }
+    ck_assert_int_gt(rows, 2 * most_rows(even));
+    ck_assert_int_gt(bytes, find_instr(even, 0, "layers.0.moe.dispatch")->bytes);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static const struct refusal {
@@ -204,5 +252,5 @@ START_TEST(refused)
 }
 END_TEST
 
-LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products),
+LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products), LUO_T_N(loads, 2),
           LUO_T_N(refused, LUO_ROWS(refusals)))

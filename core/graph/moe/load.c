@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/base/hash.h"
 #include "core/base/rng.h"
 #include "core/hspmd/bounds.h"
 
@@ -39,6 +40,18 @@ luo_status luo_load_counts(luo_arena *arena, const uint32_t *weights, int32_t ex
         *n -= over;
     }
     return LUO_OK;
+}
+
+luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
+                          int32_t experts, int64_t tokens, int32_t k, int64_t *counts, luo_err *err)
+{
+    const uint64_t key = luo_rng_at(luo_hash_str(LUO_HASH_EMPTY, "expert_load"), (uint64_t)layer);
+    const size_t mark = luo_arena_mark(arena);
+    const uint32_t *w;
+    LUO_TRY(luo_load_zipf(arena, experts, load->exponent, key | 1, &w, err));
+    const luo_status st = luo_load_counts(arena, w, experts, tokens, k, counts, err);
+    luo_arena_reset(arena, mark);
+    return st;
 }
 
 double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n)

@@ -17,6 +17,16 @@ luo_status luo_load_zipf(luo_arena *arena, int32_t experts, double exponent, uin
 luo_status luo_load_counts(luo_arena *arena, const uint32_t *weights, int32_t experts,
                            int64_t tokens, int32_t k, int64_t *counts, luo_err *err);
 
+typedef struct luo_expert_load { /* popularity of experts, by Zipf's law */
+    double exponent;             /* 0: all alike */
+} luo_expert_load;
+
+/* Rows of every expert of a layer: the places of experts are shuffled, for every layer otherwise.
+ * counts: `experts` values. Errors: LUO_ENOMEM. */
+luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
+                          int32_t experts, int64_t tokens, int32_t k, int64_t *counts,
+                          luo_err *err);
+
 /* The busiest of n devices that have neighbouring experts, over the mean; 1: balanced. */
 double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n);
 
