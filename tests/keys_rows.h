@@ -323,6 +323,8 @@ static const row plan_rows[] = {
     {plan, "plan.assignment", "{\"sequence\":7,\"length_tokens\":5,\"pipeline\":0,"
      "\"micro_batch\":1}", "", NULL},
     {plan, "plan.expert_groups", "[[0]]", "[]", NULL},
+    {plan, "plan.expert_parallel", "\"state_layout\":", "\"expert_parallel\":2,\"state_layout\":",
+     NULL},
     {plan, "plan.state_layout", "{\"data\":2,\"tensor\":1,\"pipeline\":1,\"devices\":[0,8]}",
      "null", NULL},
     {plan, "plan.pinned", "\"/zero\"", "\"/layers\"", NULL},

@@ -13,6 +13,12 @@ luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo
 /* experts.c: the part of it that is about experts. */
 luo_status luo_plan_expert_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                 luo_build_opts *out, luo_err *err);
+/* Devices that have all experts together, out of those of a group's stage that experts are dealt
+ * to. */
+static inline int32_t luo_plan_experts_among(const luo_plan *plan, int32_t ndev)
+{
+    return plan->expert_parallel ? plan->expert_parallel : ndev;
+}
 /* Rows, counts or weights of experts that groups of pipelines share. stage: by pipeline. Owner:
  * arena; not canonical. Errors: LUO_ENOMEM. */
 luo_status luo_plan_expert_ann(luo_arena *arena, const luo_plan *plan, const int32_t *stage,

@@ -27,21 +27,24 @@ static int32_t members_of(const luo_plan *plan, int32_t i, int32_t *out)
 
 /* The devices of a group's stages, which all have equally many. */
 static luo_status join(luo_arena *arena, const luo_plan *plan, const int32_t *stage,
-                       const int32_t *pipeline, int32_t n, int32_t key, luo_grp *out, luo_err *err)
+                       const int32_t *pipeline, int32_t n, const int32_t key[2], luo_grp *out,
+                       luo_err *err)
 {
     int32_t ndev = 0, at = 0;
     for (int32_t k = 0; k < n; k++)
         ndev += plan->pipelines[pipeline[k]].stages[stage[pipeline[k]]].ndev;
     int32_t *dev = LUO_NEW_N(arena, int32_t, ndev);
-    luo_ent *ent = LUO_NEW(arena, luo_ent);
+    luo_ent *ent = LUO_NEW_N(arena, luo_ent, 2);
     if (!dev || !ent) return luo_err_nomem(err);
     for (int32_t k = 0; k < n; k++) {
         const luo_stage *s = &plan->pipelines[pipeline[k]].stages[stage[pipeline[k]]];
         memcpy(dev + at, s->dev, (size_t)s->ndev * sizeof *dev);
         at += s->ndev;
     }
-    *ent = (luo_ent){key, ndev, NULL};
-    *out = (luo_grp){ndev, dev, 1, ent};
+    const int32_t among = luo_plan_experts_among(plan, ndev);
+    ent[0] = (luo_ent){key[0], ndev / among, NULL};
+    ent[1] = (luo_ent){key[1], among, NULL};
+    *out = (luo_grp){ndev, dev, 2, ent};
     return LUO_OK;
 }
 
@@ -56,7 +59,8 @@ luo_status luo_plan_expert_ann(luo_arena *arena, const luo_plan *plan, const int
     for (int32_t i = 0; i < P; i++) {
         const int32_t members = members_of(plan, i, pipeline);
         if (pipeline[0] != i) continue;
-        const int32_t key = form == LUO_FORM_COUNTS ? 1 : 0;
+        const bool counts = form == LUO_FORM_COUNTS, rows = form == LUO_FORM_ROWS;
+        const int32_t key[2] = {counts ? 0 : rows ? 1 : LUO_DUP, counts};
         LUO_TRY(join(arena, plan, stage, pipeline, members, key, &grp[n], err));
         share[n++] = (uint32_t)members;
     }
@@ -126,12 +130,24 @@ static luo_status check_stage(const luo_plan *plan, const luo_model *model, int3
                               luo_err *err)
 {
     const luo_stage *stage = &plan->pipelines[i].stages[k];
-    if (stage->experts_dealt && dealt_to(plan, i, k) > model->moe.experts)
+    const int32_t all = dealt_to(plan, i, k), among = luo_plan_experts_among(plan, all);
+    if (stage->experts_dealt && all % among)
+        return luo_err_part(err,
+                            luo_err_set(err, LUO_EINPUT, "expert_parallel %d does not divide %d.",
+                                        (int)among, (int)all),
+                            "/expert_parallel");
+    if (stage->experts_dealt && among > model->moe.experts)
         return luo_err_set(err, LUO_EINPUT,
                            "pipeline %d, stage %d: %lld experts can not be dealt to %d devices; "
                            "use experts: tensor or fewer devices.",
-                           (int)i, (int)k, (long long)model->moe.experts,
-                           (int)dealt_to(plan, i, k));
+                           (int)i, (int)k, (long long)model->moe.experts, (int)among);
+    if (!stage->experts_dealt && plan->expert_parallel)
+        return luo_err_part(err,
+                            luo_err_set(err, LUO_EINPUT,
+                                        "expert_parallel %d is of experts that are dealt; use "
+                                        "experts: expert in stage %d of pipeline %d.",
+                                        (int)plan->expert_parallel, (int)k, (int)i),
+                            "/expert_parallel");
     if (stage->context_parallel > 1 && !stage->experts_dealt)
         return luo_err_set(err, LUO_EINPUT,
                            "pipeline %d, stage %d: context_parallel %d with experts cut by tensor "

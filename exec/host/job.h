@@ -5,7 +5,7 @@
  *
  *   bind.c     memory
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
- *              loss.c
+ *              loss.c, experts.c
  *   update.c   norm of the gradients, AdamW, an update taken back
  *   groups.c   communicators
  *   comm.c     messages of a communication: their memory, what MPI counts
@@ -199,7 +199,7 @@ const host_group *host_find_group(const luo_exec *exec, const luo_group *group);
  * than MPI counts. */
 luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err);
 
-/* trade.c: rows of experts, as many as the counts say. */
+/* Exchanges of rows, as many as the counts say. */
 luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err);
 luo_status host_begin_trade(luo_rank *rank, host_pending *pending);
 void host_trade_arrived(luo_rank *rank, const host_pending *pending);

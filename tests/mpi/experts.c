@@ -5,7 +5,7 @@
 
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
-        uneven, all, shared, dense, context, lengths, joined;
+        uneven, all, shared, dense, context, lengths, joined, copies;
 } tally;
 
 /* least: experts. */
@@ -93,6 +93,25 @@ static void set_groups(luo_arena *a, luo_rng *rng, luo_plan *p)
     p->expert_groups = groups;
 }
 
+/* Devices of stage 0 of pipeline i that share experts, over all pipelines of its group. */
+static int32_t dealt_to(const luo_plan *p, int32_t i)
+{
+    for (int32_t g = 0; g < p->ngroups; g++)
+        for (int32_t k = 0; k < p->expert_groups[g].n; k++)
+            if (p->expert_groups[g].pipeline[k] == i)
+                return p->expert_groups[g].n * p->pipelines[i].stages[0].ndev;
+    return p->pipelines[i].stages[0].ndev;
+}
+
+/* A number that divides those of all groups; 0: it would be 1 where there are more. */
+static int32_t draw_among(luo_rng *rng, const luo_plan *p)
+{
+    const int32_t n = luo_rng_pick(rng, 2) ? 2 : 1 + (int32_t)luo_rng_pick(rng, 4);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        if (dealt_to(p, i) % n) return 0;
+    return n;
+}
+
 static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
 {
     shape how[8];
@@ -118,6 +137,7 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
     luo_plan *p = plan_of(a, r, LUO_F64);
     set_experts(p, how);
     if (joined) set_groups(a, rng, p);
+    if (dealt && luo_rng_pick(rng, 2)) p->expert_parallel = draw_among(rng, p);
     return p;
 }
 
@@ -147,6 +167,7 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
         t->uneven += s->experts_dealt && m->moe.experts % s->ndev != 0;
     }
     t->pipelines += p->npipelines > 1;
+    t->copies += p->expert_parallel > 0;
     for (int32_t g = 0; g < p->ngroups; g++) t->joined += p->expert_groups[g].n > 1;
     t->zero += r->zero == 1;
     t->pieces += r->zero > 1;
@@ -189,15 +210,14 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
     row r;
     const luo_plan *p = draw(a, &rng, &r, &line);
     const luo_model model = draw_model(&rng, p->layers, most_dealt(p));
-    luo_str_addf(
-        &name,
-        "seed %llu: %s; %s in %d groups, cp %d; %d experts, %d each, %d shared; zero %d sp %d "
-        "recompute %d order %d",
-        (unsigned long long)seed, r.line, p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut",
-        (int)p->ngroups, (int)p->pipelines[0].stages[0].context_parallel, (int)model.moe.experts,
-        (int)model.moe.experts_per_token, (int)model.moe.shared_experts, r.zero, r.sp, r.recompute,
-        r.order);
-
+    luo_str_addf(&name,
+                 "seed %llu: %s; %s in %d groups, among %d, cp %d; %d experts, %d each, %d shared; "
+                 "zero %d sp %d recompute %d order %d",
+                 (unsigned long long)seed, r.line,
+                 p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut", (int)p->ngroups,
+                 (int)p->expert_parallel, (int)p->pipelines[0].stages[0].context_parallel,
+                 (int)model.moe.experts, (int)model.moe.experts_per_token,
+                 (int)model.moe.shared_experts, r.zero, r.sp, r.recompute, r.order);
     t->failed += !run(lab, p, &model, luo_str_get(&name));
     t->plans++;
     count(t, &r, p, &model);
@@ -223,15 +243,16 @@ int main(int argc, char **argv)
     if (lab.rank == 0)
         printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d with experts cut, %d "
                "dealt (%d unevenly), %d on one device, %d of two stages, %d with shares, %d with "
-               "context parallelism; plans: %d of several pipelines, %d groups of several, %d zero "
+               "context parallelism; plans: %d of several pipelines, %d groups of several, %d with "
+               "copies of experts, %d zero "
                "1, %d zero 2 or 3, %d "
                "sequence parallel, %d recomputed, %d with all experts for a token, %d with shared "
                "ones, %d with dense layers, %d of several lengths\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
-               t.joined, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense, t.lengths,
-               100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
+               t.joined, t.copies, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense,
+               t.lengths, 100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;
 }

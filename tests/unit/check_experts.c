@@ -18,8 +18,8 @@ static luo_model moe(int64_t experts, int64_t each)
 {
     luo_model m = luo_test_llama(1, 64, 128, 4, 64);
     m.family = LUO_FAMILY_MOE;
-    m.moe = (luo_moe){.experts = experts, .experts_per_token = each, .expert_ffn_hidden = 32,
-                      .every_layers = 1};
+    m.moe = (luo_moe){
+        .experts = experts, .experts_per_token = each, .expert_ffn_hidden = 32, .every_layers = 1};
     return m;
 }
 
@@ -59,14 +59,18 @@ static luo_status compile(made *m)
 
 static const struct placed {
     const char *line;
-    int32_t each, context;
+    int32_t each, context, among;
     const char *experts, *sums, *dense;
 } placed[] = {
-    {"1: [0]*1 || 1: [1]*1 || 1: [2]*1 || 1: [3]*1", 2, 1, "h=-1 [0,1]{0:2} | [2,3]{0:2}",
+    {"1: [0]*1 || 1: [1]*1 || 1: [2]*1 || 1: [3]*1", 2, 1, 0, "h=-1 [0,1]{0:2} | [2,3]{0:2}",
      "[0,2][1,3]", "[0-3]"},
-    {"1: [0,1]*1 || 1: [2,3]*1", 2, 1, "[0-3]{0:4}", "", "[0,2][1,3]"},
-    {"1: [0-3]*1 || 1: [4-7]*1", 2, 2, "[0-7]{0:8}", "", "[0,2,4,6][1,3,5,7]"},
-    {"1: [0-3]*1", 0, 1, "[0-3]{0:4}", "", ""},
+    {"1: [0,1]*1 || 1: [2,3]*1", 2, 1, 0, "[0-3]{0:4}", "", "[0,2][1,3]"},
+    {"1: [0-3]*1 || 1: [4-7]*1", 2, 2, 0, "[0-7]{0:8}", "", "[0,2,4,6][1,3,5,7]"},
+    {"1: [0-3]*1 || 1: [4-7]*1", 2, 2, 4, "[0-7]{-1:2,0:4}", "[0,4][1,5][2,6][3,7]",
+     "[0,2,4,6][1,3,5,7]"},
+    {"1: [0-3]*1", 0, 1, 0, "[0-3]{0:4}", "", ""},
+    {"1: [0-3]*1", 0, 1, 2, "[0-3]{-1:2,0:2}", "[0,2][1,3]", ""},
+    {"1: [0-3]*1", 0, 1, 1, "[0-3]{-1:4}", "[0-3]", ""},
 };
 
 /* Groups of the gradient sums of a weight, in text. */
@@ -90,6 +94,7 @@ START_TEST(places)
     luo_graph *g;
     luo_str sums = {0}, dense = {0};
     if (r->each) group_pipelines(&m, r->each);
+    m.plan->expert_parallel = r->among;
     for (int32_t i = 0; i < m.plan->npipelines; i++)
         ((luo_stage *)m.plan->pipelines[i].stages)[0].context_parallel = r->context;
     ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
@@ -209,30 +214,58 @@ END_TEST
 static const struct refusal {
     const char *line;
     int64_t experts;
-    int32_t each, context, zero;
+    int32_t each, context, zero, among;
     bool cut, bias, layout;
     const char *says;
 } refusals[] = {
-    {.line = "1: [0-3]*1", .experts = 3,
+    {.line = "1: [0-3]*1",
+     .experts = 3,
      .says = "pipeline 0, stage 0: 3 experts can not be dealt to 4 devices; use experts: tensor or "
              "fewer devices."},
-    {.line = "1: [0-3]*1", .experts = 8, .context = 2, .cut = true,
+    {.line = "1: [0-3]*1",
+     .experts = 8,
+     .context = 2,
+     .cut = true,
      .says = "pipeline 0, stage 0: context_parallel 2 with experts cut by tensor parallelism is "
              "not built yet; use experts: expert."},
-    {.line = "8: [0]*1 || 7: [1]*1", .experts = 8, .each = 2,
+    {.line = "1: [0-7]*1",
+     .experts = 8,
+     .among = 3,
+     .says = "expert_parallel 3 does not divide 8."},
+    {.line = "1: [0-3]*1",
+     .experts = 8,
+     .among = 2,
+     .cut = true,
+     .says = "expert_parallel 2 is of experts that are dealt; use experts: expert in stage 0 of "
+             "pipeline 0."},
+    {.line = "8: [0]*1 || 7: [1]*1",
+     .experts = 8,
+     .each = 2,
      .says = "expert group 0: pipelines 0 and 1 have 8 and 7 micro-batches."},
-    {.line = "1: [0]*1 || 1: [1,2]*1", .experts = 8, .each = 2,
+    {.line = "1: [0]*1 || 1: [1,2]*1",
+     .experts = 8,
+     .each = 2,
      .says = "expert group 0: pipelines 0 and 1 need experts: expert and stages of equally many "
              "devices, cut alike."},
-    {.line = "1: [0]*1 || 1: [1]*1", .experts = 8, .each = 2, .cut = true,
+    {.line = "1: [0]*1 || 1: [1]*1",
+     .experts = 8,
+     .each = 2,
+     .cut = true,
      .says = "expert group 0: pipelines 0 and 1 need experts: expert and stages of equally many "
              "devices, cut alike."},
-    {.line = "1: [0]*1 || 1: [1]*1", .experts = 8, .each = 2, .zero = 2,
+    {.line = "1: [0]*1 || 1: [1]*1",
+     .experts = 8,
+     .each = 2,
+     .zero = 2,
      .says = "zero 2 with experts that pipelines share is not built yet; use zero 1."},
-    {.line = "1: [0]*1", .experts = 8, .bias = true,
+    {.line = "1: [0]*1",
+     .experts = 8,
+     .bias = true,
      .says = "model `test-llama` has experts and `linear_bias`, for which no program is built yet; "
              "leave it out."},
-    {.line = "1: [0]*1", .experts = 8, .layout = true,
+    {.line = "1: [0]*1",
+     .experts = 8,
+     .layout = true,
      .says = "`state_layout` with experts is not built yet; leave it out."},
 };
 
@@ -245,6 +278,7 @@ START_TEST(refused)
     if (r->context) ((luo_stage *)m.plan->pipelines[0].stages)[0].context_parallel = r->context;
     if (r->layout) m.plan->state_layout = (luo_state_layout){1, 1, 1, 1, zero};
     m.plan->zero = r->zero;
+    m.plan->expert_parallel = r->among;
     m.model.linear_bias = r->bias;
     ck_assert_int_eq(compile(&m), LUO_EINPUT);
     ck_assert_str_eq(m.err.text, r->says);
@@ -252,5 +286,5 @@ START_TEST(refused)
 }
 END_TEST
 
-LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products), LUO_T_N(loads, 2),
-          LUO_T_N(refused, LUO_ROWS(refusals)))
+LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products),
+          LUO_T_N(loads, 2), LUO_T_N(refused, LUO_ROWS(refusals)))

@@ -39,11 +39,13 @@ static luo_status rows_by_device(const spec *s, int32_t layer, int32_t n, int64_
     return st;
 }
 
-/* Devices of dev's pipeline among n. */
-static int32_t devices_beside(const spec *s, const int32_t *dev, int32_t n, int32_t one)
+/* Devices of the stage that a device is in. */
+static int32_t devices_beside(const spec *s, int32_t one)
 {
     int32_t same = 0;
-    for (int32_t i = 0; i < n; i++) same += s->pipe_of[dev[i]] == s->pipe_of[one];
+    for (int32_t i = 0; i < s->ndev; i++)
+        same += s->pipe_of[s->dev[i]] == s->pipe_of[one] &&
+                s->stage_of[s->dev[i]] == s->stage_of[one];
     return same;
 }
 
@@ -51,7 +53,7 @@ static int32_t devices_beside(const spec *s, const int32_t *dev, int32_t n, int3
 luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes)
 {
     const int32_t n = move->ndev;
-    const int64_t tokens = m->tokens * n / devices_beside(s, move->dev, n, move->dev[0]);
+    const int64_t tokens = m->tokens * n / devices_beside(s, move->dev[0]);
     int64_t most = 0, all = 0;
     if (m->shape.rank == 2) return LUO_OK; /* counts are as many as ever */
     int64_t *rows = LUO_NEW_N(s->scratch, int64_t, n);
@@ -78,7 +80,7 @@ luo_status luo_spec_load_factor(const spec *s, int32_t layer, int32_t x, int64_t
             if (grp->dev[i] != dev || n == 1) continue;
             int64_t *rows = LUO_NEW_N(s->scratch, int64_t, n);
             if (!rows) return luo_err_nomem(s->err);
-            const int64_t block = tokens * n / devices_beside(s, grp->dev, grp->ndev, dev);
+            const int64_t block = tokens * n / devices_beside(s, dev);
             LUO_TRY(rows_by_device(s, layer, n, block, rows));
             const double k = (double)s->g->size['k' - 'a'] / n;
             *out = (double)rows[luo_grp_coord(grp, i, 0)] / ((double)block * k);
