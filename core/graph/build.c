@@ -58,7 +58,8 @@ static int32_t held(luo_builder *b, const char *name, const char *letters, luo_t
 }
 
 /* ZeRO-3: what the operations of a task read; between tasks there are pieces only. */
-static int32_t gathered(luo_builder *b, const char *name, const char *letters, int32_t w, luo_form form)
+static int32_t gathered(luo_builder *b, const char *name, const char *letters, int32_t w,
+                        luo_form form)
 {
     const char *full = name_of(b, name, ".full");
     const int32_t y = held(b, full, letters, LUO_TENSOR_FULL, form);
@@ -320,8 +321,8 @@ static int32_t head_weight(luo_builder *b, int32_t table)
 }
 
 /* A statistic per token, made of a local one by the Reshard (three internal all-reduces). */
-static int32_t row(luo_builder *b, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
-                   int32_t *also)
+static int32_t row(luo_builder *b, luo_op_kind kind, const char *name, const int32_t *in,
+                   int32_t nin, int32_t *also)
 {
     luo_graph *graph = b->g;
     char text[64];

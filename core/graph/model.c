@@ -66,6 +66,19 @@ typedef struct count {
     double matrix, rest;
 } count;
 
+luo_gate luo_model_gate(const luo_model *model)
+{
+    const luo_moe *moe = &model->moe;
+    return (luo_gate){.kind = moe->sigmoid ? LUO_GATE_SIGMOID : LUO_GATE_TOPK,
+                      .experts = (int32_t)moe->experts,
+                      .k = (int32_t)moe->experts_per_token,
+                      .capacity_factor = moe->capacity_factor,
+                      .renorm = moe->renorm,
+                      .scale = moe->routed_scale,
+                      .groups = (int32_t)moe->route_groups,
+                      .groups_kept = (int32_t)moe->route_groups_kept};
+}
+
 bool luo_model_has_experts(const luo_model *model, int64_t layer)
 {
     if (model->moe.experts == 0 || layer < model->moe.first_dense_layers) return false;

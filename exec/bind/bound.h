@@ -37,9 +37,9 @@ typedef struct luo_product { /* C[m x n] = A B (+ C if add), as luo_kernels.gemm
 
 typedef enum luo_data { LUO_DATA_IDS, LUO_DATA_LABELS, LUO_DATA_POSITIONS } luo_data;
 
-/* Rows between tokens and experts. Home, the rows of a device's tokens lie by (expert, token); there,
- * those of its experts by (expert, sender, token). How many they are say the counts [senders x
- * experts]: home those of all experts, there of those of the device. */
+/* Rows between tokens and experts. Home, the rows of a device's tokens lie by (expert, token);
+ * there, those of its experts by (expert, sender, token). How many they are say the counts, senders
+ * x experts: home of all experts, there of those of the device. */
 typedef struct luo_bound_trade {
     int32_t n, rank;       /* devices that have all experts together */
     const int64_t *expert; /* expert[r]..expert[r + 1] - 1 are rank r's; n + 1 values */
@@ -83,8 +83,8 @@ typedef struct luo_bound_op {
     /* bias: rows x cols. embedding: rows ids, cols wide, rows lo..depth-1 of the table lie here.
      * norm: rows x cols. rope: lo first token. attention: rows tokens. logits: rows x cols, columns
      * lo.. lie here. loss: rows, lo first token. placeholder: depth is luo_data, rows values from
-     * lo. route: rows x cols. pack, combine: rows tokens, cols wide. rows_activation: cols wide. All
-     * else: rows is the volume of the result (sum: of the operand). */
+     * lo. route: rows x cols. pack, combine: rows tokens, cols wide. rows_activation: cols wide.
+     * All else: rows is the volume of the result (sum: of the operand). */
     int64_t rows, cols, lo, depth;
     int32_t nproducts;
     const luo_product *product; /* matmul, matmul_dx, matmul_dw; grouped: of one expert, m (of dw

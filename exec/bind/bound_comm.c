@@ -129,8 +129,8 @@ static luo_status bind_trade(luo_binder *binder, const luo_bound_op *op, luo_bou
     const luo_buffer *home = luo_bound_desc(binder->b, t->home);
     t->each = home->dim[0];
     t->back = !counts && has_some_experts(in);
-    t->most = luo_layout_bytes(binder->b->set, binder->b->role, t->back ? instr->in[0] : instr->out[0]) /
-              in->elem_bytes;
+    const int32_t there = t->back ? instr->in[0] : instr->out[0];
+    t->most = luo_layout_bytes(binder->b->set, binder->b->role, there) / in->elem_bytes;
     comm->trade = t;
     return deal_experts(binder, t, home->dim[1]);
 }

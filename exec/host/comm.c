@@ -72,8 +72,8 @@ luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err)
         bind_p2p(job, op->b, comm);
     else
         LUO_TRY(bind_collective(job, op->b, comm, err));
-    const int64_t bytes =
-        comm->b->recv_direct < 0 && !comm->b->trade ? comm->b->recv.elements * (int64_t)job->x->k->elem : 0;
+    const bool packed = comm->b->recv_direct < 0 && !comm->b->trade;
+    const int64_t bytes = packed ? comm->b->recv.elements * (int64_t)job->x->k->elem : 0;
     comm->message_bytes =
         (comm->send_bytes + bytes + LUO_LAYOUT_ALIGN - 1) / LUO_LAYOUT_ALIGN * LUO_LAYOUT_ALIGN;
     comm->ticket_of = LUO_NEW_N(job->arena, int64_t, comm->deep);

@@ -7,17 +7,13 @@
 
 static luo_gate gate_of(const luo_rank *rank)
 {
-    const luo_moe *moe = &rank->x->config.model->moe;
-    return (luo_gate){.kind = LUO_GATE_TOPK,
-                      .experts = (int32_t)moe->experts,
-                      .k = (int32_t)moe->experts_per_token,
-                      .capacity_factor = moe->capacity_factor};
+    return luo_model_gate(rank->x->config.model);
 }
 
 size_t host_experts_work(const luo_job *job)
 {
     const luo_moe *moe = &job->x->config.model->moe;
-    return moe->experts ? 8 * (size_t)(4 * moe->experts + moe->experts_per_token + 4) : 0;
+    return moe->experts ? 8 * (size_t)(5 * moe->experts + moe->experts_per_token + 4) : 0;
 }
 
 void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
@@ -34,8 +30,8 @@ void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const luo_instr *instr = op->instr;
     const luo_gate gate = gate_of(rank);
     rank->x->k->route_dx(op->rows, &gate, host_buf(rank, instr->in[0], task),
-                         host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task),
-                         host_buf(rank, instr->out[0], task));
+                         host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
+                         host_buf(rank, instr->in[3], task), host_buf(rank, instr->out[0], task));
 }
 
 /* ---- tokens and rows ---- */

@@ -6,7 +6,7 @@
 #include "exec/bind/kernels.h"
 #include "tests/check_main.h"
 
-enum { TOKENS = 12, EXPERTS = 6, WIDE = 5, WORK = 8 * (4 * EXPERTS + EXPERTS + 4) };
+enum { TOKENS = 12, EXPERTS = 6, WIDE = 5, WORK = 8 * (5 * EXPERTS + EXPERTS + 4) };
 
 static const luo_kernels *const k = &luo_kernels_f64;
 
@@ -81,7 +81,7 @@ static void by_kernels(layer *l)
     k->combine_dx(l->t, l->h, l->experts, l->each, l->dy, ids, weights, r.y, d.y, dweights, work);
     experts_backward(l, counts, &r, &d);
     k->combine(l->t, l->h, l->experts, l->each, d.x, ids, NULL, l->dx, work);
-    k->route_dx(l->t, &gate, dweights, ids, p, l->dlogits);
+    k->route_dx(l->t, &gate, dweights, weights, ids, p, l->dlogits);
 }
 
 /* ---- token by token, gradients by the chain rule on paper ---- */

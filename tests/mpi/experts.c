@@ -24,6 +24,11 @@ static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
                       .first_dense_layers = luo_rng_pick(rng, 2),
                       .every_layers = 1 + luo_rng_pick(rng, 2)};
     if (luo_rng_pick(rng, 4) == 0) m.moe.experts_per_token = experts; /* all of them */
+    m.moe.sigmoid = luo_rng_pick(rng, 3) == 0;
+    m.moe.renorm = luo_rng_pick(rng, 2);
+    if (m.moe.sigmoid) m.moe.routed_scale = 1.5;
+    if (m.moe.experts_per_token == 1) /* else a weight that is always the same has no gradient */
+        m.moe.sigmoid = m.moe.renorm = false;
     if (luo_rng_pick(rng, 2) == 0) {
         m.moe.shared_experts = 1 + luo_rng_pick(rng, 2);
         m.moe.shared_ffn_hidden = 12;

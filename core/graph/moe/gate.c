@@ -12,6 +12,9 @@ luo_status luo_gate_check(const luo_gate *gate, luo_err *err)
     if (gate->experts < 1 || gate->k < 1 || gate->k > gate->experts)
         return luo_err_set(err, LUO_EINPUT, "gate: k is %d but there are %d experts.", (int)gate->k,
                            (int)gate->experts);
+    if (gate->k > LUO_GATE_CHOICES)
+        return luo_err_set(err, LUO_EINPUT, "gate: k is %d; up to %d are taken.", (int)gate->k,
+                           (int)LUO_GATE_CHOICES);
     if ((gate->kind == LUO_GATE_HASH || gate->kind == LUO_GATE_BALANCED) && gate->k != 1)
         return luo_err_set(err, LUO_EINPUT, "gate: k is %d; this gate gives 1.", (int)gate->k);
     if (gate->experts % groups || kept > groups)

@@ -24,6 +24,8 @@ typedef enum luo_gate_kind {
     LUO_GATE_SIGMOID   /* sigmoid of each; chosen by score and bias, in route groups */
 } luo_gate_kind;
 
+enum { LUO_GATE_CHOICES = 256 }; /* of a token at most */
+
 typedef struct luo_gate {
     luo_gate_kind kind;
     int32_t experts, k;
