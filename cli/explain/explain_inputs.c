@@ -90,7 +90,7 @@ static void print_layers(FILE *out, const luo_model *model)
         fprintf(out, "experts %lld of ffn_hidden %lld, %lld a token (gate %s), capacity_factor %g; "
                      "shared %lld of %lld; first_dense_layers %lld, every_layers %lld\n",
                 (long long)e->experts, (long long)e->expert_ffn_hidden,
-                (long long)e->experts_per_token, e->top1 ? "top1" : "topk", e->capacity_factor,
+                (long long)e->experts_per_token, e->top1 ? "top1" : e->sigmoid ? "sigmoid" : "topk", e->capacity_factor,
                 (long long)e->shared_experts, (long long)e->shared_ffn_hidden,
                 (long long)e->first_dense_layers, (long long)e->every_layers);
     const luo_image *i = &model->image;

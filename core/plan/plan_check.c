@@ -550,6 +550,10 @@ static void check_no_experts(checker *c)
             find(c, "`experts` is `expert`, but model `%s` has no experts; leave it out.",
                  c->model->name);
         }
+    place(c, "/expert_parallel");
+    if (c->p->expert_parallel)
+        find(c, "`expert_parallel` is given, but model `%s` has no experts; leave it out.",
+             c->model->name);
     place(c, "/expert_groups");
     if (c->p->ngroups)
         find(c, "`expert_groups` are given, but model `%s` has no experts; leave them out.",

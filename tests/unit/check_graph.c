@@ -83,7 +83,7 @@ static luo_status annotate_plan(world *w)
 {
     luo_build_opts build;
     luo_annotate_raw raw;
-    LUO_TRY(luo_plan_build_opts(w->plan, &w->model, &build, &w->err));
+    LUO_TRY(luo_plan_build_opts(w->arena, w->plan, &w->model, &build, &w->err));
     LUO_TRY(luo_graph_build(w->arena, &w->model, &build, &w->g, &w->err));
     LUO_TRY(luo_plan_annotate(w->g, w->plan, &w->err));
     raw = (luo_annotate_raw){.g = w->g, .plan = w->plan};
@@ -516,7 +516,7 @@ static const edit refused[] = {
      .line = "2: [0]*3 || 2: [1]*3 || 2: [2,3]*3 || 2: [4,5]*3"},
     {.says = "the plan has 2 layers, the model `test-llama` 3.", .layers = 1},
     {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
-    {.says = "is of family moe, for which no program is built yet", .family = LUO_FAMILY_MOE},
+    {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
     {.says = "interleaved schedule: 3 micro-batches are not a multiple of 2 stages",
      .schedule = LUO_SCHED_INTERLEAVED},
 };

@@ -210,7 +210,8 @@ static const struct {
      {.family = LUO_FAMILY_MOE, .kv_heads = 1, .head_dim = 6, .rope_base = 10000, .qk_norm = true,
       .norm = LUO_NORM_RMS, .norm_eps = 1e-6, .activation = LUO_ACT_SWIGLU,
       .position = LUO_POS_ROPE, .causal = true,
-      .moe = {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 16, .every_layers = 1}}},
+      .moe = {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 16, .every_layers = 1,
+              .routed_scale = 1, .route_groups = 1, .route_groups_kept = 1}}},
 };
 
 START_TEST(model_row)
