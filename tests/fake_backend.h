@@ -67,6 +67,7 @@ static struct fake {
     int64_t broken;         /* this checkpoint cannot be read; 0: all can */
     int32_t dies_loading;   /* so many times */
     int32_t dies_starting;  /* the same before the first step */
+    luo_status bind_fails;  /* of programs to the state; LUO_OK: it does not */
     int32_t ndeaths;
     fake_death deaths[8];
     luo_run_summary summary;
@@ -325,7 +326,8 @@ static inline luo_status fake_state(luo_backend_state *b, const luo_state_reques
     fake_note(names[q->action], q->action == LUO_STATE_SAVE   ? q->step
                               : q->action == LUO_STATE_LOAD ? found
                                                           : -1);
-    if (q->action == LUO_STATE_BIND) return LUO_OK;
+    if (q->action == LUO_STATE_BIND)
+        return fake.bind_fails ? luo_err_set(err, fake.bind_fails, "no room for them") : LUO_OK;
     if (q->action == LUO_STATE_SAVE) {
         if (!fake.processes) return luo_err_set(err, LUO_EPEER, "nobody is there");
         ck_assert_int_eq(fake.state_step, q->step);
