@@ -339,6 +339,55 @@ START_TEST(snapshots)
 }
 END_TEST
 
+/* The plan's zero says how fast it is. */
+static luo_status step_by_zero(void *run, const luo_plan *p, double *seconds, luo_err *err)
+{
+    (void)run;
+    (void)err;
+    *seconds = p->zero == 1 ? 1 : p->sequence_tokens == 256 ? 10 : 1.005;
+    return LUO_OK;
+}
+
+static luo_status no_communicators(void *run, const luo_plan *p, double *seconds, luo_err *err);
+
+/* Two plans are known: one that loses state with a node, and one that is 0.5 % slower and does not.
+ * From the first failure on the second is taken, whatever is asked about. */
+START_TEST(safe_plans_after_a_failure)
+{
+    static const int triggers[] = {LUO_TRIGGER_RATE, LUO_TRIGGER_FAIL, LUO_TRIGGER_RATE};
+    double rate[8];
+    bool candidate[8], leaving[8] = {0};
+    luo_plan_cache cache = {0};
+    void *memory = &cache;
+    prepare_malleus(1, 0);
+    luo_plan *const base = base_plan(sc.cluster), *const fast = base_plan(sc.cluster),
+                    *const safe = base_plan(sc.cluster);
+    const luo_plan *const plans[] = {fast, safe};
+    fast->zero = 1;
+    safe->sequence_tokens = 257;
+    for (int d = 0; d < 8; d++) {
+        rate[d] = 1;
+        candidate[d] = true;
+    }
+    const luo_snapshot_key key = {.n = 8, .rate = rate, .candidate = candidate, .memory_factor = 1,
+                                  .sequence_tokens = 256, .micro_batches = 16};
+    ck_assert_int_eq(luo_plan_cache_add(&cache, arena, &key, plans, 2, NULL), LUO_OK);
+    luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = base, .plan = base, .rate = rate,
+                        .leaving = leaving, .micro_batches = 16, .sequence_tokens = 256,
+                        .memory_factor = 1, .candidate = candidate, .keep = arena,
+                        .memory = &memory, .specialize_s = no_communicators,
+                        .step_s = step_by_zero};
+    for (int i = 0; i < LUO_ROWS(triggers); i++) {
+        luo_decision d;
+        luo_err err = {0};
+        now.trigger = triggers[i];
+        ck_assert_msg(luo_policy_malleus.decide(arena, &now, &d, &err) == LUO_OK, "%s", err.text);
+        ck_assert_msg(d.action == LUO_SWITCH, "%d: %s", i, d.why);
+        ck_assert_msg(d.plan->zero == (i == 0), "%d: zero %d", i, d.plan->zero);
+    }
+}
+END_TEST
+
 /* ---- keys ---- */
 
 static luo_status no_communicators(void *run, const luo_plan *p, double *seconds, luo_err *err)
@@ -442,4 +491,5 @@ LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_t
           LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
           LUO_T(slow_devices_are_the_last_resort),
           LUO_T_N(elastic_join, 2),
-          LUO_T(refused_before_the_run), LUO_T(snapshots), LUO_T_N(keys_act, LUO_ROWS(keys)))
+          LUO_T(refused_before_the_run), LUO_T(snapshots),
+          LUO_T(safe_plans_after_a_failure), LUO_T_N(keys_act, LUO_ROWS(keys)))
