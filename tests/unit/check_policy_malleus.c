@@ -388,6 +388,46 @@ START_TEST(safe_plans_after_a_failure)
 }
 END_TEST
 
+/* A plan is known that is as fast as the base plan: the same pipelines in the other order. Without
+ * a simulator both are as good, and the base plan is taken, since going there takes no longer. */
+START_TEST(base_among_equals)
+{
+    double rate[8];
+    bool candidate[8], leaving[8] = {0};
+    luo_plan_cache cache = {0};
+    void *memory = &cache;
+    luo_decision d;
+    luo_err err = {0};
+    prepare_malleus(1, 0);
+    luo_plan *const base = base_plan(sc.cluster), *const other = base_plan(sc.cluster),
+                    *const running = base_plan(sc.cluster);
+    luo_pipeline *const turned = (luo_pipeline *)(uintptr_t)other->pipelines,
+                        *const uneven = (luo_pipeline *)(uintptr_t)running->pipelines;
+    const luo_pipeline first = turned[0];
+    const luo_plan *const plans[] = {other};
+    turned[0] = turned[1];
+    turned[1] = first;
+    uneven[0].micro_batches = 12;
+    uneven[1].micro_batches = 4;
+    ck_assert(luo_plan_hash(other) != luo_plan_hash(base));
+    for (int i = 0; i < 8; i++) {
+        rate[i] = 1;
+        candidate[i] = true;
+    }
+    const luo_snapshot_key key = {.n = 8, .rate = rate, .candidate = candidate, .memory_factor = 1,
+                                  .sequence_tokens = 256, .micro_batches = 16};
+    ck_assert_int_eq(luo_plan_cache_add(&cache, arena, &key, plans, 1, NULL), LUO_OK);
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = base, .plan = running,
+                              .rate = rate, .leaving = leaving, .micro_batches = 16,
+                              .sequence_tokens = 256, .memory_factor = 1, .candidate = candidate,
+                              .keep = arena, .memory = &memory, .trigger = LUO_TRIGGER_RATE,
+                              .specialize_s = no_communicators};
+    ck_assert_msg(luo_policy_malleus.decide(arena, &now, &d, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(d.action == LUO_SWITCH && d.known, "%s", d.why);
+    ck_assert(luo_plan_hash(d.plan) == luo_plan_hash(base));
+}
+END_TEST
+
 /* ---- keys ---- */
 
 static luo_status no_communicators(void *run, const luo_plan *p, double *seconds, luo_err *err)
@@ -492,4 +532,4 @@ LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_t
           LUO_T(slow_devices_are_the_last_resort),
           LUO_T_N(elastic_join, 2),
           LUO_T(refused_before_the_run), LUO_T(snapshots),
-          LUO_T(safe_plans_after_a_failure), LUO_T_N(keys_act, LUO_ROWS(keys)))
+          LUO_T(safe_plans_after_a_failure), LUO_T(base_among_equals), LUO_T_N(keys_act, LUO_ROWS(keys)))
