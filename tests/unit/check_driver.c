@@ -564,6 +564,19 @@ START_TEST(interrupted_waiting)
 }
 END_TEST
 
+/* A backend whose parts of a step do not make the step has a fault, which is not put into books. */
+START_TEST(parts_that_do_not_add_up)
+{
+    luo_err err = {0};
+    prepare("static", 3, 0);
+    fake.untold_s = _i ? 1e-3 : 1e-9;
+    ck_assert_int_eq(run(&err), _i ? LUO_EBUG : LUO_OK);
+    if (_i)
+        ck_assert_msg(strncmp(err.text, "the parts of device 7 make 1.079 s of a step of 1.08 s",
+                              54) == 0, "%s", err.text);
+}
+END_TEST
+
 /* Random failures and stragglers under each policy: books balance, and the same run twice gives the
  * same rows. */
 START_TEST(busy_runs_repeat)
@@ -623,4 +636,4 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run),
           LUO_T_N(first_plan_is_judged, 3), LUO_T_N(refused, LUO_ROWS(bad)),
           LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting),
-          LUO_T_N(busy_runs_repeat, 15))
+          LUO_T_N(parts_that_do_not_add_up, 2), LUO_T_N(busy_runs_repeat, 15))

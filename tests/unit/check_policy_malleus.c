@@ -73,6 +73,22 @@ START_TEST(straggler_comes_and_goes)
 }
 END_TEST
 
+/* The first device of a plan alone leaves and comes back: it has to be replaced before. */
+START_TEST(first_device_is_replaced)
+{
+    events[0] = fixture_event("a", LUO_EVENT_STRAGGLER, "device:0", 5.4, 60);
+    events[0].slowdown = 4;
+    prepare_malleus(300, 1);
+    sc.replacement_s = 7;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.nswitches, 2);
+    ck_assert_int_eq(uses(fake.plans[1].plan, 0), 0);
+    ck_assert_int_eq(uses(fake.plans[1].plan, 1), 1);
+    ck_assert_double_eq_tol(fake.summary.wait_s, 7, 1e-9);
+}
+END_TEST
+
 /* What a switch would save in so many steps does not pay for it; or it is not asked to. */
 START_TEST(adopt_test)
 {
@@ -525,7 +541,7 @@ START_TEST(keys_act)
 }
 END_TEST
 
-LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_test, 2),
+LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T(first_device_is_replaced), LUO_T_N(adopt_test, 2),
           LUO_T_N(its_settings_are_told, 2), LUO_T(noise_is_no_trigger),
           LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
           LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
