@@ -260,8 +260,10 @@ static const struct {
     int64_t heads;
     luo_context_kind kind;
     int32_t inner;
-} settled[] = {{2, 2, LUO_CONTEXT_2D, 2},   {3, 3, LUO_CONTEXT_RING, 0}, {1, 2, LUO_CONTEXT_RING, 0},
-               {4, 3, LUO_CONTEXT_RING, 0}, {4, 4, LUO_CONTEXT_A2A, 0},  {2, 1, LUO_CONTEXT_RING, 0}};
+} settled[] = {
+    {2, 2, LUO_CONTEXT_2D, 2},   {3, 3, LUO_CONTEXT_RING, 0}, {1, 2, LUO_CONTEXT_RING, 0},
+    {4, 3, LUO_CONTEXT_RING, 0}, {4, 4, LUO_CONTEXT_A2A, 0},  {2, 1, LUO_CONTEXT_RING, 0},
+};
 
 START_TEST(settles)
 {

@@ -541,11 +541,11 @@ START_TEST(keys_act)
 }
 END_TEST
 
-LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T(first_device_is_replaced), LUO_T_N(adopt_test, 2),
-          LUO_T_N(its_settings_are_told, 2), LUO_T(noise_is_no_trigger),
+LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T(first_device_is_replaced),
+          LUO_T_N(adopt_test, 2), LUO_T_N(its_settings_are_told, 2), LUO_T(noise_is_no_trigger),
           LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
           LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
           LUO_T(slow_devices_are_the_last_resort),
-          LUO_T_N(elastic_join, 2),
-          LUO_T(refused_before_the_run), LUO_T(snapshots),
-          LUO_T(safe_plans_after_a_failure), LUO_T(base_among_equals), LUO_T_N(keys_act, LUO_ROWS(keys)))
+          LUO_T_N(elastic_join, 2), LUO_T(refused_before_the_run), LUO_T(snapshots),
+          LUO_T(safe_plans_after_a_failure), LUO_T(base_among_equals),
+          LUO_T_N(keys_act, LUO_ROWS(keys)))
