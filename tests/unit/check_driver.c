@@ -400,15 +400,24 @@ START_TEST(batch_is_dealt)
 }
 END_TEST
 
+/* Every planner, on few devices and on many, whose number divides by nothing much. */
+static const struct {
+    const char *planner;
+    int32_t nodes;
+} starts[] = {{"uniform", 4}, {"hydraulis", 4}, {"hydraulis", 33}};
+
 START_TEST(planner_starts_the_run)
 {
     prepare("static", 3, 0);
     sc.plan = NULL;
-    sc.planner = "uniform";
-    sc.batch_sequences = 16;
+    sc.planner = starts[_i].planner;
+    sc.batch_sequences = 4 * starts[_i].nodes;
+    sc.cluster = fixture_cluster(arena, 1, starts[_i].nodes, 2);
     run_ok();
     check_books();
-    ck_assert_int_eq(luo_plan_sequences(fake.plans[0].plan), 16);
+    ck_assert_int_eq(fake.summary.steps_done, 3);
+    ck_assert_int_eq(fake.summary.kept_tokens, 3 * 256 * sc.batch_sequences);
+    if (_i == 0) ck_assert_int_eq(luo_plan_sequences(fake.plans[0].plan), 16);
 }
 END_TEST
 
@@ -633,7 +642,7 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(waits_for_repair), LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
-          LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run),
+          LUO_T(batch_is_dealt), LUO_T_N(planner_starts_the_run, LUO_ROWS(starts)),
           LUO_T_N(first_plan_is_judged, 3), LUO_T_N(refused, LUO_ROWS(bad)),
           LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting),
           LUO_T_N(parts_that_do_not_add_up, 2), LUO_T_N(busy_runs_repeat, 15))
