@@ -241,9 +241,9 @@ START_TEST(gantt)
     int64_t rows = -1;
     put(&d, "ops.csv",
         "step,attempt,device,stream,phase,op,pipeline,stage,micro_batch,t_start_s,t_end_s\n"
-        "4,1,3,io,switch,save,,,,110,1600\n"
+        "4,1,2,pp,F,act,0,1,7,200,201\n4,1,3,io,switch,save,,,,110,1600\n"
         "4,1,2,compute,F,mm,0,1,3,100,800\n4,1,2,compute,F,mm,0,1,4,800,1600\n"
-        "4,1,2,pp,F,act,0,1,7,200,201\n4,1,2,pp,F,act,0,1,7,202,203\n"
+        "4,1,2,pp,F,act,0,1,7,202,203\n"
         "4,1,2,pp,F,act,0,1,7,204,205\n4,1,2,pp,F,act,0,1,7,206,207\n"
         "4,1,2,pp,F,act,0,1,7,208,209\n4,1,2,pp,F,act,0,1,7,210,211\n"
         "4,1,0,compute,F,mm,0,0,0,100,400\n4,1,0,tp,F,ar,0,0,0,390,410\n"
