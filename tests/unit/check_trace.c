@@ -270,6 +270,31 @@ START_TEST(steps_in_a_row)
 }
 END_TEST
 
+/* A straggler in a run of which no step is traced: its slowdown is a counter of its node, and no
+ * track is named but that of the device where it says so. */
+START_TEST(counters_have_no_track)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "counters");
+    luo_trace *t = luo_trace_new(&f->cluster, 0);
+    luo_trace_counts counts;
+    luo_err err = {0};
+    const luo_row_event slow = {.t_s = 0.05, .id = "s", .phase = LUO_EVENT_PHASE_FIRED,
+                                .kind = "straggler", .target = "device:1", .detail = "",
+                                .has_value = true, .value = 2.5};
+    ck_assert_int_eq(luo_trace_event(t, &slow, &err), LUO_OK);
+    const char *path = written(f, t, dir);
+    ck_assert_msg(luo_trace_lint(path, &counts, &err) == LUO_OK, "%s", err.text);
+    ck_assert_int_eq(counts.slices, 0);
+    const char *text = unpack(path);
+    ck_assert_ptr_nonnull(strstr(text, "\"name\":\"dev 1 slowdown\",\"args\":{\"factor\":2.5"));
+    ck_assert_ptr_null(strstr(text, "{\"name\":\"dev 0 "));
+    luo_trace_free(t);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 /* Records stand in the order of issue; a slice begins when its record does, though a later one did
  * before it. */
 START_TEST(later_records_may_begin_first)
@@ -477,5 +502,6 @@ END_TEST
 
 LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
           LUO_T(later_records_may_begin_first),
+          LUO_T(counters_have_no_track),
           LUO_T(posted_and_failed), LUO_T_N(what_waits_in_a_file_comes_back_in_order, 3),
           LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))
