@@ -111,8 +111,8 @@ START_TEST(memory_of_the_model)
 }
 END_TEST
 
-/* Devices of two types, the fast ones first: costs are those of the slow ones. Numbers of stages that
- * do not divide the layers are left out, and the widest group is of all devices. */
+/* Devices of two types, the fast ones first: costs are those of the slow ones. Numbers of stages
+ * that do not divide the layers are left out, and the widest group is of all devices. */
 START_TEST(slowest_type_counts)
 {
     static const luo_value values[] = {LUO_VALUE("peak_bf16_tflop_per_s", 100),
