@@ -248,6 +248,7 @@ static void add_columns(member *m, int32_t dim)
     ((luo_ent *)m->out->ent)[m->out->nent - 1].key = dim;
 }
 
+/* Of dealt experts and of those that are cut. */
 static void experts(member *m, luo_form form)
 {
     const bool dealt = m->s->experts_dealt;
@@ -284,6 +285,7 @@ static void fill(member *m, luo_form form)
     case LUO_FORM_STATE:
     case LUO_FORM_SHARD:
     case LUO_FORM_SCALAR:
+    case LUO_FORM_LOAD:
     case LUO_FORM_ALL:
         add(m, LUO_DUP, m->c * m->t, NULL);
         return;
@@ -299,7 +301,7 @@ static void fill(member *m, luo_form form)
 int32_t luo_plan_form_top(luo_form form)
 {
     const bool tokens = form == LUO_FORM_X || form == LUO_FORM_WHOLE || form == LUO_FORM_ROUTED ||
-                        form == LUO_FORM_COUNTS || form >= LUO_FORM_HEADS;
+                        form == LUO_FORM_COUNTS || form == LUO_FORM_LOAD || form >= LUO_FORM_HEADS;
     if (form == LUO_FORM_ROWS || form == LUO_FORM_ROWS_HOME) return 1;
     return tokens ? 0 : LUO_DUP;
 }

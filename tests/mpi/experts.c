@@ -27,6 +27,7 @@ static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
     m.moe.sigmoid = luo_rng_pick(rng, 3) == 0;
     m.moe.renorm = luo_rng_pick(rng, 2);
     if (m.moe.sigmoid) m.moe.routed_scale = 1.5;
+    if (!m.moe.sigmoid && luo_rng_pick(rng, 2)) m.moe.aux_loss = 0.5;
     if (m.moe.experts_per_token == 1) /* else a weight that is always the same has no gradient */
         m.moe.sigmoid = m.moe.renorm = false;
     if (luo_rng_pick(rng, 2) == 0) {
