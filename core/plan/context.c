@@ -242,8 +242,10 @@ static void add_experts(member *m, int32_t blocks, int32_t dim)
     add(m, dim, m->experts, NULL);
 }
 
+/* Experts that are cut, in every context-parallel rank. */
 static void add_columns(member *m, int32_t dim)
 {
+    add(m, LUO_DUP, m->c, NULL);
     add_heads(m);
     ((luo_ent *)m->out->ent)[m->out->nent - 1].key = dim;
 }
