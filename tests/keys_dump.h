@@ -176,6 +176,7 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_D(moe.routed_scale);
     DUMP_I(moe.route_groups);
     DUMP_I(moe.route_groups_kept);
+    DUMP_D(moe.aux_loss);
     DUMP_I(image.height_px);
     DUMP_I(image.width_px);
     DUMP_I(image.channels);

@@ -291,6 +291,8 @@ static const row model_rows[] = {
      "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: top1", NULL},
     {moe, "moe.gate", "topk", "top1", "`gate` top1 gives 1"},
     {moe, "moe.gate", "topk", "sigmoid", NULL},
+    {moe, "moe.aux_loss", "gate: topk", "aux_loss: 0.01", NULL},
+    {moe, "moe.aux_loss", "gate: topk", "gate: sigmoid, aux_loss: 0.01", "goes with `gate` topk"},
     {moe, "moe.renorm", "gate: topk", "renorm: true", NULL},
     {moe, "moe.routed_scale", "gate: topk", "gate: sigmoid, routed_scale: 2", NULL},
     {moe, "moe.routed_scale", "gate: topk", "routed_scale: 2", "go with `gate` sigmoid"},

@@ -43,6 +43,8 @@ luo_status luo_annset_summed(luo_annset *set, int32_t id, int32_t *res, luo_err 
  * dimension that is whole. */
 luo_status luo_annset_rename(luo_annset *set, int32_t id, const int32_t *to, int32_t *res,
                              luo_err *err);
+/* In every member what dimension 0 is cut into becomes summands; members stay apart. */
+luo_status luo_annset_inner_sums(luo_annset *set, int32_t id, int32_t *res, luo_err *err);
 /* The same cuts in equal parts. */
 luo_status luo_annset_even(luo_annset *set, int32_t id, int32_t *res, luo_err *err);
 /* Member u of b where from_b[u], else of a. Pre: as many members, the same top level. */

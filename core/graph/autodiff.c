@@ -401,11 +401,21 @@ static luo_status diff_activation(diff *d, const int32_t *dy)
 
 /* ---- experts ---- */
 
+/* What the Reshard makes that reads x. Pre: there is one. */
+static int32_t completed(const diff *d, int32_t x)
+{
+    int32_t o = d->at + 1;
+    while (d->g->op[o].kind != LUO_OP_RESHARD || d->g->op[o].in[0] != x) o++;
+    return d->g->op[o].out[0];
+}
+
 static luo_status diff_route(diff *d, const int32_t *dy)
 {
     const luo_op *op = here(d);
-    const int32_t in[4] = {dy[0], op->out[0], op->out[1], op->out[2]};
-    return emit_one(d, LUO_OP_ROUTE_DX, 0, in, 4);
+    const bool balances = op->nout > 3;
+    const int32_t in[5] = {dy[0], op->out[0], op->out[1], op->out[2],
+                           balances ? completed(d, op->out[3]) : -1};
+    return emit_one(d, LUO_OP_ROUTE_DX, 0, in, balances ? 5 : 4);
 }
 
 static luo_status diff_pack(diff *d, const int32_t *dy)

@@ -299,7 +299,9 @@ static luo_status rule_route(const site *s)
 {
     LUO_TRY(want_whole(s, in_of(s, 0), 1, "insert a Reshard that gathers the experts"));
     for (int32_t j = 0; j < s->op->nout; j++) out_of(s, j)->ann = in_of(s, 0)->ann;
-    return LUO_OK;
+    if (s->op->nout < 4) return LUO_OK;
+    /* choices of own tokens: sums over those of a pipeline, not over pipelines */
+    return luo_annset_inner_sums(s->g->set, in_of(s, 0)->ann, &out_of(s, 3)->ann, s->err);
 }
 
 static luo_status rule_route_dx(const site *s)

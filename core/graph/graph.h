@@ -43,6 +43,7 @@ typedef enum luo_form {
     LUO_FORM_ROWS,      /* rows where their experts are */
     LUO_FORM_ROWS_HOME, /* rows where their tokens are */
     LUO_FORM_EXPERTS,   /* weights of experts */
+    LUO_FORM_LOAD,      /* how often experts were chosen, by the tokens of a pipeline */
     /* Of attention under context parallelism (core/plan/context.c): */
     LUO_FORM_HEADS,  /* queries: heads cut among the ranks of a part, tokens whole there */
     LUO_FORM_KEYS,   /* keys and values on their way there */

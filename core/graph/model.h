@@ -64,6 +64,7 @@ typedef struct luo_moe { /* experts = 0: no mixture of experts */
     bool sigmoid, renorm;   /* else softmax; weights of a token's choices add up to 1 */
     double routed_scale;    /* sigmoid: what they add up to; 0: 1 */
     int64_t route_groups, route_groups_kept; /* sigmoid; 0: one group */
+    double aux_loss; /* softmax: weight of the loss of unbalanced experts; 0: none */
 } luo_moe;
 
 typedef struct luo_image {

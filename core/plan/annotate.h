@@ -7,7 +7,7 @@
 /* What the builder has to know of the plan: key-value heads cut or whole, head apart or not, what
  * ZeRO cuts. Errors: LUO_EINPUT for what cannot be compiled: zero 2 and 3 over pipelines that
  * differ in borders or micro-batches, with `state_layout`, hybrid over unlike groups; experts over
- * pipelines that differ, or cut where sequences are. Owner: arena, of what out points to. */
+ * pipelines that differ. Owner: arena, of what out points to. */
 luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                luo_build_opts *out, luo_err *err);
 /* experts.c: the part of it that is about experts. */

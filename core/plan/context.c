@@ -242,12 +242,15 @@ static void add_experts(member *m, int32_t blocks, int32_t dim)
     add(m, dim, m->experts, NULL);
 }
 
+/* Experts that are cut, in every context-parallel rank. */
 static void add_columns(member *m, int32_t dim)
 {
+    add(m, LUO_DUP, m->c, NULL);
     add_heads(m);
     ((luo_ent *)m->out->ent)[m->out->nent - 1].key = dim;
 }
 
+/* Of dealt experts and of those that are cut. */
 static void experts(member *m, luo_form form)
 {
     const bool dealt = m->s->experts_dealt;
@@ -284,6 +287,7 @@ static void fill(member *m, luo_form form)
     case LUO_FORM_STATE:
     case LUO_FORM_SHARD:
     case LUO_FORM_SCALAR:
+    case LUO_FORM_LOAD:
     case LUO_FORM_ALL:
         add(m, LUO_DUP, m->c * m->t, NULL);
         return;
@@ -299,7 +303,7 @@ static void fill(member *m, luo_form form)
 int32_t luo_plan_form_top(luo_form form)
 {
     const bool tokens = form == LUO_FORM_X || form == LUO_FORM_WHOLE || form == LUO_FORM_ROUTED ||
-                        form == LUO_FORM_COUNTS || form >= LUO_FORM_HEADS;
+                        form == LUO_FORM_COUNTS || form == LUO_FORM_LOAD || form >= LUO_FORM_HEADS;
     if (form == LUO_FORM_ROWS || form == LUO_FORM_ROWS_HOME) return 1;
     return tokens ? 0 : LUO_DUP;
 }

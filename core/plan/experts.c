@@ -76,6 +76,16 @@ static luo_status in_groups(luo_status st, luo_err *err)
     return luo_err_part(err, st, "/expert_groups");
 }
 
+/* What runs again exchanges rows again. */
+static bool recomputes_alike(const luo_stage *a, const luo_stage *b)
+{
+    bool same = a->recompute == b->recompute && a->nrecompute == b->nrecompute;
+    for (int32_t r = 0; same && r < a->nrecompute; r++)
+        same = a->recompute_layers[r].lo == b->recompute_layers[r].lo &&
+               a->recompute_layers[r].hi == b->recompute_layers[r].hi;
+    return same;
+}
+
 /* Pipelines of a group meet in every micro-batch. */
 static luo_status check_alike(const luo_plan *plan, int32_t g, int32_t i, int32_t k, luo_err *err)
 {
@@ -91,11 +101,12 @@ static luo_status check_alike(const luo_plan *plan, int32_t g, int32_t i, int32_
     for (int32_t s = 0; same && s < a->nstages; s++)
         same = a->stages[s].ndev == b->stages[s].ndev &&
                a->stages[s].context_parallel == b->stages[s].context_parallel &&
-               a->stages[s].experts_dealt && b->stages[s].experts_dealt;
+               a->stages[s].experts_dealt && b->stages[s].experts_dealt &&
+               recomputes_alike(&a->stages[s], &b->stages[s]);
     if (same) return LUO_OK;
     return in_groups(luo_err_set(err, LUO_EINPUT,
                                  "expert group %d: pipelines %d and %d need experts: expert and "
-                                 "stages of equally many devices, cut alike.",
+                                 "stages of equally many devices, cut and recomputed alike.",
                                  (int)g, (int)i, (int)k),
                      err);
 }
@@ -148,11 +159,12 @@ static luo_status check_stage(const luo_plan *plan, const luo_model *model, int3
                                         "experts: expert in stage %d of pipeline %d.",
                                         (int)plan->expert_parallel, (int)k, (int)i),
                             "/expert_parallel");
-    if (stage->context_parallel > 1 && !stage->experts_dealt)
-        return luo_err_set(err, LUO_EINPUT,
-                           "pipeline %d, stage %d: context_parallel %d with experts cut by tensor "
-                           "parallelism is not built yet; use experts: expert.",
-                           (int)i, (int)k, (int)stage->context_parallel);
+    if (stage->context_parallel > 1 && model->moe.aux_loss > 0)
+        return luo_err_set(
+            err, LUO_EINPUT,
+            "pipeline %d, stage %d: context_parallel %d pads sequences, and `aux_loss` "
+            "would count the pads; leave one of them out.",
+            (int)i, (int)k, (int)stage->context_parallel);
     if (stage->nreroute && stage->experts_dealt)
         return luo_err_set(err, LUO_EINPUT,
                            "pipeline %d, stage %d: other pipelines can not do the part of a stage "
@@ -182,7 +194,8 @@ static int32_t divisor(int32_t a, int32_t b)
     return a;
 }
 
-/* Every pipeline's devices of a layer send rows; the least number that all of theirs divide. */
+/* Every pipeline's devices, or ranks, of a layer have rows; the least number that all of theirs
+ * divide. */
 static luo_status find_layer(const luo_plan *plan, const luo_model *model, int32_t layer,
                              bool *dealt, int32_t *sources, luo_err *err)
 {
@@ -192,7 +205,8 @@ static luo_status find_layer(const luo_plan *plan, const luo_model *model, int32
         if (k < 0) continue; /* found where places are looked for */
         const luo_stage *stage = &plan->pipelines[i].stages[k];
         LUO_TRY(check_stage(plan, model, i, k, err));
-        if (stage->experts_dealt) *sources *= stage->ndev / divisor(*sources, stage->ndev);
+        const int32_t n = stage->experts_dealt ? stage->ndev : stage->context_parallel;
+        *sources *= n / divisor(*sources, n);
         if (i > 0 && *dealt != stage->experts_dealt)
             return luo_err_set(err, LUO_EINPUT,
                                "layer %d has experts dealt in some pipelines and cut in others; "

@@ -64,6 +64,7 @@ void luo_run_set_judge(luo_run *r)
         .cluster = r->job.scenario->cluster,
         .stack = &r->job.scenario->stack,
         .bucket = luo_run_bucket(r),
+        .load = luo_run_load(r->job.scenario),
         .interrupted = r->job.opts->interrupted,
         .comm = r->job.opts->simulator == r->backend.table ? r->job.opts->comm : LUO_COMM_FLOW};
 }

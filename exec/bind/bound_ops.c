@@ -289,6 +289,7 @@ static luo_status bind_route_dx(luo_binder *binder, luo_bound_op *op)
 {
     op->rows = luo_op_in(binder, op, 3)->dim[0];
     op->cols = luo_op_in(binder, op, 3)->dim[1];
+    op->lo = binder->b->role->seg[binder->b->seg_of[op->instr->id]].tokens;
     return LUO_OK;
 }
 

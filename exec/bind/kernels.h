@@ -102,12 +102,15 @@ typedef struct luo_kernels {
     void (*gelu_dx)(int64_t n, const void *dy, const void *x, void *dx);
     void (*add)(int64_t n, int32_t count, const void *const *x, void *y); /* y may be x[0] */
     /* logits, probabilities [t x experts], weights, ids [t x k]; ids are whole numbers, -1: dropped
-     * by the capacity of its expert among these tokens. Gates top-k and
-     * sigmoid. work: 8 (5 experts + k + 4) bytes. */
+     * by the capacity of its expert among these tokens. Gates top-k and sigmoid. load [experts]:
+     * how often each was chosen, also by those that were dropped; NULL: not wanted. Backward adds
+     * `balance` times load to the gradient of every probability. work: 8 (5 experts + k + 4) bytes.
+     */
     void (*route)(int64_t t, const luo_gate *gate, const void *logits, void *weights, void *ids,
-                  void *probabilities, void *work);
+                  void *probabilities, void *load, void *work);
     void (*route_dx)(int64_t t, const luo_gate *gate, const void *dweights, const void *weights,
-                     const void *ids, const void *probabilities, void *dlogits);
+                     const void *ids, const void *probabilities, const void *load, double balance,
+                     void *dlogits);
     /* rows [as many as choices that are not dropped x h], by (expert, token); counts [experts].
      * combine: y = sum of the rows of a token times their weights; weights NULL: 1, which is the
      * gradient of pack. work: of route. */

@@ -307,9 +307,8 @@ static luo_status run_sum(luo_rank *r, const gpu_op *op, int32_t task)
 static luo_status refuse_experts(gpu_binder *b, gpu_op *op)
 {
     return luo_err_set(b->err, LUO_EUNSUP,
-                       "model `%s` has experts (`%s`), which GPU ranks do not compute yet; run it "
-                       "on host or simulate it.",
-                       b->job->x->config.model->name,
+                       "operation `%s` of experts has no kernel in backend cuda; run it on host, "
+                       "or simulate it.",
                        b->job->bound.set->ops[op->b->instr->op].name);
 }
 

@@ -20,18 +20,25 @@ void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const luo_gate gate = gate_of(rank);
+    void *load = instr->nout > 3 ? host_buf(rank, instr->out[3], task) : NULL;
+    if (load) memset(load, 0, (size_t)luo_bound_desc(&rank->job->b, instr->out[3])->bytes);
     rank->x->k->route(op->rows, &gate, host_buf(rank, instr->in[0], task),
                       host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
-                      host_buf(rank, instr->out[2], task), rank->job->attention_work);
+                      host_buf(rank, instr->out[2], task), load, rank->job->attention_work);
 }
 
+/* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
+ * pipeline, by its tokens over the targets of the step; masks are constants of its gradient. */
 void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const luo_gate gate = gate_of(rank);
-    rank->x->k->route_dx(op->rows, &gate, host_buf(rank, instr->in[0], task),
-                         host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
-                         host_buf(rank, instr->in[3], task), host_buf(rank, instr->out[0], task));
+    const double weight = rank->x->config.model->moe.aux_loss * gate.experts * rank->scale;
+    rank->x->k->route_dx(
+        op->rows, &gate, host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
+        host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task),
+        instr->nin > 4 ? host_buf(rank, instr->in[4], task) : NULL,
+        op->lo > 0 ? weight / (double)op->lo : 0, host_buf(rank, instr->out[0], task));
 }
 
 /* ---- tokens and rows ---- */

@@ -74,14 +74,14 @@ static void by_kernels(layer *l)
     const luo_gate gate = {.kind = LUO_GATE_TOPK, .experts = l->experts, .k = l->each};
     double weights[TOKENS * EXPERTS], ids[TOKENS * EXPERTS], p[TOKENS * EXPERTS];
     double counts[EXPERTS], dweights[TOKENS * EXPERTS], work[WORK];
-    k->route(l->t, &gate, l->logits, weights, ids, p, work);
+    k->route(l->t, &gate, l->logits, weights, ids, p, NULL, work);
     k->pack(l->t, l->h, l->experts, l->each, l->x, ids, r.x, counts, work);
     experts_forward(l, counts, &r);
     k->combine(l->t, l->h, l->experts, l->each, r.y, ids, weights, l->y, work);
     k->combine_dx(l->t, l->h, l->experts, l->each, l->dy, ids, weights, r.y, d.y, dweights, work);
     experts_backward(l, counts, &r, &d);
     k->combine(l->t, l->h, l->experts, l->each, d.x, ids, NULL, l->dx, work);
-    k->route_dx(l->t, &gate, dweights, weights, ids, p, l->dlogits);
+    k->route_dx(l->t, &gate, dweights, weights, ids, p, NULL, 0, l->dlogits);
 }
 
 /* ---- token by token, gradients by the chain rule on paper ---- */
@@ -184,13 +184,44 @@ START_TEST(random_layers)
 }
 END_TEST
 
+/* The loss of unbalanced experts, V-M1's without its weight, and its slope by differences. */
+static double balance_of(const double *logits, double *dlogits)
+{
+    const luo_gate gate = {.experts = 4, .k = 2};
+    const double none[12] = {0};
+    double weights[12], ids[12], p[24], load[4], work[WORK], loss = 0;
+    k->route(6, &gate, logits, weights, ids, p, load, work);
+    for (int i = 0; i < 24; i++) loss += 4 * p[i] / 6 * load[i % 4] / 6;
+    if (dlogits) k->route_dx(6, &gate, none, weights, ids, p, load, 4.0 / 36, dlogits);
+    return loss;
+}
+
+START_TEST(balance)
+{
+    double logits[24] = {2, 1, 0, 0, 2, 0, 1, 0, 2, 1, 0, -1, 0, 2, 1, 0, 2, 0, 0, 1, 0, 0, 2, 1};
+    double slope[24];
+    ck_assert(fabs(balance_of(logits, slope) - 2.212346411) < 1e-9);
+    for (int i = 0; i < 24; i++) {
+        const double was = logits[i], h = 1e-6;
+        logits[i] = was + h;
+        const double up = balance_of(logits, NULL);
+        logits[i] = was - h;
+        const double down = balance_of(logits, NULL);
+        logits[i] = was;
+        if (fabs(up - down) > .01) continue; /* another choice: ties */
+        ck_assert_msg(fabs(slope[i] - (up - down) / (2 * h)) < 1e-8, "%d: %.9g, measured %.9g", i,
+                      slope[i], (up - down) / (2 * h));
+    }
+}
+END_TEST
+
 /* Dropped choices have no row and give nothing. */
 START_TEST(capacity)
 {
     static const double logits[6] = {1, 0, 1, 0, 1, 0}, x[3] = {1, 2, 4};
     const luo_gate gate = {.experts = 2, .k = 1, .capacity_factor = 1};
     double weights[3], ids[3], p[6], counts[2], packed[3], y[3], work[WORK];
-    k->route(3, &gate, logits, weights, ids, p, work);
+    k->route(3, &gate, logits, weights, ids, p, NULL, work);
     ck_assert(ids[0] == 0 && ids[1] == 0 && ids[2] == -1 && weights[2] == 0);
     k->pack(3, 1, 2, 1, x, ids, packed, counts, work);
     ck_assert(counts[0] == 2 && counts[1] == 0 && packed[0] == 1 && packed[1] == 2);
@@ -205,11 +236,11 @@ START_TEST(no_numbers)
     const double logits[4] = {NAN, NAN, INFINITY, NAN};
     const luo_gate gate = {.experts = 4, .k = 3};
     double weights[3], ids[3], p[4], work[WORK];
-    k->route(1, &gate, logits, weights, ids, p, work);
+    k->route(1, &gate, logits, weights, ids, p, NULL, work);
     ck_assert(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
     for (int j = 0; j < 3; j++) ck_assert(ids[j] >= 0 && ids[j] < 4);
 }
 END_TEST
 
-LUO_SUITE("exec.experts", LUO_T(vector), LUO_T_N(random_layers, 100), LUO_T(capacity),
-          LUO_T(no_numbers))
+LUO_SUITE("exec.experts", LUO_T(vector), LUO_T_N(random_layers, 100), LUO_T(balance),
+          LUO_T(capacity), LUO_T(no_numbers))

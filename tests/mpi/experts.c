@@ -27,6 +27,7 @@ static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
     m.moe.sigmoid = luo_rng_pick(rng, 3) == 0;
     m.moe.renorm = luo_rng_pick(rng, 2);
     if (m.moe.sigmoid) m.moe.routed_scale = 1.5;
+    if (!m.moe.sigmoid && luo_rng_pick(rng, 2) && experts > 1) m.moe.aux_loss = 0.5;
     if (m.moe.experts_per_token == 1) /* else a weight that is always the same has no gradient */
         m.moe.sigmoid = m.moe.renorm = false;
     if (luo_rng_pick(rng, 2) == 0) {
@@ -46,7 +47,7 @@ static void draw_pipeline(luo_rng *rng, int32_t *left, bool dealt, luo_str *line
     static const int32_t widths[] = {1, 2, 2, 4};
     *how = (shape){widths[luo_rng_pick(rng, 4)], 1, dealt};
     while (how->t > *left) how->t /= 2;
-    if (dealt && 2 * how->t <= *left && luo_rng_pick(rng, 4) == 0) how->c = 2;
+    if (2 * how->t <= *left && luo_rng_pick(rng, 4) == 0) how->c = 2;
     const int32_t each = how->t * how->c;
     const int32_t stages = *left >= 2 * each && luo_rng_pick(rng, 2) ? 2 : 1;
     const bool shares = how->t == 2 && how->c == 1 && luo_rng_pick(rng, 4) == 0;
@@ -214,7 +215,8 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
     luo_str line = {0}, name = {0};
     row r;
     const luo_plan *p = draw(a, &rng, &r, &line);
-    const luo_model model = draw_model(&rng, p->layers, most_dealt(p));
+    luo_model model = draw_model(&rng, p->layers, most_dealt(p));
+    if (luo_plan_has_context(p)) model.moe.aux_loss = 0; /* refused: pads would count */
     luo_str_addf(&name,
                  "seed %llu: %s; %s in %d groups, among %d, cp %d; %d experts, %d each, %d shared; "
                  "zero %d sp %d recompute %d order %d",

@@ -214,20 +214,19 @@ END_TEST
 static const struct refusal {
     const char *line;
     int64_t experts;
-    int32_t each, context, zero, among;
-    bool cut, bias, layout;
+    int32_t each, zero, among;
+    bool cut, bias, layout, balance;
     const char *says;
 } refusals[] = {
     {.line = "1: [0-3]*1",
      .experts = 3,
      .says = "pipeline 0, stage 0: 3 experts can not be dealt to 4 devices; use experts: tensor or "
              "fewer devices."},
-    {.line = "1: [0-3]*1",
+    {.line = "1: [0,1]*1",
      .experts = 8,
-     .context = 2,
-     .cut = true,
-     .says = "pipeline 0, stage 0: context_parallel 2 with experts cut by tensor parallelism is "
-             "not built yet; use experts: expert."},
+     .balance = true,
+     .says = "pipeline 0, stage 0: context_parallel 2 pads sequences, and `aux_loss` would count "
+             "the pads; leave one of them out."},
     {.line = "1: [0-7]*1",
      .experts = 8,
      .among = 3,
@@ -246,13 +245,13 @@ static const struct refusal {
      .experts = 8,
      .each = 2,
      .says = "expert group 0: pipelines 0 and 1 need experts: expert and stages of equally many "
-             "devices, cut alike."},
+             "devices, cut and recomputed alike."},
     {.line = "1: [0]*1 || 1: [1]*1",
      .experts = 8,
      .each = 2,
      .cut = true,
      .says = "expert group 0: pipelines 0 and 1 need experts: expert and stages of equally many "
-             "devices, cut alike."},
+             "devices, cut and recomputed alike."},
     {.line = "1: [0]*1 || 1: [1]*1",
      .experts = 8,
      .each = 2,
@@ -275,9 +274,12 @@ START_TEST(refused)
     const struct refusal *r = &refusals[_i];
     made m = open_plan(r->line, r->experts, !r->cut);
     if (r->each) group_pipelines(&m, r->each);
-    if (r->context) ((luo_stage *)m.plan->pipelines[0].stages)[0].context_parallel = r->context;
     if (r->layout) m.plan->state_layout = (luo_state_layout){1, 1, 1, 1, zero};
     m.plan->zero = r->zero;
+    if (r->balance) {
+        m.model.moe.aux_loss = 0.1;
+        ((luo_stage *)m.plan->pipelines[0].stages)[0].context_parallel = 2;
+    }
     m.plan->expert_parallel = r->among;
     m.model.linear_bias = r->bias;
     ck_assert_int_eq(compile(&m), LUO_EINPUT);

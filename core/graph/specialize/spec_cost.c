@@ -316,7 +316,8 @@ static void cost_rows_activation_dx(const look *l, luo_instr *instr)
 
 static void cost_route(const look *l, luo_instr *instr)
 {
-    stream(instr, l->s->g->sum_bytes * 2 * volume_of(l, l->op->in[l->op->nin - 1]));
+    const bool backward = l->op->kind == LUO_OP_ROUTE_DX; /* logits, or probabilities */
+    stream(instr, l->s->g->sum_bytes * 2 * in_volume(l, backward ? 3 : 0));
 }
 
 static void cost_pack(const look *l, luo_instr *instr)

@@ -8,7 +8,7 @@
 typedef struct moe_yaml {
     int64_t experts, experts_per_token, expert_ffn_hidden, shared_experts, shared_ffn_hidden;
     int64_t first_dense_layers, every_layers;
-    double capacity_factor, routed_scale;
+    double capacity_factor, routed_scale, aux_loss;
     int64_t route_groups, route_groups_kept;
     bool renorm;
     int32_t gate;
@@ -59,6 +59,7 @@ static const luo_doc_field moe_fields[] = {
     LUO_DOC_INT("every_layers", OPT, moe_yaml, every_layers, LAYERS),
     LUO_DOC_FLOAT_OR("capacity_factor", moe_yaml, capacity_factor, "0", LUO_WITHIN(0, 1e6)),
     LUO_DOC_ENUM_OR("gate", moe_yaml, gate, "topk", gates),
+    LUO_DOC_FLOAT_OR("aux_loss", moe_yaml, aux_loss, "0", LUO_WITHIN(0, 1000)),
     LUO_DOC_BOOL_OR("renorm", moe_yaml, renorm, "false"),
     LUO_DOC_FLOAT_OR("routed_scale", moe_yaml, routed_scale, "1", LUO_ABOVE_TO(0, 1e6)),
     LUO_DOC_INT_OR("route_groups", moe_yaml, route_groups, "1", HEADS),
@@ -225,6 +226,8 @@ static void check_moe(luo_doc *doc, const luo_model *model)
         luo_doc_error(doc, moe, "%s", err.text);
     if (!model->moe.sigmoid && (model->moe.routed_scale != 1 || model->moe.route_groups > 1))
         luo_doc_error(doc, moe, "`routed_scale` and `route_groups` go with `gate` sigmoid.");
+    if (model->moe.sigmoid && model->moe.aux_loss > 0)
+        luo_doc_error(doc, moe, "`aux_loss` goes with `gate` topk or top1.");
     if ((model->moe.shared_experts > 0) != (model->moe.shared_ffn_hidden > 0))
         luo_doc_error(doc, moe,
                       "`shared_experts` and `shared_ffn_hidden` are given together or "
@@ -298,7 +301,7 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                                  y->moe.first_dense_layers, y->moe.every_layers,
                                  y->moe.capacity_factor, y->moe.gate == 1, y->moe.gate == 2,
                                  y->moe.renorm, y->moe.routed_scale, y->moe.route_groups,
-                                 y->moe.route_groups_kept},
+                                 y->moe.route_groups_kept, y->moe.aux_loss},
                          .image = y->image,
                          .dtype = y->dtype};
     take_family_defaults(doc, model);
