@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: tests/auto_pairs.sh [DIR]     (build/auto-pairs)
-# `luoshu plan auto` beside each planner alone on 12 pairs of model and cluster, by the simulated step, and beside all
+# `luoshu plan auto` beside each planner alone on 14 pairs of model and cluster, by the simulated step, and beside all
 # uniform plans there are where that can be simulated. Writes DIR/auto_pairs.csv and .md; exit 1 where auto is slower than
 # a planner, or more than 2 % behind the best of all plans.
 set -eu
@@ -9,7 +9,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 L=${LUOSHU:-$root/build/release/luoshu} S=$root/scenarios
 dir=$(mkdir -p "${1:-build/auto-pairs}" && cd "${1:-build/auto-pairs}" && pwd)
 cd "$dir"
-key() { awk -v k="\"$2\":" '{i = index($0, k)} i {v = substr($0, i + length(k)); sub(/^ */, "", v); sub(/[,}].*/, "", v); gsub(/"/, "", v); print v; exit}' "$1"; }
+key() { awk -v k="\"$2\":" '{i = index($0, k)} i {v = substr($0, i + length(k)); sub(/^ */, "", v); sub(/[,}].*/, "", v); gsub(/"/, "", v); print v == "null" ? "" : v; exit}' "$1"; }
 planner() { # NAME: of auto.json, its step
     awk -v p="\"planner\": \"$1\"" 'index($0, p) {v = $0; sub(/.*"step_s": /, "", v); sub(/,.*/, "", v); print v == "null" ? "" : v; exit}' auto.json
 }
@@ -42,6 +42,8 @@ ask llama-32b mixed48 4096 64 slow
 ask llama-32b h20x16-h800x16 4096 64
 ask llama-70b a100-64 8192 64
 ask gpt-175b a100-64 2048 64
+ask mixtral-8x7b a800-32 4096 64
+ask mixtral-8x7b h20x16-h800x16 4096 64
 ask llama-70b h100-1024 4096 1024
 awk -F, 'NR == 1 {next}
     {best = ""; for (k = 8; k <= 9; k++) if ($k != "" && (best == "" || $k < best)) best = $k

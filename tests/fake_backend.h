@@ -67,6 +67,8 @@ static struct fake {
     int64_t broken;         /* this checkpoint cannot be read; 0: all can */
     int32_t dies_loading;   /* so many times */
     int32_t dies_starting;  /* the same before the first step */
+    double untold_s;        /* of a step that the parts of the last device leave out */
+    luo_status bind_fails;  /* of programs to the state; LUO_OK: it does not */
     int32_t ndeaths;
     fake_death deaths[8];
     luo_run_summary summary;
@@ -267,6 +269,7 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
         fake.parts[i] = (luo_parts){.compute_s = fake.compute_s[d],
                                     .bubble_s = out->end_s - out->start_s - fake.compute_s[d]};
     }
+    fake.parts[q->programs->n - 1].bubble_s -= fake.untold_s;
     memcpy(fake.compute_s, compute, (size_t)q->programs->n * sizeof *compute);
     memcpy(fake.predicted_s, compute + q->programs->n, (size_t)q->programs->n * sizeof *compute);
     luo_arena_reset(fake.scratch, 0);
@@ -325,7 +328,8 @@ static inline luo_status fake_state(luo_backend_state *b, const luo_state_reques
     fake_note(names[q->action], q->action == LUO_STATE_SAVE   ? q->step
                               : q->action == LUO_STATE_LOAD ? found
                                                           : -1);
-    if (q->action == LUO_STATE_BIND) return LUO_OK;
+    if (q->action == LUO_STATE_BIND)
+        return fake.bind_fails ? luo_err_set(err, fake.bind_fails, "no room for them") : LUO_OK;
     if (q->action == LUO_STATE_SAVE) {
         if (!fake.processes) return luo_err_set(err, LUO_EPEER, "nobody is there");
         ck_assert_int_eq(fake.state_step, q->step);

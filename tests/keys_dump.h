@@ -171,6 +171,12 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_I(moe.every_layers);
     DUMP_D(moe.capacity_factor);
     DUMP_I(moe.top1);
+    DUMP_I(moe.sigmoid);
+    DUMP_I(moe.renorm);
+    DUMP_D(moe.routed_scale);
+    DUMP_I(moe.route_groups);
+    DUMP_I(moe.route_groups_kept);
+    DUMP_D(moe.aux_loss);
     DUMP_I(image.height_px);
     DUMP_I(image.width_px);
     DUMP_I(image.channels);

@@ -56,7 +56,7 @@ static inline luo_graph *plan_raw_graph(luo_arena *a, const luo_plan *p, const l
     luo_build_opts opts;
     luo_graph *g = NULL;
     luo_err err = {0};
-    if (luo_plan_build_opts(p, m, &opts, &err) != LUO_OK ||
+    if (luo_plan_build_opts(a, p, m, &opts, &err) != LUO_OK ||
         luo_graph_build(a, m, &opts, &g, &err) != LUO_OK || luo_plan_annotate(g, p, &err) != LUO_OK)
         luo_test_fail(err.text, "forward graph");
     return g;

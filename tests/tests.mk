@@ -31,7 +31,7 @@ storm-host: $(BIN) $(RANK) $(STORM_HOST) ## STORM_N (200) random real runs, stru
 	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),200) nice $(STORM_HOST)
 
 LENGTHGAIN := $(B)/tests/curves/lengthgain
-rivals: ## do planners hold against the best of the others? malleus, hydraulis in random settings, auto on 12 pairs
+rivals: ## do planners hold against the best of the others? malleus, hydraulis in random settings, auto on 14 pairs
 	@./tests/deps.sh build
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(LENGTHGAIN)
 	@lost=0; LUOSHU=$(abspath $(BIN)) ./tests/rivals.sh || lost=1; \

@@ -86,11 +86,12 @@ static void print_layers(FILE *out, const luo_model *model)
             yes(model->qkv_bias), yes(model->qk_norm));
     if (model->token_types) fprintf(out, "token_types %lld\n", (long long)model->token_types);
     const luo_moe *e = &model->moe;
+    const char *gate = e->top1 ? "top1" : e->sigmoid ? "sigmoid" : "topk";
     if (e->experts)
         fprintf(out, "experts %lld of ffn_hidden %lld, %lld a token (gate %s), capacity_factor %g; "
                      "shared %lld of %lld; first_dense_layers %lld, every_layers %lld\n",
                 (long long)e->experts, (long long)e->expert_ffn_hidden,
-                (long long)e->experts_per_token, e->top1 ? "top1" : "topk", e->capacity_factor,
+                (long long)e->experts_per_token, gate, e->capacity_factor,
                 (long long)e->shared_experts, (long long)e->shared_ffn_hidden,
                 (long long)e->first_dense_layers, (long long)e->every_layers);
     const luo_image *i = &model->image;

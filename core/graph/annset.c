@@ -238,6 +238,72 @@ luo_status luo_annset_summed(luo_annset *set, int32_t id, int32_t *res, luo_err 
     return keep(set, LUO_OK, &sum, mark, place, res, err);
 }
 
+luo_status luo_annset_rename(luo_annset *set, int32_t id, const int32_t *to, int32_t *res,
+                             luo_err *err)
+{
+    const size_t mark = luo_arena_mark(set->scratch);
+    luo_ann made = *luo_annset_get(set, id);
+    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, made.u);
+    int32_t place = -1;
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < made.u; u++) {
+        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, made.grp[u].nent);
+        if (!ent) return luo_err_nomem(err);
+        grp[u] = made.grp[u];
+        for (int32_t k = 0; k < grp[u].nent; k++) {
+            ent[k] = made.grp[u].ent[k];
+            if (ent[k].key >= 0) ent[k].key = to[ent[k].key];
+        }
+        grp[u].ent = ent;
+    }
+    if (made.h >= 0) made.h = to[made.h];
+    made.grp = grp;
+    return keep(set, LUO_OK, &made, mark, &place, res, err);
+}
+
+luo_status luo_annset_inner_sums(luo_annset *set, int32_t id, int32_t *res, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(set->scratch);
+    luo_ann made = *luo_annset_get(set, id);
+    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, made.u);
+    int32_t place = -1;
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < made.u; u++) {
+        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, made.grp[u].nent);
+        if (!ent) return luo_err_nomem(err);
+        grp[u] = made.grp[u];
+        for (int32_t k = 0; k < grp[u].nent; k++) {
+            ent[k] = made.grp[u].ent[k];
+            if (ent[k].key == 0) ent[k] = (luo_ent){LUO_PARTIAL, ent[k].n, NULL};
+        }
+        grp[u].ent = ent;
+    }
+    made.grp = grp;
+    return keep(set, LUO_OK, &made, mark, &place, res, err);
+}
+
+luo_status luo_annset_even(luo_annset *set, int32_t id, int32_t *res, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(set->scratch);
+    luo_ann made = *luo_annset_get(set, id);
+    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, made.u);
+    int32_t place = -1;
+    if (!grp) return luo_err_nomem(err);
+    for (int32_t u = 0; u < made.u; u++) {
+        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, made.grp[u].nent);
+        if (!ent) return luo_err_nomem(err);
+        grp[u] = made.grp[u];
+        for (int32_t k = 0; k < grp[u].nent; k++) {
+            ent[k] = made.grp[u].ent[k];
+            ent[k].share = NULL;
+        }
+        grp[u].ent = ent;
+    }
+    made.grp = grp;
+    made.hshare = NULL;
+    return keep(set, LUO_OK, &made, mark, &place, res, err);
+}
+
 luo_status luo_annset_pick(luo_annset *set, int32_t a, int32_t b, const bool *from_b, int32_t *res,
                            luo_err *err)
 {

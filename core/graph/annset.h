@@ -39,6 +39,14 @@ luo_status luo_annset_fold_groups(luo_annset *set, int32_t id, const luo_shape *
 luo_status luo_annset_across(luo_annset *set, int32_t id, int32_t *res, luo_err *err);
 /* Duplicates become summands: the sum over copies of what is annotated so. */
 luo_status luo_annset_summed(luo_annset *set, int32_t id, int32_t *res, luo_err *err);
+/* Dimension d becomes dimension to[d]; Partial and duplicates stay. Pre: to[d] = -1 only for a
+ * dimension that is whole. */
+luo_status luo_annset_rename(luo_annset *set, int32_t id, const int32_t *to, int32_t *res,
+                             luo_err *err);
+/* In every member what dimension 0 is cut into becomes summands; members stay apart. */
+luo_status luo_annset_inner_sums(luo_annset *set, int32_t id, int32_t *res, luo_err *err);
+/* The same cuts in equal parts. */
+luo_status luo_annset_even(luo_annset *set, int32_t id, int32_t *res, luo_err *err);
 /* Member u of b where from_b[u], else of a. Pre: as many members, the same top level. */
 luo_status luo_annset_pick(luo_annset *set, int32_t a, int32_t b, const bool *from_b, int32_t *res,
                            luo_err *err);

@@ -450,6 +450,66 @@ static luo_status diff_activation(diff *d, const int32_t *dy)
     return emit_many(d, LUO_OP_ACTIVATION_DX, "", 0, 2, in, 4);
 }
 
+/* ---- experts ---- */
+
+/* What the Reshard makes that reads x. Pre: there is one. */
+static int32_t completed(const diff *d, int32_t x)
+{
+    int32_t o = d->at + 1;
+    while (d->g->op[o].kind != LUO_OP_RESHARD || d->g->op[o].in[0] != x) o++;
+    return d->g->op[o].out[0];
+}
+
+static luo_status diff_route(diff *d, const int32_t *dy)
+{
+    const luo_op *op = here(d);
+    const bool balances = op->nout > 3;
+    const int32_t in[5] = {dy[0], op->out[0], op->out[1], op->out[2],
+                           balances ? completed(d, op->out[3]) : -1};
+    return emit_one(d, LUO_OP_ROUTE_DX, 0, in, balances ? 5 : 4);
+}
+
+static luo_status diff_pack(diff *d, const int32_t *dy)
+{
+    const int32_t in[2] = {dy[0], here(d)->in[1]};
+    return emit_one(d, LUO_OP_PACK_DX, 0, in, 2);
+}
+
+static luo_status diff_grouped(diff *d, const int32_t *dy)
+{
+    const int32_t n = here(d)->nout, counts = here(d)->in[1];
+    int32_t pairs[7] = {counts}, dw[5] = {here(d)->in[0], counts};
+    assert(n <= 3);
+    for (int32_t j = 0; j < n; j++) {
+        pairs[1 + 2 * j] = dw[2 + j] = dy[j];
+        pairs[2 + 2 * j] = here(d)->in[2 + j];
+    }
+    LUO_TRY(emit_one(d, LUO_OP_GROUPED_DX, 0, pairs, 1 + 2 * n));
+    return emit_many(d, LUO_OP_GROUPED_DW, ".weight", 2, n, dw, 2 + n);
+}
+
+static luo_status diff_rows_activation(diff *d, const int32_t *dy)
+{
+    const luo_op *op = here(d);
+    const int32_t plain[3] = {dy[0], op->in[0], op->in[1]};
+    if (op->nin == 2) return emit_one(d, LUO_OP_ROWS_ACTIVATION_DX, 0, plain, 3);
+    const int32_t gated[5] = {dy[0], op->in[0], op->in[1], op->out[1], op->in[2]};
+    return emit_many(d, LUO_OP_ROWS_ACTIVATION_DX, "", 0, 2, gated, 5);
+}
+
+/* Of rows and of weights, not of the choices. */
+static luo_status diff_combine(diff *d, const int32_t *dy)
+{
+    const luo_op *op = here(d);
+    const int32_t in[4] = {dy[0], op->in[1], op->in[2], op->in[0]};
+    const int32_t y[2] = {grad_tensor(d, op->in[0]), grad_tensor(d, op->in[2])};
+    if (d->g->failed) return luo_err_nomem(d->err);
+    const char *name = luo_arena_printf(d->g->arena, "d.%s", op->name);
+    LUO_TRY(emit(d, LUO_OP_COMBINE_DX, name, in, 4, y, 2));
+    LUO_TRY(contribute(d, here(d)->in[0], y[0]));
+    return contribute(d, here(d)->in[2], y[1]);
+}
+
 static bool same_devices(const luo_ann *a, const luo_ann *b)
 {
     if (luo_ann_ndev(a) != luo_ann_ndev(b)) return false;
@@ -473,6 +533,20 @@ static bool sums_of_copies(const luo_ann *a)
         if (luo_grp_count(&a->grp[u], LUO_PARTIAL) > 1 && luo_grp_count(&a->grp[u], LUO_DUP) > 1)
             return true;
     return false;
+}
+
+/* Rows of experts go back the way they came, by the same counts. */
+static luo_status diff_exchange(diff *d, const char *name, int32_t dy, int32_t ann)
+{
+    luo_graph *graph = d->g;
+    const int32_t x = here(d)->in[0], in[3] = {dy, here(d)->in[1], here(d)->in[2]};
+    const luo_tensor from = graph->tensor[dy];
+    const int32_t y = luo_graph_tensor(graph, name, from.letters, from.kind, here(d)->layer);
+    if (graph->failed) return luo_err_nomem(d->err);
+    graph->tensor[y].ann = ann;
+    graph->tensor[y].elem_bytes = from.elem_bytes;
+    LUO_TRY(emit(d, LUO_OP_RESHARD, name, in, 3, &y, 1));
+    return contribute(d, x, y);
 }
 
 /* A Reshard of dY to the complete form of the source. A sum that is still Partial cannot
@@ -505,6 +579,7 @@ static luo_status diff_reshard(diff *d, const int32_t *gradients)
         alone ? luo_arena_printf(graph->arena, "d.%s", graph->tensor[x].name)
               : luo_arena_printf(graph->arena, "d.%s@%s", graph->tensor[x].name, here(d)->name);
     int32_t res;
+    if (here(d)->nin > 1) return diff_exchange(d, name, dy, full);
     LUO_TRY(emit_reshard(d, name, dy, kind, full, &res));
     graph->tensor[res].layer = layer;
     return contribute(d, x, res);

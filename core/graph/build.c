@@ -1,72 +1,65 @@
-/* build.c: the forward graph of a decoder (docs/annotations.md#from-a-plan-to-annotations). llama
- * and gpt differ only in norm, positions, activation and biases, which the model states one by
- * one. */
+/* build.c: the forward graph of a decoder (docs/annotations.md#from-a-plan-to-annotations). llama,
+ * gpt and moe differ only in norm, positions, activation and biases, which the model states one by
+ * one, and in layers with experts (build_experts.c). */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/words.h"
-#include "core/graph/graph.h"
+#include "core/graph/build_internal.h"
 
-typedef struct builder {
-    luo_graph *g;
-    const luo_model *m;
-    const luo_build_opts *opts;
-    int32_t layer, place; /* where names and forms point at the moment */
-    const char *prefix;   /* "layers.3." */
-} builder;
-
-static const char *name_of(builder *b, const char *a, const char *tail)
+static const char *name_of(luo_builder *b, const char *a, const char *tail)
 {
     return luo_arena_printf(b->g->arena, "%s%s%s", b->prefix, a, tail);
 }
 
-static int32_t value(builder *b, const char *name, const char *letters)
+int32_t luo_build_value(luo_builder *b, const char *name, const char *letters)
 {
     return luo_graph_tensor(b->g, name_of(b, name, ""), letters, LUO_TENSOR_VALUE, b->layer);
 }
 
-static void give(builder *b, int32_t x, luo_form form)
+void luo_build_give(luo_builder *b, int32_t x, luo_form form)
 {
     if (b->g->failed) return;
     b->g->tensor[x].form = (int32_t)form;
     b->g->tensor[x].place = b->place;
 }
 
-static int32_t op(builder *b, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
-                  const int32_t *out, int32_t nout)
+int32_t luo_build_op(luo_builder *b, luo_op_kind kind, const char *name, const int32_t *in,
+                     int32_t nin, const int32_t *out, int32_t nout)
 {
     return luo_graph_op(b->g, kind, name_of(b, name, ""), b->layer, in, nin, out, nout);
 }
 
 /* One result, of the operation's name. */
-static int32_t op1(builder *b, luo_op_kind kind, const char *name, const char *letters,
-                   int32_t nin, const int32_t *in)
+int32_t luo_build_op1(luo_builder *b, luo_op_kind kind, const char *name, const char *letters,
+                      int32_t nin, const int32_t *in)
 {
-    const int32_t y = value(b, name, letters);
-    op(b, kind, name, in, nin, &y, 1);
+    const int32_t y = luo_build_value(b, name, letters);
+    luo_build_op(b, kind, name, in, nin, &y, 1);
     return y;
 }
 
-static int32_t reshard(builder *b, const char *name, int32_t x, luo_form form)
+int32_t luo_build_reshard(luo_builder *b, const char *name, int32_t x, luo_form form)
 {
     const char *letters = b->g->failed ? "" : b->g->tensor[x].letters;
     const int64_t bytes = b->g->failed ? 0 : b->g->tensor[x].elem_bytes;
-    const int32_t y = op1(b, LUO_OP_RESHARD, name, letters, 1, &x);
-    give(b, y, form);
+    const int32_t y = luo_build_op1(b, LUO_OP_RESHARD, name, letters, 1, &x);
+    luo_build_give(b, y, form);
     if (!b->g->failed) b->g->tensor[y].elem_bytes = bytes;
     return y;
 }
 
-static int32_t held(builder *b, const char *name, const char *letters, luo_tensor_kind kind,
+static int32_t held(luo_builder *b, const char *name, const char *letters, luo_tensor_kind kind,
                     luo_form form)
 {
     const int32_t x = luo_graph_tensor(b->g, name, letters, (int32_t)kind, b->layer);
-    give(b, x, form);
+    luo_build_give(b, x, form);
     return x;
 }
 
 /* ZeRO-3: what the operations of a task read; between tasks there are pieces only. */
-static int32_t gathered(builder *b, const char *name, const char *letters, int32_t w, luo_form form)
+static int32_t gathered(luo_builder *b, const char *name, const char *letters, int32_t w,
+                        luo_form form)
 {
     const char *full = name_of(b, name, ".full");
     const int32_t y = held(b, full, letters, LUO_TENSOR_FULL, form);
@@ -77,7 +70,7 @@ static int32_t gathered(builder *b, const char *name, const char *letters, int32
 /* State and working copy of a parameter; the Reshard between them is ZeRO's gather, or nothing. A
  * state kept elsewhere arrives as this plan's ZeRO pieces first: sums cannot move and be reduced
  * at once on the way back (docs/annotations.md#zero). */
-static int32_t param(builder *b, const char *name, const char *letters, luo_form form)
+int32_t luo_build_param(luo_builder *b, const char *name, const char *letters, luo_form form)
 {
     luo_graph *graph = b->g;
     const char *full = name_of(b, name, "");
@@ -95,51 +88,46 @@ static int32_t param(builder *b, const char *name, const char *letters, luo_form
     return cut ? gathered(b, name, letters, w, form) : w;
 }
 
-static int32_t norm(builder *b, const char *name, const char *letters, int32_t x)
+int32_t luo_build_norm(luo_builder *b, const char *name, const char *letters, int32_t x)
 {
     char weight[64], bias[64];
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
     const char *last = letters + strlen(letters) - 1;
-    int32_t in[3] = {x, param(b, weight, last, LUO_FORM_DUP), 0};
+    int32_t in[3] = {x, luo_build_param(b, weight, last, LUO_FORM_DUP), 0};
     const bool centred = b->m->norm == LUO_NORM_LAYER;
-    if (centred) in[2] = param(b, bias, last, LUO_FORM_DUP);
-    return op1(b, LUO_OP_NORM, name, letters, centred ? 3 : 2, in);
+    if (centred) in[2] = luo_build_param(b, bias, last, LUO_FORM_DUP);
+    return luo_build_op1(b, LUO_OP_NORM, name, letters, centred ? 3 : 2, in);
 }
 
-static int32_t add_bias(builder *b, const char *name, const char *letters, int32_t x,
+static int32_t add_bias(luo_builder *b, const char *name, const char *letters, int32_t x,
                         luo_form form)
 {
     char full[64], sum[64];
     snprintf(full, sizeof full, "%s.bias", name);
     snprintf(sum, sizeof sum, "%s.biased", name);
-    const int32_t in[2] = {x, param(b, full, letters + 1, form)};
-    return op1(b, LUO_OP_BIAS, sum, letters, 2, in);
+    const int32_t in[2] = {x, luo_build_param(b, full, letters + 1, form)};
+    return luo_build_op1(b, LUO_OP_BIAS, sum, letters, 2, in);
 }
 
-typedef struct projection {
-    const char *name, *weight, *out; /* letters of weight and result */
-    luo_form form, bias;             /* bias LUO_FORM_NONE: none */
-} projection;
-
 /* y_j = x w_j for several weights at once: one kernel, as every fused implementation has it. */
-static void project_together(builder *b, const char *name, int32_t x, const projection *p,
-                             int32_t n, int32_t *y)
+static void project_together(luo_builder *b, const char *name, int32_t x,
+                             const luo_projection *p, int32_t n, int32_t *y)
 {
     int32_t in[4] = {x};
     char weight[64];
     for (int32_t j = 0; j < n; j++) {
         snprintf(weight, sizeof weight, "%s.weight", p[j].name);
-        in[1 + j] = param(b, weight, p[j].weight, p[j].form);
+        in[1 + j] = luo_build_param(b, weight, p[j].weight, p[j].form);
     }
-    for (int32_t j = 0; j < n; j++) y[j] = value(b, p[j].name, p[j].out);
-    op(b, LUO_OP_MATMUL, name, in, 1 + n, y, n);
+    for (int32_t j = 0; j < n; j++) y[j] = luo_build_value(b, p[j].name, p[j].out);
+    luo_build_op(b, LUO_OP_MATMUL, name, in, 1 + n, y, n);
     for (int32_t j = 0; j < n; j++)
         if (p[j].bias != LUO_FORM_NONE) y[j] = add_bias(b, p[j].name, p[j].out, y[j], p[j].bias);
 }
 
-static void project(builder *b, const char *name, int32_t x, const projection *p, int32_t n,
-                    int32_t *y)
+void luo_build_project(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
+                       int32_t n, int32_t *y)
 {
     const bool alike = n == 3 && b->m->heads == b->m->kv_heads;
     if (!b->opts->apart || n == 1 || alike) {
@@ -151,33 +139,33 @@ static void project(builder *b, const char *name, int32_t x, const projection *p
 
 /* Keys and values of few heads stay whole: the Reshard does nothing here, but its gradient adds
  * what the query heads of every device contribute (attention). */
-static void whole_keys(builder *b, int32_t qkv[3])
+static void whole_keys(luo_builder *b, int32_t qkv[3])
 {
     if (!b->opts->kv_whole) return;
-    qkv[1] = reshard(b, "attn.k.whole", qkv[1], LUO_FORM_WHOLE);
-    qkv[2] = reshard(b, "attn.v.whole", qkv[2], LUO_FORM_WHOLE);
+    qkv[1] = luo_build_reshard(b, "attn.k.whole", qkv[1], LUO_FORM_WHOLE);
+    qkv[2] = luo_build_reshard(b, "attn.v.whole", qkv[2], LUO_FORM_WHOLE);
 }
 
 /* Tokens of all ranks of a part for some heads, instead of some tokens for all heads. Keys and
  * values of few heads go in two ways: cut among the ranks, then as many copies as are read; so the
  * gradients of the copies are added where they are scattered. */
-static void exchange_heads(builder *b, int32_t qkv[3])
+static void exchange_heads(luo_builder *b, int32_t qkv[3])
 {
     if (!b->opts->exchanges) return;
-    qkv[0] = reshard(b, "attn.q.heads", qkv[0], LUO_FORM_HEADS);
-    qkv[1] = reshard(b, "attn.k.heads", qkv[1], LUO_FORM_KEYS);
-    qkv[2] = reshard(b, "attn.v.heads", qkv[2], LUO_FORM_KEYS);
-    qkv[1] = reshard(b, "attn.k.copies", qkv[1], LUO_FORM_COPIES);
-    qkv[2] = reshard(b, "attn.v.copies", qkv[2], LUO_FORM_COPIES);
+    qkv[0] = luo_build_reshard(b, "attn.q.heads", qkv[0], LUO_FORM_HEADS);
+    qkv[1] = luo_build_reshard(b, "attn.k.heads", qkv[1], LUO_FORM_KEYS);
+    qkv[2] = luo_build_reshard(b, "attn.v.heads", qkv[2], LUO_FORM_KEYS);
+    qkv[1] = luo_build_reshard(b, "attn.k.copies", qkv[1], LUO_FORM_COPIES);
+    qkv[2] = luo_build_reshard(b, "attn.v.copies", qkv[2], LUO_FORM_COPIES);
 }
 
-static int32_t attend(builder *b, int32_t j, const int32_t *in, int32_t nin, int32_t *rows)
+static int32_t attend(luo_builder *b, int32_t j, const int32_t *in, int32_t nin, int32_t *rows)
 {
     char name[40] = "attn.core", stat[48] = "attn.core.rows";
     if (j) snprintf(name, sizeof name, "attn.core.%d", (int)j);
     if (j) snprintf(stat, sizeof stat, "attn.core.%d.rows", (int)j);
-    const int32_t out[2] = {value(b, name, "tnd"), value(b, stat, "tn")};
-    const int32_t o = op(b, LUO_OP_ATTENTION, name, in, nin, out, 2);
+    const int32_t out[2] = {luo_build_value(b, name, "tnd"), luo_build_value(b, stat, "tn")};
+    const int32_t o = luo_build_op(b, LUO_OP_ATTENTION, name, in, nin, out, 2);
     if (!b->g->failed) b->g->tensor[out[1]].elem_bytes = b->g->sum_bytes;
     if (!b->g->failed) b->g->op[o].ring = j;
     *rows = out[1];
@@ -186,7 +174,7 @@ static int32_t attend(builder *b, int32_t j, const int32_t *in, int32_t nin, int
 
 /* Keys and values of the next step travel while those at hand are worked on, to where those of the
  * step before were. */
-static int32_t ring_attention(builder *b, const int32_t qkv[3])
+static int32_t ring_attention(luo_builder *b, const int32_t qkv[3])
 {
     int32_t in[5] = {qkv[0], qkv[1], qkv[2]}, rows = 0, o = 0;
     for (int32_t j = 0; j == 0 || j < b->opts->ring; j++) {
@@ -194,7 +182,7 @@ static int32_t ring_attention(builder *b, const int32_t qkv[3])
         for (int32_t k = 0; k < 2 && j + 1 < b->opts->ring; k++) {
             char name[40];
             snprintf(name, sizeof name, "attn.%c.ring.%d", "kv"[k], (int)j + 1);
-            next[k] = reshard(b, name, in[1 + k], (luo_form)(LUO_FORM_RING + j + 1));
+            next[k] = luo_build_reshard(b, name, in[1 + k], (luo_form)(LUO_FORM_RING + j + 1));
             if (!b->g->failed) b->g->op[b->g->tensor[next[k]].op].after = o;
         }
         o = attend(b, j, in, j ? 5 : 3, &rows);
@@ -206,112 +194,113 @@ static int32_t ring_attention(builder *b, const int32_t qkv[3])
     return o;
 }
 
-static int32_t core_attention(builder *b, int32_t qkv[3])
+static int32_t core_attention(luo_builder *b, int32_t qkv[3])
 {
     if (b->m->qk_norm) {
-        qkv[0] = norm(b, "attn.q_norm", "tnd", qkv[0]);
-        qkv[1] = norm(b, "attn.k_norm", "tgd", qkv[1]);
+        qkv[0] = luo_build_norm(b, "attn.q_norm", "tnd", qkv[0]);
+        qkv[1] = luo_build_norm(b, "attn.k_norm", "tgd", qkv[1]);
     }
     if (b->m->position == LUO_POS_ROPE) {
-        const int32_t out[2] = {value(b, "attn.q.rope", "tnd"), value(b, "attn.k.rope", "tgd")};
-        op(b, LUO_OP_ROPE, "attn.rope", qkv, 2, out, 2);
+        const int32_t out[2] = {luo_build_value(b, "attn.q.rope", "tnd"),
+                                luo_build_value(b, "attn.k.rope", "tgd")};
+        luo_build_op(b, LUO_OP_ROPE, "attn.rope", qkv, 2, out, 2);
         qkv[0] = out[0];
         qkv[1] = out[1];
     }
     whole_keys(b, qkv);
     exchange_heads(b, qkv);
     const int32_t o = ring_attention(b, qkv);
-    return b->opts->exchanges ? reshard(b, "attn.core.home", o, LUO_FORM_HOME) : o;
+    return b->opts->exchanges ? luo_build_reshard(b, "attn.core.home", o, LUO_FORM_HOME) : o;
 }
 
 /* Reduces a row-parallel product, adds its bias and the residual. */
-static int32_t residual(builder *b, const char *part, const char *product, int32_t y, int32_t x)
+static int32_t residual(luo_builder *b, const char *part, const char *product, int32_t y, int32_t x)
 {
     char text[64];
     snprintf(text, sizeof text, "%s.reduce", part);
-    y = reshard(b, text, y, LUO_FORM_X);
+    y = luo_build_reshard(b, text, y, LUO_FORM_X);
     if (b->m->linear_bias) y = add_bias(b, product, "th", y, LUO_FORM_DUP);
     snprintf(text, sizeof text, "%s.add", part);
     const int32_t in[2] = {x, y};
-    return op1(b, LUO_OP_ADD, text, "th", 2, in);
+    return luo_build_op1(b, LUO_OP_ADD, text, "th", 2, in);
 }
 
-static int32_t attention_block(builder *b, int32_t x)
+static int32_t attention_block(luo_builder *b, int32_t x)
 {
     const luo_form kv = b->opts->kv_whole ? LUO_FORM_DUP : LUO_FORM_CUT;
     const bool biased = b->m->qkv_bias;
-    const projection qkv[3] = {
+    const luo_projection qkv[3] = {
         {"attn.q", "ndh", "tnd", LUO_FORM_CUT, biased ? LUO_FORM_CUT : LUO_FORM_NONE},
         {"attn.k", "gdh", "tgd", kv, biased ? kv : LUO_FORM_NONE},
         {"attn.v", "gdh", "tgd", kv, biased ? kv : LUO_FORM_NONE}};
-    const projection out = {"attn.out", "ndh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
+    const luo_projection out = {"attn.out", "ndh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
     int32_t y[3];
-    const int32_t n = norm(b, "norm1", "th", x);
-    const int32_t whole = reshard(b, "attn.gather", n, LUO_FORM_WHOLE);
+    const int32_t n = luo_build_norm(b, "norm1", "th", x);
+    const int32_t whole = luo_build_reshard(b, "attn.gather", n, LUO_FORM_WHOLE);
     /* dX of cut and of whole weights differ in annotation: then they are two products. */
     const int32_t together = b->opts->kv_whole ? 1 : 3;
-    project(b, together == 3 ? "attn.qkv" : "attn.q", whole, qkv, together, y);
-    if (together == 1) project(b, "attn.kv", whole, qkv + 1, 2, y + 1);
+    luo_build_project(b, together == 3 ? "attn.qkv" : "attn.q", whole, qkv, together, y);
+    if (together == 1) luo_build_project(b, "attn.kv", whole, qkv + 1, 2, y + 1);
     const int32_t o = core_attention(b, y);
-    project(b, "attn.out", o, &out, 1, y);
+    luo_build_project(b, "attn.out", o, &out, 1, y);
     return residual(b, "attn", "attn.out", y[0], x);
 }
 
-static int32_t activate(builder *b, const int32_t *in)
+static int32_t activate(luo_builder *b, const int32_t *in)
 {
-    const int32_t y = value(b, "mlp.act", "tf");
+    const int32_t y = luo_build_value(b, "mlp.act", "tf");
     if (b->m->activation != LUO_ACT_SWIGLU) {
-        op(b, LUO_OP_ACTIVATION, "mlp.act", in, 1, &y, 1);
+        luo_build_op(b, LUO_OP_ACTIVATION, "mlp.act", in, 1, &y, 1);
         return y;
     }
-    const int32_t out[2] = {y, value(b, "mlp.act.silu", "tf")};
-    op(b, LUO_OP_ACTIVATION, "mlp.act", in, 2, out, 2);
+    const int32_t out[2] = {y, luo_build_value(b, "mlp.act.silu", "tf")};
+    luo_build_op(b, LUO_OP_ACTIVATION, "mlp.act", in, 2, out, 2);
     return y;
 }
 
-static int32_t feed_forward(builder *b, int32_t x)
+static int32_t feed_forward(luo_builder *b, int32_t x)
 {
     const luo_form bias = b->m->linear_bias ? LUO_FORM_CUT : LUO_FORM_NONE;
     const bool gated = b->m->activation == LUO_ACT_SWIGLU;
-    const projection in[2] = {{"mlp.gate", "fh", "tf", LUO_FORM_CUT, bias},
+    const luo_projection in[2] = {{"mlp.gate", "fh", "tf", LUO_FORM_CUT, bias},
                               {"mlp.up", "fh", "tf", LUO_FORM_CUT, bias}};
-    const projection down = {"mlp.down", "fh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
+    const luo_projection down = {"mlp.down", "fh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
     int32_t y[2];
-    const int32_t n = norm(b, "norm2", "th", x);
-    const int32_t whole = reshard(b, "mlp.gather", n, LUO_FORM_WHOLE);
-    if (gated) project(b, "mlp.gate_up", whole, in, 2, y);
-    else project(b, "mlp.up", whole, in + 1, 1, y);
+    const int32_t n = luo_build_norm(b, "norm2", "th", x);
+    const int32_t whole = luo_build_reshard(b, "mlp.gather", n, LUO_FORM_WHOLE);
+    if (gated) luo_build_project(b, "mlp.gate_up", whole, in, 2, y);
+    else luo_build_project(b, "mlp.up", whole, in + 1, 1, y);
     const int32_t a = activate(b, y);
-    project(b, "mlp.down", a, &down, 1, y);
+    luo_build_project(b, "mlp.down", a, &down, 1, y);
     return residual(b, "mlp", "mlp.down", y[0], x);
 }
 
-static int32_t data(builder *b, const char *name, luo_form form)
+static int32_t data(luo_builder *b, const char *name, luo_form form)
 {
     const int32_t x = luo_graph_tensor(b->g, name, "t", LUO_TENSOR_DATA, -1);
     if (!b->g->failed) b->g->tensor[x].elem_bytes = 4;
-    give(b, x, form);
+    luo_build_give(b, x, form);
     luo_graph_op(b->g, LUO_OP_PLACEHOLDER, name, -1, NULL, 0, &x, 1);
     return x;
 }
 
-static int32_t embed(builder *b, int32_t *table)
+static int32_t embed(luo_builder *b, int32_t *table)
 {
     luo_graph *graph = b->g;
     graph->ids = data(b, "ids", LUO_FORM_WHOLE);
-    *table = param(b, "wte.weight", "vh", LUO_FORM_CUT);
+    *table = luo_build_param(b, "wte.weight", "vh", LUO_FORM_CUT);
     const int32_t in[2] = {graph->ids, *table};
-    int32_t x = op1(b, LUO_OP_EMBEDDING, "wte", "th", 2, in);
-    x = reshard(b, "wte.reduce", x, LUO_FORM_X);
+    int32_t x = luo_build_op1(b, LUO_OP_EMBEDDING, "wte", "th", 2, in);
+    x = luo_build_reshard(b, "wte.reduce", x, LUO_FORM_X);
     if (b->m->position != LUO_POS_LEARNED) return x;
     const int32_t positions = data(b, "positions", LUO_FORM_X);
-    const int32_t at[2] = {positions, param(b, "wpe.weight", "ph", LUO_FORM_DUP)};
-    const int32_t sum[2] = {x, op1(b, LUO_OP_EMBEDDING, "wpe", "th", 2, at)};
-    return op1(b, LUO_OP_ADD, "wpe.add", "th", 2, sum);
+    const int32_t at[2] = {positions, luo_build_param(b, "wpe.weight", "ph", LUO_FORM_DUP)};
+    const int32_t sum[2] = {x, luo_build_op1(b, LUO_OP_EMBEDDING, "wpe", "th", 2, at)};
+    return luo_build_op1(b, LUO_OP_ADD, "wpe.add", "th", 2, sum);
 }
 
 /* A copy of a table on other devices, one Reshard away from what there is of it. */
-static int32_t copied(builder *b, const char *name, luo_tensor_kind kind, luo_form form,
+static int32_t copied(luo_builder *b, const char *name, luo_tensor_kind kind, luo_form form,
                       int32_t from)
 {
     const int32_t y = held(b, name, "vh", kind, form);
@@ -323,11 +312,11 @@ static int32_t copied(builder *b, const char *name, luo_tensor_kind kind, luo_fo
  * are cut in every micro-batch (ZeRO-2, 3) the head's are cut among its own devices, so that no
  * task waits for the other end of the pipeline: the copy has pieces there, which come from the
  * embedding's once a step, and their sums go back the same way. */
-static int32_t head_weight(builder *b, int32_t table)
+static int32_t head_weight(luo_builder *b, int32_t table)
 {
     static const char name[] = "wte.weight@lm_head";
     const luo_graph *graph = b->g;
-    if (!b->m->tied_embeddings) return param(b, "lm_head.weight", "vh", LUO_FORM_CUT);
+    if (!b->m->tied_embeddings) return luo_build_param(b, "lm_head.weight", "vh", LUO_FORM_CUT);
     if (!b->opts->head_apart || graph->failed) return table;
     if (!b->opts->scatter_each)
         return copied(b, name, LUO_TENSOR_PARAM, LUO_FORM_CUT, table);
@@ -343,24 +332,24 @@ static int32_t head_weight(builder *b, int32_t table)
 }
 
 /* A statistic per token, made of a local one by the Reshard (three internal all-reduces). */
-static int32_t row(builder *b, luo_op_kind kind, const char *name, const int32_t *in, int32_t nin,
-                   int32_t *also)
+static int32_t row(luo_builder *b, luo_op_kind kind, const char *name, const int32_t *in,
+                   int32_t nin, int32_t *also)
 {
     luo_graph *graph = b->g;
     char text[64];
-    int32_t out[2] = {value(b, name, "t"), 0};
-    if (also) *also = out[1] = value(b, "loss.exp", "tv");
+    int32_t out[2] = {luo_build_value(b, name, "t"), 0};
+    if (also) *also = out[1] = luo_build_value(b, "loss.exp", "tv");
     if (!graph->failed) {
         graph->tensor[out[0]].elem_bytes = graph->sum_bytes;
         if (also) graph->tensor[out[1]].elem_bytes = graph->sum_bytes;
     }
-    op(b, kind, name, in, nin, out, also ? 2 : 1);
+    luo_build_op(b, kind, name, in, nin, out, also ? 2 : 1);
     snprintf(text, sizeof text, "%s.reduce", name);
-    return reshard(b, text, out[0], LUO_FORM_WHOLE);
+    return luo_build_reshard(b, text, out[0], LUO_FORM_WHOLE);
 }
 
 /* Vocabulary-parallel cross-entropy; the sum is over tokens and divided by the global count. */
-static void loss(builder *b, int32_t logits)
+static void loss(luo_builder *b, int32_t logits)
 {
     luo_graph *graph = b->g;
     graph->labels = data(b, "labels", LUO_FORM_WHOLE);
@@ -369,36 +358,37 @@ static void loss(builder *b, int32_t logits)
     graph->row_sum = row(b, LUO_OP_ROW_SUM, "loss.sum", two, 2, &graph->exp);
     const int32_t in[3] = {max, graph->row_sum,
                            row(b, LUO_OP_ROW_TARGET, "loss.target", target, 2, NULL)};
-    const int32_t each = op1(b, LUO_OP_LOSS, "loss.rows", "t", 3, in);
-    const int32_t part = op1(b, LUO_OP_SUM, "loss.part", "", 1, &each);
+    const int32_t each = luo_build_op1(b, LUO_OP_LOSS, "loss.rows", "t", 3, in);
+    const int32_t part = luo_build_op1(b, LUO_OP_SUM, "loss.part", "", 1, &each);
     graph->loss = luo_graph_tensor(graph, "loss", "", LUO_TENSOR_GRAD, -1);
     luo_graph_op(graph, LUO_OP_ACCUMULATE, "loss", -1, &part, 1, &graph->loss, 1);
     if (!graph->failed)
         graph->tensor[each].elem_bytes = graph->tensor[part].elem_bytes = graph->sum_bytes;
-    reshard(b, "loss.all", graph->loss, LUO_FORM_SCALAR);
+    luo_build_reshard(b, "loss.all", graph->loss, LUO_FORM_SCALAR);
 }
 
-static void head(builder *b, int32_t x, int32_t table)
+static void head(luo_builder *b, int32_t x, int32_t table)
 {
-    x = reshard(b, "head.in", x, LUO_FORM_X);
-    x = norm(b, "norm", "th", x);
-    const int32_t in[2] = {reshard(b, "lm_head.gather", x, LUO_FORM_WHOLE),
+    x = luo_build_reshard(b, "head.in", x, LUO_FORM_X);
+    x = luo_build_norm(b, "norm", "th", x);
+    const int32_t in[2] = {luo_build_reshard(b, "lm_head.gather", x, LUO_FORM_WHOLE),
                            head_weight(b, table)};
-    loss(b, op1(b, LUO_OP_MATMUL, "lm_head", "tv", 2, in));
+    loss(b, luo_build_op1(b, LUO_OP_MATMUL, "lm_head", "tv", 2, in));
 }
 
 static void build_decoder(luo_graph *graph, const luo_model *model, const luo_build_opts *opts)
 {
-    builder b = {graph, model, opts, -1, LUO_PLACE_EMBEDDING, ""};
+    luo_builder b = {graph, model, opts, -1, LUO_PLACE_EMBEDDING, ""};
     int32_t table = 0;
     int32_t x = embed(&b, &table);
     for (int32_t l = 0; l < (int32_t)model->layers; l++) {
         b.layer = b.place = l;
         b.prefix = luo_arena_printf(graph->arena, "layers.%d.", (int)l);
-        x = reshard(&b, "in", x, LUO_FORM_X);
-        x = feed_forward(&b, attention_block(&b, x));
+        x = luo_build_reshard(&b, "in", x, LUO_FORM_X);
+        x = attention_block(&b, x);
+        x = luo_model_has_experts(model, l) ? luo_build_mixture(&b, x) : feed_forward(&b, x);
     }
-    b = (builder){graph, model, opts, -1, LUO_PLACE_HEAD, ""};
+    b = (luo_builder){graph, model, opts, -1, LUO_PLACE_HEAD, ""};
     head(&b, x, table);
 }
 
@@ -432,6 +422,11 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
                            luo_graph **out, luo_err *err)
 {
     if (!builders[model->family]) return has_no_builder(model, err);
+    if (model->moe.experts && model->linear_bias)
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` has experts and `linear_bias`, for which no program is "
+                           "built yet; leave it out.",
+                           model->name);
     luo_graph *graph = luo_graph_new(arena, model, opts->dtype);
     if (!graph) return luo_err_nomem(err);
     if (opts->state_apart && opts->dtype != LUO_BF16) /* no working weight lies beside it */
@@ -439,6 +434,9 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
     graph->kv_whole = opts->kv_whole;
     graph->scatter_each = opts->scatter_each;
     graph->shard_copies = opts->shard_copies;
+    graph->joins = opts->joins;
+    for (int64_t l = 0; opts->sources && l < model->layers; l++)
+        if (opts->sources[l] > graph->least_rows) graph->least_rows = opts->sources[l];
     builders[model->family](graph, model, opts);
     if (graph->failed) {
         luo_annset_free(graph->set);

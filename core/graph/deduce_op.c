@@ -295,6 +295,118 @@ static luo_status rule_activation_dx(const site *s)
     return LUO_OK;
 }
 
+/* ---- experts ---- */
+
+/* Is dimension d cut neither at the top nor in a member? Partial or not. */
+static bool is_whole(const luo_ann *ann, int32_t d)
+{
+    bool whole = ann->h != d;
+    for (int32_t u = 0; u < ann->u; u++) whole &= luo_grp_count(&ann->grp[u], d) == 1;
+    return whole;
+}
+
+/* The choices of a token lie where all its logits do. */
+static luo_status rule_route(const site *s)
+{
+    LUO_TRY(want_whole(s, in_of(s, 0), 1, "insert a Reshard that gathers the experts"));
+    for (int32_t j = 0; j < s->op->nout; j++) out_of(s, j)->ann = in_of(s, 0)->ann;
+    if (s->op->nout < 4) return LUO_OK;
+    /* choices of own tokens: sums over those of a pipeline, not over pipelines */
+    return luo_annset_inner_sums(s->g->set, in_of(s, 0)->ann, &out_of(s, 3)->ann, s->err);
+}
+
+static luo_status rule_route_dx(const site *s)
+{
+    for (int32_t i = 0; i < 3; i++)
+        if (in_of(s, i)->ann != in_of(s, 3)->ann)
+            return disagree(s, in_of(s, i), in_of(s, i)->ann, in_of(s, 3)->ann);
+    out_of(s, 0)->ann = in_of(s, 3)->ann;
+    return LUO_OK;
+}
+
+/* x(th) -> rows(erh): every device has rows of its tokens for all experts. */
+static luo_status rows_of_tokens(const site *s, const luo_tensor *x, luo_tensor *rows)
+{
+    static const int32_t to[2] = {1, 2};
+    LUO_TRY(want_whole(s, x, 1, "insert a Reshard that gathers the hidden dimension"));
+    return luo_annset_rename(s->g->set, x->ann, to, &rows->ann, s->err);
+}
+
+/* rows(erh) -> what has the tokens first; sums that are not complete stay so. */
+static luo_status tokens_of_rows(const site *s, const luo_tensor *rows, luo_tensor *y)
+{
+    static const int32_t to[3] = {-1, 0, 1};
+    const luo_ann *ann = luo_annset_get(s->g->set, rows->ann);
+    if (!is_whole(ann, 0) || !is_whole(ann, 2))
+        return luo_err_set(s->err, LUO_EDEDUCE,
+                           "op `%s`: D_UNCUT: experts or columns of `%s` are cut; insert a "
+                           "Reshard that brings the rows home.",
+                           s->op->name, rows->name);
+    return luo_annset_rename(s->g->set, rows->ann, to, &y->ann, s->err);
+}
+
+static luo_status rule_pack(const site *s)
+{
+    const luo_tensor *x = in_of(s, 0), *ids = in_of(s, 1);
+    if (x->ann != ids->ann) return disagree(s, ids, x->ann, ids->ann);
+    /* every device that has tokens has as many rows of counts, however many tokens it has */
+    LUO_TRY(luo_annset_even(s->g->set, x->ann, &out_of(s, 1)->ann, s->err));
+    return rows_of_tokens(s, x, out_of(s, 0));
+}
+
+/* Rows, ids and the rest -> tokens: the rows are those of the tokens that ids are of. */
+static luo_status rule_unpack(const site *s)
+{
+    int32_t whole;
+    LUO_TRY(tokens_of_rows(s, in_of(s, 0), out_of(s, 0)));
+    LUO_TRY(luo_annset_complete(s->g->set, out_of(s, 0)->ann, &whole, s->err));
+    for (int32_t i = 1; i < s->op->nin; i++)
+        if (in_of(s, i)->ann != whole) return disagree(s, in_of(s, i), in_of(s, i)->ann, whole);
+    return LUO_OK;
+}
+
+static luo_status rule_combine_dx(const site *s)
+{
+    LUO_TRY(rows_of_tokens(s, in_of(s, 0), out_of(s, 0)));
+    return tokens_of_rows(s, in_of(s, 3), out_of(s, 1));
+}
+
+/* rows, counts, w1..wn -> y1..yn, and rows, counts, dy1..dyn -> dw1..dwn. */
+static luo_status rule_grouped(const site *s)
+{
+    for (int32_t j = 0; j < s->op->nout; j++) {
+        const luo_tensor *pair[2] = {in_of(s, 0), in_of(s, 2 + j)};
+        luo_tensor *tensor = out_of(s, j);
+        LUO_TRY(einsum(s, pair, 2, tensor->letters, &tensor->ann));
+    }
+    return LUO_OK;
+}
+
+static luo_status rule_grouped_dx(const site *s)
+{
+    luo_tensor *tensor = out_of(s, 0);
+    for (int32_t j = 1; j < s->op->nin; j += 2) {
+        const luo_tensor *pair[2] = {in_of(s, j), in_of(s, j + 1)};
+        int32_t ann;
+        LUO_TRY(einsum(s, pair, 2, tensor->letters, &ann));
+        if (j > 1 && ann != tensor->ann) return disagree(s, tensor, tensor->ann, ann);
+        tensor->ann = ann;
+    }
+    return LUO_OK;
+}
+
+/* All but the counts, which come last, lie alike. */
+static luo_status rule_rows(const site *s)
+{
+    for (int32_t i = 1; i + 1 < s->op->nin; i++)
+        if (in_of(s, i)->ann != in_of(s, 0)->ann)
+            return disagree(s, in_of(s, i), in_of(s, i)->ann, in_of(s, 0)->ann);
+    if (luo_ann_has_partial(luo_annset_get(s->g->set, in_of(s, 0)->ann)))
+        return disagree(s, in_of(s, 0), in_of(s, 0)->ann, in_of(s, 0)->ann);
+    for (int32_t j = 0; j < s->op->nout; j++) out_of(s, j)->ann = in_of(s, 0)->ann;
+    return LUO_OK;
+}
+
 static luo_status rule_update(const site *s)
 {
     const int32_t n = s->op->nin / 2;

@@ -3,6 +3,7 @@
 #include "core/base/vec.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static void set_sizes(luo_graph *graph, const luo_model *model)
@@ -15,6 +16,16 @@ static void set_sizes(luo_graph *graph, const luo_model *model)
     graph->size['f' - 'a'] = model->ffn_hidden;
     graph->size['v' - 'a'] = model->vocab;
     graph->size['p' - 'a'] = model->max_sequence_tokens;
+    if (model->moe.experts == 0) return;
+    const luo_moe *moe = &model->moe;
+    graph->size['e' - 'a'] = moe->experts;
+    graph->size['k' - 'a'] = moe->experts_per_token;
+    graph->size['w' - 'a'] = moe->expert_ffn_hidden;
+    graph->size['s' - 'a'] = moe->shared_experts * moe->shared_ffn_hidden;
+    graph->size['r' - 'a'] = LUO_DIM_ROWS;
+    graph->size['z' - 'a'] = 1;
+    const double factor = moe->capacity_factor > 0 ? moe->capacity_factor : 1;
+    graph->rows_per_token = factor * (double)moe->experts_per_token / (double)moe->experts;
 }
 
 luo_graph *luo_graph_new(luo_arena *arena, const luo_model *model, luo_dtype dtype)
@@ -124,6 +135,24 @@ int32_t luo_graph_insert_reshard(luo_graph *graph, int32_t o, int32_t i)
     return y;
 }
 
+static bool is_of_task(char letter)
+{
+    return letter == 't' || letter == 'r' || letter == 'z';
+}
+
+bool luo_tensor_is_task(const luo_tensor *tensor)
+{
+    for (const char *c = tensor->letters; *c; c++)
+        if (is_of_task(*c)) return true;
+    return false;
+}
+
+static int64_t rows_of(const luo_graph *graph, int64_t tokens)
+{
+    const int64_t n = (int64_t)ceil((double)tokens * graph->rows_per_token - 1e-9);
+    return n > graph->least_rows ? n : graph->least_rows;
+}
+
 luo_shape luo_graph_shape(const luo_graph *graph, int32_t x, int64_t tokens, int32_t members)
 {
     const luo_tensor *tensor = &graph->tensor[x];
@@ -131,7 +160,11 @@ luo_shape luo_graph_shape(const luo_graph *graph, int32_t x, int64_t tokens, int
     const int32_t h = tensor->ann >= 0 ? luo_annset_get(graph->set, tensor->ann)->h : LUO_H_NONE;
     for (int32_t d = 0; d < tensor->rank; d++) {
         s.dim[d] = tensor->dim[d];
-        if (tensor->dim[d] == LUO_DIM_TOKENS) s.dim[d] = d == h ? tokens * members : tokens;
+        if (tensor->dim[d] == LUO_DIM_TOKENS) s.dim[d] = tokens;
+        if (tensor->dim[d] == LUO_DIM_ROWS) s.dim[d] = rows_of(graph, tokens);
+        /* experts of one group of all pipelines have no members: rows are those of all the same */
+        const bool joined = graph->joins && tensor->letters[d] != 't';
+        if ((d == h || joined) && is_of_task(tensor->letters[d])) s.dim[d] *= members;
     }
     return s;
 }

@@ -2,8 +2,10 @@
  *
  * Letters name dimensions and mean the same in every tensor of a graph: t tokens of a
  * micro-batch, h hidden, n query heads, g key-value heads, d head size, f feed-forward, v
- * vocabulary, p positions. An operation is the einsum of its tensors' letters unless its kind
- * says otherwise. The size of t is bound per micro-batch ; every other is fixed.
+ * vocabulary, p positions; with experts e experts, k choices of a token, w width of an expert, s of
+ * the shared ones, r rows of an expert, z devices that send rows. An operation is the einsum of its
+ * tensors' letters unless its kind says otherwise. The sizes of t and r are bound per micro-batch;
+ * every other is fixed.
  */
 #ifndef LUO_CORE_GRAPH_GRAPH_H
 #define LUO_CORE_GRAPH_GRAPH_H
@@ -35,6 +37,13 @@ typedef enum luo_form {
     LUO_FORM_SHARD,  /* the ZeRO cut of it */
     LUO_FORM_SCALAR, /* complete scalar on the place's devices */
     LUO_FORM_ALL,    /* complete scalar on all devices; the operand is one summand a device */
+    /* Of experts, dealt among the devices of a member or cut (core/plan/experts.c): */
+    LUO_FORM_ROUTED,    /* tokens of which every device sends its own to the experts */
+    LUO_FORM_COUNTS,    /* rows that every device sends to the experts here */
+    LUO_FORM_ROWS,      /* rows where their experts are */
+    LUO_FORM_ROWS_HOME, /* rows where their tokens are */
+    LUO_FORM_EXPERTS,   /* weights of experts */
+    LUO_FORM_LOAD,      /* how often experts were chosen, by the tokens of a pipeline */
     /* Of attention under context parallelism (core/plan/context.c): */
     LUO_FORM_HEADS,  /* queries: heads cut among the ranks of a part, tokens whole there */
     LUO_FORM_KEYS,   /* keys and values on their way there */
@@ -44,7 +53,7 @@ typedef enum luo_form {
     LUO_FORMS = LUO_FORM_RING + LUO_CONTEXT_SHARES
 } luo_form;
 enum { LUO_PLACE_EMBEDDING = -1, LUO_PLACE_HEAD = INT32_MAX };
-enum { LUO_DIM_TOKENS = -1 };
+enum { LUO_DIM_TOKENS = -1, LUO_DIM_ROWS = -2 };
 
 typedef struct luo_tensor {
     const char *name, *letters;
@@ -54,7 +63,7 @@ typedef struct luo_tensor {
     int32_t ann;         /* id in the graph's annset, -1: not known yet */
     int64_t elem_bytes;
     int32_t rank;
-    int64_t dim[LUO_RANK_MAX]; /* LUO_DIM_TOKENS where the letter is t */
+    int64_t dim[LUO_RANK_MAX]; /* LUO_DIM_TOKENS where the letter is t, LUO_DIM_ROWS: r */
 } luo_tensor;
 
 typedef struct luo_op {
@@ -76,6 +85,8 @@ typedef struct luo_graph {
     luo_tensor *tensor;
     luo_op *op;
     int64_t size[26];    /* by letter */
+    double rows_per_token; /* of one expert, if all get equally many */
+    int64_t least_rows;    /* so that every device that sends rows has some of the dimension */
     int64_t elem_bytes;  /* of activations and working weights */
     int64_t sum_bytes;   /* of an element of an accumulated gradient or a statistic */
     int64_t state_bytes; /* of the optimizer's state of one element */
@@ -88,6 +99,7 @@ typedef struct luo_graph {
     const int32_t *context_rank; /* by device id */
     bool scatter_each; /* gradients are cut to their pieces in every micro-batch (ZeRO-2, 3) */
     bool shard_copies; /* pieces have copies, among which gradients are summed once a step */
+    bool joins; /* experts over several pipelines: tensors of such groups have fewer members */
     bool staggered;    /* updates do not wait for the norm of all gradients; set before
                           luo_graph_differentiate */
     bool matched;   /* every tensor is annotated by the plan: partial sums go through what is
@@ -112,6 +124,8 @@ int32_t luo_graph_insert_reshard(luo_graph *graph, int32_t o, int32_t i);
 /* Is parameter x a copy of one at another place, a table's for a head on another stage? It has no
  * state, and nothing is saved or moved of it. Pre: x is made by a Reshard. */
 bool luo_tensor_is_copy(const luo_graph *graph, int32_t x);
+/* Is the tensor one of a micro-batch: does it have tokens, rows of experts or their senders? */
+bool luo_tensor_is_task(const luo_tensor *tensor);
 /* Sizes of tensor x for a micro-batch of `tokens` in each of `members` members. */
 luo_shape luo_graph_shape(const luo_graph *graph, int32_t x, int64_t tokens, int32_t members);
 
@@ -127,8 +141,13 @@ typedef struct luo_build_opts {
     bool shard_copies; /* as in luo_graph */
     bool apart;        /* an operation per product; but queries, keys and values of as many heads
                           are made by one */
+    /* By layer, NULL without experts: are experts dealt; devices that send rows to each other, so
+     * many in every pipeline that they are a multiple of any one's. */
+    const bool *dealt;
+    const int32_t *sources;
+    bool joins; /* as in luo_graph */
 } luo_build_opts;
-/* Forward graph of a decoder (llama, gpt), docs/annotations.md#from-a-plan-to-annotations.
+/* Forward graph of a decoder (llama, gpt, moe), docs/annotations.md#from-a-plan-to-annotations.
  * Annotations are not set.
  * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */
 luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_build_opts *opts,

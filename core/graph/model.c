@@ -66,7 +66,20 @@ typedef struct count {
     double matrix, rest;
 } count;
 
-static bool layer_has_experts(const luo_model *model, int64_t layer)
+luo_gate luo_model_gate(const luo_model *model)
+{
+    const luo_moe *moe = &model->moe;
+    return (luo_gate){.kind = moe->sigmoid ? LUO_GATE_SIGMOID : LUO_GATE_TOPK,
+                      .experts = (int32_t)moe->experts,
+                      .k = (int32_t)moe->experts_per_token,
+                      .capacity_factor = moe->capacity_factor,
+                      .renorm = moe->renorm,
+                      .scale = moe->routed_scale,
+                      .groups = (int32_t)moe->route_groups,
+                      .groups_kept = (int32_t)moe->route_groups_kept};
+}
+
+bool luo_model_has_experts(const luo_model *model, int64_t layer)
 {
     if (model->moe.experts == 0 || layer < model->moe.first_dense_layers) return false;
     const int64_t every = model->moe.every_layers > 0 ? model->moe.every_layers : 1;
@@ -104,7 +117,7 @@ static count count_layer(const luo_model *model, int64_t layer, bool used_only)
 {
     count c = count_attention(model);
     count mlp = count_mlp(model, model->ffn_hidden);
-    if (layer_has_experts(model, layer)) {
+    if (luo_model_has_experts(model, layer)) {
         const luo_moe *e = &model->moe;
         const double n = (double)(used_only ? e->experts_per_token : e->experts);
         const double shares = (double)e->shared_experts;

@@ -6,6 +6,7 @@
 
 #include "core/base/err.h"
 #include "core/base/words.h"
+#include "core/graph/moe/gate.h"
 
 typedef enum luo_family {
 #define LUO_FAMILY(kind, ...) LUO_FAMILY_##kind,
@@ -60,6 +61,10 @@ typedef struct luo_moe { /* experts = 0: no mixture of experts */
     int64_t first_dense_layers, every_layers;
     double capacity_factor; /* 0: nothing is dropped */
     bool top1;
+    bool sigmoid, renorm;   /* else softmax; weights of a token's choices add up to 1 */
+    double routed_scale;    /* sigmoid: what they add up to; 0: 1 */
+    int64_t route_groups, route_groups_kept; /* sigmoid; 0: one group */
+    double aux_loss; /* softmax: weight of the loss of unbalanced experts; 0: none */
 } luo_moe;
 
 typedef struct luo_image {
@@ -82,6 +87,10 @@ typedef struct luo_model {
     luo_dtype dtype;
 } luo_model;
 
+/* How the experts of a token are chosen. Pre: the model has experts. */
+luo_gate luo_model_gate(const luo_model *model);
+/* Is the feed-forward of this layer a mixture of experts? */
+bool luo_model_has_experts(const luo_model *model, int64_t layer);
 /* Parameters of the whole network (V-C1, V-C2). Errors: LUO_EINPUT for vgg. */
 luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the

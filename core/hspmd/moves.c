@@ -146,7 +146,7 @@ static void print_devices(luo_str *text, const luo_move *move)
 
 void luo_move_print(luo_str *text, const luo_move *move)
 {
-    static const char *const word[] = {"copy", "send", "ar", "rs", "ag", "load"};
+    static const char *const word[] = {"copy", "send", "ar", "rs", "ag", "load", "a2a"};
     luo_str_add(text, word[move->kind]);
     if (move->v) luo_str_addc(text, 'v');
     luo_str_addc(text, ' ');

@@ -152,6 +152,8 @@ static void rest(luo_str *text, const luo_plan *plan)
         ids(text, plan->expert_groups[i].pipeline, plan->expert_groups[i].n);
         if (i == plan->ngroups - 1) luo_str_addc(text, ']');
     }
+    if (plan->expert_parallel)
+        luo_str_addf(text, ",\n \"expert_parallel\": %d", plan->expert_parallel);
     if (plan->state_layout.ndev) {
         const luo_state_layout *l = &plan->state_layout;
         luo_str_addf(text,

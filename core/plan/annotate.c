@@ -215,8 +215,8 @@ static luo_status check_sharding(const luo_plan *plan, const luo_model *model,
     return check_place(plan, size, LUO_PLACE_HEAD, "the head", err);
 }
 
-luo_status luo_plan_build_opts(const luo_plan *plan, const luo_model *model, luo_build_opts *out,
-                               luo_err *err)
+luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+                               luo_build_opts *out, luo_err *err)
 {
     *out = (luo_build_opts){
         .dtype = plan->dtype,
@@ -233,6 +233,12 @@ luo_status luo_plan_build_opts(const luo_plan *plan, const luo_model *model, luo
                                         (int)l->data, (int)l->tensor, (int)l->pipeline,
                                         (int)l->ndev), "/state_layout");
     out->apart = luo_plan_is_annotated(plan);
+    if (out->apart && model->moe.experts)
+        return luo_err_part(err,
+                            luo_err_set(err, LUO_EINPUT,
+                                        "the plan annotates every tensor, and model `%s` has "
+                                        "experts, which such plans do not have yet.",
+                                        model->name), "/annotations");
     if (out->apart) return LUO_OK;
     for (int32_t i = 0; i < plan->npipelines; i++) {
         const luo_pipeline *pipe = &plan->pipelines[i];
@@ -242,6 +248,7 @@ luo_status luo_plan_build_opts(const luo_plan *plan, const luo_model *model, luo
             if (model->kv_heads != model->heads && !heads_fit(&pipe->stages[k], model->kv_heads))
                 out->kv_whole = true;
     }
+    if (model->moe.experts) LUO_TRY(luo_plan_expert_opts(arena, plan, model, out, err));
     return plan->zero >= 2 ? check_sharding(plan, model, out, err) : LUO_OK;
 }
 
@@ -274,19 +281,31 @@ static luo_status set_of_place(placing *c, int32_t place, int32_t layers, int32_
     return LUO_OK;
 }
 
+static luo_status add_ann(placing *c, const luo_ann *ann, int32_t *id)
+{
+    LUO_TRY(luo_ann_check(ann, c->err));
+    const luo_ann *canonical = luo_ann_canonical(c->scratch, ann);
+    if (!canonical) return luo_err_nomem(c->err);
+    return luo_annset_add(c->g->set, canonical, id, c->err);
+}
+
 static luo_status make_ann(placing *c, int32_t set, luo_form form, int32_t *id)
 {
     const int32_t P = c->p->npipelines, *stage = c->stages.key[set].at;
+    const bool experts = form == LUO_FORM_ROWS || form == LUO_FORM_COUNTS ||
+                         form == LUO_FORM_EXPERTS;
+    if (experts && c->g->joins) {
+        luo_ann joined;
+        LUO_TRY(luo_plan_expert_ann(c->scratch, c->p, stage, form, &joined, c->err));
+        return add_ann(c, &joined, id);
+    }
     luo_grp *grp = LUO_NEW_N(c->scratch, luo_grp, P);
     if (!grp) return luo_err_nomem(c->err);
     for (int32_t i = 0; i < P; i++)
         LUO_TRY(luo_plan_group(c->scratch, c->g, c->p, i, &c->p->pipelines[i].stages[stage[i]],
                                form, &grp[i], c->err));
     const luo_ann ann = {P, P > 1 ? luo_plan_form_top(form) : LUO_H_NONE, false, NULL, grp};
-    LUO_TRY(luo_ann_check(&ann, c->err));
-    const luo_ann *canonical = luo_ann_canonical(c->scratch, &ann);
-    if (!canonical) return luo_err_nomem(c->err);
-    return luo_annset_add(c->g->set, canonical, id, c->err);
+    return add_ann(c, &ann, id);
 }
 
 static luo_status derive(placing *c, int32_t place, luo_form form, int32_t layers, int32_t *id)

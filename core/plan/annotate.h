@@ -6,9 +6,23 @@
 
 /* What the builder has to know of the plan: key-value heads cut or whole, head apart or not, what
  * ZeRO cuts. Errors: LUO_EINPUT for what cannot be compiled: zero 2 and 3 over pipelines that
- * differ in borders or micro-batches, with `state_layout`, hybrid over unlike groups. */
-luo_status luo_plan_build_opts(const luo_plan *plan, const luo_model *model, luo_build_opts *out,
-                               luo_err *err);
+ * differ in borders or micro-batches, with `state_layout`, hybrid over unlike groups; experts over
+ * pipelines that differ. Owner: arena, of what out points to. */
+luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+                               luo_build_opts *out, luo_err *err);
+/* experts.c: the part of it that is about experts. */
+luo_status luo_plan_expert_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+                                luo_build_opts *out, luo_err *err);
+/* Devices that have all experts together, out of those of a group's stage that experts are dealt
+ * to. */
+static inline int32_t luo_plan_experts_among(const luo_plan *plan, int32_t ndev)
+{
+    return plan->expert_parallel ? plan->expert_parallel : ndev;
+}
+/* Rows, counts or weights of experts that groups of pipelines share. stage: by pipeline. Owner:
+ * arena; not canonical. Errors: LUO_ENOMEM. */
+luo_status luo_plan_expert_ann(luo_arena *arena, const luo_plan *plan, const int32_t *stage,
+                               luo_form form, luo_ann *out, luo_err *err);
 /* Annotates leaves and Reshards, raw annotations of the plan included, and deduces the forward
  * part. Errors: LUO_EINPUT, LUO_EDEDUCE, LUO_EPARSE; LUO_ENOMEM. */
 luo_status luo_plan_annotate(luo_graph *graph, const luo_plan *plan, luo_err *err);

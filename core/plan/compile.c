@@ -254,6 +254,7 @@ static luo_status specialize(compiler *c, luo_graph *graph, const luo_cluster *c
                      .bucket = bucket,
                      .post = luo_bucketing_of(c->p->bucket, c->opts->bucket),
                      .dp_lanes = bucket.lanes,
+                     .load = c->m->moe.experts ? c->opts->load : NULL,
                      .prefetch = luo_sharding_depth(&c->p->sharding)};
     luo_plan_clock clock;
     if (cluster) {
@@ -295,7 +296,7 @@ static luo_status annotated(luo_arena *scratch, const luo_plan *plan, const luo_
     compiler c = {.arena = scratch, .p = plan, .m = model, .opts = &none, .err = err};
     luo_build_opts build;
     luo_graph *graph;
-    LUO_TRY(luo_plan_build_opts(plan, model, &build, err));
+    LUO_TRY(luo_plan_build_opts(scratch, plan, model, &build, err));
     LUO_TRY(luo_graph_build(scratch, model, &build, &graph, err));
     const luo_status st = annotate(&c, graph);
     luo_annset_free(graph->set);
@@ -331,7 +332,7 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *plan, const luo_mo
         return luo_err_set(err, LUO_EINPUT, "the plan has %d layers, the model `%s` %lld.",
                            (int)plan->layers, model->name, (long long)model->layers);
     LUO_TRY(luo_plan_fill_absent(arena, plan, &c.p, err));
-    LUO_TRY(luo_plan_build_opts(c.p, model, &build, err));
+    LUO_TRY(luo_plan_build_opts(arena, c.p, model, &build, err));
     LUO_TRY(luo_graph_build(arena, model, &build, &graph, err));
     luo_status st = annotate(&c, graph);
     if (st == LUO_OK) st = go_on(&c);

@@ -22,6 +22,7 @@ typedef struct member {
     const luo_stage *s;
     luo_context x;
     int32_t c, t, inner, parts;
+    int32_t experts; /* devices that have all of them together */
     bool sequence_parallel;
     key_case keys;
     int32_t kept; /* KEYS_SHARED: key-value heads of a tensor rank; else inner */
@@ -226,6 +227,42 @@ static void activations(member *m, bool cut)
     if (!cut) add(m, LUO_DUP, m->t, NULL);
 }
 
+/* Tokens of every device, along dimension `dim`. */
+static void own_tokens(member *m, int32_t dim)
+{
+    add_tokens(m, 1, m->t, true);
+    ((luo_ent *)m->out->ent)[m->out->nent - 1].key = dim;
+}
+
+/* Dealt experts: neighbouring ones on every device of a block; blocks, which are copies or have
+ * parts of another dimension. */
+static void add_experts(member *m, int32_t blocks, int32_t dim)
+{
+    add(m, blocks, m->c * m->t / m->experts, NULL);
+    add(m, dim, m->experts, NULL);
+}
+
+/* Experts that are cut, in every context-parallel rank. */
+static void add_columns(member *m, int32_t dim)
+{
+    add(m, LUO_DUP, m->c, NULL);
+    add_heads(m);
+    ((luo_ent *)m->out->ent)[m->out->nent - 1].key = dim;
+}
+
+/* Of dealt experts and of those that are cut. */
+static void experts(member *m, luo_form form)
+{
+    const bool dealt = m->s->experts_dealt;
+    if (form == LUO_FORM_ROUTED && dealt) own_tokens(m, 0);
+    else if (form == LUO_FORM_ROWS_HOME && dealt) own_tokens(m, 1);
+    else if (form == LUO_FORM_COUNTS && dealt) add_experts(m, 0, 1);
+    else if (form == LUO_FORM_ROWS && dealt) add_experts(m, 1, 0);
+    else if (dealt) add_experts(m, LUO_DUP, 0);
+    else if (form == LUO_FORM_EXPERTS) add_columns(m, 1);
+    else activations(m, false);
+}
+
 static void fill(member *m, luo_form form)
 {
     switch (form) {
@@ -240,11 +277,17 @@ static void fill(member *m, luo_form form)
     case LUO_FORM_KEYS: keys(m); return;
     case LUO_FORM_COPIES: copies(m); return;
     case LUO_FORM_HOME: home(m); return;
+    case LUO_FORM_ROUTED:
+    case LUO_FORM_COUNTS:
+    case LUO_FORM_ROWS:
+    case LUO_FORM_ROWS_HOME:
+    case LUO_FORM_EXPERTS: experts(m, form); return;
     case LUO_FORM_NONE:
     case LUO_FORM_DUP:
     case LUO_FORM_STATE:
     case LUO_FORM_SHARD:
     case LUO_FORM_SCALAR:
+    case LUO_FORM_LOAD:
     case LUO_FORM_ALL:
         add(m, LUO_DUP, m->c * m->t, NULL);
         return;
@@ -259,7 +302,9 @@ static void fill(member *m, luo_form form)
 
 int32_t luo_plan_form_top(luo_form form)
 {
-    const bool tokens = form == LUO_FORM_X || form == LUO_FORM_WHOLE || form >= LUO_FORM_HEADS;
+    const bool tokens = form == LUO_FORM_X || form == LUO_FORM_WHOLE || form == LUO_FORM_ROUTED ||
+                        form == LUO_FORM_COUNTS || form == LUO_FORM_LOAD || form >= LUO_FORM_HEADS;
+    if (form == LUO_FORM_ROWS || form == LUO_FORM_ROWS_HOME) return 1;
     return tokens ? 0 : LUO_DUP;
 }
 
@@ -275,6 +320,7 @@ luo_status luo_plan_group(luo_arena *arena, const luo_graph *graph, const luo_pl
                 .x = luo_plan_context(plan, graph->causal, i),
                 .c = s->context_parallel,
                 .t = luo_stage_tp(s),
+                .experts = luo_plan_experts_among(plan, s->ndev),
                 .sequence_parallel = plan->sequence_parallel,
                 .out = out};
     m.inner = m.x.inner;

@@ -315,7 +315,9 @@ static void put_groups(sink *o, const luo_plan *plan)
         if (i) put(o, ",");
         put_ids(o, plan->expert_groups[i].pipeline, plan->expert_groups[i].n);
     }
-    put(o, "],\"layers\":");
+    put(o, plan->expert_parallel ? "],\"expert_parallel\":" : "]");
+    if (plan->expert_parallel) put_int(o, plan->expert_parallel);
+    put(o, ",\"layers\":");
     put_int(o, plan->layers);
 }
 

@@ -123,6 +123,7 @@ typedef struct luo_plan {
         int32_t n;
         const int32_t *pipeline;
     } *expert_groups;
+    int32_t expert_parallel; /* devices that have all experts together; 0: all of a group */
     luo_state_layout state_layout;
     const char *const *pinned;
     const char *meta_json; /* canonical JSON of `meta`, NULL: none */

@@ -292,6 +292,17 @@ static void check_cut(checker *c, int32_t i, int32_t s, cut x)
     }
 }
 
+/* Experts are dealt as evenly as they can be. */
+static void check_dealt(checker *c, int32_t i, int32_t s)
+{
+    const luo_stage *st = &c->p->pipelines[i].stages[s];
+    const int32_t among = c->p->expert_parallel ? c->p->expert_parallel : st->ndev;
+    if (among <= c->model->moe.experts) return;
+    place(c, "/pipelines/%d/stages/%d/devices", i, s);
+    find(c, "%lld experts can not be dealt to %d devices; use experts: tensor or fewer devices.",
+         (long long)c->model->moe.experts, among);
+}
+
 static void check_stage_cuts(checker *c, int32_t i, int32_t s)
 {
     const luo_stage *st = &c->p->pipelines[i].stages[s];
@@ -305,8 +316,7 @@ static void check_stage_cuts(checker *c, int32_t i, int32_t s)
         if (model->ffn_hidden)
             check_cut(c, i, s, (cut){model->ffn_hidden, "feed-forward columns", "columns"});
     }
-    if (holds && model->moe.experts && st->experts_dealt)
-        check_cut(c, i, s, (cut){model->moe.experts, "experts", "experts"});
+    if (holds && model->moe.experts && st->experts_dealt) check_dealt(c, i, s);
     if (holds && model->moe.experts && !st->experts_dealt)
         check_cut(c, i, s, (cut){model->moe.expert_ffn_hidden, "expert columns", "columns"});
     if (model->vocab && (st->embedding || st->head))
@@ -551,6 +561,10 @@ static void check_no_experts(checker *c)
             find(c, "`experts` is `expert`, but model `%s` has no experts; leave it out.",
                  c->model->name);
         }
+    place(c, "/expert_parallel");
+    if (c->p->expert_parallel)
+        find(c, "`expert_parallel` is given, but model `%s` has no experts; leave it out.",
+             c->model->name);
     place(c, "/expert_groups");
     if (c->p->ngroups)
         find(c, "`expert_groups` are given, but model `%s` has no experts; leave them out.",

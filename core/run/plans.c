@@ -140,6 +140,7 @@ luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err)
     const luo_compile_opts opts = {.sequence_tokens = used->sequence_tokens,
                                    .check = !checked,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
+                                   .load = luo_run_load(run->job.scenario),
                                    .interrupted = run->job.opts->interrupted};
     used->last_use = ++run->plans.uses;
     if (used->set) return LUO_OK;
@@ -317,6 +318,7 @@ static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *
     const luo_compile_opts opts = {.sequence_tokens = now.sequence_tokens,
                                    .check = fresh,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
+                                   .load = luo_run_load(run->job.scenario),
                                    .interrupted = run->job.opts->interrupted};
     if (st == LUO_OK)
         st = luo_plan_compile(now.arena, copy, run->job.scenario->model, run->job.scenario->cluster,

@@ -2,6 +2,7 @@
 #ifndef LUO_CORE_RUN_SCENARIO_H
 #define LUO_CORE_RUN_SCENARIO_H
 #include "core/cost/cluster.h"
+#include "core/graph/moe/load.h"
 #include "core/plan/length_policies/length_setup.h"
 #include "core/plan/malleus/malleus.h"
 #include "core/plan/plan.h"
@@ -198,6 +199,8 @@ typedef struct luo_scenario {
     const luo_event *events; /* of the file and of its traces, in that order */
     const luo_arrivals *processes;
     double compute_sigma, comm_sigma;
+    bool has_load; /* expert_load is given */
+    luo_expert_load load;
     struct {
         luo_checkpoint_kind kind;
         int64_t every_steps;
@@ -214,4 +217,10 @@ typedef struct luo_scenario {
     luo_stack stack;
     uint64_t hash; /* of the canonical JSON of all values with defaults */
 } luo_scenario;
+
+/* Rows of experts as programs of a run are to cost them; NULL: equally many for each. */
+static inline const luo_expert_load *luo_run_load(const luo_scenario *scenario)
+{
+    return scenario->has_load ? &scenario->load : NULL;
+}
 #endif

@@ -37,6 +37,20 @@ typedef struct luo_product { /* C[m x n] = A B (+ C if add), as luo_kernels.gemm
 
 typedef enum luo_data { LUO_DATA_IDS, LUO_DATA_LABELS, LUO_DATA_POSITIONS } luo_data;
 
+/* Rows between tokens and experts. Home, the rows of a device's tokens lie by (expert, token);
+ * there, those of its experts by (expert, sender, token). How many they are say the counts, senders
+ * x experts: home of all experts, there of those of the device. */
+typedef struct luo_bound_trade {
+    int32_t n, rank;       /* devices that have all experts together */
+    const int64_t *expert; /* expert[r]..expert[r + 1] - 1 are rank r's; n + 1 values */
+    int32_t home, there;   /* buffers of counts */
+    int64_t each;          /* rows of counts of a sender; the first one counts, others are 0 */
+    int64_t width;         /* elements of a row */
+    int64_t most;          /* elements of the rows there, were all tokens to come */
+    bool back;             /* to the tokens */
+    bool counts;           /* what travels are the counts */
+} luo_bound_trade;
+
 typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all in elements */
     luo_route route;
     int64_t elem_bytes;               /* of the exchange, and of the buffers at both ends */
@@ -49,12 +63,18 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
                       its part of the result begins (recv_direct is -1 then if one buffer is read
                       and written, since these would overlap) */
     int64_t runs;  /* of this instruction in a step */
+    const luo_bound_trade *trade; /* A2A; else NULL */
     bool outlives; /* only sends between stages, from memory of their own: may go on when the task
                       has ended */
     bool awaits;   /* only receives: waiting for it is the pipeline's bubble */
 } luo_bound_comm;
 
 enum { LUO_SUMMANDS = 8 }; /* of LUO_OP_ADD at most */
+
+typedef struct luo_expert_rows { /* rows of the experts here, one expert behind the other */
+    int32_t counts;           /* buffer [sources x experts]; what sources sent adds up */
+    int64_t sources, experts;
+} luo_expert_rows;
 
 typedef struct luo_bound_op {
     const luo_instr *instr;
@@ -63,12 +83,16 @@ typedef struct luo_bound_op {
     /* bias: rows x cols. embedding: rows ids, cols wide, rows lo..depth-1 of the table lie here.
      * norm: rows x cols. rope: lo first token of queries, depth of keys. attention: rows tokens from lo. logits: rows x cols, columns
      * lo.. lie here. loss: rows, lo first token. placeholder: depth is luo_data, rows values from
-     * lo. All else: rows is the volume of the result (sum: of the operand). */
+     * lo. route: rows x cols, lo tokens of the micro-batch. pack, combine: rows tokens, cols wide.
+     * rows_activation: cols wide. All else: rows is the volume of the result (sum: of the
+     * operand). */
     int64_t rows, cols, lo, depth;
     uint32_t left_out; /* bias, add: bits of complete summands that another device adds to the
                           partial sums */
     int32_t nproducts;
-    const luo_product *product; /* matmul, matmul_dx, matmul_dw */
+    const luo_product *product; /* matmul, matmul_dx, matmul_dw; grouped: of one expert, m (of dw
+                                   k) is what the counts say */
+    const luo_expert_rows *experts; /* grouped, rows_activation and their gradients */
     const luo_heads *heads;     /* attention, attention_dx */
     /* The same where tokens are out of order: queries and keys that are here; runs are set when a
      * micro-batch is at hand. NULL: documents lie whole and one behind the other. */

@@ -1,5 +1,6 @@
 /* bound_comm.c: communications bound to buffers: what is sent from where, where it is put, and
  * what has to be packed for that. */
+#include "core/hspmd/bounds.h"
 #include "exec/bind/bound_internal.h"
 
 /* ---- cells ---- */
@@ -93,11 +94,53 @@ static void choose_ends(const luo_bound_op *op, luo_bound_comm *comm)
     if (shared && !comm->in_place) comm->recv_direct = -1;
 }
 
+/* Experts of every rank of the group. */
+static luo_status deal_experts(luo_binder *binder, luo_bound_trade *t, int64_t experts)
+{
+    int64_t *expert = LUO_NEW_N(binder->arena, int64_t, t->n + 1);
+    if (!expert) return luo_err_nomem(binder->err);
+    luo_bounds_cut(experts, t->n, NULL, expert);
+    t->expert = expert;
+    return LUO_OK;
+}
+
+/* Are the rows those of some experts, not of all? */
+static bool has_some_experts(const luo_buffer *rows)
+{
+    for (int32_t u = 0; u < rows->ann->u; u++)
+        if (luo_grp_count(&rows->ann->grp[u], 0) > 1) return true;
+    return false;
+}
+
+static luo_status bind_trade(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
+{
+    const luo_instr *instr = op->instr;
+    const bool counts = instr->nin == 1;
+    luo_bound_trade *t = LUO_NEW(binder->arena, luo_bound_trade);
+    if (!t) return luo_err_nomem(binder->err);
+    const luo_buffer *in = luo_op_in(binder, op, 0), *out = luo_op_out(binder, op, 0);
+    const int64_t width = in->dim[2] ? in->dim[2] : out->dim[2]; /* home there may be no cells */
+    *t = (luo_bound_trade){.n = comm->route.n,
+                           .rank = comm->route.rank,
+                           .home = instr->in[counts ? 0 : 1],
+                           .there = counts ? instr->out[0] : instr->in[2],
+                           .width = counts ? 1 : width,
+                           .counts = counts};
+    const luo_buffer *home = luo_bound_desc(binder->b, t->home);
+    t->each = home->dim[0];
+    t->back = !counts && has_some_experts(in);
+    const int32_t there = t->back ? instr->in[0] : instr->out[0];
+    t->most = luo_layout_bytes(binder->b->set, binder->b->role, there) / in->elem_bytes;
+    comm->trade = t;
+    return deal_experts(binder, t, home->dim[1]);
+}
+
 static luo_status bind_collective(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
 {
     const bool rs = op->instr->coll == LUO_COLL_RS, ag = op->instr->coll == LUO_COLL_AG;
+    if (op->instr->coll == LUO_COLL_A2A) return bind_trade(binder, op, comm);
     if (!rs && !ag && op->instr->coll != LUO_COLL_AR)
-        return luo_err_set(binder->err, LUO_EBUG, "collective `%s` in a program of a dense model.",
+        return luo_err_set(binder->err, LUO_EBUG, "collective `%s` in a program of a model.",
                            luo_coll_name((luo_coll)op->instr->coll));
     LUO_TRY(take_cells(binder, comm, rs ? comm->route.n : 1, ag ? comm->route.n : 1));
     if (rs) LUO_TRY(counts_of(binder, comm, comm->route.send));

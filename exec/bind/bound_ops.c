@@ -319,6 +319,112 @@ static luo_status bind_attention_dx(luo_binder *binder, luo_bound_op *op)
     return bind_block(binder, op, op->instr->in[3], op->instr->in[4], true);
 }
 
+/* ---- experts ---- */
+
+static luo_status bind_route(luo_binder *binder, luo_bound_op *op)
+{
+    op->rows = luo_op_in(binder, op, 0)->dim[0];
+    op->cols = luo_op_in(binder, op, 0)->dim[1];
+    return LUO_OK;
+}
+
+static luo_status bind_route_dx(luo_binder *binder, luo_bound_op *op)
+{
+    op->rows = luo_op_in(binder, op, 3)->dim[0];
+    op->cols = luo_op_in(binder, op, 3)->dim[1];
+    op->lo = binder->b->role->seg[binder->b->seg_of[op->instr->id]].tokens;
+    return LUO_OK;
+}
+
+static luo_status bind_tokens(luo_binder *binder, luo_bound_op *op)
+{
+    op->rows = luo_op_in(binder, op, 0)->dim[0];
+    op->cols = luo_op_in(binder, op, 0)->dim[1];
+    return LUO_OK;
+}
+
+static luo_status bind_unpacked(luo_binder *binder, luo_bound_op *op)
+{
+    op->rows = luo_op_out(binder, op, 0)->dim[0];
+    op->cols = luo_op_out(binder, op, 0)->dim[1];
+    return LUO_OK;
+}
+
+static luo_status bind_experts(luo_binder *binder, luo_bound_op *op, int32_t counts)
+{
+    const luo_buffer *buffer = luo_bound_desc(binder->b, counts);
+    luo_expert_rows *rows = LUO_NEW(binder->arena, luo_expert_rows);
+    if (!rows) return luo_err_nomem(binder->err);
+    *rows = (luo_expert_rows){counts, buffer->dim[0], buffer->dim[1]};
+    op->experts = rows;
+    return LUO_OK;
+}
+
+/* Is the weight [columns of y x columns of x]? */
+static bool widens(const luo_buffer *w, const luo_buffer *y)
+{
+    return w->letters && y->letters && w->letters[1] == y->letters[2];
+}
+
+static luo_status bind_grouped(luo_binder *binder, luo_bound_op *op)
+{
+    const luo_instr *instr = op->instr;
+    if (instr->nin != 2 + instr->nout) return wrong(binder, op);
+    luo_product *p = products(binder, op, instr->nout);
+    if (!p) return luo_err_nomem(binder->err);
+    for (int32_t j = 0; j < instr->nout; j++) {
+        const luo_buffer *w = luo_op_in(binder, op, 2 + j), *y = luo_op_out(binder, op, j);
+        const bool tb = widens(w, y);
+        const int64_t n = w->dim[tb ? 1 : 2], depth = w->dim[tb ? 2 : 1];
+        p[j] = (luo_product){.a = instr->in[0], .b = instr->in[2 + j], .c = instr->out[j],
+                             .tb = tb, .n = n, .k = depth, .lda = depth,
+                             .ldb = tb ? depth : n, .ldc = n};
+    }
+    return bind_experts(binder, op, instr->in[1]);
+}
+
+static luo_status bind_grouped_dx(luo_binder *binder, luo_bound_op *op)
+{
+    const luo_instr *instr = op->instr;
+    if (instr->nout != 1 || instr->nin % 2 == 0) return wrong(binder, op);
+    luo_product *p = products(binder, op, instr->nin / 2);
+    if (!p) return luo_err_nomem(binder->err);
+    for (int32_t j = 0; j < instr->nin / 2; j++) {
+        const luo_buffer *dy = luo_op_in(binder, op, 1 + 2 * j),
+                         *w = luo_op_in(binder, op, 2 + 2 * j);
+        const bool plain = widens(w, dy); /* w [dy x dx] */
+        const int64_t n = w->dim[plain ? 2 : 1], depth = w->dim[plain ? 1 : 2];
+        p[j] = (luo_product){.a = instr->in[1 + 2 * j], .b = instr->in[2 + 2 * j],
+                             .c = instr->out[0], .tb = !plain, .add = j > 0, .n = n, .k = depth,
+                             .lda = depth, .ldb = plain ? n : depth, .ldc = n};
+    }
+    return bind_experts(binder, op, instr->in[0]);
+}
+
+static luo_status bind_grouped_dw(luo_binder *binder, luo_bound_op *op)
+{
+    const luo_instr *instr = op->instr;
+    if (instr->nin != 2 + instr->nout) return wrong(binder, op);
+    luo_product *p = products(binder, op, instr->nout);
+    if (!p) return luo_err_nomem(binder->err);
+    for (int32_t j = 0; j < instr->nout; j++) {
+        const luo_buffer *dy = luo_op_in(binder, op, 2 + j), *dw = luo_op_out(binder, op, j);
+        const bool plain = widens(dw, dy);
+        const int32_t x = instr->in[0], y = instr->in[2 + j];
+        p[j] = (luo_product){.a = plain ? y : x, .b = plain ? x : y, .c = instr->out[j],
+                             .ta = true, .m = dw->dim[1], .n = dw->dim[2], .lda = dw->dim[1],
+                             .ldb = dw->dim[2], .ldc = dw->dim[2]};
+    }
+    return bind_experts(binder, op, instr->in[1]);
+}
+
+static luo_status bind_rows_activation(luo_binder *binder, luo_bound_op *op)
+{
+    const luo_instr *instr = op->instr;
+    op->cols = luo_op_in(binder, op, 0)->dim[2];
+    return bind_experts(binder, op, instr->in[instr->nin - 1]);
+}
+
 /* ---- loss ---- */
 
 /* row_max, row_sum, row_target, loss_dx */

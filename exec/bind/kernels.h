@@ -1,9 +1,10 @@
 /* kernels.h: what an executor computes with, one table a precision.
  *
  * Notation: t tokens of a micro-batch, h hidden, n query heads, g key-value heads, d head size,
- * f feed-forward, v vocabulary entries held here. All arrays are dense and row-major, of the
- * table's precision (`real`) unless typed; ids, labels and positions are int32. Outputs never
- * overlap inputs unless said. `add`: the result is added to the output, which must be valid.
+ * f feed-forward, v vocabulary entries held here, k choices of a token. All arrays are dense and
+ * row-major, of the table's precision (`real`) unless typed; ids, labels and positions are int32.
+ * Outputs never overlap inputs unless said. `add`: the result is added to the output, which must be
+ * valid.
  * Kernels allocate nothing, return nothing and read no global state. Sums run in a fixed order, so
  * the same input gives the same bits.
  * Sources: GEMM is BLAS 3; RMSNorm Zhang and Sennrich 2019; RoPE Su et al. 2021 in the half-split
@@ -15,6 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/graph/moe/gate.h"
 
 typedef struct luo_documents { /* documents packed in a micro-batch; they do not see each other */
     int32_t n;
@@ -98,6 +101,26 @@ typedef struct luo_kernels {
     void (*gelu)(int64_t n, const void *x, void *y); /* tanh form, as gpt2 */
     void (*gelu_dx)(int64_t n, const void *dy, const void *x, void *dx);
     void (*add)(int64_t n, int32_t count, const void *const *x, void *y); /* y may be x[0] */
+    /* logits, probabilities [t x experts], weights, ids [t x k]; ids are whole numbers, -1: dropped
+     * by the capacity of its expert among these tokens. Gates top-k and sigmoid. load [experts]:
+     * how often each was chosen, also by those that were dropped; NULL: not wanted. Backward adds
+     * `balance` times load to the gradient of every probability. work: 8 (5 experts + k + 4) bytes.
+     */
+    void (*route)(int64_t t, const luo_gate *gate, const void *logits, void *weights, void *ids,
+                  void *probabilities, void *load, void *work);
+    void (*route_dx)(int64_t t, const luo_gate *gate, const void *dweights, const void *weights,
+                     const void *ids, const void *probabilities, const void *load, double balance,
+                     void *dlogits);
+    /* rows [as many as choices that are not dropped x h], by (expert, token); counts [experts].
+     * combine: y = sum of the rows of a token times their weights; weights NULL: 1, which is the
+     * gradient of pack. work: of route. */
+    void (*pack)(int64_t t, int64_t h, int32_t experts, int32_t k, const void *x, const void *ids,
+                 void *rows, void *counts, void *work);
+    void (*combine)(int64_t t, int64_t h, int32_t experts, int32_t k, const void *rows,
+                    const void *ids, const void *weights, void *y, void *work);
+    void (*combine_dx)(int64_t t, int64_t h, int32_t experts, int32_t k, const void *dy,
+                       const void *ids, const void *weights, const void *rows, void *drows,
+                       void *dweights, void *work);
     /* Cross-entropy over a vocabulary cut among devices; columns lo.. of it lie here. A label
      * below 0 is no target: its loss and gradient are 0. */
     void (*row_max)(int64_t t, int64_t v, const void *logits, void *max);

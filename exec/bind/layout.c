@@ -23,6 +23,7 @@ typedef struct maker {
     bool messages_inside;
     int64_t *at, *stride, *scratch; /* of the result */
     int32_t *copy;
+    int64_t *need;      /* bytes by buffer */
     int64_t bytes;      /* laid out so far */
     int32_t *home;      /* by buffer: the segment that touches it, NOWHERE, EVERYWHERE */
     int32_t *first_home, *last_home; /* by buffer: the first one, the last one */
@@ -50,9 +51,36 @@ static int32_t operand(const luo_instr *instr, int32_t k)
     return k < instr->nin ? instr->in[k] : instr->out[k - instr->nin];
 }
 
+/* Rows of experts: as many as could arrive, which is every token of the longest micro-batch with
+ * each of its choices that can be here. A device whose part of evenly dealt rows rounds to nothing
+ * has some all the same. All else is as large as the program says. */
+static int64_t most_rows(const luo_programs *set, const luo_role *role, const luo_buffer *rows)
+{
+    int64_t tokens = 0, choices = rows->dim[0] ? rows->dim[0] : rows->shape.dim[0];
+    for (int32_t s = 0; s < role->nseg; s++)
+        if (role->seg[s].tokens > tokens) tokens = role->seg[s].tokens;
+    for (int32_t b = 0; b < role->nbuf; b++)
+        if (role->buf[b].letters && strcmp(role->buf[b].letters, "tk") == 0 &&
+            role->buf[b].dim[1] < choices)
+            choices = role->buf[b].dim[1];
+    const bool joined = rows->ann && rows->ann->u < set->npipelines; /* of several pipelines */
+    return (joined ? set->npipelines : 1) * tokens * choices;
+}
+
+int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t buffer)
+{
+    const luo_buffer *b = &role->buf[buffer];
+    if (!b->letters || strncmp(b->letters, "er", 2) != 0) return b->bytes;
+    const int64_t width = b->dim[2] ? b->dim[2] : b->shape.dim[2];
+    return most_rows(set, role, b) * width * b->elem_bytes;
+}
+
 static luo_status open(maker *m)
 {
     const luo_role *role = m->role;
+    m->need = LUO_NEW_N(m->tmp, int64_t, role->nbuf);
+    if (!m->need) return luo_err_nomem(m->err);
+    for (int32_t b = 0; b < role->nbuf; b++) m->need[b] = luo_layout_bytes(m->set, role, b);
     m->at = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->stride = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->scratch = LUO_NEW_N(m->arena, int64_t, role->ninstr);
@@ -136,7 +164,7 @@ static luo_status place_own(maker *m)
     for (int32_t k = 0; k < n; k++) {
         if (!is_own(m, order[k])) continue;
         m->at[order[k]] = m->bytes;
-        m->bytes += aligned(m->role->buf[order[k]].bytes);
+        m->bytes += aligned(m->need[order[k]]);
     }
     return LUO_OK;
 }
@@ -274,7 +302,7 @@ static luo_status place_life(maker *m, luo_layout_life life)
         if (!is_of(m, b, life)) continue;
         const int32_t g = m->group[m->last_home[b]];
         m->at[b] = sum[g];
-        sum[g] += aligned(role->buf[b].bytes);
+        sum[g] += aligned(m->need[b]);
     }
     find_pools(m, sum, pool);
     LUO_TRY(choose_copies(m, life, pool, most));
@@ -405,7 +433,7 @@ static luo_status pack_segment(maker *m, const luo_segment *seg, span *spans, pa
         for (int32_t k = 0; k < operands(&role->instr[i]); k++) {
             const int32_t b = operand(&role->instr[i], k);
             if (is_own(m, b) || is_kept(m, b) || spans[b].first != i) continue;
-            LUO_TRY(pack(p, role->buf[b].bytes, i, spans[b].last, &m->at[b]));
+            LUO_TRY(pack(p, m->need[b], i, spans[b].last, &m->at[b]));
             m->at[b] += m->bytes;
             spans[b].first = EVERYWHERE; /* placed */
         }

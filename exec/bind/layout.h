@@ -35,6 +35,10 @@ typedef enum luo_layout_life {
     LUO_LIVES
 } luo_layout_life;
 
+/* Room for a buffer: its bytes; for rows of experts those of as many as could ever arrive, since
+ * the program counts on equally many for each. Cost: O(buffers + segments). */
+int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t buffer);
+
 /* Do micro-batches make calls of buckets (ZeRO-2 and 3)? */
 bool luo_layout_has_task_buckets(const luo_role *role);
 

@@ -34,6 +34,7 @@ const luo_region *luo_path_move_cells(const luo_move *move, int32_t device, bool
         return move->region;
     case LUO_MOVE_COPY:
     case LUO_MOVE_AR:
+    case LUO_MOVE_A2A:
     case LUO_MOVE_LOAD:
         break;
     }

@@ -339,6 +339,17 @@ static luo_status make_route(const finder *f, const luo_path *path, int32_t inst
     return LUO_OK;
 }
 
+/* Rows of experts lie as the counts say, which are known when the step runs. */
+static luo_route trade_route(const finder *f, int32_t instr)
+{
+    const luo_instr *i = &f->role->instr[instr];
+    const luo_group *group = &f->set->groups[f->program->slots[i->slot].group];
+    luo_route r = {.in = i->in[0], .out = i->out[0], .n = group->n, .first = instr, .last = instr,
+                   .enter.from = -1, .leave.from = -1};
+    while (group->dev[r.rank] != f->program->device) r.rank++;
+    return r;
+}
+
 /* ---- buckets ---- */
 
 static bool same_call(const luo_instr *a, const luo_instr *b)
@@ -440,6 +451,10 @@ luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_pro
                            (int)instr, (int)program->device);
     const luo_exchange *x = &set->exchanges[i->exchange];
     finder f = {arena, set, program, role, x, i->exchange - x->step, i->recompute, err};
+    if (i->kind == LUO_INSTR_COLLECTIVE && i->coll == LUO_COLL_A2A) {
+        *out = trade_route(&f, instr);
+        return LUO_OK;
+    }
     if (x->nparts) return make_bucket(&f, instr, x, out);
     LUO_TRY(find_way(&f, instr, &path));
     return make_route(&f, &path, instr, out);

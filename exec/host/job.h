@@ -5,7 +5,7 @@
  *
  *   bind.c     memory
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
- *              loss.c
+ *              loss.c, experts.c
  *   update.c   norm of the gradients, AdamW, an update taken back
  *   groups.c   communicators
  *   comm.c     messages of a communication: their memory, what MPI counts
@@ -35,7 +35,7 @@ typedef struct host_comm { /* what a bound communication needs of MPI and memory
     char *scratch; /* of the Reshard; NULL: none is used */
     MPI_Comm comm;
     MPI_Op reduce;
-    int *counts, *starts; /* RS, AG: as bound */
+    int *counts, *starts; /* RS, AG: as bound; A2A: what is sent, then what is received, by rank */
     char *message;        /* `deep` copies of what is sent, then of what is received */
     int64_t send_bytes, message_bytes;
     int32_t deep;
@@ -162,6 +162,19 @@ void host_run_rope_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
+/* experts.c */
+/* Bytes of working memory that experts need. */
+size_t host_experts_work(const luo_job *job);
+void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_pack(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_pack_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_grouped(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_rows_activation(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_rows_activation_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_combine(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_combine_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+
 /* loss.c */
 void host_run_row_max(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t task);
@@ -186,6 +199,11 @@ const host_group *host_find_group(const luo_exec *exec, const luo_group *group);
 /* The memory it needs is op->comm->message_bytes * op->comm->deep. Errors: LUO_E2BIG more elements
  * than MPI counts. */
 luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err);
+
+/* Exchanges of rows, as many as the counts say. */
+luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err);
+luo_status host_begin_trade(luo_rank *rank, host_pending *pending);
+void host_trade_arrived(luo_rank *rank, const host_pending *pending);
 
 /* transfer.c */
 void host_run_local_move(luo_rank *rank, const luo_bound_op *op, int32_t task);

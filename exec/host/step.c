@@ -109,10 +109,12 @@ void host_keep_loss(luo_rank *rank, const luo_bound_op *op, int32_t task)
     rank->has_loss = true;
 }
 
-/* What a rank that drains does all the same: it moves cells on, and takes part in the decision. */
+/* What a rank that drains does all the same: it moves cells on, rows of experts by counts that have
+ * to be right, and takes part in the decision. */
 static bool always(const luo_bound_op *op)
 {
-    return op->kind == LUO_OP_RESHARD || op->kind == LUO_OP_GRAD_NORM ||
+    return op->kind == LUO_OP_RESHARD || op->kind == LUO_OP_ROUTE || op->kind == LUO_OP_PACK ||
+           op->kind == LUO_OP_GRAD_NORM ||
            op->kind == LUO_OP_UPDATE || op->kind == LUO_OP_AMEND;
 }
 

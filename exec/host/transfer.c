@@ -188,6 +188,7 @@ static luo_status begin_collective(luo_rank *rank, host_pending *pending)
 
 luo_status host_begin(luo_rank *rank, host_pending *pending)
 {
+    if (pending->op->comm->b->trade) return host_begin_trade(rank, pending);
     copy_of(rank, pending->op->comm, &pending->op->b->comm->route.enter, pending->task);
     return pending->op->b->instr->kind == LUO_INSTR_P2P ? begin_p2p(rank, pending)
                                                         : begin_collective(rank, pending);
@@ -196,6 +197,10 @@ luo_status host_begin(luo_rank *rank, host_pending *pending)
 void host_arrived(luo_rank *rank, const host_pending *pending)
 {
     const host_comm *comm = pending->op->comm;
+    if (comm->b->trade) {
+        host_trade_arrived(rank, pending);
+        return;
+    }
     if (comm->b->recv_direct < 0)
         unpack(&comm->b->recv, rank->x->k->elem, recv_part(pending),
                end_of(rank, comm, comm->b->route.out, pending->task));

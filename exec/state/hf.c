@@ -25,6 +25,14 @@ static const struct row {
         {"mlp.gate", "mlp.gate_proj", NULL, OUT_IN},
         {"mlp.up", "mlp.up_proj", "mlp.c_fc", OUT_IN},
         {"mlp.down", "mlp.down_proj", "mlp.c_proj", IN_OUT},
+        {"moe.router", "mlp.gate", NULL, OUT_IN},
+        /* all experts in one tensor, one below the other */
+        {"moe.gate", "mlp.experts.gate_proj", NULL, TABLE},
+        {"moe.up", "mlp.experts.up_proj", NULL, TABLE},
+        {"moe.down", "mlp.experts.down_proj", NULL, TABLE},
+        {"moe.shared.gate", "mlp.shared_experts.gate_proj", NULL, OUT_IN},
+        {"moe.shared.up", "mlp.shared_experts.up_proj", NULL, OUT_IN},
+        {"moe.shared.down", "mlp.shared_experts.down_proj", NULL, IN_OUT},
 },
   at_ends[] = {
       {"wte", "model.embed_tokens", "wte", TABLE},

@@ -67,7 +67,8 @@ static filler filler_of(const luo_param *p, const luo_model *model, uint64_t see
         return f;
     }
     f.deviation = DEVIATION;
-    if (holds(p->name, "attn.out.") || holds(p->name, "mlp.down."))
+    if (holds(p->name, "attn.out.") || holds(p->name, "mlp.down.") ||
+        holds(p->name, "moe.down.") || holds(p->name, "moe.shared.down."))
         f.deviation /= sqrt(2 * (double)model->layers);
     return f;
 }

@@ -72,6 +72,75 @@ START_TEST(links_of_one_message)
 }
 END_TEST
 
+/* Three devices of a node send 1 GB each at once. Slots 0 to 0 go by NIC 0, 1 to 2 and 2 to 1 by
+ * NIC 1, of 10 GB/s each: the last arrives after 0.2 s, not after the 0.15 s of 3 GB at 20 GB/s. */
+START_TEST(uneven_loads_of_nics)
+{
+    rig *r = rig_new(&(rig_shape){.nodes = 2, .devices_per_node = 3, .nics = 2});
+    static const int32_t peer[] = {3, 5, 4, 0, 2, 1};
+    const int32_t role[] = {rig_role(r), rig_role(r)};
+    const int32_t id[] = {rig_p2p(r, role[0], LUO_STREAM_PP, 1000000000, 0),
+                          rig_p2p(r, role[1], LUO_STREAM_PP, 0, 0)};
+    for (int32_t d = 0; d < 6; d++) {
+        rig_device(r, d, role[d / 3], 0, d / 3);
+        rig_task(r, d, 0, -1);
+        rig_message(r, d, id[d / 3], peer[d], d < 3, 1000000000);
+    }
+    r->config.fold = _i;
+    const luo_step_result s = rig_step(r);
+    rig_near(rig_seconds(&s), 0.2, 1e-6, "the NIC of two");
+    const luo_link_use *nic = &s.links[r->cluster.nodes[0].nic];
+    ck_assert(nic[0].bytes_up == 1e9 && nic[1].bytes_up == 2e9);
+    rig_near(nic[0].busy_up_s, 0.1, 1e-6, "busy");
+    rig_free(r);
+}
+END_TEST
+
+/* Device 3 writes 1 GB to the storage while device 0 reads 2 GB of it: each over its PCIe, its NIC,
+ * the uplink of its rack (with `rail`: of its NIC there), and the storage. Nothing else moves. */
+START_TEST(links_to_the_storage)
+{
+    rig *r = rig_new(&(rig_shape){.nodes = 2, .devices_per_node = 2, .uplink_bytes_per_s = 40e9});
+    luo_node_group *g = (luo_node_group *)(uintptr_t)r->cluster.groups;
+    const bool rail = _i % 2, unlimited = _i / 2;
+    g->has_pcie = true;
+    g->pcie_bytes_per_s = 50e9;
+    if (rail) r->cluster.fabric = LUO_FABRIC_RAIL;
+    r->cluster.storage_write_bytes_per_s = unlimited ? 0 : 5e9;
+    r->cluster.storage_read_bytes_per_s = 4e9;
+    rig_check(r, luo_cluster_finish(r->arena, &r->cluster, &r->err));
+    rig_check(r, luo_world_new(r->arena, &r->cluster, &r->world, &r->err));
+    const int32_t role[] = {rig_role(r), rig_role(r)};
+    for (int k = 0; k < 2; k++) {
+        rig_add(r, role[k], (luo_instr){.kind = LUO_INSTR_IO, .stream = LUO_STREAM_IO,
+                                        .bytes = k ? 1000000000 : 2000000000});
+        rig_device(r, 3 * k, role[k], 0, 0);
+        rig_task(r, 3 * k, 0, -1);
+    }
+    ((luo_op_info *)(uintptr_t)r->set.ops)[1].name = "checkpoint_write";
+    const luo_step_result s = rig_step(r);
+    const luo_node *node = r->cluster.nodes;
+    const int32_t uplink[] = {r->cluster.uplinks[node[0].rack],
+                              r->cluster.uplinks[node[1].rack] + (rail ? 1 : 0)};
+    const int32_t path[2][3] = {{node[0].pcie, node[0].nic, uplink[0]},
+                                {node[1].pcie + 1, node[1].nic + 1, uplink[1]}};
+    for (int32_t l = 0; l < s.nlinks; l++) {
+        double up = l == r->cluster.storage && !unlimited ? 1e9 : 0;
+        double down = l == r->cluster.storage ? 2e9 : 0;
+        for (int h = 0; h < 3; h++) {
+            if (path[0][h] == l) down = 2e9;
+            if (path[1][h] == l) up = 1e9;
+        }
+        ck_assert_msg(s.links[l].bytes_up == up && s.links[l].bytes_down == down,
+                      "%s: %g bytes up, %g down; %g and %g are right", r->cluster.links[l].name,
+                      s.links[l].bytes_up, s.links[l].bytes_down, up, down);
+    }
+    rig_near(s.parts[0].io_s, 0.5, 1e-6, "2 GB at the 4 GB/s of the storage");
+    rig_near(s.parts[1].io_s, unlimited ? 0.1 : 0.2, 1e-6, "1 GB at 5 GB/s, or at the NIC's 10");
+    rig_free(r);
+}
+END_TEST
+
 /* busy: the model does not see that transfers overlap, so busy seconds of shared links differ. */
 static void same_links(const rig *r, const luo_step_result *a, const luo_step_result *b, bool busy)
 {
@@ -170,5 +239,6 @@ START_TEST(rings_too_long_are_told)
 END_TEST
 
 LUO_SUITE("backend.sim_accounts", LUO_T_N(links_of_one_collective, 3), LUO_T(links_of_one_message),
+          LUO_T_N(uneven_loads_of_nics, 2), LUO_T_N(links_to_the_storage, 4),
           LUO_T_N(folding_keeps_the_accounts, 3 * LUO_ROWS(layouts)),
           LUO_T(rings_too_long_are_told))

@@ -78,4 +78,51 @@ START_TEST(a_ring_alone_takes_as_long_as_its_messages)
 }
 END_TEST
 
-LUO_MAIN("diff.sim_ring", a_ring_alone_takes_as_long_as_its_messages, 1)
+/* Seconds of all calls but the last. */
+static double before(int32_t calls)
+{
+    return 0.006 * ((1 << calls) - 2);
+}
+
+/* All-reduces among four, the last of 6 steps of 1 ms and each before it twice as long as the next.
+ * In the first 6 ms of the last one a NIC is half as fast, and another in the next 6: that one was
+ * held up by the first, so it has steps left by then, which it would not have if each way were sent
+ * along for itself. */
+static double disturbed(int32_t calls)
+{
+    static const int32_t dev[] = {0, 1, 2, 3};
+    rig *r = rig_new(&(rig_shape){.nodes = 4, .nic_bytes_per_s = 1e9});
+    const int32_t role = rig_role(r);
+    int32_t id[CALLS];
+    for (int32_t i = 0; i < calls; i++)
+        id[i] = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR, 4000000 << (calls - 1 - i), i);
+    const int32_t group = rig_group(r, LUO_STREAM_DP, 4, dev);
+    for (int32_t d = 0; d < 4; d++) {
+        rig_device(r, d, role, d, 0);
+        rig_task(r, d, 0, -1);
+        for (int32_t i = 0; i < calls; i++) rig_join(r, d, id[i], group);
+    }
+    r->config.comm = LUO_COMM_MESSAGE;
+    const double at = before(calls);
+    const int32_t nic[] = {r->cluster.nodes[0].nic, r->cluster.nodes[2].nic};
+    const luo_change changes[] = {{at + 1e-6, LUO_CHANGE_LINK, nic[0], 0.5, 0, false},
+                                  {at + 0.006, LUO_CHANGE_LINK, nic[0], 1, 0, false},
+                                  {at + 0.006, LUO_CHANGE_LINK, nic[1], 0.5, 0, false}};
+    const luo_step_result s = rig_step_with(r, changes, LUO_ROWS(changes));
+    ck_assert_int_eq(s.status, LUO_OK);
+    const double seconds = rig_seconds(&s);
+    rig_free(r);
+    return seconds;
+}
+
+START_TEST(every_call_goes_step_by_step)
+{
+    const double one = disturbed(1);
+    ck_assert_msg(one > 0.0095, "%g s", one);
+    for (int32_t calls = 2; calls <= CALLS; calls++)
+        rig_near(disturbed(calls), one + before(calls), 1e-5, "one call after another");
+}
+END_TEST
+
+LUO_SUITE("diff.sim_ring", LUO_T(a_ring_alone_takes_as_long_as_its_messages),
+          LUO_T(every_call_goes_step_by_step))

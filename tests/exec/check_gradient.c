@@ -10,12 +10,16 @@ enum { CELLS = 4 };
 
 typedef struct row {
     const char *line;
-    int model; /* 0 llama, 1 grouped heads, 2 gpt, 3 llama with norms of queries and keys */
+    int model; /* 0 llama, 1 grouped heads, 2 gpt, 3 llama with norms of queries and keys, 4 experts
+                  beside shared ones, 5 experts without gate columns behind a dense layer, 6 weights
+                  that add up to 1, 7 sigmoid gate in route groups */
     int full;
     int64_t tokens[3];
 } row;
 static const row rows[] = {
     {"2: [0]*2", 0, 0, {16, 16}}, {"1: [0]*2", 1, 0, {32}},        {"2: [0]*2", 2, 0, {16, 16}},
+    {"2: [0]*2", 4, 0, {16, 16}}, {"2: [0]*2", 5, 1, {8, 24}},
+    {"2: [0]*2", 6, 0, {16, 16}}, {"2: [0]*2", 7, 0, {16, 16}},
     {"2: [0]*2", 3, 0, {16, 16}}, {"3: [0]*2", 0, 1, {8, 24, 16}}, {"3: [0]*2", 2, 1, {8, 24, 16}},
 };
 
@@ -25,6 +29,14 @@ static luo_model model_of(const row *r)
 {
     luo_model m = r->model == 2 ? luo_test_gpt(2, 32, 4, 64) : luo_test_llama(2, 32, 48, 4, 64);
     if (r->model == 1) m.kv_heads = 2;
+    if (r->model == 4) m.moe = (luo_moe){4, 2, 24, 2, 12, .every_layers = 1};
+    if (r->model == 5) m.moe = (luo_moe){5, 3, 16, .first_dense_layers = 1, .every_layers = 1};
+    if (r->model == 5) m.activation = LUO_ACT_GELU;
+    if (r->model == 6) m.moe = (luo_moe){6, 3, 16, .every_layers = 1, .renorm = true};
+    if (r->model == 7)
+        m.moe = (luo_moe){8, 3, 16, .every_layers = 1, .sigmoid = true, .routed_scale = 2.5,
+                          .route_groups = 4, .route_groups_kept = 2};
+    if (m.moe.experts) m.family = LUO_FAMILY_MOE;
     m.qk_norm = r->model == 3;
     m.max_sequence_tokens = 64;
     return m;

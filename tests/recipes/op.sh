@@ -35,8 +35,8 @@ static luo_status run_twice(luo_rank *r, const gpu_op *op, int32_t task)
 static const kernel kernel_twice = {run_twice, NULL};
 
 X
-    insert after core/graph/build.c '    x = reshard(b, "head.in", x, LUO_FORM_X);' <<'X'
-    x = op1(b, LUO_OP_TWICE, "head.twice", "th", 1, &x);
+    insert after core/graph/build.c '    x = luo_build_reshard(b, "head.in", x, LUO_FORM_X);' <<'X'
+    x = luo_build_op1(b, LUO_OP_TWICE, "head.twice", "th", 1, &x);
 X
 }
 show() { # deduced, differentiated, costed, and run

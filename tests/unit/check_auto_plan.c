@@ -113,6 +113,23 @@ START_TEST(slow_devices_bring_malleus_in)
 }
 END_TEST
 
+/* Experts are shared out among devices, each plan for the whole batch. */
+START_TEST(experts_are_shared_out)
+{
+    scene *s = open_scene();
+    small.family = LUO_FAMILY_MOE;
+    small.moe = (luo_moe){.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 512,
+                          .every_layers = 1};
+    ask(s);
+    check_answer(s);
+    const luo_auto_candidate *search = &s->out.at[LUO_AUTO_search];
+    ck_assert_ptr_ne((void *)search->plan, NULL);
+    ck_assert(search->plan->ngroups > 0 || search->plan->pipelines[0].stages[0].experts_dealt);
+    ck_assert_int_eq(luo_plan_sequences(search->plan), 16);
+    close_scene(s);
+}
+END_TEST
+
 START_TEST(no_device_is_a_sentence)
 {
     scene *s = open_scene();
@@ -221,5 +238,6 @@ START_TEST(pinned_plans_alone)
 END_TEST
 
 LUO_SUITE("run.auto", LUO_T(uniform_is_uniform), LUO_T(slow_devices_bring_malleus_in),
+          LUO_T(experts_are_shared_out),
           LUO_T(no_device_is_a_sentence), LUO_T_N(pins_are_kept, LUO_ROWS(pins)),
           LUO_T(pins_of_values), LUO_T(pinned_plans_alone))

@@ -174,6 +174,9 @@ static const struct {
     {large, {"[[0,16]],\"devices\":[0,1,2,3]", "[[0,16]],\"devices\":[0,1,2,3],\"shares\":[31,1],"
              "\"context_parallel\":2,\"context_kind\":\"a2a\""}, CHECK, LUO_EINPUT, 5, 121,
      "`context_parallel` 2: a2a needs 2 query heads a tensor rank, not 1; use ring."},
+    {large, {"[[0,16]],\"devices\":[0,1,2,3]", "[[0,16]],\"devices\":[0,1,2,3],\"shares\":[62,2],"
+             "\"context_parallel\":2,\"context_kind\":\"a2a\""}, CHECK, LUO_EINPUT, 5, 121,
+     "`context_parallel` 2: a2a needs 2 query heads a tensor rank, not 1; use ring."},
     /* micro-batches, schedule, chunks */
     {small, {"\"micro_batches\":4", "\"micro_batches\":0"}, READ, LUO_EINPUT, 5, 18,
      "`micro_batches` is `0`; a whole number above 0 is expected."},

@@ -2,7 +2,9 @@
  * bytes a device by the closed forms of ring attention and of the exchange of heads, and the
  * time of a layer by the program's own dependencies. */
 #include "core/plan/compile.h"
+#include "core/plan/planners.h"
 #include "tests/check_main.h"
+#include "tests/cost_fixture.h"
 #include "tests/plan_make.h"
 
 /* Bytes sent by one device in one layer and micro-batch, bf16:
@@ -248,6 +250,44 @@ START_TEST(work)
 }
 END_TEST
 
+/* ---- `auto` ---- */
+
+/* Four ranks and two or three query heads, so that an exchange of all four is none: with two ranks
+ * a node, half of the way is an exchange in the node; with three ranks in the first node four are
+ * no multiple of them, and with one or four there is nothing between. */
+static const struct {
+    int32_t devices; /* of a node */
+    int64_t heads;
+    luo_context_kind kind;
+    int32_t inner;
+} settled[] = {
+    {2, 2, LUO_CONTEXT_2D, 2},   {3, 3, LUO_CONTEXT_RING, 0}, {1, 2, LUO_CONTEXT_RING, 0},
+    {4, 3, LUO_CONTEXT_RING, 0}, {4, 4, LUO_CONTEXT_A2A, 0},  {2, 1, LUO_CONTEXT_RING, 0},
+};
+
+START_TEST(settles)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_profile profile = luo_ref_profile();
+    luo_node_group g = luo_test_group("c", 4, settled[_i].devices, &profile);
+    g.nic_bytes_per_s = 1e9; /* so that attention does not hide what is sent */
+    g.scale_up_bytes_per_s = 10e9;
+    const luo_cluster c = luo_test_cluster(a, &g, 1);
+    luo_plan *p = luo_test_plan(a, "1: [0-3]*1");
+    luo_model model = luo_test_llama(1, 128, 256, settled[_i].heads, 64);
+    model.head_dim = 128;
+    luo_stage *s = (luo_stage *)p->pipelines[0].stages;
+    s->context_parallel = 4;
+    s->context_kind = LUO_CONTEXT_AUTO;
+    p->sequence_tokens = model.max_sequence_tokens = 32768;
+    luo_plan_settle_context(p, &model, &c);
+    ck_assert_str_eq(luo_context_kind_name(s->context_kind),
+                     luo_context_kind_name(settled[_i].kind));
+    ck_assert_int_eq(s->context_inner, settled[_i].inner);
+    luo_arena_free(a);
+}
+END_TEST
+
 LUO_SUITE("plan.context", LUO_T_N(bytes, LUO_ROWS(bytes_rows)), LUO_T_N(times, LUO_ROWS(time_rows)),
           LUO_T_N(attention_waits, 3), LUO_T_N(one_sum, 2),
-          LUO_T(work))
+          LUO_T(work), LUO_T_N(settles, LUO_ROWS(settled)))

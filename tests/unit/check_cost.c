@@ -470,8 +470,56 @@ START_TEST(stack_values)
 }
 END_TEST
 
+#define OF(field) offsetof(luo_stack, field)
+static const struct {
+    const char *name;
+    size_t at;
+    double unit;
+} stack_numbers[] = {
+    {"host_launch_us", OF(host_launch_s), 1e-6},
+    {"host_exponent", OF(host_exponent), 1},
+    {"busbw_factor", OF(busbw_factor), 1},
+    {"kernels_forward", OF(kernels_forward), 1},
+    {"gemm_ratio", OF(gemm_ratio), 1},
+    {"attention_ratio", OF(attention_ratio), 1},
+    {"dp_overlap", OF(dp_overlap), 1},
+    {"grad_comm_bytes", OF(grad_comm_bytes), 1},
+    {"optimizer_bytes", OF(optimizer_bytes), 1},
+    {"tp_exposed_factor", OF(tp_exposed_factor), 1},
+    {"scale_jitter", OF(scale_jitter), 1},
+    {"gradient_bytes", OF(memory.gradient_bytes), 1},
+    {"f32_state_bytes", OF(memory.f32_state_bytes), 1},
+    {"framework_gib", OF(memory.framework_bytes), 1073741824.0},
+    {"allocator_factor", OF(memory.allocator_factor), 1},
+    {"headroom_factor", OF(memory.headroom_factor), 1},
+    {"bucket_mib", OF(bucket.mib), 1},
+};
+
+/* Files say microseconds and GiB; what computes has seconds and bytes. */
+START_TEST(units_of_a_stack)
+{
+    luo_value_key key;
+    int n = 0;
+    while (luo_stack_value_key(n, &key)) n++;
+    ck_assert_int_eq(n, LUO_ROWS(stack_numbers) + 1); /* and `dp_lanes`, a whole number */
+    for (int i = 0; i < LUO_ROWS(stack_numbers); i++) {
+        luo_stack s;
+        luo_err err = {0};
+        double got;
+        luo_stack_default(&s);
+        ck_assert(luo_stack_value_key(i, &key));
+        ck_assert_str_eq(key.name, stack_numbers[i].name);
+        memcpy(&got, (const char *)&s + stack_numbers[i].at, sizeof got);
+        luo_near(got, key.otherwise * stack_numbers[i].unit, 1e-15, key.name);
+        ck_assert_int_eq(luo_stack_set(&s, stack_numbers[i].name, 1, &err), LUO_OK);
+        memcpy(&got, (const char *)&s + stack_numbers[i].at, sizeof got);
+        luo_near(got, stack_numbers[i].unit, 1e-15, key.name);
+    }
+}
+END_TEST
+
 LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T_N(attention, LUO_ROWS(attentions)),
           LUO_T(attention_rest), LUO_T(host), LUO_T_N(collective_one_node, LUO_ROWS(one_node)),
           LUO_T(collective_several_nodes), LUO_T(mesh_tables), LUO_T(no_table), LUO_T(p2p),
           LUO_T(instructions), LUO_T(role_floor), LUO_T_N(profile, LUO_ROWS(profiles)),
-          LUO_T(stack_values))
+          LUO_T(stack_values), LUO_T(units_of_a_stack))

@@ -69,6 +69,11 @@ static const struct {
     {"D19", {{"ij", "[0-7]{-1:2,0:2,-2:2}"}}, "ij", SAYS("D_PARTIAL: 'a' is Partial")},
     {"D20", {{"ij", "h=0:(2,1) [0]{} | [1]{}"}, {"ij", "h=0 [0]{} | [1]{}"}}, "ij",
      SAYS("D_TOP: subgroups cut letter i of 'a' and of 'b' differently")},
+    /* 4 x 4 parts to be summed, of 4 devices */
+    {"two sums", {{"ab", "[0-3]{0:4}"}, {"cd", "[0-3]{0:4}"}}, "bd",
+     SAYS("D_GRID: a block of the result is computed by no device of subgroup 0")},
+    {"more sums", {{"ab", "[0-5]{0:3,-1:2}"}, {"cd", "[0-5]{0:3,-1:2}"}}, "bd",
+     SAYS("D_GRID: a block of the result is computed by no device of subgroup 0")},
     /* plain matmul, all pairs of h */
     {"h 0 -1", {{"ik", "h=0 [0]{} | [1]{}"}, {"kj", "h=-1 [0]{} | [1]{}"}}, "ij",
      "h=0 [0]{} | [1]{}"},

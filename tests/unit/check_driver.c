@@ -400,15 +400,24 @@ START_TEST(batch_is_dealt)
 }
 END_TEST
 
+/* Every planner, on few devices and on many, whose number divides by nothing much. */
+static const struct {
+    const char *planner;
+    int32_t nodes;
+} starts[] = {{"uniform", 4}, {"hydraulis", 4}, {"hydraulis", 33}};
+
 START_TEST(planner_starts_the_run)
 {
     prepare("static", 3, 0);
     sc.plan = NULL;
-    sc.planner = "uniform";
-    sc.batch_sequences = 16;
+    sc.planner = starts[_i].planner;
+    sc.batch_sequences = 4 * starts[_i].nodes;
+    sc.cluster = fixture_cluster(arena, 1, starts[_i].nodes, 2);
     run_ok();
     check_books();
-    ck_assert_int_eq(luo_plan_sequences(fake.plans[0].plan), 16);
+    ck_assert_int_eq(fake.summary.steps_done, 3);
+    ck_assert_int_eq(fake.summary.kept_tokens, 3 * 256 * sc.batch_sequences);
+    if (_i == 0) ck_assert_int_eq(luo_plan_sequences(fake.plans[0].plan), 16);
 }
 END_TEST
 
@@ -495,8 +504,8 @@ static const struct {
                 "`fixed`."},
     {bad_batch, "the batch gives 1 micro-batches for 2 pipelines; at least one each is needed."},
     {bad_window, "policy `static` has `window_steps` 0; 1 to 64 is expected."},
-    {bad_planner, "planner `magic` cannot start a run; `uniform`, `malleus`, `hydraulis` or "
-                  "`auto` is expected, or a plan file."},
+    {bad_planner, "planner `magic` cannot start a run; `uniform`, `malleus`, `hydraulis`, "
+                  "`hap` or `auto` is expected, or a plan file."},
     {no_batch, "planner `uniform` needs to know the batch; give `data.batch.sequences` or a plan."},
     {dead_device,
      "plan `base` /pipelines/0/stages/1/devices/0: device 2 is down in cluster `small`; leave it "
@@ -564,6 +573,19 @@ START_TEST(interrupted_waiting)
 }
 END_TEST
 
+/* A backend whose parts of a step do not make the step has a fault, which is not put into books. */
+START_TEST(parts_that_do_not_add_up)
+{
+    luo_err err = {0};
+    prepare("static", 3, 0);
+    fake.untold_s = _i ? 1e-3 : 1e-9;
+    ck_assert_int_eq(run(&err), _i ? LUO_EBUG : LUO_OK);
+    if (_i)
+        ck_assert_msg(strncmp(err.text, "the parts of device 7 make 1.079 s of a step of 1.08 s",
+                              54) == 0, "%s", err.text);
+}
+END_TEST
+
 /* Random failures and stragglers under each policy: books balance, and the same run twice gives the
  * same rows. */
 START_TEST(busy_runs_repeat)
@@ -620,7 +642,7 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(waits_for_repair), LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
-          LUO_T(batch_is_dealt), LUO_T(planner_starts_the_run),
+          LUO_T(batch_is_dealt), LUO_T_N(planner_starts_the_run, LUO_ROWS(starts)),
           LUO_T_N(first_plan_is_judged, 4), LUO_T_N(refused, LUO_ROWS(bad)),
           LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting),
-          LUO_T_N(busy_runs_repeat, 15))
+          LUO_T_N(parts_that_do_not_add_up, 2), LUO_T_N(busy_runs_repeat, 15))

@@ -391,7 +391,10 @@ START_TEST(step_triggers_once)
     f.events[1].trigger = LUO_AT_STEP;
     f.events[1].at[0] = 3;
     f.events[1].notice_s = 4;
-    start(2, 0);
+    f.events[2] = fixture_event("n", LUO_EVENT_LEAVE, "device:7", 0, 0); /* without a notice */
+    f.events[2].trigger = LUO_AT_STEP;
+    f.events[2].at[0] = 4;
+    start(3, 0);
     luo_events_step(f.e, 0, 0, NULL);
     luo_events_step(f.e, 1, 10, NULL);
     ck_assert(up(1));
@@ -405,6 +408,10 @@ START_TEST(step_triggers_once)
     to(44);
     ck_assert(!up(6));
     ck_assert_int_eq(f.rows, 4);
+    luo_events_step(f.e, 4, 50, NULL);
+    ck_assert(!up(7) && !luo_events_leaving(f.e)[7]);
+    ck_assert_int_eq(f.rows, 5);
+    ck_assert_str_eq(f.text[4], "50.000 fired n device:7");
 }
 END_TEST
 

@@ -2,8 +2,10 @@
  * small reference program found by brute force. */
 #include <math.h>
 
+#include "core/plan/hydraulis/pool_model.h"
 #include "core/plan/hydraulis/propose.h"
 #include "tests/check_main.h"
+#include "tests/cost_fixture.h"
 #include "tests/hydraulis_fixture.h"
 
 #define NEAR(x, y, tolerance) ck_assert_double_eq_tol(x, y, tolerance)
@@ -106,6 +108,52 @@ START_TEST(memory_of_the_model)
     NEAR(given.act_bytes[4], 50, 1e-12); /* the last one holds */
     NEAR(given.optimizer_share, 0, 1e-12); /* 0 can be said */
     NEAR(given.bound_mib, 40536, 1e-12);
+}
+END_TEST
+
+/* Devices of two types, the fast ones first: costs are those of the slow ones. Numbers of stages
+ * that do not divide the layers are left out, and the widest group is of all devices. */
+START_TEST(slowest_type_counts)
+{
+    static const luo_value values[] = {LUO_VALUE("peak_bf16_tflop_per_s", 100),
+                                       LUO_VALUE("memory_gbytes_per_s", 1000),
+                                       LUO_VALUE("memory_gib", 80)};
+    static const int32_t dev[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    luo_arena *a = luo_arena_new(0);
+    const luo_model model = {.family = LUO_FAMILY_LLAMA, .layers = 8, .hidden = 2048,
+                             .ffn_hidden = 5504, .heads = 16, .kv_heads = 16, .head_dim = 128,
+                             .vocab = 32000, .activation = LUO_ACT_SWIGLU, .norm = LUO_NORM_RMS,
+                             .max_sequence_tokens = 8192, .causal = true, .dtype = LUO_BF16};
+    const luo_profile fast = luo_ref_profile();
+    luo_profile slow = {.name = "slow", .nvalues = LUO_ROWS(values), .values = values};
+    luo_stack stack;
+    luo_pool pool[2];
+    luo_err err = {0};
+    luo_stack_default(&stack);
+    ck_assert_int_eq(luo_profile_finish(&slow, &err), LUO_OK);
+    for (int k = 0; k < 2; k++) {
+        luo_node_group g[] = {luo_test_group("f", 2, 2, k ? &slow : &fast),
+                              luo_test_group("s", 2, 2, &slow)};
+        const luo_cluster c = luo_test_cluster(a, g, 2);
+        const luo_pool_model_in in = {.model = &model, .cluster = &c, .stack = &stack,
+                                      .ndevices = 8, .devices = dev, .layout = {8, 1, 1},
+                                      .ctx = 8192, .tp_most = 8, .pp_most = 4};
+        ck_assert_msg(luo_pool_model(a, &in, &pool[k], &err) == LUO_OK, "%s", err.text);
+    }
+    static const int32_t shapes[][2] = {{1, 1}, {1, 2}, {1, 4}, {2, 1}, {2, 2},
+                                        {2, 4}, {4, 1}, {4, 2}, {8, 1}};
+    ck_assert_int_eq(pool[0].n, LUO_ROWS(shapes));
+    ck_assert_int_eq(pool[1].n, LUO_ROWS(shapes));
+    for (int i = 0; i < LUO_ROWS(shapes); i++) {
+        const luo_pool_entry *x = &pool[0].entry[i], *y = &pool[1].entry[i];
+        ck_assert(x->tp == shapes[i][0] && x->pp == shapes[i][1]);
+        ck_assert(x->tp == y->tp && x->cap == y->cap && y->b > 0);
+        if (x->tp == 8) continue; /* a group of both types */
+        luo_near(x->a, y->a, 1e-9, "a");
+        luo_near(x->b, y->b, 1e-9, "b");
+        luo_near(x->c, y->c, 1e-9, "c");
+    }
+    luo_arena_free(a);
 }
 END_TEST
 
@@ -464,6 +512,7 @@ END_TEST
 
 LUO_SUITE("hydraulis", LUO_T_N(cap_row, LUO_ROWS(caps)), LUO_T(caps_of_a_pool),
           LUO_T_N(published_pools, LUO_ROWS(pools)), LUO_T(memory_of_the_model),
+          LUO_T(slowest_type_counts),
           LUO_T(context_cost),
           LUO_T(context_heads), LUO_T_N(dispatch_row, LUO_ROWS(dispatches)), LUO_T(dispatch_ends),
           LUO_T_N(pack_row, LUO_ROWS(packs)), LUO_T_N(greedy_row, LUO_ROWS(greedy)),

@@ -243,6 +243,33 @@ START_TEST(memory_llama)
 END_TEST
 
 /* One device, one stage: the step is the sum of its parts, by hand. */
+/* Two layers of four have experts: every other one, or the last two. On one device it is the same
+ * work. */
+START_TEST(step_of_two_kinds_of_layers)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 1, 1, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
+    const int32_t dev = 0;
+    luo_step_cost cost[2];
+    for (int k = 0; k < 2; k++) {
+        luo_model m = llama(4, 1024, 16, 16, 4096);
+        m.moe = (luo_moe){.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 4096,
+                          .first_dense_layers = k ? 2 : 0, .every_layers = k ? 1 : 2};
+        const luo_step_spec s = {.model = &m, .sequence_tokens = 1024, .micro_batch_sequences = 2,
+                                 .micro_batches = 5, .tp = 1, .pp = 1, .dp = 1, .chunks = 1,
+                                 .schedule = LUO_SCHED_1F1B, .dev = &dev};
+        ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &cost[k], NULL), LUO_OK);
+    }
+    luo_near(cost[0].step, cost[1].step, 1e-9, "two kinds of layers");
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(step_of_one)
 {
     luo_arena *arena = luo_arena_new(0);
@@ -379,4 +406,5 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)),
           LUO_T_N(memory_activations, LUO_ROWS(activations)),
           LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
-          LUO_T(step_of_one), LUO_T(step_directions), LUO_T(layer_variants))
+          LUO_T(step_of_one), LUO_T(step_of_two_kinds_of_layers),
+          LUO_T(step_directions), LUO_T(layer_variants))

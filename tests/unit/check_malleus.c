@@ -133,6 +133,24 @@ START_TEST(others_stay_groups)
 }
 END_TEST
 
+/* Four groups of four, of which two have a slow device, one of them not very. Each of these devices
+ * has to be left out: with the second one in its group the best is 128.47. */
+START_TEST(slow_devices_left_out)
+{
+    static const setting s = {&kind70, NULL, 2, 4, 2, 24, 16};
+    luo_arena *a = luo_arena_new(0);
+    const luo_malleus_in in = make_in(&s, devices);
+    devices[10].rate = 4.8;
+    devices[12].rate = 1.63;
+    const luo_malleus_found *f = find(a, &in);
+    const luo_malleus_plan *p = &f->plans[0];
+    ck_assert_double_eq_tol(p->filled, 127.2, 1e-9);
+    ck_assert(p->nstandby == 2 && p->standby[0] == 10 && p->standby[1] == 12);
+    for (int32_t k = 0; k < f->n; k++) check_plan(&in, &f->plans[k]);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* `--rank event`: more plans are ranked by event time, so the first is no worse; split2: more ways
  * to cut a node. */
 START_TEST(wider_searches)
@@ -315,6 +333,6 @@ END_TEST
 
 LUO_SUITE("plan.malleus", LUO_T_N(whole_planner, LUO_ROWS(pl_rows)),
           LUO_T_N(base_plan, LUO_ROWS(healthy)), LUO_T(search_healthy), LUO_T(any_place),
-          LUO_T(others_stay_groups),
+          LUO_T(others_stay_groups), LUO_T(slow_devices_left_out),
           LUO_T(wider_searches), LUO_T(many_devices), LUO_T_N(assignments, 3), LUO_T(rising_order),
           LUO_T(other_numbers_of_pipelines), LUO_T(few_micro_batches), LUO_T(refusals))

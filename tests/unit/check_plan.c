@@ -301,8 +301,7 @@ static const char *findings(const luo_plan *p, const luo_model *m)
 #define COLUMNS                                                                                    \
     "tensor parallelism of 2 would cut 5 feed-forward columns into 2.5 each; it must give whole "  \
     "columns.\n"
-#define EXPERTS                                                                                    \
-    "tensor parallelism of 2 would cut 7 experts into 3.5 each; it must give whole experts.\n"
+#define EXPERTS "1 experts can not be dealt to 2 devices; use experts: tensor or fewer devices.\n"
 #define EXPERT_COLUMNS                                                                             \
     "tensor parallelism of 2 would cut 9 expert columns into 4.5 each; it must give whole "        \
     "columns.\n"
@@ -356,7 +355,7 @@ START_TEST(held_row)
     m.ffn_hidden = 5;
     m.vocab = held[_i].vocab;
     if (held[_i].experts)
-        m.moe = (luo_moe){.experts = 7, .experts_per_token = 1, .expert_ffn_hidden = 9,
+        m.moe = (luo_moe){.experts = 1, .experts_per_token = 1, .expert_ffn_hidden = 9,
                           .every_layers = 1};
     fresh();
     const luo_plan *p = read_text(luo_arena_printf(

@@ -73,6 +73,22 @@ START_TEST(straggler_comes_and_goes)
 }
 END_TEST
 
+/* The first device of a plan alone leaves and comes back: it has to be replaced before. */
+START_TEST(first_device_is_replaced)
+{
+    events[0] = fixture_event("a", LUO_EVENT_STRAGGLER, "device:0", 5.4, 60);
+    events[0].slowdown = 4;
+    prepare_malleus(300, 1);
+    sc.replacement_s = 7;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.nswitches, 2);
+    ck_assert_int_eq(uses(fake.plans[1].plan, 0), 0);
+    ck_assert_int_eq(uses(fake.plans[1].plan, 1), 1);
+    ck_assert_double_eq_tol(fake.summary.wait_s, 7, 1e-9);
+}
+END_TEST
+
 /* What a switch would save in so many steps does not pay for it; or it is not asked to. */
 START_TEST(adopt_test)
 {
@@ -339,6 +355,95 @@ START_TEST(snapshots)
 }
 END_TEST
 
+/* The plan's zero says how fast it is. */
+static luo_status step_by_zero(void *run, const luo_plan *p, double *seconds, luo_err *err)
+{
+    (void)run;
+    (void)err;
+    *seconds = p->zero == 1 ? 1 : p->sequence_tokens == 256 ? 10 : 1.005;
+    return LUO_OK;
+}
+
+static luo_status no_communicators(void *run, const luo_plan *p, double *seconds, luo_err *err);
+
+/* Two plans are known: one that loses state with a node, and one that is 0.5 % slower and does not.
+ * From the first failure on the second is taken, whatever is asked about. */
+START_TEST(safe_plans_after_a_failure)
+{
+    static const int triggers[] = {LUO_TRIGGER_RATE, LUO_TRIGGER_FAIL, LUO_TRIGGER_RATE};
+    double rate[8];
+    bool candidate[8], leaving[8] = {0};
+    luo_plan_cache cache = {0};
+    void *memory = &cache;
+    prepare_malleus(1, 0);
+    luo_plan *const base = base_plan(sc.cluster), *const fast = base_plan(sc.cluster),
+                    *const safe = base_plan(sc.cluster);
+    const luo_plan *const plans[] = {fast, safe};
+    fast->zero = 1;
+    safe->sequence_tokens = 257;
+    for (int d = 0; d < 8; d++) {
+        rate[d] = 1;
+        candidate[d] = true;
+    }
+    const luo_snapshot_key key = {.n = 8, .rate = rate, .candidate = candidate, .memory_factor = 1,
+                                  .sequence_tokens = 256, .micro_batches = 16};
+    ck_assert_int_eq(luo_plan_cache_add(&cache, arena, &key, plans, 2, NULL), LUO_OK);
+    luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = base, .plan = base, .rate = rate,
+                        .leaving = leaving, .micro_batches = 16, .sequence_tokens = 256,
+                        .memory_factor = 1, .candidate = candidate, .keep = arena,
+                        .memory = &memory, .specialize_s = no_communicators,
+                        .step_s = step_by_zero};
+    for (int i = 0; i < LUO_ROWS(triggers); i++) {
+        luo_decision d;
+        luo_err err = {0};
+        now.trigger = triggers[i];
+        ck_assert_msg(luo_policy_malleus.decide(arena, &now, &d, &err) == LUO_OK, "%s", err.text);
+        ck_assert_msg(d.action == LUO_SWITCH, "%d: %s", i, d.why);
+        ck_assert_msg(d.plan->zero == (i == 0), "%d: zero %d", i, d.plan->zero);
+    }
+}
+END_TEST
+
+/* A plan is known that is as fast as the base plan: the same pipelines in the other order. Without
+ * a simulator both are as good, and the base plan is taken, since going there takes no longer. */
+START_TEST(base_among_equals)
+{
+    double rate[8];
+    bool candidate[8], leaving[8] = {0};
+    luo_plan_cache cache = {0};
+    void *memory = &cache;
+    luo_decision d;
+    luo_err err = {0};
+    prepare_malleus(1, 0);
+    luo_plan *const base = base_plan(sc.cluster), *const other = base_plan(sc.cluster),
+                    *const running = base_plan(sc.cluster);
+    luo_pipeline *const turned = (luo_pipeline *)(uintptr_t)other->pipelines,
+                        *const uneven = (luo_pipeline *)(uintptr_t)running->pipelines;
+    const luo_pipeline first = turned[0];
+    const luo_plan *const plans[] = {other};
+    turned[0] = turned[1];
+    turned[1] = first;
+    uneven[0].micro_batches = 12;
+    uneven[1].micro_batches = 4;
+    ck_assert(luo_plan_hash(other) != luo_plan_hash(base));
+    for (int i = 0; i < 8; i++) {
+        rate[i] = 1;
+        candidate[i] = true;
+    }
+    const luo_snapshot_key key = {.n = 8, .rate = rate, .candidate = candidate, .memory_factor = 1,
+                                  .sequence_tokens = 256, .micro_batches = 16};
+    ck_assert_int_eq(luo_plan_cache_add(&cache, arena, &key, plans, 1, NULL), LUO_OK);
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = base, .plan = running,
+                              .rate = rate, .leaving = leaving, .micro_batches = 16,
+                              .sequence_tokens = 256, .memory_factor = 1, .candidate = candidate,
+                              .keep = arena, .memory = &memory, .trigger = LUO_TRIGGER_RATE,
+                              .specialize_s = no_communicators};
+    ck_assert_msg(luo_policy_malleus.decide(arena, &now, &d, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(d.action == LUO_SWITCH && d.known, "%s", d.why);
+    ck_assert(luo_plan_hash(d.plan) == luo_plan_hash(base));
+}
+END_TEST
+
 /* ---- keys ---- */
 
 static luo_status no_communicators(void *run, const luo_plan *p, double *seconds, luo_err *err)
@@ -436,10 +541,11 @@ START_TEST(keys_act)
 }
 END_TEST
 
-LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T_N(adopt_test, 2),
-          LUO_T_N(its_settings_are_told, 2), LUO_T(noise_is_no_trigger),
+LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T(first_device_is_replaced),
+          LUO_T_N(adopt_test, 2), LUO_T_N(its_settings_are_told, 2), LUO_T(noise_is_no_trigger),
           LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
           LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
           LUO_T(slow_devices_are_the_last_resort),
-          LUO_T_N(elastic_join, 2),
-          LUO_T(refused_before_the_run), LUO_T(snapshots), LUO_T_N(keys_act, LUO_ROWS(keys)))
+          LUO_T_N(elastic_join, 2), LUO_T(refused_before_the_run), LUO_T(snapshots),
+          LUO_T(safe_plans_after_a_failure), LUO_T(base_among_equals),
+          LUO_T_N(keys_act, LUO_ROWS(keys)))

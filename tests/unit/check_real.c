@@ -585,6 +585,23 @@ START_TEST(switches_move_state)
 }
 END_TEST
 
+/* Of a process that dies while programs are bound the move that follows says so; anything else that
+ * is wrong with them ends the run. */
+START_TEST(programs_that_cannot_be_bound)
+{
+    luo_err err = {0};
+    events[0] = at_step("slow", LUO_EVENT_STRAGGLER, "device:1", 5);
+    events[0].slowdown = 2;
+    prepare_real("rebalance", 20, 1);
+    fake.bind_fails = _i ? LUO_ENOMEM : LUO_EPEER;
+    const luo_status st = run(&err);
+    ck_assert_int_eq(st, _i ? LUO_ENOMEM : LUO_OK);
+    ck_assert_str_eq(err.text, _i ? "no room for them" : "");
+    asked(_i ? "init; bind" : "init; bind; move");
+    if (!_i) ck_assert_int_eq(fake.summary.switches, 1);
+}
+END_TEST
+
 /* Processes that compute at another speed than the profile says, and not evenly: nothing is seen
  * but what was injected, in the same step, and the log is the simulator's. */
 START_TEST(pace_of_the_machine)
@@ -731,7 +748,8 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T(resumed), LUO_T(resumed_with_other_lengths),
           LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint),
           LUO_T(resumed_from_an_older_one), LUO_T_N(told_for_an_hour, LUO_ROWS(hours)),
-          LUO_T(switches_move_state), LUO_T_N(pace_of_the_machine, 6),
+          LUO_T(switches_move_state),
+          LUO_T_N(programs_that_cannot_be_bound, 2), LUO_T_N(pace_of_the_machine, 6),
           LUO_T(probes_after_measurements), LUO_T_N(pace_under_each_plan, 2),
           LUO_T(disk_is_lost),
           LUO_T_N(same_log_at_random, 60))

@@ -193,17 +193,18 @@ static const struct {
     {"", true},
     {"garbage", true},
     {"pid 999999999 start 5 host HERE\n", true}, /* dead */
+    {"pid 999999999 start 1 host HERE\n", true},
+    {"pid 1 start FIRST host HERE\n", false}, /* a number as any other */
     {"pid PARENT start 1 host HERE\n", true},    /* its number has another process now */
     {"pid PARENT start START host HERE\n", false} /* it lives, though its file system forgot */,
     {"pid PARENT start START host elsewhere\n", true}, /* flock has the say where it works */
 };
 
-static void fill(const char *text, FILE *f)
+static unsigned long long start_of(long pid)
 {
-    char host[256] = "", stat[1024] = "", name[64];
+    char stat[1024] = "", name[64];
     unsigned long long start = 0;
-    gethostname(host, sizeof host - 1);
-    snprintf(name, sizeof name, "/proc/%ld/stat", (long)getppid());
+    snprintf(name, sizeof name, "/proc/%ld/stat", pid);
     FILE *p = fopen(name, "r");
     ck_assert_ptr_nonnull(p);
     ck_assert_ptr_nonnull(fgets(stat, sizeof stat, p));
@@ -213,11 +214,20 @@ static void fill(const char *text, FILE *f)
                             "%*d %*d %llu",
                             &start),
                      1);
+    return start;
+}
+
+static void fill(const char *text, FILE *f)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
     for (const char *at = text; *at; at++)
         if (strncmp(at, "PARENT", 6) == 0)
             fprintf(f, "%ld", (long)getppid()), at += 5;
         else if (strncmp(at, "START", 5) == 0)
-            fprintf(f, "%llu", start), at += 4;
+            fprintf(f, "%llu", start_of((long)getppid())), at += 4;
+        else if (strncmp(at, "FIRST", 5) == 0)
+            fprintf(f, "%llu", start_of(1)), at += 4;
         else if (strncmp(at, "HERE", 4) == 0)
             fputs(host, f), at += 3;
         else

@@ -170,4 +170,61 @@ START_TEST(too_few_rows)
 }
 END_TEST
 
-LUO_SUITE("plan.suite_fit", LUO_T_N(found_again, 5), LUO_T(excluded_rows), LUO_T(too_few_rows))
+/* A search begins at the default (docs/calibration.md), inside its bounds, and what it may find can
+ * be set. Overlap of gradients begins at none: under ZeRO-3 there is none (docs/validation.md). */
+START_TEST(where_searches_begin)
+{
+    luo_stack stack;
+    luo_value_key key;
+    luo_err err = {0};
+    int n = 0;
+    for (int of_stack = 0; of_stack < 2; of_stack++)
+        for (int i = 0; of_stack ? luo_stack_value_key(i, &key) : luo_profile_value_key(i, &key);
+             i++) {
+            const luo_suite_param *p = luo_suite_param_of(key.name);
+            if (!p || p->of_stack != of_stack) continue; /* `gemm_ratio` is a name of both */
+            ck_assert_msg(p->otherwise == (strcmp(p->name, "dp_overlap") ? key.otherwise : 0),
+                          "%s begins at %g, the default is %g", p->name, p->otherwise,
+                          key.otherwise);
+            ck_assert_msg(p->lo < p->hi && p->lo <= p->otherwise && p->otherwise <= p->hi, "%s",
+                          p->name);
+            ck_assert_msg(!p->logarithmic || p->lo > 0, "%s", p->name);
+            ck_assert_msg(luo_limit_holds(&key.limit, p->lo) && luo_limit_holds(&key.limit, p->hi),
+                          "%s", p->name);
+            luo_stack_default(&stack);
+            if (of_stack) ck_assert_int_eq(luo_stack_set(&stack, p->key, p->hi, &err), LUO_OK);
+            n++;
+        }
+    ck_assert_int_eq(n, 15);
+    ck_assert_ptr_null(luo_suite_param_of("sm_count"));
+}
+END_TEST
+
+/* Of every suite one stage looks at all rows, and all its constants can be fitted; of vtrain alone
+ * the profile is the GPU's own. */
+START_TEST(what_is_fitted_on_a_suite)
+{
+    static const struct {
+        const char *suite;
+        int params;
+    } suites[] = {{"vtrain", 8}, {"bloom", 3}, {"foundry", 5}, {"megatron-core", 3},
+                  {"sailor-gh200", 3}, {"simumax-b200", 1}};
+    for (int i = 0; i < LUO_ROWS(suites); i++) {
+        const luo_suite_recipe *r = luo_suite_recipe_of(suites[i].suite);
+        char text[256], *at = text;
+        int n = 0;
+        ck_assert_msg(r != NULL, "%s", suites[i].suite);
+        ck_assert_int_eq(r->of_gpu, i == 0);
+        ck_assert_msg(r->stage[0].one_node && r->stage[0].several, "%s", suites[i].suite);
+        ck_assert_ptr_null(r->stage[1].params);
+        snprintf(text, sizeof text, "%s", r->stage[0].params);
+        for (char *word; (word = strsep(&at, ",")); n++)
+            ck_assert_msg(luo_suite_param_of(word) != NULL, "%s: %s", suites[i].suite, word);
+        ck_assert_int_eq(n, suites[i].params);
+    }
+    ck_assert_ptr_null(luo_suite_recipe_of("sailor-mixed"));
+}
+END_TEST
+
+LUO_SUITE("plan.suite_fit", LUO_T(where_searches_begin), LUO_T(what_is_fitted_on_a_suite),
+          LUO_T_N(found_again, 5), LUO_T(excluded_rows), LUO_T(too_few_rows))

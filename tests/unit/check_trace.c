@@ -270,6 +270,73 @@ START_TEST(steps_in_a_row)
 }
 END_TEST
 
+/* A straggler in a run of which no step is traced: its slowdown is a counter of its node, and no
+ * track is named but that of the device where it says so. */
+START_TEST(counters_have_no_track)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "counters");
+    luo_trace *t = luo_trace_new(&f->cluster, 0);
+    luo_trace_counts counts;
+    luo_err err = {0};
+    const luo_row_event slow = {.t_s = 0.05, .id = "s", .phase = LUO_EVENT_PHASE_FIRED,
+                                .kind = "straggler", .target = "device:1", .detail = "",
+                                .has_value = true, .value = 2.5};
+    ck_assert_int_eq(luo_trace_event(t, &slow, &err), LUO_OK);
+    const char *path = written(f, t, dir);
+    ck_assert_msg(luo_trace_lint(path, &counts, &err) == LUO_OK, "%s", err.text);
+    ck_assert_int_eq(counts.slices, 0);
+    const char *text = unpack(path);
+    ck_assert_ptr_nonnull(strstr(text, "\"name\":\"dev 1 slowdown\",\"args\":{\"factor\":2.5"));
+    ck_assert_ptr_null(strstr(text, "{\"name\":\"dev 0 "));
+    luo_trace_free(t);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+/* Records stand in the order of issue; a slice begins when its record does, though a later one did
+ * before it. */
+START_TEST(later_records_may_begin_first)
+{
+    static const luo_segment seg = {LUO_PHASE_F, 0, 8, 0, 2};
+    static const luo_run_task task = {0, 0};
+    static const luo_instr in[] = {{.phase = LUO_PHASE_F, .slot = -1, .exchange = -1},
+                                   {.phase = LUO_PHASE_F, .slot = -1, .exchange = -1, .op = 1}};
+    const luo_role role = {.ninstr = 2, .nseg = 1, .instr = in, .seg = &seg};
+    const luo_op_info ops[] = {{"mm", LUO_OP_MATMUL, 0}, {"norm", LUO_OP_NORM, 0}};
+    const luo_program p = {.device = 0, .ntask = 1, .tasks = &task};
+    const luo_programs set = {.n = 1, .at = &p, .nroles = 1, .roles = &role, .nops = 2, .ops = ops};
+    const luo_op_record rec[] = {{0, 0, 0, 10e-6, 20e-6, LUO_OK}, {0, 0, 1, 0, 5e-6, LUO_OK}};
+    const luo_step_result result = {.end_s = 20e-6, .n = 1, .nrecords = 2, .records = rec};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "later");
+    luo_trace *t = luo_trace_new(&f->cluster, 0);
+    luo_trace_counts counts;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_trace_step(t, 0, 0, 0, &set, &result, &err), LUO_OK);
+    const char *path = written(f, t, dir);
+    ck_assert_msg(luo_trace_lint(path, &counts, &err) == LUO_OK, "%s", err.text);
+    json_t *j = json_loads(unpack(path), 0, NULL), *e;
+    size_t i;
+    int met = 0;
+    json_array_foreach(json_object_get(j, "traceEvents"), i, e)
+    {
+        const char *ph = json_string_value(json_object_get(e, "ph"));
+        const double ts = json_number_value(json_object_get(e, "ts")),
+                     dur = json_number_value(json_object_get(e, "dur"));
+        if (strcmp(ph, "X") != 0) continue;
+        met += (ts == 0 && dur == 5) || (ts == 5 && dur == 5) || (ts == 10 && dur == 10);
+    }
+    ck_assert_int_eq(met, 3); /* the second record, what is waited, the first */
+    ck_assert_int_eq(counts.slices, 3);
+    json_decref(j);
+    luo_trace_free(t);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 /* The twin holds all events; the other puts them into a file every `hold` of them. */
 START_TEST(what_waits_in_a_file_comes_back_in_order)
 {
@@ -434,5 +501,7 @@ START_TEST(cut)
 END_TEST
 
 LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
+          LUO_T(later_records_may_begin_first),
+          LUO_T(counters_have_no_track),
           LUO_T(posted_and_failed), LUO_T_N(what_waits_in_a_file_comes_back_in_order, 3),
           LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))

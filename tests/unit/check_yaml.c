@@ -210,7 +210,8 @@ static const struct {
      {.family = LUO_FAMILY_MOE, .kv_heads = 1, .head_dim = 6, .rope_base = 10000, .qk_norm = true,
       .norm = LUO_NORM_RMS, .norm_eps = 1e-6, .activation = LUO_ACT_SWIGLU,
       .position = LUO_POS_ROPE, .causal = true,
-      .moe = {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 16, .every_layers = 1}}},
+      .moe = {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 16, .every_layers = 1,
+              .routed_scale = 1, .route_groups = 1, .route_groups_kept = 1}}},
 };
 
 START_TEST(model_row)
@@ -378,6 +379,41 @@ START_TEST(profile_tables) /* from memory; relative paths; roles */
 }
 END_TEST
 
+/* A list that may be left out may be empty as well: that says the same. */
+START_TEST(empty_lists)
+{
+    static const char *const stacks[] = {"", "values: []\n", "switches: []\n",
+                                         "values: []\nswitches: []\n"};
+    static const char profile[] =
+        "schema: luoshu.profile/1\nname: x\nvalues:\n"
+        "  - {name: peak_bf16_tflop_per_s, value: 100, source: a, provenance: chosen}\n"
+        "  - {name: memory_gib, value: 4, source: a, provenance: chosen}\n"
+        "  - {name: memory_gbytes_per_s, value: 20, source: a, provenance: chosen}\n";
+    luo_arena *arena = luo_arena_new(0);
+    luo_diags diags;
+    luo_diags_init(&diags, arena);
+    for (int i = 0; i < LUO_ROWS(stacks); i++) {
+        luo_stack s, plain;
+        luo_stack_default(&plain);
+        const char *text =
+            luo_arena_printf(arena, "schema: luoshu.stack/1\nname: s\n%s", stacks[i]);
+        const luo_source src = {"s.yaml", text, strlen(text)};
+        const luo_status st = luo_read_stack_text(arena, &src, &s, &diags);
+        ck_assert_msg(st == LUO_OK, "%s: %s", stacks[i], st ? diags.first->err.text : "");
+        ck_assert(s.host_launch_s == plain.host_launch_s && s.dp_overlap == plain.dp_overlap);
+    }
+    for (int i = 0; i < 2; i++) {
+        luo_profile *p = NULL;
+        const char *text = luo_arena_printf(arena, "%s%s", profile, i ? "tables: []\n" : "");
+        const luo_source src = {"p.yaml", text, strlen(text)};
+        const luo_status st = luo_read_profile_text(arena, &src, NULL, &p, &diags);
+        ck_assert_msg(st == LUO_OK, "profile: %s", st ? diags.first->err.text : "");
+        ck_assert(!p->cpu && p->nvalues == 3 && p->nop_times == 0 && p->ncurves == 0);
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(path_row)
 {
     static const struct {
@@ -418,4 +454,5 @@ LUO_SUITE("io.yaml", LUO_T_N(number_row, LUO_ROWS(numbers)), LUO_T(numbers_equal
           LUO_T(json_of_a_file_in_yaml),
           LUO_T_N(set_row, LUO_ROWS(sets)), LUO_T_N(model_row, LUO_ROWS(models)),
           LUO_T_N(foreign_row, LUO_ROWS(foreign)), LUO_T(foreign_with_set),
-          LUO_T(example_cluster), LUO_T(profile_tables), LUO_T(path_row))
+          LUO_T(example_cluster), LUO_T(profile_tables), LUO_T(empty_lists),
+          LUO_T(path_row))

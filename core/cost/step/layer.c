@@ -51,13 +51,6 @@ static int64_t cut(int64_t given, int64_t whole, int32_t parts)
     return given > 0 ? given : (whole + parts - 1) / parts;
 }
 
-static bool has_experts(const luo_model *model, int64_t layer)
-{
-    const int64_t every = model->moe.every_layers > 0 ? model->moe.every_layers : 1;
-    return model->moe.experts > 0 && layer >= model->moe.first_dense_layers &&
-           (layer - model->moe.first_dense_layers) % every == 0;
-}
-
 /* One feed-forward block of width f (already cut): products and the activation. */
 static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f, int64_t batch)
 {
@@ -199,7 +192,7 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     LUO_TRY(attention(&s, stack, shape, heads, out));
     LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
     LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
-    if (has_experts(model, shape->layer))
+    if (luo_model_has_experts(model, shape->layer))
         LUO_TRY(experts(&s, shape, tokens));
     else
         LUO_TRY(mlp(&s, model, tokens, cut(shape->local_ffn, model->ffn_hidden, shape->tp), 1));

@@ -48,13 +48,6 @@ static double keys_grow(const luo_mem_spec *spec)
     return (double)inner / (inner % own == 0 ? (double)own : 1);
 }
 
-static bool has_experts(const luo_model *model, int64_t layer)
-{
-    const int64_t every = model->moe.every_layers > 0 ? model->moe.every_layers : 1;
-    return model->moe.experts > 0 && layer >= model->moe.first_dense_layers &&
-           (layer - model->moe.first_dense_layers) % every == 0;
-}
-
 static double mlp_parameters(const luo_model *model, double ffn)
 {
     const double h = (double)model->hidden, ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
@@ -68,7 +61,7 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
     double n = h * (2 * q + 2 * kv) + (model->norm == LUO_NORM_LAYER ? 4 : 2) * h;
     if (model->qkv_bias) n += q + 2 * kv;
     if (model->linear_bias) n += h;
-    if (has_experts(model, layer))
+    if (luo_model_has_experts(model, layer))
         n += (double)model->moe.experts *
                  (mlp_parameters(model, (double)model->moe.expert_ffn_hidden) + h) +
              (double)model->moe.shared_experts *

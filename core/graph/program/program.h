@@ -126,7 +126,8 @@ typedef struct luo_instr {
     int32_t exchange; /* (Reshard, step): equal on all devices that take part; -1: none */
     int32_t layer;    /* -1: none */
     int32_t slot;     /* COLLECTIVE, P2P: index in luo_program.slots; -1: none */
-    int64_t bytes;    /* COLLECTIVE: of the full tensor; P2P: sent by this device;
+    int64_t bytes;    /* COLLECTIVE: of the full tensor (A2A: of one device, of rows of experts as
+                         many as if all experts got equally many); P2P: sent by this device;
                          LOCAL, IO: moved */
     int64_t flops;
     luo_cost_key cost;

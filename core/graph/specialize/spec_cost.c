@@ -1,5 +1,7 @@
 /* spec_cost.c: what each operation costs on one device (docs/cost-model.md#matrix-products).
  * Sizes are local: with uneven shares every device is costed with its own. */
+#include <math.h>
+
 #include "core/graph/specialize/spec_internal.h"
 
 enum { UPDATE_BYTES = 34 }; /* per parameter: gradient, state, weight, clipping */
@@ -186,12 +188,13 @@ static void cost_rope(const look *l, luo_instr *instr)
 
 static void cost_activation(const look *l, luo_instr *instr)
 {
-    pass_over(l, instr, l->op->nin == 2 ? 3 : 2, in_volume(l, 0));
+    const bool gated = l->op->nout == 2; /* with silu(gate) */
+    pass_over(l, instr, gated ? 3 : 2, in_volume(l, 0));
 }
 
 static void cost_activation_dx(const look *l, luo_instr *instr)
 {
-    pass_over(l, instr, l->op->nin == 4 ? 5 : 3, in_volume(l, 0));
+    pass_over(l, instr, l->op->nout == 2 ? 5 : 3, in_volume(l, 0));
 }
 
 static void cost_embedding(const look *l, luo_instr *instr)
@@ -231,6 +234,106 @@ static void cost_accumulate(const look *l, luo_instr *instr)
 {
     const int64_t arrives = l->s->g->tensor[l->op->in[0]].elem_bytes;
     stream(instr, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
+}
+
+/* ---- experts: the same rows for each of those that are here ---- */
+
+/* Rows of tensor x here over those of equal experts; 1 where no load is given. Out of memory the
+ * program is not made at all: its roles ask again. */
+static double load_of(const look *l, int32_t x)
+{
+    double factor = 1;
+    const int64_t tokens = l->s->in->lengths[l->length].tokens;
+    if (!l->s->in->load || l->s->g->tensor[x].letters[0] != 'e') return 1;
+    if (luo_spec_load_factor(l->s, l->op->layer, x, tokens, l->dev, &factor) != LUO_OK) return 1;
+    return factor;
+}
+
+static int64_t loaded(int64_t rows, double factor)
+{
+    return factor == 1 ? rows : (int64_t)ceil((double)rows * factor - 1e-9);
+}
+
+static void grouped(const look *l, luo_instr *instr, int32_t rows, int64_t m, int64_t n, int64_t k)
+{
+    const spec_dims *d = spec_local(l->s, rows, l->length, l->dev);
+    if (!d || d->volume == 0 || m == 0 || k == 0) return;
+    instr->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, d->dim[0], l->s->g->elem_bytes, 0}};
+    instr->flops = 2 * m * n * k * d->dim[0];
+}
+
+static int64_t dim_of(const look *l, int32_t x, int32_t d)
+{
+    const spec_dims *dims = spec_local(l->s, x, l->length, l->dev);
+    return dims ? dims->dim[d] : 0;
+}
+
+/* Of one expert, in the mean of those here. */
+static int64_t rows_here(const look *l, int32_t x)
+{
+    return loaded(dim_of(l, x, 1), load_of(l, x));
+}
+
+/* Columns of several tensors side by side. */
+static int64_t columns(const look *l, const int32_t *at, int32_t n, int32_t step)
+{
+    int64_t sum = 0;
+    for (int32_t j = 0; j < n; j += step) sum += dim_of(l, at[j], 2);
+    return sum;
+}
+
+static void cost_grouped(const look *l, luo_instr *instr)
+{
+    const int32_t x = l->op->in[0];
+    grouped(l, instr, x, rows_here(l, x), columns(l, l->op->out, l->op->nout, 1), dim_of(l, x, 2));
+}
+
+static void cost_grouped_dx(const look *l, luo_instr *instr)
+{
+    const int32_t x = l->op->out[0];
+    grouped(l, instr, x, rows_here(l, x), dim_of(l, x, 2),
+            columns(l, l->op->in + 1, l->op->nin - 1, 2));
+}
+
+static void cost_grouped_dw(const look *l, luo_instr *instr)
+{
+    const int32_t x = l->op->in[0];
+    grouped(l, instr, x, dim_of(l, x, 2), columns(l, l->op->in + 2, l->op->nin - 2, 1),
+            rows_here(l, x));
+}
+
+static void cost_rows_activation(const look *l, luo_instr *instr)
+{
+    cost_activation(l, instr);
+    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]));
+}
+
+static void cost_rows_activation_dx(const look *l, luo_instr *instr)
+{
+    cost_activation_dx(l, instr);
+    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]));
+}
+
+static void cost_route(const look *l, luo_instr *instr)
+{
+    const bool backward = l->op->kind == LUO_OP_ROUTE_DX; /* logits, or probabilities */
+    stream(instr, l->s->g->sum_bytes * 2 * in_volume(l, backward ? 3 : 0));
+}
+
+static void cost_pack(const look *l, luo_instr *instr)
+{
+    pass_over(l, instr, 2, volume_of(l, l->op->out[0]));
+}
+
+/* Rows are read, tokens written. */
+static void cost_unpack(const look *l, luo_instr *instr)
+{
+    pass_over(l, instr, 1, in_volume(l, 0) + volume_of(l, l->op->out[0]));
+}
+
+static void cost_combine_dx(const look *l, luo_instr *instr)
+{
+    pass_over(l, instr, 1, in_volume(l, 0) + in_volume(l, 3) + volume_of(l, l->op->out[0]));
 }
 
 static void cost_rides(const look *l, luo_instr *instr)

@@ -305,6 +305,16 @@ static int32_t lane_of(const emitter *e, int32_t o, const spec_item *it)
     return lanes < LUO_DP_LANES ? lanes : LUO_DP_LANES - 1;
 }
 
+/* Rows of experts are as many as the counts of both ends say. */
+static void push_trade(emitter *e, int32_t o, const luo_instr *instr, const ends *r)
+{
+    const luo_op *op = &e->s->g->op[o];
+    int32_t in[3] = {r->in}, n = 1;
+    for (int32_t i = 1; i < op->nin; i++)
+        if (op->in[i] != op->in[0]) in[n++] = luo_spec_buffer(e, op->in[i]);
+    luo_spec_push(e, instr, in, n, &r->out, 1);
+}
+
 static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int32_t i,
                       const ends *r, bool again)
 {
@@ -331,7 +341,9 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
         instr.slot = luo_spec_slot(e, t, k);
     if (instr.beside && it->kind == LUO_INSTR_COLLECTIVE)
         e->also = luo_spec_call_before(e, it->slot.group, &instr);
-    luo_spec_push(e, &instr, &r->in, sends && r->in >= 0, &r->out, receives && r->out >= 0);
+    if (it->coll == LUO_COLL_A2A && !local) push_trade(e, o, &instr, r);
+    else
+        luo_spec_push(e, &instr, &r->in, sends && r->in >= 0, &r->out, receives && r->out >= 0);
     e->also = -1;
 }
 

@@ -2,7 +2,8 @@
  *
  *   spec_stages.c  pipelines, stages, classes of equal pipelines, virtual stages of operations
  *   spec_tables.c  local sizes of every tensor on every device
- *   spec_moves.c   resolutions; spec_steps.c: what each device does in them
+ *   spec_moves.c   resolutions; spec_steps.c: what each device does in them; spec_experts.c: of
+ *                  rows of experts
  *   spec_bucket.c  tensors whose steps become one call; spec_bucket_emit.c: its instructions
  *   spec_units.c   ZeRO-2 and 3: what is gathered and scattered per micro-batch, unit by unit;
  *                  spec_units_emit.c: when, in F and B
@@ -62,6 +63,9 @@ typedef struct spec_move { /* one resolution; nsteps = 0: identity */
     const spec_table *from, *to; /* sizes at the source and at the destination */
     const char *name;       /* of the first Reshard that needs it */
     bool per_micro_batch, has_messages;
+    bool trade; /* of rows of experts, or of their counts */
+    int32_t layer;  /* trade, where loads of experts are given; else -1 */
+    int64_t tokens; /* of a micro-batch of one pipeline */
     luo_shape shape;
     int64_t elem_bytes;
     int32_t nsteps;
@@ -213,6 +217,20 @@ static inline bool spec_by_unit(const spec *s)
 }
 
 luo_status luo_spec_make_moves(spec *s);
+/* spec_experts.c: is the Reshard an exchange of rows of experts, or of their counts? */
+bool luo_spec_is_trade(const luo_op *op);
+/* One collective of the devices that have all experts together. Errors: LUO_EDEDUCE other devices
+ * at both ends; LUO_ENOMEM. Owner: the arena of s. */
+luo_status luo_spec_resolve_trade(spec *s, const spec_move *m, luo_resolution *out);
+/* Where a load is given: bytes by which the collective takes as long as its busiest device, as
+ * luo_instr.bytes; n devices of `there`, which have all experts. */
+luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes);
+/* Rows that device dev gets of an operation's tensor of rows, over those of equal experts. */
+luo_status luo_spec_load_factor(const spec *s, int32_t layer, int32_t x, int64_t tokens,
+                                int32_t dev, double *out);
+/* By device id: which of the experts' devices it is, -1: none; devices that differ in that have
+ * other loads. Owner: scratch. */
+luo_status luo_spec_load_places(spec *s, int32_t **out);
 /* Steps of a resolved move. */
 luo_status luo_spec_make_steps(spec *s, spec_move *m);
 /* Position of a device in a step, -1: it takes no part. */

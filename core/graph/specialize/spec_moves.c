@@ -25,11 +25,15 @@ static luo_status resolve(spec *s, spec_move *m)
     if (m->src == m->dst) return LUO_OK;
     luo_resolution *r = LUO_NEW(s->arena, luo_resolution);
     if (!r) return luo_err_nomem(s->err);
+    m->resolution = r;
+    if (m->trade) {
+        LUO_TRY(luo_spec_resolve_trade(s, m, r));
+        return luo_spec_make_steps(s, m);
+    }
     const luo_resolve_opts opts = {.planner = s->in->planner, .elem_bytes = m->elem_bytes,
                                    .name = m->name, .ranks = ranks_of(s->g)};
     LUO_TRY(luo_resolve(s->arena, luo_annset_get(s->g->set, m->src),
                         luo_annset_get(s->g->set, m->dst), &m->shape, &opts, r, s->err));
-    m->resolution = r;
     return luo_spec_make_steps(s, m);
 }
 
@@ -51,15 +55,20 @@ static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
                    .from = spec_table_of(s, x, length), .to = spec_table_of(s, y, length),
                    .name = op->name,
                    .shape = shape_of(s, x, length), .elem_bytes = s->g->tensor[y].elem_bytes,
-                   .per_micro_batch = per_micro_batch(s, o)};
-    int32_t key[5 + 2 * LUO_RANK_MAX] = {m.src, m.dst, (int32_t)m.elem_bytes, m.per_micro_batch,
-                                         m.shape.rank};
+                   .per_micro_batch = per_micro_batch(s, o),
+                   .trade = luo_spec_is_trade(op), .layer = -1,
+                   .tokens = s->in->lengths[length].tokens};
+    if (m.trade && s->in->load) m.layer = op->layer;
+    int32_t key[6 + 2 * LUO_RANK_MAX] = {m.src, m.dst, (int32_t)m.elem_bytes,
+                                         m.per_micro_batch | m.trade << 1, m.shape.rank};
     for (int32_t d = 0; d < m.shape.rank; d++) {
         key[5 + 2 * d] = (int32_t)(uint32_t)m.shape.dim[d];
         key[6 + 2 * d] = (int32_t)(m.shape.dim[d] >> 32);
     }
+    int32_t n_key = 5 + 2 * m.shape.rank;
+    if (m.layer >= 0) key[n_key++] = m.layer;
     bool fresh;
-    *id = luo_intern_id(&s->move_key, key, 5 + 2 * m.shape.rank, &fresh);
+    *id = luo_intern_id(&s->move_key, key, n_key, &fresh);
     if (*id < 0) return luo_err_nomem(s->err);
     if (!fresh) return LUO_OK;
     if (!LUO_VEC_ROOM_IN(s->arena, s->move, *id, s->cap_move)) return luo_err_nomem(s->err);

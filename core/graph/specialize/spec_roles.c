@@ -95,6 +95,16 @@ static luo_status walk_all_turns(roles *r)
     return LUO_OK;
 }
 
+/* Devices whose experts are others have other loads. */
+static luo_status walk_loads(roles *r)
+{
+    int32_t *place;
+    LUO_TRY(luo_spec_load_places(r->s, &place));
+    for (int32_t i = 0; i < r->s->ndev; i++)
+        LUO_TRY(walk(r, r->s->dev[i], -3, place[r->s->dev[i]]));
+    return LUO_OK;
+}
+
 static luo_status find_paths(roles *r)
 {
     spec *s = r->s;
@@ -120,6 +130,7 @@ static luo_status find_paths(roles *r)
             for (int32_t i = 0; i < t->n; i++)
                 LUO_TRY(walk(r, t->dev[i], 2 * t->id + 1, t->structure[i]));
         }
+    if (s->in->load) LUO_TRY(walk_loads(r));
     return s->nbuckets ? walk_all_turns(r) : LUO_OK;
 }
 

@@ -70,6 +70,9 @@ static luo_status collect(spec *s, sets *t)
             const luo_tensor *tensor = &graph->tensor[graph->op[o].in[i]];
             if (!is_parameter(graph, graph->op[o].in[i])) continue;
             /* pieces may have members of several pipelines; what is gathered has not */
+            /* the weights of a norm tell the stage of a layer whose experts several share */
+            if (graph->joins && luo_annset_get(graph->set, tensor->ann)->u < s->in->npipelines)
+                continue;
             if (graph->op[o].kind == LUO_OP_RESHARD) tensor = &graph->tensor[graph->op[o].out[0]];
             for (int32_t p = 0; p < s->in->npipelines; p++) {
                 int32_t id;
@@ -176,6 +179,25 @@ static luo_status list_devices(spec *s)
     return LUO_OK;
 }
 
+/* Of a group of pipelines, or of all: where its devices of pipeline p are. */
+static luo_status joined_stage(spec *s, const luo_ann *a, int32_t p, const char *tensor,
+                               int32_t *slot, int32_t *stage)
+{
+    int32_t found = -1;
+    for (int32_t u = 0; u < a->u; u++)
+        for (int32_t i = 0; i < a->grp[u].ndev; i++) {
+            const int32_t dev = a->grp[u].dev[i];
+            if (s->pipe_of[dev] != p) continue;
+            if (found >= 0 && s->stage_of[dev] != found)
+                return luo_err_set(s->err, LUO_EINPUT,
+                                   "`%s` lies on stages %d and %d of pipeline %d; keep it on one.",
+                                   tensor, (int)found, (int)s->stage_of[dev], (int)p);
+            found = s->stage_of[dev];
+        }
+    *stage = *slot = found;
+    return LUO_OK;
+}
+
 luo_status luo_spec_stage(spec *s, int32_t ann, int32_t p, const char *tensor, int32_t *stage)
 {
     int32_t *slot = &s->stage_of_ann[(int64_t)ann * s->in->npipelines + p];
@@ -184,6 +206,7 @@ luo_status luo_spec_stage(spec *s, int32_t ann, int32_t p, const char *tensor, i
     const luo_ann *a = luo_annset_get(s->g->set, ann);
     int32_t found = -1;
     const int32_t P = s->in->npipelines;
+    if (s->g->joins && a->u < P) return joined_stage(s, a, p, tensor, slot, stage);
     const int64_t U = a->u, first = p * U / P - 1, last = ((int64_t)p + 1) * U / P;
     for (int32_t u = (int32_t)(first > 0 ? first : 0); u <= last && u < a->u; u++) {
         const int64_t lo = (int64_t)u * P / a->u, hi = ((int64_t)u + 1) * P / a->u;

@@ -75,6 +75,7 @@ static void touch(job *j, int32_t dev)
 static luo_status check_pipelines(const job *j, const luo_move *move)
 {
     const spec *s = j->s;
+    if (move->kind == LUO_MOVE_A2A) return LUO_OK; /* experts may be of several pipelines */
     if (move->kind == LUO_MOVE_SEND && s->in->nabsent)
         return LUO_OK; /* to or from one standing in */
     for (int32_t i = 1; i < move->ndev && j->m->per_micro_batch; i++)
@@ -170,6 +171,7 @@ static luo_coll coll_of(luo_move_kind k)
     case LUO_MOVE_AR: return LUO_COLL_AR;
     case LUO_MOVE_RS: return LUO_COLL_RS;
     case LUO_MOVE_AG: return LUO_COLL_AG;
+    case LUO_MOVE_A2A: return LUO_COLL_A2A;
     case LUO_MOVE_COPY:
     case LUO_MOVE_SEND:
     case LUO_MOVE_LOAD: break;
@@ -200,6 +202,8 @@ static luo_status add_collective(job *j, const luo_move *move)
         cells += n;
     }
     it.bytes = cells * j->m->elem_bytes;
+    if (it.coll == LUO_COLL_A2A) it.bytes = (it.bytes + move->ndev - 1) / move->ndev;
+    if (j->m->layer >= 0) LUO_TRY(luo_spec_trade_bytes(s, j->m, move, &it.bytes));
     it.slot.counts = counts;
     j->call[j->ncalls++] =
         (spec_call){it.slot.group, it.coll, (int32_t)(move - j->m->resolution->moves.at), cells};

@@ -87,13 +87,6 @@ static luo_status table_id(spec *s, int32_t ann, const luo_shape *shape, int32_t
     return st;
 }
 
-static bool has_tokens(const luo_tensor *tensor)
-{
-    for (int32_t d = 0; d < tensor->rank; d++)
-        if (tensor->dim[d] == LUO_DIM_TOKENS) return true;
-    return false;
-}
-
 /* Annotation `ann` for the pipelines that have micro-batches of length k only. */
 static luo_status cut_to_length(spec *s, int32_t *memo, int32_t k, int32_t *ann)
 {
@@ -130,11 +123,15 @@ static luo_status tensor_tables(spec *s, int32_t x, int32_t *memo, int32_t *pres
 {
     const int32_t n = s->in->nlengths, P = s->in->npipelines;
     const luo_tensor *tensor = &s->g->tensor[x];
-    const bool cut = has_tokens(tensor);
+    const bool cut = luo_tensor_is_task(tensor);
     for (int32_t k = 0; k < n; k++) {
         const int64_t at = (int64_t)x * n + k;
         int32_t kept = 0, ann = tensor->ann;
         for (int32_t p = 0; p < P; p++) kept += s->has_length[k * P + p];
+        if (cut && kept < P && s->g->joins)
+            return luo_err_set(s->err, LUO_EINPUT,
+                               "experts over several pipelines need micro-batches of one length in "
+                               "all pipelines; give equal ones.");
         if (cut && kept < P) LUO_TRY(cut_to_length(s, memo, k, &ann));
         if (!cut && s->in->nabsent) LUO_TRY(cut_to_present(s, present, &ann));
         s->cut_ann[at] = ann;

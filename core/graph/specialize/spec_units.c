@@ -48,7 +48,7 @@ static void find_readers(spec *s)
 static bool makes_late_gradient(const luo_op *op)
 {
     return op->kind == LUO_OP_MATMUL_DW || op->kind == LUO_OP_BIAS_DW ||
-           op->kind == LUO_OP_EMBEDDING_DW;
+           op->kind == LUO_OP_EMBEDDING_DW || op->kind == LUO_OP_GROUPED_DW;
 }
 
 /* Which half of a backward cut in two: gradients of weights and what becomes of them, which no

@@ -4,6 +4,7 @@
 #define LUO_CORE_GRAPH_SPECIALIZE_SPECIALIZE_H
 #include "core/graph/specialize/bucket.h"
 #include "core/graph/graph.h"
+#include "core/graph/moe/load.h"
 
 typedef struct luo_length { /* of a micro-batch */
     int64_t tokens;
@@ -48,6 +49,7 @@ typedef struct luo_spec {
     luo_bucketing post;   /* the same for what is summed once a step */
     int32_t prefetch;     /* of such: units gathered ahead */
     int32_t dp_lanes;     /* of stream dp on every device, 1 to LUO_DP_LANES; 0: 1 */
+    const luo_expert_load *load; /* costs of experts; NULL: all get equally many rows */
     const luo_spec_clock *clock; /* NULL: a call waits 1 and moves a byte in 1, and gradients are
                                     complete in the order of the operations that make them so */
 } luo_spec;

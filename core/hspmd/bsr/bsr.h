@@ -12,7 +12,9 @@ typedef enum luo_move_kind {
     LUO_MOVE_AR,   /* group dev[0..ndev); region[0] */
     LUO_MOVE_RS,   /* group; region[j] = part of rank j */
     LUO_MOVE_AG,
-    LUO_MOVE_LOAD  /* dev[0] reads region[0] from a checkpoint */
+    LUO_MOVE_LOAD, /* dev[0] reads region[0] from a checkpoint */
+    LUO_MOVE_A2A   /* group; region[j] = what rank j deals out, or gets back. Of no resolution of
+                      annotations: rows of experts (core/graph/specialize/spec_experts.c) */
 } luo_move_kind;
 
 typedef struct luo_move {

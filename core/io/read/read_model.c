@@ -8,7 +8,9 @@
 typedef struct moe_yaml {
     int64_t experts, experts_per_token, expert_ffn_hidden, shared_experts, shared_ffn_hidden;
     int64_t first_dense_layers, every_layers;
-    double capacity_factor;
+    double capacity_factor, routed_scale, aux_loss;
+    int64_t route_groups, route_groups_kept;
+    bool renorm;
     int32_t gate;
 } moe_yaml;
 typedef struct model_yaml {
@@ -43,7 +45,7 @@ static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
-static const luo_doc_word gates[] = {{"topk", 0}, {"top1", 1}};
+static const luo_doc_word gates[] = {{"topk", 0}, {"top1", 1}, {"sigmoid", 2}};
 
 static const luo_doc_field moe_fields[] = {
     LUO_DOC_INT("experts", REQ, moe_yaml, experts, HEADS),
@@ -57,6 +59,11 @@ static const luo_doc_field moe_fields[] = {
     LUO_DOC_INT("every_layers", OPT, moe_yaml, every_layers, LAYERS),
     LUO_DOC_FLOAT_OR("capacity_factor", moe_yaml, capacity_factor, "0", LUO_WITHIN(0, 1e6)),
     LUO_DOC_ENUM_OR("gate", moe_yaml, gate, "topk", gates),
+    LUO_DOC_FLOAT_OR("aux_loss", moe_yaml, aux_loss, "0", LUO_WITHIN(0, 1000)),
+    LUO_DOC_BOOL_OR("renorm", moe_yaml, renorm, "false"),
+    LUO_DOC_FLOAT_OR("routed_scale", moe_yaml, routed_scale, "1", LUO_ABOVE_TO(0, 1e6)),
+    LUO_DOC_INT_OR("route_groups", moe_yaml, route_groups, "1", HEADS),
+    LUO_DOC_INT_OR("route_groups_kept", moe_yaml, route_groups_kept, "1", HEADS),
     LUO_DOC_END};
 
 static const luo_doc_field image_fields[] = {
@@ -213,6 +220,14 @@ static void check_moe(luo_doc *doc, const luo_model *model)
     if (model->moe.top1 && model->moe.experts_per_token != 1)
         luo_doc_error(doc, each, "`experts_per_token` is %lld; `gate` top1 gives 1.",
                       (long long)model->moe.experts_per_token);
+    luo_err err = {0};
+    const luo_gate gate = luo_model_gate(model);
+    if (gate.k <= gate.experts && luo_gate_check(&gate, &err) != LUO_OK)
+        luo_doc_error(doc, moe, "%s", err.text);
+    if (!model->moe.sigmoid && (model->moe.routed_scale != 1 || model->moe.route_groups > 1))
+        luo_doc_error(doc, moe, "`routed_scale` and `route_groups` go with `gate` sigmoid.");
+    if (model->moe.sigmoid && model->moe.aux_loss > 0)
+        luo_doc_error(doc, moe, "`aux_loss` goes with `gate` topk or top1.");
     if ((model->moe.shared_experts > 0) != (model->moe.shared_ffn_hidden > 0))
         luo_doc_error(doc, moe,
                       "`shared_experts` and `shared_ffn_hidden` are given together or "
@@ -246,6 +261,7 @@ static void take_family_defaults(const luo_doc *doc, luo_model *model)
     if (!at_key(doc, "activation")) model->activation = f->activation;
     if (!at_key(doc, "position")) model->position = f->position;
     if (!at_key(doc, "causal")) model->causal = f->causal;
+    if (!at_key(doc, "moe")) model->moe = (luo_moe){0};
     if (!luo_doc_get(at_key(doc, "moe"), "every_layers"))
         model->moe.every_layers = (f->keys & LUO_KEYS_EXPERTS) != 0;
 }
@@ -283,7 +299,9 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                          .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
                                  y->moe.shared_experts, y->moe.shared_ffn_hidden,
                                  y->moe.first_dense_layers, y->moe.every_layers,
-                                 y->moe.capacity_factor, y->moe.gate == 1},
+                                 y->moe.capacity_factor, y->moe.gate == 1, y->moe.gate == 2,
+                                 y->moe.renorm, y->moe.routed_scale, y->moe.route_groups,
+                                 y->moe.route_groups_kept, y->moe.aux_loss},
                          .image = y->image,
                          .dtype = y->dtype};
     take_family_defaults(doc, model);

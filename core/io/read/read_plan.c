@@ -250,6 +250,8 @@ static const luo_doc_field plan_fields[] = {
     LUO_DOC_SEQ("assignment", OPT, plan_yaml, plan.assignment, plan.nassignment, assignment_entry,
                 0),
     LUO_DOC_SEQ("expert_groups", OPT, plan_yaml, plan.expert_groups, plan.ngroups, group_entry, 0),
+    LUO_DOC_INT_OR("expert_parallel", plan_yaml, plan.expert_parallel, "0",
+                   LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
     LUO_DOC_FIELD("state_layout", OPT, plan_yaml, plan.state_layout, .form = LUO_DOC_STRUCT,
                   .fields = state_fields, .or_null = true),
     LUO_DOC_SEQ("pinned", OPT, plan_yaml, plan.pinned, plan.npinned, text_entry, 0),

@@ -309,6 +309,8 @@ static void take_scalars(luo_scenario_reader *reader)
     sc->compute_sigma = reader->y->noise.compute_sigma;
     sc->comm_sigma = reader->y->noise.comm_sigma;
     sc->truth = reader->y->truth.write;
+    sc->has_load = luo_doc_get(reader->doc.root, "expert_load") != NULL;
+    if (reader->y->expert_load.kind) sc->load.exponent = reader->y->expert_load.exponent;
     if (luo_name_fault(sc->name))
         luo_doc_error(&reader->doc, luo_doc_get(reader->doc.root, "name"), "`name` is `%.60s`; %s.",
                       sc->name, luo_name_fault(sc->name));

@@ -248,6 +248,7 @@ static void scalars(json_t *o, const luo_scenario *sc)
         json_object_set_new(o, "lengths", lengths_json(sc->lengths));
     num(o, "compute_sigma", sc->compute_sigma);
     num(o, "comm_sigma", sc->comm_sigma);
+    if (sc->has_load) num(o, "expert_load", sc->load.exponent);
     flag(o, "truth", sc->truth);
 }
 

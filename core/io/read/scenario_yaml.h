@@ -85,6 +85,10 @@ typedef struct luo_scenario_yaml {
     struct luo_noise_yaml {
         double compute_sigma, comm_sigma;
     } noise;
+    struct luo_expert_load_yaml {
+        int32_t kind; /* 1: zipf */
+        double exponent;
+    } expert_load;
     struct luo_checkpoint_yaml {
         int64_t every_steps;
         double every_s;

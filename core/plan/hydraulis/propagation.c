@@ -95,6 +95,7 @@ static luo_status add_moves(traffic *t, const luo_moves *moves, double scale)
                 add_call(t, move->kind == LUO_MOVE_RS ? LUO_COLL_RS : LUO_COLL_AG, move, scale));
             break;
         case LUO_MOVE_COPY:
+        case LUO_MOVE_A2A: /* none of parameters */
         case LUO_MOVE_LOAD:
             break;
         }

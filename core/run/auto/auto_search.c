@@ -189,6 +189,7 @@ luo_status auto_ask_search(auto_asking *asking, luo_auto_candidate *out, luo_err
         LUO_TRY(auto_refuse(st, &why, out, err));
     }
     LUO_TRY(try_pipelines(asking, out, err));
+    LUO_TRY(auto_try_experts(asking, out, err));
     if (out->plan || out->why[0]) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan with alike layers has room");
 }

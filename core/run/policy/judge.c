@@ -52,6 +52,7 @@ static luo_status compile(luo_arena *a, const luo_judge *j, const luo_plan *plan
                           luo_programs **set, double *memory_ratio, luo_err *err)
 {
     const luo_compile_opts opts = {.sequence_tokens = tokens, .interrupted = j->interrupted,
+                                   .load = j->load,
                                    .memory = luo_stack_memory(j->stack), .unnamed = true};
     int32_t device;
     LUO_TRY(luo_plan_compile(a, plan, j->model, j->cluster, &opts, set, err));

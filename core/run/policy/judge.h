@@ -4,6 +4,7 @@
 #ifndef LUO_CORE_RUN_POLICY_JUDGE_H
 #define LUO_CORE_RUN_POLICY_JUDGE_H
 #include "core/base/hash.h"
+#include "core/graph/moe/load.h"
 #include "core/plan/planners.h"
 #include "core/run/backend.h"
 
@@ -19,6 +20,7 @@ typedef struct luo_judge {
     const luo_cluster *cluster;
     const luo_stack *stack;
     luo_bucketing bucket;
+    const luo_expert_load *load; /* as in luo_compile_opts */
     luo_comm_mode comm;
     const volatile int *interrupted; /* as in luo_backend_config */
     luo_map known; /* steps by plan, tokens and slowdowns: bits of a double. {0} at first */

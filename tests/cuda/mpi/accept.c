@@ -232,24 +232,26 @@ static void run_packed(tally *t)
     say(t, "packed lengths");
 }
 
-/* State in a layout of its own is refused, on all ranks alike. */
-static bool refuses_layout(luo_lab *lab)
+/* State in a layout of its own is refused, on all ranks alike; so are experts. */
+static bool refuses(luo_lab *lab, bool experts, const char *says)
 {
     static const int32_t dev[2] = {0, 1};
     luo_arena *a = luo_arena_new(1 << 20);
     const row r = {.line = "2: [0]*2 || 2: [1]*2", .model = LLAMA};
     luo_plan *p = plan_of(a, &r, LUO_F32);
-    const luo_model model = model_of(r.model, p->layers);
+    luo_model model = model_of(r.model, p->layers);
     const luo_recipe recipe = {.plan = p, .sequence_tokens = TOKENS};
+    if (experts) model.family = LUO_FAMILY_MOE;
+    if (experts) model.moe = (luo_moe){4, 2, 24, .every_layers = 1};
     luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
     luo_programs *set = NULL;
     luo_job *job = NULL;
     luo_err err = {0};
-    p->state_layout = (luo_state_layout){2, 1, 1, 2, dev};
+    if (!experts) p->state_layout = (luo_state_layout){2, 1, 1, 2, dev};
     if (luo_plan_compile(a, p, &model, lab->cluster, NULL, &set, &err) != LUO_OK)
         luo_lab_die("compile", &err);
     const luo_status st = lab->executor->bind(x, 0, set, &recipe, &job, &err);
-    const bool good = st == LUO_EUNSUP && strstr(err.text, "which backend cuda does not do");
+    const bool good = st == LUO_EUNSUP && strstr(err.text, says);
     lab->executor->close(x);
     luo_arena_free(a);
     return good;
@@ -269,7 +271,8 @@ static void run_all(tally *t)
     count(t, run_journeys(t->lab, t->all));
     run_given_up(t);
     run_packed(t);
-    count(t, refuses_layout(t->lab));
+    count(t, refuses(t->lab, false, "which backend cuda does not do"));
+    count(t, refuses(t->lab, true, "for which backend cuda has no kernels"));
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));
     if (t->all) count(t, run_raw(t->lab, 3490, LUO_BF16, &ran));
     count(t, ran == 1 + t->all); /* they are not refused */

@@ -1,0 +1,81 @@
+/* gate.h: the gates of a mixture of experts.
+ *
+ * Notation: T tokens, E experts, k choices of a token, C rows that an expert takes.
+ * Shapes: logits [T x E]; expert, weight, location [T x k], choices of a token side by side.
+ * Order:  ties always go to the lowest expert; whatever is counted is counted token by token.
+ * Source: top-k Shazeer et al. 2017, capacity and auxiliary loss Fedus et al. 2021, balanced
+ *         assignment Lewis et al. 2021, groups of a node (SAM) and k-top-1 the HetuMoE paper,
+ *         sigmoid with a bias and route groups the DeepSeek-V3 report.
+ */
+#ifndef LUO_CORE_GRAPH_MOE_GATE_H
+#define LUO_CORE_GRAPH_MOE_GATE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+
+typedef enum luo_gate_kind {
+    LUO_GATE_TOPK,     /* softmax; the k largest */
+    LUO_GATE_KTOP1,    /* k prototypes of E / k experts, the best of each */
+    LUO_GATE_HASH,     /* by the token's id; weight 1 */
+    LUO_GATE_SAM,      /* the best group of experts, then the k best in it */
+    LUO_GATE_BALANCED, /* T / E tokens an expert */
+    LUO_GATE_SIGMOID   /* sigmoid of each; chosen by score and bias, in route groups */
+} luo_gate_kind;
+
+enum { LUO_GATE_CHOICES = 256 }; /* of a token at most */
+
+typedef struct luo_gate {
+    luo_gate_kind kind;
+    int32_t experts, k;
+    double capacity_factor; /* 0: nothing is dropped */
+    bool renorm;            /* top-k: weights of a token add up to 1 */
+    double scale;           /* sigmoid: what they add up to; 0: 1 */
+    int32_t groups;         /* sam, sigmoid: of neighbouring experts; 0: 1 */
+    int32_t groups_kept;    /* sigmoid: 0: all */
+    const double *bias;     /* sigmoid: E values; NULL: zeros */
+} luo_gate;
+
+typedef struct luo_gate_routes {
+    int64_t tokens, capacity; /* capacity 0: nothing is dropped */
+    int32_t k;
+    const int32_t *expert;
+    const double *weight;
+    const int64_t *location; /* place among the rows of its expert, were all of them taken */
+    double loss;             /* top-k, k-top-1: the auxiliary loss; sam: of alignment; else 0 */
+} luo_gate_routes;
+
+/* Errors: LUO_EINPUT `gate: ..` for k and groups that do not fit the experts. */
+luo_status luo_gate_check(const luo_gate *gate, luo_err *err);
+
+/* Room that luo_gate_choose works in, in doubles. */
+int64_t luo_gate_work(const luo_gate *gate);
+/* Choices of one token; no kind that looks at all tokens (balanced).
+ * Shapes: logits E, NULL for hash; probability E: softmax or sigmoid; expert, weight k.
+ * Pre:    luo_gate_check passed; work: luo_gate_work(gate) doubles.
+ * Cost:   O(E k). */
+void luo_gate_choose(const luo_gate *gate, const double *logits, int32_t id, double *probability,
+                     int32_t *expert, double *weight, double *work);
+
+/* Routes T tokens. ids: of the tokens, for hash alone.
+ * Errors: those of luo_gate_check; LUO_EINPUT tokens that cannot be dealt evenly (balanced), a
+ *         logit that is no number; LUO_ENOMEM. *out untouched.
+ * Owner:  arena.
+ * Cost:   O(T E k); balanced: O(T E log T) a round.
+ * See:    tests/unit/check_moe.c */
+luo_status luo_gate_route(luo_arena *arena, const luo_gate *gate, int64_t tokens,
+                          const double *logits, const int32_t *ids, luo_gate_routes *out,
+                          luo_err *err);
+static inline bool luo_gate_drops(const luo_gate_routes *r, int64_t choice)
+{
+    return r->capacity > 0 && r->location[choice] >= r->capacity;
+}
+/* Rows that each expert gets, without those that are dropped. counts: `experts` values. */
+void luo_gate_counts(const luo_gate_routes *routes, int32_t experts, int64_t *counts);
+
+/* Experts by the auction of balanced assignment, within T * eps of the best sum of scores.
+ * Pre: experts divides tokens. rounds: of the auction; NULL: not wanted. Errors: LUO_ENOMEM. */
+luo_status luo_gate_balance(luo_arena *arena, int64_t tokens, int32_t experts, const double *scores,
+                            int32_t *expert, int32_t *rounds, luo_err *err);
+#endif

@@ -1,0 +1,77 @@
+/* load.c: loads as data. */
+#include "core/graph/moe/load.h"
+
+#include <math.h>
+
+#include "core/base/hash.h"
+#include "core/base/rng.h"
+#include "core/hspmd/bounds.h"
+
+luo_status luo_load_zipf(luo_arena *arena, int32_t experts, double exponent, uint64_t key,
+                         const uint32_t **out, luo_err *err)
+{
+    uint32_t *w = LUO_NEW_N(arena, uint32_t, experts);
+    if (!w) return luo_err_nomem(err);
+    for (int32_t i = 0; i < experts; i++)
+        w[i] = (uint32_t)(0x1p30 / pow((double)i + 1, exponent) + 0.5);
+    for (int32_t i = experts - 1; key && i > 0; i--) {
+        const int32_t j = (int32_t)(luo_rng_at(key, (uint64_t)i) % (uint64_t)(i + 1));
+        const uint32_t kept = w[i];
+        w[i] = w[j];
+        w[j] = kept;
+    }
+    *out = w;
+    return LUO_OK;
+}
+
+luo_status luo_load_counts(luo_arena *arena, const uint32_t *weights, int32_t experts,
+                           int64_t tokens, int32_t k, int64_t *counts, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(arena);
+    int64_t *bounds = LUO_NEW_N(arena, int64_t, (int64_t)experts + 1), over = 0;
+    if (!bounds) return luo_err_nomem(err);
+    luo_bounds_cut(tokens * k, experts, weights, bounds);
+    for (int32_t e = 0; e < experts; e++) counts[e] = bounds[e + 1] - bounds[e];
+    luo_arena_reset(arena, mark);
+    for (int32_t i = 0; i < 2 * experts; i++) { /* the second round has room for all */
+        int64_t *n = &counts[i % experts];
+        *n += over;
+        over = *n > tokens ? *n - tokens : 0;
+        *n -= over;
+    }
+    return LUO_OK;
+}
+
+luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
+                          int32_t experts, int64_t tokens, int32_t k, int64_t *counts, luo_err *err)
+{
+    const uint64_t key = luo_rng_at(luo_hash_str(LUO_HASH_EMPTY, "expert_load"), (uint64_t)layer);
+    const size_t mark = luo_arena_mark(arena);
+    const uint32_t *w;
+    LUO_TRY(luo_load_zipf(arena, experts, load->exponent, key | 1, &w, err));
+    const luo_status st = luo_load_counts(arena, w, experts, tokens, k, counts, err);
+    luo_arena_reset(arena, mark);
+    return st;
+}
+
+double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n)
+{
+    int64_t most = 0, all = 0;
+    for (int32_t r = 0; r < n; r++) {
+        int64_t sum = 0;
+        for (int32_t e = (int32_t)((int64_t)experts * r / n);
+             e < (int32_t)((int64_t)experts * (r + 1) / n); e++)
+            sum += counts[e];
+        if (sum > most) most = sum;
+        all += sum;
+    }
+    return all > 0 ? (double)most * n / (double)all : 1;
+}
+
+int64_t luo_load_tiles(const int64_t *counts, int32_t experts, int64_t columns, int64_t tm,
+                       int64_t tn)
+{
+    int64_t rows = 0;
+    for (int32_t e = 0; e < experts; e++) rows += (counts[e] + tm - 1) / tm;
+    return rows * ((columns + tn - 1) / tn);
+}

@@ -1,0 +1,36 @@
+/* load.h: how many rows every expert gets, where no data says so. */
+#ifndef LUO_CORE_GRAPH_MOE_LOAD_H
+#define LUO_CORE_GRAPH_MOE_LOAD_H
+#include <stdint.h>
+
+#include "core/base/arena.h"
+#include "core/base/err.h"
+
+/* Weights of experts: floor(2^30 / (i+1)^exponent + 1/2) at place i of the experts, shuffled by
+ * `key` (0: not). exponent 0: all alike. Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_load_zipf(luo_arena *arena, int32_t experts, double exponent, uint64_t key,
+                         const uint32_t **out, luo_err *err);
+
+/* rows = T k rows dealt by weights (largest remainders), at most T to an expert: what is more goes
+ * to the next one, round and round. counts: `experts` values.
+ * Pre: 1 <= k <= experts; some weight > 0. Errors: LUO_ENOMEM. */
+luo_status luo_load_counts(luo_arena *arena, const uint32_t *weights, int32_t experts,
+                           int64_t tokens, int32_t k, int64_t *counts, luo_err *err);
+
+typedef struct luo_expert_load { /* popularity of experts, by Zipf's law */
+    double exponent;             /* 0: all alike */
+} luo_expert_load;
+
+/* Rows of every expert of a layer: the places of experts are shuffled, for every layer otherwise.
+ * counts: `experts` values. Errors: LUO_ENOMEM. */
+luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
+                          int32_t experts, int64_t tokens, int32_t k, int64_t *counts,
+                          luo_err *err);
+
+/* The busiest of n devices that have neighbouring experts, over the mean; 1: balanced. */
+double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n);
+
+/* Tiles of tm x tn that a grouped product with N columns makes of these rows. */
+int64_t luo_load_tiles(const int64_t *counts, int32_t experts, int64_t columns, int64_t tm,
+                       int64_t tn);
+#endif

@@ -1,0 +1,174 @@
+/* spec_experts.c: what the devices of experts exchange: rows on their way to the experts and back,
+ * and how many they are. Every device sends each other one its part, so it is one collective; the
+ * algebra knows regions only, and would make a message of every pair. The regions are those of rows
+ * dealt evenly: how many there are is known when the step runs. */
+#include <string.h>
+
+#include "core/graph/specialize/spec_internal.h"
+#include "core/hspmd/bounds.h"
+#include "core/hspmd/moves.h"
+
+typedef struct trade { /* between tokens and experts */
+    spec *s;
+    const spec_move *m;
+    const luo_ann *home, *there;
+    int32_t dim;       /* of the experts */
+    luo_holdings rows; /* of home */
+    luo_moves moves;
+} trade;
+
+/* ---- loads ---- */
+
+/* Rows of every one of n devices that have neighbouring experts, for the tokens of all of them. */
+static luo_status rows_by_device(const spec *s, int32_t layer, int32_t n, int64_t tokens,
+                                 int64_t *rows)
+{
+    const int32_t experts = (int32_t)s->g->size['e' - 'a'];
+    const size_t mark = luo_arena_mark(s->scratch);
+    int64_t *counts = LUO_NEW_N(s->scratch, int64_t, experts);
+    int64_t *bounds = LUO_NEW_N(s->scratch, int64_t, (int64_t)n + 1);
+    if (!counts || !bounds) return luo_err_nomem(s->err);
+    luo_bounds_cut(experts, n, NULL, bounds);
+    const luo_status st = luo_load_layer(s->scratch, s->in->load, layer, experts, tokens,
+                                         (int32_t)s->g->size['k' - 'a'], counts, s->err);
+    for (int32_t r = 0; r < n && st == LUO_OK; r++) {
+        rows[r] = 0;
+        for (int64_t e = bounds[r]; e < bounds[r + 1]; e++) rows[r] += counts[e];
+    }
+    luo_arena_reset(s->scratch, mark);
+    return st;
+}
+
+/* Devices of the stage that a device is in. */
+static int32_t devices_beside(const spec *s, int32_t one)
+{
+    int32_t same = 0;
+    for (int32_t i = 0; i < s->ndev; i++)
+        same += s->pipe_of[s->dev[i]] == s->pipe_of[one] &&
+                s->stage_of[s->dev[i]] == s->stage_of[one];
+    return same;
+}
+
+/* The busiest device gets its rows from all, itself included; or another one sends the most. */
+luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes)
+{
+    const int32_t n = move->ndev;
+    const int64_t tokens = m->tokens * n / devices_beside(s, move->dev[0]);
+    int64_t most = 0, all = 0;
+    if (m->shape.rank == 2) return LUO_OK; /* counts are as many as ever */
+    int64_t *rows = LUO_NEW_N(s->scratch, int64_t, n);
+    if (!rows) return luo_err_nomem(s->err);
+    LUO_TRY(rows_by_device(s, m->layer, n, tokens, rows));
+    for (int32_t r = 0; r < n; r++) all += rows[r];
+    for (int32_t r = 0; r < n; r++) {
+        const int64_t out = (all - rows[r] + n - 2) / (n - 1);
+        if (rows[r] > most) most = rows[r];
+        if (out > most) most = out;
+    }
+    *bytes = most * m->shape.dim[2] * m->elem_bytes;
+    return LUO_OK;
+}
+
+luo_status luo_spec_load_factor(const spec *s, int32_t layer, int32_t x, int64_t tokens,
+                                int32_t dev, double *out)
+{
+    const luo_ann *ann = luo_annset_get(s->g->set, s->g->tensor[x].ann);
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
+            const luo_grp *grp = &ann->grp[u];
+            const int32_t n = luo_grp_count(grp, 0);
+            if (grp->dev[i] != dev || n == 1) continue;
+            int64_t *rows = LUO_NEW_N(s->scratch, int64_t, n);
+            if (!rows) return luo_err_nomem(s->err);
+            const int64_t block = tokens * n / devices_beside(s, dev);
+            LUO_TRY(rows_by_device(s, layer, n, block, rows));
+            const double k = (double)s->g->size['k' - 'a'] / n;
+            *out = (double)rows[luo_grp_coord(grp, i, 0)] / ((double)block * k);
+            return LUO_OK;
+        }
+    *out = 1;
+    return LUO_OK;
+}
+
+luo_status luo_spec_load_places(spec *s, int32_t **out)
+{
+    int32_t *place = *out = LUO_NEW_N(s->scratch, int32_t, (int64_t)s->max_device + 1);
+    if (!place) return luo_err_nomem(s->err);
+    for (int32_t d = 0; d <= s->max_device; d++) place[d] = -1;
+    for (int32_t x = 0; x < s->g->ntensors; x++) {
+        if (strncmp(s->g->tensor[x].letters, "er", 2) != 0) continue;
+        const luo_ann *ann = luo_annset_get(s->g->set, s->g->tensor[x].ann);
+        for (int32_t u = 0; u < ann->u; u++)
+            for (int32_t i = 0; i < ann->grp[u].ndev && luo_grp_count(&ann->grp[u], 0) > 1; i++)
+                place[ann->grp[u].dev[i]] = luo_grp_coord(&ann->grp[u], i, 0);
+    }
+    return LUO_OK;
+}
+
+/* ---- the exchange ---- */
+
+bool luo_spec_is_trade(const luo_op *op)
+{
+    return op->kind == LUO_OP_RESHARD && op->nin > 1;
+}
+
+/* Is dimension d cut inside a member? */
+static bool cuts(const luo_ann *ann, int32_t d)
+{
+    for (int32_t u = 0; u < ann->u; u++)
+        if (luo_grp_count(&ann->grp[u], d) > 1) return true;
+    return false;
+}
+
+static const luo_region *region_of(const trade *t, int32_t dev)
+{
+    for (int32_t i = 0; i < t->rows.n; i++)
+        if (t->rows.at[i].dev == dev) return &t->rows.at[i].region;
+    return NULL;
+}
+
+static luo_status wrong(const trade *t, int32_t u)
+{
+    return luo_err_set(t->s->err, LUO_EDEDUCE,
+                       "reshard `%s`: devices of tokens and of experts differ in member %d; deal "
+                       "experts to the devices of their tokens.",
+                       t->m->name, (int)u);
+}
+
+/* Devices lo..lo+n-1 of a member have all experts together. */
+static luo_status trade_block(trade *t, int32_t u, int32_t lo, int32_t n)
+{
+    luo_region *part = LUO_NEW_N(t->s->scratch, luo_region, n);
+    const luo_grp *there = &t->there->grp[u];
+    if (!part) return luo_err_nomem(t->s->err);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_region *region = region_of(t, there->dev[lo + i]);
+        if (!region) return wrong(t, u);
+        part[i] = *region;
+    }
+    return luo_moves_group(t->s->scratch, &t->moves, LUO_MOVE_A2A, 0, t->dim, there->dev + lo, n,
+                           part, t->s->err);
+}
+
+static luo_status trade_members(trade *t)
+{
+    for (int32_t u = 0; u < t->there->u; u++) {
+        const int32_t n = luo_grp_count(&t->there->grp[u], t->dim);
+        const int32_t ndev = t->there->grp[u].ndev;
+        if (ndev % n || luo_ann_ndev(t->home) != luo_ann_ndev(t->there)) return wrong(t, u);
+        for (int32_t lo = 0; lo < ndev && n > 1; lo += n) LUO_TRY(trade_block(t, u, lo, n));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_spec_resolve_trade(spec *s, const spec_move *m, luo_resolution *out)
+{
+    const luo_ann *src = luo_annset_get(s->g->set, m->src);
+    const luo_ann *dst = luo_annset_get(s->g->set, m->dst);
+    trade t = {.s = s, .m = m, .home = src, .there = dst, .dim = m->shape.rank == 2 ? 1 : 0};
+    if (cuts(src, t.dim)) t.home = dst, t.there = src;
+    LUO_TRY(luo_holdings_make(s->scratch, t.home, &m->shape, &t.rows, s->err));
+    LUO_TRY(trade_members(&t));
+    *out = (luo_resolution){.kind = LUO_RESOLVE_BOTTOM, .text = "all to all", .nsteps = 1};
+    return luo_moves_seal(s->arena, &t.moves, &out->moves, s->err);
+}

@@ -1,0 +1,93 @@
+/* Plans whose experts are shared out among devices, for models that have experts: the frame is that
+ * of a uniform plan of a model with so many fewer experts, which is what a device then holds. */
+#include <string.h>
+
+#include "core/run/auto/auto_internal.h"
+
+enum { OF_EACH = 3 }; /* frames of every degree that are simulated */
+
+/* Groups of so many neighbouring pipelines share their experts, which are dealt out whole, or cut
+ * inside the stages as tensors are. */
+static luo_status share_out(const auto_asking *asking, const luo_plan *frame, int32_t pipelines,
+                            bool dealt, luo_plan **out, luo_err *err)
+{
+    luo_arena *arena = asking->arena;
+    LUO_TRY(luo_plan_copy(arena, frame, out, err));
+    luo_plan *plan = *out;
+    const int32_t n = plan->npipelines, groups = pipelines > 1 ? n / pipelines : 0;
+    luo_pipeline *pipe = LUO_NEW_N(arena, luo_pipeline, n);
+    struct luo_expert_group *group = LUO_NEW_N(arena, struct luo_expert_group, groups);
+    int32_t *number = LUO_NEW_N(arena, int32_t, n);
+    if (!pipe || !group || !number) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) {
+        luo_stage *st = LUO_NEW_N(arena, luo_stage, plan->pipelines[i].nstages);
+        if (!st) return luo_err_nomem(err);
+        pipe[i] = plan->pipelines[i];
+        memcpy(st, pipe[i].stages, (size_t)pipe[i].nstages * sizeof *st);
+        for (int32_t s = 0; s < pipe[i].nstages; s++) st[s].experts_dealt = dealt;
+        pipe[i].stages = st;
+        number[i] = i;
+    }
+    for (int32_t g = 0; g < groups; g++)
+        group[g] = (struct luo_expert_group){pipelines, number + (int64_t)g * pipelines};
+    plan->pipelines = pipe;
+    plan->ngroups = groups;
+    plan->expert_groups = groups ? group : NULL;
+    return LUO_OK;
+}
+
+/* Both ways in which so many devices can share the experts of a frame. */
+static luo_status try_frame(const auto_asking *asking, const luo_plan *frame, int32_t degree,
+                            luo_auto_candidate *out, luo_err *err)
+{
+    const luo_stage *st = &frame->pipelines[0].stages[0];
+    const int32_t n = frame->npipelines, tp = luo_stage_tp(st), own = st->ndev;
+    luo_plan *plan;
+    if (degree % own == 0 && n % (degree / own) == 0) { /* whole experts, stages included */
+        LUO_TRY(share_out(asking, frame, degree / own, true, &plan, err));
+        LUO_TRY(auto_try(asking, plan, out, err));
+    }
+    if (tp > 1 && st->context_parallel == 1 && n % degree == 0) { /* each cut by the stage */
+        LUO_TRY(share_out(asking, frame, degree, false, &plan, err));
+        LUO_TRY(auto_try(asking, plan, out, err));
+    }
+    return LUO_OK;
+}
+
+static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t recompute,
+                             luo_auto_candidate *out, luo_err *err)
+{
+    const luo_judge *judge = asking->in->judge;
+    luo_uniform_opts opts = asking->in->opts;
+    luo_uniform_result *found;
+    luo_model fewer = *judge->model;
+    luo_err why = {0};
+    int32_t n;
+    fewer.moe.experts /= degree;
+    if (fewer.moe.experts_per_token > fewer.moe.experts) /* as many rows, on as many devices */
+        fewer.moe.experts_per_token = fewer.moe.experts;
+    opts.recompute = recompute;
+    opts.top = OF_EACH;
+    opts.families = OF_EACH;
+    opts.devices = asking->devices;
+    opts.ndevices = asking->ndevices;
+    const luo_status st =
+        luo_plan_uniform(asking->arena, &fewer, judge->cluster, &opts, &found, &n, &why);
+    if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
+    for (int32_t i = 0; i < n && st == LUO_OK; i++)
+        LUO_TRY(try_frame(asking, found[i].plan, degree, out, err));
+    return LUO_OK;
+}
+
+luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+{
+    const int64_t experts = asking->in->judge->model->moe.experts;
+    const int32_t asked = asking->in->opts.recompute;
+    for (int32_t degree = 2; degree <= experts && degree <= asking->ndevices; degree *= 2) {
+        if (experts % degree) continue;
+        LUO_TRY(try_degree(asking, degree, asked, out, err));
+        /* Rows of experts need more room than those of so many fewer. */
+        if (asked < 0) LUO_TRY(try_degree(asking, degree, LUO_RECOMPUTE_FULL, out, err));
+    }
+    return LUO_OK;
+}

@@ -1,0 +1,282 @@
+/* experts.c: choices of tokens, products of as many rows as every expert got, and rows on their way
+ * to experts and back, for which the counts of both ends have come before. */
+#include <limits.h>
+#include <string.h>
+
+#include "exec/host/job.h"
+
+static luo_gate gate_of(const luo_rank *rank)
+{
+    return luo_model_gate(rank->x->config.model);
+}
+
+size_t host_experts_work(const luo_job *job)
+{
+    const luo_moe *moe = &job->x->config.model->moe;
+    return moe->experts ? 8 * (size_t)(5 * moe->experts + moe->experts_per_token + 4) : 0;
+}
+
+void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const luo_gate gate = gate_of(rank);
+    void *load = instr->nout > 3 ? host_buf(rank, instr->out[3], task) : NULL;
+    if (load) memset(load, 0, (size_t)luo_bound_desc(&rank->job->b, instr->out[3])->bytes);
+    rank->x->k->route(op->rows, &gate, host_buf(rank, instr->in[0], task),
+                      host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
+                      host_buf(rank, instr->out[2], task), load, rank->job->attention_work);
+}
+
+/* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
+ * pipeline, by its tokens over the targets of the step; masks are constants of its gradient. */
+void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const luo_gate gate = gate_of(rank);
+    const double weight = rank->x->config.model->moe.aux_loss * gate.experts * rank->scale;
+    rank->x->k->route_dx(
+        op->rows, &gate, host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
+        host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task),
+        instr->nin > 4 ? host_buf(rank, instr->in[4], task) : NULL,
+        op->lo > 0 ? weight / (double)op->lo : 0, host_buf(rank, instr->out[0], task));
+}
+
+/* ---- tokens and rows ---- */
+
+/* Of the device's rows of counts all but the first are 0. */
+void host_run_pack(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const luo_gate gate = gate_of(rank);
+    void *counts = host_buf(rank, instr->out[1], task);
+    memset(counts, 0, (size_t)luo_bound_desc(&rank->job->b, instr->out[1])->bytes);
+    rank->x->k->pack(op->rows, op->cols, gate.experts, gate.k, host_buf(rank, instr->in[0], task),
+                     host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task),
+                     counts, rank->job->attention_work);
+}
+
+static void combine(luo_rank *rank, const luo_bound_op *op, int32_t task, const void *weights)
+{
+    const luo_instr *instr = op->instr;
+    const luo_gate gate = gate_of(rank);
+    rank->x->k->combine(op->rows, op->cols, gate.experts, gate.k,
+                        host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
+                        weights, host_buf(rank, instr->out[0], task), rank->job->attention_work);
+}
+
+void host_run_pack_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    combine(rank, op, task, NULL);
+}
+
+void host_run_combine(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    combine(rank, op, task, host_buf(rank, op->instr->in[2], task));
+}
+
+void host_run_combine_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const luo_gate gate = gate_of(rank);
+    rank->x->k->combine_dx(op->rows, op->cols, gate.experts, gate.k,
+                           host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
+                           host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task),
+                           host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
+                           rank->job->attention_work);
+}
+
+/* ---- what experts compute ---- */
+
+static int64_t rows_of(const luo_rank *rank, const luo_expert_rows *x, const void *counts,
+                       int64_t e)
+{
+    double n = 0;
+    for (int64_t s = 0; s < x->sources; s++) {
+        const int64_t at = s * x->experts + e;
+        n += rank->x->k->elem == sizeof(float) ? (double)((const float *)counts)[at]
+                                               : ((const double *)counts)[at];
+    }
+    return (int64_t)n;
+}
+
+/* Products of one weight of all experts. */
+static void products(luo_rank *rank, const luo_bound_op *op, const luo_product *p, int32_t task)
+{
+    const luo_kernels *k = rank->x->k;
+    const void *counts = host_buf(rank, op->experts->counts, task);
+    const int64_t elem = (int64_t)k->elem;
+    const bool add = p->add || host_adds(rank, p->c);
+    const char *a = host_buf(rank, p->a, task), *b = host_buf(rank, p->b, task);
+    char *c = host_buf(rank, p->c, task);
+    for (int64_t e = 0; e < op->experts->experts; e++) {
+        const int64_t n = rows_of(rank, op->experts, counts, e);
+        k->gemm(p->ta, p->tb, p->ta ? p->m : n, p->n, p->ta ? n : p->k, a, p->lda, b, p->ldb, add,
+                c, p->ldc);
+        a += n * p->lda * elem;
+        b += (p->ta ? n * p->ldb : p->n * p->k) * elem;
+        c += (p->ta ? p->m : n) * p->ldc * elem;
+    }
+}
+
+void host_run_grouped(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    for (int32_t k = 0; k < op->nproducts; k++) products(rank, op, &op->product[k], task);
+}
+
+static int64_t cells_of(const luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const void *counts = host_buf(rank, op->experts->counts, task);
+    int64_t n = 0;
+    for (int64_t e = 0; e < op->experts->experts; e++) n += rows_of(rank, op->experts, counts, e);
+    return n * op->cols;
+}
+
+void host_run_rows_activation(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const int64_t n = cells_of(rank, op, task);
+    void *y = host_buf(rank, instr->out[0], task);
+    const void *x = host_buf(rank, instr->in[0], task);
+    if (instr->nin == 2)
+        rank->x->k->gelu(n, x, y);
+    else
+        rank->x->k->swiglu(n, x, host_buf(rank, instr->in[1], task), y,
+                           host_buf(rank, instr->out[1], task));
+}
+
+void host_run_rows_activation_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const int64_t n = cells_of(rank, op, task);
+    void *dx = host_buf(rank, instr->out[0], task);
+    const void *dy = host_buf(rank, instr->in[0], task), *x = host_buf(rank, instr->in[1], task);
+    if (instr->nout == 1)
+        rank->x->k->gelu_dx(n, dy, x, dx);
+    else
+        rank->x->k->swiglu_dx(n, dy, x, host_buf(rank, instr->in[2], task),
+                              host_buf(rank, instr->in[3], task), dx,
+                              host_buf(rank, instr->out[1], task));
+}
+
+/* ---- exchanges ---- */
+
+luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err)
+{
+    const luo_bound_trade *t = comm->b->trade;
+    if (t->most > INT_MAX)
+        return luo_err_set(err, LUO_E2BIG,
+                           "rows of experts could be over 2^31 elements; deal the experts to more "
+                           "devices.");
+    comm->counts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
+    comm->starts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
+    if (!comm->counts || !comm->starts) return luo_err_nomem(err);
+    comm->send_bytes = t->counts ? 0 : t->most * (int64_t)job->x->k->elem;
+    return LUO_OK;
+}
+
+static int64_t value_at(const luo_rank *rank, const void *counts, int64_t i)
+{
+    return rank->x->k->elem == sizeof(float) ? (int64_t)((const float *)counts)[i]
+                                             : (int64_t)((const double *)counts)[i];
+}
+
+/* Rows of local expert e that sender s has here. */
+static int64_t sent_by(const luo_rank *rank, const luo_bound_trade *t, const void *there, int32_t s,
+                       int64_t e)
+{
+    const int64_t here = t->expert[t->rank + 1] - t->expert[t->rank];
+    return value_at(rank, there, s * t->each * here + e);
+}
+
+/* What every rank gets from home, and what comes from every rank there; with their starts. Without
+ * `home` it is the other way round. */
+static void count_parts(luo_rank *rank, const luo_bound_trade *t, int32_t task, host_comm *comm)
+{
+    const void *home = host_buf(rank, t->home, task), *there = host_buf(rank, t->there, task);
+    int *at_home = comm->counts + (t->back ? t->n : 0);
+    int *at_there = comm->counts + (t->back ? 0 : t->n);
+    for (int32_t r = 0; r < t->n; r++) {
+        int64_t n = 0;
+        for (int64_t e = t->expert[r]; e < t->expert[r + 1]; e++) n += value_at(rank, home, e);
+        at_home[r] = (int)(n * t->width);
+        n = 0;
+        for (int64_t e = 0; e < t->expert[t->rank + 1] - t->expert[t->rank]; e++)
+            n += sent_by(rank, t, there, r, e);
+        at_there[r] = (int)(n * t->width);
+    }
+    for (int32_t k = 0; k < 2; k++)
+        for (int32_t r = 0, at = 0; r < t->n; at += comm->counts[k * t->n + r++])
+            comm->starts[k * t->n + r] = at;
+}
+
+/* Between rows by (sender, expert) and by (expert, sender). */
+static void reorder(luo_rank *rank, const luo_bound_trade *t, int32_t task, char *by_sender,
+                    char *by_expert)
+{
+    const void *there = host_buf(rank, t->there, task);
+    const int64_t experts = t->expert[t->rank + 1] - t->expert[t->rank];
+    const int64_t bytes = t->width * (int64_t)rank->x->k->elem;
+    for (int64_t e = 0; e < experts; e++) {
+        int64_t from = 0;
+        for (int32_t s = 0; s < t->n; s++) {
+            for (int64_t i = 0; i < e; i++) from += sent_by(rank, t, there, s, i);
+            const size_t n = (size_t)(sent_by(rank, t, there, s, e) * bytes);
+            char *at = by_sender + from * bytes;
+            if (t->back)
+                memcpy(at, by_expert, n);
+            else
+                memcpy(by_expert, at, n);
+            by_expert += n;
+            for (int64_t i = e; i < experts; i++) from += sent_by(rank, t, there, s, i);
+        }
+    }
+}
+
+static luo_status exchange(luo_rank *rank, host_pending *pending, const void *from, void *to)
+{
+    const host_comm *comm = pending->op->comm;
+    const int32_t n = comm->b->trade->n;
+    return host_mpi(&rank->err,
+                    MPI_Ialltoallv(from, comm->counts, comm->starts, rank->x->type, to,
+                                   comm->counts + n, comm->starts + n, rank->x->type, comm->comm,
+                                   pending->req),
+                    "an all-to-all");
+}
+
+/* A sender's counts of the experts of a rank; rows of counts that nobody sends are 0. */
+static luo_status begin_counts(luo_rank *rank, host_pending *pending)
+{
+    host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    const int64_t here = t->expert[t->rank + 1] - t->expert[t->rank];
+    void *to = host_buf(rank, t->there, pending->task);
+    memset(to, 0, (size_t)luo_bound_desc(&rank->job->b, t->there)->bytes);
+    for (int32_t r = 0; r < t->n; r++) {
+        comm->counts[r] = (int)(t->expert[r + 1] - t->expert[r]);
+        comm->starts[r] = (int)t->expert[r];
+        comm->counts[t->n + r] = (int)here;
+        comm->starts[t->n + r] = (int)(r * t->each * here);
+    }
+    return exchange(rank, pending, host_buf(rank, t->home, pending->task), to);
+}
+
+luo_status host_begin_trade(luo_rank *rank, host_pending *pending)
+{
+    host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    if (t->counts) return begin_counts(rank, pending);
+    char *in = host_buf(rank, comm->b->route.in, pending->task);
+    char *out = host_buf(rank, comm->b->route.out, pending->task);
+    count_parts(rank, t, pending->task, comm);
+    if (t->back) reorder(rank, t, pending->task, comm->message, in);
+    return exchange(rank, pending, t->back ? comm->message : in, t->back ? out : comm->message);
+}
+
+void host_trade_arrived(luo_rank *rank, const host_pending *pending)
+{
+    const host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    if (t->counts || t->back) return;
+    reorder(rank, t, pending->task, comm->message,
+            host_buf(rank, comm->b->route.out, pending->task));
+}

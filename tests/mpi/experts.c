@@ -1,0 +1,265 @@
+/* experts.c: plans of a model with experts train like one device, in f64: experts cut or dealt
+ * among the devices of a stage, beside pipelines, ZeRO, sequence parallelism, shares, uneven
+ * numbers of experts, several lengths and recompute. Run by `mpirun -n 8`. */
+#include "tests/mpi/accept.h"
+
+typedef struct tally { /* how often a plan had .. */
+    int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
+        uneven, all, shared, dense, context, lengths, joined, copies;
+} tally;
+
+/* least: experts. */
+static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
+{
+    luo_model m = luo_test_llama(layers, 32, 48, 4, 64);
+    const int64_t experts = least + luo_rng_pick(rng, 9);
+    m.family = LUO_FAMILY_MOE;
+    m.max_sequence_tokens = 64;
+    m.qk_norm = luo_rng_pick(rng, 4) == 0;
+    m.tied_embeddings = luo_rng_pick(rng, 3) == 0;
+    if (luo_rng_pick(rng, 4) == 0) m.activation = LUO_ACT_GELU;
+    m.moe = (luo_moe){.experts = experts,
+                      .experts_per_token = 1 + luo_rng_pick(rng, experts < 4 ? experts : 4),
+                      .expert_ffn_hidden = 24,
+                      .first_dense_layers = luo_rng_pick(rng, 2),
+                      .every_layers = 1 + luo_rng_pick(rng, 2)};
+    if (luo_rng_pick(rng, 4) == 0) m.moe.experts_per_token = experts; /* all of them */
+    m.moe.sigmoid = luo_rng_pick(rng, 3) == 0;
+    m.moe.renorm = luo_rng_pick(rng, 2);
+    if (m.moe.sigmoid) m.moe.routed_scale = 1.5;
+    if (!m.moe.sigmoid && luo_rng_pick(rng, 2) && experts > 1) m.moe.aux_loss = 0.5;
+    if (m.moe.experts_per_token == 1) /* else a weight that is always the same has no gradient */
+        m.moe.sigmoid = m.moe.renorm = false;
+    if (luo_rng_pick(rng, 2) == 0) {
+        m.moe.shared_experts = 1 + luo_rng_pick(rng, 2);
+        m.moe.shared_ffn_hidden = 12;
+    }
+    return m;
+}
+
+typedef struct shape { /* of a pipeline */
+    int32_t t, c;
+    bool dealt;
+} shape;
+
+static void draw_pipeline(luo_rng *rng, int32_t *left, bool dealt, luo_str *line, shape *how)
+{
+    static const int32_t widths[] = {1, 2, 2, 4};
+    *how = (shape){widths[luo_rng_pick(rng, 4)], 1, dealt};
+    while (how->t > *left) how->t /= 2;
+    if (2 * how->t <= *left && luo_rng_pick(rng, 4) == 0) how->c = 2;
+    const int32_t each = how->t * how->c;
+    const int32_t stages = *left >= 2 * each && luo_rng_pick(rng, 2) ? 2 : 1;
+    const bool shares = how->t == 2 && how->c == 1 && luo_rng_pick(rng, 4) == 0;
+    luo_str_addf(line, "%d:", 1 + (int)luo_rng_pick(rng, 3));
+    for (int32_t s = 0; s < stages; s++, *left -= each)
+        luo_str_addf(line, " [%d-%d]%s*%d", (int)(8 - *left), (int)(8 - *left + each - 1),
+                     shares ? ":(3,1)" : "", stages == 2 ? 1 : 2);
+}
+
+static void set_experts(luo_plan *p, const shape *how)
+{
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            luo_stage *to = (luo_stage *)&p->pipelines[i].stages[s];
+            to->experts_dealt = how[i].dealt;
+            to->context_parallel = how[i].c;
+        }
+}
+
+/* Pipelines that differ in nothing but their devices, of which some share their experts. */
+static int32_t draw_alike(luo_rng *rng, luo_str *line, shape *how)
+{
+    static const shape shapes[] = {{1, 1, true}, {1, 1, true}, {2, 1, true}, {1, 2, true}};
+    const shape one = shapes[luo_rng_pick(rng, 4)];
+    const int32_t each = one.t * one.c, stages = 1 + (int32_t)luo_rng_pick(rng, 2);
+    const int32_t n = 2 + (int32_t)luo_rng_pick(rng, 8 / (each * stages) - 1);
+    const int32_t micro_batches = 1 + (int32_t)luo_rng_pick(rng, 3);
+    for (int32_t i = 0, dev = 0; i < n; i++) {
+        how[i] = one;
+        luo_str_addf(line, "%s%d:", i ? " || " : "", (int)micro_batches);
+        for (int32_t s = 0; s < stages; s++, dev += each)
+            luo_str_addf(line, " [%d-%d]*%d", (int)dev, (int)(dev + each - 1), 3 - stages);
+    }
+    return n;
+}
+
+/* Pipelines at random to one of two groups. */
+static void set_groups(luo_arena *a, luo_rng *rng, luo_plan *p)
+{
+    struct luo_expert_group *groups = LUO_NEW_N(a, struct luo_expert_group, 2);
+    int32_t *at[2] = {LUO_NEW_N(a, int32_t, p->npipelines), LUO_NEW_N(a, int32_t, p->npipelines)};
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const int32_t g = luo_rng_pick(rng, 4) == 0;
+        at[g][groups[g].n++] = i;
+    }
+    for (int32_t g = 0; g < 2; g++) groups[g].pipeline = at[g];
+    if (groups[0].n == 0) groups[0] = groups[1], groups[1].n = 0;
+    p->ngroups = groups[1].n > 0 ? 2 : 1;
+    p->expert_groups = groups;
+}
+
+/* Devices of stage 0 of pipeline i that share experts, over all pipelines of its group. */
+static int32_t dealt_to(const luo_plan *p, int32_t i)
+{
+    for (int32_t g = 0; g < p->ngroups; g++)
+        for (int32_t k = 0; k < p->expert_groups[g].n; k++)
+            if (p->expert_groups[g].pipeline[k] == i)
+                return p->expert_groups[g].n * p->pipelines[i].stages[0].ndev;
+    return p->pipelines[i].stages[0].ndev;
+}
+
+/* A number that divides those of all groups; 0: it would be 1 where there are more. */
+static int32_t draw_among(luo_rng *rng, const luo_plan *p)
+{
+    const int32_t n = luo_rng_pick(rng, 2) ? 2 : 1 + (int32_t)luo_rng_pick(rng, 4);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        if (dealt_to(p, i) % n) return 0;
+    return n;
+}
+
+static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
+{
+    shape how[8];
+    int32_t left = 8, n = 0;
+    const bool dealt = luo_rng_pick(rng, 2), joined = dealt && luo_rng_pick(rng, 2);
+    *r = (row){.zero = (int)luo_rng_pick(rng, 2),
+               .sp = (int)luo_rng_pick(rng, 2),
+               .recompute = luo_rng_pick(rng, 3) == 0 ? 2 : 0,
+               .order = (int)luo_rng_pick(rng, 3),
+               .sequences = 1 + (int)luo_rng_pick(rng, 2),
+               .mib = luo_rng_pick(rng, 2) ? 25 : 0};
+    if (joined) n = draw_alike(rng, line, how);
+    for (const int32_t want = 1 + (int32_t)luo_rng_pick(rng, 3); !joined && n < want && left > 0;
+         n++) {
+        if (n) luo_str_add(line, " || ");
+        draw_pipeline(rng, &left, dealt, line, &how[n]);
+    }
+    if (!joined && luo_rng_pick(rng, 3) == 0) memcpy(r->tokens, (int64_t[]){32, 16, 24}, 3 * 8);
+    r->line = luo_str_get(line);
+    if (n == 1) r->zero = (int)luo_rng_pick(rng, 4);
+    if (r->zero > 1) r->sp = 1;                     /* else refused beside tensor parallelism */
+    if (r->zero > 1 && r->order == 2) r->order = 0; /* needs a whole backward */
+    luo_plan *p = plan_of(a, r, LUO_F64);
+    set_experts(p, how);
+    if (joined) set_groups(a, rng, p);
+    if (dealt && luo_rng_pick(rng, 2)) p->expert_parallel = draw_among(rng, p);
+    return p;
+}
+
+/* Devices that experts are dealt to, at most. */
+static int32_t most_dealt(const luo_plan *p)
+{
+    int32_t n = 1;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        if (p->pipelines[i].stages[0].experts_dealt && p->pipelines[i].stages[0].ndev > n)
+            n = p->pipelines[i].stages[0].ndev;
+    for (int32_t g = 0; g < p->ngroups; g++)
+        if (p->expert_groups[g].n * p->pipelines[0].stages[0].ndev > n)
+            n = p->expert_groups[g].n * p->pipelines[0].stages[0].ndev;
+    return n;
+}
+
+static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
+{
+    for (int32_t i = 0; i < p->npipelines; i++) {
+        const luo_stage *s = &p->pipelines[i].stages[0];
+        t->cut += s->ndev > 1 && !s->experts_dealt;
+        t->dealt += s->ndev > 1 && s->experts_dealt;
+        t->alone += s->ndev == 1;
+        t->stages += p->pipelines[i].nstages > 1;
+        t->shares += s->shares != NULL;
+        t->context += s->context_parallel > 1;
+        t->uneven += s->experts_dealt && m->moe.experts % s->ndev != 0;
+    }
+    t->pipelines += p->npipelines > 1;
+    t->copies += p->expert_parallel > 0;
+    for (int32_t g = 0; g < p->ngroups; g++) t->joined += p->expert_groups[g].n > 1;
+    t->zero += r->zero == 1;
+    t->pieces += r->zero > 1;
+    t->sequence += r->sp;
+    t->again += r->recompute > 0;
+    t->all += m->moe.experts_per_token == m->moe.experts;
+    t->shared += m->moe.shared_experts > 0;
+    t->dense += m->moe.first_dense_layers > 0 || m->moe.every_layers > 1;
+    t->lengths += r->tokens[0] > 0;
+}
+
+static bool run(luo_lab *lab, const luo_plan *plan, const luo_model *model, const char *name)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_exec *x = luo_lab_executor(lab, model, LUO_F64);
+    luo_trial many = luo_lab_bind(a, lab, x, plan, model);
+    luo_trial single = refer(a, lab, x, plan, model);
+    curve c, ref;
+    int64_t n;
+    luo_trial_init(&many, model, 7);
+    luo_trial_init(&single, model, 7);
+    train(&single, &ref, 0, STEPS);
+    train(&many, &c, 0, STEPS);
+    worst w = compare(a, &many, spread(a, lab, &single, &n), NULL);
+    for (int i = 0; i < STEPS; i++)
+        w.error = fmax(w.error, fmax(far(c.loss[i], ref.loss[i]), far(c.norm[i], ref.norm[i])));
+    const bool good = judge(lab, "experts", name, w, bound_of(LUO_F64));
+    many.executor->unbind(many.job);
+    close_reference(lab, &single);
+    lab->executor->close(x);
+    luo_arena_free(a);
+    return good;
+}
+
+static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_rng rng = luo_rng_seed(seed);
+    luo_str line = {0}, name = {0};
+    row r;
+    const luo_plan *p = draw(a, &rng, &r, &line);
+    luo_model model = draw_model(&rng, p->layers, most_dealt(p));
+    if (luo_plan_has_context(p)) model.moe.aux_loss = 0; /* refused: pads would count */
+    luo_str_addf(&name,
+                 "seed %llu: %s; %s in %d groups, among %d, cp %d; %d experts, %d each, %d shared; "
+                 "zero %d sp %d recompute %d order %d",
+                 (unsigned long long)seed, r.line,
+                 p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut", (int)p->ngroups,
+                 (int)p->expert_parallel, (int)p->pipelines[0].stages[0].context_parallel,
+                 (int)model.moe.experts, (int)model.moe.experts_per_token,
+                 (int)model.moe.shared_experts, r.zero, r.sp, r.recompute, r.order);
+    t->failed += !run(lab, p, &model, luo_str_get(&name));
+    t->plans++;
+    count(t, &r, p, &model);
+    luo_str_free(&line);
+    luo_str_free(&name);
+    luo_arena_free(a);
+}
+
+int main(int argc, char **argv)
+{
+    luo_lab lab;
+    tally t = {0};
+    luo_lab_open(&lab, &argc, &argv);
+    if (lab.nranks < 8) {
+        const luo_err e = {.text = "8 ranks are needed"};
+        luo_lab_die("experts", &e);
+    }
+    const int wanted =
+        (int)luo_prop_env("LUO_CASES", luo_prop_few(10, 40) * luo_prop_env("LUO_SCALE", 1));
+    const uint64_t first = luo_prop_first();
+    uint64_t seed = first;
+    for (; t.plans < wanted; seed++) run_seed(&lab, seed, &t);
+    if (lab.rank == 0)
+        printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d with experts cut, %d "
+               "dealt (%d unevenly), %d on one device, %d of two stages, %d with shares, %d with "
+               "context parallelism; plans: %d of several pipelines, %d groups of several, %d with "
+               "copies of experts, %d zero "
+               "1, %d zero 2 or 3, %d "
+               "sequence parallel, %d recomputed, %d with all experts for a token, %d with shared "
+               "ones, %d with dense layers, %d of several lengths\n"
+               "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
+               (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
+               t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
+               t.joined, t.copies, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense,
+               t.lengths, 100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
+    luo_lab_close(&lab);
+    return t.failed > 0;
+}

@@ -1,0 +1,292 @@
+/* check_experts.c: where plans put experts, who sums their gradients, what they send, and every
+ * sentence of what is refused. */
+#include "core/base/devset.h"
+#include "core/cost/cost.h"
+#include "core/plan/annotate.h"
+#include "tests/check_main.h"
+#include "tests/plan_make.h"
+
+typedef struct made {
+    luo_arena *arena;
+    luo_plan *plan;
+    luo_model model;
+    luo_programs *set;
+    luo_err err;
+} made;
+
+static luo_model moe(int64_t experts, int64_t each)
+{
+    luo_model m = luo_test_llama(1, 64, 128, 4, 64);
+    m.family = LUO_FAMILY_MOE;
+    m.moe = (luo_moe){
+        .experts = experts, .experts_per_token = each, .expert_ffn_hidden = 32, .every_layers = 1};
+    return m;
+}
+
+static made open_plan(const char *line, int64_t experts, bool dealt)
+{
+    made m = {.arena = luo_arena_new(1 << 20), .model = moe(experts, 2)};
+    m.plan = luo_test_plan(m.arena, line);
+    m.plan->sequence_tokens = 64;
+    for (int32_t i = 0; i < m.plan->npipelines; i++)
+        for (int32_t s = 0; s < m.plan->pipelines[i].nstages; s++)
+            ((luo_stage *)m.plan->pipelines[i].stages)[s].experts_dealt = dealt;
+    return m;
+}
+
+/* Neighbouring pipelines, `each` a group. */
+static void group_pipelines(made *m, int32_t each)
+{
+    const int32_t n = m->plan->npipelines / each;
+    struct luo_expert_group *g = LUO_NEW_N(m->arena, struct luo_expert_group, n);
+    int32_t *all = LUO_NEW_N(m->arena, int32_t, m->plan->npipelines);
+    for (int32_t i = 0; i < m->plan->npipelines; i++) all[i] = i;
+    for (int32_t i = 0; i < n; i++) {
+        g[i].n = each;
+        g[i].pipeline = all + i * each;
+    }
+    m->plan->ngroups = n;
+    m->plan->expert_groups = g;
+}
+
+static luo_status compile(made *m)
+{
+    const luo_compile_opts opts = {.check = true};
+    return luo_plan_compile(m->arena, m->plan, &m->model, NULL, &opts, &m->set, &m->err);
+}
+
+/* ---- V-M5 ---- */
+
+static const struct placed {
+    const char *line;
+    int32_t each, context, among;
+    const char *experts, *sums, *dense;
+} placed[] = {
+    {"1: [0]*1 || 1: [1]*1 || 1: [2]*1 || 1: [3]*1", 2, 1, 0, "h=-1 [0,1]{0:2} | [2,3]{0:2}",
+     "[0,2][1,3]", "[0-3]"},
+    {"1: [0,1]*1 || 1: [2,3]*1", 2, 1, 0, "[0-3]{0:4}", "", "[0,2][1,3]"},
+    {"1: [0-3]*1 || 1: [4-7]*1", 2, 2, 0, "[0-7]{0:8}", "", "[0,2,4,6][1,3,5,7]"},
+    {"1: [0-3]*1 || 1: [4-7]*1", 2, 2, 4, "[0-7]{-1:2,0:4}", "[0,4][1,5][2,6][3,7]",
+     "[0,2,4,6][1,3,5,7]"},
+    {"1: [0-3]*1", 0, 1, 0, "[0-3]{0:4}", "", ""},
+    {"1: [0-3]*1", 0, 1, 2, "[0-3]{-1:2,0:2}", "[0,2][1,3]", ""},
+    {"1: [0-3]*1", 0, 1, 1, "[0-3]{-1:4}", "[0-3]", ""},
+};
+
+/* Groups of the gradient sums of a weight, in text. */
+static void sums_of(const made *m, const char *name, luo_str *out)
+{
+    for (int32_t i = 0; i < m->set->nexchanges; i++) {
+        const luo_exchange *x = &m->set->exchanges[i];
+        if (strcmp(m->set->ops[x->op].name, name) != 0 || !x->resolution) continue;
+        for (int32_t k = 0; k < x->resolution->moves.n; k++) {
+            const luo_move *move = &x->resolution->moves.at[k];
+            if (move->ndev > 1) luo_devset_print(out, move->dev, move->ndev);
+        }
+    }
+}
+
+START_TEST(places)
+{
+    const struct placed *r = &placed[_i];
+    made m = open_plan(r->line, 8, true);
+    luo_build_opts build;
+    luo_graph *g;
+    luo_str sums = {0}, dense = {0};
+    if (r->each) group_pipelines(&m, r->each);
+    m.plan->expert_parallel = r->among;
+    for (int32_t i = 0; i < m.plan->npipelines; i++)
+        ((luo_stage *)m.plan->pipelines[i].stages)[0].context_parallel = r->context;
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    ck_assert_int_eq(luo_plan_build_opts(m.arena, m.plan, &m.model, &build, &m.err), LUO_OK);
+    ck_assert_int_eq(luo_graph_build(m.arena, &m.model, &build, &g, &m.err), LUO_OK);
+    ck_assert_msg(luo_plan_annotate(g, m.plan, &m.err) == LUO_OK, "%s", m.err.text);
+    const int32_t w = luo_graph_find(g, "layers.0.moe.gate.weight");
+    ck_assert_str_eq(luo_annset_text(g->set, g->tensor[w].ann), r->experts);
+    sums_of(&m, "d.layers.0.moe.gate.weight.state", &sums);
+    ck_assert_str_eq(luo_str_get(&sums), r->sums);
+    sums_of(&m, "d.layers.0.attn.q.weight.state", &dense);
+    ck_assert_str_eq(luo_str_get(&dense), r->dense);
+    luo_annset_free(g->set);
+    luo_str_free(&sums);
+    luo_str_free(&dense);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* ---- V-M4: what a device sends ---- */
+
+static const luo_instr *find_instr(const luo_programs *set, int32_t device, const char *name)
+{
+    const luo_role *role = &set->roles[luo_programs_find(set, device)->role];
+    for (int32_t i = 0; i < role->ninstr; i++)
+        if (strcmp(set->ops[role->instr[i].op].name, name) == 0) return &role->instr[i];
+    return NULL;
+}
+
+/* T_d k h e (n - 1) / n bytes, four times a layer; counts of 4 bytes for each expert before. */
+START_TEST(sent)
+{
+    static const char *const names[] = {"layers.0.moe.dispatch", "layers.0.moe.return",
+                                        "d.layers.0.moe.down", "d.layers.0.moe.pack"};
+    made m = open_plan("1: [0-63]*1", 256, true);
+    m.model.moe.experts_per_token = 8;
+    m.model.hidden = 7168;
+    m.model.heads = m.model.kv_heads = 64;
+    m.model.head_dim = 1;
+    m.plan->sequence_tokens = 64 * 4096;
+    m.model.max_sequence_tokens = 64 * 4096;
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    for (int k = 0; k < 4; k++) {
+        const luo_instr *i = find_instr(m.set, 5, names[k]);
+        ck_assert_msg(i && i->kind == LUO_INSTR_COLLECTIVE && i->coll == LUO_COLL_A2A, "%s",
+                      names[k]);
+        ck_assert(luo_cost_volume(i->coll, 64) * (double)i->bytes == 462422016);
+    }
+    ck_assert_int_eq(find_instr(m.set, 5, "layers.0.moe.counts.there")->bytes, 4 * 256);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* Experts of a device as one batched product of equally many rows each. */
+START_TEST(products)
+{
+    made m = open_plan("1: [0-3]*1", 8, true);
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    const luo_instr *i = find_instr(m.set, 0, "layers.0.moe.gate_up");
+    const int64_t want[5] = {64 * 2 / 8, 2 * 32, 64, 2, 2};
+    for (int k = 0; k < 5; k++) ck_assert_int_eq(i->cost.a[k], want[k]);
+    ck_assert_int_eq(i->flops, 2 * 16 * 64 * 64 * 2);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* ---- loads ---- */
+
+static luo_programs *compile_loaded(made *m, double exponent)
+{
+    const luo_expert_load load = {exponent};
+    const luo_compile_opts opts = {.check = true, .load = exponent < 0 ? NULL : &load};
+    luo_programs *set = NULL;
+    ck_assert_msg(luo_plan_compile(m->arena, m->plan, &m->model, NULL, &opts, &set, &m->err) ==
+                      LUO_OK,
+                  "%s", m->err.text);
+    return set;
+}
+
+static int64_t most_rows(const luo_programs *set)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_instr *p = find_instr(set, set->at[i].device, "layers.0.moe.gate_up");
+        if (p->cost.a[0] * p->cost.a[3] > most) most = p->cost.a[0] * p->cost.a[3];
+    }
+    return most;
+}
+
+/* Equal loads are those of no load; the busiest device never gets less as the exponent grows, and
+ * all rows together are as many as ever. */
+START_TEST(loads)
+{
+    made m = open_plan(_i ? "1: [0,1]*1 || 1: [2,3]*1" : "1: [0-3]*1", 16, true);
+    m.plan->sequence_tokens = 4096;
+    if (_i) group_pipelines(&m, 2);
+    const luo_programs *even = compile_loaded(&m, -1);
+    int64_t rows = most_rows(even), bytes = find_instr(even, 0, "layers.0.moe.dispatch")->bytes;
+    ck_assert_int_eq(most_rows(compile_loaded(&m, 0)), rows);
+    for (int k = 0; k < 8; k++) {
+        const luo_programs *set = compile_loaded(&m, 0.5 * k);
+        const int64_t now = most_rows(set);
+        const int64_t leave = find_instr(set, 0, "layers.0.moe.dispatch")->bytes;
+        ck_assert_msg(now >= rows && leave >= bytes, "exponent %g: %lld rows", 0.5 * k,
+                      (long long)now);
+        rows = now;
+        bytes = leave;
+    }
+    ck_assert_int_gt(rows, 2 * most_rows(even));
+    ck_assert_int_gt(bytes, find_instr(even, 0, "layers.0.moe.dispatch")->bytes);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+static const struct refusal {
+    const char *line;
+    int64_t experts;
+    int32_t each, zero, among;
+    bool cut, bias, layout, balance;
+    const char *says;
+} refusals[] = {
+    {.line = "1: [0-3]*1",
+     .experts = 3,
+     .says = "pipeline 0, stage 0: 3 experts can not be dealt to 4 devices; use experts: tensor or "
+             "fewer devices."},
+    {.line = "1: [0,1]*1",
+     .experts = 8,
+     .balance = true,
+     .says = "pipeline 0, stage 0: context_parallel 2 pads sequences, and `aux_loss` would count "
+             "the pads; leave one of them out."},
+    {.line = "1: [0-7]*1",
+     .experts = 8,
+     .among = 3,
+     .says = "expert_parallel 3 does not divide 8."},
+    {.line = "1: [0-3]*1",
+     .experts = 8,
+     .among = 2,
+     .cut = true,
+     .says = "expert_parallel 2 is of experts that are dealt; use experts: expert in stage 0 of "
+             "pipeline 0."},
+    {.line = "8: [0]*1 || 7: [1]*1",
+     .experts = 8,
+     .each = 2,
+     .says = "expert group 0: pipelines 0 and 1 have 8 and 7 micro-batches."},
+    {.line = "1: [0]*1 || 1: [1,2]*1",
+     .experts = 8,
+     .each = 2,
+     .says = "expert group 0: pipelines 0 and 1 need experts: expert and stages of equally many "
+             "devices, cut and recomputed alike."},
+    {.line = "1: [0]*1 || 1: [1]*1",
+     .experts = 8,
+     .each = 2,
+     .cut = true,
+     .says = "expert group 0: pipelines 0 and 1 need experts: expert and stages of equally many "
+             "devices, cut and recomputed alike."},
+    {.line = "1: [0]*1 || 1: [1]*1",
+     .experts = 8,
+     .each = 2,
+     .zero = 2,
+     .says = "zero 2 with experts that pipelines share is not built yet; use zero 1."},
+    {.line = "1: [0]*1",
+     .experts = 8,
+     .bias = true,
+     .says = "model `test-llama` has experts and `linear_bias`, for which no program is built yet; "
+             "leave it out."},
+    {.line = "1: [0]*1",
+     .experts = 8,
+     .layout = true,
+     .says = "`state_layout` with experts is not built yet; leave it out."},
+};
+
+START_TEST(refused)
+{
+    static const int32_t zero[1] = {0};
+    const struct refusal *r = &refusals[_i];
+    made m = open_plan(r->line, r->experts, !r->cut);
+    if (r->each) group_pipelines(&m, r->each);
+    if (r->layout) m.plan->state_layout = (luo_state_layout){1, 1, 1, 1, zero};
+    m.plan->zero = r->zero;
+    if (r->balance) {
+        m.model.moe.aux_loss = 0.1;
+        ((luo_stage *)m.plan->pipelines[0].stages)[0].context_parallel = 2;
+    }
+    m.plan->expert_parallel = r->among;
+    m.model.linear_bias = r->bias;
+    ck_assert_int_eq(compile(&m), LUO_EINPUT);
+    ck_assert_str_eq(m.err.text, r->says);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products),
+          LUO_T_N(loads, 2), LUO_T_N(refused, LUO_ROWS(refusals)))
