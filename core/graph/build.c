@@ -111,8 +111,8 @@ static int32_t add_bias(luo_builder *b, const char *name, const char *letters, i
 }
 
 /* y_j = x w_j for several weights at once: one kernel, as every fused implementation has it. */
-static void project_together(luo_builder *b, const char *name, int32_t x,
-                             const luo_projection *p, int32_t n, int32_t *y)
+static void project_together(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
+                             int32_t n, int32_t *y)
 {
     int32_t in[4] = {x};
     char weight[64];

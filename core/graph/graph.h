@@ -139,13 +139,13 @@ typedef struct luo_build_opts {
     bool scatter_each; /* as in luo_graph */
     bool gather_each;  /* ZeRO-3: working copies are pieces, gathered for every task */
     bool shard_copies; /* as in luo_graph */
-    bool apart;        /* an operation per product; but queries, keys and values of as many heads
-                          are made by one */
     /* By layer, NULL without experts: are experts dealt; devices that send rows to each other, so
      * many in every pipeline that they are a multiple of any one's. */
     const bool *dealt;
     const int32_t *sources;
     bool joins; /* as in luo_graph */
+    bool apart;        /* an operation per product; but queries, keys and values of as many heads
+                          are made by one */
 } luo_build_opts;
 /* Forward graph of a decoder (llama, gpt, moe), docs/annotations.md#from-a-plan-to-annotations.
  * Annotations are not set.

@@ -160,7 +160,7 @@ static luo_status make_memory(luo_job *job, luo_err *err)
     const size_t attention = host_attention_work(job), experts = host_experts_work(job);
     job->attention_work = zeroed((int64_t)(attention > experts ? attention : experts));
     job->local_start = LUO_NEW_N(job->arena, int32_t, job->b.longest + 1);
-    return job->slab && job->batch_memory && job->attention_work && job->local_start
+    return job->local_start && job->slab && job->batch_memory && job->attention_work
                ? LUO_OK
                : luo_err_nomem(err);
 }

@@ -62,7 +62,8 @@ static luo_status ask_all(auto_asking *asking, luo_auto_answer *out, luo_err *er
         *x = (luo_auto_candidate){.planner = order[k], .step = {.seconds = INFINITY}};
         luo_err why = {0};
         const luo_status st = planners[order[k]].ask(asking, x, &why);
-        if (st == LUO_EINPUT && order[k] == LUO_AUTO_uniform) /* sizes that do not divide */
+        /* Sizes that do not divide, or no device at all: the others have nothing to say either. */
+        if (order[k] == LUO_AUTO_uniform && (st == LUO_EINPUT || asking->ndevices == 0))
             return luo_err_set(err, st, "%s", why.text);
         LUO_TRY(auto_refuse(st, &why, x, err));
     }
