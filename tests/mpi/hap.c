@@ -102,6 +102,8 @@ static luo_plan *plan_of_program(drawn *d, uint64_t seed)
     luo_stage *stage = (luo_stage *)pipe->stages;
     stage->dev = device;
     stage->ndev = d->n;
+    stage->recompute = luo_rng_pick(&d->rng, 4) ? LUO_RECOMPUTE_NONE : LUO_RECOMPUTE_FULL;
+    plan->schedule = luo_rng_pick(&d->rng, 4) ? LUO_SCHED_1F1B : LUO_SCHED_ZB_H1;
     plan->dtype = LUO_F64;
     plan->sequence_parallel = false;
     plan->sequence_tokens = TOKENS;
@@ -124,9 +126,8 @@ static bool run_one(luo_lab *lab, uint64_t seed, bool *ran)
     d.model = model_of(d.kind, 2);
     d.sequences = luo_gen_int(&d.rng, 1, 7);
     draw_numbers(&d);
-    const luo_hap_opts opts = {.sayable = true,
-                               .zero = luo_rng_pick(&d.rng, 3) == 0,
-                               .factors = luo_rng_pick(&d.rng, 2)};
+    const luo_hap_opts opts = {
+        .sayable = true, .zero = luo_rng_pick(&d.rng, 3) == 0, .factors = luo_rng_pick(&d.rng, 2)};
     const bool segments = luo_rng_pick(&d.rng, 3) == 0;
     if (luo_hap_model_graph(d.a, &d.model, LUO_F64, d.sequences, TOKENS, &d.graph, &err) !=
             LUO_OK ||
@@ -166,9 +167,12 @@ int main(int argc, char **argv)
         failed += !run_one(&lab, luo_prop_first() + k, &ran);
         checks += ran;
     }
+    /* a draw may lead to an operation whose operands cannot be brought to any of its rules */
+    if (cases > 8 && checks < (int)cases * 3 / 4 && ++failed && lab.rank == 0)
+        printf("only %d of %d programs ran\n", checks, (int)cases);
     if (lab.rank == 0)
-        printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", 100 * (checks - failed) / checks,
-               checks, failed);
+        printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n",
+               100 * (checks - failed) / (checks > 0 ? checks : 1), checks, failed);
     luo_lab_close(&lab);
     return failed > 0;
 }
