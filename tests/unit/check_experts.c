@@ -2,6 +2,7 @@
  * sentence of what is refused. */
 #include "core/base/devset.h"
 #include "core/cost/cost.h"
+#include "core/io/read/read.h"
 #include "core/plan/annotate.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
@@ -165,7 +166,7 @@ END_TEST
 
 static luo_programs *compile_loaded(made *m, double exponent)
 {
-    const luo_expert_load load = {exponent};
+    const luo_expert_load load = {.exponent = exponent};
     const luo_compile_opts opts = {.check = true, .load = exponent < 0 ? NULL : &load};
     luo_programs *set = NULL;
     ck_assert_msg(luo_plan_compile(m->arena, m->plan, &m->model, NULL, &opts, &set, &m->err) ==
@@ -206,6 +207,62 @@ START_TEST(loads)
     ck_assert_int_gt(rows, 2 * most_rows(even));
     ck_assert_int_gt(bytes, find_instr(even, 0, "layers.0.moe.dispatch")->bytes);
     luo_arena_free(m.arena);
+}
+END_TEST
+
+/* ---- loads by a table ---- */
+
+static const struct table {
+    const char *text, *says; /* NULL: it is a good one */
+} tables[] = {
+    {"step,layer,expert,tokens\n4,0,0,3\n4,0,7,1\n9,0,3,2\n", NULL},
+    {"step,layer,expert,tokens\n0,1,0,3\n", "model `test` has no layer 1 with experts."},
+    {"step,layer,expert,tokens\n0,0,8,3\n", "expert 8 is not in model `test`; experts are 0 to 7."},
+};
+
+START_TEST(table)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_model m = moe(8, 2);
+    const luo_source src = {"t.csv", tables[_i].text, strlen(tables[_i].text)};
+    luo_expert_load *read;
+    luo_diags diags;
+    int32_t n;
+    m.name = "test";
+    luo_diags_init(&diags, arena);
+    const luo_status st = luo_read_expert_load_text(arena, &src, &m, &read, &n, &diags);
+    ck_assert_int_eq(st, tables[_i].says ? LUO_EINPUT : LUO_OK);
+    if (st == LUO_OK)
+        ck_assert(n == 2 && read[0].step == 4 && read[0].nrows == 2 && read[1].step == 9 &&
+                  read[1].rows[0].expert == 3 && read[0].rows[1].tokens == 1);
+    else
+        ck_assert_str_eq(diags.first->err.text, tables[_i].says);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Rows by weights, what is above one a token to the next expert, the round goes on at the first;
+ * experts of a layer without rows are alike; the last step before counts. */
+START_TEST(table_counts)
+{
+    static const luo_load_row rows[] = {{2, 0, 30}, {2, 1, 10}, {4, 3, 1}};
+    static const luo_expert_load all[] = {{.step = 3, .nrows = 3, .rows = rows},
+                                          {.step = 5, .nrows = 1, .rows = rows + 2}};
+    static const struct {
+        int32_t layer;
+        int64_t want[4];
+    } layers[] = {{2, {100, 100, 0, 0}}, {3, {50, 50, 50, 50}}, {4, {100, 0, 0, 100}}};
+    const luo_scenario sc = {.nloads = 2, .loads = all};
+    luo_arena *arena = luo_arena_new(0);
+    int64_t counts[4];
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(luo_load_layer(arena, all, layers[i].layer, 4, 100, 2, counts, NULL), 0);
+        for (int e = 0; e < 4; e++) ck_assert_int_eq(counts[e], layers[i].want[e]);
+    }
+    ck_assert_ptr_null(luo_run_load(&sc, 2));
+    ck_assert_ptr_eq(luo_run_load(&sc, 4), all);
+    ck_assert_ptr_eq(luo_run_load(&sc, 1000), all + 1);
+    luo_arena_free(arena);
 }
 END_TEST
 
@@ -289,4 +346,5 @@ START_TEST(refused)
 END_TEST
 
 LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products),
+          LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts),
           LUO_T_N(loads, 2), LUO_T_N(refused, LUO_ROWS(refusals)))
