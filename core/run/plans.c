@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/vec.h"
+#include "core/plan/annotate.h"
 #include "core/run/run.h"
 
 int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan)
@@ -145,6 +146,12 @@ static luo_status weigh(luo_run *run, luo_used_plan *used, int32_t index, luo_er
     return run->job.real ? LUO_OK : luo_run_measured(&run->job, used, NULL, err);
 }
 
+static luo_status find_imbalance(luo_run *run, luo_used_plan *used, luo_err *err)
+{
+    return luo_plan_expert_imbalance(run->scratch, used->plan, run->job.scenario->model, used->load,
+                                     used->sequence_tokens, &used->imbalance, err);
+}
+
 luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err)
 {
     const bool checked = used->program_hash != 0; /* compiled again */
@@ -158,6 +165,7 @@ luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err)
     used->load = opts.load;
     used->arena = luo_arena_new(1 << 16);
     if (!used->arena) return luo_err_nomem(err);
+    LUO_TRY(find_imbalance(run, used, err));
     return luo_plan_compile(used->arena, used->plan, run->job.scenario->model,
                             run->job.scenario->cluster, &opts, &used->set, err);
 }
@@ -343,6 +351,7 @@ static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *
                                    .load = luo_run_load(run->job.scenario, run->clock.step),
                                    .interrupted = run->job.opts->interrupted};
     now.load = opts.load;
+    if (st == LUO_OK) st = find_imbalance(run, &now, err);
     if (st == LUO_OK)
         st = luo_plan_compile(now.arena, copy, run->job.scenario->model, run->job.scenario->cluster,
                               &opts, &now.set, err);

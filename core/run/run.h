@@ -31,6 +31,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     const luo_plan *frame; /* of plans that change with the batch: what stays; else NULL */
     luo_programs *set;         /* NULL with it */
     const luo_expert_load *load; /* that it is costed with */
+    double imbalance;            /* by it, of experts */
     uint64_t hash, program_hash; /* of a frame: of all programs it was bound to, in their order */
     int64_t last_use;
     int32_t ndev;
@@ -57,6 +58,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
 typedef struct luo_share { /* steps between two checkpoints */
     luo_parts parts;
     double seconds, flops, peak; /* peak: FLOP that the devices could have done meanwhile */
+    double imbalance;            /* of experts, sum over the steps */
     int64_t steps, tokens;
 } luo_share;
 

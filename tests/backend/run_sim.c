@@ -107,6 +107,7 @@ START_TEST(quiet_steps)
     ck_assert_double_gt(r->parts.dp_s, 0);
     ck_assert_double_gt(fake.summary.mfu_ratio, 0.05);
     ck_assert_double_lt(fake.summary.mfu_ratio, 1);
+    ck_assert(isnan(fake.summary.expert_imbalance_ratio));
     ck_assert_double_eq_tol(fake.steps[0].max_slowdown, 1, 1e-6);
 }
 END_TEST
@@ -134,6 +135,9 @@ START_TEST(loads_by_step)
         run_ok();
         check_books();
         ck_assert_int_eq(fake.summary.detect_false + fake.nswitches, 0);
+        /* 2 layers of 16 have half their devices idle in 3 steps of 12 */
+        ck_assert_double_eq_tol(fake.summary.expert_imbalance_ratio,
+                                1 + 2.0 / 16 * 3 / 12, 1e-12);
         const double first = fake.steps[0].end_s - fake.steps[0].start_s;
         for (int32_t s = 0; s < 12; s++) {
             const double seconds = fake.steps[s].end_s - fake.steps[s].start_s;

@@ -74,11 +74,10 @@ luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t
 double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n)
 {
     int64_t most = 0, all = 0;
-    for (int32_t r = 0; r < n; r++) {
+    for (int32_t r = 0, e = 0; r < n; r++) {
+        const int32_t end = e + experts / n + (r < experts % n); /* as luo_bounds_cut deals them */
         int64_t sum = 0;
-        for (int32_t e = (int32_t)((int64_t)experts * r / n);
-             e < (int32_t)((int64_t)experts * (r + 1) / n); e++)
-            sum += counts[e];
+        for (; e < end; e++) sum += counts[e];
         if (sum > most) most = sum;
         all += sum;
     }
