@@ -179,8 +179,9 @@ static int64_t most_rows(const luo_programs *set)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < set->n; i++) {
-        const luo_instr *p = find_instr(set, set->at[i].device, "layers.0.moe.gate_up");
-        if (p->cost.a[0] * p->cost.a[3] > most) most = p->cost.a[0] * p->cost.a[3];
+        const luo_cost_key *c = &find_instr(set, set->at[i].device, "layers.0.moe.gate_up")->cost;
+        const int64_t rows = c->kind == LUO_COST_GROUPED ? c->a[0] : c->a[0] * c->a[3];
+        if (rows > most) most = rows;
     }
     return most;
 }
@@ -266,6 +267,36 @@ START_TEST(table_counts)
 }
 END_TEST
 
+/* ---- products ---- */
+
+/* Experts of a device with rows of their own: tiles of each, forward; the gradient of weights as one
+ * product of their mean. Cut or dealt, all rows are there. */
+START_TEST(uneven_products)
+{
+    static const luo_load_row rows[] = {{0, 0, 1000}, {0, 1, 24}, {0, 3, 3000}, {0, 9, 4024}};
+    static const luo_expert_load load = {.nrows = 4, .rows = rows};
+    const luo_compile_opts opts = {.check = true, .load = &load};
+    made m = open_plan("1: [0-3]*1", 16, _i);
+    m.plan->sequence_tokens = m.model.max_sequence_tokens = 4096;
+    m.model.moe.experts_per_token = 1;
+    ck_assert_msg(luo_plan_compile(m.arena, m.plan, &m.model, NULL, &opts, &m.set, &m.err) ==
+                      LUO_OK,
+                  "%s", m.err.text);
+    int64_t flops = 0;
+    for (int32_t d = 0; d < 4; d++) flops += find_instr(m.set, d, "layers.0.moe.gate_up")->flops;
+    ck_assert_int_eq(flops, 2 * 4096LL * 64 * 64);
+    /* 509, 12, 1527 and 2048 of 4096 rows */
+    const luo_instr *i = find_instr(m.set, 0, "layers.0.moe.gate_up");
+    const int64_t cut[] = {4096, 16, 64, 4, 2, 2 + 1 + 6 + 8, 4 + 1 + 12 + 16, 8 + 1 + 24 + 32};
+    const int64_t dealt[] = {2048, 64, 64, 3, 2, 2 + 1 + 6, 4 + 1 + 12, 8 + 1 + 24};
+    ck_assert_int_eq(i->cost.kind, LUO_COST_GROUPED);
+    for (int k = 0; k < LUO_COST_SIZES; k++)
+        ck_assert_int_eq(i->cost.a[k], _i ? dealt[k] : cut[k]);
+    ck_assert_int_eq(i->flops, 2 * i->cost.a[0] * i->cost.a[1] * 64);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static const struct refusal {
@@ -347,4 +378,4 @@ END_TEST
 
 LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products),
           LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts),
-          LUO_T_N(loads, 2), LUO_T_N(refused, LUO_ROWS(refusals)))
+          LUO_T_N(loads, 2), LUO_T_N(uneven_products, 2), LUO_T_N(refused, LUO_ROWS(refusals)))
