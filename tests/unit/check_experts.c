@@ -175,6 +175,17 @@ static luo_programs *compile_loaded(made *m, double exponent)
     return set;
 }
 
+/* Bytes of the device that needs most. */
+static int64_t most_memory(const made *m, const luo_programs *set)
+{
+    luo_memory *memory = LUO_NEW_N(m->arena, luo_memory, set->n);
+    int64_t most = 0;
+    ck_assert_int_eq(luo_plan_memory(m->arena, set, memory, NULL), LUO_OK);
+    for (int32_t i = 0; i < set->n; i++)
+        if (memory[i].peak > most) most = memory[i].peak;
+    return most;
+}
+
 static int64_t most_rows(const luo_programs *set)
 {
     int64_t most = 0;
@@ -195,6 +206,7 @@ START_TEST(loads)
     if (_i) group_pipelines(&m, 2);
     const luo_programs *even = compile_loaded(&m, -1);
     int64_t rows = most_rows(even), bytes = find_instr(even, 0, "layers.0.moe.dispatch")->bytes;
+    int64_t most = most_memory(&m, even);
     ck_assert_int_eq(most_rows(compile_loaded(&m, 0)), rows);
     for (int k = 0; k < 8; k++) {
         const luo_programs *set = compile_loaded(&m, 0.5 * k);
@@ -202,10 +214,14 @@ START_TEST(loads)
         const int64_t leave = find_instr(set, 0, "layers.0.moe.dispatch")->bytes;
         ck_assert_msg(now >= rows && leave >= bytes, "exponent %g: %lld rows", 0.5 * k,
                       (long long)now);
+        const int64_t needs = most_memory(&m, set);
+        ck_assert_msg(needs >= most, "exponent %g: %lld bytes", 0.5 * k, (long long)needs);
         rows = now;
         bytes = leave;
+        most = needs;
     }
     ck_assert_int_gt(rows, 2 * most_rows(even));
+    ck_assert_int_gt(most, most_memory(&m, even) * 5 / 4);
     ck_assert_int_gt(bytes, find_instr(even, 0, "layers.0.moe.dispatch")->bytes);
     luo_arena_free(m.arena);
 }
