@@ -545,7 +545,8 @@ START_TEST(units_of_a_stack)
 }
 END_TEST
 
-LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts), LUO_T_N(attention, LUO_ROWS(attentions)),
+LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts),
+          LUO_T_N(attention, LUO_ROWS(attentions)),
           LUO_T(attention_rest), LUO_T(host), LUO_T_N(collective_one_node, LUO_ROWS(one_node)),
           LUO_T(collective_several_nodes), LUO_T(mesh_tables), LUO_T(no_table), LUO_T(p2p),
           LUO_T(instructions), LUO_T(role_floor), LUO_T_N(profile, LUO_ROWS(profiles)),

@@ -285,8 +285,7 @@ END_TEST
 
 /* ---- products ---- */
 
-/* Experts of a device with rows of their own: tiles of each, forward; the gradient of weights as one
- * product of their mean. Cut or dealt, all rows are there. */
+/* Experts of a device with rows of their own: tiles of each. Cut or dealt, all rows are there. */
 START_TEST(uneven_products)
 {
     static const luo_load_row rows[] = {{0, 0, 1000}, {0, 1, 24}, {0, 3, 3000}, {0, 9, 4024}};
