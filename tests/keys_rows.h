@@ -590,6 +590,8 @@ static const row scenario_rows[] = {
     {scenario, "noise.comm_sigma", "0.02}", "0.03}", NULL},
     {scenario, "expert_load.kind", NULL, "expert_load: {kind: uniform}\n", NULL},
     {scenario, "expert_load.exponent", NULL, "expert_load: {kind: zipf, exponent: 2}\n", NULL},
+    {scenario, "expert_load.file", NULL, "expert_load: {kind: trace, file: load.csv}\n",
+     "has no layer 0 with experts"},
     {scenario, "checkpoint.every_steps", "every_steps: 100", "every_steps: 101", NULL},
     {scenario, "checkpoint.every_s", "every_steps: 100", "every_s: 100", NULL},
     {scenario, "checkpoint.auto", "every_steps: 100", "auto: true", NULL},

@@ -27,6 +27,10 @@ typedef struct luo_gemm {
 luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,
                          double *seconds, luo_err *err);
 
+/* Products of experts at once, by a key of LUO_COST_GROUPED. Errors: as above. */
+luo_status luo_cost_grouped(const luo_profile *profile, luo_dtype dtype, const luo_cost_key *key,
+                            double *seconds, luo_err *err);
+
 /* Kernel that moves `bytes` (docs/cost-model.md#streaming-kernels). Errors: E1. */
 luo_status luo_cost_stream(const luo_profile *profile, double bytes, double *seconds, luo_err *err);
 

@@ -31,14 +31,13 @@ static double ceil_div(int64_t x, int64_t y)
 }
 
 /* Whole waves of tiles over the SMs; k0 elements of k fill and drain a tile. */
-static double tile_seconds(const luo_profile *profile, double peak, const luo_gemm *g, size_t i)
+static double tile_seconds(const luo_profile *profile, double peak, double count, int64_t k,
+                           size_t i)
 {
-    const double count =
-        (double)g->batch * ceil_div(g->m, tiles[i].m) * ceil_div(g->n, tiles[i].n);
     const double units =
         profile->sm_count > 0 ? ceil(count / profile->sm_count) * profile->sm_count : count;
     const double flops =
-        2.0 * (double)(tiles[i].m * tiles[i].n) * ((double)g->k + profile->gemm_depth);
+        2.0 * (double)(tiles[i].m * tiles[i].n) * ((double)k + profile->gemm_depth);
     return units * flops / (peak * profile->gemm_ratio * tiles[i].efficiency);
 }
 
@@ -59,11 +58,45 @@ luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_
     }
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
     LUO_TRY(luo_op_stream_bytes_per_s(profile, &bandwidth, err));
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
-        compute = fmin(compute, tile_seconds(profile, peak, g, i));
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        const double count =
+            (double)g->batch * ceil_div(g->m, tiles[i].m) * ceil_div(g->n, tiles[i].n);
+        compute = fmin(compute, tile_seconds(profile, peak, count, g->k, i));
+    }
     if (g->misaligned) compute *= profile->misaligned_factor;
     const double memory =
         (double)g->elem_bytes * (double)g->batch * (m * k + k * n + m * n) / bandwidth;
+    *seconds = fmax(compute, memory) + profile->launch_s;
+    return LUO_OK;
+}
+
+/* Of tiles[i].m rows each. */
+static double tiles_of_rows(const luo_cost_key *key, size_t i)
+{
+    int at = 0;
+    while (LUO_GROUPED_TILE >> at != tiles[i].m) at++;
+    return (double)key->a[5 + at];
+}
+
+luo_status luo_cost_grouped(const luo_profile *profile, luo_dtype dtype, const luo_cost_key *key,
+                            double *seconds, luo_err *err)
+{
+    const int64_t *a = key->a;
+    const double rows = (double)a[0], n = (double)a[1], k = (double)a[2], experts = (double)a[3];
+    double peak = 0, bandwidth = 0, compute = HUGE_VAL;
+    *seconds = 0;
+    if (a[0] <= 0 || a[1] <= 0 || a[2] <= 0 || a[3] <= 0) return LUO_OK;
+    if (profile->cpu) { /* it has no tiles */
+        const luo_gemm g = {(int64_t)ceil_div(a[0], a[3]), a[1], a[2], a[3], a[4], false};
+        return luo_cost_gemm(profile, dtype, &g, seconds, err);
+    }
+    LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
+    LUO_TRY(luo_op_stream_bytes_per_s(profile, &bandwidth, err));
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        const double count = tiles_of_rows(key, i) * ceil_div(a[1], tiles[i].n);
+        compute = fmin(compute, tile_seconds(profile, peak, count, a[2], i));
+    }
+    const double memory = (double)a[4] * (rows * k + experts * k * n + rows * n) / bandwidth;
     *seconds = fmax(compute, memory) + profile->launch_s;
     return LUO_OK;
 }

@@ -89,6 +89,8 @@ luo_status luo_cost_key_seconds(const luo_profile *profile, const luo_stack *sta
     case LUO_COST_NONE: *seconds = 0; return LUO_OK;
     case LUO_COST_GEMM:
         return luo_cost_gemm(profile, dtype, &g, seconds, err);
+    case LUO_COST_GROUPED:
+        return luo_cost_grouped(profile, dtype, key, seconds, err);
     case LUO_COST_ATTENTION_F:
     case LUO_COST_ATTENTION_B:
         return attention_key(profile, stack, key, dtype, seconds, err);

@@ -2,6 +2,7 @@
 #ifndef LUO_CORE_PLAN_ANNOTATE_H
 #define LUO_CORE_PLAN_ANNOTATE_H
 #include "core/graph/graph.h"
+#include "core/graph/moe/load.h"
 #include "core/plan/plan.h"
 
 /* What the builder has to know of the plan: key-value heads cut or whole, head apart or not, what
@@ -23,6 +24,12 @@ static inline int32_t luo_plan_experts_among(const luo_plan *plan, int32_t ndev)
  * arena; not canonical. Errors: LUO_ENOMEM. */
 luo_status luo_plan_expert_ann(luo_arena *arena, const luo_plan *plan, const int32_t *stage,
                                luo_form form, luo_ann *out, luo_err *err);
+/* Rows of the busiest device over the mean of those that have all experts of a layer together, mean
+ * over the layers with experts that are dealt; 1 where nothing is dealt or load is NULL.
+ * tokens: of a sequence. Errors: LUO_ENOMEM. Cost: O(pipelines layers experts). */
+luo_status luo_plan_expert_imbalance(luo_arena *scratch, const luo_plan *plan,
+                                     const luo_model *model, const luo_expert_load *load,
+                                     int64_t tokens, double *out, luo_err *err);
 /* Annotates leaves and Reshards, raw annotations of the plan included, and deduces the forward
  * part. Errors: LUO_EINPUT, LUO_EDEDUCE, LUO_EPARSE; LUO_ENOMEM. */
 luo_status luo_plan_annotate(luo_graph *graph, const luo_plan *plan, luo_err *err);

@@ -230,3 +230,53 @@ luo_status luo_plan_expert_opts(luo_arena *arena, const luo_plan *plan, const lu
     out->sources = sources;
     return LUO_OK;
 }
+
+/* ---- loads ---- */
+
+typedef struct imbalance {
+    luo_arena *arena;
+    const luo_plan *plan;
+    const luo_model *model;
+    const luo_expert_load *load;
+    int64_t tokens, *counts; /* of a sequence; of a layer */
+    double sum;
+    int64_t n;
+    luo_err *err;
+} imbalance;
+
+/* Layers of pipeline i, stage k: those who have all experts together route their own tokens. */
+static luo_status add_stage(imbalance *b, int32_t i, int32_t k)
+{
+    const luo_stage *stage = &b->plan->pipelines[i].stages[k];
+    const int32_t experts = (int32_t)b->model->moe.experts;
+    const int32_t among = luo_plan_experts_among(b->plan, dealt_to(b->plan, i, k));
+    const int64_t own = b->tokens * b->plan->pipelines[i].micro_batch_sequences / stage->ndev;
+    for (int32_t r = 0; r < stage->nlayers; r++)
+        for (int32_t l = stage->layers[r].lo; l < stage->layers[r].hi; l++) {
+            if (!luo_model_has_experts(b->model, l)) continue;
+            LUO_TRY(luo_load_layer(b->arena, b->load, l, experts, own * among,
+                                   (int32_t)b->model->moe.experts_per_token, b->counts, b->err));
+            b->sum += luo_load_imbalance(b->counts, experts, among);
+            b->n++;
+        }
+    return LUO_OK;
+}
+
+luo_status luo_plan_expert_imbalance(luo_arena *scratch, const luo_plan *plan,
+                                     const luo_model *model, const luo_expert_load *load,
+                                     int64_t tokens, double *out, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(scratch);
+    imbalance b = {scratch, plan, model, load, tokens, NULL, 0, 0, err};
+    luo_status st = LUO_OK;
+    *out = 1;
+    if (!load || model->moe.experts == 0) return LUO_OK;
+    b.counts = LUO_NEW_N(scratch, int64_t, model->moe.experts);
+    if (!b.counts) return luo_err_nomem(err);
+    for (int32_t i = 0; i < plan->npipelines && st == LUO_OK; i++)
+        for (int32_t k = 0; k < plan->pipelines[i].nstages && st == LUO_OK; k++)
+            if (plan->pipelines[i].stages[k].experts_dealt) st = add_stage(&b, i, k);
+    if (b.n > 0) *out = b.sum / (double)b.n;
+    luo_arena_reset(scratch, mark);
+    return st;
+}

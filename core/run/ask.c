@@ -20,7 +20,7 @@ static luo_status specialize_s(void *run, const luo_plan *plan, double *seconds,
     luo_run *r = run;
     const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, plan),
                                    .bucket = luo_run_bucket(r),
-                                   .load = luo_run_load(r->job.scenario),
+                                   .load = luo_run_load(r->job.scenario, r->clock.step),
                                    .interrupted = r->job.opts->interrupted,
                                    .unnamed = r->job.cost.operator_s <= 0};
     luo_programs *set = luo_run_known_programs(r, plan, opts.sequence_tokens);
@@ -40,6 +40,8 @@ static luo_status specialize_s(void *run, const luo_plan *plan, double *seconds,
 static luo_status simulated_step(void *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
     luo_run *r = run;
+    if (r->decision.judge.load != luo_run_load(r->job.scenario, r->clock.step))
+        luo_run_set_judge(r); /* what it knows is of another load */
     return luo_judge_step(&r->decision.judge, plan, luo_run_tokens(r, plan), r->health.rate,
                           seconds, err);
 }
@@ -64,7 +66,7 @@ void luo_run_set_judge(luo_run *r)
         .cluster = r->job.scenario->cluster,
         .stack = &r->job.scenario->stack,
         .bucket = luo_run_bucket(r),
-        .load = luo_run_load(r->job.scenario),
+        .load = luo_run_load(r->job.scenario, r->clock.step),
         .interrupted = r->job.opts->interrupted,
         .comm = r->job.opts->simulator == r->backend.table ? r->job.opts->comm : LUO_COMM_FLOW};
 }

@@ -48,7 +48,10 @@ static void costs(list *l, const luo_run_job *job)
             sc->operator_s);
     say(l, "communicators of the first plan exist before the run; later ones are counted on the "
         "busiest device");
-    if (sc->has_load) say(l, "expert_load: zipf, exponent %g", sc->load.exponent);
+    if (sc->nloads > 0 && sc->loads->nrows)
+        say(l, "expert_load: by a table of %d steps, equal before the first", sc->nloads);
+    else if (sc->nloads > 0)
+        say(l, "expert_load: zipf, exponent %g", sc->loads->exponent);
     if (sc->compute_sigma > 0 || sc->comm_sigma > 0)
         say(l, "noise: compute_sigma %g, comm_sigma %g", sc->compute_sigma, sc->comm_sigma);
 }

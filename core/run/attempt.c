@@ -154,6 +154,7 @@ static luo_status bound_step(luo_run *run, luo_err *err)
 static luo_status run_once(luo_run *run, int32_t attempt, bool trace, luo_step_result *result,
                            luo_err *err)
 {
+    LUO_TRY(luo_run_follow_load(run, err));
     const luo_recipe recipe = luo_run_recipe(luo_run_plan(&run->plans));
     luo_step_request request = {.programs = luo_run_plan(&run->plans)->set,
                                 .recipe = &recipe,

@@ -23,6 +23,7 @@ static void add_share(luo_share *to, luo_share *from)
     to->seconds += from->seconds;
     to->flops += from->flops;
     to->peak += from->peak;
+    to->imbalance += from->imbalance;
     to->steps += from->steps;
     to->tokens += from->tokens;
     *from = (luo_share){0};
@@ -178,6 +179,7 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
     to->seconds += seconds;
     to->flops += used->flops;
     to->peak += used->peak_flops * seconds;
+    to->imbalance += used->imbalance;
     to->steps++;
     to->tokens += used->tokens;
     a->tokens += used->tokens;
@@ -204,12 +206,14 @@ static void unsafe(luo_account *account, int64_t gone)
     part.seconds *= f;
     part.flops *= f;
     part.peak *= f;
+    part.imbalance *= f;
     part.steps = gone;
     part.tokens = part.tokens / account->safe.steps * gone;
     luo_parts_add(&account->safe.parts, &part.parts, -1);
     account->safe.seconds -= part.seconds;
     account->safe.flops -= part.flops;
     account->safe.peak -= part.peak;
+    account->safe.imbalance -= part.imbalance;
     account->safe.steps -= part.steps;
     account->safe.tokens -= part.tokens;
     add_share(&account->open, &part);

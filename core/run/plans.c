@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/vec.h"
+#include "core/plan/annotate.h"
 #include "core/run/run.h"
 
 int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan)
@@ -13,6 +14,17 @@ int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan)
     if (tokens > 0) return tokens;
     return run->job.scenario->length_tokens > 0 ? run->job.scenario->length_tokens
                                                 : plan->sequence_tokens;
+}
+
+const luo_expert_load *luo_run_load(const luo_scenario *scenario, int64_t step)
+{
+    int32_t lo = 0, hi = scenario->nloads; /* those before lo have begun */
+    while (lo < hi) {
+        const int32_t mid = lo + (hi - lo) / 2;
+        if (scenario->loads[mid].step <= step) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo > 0 ? &scenario->loads[lo - 1] : NULL;
 }
 
 /* The first plan keeps off the devices that are down in the cluster file; later ones know better
@@ -134,20 +146,38 @@ static luo_status weigh(luo_run *run, luo_used_plan *used, int32_t index, luo_er
     return run->job.real ? LUO_OK : luo_run_measured(&run->job, used, NULL, err);
 }
 
+static luo_status find_imbalance(luo_run *run, luo_used_plan *used, luo_err *err)
+{
+    return luo_plan_expert_imbalance(run->scratch, used->plan, run->job.scenario->model, used->load,
+                                     used->sequence_tokens, &used->imbalance, err);
+}
+
 luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err)
 {
     const bool checked = used->program_hash != 0; /* compiled again */
     const luo_compile_opts opts = {.sequence_tokens = used->sequence_tokens,
                                    .check = !checked,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
-                                   .load = luo_run_load(run->job.scenario),
+                                   .load = luo_run_load(run->job.scenario, run->clock.step),
                                    .interrupted = run->job.opts->interrupted};
     used->last_use = ++run->plans.uses;
     if (used->set) return LUO_OK;
+    used->load = opts.load;
     used->arena = luo_arena_new(1 << 16);
     if (!used->arena) return luo_err_nomem(err);
+    LUO_TRY(find_imbalance(run, used, err));
     return luo_plan_compile(used->arena, used->plan, run->job.scenario->model,
                             run->job.scenario->cluster, &opts, &used->set, err);
+}
+
+luo_status luo_run_follow_load(luo_run *run, luo_err *err)
+{
+    luo_used_plan *used = luo_run_plan(&run->plans);
+    if (used->frame || used->load == luo_run_load(run->job.scenario, run->clock.step))
+        return LUO_OK;
+    luo_run_give_back(used);
+    run->health.has_predicted = false;
+    return luo_run_recompile(run, used, err);
 }
 
 static luo_status compile(luo_run *run, luo_used_plan *used, int32_t index, luo_err *err)
@@ -318,8 +348,10 @@ static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *
     const luo_compile_opts opts = {.sequence_tokens = now.sequence_tokens,
                                    .check = fresh,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
-                                   .load = luo_run_load(run->job.scenario),
+                                   .load = luo_run_load(run->job.scenario, run->clock.step),
                                    .interrupted = run->job.opts->interrupted};
+    now.load = opts.load;
+    if (st == LUO_OK) st = find_imbalance(run, &now, err);
     if (st == LUO_OK)
         st = luo_plan_compile(now.arena, copy, run->job.scenario->model, run->job.scenario->cluster,
                               &opts, &now.set, err);

@@ -23,7 +23,7 @@ luo_status luo_real_init(luo_run *run, luo_err *err)
     run->job.cost.operator_s = sc->operator_s;
     run->job.cost.replacement_s = real && sc->cost_default.replacement ? 0 : sc->replacement_s;
     run->job.cost.planner_s = real && run->job.spec->planner_default ? 0 : run->job.spec->planner_s;
-    if (real && sc->has_load)
+    if (real && sc->nloads > 0)
         return luo_err_set(err, LUO_EINPUT,
                            "`expert_load` is of simulations: real runs have the load of their "
                            "data; leave it out.");

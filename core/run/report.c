@@ -99,6 +99,7 @@ static luo_status step_figures(luo_run *run, luo_run_summary *s, luo_err *err)
 static void add_kept(luo_run_summary *s, const luo_share *x, double *flops, double *peak)
 {
     const luo_parts *parts = &x->parts;
+    s->expert_imbalance_ratio += x->imbalance; /* a sum so far */
     s->steps_done += x->steps;
     s->kept_tokens += x->tokens;
     s->time.compute_s += parts->compute_s;
@@ -142,6 +143,9 @@ static void time_figures(luo_run *run, luo_run_summary *s)
     s->restart_s = account->span[LUO_SPAN_RESTART];
     s->wait_s = account->span[LUO_SPAN_WAIT];
     s->mfu_ratio = peak > 0 ? flops / peak : 0;
+    if (run->job.real || !run->job.scenario->model->moe.experts || s->steps_done == 0)
+        s->expert_imbalance_ratio = NAN;
+    else s->expert_imbalance_ratio /= (double)s->steps_done;
     s->tokens_per_s = s->total_s > 0 ? (double)s->tokens / s->total_s : 0;
     s->extent_s = extent(run);
     s->goodput_tokens_per_s = s->extent_s == 0 ? 0 : (double)s->kept_tokens / s->extent_s;

@@ -121,6 +121,7 @@ typedef struct luo_run_summary {
      * steps gave itself its time, if it made them all; NAN if it did not. */
     double extent_s;
     double tokens_per_s, goodput_tokens_per_s, mfu_ratio; /* goodput: kept_tokens / extent_s */
+    double expert_imbalance_ratio; /* mean over steps that stayed; NAN: real, or no experts */
     luo_parts time;                                       /* of steps that stayed */
     double redone_s, detect_s, plan_s, specialize_s, switch_s, checkpoint_s, restart_s, wait_s;
     double peak_memory_ratio;

@@ -30,6 +30,8 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     const luo_plan *plan;
     const luo_plan *frame; /* of plans that change with the batch: what stays; else NULL */
     luo_programs *set;         /* NULL with it */
+    const luo_expert_load *load; /* that it is costed with */
+    double imbalance;            /* by it, of experts */
     uint64_t hash, program_hash; /* of a frame: of all programs it was bound to, in their order */
     int64_t last_use;
     int32_t ndev;
@@ -56,6 +58,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
 typedef struct luo_share { /* steps between two checkpoints */
     luo_parts parts;
     double seconds, flops, peak; /* peak: FLOP that the devices could have done meanwhile */
+    double imbalance;            /* of experts, sum over the steps */
     int64_t steps, tokens;
 } luo_share;
 
@@ -269,6 +272,8 @@ luo_programs *luo_run_known_programs(const luo_run *run, const luo_plan *p, int6
 luo_status luo_run_first_plan(luo_run *run, luo_err *err);
 /* Programs of a plan that were given back. */
 luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err);
+/* The running plan's programs are those of the step's load of experts. */
+luo_status luo_run_follow_load(luo_run *run, luo_err *err);
 void luo_run_give_back(luo_used_plan *used);
 /* Seconds of making what does not exist: communicators and, of programs that are new, operators,
  * each counted on the busiest device. keep: they exist then. Errors: LUO_ENOMEM. */

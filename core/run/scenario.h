@@ -199,8 +199,8 @@ typedef struct luo_scenario {
     const luo_event *events; /* of the file and of its traces, in that order */
     const luo_arrivals *processes;
     double compute_sigma, comm_sigma;
-    bool has_load; /* expert_load is given */
-    luo_expert_load load;
+    int32_t nloads; /* expert_load, by step; 0: not given */
+    const luo_expert_load *loads;
     struct {
         luo_checkpoint_kind kind;
         int64_t every_steps;
@@ -218,9 +218,7 @@ typedef struct luo_scenario {
     uint64_t hash; /* of the canonical JSON of all values with defaults */
 } luo_scenario;
 
-/* Rows of experts as programs of a run are to cost them; NULL: equally many for each. */
-static inline const luo_expert_load *luo_run_load(const luo_scenario *scenario)
-{
-    return scenario->has_load ? &scenario->load : NULL;
-}
+/* Rows of experts as programs of a step are to cost them; NULL: equally many for each. A step that
+ * a table leaves out is as the last one before. */
+const luo_expert_load *luo_run_load(const luo_scenario *scenario, int64_t step);
 #endif

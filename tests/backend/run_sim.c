@@ -107,7 +107,44 @@ START_TEST(quiet_steps)
     ck_assert_double_gt(r->parts.dp_s, 0);
     ck_assert_double_gt(fake.summary.mfu_ratio, 0.05);
     ck_assert_double_lt(fake.summary.mfu_ratio, 1);
+    ck_assert(isnan(fake.summary.expert_imbalance_ratio));
     ck_assert_double_eq_tol(fake.steps[0].max_slowdown, 1, 1e-6);
+}
+END_TEST
+
+/* Two experts get all rows in steps 2 to 4: no other step is longer, and a policy that looks for
+ * slow devices sees none. */
+START_TEST(loads_by_step)
+{
+    static const luo_load_row hot[] = {{0, 0, 1}, {0, 1, 1}, {15, 0, 3}, {15, 1, 3}};
+    static const luo_load_row even[] = {{15, 0, 5}, {15, 1, 5}, {15, 2, 5}, {15, 3, 5}};
+    static const luo_expert_load loads[] = {{.step = 2, .nrows = 4, .rows = hot},
+                                            {.step = 5, .nrows = 4, .rows = even}};
+    luo_model experts = model;
+    experts.family = LUO_FAMILY_MOE;
+    experts.moe = (luo_moe){.experts = 4, .experts_per_token = 2, .expert_ffn_hidden = 5632,
+                            .every_layers = 1};
+    for (int i = 0; i < 2; i++) {
+        prepare(i ? "rebalance" : "static", 12, 0);
+        sc.model = &experts;
+        sc.loads = loads;
+        sc.nloads = 2;
+        for (int32_t p = 0; p < 2; p++)
+            for (int32_t s = 0; s < 2; s++)
+                ((luo_stage *)sc.plan->pipelines[p].stages)[s].experts_dealt = true;
+        run_ok();
+        check_books();
+        ck_assert_int_eq(fake.summary.detect_false + fake.nswitches, 0);
+        /* 2 layers of 16 have half their devices idle in 3 steps of 12 */
+        ck_assert_double_eq_tol(fake.summary.expert_imbalance_ratio,
+                                1 + 2.0 / 16 * 3 / 12, 1e-12);
+        const double first = fake.steps[0].end_s - fake.steps[0].start_s;
+        for (int32_t s = 0; s < 12; s++) {
+            const double seconds = fake.steps[s].end_s - fake.steps[s].start_s;
+            if (s >= 2 && s < 5) ck_assert_double_gt(seconds, 1.01 * first);
+            else ck_assert_double_eq_tol(seconds, first, 1e-9);
+        }
+    }
 }
 END_TEST
 
@@ -249,6 +286,7 @@ START_TEST(static_is_lost)
     ck_assert_double_eq_tol(fake.summary.redone_s, 0.5 * step, 1e-6 * step);
 }
 END_TEST
-LUO_SUITE("backend.run_sim", LUO_T(quiet_steps), LUO_T(straggler), LUO_T(what_a_slow_device_causes),
+LUO_SUITE("backend.run_sim", LUO_T(quiet_steps), LUO_T(loads_by_step),
+          LUO_T(straggler), LUO_T(what_a_slow_device_causes),
           LUO_T_N(lengths_are_no_trigger, 4), LUO_T(failure_twice_the_same),
           LUO_T(static_is_lost))

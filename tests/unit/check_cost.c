@@ -32,6 +32,33 @@ START_TEST(gemm)
 }
 END_TEST
 
+/* V-M4: rows 1000, 24, 0 and 3000 in tiles of 128 by 128, N 2048: 528 of them. */
+START_TEST(experts)
+{
+    luo_profile p = luo_ref_profile();
+    const double k = 1024, peak = p.peak_flops[LUO_BF16] * p.gemm_ratio;
+    const luo_cost_key key = {LUO_COST_GROUPED,
+                              {4024, 2048, 1024, 3, 2, 4 + 1 + 12, 8 + 1 + 24, 16 + 1 + 47}};
+    ck_assert_int_eq(key.a[6] * 2048 / 128, 528);
+    double s = -1, least = HUGE_VAL;
+    p.sm_count = 0;
+    p.memory_bytes_per_s = 1e18;
+    ck_assert_int_eq(luo_cost_grouped(&p, LUO_BF16, &key, &s, NULL), LUO_OK);
+    const double by[] = {17 * 16 * 256 * 128.0,       33 * 8 * 128 * 256.0,
+                         528 * 128 * 128 / 0.95,      33 * 32 * 128 * 64 / 0.8,
+                         64 * 16 * 64 * 128 / 0.8,    64 * 32 * 64 * 64 / 0.6};
+    for (int i = 0; i < 6; i++) least = fmin(least, 2 * by[i] * (k + p.gemm_depth) / peak);
+    luo_near(s, least + p.launch_s, 1e-12, "tiles");
+    const luo_cost_key even = {LUO_COST_GROUPED, {4096, 2048, 1024, 4, 2, 16, 32, 64}};
+    const luo_gemm same = {1024, 2048, 1024, 4, 2, false};
+    double t = -1;
+    p = luo_ref_profile();
+    luo_cost_grouped(&p, LUO_BF16, &even, &s, NULL);
+    luo_cost_gemm(&p, LUO_BF16, &same, &t, NULL);
+    luo_near(s, t, 1e-12, "equal rows are a batch");
+}
+END_TEST
+
 static const struct {
     const char *id;
     luo_attention a;
@@ -518,7 +545,8 @@ START_TEST(units_of_a_stack)
 }
 END_TEST
 
-LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T_N(attention, LUO_ROWS(attentions)),
+LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts),
+          LUO_T_N(attention, LUO_ROWS(attentions)),
           LUO_T(attention_rest), LUO_T(host), LUO_T_N(collective_one_node, LUO_ROWS(one_node)),
           LUO_T(collective_several_nodes), LUO_T(mesh_tables), LUO_T(no_table), LUO_T(p2p),
           LUO_T(instructions), LUO_T(role_floor), LUO_T_N(profile, LUO_ROWS(profiles)),

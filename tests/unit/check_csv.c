@@ -118,6 +118,7 @@ static const struct {
     {"length_tokens\n5\n", true},
     {"length_tokens,arrival_s\n5,0.25\n", true},
     {"low_tokens,high_tokens,count\n0,128,3\n", true},
+    {"step,layer,expert,tokens\n0,3,0,7\n0,3,5,0\n0,4,1,2\n9,3,0,1\n", true},
     {"t_s,kind,target\n1,fail,device:3\n", true},
     {"cause,kind,scope,count\ngpu,fail,device,148\n", true},
     {"step,sequence,length_tokens,pipeline,micro_batch,position\n0,0,5,0,0,0\n", true},

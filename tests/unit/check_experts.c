@@ -2,6 +2,7 @@
  * sentence of what is refused. */
 #include "core/base/devset.h"
 #include "core/cost/cost.h"
+#include "core/io/read/read.h"
 #include "core/plan/annotate.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
@@ -165,7 +166,7 @@ END_TEST
 
 static luo_programs *compile_loaded(made *m, double exponent)
 {
-    const luo_expert_load load = {exponent};
+    const luo_expert_load load = {.exponent = exponent};
     const luo_compile_opts opts = {.check = true, .load = exponent < 0 ? NULL : &load};
     luo_programs *set = NULL;
     ck_assert_msg(luo_plan_compile(m->arena, m->plan, &m->model, NULL, &opts, &set, &m->err) ==
@@ -174,12 +175,24 @@ static luo_programs *compile_loaded(made *m, double exponent)
     return set;
 }
 
+/* Bytes of the device that needs most. */
+static int64_t most_memory(const made *m, const luo_programs *set)
+{
+    luo_memory *memory = LUO_NEW_N(m->arena, luo_memory, set->n);
+    int64_t most = 0;
+    ck_assert_int_eq(luo_plan_memory(m->arena, set, memory, NULL), LUO_OK);
+    for (int32_t i = 0; i < set->n; i++)
+        if (memory[i].peak > most) most = memory[i].peak;
+    return most;
+}
+
 static int64_t most_rows(const luo_programs *set)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < set->n; i++) {
-        const luo_instr *p = find_instr(set, set->at[i].device, "layers.0.moe.gate_up");
-        if (p->cost.a[0] * p->cost.a[3] > most) most = p->cost.a[0] * p->cost.a[3];
+        const luo_cost_key *c = &find_instr(set, set->at[i].device, "layers.0.moe.gate_up")->cost;
+        const int64_t rows = c->kind == LUO_COST_GROUPED ? c->a[0] : c->a[0] * c->a[3];
+        if (rows > most) most = rows;
     }
     return most;
 }
@@ -193,6 +206,7 @@ START_TEST(loads)
     if (_i) group_pipelines(&m, 2);
     const luo_programs *even = compile_loaded(&m, -1);
     int64_t rows = most_rows(even), bytes = find_instr(even, 0, "layers.0.moe.dispatch")->bytes;
+    int64_t most = most_memory(&m, even);
     ck_assert_int_eq(most_rows(compile_loaded(&m, 0)), rows);
     for (int k = 0; k < 8; k++) {
         const luo_programs *set = compile_loaded(&m, 0.5 * k);
@@ -200,11 +214,100 @@ START_TEST(loads)
         const int64_t leave = find_instr(set, 0, "layers.0.moe.dispatch")->bytes;
         ck_assert_msg(now >= rows && leave >= bytes, "exponent %g: %lld rows", 0.5 * k,
                       (long long)now);
+        const int64_t needs = most_memory(&m, set);
+        ck_assert_msg(needs >= most, "exponent %g: %lld bytes", 0.5 * k, (long long)needs);
         rows = now;
         bytes = leave;
+        most = needs;
     }
     ck_assert_int_gt(rows, 2 * most_rows(even));
+    ck_assert_int_gt(most, most_memory(&m, even) * 5 / 4);
     ck_assert_int_gt(bytes, find_instr(even, 0, "layers.0.moe.dispatch")->bytes);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* ---- loads by a table ---- */
+
+static const struct table {
+    const char *text, *says; /* NULL: it is a good one */
+} tables[] = {
+    {"step,layer,expert,tokens\n4,0,0,3\n4,0,7,1\n9,0,3,2\n", NULL},
+    {"step,layer,expert,tokens\n0,1,0,3\n", "model `test` has no layer 1 with experts."},
+    {"step,layer,expert,tokens\n0,0,8,3\n", "expert 8 is not in model `test`; experts are 0 to 7."},
+};
+
+START_TEST(table)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_model m = moe(8, 2);
+    const luo_source src = {"t.csv", tables[_i].text, strlen(tables[_i].text)};
+    luo_expert_load *read;
+    luo_diags diags;
+    int32_t n;
+    m.name = "test";
+    luo_diags_init(&diags, arena);
+    const luo_status st = luo_read_expert_load_text(arena, &src, &m, &read, &n, &diags);
+    ck_assert_int_eq(st, tables[_i].says ? LUO_EINPUT : LUO_OK);
+    if (st == LUO_OK)
+        ck_assert(n == 2 && read[0].step == 4 && read[0].nrows == 2 && read[1].step == 9 &&
+                  read[1].rows[0].expert == 3 && read[0].rows[1].tokens == 1);
+    else
+        ck_assert_str_eq(diags.first->err.text, tables[_i].says);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Rows by weights, what is above one a token to the next expert, the round goes on at the first;
+ * experts of a layer without rows are alike; the last step before counts. */
+START_TEST(table_counts)
+{
+    static const luo_load_row rows[] = {{2, 0, 30}, {2, 1, 10}, {4, 3, 1}};
+    static const luo_expert_load all[] = {{.step = 3, .nrows = 3, .rows = rows},
+                                          {.step = 5, .nrows = 1, .rows = rows + 2}};
+    static const struct {
+        int32_t layer;
+        int64_t want[4];
+    } layers[] = {{2, {100, 100, 0, 0}}, {3, {50, 50, 50, 50}}, {4, {100, 0, 0, 100}}};
+    const luo_scenario sc = {.nloads = 2, .loads = all};
+    luo_arena *arena = luo_arena_new(0);
+    int64_t counts[4];
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(luo_load_layer(arena, all, layers[i].layer, 4, 100, 2, counts, NULL), 0);
+        for (int e = 0; e < 4; e++) ck_assert_int_eq(counts[e], layers[i].want[e]);
+    }
+    ck_assert_ptr_null(luo_run_load(&sc, 2));
+    ck_assert_ptr_eq(luo_run_load(&sc, 4), all);
+    ck_assert_ptr_eq(luo_run_load(&sc, 1000), all + 1);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- products ---- */
+
+/* Experts of a device with rows of their own: tiles of each. Cut or dealt, all rows are there. */
+START_TEST(uneven_products)
+{
+    static const luo_load_row rows[] = {{0, 0, 1000}, {0, 1, 24}, {0, 3, 3000}, {0, 9, 4024}};
+    static const luo_expert_load load = {.nrows = 4, .rows = rows};
+    const luo_compile_opts opts = {.check = true, .load = &load};
+    made m = open_plan("1: [0-3]*1", 16, _i);
+    m.plan->sequence_tokens = m.model.max_sequence_tokens = 4096;
+    m.model.moe.experts_per_token = 1;
+    ck_assert_msg(luo_plan_compile(m.arena, m.plan, &m.model, NULL, &opts, &m.set, &m.err) ==
+                      LUO_OK,
+                  "%s", m.err.text);
+    int64_t flops = 0;
+    for (int32_t d = 0; d < 4; d++) flops += find_instr(m.set, d, "layers.0.moe.gate_up")->flops;
+    ck_assert_int_eq(flops, 2 * 4096LL * 64 * 64);
+    /* 509, 12, 1527 and 2048 of 4096 rows */
+    const luo_instr *i = find_instr(m.set, 0, "layers.0.moe.gate_up");
+    const int64_t cut[] = {4096, 16, 64, 4, 2, 2 + 1 + 6 + 8, 4 + 1 + 12 + 16, 8 + 1 + 24 + 32};
+    const int64_t dealt[] = {2048, 64, 64, 3, 2, 2 + 1 + 6, 4 + 1 + 12, 8 + 1 + 24};
+    ck_assert_int_eq(i->cost.kind, LUO_COST_GROUPED);
+    for (int k = 0; k < LUO_COST_SIZES; k++)
+        ck_assert_int_eq(i->cost.a[k], _i ? dealt[k] : cut[k]);
+    ck_assert_int_eq(i->flops, 2 * i->cost.a[0] * i->cost.a[1] * 64);
     luo_arena_free(m.arena);
 }
 END_TEST
@@ -289,4 +392,5 @@ START_TEST(refused)
 END_TEST
 
 LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products),
-          LUO_T_N(loads, 2), LUO_T_N(refused, LUO_ROWS(refusals)))
+          LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts),
+          LUO_T_N(loads, 2), LUO_T_N(uneven_products, 2), LUO_T_N(refused, LUO_ROWS(refusals)))

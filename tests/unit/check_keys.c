@@ -48,7 +48,8 @@ static luo_status get(void *ctx, luo_arena *a, const char *name, luo_source *out
         const char *name, *text;
     } made[] = {{"p.yaml", profile}, {"q.yaml", q},         {"ops.csv", ops},
                 {"ops2.csv", ops2},  {"coll.csv", coll},    {"p2p.csv", p2p},
-                {"spot2.csv", spot2}, {"causes2.csv", causes2}};
+                {"spot2.csv", spot2}, {"causes2.csv", causes2},
+                {"load.csv", "step,layer,expert,tokens\n0,0,0,1\n"}};
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
     (void)ctx;
     for (size_t i = 0; i < sizeof made / sizeof *made; i++)

@@ -231,6 +231,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
                                      .kept_tokens = 16,
                                      .total_s = 0.15,
                                      .mfu_ratio = NAN,
+                                     .expert_imbalance_ratio = 2.207520,
                                      .time = {.compute_s = 0.15}};
     return k->summary(k->ctx, &summary, err);
 }
@@ -405,6 +406,7 @@ START_TEST(manifest)
     j = load(dir, "summary.json");
     ck_assert_str_eq(text_at(j, "schema"), "luoshu.summary/1");
     ck_assert(json_is_null(json_object_get(j, "mfu_ratio")));
+    ck_assert(json_real_value(json_object_get(j, "expert_imbalance_ratio")) == 2.20752);
     ck_assert_int_eq((int)json_object_size(json_object_get(j, "time")), 18);
     json_decref(j);
 

@@ -62,12 +62,48 @@ static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f,
     return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
 }
 
+static bool deals(const luo_layer_shape *shape)
+{
+    return shape->experts_among > 0 && shape->tp > 1 &&
+           luo_model_has_experts(shape->model, shape->layer);
+}
+
+/* Choices of tokens; rows of them put in order, and together again. routed: tokens whose choices
+ * are made here. */
+static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_t tokens)
+{
+    const double e = (double)luo_dtype_bytes(s->dtype), th = (double)(tokens * model->hidden);
+    const double rows = (double)model->moe.experts_per_token * th;
+    const double scores = 2 * fmax(e, 4) * (double)(routed * model->moe.experts);
+    LUO_TRY(stream(s, 1, scores, scores, s->out->activation));
+    LUO_TRY(stream(s, 1, 2 * e * rows, e * (rows + th), s->out->activation));
+    return stream(s, 1, e * (rows + th), e * (2 * rows + th), s->out->activation);
+}
+
+/* Every device routes its own tokens, and works on the rows of its experts, which are whole. */
+static luo_status dealt_experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
+{
+    const luo_moe *x = &shape->model->moe;
+    const int64_t own = (tokens + shape->tp - 1) / shape->tp;
+    const int64_t rows = own * shape->experts_among * x->experts_per_token;
+    LUO_TRY(product(s, LUO_LAYER_UP, own, x->experts, shape->model->hidden, 1));
+    LUO_TRY(routing(s, shape->model, own, own));
+    LUO_TRY(mlp(s, shape->model, (rows + x->experts - 1) / x->experts, x->expert_ffn_hidden,
+                cut(0, x->experts, shape->experts_among)));
+    if (x->shared_experts == 0) return LUO_OK;
+    return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden * x->shared_experts, shape->tp),
+               1);
+}
+
 /* Router, then each expert on its even part of the tokens as one batched product. */
 static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
 {
     const luo_moe *x = &shape->model->moe;
+    if (deals(shape)) return dealt_experts(s, shape, tokens);
     const int64_t each = (tokens * x->experts_per_token + x->experts - 1) / x->experts;
-    LUO_TRY(product(s, LUO_LAYER_UP, tokens, x->experts, shape->model->hidden, 1));
+    const int64_t own = shape->sequence_parallel ? (tokens + shape->tp - 1) / shape->tp : tokens;
+    LUO_TRY(product(s, LUO_LAYER_UP, own, x->experts, shape->model->hidden, 1));
+    LUO_TRY(routing(s, shape->model, own, tokens));
     LUO_TRY(mlp(s, shape->model, each, cut(0, x->expert_ffn_hidden, shape->tp), x->experts));
     if (x->shared_experts == 0) return LUO_OK;
     return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden, shape->tp), x->shared_experts);
@@ -166,6 +202,9 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, 
     if (stack->kernels_forward > 0) return;
     out->kernels = 9 + (fused ? 1 : 3) * parts + extra + calls; /* norms, sums, products, .. */
     out->kernels_backward = 13 + (fused ? 1 : 5) * parts + extra + calls + sums;
+    if (!luo_model_has_experts(model, shape->layer)) return;
+    out->kernels += 4 + (deals(shape) ? 3 : 0); /* logits, choices, order */
+    out->kernels_backward += 5 + (deals(shape) ? 2 : 0);
 }
 
 luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
@@ -215,7 +254,70 @@ typedef struct talk { /* the collectives of a tensor group; the slowest group de
     double before, behind; /* seconds of one before a row-parallel and behind a column-parallel
                               product, as backward has them; in forward the other way round */
     double loss;
+    /* The same around the second half of the layer. Experts that are dealt: rows go there and back
+     * in forward, and so do their gradients. */
+    double in, out, din, dout;
 } talk;
+
+/* Seconds of an exchange of the rows, and of the counts before it. */
+static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                                const int32_t *dev, double *rows, double *counts, luo_err *err)
+{
+    const luo_model *model = shape->model;
+    const int32_t n = shape->experts_among;
+    const int64_t own = (shape->tokens + shape->tp - 1) / shape->tp;
+    const int64_t bytes =
+        own * model->moe.experts_per_token * model->hidden * luo_dtype_bytes(ctx->dtype);
+    *rows = *counts = 0;
+    for (int32_t at = 0; at < shape->tp && n > 1; at += n) {
+        double r, c;
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, bytes, 0, &r, err));
+        LUO_TRY(
+            luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, 4 * model->moe.experts, 0, &c, err));
+        *rows = fmax(*rows, r * ctx->stack->tp_exposed_factor);
+        *counts = fmax(*counts, c * ctx->stack->tp_exposed_factor);
+    }
+    return LUO_OK;
+}
+
+/* Experts that are cut: all devices know all choices, and add up what their columns say of them. */
+static luo_status choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                               const int32_t *dev, talk *t, luo_err *err)
+{
+    const int64_t bytes = 4 * shape->tokens * shape->model->moe.experts_per_token;
+    double gather = 0, reduce = 0;
+    if (!luo_model_has_experts(shape->model, shape->layer) || shape->tp == 1) return LUO_OK;
+    if (shape->sequence_parallel)
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
+    LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, dev,
+                           shape->tp, bytes, 0, &reduce, err));
+    t->in += 2 * gather * ctx->stack->tp_exposed_factor;
+    t->din += reduce * ctx->stack->tp_exposed_factor;
+    return LUO_OK;
+}
+
+/* Tokens are with their devices under sequence parallelism; else they are gathered behind, and
+ * their gradients are. Shared experts gather and sum as all feed-forwards do. */
+static luo_status experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                               const int32_t *dev, talk *t, luo_err *err)
+{
+    const bool shared = shape->model->moe.shared_experts > 0;
+    const int64_t bytes = shape->tokens * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
+    double rows, counts, gather = 0;
+    t->in = t->dout = t->before;
+    t->out = t->din = t->behind;
+    if (!deals(shape)) return choices_comm(ctx, shape, dev, t, err);
+    if (!shared) t->in = t->out = t->din = t->dout = 0;
+    LUO_TRY(exchange_rows(ctx, shape, dev, &rows, &counts, err));
+    if (!shape->sequence_parallel)
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
+    gather *= ctx->stack->tp_exposed_factor;
+    t->in += counts + rows;
+    t->out += rows + gather;
+    t->dout += rows;
+    t->din += rows + gather;
+    return LUO_OK;
+}
 
 static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                               const int32_t *dev, talk *out, luo_err *err)
@@ -223,7 +325,7 @@ static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     const int32_t cp = luo_layer_ranks(shape);
     const int64_t bytes =
         luo_layer_tokens(shape) * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
-    *out = (talk){0, 0, 0};
+    *out = (talk){0};
     for (int32_t c = 0; c < cp && shape->tp > 1; c++) {
         double a = 0, b = 0;
         const int32_t *group = dev + (int64_t)c * shape->tp;
@@ -269,7 +371,8 @@ static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_contex
     p.ring.hop = x->hop;
     for (int i = 0; i < LUO_LAYER_PARTS; i++) {
         const luo_layer_part part = (luo_layer_part)i;
-        if (part == LUO_LAYER_QKV || part == LUO_LAYER_UP) p.comm += t->before;
+        if (part == LUO_LAYER_QKV) p.comm += t->before;
+        if (part == LUO_LAYER_UP) p.comm += t->in;
         reach(&p, part);
         p.work += g->y[part];
         if (part == LUO_LAYER_QKV) p.work += g->attention[0] + g->extra_forward;
@@ -277,7 +380,7 @@ static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_contex
         if (part == LUO_LAYER_QKV) p.work += 2 * (g->kept[0] + g->kept[1]);
         if (part == LUO_LAYER_UP) p.work += g->activation[0];
         if (part != LUO_LAYER_OUT && part != LUO_LAYER_DOWN) continue;
-        p.comm += t->behind;
+        p.comm += part == LUO_LAYER_OUT ? t->behind : t->out;
         p.work += g->residual[0];
     }
     return p;
@@ -287,11 +390,12 @@ static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_contex
 static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
                        luo_layer_part part, pass *p)
 {
-    double dw = g->dw[part], left = t->behind;
-    if (stack->tp_overlap && t->behind > 0) {
-        dw = luo_cost_beside(dw, t->behind, t->loss);
-        left = fmax(0, t->behind - dw);
-        p->call[p->nbeside] = t->behind;
+    const double behind = part == LUO_LAYER_UP ? t->din : t->behind;
+    double dw = g->dw[part], left = behind;
+    if (stack->tp_overlap && behind > 0) {
+        dw = luo_cost_beside(dw, behind, t->loss);
+        left = fmax(0, behind - dw);
+        p->call[p->nbeside] = behind;
         p->dw[p->nbeside] = dw;
         p->left[p->nbeside++] = left;
     }
@@ -314,7 +418,8 @@ static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const ta
             sum_beside(stack, g, t, part, &p);
             continue;
         }
-        if (part == LUO_LAYER_DOWN || part == LUO_LAYER_OUT) p.comm += t->before;
+        if (part == LUO_LAYER_OUT) p.comm += t->before;
+        if (part == LUO_LAYER_DOWN) p.comm += t->dout;
         p.work += g->dx[part] + g->dw[part];
         reach(&p, part);
         if (part == LUO_LAYER_DOWN) p.work += g->activation[1];
@@ -409,7 +514,7 @@ static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const 
     const double late = counted ? PRODUCTS : 0.75 * stack->kernels_forward;
     const double launches = gpu->kernels_backward - late;
     const layer_context none = {0};
-    const talk silent = {0, 0, 0};
+    const talk silent = {0};
     double unused[LUO_LAYER_PARTS] = {0};
     luo_layer_gpu g = *gpu;
     for (int i = 0; i < LUO_LAYER_PARTS; i++) g.dw[i] = 0;
@@ -464,6 +569,7 @@ luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
     talk t;
     *out = (luo_layer_cost){0};
     LUO_TRY(tensor_comm(ctx, shape, dev, &t, err));
+    LUO_TRY(experts_comm(ctx, shape, dev, &t, err));
     LUO_TRY(layer_context_comm(ctx, shape, dev, &x, err));
     for (int32_t i = 0; i < n; i++) {
         luo_layer_gpu gpu;

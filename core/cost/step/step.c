@@ -74,6 +74,7 @@ luo_layer_shape luo_step_layer(const luo_step_spec *spec, int64_t layer)
                              .sequence_tokens = padded(spec),
                              .tp = spec->tp,
                              .context = spec->context,
+                             .experts_among = spec->experts_among,
                              .sequence_parallel = spec->sequence_parallel};
 }
 

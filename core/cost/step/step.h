@@ -17,6 +17,7 @@ typedef struct luo_step_spec {
     bool keep_weights; /* zero 3: gathered once a step (shard grad-op) */
     int32_t shard_pipelines; /* zero 3: pipelines of a group (shard hybrid); 0: all */
     bool sequence_parallel;
+    int32_t experts_among; /* as in luo_layer_shape */
     luo_bucketing bucket;  /* of the plan; unsaid: the stack's */
     const int64_t *layers; /* [chunk*pp + stage]; NULL: the first layers % pp stages have one more,
                               chunks share them evenly */

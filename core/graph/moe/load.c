@@ -42,13 +42,30 @@ luo_status luo_load_counts(luo_arena *arena, const uint32_t *weights, int32_t ex
     return LUO_OK;
 }
 
+/* NULL: the table has no row of the layer. */
+static luo_status table_weights(luo_arena *arena, const luo_expert_load *load, int32_t layer,
+                                int32_t experts, const uint32_t **out, luo_err *err)
+{
+    int64_t at = 0;
+    *out = NULL;
+    while (at < load->nrows && load->rows[at].layer < layer) at++;
+    if (at == load->nrows || load->rows[at].layer != layer) return LUO_OK;
+    uint32_t *w = LUO_NEW_N(arena, uint32_t, experts);
+    if (!w) return luo_err_nomem(err);
+    for (; at < load->nrows && load->rows[at].layer == layer; at++)
+        w[load->rows[at].expert] = load->rows[at].tokens;
+    *out = w;
+    return LUO_OK;
+}
+
 luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
                           int32_t experts, int64_t tokens, int32_t k, int64_t *counts, luo_err *err)
 {
     const uint64_t key = luo_rng_at(luo_hash_str(LUO_HASH_EMPTY, "expert_load"), (uint64_t)layer);
     const size_t mark = luo_arena_mark(arena);
     const uint32_t *w;
-    LUO_TRY(luo_load_zipf(arena, experts, load->exponent, key | 1, &w, err));
+    LUO_TRY(load->nrows ? table_weights(arena, load, layer, experts, &w, err)
+                        : luo_load_zipf(arena, experts, load->exponent, key | 1, &w, err));
     const luo_status st = luo_load_counts(arena, w, experts, tokens, k, counts, err);
     luo_arena_reset(arena, mark);
     return st;
@@ -57,11 +74,10 @@ luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t
 double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n)
 {
     int64_t most = 0, all = 0;
-    for (int32_t r = 0; r < n; r++) {
+    for (int32_t r = 0, e = 0; r < n; r++) {
+        const int32_t end = e + experts / n + (r < experts % n); /* as luo_bounds_cut deals them */
         int64_t sum = 0;
-        for (int32_t e = (int32_t)((int64_t)experts * r / n);
-             e < (int32_t)((int64_t)experts * (r + 1) / n); e++)
-            sum += counts[e];
+        for (; e < end; e++) sum += counts[e];
         if (sum > most) most = sum;
         all += sum;
     }

@@ -1,4 +1,4 @@
-/* load.h: how many rows every expert gets, where no data says so. */
+/* load.h: how many rows every expert gets in simulations, which have no data. */
 #ifndef LUO_CORE_GRAPH_MOE_LOAD_H
 #define LUO_CORE_GRAPH_MOE_LOAD_H
 #include <stdint.h>
@@ -11,18 +11,26 @@
 luo_status luo_load_zipf(luo_arena *arena, int32_t experts, double exponent, uint64_t key,
                          const uint32_t **out, luo_err *err);
 
-/* rows = T k rows dealt by weights (largest remainders), at most T to an expert: what is more goes
- * to the next one, round and round. counts: `experts` values.
+/* T k rows dealt by weights (largest remainders; NULL: all alike), at most T to an expert: what is
+ * more goes to the next one, round and round. counts: `experts` values.
  * Pre: 1 <= k <= experts; some weight > 0. Errors: LUO_ENOMEM. */
 luo_status luo_load_counts(luo_arena *arena, const uint32_t *weights, int32_t experts,
                            int64_t tokens, int32_t k, int64_t *counts, luo_err *err);
 
-typedef struct luo_expert_load { /* popularity of experts, by Zipf's law */
+typedef struct luo_load_row { /* of a table: so popular is an expert */
+    int32_t layer, expert;
+    uint32_t tokens;
+} luo_load_row;
+typedef struct luo_expert_load { /* popularity of experts, by Zipf's law or by rows */
     double exponent;             /* 0: all alike */
+    int64_t step;                /* the first one it holds for */
+    int64_t nrows;               /* 0: by Zipf's law */
+    const luo_load_row *rows;    /* by layer and expert; some of each layer has tokens */
 } luo_expert_load;
 
-/* Rows of every expert of a layer: the places of experts are shuffled, for every layer otherwise.
- * counts: `experts` values. Errors: LUO_ENOMEM. */
+/* Rows of every expert of a layer. By Zipf's law the places of experts are shuffled, for every
+ * layer otherwise; experts without a row get nothing, those of a layer without one are alike.
+ * counts: `experts` values. Pre: experts of the rows are below `experts`. Errors: LUO_ENOMEM. */
 luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
                           int32_t experts, int64_t tokens, int32_t k, int64_t *counts,
                           luo_err *err);

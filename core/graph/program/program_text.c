@@ -32,7 +32,8 @@
 #include "core/graph/program/program_text.h"
 
 const char *const luo_cost_names[LUO_COST_NAMES] = {"none",        "gemm",   "attention_f",
-                                                    "attention_b", "stream", "optimizer"};
+                                                    "attention_b", "stream", "optimizer",
+                                                    "grouped"};
 const char *const luo_class_names[LUO_CLASS_NAMES] = {"weight", "gradient", "optimizer",
                                                       "stash",  "work",     "comm"};
 
@@ -183,7 +184,7 @@ static void put_cost(writer *w, const luo_cost_key *c)
     if (c->kind == LUO_COST_NONE) return;
     word(w, " cost ");
     word(w, luo_cost_names[c->kind]);
-    wide_integers(w, "", c->a, 6);
+    wide_integers(w, "", c->a, c->kind == LUO_COST_GROUPED ? LUO_COST_SIZES : 6);
 }
 
 static void put_pieces(writer *w, const luo_instr *instr)

@@ -236,30 +236,22 @@ static void cost_accumulate(const look *l, luo_instr *instr)
     stream(instr, (arrives + 2 * l->s->g->sum_bytes) * in_volumes(l));
 }
 
-/* ---- experts: the same rows for each of those that are here ---- */
+/* ---- experts ---- */
 
-/* Rows of tensor x here over those of equal experts; 1 where no load is given. Out of memory the
- * program is not made at all: its roles ask again. */
-static double load_of(const look *l, int32_t x)
+/* What is here of tensor x of rows; without a load equal experts. Out of memory the program is not
+ * made at all: its roles ask again. */
+static spec_load load_of(const look *l, int32_t x)
 {
-    double factor = 1;
-    const int64_t tokens = l->s->in->lengths[l->length].tokens;
-    if (!l->s->in->load || l->s->g->tensor[x].letters[0] != 'e') return 1;
-    if (luo_spec_load_factor(l->s, l->op->layer, x, tokens, l->dev, &factor) != LUO_OK) return 1;
-    return factor;
+    spec_load load = {.factor = 1, .even = true};
+    if (!l->s->in->load || l->s->g->tensor[x].letters[0] != 'e') return load;
+    if (luo_spec_load_here(l->s, l->op->layer, x, l->length, l->dev, &load) != LUO_OK)
+        return (spec_load){.factor = 1, .even = true};
+    return load;
 }
 
 static int64_t loaded(int64_t rows, double factor)
 {
     return factor == 1 ? rows : (int64_t)ceil((double)rows * factor - 1e-9);
-}
-
-static void grouped(const look *l, luo_instr *instr, int32_t rows, int64_t m, int64_t n, int64_t k)
-{
-    const spec_dims *d = spec_local(l->s, rows, l->length, l->dev);
-    if (!d || d->volume == 0 || m == 0 || k == 0) return;
-    instr->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, d->dim[0], l->s->g->elem_bytes, 0}};
-    instr->flops = 2 * m * n * k * d->dim[0];
 }
 
 static int64_t dim_of(const look *l, int32_t x, int32_t d)
@@ -268,10 +260,27 @@ static int64_t dim_of(const look *l, int32_t x, int32_t d)
     return dims ? dims->dim[d] : 0;
 }
 
-/* Of one expert, in the mean of those here. */
-static int64_t rows_here(const look *l, int32_t x)
+/* Of so many experts with equal sizes. */
+static void batched(const look *l, luo_instr *instr, int64_t m, int64_t n, int64_t k,
+                    int64_t experts)
 {
-    return loaded(dim_of(l, x, 1), load_of(l, x));
+    if (m == 0 || n == 0 || k == 0 || experts == 0) return;
+    instr->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, experts, l->s->g->elem_bytes, 0}};
+    instr->flops = 2 * m * n * k * experts;
+}
+
+/* Rows of tensor x of every expert here, by weights of k x n. */
+static void grouped(const look *l, luo_instr *instr, int32_t x, int64_t n, int64_t k)
+{
+    const spec_load load = load_of(l, x);
+    if (load.even) {
+        batched(l, instr, loaded(dim_of(l, x, 1), load.factor), n, k, dim_of(l, x, 0));
+        return;
+    }
+    instr->cost = (luo_cost_key){
+        LUO_COST_GROUPED, {load.rows, n, k, load.experts, l->s->g->elem_bytes}};
+    for (int t = 0; t < LUO_GROUPED_TILES; t++) instr->cost.a[5 + t] = load.tiles[t];
+    instr->flops = 2 * load.rows * n * k;
 }
 
 /* Columns of several tensors side by side. */
@@ -285,33 +294,40 @@ static int64_t columns(const look *l, const int32_t *at, int32_t n, int32_t step
 static void cost_grouped(const look *l, luo_instr *instr)
 {
     const int32_t x = l->op->in[0];
-    grouped(l, instr, x, rows_here(l, x), columns(l, l->op->out, l->op->nout, 1), dim_of(l, x, 2));
+    grouped(l, instr, x, columns(l, l->op->out, l->op->nout, 1), dim_of(l, x, 2));
 }
 
 static void cost_grouped_dx(const look *l, luo_instr *instr)
 {
     const int32_t x = l->op->out[0];
-    grouped(l, instr, x, rows_here(l, x), dim_of(l, x, 2),
-            columns(l, l->op->in + 1, l->op->nin - 1, 2));
+    grouped(l, instr, x, columns(l, l->op->in + 1, l->op->nin - 1, 2), dim_of(l, x, 2));
 }
 
+/* Tiles of an expert take as long as it has rows: those of all together are as long as those of
+ * their mean. */
 static void cost_grouped_dw(const look *l, luo_instr *instr)
 {
     const int32_t x = l->op->in[0];
-    grouped(l, instr, x, dim_of(l, x, 2), columns(l, l->op->in + 2, l->op->nin - 2, 1),
-            rows_here(l, x));
+    const spec_load load = load_of(l, x);
+    const int64_t m = dim_of(l, x, 2), n = columns(l, l->op->in + 2, l->op->nin - 2, 1);
+    if (load.even) {
+        batched(l, instr, m, n, loaded(dim_of(l, x, 1), load.factor), dim_of(l, x, 0));
+        return;
+    }
+    batched(l, instr, m, n, (load.rows + load.experts - 1) / load.experts, load.experts);
+    instr->flops = 2 * m * n * load.rows;
 }
 
 static void cost_rows_activation(const look *l, luo_instr *instr)
 {
     cost_activation(l, instr);
-    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]));
+    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]).factor);
 }
 
 static void cost_rows_activation_dx(const look *l, luo_instr *instr)
 {
     cost_activation_dx(l, instr);
-    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]));
+    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]).factor);
 }
 
 static void cost_route(const look *l, luo_instr *instr)

@@ -69,25 +69,58 @@ luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *mov
     return LUO_OK;
 }
 
-luo_status luo_spec_load_factor(const spec *s, int32_t layer, int32_t x, int64_t tokens,
-                                int32_t dev, double *out)
+/* before: so many experts have been added. */
+static void add_expert(spec_load *load, int64_t rows, int64_t before)
+{
+    load->even &= rows * before == load->rows;
+    load->rows += rows;
+    load->experts += rows > 0;
+    for (int t = 0; t < LUO_GROUPED_TILES; t++) {
+        const int64_t tile = LUO_GROUPED_TILE >> t;
+        load->tiles[t] += (rows + tile - 1) / tile;
+    }
+}
+
+/* Experts of place r out of n, of that many tokens. */
+static luo_status load_place(const spec *s, int32_t layer, int32_t r, int32_t n, int64_t tokens,
+                             spec_load *out)
+{
+    const int32_t experts = (int32_t)s->g->size['e' - 'a'], k = (int32_t)s->g->size['k' - 'a'];
+    const size_t mark = luo_arena_mark(s->scratch);
+    int64_t *counts = LUO_NEW_N(s->scratch, int64_t, experts);
+    int64_t *bounds = LUO_NEW_N(s->scratch, int64_t, (int64_t)n + 1);
+    if (!counts || !bounds) return luo_err_nomem(s->err);
+    luo_bounds_cut(experts, n, NULL, bounds);
+    LUO_TRY(luo_load_layer(s->scratch, s->in->load, layer, experts, tokens, k, counts, s->err));
+    *out = (spec_load){.factor = 1, .even = true};
+    for (int64_t e = bounds[r]; e < bounds[r + 1]; e++)
+        add_expert(out, counts[e], e - bounds[r]);
+    if (n > 1) out->factor = (double)out->rows / ((double)tokens * k / n);
+    luo_arena_reset(s->scratch, mark);
+    return LUO_OK;
+}
+
+/* Where experts are cut, all tokens whose rows are here. */
+static int64_t tokens_here(const spec *s, int32_t x, int32_t length, int32_t dev)
+{
+    const spec_dims *d = spec_local(s, x, length, dev);
+    return d ? d->dim[0] * d->dim[1] / s->g->size['k' - 'a'] : 0;
+}
+
+luo_status luo_spec_load_here(const spec *s, int32_t layer, int32_t x, int32_t length, int32_t dev,
+                              spec_load *out)
 {
     const luo_ann *ann = luo_annset_get(s->g->set, s->g->tensor[x].ann);
+    const int64_t tokens = s->in->lengths[length].tokens;
     for (int32_t u = 0; u < ann->u; u++)
         for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
             const luo_grp *grp = &ann->grp[u];
             const int32_t n = luo_grp_count(grp, 0);
-            if (grp->dev[i] != dev || n == 1) continue;
-            int64_t *rows = LUO_NEW_N(s->scratch, int64_t, n);
-            if (!rows) return luo_err_nomem(s->err);
-            const int64_t block = tokens * n / devices_beside(s, dev);
-            LUO_TRY(rows_by_device(s, layer, n, block, rows));
-            const double k = (double)s->g->size['k' - 'a'] / n;
-            *out = (double)rows[luo_grp_coord(grp, i, 0)] / ((double)block * k);
-            return LUO_OK;
+            if (grp->dev[i] == dev && n > 1)
+                return load_place(s, layer, luo_grp_coord(grp, i, 0), n,
+                                  tokens * n / devices_beside(s, dev), out);
         }
-    *out = 1;
-    return LUO_OK;
+    return load_place(s, layer, 0, 1, tokens_here(s, x, length, dev), out);
 }
 
 luo_status luo_spec_load_places(spec *s, int32_t **out)

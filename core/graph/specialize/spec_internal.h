@@ -225,9 +225,15 @@ luo_status luo_spec_resolve_trade(spec *s, const spec_move *m, luo_resolution *o
 /* Where a load is given: bytes by which the collective takes as long as its busiest device, as
  * luo_instr.bytes; n devices of `there`, which have all experts. */
 luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes);
-/* Rows that device dev gets of an operation's tensor of rows, over those of equal experts. */
-luo_status luo_spec_load_factor(const spec *s, int32_t layer, int32_t x, int64_t tokens,
-                                int32_t dev, double *out);
+/* What device dev gets of an operation's tensor of rows, x. */
+typedef struct spec_load {
+    double factor;         /* over rows of equal experts; 1 where experts are cut */
+    int64_t rows, experts; /* experts that have some */
+    bool even;             /* all experts here have equally many */
+    int64_t tiles[LUO_GROUPED_TILES]; /* as LUO_COST_GROUPED says */
+} spec_load;
+luo_status luo_spec_load_here(const spec *s, int32_t layer, int32_t x, int32_t length, int32_t dev,
+                              spec_load *out);
 /* By device id: which of the experts' devices it is, -1: none; devices that differ in that have
  * other loads. Owner: scratch. */
 luo_status luo_spec_load_places(spec *s, int32_t **out);

@@ -92,6 +92,21 @@ static int32_t class_of(int32_t kind)
     return LUO_BUFFER_WORK;
 }
 
+/* Under a load of experts rows take the room of those that come. */
+static int64_t bytes_of(emitter *e, int32_t x, const spec_dims *d)
+{
+    const luo_tensor *tensor = &e->s->g->tensor[x];
+    const int64_t bytes = d->volume * tensor->elem_bytes;
+    const bool rows = tensor->letters[0] == 'e' && tensor->letters[1] == 'r';
+    spec_load load;
+    if (!e->s->in->load || !rows || bytes == 0) return bytes;
+    if (luo_spec_load_here(e->s, tensor->layer, x, e->length, e->dev, &load) != LUO_OK) {
+        e->failed = true;
+        return 0;
+    }
+    return load.rows * (bytes / (d->dim[0] * d->dim[1]));
+}
+
 int32_t luo_spec_new_buffer(emitter *e, int32_t x)
 {
     emit_buffer *at = luo_spec_room(e, e->buf, e->nbuf, &e->cap_buf, sizeof *at);
@@ -107,7 +122,7 @@ int32_t luo_spec_new_buffer(emitter *e, int32_t x)
     luo_spec_frame(e->s, x, e->length, &buffer.ann, &buffer.shape);
     if (d) {
         memcpy(buffer.dim, d->dim, sizeof buffer.dim);
-        buffer.bytes = d->volume * tensor->elem_bytes;
+        buffer.bytes = bytes_of(e, x, d);
     }
     at[e->nbuf] = (emit_buffer){.b = buffer, .waited_seg = -1};
     luo_spec_bind(e, x, e->nbuf);

@@ -246,6 +246,11 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
         luo_pool pool;
         return luo_read_pool(arena, path, &pool, diags);
     }
+    if (table == &luo_input_table_expert_load) {
+        luo_expert_load *loads;
+        int32_t n;
+        return luo_read_expert_load(arena, path, NULL, &loads, &n, diags);
+    }
     luo_csv *csv = luo_csv_open_path(path, table->columns, table->n, diags);
     while (luo_csv_next(csv, cells)) continue;
     return luo_csv_close(csv);

@@ -130,6 +130,14 @@ static const luo_csv_column histogram[LUO_HI_N] = {
     [LUO_HI_COUNT] = WHOLE("count", true, 0),
 };
 
+/* The whole range of a weight of cuts. */
+static const luo_csv_column expert_load[LUO_LO_N] = {
+    [LUO_LO_STEP] = WITHIN_WHOLE("step", true, 0, 1e12),
+    [LUO_LO_LAYER] = WITHIN_WHOLE("layer", true, 0, 65535),
+    [LUO_LO_EXPERT] = WITHIN_WHOLE("expert", true, 0, 1048575),
+    [LUO_LO_TOKENS] = WITHIN_WHOLE("tokens", true, 0, 4294967295.0),
+};
+
 static const luo_csv_column assignment[] = {
     WHOLE("step", true, 0),     WHOLE("sequence", true, 0),    WHOLE("length_tokens", true, 1),
     WHOLE("pipeline", true, 0), WHOLE("micro_batch", true, 0), WHOLE("position", true, 0)};
@@ -222,6 +230,7 @@ const luo_input_table luo_input_table_layer_times = TABLE(layer_times);
 const luo_input_table luo_input_table_pool = TABLE(pool);
 const luo_input_table luo_input_table_lengths = TABLE(lengths);
 const luo_input_table luo_input_table_histogram = TABLE(histogram);
+const luo_input_table luo_input_table_expert_load = TABLE(expert_load);
 /* Known by their headers, not read yet. */
 static const luo_input_table assignments = TABLE(assignment), recordings = TABLE(recorded);
 
@@ -234,6 +243,7 @@ static const luo_input_table *const all[] = {&luo_input_table_events,
                                              &luo_input_table_pool,
                                              &luo_input_table_histogram,
                                              &luo_input_table_lengths,
+                                             &luo_input_table_expert_load,
                                              &assignments,
                                              &recordings,
                                              &luo_input_table_suite,

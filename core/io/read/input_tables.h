@@ -49,6 +49,7 @@ enum { LUO_P2_CLASS, LUO_P2_SIZE, LUO_P2_TIME, LUO_P2_ROLE, LUO_P2_N };
 enum { LUO_PO_TP, LUO_PO_PP, LUO_PO_A, LUO_PO_B, LUO_PO_C, LUO_PO_CAP, LUO_PO_UTIL, LUO_PO_N };
 enum { LUO_LE_LENGTH, LUO_LE_ARRIVAL, LUO_LE_N };
 enum { LUO_HI_LOW, LUO_HI_HIGH, LUO_HI_COUNT, LUO_HI_N };
+enum { LUO_LO_STEP, LUO_LO_LAYER, LUO_LO_EXPERT, LUO_LO_TOKENS, LUO_LO_N };
 enum { LUO_RA_DEVICE, LUO_RA_RATE, LUO_RA_STATE, LUO_RA_T, LUO_RA_N };
 enum {
     LUO_SU_ID,
@@ -128,7 +129,8 @@ typedef enum luo_profile_table_kind {
 extern const luo_input_table luo_input_table_events, luo_input_table_causes,
     luo_input_table_op_times, luo_input_table_collective_times, luo_input_table_p2p_times,
     luo_input_table_rates, luo_input_table_pool, luo_input_table_lengths,
-    luo_input_table_histogram, luo_input_table_suite, luo_input_table_layer_times;
+    luo_input_table_histogram, luo_input_table_suite, luo_input_table_layer_times,
+    luo_input_table_expert_load;
 
 /* Every table: known by its header. */
 const luo_input_table *const *luo_input_tables(int *n);

@@ -114,6 +114,13 @@ luo_status luo_read_lengths(luo_arena *arena, const char *path, luo_lengths *out
                             luo_diags *diags);
 luo_status luo_read_lengths_text(luo_arena *arena, const luo_source *src, luo_lengths *out,
                                  luo_diags *diags);
+/* Loads of experts, one for each step that has rows. model NULL: layers and experts are not
+ * checked. Errors: LUO_EINPUT a bad row, or none; LUO_EIO. Owner: arena. */
+luo_status luo_read_expert_load(luo_arena *arena, const char *path, const luo_model *model,
+                                luo_expert_load **out, int32_t *n, luo_diags *diags);
+luo_status luo_read_expert_load_text(luo_arena *arena, const luo_source *src,
+                                     const luo_model *model, luo_expert_load **out, int32_t *n,
+                                     luo_diags *diags);
 /* Costs of strategies; cap 0 where the file leaves it to the memory model. */
 luo_status luo_read_pool(luo_arena *arena, const char *path, luo_pool *out, luo_diags *diags);
 luo_status luo_read_pool_text(luo_arena *arena, const luo_source *src, luo_pool *out,

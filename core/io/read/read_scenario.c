@@ -298,6 +298,33 @@ static void take_costs(luo_scenario_reader *reader)
     reader->sc->cost_default.replacement = !luo_doc_get(at, "replacement_s");
 }
 
+static luo_status read_load(luo_scenario_reader *reader, const luo_source *src)
+{
+    luo_expert_load *loads = NULL;
+    LUO_TRY(luo_read_expert_load_text(reader->doc.arena, src, reader->model, &loads,
+                                      &reader->sc->nloads, reader->doc.diags));
+    reader->sc->loads = loads;
+    return LUO_OK;
+}
+
+static void take_load(luo_scenario_reader *reader)
+{
+    const luo_doc_node *at = luo_doc_get(reader->doc.root, "expert_load");
+    if (!at) return;
+    if (luo_doc_get(at, "file")) {
+        luo_scenario_file(reader, luo_doc_get(at, "file"), "table", "expert_load", read_load);
+        return;
+    }
+    luo_expert_load *load = LUO_NEW(reader->doc.arena, luo_expert_load);
+    if (!load) {
+        luo_doc_nomem(&reader->doc);
+        return;
+    }
+    if (reader->y->expert_load.kind) load->exponent = reader->y->expert_load.exponent;
+    reader->sc->loads = load;
+    reader->sc->nloads = 1;
+}
+
 static void take_scalars(luo_scenario_reader *reader)
 {
     luo_scenario *sc = reader->sc;
@@ -309,8 +336,7 @@ static void take_scalars(luo_scenario_reader *reader)
     sc->compute_sigma = reader->y->noise.compute_sigma;
     sc->comm_sigma = reader->y->noise.comm_sigma;
     sc->truth = reader->y->truth.write;
-    sc->has_load = luo_doc_get(reader->doc.root, "expert_load") != NULL;
-    if (reader->y->expert_load.kind) sc->load.exponent = reader->y->expert_load.exponent;
+    take_load(reader);
     if (luo_name_fault(sc->name))
         luo_doc_error(&reader->doc, luo_doc_get(reader->doc.root, "name"), "`name` is `%.60s`; %s.",
                       sc->name, luo_name_fault(sc->name));

@@ -362,3 +362,16 @@ void luo_check_checkpoint(luo_doc *doc, const luo_doc_node *map)
     if (automatic && strcmp(automatic->text, "true") != 0)
         luo_doc_error(doc, automatic, "`auto` is `false`; leave it out, or write `true`.");
 }
+
+void luo_check_expert_load(luo_doc *doc, const luo_doc_node *map)
+{
+    static const char *const other[] = {"file", "exponent"};
+    const char *kind = text_of(map, "kind");
+    const bool table = strcmp(kind, "trace") == 0;
+    const luo_doc_node *node = luo_doc_get(map, other[table]);
+    if (node && *kind)
+        luo_doc_error_key(doc, node,
+                          "`%s` does not belong to an `expert_load` of `kind` %s; leave it out.",
+                          node->key, kind);
+    if (table && !luo_doc_get(map, "file")) luo_doc_missing(doc, map, "file");
+}

@@ -248,7 +248,8 @@ static void scalars(json_t *o, const luo_scenario *sc)
         json_object_set_new(o, "lengths", lengths_json(sc->lengths));
     num(o, "compute_sigma", sc->compute_sigma);
     num(o, "comm_sigma", sc->comm_sigma);
-    if (sc->has_load) num(o, "expert_load", sc->load.exponent);
+    if (sc->nloads > 0 && sc->loads->nrows) text(o, "expert_load", "trace"); /* see `files` */
+    else if (sc->nloads > 0) num(o, "expert_load", sc->loads->exponent);
     flag(o, "truth", sc->truth);
 }
 

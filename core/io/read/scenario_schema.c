@@ -39,7 +39,7 @@ static const luo_doc_word proposals[] = {LUO_PROPOSALS_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dispatches[] = {LUO_DISPATCH_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word scores[] = {LUO_PACK_SCORE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word stragglers[] = {LUO_LENGTH_STRAGGLERS_LIST(LUO_DOC_WORD_ROW)};
-static const luo_doc_word expert_loads[] = {{"uniform", 0}, {"zipf", 1}};
+static const luo_doc_word expert_loads[] = {{"uniform", 0}, {"zipf", 1}, {"trace", 2}};
 static const luo_doc_word modes[] = {{"background", 0}, {"blocking", 1}};
 static const luo_doc_word targets[] = {
     {"storage", LUO_TARGET_STORAGE}, {"disk", LUO_TARGET_DISK}, {"peer", LUO_TARGET_PEER}};
@@ -179,6 +179,7 @@ FIELDS noise_fields[] = {
 FIELDS expert_load_fields[] = {
     LUO_DOC_ENUM("kind", REQ, struct luo_expert_load_yaml, kind, expert_loads),
     LUO_DOC_FLOAT_OR("exponent", struct luo_expert_load_yaml, exponent, "1", LUO_WITHIN(0, 8)),
+    LUO_DOC_TEXT("file", OPT, struct luo_expert_load_yaml, file),
     LUO_DOC_END};
 
 FIELDS checkpoint_fields[] = {
@@ -215,7 +216,8 @@ FIELDS scenario_fields[] = {
     LUO_DOC_SEQ("processes", OPT, luo_scenario_yaml, processes, processes_count, process_entry, 0),
     LUO_DOC_SEQ("traces", OPT, luo_scenario_yaml, traces, traces_count, trace_entry, 0),
     LUO_DOC_MAPPING("noise", OPT, luo_scenario_yaml, noise, noise_fields, NULL),
-    LUO_DOC_MAPPING("expert_load", OPT, luo_scenario_yaml, expert_load, expert_load_fields, NULL),
+    LUO_DOC_MAPPING("expert_load", OPT, luo_scenario_yaml, expert_load, expert_load_fields,
+                    luo_check_expert_load),
     LUO_DOC_MAPPING("checkpoint", OPT, luo_scenario_yaml, checkpoint, checkpoint_fields,
                     luo_check_checkpoint),
     LUO_DOC_MAPPING("costs", OPT, luo_scenario_yaml, costs, costs_fields, NULL),

@@ -86,8 +86,9 @@ typedef struct luo_scenario_yaml {
         double compute_sigma, comm_sigma;
     } noise;
     struct luo_expert_load_yaml {
-        int32_t kind; /* 1: zipf */
+        int32_t kind; /* 1: zipf, 2: trace */
         double exponent;
+        const char *file;
     } expert_load;
     struct luo_checkpoint_yaml {
         int64_t every_steps;
@@ -107,7 +108,7 @@ typedef struct luo_scenario_yaml {
 /* Contradictions within one map (scenario_check.c). */
 luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
     luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component, luo_check_planner,
-    luo_check_checkpoint, luo_check_life;
+    luo_check_checkpoint, luo_check_life, luo_check_expert_load;
 
 /* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
  * in files[0..n), named

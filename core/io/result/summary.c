@@ -54,6 +54,8 @@ static void put(luo_jsonw *json, const luo_run_summary *s, const luo_str own[2])
     luo_jsonw_num(json, "tokens_per_s", s->tokens_per_s, 3);
     luo_jsonw_num(json, "goodput_tokens_per_s", s->goodput_tokens_per_s, 3);
     luo_jsonw_num(json, "mfu_ratio", s->mfu_ratio, 6);
+    if (s->expert_imbalance_ratio > 0) /* of models with experts */
+        luo_jsonw_num(json, "expert_imbalance_ratio", s->expert_imbalance_ratio, 6);
     time_of(json, s);
     luo_jsonw_num(json, "peak_memory_ratio", s->peak_memory_ratio, 6);
     luo_jsonw_int(json, "peak_memory_device", s->peak_memory_device);

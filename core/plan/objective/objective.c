@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/cost/step/memory.h"
+#include "core/plan/annotate.h"
 #include "core/plan/objective/objective_internal.h"
 #include "core/plan/replan/reroute.h"
 
@@ -48,6 +49,7 @@ static known *look_up(const objective *o, known *table, known *fresh, const luo_
     int32_t size = 0;
     *fresh = (known){0};
     while (size < SIZES && 1 << size != st->ndev) size++;
+    if (st->experts_dealt != o->plan->pipelines[0].stages[0].experts_dealt) return fresh;
     if (size == SIZES || cluster->groups[first->group].scale_up != LUO_SCALE_UP_NVSWITCH)
         return fresh;
     for (int32_t i = 1; i < st->ndev; i++)
@@ -82,6 +84,7 @@ static luo_status time_stage(const objective *o, known *table, const luo_stage *
     const double rate = slowest(o, st);
     shape.tp = luo_stage_tp(st);
     shape.sequence_parallel = o->plan->sequence_parallel && shape.tp > 1;
+    shape.experts_among = st->experts_dealt ? luo_plan_experts_among(o->plan, shape.tp) : 0;
     if (!k->layer)
         LUO_TRY(luo_cost_layer(&o->ctx, &shape, st->dev, (int)st->recompute, &k->cost, o->err));
     k->layer = true;
