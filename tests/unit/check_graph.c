@@ -29,6 +29,24 @@ static luo_model mixtral(void)
     return m;
 }
 
+typedef struct deepseek { /* sizes of a published configuration */
+    int64_t layers, hidden, ffn, heads, vocab, q_lora;
+    luo_moe moe;
+} deepseek;
+static const deepseek v2_lite = {27, 2048, 10944, 16, 102400, 0, {64, 6, 1408, 2, 1408, 1, 1}};
+static const deepseek v2 = {60, 5120, 12288, 128, 102400, 1536, {160, 6, 1536, 2, 1536, 1, 1}};
+static const deepseek v3 = {61, 7168, 18432, 128, 129280, 1536, {256, 8, 2048, 1, 2048, 3, 1}};
+
+static luo_model latent(const deepseek *d)
+{
+    luo_model m = luo_test_llama((int32_t)d->layers, d->hidden, d->ffn, d->heads, d->vocab);
+    m.family = LUO_FAMILY_MOE;
+    m.head_dim = 192;
+    m.latent = (luo_latent){d->q_lora, 512, 128, 64, 128};
+    m.moe = d->moe;
+    return m;
+}
+
 static luo_model vit_base(void)
 {
     luo_model m = luo_test_gpt(12, 768, 12, 0);
@@ -55,6 +73,9 @@ START_TEST(parameters)
         {gpt2(), 124439808},
         {qwen3_moe(), 235093634560},
         {mixtral(), 46702792704}, /* V-P; published 46.7e9 */
+        {latent(&v2_lite), 15706484224}, /* 15.7e9 */
+        {latent(&v2), 235741434880}, /* 236e9 */
+        {latent(&v3), 671026404352}, /* 671e9, without its bias and further tokens */
         {luo_test_llama(60, 6656, 17920, 64, 30592), 32510200320},
         {vit_base(), 86567656},
     };
@@ -80,6 +101,19 @@ START_TEST(flops)
     /* V-P: what a token of it meets, 12.9e9 as published; norms are no matrices */
     const luo_model moe = mixtral();
     ck_assert(luo_model_flops_per_token(&moe, 0) / 6 + 65 * 4096 == 12748853248);
+    const struct {
+        const deepseek *d;
+        int64_t active;
+    } rows[] = {{&v2_lite, 2451435008}, {&v2, 20851512320}, {&v3, 36625603584}};
+    for (int i = 0; i < LUO_ROWS(rows); i++) {
+        const luo_model x = latent(rows[i].d);
+        const double norms = (double)(x.layers * (2 * x.hidden + x.latent.q_lora + 512) + x.hidden);
+        ck_assert(luo_model_flops_per_token(&x, 0) / 6 + norms == (double)rows[i].active);
+    }
+    /* the square: scores of 192 elements, values of 128, as forward and twice that */
+    const luo_model x = latent(&v3);
+    ck_assert(luo_model_flops_per_token(&x, 4096) - luo_model_flops_per_token(&x, 0) ==
+              6.0 * 61 * 128 * (192 + 128) * 4096);
 }
 END_TEST
 

@@ -183,7 +183,7 @@ static void put_cost(writer *w, const luo_cost_key *c)
     if (c->kind == LUO_COST_NONE) return;
     word(w, " cost ");
     word(w, luo_cost_names[c->kind]);
-    wide_integers(w, "", c->a, 6);
+    wide_integers(w, "", c->a, c->a[6] ? 7 : 6); /* only latent attention has a seventh */
 }
 
 static void put_pieces(writer *w, const luo_instr *instr)
