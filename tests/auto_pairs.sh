@@ -9,7 +9,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 L=${LUOSHU:-$root/build/release/luoshu} S=$root/scenarios
 dir=$(mkdir -p "${1:-build/auto-pairs}" && cd "${1:-build/auto-pairs}" && pwd)
 cd "$dir"
-key() { awk -v k="\"$2\":" '{i = index($0, k)} i {v = substr($0, i + length(k)); sub(/^ */, "", v); sub(/[,}].*/, "", v); gsub(/"/, "", v); print v; exit}' "$1"; }
+key() { awk -v k="\"$2\":" '{i = index($0, k)} i {v = substr($0, i + length(k)); sub(/^ */, "", v); sub(/[,}].*/, "", v); gsub(/"/, "", v); print v == "null" ? "" : v; exit}' "$1"; }
 planner() { # NAME: of auto.json, its step
     awk -v p="\"planner\": \"$1\"" 'index($0, p) {v = $0; sub(/.*"step_s": /, "", v); sub(/,.*/, "", v); print v == "null" ? "" : v; exit}' auto.json
 }

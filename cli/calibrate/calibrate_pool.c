@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/calibrate/calibrate.h"
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
 

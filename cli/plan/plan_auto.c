@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 #include "cli/plan/plan_rates.h"
 #include "cli/plan/plan_uniform.h"
 #include "cli/run/progress.h"

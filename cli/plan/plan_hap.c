@@ -72,6 +72,17 @@ static luo_status read_job(const luo_args *args, luo_hap_call *call, luo_err *er
     job->opts.layers = search == 1;
     job->opts.rules = strcmp(rules, "all") == 0 ? NULL : rules;
     job->opts.compat = luo_args_has(args, "compat");
+    job->opts.sayable = !luo_args_has(args, "rules") && !job->opts.compat;
+    return LUO_OK;
+}
+
+static luo_status read_rank(const luo_args *args, luo_hap_call *call, luo_err *err)
+{
+    static const char *const ranks[] = {LUO_JUDGED_LIST(LUO_WORD_ONLY)};
+    static const luo_judged judged[] = {LUO_JUDGED_LIST(LUO_WORD_VALUE)};
+    int rank;
+    LUO_TRY(luo_args_choice(args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
+    call->rank = rank < 0 ? LUO_JUDGED_AUTO : judged[rank];
     return LUO_OK;
 }
 
@@ -156,6 +167,7 @@ static luo_status read_call(luo_cli *cli, luo_hap_call *call, luo_err *err)
 {
     LUO_TRY(read_job(&cli->args, call, err));
     LUO_TRY(read_baseline(&cli->args, call, err));
+    LUO_TRY(read_rank(&cli->args, call, err));
     LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
@@ -175,7 +187,9 @@ static luo_status search(luo_cli *cli, luo_hap_call *call, luo_err *err)
     for (int32_t b = 0; b < LUO_HAP_BASELINES; b++)
         LUO_TRY(luo_hap_baseline_find(cli->arena, call->graph, &call->numbers, &call->job,
                                       (luo_hap_baseline)b, &call->against[b], err));
-    if (call->baseline < 0)
+    if (call->baseline < 0 && call->rank == LUO_JUDGED_SIMULATED)
+        LUO_TRY(luo_hap_call_rank(cli, call, err));
+    else if (call->baseline < 0)
         LUO_TRY(luo_hap_alternate(cli->arena, call->graph, &call->numbers, &call->job,
                                   &call->result, err));
     else
@@ -195,6 +209,7 @@ luo_status luo_plan_hap_run(luo_cli *cli, luo_err *err)
     if (!call) return luo_err_nomem(err);
     LUO_TRY(read_call(cli, call, err));
     LUO_TRY(search(cli, call, err));
+    LUO_TRY(luo_hap_call_judge(cli, call, err));
     if (luo_args_has(&cli->args, "out")) LUO_TRY(luo_hap_call_write(cli, call, err));
     if (cli->as_json)
         luo_hap_call_json(cli, call);

@@ -4,6 +4,7 @@
 #include "cli/plan/plan.h"
 #include "core/plan/hap/baseline.h"
 #include "core/plan/hap/hap_cluster.h"
+#include "core/run/scenario.h"
 
 typedef struct luo_hap_call {
     luo_model *model;
@@ -20,8 +21,19 @@ typedef struct luo_hap_call {
     luo_hap_result *result;
     luo_hap_result *against[LUO_HAP_BASELINES]; /* NULL: there is none */
     luo_hap_cuts *cuts;                         /* at the result's shares */
+    luo_judged rank;
+    double step_s; /* simulated; NAN: not asked, INFINITY: it does not run, see why */
+    const char *why;
     double planning_s;
 } luo_hap_call;
+
+/* The program as a plan. Errors: as luo_hap_emit. Owner: the arena of cli. */
+luo_status luo_hap_call_plan(luo_cli *cli, const luo_hap_call *call, luo_plan **out, luo_err *err);
+/* Simulates a step of the result, if plans are simulated on this cluster. */
+luo_status luo_hap_call_judge(luo_cli *cli, luo_hap_call *call, luo_err *err);
+/* The result by simulated steps: the fastest of the best pairs of all starts, of equal ones the
+ * first. Errors: as luo_hap_alternate. */
+luo_status luo_hap_call_rank(luo_cli *cli, luo_hap_call *call, luo_err *err);
 
 /* The plan file of --out. Errors: as luo_hap_emit and luo_plan_write. */
 luo_status luo_hap_call_write(luo_cli *cli, const luo_hap_call *call, luo_err *err);

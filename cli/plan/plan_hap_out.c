@@ -66,6 +66,8 @@ void luo_hap_call_text(luo_cli *cli, const luo_hap_call *call)
     fprintf(out, "step %.6f s, additive: compute %.6f, communication %.6f; start %s, %d rounds\n",
             result->cost_s, result->parts.compute_s, result->parts.communication_s,
             luo_hap_start_name(result->start), result->rounds);
+    if (isfinite(call->step_s)) fprintf(out, "simulated step %.6f s\n", call->step_s);
+    if (call->why) fprintf(out, "not simulated: %s\n", call->why);
     for (int32_t b = 0; b < LUO_HAP_BASELINES; b++)
         if (call->against[b])
             fprintf(out, "%-5s %.6f s\n", luo_hap_baseline_name((luo_hap_baseline)b),
@@ -204,6 +206,6 @@ void luo_hap_call_json(luo_cli *cli, const luo_hap_call *call)
     json_memory(json, call);
     json_baselines(json, call);
     json_search(json, call);
-    luo_jsonw_word(json, "simulated_step_s", "null"); /* nothing simulates a program yet */
+    json_number(json, "simulated_step_s", call->step_s);
     luo_jsonw_bool(json, "compat", call->job.opts.compat);
 }

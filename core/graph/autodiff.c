@@ -95,14 +95,31 @@ static const luo_ann *ann_of(const diff *d, int32_t x)
 
 /* ---- sums of contributions ---- */
 
+/* Are these summands of one group, or copies there? They are added as they are. */
+static bool adds_once(const luo_graph *graph, const int32_t *at, int32_t n)
+{
+    bool good = graph->matched;
+    for (int32_t i = 0; i < n && good; i++) {
+        const luo_ann *ann = luo_annset_get(graph->set, graph->tensor[at[i]].ann);
+        good = ann->u == 1 && ann->grp[0].nent == 1 && ann->grp[0].ent[0].key < 0;
+    }
+    return good;
+}
+
 static luo_status sum_parts(diff *d, int32_t x, const int32_t *at, int32_t n, int32_t *res)
 {
     luo_graph *graph = d->g;
     bool equal = true;
     for (int32_t i = 1; i < n; i++) equal &= graph->tensor[at[i]].ann == graph->tensor[at[0]].ann;
+    equal = equal || adds_once(graph, at, n);
     int32_t *in = LUO_NEW_N(graph->arena, int32_t, n);
     if (!in) return luo_err_nomem(d->err);
     memcpy(in, at, (size_t)n * sizeof *in);
+    for (int32_t i = 1; i < n && !luo_ann_has_partial(ann_of(d, in[0])) && equal; i++)
+        if (luo_ann_has_partial(ann_of(d, at[i]))) { /* the sum may lie in its first part */
+            in[0] = at[i];
+            in[i] = at[0];
+        }
     for (int32_t i = 0; i < n && !equal; i++) {
         int32_t full;
         LUO_TRY(luo_annset_complete(graph->set, graph->tensor[x].ann, &full, d->err));
@@ -213,16 +230,50 @@ static luo_status emit_many(diff *d, luo_op_kind kind, const char *tail, int32_t
     return LUO_OK;
 }
 
-static luo_status diff_matmul(diff *d, const int32_t *dy)
+/* Gradients of several products are partial sums all together, or none is. */
+static luo_status complete_some(diff *d, int32_t *dy, int32_t n)
+{
+    int32_t sums = 0;
+    for (int32_t j = 0; j < n; j++) sums += luo_ann_has_partial(ann_of(d, dy[j]));
+    for (int32_t j = 0; j < n && d->g->matched && sums < n; j++) {
+        if (!luo_ann_has_partial(ann_of(d, dy[j]))) continue;
+        const luo_tensor from = d->g->tensor[dy[j]];
+        const char *name = luo_arena_printf(d->g->arena, "%s.whole", from.name);
+        int32_t full;
+        LUO_TRY(luo_annset_complete(d->g->set, from.ann, &full, d->err));
+        LUO_TRY(emit_reshard(d, name, dy[j], from.kind, full, &dy[j]));
+    }
+    return LUO_OK;
+}
+
+/* Operands of the products of weight gradients, gathered to where the weights lie. dw: x, dy.. */
+static luo_status gather_factors(diff *d, int32_t *dw, int32_t n)
+{
+    luo_graph *graph = d->g;
+    const int32_t w = here(d)->in[1];
+    if (!graph->factors || !graph->factors[w]) return LUO_OK;
+    for (int32_t j = 0; j <= n; j++) {
+        const char *name = luo_arena_printf(graph->arena, "%s.factor@%s",
+                                            graph->tensor[dw[j]].name, here(d)->name);
+        LUO_TRY(emit_reshard(d, name, dw[j], graph->tensor[dw[j]].kind, graph->tensor[w].ann,
+                             &dw[j]));
+    }
+    return LUO_OK;
+}
+
+static luo_status diff_matmul(diff *d, const int32_t *gradients)
 {
     const int32_t n = here(d)->nout;
-    int32_t pairs[8], dw[5] = {here(d)->in[0]};
+    int32_t pairs[8], dw[5] = {here(d)->in[0]}, dy[4];
     assert(n <= 4);
+    memcpy(dy, gradients, sizeof dy);
+    LUO_TRY(complete_some(d, dy, n));
     for (int32_t j = 0; j < n; j++) {
         pairs[2 * j] = dw[1 + j] = dy[j];
         pairs[2 * j + 1] = here(d)->in[1 + j];
     }
     LUO_TRY(emit_one(d, LUO_OP_MATMUL_DX, 0, pairs, 2 * n));
+    LUO_TRY(gather_factors(d, dw, n));
     return emit_many(d, LUO_OP_MATMUL_DW, ".weight", 1, n, dw, 1 + n);
 }
 

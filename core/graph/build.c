@@ -111,8 +111,8 @@ static int32_t add_bias(luo_builder *b, const char *name, const char *letters, i
 }
 
 /* y_j = x w_j for several weights at once: one kernel, as every fused implementation has it. */
-void luo_build_project(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
-                       int32_t n, int32_t *y)
+static void project_together(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
+                             int32_t n, int32_t *y)
 {
     int32_t in[4] = {x};
     char weight[64];
@@ -124,6 +124,17 @@ void luo_build_project(luo_builder *b, const char *name, int32_t x, const luo_pr
     luo_build_op(b, LUO_OP_MATMUL, name, in, 1 + n, y, n);
     for (int32_t j = 0; j < n; j++)
         if (p[j].bias != LUO_FORM_NONE) y[j] = add_bias(b, p[j].name, p[j].out, y[j], p[j].bias);
+}
+
+void luo_build_project(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
+                       int32_t n, int32_t *y)
+{
+    const bool alike = n == 3 && b->m->heads == b->m->kv_heads;
+    if (!b->opts->apart || n == 1 || alike) {
+        project_together(b, name, x, p, n, y);
+        return;
+    }
+    for (int32_t j = 0; j < n; j++) project_together(b, p[j].name, x, &p[j], 1, &y[j]);
 }
 
 /* Keys and values of few heads stay whole: the Reshard does nothing here, but its gradient adds

@@ -123,12 +123,23 @@ static luo_status rule_norm_dx(const site *s)
     return rule_einsum(s);
 }
 
-/* Every result like the operand in its place. */
+/* One group with this key alone. */
+static bool has_key(const luo_ann *ann, int32_t key)
+{
+    return ann->u == 1 && ann->grp[0].nent == 1 && ann->grp[0].ent[0].key == key;
+}
+
+/* Every result like the operand in its place; gradients are linear in it. */
 static luo_status rule_like(const site *s)
 {
     for (int32_t j = 0; j < s->op->nout; j++) {
         const luo_tensor *tensor = in_of(s, j);
         luo_tensor *y = out_of(s, j);
+        const bool sums = has_key(luo_annset_get(s->g->set, tensor->ann), LUO_PARTIAL);
+        if (s->g->matched && s->op->kind == LUO_OP_ROPE_DX && sums) {
+            y->ann = tensor->ann;
+            continue;
+        }
         LUO_TRY(want_whole(s, tensor, tensor->rank - 1, "insert a Reshard that gathers the head"));
         LUO_TRY(einsum(s, &tensor, 1, y->letters, &y->ann));
     }
@@ -171,7 +182,7 @@ static luo_status rule_latent_dx(const site *s)
 static luo_status want_sequences(const site *s, const luo_tensor *tensor)
 {
     const luo_ann *ann = luo_annset_get(s->g->set, tensor->ann);
-    for (int32_t u = 0; u < ann->u; u++)
+    for (int32_t u = 0; u < ann->u && !s->g->matched; u++) /* the plan cuts between sequences */
         if (luo_grp_count(&ann->grp[u], 0) > 1)
             return luo_err_set(s->err, LUO_EDEDUCE,
                                "op `%s`: D_UNCUT: the tokens of `%s` are cut in %d inside member "
@@ -451,11 +462,70 @@ static luo_status (*const rules[LUO_OP_KINDS])(const site *s) = {
 #undef LUO_OP
 };
 
+/* ---- partial sums, where the plan annotates every tensor ---- */
+
+/* Bits of operands in which an operation is linear together while the others stay; 0: in none. */
+static const struct {
+    uint32_t one, other;
+} linear[LUO_OP_KINDS] = {
+    [LUO_OP_MATMUL] = {1, 0},         [LUO_OP_MATMUL_DX] = {0x55, 0},
+    [LUO_OP_MATMUL_DW] = {1, 0xfe},   [LUO_OP_BIAS] = {1, 0},
+    [LUO_OP_BIAS_DW] = {1, 0},        [LUO_OP_EMBEDDING_DW] = {2, 0},
+    [LUO_OP_NORM_DX] = {1, 0},        [LUO_OP_NORM_DW] = {1, 0},
+    [LUO_OP_ATTENTION_DX] = {1, 0},   [LUO_OP_ACTIVATION_DX] = {1, 0},
+};
+
+/* Bits of operands that are partial sums. False: another is neither such nor a copy, or none is. */
+static bool find_sums(const site *s, uint32_t *sums)
+{
+    *sums = 0;
+    for (int32_t i = 0; i < s->op->nin; i++) {
+        const luo_ann *ann = luo_annset_get(s->g->set, in_of(s, i)->ann);
+        if (has_key(ann, LUO_PARTIAL))
+            *sums |= 1u << i;
+        else if (!has_key(ann, LUO_DUP))
+            return false;
+    }
+    return *sums != 0;
+}
+
+/* silu(gate) up is linear in up, and so is the gradient of the gate; silu(gate) and the gradient of
+ * up do not read it. */
+static bool gated(const site *s, uint32_t sums)
+{
+    const bool back = s->op->kind == LUO_OP_ACTIVATION_DX;
+    const int32_t up = back ? 2 : 1;
+    if ((!back && s->op->kind != LUO_OP_ACTIVATION) || s->op->nout != 2 || sums != 1u << up)
+        return false;
+    out_of(s, 0)->ann = in_of(s, up)->ann;
+    out_of(s, 1)->ann = in_of(s, 0)->ann;
+    return true;
+}
+
+/* Results are partial sums where operands are that the operation is linear in; a sum is one where
+ * any summand is, and complete ones are added on one device alone. */
+static bool sums_pass(const site *s)
+{
+    uint32_t sums;
+    if (!s->g->matched || s->op->nin > 8 || !find_sums(s, &sums)) return false;
+    if (gated(s, sums)) return true;
+    const uint32_t all = (1u << s->op->nin) - 1;
+    const uint32_t one = linear[s->op->kind].one & all, other = linear[s->op->kind].other & all;
+    if (s->op->kind != LUO_OP_ADD && sums != one && (sums != other || !other)) return false;
+    int32_t i = 0;
+    while (!(sums >> i & 1)) i++;
+    for (int32_t j = 0; j < s->op->nout; j++) out_of(s, j)->ann = in_of(s, i)->ann;
+    return true;
+}
+
+luo_status luo_graph_deduce_op(luo_graph *graph, int32_t o, luo_err *err)
+{
+    const site s = {graph, &graph->op[o], err};
+    return sums_pass(&s) ? LUO_OK : rules[s.op->kind](&s);
+}
+
 luo_status luo_graph_deduce(luo_graph *graph, int32_t first, luo_err *err)
 {
-    for (int32_t o = first; o < graph->nops; o++) {
-        const site s = {graph, &graph->op[o], err};
-        LUO_TRY(rules[s.op->kind](&s));
-    }
+    for (int32_t o = first; o < graph->nops; o++) LUO_TRY(luo_graph_deduce_op(graph, o, err));
     return LUO_OK;
 }

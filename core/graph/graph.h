@@ -104,6 +104,10 @@ typedef struct luo_graph {
     bool joins; /* experts over several pipelines: tensors of such groups have fewer members */
     bool staggered;    /* updates do not wait for the norm of all gradients; set before
                           luo_graph_differentiate */
+    bool matched;   /* every tensor is annotated by the plan: partial sums go through what is
+                       linear in them, complete summands are added to them once */
+    const bool *factors; /* matched: by tensor of the forward part, weights whose gradients every
+                            device computes from all of its factors; NULL: none */
     bool failed; /* out of memory; further additions do nothing */
 } luo_graph;
 
@@ -142,6 +146,8 @@ typedef struct luo_build_opts {
     const bool *dealt;
     const int32_t *sources;
     bool joins; /* as in luo_graph */
+    bool apart;        /* an operation per product; but queries, keys and values of as many heads
+                          are made by one */
 } luo_build_opts;
 /* Forward graph of a decoder (llama, gpt, moe), docs/annotations.md#from-a-plan-to-annotations.
  * Annotations are not set.
@@ -152,6 +158,8 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
 /* Annotations of the results of operations first..nops-1 (docs/annotations.md#deduction). Pre: the
  * outputs of Leaf and Reshard are annotated. Errors: LUO_EDEDUCE; LUO_ENOMEM. */
 luo_status luo_graph_deduce(luo_graph *graph, int32_t first, luo_err *err);
+/* The same of operation o alone. */
+luo_status luo_graph_deduce_op(luo_graph *graph, int32_t o, luo_err *err);
 
 /* Raw annotation for the output of a Reshard that differentiation makes; -1: none. */
 typedef int32_t (*luo_override_fn)(void *ctx, const char *tensor);

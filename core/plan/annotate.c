@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/graph/intern.h"
+#include "core/plan/annotated.h"
 
 enum { FORMS = LUO_FORMS };
 
@@ -231,6 +232,8 @@ luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo
                                         "state layout %d x %d x %d does not fit %d devices.",
                                         (int)l->data, (int)l->tensor, (int)l->pipeline,
                                         (int)l->ndev), "/state_layout");
+    out->apart = luo_plan_is_annotated(plan);
+    if (out->apart) return LUO_OK;
     for (int32_t i = 0; i < plan->npipelines; i++) {
         const luo_pipeline *pipe = &plan->pipelines[i];
         if (embedding_stage(pipe) != head_stage(pipe)) out->head_apart = true;
@@ -345,6 +348,7 @@ static luo_status read_raw(luo_graph *graph, const luo_plan_annotation *r, int32
 int32_t luo_plan_override(void *ctx, const char *tensor)
 {
     luo_annotate_raw *o = ctx;
+    if (o->g->matched) return -1; /* what is annotated forward says it all */
     const luo_plan_annotation *r = o->plan->nannotations ? raw_of(o->plan, tensor) : NULL;
     int32_t id = -1;
     if (!r || in_raw(o->plan, r, read_raw(o->g, r, &id, &o->err), &o->err) != LUO_OK) return -1;
@@ -431,6 +435,7 @@ static luo_status check_raw(luo_graph *graph, const luo_plan *plan, const luo_pl
 
 luo_status luo_plan_check_raw(luo_graph *graph, const luo_plan *plan, luo_err *err)
 {
+    if (graph->matched) return LUO_OK;
     for (int32_t i = 0; i < plan->nannotations; i++) {
         const luo_plan_annotation *r = &plan->annotations[i];
         if (!r->at[0]) LUO_TRY(in_raw(plan, r, check_raw(graph, plan, r, err), err));
@@ -591,6 +596,7 @@ static luo_status tell_context(luo_graph *graph, const luo_plan *plan, luo_err *
 
 luo_status luo_plan_annotate(luo_graph *graph, const luo_plan *plan, luo_err *err)
 {
+    if (luo_plan_is_annotated(plan)) return luo_plan_annotate_all(graph, plan, err);
     LUO_TRY(tell_context(graph, plan, err));
     placing c = {.g = graph, .p = plan, .err = err, .scratch = luo_arena_new(1 << 16)};
     if (!c.scratch) return luo_err_nomem(err);

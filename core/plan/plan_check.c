@@ -9,6 +9,7 @@
 #include "core/base/quantity.h"
 #include "core/base/vec.h"
 #include "core/hspmd/ann.h"
+#include "core/plan/annotated.h"
 #include "core/plan/plan.h"
 #include "core/plan/replan/reroute.h"
 
@@ -338,7 +339,7 @@ static void check_shares(checker *c)
                 place(c, "/pipelines/%d/stages/%d/context_parallel", i, s);
                 find(c, "`context_parallel` is %d; it must divide the %d devices of the stage.",
                      st->context_parallel, st->ndev);
-            } else if (c->model && st->ndev) {
+            } else if (c->model && st->ndev && !luo_plan_is_annotated(c->p)) {
                 check_stage_cuts(c, i, s);
             }
         }

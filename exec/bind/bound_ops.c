@@ -2,6 +2,7 @@
  * operands), as sizes and buffers. */
 #include <string.h>
 
+#include "core/plan/annotated.h"
 #include "exec/bind/bound_internal.h"
 
 /* ---- sizes ---- */
@@ -47,13 +48,41 @@ static luo_status first_token(luo_binder *binder, const luo_bound_op *op, int32_
     return LUO_OK;
 }
 
+/* ---- sums of partial and complete summands ---- */
+
+/* Coordinate of this device among those whose values sum up; 0: it holds all. */
+static int32_t summand_of(const luo_binder *binder, const luo_buffer *buffer)
+{
+    const luo_ann *ann = buffer->ann;
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t i = 0; i < ann->grp[u].ndev; i++)
+            if (ann->grp[u].dev[i] == binder->b->device)
+                return luo_grp_coord(&ann->grp[u], i, LUO_PARTIAL);
+    return 0;
+}
+
+/* Complete summands are added by the first device alone. Other plans have no such sums, but buffers
+ * of gradients that were summed where they lie, whose annotation is that of before. */
+static void leave_out(const luo_binder *binder, luo_bound_op *op)
+{
+    if (!luo_plan_is_annotated(binder->b->recipe->plan)) return;
+    if (summand_of(binder, luo_op_out(binder, op, 0)) == 0) return;
+    for (int32_t i = 0; i < op->instr->nin; i++)
+        if (!luo_ann_has_partial(luo_op_in(binder, op, i)->ann)) op->left_out |= 1u << i;
+}
+
 /* ---- bias, embedding, norm ---- */
 
+/* Where the operand is an empty piece all of its sizes are 0: those of the result are taken, which
+ * is full of zeros then. */
 static luo_status bind_rows(luo_binder *binder, luo_bound_op *op)
 {
-    const luo_buffer *buffer = luo_op_in(binder, op, 0);
-    op->rows = buffer->dim[0];
-    op->cols = luo_bound_width(buffer);
+    op->rows = luo_op_in(binder, op, 0)->dim[0];
+    op->cols = luo_bound_width(luo_op_in(binder, op, 0));
+    if (op->kind == LUO_OP_BIAS)
+        leave_out(binder, op);
+    else
+        op->cols = luo_bound_volume(luo_op_out(binder, op, 0));
     return LUO_OK;
 }
 
@@ -63,7 +92,7 @@ static luo_status bind_table(luo_binder *binder, luo_bound_op *op, int32_t table
     luo_span s = {0, 0};
     LUO_TRY(interval(binder, table, 0, &s));
     op->rows = luo_op_in(binder, op, 0)->dim[0];
-    op->cols = luo_bound_desc(binder->b, table)->dim[1];
+    op->cols = luo_op_out(binder, op, 0)->dim[1]; /* of the result, or of the table's gradient */
     op->lo = s.lo;
     op->depth = s.hi;
     return LUO_OK;
@@ -83,7 +112,8 @@ static luo_status bind_embedding_dw(luo_binder *binder, luo_bound_op *op)
 static luo_status bind_norm(luo_binder *binder, luo_bound_op *op)
 {
     const luo_buffer *buffer = luo_op_in(binder, op, 0);
-    op->cols = buffer->dim[buffer->rank - 1];
+    const luo_buffer *result = luo_op_out(binder, op, 0);
+    op->cols = result->dim[result->rank - 1];
     op->rows = op->cols ? luo_bound_volume(buffer) / op->cols : 0;
     return LUO_OK;
 }
@@ -113,6 +143,7 @@ static luo_status bind_activation_dx(luo_binder *binder, luo_bound_op *op)
 static luo_status bind_add(luo_binder *binder, luo_bound_op *op)
 {
     LUO_TRY(bind_volume(binder, op));
+    leave_out(binder, op);
     return op->instr->nin <= LUO_SUMMANDS ? LUO_OK : wrong(binder, op);
 }
 
@@ -123,6 +154,15 @@ static bool out_major(const luo_buffer *w, const luo_buffer *y)
 {
     const char *tail = y->letters + 1;
     return strncmp(w->letters, tail, strlen(tail)) == 0;
+}
+
+/* Elements that a token of the tensor with these letters has, by the sizes of the weight. */
+static int64_t width_in(const luo_buffer *w, const char *letters)
+{
+    int64_t n = 1;
+    for (int32_t d = 0; d < w->rank; d++)
+        if (strchr(letters + 1, w->letters[d])) n *= w->dim[d];
+    return n;
 }
 
 static luo_product *products(luo_binder *binder, luo_bound_op *op, int32_t n)
@@ -148,7 +188,7 @@ static luo_status bind_matmul(luo_binder *binder, luo_bound_op *op)
                              .b = instr->in[1 + j],
                              .c = instr->out[j],
                              .tb = tb,
-                             .m = buffer->dim[0],
+                             .m = y->dim[0],
                              .n = n,
                              .k = depth,
                              .lda = depth,
@@ -195,7 +235,7 @@ static luo_status bind_matmul_dw(luo_binder *binder, luo_bound_op *op)
     for (int32_t j = 0; j < instr->nout; j++) {
         const luo_buffer *dy = luo_op_in(binder, op, 1 + j), *dw = luo_op_out(binder, op, j);
         const bool plain = out_major(dw, dy);
-        const int64_t nx = luo_bound_width(buffer), ny = luo_bound_width(dy);
+        const int64_t ny = width_in(dw, dy->letters), nx = width_in(dw, buffer->letters);
         p[j] = (luo_product){.a = plain ? instr->in[1 + j] : instr->in[0],
                              .b = plain ? instr->in[0] : instr->in[1 + j],
                              .c = instr->out[j],
@@ -214,7 +254,8 @@ static luo_status bind_matmul_dw(luo_binder *binder, luo_bound_op *op)
 
 static luo_status bind_rope(luo_binder *binder, luo_bound_op *op)
 {
-    return first_token(binder, op, op->instr->in[0], &op->lo);
+    LUO_TRY(first_token(binder, op, op->instr->in[0], &op->lo));
+    return first_token(binder, op, op->instr->in[1], &op->depth);
 }
 
 /* Which of the local key-value heads each local query head reads. */
@@ -269,12 +310,14 @@ static luo_status bind_block(luo_binder *binder, luo_bound_op *op, int32_t q, in
 static luo_status bind_attention(luo_binder *binder, luo_bound_op *op)
 {
     LUO_TRY(bind_heads(binder, op, op->instr->in[0], op->instr->in[1], op->instr->in[2]));
+    LUO_TRY(first_token(binder, op, op->instr->in[0], &op->lo));
     return bind_block(binder, op, op->instr->in[0], op->instr->in[1], false);
 }
 
 static luo_status bind_attention_dx(luo_binder *binder, luo_bound_op *op)
 {
     LUO_TRY(bind_heads(binder, op, op->instr->in[3], op->instr->in[4], op->instr->in[5]));
+    LUO_TRY(first_token(binder, op, op->instr->in[3], &op->lo));
     return bind_block(binder, op, op->instr->in[3], op->instr->in[4], true);
 }
 
@@ -391,7 +434,7 @@ static luo_status bind_logits(luo_binder *binder, luo_bound_op *op)
 {
     luo_span s = {0, 0};
     LUO_TRY(interval(binder, op->instr->in[0], 1, &s));
-    op->rows = luo_op_in(binder, op, 0)->dim[0];
+    op->rows = luo_op_out(binder, op, 0)->dim[0];
     op->cols = luo_op_in(binder, op, 0)->dim[1];
     op->lo = s.lo;
     return LUO_OK;

@@ -1,6 +1,7 @@
 /* bind.c: one program on one GPU: memory laid out once, instructions turned into a table
  * that a step only walks. */
 #include "exec/cuda/bind.h"
+#include "core/plan/annotated.h"
 #include "core/plan/replan/reroute.h"
 
 #include <stdlib.h>
@@ -214,6 +215,10 @@ static luo_status refuse(const luo_plan *p, const luo_model *model, luo_err *err
                            "plan `%s` keeps optimizer state in a layout of its own "
                            "(`state_layout`), which backend cuda does not do; leave it out, run it "
                            "on host, or simulate it.", p->name);
+    if (luo_plan_is_annotated(p))
+        return luo_err_set(err, LUO_EUNSUP,
+                           "plan `%s` annotates every tensor, and backend cuda adds no complete "
+                           "summands to partial ones; run it on host, or simulate it.", p->name);
     if (!luo_plan_has_context(p)) return LUO_OK;
     return luo_err_set(err, LUO_EUNSUP,
                        "plan `%s` cuts sequences among devices (`context_parallel`), for which "

@@ -7,7 +7,8 @@ static void rope(luo_rank *rank, const luo_bound_op *op, int32_t task, bool back
     for (int32_t k = 0; k < 2; k++) {
         const luo_buffer *buffer = luo_bound_desc(&rank->job->b, instr->in[k]);
         rank->x->k->rope(buffer->dim[0], buffer->dim[1], buffer->dim[2],
-                         rank->x->config.model->rope_base, back, rank->mb.positions + op->lo,
+                         rank->x->config.model->rope_base, back,
+                         rank->mb.positions + (k ? op->depth : op->lo),
                          host_buf(rank, instr->in[k], task), host_buf(rank, instr->out[k], task));
     }
 }
@@ -68,6 +69,19 @@ static luo_block block_of(const luo_rank *rank, const luo_bound_op *op)
     return b;
 }
 
+/* Documents among the tokens that are here. Pre: none is parted. */
+static luo_documents documents_of(const luo_rank *rank, const luo_bound_op *op)
+{
+    const luo_documents *all = &rank->mb.docs;
+    int32_t *start = rank->job->local_start, first = 0, n = 0;
+    if (op->rows == rank->mb.tokens) return *all;
+    while (first < all->n && all->start[first] < op->lo) first++;
+    for (; first + n < all->n && all->start[first + n] < op->lo + op->rows; n++)
+        start[n] = all->start[first + n] - (int32_t)op->lo;
+    start[n] = (int32_t)op->rows;
+    return (luo_documents){n, start};
+}
+
 void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
@@ -75,7 +89,8 @@ void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task)
     void *v = host_buf(rank, instr->in[2], task), *o = host_buf(rank, instr->out[0], task);
     void *rows = host_buf(rank, instr->out[1], task), *work = rank->job->attention_work;
     if (!op->block) {
-        rank->x->k->attention(op->rows, op->heads, &rank->mb.docs, q, k, v, o, rows, work);
+        const luo_documents docs = documents_of(rank, op);
+        rank->x->k->attention(op->rows, op->heads, &docs, q, k, v, o, rows, work);
         return;
     }
     const luo_block b = block_of(rank, op);
@@ -90,8 +105,9 @@ void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
     for (int32_t k = 0; k < 6; k++) in[k] = host_buf(rank, instr->in[k], task);
     for (int32_t k = 0; k < 3; k++) out[k] = host_buf(rank, instr->out[k], task);
     if (!op->block) {
-        rank->x->k->attention_dx(op->rows, op->heads, &rank->mb.docs, in[0], in[1], in[2], in[3],
-                                 in[4], in[5], out[0], out[1], out[2], work);
+        const luo_documents docs = documents_of(rank, op);
+        rank->x->k->attention_dx(op->rows, op->heads, &docs, in[0], in[1], in[2], in[3], in[4],
+                                 in[5], out[0], out[1], out[2], work);
         return;
     }
     const luo_block b = block_of(rank, op);

@@ -159,7 +159,10 @@ static luo_status make_memory(luo_job *job, luo_err *err)
     job->batch_memory = luo_arena_alloc(job->arena, luo_batch_bytes(&job->b.batch, job->b.longest));
     const size_t attention = host_attention_work(job), experts = host_experts_work(job);
     job->attention_work = zeroed((int64_t)(attention > experts ? attention : experts));
-    return job->slab && job->batch_memory && job->attention_work ? LUO_OK : luo_err_nomem(err);
+    job->local_start = LUO_NEW_N(job->arena, int32_t, job->b.longest + 1);
+    return job->local_start && job->slab && job->batch_memory && job->attention_work
+               ? LUO_OK
+               : luo_err_nomem(err);
 }
 
 static void find_state(luo_job *job)

@@ -103,6 +103,7 @@ struct luo_job {
     int64_t slab_bytes, message_bytes;
     host_op *op; /* per instruction of the role */
     void *attention_work;
+    int32_t *local_start; /* room for documents of a part of a micro-batch */
     void *batch_memory;
     luo_state state;
     char *undo; /* of a staggered step: weights and moments before its update, pair by pair, cells

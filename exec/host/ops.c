@@ -16,6 +16,11 @@ bool host_adds(luo_rank *rank, int32_t buffer)
 static void host_run_bias(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
+    if (op->left_out) {
+        memmove(host_buf(rank, instr->out[0], task), host_buf(rank, instr->in[0], task),
+                (size_t)(op->rows * op->cols) * rank->x->k->elem);
+        return;
+    }
     rank->x->k->bias(op->rows, op->cols, host_buf(rank, instr->in[0], task),
                      host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task));
 }
@@ -69,8 +74,12 @@ static void host_run_norm_dx(luo_rank *rank, const luo_bound_op *op, int32_t tas
 static void host_run_norm_dw(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    const bool add = host_adds(rank, instr->out[0]);
-    if (instr->nout > 1) host_adds(rank, instr->out[1]);
+    bool add = host_adds(rank, instr->out[0]);
+    const bool adds = instr->nout > 1 ? host_adds(rank, instr->out[1]) : add;
+    if (add != adds) { /* one is summed over micro-batches, the other not: it begins with zeros */
+        memset(host_buf(rank, instr->out[add], task), 0, (size_t)op->cols * rank->x->k->elem);
+        add = true;
+    }
     rank->x->k->norm_dw(op->rows, op->cols, rank->x->config.model->norm_eps,
                         host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task), add,
                         host_buf(rank, instr->out[0], task),
@@ -129,8 +138,10 @@ static void host_run_add(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const void *x[LUO_SUMMANDS];
-    for (int32_t k = 0; k < instr->nin; k++) x[k] = host_buf(rank, instr->in[k], task);
-    rank->x->k->add(op->rows, instr->nin, x, host_buf(rank, instr->out[0], task));
+    int32_t n = 0;
+    for (int32_t k = 0; k < instr->nin; k++)
+        if (!(op->left_out >> k & 1)) x[n++] = host_buf(rank, instr->in[k], task);
+    rank->x->k->add(op->rows, n, x, host_buf(rank, instr->out[0], task));
 }
 
 /* A contribution that arrived by communication, onto the running sum. */

@@ -5,7 +5,7 @@ cut() { sed -E 's/ in [0-9.]+ s$//'; }
 hap() { "$LUOSHU" plan hap $at "$@"; }
 hap --batch 64 | cut
 hap --batch 64 --search dp --starts even --rules bh | sed -n 2p
-hap --batch 64 --segments layer --integer off | sed -n 2,6p
+hap --batch 64 --segments layer --integer off | sed -n 2,7p
 hap --batch 64 --baseline dp-ev --grouped off --factors off | sed -n 2p
 cat >params.json <<'X'
 {"schema": "luoshu.params/1", "hap": {
@@ -18,12 +18,24 @@ cat >params.json <<'X'
 X
 hap --batch-per-device 2 --seq-length 32 --params params.json --json >one; hap --batch-per-device 2 --seq-length 32 --params params.json --json >two
 sed '/^    "time_s"/d' one >one.cut; sed '/^    "time_s"/d' two | cmp - one.cut && head -n 34 one.cut && tail -n 24 one.cut
-hap --batch 64 --compat --params params.json | sed -n 2,5p
+hap --batch 64 --compat --params params.json | sed -n 2,6p
 sed 's/"attn_tflop_per_s": 60, //' params.json >none.json; hap --params none.json
 sed 's/"h20"/"h21"/' params.json >other.json; hap --params other.json
 hap --batch 8 --batch-per-device 8; hap --starts prop,evn; hap --segments 9; hap --segments many; hap --baseline ep
 hap --zero 1; hap --memory table; hap --steps 3; hap --batch 4000000 --zero off; hap --rules x | sed -n 2p
 hap --batch 64 --out p.json >/dev/null; grep -c '"tensor"' p.json; grep -E '"(wpe|layers.0.attn.out|d.layers.0.attn.out(@.*)?|d.layers.0.attn.k.bias)"' p.json
+files="--model $S/models/tiny-gpt.yaml --cluster $S/clusters/h20x24-h800x8.yaml"
+at() { echo "== $1"; "$LUOSHU" check q.json $files; }
+"$LUOSHU" check p.json $files; "$LUOSHU" explain p.json $files | sed -n '/^communication/,/^simulated/p'
+hap --batch 64 --rank simulated | sed -n 2,3p
+grep -v '"tensor": "layers.0.norm1"' p.json >q.json; at 'one is missing'
+sed 's/"tensor": "layers.0.norm2", "annotation": "\[0-31\]{-1:32}"/"tensor": "layers.0.norm2", "annotation": "[0-31]{1:32}"/' p.json >q.json; at 'another way'
+sed 's/"tensor": "layers.0.mlp.up.bias"/"tensor": "layers.0.mlp.up.bais"/' p.json >q.json; at 'no such tensor'
+sed 's/"at": "layers.0.mlp.add"/"at": "layers.0.mlp.adds"/' p.json >q.json; at 'no such operation'
+sed 's/"tensor": "wte", "annotation": "[^"]*"/"tensor": "wte", "annotation": "[0-31]{0:(1,3,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}"/' p.json >q.json; at 'half a sequence'
+sed 's/"tensor": "wte", "annotation": "[^"]*"/"tensor": "wte", "annotation": "[0,1]{0:2}"/' p.json >q.json; at 'other devices'
+sed 's/"padded"/"flat"/' p.json >q.json; at 'a variant'
+sed 's/"zero": 0/"zero": 1/' p.json >q.json; at 'a key'; rm q.json
 hap --batch 64 --out p.json >/dev/null; hap --rules s --out q.json >/dev/null; ls
 "$LUOSHU" plan uniform --compat
 sed "s|planner: {name: uniform}|planner: {name: hap}|; s|: \.\./|: $S/|g" "$S/examples/small.yaml" >small.yaml

@@ -270,7 +270,9 @@ static ends find_ends(emitter *e, const luo_op *op, const spec_move *m, bool aga
     const int32_t from = e->s->g->tensor[x].kind, to = e->s->g->tensor[y].kind;
     if (from == LUO_TENSOR_STATE || from == LUO_TENSOR_SHARD) return find_weight(e, op);
     ends r = {holds(e, x) ? operand(e, x) : -1, -1, false};
-    const bool stays = !moves || (to == LUO_TENSOR_GRAD && !m->has_messages);
+    /* an empty piece of an activation: nothing moves, and yet it is not what was there */
+    const bool vanishes = to == LUO_TENSOR_VALUE && has_cells(e, x) && !has_cells(e, y);
+    const bool stays = (!moves && !vanishes) || (to == LUO_TENSOR_GRAD && !m->has_messages);
     if (r.in >= 0 && holds(e, y) && stays) {
         r.out = r.in; /* another name for it, or reduced in place */
         r.in_place = true;

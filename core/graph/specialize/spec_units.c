@@ -10,8 +10,9 @@ static spec_duty duty_of(const luo_graph *graph, const luo_op *op)
     if (f->kind != LUO_OP_RESHARD) return SPEC_NONE;
     const int32_t from = graph->tensor[f->in[0]].kind, to = graph->tensor[f->out[0]].kind;
     const bool gathers = from == LUO_TENSOR_PARAM && to == LUO_TENSOR_FULL;
+    if (!graph->scatter_each) return SPEC_NONE; /* gathered for one operation, where the plan says */
     if (op->phase == LUO_PHASE_F) return gathers ? SPEC_GATHER : SPEC_NONE;
-    if (op->phase != LUO_PHASE_B || !graph->scatter_each) return SPEC_NONE;
+    if (op->phase != LUO_PHASE_B) return SPEC_NONE;
     const bool piece = from == LUO_TENSOR_STATE || from == LUO_TENSOR_SHARD;
     const bool whole = piece && to == LUO_TENSOR_PARAM;
     return gathers || whole ? SPEC_SCATTER : SPEC_NONE;

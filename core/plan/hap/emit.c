@@ -6,6 +6,7 @@
 #include "core/base/devset.h"
 #include "core/base/vec.h"
 #include "core/plan/hap/space_internal.h"
+#include "core/plan/hap_graph/hap_model.h"
 
 typedef struct emission {
     luo_arena *arena;
@@ -280,4 +281,85 @@ luo_status luo_hap_emit(luo_arena *arena, const luo_hap_program *program,
     *out = e.at;
     *n = e.n;
     return LUO_OK;
+}
+
+/* ---- plans ---- */
+
+luo_status luo_hap_as_plan(luo_arena *arena, const luo_hap_result *result,
+                           const luo_hap_place *place, luo_plan **out, luo_err *err)
+{
+    luo_range *layers = LUO_NEW(arena, luo_range);
+    luo_stage *stage = LUO_NEW(arena, luo_stage);
+    luo_pipeline *pipeline = LUO_NEW(arena, luo_pipeline);
+    luo_plan *plan = LUO_NEW(arena, luo_plan);
+    luo_plan_annotation *annotations;
+    if (!layers || !stage || !pipeline || !plan) return luo_err_nomem(err);
+    *layers = (luo_range){0, (int32_t)place->model->layers};
+    *stage = (luo_stage){.nlayers = 1,
+                         .layers = layers,
+                         .ndev = place->devices->n,
+                         .dev = place->devices->device,
+                         .context_parallel = 1,
+                         .embedding = true,
+                         .head = true};
+    *pipeline = (luo_pipeline){.micro_batches = place->micro_batches,
+                               .micro_batch_sequences = (int32_t)place->sequences,
+                               .nstages = 1,
+                               .stages = stage};
+    *plan = (luo_plan){.name = "hap",
+                       .model = place->model->name,
+                       .cluster = place->cluster->name,
+                       .layers = (int32_t)place->model->layers,
+                       .devices = place->cluster->ndevices,
+                       .dtype = place->dtype,
+                       .sequence_tokens = place->tokens,
+                       .micro_batch_sequences = (int32_t)place->sequences,
+                       .chunks = 1,
+                       .schedule = LUO_SCHED_1F1B,
+                       .npipelines = 1,
+                       .pipelines = pipeline};
+    LUO_TRY(luo_hap_emit(arena, result->program, &result->numbers, result->shares,
+                         place->devices->device, &annotations, &plan->nannotations, err));
+    plan->annotations = annotations;
+    *out = plan;
+    return LUO_OK;
+}
+
+/* With so many micro-batches. */
+static luo_status plan_with(luo_arena *arena, const luo_hap_ask *ask,
+                            const luo_hap_devices *devices, int32_t micro_batches, luo_plan **out,
+                            luo_err *err)
+{
+    const luo_cost_ctx ctx = {
+        .cluster = ask->cluster, .stack = ask->stack, .dtype = ask->model->dtype};
+    const luo_hap_place place = {.model = ask->model,
+                                 .cluster = ask->cluster,
+                                 .dtype = ask->model->dtype,
+                                 .devices = devices,
+                                 .sequences = ask->sequences / micro_batches,
+                                 .tokens = ask->tokens,
+                                 .micro_batches = micro_batches};
+    const luo_hap_job job = {.opts = {.sayable = true, .factors = true}};
+    luo_hap_numbers numbers;
+    luo_hap_graph *graph;
+    luo_hap_result *result;
+    LUO_TRY(luo_hap_model_graph(arena, ask->model, place.dtype, place.sequences, place.tokens,
+                                &graph, err));
+    LUO_TRY(luo_hap_cluster_numbers(arena, graph, &ctx, devices, &numbers, err));
+    LUO_TRY(luo_hap_alternate(arena, graph, &numbers, &job, &result, err));
+    return luo_hap_as_plan(arena, result, &place, out, err);
+}
+
+luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, luo_err *err)
+{
+    luo_hap_devices *devices = LUO_NEW(arena, luo_hap_devices);
+    luo_status st = LUO_EINFEASIBLE;
+    if (!devices) return luo_err_nomem(err);
+    LUO_TRY(luo_hap_devices_of(arena, ask->cluster, ask->usable, ask->nusable, devices, err));
+    if (ask->sequences % ask->micro_batches)
+        return luo_err_set(err, LUO_EINFEASIBLE, "%lld sequences are no %d equal micro-batches.",
+                           (long long)ask->sequences, (int)ask->micro_batches);
+    for (int32_t m = ask->micro_batches; st == LUO_EINFEASIBLE && ask->sequences % m == 0; m *= 2)
+        st = plan_with(arena, ask, devices, m, out, err);
+    return st;
 }

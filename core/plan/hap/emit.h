@@ -1,8 +1,9 @@
-/* emit.h: a program as raw annotations of all tensors, forward and backward
- * (docs/annotations.md). */
+/* emit.h: a program as raw annotations of all tensors, forward and backward, and as a plan
+ * (docs/annotations.md#plans-that-annotate-every-tensor). */
 #ifndef LUO_CORE_PLAN_HAP_EMIT_H
 #define LUO_CORE_PLAN_HAP_EMIT_H
-#include "core/plan/hap/program.h"
+#include "core/plan/hap/alternate.h"
+#include "core/plan/hap/hap_cluster.h"
 #include "core/plan/plan.h"
 
 /* Annotations in the order of the program: per operation what its operands become and its results,
@@ -16,4 +17,32 @@
 luo_status luo_hap_emit(luo_arena *arena, const luo_hap_program *program,
                         const luo_hap_numbers *numbers, const double *shares, const int32_t *device,
                         luo_plan_annotation **out, int32_t *n, luo_err *err);
+
+typedef struct luo_hap_place { /* what a program is to be a plan of */
+    const luo_model *model;
+    const luo_cluster *cluster;
+    luo_dtype dtype;
+    const luo_hap_devices *devices;
+    int64_t sequences, tokens; /* of a micro-batch */
+    int32_t micro_batches;
+} luo_hap_place;
+/* One pipeline of one stage on all devices, every tensor annotated; without meta.
+ * Errors: as luo_hap_emit. Owner: arena; the devices are kept. */
+luo_status luo_hap_as_plan(luo_arena *arena, const luo_hap_result *result,
+                           const luo_hap_place *place, luo_plan **out, luo_err *err);
+
+typedef struct luo_hap_ask {
+    const luo_model *model;
+    const luo_cluster *cluster;
+    const luo_stack *stack;
+    const int32_t *usable; /* devices, rising */
+    int32_t nusable;
+    int64_t sequences, tokens; /* of a step; of a sequence */
+    int32_t micro_batches;     /* at least; 1, 2, 4 .. */
+} luo_hap_ask;
+/* The plan of the best program in the model's precision: of as few micro-batches as make it fit,
+ * twice as many at a time.
+ * Errors: LUO_EINPUT a model that it does not know; LUO_EINFEASIBLE nothing fits; LUO_ENOMEM.
+ * Owner: arena. Cost: that of luo_hap_alternate, for each number of micro-batches. */
+luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, luo_err *err);
 #endif

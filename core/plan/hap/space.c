@@ -252,6 +252,20 @@ static bool has_letter(const luo_hap_space *space, int32_t o, const char *letter
     return false;
 }
 
+static bool says(const luo_hap_space *space, int32_t x, luo_rel rel)
+{
+    return rel.kind != LUO_REL_G || space->graph->tensor[x].plan_dim[rel.dim] >= 0;
+}
+
+static bool can_say(const luo_hap_space *space, int32_t o, const luo_hap_rule *rule)
+{
+    const luo_hap_op *op = &space->graph->op[o];
+    bool good = true;
+    for (int32_t j = 0; j < op->nin; j++) good &= says(space, op->in[j], rule->in[j]);
+    for (int32_t k = 0; k < op->nout; k++) good &= says(space, op->out[k], rule->out[k]);
+    return good;
+}
+
 static bool allowed(const luo_hap_space *space, int32_t o, const luo_hap_rule *rule)
 {
     const luo_hap_opts *opts = &space->opts;
@@ -259,6 +273,7 @@ static bool allowed(const luo_hap_space *space, int32_t o, const luo_hap_rule *r
     const char *letters = own[0] ? own : opts->rules;
     if (opts->compat && !luo_hap_compat_rule(&space->graph->op[o], rule, opts->compat_sums))
         return false;
+    if (opts->sayable && !can_say(space, o, rule)) return false;
     if (!letters) return true;
     if (has_letter(space, o, letters)) return rule->letter && strchr(letters, rule->letter);
     return !rule->letter && !rule->lin;

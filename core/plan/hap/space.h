@@ -14,6 +14,7 @@ typedef struct luo_hap_opts { /* {0}: only all-reduce for copied parameters, eve
     const char *rules;        /* letters that may be cut; NULL: all. Where an operation has none of
                                  them it runs everywhere */
     const char *op_letter;    /* per operation its one letter, 0: as `rules`; NULL: as `rules` */
+    bool sayable;             /* only pieces that a plan can say: luo_hap_tensor.plan_dim */
     bool compat;              /* as published: rules, work in elements, one move per tensor */
     bool compat_sums;         /* and contractions; for tests */
     bool layers;              /* search layer by layer instead of A* */

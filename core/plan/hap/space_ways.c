@@ -118,7 +118,8 @@ static luo_status add_copies(const want *w, luo_hap_way way, luo_err *err)
     way.take.how = LUO_HAP_HOW_AR;
     move(&way, LUO_HAP_MOVE_AR, true, w->to, -1, w->to, -1, volume(space, w->tensor));
     LUO_TRY(add(w, &way, err));
-    if (space->opts.zero && tensor_of(w)->rank > 0 && tensor_of(w)->dim[0] > 1)
+    if (space->opts.zero && tensor_of(w)->rank > 0 && tensor_of(w)->dim[0] > 1 &&
+        (!space->opts.sayable || tensor_of(w)->plan_dim[0] >= 0))
         LUO_TRY(add_zero(w, way, err));
     if (factors_help(w)) LUO_TRY(add_factors(w, way, err));
     if (w->j == op_of(w)->bias && space->opts.factors && w->rule->letter) {

@@ -72,7 +72,7 @@ static bool may_enter(const best *b, double bound_s)
 /* Prices shapes until no bound leaves hope. */
 static luo_status find_best(uniform_search *s, best *all, best *families)
 {
-    qsort(s->shape, (size_t)s->nshapes, sizeof *s->shape, by_bound);
+    if (s->nshapes > 0) qsort(s->shape, (size_t)s->nshapes, sizeof *s->shape, by_bound);
     for (int32_t i = 0; i < s->nshapes; i++) {
         uniform_shape *x = &s->shape[i];
         if (!may_enter(all, x->bound_s) && !may_enter(families, x->bound_s)) break;

@@ -56,13 +56,14 @@ luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_ca
 static luo_status ask_all(auto_asking *asking, luo_auto_answer *out, luo_err *err)
 {
     static const luo_auto_planner order[LUO_AUTO_PLANNERS] = {LUO_AUTO_uniform, LUO_AUTO_search,
-                                                              LUO_AUTO_malleus};
+                                                              LUO_AUTO_malleus, LUO_AUTO_hap};
     for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
         luo_auto_candidate *x = &out->at[order[k]];
         *x = (luo_auto_candidate){.planner = order[k], .step = {.seconds = INFINITY}};
         luo_err why = {0};
         const luo_status st = planners[order[k]].ask(asking, x, &why);
-        if (st == LUO_EINPUT && order[k] == LUO_AUTO_uniform) /* sizes that do not divide */
+        /* Sizes that do not divide, or no device at all: the others have nothing to say either. */
+        if (order[k] == LUO_AUTO_uniform && (st == LUO_EINPUT || asking->ndevices == 0))
             return luo_err_set(err, st, "%s", why.text);
         LUO_TRY(auto_refuse(st, &why, x, err));
     }

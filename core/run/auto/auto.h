@@ -22,6 +22,7 @@ typedef struct luo_auto_in {
     const luo_scenario *scenario; /* of malleus: costs of what it weighs .. */
     const luo_policy_spec *spec;  /* .. and its keys, as policy `malleus` has them */
     const luo_plan *pinned;       /* whose `pinned` parts are kept; NULL: nothing is */
+    bool every_policy; /* only plans that every policy can work on */
     bool simulated; /* planners choose among their own by simulated steps, else by closed form */
 } luo_auto_in;
 
@@ -41,7 +42,8 @@ typedef struct luo_auto_answer {
 /* Every planner's best plan and the fastest of them on the simulator; so the answer is no slower
  * than any of theirs. `uniform`: as `luoshu plan uniform`. `search`: what uniform has found with
  * layers and recompute of the stages anew (luo_auto_recompute), and luo_auto_pipelines. `malleus`:
- * what policy `malleus` would take; asked if devices differ in type or speed. A plan that does not
+ * what policy `malleus` would take; asked if devices differ in type or speed. `hap`: luo_hap_plan;
+ * asked if they differ in type. A plan that does not
  * keep what is pinned is dropped. Pre: opts has a batch and a length of sequences. Errors:
  * LUO_EINFEASIBLE no planner has a plan; LUO_EINPUT a size that is given does not divide;
  * LUO_ECANCELED, LUO_EBACKEND, LUO_ENOMEM. Owner of plans: arena. Cost: those of the planners, and

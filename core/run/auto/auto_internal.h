@@ -25,8 +25,8 @@ typedef struct auto_asking {
 /* Simulates the plan and keeps it if it is faster than what *out has. */
 luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,
                     luo_err *err);
-/* auto_experts.c: plans of a model with experts, which groups of devices share; the best of them and
- * of what *out has. */
+/* auto_experts.c: plans of a model with experts, which groups of devices share; the best of them
+ * and of what *out has. */
 luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, luo_err *err);
 /* Nobody has this much time: what ends all of it, or LUO_OK with the sentence in out->why. */
 luo_status auto_refuse(luo_status st, const luo_err *why, luo_auto_candidate *out, luo_err *err);

@@ -21,6 +21,7 @@ luo_status luo_first_auto(luo_run *run, luo_err *err)
                       .candidate = candidate,
                       .scenario = sc,
                       .spec = run->job.spec,
+                      .every_policy = true,
                       .simulated = luo_run_judges(run)};
     in.opts.types = true;
     LUO_TRY(luo_auto_plan(run->arena, &in, &answer, err));

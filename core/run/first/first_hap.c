@@ -1,10 +1,37 @@
-/* first_hap.c: programs of planner `hap` are no plans yet that a run can take. */
+/* The planner `hap` on the devices that are up. */
+#include <math.h>
+
+#include "core/plan/hap/emit.h"
 #include "core/run/first/first.h"
+#include "core/run/run.h"
 
 luo_status luo_first_hap(luo_run *run, luo_err *err)
 {
-    (void)run;
-    return luo_err_set(err, LUO_EINPUT,
-                       "planner `hap` cannot start a run: its programs are reports "
-                       "so far; another planner or a plan file is needed.");
+    const luo_scenario *sc = run->job.scenario;
+    const luo_uniform_opts opts = luo_first_opts(run, 1);
+    double *rate;
+    bool *candidate;
+    luo_plan *plan;
+    LUO_TRY(luo_first_batch(run, "hap", err));
+    LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
+    int32_t *usable = LUO_NEW_N(run->arena, int32_t, sc->cluster->ndevices), n = 0;
+    if (!usable) return luo_err_nomem(err);
+    for (int32_t d = 0; d < sc->cluster->ndevices; d++)
+        if (candidate[d] && isfinite(rate[d])) usable[n++] = d;
+    if (n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
+    luo_hap_ask ask = {.model = sc->model,
+                       .cluster = sc->cluster,
+                       .stack = &sc->stack,
+                       .usable = usable,
+                       .nusable = n,
+                       .sequences = sc->batch_sequences,
+                       .tokens = opts.sequence_tokens,
+                       .micro_batches = 1};
+    luo_status st;
+    do { /* what is compiled may need more memory than the planner counts */
+        LUO_TRY(luo_hap_plan(run->arena, &ask, &plan, err));
+        st = luo_first_use(run, (const luo_plan *const *)&plan, 1, err);
+        ask.micro_batches = 2 * plan->pipelines[0].micro_batches;
+    } while (st == LUO_EINFEASIBLE);
+    return st;
 }

@@ -279,7 +279,7 @@ static void run_all(tally *t)
     run_packed(t);
     count(t, refuses(t->lab, LAYOUT, "which backend cuda does not do"));
     count(t, refuses(t->lab, EXPERTS, "has experts, for which backend cuda has no kernels"));
-    count(t, refuses(t->lab, LATENT, "has latent attention, for which backend cuda has no kernels"));
+    count(t, refuses(t->lab, LATENT, "has latent attention, for which backend cuda has no"));
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));
     if (t->all) count(t, run_raw(t->lab, 3490, LUO_BF16, &ran));
     count(t, ran == 1 + t->all); /* they are not refused */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/plan/plan_auto.h"
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 
 enum { BATCHES = 2 };
 

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 #include "core/io/read/read.h"
 #include "core/plan/hydraulis/pool_room.h"
 #include "core/run/events/world.h"

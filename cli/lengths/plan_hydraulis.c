@@ -1,6 +1,6 @@
 /* plan_hydraulis.c: `luoshu plan hydraulis`: proposals for a distribution of lengths, then steps of
  * drawn batches under every policy. */
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 #include "cli/run/progress.h"
 #include "core/run/policy/judge_layouts.h"
 

@@ -2,7 +2,7 @@
  * once. */
 #include <math.h>
 
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 
 static luo_status make_room(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {

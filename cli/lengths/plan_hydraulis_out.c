@@ -1,7 +1,7 @@
 /* What `luoshu plan hydraulis` prints: strategies, plans, steps, policies; or the document. */
 #include <math.h>
 
-#include "cli/plan/plan_hydraulis.h"
+#include "cli/lengths/plan_hydraulis.h"
 
 typedef struct run { /* equal replicas side by side */
     int32_t entry, count;

@@ -1,0 +1,19 @@
+/* annotated.h: plans that say of every tensor where it lies
+ * (docs/annotations.md#plans-that-annotate-every-tensor). */
+#ifndef LUO_CORE_PLAN_ANNOTATED_H
+#define LUO_CORE_PLAN_ANNOTATED_H
+#include "core/graph/graph.h"
+#include "core/plan/plan.h"
+
+/* One pipeline of one stage, and raw annotations of the ids, the table they are looked up in, the
+ * labels and the loss: everything between them is annotated, too. The devices of the stage are no
+ * tensor-parallel group then. */
+bool luo_plan_is_annotated(const luo_plan *plan);
+/* Annotates the forward part as the plan says. Reshards of the model hand on what they get; those
+ * of the plan (`at`) are put in. What an operation makes is deduced and has to be what the plan
+ * says; operands that lie in several ways are taken in the first way that makes it so.
+ * Pre:    built with opts.apart; luo_plan_is_annotated.
+ * Errors: LUO_EINPUT a tensor without annotation, one too many, keys that do not go with it;
+ * LUO_EDEDUCE; LUO_EPARSE; LUO_ENOMEM. See: tests/mpi/hap.c */
+luo_status luo_plan_annotate_all(luo_graph *graph, const luo_plan *plan, luo_err *err);
+#endif
