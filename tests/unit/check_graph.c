@@ -776,7 +776,8 @@ START_TEST(params)
 END_TEST
 
 LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(layer, 2), LUO_T(layer_groups),
-          LUO_T_N(latent_layer, 2), LUO_T(latent_cost), LUO_T(phases), LUO_T_N(pairs, LUO_ROWS(pair_rows)),
+          LUO_T_N(latent_layer, 2), LUO_T(latent_cost), LUO_T(phases),
+          LUO_T_N(pairs, LUO_ROWS(pair_rows)),
           LUO_T_N(attention, LUO_ROWS(attention_rows)), LUO_T_N(whole, LUO_ROWS(whole_rows)),
           LUO_T_N(raw, LUO_ROWS(raw_rows)),
           LUO_T(raw_reshard), LUO_T_N(refusals, LUO_ROWS(refused)), LUO_T(state_apart),

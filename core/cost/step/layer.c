@@ -266,7 +266,8 @@ static luo_status latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
                               const int32_t *group, talk *out, luo_err *err)
 {
     const luo_latent *l = &shape->model->latent;
-    const int64_t width[3] = {l->q_lora > 0 ? l->q_lora : shape->model->hidden, l->kv_lora, l->rope};
+    const int64_t queries = l->q_lora > 0 ? l->q_lora : shape->model->hidden;
+    const int64_t width[3] = {queries, l->kv_lora, l->rope};
     double both[2] = {0, 0};
     for (int i = 0; i < 3 && luo_model_is_latent(shape->model); i++) {
         const int64_t bytes = luo_layer_tokens(shape) * width[i] * luo_dtype_bytes(ctx->dtype);

@@ -124,7 +124,8 @@ static attention_kept attention_keeps(const luo_mem_spec *spec)
     const double e = (double)luo_dtype_bytes(model->dtype), heads = (double)model->heads;
     const double d = (double)model->head_dim, kv = (double)model->kv_heads * d;
     const luo_latent *l = &model->latent;
-    if (!luo_model_is_latent(model)) return (attention_kept){2 * heads * d + 2 * keys_grow(spec) * kv, 0, 0};
+    if (!luo_model_is_latent(model))
+        return (attention_kept){2 * heads * d + 2 * keys_grow(spec) * kv, 0, 0};
     const double parts = d + (double)(l->nope + l->v);
     return (attention_kept){heads * (2 * d + 2 * (double)l->v),
                   (double)(2 * l->q_lora + 2 * l->kv_lora + l->rope),
