@@ -177,6 +177,11 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_I(moe.route_groups);
     DUMP_I(moe.route_groups_kept);
     DUMP_D(moe.aux_loss);
+    DUMP_I(latent.q_lora);
+    DUMP_I(latent.kv_lora);
+    DUMP_I(latent.nope);
+    DUMP_I(latent.rope);
+    DUMP_I(latent.v);
     DUMP_I(image.height_px);
     DUMP_I(image.width_px);
     DUMP_I(image.channels);

@@ -91,6 +91,15 @@ static const char moe[] =
     "shared_ffn_hidden: 33, first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, "
     "gate: topk}\n";
 
+static const char mla[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: moe\n"
+    "layers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\nmax_sequence_tokens: 128\n"
+    "moe: {experts: 64, experts_per_token: 2, expert_ffn_hidden: 32}\n"
+    "attention: {kind: mla, q_lora_rank: 24, kv_lora_rank: 16, qk_nope_head_dim: 10, "
+    "qk_rope_head_dim: 6, v_head_dim: 9}\n";
+
 static const char bert[] =
     "schema: luoshu.model/1\n"
     "name: m\n"
@@ -301,6 +310,21 @@ static const row model_rows[] = {
      "do not fit 64 experts"},
     {moe, "moe.route_groups_kept", "gate: topk",
      "gate: sigmoid, route_groups: 4, route_groups_kept: 2", NULL},
+    {moe, "model.attention", NULL,
+     "attention: {kind: mla, kv_lora_rank: 16, qk_nope_head_dim: 10, qk_rope_head_dim: 6, "
+     "v_head_dim: 9}\n", NULL},
+    {mla, "model.attention", "v_head_dim: 9}", "v_head_dim: 9}\nkv_heads: 4",
+     "`kv_heads` does not go with `attention`"},
+    {vit, "model.attention", NULL,
+     "attention: {kind: mla, kv_lora_rank: 16, qk_nope_head_dim: 10, qk_rope_head_dim: 6, "
+     "v_head_dim: 9}\n", "`attention` does not belong"},
+    {mla, "attention.kind", "kind: mla", "kind: mha", "`kind`"},
+    {mla, "attention.q_lora_rank", "q_lora_rank: 24", "q_lora_rank: 0", NULL},
+    {mla, "attention.kv_lora_rank", "kv_lora_rank: 16", "kv_lora_rank: 17", NULL},
+    {mla, "attention.qk_nope_head_dim", "10", "11", NULL},
+    {mla, "attention.qk_rope_head_dim", "rope_head_dim: 6", "rope_head_dim: 8", NULL},
+    {mla, "attention.qk_rope_head_dim", "rope_head_dim: 6", "rope_head_dim: 7", "even number"},
+    {mla, "attention.v_head_dim", "v_head_dim: 9", "v_head_dim: 8", NULL},
     {vit, "image.height_px", "224", "240", NULL},
     {vit, "image.width_px", "192", "208", NULL},
     {vit, "image.channels", "channels: 3", "channels: 1", NULL},

@@ -33,7 +33,7 @@ mkdir -p "$tmp/moe/suites"
 { sed -n 2p $made/suites/synthetic.csv | sed 's/$/,experts/'; grep '^syn-[12456]' $made/suites/synthetic.csv | sed 's/$/,/'
   grep '^syn-4' $made/suites/synthetic.csv | sed 's/^syn-4/syn-moe/; s/$/,8/'; } | sed 's/,synthetic,megatron/,vtrain,megatron/' \
     >"$tmp/moe/suites/vtrain.csv"
-expect 0 "1 rows are not scored: experts and latent attention are not scored yet." all --data "$tmp/moe" --closed
+expect 0 "1 rows are not scored: experts are scored where their sizes are printed, replicas are single GPUs and \`ep\` divides \`dp\`." all --data "$tmp/moe" --closed
 expect 0 "  syn-moe" all --data "$tmp/moe" --closed
 # The other way round, the pair is not in the measured order.
 mkdir -p "$tmp/turn/suites"

@@ -94,6 +94,13 @@ static void print_layers(FILE *out, const luo_model *model)
                 (long long)e->experts_per_token, gate, e->capacity_factor,
                 (long long)e->shared_experts, (long long)e->shared_ffn_hidden,
                 (long long)e->first_dense_layers, (long long)e->every_layers);
+    const luo_latent *l = &model->latent;
+    if (luo_model_is_latent(model))
+        fprintf(out,
+                "latent attention: q_lora %lld, kv_lora %lld; a head has %lld without and %lld "
+                "with positions, values of %lld\n",
+                (long long)l->q_lora, (long long)l->kv_lora, (long long)l->nope,
+                (long long)l->rope, (long long)l->v);
     const luo_image *i = &model->image;
     if (i->height_px)
         fprintf(out, "image %lld x %lld px, %lld channels, patch %lld px; %lld classes\n",

@@ -16,10 +16,16 @@ static double squares(const luo_attention *a)
     return sum;
 }
 
+static int64_t value_dim(const luo_attention *a)
+{
+    return a->value_dim > 0 ? a->value_dim : a->head_dim;
+}
+
 static bool measured(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
                      bool backward, double *seconds)
 {
     return a->sequences == 1 && a->pairs == 0 && a->rest == 0 && a->causal &&
+           value_dim(a) == a->head_dim &&
            luo_op_time_find(profile, backward ? "attention_backward" : "attention_forward", dtype,
                             a->lengths ? a->lengths[0] : a->tokens, a->heads, a->head_dim, seconds);
 }
@@ -28,12 +34,14 @@ luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const
                               bool backward, double *seconds, luo_err *err)
 {
     double peak = 0;
+    const double d = (double)a->head_dim, v = (double)value_dim(a);
     const double flops =
-        4.0 * (double)a->heads * (double)a->head_dim * squares(a) * (a->causal ? 0.5 : 1.0);
+        2.0 * (double)a->heads * (d + v) * squares(a) * (a->causal ? 0.5 : 1.0);
     *seconds = 0;
     if (flops <= 0 || measured(profile, dtype, a, backward, seconds)) return LUO_OK;
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
-    *seconds = (backward ? 2.5 * flops / (peak * profile->attention_backward_ratio)
+    const double again = (3 * d + 2 * v) / (d + v); /* products of backward over those of forward */
+    *seconds = (backward ? again * flops / (peak * profile->attention_backward_ratio)
                          : flops / (peak * profile->attention_forward_ratio)) +
                profile->launch_s;
     return LUO_OK;
@@ -45,9 +53,9 @@ static luo_status unfused(const luo_profile *profile, luo_dtype dtype, const luo
                           luo_err *err)
 {
     const int64_t e = luo_dtype_bytes(dtype), q = sequences * a->heads;
-    const bool mis = a->head_dim % 8 != 0 && e == 2;
-    const luo_gemm scores = {s, s, a->head_dim, q, e, mis};
-    const luo_gemm values = {s, a->head_dim, s, q, e, mis};
+    const int64_t d = a->head_dim, v = value_dim(a);
+    const luo_gemm scores = {s, s, d, q, e, d % 8 != 0 && e == 2};
+    const luo_gemm values = {s, v, s, q, e, v % 8 != 0 && e == 2};
     const double bytes = (double)((backward ? 5 : 4) * e + 1) * (double)q * (double)s * (double)s;
     double t1 = 0, t2 = 0, t3 = 0;
     LUO_TRY(luo_cost_gemm(profile, dtype, &scores, &t1, err));

@@ -42,6 +42,7 @@ typedef struct luo_attention {
     bool causal;
     int64_t pairs; /* above 0: so many of a query and a key per head, and no sequences (a step of
                       context parallelism's ring); the mask has been counted */
+    int64_t value_dim; /* elements of a value; 0: head_dim */
 } luo_attention;
 /* Fused attention. Errors: E2. */
 luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,

@@ -432,6 +432,11 @@ static luo_status diff_rope(diff *d, const int32_t *dy)
     return emit_many(d, LUO_OP_ROPE_DX, "", 0, 2, dy, 2);
 }
 
+static luo_status diff_latent(diff *d, const int32_t *dy)
+{
+    return emit_many(d, LUO_OP_LATENT_DX, "", 0, 3, dy, 2);
+}
+
 static luo_status diff_attention(diff *d, const int32_t *dy)
 {
     const luo_op *op = here(d);

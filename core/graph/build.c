@@ -1,6 +1,6 @@
 /* build.c: the forward graph of a decoder (docs/annotations.md#from-a-plan-to-annotations). llama,
  * gpt and moe differ only in norm, positions, activation and biases, which the model states one by
- * one, and in layers with experts (build_experts.c). */
+ * one, in latent attention (build_latent.c), and in layers with experts (build_experts.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -164,7 +164,8 @@ static int32_t attend(luo_builder *b, int32_t j, const int32_t *in, int32_t nin,
     char name[40] = "attn.core", stat[48] = "attn.core.rows";
     if (j) snprintf(name, sizeof name, "attn.core.%d", (int)j);
     if (j) snprintf(stat, sizeof stat, "attn.core.%d.rows", (int)j);
-    const int32_t out[2] = {luo_build_value(b, name, "tnd"), luo_build_value(b, stat, "tn")};
+    const char *letters = luo_model_is_latent(b->m) ? "tnu" : "tnd";
+    const int32_t out[2] = {luo_build_value(b, name, letters), luo_build_value(b, stat, "tn")};
     const int32_t o = luo_build_op(b, LUO_OP_ATTENTION, name, in, nin, out, 2);
     if (!b->g->failed) b->g->tensor[out[1]].elem_bytes = b->g->sum_bytes;
     if (!b->g->failed) b->g->op[o].ring = j;
@@ -225,8 +226,19 @@ static int32_t residual(luo_builder *b, const char *part, const char *product, i
     return luo_build_op1(b, LUO_OP_ADD, text, "th", 2, in);
 }
 
+static int32_t latent_block(luo_builder *b, int32_t x)
+{
+    const luo_projection out = {"attn.out", "nuh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
+    int32_t y[3];
+    luo_build_latent(b, luo_build_norm(b, "norm1", "th", x), y);
+    const int32_t o = ring_attention(b, y);
+    luo_build_project(b, "attn.out", o, &out, 1, y);
+    return residual(b, "attn", "attn.out", y[0], x);
+}
+
 static int32_t attention_block(luo_builder *b, int32_t x)
 {
+    if (luo_model_is_latent(b->m)) return latent_block(b, x);
     const luo_form kv = b->opts->kv_whole ? LUO_FORM_DUP : LUO_FORM_CUT;
     const bool biased = b->m->qkv_bias;
     const luo_projection qkv[3] = {
@@ -426,6 +438,16 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
         return luo_err_set(err, LUO_EINPUT,
                            "model `%s` has experts and `linear_bias`, for which no program is "
                            "built yet; leave it out.",
+                           model->name);
+    if (luo_model_is_latent(model) && (opts->exchanges || opts->ring > 1))
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` has latent attention, for which no program with "
+                           "context parallelism is built yet; leave `context_parallel` out.",
+                           model->name);
+    if (luo_model_is_latent(model) && (model->linear_bias || model->qkv_bias || model->qk_norm))
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` has latent attention beside biases or `qk_norm`, for which "
+                           "no program is built; leave these out.",
                            model->name);
     luo_graph *graph = luo_graph_new(arena, model, opts->dtype);
     if (!graph) return luo_err_nomem(err);

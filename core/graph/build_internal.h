@@ -33,6 +33,9 @@ int32_t luo_build_norm(luo_builder *b, const char *name, const char *letters, in
 void luo_build_project(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
                        int32_t n, int32_t *y);
 
+/* build_latent.c: queries, keys and values of latent attention from its normalised input. */
+void luo_build_latent(luo_builder *b, int32_t n, int32_t qkv[3]);
+
 /* build_experts.c: norm, experts and residual of a layer. */
 int32_t luo_build_mixture(luo_builder *b, int32_t x);
 #endif

@@ -146,6 +146,38 @@ static luo_status rule_like(const site *s)
     return LUO_OK;
 }
 
+static luo_status renamed(const site *s, const luo_tensor *x, const char *letters, luo_term *term)
+{
+    *term = term_of(x);
+    term->letters = letters; /* the last dimension, which is whole, has another size */
+    return want_whole(s, x, x->rank - 1, "insert a Reshard that gathers the head");
+}
+
+/* q, k, shared -> q', k': keys have the heads of their own part. */
+static luo_status rule_latent(const site *s)
+{
+    const luo_tensor *q = in_of(s, 0);
+    luo_term k[2], like;
+    LUO_TRY(renamed(s, q, "tnd", &like));
+    LUO_TRY(renamed(s, in_of(s, 1), "tnd", &k[0]));
+    LUO_TRY(renamed(s, in_of(s, 2), "td", &k[1]));
+    LUO_TRY(luo_annset_einsum(s->g->set, &like, 1, "tnd", s->op->name, &out_of(s, 0)->ann, s->err));
+    return luo_annset_einsum(s->g->set, k, 2, "tnd", s->op->name, &out_of(s, 1)->ann, s->err);
+}
+
+/* dq', dk' -> dq, dk, shared dk, which is summed over the heads here. */
+static luo_status rule_latent_dx(const site *s)
+{
+    static const char *const out[3] = {"tnd", "tnd", "td"};
+    for (int32_t j = 0; j < 3; j++) {
+        luo_term from;
+        LUO_TRY(renamed(s, in_of(s, j > 0), "tnd", &from));
+        LUO_TRY(luo_annset_einsum(s->g->set, &from, 1, out[j], s->op->name, &out_of(s, j)->ann,
+                                  s->err));
+    }
+    return LUO_OK;
+}
+
 /* A member's own cut of the tokens would part a sequence. */
 static luo_status want_sequences(const site *s, const luo_tensor *tensor)
 {
@@ -180,6 +212,12 @@ static luo_status key_letters(const site *s, const luo_tensor *q, const luo_tens
     const bool equal = head_cuts_equal(ann, b);
     *letters = equal ? "tnd" : "tgd";
     return equal ? LUO_OK : want_whole(s, k, 1, "insert a Reshard that gathers the heads");
+}
+
+/* Values of latent attention have a size of their own. */
+static const char *value_letters(const luo_tensor *v, const char *keys)
+{
+    return v->letters[2] == 'u' ? "tnu" : keys;
 }
 
 /* ---- attention under context parallelism ---- */
@@ -249,7 +287,8 @@ static luo_status rule_attention(const site *s)
     const char *letters;
     LUO_TRY(key_letters(s, tensor, k, &letters));
     luo_term terms[3] = {term_of(tensor), term_of(k), term_of(v)};
-    terms[1].letters = terms[2].letters = letters;
+    terms[1].letters = letters;
+    terms[2].letters = value_letters(v, letters);
     for (int32_t i = 0; i < 3; i++) {
         LUO_TRY(want_whole(s, in_of(s, i), 2, "insert a Reshard that gathers the head"));
         LUO_TRY(want_sequences(s, in_of(s, i)));
@@ -269,7 +308,7 @@ static luo_status rule_attention_dx(const site *s)
     LUO_TRY(key_letters(s, tensor, k, &letters));
     luo_term terms[3] = {term_of(dy), term_of(tensor), term_of(k)};
     terms[2].letters = letters;
-    const char *out[3] = {"tnd", letters, letters};
+    const char *out[3] = {"tnd", letters, value_letters(in_of(s, 5), letters)};
     for (int32_t j = 0; j < 3; j++)
         LUO_TRY(luo_annset_einsum(s->g->set, terms, 3, out[j], s->op->name, &out_of(s, j)->ann,
                                   s->err));

@@ -16,6 +16,11 @@ static void set_sizes(luo_graph *graph, const luo_model *model)
     graph->size['f' - 'a'] = model->ffn_hidden;
     graph->size['v' - 'a'] = model->vocab;
     graph->size['p' - 'a'] = model->max_sequence_tokens;
+    graph->size['q' - 'a'] = model->latent.q_lora;
+    graph->size['c' - 'a'] = model->latent.kv_lora;
+    graph->size['i' - 'a'] = model->latent.nope;
+    graph->size['b' - 'a'] = model->latent.rope;
+    graph->size['u' - 'a'] = model->latent.v;
     if (model->moe.experts == 0) return;
     const luo_moe *moe = &model->moe;
     graph->size['e' - 'a'] = moe->experts;

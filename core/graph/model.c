@@ -91,8 +91,21 @@ static count count_norm(const luo_model *model, int64_t width)
     return (count){0, (double)(model->norm == LUO_NORM_LAYER ? 2 * width : width)};
 }
 
+static count count_latent(const luo_model *model)
+{
+    const luo_latent *l = &model->latent;
+    const double h = (double)model->hidden, heads = (double)model->heads;
+    const double q = heads * (double)(l->nope + l->rope), from = (double)l->q_lora;
+    count c = {l->q_lora > 0 ? from * (h + q) : h * q, 0};
+    c.matrix += h * (double)(l->kv_lora + l->rope) +
+                heads * ((double)l->kv_lora * (double)(l->nope + l->v) + (double)l->v * h);
+    c.rest = count_norm(model, l->q_lora).rest + count_norm(model, l->kv_lora).rest;
+    return c;
+}
+
 static count count_attention(const luo_model *model)
 {
+    if (luo_model_is_latent(model)) return count_latent(model);
     const double q = (double)(model->heads * model->head_dim),
                  kv = (double)(model->kv_heads * model->head_dim);
     const double h = (double)model->hidden;
@@ -181,6 +194,7 @@ double luo_model_flops_per_token(const luo_model *model, int64_t tokens)
     if (model->family == LUO_FAMILY_VGG) return 0;
     double matrix = count_ends(model).matrix;
     for (int64_t l = 0; l < model->layers; l++) matrix += count_layer(model, l, true).matrix;
-    const double square = 12.0 * (double)model->layers * (double)(model->heads * model->head_dim);
+    const double square = 6.0 * (double)model->layers * (double)model->heads *
+                          (double)(model->head_dim + luo_model_value_dim(model));
     return 6 * matrix + square * (double)tokens;
 }

@@ -67,6 +67,14 @@ typedef struct luo_moe { /* experts = 0: no mixture of experts */
     double aux_loss; /* softmax: weight of the loss of unbalanced experts; 0: none */
 } luo_moe;
 
+/* Latent attention (DeepSeek-AI, arXiv 2405.04434): queries, and keys and values, come from latent
+ * vectors; a part of every key is shared by all heads and turns with positions. Then head_dim is
+ * nope + rope, and there are as many key-value heads as query heads. kv_lora 0: none. */
+typedef struct luo_latent {
+    int64_t q_lora, kv_lora; /* sizes of the latent vectors; q_lora 0: one product makes queries */
+    int64_t nope, rope, v;   /* of a head: without positions, with them, of a value */
+} luo_latent;
+
 typedef struct luo_image {
     int64_t height_px, width_px, channels, patch_px;
 } luo_image;
@@ -83,10 +91,20 @@ typedef struct luo_model {
     luo_position position;
     double norm_eps, rope_base;
     luo_moe moe;
+    luo_latent latent;
     luo_image image;
     luo_dtype dtype;
 } luo_model;
 
+static inline bool luo_model_is_latent(const luo_model *model)
+{
+    return model->latent.kv_lora > 0;
+}
+/* Elements of the values of a head. */
+static inline int64_t luo_model_value_dim(const luo_model *model)
+{
+    return luo_model_is_latent(model) ? model->latent.v : model->head_dim;
+}
 /* How the experts of a token are chosen. Pre: the model has experts. */
 luo_gate luo_model_gate(const luo_model *model);
 /* Is the feed-forward of this layer a mixture of experts? */

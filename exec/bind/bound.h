@@ -81,11 +81,11 @@ typedef struct luo_bound_op {
     luo_op_kind kind; /* LUO_OP_RESHARD: communication, or LOCAL of a Reshard */
     int32_t lane;
     /* bias: rows x cols. embedding: rows ids, cols wide, rows lo..depth-1 of the table lie here.
-     * norm: rows x cols. rope: lo first token of queries, depth of keys. attention: rows tokens
-     * from lo. logits: rows x cols, columns lo.. lie here. loss: rows, lo first token. placeholder:
-     * depth is luo_data, rows values from lo. route: rows x cols, lo tokens of the micro-batch.
-     * pack, combine: rows tokens, cols wide. rows_activation: cols wide. All else: rows is the
-     * volume of the result (sum: of the operand). */
+     * norm: rows x cols. rope: lo first token of queries, depth of keys; latent: lo. attention:
+     * rows tokens from lo. logits: rows x cols, columns lo.. lie here. loss: rows, lo first token.
+     * placeholder: depth is luo_data, rows values from lo. route: rows x cols, lo tokens of the
+     * micro-batch. pack, combine: rows tokens, cols wide. rows_activation: cols wide. All else:
+     * rows is the volume of the result (sum: of the operand). */
     int64_t rows, cols, lo, depth;
     uint32_t left_out; /* bias, add: bits of complete summands that another device adds to the
                           partial sums */

@@ -259,7 +259,8 @@ static luo_status bind_rope(luo_binder *binder, luo_bound_op *op)
 }
 
 /* Which of the local key-value heads each local query head reads. */
-static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, int32_t kv)
+static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, int32_t kv,
+                             int32_t v)
 {
     const luo_model *model = binder->b->config->model;
     luo_span sq = {0, 0}, sk = {0, 0};
@@ -279,7 +280,8 @@ static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, in
         kv_of[n - sq.lo] = (int32_t)(g - sk.lo);
     }
     const luo_buffer *buffer = luo_bound_desc(binder->b, q);
-    *h = (luo_heads){sq.hi - sq.lo, sk.hi - sk.lo, buffer->dim[2], kv_of, model->causal};
+    *h = (luo_heads){sq.hi - sq.lo, sk.hi - sk.lo, buffer->dim[2], kv_of, model->causal,
+                     luo_bound_desc(binder->b, v)->dim[2]};
     op->heads = h;
     op->rows = buffer->dim[0];
     return LUO_OK;
@@ -307,14 +309,14 @@ static luo_status bind_block(luo_binder *binder, luo_bound_op *op, int32_t q, in
 
 static luo_status bind_attention(luo_binder *binder, luo_bound_op *op)
 {
-    LUO_TRY(bind_heads(binder, op, op->instr->in[0], op->instr->in[1]));
+    LUO_TRY(bind_heads(binder, op, op->instr->in[0], op->instr->in[1], op->instr->in[2]));
     LUO_TRY(first_token(binder, op, op->instr->in[0], &op->lo));
     return bind_block(binder, op, op->instr->in[0], op->instr->in[1], false);
 }
 
 static luo_status bind_attention_dx(luo_binder *binder, luo_bound_op *op)
 {
-    LUO_TRY(bind_heads(binder, op, op->instr->in[3], op->instr->in[4]));
+    LUO_TRY(bind_heads(binder, op, op->instr->in[3], op->instr->in[4], op->instr->in[5]));
     LUO_TRY(first_token(binder, op, op->instr->in[3], &op->lo));
     return bind_block(binder, op, op->instr->in[3], op->instr->in[4], true);
 }

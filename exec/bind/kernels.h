@@ -43,6 +43,7 @@ typedef struct luo_heads { /* of an attention: query head j reads key-value head
     int64_t n, g, d;
     const int32_t *kv_of; /* n values, local indices below g */
     bool causal;
+    int64_t u; /* elements of a value and of a result; 0: d */
 } luo_heads;
 
 typedef struct luo_adam { /* one AdamW step; `grad_scale` holds clipping */
@@ -76,8 +77,17 @@ typedef struct luo_kernels {
      * way, which is the gradient. */
     void (*rope)(int64_t t, int64_t heads, int64_t d, double base, bool back,
                  const int32_t *positions, const void *x, void *y);
-    /* q, o [t x n x d], k, v [t x g x d], rows [t x n]: log of the sum of exp of the scaled
-     * scores. Scale d^-1/2. work: attention_work(..) bytes. */
+    /* Latent attention: the last `turned` elements of q [t x heads x d], and shared [t x turned],
+     * which goes behind k [t x heads x d - turned]; y [t x heads x d]. Backward adds up the shared
+     * part over the heads. */
+    void (*latent)(int64_t t, int64_t heads, int64_t d, int64_t turned, double base,
+                   const int32_t *positions, const void *q, const void *k, const void *shared,
+                   void *yq, void *yk);
+    void (*latent_dx)(int64_t t, int64_t heads, int64_t d, int64_t turned, double base,
+                      const int32_t *positions, const void *dyq, const void *dyk, void *dq,
+                      void *dk, void *dshared);
+    /* q [t x n x d], o [t x n x u], k [t x g x d], v [t x g x u], rows [t x n]: log of the
+     * sum of exp of the scaled scores. Scale d^-1/2. work: attention_work(..) bytes. */
     size_t (*attention_work)(int64_t t, const luo_heads *heads, const luo_documents *docs,
                              bool backward);
     void (*attention)(int64_t t, const luo_heads *heads, const luo_documents *docs, const void *q,

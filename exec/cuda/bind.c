@@ -201,6 +201,10 @@ static luo_status refuse(const luo_plan *p, const luo_model *model, luo_err *err
         return luo_err_set(err, LUO_EUNSUP,
                            "model `%s` has experts, for which backend cuda has no kernels; run it "
                            "on host, or simulate it.", model->name);
+    if (luo_model_is_latent(model))
+        return luo_err_set(err, LUO_EUNSUP,
+                           "model `%s` has latent attention, for which backend cuda has no "
+                           "kernels; run it on host, or simulate it.", model->name);
     if (p->schedule == LUO_SCHED_ZB_H2 && luo_plan_lost_stages(p) > 0)
         return luo_err_set(err, LUO_EUNSUP,
                            "plan `%s` reroutes micro-batches under schedule zb_h2, whose messages "

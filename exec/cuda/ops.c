@@ -302,13 +302,13 @@ static luo_status run_sum(luo_rank *r, const gpu_op *op, int32_t task)
         gpu_sum(compute(r), op->b->rows, in_of(r, op, 0, task).at, add, out_of(r, op, 0, task).at));
 }
 
-/* ---- experts ---- */
+/* ---- experts, latent attention ---- */
 
-static luo_status refuse_experts(gpu_binder *b, gpu_op *op)
+static luo_status refuse_kind(gpu_binder *b, gpu_op *op)
 {
     return luo_err_set(b->err, LUO_EUNSUP,
-                       "operation `%s` of experts has no kernel in backend cuda; run it on host, "
-                       "or simulate it.",
+                       "operation `%s` has no kernel in backend cuda; run it on host, or simulate "
+                       "it.",
                        b->job->bound.set->ops[op->b->instr->op].name);
 }
 
@@ -331,20 +331,22 @@ static const kernel kernel_norm_dx = {run_norm_dx, NULL};
 static const kernel kernel_norm_dw = {run_norm_dw, bind_norm_dw};
 static const kernel kernel_rope = {run_rope, NULL};
 static const kernel kernel_rope_dx = {run_rope_dx, NULL};
+static const kernel kernel_latent = {NULL, refuse_kind};
+static const kernel kernel_latent_dx = {NULL, refuse_kind};
 static const kernel kernel_attention = {run_attention, bind_heads};
 static const kernel kernel_attention_dx = {run_attention_dx, bind_heads_dx};
 static const kernel kernel_activation = {run_activation, NULL};
 static const kernel kernel_activation_dx = {run_activation_dx, NULL};
 static const kernel kernel_add = {run_add, NULL};
-static const kernel kernel_route = {NULL, refuse_experts};
-static const kernel kernel_route_dx = {NULL, refuse_experts};
-static const kernel kernel_pack = {NULL, refuse_experts};
-static const kernel kernel_pack_dx = {NULL, refuse_experts};
-static const kernel kernel_grouped = {NULL, refuse_experts};
-static const kernel kernel_rows_activation = {NULL, refuse_experts};
-static const kernel kernel_rows_activation_dx = {NULL, refuse_experts};
-static const kernel kernel_combine = {NULL, refuse_experts};
-static const kernel kernel_combine_dx = {NULL, refuse_experts};
+static const kernel kernel_route = {NULL, refuse_kind};
+static const kernel kernel_route_dx = {NULL, refuse_kind};
+static const kernel kernel_pack = {NULL, refuse_kind};
+static const kernel kernel_pack_dx = {NULL, refuse_kind};
+static const kernel kernel_grouped = {NULL, refuse_kind};
+static const kernel kernel_rows_activation = {NULL, refuse_kind};
+static const kernel kernel_rows_activation_dx = {NULL, refuse_kind};
+static const kernel kernel_combine = {NULL, refuse_kind};
+static const kernel kernel_combine_dx = {NULL, refuse_kind};
 static const kernel kernel_row_max = {run_row_max, NULL};
 static const kernel kernel_row_sum = {run_row_sum, NULL};
 static const kernel kernel_row_target = {run_row_target, NULL};

@@ -23,6 +23,29 @@ void host_run_rope_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
     rope(rank, op, task, true);
 }
 
+void host_run_latent(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const luo_buffer *q = luo_bound_desc(&rank->job->b, instr->in[0]);
+    const int64_t turned = luo_bound_desc(&rank->job->b, instr->in[2])->dim[1];
+    rank->x->k->latent(q->dim[0], q->dim[1], q->dim[2], turned, rank->x->config.model->rope_base,
+                       rank->mb.positions + op->lo, host_buf(rank, instr->in[0], task),
+                       host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
+                       host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task));
+}
+
+void host_run_latent_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const luo_buffer *q = luo_bound_desc(&rank->job->b, instr->in[0]);
+    const int64_t turned = luo_bound_desc(&rank->job->b, instr->out[2])->dim[1];
+    rank->x->k->latent_dx(q->dim[0], q->dim[1], q->dim[2], turned,
+                          rank->x->config.model->rope_base, rank->mb.positions + op->lo,
+                          host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
+                          host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
+                          host_buf(rank, instr->out[2], task));
+}
+
 size_t host_attention_work(const luo_job *job)
 {
     size_t most = 0;

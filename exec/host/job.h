@@ -159,6 +159,8 @@ bool host_adds(luo_rank *rank, int32_t buffer);
 size_t host_attention_work(const luo_job *job);
 void host_run_rope(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_rope_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_latent(luo_rank *rank, const luo_bound_op *op, int32_t task);
+void host_run_latent_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 

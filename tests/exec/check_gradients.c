@@ -119,7 +119,7 @@ static void attention_make(chain *c)
 static double rows[MOST];
 static void attention_both(chain *c, bool back)
 {
-    const luo_heads heads = {c->n, c->g, c->d, c->ints[0], c->flag};
+    const luo_heads heads = {c->n, c->g, c->d, c->ints[0], c->flag, 0};
     const luo_documents docs = {2, c->ints[1]};
     void *work = malloc(k->attention_work(c->t, &heads, &docs, back));
     ck_assert_ptr_nonnull(work);

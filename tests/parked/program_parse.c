@@ -140,7 +140,7 @@ static luo_status read_cost(reader *r, luo_cost_key *c)
     LUO_TRY(luo_scan_choice(&r->s, luo_cost_names + 1, LUO_COST_NAMES - 1, &c->kind));
     c->kind++;
     LUO_TRY(luo_scan_list64(&r->s, &at, &n));
-    if (n != (c->kind == LUO_COST_GROUPED ? LUO_COST_SIZES : 6))
+    if (c->kind == LUO_COST_GROUPED ? n != LUO_COST_SIZES : n != 6 && n != 7)
         return luo_scan_wrong(&r->s, "six numbers of a cost");
     memcpy(c->a, at, (size_t)n * sizeof *at);
     return LUO_OK;

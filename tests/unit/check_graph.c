@@ -29,6 +29,38 @@ static luo_model mixtral(void)
     return m;
 }
 
+typedef struct deepseek { /* sizes of a published configuration */
+    int64_t layers, hidden, ffn, heads, vocab, q_lora;
+    int64_t experts, each, expert_ffn, shared, dense;
+} deepseek;
+static const deepseek v2_lite = {27, 2048, 10944, 16, 102400, 0, 64, 6, 1408, 2, 1};
+static const deepseek v2 = {60, 5120, 12288, 128, 102400, 1536, 160, 6, 1536, 2, 1};
+static const deepseek v3 = {61, 7168, 18432, 128, 129280, 1536, 256, 8, 2048, 1, 3};
+
+static luo_model latent(const deepseek *d)
+{
+    luo_model m = luo_test_llama((int32_t)d->layers, d->hidden, d->ffn, d->heads, d->vocab);
+    m.family = LUO_FAMILY_MOE;
+    m.head_dim = 192;
+    m.latent = (luo_latent){d->q_lora, 512, 128, 64, 128};
+    m.moe = (luo_moe){.experts = d->experts,
+                      .experts_per_token = d->each,
+                      .expert_ffn_hidden = d->expert_ffn,
+                      .shared_experts = d->shared,
+                      .shared_ffn_hidden = d->expert_ffn,
+                      .first_dense_layers = d->dense,
+                      .every_layers = 1};
+    return m;
+}
+
+static luo_model small_latent(int64_t q_lora)
+{
+    luo_model m = luo_test_llama(2, 32, 48, 4, 64);
+    m.latent = (luo_latent){q_lora, 12, 6, 4, 8};
+    m.head_dim = 10;
+    return m;
+}
+
 static luo_model vit_base(void)
 {
     luo_model m = luo_test_gpt(12, 768, 12, 0);
@@ -55,6 +87,9 @@ START_TEST(parameters)
         {gpt2(), 124439808},
         {qwen3_moe(), 235093634560},
         {mixtral(), 46702792704}, /* V-P; published 46.7e9 */
+        {latent(&v2_lite), 15706484224}, /* 15.7e9 */
+        {latent(&v2), 235741434880}, /* 236e9 */
+        {latent(&v3), 671026404352}, /* 671e9, without its bias and further tokens */
         {luo_test_llama(60, 6656, 17920, 64, 30592), 32510200320},
         {vit_base(), 86567656},
     };
@@ -80,6 +115,19 @@ START_TEST(flops)
     /* V-P: what a token of it meets, 12.9e9 as published; norms are no matrices */
     const luo_model moe = mixtral();
     ck_assert(luo_model_flops_per_token(&moe, 0) / 6 + 65 * 4096 == 12748853248);
+    const struct {
+        const deepseek *d;
+        int64_t active;
+    } rows[] = {{&v2_lite, 2451435008}, {&v2, 20851512320}, {&v3, 36625603584}};
+    for (int i = 0; i < LUO_ROWS(rows); i++) {
+        const luo_model x = latent(rows[i].d);
+        const double norms = (double)(x.layers * (2 * x.hidden + x.latent.q_lora + 512) + x.hidden);
+        ck_assert(luo_model_flops_per_token(&x, 0) / 6 + norms == (double)rows[i].active);
+    }
+    /* the square: scores of 192 elements, values of 128, as forward and twice that */
+    const luo_model x = latent(&v3);
+    ck_assert(luo_model_flops_per_token(&x, 4096) - luo_model_flops_per_token(&x, 0) ==
+              6.0 * 61 * 128 * (192 + 128) * 4096);
 }
 END_TEST
 
@@ -193,6 +241,77 @@ START_TEST(layer)
         if (layer_rows[i].kind[0])
             ck_assert_str_eq(kind_text(&w, layer_rows[i].tensor), layer_rows[i].kind);
     }
+    close_world(&w);
+}
+END_TEST
+
+/* Latent vectors are made where tokens lie and put together for the heads; the gradient of what all
+ * heads share is a sum over them. */
+static const struct {
+    bool sequence_parallel;
+    const char *tensor, *ann, *kind;
+} latent_rows[] = {
+    {true, "layers.0.attn.q_a", "h=0 [0,1]{0:2} | [2]{}", ""},
+    {true, "layers.0.attn.k_shared.gather", "h=0 [0,1]{-1:2} | [2]{}", "bottom allgather,identity"},
+    {true, "layers.0.attn.k.rope", "h=0 [0,1]{1:2} | [2]{}", ""},
+    {true, "layers.0.attn.core", "h=0 [0,1]{1:2} | [2]{}", ""},
+    {true, "d.layers.0.attn.k_shared.gather", "h=0 [0,1]{-2:2} | [2]{}", ""},
+    {true, "d.layers.0.attn.k_shared", "h=0 [0,1]{0:2} | [2]{}", "bottom reducescatter,identity"},
+    {true, "d.layers.0.attn.kv_a.weight", "h=-2 [0,1]{-2:2} | [2]{}", ""},
+    {false, "layers.0.attn.q_a.gather", "h=0 [0,1]{-1:2} | [2]{}", "identity"},
+    {false, "d.layers.0.attn.kv_a_norm", "h=0 [0,1]{-1:2} | [2]{}", "bottom allreduce,identity"},
+    {false, "d.layers.0.attn.kv_a.weight", "h=-2 [0,1]{-1:2} | [2]{}", ""},
+    {false, "d.layers.0.attn.k_b.weight", "h=-2 [0,1]{0:2} | [2]{}", ""},
+};
+
+START_TEST(latent_layer)
+{
+    world w;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 0);
+    w.plan->sequence_parallel = _i == 1;
+    w.model = small_latent(20);
+    w.model.layers = 1;
+    ck_assert_msg(annotate_plan(&w) == LUO_OK, "%s", w.err.text);
+    for (int i = 0; i < LUO_ROWS(latent_rows); i++) {
+        if (latent_rows[i].sequence_parallel != (_i == 1)) continue;
+        ck_assert_str_eq(ann_text(&w, latent_rows[i].tensor), latent_rows[i].ann);
+        if (latent_rows[i].kind[0])
+            ck_assert_str_eq(kind_text(&w, latent_rows[i].tensor), latent_rows[i].kind);
+    }
+    close_world(&w);
+}
+END_TEST
+
+/* V-L2: FLOP of a token in the core, bytes that its attention keeps of it: those of the closed form
+ * but for the shared part before it turns, which no gradient reads. */
+START_TEST(latent_cost)
+{
+    const luo_compile_opts opts = {.check = false};
+    luo_programs *set, *plain;
+    luo_memory m, other;
+    int64_t core[2] = {0};
+    world w;
+    open_world(&w, "1: [0]*1", 0);
+    w.plan->sequence_tokens = 4096;
+    w.model = latent(&v3);
+    w.model.layers = 1;
+    w.model.moe = (luo_moe){0};
+    for (int k = 0; k < 2; k++) {
+        const luo_status st =
+            luo_plan_compile(w.arena, w.plan, &w.model, NULL, &opts, k ? &plain : &set, &w.err);
+        ck_assert_msg(st == LUO_OK, "%s", w.err.text);
+        w.model.latent.v = 64; /* 2 a 64 fewer elements are kept */
+    }
+    for (int32_t i = 0; i < set->roles->ninstr; i++) {
+        const luo_instr *x = &set->roles->instr[i];
+        if (x->cost.kind == LUO_COST_ATTENTION_F) core[0] += x->flops;
+        if (x->cost.kind == LUO_COST_ATTENTION_B) core[1] += x->flops;
+    }
+    ck_assert_int_eq(core[0], 167772160LL * 4096);
+    ck_assert_int_eq(core[1], 436207616LL * 4096);
+    ck_assert_int_eq(luo_program_memory(w.arena, set, 0, &m, &w.err), LUO_OK);
+    ck_assert_int_eq(luo_program_memory(w.arena, plain, 0, &other, &w.err), LUO_OK);
+    ck_assert_int_eq(m.activations - other.activations, 2LL * 4096 * 2 * 128 * 64);
     close_world(&w);
 }
 END_TEST
@@ -511,7 +630,7 @@ END_TEST
 typedef struct edit { /* what is wrong with the plan or the model */
     const char *says;
     const char *line;
-    bool tied, qk_norm;
+    bool tied, qk_norm, latent;
     int32_t zero, cp, layers, hybrid; /* hybrid: pipelines of a group */
     luo_family family;
     luo_sched_kind schedule;
@@ -519,6 +638,9 @@ typedef struct edit { /* what is wrong with the plan or the model */
 
 static const edit refused[] = {
     {.says = "pipeline 0, stage 0: context_parallel does not divide its devices", .cp = 2},
+    {.says = "has latent attention, for which no program with context parallelism", .cp = 2,
+     .line = "3: [0,1]*1 [2,3]*1", .latent = true},
+    {.says = "has latent attention beside biases or `qk_norm`", .qk_norm = true, .latent = true},
     {.says = "zero 2: pipelines 0 and 1 run 3 and 2 micro-batches", .zero = 2,
      .line = "3: [0]*2 || 2: [1]*2"},
     {.says = "zero 3: layer 1 is on stage 0 of pipeline 0 and stage 1 of pipeline 1", .zero = 3,
@@ -542,12 +664,14 @@ START_TEST(refusals)
     luo_programs *set;
     open_world(&w, e->line ? e->line : "3: [0]*1 [1]*1", e->zero);
     w.model.tied_embeddings = e->tied;
+    if (e->latent) w.model = small_latent(20);
     w.model.qk_norm = e->qk_norm;
     if (e->hybrid) w.plan->sequence_parallel = false;
     if (e->hybrid)
         w.plan->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = e->hybrid};
     luo_stage *first = (luo_stage *)&w.plan->pipelines[0].stages[0];
     if (e->cp) first->context_parallel = e->cp;
+    if (e->latent && e->cp) first[1].context_parallel = e->cp;
     if (e->schedule) w.plan->schedule = e->schedule;
     if (e->family) w.model.family = e->family;
     w.model.layers += e->layers;
@@ -652,7 +776,8 @@ START_TEST(params)
 END_TEST
 
 LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(layer, 2), LUO_T(layer_groups),
-          LUO_T(phases), LUO_T_N(pairs, LUO_ROWS(pair_rows)),
+          LUO_T_N(latent_layer, 2), LUO_T(latent_cost), LUO_T(phases),
+          LUO_T_N(pairs, LUO_ROWS(pair_rows)),
           LUO_T_N(attention, LUO_ROWS(attention_rows)), LUO_T_N(whole, LUO_ROWS(whole_rows)),
           LUO_T_N(raw, LUO_ROWS(raw_rows)),
           LUO_T(raw_reshard), LUO_T_N(refusals, LUO_ROWS(refused)), LUO_T(state_apart),

@@ -235,7 +235,28 @@ START_TEST(memory_llama)
     s.sequence_parallel = true;
     luo_near(luo_mem_layer_activations(&s, 0), all * (8 + cut) / 4, 1e-12, "llama, sequence");
     luo_near(luo_mem_layer_activations(&s, 2), all * 2 / 4, 1e-12, "full");
+    /* V-L2: attention with its norm, without the feed-forward part and that one's norm */
+    luo_model v3 = llama(61, 7168, 128, 128, 18432);
+    v3.head_dim = 192;
+    v3.latent = (luo_latent){1536, 512, 128, 64, 128};
+    s = (luo_mem_spec){.model = &v3, .layers = 1, .recompute_layers = -1, .micro_batch_tokens = 1,
+                       .sequence_tokens = 1, .tp = 1, .stages = 1, .chunks = 1,
+                       .micro_batches = 1, .replicas = 1, .attention_fused = true};
+    const double norm = 2 * 2 * 7168, wide = 2 * 4 * 18432;
+    luo_near(luo_mem_layer_activations(&s, 0) - norm - wide, 201344, 1e-12, "latent");
+    s.tp = 8;
+    luo_near(luo_mem_layer_activations(&s, 0) - norm - wide / 8, 57536, 1e-12, "latent, t 8");
+    s.tp = 1;
+    s.attention_fused = false;
+    luo_near(luo_mem_layer_activations(&s, 1) - norm - wide, 201344 + 114688, 1e-12, "unfused");
+    luo_near(luo_mem_attention_parameters(&v3, 1), 187105280 + 1536 + 512, 1e-12, "weights");
+    luo_near(luo_mem_attention_parameters(&v3, 8),
+             7168.0 * (1536 + 576) + 2048 + 128.0 / 8 * (192 * 1536 + 256 * 512 + 128 * 7168),
+             1e-12, "weights, t 8");
     int64_t params = 0;
+    luo_model_parameters(&v3, &params, NULL);
+    luo_near(61 * luo_mem_layer_parameters(&v3, 0, 1) + 2.0 * 32000 * 7168 + 7168, (double)params,
+             1e-12, "parameters, latent");
     luo_model_parameters(&m, &params, NULL);
     luo_near(32 * luo_mem_layer_parameters(&m, 0, 1) + 2.0 * 32000 * 4096 + 4096, (double)params,
              1e-12, "parameters agree with the model's");

@@ -121,6 +121,36 @@ static luo_status core_seconds(const sum *s, const luo_stack *stack, const luo_a
     return LUO_OK;
 }
 
+/* Latent vectors of the device's own tokens, what heads are made of from those of all. */
+static luo_status latent_products(sum *s, const luo_layer_shape *shape, int64_t tokens,
+                                  int64_t heads)
+{
+    const luo_model *model = shape->model;
+    const luo_latent *l = &model->latent;
+    const int64_t own = shape->sequence_parallel ? cut(0, tokens, shape->tp) : tokens;
+    if (l->q_lora > 0) LUO_TRY(product(s, LUO_LAYER_QKV, own, l->q_lora, model->hidden, 1));
+    LUO_TRY(product(s, LUO_LAYER_QKV, own, l->kv_lora + l->rope, model->hidden, 1));
+    LUO_TRY(product(s, LUO_LAYER_QKV, tokens, heads * model->head_dim,
+                    l->q_lora > 0 ? l->q_lora : model->hidden, 1));
+    return product(s, LUO_LAYER_QKV, tokens, heads * (l->nope + l->v), l->kv_lora, 1);
+}
+
+/* Norms of latent vectors; queries and keys with positions, put together; backward adds what the
+ * products of queries and of keys give the layer's input. */
+static luo_status latent_streams(sum *s, const luo_layer_shape *shape, int64_t tokens,
+                                 int64_t heads)
+{
+    const luo_latent *l = &shape->model->latent;
+    const double e = (double)luo_dtype_bytes(s->dtype), t = (double)tokens;
+    const double own = t / (shape->sequence_parallel ? shape->tp : 1);
+    const double q = e * own * (double)l->q_lora, kv = e * own * (double)l->kv_lora;
+    const double rope = e * t * (double)(heads * (3 * shape->model->head_dim + l->nope) + l->rope);
+    LUO_TRY(stream(s, 1, 2 * q, 4 * q, NULL));
+    LUO_TRY(stream(s, 1, 2 * kv, 4 * kv, NULL));
+    LUO_TRY(stream(s, 1, rope, rope, NULL));
+    return stream(s, 1, 0, (2 * e + 1) * own * (double)shape->model->hidden, NULL);
+}
+
 /* What arrives round a ring for the last part, which sees everything: its own keys, and others'. */
 static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_layer_shape *shape,
                              luo_attention a, luo_layer_gpu *out)
@@ -164,6 +194,7 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
                   inner = luo_context_is_on(context) ? context->inner : 1;
     const luo_attention a = {.heads = (heads + inner - 1) / inner,
                              .head_dim = shape->model->head_dim,
+                             .value_dim = luo_model_value_dim(shape->model),
                              .sequences = each > 0 ? shape->tokens / each : 0,
                              .tokens = each,
                              .rest = each > 0 ? shape->tokens % each : 0,
@@ -196,12 +227,17 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, 
     const int32_t parts = luo_context_parts(&shape->context), sums = 2 * (parts - 1);
     const bool fused = stack->attention_fused;
     const int32_t kept = (out->kept[0] > 0 ? 2 : 0) + (out->kept[1] > 0 ? 2 : 0);
+    const bool latent = luo_model_is_latent(model);
+    const int32_t low = !latent ? 0 : model->latent.q_lora > 0 ? 2 : 1; /* latent vectors */
+    const int32_t more = latent ? 1 + low : 0;                          /* products */
     const int32_t extra = (model->position == LUO_POS_ROPE) + (model->qk_norm ? 2 : 0) + kept;
     out->kernels = stack->kernels_forward + (calls ? 2 : 0);
     out->kernels_backward = 1.75 * out->kernels;
     if (stack->kernels_forward > 0) return;
     out->kernels = 9 + (fused ? 1 : 3) * parts + extra + calls; /* norms, sums, products, .. */
     out->kernels_backward = 13 + (fused ? 1 : 5) * parts + extra + calls + sums;
+    out->kernels += more + low;
+    out->kernels_backward += 2 * more + low + latent;
     if (!luo_model_has_experts(model, shape->layer)) return;
     out->kernels += 4 + (deals(shape) ? 3 : 0); /* logits, choices, order */
     out->kernels_backward += 5 + (deals(shape) ? 2 : 0);
@@ -226,8 +262,12 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     sum s = {profile, dtype, 0, 0, err, out}, extra = {profile, dtype, 0, 0, err, NULL};
     double norm[2] = {0, 0};
     *out = (luo_layer_gpu){0};
-    LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden, 1));
-    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, model->hidden, heads * d, 1));
+    if (luo_model_is_latent(model))
+        LUO_TRY(latent_products(&s, shape, tokens, heads));
+    else
+        LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden, 1));
+    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, model->hidden, heads * luo_model_value_dim(model),
+                    1));
     LUO_TRY(attention(&s, stack, shape, heads, out));
     LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
     LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
@@ -240,7 +280,9 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     const double q = t * (double)(heads * d), k = t * (double)(kv * d);
     if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
     if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
-    if (model->position == LUO_POS_ROPE)
+    if (luo_model_is_latent(model))
+        LUO_TRY(latent_streams(&extra, shape, tokens, heads));
+    else if (model->position == LUO_POS_ROPE)
         LUO_TRY(stream(&extra, 1, 2 * e * (q + k), 2 * e * (q + k), NULL));
     out->extra_forward = extra.forward;
     out->extra_backward = extra.backward;
@@ -253,11 +295,37 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
 typedef struct talk { /* the collectives of a tensor group; the slowest group decides */
     double before, behind; /* seconds of one before a row-parallel and behind a column-parallel
                               product, as backward has them; in forward the other way round */
+    double gather, sum; /* the same of latent vectors, where heads are made of them */
     double loss;
     /* The same around the second half of the layer. Experts that are dealt: rows go there and back
      * in forward, and so do their gradients. */
     double in, out, din, dout;
 } talk;
+
+/* Latent vectors are put together, not the layer's input (which is, where queries are made of
+ * it). */
+static luo_status latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                              const int32_t *group, talk *out, luo_err *err)
+{
+    const luo_latent *l = &shape->model->latent;
+    const int64_t queries = l->q_lora > 0 ? l->q_lora : shape->model->hidden;
+    const int64_t width[3] = {queries, l->kv_lora, l->rope};
+    double both[2] = {0, 0};
+    for (int i = 0; i < 3 && luo_model_is_latent(shape->model); i++) {
+        const int64_t bytes = luo_layer_tokens(shape) * width[i] * luo_dtype_bytes(ctx->dtype);
+        double a = 0, b = 0;
+        if (shape->sequence_parallel)
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
+        LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, group,
+                               shape->tp, bytes, 0, &b, err));
+        both[0] += a;
+        both[1] += b;
+    }
+    const bool latent = luo_model_is_latent(shape->model);
+    out->gather = latent ? fmax(out->gather, both[0] * ctx->stack->tp_exposed_factor) : out->before;
+    out->sum = latent ? fmax(out->sum, both[1] * ctx->stack->tp_exposed_factor) : out->behind;
+    return LUO_OK;
+}
 
 /* Seconds of an exchange of the rows, and of the counts before it. */
 static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
@@ -337,6 +405,7 @@ static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
         }
         out->before = fmax(out->before, a * ctx->stack->tp_exposed_factor);
         out->behind = fmax(out->behind, b * ctx->stack->tp_exposed_factor);
+        LUO_TRY(latent_comm(ctx, shape, group, out, err));
         out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, shape->tp));
     }
     return LUO_OK;
@@ -371,7 +440,7 @@ static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_contex
     p.ring.hop = x->hop;
     for (int i = 0; i < LUO_LAYER_PARTS; i++) {
         const luo_layer_part part = (luo_layer_part)i;
-        if (part == LUO_LAYER_QKV) p.comm += t->before;
+        if (part == LUO_LAYER_QKV) p.comm += t->gather;
         if (part == LUO_LAYER_UP) p.comm += t->in;
         reach(&p, part);
         p.work += g->y[part];
@@ -390,12 +459,12 @@ static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_contex
 static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
                        luo_layer_part part, pass *p)
 {
-    const double behind = part == LUO_LAYER_UP ? t->din : t->behind;
-    double dw = g->dw[part], left = behind;
-    if (stack->tp_overlap && behind > 0) {
-        dw = luo_cost_beside(dw, behind, t->loss);
-        left = fmax(0, behind - dw);
-        p->call[p->nbeside] = behind;
+    const double call = part == LUO_LAYER_UP ? t->din : t->sum;
+    double dw = g->dw[part], left = call;
+    if (stack->tp_overlap && call > 0) {
+        dw = luo_cost_beside(dw, call, t->loss);
+        left = fmax(0, call - dw);
+        p->call[p->nbeside] = call;
         p->dw[p->nbeside] = dw;
         p->left[p->nbeside++] = left;
     }

@@ -54,11 +54,26 @@ static double mlp_parameters(const luo_model *model, double ffn)
     return (ins + 1) * h * ffn + (model->linear_bias ? ins * ffn + h : 0);
 }
 
+double luo_mem_attention_parameters(const luo_model *model, int32_t tp)
+{
+    const double h = (double)model->hidden, q = (double)(model->heads * model->head_dim);
+    const double kv = (double)(model->kv_heads * model->head_dim);
+    const double heads = (double)model->heads / tp;
+    const luo_latent *l = &model->latent;
+    const double low = (double)l->q_lora, lower = (double)l->kv_lora;
+    if (!luo_model_is_latent(model)) return h * (2 * q + 2 * kv) / tp;
+    const double vectors = h * (low + lower + (double)l->rope) +
+                           (model->norm == LUO_NORM_LAYER ? 2 : 1) * (low + lower);
+    return vectors + heads * ((low > 0 ? low : h) * (double)model->head_dim +
+                              lower * (double)(l->nope + l->v) + (double)l->v * h);
+}
+
 double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t tp)
 {
     const double h = (double)model->hidden, q = (double)(model->heads * model->head_dim);
     const double kv = (double)(model->kv_heads * model->head_dim);
-    double n = h * (2 * q + 2 * kv) + (model->norm == LUO_NORM_LAYER ? 4 : 2) * h;
+    const bool latent = luo_model_is_latent(model);
+    double n = (latent ? 0 : h * (2 * q + 2 * kv)) + (model->norm == LUO_NORM_LAYER ? 4 : 2) * h;
     if (model->qkv_bias) n += q + 2 * kv;
     if (model->linear_bias) n += h;
     if (luo_model_has_experts(model, layer))
@@ -68,7 +83,7 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
                  mlp_parameters(model, (double)model->moe.shared_ffn_hidden);
     else
         n += mlp_parameters(model, (double)model->ffn_hidden);
-    return n / tp;
+    return n / tp + (latent ? luo_mem_attention_parameters(model, tp) : 0);
 }
 
 int64_t luo_mem_vocab(const luo_model *model, int32_t tp)
@@ -95,6 +110,28 @@ static double score_bytes(const luo_mem_spec *s, double published)
     return (double)luo_memory_score_bytes(&r, luo_dtype_bytes(s->model->dtype));
 }
 
+/* Elements that attention keeps of a token: of what is cut by heads, q, k, v and the result; of
+ * latent vectors, which are not, inputs and outputs of their norms and the shared part of the
+ * keys. */
+typedef struct attention_kept {
+    double cut, whole;
+    double beside; /* bytes: statistics of rows, what is put together by kernels of its own */
+} attention_kept;
+
+static attention_kept attention_keeps(const luo_mem_spec *spec)
+{
+    const luo_model *model = spec->model;
+    const double e = (double)luo_dtype_bytes(model->dtype), heads = (double)model->heads;
+    const double d = (double)model->head_dim, kv = (double)model->kv_heads * d;
+    const luo_latent *l = &model->latent;
+    if (!luo_model_is_latent(model))
+        return (attention_kept){2 * heads * d + 2 * keys_grow(spec) * kv, 0, 0};
+    const double parts = d + (double)(l->nope + l->v);
+    return (attention_kept){heads * (2 * d + 2 * (double)l->v),
+                  (double)(2 * l->q_lora + 2 * l->kv_lora + l->rope),
+                  heads * (4 + (spec->attention_fused ? 0 : e * parts))};
+}
+
 /* Korthikanti et al., table 2, with their counts of 2-byte values written in e (masks stay one
  * byte) and 4h written f; for llama the counts of docs/cost-model.md#memory (no dropout, gated). */
 double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute)
@@ -105,7 +142,8 @@ double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute)
     const double f = mlp_width(model) / h,
                  square = (double)(model->heads * spec->sequence_tokens) / h;
     const double q = (double)(model->heads * model->head_dim) / h;
-    const double kv = keys_grow(spec) * (double)(model->kv_heads * model->head_dim) / h;
+    const attention_kept a = attention_keeps(spec);
+    const double qkv = e * a.cut / h + a.beside / h;
     const double home = inner_of(spec) > 1 && recompute != 2 ? e * q : 0; /* results, once more */
     const bool keeps = !spec->attention_fused && recompute == 0;          /* the attention square */
     const luo_memory_rules *r = spec->rules;
@@ -115,12 +153,12 @@ double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute)
         whole = e;
         cut = 0;
     } else if (model->activation == LUO_ACT_SWIGLU) {
-        whole = norms + (r && r->dropout ? 2 : 0);
-        cut = 2 * e * q + 2 * e * kv + (r && r->silu_again ? 3 : 4) * e * f +
+        whole = norms + (r && r->dropout ? 2 : 0) + e * a.whole / h;
+        cut = qkv + (r && r->silu_again ? 3 : 4) * e * f +
               (keeps ? score_bytes(spec, e) * square : 0);
     } else {
-        whole = norms + (!r || r->dropout ? 2 : 0);
-        cut = 2 * e * q + 2 * e * kv + 2 * e * f +
+        whole = norms + (!r || r->dropout ? 2 : 0) + e * a.whole / h;
+        cut = qkv + 2 * e * f +
               (keeps ? score_bytes(spec, 2 * e + 1) * square : 0);
     }
     cut += home;
@@ -133,8 +171,10 @@ static double inputs(const luo_mem_spec *s)
     const luo_model *model = s->model;
     const luo_memory_rules *r = s->rules;
     const double e = (double)luo_dtype_bytes(model->dtype), t = s->tp, h = (double)model->hidden;
-    const double norms = 2 * e + (r && r->dropout ? 2 : 0);
-    const double cut = e * ((double)(model->heads * model->head_dim) / h + mlp_width(model) / h);
+    const double low = (double)(model->latent.q_lora + model->latent.kv_lora) / h;
+    const double norms = 2 * e + (r && r->dropout ? 2 : 0) + e * low;
+    const double o = (double)(model->heads * luo_model_value_dim(model)) / h;
+    const double cut = e * (o + mlp_width(model) / h);
     return tokens_of(s) * h * (norms / (s->sequence_parallel ? t : 1) + cut / t);
 }
 
@@ -143,10 +183,14 @@ double luo_mem_layer_weights(const luo_mem_spec *spec)
     const luo_model *model = spec->model;
     const double e = (double)luo_dtype_bytes(model->dtype), t = spec->tp, h = (double)model->hidden;
     const double q = (double)(model->heads * model->head_dim) / h, f = mlp_width(model) / h;
-    const double kv = (double)(model->kv_heads * model->head_dim) / h;
+    const luo_latent *l = &model->latent;
+    const double kv = luo_model_is_latent(model)
+                          ? (double)(model->heads * (l->nope + l->v)) / h
+                          : 2 * (double)(model->kv_heads * model->head_dim) / h;
+    const double low = (double)(l->q_lora + l->kv_lora + l->rope) / h;
     const double wide = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
-    const double cut = e * (q + 2 * kv + wide * f);
-    return inputs(spec) + tokens_of(spec) * h * (2 * e + cut / t);
+    const double cut = e * (q + kv + wide * f);
+    return inputs(spec) + tokens_of(spec) * h * (2 * e + e * low + cut / t);
 }
 
 /* What the last layer works on when a BI ends, beside what it leaves: what ran again. */

@@ -40,6 +40,9 @@ void luo_mem_state(double parameters, int64_t weight_bytes, double gradient_byte
                    int32_t replicas, luo_mem *out);
 /* Parameters of one layer on one device of t: products, biases and norms, all over t.
  * layer tells dense from expert layers. */
+/* Matrices of attention, and norms of latent vectors, on one of tp devices, which do not cut what
+ * makes latent vectors. */
+double luo_mem_attention_parameters(const luo_model *model, int32_t tp);
 double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t tp);
 /* Vocabulary padded to a multiple of 128*t; classes of a vit as they are. */
 int64_t luo_mem_vocab(const luo_model *model, int32_t tp);

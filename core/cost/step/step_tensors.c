@@ -34,8 +34,7 @@ static void add_mlp(const luo_step_spec *spec, int64_t layer, luo_layer_part par
     const int32_t ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
     const int64_t f = share(model->ffn_hidden, spec->tp);
     if (model->moe.experts > 0) {
-        const double attention = (double)(model->hidden * model->head_dim) *
-                                 (double)(2 * model->heads + 2 * model->kv_heads) / spec->tp;
+        const double attention = luo_mem_attention_parameters(model, spec->tp);
         const double all = luo_mem_layer_parameters(model, layer, spec->tp) - attention;
         if (part == LUO_LAYER_UP) add(t, n, (int64_t)all, false);
         return;
@@ -47,6 +46,21 @@ static void add_mlp(const luo_step_spec *spec, int64_t layer, luo_layer_part par
     }
     for (int32_t i = 0; i < ins; i++) add(t, n, f * model->hidden, false);
     for (int32_t i = 0; model->linear_bias && i < ins; i++) add_bias(t, n, f, false);
+}
+
+static void add_latent(const luo_step_spec *spec, step_tensor *t, int32_t *n)
+{
+    const luo_latent *l = &spec->model->latent;
+    const int64_t heads = share(spec->model->heads, spec->tp), h = spec->model->hidden;
+    const bool centred = spec->model->norm == LUO_NORM_LAYER;
+    add(t, n, l->q_lora * h, true);
+    for (int i = 0; i < (centred ? 2 : 1); i++) add(t, n, l->q_lora, true);
+    add(t, n, l->kv_lora * h, true);
+    add(t, n, l->rope * h, true);
+    for (int i = 0; i < (centred ? 2 : 1); i++) add(t, n, l->kv_lora, true);
+    add(t, n, heads * spec->model->head_dim * (l->q_lora > 0 ? l->q_lora : h), false);
+    add(t, n, heads * l->nope * l->kv_lora, false);
+    add(t, n, heads * l->v * l->kv_lora, false);
 }
 
 /* Tensors of a part of a layer, in the order in which forward reads them. */
@@ -64,13 +78,18 @@ static int32_t part_tensors(const luo_step_spec *spec, int64_t layer, luo_layer_
         add_norm(model, t, &n);
         break;
     case LUO_LAYER_QKV:
+        if (luo_model_is_latent(model)) {
+            add_latent(spec, t, &n);
+            break;
+        }
         for (int i = 0; i < 3; i++) add(t, &n, width[i] * model->hidden, false);
         for (int i = 0; model->qkv_bias && i < 3; i++) add_bias(t, &n, width[i], false);
         if (model->qk_norm) add(t, &n, model->head_dim, true);
         if (model->qk_norm) add(t, &n, model->head_dim, true);
         break;
     case LUO_LAYER_OUT:
-        add(t, &n, width[0] * model->hidden, false);
+        add(t, &n, share(model->heads, spec->tp) * luo_model_value_dim(model) * model->hidden,
+            false);
         if (model->linear_bias) add_bias(t, &n, model->hidden, true);
         break;
     case LUO_LAYER_UP:

@@ -69,7 +69,8 @@ const char *luo_instr_kind_name(luo_instr_kind k); /* "COMPUTE COLLECTIVE P2P LO
 typedef enum luo_cost_kind {
     LUO_COST_NONE,
     LUO_COST_GEMM,       /* a: m, n, k, batch, element bytes, misaligned (0/1) */
-    LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, mask, pairs;
+    LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, mask, pairs,
+                             elements of a value (0: head_dim);
                              the micro-batch is tokens / sequence tokens sequences of that length.
                              Pairs above 0: a step of a ring, so many of a query and a key a head.
                              Mask: LUO_ATTENTION_CAUSAL, and LUO_ATTENTION_AGAIN for a backward that
@@ -85,7 +86,7 @@ enum { LUO_GROUPED_TILE = 256, LUO_GROUPED_TILES = 3, LUO_COST_SIZES = 5 + LUO_G
 enum { LUO_ATTENTION_CAUSAL = 1, LUO_ATTENTION_AGAIN = 2 };
 typedef struct luo_cost_key {
     int32_t kind;
-    int64_t a[LUO_COST_SIZES]; /* the first six, but of GROUPED */
+    int64_t a[LUO_COST_SIZES]; /* the first six, but of GROUPED; of latent attention seven */
 } luo_cost_key;
 
 typedef enum luo_buffer_class {

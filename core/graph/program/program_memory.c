@@ -220,23 +220,31 @@ static void cut_evenly(const luo_programs *set, int64_t weights, int64_t states,
                                   (set->copies > 0 ? set->copies : set->npipelines));
 }
 
+/* Matrices of experts have other copies than all else. */
+static bool is_of_experts(const luo_buffer *buffer)
+{
+    return buffer->rank == 3 && buffer->letters && buffer->letters[0] == 'e';
+}
+
 static void count_state(const luo_programs *set, const luo_role *role, luo_memory *memory)
 {
-    int64_t weight = 0, weights = 0, states = 0;
+    int64_t weight = 0, weights = 0, states = 0, experts = 0;
     for (int32_t b = 0; b < role->nbuf; b++) {
         const int64_t n = role->buf[b].bytes;
+        const bool apart = is_of_experts(&role->buf[b]);
         switch ((luo_buffer_class)role->buf[b].buffer_class) {
         case LUO_BUFFER_WEIGHT:
             memory->weights += n;
             weight = role->buf[b].elem_bytes;
-            if (!strchr(role->buf[b].tensor, '@')) weights += n / weight; /* a copy has no state */
+            if (!apart && !strchr(role->buf[b].tensor, '@')) /* a copy has no state */
+                weights += n / weight;
             break;
         case LUO_BUFFER_GRADIENT:
             memory->gradients += n;
             break;
         case LUO_BUFFER_OPTIMIZER:
-            memory->optimizer += n;
-            states += n / role->buf[b].elem_bytes;
+            if (apart) experts += n;
+            else memory->optimizer += n, states += n / role->buf[b].elem_bytes;
             break;
         case LUO_BUFFER_STASH:
         case LUO_BUFFER_WORK:
@@ -244,6 +252,7 @@ static void count_state(const luo_programs *set, const luo_role *role, luo_memor
         }
     }
     cut_evenly(set, weights, states, memory);
+    memory->optimizer += experts;
     luo_memory_held(&set->memory, weight, &memory->gradients, &memory->optimizer);
     memory->gradients += luo_memory_dummies(set, role);
 }

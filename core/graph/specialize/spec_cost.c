@@ -29,6 +29,12 @@ static int64_t tokens_of(const look *l, int32_t x)
     return d ? d->dim[0] : 0;
 }
 
+static int64_t dim_of(const look *l, int32_t x, int32_t d)
+{
+    const spec_dims *dims = spec_local(l->s, x, l->length, l->dev);
+    return dims ? dims->dim[d] : 0;
+}
+
 static void stream(luo_instr *instr, int64_t bytes)
 {
     instr->cost = (luo_cost_key){LUO_COST_STREAM, {bytes}};
@@ -128,7 +134,7 @@ static void cost_ring(const look *l, luo_instr *instr, const spec_dims *d, bool 
 }
 
 /* Fused attention: the square of each sequence, half of it if causal; backward 2.5 times. */
-static void fused(const look *l, luo_instr *instr, int32_t q, bool backward)
+static void fused(const look *l, luo_instr *instr, int32_t q, int32_t v, bool backward)
 {
     const spec_dims *d = spec_local(l->s, q, l->length, l->dev);
     if (!d) return;
@@ -137,23 +143,24 @@ static void fused(const look *l, luo_instr *instr, int32_t q, bool backward)
         return;
     }
     const luo_length *n = &l->s->in->lengths[l->length];
-    const int64_t t = d->dim[0], heads = d->dim[1], head = d->dim[2];
+    const int64_t t = d->dim[0], heads = d->dim[1], head = d->dim[2], value = dim_of(l, v, 2);
     const int64_t sequence = n->sequence_tokens < t ? n->sequence_tokens : t;
     const bool causal = l->s->g->causal;
     instr->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
-                                 {heads, head, t, sequence, mask_of(l, backward), 0}};
-    const int64_t flops = (causal ? 2 : 4) * heads * head * t * sequence;
-    instr->flops = backward ? flops / 2 * 5 : flops;
+                                 {heads, head, t, sequence, mask_of(l, backward), 0,
+                                  value == head ? 0 : value}};
+    const int64_t each = backward ? 3 * head + 2 * value : head + value;
+    instr->flops = (causal ? 1 : 2) * heads * each * t * sequence;
 }
 
 static void cost_attention(const look *l, luo_instr *instr)
 {
-    fused(l, instr, l->op->in[0], false);
+    fused(l, instr, l->op->in[0], l->op->in[2], false);
 }
 
 static void cost_attention_dx(const look *l, luo_instr *instr)
 {
-    fused(l, instr, l->op->in[3], true);
+    fused(l, instr, l->op->in[3], l->op->in[5], true);
 }
 
 /* ---- streaming kernels ---- */
@@ -184,6 +191,13 @@ static void cost_norm_dx(const look *l, luo_instr *instr)
 static void cost_rope(const look *l, luo_instr *instr)
 {
     pass_over(l, instr, 2, in_volumes(l));
+}
+
+static void cost_latent(const look *l, luo_instr *instr)
+{
+    int64_t sum = in_volumes(l);
+    for (int32_t i = 0; i < l->op->nout; i++) sum += volume_of(l, l->op->out[i]);
+    pass_over(l, instr, 1, sum);
 }
 
 static void cost_activation(const look *l, luo_instr *instr)
@@ -252,12 +266,6 @@ static spec_load load_of(const look *l, int32_t x)
 static int64_t loaded(int64_t rows, double factor)
 {
     return factor == 1 ? rows : (int64_t)ceil((double)rows * factor - 1e-9);
-}
-
-static int64_t dim_of(const look *l, int32_t x, int32_t d)
-{
-    const spec_dims *dims = spec_local(l->s, x, l->length, l->dev);
-    return dims ? dims->dim[d] : 0;
 }
 
 /* Of so many experts with equal sizes. */

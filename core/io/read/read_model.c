@@ -13,6 +13,10 @@ typedef struct moe_yaml {
     bool renorm;
     int32_t gate;
 } moe_yaml;
+typedef struct attention_yaml {
+    int32_t kind;
+    luo_latent latent;
+} attention_yaml;
 typedef struct model_yaml {
     const char *schema, *name;
     luo_family family;
@@ -24,6 +28,7 @@ typedef struct model_yaml {
     luo_activation activation;
     luo_position position;
     moe_yaml moe;
+    attention_yaml attention;
     luo_image image;
     luo_dtype dtype;
 } model_yaml;
@@ -45,6 +50,7 @@ static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word attentions[] = {{"mla", 0}};
 static const luo_doc_word gates[] = {{"topk", 0}, {"top1", 1}, {"sigmoid", 2}};
 
 static const luo_doc_field moe_fields[] = {
@@ -64,6 +70,16 @@ static const luo_doc_field moe_fields[] = {
     LUO_DOC_FLOAT_OR("routed_scale", moe_yaml, routed_scale, "1", LUO_ABOVE_TO(0, 1e6)),
     LUO_DOC_INT_OR("route_groups", moe_yaml, route_groups, "1", HEADS),
     LUO_DOC_INT_OR("route_groups_kept", moe_yaml, route_groups_kept, "1", HEADS),
+    LUO_DOC_END};
+
+static const luo_doc_field attention_fields[] = {
+    LUO_DOC_ENUM("kind", REQ, attention_yaml, kind, attentions),
+    LUO_DOC_INT_OR("q_lora_rank", attention_yaml, latent.q_lora, "0",
+                   LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
+    LUO_DOC_INT("kv_lora_rank", REQ, attention_yaml, latent.kv_lora, SIZE),
+    LUO_DOC_INT("qk_nope_head_dim", REQ, attention_yaml, latent.nope, HEADS),
+    LUO_DOC_INT("qk_rope_head_dim", REQ, attention_yaml, latent.rope, HEADS),
+    LUO_DOC_INT("v_head_dim", REQ, attention_yaml, latent.v, HEADS),
     LUO_DOC_END};
 
 static const luo_doc_field image_fields[] = {
@@ -97,6 +113,7 @@ static const luo_doc_field model_fields[] = {
     LUO_DOC_ENUM("position", OPT, model_yaml, position, positions),
     LUO_DOC_BOOL("causal", OPT, model_yaml, causal),
     LUO_DOC_MAPPING("moe", OPT, model_yaml, moe, moe_fields, NULL),
+    LUO_DOC_MAPPING("attention", OPT, model_yaml, attention, attention_fields, NULL),
     LUO_DOC_MAPPING("image", OPT, model_yaml, image, image_fields, NULL),
     LUO_DOC_INT("classes", OPT, model_yaml, classes, SIZE),
     LUO_DOC_FIELD("variant", OPT, model_yaml, variant, .form = LUO_DOC_WHOLE,
@@ -125,7 +142,7 @@ static const struct {
     {"activation", LUO_KEYS_LAYERS, false},  {"position", LUO_KEYS_LAYERS, false},
     {"causal", LUO_KEYS_LAYERS, false},      {"moe", LUO_KEYS_EXPERTS, true},
     {"image", LUO_KEYS_IMAGE, true},         {"classes", LUO_KEYS_IMAGE, true},
-    {"variant", LUO_KEYS_VARIANT, true},
+    {"variant", LUO_KEYS_VARIANT, true},     {"attention", LUO_KEYS_EXPERTS, false},
 };
 
 static bool has_keys(int64_t family, luo_family_keys group)
@@ -171,6 +188,7 @@ static const luo_doc_node *at_key(const luo_doc *doc, const char *key)
 static void check_heads(luo_doc *doc, const luo_model *model)
 {
     const luo_doc_node *heads = at_key(doc, "heads"), *hidden = at_key(doc, "hidden");
+    if (luo_model_is_latent(model)) return; /* sizes of their own */
     if (heads && hidden && !at_key(doc, "head_dim") && model->hidden % model->heads)
         luo_doc_error(doc, heads,
                       "`heads` is %lld; `hidden` %lld is not divisible by %lld, give "
@@ -234,6 +252,25 @@ static void check_moe(luo_doc *doc, const luo_model *model)
                       "not at all; give both above 0.");
 }
 
+/* Heads are as `attention` says. */
+static void check_latent(luo_doc *doc, const luo_model *model)
+{
+    static const char *const others[] = {"kv_heads", "head_dim",    "qk_norm",
+                                         "qkv_bias", "linear_bias", "position"};
+    const luo_doc_node *attention = at_key(doc, "attention");
+    if (!attention || !luo_model_is_latent(model)) return;
+    for (size_t i = 0; i < LUO_DOC_COUNT(others); i++)
+        if (at_key(doc, others[i]))
+            luo_doc_error_key(doc, at_key(doc, others[i]),
+                              "`%s` does not go with `attention`, which has sizes and positions of "
+                              "its own; leave it out.",
+                              others[i]);
+    if (model->latent.rope % 2)
+        luo_doc_error(doc, luo_doc_get(attention, "qk_rope_head_dim"),
+                      "`qk_rope_head_dim` is %lld; positions turn pairs and need an even number.",
+                      (long long)model->latent.rope);
+}
+
 /* Each size is within its range, and so is what they make together. */
 static void check_parameters(luo_doc *doc, const luo_model *model)
 {
@@ -251,6 +288,7 @@ static void take_family_defaults(const luo_doc *doc, luo_model *model)
     const luo_family_desc *f = luo_family_desc_of(model->family);
     if (!at_key(doc, "kv_heads")) model->kv_heads = model->heads;
     if (!at_key(doc, "head_dim")) model->head_dim = model->heads ? model->hidden / model->heads : 0;
+    if (luo_model_is_latent(model)) model->head_dim = model->latent.nope + model->latent.rope;
     if (!at_key(doc, "rope_base")) model->rope_base = f->rope_base;
     if (!at_key(doc, "token_types")) model->token_types = f->token_types;
     if (!at_key(doc, "tied_embeddings")) model->tied_embeddings = f->tied_embeddings;
@@ -302,6 +340,7 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                                  y->moe.capacity_factor, y->moe.gate == 1, y->moe.gate == 2,
                                  y->moe.renorm, y->moe.routed_scale, y->moe.route_groups,
                                  y->moe.route_groups_kept, y->moe.aux_loss},
+                         .latent = y->attention.latent,
                          .image = y->image,
                          .dtype = y->dtype};
     take_family_defaults(doc, model);
@@ -331,6 +370,7 @@ luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
             check_heads(&doc, model);
             check_image(&doc, model);
             check_moe(&doc, model);
+            check_latent(&doc, model);
         }
         check_keys(&doc, data);
         if (model) check_parameters(&doc, model);

@@ -160,7 +160,7 @@ static int32_t matrices(const luo_model *model, double part[MATRICES])
     const double q = h * (double)model->heads, kv = h * (double)model->kv_heads;
     const double size[MATRICES] = {q, kv, kv, q, f, model->activation == LUO_ACT_SWIGLU ? f : 0, f};
     double sum = 0;
-    if (model->moe.experts > 0) {
+    if (model->moe.experts > 0 || luo_model_is_latent(model)) {
         part[0] = 1;
         return 1;
     }

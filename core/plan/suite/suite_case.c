@@ -54,8 +54,32 @@ static int64_t padded(int64_t vocab, int32_t tp)
     return (vocab + unit - 1) / unit * unit;
 }
 
+/* Rows do not print sizes of latent attention: those of the published DeepSeek networks. */
+static luo_latent latent_of(const luo_suite_row *row)
+{
+    const bool lite = strstr(row->model, "lite") != NULL;
+    if (!row->mla) return (luo_latent){0};
+    return (luo_latent){
+        .q_lora = lite ? 0 : 1536, .kv_lora = 512, .nope = 128, .rope = 64, .v = 128};
+}
+
+static void add_experts(const luo_suite_row *row, luo_model *model)
+{
+    if (row->experts == 0) return;
+    model->family = LUO_FAMILY_MOE;
+    model->moe = (luo_moe){.experts = row->experts,
+                           .experts_per_token = row->topk,
+                           .expert_ffn_hidden = row->moe_ffn,
+                           .shared_experts = row->shared_ffn > 0,
+                           .shared_ffn_hidden = row->shared_ffn,
+                           .first_dense_layers = row->dense_layers,
+                           .every_layers = 1};
+}
+
 static void make_model(const luo_suite_row *row, luo_dtype dtype, luo_model *model)
 {
+    const luo_latent latent = latent_of(row);
+    const int64_t head = row->mla ? latent.nope + latent.rope : row->hidden / row->heads;
     const bool gated = is_gated(row), mpt = begins(row->model, "mpt");
     /* Sailor's networks are lists of layers that share nothing: with one replica of two stages its
      * reductions take no time (rows sm-N2_D1, sg-neo-N4_D1). */
@@ -67,7 +91,8 @@ static void make_model(const luo_suite_row *row, luo_dtype dtype, luo_model *mod
                          .ffn_hidden = row->ffn,
                          .heads = row->heads,
                          .kv_heads = row->kv_heads ? row->kv_heads : row->heads,
-                         .head_dim = row->hidden / row->heads,
+                         .head_dim = head,
+                         .latent = latent,
                          .vocab = padded(row->vocab, row->tp),
                          .max_sequence_tokens = row->seq,
                          .tied_embeddings = !apart,
@@ -80,6 +105,7 @@ static void make_model(const luo_suite_row *row, luo_dtype dtype, luo_model *mod
                          .norm_eps = gated ? 1e-6 : 1e-5,
                          .rope_base = 10000,
                          .dtype = dtype};
+    add_experts(row, model);
 }
 
 /* ---- cluster ---- */
@@ -220,6 +246,16 @@ static bool mixed(const luo_suite_row *row)
     return strcmp(row->gpu, "mixed") == 0;
 }
 
+static luo_status check_experts(const luo_suite_row *row, luo_err *err)
+{
+    if (row->topk < 1 || row->moe_ffn < 1 || row->tp * row->cp * row->pp > 1 || row->ep < 1 ||
+        row->dp % row->ep)
+        return suite_refuse(row, LUO_EUNSUP, err,
+                            "experts are scored where their sizes are printed, replicas are single "
+                            "GPUs and `ep` divides `dp`.");
+    return LUO_OK;
+}
+
 static luo_status check_sizes(const luo_suite_row *row, luo_err *err)
 {
     if (row->hidden < 1 || row->heads < 1 || row->layers < 1 || row->vocab < 1 || row->seq < 1 ||
@@ -235,11 +271,11 @@ static luo_status check_sizes(const luo_suite_row *row, luo_err *err)
     if (chunks_fall_short(row) && (row->layers + 2) % ((int64_t)row->pp * row->vpp))
         return suite_refuse(row, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
                             (long long)row->layers, (int)(row->pp * row->vpp));
-    if (row->experts > 0 || row->mla)
+    if (row->mla && !begins(row->model, "deepseek"))
         return suite_refuse(row, LUO_EUNSUP, err,
-                            "experts and latent attention are not scored "
-                            "yet.");
-    return LUO_OK;
+                            "latent attention is scored for networks of DeepSeek, whose sizes are "
+                            "known.");
+    return row->experts > 0 ? check_experts(row, err) : LUO_OK;
 }
 
 static luo_status assumptions(luo_arena *arena, luo_case *one, bool scaled, luo_err *err)
@@ -326,6 +362,24 @@ static void exchange_heads(luo_plan *plan)
         }
 }
 
+/* Neighbouring replicas share experts. */
+static luo_status deal_experts(luo_arena *arena, const luo_suite_row *row, luo_plan *plan,
+                               luo_err *err)
+{
+    const int32_t ep = row->ep, n = row->dp / ep;
+    struct luo_expert_group *groups = LUO_NEW_N(arena, struct luo_expert_group, n);
+    int32_t *pipeline = LUO_NEW_N(arena, int32_t, row->dp);
+    if (!groups || !pipeline) return luo_err_nomem(err);
+    for (int32_t i = 0; i < row->dp; i++) pipeline[i] = i;
+    for (int32_t g = 0; g < n; g++)
+        groups[g] = (struct luo_expert_group){.n = ep, .pipeline = pipeline + g * ep};
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        ((luo_stage *)(uintptr_t)&plan->pipelines[i].stages[0])->experts_dealt = true;
+    plan->ngroups = n;
+    plan->expert_groups = groups;
+    return LUO_OK;
+}
+
 luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, luo_err *err)
 {
     const luo_suite_row *row = one->row;
@@ -348,7 +402,7 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, 
                            .layers = row->vpp > 1 ? NULL : one->layers};
     LUO_TRY(luo_plan_grid(arena, &grid, out, err));
     if (exchanges_heads(row)) exchange_heads(*out);
-    return LUO_OK;
+    return row->experts > 0 && row->ep > 1 ? deal_experts(arena, row, *out, err) : LUO_OK;
 }
 
 luo_memory_rules luo_case_memory(const luo_case *one)
@@ -370,6 +424,9 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cos
                            luo_err *err)
 {
     const luo_suite_row *row = one->row;
+    if (row->experts > 0 && row->ep > 1)
+        return suite_refuse(row, LUO_EUNSUP, err,
+                            "experts that replicas share have no closed form.");
     const luo_cost_ctx ctx = {.cluster = one->cluster, .stack = one->stack, .dtype = one->dtype};
     const luo_step_spec spec = {.model = &one->model,
                                 .sequence_tokens = row->seq,

@@ -135,6 +135,7 @@ static luo_status check(fitter *t, luo_err *err)
         t->stratum_of[i] = -1;
         if (!one->cluster || !(one->measured_s > 0) || luo_suite_excluded(one->row)) continue;
         if (one->row->cp > 1) continue; /* constants are those of docs/validation.md */
+        if (one->row->experts > 0) continue; /* shared by replicas they have no closed form */
         t->stratum_of[i] = stratum_for(t, one->row);
         t->strata[t->stratum_of[i]].n++;
         rows++;

@@ -247,7 +247,7 @@ static luo_status ranks(uniform_search *s, uniform_frame f)
         if (c > lo && opts->sequence_tokens / c < CONTEXT_TOKENS) break;
         f.context = (luo_context){.c = c, .inner = 1};
         LUO_TRY(micro_batches(s, f));
-        if (opts->cp >= 0) break;
+        if (opts->cp >= 0 || luo_model_is_latent(s->model)) break; /* no program has both */
     }
     return LUO_OK;
 }

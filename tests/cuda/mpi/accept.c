@@ -232,8 +232,10 @@ static void run_packed(tally *t)
     say(t, "packed lengths");
 }
 
-/* State in a layout of its own is refused, on all ranks alike; so are experts. */
-static bool refuses(luo_lab *lab, bool experts, const char *says)
+/* State in a layout of its own is refused, on all ranks alike; so are experts and latent
+ * attention. */
+typedef enum refused { LAYOUT, EXPERTS, LATENT } refused;
+static bool refuses(luo_lab *lab, refused what, const char *says)
 {
     static const int32_t dev[2] = {0, 1};
     luo_arena *a = luo_arena_new(1 << 20);
@@ -241,13 +243,17 @@ static bool refuses(luo_lab *lab, bool experts, const char *says)
     luo_plan *p = plan_of(a, &r, LUO_F32);
     luo_model model = model_of(r.model, p->layers);
     const luo_recipe recipe = {.plan = p, .sequence_tokens = TOKENS};
-    if (experts) model.family = LUO_FAMILY_MOE;
-    if (experts) model.moe = (luo_moe){4, 2, 24, .every_layers = 1};
+    if (what != LAYOUT) model.family = LUO_FAMILY_MOE;
+    if (what == LATENT) {
+        model.latent = (luo_latent){0, 12, 6, 4, 8};
+        model.head_dim = 10;
+    }
+    if (what == EXPERTS) model.moe = (luo_moe){4, 2, 24, .every_layers = 1};
     luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
     luo_programs *set = NULL;
     luo_job *job = NULL;
     luo_err err = {0};
-    if (!experts) p->state_layout = (luo_state_layout){2, 1, 1, 2, dev};
+    if (what == LAYOUT) p->state_layout = (luo_state_layout){2, 1, 1, 2, dev};
     if (luo_plan_compile(a, p, &model, lab->cluster, NULL, &set, &err) != LUO_OK)
         luo_lab_die("compile", &err);
     const luo_status st = lab->executor->bind(x, 0, set, &recipe, &job, &err);
@@ -271,8 +277,9 @@ static void run_all(tally *t)
     count(t, run_journeys(t->lab, t->all));
     run_given_up(t);
     run_packed(t);
-    count(t, refuses(t->lab, false, "which backend cuda does not do"));
-    count(t, refuses(t->lab, true, "for which backend cuda has no kernels"));
+    count(t, refuses(t->lab, LAYOUT, "which backend cuda does not do"));
+    count(t, refuses(t->lab, EXPERTS, "has experts, for which backend cuda has no kernels"));
+    count(t, refuses(t->lab, LATENT, "has latent attention, for which backend cuda has no"));
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));
     if (t->all) count(t, run_raw(t->lab, 3490, LUO_BF16, &ran));
     count(t, ran == 1 + t->all); /* they are not refused */
