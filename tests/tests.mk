@@ -11,7 +11,7 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 
 # The long ones first. WAITING have a lane of their own in tests/run.sh, beside those that compute: their ranks wait
 # for each other, for time to pass, or to be killed. MORE_.. are of `make check-more`: whole programs that take long.
-WAITING := $(addprefix tests/,checkpoints.sh sets.sh)
+WAITING := $(addprefix tests/,checkpoints.sh sets.sh) $(filter %/exec/check_watch %/exec/check_fleet,$(UNIT))
 MORE_WAITING := tests/faults.sh
 SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh links.sh)
 MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh)
@@ -46,7 +46,7 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 # Every test there is, by name: `make check` runs some, `make check-more` the others, `make check-all` all of them; what
 # check-all adds to each hangs on LUO_SCALE alone (CONTRIBUTING.md).
 MORE_PROGRAMS := $(filter %/mpi/accept,$(CUDA_TESTS)) $(STORM_HOST)
-TESTS := $(SCRIPTS) $(STORM) $(MPI_TESTS) $(filter-out $(MORE_PROGRAMS),$(CUDA_TESTS)) $(UNIT)
+TESTS := $(SCRIPTS) $(STORM) $(MPI_TESTS) $(filter-out $(MORE_PROGRAMS),$(CUDA_TESTS)) $(filter-out $(WAITING),$(UNIT))
 MORE_TESTS := $(MORE_SCRIPTS) $(filter-out $(STORM_HOST),$(MORE_PROGRAMS))
 TEST_PROGRAMS := $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(STORM_HOST)
 RUN_TESTS = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' CUDA_OBJECTS=$(B)/one \
