@@ -7,7 +7,7 @@
 #include "cli/plan/plan_auto.h"
 #include "cli/plan/plan_shares.h"
 
-enum { LINES = LUO_AUTO_PLANNERS + 5 };
+enum { LINES = LUO_AUTO_PLANNERS + 6 };
 
 typedef struct explanation {
     const char *line[LINES];
@@ -69,6 +69,16 @@ static void say_shape(luo_cli *cli, explanation *x, const luo_plan *plan)
     say(cli, x, "pipelines %s; zero %d, %s%s", luo_str_get(&s), plan->zero,
         luo_sched_name(plan->schedule), plan->sequence_parallel ? ", sequence parallelism" : "");
     luo_str_free(&s);
+}
+
+/* Which devices have all experts together. */
+static void say_experts(luo_cli *cli, explanation *x, const luo_plan *plan)
+{
+    const luo_stage *st = &plan->pipelines[0].stages[0];
+    const int32_t n = plan->ngroups > 0 ? plan->expert_groups[0].n : 1;
+    if (plan->ngroups == 0 && !st->experts_dealt) return;
+    say(cli, x, "experts: %s, in groups of %d pipelines",
+        st->experts_dealt ? "whole ones are dealt to devices" : "each is cut inside the stages", n);
 }
 
 static int32_t recomputed(const luo_stage *st)
@@ -134,6 +144,7 @@ static void explain(luo_cli *cli, explanation *x, const luo_auto_call *call)
     *x = (explanation){.n = 0};
     for (int k = 0; k < LUO_AUTO_PLANNERS; k++) say_candidate(cli, x, call, k);
     say_shape(cli, x, best->plan);
+    say_experts(cli, x, best->plan);
     say_layers(cli, x, best->plan);
     say_limit(cli, x, &best->step);
     say(cli, x, "memory of the fullest device: %.1f %%", 100 * best->step.memory_ratio);

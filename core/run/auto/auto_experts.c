@@ -4,7 +4,10 @@
 
 #include "core/run/auto/auto_internal.h"
 
-enum { OF_EACH = 3 }; /* frames of every degree that are simulated */
+enum {
+    OF_EACH = 3, /* frames of every degree that are simulated */
+    DEGREES = 31
+};
 
 /* Groups of so many neighbouring pipelines share their experts, which are dealt out whole, or cut
  * inside the stages as tensors are. */
@@ -74,20 +77,42 @@ static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t 
     const luo_status st =
         luo_plan_uniform(asking->arena, &fewer, judge->cluster, &opts, &found, &n, &why);
     if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
-    for (int32_t i = 0; i < n && st == LUO_OK; i++)
+    const luo_plan *before = out->plan;
+    for (int32_t i = 0; i < n && st == LUO_OK; i++) {
         LUO_TRY(try_frame(asking, found[i].plan, degree, out, err));
+        if (!asking->in->simulated && out->plan != before) break; /* the first that fits */
+    }
     return LUO_OK;
+}
+
+/* The degrees that are tried: small ones first, but large ones where nothing fits without. */
+static int32_t list_degrees(const auto_asking *asking, int32_t *out)
+{
+    const int64_t experts = asking->in->judge->model->moe.experts;
+    int32_t n = 0;
+    for (int32_t degree = 2; degree <= experts && degree <= asking->ndevices; degree *= 2)
+        if (experts % degree == 0) out[n++] = degree;
+    for (int32_t i = 0; asking->nbase == 0 && i < n / 2; i++) {
+        const int32_t other = out[i];
+        out[i] = out[n - 1 - i];
+        out[n - 1 - i] = other;
+    }
+    return n;
 }
 
 luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)
 {
-    const int64_t experts = asking->in->judge->model->moe.experts;
     const int32_t asked = asking->in->opts.recompute;
-    for (int32_t degree = 2; degree <= experts && degree <= asking->ndevices; degree *= 2) {
-        if (experts % degree) continue;
-        LUO_TRY(try_degree(asking, degree, asked, out, err));
+    int32_t degree[DEGREES];
+    const int32_t n = list_degrees(asking, degree);
+    for (int32_t k = 0; k < n; k++) {
+        const bool before = out->plan != NULL;
+        LUO_TRY(try_degree(asking, degree[k], asked, out, err));
         /* Rows of experts need more room than those of so many fewer. */
-        if (asked < 0) LUO_TRY(try_degree(asking, degree, LUO_RECOMPUTE_FULL, out, err));
+        if (asked < 0 && (asking->in->simulated || !out->plan))
+            LUO_TRY(try_degree(asking, degree[k], LUO_RECOMPUTE_FULL, out, err));
+        /* A step of many devices takes seconds: one degree that fits, and the next. */
+        if (!asking->in->simulated && before) break;
     }
     return LUO_OK;
 }
