@@ -6,6 +6,7 @@ b() { p --global-batch-size 16 --seq-length 64 "$@"; }
 b
 "$LUOSHU" check plan.json --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml"
 b --tp 2 --pp 2 --zero 1 --schedule 1f1b --json
+b --recompute full --layers equal --pp 2
 # a slow device, and one that is down; the plans beside the best are written as well
 printf 'device,rate\n5,3\n6,inf\n' >rates.csv
 b --rates rates.csv --top 3

@@ -214,6 +214,86 @@ START_TEST(pins_of_values)
 }
 END_TEST
 
+/* ---- sizes ---- */
+
+static luo_uniform_opts open_sizes(void)
+{
+    return (luo_uniform_opts){.zero = -1, .zero_most = 3, .cp = -1, .recompute = -1,
+                              .schedule = -1, .layers = LUO_UNIFORM_BOTH,
+                              .sequence_parallel = true};
+}
+
+/* Each size in turn, asked for as the plan has it and otherwise. */
+static const struct {
+    const char *name;
+    int32_t field, has, other;
+} sizes[] = {
+    {"tp", offsetof(luo_uniform_opts, tp), 2, 4},
+    {"pp", offsetof(luo_uniform_opts, pp), 2, 1},
+    {"dp", offsetof(luo_uniform_opts, dp), 2, 4},
+    {"cp", offsetof(luo_uniform_opts, cp), 1, 2},
+    {"micro-batch size", offsetof(luo_uniform_opts, micro_batch_sequences), 1, 2},
+    {"zero", offsetof(luo_uniform_opts, zero), 1, 0},
+    {"zero", offsetof(luo_uniform_opts, zero_most), 1, 0},
+    {"zero", offsetof(luo_uniform_opts, shard), 0, 1 + LUO_SHARD_FULL},
+    {"schedule", offsetof(luo_uniform_opts, schedule), 1 + LUO_SCHED_1F1B,
+     1 + LUO_SCHED_ZB_H1},
+    {"schedule", offsetof(luo_uniform_opts, chunks), 1, 2},
+    {"recompute", offsetof(luo_uniform_opts, recompute), LUO_RECOMPUTE_NONE, LUO_RECOMPUTE_FULL},
+};
+
+START_TEST(sizes_are_told)
+{
+    arena = luo_arena_new(0);
+    luo_plan *plan = luo_test_plan(arena, "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4");
+    luo_uniform_opts asked = open_sizes();
+    plan->zero = 1;
+    ck_assert_ptr_eq((void *)luo_auto_size_broken(&asked, plan), NULL);
+    memcpy((char *)&asked + sizes[_i].field, &sizes[_i].has, sizeof(int32_t));
+    ck_assert_ptr_eq((void *)luo_auto_size_broken(&asked, plan), NULL);
+    memcpy((char *)&asked + sizes[_i].field, &sizes[_i].other, sizeof(int32_t));
+    if (sizes[_i].field == offsetof(luo_uniform_opts, zero_most)) plan->zero = 2; /* 0: 1 */
+    const char *broken = luo_auto_size_broken(&asked, plan);
+    ck_assert_msg(broken, "%s", sizes[_i].name);
+    ck_assert_str_eq(broken, sizes[_i].name);
+    luo_arena_free(arena);
+    arena = NULL;
+}
+END_TEST
+
+START_TEST(other_sizes_are_told)
+{
+    arena = luo_arena_new(0);
+    luo_plan *plan = luo_test_plan(arena, "8: [0,1]*5 [2,3]*3 || 8: [4,5]*5 [6,7]*3");
+    luo_uniform_opts asked = open_sizes();
+    ck_assert_ptr_eq((void *)luo_auto_size_broken(&asked, plan), NULL);
+    asked.layers = LUO_UNIFORM_EQUAL;
+    ck_assert_str_eq(luo_auto_size_broken(&asked, plan), "layers");
+    asked = open_sizes();
+    asked.sequence_parallel = false;
+    plan->sequence_parallel = true;
+    ck_assert_str_eq(luo_auto_size_broken(&asked, plan), "sequence parallelism");
+    luo_arena_free(arena);
+    arena = NULL;
+}
+END_TEST
+
+/* Nobody answers with another size than was asked for, whatever would be faster. */
+START_TEST(sizes_are_kept)
+{
+    scene *s = open_scene();
+    s->rate[5] = 3; /* malleus is asked as well */
+    s->in.opts.recompute = LUO_RECOMPUTE_FULL;
+    s->in.opts.tp = 2;
+    ask(s);
+    check_answer(s);
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++)
+        if (s->out.at[k].plan)
+            ck_assert_ptr_eq((void *)luo_auto_size_broken(&s->in.opts, s->out.at[k].plan), NULL);
+    close_scene(s);
+}
+END_TEST
+
 /* A plan that breaks a pin is no candidate, and its planner says which. */
 START_TEST(pinned_plans_alone)
 {
@@ -240,4 +320,5 @@ END_TEST
 LUO_SUITE("run.auto", LUO_T(uniform_is_uniform), LUO_T(slow_devices_bring_malleus_in),
           LUO_T(experts_are_shared_out),
           LUO_T(no_device_is_a_sentence), LUO_T_N(pins_are_kept, LUO_ROWS(pins)),
-          LUO_T(pins_of_values), LUO_T(pinned_plans_alone))
+          LUO_T(pins_of_values), LUO_T_N(sizes_are_told, LUO_ROWS(sizes)),
+          LUO_T(other_sizes_are_told), LUO_T(sizes_are_kept), LUO_T(pinned_plans_alone))

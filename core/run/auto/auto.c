@@ -34,8 +34,14 @@ luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_ca
 {
     const luo_auto_in *in = asking->in;
     const char *broken = in->pinned ? luo_auto_pin_broken(in->pinned, plan) : NULL;
+    const char *other = luo_auto_size_broken(&in->opts, plan);
     luo_judgement step;
     luo_err why = {0};
+    if (other) {
+        if (!out->plan)
+            snprintf(out->why, sizeof out->why, "its plans have another %s than is asked", other);
+        return LUO_OK;
+    }
     if (broken) {
         if (!out->plan) snprintf(out->why, sizeof out->why, "its plans break pinned %s", broken);
         return LUO_OK;

@@ -51,6 +51,11 @@ typedef struct luo_auto_answer {
 luo_status luo_auto_plan(luo_arena *arena, const luo_auto_in *in, luo_auto_answer *out,
                          luo_err *err);
 
+/* The size of those that are asked for (not open to the search, as luo_uniform_opts says it) which
+ * the plan does not have, such as "tp" or "recompute"; NULL: it has all of them. Layers by speed
+ * cannot be told from a plan, nor can the order of devices. */
+const char *luo_auto_size_broken(const luo_uniform_opts *asked, const luo_plan *plan);
+
 /* The pinned pointer (as plan.json has it) at which the plan is not as `pinned` is; NULL: it keeps
  * all of them. Known: /zero, /schedule, /schedule/kind, /schedule/chunks, /sequence_parallel,
  * /micro_batch_sequences, /pipelines and what lies below it, such as /pipelines/0/stages/1/devices;

@@ -136,8 +136,8 @@ static bool may_search(const luo_uniform_opts *opts, const luo_model *model)
 {
     const bool plain = opts->schedule <= 0 || opts->schedule == 1 + (int)LUO_SCHED_1F1B;
     return plain && model->moe.experts == 0 && model->family != LUO_FAMILY_VGG && opts->cp <= 1 &&
-           opts->chunks <= 1 && opts->dp == 0 && opts->micro_batch_sequences == 0 &&
-           opts->recompute < 0 && opts->shard <= 0 &&
+           !opts->tp_pp_dp && opts->chunks <= 1 && opts->dp == 0 &&
+           opts->micro_batch_sequences == 0 && opts->recompute < 0 && opts->shard <= 0 &&
            (opts->zero < 0 || opts->zero_most >= 3 || opts->zero < 3);
 }
 
@@ -148,6 +148,7 @@ static luo_status try_pipelines(const auto_asking *asking, luo_auto_candidate *o
     const luo_auto_in *in = asking->in;
     const luo_uniform_opts *opts = &in->opts;
     const luo_model *model = in->judge->model;
+    const int32_t most = opts->zero_most > 0 ? opts->zero_most : 1;
     const luo_auto_pipelines_in ask = {.model = model,
                                        .cluster = in->judge->cluster,
                                        .stack = in->judge->stack,
@@ -158,7 +159,7 @@ static luo_status try_pipelines(const auto_asking *asking, luo_auto_candidate *o
                                        .rate = in->rate,
                                        .tp = opts->tp,
                                        .pp = opts->pp,
-                                       .zero = opts->zero,
+                                       .zero = most < 3 && opts->zero < 0 ? 1 : opts->zero,
                                        .sequence_parallel = opts->sequence_parallel};
     luo_auto_pipelines_plan plan[LUO_AUTO_PIPELINES];
     int32_t n;

@@ -24,6 +24,7 @@ luo_status luo_first_auto(luo_run *run, luo_err *err)
                       .every_policy = true,
                       .simulated = luo_run_judges(run)};
     in.opts.types = true;
+    in.opts.layers = LUO_UNIFORM_BOTH;
     LUO_TRY(luo_auto_plan(run->arena, &in, &answer, err));
     plan[n++] = answer.at[answer.best].plan;
     for (int k = 0; k < LUO_AUTO_PLANNERS; k++) /* if the best does not fit after all */
