@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli/lengths/plan_hydraulis.h"
+#include "cli/plan/plan_rates.h"
 #include "core/io/read/read.h"
 #include "core/plan/hydraulis/pool_room.h"
-#include "core/run/events/world.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -37,20 +37,10 @@ void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt,
 
 static luo_status read_rates(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    const char *path = luo_args_get(&cli->args, "rates", NULL);
-    luo_rate_row *rows = NULL;
-    luo_world *world;
-    int32_t n = 0;
-    LUO_TRY(luo_world_new(cli->arena, call->cluster, &world, err));
-    call->rate = LUO_NEW_N(cli->arena, double, call->cluster->ndevices);
-    if (!call->rate) return luo_err_nomem(err);
+    bool *candidate;
+    LUO_TRY(luo_plan_rates(cli, call->cluster, &call->rate, &candidate, err));
     for (int32_t d = 0; d < call->cluster->ndevices; d++)
-        call->rate[d] = world->up[d] ? world->slowdown[d] : (double)INFINITY;
-    for (int32_t i = 0; i < call->cluster->nstandby; i++)
-        call->rate[call->cluster->standby[i]] = (double)INFINITY;
-    if (path) LUO_TRY(luo_read_rates(cli->arena, path, call->cluster, &rows, &n, &cli->diags));
-    for (int32_t i = 0; i < n; i++) /* a device's last one holds */
-        if (world->up[rows[i].device]) call->rate[rows[i].device] = fmax(1, rows[i].rate);
+        call->rate[d] = candidate[d] ? fmax(1, call->rate[d]) : (double)INFINITY;
     return LUO_OK;
 }
 

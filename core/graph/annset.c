@@ -209,6 +209,26 @@ luo_status luo_annset_across(luo_annset *set, int32_t id, int32_t *res, luo_err 
     return keep(set, LUO_OK, &sum, mark, &place, res, err);
 }
 
+/* A deep copy of the groups, whose entries the caller changes; NULL: out of memory. */
+static luo_grp *copy_groups(luo_annset *set, const luo_ann *ann)
+{
+    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, ann->u);
+    for (int32_t u = 0; grp && u < ann->u; u++) {
+        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, ann->grp[u].nent);
+        if (!ent) return NULL;
+        for (int32_t k = 0; k < ann->grp[u].nent; k++) ent[k] = ann->grp[u].ent[k];
+        grp[u] = ann->grp[u];
+        grp[u].ent = ent;
+    }
+    return grp;
+}
+
+/* The entry, of a copy. */
+static luo_ent *entry(luo_grp *grp, int32_t u, int32_t k)
+{
+    return (luo_ent *)&grp[u].ent[k];
+}
+
 luo_status luo_annset_summed(luo_annset *set, int32_t id, int32_t *res, luo_err *err)
 {
     const int32_t key[2] = {TAG_SUMMED, id};
@@ -222,18 +242,11 @@ luo_status luo_annset_summed(luo_annset *set, int32_t id, int32_t *res, luo_err 
     }
     const size_t mark = luo_arena_mark(set->scratch);
     luo_ann sum = *ann;
-    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, ann->u);
+    luo_grp *grp = copy_groups(set, ann);
     if (!grp) return luo_err_nomem(err);
-    for (int32_t u = 0; u < ann->u; u++) {
-        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, ann->grp[u].nent);
-        if (!ent) return luo_err_nomem(err);
-        grp[u] = ann->grp[u];
-        grp[u].ent = ent;
-        for (int32_t k = 0; k < ann->grp[u].nent; k++) {
-            ent[k] = ann->grp[u].ent[k];
-            if (ent[k].key == LUO_DUP) ent[k].key = LUO_PARTIAL;
-        }
-    }
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t k = 0; k < grp[u].nent; k++)
+            if (grp[u].ent[k].key == LUO_DUP) entry(grp, u, k)->key = LUO_PARTIAL;
     sum.grp = grp;
     return keep(set, LUO_OK, &sum, mark, place, res, err);
 }
@@ -243,19 +256,12 @@ luo_status luo_annset_rename(luo_annset *set, int32_t id, const int32_t *to, int
 {
     const size_t mark = luo_arena_mark(set->scratch);
     luo_ann made = *luo_annset_get(set, id);
-    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, made.u);
+    luo_grp *grp = copy_groups(set, &made);
     int32_t place = -1;
     if (!grp) return luo_err_nomem(err);
-    for (int32_t u = 0; u < made.u; u++) {
-        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, made.grp[u].nent);
-        if (!ent) return luo_err_nomem(err);
-        grp[u] = made.grp[u];
-        for (int32_t k = 0; k < grp[u].nent; k++) {
-            ent[k] = made.grp[u].ent[k];
-            if (ent[k].key >= 0) ent[k].key = to[ent[k].key];
-        }
-        grp[u].ent = ent;
-    }
+    for (int32_t u = 0; u < made.u; u++)
+        for (int32_t k = 0; k < grp[u].nent; k++)
+            if (grp[u].ent[k].key >= 0) entry(grp, u, k)->key = to[grp[u].ent[k].key];
     if (made.h >= 0) made.h = to[made.h];
     made.grp = grp;
     return keep(set, LUO_OK, &made, mark, &place, res, err);
@@ -265,19 +271,13 @@ luo_status luo_annset_inner_sums(luo_annset *set, int32_t id, int32_t *res, luo_
 {
     const size_t mark = luo_arena_mark(set->scratch);
     luo_ann made = *luo_annset_get(set, id);
-    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, made.u);
+    luo_grp *grp = copy_groups(set, &made);
     int32_t place = -1;
     if (!grp) return luo_err_nomem(err);
-    for (int32_t u = 0; u < made.u; u++) {
-        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, made.grp[u].nent);
-        if (!ent) return luo_err_nomem(err);
-        grp[u] = made.grp[u];
-        for (int32_t k = 0; k < grp[u].nent; k++) {
-            ent[k] = made.grp[u].ent[k];
-            if (ent[k].key == 0) ent[k] = (luo_ent){LUO_PARTIAL, ent[k].n, NULL};
-        }
-        grp[u].ent = ent;
-    }
+    for (int32_t u = 0; u < made.u; u++)
+        for (int32_t k = 0; k < grp[u].nent; k++)
+            if (grp[u].ent[k].key == 0)
+                *entry(grp, u, k) = (luo_ent){LUO_PARTIAL, grp[u].ent[k].n, NULL};
     made.grp = grp;
     return keep(set, LUO_OK, &made, mark, &place, res, err);
 }
@@ -286,19 +286,11 @@ luo_status luo_annset_even(luo_annset *set, int32_t id, int32_t *res, luo_err *e
 {
     const size_t mark = luo_arena_mark(set->scratch);
     luo_ann made = *luo_annset_get(set, id);
-    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, made.u);
+    luo_grp *grp = copy_groups(set, &made);
     int32_t place = -1;
     if (!grp) return luo_err_nomem(err);
-    for (int32_t u = 0; u < made.u; u++) {
-        luo_ent *ent = LUO_NEW_N(set->scratch, luo_ent, made.grp[u].nent);
-        if (!ent) return luo_err_nomem(err);
-        grp[u] = made.grp[u];
-        for (int32_t k = 0; k < grp[u].nent; k++) {
-            ent[k] = made.grp[u].ent[k];
-            ent[k].share = NULL;
-        }
-        grp[u].ent = ent;
-    }
+    for (int32_t u = 0; u < made.u; u++)
+        for (int32_t k = 0; k < grp[u].nent; k++) entry(grp, u, k)->share = NULL;
     made.grp = grp;
     made.hshare = NULL;
     return keep(set, LUO_OK, &made, mark, &place, res, err);

@@ -74,29 +74,41 @@ static luo_status rule_embedding_dw(const site *s)
     return whole_einsum(s, true);
 }
 
-/* x, w1..wn -> y1..yn: y_j of x and w_j. Also x, dy1..dyn -> dw1..dwn. */
-static luo_status rule_fan_out(const site *s)
+/* Each result of the first operand and one of those from `first` on. */
+static luo_status fan_out(const site *s, int32_t first)
 {
     for (int32_t j = 0; j < s->op->nout; j++) {
-        const luo_tensor *pair[2] = {in_of(s, 0), in_of(s, 1 + j)};
+        const luo_tensor *pair[2] = {in_of(s, 0), in_of(s, first + j)};
         luo_tensor *tensor = out_of(s, j);
         LUO_TRY(einsum(s, pair, 2, tensor->letters, &tensor->ann));
     }
     return LUO_OK;
 }
 
-/* dy1, w1, .. dyn, wn -> dx: every pair must give the same. */
-static luo_status rule_fan_in(const site *s)
+/* x, w1..wn -> y1..yn: y_j of x and w_j. Also x, dy1..dyn -> dw1..dwn. */
+static luo_status rule_fan_out(const site *s)
+{
+    return fan_out(s, 1);
+}
+
+/* The result of every pair of operands from `first` on: they must give the same. */
+static luo_status fan_in(const site *s, int32_t first)
 {
     luo_tensor *tensor = out_of(s, 0);
-    for (int32_t j = 0; j < s->op->nin; j += 2) {
+    for (int32_t j = first; j < s->op->nin; j += 2) {
         const luo_tensor *pair[2] = {in_of(s, j), in_of(s, j + 1)};
         int32_t ann;
         LUO_TRY(einsum(s, pair, 2, tensor->letters, &ann));
-        if (j > 0 && ann != tensor->ann) return disagree(s, tensor, tensor->ann, ann);
+        if (j > first && ann != tensor->ann) return disagree(s, tensor, tensor->ann, ann);
         tensor->ann = ann;
     }
     return LUO_OK;
+}
+
+/* dy1, w1, .. dyn, wn -> dx. */
+static luo_status rule_fan_in(const site *s)
+{
+    return fan_in(s, 0);
 }
 
 static luo_status want_whole(const site *s, const luo_tensor *tensor, int32_t dim, const char *why)
@@ -413,25 +425,12 @@ static luo_status rule_combine_dx(const site *s)
 /* rows, counts, w1..wn -> y1..yn, and rows, counts, dy1..dyn -> dw1..dwn. */
 static luo_status rule_grouped(const site *s)
 {
-    for (int32_t j = 0; j < s->op->nout; j++) {
-        const luo_tensor *pair[2] = {in_of(s, 0), in_of(s, 2 + j)};
-        luo_tensor *tensor = out_of(s, j);
-        LUO_TRY(einsum(s, pair, 2, tensor->letters, &tensor->ann));
-    }
-    return LUO_OK;
+    return fan_out(s, 2);
 }
 
 static luo_status rule_grouped_dx(const site *s)
 {
-    luo_tensor *tensor = out_of(s, 0);
-    for (int32_t j = 1; j < s->op->nin; j += 2) {
-        const luo_tensor *pair[2] = {in_of(s, j), in_of(s, j + 1)};
-        int32_t ann;
-        LUO_TRY(einsum(s, pair, 2, tensor->letters, &ann));
-        if (j > 1 && ann != tensor->ann) return disagree(s, tensor, tensor->ann, ann);
-        tensor->ann = ann;
-    }
-    return LUO_OK;
+    return fan_in(s, 1);
 }
 
 /* All but the counts, which come last, lie alike. */
@@ -468,11 +467,10 @@ static luo_status (*const rules[LUO_OP_KINDS])(const site *s) = {
 static const struct {
     uint32_t one, other;
 } linear[LUO_OP_KINDS] = {
-    [LUO_OP_MATMUL] = {1, 0},         [LUO_OP_MATMUL_DX] = {0x55, 0},
-    [LUO_OP_MATMUL_DW] = {1, 0xfe},   [LUO_OP_BIAS] = {1, 0},
-    [LUO_OP_BIAS_DW] = {1, 0},        [LUO_OP_EMBEDDING_DW] = {2, 0},
-    [LUO_OP_NORM_DX] = {1, 0},        [LUO_OP_NORM_DW] = {1, 0},
-    [LUO_OP_ATTENTION_DX] = {1, 0},   [LUO_OP_ACTIVATION_DX] = {1, 0},
+    [LUO_OP_MATMUL] = {1, 0},        [LUO_OP_MATMUL_DX] = {0x55, 0}, [LUO_OP_MATMUL_DW] = {1, 0xfe},
+    [LUO_OP_BIAS] = {1, 0},          [LUO_OP_BIAS_DW] = {1, 0},      [LUO_OP_EMBEDDING_DW] = {2, 0},
+    [LUO_OP_NORM_DX] = {1, 0},       [LUO_OP_NORM_DW] = {1, 0},      [LUO_OP_ATTENTION_DX] = {1, 0},
+    [LUO_OP_ACTIVATION_DX] = {1, 0},
 };
 
 /* Bits of operands that are partial sums. False: another is neither such nor a copy, or none is. */

@@ -110,18 +110,18 @@ static const row rows[] = {
 };
 #pragma GCC diagnostic pop
 
-/* a: the plan's; is freed. */
-static inline bool run_plan(luo_arena *a, luo_lab *lab, const row *r, const luo_plan *plan)
+/* The plan and one device train alike: losses, norms of gradients and all state are compared. */
+static inline bool run_against_one(luo_lab *lab, const char *what, const luo_plan *plan,
+                                   const luo_model *model, const char *name)
 {
-    const luo_dtype dtype = plan->dtype;
-    const luo_model model = row_model(r, plan->layers);
-    luo_exec *x = luo_lab_executor(lab, &model, dtype);
-    luo_trial many = luo_lab_bind(a, lab, x, plan, &model);
-    luo_trial single = refer(a, lab, x, plan, &model);
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_exec *x = luo_lab_executor(lab, model, plan->dtype);
+    luo_trial many = luo_lab_bind(a, lab, x, plan, model);
+    luo_trial single = refer(a, lab, x, plan, model);
     curve c, ref;
     int64_t n;
-    luo_trial_init(&many, &model, 7);
-    luo_trial_init(&single, &model, 7);
+    luo_trial_init(&many, model, 7);
+    luo_trial_init(&single, model, 7);
     train(&single, &ref, 0, 1);
     const double *early = spread(a, lab, &single, &n);
     train(&single, &ref, 1, STEPS - 1);
@@ -134,10 +134,19 @@ static inline bool run_plan(luo_arena *a, luo_lab *lab, const row *r, const luo_
         snprintf(w.name, sizeof w.name, "loss %.9g (%.9g) or norm %.9g (%.9g) of step %d",
                  c.loss[i], ref.loss[i], c.norm[i], ref.norm[i], i);
     }
-    const bool good = judge(lab, luo_dtype_name(dtype), r->line, w, bound_of(dtype));
+    const bool good = judge(lab, what, name, w, bound_of(plan->dtype));
     many.executor->unbind(many.job);
     close_reference(lab, &single);
     lab->executor->close(x);
+    luo_arena_free(a);
+    return good;
+}
+
+/* a: the plan's; is freed. */
+static inline bool run_plan(luo_arena *a, luo_lab *lab, const row *r, const luo_plan *plan)
+{
+    const luo_model model = row_model(r, plan->layers);
+    const bool good = run_against_one(lab, luo_dtype_name(plan->dtype), plan, &model, r->line);
     luo_arena_free(a);
     return good;
 }

@@ -114,29 +114,6 @@ static void check_plan(const luo_plan *p, const luo_model *model, const char *li
     luo_arena_free(a);
 }
 
-static bool run(luo_lab *lab, const luo_plan *plan, const luo_model *model, const char *name)
-{
-    luo_arena *a = luo_arena_new(1 << 20);
-    luo_exec *x = luo_lab_executor(lab, model, LUO_F64);
-    luo_trial many = luo_lab_bind(a, lab, x, plan, model);
-    luo_trial single = refer(a, lab, x, plan, model);
-    curve c, ref;
-    int64_t n;
-    luo_trial_init(&many, model, 7);
-    luo_trial_init(&single, model, 7);
-    train(&single, &ref, 0, STEPS);
-    train(&many, &c, 0, STEPS);
-    worst w = compare(a, &many, spread(a, lab, &single, &n), NULL);
-    for (int i = 0; i < STEPS; i++)
-        w.error = fmax(w.error, fmax(far(c.loss[i], ref.loss[i]), far(c.norm[i], ref.norm[i])));
-    const bool good = judge(lab, "context", name, w, bound_of(LUO_F64));
-    many.executor->unbind(many.job);
-    close_reference(lab, &single);
-    lab->executor->close(x);
-    luo_arena_free(a);
-    return good;
-}
-
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
 {
     luo_arena *a = luo_arena_new(1 << 20);
@@ -157,7 +134,7 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
         luo_str_addf(&name, "; model %d zero %d sp %d recompute %d", (int)r.model, r.zero, r.sp,
                      r.recompute);
         check_plan(p, &model, luo_str_get(&name));
-        t->failed += !run(lab, p, &model, luo_str_get(&name));
+        t->failed += !run_against_one(lab, "context", p, &model, luo_str_get(&name));
         t->plans++;
         t->packed += r.sequences > 1 || r.tokens[0];
         t->pipelines += p->npipelines > 1;
@@ -216,7 +193,7 @@ static void run_by_hand(luo_lab *lab, tally *t)
             p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = by_hand[i].group};
         set_context(p, by_hand[i].how);
         check_plan(p, &model, r.line);
-        t->failed += !run(lab, p, &model, r.line);
+        t->failed += !run_against_one(lab, "context", p, &model, r.line);
         t->plans++;
         t->cut++;
         luo_arena_free(a);

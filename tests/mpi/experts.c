@@ -185,29 +185,6 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
     t->lengths += r->tokens[0] > 0;
 }
 
-static bool run(luo_lab *lab, const luo_plan *plan, const luo_model *model, const char *name)
-{
-    luo_arena *a = luo_arena_new(1 << 20);
-    luo_exec *x = luo_lab_executor(lab, model, LUO_F64);
-    luo_trial many = luo_lab_bind(a, lab, x, plan, model);
-    luo_trial single = refer(a, lab, x, plan, model);
-    curve c, ref;
-    int64_t n;
-    luo_trial_init(&many, model, 7);
-    luo_trial_init(&single, model, 7);
-    train(&single, &ref, 0, STEPS);
-    train(&many, &c, 0, STEPS);
-    worst w = compare(a, &many, spread(a, lab, &single, &n), NULL);
-    for (int i = 0; i < STEPS; i++)
-        w.error = fmax(w.error, fmax(far(c.loss[i], ref.loss[i]), far(c.norm[i], ref.norm[i])));
-    const bool good = judge(lab, "experts", name, w, bound_of(LUO_F64));
-    many.executor->unbind(many.job);
-    close_reference(lab, &single);
-    lab->executor->close(x);
-    luo_arena_free(a);
-    return good;
-}
-
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
 {
     luo_arena *a = luo_arena_new(1 << 20);
@@ -225,7 +202,7 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
                  (int)p->expert_parallel, (int)p->pipelines[0].stages[0].context_parallel,
                  (int)model.moe.experts, (int)model.moe.experts_per_token,
                  (int)model.moe.shared_experts, r.zero, r.sp, r.recompute, r.order);
-    t->failed += !run(lab, p, &model, luo_str_get(&name));
+    t->failed += !run_against_one(lab, "experts", p, &model, luo_str_get(&name));
     t->plans++;
     count(t, &r, p, &model);
     luo_str_free(&line);

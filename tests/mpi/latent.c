@@ -93,29 +93,6 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
     t->lengths += r->tokens[0] > 0;
 }
 
-static bool run(luo_lab *lab, const luo_plan *plan, const luo_model *model, const char *name)
-{
-    luo_arena *a = luo_arena_new(1 << 20);
-    luo_exec *x = luo_lab_executor(lab, model, LUO_F64);
-    luo_trial many = luo_lab_bind(a, lab, x, plan, model);
-    luo_trial single = refer(a, lab, x, plan, model);
-    curve c, ref;
-    int64_t n;
-    luo_trial_init(&many, model, 7);
-    luo_trial_init(&single, model, 7);
-    train(&single, &ref, 0, STEPS);
-    train(&many, &c, 0, STEPS);
-    worst w = compare(a, &many, spread(a, lab, &single, &n), NULL);
-    for (int i = 0; i < STEPS; i++)
-        w.error = fmax(w.error, fmax(far(c.loss[i], ref.loss[i]), far(c.norm[i], ref.norm[i])));
-    const bool good = judge(lab, "latent", name, w, bound_of(LUO_F64));
-    many.executor->unbind(many.job);
-    close_reference(lab, &single);
-    lab->executor->close(x);
-    luo_arena_free(a);
-    return good;
-}
-
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
 {
     luo_arena *a = luo_arena_new(1 << 20);
@@ -131,7 +108,7 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
                  (int)m.latent.nope, (int)m.latent.rope, (int)m.latent.v, (int)m.moe.experts,
                  p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut", r.zero, r.sp,
                  r.recompute, r.order);
-    t->failed += !run(lab, p, &m, luo_str_get(&name));
+    t->failed += !run_against_one(lab, "latent", p, &m, luo_str_get(&name));
     count(t, &r, p, &m);
     luo_str_free(&line);
     luo_str_free(&name);

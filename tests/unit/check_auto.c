@@ -278,8 +278,12 @@ static const struct {
 START_TEST(ap9_shares)
 {
     int64_t out[3];
-    luo_auto_deal_by_speed(shares[_i].total, shares[_i].speed, shares[_i].n, out);
+    luo_arena *a = luo_arena_new(0);
+    const luo_status st = luo_auto_deal_by_speed(a, shares[_i].total, shares[_i].speed,
+                                                 shares[_i].n, out, NULL);
+    ck_assert_int_eq(st, LUO_OK);
     for (int i = 0; i < shares[_i].n; i++) ck_assert_int_eq(out[i], shares[_i].want[i]);
+    luo_arena_free(a);
 }
 END_TEST
 

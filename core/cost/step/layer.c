@@ -62,12 +62,6 @@ static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f,
     return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
 }
 
-static bool deals(const luo_layer_shape *shape)
-{
-    return shape->experts_among > 0 && shape->tp > 1 &&
-           luo_model_has_experts(shape->model, shape->layer);
-}
-
 /* Choices of tokens; rows of them put in order, and together again. routed: tokens whose choices
  * are made here. */
 static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_t tokens)
@@ -99,7 +93,7 @@ static luo_status dealt_experts(sum *s, const luo_layer_shape *shape, int64_t to
 static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
 {
     const luo_moe *x = &shape->model->moe;
-    if (deals(shape)) return dealt_experts(s, shape, tokens);
+    if (layer_deals_experts(shape)) return dealt_experts(s, shape, tokens);
     const int64_t each = (tokens * x->experts_per_token + x->experts - 1) / x->experts;
     const int64_t own = shape->sequence_parallel ? (tokens + shape->tp - 1) / shape->tp : tokens;
     LUO_TRY(product(s, LUO_LAYER_UP, own, x->experts, shape->model->hidden, 1));
@@ -239,8 +233,8 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, 
     out->kernels += more + low;
     out->kernels_backward += 2 * more + low + latent;
     if (!luo_model_has_experts(model, shape->layer)) return;
-    out->kernels += 4 + (deals(shape) ? 3 : 0); /* logits, choices, order */
-    out->kernels_backward += 5 + (deals(shape) ? 2 : 0);
+    out->kernels += 4 + (layer_deals_experts(shape) ? 3 : 0); /* logits, choices, order */
+    out->kernels_backward += 5 + (layer_deals_experts(shape) ? 2 : 0);
 }
 
 luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
@@ -292,125 +286,6 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     return LUO_OK;
 }
 
-typedef struct talk { /* the collectives of a tensor group; the slowest group decides */
-    double before, behind; /* seconds of one before a row-parallel and behind a column-parallel
-                              product, as backward has them; in forward the other way round */
-    double gather, sum; /* the same of latent vectors, where heads are made of them */
-    double loss;
-    /* The same around the second half of the layer. Experts that are dealt: rows go there and back
-     * in forward, and so do their gradients. */
-    double in, out, din, dout;
-} talk;
-
-/* Latent vectors are put together, not the layer's input (which is, where queries are made of
- * it). */
-static luo_status latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *group, talk *out, luo_err *err)
-{
-    const luo_latent *l = &shape->model->latent;
-    const int64_t queries = l->q_lora > 0 ? l->q_lora : shape->model->hidden;
-    const int64_t width[3] = {queries, l->kv_lora, l->rope};
-    double both[2] = {0, 0};
-    for (int i = 0; i < 3 && luo_model_is_latent(shape->model); i++) {
-        const int64_t bytes = luo_layer_tokens(shape) * width[i] * luo_dtype_bytes(ctx->dtype);
-        double a = 0, b = 0;
-        if (shape->sequence_parallel)
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
-        LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, group,
-                               shape->tp, bytes, 0, &b, err));
-        both[0] += a;
-        both[1] += b;
-    }
-    const bool latent = luo_model_is_latent(shape->model);
-    out->gather = latent ? fmax(out->gather, both[0] * ctx->stack->tp_exposed_factor) : out->before;
-    out->sum = latent ? fmax(out->sum, both[1] * ctx->stack->tp_exposed_factor) : out->behind;
-    return LUO_OK;
-}
-
-/* Seconds of an exchange of the rows, and of the counts before it. */
-static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                                const int32_t *dev, double *rows, double *counts, luo_err *err)
-{
-    const luo_model *model = shape->model;
-    const int32_t n = shape->experts_among;
-    const int64_t own = (shape->tokens + shape->tp - 1) / shape->tp;
-    const int64_t bytes =
-        own * model->moe.experts_per_token * model->hidden * luo_dtype_bytes(ctx->dtype);
-    *rows = *counts = 0;
-    for (int32_t at = 0; at < shape->tp && n > 1; at += n) {
-        double r, c;
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, bytes, 0, &r, err));
-        LUO_TRY(
-            luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, 4 * model->moe.experts, 0, &c, err));
-        *rows = fmax(*rows, r * ctx->stack->tp_exposed_factor);
-        *counts = fmax(*counts, c * ctx->stack->tp_exposed_factor);
-    }
-    return LUO_OK;
-}
-
-/* Experts that are cut: all devices know all choices, and add up what their columns say of them. */
-static luo_status choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                               const int32_t *dev, talk *t, luo_err *err)
-{
-    const int64_t bytes = 4 * shape->tokens * shape->model->moe.experts_per_token;
-    double gather = 0, reduce = 0;
-    if (!luo_model_has_experts(shape->model, shape->layer) || shape->tp == 1) return LUO_OK;
-    if (shape->sequence_parallel)
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
-    LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, dev,
-                           shape->tp, bytes, 0, &reduce, err));
-    t->in += 2 * gather * ctx->stack->tp_exposed_factor;
-    t->din += reduce * ctx->stack->tp_exposed_factor;
-    return LUO_OK;
-}
-
-/* Tokens are with their devices under sequence parallelism; else they are gathered behind, and
- * their gradients are. Shared experts gather and sum as all feed-forwards do. */
-static luo_status experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                               const int32_t *dev, talk *t, luo_err *err)
-{
-    const bool shared = shape->model->moe.shared_experts > 0;
-    const int64_t bytes = shape->tokens * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
-    double rows, counts, gather = 0;
-    t->in = t->dout = t->before;
-    t->out = t->din = t->behind;
-    if (!deals(shape)) return choices_comm(ctx, shape, dev, t, err);
-    if (!shared) t->in = t->out = t->din = t->dout = 0;
-    LUO_TRY(exchange_rows(ctx, shape, dev, &rows, &counts, err));
-    if (!shape->sequence_parallel)
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
-    gather *= ctx->stack->tp_exposed_factor;
-    t->in += counts + rows;
-    t->out += rows + gather;
-    t->dout += rows;
-    t->din += rows + gather;
-    return LUO_OK;
-}
-
-static luo_status tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                              const int32_t *dev, talk *out, luo_err *err)
-{
-    const int32_t cp = luo_layer_ranks(shape);
-    const int64_t bytes =
-        luo_layer_tokens(shape) * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
-    *out = (talk){0};
-    for (int32_t c = 0; c < cp && shape->tp > 1; c++) {
-        double a = 0, b = 0;
-        const int32_t *group = dev + (int64_t)c * shape->tp;
-        if (shape->sequence_parallel) {
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, shape->tp, bytes, 0, &b, err));
-        } else {
-            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, shape->tp, bytes, 0, &b, err));
-        }
-        out->before = fmax(out->before, a * ctx->stack->tp_exposed_factor);
-        out->behind = fmax(out->behind, b * ctx->stack->tp_exposed_factor);
-        LUO_TRY(latent_comm(ctx, shape, group, out, err));
-        out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, shape->tp));
-    }
-    return LUO_OK;
-}
-
 /* Calls for each device of the group whose node group differs from the one before. */
 static bool differs(const luo_cluster *cluster, const int32_t *dev, int32_t i)
 {
@@ -434,7 +309,7 @@ static void reach(pass *p, luo_layer_part part)
     p->comm_at[part] = p->comm;
 }
 
-static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_context *x)
+static pass go_forward(const luo_layer_gpu *g, const layer_talk *t, const layer_context *x)
 {
     pass p = {.ring = g->ring[0]};
     p.ring.hop = x->hop;
@@ -456,7 +331,7 @@ static pass go_forward(const luo_layer_gpu *g, const talk *t, const layer_contex
 }
 
 /* dX, then dW of a product whose dX is summed over the group; beside dW, if the stack does so. */
-static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
+static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const layer_talk *t,
                        luo_layer_part part, pass *p)
 {
     const double call = part == LUO_LAYER_UP ? t->din : t->sum;
@@ -473,7 +348,7 @@ static void sum_beside(const luo_stack *stack, const luo_layer_gpu *g, const tal
     p->comm += left;
 }
 
-static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const talk *t,
+static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const layer_talk *t,
                         const layer_context *x, double core)
 {
     pass p = {.ring = g->ring[1]};
@@ -515,7 +390,7 @@ static double exchanged(const layer_context *x, const luo_layer_gpu *g, bool bac
 /* Keys leave again for a backward as soon as the lane is free: behind the last attention, the
  * tensor group's calls if they share the lane, or the exchange before. */
 static double lead(const luo_stack *stack, const layer_context *x, const luo_layer_gpu *g,
-                   const talk *t, double stretch, double others)
+                   const layer_talk *t, double stretch, double others)
 {
     const double last = stretch * (g->dx[LUO_LAYER_OUT] + g->dw[LUO_LAYER_OUT]);
     if (x->queries > 0) return fmax(0, stretch * g->dw[LUO_LAYER_OUT] - x->queries);
@@ -523,7 +398,7 @@ static double lead(const luo_stack *stack, const layer_context *x, const luo_lay
 }
 
 static double messages(const luo_stack *stack, const pass *p, const layer_context *x,
-                       const luo_layer_gpu *g, const talk *t, double stretch, double all)
+                       const luo_layer_gpu *g, const layer_talk *t, double stretch, double all)
 {
     luo_ring r = p->ring;
     r.first *= stretch;
@@ -544,7 +419,7 @@ static bool is_behind(const pass *p, int part)
 /* With the host's floor: seconds of the pass; at[], due[]: when its parts are reached, from `from`
  * on. */
 static double with_host(const luo_stack *stack, pass *p, const layer_context *x,
-                        const luo_layer_gpu *g, const talk *t, double slow, double kernels,
+                        const luo_layer_gpu *g, const layer_talk *t, double slow, double kernels,
                         double from, double *at, double *due)
 {
     double all = luo_cost_host(stack, p->work * slow + p->comm, kernels);
@@ -573,7 +448,7 @@ static pass go_weights(const luo_layer_gpu *g)
 }
 
 /* BI: backward without dW; BW: dW alone. again: seconds of the forward that runs again. */
-static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const talk *t,
+static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const layer_talk *t,
                        const layer_context *x, double slow, double core, double again,
                        luo_layer_cost *out)
 {
@@ -583,7 +458,7 @@ static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const 
     const double late = counted ? PRODUCTS : 0.75 * stack->kernels_forward;
     const double launches = gpu->kernels_backward - late;
     const layer_context none = {0};
-    const talk silent = {0};
+    const layer_talk silent = {0};
     double unused[LUO_LAYER_PARTS] = {0};
     luo_layer_gpu g = *gpu;
     for (int i = 0; i < LUO_LAYER_PARTS; i++) g.dw[i] = 0;
@@ -600,7 +475,7 @@ static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const 
 }
 
 static void add_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
-                      const luo_layer_gpu *gpu, int recompute, const talk *t,
+                      const luo_layer_gpu *gpu, int recompute, const layer_talk *t,
                       const layer_context *x, double slow, luo_layer_cost *out)
 {
     const double core = recompute == 1 ? gpu->core : 0;
@@ -635,10 +510,10 @@ luo_status luo_cost_layer(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
 {
     const int32_t n = shape->tp * luo_layer_ranks(shape);
     layer_context x;
-    talk t;
+    layer_talk t;
     *out = (luo_layer_cost){0};
-    LUO_TRY(tensor_comm(ctx, shape, dev, &t, err));
-    LUO_TRY(experts_comm(ctx, shape, dev, &t, err));
+    LUO_TRY(layer_tensor_comm(ctx, shape, dev, &t, err));
+    LUO_TRY(layer_experts_comm(ctx, shape, dev, &t, err));
     LUO_TRY(layer_context_comm(ctx, shape, dev, &x, err));
     for (int32_t i = 0; i < n; i++) {
         luo_layer_gpu gpu;
@@ -665,10 +540,10 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
     const double e = (double)luo_dtype_bytes(ctx->dtype);
     const double th =
         (double)tokens * (double)shape->model->hidden / (shape->sequence_parallel ? shape->tp : 1);
-    talk t;
+    layer_talk t;
     double row = 0;
     *out = (luo_pair_cost){0};
-    LUO_TRY(tensor_comm(ctx, shape, dev, &t, err));
+    LUO_TRY(layer_tensor_comm(ctx, shape, dev, &t, err));
     if (shape->tp > 1) /* largest, sum and target of every row */
         LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, dev, shape->tp, 4 * tokens, 0, &row, err));
     for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
@@ -714,9 +589,9 @@ luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     const double e = (double)luo_dtype_bytes(ctx->dtype);
     const double own =
         th / (shape->sequence_parallel ? shape->tp : 1); /* positions, and their sum */
-    talk t;
+    layer_talk t;
     luo_pair_cost worst = {0};
-    LUO_TRY(tensor_comm(ctx, shape, dev, &t, err));
+    LUO_TRY(layer_tensor_comm(ctx, shape, dev, &t, err));
     for (int32_t i = 0; i < shape->tp * luo_layer_ranks(shape); i++) {
         if (!differs(ctx->cluster, dev, i)) continue;
         const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);

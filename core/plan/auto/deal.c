@@ -1,40 +1,25 @@
 /* Parts of a layer and of the batch for ranks, equal or by speed. */
 #include "core/plan/auto/deal.h"
 
-#include <assert.h>
 #include <math.h>
 
-static const double SNAP = 1 << 20;
+#include "core/plan/hap_graph/share.h"
 
-static int64_t weight_of(double speed, double sum)
+luo_status luo_auto_deal_by_speed(luo_arena *scratch, int64_t total, const double *speed, int32_t n,
+                                  int64_t *out, luo_err *err)
 {
-    return (int64_t)floor(speed / sum * SNAP + 0.5);
-}
-
-void luo_auto_deal_by_speed(int64_t total, const double *speed, int32_t n, int64_t *out)
-{
-    double sum = 0;
-    int64_t weights = 0, left = total;
+    luo_status st = LUO_OK;
+    const size_t mark = luo_arena_mark(scratch);
+    double sum = 0, *share = LUO_NEW_N(scratch, double, n);
+    int64_t *weight = LUO_NEW_N(scratch, int64_t, n);
+    if (!share || !weight) LUO_TRY_OUT(luo_err_nomem(err));
     for (int32_t i = 0; i < n; i++) sum += speed[i];
-    for (int32_t i = 0; i < n; i++) weights += weight_of(speed[i], sum);
-    assert(weights > 0);
-    for (int32_t i = 0; i < n; i++) {
-        out[i] = total * weight_of(speed[i], sum) / weights;
-        left -= out[i];
-    }
-    /* A remainder is used once: below -1 it is no candidate any more. */
-    for (; left > 0; left--) {
-        int64_t most = -1;
-        int32_t to = 0;
-        for (int32_t i = 0; i < n; i++) {
-            const int64_t w = weight_of(speed[i], sum), floored = total * w / weights;
-            const int64_t rest = out[i] > floored ? -1 : total * w % weights;
-            if (rest <= most) continue;
-            most = rest;
-            to = i;
-        }
-        out[to]++;
-    }
+    for (int32_t i = 0; i < n; i++) share[i] = speed[i] / sum;
+    LUO_TRY_OUT(luo_share_snap(share, n, weight, err));
+    LUO_TRY_OUT(luo_share_round(total, weight, n, out, err));
+out:
+    luo_arena_reset(scratch, mark);
+    return st;
 }
 
 static bool all_equal(const double *speed, int32_t n)
@@ -44,18 +29,19 @@ static bool all_equal(const double *speed, int32_t n)
     return true;
 }
 
-/* `total` for n parts; false: some part would not be whole, or nothing. */
-static bool deal(const luo_auto_env *env, int64_t total, const double *speed, int32_t n,
-                 int64_t *out)
+/* `total` for n parts; not *whole: some part would not be whole, or nothing. */
+static luo_status deal(luo_arena *scratch, const luo_auto_env *env, int64_t total,
+                       const double *speed, int32_t n, int64_t *out, bool *whole, luo_err *err)
 {
-    if (!env->uneven || all_equal(speed, n)) {
-        for (int32_t i = 0; i < n; i++) out[i] = total / n;
-        return total % n == 0 && total >= n;
+    const bool equal = !env->uneven || all_equal(speed, n);
+    *whole = total >= n && (!equal || total % n == 0);
+    if (!*whole) return LUO_OK;
+    if (!equal) LUO_TRY(luo_auto_deal_by_speed(scratch, total, speed, n, out, err));
+    for (int32_t i = 0; i < n; i++) {
+        if (equal) out[i] = total / n;
+        if (out[i] < 1) *whole = false;
     }
-    luo_auto_deal_by_speed(total, speed, n, out);
-    for (int32_t i = 0; i < n; i++)
-        if (out[i] < 1) return false;
-    return true;
+    return LUO_OK;
 }
 
 static double speed_of(const luo_auto_env *env, int32_t rank)
@@ -76,14 +62,16 @@ luo_status luo_auto_deal_samples(luo_arena *scratch, const luo_auto_env *env,
     luo_status st = LUO_OK;
     const size_t mark = luo_arena_mark(scratch);
     const int32_t d = luo_auto_strategy_data(s);
+    bool whole;
     double *speed = LUO_NEW_N(scratch, double, d);
     int64_t *part = LUO_NEW_N(scratch, int64_t, d + 1);
     if (!speed || !part) LUO_TRY_OUT(luo_err_nomem(err));
     for (int32_t r = 0; r < env->devices; r++) speed[data_index(s, r)] += speed_of(env, r);
     *skip = LUO_AUTO_SKIP_BATCH;
-    if (env->batch % env->micro_batches ||
-        !deal(env, env->batch / env->micro_batches, speed, d, part + 1))
-        goto out;
+    if (env->batch % env->micro_batches) goto out;
+    LUO_TRY_OUT(
+        deal(scratch, env, env->batch / env->micro_batches, speed, d, part + 1, &whole, err));
+    if (!whole) goto out;
     for (int32_t i = 0; i < d; i++) part[i + 1] += part[i];
     for (int32_t r = 0; r < env->devices; r++) {
         lo[r] = part[data_index(s, r)];
@@ -116,8 +104,10 @@ luo_status luo_auto_deal_units(luo_arena *scratch, const luo_auto_env *env,
     *skip = LUO_AUTO_TAKEN;
     for (int32_t r = 0; r < env->devices; r++) {
         if (luo_auto_strategy_index(s, LUO_AUTO_TP, r)) continue;
+        bool whole;
         group_speeds(env, r, stride, t, speed);
-        if (!deal(env, units, speed, t, own)) *skip = LUO_AUTO_SKIP_WIDTH;
+        LUO_TRY_OUT(deal(scratch, env, units, speed, t, own, &whole, err));
+        if (!whole) *skip = LUO_AUTO_SKIP_WIDTH;
         for (int32_t i = 0; i < t; i++) part[r + i * stride] = own[i];
     }
 out:

@@ -16,12 +16,13 @@ typedef enum luo_auto_skip {
     LUO_AUTO_SKIP_WIDTH  /* heads or width cannot be cut: not whole, or none for some rank */
 } luo_auto_skip;
 
-/* `total` things in proportion to speed: the floor of each share, then one each to the largest
- * remainders, the lowest index on ties. Speeds are first rounded to 2^-20 of their sum, so that
- * noise of the last bits decides nothing.
- * Shapes: speed[n], out[n]. Pre: n >= 1, 0 <= total < 2^31, speeds finite, above 0.
- * Cost:   O(n * things left after the floors), fewer than n. See: tests/unit/check_auto.c, AP9. */
-void luo_auto_deal_by_speed(int64_t total, const double *speed, int32_t n, int64_t *out);
+/* `total` things in proportion to speed: luo_share_round of the speeds, which luo_share_snap rounds
+ * to 2^-20 of their sum first, so that noise of the last bits decides nothing.
+ * Shapes: speed[n], out[n]. Pre: n >= 1, 1 <= total < 2^31, speeds finite, above 0.
+ * Errors: LUO_ENOMEM. Cost: O(n * things left after the floors), fewer than n.
+ * See:    tests/unit/check_auto.c, AP9. */
+luo_status luo_auto_deal_by_speed(luo_arena *scratch, int64_t total, const double *speed, int32_t n,
+                                  int64_t *out, luo_err *err);
 
 /* Samples lo[r] <= i < hi[r] of a micro-batch for every rank r of the stage.
  * Shapes: lo, hi: env->devices. Errors: LUO_ENOMEM. Out: *skip; if taken, lo and hi.

@@ -60,11 +60,9 @@ static luo_status try_frame(const auto_asking *asking, const luo_plan *frame, in
 static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t recompute,
                              luo_auto_candidate *out, luo_err *err)
 {
-    const luo_judge *judge = asking->in->judge;
     luo_uniform_opts opts = asking->in->opts;
     luo_uniform_result *found;
-    luo_model fewer = *judge->model;
-    luo_err why = {0};
+    luo_model fewer = *asking->in->judge->model;
     int32_t n;
     fewer.moe.experts /= degree;
     if (fewer.moe.experts_per_token > fewer.moe.experts) /* as many rows, on as many devices */
@@ -72,13 +70,9 @@ static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t 
     opts.recompute = recompute;
     opts.top = OF_EACH;
     opts.families = OF_EACH;
-    opts.devices = asking->devices;
-    opts.ndevices = asking->ndevices;
-    const luo_status st =
-        luo_plan_uniform(asking->arena, &fewer, judge->cluster, &opts, &found, &n, &why);
-    if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
+    LUO_TRY(auto_list_uniform(asking, &fewer, opts, &found, &n, err));
     const luo_plan *before = out->plan;
-    for (int32_t i = 0; i < n && st == LUO_OK; i++) {
+    for (int32_t i = 0; i < n; i++) {
         LUO_TRY(try_frame(asking, found[i].plan, degree, out, err));
         if (!asking->in->simulated && out->plan != before) break; /* the first that fits */
     }

@@ -1,5 +1,4 @@
 /* The planner `hap`, where devices differ in type. */
-#include <math.h>
 #include <stdio.h>
 
 #include "core/plan/hap/emit.h"
@@ -9,19 +8,10 @@
 static const char *not_asked(const auto_asking *asking)
 {
     const luo_auto_in *in = asking->in;
-    const luo_cluster *cluster = in->judge->cluster;
-    const luo_profile *type = NULL;
-    bool mixed = false, slow = false;
-    for (int32_t k = 0; k < asking->ndevices; k++) {
-        const luo_profile *own = luo_cluster_profile(cluster, asking->devices[k]);
-        mixed |= type && own != type;
-        slow |= in->rate[asking->devices[k]] > 1;
-        type = own;
-    }
     const luo_uniform_opts *opts = &in->opts;
     if (in->every_policy) return "not tried: not every policy can work on its plans";
-    if (!mixed) return "not tried: devices are of one type";
-    if (slow) return "not tried: it knows speeds of types, and a device is slow";
+    if (!asking->mixed) return "not tried: devices are of one type";
+    if (asking->slow) return "not tried: it knows speeds of types, and a device is slow";
     if (in->judge->model->family != LUO_FAMILY_GPT && in->judge->model->family != LUO_FAMILY_LLAMA)
         return "not tried: it plans for gpt and llama";
     if (opts->tp > 0 || opts->pp > 0 || opts->dp > 0 || opts->cp > 1 || opts->zero >= 0 ||

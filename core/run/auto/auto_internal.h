@@ -8,6 +8,7 @@ typedef struct auto_asking {
     const luo_auto_in *in;
     const int32_t *devices; /* usable */
     int32_t ndevices;
+    bool mixed, slow;                  /* are they of several types; is one of them slow? */
     const luo_uniform_result *uniform; /* found by auto_ask_uniform */
     int32_t nuniform;
     /* Its best that every policy can work on: for the cluster as if nothing were slow or lost,
@@ -28,6 +29,11 @@ luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_ca
 /* auto_experts.c: plans of a model with experts, which groups of devices share; the best of them
  * and of what *out has. */
 luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, luo_err *err);
+/* auto_uniform.c: uniform plans of the model on the usable devices, as `opts` says otherwise; none
+ * is no error, *n = 0. Errors: LUO_ENOMEM. */
+luo_status auto_list_uniform(const auto_asking *asking, const luo_model *model,
+                             luo_uniform_opts opts, luo_uniform_result **out, int32_t *n,
+                             luo_err *err);
 /* Nobody has this much time: what ends all of it, or LUO_OK with the sentence in out->why. */
 luo_status auto_refuse(luo_status st, const luo_err *why, luo_auto_candidate *out, luo_err *err);
 #endif

@@ -20,17 +20,8 @@ static luo_status step_s(void *run, const luo_plan *plan, double *seconds, luo_e
 static const char *not_asked(const auto_asking *asking)
 {
     const luo_auto_in *in = asking->in;
-    const luo_cluster *cluster = in->judge->cluster;
-    const luo_profile *type = NULL;
-    bool slow = false, mixed = false;
-    for (int32_t d = 0; d < cluster->ndevices; d++) {
-        if (!in->candidate[d] || isinf(in->rate[d])) continue;
-        const luo_profile *own = luo_cluster_profile(cluster, d);
-        mixed |= type && own != type;
-        slow |= in->rate[d] > 1;
-        type = own;
-    }
-    if (!slow && !mixed) return "not tried: devices are of one type, and none is slow";
+    if (!asking->slow && !asking->mixed)
+        return "not tried: devices are of one type, and none is slow";
     if (asking->nbase == 0) return "no plan of alike 1F1B pipelines fits to start from";
     if (in->opts.cp > 1) return "not tried: it has no context parallelism";
     return NULL;

@@ -72,21 +72,15 @@ static int by_seconds(const void *p, const void *q)
 static luo_status add_recomputed(const auto_asking *asking, int32_t schedule, frame *out,
                                  int32_t *n, luo_err *err)
 {
-    const luo_judge *judge = asking->in->judge;
     luo_uniform_opts opts = asking->in->opts;
     luo_uniform_result *found;
-    luo_err why = {0};
     int32_t nfound;
     opts.recompute = LUO_RECOMPUTE_FULL;
     opts.schedule = schedule;
     opts.top = LUO_JUDGE_BEST;
     opts.families = LUO_JUDGE_FAMILIES;
-    opts.devices = asking->devices;
-    opts.ndevices = asking->ndevices;
-    const luo_status st =
-        luo_plan_uniform(asking->arena, judge->model, judge->cluster, &opts, &found, &nfound, &why);
-    if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
-    return st == LUO_OK ? add_frames(asking, found, nfound, out, n, err) : LUO_OK;
+    LUO_TRY(auto_list_uniform(asking, asking->in->judge->model, opts, &found, &nfound, err));
+    return add_frames(asking, found, nfound, out, n, err);
 }
 
 static luo_status list_frames(const auto_asking *asking, frame *f, int32_t *n, luo_err *err)

@@ -7,14 +7,35 @@ static luo_status list_devices(auto_asking *asking, luo_err *err)
 {
     const luo_auto_in *in = asking->in;
     const int32_t all = in->judge->cluster->ndevices;
+    const luo_profile *type = NULL;
     int32_t *dev = LUO_NEW_N(asking->arena, int32_t, all), n = 0;
     if (!dev) return luo_err_nomem(err);
-    for (int32_t d = 0; d < all; d++)
-        if (in->candidate[d] && in->rate[d] < (double)INFINITY) dev[n++] = d;
+    for (int32_t d = 0; d < all; d++) {
+        if (!in->candidate[d] || isinf(in->rate[d])) continue;
+        const luo_profile *own = luo_cluster_profile(in->judge->cluster, d);
+        asking->mixed |= type && own != type;
+        asking->slow |= in->rate[d] > 1;
+        type = own;
+        dev[n++] = d;
+    }
     asking->devices = dev;
     asking->ndevices = n;
     return n > 0 ? LUO_OK
                  : luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
+}
+
+luo_status auto_list_uniform(const auto_asking *asking, const luo_model *model,
+                             luo_uniform_opts opts, luo_uniform_result **out, int32_t *n,
+                             luo_err *err)
+{
+    luo_err why = {0};
+    opts.devices = asking->devices;
+    opts.ndevices = asking->ndevices;
+    const luo_status st =
+        luo_plan_uniform(asking->arena, model, asking->in->judge->cluster, &opts, out, n, &why);
+    if (st == LUO_ENOMEM) return luo_err_set(err, st, "%s", why.text);
+    if (st != LUO_OK) *n = 0;
+    return LUO_OK;
 }
 
 /* A plan that every policy can work on: 1F1B, ZeRO 0 or 1. */

@@ -1,0 +1,118 @@
+/* Collectives of a layer's tensor group and of its experts. */
+#include <math.h>
+
+#include "core/cost/step/layer_internal.h"
+
+bool layer_deals_experts(const luo_layer_shape *shape)
+{
+    return shape->experts_among > 0 && shape->tp > 1 &&
+           luo_model_has_experts(shape->model, shape->layer);
+}
+
+/* Latent vectors are put together, not the layer's input (which is, where queries are made of
+ * it). */
+static luo_status latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                              const int32_t *group, layer_talk *out, luo_err *err)
+{
+    const luo_latent *l = &shape->model->latent;
+    const int64_t queries = l->q_lora > 0 ? l->q_lora : shape->model->hidden;
+    const int64_t width[3] = {queries, l->kv_lora, l->rope};
+    double both[2] = {0, 0};
+    for (int i = 0; i < 3 && luo_model_is_latent(shape->model); i++) {
+        const int64_t bytes = luo_layer_tokens(shape) * width[i] * luo_dtype_bytes(ctx->dtype);
+        double a = 0, b = 0;
+        if (shape->sequence_parallel)
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
+        LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, group,
+                               shape->tp, bytes, 0, &b, err));
+        both[0] += a;
+        both[1] += b;
+    }
+    const bool latent = luo_model_is_latent(shape->model);
+    out->gather = latent ? fmax(out->gather, both[0] * ctx->stack->tp_exposed_factor) : out->before;
+    out->sum = latent ? fmax(out->sum, both[1] * ctx->stack->tp_exposed_factor) : out->behind;
+    return LUO_OK;
+}
+
+/* Seconds of an exchange of the rows, and of the counts before it. */
+static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                                const int32_t *dev, double *rows, double *counts, luo_err *err)
+{
+    const luo_model *model = shape->model;
+    const int32_t n = shape->experts_among;
+    const int64_t own = (shape->tokens + shape->tp - 1) / shape->tp;
+    const int64_t bytes =
+        own * model->moe.experts_per_token * model->hidden * luo_dtype_bytes(ctx->dtype);
+    *rows = *counts = 0;
+    for (int32_t at = 0; at < shape->tp && n > 1; at += n) {
+        double r, c;
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, bytes, 0, &r, err));
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, 4 * model->moe.experts, 0, &c, err));
+        *rows = fmax(*rows, r * ctx->stack->tp_exposed_factor);
+        *counts = fmax(*counts, c * ctx->stack->tp_exposed_factor);
+    }
+    return LUO_OK;
+}
+
+/* Experts that are cut: all devices know all choices, and add up what their columns say of them. */
+static luo_status choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                               const int32_t *dev, layer_talk *t, luo_err *err)
+{
+    const int64_t bytes = 4 * shape->tokens * shape->model->moe.experts_per_token;
+    double gather = 0, reduce = 0;
+    if (!luo_model_has_experts(shape->model, shape->layer) || shape->tp == 1) return LUO_OK;
+    if (shape->sequence_parallel)
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
+    LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, dev,
+                           shape->tp, bytes, 0, &reduce, err));
+    t->in += 2 * gather * ctx->stack->tp_exposed_factor;
+    t->din += reduce * ctx->stack->tp_exposed_factor;
+    return LUO_OK;
+}
+
+/* Tokens are with their devices under sequence parallelism; else they are gathered behind, and
+ * their gradients are. Shared experts gather and sum as all feed-forwards do. */
+luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                              const int32_t *dev, layer_talk *t, luo_err *err)
+{
+    const bool shared = shape->model->moe.shared_experts > 0;
+    const int64_t bytes = shape->tokens * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
+    double rows, counts, gather = 0;
+    t->in = t->dout = t->before;
+    t->out = t->din = t->behind;
+    if (!layer_deals_experts(shape)) return choices_comm(ctx, shape, dev, t, err);
+    if (!shared) t->in = t->out = t->din = t->dout = 0;
+    LUO_TRY(exchange_rows(ctx, shape, dev, &rows, &counts, err));
+    if (!shape->sequence_parallel)
+        LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
+    gather *= ctx->stack->tp_exposed_factor;
+    t->in += counts + rows;
+    t->out += rows + gather;
+    t->dout += rows;
+    t->din += rows + gather;
+    return LUO_OK;
+}
+
+luo_status layer_tensor_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                             const int32_t *dev, layer_talk *out, luo_err *err)
+{
+    const int32_t cp = luo_layer_ranks(shape);
+    const int64_t bytes =
+        luo_layer_tokens(shape) * shape->model->hidden * luo_dtype_bytes(ctx->dtype);
+    *out = (layer_talk){0};
+    for (int32_t c = 0; c < cp && shape->tp > 1; c++) {
+        double a = 0, b = 0;
+        const int32_t *group = dev + (int64_t)c * shape->tp;
+        if (shape->sequence_parallel) {
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, group, shape->tp, bytes, 0, &a, err));
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_RS, group, shape->tp, bytes, 0, &b, err));
+        } else {
+            LUO_TRY(luo_cost_group(ctx, LUO_COLL_AR, group, shape->tp, bytes, 0, &b, err));
+        }
+        out->before = fmax(out->before, a * ctx->stack->tp_exposed_factor);
+        out->behind = fmax(out->behind, b * ctx->stack->tp_exposed_factor);
+        LUO_TRY(latent_comm(ctx, shape, group, out, err));
+        out->loss = fmax(out->loss, luo_cost_overlap_loss(ctx, group, shape->tp));
+    }
+    return LUO_OK;
+}
