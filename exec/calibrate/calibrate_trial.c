@@ -135,7 +135,7 @@ luo_status luo_trial_run_step(luo_trial_run *trial, int64_t step, bool trace,
     static const luo_pace pace = {0, 1};
     const luo_step_order order = {.step = step,
                                   .trace = trace,
-                                  .quiet = !trace, /* captured, as steps of runs are */
+                                  .quiet = true, /* captured, as steps of runs are */
                                   .npace = 1,
                                   .pace = &pace,
                                   .withdraw_s = INFINITY,

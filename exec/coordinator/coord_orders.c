@@ -197,7 +197,7 @@ static luo_status make_links(luo_arena *arena, const luo_backend_state *backend,
 
 static bool is_quiet(const luo_step_order *order)
 {
-    bool quiet = !order->trace && order->ndelay == 0 && isinf(order->withdraw_s);
+    bool quiet = order->ndelay == 0 && isinf(order->withdraw_s);
     for (int32_t i = 0; i < order->npace; i++) quiet &= order->pace[i].slowdown <= 1;
     return quiet;
 }

@@ -1,7 +1,9 @@
 /* graph.c: a step that nothing disturbs is launched once as it is, so that all libraries
  * have made what they need, captured the next time, and from then on launched whole. What changes
  * between such steps is read from device memory, so the captured work stays right; its bits are
- * those of a step that is launched anew. Which steps are captured is the same on all ranks. */
+ * those of a step that is launched anew. Steps with a trace have a graph of their own, with its
+ * stamps in it: launched one by one, small operations would be traced with the host's time for
+ * launches between them. Which steps are captured is the same on all ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,23 +13,23 @@
 /* Nothing in it depends on this step alone; all ranks say so of the same steps. */
 static bool undisturbed(const luo_rank *r)
 {
-    return r->x->graphs && !r->job->graph.refused && r->order->quiet;
+    return r->x->graphs && !r->job->no_graph && r->order->quiet;
 }
 
 static luo_status walk_anew(luo_rank *r, luo_status (*walk)(luo_rank *r))
 {
-    gpu_stamps_begin(r->job, false);
+    gpu_stamps_begin(r->job, NULL);
     gpu_stamps_forget(r->job);
     return walk(r);
 }
 
 /* The capture is ended whatever the walk says, or the stream would stay in it. */
-static luo_status capture(luo_rank *r, luo_status (*walk)(luo_rank *r), cudaGraph_t *out,
-                          luo_err *err)
+static luo_status capture(luo_rank *r, const gpu_graph *g, luo_status (*walk)(luo_rank *r),
+                          cudaGraph_t *out, luo_err *err)
 {
     const cudaStream_t stream = r->x->stream[LUO_STREAM_COMPUTE];
     luo_err end = {0};
-    gpu_stamps_begin(r->job, true);
+    gpu_stamps_begin(r->job, g);
     gpu_stamps_forget(r->job);
     LUO_TRY(gpu_check(err, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                       "beginning to capture a step"));
@@ -37,12 +39,11 @@ static luo_status capture(luo_rank *r, luo_status (*walk)(luo_rank *r), cudaGrap
     return ended == LUO_OK ? LUO_OK : luo_err_set(err, ended, "%s", end.text);
 }
 
-static luo_status make(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *err)
+static luo_status make(luo_rank *r, gpu_graph *g, luo_status (*walk)(luo_rank *r), luo_err *err)
 {
-    gpu_graph *g = &r->job->graph;
     cudaGraph_t graph = NULL;
     if (r->job->bound.set->n > 1) LUO_TRY(gpu_comms_captures(r->x->comms, err));
-    luo_status st = capture(r, walk, &graph, err);
+    luo_status st = capture(r, g, walk, &graph, err);
     if (st == LUO_OK)
         st = gpu_check(err, cudaGraphInstantiate(&g->exec, graph, 0), "making a graph of a step");
     if (st != LUO_OK) g->exec = NULL;
@@ -95,7 +96,7 @@ static void refuse(luo_rank *r, luo_status st, const luo_err *why)
 {
     char text[sizeof r->x->remark];
     gpu_graph_close(r->job);
-    r->job->graph.refused = true;
+    r->job->no_graph = true;
     r->err = (luo_err){0};
     if (st == LUO_EUNSUP && r->job->bound.set->at[0].device != r->x->device) return;
     const size_t n = strlen(why->text);
@@ -108,9 +109,8 @@ static void refuse(luo_rank *r, luo_status st, const luo_err *why)
 }
 
 /* The watchdog may take the graphs away meanwhile; a launch returns at once. */
-static luo_status launch(luo_rank *r, luo_err *err)
+static luo_status launch(luo_rank *r, const gpu_graph *g, luo_err *err)
 {
-    gpu_graph *g = &r->job->graph;
     luo_status st;
     pthread_mutex_lock(&r->x->watched);
     st = g->exec ? gpu_check(err, cudaGraphLaunch(g->exec, r->x->stream[LUO_STREAM_COMPUTE]),
@@ -122,21 +122,23 @@ static luo_status launch(luo_rank *r, luo_err *err)
 
 luo_status gpu_graph_launch(luo_rank *r, luo_status (*walk)(luo_rank *r), luo_err *err)
 {
-    gpu_graph *g = &r->job->graph;
+    gpu_graph *g = &r->job->graph[r->order->trace];
     luo_err why = {0};
     if (!undisturbed(r)) return walk_anew(r, walk);
     if (++g->quiet == 2) {
-        const luo_status st = agree(r, make(r, walk, &why), &why);
+        const luo_status st = agree(r, make(r, g, walk, &why), &why);
         if (st != LUO_OK) refuse(r, st, &why);
     }
     if (!g->exec) return walk_anew(r, walk);
-    gpu_stamps_begin(r->job, true);
+    gpu_stamps_begin(r->job, g);
     r->has_loss = g->has_loss;
-    return launch(r, err);
+    return launch(r, g, err);
 }
 
 void gpu_graph_close(luo_job *j)
 {
-    if (j->graph.exec) (void)cudaGraphExecDestroy(j->graph.exec);
-    j->graph.exec = NULL;
+    for (int i = 0; i < GPU_GRAPHS; i++) {
+        if (j->graph[i].exec) (void)cudaGraphExecDestroy(j->graph[i].exec);
+        j->graph[i].exec = NULL;
+    }
 }

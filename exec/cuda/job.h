@@ -136,6 +136,8 @@ typedef struct gpu_span { /* of one run of a communication, or when traced of an
     int32_t task, instr;
 } gpu_span;
 
+enum { GPU_GRAPHS = 2 }; /* of a job: without and with a trace */
+
 typedef struct gpu_marks {
     _Atomic int32_t nmarks; /* read by the watcher while a step is launched */
     int32_t nspans;
@@ -146,7 +148,7 @@ typedef struct gpu_stamps {
     /* Mapped memory: one stamp per mark, then two per span. 0: not reached. */
     uint64_t *slot, *device_slot;
     int32_t cap_marks, cap_spans;
-    gpu_marks list[2], *now; /* of a step that is launched, of the captured one; at hand */
+    gpu_marks list[1 + GPU_GRAPHS], *now; /* of a step that is launched, of graphs; at hand */
     _Atomic int32_t passed;  /* marks seen so far in this step */
 } gpu_stamps;
 
@@ -193,7 +195,6 @@ struct luo_rank { /* the interpreter's context */
 typedef struct gpu_graph { /* a step as it runs when nothing disturbs it */
     int64_t quiet;         /* undisturbed steps so far; the second is captured */
     cudaGraphExec_t exec;  /* NULL: none */
-    bool refused;          /* it cannot be captured */
     bool has_loss;
 } gpu_graph;
 
@@ -226,7 +227,8 @@ struct luo_job {
     cudaEvent_t handover; /* from the compute stream to a lane */
     cudaEvent_t ended;    /* of a step */
     gpu_lane lane[LUO_LANES];
-    gpu_graph graph;
+    gpu_graph graph[GPU_GRAPHS]; /* by the order's trace */
+    bool no_graph;               /* this program cannot be captured */
     luo_rank rank;
     luo_state state; /* state.c */
     float *arrays;   /* what state.at points to; NULL: nothing is fetched */
@@ -319,8 +321,8 @@ const gpu_step_block *gpu_batch_numbers(const luo_job *j); /* on the device */
 /* stamps.c */
 luo_status gpu_stamps_open(luo_job *j, int64_t runs, int64_t communications, luo_err *err);
 void gpu_stamps_close(luo_job *j);
-/* Pre: nothing runs. captured: marks are those of the captured step. */
-void gpu_stamps_begin(luo_job *j, bool captured);
+/* Pre: nothing runs. graph: marks are those of this one of the job's graphs; NULL: of no graph. */
+void gpu_stamps_begin(luo_job *j, const gpu_graph *graph);
 void gpu_stamps_forget(luo_job *j); /* the marks at hand, to make them anew */
 luo_status gpu_mark_now(luo_rank *r, gpu_mark_kind kind, int32_t task, int32_t instr);
 luo_status gpu_span_begin(luo_rank *r, cudaStream_t stream, int32_t task, int32_t instr,

@@ -17,7 +17,7 @@ luo_status gpu_stamps_open(luo_job *j, int64_t runs, int64_t communications, luo
         return luo_err_set(err, LUO_E2BIG, "a step has over 2^29 instructions and waits.");
     s->cap_marks = (int32_t)marks;
     s->cap_spans = (int32_t)runs;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 1 + GPU_GRAPHS; i++) {
         s->list[i].mark = LUO_NEW_N(j->arena, gpu_mark, marks);
         s->list[i].span = LUO_NEW_N(j->arena, gpu_span, runs);
         if (!s->list[i].mark || !s->list[i].span) return luo_err_nomem(err);
@@ -41,14 +41,14 @@ static uint64_t *span_slot(const gpu_stamps *s, uint64_t *slots, int32_t span)
 }
 
 /* The watchdog must not look at the last step's marks and tell of them in this one. */
-void gpu_stamps_begin(luo_job *j, bool captured)
+void gpu_stamps_begin(luo_job *j, const gpu_graph *graph)
 {
     gpu_stamps *s = &j->stamps;
     pthread_mutex_lock(&j->x->watched);
     memset(s->slot, 0, (size_t)s->now->nmarks * sizeof *s->slot);
     memset(span_slot(s, s->slot, 0), 0, 2 * (size_t)s->now->nspans * sizeof *s->slot);
     atomic_store(&s->passed, 0);
-    s->now = &s->list[captured];
+    s->now = &s->list[graph ? 1 + (graph - j->graph) : 0];
     pthread_mutex_unlock(&j->x->watched);
 }
 

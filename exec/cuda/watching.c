@@ -76,7 +76,7 @@ void gpu_abort(luo_exec *x)
     pthread_mutex_lock(&x->watched);
     for (luo_job *j = x->jobs; j; j = j->next) {
         gpu_graph_close(j);
-        j->graph.refused = true;
+        j->no_graph = true;
     }
     pthread_mutex_unlock(&x->watched);
     gpu_comms_abort(x->comms);

@@ -43,9 +43,9 @@ typedef struct luo_pace { /* slowdown of this device: from at_s on (CLOCK_MONOTO
 typedef struct luo_step_order {
     int64_t step;
     bool trace;
-    /* The same on all ranks: none of them has a trace, a slowdown, a delay or a dated withdrawal in
-     * this step. What a captured step needs to know, since whether communication is captured is
-     * for all who take part to agree in; the host takes every step alike. */
+    /* The same on all ranks, as the trace is: none of them has a slowdown, a delay or a dated
+     * withdrawal in this step. What a captured step needs to know, since whether communication is
+     * captured is for all who take part to agree in; the host takes every step alike. */
     bool quiet;
     int32_t npace;
     const luo_pace *pace; /* ascending; pace[0].at_s is in the past */

@@ -426,12 +426,32 @@ static int by_place(const void *x, const void *y)
     return (a->instr > b->instr) - (a->instr < b->instr);
 }
 
-static void records(run *r)
+/* Steps that nothing disturbs: the second with a trace is captured, as is the second without. */
+static luo_step_report captured_trace(run *r, int64_t i)
+{
+    static const luo_pace pace = {-INFINITY, 1};
+    luo_step_order order = {
+        .quiet = true, .npace = 1, .pace = &pace, .withdraw_s = INFINITY, .kill_s = INFINITY};
+    const int64_t before = standin_count().executables;
+    luo_step_report got = {0};
+    for (int k = 0; k < 6; k++) {
+        order.step = i + k;
+        order.trace = k % 2;
+        got = step_as(r, &order);
+        const int64_t graphs = k < 2 ? 0 : k == 2 ? 1 : 2;
+        EXPECT(!standin_is_here() || standin_count().executables == before + graphs,
+               "%lld graphs after %d steps", (long long)(standin_count().executables - before),
+               k + 1);
+    }
+    return got;
+}
+
+static void records(run *r, bool captured)
 {
     const luo_program *p = &r->set->at[0];
     const luo_role *role = &r->set->roles[p->role];
     const int64_t done = r->where.done;
-    const luo_step_report got = paced_step(r, 30, 1, true);
+    const luo_step_report got = captured ? captured_trace(r, 31) : paced_step(r, 30, 1, true);
     const double total = got.end_s - got.start_s;
     luo_op_record *at = calloc((size_t)got.nrecords + 1, sizeof *at);
     int32_t n = 0, wrong = 0;
@@ -468,7 +488,8 @@ static void times(luo_lab *lab)
     const luo_model model = model_of(at.model, plan->layers);
     run *r = begin(a, lab, &luo_cuda_executor, plan, &model, LUO_F32);
     straggler(r);
-    records(r);
+    records(r, false);
+    records(r, true);
     end(r);
     luo_arena_free(a);
 }
