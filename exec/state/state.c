@@ -1,15 +1,10 @@
 #include "exec/state/state.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/hash.h"
-#include "core/base/rng.h"
 #include "exec/bind/cells.h"
 #include "exec/state/state_internal.h"
-
-#define DEVIATION 0.02 /* of gpt2 (Radford et al. 2019, section 2.3), as is the scale below */
 
 void *luo_piece_array(const luo_piece *piece, luo_array which, const luo_frame **frame)
 {
@@ -21,76 +16,6 @@ const char *luo_array_suffix(luo_array which)
 {
     static const char *const suffix[] = {"", ".exp_avg", ".exp_avg_sq"};
     return suffix[which];
-}
-
-/* ---- first weights ---- */
-
-typedef struct filler {
-    uint64_t key;
-    double constant, deviation; /* deviation 0: the constant */
-    size_t elem;
-    void *to;
-} filler;
-
-static double uniform_of(uint64_t key, uint64_t i)
-{
-    return (double)(luo_rng_at(key, i) >> 11) * 0x1p-53;
-}
-
-static void fill(void *ctx, int64_t global, int64_t local, int64_t n)
-{
-    const filler *f = ctx;
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t cell = 2 * (uint64_t)(global + i);
-        double v = f->constant;
-        if (f->deviation > 0)
-            v = f->deviation *
-                luo_rng_normal_of(uniform_of(f->key, cell), uniform_of(f->key, cell + 1));
-        if (f->elem == sizeof(float))
-            ((float *)f->to)[local + i] = (float)v;
-        else
-            ((double *)f->to)[local + i] = v;
-    }
-}
-
-static bool holds(const char *name, const char *part)
-{
-    return strstr(name, part) != NULL;
-}
-
-static filler filler_of(const luo_param *p, const luo_model *model, uint64_t seed)
-{
-    filler f = {.key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, "init#"), p->name) ^ seed};
-    const bool bias = holds(p->name, ".bias");
-    if (!luo_state_decays(p)) {
-        f.constant = bias ? 0 : 1;
-        return f;
-    }
-    f.deviation = DEVIATION;
-    if (holds(p->name, "attn.out.") || holds(p->name, "mlp.down.") ||
-        holds(p->name, "moe.down.") || holds(p->name, "moe.shared.down."))
-        f.deviation /= sqrt(2 * (double)model->layers);
-    return f;
-}
-
-static void zero(const luo_state *state, const luo_piece *piece)
-{
-    const size_t bytes = (size_t)piece->state_frame.volume * state->elem;
-    if (piece->m && bytes) memset(piece->m, 0, bytes);
-    if (piece->v && bytes) memset(piece->v, 0, bytes);
-}
-
-void luo_state_init(const luo_state *state, const luo_model *model, uint64_t seed)
-{
-    for (int32_t i = 0; i < state->n; i++) {
-        const luo_piece *piece = &state->at[i];
-        filler f = filler_of(piece->param, model, seed);
-        f.elem = state->elem;
-        f.to = piece->weight;
-        if (piece->weight)
-            luo_cells_each(&piece->param->shape, &piece->weight_frame.region, NULL, fill, &f);
-        zero(state, piece);
-    }
 }
 
 /* ---- out of files ---- */
@@ -234,6 +159,6 @@ luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const ch
         luo_tensor_file_close(&file);
     }
     luo_arena_free(arena);
-    for (int32_t i = 0; st == LUO_OK && i < s->n; i++) zero(s, &s->at[i]);
+    for (int32_t i = 0; st == LUO_OK && i < s->n; i++) luo_piece_zero_moments(s, &s->at[i]);
     return st;
 }

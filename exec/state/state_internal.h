@@ -15,6 +15,8 @@ void *luo_piece_array(const luo_piece *piece, luo_array which, const luo_frame *
 /* Ending of the tensor's name in optimizer.safetensors; "" for the weight. */
 const char *luo_array_suffix(luo_array which);
 
+/* Moments of a piece: 0. */
+void luo_piece_zero_moments(const luo_state *state, const luo_piece *piece);
 /* Fills one array of every piece from a mapped file. */
 luo_status luo_state_fill(const luo_state *state, const luo_model *model,
                           const luo_tensor_file *file, luo_array which, luo_err *err);
