@@ -1,13 +1,16 @@
 #include "exec/cuda/calibrate/calibrate.h"
-#include "core/base/stats.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/stats.h"
 #include "exec/clock.h"
 
 enum { WARM_UPS = 5, SAMPLES_LEAST = 20, SAMPLES_MOST = 2000, HELD_OUT = 4 };
+enum { TIMES_MOST = 64 };
 #define LEAST_S 0.2
+#define GRAPH_S 1e-3 /* of one launch: what surrounds a graph is lost in it */
 
 static bool brief(const gpu_bench *b)
 {
@@ -16,37 +19,81 @@ static bool brief(const gpu_bench *b)
 
 /* ---- timing ---- */
 
-static luo_status run_once(gpu_bench *b, gpu_bench_fn run, void *what, int64_t turn, double *s)
+typedef struct timed { /* runs of what is measured, one after the other */
+    gpu_bench_fn run;
+    void *what;
+    int64_t turn;
+    int32_t times;         /* in one graph */
+    cudaGraphExec_t graph; /* NULL: launched one by one */
+} timed;
+
+static luo_status run_times(gpu_bench *b, timed *t)
+{
+    for (int32_t i = 0; i < t->times; i++) LUO_TRY(t->run(b, t->what, t->turn++));
+    return LUO_OK;
+}
+
+static luo_status run_once(gpu_bench *b, timed *t, double *s)
 {
     float ms = 0;
     LUO_TRY(gpu_check(b->err, cudaEventRecord(b->begin, b->stream), "recording an event"));
-    LUO_TRY(run(b, what, turn));
+    LUO_TRY(t->graph ? gpu_check(b->err, cudaGraphLaunch(t->graph, b->stream), "launching a graph")
+                     : run_times(b, t));
     LUO_TRY(gpu_check(b->err, cudaEventRecord(b->end, b->stream), "recording an event"));
     LUO_TRY(gpu_check(b->err, cudaEventSynchronize(b->end), "what is measured"));
     LUO_TRY(gpu_check(b->err, cudaEventElapsedTime(&ms, b->begin, b->end), "reading a time"));
-    *s = 1e-3 * (double)ms;
+    *s = 1e-3 * (double)ms / t->times;
+    return LUO_OK;
+}
+
+luo_status gpu_bench_capture(gpu_bench *b, gpu_bench_fn run, void *what, int32_t times,
+                             cudaGraphExec_t *out)
+{
+    timed t = {.run = run, .what = what, .times = times};
+    cudaGraph_t graph = NULL;
+    LUO_TRY(gpu_check(b->err, cudaStreamBeginCapture(b->stream, cudaStreamCaptureModeThreadLocal),
+                      "a capture"));
+    const luo_status st = run_times(b, &t);
+    const cudaError_t ended = cudaStreamEndCapture(b->stream, &graph);
+    LUO_TRY(st);
+    LUO_TRY(gpu_check(b->err, ended, "a capture"));
+    const cudaError_t code = cudaGraphInstantiate(out, graph, 0);
+    (void)cudaGraphDestroy(graph);
+    return gpu_check(b->err, code, "a graph");
+}
+
+/* As often as fills a graph, by what one run takes that is launched by itself. */
+static int32_t times_of(const gpu_bench *b, double one_s)
+{
+    if (brief(b)) return 2;
+    return one_s * TIMES_MOST < GRAPH_S ? TIMES_MOST : (int32_t)fmax(1, GRAPH_S / one_s);
+}
+
+static luo_status sample(gpu_bench *b, timed *t, double *seconds, int32_t *samples)
+{
+    const int32_t least = brief(b) ? 1 : SAMPLES_LEAST;
+    double s[SAMPLES_MOST];
+    int32_t n = 0;
+    LUO_TRY(run_once(b, t, &s[0])); /* the first launch of a graph takes longer */
+    const double began = luo_clock_s();
+    while (n < SAMPLES_MOST && (n < least || (!brief(b) && luo_clock_s() - began < LEAST_S)))
+        LUO_TRY(run_once(b, t, &s[n++]));
+    *seconds = luo_stats_median(s, n);
+    *samples = n;
     return LUO_OK;
 }
 
 luo_status gpu_bench_time(gpu_bench *b, gpu_bench_fn run, void *what, double *seconds,
                           int32_t *samples)
 {
-    const int32_t least = brief(b) ? 1 : SAMPLES_LEAST, warm = brief(b) ? 1 : WARM_UPS;
-    double *s = malloc(SAMPLES_MOST * sizeof *s);
-    luo_status st = s ? LUO_OK : luo_err_nomem(b->err);
-    int64_t turn = 0;
-    int32_t n = 0;
-    for (double ignored; st == LUO_OK && turn < warm; turn++)
-        st = run_once(b, run, what, turn, &ignored);
-    const double began = luo_clock_s();
-    while (st == LUO_OK && n < SAMPLES_MOST &&
-           (n < least || (!brief(b) && luo_clock_s() - began < LEAST_S)))
-        st = run_once(b, run, what, turn++, &s[n++]);
-    if (st == LUO_OK) {
-        *seconds = luo_stats_median(s, (int32_t)n);
-        *samples = n;
-    }
-    free(s);
+    timed t = {.run = run, .what = what, .times = 1};
+    const int32_t warm = brief(b) ? 1 : WARM_UPS;
+    double one_s = 0;
+    for (int32_t i = 0; i < warm; i++) LUO_TRY(run_once(b, &t, &one_s));
+    t.times = times_of(b, one_s);
+    LUO_TRY(gpu_bench_capture(b, run, what, t.times, &t.graph));
+    const luo_status st = sample(b, &t, seconds, samples);
+    (void)cudaGraphExecDestroy(t.graph);
     return st;
 }
 
@@ -67,7 +114,7 @@ void *gpu_bench_place(const gpu_bench *b, int64_t turn, int64_t bytes)
 
 luo_status gpu_bench_spread(gpu_bench *b, int64_t bytes)
 {
-    const int64_t turns = brief(b) ? 2 : WARM_UPS + SAMPLES_MOST;
+    const int64_t turns = brief(b) ? 2 : TIMES_MOST;
     luo_status st = LUO_OK;
     for (int64_t turn = 1; st == LUO_OK && turn < turns; turn++) {
         char *to = gpu_bench_place(b, turn, bytes);

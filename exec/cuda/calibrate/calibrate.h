@@ -31,10 +31,14 @@ typedef struct gpu_bench { /* one rank while it measures */
 /* Enqueues what is measured once, on b->stream; turn: counts, so that buffers can alternate. */
 typedef luo_status (*gpu_bench_fn)(gpu_bench *b, void *what, int64_t turn);
 
-/* Five runs to warm up, then until 20 repetitions and 0.2 s (with m->networks: one, for tests); the
- * median by events on the stream. */
+/* Five runs to warm up; then as many as fill a millisecond, 64 at most, are captured in one graph,
+ * as steps run, so that no time of the host is between them; it is launched until 20 repetitions
+ * and 0.2 s (with m->networks: once, for tests). Median of the time of one run, by events. */
 luo_status gpu_bench_time(gpu_bench *b, gpu_bench_fn run, void *what, double *seconds,
                           int32_t *samples);
+/* A graph of so many runs, one after the other. Owner: the caller. */
+luo_status gpu_bench_capture(gpu_bench *b, gpu_bench_fn run, void *what, int32_t times,
+                             cudaGraphExec_t *out);
 /* One row of op_times; `place` counts the rows of a kind: every fourth is held out. */
 void gpu_bench_row(gpu_bench *b, const char *op, gpu_type type, int64_t m, int64_t n, int64_t k,
                    double seconds, int32_t samples, int32_t place);

@@ -14,10 +14,15 @@
 enum { LAUNCHES = 256, TURNS = 9 };
 
 /* The smallest kernel there is. */
+static luo_status run_smallest(gpu_bench *b, void *what, int64_t turn)
+{
+    (void)what, (void)turn;
+    return gpu_check(b->err, gpu_stamp(b->stream, (uint64_t *)(void *)b->slab), "a launch");
+}
+
 static luo_status launch_many(gpu_bench *b)
 {
-    for (int i = 0; i < LAUNCHES; i++)
-        LUO_TRY(gpu_check(b->err, gpu_stamp(b->stream, (uint64_t *)(void *)b->slab), "a launch"));
+    for (int i = 0; i < LAUNCHES; i++) LUO_TRY(run_smallest(b, NULL, i));
     return LUO_OK;
 }
 
@@ -27,19 +32,6 @@ static luo_status host_time(gpu_bench *b, double *each)
     LUO_TRY(launch_many(b));
     *each = (luo_clock_s() - began) / LAUNCHES;
     return gpu_check(b->err, cudaStreamSynchronize(b->stream), "launches");
-}
-
-static luo_status capture(gpu_bench *b, cudaGraphExec_t *out)
-{
-    cudaGraph_t graph = NULL;
-    LUO_TRY(gpu_check(b->err, cudaStreamBeginCapture(b->stream, cudaStreamCaptureModeThreadLocal),
-                      "a capture"));
-    const luo_status st = launch_many(b);
-    LUO_TRY(gpu_check(b->err, cudaStreamEndCapture(b->stream, &graph), "a capture"));
-    LUO_TRY(st);
-    const cudaError_t code = cudaGraphInstantiate(out, graph, 0);
-    cudaGraphDestroy(graph);
-    return gpu_check(b->err, code, "a graph");
 }
 
 static luo_status graph_times(gpu_bench *b, cudaGraphExec_t graph, double *device, double *host)
@@ -65,7 +57,7 @@ luo_status gpu_measure_launches(gpu_bench *b)
     luo_status st = launch_many(b);
     if (st == LUO_OK) st = gpu_check(b->err, cudaStreamSynchronize(b->stream), "launches");
     for (int i = 0; st == LUO_OK && i < TURNS; i++) st = host_time(b, &eager[i]);
-    if (st == LUO_OK) st = capture(b, &graph);
+    if (st == LUO_OK) st = gpu_bench_capture(b, run_smallest, NULL, LAUNCHES, &graph);
     for (int i = -1; st == LUO_OK && i < TURNS; i++)
         st = graph_times(b, graph, &device[i < 0 ? 0 : i], &host[i < 0 ? 0 : i]);
     if (graph) cudaGraphExecDestroy(graph);
