@@ -35,6 +35,7 @@ static inline void dump_profile(luo_str *s, const luo_profile *x)
     DUMP_D(memory_ratio);
     DUMP_D(attention_forward_ratio);
     DUMP_D(attention_backward_ratio);
+    DUMP_D(attention_depth);
     DUMP_D(misaligned_factor);
     DUMP_D(net_ratio);
     DUMP_D(net_half_bytes);

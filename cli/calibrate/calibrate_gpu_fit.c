@@ -44,8 +44,11 @@ static luo_host_row *host_rows(const luo_measured *measured, int32_t *n)
         const char *gpu = luo_arena_printf(measured->arena, "step_gpu_s %s", name);
         const char *kernels = luo_arena_printf(measured->arena, "step_kernels %s", name);
         if (!gpu || !kernels) return NULL;
-        const luo_host_row r = {luo_measured_fact(measured, gpu, 0),
-                                luo_measured_fact(measured, kernels, 0), measured->facts[i].value};
+        const double count = luo_measured_fact(measured, kernels, 0);
+        /* a stamp begins where the last kernel ended: a launch more than what is between stamps */
+        const double stamps_s = 1e-6 * fmax(0, luo_measured_fact(measured, "launch_us", 0)) * count;
+        const luo_host_row r = {luo_measured_fact(measured, gpu, 0) - stamps_s, count,
+                                measured->facts[i].value};
         if (r.gpu_s > 0 && r.kernels > 0 && r.step_s > 0) rows[(*n)++] = r;
     }
     return rows;
@@ -88,7 +91,8 @@ static void keep_known(luo_gpu_calibration *calibration)
                             [LUO_GPU_GEMM_DEPTH] = profile->gemm_depth,
                             [LUO_GPU_MEMORY_RATIO] = profile->memory_ratio,
                             [LUO_GPU_ATTENTION_F] = profile->attention_forward_ratio,
-                            [LUO_GPU_ATTENTION_B] = profile->attention_backward_ratio};
+                            [LUO_GPU_ATTENTION_B] = profile->attention_backward_ratio,
+                            [LUO_GPU_ATTENTION_DEPTH] = profile->attention_depth};
     memcpy(calibration->fit.value, value, sizeof value);
     memcpy(calibration->fit.peak_flops, profile->peak_flops, sizeof profile->peak_flops);
 }

@@ -16,6 +16,25 @@ static double squares(const luo_attention *a)
     return sum;
 }
 
+/* What blocks of queries cost beside their pairs, in pairs: filling and draining each, and the last
+ * block, which the other multiprocessors wait for. Whole sequences begin at the longest block. */
+static double blocks(const luo_profile *profile, const luo_attention *a)
+{
+    enum { QUERIES = 128 }; /* of a block, as fused kernels have */
+    const double depth = profile->attention_depth;
+    double queries = (double)a->sequences * (double)a->tokens + (double)a->rest;
+    double longest = (double)a->tokens;
+    if (!(depth > 0)) return 0;
+    if (a->lengths) queries = longest = 0;
+    for (int64_t i = 0; a->lengths && i < a->sequences; i++) {
+        queries += (double)a->lengths[i];
+        longest = fmax(longest, (double)a->lengths[i]);
+    }
+    if (a->pairs > 0 && queries > 0)
+        longest = (double)a->pairs / queries * (a->causal ? 2 : 1); /* about */
+    return (double)a->heads * depth * queries + profile->sm_count * QUERIES * (longest + depth);
+}
+
 static int64_t value_dim(const luo_attention *a)
 {
     return a->value_dim > 0 ? a->value_dim : a->head_dim;
@@ -35,8 +54,8 @@ luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const
 {
     double peak = 0;
     const double d = (double)a->head_dim, v = (double)value_dim(a);
-    const double flops =
-        2.0 * (double)a->heads * (d + v) * squares(a) * (a->causal ? 0.5 : 1.0);
+    const double pairs = (double)a->heads * squares(a) * (a->causal ? 0.5 : 1.0);
+    const double flops = 2.0 * (d + v) * (pairs > 0 ? pairs + blocks(profile, a) : 0);
     *seconds = 0;
     if (flops <= 0 || measured(profile, dtype, a, backward, seconds)) return LUO_OK;
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));

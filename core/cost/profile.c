@@ -45,6 +45,7 @@ static const param params[] = {
     {"memory_ratio", F(memory_ratio), 1, 0.72, LUO_OF(LUO_Q_RATIO, 1)},
     {"attention_forward_ratio", F(attention_forward_ratio), 1, 0.30, LUO_OF(LUO_Q_RATIO, 1)},
     {"attention_backward_ratio", F(attention_backward_ratio), 1, 0.33, LUO_OF(LUO_Q_RATIO, 1)},
+    {"attention_depth", F(attention_depth), 1, 0, LUO_WITHIN(0, 1e6)},
     {"misaligned_factor", F(misaligned_factor), 1, 12, LUO_WITHIN(1, 1e6)},
     {"net_ratio", F(net_ratio), 1, 0.90, LUO_OF(LUO_Q_RATIO, 1)},
     {"net_half_bytes", F(net_half_bytes), 1, 13450000, LUO_WITHIN(0, 9007199254740992.0)},

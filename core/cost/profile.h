@@ -73,7 +73,7 @@ typedef struct luo_profile {
     luo_calibrated calibrated;
     double peak_flops[3];    /* by luo_dtype, per second; a GPU without bf16 lists f16 instead */
     double memory_bytes, reserved_bytes, memory_bytes_per_s;
-    double sm_count, launch_s, gemm_ratio, gemm_depth, memory_ratio;
+    double sm_count, launch_s, gemm_ratio, gemm_depth, memory_ratio, attention_depth;
     double attention_forward_ratio, attention_backward_ratio, misaligned_factor;
     double net_ratio, net_half_bytes, net_step_s, p2p_s;
     double overlap_loss_nvlink_ratio, overlap_loss_net_ratio;

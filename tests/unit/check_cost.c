@@ -108,6 +108,48 @@ START_TEST(attention_rest)
 }
 END_TEST
 
+/* Pairs block by block: on average half of a block's own keys are behind each of its queries. */
+static double pairs_of_blocks(const luo_attention *a, double depth, double multiprocessors)
+{
+    enum { QUERIES = 128 };
+    double pairs = 0, longest = 0;
+    for (int64_t s = 0; s < a->sequences; s++) {
+        const int64_t l = a->lengths ? a->lengths[s] : a->tokens;
+        for (int64_t q = 0; q < l; q += QUERIES) {
+            const double keys = a->causal ? (double)q + QUERIES / 2.0 : (double)l;
+            pairs += (double)a->heads * QUERIES * (keys + depth);
+        }
+        longest = fmax(longest, (double)l);
+    }
+    return pairs + multiprocessors * QUERIES * (longest + depth);
+}
+
+START_TEST(attention_blocks)
+{
+    static const int64_t lengths[] = {4096, 128, 512, 1024};
+    const luo_attention cases[] = {{16, 128, 1, 32768, 0, NULL, true, 0, 0},
+                                   {16, 64, 1, 128, 0, NULL, true, 0, 0},
+                                   {4, 128, 4, 0, 0, lengths, true, 0, 0},
+                                   {4, 128, 4, 0, 0, lengths, false, 0, 0},
+                                   {32, 64, 3, 2048, 0, NULL, true, 0, 0}};
+    luo_profile p = luo_ref_profile();
+    p.sm_count = 132;
+    for (size_t i = 0; i < LUO_ROWS(cases); i++) {
+        const luo_attention *a = &cases[i];
+        double s = 0;
+        p.attention_depth = 150;
+        ck_assert_int_eq(luo_cost_attention(&p, LUO_BF16, a, false, &s, NULL), LUO_OK);
+        const double flops = 4.0 * (double)a->head_dim * pairs_of_blocks(a, 150, 132);
+        luo_near(s - p.launch_s, flops / (p.peak_flops[LUO_BF16] * p.attention_forward_ratio), 1e-9,
+                 "blocks");
+    }
+    const luo_attention nothing = {8, 64, 0, 512, 0, NULL, true, 0, 0};
+    double s = 1;
+    luo_cost_attention(&p, LUO_BF16, &nothing, false, &s, NULL);
+    ck_assert_double_eq(s, 0);
+}
+END_TEST
+
 START_TEST(host)
 {
     luo_stack s;
@@ -426,8 +468,9 @@ static const struct {
      "`peak_f32_tflop_per_s`, `peak_f64_tflop_per_s`, `peak_f16_tflop_per_s`, "
      "`peak_tf32_tflop_per_s`, `peak_fp8_tflop_per_s`, `memory_gbytes_per_s`, `memory_gib`, "
      "`reserved_gib`, `sm_count`, `launch_us`, `gemm_ratio`, `gemm_depth`, `memory_ratio`, "
-     "`attention_forward_ratio`, `attention_backward_ratio`, `misaligned_factor`, "
-     "`net_ratio`, `net_half_bytes`, `net_step_us`, `p2p_us`, `overlap_loss_nvlink_ratio` "
+     "`attention_forward_ratio`, `attention_backward_ratio`, `attention_depth`, "
+     "`misaligned_factor`, `net_ratio`, `net_half_bytes`, `net_step_us`, `p2p_us`, "
+     "`overlap_loss_nvlink_ratio` "
      "or `overlap_loss_net_ratio` is expected."},
     {LUO_VALUE("memory_gib", 80), false, false, false,
      "profile `x` gives `memory_gib` twice; give it once."},
@@ -546,8 +589,8 @@ START_TEST(units_of_a_stack)
 END_TEST
 
 LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts),
-          LUO_T_N(attention, LUO_ROWS(attentions)),
-          LUO_T(attention_rest), LUO_T(host), LUO_T_N(collective_one_node, LUO_ROWS(one_node)),
+          LUO_T_N(attention, LUO_ROWS(attentions)), LUO_T(attention_rest), LUO_T(attention_blocks),
+          LUO_T(host), LUO_T_N(collective_one_node, LUO_ROWS(one_node)),
           LUO_T(collective_several_nodes), LUO_T(mesh_tables), LUO_T(no_table), LUO_T(p2p),
           LUO_T(instructions), LUO_T(role_floor), LUO_T_N(profile, LUO_ROWS(profiles)),
           LUO_T(stack_values), LUO_T(units_of_a_stack))

@@ -80,7 +80,8 @@ static luo_profile gpu(luo_rng *r)
                          .memory_ratio = 0.6 + 0.3 * luo_rng_u(r),
                          .misaligned_factor = 1,
                          .attention_forward_ratio = 0.2 + 0.6 * luo_rng_u(r),
-                         .attention_backward_ratio = 0.2 + 0.6 * luo_rng_u(r)};
+                         .attention_backward_ratio = 0.2 + 0.6 * luo_rng_u(r),
+                         .attention_depth = 400 * luo_rng_u(r)};
 }
 
 static double truth(const luo_profile *p, const luo_op_time *t)
@@ -134,6 +135,7 @@ static luo_profile fitted(const luo_profile *p, const luo_gpu_fit *f)
     q.memory_ratio = f->value[LUO_GPU_MEMORY_RATIO];
     q.attention_forward_ratio = f->value[LUO_GPU_ATTENTION_F];
     q.attention_backward_ratio = f->value[LUO_GPU_ATTENTION_B];
+    q.attention_depth = f->value[LUO_GPU_ATTENTION_DEPTH];
     return q;
 }
 

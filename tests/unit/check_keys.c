@@ -274,13 +274,28 @@ END_TEST
 
 /* ---- names of values (docs/formats.md#names-of-values): each changes its own number ---- */
 
-static const char *const profile_values[] = {
-    "peak_bf16_tflop_per_s", "peak_f32_tflop_per_s", "peak_f64_tflop_per_s",
-    "memory_gbytes_per_s", "memory_gib", "reserved_gib", "sm_count", "launch_us", "gemm_ratio",
-    "gemm_depth", "memory_ratio", "attention_forward_ratio", "attention_backward_ratio",
-    "misaligned_factor", "net_ratio", "net_half_bytes", "net_step_us", "p2p_us",
-    "overlap_loss_nvlink_ratio",
-    "overlap_loss_net_ratio", "peak_f16_tflop_per_s"};
+static const char *const profile_values[] = {"peak_bf16_tflop_per_s",
+                                             "peak_f32_tflop_per_s",
+                                             "peak_f64_tflop_per_s",
+                                             "memory_gbytes_per_s",
+                                             "memory_gib",
+                                             "reserved_gib",
+                                             "sm_count",
+                                             "launch_us",
+                                             "gemm_ratio",
+                                             "gemm_depth",
+                                             "memory_ratio",
+                                             "attention_forward_ratio",
+                                             "attention_backward_ratio",
+                                             "attention_depth",
+                                             "misaligned_factor",
+                                             "net_ratio",
+                                             "net_half_bytes",
+                                             "net_step_us",
+                                             "p2p_us",
+                                             "overlap_loss_nvlink_ratio",
+                                             "overlap_loss_net_ratio",
+                                             "peak_f16_tflop_per_s"};
 static const char *const stack_values[] = {
     "host_launch_us=1", "host_exponent=2", "busbw_factor=0.5", "dp_overlap=0.5",
     "grad_comm_bytes=4", "optimizer_bytes=3", "tp_exposed_factor=0.5", "scale_jitter=0.5",

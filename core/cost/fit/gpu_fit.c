@@ -19,7 +19,8 @@ static const luo_search_param params[PARAMS] = {
     {"gemm_depth", 64, 0, 400, false},
     {"memory_ratio", 0.72, 0.30, 0.97, false},
     {"attention_forward_ratio", 0.30, 0.10, 0.90, false},
-    {"attention_backward_ratio", 0.33, 0.10, 0.90, false}};
+    {"attention_backward_ratio", 0.33, 0.10, 0.90, false},
+    {"attention_depth", 0, 0, 1000, false}};
 
 const char *luo_gpu_param_name(luo_gpu_param p)
 {
@@ -51,6 +52,7 @@ static void put_values(luo_profile *profile, const double *v)
     profile->memory_ratio = v[LUO_GPU_MEMORY_RATIO];
     profile->attention_forward_ratio = v[LUO_GPU_ATTENTION_F];
     profile->attention_backward_ratio = v[LUO_GPU_ATTENTION_B];
+    profile->attention_depth = v[LUO_GPU_ATTENTION_DEPTH];
 }
 
 static double predict(const luo_profile *profile, const luo_op_time *time, kind k)
@@ -172,9 +174,11 @@ static void bound(fitter *f, const luo_gpu_base *base, const survey *s, luo_gpu_
         fix(&f->param[LUO_GPU_LAUNCH], base->launch_s * 1e6);
         out->fitted[LUO_GPU_LAUNCH] = false;
     }
-    for (int k = ATTENTION_F; k <= ATTENTION_B; k++) {
-        const int i = k == ATTENTION_F ? LUO_GPU_ATTENTION_F : LUO_GPU_ATTENTION_B;
-        if (s->n[k]) continue;
+    for (int i = LUO_GPU_ATTENTION_F; i <= LUO_GPU_ATTENTION_DEPTH; i++) {
+        const int32_t known = i == LUO_GPU_ATTENTION_F   ? s->n[ATTENTION_F]
+                              : i == LUO_GPU_ATTENTION_B ? s->n[ATTENTION_B]
+                                                         : s->n[ATTENTION_F] + s->n[ATTENTION_B];
+        if (known) continue;
         fix(&f->param[i], params[i].otherwise);
         out->fitted[i] = false;
     }
@@ -300,7 +304,7 @@ static double host_error(void *ctx, const double *v)
 double luo_fit_host(const luo_host_row *rows, int32_t n, uint64_t seed, double *host_launch_us,
                     double *host_exponent, bool weak[2])
 {
-    static const luo_search_param param[2] = {{"host_launch_us", 15, 2, 120, true},
+    static const luo_search_param param[2] = {{"host_launch_us", 15, 0.1, 120, true},
                                               {"host_exponent", 3, 2, 12, false}};
     hosts h = {rows, n};
     double v[LUO_SEARCH_PARAMS];

@@ -12,6 +12,7 @@ typedef enum luo_gpu_param {                 /* in the order of docs/formats.md 
                              LUO_GPU_MEMORY_RATIO,
                              LUO_GPU_ATTENTION_F,
                              LUO_GPU_ATTENTION_B,
+                             LUO_GPU_ATTENTION_DEPTH,
                              LUO_GPU_PARAMS
 } luo_gpu_param;
 const char *luo_gpu_param_name(luo_gpu_param p); /* as in profiles: "launch_us" */
