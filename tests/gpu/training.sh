@@ -110,7 +110,7 @@ train_luoshu() {
     row luoshu "$type${variant:+-$variant}" "$s" "$(predicted_step)"
 }
 train_torch() {
-    local v line rc variants="autocast master"
+    local v line rc variants=${variants:-autocast master}
     [ "$type" != f32 ] || variants=f32
     for v in $variants; do
         line=$("$python" tests/gpu/torch_bench.py --model "$model" --layers "$layers" --sequence "$sequence" --sequences "$sequences" \

@@ -16,7 +16,8 @@
 #     check.csv       test programs and tools
 #     rates.csv       kernels, attention, products: columns of tests/gpu/bench_gpu.h
 #     train.csv       tokens/s of luoshu and PyTorch, predictions: columns of tests/gpu/training.sh
-#     calibration.tar.xz   what `luoshu calibrate --quick` wrote
+#     calibration.tar.xz   what `luoshu calibrate` wrote, and operations.csv: every operation of the steps that
+#                          were measured, by the simulator on that calibration (reference_s) and on the GPU
 #     Rows begin with item and attempt; those of an attempt that was cut off stay.
 #   LUO_VISIT_S     seconds for all of it (1500); LUO_VISIT_MODEL, LUO_BENCH_STEPS, LUO_PYTHON: as bench.sh
 # Exit 0: all is well; 1: something failed; 3: there was no time for some of it.
@@ -31,8 +32,8 @@ facts 70 device:20 startup-eager:30 startup-lazy:30
 correct 240 check_kernels:60 check_products:60 check_attention:60 check_kernels_step:60 check_exec:120 check_state_gpu:60 check_watch_gpu:30 one-rank:60
 rates 240 bench_kernels:100 bench_attention:100 bench_products:100
 train 180 graphs:90 no-graphs:90
-torch 240 torch:240
-calibrate 210 calibrate:150 predicted:60
+torch 240 torch-autocast:120 torch-master:120
+calibrate 270 calibrate:150 predicted:60 operations:60
 sanitize 200 memcheck-kernels:60 memcheck-attention:60 racecheck-kernels:60 racecheck-attention:60
 ranks 240 check_comm:60 check_comm_faults:90 ranks:90 accept:90
 END
@@ -135,7 +136,7 @@ one_rank() {
         "$tmp/host/plan/steps.csv" "$tmp/cuda/plan/steps.csv"
 }
 calibrate() {
-    local how=(--backend cuda --ranks 1 --quick)
+    local how=(--backend cuda --ranks 1)
     if [ -n "${LUO_GPU_QUICK:-}" ]; then # the smallest size of everything, which shows only that it works
         mkdir -p "$tmp/tables"
         "$(dirname "$LUOSHU")/luoshu-rank-cuda" --calibrate "$tmp/tables" --networks 1 || return 1
@@ -146,6 +147,9 @@ calibrate() {
         cp "$tmp"/tables/*.csv "$tmp/calibration"
         sed -i "s|$tmp/tables/||" "$tmp/calibration/profile.yaml"
     fi
+    keep_calibration
+}
+keep_calibration() {
     tar -cJf "$out/calibration.tar.xz.tmp" -C "$tmp" calibration && mv "$out/calibration.tar.xz.tmp" "$out/calibration.tar.xz"
 }
 # The model with as many layers as luoshu trained.
@@ -155,6 +159,26 @@ as_measured() {
     layers=${l:-$layers}
     sed "s/^layers: .*/layers: $layers/" "${model%% *}" >"$tmp/model.yaml"
     describe
+}
+# The same steps simulated on what calibrate found and run here, operation by operation; the same program by its hash.
+operations() {
+    local how=(--steps 6 --trace-steps 3-5 --plots off --quiet) stack=()
+    training
+    [ -f "$calibration/cluster.yaml" ] || { say "there is no calibration to simulate on."; return 42; }
+    as_measured
+    plan "$name" "$layers" "$sequence" "$sequences" "$micro" >"$tmp/plan.json"
+    [ ! -f "$calibration/stack.yaml" ] || stack=(--stack "$calibration/stack.yaml")
+    "$LUOSHU" sim "$tmp/plan.json" --model "$tmp/model.yaml" --cluster "$calibration/cluster.yaml" \
+        "${stack[@]}" --out "$tmp/simulated" "${how[@]}" || return 1
+    "$LUOSHU" run "$tmp/plan.json" --backend cuda --ranks 1 --model "$tmp/model.yaml" --cluster "$tmp/cluster.yaml" \
+        --data "$tmp/tokens.u16" --out "$tmp/real" "${how[@]}" || return 1
+    "$LUOSHU" compare "$tmp/simulated/plan" "$tmp/real/plan" --out "$tmp/compared" || return 1
+    cp "$tmp/compared/compare_ops.csv" "$calibration/operations.csv"
+    awk -F, 'NR > 1 {n = $1; sub(/layers\.[0-9]+/, "layer", n); r[n] += $4; o[n] += $5; if (!had[n]++) name[++k] = n}
+        END {printf "%-32s %10s %10s %8s\n", "operation", "simulated", "measured", "error"
+            for (i = 1; i <= k; i++) {n = name[i]; printf "%-32s %9.6fs %9.6fs %s\n", n, r[n], o[n], o[n] ? sprintf("%+6.1f %%", 100 * (r[n] / o[n] - 1)) : ""}}' \
+        "$calibration/operations.csv"
+    keep_calibration
 }
 # Steps that were measured before, simulated on what calibrate found.
 predicted() {
@@ -183,14 +207,14 @@ body() {
     bench_*) rate "$item" ;;
     graphs) training; train_luoshu; keep_training ;;
     no-graphs) export LUO_CUDA_GRAPHS=0; variant=no-graphs; training; train_luoshu; keep_training ;;
-    torch) training; train_torch_kept ;;
+    torch-*) variants=${item#torch-}; training; train_torch_kept ;;
     calibrate) calibrate ;;
-    predicted) predicted ;;
+    predicted | operations) $item ;;
     *-kernels) sanitized "${item%-*}" check_kernels 4 ;;
     *-attention) sanitized "${item%-*}" check_attention 2 ;;
     esac
 }
-# Each variant of PyTorch is a row at once, then what luoshu has of the faster.
+# A variant of PyTorch, then what luoshu has of the faster so far.
 train_torch_kept() {
     as_measured
     train_torch

@@ -106,7 +106,8 @@ static graph capture(lab *l, gpu_comm *g, const lab_block *b)
 }
 
 /* Rank 6 stays away from a sum (`breaks`: its network breaks, as seen by rank 2): those that wait
- * notice, abort, and are told; calls fail from then on; the end does not hang. */
+ * notice, abort, and are told; calls fail from then on; the end does not hang. Rank 6 aborts after
+ * they have: NCCL tells those that wait for one who aborts of a broken connection. */
 static void check_watch(lab *l, bool captured, bool breaks)
 {
     watched w = {.l = l};
@@ -121,7 +122,7 @@ static void check_watch(lab *l, bool captured, bool breaks)
     if (captured) held = capture(l, g, &b);
     lab_must(l, gpu_watcher_start(&what, &watcher, &l->err) == LUO_OK, "a watcher");
     /* on a GPU that eight processes share, the others may take seconds to begin */
-    gpu_watcher_arm(watcher, breaks ? INFINITY : standin_is_here() ? 0.4 : 20);
+    gpu_watcher_arm(watcher, breaks ? INFINITY : standin_is_here() ? 0.4 : 12);
     const bool away = l->rank == 6, sees = breaks && l->rank == 2;
     if (!away && captured)
         lab_must(l, cudaGraphLaunch(held.exec, l->stream[1]) == cudaSuccess, "a launch");
@@ -131,11 +132,13 @@ static void check_watch(lab *l, bool captured, bool breaks)
                                 &l->err) == LUO_OK,
                  "a sum that does not end");
     if (sees) standin_nccl_break();
+    if (away && !breaks) MPI_Barrier(MPI_COMM_WORLD);
     if (!sees && (away || breaks)) { /* as when the coordinator ends them */
         usleep(300000);
         gpu_comms_abort(l->comms);
     }
     await(l, l->stream[1]);
+    if (!away && !breaks) MPI_Barrier(MPI_COMM_WORLD);
     const luo_status st = gpu_watcher_disarm(watcher, &err);
     char want[96];
     snprintf(want, sizeof want, ": device %d waits in all_reduce; all ", l->rank);

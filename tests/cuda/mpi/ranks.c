@@ -77,6 +77,7 @@ static void same_bits(luo_lab *lab, luo_dtype dtype)
         const result got = train_bits(lab, dtype, true, NOTHING);
         expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits in another order");
     }
+    if (!standin_is_here()) return;
     /* Rank 2 cannot capture: neither do the others. */
     result got = train_bits(lab, dtype, true, lab->rank == 2 ? 25 : ANOTHER_RANK);
     expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits without a graph");
@@ -93,7 +94,7 @@ static void stuck(luo_lab *lab)
     const luo_plan *p = plan_of(a, &two, LUO_F32);
     const luo_model model = model_of(two.model, p->layers);
     /* eight processes may share a GPU */
-    setenv("LUO_CUDA_STUCK_S", standin_is_here() ? "2" : "30", 1);
+    setenv("LUO_CUDA_STUCK_S", standin_is_here() ? "2" : "12", 1);
     set_graphs(false);
     luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
     luo_trial t = luo_lab_bind(a, lab, x, p, &model);
