@@ -97,12 +97,12 @@ static double roundings(const gpu_product *w)
     return (double)w->k + 4;
 }
 
-/* Kernels of Hopper were seen to round the product to bf16 before they add what lies there
- * (cuBLAS 13.1 on an H200): half a unit of the product beside that of the sum. */
-static void add_rounded_product(const gpu_product *w, double term, double *mass)
+/* Kernels of Hopper were seen to round the product, with its bias, to bf16 before they add what
+ * lies there (cuBLAS 13.1 on an H200): half a unit of that beside half a unit of the sum. */
+static void add_rounded_product(const gpu_product *w, double term, double bias, double *mass)
 {
     if (w->out == GPU_BF16 && (w->add || w->has_plus))
-        *mass += ldexp(fabs(term), 24 - 8) / roundings(w);
+        *mass += ldexp(fabs(term) + fabs(bias), 24 - 8) / roundings(w);
 }
 
 /* What should come out, and the sum of absolute values that went into it. */
@@ -132,7 +132,10 @@ static void expect(const product *p, double *want, double *mass)
         k->gemm(w->ta, w->tb, w->m, w->n, w->k, p->a->x, w->lda, p->b->x, w->ldb, true, want,
                 w->ldc);
         k->gemm(w->ta, w->tb, w->m, w->n, w->k, abs_a, w->lda, abs_b, w->ldb, true, mass, w->ldc);
-        for (int64_t i = 0; i < p->c->n; i++) add_rounded_product(w, want[i] - before[i], &mass[i]);
+        for (int64_t i = 0; i < p->c->n; i++)
+            add_rounded_product(w, want[i] - before[i],
+                                p->bias && i % w->ldc < w->n ? p->bias->x[i % w->ldc] : 0,
+                                &mass[i]);
     }
     free(before);
     free(abs_a);

@@ -174,9 +174,8 @@ operations() {
         --data "$tmp/tokens.u16" --out "$tmp/real" "${how[@]}" || return 1
     "$LUOSHU" compare "$tmp/simulated/plan" "$tmp/real/plan" --out "$tmp/compared" || return 1
     cp "$tmp/compared/compare_ops.csv" "$calibration/operations.csv"
-    awk -F, 'NR > 1 {n = $1; sub(/layers\.[0-9]+/, "layer", n); r[n] += $4; o[n] += $5; if (!had[n]++) name[++k] = n}
-        END {printf "%-32s %10s %10s %8s\n", "operation", "simulated", "measured", "error"
-            for (i = 1; i <= k; i++) {n = name[i]; printf "%-32s %9.6fs %9.6fs %s\n", n, r[n], o[n], o[n] ? sprintf("%+6.1f %%", 100 * (r[n] / o[n] - 1)) : ""}}' \
+    awk -F, 'BEGIN {printf "%-36s %10s %10s %8s\n", "operation, of all layers", "simulated", "measured", "error"}
+        NR > 1 && $1 !~ /layers\.[0-9]/ {printf "%-36s %9.6fs %9.6fs %s\n", $1, $4, $5, ($5 > 0 ? sprintf("%+6.1f %%", 100 * ($4 / $5 - 1)) : "")}' \
         "$calibration/operations.csv"
     keep_calibration
 }
