@@ -175,10 +175,10 @@ static void bound(fitter *f, const luo_gpu_base *base, const survey *s, luo_gpu_
         out->fitted[LUO_GPU_LAUNCH] = false;
     }
     for (int i = LUO_GPU_ATTENTION_F; i <= LUO_GPU_ATTENTION_DEPTH; i++) {
-        const int32_t known = i == LUO_GPU_ATTENTION_F   ? s->n[ATTENTION_F]
-                              : i == LUO_GPU_ATTENTION_B ? s->n[ATTENTION_B]
-                                                         : s->n[ATTENTION_F] + s->n[ATTENTION_B];
-        if (known) continue;
+        const int32_t attended = i == LUO_GPU_ATTENTION_F   ? s->n[ATTENTION_F]
+                                 : i == LUO_GPU_ATTENTION_B ? s->n[ATTENTION_B]
+                                                            : s->n[ATTENTION_F] + s->n[ATTENTION_B];
+        if (attended) continue;
         fix(&f->param[i], params[i].otherwise);
         out->fitted[i] = false;
     }
