@@ -103,18 +103,19 @@ __device__ __forceinline__ void forward_finish(const gpu_attention_args &a, int3
         }
 }
 
-template <int D>
+template <int D, bool WHOLE>
 __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attention_args a)
 {
+    const int32_t d = WHOLE ? D : a.d;
     unsigned char *sq = gpu_dynamic_shared(), *sk = sq + FWD_QUERIES * 2 * D,
                   *sv = sk + FWD_KEYS * 2 * D;
     const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
     const int32_t row0 = (int32_t)(gridDim.x - 1 - blockIdx.x) * FWD_QUERIES;
-    const int32_t ldq = a.n * D, ldk = a.g * D;
-    const __nv_bfloat16 *q = (const __nv_bfloat16 *)a.q + head * D;
-    const __nv_bfloat16 *k = (const __nv_bfloat16 *)a.k + kv * D;
-    const __nv_bfloat16 *v = (const __nv_bfloat16 *)a.v + kv * D;
-    tile_load<D, FWD_QUERIES>(sq, q, ldq, row0, a.t);
+    const int32_t ldq = a.n * d, ldk = a.g * d;
+    const __nv_bfloat16 *q = (const __nv_bfloat16 *)a.q + head * d;
+    const __nv_bfloat16 *k = (const __nv_bfloat16 *)a.k + kv * d;
+    const __nv_bfloat16 *v = (const __nv_bfloat16 *)a.v + kv * d;
+    tile_load<D, FWD_QUERIES>(sq, q, ldq, d, row0, a.t);
 
     const int32_t begin = gpu_keys_of(a, row0).lo, end = gpu_keys_of(a, row0 + FWD_QUERIES - 1).hi;
     const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * FWD_MT;
@@ -126,20 +127,20 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attenti
 #pragma unroll
     for (int m = 0; m < FWD_MT; m++) most[m][0] = most[m][1] = -INFINITY, sum[m][0] = sum[m][1] = 0;
 
-    tile_load<D, FWD_KEYS>(sk, k, ldk, begin, end);
+    tile_load<D, FWD_KEYS>(sk, k, ldk, d, begin, end);
     gpu_copy_async_commit();
     for (int32_t k0 = begin; k0 < end; k0 += FWD_KEYS) {
         const bool sees = tile_sees(sight, k0, FWD_KEYS);
         float s[FWD_MT][FWD_KEYS / 8][4];
         gpu_copy_async_wait<0>();
         __syncthreads(); /* keys are here, and nobody reads the last values any more */
-        tile_load<D, FWD_KEYS>(sv, v, ldk, k0, end);
+        tile_load<D, FWD_KEYS>(sv, v, ldk, d, k0, end);
         gpu_copy_async_commit();
         if (k0 == begin) forward_keep(kept, sq);
         if (sees) forward_scores<D>(s, kept, sq, sk);
         gpu_copy_async_wait<0>();
         __syncthreads(); /* values are here, and nobody reads these keys any more */
-        if (k0 + FWD_KEYS < end) tile_load<D, FWD_KEYS>(sk, k, ldk, k0 + FWD_KEYS, end);
+        if (k0 + FWD_KEYS < end) tile_load<D, FWD_KEYS>(sk, k, ldk, d, k0 + FWD_KEYS, end);
         gpu_copy_async_commit();
         if (sees) {
             if (tile_cut(sight, k0, FWD_KEYS)) tile_mask(s, a, gpu_keys_of, own, k0, -INFINITY);
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attenti
         }
     }
     forward_finish(a, head, own, most, sum, by);
-    tile_store<D, FWD_MT>(sq, o, by, (__nv_bfloat16 *)a.out + head * D, ldq, row0, a.t);
+    tile_store<D, FWD_MT>(sq, o, by, (__nv_bfloat16 *)a.out + head * d, ldq, d, row0, a.t);
 }
 
 /* ---- the choice ---- */
@@ -180,8 +181,8 @@ cudaError_t gpu_attention_tensor_cores(bool *out)
 template <int D> static cudaError_t launch_forward(cudaStream_t stream, const gpu_attention_args &a)
 {
     const dim3 grid((unsigned)gpu_tiles(a.t, FWD_QUERIES), (unsigned)a.n);
-    return gpu_launch(attention_forward<D>, grid, ATTN_THREADS, (size_t)forward_bytes<D>(), stream,
-                      a);
+    return gpu_launch(a.d == D ? attention_forward<D, true> : attention_forward<D, false>, grid,
+                      ATTN_THREADS, (size_t)forward_bytes<D>(), stream, a);
 }
 
 cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads,
@@ -198,7 +199,7 @@ cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads
     const cudaError_t code = gpu_attention_tensor_cores(&cores);
     if (code != cudaSuccess) return code;
     const bool fast = cores && q.type == GPU_BF16 && gpu_attention_aligned(at, 4);
-    if (fast && a.d == 64) return launch_forward<64>(stream, a);
-    if (fast && a.d == 128) return launch_forward<128>(stream, a);
-    return gpu_attention_simple(stream, a, q.type);
+    if (!fast || !gpu_attention_has_tiles(q.type, a.d))
+        return gpu_attention_simple(stream, a, q.type);
+    return a.d <= 64 ? launch_forward<64>(stream, a) : launch_forward<128>(stream, a);
 }

@@ -116,6 +116,12 @@ static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_he
     return a;
 }
 
+/* Whether the kernels of tensor cores have tiles for heads of this size: those of 64 and of 128
+ * columns take smaller ones too, filled up with zeros. */
+static inline bool gpu_attention_has_tiles(gpu_type type, int64_t d)
+{
+    return type == GPU_BF16 && d % 8 == 0 && d <= 128;
+}
 /* The simple kernels; launched by gpu_attention and gpu_attention_dx. `type`: of all arrays. */
 cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type);
 cudaError_t gpu_attention_simple_dx(cudaStream_t stream, const gpu_attention_args &a,

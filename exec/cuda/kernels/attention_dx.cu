@@ -68,19 +68,20 @@ typedef struct query_walk {
     int32_t head, q0, first;
 } query_walk;
 
-template <int D>
+template <int D, bool WHOLE>
 __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_args a)
 {
+    const int32_t d = WHOLE ? D : a.d;
     using S = keys_shape<D>;
     unsigned char *sk = gpu_dynamic_shared(), *sv = sk + S::own, *sq = sv + S::own,
                   *sdo = sq + S::tile;
     float *slog = (float *)(sdo + S::tile), *sdots = slog + S::queries;
     const int32_t kv = (int32_t)blockIdx.y / a.cut.parts, part = (int32_t)blockIdx.y % a.cut.parts;
     const int32_t row0 = (int32_t)blockIdx.x * S::keys;
-    const int32_t ldq = a.n * D, ldk = a.g * D;
+    const int32_t ldq = a.n * d, ldk = a.g * d;
     const __nv_bfloat16 *q = (const __nv_bfloat16 *)a.q, *dout = (const __nv_bfloat16 *)a.dout;
-    tile_load<D, S::keys>(sk, (const __nv_bfloat16 *)a.k + kv * D, ldk, row0, a.t);
-    tile_load<D, S::keys>(sv, (const __nv_bfloat16 *)a.v + kv * D, ldk, row0, a.t);
+    tile_load<D, S::keys>(sk, (const __nv_bfloat16 *)a.k + kv * d, ldk, d, row0, a.t);
+    tile_load<D, S::keys>(sv, (const __nv_bfloat16 *)a.v + kv * d, ldk, d, row0, a.t);
 
     const int32_t end = gpu_queries_of(a, row0 + S::keys - 1).hi;
     const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * S::mt;
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
     tile_clear(dv);
     if (w.i < w.end) {
         w.head = __ldg(a.heads_of + w.i);
-        tile_load<D, S::queries>(sdo, dout + w.head * D, ldq, w.q0, a.t);
+        tile_load<D, S::queries>(sdo, dout + w.head * d, ldq, d, w.q0, a.t);
         stat_load<S::queries>(sdots, a.dots + w.head * a.padded + w.q0);
     }
     gpu_copy_async_commit();
@@ -105,7 +106,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
         float s[S::mt][S::queries / 8][4], dp[S::mt][S::queries / 8][4];
         gpu_copy_async_wait<0>();
         __syncthreads(); /* dO is here, and nobody reads the last Q any more */
-        tile_load<D, S::queries>(sq, q + w.head * D, ldq, q0, a.t);
+        tile_load<D, S::queries>(sq, q + w.head * d, ldq, d, q0, a.t);
         stat_load<S::queries>(slog, a.rows_log2 + w.head * a.padded + q0);
         gpu_copy_async_commit();
         if (sees) {
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
         }
         __syncthreads(); /* nobody reads this dO any more */
         if (w.i < w.end) {
-            tile_load<D, S::queries>(sdo, dout + w.head * D, ldq, w.q0, a.t);
+            tile_load<D, S::queries>(sdo, dout + w.head * d, ldq, d, w.q0, a.t);
             stat_load<S::queries>(sdots, a.dots + w.head * a.padded + w.q0);
         }
         gpu_copy_async_commit();
@@ -139,17 +140,17 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
     gpu_copy_async_wait<0>();
     if (a.cut.parts > 1) {
         const int64_t all = (int64_t)a.t * ldk;
-        float *const to = a.part_sums + part * all + kv * D;
-        tile_keep<D, S::mt>(dk, to, ldk, row0, a.t);
-        tile_keep<D, S::mt>(dv, to + a.cut.parts * all, ldk, row0, a.t);
+        float *const to = a.part_sums + part * all + kv * d;
+        tile_keep<D, S::mt>(dk, to, ldk, d, row0, a.t);
+        tile_keep<D, S::mt>(dv, to + a.cut.parts * all, ldk, d, row0, a.t);
         return;
     }
     __syncthreads(); /* K and V are here even if no query sees them */
     float one[S::mt][2], scale[S::mt][2];
 #pragma unroll
     for (int m = 0; m < S::mt; m++) one[m][0] = one[m][1] = 1, scale[m][0] = scale[m][1] = a.scale;
-    tile_store<D, S::mt>(sk, dk, scale, (__nv_bfloat16 *)a.dk + kv * D, ldk, row0, a.t);
-    tile_store<D, S::mt>(sv, dv, one, (__nv_bfloat16 *)a.dv + kv * D, ldk, row0, a.t);
+    tile_store<D, S::mt>(sk, dk, scale, (__nv_bfloat16 *)a.dk + kv * d, ldk, d, row0, a.t);
+    tile_store<D, S::mt>(sv, dv, one, (__nv_bfloat16 *)a.dv + kv * d, ldk, d, row0, a.t);
 }
 
 enum { JOIN_THREADS = 256, JOIN_WIDTH = 8 };
@@ -189,20 +190,21 @@ __device__ __forceinline__ void dscores_rows(float (&dp)[MT][N][4], float (&s)[M
                               (dp[m][j][i] - dots[m][i / 2]);
 }
 
-template <int D>
+template <int D, bool WHOLE>
 __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attention_args a)
 {
+    const int32_t d = WHOLE ? D : a.d;
     using S = queries_shape<D>;
     unsigned char *sq = gpu_dynamic_shared(), *sdo = sq + S::own, *sk = sdo + S::own,
                   *sv = sk + S::tile;
     const int lane = (int)threadIdx.x % 32;
     const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
     const int32_t row0 = (int32_t)(gridDim.x - 1 - blockIdx.x) * S::queries;
-    const int32_t ldq = a.n * D, ldk = a.g * D;
-    const __nv_bfloat16 *k = (const __nv_bfloat16 *)a.k + kv * D;
-    const __nv_bfloat16 *v = (const __nv_bfloat16 *)a.v + kv * D;
-    tile_load<D, S::queries>(sq, (const __nv_bfloat16 *)a.q + head * D, ldq, row0, a.t);
-    tile_load<D, S::queries>(sdo, (const __nv_bfloat16 *)a.dout + head * D, ldq, row0, a.t);
+    const int32_t ldq = a.n * d, ldk = a.g * d;
+    const __nv_bfloat16 *k = (const __nv_bfloat16 *)a.k + kv * d;
+    const __nv_bfloat16 *v = (const __nv_bfloat16 *)a.v + kv * d;
+    tile_load<D, S::queries>(sq, (const __nv_bfloat16 *)a.q + head * d, ldq, d, row0, a.t);
+    tile_load<D, S::queries>(sdo, (const __nv_bfloat16 *)a.dout + head * d, ldq, d, row0, a.t);
 
     const int32_t begin = gpu_keys_of(a, row0).lo, end = gpu_keys_of(a, row0 + S::queries - 1).hi;
     const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * S::mt;
@@ -216,14 +218,14 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
             const int64_t at = head * a.padded + own + 16 * m + 8 * low + lane / 4;
             stat[m][low] = a.rows_log2[at], dots[m][low] = a.dots[at], by[m][low] = a.scale;
         }
-    tile_load<D, S::keys>(sv, v, ldk, begin, end);
+    tile_load<D, S::keys>(sv, v, ldk, d, begin, end);
     gpu_copy_async_commit();
     for (int32_t k0 = begin; k0 < end; k0 += S::keys) {
         const bool sees = tile_sees(sight, k0, S::keys);
         float s[S::mt][S::keys / 8][4], dp[S::mt][S::keys / 8][4];
         gpu_copy_async_wait<0>();
         __syncthreads(); /* values are here, and nobody reads the last keys any more */
-        tile_load<D, S::keys>(sk, k, ldk, k0, end);
+        tile_load<D, S::keys>(sk, k, ldk, d, k0, end);
         gpu_copy_async_commit();
         if (sees) {
             tile_clear(dp);
@@ -231,7 +233,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
         }
         gpu_copy_async_wait<0>();
         __syncthreads(); /* keys are here, and nobody reads these values any more */
-        if (k0 + S::keys < end) tile_load<D, S::keys>(sv, v, ldk, k0 + S::keys, end);
+        if (k0 + S::keys < end) tile_load<D, S::keys>(sv, v, ldk, d, k0 + S::keys, end);
         gpu_copy_async_commit();
         if (sees) {
             tile_clear(s);
@@ -241,7 +243,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
             tile_product_nn<D, S::mt, S::keys>(dq, dp, sk);
         }
     }
-    tile_store<D, S::mt>(sq, dq, by, (__nv_bfloat16 *)a.dq + head * D, ldq, row0, a.t);
+    tile_store<D, S::mt>(sq, dq, by, (__nv_bfloat16 *)a.dq + head * d, ldq, d, row0, a.t);
 }
 
 /* ---- rows' sums ---- */
@@ -287,21 +289,17 @@ static int64_t padded_rows(int64_t t)
     return (t + GPU_ATTENTION_PAD - 1) / GPU_ATTENTION_PAD * GPU_ATTENTION_PAD;
 }
 
-static bool has_tiles(gpu_type type, int64_t d)
-{
-    return type == GPU_BF16 && (d == 64 || d == 128);
-}
-/* How the heads of groups are cut where tensor cores are used; d 64 or 128. */
+/* How the heads of groups are cut where tensor cores are used. */
 static gpu_head_parts parts_of(int64_t t, const gpu_heads *heads)
 {
-    const int64_t keys = heads->d == 64 ? keys_shape<64>::keys : keys_shape<128>::keys;
+    const int64_t keys = heads->d <= 64 ? keys_shape<64>::keys : keys_shape<128>::keys;
     return gpu_attention_parts(gpu_tiles(t, keys), heads->n, heads->g);
 }
 
 size_t gpu_attention_dx_work(int64_t t, const gpu_heads *heads, gpu_type type)
 {
     int64_t n = 2 * padded_rows(t) * heads->n;
-    if (t > 0 && has_tiles(type, heads->d)) {
+    if (t > 0 && gpu_attention_has_tiles(type, heads->d)) {
         const int64_t parts = parts_of(t, heads).parts;
         if (parts > 1) n += 2 * parts * t * heads->g * heads->d;
     }
@@ -313,14 +311,15 @@ static cudaError_t launch_backward(cudaStream_t stream, const gpu_attention_args
 {
     const dim3 keys((unsigned)gpu_tiles(a.t, keys_shape<D>::keys), (unsigned)(a.g * a.cut.parts));
     const dim3 queries((unsigned)gpu_tiles(a.t, queries_shape<D>::queries), (unsigned)a.n);
-    const int64_t n = (int64_t)a.t * a.g * D;
+    const int64_t n = (int64_t)a.t * a.g * a.d;
     const dim3 join(gpu_blocks(n, JOIN_THREADS * JOIN_WIDTH), a.cut.parts > 1 ? 2 : 0);
     cudaError_t code =
-        gpu_launch(attention_keys<D>, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
+        gpu_launch(a.d == D ? attention_keys<D, true> : attention_keys<D, false>, keys, ATTN_THREADS,
+                   (size_t)keys_shape<D>::bytes, stream, a);
     if (code == cudaSuccess) code = gpu_launch(attention_join, join, JOIN_THREADS, 0, stream, a, n);
     if (code != cudaSuccess) return code;
-    return gpu_launch(attention_queries<D>, queries, ATTN_THREADS, (size_t)queries_shape<D>::bytes,
-                      stream, a);
+    return gpu_launch(a.d == D ? attention_queries<D, true> : attention_queries<D, false>, queries,
+                      ATTN_THREADS, (size_t)queries_shape<D>::bytes, stream, a);
 }
 
 cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *heads,
@@ -344,9 +343,9 @@ cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *he
     if (code == cudaSuccess) code = launch_rows(stream, a, dout, o);
     if (code != cudaSuccess) return code;
     const void *const at[] = {q.at, k.at, v.at, dout.at, dq.at, dk.at, dv.at, work};
-    if (!cores || !has_tiles(q.type, a.d) || !gpu_attention_aligned(at, 8))
+    if (!cores || !gpu_attention_has_tiles(q.type, a.d) || !gpu_attention_aligned(at, 8))
         return gpu_attention_simple_dx(stream, a, q.type);
     a.cut = parts_of(t, heads);
     a.part_sums = a.rows_log2 + a.padded * a.n;
-    return a.d == 64 ? launch_backward<64>(stream, a) : launch_backward<128>(stream, a);
+    return a.d <= 64 ? launch_backward<64>(stream, a) : launch_backward<128>(stream, a);
 }

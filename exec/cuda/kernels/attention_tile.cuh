@@ -50,28 +50,30 @@ __host__ __device__ __forceinline__ uint32_t tile_sums_at(int lane, int row0, in
 
 /* ---- copies ---- */
 
-/* ROWS rows from row0 on of an array whose rows are `pitch` elements apart; zeros from row `end`
- * on. Issued only: the caller commits, waits and synchronises. */
+/* ROWS rows of `width` elements, a multiple of 8, from row0 on of an array whose rows are `pitch`
+ * elements apart; zeros from row `end` and from column `width` on, which add nothing to products.
+ * Issued only: the caller commits, waits and synchronises. */
 template <int D, int ROWS>
 __device__ __forceinline__ void tile_load(unsigned char *tile, const __nv_bfloat16 *from,
-                                          int32_t pitch, int32_t row0, int32_t end)
+                                          int32_t pitch, int32_t width, int32_t row0, int32_t end)
 {
     constexpr int chunks = D / 8, step = ATTN_THREADS / chunks;
     static_assert(step % 8 == 0 && ROWS % step == 0, "rows of a step share their places");
     const int r = (int)threadIdx.x / chunks, c = (int)threadIdx.x % chunks;
     const __nv_bfloat16 *at = from + (int64_t)(row0 + r) * pitch + c * 8;
     unsigned char *to = tile + tile_at<D>(r, c);
+    const int32_t last = c * 8 < width ? end : 0;
 #pragma unroll
     for (int i = 0; i < ROWS; i += step)
-        gpu_copy_async(to + i * 2 * D, at + (int64_t)i * pitch, row0 + r + i < end);
+        gpu_copy_async(to + i * 2 * D, at + (int64_t)i * pitch, row0 + r + i < last);
 }
 
 /* A warp's sums, times by[MT][2], through its own rows of a tile that nobody else reads any more,
- * to rows row0.. of an array; none from row `end` on. */
+ * to rows row0.. of an array; none from row `end` and from column `width` on. */
 template <int D, int MT>
 __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&sums)[MT][D / 8][4],
                                            const float (&by)[MT][2], __nv_bfloat16 *to,
-                                           int64_t pitch, int32_t row0, int32_t end)
+                                           int64_t pitch, int32_t width, int32_t row0, int32_t end)
 {
     constexpr int chunks = D / 8, step = 32 / chunks;
     const int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
@@ -87,7 +89,7 @@ __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&su
     __syncwarp();
     const int r = own + lane / chunks, c = lane % chunks;
     for (int i = 0; i < 16 * MT; i += step)
-        if (row0 + r + i < end)
+        if (row0 + r + i < end && c * 8 < width)
             *(uint4 *)(to + (row0 + r + i) * pitch + c * 8) =
                 *(const uint4 *)(tile + tile_at<D>(r + i, c));
 }
@@ -95,7 +97,7 @@ __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&su
 /* The same in f32 as they are, from registers: 8 bytes a lane, 32 a row at once. */
 template <int D, int MT>
 __device__ __forceinline__ void tile_keep(const float (&sums)[MT][D / 8][4], float *to,
-                                          int64_t pitch, int32_t row0, int32_t end)
+                                          int64_t pitch, int32_t width, int32_t row0, int32_t end)
 {
     const int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
 #pragma unroll
@@ -106,7 +108,8 @@ __device__ __forceinline__ void tile_keep(const float (&sums)[MT][D / 8][4], flo
             if (row >= end) continue;
 #pragma unroll
             for (int j = 0; j < D / 8; j++)
-                gpu_store_8(to + row * pitch + 8 * j + 2 * (lane % 4),
+                if (8 * j < width)
+                    gpu_store_8(to + row * pitch + 8 * j + 2 * (lane % 4),
                             make_uint2(__float_as_uint(sums[m][j][2 * low]),
                                        __float_as_uint(sums[m][j][2 * low + 1])));
         }

@@ -174,9 +174,9 @@ cudaError_t gpu_delay(cudaStream_t stream, int32_t n, const gpu_delay_row *row,
  * O(t^2) memory (Dao et al. 2022, 2023). q, o [t x n x d], k, v [t x g x d], rows [t x n] f32: log
  * of the sum of exp of the scaled scores. kv_of: n values of the device. start_of, end_of: per
  * token the first token of its document and the one after its last, on the device, so that a
- * captured step reads the documents of its batch. Head sizes: any; bf16 of 64 and 128 runs on
- * tensor cores where all arrays (and work) begin at multiples of 16 bytes, all else by the simple
- * kernels.
+ * captured step reads the documents of its batch. Head sizes: any; bf16 of multiples of 8 up
+ * to 128 runs on tensor cores, 64 and 128 without waste, where all arrays (and work) begin at
+ * multiples of 16 bytes; all else by the simple kernels.
  * All arrays of a call have one type. cudaErrorInvalidValue: they have not, or t or a row has more
  * than 2^31 - 1 - 256 elements. */
 typedef struct gpu_heads {
