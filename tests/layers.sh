@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Direction of dependencies: cli -> sim, exec -> core; inside core base, hspmd, graph, cost, plan, run,
-# each only on those before it; io may use all, none use io. MPI only in exec, CBLAS only in exec/host,
+# Direction of dependencies: cli -> sim, exec -> core; inside core base, sync, hspmd, graph, cost, plan, run,
+# each only on those before it; io may use all, none use io. MPI only in exec, CBLAS only in exec/host, LAPACK only in core/sync/mixing.c,
 # CUDA, cuBLAS and NCCL only in exec/cuda, none of them in the command. From includes and from symbols.
 set -u
-order=(base hspmd graph cost plan run io)
+order=(base sync hspmd graph cost plan run io)
 bad=0
 sources() { git ls-files "$@" | grep -E '\.(c|h|cpp|cu|cuh|inc)$'; }
 objects() { git ls-files "$1" | sed -nE "s#(.*)\.c\$#$B/\1.o#p"; [ "$1" != core/io ] || echo "$B/core/io/builtin_files.o"; }
@@ -39,7 +39,10 @@ hits=$(grep -nE '#include "exec/cuda/' $(sources core sim cli exec/host) $shared
 [ -z "$hits" ] || fail "exec/cuda is for its ranks alone:"$'\n'"$hits"
 hits=$(grep -nE '#include ("exec/host/|<(cblas|openblas))' $(sources exec/cuda))
 [ -z "$hits" ] || fail "exec/cuda leans on exec/host:"$'\n'"$hits"
-hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|blas|cuda|cublas|nccl)')
+hits=$(grep -nE '\b[sdcz](sy|ge|po|he|st)[a-z0-9]{2,6}_\(' $(sources core sim cli | grep -v '^core/sync/mixing\.c$'))
+[ -z "$hits" ] || fail "LAPACK outside core/sync/mixing.c:"$'\n'"$hits"
+# LAPACK is OpenBLAS's.
+hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|cuda|cublas|nccl)')
 [ -z "$hits" ] || fail "the command links what only ranks need:"$'\n'"$hits"
 # Symbols: what a folder's objects need must be defined in a folder before it.
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT

@@ -1,0 +1,74 @@
+#include <stdlib.h>
+
+#include "core/base/vec.h"
+#include "core/sync/embed/het.h"
+
+/* -1: out of memory. */
+static int64_t row_made(luo_het_store *store, uint64_t key)
+{
+    const size_t width = (size_t)store->width;
+    int64_t *row = luo_map_at(&store->row, key, -1);
+    if (!row || *row >= 0) return row ? *row : -1;
+    if (!LUO_VEC_ROOM(store->versions, store->n, store->cap)) return -1;
+    if (store->width && store->n == store->cap_values &&
+        !luo_vec_grow32(NULL, &store->values, &store->cap_values, width * sizeof(double)))
+        return -1;
+    store->versions[store->n] = 0;
+    for (size_t k = 0; k < width; k++) store->values[(size_t)store->n * width + k] = 0;
+    return *row = store->n++;
+}
+
+static luo_status push(luo_het_store *store, const luo_het_message *m, luo_err *err)
+{
+    const size_t width = (size_t)store->width;
+    for (int32_t i = 0; i < m->push.n; i++) {
+        const int64_t row = row_made(store, m->push.keys[i]);
+        if (row < 0) return luo_err_nomem(err);
+        store->versions[row] += m->push.counts[i];
+        for (size_t k = 0; k < width; k++)
+            store->values[(size_t)row * width + k] += m->push.grads[(size_t)i * width + k];
+    }
+    return LUO_OK;
+}
+
+static void answer(const luo_het_store *store, const luo_het_message *m)
+{
+    const size_t width = (size_t)store->width;
+    for (int32_t i = 0; i < m->ask.n; i++) {
+        const int64_t row = luo_map_get(&store->row, m->ask.keys[i], -1);
+        const int64_t version = row < 0 ? 0 : store->versions[row], has = m->ask.versions[i];
+        m->ask.given[i] = has < 0 || version - has > m->ask.bound;
+        if (!m->ask.given[i]) continue;
+        m->ask.versions[i] = version;
+        for (size_t k = 0; k < width; k++)
+            m->ask.values[(size_t)i * width + k] =
+                row < 0 ? 0 : store->values[(size_t)row * width + k];
+    }
+}
+
+luo_status luo_het_store_exchange(void *ctx, const luo_het_message *message, luo_err *err)
+{
+    LUO_TRY(push(ctx, message, err));
+    answer(ctx, message);
+    return LUO_OK;
+}
+
+int64_t luo_het_store_version(const luo_het_store *store, uint64_t key)
+{
+    const int64_t row = luo_map_get(&store->row, key, -1);
+    return row < 0 ? 0 : store->versions[row];
+}
+
+const double *luo_het_store_value(const luo_het_store *store, uint64_t key)
+{
+    const int64_t row = luo_map_get(&store->row, key, -1);
+    return row < 0 ? NULL : store->values + (size_t)row * (size_t)store->width;
+}
+
+void luo_het_store_free(luo_het_store *store)
+{
+    luo_map_free(&store->row);
+    free(store->versions);
+    free(store->values);
+    *store = (luo_het_store){.width = store->width};
+}

@@ -1,0 +1,104 @@
+#include "core/sync/mixing.h"
+
+#include <math.h>
+#include <string.h>
+
+/* OpenBLAS's: one thread, so that results do not hang on the number of cores, and none waits. */
+void openblas_set_num_threads(int n);
+/* LAPACK as Fortran has it; lengths of texts come last (a convention of gfortran's). */
+void dsyevr_(const char *jobz, const char *range, const char *uplo, const int *n, double *a,
+             const int *lda, const double *vl, const double *vu, const int *il, const int *iu,
+             const double *abstol, int *m, double *w, double *z, const int *ldz, int *isuppz,
+             double *work, const int *lwork, int *iwork, const int *liwork, int *info,
+             size_t jobz_n, size_t range_n, size_t uplo_n);
+
+luo_status luo_mixing_new(luo_arena *arena, int32_t workers, luo_mixing *out, luo_err *err)
+{
+    if (workers < 1 || workers > LUO_MIXING_WORKERS)
+        return luo_err_set(err, LUO_E2BIG,
+                           "the mixing of %d workers is asked for; eigenvalues are computed for 1 "
+                           "to %d.",
+                           workers, LUO_MIXING_WORKERS);
+    luo_mixing m = {.workers = workers};
+    m.apart = luo_arena_calloc(arena, (size_t)workers * (size_t)workers, sizeof *m.apart);
+    if (!m.apart) return luo_err_nomem(err);
+    *out = m;
+    return LUO_OK;
+}
+
+void luo_mixing_clear(luo_mixing *mixing)
+{
+    const size_t n = (size_t)mixing->workers;
+    memset(mixing->apart, 0, n * n * sizeof *mixing->apart);
+    mixing->groups = mixing->whole = 0;
+}
+
+void luo_mixing_add(luo_mixing *mixing, const int32_t *member, const double *weight, int32_t n)
+{
+    mixing->groups++;
+    if (!weight && n == mixing->workers) {
+        mixing->whole++;
+        return;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        double *row = mixing->apart + (size_t)member[i] * (size_t)mixing->workers;
+        for (int32_t k = 0; k < n; k++)
+            row[member[k]] -= weight ? n * weight[i] * weight[k] : 1.0 / n;
+        row[member[i]] += 1;
+    }
+}
+
+/* The mean W^T W of the living, row by row; how many they are. */
+static int mean_of(const luo_mixing *mixing, const bool *gone, double *a)
+{
+    const size_t w = (size_t)mixing->workers;
+    const double all = (double)mixing->groups, whole = (double)mixing->whole;
+    int n = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < w; i++) n += !gone || !gone[i];
+    for (size_t i = 0; i < w; i++) {
+        if (gone && gone[i]) continue;
+        for (size_t k = 0; k < w; k++)
+            if (!gone || !gone[k])
+                a[at++] =
+                    (i == k) -
+                    (mixing->apart[i * w + k] + whole * ((i == k) - 1.0 / mixing->workers)) / all;
+    }
+    return n;
+}
+
+/* Eigenvalue n - 1 of n, counted from the least; a is overwritten. */
+static luo_status second(luo_arena *scratch, double *a, int n, double *out, luo_err *err)
+{
+    const int one = 1, il = n - 1, lwork = 26 * n, liwork = 10 * n;
+    const double none = 0;
+    int found, info, isuppz[2];
+    double z;
+    double *w = LUO_NEW_N(scratch, double, n), *work = LUO_NEW_N(scratch, double, lwork);
+    int *iwork = LUO_NEW_N(scratch, int, liwork);
+    if (!w || !work || !iwork) return luo_err_nomem(err);
+    openblas_set_num_threads(1);
+    dsyevr_("N", "I", "U", &n, a, &n, &none, &none, &il, &il, &none, &found, w, &z, &one, isuppz,
+            work, &lwork, iwork, &liwork, &info, 1, 1, 1);
+    if (info != 0 || found != 1)
+        return luo_err_set(err, LUO_EBACKEND,
+                           "LAPACK's dsyevr gives %d for a matrix of %d rows; 0 is expected.", info,
+                           n);
+    *out = fmax(0, w[0]); /* none is negative, but by rounding */
+    return LUO_OK;
+}
+
+luo_status luo_mixing_lambda2(luo_arena *scratch, const luo_mixing *mixing, const bool *gone,
+                              double *out, luo_err *err)
+{
+    const size_t cells = (size_t)mixing->workers * (size_t)mixing->workers;
+    const size_t mark = luo_arena_mark(scratch);
+    *out = NAN;
+    if (mixing->groups == 0) return LUO_OK;
+    double *a = LUO_NEW_N(scratch, double, cells);
+    if (!a) return luo_err_nomem(err);
+    const int n = mean_of(mixing, gone, a);
+    const luo_status st = n < 2 ? LUO_OK : second(scratch, a, n, out, err);
+    luo_arena_reset(scratch, mark);
+    return st;
+}
