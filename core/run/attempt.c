@@ -79,8 +79,8 @@ static luo_status step_row(luo_run *run, const luo_step_result *result, int32_t 
     return run->job.sink->step(run->job.sink->ctx, &row, err);
 }
 
-static luo_status keep(luo_run *run, const luo_step_result *result, int32_t attempt, double start_s,
-                       luo_err *err)
+luo_status luo_run_keep(luo_run *run, const luo_step_result *result, int32_t attempt,
+                        double start_s, luo_err *err)
 {
     const luo_used_plan *used = luo_run_plan(&run->plans);
     LUO_TRY(
@@ -144,7 +144,7 @@ static luo_status bound_step(luo_run *run, luo_err *err)
     const double start_s = run->clock.t_s;
     LUO_TRY(luo_account_attempt(run, &attempt, err));
     LUO_TRY(luo_run_oracle_step(run, &result, err));
-    if (run->clock.state == LUO_RUNNING) return keep(run, &result, attempt, start_s, err);
+    if (run->clock.state == LUO_RUNNING) return luo_run_keep(run, &result, attempt, start_s, err);
     run->ledger.account.span[LUO_SPAN_STEP] += run->clock.t_s - start_s;
     if (run->clock.t_s == start_s) return LUO_OK;
     return luo_run_timeline(run, LUO_SPAN_STEP, start_s, run->clock.t_s, true, true, 0, err);
@@ -201,6 +201,6 @@ luo_status luo_run_step(luo_run *run, luo_err *err)
     LUO_TRY(parts ? run_parts(run, attempt, &result, err)
                   : run_once(run, attempt, trace, &result, err));
     if (result.status == LUO_EPEER && result.died) LUO_TRY(luo_real_died(run, &result, err));
-    return result.status == LUO_OK ? keep(run, &result, attempt, start_s, err)
+    return result.status == LUO_OK ? luo_run_keep(run, &result, attempt, start_s, err)
                                    : lose(run, &result, attempt, start_s, err);
 }

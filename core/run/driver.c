@@ -13,6 +13,7 @@
 #include "core/run/lengths/lengths_run.h"
 #include "core/run/policy/policy.h"
 #include "core/run/real.h"
+#include "core/run/training/training.h"
 
 /* ---- helpers of all files ---- */
 
@@ -295,6 +296,7 @@ static luo_status prepare(luo_run *run, luo_err *err)
     LUO_TRY(luo_run_oracle_init(run, err));
     LUO_TRY(luo_reentry_init(run, err));
     LUO_TRY(luo_run_check_policy(run, err));
+    if (run->job.spec->training.mode) LUO_TRY(luo_training_check(run, err));
     LUO_TRY(luo_account_init(run, err));
     LUO_TRY(luo_ckpt_init(run, err));
     const luo_used_plan *used = luo_run_plan(&run->plans);
@@ -384,7 +386,8 @@ static luo_status steps(luo_run *run, luo_err *err)
 /* What is stopped in the middle of a step leaves no trace of that step. */
 static luo_status loop(luo_run *run, luo_err *err)
 {
-    const luo_status st = steps(run, err);
+    const luo_status st =
+        run->job.spec->training.mode ? luo_training_run(run, err) : steps(run, err);
     if (st != LUO_ECANCELED || !luo_run_interrupted(&run->job)) return st;
     run->clock.state = LUO_INTERRUPTED;
     return LUO_OK;

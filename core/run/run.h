@@ -401,6 +401,9 @@ luo_status luo_run_end_of(luo_run *run, const luo_ahead *a, const luo_step_resul
 
 /* attempt.c */
 luo_status luo_run_step(luo_run *run, luo_err *err);
+/* What an attempt that ended well becomes: rows, totals, samples; the next step is at hand. */
+luo_status luo_run_keep(luo_run *run, const luo_step_result *result, int32_t attempt,
+                        double start_s, luo_err *err);
 
 /* sample.c */
 luo_status luo_run_sample_init(luo_run *run, luo_err *err);

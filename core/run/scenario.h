@@ -146,6 +146,27 @@ typedef struct luo_length_spec { /* keys of policies for uneven lengths */
     int32_t context[LUO_CONTEXT_SIZES];
 } luo_length_spec;
 
+/* How replicas of policy `static` train beside each other (training/training.h). */
+#define LUO_TRAINING_LIST(X)                                                                       \
+    X(LUO_TRAINING_ALLREDUCE, "allreduce")                                                         \
+    X(LUO_TRAINING_BSP, "bsp")                                                                     \
+    X(LUO_TRAINING_SSP, "ssp")                                                                     \
+    X(LUO_TRAINING_ASP, "asp")                                                                     \
+    X(LUO_TRAINING_PREDUCE, "preduce")
+typedef enum luo_training_mode {
+    LUO_TRAINING_NONE, /* as the programs of the plan have it */
+    LUO_TRAINING_LIST(LUO_WORD_VALUE)
+} luo_training_mode;
+
+typedef struct luo_training_spec {
+    luo_training_mode mode;
+    int32_t staleness;        /* SSP */
+    int32_t servers;          /* BSP, SSP, ASP */
+    int32_t max_group, guard; /* PREDUCE; 0: all workers; no guard */
+    double wait_s, wait_max_s, wait_min_s;
+    bool adaptive;
+} luo_training_spec;
+
 typedef struct luo_policy_spec {
     const char *name, *label; /* label = name unless given */
     const luo_plan *plan;     /* own plan, or NULL */
@@ -164,6 +185,7 @@ typedef struct luo_policy_spec {
     bool planner_measured, always_switch, strict_uniform;
     bool planner_default; /* planner_s is not given */
     luo_length_spec lengths;
+    luo_training_spec training;
     int line, col;
 } luo_policy_spec;
 

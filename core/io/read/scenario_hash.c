@@ -108,6 +108,21 @@ static void length_spec_json(json_t *o, const luo_length_spec *spec)
     json_object_set_new(o, "context_parallel", context);
 }
 
+static void training_json(json_t *o, const luo_training_spec *spec)
+{
+    json_t *own = json_object();
+    whole(own, "sync", spec->mode);
+    whole(own, "staleness", spec->staleness);
+    whole(own, "servers", spec->servers);
+    whole(own, "max_group", spec->max_group);
+    whole(own, "guard", spec->guard);
+    num(own, "wait_s", spec->wait_s);
+    flag(own, "adaptive", spec->adaptive);
+    num(own, "wait_max_s", spec->wait_max_s);
+    num(own, "wait_min_s", spec->wait_min_s);
+    json_object_set_new(o, "training", own);
+}
+
 static json_t *policy_json(const luo_policy_spec *spec)
 {
     json_t *o = json_object();
@@ -135,6 +150,7 @@ static json_t *policy_json(const luo_policy_spec *spec)
     flag(o, "strict_uniform", spec->strict_uniform);
     const luo_policy *policy = luo_policy_find(spec->name);
     if (policy && policy->lengths) length_spec_json(o, &spec->lengths);
+    if (spec->training.mode) training_json(o, &spec->training);
     return o;
 }
 

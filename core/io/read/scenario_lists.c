@@ -359,6 +359,19 @@ static void check_own_plans(luo_scenario_reader *reader, const char *name, const
                               "policy `%s` makes its own plans; leave `%s` out.", name, keys[i]);
 }
 
+static void take_training(luo_training_spec *spec, const luo_training_yaml *y)
+{
+    *spec = (luo_training_spec){.mode = (luo_training_mode)y->sync,
+                                .staleness = (int32_t)y->staleness,
+                                .servers = (int32_t)y->servers,
+                                .max_group = (int32_t)y->max_group,
+                                .guard = (int32_t)y->guard,
+                                .wait_s = y->wait_s,
+                                .adaptive = y->adaptive,
+                                .wait_max_s = y->wait_max_s,
+                                .wait_min_s = y->wait_min_s};
+}
+
 static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
                         const luo_policy_yaml *y, const luo_doc_node *at)
 {
@@ -393,6 +406,7 @@ static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
     snprintf(name, sizeof name, "policies.%u.plan", reader->row);
     if (plan && *plan->text) spec->plan = luo_scenario_take_plan(reader, plan, name);
     take_lengths(reader, &spec->lengths, y, at);
+    if (given(at, "training")) take_training(&spec->training, &y->training);
     check_own_plans(reader, y->name, at);
 }
 

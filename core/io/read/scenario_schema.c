@@ -39,6 +39,7 @@ static const luo_doc_word proposals[] = {LUO_PROPOSALS_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dispatches[] = {LUO_DISPATCH_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word scores[] = {LUO_PACK_SCORE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word stragglers[] = {LUO_LENGTH_STRAGGLERS_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word trainings[] = {LUO_TRAINING_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word expert_loads[] = {{"uniform", 0}, {"zipf", 1}, {"trace", 2}};
 static const luo_doc_word modes[] = {{"background", 0}, {"blocking", 1}};
 static const luo_doc_word targets[] = {
@@ -110,6 +111,18 @@ static const luo_doc_schema process_entry =
 
 FIELDS planner_fields[] = {LUO_DOC_TEXT("name", REQ, luo_planner_yaml, name), LUO_DOC_END};
 
+FIELDS training_fields[] = {
+    LUO_DOC_ENUM("sync", REQ, luo_training_yaml, sync, trainings),
+    LUO_DOC_INT_OR("staleness", luo_training_yaml, staleness, "3", LUO_WITHIN(1, 1e6)),
+    LUO_DOC_INT_OR("servers", luo_training_yaml, servers, "1", LUO_WITHIN(1, 1e6)),
+    LUO_DOC_INT_OR("max_group", luo_training_yaml, max_group, "0", LUO_WITHIN(0, 1e6)),
+    LUO_DOC_INT_OR("guard", luo_training_yaml, guard, "0", LUO_WITHIN(0, 1e6)),
+    LUO_DOC_FLOAT_OR("wait_s", luo_training_yaml, wait_s, "0.001", SECONDS),
+    LUO_DOC_BOOL_OR("adaptive", luo_training_yaml, adaptive, "false"),
+    LUO_DOC_FLOAT_OR("wait_max_s", luo_training_yaml, wait_max_s, "0.01", SECONDS),
+    LUO_DOC_FLOAT_OR("wait_min_s", luo_training_yaml, wait_min_s, "1e-05", SECONDS),
+    LUO_DOC_END};
+
 FIELDS policy_fields[] = {
     LUO_DOC_TEXT("name", REQ, luo_policy_yaml, name),
     LUO_DOC_TEXT("label", OPT, luo_policy_yaml, label),
@@ -145,6 +158,8 @@ FIELDS policy_fields[] = {
     LUO_DOC_INT("workers", OPT, luo_policy_yaml, workers, LUO_WITHIN(1, 1024)),
     LUO_DOC_SEQ("context_parallel", OPT, luo_policy_yaml, context_parallel, context_parallel_count,
                 context_entry, 1),
+    LUO_DOC_MAPPING("training", OPT, luo_policy_yaml, training, training_fields,
+                    luo_check_training),
     LUO_DOC_END};
 static const luo_doc_schema policy_entry =
     LUO_DOC_STRUCT_OF(luo_policy_yaml, policy_fields, luo_check_policy);

@@ -42,6 +42,13 @@ typedef struct luo_planner_yaml {
 /* `rank`: an objective of the search (luo_malleus_rank), or by what plans are chosen. */
 enum { LUO_RANK_WORDS = 16 }; /* `rank`: from here on + luo_judged, else luo_malleus_rank */
 
+typedef struct luo_training_yaml {
+    int32_t sync; /* luo_training_mode */
+    int64_t staleness, servers, max_group, guard;
+    double wait_s, wait_max_s, wait_min_s;
+    bool adaptive;
+} luo_training_yaml;
+
 typedef struct luo_policy_yaml {
     const char *name, *label, *plan;
     luo_planner_yaml planner;
@@ -56,6 +63,7 @@ typedef struct luo_policy_yaml {
     double switch_ms;
     int64_t *context_parallel;
     uint32_t context_parallel_count;
+    luo_training_yaml training;
 } luo_policy_yaml;
 
 typedef struct luo_trace_yaml {
@@ -108,7 +116,7 @@ typedef struct luo_scenario_yaml {
 /* Contradictions within one map (scenario_check.c). */
 luo_doc_check_fn luo_check_event, luo_check_process, luo_check_policy, luo_check_extent,
     luo_check_batch, luo_check_data, luo_check_lengths, luo_check_component, luo_check_planner,
-    luo_check_checkpoint, luo_check_life, luo_check_expert_load;
+    luo_check_checkpoint, luo_check_life, luo_check_expert_load, luo_check_training;
 
 /* Appends canonical JSON of all values with defaults (scenario_hash.c); files enter by the hashes
  * in files[0..n), named

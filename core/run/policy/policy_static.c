@@ -16,4 +16,5 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     return LUO_OK;
 }
 
-const luo_policy luo_policy_static = {.name = "static", .plans = false, .decide = decide};
+const luo_policy luo_policy_static = {
+    .name = "static", .keys = "training", .plans = false, .decide = decide};

@@ -1,0 +1,314 @@
+#include "core/run/training/training.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/policy/policy.h"
+#include "core/run/training/training_internal.h"
+
+/* ---- may it ---- */
+
+static luo_status refuse(luo_err *err, const char *what, const char *instead)
+{
+    return luo_err_set(err, LUO_EINPUT, "`training` cannot go with %s; %s is expected.", what,
+                       instead);
+}
+
+static bool equal_pipelines(const luo_plan *plan)
+{
+    for (int32_t i = 1; i < plan->npipelines; i++)
+        if (plan->pipelines[i].micro_batches != plan->pipelines[0].micro_batches ||
+            plan->pipelines[i].micro_batch_sequences != plan->pipelines[0].micro_batch_sequences ||
+            plan->pipelines[i].micro_batch_tokens)
+            return false;
+    return true;
+}
+
+luo_status luo_training_check(luo_run *run, luo_err *err)
+{
+    const luo_training_spec *spec = &run->job.spec->training;
+    const luo_plan *plan = luo_run_plan(&run->plans)->plan;
+    char text[160];
+    if (strcmp(run->job.spec->name, "static") != 0) {
+        snprintf(text, sizeof text, "policy `%.60s`", run->job.spec->name);
+        return refuse(err, text, "policy `static`");
+    }
+    if (run->job.real) return refuse(err, "this backend", "the simulator");
+    if (run->lengths) return refuse(err, "uneven lengths", "a fixed length");
+    if (run->job.scenario->checkpoint.kind != LUO_CHECKPOINT_NONE)
+        return refuse(err, "`checkpoint`", "a scenario without it");
+    if (plan->zero > 0 || plan->expert_groups || plan->nannotations > 0)
+        return refuse(err, "state that replicas share",
+                      "a plan with `zero` 0 and no experts shared");
+    if (!equal_pipelines(plan))
+        return refuse(err, "pipelines that differ in their micro-batches",
+                      "a plan with equal ones");
+    if (spec->max_group > plan->npipelines) {
+        snprintf(text, sizeof text, "`max_group` %d and %d pipelines", spec->max_group,
+                 plan->npipelines);
+        return refuse(err, text, "one of at most as many");
+    }
+    return LUO_OK;
+}
+
+/* ---- the beginning ---- */
+
+static luo_status make_controllers(training *t, luo_err *err)
+{
+    const luo_training_spec *spec = t->spec;
+    const int64_t staleness = spec->mode == LUO_TRAINING_SSP   ? spec->staleness
+                              : spec->mode == LUO_TRAINING_ASP ? -1
+                                                               : 0;
+    const luo_preduce_opts opts = {.workers = t->n,
+                                   .max_group = spec->max_group ? spec->max_group : t->n,
+                                   .wait_s = spec->wait_s,
+                                   .guard = spec->guard,
+                                   .adaptive = spec->adaptive,
+                                   .wait_max_s = spec->wait_max_s,
+                                   .wait_min_s = spec->wait_min_s};
+    if (spec->mode == LUO_TRAINING_PREDUCE)
+        return luo_preduce_new(t->arena, &opts, &t->preduce, err);
+    return luo_clock_new(t->arena, t->n, staleness, &t->clock, err);
+}
+
+static luo_status make(training *t, luo_run *run, luo_err *err)
+{
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    *t = (training){.run = run,
+                    .spec = &run->job.spec->training,
+                    .plan = used->plan,
+                    .arena = run->arena,
+                    .n = used->plan->npipelines,
+                    .living = used->plan->npipelines,
+                    .step_start_s = run->clock.t_s};
+    t->at = LUO_NEW_N(t->arena, trainer, t->n);
+    t->like = LUO_NEW_N(t->arena, int32_t, t->n);
+    t->alone_s = LUO_NEW_N(t->arena, double, t->n);
+    t->exchange_s = LUO_NEW_N(t->arena, double, t->n + 1);
+    t->parts = LUO_NEW_N(t->arena, luo_parts, used->ndev);
+    t->compute_s = LUO_NEW_N(t->arena, double, used->ndev);
+    t->predicted_s = LUO_NEW_N(t->arena, double, used->ndev);
+    t->rate = LUO_NEW_N(t->arena, double, run->job.scenario->cluster->ndevices);
+    if (!t->at || !t->like || !t->alone_s || !t->exchange_s || !t->parts || !t->compute_s ||
+        !t->predicted_s || !t->rate)
+        return luo_err_nomem(err);
+    for (int32_t w = 0; w < t->n; w++) t->alone_s[w] = t->exchange_s[w + 1] = -1;
+    luo_training_compare(t);
+    return make_controllers(t, err);
+}
+
+static luo_status start(training *t, int32_t w, luo_err *err)
+{
+    trainer *it = &t->at[w];
+    it->phase = TRAINER_COMPUTES;
+    it->arrived = false;
+    it->left = 1;
+    return luo_training_seconds(t, w, &it->seconds, err);
+}
+
+/* ---- what happens at one time ---- */
+
+static luo_status exchange(training *t, const int32_t *member, int32_t n, luo_err *err)
+{
+    double seconds = 0;
+    LUO_TRY(luo_training_exchange(t, n, &seconds, err));
+    for (int32_t i = 0; i < n; i++) {
+        t->at[member[i]].phase = TRAINER_EXCHANGES;
+        t->at[member[i]].until_s = t->run->clock.t_s + seconds;
+    }
+    return LUO_OK;
+}
+
+/* All living workers have computed: one sum for all, where no servers are. */
+static luo_status meet(training *t, luo_err *err)
+{
+    int32_t *member = LUO_NEW_N(t->run->scratch, int32_t, t->n);
+    int32_t n = 0;
+    if (!member) return luo_err_nomem(err);
+    for (int32_t w = 0; w < t->n; w++)
+        if (t->at[w].phase == TRAINER_WAITS && t->at[w].arrived) member[n++] = w;
+    return n > 0 && n == t->living ? exchange(t, member, n, err) : LUO_OK;
+}
+
+static luo_status computed(training *t, int32_t w, luo_err *err)
+{
+    luo_preduce_group group = {0};
+    t->at[w].phase = TRAINER_WAITS;
+    t->at[w].arrived = true;
+    if (t->spec->mode == LUO_TRAINING_PREDUCE) {
+        LUO_TRY(
+            luo_preduce_arrive(&t->preduce, t->run->clock.t_s, w, t->at[w].iteration, &group, err));
+        return exchange(t, group.member, group.n, err);
+    }
+    return luo_training_uses_servers(t->spec) ? exchange(t, &w, 1, err) : LUO_OK;
+}
+
+static luo_status exchanged(training *t, int32_t w, luo_err *err)
+{
+    t->at[w].phase = TRAINER_WAITS;
+    t->at[w].arrived = false;
+    t->at[w].iteration++;
+    t->ended++;
+    if (t->spec->mode == LUO_TRAINING_PREDUCE) return start(t, w, err);
+    return luo_clock_finish(&t->clock, w, err);
+}
+
+static luo_status release(training *t, luo_err *err)
+{
+    const int32_t *started = NULL;
+    if (t->spec->mode == LUO_TRAINING_PREDUCE) return LUO_OK;
+    const int32_t n = luo_clock_release(&t->clock, &started);
+    for (int32_t i = 0; i < n; i++) LUO_TRY(start(t, started[i], err));
+    return LUO_OK;
+}
+
+static luo_status leave(training *t, int32_t w, luo_err *err)
+{
+    luo_preduce_group group = {0};
+    t->at[w].phase = TRAINER_GONE;
+    t->living--;
+    LUO_TRY(luo_run_note(&t->run->job, err, "worker %d has left after %lld iterations", w,
+                         (long long)t->at[w].iteration));
+    if (t->spec->mode != LUO_TRAINING_PREDUCE) {
+        luo_clock_leave(&t->clock, w);
+        return LUO_OK;
+    }
+    luo_preduce_leave(&t->preduce, t->run->clock.t_s, w, &group);
+    return exchange(t, group.member, group.n, err);
+}
+
+/* From the newest weights: beside the others, at the least of their clocks. */
+static luo_status join(training *t, int32_t w, luo_err *err)
+{
+    t->living++;
+    LUO_TRY(luo_run_note(&t->run->job, err, "worker %d is back", w));
+    if (t->spec->mode == LUO_TRAINING_PREDUCE)
+        luo_preduce_join(&t->preduce, w);
+    else
+        LUO_TRY(luo_clock_join(&t->clock, w, err));
+    return start(t, w, err);
+}
+
+/* Devices may be faster, slower, down or up again since the events were last committed. */
+static luo_status follow_world(training *t, luo_err *err)
+{
+    int32_t changes;
+    luo_events_changes(t->run->clock.events, &changes);
+    if (changes == 0) return LUO_OK;
+    for (int32_t w = 0; w < t->n; w++) {
+        trainer *it = &t->at[w];
+        const bool up = luo_training_is_up(t, w), gone = it->phase == TRAINER_GONE;
+        if (!up && !gone) LUO_TRY(leave(t, w, err));
+        if (up && gone) LUO_TRY(join(t, w, err));
+        if (up && !gone && it->phase == TRAINER_COMPUTES)
+            LUO_TRY(luo_training_seconds(t, w, &it->seconds, err));
+    }
+    return LUO_OK;
+}
+
+/* ---- time ---- */
+
+static double end_of(const training *t, int32_t w)
+{
+    const trainer *it = &t->at[w];
+    if (it->phase == TRAINER_COMPUTES) return t->run->clock.t_s + it->left * it->seconds;
+    return it->phase == TRAINER_EXCHANGES ? it->until_s : INFINITY;
+}
+
+static double next_time(const training *t)
+{
+    double next = luo_events_next(t->run->clock.events);
+    for (int32_t w = 0; w < t->n; w++) next = fmin(next, end_of(t, w));
+    if (t->spec->mode == LUO_TRAINING_PREDUCE) next = fmin(next, luo_preduce_deadline(&t->preduce));
+    return fmax(next, t->run->clock.t_s);
+}
+
+static luo_status advance(training *t, double to_s, luo_err *err)
+{
+    const double seconds = to_s - t->run->clock.t_s;
+    for (int32_t w = 0; w < t->n; w++) {
+        trainer *it = &t->at[w];
+        it->spent_s[it->phase] += seconds;
+        if (it->phase == TRAINER_COMPUTES) it->left -= seconds / it->seconds;
+    }
+    t->run->clock.t_s = to_s;
+    LUO_TRY(luo_run_advance(t->run, to_s, err));
+    t->run->decision.trigger = 0; /* nobody is asked */
+    return follow_world(t, err);
+}
+
+/* Arrivals before the timer, lower workers first. */
+static luo_status happen(training *t, luo_err *err)
+{
+    static const double within_s = 1e-12;
+    const double now = t->run->clock.t_s;
+    luo_preduce_group group = {0};
+    for (int32_t w = 0; w < t->n; w++) {
+        const trainer_phase was = t->at[w].phase;
+        if (end_of(t, w) > now + within_s) continue;
+        if (was == TRAINER_EXCHANGES) LUO_TRY(exchanged(t, w, err));
+        if (was == TRAINER_COMPUTES) LUO_TRY(computed(t, w, err));
+    }
+    if (t->spec->mode == LUO_TRAINING_PREDUCE && luo_preduce_deadline(&t->preduce) <= now) {
+        luo_preduce_timer(&t->preduce, now, &group);
+        return exchange(t, group.member, group.n, err);
+    }
+    if (t->spec->mode != LUO_TRAINING_PREDUCE && !luo_training_uses_servers(t->spec))
+        LUO_TRY(meet(t, err));
+    return release(t, err);
+}
+
+/* ---- steps ---- */
+
+static luo_status lost(training *t, luo_err *err)
+{
+    t->run->clock.state = LUO_LOST;
+    return luo_run_event(t->run, LUO_EVENT_PHASE_LOST, "", t->run->decision.acting->name, "", false,
+                         0, "no worker is left", err);
+}
+
+/* Until as many iterations have ended as there are workers. */
+static luo_status fill_step(training *t, luo_err *err)
+{
+    while (t->ended < t->n) {
+        const double next = next_time(t);
+        if (luo_run_interrupted(&t->run->job)) {
+            t->run->clock.state = LUO_INTERRUPTED;
+            return LUO_OK;
+        }
+        if (isinf(next)) return lost(t, err);
+        LUO_TRY(advance(t, next, err));
+        LUO_TRY(happen(t, err));
+        luo_arena_reset(t->run->scratch, 0);
+    }
+    return LUO_OK;
+}
+
+static luo_status steps(training *t, luo_err *err)
+{
+    luo_run *run = t->run;
+    while (!luo_run_is_over(run)) {
+        LUO_TRY(luo_events_step(run->clock.events, run->clock.step, run->clock.t_s, err));
+        luo_run_trigger(run);
+        run->decision.trigger = 0;
+        LUO_TRY(follow_world(t, err));
+        LUO_TRY(fill_step(t, err));
+        if (run->clock.state != LUO_RUNNING) return LUO_OK;
+        LUO_TRY(luo_training_close_step(t, err));
+        if (run->job.sink->boundary)
+            LUO_TRY(run->job.sink->boundary(run->job.sink->ctx, run->clock.step,
+                                            run->job.scenario->steps, run->clock.t_s,
+                                            luo_events_fired(run->clock.events), err));
+    }
+    run->clock.state = LUO_COMPLETE;
+    return LUO_OK;
+}
+
+luo_status luo_training_run(luo_run *run, luo_err *err)
+{
+    training t;
+    LUO_TRY(make(&t, run, err));
+    for (int32_t w = 0; w < t.n; w++) LUO_TRY(start(&t, w, err));
+    return steps(&t, err);
+}

@@ -1,0 +1,181 @@
+/* training_time.c: how long workers compute and exchange, by simulated steps and by the formula of
+ * parameter servers. */
+#include <math.h>
+#include <string.h>
+
+#include "core/run/training/training_internal.h"
+#include "core/sync/exchange.h"
+
+bool luo_training_uses_servers(const luo_training_spec *spec)
+{
+    return spec->mode == LUO_TRAINING_BSP || spec->mode == LUO_TRAINING_SSP ||
+           spec->mode == LUO_TRAINING_ASP;
+}
+
+static bool holds(const luo_pipeline *pipeline, const luo_world *world)
+{
+    for (int32_t s = 0; s < pipeline->nstages; s++)
+        for (int32_t i = 0; i < pipeline->stages[s].ndev; i++)
+            if (!world->up[pipeline->stages[s].dev[i]]) return false;
+    return true;
+}
+
+bool luo_training_is_up(const training *t, int32_t w)
+{
+    return holds(&t->plan->pipelines[w], luo_events_world(t->run->clock.events));
+}
+
+/* ---- workers that are alike ---- */
+
+static bool same_place(const luo_cluster *cluster, int32_t a, int32_t b, int32_t first_a,
+                       int32_t first_b, bool alone)
+{
+    const luo_device *x = &cluster->devices[a], *y = &cluster->devices[b];
+    const luo_device *fx = &cluster->devices[first_a], *fy = &cluster->devices[first_b];
+    return x->group == y->group &&
+           (alone || (x->slot == y->slot && x->node - fx->node == y->node - fy->node));
+}
+
+/* Stages that say more than these are compared with nobody. */
+static bool same_cut(const luo_stage *a, const luo_stage *b)
+{
+    const bool plain = !a->shares && !b->shares && !a->context_shares && !b->context_shares &&
+                       a->nrecompute + b->nrecompute + a->nreroute + b->nreroute == 0;
+    return plain && a->ndev == b->ndev && a->nlayers == b->nlayers &&
+           memcmp(a->layers, b->layers, (size_t)a->nlayers * sizeof *a->layers) == 0 &&
+           a->context_parallel == b->context_parallel && a->context_kind == b->context_kind &&
+           a->context_layout == b->context_layout && a->context_inner == b->context_inner &&
+           a->recompute == b->recompute && a->embedding == b->embedding && a->head == b->head &&
+           a->experts_dealt == b->experts_dealt;
+}
+
+/* Same cuts on devices of the same types, as far from each other, at the same places of their nodes
+ * (which one device does not care about). Racks are not looked at: clusters of several compare
+ * nobody. */
+static bool alike(const training *t, int32_t v, int32_t w)
+{
+    const luo_cluster *cluster = t->run->job.scenario->cluster;
+    const luo_pipeline *x = &t->plan->pipelines[v], *y = &t->plan->pipelines[w];
+    const int32_t first_x = x->stages[0].dev[0], first_y = y->stages[0].dev[0];
+    const bool alone = x->nstages == 1 && x->stages[0].ndev == 1;
+    if (x->nstages != y->nstages || (!alone && cluster->nracks > 1)) return false;
+    for (int32_t s = 0; s < x->nstages; s++) {
+        const luo_stage *a = &x->stages[s], *b = &y->stages[s];
+        if (!same_cut(a, b)) return false;
+        for (int32_t k = 0; k < a->ndev; k++)
+            if (!same_place(cluster, a->dev[k], b->dev[k], first_x, first_y, alone)) return false;
+    }
+    return true;
+}
+
+void luo_training_compare(training *t)
+{
+    for (int32_t w = 0; w < t->n; w++) {
+        int32_t v = 0;
+        while (v < w && (t->like[v] != v || !alike(t, v, w))) v++;
+        t->like[w] = v;
+    }
+}
+
+/* ---- simulated steps ---- */
+
+/* All devices well. */
+static void all_well(training *t)
+{
+    for (int32_t d = 0; d < t->run->job.scenario->cluster->ndevices; d++) t->rate[d] = 1;
+}
+
+/* A step of pipelines [first, first + n) of the plan, and of nothing else, at t->rate. */
+static luo_status seconds_of(training *t, int32_t first, int32_t n, double *seconds, luo_err *err)
+{
+    luo_run *run = t->run;
+    luo_err why = {0};
+    luo_plan part = *t->plan;
+    part.pipelines += first;
+    part.npipelines = n;
+    LUO_TRY(luo_judge_step(&run->decision.judge, &part, luo_run_tokens(run, t->plan), t->rate,
+                           seconds, &why));
+    if (isfinite(*seconds)) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT, "pipeline %d of the plan cannot be a worker: %s", first,
+                       why.text);
+}
+
+/* The speeds of one worker's devices on those of another. */
+static void lend_rates(training *t, int32_t from, int32_t to)
+{
+    const luo_world *world = luo_events_world(t->run->clock.events);
+    const luo_pipeline *x = &t->plan->pipelines[from], *y = &t->plan->pipelines[to];
+    for (int32_t s = 0; s < x->nstages; s++)
+        for (int32_t k = 0; k < x->stages[s].ndev; k++)
+            t->rate[y->stages[s].dev[k]] = world->slowdown[x->stages[s].dev[k]];
+}
+
+luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err *err)
+{
+    all_well(t);
+    lend_rates(t, w, t->like[w]);
+    return seconds_of(t, t->like[w], 1, seconds, err);
+}
+
+/* What the step of so many pipelines takes beyond the slowest of them alone: sums of gradients, as
+ * far as nothing hides them. */
+static luo_status of_group(training *t, int32_t members, double *seconds, luo_err *err)
+{
+    double together = 0, slowest = 0;
+    if (t->exchange_s[members] < 0) {
+        all_well(t);
+        LUO_TRY(seconds_of(t, 0, members, &together, err));
+        for (int32_t i = 0; i < members; i++) {
+            const int32_t w = t->like[i];
+            if (t->alone_s[w] < 0) LUO_TRY(seconds_of(t, w, 1, &t->alone_s[w], err));
+            slowest = fmax(slowest, t->alone_s[w]);
+        }
+        t->exchange_s[members] = fmax(0, together - slowest);
+    }
+    *seconds = t->exchange_s[members];
+    return LUO_OK;
+}
+
+/* Latency and bandwidth between neighbouring workers, at their worst, with link events. */
+static luo_exchange_net net_of(const training *t)
+{
+    const luo_cluster *cluster = t->run->job.scenario->cluster;
+    const luo_world *world = luo_events_world(t->run->clock.events);
+    luo_exchange_net net = {0, INFINITY};
+    luo_hop hop[LUO_PATH_MAX];
+    for (int32_t w = 0; w + 1 < t->n; w++) {
+        const int32_t a = t->plan->pipelines[w].stages[0].dev[0];
+        const int32_t b = t->plan->pipelines[w + 1].stages[0].dev[0];
+        double least = 1, extra_s = 0;
+        const int32_t n = luo_cluster_path(cluster, a, b, hop);
+        for (int32_t i = 0; i < n; i++) {
+            least = fmin(least, world->link_factor[hop[i].link]);
+            extra_s += world->link_extra_latency_s[hop[i].link];
+        }
+        net.alpha_s = fmax(net.alpha_s, luo_cluster_path_latency(cluster, a, b) + extra_s);
+        net.bytes_per_s =
+            fmin(net.bytes_per_s, luo_cluster_path_bytes_per_s(cluster, a, b) * least);
+    }
+    return net;
+}
+
+/* All parameters in f32 to the servers and back; the NIC of a server carries those of all workers
+ * that live (hetu1.md 4.2, without the keys that dense gradients do not need). */
+static luo_status of_servers(const training *t, double *seconds, luo_err *err)
+{
+    int64_t parameters = 0;
+    const luo_exchange_net net = net_of(t);
+    LUO_TRY(luo_model_parameters(t->run->job.scenario->model, &parameters, err));
+    const double each = 4 * (double)parameters;
+    const double slowest = fmax(each, each * t->living / t->spec->servers);
+    *seconds = t->n < 2              ? 0
+               : net.bytes_per_s > 0 ? 2 * net.alpha_s + slowest / net.bytes_per_s
+                                     : INFINITY;
+    return LUO_OK;
+}
+
+luo_status luo_training_exchange(training *t, int32_t members, double *seconds, luo_err *err)
+{
+    if (luo_training_uses_servers(t->spec)) return of_servers(t, seconds, err);
+    return of_group(t, members, seconds, err);
+}

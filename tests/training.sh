@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Replicas that do not all wait for each other (key `training` of policy `static`), by the command: what each way of
+# training makes of stragglers, failures and joins, and what is refused.
+set -u
+export LC_ALL=C
+L=${LUOSHU:-$PWD/luoshu} S=$PWD/scenarios
+tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
+n=0; bad=0
+check() { # NAME CONDITION..: the condition is a command
+    local name=$1; shift; n=$((n + 1))
+    "$@" && return
+    echo "FAIL $name"; tail -n 5 "$tmp/log" 2>/dev/null; bad=$((bad + 1))
+}
+plan() { # ZERO: eight pipelines of one device
+    printf '{"schema": "luoshu.plan/1", "name": "dp8", "model": "tiny-llama", "cluster": "tiny8", "layers": 4, "devices": 8,
+ "dtype": "bf16", "sequence_tokens": 64, "micro_batch_sequences": 2, "zero": %s, "sequence_parallel": false,
+ "schedule": {"kind": "1f1b", "chunks": 1}, "pipelines": [' "$1"
+    for d in 0 1 2 3 4 5 6 7; do
+        printf '%s{"micro_batches": 2, "stages": [{"layers": [[0, 4]], "devices": [%s]}]}' "$([ $d = 0 ] || echo ', ')" $d
+    done
+    echo ']}'
+}
+plan 0 >"$tmp/plan.json"; plan 1 >"$tmp/zero.json"
+scenario() { # EXTENT EVENTS [PLAN [POLICIES]]
+    cat <<END
+schema: luoshu.scenario/1
+name: training
+cluster: $S/clusters/tiny8.yaml
+model: $S/models/tiny-llama.yaml
+plan: ${3:-plan.json}
+extent: $1
+policies:
+${4:-  - {name: static, label: programs\}
+  - {name: static, label: allreduce, training: {sync: allreduce\}\}
+  - {name: static, label: bsp, training: {sync: bsp, servers: 2\}\}
+  - {name: static, label: ssp, training: {sync: ssp, staleness: 3, servers: 2\}\}
+  - {name: static, label: asp, training: {sync: asp, servers: 2\}\}
+  - {name: static, label: preduce, training: {sync: preduce, max_group: 4, wait_s: 0.0001, guard: 10\}\}}
+events: [$2]
+END
+}
+run() { # NAME EXTENT EVENTS [EXIT]
+    scenario "$2" "$3" >"$tmp/$1.yaml"
+    "$L" sim "$tmp/$1.yaml" --out "$tmp/$1" --plots off --trace-steps none --quiet >"$tmp/log" 2>&1
+    [ $? = "${4:-0}" ]
+}
+value() { # RUN COLUMN LABEL: of compare.csv
+    awk -F, -v c="$2" -v l="$3" 'NR == 1 {for (i = 1; i <= NF; i++) {if ($i == c) k = i; if ($i == "run") r = i}; next} $r == l {print $k}' "$tmp/$1/compare.csv"
+}
+is() { awk -v a="$1" -v b="$3" "BEGIN {exit !(a != \"\" && b != \"\" && a $2 b)}"; }
+near() { awk -v a="$1" -v b="$2" -v e="$3" 'BEGIN {d = a / b - 1; exit !(d < e && d > -e)}'; }
+last() { tail -n 1 "$tmp/$1/$2/steps.csv" | cut -d, -f5; } # seconds at the end
+
+virtual() { # all but the wall time
+    awk -F, -v OFS=, 'NR == 1 {for (i = 1; i <= NF; i++) if ($i == "wall_s") k = i} {$k = ""; print}' "$tmp/$1/$2/steps.csv"
+}
+
+# Without events a sum over all workers is what the programs do, and servers or groups cost what they exchange.
+check "nothing happens" run quiet '{steps: 12}' ''
+check "one sum for all: the programs' steps" [ "$(last quiet allreduce)" = "$(last quiet programs)" ]
+check "no worker is behind: ssp is asp" [ "$(last quiet ssp)" = "$(last quiet asp)" ]
+check "all are alike: bsp is ssp" near "$(last quiet bsp)" "$(last quiet ssp)" 1e-9
+
+# A device three times slower: barriers wait for it, ssp as well in the long run, asp and groups do not.
+check "a straggler" run slow '{steps: 48}' '{id: s, kind: straggler, target: "device:3", slowdown: 3, at_s: 0}'
+check "all-reduce is three times slower" near "$(last slow allreduce)" "$(awk -v a="$(last quiet allreduce)" 'BEGIN {print 12 * a}')" 0.06
+check "the programs' steps here too" near "$(last slow allreduce)" "$(last slow programs)" 1e-6
+check "ssp gains its bound alone" is "$(last slow ssp)" '<' "$(last slow bsp)"
+check "asp makes 7 1/3 iterations where bsp makes 8/3" near "$(last slow asp)" \
+    "$(awk -v a="$(last slow bsp)" 'BEGIN {print a * (8 / 3) / (22 / 3)}')" 0.06
+check "groups do not wait for it" is "$(last slow preduce)" '<' "$(awk -v a="$(last slow asp)" 'BEGIN {print 1.1 * a}')"
+
+# A worker dies and comes back: nobody waits for it meanwhile.
+check "a failure and a join" run gone '{steps: 40}' '{id: f, kind: fail, target: "device:3", at_s: 0.04}, {id: j, kind: join, target: "device:3", at_s: 0.12}' 1
+for w in allreduce bsp ssp asp preduce; do
+    check "$w goes on" [ "$(value gone state $w)" = complete ]
+    check "$w: who leaves, who comes" grep -qx 'note: worker 3 is back' "$tmp/gone/$w/log.txt"
+    check "$w loses less than a worker" is "$(last gone $w)" '<' "$(awk -v a="$(last quiet $w)" 'BEGIN {print a / 12 * 40 * 1.1}')"
+done
+check "the policy alone is lost" [ "$(value gone state programs)" = lost ]
+check "all are dead" run dead '{duration_s: 1}' '{id: f, kind: fail, target: "group:a", at_s: 0.04}' 1
+check "it is lost, and when" grep -q '^1,0.040000000,.*,lost,static,.*no worker is left$' "$tmp/dead/ssp/events.csv"
+check "a slow link slows servers" run link '{steps: 12}' '{id: l, kind: link, target: "link:a-0/nic3", bandwidth_factor: 0.01, at_s: 0}'
+check "of bsp" is "$(last link bsp)" '>' "$(awk -v a="$(last quiet bsp)" 'BEGIN {print 1.01 * a}')"
+check "the same again" run again '{steps: 40}' '{id: f, kind: fail, target: "device:3", at_s: 0.04}, {id: j, kind: join, target: "device:3", at_s: 0.12}' 1
+for w in ssp preduce; do
+    check "$w: byte by byte" [ "$(virtual gone $w)" = "$(virtual again $w)" ]
+done
+
+# What cannot be is refused with its reason.
+refused() { # SENTENCE PLAN POLICIES [MORE]
+    scenario '{steps: 4}' '' "$2" "$3" >"$tmp/bad.yaml"
+    [ -z "${4:-}" ] || echo "$4" >>"$tmp/bad.yaml"
+    "$L" sim "$tmp/bad.yaml" --out "$tmp/bad" --plots off --force >"$tmp/log" 2>&1
+    [ $? = 3 ] && grep -qF "$1" "$tmp/log"
+}
+ssp='  - {name: static, training: {sync: ssp}}'
+check "state that replicas share" refused 'a plan with `zero` 0 and no experts shared is expected' zero.json "$ssp"
+check "another policy" refused 'training` does not belong to policy `restart`' plan.json '  - {name: restart, training: {sync: ssp}}'
+check "checkpoints" refused '`training` cannot go with `checkpoint`' plan.json "$ssp" 'checkpoint: {every_steps: 2}'
+check "groups that are too large" refused '`max_group` 9 and 8 pipelines' plan.json '  - {name: static, training: {sync: preduce, max_group: 9}}'
+
+echo "$(((n - bad) * 100 / n))%: Checks: $n, Failures: $bad, Errors: 0"
+[ $bad = 0 ]
