@@ -12,8 +12,9 @@
 
 enum { JOBS = 2 };
 
-/* X(figure, name, table): in the order of the documentation (plots/README.md). table: of a run,
- * which the figure is drawn from as it stands, if it has rows; TABLES: draw_.. below says when. */
+/* X(figure, name, table): in the order of the documentation (plots/README.md). table: of a run, or
+ * of a simulation without a scenario, which the figure is drawn from as it stands, if it has rows;
+ * TABLES: draw_.. below says when. */
 #define FIGURE_LIST(X)                                                                             \
     X(THROUGHPUT, "throughput", TABLES)                                                            \
     X(GOODPUT, "goodput", TABLES)                                                                  \
@@ -27,7 +28,18 @@ enum { JOBS = 2 };
     X(SLOWDOWN, "slowdown", TABLES)                                                                \
     X(LINKS, "links", TABLES)                                                                      \
     X(ERRORBOX, "errorbox", TABLES)                                                                \
-    X(LENGTHCDF, "lengthcdf", TABLES)
+    X(LENGTHCDF, "lengthcdf", TABLES)                                                              \
+    X(SYNC_TIMELINE, "sync_timeline", TABLE_ITERATIONS)                                            \
+    X(SYNC_GAP, "sync_gap", TABLE_AHEAD)                                                           \
+    X(SYNC_SERVERS, "sync_servers", TABLE_SERVERS)                                                 \
+    X(SYNC_RATE, "sync_rate", TABLE_SYNC_SWEEP)                                                    \
+    X(PR_SIZES, "pr_sizes", TABLE_GROUPS)                                                          \
+    X(PR_WAIT, "pr_wait", TABLE_SYNC_SWEEP)                                                        \
+    X(PR_SPEEDUP, "pr_speedup", TABLE_SYNC_SWEEP)                                                  \
+    X(PR_ISOLATION, "pr_isolation", TABLE_ISOLATION)                                               \
+    X(HET_CACHE, "het_cache", TABLE_EMBED_SWEEP)                                                   \
+    X(HET_BOUND, "het_bound", TABLE_EMBED_SWEEP)                                                   \
+    X(HET_THETA, "het_theta", TABLE_EMBED_SWEEP)
 enum {
 #define FIGURE_ENUM(figure, name, table) figure,
     FIGURE_LIST(FIGURE_ENUM)
@@ -275,7 +287,7 @@ static void draw_run(plotter *p, const char *plots, const luo_result *run)
         if (rows > 0) start(p, names[GANTT], run->dir, title, "");
     }
     for (int f = 0; f < FIGURES; f++)
-        if (tables[f] != LUO_TABLES && wanted(p, f) && rows_of(p, run->dir, tables[f]) > 0)
+        if ((int)tables[f] < LUO_RUN_TABLES && wanted(p, f) && rows_of(p, run->dir, tables[f]) > 0)
             start(p, names[f], run->dir, title, "");
     if (wanted(p, SLOWDOWN)) {
         keep(p, luo_plotdata_slowdown(a, run, plots, &rows, p->diags));
@@ -297,10 +309,61 @@ static const char *plots_folder(plotter *p, const char *dir)
     return st == LUO_OK ? path : NULL;
 }
 
+/* ---- simulations without a scenario ---- */
+
+static bool is_table(const plotter *p, int figure)
+{
+    const luo_table_id id = tables[figure];
+    return id != LUO_TABLES && (int)id >= LUO_RUN_TABLES &&
+           luo_result_has(p->o->dir, luo_table_def_at(id)->file);
+}
+
+/* No run, but tables that figures are drawn from? */
+static bool without_run(const plotter *p)
+{
+    bool any = false;
+    for (int f = 0; f < FIGURES; f++) any |= is_table(p, f);
+    return any && !luo_result_has(p->o->dir, "manifest.json") &&
+           !luo_result_has(p->o->dir, "compare.csv");
+}
+
+/* Tables of several runs have rows of several figures, whose name is the first column. */
+static bool is_sweep(luo_table_id id)
+{
+    return id == LUO_TABLE_SYNC_SWEEP || id == LUO_TABLE_EMBED_SWEEP;
+}
+
+/* Has a sweep rows of that figure? */
+static bool swept(plotter *p, int figure)
+{
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    luo_csv *csv = luo_result_table(p->arena, p->o->dir, tables[figure], p->diags);
+    bool found = false;
+    while (csv && !found && luo_csv_next(csv, cells))
+        found = strcmp(cells[0].text, names[figure]) == 0;
+    keep(p, luo_csv_close(csv));
+    return found;
+}
+
+static void draw_tables(plotter *p)
+{
+    const char *title = luo_arena_printf(p->arena, "%s, simulated", p->o->dir);
+    const char *plots = plots_folder(p, p->o->dir);
+    for (int f = 0; plots && f < FIGURES; f++)
+        if (is_table(p, f) && wanted(p, f) &&
+            (is_sweep(tables[f]) ? swept(p, f) : rows_of(p, p->o->dir, tables[f]) > 0))
+            start(p, names[f], p->o->dir, title ? title : "", "");
+    while (p->njobs > 0) reap(p);
+}
+
 static void draw(plotter *p)
 {
     const char *const *dirs;
     int32_t n;
+    if (without_run(p)) {
+        draw_tables(p);
+        return;
+    }
     keep(p, luo_result_expand(p->arena, &p->o->dir, 1, &dirs, &n, p->diags));
     if (p->st != LUO_OK) return;
     luo_result *runs = LUO_NEW_N(p->arena, luo_result, n);

@@ -251,6 +251,15 @@ static luo_status check_table(luo_arena *arena, const char *path, luo_diags *dia
         int32_t n;
         return luo_read_expert_load(arena, path, NULL, &loads, &n, diags);
     }
+    if (table == &luo_input_table_straggler) {
+        luo_straggler_row *rows;
+        luo_straggler straggler = {0};
+        int64_t n;
+        LUO_TRY(luo_read_straggler(arena, path, 1 << 17, &rows, &n, diags));
+        if (luo_straggler_trace(&straggler, rows, n, &err) == LUO_OK) return LUO_OK;
+        luo_err_at(&err, err.st, path, 0, 0);
+        return luo_diags_err(diags, &err);
+    }
     luo_csv *csv = luo_csv_open_path(path, table->columns, table->n, diags);
     while (luo_csv_next(csv, cells)) continue;
     return luo_csv_close(csv);

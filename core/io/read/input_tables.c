@@ -218,6 +218,13 @@ static const luo_csv_column layer_times[LUO_LT_N] = {
     [LUO_LT_UPDATE] = OF_OR_0("update_s", false, LUO_Q_TIME, 1),
 };
 
+/* Of `sim --sync --straggler trace:FILE`. */
+static const luo_csv_column straggler[LUO_IT_N] = {
+    [LUO_IT_WORKER] = WITHIN_WHOLE("worker", true, 0, (1 << 17) - 1),
+    [LUO_IT_ITERATION] = WITHIN_WHOLE("iteration", true, 0, 9007199254740992),
+    [LUO_IT_SECONDS] = OF_OR_0("seconds", true, LUO_Q_TIME, 1),
+};
+
 #define TABLE(columns) {#columns, columns, COUNT(columns)}
 const luo_input_table luo_input_table_events = {"event_trace", events, COUNT(events)};
 const luo_input_table luo_input_table_causes = TABLE(causes);
@@ -231,6 +238,7 @@ const luo_input_table luo_input_table_pool = TABLE(pool);
 const luo_input_table luo_input_table_lengths = TABLE(lengths);
 const luo_input_table luo_input_table_histogram = TABLE(histogram);
 const luo_input_table luo_input_table_expert_load = TABLE(expert_load);
+const luo_input_table luo_input_table_straggler = TABLE(straggler);
 /* Known by their headers, not read yet. */
 static const luo_input_table assignments = TABLE(assignment), recordings = TABLE(recorded);
 
@@ -244,6 +252,7 @@ static const luo_input_table *const all[] = {&luo_input_table_events,
                                              &luo_input_table_histogram,
                                              &luo_input_table_lengths,
                                              &luo_input_table_expert_load,
+                                             &luo_input_table_straggler,
                                              &assignments,
                                              &recordings,
                                              &luo_input_table_suite,

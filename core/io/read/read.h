@@ -16,6 +16,7 @@
 #include "core/plan/malleus/malleus_job.h"
 #include "core/plan/plan.h"
 #include "core/run/scenario.h"
+#include "core/sync/straggler.h"
 
 /* ---- plans (docs/formats.md#luoshuplan1) ---- */
 
@@ -121,6 +122,10 @@ luo_status luo_read_expert_load(luo_arena *arena, const char *path, const luo_mo
 luo_status luo_read_expert_load_text(luo_arena *arena, const luo_source *src,
                                      const luo_model *model, luo_expert_load **out, int32_t *n,
                                      luo_diags *diags);
+/* Seconds of iterations of workers below `workers`. Errors: LUO_EINPUT a bad row; LUO_EIO;
+ * LUO_ENOMEM. Owner: arena. */
+luo_status luo_read_straggler(luo_arena *arena, const char *path, int32_t workers,
+                              luo_straggler_row **out, int64_t *n, luo_diags *diags);
 /* Costs of strategies; cap 0 where the file leaves it to the memory model. */
 luo_status luo_read_pool(luo_arena *arena, const char *path, luo_pool *out, luo_diags *diags);
 luo_status luo_read_pool_text(luo_arena *arena, const luo_source *src, luo_pool *out,

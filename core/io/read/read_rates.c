@@ -1,5 +1,5 @@
-/* read_rates.c: straggling rates of devices, and loads of experts step by step
- * (docs/formats.md#tables-1, docs/formats.md#luoshuparams1). */
+/* read_rates.c: straggling rates of devices, seconds of iterations of workers, and loads of experts
+ * step by step (docs/formats.md#tables-1, docs/formats.md#luoshuparams1). */
 #include <string.h>
 
 #include "core/base/vec.h"
@@ -205,4 +205,35 @@ luo_status luo_read_expert_load(luo_arena *arena, const char *path, const luo_mo
     luo_source src;
     if (luo_source_read(arena, path, &src, &err) != LUO_OK) return luo_diags_err(diags, &err);
     return luo_read_expert_load_text(arena, &src, model, out, n, diags);
+}
+
+luo_status luo_read_straggler(luo_arena *arena, const char *path, int32_t workers,
+                              luo_straggler_row **out, int64_t *n, luo_diags *diags)
+{
+    const luo_input_table *table = &luo_input_table_straggler;
+    luo_csv_cell c[LUO_IT_N];
+    luo_straggler_row *rows = NULL;
+    int64_t count = 0, cap = 0;
+    bool failed = false;
+    luo_csv *csv = luo_csv_open_path(path, table->columns, table->n, diags);
+    while (!failed && luo_csv_next(csv, c)) {
+        if (c[LUO_IT_WORKER].whole >= workers) {
+            luo_csv_error(csv, LUO_IT_WORKER, "worker %lld is none; workers are 0 to %d.",
+                          (long long)c[LUO_IT_WORKER].whole, workers - 1);
+            continue;
+        }
+        failed = !LUO_VEC_ROOM_IN(arena, rows, count, cap);
+        if (!failed)
+            rows[count++] =
+                (luo_straggler_row){(int32_t)c[LUO_IT_WORKER].whole, c[LUO_IT_ITERATION].whole,
+                                    c[LUO_IT_SECONDS].number};
+    }
+    const luo_status st = luo_csv_close(csv);
+    if (failed)
+        return luo_diags_add(diags, LUO_ERROR, LUO_ENOMEM, path, 0, 0,
+                             "this process is out of memory; free some or use less.");
+    if (st != LUO_OK) return st;
+    *out = rows;
+    *n = count;
+    return LUO_OK;
 }

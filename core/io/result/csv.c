@@ -33,6 +33,7 @@ struct luo_csv {
     int column_of[LUO_CSV_COLUMNS]; /* field -> column */
     int field_of[LUO_CSV_COLUMNS];  /* column -> field, -1: none */
     bool foreign;                   /* columns of others are no errors */
+    char delimiter;
     char *unused[LUO_CSV_COLUMNS];  /* their names */
     int nunused;
 };
@@ -131,9 +132,10 @@ static bool open_parser(luo_csv *csv)
 {
     if (csv->parser_open) csv_free(&csv->parser);
     csv->parser_open = csv_init(&csv->parser, CSV_STRICT | CSV_STRICT_FINI) == 0;
-    if (csv->parser_open)
+    if (csv->parser_open) {
         csv_set_blk_size(&csv->parser, 4096);
-    else
+        csv_set_delim(&csv->parser, (unsigned char)csv->delimiter);
+    } else
         out_of_memory(csv);
     return csv->parser_open;
 }
@@ -241,7 +243,8 @@ static void read_header(luo_csv *csv)
     if (csv->st != LUO_OK) csv->over = true; /* rows cannot be judged by a wrong header */
 }
 
-static luo_csv *open_table(const char *name, const luo_csv_column *columns, int n, luo_diags *diags)
+static luo_csv *open_table(const char *name, const luo_csv_column *columns, int n, char delimiter,
+                           luo_diags *diags)
 {
     luo_csv *csv = calloc(1, sizeof *csv);
     if (!csv) {
@@ -253,6 +256,7 @@ static luo_csv *open_table(const char *name, const luo_csv_column *columns, int 
     csv->columns = columns;
     csv->n = n;
     csv->diags = diags;
+    csv->delimiter = delimiter;
     for (int i = 0; i < n; i++) csv->field_of[i] = -1;
     open_parser(csv);
     return csv;
@@ -270,30 +274,54 @@ static luo_csv *begin(luo_csv *csv)
 
 luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int n, luo_diags *diags)
 {
-    luo_csv *csv = open_table(src->name, columns, n, diags);
+    luo_csv *csv = open_table(src->name, columns, n, ',', diags);
     if (!csv) return NULL;
     csv->at = src->text;
     csv->end = src->text + src->len;
     return begin(csv);
 }
 
-static luo_csv *open_path(const char *path, const luo_csv_column *columns, int n, bool foreign,
-                          luo_diags *diags)
+/* False: there is no such file, which is reported. */
+static bool open_file(luo_csv *csv, const char *path)
 {
-    luo_csv *csv = open_table(path, columns, n, diags);
-    if (!csv) return NULL;
     luo_err err = {0};
     int fd;
-    csv->foreign = foreign;
     csv->st = luo_input_open(path, LUO_INPUT_READ, "a readable table", &fd, &err);
     if (csv->st == LUO_OK && !(csv->file = fdopen(fd, "r"))) {
         close(fd);
         csv->st = luo_err_nomem(&err);
     }
-    if (csv->st == LUO_OK) return begin(csv);
-    luo_diags_err(diags, &err);
+    if (csv->st == LUO_OK) return true;
+    luo_diags_err(csv->diags, &err);
     csv->over = true;
+    return false;
+}
+
+static luo_csv *open_path(const char *path, const luo_csv_column *columns, int n, bool foreign,
+                          luo_diags *diags)
+{
+    luo_csv *csv = open_table(path, columns, n, ',', diags);
+    if (!csv) return NULL;
+    csv->foreign = foreign;
+    return open_file(csv, path) ? begin(csv) : csv;
+}
+
+luo_csv *luo_csv_open_plain(const char *path, char delimiter, luo_diags *diags)
+{
+    luo_csv *csv = open_table(path, NULL, 0, delimiter, diags);
+    if (!csv) return NULL;
+    for (int i = 0; i < LUO_CSV_COLUMNS; i++) csv->field_of[i] = i;
+    csv->header_read = true; /* a bad line does not end the table */
+    open_file(csv, path);
     return csv;
+}
+
+int luo_csv_next_plain(luo_csv *csv, const char **cells)
+{
+    if (!csv || !next_split(csv)) return 0;
+    for (int i = 0; i < csv->fields && i < LUO_CSV_COLUMNS; i++)
+        cells[i] = csv->row + csv->start[i];
+    return csv->fields;
 }
 
 luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int n, luo_diags *diags)

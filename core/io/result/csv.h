@@ -48,7 +48,13 @@ luo_csv *luo_csv_open_path(const char *path, const luo_csv_column *columns, int 
 /* A table of somebody else's: its columns that we do not know are left alone. */
 luo_csv *luo_csv_open_foreign(const char *path, const luo_csv_column *columns, int n,
                               luo_diags *diags);
-/* The i-th of those, until the table is closed; NULL: there is none. */
+/* A table of somebody else's without a header line: all its cells are texts, `delimiter` between
+ * them. A missing file is reported, then there are no rows. */
+luo_csv *luo_csv_open_plain(const char *path, char delimiter, luo_diags *diags);
+/* How many cells its next line has, 0: there is none. cells: of LUO_CSV_COLUMNS the first ones,
+ * until the next line; luo_csv_error takes their numbers for columns. */
+int luo_csv_next_plain(luo_csv *csv, const char **cells);
+/* The i-th column of a foreign table that is none of ours, until the table is closed; NULL: there is none. */
 const char *luo_csv_unused(const luo_csv *csv, int i);
 /* The next good row. False: there is none. */
 bool luo_csv_next(luo_csv *csv, luo_csv_cell *cells);

@@ -1,0 +1,201 @@
+#include "cli/sync/sync_cost.h"
+
+#include <math.h>
+
+#include "core/sync/draws.h"
+#include "core/sync/embed/zipf.h"
+
+enum { PS, ALLREDUCE, HYBRID };
+static const char *const exchanges[] = {"ps", "allreduce", "hybrid"};
+
+/* Options that say what communication takes. */
+static const char *const sized[] = {"exchange", "servers", "shard",
+                                    "hybrid",   "keys",    "dense-bytes",
+                                    "width",    "alpha-s", "bandwidth-gbytes-per-s"};
+/* Those of servers alone. */
+static const char *const served[] = {"servers", "shard", "hybrid", "keys", "width"};
+
+static luo_status none_of(const luo_args *args, const char *const *names, size_t n, const char *why,
+                          luo_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (luo_args_has(args, names[i]))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` is given and %s; leave it out.", names[i],
+                               why);
+    return LUO_OK;
+}
+#define NONE_OF(list, why) none_of(args, list, sizeof list / sizeof *list, why, err)
+
+luo_status luo_sync_cost_net(const luo_args *args, luo_exchange_net *out, luo_err *err)
+{
+    double gbytes;
+    LUO_TRY(luo_args_number(args, "alpha-s", 1e-5, 0, 1e3, &out->alpha_s, err));
+    LUO_TRY(luo_args_number(args, "bandwidth-gbytes-per-s", 12.5, 1e-6, 1e6, &gbytes, err));
+    out->bytes_per_s = gbytes * 1e9;
+    return LUO_OK;
+}
+
+static luo_status read_table(const luo_args *args, luo_sync_cost *c, luo_err *err)
+{
+    static const char *const shards[] = {"mod", "range"};
+    int shard;
+    int64_t servers;
+    LUO_TRY(luo_args_int(args, "servers", 0, 0, 1 << 17, &servers, err));
+    if (servers == 0)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--exchange %s` needs at least one server; add `--servers 1`.",
+                           luo_args_get(args, "exchange", "ps"));
+    LUO_TRY(luo_args_int(args, "width", 16, 1, 1 << 20, &c->table.width, err));
+    LUO_TRY(luo_args_choice(args, "shard", 0, shards, 2, &shard, err));
+    c->table.servers = (int32_t)servers;
+    c->table.shard = shard == 1 ? LUO_EXCHANGE_RANGE : LUO_EXCHANGE_MOD;
+    c->table.vocab = c->keys.vocab;
+    c->dense = c->table;
+    return LUO_OK;
+}
+
+/* The keys of one iteration of every worker: each iteration takes as long as this one. */
+static luo_status draw_keys(luo_cli *cli, luo_sync_cost *c, luo_err *err)
+{
+    luo_zipf zipf;
+    const int64_t n = c->keys.batch * c->keys.slots;
+    if ((double)n * c->workers > 1e8)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--keys` asks for %lld keys of each of %d workers; at most 1e8 in all "
+                           "are drawn.",
+                           (long long)n, c->workers);
+    LUO_TRY(luo_zipf_make(cli->arena, c->keys.theta, c->keys.vocab, &zipf, err));
+    int64_t **key = LUO_NEW_N(cli->arena, int64_t *, c->workers);
+    if (!key) return luo_err_nomem(err);
+    for (int32_t w = 0; w < c->workers; w++) {
+        key[w] = LUO_NEW_N(cli->arena, int64_t, n);
+        if (!key[w]) return luo_err_nomem(err);
+        for (int64_t i = 0; i < n; i++)
+            key[w][i] = luo_zipf_key(&zipf, luo_draw_u(c->seed, (uint64_t)w, (uint64_t)i));
+    }
+    c->key = key;
+    return LUO_OK;
+}
+
+luo_status luo_sync_cost_moved(luo_cli *cli, const luo_sync_cost *cost, const int64_t *iterations,
+                               luo_exchange_bytes *out, luo_err *err)
+{
+    const int64_t n = cost->keys.batch * cost->keys.slots;
+    LUO_TRY(luo_exchange_open(cli->arena, cost->table.servers, cost->workers, out, err));
+    for (int32_t w = 0; w < cost->workers; w++) {
+        const int64_t times = iterations ? iterations[w] : 1;
+        luo_exchange_add_rows(out, &cost->dense, w, cost->rows, times);
+        if (cost->keyed)
+            LUO_TRY(luo_exchange_add_keys(out, &cost->table, w, cost->key[w], n, times, err));
+    }
+    return LUO_OK;
+}
+
+static luo_status seconds_of_servers(luo_cli *cli, const luo_sync_cost *c, double *out,
+                                     luo_err *err)
+{
+    luo_exchange_bytes round;
+    LUO_TRY(luo_sync_cost_moved(cli, c, NULL, &round, err));
+    *out = luo_exchange_time(&round, &c->net);
+    return LUO_OK;
+}
+
+/* Dense parameters by all-reduce beside rows by servers; or all by all-reduce, where that is said
+ * to be chosen by cost, and is cheaper for the rows. */
+static luo_status hybrid_seconds(luo_cli *cli, luo_sync_cost *c, luo_err *err)
+{
+    static const char *const ways[] = {"kind", "cost"};
+    const double rows = 4.0 * (double)c->keys.vocab * (double)c->table.width;
+    int way;
+    double served_s;
+    LUO_TRY(luo_args_choice(&cli->args, "hybrid", 0, ways, 2, &way, err));
+    LUO_TRY(seconds_of_servers(cli, c, &served_s, err));
+    if (way == 1 && luo_exchange_ring(c->workers, rows, &c->net) < served_s) {
+        c->ring_bytes += rows;
+        c->keyed = false;
+        served_s = 0;
+    }
+    c->seconds = fmax(served_s, luo_exchange_ring(c->workers, c->ring_bytes, &c->net));
+    return LUO_OK;
+}
+
+/* bsp, ssp, asp */
+static luo_status read_clocks(luo_cli *cli, luo_loop_mode mode, luo_sync_cost *c, luo_err *err)
+{
+    const luo_args *args = &cli->args;
+    const bool dense = luo_args_has(args, "dense-bytes"), keys = luo_args_has(args, "keys");
+    int exchange;
+    double bytes;
+    LUO_TRY(luo_args_choice(args, "exchange", PS, exchanges, 3, &exchange, err));
+    LUO_TRY(luo_args_number(args, "dense-bytes", 0, 1, 1e15, &bytes, err));
+    if (exchange == HYBRID ? !dense || !keys : !dense && !keys)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "nothing says how much `--exchange %s` moves; `--dense-bytes` %s "
+                           "`--keys` %s expected, or `--sync-s`.",
+                           exchanges[exchange], exchange == HYBRID ? "and" : "or",
+                           exchange == HYBRID ? "are" : "is");
+    if (exchange == ALLREDUCE) {
+        if (mode != LUO_LOOP_BSP)
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--exchange allreduce` is a barrier and `--sync %s` has none; `ps` "
+                               "or `hybrid` is expected.",
+                               luo_loop_mode_name(mode));
+        LUO_TRY(NONE_OF(served, "all-reduce has no servers"));
+        c->ring_bytes = bytes;
+        c->seconds = luo_exchange_ring(c->workers, bytes, &c->net);
+        return LUO_OK;
+    }
+    if (exchange != HYBRID && luo_args_has(args, "hybrid"))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--hybrid` is of `--exchange hybrid`, which is not given; leave it "
+                           "out.");
+    if (keys) LUO_TRY(luo_sync_keys_parse(luo_args_get(args, "keys", ""), &c->keys, err));
+    c->keyed = keys;
+    LUO_TRY(read_table(args, c, err));
+    if (keys) LUO_TRY(draw_keys(cli, c, err));
+    if (exchange == HYBRID) {
+        c->ring_bytes = bytes;
+        return hybrid_seconds(cli, c, err);
+    }
+    c->rows = (int64_t)ceil(bytes / (4.0 * (double)c->dense.width));
+    return seconds_of_servers(cli, c, &c->seconds, err);
+}
+
+luo_status luo_sync_cost_read(luo_cli *cli, luo_loop_mode mode, int32_t workers, uint64_t seed,
+                              luo_sync_cost *out, luo_err *err)
+{
+    const luo_args *args = &cli->args;
+    luo_sync_cost c = {.workers = workers, .seed = seed, .seconds = NAN};
+    if (luo_args_has(args, "sync-s")) {
+        c.given = true;
+        LUO_TRY(NONE_OF(sized, "`--sync-s` says how long communication takes"));
+        LUO_TRY(luo_args_number(args, "sync-s", 0, 0, 1e10, &c.seconds, err));
+        *out = c;
+        return LUO_OK;
+    }
+    LUO_TRY(luo_sync_cost_net(args, &c.net, err));
+    if (luo_loop_mode_groups(mode)) {
+        static const char *const exchange[] = {"exchange"};
+        LUO_TRY(NONE_OF(exchange, "groups communicate by all-reduce"));
+        LUO_TRY(NONE_OF(served, "groups communicate by all-reduce"));
+        if (!luo_args_has(args, "dense-bytes"))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "nothing says how long communication takes; `--sync-s`, or "
+                               "`--dense-bytes` for a ring all-reduce, is expected.");
+        LUO_TRY(luo_args_number(args, "dense-bytes", 0, 1, 1e15, &c.ring_bytes, err));
+    } else {
+        LUO_TRY(read_clocks(cli, mode, &c, err));
+    }
+    *out = c;
+    return LUO_OK;
+}
+
+bool luo_sync_cost_barrier(const luo_sync_cost *cost)
+{
+    return cost->ring_bytes > 0;
+}
+
+bool luo_sync_cost_servers(const luo_sync_cost *cost)
+{
+    return cost->keyed || cost->rows > 0;
+}

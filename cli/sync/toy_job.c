@@ -1,0 +1,212 @@
+/* toy_job.c: options of `luoshu run --sync` and `--embed`. */
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/inputs.h"
+#include "cli/sync/sync_deaths.h"
+#include "cli/sync/sync_run.h"
+#include "cli/sync/toy_run.h"
+#include "core/io/clicks/clicks_read.h"
+
+enum { RANKS = 256 };
+
+static const char *const modes[] = {LUO_LOOP_MODE_LIST(LUO_WORD_ONLY)};
+
+static luo_status refuse(const luo_args *args, const char *const *names, int n, const char *of,
+                         luo_err *err)
+{
+    for (int i = 0; i < n; i++)
+        if (luo_args_has(args, names[i]))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` is no option of `%s`; leave it out.",
+                               names[i], of);
+    return LUO_OK;
+}
+
+static const char *selector_of(const luo_sync_job *j, char *text, size_t size)
+{
+    snprintf(text, size, "--sync %s", luo_loop_mode_name((luo_loop_mode)j->mode));
+    return text;
+}
+
+static luo_status on_off(const luo_args *args, const char *name, int64_t *out, luo_err *err)
+{
+    bool on = false;
+    if (luo_args_has(args, name)) LUO_TRY(luo_inputs_on_off(args, name, &on, err));
+    *out = on;
+    return LUO_OK;
+}
+
+static luo_status choice(const luo_args *args, const char *name, int otherwise,
+                         const char *const *names, int n, int64_t *out, luo_err *err)
+{
+    int which;
+    LUO_TRY(luo_args_choice(args, name, otherwise, names, n, &which, err));
+    *out = which;
+    return LUO_OK;
+}
+
+static luo_status read_common(const luo_args *args, luo_sync_job *j, luo_err *err)
+{
+    static const char *const backends[] = {"host"};
+    int64_t backend;
+    LUO_TRY(choice(args, "backend", 0, backends, 1, &backend, err));
+    if (!luo_args_has(args, "ranks"))
+        return luo_err_set(err, LUO_EUSAGE, "`--ranks` is missing; give the number of workers.");
+    LUO_TRY(luo_args_int(args, "ranks", 1, 1, RANKS, &j->workers, err));
+    LUO_TRY(luo_args_int(args, "iterations", j->iterations, 1, 100000, &j->iterations, err));
+    LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &j->seed, err));
+    LUO_TRY(luo_args_int(args, "batch", j->batch, 1, 1 << 20, &j->batch, err));
+    LUO_TRY(luo_args_number(args, "rate", j->rate, 0, 1e6, &j->rate, err));
+    LUO_TRY(luo_args_number(args, "stuck-s", j->stuck_s, 0.1, 1e9, &j->stuck_s, err));
+    return on_off(args, "verify", &j->verify, err);
+}
+
+/* Workers' seconds are read again by each rank; here they are checked. */
+static luo_status read_speeds(luo_cli *cli, luo_sync_job *j, luo_err *err)
+{
+    const double *seconds;
+    luo_straggler straggler;
+    if (luo_args_has(&cli->args, "compute-s"))
+        LUO_TRY(luo_sync_run_compute(cli, (int32_t)j->workers, &seconds, err));
+    LUO_TRY(luo_sync_straggler_read(cli, (int32_t)j->workers, &straggler, err));
+    j->compute = luo_args_get(&cli->args, "compute-s", j->compute);
+    j->straggler = luo_args_get(&cli->args, "straggler", j->straggler);
+    return LUO_OK;
+}
+
+/* `criteo:FILE` or `avazu:FILE`. */
+static luo_status read_data(const luo_args *args, luo_sync_job *j, luo_err *err)
+{
+    const char *text = luo_args_get(args, "data", NULL);
+    if (!text) return LUO_OK;
+    if (j->toy != LUO_TOY_WIDE)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--data` is a click log, which only `--toy wide` "
+                           "reads; leave it out.");
+    for (int i = 0; i < LUO_CLICKS_FORMS; i++) {
+        const char *form = luo_clicks_form_name((luo_clicks_form)i);
+        const size_t n = strlen(form);
+        if (i == LUO_CLICKS_KEYS || strncmp(text, form, n) != 0 || text[n] != ':') continue;
+        j->form = i;
+        j->data = text + n + 1;
+        if (access(j->data, R_OK) == 0) return LUO_OK;
+        return luo_err_set(err, LUO_EINPUT,
+                           "`--data` is `%s`, which cannot be read; a file is expected.", j->data);
+    }
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`--data` is `%s`; `criteo:FILE` or `avazu:FILE` is expected.", text);
+}
+
+static luo_status read_die(luo_cli *cli, luo_sync_job *j, luo_err *err)
+{
+    const luo_sync_cost cost = {.given = true};
+    luo_loop_opts opts = {.workers = (int32_t)j->workers};
+    const luo_loop_mode mode =
+        luo_sync_job_groups(j) ? LUO_LOOP_PREDUCE : (luo_loop_mode)j->mode; /* a controller */
+    LUO_TRY(luo_sync_deaths_read(cli, mode, &cost, &opts, err));
+    if (opts.ndeaths == 0) return LUO_OK;
+    if (opts.ndeaths > 1)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--die` names %d deaths, and a real run ends with the first; one is "
+                           "expected.",
+                           opts.ndeaths);
+    j->die = opts.death[0].who;
+    j->die_s = opts.death[0].t_s;
+    return LUO_OK;
+}
+
+static luo_status read_preduce(const luo_args *args, luo_sync_job *j, luo_err *err)
+{
+    luo_loop_opts o = {.workers = (int32_t)j->workers};
+    if (j->mode != LUO_LOOP_PREDUCE) return LUO_OK;
+    LUO_TRY(luo_sync_run_preduce(args, &o, err));
+    j->max_group = o.preduce.max_group;
+    j->guard = o.preduce.guard;
+    j->pairs = o.preduce.pairs;
+    j->adaptive = o.preduce.adaptive;
+    j->wait_s = o.preduce.wait_s;
+    j->wait_max_s = o.preduce.wait_max_s;
+    j->wait_min_s = o.preduce.wait_min_s;
+    j->beta = o.beta;
+    return LUO_OK;
+}
+
+static luo_status read_servers(const luo_args *args, luo_sync_job *j, luo_err *err)
+{
+    static const char *const shards[] = {"mod", "range"};
+    static const char *const names[] = {"servers", "shard"};
+    char of[32];
+    if (luo_sync_job_groups(j)) return refuse(args, names, 2, selector_of(j, of, sizeof of), err);
+    LUO_TRY(luo_args_int(args, "servers", 1, 1, RANKS, &j->servers, err));
+    return choice(args, "shard", 0, shards, 2, &j->shard, err);
+}
+
+static luo_status read_sync(luo_cli *cli, luo_sync_job *j, luo_err *err)
+{
+    const luo_args *args = &cli->args;
+    static const char *const comm[] = {"group-comm"};
+    char of[32];
+    LUO_TRY(choice(args, "sync", 0, modes, LUO_LOOP_MODES, &j->mode, err));
+    LUO_TRY(luo_sync_run_mode(args, (luo_loop_mode)j->mode, err));
+    LUO_TRY(choice(args, "toy", 0, luo_sync_toys, LUO_TOYS, &j->toy, err));
+    LUO_TRY(luo_args_int(args, "staleness", 0, -1, 1000000000, &j->staleness, err));
+    if (!luo_sync_job_groups(j)) LUO_TRY(refuse(args, comm, 1, selector_of(j, of, sizeof of), err));
+    LUO_TRY(choice(args, "group-comm", 0, luo_sync_comms, LUO_SYNC_COMMS, &j->comm, err));
+    LUO_TRY(read_preduce(args, j, err));
+    return read_servers(args, j, err);
+}
+
+static luo_status read_gmp(const luo_args *args, luo_sync_job *j, luo_err *err)
+{
+    static const char *const servers[] = {"servers", "shard"}, *const rounds[] = {"rounds",
+                                                                                  "balance"};
+    if (j->embed != LUO_SYNC_GMP) {
+        LUO_TRY(
+            refuse(args, rounds, 2, j->embed == LUO_SYNC_PS ? "--embed ps" : "--embed het", err));
+        return read_servers(args, j, err);
+    }
+    LUO_TRY(refuse(args, servers, 2, "--embed gmp", err));
+    j->servers = j->workers;
+    LUO_TRY(luo_args_int(args, "rounds", j->rounds, 0, 1000, &j->rounds, err));
+    return luo_args_number(args, "balance", j->balance, 0, 1e9, &j->balance, err);
+}
+
+static luo_status read_embed(const luo_args *args, luo_sync_job *j, luo_err *err)
+{
+    static const char *const cache[] = {"cache-rows", "policy", "pull-bound", "push-bound"};
+    static const char *const policies[] = {LUO_HET_POLICY_LIST(LUO_WORD_TEXT)};
+    int64_t which;
+    LUO_TRY(choice(args, "embed", 0, luo_sync_embeds + 1, LUO_SYNC_EMBEDS - 1, &which, err));
+    LUO_TRY(choice(args, "toy", LUO_TOY_WIDE, luo_sync_toys, LUO_TOYS, &j->toy, err));
+    j->embed = which + 1;
+    j->mode = LUO_LOOP_ASP;
+    if (j->toy != LUO_TOY_WIDE)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--toy %s` has no embeddings; `wide` is expected with `--embed`.",
+                           luo_sync_toys[j->toy]);
+    if (j->embed == LUO_SYNC_PS) {
+        LUO_TRY(refuse(args, cache, 4, "--embed ps", err));
+        return read_gmp(args, j, err);
+    }
+    if (!luo_args_has(args, "cache-rows"))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--cache-rows` is missing; give the rows that a worker keeps.");
+    LUO_TRY(luo_args_int(args, "cache-rows", 0, 0, 1 << 24, &j->cache_rows, err));
+    LUO_TRY(choice(args, "policy", 0, policies, LUO_HET_POLICIES, &j->policy, err));
+    LUO_TRY(luo_args_int(args, "pull-bound", 0, 0, INT32_MAX, &j->pull_bound, err));
+    LUO_TRY(luo_args_int(args, "push-bound", 0, 0, INT32_MAX, &j->push_bound, err));
+    return read_gmp(args, j, err);
+}
+
+luo_status luo_toy_job_read(luo_cli *cli, luo_sync_job *out, luo_err *err)
+{
+    const luo_args *args = &cli->args;
+    luo_sync_job j = luo_sync_job_default();
+    LUO_TRY(read_common(args, &j, err));
+    LUO_TRY(luo_args_has(args, "embed") ? read_embed(args, &j, err) : read_sync(cli, &j, err));
+    LUO_TRY(read_speeds(cli, &j, err));
+    LUO_TRY(read_data(args, &j, err));
+    LUO_TRY(read_die(cli, &j, err));
+    *out = j;
+    return LUO_OK;
+}

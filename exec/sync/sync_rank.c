@@ -1,0 +1,351 @@
+#include "exec/sync/sync_rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/io/files.h"
+#include "core/io/io.h"
+#include "core/io/read/read.h"
+#include "exec/clock.h"
+#include "exec/rank/boot.h"
+
+double luo_sync_now(const luo_sync_rank *rank)
+{
+    return luo_clock_s() - rank->zero_s;
+}
+
+/* ---- logs ---- */
+
+/* A row is one write to a file opened for appending, so that a kill leaves whole lines. */
+static luo_status write_line(int file, const char *line, size_t n, luo_err *err)
+{
+    if (write(file, line, n) == (ssize_t)n) return LUO_OK;
+    return luo_io_err(err, "write", "the log of a rank");
+}
+
+luo_status luo_sync_row(luo_sync_rank *rank, luo_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = NULL;
+    const int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0) return luo_err_nomem(err);
+    const luo_status st = write_line(rank->log, text, (size_t)n, err);
+    free(text);
+    return st;
+}
+
+luo_status luo_sync_fact(luo_sync_rank *rank, const char *name, double value, luo_err *err)
+{
+    char line[128];
+    const int n = snprintf(line, sizeof line, "%s,%.17g\n", name, isnan(value) ? INFINITY : value);
+    return write_line(rank->facts, line, (size_t)n, err);
+}
+
+luo_status luo_sync_bytes(luo_sync_rank *rank, luo_err *err)
+{
+    static const char *const names[] = {[LUO_SYNC_PUSHED] = "bytes_push",
+                                        [LUO_SYNC_PULLED] = "bytes_pull",
+                                        [LUO_SYNC_ASKED] = "bytes_meta",
+                                        [LUO_SYNC_PASSED] = "bytes_ring"};
+    const bool groups = luo_sync_job_groups(&rank->job);
+    for (int i = 0; i < LUO_SYNC_BYTES; i++) {
+        /* What MPI moves inside an all-reduce of its own is not known. */
+        if ((i == LUO_SYNC_PASSED) != groups || (groups && rank->job.comm == LUO_SYNC_CREATE))
+            continue;
+        LUO_TRY(luo_sync_fact(rank, names[i], (double)rank->bytes[i], err));
+    }
+    return LUO_OK;
+}
+
+static luo_status open_log(luo_sync_rank *r, const char *name, const char *head, int *out,
+                           luo_err *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s-%d.csv", r->job.dir, name, (int)r->rank);
+    *out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (*out < 0) return luo_io_err(err, "write", path);
+    return write_line(*out, head, strlen(head), err);
+}
+
+static luo_status open_logs(luo_sync_rank *r, luo_err *err)
+{
+    LUO_TRY(open_log(r, "facts", "name,value\n", &r->facts, err));
+    if (r->rank < r->workers)
+        return open_log(r, "iterations", "worker,iteration,start_s,end_s,compute_s,wait_s,group\n",
+                        &r->log, err);
+    if (luo_sync_job_groups(&r->job))
+        return open_log(r, "groups", "group,t_s,members,iterations,guard\n", &r->log, err);
+    return LUO_OK;
+}
+
+/* ---- messages ---- */
+
+static void peer(const luo_sync_rank *r, int32_t rank, char *out, size_t size)
+{
+    if (rank == MPI_ANY_SOURCE)
+        snprintf(out, size, "any worker");
+    else
+        luo_sync_job_who(&r->job, rank, out, size);
+}
+
+static const char *kind_name(int tag)
+{
+    static const char *const names[] = {[LUO_SYNC_INIT] = "the first parameters",
+                                        [LUO_SYNC_PUSH] = "a push",
+                                        [LUO_SYNC_PULL] = "a pull",
+                                        [LUO_SYNC_ANSWER] = "an answer to a pull",
+                                        [LUO_SYNC_CLOCK] = "a clock",
+                                        [LUO_SYNC_LEAVE] = "a leave",
+                                        [LUO_SYNC_END] = "the end",
+                                        [LUO_SYNC_LOG] = "a log",
+                                        [LUO_SYNC_ARRIVE] = "an arrival",
+                                        [LUO_SYNC_GROUP] = "a group",
+                                        [LUO_SYNC_BODY] = "the rest of a message",
+                                        [LUO_SYNC_RECORD] = "records"};
+    return tag > 0 && tag <= LUO_SYNC_RECORD ? names[tag] : "a message";
+}
+
+void luo_sync_send(luo_sync_rank *rank, int32_t to, int tag, const void *data, size_t bytes)
+{
+    MPI_Request request;
+    char name[32];
+    peer(rank, to, name, sizeof name);
+    luo_watch_begin(&rank->watch, "%s to take %s", name, kind_name(tag));
+    MPI_Isend(data, (int)bytes, MPI_BYTE, to, tag, rank->world, &request);
+    luo_watch_all(&request, 1);
+    luo_watch_end(&rank->watch);
+}
+
+size_t luo_sync_probe(luo_sync_rank *rank, int32_t from, int tag)
+{
+    MPI_Status status;
+    int there = 0, bytes = 0;
+    char name[32];
+    peer(rank, from, name, sizeof name);
+    luo_watch_begin(&rank->watch, "%s to send %s", name, kind_name(tag));
+    for (int look = 0; MPI_Iprobe(from, tag, rank->world, &there, &status), !there; look++)
+        luo_watch_nap(look);
+    luo_watch_end(&rank->watch);
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    return (size_t)bytes;
+}
+
+int luo_sync_next(luo_sync_rank *rank, int32_t *from)
+{
+    MPI_Status status;
+    int there = 0;
+    luo_watch_begin(&rank->watch, "any worker to say something");
+    /* Bodies are taken with their heads, and come behind them. */
+    for (int look = 0;
+         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, rank->world, &there, &status), !there; look++)
+        luo_watch_nap(look);
+    luo_watch_end(&rank->watch);
+    luo_sync_die(rank);
+    *from = status.MPI_SOURCE;
+    return status.MPI_TAG;
+}
+
+void luo_sync_receive(luo_sync_rank *rank, int32_t from, int tag, void *data, size_t bytes)
+{
+    MPI_Request request;
+    char name[32];
+    peer(rank, from, name, sizeof name);
+    luo_watch_begin(&rank->watch, "%s to send %s", name, kind_name(tag));
+    MPI_Irecv(data, (int)bytes, MPI_BYTE, from, tag, rank->world, &request);
+    luo_watch_all(&request, 1);
+    luo_watch_end(&rank->watch);
+}
+
+void luo_sync_barrier(luo_sync_rank *rank)
+{
+    MPI_Request request;
+    luo_watch_begin(&rank->watch, "the other workers to finish");
+    MPI_Ibarrier(rank->workers_comm, &request);
+    luo_watch_all(&request, 1);
+    luo_watch_end(&rank->watch);
+}
+
+void luo_sync_die(const luo_sync_rank *rank)
+{
+    const int32_t role = rank->rank < rank->workers        ? rank->rank
+                         : luo_sync_job_groups(&rank->job) ? LUO_LOOP_CONTROLLER
+                         : rank->rank == rank->workers     ? LUO_LOOP_SERVER
+                                                           : LUO_SYNC_NOBODY;
+    if (role != LUO_SYNC_NOBODY && role == rank->job.die && luo_sync_now(rank) >= rank->job.die_s)
+        raise(SIGKILL);
+}
+
+void luo_sync_begin(luo_sync_rank *rank)
+{
+    luo_sync_barrier(rank);
+    luo_watch_begin(&rank->watch, "worker 0 to begin");
+    rank->zero_s = luo_clock_s();
+    MPI_Bcast(&rank->zero_s, 1, MPI_DOUBLE, 0, rank->workers_comm);
+    luo_watch_end(&rank->watch);
+    memset(rank->bytes, 0, sizeof rank->bytes);
+}
+
+double luo_sync_compute(const luo_sync_rank *rank, int64_t k, double start_s)
+{
+    const double took_s = luo_sync_now(rank) - start_s;
+    const double base_s = took_s > rank->compute_s ? took_s : rank->compute_s;
+    const double wanted_s =
+        luo_straggler_seconds(&rank->straggler, (uint64_t)rank->job.seed, rank->rank, k, base_s);
+    const double left_s = wanted_s - took_s;
+    if (left_s > 0) {
+        struct timespec t = {.tv_sec = (time_t)left_s};
+        t.tv_nsec = (long)((left_s - (double)t.tv_sec) * 1e9);
+        while (nanosleep(&t, &t) != 0 && errno == EINTR) {
+        }
+    }
+    return luo_sync_now(rank) - start_s;
+}
+
+/* ---- what came of it ---- */
+
+static luo_status write_weights(const luo_sync_rank *r, const double *rows, luo_err *err)
+{
+    char path[4096];
+    luo_str text = {0};
+    snprintf(path, sizeof path, "%s/weights.csv", r->job.dir);
+    luo_str_add(&text, "row,column,weight\n");
+    for (int64_t i = 0; i < r->toy.rows * r->toy.width; i++)
+        luo_str_addf(&text, "%lld,%lld,%.17g\n", (long long)(i / r->toy.width),
+                     (long long)(i % r->toy.width), rows[i]);
+    const luo_status st =
+        text.failed ? luo_err_nomem(err) : luo_file_write_atomic(path, text.at, text.len, err);
+    luo_str_free(&text);
+    return st;
+}
+
+luo_status luo_sync_outcome(luo_sync_rank *rank, const double *rows, luo_err *err)
+{
+    double *start = LUO_NEW_N(rank->arena, double, rank->toy.rows * rank->toy.width);
+    if (!start) return luo_err_nomem(err);
+    luo_toy_start(&rank->toy, start);
+    LUO_TRY(luo_sync_fact(rank, "loss_first", luo_toy_loss(&rank->toy, start), err));
+    LUO_TRY(luo_sync_fact(rank, "loss_last", luo_toy_loss(&rank->toy, rows), err));
+    return write_weights(rank, rows, err);
+}
+
+/* ---- the whole ---- */
+
+/* One value of a list, or the only one. */
+static double seconds_of(const char *list, int32_t worker)
+{
+    for (; worker > 0 && strchr(list, ','); worker--) list = strchr(list, ',') + 1;
+    return strtod(list, NULL);
+}
+
+static luo_status read_straggler(luo_sync_rank *r, luo_diags *diags, luo_err *err)
+{
+    luo_straggler_row *rows;
+    int64_t n;
+    LUO_TRY(luo_straggler_parse(r->arena, r->job.straggler, r->workers, &r->straggler, err));
+    if (r->straggler.kind != LUO_STRAGGLER_TRACE) return LUO_OK;
+    LUO_TRY(luo_read_straggler(r->arena, r->straggler.path, r->workers, &rows, &n, diags));
+    return luo_straggler_trace(&r->straggler, rows, n, err);
+}
+
+static luo_status prepare(luo_sync_rank *r, luo_err *err)
+{
+    luo_diags diags;
+    luo_diags_init(&diags, r->arena);
+    r->workers = (int32_t)r->job.workers;
+    r->servers = (int32_t)r->job.servers;
+    luo_sync_job_who(&r->job, r->rank, r->who, sizeof r->who);
+    if (r->nranks != luo_sync_job_ranks(&r->job))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "there are %d ranks; `luoshu run --sync` starts as many as workers and "
+                           "servers.",
+                           (int)r->nranks);
+    luo_status st = luo_toy_make(r->arena, &r->job, &r->toy, &diags, err);
+    if (st == LUO_OK) st = read_straggler(r, &diags, err);
+    if (st != LUO_OK && diags.first) {
+        *err = diags.first->err;
+        luo_err_prefix(err, st, "%s:%d:%d", err->path, err->line, err->col);
+    }
+    LUO_TRY(st);
+    if (r->rank < r->workers) r->compute_s = seconds_of(r->job.compute, r->rank);
+    return open_logs(r, err);
+}
+
+static luo_status play(luo_sync_rank *r, luo_err *err)
+{
+    if (r->rank >= r->workers)
+        return luo_sync_job_groups(&r->job) ? luo_sync_controller(r, err) : luo_sync_server(r, err);
+    if (r->job.embed != LUO_SYNC_NO_EMBED) return luo_sync_worker_embed(r, err);
+    return luo_sync_job_groups(&r->job) ? luo_sync_worker_groups(r, err)
+                                        : luo_sync_worker_servers(r, err);
+}
+
+/* Worker 0 may compute all again before it comes here, for as long as that takes; one that is dead
+ * does not come, and then the launcher ends all. */
+static void meet(luo_sync_rank *r)
+{
+    MPI_Request request;
+    if (!r->job.verify) luo_watch_begin(&r->watch, "the other ranks to end");
+    MPI_Ibarrier(r->world, &request);
+    luo_watch_all(&request, 1);
+    luo_watch_end(&r->watch);
+    if (r->workers_comm != MPI_COMM_NULL) MPI_Comm_free(&r->workers_comm);
+    MPI_Comm_free(&r->world);
+}
+
+static luo_status run(luo_sync_rank *r, MPI_Comm comm, luo_err *err)
+{
+    LUO_TRY(luo_watch_open(&r->watch, r->who, r->job.stuck_s, err));
+    luo_watch_begin(&r->watch, "the other ranks to start");
+    MPI_Comm_dup(comm, &r->world);
+    MPI_Comm_set_errhandler(r->world, MPI_ERRORS_ARE_FATAL); /* a rank less computes nothing */
+    MPI_Comm_split(r->world, r->rank < r->workers ? 0 : MPI_UNDEFINED, r->rank, &r->workers_comm);
+    MPI_Barrier(r->world);
+    /* One zero for all: times of different ranks are compared. */
+    r->zero_s = luo_clock_s();
+    MPI_Bcast(&r->zero_s, 1, MPI_DOUBLE, 0, r->world);
+    luo_watch_end(&r->watch);
+    const luo_status st = play(r, err);
+    if (st == LUO_OK) meet(r);
+    luo_watch_close(&r->watch);
+    return st;
+}
+
+luo_status luo_sync_rank_run(const luo_sync_job *job, MPI_Comm comm, luo_err *err)
+{
+    luo_sync_rank r = {.job = *job, .log = -1, .facts = -1, .workers_comm = MPI_COMM_NULL};
+    int rank, nranks;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    r.rank = rank;
+    r.nranks = nranks;
+    r.arena = luo_arena_new(1 << 16);
+    if (!r.arena) return luo_err_nomem(err);
+    luo_status st = prepare(&r, err);
+    if (st == LUO_OK) st = run(&r, comm, err);
+    if (r.log >= 0) close(r.log);
+    if (r.facts >= 0) close(r.facts);
+    luo_arena_free(r.arena);
+    return st;
+}
+
+luo_status luo_sync_rank_main(int argc, char **argv, luo_err *err)
+{
+    luo_sync_job job;
+    luo_boot *boot = NULL;
+    int32_t rank, nranks;
+    LUO_TRY(luo_sync_job_read(argc, argv, &job, err));
+    LUO_TRY(luo_boot_open(&boot, &rank, &nranks, err));
+    LUO_TRY(luo_sync_rank_run(&job, MPI_COMM_WORLD, err)); /* else mpirun ends the others */
+    luo_boot_close(boot);
+    return LUO_OK;
+}

@@ -1,0 +1,182 @@
+/* verify.c: the same training once more, serially, from what was decided. */
+#include <math.h>
+#include <string.h>
+
+#include "exec/sync/sync_rank.h"
+
+double luo_sync_verify_differ(const double *a, const double *b, int64_t n)
+{
+    double most = 0, largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(a[i]) || !isfinite(b[i])) return INFINITY;
+        most = fmax(most, fabs(a[i] - b[i]));
+        largest = fmax(largest, fabs(b[i]));
+    }
+    return largest > 0 ? most / largest : most;
+}
+
+/* ---- bsp ---- */
+
+/* Every gradient is that of the weights at the start of the iteration. */
+luo_status luo_sync_verify_serial(luo_sync_rank *rank, double *rows, luo_err *err)
+{
+    const int64_t cells = rank->toy.rows * rank->toy.width;
+    double *next = LUO_NEW_N(rank->arena, double, cells),
+           *own = LUO_NEW_N(rank->arena, double, cells);
+    luo_sync_local local;
+    if (!next || !own) return luo_err_nomem(err);
+    LUO_TRY(luo_sync_local_open(rank, &local, err));
+    local.rate = rank->job.rate / rank->workers;
+    luo_toy_start(&rank->toy, rows);
+    for (int64_t k = 0; k < rank->job.iterations; k++) {
+        memcpy(next, rows, (size_t)cells * sizeof *rows);
+        for (int32_t w = 0; w < rank->workers; w++) {
+            memcpy(own, rows, (size_t)cells * sizeof *rows);
+            luo_sync_local_step(&local, w, k, own);
+            for (int64_t i = 0; i < cells; i++) next[i] += own[i] - rows[i];
+        }
+        memcpy(rows, next, (size_t)cells * sizeof *rows);
+    }
+    return LUO_OK;
+}
+
+/* ---- ssp, asp ---- */
+
+typedef struct pulled {  /* of one worker, in one iteration */
+    int32_t n, answered; /* keys; servers that have answered */
+    int64_t k;
+    uint64_t *keys;
+    double *values, *grads;
+} pulled;
+
+/* A server may answer the next pull of a worker before another has added its push: two iterations
+ * of a worker are alive. */
+typedef struct replay {
+    luo_sync_rank *rank;
+    luo_sync_client client; /* for where keys lie */
+    double *rows;
+    pulled (*by)[2]; /* by worker; k modulo 2 */
+} replay;
+
+static luo_status open_pulled(luo_sync_rank *r, pulled *out, luo_err *err)
+{
+    const int64_t most = luo_toy_most(&r->toy), cells = most * r->toy.width;
+    *out = (pulled){.k = -1,
+                    .keys = LUO_NEW_N(r->arena, uint64_t, most),
+                    .values = LUO_NEW_N(r->arena, double, cells),
+                    .grads = LUO_NEW_N(r->arena, double, cells)};
+    return out->keys && out->values && out->grads ? LUO_OK : luo_err_nomem(err);
+}
+
+static luo_status open_replay(replay *p, luo_err *err)
+{
+    luo_sync_rank *r = p->rank;
+    p->by = luo_arena_calloc(r->arena, (size_t)r->workers, sizeof *p->by);
+    if (!p->by) return luo_err_nomem(err);
+    for (int32_t i = 0; i < 2 * r->workers; i++) LUO_TRY(open_pulled(r, &p->by[i / 2][i % 2], err));
+    return luo_sync_client_open(r, r->toy.width, &p->client, err);
+}
+
+static bool complete(const replay *p, int64_t worker, int64_t k)
+{
+    const pulled *own = &p->by[worker][k & 1];
+    return own->k == k && own->answered == p->rank->servers;
+}
+
+/* A server has answered: the worker has its rows as they are now; with the last one, the gradient.
+ * False: the worker is not there yet. */
+static bool answered(replay *p, int32_t server, int64_t worker, int64_t k)
+{
+    const size_t width = (size_t)p->rank->toy.width;
+    const luo_sync_job *job = &p->rank->job;
+    pulled *own = &p->by[worker][k & 1];
+    if (k > 0 && !complete(p, worker, k - 1)) return false;
+    if (own->k < k) {
+        own->k = k;
+        own->answered = 0;
+        own->n = luo_toy_keys(&p->rank->toy, worker, k, own->keys);
+    }
+    for (int32_t i = 0; i < own->n; i++)
+        if (luo_sync_client_server(&p->client, own->keys[i]) == server)
+            memcpy(own->values + (size_t)i * width, p->rows + own->keys[i] * width,
+                   width * sizeof(double));
+    if (++own->answered == p->rank->servers)
+        luo_toy_step(&p->rank->toy, worker, k, job->rate / p->rank->workers, own->n, own->keys,
+                     own->values, own->grads);
+    return true;
+}
+
+/* A server has added a gradient. False: it is not known yet. */
+static bool added(replay *p, int32_t server, int64_t worker, int64_t k)
+{
+    const size_t width = (size_t)p->rank->toy.width;
+    const pulled *own = &p->by[worker][k & 1];
+    if (!complete(p, worker, k)) return false;
+    for (int32_t i = 0; i < own->n; i++)
+        for (size_t c = 0; c < width && luo_sync_client_server(&p->client, own->keys[i]) == server;
+             c++)
+            p->rows[own->keys[i] * width + c] += own->grads[(size_t)i * width + c];
+    return true;
+}
+
+luo_status luo_sync_verify_logs(luo_sync_rank *rank, int64_t *const *logs, const int64_t *n,
+                                double *rows, luo_err *err)
+{
+    replay p = {.rank = rank, .rows = rows};
+    int64_t *at = LUO_NEW_N(rank->arena, int64_t, rank->servers);
+    bool moved = true, left = false;
+    if (!at) return luo_err_nomem(err);
+    LUO_TRY(open_replay(&p, err));
+    luo_toy_start(&rank->toy, rows);
+    /* Each server in its own order, as far as what it did is known: the others' answers go first.
+     */
+    while (moved) {
+        moved = left = false;
+        for (int32_t s = 0; s < rank->servers; s++) {
+            for (; at[s] < n[s]; at[s]++, moved = true) {
+                const int64_t *did = logs[s] + at[s] * LUO_SYNC_DID_WORDS;
+                if (!(did[0] == LUO_SYNC_DID_ADD ? added(&p, s, did[1], did[2])
+                                                 : answered(&p, s, did[1], did[2])))
+                    break;
+            }
+            left = left || at[s] < n[s];
+        }
+    }
+    if (!left) return LUO_OK;
+    return luo_err_set(err, LUO_EBUG, "the logs of the servers contradict each other.");
+}
+
+/* ---- groups ---- */
+
+static void average(luo_sync_rank *rank, const int64_t *group, double *weights, double *mean,
+                    double *rows)
+{
+    const int64_t cells = rank->toy.rows * rank->toy.width;
+    const int32_t n = (int32_t)group[0];
+    luo_preduce_weights(group + 1 + n, n, rank->job.beta, weights);
+    memset(mean, 0, (size_t)cells * sizeof *mean);
+    for (int32_t m = 0; m < n; m++)
+        for (int64_t i = 0; i < cells; i++) mean[i] += weights[m] * rows[group[1 + m] * cells + i];
+    for (int32_t m = 0; m < n; m++)
+        memcpy(rows + group[1 + m] * cells, mean, (size_t)cells * sizeof *mean);
+}
+
+luo_status luo_sync_verify_groups(luo_sync_rank *rank, const int64_t *log, int64_t words,
+                                  double *rows, luo_err *err)
+{
+    const int64_t cells = rank->toy.rows * rank->toy.width;
+    double *mean = LUO_NEW_N(rank->arena, double, cells);
+    double *weights = LUO_NEW_N(rank->arena, double, rank->workers);
+    luo_sync_local local;
+    if (!mean || !weights) return luo_err_nomem(err);
+    LUO_TRY(luo_sync_local_open(rank, &local, err));
+    for (int32_t w = 0; w < rank->workers; w++) luo_toy_start(&rank->toy, rows + w * cells);
+    for (int64_t at = 0; at < words; at += 1 + 2 * log[at]) {
+        for (int32_t m = 0; m < log[at]; m++) {
+            const int64_t worker = log[at + 1 + m], k = log[at + 1 + log[at] + m];
+            luo_sync_local_step(&local, worker, k, rows + worker * cells);
+        }
+        average(rank, log + at, weights, mean, rows);
+    }
+    return LUO_OK;
+}

@@ -1,0 +1,100 @@
+#include "exec/sync/watch.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "exec/clock.h"
+
+static _Noreturn void give_up(const luo_watch *w)
+{
+    char text[320];
+    const int n = snprintf(text, sizeof text,
+                           "luoshu-rank: error: %s has waited %g s for %s; an answer within "
+                           "--stuck-s is expected.\n",
+                           w->who, w->stuck_s, w->what);
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0) { /* then the exit code tells it */
+    }
+    _exit(luo_status_exit(LUO_ESTUCK));
+}
+
+static void *watch_thread(void *ctx)
+{
+    luo_watch *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    while (!w->ends) {
+        const double left_s = w->waits ? w->since_s + w->stuck_s - luo_clock_s() : w->stuck_s;
+        if (left_s <= 0) give_up(w);
+        /* It looks a few times and is never woken: waits begin and end all the time. */
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        const double at = (double)until.tv_nsec * 1e-9 + fmin(left_s, w->stuck_s / 4);
+        until.tv_sec += (time_t)at;
+        until.tv_nsec = (long)((at - floor(at)) * 1e9);
+        pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+luo_status luo_watch_open(luo_watch *watch, const char *who, double stuck_s, luo_err *err)
+{
+    *watch = (luo_watch){.who = who, .stuck_s = stuck_s};
+    pthread_mutex_init(&watch->lock, NULL);
+    pthread_cond_init(&watch->changed, NULL);
+    if (pthread_create(&watch->thread, NULL, watch_thread, watch) == 0) return LUO_OK;
+    return luo_err_set(err, LUO_EBACKEND,
+                       "no thread can be started; memory or processes have run "
+                       "out.");
+}
+
+void luo_watch_close(luo_watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    watch->ends = true;
+    pthread_cond_signal(&watch->changed);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->changed);
+    pthread_mutex_destroy(&watch->lock);
+}
+
+void luo_watch_begin(luo_watch *watch, const char *fmt, ...)
+{
+    va_list ap;
+    pthread_mutex_lock(&watch->lock);
+    va_start(ap, fmt);
+    vsnprintf(watch->what, sizeof watch->what, fmt, ap);
+    va_end(ap);
+    watch->since_s = luo_clock_s();
+    watch->waits = true;
+    pthread_mutex_unlock(&watch->lock);
+}
+
+void luo_watch_end(luo_watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    watch->waits = false;
+    pthread_mutex_unlock(&watch->lock);
+}
+
+void luo_watch_nap(int look)
+{
+    enum { SPINS = 64, SHORT_NS = 20000, LONG_NS = 200000 };
+    if (look < SPINS) {
+        sched_yield();
+        return;
+    }
+    nanosleep(&(struct timespec){.tv_nsec = look < 4 * SPINS ? SHORT_NS : LONG_NS}, NULL);
+}
+
+void luo_watch_all(MPI_Request *requests, int n)
+{
+    int done = 0;
+    for (int look = 0; MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE), !done; look++)
+        luo_watch_nap(look);
+}

@@ -1,0 +1,30 @@
+# Bytes that an iteration of a worker moves, by both bounds, for each policy of the cache; the line of no
+# cache, and the one that is 88 % below it, which HET's abstract states as the best of its runs.
+# Reads embed_sweep.csv (tests/embed_figures.sh).
+no_runs = 1
+i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+
+data = run.'/embed_sweep.csv'
+set datafile missing NaN # rows of other settings do not break a line
+settings = ''
+is_new(name) = name ne 'none' && strstrt(settings.'"', '"'.name.'"') == 0
+stats data using (strcol('figure') eq 'het_bound' && is_new(strcol('setting')) ? (settings = settings.' "'.strcol('setting').'"', 1) : 1) nooutput
+n = words(settings)
+is(name) = strcol('figure') eq 'het_bound' && strcol('setting') eq name ? column('x') : NaN
+do for [fmt in "svg png"] {
+    eval (fmt eq 'svg' ? open_svg : open_png)
+    set lmargin at screen (small ? 0.18 : 0.09)
+    set rmargin at screen (small ? 0.62 : 0.81)
+    set tmargin at screen 0.92
+    set bmargin at screen (small ? 0.23 : 0.16)
+    set logscale x
+    set xrange [*:*] noextend
+    set yrange [0:*]
+    set xlabel 'pull and push bound (updates)' font small_font offset 0,0.3
+    eval set_y('MB of an iteration')
+    eval "set key at screen 0.995,screen 0.55 right center vertical Left reverse samplen 2 maxrows 20 width 0"
+    plot data using (is('none')):(column('moved_bytes') / 1e6) with lines lc rgb '#333333' lw 1.4 dt 1 title 'no cache', \
+         for [k=1:n] data using (is(word(settings, k))):(column('moved_bytes') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw 1.4 dt k title word(settings, k), \
+         data using (is('none')):(0.12 * column('moved_bytes') / 1e6) with lines lc rgb '#7F7F7F' lw 1.2 dt 3 title '88 % less'
+    unset output
+}

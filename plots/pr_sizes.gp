@@ -1,0 +1,30 @@
+# How many groups of each size there were, those of the guard apart.
+# Reads groups.csv.
+no_runs = 1
+i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
+
+data = run.'/groups.csv'
+size_of(x) = words(strcol('members'))
+stats data using (size_of(0)) name 'S' nooutput
+stats data using 'guard' name 'G' nooutput
+do for [fmt in "svg png"] {
+    eval (fmt eq 'svg' ? open_svg : open_png)
+    set lmargin at screen (small ? 0.17 : 0.10)
+    set rmargin at screen 0.98
+    set tmargin at screen (G_max > 0 ? top_above : 0.92)
+    set bmargin at screen (small ? 0.23 : 0.16)
+    set xrange [0.3:S_max + 0.7]
+    set yrange [0:*]
+    set boxwidth (G_max > 0 ? 0.36 : 0.7) absolute
+    eval (S_max <= (small ? 10 : 24) ? 'set xtics 1 scale 0' : 'set xtics autofreq')
+    set xlabel 'workers of a group' font small_font offset 0,0.3
+    eval set_y('groups')
+    eval key_above
+    if (G_max > 0) {
+        plot data using (size_of(0) - (G_max > 0 ? 0.19 : 0)):(column('guard') == 0 ? 1 : 0) smooth frequency with boxes fs solid 1 noborder lc rgb c_forward title 'in time or full', \
+             data using (size_of(0) + 0.19):(column('guard') == 1 ? 1 : 0) smooth frequency with boxes fs solid 1 noborder lc rgb c_move title 'of the guard'
+    } else {
+        plot data using (size_of(0)):(1) smooth frequency with boxes fs solid 1 noborder lc rgb c_forward notitle
+    }
+    unset output
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# `luoshu run --sync` and `--embed`: what the command makes of toy models on ranks, and ranks that are killed
+# or stopped: one sentence that names who, no hang, files that can be read, nobody left. Modes beside the
+# serial computation: tests/mpi/sync.c.
+set -u
+. tests/runs.sh
+toys() { # OUT WANTED_EXIT arguments..
+    local out=$1 want=$2; shift 2
+    run "$out" "$want" run "$@" --backend host --seed 3
+}
+says() { grep -qF -- "$2" "$tmp/$1.err" || { cat "$tmp/$1.err"; false; }; } # OUT TEXT
+one_sentence() { [ "$(wc -l <"$tmp/$1.err")" = 1 ]; }
+lines() { awk 'NR > 1' "$1" | wc -l; }
+
+# ---- files of a run, and those of the simulator ----
+check "bsp" toys bsp 0 --sync bsp --toy softreg --ranks 4 --servers 2 --iterations 15 --verify on
+check "bsp: a row for every iteration" [ "$(lines "$tmp/bsp/iterations.csv")" = 60 ]
+check "bsp: whole files" whole "$tmp/bsp/iterations.csv" "$tmp/bsp/groups.csv" "$tmp/bsp/ahead.csv"
+check "bsp: complete" grep -q '"state": "complete"' "$tmp/bsp/summary.json"
+check "bsp: clocks" grep -q '"clock_gap": 1$' "$tmp/bsp/summary.json"
+check "bsp: verified" grep -qE '"verify_error": [0-9.]+e-1[0-9],' "$tmp/bsp/summary.json"
+check "bsp: what it says" grep -q '^verify: all weights computed again serially' "$tmp/bsp.out"
+"$L" sim --sync bsp --workers 4 --compute-s 1 --sync-s 0.1 --horizon-s 30 --out "$tmp/sim" --quiet >/dev/null 2>&1
+for f in iterations groups ahead; do
+    check "the same columns: $f" [ "$(head -n 1 "$tmp/bsp/$f.csv")" = "$(head -n 1 "$tmp/sim/$f.csv")" ]
+done
+# The groups of all-reduce and of pairs hang on no time: those of the simulator.
+check "adpsgd" toys pairs 0 --sync adpsgd --toy mlp --ranks 4 --iterations 12 --verify on
+"$L" sim --sync adpsgd --workers 4 --compute-s 1 --sync-s 0 --horizon-s 12 --seed 3 --out "$tmp/pairs-sim" --quiet >/dev/null 2>&1
+check "adpsgd: the simulator's groups" cmp -s <(column "$tmp/pairs/groups.csv" members | sort) \
+    <(column "$tmp/pairs-sim/groups.csv" members | sort)
+
+# ---- a click log ----
+awk 'BEGIN {srand(5); for (i = 0; i < 400; i++) {a = int(rand() * 20); line = (rand() < a / 20) ? 1 : 0
+    for (c = 0; c < 13; c++) line = line "\t" int(rand() * 9)
+    line = line "\t" sprintf("%08x", a); for (c = 1; c < 26; c++) line = line "\t" sprintf("%x", int(rand() * 6)); print line}}' >"$tmp/criteo.tsv"
+check "a click log" toys clicks 0 --embed gmp --data "criteo:$tmp/criteo.tsv" --ranks 2 --cache-rows 50 --pull-bound 2 --push-bound 1 \
+    --rate 0.1 --iterations 40 --verify on
+check "a click log: loss falls" awk '/loss_first/ {a = $2 + 0} /loss_last/ {b = $2 + 0} END {exit !(b < a)}' "$tmp/clicks/summary.json"
+check "a click log: exact sums" grep -q '"sums_wrong": 0.0*$' "$tmp/clicks/summary.json"
+sed -i '7s/\t[^\t]*$//' "$tmp/criteo.tsv"
+check "a bad click log" toys bad 3 --sync bsp --toy wide --data "criteo:$tmp/criteo.tsv" --ranks 1
+check "a bad click log: where" says bad "criteo.tsv:7:1: 39 cells; 40 are expected."
+
+# ---- killed, in the middle of a push and of an average, and from outside ----
+check "worker in a push" toys push 4 --sync asp --toy softreg --ranks 3 --servers 2 --iterations 90000 --die 1=0.2
+check "worker in a push: who" says push "worker 1 (rank 1) was killed"
+check "worker in a push: one sentence" one_sentence push
+check "worker in a push: files" whole "$tmp/push/iterations.csv"
+check "worker in a push: lost" grep -q '"state": "lost"' "$tmp/push/summary.json"
+check "worker in a push: rows" [ "$(lines "$tmp/push/iterations.csv")" -gt 5 ]
+role() { # PID RANK: the process of that rank
+    local p
+    for p in $(ranks "$1"); do tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$2" && echo "$p"; done
+}
+strike() { # OUT SIGNAL RANK WANTED_EXIT arguments..: a run whose rank gets a signal while it trains
+    local out=$1 sig=$2 rank=$3 want=$4 pid victim all rc; shift 4
+    "$L" run "$@" --backend host --seed 3 --out "$tmp/$out" --iterations 90000 >"$tmp/$out.out" 2>"$tmp/$out.err" &
+    pid=$!; mine+=("$pid")
+    until_rows "$tmp/$out/ranks/iterations-0.csv" 20 "$pid" || { echo "it did not train"; return 1; }
+    victim=$(role "$pid" "$rank"); all=$(family "$pid")
+    kill -"$sig" $victim
+    wait "$pid"; rc=$?
+    [ $rc = "$want" ] || { echo "exit $rc, not $want"; cat "$tmp/$out.err"; return 1; }
+    left_of $all
+}
+check "server" strike server KILL 3 4 --sync bsp --toy mlp --ranks 2 --servers 2
+check "server: who" says server "server 1 (rank 3) was killed"
+check "server: files" whole "$tmp/server/iterations.csv"
+check "controller" strike controller KILL 3 4 --sync preduce --toy softreg --ranks 3
+check "controller: who" says controller "the controller (rank 3) was killed"
+check "controller: files" whole "$tmp/controller/iterations.csv" "$tmp/controller/groups.csv"
+check "stopped" strike stopped STOP 2 6 --sync ssp --staleness 1 --toy softreg --ranks 2 --servers 1 --stuck-s 1
+check "stopped: who waits" says stopped "has waited 1 s for server 0"
+check "stopped: one sentence" one_sentence stopped
+
+# ---- options ----
+check "no workers" toys no 2 --sync bsp
+check "no workers: says" says no '`--ranks` is missing; give the number of workers.'
+check "servers without use" toys no 2 --sync preduce --ranks 2 --servers 1
+check "servers without use: says" says no '`--servers` is no option of `--sync preduce`; leave it out.'
+check "ssp without bound" toys no 2 --sync ssp --ranks 2
+check "embed of another toy" toys no 2 --embed het --toy mlp --ranks 2 --cache-rows 3
+check "embed of another toy: says" says no '`--toy mlp` has no embeddings; `wide` is expected with `--embed`.'
+check "a toy's option with a file" toys no 2 "$H/plans/tiny-2.json" --verify on
+check "a toy's option with a file: says" says no '`--verify` is of `--sync`, which takes no file; leave one out.'
+check "two deaths" toys no 2 --sync asp --ranks 2 --die 0=1,1=2
+finish
