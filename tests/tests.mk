@@ -13,8 +13,8 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 # for each other, for time to pass, or to be killed. MORE_.. are of `make check-more`: whole programs that take long.
 WAITING := $(addprefix tests/,checkpoints.sh sets.sh) $(filter %/exec/check_watch %/exec/check_fleet,$(UNIT))
 MORE_WAITING := tests/faults.sh
-SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh links.sh)
-MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh)
+SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh links.sh training.sh)
+MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh sync.sh)
 
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.
 STORM := $(B)/tests/storm/storm

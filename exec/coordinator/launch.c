@@ -60,10 +60,12 @@ static void add(command *c, const char *word)
 
 static void add_rank(command *c, const luo_exec_options *options, const luo_rendezvous *rendezvous)
 {
-    snprintf(c->address, sizeof c->address, "%s:%d", rendezvous->host, rendezvous->port);
     add(c, options->program);
-    add(c, "--control");
-    add(c, c->address);
+    if (rendezvous) {
+        snprintf(c->address, sizeof c->address, "%s:%d", rendezvous->host, rendezvous->port);
+        add(c, "--control");
+        add(c, c->address);
+    }
     for (int32_t i = 0; i < options->ninputs; i++) add(c, options->inputs[i]);
 }
 
@@ -111,7 +113,7 @@ static luo_status compose(command *c, const luo_exec_options *options,
     LUO_TRY(list_variables(options, c, err));
     c->at = calloc((size_t)(WORDS + options->ninputs + 2 * c->nforwarded), sizeof *c->at);
     if (!c->at) return luo_err_nomem(err);
-    add_launcher(c, options, rendezvous->alone, n);
+    add_launcher(c, options, !rendezvous || rendezvous->alone, n);
     add_rank(c, options, rendezvous);
     return LUO_OK;
 }
@@ -172,8 +174,8 @@ static int prepare(void *ctx)
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGXFSZ, SIG_DFL); /* MPI hangs where its files may not grow; so it ends */
     if (b->options->launcher == LUO_LAUNCH_LOCAL) stay_here();
-    luo_launch_environment(b->rendezvous->alone);
-    setenv(LUO_RENDEZVOUS_VARIABLE, b->rendezvous->token, 1);
+    luo_launch_environment(!b->rendezvous || b->rendezvous->alone);
+    if (b->rendezvous) setenv(LUO_RENDEZVOUS_VARIABLE, b->rendezvous->token, 1);
     return 0;
 }
 
@@ -294,6 +296,20 @@ bool luo_launch_rank_killed(const luo_launch *l)
     free(log);
     return found || (!luo_process_signal(&l->process) &&
                      luo_process_code(&l->process) == 128 + SIGKILL);
+}
+
+int32_t luo_launch_rank_named(const luo_launch *l)
+{
+    static const char says[] = "process rank ";
+    char *log = read_log(l);
+    const char *how = log ? strstr(log, killed) : NULL, *at = log;
+    int32_t rank = -1;
+    while (how && (at = strstr(at, says)) && at < how) {
+        at += sizeof says - 1;
+        rank = (int32_t)strtol(at, NULL, 10);
+    }
+    free(log);
+    return rank;
 }
 
 static void line_of(const char *log, const char *at, char *text, size_t size)

@@ -31,7 +31,7 @@ typedef struct luo_launch { /* {0}: none */
     off_t log_from; /* where this start began to write */
 } luo_launch;
 
-/* Starts n ranks that knock at the rendezvous.
+/* Starts n ranks that knock at the rendezvous; NULL: they are on this host and know no coordinator.
  * Errors: LUO_EBACKEND the launcher cannot be run; LUO_EIO the log cannot be written. */
 luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
                             int32_t n, luo_launch *out, luo_err *err);
@@ -41,6 +41,8 @@ bool luo_launch_ended(luo_launch *l);
 void luo_launch_end(luo_launch *l, const luo_exec_options *options, double wait_s);
 /* Was a rank killed, as far as the launcher tells? All of it when it has ended. */
 bool luo_launch_rank_killed(const luo_launch *l);
+/* The rank that the launcher says was killed; -1: it says of none. */
+int32_t luo_launch_rank_named(const luo_launch *l);
 /* The reason in what was written since the start: a sentence of `luoshu-rank`, that a rank was
  * killed, else the launcher's first notice on one line, else how it ended. */
 void luo_launch_reason(const luo_launch *l, char *text, size_t size);

@@ -314,8 +314,8 @@ static cudaError_t launch_backward(cudaStream_t stream, const gpu_attention_args
     const int64_t n = (int64_t)a.t * a.g * a.d;
     const dim3 join(gpu_blocks(n, JOIN_THREADS * JOIN_WIDTH), a.cut.parts > 1 ? 2 : 0);
     cudaError_t code =
-        gpu_launch(a.d == D ? attention_keys<D, true> : attention_keys<D, false>, keys, ATTN_THREADS,
-                   (size_t)keys_shape<D>::bytes, stream, a);
+        gpu_launch(a.d == D ? attention_keys<D, true> : attention_keys<D, false>, keys,
+                   ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
     if (code == cudaSuccess) code = gpu_launch(attention_join, join, JOIN_THREADS, 0, stream, a, n);
     if (code != cudaSuccess) return code;
     return gpu_launch(a.d == D ? attention_queries<D, true> : attention_queries<D, false>, queries,
