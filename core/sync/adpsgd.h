@@ -1,8 +1,8 @@
 /* adpsgd.h: the baseline AD-PSGD: in every step the workers are shuffled alike everywhere and
  * average in pairs; each waits for its partner of that step alone.
  *
- * Decision (docs/sync.md#random-numbers): Fisher-Yates with u(seed, 0, step x workers + i). Of an odd number the
- * last is alone; so is who has a partner that has left. */
+ * Decision (docs/sync.md#random-numbers): Fisher-Yates with u(seed, 0, step x workers + i). Of an
+ * odd number the last is alone; so is who has a partner that has left. */
 #ifndef LUO_CORE_SYNC_ADPSGD_H
 #define LUO_CORE_SYNC_ADPSGD_H
 #include "core/sync/preduce.h"

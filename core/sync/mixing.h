@@ -3,7 +3,8 @@
  * A group of s workers multiplies what they hold by W: the identity, but that each row of the group
  * has the weights w of its members (preduce.h), 1/s unless told otherwise. lambda2 is the second
  * largest eigenvalue of the mean of W^T W over a window of groups: 0 when every group is all
- * workers, 1 when two parts never meet (docs/sync.md#partial-reduce). The block of W^T W is s w w^T. */
+ * workers, 1 when two parts never meet (docs/sync.md#partial-reduce). The block of W^T W is
+ * s w w^T. */
 #ifndef LUO_CORE_SYNC_MIXING_H
 #define LUO_CORE_SYNC_MIXING_H
 #include <stdbool.h>

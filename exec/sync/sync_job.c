@@ -79,7 +79,7 @@ void luo_sync_job_who(const luo_sync_job *job, int32_t rank, char *out, size_t s
 
 static const char *print(luo_arena *arena, const luo_sync_job *job, const field *f)
 {
-    const char *at = (const char *)job + f->at;
+    const void *at = (const char *)job + f->at;
     switch (f->kind) {
     case WHOLE:
         return luo_arena_printf(arena, "%lld", (long long)*(const int64_t *)at);
@@ -109,7 +109,8 @@ luo_status luo_sync_job_words(luo_arena *arena, const luo_sync_job *job, const c
 /* False: that is no value of the field. */
 static bool take(luo_sync_job *job, const field *f, char *word)
 {
-    char *at = (char *)job + f->at, *end = word;
+    void *at = (char *)job + f->at;
+    char *end = word;
     switch (f->kind) {
     case WHOLE:
         *(int64_t *)at = strtoll(word, &end, 10);

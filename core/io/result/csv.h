@@ -54,7 +54,8 @@ luo_csv *luo_csv_open_plain(const char *path, char delimiter, luo_diags *diags);
 /* How many cells its next line has, 0: there is none. cells: of LUO_CSV_COLUMNS the first ones,
  * until the next line; luo_csv_error takes their numbers for columns. */
 int luo_csv_next_plain(luo_csv *csv, const char **cells);
-/* The i-th column of a foreign table that is none of ours, until the table is closed; NULL: there is none. */
+/* The i-th column of a foreign table that is none of ours, until the table is closed; NULL: there
+ * is none. */
 const char *luo_csv_unused(const luo_csv *csv, int i);
 /* The next good row. False: there is none. */
 bool luo_csv_next(luo_csv *csv, luo_csv_cell *cells);

@@ -160,7 +160,7 @@ static luo_exchange_net net_of(const training *t)
 }
 
 /* All parameters in f32 to the servers and back; the NIC of a server carries those of all workers
- * that live (hetu1.md 4.2, without the keys that dense gradients do not need). */
+ * that live (docs/sync.md#time, without the keys that dense gradients do not need). */
 static luo_status of_servers(const training *t, double *seconds, luo_err *err)
 {
     int64_t parameters = 0;
