@@ -26,7 +26,7 @@ row() { # FIGURE SETTING X THETA options..
 }
 rows() { awk "BEGIN {printf \"%d\", $1 * $vocab}"; } # a share of the keys
 {
-    echo figure,setting,x,moved_bytes,saved_ratio,hit_rate
+    echo figure,setting,x,bytes_per_iteration,saved_ratio,hit_rate
     plain=$(row het_cache none 0 1.05 --embed ps | cut -d, -f4-) # whatever the cache
     for x in 0.01 0.02 0.05 0.1 0.2 0.5 1; do
         echo "het_cache,none,$x,$plain"
