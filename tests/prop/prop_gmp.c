@@ -347,7 +347,7 @@ END_TEST
 /* ---- synthetic samples ---- */
 
 /* Every slot has keys of its own, and a sample has no key twice. */
-START_TEST(clicks)
+START_TEST(of_clicks)
 {
     LUO_PROP_FOR(seed, 50)
     {
@@ -373,4 +373,4 @@ START_TEST(clicks)
 }
 END_TEST
 
-LUO_SUITE("gmp.prop", LUO_T(twins), LUO_T(never_rises), LUO_T(training), LUO_T(clicks))
+LUO_SUITE("gmp.prop", LUO_T(twins), LUO_T(never_rises), LUO_T(training), LUO_T(of_clicks))
