@@ -153,7 +153,7 @@ END_TEST
 START_TEST(stacks)
 {
     setup();
-    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 14);
+    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 15);
     luo_arena_free(arena);
 }
 END_TEST
@@ -167,7 +167,7 @@ END_TEST
 START_TEST(scenarios)
 {
     setup();
-    ck_assert_int_eq(each("scenarios/papers", scenario), 34);
+    ck_assert_int_eq(each("scenarios/papers", scenario), 35);
     ck_assert_int_eq(each("scenarios/combined", scenario), 5);
     luo_arena_free(arena);
 }
