@@ -26,7 +26,7 @@ lighter() { # COMMAND: what of it is run without LUO_SCALE; figures are drawn by
     "luoshu sim scenarios/host/same.yaml "* | "luoshu run scenarios/host/same.yaml "*) echo "$1 --plots off --steps 4" ;;
     "luoshu run scenarios/examples/small.yaml "*) echo "$1 --plots off --steps 12" ;;
     *"--plots "*) echo "$1" ;;
-    "luoshu sim --"*) echo "$1" ;; # without a file no figure is drawn
+    "luoshu sim --"* | "luoshu run --"*) echo "$1" ;; # without a file no figure is drawn
     "luoshu sim "* | "luoshu run "*) echo "$1 --plots off" ;;
     *) echo "$1" ;;
     esac

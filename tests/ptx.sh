@@ -60,7 +60,7 @@ squares_of_all           one
 stamp                    one
 spin                     one
 delay                    one
-attention_(forward|keys|queries)<(64|128),[01]>  tiles
+attention_(forward|keys|queries)<(64|128),(false|true)>  tiles
 attention_simple_(forward|keys|queries)<(float|__nv_bfloat16)>  tiles
 END
 

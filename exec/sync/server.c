@@ -139,12 +139,20 @@ static luo_status answer(server *s, int32_t worker, packet *p, luo_err *err)
     return st;
 }
 
-/* A pull says how many iterations its worker has finished; -1: it asks out of turn. */
+/* Some workers have left and the rest has not: what the rest has pushed may still be under way,
+ * for messages are in order only between two ranks. */
+static bool is_closing(const server *s)
+{
+    return s->left > 0 && s->left < s->rank->workers;
+}
+
+/* A pull says how many iterations its worker has finished; -1: it asks out of turn, at the start
+ * or when it has left; then it wants what all have pushed. */
 static luo_status on_pull(server *s, int32_t worker, luo_err *err)
 {
     packet *p = &s->pull[worker];
     LUO_TRY(receive(s, worker, LUO_SYNC_PULL, p, err));
-    p->waits = p->head[1] >= 0 && s->clock.state[worker] != LUO_CLOCK_RUNNING;
+    p->waits = p->head[1] >= 0 ? s->clock.state[worker] != LUO_CLOCK_RUNNING : is_closing(s);
     p->since_s = luo_sync_now(s->rank);
     return p->waits ? LUO_OK : answer(s, worker, p, err);
 }
@@ -177,7 +185,11 @@ static luo_status on_leave(server *s, int32_t worker, luo_err *err)
     luo_clock_leave(&s->clock, worker);
     s->left++;
     LUO_TRY(release(s, err));
-    return s->left == s->rank->workers ? add_in_order(s, err) : LUO_OK;
+    if (s->left < s->rank->workers) return LUO_OK;
+    LUO_TRY(add_in_order(s, err));
+    for (int32_t w = 0; w < s->rank->workers; w++)
+        if (s->pull[w].waits) LUO_TRY(answer(s, w, &s->pull[w], err));
+    return LUO_OK;
 }
 
 static luo_status on_end(server *s, int32_t worker, luo_err *err)

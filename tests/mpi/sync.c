@@ -1,6 +1,7 @@
 /* sync.c: toy models on ranks (exec/sync), run by `mpirun -n 8`: each mode beside the serial
  * computation, the ring beside a plain sum, caches beside exact sums. What the command makes of it
  * and ranks that are killed: tests/sync.sh. */
+#include <fcntl.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -224,6 +225,62 @@ static void again(lab *l)
     free(twice);
 }
 
+/* Worker 0 leaves and reads all rows long before worker 1 pushes: it gets what worker 1 pushed. */
+static luo_status push_late(luo_sync_rank *r, luo_err *err)
+{
+    enum { ROWS = 3, LATE_US = 30000 };
+    uint64_t key = 1;
+    int64_t count = 1, versions[ROWS];
+    double rows[ROWS] = {0, 0, 0}, grad = 7;
+    const luo_het_message push = {.width = 1,
+                                  .push = {.n = 1, .keys = &key, .counts = &count, .grads = &grad}};
+    luo_sync_client c;
+    LUO_TRY(luo_sync_client_open(r, 1, &c, err));
+    c.paced = true;
+    if (r->rank == 0) LUO_TRY(luo_sync_client_init(&c, rows, err));
+    luo_sync_barrier(r);
+    if (r->rank == 1) {
+        usleep(LATE_US);
+        LUO_TRY(luo_sync_client_exchange(&c, &push, err));
+    }
+    luo_sync_client_tell(&c, LUO_SYNC_CLOCK);
+    luo_sync_client_tell(&c, LUO_SYNC_LEAVE);
+    if (r->rank == 1) return LUO_OK;
+    LUO_TRY(luo_sync_client_all(&c, rows, versions, err));
+    luo_sync_client_tell(&c, LUO_SYNC_END);
+    if (rows[0] == 0 && rows[1] == grad && rows[2] == 0) return LUO_OK;
+    return luo_err_set(err, LUO_EBUG, "row 1 is %g", rows[1]);
+}
+
+static void last_push(lab *l, luo_loop_mode mode, const char *name)
+{
+    luo_err err = {0};
+    luo_status st = LUO_OK;
+    luo_sync_rank r = {.rank = l->rank,
+                       .workers = 2,
+                       .servers = 1,
+                       .job = job_of(mode, LUO_TOY_SOFTREG),
+                       .arena = luo_arena_new(1 << 12),
+                       .toy = {.rows = 3, .width = 1},
+                       .facts = open("/dev/null", O_WRONLY)};
+    MPI_Comm_split(MPI_COMM_WORLD, l->rank < 3 ? 0 : MPI_UNDEFINED, l->rank, &r.world);
+    MPI_Comm_split(MPI_COMM_WORLD, l->rank < 2 ? 0 : MPI_UNDEFINED, l->rank, &r.workers_comm);
+    r.job.verify = 0;
+    r.job.workers = 2;
+    r.job.servers = 1;
+    if (l->rank < 3) {
+        if (luo_watch_open(&r.watch, "late", 60, &err) != LUO_OK) MPI_Abort(MPI_COMM_WORLD, 1);
+        st = l->rank < 2 ? push_late(&r, &err) : luo_sync_server(&r, &err);
+        luo_watch_close(&r.watch);
+        MPI_Comm_free(&r.world);
+    }
+    if (r.workers_comm != MPI_COMM_NULL) MPI_Comm_free(&r.workers_comm);
+    if (l->rank == 0) check(l, st == LUO_OK, name, err.text);
+    if (l->rank > 0 && st != LUO_OK) MPI_Abort(MPI_COMM_WORLD, 1);
+    close(r.facts);
+    luo_arena_free(r.arena);
+}
+
 /* Whole gradients: the sum is exact; reads miss no more than P + (W - 1) Q. */
 static void embeds(lab *l)
 {
@@ -277,6 +334,8 @@ int main(int argc, char **argv)
     clocks(&l);
     groups(&l);
     again(&l);
+    last_push(&l, LUO_LOOP_BSP, "bsp, a push after the first worker has left");
+    last_push(&l, LUO_LOOP_ASP, "asp, a push after the first worker has left");
     embeds(&l);
     if (l.rank == 0) {
         char command[96];
