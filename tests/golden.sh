@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each tests/golden/NAME.sh against NAME.stdout, NAME.stderr and NAME.exit (0 when absent).
-# usage: tests/golden.sh [NAME...], all of them if none is given.
+# usage: tests/golden.sh [NAME...]; if none is given, those of GOLDEN: check, check-more (they begin with a line
+# `# check-more`), or all of them.
 # A test runs in an empty folder with $LUOSHU, $HERE (tests/golden) and $TOP (the repository).
 # BLESS=1 rewrites the expectations.
 set -u
@@ -17,6 +18,8 @@ for t in "$HERE"/*.sh; do
     [ -e "$t" ] || continue
     name=$(basename "$t" .sh)
     [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
+    read -r first <"$t"; part=check; [ "$first" != "# check-more" ] || part=check-more
+    [ $# != 0 ] || [ "${GOLDEN:-$part}" = $part ] || continue
     n=$((n + 1))
     tmp=$(mktemp -d); mkdir "$tmp/cwd"
     (cd "$tmp/cwd" && bash "$t" >"$tmp/out" 2>"$tmp/err" </dev/null); rc=$?

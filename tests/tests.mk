@@ -10,11 +10,16 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 	@./luoshu demo --force
 
 # The long ones first. WAITING have a lane of their own in tests/run.sh, beside those that compute: their ranks wait
-# for each other, for time to pass, or to be killed. MORE_.. are of `make check-more`: whole programs that take long.
-WAITING := $(addprefix tests/,checkpoints.sh sets.sh) $(filter %/exec/check_watch %/exec/check_fleet,$(UNIT))
-MORE_WAITING := tests/faults.sh
-SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh links.sh training.sh)
-MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh sync.sh)
+# for each other, for time to pass, or to be killed. MORE_.. are of `make check-more`: what takes more than about nine
+# seconds of a processor (tests/out/times of the build), and the CUDA executor on its stand-in, which has to be built.
+WAITING := $(filter %/exec/check_watch,$(UNIT))
+MORE_WAITING := $(addprefix tests/,faults.sh checkpoints.sh sets.sh) $(filter %/exec/check_fleet,$(UNIT))
+SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh training.sh)
+MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh sync.sh \
+    golden_more.sh links.sh)
+LONG := $(addprefix $(B)/tests/,$(addprefix mpi/,bucket context drain hap packed reroute shard staggered) \
+    $(addprefix diff/,diff_objective diff_sim_closed diff_sim_fold diff_sim_ladder diff_uniform) backend/sim_ahead \
+    $(addprefix unit/,check_judge_lengths check_lengths_run check_memory check_plots check_real) prop/prop_tally)
 
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.
 STORM := $(B)/tests/storm/storm
@@ -45,10 +50,10 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 
 # Every test there is, by name: `make check` runs some, `make check-more` the others, `make check-all` all of them; what
 # check-all adds to each hangs on LUO_SCALE alone (CONTRIBUTING.md).
-MORE_PROGRAMS := $(filter %/mpi/accept,$(CUDA_TESTS)) $(STORM_HOST)
-TESTS := $(SCRIPTS) $(STORM) $(MPI_TESTS) $(filter-out $(MORE_PROGRAMS),$(CUDA_TESTS)) $(filter-out $(WAITING),$(UNIT))
-MORE_TESTS := $(MORE_SCRIPTS) $(filter-out $(STORM_HOST),$(MORE_PROGRAMS))
 TEST_PROGRAMS := $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(STORM_HOST)
+MORE_PROGRAMS := $(LONG) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(STORM_HOST) $(filter $(MORE_WAITING),$(UNIT))
+TESTS := $(SCRIPTS) $(filter-out $(MORE_PROGRAMS),$(MPI_TESTS)) $(filter-out $(WAITING) $(MORE_PROGRAMS),$(UNIT))
+MORE_TESTS := $(MORE_SCRIPTS) $(filter-out $(STANDIN_RANK) $(STORM_HOST) $(MORE_WAITING),$(MORE_PROGRAMS))
 RUN_TESTS = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' CUDA_OBJECTS=$(B)/one \
     $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8)
 # Programs for GPUs are linked by make check-all, though nothing here may run them.
@@ -56,11 +61,11 @@ LINKED = $(if $(NO_CUDA),,$(GPU_PROGRAMS))
 check: ## install what is missing, build, test (about 5 minutes on 2 cores)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(filter-out $(MORE_PROGRAMS),$(TEST_PROGRAMS))
-	@$(RUN_TESTS) WAITING='$(WAITING)' ./tests/run.sh $(TESTS)
+	@$(RUN_TESTS) WAITING='$(WAITING)' GOLDEN=check ./tests/run.sh $(TESTS)
 
-check-more: ## what is left: commands of the docs, recipes, training on ranks that fail, PTX (about 6 minutes)
+check-more: ## what is left: long programs, commands of the docs, recipes, ranks that fail, CUDA's stand-in (10 minutes)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(STANDIN_RANK) $(MORE_PROGRAMS) $(CUDA_ONE_RANK)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(MORE_PROGRAMS) $(CUDA_ONE_RANK)
 	@$(RUN_TESTS) WAITING='$(MORE_WAITING) $(STORM_HOST)' ./tests/run.sh $(MORE_TESTS)
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare

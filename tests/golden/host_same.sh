@@ -1,3 +1,4 @@
+# check-more
 # One scenario simulated and run for real: the same programs, the same event log but for its times,
 # the same operations but for theirs (issue 3, 4).
 D=$HERE/host

@@ -1,3 +1,4 @@
+# check-more
 # Sequences of uneven length: every step of every policy, who took the first sequences, and a failure
 # in the middle, told by steps: replicas for seven devices, the batches of lost steps again, and back.
 S=$TOP/scenarios

@@ -1,3 +1,4 @@
+# check-more
 # Planning time is the wall's, so its line is left out.
 S=$TOP/scenarios
 p() { "$LUOSHU" plan auto --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" --force "$@" >out

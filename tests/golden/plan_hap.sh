@@ -1,3 +1,4 @@
+# check-more
 # Programs for mixed GPUs: by the cost model, by published numbers, what it is compared with, and sentences of its own.
 S=$TOP/scenarios
 at="--model $S/models/tiny-gpt.yaml --cluster $S/clusters/h20x24-h800x8.yaml --dtype bf16"

@@ -1,3 +1,4 @@
+# check-more
 # Times of this machine are left out; lengths are synthetic.
 S=$TOP/scenarios
 p() { "$LUOSHU" plan hydraulis --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" --grid 16 "$@" >out

@@ -1,3 +1,4 @@
+# check-more
 # Planner `malleus` on public settings (the computed vectors: PL1) and on a small cluster: table, transition,
 # document. Planning time is the wall's: its line and key are left out.
 S=$TOP/scenarios

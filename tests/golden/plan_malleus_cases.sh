@@ -1,3 +1,4 @@
+# check-more
 # Edge cases and bad input of docs/planners.md#malleus, of the search alone.
 S=$TOP/scenarios
 say() { # what stands in the answer beside times

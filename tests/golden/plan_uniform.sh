@@ -1,3 +1,4 @@
+# check-more
 # Planning time is the wall's, so its line is left out.
 S=$TOP/scenarios
 p() { "$LUOSHU" plan uniform --cluster "$S/clusters/tiny2.yaml" "$@" >out; code=$?; grep -v '^planning: ' out; echo "exit $code"; }

@@ -1,1 +1,2 @@
+# check-more
 bash "$TOP/tests/published.sh"

@@ -1,3 +1,4 @@
+# check-more
 # The published change C1 to C2 of the HSPMD artifact (docs/results-published.md; reported): 7.40 s for operators and communicators,
 # 2.17 s for state. Two constants are calibrated on it: 6.17 ms an operator (`costs.operator_s`, instructions of the
 # busiest device, beside 0.05 s a communicator), and NICs of 11.4 GB/s, since those of that cluster are not known.

@@ -1,3 +1,4 @@
+# check-more
 # Two runs with one seed write the same bytes, wall_ columns and manifests aside; another seed does not
 # change a scenario without draws; with noise it does.
 run() { "$LUOSHU" sim "$TOP/scenarios/examples/small.yaml" --out "$1" --plots off --quiet "${@:2}" >/dev/null 2>&1 || echo "exit $? of $1"; }

@@ -1,3 +1,4 @@
+# check-more
 # Every vector of tests/vectors/resolve.txt through the command: kind and op lines must be equal.
 bad=0; n=0
 while IFS= read -r line; do

@@ -1,3 +1,4 @@
+# check-more
 # One scenario under several seeds, two at a time: every seed has a set of its own, and policies are held against
 # each other seed by seed. What awk makes of compare.csv is the slow twin: mean, and the mean difference.
 failing='processes: [{id: p, kind: straggler, target: "device:[0-7]", distribution: exponential, mean_s: 4, life: {distribution: exponential, mean_s: 1}, slowdown: 3}]'
