@@ -129,8 +129,9 @@ static const luo_option plan_options[] = {
     {"rates", "FILE", "slowness of devices (the cluster's health)"},
     {"prev", "PLAN", "running plan, the base if no size is given; auto: plan with pinned parts"},
     {"params", "FILE", "alpha, tau, constants of memory; speeds (cost model)"},
-    {"memory", "FORM", "table or model (table if --params has `k_mib`; hydraulis `act_bytes`); "
-                       "hap on or off (on)"},
+    {"memory", "FORM",
+     "table or model (table if --params has `k_mib`; hydraulis `act_bytes`); "
+     "hap on or off (on)"},
     {"rank", "BY", "simulated or objective (by size); malleus also filled, steady, event"},
     {"why", NULL, "what limits each plan, as shares of its step"},
     {"grouping", "HOW", "halving or split2 (halving)"},
@@ -164,6 +165,7 @@ static const luo_option plan_options[] = {
     {"search", "HOW", "astar or dp, layer by layer (astar)"},
     {"rules", "LETTERS", "axes that may be cut, such as b, or all (all)"},
     {"baseline", "NAME", "dp-ev, dp-cp or ep instead of a search"},
+    {"network", "NAME", "vgg19, vit, bert-base or bert-moe, as published, instead of --model"},
     {"compat", NULL, "as published: rules, work and search of the public code"},
 };
 

@@ -94,22 +94,47 @@ static luo_status read_baseline(const luo_args *args, luo_hap_call *call, luo_er
     return luo_args_choice(args, "baseline", -1, names, LUO_HAP_BASELINES, &call->baseline, err);
 }
 
-static luo_status read_sizes(const luo_args *args, luo_hap_call *call, luo_err *err)
+/* A network of the published evaluation instead of a model: its sizes are its own. */
+static luo_status read_network(const luo_args *args, luo_hap_call *call, luo_err *err)
+{
+    static const char *const others[] = {"model", "dtype", "seq-length", "out"};
+    LUO_TRY(luo_args_choice(args, "network", -1, luo_hap_network_names(), LUO_HAP_NETWORKS,
+                            &call->network, err));
+    if (call->network < 0) return LUO_OK;
+    call->dtype = LUO_F32;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (luo_args_has(args, others[i]))
+            return luo_err_set(
+                err, LUO_EUSAGE,
+                "`--%s` does not go with `--network`, which has sizes of its own and "
+                "makes no plan file; leave one out.",
+                others[i]);
+    if (call->rank != LUO_JUDGED_SIMULATED) return LUO_OK;
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`--rank simulated` does not go with `--network`, of which no programs of "
+                       "devices are made; leave one out.");
+}
+
+static luo_status read_model_sizes(const luo_args *args, luo_hap_call *call, luo_err *err)
 {
     static const char *const dtypes[] = {LUO_DTYPE_LIST(LUO_WORD_TEXT)};
-    int64_t each;
     int dtype;
     LUO_TRY(
         luo_args_choice(args, "dtype", (int)call->model->dtype, dtypes, LUO_DTYPES, &dtype, err));
     call->dtype = (luo_dtype)dtype;
+    return luo_args_int(args, "seq-length", call->model->max_sequence_tokens, 1, 1 << 24,
+                        &call->tokens, err);
+}
+
+static luo_status read_sizes(const luo_args *args, luo_hap_call *call, luo_err *err)
+{
+    int64_t each;
+    if (call->model) LUO_TRY(read_model_sizes(args, call, err));
     if (luo_args_has(args, "batch") && luo_args_has(args, "batch-per-device"))
         return luo_err_set(err, LUO_EUSAGE,
                            "`--batch` and `--batch-per-device` are both given; choose one.");
     LUO_TRY(luo_args_int(args, "batch-per-device", PER_DEVICE, 1, 1 << 20, &each, err));
-    LUO_TRY(luo_args_int(args, "batch", each * call->devices.n, 1, 1 << 30, &call->sequences, err));
-    LUO_TRY(luo_args_int(args, "seq-length", call->model->max_sequence_tokens, 1, 1 << 24,
-                         &call->tokens, err));
-    return LUO_OK;
+    return luo_args_int(args, "batch", each * call->devices.n, 1, 1 << 30, &call->sequences, err);
 }
 
 /* ---- devices, graph, numbers ---- */
@@ -126,6 +151,16 @@ static luo_status list_devices(luo_cli *cli, luo_hap_call *call, luo_err *err)
         if (world->up[d]) usable[n++] = d;
     if (n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
     return luo_hap_devices_of(cli->arena, cluster, usable, n, &call->devices, err);
+}
+
+static luo_status make_graph(luo_cli *cli, luo_hap_call *call, luo_err *err)
+{
+    if (call->model)
+        return luo_hap_model_graph(cli->arena, call->model, call->dtype, call->sequences,
+                                   call->tokens, &call->graph, err);
+    call->graph = luo_hap_network_graph(cli->arena, (luo_hap_network)call->network, call->sequences,
+                                        call->devices.n);
+    return call->graph ? luo_hap_graph_check(call->graph, err) : luo_err_nomem(err);
 }
 
 static luo_status cut_segments(const luo_args *args, luo_hap_call *call, luo_err *err)
@@ -168,13 +203,13 @@ static luo_status read_call(luo_cli *cli, luo_hap_call *call, luo_err *err)
     LUO_TRY(read_job(&cli->args, call, err));
     LUO_TRY(read_baseline(&cli->args, call, err));
     LUO_TRY(read_rank(&cli->args, call, err));
-    LUO_TRY(luo_cli_model(cli, &call->model));
+    LUO_TRY(read_network(&cli->args, call, err));
+    if (call->network < 0) LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     LUO_TRY(list_devices(cli, call, err));
     LUO_TRY(read_sizes(&cli->args, call, err));
-    LUO_TRY(luo_hap_model_graph(cli->arena, call->model, call->dtype, call->sequences, call->tokens,
-                                &call->graph, err));
+    LUO_TRY(make_graph(cli, call, err));
     LUO_TRY(cut_segments(&cli->args, call, err));
     return read_numbers(cli, call, err);
 }

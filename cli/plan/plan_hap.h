@@ -4,10 +4,12 @@
 #include "cli/plan/plan.h"
 #include "core/plan/hap/baseline.h"
 #include "core/plan/hap/hap_cluster.h"
+#include "core/plan/hap_graph/hap_network.h"
 #include "core/run/scenario.h"
 
 typedef struct luo_hap_call {
-    luo_model *model;
+    luo_model *model; /* NULL: network */
+    int network;      /* luo_hap_network; -1: model */
     luo_cluster *cluster;
     luo_stack stack;
     luo_dtype dtype;

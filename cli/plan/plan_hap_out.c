@@ -56,13 +56,23 @@ static void print_memory(FILE *out, const luo_hap_call *call)
     }
 }
 
+static void print_head(FILE *out, const luo_hap_call *call)
+{
+    if (call->model)
+        fprintf(out, "%d devices, %lld sequences of %lld tokens, ", call->devices.n,
+                (long long)call->sequences, (long long)call->tokens);
+    else
+        fprintf(out, "%s: %d devices, %lld samples, ", luo_hap_network_names()[call->network],
+                call->devices.n, (long long)call->sequences);
+    fprintf(out, "%s, numbers %s%s\n", luo_dtype_name(call->dtype),
+            call->params ? "of " : "of the cost model", call->params ? call->params : "");
+}
+
 void luo_hap_call_text(luo_cli *cli, const luo_hap_call *call)
 {
     FILE *out = luo_cli_out(cli);
     const luo_hap_result *result = call->result;
-    fprintf(out, "%d devices, %lld sequences of %lld tokens, %s, numbers %s%s\n", call->devices.n,
-            (long long)call->sequences, (long long)call->tokens, luo_dtype_name(call->dtype),
-            call->params ? "of " : "of the cost model", call->params ? call->params : "");
+    print_head(out, call);
     fprintf(out, "step %.6f s, additive: compute %.6f, communication %.6f; start %s, %d rounds\n",
             result->cost_s, result->parts.compute_s, result->parts.communication_s,
             luo_hap_start_name(result->start), result->rounds);

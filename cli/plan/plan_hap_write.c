@@ -88,6 +88,8 @@ static luo_status simulate(luo_cli *cli, luo_hap_call *call, luo_err *err)
 luo_status luo_hap_call_judge(luo_cli *cli, luo_hap_call *call, luo_err *err)
 {
     call->step_s = NAN;
+    if (!call->model) call->why = "no programs of devices are made of a network";
+    if (!call->model) return LUO_OK;
     return luo_plan_is_judged(call->rank, call->cluster) ? simulate(cli, call, err) : LUO_OK;
 }
 

@@ -6,10 +6,7 @@
 #ifndef LUO_TESTS_PARKED_HAP_GRAPHS_H
 #define LUO_TESTS_PARKED_HAP_GRAPHS_H
 #include "core/plan/hap/numbers.h"
-
-typedef struct luo_hap_sizes { /* of an encoder */
-    int64_t batch, tokens, width, heads, feed_forward, words, experts, capacity;
-} luo_hap_sizes;
+#include "core/plan/hap_graph/hap_network.h"
 
 /* Linear layers of widths d[0..layers], relu between them, a summed cross-entropy. conv_first: the
  * first is of class conv, and relu is left out. */
@@ -20,12 +17,8 @@ typedef struct luo_hap_mlp_in {
     bool biases, no_relu, conv_first;
 } luo_hap_mlp_in;
 luo_hap_graph *luo_hap_graphs_mlp(luo_arena *arena, const luo_hap_mlp_in *in);
-/* Words, positions, blocks, a head with biases; every second block with experts where there are
- * any. */
-luo_hap_graph *luo_hap_graphs_bert(luo_arena *arena, const luo_hap_sizes *sizes, int32_t blocks);
-luo_hap_graph *luo_hap_graphs_vit(luo_arena *arena, int64_t batch);
-luo_hap_graph *luo_hap_graphs_vgg19(luo_arena *arena, int64_t batch);
-/* The networks of the goldens by name, for n devices of 32 samples each; blocks 0: 12. */
+/* The published networks by name, for n devices of 32 samples each; blocks: of a BERT, 0: the
+ * network as it is. */
 luo_hap_graph *luo_hap_graphs_named(luo_arena *arena, const char *name, int32_t n, int32_t blocks);
 /* Two types of so many devices, one speed for gemm, conv and attention, one for elt (0: free), and
  * the bandwidths of ag, rs and p2p (one), ar, a2a; no grouped forms, no latency. */

@@ -32,13 +32,13 @@ static luo_hap_graph *random_mlp(luo_arena *a, luo_rng *rng)
 static luo_hap_graph *random_encoder(luo_arena *a, luo_rng *rng)
 {
     const int64_t heads = 1 + luo_rng_pick(rng, 4);
-    const luo_hap_sizes sizes = {.batch = 1 + luo_rng_pick(rng, 8),
-                                 .tokens = 1 + luo_rng_pick(rng, 8),
-                                 .width = heads * (1 + luo_rng_pick(rng, 8)),
-                                 .heads = heads,
-                                 .feed_forward = 1 + luo_rng_pick(rng, 64),
-                                 .words = 2 + luo_rng_pick(rng, 64)};
-    return luo_hap_graphs_bert(a, &sizes, 1);
+    const luo_hap_encoder sizes = {.batch = 1 + luo_rng_pick(rng, 8),
+                                   .tokens = 1 + luo_rng_pick(rng, 8),
+                                   .width = heads * (1 + luo_rng_pick(rng, 8)),
+                                   .heads = heads,
+                                   .feed_forward = 1 + luo_rng_pick(rng, 64),
+                                   .words = 2 + luo_rng_pick(rng, 64)};
+    return luo_hap_network_bert(a, &sizes, 1);
 }
 
 static luo_hap_numbers random_numbers(luo_rng *rng)

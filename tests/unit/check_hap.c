@@ -241,10 +241,10 @@ static const char hn9[] =
 START_TEST(encoder) /* HN9 */
 {
     luo_arena *a = luo_arena_new(0);
-    const luo_hap_sizes sizes = {2, 4, 32, 4, 64, 48, 0, 0};
+    const luo_hap_encoder sizes = {2, 4, 32, 4, 64, 48, 0, 0};
     const luo_hap_numbers numbers =
         luo_hap_graphs_toy(NULL, (double[]){3e5, 1e5}, 4, 4e3, 2e3, 8e3);
-    const luo_hap_graph *graph = luo_hap_graphs_bert(a, &sizes, 1);
+    const luo_hap_graph *graph = luo_hap_network_bert(a, &sizes, 1);
     luo_hap_job job = {0};
     compare("HN9", solve(a, graph, &numbers, &job), 4.36832, (double[]){.75, .25}, NULL);
     job.opts.layers = true; /* of programs that cost the same it finds this one */
@@ -258,11 +258,11 @@ END_TEST
 START_TEST(experts) /* HN10 */
 {
     luo_arena *a = luo_arena_new(0);
-    const luo_hap_sizes sizes = {4, 8, 16, 2, 32, 32, 4, 3};
+    const luo_hap_encoder sizes = {4, 8, 16, 2, 32, 32, 4, 3};
     const luo_hap_numbers numbers =
         luo_hap_graphs_toy(NULL, (double[]){3e6, 1e6}, 4, 4e3, 2e3, 16e3);
     const luo_hap_job job = {0};
-    const luo_hap_result *result = solve(a, luo_hap_graphs_bert(a, &sizes, 2), &numbers, &job);
+    const luo_hap_result *result = solve(a, luo_hap_network_bert(a, &sizes, 2), &numbers, &job);
     luo_str text = {0};
     compare("HN10", result, 8.307456, (double[]){.5, .5}, NULL);
     luo_hap_program_print(&text, result->program);

@@ -142,8 +142,8 @@ START_TEST(rules_of_kinds)
         {"1.u", "b s m E c rep"},  {"1.f2", "b E c m rep"}, {"loss", "b s rep"},
     };
     luo_arena *a = luo_arena_new(0);
-    const luo_hap_sizes sizes = {4, 8, 16, 2, 32, 32, 4, 3};
-    const luo_hap_graph *graph = luo_hap_graphs_bert(a, &sizes, 2);
+    const luo_hap_encoder sizes = {4, 8, 16, 2, 32, 32, 4, 3};
+    const luo_hap_graph *graph = luo_hap_network_bert(a, &sizes, 2);
     for (int k = 0; k < LUO_ROWS(kinds); k++) {
         char text[64] = "", name[8];
         int32_t o = 0, n;
@@ -167,7 +167,7 @@ START_TEST(no_program)
 {
     luo_arena *a = luo_arena_new(0);
     const luo_hap_mlp_in in = {1, 1, {4, 4}, false, false, false};
-    const luo_hap_sizes sizes = {1, 1, 1, 1, 2, 1, 0, 0};
+    const luo_hap_encoder sizes = {1, 1, 1, 1, 2, 1, 0, 0};
     const luo_hap_numbers numbers = numbers_of(0);
     const luo_hap_job job = {.opts = {.compat = true}};
     luo_hap_result *result;
@@ -178,7 +178,7 @@ START_TEST(no_program)
     ck_assert_str_eq(err.text, "no legal program: no choice of rules leads to the loss; see "
                                "--rules.");
     ck_assert_int_eq(
-        luo_hap_alternate(a, luo_hap_graphs_bert(a, &sizes, 1), &numbers, &job, &result, &err),
+        luo_hap_alternate(a, luo_hap_network_bert(a, &sizes, 1), &numbers, &job, &result, &err),
         LUO_ENORULE);
     ck_assert_str_eq(err.text, "no legal program: op `x0` has no rule whose inputs can be made; "
                                "see --rules.");

@@ -67,9 +67,9 @@ START_TEST(of_others) /* exchanges, factors, ZeRO, pieces of no length */
 {
     luo_arena *a = luo_arena_new(0);
     const int32_t count[] = {2, 3}, device[] = {4, 7, 0, 1, 2};
-    const luo_hap_sizes sizes = {4, 8, 16, 2, 32, 32, 4, 3};
+    const luo_hap_encoder sizes = {4, 8, 16, 2, 32, 32, 4, 3};
     luo_hap_numbers numbers = luo_hap_graphs_toy(count, (double[]){3e6, 1e6}, 4, 4e3, 2e3, 16e3);
-    const luo_hap_graph *graph = luo_hap_graphs_bert(a, &sizes, 2);
+    const luo_hap_graph *graph = luo_hap_network_bert(a, &sizes, 2);
     const struct {
         luo_hap_job job;
         const char *tensor, *variant;

@@ -62,9 +62,10 @@ static void check_rule(luo_arena *a, const luo_hap_graph *graph, const luo_hap_o
 START_TEST(every_rule)
 {
     luo_arena *a = luo_arena_new(0);
-    const luo_hap_sizes sizes = {4, 8, 16, 2, 32, 32, 4, 3};
-    const luo_hap_graph *graphs[] = {luo_hap_graphs_bert(a, &sizes, 2), luo_hap_graphs_vit(a, 4),
-                                     luo_hap_graphs_vgg19(a, 4)};
+    const luo_hap_encoder sizes = {4, 8, 16, 2, 32, 32, 4, 3};
+    const luo_hap_graph *graphs[] = {luo_hap_network_bert(a, &sizes, 2),
+                                     luo_hap_network_graph(a, LUO_HAP_VIT, 4, 1),
+                                     luo_hap_network_graph(a, LUO_HAP_VGG19, 4, 1)};
     for (int g = 0; g < 3; g++)
         for (int32_t o = 0; o < graphs[g]->nops; o++) {
             luo_hap_rule *rule;

@@ -357,12 +357,12 @@ static void on_many_devices(run *r)
 
 static const luo_hap_mlp_in mlps[] = {{4, 2, {4, 6, 4}, true, false, false},
                                       {6, 3, {2, 6, 4, 3}, false, false, false}};
-static const luo_hap_sizes encoder = {3, 4, 4, 2, 6, 7, 0, 0}, experts = {2, 3, 4, 2, 5, 6, 4, 2};
+static const luo_hap_encoder encoder = {3, 4, 4, 2, 6, 7, 0, 0}, experts = {2, 3, 4, 2, 5, 6, 4, 2};
 
 static luo_hap_graph *graph_of(luo_arena *a, int64_t which)
 {
     if (which < 2) return luo_hap_graphs_mlp(a, &mlps[which]);
-    return which == 2 ? luo_hap_graphs_bert(a, &encoder, 1) : luo_hap_graphs_bert(a, &experts, 2);
+    return which == 2 ? luo_hap_network_bert(a, &encoder, 1) : luo_hap_network_bert(a, &experts, 2);
 }
 
 static luo_hap_numbers random_numbers(luo_rng *rng)
