@@ -214,6 +214,7 @@ static const luo_option sim_options[] = {
     {"wait-max-s", "S", "of --adaptive: longest wait (0.01)"},
     {"wait-min-s", "S", "of --adaptive: shortest wait (0.00001)"},
     {"beta", "X", "of preduce: weight beta^lag of who lags (1: all alike)"},
+    {"request-s", "S", "of preduce: to the controller, and as long back again (0)"},
     {"die", "LIST", "of --sync: who dies when, 3=12.5,server=30,controller=40"},
     {"embed", "HOW", "no file: embedding tables by ps, het (cached) or gmp (partitioned)"},
     {"cache-rows", "N", "of het: rows that each worker keeps"},

@@ -19,7 +19,7 @@ const char *const luo_sync_run_options[] = {
     "keys",       "dense-bytes", "width",   "alpha-s",   "bandwidth-gbytes-per-s",
     "wait-s",     "max-group",   "guard",   "pairs",     "adaptive",
     "wait-max-s", "wait-min-s",  "beta",    "die",       "seed",
-    "out",        "force",       "limit",   NULL};
+    "out",        "force",       "limit",   "request-s", NULL};
 
 static const char *const modes[] = {LUO_LOOP_MODE_LIST(LUO_WORD_ONLY)};
 
@@ -37,8 +37,9 @@ static luo_status required(const luo_args *args, luo_err *err)
 /* Options of one mode alone. */
 luo_status luo_sync_run_mode(const luo_args *args, luo_loop_mode mode, luo_err *err)
 {
-    static const char *const preduce[] = {"wait-s",   "max-group",  "guard",      "pairs",
-                                          "adaptive", "wait-max-s", "wait-min-s", "beta"};
+    static const char *const preduce[] = {"wait-s",     "max-group", "guard",
+                                          "pairs",      "adaptive",  "wait-max-s",
+                                          "wait-min-s", "beta",      "request-s"};
     if (luo_args_has(args, "staleness") != (mode == LUO_LOOP_SSP))
         return luo_err_set(err, LUO_EUSAGE, "`--staleness` is %s `--sync %s`; %s.",
                            mode == LUO_LOOP_SSP ? "missing in" : "no option of",
@@ -104,6 +105,7 @@ luo_status luo_sync_run_preduce(const luo_args *args, luo_loop_opts *opts, luo_e
     LUO_TRY(luo_args_int(args, "max-group", o->workers, 1, o->workers, &most, err));
     LUO_TRY(luo_args_int(args, "guard", 0, 0, 1 << 20, &guard, err));
     LUO_TRY(luo_args_number(args, "beta", 1, 1e-6, 1, &o->beta, err));
+    LUO_TRY(luo_args_number(args, "request-s", 0, 0, 1e10, &o->request_s, err));
     p->max_group = (int32_t)most;
     p->guard = (int32_t)guard;
     p->pairs = luo_args_has(args, "pairs");

@@ -63,6 +63,7 @@ typedef struct luo_loop_opts {
     double ring_bytes;    /* of that ring */
     luo_exchange_net net; /* of that ring */
     luo_preduce_opts preduce;    /* of preduce; workers is taken from above */
+    double request_s;            /* of preduce: to the controller, and as long back again */
     double beta;                 /* of preduce: weights, which lambda2 sees; 0 or 1: all alike */
     const luo_loop_death *death; /* by time ascending */
     int32_t ndeaths;

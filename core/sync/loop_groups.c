@@ -12,6 +12,7 @@ typedef struct groups {
     bool is_pairs; /* adpsgd */
     bool mixes;
     luo_mixing mixing;
+    double request_s;
     double *weight; /* scratch; NULL: all alike */
     bool *gone;
 } groups;
@@ -23,6 +24,7 @@ static luo_status open(groups *g, luo_err *err)
     luo_preduce_opts preduce = {.max_group = o->workers, .wait_s = INFINITY};
     if (o->mode == LUO_LOOP_PREDUCE) preduce = o->preduce;
     preduce.workers = o->workers;
+    g->request_s = o->mode == LUO_LOOP_PREDUCE ? o->request_s : 0;
     g->is_pairs = o->mode == LUO_LOOP_ADPSGD;
     g->mixes = o->workers <= LUO_MIXING_WORKERS;
     g->gone = LUO_NEW_N(arena, bool, o->workers);
@@ -34,9 +36,10 @@ static luo_status open(groups *g, luo_err *err)
     return luo_preduce_new(arena, &preduce, &g->preduce, err);
 }
 
-static void start(loop *l, int32_t worker, double t_s)
+/* It arrives when its request does. */
+static void start(groups *g, int32_t worker, double t_s)
 {
-    luo_loop_queue_push(&l->queue, worker, luo_loop_compute(l, worker, t_s));
+    luo_loop_queue_push(&g->l->queue, worker, luo_loop_compute(g->l, worker, t_s) + g->request_s);
 }
 
 static luo_status count_group(groups *g, const luo_preduce_group *group, luo_err *err)
@@ -79,7 +82,7 @@ static luo_status exchange(groups *g, const luo_preduce_group *group, luo_err *e
     luo_clock_release(&l->clock, &started); /* without a bound: all of them */
     for (int32_t i = 0; i < group->n; i++) {
         LUO_TRY(luo_loop_count_ahead(l, group->member[i], err));
-        start(l, group->member[i], end_s);
+        start(g, group->member[i], end_s);
     }
     return LUO_OK;
 }
@@ -88,8 +91,10 @@ static luo_status closed(groups *g, const luo_preduce_group *group, luo_err *err
 {
     luo_preduce_group part;
     if (group->n == 0) return LUO_OK;
-    for (int32_t i = 0; luo_preduce_group_part(group, i, &part), part.n > 0; i++)
+    for (int32_t i = 0; luo_preduce_group_part(group, i, &part), part.n > 0; i++) {
+        part.t_s += g->request_s; /* when its members know */
         LUO_TRY(exchange(g, &part, err));
+    }
     return LUO_OK;
 }
 
@@ -101,7 +106,7 @@ static luo_status arrive(groups *g, double t_s, luo_err *err)
     for (int32_t i = 0; i < n; i++) {
         const int32_t w = batch[i].worker;
         const int64_t k = g->l->clock.clock[w];
-        g->l->since_s[w] = t_s;
+        g->l->since_s[w] = t_s - g->request_s;
         LUO_TRY(g->is_pairs ? luo_adpsgd_arrive(&g->adpsgd, t_s, w, k, &group, err)
                             : luo_preduce_arrive(&g->preduce, t_s, w, k, &group, err));
         LUO_TRY(closed(g, &group, err));
@@ -156,7 +161,7 @@ luo_status luo_loop_groups(loop *l, luo_err *err)
 {
     groups g = {.l = l};
     LUO_TRY(open(&g, err));
-    for (int32_t w = 0; w < l->opts->workers; w++) start(l, w, 0);
+    for (int32_t w = 0; w < l->opts->workers; w++) start(&g, w, 0);
     LUO_TRY(run(&g, err));
     if (!g.mixes) return LUO_OK;
     return luo_mixing_lambda2(l->arena, &g.mixing, g.gone, &l->out->lambda2, err);

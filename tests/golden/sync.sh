@@ -8,6 +8,7 @@ l --sync allreduce $four --out allreduce
 l --sync adpsgd $four --out adpsgd
 l --sync preduce --wait-s 0.2 $four --out pr4
 l --sync preduce --wait-s 0.2 --guard 3 $four --out pr5
+l --sync preduce --wait-s 0.2 ${four/--sync-s 0.1/--sync-s 0} --request-s 0.05 --out requests # as PR4: 17, 17, 17, 9
 grep ',1$' pr5/groups.csv
 head -n 4 pr4/groups.csv pr4/iterations.csv ssp/iterations.csv ssp/ahead.csv
 l --sync preduce --wait-s 0.2 --beta 0.5 $four --out pr4 --force --json

@@ -22,6 +22,8 @@ l --sync preduce $all --adaptive yes
 l --sync preduce $all --wait-max-s 1
 l --sync preduce $all --adaptive on --wait-max-s 1 --wait-min-s 2
 l --sync preduce $all --beta 0
+l --sync preduce $all --request-s -1
+l --sync allreduce $all --request-s 1
 l --sync bsp $all --straggler slow
 l --sync bsp $all --straggler factor:4=2
 l --sync bsp $all --servers 2

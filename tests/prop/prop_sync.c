@@ -263,18 +263,18 @@ static bool connected(const reduce *c)
 static void communicate(reduce *c, const int32_t *member, int32_t n, bool guard, double t)
 {
     const luo_loop_opts *o = &c->s->opts;
-    const double end = t + o->sync_s;
+    const double told = t + o->request_s, end = told + o->sync_s;
     for (int32_t i = 0; i < n; i++) c->at[member[i]] = never;
     if (end > o->horizon_s) return;
-    luo_str_addf(c->text, "%lld%s @%g:", (long long)c->groups++, guard ? "g" : "", t);
+    luo_str_addf(c->text, "%lld%s @%g:", (long long)c->groups++, guard ? "g" : "", told);
     for (int32_t i = 0; i < n; i++) luo_str_addf(c->text, " %d", member[i]);
     luo_str_addc(c->text, '\n');
     for (int32_t i = 0; i < n; i++) {
         const int32_t w = member[i];
         luo_str_addf(c->text, "%d.%lld %g-%g wait %g\n", w, (long long)c->k[w]++, c->start[w], end,
-                     t - c->since[w]);
+                     told - c->since[w]);
         c->start[w] = end;
-        c->at[w] = end + compute_s(o, w, c->k[w]);
+        c->at[w] = end + compute_s(o, w, c->k[w]) + o->request_s;
     }
 }
 
@@ -314,7 +314,7 @@ static void close_if_full(reduce *c, double t)
 
 static void comes(reduce *c, int32_t w, double t)
 {
-    c->since[w] = t;
+    c->since[w] = t - c->s->opts.request_s;
     c->at[w] = never;
     if (c->first < 0) {
         c->first = w;
@@ -352,7 +352,7 @@ static void slow_reduce(const scene *s, luo_str *text)
     for (int32_t w = 0; w < o->workers; w++) {
         c.label[w] = w;
         c.wait[w] = o->preduce.wait_s;
-        c.at[w] = compute_s(o, w, 0);
+        c.at[w] = compute_s(o, w, 0) + o->request_s;
     }
     for (;;) {
         double t = never;
@@ -394,6 +394,7 @@ START_TEST(partial_reduce)
         p->adaptive = luo_rng_pick(&r, 3) == 0;
         p->wait_min_s = .125;
         p->wait_max_s = 2;
+        s.opts.request_s = luo_rng_pick(&r, 3) ? 0 : eighths(&r, 0, 4);
         run_fast(arena, &s, &fast, &summary);
         slow_reduce(&s, &slow);
         same(seed, &fast, &slow);

@@ -116,6 +116,33 @@ START_TEST(pr4)
 }
 END_TEST
 
+/* A request and its answer of .05 s each and no communication instead of one of .1 s: the same
+ * iterations; groups begin when those of PR4 end, and what travels is waited for. */
+START_TEST(pr4_by_requests)
+{
+    int64_t told = 3;
+    luo_loop_opts opts = {.mode = LUO_LOOP_PREDUCE,
+                          .workers = 4,
+                          .compute_s = slow_last,
+                          .horizon_s = 22,
+                          .sync_s = .1,
+                          .preduce = {.max_group = 4, .wait_s = .2}};
+    luo_loop_summary known, s;
+    begin();
+    ck_assert_int_eq(luo_loop_run(arena, &opts, &known, NULL), LUO_OK);
+    opts.sync_s = 0;
+    opts.request_s = .05;
+    opts.sink = (luo_loop_sink){.group = hear, .ctx = &told};
+    ck_assert_int_eq(luo_loop_run(arena, &opts, &s, NULL), LUO_OK);
+    for (int w = 0; w < 4; w++) {
+        ck_assert_int_eq(s.iterations[w], known.iterations[w]);
+        ck_assert_double_eq_tol(s.wait_s[w], known.wait_s[w] + .1 * (double)s.iterations[w], 1e-9);
+    }
+    ck_assert_str_eq(luo_str_get(&said), "{0,1,2}@1.3 {3}@2.3 {0,1,2}@2.6 ");
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(pr5)
 {
     const luo_preduce_opts how = {.max_group = 4, .wait_s = .2, .guard = 3};
@@ -483,8 +510,8 @@ START_TEST(adpsgd_loop)
 }
 END_TEST
 
-LUO_SUITE("preduce", LUO_T_N(open_arrivals, LUO_ROWS(opened)), LUO_T(pr4), LUO_T(pr5), LUO_T(pr6),
-          LUO_T(weights), LUO_T_N(mixing, LUO_ROWS(windows)), LUO_T(mixing_with_weights),
-          LUO_T(mixing_of_the_living), LUO_T(refused), LUO_T(misused), LUO_T(leaves),
-          LUO_T(a_guard_group_closes_at_a_death), LUO_T(adaptive), LUO_T(pairs),
+LUO_SUITE("preduce", LUO_T_N(open_arrivals, LUO_ROWS(opened)), LUO_T(pr4), LUO_T(pr4_by_requests),
+          LUO_T(pr5), LUO_T(pr6), LUO_T(weights), LUO_T_N(mixing, LUO_ROWS(windows)),
+          LUO_T(mixing_with_weights), LUO_T(mixing_of_the_living), LUO_T(refused), LUO_T(misused),
+          LUO_T(leaves), LUO_T(a_guard_group_closes_at_a_death), LUO_T(adaptive), LUO_T(pairs),
           LUO_T(everyone_has_one_partner), LUO_T(adpsgd_arrivals), LUO_T(adpsgd_loop))
