@@ -189,6 +189,10 @@ $(B)/tests/cuda/%: $(B)/standin/tests/cuda/%.cu.o $(STANDIN_LIB) $(EXEC_LIB) $(C
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \
 	    -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
 $(B)/tests/bench/bench_train: LDFLAGS += -Wl,--wrap=cblas_sgemm
+# METIS is one bench's reference, and linked there alone, where libmetis-dev is installed.
+METIS := $(shell $(CC) -E -include metis.h -x c /dev/null >/dev/null 2>&1 && echo yes)
+$(B)/tests/bench/bench_partition.o: CFLAGS += $(if $(METIS),-DLUO_METIS)
+$(B)/tests/bench/bench_partition: LIBS += $(if $(METIS),-lmetis)
 .SECONDARY:
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -34,6 +34,8 @@ set dashtype 7 (18,4)
 set dashtype 8 (2,6)
 array hue[8] = ['#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#000000', '#8A7F00']
 colour_of(i) = hue[(i - 1) % 8 + 1]
+# Of line k of n where several may lie upon each other: the first is the widest and shows beside those above it.
+width_of(k, n) = 1.2 + 0.5 * (n - k)
 
 set style line 100 lc rgb '#333333' lw 0.6
 set border 3 ls 100

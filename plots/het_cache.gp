@@ -24,7 +24,7 @@ do for [fmt in "svg png"] {
     eval set_y('MB of an iteration')
     eval "set key at screen 0.995,screen 0.55 right center vertical Left reverse samplen 2 maxrows 20 width 0"
     plot data using (is('none')):(column('bytes_per_iteration') / 1e6) with lines lc rgb '#333333' lw 1.4 dt 1 title 'no cache', \
-         for [k=1:n] data using (is(word(settings, k))):(column('bytes_per_iteration') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw 1.4 dt k title word(settings, k), \
+         for [k=1:n] data using (is(word(settings, k))):(column('bytes_per_iteration') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title word(settings, k), \
          data using (is('none')):(0.12 * column('bytes_per_iteration') / 1e6) with lines lc rgb '#7F7F7F' lw 1.2 dt 3 title '88 % less'
     unset output
 }

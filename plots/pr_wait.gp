@@ -13,7 +13,7 @@ do for [fmt in "svg png"] {
     set tmargin at screen (small ? 0.68 : 0.80)
     set bmargin at screen (small ? 0.23 : 0.16)
     set border 11 ls 100
-    set xrange [*:*] noextend
+    set xrange [0:*] noextend
     set yrange [0:*]
     set y2range [0:1.02]
     set ytics nomirror
@@ -23,7 +23,7 @@ do for [fmt in "svg png"] {
     set label 3 'λ_2' at screen (small ? 0.97 : 0.975), graph 0.5 center rotate by 90 font small_font
     eval "set key at screen 0.99,screen ".(small ? '0.93' : '0.955')." top right vertical Left reverse samplen 2 spacing 0.95 maxrows ".(small ? '3' : '2')
     plot data using (is('x')):'updates_per_s' with linespoints pt 7 ps (small ? 0.35 : 0.45) lc rgb colour_of(1) lw 1.6 dt 1 title 'iterations a second', \
-         data using (is('x')):(column('updates_per_s') * (1 - column('lambda2'))) with linespoints pt 5 ps (small ? 0.35 : 0.45) lc rgb colour_of(3) lw 1.6 dt 3 title (small ? 'times 1 - lambda2, proxy' : 'times 1 - lambda2: a proxy of ours'), \
+         data using (is('x')):(column('updates_per_s') * (1 - column('lambda2'))) with linespoints pt 5 ps (small ? 0.35 : 0.45) lc rgb colour_of(3) lw 1.6 dt 3 title (small ? 'times 1 - lambda2, proxy' : 'times 1 - lambda2: our proxy'), \
          data using (is('x')):'lambda2' axes x1y2 with linespoints pt 6 ps (small ? 0.35 : 0.45) lc rgb colour_of(2) lw 1.6 dt 2 title 'lambda2 (right)'
     unset output
 }

@@ -21,6 +21,6 @@ do for [fmt in "svg png"] {
     set xlabel 'factor by which one worker is slow' font small_font offset 0,0.3
     eval set_y('iterations a second')
     eval "set key at screen 0.995,screen 0.55 right center vertical Left reverse samplen 2 maxrows 20 width 0"
-    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw 1.4 dt k title word(settings, k)
+    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title word(settings, k)
     unset output
 }

@@ -3,6 +3,7 @@
 # pr_isolation. Synthetic: compute times and stragglers are what the lines below say.
 # usage: tests/sync_figures.sh [OUT] (luoshu-sync)
 #   OUT/sync_sweep.csv  a row a run; OUT/isolation.csv  groups of two runs; OUT/plots/  the figures
+#   OUT/ssp, OUT/preduce, OUT/servers  a run each, and in plots/ its figures: sync_timeline, sync_gap, pr_sizes, sync_servers
 # A minute on two cores.
 set -u
 export LC_ALL=C
@@ -63,3 +64,15 @@ groups() { tail -n +2 "$tmp/run/groups.csv" | cut -d, -f2- | sed "s/^/$1,/"; }
     simulate $two --guard 2; groups "guard 2 (lambda2 $(printf %.3f "$(of_run lambda2)"))"
 } >"$out/isolation.csv"
 "$L" plot "$out"
+
+one() { # NAME options..: a run of its own, and its figures
+    local name=$1
+    shift
+    simulate "$@"
+    rm -rf "${out:?}/$name"; mv "$tmp/run" "$out/$name"
+    "$L" plot "$out/$name"
+}
+late="--compute-s 1,1,1,1,1,1,1,2 --horizon-s 100"
+one ssp --sync ssp --staleness 3 --workers 8 --sync-s 0.1 $late
+one preduce --sync preduce --wait-s 0.2 --guard 3 --workers 8 --sync-s 0.1 $late
+one servers --sync ssp --staleness 3 --workers 8 $late --servers 6 --shard range --keys zipf:theta=1.2,vocab=1e5,batch=32,slots=26

@@ -1,5 +1,5 @@
 # tests/tests.mk: deps, demo, check, check-more, check-all, bench, fuzz, layers, lint, format and clean.
-.PHONY: mutate rivals storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers check check-more check-torch check-all bench detector layers lint format fuzz bless clean
+.PHONY: mutate rivals storm storm-host gpu-programs check-gpu bench-gpu visit-gpu straggler deps demo papers figures check check-more check-torch check-all bench detector layers lint format fuzz bless clean
 
 deps: ## install the Debian packages that are missing
 	@./tests/deps.sh build
@@ -47,6 +47,12 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 	@./tests/deps.sh build
 	@$(MAKE) --no-print-directory -j2 $(BIN)
 	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
+
+figures: ## sweeps of `sim --sync` and `--embed`: tables and figures in luoshu-figures (3 minutes)
+	@./tests/deps.sh build
+	@$(MAKE) --no-print-directory -j2 $(BIN)
+	@LUOSHU=$(abspath $(BIN)) ./tests/sync_figures.sh luoshu-figures/sync
+	@LUOSHU=$(abspath $(BIN)) ./tests/embed_figures.sh luoshu-figures/embed
 
 # Every test there is, by name: `make check` runs some, `make check-more` the others, `make check-all` all of them; what
 # check-all adds to each hangs on LUO_SCALE alone (CONTRIBUTING.md).
@@ -134,8 +140,8 @@ format: ## clang-format the C and C++ files in place
 bless: $(BIN) ## rewrite the expected outputs of tests/golden; review the diff like code
 	@LUOSHU=$(abspath $(BIN)) BLESS=1 ./tests/golden.sh
 
-clean: ## remove build/, the link and the demo's results
-	rm -rf build luoshu luoshu-demo
+clean: ## remove build/, the link, results of the demo and figures
+	rm -rf build luoshu luoshu-demo luoshu-figures
 
 # Programs for a machine with a GPU, with the real libraries: tests/cuda but for those of the stand-in
 # itself, and tests/gpu. What make check runs are the same sources on the stand-in.

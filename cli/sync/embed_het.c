@@ -84,6 +84,7 @@ static luo_status read_keys(luo_cli *cli, call *c, luo_err *err)
     c->opts.keys = (int32_t)(c->batch * slots);
     c->opts.batch = c->zipf_keys ? draw_batch : deal_batch;
     c->opts.ctx = c;
+    c->opts.vocab = c->zipf_keys ? (int32_t)c->keys.vocab : c->clicks.embeds;
     if (!c->zipf_keys) return LUO_OK;
     return luo_zipf_make(cli->arena, c->keys.theta, c->keys.vocab, &c->zipf, err);
 }

@@ -153,6 +153,7 @@ static int evicted, pinned_out, missing, fused; /* what the cases hit */
 static void begin(scene *s, uint64_t seed)
 {
     *s = (scene){.rng = luo_rng_seed(seed), .store.width = 1};
+    s->store.dense = luo_rng_pick(&s->rng, 2) ? KEYS : 0;
     s->narrow = 1 + luo_rng_pick(&s->rng, 4);
     for (int w = 0; w < WORKERS; w++) {
         luo_het_opts o = {.width = 1, .link = {luo_het_store_exchange, &s->store}};
@@ -293,20 +294,27 @@ static luo_status stream(void *ctx, int32_t worker, int64_t k, uint64_t *keys, l
     return LUO_OK;
 }
 
+/* With an index of keys, and without one: the same. */
 static int64_t moved(uint64_t seed, int32_t workers, int64_t rows, int64_t pull, int64_t push)
 {
     luo_arena *arena = luo_arena_new(0);
-    luo_het_loop sum;
-    const luo_het_loop_opts o = {.workers = workers,
-                                 .servers = 2,
-                                 .iterations = 40,
-                                 .keys = BATCH,
-                                 .batch = stream,
-                                 .ctx = &seed,
-                                 .cache = {.rows = rows, .pull_bound = pull, .push_bound = push},
-                                 .wire = luo_het_wire_cached(4),
-                                 .net = {0, 1}};
+    luo_het_loop sum, dense;
+    luo_het_loop_opts o = {.workers = workers,
+                           .servers = 2,
+                           .iterations = 40,
+                           .keys = BATCH,
+                           .batch = stream,
+                           .ctx = &seed,
+                           .cache = {.rows = rows, .pull_bound = pull, .push_bound = push},
+                           .wire = luo_het_wire_cached(4),
+                           .net = {0, 1}};
     ck_assert_int_eq(luo_het_loop_run(arena, &o, &sum, NULL), LUO_OK);
+    o.vocab = 5 * KEYS;
+    ck_assert_int_eq(luo_het_loop_run(arena, &o, &dense, NULL), LUO_OK);
+    ck_assert_mem_eq(&dense.traffic, &sum.traffic, sizeof sum.traffic);
+    ck_assert(dense.t_s == sum.t_s && dense.flush == sum.flush);
+    ck_assert(luo_tally_quantile(&dense.missed, .9) == luo_tally_quantile(&sum.missed, .9));
+    luo_tally_free(&dense.missed);
     luo_tally_free(&sum.missed);
     luo_arena_free(arena);
     return sum.traffic.pulled + sum.traffic.pushed;

@@ -122,20 +122,23 @@ int64_t luo_het_pending(const luo_het *het, uint64_t key);
 
 /* ---- servers ---- */
 
-/* Rows that were pushed; all others are 0 with version 0. Memory from malloc, by row. */
+/* Rows that were pushed; all others are 0 with version 0. Memory from malloc: by row, with an index
+ * of 32 to 64 bytes a row; with `dense` 8 (width + 1) bytes a key, of which a system gives what is
+ * touched. */
 typedef struct luo_het_store {
     int32_t width;
+    int32_t dense;              /* keys are below it, and each is the number of its row; 0: any */
     int32_t n, cap, cap_values; /* rows */
     luo_map row;                /* of a key */
     int64_t *versions;
     double *values; /* n x width */
 } luo_het_store;
-/* {.width = w} is an empty one. */
+/* {.width = w, .dense = d} is an empty one. */
 
 /* A link to it: ctx is the luo_het_store. Errors: LUO_ENOMEM. Cost: O(rows of the message). */
 luo_status luo_het_store_exchange(void *ctx, const luo_het_message *message, luo_err *err);
 int64_t luo_het_store_version(const luo_het_store *store, uint64_t key);
-/* width numbers; NULL: the row was never pushed, all its numbers are 0. */
+/* width numbers; NULL: the row was never pushed, all its numbers are 0 (`dense` may give these). */
 const double *luo_het_store_value(const luo_het_store *store, uint64_t key);
 void luo_het_store_free(luo_het_store *store);
 #endif

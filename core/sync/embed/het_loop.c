@@ -1,6 +1,7 @@
 #include "core/sync/embed/het_loop.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct nic {
@@ -12,6 +13,7 @@ typedef struct loop {
     luo_het_loop *sum;
     luo_het_store store;
     luo_map total;    /* updates of a key, by all workers, pending ones included */
+    int64_t *totals;  /* the same by key, where the vocabulary is known; by malloc */
     luo_het **worker; /* caches */
     uint64_t *keys;   /* by worker: the batch under way */
     int64_t *seen;
@@ -72,12 +74,20 @@ static double close_round(loop *l)
 
 /* ---- a round ---- */
 
+/* NULL: out of memory. */
+static int64_t *total_of(loop *l, uint64_t key)
+{
+    return l->totals ? &l->totals[key] : luo_map_at(&l->total, key, 0);
+}
+
 static luo_status note_missed(loop *l, const uint64_t *keys, luo_err *err)
 {
     const luo_het_opts *c = &l->o->cache;
     const double most = (double)c->pull_bound + (l->o->workers - 1) * (double)c->push_bound;
     for (int32_t i = 0; i < l->o->keys; i++) {
-        const double missed = (double)(luo_map_get(&l->total, keys[i], 0) - l->seen[i]);
+        const int64_t *total = total_of(l, keys[i]);
+        if (!total) return luo_err_nomem(err);
+        const double missed = (double)(*total - l->seen[i]);
         if (missed < 0 || missed > most)
             return luo_err_set(err, LUO_EBUG,
                                "a read of key %llu misses %.0f updates; 0 to %.0f are possible.",
@@ -100,7 +110,7 @@ static luo_status update_batch(loop *l, int32_t w, luo_err *err)
 {
     const uint64_t *keys = l->keys + (size_t)w * (size_t)l->o->keys;
     for (int32_t i = 0; i < l->o->keys; i++) {
-        int64_t *total = luo_map_at(&l->total, keys[i], 0);
+        int64_t *total = total_of(l, keys[i]);
         if (!total) return luo_err_nomem(err);
         ++*total;
     }
@@ -155,8 +165,10 @@ static luo_status begin(luo_arena *arena, loop *l, luo_err *err)
     l->sum->in = LUO_NEW_N(arena, double, servers);
     l->sum->out = LUO_NEW_N(arena, double, servers);
     l->sum->wait_s = LUO_NEW_N(arena, double, workers);
+    l->store.dense = l->o->vocab;
+    if (l->o->vocab) l->totals = calloc((size_t)l->o->vocab, sizeof *l->totals);
     if (!l->worker || !l->keys || !l->seen || !l->tau || !l->nic || !l->sum->in || !l->sum->out ||
-        !l->sum->wait_s)
+        !l->sum->wait_s || (l->o->vocab && !l->totals))
         return luo_err_nomem(err);
     for (size_t w = 0; w < workers; w++) LUO_TRY(luo_het_new(&cache, &l->worker[w], err));
     return LUO_OK;
@@ -209,6 +221,7 @@ luo_status luo_het_loop_run(luo_arena *arena, const luo_het_loop_opts *opts, luo
     for (int32_t w = 0; l.worker && w < opts->workers; w++) luo_het_free(l.worker[w]);
     luo_het_store_free(&l.store);
     luo_map_free(&l.total);
+    free(l.totals);
     if (st == LUO_OK)
         *out = sum;
     else

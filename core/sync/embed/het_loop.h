@@ -24,6 +24,7 @@ typedef struct luo_het_loop_opts {
     int32_t workers, servers;
     int64_t iterations; /* of each worker */
     int32_t keys;       /* of a batch */
+    int32_t vocab;      /* all keys are below it, which spares an index of them; 0: not known */
     /* Batch k of a worker: writes `keys` keys. */
     luo_status (*batch)(void *ctx, int32_t worker, int64_t k, uint64_t *keys, luo_err *err);
     void *ctx;
@@ -51,7 +52,8 @@ typedef struct luo_het_loop {
  * Checks as it goes that no read misses more than P + (W - 1) Q updates of others, and at the end,
  * when all is flushed, that the servers have every update.
  * Errors: LUO_EBUG one of these does not hold; LUO_ENOMEM; those of batch and sink.
- * Owner: arena; missed. Cost: O(keys) a batch; memory by the rows that are touched. */
+ * Owner: arena; missed. Cost: O(keys) a batch; memory by the rows that are touched, 64 to 128
+ * bytes each, or with `vocab` 16 bytes a key; and by those of the caches (het_cache.h). */
 luo_status luo_het_loop_run(luo_arena *arena, const luo_het_loop_opts *opts, luo_het_loop *out,
                             luo_err *err);
 #endif

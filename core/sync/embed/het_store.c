@@ -1,11 +1,25 @@
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "core/base/vec.h"
 #include "core/sync/embed/het.h"
 
+/* All rows at once, where the key says which is whose. False: out of memory. */
+static bool all_made(luo_het_store *store)
+{
+    const size_t rows = (size_t)store->dense, width = (size_t)store->width;
+    if (store->n == store->dense) return true;
+    store->versions = calloc(rows, sizeof *store->versions);
+    if (width) store->values = calloc(rows, width * sizeof *store->values);
+    if (!store->versions || (width && !store->values)) return false;
+    store->n = store->dense;
+    return true;
+}
+
 /* -1: out of memory. */
 static int64_t row_made(luo_het_store *store, uint64_t key)
 {
+    if (store->dense) return all_made(store) ? (int64_t)key : -1;
     const size_t width = (size_t)store->width;
     int64_t *row = luo_map_at(&store->row, key, -1);
     if (!row || *row >= 0) return row ? *row : -1;
@@ -16,6 +30,13 @@ static int64_t row_made(luo_het_store *store, uint64_t key)
     store->versions[store->n] = 0;
     for (size_t k = 0; k < width; k++) store->values[(size_t)store->n * width + k] = 0;
     return *row = store->n++;
+}
+
+/* -1: there is none. */
+static int64_t row_of(const luo_het_store *store, uint64_t key)
+{
+    if (store->dense) return store->n ? (int64_t)key : -1;
+    return luo_map_get(&store->row, key, -1);
 }
 
 static luo_status push(luo_het_store *store, const luo_het_message *m, luo_err *err)
@@ -35,7 +56,7 @@ static void answer(const luo_het_store *store, const luo_het_message *m)
 {
     const size_t width = (size_t)store->width;
     for (int32_t i = 0; i < m->ask.n; i++) {
-        const int64_t row = luo_map_get(&store->row, m->ask.keys[i], -1);
+        const int64_t row = row_of(store, m->ask.keys[i]);
         const int64_t version = row < 0 ? 0 : store->versions[row], has = m->ask.versions[i];
         m->ask.given[i] = has < 0 || version - has > m->ask.bound;
         if (!m->ask.given[i]) continue;
@@ -55,13 +76,13 @@ luo_status luo_het_store_exchange(void *ctx, const luo_het_message *message, luo
 
 int64_t luo_het_store_version(const luo_het_store *store, uint64_t key)
 {
-    const int64_t row = luo_map_get(&store->row, key, -1);
+    const int64_t row = row_of(store, key);
     return row < 0 ? 0 : store->versions[row];
 }
 
 const double *luo_het_store_value(const luo_het_store *store, uint64_t key)
 {
-    const int64_t row = luo_map_get(&store->row, key, -1);
+    const int64_t row = row_of(store, key);
     return row < 0 ? NULL : store->values + (size_t)row * (size_t)store->width;
 }
 
@@ -70,5 +91,5 @@ void luo_het_store_free(luo_het_store *store)
     luo_map_free(&store->row);
     free(store->versions);
     free(store->values);
-    *store = (luo_het_store){.width = store->width};
+    *store = (luo_het_store){.width = store->width, .dense = store->dense};
 }
