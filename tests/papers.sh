@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Published evaluations, replayed: every scenario of scenarios/papers and scenarios/combined, and ours
-# beside what was published. usage: tests/papers.sh [OUT] (luoshu-papers)
+# Published evaluations, replayed: every scenario of scenarios/papers and scenarios/combined, the settings of
+# embedding tables (scenarios/papers/*.opts: options of `luoshu sim --embed`), and ours beside what was published. usage: tests/papers.sh [OUT] (luoshu-papers)
 #   OUT/NAME/       result set of each scenario; one newer than its file and than luoshu is kept
 #   OUT/papers.csv  ours, published, provenance (scenarios/papers/published.csv); papers.md: as a table
 #   OUT/settings.csv, settings.md   step with stragglers over step without, by policy
@@ -16,7 +16,7 @@ L=${LUOSHU:-$PWD/luoshu} S=$PWD/scenarios P=$PWD/scenarios/papers began=$SECONDS
 mkdir -p "${1:-luoshu-papers}/plots" || exit 4
 out=$(cd "${1:-luoshu-papers}" && pwd)
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
-runs=0 total=$(($(ls "$P"/*.yaml "$S"/combined/*.yaml | wc -l) - 1 + ${SEEDS:=8} + 1)) bad=0
+runs=0 total=$(($(ls "$P"/*.yaml "$S"/combined/*.yaml | wc -l) - 1 + ${SEEDS:=8} + 1 + 5)) bad=0
 
 simulate() { # NAME FILE options..: into OUT/NAME, unless that is there
     local dir=$out/$1 file=$2 rc what="done"
@@ -27,6 +27,20 @@ simulate() { # NAME FILE options..: into OUT/NAME, unless that is there
     else
         "$L" sim "$file" "$@" --out "$dir" --force --trace-steps none --quiet >"$tmp/said" 2>"$tmp/err"; rc=$?
         [ $rc -le 1 ] && [ -f "$dir/compare.csv" ] || { what="FAILED: $(grep error "$tmp/err" | head -n 1)"; bad=$((bad + 1)); }
+    fi
+    printf '[%2d/%d %4d s] %s %s\n' $runs "$total" $((SECONDS - began)) "${dir#"$out/"}" "$what" >&2
+}
+
+embed() { # NAME WAY SETTING options..: `sim --embed WAY` with scenarios/papers/SETTING.opts, into OUT/NAME, unless that is there
+    local dir=$out/$1 way=$2 file=$P/$3.opts what="done"
+    case $1 in "${ONLY:-}"*) ;; *) return ;; esac
+    shift 3
+    runs=$((runs + 1))
+    if [ "$dir/summary.json" -nt "$file" ] && [ "$dir/summary.json" -nt "$L" ]; then what="is there"
+    else
+        # shellcheck disable=SC2046 # a file of options is words
+        "$L" sim --embed "$way" $(sed '/^#/d' "$file") "$@" --out "$dir" --force --quiet >"$tmp/said" 2>"$tmp/err" ||
+            { what="FAILED: $(grep error "$tmp/err" | head -n 1)"; bad=$((bad + 1)); }
     fi
     printf '[%2d/%d %4d s] %s %s\n' $runs "$total" $((SECONDS - began)) "${dir#"$out/"}" "$what" >&2
 }
@@ -43,11 +57,16 @@ pick() { # FILE COLUMN CONDITION: of the last row whose cells v["NAME"] meet it
 step_at() { pick "$out/$1/$2/steps.csv" step_s "v[\"step\"] == $3"; } # NAME POLICY STEP
 switch_of() { pick "$out/$1/$2/switches.csv" "$4" "v[\"event\"] == \"$3\""; } # NAME POLICY EVENT COLUMN
 calc() { awk -v a="$1" -v b="$2" "BEGIN {if (a != \"\" && b != \"\" && b != 0) print $3}"; } # A B FORMULA
+fact() { [ ! -f "$out/$1/summary.json" ] || sed -nE "s/^ *\"$2\": ([0-9.e+-]+),?\$/\1/p" "$out/$1/summary.json"; } # NAME KEY
 put() { [ -z "$2" ] || echo "$1,$2" >>"$tmp/ours.csv"; } # ID VALUE
 
 # ---- runs ----
 for f in "$P"/*.yaml "$S"/combined/spot.yaml "$S"/combined/mixed-nic.yaml "$S"/combined/recycle.yaml; do simulate "$(basename "$f" .yaml)" "$f"; done
 for k in $(seq "$SEEDS"); do simulate "month/seed$k" "$S/combined/month.yaml" --seed "$k" --comm model --plots off; done
+embed het-tenth het het-traffic --policy lfu --cache-rows 10000
+embed het-all het het-traffic --policy lfu --cache-rows 100000
+embed het-none ps het-traffic
+for k in avazu criteo; do embed gmp-$k gmp gmp-$k; done
 
 # ---- spot instances: a count falls, the highest node that is up leaves; it rises, the lowest comes back ----
 gcp() { # FILE: a 7B model on 64 nodes of one A100-40 each; 24 Gbit/s a node and the storage are chosen
@@ -129,6 +148,20 @@ done
 goodput() { pick "$out/recycle/compare.csv" goodput_tokens_per_s "v[\"policy\"] == \"$1\""; } # POLICY
 for p in oobleck restart malleus; do put recycle.$p "$(calc "$(goodput reroute)" "$(goodput $p)" 'a / b')"; done
 put recycle.staggered "$(calc "$(goodput reroute-staggered)" "$(goodput oobleck-staggered)" 'a / b')"
+
+# ---- Hetu v1: P-Reduce, HET, HET-GMP; all keys are synthetic ----
+rate() { pick "$out/preduce-stragglers/compare.csv" goodput_tokens_per_s "v[\"policy\"] == \"$1\""; } # POLICY
+for p in preduce ssp asp; do put preduce.$p "$(calc "$(rate $p)" "$(rate allreduce)" 'a / b')"; done
+for k in tenth all; do
+    put het.$k "$(fact het-$k saved_with_flush_ratio)"
+    put het.$k-exchange "$(calc "$(fact het-none total_s)" "$(fact het-$k total_s)" 'a / b')"
+done
+rows() { pick "$out/$1/partitions.csv" "$3" "v[\"partition\"] == \"$2\""; } # NAME PARTITION COLUMN
+less() { calc "$(rows "$1" gmp "$2")" "$(rows "$1" random "$3")" '1 - a / b'; } # NAME COLUMN of gmp, COLUMN of random
+for k in avazu criteo; do
+    put gmp-$k.less "$(less gmp-$k pulls pulls)"; put gmp-$k.replicas "$(less gmp-$k replica_pulls replica_pulls)"
+    put gmp-$k.both "$(less gmp-$k replica_pulls pulls)"
+done
 
 # ---- Hydraulis: mean step of all policies on the same batches ----
 mean_step() { # NAME POLICY: empty where it lost a step
@@ -241,6 +274,17 @@ the same, 16K context: `uniform_best` / `hydraulis`|hydraulis-h20-16k.uniform_be
 the same: `uniform_best` / `hydraulis`|pool-32b.uniform_best-ratio|ratio|hydraulis-h20-32k.megatron-ratio|the same
 7B, 13B, 32B on 32 A800: `uniform_best` / `hydraulis`|hydraulis-7b-100k.uniform_best-ratio hydraulis-7b-200k.uniform_best-ratio hydraulis-13b-100k.uniform_best-ratio hydraulis-13b-200k.uniform_best-ratio hydraulis-32b-100k.uniform_best-ratio hydraulis-32b-200k.uniform_best-ratio|ratio|hydraulis.systems|theirs: other data, over existing systems
 7B, 13B, 32B on 32 A800: `hotspa` / `hydraulis`|hydraulis-7b-100k.hotspa-ratio hydraulis-7b-200k.hotspa-ratio hydraulis-13b-100k.hotspa-ratio hydraulis-13b-200k.hotspa-ratio hydraulis-32b-100k.hotspa-ratio hydraulis-32b-200k.hotspa-ratio|ratio||
+16 workers asleep now and then: `preduce` / `allreduce`|preduce.preduce|ratio|preduce.speedup|theirs: time to a loss; ours: updates alone, synthetic sleeps
+16 workers asleep now and then: `ssp` and `asp` / `allreduce`|preduce.ssp preduce.asp|ratio||updates alone, synthetic sleeps
+traffic of embeddings saved by caches of a tenth of the keys|het.tenth|ratio|het.traffic|theirs: the most; ours: synthetic Zipf keys, what is pending at the end counts
+traffic of embeddings saved by caches of all keys|het.all|ratio|het.traffic|as above
+seconds of exchange without caches / with: a tenth, all|het.tenth-exchange het.all-exchange|ratio||exchange alone, nothing computes
+training with caches / TensorFlow's servers and Parallax||ratio|het.speedup|not comparable: other systems, kernels and networks
+rows between 8 parts saved over random: Avazu's shape|gmp-avazu.less|ratio|gmp.traffic|theirs: the most; ours: synthetic, scaled to 1e6 samples
+rows between 8 parts saved, replicas in both and in ours alone: Avazu's shape|gmp-avazu.replicas gmp-avazu.both|ratio|gmp.traffic|as above; replicas of 1 %, pulls
+rows between 8 parts saved over random: Criteo's shape|gmp-criteo.less|ratio|gmp.traffic|as above
+rows between 8 parts saved, replicas in both and in ours alone: Criteo's shape|gmp-criteo.replicas gmp-criteo.both|ratio|gmp.traffic|as above; replicas of 1 %, pulls
+training over partitions at random||ratio|gmp.speedup|not comparable: other systems, kernels and networks
 70B with one slow device / none: `malleus`|malleus-70b-one.step|ratio|malleus-70b-one.objective|theirs: objective of their planner
 mean of the settings below: `static` / `malleus`|malleus.static|ratio|malleus.average|theirs: other rates, other baselines
 mean of the settings below: `restart` / `malleus`|malleus.restart|ratio|malleus.average|the same

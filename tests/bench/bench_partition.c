@@ -3,8 +3,9 @@
  * click logs. Rows that parts ask each other for, and seconds.
  *
  * METIS gets the graph of samples and embeddings with an edge for each use, samples and embeddings
- * each shared out evenly (3 %, or as much as ours), in several forms; the one with the least cost
- * counts, and once more when our refinement goes on from there. Ours has several forms, too. */
+ * each shared out evenly (3 %, or as much as ours), in several forms; ours has several forms, too.
+ * The form with the least cost counts whose largest part has at most MOST of what each would have;
+ * METIS's counts once more when our refinement goes on from there. */
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@
 #endif
 
 enum { PARTS = 8, SAMPLES = 200000, SLOTS = 26, VOCAB = 200000, BATCH = 128, SEED = 1 };
+
+static const double MOST = 1.15;
 
 typedef struct scene {
     const char *name;
@@ -41,6 +44,21 @@ static double largest(const int64_t *n) /* of a part, over what each would have 
         if (n[p] > most) most = n[p];
     }
     return (double)most * PARTS / (double)all;
+}
+
+static bool even_enough(const luo_gmp *gmp)
+{
+    return largest(gmp->samples_of) <= MOST && largest(gmp->embeds_of) <= MOST;
+}
+
+/* A form and whether it is a candidate. */
+static bool tell_form(const scene *s, const char *how, int form, const luo_gmp *gmp, double least)
+{
+    const double cost = luo_gmp_cost(gmp);
+    printf("partition_%s_%s_form_%d_cost %.0f 1\n", s->name, how, form, cost);
+    printf("partition_%s_%s_form_%d_most_samples %.4f 1\n", s->name, how, form,
+           largest(gmp->samples_of));
+    return even_enough(gmp) && cost < least;
 }
 
 /* Rows pulled and pushed in an iteration of all parts, an epoch long, without replicas. */
@@ -85,17 +103,17 @@ static luo_gmp ours(scene *s)
     for (int form = 0; form < 8; form++) {
         const size_t mark = luo_arena_mark(s->arena);
         const luo_gmp gmp = refined(s, form, &seconds);
-        const double cost = luo_gmp_cost(&gmp);
-        printf("partition_%s_gmp_form_%d_cost %.0f 1\n", s->name, form, cost);
-        if (cost < least) best = form;
-        least = fmin(least, cost);
+        if (tell_form(s, "gmp", form, &gmp, least)) {
+            least = luo_gmp_cost(&gmp);
+            best = form;
+        }
         luo_arena_reset(s->arena, mark);
     }
-    const luo_gmp gmp = refined(s, 0, &seconds);
-    tell(s, "gmp", &gmp, seconds);
     const luo_gmp other = refined(s, best, &seconds);
     tell(s, "gmp_best", &other, seconds);
-    return other;
+    const luo_gmp gmp = refined(s, 0, &seconds);
+    tell(s, "gmp", &gmp, seconds);
+    return gmp;
 }
 
 #ifdef LUO_METIS
@@ -194,10 +212,8 @@ static void metis(scene *s, const luo_gmp *gmp)
         const double t = cut(&n, form & 2, SEED, form & 4 ? as_ours : even, part);
         luo_arena_reset(s->arena, mark);
         place(&theirs, part);
-        const double cost = luo_gmp_cost(&theirs);
-        printf("partition_%s_metis_form_%d_cost %.0f 1\n", s->name, form, cost);
-        if (cost >= least) continue;
-        least = cost;
+        if (!tell_form(s, "metis", form, &theirs, least)) continue;
+        least = luo_gmp_cost(&theirs);
         seconds = t;
         memcpy(best, part, vertices * sizeof *best);
     }
