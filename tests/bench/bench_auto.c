@@ -14,14 +14,6 @@
 
 enum { LAYERS = 96, UNITS = 5000, STRATEGIES = 44, DEVICES = 64, PER_NODE = 8, REPEAT = 5 };
 
-/* Other work on the machine is no news here. */
-static double spent(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 typedef struct tables {
     int32_t row[LAYERS];
     int64_t units[LAYERS * STRATEGIES];
@@ -34,9 +26,9 @@ static double programme(const tables *t)
     int32_t choice[LAYERS];
     luo_err err = {0};
     const luo_auto_dp_in in = {LAYERS, STRATEGIES, UNITS, t->row, t->units, t->seconds, t->change};
-    const double start = spent();
+    const double start = luo_bench_cpu();
     if (luo_auto_dp(a, &in, choice, NULL, &err) != LUO_OK) luo_bench_fail("%s", err.text);
-    const double took = spent() - start;
+    const double took = luo_bench_cpu() - start;
     luo_arena_free(a);
     return took;
 }
@@ -135,9 +127,9 @@ static void search(const scene *s)
                               .checkpointing = true,
                               .slow_comm = LUO_AUTO_SLOW_COMM,
                               .slow_compute = LUO_AUTO_SLOW_COMPUTE};
-    const double start = spent();
+    const double start = luo_bench_cpu();
     if (luo_auto_search(a, &job, &found, &err) != LUO_OK) luo_bench_fail("%s", err.text);
-    printf("auto_search_s %.3f s\n", spent() - start);
+    printf("auto_search_s %.3f s\n", luo_bench_cpu() - start);
     for (int32_t i = 0; i < found.ntried; i++) cells += found.tried[i].cells;
     printf("auto_search_pipelines %d 1\n", found.ntried);
     printf("auto_search_cells %lld 1\n", (long long)cells);

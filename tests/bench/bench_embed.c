@@ -1,7 +1,8 @@
-/* bench_embed.c: cached embeddings and their partition on synthetic Zipf keys. Wanted on one core:
- * 10^6 key operations a second under each policy (an operation: a key looked up or updated), and a
- * million samples of 26 keys in 8 parts, 5 rounds, in 30 s. And how all of it grows with the keys:
- * bytes of memory a key and seconds at 10^7 keys, with LUO_SCALE=10 at 10^8 (5 GiB, 3 minutes). */
+/* bench_embed.c: cached embeddings and their partition on synthetic Zipf keys, processor time.
+ * Wanted on one core: 10^6 key operations a second under each policy (an operation: a key looked up
+ * or updated), and a million samples of 26 keys in 8 parts, 5 rounds, in 30 s. And how all of it
+ * grows with the keys: bytes of memory a key and seconds at 10^7 keys, with LUO_SCALE=10 at 10^8 (5
+ * GiB, 3 minutes). */
 #include <unistd.h>
 
 #include "core/sync/draws.h"
@@ -14,13 +15,13 @@ enum { VOCAB = 1000000, BATCH = 26 * 1024, ITERATIONS = 40, SAMPLES = 1000000, S
 
 static void zipf(luo_arena *arena, luo_zipf *out)
 {
-    double start = luo_bench_now();
+    double start = luo_bench_cpu();
     if (luo_zipf_make(arena, 1.05, VOCAB, out, NULL) != LUO_OK) luo_bench_fail("no memory");
-    printf("zipf_table_1e6 %.6f s\n", luo_bench_now() - start);
+    printf("zipf_table_1e6 %.6f s\n", luo_bench_cpu() - start);
     int64_t sum = 0;
-    start = luo_bench_now();
+    start = luo_bench_cpu();
     for (uint64_t k = 0; k < 10 * VOCAB; k++) sum += luo_zipf_key(out, luo_draw_u(1, 0, k));
-    printf("zipf_draws %.0f 1/s\n", 10 * VOCAB / (luo_bench_now() - start));
+    printf("zipf_draws %.0f 1/s\n", 10 * VOCAB / (luo_bench_cpu() - start));
     if (sum == 0) luo_bench_fail("all keys are 0");
 }
 
@@ -43,11 +44,11 @@ static void cache(const luo_zipf *keys_of, luo_het_policy policy)
             keys[i] = (uint64_t)luo_zipf_key(keys_of, luo_draw_u(1, 0, k * BATCH + i));
             grads[i] = 1;
         }
-        const double start = luo_bench_now();
+        const double start = luo_bench_cpu();
         if (luo_het_lookup(het, keys, BATCH, NULL, NULL, NULL) != LUO_OK ||
             luo_het_update(het, keys, grads, BATCH, NULL) != LUO_OK)
             luo_bench_fail("no memory");
-        seconds += luo_bench_now() - start;
+        seconds += luo_bench_cpu() - start;
     }
     printf("het_%s %.0f 1/s\n", luo_het_policy_name(policy), 2.0 * BATCH * ITERATIONS / seconds);
     luo_het_free(het);
@@ -81,11 +82,11 @@ static void partition(luo_arena *arena, const luo_zipf *keys_of)
                                .balance = 100,
                                .load_weight = 0.01,
                                .cm = luo_gmp_costs(arena, 8, 8, 1, 1)};
-    const double start = luo_bench_now();
+    const double start = luo_bench_cpu();
     if (luo_gmp_make(arena, &graph, &opts, &gmp, NULL) != LUO_OK) luo_bench_fail("no memory");
     const double before = luo_gmp_cost(&gmp);
     const int32_t rounds = luo_gmp_refine(&gmp);
-    const double seconds = luo_bench_now() - start;
+    const double seconds = luo_bench_cpu() - start;
     printf("gmp_1e6x26x8 %.6f s\ngmp_rounds %d 1\n", seconds, rounds);
     printf("gmp_per_million_edges %.6f s\n", seconds / (SLOTS * SAMPLES / 1e6));
     printf("gmp_cost_left %.6f 1\n", luo_gmp_cost(&gmp) / before);
@@ -115,12 +116,12 @@ static void grow_zipf(int64_t vocab)
     luo_arena *arena = luo_arena_new(0);
     luo_zipf zipf;
     int64_t sum = 0;
-    const double before = resident(), start = luo_bench_now();
+    const double before = resident(), start = luo_bench_cpu();
     if (luo_zipf_make(arena, 1.05, vocab, &zipf, NULL) != LUO_OK) luo_bench_fail("no memory");
-    const double made = luo_bench_now();
+    const double made = luo_bench_cpu();
     for (uint64_t k = 0; k < 10000000; k++) sum += luo_zipf_key(&zipf, luo_draw_u(1, 0, k));
     printf("zipf_1e%d_table %.3f s\nzipf_1e%d_draws %.0f 1/s\nzipf_1e%d_per_key %.1f B\n",
-           power_of(vocab), made - start, power_of(vocab), 1e7 / (luo_bench_now() - made),
+           power_of(vocab), made - start, power_of(vocab), 1e7 / (luo_bench_cpu() - made),
            power_of(vocab), (resident() - before) / (double)vocab);
     if (sum == 0) luo_bench_fail("all keys are 0");
     luo_arena_free(arena);
@@ -157,11 +158,11 @@ static void grow_rows(int64_t keys, bool dense)
                                     .cache = {.rows = keys / 1000, .policy = LUO_HET_LFU},
                                     .wire = luo_het_wire_cached(128),
                                     .net = {0, 1}};
-    const double start = luo_bench_now();
+    const double start = luo_bench_cpu();
     if (luo_het_loop_run(arena, &opts, &sum, NULL) != LUO_OK) luo_bench_fail("no memory");
     const char *how = dense ? "dense" : "index";
     printf("het_rows_1e%d_%s %.0f 1/s\nhet_rows_1e%d_%s_per_key %.1f B\n", power_of(keys), how,
-           2.0 * (double)sum.traffic.updates / (luo_bench_now() - start), power_of(keys), how,
+           2.0 * (double)sum.traffic.updates / (luo_bench_cpu() - start), power_of(keys), how,
            w.most / (double)keys);
     luo_tally_free(&sum.missed);
     luo_arena_free(arena);
@@ -190,12 +191,12 @@ static void grow_partition(int32_t embeds)
                                .balance = 100,
                                .load_weight = 0.01,
                                .cm = luo_gmp_costs(arena, 8, 8, 1, 1)};
-    const double given = resident(), start = luo_bench_now();
+    const double given = resident(), start = luo_bench_cpu();
     luo_gmp gmp;
     if (luo_gmp_make(arena, &graph, &opts, &gmp, NULL) != LUO_OK) luo_bench_fail("no memory");
     luo_gmp_refine(&gmp);
     printf("gmp_1e%d_round %.3f s\ngmp_1e%d_per_key %.1f B\ngmp_1e%d_samples_per_key %.1f B\n",
-           power_of(embeds), luo_bench_now() - start, power_of(embeds),
+           power_of(embeds), luo_bench_cpu() - start, power_of(embeds),
            (resident() - given) / embeds, power_of(embeds), (given - before) / embeds);
     luo_arena_free(arena);
 }

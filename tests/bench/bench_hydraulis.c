@@ -14,14 +14,6 @@
 
 enum { CTX = 32768, REPEAT = 5, BATCHES = 24, SEED = 5, LIMIT = 1 << 20, KICKS = -1, MOST = 16 };
 
-/* Other work on the machine is no news here. */
-static double spent(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 typedef struct scene {
     luo_arena *arena;
     int32_t devices;
@@ -66,11 +58,11 @@ static double propose(const scene *s, luo_propose_mode mode)
         LUO_OK)
         luo_bench_fail("%s", err.text);
     const luo_propose_grid grid = {points, end};
-    const double start = spent();
+    const double start = luo_bench_cpu();
     if (luo_propose(a, &s->pool, &h, s->devices, s->in.device_step, &grid, mode, &out, &n, &err) !=
         LUO_OK)
         luo_bench_fail("%s", err.text);
-    const double took = spent() - start;
+    const double took = luo_bench_cpu() - start;
     luo_arena_free(a);
     return took;
 }
@@ -78,10 +70,10 @@ static double propose(const scene *s, luo_propose_mode mode)
 static double candidates(scene *s)
 {
     luo_err err = {0};
-    const double start = spent();
+    const double start = luo_bench_cpu();
     if (luo_candidates_make(s->arena, &s->in, &s->found, &err) != LUO_OK)
         luo_bench_fail("%s", err.text);
-    return spent() - start;
+    return luo_bench_cpu() - start;
 }
 
 static void proposals(scene *s, const char *name)
@@ -106,11 +98,11 @@ static double step(const scene *s, const int64_t *length, int32_t n, int32_t *cu
     luo_step_plan out;
     luo_err err = {0};
     const luo_step_opts opts = {.kicks = KICKS, .most = MOST, .seed = SEED, .current = *current};
-    const double start = spent();
+    const double start = luo_bench_cpu();
     if (luo_step_choose(a, &s->pool, s->found.plan, s->found.n, length, n, &opts, &out, &err) !=
         LUO_OK)
         luo_bench_fail("%s", err.text);
-    *took = 1e3 * (spent() - start);
+    *took = 1e3 * (luo_bench_cpu() - start);
     const double event = out.event;
     *current = out.plan;
     luo_arena_free(a);

@@ -1,6 +1,6 @@
 /* bench_partition.c: the partition of samples and embeddings beside partitions by number, at random
  * and by hash, and beside METIS (libmetis-dev, if it was there when this was built), on synthetic
- * click logs. Rows that parts ask each other for, and seconds.
+ * click logs. Rows that parts ask each other for, and processor time.
  *
  * METIS gets the graph of samples and embeddings with an edge for each use, samples and embeddings
  * each shared out evenly (3 %, or as much as ours), in several forms; ours has several forms, too.
@@ -89,9 +89,9 @@ static luo_gmp refined(const scene *s, int form, double *seconds)
     opts.balance = form & 2 ? 10 : 100;
     opts.rounds = form & 4 ? 25 : 5;
     luo_gmp gmp = made(s, opts, LUO_GMP_MODULO);
-    const double start = luo_bench_now();
+    const double start = luo_bench_cpu();
     luo_gmp_refine(&gmp);
-    *seconds = luo_bench_now() - start;
+    *seconds = luo_bench_cpu() - start;
     return gmp;
 }
 
@@ -188,12 +188,12 @@ static double cut(const net *n, bool recursive, int seed, const real_t *uneven, 
     real_t most[2] = {uneven[0], uneven[1]};
     METIS_SetDefaultOptions(options);
     options[METIS_OPTION_SEED] = seed;
-    const double start = luo_bench_now();
+    const double start = luo_bench_cpu();
     const int st = (recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway)(
         &vertices, &constraints, n->first, n->next, n->weight, NULL, n->edge_weight, &parts, NULL,
         most, options, &value, part);
     if (st != METIS_OK) luo_bench_fail("METIS says %d", st);
-    return luo_bench_now() - start;
+    return luo_bench_cpu() - start;
 }
 
 static void metis(scene *s, const luo_gmp *gmp)
