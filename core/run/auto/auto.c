@@ -72,6 +72,7 @@ static luo_status ask_all(auto_asking *asking, luo_auto_answer *out, luo_err *er
         if (order[k] == LUO_AUTO_uniform && (st == LUO_EINPUT || asking->ndevices == 0))
             return luo_err_set(err, st, "%s", why.text);
         LUO_TRY(auto_refuse(st, &why, x, err));
+        if (x->plan) asking->best_s = fmin(asking->best_s, x->step.seconds);
     }
     return LUO_OK;
 }
@@ -79,7 +80,7 @@ static luo_status ask_all(auto_asking *asking, luo_auto_answer *out, luo_err *er
 luo_status luo_auto_plan(luo_arena *arena, const luo_auto_in *in, luo_auto_answer *out,
                          luo_err *err)
 {
-    auto_asking asking = {.arena = arena, .in = in};
+    auto_asking asking = {.arena = arena, .in = in, .best_s = INFINITY};
     LUO_TRY(ask_all(&asking, out, err));
     out->best = -1;
     for (int32_t k = 0; k < LUO_AUTO_PLANNERS; k++) {

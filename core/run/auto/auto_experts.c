@@ -1,5 +1,6 @@
 /* Plans whose experts are shared out among devices, for models that have experts: the frame is that
  * of a uniform plan of a model with so many fewer experts, which is what a device then holds. */
+#include <math.h>
 #include <string.h>
 
 #include "core/run/auto/auto_internal.h"
@@ -8,6 +9,9 @@ enum {
     OF_EACH = 3, /* frames of every degree that are simulated */
     DEGREES = 31
 };
+/* A frame whose closed form, where no rows go to experts of others yet, is so much slower than a
+ * plan that was simulated cannot win: its own simulation, of many devices, takes seconds. */
+static const double HOPELESS = 1.1;
 
 /* Groups of so many neighbouring pipelines share their experts, which are dealt out whole, or cut
  * inside the stages as tensors are. */
@@ -73,6 +77,8 @@ static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t 
     LUO_TRY(auto_list_uniform(asking, &fewer, opts, &found, &n, err));
     const luo_plan *before = out->plan;
     for (int32_t i = 0; i < n; i++) {
+        const double best_s = fmin(asking->best_s, out->step.seconds);
+        if (found[i].objective_s > HOPELESS * best_s) continue;
         LUO_TRY(try_frame(asking, found[i].plan, degree, out, err));
         if (!asking->in->simulated && out->plan != before) break; /* the first that fits */
     }

@@ -15,6 +15,7 @@ typedef struct auto_asking {
      * which is the shape of a run that was under way, and for what is usable. */
     const luo_plan *base[2];
     int32_t nbase;
+    double best_s; /* the fastest simulated step of those that were asked before; INFINITY: none */
 } auto_asking;
 
 /* *out: plan, step and tried, or why. Errors: those after which nobody else is asked. */
