@@ -1,8 +1,9 @@
 /* verb_compare.c: `luoshu compare RUN...`. */
 #include <string.h>
 
-#include "cli/run/finish.h"
 #include "cli/load.h"
+#include "cli/run/finish.h"
+#include "cli/sync/sync_compare.h"
 #include "core/io/compare/compare.h"
 #include "core/io/result/resultset.h"
 
@@ -36,6 +37,20 @@ static const char *title(luo_cli *cli)
     return text ? text : first;
 }
 
+static luo_status compare_runs(luo_cli *cli, const char *out)
+{
+    const luo_compare_opts opts = {.paths = cli->args.files,
+                                   .npaths = cli->args.nfiles,
+                                   .out = out,
+                                   .allow_different = luo_args_has(&cli->args, "allow-different"),
+                                   .json = &cli->json};
+    luo_str text = {0};
+    luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
+    fputs(luo_str_get(&text), luo_cli_out(cli));
+    luo_str_free(&text);
+    return st == LUO_OK ? luo_cli_draw_compared(cli, out, title(cli)) : st;
+}
+
 luo_status luo_verb_compare_run(luo_cli *cli)
 {
     LUO_TRY(luo_cli_files(cli, 1, LUO_ARGS_MAX, "at least one run directory or result set is"));
@@ -46,17 +61,14 @@ luo_status luo_verb_compare_run(luo_cli *cli)
     luo_set set;
     luo_err err = {0};
     LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, out, force, &err), &err));
-    const luo_compare_opts opts = {.paths = cli->args.files, .npaths = cli->args.nfiles,
-                                   .out = out,
-                                   .allow_different = luo_args_has(&cli->args, "allow-different"),
-                                   .json = &cli->json};
-    luo_str text = {0};
-    luo_status st = luo_compare(cli->arena, &opts, &text, &cli->diags);
-    fputs(luo_str_get(&text), luo_cli_out(cli));
-    if (st == LUO_OK) st = luo_cli_draw_compared(cli, out, title(cli));
+    luo_status st;
+    if (luo_sync_compare_takes(cli)) {
+        st = luo_cli_fail(cli, luo_sync_compare(cli, out, &err), &err);
+    } else {
+        st = compare_runs(cli, out);
+    }
     if (st == LUO_OK || st == LUO_ENO) fprintf(luo_cli_out(cli), "written to %s\n", out);
     print_json(cli, out);
-    luo_str_free(&text);
     luo_set_close(&set, false, NULL);
     return st;
 }

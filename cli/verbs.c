@@ -460,7 +460,8 @@ const luo_verb luo_verbs[] = {
      compare_options,
      N(compare_options),
      "compare.csv, compare.json, compare_steps.csv, "
-     "compare_ops.csv; of sim beside a real run plots/predicted.svg and .png; "
+     "compare_ops.csv; of --sync and --embed compare_sync.csv; of sim beside a real run "
+     "plots/predicted.svg and .png; "
      "of several seeds seeds.csv, pairs.csv and plots/goodput.svg and .png",
      {"luoshu compare luoshu-demo/static luoshu-demo/restart --out cmp --force", NULL},
      "0 1 2 3 4",
