@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/rank/boot.h"
 #include "exec/sync/sync_rank.h"
 #include "tests/prop/prop.h"
 
@@ -320,12 +321,12 @@ static void embeds(lab *l)
         check(l, away[1] < 0.8 * away[0], "gmp", "rows come from other workers' servers as often");
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     lab l = {0};
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &l.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &l.nranks);
+    luo_err err;
+    luo_boot *boot;
+    if (luo_boot_open(&boot, &l.rank, &l.nranks, &err) != LUO_OK) return 1;
     if (l.nranks != 8) MPI_Abort(MPI_COMM_WORLD, 1);
     snprintf(l.dir, sizeof l.dir, "/tmp/luoshu-sync-XXXXXX");
     if (l.rank == 0 && !mkdtemp(l.dir)) MPI_Abort(MPI_COMM_WORLD, 1);
@@ -344,6 +345,6 @@ int main(int argc, char **argv)
         printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                100 * (l.checks - l.failed) / l.checks, l.checks, l.failed);
     }
-    MPI_Finalize();
+    luo_boot_close(boot);
     return l.failed > 0;
 }
