@@ -42,6 +42,9 @@ sed -i '7s/\t[^\t]*$//' "$tmp/criteo.tsv"
 check "a bad click log" toys bad 3 --sync bsp --toy wide --data "criteo:$tmp/criteo.tsv" --ranks 1
 check "a bad click log: where" says bad "criteo.tsv:7:1: 39 cells; 40 are expected."
 
+check "too much to verify" toys much 3 --embed het --toy wide --ranks 1 --cache-rows 10 --batch 4096 --iterations 100000 --verify on
+check "too much to verify: what helps" says much "fewer --iterations, a smaller --batch or --verify off is expected"
+
 # ---- killed, in the middle of a push and of an average, and from outside ----
 check "worker in a push" toys push 4 --sync asp --toy softreg --ranks 3 --servers 2 --iterations 90000 --die 1=0.2
 check "worker in a push: who" says push "worker 1 (rank 1) was killed"

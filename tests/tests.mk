@@ -64,12 +64,12 @@ RUN_TESTS = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' 
     $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8)
 # Programs for GPUs are linked by make check-all, though nothing here may run them.
 LINKED = $(if $(NO_CUDA),,$(GPU_PROGRAMS))
-check: ## install what is missing, build, test (about 5 minutes on 2 cores)
+check: ## install what is missing, build, test (about 7 minutes on 2 cores, half of it the build)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(filter-out $(MORE_PROGRAMS),$(TEST_PROGRAMS))
 	@$(RUN_TESTS) WAITING='$(WAITING)' GOLDEN=check ./tests/run.sh $(TESTS)
 
-check-more: ## what is left: long programs, commands of the docs, recipes, ranks that fail, CUDA's stand-in (10 minutes)
+check-more: ## what is left: long programs, commands of the docs, recipes, ranks that fail, CUDA's stand-in (about 12 minutes)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(MORE_PROGRAMS) $(CUDA_ONE_RANK)
 	@$(RUN_TESTS) WAITING='$(MORE_WAITING) $(STORM_HOST)' ./tests/run.sh $(MORE_TESTS)

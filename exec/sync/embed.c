@@ -17,6 +17,7 @@ typedef struct record { /* a key that was read, or updated; all are sent as numb
     double key, t_s;
     double seen; /* updates in what was read; -1: it was updated */
 } record;
+_Static_assert(sizeof(record) == LUO_SYNC_RECORD_BYTES, "messages of records are checked by it");
 
 typedef struct embed {
     luo_sync_rank *rank;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -257,6 +258,28 @@ static luo_status read_straggler(luo_sync_rank *r, luo_diags *diags, luo_err *er
     return luo_straggler_trace(&r->straggler, rows, n, err);
 }
 
+/* MPI counts the bytes of a message by an int: all rows at once, and what is read and updated when
+ * it is verified, are the largest. */
+static luo_status check_messages(const luo_sync_rank *r, luo_err *err)
+{
+    const bool embeds = r->job.embed != LUO_SYNC_NO_EMBED;
+    const double width = embeds ? LUO_SYNC_EMBED_WIDTH : r->toy.width;
+    const double most = (double)luo_toy_most(&r->toy);
+    const double body = fmax((double)r->toy.rows, most) * (16 + 8 * width) + 8;
+    const double records =
+        embeds && r->job.verify ? 2 * most * (double)r->job.iterations * LUO_SYNC_RECORD_BYTES : 0;
+    if (body > INT_MAX)
+        return luo_err_set(err, LUO_EINPUT,
+                           "a message would have %.3g bytes, and MPI takes up to %d; fewer keys or "
+                           "a smaller --batch is expected.",
+                           body, INT_MAX);
+    if (records <= INT_MAX) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT,
+                       "--verify would send %.3g bytes of records, and MPI takes up to %d; fewer "
+                       "--iterations, a smaller --batch or --verify off is expected.",
+                       records, INT_MAX);
+}
+
 static luo_status prepare(luo_sync_rank *r, luo_err *err)
 {
     luo_diags diags;
@@ -276,6 +299,7 @@ static luo_status prepare(luo_sync_rank *r, luo_err *err)
         luo_err_prefix(err, st, "%s:%d:%d", err->path, err->line, err->col);
     }
     LUO_TRY(st);
+    LUO_TRY(check_messages(r, err));
     if (r->rank < r->workers) r->compute_s = seconds_of(r->job.compute, r->rank);
     return open_logs(r, err);
 }

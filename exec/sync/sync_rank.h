@@ -26,6 +26,7 @@ enum {
 };
 enum { LUO_SYNC_RINGS = 16384, LUO_SYNC_SLOTS = 64, LUO_SYNC_HEAD = 4 };
 enum { LUO_SYNC_EMBED_WIDTH = 2 }; /* a weight, and a whole number that is summed to be checked */
+enum { LUO_SYNC_RECORD_BYTES = 3 * sizeof(double) }; /* of what was read or updated, verified */
 
 /* A server's log: what it did for whom. */
 enum { LUO_SYNC_DID_ADD = 0, LUO_SYNC_DID_ANSWER = 1, LUO_SYNC_DID_WORDS = 3 };
