@@ -61,12 +61,9 @@ luo_status luo_verb_compare_run(luo_cli *cli)
     luo_set set;
     luo_err err = {0};
     LUO_TRY(luo_cli_fail(cli, luo_set_open(&set, out, force, &err), &err));
-    luo_status st;
-    if (luo_sync_compare_takes(cli)) {
-        st = luo_cli_fail(cli, luo_sync_compare(cli, out, &err), &err);
-    } else {
-        st = compare_runs(cli, out);
-    }
+    const luo_status st = luo_sync_compare_takes(cli)
+                              ? luo_cli_fail(cli, luo_sync_compare(cli, out, &err), &err)
+                              : compare_runs(cli, out);
     if (st == LUO_OK || st == LUO_ENO) fprintf(luo_cli_out(cli), "written to %s\n", out);
     print_json(cli, out);
     luo_set_close(&set, false, NULL);
