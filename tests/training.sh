@@ -87,6 +87,12 @@ for w in ssp preduce; do
     check "$w: byte by byte" [ "$(virtual gone $w)" = "$(virtual again $w)" ]
 done
 
+# A step that begins without the one that others wait for: they go on.
+check "a straggler dies between steps" run between '{steps: 20}' '{id: s, kind: straggler, target: "device:7", slowdown: 50, at_s: 0}, {id: f, kind: fail, target: "device:7", at_step: 3}' 1
+for w in allreduce bsp ssp asp preduce; do check "$w goes on between steps" [ "$(value between state $w)" = complete ]; done
+# A link that is down when an exchange begins, and comes back.
+check "a link comes back" run flap '{steps: 20}' '{id: l, kind: flap, target: "link:a-0/nic3", down_s: 0.01, up_s: 10, at_s: 0.005, duration_s: 5}' 1
+for w in bsp ssp asp; do check "$w outlives the link" [ "$(value flap state $w)" = complete ]; done
 # What cannot be is refused with its reason.
 refused() { # SENTENCE PLAN POLICIES [MORE]
     scenario '{steps: 4}' '' "$2" "$3" >"$tmp/bad.yaml"

@@ -203,8 +203,18 @@ static luo_status follow_world(training *t, luo_err *err)
         if (up && gone) LUO_TRY(join(t, w, err));
         if (up && !gone && it->phase == TRAINER_COMPUTES)
             LUO_TRY(luo_training_seconds(t, w, &it->seconds, err));
+        if (up && !gone && it->phase == TRAINER_EXCHANGES && isinf(it->until_s))
+            LUO_TRY(exchange(t, &w, 1, err)); /* it began on a link that was down */
     }
     return LUO_OK;
+}
+
+/* Who waits, and for what is there now, goes on. */
+static luo_status go_on(training *t, luo_err *err)
+{
+    if (t->spec->mode != LUO_TRAINING_PREDUCE && !luo_training_uses_servers(t->spec))
+        LUO_TRY(meet(t, err));
+    return release(t, err);
 }
 
 /* ---- time ---- */
@@ -254,9 +264,7 @@ static luo_status happen(training *t, luo_err *err)
         luo_preduce_timer(&t->preduce, now, &group);
         return exchange(t, group.member, group.n, err);
     }
-    if (t->spec->mode != LUO_TRAINING_PREDUCE && !luo_training_uses_servers(t->spec))
-        LUO_TRY(meet(t, err));
-    return release(t, err);
+    return go_on(t, err);
 }
 
 /* ---- steps ---- */
@@ -265,7 +273,10 @@ static luo_status lost(training *t, luo_err *err)
 {
     t->run->clock.state = LUO_LOST;
     return luo_run_event(t->run, LUO_EVENT_PHASE_LOST, "", t->run->decision.acting->name, "", false,
-                         0, "no worker is left", err);
+                         0,
+                         t->living > 0 ? "no worker can go on: a link is down for ever"
+                                       : "no worker is left",
+                         err);
 }
 
 /* Until as many iterations have ended as there are workers. */
@@ -293,6 +304,7 @@ static luo_status steps(training *t, luo_err *err)
         luo_run_trigger(run);
         run->decision.trigger = 0;
         LUO_TRY(follow_world(t, err));
+        LUO_TRY(go_on(t, err)); /* who left may be who others waited for */
         LUO_TRY(fill_step(t, err));
         if (run->clock.state != LUO_RUNNING) return LUO_OK;
         LUO_TRY(luo_training_close_step(t, err));
