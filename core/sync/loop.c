@@ -70,6 +70,15 @@ int32_t luo_loop_die(loop *l)
     return -1;
 }
 
+/* When the death of a server or of the controller ends the run: what ends later does not count, as
+ * after the horizon. */
+static double lost_at(const luo_loop_opts *opts)
+{
+    for (int32_t i = 0; i < opts->ndeaths; i++)
+        if (opts->death[i].who < 0) return opts->death[i].t_s;
+    return INFINITY;
+}
+
 static luo_status open(loop *l, luo_err *err)
 {
     const luo_loop_opts *o = l->opts;
@@ -91,7 +100,8 @@ static luo_status open(loop *l, luo_err *err)
         !out->wait_s || !out->sizes)
         return luo_err_nomem(err);
     l->most = luo_work_most(o->limits, LUO_WORK_ITERATIONS);
-    l->end_s = o->horizon_s + luo_loop_tie(o->horizon_s);
+    l->end_s = fmin(o->horizon_s, lost_at(o));
+    l->end_s += luo_loop_tie(l->end_s);
     return LUO_OK;
 }
 

@@ -43,3 +43,5 @@ l --sync asp --workers 100 --compute-s 1e-9 --sync-s 0 --horizon-s 1 --out many 
 # The same bytes again.
 l --sync preduce --wait-s 0.2 --guard 3 $four --out again --quiet >/dev/null
 cmp pr5/groups.csv again/groups.csv && cmp pr5/iterations.csv again/iterations.csv && cmp pr5/summary.json again/summary.json
+# A dead controller ends the run: an exchange that would end later does not count.
+for t in 2 7; do "$LUOSHU" sim --sync preduce --workers 4 --compute-s 1 --sync-s 5 --wait-s 0.1 --horizon-s 100 --die controller=$t --out gone --force | head -n 1; done
