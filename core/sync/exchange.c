@@ -12,7 +12,7 @@ double luo_exchange_ring(int64_t workers, double bytes, const luo_exchange_net *
 int32_t luo_exchange_server(const luo_exchange_table *table, int64_t key)
 {
     if (table->shard == LUO_EXCHANGE_MOD) return (int32_t)(key % table->servers);
-    /* floor(key S / vocab) without the product: pieces of one size, the first ones one longer. */
+    /* Pieces of one size, the first vocab mod S of them one key longer. */
     const int64_t size = table->vocab / table->servers, longer = table->vocab % table->servers;
     if (key < longer * (size + 1)) return (int32_t)(key / (size + 1));
     return (int32_t)(longer + (key - longer * (size + 1)) / size);
