@@ -70,12 +70,13 @@ int32_t luo_loop_die(loop *l)
     return -1;
 }
 
-/* When the death of a server or of the controller ends the run: what ends later does not count, as
- * after the horizon. */
+/* When the death of a server, of the controller or of the last worker ends the run: what ends later
+ * does not count, as after the horizon. A group that has closed may end after all its members. */
 static double lost_at(const luo_loop_opts *opts)
 {
+    int32_t living = opts->workers;
     for (int32_t i = 0; i < opts->ndeaths; i++)
-        if (opts->death[i].who < 0) return opts->death[i].t_s;
+        if (opts->death[i].who < 0 || --living == 0) return opts->death[i].t_s;
     return INFINITY;
 }
 

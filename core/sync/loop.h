@@ -5,8 +5,9 @@
  * a group (preduce.h, adpsgd.h), then its communication; allreduce is a group of all.
  *
  * At one instant (luo_loop_tie) arrivals come first, then deaths, then timers; lower workers first.
- * What ends after the horizon does not count. Who dies loses the iteration under way, unless its
- * group has closed, and leaves the clock or the groups; its updates stay.
+ * What ends after the horizon, or after what ends the run, does not count. Who dies loses the
+ * iteration under way, unless its group has closed, and leaves the clock or the groups; its updates
+ * stay.
  * Formulas: docs/sync.md#time. */
 #ifndef LUO_CORE_SYNC_LOOP_H
 #define LUO_CORE_SYNC_LOOP_H
@@ -65,7 +66,7 @@ typedef struct luo_loop_opts {
     luo_preduce_opts preduce;    /* of preduce; workers is taken from above */
     double request_s;            /* of preduce: to the controller, and as long back again */
     double beta;                 /* of preduce: weights, which lambda2 sees; 0 or 1: all alike */
-    const luo_loop_death *death; /* by time ascending */
+    const luo_loop_death *death; /* by time ascending; nobody twice */
     int32_t ndeaths;
     const luo_work *limits; /* LUO_WORK_ITERATIONS; NULL: the default */
     luo_loop_sink sink;

@@ -128,6 +128,34 @@ START_TEST(a_dead_server_ends_it)
 }
 END_TEST
 
+/* A group that closed before its last member died ends after the run: it does not count. One that
+ * leaves another worker behind does. */
+START_TEST(the_last_death_ends_it)
+{
+    static const double one[] = {1, 1};
+    static const luo_loop_death death[] = {{3, 0}, {3.5, 1}};
+    static const luo_loop_mode modes[] = {LUO_LOOP_ALLREDUCE, LUO_LOOP_PREDUCE, LUO_LOOP_ADPSGD};
+    luo_loop_opts opts = {.mode = modes[_i],
+                          .workers = 2,
+                          .compute_s = one,
+                          .horizon_s = 100,
+                          .sync_s = .9, /* the second iterations end at 3.8 */
+                          .preduce = {.max_group = 2, .wait_s = .1},
+                          .death = death,
+                          .ndeaths = 2};
+    luo_loop_summary s;
+    begin();
+    ck_assert_int_eq(luo_loop_run(arena, &opts, &s, NULL), LUO_OK);
+    ck_assert(s.lost && s.t_s == 3.5 && s.lost_by == 1);
+    ck_assert(s.updates == 2 && s.groups == 1);
+    opts.ndeaths = 1; /* its third group is of worker 1 alone */
+    opts.horizon_s = 5;
+    ck_assert_int_eq(luo_loop_run(arena, &opts, &s, NULL), LUO_OK);
+    ck_assert(!s.lost && s.iterations[0] == 2 && s.iterations[1] == 2);
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(one_worker_never_waits)
 {
     for (int mode = 0; mode < LUO_LOOP_MODES; mode++) {
@@ -371,6 +399,7 @@ END_TEST
 
 LUO_SUITE("sync", LUO_T(draws), LUO_T_N(clock_rule, LUO_ROWS(rows)),
           LUO_T(who_dies_leaves_the_clock), LUO_T(a_death_releases), LUO_T(a_dead_server_ends_it),
-          LUO_T(one_worker_never_waits), LUO_T(clock_by_hand), LUO_T(groups_by_ring), LUO_T(ring),
-          LUO_T(by_servers), LUO_T(ranges), LUO_T_N(straggler_texts, LUO_ROWS(specs)),
-          LUO_T(straggler_seconds), LUO_T(too_many_iterations))
+          LUO_T_N(the_last_death_ends_it, 3), LUO_T(one_worker_never_waits), LUO_T(clock_by_hand),
+          LUO_T(groups_by_ring), LUO_T(ring), LUO_T(by_servers), LUO_T(ranges),
+          LUO_T_N(straggler_texts, LUO_ROWS(specs)), LUO_T(straggler_seconds),
+          LUO_T(too_many_iterations))
