@@ -93,8 +93,9 @@ static luo_status seconds_of(training *t, int32_t first, int32_t n, double *seco
     luo_plan part = *t->plan;
     part.pipelines += first;
     part.npipelines = n;
-    LUO_TRY(luo_judge_step(&run->decision.judge, &part, luo_run_tokens(run, t->plan), t->rate,
-                           seconds, &why));
+    const luo_status st = luo_judge_step(&run->decision.judge, &part, luo_run_tokens(run, t->plan),
+                                         t->rate, seconds, &why);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     if (isfinite(*seconds)) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT, "pipeline %d of the plan cannot be a worker: %s", first,
                        why.text);
