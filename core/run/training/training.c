@@ -6,6 +6,7 @@
 
 #include "core/run/policy/policy.h"
 #include "core/run/training/training_internal.h"
+#include "core/sync/loop_queue.h"
 
 /* ---- may it ---- */
 
@@ -251,8 +252,7 @@ static luo_status advance(training *t, double to_s, luo_err *err)
 /* Arrivals before the timer, lower workers first. */
 static luo_status happen(training *t, luo_err *err)
 {
-    static const double within_s = 1e-12;
-    const double now = t->run->clock.t_s;
+    const double now = t->run->clock.t_s, within_s = luo_loop_tie(now);
     luo_preduce_group group = {0};
     for (int32_t w = 0; w < t->n; w++) {
         const trainer_phase was = t->at[w].phase;
