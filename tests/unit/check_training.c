@@ -35,7 +35,7 @@ static luo_status formula_run(luo_backend_state *b, const luo_step_request *requ
 {
     const luo_programs *set = request->programs;
     const luo_world *world = request->world;
-    double slowest = 1, exchange_s = 0;
+    double slowest = 1, exchange_s = 0, inside_s = 0;
     bool crosses = false;
     asked++;
     *result = (luo_step_result){.status = LUO_OK};
@@ -43,7 +43,8 @@ static luo_status formula_run(luo_backend_state *b, const luo_step_request *requ
     for (int32_t i = 0; i < set->n; i++) {
         const luo_device *d = &b->cluster->devices[set->at[i].device];
         crosses |= d->node != b->cluster->devices[set->at[0].device].node;
-        slowest = fmax(slowest, world->slowdown[set->at[i].device]);
+        slowest = fmax(slowest, world->slowdown[set->at[i].device] * (1 + d->group));
+        inside_s = d->group ? .3 : .1;
     }
     for (int32_t i = 0; i < set->n && crosses; i++) {
         const luo_device *d = &b->cluster->devices[set->at[i].device];
@@ -51,7 +52,7 @@ static luo_status formula_run(luo_backend_state *b, const luo_step_request *requ
         exchange_s =
             fmax(exchange_s, .5 / world->link_factor[nic]) + world->link_extra_latency_s[nic];
     }
-    result->end_s = unit_s * slowest + (crosses ? exchange_s : set->n > 1 ? .1 : 0);
+    result->end_s = unit_s * slowest + (crosses ? exchange_s : set->n > 1 ? inside_s : 0);
     if (isinf(result->end_s)) {
         result->status = LUO_EPEER;
         snprintf(result->text, sizeof result->text, "a link is down.");
@@ -130,4 +131,31 @@ START_TEST(ties)
 }
 END_TEST
 
-LUO_SUITE("run.training", LUO_T(its_sentence), LUO_T(ties))
+/* A pair in one node, and one in two: not what the first two of the plan would take. */
+START_TEST(who_is_in_a_group)
+{
+    static const int32_t four[] = {0, 1, 2, 4};
+    workers(LUO_TRAINING_PREDUCE, four, 4, 100, 0);
+    spec.training.max_group = 2;
+    run_ok();
+    ends(0, 1.5);               /* two at 1.1, two at 1.5 */
+    ends(1, 2.2 + .8);          /* 2.2, then 3.0 */
+    ck_assert_int_eq(asked, 3); /* one alone, a pair of each kind */
+}
+END_TEST
+
+/* Devices 4 to 7 are of a second type. */
+START_TEST(types_of_a_group)
+{
+    workers(LUO_TRAINING_PREDUCE, eight, 8, 100, 0);
+    sc.cluster = fixture_cluster(arena, 2, 2, 2);
+    spec.training.max_group = 2;
+    run_ok();
+    ends(0, 2.2); /* four at 1.1, and again at 2.2; then four at 2.3 */
+    ends(1, 3.3);
+    ck_assert_int_eq(asked, 4); /* one alone and a pair of each type */
+}
+END_TEST
+
+LUO_SUITE("run.training", LUO_T(its_sentence), LUO_T(ties), LUO_T(who_is_in_a_group),
+          LUO_T(types_of_a_group))

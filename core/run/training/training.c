@@ -76,6 +76,7 @@ static luo_status make_controllers(training *t, luo_err *err)
 static luo_status make(training *t, luo_run *run, luo_err *err)
 {
     const luo_used_plan *used = luo_run_plan(&run->plans);
+    const luo_cluster *cluster = run->job.scenario->cluster;
     *t = (training){.run = run,
                     .spec = &run->job.spec->training,
                     .plan = used->plan,
@@ -85,16 +86,20 @@ static luo_status make(training *t, luo_run *run, luo_err *err)
                     .step_start_s = run->clock.t_s};
     t->at = LUO_NEW_N(t->arena, trainer, t->n);
     t->like = LUO_NEW_N(t->arena, int32_t, t->n);
-    t->alone_s = LUO_NEW_N(t->arena, double, t->n);
-    t->exchange_s = LUO_NEW_N(t->arena, double, t->n + 1);
+    t->cut = LUO_NEW_N(t->arena, int32_t, t->n);
+    t->link_number = LUO_NEW_N(t->arena, int32_t, cluster->nlinks);
+    t->node_number = LUO_NEW_N(t->arena, int32_t, cluster->nnodes);
+    t->seen_link = LUO_NEW_N(t->arena, int32_t, cluster->nlinks);
+    t->seen_dev = LUO_NEW_N(t->arena, int32_t, cluster->ndevices);
     t->parts = LUO_NEW_N(t->arena, luo_parts, used->ndev);
     t->compute_s = LUO_NEW_N(t->arena, double, used->ndev);
     t->predicted_s = LUO_NEW_N(t->arena, double, used->ndev);
-    t->rate = LUO_NEW_N(t->arena, double, run->job.scenario->cluster->ndevices);
-    if (!t->at || !t->like || !t->alone_s || !t->exchange_s || !t->parts || !t->compute_s ||
-        !t->predicted_s || !t->rate)
+    t->rate = LUO_NEW_N(t->arena, double, cluster->ndevices);
+    if (!t->at || !t->like || !t->cut || !t->link_number || !t->node_number || !t->seen_link ||
+        !t->seen_dev || !t->parts || !t->compute_s || !t->predicted_s || !t->rate)
         return luo_err_nomem(err);
-    for (int32_t w = 0; w < t->n; w++) t->alone_s[w] = t->exchange_s[w + 1] = -1;
+    for (int32_t l = 0; l < cluster->nlinks; l++) t->link_number[l] = -1;
+    for (int32_t k = 0; k < cluster->nnodes; k++) t->node_number[k] = -1;
     luo_training_compare(t);
     return make_controllers(t, err);
 }
@@ -113,7 +118,8 @@ static luo_status start(training *t, int32_t w, luo_err *err)
 static luo_status exchange(training *t, const int32_t *member, int32_t n, luo_err *err)
 {
     double seconds = 0;
-    LUO_TRY(luo_training_exchange(t, n, &seconds, err));
+    if (n == 0) return LUO_OK;
+    LUO_TRY(luo_training_exchange(t, member, n, &seconds, err));
     for (int32_t i = 0; i < n; i++) {
         t->at[member[i]].phase = TRAINER_EXCHANGES;
         t->at[member[i]].until_s = t->run->clock.t_s + seconds;
@@ -320,7 +326,10 @@ static luo_status steps(training *t, luo_err *err)
 luo_status luo_training_run(luo_run *run, luo_err *err)
 {
     training t;
-    LUO_TRY(make(&t, run, err));
-    for (int32_t w = 0; w < t.n; w++) LUO_TRY(start(&t, w, err));
-    return steps(&t, err);
+    luo_status st = make(&t, run, err);
+    for (int32_t w = 0; w < t.n && st == LUO_OK; w++) st = start(&t, w, err);
+    if (st == LUO_OK) st = steps(&t, err);
+    luo_map_free(&t.steps);
+    luo_map_free(&t.exchanges);
+    return st;
 }

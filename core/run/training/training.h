@@ -3,7 +3,7 @@
  *
  * A worker is a pipeline of the plan. Its iteration is the simulated step of that pipeline alone on
  * the devices as they are, so that stragglers count; when they change, what is left of it goes on
- * at the new speed. Then it exchanges, as long as the simulated step of so many pipelines takes
+ * at the new speed. Then it exchanges, as long as the simulated step of its group takes
  * beyond that of the slowest alone, or as parameter servers need. Who may start next, and who
  * averages with whom, is decided by core/sync. A step of the run is as many iterations as the plan
  * has pipelines, whoever made them.

@@ -32,9 +32,11 @@ typedef struct training {
     trainer *at;
     int64_t ended; /* iterations of the open step */
     double step_start_s;
-    int32_t *like;      /* per worker: the first one whose steps take as long on devices as fast */
-    double *alone_s;    /* per worker, on nominal devices */
-    double *exchange_s; /* by members of a group; < 0: not known yet */
+    int32_t *like; /* per worker: the first one whose steps take as long on devices as fast */
+    int32_t *cut;  /* per worker: the first one with the same stages, wherever they are */
+    luo_map steps, exchanges;           /* of groups (training_group.c): bits of seconds */
+    int32_t *link_number, *node_number; /* while groups are compared; else -1 */
+    int32_t *seen_link, *seen_dev;
     luo_clock clock;
     luo_preduce preduce;
     luo_step_result result;
@@ -44,15 +46,26 @@ typedef struct training {
 } training;
 
 /* training_time.c */
-/* Fills t->like. Cost: O(workers^2) at most, of workers that nobody is like. */
+/* Fills t->like and t->cut. Cost: O(workers^2) at most, of workers that nobody is like. */
 void luo_training_compare(training *t);
 /* Seconds of an iteration of worker w on the devices as they are. */
 luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err *err);
-/* Seconds of an exchange of `members` workers, or of one with the servers (members 1), begun now.
- */
-luo_status luo_training_exchange(training *t, int32_t members, double *seconds, luo_err *err);
+/* Seconds of a step of these pipelines of the plan and of nothing else, all devices well.
+ * Errors: LUO_EINPUT they cannot make one; those of luo_judge_step. */
+luo_status luo_training_step_of(training *t, const int32_t *member, int32_t n, double *seconds,
+                                luo_err *err);
+/* Seconds of an exchange of these workers, or of each of them with the servers, begun now. */
+luo_status luo_training_exchange(training *t, const int32_t *member, int32_t n, double *seconds,
+                                 luo_err *err);
 bool luo_training_is_up(const training *t, int32_t w);
 bool luo_training_uses_servers(const luo_training_spec *spec);
+
+/* training_group.c */
+/* What the step of these workers takes beyond the slowest of them alone: sums of gradients, as far
+ * as nothing hides them. Pre: n >= 1, ascending. Cost: O(devices^2) of members that have not met
+ * before; simulated steps where none were like them. */
+luo_status luo_training_group(training *t, const int32_t *member, int32_t n, double *seconds,
+                              luo_err *err);
 
 /* training_step.c */
 /* The open step has all its iterations: rows, totals, and the next one is opened. */

@@ -49,6 +49,14 @@ static bool same_cut(const luo_stage *a, const luo_stage *b)
            a->experts_dealt == b->experts_dealt;
 }
 
+static bool same_cuts(const luo_pipeline *x, const luo_pipeline *y)
+{
+    if (x->nstages != y->nstages) return false;
+    for (int32_t s = 0; s < x->nstages; s++)
+        if (!same_cut(&x->stages[s], &y->stages[s])) return false;
+    return true;
+}
+
 /* Same cuts on devices of the same types, as far from each other, at the same places of their nodes
  * (which one device does not care about). Racks are not looked at: clusters of several compare
  * nobody. */
@@ -58,10 +66,9 @@ static bool alike(const training *t, int32_t v, int32_t w)
     const luo_pipeline *x = &t->plan->pipelines[v], *y = &t->plan->pipelines[w];
     const int32_t first_x = x->stages[0].dev[0], first_y = y->stages[0].dev[0];
     const bool alone = x->nstages == 1 && x->stages[0].ndev == 1;
-    if (x->nstages != y->nstages || (!alone && cluster->nracks > 1)) return false;
+    if (!same_cuts(x, y) || (!alone && cluster->nracks > 1)) return false;
     for (int32_t s = 0; s < x->nstages; s++) {
         const luo_stage *a = &x->stages[s], *b = &y->stages[s];
-        if (!same_cut(a, b)) return false;
         for (int32_t k = 0; k < a->ndev; k++)
             if (!same_place(cluster, a->dev[k], b->dev[k], first_x, first_y, alone)) return false;
     }
@@ -71,13 +78,17 @@ static bool alike(const training *t, int32_t v, int32_t w)
 void luo_training_compare(training *t)
 {
     for (int32_t w = 0; w < t->n; w++) {
-        int32_t v = 0;
+        int32_t v = 0, c = 0;
         while (v < w && (t->like[v] != v || !alike(t, v, w))) v++;
         t->like[w] = v;
+        while (c < w &&
+               (t->cut[c] != c || !same_cuts(&t->plan->pipelines[c], &t->plan->pipelines[w])))
+            c++;
+        t->cut[w] = c;
     }
 }
 
-/* ---- simulated steps ---- */
+/* ---- iterations ---- */
 
 /* All devices well. */
 static void all_well(training *t)
@@ -85,20 +96,31 @@ static void all_well(training *t)
     for (int32_t d = 0; d < t->run->job.scenario->cluster->ndevices; d++) t->rate[d] = 1;
 }
 
-/* A step of pipelines [first, first + n) of the plan, and of nothing else, at t->rate. */
-static luo_status seconds_of(training *t, int32_t first, int32_t n, double *seconds, luo_err *err)
+/* A step of these pipelines of the plan, and of nothing else, at t->rate. */
+static luo_status seconds_of(training *t, const int32_t *member, int32_t n, double *seconds,
+                             luo_err *err)
 {
     luo_run *run = t->run;
     luo_err why = {0};
     luo_plan part = *t->plan;
-    part.pipelines += first;
+    luo_pipeline *pipelines = LUO_NEW_N(run->scratch, luo_pipeline, n);
+    if (!pipelines) return luo_err_nomem(err);
+    for (int32_t i = 0; i < n; i++) pipelines[i] = t->plan->pipelines[member[i]];
+    part.pipelines = pipelines;
     part.npipelines = n;
     const luo_status st = luo_judge_step(&run->decision.judge, &part, luo_run_tokens(run, t->plan),
                                          t->rate, seconds, &why);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     if (isfinite(*seconds)) return LUO_OK;
-    return luo_err_set(err, LUO_EINPUT, "pipeline %d of the plan cannot be a worker: %s", first,
+    return luo_err_set(err, LUO_EINPUT, "pipeline %d of the plan cannot be a worker: %s", member[0],
                        why.text);
+}
+
+luo_status luo_training_step_of(training *t, const int32_t *member, int32_t n, double *seconds,
+                                luo_err *err)
+{
+    all_well(t);
+    return seconds_of(t, member, n, seconds, err);
 }
 
 /* The speeds of one worker's devices on those of another. */
@@ -115,27 +137,10 @@ luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err
 {
     all_well(t);
     lend_rates(t, w, t->like[w]);
-    return seconds_of(t, t->like[w], 1, seconds, err);
+    return seconds_of(t, &t->like[w], 1, seconds, err);
 }
 
-/* What the step of so many pipelines takes beyond the slowest of them alone: sums of gradients, as
- * far as nothing hides them. */
-static luo_status of_group(training *t, int32_t members, double *seconds, luo_err *err)
-{
-    double together = 0, slowest = 0;
-    if (t->exchange_s[members] < 0) {
-        all_well(t);
-        LUO_TRY(seconds_of(t, 0, members, &together, err));
-        for (int32_t i = 0; i < members; i++) {
-            const int32_t w = t->like[i];
-            if (t->alone_s[w] < 0) LUO_TRY(seconds_of(t, w, 1, &t->alone_s[w], err));
-            slowest = fmax(slowest, t->alone_s[w]);
-        }
-        t->exchange_s[members] = fmax(0, together - slowest);
-    }
-    *seconds = t->exchange_s[members];
-    return LUO_OK;
-}
+/* ---- exchanges ---- */
 
 /* Latency and bandwidth between neighbouring workers, at their worst, with link events. */
 static luo_exchange_net net_of(const training *t)
@@ -175,8 +180,9 @@ static luo_status of_servers(const training *t, double *seconds, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_training_exchange(training *t, int32_t members, double *seconds, luo_err *err)
+luo_status luo_training_exchange(training *t, const int32_t *member, int32_t n, double *seconds,
+                                 luo_err *err)
 {
     if (luo_training_uses_servers(t->spec)) return of_servers(t, seconds, err);
-    return of_group(t, members, seconds, err);
+    return luo_training_group(t, member, n, seconds, err);
 }
