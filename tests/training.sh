@@ -82,6 +82,9 @@ check "all are dead" run dead '{duration_s: 1}' '{id: f, kind: fail, target: "gr
 check "it is lost, and when" grep -q '^1,0.040000000,.*,lost,static,.*no worker is left$' "$tmp/dead/ssp/events.csv"
 check "a slow link slows servers" run link '{steps: 12}' '{id: l, kind: link, target: "link:a-0/nic3", bandwidth_factor: 0.01, at_s: 0}'
 check "of bsp" is "$(last link bsp)" '>' "$(awk -v a="$(last quiet bsp)" 'BEGIN {print 1.01 * a}')"
+check "of allreduce" is "$(last link allreduce)" '>' "$(awk -v a="$(last quiet allreduce)" 'BEGIN {print 1.01 * a}')"
+check "all-reduce is as slow as the programs" near "$(last link allreduce)" "$(last link programs)" 1e-6
+check "groups that do not cross it do not notice" [ "$(last link preduce)" = "$(last quiet preduce)" ]
 check "the same again" run again '{steps: 40}' '{id: f, kind: fail, target: "device:3", at_s: 0.04}, {id: j, kind: join, target: "device:3", at_s: 0.12}' 1
 for w in ssp preduce; do
     check "$w: byte by byte" [ "$(virtual gone $w)" = "$(virtual again $w)" ]
@@ -92,7 +95,7 @@ check "a straggler dies between steps" run between '{steps: 20}' '{id: s, kind: 
 for w in allreduce bsp ssp asp preduce; do check "$w goes on between steps" [ "$(value between state $w)" = complete ]; done
 # A link that is down when an exchange begins, and comes back.
 check "a link comes back" run flap '{steps: 20}' '{id: l, kind: flap, target: "link:a-0/nic3", down_s: 0.01, up_s: 10, at_s: 0.005, duration_s: 5}' 1
-for w in bsp ssp asp; do check "$w outlives the link" [ "$(value flap state $w)" = complete ]; done
+for w in allreduce bsp ssp asp preduce; do check "$w outlives the link" [ "$(value flap state $w)" = complete ]; done
 # What cannot be is refused with its reason.
 refused() { # SENTENCE PLAN POLICIES [MORE]
     scenario '{steps: 4}' '' "$2" "$3" >"$tmp/bad.yaml"

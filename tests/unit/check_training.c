@@ -157,5 +157,94 @@ START_TEST(types_of_a_group)
 }
 END_TEST
 
+/* The NIC of device 4, and when the first two sums of all end. The first computes until 1. */
+static const struct row {
+    luo_event_kind kind;
+    double at_s, duration_s, factor, extra_s, first_s, second_s;
+} rows[] = {
+    {LUO_EVENT_LINK, 0, 0, .5, 0, 2, 4},
+    {LUO_EVENT_LINK, 0, 0, 1, .25, 1.75, 3.5},
+    {LUO_EVENT_LINK, 0, 0, .5, .25, 2.25, 4.5},
+    {LUO_EVENT_LINK, 1.25, 0, .5, 0, 1.75, 3.75}, /* half of it is left, and takes .5 */
+    {LUO_EVENT_LINK, 0, 1.5, .5, 0, 1.75, 3.25},  /* well again: a quarter of a second is left */
+    {LUO_EVENT_LINK, 0, 1, .5, 0, 1.5, 3},        /* while they compute */
+    {LUO_EVENT_FAIL, 1.25, 2, 1, 0, 3.5, 5},
+    {LUO_EVENT_FAIL, .5, 2, 1, 0, 3, 4.5}, /* it is down when the exchange begins */
+};
+
+static void slow_link(const struct row *r, const char *target)
+{
+    events[0] = fixture_event("l", r->kind, target, r->at_s, r->duration_s);
+    events[0].bandwidth_factor = r->factor;
+    events[0].extra_latency_s = r->extra_s;
+}
+
+START_TEST(links_slow_exchanges)
+{
+    slow_link(&rows[_i], "link:g0-2/nic0");
+    workers(LUO_TRAINING_ALLREDUCE, eight, 8, 4, 1);
+    run_ok();
+    ends(0, rows[_i].first_s);
+    ends(1, rows[_i].second_s);
+}
+END_TEST
+
+/* Groups of 0 to 2, of 3 to 5, and of 6 and 7, which are on one node. */
+START_TEST(links_slow_who_cross_them)
+{
+    static const char *const nic[] = {"link:g0-0/nic0", "link:g0-2/nic1", "link:g0-3/nic1"};
+    static const double end_s[] = {2, 2, 1.5};
+    for (int i = 0; i < 3; i++) {
+        slow_link(&rows[0], nic[i]);
+        workers(LUO_TRAINING_PREDUCE, eight, 8, 1, 1);
+        spec.training.max_group = 3;
+        run_ok();
+        ends(0, end_s[i]);
+    }
+}
+END_TEST
+
+/* Half of an exchange with the servers is left, and the link has half its bandwidth. */
+START_TEST(servers_too)
+{
+    workers(LUO_TRAINING_BSP, eight, 8, 1, 0);
+    run_ok();
+    const double exchange_s = fake.steps[0].end_s - 1;
+    ck_assert_double_gt(exchange_s, 0);
+    const struct row half = {LUO_EVENT_LINK, 1 + exchange_s / 2, 0, .5, 0, 0, 0};
+    slow_link(&half, "link:g0-2/nic0");
+    workers(LUO_TRAINING_BSP, eight, 8, 2, 1);
+    run_ok();
+    ends(0, 1 + 1.5 * exchange_s);
+    ends(1, 2 + 3.5 * exchange_s);
+}
+END_TEST
+
+START_TEST(down_for_ever)
+{
+    luo_err err = {0};
+    const struct row down = {LUO_EVENT_FAIL, 2, 0, 1, 0, 0, 0};
+    slow_link(&down, "link:g0-2/nic0");
+    workers(LUO_TRAINING_ALLREDUCE, eight, 8, 4, 1);
+    ck_assert_int_eq(run(&err), LUO_ENO);
+    ck_assert_int_eq(fake.summary.state, LUO_LOST);
+    ck_assert_int_eq(fake.summary.steps_done, 1);
+    ck_assert_str_eq(event_row("lost", 0)->detail, "no worker can go on: a link is down for ever");
+}
+END_TEST
+
+/* Two of three are on one node: what is left, a half, they do there. */
+START_TEST(who_leaves_an_exchange)
+{
+    static const int32_t three[] = {0, 1, 2};
+    events[0] = fixture_event("f", LUO_EVENT_FAIL, "device:2", 1.25, 0);
+    workers(LUO_TRAINING_ALLREDUCE, three, 3, 1, 1);
+    run_ok();
+    ends(0, 1 + .25 + .05 + 1 + .1); /* two iterations of each */
+}
+END_TEST
+
 LUO_SUITE("run.training", LUO_T(its_sentence), LUO_T(ties), LUO_T(who_is_in_a_group),
-          LUO_T(types_of_a_group))
+          LUO_T(types_of_a_group), LUO_T_N(links_slow_exchanges, LUO_ROWS(rows)),
+          LUO_T(links_slow_who_cross_them), LUO_T(servers_too), LUO_T(down_for_ever),
+          LUO_T(who_leaves_an_exchange))

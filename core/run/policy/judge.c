@@ -9,10 +9,15 @@
 #include "core/run/parts.h"
 
 /* Devices outside the plan have no part in its step. */
-static uint64_t key_of(const luo_plan *plan, int64_t tokens, const double *rate)
+static uint64_t key_of(const luo_plan *plan, int64_t tokens, const double *rate,
+                       const luo_world *links)
 {
     uint64_t h = luo_plan_hash(plan);
     h = luo_hash_bytes(h, &tokens, sizeof tokens);
+    for (int32_t l = 0; links && l < links->nlinks; l++) {
+        h = luo_hash_bytes(h, &links->link_factor[l], sizeof *links->link_factor);
+        h = luo_hash_bytes(h, &links->link_extra_latency_s[l], sizeof *links->link_extra_latency_s);
+    }
     for (int32_t i = 0; i < plan->npipelines; i++)
         for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
             for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++) {
@@ -91,6 +96,10 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
         world->up[d] = true;
         world->slowdown[d] = isfinite(rate[d]) ? fmax(1, rate[d]) : 1;
     }
+    for (int32_t l = 0; j->links && l < world->nlinks; l++) {
+        world->link_factor[l] = j->links->link_factor[l];
+        world->link_extra_latency_s[l] = j->links->link_extra_latency_s[l];
+    }
     LUO_TRY(j->simulator->open(&config, &backend, err));
     const luo_step_request request = {.programs = set, .world = world};
     luo_status st = j->simulator->run_ranks(backend, &request, &result, err);
@@ -146,7 +155,8 @@ luo_status luo_judge_step(luo_judge *j, const luo_plan *plan, int64_t sequence_t
                           const double *rate, double *seconds, luo_err *err)
 {
     luo_judgement x;
-    int64_t *known = luo_map_at(&j->known, key_of(plan, sequence_tokens, rate), luo_judge_bits(-1));
+    int64_t *known =
+        luo_map_at(&j->known, key_of(plan, sequence_tokens, rate, j->links), luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *seconds = luo_judge_number(*known);
     if (*seconds >= 0) return LUO_OK;

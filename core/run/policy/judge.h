@@ -1,6 +1,6 @@
 /* judge.h: what a step of a plan takes, told by the simulator: what planners and policies
  * rank plans by (docs/planners.md#which-plan-is-taken). Slowdowns are those that are believed;
- * links are healthy. */
+ * links are healthy unless said otherwise. */
 #ifndef LUO_CORE_RUN_POLICY_JUDGE_H
 #define LUO_CORE_RUN_POLICY_JUDGE_H
 #include "core/base/hash.h"
@@ -21,9 +21,10 @@ typedef struct luo_judge {
     const luo_stack *stack;
     luo_bucketing bucket;
     const luo_expert_load *load; /* as in luo_compile_opts */
+    const luo_world *links;      /* how they are; of its devices nothing is taken. NULL: healthy */
     luo_comm_mode comm;
     const volatile int *interrupted; /* as in luo_backend_config */
-    luo_map known; /* steps by plan, tokens and slowdowns: bits of a double. {0} at first */
+    luo_map known; /* steps by plan, tokens, slowdowns and links: bits of a double. {0} at first */
 } luo_judge;
 
 typedef struct luo_judgement { /* of a plan and one step of it */

@@ -101,6 +101,7 @@ static luo_status make(training *t, luo_run *run, luo_err *err)
     for (int32_t l = 0; l < cluster->nlinks; l++) t->link_number[l] = -1;
     for (int32_t k = 0; k < cluster->nnodes; k++) t->node_number[k] = -1;
     luo_training_compare(t);
+    luo_training_see_links(t);
     return make_controllers(t, err);
 }
 
@@ -120,9 +121,14 @@ static luo_status exchange(training *t, const int32_t *member, int32_t n, luo_er
     double seconds = 0;
     if (n == 0) return LUO_OK;
     LUO_TRY(luo_training_exchange(t, member, n, &seconds, err));
+    t->groups++;
     for (int32_t i = 0; i < n; i++) {
-        t->at[member[i]].phase = TRAINER_EXCHANGES;
-        t->at[member[i]].until_s = t->run->clock.t_s + seconds;
+        trainer *it = &t->at[member[i]];
+        it->phase = TRAINER_EXCHANGES;
+        it->left = 1;
+        it->seconds = seconds;
+        it->until_s = t->run->clock.t_s + seconds;
+        it->group = t->groups;
     }
     return LUO_OK;
 }
@@ -197,23 +203,57 @@ static luo_status join(training *t, int32_t w, luo_err *err)
     return start(t, w, err);
 }
 
+/* What is left of an exchange goes on at another speed. */
+static void pace(trainer *it, double seconds, double now_s)
+{
+    if (seconds == it->seconds) return;
+    if (isfinite(it->seconds))
+        it->left = it->seconds > 0 ? fmax(0, it->until_s - now_s) / it->seconds : 0;
+    it->seconds = seconds;
+    it->until_s = it->left > 0 ? now_s + it->left * seconds : now_s;
+}
+
+/* Links are slower, faster, down or up again, or somebody has left: exchanges go on as they are. */
+static luo_status follow_links(training *t, luo_err *err)
+{
+    int32_t *member = LUO_NEW_N(t->run->scratch, int32_t, t->n);
+    bool *done = LUO_NEW_N(t->run->scratch, bool, t->n);
+    if (!member || !done) return luo_err_nomem(err);
+    for (int32_t w = 0; w < t->n; w++) {
+        double seconds = 0;
+        int32_t n = 0;
+        if (t->at[w].phase != TRAINER_EXCHANGES || done[w]) continue;
+        for (int32_t v = w; v < t->n; v++)
+            if (t->at[v].phase == TRAINER_EXCHANGES && t->at[v].group == t->at[w].group) {
+                done[v] = true;
+                member[n++] = v;
+            }
+        LUO_TRY(luo_training_exchange(t, member, n, &seconds, err));
+        for (int32_t i = 0; i < n; i++) pace(&t->at[member[i]], seconds, t->run->clock.t_s);
+    }
+    return LUO_OK;
+}
+
 /* Devices may be faster, slower, down or up again since the events were last committed. */
 static luo_status follow_world(training *t, luo_err *err)
 {
     int32_t changes;
-    luo_events_changes(t->run->clock.events, &changes);
+    const luo_change *change = luo_events_changes(t->run->clock.events, &changes);
+    const uint64_t links = t->links;
+    bool of_links = false, moved = false;
+    for (int32_t i = 0; i < changes; i++) of_links |= change[i].kind == LUO_CHANGE_LINK;
     if (changes == 0) return LUO_OK;
+    if (of_links) luo_training_see_links(t);
     for (int32_t w = 0; w < t->n; w++) {
         trainer *it = &t->at[w];
         const bool up = luo_training_is_up(t, w), gone = it->phase == TRAINER_GONE;
+        moved |= up == gone;
         if (!up && !gone) LUO_TRY(leave(t, w, err));
         if (up && gone) LUO_TRY(join(t, w, err));
         if (up && !gone && it->phase == TRAINER_COMPUTES)
             LUO_TRY(luo_training_seconds(t, w, &it->seconds, err));
-        if (up && !gone && it->phase == TRAINER_EXCHANGES && isinf(it->until_s))
-            LUO_TRY(exchange(t, &w, 1, err)); /* it began on a link that was down */
     }
-    return LUO_OK;
+    return moved || t->links != links ? follow_links(t, err) : LUO_OK;
 }
 
 /* Who waits, and for what is there now, goes on. */

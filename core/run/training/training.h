@@ -3,10 +3,11 @@
  *
  * A worker is a pipeline of the plan. Its iteration is the simulated step of that pipeline alone on
  * the devices as they are, so that stragglers count; when they change, what is left of it goes on
- * at the new speed. Then it exchanges, as long as the simulated step of its group takes
- * beyond that of the slowest alone, or as parameter servers need. Who may start next, and who
- * averages with whom, is decided by core/sync. A step of the run is as many iterations as the plan
- * has pipelines, whoever made them.
+ * at the new speed. Then it exchanges, as long as the simulated step of its group takes beyond that
+ * of the slowest alone on links as they are, or as parameter servers need; when links change, what
+ * is left of that goes on likewise, and waits while one that it needs is down. Who may start next,
+ * and who averages with whom, is decided by core/sync. A step of the run is as many iterations as
+ * the plan has pipelines, whoever made them.
  *
  * A worker with a device that is down leaves; when all are up again it goes on from the newest
  * weights. Policies are not asked, checkpoints are not written. */

@@ -31,6 +31,7 @@ static void put_number(picture *p, int32_t n)
 static void put_link(picture *p, int32_t l)
 {
     const luo_link *link = &p->t->run->job.scenario->cluster->links[l];
+    const luo_world *world = luo_events_world(p->t->run->clock.events);
     int32_t *number = &p->t->link_number[l];
     if (*number < 0) {
         *number = p->nlinks;
@@ -38,6 +39,8 @@ static void put_link(picture *p, int32_t l)
         put_number(p, (int32_t)link->kind);
         put(p, &link->bytes_per_s, sizeof link->bytes_per_s);
         put(p, &link->latency_s, sizeof link->latency_s);
+        put(p, &world->link_factor[l], sizeof world->link_factor[l]);
+        put(p, &world->link_extra_latency_s[l], sizeof world->link_extra_latency_s[l]);
     }
     put_number(p, *number);
 }
@@ -157,11 +160,18 @@ static int32_t devices_of(const training *t, const int32_t *member, int32_t n)
     return ndev;
 }
 
+/* These members on links as they are now. */
+static uint64_t key_of(const training *t, const int32_t *member, int32_t n)
+{
+    return luo_hash_bytes(luo_hash_bytes(LUO_HASH_EMPTY, &t->links, sizeof t->links), member,
+                          (size_t)n * sizeof *member);
+}
+
 /* A step of these workers, all devices well. */
 static luo_status step_of(training *t, const int32_t *member, int32_t n, double *seconds,
                           luo_err *err)
 {
-    uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, member, (size_t)n * sizeof *member);
+    uint64_t key = key_of(t, member, n);
     if (devices_of(t, member, n) <= MANY_DEVICES) {
         int32_t *arranged = LUO_NEW_N(t->run->scratch, int32_t, n);
         if (!arranged) return luo_err_nomem(err);
@@ -181,7 +191,7 @@ static luo_status step_of(training *t, const int32_t *member, int32_t n, double 
 luo_status luo_training_group(training *t, const int32_t *member, int32_t n, double *seconds,
                               luo_err *err)
 {
-    const uint64_t key = luo_hash_bytes(LUO_HASH_EMPTY, member, (size_t)n * sizeof *member);
+    const uint64_t key = key_of(t, member, n);
     double together = 0, slowest = 0;
     *seconds = luo_judge_number(luo_map_get(&t->exchanges, key, luo_judge_bits(-1)));
     if (*seconds >= 0) return LUO_OK;
@@ -191,7 +201,7 @@ luo_status luo_training_group(training *t, const int32_t *member, int32_t n, dou
         LUO_TRY(step_of(t, &member[i], 1, &alone, err));
         slowest = fmax(slowest, alone);
     }
-    *seconds = fmax(0, together - slowest);
+    *seconds = isinf(together) ? INFINITY : fmax(0, together - slowest);
     if (t->exchanges.n >= MANY_SETS) luo_map_clear(&t->exchanges);
     int64_t *slot = luo_map_at(&t->exchanges, key, 0);
     if (!slot) return luo_err_nomem(err);

@@ -16,9 +16,11 @@ typedef enum trainer_phase {
 typedef struct trainer { /* a worker */
     trainer_phase phase;
     bool arrived;                     /* WAITS: it has computed and wants to exchange */
-    double left;                      /* COMPUTES: share of the iteration that is left */
-    double seconds;                   /* of a whole iteration, as its devices are now */
-    double until_s;                   /* EXCHANGES */
+    double left;                      /* COMPUTES: share of the iteration that is left; EXCHANGES:
+                                       * of the exchange, when `seconds` was last set */
+    double seconds;                   /* of the whole, as devices or links are now */
+    double until_s;                   /* EXCHANGES; INFINITY: a link is down */
+    int64_t group;                    /* EXCHANGES: they who have the same do it together */
     int64_t iteration;                /* finished ones */
     double spent_s[TRAINER_GONE + 1]; /* of the open step, by phase */
 } trainer;
@@ -30,7 +32,9 @@ typedef struct training {
     luo_arena *arena;
     int32_t n, living;
     trainer *at;
-    int64_t ended; /* iterations of the open step */
+    int64_t ended;  /* iterations of the open step */
+    int64_t groups; /* exchanges that have begun */
+    uint64_t links; /* how they are: a hash; 0: all well */
     double step_start_s;
     int32_t *like; /* per worker: the first one whose steps take as long on devices as fast */
     int32_t *cut;  /* per worker: the first one with the same stages, wherever they are */
@@ -50,11 +54,15 @@ typedef struct training {
 void luo_training_compare(training *t);
 /* Seconds of an iteration of worker w on the devices as they are. */
 luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err *err);
-/* Seconds of a step of these pipelines of the plan and of nothing else, all devices well.
- * Errors: LUO_EINPUT they cannot make one; those of luo_judge_step. */
+/* Fills t->links. Cost: O(links). */
+void luo_training_see_links(training *t);
+/* Seconds of a step of these pipelines of the plan and of nothing else, all devices well, links as
+ * they are; INFINITY: one that it needs is down. Errors: LUO_EINPUT they cannot make one; those of
+ * luo_judge_step. */
 luo_status luo_training_step_of(training *t, const int32_t *member, int32_t n, double *seconds,
                                 luo_err *err);
-/* Seconds of an exchange of these workers, or of each of them with the servers, begun now. */
+/* Seconds of an exchange of these workers, or of each of them with the servers, on links as they
+ * are; INFINITY: one is down. */
 luo_status luo_training_exchange(training *t, const int32_t *member, int32_t n, double *seconds,
                                  luo_err *err);
 bool luo_training_is_up(const training *t, int32_t w);

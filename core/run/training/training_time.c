@@ -96,20 +96,44 @@ static void all_well(training *t)
     for (int32_t d = 0; d < t->run->job.scenario->cluster->ndevices; d++) t->rate[d] = 1;
 }
 
-/* A step of these pipelines of the plan, and of nothing else, at t->rate. */
-static luo_status seconds_of(training *t, const int32_t *member, int32_t n, double *seconds,
-                             luo_err *err)
+void luo_training_see_links(training *t)
+{
+    const luo_world *world = luo_events_world(t->run->clock.events);
+    uint64_t h = LUO_HASH_EMPTY;
+    for (int32_t l = 0; l < world->nlinks; l++) {
+        const double is[] = {world->link_factor[l], world->link_extra_latency_s[l]};
+        if (is[0] == 1 && is[1] == 0) continue;
+        h = luo_hash_bytes(h, &l, sizeof l);
+        h = luo_hash_bytes(h, is, sizeof is);
+    }
+    t->links = h == LUO_HASH_EMPTY ? 0 : h;
+}
+
+/* A step of these pipelines of the plan, and of nothing else, at t->rate. INFINITY: as *why says.
+ */
+static luo_status ask(training *t, const int32_t *member, int32_t n, const luo_world *links,
+                      double *seconds, luo_err *why)
 {
     luo_run *run = t->run;
-    luo_err why = {0};
     luo_plan part = *t->plan;
     luo_pipeline *pipelines = LUO_NEW_N(run->scratch, luo_pipeline, n);
-    if (!pipelines) return luo_err_nomem(err);
+    if (!pipelines) return luo_err_nomem(why);
     for (int32_t i = 0; i < n; i++) pipelines[i] = t->plan->pipelines[member[i]];
     part.pipelines = pipelines;
     part.npipelines = n;
+    run->decision.judge.links = links;
     const luo_status st = luo_judge_step(&run->decision.judge, &part, luo_run_tokens(run, t->plan),
-                                         t->rate, seconds, &why);
+                                         t->rate, seconds, why);
+    run->decision.judge.links = NULL;
+    return st;
+}
+
+/* The same on healthy links, on which it has to be possible. */
+static luo_status seconds_of(training *t, const int32_t *member, int32_t n, double *seconds,
+                             luo_err *err)
+{
+    luo_err why = {0};
+    const luo_status st = ask(t, member, n, NULL, seconds, &why);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     if (isfinite(*seconds)) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT, "pipeline %d of the plan cannot be a worker: %s", member[0],
@@ -119,8 +143,16 @@ static luo_status seconds_of(training *t, const int32_t *member, int32_t n, doub
 luo_status luo_training_step_of(training *t, const int32_t *member, int32_t n, double *seconds,
                                 luo_err *err)
 {
+    const luo_world *world = luo_events_world(t->run->clock.events);
+    luo_err why = {0};
     all_well(t);
-    return seconds_of(t, member, n, seconds, err);
+    if (t->links == 0) return seconds_of(t, member, n, seconds, err);
+    const luo_status st = ask(t, member, n, world, seconds, &why);
+    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
+    if (isfinite(*seconds)) return LUO_OK;
+    LUO_TRY(seconds_of(t, member, n, seconds, err));
+    *seconds = INFINITY; /* it is the links */
+    return LUO_OK;
 }
 
 /* The speeds of one worker's devices on those of another. */
