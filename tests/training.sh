@@ -78,6 +78,9 @@ for w in allreduce bsp ssp asp preduce; do
     check "$w loses less than a worker" is "$(last gone $w)" '<' "$(awk -v a="$(last quiet $w)" 'BEGIN {print a / 12 * 40 * 1.1}')"
 done
 check "the policy alone is lost" [ "$(value gone state programs)" = lost ]
+# Its links go down with a node: they are nobody's any more.
+check "a node fails" run node '{steps: 20}' '{id: f, kind: fail, target: "node:a-1", at_s: 0.02}' 1
+for w in allreduce bsp ssp asp preduce; do check "$w goes on without the node" [ "$(value node state $w)" = complete ]; done
 check "all are dead" run dead '{duration_s: 1}' '{id: f, kind: fail, target: "group:a", at_s: 0.04}' 1
 check "it is lost, and when" grep -q '^1,0.040000000,.*,lost,static,.*no worker is left$' "$tmp/dead/ssp/events.csv"
 check "a slow link slows servers" run link '{steps: 12}' '{id: l, kind: link, target: "link:a-0/nic3", bandwidth_factor: 0.01, at_s: 0}'

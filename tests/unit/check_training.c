@@ -233,6 +233,27 @@ START_TEST(down_for_ever)
 }
 END_TEST
 
+/* A node fails with its NICs: the six others go on as six, and one of two as it was. */
+START_TEST(links_of_who_is_gone)
+{
+    static const int32_t two[] = {0, 2};
+    for (int i = 0; i < 2; i++) {
+        const int32_t n = i ? 2 : 6; /* who live, and who are in the same step */
+        workers(LUO_TRAINING_ASP, i ? two : eight, n, 1, 0);
+        run_ok();
+        const double exchange_s = fake.steps[0].end_s - 1;
+        events[0] = fixture_event("f", LUO_EVENT_FAIL, i ? "node:g0-1" : "node:g0-3", .5, 0);
+        workers(LUO_TRAINING_ASP, i ? two : eight, i ? 2 : 8, i ? 1 : 3, 1);
+        run_ok();
+        /* Alone: the same bytes for each worker, half as many at the server. */
+        if (i)
+            ends(0, 2 + exchange_s);
+        else
+            ends(2, 4 * (1 + exchange_s));
+    }
+}
+END_TEST
+
 /* Two of three are on one node: what is left, a half, they do there. */
 START_TEST(who_leaves_an_exchange)
 {
@@ -247,4 +268,4 @@ END_TEST
 LUO_SUITE("run.training", LUO_T(its_sentence), LUO_T(ties), LUO_T(who_is_in_a_group),
           LUO_T(types_of_a_group), LUO_T_N(links_slow_exchanges, LUO_ROWS(rows)),
           LUO_T(links_slow_who_cross_them), LUO_T(servers_too), LUO_T(down_for_ever),
-          LUO_T(who_leaves_an_exchange))
+          LUO_T(links_of_who_is_gone), LUO_T(who_leaves_an_exchange))

@@ -174,25 +174,35 @@ luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err
 
 /* ---- exchanges ---- */
 
-/* Latency and bandwidth between neighbouring workers, at their worst, with link events. */
-static luo_exchange_net net_of(const training *t)
+/* The net is as bad as the path from a worker to another one. */
+static void see_path(const training *t, int32_t v, int32_t w, bool events, luo_exchange_net *net)
 {
     const luo_cluster *cluster = t->run->job.scenario->cluster;
     const luo_world *world = luo_events_world(t->run->clock.events);
-    luo_exchange_net net = {0, INFINITY};
+    const int32_t a = t->plan->pipelines[v].stages[0].dev[0];
+    const int32_t b = t->plan->pipelines[w].stages[0].dev[0];
     luo_hop hop[LUO_PATH_MAX];
-    for (int32_t w = 0; w + 1 < t->n; w++) {
-        const int32_t a = t->plan->pipelines[w].stages[0].dev[0];
-        const int32_t b = t->plan->pipelines[w + 1].stages[0].dev[0];
-        double least = 1, extra_s = 0;
-        const int32_t n = luo_cluster_path(cluster, a, b, hop);
-        for (int32_t i = 0; i < n; i++) {
-            least = fmin(least, world->link_factor[hop[i].link]);
-            extra_s += world->link_extra_latency_s[hop[i].link];
-        }
-        net.alpha_s = fmax(net.alpha_s, luo_cluster_path_latency(cluster, a, b) + extra_s);
-        net.bytes_per_s =
-            fmin(net.bytes_per_s, luo_cluster_path_bytes_per_s(cluster, a, b) * least);
+    double least = 1, extra_s = 0;
+    const int32_t n = luo_cluster_path(cluster, a, b, hop);
+    for (int32_t i = 0; i < n && events; i++) {
+        least = fmin(least, world->link_factor[hop[i].link]);
+        extra_s += world->link_extra_latency_s[hop[i].link];
+    }
+    net->alpha_s = fmax(net->alpha_s, luo_cluster_path_latency(cluster, a, b) + extra_s);
+    net->bytes_per_s = fmin(net->bytes_per_s, luo_cluster_path_bytes_per_s(cluster, a, b) * least);
+}
+
+/* Latency and bandwidth between neighbouring workers that live, at their worst, with link events.
+ * One that is alone has the net of all, without them: links go down with nodes. */
+static luo_exchange_net net_of(const training *t)
+{
+    luo_exchange_net net = {0, INFINITY};
+    const bool events = t->living > 1;
+    int32_t before = -1;
+    for (int32_t w = 0; w < t->n; w++) {
+        if (events && t->at[w].phase == TRAINER_GONE) continue;
+        if (before >= 0) see_path(t, before, w, events, &net);
+        before = w;
     }
     return net;
 }
