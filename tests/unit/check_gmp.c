@@ -92,6 +92,28 @@ START_TEST(training)
 }
 END_TEST
 
+/* Shares of 100 embeddings, half of which are kept elsewhere, as their decimals say. */
+START_TEST(decimal_shares)
+{
+    static const double share[] = {.07, .14, .28, .29, .291, .2899};
+    static const int32_t want[] = {7, 14, 28, 29, 29, 28};
+    luo_arena *arena = luo_arena_new(0);
+    static int32_t all[101];
+    static const int64_t begin[] = {0, 100, 101};
+    for (int32_t e = 0; e < 100; e++) all[e] = e;
+    const luo_bigraph two = {.samples = 2, .embeds = 100, .first = begin, .embed = all};
+    const luo_gmp_opts o = {.parts = 2, .batch = 1, .cm = luo_gmp_costs(arena, 2, 2, 1, 1)};
+    luo_gmp gmp;
+    ck_assert_int_eq(luo_gmp_make(arena, &two, &o, &gmp, NULL), LUO_OK);
+    for (int i = 0; i < 6; i++) {
+        int32_t *kept, n;
+        ck_assert_int_eq(luo_gmp_replicas(arena, &gmp, 0, share[i], &kept, &n, NULL), LUO_OK);
+        ck_assert_int_eq(n, want[i]);
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(costs)
 {
     static const double want[] = {0, .1, 1, .1, 0, 1, 1, 1, 0};
@@ -132,5 +154,5 @@ START_TEST(errors)
 }
 END_TEST
 
-LUO_SUITE("gmp", LUO_T(GS1), LUO_T(GP1), LUO_T(in_one_call), LUO_T(training), LUO_T(costs),
-          LUO_T_N(errors, LUO_ROWS(bad)))
+LUO_SUITE("gmp", LUO_T(GS1), LUO_T(GP1), LUO_T(in_one_call), LUO_T(training), LUO_T(decimal_shares),
+          LUO_T(costs), LUO_T_N(errors, LUO_ROWS(bad)))

@@ -1,4 +1,5 @@
 /* gmp_train.c: second replicas, and what training on a partition moves. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,7 +39,8 @@ static double rating(const luo_gmp *gmp, int32_t part, int32_t e)
 luo_status luo_gmp_replicas(luo_arena *arena, const luo_gmp *gmp, int32_t part, double ratio,
                             int32_t **out, int32_t *n, luo_err *err)
 {
-    const int32_t most = (int32_t)floor(ratio * gmp->graph->embeds);
+    /* 0.29 x 100 is 28.999999999999996: what is whole but for rounding is whole. */
+    const int32_t most = (int32_t)floor(ratio * gmp->graph->embeds * (1 + 4 * DBL_EPSILON));
     int32_t *kept = LUO_NEW_N(arena, int32_t, most), found = 0;
     const size_t mark = luo_arena_mark(arena);
     rated *all = LUO_NEW_N(arena, rated, gmp->graph->embeds);
