@@ -90,21 +90,22 @@ static luo_status bad_spec(const char *option, const char *text, luo_err *err)
                        option, text);
 }
 
-/* Reads the parts of text, each a name and a number, from *at on. */
+/* Reads a part of text, a name and a number, from *at on; `given` are those before it. */
 static luo_status read_part(const char *option, const char *text, const char **at, double *v,
-                            luo_err *err)
+                            bool *given, luo_err *err)
 {
     int i = 0;
     char *end;
     const size_t n = strcspn(*at, "=");
     while (i < PARTS && (strlen(parts[i].name) != n || strncmp(*at, parts[i].name, n) != 0)) i++;
-    if (i == PARTS || !(*at)[n]) return bad_spec(option, text, err);
+    if (i == PARTS || !(*at)[n] || given[i]) return bad_spec(option, text, err);
     v[i] = strtod(*at + n + 1, &end);
     if (end == *at + n + 1 || !(v[i] >= parts[i].least && v[i] <= parts[i].most) ||
         (parts[i].whole && v[i] != floor(v[i])))
         return luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; its %s is a %snumber from %g to %g.",
                            option, text, parts[i].name, parts[i].whole ? "whole " : "",
                            parts[i].least, parts[i].most);
+    given[i] = true;
     *at = end;
     return LUO_OK;
 }
@@ -113,11 +114,12 @@ static luo_status draw_samples(luo_cli *cli, const char *option, const char *tex
                                luo_clicks *out, luo_err *err)
 {
     double v[PARTS];
+    bool given[PARTS] = {false};
     const char *at = text + strlen("synthetic");
     for (int i = 0; i < PARTS; i++) v[i] = parts[i].otherwise;
     while (*at == (at == text + strlen("synthetic") ? ':' : ',')) {
         at++;
-        LUO_TRY(read_part(option, text, &at, v, err));
+        LUO_TRY(read_part(option, text, &at, v, given, err));
     }
     if (*at) return bad_spec(option, text, err);
     if (v[VOCAB] < v[SLOTS])

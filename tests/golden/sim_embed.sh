@@ -26,6 +26,7 @@ one --embed gmp --data single.csv --parts 2
 one --embed gmp --data none.csv --parts 2
 one --embed gmp --data synthetic:samples=x --parts 2
 one --embed gmp --data synthetic:samples=9,size=3 --parts 2
+one --embed gmp --data synthetic:samples=5,samples=9 --parts 2
 one --embed gmp --data synthetic:slots=9,vocab=8 --parts 2
 one --embed gmp --data synthetic:samples=1e8 --parts 2
 one --embed gmp --data keys.csv
