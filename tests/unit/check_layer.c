@@ -339,6 +339,80 @@ START_TEST(step_of_one)
 }
 END_TEST
 
+/* Replicas sum every parameter of the model once: in one bucket that begins when the backward ends,
+ * what is seen of it is the sum of so many elements. */
+static const struct {
+    const char *what;
+    bool is_llama, qk_norm, qkv_bias;
+    luo_latent latent;
+    luo_moe moe;
+} summed[] = {
+    {"gpt", .is_llama = false},
+    {"llama", .is_llama = true},
+    {"biases of q, k and v", .is_llama = true, .qkv_bias = true},
+    {"norms of q and k", .is_llama = true, .qk_norm = true},
+    {"latent", .is_llama = true, .latent = {96, 64, 32, 16, 48}},
+    {"latent keys and values", .is_llama = true, .latent = {0, 64, 32, 16, 48}},
+    {"latent, norms with a mean", .is_llama = false, .latent = {96, 64, 32, 16, 48}},
+    {"experts", .is_llama = true,
+     .moe = {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 384}},
+    {"experts beside shared ones", .is_llama = true,
+     .moe = {.experts = 8,
+             .experts_per_token = 2,
+             .expert_ffn_hidden = 384,
+             .shared_experts = 2,
+             .shared_ffn_hidden = 256}},
+    {"experts in every other layer", .is_llama = true,
+     .moe = {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 384, .every_layers = 2}},
+    {"latent with experts", .is_llama = true, .latent = {96, 64, 32, 16, 48},
+     .moe =
+         {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 384, .first_dense_layers = 1}},
+};
+
+START_TEST(gradients_are_all_parameters)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 1, 2, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    stack.dp_overlap = 0;
+    stack.grad_comm_bytes = 2;
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
+    luo_model m = summed[_i].is_llama ? llama(4, 1024, 16, 4, 4096) : gpt(4, 1024, 16, 51200);
+    const int32_t dev[2] = {0, 1};
+    int64_t parameters;
+    double reduce;
+    luo_step_cost cost;
+    m.qk_norm = summed[_i].qk_norm;
+    m.qkv_bias |= summed[_i].qkv_bias;
+    m.latent = summed[_i].latent;
+    m.moe = summed[_i].moe;
+    if (luo_model_is_latent(&m)) {
+        m.kv_heads = m.heads;
+        m.head_dim = m.latent.nope + m.latent.rope;
+        m.qkv_bias = m.linear_bias = false;
+    }
+    const luo_step_spec s = {.model = &m,
+                             .sequence_tokens = 1024,
+                             .micro_batch_sequences = 2,
+                             .micro_batches = 5,
+                             .tp = 1,
+                             .pp = 1,
+                             .dp = 2,
+                             .chunks = 1,
+                             .schedule = LUO_SCHED_1F1B,
+                             .dev = dev,
+                             .bucket = {.rule = LUO_BUCKET_DEEPSPEED}};
+    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &cost, NULL), LUO_OK);
+    ck_assert_int_eq(luo_model_parameters(&m, &parameters, NULL), LUO_OK);
+    luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, 2 * parameters, 0, &reduce, NULL);
+    luo_near(cost.dp, reduce, 1e-12, summed[_i].what);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* Directions that any step must have. */
 START_TEST(step_directions)
 {
@@ -428,4 +502,5 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T_N(memory_activations, LUO_ROWS(activations)),
           LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
           LUO_T(step_of_one), LUO_T(step_of_two_kinds_of_layers),
-          LUO_T(step_directions), LUO_T(layer_variants))
+          LUO_T_N(gradients_are_all_parameters, LUO_ROWS(summed)), LUO_T(step_directions),
+          LUO_T(layer_variants))

@@ -26,17 +26,32 @@ static void add_norm(const luo_model *model, step_tensor *t, int32_t *n)
     if (model->norm == LUO_NORM_LAYER) add(t, n, model->hidden, true);
 }
 
-/* Experts: all their matrices at once. */
+/* Of a feed-forward, biases with it. */
+static int64_t mlp_elements(const luo_model *model, int64_t ffn)
+{
+    const int64_t ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    return (ins + 1) * model->hidden * ffn + (model->linear_bias ? ins * ffn + model->hidden : 0);
+}
+
+/* Experts: all their matrices at once, the router on every device. */
+static void add_experts(const luo_step_spec *spec, step_tensor *t, int32_t *n)
+{
+    const luo_model *model = spec->model;
+    const luo_moe *moe = &model->moe;
+    const int64_t all = moe->experts * mlp_elements(model, moe->expert_ffn_hidden) +
+                        moe->shared_experts * mlp_elements(model, moe->shared_ffn_hidden);
+    add(t, n, moe->experts * model->hidden, true);
+    add(t, n, share(all, spec->tp), false);
+}
+
 static void add_mlp(const luo_step_spec *spec, int64_t layer, luo_layer_part part, step_tensor *t,
                     int32_t *n)
 {
     const luo_model *model = spec->model;
     const int32_t ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
     const int64_t f = share(model->ffn_hidden, spec->tp);
-    if (model->moe.experts > 0) {
-        const double attention = luo_mem_attention_parameters(model, spec->tp);
-        const double all = luo_mem_layer_parameters(model, layer, spec->tp) - attention;
-        if (part == LUO_LAYER_UP) add(t, n, (int64_t)all, false);
+    if (luo_model_has_experts(model, layer)) {
+        if (part == LUO_LAYER_UP) add_experts(spec, t, n);
         return;
     }
     if (part == LUO_LAYER_DOWN) {
