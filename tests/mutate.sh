@@ -91,15 +91,21 @@ while IFS=$'\t' read -r file line column token other <&3; do
 done 3<"$work/drawn"
 
 # ---- which tests run which of these lines ----
-# Archives with these objects, counting, beside the others.
+# Archives with these objects, counting, beside the others. Made anew: `ar r` goes by the names of members, and objects
+# of several folders have the same.
 cover=$work/cover
 mkdir -p "$cover"; cp $build/libluo*.a "$cover/"
 for file in $(cut -f2 "$work/mutants" | sort -u); do objects_of "$file"; done | sort -u >"$work/counted"
 while read -r o; do
     compile "$o" "$cover/$o" --coverage || { echo "mutate: $o does not compile with --coverage"; exit 1; }
-    case $o in */core/*) lib=core ;; */sim/*) lib=sim ;; *) lib=exec ;; esac
-    ar r "$cover/libluo$lib.a" "$cover/$o" 2>/dev/null
 done <"$work/counted"
+for lib in core sim exec; do
+    rm "$cover/libluo$lib.a"
+    find $build/$lib -name '*.o' | grep -vE "^$build/exec/(main[^/]*$|bundle/|cuda/)" | sort |
+        while read -r o; do if [ -e "$cover/$o" ]; then echo "$cover/$o"; else echo "$o"; fi; done |
+        xargs ar qcS "$cover/libluo$lib.a"
+    ar s "$cover/libluo$lib.a"
+done
 # The simulator's workers end by _exit, which would keep what they counted to itself.
 printf 'void __gcov_dump(void);\nvoid __real__exit(int);\nvoid __wrap__exit(int code) {__gcov_dump(); __real__exit(code);}\n' |
     ${CC:-cc} -w -x c -c - -o "$work/leave.o"
@@ -136,7 +142,7 @@ lines_run() { # TEST: numbers of the mutants whose lines it runs; of lines witho
 }
 baseline() { # TEST: does it pass, how long does it take, which mutants does it meet
     local name=$1 folder=$work/base/${1//\//.} began=$EPOCHREALTIME seconds p
-    for p in $(programs_of "$name"); do link "$p" "$folder/${p#$build/}" "$cover" --coverage "$work/leave.o" -Wl,--wrap=_exit || { echo "mutate: $p does not link"; return; }; done
+    for p in $(programs_of "$name"); do link "$p" "$folder/${p#$build/}" "$cover" --coverage "$work/leave.o" -Wl,--wrap=_exit || { echo "mutate: $p does not link; its tests are left out"; return; }; done
     GCOV_PREFIX=$work/counts/${name//\//.} run_test "$folder" "$name" 600 || { echo "mutate: $name fails without a mutant; left out"; return; }
     seconds=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN {printf "%.2f", b - a}')
     lines_run "$name" | while read -r k; do echo "$k $seconds $name"; done >"$work/meets/${name//\//.}"
