@@ -388,15 +388,43 @@ START_TEST(duration_and_lengths)
 }
 END_TEST
 
+/* In proportion to the plan's, the largest remainder first and then the smaller index; at least one
+ * each, which the largest pays for. */
+static const struct {
+    int32_t plan[4], batch, dealt[4];
+} dealt[] = {
+    {{10, 6, 4, 4}, 24, {10, 6, 4, 4}}, {{8, 8, 8, 8}, 25, {7, 6, 6, 6}},  /* 6.25 each */
+    {{8, 8, 8, 8}, 27, {7, 7, 7, 6}},   {{10, 6, 4, 4}, 13, {6, 3, 2, 2}}, /* 5.4, 3.3, 2.2, 2.2 */
+    {{4, 4, 6, 10}, 13, {2, 2, 3, 6}},  {{4, 10, 6, 4}, 16, {3, 7, 4, 2}}, /* 2.67, 6.67, 4, 2.67 */
+    {{29, 1, 1, 1}, 16, {13, 1, 1, 1}}, /* 14.5, and three halves */
+    {{20, 10, 1, 1}, 8, {4, 2, 1, 1}},  /* 5, 2.5, and two quarters */
+    {{1, 1, 10, 20}, 8, {1, 1, 2, 4}},  {{5, 1, 1, 1}, 4, {1, 1, 1, 1}},
+};
+
 START_TEST(batch_is_dealt)
 {
+    static const luo_range all = {0, 24};
     prepare("static", 1, 0);
-    sc.batch_sequences = 25;
+    luo_plan *p = (luo_plan *)sc.plan;
+    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, 4);
+    luo_stage *st = LUO_NEW_N(arena, luo_stage, 4);
+    for (int32_t i = 0; i < 4; i++) {
+        st[i] = p->pipelines[i / 2].stages[i % 2]; /* with its devices */
+        st[i].layers = &all;
+        st[i].embedding = st[i].head = true;
+        pl[i] = (luo_pipeline){.micro_batches = dealt[_i].plan[i],
+                               .micro_batch_sequences = 1,
+                               .nstages = 1,
+                               .stages = &st[i]};
+    }
+    p->pipelines = pl;
+    p->npipelines = 4;
+    sc.batch_sequences = dealt[_i].batch;
     run_ok();
-    const luo_plan *p = fake.plans[0].plan;
-    ck_assert_int_eq(p->pipelines[0].micro_batches, 13); /* 12.5 each: the smaller index first */
-    ck_assert_int_eq(p->pipelines[1].micro_batches, 12);
-    ck_assert_int_eq(fake.steps[0].sequences, 25);
+    const luo_plan *got = fake.plans[0].plan;
+    for (int32_t i = 0; i < 4; i++)
+        ck_assert_int_eq(got->pipelines[i].micro_batches, dealt[_i].dealt[i]);
+    ck_assert_int_eq(fake.steps[0].sequences, dealt[_i].batch);
 }
 END_TEST
 
@@ -471,6 +499,23 @@ static void bad_batch(void)
 {
     sc.batch_sequences = 1;
 }
+static void odd_batch(void)
+{
+    luo_pipeline *pl = (luo_pipeline *)sc.plan->pipelines;
+    pl[0].micro_batch_sequences = pl[1].micro_batch_sequences = 2;
+    sc.batch_sequences = 25;
+}
+static void uneven_micro_batches(void)
+{
+    ((luo_pipeline *)sc.plan->pipelines)[1].micro_batch_sequences = 2;
+    sc.batch_sequences = 32;
+}
+static void micro_batches_of_lengths(void)
+{
+    static const int64_t tokens[8] = {256, 256, 256, 256, 256, 256, 256, 255};
+    ((luo_pipeline *)sc.plan->pipelines)[1].micro_batch_tokens = tokens;
+    sc.batch_sequences = 24;
+}
 static void bad_window(void)
 {
     spec.window_steps = 0;
@@ -503,6 +548,13 @@ static const struct {
     {bad_clock, "policy `static` has `planner_time` `measured`, and there is no clock here; use "
                 "`fixed`."},
     {bad_batch, "the batch gives 1 micro-batches for 2 pipelines; at least one each is needed."},
+    {odd_batch,
+     "a batch of 25 sequences is not a multiple of the plan's micro-batches of 2; another "
+     "batch is needed."},
+    {uneven_micro_batches, "plan `base` has pipelines with different micro-batches; leave `batch` "
+                           "to the plan."},
+    {micro_batches_of_lengths, "plan `base` has pipelines with different micro-batches; leave "
+                               "`batch` to the plan."},
     {bad_window, "policy `static` has `window_steps` 0; 1 to 64 is expected."},
     {bad_planner, "planner `magic` cannot start a run; `uniform`, `malleus`, `hydraulis`, "
                   "`hap` or `auto` is expected, or a plan file."},
@@ -642,7 +694,8 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(waits_for_repair), LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
-          LUO_T(batch_is_dealt), LUO_T_N(planner_starts_the_run, LUO_ROWS(starts)),
-          LUO_T_N(first_plan_is_judged, 4), LUO_T_N(refused, LUO_ROWS(bad)),
-          LUO_T(too_big), LUO_T(interrupted), LUO_T(interrupted_waiting),
-          LUO_T_N(parts_that_do_not_add_up, 2), LUO_T_N(busy_runs_repeat, 15))
+          LUO_T_N(batch_is_dealt, LUO_ROWS(dealt)),
+          LUO_T_N(planner_starts_the_run, LUO_ROWS(starts)), LUO_T_N(first_plan_is_judged, 4),
+          LUO_T_N(refused, LUO_ROWS(bad)), LUO_T(too_big), LUO_T(interrupted),
+          LUO_T(interrupted_waiting), LUO_T_N(parts_that_do_not_add_up, 2),
+          LUO_T_N(busy_runs_repeat, 15))

@@ -723,9 +723,48 @@ START_TEST(state_apart)
     }
     luo_model_parameters(&w.model, &all, NULL);
     ck_assert_int_eq(sum, 12 * all); /* once, whatever the plan */
-    w.plan->state_layout.data = 3;
-    ck_assert_int_eq(compile_world(&w, &set), LUO_EINPUT);
-    ck_assert_str_eq(w.err.text, "state layout 3 x 2 x 1 does not fit 4 devices.");
+    close_world(&w);
+}
+END_TEST
+
+/* Any sizes whose product is the number of devices. */
+static const struct {
+    int32_t data, tensor, pipeline;
+    const char *says; /* NULL: fits */
+} layouts[] = {
+    {1, 2, 2, NULL},
+    {2, 1, 2, NULL},
+    {4, 1, 1, NULL},
+    {1, 4, 1, NULL},
+    {3, 2, 1, "state layout 3 x 2 x 1 does not fit 4 devices."},
+    {-2, -2, 1, "state layout -2 x -2 x 1 does not fit 4 devices."},
+    {-2, 1, -2, "state layout -2 x 1 x -2 does not fit 4 devices."},
+    {1, -4, -1, "state layout 1 x -4 x -1 does not fit 4 devices."},
+};
+
+START_TEST(state_layout_fits)
+{
+    static const int32_t dev[4] = {0, 1, 2, 3};
+    world w;
+    luo_programs *set;
+    open_world(&w, "1: [0,1]*1 || 1: [2]*1", 0);
+    w.plan->state_layout =
+        (luo_state_layout){layouts[_i].data, layouts[_i].tensor, layouts[_i].pipeline, 4, dev};
+    const luo_status st = compile_world(&w, &set);
+    if (layouts[_i].says) {
+        ck_assert_int_eq(st, LUO_EINPUT);
+        ck_assert_str_eq(w.err.text, layouts[_i].says);
+    } else {
+        ck_assert_msg(st == LUO_OK, "%s", w.err.text);
+        int64_t sum = 0, all = 0;
+        for (int32_t d = 0; d < 4; d++) {
+            luo_memory m;
+            ck_assert_int_eq(luo_program_memory(w.arena, set, d, &m, &w.err), LUO_OK);
+            sum += m.optimizer;
+        }
+        luo_model_parameters(&w.model, &all, NULL);
+        ck_assert_int_eq(sum, 12 * all); /* once, however it is laid out */
+    }
     close_world(&w);
 }
 END_TEST
@@ -777,9 +816,8 @@ END_TEST
 
 LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(layer, 2), LUO_T(layer_groups),
           LUO_T_N(latent_layer, 2), LUO_T(latent_cost), LUO_T(phases),
-          LUO_T_N(pairs, LUO_ROWS(pair_rows)),
-          LUO_T_N(attention, LUO_ROWS(attention_rows)), LUO_T_N(whole, LUO_ROWS(whole_rows)),
-          LUO_T_N(raw, LUO_ROWS(raw_rows)),
+          LUO_T_N(pairs, LUO_ROWS(pair_rows)), LUO_T_N(attention, LUO_ROWS(attention_rows)),
+          LUO_T_N(whole, LUO_ROWS(whole_rows)), LUO_T_N(raw, LUO_ROWS(raw_rows)),
           LUO_T(raw_reshard), LUO_T_N(refusals, LUO_ROWS(refused)), LUO_T(state_apart),
-          LUO_T_N(few_tokens, LUO_RECOMPUTES),
+          LUO_T_N(state_layout_fits, LUO_ROWS(layouts)), LUO_T_N(few_tokens, LUO_RECOMPUTES),
           LUO_T(params))

@@ -196,6 +196,53 @@ START_TEST(memory_state)
 }
 END_TEST
 
+/* Gradients that wait for their bucket are two buckets: one fills while another travels. A bucket
+ * is what its rule says, but at least the widest tensor (4h^2, h 1024); of 12h^2 + 13h a layer. */
+enum { WIDEST = 4 * 1024 * 1024, WHOLE = 12 * 1024 * 1024 + 13 * 1024, MIB = 1 << 20 };
+static const struct {
+    luo_bucketing rule;
+    int32_t zero, replicas;
+    double parameters; /* of a bucket, in 4 bytes each */
+} waiting[] = {
+    {{.rule = LUO_BUCKET_UNSAID}, 2, 8, WIDEST},
+    {{.rule = LUO_BUCKET_UNIT}, 2, 8, WHOLE},
+    {{.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = 0}, 2, 8, WIDEST},
+    {{.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = 15}, 2, 8, WIDEST},
+    {{.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = 17}, 2, 8, 17.0 * MIB / 4},
+    {{.rule = LUO_BUCKET_DDP}, 2, 8, 25.0 * MIB / 4},
+    {{.rule = LUO_BUCKET_MEGATRON}, 2, 8, 40e6},
+    {{.rule = LUO_BUCKET_MEGATRON}, 2, 64, 64e6}, /* a million of each replica */
+    {{.rule = LUO_BUCKET_DEEPSPEED}, 2, 8, 5e8},
+    {{.rule = LUO_BUCKET_DEEPSPEED}, 3, 8, WHOLE}, /* in units, as they are gathered */
+};
+
+START_TEST(memory_buckets)
+{
+    const luo_model m = gpt(96, 1024, 16, 51200);
+    const luo_mem_spec s = {.model = &m,
+                            .layers = 96,
+                            .recompute = 2,
+                            .recompute_layers = -1,
+                            .micro_batch_tokens = 1,
+                            .sequence_tokens = 1,
+                            .tp = 1,
+                            .stages = 1,
+                            .chunks = 1,
+                            .micro_batches = 1,
+                            .replicas = waiting[_i].replicas,
+                            .zero = waiting[_i].zero,
+                            .schedule = LUO_SCHED_1F1B,
+                            .bucket = waiting[_i].rule};
+    luo_mem out;
+    luo_mem_stage(&s, &out);
+    const double room = 2 * waiting[_i].parameters;
+    /* what is complete gave back what it had kept, but for the layer at work */
+    const double kept = (ceil(room / WHOLE) - 1) * luo_mem_layer_activations(&s, 2);
+    const double gathered = waiting[_i].zero == 3 ? 2 * 2.0 * WHOLE : 0;
+    luo_near((double)out.buffers, 4 * room - kept + gathered, 1e-9, "buckets");
+}
+END_TEST
+
 START_TEST(memory_bloom)
 {
     const luo_model m = gpt(72, 14336, 64, 250880);
@@ -501,6 +548,7 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)),
           LUO_T_N(memory_activations, LUO_ROWS(activations)),
           LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
-          LUO_T(step_of_one), LUO_T(step_of_two_kinds_of_layers),
+          LUO_T_N(memory_buckets, LUO_ROWS(waiting)), LUO_T(step_of_one),
+          LUO_T(step_of_two_kinds_of_layers),
           LUO_T_N(gradients_are_all_parameters, LUO_ROWS(summed)), LUO_T(step_directions),
           LUO_T(layer_variants))

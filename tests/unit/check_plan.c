@@ -111,7 +111,11 @@ START_TEST(write_then_read)
     const uint64_t hash = luo_plan_hash(p);
     luo_arena_free(arena);
     ck_assert_uint_eq(luo_plan_hash(r), hash);
+    ck_assert_str_eq(r->name, "n\xc3\xa4me \"q\"");
+    ck_assert_str_eq(r->meta_json, "{\"a\":[1,{\"b\":null}],\"s\":0.25}");
+    ck_assert_int_eq(r->npinned, 2);
     ck_assert_str_eq(r->pinned[0], "/pipelines/0/stages/1");
+    ck_assert_str_eq(r->pinned[1], "");
     ck_assert_int_eq(luo_plan_sequences(r), 2 * 2 + 4);
     ck_assert_int_eq(luo_plan_tokens(r), 64 + 63 + 4 * 32);
     luo_arena_free(other);
@@ -283,6 +287,15 @@ START_TEST(cut_row)
 }
 END_TEST
 
+static luo_plan *read_text(const char *text)
+{
+    const luo_source src = {"p.json", text, strlen(text)};
+    luo_plan *p = NULL;
+    const luo_status st = luo_read_plan_text(arena, &src, &p, &diags);
+    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
+    return p;
+}
+
 /* All findings, one a line. */
 static const char *findings(const luo_plan *p, const luo_model *m)
 {
@@ -294,6 +307,39 @@ static const char *findings(const luo_plan *p, const luo_model *m)
     for (int32_t k = 0; k < n; k++) all = luo_arena_printf(arena, "%s%s\n", all, f[k].text);
     return all;
 }
+
+/* Forward and backward of the widest product (6 FLOP for each of its weights and tokens), and of
+ * attention (10 for each of its columns, tokens and keys), are counted in 63 bits. */
+static const struct {
+    size_t at;     /* the size that grows */
+    int64_t times; /* what of the model it is multiplied by */
+    double flop;
+} wide[] = {
+    {offsetof(luo_model, ffn_hidden), 96, 6},       {offsetof(luo_model, vocab), 96, 6},
+    {offsetof(luo_model, classes), 96, 6},          {offsetof(luo_model, moe.experts), 96, 6},
+    {offsetof(luo_model, head_dim), 12 * 96, 6}, /* of 12 heads */
+    {offsetof(luo_model, head_dim), 12 * 4096, 10},
+};
+
+START_TEST(operations_too_large)
+{
+    fresh();
+    luo_plan *p = read_text(base);
+    if (wide[_i].flop > 6) p->sequence_tokens = 4096;
+    const double each = wide[_i].flop * (double)(luo_plan_tokens(p) * wide[_i].times);
+    for (int over = 0; over < 2; over++) {
+        luo_model m = model;
+        m.max_sequence_tokens = 4096;
+        *(int64_t *)(void *)((char *)&m + wide[_i].at) =
+            (int64_t)((over ? 1.0001 : 0.9999) * 9e18 / each);
+        const char *all = findings(p, &m);
+        ck_assert_msg(!strstr(all, "an operation of model `m` on a step of this plan has 9e+18 "
+                                   "FLOP; up to 9e18 are taken.\n") == !over,
+                      "%d: %s", over, all);
+    }
+    luo_arena_free(arena);
+}
+END_TEST
 
 /* A stage is asked to cut what it holds and nothing else: stages of two devices (the last of
  * pipeline 0), of models none of whose sizes can be cut in two. */
@@ -338,15 +384,6 @@ static const struct {
      "`experts` is `expert`, but model `m` has no experts; leave it out.\n"
      "`experts` is `expert`, but model `m` has no experts; leave it out.\n"},
 };
-
-static luo_plan *read_text(const char *text)
-{
-    const luo_source src = {"p.json", text, strlen(text)};
-    luo_plan *p = NULL;
-    const luo_status st = luo_read_plan_text(arena, &src, &p, &diags);
-    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
-    return p;
-}
 
 START_TEST(held_row)
 {
@@ -429,5 +466,6 @@ END_TEST
 
 LUO_SUITE("plan.plan", LUO_T_N(hash_row, LUO_ROWS(known)), LUO_T(smallest_is_canonical),
           LUO_T(write_then_read), LUO_T_N(published_row, 14), LUO_T_N(finding_row, LUO_ROWS(rows)),
-          LUO_T_N(cut_row, LUO_ROWS(cuts)), LUO_T_N(held_row, LUO_ROWS(held)),
-          LUO_T_N(agreed_row, LUO_ROWS(agreed)), LUO_T(good_base))
+          LUO_T_N(cut_row, LUO_ROWS(cuts)), LUO_T_N(operations_too_large, LUO_ROWS(wide)),
+          LUO_T_N(held_row, LUO_ROWS(held)), LUO_T_N(agreed_row, LUO_ROWS(agreed)),
+          LUO_T(good_base))
