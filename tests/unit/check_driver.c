@@ -483,6 +483,43 @@ START_TEST(first_plan_is_judged)
 }
 END_TEST
 
+/* What a policy takes for granted is said of it, and of no other. */
+static const struct {
+    const char *policy, *says[2];
+} taken[] = {
+    {"static", {NULL}},
+    {"rebalance", {NULL}},
+    {"oobleck", {NULL}},
+    {"restart", {"a restart takes 5 s (chosen)", "when nothing has failed, "}},
+    {"spares", {"free nodes of the same group are hot spares, "}},
+    {"drop_replica", {"the batch of replicas that left is lost (chosen)"}},
+    {"reroute", {"steps follow each other, "}},
+    {"malleus", {"plan_mode ", "state that is lost with its devices comes from "}},
+};
+
+START_TEST(policies_say_what_they_take_for_granted)
+{
+    const char *own;
+    int n = 0, found = 0;
+    prepare(taken[_i].policy, 2, 0);
+    spec.restart_s = 5;
+    run_ok();
+    own = luo_arena_printf(arena, "policy %s: ", taken[_i].policy);
+    for (int32_t i = 0; i < fake.nassumptions; i++) {
+        const char *line = fake.assumptions[i];
+        if (strncmp(line, "policy ", 7) != 0) continue;
+        ck_assert_msg(strncmp(line, own, strlen(own)) == 0, "%s", line);
+        line += strlen(own);
+        if (strncmp(line, "planner_s ", 10) == 0) continue; /* the constants, of every policy */
+        n++;
+        for (int k = 0; k < 2 && taken[_i].says[k]; k++)
+            found += strncmp(line, taken[_i].says[k], strlen(taken[_i].says[k])) == 0;
+    }
+    ck_assert_int_eq(found, (taken[_i].says[0] != NULL) + (taken[_i].says[1] != NULL));
+    ck_assert_int_eq(n, found);
+}
+END_TEST
+
 static void bad_policy(void)
 {
     spec.name = "malleux";
@@ -696,6 +733,7 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
           LUO_T_N(batch_is_dealt, LUO_ROWS(dealt)),
           LUO_T_N(planner_starts_the_run, LUO_ROWS(starts)), LUO_T_N(first_plan_is_judged, 4),
-          LUO_T_N(refused, LUO_ROWS(bad)), LUO_T(too_big), LUO_T(interrupted),
-          LUO_T(interrupted_waiting), LUO_T_N(parts_that_do_not_add_up, 2),
+          LUO_T_N(refused, LUO_ROWS(bad)),
+          LUO_T_N(policies_say_what_they_take_for_granted, LUO_ROWS(taken)), LUO_T(too_big),
+          LUO_T(interrupted), LUO_T(interrupted_waiting), LUO_T_N(parts_that_do_not_add_up, 2),
           LUO_T_N(busy_runs_repeat, 15))
