@@ -3,6 +3,7 @@
  * mixed GPUs, the cost of a transition (12). */
 #include <math.h>
 
+#include "core/cost/step/memory.h"
 #include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
@@ -143,6 +144,35 @@ START_TEST(model_increments)
     const double less = luo_kinds_mib(&k, 0, s->tp, 4, 2, s->dp, 1) -
                         luo_kinds_mib(&k, 0, s->tp, 4, 2, s->dp, 0);
     ck_assert_double_eq_tol(more - less, want[_i], 1e-3);
+}
+END_TEST
+
+/* A stage that recomputes holds one layer more, the one run again, whole; the table says what a
+ * layer takes, and nothing is added to it. */
+START_TEST(layer_run_again)
+{
+    const setting *s = &settings[0];
+    const double mib = 1 << 20;
+    double fixed[2];
+    job j;
+    luo_kinds k;
+    for (int full = 0; full < 2; full++) {
+        start_setting(&j, s, _i);
+        for (int32_t i = 0; i < j.in.base->npipelines; i++)
+            for (int32_t at = 0; at < j.in.base->pipelines[i].nstages; at++)
+                ((luo_stage *)j.in.base->pipelines[i].stages)[at].recompute =
+                    full ? LUO_RECOMPUTE_FULL : LUO_RECOMPUTE_NONE;
+        ck_assert_int_eq(luo_kinds_make(arena, &j.in, &k, &err), LUO_OK);
+        fixed[full] = luo_kinds_mib(&k, 0, s->tp, s->nk, 1, s->dp, 0);
+    }
+    const luo_mem_spec x = {.model = &j.model,
+                            .sequence_tokens = 4096,
+                            .tp = s->tp,
+                            .micro_batch_tokens = 4096,
+                            .sequence_parallel = j.in.base->sequence_parallel,
+                            .attention_fused = j.stack.attention_fused};
+    ck_assert_double_eq_tol(fixed[1] - fixed[0], _i ? 0 : luo_mem_layer_activations(&x, 0) / mib,
+                            1e-6);
 }
 END_TEST
 
@@ -594,6 +624,7 @@ int main(void)
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, model_reproduces_the_tables, 0, LUO_ROWS(settings));
     tcase_add_loop_test(tc, model_increments, 0, LUO_ROWS(settings));
+    tcase_add_loop_test(tc, layer_run_again, 0, 2);
     tcase_add_loop_test(tc, table_caps, 0, LUO_ROWS(cap_rows));
     tcase_add_test(tc, model_caps_of_32b);
     tcase_add_loop_test(tc, public_settings, 0, LUO_ROWS(pl_rows));
