@@ -1,5 +1,7 @@
 /* check_plotdata.c: the tables beside figures, whole, of runs whose tables are made by hand here:
  * what they hold follows from docs/results.md with pencil and paper. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/io/files.h"
@@ -212,6 +214,45 @@ START_TEST(slowdown)
 }
 END_TEST
 
+/* Classes against a count of one length after the other; the curve ends at all of them. */
+START_TEST(lengths_of_classes)
+{
+    static const luo_length_row rows[] = {
+        {100, 200, 30}, {250, 260, 0}, {400, 1000, 10}, {2000, 2000, 5}};
+    const luo_lengths lengths = {
+        .kind = LUO_LENGTH_HISTOGRAM, .nrows = LUO_ROWS(rows), .rows = rows};
+    desk d = open_desk("classes");
+    luo_plot_lengths one = {.name = "a", .lengths = &lengths};
+    int64_t last = 0, length, n = 0;
+    double sequences = 0, tokens = 0;
+    ck_assert_int_eq(luo_plotdata_lengthcdf(d.f->arena, &one, 1, d.dir, &d.diags), LUO_OK);
+    for (const char *at = made(&d, "lengthcdf.csv"); *at; at = strchr(at, '\n') + 1, n++) {
+        double want[2] = {0}, all[2] = {0};
+        ck_assert_int_eq(sscanf(at, "1,a,%" SCNd64 ",%lf,%lf", &length, &sequences, &tokens), 3);
+        ck_assert(n < 2 ? length == 100 : length > last);
+        last = length;
+        for (int i = 0; i < LUO_ROWS(rows); i++) {
+            const int64_t end = rows[i].high > rows[i].low ? rows[i].high : rows[i].low + 1;
+            for (int64_t at_length = rows[i].low; at_length < end; at_length++) {
+                const double each = rows[i].count / (double)(end - rows[i].low);
+                const bool counts = n > 0 && at_length <= length; /* the first point is the foot */
+                want[0] += counts ? each : 0;
+                want[1] += counts ? each * (double)at_length : 0;
+                all[0] += each;
+                all[1] += each * (double)at_length;
+            }
+        }
+        ck_assert_double_eq_tol(sequences, want[0] / all[0], 1e-6);
+        ck_assert_double_eq_tol(tokens, want[1] / all[1], 1e-6);
+        ck_assert_double_eq_tol(one.mean, all[1] / all[0], 1e-6);
+    }
+    ck_assert_int_gt(n, 300);
+    ck_assert(last == 2000 && sequences == 1 && tokens == 1);
+    ck_assert_double_eq(one.sequences, 45);
+    close_desk(&d);
+}
+END_TEST
+
 /* At most six of a class, most bytes first, the first of equal ones; none that carried nothing. */
 START_TEST(busiest)
 {
@@ -277,4 +318,4 @@ START_TEST(gantt)
 END_TEST
 
 LUO_SUITE("io.plotdata", LUO_T(steps), LUO_T(many_steps), LUO_T(lost), LUO_T(marks),
-          LUO_T(slowdown), LUO_T(busiest), LUO_T(gantt))
+          LUO_T(slowdown), LUO_T(lengths_of_classes), LUO_T(busiest), LUO_T(gantt))
