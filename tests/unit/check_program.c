@@ -487,18 +487,25 @@ static void read_early(world *w)
     first->nin = 1;
 }
 
-static void leave_group(world *w)
+static luo_slot *own_slots(world *w, int32_t device)
 {
-    luo_program *p = (luo_program *)luo_programs_find(w->set, 1);
+    luo_program *p = (luo_program *)luo_programs_find(w->set, device);
     luo_slot *s = LUO_NEW_N(w->arena, luo_slot, w->set->roles[p->role].nslot);
     memcpy(s, p->slots, (size_t)w->set->roles[p->role].nslot * sizeof *s);
+    p->slots = s;
+    return s;
+}
+
+static void leave_group(world *w)
+{
+    const luo_program *p = luo_programs_find(w->set, 1);
+    luo_slot *s = own_slots(w, 1);
     int32_t other = 0;
     while (w->set->groups[other].stream != LUO_STREAM_TP || w->set->groups[other].dev[0] < 2)
         other++;
     for (int32_t k = 0; k < w->set->roles[p->role].nslot; k++)
         if (s[k].group >= 0 && w->set->groups[s[k].group].stream == LUO_STREAM_TP)
             s[k].group = other;
-    p->slots = s;
 }
 
 static void wait_for_later(world *w)
@@ -509,6 +516,183 @@ static void wait_for_later(world *w)
     *dep = i->id + 1;
     i->dep = dep;
     i->ndep = 1;
+}
+
+/* What device 0 runs first, of its own: a computation, a call and a message. */
+static luo_instr *first_work(world *w)
+{
+    return nth(own_role(w, 0), LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE, LUO_PHASE_F, 0);
+}
+
+static luo_instr *first_call(world *w)
+{
+    return nth(own_role(w, 0), LUO_INSTR_COLLECTIVE, LUO_STREAM_TP, LUO_PHASE_F, 0);
+}
+
+static luo_instr *first_message(world *w)
+{
+    return nth(own_role(w, 0), LUO_INSTR_P2P, LUO_STREAM_PP, LUO_PHASE_F, 0);
+}
+
+static const int32_t *only(world *w, int32_t number)
+{
+    int32_t *made = LUO_NEW(w->arena, int32_t);
+    *made = number;
+    return made;
+}
+
+static void strange_kind(world *w)
+{
+    first_work(w)->kind = LUO_INSTR_IO + 1;
+}
+
+static void strange_stream(world *w)
+{
+    first_work(w)->stream = LUO_STREAMS;
+}
+
+static void strange_collective(world *w)
+{
+    first_call(w)->coll = LUO_COLLS;
+}
+
+static void call_among_messages(world *w)
+{
+    first_call(w)->stream = LUO_STREAM_PP;
+}
+
+static void strange_phase(world *w)
+{
+    first_work(w)->phase = LUO_PHASE_POST;
+}
+
+static void strange_op(world *w)
+{
+    first_work(w)->op = w->set->nops;
+}
+
+static void strange_input(world *w)
+{
+    luo_instr *i = first_work(w);
+    i->in = only(w, w->set->roles[w->set->nroles - 1].nbuf);
+    i->nin = 1;
+}
+
+static void strange_output(world *w)
+{
+    luo_instr *i = first_work(w);
+    i->out = only(w, -1);
+    i->nout = 1;
+}
+
+static void strange_wait(world *w)
+{
+    luo_instr *i = first_work(w);
+    i->dep = only(w, w->set->roles[w->set->nroles - 1].ninstr);
+    i->ndep = 1;
+}
+
+static void wait_for_itself(world *w)
+{
+    luo_instr *i = first_work(w);
+    i->dep = only(w, i->id);
+    i->ndep = 1;
+}
+
+static void message_to_nobody(world *w)
+{
+    first_message(w)->slot = -1;
+}
+
+static void call_of_no_slot(world *w)
+{
+    first_call(w)->slot = w->set->roles[w->set->nroles - 1].nslot;
+}
+
+static void work_with_a_slot(world *w)
+{
+    first_work(w)->slot = 0;
+}
+
+static void call_with_a_messages_slot(world *w)
+{
+    luo_role *r = own_role(w, 0);
+    nth(r, LUO_INSTR_COLLECTIVE, LUO_STREAM_TP, LUO_PHASE_F, 0)->slot =
+        nth(r, LUO_INSTR_P2P, LUO_STREAM_PP, LUO_PHASE_F, 0)->slot;
+}
+
+static void work_at_the_start(world *w)
+{
+    first_work(w)->at_start = true;
+}
+
+static void overlapping_segments(world *w)
+{
+    luo_role *r = own_role(w, 0);
+    luo_segment *seg = LUO_NEW_N(w->arena, luo_segment, r->nseg);
+    memcpy(seg, r->seg, (size_t)r->nseg * sizeof *seg);
+    seg[1].first--;
+    r->seg = seg;
+}
+
+static void work_in_no_segment(world *w)
+{
+    own_role(w, 0)->nseg--;
+}
+
+static void task_of_no_segment(world *w)
+{
+    const luo_program *p = luo_programs_find(w->set, 0);
+    own_tasks(w, 0)[0].seg = w->set->roles[p->role].nseg;
+}
+
+static void task_of_no_micro_batch(world *w)
+{
+    const luo_program *p = luo_programs_find(w->set, 0);
+    luo_run_task *t = own_tasks(w, 0);
+    t[p->ntask - 2].micro_batch = -1;
+}
+
+static void task_of_a_strange_micro_batch(world *w)
+{
+    const luo_program *p = luo_programs_find(w->set, 0);
+    luo_run_task *t = own_tasks(w, 0);
+    t[p->ntask - 2].micro_batch = 1 << 20;
+}
+
+static void message_to(world *w, int32_t device)
+{
+    luo_message *m = LUO_NEW(w->arena, luo_message);
+    luo_slot *s = &own_slots(w, 0)[first_message(w)->slot];
+    *m = s->message[0];
+    m->peer = device;
+    s->message = m;
+}
+
+static void message_to_itself(world *w)
+{
+    message_to(w, 0);
+}
+
+static void message_to_a_stranger(world *w)
+{
+    message_to(w, 8);
+}
+
+static void join_group(world *w)
+{
+    const luo_program *p = luo_programs_find(w->set, 4);
+    luo_slot *s = own_slots(w, 4);
+    for (int32_t k = 0; k < w->set->roles[p->role].nslot; k++)
+        for (int32_t g = 0; s[k].group >= 0 && g < w->set->ngroups; g++)
+            if (w->set->groups[s[k].group].stream == LUO_STREAM_TP &&
+                w->set->groups[g].stream == LUO_STREAM_TP && w->set->groups[g].dev[0] == 0)
+                s[k].group = g;
+}
+
+static void strange_role(world *w)
+{
+    ((luo_program *)luo_programs_find(w->set, 0))->role = w->set->nroles;
 }
 
 typedef struct fault {
@@ -537,6 +721,30 @@ static const fault fault_rows[] = {
     {read_early, "reads `layers.0.mlp.add` before anything has written it."},
     {leave_group, "device 1 is in group "},
     {wait_for_later, "it waits for a later instruction of its own segment."},
+    {wait_for_itself, "it waits for a later instruction of its own segment."},
+    {strange_kind, "its kind is not known."},
+    {strange_stream, "its kind is not known."},
+    {strange_collective, "its kind is not known."},
+    {call_among_messages, "stream pp carries messages only."},
+    {strange_phase, "its phase is not its segment's."},
+    {strange_op, "its op is not listed."},
+    {strange_input, "it names a buffer that the role does not have."},
+    {strange_output, "it names a buffer that the role does not have."},
+    {strange_wait, "it waits for an instruction that the role does not have."},
+    {message_to_nobody, "communication needs a slot of the role, nothing else has one."},
+    {call_of_no_slot, "communication needs a slot of the role, nothing else has one."},
+    {work_with_a_slot, "communication needs a slot of the role, nothing else has one."},
+    {call_with_a_messages_slot, "is not of the instruction's kind and stream."},
+    {work_at_the_start, "only communication waits for the tasks before."},
+    {overlapping_segments, "segments do not follow each other."},
+    {work_in_no_segment, "it is in no segment."},
+    {task_of_no_segment, "device 0: task 0 names segment "},
+    {task_of_no_micro_batch, "has micro-batch -1."},
+    {task_of_a_strange_micro_batch, "has micro-batch 1048576."},
+    {message_to_itself, "device 0 exchanges messages with device 0, which has no program."},
+    {message_to_a_stranger, "device 0 exchanges messages with device 8, which has no program."},
+    {join_group, " of 2 devices is called by 3."},
+    {strange_role, "device 0 has role "},
 };
 
 static void refuses(const fault *row, luo_sched_kind schedule)
