@@ -11,7 +11,8 @@
 #include "tests/sim_fixture.h"
 
 /* A fifth of them without LUO_SCALE. */
-enum { CASES = 300, LONG = 150, SPLIT = 200, EXPERTS = 100, CHUNKED = 60, DEVICES_MAX = 512 };
+enum { CASES = 300, LONG = 150, SPLIT = 200, EXPERTS = 100, CHUNKED = 60, LATENT = 50 };
+enum { DEVICES_MAX = 512 };
 enum { FLOWING = 20, FLOWING_DEVICES = 32 }; /* against every kernel by itself */
 #define SLOWER 0.002  /* of lanes, against kernels */
 #define FASTER -0.015 /* a lane does not feel that its devices share ports */
@@ -27,6 +28,9 @@ enum { FLOWING = 20, FLOWING_DEVICES = 32 }; /* against every kernel by itself *
 /* Matrices of experts are one in the closed form: in a step of two micro-batches it shows which of
  * them is exchanged first. */
 #define AGREE_EXPERTS 0.05
+/* Latent attention with sequence parallelism: the closed form is too slow where layers are small,
+ * 4.8 % in the worst of 40 plans. Which part of it is not known. */
+#define AGREE_LATENT 0.05
 
 typedef struct shape { /* of a random case */
     luo_arena *arena;
@@ -251,6 +255,28 @@ static void draw_experts(shape *x, uint64_t seed)
                              .expert_ffn_hidden = x->model.hidden >> pick(&r, 2),
                              .every_layers = 1};
     if (pick(&r, 3) > 0) x->among = x->tp;
+    x->model.moe.shared_experts = pick(&r, 2);
+    x->model.moe.shared_ffn_hidden = x->model.hidden / 2;
+    x->model.moe.every_layers = 1 + pick(&r, 2); /* others have a feed-forward */
+    place(x);
+}
+
+/* Queries, keys and values from latent vectors, every other time the queries from the input. */
+static void draw_latent(shape *x, uint64_t seed)
+{
+    draw(x, seed);
+    luo_rng r = luo_rng_seed(~seed);
+    x->model.family = LUO_FAMILY_LLAMA;
+    x->model.linear_bias = x->model.qkv_bias = false;
+    x->model.norm = LUO_NORM_RMS;
+    x->model.position = LUO_POS_ROPE;
+    x->model.kv_heads = x->model.heads;
+    x->model.latent = (luo_latent){pick(&r, 2) ? 768 << pick(&r, 2) : 0, 512, 64, 64, 128};
+    x->zero %= 2;
+    x->group = 0;
+    x->keep_weights = false;
+    if (x->zero == 1 && x->tp > 1) x->sequence_parallel = true;
+    x->recompute = 2 * pick(&r, 2);
     place(x);
 }
 
@@ -384,7 +410,9 @@ static void agree(void (*make)(shape *, uint64_t), int32_t cases)
         groups += x.group > 0;
         const bool turns = x.zero >= 2 && x.tp > 1 && x.stack.dp_overlap <= 0;
         const bool places = x.context.c > 1 && x.tp > 1 && x.model.position == LUO_POS_LEARNED;
+        const bool latent = luo_model_is_latent(&x.model) && x.sequence_parallel;
         const bool far = fabs(error) > (places                    ? AGREE_POSITIONS
+                                        : latent                  ? AGREE_LATENT
                                         : x.model.moe.experts > 0 ? AGREE_EXPERTS
                                         : turns                   ? AGREE_TURNS
                                                                   : AGREE);
@@ -456,6 +484,12 @@ END_TEST
 START_TEST(they_agree_on_experts)
 {
     agree(draw_experts, EXPERTS);
+}
+END_TEST
+
+START_TEST(they_agree_on_latent_attention)
+{
+    agree(draw_latent, LATENT);
 }
 END_TEST
 
@@ -648,11 +682,9 @@ START_TEST(tf32_is_for_f32)
 END_TEST
 
 LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
-          LUO_T(they_agree_on_many_chunks),
-          LUO_T(flows_of_many_chunks_hold_nothing_up), LUO_T(they_agree_on_split_backward),
-          LUO_T(they_agree_on_long_sequences),
-          LUO_T(they_agree_on_experts),
-          LUO_T(auto_takes_the_fastest),
-          LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T(tf32_is_for_f32),
-          LUO_T(without_overlap_shards_take_turns),
+          LUO_T(they_agree_on_many_chunks), LUO_T(flows_of_many_chunks_hold_nothing_up),
+          LUO_T(they_agree_on_split_backward), LUO_T(they_agree_on_long_sequences),
+          LUO_T(they_agree_on_experts), LUO_T(they_agree_on_latent_attention),
+          LUO_T(auto_takes_the_fastest), LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)),
+          LUO_T(tf32_is_for_f32), LUO_T(without_overlap_shards_take_turns),
           LUO_T_N(shards_are_the_published_timeline, 4))
