@@ -4,8 +4,9 @@
 # tool cannot know which of them do what the code did before. usage: tests/mutate.sh [DRAWN], a file of lines as
 # tests/mutate.awk prints them instead of a draw.
 # A mutant that does not compile, or into the same machine code, is replaced by the next one drawn. Tested are programs
-# of tests/unit, prop, diff, backend, exec and mpi and the command lines of tests/golden, those alone that run the line
-# (gcov, in one run of each before), the quick ones first, until one fails, ends by a signal or takes too long.
+# of tests/unit, prop, diff, backend, exec and mpi and the command lines of tests/golden, validate.sh and training.sh,
+# those alone that run the line (gcov, in one run of each before), the quick ones first, until one fails, ends by a
+# signal or takes too long.
 # Everything happens in a copy of the tree in build/mutate that goes afterwards (MUTATE_KEEP=1: stays). As root the copy
 # and /tmp are all that mutants can write, and their processes are alone; else files that kill or remove are left out.
 set -u
@@ -48,7 +49,7 @@ echo "LUO_SEED=$seed MUTANTS=$most, of $(cat "$work/places" 2>/dev/null || echo 
 # ---- built once; the commands that make objects and programs are kept ----
 build=build/release
 commands=$work/commands
-targets() { # all that can notice, and the two programs that golden tests start
+targets() { # all that can notice, and the two programs that command lines start
     printf '%s\n' tests/unit/*.c tests/prop/*.c tests/diff/*.c tests/backend/*.c tests/exec/*.c tests/mpi/*.c |
         sed "s|^tests/\(.*\)\.c$|$build/tests/\1|"
     echo $build/luoshu $build/luoshu-rank
@@ -123,10 +124,11 @@ run_test() { # FOLDER NAME SECONDS: of programs linked there
     local B=$1 name=$2
     case $name in
     golden/*) LUOSHU=$B/luoshu limited "$3" tests/golden.sh "${name#*/}" ;;
+    *.sh) LUOSHU=$B/luoshu limited "$3" "tests/$name" ;;
     *) B=$B LUOSHU=$B/luoshu WAITING='' LUO_JOBS=1 limited "$3" tests/run.sh "$B/tests/$name" ;;
     esac
 }
-programs_of() { case $1 in golden/*) echo $build/luoshu $build/luoshu-rank ;; *) echo "$build/tests/$1" ;; esac; }
+programs_of() { case $1 in golden/* | *.sh) echo $build/luoshu $build/luoshu-rank ;; *) echo "$build/tests/$1" ;; esac; }
 lines_run() { # TEST: numbers of the mutants whose lines it runs; of lines without code, of the statement they are in
     local counts=$work/counts/${1//\//.}
     mapfile -t found < <(find "$counts" -name '*.gcda')
@@ -164,7 +166,7 @@ try() { # MUTANT: which test notices, or none
             [ $rc -lt 124 ] || name="$name (too long)"
             echo "killed $n $name" >"$work/results/$k"; break
         fi
-        case $name in golden/*) ;; *) rm -f "$folder/tests/$name" ;; esac
+        case $name in golden/* | *.sh) ;; *) rm -f "$folder/tests/$name" ;; esac
     done 4< <(awk -v k="$k" '$1 == k' "$work/all" | sort -k 2 -n)
     [ -e "$work/results/$k" ] || echo "survived $n" >"$work/results/$k"
     rm -rf "$folder" "$work/objects/$k"
@@ -173,7 +175,7 @@ try() { # MUTANT: which test notices, or none
 mkdir -p "$work/base" "$work/counts" "$work/meets" "$work/run" "$work/results"
 export -f link limited run_test programs_of lines_run baseline try
 export work build commands cover
-tests() { sed "s|^|golden/|" < <(basename -s .sh tests/golden/*.sh); ls tests/{unit,prop,diff,backend,exec,mpi}/*.c | sed 's|^tests/||; s|\.c$||'; }
+tests() { sed "s|^|golden/|" < <(basename -s .sh tests/golden/*.sh); printf '%s\n' {validate,training}.sh; ls tests/{unit,prop,diff,backend,exec,mpi}/*.c | sed 's|^tests/||; s|\.c$||'; }
 tests | xargs -P "$jobs" -I{} bash -c 'baseline {}'
 cat "$work"/meets/* >"$work/all" 2>/dev/null
 [ -s "$work/all" ] || { echo "mutate: no test ran any of these lines"; exit 1; }
