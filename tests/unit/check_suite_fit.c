@@ -170,14 +170,19 @@ START_TEST(too_few_rows)
 }
 END_TEST
 
-/* A search begins at the default (docs/calibration.md), inside its bounds, and what it may find can
- * be set. Overlap of gradients begins at none: under ZeRO-3 there is none (docs/validation.md). */
+/* A search begins at the default, inside its bounds, which docs/calibration.md has, and what it may
+ * find can be set. Overlap of gradients begins at none: under ZeRO-3 there is none
+ * (docs/validation.md). */
 START_TEST(where_searches_begin)
 {
     luo_stack stack;
     luo_value_key key;
+    luo_source page;
     luo_err err = {0};
     int n = 0;
+    luo_arena *arena = luo_arena_new(0);
+    ck_assert_msg(luo_source_read(arena, "docs/calibration.md", &page, &err) == LUO_OK, "%s",
+                  err.text);
     for (int of_stack = 0; of_stack < 2; of_stack++)
         for (int i = 0; of_stack ? luo_stack_value_key(i, &key) : luo_profile_value_key(i, &key);
              i++) {
@@ -191,12 +196,16 @@ START_TEST(where_searches_begin)
             ck_assert_msg(!p->logarithmic || p->lo > 0, "%s", p->name);
             ck_assert_msg(luo_limit_holds(&key.limit, p->lo) && luo_limit_holds(&key.limit, p->hi),
                           "%s", p->name);
+            const char *row = luo_arena_printf(arena, "\n| `%s` | %.15g to %.15g | %s |\n", p->name,
+                                               p->lo, p->hi, p->logarithmic ? "factors" : "steps");
+            ck_assert_msg(strstr(page.text, row) != NULL, "docs/calibration.md lacks:%s", row);
             luo_stack_default(&stack);
             if (of_stack) ck_assert_int_eq(luo_stack_set(&stack, p->key, p->hi, &err), LUO_OK);
             n++;
         }
     ck_assert_int_eq(n, 15);
     ck_assert_ptr_null(luo_suite_param_of("sm_count"));
+    luo_arena_free(arena);
 }
 END_TEST
 

@@ -33,7 +33,7 @@ typedef struct luo_suite_fitted {
 
 /* Minimises the mean over strata (part of a suite; one node or several) of mean |ln(predicted /
  * measured)| by the pattern search; profiles and stacks keep the result. Rows without a measured
- * step do not count. Errors: LUO_EINPUT fewer than 2 rows a parameter; a constant that stacks do
+ * step do not count. Errors: LUO_EINPUT fewer rows than parameters; a constant that stacks do
  * not have; LUO_ENOMEM. Cost: O(6000 * rows * closed form). */
 luo_status luo_suite_fit_run(luo_arena *scratch, const luo_suite_fit *f, luo_suite_fitted *out,
                              luo_err *err);
