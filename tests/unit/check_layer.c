@@ -507,6 +507,36 @@ START_TEST(step_directions)
 }
 END_TEST
 
+/* Where the host is what takes time, kernels are counted: attention that runs again in backward is
+ * three more for each part of the keys, unless the stack says how many a layer has. */
+START_TEST(kernels_of_attention_again)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 1, 8, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    stack.host_launch_s = 1;
+    stack.kernels_forward = _i == 2 ? 16 : 0;
+    stack.attention_fused = false;
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
+    const luo_model m = llama(4, 1024, 8, 8, 4096);
+    const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    luo_layer_shape l = {.model = &m, .tokens = 2048, .sequence_tokens = 2048, .tp = 1};
+    if (_i == 1) l.context = (luo_context){.c = 4, .inner = 1, .zigzag = true};
+    luo_layer_cost kept, again;
+    ck_assert_int_eq(luo_cost_layer(&ctx, &l, dev, 0, &kept, NULL), LUO_OK);
+    ck_assert_int_eq(luo_cost_layer(&ctx, &l, dev, 1, &again, NULL), LUO_OK);
+    const double more = _i == 0 ? 3 : _i == 1 ? 3 * 4 : 0;
+    ck_assert_double_eq_tol(again.forward - kept.forward, 0, 1e-3);
+    ck_assert_double_eq_tol(again.backward - kept.backward, more, 1e-3);
+    ck_assert_double_eq_tol(again.input - kept.input, more, 1e-3);
+    ck_assert_double_eq_tol(again.weight - kept.weight, 0, 1e-3);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* A context ring, uneven shares and experts change a layer in the direction they must. */
 START_TEST(layer_variants)
 {
@@ -551,4 +581,4 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T_N(memory_buckets, LUO_ROWS(waiting)), LUO_T(step_of_one),
           LUO_T(step_of_two_kinds_of_layers),
           LUO_T_N(gradients_are_all_parameters, LUO_ROWS(summed)), LUO_T(step_directions),
-          LUO_T(layer_variants))
+          LUO_T_N(kernels_of_attention_again, 3), LUO_T(layer_variants))
