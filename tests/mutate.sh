@@ -129,18 +129,20 @@ run_test() { # FOLDER NAME SECONDS: of programs linked there
     esac
 }
 programs_of() { case $1 in golden/* | *.sh) echo $build/luoshu $build/luoshu-rank ;; *) echo "$build/tests/$1" ;; esac; }
-lines_run() { # TEST: numbers of the mutants whose lines it runs; of lines without code, of the statement they are in
+lines_run() { # TEST: numbers of the mutants whose lines it runs; of lines without code, of the statement before or behind
     local counts=$work/counts/${1//\//.}
     mapfile -t found < <(find "$counts" -name '*.gcda')
     [ ${#found[@]} -gt 0 ] || return
     for f in "${found[@]}"; do f=${f#"$counts"}; ln -sf "${f%.gcda}.gcno" "$counts${f%.gcda}.gcno"; done
     gcov -t "${found[@]}" 2>/dev/null | awk -F'\t' 'NR == FNR {wanted[$2, $3] = wanted[$2, $3] " " $1; next}
         {n = split($0, part, ":"); gsub(/ /, "", part[1]); line = part[2] + 0}
-        line == 0 {if (part[3] == "Source") {file = part[4]; count = ""}; next}
+        line == 0 {if (part[3] == "Source") {file = part[4]; count = late = ""}; next}
         {text = substr($0, index($0, part[2] ":") + length(part[2]) + 1)
-         if (text ~ /^[A-Za-z_}]/) count = "" # begins a function or a table: known of whoever links it
-         if (part[1] != "-") count = part[1]
-         if ((file, line) in wanted && count !~ /^[#=]/) print wanted[file, line]}' "$work/mutants" - | tr -s ' ' '\n' | sed '/^$/d' | sort -un
+         if (text ~ /^[A-Za-z_}]/) count = late = "" # begins a function or a table: known of whoever links it
+         if (part[1] != "-") {count = part[1]; if (count !~ /^[#=]/ && late != "") print late; late = ""}
+         if (!((file, line) in wanted)) next
+         if (count !~ /^[#=]/) print wanted[file, line]
+         else if (part[1] == "-") late = late wanted[file, line]}' "$work/mutants" - | tr -s ' ' '\n' | sed '/^$/d' | sort -un
 }
 baseline() { # TEST: does it pass, how long does it take, which mutants does it meet
     local name=$1 folder=$work/base/${1//\//.} began=$EPOCHREALTIME seconds p
