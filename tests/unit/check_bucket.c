@@ -296,6 +296,60 @@ START_TEST(different_pieces)
 }
 END_TEST
 
+/* Pieces of a call are neighbours in memory in their order, then the other weights, gradients and
+ * states; a call need not be packed where its pieces are whole tensors that follow each other. */
+static const struct {
+    int32_t coll, first[3]; /* turns of buffers 0, 1 and 2 */
+    int32_t npieces;
+    int64_t count, bytes; /* of the last piece, and of its buffer, in elements of 2 bytes */
+    bool adjoins;
+} neighbours[] = {
+    {LUO_COLL_AR, {0, 1, 2}, 3, 64, 128, true},  {LUO_COLL_AR, {4, 5, 6}, 3, 64, 128, true},
+    {LUO_COLL_AR, {0, 1, 2}, 3, 50, 100, true},  /* nothing has to follow the last one */
+    {LUO_COLL_AR, {0, 1, 2}, 3, 63, 128, false}, /* a part of a tensor */
+    {LUO_COLL_AR, {0, 1, 3}, 3, 64, 128, false}, {LUO_COLL_AR, {0, 2, 1}, 3, 64, 128, false},
+    {LUO_COLL_AR, {2, 1, 0}, 3, 64, 128, false}, {LUO_COLL_AR, {2, 1, 0}, 1, 64, 128, true},
+    {LUO_COLL_RS, {0, 1, 2}, 3, 64, 128, false}, /* every rank has a part of each */
+};
+
+START_TEST(pieces_that_adjoin)
+{
+    luo_buffer buf[3] = {{.elem_bytes = 2, .bytes = 128},
+                         {.elem_bytes = 2, .bytes = 128},
+                         {.elem_bytes = 2, .bytes = 128}};
+    luo_instr_piece piece[3] = {{0, 0, 64}, {1, 0, 64}, {2, 0, 64}};
+    const luo_role role = {.nbuf = 3, .buf = buf};
+    const luo_instr instr = {
+        .coll = (uint8_t)neighbours[_i].coll, .piece = piece, .npieces = neighbours[_i].npieces};
+    piece[neighbours[_i].npieces - 1].count = neighbours[_i].count;
+    buf[neighbours[_i].npieces - 1].bytes = neighbours[_i].bytes;
+    ck_assert_int_eq(luo_instr_adjoins(&role, neighbours[_i].first, &instr),
+                     neighbours[_i].adjoins);
+    buf[0].bytes = 100; /* the next one begins behind a gap */
+    piece[0].count = 50;
+    ck_assert_int_eq(luo_instr_adjoins(&role, neighbours[_i].first, &instr),
+                     neighbours[_i].adjoins && neighbours[_i].npieces == 1);
+}
+END_TEST
+
+START_TEST(order_in_memory)
+{
+    const luo_buffer buf[6] = {
+        {.buffer_class = LUO_BUFFER_WEIGHT},    {.buffer_class = LUO_BUFFER_GRADIENT},
+        {.buffer_class = LUO_BUFFER_STASH},     {.buffer_class = LUO_BUFFER_GRADIENT},
+        {.buffer_class = LUO_BUFFER_OPTIMIZER}, {.buffer_class = LUO_BUFFER_GRADIENT}};
+    const luo_instr_piece piece[2] = {{3, 0, 1}, {1, 0, 1}}, scattered = {5, 0, 1};
+    const luo_instr instr[2] = {{.coll = LUO_COLL_RS, .npieces = 1, .piece = &scattered},
+                                {.coll = LUO_COLL_AR, .npieces = 2, .piece = piece}};
+    const luo_role role = {.nbuf = 6, .buf = buf, .ninstr = 2, .instr = instr};
+    static const int32_t want[6] = {2, 1, -1, 0, 3, 4};
+    int32_t turn[6];
+    luo_role_order(&role, turn);
+    for (int i = 0; i < 6; i++) ck_assert_int_eq(turn[i], want[i]);
+}
+END_TEST
+
 LUO_SUITE("bucket", LUO_T_N(vector_b, LUO_ROWS(vectors)), LUO_T(tensors_of_a_bucket),
           LUO_T(closing), LUO_T(who_decides), LUO_T(text_of_pieces), LUO_T(text_of_lanes),
+          LUO_T_N(pieces_that_adjoin, LUO_ROWS(neighbours)), LUO_T(order_in_memory),
           LUO_T_N(wrong_pieces, 8), LUO_T(different_pieces))
