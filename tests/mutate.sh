@@ -22,6 +22,7 @@ if [ -z "${MUTATE_INSIDE:-}" ]; then
         exec unshare -mpf --mount-proc --kill-child "$0" ${drawn:+"$drawn"}
     fi
 fi
+unset LUO_SEED # it is of the draw; tests have their own cases, those of `make check`
 # ---- the copy, and what is drawn ----
 tree=$work/tree
 rm -rf "$work"/*; mkdir -p "$tree" "$work/objects"
