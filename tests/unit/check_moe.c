@@ -135,6 +135,43 @@ START_TEST(sigmoid)
 }
 END_TEST
 
+/* Kept are the route groups whose two best scores (or the only one) add up to most, wherever the
+ * best expert is; ties go to the first. */
+static const struct {
+    int32_t experts, groups, kept, k;
+    double logits[6];
+    int32_t want[2];
+} group_rows[] = {
+    {6, 3, 1, 2, {0, 0, 1, 1, 3, -5}, {2, 3}}, /* .5 + .5, .73 + .73, .95 + .01 */
+    {6, 3, 1, 2, {-1, -1, 0, 0, 2, 1.9}, {4, 5}},
+    {6, 3, 1, 2, {2, 1.9, -3, -3, 0, 0}, {0, 1}},
+    {6, 3, 2, 2, {0, 0, 1, 1, 3, -5}, {2, 3}}, /* the third group is the worst */
+    {6, 3, 2, 2, {-4, 3, .5, .5, -5, -5}, {1, 2}},
+    {6, 3, 2, 2, {-5, -5, .5, .5, -4, 3}, {5, 2}},
+    {6, 2, 1, 2, {2, -9, -9, 1, 1, -9}, {3, 4}},
+    {6, 2, 1, 2, {-9, 1, 1, 2, -9, -9}, {1, 2}},
+    {6, 3, 1, 2, {1, 0, 1, 0, 0, 0}, {0, 1}},
+    {3, 3, 1, 1, {0, 2, 1}, {1}},
+    {3, 3, 2, 2, {0, 2, 1}, {1, 2}},
+};
+
+START_TEST(route_groups)
+{
+    const luo_gate gate = {.kind = LUO_GATE_SIGMOID,
+                           .experts = group_rows[_i].experts,
+                           .k = group_rows[_i].k,
+                           .groups = group_rows[_i].groups,
+                           .groups_kept = group_rows[_i].kept};
+    luo_arena *arena = luo_arena_new(0);
+    luo_gate_routes got;
+    ck_assert_int_eq(luo_gate_route(arena, &gate, 1, group_rows[_i].logits, NULL, &got, NULL),
+                     LUO_OK);
+    for (int j = 0; j < group_rows[_i].k; j++)
+        ck_assert_int_eq(got.expert[j], group_rows[_i].want[j]);
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(ktop1)
 {
     const luo_gate gate = {.kind = LUO_GATE_KTOP1, .experts = 4, .k = 2};
@@ -337,6 +374,7 @@ START_TEST(by_source)
 END_TEST
 
 LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced), LUO_T(hash),
-          LUO_T(sigmoid), LUO_T(ktop1), LUO_T_N(bad_gate, LUO_ROWS(bad_gates)),
-          LUO_T_N(places_once, 50), LUO_T(leader), LUO_T_N(three_ways, 40), LUO_T(exchange_costs),
-          LUO_T(loads), LUO_T_N(loads_add_up, 100), LUO_T(by_source))
+          LUO_T(sigmoid), LUO_T_N(route_groups, LUO_ROWS(group_rows)), LUO_T(ktop1),
+          LUO_T_N(bad_gate, LUO_ROWS(bad_gates)), LUO_T_N(places_once, 50), LUO_T(leader),
+          LUO_T_N(three_ways, 40), LUO_T(exchange_costs), LUO_T(loads), LUO_T_N(loads_add_up, 100),
+          LUO_T(by_source))
