@@ -414,6 +414,9 @@ static void straggler(run *r)
         more = (paced_step(r, 3 * i + 2, 5, false).compute_s - none) / some;
         share = some / 2 / none;
         good = more > 1.5 && more < 2.7 && share > 0.2 && share < 2;
+        if (!good)
+            printf("try %d: a step takes %.6f s, a slowdown of 3 adds %.6f s, one of 5 %.6f s\n", i,
+                   none, some, more * some);
     }
     EXPECT(good, "a slowdown of 3 adds %.2f of the step, one of 5 %.2f times as much", 2 * share,
            more);

@@ -97,11 +97,12 @@ static double roundings(const gpu_product *w)
     return (double)w->k + 4;
 }
 
-/* Kernels of Hopper were seen to round the product, with its bias, to bf16 before they add what
- * lies there (cuBLAS 13.1 on an H200): half a unit of that beside half a unit of the sum. */
+/* Kernels of Hopper were seen to round the product to bf16 before they add a bias, and product and
+ * bias before they add what lies there (cuBLAS 13.1 on an H200): half a unit of that beside half a
+ * unit of the sum. */
 static void add_rounded_product(const gpu_product *w, double term, double bias, double *mass)
 {
-    if (w->out == GPU_BF16 && (w->add || w->has_plus))
+    if (w->out == GPU_BF16 && (w->add || w->has_plus || w->has_bias))
         *mass += ldexp(fabs(term) + fabs(bias), 24 - 8) / roundings(w);
 }
 
