@@ -97,13 +97,15 @@ static double roundings(const gpu_product *w)
     return (double)w->k + 4;
 }
 
-/* Kernels of Hopper were seen to round the product to bf16 before they add a bias, and product and
- * bias before they add what lies there (cuBLAS 13.1 on an H200): half a unit of that beside half a
+/* Kernels of Hopper were seen to round the product to bf16 before they add a bias, and the two
+ * again before they add what lies there (cuBLAS 13.1 on an H200): half a unit of each beside half a
  * unit of the sum. */
 static void add_rounded_product(const gpu_product *w, double term, double bias, double *mass)
 {
-    if (w->out == GPU_BF16 && (w->add || w->has_plus || w->has_bias))
-        *mass += ldexp(fabs(term) + fabs(bias), 24 - 8) / roundings(w);
+    if (w->out != GPU_BF16) return;
+    double rounded = w->has_bias ? fabs(term) : 0;
+    if (w->add || w->has_plus) rounded += fabs(term) + fabs(bias);
+    *mass += ldexp(rounded, 24 - 8) / roundings(w);
 }
 
 /* What should come out, and the sum of absolute values that went into it. */

@@ -121,8 +121,8 @@ train_torch() {
         row torch "compile-$v" "$(cut -d, -f3 <<<"$line")" "" "$(cut -d, -f9 <<<"$line")"
     done
 }
-ratios() { # luoshu over the faster of PyTorch's
-    awk -F, 'NR > 1 && $1 == "luoshu" {l[$3] = $12} NR > 1 && $1 == "torch" && $12 > t[$3] {t[$3] = $12}
+ratios() { # the faster of luoshu's over the faster of PyTorch's
+    awk -F, 'NR > 1 && $1 == "luoshu" && $12 > l[$3] {l[$3] = $12} NR > 1 && $1 == "torch" && $12 > t[$3] {t[$3] = $12}
         END {for (m in l) if (t[m]) printf "%s: luoshu has %.3f of PyTorch'"'"'s tokens/s\n", m, l[m] / t[m]}' "$train" | sort | while IFS= read -r line; do say "$line"; done
 }
 # Before all that trains: the device's peak, a cluster of one of it, the head of $train.
