@@ -44,6 +44,7 @@ START_TEST(fold)
     luo_arena_free(arena);
 }
 END_TEST
+
 /* Copies inside a group of neighbours are cut, the groups stay copies of each other; `keep`: what a
  * member has copies of besides is not cut. */
 static const struct {

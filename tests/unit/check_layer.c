@@ -310,7 +310,6 @@ START_TEST(memory_llama)
 }
 END_TEST
 
-/* One device, one stage: the step is the sum of its parts, by hand. */
 /* Two layers of four have experts: every other one, or the last two. On one device it is the same
  * work. */
 START_TEST(step_of_two_kinds_of_layers)
@@ -338,6 +337,7 @@ START_TEST(step_of_two_kinds_of_layers)
 }
 END_TEST
 
+/* One device, one stage: the step is the sum of its parts, by hand. */
 START_TEST(step_of_one)
 {
     luo_arena *arena = luo_arena_new(0);
