@@ -116,7 +116,8 @@ luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s, 
                             profile->net_step_s,
                             s->bytes_per_s,
                             s->step_latency_s,
-                            profile->cpu};
+                            profile->cpu,
+                            s->least};
     return luo_net_time(&l, coll, s->nodes, bytes, algorithm);
 }
 

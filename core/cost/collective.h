@@ -63,6 +63,7 @@ typedef struct luo_net_link {
     double bytes_per_s; /* narrowest uplink or line of the group; HUGE_VAL: none */
     double line_s;      /* latency of the slowest line, felt at each step */
     bool no_tree;       /* not NCCL: the curve alone */
+    int32_t members;    /* of a node: what leaves it in an all-to-all, where each sends its own */
 } luo_net_link;
 /* Latency part and bandwidth part of t_net for share 1; delay_s is HUGE_VAL for a way that the
  * collective does not have. */

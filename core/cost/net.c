@@ -43,14 +43,20 @@ static luo_net ring_time(const luo_net_link *l, int coll, int32_t nodes, double 
                      volume * bytes / (l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s))};
 }
 
+/* The members of a node together send what a ring of whole tensors passes on once; in an all-to-all
+ * each of them has bytes of its own, and messages of its own. */
 luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
                      luo_net_algorithm algorithm)
 {
+    luo_net_link all = *l;
+    const double members = coll == LUO_COLL_A2A ? l->members : 1;
+    all.half_bytes *= members;
+    bytes *= members;
     switch (algorithm) {
-    case LUO_NET_TREE_LL: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL]);
-    case LUO_NET_TREE_LL128: return tree_time(l, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
+    case LUO_NET_TREE_LL: return tree_time(&all, coll, nodes, bytes, &luo_protocols[LUO_LL]);
+    case LUO_NET_TREE_LL128: return tree_time(&all, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
     case LUO_NET_RING:
     case LUO_NET_ALGORITHMS: break;
     }
-    return ring_time(l, coll, nodes, bytes);
+    return ring_time(&all, coll, nodes, bytes);
 }

@@ -160,6 +160,33 @@ START_TEST(several_nodes)
 }
 END_TEST
 
+/* Each of M devices has S bytes, an M-th of them for every other: the slow twin sends them all, as
+ * messages of a bandwidth that the network reaches of its cards'. */
+START_TEST(all_to_all_is_its_messages)
+{
+    static const int32_t cards[] = {8, 4, 1};
+    const int64_t bytes = INT64_C(1) << 34; /* so that no latency counts */
+    setup();
+    luo_node_group g = luo_test_group("a", 4, 8, &ref);
+    g.nics = cards[_i];
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
+    for (int32_t n = 16; n <= 32; n += 8) {
+        luo_flow *f = LUO_NEW_N(arena, luo_flow, n * n);
+        int32_t count = 0;
+        double model;
+        for (int32_t a = 0; a < n; a++)
+            for (int32_t b = 0; b < n; b++)
+                if (a / 8 != b / 8)
+                    f[count++] = (luo_flow){a, b, (double)bytes / n / ref.net_ratio, 0};
+        luo_cost_group(&ctx, LUO_COLL_A2A, ids, n, bytes, 0, &model, NULL);
+        luo_near(ends(&c, f, count), model, 0.01, "all messages at once");
+        luo_near(flow_seconds(&ctx, LUO_COLL_A2A, ids, n, 1, bytes), model, 1e-6, "its flows");
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* Unequal NICs, racks with a narrow uplink, rails, two sites. */
 START_TEST(fabrics)
 {
@@ -257,5 +284,6 @@ START_TEST(shape)
 END_TEST
 
 LUO_SUITE("flow", LUO_T_N(one_node, 4), LUO_T_N(one_node_shared_links, 2),
-          LUO_T_N(several_nodes, LUO_ROWS(nodes)), LUO_T_N(fabrics, 4), LUO_T_N(messages, 4),
+          LUO_T_N(several_nodes, LUO_ROWS(nodes)), LUO_T_N(all_to_all_is_its_messages, 3),
+          LUO_T_N(fabrics, 4), LUO_T_N(messages, 4),
           LUO_T(shape))

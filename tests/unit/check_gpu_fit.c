@@ -279,7 +279,8 @@ START_TEST(network)
                     nodes == 4 ? LUO_COLL_A2A : LUO_COLL_AR, nodes, 8, 1, 400e9, bytes, 0,
                     0};
                 const double x0 = half * (x.coll == LUO_COLL_A2A ? 0.075 : 1);
-                x.seconds = luo_cost_volume(x.coll, nodes) * (bytes + nodes * x0) / (ratio * 400e9);
+                x.seconds = (x.coll == LUO_COLL_A2A ? 8 : 1) * luo_cost_volume(x.coll, nodes) *
+                            (bytes + nodes * x0) / (ratio * 400e9);
                 row[n++] = x;
             }
         const luo_net_fitted f = luo_fit_net(row, n); /* the curve alone: no tree that shows */

@@ -224,7 +224,8 @@ static const double net_lo[3] = {0.30, 1e6, 2.7e-6}, net_hi[3] = {1.0, 1e8, 1e-3
 static double net_seconds(const luo_net_row *r, const double v[3])
 {
     const luo_net_link l = {.node_bytes_per_s = r->node_bytes_per_s, .ratio = v[0],
-                            .half_bytes = v[1], .step_s = v[2], .bytes_per_s = HUGE_VAL};
+                            .half_bytes = v[1], .step_s = v[2], .bytes_per_s = HUGE_VAL,
+                            .members = r->members};
     double least = HUGE_VAL;
     for (int w = 0; w < LUO_NET_ALGORITHMS; w++) {
         const luo_net net = luo_net_time(&l, r->coll, r->nodes, r->bytes, (luo_net_algorithm)w);
