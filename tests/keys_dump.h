@@ -187,6 +187,12 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_I(image.width_px);
     DUMP_I(image.channels);
     DUMP_I(image.patch_px);
+    DUMP_I(features.slots);
+    DUMP_I(features.rows);
+    DUMP_I(features.width);
+    DUMP_I(features.dense);
+    for (int32_t i = 0; i < x->bottom_mlp.n; i++) DUMP_I(bottom_mlp.columns[i]);
+    for (int32_t i = 0; i < x->mlp.n; i++) DUMP_I(mlp.columns[i]);
     DUMP_I(dtype);
 }
 

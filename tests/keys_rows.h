@@ -123,6 +123,13 @@ static const char vgg[] =
     "classes: 10\n"
     "variant: 16\n";
 
+static const char recsys[] = "schema: luoshu.model/1\n"
+                             "name: m\n"
+                             "family: dlrm\n"
+                             "features: {slots: 26, rows: 10000, width: 16, dense: 13}\n"
+                             "bottom_mlp: [64, 16]\n"
+                             "mlp: [32, 8]\n";
+
 static const char plan[] =
     "{\"schema\":\"luoshu.plan/1\",\"name\":\"n\",\"model\":\"m\",\"cluster\":\"c\",\"layers\":6,"
     "\"devices\":9,\"dtype\":\"f64\",\"sequence_tokens\":32,\"micro_batch_sequences\":2,\"zero\":3,"
@@ -253,10 +260,12 @@ static const row model_rows[] = {
     {llama, "model.schema", "model/1", "model/2", "`schema` is `luoshu.model/2`"},
     {llama, "model.name", "name: m\n", "name: n\n", NULL},
     {llama, "model.family", "llama", "gpt", "does not belong to family `gpt`"},
-    {bert, "model.family", "bert\nlayers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\n"
+    {bert, "model.family",
+     "bert\nlayers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\n"
      "max_sequence_tokens: 128\ntoken_types: 3\n",
      "gpt\nlayers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\n"
-     "max_sequence_tokens: 128\n", NULL},
+     "max_sequence_tokens: 128\n",
+     NULL},
     {llama, "model.layers", "layers: 4", "layers: 5", NULL},
     {llama, "model.hidden", "\nhidden: 64", "\nhidden: 128", NULL},
     {llama, "model.ffn_hidden", "160", "161", NULL},
@@ -294,10 +303,12 @@ static const row model_rows[] = {
     {moe, "moe.first_dense_layers", "first_dense_layers: 1", "first_dense_layers: 2", NULL},
     {moe, "moe.every_layers", "every_layers: 1", "every_layers: 2", NULL},
     {moe, "moe.capacity_factor", "1.5", "1.6", NULL},
-    {moe, "moe.gate", "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+    {moe, "moe.gate",
+     "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
      "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: topk",
      "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
-     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: top1", NULL},
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: top1",
+     NULL},
     {moe, "moe.gate", "topk", "top1", "`gate` top1 gives 1"},
     {moe, "moe.gate", "topk", "sigmoid", NULL},
     {moe, "moe.aux_loss", "gate: topk", "aux_loss: 0.01", NULL},
@@ -312,12 +323,14 @@ static const row model_rows[] = {
      "gate: sigmoid, route_groups: 4, route_groups_kept: 2", NULL},
     {moe, "model.attention", NULL,
      "attention: {kind: mla, kv_lora_rank: 16, qk_nope_head_dim: 10, qk_rope_head_dim: 6, "
-     "v_head_dim: 9}\n", NULL},
+     "v_head_dim: 9}\n",
+     NULL},
     {mla, "model.attention", "v_head_dim: 9}", "v_head_dim: 9}\nkv_heads: 4",
      "`kv_heads` does not go with `attention`"},
     {vit, "model.attention", NULL,
      "attention: {kind: mla, kv_lora_rank: 16, qk_nope_head_dim: 10, qk_rope_head_dim: 6, "
-     "v_head_dim: 9}\n", "`attention` does not belong"},
+     "v_head_dim: 9}\n",
+     "`attention` does not belong"},
     {mla, "attention.kind", "kind: mla", "kind: mha", "`kind`"},
     {mla, "attention.q_lora_rank", "q_lora_rank: 24", "q_lora_rank: 0", NULL},
     {mla, "attention.kv_lora_rank", "kv_lora_rank: 16", "kv_lora_rank: 17", NULL},
@@ -329,6 +342,23 @@ static const row model_rows[] = {
     {vit, "image.width_px", "192", "208", NULL},
     {vit, "image.channels", "channels: 3", "channels: 1", NULL},
     {vit, "image.patch_px", "patch_px: 16", "patch_px: 32", NULL},
+    {recsys, "model.features", "features: {", "#", "`features` is missing"},
+    {llama, "model.features", NULL, "features: {slots: 1, rows: 1, width: 1}\n",
+     "`features` does not belong"},
+    {recsys, "model.bottom_mlp", "[64, 16]", "[63, 16]", NULL},
+    {recsys, "model.bottom_mlp", "[64, 16]", "[64, 17]", "`bottom_mlp` ends with 17 columns"},
+    {recsys, "model.bottom_mlp", "family: dlrm", "family: wide_deep",
+     "`bottom_mlp` does not belong"},
+    {recsys, "model.mlp", "[32, 8]", "[32]", NULL},
+    {recsys, "model.mlp", "[32, 8]",
+     "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "`mlp` has 33 layers"},
+    {recsys, "features.slots", "slots: 26", "slots: 25", NULL},
+    {recsys, "features.slots", "slots: 26", "slots: 65", "1 to 64"},
+    {recsys, "features.rows", "rows: 10000", "rows: 10001", NULL},
+    {recsys, "features.rows", "rows: 10000", "rows: 25", "each of the 26 slots needs one"},
+    {recsys, "features.width", "width: 16", "width: 15", "`bottom_mlp` ends with 16 columns"},
+    {recsys, "features.dense", "dense: 13", "dense: 12", NULL},
+    {recsys, "features.dense", "dense: 13", "dense: 0", "`bottom_mlp` needs numbers"},
     {vgg, "image.patch_px", "channels: 3", "channels: 3, patch_px: 16",
      "`patch_px` does not belong"},
 };

@@ -108,11 +108,33 @@ static void print_layers(FILE *out, const luo_model *model)
                 (long long)i->patch_px, (long long)model->classes);
 }
 
+static void print_tables(FILE *out, const luo_model *model)
+{
+    const luo_features *f = &model->features;
+    luo_dense_layer layer[LUO_DENSE_LAYERS];
+    int32_t bottom;
+    const int32_t n = luo_model_dense_layers(model, layer, &bottom);
+    fprintf(out,
+            "%s: tables of %lld rows of %lld numbers; a sample has %lld keys and %lld numbers; "
+            "dtype %s\ndense layers:",
+            luo_family_desc_of(model->family)->name, (long long)f->rows,
+            (long long)luo_model_row_width(model), (long long)f->slots, (long long)f->dense,
+            luo_dtype_name(model->dtype));
+    for (int32_t i = 0; i < n; i++)
+        fprintf(out, "%s %lld x %lld", i == bottom && i > 0 ? "; behind the embeddings" : "",
+                (long long)layer[i].in, (long long)layer[i].out);
+    fprintf(out, "\nmodel flop per sample: %.6e\n", luo_model_flops_per_token(model, 1));
+}
+
 luo_status luo_explain_model(FILE *out, const luo_model *model, luo_err *err)
 {
     int64_t parameters;
     LUO_TRY(luo_model_parameters(model, &parameters, err));
     fprintf(out, "model %s: %lld parameters\n", model->name, (long long)parameters);
+    if (luo_model_has_tables(model)) {
+        print_tables(out, model);
+        return LUO_OK;
+    }
     fprintf(out,
             "layers %lld  hidden %lld  ffn_hidden %lld  heads %lld  kv_heads %lld  "
             "head_dim %lld  vocab %lld  max_sequence_tokens %lld  dtype %s\n",

@@ -77,6 +77,7 @@ static luo_status read_pins(luo_cli *cli, luo_auto_call *call, luo_err *err)
     return LUO_OK;
 }
 
+/* The model was read to tell whether it has tables. */
 static luo_status read_call(luo_cli *cli, luo_auto_call *call, luo_err *err)
 {
     static const char *const ranks[] = {LUO_JUDGED_LIST(LUO_WORD_ONLY)};
@@ -85,7 +86,6 @@ static luo_status read_call(luo_cli *cli, luo_auto_call *call, luo_err *err)
     LUO_TRY(
         luo_args_choice(&cli->args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
     LUO_TRY(luo_uniform_dimensions(cli, &call->in.opts, err));
-    LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     LUO_TRY(luo_plan_rates(cli, call->cluster, &call->rate, &call->candidate, err));
@@ -153,10 +153,16 @@ static luo_status write_plans(luo_cli *cli, const luo_auto_call *call, luo_err *
 
 luo_status luo_plan_auto_run(luo_cli *cli, luo_err *err)
 {
-    LUO_TRY(check_kind(&cli->args, err));
-    if (luo_args_has(&cli->args, "lengths")) return luo_auto_of_lengths(cli, err);
     luo_auto_call *call = LUO_NEW(cli->arena, luo_auto_call);
     if (!call) return luo_err_nomem(err);
+    if (luo_args_has(&cli->args, "lengths")) {
+        LUO_TRY(check_kind(&cli->args, err));
+        return luo_auto_of_lengths(cli, err);
+    }
+    LUO_TRY(luo_cli_model(cli, &call->model));
+    if (luo_model_has_tables(call->model)) return luo_auto_of_tables(cli, call->model, err);
+    LUO_TRY(check_kind(&cli->args, err));
+    LUO_TRY(luo_auto_no_tables(&cli->args, err));
     LUO_TRY(read_call(cli, call, err));
     LUO_TRY(ask(cli, call, err));
     LUO_TRY(check_winner(cli, call, err));

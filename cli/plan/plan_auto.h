@@ -22,6 +22,9 @@ typedef struct luo_auto_call {
 
 /* The same where sequences differ in length (--lengths): policies for them, on drawn batches. */
 luo_status luo_auto_of_lengths(luo_cli *cli, luo_err *err);
+/* The same for a model with embedding tables: ways of keeping them, in core/run/tables/. */
+luo_status luo_auto_no_tables(const luo_args *args, luo_err *err); /* of others: their options */
+luo_status luo_auto_of_tables(luo_cli *cli, const luo_model *model, luo_err *err);
 void luo_auto_text(luo_cli *cli, const luo_auto_call *call);
 void luo_auto_json(luo_cli *cli, const luo_auto_call *call);
 #endif

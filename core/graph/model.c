@@ -46,7 +46,9 @@ const luo_family_desc *luo_family_desc_of(luo_family family)
         TYPES = LUO_KEYS_TYPES,
         EXPERTS = LUO_KEYS_EXPERTS,
         IMAGE = LUO_KEYS_IMAGE,
-        VARIANT = LUO_KEYS_VARIANT
+        VARIANT = LUO_KEYS_VARIANT,
+        TABLES = LUO_KEYS_TABLES,
+        BOTTOM = LUO_KEYS_BOTTOM
     };
     static const luo_family_desc descs[LUO_FAMILIES] = {
 #define LUO_FAMILY(kind, name, build, keys, norm, norm_eps, activation, position, ...)             \
@@ -58,6 +60,49 @@ const luo_family_desc *luo_family_desc_of(luo_family family)
     };
     assert(family < LUO_FAMILIES);
     return &descs[family];
+}
+
+bool luo_model_has_layers(const luo_model *model)
+{
+    return luo_family_desc_of(model->family)->keys & LUO_KEYS_LAYERS;
+}
+
+/* ---- models with tables ---- */
+
+int64_t luo_model_row_width(const luo_model *model)
+{
+    return model->features.width + (model->family == LUO_FAMILY_WIDE_DEEP);
+}
+
+/* Pairs of the embeddings of a sample and of what the bottom has made. */
+static int64_t pairs(const luo_model *model)
+{
+    const int64_t n = model->features.slots + 1;
+    return n * (n - 1) / 2;
+}
+
+static int32_t add_mlp(const luo_mlp *mlp, int64_t in, luo_dense_layer *out)
+{
+    for (int32_t i = 0; i < mlp->n; i++) {
+        out[i] = (luo_dense_layer){in, mlp->columns[i]};
+        in = mlp->columns[i];
+    }
+    return mlp->n;
+}
+
+int32_t luo_model_dense_layers(const luo_model *model, luo_dense_layer *out, int32_t *bottom)
+{
+    const luo_features *f = &model->features;
+    int64_t in = f->slots * f->width + f->dense;
+    int32_t n = 0;
+    if (model->family == LUO_FAMILY_DLRM) {
+        n = add_mlp(&model->bottom_mlp, f->dense, out);
+        in = pairs(model) + f->width;
+    }
+    *bottom = n;
+    n += add_mlp(&model->mlp, in, out + n);
+    out[n] = (luo_dense_layer){n > *bottom ? out[n - 1].out : in, 1};
+    return n + 1;
 }
 
 /* Weights of matrices that every token meets, and everything else: biases, norms, tables. In
@@ -155,9 +200,23 @@ static count count_image(const luo_model *model)
                    h + classes + h + (patches + 1) * h + count_norm(model, model->hidden).rest};
 }
 
+static count count_tables(const luo_model *model)
+{
+    luo_dense_layer layer[LUO_DENSE_LAYERS];
+    int32_t bottom;
+    const int32_t n = luo_model_dense_layers(model, layer, &bottom);
+    count c = {0, (double)model->features.rows * (double)luo_model_row_width(model)};
+    for (int32_t i = 0; i < n; i++) {
+        c.matrix += (double)layer[i].in * (double)layer[i].out;
+        c.rest += (double)layer[i].out;
+    }
+    return c;
+}
+
 /* Embedding, final norm and head. The head's matrix counts in `matrix` even if it is tied. */
 static count count_ends(const luo_model *model)
 {
+    if (luo_model_has_tables(model)) return count_tables(model);
     if (model->family == LUO_FAMILY_VIT) return count_image(model);
     const double h = (double)model->hidden, table = (double)model->vocab * h;
     count c = {table, 0};
@@ -196,5 +255,7 @@ double luo_model_flops_per_token(const luo_model *model, int64_t tokens)
     for (int64_t l = 0; l < model->layers; l++) matrix += count_layer(model, l, true).matrix;
     const double square = 6.0 * (double)model->layers * (double)model->heads *
                           (double)(model->head_dim + luo_model_value_dim(model));
+    if (model->family == LUO_FAMILY_DLRM)
+        matrix += (double)pairs(model) * (double)model->features.width;
     return 6 * matrix + square * (double)tokens;
 }

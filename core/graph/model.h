@@ -38,7 +38,9 @@ typedef enum luo_family_keys { /* groups of keys of model.yaml (core/io/read/rea
                                LUO_KEYS_TYPES = 8,   /* token types */
                                LUO_KEYS_EXPERTS = 16,
                                LUO_KEYS_IMAGE = 32,
-                               LUO_KEYS_VARIANT = 64 /* layers by the name of a variant */
+                               LUO_KEYS_VARIANT = 64, /* layers by the name of a variant */
+                               LUO_KEYS_TABLES = 128, /* embedding tables and dense layers behind */
+                               LUO_KEYS_BOTTOM = 256  /* dense layers before these */
 } luo_family_keys;
 
 typedef struct luo_family_desc { /* of a row of families.inc */
@@ -79,6 +81,18 @@ typedef struct luo_image {
     int64_t height_px, width_px, channels, patch_px;
 } luo_image;
 
+/* What a sample of a recommendation model has: a key in each slot, which names a row of the tables
+ * of all slots together, and numbers. */
+typedef struct luo_features {
+    int64_t slots, rows, width; /* width: of the embedding that a row holds */
+    int64_t dense;              /* numbers of a sample; 0: none */
+} luo_features;
+enum { LUO_MLP_LAYERS = 32 }; /* at most */
+typedef struct luo_mlp {
+    int32_t n;
+    const int64_t *columns; /* of each layer */
+} luo_mlp;
+
 /* All defaults of the table in docs/formats.md#luoshumodel1 are filled in by the reader. */
 typedef struct luo_model {
     const char *name;
@@ -93,8 +107,31 @@ typedef struct luo_model {
     luo_moe moe;
     luo_latent latent;
     luo_image image;
+    luo_features features; /* wide_deep and dlrm */
+    luo_mlp bottom_mlp, mlp;
     luo_dtype dtype;
 } luo_model;
+
+/* Is it made of transformer layers? Planners and costs of such have nothing to say of others. */
+bool luo_model_has_layers(const luo_model *model);
+/* Does it have embedding tables, whose gradients name rows? */
+static inline bool luo_model_has_tables(const luo_model *model)
+{
+    return model->features.rows > 0;
+}
+/* Numbers of a row of the tables: the embedding, and with wide_deep the key's weight in the wide
+ * part. Pre: the model has tables. */
+int64_t luo_model_row_width(const luo_model *model);
+
+typedef struct luo_dense_layer { /* in x out weights, out biases */
+    int64_t in, out;
+} luo_dense_layer;
+enum { LUO_DENSE_LAYERS = 2 * LUO_MLP_LAYERS + 1 };
+/* The dense layers of a model with tables in the order of forward: so many of the bottom first,
+ * then those of the top, the last of which has one column. Embeddings enter in between: wide_deep
+ * puts them beside the numbers of a sample; dlrm takes products of all pairs of them and of what
+ * the bottom has made, and puts that beside these. out: room for LUO_DENSE_LAYERS. */
+int32_t luo_model_dense_layers(const luo_model *model, luo_dense_layer *out, int32_t *bottom);
 
 static inline bool luo_model_is_latent(const luo_model *model)
 {
@@ -109,9 +146,10 @@ static inline int64_t luo_model_value_dim(const luo_model *model)
 luo_gate luo_model_gate(const luo_model *model);
 /* Is the feed-forward of this layer a mixture of experts? */
 bool luo_model_has_experts(const luo_model *model, int64_t layer);
-/* Parameters of the whole network (V-C1, V-C2). Errors: LUO_EINPUT for vgg. */
+/* Parameters of the whole network (V-C1, V-C2), tables included. Errors: LUO_EINPUT for vgg. */
 luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the
- * attention square counted in full (docs/cost-model.md), for a sequence of `tokens`. */
+ * attention square counted in full (docs/cost-model.md), for a sequence of `tokens`. Of a model
+ * with tables: of one sample. */
 double luo_model_flops_per_token(const luo_model *model, int64_t tokens);
 #endif

@@ -241,11 +241,11 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
                               const luo_layer_shape *shape, luo_layer_gpu *out, luo_err *err)
 {
     const luo_model *model = shape->model;
-    if (model->family == LUO_FAMILY_VGG)
+    if (!luo_model_has_layers(model))
         return luo_err_set(err, LUO_EINPUT,
-                           "model `%s` is a vgg, which has no transformer layers to cost; use "
+                           "model `%s` is a %s, which has no transformer layers to cost; use "
                            "another family.",
-                           model->name);
+                           model->name, luo_family_desc_of(model->family)->name);
     const int64_t tokens = luo_layer_tokens(shape), d = model->head_dim;
     const int64_t heads = cut(shape->local_heads, model->heads, shape->tp);
     const int64_t kv = cut(shape->local_kv_heads, model->kv_heads, shape->tp);

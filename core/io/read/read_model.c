@@ -30,6 +30,8 @@ typedef struct model_yaml {
     moe_yaml moe;
     attention_yaml attention;
     luo_image image;
+    luo_features features;
+    luo_mlp bottom_mlp, mlp;
     luo_dtype dtype;
 } model_yaml;
 
@@ -88,6 +90,15 @@ static const luo_doc_field image_fields[] = {
     LUO_DOC_INT("channels", REQ, luo_image, channels, PIXELS),
     LUO_DOC_INT("patch_px", OPT, luo_image, patch_px, PIXELS), LUO_DOC_END};
 
+static const luo_doc_field features_fields[] = {
+    LUO_DOC_INT("slots", REQ, luo_features, slots, LUO_WITHIN(1, 64)),
+    LUO_DOC_INT("rows", REQ, luo_features, rows, LUO_WITHIN(1, 1e12)),
+    LUO_DOC_INT("width", REQ, luo_features, width, LUO_WITHIN(1, 65536)),
+    LUO_DOC_INT_OR("dense", luo_features, dense, "0", LUO_WITHIN(0, 65536)), LUO_DOC_END};
+
+static const luo_doc_schema columns_entry =
+    LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int64_t, LUO_WITHIN(1, 1 << 20));
+
 static const luo_doc_field model_fields[] = {
     LUO_DOC_TEXT("schema", REQ, model_yaml, schema),
     LUO_DOC_TEXT("name", REQ, model_yaml, name),
@@ -118,6 +129,9 @@ static const luo_doc_field model_fields[] = {
     LUO_DOC_INT("classes", OPT, model_yaml, classes, SIZE),
     LUO_DOC_FIELD("variant", OPT, model_yaml, variant, .form = LUO_DOC_WHOLE,
                   .limit = LUO_WITHIN(11, 19), .say = "11, 13, 16 or 19"),
+    LUO_DOC_MAPPING("features", OPT, model_yaml, features, features_fields, NULL),
+    LUO_DOC_SEQ("bottom_mlp", OPT, model_yaml, bottom_mlp.columns, bottom_mlp.n, columns_entry, 1),
+    LUO_DOC_SEQ("mlp", OPT, model_yaml, mlp.columns, mlp.n, columns_entry, 0),
     LUO_DOC_ENUM_OR("dtype", model_yaml, dtype, "bf16", dtypes),
     LUO_DOC_END};
 static const luo_doc_schema schema = LUO_DOC_STRUCT_OF(model_yaml, model_fields, NULL);
@@ -143,6 +157,8 @@ static const struct {
     {"causal", LUO_KEYS_LAYERS, false},      {"moe", LUO_KEYS_EXPERTS, true},
     {"image", LUO_KEYS_IMAGE, true},         {"classes", LUO_KEYS_IMAGE, true},
     {"variant", LUO_KEYS_VARIANT, true},     {"attention", LUO_KEYS_EXPERTS, false},
+    {"features", LUO_KEYS_TABLES, true},     {"bottom_mlp", LUO_KEYS_BOTTOM, true},
+    {"mlp", LUO_KEYS_TABLES, true},
 };
 
 static bool has_keys(int64_t family, luo_family_keys group)
@@ -228,6 +244,35 @@ static void check_image(luo_doc *doc, const luo_model *model)
                       (long long)model->variant);
 }
 
+static void check_mlp(luo_doc *doc, const char *key, const luo_mlp *mlp)
+{
+    if (mlp->n > LUO_MLP_LAYERS)
+        luo_doc_error(doc, at_key(doc, key), "`%s` has %d layers; at most %d are expected.", key,
+                      (int)mlp->n, LUO_MLP_LAYERS);
+}
+
+static void check_tables(luo_doc *doc, const luo_model *model)
+{
+    const luo_features *f = &model->features;
+    const luo_doc_node *features = at_key(doc, "features"), *bottom = at_key(doc, "bottom_mlp");
+    const luo_mlp *mlp = &model->bottom_mlp;
+    if (!features || !luo_model_has_tables(model)) return;
+    check_mlp(doc, "mlp", &model->mlp);
+    check_mlp(doc, "bottom_mlp", mlp);
+    if (f->rows < f->slots)
+        luo_doc_error(doc, luo_doc_get(features, "rows"),
+                      "`rows` is %lld; each of the %lld slots needs one at least.",
+                      (long long)f->rows, (long long)f->slots);
+    if (!bottom || mlp->n == 0 || model->family != LUO_FAMILY_DLRM) return;
+    if (f->dense == 0)
+        luo_doc_error(doc, features, "`dense` is 0; `bottom_mlp` needs numbers of a sample.");
+    if (mlp->columns[mlp->n - 1] != f->width)
+        luo_doc_error(doc, bottom,
+                      "`bottom_mlp` ends with %lld columns; as many as the `width` of %lld are "
+                      "expected.",
+                      (long long)mlp->columns[mlp->n - 1], (long long)f->width);
+}
+
 static void check_moe(luo_doc *doc, const luo_model *model)
 {
     const luo_doc_node *moe = at_key(doc, "moe"), *each = luo_doc_get(moe, "experts_per_token");
@@ -311,38 +356,41 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
         luo_doc_nomem(doc);
         return NULL;
     }
-    *model = (luo_model){.name = y->name,
-                         .family = y->family,
-                         .layers = y->layers,
-                         .hidden = y->hidden,
-                         .ffn_hidden = y->ffn_hidden,
-                         .heads = y->heads,
-                         .kv_heads = y->kv_heads,
-                         .head_dim = y->head_dim,
-                         .vocab = y->vocab,
-                         .max_sequence_tokens = y->max_sequence_tokens,
-                         .token_types = y->token_types,
-                         .classes = y->classes,
-                         .variant = y->variant,
-                         .tied_embeddings = y->tied_embeddings,
-                         .linear_bias = y->linear_bias,
-                         .qkv_bias = y->qkv_bias,
-                         .qk_norm = y->qk_norm,
-                         .causal = y->causal,
-                         .norm = y->norm,
-                         .activation = y->activation,
-                         .position = y->position,
-                         .norm_eps = y->norm_eps,
-                         .rope_base = y->rope_base,
-                         .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
-                                 y->moe.shared_experts, y->moe.shared_ffn_hidden,
-                                 y->moe.first_dense_layers, y->moe.every_layers,
-                                 y->moe.capacity_factor, y->moe.gate == 1, y->moe.gate == 2,
-                                 y->moe.renorm, y->moe.routed_scale, y->moe.route_groups,
-                                 y->moe.route_groups_kept, y->moe.aux_loss},
-                         .latent = y->attention.latent,
-                         .image = y->image,
-                         .dtype = y->dtype};
+    *model =
+        (luo_model){.name = y->name,
+                    .family = y->family,
+                    .layers = y->layers,
+                    .hidden = y->hidden,
+                    .ffn_hidden = y->ffn_hidden,
+                    .heads = y->heads,
+                    .kv_heads = y->kv_heads,
+                    .head_dim = y->head_dim,
+                    .vocab = y->vocab,
+                    .max_sequence_tokens = y->max_sequence_tokens,
+                    .token_types = y->token_types,
+                    .classes = y->classes,
+                    .variant = y->variant,
+                    .tied_embeddings = y->tied_embeddings,
+                    .linear_bias = y->linear_bias,
+                    .qkv_bias = y->qkv_bias,
+                    .qk_norm = y->qk_norm,
+                    .causal = y->causal,
+                    .norm = y->norm,
+                    .activation = y->activation,
+                    .position = y->position,
+                    .norm_eps = y->norm_eps,
+                    .rope_base = y->rope_base,
+                    .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
+                            y->moe.shared_experts, y->moe.shared_ffn_hidden,
+                            y->moe.first_dense_layers, y->moe.every_layers, y->moe.capacity_factor,
+                            y->moe.gate == 1, y->moe.gate == 2, y->moe.renorm, y->moe.routed_scale,
+                            y->moe.route_groups, y->moe.route_groups_kept, y->moe.aux_loss},
+                    .latent = y->attention.latent,
+                    .image = y->image,
+                    .features = y->features,
+                    .bottom_mlp = y->bottom_mlp,
+                    .mlp = y->mlp,
+                    .dtype = y->dtype};
     take_family_defaults(doc, model);
     return model;
 }
@@ -371,6 +419,7 @@ luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
             check_image(&doc, model);
             check_moe(&doc, model);
             check_latent(&doc, model);
+            check_tables(&doc, model);
         }
         check_keys(&doc, data);
         if (model) check_parameters(&doc, model);

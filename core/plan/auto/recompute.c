@@ -28,7 +28,7 @@ typedef struct balancing {
 bool luo_auto_recompute_knows(const luo_plan *plan, const luo_model *model)
 {
     if (plan->nannotations || plan->nassignment || model->moe.experts > 0 ||
-        model->family == LUO_FAMILY_VGG)
+        !luo_model_has_layers(model))
         return false;
     if (luo_sched_splits(plan->schedule)) return false;
     for (int32_t i = 0; i < plan->npipelines; i++) {

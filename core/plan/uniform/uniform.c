@@ -248,9 +248,11 @@ static luo_status check_opts(const uniform_search *s)
                            "the batch holds %lld sequences of %lld tokens; at "
                            "least one of each is expected.",
                            (long long)opts->batch_sequences, (long long)opts->sequence_tokens);
-    if (s->model->family == LUO_FAMILY_VGG)
-        return luo_err_set(s->err, LUO_EINPUT, "model `%s` is a vgg; planner `uniform` plans "
-                           "transformers.", s->model->name);
+    if (!luo_model_has_layers(s->model))
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "model `%s` is a %s; planner `uniform` plans "
+                           "transformers.",
+                           s->model->name, luo_family_desc_of(s->model->family)->name);
     if (opts->tp && !uniform_heads_divide(s->model, opts->tp))
         return luo_err_set(s->err, LUO_EINPUT,
                            "tensor parallelism of %d does not divide the "

@@ -129,7 +129,7 @@ static luo_status try_frame(const auto_asking *asking, const frame *f, uint64_t 
 static bool may_search(const luo_uniform_opts *opts, const luo_model *model)
 {
     const bool plain = opts->schedule <= 0 || opts->schedule == 1 + (int)LUO_SCHED_1F1B;
-    return plain && model->moe.experts == 0 && model->family != LUO_FAMILY_VGG && opts->cp <= 1 &&
+    return plain && model->moe.experts == 0 && luo_model_has_layers(model) && opts->cp <= 1 &&
            !opts->tp_pp_dp && opts->chunks <= 1 && opts->dp == 0 &&
            opts->micro_batch_sequences == 0 && opts->recompute < 0 && opts->shard <= 0 &&
            (opts->zero < 0 || opts->zero_most >= 3 || opts->zero < 3);

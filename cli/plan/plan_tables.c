@@ -1,0 +1,300 @@
+/* plan_tables.c: `luoshu plan auto` of a model with embedding tables: every way of keeping them,
+ * the fastest of them on the simulator, and why. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/plan/plan_auto.h"
+#include "cli/plan/plan_rates.h"
+#include "cli/plan/plan_shares.h"
+#include "cli/run/progress.h"
+#include "cli/sync/embed_sim.h"
+#include "core/run/tables/tables.h"
+
+#define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
+
+typedef struct call {
+    const luo_model *model;
+    luo_cluster *cluster;
+    luo_stack stack;
+    luo_judge judge;
+    luo_clicks samples;
+    luo_tables_in in;
+    luo_tables_answer answer;
+    double *rate;
+    bool *candidate;
+    double planning_s;
+} call;
+
+/* ---- options ---- */
+
+static const char *const own[] = {"data",   "servers",    "cache-rows",
+                                  "policy", "pull-bound", "push-bound"};
+/* Of others too. */
+static const char *const shared[] = {"model", "cluster", "stack", "global-batch-size",
+                                     "rates", "seed",    "limit", "json",
+                                     "quiet", "color"};
+
+static bool is_among(const char *option, const char *const *names, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(names[i], option) == 0) return true;
+    return false;
+}
+
+luo_status luo_auto_no_tables(const luo_args *args, luo_err *err)
+{
+    for (int i = 0; i < N(own); i++)
+        if (luo_args_has(args, own[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` is about embedding tables, which the model does not have; "
+                               "leave it out.",
+                               own[i]);
+    return LUO_OK;
+}
+
+static luo_status check_options(const luo_args *args, const luo_model *model, luo_err *err)
+{
+    static const char *const of_caches[] = {"policy", "pull-bound", "push-bound"};
+    for (int i = 0; i < args->nset; i++) {
+        const char *option = args->set[i].option->name;
+        if (is_among(option, own, N(own)) || is_among(option, shared, N(shared))) continue;
+        return luo_err_set(
+            err, LUO_EUSAGE,
+            "`--%s` is about plans of transformers, and model `%s` is a %s; leave it "
+            "out.",
+            option, model->name, luo_family_desc_of(model->family)->name);
+    }
+    for (int i = 0; i < N(of_caches); i++)
+        if (luo_args_has(args, of_caches[i]) && !luo_args_has(args, "cache-rows"))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` is about caches, and `--cache-rows` is not given; give it, "
+                               "or leave the other out.",
+                               of_caches[i]);
+    return LUO_OK;
+}
+
+static luo_status read_cache(const luo_args *args, call *c, luo_err *err)
+{
+    static const char *const policies[] = {"lru", "lfu", "lfuopt"};
+    luo_het_opts *cache = &c->in.cache;
+    int policy;
+    LUO_TRY(luo_args_int(args, "cache-rows", 0, 1, LUO_HET_ROWS, &cache->rows, err));
+    LUO_TRY(luo_args_choice(args, "policy", LUO_HET_LRU, policies, N(policies), &policy, err));
+    LUO_TRY(luo_args_int(args, "pull-bound", 100, 0, 1000000000, &cache->pull_bound, err));
+    LUO_TRY(luo_args_int(args, "push-bound", 100, 0, 1000000000, &cache->push_bound, err));
+    cache->policy = (luo_het_policy)policy;
+    if (cache->rows > c->model->features.rows) cache->rows = c->model->features.rows;
+    return LUO_OK;
+}
+
+/* ---- samples ---- */
+
+/* Samples that are drawn: of one step, with caches of many. */
+static int64_t drawn(const call *c)
+{
+    enum { KEYS = 40000000, STEPS = 100 };
+    if (c->in.cache.rows == 0) return c->in.batch;
+    const int64_t may = KEYS / (c->in.batch * c->model->features.slots);
+    return c->in.batch * (may < 1 ? 1 : may > STEPS ? STEPS : may);
+}
+
+static luo_status draw(luo_cli *cli, call *c, uint64_t seed, luo_err *err)
+{
+    const luo_features *f = &c->model->features;
+    const luo_clicks_spec spec = {drawn(c), f->slots, f->rows, 1.05, 1, 0};
+    if (f->rows > LUO_ZIPF_VOCAB)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "model `%s` has %lld rows, and keys are drawn of at most %lld; give "
+                           "`--data`.",
+                           c->model->name, (long long)f->rows, (long long)LUO_ZIPF_VOCAB);
+    return luo_clicks_draw(cli->arena, &spec, seed, &c->samples, err);
+}
+
+static luo_status read_samples(luo_cli *cli, call *c, luo_err *err)
+{
+    const luo_features *f = &c->model->features;
+    int64_t seed;
+    LUO_TRY(luo_args_int(&cli->args, "seed", 0, 0, INT64_MAX, &seed, err));
+    if (c->in.batch * f->slots > 100000000)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--global-batch-size` is %lld; with %lld slots at most 1e8 keys of a "
+                           "step are taken.",
+                           (long long)c->in.batch, (long long)f->slots);
+    if (!luo_args_has(&cli->args, "data")) return draw(cli, c, (uint64_t)seed, err);
+    LUO_TRY(luo_embed_samples(cli, "data", (uint64_t)seed, &c->samples, err));
+    if (c->samples.slots != f->slots)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "samples of `--data` have %d slots; model `%s` has %lld.",
+                           c->samples.slots, c->model->name, (long long)f->slots);
+    if (c->samples.embeds > f->rows)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "samples of `--data` have %d different keys; model `%s` has %lld rows.",
+                           c->samples.embeds, c->model->name, (long long)f->rows);
+    if (c->samples.samples < 1)
+        return luo_err_set(err, LUO_EUSAGE, "`--data` has no samples; one at least is needed.");
+    return LUO_OK;
+}
+
+static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
+{
+    const luo_args *args = &cli->args;
+    int64_t servers;
+    LUO_TRY(luo_args_int(args, "global-batch-size", 8192, 1, 1 << 24, &c->in.batch, err));
+    LUO_TRY(luo_args_int(args, "servers", 0, 1, LUO_TABLES_DEVICES, &servers, err));
+    LUO_TRY(read_cache(args, c, err));
+    LUO_TRY(luo_cli_cluster(cli, &c->cluster));
+    LUO_TRY(luo_cli_stack(cli, &c->stack));
+    LUO_TRY(luo_plan_rates(cli, c->cluster, &c->rate, &c->candidate, err));
+    LUO_TRY(read_samples(cli, c, err));
+    c->in.servers = (int32_t)servers;
+    c->in.samples = &c->samples;
+    c->in.rate = c->rate;
+    c->in.candidate = c->candidate;
+    return LUO_OK;
+}
+
+/* ---- the explanation ---- */
+
+enum { LINES = LUO_TABLES_WAYS + 5 };
+
+typedef struct explanation {
+    const char *line[LINES];
+    int n;
+} explanation;
+
+static void say(explanation *x, const char *line)
+{
+    if (line && x->n < LINES) x->line[x->n++] = line;
+}
+
+static const luo_tables_answer_way *best_of(const call *c)
+{
+    return &c->answer.at[c->answer.best];
+}
+
+static void say_way(luo_arena *a, explanation *x, const call *c, luo_tables_way way)
+{
+    const luo_tables_answer_way *w = &c->answer.at[way], *best = best_of(c);
+    const char *name = luo_tables_way_of(way)->name, *servers = "";
+    if (w->servers) servers = luo_arena_printf(a, " with %d servers", w->servers);
+    if (w == best)
+        say(x, luo_arena_printf(a, "%s %.6g s%s, chosen; %d tried", name, w->step.seconds, servers,
+                                w->tried));
+    else if (isfinite(w->step.seconds))
+        say(x, luo_arena_printf(a, "%s %.6g s%s, not chosen: %.3fx slower; %d tried", name,
+                                w->step.seconds, servers, w->step.seconds / best->step.seconds,
+                                w->tried));
+    else
+        say(x, luo_arena_printf(a, "%s %s", name,
+                                w->why[0] ? w->why : "not tried: too many messages"));
+}
+
+static void say_limit(luo_arena *a, explanation *x, const luo_judgement *step)
+{
+    luo_plan_share share[LUO_PLAN_SHARES];
+    luo_plan_shares(step, share);
+    say(x, luo_arena_printf(a,
+                            "of the step %.1f %% is computation and %.1f %% exchange that "
+                            "nothing hides",
+                            100 * step->mean.compute_s / step->seconds,
+                            100 * luo_plan_share_exposed(step) / step->seconds));
+}
+
+static void explain(luo_arena *a, explanation *x, const call *c)
+{
+    const luo_tables_answer *answer = &c->answer;
+    const luo_tables_answer_way *best = best_of(c);
+    const double rows = (double)c->model->features.rows, mb = 1e6;
+    *x = (explanation){.n = 0};
+    for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) say_way(a, x, c, way);
+    say(x, luo_arena_printf(a, "%s: %s", luo_tables_way_of((luo_tables_way)answer->best)->name,
+                            luo_tables_way_of((luo_tables_way)answer->best)->text));
+    say(x, luo_arena_printf(a,
+                            "a device touches %lld different rows in %lld lookups, %.3g %% of the "
+                            "tables; all together send %.3f MB before forward and %.3f MB after "
+                            "backward",
+                            (long long)answer->touched, (long long)answer->looked_up,
+                            100 * (double)answer->touched / rows, best->pull_bytes / mb,
+                            best->push_bytes / mb));
+    if (answer->least == answer->most)
+        say(x, luo_arena_printf(a, "samples of a device: %lld", (long long)answer->least));
+    else
+        say(x, luo_arena_printf(a, "samples of a device: %lld to %lld%s", (long long)answer->least,
+                                (long long)answer->most, best->by_speed ? ", by speed" : ""));
+    say_limit(a, x, &best->step);
+    say(x, luo_arena_printf(a, "memory of the fullest device: %.1f %%",
+                            100 * best->step.memory_ratio));
+}
+
+static void print_text(luo_cli *cli, const call *c)
+{
+    FILE *out = luo_cli_out(cli);
+    char program[17];
+    explanation x;
+    explain(cli->arena, &x, c);
+    for (int i = 0; i < x.n; i++) fprintf(out, "%s\n", x.line[i]);
+    fprintf(out,
+            "%s: %lld samples a step%s, simulated step %.6f s (program %s)\nplanning: %.3f s\n",
+            luo_tables_way_of((luo_tables_way)c->answer.best)->name, (long long)c->in.batch,
+            c->samples.synthetic ? ", keys are synthetic" : "", best_of(c)->step.seconds,
+            luo_hash_print(best_of(c)->program, program), c->planning_s);
+}
+
+static void print_json(luo_cli *cli, const call *c)
+{
+    luo_jsonw *json = &cli->json;
+    const luo_tables_answer_way *best = best_of(c);
+    int64_t searched = 0;
+    explanation x;
+    explain(cli->arena, &x, c);
+    luo_jsonw_text(json, "chosen", luo_tables_way_of((luo_tables_way)c->answer.best)->name);
+    luo_jsonw_int(json, "servers", best->servers);
+    luo_jsonw_int(json, "samples", c->in.batch);
+    luo_jsonw_bool(json, "synthetic", c->samples.synthetic);
+    luo_jsonw_num(json, "step_s", best->step.seconds, 9);
+    luo_jsonw_num(json, "memory_ratio", best->step.memory_ratio, 9);
+    luo_jsonw_open(json, "candidates", '[');
+    for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) {
+        const luo_tables_answer_way *w = &c->answer.at[way];
+        const bool fits = isfinite(w->step.seconds);
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "planner", luo_tables_way_of(way)->name);
+        luo_jsonw_num(json, "step_s", fits ? w->step.seconds : (double)NAN, 9);
+        luo_jsonw_bool(json, "fits", fits);
+        luo_jsonw_int(json, "servers", w->servers);
+        luo_jsonw_int(json, "pull_bytes", (int64_t)w->pull_bytes);
+        luo_jsonw_int(json, "push_bytes", (int64_t)w->push_bytes);
+        luo_jsonw_int(json, "tried", w->tried);
+        luo_jsonw_text(json, "reason", fits ? NULL : w->why);
+        luo_jsonw_close(json);
+        searched += w->tried;
+    }
+    luo_jsonw_close(json);
+    luo_jsonw_open(json, "explanation", '[');
+    for (int i = 0; i < x.n; i++) luo_jsonw_text(json, NULL, x.line[i]);
+    luo_jsonw_close(json);
+    luo_jsonw_int(json, "searched", searched);
+    luo_jsonw_hash(json, "program_hash", best->program);
+    luo_jsonw_num(json, "time_s", c->planning_s, 9);
+}
+
+luo_status luo_auto_of_tables(luo_cli *cli, const luo_model *model, luo_err *err)
+{
+    call *c = LUO_NEW(cli->arena, call);
+    if (!c) return luo_err_nomem(err);
+    c->model = model;
+    LUO_TRY(check_options(&cli->args, model, err));
+    LUO_TRY(read_call(cli, c, err));
+    c->judge = luo_plan_judge(model, c->cluster, &c->stack);
+    c->in.judge = &c->judge;
+    const double start = luo_cli_wall_s();
+    const luo_status st = luo_tables_plan(&c->in, &c->answer, err);
+    c->planning_s = luo_cli_wall_s() - start;
+    luo_judge_free(&c->judge);
+    LUO_TRY(st);
+    if (cli->as_json)
+        print_json(cli, c);
+    else
+        print_text(cli, c);
+    return LUO_OK;
+}

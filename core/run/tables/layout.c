@@ -1,0 +1,160 @@
+/* layout.c: servers, the samples of each device, and which rows these touch. */
+#include <math.h>
+
+#include "core/cost/cost.h"
+#include "core/plan/auto/deal.h"
+#include "core/run/tables/step.h"
+
+static luo_status list_devices(tables_layout *l, luo_err *err)
+{
+    const luo_tables_in *in = l->in;
+    const luo_cluster *cluster = in->judge->cluster;
+    for (int32_t d = 0; d < cluster->ndevices; d++) {
+        if (!in->candidate[d] || !isfinite(in->rate[d])) continue;
+        if (l->n == LUO_TABLES_DEVICES)
+            return luo_err_set(err, LUO_E2BIG,
+                               "more than %d devices may work; models with tables are planned on "
+                               "at most so many.",
+                               LUO_TABLES_DEVICES);
+        l->dev[l->n++] = d;
+    }
+    if (l->n == 0) return luo_err_set(err, LUO_EINPUT, "no device may work.");
+    if (in->servers > l->n)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "%d servers are asked for; the %d devices that may work "
+                           "are the most.",
+                           in->servers, l->n);
+    if ((int64_t)in->servers * l->n > LUO_TABLES_MESSAGES)
+        return luo_err_set(err, LUO_E2BIG,
+                           "%d devices and %d servers exchange %d messages at once; at most %d are "
+                           "simulated, give up to %d servers.",
+                           l->n, in->servers, l->n * in->servers, LUO_TABLES_MESSAGES,
+                           LUO_TABLES_MESSAGES / l->n);
+    return LUO_OK;
+}
+
+/* The first device of every node, then the second of every node, and so on. */
+static void order_servers(tables_layout *l)
+{
+    const luo_device *devices = l->in->judge->cluster->devices;
+    int32_t n = 0, turn[LUO_TABLES_DEVICES];
+    for (int32_t w = 0; w < l->n; w++) {
+        const bool same = w > 0 && devices[l->dev[w]].node == devices[l->dev[w - 1]].node;
+        turn[w] = same ? turn[w - 1] + 1 : 0;
+    }
+    for (int32_t t = 0; n < l->n; t++)
+        for (int32_t w = 0; w < l->n; w++)
+            if (turn[w] == t) l->order[n++] = w;
+}
+
+luo_status tables_layout_open(luo_arena *arena, const luo_tables_in *in, tables_layout *out,
+                              luo_err *err)
+{
+    enum { N = LUO_TABLES_DEVICES };
+    *out = (tables_layout){.in = in,
+                           .model = in->judge->model,
+                           .dev = LUO_NEW_N(arena, int32_t, N),
+                           .samples = LUO_NEW_N(arena, int64_t, N),
+                           .touched = LUO_NEW_N(arena, int64_t, N),
+                           .order = LUO_NEW_N(arena, int32_t, N),
+                           .server_of = LUO_NEW_N(arena, int32_t, N)};
+    if (!out->dev || !out->samples || !out->touched || !out->order || !out->server_of)
+        return luo_err_nomem(err);
+    LUO_TRY(list_devices(out, err));
+    order_servers(out);
+    return LUO_OK;
+}
+
+/* ---- samples ---- */
+
+/* Seconds of the dense part of so many samples, forward alone, which is in proportion. */
+static luo_status dense_seconds(const tables_layout *l, int32_t w, int64_t samples, double *out,
+                                luo_err *err)
+{
+    const luo_judge *j = l->in->judge;
+    const luo_cost_ctx ctx = {.cluster = j->cluster, .stack = j->stack, .dtype = l->model->dtype};
+    luo_dense_layer layer[LUO_DENSE_LAYERS];
+    int32_t bottom;
+    const int32_t n = luo_model_dense_layers(l->model, layer, &bottom);
+    const double slowdown = fmax(1, l->in->rate[l->dev[w]]);
+    *out = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const luo_cost_key key = {
+            LUO_COST_GEMM,
+            {samples, layer[i].out, layer[i].in, 1, luo_dtype_bytes(l->model->dtype), 0}};
+        double seconds;
+        LUO_TRY(luo_cost_instr(&ctx, l->dev[w], &key, l->model->dtype, &seconds, err));
+        *out += seconds * slowdown;
+    }
+    return LUO_OK;
+}
+
+static luo_status deal(luo_arena *arena, tables_layout *l, bool by_speed, luo_err *err)
+{
+    const int64_t batch = l->in->batch;
+    double speed[LUO_TABLES_DEVICES];
+    if (batch < l->n)
+        return luo_err_set(err, LUO_EINPUT,
+                           "a step has %lld samples; each of the %d devices needs "
+                           "one at least.",
+                           (long long)batch, l->n);
+    for (int32_t w = 0; w < l->n; w++) {
+        speed[w] = 1;
+        if (!by_speed) continue;
+        LUO_TRY(dense_seconds(l, w, (batch + l->n - 1) / l->n, &speed[w], err));
+        speed[w] = 1 / speed[w];
+    }
+    return luo_auto_deal_by_speed(arena, batch, speed, l->n, l->samples, err);
+}
+
+/* ---- rows ---- */
+
+/* Calls see(row) for every different row of every worker. */
+typedef struct visit {
+    const tables_layout *l;
+    int32_t *seen;  /* by number of a key: 1 + the last worker that touched it */
+    int64_t *count; /* by worker x servers */
+    int32_t servers;
+} visit;
+
+static void visit_all(const visit *v)
+{
+    const luo_clicks *c = v->l->in->samples;
+    int64_t at = 0;
+    for (int32_t w = 0; w < v->l->n; w++)
+        for (int64_t i = 0; i < v->l->samples[w]; i++, at = at + 1 < c->samples ? at + 1 : 0)
+            for (int32_t s = 0; s < c->slots; s++) {
+                const int32_t e = c->embed[at * c->slots + s];
+                if (v->seen[e] == w + 1) continue;
+                v->seen[e] = w + 1;
+                v->count[(int64_t)w * v->servers + (int64_t)(c->key[e] % (uint64_t)v->servers)]++;
+            }
+}
+
+static luo_status count_rows(luo_arena *arena, const tables_layout *l, int32_t servers,
+                             int64_t *count, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(arena);
+    const visit v = {l, LUO_NEW_N(arena, int32_t, l->in->samples->embeds), count, servers};
+    if (!v.seen) return luo_err_nomem(err);
+    visit_all(&v);
+    luo_arena_reset(arena, mark);
+    return LUO_OK;
+}
+
+luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, bool by_speed, luo_err *err)
+{
+    LUO_TRY(deal(arena, l, by_speed, err));
+    for (int32_t w = 0; w < l->n; w++) l->touched[w] = 0;
+    return count_rows(arena, l, 1, l->touched, err);
+}
+
+luo_status tables_layout_serve(luo_arena *arena, tables_layout *l, int32_t servers, luo_err *err)
+{
+    l->servers = servers;
+    l->rows = LUO_NEW_N(arena, int64_t, (int64_t)l->n * servers);
+    if (!l->rows) return luo_err_nomem(err);
+    for (int32_t w = 0; w < l->n; w++) l->server_of[w] = TABLES_NONE;
+    for (int32_t s = 0; s < servers; s++) l->server_of[l->order[s]] = s;
+    return count_rows(arena, l, servers, l->rows, err);
+}

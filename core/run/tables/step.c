@@ -1,0 +1,296 @@
+/* step.c: one step of a way as programs: one micro-batch of forward and backward, then all
+ * exchanges of gradients, each of which waits for nothing but its own gradient. */
+#include "core/run/tables/step.h"
+
+#include <string.h>
+
+/* ---- a role ---- */
+
+static int32_t op_of(tables_maker *m, const char *name)
+{
+    for (int32_t i = 0; i < m->nops; i++)
+        if (strcmp(m->op[i].name, name) == 0) return i;
+    m->op[m->nops] = (luo_op_info){luo_arena_strdup(m->arena, name), LUO_OP_KINDS, -1};
+    return m->nops++;
+}
+
+int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep, int32_t dep2)
+{
+    int32_t *deps = LUO_NEW_N(m->arena, int32_t, 4); /* and two buffers (tables_uses) */
+    luo_instr *at = &m->instr[m->ninstr];
+    if (!deps) return TABLES_NONE;
+    instr.id = m->ninstr;
+    instr.op = op_of(m, op);
+    instr.phase = (uint8_t)m->phase;
+    instr.layer = -1;
+    if (instr.kind != LUO_INSTR_COLLECTIVE && instr.kind != LUO_INSTR_P2P) instr.slot = -1;
+    instr.exchange = instr.slot;
+    instr.dep = deps;
+    if (dep != TABLES_NONE) deps[instr.ndep++] = dep;
+    if (dep2 != TABLES_NONE && dep2 != dep) deps[instr.ndep++] = dep2;
+    instr.in = deps + 2;
+    instr.out = deps + 3;
+    *at = instr;
+    return m->ninstr++;
+}
+
+int32_t tables_buffer(tables_maker *m, const char *name, luo_buffer_class kind, int64_t elem_bytes,
+                      int64_t n)
+{
+    m->buf[m->nbuf] = (luo_buffer){.tensor = luo_arena_strdup(m->arena, name),
+                                   .rank = 1,
+                                   .dim = {n},
+                                   .elem_bytes = elem_bytes,
+                                   .bytes = n * elem_bytes,
+                                   .buffer_class = (int32_t)kind};
+    return m->nbuf++;
+}
+
+void tables_uses(tables_maker *m, int32_t instr, int32_t in, int32_t out)
+{
+    if (instr == TABLES_NONE) return;
+    luo_instr *at = &m->instr[instr];
+    int32_t *both = (int32_t *)at->dep + 2;
+    if (in != TABLES_NONE) both[0] = in, at->nin = 1;
+    if (out != TABLES_NONE) both[1] = out, at->nout = 1;
+}
+
+int32_t tables_stream(tables_maker *m, const char *op, double bytes, int32_t dep)
+{
+    const int64_t n = (int64_t)bytes;
+    return tables_add(m, op,
+                      (luo_instr){.kind = LUO_INSTR_COMPUTE,
+                                  .stream = LUO_STREAM_COMPUTE,
+                                  .bytes = n,
+                                  .cost = {LUO_COST_STREAM, {n}}},
+                      dep, TABLES_NONE);
+}
+
+static int32_t product(tables_maker *m, const char *op, int64_t rows, int64_t columns,
+                       int64_t inner, int32_t dep)
+{
+    const luo_instr in = {.kind = LUO_INSTR_COMPUTE,
+                          .stream = LUO_STREAM_COMPUTE,
+                          .flops = 2 * rows * columns * inner,
+                          .cost = {LUO_COST_GEMM, {rows, columns, inner, 1, m->elem_bytes, 0}}};
+    return tables_add(m, op, in, dep, TABLES_NONE);
+}
+
+static const char *name_of(tables_maker *m, const char *head, int32_t layer, const char *tail)
+{
+    const bool bottom = layer < m->bottom;
+    return luo_arena_printf(m->arena, "%s%s.%d%s", head, bottom ? "bottom_mlp" : "mlp",
+                            (int)(bottom ? layer : layer - m->bottom), tail);
+}
+
+/* ---- forward and backward ---- */
+
+static int64_t samples(const tables_maker *m)
+{
+    return m->l->samples[m->worker];
+}
+
+/* Embeddings of all slots of all samples, written in the order of samples. */
+static double embedding_bytes(const tables_maker *m)
+{
+    const luo_features *f = &m->l->model->features;
+    const double row = 4.0 * (double)luo_model_row_width(m->l->model);
+    return (double)samples(m) * (double)f->slots * (row + (double)m->elem_bytes * (double)f->width);
+}
+
+/* Products of all pairs; backward takes two such. They are so small, one for each sample, that
+ * memory bounds them: what is read and written of a sample, vectors and products. */
+static int32_t interaction(tables_maker *m, const char *op, int32_t dep, int32_t dep2)
+{
+    const luo_features *f = &m->l->model->features;
+    const int64_t n = f->slots + 1, bytes = samples(m) * n * (f->width + n) * m->elem_bytes;
+    return tables_add(m, op,
+                      (luo_instr){.kind = LUO_INSTR_COMPUTE,
+                                  .stream = LUO_STREAM_COMPUTE,
+                                  .bytes = bytes,
+                                  .flops = 2 * samples(m) * n * n * f->width,
+                                  .cost = {LUO_COST_STREAM, {bytes}}},
+                      dep, dep2);
+}
+
+static int32_t layer_forward(tables_maker *m, int32_t i, int32_t in, int32_t *out, int32_t dep)
+{
+    const luo_dense_layer *layer = &m->layer[i];
+    const int64_t n = samples(m);
+    const int32_t id = product(m, name_of(m, "", i, ""), n, layer->out, layer->in, dep);
+    *out = tables_buffer(m, name_of(m, "", i, ".out"), LUO_BUFFER_STASH, m->elem_bytes,
+                         n * layer->out);
+    tables_uses(m, id, in, *out);
+    const int32_t last = tables_stream(m, name_of(m, "", i, ".activation"),
+                                       2.0 * (double)(n * layer->out * m->elem_bytes), id);
+    tables_uses(m, last, *out, *out);
+    return last;
+}
+
+static void forward(tables_maker *m, int32_t *in)
+{
+    const luo_features *f = &m->l->model->features;
+    const int64_t n = samples(m);
+    const int32_t rows = tables_pull(m);
+    int32_t last = TABLES_NONE;
+    in[0] = TABLES_NONE; /* numbers of samples, which someone else has */
+    for (int32_t i = 0; i < m->bottom; i++) last = layer_forward(m, i, in[i], &in[i + 1], last);
+    const int32_t top = m->bottom;
+    in[top] = tables_buffer(m, "embeddings", LUO_BUFFER_STASH, m->elem_bytes,
+                            n * (f->slots * f->width + (top ? m->layer[top].in : f->dense)));
+    const int32_t read = tables_stream(m, "rows.read", embedding_bytes(m), rows);
+    tables_uses(m, read, TABLES_NONE, in[top]);
+    last = top ? interaction(m, "interaction", read, last) : read;
+    for (int32_t i = top; i < m->layers; i++) last = layer_forward(m, i, in[i], &in[i + 1], last);
+}
+
+/* Gradients of its weights, then of what it was given if anyone wants that. */
+static int32_t layer_backward(tables_maker *m, int32_t i, int32_t in, int32_t out, bool wanted,
+                              int32_t dep)
+{
+    const luo_dense_layer *layer = &m->layer[i];
+    const int64_t n = samples(m);
+    const int32_t act = tables_stream(m, name_of(m, "d.", i, ".activation"),
+                                      3.0 * (double)(n * layer->out * m->elem_bytes), dep);
+    tables_uses(m, act, out, TABLES_NONE);
+    const int32_t dw = product(m, name_of(m, "d.", i, ".weight"), layer->in, layer->out, n, act);
+    tables_uses(m, dw, in, TABLES_NONE);
+    m->weights[i] = dw;
+    if (!wanted) return dw;
+    return product(m, name_of(m, "d.", i, ""), n, layer->in, layer->out, act);
+}
+
+static void backward(tables_maker *m, const int32_t *in)
+{
+    const int32_t top = m->bottom;
+    int32_t last = TABLES_NONE;
+    for (int32_t i = m->layers; i-- > top;)
+        last = layer_backward(m, i, in[i], in[i + 1], true, last);
+    if (top) {
+        last = interaction(m, "d.interaction.a", last, TABLES_NONE);
+        last = interaction(m, "d.interaction.b", last, TABLES_NONE);
+    }
+    m->rows_gradient = tables_stream(m, "d.rows", embedding_bytes(m), last);
+    m->rows_buffer = tables_buffer(m, "d.rows", LUO_BUFFER_GRADIENT, 4,
+                                   m->l->touched[m->worker] * luo_model_row_width(m->l->model));
+    tables_uses(m, m->rows_gradient, in[top], m->rows_buffer);
+    for (int32_t i = top; i-- > 0;) last = layer_backward(m, i, in[i], in[i + 1], i > 0, last);
+}
+
+/* ---- state ---- */
+
+static void state(tables_maker *m)
+{
+    const bool served = m->way->dense == LUO_TABLES_SERVERS;
+    const bool server = m->l->servers > 0 && m->l->server_of[m->worker] != TABLES_NONE;
+    int64_t n = 0;
+    for (int32_t i = 0; i < m->layers; i++) n += tables_weights(&m->layer[i]);
+    /* Of a server its share; other devices then have a copy of the weights alone. */
+    const int64_t kept = !served ? n : server ? (n + m->l->servers - 1) / m->l->servers : 0;
+    tables_buffer(m, "rows", LUO_BUFFER_WEIGHT, 4, tables_held(m));
+    tables_buffer(m, "dense", LUO_BUFFER_WEIGHT, m->elem_bytes, n);
+    tables_buffer(m, "d.dense", LUO_BUFFER_GRADIENT, 4, n);
+    /* Two moments, and the weight itself where the model has it in fewer bytes. */
+    tables_buffer(m, "dense.state", LUO_BUFFER_OPTIMIZER, 4,
+                  kept * (m->elem_bytes < 4 || served ? 3 : 2));
+}
+
+static luo_status begin(tables_maker *m, int32_t worker)
+{
+    m->worker = worker;
+    m->ninstr = m->nbuf = m->nslot = 0;
+    m->instr = LUO_NEW_N(m->arena, luo_instr, TABLES_INSTR);
+    m->buf = LUO_NEW_N(m->arena, luo_buffer, LUO_DENSE_LAYERS + 16);
+    m->slot = LUO_NEW_N(m->arena, luo_slot, TABLES_INSTR);
+    return m->instr && m->buf && m->slot ? LUO_OK : luo_err_nomem(m->err);
+}
+
+static void segment(tables_maker *m, int32_t s, luo_phase phase)
+{
+    static const luo_phase phases[3] = {LUO_PHASE_F, LUO_PHASE_B, LUO_PHASE_POST};
+    if (s > 0) m->seg[s - 1].n = m->ninstr - m->seg[s - 1].first;
+    if (s < 3)
+        m->seg[s] = (luo_segment){(int32_t)phases[s], 0, phase == LUO_PHASE_POST ? 0 : samples(m),
+                                  m->ninstr, 0};
+    m->phase = phase;
+}
+
+static luo_status make_role(tables_maker *m, int32_t worker, luo_role *role)
+{
+    int32_t in[LUO_DENSE_LAYERS + 1];
+    LUO_TRY(begin(m, worker));
+    state(m);
+    segment(m, 0, LUO_PHASE_F);
+    forward(m, in);
+    segment(m, 1, LUO_PHASE_B);
+    backward(m, in);
+    segment(m, 2, LUO_PHASE_POST);
+    tables_push(m);
+    segment(m, 3, LUO_PHASE_POST);
+    luo_segment *seg = LUO_NEW_N(m->arena, luo_segment, 3);
+    if (!seg) return luo_err_nomem(m->err);
+    memcpy(seg, m->seg, sizeof m->seg);
+    *role = (luo_role){m->ninstr, 3, m->nbuf, m->nslot, m->instr, seg, m->buf};
+    return LUO_OK;
+}
+
+/* ---- the set ---- */
+
+static luo_status open(tables_maker *m, luo_programs *set, luo_run_task **tasks)
+{
+    const tables_layout *l = m->l;
+    luo_group *group = LUO_NEW_N(m->arena, luo_group, 2);
+    luo_role *role = LUO_NEW_N(m->arena, luo_role, l->n);
+    luo_program *at = LUO_NEW_N(m->arena, luo_program, l->n);
+    *tasks = LUO_NEW_N(m->arena, luo_run_task, 3);
+    m->op = LUO_NEW_N(m->arena, luo_op_info, TABLES_INSTR);
+    if (!group || !role || !at || !*tasks || !m->op) return luo_err_nomem(m->err);
+    for (int32_t k = 0; k < 3; k++) (*tasks)[k] = (luo_run_task){k, k < 2 ? 0 : -1};
+    /* Two communicators, so that rows and dense gradients travel beside each other. */
+    for (int g = 0; g < 2; g++) group[g] = (luo_group){l->n, l->dev, LUO_STREAM_DP};
+    *set = (luo_programs){.n = l->n,
+                          .at = at,
+                          .nroles = l->n,
+                          .roles = role,
+                          .groups = group,
+                          .ops = m->op,
+                          .npipelines = 1};
+    return LUO_OK;
+}
+
+/* Groups that are called: of dense gradients, then of rows. */
+static int32_t groups_of(const tables_maker *m)
+{
+    const bool rows = m->way->tables >= LUO_TABLES_ALL_TO_ALL;
+    return m->l->n < 2 ? 0 : (m->way->dense == LUO_TABLES_ALL_REDUCE) + rows;
+}
+
+luo_status tables_step(luo_arena *arena, const tables_layout *l, luo_tables_way way,
+                       const tables_traffic *traffic, luo_programs **out, luo_err *err)
+{
+    tables_maker m = {.arena = arena,
+                      .err = err,
+                      .l = l,
+                      .way = luo_tables_way_of(way),
+                      .traffic = traffic,
+                      .elem_bytes = luo_dtype_bytes(l->model->dtype)};
+    luo_programs *set = LUO_NEW(arena, luo_programs);
+    luo_run_task *tasks;
+    if (!set) return luo_err_nomem(err);
+    m.layers = luo_model_dense_layers(l->model, m.layer, &m.bottom);
+    for (int32_t w = 0; w < l->n; w++) {
+        m.all_touched += l->touched[w];
+        if (l->touched[w] > m.most_touched) m.most_touched = l->touched[w];
+    }
+    LUO_TRY(open(&m, set, &tasks));
+    for (int32_t w = 0; w < l->n; w++) {
+        LUO_TRY(make_role(&m, w, (luo_role *)&set->roles[w]));
+        ((luo_program *)set->at)[w] = (luo_program){
+            .device = l->dev[w], .role = w, .ntask = 3, .tasks = tasks, .slots = m.slot};
+    }
+    set->nops = m.nops;
+    set->ngroups = groups_of(&m);
+    LUO_TRY(luo_programs_hash(set, err));
+    *out = set;
+    return LUO_OK;
+}

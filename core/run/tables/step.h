@@ -1,0 +1,91 @@
+/* step.h: who has which rows and samples, and one step of a way as programs; not for others than
+ * core/run/tables and its tests. */
+#ifndef LUO_CORE_RUN_TABLES_STEP_H
+#define LUO_CORE_RUN_TABLES_STEP_H
+#include "core/run/tables/tables.h"
+
+typedef struct tables_layout {
+    const luo_tables_in *in;
+    const luo_model *model;
+    int32_t n;        /* devices that work */
+    int32_t *dev;     /* ascending */
+    int64_t *samples; /* of each */
+    int64_t *touched; /* different rows of each */
+    int32_t *order;   /* workers in the order in which they become servers: one of every node
+                         first */
+    /* Different rows that worker w touches of server s: rows[w * servers + s]. */
+    int32_t servers;
+    int32_t *server_of; /* by worker: which server it is, -1: none */
+    int64_t *rows;
+} tables_layout;
+
+/* Devices that may work, their order, no samples yet. Errors: LUO_EINPUT, LUO_E2BIG, LUO_ENOMEM.
+ * Owner: arena. */
+luo_status tables_layout_open(luo_arena *arena, const luo_tables_in *in, tables_layout *out,
+                              luo_err *err);
+/* Deals the samples of the first step, equally or by the speed at which devices do the dense part,
+ * and counts rows. Errors: LUO_EINPUT fewer samples than devices; LUO_ENOMEM; costs. */
+luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, bool by_speed, luo_err *err);
+/* Makes the first `servers` of the order servers, and counts their rows. Errors: LUO_ENOMEM. */
+luo_status tables_layout_serve(luo_arena *arena, tables_layout *l, int32_t servers, luo_err *err);
+
+/* Rows and keys of an exchange with servers, all workers together, as shares of the different rows
+ * that they touch: without caches all are 1. */
+typedef struct tables_traffic {
+    double asked, pulled, pushed;
+    int64_t key_bytes, row_extra_bytes, push_extra_bytes; /* of a key asked; beside the numbers */
+    int64_t iterations; /* of each worker, that it is the mean of */
+} tables_traffic;
+tables_traffic tables_traffic_plain(void);
+/* Of caches, in their steady state: the second half of a run. Errors: LUO_ENOMEM. */
+luo_status tables_traffic_cached(const tables_layout *l, tables_traffic *out, luo_err *err);
+
+/* One step. Errors: LUO_ENOMEM. Owner: arena. Cost: O(devices x servers + layers). */
+luo_status tables_step(luo_arena *arena, const tables_layout *l, luo_tables_way way,
+                       const tables_traffic *traffic, luo_programs **out, luo_err *err);
+
+/* ---- a role being made (step.c, step_exchange.c) ---- */
+
+typedef struct tables_maker {
+    luo_arena *arena;
+    luo_err *err;
+    const tables_layout *l;
+    const luo_tables_way_desc *way;
+    const tables_traffic *traffic;
+    luo_dense_layer layer[LUO_DENSE_LAYERS];
+    int32_t layers, bottom;
+    int64_t elem_bytes, most_touched, all_touched;
+    luo_op_info *op;
+    int32_t nops;
+    /* of the device at hand: */
+    int32_t worker;
+    luo_instr *instr;
+    luo_buffer *buf;
+    luo_slot *slot;
+    luo_segment seg[3];
+    luo_phase phase;
+    int32_t ninstr, nbuf, nslot;
+    int32_t weights[LUO_DENSE_LAYERS]; /* instructions that make gradients of weights */
+    int32_t rows_gradient;             /* instruction that makes gradients of rows */
+    int32_t rows_buffer;               /* what it writes */
+} tables_maker;
+
+enum { TABLES_NONE = -1, TABLES_INSTR = 16 * LUO_DENSE_LAYERS + 64 };
+/* Appends an instruction that waits for two others (TABLES_NONE: for none). Answers its id. */
+int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep, int32_t dep2);
+int32_t tables_buffer(tables_maker *m, const char *name, luo_buffer_class kind, int64_t elem_bytes,
+                      int64_t n);
+void tables_uses(tables_maker *m, int32_t instr, int32_t in, int32_t out);
+int32_t tables_stream(tables_maker *m, const char *op, double bytes, int32_t dep);
+/* Before forward: rows come. Answers the instruction that has them, or TABLES_NONE. */
+int32_t tables_pull(tables_maker *m);
+/* After backward: gradients travel, parameters are updated. */
+void tables_push(tables_maker *m);
+/* Numbers of rows that the device holds for good. */
+int64_t tables_held(const tables_maker *m);
+/* Parameters of a dense layer. */
+static inline int64_t tables_weights(const luo_dense_layer *layer)
+{
+    return layer->in * layer->out + layer->out;
+}
+#endif

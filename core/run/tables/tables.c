@@ -1,0 +1,262 @@
+/* tables.c: asking all ways and choosing among them. */
+#include "core/run/tables/tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/plan/compile.h"
+#include "core/run/tables/step.h"
+
+static const double EQUAL = 1e-9;
+
+const luo_tables_way_desc *luo_tables_way_of(luo_tables_way way)
+{
+    static const luo_tables_way_desc descs[LUO_TABLES_WAYS] = {
+#define LUO_TABLES_WAY(name, tables, dense, text)                                                  \
+    {#name, LUO_TABLES_##tables, LUO_TABLES_##dense, text},
+#include "core/run/tables/ways.inc"
+#undef LUO_TABLES_WAY
+    };
+    return &descs[way];
+}
+
+static bool has_servers(luo_tables_way way)
+{
+    return luo_tables_way_of(way)->tables <= LUO_TABLES_CACHES;
+}
+
+typedef struct asking {
+    luo_arena *arena;
+    const luo_tables_in *in;
+    tables_layout layout;
+    tables_traffic plain, cached;
+    bool by_speed;
+    luo_tables_answer *out;
+    luo_err *err;
+} asking;
+
+/* ---- one try ---- */
+
+static double gib(double bytes)
+{
+    return bytes / 1073741824.0;
+}
+
+/* What the fullest device needs of its memory. */
+static luo_status weigh(asking *a, const luo_programs *set, double *ratio, luo_err *why)
+{
+    const luo_cluster *cluster = a->in->judge->cluster;
+    luo_memory *memory = LUO_NEW_N(a->arena, luo_memory, set->n);
+    int32_t worst = -1;
+    if (!memory) return luo_err_nomem(a->err);
+    LUO_TRY(luo_plan_memory(a->arena, set, memory, a->err));
+    *ratio = 0;
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_profile *p = luo_cluster_profile(cluster, set->at[i].device);
+        const double r = ((double)memory[i].needed + p->reserved_bytes) / p->memory_bytes;
+        if (worst >= 0 && r <= *ratio) continue;
+        worst = i;
+        *ratio = r;
+    }
+    if (*ratio <= 1) return LUO_OK;
+    const luo_profile *p = luo_cluster_profile(cluster, set->at[worst].device);
+    return luo_err_set(why, LUO_EOOM,
+                       "needs %.1f GiB on device %d of %.1f GiB less %.1f GiB reserved (weights "
+                       "%.1f, gradients %.1f)",
+                       gib((double)memory[worst].needed), (int)set->at[worst].device,
+                       gib(p->memory_bytes), gib(p->reserved_bytes),
+                       gib((double)memory[worst].weights), gib((double)memory[worst].gradients));
+}
+
+/* Bytes that the ops `name` send, by all devices: of a collective what each of them has. */
+static double sent(const luo_programs *set, const char *name)
+{
+    double bytes = 0;
+    for (int32_t i = 0; i < set->n; i++) {
+        const luo_role *role = &set->roles[set->at[i].role];
+        for (int32_t k = 0; k < role->ninstr; k++)
+            if (role->instr[k].slot >= 0 &&
+                strncmp(set->ops[role->instr[k].op].name, name, strlen(name)) == 0)
+                bytes += (double)role->instr[k].bytes;
+    }
+    return bytes;
+}
+
+static void take(asking *a, luo_tables_way way, const luo_programs *set, const luo_judgement *step)
+{
+    luo_tables_answer_way *x = &a->out->at[way];
+    if (!(step->seconds < x->step.seconds)) return;
+    const double pulled = sent(set, "rows.keys") + sent(set, "rows.pull");
+    *x = (luo_tables_answer_way){.step = *step,
+                                 .servers = has_servers(way) ? a->layout.servers : 0,
+                                 .by_speed = a->by_speed,
+                                 .tried = x->tried,
+                                 .pull_bytes = pulled,
+                                 .push_bytes = sent(set, "rows.") - pulled,
+                                 .program = set->hash};
+}
+
+static luo_status try_way(asking *a, luo_tables_way way, const tables_traffic *traffic)
+{
+    luo_tables_answer_way *x = &a->out->at[way];
+    const size_t mark = luo_arena_mark(a->arena);
+    luo_programs *set;
+    luo_judgement step = {0};
+    luo_err why = {0};
+    x->tried++;
+    LUO_TRY(tables_step(a->arena, &a->layout, way, traffic, &set, a->err));
+    luo_status st = weigh(a, set, &step.memory_ratio, &why);
+    if (st == LUO_EOOM) {
+        if (isinf(x->step.seconds)) snprintf(x->why, sizeof x->why, "%s", why.text);
+        luo_arena_reset(a->arena, mark);
+        return LUO_OK;
+    }
+    if (st == LUO_OK) st = luo_program_check(a->arena, set, a->err);
+    if (st == LUO_OK)
+        st = luo_judge_simulate(a->arena, a->in->judge, set, a->layout.model->dtype, a->in->rate,
+                                &step, a->err);
+    if (st == LUO_OK) take(a, way, set, &step);
+    luo_arena_reset(a->arena, mark);
+    return st;
+}
+
+/* ---- servers ---- */
+
+static luo_status try_served(asking *a, int32_t servers)
+{
+    const size_t mark = luo_arena_mark(a->arena);
+    LUO_TRY(tables_layout_serve(a->arena, &a->layout, servers, a->err));
+    for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) {
+        const bool cached = luo_tables_way_of(way)->tables == LUO_TABLES_CACHES;
+        if (!has_servers(way) || (cached && a->in->cache.rows == 0)) continue;
+        LUO_TRY(try_way(a, way, cached ? &a->cached : &a->plain));
+    }
+    a->layout.servers = 0;
+    luo_arena_reset(a->arena, mark);
+    return LUO_OK;
+}
+
+/* Nodes with a device that works. */
+static int32_t nodes_of(const asking *a)
+{
+    const tables_layout *l = &a->layout;
+    const luo_device *devices = a->in->judge->cluster->devices;
+    int32_t n = 0;
+    for (int32_t w = 0; w < l->n; w++)
+        n += w == 0 || devices[l->dev[w]].node != devices[l->dev[w - 1]].node;
+    return n;
+}
+
+static luo_status try_servers(asking *a)
+{
+    const int32_t n = a->layout.n, nodes = nodes_of(a);
+    const int32_t may = LUO_TABLES_MESSAGES / n, most = may < n ? may : n;
+    if (a->in->servers) return try_served(a, a->in->servers);
+    if (nodes < most) LUO_TRY(try_served(a, nodes));
+    return try_served(a, most);
+}
+
+/* ---- all ---- */
+
+static bool is_mixed(const tables_layout *l)
+{
+    const luo_tables_in *in = l->in;
+    const luo_cluster *cluster = in->judge->cluster;
+    for (int32_t w = 1; w < l->n; w++)
+        if (cluster->devices[l->dev[w]].group != cluster->devices[l->dev[0]].group ||
+            fmax(1, in->rate[l->dev[w]]) != fmax(1, in->rate[l->dev[0]]))
+            return true;
+    return false;
+}
+
+/* Shares by speed that are equal ones, or nearly: the host of a device that has little to do
+ * decides its speed, and hosts are alike. */
+static bool is_even(const tables_layout *l)
+{
+    int64_t least = l->samples[0], most = least;
+    for (int32_t w = 1; w < l->n; w++) {
+        if (l->samples[w] < least) least = l->samples[w];
+        if (l->samples[w] > most) most = l->samples[w];
+    }
+    return most - least <= 1 || (double)(most - least) < 0.02 * (double)most;
+}
+
+static luo_status try_all(asking *a, bool by_speed)
+{
+    const size_t mark = luo_arena_mark(a->arena);
+    a->by_speed = by_speed;
+    LUO_TRY(tables_layout_deal(a->arena, &a->layout, by_speed, a->err));
+    if (by_speed && is_even(&a->layout)) return LUO_OK;
+    if (a->in->cache.rows > 0 && !a->cached.iterations)
+        LUO_TRY(tables_traffic_cached(&a->layout, &a->cached, a->err));
+    LUO_TRY(try_servers(a));
+    for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++)
+        if (!has_servers(way)) LUO_TRY(try_way(a, way, &a->plain));
+    luo_arena_reset(a->arena, mark);
+    return LUO_OK;
+}
+
+static luo_status choose(asking *a)
+{
+    luo_tables_answer *out = a->out;
+    const char *lacks = "";
+    out->best = -1;
+    for (int32_t k = 0; k < LUO_TABLES_WAYS; k++) {
+        const double s = out->at[k].step.seconds;
+        if (isinf(s) && out->at[k].tried) lacks = out->at[k].why;
+        if (isinf(s)) continue;
+        if (out->best < 0 || s < out->at[out->best].step.seconds * (1 - EQUAL)) out->best = k;
+    }
+    if (out->best < 0)
+        return luo_err_set(a->err, LUO_EINFEASIBLE, "no way fits; the last of them %s.", lacks);
+    return LUO_OK;
+}
+
+/* What is told of the winner. */
+static luo_status tell(asking *a)
+{
+    tables_layout *l = &a->layout;
+    luo_tables_answer *out = a->out;
+    LUO_TRY(tables_layout_deal(a->arena, l, out->at[out->best].by_speed, a->err));
+    out->devices = l->n;
+    out->cached_iterations = a->cached.iterations;
+    out->least = out->most = l->samples[0];
+    for (int32_t w = 0; w < l->n; w++) {
+        out->touched += l->touched[w];
+        if (l->samples[w] < out->least) out->least = l->samples[w];
+        if (l->samples[w] > out->most) out->most = l->samples[w];
+    }
+    out->touched /= l->n;
+    out->looked_up = a->in->batch / l->n * l->model->features.slots;
+    return LUO_OK;
+}
+
+static luo_status ask(asking *a)
+{
+    LUO_TRY(tables_layout_open(a->arena, a->in, &a->layout, a->err));
+    for (int32_t k = 0; k < LUO_TABLES_WAYS; k++)
+        a->out->at[k] = (luo_tables_answer_way){.step = {.seconds = INFINITY}};
+    if (a->in->cache.rows == 0)
+        snprintf(a->out->at[LUO_TABLES_WAY_cached].why, LUO_ERR_TEXT,
+                 "not tried: no `--cache-rows` is given; its rows may lack updates, so that "
+                 "training is another");
+    LUO_TRY(try_all(a, false));
+    if (is_mixed(&a->layout)) LUO_TRY(try_all(a, true));
+    LUO_TRY(choose(a));
+    return tell(a);
+}
+
+luo_status luo_tables_plan(const luo_tables_in *in, luo_tables_answer *out, luo_err *err)
+{
+    asking a = {.arena = luo_arena_new(1 << 20),
+                .in = in,
+                .plain = tables_traffic_plain(),
+                .out = out,
+                .err = err};
+    *out = (luo_tables_answer){0};
+    if (!a.arena) return luo_err_nomem(err);
+    const luo_status st = ask(&a);
+    luo_arena_free(a.arena);
+    return st;
+}
