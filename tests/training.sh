@@ -35,7 +35,8 @@ ${4:-  - {name: static, label: programs\}
   - {name: static, label: bsp, training: {sync: bsp, servers: 2\}\}
   - {name: static, label: ssp, training: {sync: ssp, staleness: 3, servers: 2\}\}
   - {name: static, label: asp, training: {sync: asp, servers: 2\}\}
-  - {name: static, label: preduce, training: {sync: preduce, max_group: 4, wait_s: 0.0001, guard: 10\}\}}
+  - {name: static, label: preduce, training: {sync: preduce, max_group: 4, wait_s: 0.0001, guard: 10\}\}
+  - {name: static, label: adpsgd, training: {sync: adpsgd\}\}}
 events: [$2]
 END
 }
@@ -68,11 +69,12 @@ check "the programs' steps here too" near "$(last slow allreduce)" "$(last slow 
 check "ssp gains its bound alone" is "$(last slow ssp)" '<' "$(last slow bsp)"
 check "asp makes 7 1/3 iterations where bsp makes 8/3" near "$(last slow asp)" \
     "$(awk -v a="$(last slow bsp)" 'BEGIN {print a * (8 / 3) / (22 / 3)}')" 0.06
+check "pairs wait for it, one at a time" is "$(last slow adpsgd)" '<' "$(last slow allreduce)"
 check "groups do not wait for it" is "$(last slow preduce)" '<' "$(awk -v a="$(last slow asp)" 'BEGIN {print 1.1 * a}')"
 
 # A worker dies and comes back: nobody waits for it meanwhile.
 check "a failure and a join" run gone '{steps: 40}' '{id: f, kind: fail, target: "device:3", at_s: 0.04}, {id: j, kind: join, target: "device:3", at_s: 0.12}' 1
-for w in allreduce bsp ssp asp preduce; do
+for w in allreduce bsp ssp asp preduce adpsgd; do
     check "$w goes on" [ "$(value gone state $w)" = complete ]
     check "$w: who leaves, who comes" grep -qx 'note: worker 3 is back' "$tmp/gone/$w/log.txt"
     check "$w loses less than a worker" is "$(last gone $w)" '<' "$(awk -v a="$(last quiet $w)" 'BEGIN {print a / 12 * 40 * 1.1}')"
@@ -80,7 +82,7 @@ done
 check "the policy alone is lost" [ "$(value gone state programs)" = lost ]
 # Its links go down with a node: they are nobody's any more.
 check "a node fails" run node '{steps: 20}' '{id: f, kind: fail, target: "node:a-1", at_s: 0.02}' 1
-for w in allreduce bsp ssp asp preduce; do check "$w goes on without the node" [ "$(value node state $w)" = complete ]; done
+for w in allreduce bsp ssp asp preduce adpsgd; do check "$w goes on without the node" [ "$(value node state $w)" = complete ]; done
 check "all are dead" run dead '{duration_s: 1}' '{id: f, kind: fail, target: "group:a", at_s: 0.04}' 1
 check "it is lost, and when" grep -q '^1,0.040000000,.*,lost,static,.*no worker is left$' "$tmp/dead/ssp/events.csv"
 check "a slow link slows servers" run link '{steps: 12}' '{id: l, kind: link, target: "link:a-0/nic3", bandwidth_factor: 0.01, at_s: 0}'
@@ -95,10 +97,10 @@ done
 
 # A step that begins without the one that others wait for: they go on.
 check "a straggler dies between steps" run between '{steps: 20}' '{id: s, kind: straggler, target: "device:7", slowdown: 50, at_s: 0}, {id: f, kind: fail, target: "device:7", at_step: 3}' 1
-for w in allreduce bsp ssp asp preduce; do check "$w goes on between steps" [ "$(value between state $w)" = complete ]; done
+for w in allreduce bsp ssp asp preduce adpsgd; do check "$w goes on between steps" [ "$(value between state $w)" = complete ]; done
 # A link that is down when an exchange begins, and comes back.
 check "a link comes back" run flap '{steps: 20}' '{id: l, kind: flap, target: "link:a-0/nic3", down_s: 0.01, up_s: 10, at_s: 0.005, duration_s: 5}' 1
-for w in allreduce bsp ssp asp preduce; do check "$w outlives the link" [ "$(value flap state $w)" = complete ]; done
+for w in allreduce bsp ssp asp preduce adpsgd; do check "$w outlives the link" [ "$(value flap state $w)" = complete ]; done
 # What cannot be is refused with its reason.
 refused() { # SENTENCE PLAN POLICIES [MORE]
     scenario '{steps: 4}' '' "$2" "$3" >"$tmp/bad.yaml"

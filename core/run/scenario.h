@@ -152,7 +152,8 @@ typedef struct luo_length_spec { /* keys of policies for uneven lengths */
     X(LUO_TRAINING_BSP, "bsp")                                                                     \
     X(LUO_TRAINING_SSP, "ssp")                                                                     \
     X(LUO_TRAINING_ASP, "asp")                                                                     \
-    X(LUO_TRAINING_PREDUCE, "preduce")
+    X(LUO_TRAINING_PREDUCE, "preduce")                                                             \
+    X(LUO_TRAINING_ADPSGD, "adpsgd")
 typedef enum luo_training_mode {
     LUO_TRAINING_NONE, /* as the programs of the plan have it */
     LUO_TRAINING_LIST(LUO_WORD_VALUE)

@@ -48,8 +48,9 @@ luo_status luo_adpsgd_new(luo_arena *arena, int32_t workers, uint64_t seed, luo_
     luo_adpsgd a = {.workers = workers, .seed = seed, .arena = arena};
     a.waits = LUO_NEW_N(arena, int64_t, workers);
     a.gone = LUO_NEW_N(arena, bool, workers);
+    a.from = LUO_NEW_N(arena, int64_t, workers);
     a.shuffle = LUO_NEW_N(arena, int32_t, workers);
-    if (!a.waits || !a.gone || !a.shuffle) return luo_err_nomem(err);
+    if (!a.waits || !a.gone || !a.from || !a.shuffle) return luo_err_nomem(err);
     for (int32_t w = 0; w < workers; w++) a.waits[w] = -1;
     LUO_TRY(make_places(&a, FIRST, err));
     *out = a;
@@ -89,6 +90,11 @@ static void group(luo_adpsgd *a, double t_s, int32_t first, int32_t second, int6
         .t_s = t_s, .n = alone ? 1 : 2, .member = a->member, .iteration = a->iteration};
 }
 
+static bool is_absent(const luo_adpsgd *a, int32_t rank, int64_t step)
+{
+    return a->gone[rank] || step < a->from[rank];
+}
+
 luo_status luo_adpsgd_arrive(luo_adpsgd *adpsgd, double t_s, int32_t rank, int64_t step,
                              luo_preduce_group *out, luo_err *err)
 {
@@ -101,8 +107,9 @@ luo_status luo_adpsgd_arrive(luo_adpsgd *adpsgd, double t_s, int32_t rank, int64
                            rank);
     LUO_TRY(make_room(a, step, err));
     const int32_t other = partners(a, step)[rank];
-    if (a->gone[other] || a->waits[other] == step)
-        group(a, t_s, rank, a->gone[other] ? rank : other, step, out);
+    const bool absent = is_absent(a, other, step);
+    if (absent || a->waits[other] == step)
+        group(a, t_s, rank, absent ? rank : other, step, out);
     else if (other == rank)
         group(a, t_s, rank, rank, step, out);
     else
@@ -116,13 +123,23 @@ void luo_adpsgd_leave(luo_adpsgd *adpsgd, int32_t rank)
     adpsgd->waits[rank] = -1;
 }
 
+int64_t luo_adpsgd_join(luo_adpsgd *adpsgd, int32_t rank, int64_t last)
+{
+    luo_adpsgd *a = adpsgd;
+    for (int32_t w = 0; w < a->workers; w++)
+        if (a->waits[w] > last) last = a->waits[w];
+    a->gone[rank] = false;
+    a->from[rank] = last + 1;
+    return a->from[rank];
+}
+
 void luo_adpsgd_alone(luo_adpsgd *adpsgd, double t_s, luo_preduce_group *out)
 {
     luo_adpsgd *a = adpsgd;
     out->n = 0;
     for (int32_t w = 0; w < a->workers; w++) {
         const int64_t step = a->waits[w];
-        if (step < 0 || !a->gone[partners(a, step)[w]]) continue;
+        if (step < 0 || !is_absent(a, partners(a, step)[w], step)) continue;
         group(a, t_s, w, w, step, out);
         return;
     }

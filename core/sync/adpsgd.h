@@ -15,6 +15,7 @@ typedef struct luo_adpsgd { /* fields are private */
     int64_t cap;
     int64_t *waits; /* by worker: the step whose partner it waits for; -1: none */
     bool *gone;
+    int64_t *from; /* by worker: the first step that it takes part in */
     int32_t member[2];
     int64_t iteration[2];
     int32_t *shuffle; /* scratch */
@@ -33,6 +34,10 @@ void luo_adpsgd_pairs(int32_t workers, uint64_t seed, int64_t step, int32_t *shu
  * of workers lie close together, as pairs see to. */
 luo_status luo_adpsgd_arrive(luo_adpsgd *adpsgd, double t_s, int32_t rank, int64_t step,
                              luo_preduce_group *out, luo_err *err);
+/* Who has left is back, and takes part from a step on that nobody has begun: it answers which, the
+ * one after the last of those that have arrived or are told by `last` (a step that somebody
+ * computes). Until then its partners are alone, as while it was gone. */
+int64_t luo_adpsgd_join(luo_adpsgd *adpsgd, int32_t rank, int64_t last);
 /* A worker is dead or has finished. Then luo_adpsgd_alone until it gives none: the next of those
  * who waited for it, alone. Cost: O(workers) a call, and a shuffle where a step is far behind. */
 void luo_adpsgd_leave(luo_adpsgd *adpsgd, int32_t rank);

@@ -484,6 +484,18 @@ START_TEST(adpsgd_arrivals)
     ck_assert(g.n == 1 && g.member[0] == first && g.t_s == 6 && g.iteration[0] == 1);
     luo_adpsgd_alone(&a, 6, &g);
     ck_assert_int_eq(g.n, 0);
+    /* Back again, it takes part from a step on that nobody has begun: its partners of those before
+     * are alone, that one waits for it. */
+    ck_assert_int_eq(luo_adpsgd_join(&a, other, 2), 3);
+    for (int64_t step = 2; step < 40; step++) {
+        luo_adpsgd_pairs(3, 1, step, shuffle, partner);
+        if (partner[first] != other) continue;
+        ck_assert_int_eq(luo_adpsgd_arrive(&a, 7, first, step, &g, NULL), LUO_OK);
+        ck_assert_int_eq(g.n, step < 3);
+        if (step < 3) continue;
+        ck_assert_int_eq(luo_adpsgd_arrive(&a, 8, other, step, &g, NULL), LUO_OK);
+        ck_assert(g.n == 2 && g.t_s == 8 && g.iteration[1] == step);
+    }
     luo_arena_free(arena);
 }
 END_TEST

@@ -5,6 +5,7 @@
  * Cluster: 4 nodes of 2 devices with a NIC each. A worker is one device: its step takes `unit_s`,
  * so many times longer as the device is slow. Several workers exchange 0.1 s in one node, else 0.5
  * s over the slowest of their NICs and its extra latency. */
+#include "core/sync/adpsgd.h"
 #include "tests/driver_fixture.h"
 
 static double unit_s;
@@ -179,6 +180,56 @@ static void slow_link(const struct row *r, const char *target)
     events[0].extra_latency_s = r->extra_s;
 }
 
+/* AD-PSGD: a worker's step ends when both of its pair have computed it and exchanged, by recursion
+ * over steps. */
+static double pair_done(int32_t w, int64_t k, double slowdown)
+{
+    int32_t shuffle[8], partner[8];
+    luo_adpsgd_pairs(8, sc.seed, k, shuffle, partner);
+    const int32_t v = partner[w];
+    const double before = k > 0 ? pair_done(w, k - 1, slowdown) : 0;
+    const double its = k > 0 ? pair_done(v, k - 1, slowdown) : 0;
+    return fmax(before + (w == 3 ? slowdown : 1), its + (v == 3 ? slowdown : 1)) +
+           (v / 2 == w / 2 ? .1 : .5);
+}
+
+START_TEST(pairs_wait_for_their_partner)
+{
+    double end[8 * 9];
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:3", 0, 0);
+    events[0].slowdown = 3;
+    workers(LUO_TRAINING_ADPSGD, eight, 8, 4, 1);
+    for (int32_t i = 0; i < 8 * 9; i++) end[i] = pair_done(i % 8, i / 8, 3);
+    run_ok();
+    for (int32_t i = 1; i < 8 * 9; i++) /* by time */
+        for (int32_t k = i; k > 0 && end[k] < end[k - 1]; k--) {
+            const double t = end[k];
+            end[k] = end[k - 1];
+            end[k - 1] = t;
+        }
+    for (int32_t step = 0; step < 4; step++) ends(step, end[8 * step + 7]);
+}
+END_TEST
+
+/* Who leaves is waited for by nobody, and who is back is a partner again. */
+START_TEST(pairs_of_who_comes_back)
+{
+    double end_s[3];
+    for (int i = 0; i < 3; i++) {
+        events[0] = fixture_event("gone", LUO_EVENT_FAIL, "device:3", 2.5, 0);
+        events[1] = fixture_event("back", LUO_EVENT_JOIN, "device:3", 7.2, 0);
+        workers(LUO_TRAINING_ADPSGD, eight, 8, 40, i);
+        run_ok();
+        ck_assert_int_eq(fake.nsteps, 40);
+        end_s[i] = fake.steps[39].end_s;
+    }
+    /* 320 iterations by 8, by 7 but for the first three of one, and by 8 but for some four of one
+     */
+    ck_assert_double_eq_tol(end_s[1] / end_s[0], 317. / 320 * 8 / 7, .02);
+    ck_assert_double_eq_tol(end_s[2] / end_s[0], 324. / 320, .02);
+}
+END_TEST
+
 START_TEST(links_slow_exchanges)
 {
     slow_link(&rows[_i], "link:g0-2/nic0");
@@ -266,6 +317,7 @@ START_TEST(who_leaves_an_exchange)
 END_TEST
 
 LUO_SUITE("run.training", LUO_T(its_sentence), LUO_T(ties), LUO_T(who_is_in_a_group),
+          LUO_T(pairs_wait_for_their_partner), LUO_T(pairs_of_who_comes_back),
           LUO_T(types_of_a_group), LUO_T_N(links_slow_exchanges, LUO_ROWS(rows)),
           LUO_T(links_slow_who_cross_them), LUO_T(servers_too), LUO_T(down_for_ever),
           LUO_T(links_of_who_is_gone), LUO_T(who_leaves_an_exchange))

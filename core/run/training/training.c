@@ -70,6 +70,8 @@ static luo_status make_controllers(training *t, luo_err *err)
                                    .wait_min_s = spec->wait_min_s};
     if (spec->mode == LUO_TRAINING_PREDUCE)
         return luo_preduce_new(t->arena, &opts, &t->preduce, err);
+    if (spec->mode == LUO_TRAINING_ADPSGD)
+        return luo_adpsgd_new(t->arena, t->n, t->run->job.scenario->seed, &t->adpsgd, err);
     return luo_clock_new(t->arena, t->n, staleness, &t->clock, err);
 }
 
@@ -103,6 +105,12 @@ static luo_status make(training *t, luo_run *run, luo_err *err)
     luo_training_compare(t);
     luo_training_see_links(t);
     return make_controllers(t, err);
+}
+
+/* Groups of some workers, or a clock of all? */
+static bool has_groups(const training *t)
+{
+    return t->spec->mode == LUO_TRAINING_PREDUCE || t->spec->mode == LUO_TRAINING_ADPSGD;
 }
 
 static luo_status start(training *t, int32_t w, luo_err *err)
@@ -154,6 +162,10 @@ static luo_status computed(training *t, int32_t w, luo_err *err)
             luo_preduce_arrive(&t->preduce, t->run->clock.t_s, w, t->at[w].iteration, &group, err));
         return exchange(t, group.member, group.n, err);
     }
+    if (t->spec->mode == LUO_TRAINING_ADPSGD) {
+        LUO_TRY(luo_adpsgd_arrive(&t->adpsgd, t->run->clock.t_s, w, t->at[w].turn, &group, err));
+        return exchange(t, group.member, group.n, err);
+    }
     return luo_training_uses_servers(t->spec) ? exchange(t, &w, 1, err) : LUO_OK;
 }
 
@@ -162,17 +174,29 @@ static luo_status exchanged(training *t, int32_t w, luo_err *err)
     t->at[w].phase = TRAINER_WAITS;
     t->at[w].arrived = false;
     t->at[w].iteration++;
+    t->at[w].turn++;
     t->ended++;
-    if (t->spec->mode == LUO_TRAINING_PREDUCE) return start(t, w, err);
+    if (has_groups(t)) return start(t, w, err);
     return luo_clock_finish(&t->clock, w, err);
 }
 
 static luo_status release(training *t, luo_err *err)
 {
     const int32_t *started = NULL;
-    if (t->spec->mode == LUO_TRAINING_PREDUCE) return LUO_OK;
+    if (has_groups(t)) return LUO_OK;
     const int32_t n = luo_clock_release(&t->clock, &started);
     for (int32_t i = 0; i < n; i++) LUO_TRY(start(t, started[i], err));
+    return LUO_OK;
+}
+
+/* Those who waited for it average with nobody. */
+static luo_status leave_pairs(training *t, int32_t w, luo_err *err)
+{
+    luo_preduce_group group;
+    luo_adpsgd_leave(&t->adpsgd, w);
+    for (luo_adpsgd_alone(&t->adpsgd, t->run->clock.t_s, &group); group.n > 0;
+         luo_adpsgd_alone(&t->adpsgd, t->run->clock.t_s, &group))
+        LUO_TRY(exchange(t, group.member, group.n, err));
     return LUO_OK;
 }
 
@@ -183,12 +207,22 @@ static luo_status leave(training *t, int32_t w, luo_err *err)
     t->living--;
     LUO_TRY(luo_run_note(&t->run->job, err, "worker %d has left after %lld iterations", w,
                          (long long)t->at[w].iteration));
-    if (t->spec->mode != LUO_TRAINING_PREDUCE) {
+    if (t->spec->mode == LUO_TRAINING_ADPSGD) return leave_pairs(t, w, err);
+    if (!has_groups(t)) {
         luo_clock_leave(&t->clock, w);
         return LUO_OK;
     }
     luo_preduce_leave(&t->preduce, t->run->clock.t_s, w, &group);
     return exchange(t, group.member, group.n, err);
+}
+
+/* A step that no worker has begun: pairs of those before were made without it. */
+static void join_pairs(training *t, int32_t w)
+{
+    int64_t last = -1;
+    for (int32_t v = 0; v < t->n; v++)
+        if (v != w && t->at[v].phase != TRAINER_GONE && t->at[v].turn > last) last = t->at[v].turn;
+    t->at[w].turn = luo_adpsgd_join(&t->adpsgd, w, last);
 }
 
 /* From the newest weights: beside the others, at the least of their clocks. */
@@ -198,6 +232,8 @@ static luo_status join(training *t, int32_t w, luo_err *err)
     LUO_TRY(luo_run_note(&t->run->job, err, "worker %d is back", w));
     if (t->spec->mode == LUO_TRAINING_PREDUCE)
         luo_preduce_join(&t->preduce, w);
+    else if (t->spec->mode == LUO_TRAINING_ADPSGD)
+        join_pairs(t, w);
     else
         LUO_TRY(luo_clock_join(&t->clock, w, err));
     return start(t, w, err);
@@ -259,8 +295,7 @@ static luo_status follow_world(training *t, luo_err *err)
 /* Who waits, and for what is there now, goes on. */
 static luo_status go_on(training *t, luo_err *err)
 {
-    if (t->spec->mode != LUO_TRAINING_PREDUCE && !luo_training_uses_servers(t->spec))
-        LUO_TRY(meet(t, err));
+    if (!has_groups(t) && !luo_training_uses_servers(t->spec)) LUO_TRY(meet(t, err));
     return release(t, err);
 }
 

@@ -2,6 +2,7 @@
 #ifndef LUO_CORE_RUN_TRAINING_TRAINING_INTERNAL_H
 #define LUO_CORE_RUN_TRAINING_TRAINING_INTERNAL_H
 #include "core/run/training/training.h"
+#include "core/sync/adpsgd.h"
 #include "core/sync/clock.h"
 #include "core/sync/preduce.h"
 
@@ -22,6 +23,7 @@ typedef struct trainer { /* a worker */
     double until_s;                   /* EXCHANGES; INFINITY: a link is down */
     int64_t group;                    /* EXCHANGES: they who have the same do it together */
     int64_t iteration;                /* finished ones */
+    int64_t turn;                     /* adpsgd: the step whose partner is its next */
     double spent_s[TRAINER_GONE + 1]; /* of the open step, by phase */
 } trainer;
 
@@ -43,6 +45,7 @@ typedef struct training {
     int32_t *seen_link, *seen_dev;
     luo_clock clock;
     luo_preduce preduce;
+    luo_adpsgd adpsgd;
     luo_step_result result;
     luo_parts *parts; /* by device of the plan */
     double *compute_s, *predicted_s;
