@@ -101,6 +101,38 @@ for w in allreduce bsp ssp asp preduce adpsgd; do check "$w goes on between step
 # A link that is down when an exchange begins, and comes back.
 check "a link comes back" run flap '{steps: 20}' '{id: l, kind: flap, target: "link:a-0/nic3", down_s: 0.01, up_s: 10, at_s: 0.005, duration_s: 5}' 1
 for w in allreduce bsp ssp asp preduce adpsgd; do check "$w outlives the link" [ "$(value flap state $w)" = complete ]; done
+# Servers that are devices: messages take what the formula says, over the share of the cards' bandwidth that the network
+# reaches (0.9 here); a server beside the cluster gives what workers compute. When a server is gone, so is the run.
+served() { # NAME EVENTS [EXIT]: 8 workers on nodes of one device
+    {
+        printf '{"schema": "luoshu.plan/1", "name": "p8", "model": "gpt-345m", "cluster": "a100-32x1", "layers": 24, "devices": 32,
+ "dtype": "bf16", "sequence_tokens": 1024, "micro_batch_sequences": 4, "zero": 0, "sequence_parallel": false, "schedule": {"kind": "1f1b", "chunks": 1}, "pipelines": ['
+        for d in 0 1 2 3 4 5 6 7; do
+            printf '%s{"micro_batches": 1, "stages": [{"layers": [[0, 24]], "devices": [%s]}]}' "$([ $d = 0 ] || echo ', ')" $d
+        done
+        echo ']}'
+    } >"$tmp/p8.json"
+    scenario '{steps: 4}' "$2" p8.json '  - {name: static, label: f1, training: {sync: bsp, servers: 1}}
+  - {name: static, label: f4, training: {sync: bsp, servers: 4}}
+  - {name: static, label: f8, training: {sync: bsp, servers: 8}}
+  - {name: static, label: d1, training: {sync: bsp, server_devices: [31]}}
+  - {name: static, label: d4, training: {sync: bsp, server_devices: [28, 29, 30, 31]}}
+  - {name: static, label: own, training: {sync: asp, server_devices: [0, 1, 2, 3, 4, 5, 6, 7]}}' |
+        sed 's/tiny8.yaml/a100-32x1.yaml/; s/tiny-llama.yaml/gpt-345m.yaml/' >"$tmp/$1.yaml"
+    "$L" sim "$tmp/$1.yaml" --out "$tmp/$1" --plots off --trace-steps none --quiet >"$tmp/log" 2>&1
+    [ $? = "${3:-0}" ]
+}
+check "servers on devices" served served ''
+for k in 1 4; do # f8: each worker's own bytes alone, an eighth and a half of what the servers carry in f1 and f4
+    check "$k of them: messages as the formula" near \
+        "$(awk -v d="$(last served d$k)" -v f="$(last served f$k)" -v e="$(last served f8)" -v k=$k 'BEGIN {x = (f - e) / (8 / k - 1); print (d - e + x) / (f - e + x)}')" 1.1111 1e-3
+done
+check "a server is gone" served unserved '{id: f, kind: fail, target: "device:31", at_s: 0.7}' 1
+for w in d1 d4; do
+    check "$w is lost, and when" grep -q "0.700000000,.*,lost,static,.*server $([ $w = d1 ] && echo 0 || echo 3) is gone with device 31" "$tmp/unserved/$w/events.csv"
+done
+for w in f1 own; do check "$w goes on without the device" [ "$(value unserved state $w)" = complete ]; done
+
 # What cannot be is refused with its reason.
 refused() { # SENTENCE PLAN POLICIES [MORE]
     scenario '{steps: 4}' '' "$2" "$3" >"$tmp/bad.yaml"

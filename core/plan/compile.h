@@ -51,6 +51,10 @@ luo_status luo_plan_params(luo_arena *arena, const luo_plan *plan, const luo_mod
  * COMM or LOCAL per device as needed. */
 luo_status luo_compile_switch(luo_arena *arena, const luo_switch_tensor *tensors, int32_t n,
                               const luo_switch *sw, luo_programs **out, luo_err *err);
+/* A program set in which devices send so many bytes to each other, all at once (phase switch,
+ * stream move). Pre: pairs ascend by (src, dst); src and dst differ; bytes > 0. */
+luo_status luo_compile_messages(luo_arena *arena, const luo_pair *pairs, int32_t n,
+                                const char *name, luo_programs **out, luo_err *err);
 /* A program set in which every device of the plan writes (or reads) its state: bytes per device
  * on stream io. For checkpoints. */
 luo_status luo_compile_checkpoint(luo_arena *arena, const luo_plan *plan, const luo_model *model,

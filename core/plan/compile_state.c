@@ -179,11 +179,11 @@ static part *part_of(sheet *s, int32_t device)
     return &s->part[s->index[device] - 1];
 }
 
-static luo_status add_messages(sheet *s, const luo_switch *sw)
+static luo_status add_messages(sheet *s, const luo_pair *pairs, int32_t n)
 {
-    for (int32_t i = 0; i < sw->npair; i++) {
-        part_of(s, sw->pair[i].src)->nmessage++;
-        part_of(s, sw->pair[i].dst)->nmessage++;
+    for (int32_t i = 0; i < n; i++) {
+        part_of(s, pairs[i].src)->nmessage++;
+        part_of(s, pairs[i].dst)->nmessage++;
     }
     for (int32_t i = 0; i < s->n; i++) {
         s->part[i].message = LUO_NEW_N(s->arena, luo_message, s->part[i].nmessage);
@@ -191,8 +191,8 @@ static luo_status add_messages(sheet *s, const luo_switch *sw)
         s->part[i].nmessage = 0;
     }
     for (int32_t send = 1; send >= 0; send--) /* pairs are sorted by (src, dst) */
-        for (int32_t i = 0; i < sw->npair; i++) {
-            const luo_pair *q = &sw->pair[i];
+        for (int32_t i = 0; i < n; i++) {
+            const luo_pair *q = &pairs[i];
             part *p = part_of(s, send ? q->src : q->dst);
             p->message[p->nmessage++] =
                 (luo_message){send ? q->dst : q->src, send, q->bytes, q->bytes};
@@ -214,7 +214,7 @@ static luo_status switch_parts(sheet *s, const luo_switch_tensor *tensors, int32
         if (m->kind == LUO_MOVE_COPY) part_of(s, m->dst)->local += m->bytes;
         if (m->kind == LUO_MOVE_LOAD) part_of(s, m->dst)->loaded += m->bytes;
     }
-    LUO_TRY(add_messages(s, sw));
+    LUO_TRY(add_messages(s, sw->pair, sw->npair));
     int32_t kept = 0; /* devices that do nothing have no program: a dead one could not run it */
     for (int32_t i = 0; i < s->n; i++) {
         const part *p = &s->part[i];
@@ -240,6 +240,20 @@ luo_status luo_compile_switch(luo_arena *arena, const luo_switch_tensor *tensors
     if (st == LUO_OK) st = switch_parts(&s, tensors, n, sw);
     luo_arena_free(s.scratch);
     if (st == LUO_OK) st = make_set(arena, s.part, s.n, "switch", LUO_PHASE_SWITCH, out, err);
+    return st;
+}
+
+luo_status luo_compile_messages(luo_arena *arena, const luo_pair *pairs, int32_t n,
+                                const char *name, luo_programs **out, luo_err *err)
+{
+    sheet s;
+    luo_status st = open_sheet(&s, arena, err);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++)
+        s.index[pairs[i].src] = s.index[pairs[i].dst] = 1;
+    if (st == LUO_OK) st = open_parts(&s);
+    if (st == LUO_OK) st = add_messages(&s, pairs, n);
+    luo_arena_free(s.scratch);
+    if (st == LUO_OK) st = make_set(arena, s.part, s.n, name, LUO_PHASE_SWITCH, out, err);
     return st;
 }
 

@@ -163,6 +163,7 @@ typedef struct luo_training_spec {
     luo_training_mode mode;
     int32_t staleness;        /* SSP */
     int32_t servers;          /* BSP, SSP, ASP */
+    const int32_t *server_devices; /* so many; NULL: they are hosts beside the cluster */
     int32_t max_group, guard; /* PREDUCE; 0: all workers; no guard */
     double wait_s, wait_max_s, wait_min_s;
     bool adaptive;

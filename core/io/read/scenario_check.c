@@ -283,9 +283,10 @@ void luo_check_training(luo_doc *doc, const luo_doc_node *map)
 {
     static const struct {
         const char *key, *words; /* of the ways that it belongs to */
-    } own[] = {{"staleness", "ssp"},      {"servers", "bsp ssp asp"}, {"max_group", "preduce"},
-               {"guard", "preduce"},      {"wait_s", "preduce"},      {"adaptive", "preduce"},
-               {"wait_max_s", "preduce"}, {"wait_min_s", "preduce"}};
+    } own[] = {
+        {"staleness", "ssp"},     {"servers", "bsp ssp asp"}, {"server_devices", "bsp ssp asp"},
+        {"max_group", "preduce"}, {"guard", "preduce"},       {"wait_s", "preduce"},
+        {"adaptive", "preduce"},  {"wait_max_s", "preduce"},  {"wait_min_s", "preduce"}};
     const char *sync = text_of(map, "sync");
     for (int i = 0; i < COUNT(own); i++) {
         const luo_doc_node *node = luo_doc_get(map, own[i].key);
@@ -293,6 +294,9 @@ void luo_check_training(luo_doc *doc, const luo_doc_node *map)
             luo_doc_error_key(doc, node, "`%s` is not used with `sync` %.20s; leave it out.",
                               own[i].key, sync);
     }
+    if (luo_doc_get(map, "servers") && luo_doc_get(map, "server_devices"))
+        luo_doc_error_key(doc, luo_doc_get(map, "servers"),
+                          "`server_devices` says how many servers there are; leave `servers` out.");
     if (luo_doc_get(map, "wait_s") && strcmp(text_of(map, "adaptive"), "true") == 0 &&
         number_of(luo_doc_get(map, "wait_max_s")) < number_of(luo_doc_get(map, "wait_min_s")))
         check_order(doc, map, "wait_min_s");

@@ -114,6 +114,12 @@ static void training_json(json_t *o, const luo_training_spec *spec)
     whole(own, "sync", spec->mode);
     whole(own, "staleness", spec->staleness);
     whole(own, "servers", spec->servers);
+    if (spec->server_devices) {
+        json_t *devices = json_array();
+        for (int32_t s = 0; s < spec->servers; s++)
+            json_array_append_new(devices, json_integer(spec->server_devices[s]));
+        json_object_set_new(own, "server_devices", devices);
+    }
     whole(own, "max_group", spec->max_group);
     whole(own, "guard", spec->guard);
     num(own, "wait_s", spec->wait_s);

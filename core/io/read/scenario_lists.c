@@ -359,17 +359,37 @@ static void check_own_plans(luo_scenario_reader *reader, const char *name, const
                               "policy `%s` makes its own plans; leave `%s` out.", name, keys[i]);
 }
 
+static void check_servers(luo_scenario_reader *reader, const luo_training_spec *spec,
+                          const luo_doc_node *at)
+{
+    const luo_doc_node *list = luo_doc_get(at, "server_devices");
+    const int32_t n = reader->cluster ? reader->cluster->ndevices : LUO_DEVICES_MAX;
+    for (int32_t k = 0; list && k < spec->servers; k++) {
+        const int32_t device = spec->server_devices[k];
+        if (device >= n)
+            luo_doc_error(&reader->doc, luo_doc_nth(list, k),
+                          "`server_devices` has device %d; the cluster has 0 to %d.", device,
+                          n - 1);
+        for (int32_t i = 0; i < k; i++)
+            if (spec->server_devices[i] == device)
+                luo_doc_error(&reader->doc, luo_doc_nth(list, k), "`server_devices` has %d twice.",
+                              device);
+    }
+}
+
 static void take_training(luo_training_spec *spec, const luo_training_yaml *y)
 {
-    *spec = (luo_training_spec){.mode = (luo_training_mode)y->sync,
-                                .staleness = (int32_t)y->staleness,
-                                .servers = (int32_t)y->servers,
-                                .max_group = (int32_t)y->max_group,
-                                .guard = (int32_t)y->guard,
-                                .wait_s = y->wait_s,
-                                .adaptive = y->adaptive,
-                                .wait_max_s = y->wait_max_s,
-                                .wait_min_s = y->wait_min_s};
+    *spec = (luo_training_spec){
+        .mode = (luo_training_mode)y->sync,
+        .staleness = (int32_t)y->staleness,
+        .servers = y->server_devices_count ? (int32_t)y->server_devices_count : (int32_t)y->servers,
+        .server_devices = y->server_devices_count ? y->server_devices : NULL,
+        .max_group = (int32_t)y->max_group,
+        .guard = (int32_t)y->guard,
+        .wait_s = y->wait_s,
+        .adaptive = y->adaptive,
+        .wait_max_s = y->wait_max_s,
+        .wait_min_s = y->wait_min_s};
 }
 
 static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
@@ -406,7 +426,10 @@ static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
     snprintf(name, sizeof name, "policies.%u.plan", reader->row);
     if (plan && *plan->text) spec->plan = luo_scenario_take_plan(reader, plan, name);
     take_lengths(reader, &spec->lengths, y, at);
-    if (given(at, "training")) take_training(&spec->training, &y->training);
+    if (given(at, "training")) {
+        take_training(&spec->training, &y->training);
+        check_servers(reader, &spec->training, luo_doc_get(at, "training"));
+    }
     check_own_plans(reader, y->name, at);
 }
 

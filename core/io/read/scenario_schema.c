@@ -111,10 +111,14 @@ static const luo_doc_schema process_entry =
 
 FIELDS planner_fields[] = {LUO_DOC_TEXT("name", REQ, luo_planner_yaml, name), LUO_DOC_END};
 
+static const luo_doc_schema server_entry =
+    LUO_DOC_SCALAR_OF(LUO_DOC_WHOLE, int32_t, LUO_WITHIN(0, LUO_DEVICES_MAX - 1));
 FIELDS training_fields[] = {
     LUO_DOC_ENUM("sync", REQ, luo_training_yaml, sync, trainings),
     LUO_DOC_INT_OR("staleness", luo_training_yaml, staleness, "3", LUO_WITHIN(1, 1e6)),
     LUO_DOC_INT_OR("servers", luo_training_yaml, servers, "1", LUO_WITHIN(1, 1e6)),
+    LUO_DOC_SEQ("server_devices", OPT, luo_training_yaml, server_devices, server_devices_count,
+                server_entry, 1),
     LUO_DOC_INT_OR("max_group", luo_training_yaml, max_group, "0", LUO_WITHIN(0, 1e6)),
     LUO_DOC_INT_OR("guard", luo_training_yaml, guard, "0", LUO_WITHIN(0, 1e6)),
     LUO_DOC_FLOAT_OR("wait_s", luo_training_yaml, wait_s, "0.001", SECONDS),

@@ -45,6 +45,8 @@ enum { LUO_RANK_WORDS = 16 }; /* `rank`: from here on + luo_judged, else luo_mal
 typedef struct luo_training_yaml {
     int32_t sync; /* luo_training_mode */
     int64_t staleness, servers, max_group, guard;
+    int32_t *server_devices;
+    uint32_t server_devices_count;
     double wait_s, wait_max_s, wait_min_s;
     bool adaptive;
 } luo_training_yaml;

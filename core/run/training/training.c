@@ -26,6 +26,21 @@ static bool equal_pipelines(const luo_plan *plan)
     return true;
 }
 
+/* What the simulator lets contend. */
+static luo_status check_messages(luo_run *run, luo_err *err)
+{
+    enum { MOST = 3800 };
+    const training t = {.spec = &run->job.spec->training,
+                        .plan = luo_run_plan(&run->plans)->plan,
+                        .n = luo_run_plan(&run->plans)->plan->npipelines};
+    const int64_t n = t.spec->server_devices ? luo_training_messages(&t) : 0;
+    if (n <= MOST) return LUO_OK;
+    return luo_err_set(err, LUO_E2BIG,
+                       "`training` exchanges %lld messages with the servers at once; at most %d "
+                       "are simulated, give fewer `server_devices`.",
+                       (long long)n, MOST);
+}
+
 luo_status luo_training_check(luo_run *run, luo_err *err)
 {
     const luo_training_spec *spec = &run->job.spec->training;
@@ -50,7 +65,7 @@ luo_status luo_training_check(luo_run *run, luo_err *err)
                  plan->npipelines);
         return refuse(err, text, "one of at most as many");
     }
-    return LUO_OK;
+    return check_messages(run, err);
 }
 
 /* ---- the beginning ---- */
@@ -350,14 +365,21 @@ static luo_status happen(training *t, luo_err *err)
 
 /* ---- steps ---- */
 
-static luo_status lost(training *t, luo_err *err)
+static luo_status lost(training *t, const char *why, luo_err *err)
 {
     t->run->clock.state = LUO_LOST;
     return luo_run_event(t->run, LUO_EVENT_PHASE_LOST, "", t->run->decision.acting->name, "", false,
-                         0,
-                         t->living > 0 ? "no worker can go on: a link is down for ever"
-                                       : "no worker is left",
-                         err);
+                         0, why, err);
+}
+
+/* Its part of the parameters is gone. */
+static luo_status lose_server(training *t, luo_err *err)
+{
+    char why[80];
+    const int32_t s = luo_training_dead_server(t);
+    if (s < 0) return LUO_OK;
+    snprintf(why, sizeof why, "server %d is gone with device %d", s, t->spec->server_devices[s]);
+    return lost(t, why, err);
 }
 
 /* Until as many iterations have ended as there are workers. */
@@ -369,8 +391,14 @@ static luo_status fill_step(training *t, luo_err *err)
             t->run->clock.state = LUO_INTERRUPTED;
             return LUO_OK;
         }
-        if (isinf(next)) return lost(t, err);
+        if (isinf(next))
+            return lost(t,
+                        t->living > 0 ? "no worker can go on: a link is down for ever"
+                                      : "no worker is left",
+                        err);
         LUO_TRY(advance(t, next, err));
+        LUO_TRY(lose_server(t, err));
+        if (t->run->clock.state != LUO_RUNNING) return LUO_OK;
         LUO_TRY(happen(t, err));
         luo_arena_reset(t->run->scratch, 0);
     }
@@ -385,6 +413,8 @@ static luo_status steps(training *t, luo_err *err)
         luo_run_trigger(run);
         run->decision.trigger = 0;
         LUO_TRY(follow_world(t, err));
+        LUO_TRY(lose_server(t, err));
+        if (run->clock.state != LUO_RUNNING) return LUO_OK;
         LUO_TRY(go_on(t, err)); /* who left may be who others waited for */
         LUO_TRY(fill_step(t, err));
         if (run->clock.state != LUO_RUNNING) return LUO_OK;

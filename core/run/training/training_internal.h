@@ -71,6 +71,14 @@ luo_status luo_training_exchange(training *t, const int32_t *member, int32_t n, 
 bool luo_training_is_up(const training *t, int32_t w);
 bool luo_training_uses_servers(const luo_training_spec *spec);
 
+/* training_servers.c */
+/* Seconds of an exchange with the servers. */
+luo_status luo_training_servers(training *t, double *seconds, luo_err *err);
+/* Messages of it at most, where servers are devices. */
+int64_t luo_training_messages(const training *t);
+/* A server whose device is down; -1: none. */
+int32_t luo_training_dead_server(const training *t);
+
 /* training_group.c */
 /* What the step of these workers takes beyond the slowest of them alone: sums of gradients, as far
  * as nothing hides them. Pre: n >= 1, ascending. Cost: O(devices^2) of members that have not met

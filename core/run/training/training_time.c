@@ -1,10 +1,8 @@
-/* training_time.c: how long workers compute and exchange, by simulated steps and by the formula of
- * parameter servers. */
+/* training_time.c: how long workers compute and exchange, by simulated steps. */
 #include <math.h>
 #include <string.h>
 
 #include "core/run/training/training_internal.h"
-#include "core/sync/exchange.h"
 
 bool luo_training_uses_servers(const luo_training_spec *spec)
 {
@@ -174,57 +172,9 @@ luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err
 
 /* ---- exchanges ---- */
 
-/* The net is as bad as the path from a worker to another one. */
-static void see_path(const training *t, int32_t v, int32_t w, bool events, luo_exchange_net *net)
-{
-    const luo_cluster *cluster = t->run->job.scenario->cluster;
-    const luo_world *world = luo_events_world(t->run->clock.events);
-    const int32_t a = t->plan->pipelines[v].stages[0].dev[0];
-    const int32_t b = t->plan->pipelines[w].stages[0].dev[0];
-    luo_hop hop[LUO_PATH_MAX];
-    double least = 1, extra_s = 0;
-    const int32_t n = luo_cluster_path(cluster, a, b, hop);
-    for (int32_t i = 0; i < n && events; i++) {
-        least = fmin(least, world->link_factor[hop[i].link]);
-        extra_s += world->link_extra_latency_s[hop[i].link];
-    }
-    net->alpha_s = fmax(net->alpha_s, luo_cluster_path_latency(cluster, a, b) + extra_s);
-    net->bytes_per_s = fmin(net->bytes_per_s, luo_cluster_path_bytes_per_s(cluster, a, b) * least);
-}
-
-/* Latency and bandwidth between neighbouring workers that live, at their worst, with link events.
- * One that is alone has the net of all, without them: links go down with nodes. */
-static luo_exchange_net net_of(const training *t)
-{
-    luo_exchange_net net = {0, INFINITY};
-    const bool events = t->living > 1;
-    int32_t before = -1;
-    for (int32_t w = 0; w < t->n; w++) {
-        if (events && t->at[w].phase == TRAINER_GONE) continue;
-        if (before >= 0) see_path(t, before, w, events, &net);
-        before = w;
-    }
-    return net;
-}
-
-/* All parameters in f32 to the servers and back; the NIC of a server carries those of all workers
- * that live (docs/sync.md#time, without the keys that dense gradients do not need). */
-static luo_status of_servers(const training *t, double *seconds, luo_err *err)
-{
-    int64_t parameters = 0;
-    const luo_exchange_net net = net_of(t);
-    LUO_TRY(luo_model_parameters(t->run->job.scenario->model, &parameters, err));
-    const double each = 4 * (double)parameters;
-    const double slowest = fmax(each, each * t->living / t->spec->servers);
-    *seconds = t->n < 2              ? 0
-               : net.bytes_per_s > 0 ? 2 * net.alpha_s + slowest / net.bytes_per_s
-                                     : INFINITY;
-    return LUO_OK;
-}
-
 luo_status luo_training_exchange(training *t, const int32_t *member, int32_t n, double *seconds,
                                  luo_err *err)
 {
-    if (luo_training_uses_servers(t->spec)) return of_servers(t, seconds, err);
+    if (luo_training_uses_servers(t->spec)) return luo_training_servers(t, seconds, err);
     return luo_training_group(t, member, n, seconds, err);
 }
