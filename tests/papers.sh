@@ -151,7 +151,7 @@ put recycle.staggered "$(calc "$(goodput reroute-staggered)" "$(goodput oobleck-
 
 # ---- Hetu v1: P-Reduce, HET, HET-GMP; all keys are synthetic ----
 rate() { pick "$out/preduce-stragglers/compare.csv" goodput_tokens_per_s "v[\"policy\"] == \"$1\""; } # POLICY
-for p in preduce ssp asp; do put preduce.$p "$(calc "$(rate $p)" "$(rate allreduce)" 'a / b')"; done
+for p in preduce ssp asp adpsgd; do put preduce.$p "$(calc "$(rate $p)" "$(rate allreduce)" 'a / b')"; done
 for k in tenth all; do
     put het.$k "$(fact het-$k saved_with_flush_ratio)"
     put het.$k-exchange "$(calc "$(fact het-none total_s)" "$(fact het-$k total_s)" 'a / b')"
@@ -275,7 +275,7 @@ the same: `uniform_best` / `hydraulis`|pool-32b.uniform_best-ratio|ratio|hydraul
 7B, 13B, 32B on 32 A800: `uniform_best` / `hydraulis`|hydraulis-7b-100k.uniform_best-ratio hydraulis-7b-200k.uniform_best-ratio hydraulis-13b-100k.uniform_best-ratio hydraulis-13b-200k.uniform_best-ratio hydraulis-32b-100k.uniform_best-ratio hydraulis-32b-200k.uniform_best-ratio|ratio|hydraulis.systems|theirs: other data, over existing systems
 7B, 13B, 32B on 32 A800: `hotspa` / `hydraulis`|hydraulis-7b-100k.hotspa-ratio hydraulis-7b-200k.hotspa-ratio hydraulis-13b-100k.hotspa-ratio hydraulis-13b-200k.hotspa-ratio hydraulis-32b-100k.hotspa-ratio hydraulis-32b-200k.hotspa-ratio|ratio||
 16 workers asleep now and then: `preduce` / `allreduce`|preduce.preduce|ratio|preduce.speedup|theirs: time to a loss; ours: updates alone, synthetic sleeps
-16 workers asleep now and then: `ssp` and `asp` / `allreduce`|preduce.ssp preduce.asp|ratio||updates alone, synthetic sleeps
+16 workers asleep now and then: `ssp`, `asp` and `adpsgd` / `allreduce`|preduce.ssp preduce.asp preduce.adpsgd|ratio||updates alone, synthetic sleeps
 traffic of embeddings saved by caches of a tenth of the keys|het.tenth|ratio|het.traffic|theirs: the most; ours: synthetic Zipf keys, what is pending at the end counts
 traffic of embeddings saved by caches of all keys|het.all|ratio|het.traffic|as above
 seconds of exchange without caches / with: a tenth, all|het.tenth-exchange het.all-exchange|ratio||exchange alone, nothing computes

@@ -72,6 +72,17 @@ check "asp makes 7 1/3 iterations where bsp makes 8/3" near "$(last slow asp)" \
 check "pairs wait for it, one at a time" is "$(last slow adpsgd)" '<' "$(last slow allreduce)"
 check "groups do not wait for it" is "$(last slow preduce)" '<' "$(awk -v a="$(last slow asp)" 'BEGIN {print 1.1 * a}')"
 
+# Every iteration is a row: what a worker waits, computes and exchanges follows what it did before without a gap.
+for w in allreduce bsp ssp asp preduce adpsgd; do
+    check "$w: rows of iterations" awk -F, -v served="$(case $w in bsp | ssp | asp) echo 1 ;; esac)" 'NR == 1 {next}
+        {n++; e = $3 - end[$1] - (served ? $5 : 0); if (e > 2e-9 || e < -2e-9 || ($6 == "") != (served != "") || $2 != k[$1]++) bad++
+         if ($4 - $3 - $7 - (served ? 0 : $5) < -2e-9) bad++; end[$1] = $4}
+        END {exit bad || n < 48 * 8}' "$tmp/slow/$w/iterations.csv"
+done
+check "all-reduce is one group of all" awk -F, 'NR > 1 && ($3 != "0 1 2 3 4 5 6 7" || $1 != NR - 2) {bad++} END {exit bad || NR < 49}' "$tmp/slow/allreduce/groups.csv"
+check "pairs" awk -F, 'NR > 1 && split($3, m, " ") != 2 {bad++} END {exit bad || NR < 100}' "$tmp/slow/adpsgd/groups.csv"
+check "the programs have no such rows" [ ! -e "$tmp/slow/programs/iterations.csv" ]
+
 # A worker dies and comes back: nobody waits for it meanwhile.
 check "a failure and a join" run gone '{steps: 40}' '{id: f, kind: fail, target: "device:3", at_s: 0.04}, {id: j, kind: join, target: "device:3", at_s: 0.12}' 1
 for w in allreduce bsp ssp asp preduce adpsgd; do

@@ -7,6 +7,7 @@
 #include "core/base/stats.h"
 #include "core/io/files.h"
 #include "core/io/io.h"
+#include "core/io/result/iterations.h"
 
 enum { LISTED = 16 }; /* workers that the text has a line each of */
 
@@ -14,32 +15,14 @@ enum { LISTED = 16 }; /* workers that the text has a line each of */
 
 static luo_status write_iteration(void *ctx, const luo_loop_row *row, luo_err *err)
 {
-    luo_table *t = &((luo_sync_write *)ctx)->iterations;
-    luo_table_int(t, LUO_COL_ITERATIONS_worker, row->worker);
-    luo_table_int(t, LUO_COL_ITERATIONS_iteration, row->iteration);
-    luo_table_num(t, LUO_COL_ITERATIONS_start_s, row->start_s);
-    luo_table_num(t, LUO_COL_ITERATIONS_end_s, row->end_s);
-    luo_table_num(t, LUO_COL_ITERATIONS_wait_s, row->wait_s);
-    luo_table_int_opt(t, LUO_COL_ITERATIONS_group, row->group);
-    luo_table_num(t, LUO_COL_ITERATIONS_compute_s, row->compute_s);
-    return luo_table_end(t, err);
+    luo_sync_write *w = ctx;
+    return luo_iterations_put(&w->iterations, row, err);
 }
 
 static luo_status write_group(void *ctx, int64_t id, const luo_preduce_group *group, luo_err *err)
 {
     luo_sync_write *w = ctx;
-    luo_table *t = &w->groups;
-    luo_str_clear(&w->members);
-    for (int32_t i = 0; i < group->n; i++) {
-        if (i > 0) luo_str_addc(&w->members, ' ');
-        luo_str_addi(&w->members, group->member[i]);
-    }
-    if (w->members.failed) return luo_err_nomem(err);
-    luo_table_int(t, LUO_COL_GROUPS_group, id);
-    luo_table_num(t, LUO_COL_GROUPS_t_s, group->t_s);
-    luo_table_text(t, LUO_COL_GROUPS_members, luo_str_get(&w->members));
-    luo_table_int(t, LUO_COL_GROUPS_guard, group->guard);
-    return luo_table_end(t, err);
+    return luo_iterations_put_group(&w->groups, id, group, err);
 }
 
 luo_loop_sink luo_sync_write_sink(luo_sync_write *write)
@@ -86,7 +69,6 @@ luo_status luo_sync_write_close(luo_sync_write *write, luo_err *err)
     luo_status st = luo_table_close(&write->iterations, err);
     const luo_status groups = luo_table_close(&write->groups, st == LUO_OK ? err : NULL);
     if (st == LUO_OK) st = groups;
-    luo_str_free(&write->members);
     const luo_status set = luo_set_close(&write->set, true, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? set : st;
 }

@@ -10,7 +10,6 @@ typedef struct luo_sync_write {
     const char *dir;
     luo_set set;
     luo_table iterations, groups;
-    luo_str members;                                /* scratch */
     const char *kind;                               /* NULL: the mode's name */
     void (*more)(luo_jsonw *json, const void *ctx); /* further keys; NULL: none */
     const void *more_ctx;

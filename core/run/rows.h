@@ -5,6 +5,7 @@
 #include "core/base/words.h"
 #include "core/plan/plan.h"
 #include "core/run/backend.h"
+#include "core/sync/loop.h"
 
 typedef struct luo_row_step {
     int64_t step, sequences, tokens;
@@ -154,6 +155,9 @@ typedef struct luo_sink {
     luo_status (*switched)(void *ctx, const luo_row_switch *row, luo_err *err);
     luo_status (*truth)(void *ctx, const luo_row_truth *row, luo_err *err);
     luo_status (*assignment)(void *ctx, const luo_row_assignment *row, luo_err *err);
+    /* Of `training`: an iteration that has ended, and who begins to average; id: 0 first. */
+    luo_status (*iteration)(void *ctx, const luo_loop_row *row, luo_err *err);
+    luo_status (*group)(void *ctx, int64_t id, const luo_preduce_group *group, luo_err *err);
     /* A traced step: records of all devices, times since start_s. */
     luo_status (*ops)(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
                       const luo_programs *set, const luo_step_result *result, luo_err *err);

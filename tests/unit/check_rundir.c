@@ -36,6 +36,8 @@ static const struct {
                      "max_sender_bytes,source"},
     {"truth.csv", "id,kind,target,value,t_start_s,t_end_s,first_step,last_step,detected_s"},
     {"assignment.csv", "step,sequence,length_tokens,pipeline,micro_batch,position"},
+    {"iterations.csv", "worker,iteration,start_s,end_s,wait_s,group,compute_s"},
+    {"groups.csv", "group,t_s,members,guard"},
     {"compare.csv", "run,policy,backend,state,seed,plan,program,steps,total_s,extent_s,"
                     "step_mean_s,step_p50_s,"
                     "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,"
@@ -185,6 +187,9 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
                                .total_s = NAN,
                                .max_sender = -1};
     const luo_row_assignment assignment = {7, 3, 120, 1, 2, 4};
+    const luo_loop_row iteration = {1, 5, 0.5, 2, 1, 0.25, 3}, served = {0, 0, 0.5, 2, 1, 0.5, -1};
+    const int32_t members[] = {1, 4, 6};
+    const luo_preduce_group group = {.t_s = 1.75, .n = 3, .member = members, .guard = true};
     const luo_row_truth truth = {.id = "slow1",
                                  .kind = "straggler",
                                  .target = "device:1",
@@ -220,6 +225,9 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
     LUO_TRY(k->switched(k->ctx, &sw, err));
     LUO_TRY(k->truth(k->ctx, &truth, err));
     if (k->assignment) LUO_TRY(k->assignment(k->ctx, &assignment, err));
+    if (k->iteration) LUO_TRY(k->iteration(k->ctx, &iteration, err));
+    if (k->iteration) LUO_TRY(k->iteration(k->ctx, &served, err));
+    if (k->group) LUO_TRY(k->group(k->ctx, 3, &group, err));
     LUO_TRY(k->links(k->ctx, f->links, f->cluster.nlinks, 0.15, err));
     LUO_TRY(k->comm(k->ctx, 0, &f->set, comm, 2, err));
     LUO_TRY(k->device(k->ctx, &device, err));
@@ -252,6 +260,9 @@ static const struct {
      "0,1.000000000,0,1,slow1,0.100000000,10.000000000,0.000000000,0.000000000,,0,0,0,0,0,,0,"
      "devices"},
     {"assignment.csv", 1, "7,3,120,1,2,4"},
+    {"iterations.csv", 1, "1,5,0.500000000,2.000000000,0.250000000,3,1.000000000"},
+    {"iterations.csv", 2, "0,0,0.500000000,2.000000000,0.500000000,,1.000000000"},
+    {"groups.csv", 1, "3,1.750000000,1 4 6,1"},
     {"truth.csv", 1, "slow1,straggler,device:1,2.500000,0.050000000,,0,,"},
     {"comm.csv", 1,
      "0,\"[0,1]\",all_reduce,tp,nvlink,2,4,2048,0.000001000,0.000001000,2.048,2.048"},
@@ -276,9 +287,10 @@ START_TEST(all_rows)
 {
     fixture *f = fix_new();
     const char *dir = fix_dir(f->arena, "rundir");
-    static const luo_policy_spec deals = {.name = "hydraulis", .label = "static"};
+    static const luo_policy_spec deals = {
+        .name = "hydraulis", .label = "static", .training = {.mode = LUO_TRAINING_PREDUCE}};
     const luo_rundir_opts opts = fix_opts(f);
-    f->scenario.npolicies = 1; /* one that has assignment.csv */
+    f->scenario.npolicies = 1; /* one that has all tables: no policy really does */
     f->scenario.policies = &deals;
     luo_rundir *r = NULL;
     luo_err err = {0};

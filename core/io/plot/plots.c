@@ -287,7 +287,9 @@ static void draw_run(plotter *p, const char *plots, const luo_result *run)
         if (rows > 0) start(p, names[GANTT], run->dir, title, "");
     }
     for (int f = 0; f < FIGURES; f++)
-        if ((int)tables[f] < LUO_RUN_TABLES && wanted(p, f) && rows_of(p, run->dir, tables[f]) > 0)
+        if ((int)tables[f] < LUO_RUN_TABLES && wanted(p, f) &&
+            luo_result_has(run->dir, luo_table_def_at(tables[f])->file) &&
+            rows_of(p, run->dir, tables[f]) > 0)
             start(p, names[f], run->dir, title, "");
     if (wanted(p, SLOWDOWN)) {
         keep(p, luo_plotdata_slowdown(a, run, plots, &rows, p->diags));
@@ -314,7 +316,7 @@ static const char *plots_folder(plotter *p, const char *dir)
 static bool is_table(const plotter *p, int figure)
 {
     const luo_table_id id = tables[figure];
-    return id != LUO_TABLES && (int)id >= LUO_RUN_TABLES &&
+    return id != LUO_TABLES && id >= LUO_TABLE_ITERATIONS &&
            luo_result_has(p->o->dir, luo_table_def_at(id)->file);
 }
 

@@ -41,7 +41,7 @@ typedef enum luo_table_id {
 #include "core/io/result/columns.inc"
     LUO_TABLES
 } luo_table_id;
-enum { LUO_RUN_TABLES = LUO_TABLE_ASSIGNMENT + 1 };
+enum { LUO_RUN_TABLES = LUO_TABLE_GROUPS + 1 };
 
 /* LUO_COL_STEPS_t_start_s: index of column t_start_s in steps.csv; LUO_COLUMNS_STEPS: how many
  * there are. Writers and readers name columns by these alone, so a misspelt one does not compile.

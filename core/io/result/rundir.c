@@ -10,6 +10,7 @@
 #include "core/base/vec.h"
 #include "core/io/files.h"
 #include "core/io/io.h"
+#include "core/io/result/iterations.h"
 #include "core/io/result/rundir_internal.h"
 #include "core/io/write_plan.h"
 #include "core/run/policy/policy.h"
@@ -175,6 +176,18 @@ static luo_status put_assignment(void *ctx, const luo_row_assignment *row, luo_e
     return luo_table_end(table, err);
 }
 
+static luo_status put_iteration(void *ctx, const luo_loop_row *row, luo_err *err)
+{
+    luo_rundir *dir = ctx;
+    return luo_iterations_put(&dir->table[LUO_TABLE_ITERATIONS], row, err);
+}
+
+static luo_status put_group(void *ctx, int64_t id, const luo_preduce_group *group, luo_err *err)
+{
+    luo_rundir *dir = ctx;
+    return luo_iterations_put_group(&dir->table[LUO_TABLE_GROUPS], id, group, err);
+}
+
 static luo_status put_device(void *ctx, const luo_row_device *row, luo_err *err)
 {
     luo_rundir *dir = ctx;
@@ -272,6 +285,8 @@ static const luo_sink functions = {
     .switched = put_switch,
     .truth = put_truth,
     .assignment = put_assignment,
+    .iteration = put_iteration,
+    .group = put_group,
     .ops = luo_rundir_ops,
     .links = luo_rundir_links,
     .comm = luo_rundir_comm,
@@ -305,15 +320,19 @@ void luo_rundir_leave(luo_rundir *r)
     release(r);
 }
 
-/* Is the policy of this run one for uneven lengths? */
-static bool deals_lengths(const luo_rundir_opts *opts)
+/* Rows that the policy of this run does not have. */
+static void leave_out(const luo_rundir_opts *opts, luo_sink *sink)
 {
     const luo_scenario *sc = opts->scenario;
-    for (int32_t i = 0; i < sc->npolicies; i++) {
-        const luo_policy *policy = luo_policy_find(sc->policies[i].name);
-        if (strcmp(sc->policies[i].label, opts->policy) == 0) return policy && policy->lengths;
-    }
-    return false;
+    const luo_policy_spec *spec = NULL;
+    for (int32_t i = 0; i < sc->npolicies && !spec; i++)
+        if (strcmp(sc->policies[i].label, opts->policy) == 0) spec = &sc->policies[i];
+    const luo_policy *policy = spec ? luo_policy_find(spec->name) : NULL;
+    if (!sc->truth) sink->truth = NULL;
+    if (!policy || !policy->lengths) sink->assignment = NULL;
+    if (spec && spec->training.mode) return;
+    sink->iteration = NULL;
+    sink->group = NULL;
 }
 
 static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
@@ -325,8 +344,7 @@ static luo_rundir *make(const char *dir, const luo_rundir_opts *opts)
     r->log_fd = -1;
     r->sink = functions;
     r->sink.ctx = r;
-    if (!opts->scenario->truth) r->sink.truth = NULL;
-    if (!deals_lengths(opts)) r->sink.assignment = NULL;
+    leave_out(opts, &r->sink);
     r->wall_open = r->wall_last = wall(r);
     r->dir = strdup(dir);
     r->scratch = luo_arena_new(0);
@@ -355,6 +373,7 @@ static luo_status open_files(luo_rundir *dir, luo_err *err)
     for (int i = 0; i < LUO_RUN_TABLES; i++) {
         if (i == LUO_TABLE_TRUTH && !dir->sink.truth) continue;
         if (i == LUO_TABLE_ASSIGNMENT && !dir->sink.assignment) continue;
+        if (i >= LUO_TABLE_ITERATIONS && !dir->sink.iteration) continue;
         LUO_TRY_OUT(
             luo_table_open(&dir->table[i], dir->dir, luo_table_def_at((luo_table_id)i), err));
     }

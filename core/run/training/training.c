@@ -115,6 +115,7 @@ static luo_status make(training *t, luo_run *run, luo_err *err)
     if (!t->at || !t->like || !t->cut || !t->link_number || !t->node_number || !t->seen_link ||
         !t->seen_dev || !t->parts || !t->compute_s || !t->predicted_s || !t->rate)
         return luo_err_nomem(err);
+    for (int32_t w = 0; w < t->n; w++) t->at[w].ended_s = run->clock.t_s;
     for (int32_t l = 0; l < cluster->nlinks; l++) t->link_number[l] = -1;
     for (int32_t k = 0; k < cluster->nnodes; k++) t->node_number[k] = -1;
     luo_training_compare(t);
@@ -134,19 +135,24 @@ static luo_status start(training *t, int32_t w, luo_err *err)
     it->phase = TRAINER_COMPUTES;
     it->arrived = false;
     it->left = 1;
+    it->begun_s = t->run->clock.t_s;
     return luo_training_seconds(t, w, &it->seconds, err);
 }
 
 /* ---- what happens at one time ---- */
 
-static luo_status exchange(training *t, const int32_t *member, int32_t n, luo_err *err)
+static luo_status exchange(training *t, const luo_preduce_group *group, luo_err *err)
 {
+    const luo_sink *sink = t->run->job.sink;
     double seconds = 0;
-    if (n == 0) return LUO_OK;
-    LUO_TRY(luo_training_exchange(t, member, n, &seconds, err));
+    if (group->n == 0) return LUO_OK;
+    LUO_TRY(luo_training_exchange(t, group->member, group->n, &seconds, err));
+    if (sink->group && !luo_training_uses_servers(t->spec))
+        LUO_TRY(sink->group(sink->ctx, t->groups, group, err));
     t->groups++;
-    for (int32_t i = 0; i < n; i++) {
-        trainer *it = &t->at[member[i]];
+    for (int32_t i = 0; i < group->n; i++) {
+        trainer *it = &t->at[group->member[i]];
+        it->met_s = t->run->clock.t_s;
         it->phase = TRAINER_EXCHANGES;
         it->left = 1;
         it->seconds = seconds;
@@ -164,7 +170,8 @@ static luo_status meet(training *t, luo_err *err)
     if (!member) return luo_err_nomem(err);
     for (int32_t w = 0; w < t->n; w++)
         if (t->at[w].phase == TRAINER_WAITS && t->at[w].arrived) member[n++] = w;
-    return n > 0 && n == t->living ? exchange(t, member, n, err) : LUO_OK;
+    const luo_preduce_group all = {.t_s = t->run->clock.t_s, .n = n, .member = member};
+    return n > 0 && n == t->living ? exchange(t, &all, err) : LUO_OK;
 }
 
 static luo_status computed(training *t, int32_t w, luo_err *err)
@@ -172,20 +179,41 @@ static luo_status computed(training *t, int32_t w, luo_err *err)
     luo_preduce_group group = {0};
     t->at[w].phase = TRAINER_WAITS;
     t->at[w].arrived = true;
+    t->at[w].computed_s = t->run->clock.t_s;
     if (t->spec->mode == LUO_TRAINING_PREDUCE) {
         LUO_TRY(
             luo_preduce_arrive(&t->preduce, t->run->clock.t_s, w, t->at[w].iteration, &group, err));
-        return exchange(t, group.member, group.n, err);
+        return exchange(t, &group, err);
     }
     if (t->spec->mode == LUO_TRAINING_ADPSGD) {
         LUO_TRY(luo_adpsgd_arrive(&t->adpsgd, t->run->clock.t_s, w, t->at[w].turn, &group, err));
-        return exchange(t, group.member, group.n, err);
+        return exchange(t, &group, err);
     }
-    return luo_training_uses_servers(t->spec) ? exchange(t, &w, 1, err) : LUO_OK;
+    group = (luo_preduce_group){.t_s = t->run->clock.t_s, .n = 1, .member = &w};
+    return luo_training_uses_servers(t->spec) ? exchange(t, &group, err) : LUO_OK;
+}
+
+/* With servers a worker waits before it computes, else before it exchanges. */
+static luo_status put_iteration(training *t, int32_t w, luo_err *err)
+{
+    trainer *it = &t->at[w];
+    const luo_sink *sink = t->run->job.sink;
+    const bool served = luo_training_uses_servers(t->spec);
+    const luo_loop_row row = {.worker = w,
+                              .iteration = it->iteration,
+                              .start_s = it->begun_s,
+                              .end_s = t->run->clock.t_s,
+                              .compute_s = it->computed_s - it->begun_s,
+                              .wait_s =
+                                  served ? it->begun_s - it->ended_s : it->met_s - it->computed_s,
+                              .group = served ? -1 : it->group - 1};
+    it->ended_s = t->run->clock.t_s;
+    return sink->iteration ? sink->iteration(sink->ctx, &row, err) : LUO_OK;
 }
 
 static luo_status exchanged(training *t, int32_t w, luo_err *err)
 {
+    LUO_TRY(put_iteration(t, w, err));
     t->at[w].phase = TRAINER_WAITS;
     t->at[w].arrived = false;
     t->at[w].iteration++;
@@ -211,7 +239,7 @@ static luo_status leave_pairs(training *t, int32_t w, luo_err *err)
     luo_adpsgd_leave(&t->adpsgd, w);
     for (luo_adpsgd_alone(&t->adpsgd, t->run->clock.t_s, &group); group.n > 0;
          luo_adpsgd_alone(&t->adpsgd, t->run->clock.t_s, &group))
-        LUO_TRY(exchange(t, group.member, group.n, err));
+        LUO_TRY(exchange(t, &group, err));
     return LUO_OK;
 }
 
@@ -228,7 +256,7 @@ static luo_status leave(training *t, int32_t w, luo_err *err)
         return LUO_OK;
     }
     luo_preduce_leave(&t->preduce, t->run->clock.t_s, w, &group);
-    return exchange(t, group.member, group.n, err);
+    return exchange(t, &group, err);
 }
 
 /* A step that no worker has begun: pairs of those before were made without it. */
@@ -244,6 +272,7 @@ static void join_pairs(training *t, int32_t w)
 static luo_status join(training *t, int32_t w, luo_err *err)
 {
     t->living++;
+    t->at[w].ended_s = t->run->clock.t_s;
     LUO_TRY(luo_run_note(&t->run->job, err, "worker %d is back", w));
     if (t->spec->mode == LUO_TRAINING_PREDUCE)
         luo_preduce_join(&t->preduce, w);
@@ -358,7 +387,7 @@ static luo_status happen(training *t, luo_err *err)
     }
     if (t->spec->mode == LUO_TRAINING_PREDUCE && luo_preduce_deadline(&t->preduce) <= now) {
         luo_preduce_timer(&t->preduce, now, &group);
-        return exchange(t, group.member, group.n, err);
+        return exchange(t, &group, err);
     }
     return go_on(t, err);
 }

@@ -25,6 +25,8 @@ typedef struct trainer { /* a worker */
     int64_t iteration;                /* finished ones */
     int64_t turn;                     /* adpsgd: the step whose partner is its next */
     double spent_s[TRAINER_GONE + 1]; /* of the open step, by phase */
+    double ended_s, begun_s, computed_s,
+        met_s; /* iteration before; computation, exchange of this */
 } trainer;
 
 typedef struct training {
