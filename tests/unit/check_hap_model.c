@@ -1,4 +1,5 @@
 /* check_hap_model.c: graphs of models by letters. */
+#include "core/plan/hap/space.h"
 #include "core/plan/hap_graph/hap_model.h"
 #include "tests/check_main.h"
 
@@ -102,6 +103,31 @@ START_TEST(segments)
 }
 END_TEST
 
+/* The table of words is of the lookup, which is the first operation, and of the output: the first
+ * chooses how it lies, the other takes it so. */
+START_TEST(a_tied_table_lies_as_its_first_reader_says)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_graph *graph = graph_of(a, &gpt);
+    luo_hap_space *space;
+    int32_t takes[2] = {0, 0};
+    ck_assert_int_eq(luo_hap_space_new(a, graph, &(luo_hap_opts){0}, &space, NULL), LUO_OK);
+    for (int32_t i = 0; i < space->ntriples; i++) {
+        const luo_hap_triple *t = &space->triple[i];
+        const luo_hap_op *op = &graph->op[t->op];
+        for (int32_t j = 0; j < op->nin; j++) {
+            if (graph->tensor[op->in[j]].readers < 2) continue;
+            if (graph->tensor[op->in[j]].role != LUO_HAP_PARAM) continue;
+            ck_assert(t->op == 0 || op->kind == LUO_HAP_LINEAR);
+            ck_assert_int_eq(t->take[j].how == LUO_HAP_HOW_KEPT, t->op != 0);
+            takes[t->op != 0]++;
+        }
+    }
+    ck_assert(takes[0] > 1 && takes[1] > 1);
+    luo_arena_free(a);
+}
+END_TEST
+
 START_TEST(of_no_builder)
 {
     luo_arena *a = luo_arena_new(0);
@@ -113,4 +139,5 @@ START_TEST(of_no_builder)
 }
 END_TEST
 
-LUO_SUITE("hap.model", LUO_T(of_gpt), LUO_T(of_llama), LUO_T(segments), LUO_T(of_no_builder))
+LUO_SUITE("hap.model", LUO_T(of_gpt), LUO_T(of_llama), LUO_T(segments),
+          LUO_T(a_tied_table_lies_as_its_first_reader_says), LUO_T(of_no_builder))

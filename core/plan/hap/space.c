@@ -304,14 +304,11 @@ static luo_status prepare(luo_hap_maker *maker, luo_err *err)
     const luo_hap_graph *graph = space->graph;
     LUO_TRY(number_facts(maker->arena, space, err));
     maker->reached = LUO_NEW_N(maker->arena, bool, space->nfacts);
-    maker->first_reader = LUO_NEW_N(maker->arena, int32_t, graph->ntensors);
     space->rule = LUO_NEW_N(maker->arena, luo_hap_rule *, graph->nops);
     space->nrules = LUO_NEW_N(maker->arena, int32_t, graph->nops);
     space->first = LUO_NEW_N(maker->arena, int32_t, graph->nops + 1);
-    if (!maker->reached || !maker->first_reader || !space->rule || !space->nrules || !space->first)
+    if (!maker->reached || !space->rule || !space->nrules || !space->first)
         return luo_err_nomem(err);
-    for (int32_t o = graph->nops; o-- > 0;)
-        for (int32_t j = 0; j < graph->op[o].nin; j++) maker->first_reader[graph->op[o].in[j]] = o;
     return LUO_OK;
 }
 

@@ -21,8 +21,7 @@ typedef struct luo_hap_ways {
 typedef struct luo_hap_maker { /* while a space is made */
     luo_arena *arena;
     luo_hap_space *space;
-    bool *reached;         /* by fact: can it be there? */
-    int32_t *first_reader; /* by tensor, -1: none */
+    bool *reached; /* by fact: can it be there? */
     luo_hap_ways ways[LUO_HAP_OPERANDS];
 } luo_hap_maker;
 

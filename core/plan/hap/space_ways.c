@@ -145,12 +145,21 @@ static luo_status keep_shared(const want *w, luo_err *err)
     return LUO_OK;
 }
 
+static bool read_before(const want *w)
+{
+    const luo_hap_op *op = w->maker->space->graph->op;
+    for (int32_t o = 0; o < w->op; o++)
+        for (int32_t j = 0; j < op[o].nin; j++)
+            if (op[o].in[j] == w->tensor) return true;
+    return false;
+}
+
 static luo_status find_param(const want *w, luo_err *err)
 {
     luo_hap_way way = way_of(w, LUO_HAP_HOW_PARAM, w->to);
     if (w->to.kind == LUO_REL_R) return LUO_OK;
     if (tensor_of(w)->readers > 1) {
-        if (w->maker->first_reader[w->tensor] != w->op) return keep_shared(w, err);
+        if (read_before(w)) return keep_shared(w, err);
         way.post = luo_hap_space_fact_id(w->maker->space, w->tensor, w->to);
     }
     return w->to.kind == LUO_REL_G ? add(w, &way, err) : add_copies(w, way, err);
