@@ -498,14 +498,17 @@ END_TEST
 enum { CHOICES = 60 };
 
 /* What the cost model takes, by the exposed seconds of one layer, is not slower in the simulator
- * than any other kind, but for what those seconds leave out (copies, sums). */
+ * than any other kind, but for what those seconds leave out (copies, sums). A third of the cases
+ * is enough for make check, where each kind was taken in it. */
 START_TEST(auto_takes_the_fastest)
 {
     static const luo_context_kind kinds[] = {LUO_CONTEXT_RING, LUO_CONTEXT_A2A, LUO_CONTEXT_2D};
+    const uint64_t few = luo_prop_first() + luo_prop_few(CHOICES / 3, UINT64_MAX / 2);
     int32_t taken[3] = {0, 0, 0}, better = 0;
     double worst = 0;
-    LUO_PROP_FOR(seed, luo_prop_few(CHOICES / 3, CHOICES))
+    LUO_PROP_FOR(seed, CHOICES)
     {
+        if (seed >= few && taken[0] > 0 && taken[1] > 0 && taken[2] > 0) break;
         shape x;
         double seconds[3], least = HUGE_VAL;
         int32_t mine = -1;
@@ -537,7 +540,8 @@ START_TEST(auto_takes_the_fastest)
     }
     printf("%d rings, %d exchanges, %d of both; another was faster in %d, by %.3f %% at most\n",
            taken[0], taken[1], taken[2], better, 100 * worst);
-    ck_assert(taken[0] > 0 && taken[1] > 0 && taken[2] > 0);
+    if (luo_prop_env("LUO_CASES", CHOICES) >= CHOICES) /* not where one case is replayed */
+        ck_assert(taken[0] > 0 && taken[1] > 0 && taken[2] > 0);
 }
 END_TEST
 
