@@ -1,10 +1,9 @@
 /* check_layer.c: layers, overlap, memory, FLOP and the step. */
-#include "core/cost/step/layer.h"
-
 #include <math.h>
 
-#include "core/cost/step/memory.h"
 #include "core/cost/overlap.h"
+#include "core/cost/step/layer_internal.h"
+#include "core/cost/step/memory.h"
 #include "core/cost/step/step.h"
 #include "tests/cost_fixture.h"
 
@@ -574,6 +573,40 @@ START_TEST(layer_variants)
 }
 END_TEST
 
+/* Six ranks, two on each of three nodes, exchange heads: a rank sends a message to its neighbour
+ * and four to other nodes, those behind each other; what goes to the third node starts while that
+ * to the second is under way, so its latency does not count. */
+START_TEST(exchange_over_three_nodes)
+{
+    luo_arena *arena = luo_arena_new(0);
+    const luo_profile p = luo_ref_profile();
+    luo_node_group g = luo_test_group("a", 3, 8, &p);
+    const luo_cluster c = luo_test_cluster(arena, &g, 1);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
+    const luo_model m = llama(4, 1536, 12, 12, 4096);
+    const int32_t dev[6] = {0, 1, 8, 9, 16, 17};
+    const luo_layer_shape l = {.model = &m,
+                               .tokens = 6000,
+                               .sequence_tokens = 6000,
+                               .tp = 1,
+                               .context = {.c = 6, .inner = 6, .zigzag = true}};
+    layer_context got;
+    double near_s, far_s, start_s;
+    const int64_t bytes = 1000 * 128 * (12 / 6) * 2;
+    ck_assert_int_eq(luo_cost_p2p(&ctx, 0, 1, bytes, 0, &near_s, NULL), LUO_OK);
+    ck_assert_int_eq(luo_cost_p2p(&ctx, 0, 8, bytes, 0, &far_s, NULL), LUO_OK);
+    ck_assert_int_eq(luo_cost_p2p(&ctx, 0, 8, 1, 0, &start_s, NULL), LUO_OK);
+    ck_assert(start_s > 1e-6 && near_s < far_s);
+    ck_assert_int_eq(layer_context_comm(&ctx, &l, dev, &got, NULL), LUO_OK);
+    luo_near(got.queries, 4 * far_s - start_s, 1e-9, "queries");
+    luo_near(got.keys, 4 * far_s - start_s, 1e-9, "keys");
+    ck_assert(got.hop == 0 && got.copies[0] == 0 && got.copies[1] == 0);
+    luo_arena_free(arena);
+}
+END_TEST
+
 LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_T(ddp),
           LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)),
           LUO_T_N(memory_activations, LUO_ROWS(activations)),
@@ -581,4 +614,5 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T_N(memory_buckets, LUO_ROWS(waiting)), LUO_T(step_of_one),
           LUO_T(step_of_two_kinds_of_layers),
           LUO_T_N(gradients_are_all_parameters, LUO_ROWS(summed)), LUO_T(step_directions),
-          LUO_T_N(kernels_of_attention_again, 3), LUO_T(layer_variants))
+          LUO_T_N(kernels_of_attention_again, 3), LUO_T(layer_variants),
+          LUO_T(exchange_over_three_nodes))

@@ -1,9 +1,11 @@
 /* check_lengths_run.c: runs under policies for uneven lengths, on the simulator; their parts. */
 #include "core/io/read/read.h"
 #include "core/run/lengths/batches.h"
+#include "core/run/lengths/lengths_run.h"
 #include "core/run/lengths/planning.h"
 #include "core/run/lengths/result_sum.h"
 #include "core/run/lengths/traffic.h"
+#include "core/run/run.h"
 #include "sim/sim.h"
 #include "tests/driver_fixture.h"
 
@@ -243,6 +245,45 @@ START_TEST(traffic_is_added_by_who_it_is)
     luo_traffic_free(&t);
     luo_arena_free(arena);
     arena = NULL;
+}
+END_TEST
+
+/* ---- what a step teaches ---- */
+
+/* A step of 0.5 s on devices 2 and 5 that the pool thought to take 420 ms; device 2 is known to be
+ * three times as slow as its type. More than a tenth slower than known is news, and the step then
+ * says nothing of its plan. */
+START_TEST(steps_as_known_teach)
+{
+    static const struct {
+        double compute[2]; /* of 1 s and 2 s */
+        int32_t plan;      /* -1: of no candidate */
+        bool simulated, learns;
+    } rows[] = {
+        {{1, 2}, 0, false, true},    {{3, 2}, 0, false, true},    {{3.2, 2.1}, 0, false, true},
+        {{3.4, 2}, 0, false, false}, {{3, 2.3}, 0, false, false}, {{1, 2}, -1, false, false},
+        {{1, 2}, 0, true, false},
+    };
+    int32_t setup[] = {1, 2, 4, 5}, dev[] = {2, 5};
+    double rate[] = {9, 3, 9, 1}, extra[] = {0}, predicted[] = {1, 2}, compute[2];
+    bool known[] = {false}, staged[] = {false};
+    luo_used_plan used = {.ndev = 2, .dev = dev}, *list[] = {&used};
+    const luo_policy_spec simulated = {.judged = LUO_JUDGED_SIMULATED},
+                          objective = {.judged = LUO_JUDGED_OBJECTIVE};
+    memcpy(compute, rows[_i].compute, sizeof compute);
+    luo_run_lengths x = {.in = {.devices = setup, .ndevices = 4},
+                         .rate = rate,
+                         .current = -2,
+                         .plans = {.step = {.plan = rows[_i].plan}, .ms = 420},
+                         .learned = {.n = 1, .extra_ms = extra, .known = known, .staged = staged}};
+    luo_run run = {.lengths = &x, .plans = {.list = list, .n = 1}};
+    run.job.spec = rows[_i].simulated ? &simulated : &objective;
+    run.decision.judge.simulator = &luo_sim_backend;
+    const luo_step_result result = {.n = 2, .compute_s = compute, .predicted_s = predicted};
+    luo_run_lengths_learn(&run, &result, 0.5);
+    ck_assert_int_eq(x.current, rows[_i].plan);
+    ck_assert_int_eq(known[0], rows[_i].learns);
+    ck_assert_double_eq_tol(extra[0], rows[_i].learns ? 80 : 0, 1e-9);
 }
 END_TEST
 
@@ -505,6 +546,6 @@ END_TEST
 LUO_SUITE("run.lengths", LUO_T_N(plans_ahead, 2), LUO_T(plans_not_ahead),
           LUO_T(plans_are_thrown_away), LUO_T_N(batches_come_again, 3),
           LUO_T_N(batches_of_an_event, 2), LUO_T(results_are_added),
-          LUO_T(traffic_is_added_by_who_it_is), LUO_T_N(every_sequence_once, LUO_ROWS(policies)),
-          LUO_T_N(fails_and_comes_back, 2), LUO_T(back_to_the_start),
-          LUO_T(slow_devices_are_given_less))
+          LUO_T(traffic_is_added_by_who_it_is), LUO_T_N(steps_as_known_teach, 7),
+          LUO_T_N(every_sequence_once, LUO_ROWS(policies)), LUO_T_N(fails_and_comes_back, 2),
+          LUO_T(back_to_the_start), LUO_T(slow_devices_are_given_less))
