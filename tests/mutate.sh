@@ -132,6 +132,7 @@ run_test() { # FOLDER NAME SECONDS: of programs linked there
 programs_of() { case $1 in golden/* | *.sh) echo $build/luoshu $build/luoshu-rank ;; *) echo "$build/tests/$1" ;; esac; }
 lines_run() { # TEST: numbers of the mutants whose lines it runs; of lines without code, of the statement before or behind
     local counts=$work/counts/${1//\//.}
+    [ -d "$counts" ] || return
     mapfile -t found < <(find "$counts" -name '*.gcda')
     [ ${#found[@]} -gt 0 ] || return
     for f in "${found[@]}"; do f=${f#"$counts"}; ln -sf "${f%.gcda}.gcno" "$counts${f%.gcda}.gcno"; done
@@ -161,7 +162,10 @@ try() { # MUTANT: which test notices, or none
         for p in $(programs_of "$name"); do
             # Only what a program would have taken from an archive goes before it.
             local first=$mine
-            case $p in */luoshu) first=$(tr ' ' '\n' <<<"$mine" | grep -v '/exec/host/') ;; esac
+            case $p in
+            */luoshu) first=$(grep -v '/exec/host/' <<<"$mine") ;;
+            */luoshu-rank) first=$(grep -v '/sim/' <<<"$mine") ;;
+            esac
             [ -e "$folder/${p#$build/}" ] || link "$p" "$folder/${p#$build/}" "$build" $first || { echo "mutate: $k: $p does not link"; continue 2; }
         done
         run_test "$folder" "$name" "$(awk -v s="$seconds" 'BEGIN {print int(15 + 6 * s)}')"; rc=$?
