@@ -203,6 +203,7 @@ void luo_message_put_report(luo_wire *wire, const luo_step_report *report, doubl
     luo_wire_put_int(wire, report->has_loss);
     luo_wire_put_num(wire, report->loss);
     luo_wire_put_num(wire, report->grad_norm);
+    luo_wire_put_num(wire, report->aux_loss);
     luo_wire_put_int(wire, report->memory_bytes);
     luo_wire_put_int(wire, report->ncomm);
     for (int32_t i = 0; i < report->ncomm; i++) put_comm(wire, &report->comm[i]);
@@ -257,6 +258,7 @@ luo_status luo_message_get_report(luo_arena *arena, luo_wire *wire, luo_step_rep
     report.has_loss = luo_wire_int_in(wire, 0, 1) != 0;
     report.loss = luo_wire_num(wire);
     report.grad_norm = luo_wire_num(wire);
+    report.aux_loss = luo_wire_num(wire);
     report.memory_bytes = luo_wire_int(wire);
     LUO_TRY(get_lists(arena, wire, &report, err));
     LUO_TRY(luo_message_end(wire, err));

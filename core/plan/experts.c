@@ -159,12 +159,6 @@ static luo_status check_stage(const luo_plan *plan, const luo_model *model, int3
                                         "experts: expert in stage %d of pipeline %d.",
                                         (int)plan->expert_parallel, (int)k, (int)i),
                             "/expert_parallel");
-    if (stage->context_parallel > 1 && model->moe.aux_loss > 0)
-        return luo_err_set(
-            err, LUO_EINPUT,
-            "pipeline %d, stage %d: context_parallel %d pads sequences, and `aux_loss` "
-            "would count the pads; leave one of them out.",
-            (int)i, (int)k, (int)stage->context_parallel);
     if (stage->nreroute && stage->experts_dealt)
         return luo_err_set(err, LUO_EINPUT,
                            "pipeline %d, stage %d: other pipelines can not do the part of a stage "

@@ -83,9 +83,10 @@ typedef struct luo_bound_op {
     /* bias: rows x cols. embedding: rows ids, cols wide, rows lo..depth-1 of the table lie here.
      * norm: rows x cols. rope: lo first token of queries, depth of keys; latent: lo. attention:
      * rows tokens from lo. logits: rows x cols, columns lo.. lie here. loss: rows, lo first token.
-     * placeholder: depth is luo_data, rows values from lo. route: rows x cols, lo tokens of the
-     * micro-batch. pack, combine: rows tokens, cols wide. rows_activation: cols wide. All else:
-     * rows is the volume of the result (sum: of the operand). */
+     * placeholder: depth is luo_data, rows values from lo. route: rows x cols, lo first token;
+     * depth of its gradient: not 0: another device has the same tokens, and counts them. pack,
+     * combine: rows tokens, cols wide. rows_activation: cols wide. All else: rows is the volume of
+     * the result (sum: of the operand). */
     int64_t rows, cols, lo, depth;
     uint32_t left_out; /* bias, add: bits of complete summands that another device adds to the
                           partial sums */
@@ -136,6 +137,7 @@ typedef struct luo_bound {
     int32_t *seg_of;        /* per instruction */
     luo_batch_shape batch;
     int64_t longest; /* tokens of the longest micro-batch of the step */
+    int64_t data_tokens; /* of the step, without any pads */
     int32_t npairs;
     luo_bound_pair *pair;
     luo_param *param; /* one per parameter of the model */

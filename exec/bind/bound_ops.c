@@ -50,14 +50,14 @@ static luo_status first_token(luo_binder *binder, const luo_bound_op *op, int32_
 
 /* ---- sums of partial and complete summands ---- */
 
-/* Coordinate of this device among those whose values sum up; 0: it holds all. */
-static int32_t summand_of(const luo_binder *binder, const luo_buffer *buffer)
+/* Coordinate of this device among those whose values sum up (LUO_PARTIAL) or that have copies
+ * (LUO_DUP); 0: there is one alone. */
+static int32_t coord_of(const luo_binder *binder, const luo_buffer *buffer, int32_t key)
 {
     const luo_ann *ann = buffer->ann;
     for (int32_t u = 0; u < ann->u; u++)
         for (int32_t i = 0; i < ann->grp[u].ndev; i++)
-            if (ann->grp[u].dev[i] == binder->b->device)
-                return luo_grp_coord(&ann->grp[u], i, LUO_PARTIAL);
+            if (ann->grp[u].dev[i] == binder->b->device) return luo_grp_coord(&ann->grp[u], i, key);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static int32_t summand_of(const luo_binder *binder, const luo_buffer *buffer)
 static void leave_out(const luo_binder *binder, luo_bound_op *op)
 {
     if (!luo_plan_is_annotated(binder->b->recipe->plan)) return;
-    if (summand_of(binder, luo_op_out(binder, op, 0)) == 0) return;
+    if (coord_of(binder, luo_op_out(binder, op, 0), LUO_PARTIAL) == 0) return;
     for (int32_t i = 0; i < op->instr->nin; i++)
         if (!luo_ann_has_partial(luo_op_in(binder, op, i)->ann)) op->left_out |= 1u << i;
 }
@@ -323,19 +323,22 @@ static luo_status bind_attention_dx(luo_binder *binder, luo_bound_op *op)
 
 /* ---- experts ---- */
 
+static luo_status bind_logits_of(luo_binder *binder, luo_bound_op *op, int32_t i)
+{
+    op->rows = luo_op_in(binder, op, i)->dim[0];
+    op->cols = luo_op_in(binder, op, i)->dim[1];
+    return first_token(binder, op, op->instr->in[i], &op->lo);
+}
+
 static luo_status bind_route(luo_binder *binder, luo_bound_op *op)
 {
-    op->rows = luo_op_in(binder, op, 0)->dim[0];
-    op->cols = luo_op_in(binder, op, 0)->dim[1];
-    return LUO_OK;
+    return bind_logits_of(binder, op, 0);
 }
 
 static luo_status bind_route_dx(luo_binder *binder, luo_bound_op *op)
 {
-    op->rows = luo_op_in(binder, op, 3)->dim[0];
-    op->cols = luo_op_in(binder, op, 3)->dim[1];
-    op->lo = binder->b->role->seg[binder->b->seg_of[op->instr->id]].tokens;
-    return LUO_OK;
+    op->depth = coord_of(binder, luo_op_in(binder, op, 3), LUO_DUP);
+    return bind_logits_of(binder, op, 3);
 }
 
 static luo_status bind_tokens(luo_binder *binder, luo_bound_op *op)

@@ -115,12 +115,16 @@ typedef struct luo_kernels {
      * by the capacity of its expert among these tokens. Gates top-k and sigmoid. load [experts]:
      * how often each was chosen, also by those that were dropped; NULL: not wanted. Backward adds
      * `balance` times load to the gradient of every probability. work: 8 (5 experts + k + 4) bytes.
+     * pad [t]: not 0: a token that is no data, and counts nowhere; NULL: there is none.
      */
-    void (*route)(int64_t t, const luo_gate *gate, const void *logits, void *weights, void *ids,
-                  void *probabilities, void *load, void *work);
+    void (*route)(int64_t t, const luo_gate *gate, const void *logits, const unsigned char *pad,
+                  void *weights, void *ids, void *probabilities, void *load, void *work);
     void (*route_dx)(int64_t t, const luo_gate *gate, const void *dweights, const void *weights,
-                     const void *ids, const void *probabilities, const void *load, double balance,
-                     void *dlogits);
+                     const void *ids, const void *probabilities, const unsigned char *pad,
+                     const void *load, double balance, void *dlogits);
+    /* Sum over tokens and experts of probability times load. */
+    double (*balance)(int64_t t, int32_t experts, const void *probabilities,
+                      const unsigned char *pad, const void *load);
     /* rows [as many as choices that are not dropped x h], by (expert, token); counts [experts].
      * combine: y = sum of the rows of a token times their weights; weights NULL: 1, which is the
      * gradient of pack. work: of route. */

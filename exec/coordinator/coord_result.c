@@ -151,6 +151,7 @@ luo_status luo_coord_result(luo_backend_state *backend, const luo_step_request *
                             luo_step_result *out, luo_err *err)
 {
     gathered g = {0};
+    double aux_loss = 0;
     const luo_programs *set = request->programs;
     const double base_s = luo_coord_time(backend, backend->workers.asked_s) - out->start_s;
     LUO_TRY(read_reports(backend, set, &g, err));
@@ -160,11 +161,13 @@ luo_status luo_coord_result(luo_backend_state *backend, const luo_step_request *
         fill_device(backend, set, &g, i, out->end_s - out->start_s);
         add_records(&g, i, base_s);
         add_comm(set, &g, i);
+        aux_loss += g.report[i].aux_loss;
         if (!g.report[i].has_loss || out->has_loss) continue;
         out->has_loss = true;
         out->loss = g.report[i].loss;
         out->grad_norm = g.report[i].grad_norm;
     }
+    out->loss += aux_loss; /* devices have it where their experts are, far from the head's loss */
     LUO_TRY(luo_coord_meet(backend->last, set, g.records, g.nrecords, err));
     if (g.ncomm > 0) qsort(g.comm, (size_t)g.ncomm, sizeof *g.comm, by_number);
     out->parts = g.parts;

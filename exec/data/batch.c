@@ -277,14 +277,15 @@ static void read_batch(rows r, int32_t *memory, int64_t t, luo_micro_batch *out)
             if (n) labels[n - 1] = begins ? -1 : ids[n];
         }
     if (n) labels[n - 1] = -1;
-    for (const int32_t pads = n; n < t; n++) {
+    const int32_t pads = n;
+    for (; n < t; n++) {
         positions[n] = (int32_t)((n - pads) % r.row_tokens);
         if (positions[n] == 0) start[docs++] = n;
         ids[n] = 0;
         labels[n] = -1;
     }
     start[docs] = n;
-    *out = (luo_micro_batch){t, ids, labels, positions, {docs, start}, {0, NULL}};
+    *out = (luo_micro_batch){t, pads, ids, labels, positions, {docs, start}, {0, NULL}, NULL};
 }
 
 /* Neighbours of a document, in the order in which they lie. source[p]: where place p is read from;
@@ -325,7 +326,8 @@ static void reorder(const luo_context *context, int64_t row_tokens, int64_t padd
         positions[p] = pad ? 0 : read->positions[from];
     }
     const int32_t n = find_runs(read, source, padded, run);
-    *out = (luo_micro_batch){padded, ids, labels, positions, read->docs, {n, run}};
+    *out = (luo_micro_batch){padded,    read->data_tokens, ids,      labels,
+                             positions, read->docs,        {n, run}, source};
 }
 
 void luo_batch_fill(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,

@@ -41,11 +41,19 @@ void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t numb
 int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t micro_batch);
 
 typedef struct luo_micro_batch { /* arrays of `tokens`; labels -1: no target */
-    int64_t tokens;
+    int64_t tokens, data_tokens; /* all; those that are no pads */
     const int32_t *ids, *labels, *positions; /* positions start at 0 in each document */
     luo_documents docs;                      /* not where sequences are cut: */
     luo_runs runs; /* context parallelism: documents in the order of the ranks; else n 0 */
+    const int32_t *source; /* the same: where each token stood, those of the data first; -1: a pad.
+                              NULL: where it is */
 } luo_micro_batch;
+/* Is the token at place i of the micro-batch a pad? */
+static inline bool luo_batch_is_pad(const luo_micro_batch *mb, int64_t i)
+{
+    const int64_t from = mb->source ? mb->source[i] : i;
+    return from < 0 || from >= mb->data_tokens;
+}
 
 /* Under context parallelism ids, labels and positions are reordered to the pieces of rank 0 of all
  * rows, those of rank 1, and so on (core/graph/context.h); pads stand last in their row, have id 0,

@@ -16,29 +16,44 @@ size_t host_experts_work(const luo_job *job)
     return moe->experts ? 8 * (size_t)(5 * moe->experts + moe->experts_per_token + 4) : 0;
 }
 
+/* Which of the device's tokens are pads; NULL: the micro-batch has none. */
+static const unsigned char *pads_of(const luo_rank *rank, const luo_bound_op *op)
+{
+    const luo_micro_batch *mb = &rank->mb;
+    if (mb->data_tokens == mb->tokens) return NULL;
+    for (int64_t i = 0; i < op->rows; i++) rank->job->pads[i] = luo_batch_is_pad(mb, op->lo + i);
+    return rank->job->pads;
+}
+
 void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const luo_gate gate = gate_of(rank);
     void *load = instr->nout > 3 ? host_buf(rank, instr->out[3], task) : NULL;
     if (load) memset(load, 0, (size_t)luo_bound_desc(&rank->job->b, instr->out[3])->bytes);
-    rank->x->k->route(op->rows, &gate, host_buf(rank, instr->in[0], task),
+    rank->x->k->route(op->rows, &gate, host_buf(rank, instr->in[0], task), pads_of(rank, op),
                       host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
                       host_buf(rank, instr->out[2], task), load, rank->job->attention_work);
 }
 
 /* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
- * pipeline, by its tokens over the targets of the step; masks are constants of its gradient. */
+ * pipeline, by its tokens over those of the step; masks are constants of its gradient, and the
+ * loss is linear in the probabilities, so that every device adds the part of its own tokens. */
 void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const luo_gate gate = gate_of(rank);
-    const double weight = rank->x->config.model->moe.aux_loss * gate.experts * rank->scale;
-    rank->x->k->route_dx(
-        op->rows, &gate, host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
-        host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task),
-        instr->nin > 4 ? host_buf(rank, instr->in[4], task) : NULL,
-        op->lo > 0 ? weight / (double)op->lo : 0, host_buf(rank, instr->out[0], task));
+    const unsigned char *pad = pads_of(rank, op);
+    const void *p = host_buf(rank, instr->in[3], task);
+    const void *load = instr->nin > 4 ? host_buf(rank, instr->in[4], task) : NULL;
+    const double tokens = (double)rank->mb.data_tokens * (double)rank->job->b.data_tokens;
+    const double weight =
+        tokens > 0 ? rank->x->config.model->moe.aux_loss * gate.experts / tokens : 0;
+    rank->x->k->route_dx(op->rows, &gate, host_buf(rank, instr->in[0], task),
+                         host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task), p,
+                         pad, load, weight, host_buf(rank, instr->out[0], task));
+    if (load && op->depth == 0)
+        rank->aux_loss += weight * rank->x->k->balance(op->rows, gate.experts, p, pad, load);
 }
 
 /* ---- tokens and rows ---- */

@@ -82,6 +82,7 @@ struct luo_rank { /* the interpreter's context */
     enum { HOST_UPDATED, HOST_DRAINED, HOST_NOT_FINITE } outcome; /* the same on all ranks */
     bool has_loss;
     double loss, grad_norm;
+    double aux_loss;          /* of the tokens here */
     double compute_s, owed_s; /* owed: sleep of the pace that is not slept yet */
     luo_ledger ledger;
     luo_arena *scratch;       /* of the ledger, reset per step */
@@ -105,6 +106,7 @@ struct luo_job {
     void *attention_work;
     int32_t *local_start; /* room for documents of a part of a micro-batch */
     void *batch_memory;
+    unsigned char *pads; /* room for a flag per token of a micro-batch */
     luo_state state;
     char *undo; /* of a staggered step: weights and moments before its update, pair by pair, cells
                    by cells; NULL: updates wait for the norm */

@@ -171,7 +171,7 @@ static void begin(luo_rank *rank, const luo_step_order *order)
     rank->task = -1;
     rank->has_loss = rank->drain = false;
     rank->outcome = HOST_UPDATED;
-    rank->loss = rank->grad_norm = rank->compute_s = rank->owed_s = 0;
+    rank->loss = rank->aux_loss = rank->grad_norm = rank->compute_s = rank->owed_s = 0;
     rank->nrecords = 0;
     rank->err = (luo_err){0};
     luo_arena_reset(rank->scratch, 0);
@@ -209,6 +209,7 @@ static luo_status report(luo_rank *rank, luo_step_report *out, luo_err *err)
                              .predicted_s = luo_bound_predicted(&job->b),
                              .has_loss = rank->has_loss && rank->outcome == HOST_UPDATED,
                              .loss = rank->loss,
+                             .aux_loss = rank->outcome == HOST_UPDATED ? rank->aux_loss : 0,
                              .grad_norm = rank->grad_norm,
                              .nrecords = rank->nrecords,
                              .records = rank->record,

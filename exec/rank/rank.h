@@ -74,7 +74,8 @@ typedef struct luo_step_report {
     double compute_s;   /* processor time of compute instructions, plus what the pace added */
     double predicted_s; /* the same on the nominal device of the profile */
     bool has_loss;
-    double loss, grad_norm;
+    double loss, grad_norm; /* loss: without the auxiliary loss of experts, of which .. */
+    double aux_loss;        /* .. this is the part of the tokens here; the sum over ranks counts */
     int32_t nrecords, ncomm;
     const luo_op_record *records; /* when traced; times since start_s */
     const luo_comm_use *comm;

@@ -190,6 +190,7 @@ START_TEST(results)
                              .has_loss = true,
                              .loss = 3,
                              .grad_norm = 4,
+                             .aux_loss = 0.25,
                              .ncomm = 2,
                              .comm = c[0],
                              .nrecords = 1,
@@ -198,6 +199,7 @@ START_TEST(results)
                             {.start_s = 7,
                              .end_s = 9.5,
                              .parts = {.compute_s = 2.5},
+                             .aux_loss = 0.5, /* of its tokens; the loss is the head's */
                              .compute_s = 2,
                              .predicted_s = 1,
                              .ncomm = 2,
@@ -210,7 +212,7 @@ START_TEST(results)
     g.b->workers.asked_s = g.b->t0 + 1; /* one second of the step went by before it was asked for */
     luo_step_result out = {.start_s = 0, .end_s = 4};
     ck_assert_int_eq(luo_coord_result(g.b, &q, &out, &g.err), LUO_OK);
-    ck_assert(out.status == LUO_OK && out.has_loss && out.loss == 3 && out.grad_norm == 4);
+    ck_assert(out.status == LUO_OK && out.has_loss && out.loss == 3.75 && out.grad_norm == 4);
     for (int32_t i = 0; i < 2; i++)
         ck_assert_double_eq_tol(luo_parts_total(&out.parts[i]), 4, 1e-12);
     ck_assert_double_eq(out.parts[0].bubble_s, 2);

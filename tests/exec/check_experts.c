@@ -74,14 +74,14 @@ static void by_kernels(layer *l)
     const luo_gate gate = {.kind = LUO_GATE_TOPK, .experts = l->experts, .k = l->each};
     double weights[TOKENS * EXPERTS], ids[TOKENS * EXPERTS], p[TOKENS * EXPERTS];
     double counts[EXPERTS], dweights[TOKENS * EXPERTS], work[WORK];
-    k->route(l->t, &gate, l->logits, weights, ids, p, NULL, work);
+    k->route(l->t, &gate, l->logits, NULL, weights, ids, p, NULL, work);
     k->pack(l->t, l->h, l->experts, l->each, l->x, ids, r.x, counts, work);
     experts_forward(l, counts, &r);
     k->combine(l->t, l->h, l->experts, l->each, r.y, ids, weights, l->y, work);
     k->combine_dx(l->t, l->h, l->experts, l->each, l->dy, ids, weights, r.y, d.y, dweights, work);
     experts_backward(l, counts, &r, &d);
     k->combine(l->t, l->h, l->experts, l->each, d.x, ids, NULL, l->dx, work);
-    k->route_dx(l->t, &gate, dweights, weights, ids, p, NULL, 0, l->dlogits);
+    k->route_dx(l->t, &gate, dweights, weights, ids, p, NULL, NULL, 0, l->dlogits);
 }
 
 /* ---- token by token, gradients by the chain rule on paper ---- */
@@ -184,15 +184,22 @@ START_TEST(random_layers)
 }
 END_TEST
 
-/* The loss of unbalanced experts, V-M1's without its weight, and its slope by differences. */
-static double balance_of(const double *logits, double *dlogits)
+enum { BALANCED = 7 }; /* the tokens of V-M1, and one that may be a pad */
+
+/* The loss of unbalanced experts without its weight, as written, and its slope. */
+static double balance_of(int tokens, const unsigned char *pad, const double *logits,
+                         double *dlogits)
 {
     const luo_gate gate = {.experts = 4, .k = 2};
-    const double none[12] = {0};
-    double weights[12], ids[12], p[24], load[4], work[WORK], loss = 0;
-    k->route(6, &gate, logits, weights, ids, p, load, work);
-    for (int i = 0; i < 24; i++) loss += 4 * p[i] / 6 * load[i % 4] / 6;
-    if (dlogits) k->route_dx(6, &gate, none, weights, ids, p, load, 4.0 / 36, dlogits);
+    const double none[2 * BALANCED] = {0};
+    double weights[2 * BALANCED], ids[2 * BALANCED], p[4 * BALANCED], load[4], work[WORK];
+    double loss = 0, n = 0;
+    k->route(tokens, &gate, logits, pad, weights, ids, p, load, work);
+    for (int i = 0; i < tokens; i++) n += !(pad && pad[i]);
+    for (int i = 0; i < 4 * tokens; i++)
+        if (!(pad && pad[i / 4])) loss += 4 * p[i] / n * load[i % 4] / n;
+    ck_assert(fabs(4 / (n * n) * k->balance(tokens, 4, p, pad, load) - loss) < 1e-14);
+    if (dlogits) k->route_dx(tokens, &gate, none, weights, ids, p, pad, load, 4 / (n * n), dlogits);
     return loss;
 }
 
@@ -200,17 +207,37 @@ START_TEST(balance)
 {
     double logits[24] = {2, 1, 0, 0, 2, 0, 1, 0, 2, 1, 0, -1, 0, 2, 1, 0, 2, 0, 0, 1, 0, 0, 2, 1};
     double slope[24];
-    ck_assert(fabs(balance_of(logits, slope) - 2.212346411) < 1e-9);
+    ck_assert(fabs(balance_of(6, NULL, logits, slope) - 2.212346411) < 1e-9);
     for (int i = 0; i < 24; i++) {
         const double was = logits[i], h = 1e-6;
         logits[i] = was + h;
-        const double up = balance_of(logits, NULL);
+        const double up = balance_of(6, NULL, logits, NULL);
         logits[i] = was - h;
-        const double down = balance_of(logits, NULL);
+        const double down = balance_of(6, NULL, logits, NULL);
         logits[i] = was;
         if (fabs(up - down) > .01) continue; /* another choice: ties */
         ck_assert_msg(fabs(slope[i] - (up - down) / (2 * h)) < 1e-8, "%d: %.9g, measured %.9g", i,
                       slope[i], (up - down) / (2 * h));
+    }
+}
+END_TEST
+
+/* A token that is no data changes nothing for the others, wherever it stands. */
+START_TEST(balance_without_pads)
+{
+    static const double data[6][4] = {{2, 1, 0, 0}, {2, 0, 1, 0}, {2, 1, 0, -1},
+                                      {0, 2, 1, 0}, {2, 0, 0, 1}, {0, 0, 2, 1}};
+    double bare[24], padded[4 * BALANCED], slope[24], got[4 * BALANCED];
+    memcpy(bare, data, sizeof bare);
+    const double want = balance_of(6, NULL, bare, slope);
+    for (int at = 0; at < BALANCED; at++) {
+        unsigned char pad[BALANCED] = {0};
+        pad[at] = 1;
+        for (int i = 0; i < 4 * BALANCED; i++)
+            padded[i] = i / 4 == at ? 3 - i % 4 : bare[i - (i / 4 > at) * 4];
+        ck_assert(fabs(balance_of(BALANCED, pad, padded, got) - want) < 1e-14);
+        for (int i = 0; i < 4 * BALANCED; i++)
+            ck_assert(got[i] == (i / 4 == at ? 0 : slope[i - (i / 4 > at) * 4]));
     }
 }
 END_TEST
@@ -221,7 +248,7 @@ START_TEST(capacity)
     static const double logits[6] = {1, 0, 1, 0, 1, 0}, x[3] = {1, 2, 4};
     const luo_gate gate = {.experts = 2, .k = 1, .capacity_factor = 1};
     double weights[3], ids[3], p[6], counts[2], packed[3], y[3], work[WORK];
-    k->route(3, &gate, logits, weights, ids, p, NULL, work);
+    k->route(3, &gate, logits, NULL, weights, ids, p, NULL, work);
     ck_assert(ids[0] == 0 && ids[1] == 0 && ids[2] == -1 && weights[2] == 0);
     k->pack(3, 1, 2, 1, x, ids, packed, counts, work);
     ck_assert(counts[0] == 2 && counts[1] == 0 && packed[0] == 1 && packed[1] == 2);
@@ -236,11 +263,11 @@ START_TEST(no_numbers)
     const double logits[4] = {NAN, NAN, INFINITY, NAN};
     const luo_gate gate = {.experts = 4, .k = 3};
     double weights[3], ids[3], p[4], work[WORK];
-    k->route(1, &gate, logits, weights, ids, p, NULL, work);
+    k->route(1, &gate, logits, NULL, weights, ids, p, NULL, work);
     ck_assert(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
     for (int j = 0; j < 3; j++) ck_assert(ids[j] >= 0 && ids[j] < 4);
 }
 END_TEST
 
 LUO_SUITE("exec.experts", LUO_T(vector), LUO_T_N(random_layers, 100), LUO_T(balance),
-          LUO_T(capacity), LUO_T(no_numbers))
+          LUO_T(balance_without_pads), LUO_T(capacity), LUO_T(no_numbers))

@@ -13,16 +13,16 @@ typedef struct row {
     int model; /* 0 llama, 1 grouped heads, 2 gpt, 3 llama with norms of queries and keys, 4 experts
                   beside shared ones, 5 experts without gate columns behind a dense layer, 6 weights
                   that add up to 1, 7 sigmoid gate in route groups, 8 latent attention, 9 the same
-                  with queries by one product, beside experts */
+                  with queries by one product, beside experts, 10 a loss of unbalanced experts */
     int full;
     int64_t tokens[3];
 } row;
 static const row rows[] = {
-    {"2: [0]*2", 0, 0, {16, 16}}, {"1: [0]*2", 1, 0, {32}},        {"2: [0]*2", 2, 0, {16, 16}},
-    {"2: [0]*2", 4, 0, {16, 16}}, {"2: [0]*2", 5, 1, {8, 24}},
-    {"2: [0]*2", 8, 0, {16, 16}}, {"2: [0]*2", 9, 1, {8, 24}},
-    {"2: [0]*2", 6, 0, {16, 16}}, {"2: [0]*2", 7, 0, {16, 16}},
-    {"2: [0]*2", 3, 0, {16, 16}}, {"3: [0]*2", 0, 1, {8, 24, 16}}, {"3: [0]*2", 2, 1, {8, 24, 16}},
+    {"2: [0]*2", 0, 0, {16, 16}},    {"1: [0]*2", 1, 0, {32}},     {"2: [0]*2", 2, 0, {16, 16}},
+    {"2: [0]*2", 4, 0, {16, 16}},    {"2: [0]*2", 5, 1, {8, 24}},  {"2: [0]*2", 10, 1, {8, 24}},
+    {"2: [0]*2", 8, 0, {16, 16}},    {"2: [0]*2", 9, 1, {8, 24}},  {"2: [0]*2", 6, 0, {16, 16}},
+    {"2: [0]*2", 7, 0, {16, 16}},    {"2: [0]*2", 3, 0, {16, 16}}, {"3: [0]*2", 0, 1, {8, 24, 16}},
+    {"3: [0]*2", 2, 1, {8, 24, 16}},
 };
 
 static luo_lab lab;
@@ -38,7 +38,8 @@ static luo_model model_of(const row *r)
     if (r->model == 7)
         m.moe = (luo_moe){8, 3, 16, .every_layers = 1, .sigmoid = true, .routed_scale = 2.5,
                           .route_groups = 4, .route_groups_kept = 2};
-    if (r->model >= 8) {
+    if (r->model == 10) m.moe = (luo_moe){6, 2, 16, .every_layers = 1, .aux_loss = 0.5};
+    if (r->model == 8 || r->model == 9) {
         m.latent = (luo_latent){r->model == 8 ? 20 : 0, 12, 6, 4, 7};
         m.head_dim = 10;
     }
@@ -60,7 +61,7 @@ static double loss_of(luo_trial *t, void *keep, const luo_state *s)
         at += n;
     }
     ck_assert_msg(r.status == LUO_OK && r.has_loss, "%s", r.text);
-    return r.loss;
+    return r.loss + r.aux_loss;
 }
 
 static void *keep_weights(luo_arena *a, const luo_state *s)

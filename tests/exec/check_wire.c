@@ -220,6 +220,7 @@ START_TEST(step_order_and_report)
                                .has_loss = true,
                                .loss = 7,
                                .grad_norm = 8,
+                               .aux_loss = 9,
                                .ncomm = 1,
                                .comm = &comm,
                                .nrecords = 1,
@@ -234,7 +235,7 @@ START_TEST(step_order_and_report)
     ck_assert_double_eq(back.end_s - back.start_s, 3);
     ck_assert_str_eq(back.text, "drained");
     ck_assert_double_eq(back.parts.compute_s + back.parts.bubble_s, 3);
-    ck_assert(back.has_loss && back.loss == 7 && back.grad_norm == 8);
+    ck_assert(back.has_loss && back.loss == 7 && back.grad_norm == 8 && back.aux_loss == 9);
     ck_assert_int_eq(back.memory_bytes, 99);
     ck_assert(back.comm->group == -1 && back.comm->exchange == 2 && back.comm->bytes == 6);
     ck_assert_double_eq(back.comm->exposed_s, 0.25);

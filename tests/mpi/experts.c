@@ -5,7 +5,7 @@
 
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
-        uneven, all, shared, dense, context, lengths, joined, copies;
+        uneven, all, shared, dense, context, lengths, joined, copies, balanced;
 } tally;
 
 /* least: experts. */
@@ -136,6 +136,8 @@ static luo_plan *draw(luo_arena *a, luo_rng *rng, row *r, luo_str *line)
         draw_pipeline(rng, &left, dealt, line, &how[n]);
     }
     if (!joined && luo_rng_pick(rng, 3) == 0) memcpy(r->tokens, (int64_t[]){32, 16, 24}, 3 * 8);
+    for (int32_t i = 0; i < n && !joined; i++) /* rows that are padded */
+        if (how[i].c > 1) memcpy(r->tokens, (int64_t[]){29, 16, 22}, 3 * 8);
     r->line = luo_str_get(line);
     if (n == 1) r->zero = (int)luo_rng_pick(rng, 4);
     if (r->zero > 1) r->sp = 1;                     /* else refused beside tensor parallelism */
@@ -183,6 +185,7 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
     t->shared += m->moe.shared_experts > 0;
     t->dense += m->moe.first_dense_layers > 0 || m->moe.every_layers > 1;
     t->lengths += r->tokens[0] > 0;
+    t->balanced += m->moe.aux_loss > 0;
 }
 
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
@@ -193,7 +196,6 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
     row r;
     const luo_plan *p = draw(a, &rng, &r, &line);
     luo_model model = draw_model(&rng, p->layers, most_dealt(p));
-    if (luo_plan_has_context(p)) model.moe.aux_loss = 0; /* refused: pads would count */
     luo_str_addf(&name,
                  "seed %llu: %s; %s in %d groups, among %d, cp %d; %d experts, %d each, %d shared; "
                  "zero %d sp %d recompute %d order %d",
@@ -231,12 +233,13 @@ int main(int argc, char **argv)
                "copies of experts, %d zero "
                "1, %d zero 2 or 3, %d "
                "sequence parallel, %d recomputed, %d with all experts for a token, %d with shared "
-               "ones, %d with dense layers, %d of several lengths\n"
+               "ones, %d with dense layers, %d of several lengths, %d with a loss of unbalanced "
+               "experts\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
                t.joined, t.copies, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense,
-               t.lengths, 100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
+               t.lengths, t.balanced, 100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;
 }

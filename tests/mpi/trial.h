@@ -121,11 +121,12 @@ static inline void train(luo_trial *t, curve *c, int64_t first, int n)
 {
     for (int i = 0; i < n; i++) {
         const luo_step_report r = luo_lab_step(t, first + i);
-        double mine[3] = {r.has_loss ? 1 : 0, r.has_loss ? r.loss : 0, r.grad_norm}, all[3];
+        double mine[3] = {r.has_loss ? 1 : 0, r.has_loss ? r.loss : 0, r.grad_norm}, all[3], aux;
         const luo_err e = {.text = "a step was not finished"};
         if (r.status != LUO_OK) luo_lab_die(r.text, &e);
         MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        c->loss[first + i] = all[1];
+        MPI_Allreduce(&r.aux_loss, &aux, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        c->loss[first + i] = all[1] + aux;
         c->norm[first + i] = all[2];
     }
 }

@@ -318,18 +318,13 @@ static const struct refusal {
     const char *line;
     int64_t experts;
     int32_t each, zero, among;
-    bool cut, bias, layout, balance;
+    bool cut, bias, layout;
     const char *says;
 } refusals[] = {
     {.line = "1: [0-3]*1",
      .experts = 3,
      .says = "pipeline 0, stage 0: 3 experts can not be dealt to 4 devices; use experts: tensor or "
              "fewer devices."},
-    {.line = "1: [0,1]*1",
-     .experts = 8,
-     .balance = true,
-     .says = "pipeline 0, stage 0: context_parallel 2 pads sequences, and `aux_loss` would count "
-             "the pads; leave one of them out."},
     {.line = "1: [0-7]*1",
      .experts = 8,
      .among = 3,
@@ -379,10 +374,6 @@ START_TEST(refused)
     if (r->each) group_pipelines(&m, r->each);
     if (r->layout) m.plan->state_layout = (luo_state_layout){1, 1, 1, 1, zero};
     m.plan->zero = r->zero;
-    if (r->balance) {
-        m.model.moe.aux_loss = 0.1;
-        ((luo_stage *)m.plan->pipelines[0].stages)[0].context_parallel = 2;
-    }
     m.plan->expert_parallel = r->among;
     m.model.linear_bias = r->bias;
     ck_assert_int_eq(compile(&m), LUO_EINPUT);
