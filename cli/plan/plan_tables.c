@@ -185,14 +185,11 @@ static void say_way(luo_arena *a, explanation *x, const call *c, luo_tables_way 
                                 w->step.seconds, servers, w->step.seconds / best->step.seconds,
                                 w->tried));
     else
-        say(x, luo_arena_printf(a, "%s %s", name,
-                                w->why[0] ? w->why : "not tried: too many messages"));
+        say(x, luo_arena_printf(a, "%s %s", name, w->why));
 }
 
-static void say_limit(luo_arena *a, explanation *x, const luo_judgement *step)
+static void say_parts(luo_arena *a, explanation *x, const luo_judgement *step)
 {
-    luo_plan_share share[LUO_PLAN_SHARES];
-    luo_plan_shares(step, share);
     say(x, luo_arena_printf(a,
                             "of the step %.1f %% is computation and %.1f %% exchange that "
                             "nothing hides",
@@ -221,7 +218,7 @@ static void explain(luo_arena *a, explanation *x, const call *c)
     else
         say(x, luo_arena_printf(a, "samples of a device: %lld to %lld%s", (long long)answer->least,
                                 (long long)answer->most, best->by_speed ? ", by speed" : ""));
-    say_limit(a, x, &best->step);
+    say_parts(a, x, &best->step);
     say(x, luo_arena_printf(a, "memory of the fullest device: %.1f %%",
                             100 * best->step.memory_ratio));
 }

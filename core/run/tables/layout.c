@@ -109,7 +109,7 @@ static luo_status deal(luo_arena *arena, tables_layout *l, bool by_speed, luo_er
 
 /* ---- rows ---- */
 
-/* Calls see(row) for every different row of every worker. */
+/* A row counts once for every worker that touches it. */
 typedef struct visit {
     const tables_layout *l;
     int32_t *seen;  /* by number of a key: 1 + the last worker that touched it */

@@ -8,9 +8,11 @@
 
 static int32_t op_of(tables_maker *m, const char *name)
 {
-    for (int32_t i = 0; i < m->nops; i++)
+    for (int32_t i = 0; name && i < m->nops; i++)
         if (strcmp(m->op[i].name, name) == 0) return i;
-    m->op[m->nops] = (luo_op_info){luo_arena_strdup(m->arena, name), LUO_OP_KINDS, -1};
+    const char *copy = name ? luo_arena_strdup(m->arena, name) : NULL;
+    m->failed |= !copy;
+    m->op[m->nops] = (luo_op_info){copy ? copy : "", LUO_OP_KINDS, -1};
     return m->nops++;
 }
 
@@ -18,6 +20,7 @@ int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep
 {
     int32_t *deps = LUO_NEW_N(m->arena, int32_t, 4); /* and two buffers (tables_uses) */
     luo_instr *at = &m->instr[m->ninstr];
+    m->failed |= !deps;
     if (!deps) return TABLES_NONE;
     instr.id = m->ninstr;
     instr.op = op_of(m, op);
@@ -37,7 +40,9 @@ int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep
 int32_t tables_buffer(tables_maker *m, const char *name, luo_buffer_class kind, int64_t elem_bytes,
                       int64_t n)
 {
-    m->buf[m->nbuf] = (luo_buffer){.tensor = luo_arena_strdup(m->arena, name),
+    const char *tensor = name ? luo_arena_strdup(m->arena, name) : NULL;
+    m->failed |= !tensor;
+    m->buf[m->nbuf] = (luo_buffer){.tensor = tensor,
                                    .rank = 1,
                                    .dim = {n},
                                    .elem_bytes = elem_bytes,
@@ -228,7 +233,7 @@ static luo_status make_role(tables_maker *m, int32_t worker, luo_role *role)
     tables_push(m);
     segment(m, 3, LUO_PHASE_POST);
     luo_segment *seg = LUO_NEW_N(m->arena, luo_segment, 3);
-    if (!seg) return luo_err_nomem(m->err);
+    if (!seg || m->failed) return luo_err_nomem(m->err);
     memcpy(seg, m->seg, sizeof m->seg);
     *role = (luo_role){m->ninstr, 3, m->nbuf, m->nslot, m->instr, seg, m->buf};
     return LUO_OK;

@@ -68,6 +68,7 @@ typedef struct tables_maker {
     int32_t weights[LUO_DENSE_LAYERS]; /* instructions that make gradients of weights */
     int32_t rows_gradient;             /* instruction that makes gradients of rows */
     int32_t rows_buffer;               /* what it writes */
+    bool failed;                       /* out of memory: what is made is of no use */
 } tables_maker;
 
 enum { TABLES_NONE = -1, TABLES_INSTR = 16 * LUO_DENSE_LAYERS + 64 };

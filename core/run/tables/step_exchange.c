@@ -76,6 +76,7 @@ static int32_t messages(tables_maker *m, const exchange *x, int32_t dep)
     luo_message *message = LUO_NEW_N(m->arena, luo_message, l->n + l->servers);
     luo_slot *slot = &m->slot[m->nslot];
     int64_t sent = 0;
+    m->failed |= !message;
     if (!message) return TABLES_NONE;
     *slot = (luo_slot){.group = -1, .message = message};
     add_messages(m, x, slot, message);
