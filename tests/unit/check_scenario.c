@@ -237,6 +237,29 @@ START_TEST(trace_without_scale)
 }
 END_TEST
 
+/* Dates and durations alike; neither may become longer than there is. */
+START_TEST(times_of_a_trace_are_scaled)
+{
+    static const char text[] = "t_s,kind,target,duration_s\n10,fail,device:0,8\n";
+    const luo_source src = {"t.csv", text, sizeof text - 1};
+    luo_event *event;
+    int32_t n;
+    arena = luo_arena_new(0);
+    luo_diags_init(&diags, arena);
+    ck_assert_int_eq(luo_read_event_trace(arena, &src, NULL, 100, 0.5, &event, &n, &diags), LUO_OK);
+    ck_assert(n == 1 && event->at[0] == 105 && event->life.duration_s == 4);
+    ck_assert_int_eq(luo_read_event_trace(arena, &src, NULL, 100, 2e9, &event, &n, &diags),
+                     LUO_EINPUT);
+    ck_assert_str_eq(diags.first->err.text,
+                     "`t_s` is `10`, at 2e+10 s with `start_s` and `time_scale` of the scenario; a "
+                     "date up to 4e+09 s is expected.");
+    ck_assert_str_eq(diags.first->next->err.text,
+                     "`duration_s` is `8`, 1.6e+10 s with `time_scale` of the scenario; a time "
+                     "from 1e-09 to 1e+10 s is expected.");
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(plan_against_scenario)
 {
     static const char *const set[] = {"plan=plan-64.json", "data.batch.sequences=60"};
@@ -274,4 +297,5 @@ END_TEST
 
 LUO_SUITE("io.scenario", LUO_T(values), LUO_T(rank_event_looks_at_more), LUO_T(events),
           LUO_T(processes), LUO_T(each_key_counts), LUO_T(defaults_and_layout_do_not_count),
-          LUO_T(trace_without_scale), LUO_T(plan_against_scenario), LUO_T(missing_file_row))
+          LUO_T(trace_without_scale), LUO_T(times_of_a_trace_are_scaled),
+          LUO_T(plan_against_scenario), LUO_T(missing_file_row))
