@@ -63,7 +63,8 @@ START_TEST(scaled_memory)
 }
 END_TEST
 
-/* Both ways are tried; shares by speed win, and memory limits that differ are kept. */
+/* Both ways are tried; shares by speed win, and memory limits that differ are kept. Of devices that
+ * are alike there is one way. */
 START_TEST(mixed_search)
 {
     const luo_auto_widths w = {512, 2048, 256, 8, 0};
@@ -88,6 +89,9 @@ START_TEST(mixed_search)
     ck_assert(both.uneven && !even.uneven);
     ck_assert(both.step_s < even.step_s * .9);
     ck_assert_int_eq(both.ntried, 2 * even.ntried);
+    m.flops[0] = m.flops[1];
+    ck_assert_int_eq(luo_auto_search(a, &job, &both, NULL), LUO_OK);
+    ck_assert_int_eq(both.ntried, even.ntried);
     luo_arena_free(a);
 }
 END_TEST
