@@ -117,6 +117,15 @@ typedef struct curve { /* by step */
     double loss[8], norm[8];
 } curve;
 
+/* Nothing is waited for longer than the step lasts, nor for less than no time. */
+static inline void check_comm(const luo_step_report *r)
+{
+    const luo_err e = {.text = "it waited for communication longer than the step, or below 0"};
+    for (int32_t i = 0; i < r->ncomm; i++)
+        if (!(r->comm[i].exposed_s >= 0 && r->comm[i].exposed_s <= r->end_s - r->start_s))
+            luo_lab_die("a step", &e);
+}
+
 static inline void train(luo_trial *t, curve *c, int64_t first, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -124,6 +133,7 @@ static inline void train(luo_trial *t, curve *c, int64_t first, int n)
         double mine[3] = {r.has_loss ? 1 : 0, r.has_loss ? r.loss : 0, r.grad_norm}, all[3], aux;
         const luo_err e = {.text = "a step was not finished"};
         if (r.status != LUO_OK) luo_lab_die(r.text, &e);
+        check_comm(&r);
         MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         MPI_Allreduce(&r.aux_loss, &aux, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         c->loss[first + i] = all[1] + aux;

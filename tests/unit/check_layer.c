@@ -607,6 +607,38 @@ START_TEST(exchange_over_three_nodes)
 }
 END_TEST
 
+/* Of DeepSeek V3's attention on eight devices: each norms the latent vectors of its
+ * eighth of the tokens, and puts queries and keys of its 16 heads together from those of all. */
+START_TEST(streams_of_latent_vectors)
+{
+    const luo_profile p = luo_ref_profile();
+    luo_stack stack;
+    luo_stack_default(&stack);
+    luo_model m = llama(61, 7168, 128, 128, 18432);
+    m.head_dim = 192;
+    m.latent = (luo_latent){1536, 512, 128, 64, 128};
+    const luo_layer_shape l = {
+        .model = &m, .tokens = 4096, .sequence_tokens = 4096, .tp = 8, .sequence_parallel = true};
+    luo_layer_gpu g;
+    const double q = 2.0 * 512 * 1536, kv = 2.0 * 512 * 512,
+                 rope = 2.0 * 4096 * (16 * (3 * 192 + 128) + 64);
+    const double forward[] = {2 * q, 2 * kv, rope},
+                 backward[] = {4 * q, 4 * kv, rope, 5. * 512 * 7168};
+    double want[2] = {0, 0}, s;
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(luo_cost_stream(&p, forward[i], &s, NULL), LUO_OK);
+        want[0] += s;
+    }
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(luo_cost_stream(&p, backward[i], &s, NULL), LUO_OK);
+        want[1] += s;
+    }
+    ck_assert_int_eq(luo_cost_layer_gpu(&p, &stack, LUO_BF16, &l, &g, NULL), LUO_OK);
+    luo_near(g.extra_forward, want[0], 1e-9, "forward");
+    luo_near(g.extra_backward, want[1], 1e-9, "backward");
+}
+END_TEST
+
 LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_T(ddp),
           LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)),
           LUO_T_N(memory_activations, LUO_ROWS(activations)),
@@ -615,4 +647,4 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T(step_of_two_kinds_of_layers),
           LUO_T_N(gradients_are_all_parameters, LUO_ROWS(summed)), LUO_T(step_directions),
           LUO_T_N(kernels_of_attention_again, 3), LUO_T(layer_variants),
-          LUO_T(exchange_over_three_nodes))
+          LUO_T(exchange_over_three_nodes), LUO_T(streams_of_latent_vectors))
