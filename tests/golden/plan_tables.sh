@@ -3,8 +3,6 @@ S=$TOP/scenarios
 t() { "$LUOSHU" plan auto --model "$S/models/$1-criteo.yaml" --cluster "$S/clusters/$2.yaml" "${@:3}" >out
     code=$?; grep -v '^planning: \|"time_s"' out; echo "exit $code"; }
 t dlrm v100x8-p100x21 --servers 4; t wide-deep tiny8; t wide-deep tiny8 --json --global-batch-size 512 --seed 3
-printf 'device,rate\n5,inf\n' >rates.csv
-t wide-deep a100-32x1 --cache-rows 100000 --pull-bound 20 --push-bound 20 --policy lfu --rates rates.csv
 t dlrm tiny2 --data synthetic:samples=1000,vocab=50000,theta=0.8
 "$LUOSHU" explain "$S/models/dlrm-criteo.yaml"; "$LUOSHU" explain "$S/models/wide-deep-criteo.yaml"
 # what does not go together, or cannot be
