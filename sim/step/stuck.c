@@ -112,13 +112,11 @@ void sim_stuck_text(const sim_step *step, char *text, size_t size)
         return;
     }
     const luo_instr *in = c.job->instr;
-    const bool named = in->op >= 0 && in->op < step->net->set->nops;
     char peer[32] = "its peer";
     if (c.peer >= 0) snprintf(peer, sizeof peer, "device %d", c.peer);
     snprintf(text, size,
              "device %d is stuck in task %d, instruction %d (`%s`): it %s %s; both ends must issue "
              "it in the same order with the same size.",
              device_of(step, c.job->rank->index), c.job->task, in->id,
-             named ? step->net->set->ops[in->op].name : luo_instr_kind_name(in->kind), c.what,
-             peer);
+             step->net->set->ops[in->op].name, c.what, peer);
 }
