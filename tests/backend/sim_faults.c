@@ -177,6 +177,24 @@ START_TEST(an_idle_link_fails_when_it_is_used)
 }
 END_TEST
 
+/* Between the two devices of a tensor group, which are simulated as one when folded; the change
+ * before is of a link that nobody uses. */
+START_TEST(a_link_inside_a_node_fails)
+{
+    rig *r = step_rig(&plan);
+    r->config.fold = _i % 2;
+    r->config.comm = (luo_comm_mode)(_i / 2);
+    const int32_t inside = luo_cluster_find_link(&r->cluster, "n-0/nv0"),
+                  unused = luo_cluster_find_link(&r->cluster, "n-2/nv0");
+    const luo_change down[] = {{0.0005, LUO_CHANGE_LINK, unused, 0, 0, false},
+                               {0.001, LUO_CHANGE_LINK, inside, 0, 0, false}};
+    const luo_step_result s = rig_step_with(r, down, 2);
+    ck_assert_int_eq(s.status, LUO_EPEER);
+    ck_assert_int_eq(s.failed_link, inside);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(what_is_not_used_may_fail)
 {
     static const char *const targets[] = {"device:4", "node:n-2", "link:n-2/nic1", "link:n-2/nv0"};
@@ -592,7 +610,8 @@ END_TEST
 
 LUO_SUITE("backend.sim_faults", LUO_T_N(a_death_is_told, LUO_ROWS(deaths)),
           LUO_T_N(a_failure_ends_the_step_and_the_next_recovers, 2 * LUO_ROWS(failures)),
-          LUO_T_N(an_idle_link_fails_when_it_is_used, 6), LUO_T_N(what_is_not_used_may_fail, 4),
+          LUO_T_N(an_idle_link_fails_when_it_is_used, 6), LUO_T_N(a_link_inside_a_node_fails, 6),
+          LUO_T_N(what_is_not_used_may_fail, 4),
           LUO_T_N(a_device_that_is_down_at_the_start_fails_at_once, 2),
           LUO_T(anything_may_fail_at_any_date),
           LUO_T_N(a_deadlock_is_refused_by_the_check, LUO_ROWS(deadlocks)),
