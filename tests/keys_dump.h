@@ -178,6 +178,7 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_I(moe.route_groups);
     DUMP_I(moe.route_groups_kept);
     DUMP_D(moe.aux_loss);
+    DUMP_D(moe.bias_rate);
     DUMP_I(latent.q_lora);
     DUMP_I(latent.kv_lora);
     DUMP_I(latent.nope);

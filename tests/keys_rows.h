@@ -313,6 +313,8 @@ static const row model_rows[] = {
     {moe, "moe.gate", "topk", "sigmoid", NULL},
     {moe, "moe.aux_loss", "gate: topk", "aux_loss: 0.01", NULL},
     {moe, "moe.aux_loss", "gate: topk", "gate: sigmoid, aux_loss: 0.01", "goes with `gate` topk"},
+    {moe, "moe.bias_rate", "gate: topk", "gate: sigmoid, bias_rate: 0.01", NULL},
+    {moe, "moe.bias_rate", "gate: topk", "bias_rate: 0.01", "`bias_rate` goes with `gate` sigmoid"},
     {moe, "moe.renorm", "gate: topk", "renorm: true", NULL},
     {moe, "moe.routed_scale", "gate: topk", "gate: sigmoid, routed_scale: 2", NULL},
     {moe, "moe.routed_scale", "gate: topk", "routed_scale: 2", "go with `gate` sigmoid"},

@@ -117,6 +117,31 @@ check "no load" host drawn 0 "$H/plans/tiny-2.json" $bare --ranks 2 --seed 4 --s
 check "load: the same file comes back" cmp "$tmp/init.safetensors" "$tmp/again.safetensors"
 check "load: drawn by another seed it is another" eval '! cmp -s "$tmp/init.safetensors" "$tmp/drawn.safetensors"'
 
+# ---- experts: the loss of unbalanced ones counts everywhere alike, a bias that is learnt goes on ----
+experts() { # NAME KEY: VALUE..: a model with them, called tiny-llama for the plans
+    { sed 's/family: llama/family: moe/' "$S/models/tiny-llama.yaml"
+      echo "moe: {experts: 6, experts_per_token: 2, expert_ffn_hidden: 48, $2}"; } >"$tmp/$1.yaml"
+}
+experts biased "gate: sigmoid, routed_scale: 2, bias_rate: 0.01"
+experts balanced "gate: topk, aux_loss: 2"
+experts plain "gate: topk"
+of() { echo "--model $tmp/$1.yaml --cluster $H/ranks4x2.yaml --seed 3 --dtype f64"; }
+for kind in biased balanced plain; do
+    check "experts, $kind: alone" host "$kind-1" 0 "$H/plans/tiny-1.json" $(of $kind) --ranks 1 --steps 4
+done
+check "experts: two stages" host balanced-2 0 "$H/plans/tiny-2.json" $(of balanced) --ranks 2 --steps 4
+check "experts: one loss" near 1e-10 <(curve "$tmp/balanced-2/plan") <(curve "$tmp/balanced-1/plan")
+check "experts: what is unbalanced counts" calc "$(column "$tmp/balanced-1/plan/steps.csv" loss | head -n 1) > 2 + \
+    $(column "$tmp/plain-1/plan/steps.csv" loss | head -n 1)"
+check "experts: first part" host bias-1 0 "$H/plans/tiny-2.json" $(of biased) --ranks 2 --steps 2 --checkpoint-every 2
+check "experts: second part" host bias-2 0 "$H/plans/tiny-1.json" $(of biased) --ranks 1 --steps 4 \
+    --resume "$tmp/bias-1/plan/checkpoints"
+check "experts: one curve, with the bias" near 1e-10 <(curve "$tmp/bias-1/plan"; curve "$tmp/bias-2/plan") \
+    <(curve "$tmp/biased-1/plan")
+kept=$tmp/bias-1/plan/checkpoints/step-000002
+check "experts: the bias is kept" grep -qa "mlp.gate.e_score_correction_bias" "$kept/model.safetensors"
+check "experts: it has no moments" eval '! grep -qa e_score_correction_bias "$kept/optimizer.safetensors"'
+
 # ---- malleus: there and back over the devices, with the curve of an undisturbed run ----
 # tests/straggler.sh has the same at length and measures.
 sed -e 's/hidden: 256/hidden: 64/; s/ffn_hidden: 704/ffn_hidden: 160/' "$H/llama-8l.yaml" >"$tmp/narrow.yaml"

@@ -56,7 +56,8 @@ static int32_t grad_tensor(diff *d, int32_t x)
         luo_graph_tensor(graph, name, tensor->letters, LUO_TENSOR_VALUE, here(d)->layer);
     if (graph->failed) return y;
     const bool weight = tensor->kind == LUO_TENSOR_FULL || tensor->kind == LUO_TENSOR_PARAM;
-    if (tensor->kind == LUO_TENSOR_VALUE) graph->tensor[y].elem_bytes = tensor->elem_bytes;
+    if (tensor->kind == LUO_TENSOR_VALUE || tensor->counted)
+        graph->tensor[y].elem_bytes = tensor->elem_bytes;
     if (weight && graph->scatter_each)
         graph->tensor[y].elem_bytes = graph->sum_bytes; /* nothing adds to it */
     return y;
@@ -183,7 +184,7 @@ static bool sums_up(const diff *d)
 {
     const luo_op *op = here(d);
     if (op->phase != LUO_PHASE_PRE) return false;
-    return !d->g->scatter_each || op->kind == LUO_OP_STATE ||
+    return !d->g->scatter_each || d->g->tensor[op->out[0]].counted || op->kind == LUO_OP_STATE ||
            d->g->tensor[op->out[0]].form == LUO_FORM_SHARD;
 }
 
@@ -465,10 +466,15 @@ static int32_t completed(const diff *d, int32_t x)
     return d->g->op[o].out[0];
 }
 
+/* A bias is moved by how often its experts were chosen: that goes the way of its gradient. */
 static luo_status diff_route(diff *d, const int32_t *dy)
 {
     const luo_op *op = here(d);
     const bool balances = op->nout > 3;
+    if (op->nin > 1) {
+        const int32_t counted[5] = {dy[0], op->out[0], op->out[1], op->out[2], op->out[3]};
+        return emit_many(d, LUO_OP_ROUTE_DX, "", 0, 2, counted, 5);
+    }
     const int32_t in[5] = {dy[0], op->out[0], op->out[1], op->out[2],
                            balances ? completed(d, op->out[3]) : -1};
     return emit_one(d, LUO_OP_ROUTE_DX, 0, in, balances ? 5 : 4);
@@ -667,10 +673,12 @@ static luo_status finish(diff *d, const luo_ann *all)
     if (graph->failed) return luo_err_nomem(d->err);
     graph->tensor[norm].ann = part_ann;
     graph->tensor[norm].elem_bytes = graph->sum_bytes;
-    LUO_TRY(emit(d, LUO_OP_GRAD_NORM, "grad_norm.part", d->grad, n, &norm, 1));
-    LUO_TRY(emit_reshard(d, "grad_norm", norm, LUO_TENSOR_VALUE, full, &sum));
-    int32_t *in = LUO_NEW_N(graph->arena, int32_t, 2 * n);
+    int32_t *in = LUO_NEW_N(graph->arena, int32_t, 2 * n), m = 0;
     if (!in) return luo_err_nomem(d->err);
+    for (int32_t i = 0; i < n; i++) /* counts are none */
+        if (!graph->tensor[d->state[i]].counted) in[m++] = d->grad[i];
+    LUO_TRY(emit(d, LUO_OP_GRAD_NORM, "grad_norm.part", in, m, &norm, 1));
+    LUO_TRY(emit_reshard(d, "grad_norm", norm, LUO_TENSOR_VALUE, full, &sum));
     memcpy(in, d->state, (size_t)n * sizeof *in);
     memcpy(in + n, d->grad, (size_t)n * sizeof *in);
     LUO_TRY(emit(d, LUO_OP_UPDATE, "update", in, 2 * n, NULL, 0));

@@ -88,6 +88,23 @@ int32_t luo_build_param(luo_builder *b, const char *name, const char *letters, l
     return cut ? gathered(b, name, letters, w, form) : w;
 }
 
+/* What counts move is never cut: it is small, and all of it is needed to move any of it. */
+int32_t luo_build_counted(luo_builder *b, const char *name, const char *letters)
+{
+    luo_graph *graph = b->g;
+    const char *full = name_of(b, name, ""), *state_name = name_of(b, name, ".state");
+    const int32_t from = held(b, state_name, letters, LUO_TENSOR_STATE, LUO_FORM_STATE);
+    luo_graph_op(graph, LUO_OP_STATE, state_name, b->layer, NULL, 0, &from, 1);
+    const int32_t w = held(b, full, letters, LUO_TENSOR_PARAM, LUO_FORM_DUP);
+    luo_graph_op(graph, LUO_OP_RESHARD, full, b->layer, &from, 1, &w, 1);
+    for (int32_t i = 0; i < 2 && !graph->failed; i++) {
+        luo_tensor *tensor = &graph->tensor[i ? w : from];
+        tensor->counted = true;
+        tensor->elem_bytes = graph->sum_bytes;
+    }
+    return w;
+}
+
 int32_t luo_build_norm(luo_builder *b, const char *name, const char *letters, int32_t x)
 {
     char weight[64], bias[64];

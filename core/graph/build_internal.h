@@ -28,6 +28,8 @@ int32_t luo_build_reshard(luo_builder *b, const char *name, int32_t x, luo_form 
  * state kept elsewhere arrives as this plan's ZeRO pieces first: sums cannot move and be reduced
  * at once on the way back (docs/annotations.md#zero). */
 int32_t luo_build_param(luo_builder *b, const char *name, const char *letters, luo_form form);
+/* The same of what counts move, not gradients. */
+int32_t luo_build_counted(luo_builder *b, const char *name, const char *letters);
 int32_t luo_build_norm(luo_builder *b, const char *name, const char *letters, int32_t x);
 /* y_j = x w_j for several weights at once: one kernel, as every fused implementation has it. */
 void luo_build_project(luo_builder *b, const char *name, int32_t x, const luo_projection *p,

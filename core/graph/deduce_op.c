@@ -372,7 +372,10 @@ static luo_status rule_route_dx(const site *s)
         if (in_of(s, i)->ann != in_of(s, 3)->ann)
             return disagree(s, in_of(s, i), in_of(s, i)->ann, in_of(s, 3)->ann);
     out_of(s, 0)->ann = in_of(s, 3)->ann;
-    return LUO_OK;
+    if (s->op->nout < 2) return LUO_OK;
+    /* choices of all tokens, as the gradient of a bias would be */
+    const luo_tensor *p = in_of(s, 3);
+    return einsum(s, &p, 1, out_of(s, 1)->letters, &out_of(s, 1)->ann);
 }
 
 /* x(th) -> rows(erh): every device has rows of its tokens for all experts. */

@@ -63,6 +63,8 @@ typedef struct luo_tensor {
     int32_t op;          /* that makes it */
     int32_t form, place;
     int32_t ann;         /* id in the graph's annset, -1: not known yet */
+    bool counted; /* state or parameter: what counts move, not a gradient; whole on every device, in
+                     the precision of sums, without moments */
     int64_t elem_bytes;
     int32_t rank;
     int64_t dim[LUO_RANK_MAX]; /* LUO_DIM_TOKENS where the letter is t, LUO_DIM_ROWS: r */

@@ -67,6 +67,9 @@ typedef struct luo_moe { /* experts = 0: no mixture of experts */
     double routed_scale;    /* sigmoid: what they add up to; 0: 1 */
     int64_t route_groups, route_groups_kept; /* sigmoid; 0: one group */
     double aux_loss; /* softmax: weight of the loss of unbalanced experts; 0: none */
+    /* sigmoid: how far the bias of an expert moves in a step, up if fewer tokens than the mean
+     * chose it, down if more did; 0: there is no bias */
+    double bias_rate;
 } luo_moe;
 
 /* Latent attention (DeepSeek-AI, arXiv 2405.04434): queries, and keys and values, come from latent

@@ -546,7 +546,7 @@ static luo_status annotate_state(placing *c, const luo_op *op, int32_t layers)
     if (tensor->kind != LUO_TENSOR_PARAM || tensor->form == LUO_FORM_SHARD || from->ann >= 0)
         return LUO_OK;
     if (from->kind == LUO_TENSOR_STATE)
-        return annotate_piece(c, from, &shape, tensor->ann, c->p->zero > 0);
+        return annotate_piece(c, from, &shape, tensor->ann, c->p->zero > 0 && !tensor->counted);
     if (from->kind != LUO_TENSOR_SHARD) return LUO_OK;
     int32_t apart;
     LUO_TRY(annotate_piece(c, from, &shape, tensor->ann, true));

@@ -43,7 +43,15 @@ typedef struct luo_param {
                               come and gradients go; else NULL */
     int32_t layer;      /* -1: none */
     int64_t elem_bytes; /* of the working copy */
+    bool counted;       /* moved by counts: no gradient, no moments */
 } luo_param;
+/* Bytes of an element's master weight and of its two moments if it has any, each as wide as the
+ * accumulated gradient (docs/cost-model.md#precision). */
+static inline int64_t luo_param_state_bytes(const luo_param *param, luo_dtype dtype)
+{
+    const int64_t each = dtype == LUO_F64 ? 8 : 4;
+    return param->counted ? each : 3 * each;
+}
 luo_status luo_plan_params(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                            luo_param **out, int32_t *n, luo_err *err);
 

@@ -34,7 +34,8 @@ static luo_status list_params(luo_arena *arena, luo_graph *graph, int32_t absent
                                   luo_annset_get(graph->set, state_ann),
                                   pieces ? luo_annset_get(graph->set, pieces->ann) : NULL,
                                   tensor->layer,
-                                  tensor->elem_bytes};
+                                  tensor->elem_bytes,
+                                  tensor->counted};
     }
     *out = at;
     *n = count;
@@ -287,10 +288,8 @@ static luo_status checkpoint_parts(sheet *s, const luo_plan *plan, const luo_mod
     LUO_TRY(luo_plan_params(s->scratch, plan, model, &q, &n, s->err));
     for (int32_t i = 0; i < n; i++) note(s, q[i].state);
     LUO_TRY(open_parts(s));
-    /* Weight and two moments, each as wide as the accumulated gradient
-     * (docs/cost-model.md#precision). */
-    const int64_t bytes = plan->dtype == LUO_F64 ? 24 : 12;
-    for (int32_t i = 0; i < n; i++) LUO_TRY(add_param(s, &q[i], bytes, write));
+    for (int32_t i = 0; i < n; i++)
+        LUO_TRY(add_param(s, &q[i], luo_param_state_bytes(&q[i], plan->dtype), write));
     return LUO_OK;
 }
 

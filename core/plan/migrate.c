@@ -2,13 +2,6 @@
 
 #include <string.h>
 
-/* Master weight and two moments, each as wide as the accumulated gradient
- * (docs/cost-model.md#precision). */
-static int64_t state_bytes(luo_dtype t)
-{
-    return t == LUO_F64 ? 24 : 12;
-}
-
 luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const luo_plan *to,
                                  const luo_model *model, luo_switch_tensor **out, int32_t *n,
                                  luo_err *err)
@@ -27,7 +20,7 @@ luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const l
                                    .to = q[i].state,
                                    .shape = p[i].shape,
                                    .bucket = 0,
-                                   .elem_bytes = state_bytes(from->dtype)};
+                                   .elem_bytes = luo_param_state_bytes(&p[i], from->dtype)};
     }
     *out = t;
     *n = np;

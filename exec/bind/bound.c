@@ -26,7 +26,7 @@ static bool good_width(const luo_buffer *buffer, luo_dtype dtype)
     const int64_t elem = luo_dtype_bytes(dtype);
     if (buffer->buffer_class == LUO_BUFFER_OPTIMIZER)
         return dtype == LUO_BF16 ? buffer->elem_bytes == 12
-                                 : buffer->elem_bytes == 2 * elem || buffer->elem_bytes == 3 * elem;
+                                 : buffer->elem_bytes % elem == 0 && buffer->elem_bytes <= 3 * elem;
     if (buffer->elem_bytes == 4 && buffer->letters && strcmp(buffer->letters, "t") == 0)
         return true; /* data */
     if (dtype != LUO_BF16 || buffer->buffer_class == LUO_BUFFER_WEIGHT)

@@ -13,6 +13,7 @@
  *   f32, f64: m, v; the weight itself is the weight buffer (2 reals an element: 8 or 16 bytes);
  *   bf16:     master, m, v, all f32 (12 bytes); the weight buffer holds bf16(master) for the cells
  *             of the piece;
+ *   f32, f64, of what counts move: nothing of use; there are no moments;
  *   f32, f64, where state lies in a layout of its own (`state_layout`): weight, m, v. The weight's
  *             run is what the Pre part sends to the weight buffers, which hold nothing between two
  *             steps; weight_buffer is the state buffer then.
@@ -112,7 +113,8 @@ typedef struct luo_bound_pair { /* one piece of a parameter in the update */
     int32_t weight, grad, state; /* buffers */
     int32_t ncells;
     const luo_cells *cells;
-    luo_copy_segments owned; /* of the gradient: cells that this rank counts in the norm */
+    luo_copy_segments owned; /* of the gradient: cells that this rank counts in the norm; none of
+                                counts */
     bool decays;
 } luo_bound_pair;
 

@@ -135,6 +135,7 @@ static luo_status bind_pair(luo_binder *binder, int32_t state, int32_t grad, luo
                             .state = state,
                             .decays = luo_state_decays(piece->param)};
     LUO_TRY(merge(binder, &segments, &g, &s, out));
+    if (piece->param->counted) return LUO_OK;
     return luo_owned_segments(binder->arena, piece->param->state, &piece->param->shape,
                               bound->device, &f, &out->owned, binder->err);
 }

@@ -176,6 +176,7 @@ static void find_state(luo_job *job)
         if (piece->piece.empty) continue;
         const bool apart = bound->weight_buffer[i] == bound->state_buffer[i];
         piece->weight = job->slab + bound->layout.at[bound->weight_buffer[i]];
+        if (piece->param->counted) continue;
         piece->m = job->slab + bound->layout.at[bound->state_buffer[i]];
         if (apart)
             piece->m = (char *)piece->m + piece->state_frame.volume * (int64_t)job->x->k->elem;

@@ -13,7 +13,16 @@ static luo_gate gate_of(const luo_rank *rank)
 size_t host_experts_work(const luo_job *job)
 {
     const luo_moe *moe = &job->x->config.model->moe;
-    return moe->experts ? 8 * (size_t)(5 * moe->experts + moe->experts_per_token + 4) : 0;
+    return moe->experts ? 8 * (size_t)(6 * moe->experts + moe->experts_per_token + 4) : 0;
+}
+
+/* Values of an array as the gate has them, in room for as many. */
+static const double *doubles_of(const luo_rank *rank, const void *from, int64_t n, double *room)
+{
+    for (int64_t i = 0; i < n; i++)
+        room[i] = rank->x->k->elem == sizeof(float) ? (double)((const float *)from)[i]
+                                                    : ((const double *)from)[i];
+    return room;
 }
 
 /* Which of the device's tokens are pads; NULL: the micro-batch has none. */
@@ -28,12 +37,23 @@ static const unsigned char *pads_of(const luo_rank *rank, const luo_bound_op *op
 void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    const luo_gate gate = gate_of(rank);
+    luo_gate gate = gate_of(rank);
+    double *work = rank->job->attention_work;
+    if (instr->nin > 1)
+        gate.bias = doubles_of(rank, host_buf(rank, instr->in[1], task), gate.experts, work);
     void *load = instr->nout > 3 ? host_buf(rank, instr->out[3], task) : NULL;
     if (load) memset(load, 0, (size_t)luo_bound_desc(&rank->job->b, instr->out[3])->bytes);
     rank->x->k->route(op->rows, &gate, host_buf(rank, instr->in[0], task), pads_of(rank, op),
                       host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
-                      host_buf(rank, instr->out[2], task), load, rank->job->attention_work);
+                      host_buf(rank, instr->out[2], task), load, work + gate.experts);
+}
+
+/* How often tokens here chose experts, to what the step has so far: what moves their bias. */
+static void add_choices(luo_rank *rank, int32_t from, int32_t to, int32_t experts, int32_t task)
+{
+    const void *x[2] = {host_buf(rank, to, task), host_buf(rank, from, task)};
+    const bool add = host_adds(rank, to);
+    rank->x->k->add(experts, add ? 2 : 1, add ? x : x + 1, host_buf(rank, to, task));
 }
 
 /* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
@@ -45,7 +65,9 @@ void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const luo_gate gate = gate_of(rank);
     const unsigned char *pad = pads_of(rank, op);
     const void *p = host_buf(rank, instr->in[3], task);
-    const void *load = instr->nin > 4 ? host_buf(rank, instr->in[4], task) : NULL;
+    const bool counts = instr->nout > 1;
+    const void *load = instr->nin > 4 && !counts ? host_buf(rank, instr->in[4], task) : NULL;
+    if (counts) add_choices(rank, instr->in[4], instr->out[1], gate.experts, task);
     const double tokens = (double)rank->mb.data_tokens * (double)rank->job->b.data_tokens;
     const double weight =
         tokens > 0 ? rank->x->config.model->moe.aux_loss * gate.experts / tokens : 0;

@@ -26,12 +26,18 @@ static void *array_of(const luo_piece *piece, int kind)
     return kind == 0 ? piece->weight : kind == 1 ? piece->m : piece->v;
 }
 
+/* Arrays that a parameter has. */
+static int kinds_of(const luo_param *param)
+{
+    return param->counted ? 1 : KINDS;
+}
+
 /* Between a piece and a packed run of cells, which *at passes. */
 static luo_status transfer(luo_rank *rank, const luo_piece *piece, const luo_region *cells,
                            bool packs, char **at)
 {
     const size_t elem = rank->x->k->elem, mark = luo_arena_mark(rank->mover->arena);
-    for (int kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind < kinds_of(piece->param); kind++) {
         luo_copy_segments segments;
         char *array = array_of(piece, kind);
         const luo_frame *f = kind == 0 ? &piece->weight_frame : &piece->state_frame;
@@ -51,7 +57,8 @@ static luo_status carry(luo_rank *rank, const luo_piece *from, const luo_piece *
                         const luo_region *cells)
 {
     const size_t mark = luo_arena_mark(rank->mover->arena);
-    const size_t bytes = (size_t)luo_region_volume(cells) * KINDS * rank->x->k->elem;
+    const size_t bytes =
+        (size_t)(luo_region_volume(cells) * kinds_of(from->param)) * rank->x->k->elem;
     char *packed = luo_arena_alloc(rank->mover->arena, bytes), *at = packed;
     if (!packed) return luo_err_nomem(&rank->err);
     LUO_TRY(transfer(rank, from, cells, true, &at));
@@ -109,7 +116,8 @@ static luo_status measure(luo_rank *rank, const luo_message *message, packed *p)
     for (int64_t i = 0; i < s->sw.nmove; i++) {
         const luo_switch_move *v = &s->sw.move[i];
         if (v->kind == LUO_MOVE_SEND && v->src == src && v->dst == dst)
-            bytes += luo_region_volume(&v->region) * KINDS * elem;
+            bytes += luo_region_volume(&v->region) *
+                     kinds_of(rank->mover->from->state.at[v->tensor].param) * elem;
     }
     if (bytes != message->bytes)
         return luo_err_set(&rank->err, LUO_EBUG,

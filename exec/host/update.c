@@ -54,6 +54,24 @@ static void update_pair(luo_rank *rank, const luo_bound_pair *p, luo_adam *a, in
     }
 }
 
+/* Up where fewer tokens than the mean chose the expert, down where more did. */
+static void move_bias(luo_rank *rank, const luo_bound_pair *p, int32_t task)
+{
+    const int64_t elem = (int64_t)rank->x->k->elem;
+    const double rate = rank->x->config.model->moe.bias_rate;
+    const char *counts = host_buf(rank, p->grad, task);
+    double sum = 0, n = 0;
+    for (int32_t k = 0; k < p->ncells; k++, n += (double)p->cells[k - 1].n)
+        for (int64_t i = 0; i < p->cells[k].n; i++)
+            sum += get_real(rank, counts + (p->cells[k].grad + i) * elem);
+    for (int32_t k = 0; k < p->ncells; k++)
+        for (int64_t i = 0; i < p->cells[k].n; i++) {
+            char *bias = (char *)p->piece->weight + (p->cells[k].weight + i) * elem;
+            const double more = sum / n - get_real(rank, counts + (p->cells[k].grad + i) * elem);
+            put_real(rank, bias, get_real(rank, bias) + rate * ((more > 0) - (more < 0)));
+        }
+}
+
 static void update_all(luo_rank *rank, int32_t task, double grad_scale)
 {
     luo_adam a = {.lr = LUO_LEARNING_RATE,
@@ -62,8 +80,13 @@ static void update_all(luo_rank *rank, int32_t task, double grad_scale)
                   .eps = LUO_ADAM_EPS,
                   .step = rank->order->step + 1,
                   .grad_scale = grad_scale};
-    for (int32_t i = 0; i < rank->job->b.npairs; i++)
-        update_pair(rank, &rank->job->b.pair[i], &a, task);
+    for (int32_t i = 0; i < rank->job->b.npairs; i++) {
+        const luo_bound_pair *p = &rank->job->b.pair[i];
+        if (p->piece->param->counted)
+            move_bias(rank, p, task);
+        else
+            update_pair(rank, p, &a, task);
+    }
 }
 
 /* What the gradients are scaled with, by the sum of squares of all of them. False: nothing may be
@@ -111,6 +134,7 @@ static void copy_state(luo_rank *rank, bool back)
         for (int32_t k = 0; k < p->ncells; k++) {
             const luo_cells *c = &p->cells[k];
             keep(&at, (char *)p->piece->weight + c->weight * elem, c->n * elem, back);
+            if (p->piece->param->counted) continue;
             keep(&at, (char *)p->piece->m + c->state * elem, c->n * elem, back);
             keep(&at, (char *)p->piece->v + c->state * elem, c->n * elem, back);
         }

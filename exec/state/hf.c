@@ -82,6 +82,13 @@ static bool parse(const char *name, parsed *out)
     return out->row != NULL;
 }
 
+/* The bias that is added to a router's scores, not to its products. */
+static const char *suffix_of(const parsed *p)
+{
+    const bool counted = strcmp(p->row->ours, "moe.router") == 0 && strcmp(p->suffix, ".bias") == 0;
+    return counted ? ".e_score_correction_bias" : p->suffix;
+}
+
 static luo_status put_name(const luo_model *model, const char *ours, const parsed *p,
                            luo_hf_tensor *out, luo_err *err)
 {
@@ -94,10 +101,10 @@ static luo_status put_name(const luo_model *model, const char *ours, const parse
                            ours, model->name, gpt ? "gpt2" : "llama");
     int n;
     if (p->layer < 0)
-        n = snprintf(out->name, sizeof out->name, "%s%s", theirs, p->suffix);
+        n = snprintf(out->name, sizeof out->name, "%s%s", theirs, suffix_of(p));
     else
         n = snprintf(out->name, sizeof out->name, "%s.%ld.%s%s", gpt ? "h" : "model.layers",
-                     p->layer, theirs, p->suffix);
+                     p->layer, theirs, suffix_of(p));
     return n > 0 && (size_t)n < sizeof out->name
                ? LUO_OK
                : luo_err_set(err, LUO_EBUG, "the name of parameter `%s` is too long.", ours);

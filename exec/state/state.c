@@ -106,6 +106,7 @@ static luo_status load_piece(const loader *l, const luo_piece *piece, size_t ele
 {
     const luo_frame *frame;
     luo_hf_tensor h;
+    if (!luo_param_has(piece->param, l->which)) return LUO_OK;
     LUO_TRY(luo_hf_tensor_of(l->model, piece->param, &h, l->err));
     const luo_file_tensor *tensor = find_tensor(l, &h);
     if (!tensor)

@@ -12,6 +12,11 @@ bool luo_hf_not_a_weight(const luo_model *model, const char *name);
 /* Arrays of a piece, in the order of luo_piece. */
 typedef enum luo_array { LUO_ARRAY_WEIGHT, LUO_ARRAY_M, LUO_ARRAY_V } luo_array;
 void *luo_piece_array(const luo_piece *piece, luo_array which, const luo_frame **frame);
+/* Does the parameter have this array? What counts move has no moments. */
+static inline bool luo_param_has(const luo_param *param, luo_array which)
+{
+    return which == LUO_ARRAY_WEIGHT || !param->counted;
+}
 /* Ending of the tensor's name in optimizer.safetensors; "" for the weight. */
 const char *luo_array_suffix(luo_array which);
 

@@ -68,6 +68,7 @@ static luo_status open_file(saver *v, const char *path, const luo_array *which, 
     if (!tensor) return luo_err_nomem(v->err);
     for (int32_t i = 0; i < v->s->n; i += group_of(v, i))
         for (int32_t k = 0; k < n; k++) {
+            if (!luo_param_has(v->s->at[v->at[i].param].param, which[k])) continue;
             const luo_hf_tensor *h = &v->at[i].hf;
             const luo_file_dtype dtype = v->s->elem == 4 ? LUO_FILE_F32 : LUO_FILE_F64;
             tensor[count] = (luo_file_tensor){
@@ -270,7 +271,9 @@ static void save_all(saver *v, const char *path, const luo_array *which, int32_t
     if (v->gather->writer) v->st = open_file(v, path, which, n);
     for (int32_t i = 0, k; st == LUO_OK && i < v->s->n; i += k) {
         k = group_of(v, i);
-        for (int32_t a = 0; st == LUO_OK && a < n; a++) st = save_one(v, &v->at[i], k, which[a]);
+        for (int32_t a = 0; st == LUO_OK && a < n; a++)
+            if (luo_param_has(v->s->at[v->at[i].param].param, which[a]))
+                st = save_one(v, &v->at[i], k, which[a]);
     }
     const bool good = v->st == LUO_OK;
     st = luo_tensor_writer_close(&v->file, good, v->err);

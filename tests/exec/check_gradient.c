@@ -36,8 +36,15 @@ static luo_model model_of(const row *r)
     if (r->model == 5) m.activation = LUO_ACT_GELU;
     if (r->model == 6) m.moe = (luo_moe){6, 3, 16, .every_layers = 1, .renorm = true};
     if (r->model == 7)
-        m.moe = (luo_moe){8, 3, 16, .every_layers = 1, .sigmoid = true, .routed_scale = 2.5,
-                          .route_groups = 4, .route_groups_kept = 2};
+        m.moe = (luo_moe){8,
+                          3,
+                          16,
+                          .every_layers = 1,
+                          .sigmoid = true,
+                          .routed_scale = 2.5,
+                          .route_groups = 4,
+                          .route_groups_kept = 2,
+                          .bias_rate = 0.05};
     if (r->model == 10) m.moe = (luo_moe){6, 2, 16, .every_layers = 1, .aux_loss = 0.5};
     if (r->model == 8 || r->model == 9) {
         m.latent = (luo_latent){r->model == 8 ? 20 : 0, 12, 6, 4, 7};
@@ -62,6 +69,19 @@ static double loss_of(luo_trial *t, void *keep, const luo_state *s)
     }
     ck_assert_msg(r.status == LUO_OK && r.has_loss, "%s", r.text);
     return r.loss + r.aux_loss;
+}
+
+static bool is_counted(const luo_state *s, int32_t i)
+{
+    return s->at[i].param->counted;
+}
+
+/* A bias that chooses, and has no gradient. */
+static void put_bias(const luo_state *s)
+{
+    for (int32_t i = 0; i < s->n; i++)
+        for (int64_t c = 0; is_counted(s, i) && c < s->at[i].weight_frame.volume; c++)
+            ((double *)s->at[i].weight)[c] = 0.1 * (double)(c % 3);
 }
 
 static void *keep_weights(luo_arena *a, const luo_state *s)
@@ -107,6 +127,7 @@ START_TEST(gradients)
     luo_trial t = luo_lab_bind(a, &lab, x, p, &model);
     luo_state *s = luo_host_executor.state(t.job);
     luo_state_init(s, &model, 3);
+    put_bias(s);
     void *keep = keep_weights(a, s);
     const luo_step_report first = luo_lab_step(&t, 0);
     const double clip = fmin(1, LUO_CLIP_NORM / (first.grad_norm + LUO_CLIP_EPS));
@@ -114,7 +135,7 @@ START_TEST(gradients)
     for (int32_t i = 0; i < s->n; i++) {
         const int64_t n = s->at[i].weight_frame.volume;
         grad[i] = LUO_NEW_N(a, double, n);
-        for (int64_t c = 0; c < n; c++)
+        for (int64_t c = 0; c < n && !is_counted(s, i); c++)
             grad[i][c] = ((double *)s->at[i].m)[c] / ((1 - LUO_BETA1) * clip);
     }
     const char *at = keep;
@@ -125,7 +146,7 @@ START_TEST(gradients)
     }
     luo_rng rng = luo_rng_seed(11);
     for (int32_t i = 0; i < s->n; i++)
-        for (int k = 0; k < CELLS; k++) {
+        for (int k = 0; k < CELLS && !is_counted(s, i); k++) {
             const int64_t c = luo_rng_pick(&rng, s->at[i].weight_frame.volume);
             check_cell(&t, keep, s, i, c, grad[i][c], first.grad_norm);
         }
@@ -135,12 +156,49 @@ START_TEST(gradients)
 }
 END_TEST
 
+/* A router of zeros gives every expert the same score, so that the first two take all tokens; their
+ * bias falls and that of the others rises, so these take all tokens in the next step, whatever the
+ * router has learnt meanwhile; then all have the same bias again. */
+START_TEST(counts_move_the_bias)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_model model = luo_test_llama(1, 32, 48, 4, 64);
+    model.family = LUO_FAMILY_MOE;
+    model.max_sequence_tokens = 64;
+    model.moe =
+        (luo_moe){4, 2, 16, .every_layers = 1, .sigmoid = true, .routed_scale = 1, .bias_rate = 1};
+    luo_plan *p = luo_test_plan(a, "3: [0]*1");
+    p->dtype = LUO_F64;
+    p->sequence_tokens = 16;
+    luo_exec *x = luo_lab_executor(&lab, &model, LUO_F64);
+    luo_trial t = luo_lab_bind(a, &lab, x, p, &model);
+    luo_state *s = luo_host_executor.state(t.job);
+    luo_state_init(s, &model, 3);
+    const double *bias = NULL;
+    for (int32_t i = 0; i < s->n; i++) {
+        if (strcmp(s->at[i].param->name, "layers.0.moe.router.weight") == 0)
+            memset(s->at[i].weight, 0, (size_t)s->at[i].weight_frame.volume * s->elem);
+        if (!is_counted(s, i)) continue;
+        ck_assert(!bias && !s->at[i].m && !s->at[i].v);
+        bias = s->at[i].weight;
+    }
+    static const double want[3][4] = {{0, 0, 0, 0}, {-1, -1, 1, 1}, {0, 0, 0, 0}};
+    for (int step = 0; step < 3; step++) {
+        for (int e = 0; e < 4; e++) ck_assert_double_eq(bias[e], want[step][e]);
+        ck_assert_int_eq(luo_lab_step(&t, step).status, LUO_OK);
+    }
+    luo_host_executor.unbind(t.job);
+    luo_host_executor.close(x);
+    luo_arena_free(a);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
-    const luo_test_row tests[] = {LUO_T_N(gradients, LUO_ROWS(rows))};
+    const luo_test_row tests[] = {LUO_T_N(gradients, LUO_ROWS(rows)), LUO_T(counts_move_the_bias)};
     setenv("CK_FORK", "no", 0); /* MPI does not survive a fork */
     luo_lab_open(&lab, &argc, &argv);
-    const int failed = luo_run_suite("exec.gradient", tests, 1);
+    const int failed = luo_run_suite("exec.gradient", tests, 2);
     luo_lab_close(&lab);
     return failed;
 }

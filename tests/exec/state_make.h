@@ -57,6 +57,7 @@ static inline void state_piece(state_world *w, luo_state *s, int32_t i)
     piece->weight_frame = (luo_frame){around, luo_region_volume(&around)};
     piece->state_frame = (luo_frame){piece->piece, luo_region_volume(&piece->piece)};
     piece->weight = luo_arena_calloc(w->arena, (size_t)piece->weight_frame.volume, w->elem);
+    if (p->counted) return; /* no moments */
     piece->m = luo_arena_calloc(w->arena, (size_t)piece->state_frame.volume, w->elem);
     piece->v = luo_arena_calloc(w->arena, (size_t)piece->state_frame.volume, w->elem);
 }
@@ -237,9 +238,13 @@ static inline luo_model state_model(int kind)
     if (kind == 1 || kind == 2) m.kv_heads = 2;
     if (kind == 1) m.qkv_bias = m.qk_norm = true;
     if (kind == 2) m.tied_embeddings = m.linear_bias = true;
+    if (kind == 4) {
+        m.family = LUO_FAMILY_MOE;
+        m.moe = (luo_moe){5, 2, 12, .every_layers = 2, .sigmoid = true, .bias_rate = 0.01};
+    }
     return m;
 }
-enum { STATE_MODELS = 4 };
+enum { STATE_MODELS = 5 };
 
 static const char *const state_lines[] = {
     "1: [0]*4",

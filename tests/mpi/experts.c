@@ -5,7 +5,7 @@
 
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
-        uneven, all, shared, dense, context, lengths, joined, copies, balanced;
+        uneven, all, shared, dense, context, lengths, joined, copies, balanced, learnt;
 } tally;
 
 /* least: experts. */
@@ -27,9 +27,10 @@ static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
     m.moe.sigmoid = luo_rng_pick(rng, 3) == 0;
     m.moe.renorm = luo_rng_pick(rng, 2);
     if (m.moe.sigmoid) m.moe.routed_scale = 1.5;
+    if (m.moe.sigmoid && luo_rng_pick(rng, 3) > 0) m.moe.bias_rate = 0.05;
     if (!m.moe.sigmoid && luo_rng_pick(rng, 2) && experts > 1) m.moe.aux_loss = 0.5;
     if (m.moe.experts_per_token == 1) /* else a weight that is always the same has no gradient */
-        m.moe.sigmoid = m.moe.renorm = false;
+        m.moe.sigmoid = m.moe.renorm = false, m.moe.bias_rate = 0;
     if (luo_rng_pick(rng, 2) == 0) {
         m.moe.shared_experts = 1 + luo_rng_pick(rng, 2);
         m.moe.shared_ffn_hidden = 12;
@@ -186,6 +187,7 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
     t->dense += m->moe.first_dense_layers > 0 || m->moe.every_layers > 1;
     t->lengths += r->tokens[0] > 0;
     t->balanced += m->moe.aux_loss > 0;
+    t->learnt += m->moe.bias_rate > 0;
 }
 
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
@@ -212,6 +214,40 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
     luo_arena_free(a);
 }
 
+/* From plan to plan and back: a bias that is learnt goes on, without moments. */
+static bool run_way(luo_lab *lab, const char *one, const char *other)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    const row r[2] = {{.line = one, .sp = 1, .zero = 1}, {.line = other}};
+    luo_plan *p[2] = {plan_of(a, &r[0], LUO_F64), plan_of(a, &r[1], LUO_F64)};
+    set_experts(p[1], (const shape[]){{1, 1, true}, {1, 1, true}});
+    luo_model model = luo_test_llama(p[0]->layers, 32, 48, 4, 64);
+    model.family = LUO_FAMILY_MOE;
+    model.max_sequence_tokens = 64;
+    model.moe = (luo_moe){6, 2, 24, .every_layers = 1, .sigmoid = true, .bias_rate = 0.05};
+    luo_exec *x = luo_lab_executor(lab, &model, LUO_F64);
+    luo_trial single = refer(a, lab, x, p[0], &model), t = luo_lab_bind(a, lab, x, p[0], &model);
+    curve ref, c;
+    int64_t n;
+    luo_trial_init(&t, &model, 5);
+    luo_trial_init(&single, &model, 5);
+    train(&single, &ref, 0, 6);
+    for (int k = 0; k < 3; k++) {
+        if (k) t = change(a, lab, &t, p[k % 2], &model);
+        train(&t, &c, 2 * k, 2);
+    }
+    worst w = compare(a, &t, spread(a, lab, &single, &n), NULL);
+    for (int k = 0; k < 6; k++)
+        if (far(c.loss[k], ref.loss[k]) > w.error)
+            w = (worst){far(c.loss[k], ref.loss[k]), "a loss"};
+    const bool good = judge(lab, "switch", other, w, bound_of(LUO_F64));
+    t.executor->unbind(t.job);
+    close_reference(lab, &single);
+    lab->executor->close(x);
+    luo_arena_free(a);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     luo_lab lab;
@@ -226,6 +262,9 @@ int main(int argc, char **argv)
     const uint64_t first = luo_prop_first();
     uint64_t seed = first;
     for (; t.plans < wanted; seed++) run_seed(&lab, seed, &t);
+    t.failed += !run_way(&lab, "4: [0,1]*1 [2,3]*1", "2: [4,5]*2 || 2: [0]*1 [1]*1");
+    t.failed += !run_way(&lab, "2: [0]*2 || 2: [1]*2", "4: [0-3]*2");
+    t.plans += 2;
     if (lab.rank == 0)
         printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d with experts cut, %d "
                "dealt (%d unevenly), %d on one device, %d of two stages, %d with shares, %d with "
@@ -234,12 +273,13 @@ int main(int argc, char **argv)
                "1, %d zero 2 or 3, %d "
                "sequence parallel, %d recomputed, %d with all experts for a token, %d with shared "
                "ones, %d with dense layers, %d of several lengths, %d with a loss of unbalanced "
-               "experts\n"
+               "experts, %d with a bias that is learnt\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
                t.joined, t.copies, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense,
-               t.lengths, t.balanced, 100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
+               t.lengths, t.balanced, t.learnt, 100 * (t.plans - t.failed) / t.plans, t.plans,
+               t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;
 }

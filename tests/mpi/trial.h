@@ -157,7 +157,7 @@ static inline double *spread(luo_arena *a, const luo_lab *lab, const luo_trial *
         const void *from[3] = {p->weight, p->m, p->v};
         for (int k = 0; k < 3; k++)
             for (int64_t c = 0; c < p->weight_frame.volume; c++)
-                all[at++] = luo_real_at(from[k], s->elem, c);
+                all[at++] = from[k] ? luo_real_at(from[k], s->elem, c) : 0;
     }
     luo_trial_put(t, false);
     MPI_Bcast(all, (int)(3 * n), MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -263,7 +263,7 @@ static inline void compare_piece(luo_arena *a, const luo_state *s, const luo_pie
     const int64_t *at = cells_of(a, &whole, &p->piece);
     const int64_t *in_weight = cells_of(a, &p->weight_frame, &p->piece);
     const int64_t *in_state = cells_of(a, &p->state_frame, &p->piece);
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < (p->m ? 3 : 1); k++)
         for (int64_t c = 0; c < n; c++) {
             const double x = k == 0 ? luo_real_at(p->weight, s->elem, in_weight[c])
                                     : luo_real_at(k == 1 ? p->m : p->v, s->elem, in_state[c]);

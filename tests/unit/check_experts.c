@@ -115,6 +115,59 @@ START_TEST(places)
 }
 END_TEST
 
+/* ---- a bias that is learnt: whole everywhere, its counts summed as gradients are without ZeRO
+ * ---- */
+
+static const struct learnt {
+    const char *line;
+    int32_t zero;
+    bool dealt;
+    const char *bias;
+} learnt[] = {
+    {"1: [0]*1", 0, false, "[0]{}"},
+    {"1: [0]*1 || 1: [1]*1", 0, false, "h=-1 [0]{} | [1]{}"},
+    {"1: [0]*1 || 1: [1]*1", 1, false, "h=-1 [0]{} | [1]{}"},
+    {"1: [0]*1 || 1: [1]*1", 3, false, "h=-1 [0]{} | [1]{}"},
+    {"1: [0,1]*1 || 1: [2,3]*1", 1, false, "h=-1 [0,1]{-1:2} | [2,3]{-1:2}"},
+    {"1: [0,1]*1 || 1: [2,3]*1", 1, true, "h=-1 [0,1]{-1:2} | [2,3]{-1:2}"},
+};
+
+START_TEST(bias_is_whole)
+{
+    const struct learnt *r = &learnt[_i];
+    made m = open_plan(r->line, 8, r->dealt);
+    luo_param *param;
+    int32_t n, seen = 0;
+    luo_str sums = {0}, router = {0};
+    m.model.moe.sigmoid = true;
+    m.model.moe.bias_rate = 0.001;
+    m.plan->zero = r->zero;
+    m.plan->dtype = LUO_BF16;
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    sums_of(&m, "d.layers.0.moe.router.bias.state", &sums);
+    ck_assert_int_eq(luo_plan_params(m.arena, m.plan, &m.model, &param, &n, &m.err), LUO_OK);
+    for (int32_t i = 0; i < n; i++) {
+        if (!param[i].counted) continue;
+        luo_str text = {0};
+        seen++;
+        ck_assert_str_eq(param[i].name, "layers.0.moe.router.bias");
+        ck_assert_int_eq(param[i].elem_bytes, 4);
+        luo_ann_print(&text, param[i].state);
+        ck_assert_str_eq(luo_str_get(&text), r->bias);
+        luo_str_free(&text);
+    }
+    ck_assert_int_eq(seen, 1);
+    m.plan->zero = 0;
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    sums_of(&m, "d.layers.0.moe.router.weight.state", &router);
+    ck_assert_str_eq(luo_str_get(&sums), luo_str_get(&router));
+    ck_assert((sums.len > 0) == (m.set->n > 1));
+    luo_str_free(&sums);
+    luo_str_free(&router);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* ---- V-M4: what a device sends ---- */
 
 static const luo_instr *find_instr(const luo_programs *set, int32_t device, const char *name)
@@ -382,6 +435,7 @@ START_TEST(refused)
 }
 END_TEST
 
-LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(sent), LUO_T(products),
-          LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts),
-          LUO_T_N(loads, 2), LUO_T_N(uneven_products, 2), LUO_T_N(refused, LUO_ROWS(refusals)))
+LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)),
+          LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T(sent), LUO_T(products),
+          LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts), LUO_T_N(loads, 2),
+          LUO_T_N(uneven_products, 2), LUO_T_N(refused, LUO_ROWS(refusals)))

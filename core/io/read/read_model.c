@@ -8,7 +8,7 @@
 typedef struct moe_yaml {
     int64_t experts, experts_per_token, expert_ffn_hidden, shared_experts, shared_ffn_hidden;
     int64_t first_dense_layers, every_layers;
-    double capacity_factor, routed_scale, aux_loss;
+    double capacity_factor, routed_scale, aux_loss, bias_rate;
     int64_t route_groups, route_groups_kept;
     bool renorm;
     int32_t gate;
@@ -34,6 +34,8 @@ typedef struct model_yaml {
     luo_mlp bottom_mlp, mlp;
     luo_dtype dtype;
 } model_yaml;
+
+#define BIAS_RATE 0.001 /* of the DeepSeek-V3 report, section 4.2 */
 
 #define OPT LUO_DOC_OPT
 #define REQ LUO_DOC_REQ
@@ -68,6 +70,7 @@ static const luo_doc_field moe_fields[] = {
     LUO_DOC_FLOAT_OR("capacity_factor", moe_yaml, capacity_factor, "0", LUO_WITHIN(0, 1e6)),
     LUO_DOC_ENUM_OR("gate", moe_yaml, gate, "topk", gates),
     LUO_DOC_FLOAT_OR("aux_loss", moe_yaml, aux_loss, "0", LUO_WITHIN(0, 1000)),
+    LUO_DOC_FLOAT("bias_rate", OPT, moe_yaml, bias_rate, LUO_WITHIN(0, 1)),
     LUO_DOC_BOOL_OR("renorm", moe_yaml, renorm, "false"),
     LUO_DOC_FLOAT_OR("routed_scale", moe_yaml, routed_scale, "1", LUO_ABOVE_TO(0, 1e6)),
     LUO_DOC_INT_OR("route_groups", moe_yaml, route_groups, "1", HEADS),
@@ -291,6 +294,8 @@ static void check_moe(luo_doc *doc, const luo_model *model)
         luo_doc_error(doc, moe, "`routed_scale` and `route_groups` go with `gate` sigmoid.");
     if (model->moe.sigmoid && model->moe.aux_loss > 0)
         luo_doc_error(doc, moe, "`aux_loss` goes with `gate` topk or top1.");
+    if (!model->moe.sigmoid && model->moe.bias_rate > 0)
+        luo_doc_error(doc, luo_doc_get(moe, "bias_rate"), "`bias_rate` goes with `gate` sigmoid.");
     if ((model->moe.shared_experts > 0) != (model->moe.shared_ffn_hidden > 0))
         luo_doc_error(doc, moe,
                       "`shared_experts` and `shared_ffn_hidden` are given together or "
@@ -345,6 +350,8 @@ static void take_family_defaults(const luo_doc *doc, luo_model *model)
     if (!at_key(doc, "position")) model->position = f->position;
     if (!at_key(doc, "causal")) model->causal = f->causal;
     if (!at_key(doc, "moe")) model->moe = (luo_moe){0};
+    if (!luo_doc_get(at_key(doc, "moe"), "bias_rate"))
+        model->moe.bias_rate = model->moe.sigmoid ? BIAS_RATE : 0;
     if (!luo_doc_get(at_key(doc, "moe"), "every_layers"))
         model->moe.every_layers = (f->keys & LUO_KEYS_EXPERTS) != 0;
 }
@@ -356,41 +363,41 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
         luo_doc_nomem(doc);
         return NULL;
     }
-    *model =
-        (luo_model){.name = y->name,
-                    .family = y->family,
-                    .layers = y->layers,
-                    .hidden = y->hidden,
-                    .ffn_hidden = y->ffn_hidden,
-                    .heads = y->heads,
-                    .kv_heads = y->kv_heads,
-                    .head_dim = y->head_dim,
-                    .vocab = y->vocab,
-                    .max_sequence_tokens = y->max_sequence_tokens,
-                    .token_types = y->token_types,
-                    .classes = y->classes,
-                    .variant = y->variant,
-                    .tied_embeddings = y->tied_embeddings,
-                    .linear_bias = y->linear_bias,
-                    .qkv_bias = y->qkv_bias,
-                    .qk_norm = y->qk_norm,
-                    .causal = y->causal,
-                    .norm = y->norm,
-                    .activation = y->activation,
-                    .position = y->position,
-                    .norm_eps = y->norm_eps,
-                    .rope_base = y->rope_base,
-                    .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
-                            y->moe.shared_experts, y->moe.shared_ffn_hidden,
-                            y->moe.first_dense_layers, y->moe.every_layers, y->moe.capacity_factor,
-                            y->moe.gate == 1, y->moe.gate == 2, y->moe.renorm, y->moe.routed_scale,
-                            y->moe.route_groups, y->moe.route_groups_kept, y->moe.aux_loss},
-                    .latent = y->attention.latent,
-                    .image = y->image,
-                    .features = y->features,
-                    .bottom_mlp = y->bottom_mlp,
-                    .mlp = y->mlp,
-                    .dtype = y->dtype};
+    *model = (luo_model){.name = y->name,
+                         .family = y->family,
+                         .layers = y->layers,
+                         .hidden = y->hidden,
+                         .ffn_hidden = y->ffn_hidden,
+                         .heads = y->heads,
+                         .kv_heads = y->kv_heads,
+                         .head_dim = y->head_dim,
+                         .vocab = y->vocab,
+                         .max_sequence_tokens = y->max_sequence_tokens,
+                         .token_types = y->token_types,
+                         .classes = y->classes,
+                         .variant = y->variant,
+                         .tied_embeddings = y->tied_embeddings,
+                         .linear_bias = y->linear_bias,
+                         .qkv_bias = y->qkv_bias,
+                         .qk_norm = y->qk_norm,
+                         .causal = y->causal,
+                         .norm = y->norm,
+                         .activation = y->activation,
+                         .position = y->position,
+                         .norm_eps = y->norm_eps,
+                         .rope_base = y->rope_base,
+                         .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
+                                 y->moe.shared_experts, y->moe.shared_ffn_hidden,
+                                 y->moe.first_dense_layers, y->moe.every_layers,
+                                 y->moe.capacity_factor, y->moe.gate == 1, y->moe.gate == 2,
+                                 y->moe.renorm, y->moe.routed_scale, y->moe.route_groups,
+                                 y->moe.route_groups_kept, y->moe.aux_loss, y->moe.bias_rate},
+                         .latent = y->attention.latent,
+                         .image = y->image,
+                         .features = y->features,
+                         .bottom_mlp = y->bottom_mlp,
+                         .mlp = y->mlp,
+                         .dtype = y->dtype};
     take_family_defaults(doc, model);
     return model;
 }
