@@ -4,9 +4,9 @@
 # tool cannot know which of them do what the code did before. usage: tests/mutate.sh [DRAWN], a file of lines as
 # tests/mutate.awk prints them instead of a draw.
 # A mutant that does not compile, or into the same machine code, is replaced by the next one drawn. Tested are programs
-# of tests/unit, prop, diff, backend, exec and mpi and the command lines of tests/golden, validate.sh and training.sh,
-# those alone that run the line (gcov, in one run of each before), the quick ones first, until one fails, ends by a
-# signal or takes too long.
+# of tests/unit, prop, diff, backend, exec and mpi and the command lines of tests/golden, calibrate.sh, validate.sh and
+# training.sh, those alone that run the line (gcov, in one run of each before), the quick ones first, until one fails,
+# ends by a signal or takes too long.
 # Everything happens in a copy of the tree in build/mutate that goes afterwards (MUTATE_KEEP=1: stays). As root the copy
 # and /tmp are all that mutants can write, and their processes are alone; else files that kill or remove are left out.
 set -u
@@ -182,7 +182,7 @@ try() { # MUTANT: which test notices, or none
 mkdir -p "$work/base" "$work/counts" "$work/meets" "$work/run" "$work/results"
 export -f link limited run_test programs_of lines_run baseline try
 export work build commands cover
-tests() { sed "s|^|golden/|" < <(basename -s .sh tests/golden/*.sh); printf '%s\n' {validate,training}.sh; ls tests/{unit,prop,diff,backend,exec,mpi}/*.c | sed 's|^tests/||; s|\.c$||'; }
+tests() { sed "s|^|golden/|" < <(basename -s .sh tests/golden/*.sh); printf '%s\n' {calibrate,validate,training}.sh; ls tests/{unit,prop,diff,backend,exec,mpi}/*.c | sed 's|^tests/||; s|\.c$||'; }
 tests | xargs -P "$jobs" -I{} bash -c 'baseline {}'
 cat "$work"/meets/* >"$work/all" 2>/dev/null
 [ -s "$work/all" ] || { echo "mutate: no test ran any of these lines"; exit 1; }
