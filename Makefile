@@ -14,11 +14,13 @@ comma := ,
 VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(findstring clang,$(CC)),-clang)
 B := build/$(VARIANT)
 OPT ?= -O2
+# Lines for backtraces, sanitizers and gcov; a debugger wants DEBUG=-g (after make clean), which takes a seventh more time.
+DEBUG ?= -g1
 WARN := -Wall -Wextra -Wshadow -Wconversion $(if $(CI),-Werror)
 SANF := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 GIT := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) -g $(WARN) $(SANF) -I.
-CXXFLAGS += -std=c++17 $(OPT) -g -Wall -Wextra $(SANF) -I.
+CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(DEBUG) $(WARN) $(SANF) -I.
+CXXFLAGS += -std=c++17 $(OPT) $(DEBUG) -Wall -Wextra $(SANF) -I.
 LDFLAGS += $(SANF)
 # GLPK only where a planner is linked: ranks do without. LAPACK (of OpenBLAS) is core/sync/mixing.c's.
 CORE_LIBS := -lyaml -ljansson -lcsv -lz -Wl,--push-state,--as-needed -lglpk -lopenblas -Wl,--pop-state
@@ -144,13 +146,15 @@ $(PARKED_LIB): $(call obj,$(PARKED_SRC))
 # Tests link everything below the command: a unit test of core pulls no sim object from its archive,
 # and no MPI and BLAS either (--as-needed).
 # Half of a build were tests' compilation and links: -O1, and -O0 for rows of tables, which take no time when they
-# run; gold (Debian's binutils), where it is there, and no copies of what debuggers read (TEST_LD= keeps it).
+# run; gold (Debian's binutils), where it is there, and nothing for debuggers (TEST_DEBUG= and TEST_LD= keep it).
 TEST_OPT ?= -O1
+TEST_DEBUG ?= $(if $(SAN),,-g0)
 TEST_ROWS := $(filter tests/unit/% tests/backend/%,$(UNIT_SRC))
 TEST_LD ?= $(if $(shell command -v ld.gold),-fuse-ld=gold) $(if $(SAN),,-Wl,--strip-debug)
 $(patsubst %.c,$(B)/%.o,$(filter-out $(TEST_ROWS),$(UNIT_SRC)) $(MPI_SRC)): CFLAGS += $(TEST_OPT)
 $(patsubst %.c,$(B)/%.o,$(TEST_ROWS)): CFLAGS += $(if $(SAN),$(TEST_OPT),-O0)
 $(B)/tests/storm/%.o $(B)/standin/tests/cuda/%.o: CFLAGS += $(TEST_OPT)
+$(B)/tests/%.o $(B)/standin/tests/%.o: CFLAGS += $(TEST_DEBUG)
 $(B)/tests/%: LDFLAGS += $(TEST_LD)
 $(B)/tests/%: $(B)/tests/%.o $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
