@@ -309,6 +309,31 @@ START_TEST(memory_llama)
 }
 END_TEST
 
+/* Six ranks exchange heads of queries, and four heads of keys and values cannot be dealt out to
+ * them: each keeps all four of the tokens of all six, 2 bytes an element, instead of those of its
+ * own, and results of attention as they come and as they go back. */
+START_TEST(memory_of_heads_that_are_copied)
+{
+    const luo_model m = llama(4, 3072, 24, 4, 8192);
+    luo_mem_spec s = {.model = &m,
+                      .layers = 1,
+                      .recompute_layers = -1,
+                      .micro_batch_tokens = 6000,
+                      .sequence_tokens = 6000,
+                      .tp = 1,
+                      .stages = 1,
+                      .chunks = 1,
+                      .micro_batches = 1,
+                      .replicas = 1,
+                      .attention_fused = true,
+                      .context = {.c = 6, .inner = 1, .zigzag = true}};
+    const double ring = luo_mem_layer_activations(&s, 0);
+    s.context.inner = 6;
+    luo_near(luo_mem_layer_activations(&s, 0) - ring,
+             2.0 * 2 * (6 - 1) * 1000 * 4 * 128 + 2.0 * 1000 * 24 * 128, 1e-12, "copies, results");
+}
+END_TEST
+
 /* Two layers of four have experts: every other one, or the last two. On one device it is the same
  * work. */
 START_TEST(step_of_two_kinds_of_layers)
@@ -643,8 +668,8 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)),
           LUO_T_N(memory_activations, LUO_ROWS(activations)),
           LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
-          LUO_T_N(memory_buckets, LUO_ROWS(waiting)), LUO_T(step_of_one),
-          LUO_T(step_of_two_kinds_of_layers),
+          LUO_T(memory_of_heads_that_are_copied), LUO_T_N(memory_buckets, LUO_ROWS(waiting)),
+          LUO_T(step_of_one), LUO_T(step_of_two_kinds_of_layers),
           LUO_T_N(gradients_are_all_parameters, LUO_ROWS(summed)), LUO_T(step_directions),
           LUO_T_N(kernels_of_attention_again, 3), LUO_T(layer_variants),
           LUO_T(exchange_over_three_nodes), LUO_T(streams_of_latent_vectors))
