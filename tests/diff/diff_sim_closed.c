@@ -600,6 +600,21 @@ START_TEST(each_key_of_a_stack_acts)
 }
 END_TEST
 
+/* With sequence parallelism a device holds its share of the activations alone and sends that, so
+ * that scatter_gather has nothing to scatter. */
+START_TEST(what_is_cut_is_not_scattered)
+{
+    shape x;
+    keys_plan(&x);
+    x.sequence_parallel = true;
+    const luo_programs *set = compile(&x);
+    const double was = simulate(&x, set);
+    check(&x, luo_stack_set(&x.stack, "scatter_gather", 1, &x.err));
+    ck_assert_double_eq(simulate(&x, set), was);
+    luo_arena_free(x.arena);
+}
+END_TEST
+
 /* ZeRO-3 without overlap: gathers, computation and scatters take turns. */
 START_TEST(without_overlap_shards_take_turns)
 {
@@ -692,5 +707,6 @@ LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
           LUO_T(they_agree_on_split_backward), LUO_T(they_agree_on_long_sequences),
           LUO_T(they_agree_on_experts), LUO_T(they_agree_on_latent_attention),
           LUO_T(auto_takes_the_fastest), LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)),
-          LUO_T(tf32_is_for_f32), LUO_T(without_overlap_shards_take_turns),
+          LUO_T(tf32_is_for_f32), LUO_T(what_is_cut_is_not_scattered),
+          LUO_T(without_overlap_shards_take_turns),
           LUO_T_N(shards_are_the_published_timeline, 4))
