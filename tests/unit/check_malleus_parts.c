@@ -334,7 +334,39 @@ START_TEST(grouping)
 }
 END_TEST
 
+/* Three groups of y 4, one of 2 and three of 1 are dealt to two pipelines. By weight, fastest
+ * first: 1 and 1, 2 (the first of equals), 1.5, 1.75, 2, and 2.25 again of the first. There and
+ * back: 4, 4 | 4, 2 | 1, 1 | 1. In turn, up to half of the weight, 2.125: all of 4 and 2 and one
+ * of 1. */
+static const struct {
+    const char *id;
+    int32_t vectors[2][3]; /* falling */
+} starts[] = {
+    {"even", {{2, 1, 1}, {1, 0, 2}}},
+    {"snake", {{2, 0, 2}, {1, 1, 1}}},
+    {"in turn", {{3, 1, 1}, {0, 0, 2}}},
+};
+
+START_TEST(where_the_local_search_starts)
+{
+    const given g = {2, {{4, 4, 4, 2}, {1, 1, 1}}, 16, 16, NULL, 0};
+    luo_arena *a = luo_arena_new(0);
+    rig r;
+    int32_t ids[2];
+    begin(&g, LUO_RANK_STEADY, a, &r);
+    ck_assert_int_eq(r.mix->ncls, 3);
+    luo_mal_seed(&r.s, r.mix, _i, ids);
+    for (int32_t i = 0; i < 2; i++)
+        for (int32_t c = 0; c < 3; c++)
+            ck_assert_msg(luo_mal_vector(r.mix, ids[i])[c] == starts[_i].vectors[i][c],
+                          "%s: pipeline %d has %d of class %d", starts[_i].id, (int)i,
+                          (int)luo_mal_vector(r.mix, ids[i])[c], (int)c);
+    luo_arena_free(a);
+}
+END_TEST
+
 LUO_SUITE("plan.malleus.parts", LUO_T_N(allocation, LUO_ROWS(allocations)),
           LUO_T(trimmed_stage_stands_by), LUO_T(layers_follow_stage_order),
           LUO_T_N(recorded_plan, LUO_ROWS(recorded)), LUO_T(unique_micro_batches),
-          LUO_T_N(caps_by_table, LUO_ROWS(caps)), LUO_T_N(grouping, 8 * LUO_ROWS(groupings)))
+          LUO_T_N(caps_by_table, LUO_ROWS(caps)), LUO_T_N(grouping, 8 * LUO_ROWS(groupings)),
+          LUO_T_N(where_the_local_search_starts, LUO_MAL_SEEDS))
