@@ -14,13 +14,14 @@ comma := ,
 VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(findstring clang,$(CC)),-clang)
 B := build/$(VARIANT)
 OPT ?= -O2
-# Lines for backtraces, sanitizers and gcov; a debugger wants DEBUG=-g (after make clean), which takes a seventh more time.
-DEBUG ?= -g1
+# Lines for backtraces, sanitizers and gcov; a debugger wants DEBUG_INFO=-g (after make clean), which takes a seventh more
+# time. Not DEBUG: environments have one of their own.
+DEBUG_INFO ?= -g1
 WARN := -Wall -Wextra -Wshadow -Wconversion $(if $(CI),-Werror)
 SANF := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 GIT := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(DEBUG) $(WARN) $(SANF) -I.
-CXXFLAGS += -std=c++17 $(OPT) $(DEBUG) -Wall -Wextra $(SANF) -I.
+CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(DEBUG_INFO) $(WARN) $(SANF) -I.
+CXXFLAGS += -std=c++17 $(OPT) $(DEBUG_INFO) -Wall -Wextra $(SANF) -I.
 LDFLAGS += $(SANF)
 # GLPK only where a planner is linked: ranks do without. LAPACK (of OpenBLAS) is core/sync/mixing.c's.
 CORE_LIBS := -lyaml -ljansson -lcsv -lz -Wl,--push-state,--as-needed -lglpk -lopenblas -Wl,--pop-state
