@@ -130,6 +130,24 @@ START_TEST(experts_are_shared_out)
 }
 END_TEST
 
+/* By closed form a planner has one plan simulated, the first that fits; where there are experts,
+ * the first of them that is shared out as well. */
+START_TEST(experts_by_closed_form)
+{
+    scene *s = open_scene();
+    small.family = LUO_FAMILY_MOE;
+    small.moe = (luo_moe){
+        .experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 512, .every_layers = 1};
+    s->in.simulated = false;
+    ask(s);
+    check_answer(s);
+    ck_assert_int_eq(s->out.at[LUO_AUTO_uniform].tried, 1);
+    ck_assert_int_eq(s->out.at[LUO_AUTO_search].tried, 2);
+    ck_assert_int_gt(s->out.at[LUO_AUTO_search].plan->ngroups, 0);
+    close_scene(s);
+}
+END_TEST
+
 START_TEST(no_device_is_a_sentence)
 {
     scene *s = open_scene();
@@ -318,7 +336,7 @@ START_TEST(pinned_plans_alone)
 END_TEST
 
 LUO_SUITE("run.auto", LUO_T(uniform_is_uniform), LUO_T(slow_devices_bring_malleus_in),
-          LUO_T(experts_are_shared_out),
+          LUO_T(experts_are_shared_out), LUO_T(experts_by_closed_form),
           LUO_T(no_device_is_a_sentence), LUO_T_N(pins_are_kept, LUO_ROWS(pins)),
           LUO_T(pins_of_values), LUO_T_N(sizes_are_told, LUO_ROWS(sizes)),
           LUO_T(other_sizes_are_told), LUO_T(sizes_are_kept), LUO_T(pinned_plans_alone))
