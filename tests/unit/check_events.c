@@ -5,6 +5,7 @@
 
 #include "core/base/rng.h"
 #include "core/run/events/events.h"
+#include "core/run/run.h"
 #include "tests/cluster_fixture.h"
 
 enum { LOG_MAX = 64 };
@@ -738,6 +739,35 @@ START_TEST(life_in_steps)
 }
 END_TEST
 
+/* Ranks of real runs are told once, before a step: of an hour at least, and from there on as far as
+ * one more look gets. Dates are those of the backend's clock, which began at 50 s. The simulator
+ * asks again; it is told four times the last step. */
+START_TEST(ranks_are_told_all)
+{
+    static const double dates[] = {60, 3050, 1000050};
+    luo_err err = {0};
+    f.events[0] = fixture_event("a", LUO_EVENT_STRAGGLER, "device:3", 10, 0);
+    f.events[1] = fixture_event("b", LUO_EVENT_STRAGGLER, "device:2", 3000, 0);
+    f.events[2] = fixture_event("c", LUO_EVENT_STRAGGLER, "device:1", 1e6, 0);
+    start(3, 0);
+    const luo_run_opts opts = {0};
+    luo_used_plan used = {.step_s = 5}, *list[] = {&used};
+    luo_run run = {.scratch = f.a, .plans = {.list = list, .n = 1}};
+    run.job.opts = &opts;
+    run.job.real = _i == 1;
+    run.clock.t0 = 50;
+    run.clock.events = f.e;
+    luo_ahead ahead;
+    luo_step_request request = {0};
+    ck_assert_int_eq(luo_run_look_ahead(&run, &ahead, &request, &err), LUO_OK);
+    ck_assert_int_eq(request.nchanges, run.job.real ? 3 : 1);
+    for (int32_t i = 0; i < request.nchanges; i++)
+        ck_assert_double_eq(request.changes[i].at_s, dates[i]);
+    ck_assert_double_eq(ahead.whole_s, run.job.real ? 50 + 1e9 : 50 + 4 * 5);
+    luo_arena_free(f.a);
+}
+END_TEST
+
 LUO_SUITE("run.events", LUO_T(every_step_is_drawn), LUO_T(life_in_steps),
           LUO_T(ramp_rises_in_ten_steps),
           LUO_T(slowdowns_and_factors_multiply), LUO_T(overlaps_are_cut),
@@ -747,5 +777,5 @@ LUO_SUITE("run.events", LUO_T(every_step_is_drawn), LUO_T(life_in_steps),
           LUO_T(lengths_newest_wins), LUO_T(draws_follow_the_stream), LUO_T(step_triggers_once),
           LUO_T(per_step_probability), LUO_T(clock_runs_only_while_up),
           LUO_T(causes_hit_their_scope), LUO_T_N(bad_targets, LUO_ROWS(bad)), LUO_T(bad_processes),
-          LUO_T(ahead_is_bounded), LUO_T(ahead_goes_on),
+          LUO_T(ahead_is_bounded), LUO_T(ahead_goes_on), LUO_T_N(ranks_are_told_all, 2),
           LUO_T(rows_are_bounded), LUO_T(returns))
