@@ -64,7 +64,7 @@ RUN_TESTS = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' 
     $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8)
 # Programs for GPUs are linked by make check-all, though nothing here may run them.
 LINKED = $(if $(NO_CUDA),,$(GPU_PROGRAMS))
-check: ## install what is missing, build, test (about 7 minutes on 2 cores, half of it the build)
+check: ## install what is missing, build, test (four minutes of a processor, half of them the build)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(filter-out $(MORE_PROGRAMS),$(TEST_PROGRAMS))
 	@$(RUN_TESTS) WAITING='$(WAITING)' GOLDEN=check ./tests/run.sh $(TESTS)
