@@ -172,7 +172,7 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_I(moe.every_layers);
     DUMP_D(moe.capacity_factor);
     DUMP_I(moe.top1);
-    DUMP_I(moe.sigmoid);
+    DUMP_I(moe.gate);
     DUMP_I(moe.renorm);
     DUMP_D(moe.routed_scale);
     DUMP_I(moe.route_groups);

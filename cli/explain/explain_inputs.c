@@ -86,7 +86,7 @@ static void print_layers(FILE *out, const luo_model *model)
             yes(model->qkv_bias), yes(model->qk_norm));
     if (model->token_types) fprintf(out, "token_types %lld\n", (long long)model->token_types);
     const luo_moe *e = &model->moe;
-    const char *gate = e->top1 ? "top1" : e->sigmoid ? "sigmoid" : "topk";
+    const char *gate = e->top1 ? "top1" : luo_gate_kind_name(e->gate);
     if (e->experts)
         fprintf(out, "experts %lld of ffn_hidden %lld, %lld a token (gate %s), capacity_factor %g; "
                      "shared %lld of %lld; first_dense_layers %lld, every_layers %lld\n",

@@ -32,7 +32,8 @@ static void route(luo_builder *b, int32_t x, int32_t out[2])
     const int32_t logits = statistic(b, "moe.logits", "te");
     const int32_t in[2] = {x, luo_build_param(b, "moe.router.weight", "eh", LUO_FORM_DUP)};
     luo_build_op(b, LUO_OP_MATMUL, "moe.logits", in, 2, &logits, 1);
-    const bool balances = b->m->moe.aux_loss > 0, learns = b->m->moe.bias_rate > 0;
+    const bool balances = b->m->moe.aux_loss > 0 && b->m->moe.gate != LUO_GATE_SAM;
+    const bool learns = b->m->moe.bias_rate > 0;
     const bool counts = balances || learns;
     const int32_t by[2] = {logits, learns ? luo_build_counted(b, "moe.router.bias", "e") : 0};
     const int32_t made[4] = {statistic(b, "moe.weights", "tk"), statistic(b, "moe.ids", "tk"),

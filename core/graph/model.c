@@ -114,7 +114,7 @@ typedef struct count {
 luo_gate luo_model_gate(const luo_model *model)
 {
     const luo_moe *moe = &model->moe;
-    return (luo_gate){.kind = moe->sigmoid ? LUO_GATE_SIGMOID : LUO_GATE_TOPK,
+    return (luo_gate){.kind = moe->gate,
                       .experts = (int32_t)moe->experts,
                       .k = (int32_t)moe->experts_per_token,
                       .capacity_factor = moe->capacity_factor,

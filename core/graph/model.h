@@ -63,10 +63,12 @@ typedef struct luo_moe { /* experts = 0: no mixture of experts */
     int64_t first_dense_layers, every_layers;
     double capacity_factor; /* 0: nothing is dropped */
     bool top1;
-    bool sigmoid, renorm;   /* else softmax; weights of a token's choices add up to 1 */
+    luo_gate_kind gate;
+    bool renorm;            /* top-k: weights of a token's choices add up to 1 */
     double routed_scale;    /* sigmoid: what they add up to; 0: 1 */
-    int64_t route_groups, route_groups_kept; /* sigmoid; 0: one group */
-    double aux_loss; /* softmax: weight of the loss of unbalanced experts; 0: none */
+    int64_t route_groups, route_groups_kept; /* sigmoid, sam; 0: one group */
+    double aux_loss; /* but for sigmoid: weight of the loss of unbalanced experts, of sam of that of
+                        alignment; 0: none */
     /* sigmoid: how far the bias of an expert moves in a step, up if fewer tokens than the mean
      * chose it, down if more did; 0: there is no bias */
     double bias_rate;

@@ -112,18 +112,19 @@ typedef struct luo_kernels {
     void (*gelu_dx)(int64_t n, const void *dy, const void *x, void *dx);
     void (*add)(int64_t n, int32_t count, const void *const *x, void *y); /* y may be x[0] */
     /* logits, probabilities [t x experts], weights, ids [t x k]; ids are whole numbers, -1: dropped
-     * by the capacity of its expert among these tokens. Gates top-k and sigmoid. load [experts]:
-     * how often each was chosen, also by those that were dropped; NULL: not wanted. Backward adds
-     * `balance` times load to the gradient of every probability. work: 8 (5 experts + k + 4) bytes.
-     * pad [t]: not 0: a token that is no data, and counts nowhere; NULL: there is none.
+     * by the capacity of its expert among these tokens. Gates that look at one token. load
+     * [experts]: how often each was chosen, also by those that were dropped; NULL: not wanted.
+     * Backward adds `balance` times load to the gradient of every probability, or times that of
+     * alignment (sam). work: 8 (5 experts + k + 4) bytes. pad [t]: not 0: a token that is no data,
+     * and counts nowhere; NULL: there is none.
      */
     void (*route)(int64_t t, const luo_gate *gate, const void *logits, const unsigned char *pad,
                   void *weights, void *ids, void *probabilities, void *load, void *work);
     void (*route_dx)(int64_t t, const luo_gate *gate, const void *dweights, const void *weights,
                      const void *ids, const void *probabilities, const unsigned char *pad,
                      const void *load, double balance, void *dlogits);
-    /* Sum over tokens and experts of probability times load. */
-    double (*balance)(int64_t t, int32_t experts, const void *probabilities,
+    /* Sum over tokens and experts of probability times load; of sam the loss of alignment. */
+    double (*balance)(int64_t t, const luo_gate *gate, const void *ids, const void *probabilities,
                       const unsigned char *pad, const void *load);
     /* rows [as many as choices that are not dropped x h], by (expert, token); counts [experts].
      * combine: y = sum of the rows of a token times their weights; weights NULL: 1, which is the

@@ -57,8 +57,19 @@ static void add_choices(luo_rank *rank, int32_t from, int32_t to, int32_t expert
 }
 
 /* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
- * pipeline, by its tokens over those of the step; masks are constants of its gradient, and the
- * loss is linear in the probabilities, so that every device adds the part of its own tokens. */
+ * pipeline (E: of a prototype), of sam the mean of what is not aligned, by its tokens over those of
+ * the step. Masks are constants of its gradient, and the loss is linear in the probabilities, so
+ * that every device adds the part of its own tokens. This is what a term of that sum is multiplied
+ * by. */
+static double aux_weight(const luo_rank *rank, const luo_gate *gate)
+{
+    const double step = (double)rank->job->b.data_tokens, own = (double)rank->mb.data_tokens;
+    const double each = gate->kind == LUO_GATE_KTOP1 ? gate->experts / gate->k : gate->experts;
+    if (!(step > 0 && own > 0)) return 0;
+    return rank->x->config.model->moe.aux_loss *
+           (gate->kind == LUO_GATE_SAM ? 1 / step : each / (own * step));
+}
+
 void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
@@ -68,14 +79,14 @@ void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const bool counts = instr->nout > 1;
     const void *load = instr->nin > 4 && !counts ? host_buf(rank, instr->in[4], task) : NULL;
     if (counts) add_choices(rank, instr->in[4], instr->out[1], gate.experts, task);
-    const double tokens = (double)rank->mb.data_tokens * (double)rank->job->b.data_tokens;
-    const double weight =
-        tokens > 0 ? rank->x->config.model->moe.aux_loss * gate.experts / tokens : 0;
+    const double weight = aux_weight(rank, &gate);
     rank->x->k->route_dx(op->rows, &gate, host_buf(rank, instr->in[0], task),
                          host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task), p,
                          pad, load, weight, host_buf(rank, instr->out[0], task));
-    if (load && op->depth == 0)
-        rank->aux_loss += weight * rank->x->k->balance(op->rows, gate.experts, p, pad, load);
+    if (weight > 0 && op->depth == 0)
+        rank->aux_loss +=
+            weight *
+            rank->x->k->balance(op->rows, &gate, host_buf(rank, instr->in[2], task), p, pad, load);
 }
 
 /* ---- tokens and rows ---- */

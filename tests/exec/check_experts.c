@@ -198,7 +198,7 @@ static double balance_of(int tokens, const unsigned char *pad, const double *log
     for (int i = 0; i < tokens; i++) n += !(pad && pad[i]);
     for (int i = 0; i < 4 * tokens; i++)
         if (!(pad && pad[i / 4])) loss += 4 * p[i] / n * load[i % 4] / n;
-    ck_assert(fabs(4 / (n * n) * k->balance(tokens, 4, p, pad, load) - loss) < 1e-14);
+    ck_assert(fabs(4 / (n * n) * k->balance(tokens, &gate, ids, p, pad, load) - loss) < 1e-14);
     if (dlogits) k->route_dx(tokens, &gate, none, weights, ids, p, pad, load, 4 / (n * n), dlogits);
     return loss;
 }
@@ -219,6 +219,34 @@ START_TEST(balance)
         ck_assert_msg(fabs(slope[i] - (up - down) / (2 * h)) < 1e-8, "%d: %.9g, measured %.9g", i,
                       slope[i], (up - down) / (2 * h));
     }
+}
+END_TEST
+
+/* Gates of core, which look at all tokens in double and know nothing of kernels. */
+START_TEST(gates_as_in_core)
+{
+    static const luo_gate gates[] = {
+        {.kind = LUO_GATE_TOPK, .experts = 12, .k = 3, .renorm = true},
+        {.kind = LUO_GATE_KTOP1, .experts = 12, .k = 3},
+        {.kind = LUO_GATE_SAM, .experts = 12, .k = 2, .groups = 4},
+        {.kind = LUO_GATE_SAM, .experts = 12, .k = 6, .groups = 2},
+    };
+    enum { T = 20, E = 12, K = 6 };
+    const luo_gate *gate = &gates[_i];
+    double logits[T * E], weights[T * K], ids[T * K], p[T * E], load[E], work[WORK];
+    luo_arena *a = luo_arena_new(0);
+    luo_rng rng = luo_rng_seed(5);
+    luo_gate_routes want;
+    for (int i = 0; i < T * E; i++) logits[i] = luo_rng_normal(&rng);
+    ck_assert_int_eq(luo_gate_route(a, gate, T, logits, NULL, &want, NULL), LUO_OK);
+    k->route(T, gate, logits, NULL, weights, ids, p, load, work);
+    for (int i = 0; i < T * gate->k; i++)
+        ck_assert((int32_t)ids[i] == want.expert[i] && weights[i] == want.weight[i]);
+    const bool sam = gate->kind == LUO_GATE_SAM;
+    const int each = gate->kind == LUO_GATE_KTOP1 ? E / gate->k : E;
+    const double loss = k->balance(T, gate, ids, p, NULL, sam ? NULL : load);
+    ck_assert(want.loss > 0 && fabs((sam ? 1 : each / (double)(T * T)) * loss - want.loss) < 1e-13);
+    luo_arena_free(a);
 }
 END_TEST
 
@@ -270,4 +298,5 @@ START_TEST(no_numbers)
 END_TEST
 
 LUO_SUITE("exec.experts", LUO_T(vector), LUO_T_N(random_layers, 100), LUO_T(balance),
-          LUO_T(balance_without_pads), LUO_T(capacity), LUO_T(no_numbers))
+          LUO_T_N(gates_as_in_core, 4), LUO_T(balance_without_pads), LUO_T(capacity),
+          LUO_T(no_numbers))

@@ -13,16 +13,17 @@ typedef struct row {
     int model; /* 0 llama, 1 grouped heads, 2 gpt, 3 llama with norms of queries and keys, 4 experts
                   beside shared ones, 5 experts without gate columns behind a dense layer, 6 weights
                   that add up to 1, 7 sigmoid gate in route groups, 8 latent attention, 9 the same
-                  with queries by one product, beside experts, 10 a loss of unbalanced experts */
+                  with queries by one product, beside experts, 10 a loss of unbalanced experts, 11
+                  prototypes with theirs, 12 groups of experts with that of alignment */
     int full;
     int64_t tokens[3];
 } row;
 static const row rows[] = {
-    {"2: [0]*2", 0, 0, {16, 16}},    {"1: [0]*2", 1, 0, {32}},     {"2: [0]*2", 2, 0, {16, 16}},
-    {"2: [0]*2", 4, 0, {16, 16}},    {"2: [0]*2", 5, 1, {8, 24}},  {"2: [0]*2", 10, 1, {8, 24}},
-    {"2: [0]*2", 8, 0, {16, 16}},    {"2: [0]*2", 9, 1, {8, 24}},  {"2: [0]*2", 6, 0, {16, 16}},
-    {"2: [0]*2", 7, 0, {16, 16}},    {"2: [0]*2", 3, 0, {16, 16}}, {"3: [0]*2", 0, 1, {8, 24, 16}},
-    {"3: [0]*2", 2, 1, {8, 24, 16}},
+    {"2: [0]*2", 0, 0, {16, 16}}, {"1: [0]*2", 1, 0, {32}},        {"2: [0]*2", 2, 0, {16, 16}},
+    {"2: [0]*2", 4, 0, {16, 16}}, {"2: [0]*2", 5, 1, {8, 24}},     {"2: [0]*2", 10, 1, {8, 24}},
+    {"2: [0]*2", 11, 0, {8, 24}}, {"2: [0]*2", 12, 0, {8, 24}},    {"2: [0]*2", 8, 0, {16, 16}},
+    {"2: [0]*2", 9, 1, {8, 24}},  {"2: [0]*2", 6, 0, {16, 16}},    {"2: [0]*2", 7, 0, {16, 16}},
+    {"2: [0]*2", 3, 0, {16, 16}}, {"3: [0]*2", 0, 1, {8, 24, 16}}, {"3: [0]*2", 2, 1, {8, 24, 16}},
 };
 
 static luo_lab lab;
@@ -40,12 +41,17 @@ static luo_model model_of(const row *r)
                           3,
                           16,
                           .every_layers = 1,
-                          .sigmoid = true,
+                          .gate = LUO_GATE_SIGMOID,
                           .routed_scale = 2.5,
                           .route_groups = 4,
                           .route_groups_kept = 2,
                           .bias_rate = 0.05};
     if (r->model == 10) m.moe = (luo_moe){6, 2, 16, .every_layers = 1, .aux_loss = 0.5};
+    if (r->model == 11)
+        m.moe = (luo_moe){6, 3, 16, .every_layers = 1, .gate = LUO_GATE_KTOP1, .aux_loss = 0.5};
+    if (r->model == 12)
+        m.moe = (luo_moe){
+            8, 2, 16, .every_layers = 1, .gate = LUO_GATE_SAM, .route_groups = 2, .aux_loss = 0.5};
     if (r->model == 8 || r->model == 9) {
         m.latent = (luo_latent){r->model == 8 ? 20 : 0, 12, 6, 4, 7};
         m.head_dim = 10;
@@ -165,8 +171,8 @@ START_TEST(counts_move_the_bias)
     luo_model model = luo_test_llama(1, 32, 48, 4, 64);
     model.family = LUO_FAMILY_MOE;
     model.max_sequence_tokens = 64;
-    model.moe =
-        (luo_moe){4, 2, 16, .every_layers = 1, .sigmoid = true, .routed_scale = 1, .bias_rate = 1};
+    model.moe = (luo_moe){
+        4, 2, 16, .every_layers = 1, .gate = LUO_GATE_SIGMOID, .routed_scale = 1, .bias_rate = 1};
     luo_plan *p = luo_test_plan(a, "3: [0]*1");
     p->dtype = LUO_F64;
     p->sequence_tokens = 16;

@@ -240,7 +240,7 @@ static inline luo_model state_model(int kind)
     if (kind == 2) m.tied_embeddings = m.linear_bias = true;
     if (kind == 4) {
         m.family = LUO_FAMILY_MOE;
-        m.moe = (luo_moe){5, 2, 12, .every_layers = 2, .sigmoid = true, .bias_rate = 0.01};
+        m.moe = (luo_moe){5, 2, 12, .every_layers = 2, .gate = LUO_GATE_SIGMOID, .bias_rate = 0.01};
     }
     return m;
 }

@@ -5,8 +5,28 @@
 
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
-        uneven, all, shared, dense, context, lengths, joined, copies, balanced, learnt;
+        uneven, all, shared, dense, context, lengths, joined, copies, balanced, learnt, prototypes,
+        aligned;
 } tally;
+
+static void draw_gate(luo_rng *rng, luo_moe *moe)
+{
+    static const luo_gate_kind gates[] = {LUO_GATE_TOPK, LUO_GATE_TOPK, LUO_GATE_SIGMOID,
+                                          LUO_GATE_KTOP1, LUO_GATE_SAM};
+    moe->gate = gates[luo_rng_pick(rng, 5)];
+    const bool sigmoid = moe->gate == LUO_GATE_SIGMOID;
+    if (moe->gate == LUO_GATE_KTOP1) /* as many prototypes as divide the experts */
+        while (moe->experts % moe->experts_per_token) moe->experts_per_token--;
+    if (moe->gate == LUO_GATE_SAM) moe->route_groups = moe->experts % 2 ? 1 : 2;
+    if (moe->gate == LUO_GATE_SAM && moe->experts_per_token > moe->experts / moe->route_groups)
+        moe->experts_per_token = moe->experts / moe->route_groups;
+    moe->renorm = luo_rng_pick(rng, 2) && moe->gate == LUO_GATE_TOPK;
+    if (sigmoid) moe->routed_scale = 1.5;
+    if (sigmoid && luo_rng_pick(rng, 3) > 0) moe->bias_rate = 0.05;
+    if (!sigmoid && luo_rng_pick(rng, 2) && moe->experts > 1) moe->aux_loss = 0.5;
+    if (moe->experts_per_token == 1) /* else a weight that is always the same has no gradient */
+        moe->gate = sigmoid ? LUO_GATE_TOPK : moe->gate, moe->renorm = false, moe->bias_rate = 0;
+}
 
 /* least: experts. */
 static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
@@ -24,13 +44,7 @@ static luo_model draw_model(luo_rng *rng, int32_t layers, int32_t least)
                       .first_dense_layers = luo_rng_pick(rng, 2),
                       .every_layers = 1 + luo_rng_pick(rng, 2)};
     if (luo_rng_pick(rng, 4) == 0) m.moe.experts_per_token = experts; /* all of them */
-    m.moe.sigmoid = luo_rng_pick(rng, 3) == 0;
-    m.moe.renorm = luo_rng_pick(rng, 2);
-    if (m.moe.sigmoid) m.moe.routed_scale = 1.5;
-    if (m.moe.sigmoid && luo_rng_pick(rng, 3) > 0) m.moe.bias_rate = 0.05;
-    if (!m.moe.sigmoid && luo_rng_pick(rng, 2) && experts > 1) m.moe.aux_loss = 0.5;
-    if (m.moe.experts_per_token == 1) /* else a weight that is always the same has no gradient */
-        m.moe.sigmoid = m.moe.renorm = false, m.moe.bias_rate = 0;
+    draw_gate(rng, &m.moe);
     if (luo_rng_pick(rng, 2) == 0) {
         m.moe.shared_experts = 1 + luo_rng_pick(rng, 2);
         m.moe.shared_ffn_hidden = 12;
@@ -188,6 +202,8 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
     t->lengths += r->tokens[0] > 0;
     t->balanced += m->moe.aux_loss > 0;
     t->learnt += m->moe.bias_rate > 0;
+    t->prototypes += m->moe.gate == LUO_GATE_KTOP1;
+    t->aligned += m->moe.gate == LUO_GATE_SAM && m->moe.aux_loss > 0;
 }
 
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
@@ -224,7 +240,7 @@ static bool run_way(luo_lab *lab, const char *one, const char *other)
     luo_model model = luo_test_llama(p[0]->layers, 32, 48, 4, 64);
     model.family = LUO_FAMILY_MOE;
     model.max_sequence_tokens = 64;
-    model.moe = (luo_moe){6, 2, 24, .every_layers = 1, .sigmoid = true, .bias_rate = 0.05};
+    model.moe = (luo_moe){6, 2, 24, .every_layers = 1, .gate = LUO_GATE_SIGMOID, .bias_rate = 0.05};
     luo_exec *x = luo_lab_executor(lab, &model, LUO_F64);
     luo_trial single = refer(a, lab, x, p[0], &model), t = luo_lab_bind(a, lab, x, p[0], &model);
     curve ref, c;
@@ -273,13 +289,14 @@ int main(int argc, char **argv)
                "1, %d zero 2 or 3, %d "
                "sequence parallel, %d recomputed, %d with all experts for a token, %d with shared "
                "ones, %d with dense layers, %d of several lengths, %d with a loss of unbalanced "
-               "experts, %d with a bias that is learnt\n"
+               "experts, %d with a bias that is learnt, %d with prototypes, "
+               "%d with groups of experts and their loss\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
                t.joined, t.copies, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense,
-               t.lengths, t.balanced, t.learnt, 100 * (t.plans - t.failed) / t.plans, t.plans,
-               t.failed);
+               t.lengths, t.balanced, t.learnt, t.prototypes, t.aligned,
+               100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;
 }

@@ -139,7 +139,7 @@ START_TEST(bias_is_whole)
     luo_param *param;
     int32_t n, seen = 0;
     luo_str sums = {0}, router = {0};
-    m.model.moe.sigmoid = true;
+    m.model.moe.gate = LUO_GATE_SIGMOID;
     m.model.moe.bias_rate = 0.001;
     m.plan->zero = r->zero;
     m.plan->dtype = LUO_BF16;

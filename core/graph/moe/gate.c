@@ -4,6 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+const char *luo_gate_kind_name(luo_gate_kind kind)
+{
+    static const char *const names[] = {LUO_GATE_LIST(LUO_WORD_TEXT)};
+    return names[kind];
+}
+
 luo_status luo_gate_check(const luo_gate *gate, luo_err *err)
 {
     const int32_t groups = gate->groups > 0 ? gate->groups : 1;

@@ -14,15 +14,23 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "core/base/words.h"
 
-typedef enum luo_gate_kind {
-    LUO_GATE_TOPK,     /* softmax; the k largest */
-    LUO_GATE_KTOP1,    /* k prototypes of E / k experts, the best of each */
-    LUO_GATE_HASH,     /* by the token's id; weight 1 */
-    LUO_GATE_SAM,      /* the best group of experts, then the k best in it */
-    LUO_GATE_BALANCED, /* T / E tokens an expert */
-    LUO_GATE_SIGMOID   /* sigmoid of each; chosen by score and bias, in route groups */
-} luo_gate_kind;
+/*   topk      softmax; the k largest
+ *   ktop1     k prototypes of E / k experts, the best of each
+ *   hash      by the token's id; weight 1
+ *   sam       the best group of experts, then the k best in it
+ *   balanced  T / E tokens an expert
+ *   sigmoid   sigmoid of each; chosen by score and bias, in route groups */
+#define LUO_GATE_LIST(X)                                                                           \
+    X(LUO_GATE_TOPK, "topk")                                                                       \
+    X(LUO_GATE_KTOP1, "ktop1")                                                                     \
+    X(LUO_GATE_HASH, "hash")                                                                       \
+    X(LUO_GATE_SAM, "sam")                                                                         \
+    X(LUO_GATE_BALANCED, "balanced")                                                               \
+    X(LUO_GATE_SIGMOID, "sigmoid")
+typedef enum luo_gate_kind { LUO_GATE_LIST(LUO_WORD_VALUE) } luo_gate_kind;
+const char *luo_gate_kind_name(luo_gate_kind kind); /* "topk" */
 
 enum { LUO_GATE_CHOICES = 256 }; /* of a token at most */
 

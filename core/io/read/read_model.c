@@ -55,7 +55,12 @@ static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)
 static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word attentions[] = {{"mla", 0}};
-static const luo_doc_word gates[] = {{"topk", 0}, {"top1", 1}, {"sigmoid", 2}};
+enum { TOP1 = LUO_GATE_SIGMOID + 1 }; /* top-k of one */
+static const luo_doc_word gates[] = {{"topk", LUO_GATE_TOPK},
+                                     {"top1", TOP1},
+                                     {"ktop1", LUO_GATE_KTOP1},
+                                     {"sam", LUO_GATE_SAM},
+                                     {"sigmoid", LUO_GATE_SIGMOID}};
 
 static const luo_doc_field moe_fields[] = {
     LUO_DOC_INT("experts", REQ, moe_yaml, experts, HEADS),
@@ -276,6 +281,26 @@ static void check_tables(luo_doc *doc, const luo_model *model)
                       (long long)mlp->columns[mlp->n - 1], (long long)f->width);
 }
 
+/* Keys that belong to some gates. */
+static void check_gate_keys(luo_doc *doc, const luo_doc_node *at, const luo_moe *moe)
+{
+    const bool sigmoid = moe->gate == LUO_GATE_SIGMOID, sam = moe->gate == LUO_GATE_SAM;
+    if (!sigmoid && moe->routed_scale != 1)
+        luo_doc_error(doc, at, "`routed_scale` goes with `gate` sigmoid.");
+    if (!sigmoid && !sam && moe->route_groups > 1)
+        luo_doc_error(doc, at, "`route_groups` goes with `gate` sigmoid or sam.");
+    if (sigmoid && moe->aux_loss > 0)
+        luo_doc_error(doc, at, "`aux_loss` goes with `gate` topk, top1, ktop1 or sam.");
+    if (sam && moe->aux_loss > 0 && moe->capacity_factor > 0)
+        luo_doc_error(doc, at,
+                      "`aux_loss` of `gate` sam needs all choices, and `capacity_factor` drops "
+                      "some; leave one of them out.");
+    if (!sigmoid && moe->bias_rate > 0)
+        luo_doc_error(doc, luo_doc_get(at, "bias_rate"), "`bias_rate` goes with `gate` sigmoid.");
+    if (moe->renorm && moe->gate != LUO_GATE_TOPK && !sigmoid)
+        luo_doc_error(doc, luo_doc_get(at, "renorm"), "`renorm` goes with `gate` topk or top1.");
+}
+
 static void check_moe(luo_doc *doc, const luo_model *model)
 {
     const luo_doc_node *moe = at_key(doc, "moe"), *each = luo_doc_get(moe, "experts_per_token");
@@ -290,12 +315,7 @@ static void check_moe(luo_doc *doc, const luo_model *model)
     const luo_gate gate = luo_model_gate(model);
     if (gate.k <= gate.experts && luo_gate_check(&gate, &err) != LUO_OK)
         luo_doc_error(doc, moe, "%s", err.text);
-    if (!model->moe.sigmoid && (model->moe.routed_scale != 1 || model->moe.route_groups > 1))
-        luo_doc_error(doc, moe, "`routed_scale` and `route_groups` go with `gate` sigmoid.");
-    if (model->moe.sigmoid && model->moe.aux_loss > 0)
-        luo_doc_error(doc, moe, "`aux_loss` goes with `gate` topk or top1.");
-    if (!model->moe.sigmoid && model->moe.bias_rate > 0)
-        luo_doc_error(doc, luo_doc_get(moe, "bias_rate"), "`bias_rate` goes with `gate` sigmoid.");
+    check_gate_keys(doc, moe, &model->moe);
     if ((model->moe.shared_experts > 0) != (model->moe.shared_ffn_hidden > 0))
         luo_doc_error(doc, moe,
                       "`shared_experts` and `shared_ffn_hidden` are given together or "
@@ -351,7 +371,7 @@ static void take_family_defaults(const luo_doc *doc, luo_model *model)
     if (!at_key(doc, "causal")) model->causal = f->causal;
     if (!at_key(doc, "moe")) model->moe = (luo_moe){0};
     if (!luo_doc_get(at_key(doc, "moe"), "bias_rate"))
-        model->moe.bias_rate = model->moe.sigmoid ? BIAS_RATE : 0;
+        model->moe.bias_rate = model->moe.gate == LUO_GATE_SIGMOID ? BIAS_RATE : 0;
     if (!luo_doc_get(at_key(doc, "moe"), "every_layers"))
         model->moe.every_layers = (f->keys & LUO_KEYS_EXPERTS) != 0;
 }
@@ -389,7 +409,8 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                          .moe = {y->moe.experts, y->moe.experts_per_token, y->moe.expert_ffn_hidden,
                                  y->moe.shared_experts, y->moe.shared_ffn_hidden,
                                  y->moe.first_dense_layers, y->moe.every_layers,
-                                 y->moe.capacity_factor, y->moe.gate == 1, y->moe.gate == 2,
+                                 y->moe.capacity_factor, y->moe.gate == TOP1,
+                                 y->moe.gate == TOP1 ? LUO_GATE_TOPK : (luo_gate_kind)y->moe.gate,
                                  y->moe.renorm, y->moe.routed_scale, y->moe.route_groups,
                                  y->moe.route_groups_kept, y->moe.aux_loss, y->moe.bias_rate},
                          .latent = y->attention.latent,
