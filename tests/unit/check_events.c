@@ -739,6 +739,33 @@ START_TEST(life_in_steps)
 }
 END_TEST
 
+/* Devices of a node go down for 2 s and are up for 3, two changes each 5 s: 40 in 100 s, 20 in the
+ * 50 s that another lasts; of eight devices each is struck every 10 s, and gets over it: 160. What
+ * lasts as long as a run of unknown length is not counted. */
+START_TEST(changes_are_counted_before)
+{
+    f.events[0] = fixture_event("a", LUO_EVENT_FLAP, "node:g0-1", 10, 0);
+    f.events[1] = fixture_event("b", LUO_EVENT_FLAP, "node:g0-0", 10, 50);
+    for (int i = 0; i < 2; i++) f.events[i].down_s = 2, f.events[i].up_s = 3;
+    f.processes[0] = (luo_arrivals){.id = "p",
+                                   .target = "device:[0-7]",
+                                   .kind = LUO_EVENT_STRAGGLER,
+                                   .dist = LUO_DIST_EXPONENTIAL,
+                                   .mean_s = 10,
+                                   .slowdown = 2,
+                                   .life = {.duration_s = 1}};
+    start(2, 1);
+    ck_assert_double_eq(luo_events_expected(f.e, 100), 40 + 20 + 160);
+    ck_assert_double_eq(luo_events_expected(f.e, INFINITY), 20);
+    ck_assert_double_eq(luo_events_rate(f.e), 0.8);
+    luo_arena_free(f.a);
+    start(1, 0);
+    ck_assert_double_eq(luo_events_expected(f.e, 100), 40);
+    ck_assert_double_eq(luo_events_rate(f.e), 0);
+    luo_arena_free(f.a);
+}
+END_TEST
+
 /* Ranks of real runs are told once, before a step: of an hour at least, and from there on as far as
  * one more look gets. Dates are those of the backend's clock, which began at 50 s. The simulator
  * asks again; it is told four times the last step. */
@@ -778,4 +805,5 @@ LUO_SUITE("run.events", LUO_T(every_step_is_drawn), LUO_T(life_in_steps),
           LUO_T(per_step_probability), LUO_T(clock_runs_only_while_up),
           LUO_T(causes_hit_their_scope), LUO_T_N(bad_targets, LUO_ROWS(bad)), LUO_T(bad_processes),
           LUO_T(ahead_is_bounded), LUO_T(ahead_goes_on), LUO_T_N(ranks_are_told_all, 2),
+          LUO_T(changes_are_counted_before),
           LUO_T(rows_are_bounded), LUO_T(returns))
