@@ -61,9 +61,11 @@ static void move_bias(luo_rank *rank, const luo_bound_pair *p, int32_t task)
     const double rate = rank->x->config.model->moe.bias_rate;
     const char *counts = host_buf(rank, p->grad, task);
     double sum = 0, n = 0;
-    for (int32_t k = 0; k < p->ncells; k++, n += (double)p->cells[k - 1].n)
+    for (int32_t k = 0; k < p->ncells; k++) {
+        n += (double)p->cells[k].n;
         for (int64_t i = 0; i < p->cells[k].n; i++)
             sum += get_real(rank, counts + (p->cells[k].grad + i) * elem);
+    }
     for (int32_t k = 0; k < p->ncells; k++)
         for (int64_t i = 0; i < p->cells[k].n; i++) {
             char *bias = (char *)p->piece->weight + (p->cells[k].weight + i) * elem;

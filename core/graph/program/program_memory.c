@@ -235,9 +235,10 @@ static void count_state(const luo_programs *set, const luo_role *role, luo_memor
         switch ((luo_buffer_class)role->buf[b].buffer_class) {
         case LUO_BUFFER_WEIGHT:
             memory->weights += n;
-            weight = role->buf[b].elem_bytes;
+            if (!weight || role->buf[b].elem_bytes < weight) /* what counts move may be wider */
+                weight = role->buf[b].elem_bytes;
             if (!apart && !strchr(role->buf[b].tensor, '@')) /* a copy has no state */
-                weights += n / weight;
+                weights += n / role->buf[b].elem_bytes;
             break;
         case LUO_BUFFER_GRADIENT:
             memory->gradients += n;
