@@ -20,11 +20,11 @@ luo_hap_graph *luo_hap_graphs_mlp(luo_arena *arena, const luo_hap_mlp_in *in)
     int32_t x = luo_hap_graph_leaf(g, "x", LUO_HAP_INPUT, false, 2, DIMS(in->batch, in->d[0]));
     for (int32_t l = 0; l < in->layers; l++) {
         const char a = letters[l], c = letters[l + 1];
-        char name[4][8], signature[32];
-        snprintf(name[0], 8, "w%d", l);
-        snprintf(name[1], 8, "v%d", l);
-        snprintf(name[2], 8, "h%d", l);
-        snprintf(name[3], 8, "a%d", l);
+        char name[4][16], signature[32];
+        snprintf(name[0], sizeof name[0], "w%d", l);
+        snprintf(name[1], sizeof name[1], "v%d", l);
+        snprintf(name[2], sizeof name[2], "h%d", l);
+        snprintf(name[3], sizeof name[3], "a%d", l);
         snprintf(signature, sizeof signature, in->biases ? "b%c,%c%c,%c->b%c" : "b%c,%c%c->b%c", a,
                  a, c, c, c);
         const int32_t w =
