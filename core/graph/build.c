@@ -413,6 +413,7 @@ static void build_decoder(luo_graph *graph, const luo_model *model, const luo_bu
     for (int32_t l = 0; l < (int32_t)model->layers; l++) {
         b.layer = b.place = l;
         b.prefix = luo_arena_printf(graph->arena, "layers.%d.", (int)l);
+        if (!b.prefix) graph->failed = true; /* and not a name `(null)..` */
         x = luo_build_reshard(&b, "in", x, LUO_FORM_X);
         x = attention_block(&b, x);
         x = luo_model_has_experts(model, l) ? luo_build_mixture(&b, x) : feed_forward(&b, x);

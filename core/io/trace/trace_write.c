@@ -21,6 +21,7 @@ typedef struct writer {
     gzFile gz;
     luo_str out;
     bool first, failed;
+    bool nomem; /* a name of a track has no text; failed: a file */
 } writer;
 
 static void spill(writer *w, size_t least)
@@ -199,7 +200,7 @@ static void name_process(writer *w, int32_t pid, const char *name, int64_t sort)
     luo_str_clear(&text);
     luo_str_addi(&text, sort);
     meta(w, "process_sort_index", pid, 0, "sort_index", luo_str_get(&text));
-    w->failed |= text.failed;
+    w->nomem |= text.failed;
     luo_str_free(&text);
 }
 
@@ -211,7 +212,7 @@ static void name_thread(writer *w, int32_t pid, int32_t tid, const char *name)
     luo_str_clear(&text);
     luo_str_addi(&text, tid);
     meta(w, "thread_sort_index", pid, tid, "sort_index", luo_str_get(&text));
-    w->failed |= text.failed;
+    w->nomem |= text.failed;
     luo_str_free(&text);
 }
 
@@ -271,7 +272,7 @@ static bool put_all(writer *w, const luo_trace_head *head)
     w->first = true;
     if (ok) put_head(w, head);
     if (ok) put_meta(w);
-    while (ok && !w->failed && (x = luo_trace_reader_next(&events))) put(w, x);
+    while (ok && !w->failed && !w->nomem && (x = luo_trace_reader_next(&events))) put(w, x);
     luo_str_add(&w->out, "\n]}\n");
     spill(w, 0);
     w->failed |= events.failed;
@@ -285,7 +286,7 @@ static luo_status put_file(writer *w, luo_replace *f, const luo_trace_head *head
     luo_status st = LUO_OK;
     const int fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0); /* gzclose closes it */
     if (fd >= 0) w->gz = gzdopen(fd, "wb1");
-    if (w->gz && !put_all(w, head)) st = luo_err_nomem(err);
+    if (w->gz && (!put_all(w, head) || w->nomem || w->out.failed)) st = luo_err_nomem(err);
     if (!w->gz && fd >= 0) close(fd);
     const bool closed = w->gz && gzclose(w->gz) == Z_OK;
     if (st == LUO_OK && (!closed || w->failed)) st = luo_io_err(err, "write", f->path);

@@ -194,14 +194,17 @@ static int32_t count_blocks(const luo_hap_graph *graph)
     return n;
 }
 
-/* Work up to and with operation o, as a part of all. */
+/* Work up to and with block `last`, as a part of all. What is of no block goes with the block
+ * before it, as luo_hap_graph_cut deals it: the embedding begins, the head ends. */
 static double part_up_to(const luo_hap_graph *graph, int32_t last)
 {
     double part = 0, all = 0;
+    int32_t block = -1;
     for (int32_t o = 0; o < graph->nops; o++) {
         const double work = luo_hap_graph_work(&graph->op[o]);
         all += work;
-        if (graph->op[o].block <= last) part += work;
+        if (graph->op[o].block >= 0) block = graph->op[o].block;
+        if (block <= last) part += work;
     }
     return all > 0 ? part / all : 1;
 }
