@@ -1,4 +1,6 @@
 /* check_hap_model.c: graphs of models by letters. */
+#include <math.h>
+
 #include "core/plan/hap/space.h"
 #include "core/plan/hap_graph/hap_model.h"
 #include "tests/check_main.h"
@@ -103,6 +105,30 @@ START_TEST(segments)
 }
 END_TEST
 
+/* The head is behind the last block and weighs as much as several: the segments are about as heavy
+ * as each other, so that the first has more blocks. */
+START_TEST(a_heavy_head_is_of_the_last_segment)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_model model = gpt;
+    double work[2] = {0, 0}, most = 0, block[8] = {0};
+    model.layers = 8;
+    model.vocab = 50 * model.hidden; /* a block has 12 hidden^2, and attention */
+    luo_hap_graph *graph = graph_of(a, &model);
+    ck_assert_int_eq(luo_hap_graph_cut(graph, 2, NULL), LUO_OK);
+    ck_assert_int_eq(graph->op[graph->nops - 1].segment, 1);
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const luo_hap_op *op = &graph->op[o];
+        work[op->segment] += luo_hap_graph_work(op);
+        if (op->block >= 0) block[op->block] += luo_hap_graph_work(op);
+    }
+    for (int32_t b = 0; b < 8; b++) most = fmax(most, block[b]);
+    ck_assert_double_gt(work[0] + work[1], 10 * most); /* the head is heavy */
+    ck_assert_double_le(fabs(work[0] - work[1]), 2 * most);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* The table of words is of the lookup, which is the first operation, and of the output: the first
  * chooses how it lies, the other takes it so. */
 START_TEST(a_tied_table_lies_as_its_first_reader_says)
@@ -140,4 +166,5 @@ START_TEST(of_no_builder)
 END_TEST
 
 LUO_SUITE("hap.model", LUO_T(of_gpt), LUO_T(of_llama), LUO_T(segments),
+          LUO_T(a_heavy_head_is_of_the_last_segment),
           LUO_T(a_tied_table_lies_as_its_first_reader_says), LUO_T(of_no_builder))
