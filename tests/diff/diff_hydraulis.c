@@ -74,10 +74,24 @@ static double brute(job *j, int32_t i)
     return best;
 }
 
+/* The exact search behind a heuristic that gives up at once; is that one worse? */
+static bool exact_alone(luo_arena *a, job *j, double want)
+{
+    double got[2];
+    for (int exact = 0; exact < 2; exact++) {
+        const luo_dispatch_opts opts = {.heuristic = !exact};
+        ck_assert_int_eq(luo_dispatch(a, &j->pool, j->replica, j->m, j->length, j->n, &opts, j->at,
+                                      &got[exact], NULL),
+                         LUO_OK);
+    }
+    ck_assert_double_eq_tol(got[1], want, 1e-9 * want);
+    return got[0] > want * (1 + 1e-9);
+}
+
 START_TEST(dispatch_is_near)
 {
     double sum = 0, most = 0;
-    int32_t n = 0, exact = 0;
+    int32_t n = 0, exact = 0, searched = 0;
     LUO_PROP_FOR(seed, 500)
     {
         luo_arena *a = luo_arena_new(0);
@@ -106,11 +120,13 @@ START_TEST(dispatch_is_near)
                          got, want);
         ck_assert_double_le(luo_dispatch_bound(&j.pool, j.replica, j.m, j.length, j.n, false),
                             want * (1 + 1e-9));
+        searched += exact_alone(a, &j, want);
         luo_arena_free(a);
     }
     printf("dispatch without exact search: mean %+.3f %%, worst %+.2f %%, best in %d of %d\n",
            100 * sum / n, 100 * most, exact, n);
     ck_assert_double_le(sum / n, 0.002);
+    ck_assert_int_ge(searched, n / 50);
     ck_assert_double_le(most, n > 60 ? 0.03 : 0.06);
 }
 END_TEST

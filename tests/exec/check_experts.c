@@ -285,6 +285,22 @@ START_TEST(capacity)
 }
 END_TEST
 
+/* Derivatives of weights, by hand: a gate whose weights sum to 1 would not see a number that all
+ * have more. */
+START_TEST(derivatives_of_weights)
+{
+    static const double ids[4] = {1, 0, -1, 1}, weights[4] = {0.5, 2, 0, 3};
+    static const double dy[4] = {1, 2, 4, 8};             /* two tokens of two */
+    static const double packed[6] = {10, 20, 1, 3, 5, 7}; /* one row of expert 0, two of expert 1 */
+    double drows[6] = {0}, dweights[4], work[WORK];
+    k->combine_dx(2, 2, 2, 2, dy, ids, weights, packed, drows, dweights, work);
+    ck_assert(dweights[0] == 1 * 1 + 2 * 3 && dweights[1] == 1 * 10 + 2 * 20);
+    ck_assert(dweights[2] == 0 && dweights[3] == 4 * 5 + 8 * 7);
+    ck_assert(drows[0] == 2 && drows[1] == 4 && drows[2] == 0.5 && drows[3] == 1);
+    ck_assert(drows[4] == 12 && drows[5] == 24);
+}
+END_TEST
+
 /* Logits that are no numbers choose different experts all the same. */
 START_TEST(no_numbers)
 {
@@ -299,4 +315,4 @@ END_TEST
 
 LUO_SUITE("exec.experts", LUO_T(vector), LUO_T_N(random_layers, 100), LUO_T(balance),
           LUO_T_N(gates_as_in_core, 4), LUO_T(balance_without_pads), LUO_T(capacity),
-          LUO_T(no_numbers))
+          LUO_T(derivatives_of_weights), LUO_T(no_numbers))

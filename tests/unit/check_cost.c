@@ -588,9 +588,45 @@ START_TEST(units_of_a_stack)
 }
 END_TEST
 
+/* What a measured table of a collective may be. */
+START_TEST(tables_of_collectives)
+{
+    static const luo_curve_point at[] = {{1e3, 1e9}, {1e6, 2e9}},
+                                 falling[] = {{1e6, 2e9}, {1e3, 1e9}},
+                                 same[] = {{1e3, 1e9}, {1e3, 2e9}}, none[] = {{1e3, 0}};
+    const struct {
+        luo_curve curve[2];
+        int32_t n;
+        bool good;
+    } rows[] = {
+        {{{LUO_COLL_AR, 2, 2, at}}, 1, true},
+        {{{LUO_COLL_AR, 2, 1, at}}, 1, true},
+        {{{LUO_COLL_AR, 1, 2, at}}, 1, false},
+        {{{LUO_COLL_AR, 2, 0, at}}, 1, false},
+        {{{LUO_COLL_AR, 2, 2, falling}}, 1, false},
+        {{{LUO_COLL_AR, 2, 2, same}}, 1, false},
+        {{{LUO_COLL_AR, 2, 1, none}}, 1, false},
+        {{{LUO_COLL_AR, 2, 2, at}, {LUO_COLL_AR, 4, 2, at}}, 2, true},
+        {{{LUO_COLL_AR, 2, 2, at}, {LUO_COLL_AG, 2, 2, at}}, 2, true},
+        {{{LUO_COLL_AR, 2, 2, at}, {LUO_COLL_AR, 2, 1, at}}, 2, false},
+    };
+    for (int i = 0; i < LUO_ROWS(rows); i++) {
+        luo_value v[] = {LUO_VALUE("peak_bf16_tflop_per_s", 125),
+                         LUO_VALUE("memory_gbytes_per_s", 900), LUO_VALUE("memory_gib", 16)};
+        luo_profile p = {
+            .name = "x", .nvalues = 3, .values = v, .ncurves = rows[i].n, .curves = rows[i].curve};
+        luo_err err = {0};
+        const luo_status st = luo_profile_finish(&p, &err);
+        ck_assert_msg(st == (rows[i].good ? LUO_OK : LUO_EINPUT), "row %d: %s", i, err.text);
+        if (!rows[i].good)
+            ck_assert_ptr_nonnull(strstr(err.text, "profile `x` has a bad all_reduce"));
+    }
+}
+END_TEST
+
 LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts),
           LUO_T_N(attention, LUO_ROWS(attentions)), LUO_T(attention_rest), LUO_T(attention_blocks),
           LUO_T(host), LUO_T_N(collective_one_node, LUO_ROWS(one_node)),
           LUO_T(collective_several_nodes), LUO_T(mesh_tables), LUO_T(no_table), LUO_T(p2p),
           LUO_T(instructions), LUO_T(role_floor), LUO_T_N(profile, LUO_ROWS(profiles)),
-          LUO_T(stack_values), LUO_T(units_of_a_stack))
+          LUO_T(stack_values), LUO_T(units_of_a_stack), LUO_T(tables_of_collectives))

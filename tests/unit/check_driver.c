@@ -24,6 +24,17 @@ START_TEST(quiet_run)
 }
 END_TEST
 
+/* What is said by second, of a run that is over before one second has gone by. */
+START_TEST(short_run)
+{
+    prepare("static", 3, 0);
+    fake.layer_s = 1e-3;
+    run_ok();
+    ck_assert_double_eq_tol(fake.summary.total_s, 3 * STEP / 10, 1e-9);
+    ck_assert_double_eq_tol(fake.summary.tokens_per_s, 3 * 16 * 256 / (3 * STEP / 10), 1e-6);
+}
+END_TEST
+
 /* Slow from 5.4 s (a boundary) on, factor 2: stage 0 of pipeline 0 takes 0.24 s. */
 static void straggler(const char *policy)
 {
@@ -725,7 +736,7 @@ START_TEST(busy_runs_repeat)
 }
 END_TEST
 LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links)),
-          LUO_T_N(quiet_run, 3), LUO_T(static_endures_a_straggler),
+          LUO_T_N(quiet_run, 3), LUO_T(short_run), LUO_T(static_endures_a_straggler),
           LUO_T(rebalance_moves_micro_batches), LUO_T_N(failure_ends_static_and_rebalance, 2),
           LUO_T_N(restart_survives_a_failure, 2), LUO_T(without_checkpoints_all_is_redone),
           LUO_T(restart_drops_and_takes_back), LUO_T_N(restart_does_not_return_for_little, 3),

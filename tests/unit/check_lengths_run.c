@@ -423,6 +423,29 @@ START_TEST(every_sequence_once)
 }
 END_TEST
 
+static luo_status no_trace(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
+                           const luo_programs *set, const luo_step_result *result, luo_err *err)
+{
+    (void)ctx, (void)step, (void)attempt, (void)start_s, (void)plan, (void)set, (void)result;
+    (void)err;
+    return LUO_OK;
+}
+
+/* Steps in parts are not traced, which is said; nothing is of others. */
+START_TEST(steps_in_parts_are_not_traced)
+{
+    const bool parts = strcmp(policies[_i].name, "hotspa") == 0;
+    luo_sink sink = fake_sink;
+    luo_err err = {0};
+    sink.ops = no_trace;
+    prepare_lengths(policies[_i].name, 2, 0);
+    spec.planner_s = 0.001;
+    opts.trace.kind = LUO_TRACE_ALL;
+    ck_assert_msg(luo_run_policy(&sc, 0, &opts, &sink, &err) == LUO_OK, "%s", err.text);
+    ck_assert_int_eq(fake.nwarnings, parts);
+}
+END_TEST
+
 /* With work, or with optimizer state alone. */
 static bool takes_part(const luo_plan *p, int32_t device)
 {
@@ -547,5 +570,7 @@ LUO_SUITE("run.lengths", LUO_T_N(plans_ahead, 2), LUO_T(plans_not_ahead),
           LUO_T(plans_are_thrown_away), LUO_T_N(batches_come_again, 3),
           LUO_T_N(batches_of_an_event, 2), LUO_T(results_are_added),
           LUO_T(traffic_is_added_by_who_it_is), LUO_T_N(steps_as_known_teach, 7),
-          LUO_T_N(every_sequence_once, LUO_ROWS(policies)), LUO_T_N(fails_and_comes_back, 2),
-          LUO_T(back_to_the_start), LUO_T(slow_devices_are_given_less))
+          LUO_T_N(every_sequence_once, LUO_ROWS(policies)),
+          LUO_T_N(steps_in_parts_are_not_traced, LUO_ROWS(policies)),
+          LUO_T_N(fails_and_comes_back, 2), LUO_T(back_to_the_start),
+          LUO_T(slow_devices_are_given_less))
