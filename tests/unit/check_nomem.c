@@ -2,11 +2,19 @@
  * is refused once, and the answer is LUO_ENOMEM or, where the memory was not needed, what it is
  * with all memory; nothing crashes, and nothing that was taken by malloc is kept. */
 #include "core/hspmd/resolve.h"
+#include <sys/stat.h>
+
+#include "core/hspmd/bsr/switch.h"
+#include "core/io/compare/compare.h"
+#include "core/io/import/import.h"
 #include "core/io/read/read.h"
 #include "core/io/write_plan.h"
 #include "core/plan/annotate.h"
+#include "core/plan/hap/emit.h"
+#include "core/plan/oobleck/oobleck.h"
 #include "core/plan/planners.h"
 #include "tests/cluster_fixture.h"
+#include "tests/hydraulis_fixture.h"
 #include "tests/keys_dump.h"
 #include "tests/malleus_fixture.h"
 #include "tests/nomem.h"
@@ -32,7 +40,13 @@ static struct {
     luo_malleus_in in;
     luo_malleus_found *found;
     fixture *fix;
-    const char *dir;
+    const char *dir, *set_dir, *run[2];
+    int32_t assign[12], bin[12];
+    double best;
+    luo_packed packed;
+    luo_switch sw;
+    luo_switch_tensor tensor[3];
+    luo_oobleck_plan templates;
 } world;
 
 /* ---- readers ---- */
@@ -207,6 +221,99 @@ static void tell_found(luo_str *text)
     }
 }
 
+static luo_status plan_hap(luo_arena *a, luo_err *err)
+{
+    static const int32_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_hap_ask ask = {.model = &world.small,
+                             .cluster = world.cluster,
+                             .stack = &stack,
+                             .usable = usable,
+                             .nusable = 8,
+                             .sequences = 16,
+                             .tokens = 2048,
+                             .micro_batches = 1};
+    return luo_hap_plan(a, &ask, &world.plan, err);
+}
+
+static void prepare_short(luo_arena *a)
+{
+    prepare_cluster(a);
+    world.small.layers = 2;
+}
+
+static luo_status plan_oobleck(luo_arena *a, luo_err *err)
+{
+    static const int32_t first[] = {0, 4, 8, 12, 16};
+    static const double y[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    const luo_oobleck_in in = {.nnodes = 4,
+                               .first = first,
+                               .y = y,
+                               .layers = 60,
+                               .micro_batches = 64,
+                               .least_pipelines = 2,
+                               .cap = group_cap,
+                               .cap_ctx = &k32};
+    return luo_oobleck(a, &in, &world.templates, err);
+}
+
+static void tell_templates(luo_str *text)
+{
+    luo_str_addf(text, "%a %d\n", world.templates.event, world.templates.npipes);
+    for (int32_t i = 0; i < world.templates.npipes; i++)
+        luo_str_addf(text, "%d %lld\n", world.templates.pipes[i].nodes,
+                     (long long)world.templates.pipes[i].micro_batches);
+}
+
+static void prepare_pool(luo_arena *a)
+{
+    world.pool = POOL_7B(a, 1, 8, 1);
+}
+
+/* Sequences to replicas, exactly and by the search, and into micro-batches. */
+static luo_status deal_lengths(luo_arena *a, luo_err *err)
+{
+    static const int64_t length[12] = {4000, 3000, 900, 800, 700, 600, 500, 400, 300, 200, 100, 50};
+    const int32_t entry = entry_of(&world.pool, 2, 2) < 0 ? 0 : entry_of(&world.pool, 2, 2);
+    const luo_replica replica[2] = {{.entry = entry, .mu = 1}, {.entry = entry, .mu = 2}};
+    const luo_dispatch_opts opts = {.kicks = -1};
+    LUO_TRY(
+        luo_dispatch(a, &world.pool, replica, 2, length, 9, &opts, world.assign, &world.best, err));
+    LUO_TRY(luo_dispatch(a, &world.pool, replica, 2, length, 12, &opts, world.assign, &world.best,
+                         err));
+    return luo_pack(a, &world.pool.entry[entry], length, 12, LUO_SCORE_MAX, world.bin,
+                    &world.packed, err);
+}
+
+static void tell_dealt(luo_str *text)
+{
+    luo_str_addf(text, "%a %a %d:", world.best, world.packed.score, world.packed.nbins);
+    for (int i = 0; i < 12; i++) luo_str_addf(text, " %d/%d", world.assign[i], world.bin[i]);
+}
+
+static void prepare_switch(luo_arena *a)
+{
+    static const char *const from[] = {"h=-1 [0]{} | [1]{}", "[0,1]{0:2}", "[0-3]{0:4}"};
+    static const char *const to[] = {"[4]{}", "[2-5]{0:4}", "[0-3]{-1:2,0:2}"};
+    for (int i = 0; i < 3; i++) {
+        world.tensor[i] =
+            (luo_switch_tensor){.name = "t", .shape = {.rank = 1, .dim = {24}}, .elem_bytes = 4};
+        ck_assert_int_eq(luo_ann_parse(a, from[i], &world.tensor[i].from, NULL), LUO_OK);
+        ck_assert_int_eq(luo_ann_parse(a, to[i], &world.tensor[i].to, NULL), LUO_OK);
+    }
+}
+
+static luo_status plan_switch(luo_arena *a, luo_err *err)
+{
+    static const luo_node_racks where = {4, 0};
+    const luo_switch_opts o = {.planner = {.sender = LUO_SENDER_EXACT,
+                                           .link_class = luo_node_racks_link_class,
+                                           .link_ctx = &where}};
+    LUO_TRY(luo_switch_plan(a, world.tensor, 3, &o, &world.sw, err));
+    return luo_compile_switch(a, world.tensor, 3, &world.sw, &world.set, err);
+}
+
 /* ---- runs and what they write ---- */
 
 static void prepare_rundir(luo_arena *a)
@@ -220,8 +327,14 @@ static luo_status write_rows(luo_rundir *r, luo_err *err)
 {
     const luo_sink *sink = luo_rundir_sink(r);
     LUO_TRY(sink->plan(sink->ctx, 0, &world.fix->plan, &world.fix->set, err));
+    const luo_run_summary summary = {.policy = "static",
+                                     .backend = "sim",
+                                     .state = LUO_COMPLETE,
+                                     .steps_done = 2,
+                                     .total_s = 0.3,
+                                     .expert_imbalance_ratio = NAN};
     for (int i = 0; i < 2; i++) LUO_TRY(fix_step(sink, world.fix, i, 0.15 * i, i == 0, err));
-    return LUO_OK;
+    return sink->summary(sink->ctx, &summary, err);
 }
 
 static luo_status write_run(luo_arena *a, luo_err *err)
@@ -240,7 +353,7 @@ static luo_status write_run(luo_arena *a, luo_err *err)
 static void tell_run(luo_str *text)
 {
     char cmd[1024], line[4096];
-    snprintf(cmd, sizeof cmd, "cd '%s' && find . -type f | LC_ALL=C sort | xargs cat", world.dir);
+    snprintf(cmd, sizeof cmd, "find '%s' -type f | LC_ALL=C sort | xargs cat", world.dir);
     FILE *f = popen(cmd, "r");
     while (fgets(line, sizeof line, f)) luo_str_add(text, line);
     pclose(f);
@@ -250,6 +363,42 @@ static void clean_run(void)
 {
     fix_remove(world.fix->arena, world.dir);
     luo_arena_free(world.fix->arena);
+}
+
+/* Two runs, written by prepare, beside each other. */
+static void prepare_compare(luo_arena *a)
+{
+    luo_err err = {0};
+    prepare_rundir(a);
+    world.set_dir = world.dir;
+    ck_assert_int_eq(mkdir(world.set_dir, 0777), 0);
+    for (int i = 0; i < 2; i++) {
+        world.run[i] = luo_arena_printf(world.fix->arena, "%s/%d", world.set_dir, i);
+        world.dir = world.run[i];
+        ck_assert_msg(write_run(a, &err) == LUO_OK, "%s", err.text);
+    }
+    world.dir = world.set_dir;
+}
+
+static luo_status compare_runs(luo_arena *a, luo_err *err)
+{
+    const luo_compare_opts opts = {.paths = world.run, .npaths = 2, .out = world.dir};
+    luo_str text = {0};
+    luo_diags_init(&world.diags, a);
+    const luo_status st = luo_compare(a, &opts, &text, &world.diags);
+    luo_str_free(&text);
+    if (st != LUO_OK && world.diags.first) *err = world.diags.first->err;
+    return st;
+}
+
+static luo_status import_lengths(luo_arena *a, luo_err *err)
+{
+    luo_import_made made;
+    (void)err;
+    const luo_import_opts opts = {
+        .kind = LUO_IMPORT_TEXT, .source = "tests/golden/bad", .out = world.dir};
+    luo_diags_init(&world.diags, a);
+    return luo_import(a, &opts, &made, &world.diags);
 }
 
 static const nomem_job jobs[] = {
@@ -263,7 +412,13 @@ static const nomem_job jobs[] = {
     {"resolve", NULL, resolve, tell_moves, NULL},
     {"plan uniform", prepare_cluster, plan_uniform, tell_offers, NULL},
     {"plan malleus", prepare_malleus, plan_malleus, tell_found, NULL},
+    {"plan hap", prepare_short, plan_hap, tell_plan, NULL},
+    {"plan oobleck", NULL, plan_oobleck, tell_templates, NULL},
+    {"deal lengths", prepare_pool, deal_lengths, tell_dealt, NULL},
+    {"plan a switch", prepare_switch, plan_switch, tell_programs, NULL},
     {"write a run", prepare_rundir, write_run, tell_run, clean_run},
+    {"compare runs", prepare_compare, compare_runs, tell_run, clean_run},
+    {"import lengths", prepare_rundir, import_lengths, tell_run, clean_run},
 };
 
 START_TEST(refused)

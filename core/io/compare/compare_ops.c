@@ -176,8 +176,8 @@ static luo_status put_row(luo_table *csv, const char *op, const char *kind, cons
     return luo_table_end(csv, err);
 }
 
-/* `layers.12.mlp.down` -> `layers.*.mlp.down`; NULL: the op of no layer. */
-static const char *of_all_layers(luo_arena *arena, const char *op)
+/* `layers.12.mlp.down` -> `layers.*.mlp.down`, out NULL: the op of no layer. False: no memory. */
+static bool of_all_layers(luo_arena *arena, const char *op, const char **out)
 {
     static const char word[] = "layers.";
     luo_str text = {0};
@@ -193,9 +193,10 @@ static const char *of_all_layers(luo_arena *arena, const char *op)
         at += n + digits;
         any = true;
     }
-    const char *out = any ? luo_arena_strdup(arena, luo_str_get(&text)) : NULL;
+    const bool good = !text.failed;
+    *out = any && good ? luo_arena_strdup(arena, luo_str_get(&text)) : NULL;
     luo_str_free(&text);
-    return out;
+    return good && (!any || *out);
 }
 
 /* Ops of one name over all layers, in the order in which they first appear. */
@@ -205,7 +206,7 @@ static luo_status put_layers(luo_op_table *t, const pair_sum *sum, luo_table *cs
     const char **name = calloc((size_t)t->n + 1, sizeof *name);
     luo_status st = done && name ? LUO_OK : luo_err_nomem(err);
     for (int32_t i = 0; st == LUO_OK && i < t->n; i++)
-        name[i] = of_all_layers(t->arena, t->name[i].op);
+        if (!of_all_layers(t->arena, t->name[i].op, &name[i])) st = luo_err_nomem(err);
     for (int32_t i = 0; st == LUO_OK && i < t->n; i++) {
         pair_sum all = {0};
         if (done[i] || !name[i]) continue;

@@ -21,6 +21,7 @@ typedef struct work {
     int64_t *within; /* as at: micro-batches within the time at hand, see `within` */
     int64_t *best; /* rows of n + 1: most micro-batches of the nodes from i on */
     bool few;      /* fewer micro-batches than stages: one each is all that is asked */
+    bool nomem;    /* a template could not be measured */
 } work;
 
 static const int64_t NEVER = -1;
@@ -42,8 +43,10 @@ static bool split(luo_arena *scratch, work *w, int32_t node, int32_t nodes)
                                       in->micro_batches)
                             : in->layers;
     }
-    if (luo_plan_split_layers(scratch, S, w->y, in->layers, w->cap, w->layers, NULL) != LUO_OK)
-        return false;
+    const luo_status st =
+        luo_plan_split_layers(scratch, S, w->y, in->layers, w->cap, w->layers, NULL);
+    w->nomem |= st == LUO_ENOMEM;
+    if (st != LUO_OK) return false;
     for (int32_t s = 0; s < S; s++)
         if (w->layers[s] == 0) return false; /* a smaller one says the same without it */
     return true;
@@ -66,7 +69,7 @@ static bool same_kind(const luo_oobleck_in *in, int32_t a, int32_t b)
 }
 
 /* Templates that begin on the next node are the same as long as the kinds are. */
-static void measure_all(luo_arena *scratch, work *w)
+static luo_status measure_all(luo_arena *scratch, work *w, luo_err *err)
 {
     int32_t run = 0; /* nodes of one kind from i on */
     for (int32_t i = w->n - 1; i >= 0; i--) {
@@ -77,6 +80,7 @@ static void measure_all(luo_arena *scratch, work *w)
             else measure(scratch, w, i, k, t);
         }
     }
+    return w->nomem ? luo_err_nomem(err) : LUO_OK;
 }
 
 static int64_t least(const work *w, const template *t)
@@ -256,7 +260,7 @@ luo_status luo_oobleck(luo_arena *arena, const luo_oobleck_in *in, luo_oobleck_p
 
     if (!scratch) return luo_err_nomem(err);
     LUO_TRY_OUT(make_work(scratch, in, &w, err));
-    measure_all(scratch, &w);
+    LUO_TRY_OUT(measure_all(scratch, &w, err));
     if (in->micro_batches >= in->least_pipelines && w.n >= in->least_pipelines) T = least_time(&w);
     if (isinf(T)) {
         st = luo_err_set(err, LUO_EINFEASIBLE,
