@@ -2,6 +2,7 @@
  * planted into files, each of which the lint must name. */
 #include <jansson.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -500,8 +501,36 @@ START_TEST(cut)
 }
 END_TEST
 
+/* The head names every plan and its programs, in order. */
+START_TEST(plans_in_the_head)
+{
+    static const uint64_t plans[] = {0xa1, 0xa2}, programs[] = {0xb1, 0xb2};
+    fixture *f = fix_new();
+    luo_trace *t = luo_trace_new(&f->cluster, 0);
+    luo_trace_head two = head;
+    luo_err err = {0};
+    char path[512];
+    const char *dir = fix_dir(f->arena, "trace-head");
+    ck_assert_int_eq(mkdir(dir, 0777), 0);
+    two.nplans = 2;
+    two.plans = plans;
+    two.programs = programs;
+    ck_assert_msg(luo_trace_write(t, dir, "t.gz", &two, &err) == LUO_OK, "%s", err.text);
+    snprintf(path, sizeof path, "%s/t.gz", dir);
+    char *text = unpack(path), *to = text;
+    for (const char *at = text; *at; at++)
+        if (!strchr(" \n", *at)) *to++ = *at;
+    *to = 0;
+    ck_assert_ptr_nonnull(strstr(text, "\"plan_hashes\":[\"00000000000000a1\","
+                                       "\"00000000000000a2\"],\"program_hashes\":["
+                                       "\"00000000000000b1\",\"00000000000000b2\"]"));
+    luo_trace_free(t);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
-          LUO_T(later_records_may_begin_first),
-          LUO_T(counters_have_no_track),
+          LUO_T(later_records_may_begin_first), LUO_T(counters_have_no_track),
           LUO_T(posted_and_failed), LUO_T_N(what_waits_in_a_file_comes_back_in_order, 3),
-          LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut))
+          LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut), LUO_T(plans_in_the_head))
