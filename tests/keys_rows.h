@@ -303,12 +303,25 @@ static const row model_rows[] = {
     {moe, "moe.first_dense_layers", "first_dense_layers: 1", "first_dense_layers: 2", NULL},
     {moe, "moe.every_layers", "every_layers: 1", "every_layers: 2", NULL},
     {moe, "moe.capacity_factor", "1.5", "1.6", NULL},
+    {moe, "moe.gate", "gate: topk", "gate: hash", "k is 2; this gate gives 1"},
     {moe, "moe.gate",
      "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
      "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: topk",
      "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
      "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: top1",
      NULL},
+    {moe, "moe.gate",
+     "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: topk",
+     "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: hash",
+     NULL},
+    {moe, "moe.aux_loss",
+     "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: topk",
+     "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, gate: hash, aux_loss: 0.01",
+     "`aux_loss` goes with `gate` topk"},
     {moe, "moe.gate", "topk", "top1", "`gate` top1 gives 1"},
     {moe, "moe.gate", "topk", "sigmoid", NULL},
     {moe, "moe.gate", "gate: topk", "gate: ktop1", NULL},

@@ -470,6 +470,7 @@ static int32_t completed(const diff *d, int32_t x)
 static luo_status diff_route(diff *d, const int32_t *dy)
 {
     const luo_op *op = here(d);
+    if (op->nout == 1) return LUO_OK; /* choices that nothing moves */
     const bool balances = op->nout > 3;
     if (op->nin > 1) {
         const int32_t counted[5] = {dy[0], op->out[0], op->out[1], op->out[2], op->out[3]};
@@ -508,10 +509,12 @@ static luo_status diff_rows_activation(diff *d, const int32_t *dy)
     return emit_many(d, LUO_OP_ROWS_ACTIVATION_DX, "", 0, 2, gated, 5);
 }
 
-/* Of rows and of weights, not of the choices. */
+/* Of rows and of weights, not of the choices. Without weights rows get what their tokens have. */
 static luo_status diff_combine(diff *d, const int32_t *dy)
 {
     const luo_op *op = here(d);
+    const int32_t alone[2] = {dy[0], op->in[1]};
+    if (op->nin == 2) return emit_one(d, LUO_OP_COMBINE_DX, 0, alone, 2);
     const int32_t in[4] = {dy[0], op->in[1], op->in[2], op->in[0]};
     const int32_t y[2] = {grad_tensor(d, op->in[0]), grad_tensor(d, op->in[2])};
     if (d->g->failed) return luo_err_nomem(d->err);

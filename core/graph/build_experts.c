@@ -26,9 +26,21 @@ static int32_t statistic(luo_builder *b, const char *name, const char *letters)
     return x;
 }
 
-/* Weights and ids of every token's choices: out[0], out[1]. */
+/* By the ids of tokens, which x only says the place of: no router and no weights. */
+static void route_by_hash(luo_builder *b, int32_t x, int32_t out[2])
+{
+    out[0] = -1;
+    out[1] = statistic(b, "moe.ids", "tk");
+    luo_build_op(b, LUO_OP_ROUTE, "moe.route", &x, 1, &out[1], 1);
+}
+
+/* Weights and ids of every token's choices: out[0], -1 if all of them are 1, and out[1]. */
 static void route(luo_builder *b, int32_t x, int32_t out[2])
 {
+    if (!luo_model_has_router(b->m)) {
+        route_by_hash(b, x, out);
+        return;
+    }
     const int32_t logits = statistic(b, "moe.logits", "te");
     const int32_t in[2] = {x, luo_build_param(b, "moe.router.weight", "eh", LUO_FORM_DUP)};
     luo_build_op(b, LUO_OP_MATMUL, "moe.logits", in, 2, &logits, 1);
@@ -100,15 +112,18 @@ static int32_t shared_experts(luo_builder *b, int32_t whole)
 static int32_t cut_experts(luo_builder *b, int32_t n, int32_t whole)
 {
     int32_t choice[2];
-    route(b, n, choice);
-    choice[0] = luo_build_reshard(b, "moe.weights.whole", choice[0], LUO_FORM_WHOLE);
-    choice[1] = luo_build_reshard(b, "moe.ids.whole", choice[1], LUO_FORM_WHOLE);
+    const bool learns = luo_model_has_router(b->m); /* else every device knows all choices */
+    route(b, learns ? n : whole, choice);
+    if (learns) {
+        choice[0] = luo_build_reshard(b, "moe.weights.whole", choice[0], LUO_FORM_WHOLE);
+        choice[1] = luo_build_reshard(b, "moe.ids.whole", choice[1], LUO_FORM_WHOLE);
+    }
     const int32_t packing[2] = {whole, choice[1]};
     const int32_t packed[2] = {luo_build_value(b, "moe.pack", "erh"),
                                statistic(b, "moe.counts", "ze")};
     luo_build_op(b, LUO_OP_PACK, "moe.pack", packing, 2, packed, 2);
     const int32_t in[3] = {experts(b, packed[0], packed[1]), choice[1], choice[0]};
-    return luo_build_op1(b, LUO_OP_COMBINE, "moe.combine", "th", 3, in);
+    return luo_build_op1(b, LUO_OP_COMBINE, "moe.combine", "th", choice[0] < 0 ? 2 : 3, in);
 }
 
 /* Experts that are dealt: every device sends rows of its own tokens, and gets them back. */
@@ -128,7 +143,7 @@ static int32_t dealt_experts(luo_builder *b, int32_t n)
     const int32_t made = experts(b, rows, counts[1]);
     const int32_t in[3] = {exchange(b, "moe.return", made, counts, LUO_FORM_ROWS_HOME), choice[1],
                            choice[0]};
-    return luo_build_op1(b, LUO_OP_COMBINE, "moe.combine", "th", 3, in);
+    return luo_build_op1(b, LUO_OP_COMBINE, "moe.combine", "th", choice[0] < 0 ? 2 : 3, in);
 }
 
 int32_t luo_build_mixture(luo_builder *b, int32_t x)

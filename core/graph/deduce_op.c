@@ -356,7 +356,7 @@ static bool is_whole(const luo_ann *ann, int32_t d)
     return whole;
 }
 
-/* The choices of a token lie where all its logits do. */
+/* The choices of a token lie where all its logits do; by a hash, where the token itself does. */
 static luo_status rule_route(const site *s)
 {
     LUO_TRY(want_whole(s, in_of(s, 0), 1, "insert a Reshard that gathers the experts"));
@@ -422,7 +422,7 @@ static luo_status rule_unpack(const site *s)
 static luo_status rule_combine_dx(const site *s)
 {
     LUO_TRY(rows_of_tokens(s, in_of(s, 0), out_of(s, 0)));
-    return tokens_of_rows(s, in_of(s, 3), out_of(s, 1));
+    return s->op->nout > 1 ? tokens_of_rows(s, in_of(s, 3), out_of(s, 1)) : LUO_OK;
 }
 
 /* rows, counts, w1..wn -> y1..yn, and rows, counts, dy1..dyn -> dw1..dwn. */

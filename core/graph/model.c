@@ -181,7 +181,9 @@ static count count_layer(const luo_model *model, int64_t layer, bool used_only)
         const double shares = (double)e->shared_experts;
         const count one = count_mlp(model, e->expert_ffn_hidden);
         const count shared = count_mlp(model, e->shared_ffn_hidden);
-        mlp.matrix = n * one.matrix + shares * shared.matrix + (double)(model->hidden * e->experts);
+        const double router =
+            luo_model_has_router(model) ? (double)(model->hidden * e->experts) : 0;
+        mlp.matrix = n * one.matrix + shares * shared.matrix + router;
         mlp.rest = n * one.rest + shares * shared.rest;
     }
     c.matrix += mlp.matrix;

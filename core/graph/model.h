@@ -149,6 +149,11 @@ static inline int64_t luo_model_value_dim(const luo_model *model)
 }
 /* How the experts of a token are chosen. Pre: the model has experts. */
 luo_gate luo_model_gate(const luo_model *model);
+/* Does a router of its own choose experts? Else the ids of tokens do, and weights are 1. */
+static inline bool luo_model_has_router(const luo_model *model)
+{
+    return model->moe.gate != LUO_GATE_HASH;
+}
 /* Is the feed-forward of this layer a mixture of experts? */
 bool luo_model_has_experts(const luo_model *model, int64_t layer);
 /* Parameters of the whole network (V-C1, V-C2), tables included. Errors: LUO_EINPUT for vgg. */

@@ -120,6 +120,9 @@ typedef struct luo_kernels {
      */
     void (*route)(int64_t t, const luo_gate *gate, const void *logits, const unsigned char *pad,
                   void *weights, void *ids, void *probabilities, void *load, void *work);
+    /* By hashes of the tokens' ids: experts [t], -1: dropped. work: as above. */
+    void (*route_hash)(int64_t t, const luo_gate *gate, const int32_t *tokens, void *ids,
+                       void *work);
     void (*route_dx)(int64_t t, const luo_gate *gate, const void *dweights, const void *weights,
                      const void *ids, const void *probabilities, const unsigned char *pad,
                      const void *load, double balance, void *dlogits);
@@ -128,7 +131,7 @@ typedef struct luo_kernels {
                       const unsigned char *pad, const void *load);
     /* rows [as many as choices that are not dropped x h], by (expert, token); counts [experts].
      * combine: y = sum of the rows of a token times their weights; weights NULL: 1, which is the
-     * gradient of pack. work: of route. */
+     * gradient of pack; then combine_dx makes drows alone. work: of route. */
     void (*pack)(int64_t t, int64_t h, int32_t experts, int32_t k, const void *x, const void *ids,
                  void *rows, void *counts, void *work);
     void (*combine)(int64_t t, int64_t h, int32_t experts, int32_t k, const void *rows,

@@ -34,11 +34,22 @@ static const unsigned char *pads_of(const luo_rank *rank, const luo_bound_op *op
     return rank->job->pads;
 }
 
+static void by_hash(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_gate gate = gate_of(rank);
+    rank->x->k->route_hash(op->rows, &gate, rank->mb.ids + op->lo,
+                           host_buf(rank, op->instr->out[0], task), rank->job->attention_work);
+}
+
 void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     luo_gate gate = gate_of(rank);
     double *work = rank->job->attention_work;
+    if (instr->nout == 1) {
+        by_hash(rank, op, task);
+        return;
+    }
     if (instr->nin > 1)
         gate.bias = doubles_of(rank, host_buf(rank, instr->in[1], task), gate.experts, work);
     void *load = instr->nout > 3 ? host_buf(rank, instr->out[3], task) : NULL;
@@ -119,18 +130,20 @@ void host_run_pack_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 
 void host_run_combine(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    combine(rank, op, task, host_buf(rank, op->instr->in[2], task));
+    const luo_instr *instr = op->instr;
+    combine(rank, op, task, instr->nin > 2 ? host_buf(rank, instr->in[2], task) : NULL);
 }
 
 void host_run_combine_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const luo_gate gate = gate_of(rank);
-    rank->x->k->combine_dx(op->rows, op->cols, gate.experts, gate.k,
-                           host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
-                           host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task),
-                           host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),
-                           rank->job->attention_work);
+    const bool weighed = instr->nin > 2;
+    rank->x->k->combine_dx(
+        op->rows, op->cols, gate.experts, gate.k, host_buf(rank, instr->in[0], task),
+        host_buf(rank, instr->in[1], task), weighed ? host_buf(rank, instr->in[2], task) : NULL,
+        weighed ? host_buf(rank, instr->in[3], task) : NULL, host_buf(rank, instr->out[0], task),
+        weighed ? host_buf(rank, instr->out[1], task) : NULL, rank->job->attention_work);
 }
 
 /* ---- what experts compute ---- */

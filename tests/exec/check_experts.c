@@ -250,6 +250,36 @@ START_TEST(gates_as_in_core)
 }
 END_TEST
 
+/* By the ids of tokens alone, with and without capacity; rows come back as they went. */
+START_TEST(hash)
+{
+    enum { T = 20, E = 7, H = 2 };
+    const luo_gate gate = {
+        .kind = LUO_GATE_HASH, .experts = E, .k = 1, .capacity_factor = _i ? 0.5 : 0};
+    int32_t tokens[T];
+    double ids[T], x[T * H], sent[T * H], y[T * H], counts[E], work[WORK];
+    luo_arena *a = luo_arena_new(0);
+    luo_gate_routes want;
+    int dropped = 0;
+    for (int i = 0; i < T; i++) tokens[i] = i % 11 * 1000;
+    for (int i = 0; i < T * H; i++) x[i] = i + 1;
+    ck_assert_int_eq(luo_gate_route(a, &gate, T, NULL, tokens, &want, NULL), LUO_OK);
+    k->route_hash(T, &gate, tokens, ids, work);
+    for (int i = 0; i < T; i++) {
+        const bool drops = luo_gate_drops(&want, i);
+        ck_assert((int32_t)ids[i] == (drops ? -1 : want.expert[i]));
+        dropped += drops;
+    }
+    ck_assert((dropped > 0) == (_i > 0));
+    k->combine_dx(T, H, E, 1, x, ids, NULL, NULL, sent, NULL, work);
+    k->combine(T, H, E, 1, sent, ids, NULL, y, work);
+    for (int i = 0; i < T * H; i++) ck_assert(y[i] == (ids[i / H] < 0 ? 0 : x[i]));
+    k->pack(T, H, E, 1, x, ids, y, counts, work);
+    ck_assert(memcmp(sent, y, (size_t)(T - dropped) * H * sizeof *y) == 0);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* A token that is no data changes nothing for the others, wherever it stands. */
 START_TEST(balance_without_pads)
 {
@@ -314,5 +344,5 @@ START_TEST(no_numbers)
 END_TEST
 
 LUO_SUITE("exec.experts", LUO_T(vector), LUO_T_N(random_layers, 100), LUO_T(balance),
-          LUO_T_N(gates_as_in_core, 4), LUO_T(balance_without_pads), LUO_T(capacity),
-          LUO_T(derivatives_of_weights), LUO_T(no_numbers))
+          LUO_T_N(gates_as_in_core, 4), LUO_T_N(hash, 2), LUO_T(balance_without_pads),
+          LUO_T(capacity), LUO_T(derivatives_of_weights), LUO_T(no_numbers))

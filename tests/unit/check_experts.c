@@ -168,6 +168,37 @@ START_TEST(bias_is_whole)
 }
 END_TEST
 
+/* ---- tokens that choose by their ids ---- */
+
+static bool has_op(const luo_programs *set, const char *name)
+{
+    for (int32_t i = 0; i < set->nops; i++)
+        if (strcmp(set->ops[i].name, name) == 0) return true;
+    return false;
+}
+
+/* A hash has nothing to learn: no product of a router and, where experts are cut, no exchange of
+ * choices. A gate that learns has both. */
+START_TEST(hash_has_no_router)
+{
+    const bool dealt = _i & 1, hash = _i & 2;
+    made m = open_plan("1: [0,1]*1 || 1: [2,3]*1", 8, dealt);
+    int64_t parameters, with_router;
+    m.plan->sequence_parallel = true;
+    m.model.moe.experts_per_token = 1;
+    ck_assert_int_eq(luo_model_parameters(&m.model, &with_router, &m.err), LUO_OK);
+    if (hash) m.model.moe.gate = LUO_GATE_HASH;
+    ck_assert_int_eq(luo_model_parameters(&m.model, &parameters, &m.err), LUO_OK);
+    ck_assert_int_eq(with_router - parameters, hash ? 8 * m.model.hidden : 0);
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    ck_assert(has_op(m.set, "layers.0.moe.route") && has_op(m.set, "d.layers.0.moe.combine"));
+    ck_assert_int_eq(has_op(m.set, "layers.0.moe.logits"), !hash);
+    ck_assert_int_eq(has_op(m.set, "layers.0.moe.ids.whole"), !hash && !dealt);
+    ck_assert_int_eq(has_op(m.set, "layers.0.moe.weights.whole"), !hash && !dealt);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* ---- V-M4: what a device sends ---- */
 
 static const luo_instr *find_instr(const luo_programs *set, int32_t device, const char *name)
@@ -436,6 +467,6 @@ START_TEST(refused)
 END_TEST
 
 LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)),
-          LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T(sent), LUO_T(products),
-          LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts), LUO_T_N(loads, 2),
+          LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T_N(hash_has_no_router, 4), LUO_T(sent),
+          LUO_T(products), LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts), LUO_T_N(loads, 2),
           LUO_T_N(uneven_products, 2), LUO_T_N(refused, LUO_ROWS(refusals)))

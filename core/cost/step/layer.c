@@ -62,16 +62,24 @@ static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f,
     return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
 }
 
+static luo_status router(sum *s, const luo_model *model, int64_t routed)
+{
+    if (!luo_model_has_router(model)) return LUO_OK;
+    return product(s, LUO_LAYER_UP, routed, model->moe.experts, model->hidden, 1);
+}
+
 /* Choices of tokens; rows of them put in order, and together again. routed: tokens whose choices
  * are made here. */
 static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_t tokens)
 {
     const double e = (double)luo_dtype_bytes(s->dtype), th = (double)(tokens * model->hidden);
     const double rows = (double)model->moe.experts_per_token * th;
-    const double scores = 2 * fmax(e, 4) * (double)(routed * model->moe.experts);
-    LUO_TRY(stream(s, 1, scores, scores, s->out->activation));
+    const bool learns = luo_model_has_router(model);
+    const double each = (double)(learns ? model->moe.experts : model->moe.experts_per_token);
+    const double scores = 2 * fmax(e, 4) * (double)routed * each;
+    LUO_TRY(stream(s, 1, scores, learns ? scores : 0, s->out->activation));
     LUO_TRY(stream(s, 1, 2 * e * rows, e * (rows + th), s->out->activation));
-    return stream(s, 1, e * (rows + th), e * (2 * rows + th), s->out->activation);
+    return stream(s, 1, e * (rows + th), e * ((learns ? 2 : 1) * rows + th), s->out->activation);
 }
 
 /* Every device routes its own tokens, and works on the rows of its experts, which are whole. */
@@ -80,7 +88,7 @@ static luo_status dealt_experts(sum *s, const luo_layer_shape *shape, int64_t to
     const luo_moe *x = &shape->model->moe;
     const int64_t own = (tokens + shape->tp - 1) / shape->tp;
     const int64_t rows = own * shape->experts_among * x->experts_per_token;
-    LUO_TRY(product(s, LUO_LAYER_UP, own, x->experts, shape->model->hidden, 1));
+    LUO_TRY(router(s, shape->model, own));
     LUO_TRY(routing(s, shape->model, own, own));
     LUO_TRY(mlp(s, shape->model, (rows + x->experts - 1) / x->experts, x->expert_ffn_hidden,
                 cut(0, x->experts, shape->experts_among)));
@@ -95,8 +103,9 @@ static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
     const luo_moe *x = &shape->model->moe;
     if (layer_deals_experts(shape)) return dealt_experts(s, shape, tokens);
     const int64_t each = (tokens * x->experts_per_token + x->experts - 1) / x->experts;
-    const int64_t own = shape->sequence_parallel ? (tokens + shape->tp - 1) / shape->tp : tokens;
-    LUO_TRY(product(s, LUO_LAYER_UP, own, x->experts, shape->model->hidden, 1));
+    const bool all = !shape->sequence_parallel || !luo_model_has_router(shape->model);
+    const int64_t own = all ? tokens : (tokens + shape->tp - 1) / shape->tp;
+    LUO_TRY(router(s, shape->model, own));
     LUO_TRY(routing(s, shape->model, own, tokens));
     LUO_TRY(mlp(s, shape->model, each, cut(0, x->expert_ffn_hidden, shape->tp), x->experts));
     if (x->shared_experts == 0) return LUO_OK;
@@ -233,8 +242,9 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, 
     out->kernels += more + low;
     out->kernels_backward += 2 * more + low + latent;
     if (!luo_model_has_experts(model, shape->layer)) return;
-    out->kernels += 4 + (layer_deals_experts(shape) ? 3 : 0); /* logits, choices, order */
-    out->kernels_backward += 5 + (layer_deals_experts(shape) ? 2 : 0);
+    const bool learns = luo_model_has_router(model); /* logits; choices, order */
+    out->kernels += (learns ? 4 : 3) + (layer_deals_experts(shape) ? 3 : 0);
+    out->kernels_backward += (learns ? 5 : 2) + (layer_deals_experts(shape) ? 2 : 0);
 }
 
 luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,

@@ -61,6 +61,7 @@ static luo_status choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *s
     const int64_t bytes = 4 * shape->tokens * shape->model->moe.experts_per_token;
     double gather = 0, reduce = 0;
     if (!luo_model_has_experts(shape->model, shape->layer) || shape->tp == 1) return LUO_OK;
+    if (!luo_model_has_router(shape->model)) return LUO_OK; /* known everywhere, and no weights */
     if (shape->sequence_parallel)
         LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
     LUO_TRY(luo_cost_group(ctx, shape->sequence_parallel ? LUO_COLL_RS : LUO_COLL_AR, dev,

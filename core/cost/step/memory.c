@@ -78,7 +78,8 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
     if (model->linear_bias) n += h;
     if (luo_model_has_experts(model, layer))
         n += (double)model->moe.experts *
-                 (mlp_parameters(model, (double)model->moe.expert_ffn_hidden) + h) +
+                 (mlp_parameters(model, (double)model->moe.expert_ffn_hidden) +
+                  (luo_model_has_router(model) ? h : 0)) +
              (double)model->moe.shared_experts *
                  mlp_parameters(model, (double)model->moe.shared_ffn_hidden);
     else

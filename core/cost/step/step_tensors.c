@@ -40,7 +40,7 @@ static void add_experts(const luo_step_spec *spec, step_tensor *t, int32_t *n)
     const luo_moe *moe = &model->moe;
     const int64_t all = moe->experts * mlp_elements(model, moe->expert_ffn_hidden) +
                         moe->shared_experts * mlp_elements(model, moe->shared_ffn_hidden);
-    add(t, n, moe->experts * model->hidden, true);
+    if (luo_model_has_router(model)) add(t, n, moe->experts * model->hidden, true);
     if (moe->bias_rate > 0) add(t, n, moe->experts, true);
     add(t, n, share(all, spec->tp), false);
 }

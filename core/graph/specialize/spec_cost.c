@@ -341,6 +341,10 @@ static void cost_rows_activation_dx(const look *l, luo_instr *instr)
 static void cost_route(const look *l, luo_instr *instr)
 {
     const bool backward = l->op->kind == LUO_OP_ROUTE_DX; /* logits, or probabilities */
+    if (!backward && l->op->nout == 1) {                  /* ids of tokens, and of their experts */
+        stream(instr, l->s->g->sum_bytes * 2 * volume_of(l, l->op->out[0]));
+        return;
+    }
     stream(instr, l->s->g->sum_bytes * 2 * in_volume(l, backward ? 3 : 0));
 }
 
@@ -357,7 +361,8 @@ static void cost_unpack(const look *l, luo_instr *instr)
 
 static void cost_combine_dx(const look *l, luo_instr *instr)
 {
-    pass_over(l, instr, 1, in_volume(l, 0) + in_volume(l, 3) + volume_of(l, l->op->out[0]));
+    const int64_t rows = l->op->nin > 3 ? in_volume(l, 3) : 0; /* for the weights' gradient */
+    pass_over(l, instr, 1, in_volume(l, 0) + rows + volume_of(l, l->op->out[0]));
 }
 
 static void cost_rides(const look *l, luo_instr *instr)
