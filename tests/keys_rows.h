@@ -322,6 +322,18 @@ static const row model_rows[] = {
      "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
      "first_dense_layers: 1, every_layers: 1, gate: hash, aux_loss: 0.01",
      "`aux_loss` goes with `gate` topk"},
+    {moe, "moe.gate",
+     "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: topk",
+     "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, gate: balanced",
+     NULL},
+    {moe, "moe.gate",
+     "2, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: topk",
+     "1, expert_ffn_hidden: 32, shared_experts: 1, shared_ffn_hidden: 33, "
+     "first_dense_layers: 1, every_layers: 1, capacity_factor: 1.5, gate: balanced",
+     "`capacity_factor` does not go with `gate` balanced"},
     {moe, "moe.gate", "topk", "top1", "`gate` top1 gives 1"},
     {moe, "moe.gate", "topk", "sigmoid", NULL},
     {moe, "moe.gate", "gate: topk", "gate: ktop1", NULL},

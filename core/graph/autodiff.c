@@ -472,7 +472,7 @@ static luo_status diff_route(diff *d, const int32_t *dy)
     const luo_op *op = here(d);
     if (op->nout == 1) return LUO_OK; /* choices that nothing moves */
     const bool balances = op->nout > 3;
-    if (op->nin > 1) {
+    if (op->nin > 1 && balances) {
         const int32_t counted[5] = {dy[0], op->out[0], op->out[1], op->out[2], op->out[3]};
         return emit_many(d, LUO_OP_ROUTE_DX, "", 0, 2, counted, 5);
     }

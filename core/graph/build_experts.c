@@ -34,6 +34,18 @@ static void route_by_hash(luo_builder *b, int32_t x, int32_t out[2])
     luo_build_op(b, LUO_OP_ROUTE, "moe.route", &x, 1, &out[1], 1);
 }
 
+/* Equally many tokens of a pipeline's micro-batch for every expert: all its devices know all
+ * logits, and find the same for all of them. */
+static void route_balanced(luo_builder *b, int32_t logits, int32_t out[2])
+{
+    const int32_t by[2] = {logits, luo_build_reshard(b, "moe.logits.all", logits, LUO_FORM_LOAD)};
+    const int32_t made[3] = {statistic(b, "moe.weights", "tk"), statistic(b, "moe.ids", "tk"),
+                             statistic(b, "moe.probabilities", "te")};
+    luo_build_op(b, LUO_OP_ROUTE, "moe.route", by, 2, made, 3);
+    out[0] = made[0];
+    out[1] = made[1];
+}
+
 /* Weights and ids of every token's choices: out[0], -1 if all of them are 1, and out[1]. */
 static void route(luo_builder *b, int32_t x, int32_t out[2])
 {
@@ -44,6 +56,10 @@ static void route(luo_builder *b, int32_t x, int32_t out[2])
     const int32_t logits = statistic(b, "moe.logits", "te");
     const int32_t in[2] = {x, luo_build_param(b, "moe.router.weight", "eh", LUO_FORM_DUP)};
     luo_build_op(b, LUO_OP_MATMUL, "moe.logits", in, 2, &logits, 1);
+    if (b->m->moe.gate == LUO_GATE_BALANCED) {
+        route_balanced(b, logits, out);
+        return;
+    }
     const bool balances = b->m->moe.aux_loss > 0 && b->m->moe.gate != LUO_GATE_SAM;
     const bool learns = b->m->moe.bias_rate > 0;
     const bool counts = balances || learns;

@@ -123,6 +123,9 @@ typedef struct luo_kernels {
     /* By hashes of the tokens' ids: experts [t], -1: dropped. work: as above. */
     void (*route_hash)(int64_t t, const luo_gate *gate, const int32_t *tokens, void *ids,
                        void *work);
+    /* Balanced assignment: experts [t] as the tokens were dealt, -1: none; the rest as `route`. */
+    void (*route_dealt)(int64_t t, int32_t experts, const int32_t *dealt, const void *logits,
+                        void *weights, void *ids, void *probabilities);
     void (*route_dx)(int64_t t, const luo_gate *gate, const void *dweights, const void *weights,
                      const void *ids, const void *probabilities, const unsigned char *pad,
                      const void *load, double balance, void *dlogits);

@@ -158,10 +158,12 @@ static luo_status make_memory(luo_job *job, luo_err *err)
     job->slab = zeroed(job->slab_bytes);
     job->batch_memory = luo_arena_alloc(job->arena, luo_batch_bytes(&job->b.batch, job->b.longest));
     job->pads = LUO_NEW_N(job->arena, unsigned char, job->b.longest);
+    job->dealt = LUO_NEW_N(job->arena, int32_t, job->b.longest);
     const size_t attention = host_attention_work(job), experts = host_experts_work(job);
     job->attention_work = zeroed((int64_t)(attention > experts ? attention : experts));
     job->local_start = LUO_NEW_N(job->arena, int32_t, job->b.longest + 1);
-    return job->local_start && job->slab && job->batch_memory && job->pads && job->attention_work
+    return job->local_start && job->slab && job->batch_memory && job->pads && job->dealt &&
+                   job->attention_work
                ? LUO_OK
                : luo_err_nomem(err);
 }

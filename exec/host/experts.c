@@ -41,6 +41,50 @@ static void by_hash(luo_rank *rank, const luo_bound_op *op, int32_t task)
                            host_buf(rank, op->instr->out[0], task), rank->job->attention_work);
 }
 
+/* Place of a token in the data of the micro-batch, whatever its devices; -1: a pad. */
+static int64_t place_of(const luo_micro_batch *mb, int64_t i)
+{
+    return luo_batch_is_pad(mb, i) ? -1 : mb->source ? mb->source[i] : i;
+}
+
+/* Experts of the device's own tokens, dealt among all of the micro-batch without pads. */
+static luo_status deal(luo_rank *rank, const luo_bound_op *op, const void *logits, luo_arena *arena,
+                       int32_t *own)
+{
+    const luo_micro_batch *mb = &rank->mb;
+    const int32_t n = gate_of(rank).experts;
+    double *scores = LUO_NEW_N(arena, double, mb->data_tokens *n);
+    int32_t *expert = LUO_NEW_N(arena, int32_t, mb->data_tokens);
+    if (!scores || !expert) return luo_err_nomem(&rank->err);
+    for (int64_t i = 0; i < mb->tokens; i++) {
+        const int64_t at = place_of(mb, i);
+        const char *from = (const char *)logits + (size_t)(i * n) * rank->x->k->elem;
+        if (at >= 0) doubles_of(rank, from, n, scores + at * n);
+    }
+    LUO_TRY(luo_gate_deal(arena, mb->data_tokens, n, scores, expert, &rank->err));
+    for (int64_t i = 0; i < op->rows; i++) {
+        const int64_t at = place_of(mb, op->lo + i);
+        own[i] = at < 0 ? -1 : expert[at];
+    }
+    return LUO_OK;
+}
+
+/* Out of memory the rank gives up the step, with choices that block nobody. */
+static void by_balance(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    luo_arena *arena = luo_arena_new(0);
+    int32_t *own = rank->job->dealt;
+    memset(own, 0, (size_t)op->rows * sizeof *own);
+    if (!arena || deal(rank, op, host_buf(rank, instr->in[1], task), arena, own) != LUO_OK)
+        rank->drain = true;
+    rank->x->k->route_dealt(op->rows, gate_of(rank).experts, own,
+                            host_buf(rank, instr->in[0], task), host_buf(rank, instr->out[0], task),
+                            host_buf(rank, instr->out[1], task),
+                            host_buf(rank, instr->out[2], task));
+    luo_arena_free(arena);
+}
+
 void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
@@ -48,6 +92,10 @@ void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task)
     double *work = rank->job->attention_work;
     if (instr->nout == 1) {
         by_hash(rank, op, task);
+        return;
+    }
+    if (gate.kind == LUO_GATE_BALANCED) {
+        by_balance(rank, op, task);
         return;
     }
     if (instr->nin > 1)

@@ -107,6 +107,7 @@ struct luo_job {
     int32_t *local_start; /* room for documents of a part of a micro-batch */
     void *batch_memory;
     unsigned char *pads; /* room for a flag per token of a micro-batch */
+    int32_t *dealt;      /* room for an expert per token: balanced assignment */
     luo_state state;
     char *undo; /* of a staggered step: weights and moments before its update, pair by pair, cells
                    by cells; NULL: updates wait for the norm */

@@ -259,7 +259,8 @@ static void draw_experts(shape *x, uint64_t seed)
     x->model.moe.shared_ffn_hidden = x->model.hidden / 2;
     x->model.moe.every_layers = 1 + pick(&r, 2); /* others have a feed-forward */
     x->model.moe.gate = pick(&r, 2) ? LUO_GATE_SIGMOID : LUO_GATE_TOPK;
-    if (x->model.moe.experts_per_token == 1 && pick(&r, 2)) x->model.moe.gate = LUO_GATE_HASH;
+    if (x->model.moe.experts_per_token == 1 && pick(&r, 2))
+        x->model.moe.gate = pick(&r, 2) ? LUO_GATE_HASH : LUO_GATE_BALANCED;
     x->model.moe.bias_rate = x->model.moe.gate == LUO_GATE_SIGMOID ? 0.001 : 0;
     place(x);
 }

@@ -280,6 +280,32 @@ START_TEST(hash)
 }
 END_TEST
 
+/* Weights and choices of tokens that were dealt are those of core; a pad has neither. */
+START_TEST(dealt)
+{
+    enum { T = 12, E = 4 };
+    const luo_gate gate = {.kind = LUO_GATE_BALANCED, .experts = E, .k = 1};
+    double logits[(T + 1) * E], weights[T + 1], ids[T + 1], p[(T + 1) * E];
+    int32_t expert[T + 1] = {[T] = -1};
+    luo_arena *a = luo_arena_new(0);
+    luo_rng rng = luo_rng_seed(7);
+    luo_gate_routes want;
+    int each[E] = {0};
+    for (int i = 0; i < (T + 1) * E; i++) logits[i] = luo_rng_normal(&rng);
+    ck_assert_int_eq(luo_gate_route(a, &gate, T, logits, NULL, &want, NULL), LUO_OK);
+    ck_assert_int_eq(luo_gate_deal(a, T, E, logits, expert, NULL), LUO_OK);
+    k->route_dealt(T + 1, E, expert, logits, weights, ids, p);
+    for (int i = 0; i < T; i++) {
+        ck_assert((int32_t)ids[i] == want.expert[i] && fabs(weights[i] - want.weight[i]) < 1e-15);
+        ck_assert(fabs(weights[i] - 1 / (1 + exp(-logits[i * E + (int)ids[i]]))) < 1e-15);
+        each[(int)ids[i]]++;
+    }
+    for (int e = 0; e < E; e++) ck_assert_int_eq(each[e], T / E);
+    ck_assert(ids[T] == -1 && weights[T] == 0);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* A token that is no data changes nothing for the others, wherever it stands. */
 START_TEST(balance_without_pads)
 {
@@ -344,5 +370,5 @@ START_TEST(no_numbers)
 END_TEST
 
 LUO_SUITE("exec.experts", LUO_T(vector), LUO_T_N(random_layers, 100), LUO_T(balance),
-          LUO_T_N(gates_as_in_core, 4), LUO_T_N(hash, 2), LUO_T(balance_without_pads),
+          LUO_T_N(gates_as_in_core, 4), LUO_T_N(hash, 2), LUO_T(dealt), LUO_T(balance_without_pads),
           LUO_T(capacity), LUO_T(derivatives_of_weights), LUO_T(no_numbers))

@@ -15,17 +15,18 @@ typedef struct row {
                   that add up to 1, 7 sigmoid gate in route groups, 8 latent attention, 9 the same
                   with queries by one product, beside experts, 10 a loss of unbalanced experts, 11
                   prototypes with theirs, 12 groups of experts with that of alignment, 13 experts by
-                  hashes of tokens, with room for half of them */
+                  hashes of tokens, with room for half of them,
+                  14 balanced assignment */
     int full;
     int64_t tokens[3];
 } row;
 static const row rows[] = {
-    {"2: [0]*2", 0, 0, {16, 16}},    {"1: [0]*2", 1, 0, {32}},     {"2: [0]*2", 2, 0, {16, 16}},
-    {"2: [0]*2", 4, 0, {16, 16}},    {"2: [0]*2", 5, 1, {8, 24}},  {"2: [0]*2", 10, 1, {8, 24}},
-    {"2: [0]*2", 11, 0, {8, 24}},    {"2: [0]*2", 12, 0, {8, 24}}, {"2: [0]*2", 8, 0, {16, 16}},
-    {"2: [0]*2", 9, 1, {8, 24}},     {"2: [0]*2", 6, 0, {16, 16}}, {"2: [0]*2", 7, 0, {16, 16}},
-    {"2: [0]*2", 13, 1, {8, 24}},    {"2: [0]*2", 3, 0, {16, 16}}, {"3: [0]*2", 0, 1, {8, 24, 16}},
-    {"3: [0]*2", 2, 1, {8, 24, 16}},
+    {"2: [0]*2", 0, 0, {16, 16}},    {"1: [0]*2", 1, 0, {32}},        {"2: [0]*2", 2, 0, {16, 16}},
+    {"2: [0]*2", 4, 0, {16, 16}},    {"2: [0]*2", 5, 1, {8, 24}},     {"2: [0]*2", 10, 1, {8, 24}},
+    {"2: [0]*2", 11, 0, {8, 24}},    {"2: [0]*2", 12, 0, {8, 24}},    {"2: [0]*2", 8, 0, {16, 16}},
+    {"2: [0]*2", 9, 1, {8, 24}},     {"2: [0]*2", 6, 0, {16, 16}},    {"2: [0]*2", 7, 0, {16, 16}},
+    {"2: [0]*2", 13, 1, {8, 24}},    {"2: [0]*2", 14, 1, {8, 24}},    {"2: [0]*2", 3, 0, {16, 16}},
+    {"3: [0]*2", 0, 1, {8, 24, 16}}, {"3: [0]*2", 2, 1, {8, 24, 16}},
 };
 
 static luo_lab lab;
@@ -57,6 +58,7 @@ static luo_model model_of(const row *r)
     if (r->model == 13)
         m.moe =
             (luo_moe){5, 1, 16, .every_layers = 1, .gate = LUO_GATE_HASH, .capacity_factor = 0.5};
+    if (r->model == 14) m.moe = (luo_moe){5, 1, 16, .every_layers = 1, .gate = LUO_GATE_BALANCED};
     if (r->model == 8 || r->model == 9) {
         m.latent = (luo_latent){r->model == 8 ? 20 : 0, 12, 6, 4, 7};
         m.head_dim = 10;

@@ -6,14 +6,15 @@
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
         uneven, all, shared, dense, context, lengths, joined, copies, balanced, learnt, prototypes,
-        aligned, hashed;
+        aligned, hashed, even;
 } tally;
 
 static void draw_gate(luo_rng *rng, luo_moe *moe)
 {
-    static const luo_gate_kind gates[] = {LUO_GATE_TOPK,  LUO_GATE_TOPK, LUO_GATE_SIGMOID,
-                                          LUO_GATE_KTOP1, LUO_GATE_SAM,  LUO_GATE_HASH};
-    moe->gate = gates[luo_rng_pick(rng, 6)];
+    static const luo_gate_kind gates[] = {LUO_GATE_TOPK,    LUO_GATE_TOPK, LUO_GATE_SIGMOID,
+                                          LUO_GATE_KTOP1,   LUO_GATE_SAM,  LUO_GATE_HASH,
+                                          LUO_GATE_BALANCED};
+    moe->gate = gates[luo_rng_pick(rng, 7)];
     const bool sigmoid = moe->gate == LUO_GATE_SIGMOID;
     if (moe->gate == LUO_GATE_KTOP1) /* as many prototypes as divide the experts */
         while (moe->experts % moe->experts_per_token) moe->experts_per_token--;
@@ -24,7 +25,8 @@ static void draw_gate(luo_rng *rng, luo_moe *moe)
     if (sigmoid) moe->routed_scale = 1.5;
     if (sigmoid && luo_rng_pick(rng, 3) > 0) moe->bias_rate = 0.05;
     if (!sigmoid && luo_rng_pick(rng, 2) && moe->experts > 1) moe->aux_loss = 0.5;
-    if (moe->gate == LUO_GATE_HASH) moe->experts_per_token = 1, moe->aux_loss = 0;
+    if (moe->gate == LUO_GATE_HASH || moe->gate == LUO_GATE_BALANCED)
+        moe->experts_per_token = 1, moe->aux_loss = 0;
     if (moe->experts_per_token == 1) /* else a weight that is always the same has no gradient */
         moe->gate = sigmoid ? LUO_GATE_TOPK : moe->gate, moe->renorm = false, moe->bias_rate = 0;
 }
@@ -204,6 +206,7 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
     t->balanced += m->moe.aux_loss > 0;
     t->learnt += m->moe.bias_rate > 0;
     t->prototypes += m->moe.gate == LUO_GATE_KTOP1;
+    t->even += m->moe.gate == LUO_GATE_BALANCED;
     t->hashed += m->moe.gate == LUO_GATE_HASH;
     t->aligned += m->moe.gate == LUO_GATE_SAM && m->moe.aux_loss > 0;
 }
@@ -292,12 +295,13 @@ int main(int argc, char **argv)
                "sequence parallel, %d recomputed, %d with all experts for a token, %d with shared "
                "ones, %d with dense layers, %d of several lengths, %d with a loss of unbalanced "
                "experts, %d with a bias that is learnt, %d with prototypes, "
-               "%d with groups of experts and their loss, %d by hashes of tokens\n"
+               "%d with groups of experts and their loss, %d by hashes of tokens, "
+               "%d balanced\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
                t.joined, t.copies, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense,
-               t.lengths, t.balanced, t.learnt, t.prototypes, t.aligned, t.hashed,
+               t.lengths, t.balanced, t.learnt, t.prototypes, t.aligned, t.hashed, t.even,
                100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;

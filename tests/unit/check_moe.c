@@ -95,6 +95,60 @@ START_TEST(balanced)
 }
 END_TEST
 
+/* Best sum of scores over all ways of dealing tokens at and on, with so much room left. */
+static double best_of(const double *scores, int tokens, int experts, int at, int *room)
+{
+    double best = at == tokens ? 0 : -INFINITY;
+    for (int e = 0; e < experts && at < tokens; e++) {
+        if (room[e] == 0) continue;
+        room[e]--;
+        best =
+            fmax(best, scores[at * experts + e] + best_of(scores, tokens, experts, at + 1, room));
+        room[e]++;
+    }
+    return best;
+}
+
+/* Against every way of dealing; every third number of tokens fits the experts. */
+START_TEST(dealt)
+{
+    luo_rng rng = luo_rng_seed((uint64_t)_i);
+    luo_arena *arena = luo_arena_new(0);
+    const int tokens = (int)luo_rng_pick(&rng, 8), experts = 1 + (int)luo_rng_pick(&rng, 3);
+    const int each = (tokens + experts - 1) / experts;
+    int room[3] = {each, each, each}, used[3] = {0};
+    double scores[24], least = INFINITY, most = -INFINITY, sum = 0;
+    int32_t expert[8];
+    for (int i = 0; i < tokens * experts; i++) {
+        scores[i] = luo_rng_normal(&rng);
+        least = fmin(least, scores[i]);
+        most = fmax(most, scores[i]);
+    }
+    ck_assert_int_eq(luo_gate_deal(arena, tokens, experts, scores, expert, NULL), LUO_OK);
+    for (int t = 0; t < tokens; t++) {
+        ck_assert(expert[t] >= 0 && expert[t] < experts && used[expert[t]]++ < each);
+        sum += scores[t * experts + expert[t]];
+    }
+    const double best = best_of(scores, tokens, experts, 0, room);
+    const double step = tokens ? fmax((most - least) / 50, 1e-4) : 0;
+    ck_assert_msg(sum <= best + 1e-12 && sum >= best - each * experts * step - 1e-12,
+                  "%d tokens, %d experts: %g, best %g", tokens, experts, sum, best);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Scores that are no numbers end the auction before it begins. */
+START_TEST(dealt_in_turn)
+{
+    static const double scores[6] = {1, NAN, 2, 0, 3, INFINITY};
+    luo_arena *arena = luo_arena_new(0);
+    int32_t expert[3];
+    ck_assert_int_eq(luo_gate_deal(arena, 3, 2, scores, expert, NULL), LUO_OK);
+    for (int t = 0; t < 3; t++) ck_assert_int_eq(expert[t], t % 2);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* MH1, RN1 */
 START_TEST(hash)
 {
@@ -373,8 +427,9 @@ START_TEST(by_source)
 }
 END_TEST
 
-LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced), LUO_T(hash),
-          LUO_T(sigmoid), LUO_T_N(route_groups, LUO_ROWS(group_rows)), LUO_T(ktop1),
+LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced),
+          LUO_T_N(dealt, 200), LUO_T(dealt_in_turn), LUO_T(hash), LUO_T(sigmoid),
+          LUO_T_N(route_groups, LUO_ROWS(group_rows)), LUO_T(ktop1),
           LUO_T_N(bad_gate, LUO_ROWS(bad_gates)), LUO_T_N(places_once, 50), LUO_T(leader),
           LUO_T_N(three_ways, 40), LUO_T(exchange_costs), LUO_T(loads), LUO_T_N(loads_add_up, 100),
           LUO_T(by_source))

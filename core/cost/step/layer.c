@@ -69,15 +69,18 @@ static luo_status router(sum *s, const luo_model *model, int64_t routed)
 }
 
 /* Choices of tokens; rows of them put in order, and together again. routed: tokens whose choices
- * are made here. */
-static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_t tokens)
+ * are made here; among: of all whose choices are made together. */
+static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_t among,
+                          int64_t tokens)
 {
     const double e = (double)luo_dtype_bytes(s->dtype), th = (double)(tokens * model->hidden);
     const double rows = (double)model->moe.experts_per_token * th;
     const bool learns = luo_model_has_router(model);
     const double each = (double)(learns ? model->moe.experts : model->moe.experts_per_token);
     const double scores = 2 * fmax(e, 4) * (double)routed * each;
-    LUO_TRY(stream(s, 1, scores, learns ? scores : 0, s->out->activation));
+    const double others =
+        model->moe.gate == LUO_GATE_BALANCED ? 2 * fmax(e, 4) * (double)among * each : 0;
+    LUO_TRY(stream(s, 1, scores + others, learns ? scores : 0, s->out->activation));
     LUO_TRY(stream(s, 1, 2 * e * rows, e * (rows + th), s->out->activation));
     return stream(s, 1, e * (rows + th), e * ((learns ? 2 : 1) * rows + th), s->out->activation);
 }
@@ -89,7 +92,7 @@ static luo_status dealt_experts(sum *s, const luo_layer_shape *shape, int64_t to
     const int64_t own = (tokens + shape->tp - 1) / shape->tp;
     const int64_t rows = own * shape->experts_among * x->experts_per_token;
     LUO_TRY(router(s, shape->model, own));
-    LUO_TRY(routing(s, shape->model, own, own));
+    LUO_TRY(routing(s, shape->model, own, shape->tokens, own));
     LUO_TRY(mlp(s, shape->model, (rows + x->experts - 1) / x->experts, x->expert_ffn_hidden,
                 cut(0, x->experts, shape->experts_among)));
     if (x->shared_experts == 0) return LUO_OK;
@@ -106,7 +109,7 @@ static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
     const bool all = !shape->sequence_parallel || !luo_model_has_router(shape->model);
     const int64_t own = all ? tokens : (tokens + shape->tp - 1) / shape->tp;
     LUO_TRY(router(s, shape->model, own));
-    LUO_TRY(routing(s, shape->model, own, tokens));
+    LUO_TRY(routing(s, shape->model, own, shape->tokens, tokens));
     LUO_TRY(mlp(s, shape->model, each, cut(0, x->expert_ffn_hidden, shape->tp), x->experts));
     if (x->shared_experts == 0) return LUO_OK;
     return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden, shape->tp), x->shared_experts);

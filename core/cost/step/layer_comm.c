@@ -54,6 +54,22 @@ static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *
     return LUO_OK;
 }
 
+/* Balanced assignment: logits of all tokens of the micro-batch, wherever they are. */
+static luo_status logits_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                              const int32_t *dev, layer_talk *t, luo_err *err)
+{
+    const int32_t n = shape->tp * luo_layer_ranks(shape);
+    const bool cut = layer_deals_experts(shape) || shape->sequence_parallel;
+    double gather;
+    if (shape->model->moe.gate != LUO_GATE_BALANCED || n == 1) return LUO_OK;
+    if (!luo_model_has_experts(shape->model, shape->layer)) return LUO_OK;
+    if (!cut && n == shape->tp) return LUO_OK;
+    LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, n, 4 * shape->tokens * shape->model->moe.experts,
+                           0, &gather, err));
+    t->in += gather * ctx->stack->tp_exposed_factor;
+    return LUO_OK;
+}
+
 /* Experts that are cut: all devices know all choices, and add up what their columns say of them. */
 static luo_status choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                                const int32_t *dev, layer_talk *t, luo_err *err)
@@ -81,12 +97,16 @@ luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     double rows, counts, gather = 0;
     t->in = t->dout = t->before;
     t->out = t->din = t->behind;
-    if (!layer_deals_experts(shape)) return choices_comm(ctx, shape, dev, t, err);
+    if (!layer_deals_experts(shape)) {
+        LUO_TRY(logits_comm(ctx, shape, dev, t, err));
+        return choices_comm(ctx, shape, dev, t, err);
+    }
     if (!shared) t->in = t->out = t->din = t->dout = 0;
     LUO_TRY(exchange_rows(ctx, shape, dev, &rows, &counts, err));
     if (!shape->sequence_parallel)
         LUO_TRY(luo_cost_group(ctx, LUO_COLL_AG, dev, shape->tp, bytes, 0, &gather, err));
     gather *= ctx->stack->tp_exposed_factor;
+    LUO_TRY(logits_comm(ctx, shape, dev, t, err));
     t->in += counts + rows;
     t->out += rows + gather;
     t->dout += rows;

@@ -104,3 +104,26 @@ luo_status luo_gate_balance(luo_arena *arena, int64_t tokens, int32_t experts, c
     if (rounds) *rounds = a.round;
     return LUO_OK;
 }
+
+static bool all_numbers(const double *scores, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(scores[i])) return false;
+    return true;
+}
+
+luo_status luo_gate_deal(luo_arena *arena, int64_t tokens, int32_t experts, const double *scores,
+                         int32_t *expert, luo_err *err)
+{
+    const int64_t n = (tokens + experts - 1) / experts * experts, given = tokens * experts;
+    double *all = LUO_NEW_N(arena, double, n *experts), least = given > 0 ? scores[0] : 0;
+    int32_t *at = LUO_NEW_N(arena, int32_t, n);
+    if (!all || !at) return luo_err_nomem(err);
+    for (int64_t t = 0; t < tokens; t++) expert[t] = (int32_t)(t % experts);
+    if (!all_numbers(scores, given)) return LUO_OK;
+    for (int64_t i = 0; i < given; i++) least = fmin(least, all[i] = scores[i]);
+    for (int64_t i = given; i < n * experts; i++) all[i] = least;
+    LUO_TRY(luo_gate_balance(arena, n, experts, all, at, NULL, err));
+    if (tokens > 0) memcpy(expert, at, (size_t)tokens * sizeof *at);
+    return LUO_OK;
+}

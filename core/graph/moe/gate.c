@@ -129,8 +129,11 @@ static luo_status balance(luo_arena *arena, router *r, const double *scores, luo
                            "base gate: %lld tokens can not be dealt to %d experts; a multiple is "
                            "needed.",
                            (long long)r->tokens, (int)r->gate->experts);
-    for (int64_t t = 0; t < r->tokens; t++) r->weight[t] = 1;
-    return luo_gate_balance(arena, r->tokens, r->gate->experts, scores, r->expert, NULL, err);
+    const int32_t n = r->gate->experts;
+    LUO_TRY(luo_gate_balance(arena, r->tokens, n, scores, r->expert, NULL, err));
+    for (int64_t t = 0; t < r->tokens; t++)
+        r->weight[t] = 1 / (1 + exp(-scores[t * n + r->expert[t]]));
+    return LUO_OK;
 }
 
 luo_status luo_gate_route(luo_arena *arena, const luo_gate *gate, int64_t tokens,

@@ -20,7 +20,7 @@
  *   ktop1     k prototypes of E / k experts, the best of each
  *   hash      by the token's id; weight 1
  *   sam       the best group of experts, then the k best in it
- *   balanced  T / E tokens an expert
+ *   balanced  T / E tokens an expert; weight: sigmoid of the score
  *   sigmoid   sigmoid of each; chosen by score and bias, in route groups */
 #define LUO_GATE_LIST(X)                                                                           \
     X(LUO_GATE_TOPK, "topk")                                                                       \
@@ -86,4 +86,9 @@ void luo_gate_counts(const luo_gate_routes *routes, int32_t experts, int64_t *co
  * Pre: experts divides tokens. rounds: of the auction; NULL: not wanted. Errors: LUO_ENOMEM. */
 luo_status luo_gate_balance(luo_arena *arena, int64_t tokens, int32_t experts, const double *scores,
                             int32_t *expert, int32_t *rounds, luo_err *err);
+/* The same for any number of tokens: no expert gets more than T / E, rounded up. Tokens that all
+ * experts value alike stand for those that are missing. A score that is no number: dealt in turn.
+ * Errors: LUO_ENOMEM. Cost: O(T E log T) a round. See: tests/unit/check_moe.c */
+luo_status luo_gate_deal(luo_arena *arena, int64_t tokens, int32_t experts, const double *scores,
+                         int32_t *expert, luo_err *err);
 #endif

@@ -345,7 +345,9 @@ static void cost_route(const look *l, luo_instr *instr)
         stream(instr, l->s->g->sum_bytes * 2 * volume_of(l, l->op->out[0]));
         return;
     }
-    stream(instr, l->s->g->sum_bytes * 2 * in_volume(l, backward ? 3 : 0));
+    const bool all = !backward && l->op->nin > 1 && l->op->nout == 3; /* balanced: rounds unknown */
+    stream(instr,
+           l->s->g->sum_bytes * 2 * (in_volume(l, backward ? 3 : 0) + (all ? in_volume(l, 1) : 0)));
 }
 
 static void cost_pack(const look *l, luo_instr *instr)

@@ -56,9 +56,10 @@ static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word attentions[] = {{"mla", 0}};
 enum { TOP1 = LUO_GATE_SIGMOID + 1 }; /* top-k of one */
-static const luo_doc_word gates[] = {{"topk", LUO_GATE_TOPK},   {"top1", TOP1},
-                                     {"ktop1", LUO_GATE_KTOP1}, {"hash", LUO_GATE_HASH},
-                                     {"sam", LUO_GATE_SAM},     {"sigmoid", LUO_GATE_SIGMOID}};
+static const luo_doc_word gates[] = {{"topk", LUO_GATE_TOPK},         {"top1", TOP1},
+                                     {"ktop1", LUO_GATE_KTOP1},       {"hash", LUO_GATE_HASH},
+                                     {"balanced", LUO_GATE_BALANCED}, {"sam", LUO_GATE_SAM},
+                                     {"sigmoid", LUO_GATE_SIGMOID}};
 
 static const luo_doc_field moe_fields[] = {
     LUO_DOC_INT("experts", REQ, moe_yaml, experts, HEADS),
@@ -287,7 +288,12 @@ static void check_gate_keys(luo_doc *doc, const luo_doc_node *at, const luo_moe 
         luo_doc_error(doc, at, "`routed_scale` goes with `gate` sigmoid.");
     if (!sigmoid && !sam && moe->route_groups > 1)
         luo_doc_error(doc, at, "`route_groups` goes with `gate` sigmoid or sam.");
-    if ((sigmoid || moe->gate == LUO_GATE_HASH) && moe->aux_loss > 0)
+    const bool balanced = moe->gate == LUO_GATE_BALANCED;
+    if (balanced && moe->capacity_factor > 0)
+        luo_doc_error(doc, at,
+                      "`capacity_factor` does not go with `gate` balanced, under which no expert "
+                      "has more than its share; leave it out.");
+    if ((sigmoid || balanced || moe->gate == LUO_GATE_HASH) && moe->aux_loss > 0)
         luo_doc_error(doc, at, "`aux_loss` goes with `gate` topk, top1, ktop1 or sam.");
     if (sam && moe->aux_loss > 0 && moe->capacity_factor > 0)
         luo_doc_error(doc, at,
