@@ -112,6 +112,37 @@ for w in allreduce bsp ssp asp preduce adpsgd; do check "$w goes on between step
 # A link that is down when an exchange begins, and comes back.
 check "a link comes back" run flap '{steps: 20}' '{id: l, kind: flap, target: "link:a-0/nic3", down_s: 0.01, up_s: 10, at_s: 0.005, duration_s: 5}' 1
 for w in allreduce bsp ssp asp preduce adpsgd; do check "$w outlives the link" [ "$(value flap state $w)" = complete ]; done
+# Four workers of two stages, each on both nodes: a slow link between the stages of one of them is in its own iterations.
+staged() { # NAME EVENTS [EXIT]
+    {
+        printf '{"schema": "luoshu.plan/1", "name": "pp2", "model": "tiny-llama", "cluster": "tiny8", "layers": 4, "devices": 8,
+ "dtype": "bf16", "sequence_tokens": 64, "micro_batch_sequences": 2, "zero": 0, "sequence_parallel": false,
+ "schedule": {"kind": "1f1b", "chunks": 1}, "pipelines": ['
+        for d in 0 1 2 3; do
+            printf '%s{"micro_batches": 2, "stages": [{"layers": [[0, 2]], "devices": [%s]}, {"layers": [[2, 4]], "devices": [%s]}]}' \
+                "$([ $d = 0 ] || echo ', ')" $d $((d + 4))
+        done
+        echo ']}'
+    } >"$tmp/pp2.json"
+    scenario '{steps: 12}' "$2" pp2.json '  - {name: static, label: programs}
+  - {name: static, label: allreduce, training: {sync: allreduce}}
+  - {name: static, label: asp, training: {sync: asp}}' >"$tmp/$1.yaml"
+    "$L" sim "$tmp/$1.yaml" --out "$tmp/$1" --plots off --trace-steps none --quiet >"$tmp/log" 2>&1
+    [ $? = "${3:-0}" ]
+}
+count() { awk -F, -v w="$3" 'NR > 1 && $1 == w {n++} END {print n + 0}' "$tmp/$1/$2/iterations.csv"; } # RUN LABEL WORKER
+slow_inside='{id: l, kind: link, target: "link:a-0/nic3", bandwidth_factor: 0.001, at_s: 0}'
+check "workers of two stages" staged pairs ''
+check "their sum is the programs' step" [ "$(last pairs allreduce)" = "$(last pairs programs)" ]
+check "a slow link inside a worker" staged inside "$slow_inside"
+check "it slows the programs" is "$(last inside programs)" '>' "$(awk -v a="$(last pairs programs)" 'BEGIN {print 1.1 * a}')"
+check "and all-reduce as much" near "$(last inside allreduce)" "$(last inside programs)" 1e-6
+check "asp: its own worker alone" is "$(count inside asp 3)" '<' "$(count inside asp 0)"
+check "the others are alike" [ "$(count inside asp 0)" = "$(count inside asp 1)" ]
+check "it comes back" staged broken '{id: l, kind: flap, target: "link:a-0/nic3", down_s: 0.02, up_s: 10, at_s: 0.005, duration_s: 5}' 1
+check "asp waits for nobody" is "$(count broken asp 3)" '<' "$(count broken asp 0)"
+check "all-reduce does" is "$(last broken allreduce)" '>' "$(awk -v a="$(last pairs allreduce)" 'BEGIN {print a + 0.019}')"
+
 # Servers that are devices: messages take what the formula says, over the share of the cards' bandwidth that the network
 # reaches (0.9 here); a server beside the cluster gives what workers compute. When a server is gone, so is the run.
 served() { # NAME EVENTS [EXIT]: 8 workers on nodes of one device

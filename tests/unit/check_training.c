@@ -97,6 +97,28 @@ static void workers(luo_training_mode mode, const int32_t *dev, int32_t n, int64
     broken = LUO_OK;
 }
 
+/* n workers of two stages each: on dev[2i] and dev[2i + 1]. */
+static void workers_of_two(luo_training_mode mode, const int32_t *dev, int32_t n, int64_t steps,
+                           int32_t nevents)
+{
+    static const luo_range half[] = {{0, 12}, {12, 24}};
+    workers(mode, dev, n, steps, nevents);
+    luo_stage *st = LUO_NEW_N(arena, luo_stage, 2 * n);
+    for (int32_t i = 0; i < 2 * n; i++)
+        st[i] = (luo_stage){.nlayers = 1,
+                            .layers = &half[i % 2],
+                            .ndev = 1,
+                            .dev = dev + i,
+                            .context_parallel = 1,
+                            .embedding = i % 2 == 0,
+                            .head = i % 2 == 1};
+    for (int32_t i = 0; i < n; i++) {
+        luo_pipeline *p = (luo_pipeline *)&sc.plan->pipelines[i];
+        p->nstages = 2;
+        p->stages = &st[2 * i];
+    }
+}
+
 static const int32_t eight[] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 static void ends(int32_t step, double at_s)
@@ -240,6 +262,95 @@ START_TEST(links_slow_exchanges)
 }
 END_TEST
 
+/* Two workers, each on two nodes: an iteration takes 1.5 s alone, and both need no more together.
+ * The NIC of device 2, which is of the first. */
+static const int32_t across[] = {0, 2, 4, 6};
+static const struct row inner[] = {
+    {LUO_EVENT_LINK, 0, 0, .5, 0, 2, 4},          {LUO_EVENT_LINK, 0, 0, 1, .25, 1.75, 3.5},
+    {LUO_EVENT_LINK, .75, 0, .5, 0, 1.75, 3.75},  /* half of it is left, and takes 1 s */
+    {LUO_EVENT_LINK, 0, 1, .5, 0, 1.75, 3.25},    /* well again: half is left, .75 s */
+    {LUO_EVENT_FAIL, .75, 2, 1, 0, 3.5, 5},       /* it stands still */
+    {LUO_EVENT_FAIL, 0, 2, 1, 0, 3.5, 5},         /* from the beginning */
+    {LUO_EVENT_FAIL, 1.5 + .75, 2, 1, 0, 1.5, 5}, /* in the second */
+    {LUO_EVENT_FAIL, 1.5, 2, 1, 0, 3.5, 5},       /* before the sum of the first */
+};
+
+START_TEST(links_inside_a_worker)
+{
+    slow_link(&inner[_i], "link:g0-1/nic0");
+    workers_of_two(LUO_TRAINING_ALLREDUCE, across, 2, 2, 1);
+    run_ok();
+    ends(0, inner[_i].first_s);
+    ends(1, inner[_i].second_s);
+}
+END_TEST
+
+/* Who stands still waits: the parts of the first step are means over devices of both workers. */
+START_TEST(who_stands_still_waits)
+{
+    slow_link(&inner[4], "link:g0-1/nic0");
+    workers_of_two(LUO_TRAINING_ALLREDUCE, across, 2, 2, 1);
+    run_ok();
+    ck_assert_double_eq_tol(fake.steps[0].parts.compute_s, 1.5, 1e-12);
+    ck_assert_double_eq_tol(fake.steps[0].parts.bubble_s, 2, 1e-12);
+}
+END_TEST
+
+/* Without a group its worker is slow alone: the other ends at 1.5, 3, 4.5 and 6, it at 2, 4, 6. A
+ * straggler on its devices is slow on these links, too: 2 + 1 s. */
+START_TEST(links_slow_their_worker_alone)
+{
+    for (int i = 0; i < 2; i++) {
+        slow_link(&inner[0], "link:g0-1/nic0");
+        events[1] = fixture_event("s", LUO_EVENT_STRAGGLER, "device:0", 0, 0);
+        events[1].slowdown = 2;
+        workers_of_two(LUO_TRAINING_PREDUCE, across, 2, 3, 1 + i);
+        spec.training.max_group = 1;
+        run_ok();
+        ends(0, i ? 3 : 2);
+        ends(1, i ? 4.5 : 4);
+        ends(2, i ? 6 : 6);
+    }
+}
+END_TEST
+
+/* Links that no worker has inside of it: nothing more is simulated for its iterations. */
+START_TEST(links_of_nobody)
+{
+    static const char *const nic[] = {"link:g0-1/nic1", "link:g0-1/nic0"};
+    int64_t more[2];
+    for (int i = 0; i < 2; i++) {
+        workers_of_two(LUO_TRAINING_ASP, across, 2, 4, 0);
+        run_ok();
+        more[i] = -asked;
+        slow_link(&inner[0], nic[i]);
+        workers_of_two(LUO_TRAINING_ASP, across, 2, 4, 1);
+        run_ok();
+        more[i] += asked;
+    }
+    ck_assert_int_eq(more[0], 0);
+    ck_assert_int_eq(more[1], 1);
+}
+END_TEST
+
+/* The other goes on without it; a barrier never does. */
+START_TEST(down_for_ever_inside)
+{
+    luo_err err = {0};
+    const struct row down = {LUO_EVENT_FAIL, 2, 0, 1, 0, 0, 0};
+    slow_link(&down, "link:g0-1/nic0");
+    workers_of_two(LUO_TRAINING_ALLREDUCE, across, 2, 4, 1);
+    ck_assert_int_eq(run(&err), LUO_ENO);
+    ck_assert_int_eq(fake.summary.state, LUO_LOST);
+    ck_assert_int_eq(fake.summary.steps_done, 1);
+    ck_assert_str_eq(event_row("lost", 0)->detail, "no worker can go on: a link is down for ever");
+    workers_of_two(LUO_TRAINING_PREDUCE, across, 2, 4, 1);
+    spec.training.max_group = 1;
+    run_ok(); /* eight iterations, one of them by the first */
+    ends(3, 7 * 1.5);
+}
+END_TEST
+
 /* Groups of 0 to 2, of 3 to 5, and of 6 and 7, which are on one node. */
 START_TEST(links_slow_who_cross_them)
 {
@@ -319,5 +430,7 @@ END_TEST
 LUO_SUITE("run.training", LUO_T(its_sentence), LUO_T(ties), LUO_T(who_is_in_a_group),
           LUO_T(pairs_wait_for_their_partner), LUO_T(pairs_of_who_comes_back),
           LUO_T(types_of_a_group), LUO_T_N(links_slow_exchanges, LUO_ROWS(rows)),
+          LUO_T_N(links_inside_a_worker, LUO_ROWS(inner)), LUO_T(who_stands_still_waits),
+          LUO_T(links_slow_their_worker_alone), LUO_T(links_of_nobody), LUO_T(down_for_ever_inside),
           LUO_T(links_slow_who_cross_them), LUO_T(servers_too), LUO_T(down_for_ever),
           LUO_T(links_of_who_is_gone), LUO_T(who_leaves_an_exchange))

@@ -104,6 +104,7 @@ static luo_status make(training *t, luo_run *run, luo_err *err)
     t->at = LUO_NEW_N(t->arena, trainer, t->n);
     t->like = LUO_NEW_N(t->arena, int32_t, t->n);
     t->cut = LUO_NEW_N(t->arena, int32_t, t->n);
+    t->crosses = LUO_NEW_N(t->arena, bool, t->n);
     t->link_number = LUO_NEW_N(t->arena, int32_t, cluster->nlinks);
     t->node_number = LUO_NEW_N(t->arena, int32_t, cluster->nnodes);
     t->seen_link = LUO_NEW_N(t->arena, int32_t, cluster->nlinks);
@@ -112,8 +113,8 @@ static luo_status make(training *t, luo_run *run, luo_err *err)
     t->compute_s = LUO_NEW_N(t->arena, double, used->ndev);
     t->predicted_s = LUO_NEW_N(t->arena, double, used->ndev);
     t->rate = LUO_NEW_N(t->arena, double, cluster->ndevices);
-    if (!t->at || !t->like || !t->cut || !t->link_number || !t->node_number || !t->seen_link ||
-        !t->seen_dev || !t->parts || !t->compute_s || !t->predicted_s || !t->rate)
+    if (!t->at || !t->like || !t->cut || !t->crosses || !t->link_number || !t->node_number ||
+        !t->seen_link || !t->seen_dev || !t->parts || !t->compute_s || !t->predicted_s || !t->rate)
         return luo_err_nomem(err);
     for (int32_t w = 0; w < t->n; w++) t->at[w].ended_s = run->clock.t_s;
     for (int32_t l = 0; l < cluster->nlinks; l++) t->link_number[l] = -1;
@@ -314,6 +315,14 @@ static luo_status follow_links(training *t, luo_err *err)
     return LUO_OK;
 }
 
+/* What is left of an iteration goes on at the speed of now; of one that ends right now, nothing. */
+static luo_status pace_iteration(training *t, int32_t w, luo_err *err)
+{
+    trainer *it = &t->at[w];
+    if (it->left * it->seconds <= luo_loop_tie(t->run->clock.t_s)) it->left = 0;
+    return luo_training_seconds(t, w, &it->seconds, err);
+}
+
 /* Devices may be faster, slower, down or up again since the events were last committed. */
 static luo_status follow_world(training *t, luo_err *err)
 {
@@ -330,8 +339,7 @@ static luo_status follow_world(training *t, luo_err *err)
         moved |= up == gone;
         if (!up && !gone) LUO_TRY(leave(t, w, err));
         if (up && gone) LUO_TRY(join(t, w, err));
-        if (up && !gone && it->phase == TRAINER_COMPUTES)
-            LUO_TRY(luo_training_seconds(t, w, &it->seconds, err));
+        if (up && !gone && it->phase == TRAINER_COMPUTES) LUO_TRY(pace_iteration(t, w, err));
     }
     return moved || t->links != links ? follow_links(t, err) : LUO_OK;
 }
@@ -345,10 +353,18 @@ static luo_status go_on(training *t, luo_err *err)
 
 /* ---- time ---- */
 
+/* It computes, but a link that it needs is down. */
+static bool stands_still(const trainer *it)
+{
+    return it->phase == TRAINER_COMPUTES && isinf(it->seconds) && it->left > 0;
+}
+
 static double end_of(const training *t, int32_t w)
 {
     const trainer *it = &t->at[w];
-    if (it->phase == TRAINER_COMPUTES) return t->run->clock.t_s + it->left * it->seconds;
+    if (stands_still(it)) return INFINITY;
+    if (it->phase == TRAINER_COMPUTES)
+        return t->run->clock.t_s + (it->left > 0 ? it->left * it->seconds : 0);
     return it->phase == TRAINER_EXCHANGES ? it->until_s : INFINITY;
 }
 
@@ -365,7 +381,7 @@ static luo_status advance(training *t, double to_s, luo_err *err)
     const double seconds = to_s - t->run->clock.t_s;
     for (int32_t w = 0; w < t->n; w++) {
         trainer *it = &t->at[w];
-        it->spent_s[it->phase] += seconds;
+        it->spent_s[stands_still(it) ? TRAINER_WAITS : it->phase] += seconds;
         if (it->phase == TRAINER_COMPUTES) it->left -= seconds / it->seconds;
     }
     t->run->clock.t_s = to_s;
@@ -465,5 +481,6 @@ luo_status luo_training_run(luo_run *run, luo_err *err)
     if (st == LUO_OK) st = steps(&t, err);
     luo_map_free(&t.steps);
     luo_map_free(&t.exchanges);
+    luo_map_free(&t.iterations);
     return st;
 }

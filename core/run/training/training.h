@@ -2,8 +2,9 @@
  * bounded staleness over parameter servers, partial reduce (docs/sync.md#in-scenarios).
  *
  * A worker is a pipeline of the plan. Its iteration is the simulated step of that pipeline alone on
- * the devices as they are, so that stragglers count; when they change, what is left of it goes on
- * at the new speed. Then it exchanges, as long as the simulated step of its group takes beyond that
+ * devices and links as they are, so that stragglers and slow links between its devices count; when
+ * they change, what is left of it goes on at the new speed, and waits while a link that it needs is
+ * down. Then it exchanges, as long as the simulated step of its group takes beyond that
  * of the slowest alone on links as they are, or as parameter servers need; when links change, what
  * is left of that goes on likewise, and waits while one that it needs is down. Who may start next,
  * and who averages with whom, is decided by core/sync. A step of the run is as many iterations as

@@ -39,10 +39,12 @@ typedef struct training {
     int64_t ended;  /* iterations of the open step */
     int64_t groups; /* exchanges that have begun */
     uint64_t links; /* how they are: a hash; 0: all well */
+    bool *crosses;  /* per worker: one of those that are not joins devices of its own */
     double step_start_s;
     int32_t *like; /* per worker: the first one whose steps take as long on devices as fast */
     int32_t *cut;  /* per worker: the first one with the same stages, wherever they are */
     luo_map steps, exchanges;           /* of groups (training_group.c): bits of seconds */
+    luo_map iterations;                 /* of workers that cross such links, the same */
     int32_t *link_number, *node_number; /* while groups are compared; else -1 */
     int32_t *seen_link, *seen_dev;
     luo_clock clock;
@@ -57,9 +59,11 @@ typedef struct training {
 /* training_time.c */
 /* Fills t->like and t->cut. Cost: O(workers^2) at most, of workers that nobody is like. */
 void luo_training_compare(training *t);
-/* Seconds of an iteration of worker w on the devices as they are. */
+/* Seconds of an iteration of worker w on devices and links as they are; INFINITY: a link that it
+ * needs is down. Errors: as below. Cost: a simulated step, the first time. */
 luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err *err);
-/* Fills t->links. Cost: O(links). */
+/* Fills t->links and t->crosses. Cost: O(links), and while one is not well O(devices^2) of every
+ * worker, of up to 1,024 of them. */
 void luo_training_see_links(training *t);
 /* Seconds of a step of these pipelines of the plan and of nothing else, all devices well, links as
  * they are; INFINITY: one that it needs is down. Errors: LUO_EINPUT they cannot make one; those of

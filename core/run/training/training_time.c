@@ -4,6 +4,9 @@
 
 #include "core/run/training/training_internal.h"
 
+/* Of a worker whose paths are looked at: that takes their square. Wider ones cross everything. */
+enum { MANY_DEVICES = 1024 };
+
 bool luo_training_uses_servers(const luo_training_spec *spec)
 {
     return spec->mode == LUO_TRAINING_BSP || spec->mode == LUO_TRAINING_SSP ||
@@ -94,17 +97,45 @@ static void all_well(training *t)
     for (int32_t d = 0; d < t->run->job.scenario->cluster->ndevices; d++) t->rate[d] = 1;
 }
 
+static bool is_well(const luo_world *world, int32_t link)
+{
+    return world->link_factor[link] == 1 && world->link_extra_latency_s[link] == 0;
+}
+
+static bool path_is_well(const training *t, int32_t a, int32_t b)
+{
+    luo_hop hop[LUO_PATH_MAX];
+    const int32_t n = luo_cluster_path(t->run->job.scenario->cluster, a, b, hop);
+    for (int32_t i = 0; i < n; i++)
+        if (!is_well(luo_events_world(t->run->clock.events), hop[i].link)) return false;
+    return true;
+}
+
+/* Any two of its devices may talk. Uses t->seen_dev. */
+static bool crosses(const training *t, int32_t w)
+{
+    const luo_pipeline *p = &t->plan->pipelines[w];
+    int32_t n = 0;
+    for (int32_t s = 0; s < p->nstages; s++)
+        for (int32_t k = 0; k < p->stages[s].ndev; k++) t->seen_dev[n++] = p->stages[s].dev[k];
+    for (int32_t i = 0; i < n && n <= MANY_DEVICES; i++)
+        for (int32_t k = 0; k < n; k++)
+            if (!path_is_well(t, t->seen_dev[i], t->seen_dev[k])) return true;
+    return n > MANY_DEVICES;
+}
+
 void luo_training_see_links(training *t)
 {
     const luo_world *world = luo_events_world(t->run->clock.events);
     uint64_t h = LUO_HASH_EMPTY;
     for (int32_t l = 0; l < world->nlinks; l++) {
         const double is[] = {world->link_factor[l], world->link_extra_latency_s[l]};
-        if (is[0] == 1 && is[1] == 0) continue;
+        if (is_well(world, l)) continue;
         h = luo_hash_bytes(h, &l, sizeof l);
         h = luo_hash_bytes(h, is, sizeof is);
     }
     t->links = h == LUO_HASH_EMPTY ? 0 : h;
+    for (int32_t w = 0; w < t->n; w++) t->crosses[w] = t->links != 0 && crosses(t, w);
 }
 
 /* A step of these pipelines of the plan, and of nothing else, at t->rate. INFINITY: as *why says.
@@ -138,19 +169,26 @@ static luo_status seconds_of(training *t, const int32_t *member, int32_t n, doub
                        why.text);
 }
 
-luo_status luo_training_step_of(training *t, const int32_t *member, int32_t n, double *seconds,
-                                luo_err *err)
+/* The same on links as they are; INFINITY: one is down. */
+static luo_status seconds_now(training *t, const int32_t *member, int32_t n, double *seconds,
+                              luo_err *err)
 {
     const luo_world *world = luo_events_world(t->run->clock.events);
     luo_err why = {0};
-    all_well(t);
-    if (t->links == 0) return seconds_of(t, member, n, seconds, err);
     const luo_status st = ask(t, member, n, world, seconds, &why);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     if (isfinite(*seconds)) return LUO_OK;
     LUO_TRY(seconds_of(t, member, n, seconds, err));
     *seconds = INFINITY; /* it is the links */
     return LUO_OK;
+}
+
+luo_status luo_training_step_of(training *t, const int32_t *member, int32_t n, double *seconds,
+                                luo_err *err)
+{
+    all_well(t);
+    return t->links == 0 ? seconds_of(t, member, n, seconds, err)
+                         : seconds_now(t, member, n, seconds, err);
 }
 
 /* The speeds of one worker's devices on those of another. */
@@ -163,9 +201,36 @@ static void lend_rates(training *t, int32_t from, int32_t to)
             t->rate[y->stages[s].dev[k]] = world->slowdown[x->stages[s].dev[k]];
 }
 
+/* Worker w, its devices at t->rate, on links as they are now. */
+static uint64_t key_of(const training *t, int32_t w)
+{
+    const luo_pipeline *p = &t->plan->pipelines[w];
+    uint64_t h = luo_hash_bytes(LUO_HASH_EMPTY, &t->links, sizeof t->links);
+    h = luo_hash_bytes(h, &w, sizeof w);
+    for (int32_t s = 0; s < p->nstages; s++)
+        for (int32_t k = 0; k < p->stages[s].ndev; k++)
+            h = luo_hash_bytes(h, &t->rate[p->stages[s].dev[k]], sizeof *t->rate);
+    return h;
+}
+
+/* No other worker is on the same links. */
+static luo_status seconds_across(training *t, int32_t w, double *seconds, luo_err *err)
+{
+    lend_rates(t, w, w);
+    const uint64_t key = key_of(t, w);
+    *seconds = luo_judge_number(luo_map_get(&t->iterations, key, luo_judge_bits(-1)));
+    if (*seconds >= 0) return LUO_OK;
+    LUO_TRY(seconds_now(t, &w, 1, seconds, err));
+    int64_t *slot = luo_map_at(&t->iterations, key, 0);
+    if (!slot) return luo_err_nomem(err);
+    *slot = luo_judge_bits(*seconds);
+    return LUO_OK;
+}
+
 luo_status luo_training_seconds(training *t, int32_t w, double *seconds, luo_err *err)
 {
     all_well(t);
+    if (t->crosses[w]) return seconds_across(t, w, seconds, err);
     lend_rates(t, w, t->like[w]);
     return seconds_of(t, &t->like[w], 1, seconds, err);
 }
