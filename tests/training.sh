@@ -175,6 +175,12 @@ for w in d1 d4; do
 done
 for w in f1 own; do check "$w goes on without the device" [ "$(value unserved state $w)" = complete ]; done
 
+# Requests to the controller of groups, and its answers, take 10 ms each of every iteration.
+scenario '{steps: 12}' '' plan.json '  - {name: static, label: near, training: {sync: preduce, wait_s: 0.001}}
+  - {name: static, label: far, training: {sync: preduce, wait_s: 0.001, request_s: 0.01}}' >"$tmp/request.yaml"
+check "requests take time" "$L" sim "$tmp/request.yaml" --out "$tmp/request" --plots off --trace-steps none --quiet
+check "twice as long" near "$(last request far)" "$(awk -v a="$(last request near)" 'BEGIN {print a + 12 * 0.02}')" 1e-5
+
 # What cannot be is refused with its reason.
 refused() { # SENTENCE PLAN POLICIES [MORE]
     scenario '{steps: 4}' '' "$2" "$3" >"$tmp/bad.yaml"

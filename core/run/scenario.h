@@ -166,6 +166,7 @@ typedef struct luo_training_spec {
     const int32_t *server_devices; /* so many; NULL: they are hosts beside the cluster */
     int32_t max_group, guard; /* PREDUCE; 0: all workers; no guard */
     double wait_s, wait_max_s, wait_min_s;
+    double request_s; /* PREDUCE: to the controller, and as long back again */
     bool adaptive;
 } luo_training_spec;
 

@@ -1,101 +1,6 @@
-/* check_training.c: replicas that do not all wait for each other, on a simulator that answers from
- * a formula, so that every time can be had by hand: what link events do to exchanges, which members
- * a group costs, ties, errors.
- *
- * Cluster: 4 nodes of 2 devices with a NIC each. A worker is one device: its step takes `unit_s`,
- * so many times longer as the device is slow. Several workers exchange 0.1 s in one node, else 0.5
- * s over the slowest of their NICs and its extra latency. */
-#include "core/sync/adpsgd.h"
-#include "tests/driver_fixture.h"
-
-static double unit_s;
-static int64_t asked;     /* simulated steps */
-static luo_status broken; /* what the simulator answers; LUO_OK: seconds */
-
-struct luo_backend_state {
-    const luo_cluster *cluster;
-};
-
-static luo_status formula_open(const luo_backend_config *config, luo_backend_state **out,
-                               luo_err *err)
-{
-    static luo_backend_state state;
-    (void)err;
-    state.cluster = config->cluster;
-    *out = &state;
-    return LUO_OK;
-}
-
-static void formula_close(luo_backend_state *b)
-{
-    (void)b;
-}
-
-static luo_status formula_run(luo_backend_state *b, const luo_step_request *request,
-                              luo_step_result *result, luo_err *err)
-{
-    const luo_programs *set = request->programs;
-    const luo_world *world = request->world;
-    double slowest = 1, exchange_s = 0, inside_s = 0;
-    bool crosses = false;
-    asked++;
-    *result = (luo_step_result){.status = LUO_OK};
-    if (broken) return luo_err_set(err, broken, "the simulator is gone; start it.");
-    for (int32_t i = 0; i < set->n; i++) {
-        const luo_device *d = &b->cluster->devices[set->at[i].device];
-        crosses |= d->node != b->cluster->devices[set->at[0].device].node;
-        slowest = fmax(slowest, world->slowdown[set->at[i].device] * (1 + d->group));
-        inside_s = d->group ? .3 : .1;
-    }
-    for (int32_t i = 0; i < set->n && crosses; i++) {
-        const luo_device *d = &b->cluster->devices[set->at[i].device];
-        const int32_t nic = b->cluster->nodes[d->node].nic + d->slot;
-        exchange_s =
-            fmax(exchange_s, .5 / world->link_factor[nic]) + world->link_extra_latency_s[nic];
-    }
-    result->end_s = unit_s * slowest + (crosses ? exchange_s : set->n > 1 ? inside_s : 0);
-    if (isinf(result->end_s)) {
-        result->status = LUO_EPEER;
-        snprintf(result->text, sizeof result->text, "a link is down.");
-    }
-    return LUO_OK;
-}
-
-static const luo_backend formula = {.name = "formula",
-                                    .caps = LUO_CAP_VIRTUAL_TIME,
-                                    .open = formula_open,
-                                    .close = formula_close,
-                                    .run_ranks = formula_run};
-
-/* n workers: on these devices. */
-static void workers(luo_training_mode mode, const int32_t *dev, int32_t n, int64_t steps,
-                    int32_t nevents)
-{
-    static const luo_range all = {0, 24};
-    prepare("static", steps, nevents);
-    luo_plan *p = base_plan(sc.cluster);
-    luo_pipeline *pl = LUO_NEW_N(arena, luo_pipeline, n);
-    luo_stage *st = LUO_NEW_N(arena, luo_stage, n);
-    for (int32_t i = 0; i < n; i++) {
-        st[i] = (luo_stage){.nlayers = 1,
-                            .layers = &all,
-                            .ndev = 1,
-                            .dev = dev + i,
-                            .context_parallel = 1,
-                            .embedding = true,
-                            .head = true};
-        pl[i] = (luo_pipeline){
-            .micro_batches = 1, .micro_batch_sequences = 1, .nstages = 1, .stages = &st[i]};
-    }
-    p->npipelines = n;
-    p->pipelines = pl;
-    sc.plan = p;
-    spec.training = (luo_training_spec){.mode = mode, .servers = 1, .wait_s = .01};
-    opts.simulator = &formula;
-    unit_s = 1;
-    asked = 0;
-    broken = LUO_OK;
-}
+/* check_training.c: replicas that do not all wait for each other, by hand (training_fixture.h):
+ * what link events do to iterations and exchanges, which members a group costs, ties, errors. */
+#include "tests/training_fixture.h"
 
 /* n workers of two stages each: on dev[2i] and dev[2i + 1]. */
 static void workers_of_two(luo_training_mode mode, const int32_t *dev, int32_t n, int64_t steps,
@@ -117,15 +22,6 @@ static void workers_of_two(luo_training_mode mode, const int32_t *dev, int32_t n
         p->nstages = 2;
         p->stages = &st[2 * i];
     }
-}
-
-static const int32_t eight[] = {0, 1, 2, 3, 4, 5, 6, 7};
-
-static void ends(int32_t step, double at_s)
-{
-    ck_assert_int_lt(step, fake.nsteps);
-    ck_assert_msg(fabs(fake.steps[step].end_s / at_s - 1) < 1e-12,
-                  "step %d ends at %.12g, not at %.12g", step, fake.steps[step].end_s, at_s);
 }
 
 /* An error of the simulator reaches the user with its sentence. */
@@ -333,6 +229,25 @@ START_TEST(links_of_nobody)
 }
 END_TEST
 
+/* An iteration that ends as its link goes down, but for a rounding, has ended: the servers are on
+ * other links. Events of nobody's device make roundings. */
+START_TEST(down_as_it_ends)
+{
+    static const char *const id[] = {"a", "b", "c", "d", "e"};
+    double end_s[2];
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 5; k++)
+            events[k] = fixture_event(id[k], LUO_EVENT_STRAGGLER, "device:7", .37 * (k + 1), .1);
+        events[5] = fixture_event("l", LUO_EVENT_FAIL, "link:g0-1/nic0", 6.1 + .5, 10);
+        workers_of_two(LUO_TRAINING_ASP, across, 2, 1, 5 + i);
+        unit_s = 6.1;
+        run_ok();
+        end_s[i] = fake.steps[0].end_s;
+    }
+    ck_assert_double_eq_tol(end_s[1], end_s[0], 1e-12);
+}
+END_TEST
+
 /* The other goes on without it; a barrier never does. */
 START_TEST(down_for_ever_inside)
 {
@@ -427,10 +342,59 @@ START_TEST(who_leaves_an_exchange)
 }
 END_TEST
 
-LUO_SUITE("run.training", LUO_T(its_sentence), LUO_T(ties), LUO_T(who_is_in_a_group),
+/* Device 7 serves, and is no worker: its part of the parameters is gone with it. */
+START_TEST(a_dead_server)
+{
+    luo_err err = {0};
+    for (int i = 0; i < 2; i++) { /* in a step, and between two of them */
+        events[0] = fixture_event("f", LUO_EVENT_FAIL, "device:7", 1.25, 0);
+        if (i) events[0].trigger = LUO_AT_STEP, events[0].at[0] = events[0].at[1] = 1;
+        workers(LUO_TRAINING_BSP, eight, 6, 4, 1);
+        spec.training.server_devices = (const int32_t[]){6, 7};
+        spec.training.servers = 2;
+        ck_assert_int_eq(run(&err), LUO_ENO);
+        ck_assert_int_eq(fake.summary.state, LUO_LOST);
+        ck_assert_int_eq(fake.summary.steps_done, i);
+        const luo_row_event *row = event_row("lost", 0);
+        ck_assert_str_eq(row->detail, "server 1 is gone with device 7");
+        if (!i) ck_assert_double_eq_tol(row->t_s, 1.25, 1e-12);
+    }
+    workers(LUO_TRAINING_BSP, eight, 6, 1, 1); /* nobody's device */
+    spec.training.server_devices = (const int32_t[]){6};
+    events[0] = fixture_event("f", LUO_EVENT_FAIL, "device:7", 1.25, 0);
+    run_ok();
+}
+END_TEST
+
+/* Requests take .25 s, and answers. */
+static const struct asked_row {
+    double fails_s, end_s; /* of the step, which is as many iterations as workers */
+    const char *what;
+} answers[] = {
+    {0, 1 + .25 + .25 + .5, "both arrive at 1.25, and begin at 1.5"},
+    {1.125, 1 + .25 + .25 + 1 + .25 + .25, "its request is under way: the other goes on alone"},
+    {1.375, 1 + .25 + .25 + 1 + .25 + .25, "the group has closed, but it does not exchange"},
+    {1.75, 1.75 + 1 + .25 + .25, "it exchanges: nothing is left of that for the other"},
+};
+
+START_TEST(requests)
+{
+    static const int32_t two[] = {0, 2};
+    const struct asked_row *r = &answers[_i];
+    events[0] = fixture_event("f", LUO_EVENT_FAIL, "device:2", r->fails_s, 0);
+    workers(LUO_TRAINING_PREDUCE, two, 2, 1, r->fails_s > 0);
+    spec.training.wait_s = 0;
+    spec.training.request_s = .25;
+    run_ok();
+    ends(0, r->end_s);
+}
+END_TEST
+
+LUO_SUITE("run.training", LUO_T(a_dead_server), LUO_T_N(requests, LUO_ROWS(answers)),
+          LUO_T(its_sentence), LUO_T(ties), LUO_T(who_is_in_a_group),
           LUO_T(pairs_wait_for_their_partner), LUO_T(pairs_of_who_comes_back),
           LUO_T(types_of_a_group), LUO_T_N(links_slow_exchanges, LUO_ROWS(rows)),
           LUO_T_N(links_inside_a_worker, LUO_ROWS(inner)), LUO_T(who_stands_still_waits),
-          LUO_T(links_slow_their_worker_alone), LUO_T(links_of_nobody), LUO_T(down_for_ever_inside),
-          LUO_T(links_slow_who_cross_them), LUO_T(servers_too), LUO_T(down_for_ever),
-          LUO_T(links_of_who_is_gone), LUO_T(who_leaves_an_exchange))
+          LUO_T(links_slow_their_worker_alone), LUO_T(links_of_nobody), LUO_T(down_as_it_ends),
+          LUO_T(down_for_ever_inside), LUO_T(links_slow_who_cross_them), LUO_T(servers_too),
+          LUO_T(down_for_ever), LUO_T(links_of_who_is_gone), LUO_T(who_leaves_an_exchange))

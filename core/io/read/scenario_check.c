@@ -286,7 +286,8 @@ void luo_check_training(luo_doc *doc, const luo_doc_node *map)
     } own[] = {
         {"staleness", "ssp"},     {"servers", "bsp ssp asp"}, {"server_devices", "bsp ssp asp"},
         {"max_group", "preduce"}, {"guard", "preduce"},       {"wait_s", "preduce"},
-        {"adaptive", "preduce"},  {"wait_max_s", "preduce"},  {"wait_min_s", "preduce"}};
+        {"adaptive", "preduce"},  {"wait_max_s", "preduce"},  {"wait_min_s", "preduce"},
+        {"request_s", "preduce"}};
     const char *sync = text_of(map, "sync");
     for (int i = 0; i < COUNT(own); i++) {
         const luo_doc_node *node = luo_doc_get(map, own[i].key);

@@ -123,6 +123,7 @@ static void training_json(json_t *o, const luo_training_spec *spec)
     whole(own, "max_group", spec->max_group);
     whole(own, "guard", spec->guard);
     num(own, "wait_s", spec->wait_s);
+    if (spec->request_s > 0) num(own, "request_s", spec->request_s);
     flag(own, "adaptive", spec->adaptive);
     num(own, "wait_max_s", spec->wait_max_s);
     num(own, "wait_min_s", spec->wait_min_s);

@@ -387,6 +387,7 @@ static void take_training(luo_training_spec *spec, const luo_training_yaml *y)
         .max_group = (int32_t)y->max_group,
         .guard = (int32_t)y->guard,
         .wait_s = y->wait_s,
+        .request_s = y->request_s,
         .adaptive = y->adaptive,
         .wait_max_s = y->wait_max_s,
         .wait_min_s = y->wait_min_s};

@@ -122,6 +122,7 @@ FIELDS training_fields[] = {
     LUO_DOC_INT_OR("max_group", luo_training_yaml, max_group, "0", LUO_WITHIN(0, 1e6)),
     LUO_DOC_INT_OR("guard", luo_training_yaml, guard, "0", LUO_WITHIN(0, 1e6)),
     LUO_DOC_FLOAT_OR("wait_s", luo_training_yaml, wait_s, "0.001", SECONDS),
+    LUO_DOC_FLOAT_OR("request_s", luo_training_yaml, request_s, "0", SECONDS),
     LUO_DOC_BOOL_OR("adaptive", luo_training_yaml, adaptive, "false"),
     LUO_DOC_FLOAT_OR("wait_max_s", luo_training_yaml, wait_max_s, "0.01", SECONDS),
     LUO_DOC_FLOAT_OR("wait_min_s", luo_training_yaml, wait_min_s, "1e-05", SECONDS),

@@ -47,7 +47,7 @@ typedef struct luo_training_yaml {
     int64_t staleness, servers, max_group, guard;
     int32_t *server_devices;
     uint32_t server_devices_count;
-    double wait_s, wait_max_s, wait_min_s;
+    double wait_s, wait_max_s, wait_min_s, request_s;
     bool adaptive;
 } luo_training_yaml;
 

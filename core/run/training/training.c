@@ -2,127 +2,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "core/run/policy/policy.h"
 #include "core/run/training/training_internal.h"
 #include "core/sync/loop_queue.h"
 
-/* ---- may it ---- */
-
-static luo_status refuse(luo_err *err, const char *what, const char *instead)
-{
-    return luo_err_set(err, LUO_EINPUT, "`training` cannot go with %s; %s is expected.", what,
-                       instead);
-}
-
-static bool equal_pipelines(const luo_plan *plan)
-{
-    for (int32_t i = 1; i < plan->npipelines; i++)
-        if (plan->pipelines[i].micro_batches != plan->pipelines[0].micro_batches ||
-            plan->pipelines[i].micro_batch_sequences != plan->pipelines[0].micro_batch_sequences ||
-            plan->pipelines[i].micro_batch_tokens)
-            return false;
-    return true;
-}
-
-/* What the simulator lets contend. */
-static luo_status check_messages(luo_run *run, luo_err *err)
-{
-    enum { MOST = 3800 };
-    const training t = {.spec = &run->job.spec->training,
-                        .plan = luo_run_plan(&run->plans)->plan,
-                        .n = luo_run_plan(&run->plans)->plan->npipelines};
-    const int64_t n = t.spec->server_devices ? luo_training_messages(&t) : 0;
-    if (n <= MOST) return LUO_OK;
-    return luo_err_set(err, LUO_E2BIG,
-                       "`training` exchanges %lld messages with the servers at once; at most %d "
-                       "are simulated, give fewer `server_devices`.",
-                       (long long)n, MOST);
-}
-
-luo_status luo_training_check(luo_run *run, luo_err *err)
-{
-    const luo_training_spec *spec = &run->job.spec->training;
-    const luo_plan *plan = luo_run_plan(&run->plans)->plan;
-    char text[160];
-    if (strcmp(run->job.spec->name, "static") != 0) {
-        snprintf(text, sizeof text, "policy `%.60s`", run->job.spec->name);
-        return refuse(err, text, "policy `static`");
-    }
-    if (run->job.real) return refuse(err, "this backend", "the simulator");
-    if (run->lengths) return refuse(err, "uneven lengths", "a fixed length");
-    if (run->job.scenario->checkpoint.kind != LUO_CHECKPOINT_NONE)
-        return refuse(err, "`checkpoint`", "a scenario without it");
-    if (plan->zero > 0 || plan->expert_groups || plan->nannotations > 0)
-        return refuse(err, "state that replicas share",
-                      "a plan with `zero` 0 and no experts shared");
-    if (!equal_pipelines(plan))
-        return refuse(err, "pipelines that differ in their micro-batches",
-                      "a plan with equal ones");
-    if (spec->max_group > plan->npipelines) {
-        snprintf(text, sizeof text, "`max_group` %d and %d pipelines", spec->max_group,
-                 plan->npipelines);
-        return refuse(err, text, "one of at most as many");
-    }
-    return check_messages(run, err);
-}
-
-/* ---- the beginning ---- */
-
-static luo_status make_controllers(training *t, luo_err *err)
-{
-    const luo_training_spec *spec = t->spec;
-    const int64_t staleness = spec->mode == LUO_TRAINING_SSP   ? spec->staleness
-                              : spec->mode == LUO_TRAINING_ASP ? -1
-                                                               : 0;
-    const luo_preduce_opts opts = {.workers = t->n,
-                                   .max_group = spec->max_group ? spec->max_group : t->n,
-                                   .wait_s = spec->wait_s,
-                                   .guard = spec->guard,
-                                   .adaptive = spec->adaptive,
-                                   .wait_max_s = spec->wait_max_s,
-                                   .wait_min_s = spec->wait_min_s};
-    if (spec->mode == LUO_TRAINING_PREDUCE)
-        return luo_preduce_new(t->arena, &opts, &t->preduce, err);
-    if (spec->mode == LUO_TRAINING_ADPSGD)
-        return luo_adpsgd_new(t->arena, t->n, t->run->job.scenario->seed, &t->adpsgd, err);
-    return luo_clock_new(t->arena, t->n, staleness, &t->clock, err);
-}
-
-static luo_status make(training *t, luo_run *run, luo_err *err)
-{
-    const luo_used_plan *used = luo_run_plan(&run->plans);
-    const luo_cluster *cluster = run->job.scenario->cluster;
-    *t = (training){.run = run,
-                    .spec = &run->job.spec->training,
-                    .plan = used->plan,
-                    .arena = run->arena,
-                    .n = used->plan->npipelines,
-                    .living = used->plan->npipelines,
-                    .step_start_s = run->clock.t_s};
-    t->at = LUO_NEW_N(t->arena, trainer, t->n);
-    t->like = LUO_NEW_N(t->arena, int32_t, t->n);
-    t->cut = LUO_NEW_N(t->arena, int32_t, t->n);
-    t->crosses = LUO_NEW_N(t->arena, bool, t->n);
-    t->link_number = LUO_NEW_N(t->arena, int32_t, cluster->nlinks);
-    t->node_number = LUO_NEW_N(t->arena, int32_t, cluster->nnodes);
-    t->seen_link = LUO_NEW_N(t->arena, int32_t, cluster->nlinks);
-    t->seen_dev = LUO_NEW_N(t->arena, int32_t, cluster->ndevices);
-    t->parts = LUO_NEW_N(t->arena, luo_parts, used->ndev);
-    t->compute_s = LUO_NEW_N(t->arena, double, used->ndev);
-    t->predicted_s = LUO_NEW_N(t->arena, double, used->ndev);
-    t->rate = LUO_NEW_N(t->arena, double, cluster->ndevices);
-    if (!t->at || !t->like || !t->cut || !t->crosses || !t->link_number || !t->node_number ||
-        !t->seen_link || !t->seen_dev || !t->parts || !t->compute_s || !t->predicted_s || !t->rate)
-        return luo_err_nomem(err);
-    for (int32_t w = 0; w < t->n; w++) t->at[w].ended_s = run->clock.t_s;
-    for (int32_t l = 0; l < cluster->nlinks; l++) t->link_number[l] = -1;
-    for (int32_t k = 0; k < cluster->nnodes; k++) t->node_number[k] = -1;
-    luo_training_compare(t);
-    luo_training_see_links(t);
-    return make_controllers(t, err);
-}
+/* ---- one worker ---- */
 
 /* Groups of some workers, or a clock of all? */
 static bool has_groups(const training *t)
@@ -134,7 +18,8 @@ static luo_status start(training *t, int32_t w, luo_err *err)
 {
     trainer *it = &t->at[w];
     it->phase = TRAINER_COMPUTES;
-    it->arrived = false;
+    it->arrived = it->asks = false;
+    it->answer = 0;
     it->left = 1;
     it->begun_s = t->run->clock.t_s;
     return luo_training_seconds(t, w, &it->seconds, err);
@@ -163,6 +48,63 @@ static luo_status exchange(training *t, const luo_preduce_group *group, luo_err 
     return LUO_OK;
 }
 
+/* ---- requests of partial reduce ---- */
+
+/* Its members know request_s later. */
+static luo_status answer(training *t, const luo_preduce_group *group, luo_err *err)
+{
+    if (t->spec->request_s <= 0 || group->n == 0) return exchange(t, group, err);
+    t->closed++;
+    for (int32_t i = 0; i < group->n; i++) {
+        trainer *it = &t->at[group->member[i]];
+        it->answer = t->closed;
+        it->guard = group->guard;
+        it->until_s = t->run->clock.t_s + t->spec->request_s;
+    }
+    return LUO_OK;
+}
+
+static luo_status ask(training *t, int32_t w, luo_err *err)
+{
+    luo_preduce_group group = {0};
+    const double now = t->run->clock.t_s;
+    t->at[w].asks = false;
+    LUO_TRY(luo_preduce_arrive(&t->preduce, now, w, t->at[w].iteration, &group, err));
+    return answer(t, &group, err);
+}
+
+/* The group of this number, as far as its members still live. */
+static luo_status know(training *t, int64_t number, luo_err *err)
+{
+    int32_t *member = LUO_NEW_N(t->run->scratch, int32_t, t->n);
+    int64_t *iteration = LUO_NEW_N(t->run->scratch, int64_t, t->n);
+    luo_preduce_group group = {.t_s = t->run->clock.t_s, .member = member, .iteration = iteration};
+    if (!member || !iteration) return luo_err_nomem(err);
+    for (int32_t w = 0; w < t->n; w++) {
+        if (t->at[w].answer != number) continue;
+        t->at[w].answer = 0;
+        group.guard = t->at[w].guard;
+        iteration[group.n] = t->at[w].iteration;
+        member[group.n++] = w;
+    }
+    return exchange(t, &group, err);
+}
+
+/* Answers that have come, in the order in which their groups closed. */
+static luo_status take_answers(training *t, double until_s, luo_err *err)
+{
+    for (;;) {
+        int64_t first = 0;
+        for (int32_t w = 0; w < t->n; w++) {
+            const trainer *it = &t->at[w];
+            if (it->answer && it->until_s <= until_s && (!first || it->answer < first))
+                first = it->answer;
+        }
+        if (!first) return LUO_OK;
+        LUO_TRY(know(t, first, err));
+    }
+}
+
 /* All living workers have computed: one sum for all, where no servers are. */
 static luo_status meet(training *t, luo_err *err)
 {
@@ -182,9 +124,9 @@ static luo_status computed(training *t, int32_t w, luo_err *err)
     t->at[w].arrived = true;
     t->at[w].computed_s = t->run->clock.t_s;
     if (t->spec->mode == LUO_TRAINING_PREDUCE) {
-        LUO_TRY(
-            luo_preduce_arrive(&t->preduce, t->run->clock.t_s, w, t->at[w].iteration, &group, err));
-        return exchange(t, &group, err);
+        t->at[w].asks = true;
+        t->at[w].until_s = t->run->clock.t_s + t->spec->request_s;
+        return t->spec->request_s > 0 ? LUO_OK : ask(t, w, err);
     }
     if (t->spec->mode == LUO_TRAINING_ADPSGD) {
         LUO_TRY(luo_adpsgd_arrive(&t->adpsgd, t->run->clock.t_s, w, t->at[w].turn, &group, err));
@@ -248,6 +190,8 @@ static luo_status leave(training *t, int32_t w, luo_err *err)
 {
     luo_preduce_group group = {0};
     t->at[w].phase = TRAINER_GONE;
+    t->at[w].asks = false;
+    t->at[w].answer = 0;
     t->living--;
     LUO_TRY(luo_run_note(&t->run->job, err, "worker %d has left after %lld iterations", w,
                          (long long)t->at[w].iteration));
@@ -257,7 +201,7 @@ static luo_status leave(training *t, int32_t w, luo_err *err)
         return LUO_OK;
     }
     luo_preduce_leave(&t->preduce, t->run->clock.t_s, w, &group);
-    return exchange(t, &group, err);
+    return answer(t, &group, err);
 }
 
 /* A step that no worker has begun: pairs of those before were made without it. */
@@ -365,7 +309,7 @@ static double end_of(const training *t, int32_t w)
     if (stands_still(it)) return INFINITY;
     if (it->phase == TRAINER_COMPUTES)
         return t->run->clock.t_s + (it->left > 0 ? it->left * it->seconds : 0);
-    return it->phase == TRAINER_EXCHANGES ? it->until_s : INFINITY;
+    return it->phase == TRAINER_EXCHANGES || it->asks || it->answer ? it->until_s : INFINITY;
 }
 
 static double next_time(const training *t)
@@ -400,10 +344,12 @@ static luo_status happen(training *t, luo_err *err)
         if (end_of(t, w) > now + within_s) continue;
         if (was == TRAINER_EXCHANGES) LUO_TRY(exchanged(t, w, err));
         if (was == TRAINER_COMPUTES) LUO_TRY(computed(t, w, err));
+        if (was == TRAINER_WAITS && t->at[w].asks) LUO_TRY(ask(t, w, err));
     }
+    LUO_TRY(take_answers(t, now + within_s, err));
     if (t->spec->mode == LUO_TRAINING_PREDUCE && luo_preduce_deadline(&t->preduce) <= now) {
         luo_preduce_timer(&t->preduce, now, &group);
-        return exchange(t, &group, err);
+        return answer(t, &group, err);
     }
     return go_on(t, err);
 }
@@ -476,7 +422,7 @@ static luo_status steps(training *t, luo_err *err)
 luo_status luo_training_run(luo_run *run, luo_err *err)
 {
     training t;
-    luo_status st = make(&t, run, err);
+    luo_status st = luo_training_open(&t, run, err);
     for (int32_t w = 0; w < t.n && st == LUO_OK; w++) st = start(&t, w, err);
     if (st == LUO_OK) st = steps(&t, err);
     luo_map_free(&t.steps);

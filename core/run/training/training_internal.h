@@ -17,10 +17,14 @@ typedef enum trainer_phase {
 typedef struct trainer { /* a worker */
     trainer_phase phase;
     bool arrived;                     /* WAITS: it has computed and wants to exchange */
+    bool asks;                        /* WAITS: its request is under way, until until_s */
+    bool guard;                       /* of its group, from `answer` on */
+    int64_t answer;                   /* WAITS: its group has closed, as the one of this number,
+                                       * and it knows at until_s; 0: not yet */
     double left;                      /* COMPUTES: share of the iteration that is left; EXCHANGES:
                                        * of the exchange, when `seconds` was last set */
     double seconds;                   /* of the whole, as devices or links are now */
-    double until_s;                   /* EXCHANGES; INFINITY: a link is down */
+    double until_s;                   /* EXCHANGES; INFINITY: a link is down. See above */
     int64_t group;                    /* EXCHANGES: they who have the same do it together */
     int64_t iteration;                /* finished ones */
     int64_t turn;                     /* adpsgd: the step whose partner is its next */
@@ -38,6 +42,7 @@ typedef struct training {
     trainer *at;
     int64_t ended;  /* iterations of the open step */
     int64_t groups; /* exchanges that have begun */
+    int64_t closed; /* groups that have closed, where answers take time */
     uint64_t links; /* how they are: a hash; 0: all well */
     bool *crosses;  /* per worker: one of those that are not joins devices of its own */
     double step_start_s;
@@ -55,6 +60,11 @@ typedef struct training {
     double *compute_s, *predicted_s;
     double *rate; /* per device of the cluster, as luo_judge_step takes it */
 } training;
+
+/* training_open.c */
+/* All of it but the first iterations. Errors: LUO_ENOMEM. Owner: the run's arena, but for the maps.
+ */
+luo_status luo_training_open(training *t, luo_run *run, luo_err *err);
 
 /* training_time.c */
 /* Fills t->like and t->cut. Cost: O(workers^2) at most, of workers that nobody is like. */
