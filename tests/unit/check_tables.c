@@ -29,8 +29,8 @@ typedef struct scene {
     luo_clicks clicks;
     luo_tables_in in;
     luo_tables_answer out;
-    double rate[LUO_TABLES_DEVICES];
-    bool candidate[LUO_TABLES_DEVICES];
+    double *rate;
+    bool *candidate;
 } scene;
 
 static scene *open_scene(const char *cluster, const luo_model *model, int64_t batch, uint64_t seed)
@@ -41,6 +41,8 @@ static scene *open_scene(const char *cluster, const luo_model *model, int64_t ba
     luo_diags_init(&diags, arena);
     ck_assert_int_eq(luo_read_cluster(arena, cluster, &s->cluster, &diags), LUO_OK);
     luo_stack_default(&stack);
+    s->rate = LUO_NEW_N(arena, double, s->cluster->ndevices);
+    s->candidate = LUO_NEW_N(arena, bool, s->cluster->ndevices);
     for (int32_t d = 0; d < s->cluster->ndevices; d++) s->rate[d] = 1, s->candidate[d] = true;
     const luo_clicks_spec spec = {batch, model->features.slots, model->features.rows, 1.05, 1, 0};
     ck_assert_int_eq(luo_clicks_draw(arena, &spec, seed, &s->clicks, NULL), LUO_OK);
@@ -303,6 +305,33 @@ START_TEST(exchange_is_as_the_formula)
 }
 END_TEST
 
+/* ---- many devices ---- */
+
+START_TEST(as_many_as_may_be)
+{
+    luo_err err = {0};
+    scene *s = open_scene("scenarios/clusters/h100-16384.yaml", &wide, 2048, 1);
+    tables_layout l;
+    ck_assert_int_eq(tables_layout_open(arena, &s->in, &l, &err), LUO_E2BIG);
+    ck_assert_str_eq(err.text, "more than 1024 devices may work; models with tables are planned on "
+                               "at most so many.");
+    for (int32_t d = 1024; d < s->cluster->ndevices; d++) s->candidate[d] = false;
+    ck_assert_int_eq(tables_layout_open(arena, &s->in, &l, &err), LUO_OK);
+    ck_assert_int_eq(tables_layout_deal(arena, &l, false, &err), LUO_OK);
+    ck_assert_int_eq(l.n, 1024);
+    ck_assert_int_eq(l.samples[1023], 2);
+    ck_assert_int_eq(l.order[1], 8); /* the first device of the second node */
+    close_scene();
+    s = open_scene("scenarios/clusters/h100-1024.yaml", &wide, 2048, 1);
+    ck_assert_msg(luo_tables_plan(&s->in, &s->out, &err) == LUO_OK, "%s", err.text);
+    ck_assert_int_eq(s->out.devices, 1024);
+    ck_assert_int_eq(s->out.at[LUO_TABLES_WAY_ps].servers, 1);
+    for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++)
+        if (way != LUO_TABLES_WAY_cached) ck_assert(isfinite(s->out.at[way].step.seconds));
+    close_scene();
+}
+END_TEST
+
 /* ---- caches ---- */
 
 START_TEST(caches_leave_less_to_send)
@@ -400,7 +429,8 @@ START_TEST(what_cannot_be)
 }
 END_TEST
 
-LUO_SUITE("run.tables", LUO_T(parameters), LUO_T(rows_of_workers_and_servers),
-          LUO_T_N(every_way_is_good_programs, 4), LUO_T(memory_of_tables),
-          LUO_T_N(exchange_is_as_the_formula, 6), LUO_T(caches_leave_less_to_send),
-          LUO_T(auto_takes_the_fastest), LUO_T(samples_by_speed), LUO_T(what_cannot_be))
+LUO_SUITE("run.tables", LUO_T(as_many_as_may_be), LUO_T(parameters),
+          LUO_T(rows_of_workers_and_servers), LUO_T_N(every_way_is_good_programs, 4),
+          LUO_T(memory_of_tables), LUO_T_N(exchange_is_as_the_formula, 6),
+          LUO_T(caches_leave_less_to_send), LUO_T(auto_takes_the_fastest), LUO_T(samples_by_speed),
+          LUO_T(what_cannot_be))

@@ -34,7 +34,7 @@ typedef struct luo_tables_way_desc {
 const luo_tables_way_desc *luo_tables_way_of(luo_tables_way way);
 
 enum {
-    LUO_TABLES_DEVICES = 256,  /* at most */
+    LUO_TABLES_DEVICES = 1024, /* at most: no more than messages, or not even one server fits */
     LUO_TABLES_MESSAGES = 1900 /* of one exchange, workers x servers, at most: rows and the dense
                                   part together stay below what the simulator lets contend */
 };
