@@ -97,9 +97,32 @@ luo_status luo_message_get_state_order(luo_wire *wire, luo_state_order *out, luo
     return LUO_OK;
 }
 
+static void put_part(luo_wire *wire, const luo_step_part *part)
+{
+    luo_wire_put_int(wire, part->index);
+    luo_wire_put_int(wire, part->n);
+    luo_wire_put_int(wire, part->nsequences);
+    for (int32_t i = 0; i < part->nsequences; i++) luo_wire_put_int(wire, part->length[i]);
+}
+
+static luo_status get_part(luo_arena *arena, luo_wire *wire, luo_step_part *out, luo_err *err)
+{
+    luo_step_part part = {.index = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX)};
+    part.n = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+    part.nsequences = (int32_t)luo_wire_int_in(wire, 0, INT32_MAX);
+    if (!luo_wire_has(wire, part.nsequences, 8)) return luo_message_end(wire, err);
+    int64_t *length = LUO_NEW_N(arena, int64_t, part.nsequences);
+    if (!length) return luo_err_nomem(err);
+    for (int32_t i = 0; i < part.nsequences; i++) length[i] = luo_wire_int_in(wire, 1, INT32_MAX);
+    part.length = length;
+    *out = part;
+    return LUO_OK;
+}
+
 void luo_message_put_step_order(luo_wire *wire, const luo_step_order *order, double now_s)
 {
     luo_wire_put_int(wire, order->step);
+    put_part(wire, &order->part);
     luo_wire_put_int(wire, order->trace);
     luo_wire_put_int(wire, order->quiet);
     luo_wire_put_num(wire, order->withdraw_s - now_s);
@@ -122,6 +145,7 @@ luo_status luo_message_get_step_order(luo_arena *arena, luo_wire *wire, double n
                                       luo_step_order *out, luo_err *err)
 {
     luo_step_order order = {.step = luo_wire_int(wire)};
+    LUO_TRY(get_part(arena, wire, &order.part, err));
     order.trace = luo_wire_int_in(wire, 0, 1) != 0;
     order.quiet = luo_wire_int_in(wire, 0, 1) != 0;
     order.withdraw_s = now_s + luo_wire_num(wire);

@@ -65,10 +65,40 @@ check "failure: the same losses" near 1e-10 <(curve "$tmp/broken/hydraulis") "$t
 check "resume: run" host rest 0 "$tmp/broken.yaml" --data "$tmp/data.txt" --dtype f64 --trace-steps none --set extent.steps=$((steps + 2)) --resume "$tmp/broken/hydraulis/checkpoints"
 check "resume: goes on" [ "$(column "$tmp/rest/hydraulis/steps.csv" step | head -n 1)" = "$steps" ]
 
-# ---- hotspa's parts are for the simulator ----
-sed 's/^  - {name: hydraulis, planner_s: 0}/  - {name: hotspa}/; /pack_dynamic\|padding\|changing/d' "$tmp/documents.yaml" >"$tmp/parts.yaml"
-parts() { host parts 3 "$tmp/parts.yaml" --data "$tmp/data.txt" >/dev/null; grep -q 'runs a step in parts' "$tmp/parts.err"; }
-check "hotspa: refused by host" parts
+# ---- a step in parts: memory for the long sequences is found on pairs of devices alone, so plans change within it ----
+sed 's/max_sequence_tokens: .*/max_sequence_tokens: 4096/; s/^name: .*/name: tiny-4096/' "$S/models/tiny-llama.yaml" >"$tmp/long.yaml"
+sed '/name: memory_gib/{n; s/value: .*/value: 0.14/}' "$H/chosen.yaml" >"$tmp/small.yaml"
+sed 's/profile: .*/profile: small.yaml/' "$H/ranks8.yaml" >"$tmp/small8.yaml"
+cat >"$tmp/parts.yaml" <<'END'
+schema: luoshu.scenario/1
+name: parts
+seed: 3
+cluster: small8.yaml
+model: long.yaml
+extent: {steps: 3}
+data:
+  batch: {tokens: 16384}
+  lengths: {kind: file, file: lengths.csv}
+policies:
+  - {name: hotspa, planner_s: 0, switch_ms: 0}
+  - {name: pack_dynamic, planner_s: 0}
+END
+parts() { host "$1" 0 "$2" --data "$tmp/data.txt" --dtype f64 --trace-steps none "${@:3}"; }
+figures() { column "$tmp/$1/steps.csv" step loss grad_norm | awk '{loss[$1] = $2; norm[$1] = $3} END {for (k in loss) print k, loss[k] "\n" k + 100, norm[k]}' | sort -n; }
+check "parts: run" parts parts "$tmp/parts.yaml" --policies hotspa --dump-batches "$tmp/parts.jsonl"
+check "parts: run whole" parts whole "$tmp/parts.yaml" --policies pack_dynamic --dump-batches "$tmp/whole.jsonl"
+check "parts: several plans" [ "$(ls "$tmp/parts/hotspa/plans" | wc -l)" -gt 1 ]
+check "parts: the losses and norms of whole steps" near 1e-9 <(figures parts/hotspa) <(figures whole/pack_dynamic)
+tokens() { grep '"step":1,' "$1" | sed 's/.*"ids":\[\([^]]*\)\].*/\1/' | tr , '\n' | grep -vx 0 | sort -n; }
+check "parts: the tokens of whole steps" cmp <(tokens "$tmp/parts.jsonl") <(tokens "$tmp/whole.jsonl")
+check "parts: there are as many as a step has" [ "$(tokens "$tmp/parts.jsonl" | wc -l)" -gt 14000 ]
+
+# A process dies in one part or the other: the step begins again with its first part.
+for at in 0.6 1.0; do
+    sed "s/^policies:/checkpoint: {every_steps: 1, mode: blocking}\ncosts: {detect_fail_s: 0.1, process_start_s: 0.1}\nevents: [{id: gone, kind: fail, target: \"device:7\", at_s: $at, duration_s: 0.2, hard: true}]\n&/" "$tmp/parts.yaml" >"$tmp/dies.yaml"
+    check "parts: a process dies at $at s" parts "dies$at" "$tmp/dies.yaml" --policies hotspa
+    check "parts: the same losses all the same" near 1e-9 <(figures "dies$at/hotspa") <(figures whole/pack_dynamic)
+done
 
 # ---- planning that takes longer than a step holds it up, as far as workers do not help ----
 stall() { grep -o '"plan_s": [0-9.]*' "$tmp/$1/hydraulis/summary.json" | awk '{print $2}'; }

@@ -151,8 +151,8 @@ static luo_status bound_step(luo_run *run, luo_err *err)
 }
 
 /* One run of the running plan's programs, with the changes that come meanwhile. */
-static luo_status run_once(luo_run *run, int32_t attempt, bool trace, luo_step_result *result,
-                           luo_err *err)
+static luo_status run_once(luo_run *run, const luo_step_part *part, int32_t attempt, bool trace,
+                           luo_step_result *result, luo_err *err)
 {
     LUO_TRY(luo_run_follow_load(run, err));
     const luo_recipe recipe = luo_run_recipe(luo_run_plan(&run->plans));
@@ -160,6 +160,7 @@ static luo_status run_once(luo_run *run, int32_t attempt, bool trace, luo_step_r
                                 .recipe = &recipe,
                                 .world = luo_events_world(run->clock.events),
                                 .step = run->clock.step,
+                                .part = *part,
                                 .attempt = attempt,
                                 .trace = trace};
     luo_ahead ahead;
@@ -172,13 +173,25 @@ static luo_status run_once(luo_run *run, int32_t attempt, bool trace, luo_step_r
     return luo_run_advance(run, run->clock.t_s, err);
 }
 
+static luo_status change_part(luo_run *run, int32_t part, luo_err *err)
+{
+    if (part == 0) return LUO_OK;
+    run->lengths->in_step = true;
+    const luo_status st = luo_run_lengths_bind(run, part, err);
+    run->lengths->in_step = false;
+    return st;
+}
+
 /* The parts of a step, one after the other; *result is their sum. */
 static luo_status run_parts(luo_run *run, int32_t attempt, luo_step_result *result, luo_err *err)
 {
-    luo_result_sum sum = {.arena = run->lengths->step_arena};
-    for (int32_t k = 0; k < run->lengths->plans.n; k++) {
-        if (k > 0) LUO_TRY(luo_run_lengths_bind(run, k, err));
-        LUO_TRY(run_once(run, attempt, false, result, err));
+    const luo_run_lengths *lengths = run->lengths;
+    luo_result_sum sum = {.arena = lengths->step_arena};
+    luo_step_part part = {
+        .n = lengths->plans.n, .nsequences = lengths->n, .length = lengths->length};
+    for (int32_t k = part.index = 0; k < part.n; part.index = ++k) {
+        LUO_TRY(change_part(run, k, err));
+        LUO_TRY(run_once(run, &part, attempt, false, result, err));
         if (result->status != LUO_OK) return LUO_OK;
         const luo_used_plan *used = luo_run_plan(&run->plans);
         LUO_TRY(luo_traffic_add(used->traffic, used->set, result->comm, result->ncomm, err));
@@ -193,14 +206,17 @@ luo_status luo_run_step(luo_run *run, luo_err *err)
 {
     if (run->job.policy->bound) return bound_step(run, err);
     const bool parts = run->lengths && run->lengths->plans.n > 1;
+    const luo_step_part whole = {0};
     luo_step_result result = {0};
     int32_t attempt;
     const double start_s = run->clock.t_s;
     const bool trace = !parts && wants_trace(run);
     LUO_TRY(luo_account_attempt(run, &attempt, err));
     LUO_TRY(parts ? run_parts(run, attempt, &result, err)
-                  : run_once(run, attempt, trace, &result, err));
+                  : run_once(run, &whole, attempt, trace, &result, err));
     if (result.status == LUO_EPEER && result.died) LUO_TRY(luo_real_died(run, &result, err));
-    return result.status == LUO_OK ? luo_run_keep(run, &result, attempt, start_s, err)
-                                   : lose(run, &result, attempt, start_s, err);
+    if (result.status != LUO_OK) return lose(run, &result, attempt, start_s, err);
+    const luo_status st = luo_run_keep(run, &result, attempt, start_s, err);
+    if (parts) run->plans.running = run->lengths->used; /* which holds the state */
+    return st;
 }

@@ -12,13 +12,15 @@
 
 /* WHAT_IF: a second state can be opened beside that of a run, and steps of other worlds be made.
  * ISSUE_ORDER: communication of a device begins in the order of issue (NCCL), so that a message
- * that nobody takes yet holds up whatever comes after it. */
+ * that nobody takes yet holds up whatever comes after it.
+ * PARTS: a step may be several programs that run one after the other (luo_step_part). */
 enum {
     LUO_CAP_VIRTUAL_TIME = 1,
     LUO_CAP_DATA = 2,
     LUO_CAP_LINK_EVENTS = 4,
     LUO_CAP_WHAT_IF = 8,
-    LUO_CAP_ISSUE_ORDER = 16
+    LUO_CAP_ISSUE_ORDER = 16,
+    LUO_CAP_PARTS = 32
 };
 
 typedef enum luo_comm_mode { LUO_COMM_MODEL, LUO_COMM_FLOW, LUO_COMM_MESSAGE } luo_comm_mode;
@@ -109,6 +111,19 @@ typedef struct luo_ahead {
     int64_t given;
 } luo_ahead;
 
+/* One of several programs that make a step. Gradients of all parts are summed and the last part
+ * updates; the loss of a part is its share of the step's. All parts keep optimizer state in the
+ * same layout, and their assignments share the numbers of the step's sequences. */
+typedef struct luo_step_part {
+    int32_t index, n;      /* n 0: the step is whole */
+    int32_t nsequences;    /* of the step */
+    const int64_t *length; /* [nsequences], by number */
+} luo_step_part;
+static inline bool luo_step_part_is_last(const luo_step_part *part)
+{
+    return part->n == 0 || part->index == part->n - 1;
+}
+
 typedef struct luo_step_request {
     const luo_programs *programs;
     const luo_recipe *recipe;   /* NULL allowed without LUO_CAP_DATA */
@@ -117,6 +132,7 @@ typedef struct luo_step_request {
     int32_t nchanges;
     luo_ahead *ahead; /* what follows them; NULL: nothing */
     int64_t step;
+    luo_step_part part;
     int32_t attempt;
     bool trace;
 } luo_step_request;

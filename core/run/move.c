@@ -2,6 +2,7 @@
  * (core/plan/migrate.h), run on the backend. */
 #include "core/plan/migrate.h"
 #include "core/run/health/pace.h"
+#include "core/run/lengths/lengths_run.h"
 #include "core/run/real.h"
 
 /* Who is to receive was gone meanwhile: his process is a new one, which moves do not know. */
@@ -51,6 +52,16 @@ static luo_status describe(luo_arena *a, const luo_run *run, const luo_switch *s
     return LUO_OK;
 }
 
+/* Between two parts of a step it is time of the step. */
+static luo_status account(luo_run *run, const luo_row_switch *row, double start_s, luo_err *err)
+{
+    if (run->lengths && run->lengths->in_step) return LUO_OK;
+    run->ledger.account.span[LUO_SPAN_SWITCH] += row->move_s;
+    if (row->move_s <= 0) return LUO_OK;
+    return luo_run_timeline(run, LUO_SPAN_SWITCH, start_s, run->clock.t_s, true, false,
+                            row->bytes_nvlink + row->bytes_pcie + row->bytes_nic, err);
+}
+
 static luo_status run_moves(luo_run *run, const luo_programs *set, const luo_recipe *recipe,
                             luo_row_switch *row, bool *broken, luo_err *err)
 {
@@ -66,10 +77,7 @@ static luo_status run_moves(luo_run *run, const luo_programs *set, const luo_rec
     *broken = result.status == LUO_EPEER;
     LUO_TRY(luo_run_end_of(run, &ahead, &result, err));
     row->move_s = run->clock.t_s - start_s;
-    run->ledger.account.span[LUO_SPAN_SWITCH] += row->move_s;
-    if (row->move_s > 0)
-        LUO_TRY(luo_run_timeline(run, LUO_SPAN_SWITCH, start_s, run->clock.t_s, true, false,
-                                 row->bytes_nvlink + row->bytes_pcie + row->bytes_nic, err));
+    LUO_TRY(account(run, row, start_s, err));
     if (result.status != LUO_OK && result.status != LUO_EPEER) {
         if (run->job.real) run->clock.state = LUO_FAILED;
         return luo_err_set(err, result.status, "%s", result.text);

@@ -38,7 +38,8 @@ struct luo_backend_state {
     int64_t *memory;    /* per device of the cluster */
     luo_corpus *corpus; /* --dump-batches */
     int dump;           /* file; -1: none */
-    int64_t dumped;     /* steps below are in it */
+    int64_t dumped;     /* steps below are in it .. */
+    int32_t dumped_parts; /* .. and of the next one so many parts */
     luo_device_info device_info;      /* of rank 0 */
     bool warned;        /* .. of what is in it, at the first step */
 };
@@ -120,8 +121,8 @@ void luo_coord_stuck_text(const luo_workers *workers, const luo_programs *set, d
 
 /* ---- coord_dump.c ---- */
 luo_status luo_coord_dump_open(luo_backend_state *backend, luo_err *err);
-/* Appends a step's batch unless it is in the file already. */
-luo_status luo_coord_dump(luo_backend_state *backend, const luo_recipe *recipe, int64_t step,
+/* Appends the batch of a step, or of a part of it, unless it is in the file already. */
+luo_status luo_coord_dump(luo_backend_state *backend, const luo_step_request *request,
                           luo_err *err);
 void luo_coord_dump_close(luo_backend_state *backend);
 #endif

@@ -32,20 +32,37 @@ static luo_status write_all(const luo_backend_state *backend, const char *at, si
     return LUO_OK;
 }
 
-luo_status luo_coord_dump(luo_backend_state *backend, const luo_recipe *recipe, int64_t step,
-                          luo_err *err)
+static bool is_dumped(const luo_backend_state *backend, const luo_step_request *request)
+{
+    return request->step < backend->dumped ||
+           (request->step == backend->dumped && request->part.index < backend->dumped_parts);
+}
+
+static luo_status shape_of(luo_arena *arena, const luo_backend_state *backend,
+                           const luo_step_request *request, luo_batch_shape *out, luo_err *err)
+{
+    const luo_recipe *recipe = request->recipe;
+    LUO_TRY(luo_batch_shape_of(arena, recipe->plan, backend->config.model->causal,
+                               recipe->sequence_tokens, out, err));
+    return luo_batch_place(arena, out, request->part.length, request->part.nsequences, err);
+}
+
+luo_status luo_coord_dump(luo_backend_state *backend, const luo_step_request *request, luo_err *err)
 {
     luo_batch_shape shape;
     luo_str text = {0};
-    if (backend->dump < 0 || step < backend->dumped) return LUO_OK;
+    if (backend->dump < 0 || is_dumped(backend, request)) return LUO_OK;
     luo_arena *arena = luo_arena_new(0);
     if (!arena) return luo_err_nomem(err);
-    luo_status st = luo_batch_shape_of(arena, recipe->plan, backend->config.model->causal,
-                                       recipe->sequence_tokens, &shape, err);
-    if (st == LUO_OK) st = luo_batch_dump(backend->corpus, &shape, step, &text);
+    luo_status st = shape_of(arena, backend, request, &shape, err);
+    if (st == LUO_OK) st = luo_batch_dump(backend->corpus, &shape, request->step, &text);
     if (st == LUO_OK && text.failed) st = luo_err_nomem(err);
     if (st == LUO_OK) st = write_all(backend, luo_str_get(&text), text.len, err);
-    if (st == LUO_OK) backend->dumped = step + 1;
+    if (st == LUO_OK) {
+        const bool last = luo_step_part_is_last(&request->part);
+        backend->dumped = request->step + last;
+        backend->dumped_parts = last ? 0 : request->part.index + 1;
+    }
     luo_str_free(&text);
     luo_arena_free(arena);
     return st;

@@ -219,6 +219,7 @@ luo_status luo_coord_orders_make(luo_arena *arena, const luo_backend_state *back
     }
     for (int32_t r = 0; r < backend->workers.n; r++) {
         o.at[r].step = request->step;
+        o.at[r].part = request->part;
         o.at[r].trace = request->trace;
         LUO_TRY(paces(arena, backend, request, backend->workers.at[r].device, &o.at[r], err));
         failures(backend, request, backend->workers.at[r].device, &o.at[r]);

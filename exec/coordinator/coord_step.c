@@ -200,7 +200,7 @@ static luo_status run_step(round_trip *t, luo_step_result *out, luo_err *err)
     out->end_s = luo_coord_time(backend, luo_clock_s());
     LUO_TRY(luo_coord_result(backend, t->q, out, err));
     if (out->status == LUO_ECANCELED) LUO_TRY(tell_drained(t, out, err));
-    if (out->status == LUO_OK) LUO_TRY(luo_coord_dump(backend, r, t->q->step, err));
+    if (out->status == LUO_OK) LUO_TRY(luo_coord_dump(backend, t->q, err));
     return LUO_OK;
 }
 

@@ -23,7 +23,7 @@ static luo_status host_open(const luo_backend_config *config, luo_backend_state 
 
 const luo_backend luo_host_backend = {
     .name = "host",
-    .caps = LUO_CAP_DATA | LUO_CAP_LINK_EVENTS,
+    .caps = LUO_CAP_DATA | LUO_CAP_LINK_EVENTS | LUO_CAP_PARTS,
     .describe = host_describe,
     .open = host_open,
     .close = luo_coord_close,

@@ -182,6 +182,8 @@ static luo_status run_watched(luo_rank *r, luo_step_report *out, luo_err *err)
 static luo_status check(const luo_rank *r, const luo_step_order *order, luo_err *err)
 {
     luo_job *j = r->job;
+    if (order->part.n > 1)
+        return luo_err_set(err, LUO_EBUG, "backend cuda is asked for a part of a step.");
     if (j->broken)
         return luo_err_set(err, LUO_EBACKEND,
                            "a step of this plan failed half-way; the processes have to start "

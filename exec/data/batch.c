@@ -2,180 +2,18 @@
 
 #include <stdlib.h>
 
-#include "core/plan/replan/reroute.h"
 #include "exec/data/data_internal.h"
 
-/* ---- shape ---- */
-
-/* Tokens of a micro-batch as luo_plan_compile counts them. */
-static int64_t tokens_of(const luo_plan *plan, int64_t row_tokens, int32_t i, int32_t k)
-{
-    const luo_pipeline *pipe = &plan->pipelines[i];
-    int64_t assigned = 0;
-    if (pipe->micro_batch_tokens) return pipe->micro_batch_tokens[k];
-    for (int32_t a = 0; a < plan->nassignment; a++)
-        if (plan->assignment[a].pipeline == i && plan->assignment[a].micro_batch == k)
-            assigned += plan->assignment[a].length_tokens;
-    return assigned ? assigned : pipe->micro_batch_sequences * row_tokens;
-}
-
-static luo_status cut_sequences(luo_arena *arena, const luo_plan *plan, bool causal,
-                                luo_batch_shape *out, luo_err *err)
-{
-    if (!luo_plan_has_context(plan)) return LUO_OK;
-    luo_context *context = LUO_NEW_N(arena, luo_context, plan->npipelines);
-    int64_t *multiple = LUO_NEW_N(arena, int64_t, plan->npipelines);
-    if (!context || !multiple) return luo_err_nomem(err);
-    for (int32_t i = 0; i < plan->npipelines; i++) {
-        context[i] = luo_plan_context(plan, causal, i);
-        multiple[i] = luo_plan_context_multiple(plan, causal, i);
-    }
-    out->context = context;
-    out->multiple = multiple;
-    return LUO_OK;
-}
-
-static luo_status number(luo_arena *arena, const luo_plan *plan, luo_batch_shape *out, luo_err *err)
-{
-    if (!luo_plan_is_rerouted(plan)) return LUO_OK;
-    int32_t *first = LUO_NEW_N(arena, int32_t, plan->npipelines);
-    if (!first) return luo_err_nomem(err);
-    for (int32_t i = 0; i < plan->npipelines; i++) first[i] = luo_plan_first_number(plan, i);
-    out->first = first;
-    return LUO_OK;
-}
-
-/* ---- assigned sequences ---- */
-
-typedef struct assigned {
-    int64_t number;
-    int32_t place, pipeline, micro_batch; /* place: in the assignment */
-    luo_batch_sequence sequence;
-} assigned;
-
-static int compare_numbers(const void *a, const void *b)
-{
-    const assigned *x = a, *y = b;
-    if (x->number != y->number) return x->number < y->number ? -1 : 1;
-    return (x->place > y->place) - (x->place < y->place);
-}
-
-static int compare_places(const void *a, const void *b)
-{
-    const assigned *x = a, *y = b;
-    if (x->pipeline != y->pipeline) return x->pipeline < y->pipeline ? -1 : 1;
-    if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;
-    return compare_numbers(a, b);
-}
-
-static void list_assigned(const luo_plan *plan, assigned *at, int64_t *tokens)
-{
-    const int32_t n = plan->nassignment;
-    for (int32_t k = 0; k < n; k++) {
-        const luo_assignment *a = &plan->assignment[k];
-        at[k] = (assigned){a->sequence, k, a->pipeline, a->micro_batch, {a->length_tokens, 0}};
-    }
-    qsort(at, (size_t)n, sizeof *at, compare_numbers);
-    *tokens = 0;
-    for (int32_t k = 0; k < n; k++) {
-        at[k].sequence.before = *tokens;
-        *tokens += at[k].sequence.tokens;
-    }
-    qsort(at, (size_t)n, sizeof *at, compare_places);
-}
-
-static luo_status list_sequences(luo_arena *arena, const luo_plan *plan, luo_batch_shape *out,
-                                 luo_err *err)
-{
-    const int32_t n = plan->nassignment;
-    int32_t next = 0;
-    if (n == 0) return LUO_OK;
-    luo_batch_sequence *sequence = LUO_NEW_N(arena, luo_batch_sequence, n);
-    const int32_t **first = LUO_NEW_N(arena, const int32_t *, plan->npipelines);
-    assigned *at = LUO_NEW_N(arena, assigned, n);
-    if (!sequence || !first || !at) return luo_err_nomem(err);
-    list_assigned(plan, at, &out->assigned_tokens);
-    for (int32_t i = 0; i < plan->npipelines; i++) {
-        const int32_t M = plan->pipelines[i].micro_batches;
-        int32_t *own = LUO_NEW_N(arena, int32_t, (int64_t)M + 1);
-        if (!own) return luo_err_nomem(err);
-        for (int32_t k = 0; k < M; k++) {
-            own[k] = next;
-            for (; next < n && at[next].pipeline == i && at[next].micro_batch == k; next++)
-                sequence[next] = at[next].sequence;
-        }
-        own[M] = next;
-        first[i] = own;
-    }
-    out->sequence = sequence;
-    out->first_sequence = first;
-    return LUO_OK;
-}
+/* ---- rows of a micro-batch ---- */
 
 static int32_t count_sequences(const luo_batch_shape *shape, int32_t i, int32_t k)
 {
     return shape->sequence ? shape->first_sequence[i][k + 1] - shape->first_sequence[i][k] : 0;
 }
 
-/* ---- places ---- */
-
-void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,
-                    int32_t *of_pipeline, int32_t *micro_batch)
-{
-    *of_pipeline = pipeline;
-    *micro_batch = number;
-    for (int32_t i = 0; shape->first && i < shape->npipelines; i++) {
-        const int32_t first = shape->first[i];
-        if (first == 0 || number < first || number - first >= shape->nmicro[i]) continue;
-        *of_pipeline = i;
-        *micro_batch = number - first;
-    }
-}
-
-int64_t luo_batch_padded(const luo_batch_shape *shape, int32_t pipeline, int32_t micro_batch)
-{
-    const int64_t t = shape->tokens[pipeline][micro_batch];
-    if (!shape->context) return t;
-    return luo_plan_padded(t, shape->row_tokens, shape->multiple[pipeline]);
-}
-
-luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causal,
-                              int64_t sequence_tokens, luo_batch_shape *out, luo_err *err)
-{
-    const int64_t row = sequence_tokens ? sequence_tokens : plan->sequence_tokens;
-    int32_t *nmicro = LUO_NEW_N(arena, int32_t, plan->npipelines);
-    const int64_t **tokens = LUO_NEW_N(arena, const int64_t *, plan->npipelines);
-    int64_t total = 0;
-    if (!nmicro || !tokens) return luo_err_nomem(err);
-    for (int32_t i = 0; i < plan->npipelines; i++) {
-        int64_t *at = LUO_NEW_N(arena, int64_t, plan->pipelines[i].micro_batches);
-        if (!at) return luo_err_nomem(err);
-        nmicro[i] = plan->pipelines[i].micro_batches;
-        tokens[i] = at;
-        for (int32_t k = 0; k < nmicro[i]; k++) {
-            at[k] = tokens_of(plan, row, i, k);
-            if (at[k] >= INT32_MAX)
-                return luo_err_set(err, LUO_E2BIG,
-                                   "micro-batch %d of pipeline %d has %lld tokens; below 2^31 are "
-                                   "expected.",
-                                   (int)k, (int)i, (long long)at[k]);
-            total += at[k];
-        }
-    }
-    *out = (luo_batch_shape){.npipelines = plan->npipelines,
-                             .nmicro = nmicro,
-                             .tokens = tokens,
-                             .row_tokens = row,
-                             .total_tokens = total};
-    LUO_TRY(list_sequences(arena, plan, out, err));
-    LUO_TRY(number(arena, plan, out, err));
-    return cut_sequences(arena, plan, causal, out, err);
-}
-
-/* ---- rows of a micro-batch ---- */
-
 typedef struct rows {
     const luo_corpus *c;
+    const int64_t *before; /* of sequences by number; NULL: as the sequences say */
     int64_t row_tokens;
     bool whole;     /* shuffled rows; else one piece of the ring, or assigned sequences */
     int64_t next;   /* whole: place in the endless list; else position on the ring */
@@ -200,13 +38,18 @@ static rows rows_of(const luo_corpus *corpus, const luo_batch_shape *shape, int6
                     int32_t pipeline, int32_t micro_batch)
 {
     const int64_t mine = shape->tokens[pipeline][micro_batch];
-    rows r = {corpus, shape->row_tokens, is_whole(shape, pipeline, micro_batch), 0, mine, 1, NULL};
+    rows r = {.c = corpus,
+              .before = shape->whole.before,
+              .row_tokens = shape->row_tokens,
+              .whole = is_whole(shape, pipeline, micro_batch),
+              .tokens = mine,
+              .left = 1};
     int64_t before = 0, all = 0; /* tokens of micro-batches of the same sort */
     if (count_sequences(shape, pipeline, micro_batch) > 0) {
         r.whole = false;
         r.left = count_sequences(shape, pipeline, micro_batch);
         r.sequence = &shape->sequence[shape->first_sequence[pipeline][micro_batch]];
-        r.next = on_ring(corpus, step, shape->assigned_tokens, 0);
+        r.next = on_ring(corpus, step, r.before ? shape->whole.tokens : shape->assigned_tokens, 0);
         return r;
     }
     for (int32_t i = 0; i < shape->npipelines; i++)
@@ -232,7 +75,8 @@ static bool rows_next(rows *r, luo_corpus_at *at)
     int64_t start = r->next;
     if (r->whole) start = n ? luo_corpus_shuffled(r->c->seed, n, r->next) * r->row_tokens : 0;
     if (r->sequence) {
-        start = (r->next + r->sequence->before % r->c->tokens) % r->c->tokens;
+        const int64_t before = r->before ? r->before[r->sequence->number] : r->sequence->before;
+        start = (r->next + before % r->c->tokens) % r->c->tokens;
         r->tokens = r->sequence++->tokens;
     }
     luo_corpus_seek(at, r->c, start);
@@ -363,6 +207,7 @@ static int64_t targets_of(rows r)
 int64_t luo_batch_targets(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step)
 {
     int64_t targets = 0;
+    if (shape->whole.before) return shape->whole.targets;
     for (int32_t i = 0; i < shape->npipelines; i++)
         for (int32_t k = 0; k < shape->nmicro[i]; k++)
             targets += targets_of(rows_of(corpus, shape, step, i, k));

@@ -6,7 +6,8 @@
 #include "exec/data/data.h"
 
 typedef struct luo_batch_sequence { /* that the plan assigns to a micro-batch */
-    int64_t tokens, before;         /* before: of sequences with smaller numbers in the step */
+    int64_t tokens, number;
+    int64_t before; /* tokens of sequences with smaller numbers in the plan */
 } luo_batch_sequence;
 
 typedef struct luo_batch_shape { /* of a step under a plan */
@@ -26,14 +27,27 @@ typedef struct luo_batch_shape { /* of a step under a plan */
      * micro-batch k of pipeline i are sequence[first_sequence[i][k]] and on, up to
      * first_sequence[i][k + 1], by number. */
     const luo_batch_sequence *sequence;
+    int32_t nassigned;
     const int32_t *const *first_sequence;
     int64_t assigned_tokens;
+    /* Of a part of a step: the sequences of all parts, whose list lives as long as this is used,
+     * their tokens and their targets. NULL: the plan's are all there are. */
+    struct {
+        int64_t *before; /* [n], by number: tokens of sequences with smaller numbers */
+        int64_t tokens, targets;
+    } whole;
 } luo_batch_shape;
 /* sequence_tokens 0: the plan's. Tokens are those of the data, without the pads of context
  * parallelism, but with those behind assigned sequences. Pre: luo_plan_check passed. Errors:
  * LUO_E2BIG a micro-batch of 2^31 tokens or more; LUO_ENOMEM. Owner: arena. */
 luo_status luo_batch_shape_of(luo_arena *arena, const luo_plan *plan, bool causal,
                               int64_t sequence_tokens, luo_batch_shape *out, luo_err *err);
+/* From now on the shape is that of a part of a step of so many sequences: the part's are numbers
+ * among length[0..n), and lie in the data where the whole step has them. n 0: it is a whole step.
+ * Errors: LUO_EBUG a sequence of the shape has no such number or another length; LUO_ENOMEM; the
+ * shape is unchanged. Owner: arena, until the next call. Cost: O(n). */
+luo_status luo_batch_place(luo_arena *arena, luo_batch_shape *shape, const int64_t *length,
+                           int32_t n, luo_err *err);
 /* Which micro-batch does a device of `pipeline` run under this number? */
 void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,
                     int32_t *of_pipeline, int32_t *micro_batch);
@@ -66,8 +80,8 @@ static inline bool luo_batch_is_pad(const luo_micro_batch *mb, int64_t i)
 size_t luo_batch_bytes(const luo_batch_shape *shape, int64_t tokens);
 void luo_batch_fill(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                     int32_t pipeline, int32_t micro_batch, void *memory, luo_micro_batch *out);
-/* Targets of the whole step, over all pipelines: what the loss is divided by. 0 if every document
- * is a single token. Cost: O(tokens of the step). */
+/* Targets of the whole step, over all pipelines and parts: what the loss is divided by. 0 if every
+ * document is a single token. Cost: O(tokens of the step). */
 int64_t luo_batch_targets(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step);
 /* One JSON line per micro-batch of the step, in global order (--dump-batches):
  * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..]}. */

@@ -61,6 +61,7 @@ static void close_exec(luo_exec *exec)
         if (g->comm != MPI_COMM_NULL) MPI_Comm_free(&g->comm);
     if (exec->p2p != MPI_COMM_NULL) MPI_Comm_free(&exec->p2p);
     luo_gatherer_close(exec->gatherer);
+    host_free_sums(exec);
     luo_arena_free(exec->arena);
 }
 

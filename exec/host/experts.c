@@ -122,7 +122,10 @@ static void add_choices(luo_rank *rank, int32_t from, int32_t to, int32_t expert
  * by. */
 static double aux_weight(const luo_rank *rank, const luo_gate *gate)
 {
-    const double step = (double)rank->job->b.data_tokens, own = (double)rank->mb.data_tokens;
+    const luo_bound *bound = &rank->job->b;
+    const double step = (double)(bound->batch.whole.before ? bound->batch.whole.tokens
+                                                           : bound->data_tokens),
+                 own = (double)rank->mb.data_tokens;
     const double each = gate->kind == LUO_GATE_KTOP1 ? gate->experts / gate->k : gate->experts;
     if (!(step > 0 && own > 0)) return 0;
     return rank->x->config.model->moe.aux_loss *

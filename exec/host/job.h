@@ -7,6 +7,7 @@
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
  *              loss.c, experts.c
  *   update.c   norm of the gradients, AdamW, an update taken back
+ *   parts.c    gradients summed over the parts of a step
  *   groups.c   communicators
  *   comm.c     messages of a communication: their memory, what MPI counts
  *   transfer.c cells copied, transfers begun and ended
@@ -78,7 +79,8 @@ struct luo_rank { /* the interpreter's context */
     int64_t tickets; /* given out; a ticket names its lane in the last digits */
     int32_t delayed; /* transfers whose sends wait for their date */
     double start_s;
-    bool drain;                                                   /* this rank computes no more */
+    bool drain;  /* this rank computes no more */
+    bool summed; /* gradients are those of all parts of the step */
     enum { HOST_UPDATED, HOST_DRAINED, HOST_NOT_FINITE } outcome; /* the same on all ranks */
     bool has_loss;
     double loss, grad_norm;
@@ -135,6 +137,7 @@ struct luo_exec {
     int tag_limit;
     bool spins; /* there are cores enough for every rank of this host */
     luo_gatherer *gatherer;
+    struct host_sums *sums; /* of a step in parts; NULL: none yet */
 };
 
 static inline void *host_buf(const luo_rank *r, int32_t buffer, int32_t task)
@@ -194,6 +197,16 @@ void host_run_grad_norm(luo_rank *rank, const luo_bound_op *op, int32_t task);
 int64_t host_undo_bytes(const luo_job *job);
 void host_run_amend(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_update(luo_rank *rank, const luo_bound_op *op, int32_t task);
+
+/* parts.c */
+/* Room for the gradients of a step in parts, at its first; nothing for a whole step. Errors:
+ * LUO_EBUG a later part keeps state elsewhere than the first; LUO_ENOMEM. */
+luo_status host_begin_part(luo_job *job, const luo_step_part *part, luo_err *err);
+/* Adds the gradients of this part, which is not the last, to those before. */
+void host_keep_gradients(luo_rank *rank, int32_t task);
+/* In the last part: gradients become those of the whole step; once, whoever asks first. */
+void host_take_gradients(luo_rank *rank, int32_t task);
+void host_free_sums(luo_exec *exec);
 
 /* groups.c */
 luo_status host_mpi(luo_err *err, int code, const char *what); /* LUO_EBACKEND unless success */

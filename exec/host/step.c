@@ -164,12 +164,12 @@ const luo_executor luo_host_step_executor = {.submit = submit, .wait = wait};
 
 /* ---- a step ---- */
 
-static void begin(luo_rank *rank, const luo_step_order *order)
+static luo_status begin(luo_rank *rank, const luo_step_order *order, luo_err *err)
 {
-    const luo_job *job = rank->job;
+    luo_job *job = rank->job;
     rank->order = order;
     rank->task = -1;
-    rank->has_loss = rank->drain = false;
+    rank->has_loss = rank->drain = rank->summed = false;
     rank->outcome = HOST_UPDATED;
     rank->loss = rank->aux_loss = rank->grad_norm = rank->compute_s = rank->owed_s = 0;
     rank->nrecords = 0;
@@ -179,9 +179,13 @@ static void begin(luo_rank *rank, const luo_step_order *order)
     for (int32_t b = 0; b < job->b.role->nbuf; b++)
         job->fresh[b] = job->b.role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
     memset(rank->use, 0, (size_t)job->b.role->ninstr * sizeof *rank->use);
+    LUO_TRY(luo_batch_place(rank->scratch, &job->b.batch, order->part.length,
+                            order->part.nsequences, err));
+    LUO_TRY(host_begin_part(job, &order->part, err));
     const int64_t targets = luo_batch_targets(rank->x->config.corpus, &job->b.batch, order->step);
     rank->scale = targets > 0 ? 1.0 / (double)targets : 0;
     rank->start_s = host_now();
+    return LUO_OK;
 }
 
 /* Weights whose state lies here in a layout of its own. */
@@ -249,14 +253,14 @@ luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report 
     if (!job->b.program) { /* stands by */
         const double now = host_now();
         *out = (luo_step_report){.status = LUO_OK, .start_s = now, .end_s = now};
-        job->state.step = order->step + 1;
+        if (luo_step_part_is_last(&order->part)) job->state.step = order->step + 1;
         return LUO_OK;
     }
     if (job->broken)
         return luo_err_set(err, LUO_EBACKEND,
                            "a step of this plan failed half-way; the processes have to start "
                            "again.");
-    begin(rank, order);
+    LUO_TRY(begin(rank, order, err));
     if (rank->scale == 0) /* the same on every rank, before anything is sent */
         return luo_err_set(err, LUO_EINPUT,
                            "step %lld has nothing to predict: all its documents are single tokens; "
@@ -266,6 +270,7 @@ luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report 
     const luo_status st = walk(job, out, err);
     rank->order = NULL; /* it was the caller's */
     job->broken = st != LUO_OK;
-    if (st == LUO_OK && out->status == LUO_OK) job->state.step = order->step + 1;
+    if (st == LUO_OK && out->status == LUO_OK && luo_step_part_is_last(&order->part))
+        job->state.step = order->step + 1;
     return st;
 }

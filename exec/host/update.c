@@ -31,6 +31,7 @@ void host_run_grad_norm(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     double sum = 0;
     const int64_t elem = (int64_t)rank->x->k->elem;
+    host_take_gradients(rank, task);
     for (int32_t i = 0; i < rank->job->b.npairs; i++) {
         const luo_bound_pair *p = &rank->job->b.pair[i];
         const char *g = host_buf(rank, p->grad, task);
@@ -148,6 +149,7 @@ void host_run_amend(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const double squares = get_real(rank, host_buf(rank, op->instr->in[op->instr->nin - 1], task));
     double grad_scale = 0;
     const bool updates = judge(rank, squares, &grad_scale);
+    if (!luo_step_part_is_last(&rank->order->part)) return; /* nothing was updated */
     if (updates && grad_scale == 1) return;
     copy_state(rank, true);
     if (updates) update_all(rank, task, grad_scale);
@@ -156,10 +158,15 @@ void host_run_amend(luo_rank *rank, const luo_bound_op *op, int32_t task)
 void host_run_update(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     double grad_scale = 1;
-    if (rank->job->undo)
-        copy_state(rank, false);
-    else if (!judge(rank, get_real(rank, host_buf(rank, op->instr->in[op->instr->nin - 1], task)),
-                    &grad_scale))
+    const bool waits = !rank->job->undo;
+    if (waits && !judge(rank, get_real(rank, host_buf(rank, op->instr->in[op->instr->nin - 1], task)),
+                        &grad_scale))
         return;
+    if (!luo_step_part_is_last(&rank->order->part)) {
+        host_keep_gradients(rank, task);
+        return;
+    }
+    host_take_gradients(rank, task);
+    if (!waits) copy_state(rank, false);
     update_all(rank, task, grad_scale);
 }

@@ -42,6 +42,7 @@ typedef struct luo_pace { /* slowdown of this device: from at_s on (CLOCK_MONOTO
 
 typedef struct luo_step_order {
     int64_t step;
+    luo_step_part part;
     bool trace;
     /* The same on all ranks, as the trace is: none of them has a slowdown, a delay or a dated
      * withdrawal in this step. What a captured step needs to know, since whether communication is

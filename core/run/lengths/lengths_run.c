@@ -27,13 +27,12 @@ static luo_status check_batch(const luo_run *run, int64_t ctx, luo_err *err)
     return LUO_OK;
 }
 
-/* Gradients of a step in parts are summed over programs, which executors do not do. */
 static luo_status check_parts(luo_run *run, luo_err *err)
 {
-    if (run->job.real)
+    if (run->job.real && !(run->backend.table->caps & LUO_CAP_PARTS))
         return luo_err_set(err, LUO_EINPUT,
                            "policy `%s` runs a step in parts, one plan after another, which "
-                           "backend `%s` does not; backend `sim` does.",
+                           "backend `%s` does not; backends `sim` and `host` do.",
                            run->job.spec->name, run->backend.table->name);
     if (run->job.opts->trace.kind == LUO_TRACE_NONE || !run->job.sink->ops) return LUO_OK;
     return luo_run_warn(run, err, "steps of policy `%s` are not traced: each is several plans",

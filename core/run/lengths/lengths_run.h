@@ -30,6 +30,7 @@ typedef struct luo_run_lengths {
     luo_length_plans plans;
     int32_t bound, used; /* part that is bound, and the index of its frame */
     int32_t first;       /* the same of part 0 */
+    bool in_step;        /* the plan changes between two parts of a step */
     bool adopted;        /* plans of the setup run; else the run is on its way to them */
 } luo_run_lengths;
 

@@ -6,13 +6,14 @@
 
 typedef struct luo_result_sum {
     luo_arena *arena;
-    luo_step_result result; /* of those added so far; without records, traffic by group and loss */
+    luo_step_result result; /* of those added so far; without records and traffic by group */
     luo_parts *parts;
     double *compute_s, *predicted_s;
+    int64_t *memory;
     luo_link_use *links;
 } luo_result_sum;
 
-/* Adds what came after what was added before. Pre: *sum all 0 but for the arena at first; the same
+/* Adds what came after what was added before; the time between them moves. Pre: *sum all 0 but for the arena at first; the same
  * devices in the same order. Errors: LUO_EBUG they are not; LUO_ENOMEM. Owner: arena. */
 luo_status luo_result_add(luo_result_sum *sum, const luo_step_result *result, luo_err *err);
 #endif
