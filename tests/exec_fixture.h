@@ -104,12 +104,13 @@ static inline luo_trial luo_lab_bind(luo_arena *a, luo_lab *lab, luo_exec *x, co
     return t;
 }
 
-static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)
+static inline luo_step_report luo_lab_part(luo_trial *t, int64_t step, const luo_step_part *part)
 {
     static const luo_pace even = {-INFINITY, 1};
     luo_err err = {0};
     luo_step_report r = {0};
     const luo_step_order order = {.step = step,
+                                  .part = *part,
                                   .quiet = true,
                                   .npace = 1,
                                   .pace = &even,
@@ -117,6 +118,12 @@ static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)
                                   .kill_s = INFINITY};
     if (t->executor->step(t->job, &order, &r, &err) != LUO_OK) luo_lab_die("step", &err);
     return r;
+}
+
+static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)
+{
+    const luo_step_part whole = {0};
+    return luo_lab_part(t, step, &whole);
 }
 
 /* The state of a trial, with its arrays; contents: those of the executor, else any. They are there

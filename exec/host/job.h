@@ -5,7 +5,7 @@
  *
  *   bind.c     memory
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
- *              loss.c, experts.c
+ *              experts.c
  *   update.c   norm of the gradients, AdamW, an update taken back
  *   parts.c    gradients summed over the parts of a step
  *   groups.c   communicators
@@ -182,14 +182,6 @@ void host_run_rows_activation(luo_rank *rank, const luo_bound_op *op, int32_t ta
 void host_run_rows_activation_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_combine(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_combine_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
-
-/* loss.c */
-void host_run_row_max(luo_rank *rank, const luo_bound_op *op, int32_t task);
-void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t task);
-void host_run_row_target(luo_rank *rank, const luo_bound_op *op, int32_t task);
-void host_run_loss(luo_rank *rank, const luo_bound_op *op, int32_t task);
-void host_run_loss_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
-void host_run_sum(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
 /* update.c */
 void host_run_grad_norm(luo_rank *rank, const luo_bound_op *op, int32_t task);

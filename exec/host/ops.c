@@ -165,6 +165,54 @@ static void host_run_placeholder(luo_rank *rank, const luo_bound_op *op, int32_t
            (size_t)op->rows * sizeof(int32_t));
 }
 
+/* ---- the loss: cross-entropy over a vocabulary cut among devices ---- */
+
+static void host_run_row_max(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    rank->x->k->row_max(op->rows, op->cols, host_buf(rank, instr->in[0], task),
+                        host_buf(rank, instr->out[0], task));
+}
+
+static void host_run_row_sum(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    rank->x->k->row_sum(op->rows, op->cols, host_buf(rank, instr->in[0], task),
+                        host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task),
+                        host_buf(rank, instr->out[1], task));
+}
+
+static void host_run_row_target(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    rank->x->k->row_target(op->rows, op->cols, op->lo, host_buf(rank, instr->in[0], task),
+                           host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task));
+}
+
+static void host_run_loss(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    rank->x->k->loss(op->rows, host_buf(rank, instr->in[0], task),
+                     host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
+                     rank->mb.labels + op->lo, rank->scale, host_buf(rank, instr->out[0], task));
+}
+
+static void host_run_loss_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    rank->x->k->loss_dx(op->rows, op->cols, op->lo, host_buf(rank, instr->in[0], task),
+                        host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
+                        rank->scale, host_buf(rank, instr->out[0], task));
+}
+
+static void host_run_sum(luo_rank *rank, const luo_bound_op *op, int32_t task)
+{
+    const luo_instr *instr = op->instr;
+    const bool add = host_adds(rank, instr->out[0]);
+    rank->x->k->sum(op->rows, host_buf(rank, instr->in[0], task), add,
+                    host_buf(rank, instr->out[0], task));
+}
+
 /* ---- the table ---- */
 
 #define host_run_none NULL /* communication and storage */

@@ -181,7 +181,6 @@ static luo_status begin(luo_rank *rank, const luo_step_order *order, luo_err *er
     memset(rank->use, 0, (size_t)job->b.role->ninstr * sizeof *rank->use);
     LUO_TRY(luo_batch_place(rank->scratch, &job->b.batch, order->part.length,
                             order->part.nsequences, err));
-    LUO_TRY(host_begin_part(job, &order->part, err));
     const int64_t targets = luo_batch_targets(rank->x->config.corpus, &job->b.batch, order->step);
     rank->scale = targets > 0 ? 1.0 / (double)targets : 0;
     rank->start_s = host_now();
@@ -250,6 +249,7 @@ static luo_status walk(luo_job *job, luo_step_report *out, luo_err *err)
 luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err)
 {
     luo_rank *rank = &job->rank;
+    LUO_TRY(host_begin_part(job, &order->part, err));
     if (!job->b.program) { /* stands by */
         const double now = host_now();
         *out = (luo_step_report){.status = LUO_OK, .start_s = now, .end_s = now};

@@ -159,9 +159,10 @@ void host_run_update(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     double grad_scale = 1;
     const bool waits = !rank->job->undo;
-    if (waits && !judge(rank, get_real(rank, host_buf(rank, op->instr->in[op->instr->nin - 1], task)),
-                        &grad_scale))
-        return;
+    if (waits) {
+        const int32_t norm = op->instr->in[op->instr->nin - 1];
+        if (!judge(rank, get_real(rank, host_buf(rank, norm, task)), &grad_scale)) return;
+    }
     if (!luo_step_part_is_last(&rank->order->part)) {
         host_keep_gradients(rank, task);
         return;

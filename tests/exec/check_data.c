@@ -579,6 +579,67 @@ START_TEST(assigned_sequences)
 }
 END_TEST
 
+/* Sequences of a part of a step lie where the whole step has them, and its targets are those of the
+ * step; without a part the plan's own count again. */
+START_TEST(parts_of_a_step)
+{
+    enum { N = 24, RING = 3001 };
+    luo_arena *arena = luo_arena_new(0);
+    luo_corpus *c = counting_corpus(RING, 3);
+    int some = 0;
+    LUO_PROP_FOR(seed, 100)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        int64_t length[N], own[N], before = 0, targets = 0, all = 0;
+        int32_t number[N], n = 0;
+        const int64_t step = luo_rng_pick(&rng, 1000);
+        for (int32_t k = 0; k < N; k++) {
+            length[k] = 1 + luo_rng_pick(&rng, 20);
+            all += length[k];
+            targets += length[k] - (length[k] + 15) / 16;
+            if (luo_rng_pick(&rng, 3)) continue;
+            number[n] = k;
+            own[n++] = length[k];
+        }
+        if (n == 0) continue;
+        packing p;
+        luo_batch_shape s;
+        luo_err err;
+        const luo_plan *plan = draw_packing(arena, &rng, &p, own, n, 0);
+        for (int32_t k = 0; k < n; k++) p.at[k].sequence = number[k];
+        ck_assert_int_eq(luo_batch_shape_of(arena, plan, true, 0, &s, &err), LUO_OK);
+        const int64_t alone = luo_batch_targets(c, &s, step);
+        ck_assert_int_eq(luo_batch_place(arena, &s, length, N, &err), LUO_OK);
+        ck_assert_int_eq(luo_batch_targets(c, &s, step), targets);
+        for (int32_t k = 0; k < n; k++) {
+            static int32_t memory[4 * RING_MAX + 1];
+            luo_micro_batch b;
+            int64_t at = 0;
+            for (int32_t j = 0; j < k; j++)
+                if (p.at[j].pipeline == p.at[k].pipeline &&
+                    p.at[j].micro_batch == p.at[k].micro_batch)
+                    at += own[j];
+            luo_batch_fill(c, &s, step, p.at[k].pipeline, p.at[k].micro_batch, memory, &b);
+            before = step * all;
+            for (int32_t j = 0; j < number[k]; j++) before += length[j];
+            for (int64_t j = 0; j < own[k]; j++)
+                ck_assert_int_eq(b.ids[at + j], (before + j) % RING);
+            some++;
+        }
+        luo_batch_shape same = s;
+        length[number[0]]++;
+        ck_assert_int_eq(luo_batch_place(arena, &s, length, N, &err), LUO_EBUG);
+        ck_assert_int_eq(luo_batch_place(arena, &s, length, number[n - 1], &err), LUO_EBUG);
+        ck_assert(memcmp(&s, &same, sizeof s) == 0);
+        ck_assert_int_eq(luo_batch_place(arena, &s, NULL, 0, &err), LUO_OK);
+        ck_assert_int_eq(luo_batch_targets(c, &s, step), alone);
+    }
+    ck_assert_int_gt(some, 500);
+    luo_corpus_close(c);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- errors ---- */
 
 static const struct {
@@ -634,4 +695,4 @@ LUO_SUITE("exec.data", LUO_T(like_the_twin), LUO_T_N(shuffle_is_a_permutation, 7
           LUO_T(each_row_once_an_epoch), LUO_T(plans_share_the_order),
           LUO_T(synthetic_from_anywhere), LUO_T_N(synthetic_can_be_learnt, 6), LUO_T(seeds_differ),
           LUO_T(dump_golden), LUO_T(shape_of_a_plan), LUO_T(assigned_sequences),
-          LUO_T_N(bad_files, LUO_ROWS(bad)), LUO_T(no_file))
+          LUO_T(parts_of_a_step), LUO_T_N(bad_files, LUO_ROWS(bad)), LUO_T(no_file))

@@ -179,7 +179,9 @@ START_TEST(step_order_and_report)
     luo_err err = {0};
     const luo_pace pace[] = {{10, 1}, {14.5, 2.5}};
     const struct luo_delay delay[] = {{9, 3, 1e-9, 5e-6}};
+    const int64_t length[] = {7, 5};
     const luo_step_order o = {.step = 4,
+                              .part = {1, 3, 2, length},
                               .trace = true,
                               .quiet = true,
                               .npace = 2,
@@ -193,6 +195,8 @@ START_TEST(step_order_and_report)
     ck_assert_int_eq(luo_message_get_step_order(a, &w, 1000, &got, &err),
                      LUO_OK); /* another host */
     ck_assert_int_eq(got.step, 4);
+    ck_assert(got.part.index == 1 && got.part.n == 3 && got.part.nsequences == 2);
+    ck_assert(got.part.length[0] == 7 && got.part.length[1] == 5);
     ck_assert(got.trace && got.quiet && isinf(got.kill_s));
     ck_assert_double_eq(got.withdraw_s, 1001);
     ck_assert_double_eq(got.pace[1].at_s, 1002.5);

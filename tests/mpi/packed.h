@@ -1,7 +1,8 @@
 /* packed.h: sequences of unequal lengths, packed by plans whose replicas are unlike each other,
  * train like every sequence alone on one device: loss, norm of the gradients, and after the last
  * step weights and both moments. The plan is another one in every step: other replicas, other
- * lengths, other micro-batches; the optimizer's layout, where it has one of its own, stays. Run by
+ * lengths, other micro-batches; the optimizer's layout, where it has one of its own, stays, and a
+ * step may be several plans then, each with some of the sequences (luo_step_part). Run by
  * `mpirun -n 8`, on the executor of the lab.
  *
  * The reference has one micro-batch per sequence, so whatever sequences of one micro-batch would
@@ -13,7 +14,7 @@
 #include "tests/mpi/trial.h"
 #include "tests/prop/prop.h"
 
-enum { PACKED_CTX = 64, PACKED_DEVICES = 8, PACKED_MOST = 16 };
+enum { PACKED_CTX = 64, PACKED_DEVICES = 8, PACKED_MOST = 16, PACKED_PARTS = 3 };
 
 typedef struct packed_kinds { /* what plans may have */
     luo_dtype dtype;
@@ -22,7 +23,7 @@ typedef struct packed_kinds { /* what plans may have */
 
 typedef struct packed_tally { /* how often there was .. */
     int cases, failed, apart, zero, steps, replicas, idle, tensor, context, pipelines, mixed,
-        shared, pads, chosen, changed;
+        shared, pads, chosen, changed, parts, staggered;
 } packed_tally;
 
 static const struct {
@@ -41,13 +42,19 @@ typedef struct packed_case {
     luo_pool pool;
     luo_step_place place;
     luo_optimizer_layout layout;
-    bool apart, parallel;
+    bool apart, parallel, staggered;
     int32_t zero, order, recompute;
     double mib;
     /* of the step at hand */
     int32_t n;
     int64_t length[PACKED_MOST];
+    int32_t number[PACKED_MOST]; /* in the step, of which this may be a part */
 } packed_case;
+
+typedef struct packed_step {
+    int32_t n; /* plans */
+    luo_plan *plan[PACKED_PARTS], *alone;
+} packed_step;
 
 static inline int32_t packed_pick(packed_case *c, int32_t n)
 {
@@ -95,6 +102,7 @@ static inline packed_case packed_open(luo_arena *a, const luo_lab *lab, const pa
     c.recompute = packed_pick(&c, 3) ? 0 : 2;
     c.parallel = packed_pick(&c, 2);
     c.mib = packed_pick(&c, 2) ? 25 : 0;
+    c.staggered = c.apart && packed_pick(&c, 3) == 0;
     c.place = (luo_step_place){.cluster = lab->cluster, /* the model: whoever keeps the case */
                                .ndevices = PACKED_DEVICES,
                                .devices = dev,
@@ -179,15 +187,12 @@ static inline void packed_count(const packed_case *c, const luo_replicas *replic
     (void)c;
 }
 
-/* The plan of a step, and its sequences each alone on one device. */
-static inline void packed_plans(packed_case *c, packed_tally *t, luo_plan **many, luo_plan **alone)
+/* A plan for the sequences of the case. */
+static inline luo_plan *packed_plan(packed_case *c, packed_tally *t)
 {
     luo_err err = {0};
     luo_step_plan step;
-    c->n = 1 + packed_pick(c, PACKED_MOST);
-    for (int32_t k = 0; k < c->n; k++)
-        c->length[k] = 1 + packed_pick(c, packed_pick(c, 4) ? PACKED_CTX / 3 : PACKED_CTX);
-    if (c->length[0] == 1) c->length[0] = 2; /* something to predict */
+    luo_plan *p;
     const luo_replicas replicas = packed_replicas(c);
     const bool chosen = packed_pick(c, 2);
     const luo_step_opts opts = {.kicks = 2, .current = -1};
@@ -197,11 +202,11 @@ static inline void packed_plans(packed_case *c, packed_tally *t, luo_plan **many
         luo_lab_die("choose", &err);
     t->chosen += chosen;
     c->place.layout = c->apart ? &c->layout : NULL;
-    if (luo_step_plan_make(c->arena, &c->place, &c->pool, &replicas, &step, c->length, NULL, c->n,
-                           many, &err) != LUO_OK)
+    if (luo_step_plan_make(c->arena, &c->place, &c->pool, &replicas, &step, c->length, c->number,
+                           c->n, &p, &err) != LUO_OK)
         luo_lab_die("plan", &err);
-    luo_plan *p = *many;
     p->zero = c->zero;
+    p->staggered = c->staggered;
     p->sequence_parallel = c->parallel;
     if (c->order) p->schedule = c->order == 1 ? LUO_SCHED_GPIPE : LUO_SCHED_ZB_H1;
     p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, c->mib, 0};
@@ -210,17 +215,52 @@ static inline void packed_plans(packed_case *c, packed_tally *t, luo_plan **many
             ((luo_stage *)p->pipelines[i].stages)[s].recompute = (luo_recompute)c->recompute;
     packed_pads(c, p, t);
     packed_count(c, &replicas, p, t);
+    return p;
+}
 
+/* Every sequence is of one part; parts without any fall away. */
+static inline void packed_parts(packed_case *c, packed_tally *t, int32_t n, packed_step *out)
+{
+    int32_t part[PACKED_MOST];
+    for (int32_t k = 0; k < c->n; k++) part[k] = packed_pick(c, n);
+    out->n = 0;
+    for (int32_t i = 0; i < n; i++) {
+        packed_case some = *c;
+        some.n = 0;
+        for (int32_t k = 0; k < c->n; k++) {
+            if (part[k] != i) continue;
+            some.number[some.n] = k;
+            some.length[some.n++] = c->length[k];
+        }
+        if (some.n == 0) continue;
+        out->plan[out->n++] = packed_plan(&some, t);
+        c->rng = some.rng;
+    }
+    t->parts += out->n > 1;
+}
+
+/* The plans of a step, and its sequences each alone on one device. */
+static inline packed_step packed_plans(packed_case *c, packed_tally *t)
+{
+    packed_step step = {0};
     char line[64];
+    c->n = 1 + packed_pick(c, PACKED_MOST);
+    for (int32_t k = 0; k < c->n; k++) {
+        c->length[k] = 1 + packed_pick(c, packed_pick(c, 4) ? PACKED_CTX / 3 : PACKED_CTX);
+        c->number[k] = k;
+    }
+    if (c->length[0] == 1) c->length[0] = 2; /* something to predict */
+    packed_parts(c, t, c->apart && packed_pick(c, 2) ? PACKED_PARTS : 1, &step);
     snprintf(line, sizeof line, "%d: [0]*%d", (int)c->n, (int)c->model.layers);
-    luo_plan *one = *alone = luo_test_plan(c->arena, line);
+    luo_plan *one = step.alone = luo_test_plan(c->arena, line);
     luo_assignment *at = LUO_NEW_N(c->arena, luo_assignment, c->n);
     for (int32_t k = 0; k < c->n; k++) at[k] = (luo_assignment){k, c->length[k], 0, k};
     one->assignment = at;
     one->nassignment = c->n;
     one->sequence_tokens = PACKED_CTX;
     one->sequence_parallel = false;
-    one->dtype = p->dtype == LUO_BF16 ? LUO_F32 : p->dtype;
+    one->dtype = step.plan[0]->dtype == LUO_BF16 ? LUO_F32 : step.plan[0]->dtype;
+    return step;
 }
 
 static inline void packed_check(const packed_case *c, const luo_plan *p, const luo_lab *lab)
@@ -276,35 +316,40 @@ static inline bool packed_run(luo_lab *lab, const packed_kinds *kinds, uint64_t 
     luo_arena *a = luo_arena_new(1 << 20);
     packed_case c = packed_open(a, lab, kinds, seed);
     c.place.model = &c.model;
-    luo_plan *plan, *alone;
     luo_str name = {0};
     curve got = {{0}, {0}}, want = {{0}, {0}};
     int64_t n, moved = 0;
     const double *early = NULL;
+    const luo_step_part whole = {0};
     bool same = true;
     luo_str_addf(&name, "seed %llu", (unsigned long long)seed);
     if (c.apart)
         luo_str_addf(&name, ", layout %d x %d x %d", (int)c.layout.dp, (int)c.layout.tp,
                      (int)c.layout.pp);
-    packed_plans(&c, t, &plan, &alone);
-    packed_check(&c, plan, lab);
+    packed_step step = packed_plans(&c, t);
+    packed_check(&c, step.plan[0], lab);
     luo_exec *x = luo_lab_executor(lab, &c.model, kinds->dtype);
-    luo_trial many = luo_lab_bind(a, lab, x, plan, &c.model);
-    luo_trial single = packed_refer(&c, lab, x, alone);
+    luo_trial many = luo_lab_bind(a, lab, x, step.plan[0], &c.model);
+    luo_trial single = packed_refer(&c, lab, x, step.alone);
     luo_trial_init(&many, &c.model, 7);
     luo_trial_init(&single, &c.model, 7);
     for (int s = 0; s < STEPS; s++) {
         int64_t none;
         if (s > 0) {
-            packed_plans(&c, t, &plan, &alone);
-            packed_check(&c, plan, lab);
-            many = packed_change(&c, lab, &many, plan, &moved);
-            single = packed_change(&c, lab, &single, alone, &none);
-            t->changed += moved > 0;
-            same &= !c.apart || moved == 0; /* the optimizer never moves */
+            step = packed_plans(&c, t);
+            single = packed_change(&c, lab, &single, step.alone, &none);
         }
         train(&single, &want, s, 1);
-        train(&many, &got, s, 1);
+        for (int32_t i = 0; i < step.n; i++) {
+            const luo_step_part part = {i, step.n, c.n, c.length};
+            if (s > 0 || i > 0) {
+                packed_check(&c, step.plan[i], lab);
+                many = packed_change(&c, lab, &many, step.plan[i], &moved);
+                t->changed += moved > 0;
+                same &= !c.apart || moved == 0; /* the optimizer never moves */
+            }
+            train_part(&many, &got, s, step.n > 1 ? &part : &whole);
+        }
         if (s == 0 && kinds->dtype != LUO_F64) early = spread(a, lab, &single, &n);
     }
     worst w = compare(a, &many, spread(a, lab, &single, &n), early);
@@ -328,6 +373,7 @@ static inline bool packed_run(luo_lab *lab, const packed_kinds *kinds, uint64_t 
     t->cases++;
     t->apart += c.apart;
     t->zero += c.zero;
+    t->staggered += c.staggered;
     t->failed += !good || !same;
     luo_str_free(&name);
     luo_arena_free(a);
@@ -339,12 +385,13 @@ static inline void packed_report(const luo_lab *lab, const packed_tally *t, uint
 {
     if (lab->rank != 0) return;
     printf(
-        "seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1), worst error "
-        "%.2g; %d steps: %d replicas, %d of them without sequences; %d with tensor, %d with "
-        "context, %d with pipeline parallelism; %d steps of unlike replicas; %d micro-batches of "
-        "several sequences, %d with pads; %d steps by the planner; %d changes moved state\n",
+        "seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1, %d staggered), "
+        "worst error %.2g; %d plans (%d steps of several): %d replicas, %d of them without "
+        "sequences; %d with tensor, %d with "
+        "context, %d with pipeline parallelism; %d plans of unlike replicas; %d micro-batches of "
+        "several sequences, %d with pads; %d plans by the planner; %d changes moved state\n",
         (unsigned long long)first, (unsigned long long)last, t->cases, t->apart, t->zero,
-        largest_error, t->steps, t->replicas, t->idle, t->tensor, t->context, t->pipelines,
-        t->mixed, t->shared, t->pads, t->chosen, t->changed);
+        t->staggered, largest_error, t->steps, t->parts, t->replicas, t->idle, t->tensor,
+        t->context, t->pipelines, t->mixed, t->shared, t->pads, t->chosen, t->changed);
 }
 #endif

@@ -126,19 +126,24 @@ static inline void check_comm(const luo_step_report *r)
             luo_lab_die("a step", &e);
 }
 
+/* Losses of the parts of a step add up; the norm is that of the last one. */
+static inline void train_part(luo_trial *t, curve *c, int64_t step, const luo_step_part *part)
+{
+    const luo_step_report r = luo_lab_part(t, step, part);
+    double mine[3] = {r.has_loss ? 1 : 0, r.has_loss ? r.loss : 0, r.grad_norm}, all[3], aux;
+    const luo_err e = {.text = "a step was not finished"};
+    if (r.status != LUO_OK) luo_lab_die(r.text, &e);
+    check_comm(&r);
+    MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&r.aux_loss, &aux, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    c->loss[step] = (part->index > 0 ? c->loss[step] : 0) + all[1] + aux;
+    c->norm[step] = all[2];
+}
+
 static inline void train(luo_trial *t, curve *c, int64_t first, int n)
 {
-    for (int i = 0; i < n; i++) {
-        const luo_step_report r = luo_lab_step(t, first + i);
-        double mine[3] = {r.has_loss ? 1 : 0, r.has_loss ? r.loss : 0, r.grad_norm}, all[3], aux;
-        const luo_err e = {.text = "a step was not finished"};
-        if (r.status != LUO_OK) luo_lab_die(r.text, &e);
-        check_comm(&r);
-        MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        MPI_Allreduce(&r.aux_loss, &aux, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        c->loss[first + i] = all[1] + aux;
-        c->norm[first + i] = all[2];
-    }
+    const luo_step_part whole = {0};
+    for (int i = 0; i < n; i++) train_part(t, c, first + i, &whole);
 }
 
 /* All of the single device's state on every rank: per parameter weight, m, v. */

@@ -163,16 +163,32 @@ START_TEST(results_are_added)
 {
     luo_parts parts[2] = {{.compute_s = 1, .tp_s = 2, .bubble_s = 3}, {.compute_s = 4}};
     double compute[2] = {1, 4}, predicted[2] = {0.5, 4};
+    int64_t few[2] = {10, 40}, many[2] = {30, 20};
     luo_link_use links[1] = {{10, 20, 1, 2}};
-    const luo_step_result one = {.start_s = 5, .end_s = 11, .reused = true, .n = 2, .parts = parts,
-                                 .compute_s = compute, .predicted_s = predicted, .nlinks = 1,
-                                 .links = links, .failed_device = -1, .failed_link = -1};
+    const luo_step_result one = {.start_s = 5,
+                                 .end_s = 11,
+                                 .reused = true,
+                                 .n = 2,
+                                 .parts = parts,
+                                 .memory_bytes = few,
+                                 .has_loss = true,
+                                 .loss = 1.5,
+                                 .grad_norm = 7,
+                                 .compute_s = compute,
+                                 .predicted_s = predicted,
+                                 .nlinks = 1,
+                                 .links = links,
+                                 .failed_device = -1,
+                                 .failed_link = -1};
     luo_step_result two = one, three = one;
     luo_err err = {0};
     arena = luo_arena_new(0);
     luo_result_sum sum = {.arena = arena};
-    two.start_s = 11;
+    two.start_s = 11.25; /* another plan took its place meanwhile */
     two.end_s = 12;
+    two.memory_bytes = many;
+    two.loss = 2;
+    two.grad_norm = 9;
     two.reused = false;
     ck_assert_int_eq(luo_result_add(&sum, &one, &err), LUO_OK);
     ck_assert(sum.result.reused);
@@ -187,6 +203,9 @@ START_TEST(results_are_added)
     ck_assert_double_eq(r->parts[1].compute_s, 8);
     ck_assert_double_eq(r->compute_s[1], 8);
     ck_assert_double_eq(r->predicted_s[0], 1);
+    ck_assert(r->parts[0].move_s == 0.25 && r->parts[1].move_s == 0.25);
+    ck_assert(r->memory_bytes[0] == 30 && r->memory_bytes[1] == 40);
+    ck_assert(r->has_loss && r->loss == 3.5 && r->grad_norm == 9);
     ck_assert_double_eq(r->links[0].bytes_down, 40);
     ck_assert_double_eq(r->links[0].busy_up_s, 2);
     ck_assert_double_eq(parts[0].tp_s, 2); /* what was added stays as it is */
@@ -446,6 +465,20 @@ START_TEST(steps_in_parts_are_not_traced)
 }
 END_TEST
 
+/* Backends that train and do not sum gradients over programs are told from those that do. */
+START_TEST(steps_in_parts_need_a_backend)
+{
+    luo_err err = {0};
+    prepare_lengths("hotspa", 2, 0);
+    opts.backend = &fake_data_backend;
+    const luo_status st = luo_run_policy(&sc, 0, &opts, &fake_sink, &err);
+    opts.backend = &fake_backend;
+    ck_assert_int_eq(st, LUO_EINPUT);
+    ck_assert_str_eq(err.text, "policy `hotspa` runs a step in parts, one plan after another, "
+                               "which backend `fake` does not; backends `sim` and `host` do.");
+}
+END_TEST
+
 /* With work, or with optimizer state alone. */
 static bool takes_part(const luo_plan *p, int32_t device)
 {
@@ -572,5 +605,5 @@ LUO_SUITE("run.lengths", LUO_T_N(plans_ahead, 2), LUO_T(plans_not_ahead),
           LUO_T(traffic_is_added_by_who_it_is), LUO_T_N(steps_as_known_teach, 7),
           LUO_T_N(every_sequence_once, LUO_ROWS(policies)),
           LUO_T_N(steps_in_parts_are_not_traced, LUO_ROWS(policies)),
-          LUO_T_N(fails_and_comes_back, 2), LUO_T(back_to_the_start),
-          LUO_T(slow_devices_are_given_less))
+          LUO_T(steps_in_parts_need_a_backend), LUO_T_N(fails_and_comes_back, 2),
+          LUO_T(back_to_the_start), LUO_T(slow_devices_are_given_less))

@@ -18,8 +18,8 @@ typedef struct luo_length_plans {
 } luo_length_plans;
 
 /* The batch under a policy. Equal replicas keep their optimizer state as ZeRO-1 of their own would;
- * the other policies, whose replicas differ, where `place` says. Each part of hotspa is a whole
- * step of its own, so its gradients go to that layout and an update follows there. Padding fills
+ * the other policies, whose replicas differ, where `place` says. So do all parts of hotspa, whose
+ * gradients are summed there. Padding fills
  * micro-batches up to the context.
  * In:     length[n] in the order of the batch; current: as luo_length_policy_step.
  * Errors: those of luo_length_policy_step; LUO_ENOMEM. Owner: arena. */

@@ -13,7 +13,8 @@ typedef struct luo_result_sum {
     luo_link_use *links;
 } luo_result_sum;
 
-/* Adds what came after what was added before; the time between them moves. Pre: *sum all 0 but for the arena at first; the same
- * devices in the same order. Errors: LUO_EBUG they are not; LUO_ENOMEM. Owner: arena. */
+/* Adds what came after what was added before; the time between them moves. Pre: *sum all 0 but for
+ * the arena at first; the same devices in the same order. Errors: LUO_EBUG they are not;
+ * LUO_ENOMEM. Owner: arena. */
 luo_status luo_result_add(luo_result_sum *sum, const luo_step_result *result, luo_err *err);
 #endif
