@@ -450,7 +450,7 @@ static luo_status no_trace(void *ctx, int64_t step, int32_t attempt, double star
     return LUO_OK;
 }
 
-/* Steps in parts are not traced, which is said; nothing is of others. */
+/* Steps that may run in parts are not traced then, which is said; nothing is of others. */
 START_TEST(steps_in_parts_are_not_traced)
 {
     const bool parts = strcmp(policies[_i].name, "hotspa") == 0;

@@ -34,7 +34,7 @@ typedef struct luo_dispatch_opts {
  * Cost:   O(n * replicas), then a pass of that size per improvement. Counts, never seconds, limit
  *         the search: equal inputs give equal bytes, and so do permuted batches but for the order.
  * Source: Hydraulis (arXiv 2412.07894) solves an ILP; objective as there, with c.
- * See:    tests/diff/diff_dispatch.c (brute force). */
+ * See:    tests/diff/diff_hydraulis.c (brute force). */
 luo_status luo_dispatch(luo_arena *scratch, const luo_pool *pool, const luo_replica *replica,
                         int32_t nreplicas, const int64_t *length, int32_t n,
                         const luo_dispatch_opts *opts, int32_t *assign, double *best, luo_err *err);

@@ -28,7 +28,8 @@ typedef struct luo_packed {
  * Out:    bin[n]: micro-batch of each sequence; out: nothing without sequences.
  * Errors: LUO_ENOMEM. Owner: out belongs to arena.
  * Cost:   at most 16 numbers of micro-batches, O(n * bins) each and more for few sequences.
- * Source: Hydraulis solves an ILP for each number. See: tests/diff/diff_pack.c (brute force). */
+ * Source: Hydraulis solves an ILP for each number. See: tests/diff/diff_hydraulis.c (brute force).
+ */
 luo_status luo_pack(luo_arena *arena, const luo_pool_entry *entry, const int64_t *length, int32_t n,
                     luo_pack_score score, int32_t *bin, luo_packed *out, luo_err *err);
 /* Score of micro-batches with these times on pp stages. */

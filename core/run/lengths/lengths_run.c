@@ -35,7 +35,7 @@ static luo_status check_parts(luo_run *run, luo_err *err)
                            "backend `%s` does not; backends `sim` and `host` do.",
                            run->job.spec->name, run->backend.table->name);
     if (run->job.opts->trace.kind == LUO_TRACE_NONE || !run->job.sink->ops) return LUO_OK;
-    return luo_run_warn(run, err, "steps of policy `%s` are not traced: each is several plans",
+    return luo_run_warn(run, err, "steps of policy `%s` that run several plans are not traced",
                         run->job.spec->name);
 }
 

@@ -27,7 +27,7 @@ static luo_status list_devices(tables_layout *l, luo_err *err)
     if ((int64_t)in->servers * l->n > LUO_TABLES_MESSAGES)
         return luo_err_set(err, LUO_E2BIG,
                            "%d devices and %d servers exchange %d messages at once; at most %d are "
-                           "simulated, give up to %d servers.",
+                           "simulated; `--servers` up to %d is expected.",
                            l->n, in->servers, l->n * in->servers, LUO_TABLES_MESSAGES,
                            LUO_TABLES_MESSAGES / l->n);
     return LUO_OK;
