@@ -98,7 +98,7 @@ bool luo_trace_reader_open(luo_trace_reader *r, luo_trace *trace)
         ok = s->block != NULL;
     }
     if (!ok) return false;
-    qsort(trace->at, (size_t)held, sizeof *trace->at, by_time);
+    if (held > 0) qsort(trace->at, (size_t)held, sizeof *trace->at, by_time);
     for (int64_t i = 0; i < held; i++) luo_trace_mark(trace, &trace->at[i]);
     r->source[trace->npieces] = (luo_trace_source){.fd = -1, .block = trace->at, .n = held};
     return true;
