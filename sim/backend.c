@@ -436,7 +436,7 @@ static luo_status sim_backend_sleep_until(luo_backend_state *backend, double at_
 
 const luo_backend luo_sim_backend = {
     .name = "sim",
-    .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS | LUO_CAP_WHAT_IF,
+    .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS | LUO_CAP_WHAT_IF | LUO_CAP_PARTS,
     .describe = sim_describe,
     .open = sim_open,
     .close = sim_close,

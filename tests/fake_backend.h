@@ -368,10 +368,14 @@ static inline luo_status fake_sleep(luo_backend_state *b, double at_s)
     return LUO_OK;
 }
 
-static const luo_backend fake_backend = {
-    .name = "fake", .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS,
-    .open = fake_open, .close = fake_close, .run_ranks = fake_run, .now = fake_now,
-    .sleep_until = fake_sleep};
+static const luo_backend fake_backend = {.name = "fake",
+                                         .caps = LUO_CAP_VIRTUAL_TIME | LUO_CAP_LINK_EVENTS |
+                                                 LUO_CAP_PARTS,
+                                         .open = fake_open,
+                                         .close = fake_close,
+                                         .run_ranks = fake_run,
+                                         .now = fake_now,
+                                         .sleep_until = fake_sleep};
 
 static const luo_backend fake_data_backend = {
     .name = "fake",

@@ -142,8 +142,6 @@ static luo_status shape_data(luo_binder *binder)
     bound->longest = 1;
     LUO_TRY(luo_batch_shape_of(binder->arena, bound->recipe->plan, bound->config->model->causal,
                                bound->recipe->sequence_tokens, &bound->batch, binder->err));
-    bound->data_tokens =
-        bound->batch.sequence ? bound->batch.assigned_tokens : bound->batch.total_tokens;
     for (int32_t p = 0; p < bound->batch.npipelines; p++)
         for (int32_t m = 0; m < bound->batch.nmicro[p]; m++)
             if (luo_batch_padded(&bound->batch, p, m) > bound->longest)

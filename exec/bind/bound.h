@@ -139,7 +139,6 @@ typedef struct luo_bound {
     int32_t *seg_of;        /* per instruction */
     luo_batch_shape batch;
     int64_t longest; /* tokens of the longest micro-batch of the step */
-    int64_t data_tokens; /* of the step, without any pads */
     int32_t npairs;
     luo_bound_pair *pair;
     luo_param *param; /* one per parameter of the model */

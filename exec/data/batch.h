@@ -83,6 +83,8 @@ void luo_batch_fill(const luo_corpus *corpus, const luo_batch_shape *shape, int6
 /* Targets of the whole step, over all pipelines and parts: what the loss is divided by. 0 if every
  * document is a single token. Cost: O(tokens of the step). */
 int64_t luo_batch_targets(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step);
+/* Tokens of the step under a shape, over all parts, without any pads. */
+int64_t luo_batch_data_tokens(const luo_batch_shape *shape);
 /* One JSON line per micro-batch of the step, in global order (--dump-batches):
  * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..]}. */
 luo_status luo_batch_dump(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,

@@ -144,6 +144,12 @@ luo_status luo_batch_place(luo_arena *arena, luo_batch_shape *shape, const int64
     return LUO_OK;
 }
 
+int64_t luo_batch_data_tokens(const luo_batch_shape *shape)
+{
+    if (shape->whole.before) return shape->whole.tokens;
+    return shape->sequence ? shape->assigned_tokens : shape->total_tokens;
+}
+
 /* ---- places ---- */
 
 void luo_batch_find(const luo_batch_shape *shape, int32_t pipeline, int32_t number,

@@ -122,9 +122,7 @@ static void add_choices(luo_rank *rank, int32_t from, int32_t to, int32_t expert
  * by. */
 static double aux_weight(const luo_rank *rank, const luo_gate *gate)
 {
-    const luo_bound *bound = &rank->job->b;
-    const double step = (double)(bound->batch.whole.before ? bound->batch.whole.tokens
-                                                           : bound->data_tokens),
+    const double step = (double)luo_batch_data_tokens(&rank->job->b.batch),
                  own = (double)rank->mb.data_tokens;
     const double each = gate->kind == LUO_GATE_KTOP1 ? gate->experts / gate->k : gate->experts;
     if (!(step > 0 && own > 0)) return 0;

@@ -198,6 +198,8 @@ luo_status host_begin_part(luo_job *job, const luo_step_part *part, luo_err *err
 void host_keep_gradients(luo_rank *rank, int32_t task);
 /* In the last part: gradients become those of the whole step; once, whoever asks first. */
 void host_take_gradients(luo_rank *rank, int32_t task);
+/* Memory that these sums take here, from the first step in parts on. */
+int64_t host_sum_bytes(const luo_exec *exec);
 void host_free_sums(luo_exec *exec);
 
 /* groups.c */

@@ -11,6 +11,7 @@ typedef struct host_sum { /* of the gradients of a piece, in the frame of its st
 
 struct host_sums {
     luo_arena *arena; /* made anew for every step in parts */
+    int64_t bytes;    /* of all sums */
     int32_t n;        /* parameters of the model */
     host_sum *of;
 };
@@ -42,14 +43,16 @@ static luo_status open_sums(luo_exec *exec, const luo_job *job, luo_err *err)
     exec->sums = sums;
     if (!sums->arena && !(sums->arena = luo_arena_new(1 << 16))) return luo_err_nomem(err);
     luo_arena_reset(sums->arena, 0);
+    sums->bytes = 0;
     sums->n = job->b.npieces;
     sums->of = LUO_NEW_N(sums->arena, host_sum, sums->n);
     if (!sums->of) return luo_err_nomem(err);
     for (int32_t i = 0; i < job->b.npairs; i++) {
         const luo_piece *piece = job->b.pair[i].piece;
         host_sum *sum = &sums->of[piece - job->b.piece];
-        sum->at = luo_arena_alloc(sums->arena,
-                                  (size_t)piece->state_frame.volume * job->x->k->elem);
+        const size_t bytes = (size_t)piece->state_frame.volume * job->x->k->elem;
+        sum->at = luo_arena_alloc(sums->arena, bytes);
+        sums->bytes += (int64_t)bytes;
         if (!sum->at) return luo_err_nomem(err);
         LUO_TRY(copy_region(sums->arena, &piece->state_frame.region, &sum->region, err));
     }
@@ -76,6 +79,11 @@ luo_status host_begin_part(luo_job *job, const luo_step_part *part, luo_err *err
 {
     if (part->n < 2) return LUO_OK;
     return part->index == 0 ? open_sums(job->x, job, err) : check_sums(job->x, job, err);
+}
+
+int64_t host_sum_bytes(const luo_exec *exec)
+{
+    return exec->sums ? exec->sums->bytes : 0;
 }
 
 void host_free_sums(luo_exec *exec)

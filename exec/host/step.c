@@ -217,6 +217,7 @@ static luo_status report(luo_rank *rank, luo_step_report *out, luo_err *err)
                              .nrecords = rank->nrecords,
                              .records = rank->record,
                              .memory_bytes = job->slab_bytes + job->message_bytes +
+                                             host_sum_bytes(job->x) +
                                              (job->undo ? host_undo_bytes(job) : 0)};
     out->ncomm = luo_bound_use(&job->b, rank->use, rank->used);
     out->comm = rank->used;

@@ -29,7 +29,7 @@ static luo_status check_batch(const luo_run *run, int64_t ctx, luo_err *err)
 
 static luo_status check_parts(luo_run *run, luo_err *err)
 {
-    if (run->job.real && !(run->backend.table->caps & LUO_CAP_PARTS))
+    if (!(run->backend.table->caps & LUO_CAP_PARTS))
         return luo_err_set(err, LUO_EINPUT,
                            "policy `%s` runs a step in parts, one plan after another, which "
                            "backend `%s` does not; backends `sim` and `host` do.",
