@@ -100,10 +100,19 @@ static luo_status within_run_time(const luo_run_clock *clock, luo_err *err)
                        clock->step, clock->t_s, most);
 }
 
+luo_status luo_run_follow_lengths(luo_run *run, luo_err *err)
+{
+    const int64_t tokens = luo_events_tokens(run->clock.events);
+    return luo_step_lengths_note(run->arena, &run->clock.lengths, run->clock.tried, tokens)
+               ? LUO_OK
+               : luo_err_nomem(err);
+}
+
 luo_status luo_run_advance(luo_run *run, double t_s, luo_err *err)
 {
     LUO_TRY(within_run_time(&run->clock, err));
     LUO_TRY(luo_events_advance(run->clock.events, t_s, run->clock.step, err));
+    LUO_TRY(luo_run_follow_lengths(run, err));
     luo_run_trigger(run);
     if (!luo_events_hushed(run->clock.events)) return LUO_OK;
     return luo_run_warn(run, err,
@@ -344,6 +353,7 @@ static luo_status boundary(luo_run *run, luo_err *err)
 {
     const double before = run->clock.t_s;
     LUO_TRY(luo_events_step(run->clock.events, run->clock.step, run->clock.t_s, err));
+    LUO_TRY(luo_run_follow_lengths(run, err));
     luo_run_trigger(run);
     if (luo_real_strikes(run)) return LUO_OK; /* the attempt fails, and is answered after it */
     LUO_TRY(luo_run_apply(run, err));

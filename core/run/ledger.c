@@ -66,6 +66,7 @@ void luo_account_changes(luo_run *run)
 luo_status luo_account_attempt(luo_run *run, int32_t *attempt, luo_err *err)
 {
     const int32_t known = run->clock.step < run->ledger.done_before ? 1 : 0;
+    if (run->clock.tried <= run->clock.step) run->clock.tried = run->clock.step + 1;
     return luo_tries_add(run->arena, &run->ledger.tries, run->clock.step, known, attempt)
                ? LUO_OK
                : luo_err_nomem(err);

@@ -10,7 +10,7 @@
 
 int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan)
 {
-    const int64_t tokens = luo_events_tokens(run->clock.events);
+    const int64_t tokens = luo_step_lengths_at(run->clock.lengths, run->clock.step);
     if (tokens > 0) return tokens;
     return run->job.scenario->length_tokens > 0 ? run->job.scenario->length_tokens
                                                 : plan->sequence_tokens;

@@ -134,6 +134,7 @@ static luo_status begin_at(luo_run *run, int64_t step, luo_err *err)
     run->ledger.ckpt.valid_step = step;
     run->ledger.ckpt.next_step = step + run->ledger.ckpt.every_steps;
     LUO_TRY(luo_events_skip(run->clock.events, step, err));
+    LUO_TRY(luo_run_follow_lengths(run, err));
     return tell_passed(run, err);
 }
 

@@ -15,9 +15,10 @@
 #include "core/base/tally.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
-#include "core/run/health/detect.h"
 #include "core/run/driver.h"
 #include "core/run/events/events.h"
+#include "core/run/events/step_lengths.h"
+#include "core/run/health/detect.h"
 #include "core/run/lengths/traffic.h"
 #include "core/run/policy/judge.h"
 #include "core/run/policy/policy.h"
@@ -142,8 +143,10 @@ typedef struct luo_run_clock { /* when it is, and what has happened to the clust
     int64_t step;
     int64_t first_step; /* that the run began with; > 0: resumed */
     int64_t last_event_step;
+    int64_t tried; /* steps below have been begun, so what they train on is decided */
     luo_run_state state;
     luo_events *events;
+    luo_step_lengths *lengths;
 } luo_run_clock;
 
 typedef struct luo_run_plans { /* those of this run, compiled */
@@ -283,7 +286,10 @@ luo_recipe luo_run_recipe(const luo_used_plan *used);
 /* Rows of memory.csv, with what the step measured (NULL: nothing); once per plan. */
 luo_status luo_run_measured(luo_run_job *job, luo_used_plan *used, const luo_step_result *result,
                             luo_err *err);
-/* Length of sequences now: event, scenario, plan. */
+/* Keeps what events say of the lengths of steps to come; after every change of run->clock.events.
+ * Errors: LUO_ENOMEM. */
+luo_status luo_run_follow_lengths(luo_run *run, luo_err *err);
+/* Length of the sequences of the step at hand: event, scenario, plan. */
 int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan);
 /* How tensors travel under a plan that does not say: as under the first one, else as the stack
  * says. */

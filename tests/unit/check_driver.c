@@ -400,6 +400,30 @@ START_TEST(duration_and_lengths)
 }
 END_TEST
 
+/* A step that is lost comes again with the lengths that it had; what an event says then, steps that
+ * nobody has tried have. Steps 0 to 6 are lost, the last two of 128 tokens; while all wait for the
+ * restart, lengths become 64. */
+START_TEST(lengths_come_again)
+{
+    int again = 0;
+    events[0] = fixture_event("long", LUO_EVENT_LENGTHS, "", 5, 0);
+    events[0].tokens = 128;
+    events[1] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7.5, 0);
+    events[2] = fixture_event("longer", LUO_EVENT_LENGTHS, "", 38, 0);
+    events[2].tokens = 64;
+    prepare("restart", 12, 3);
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, 1);
+    for (int32_t i = 0; i < fake.nsteps; i++) {
+        const luo_row_step *s = &fake.steps[i];
+        ck_assert_int_eq(s->tokens, 16 * (s->step < 5 ? 256 : s->step < 7 ? 128 : 64));
+        again += s->attempt > 0;
+    }
+    ck_assert_int_eq(again, 7);
+}
+END_TEST
+
 /* In proportion to the plan's, the largest remainder first and then the smaller index; at least one
  * each, which the largest pays for. */
 static const struct {
@@ -743,7 +767,7 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(waits_for_repair), LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
-          LUO_T_N(batch_is_dealt, LUO_ROWS(dealt)),
+          LUO_T(lengths_come_again), LUO_T_N(batch_is_dealt, LUO_ROWS(dealt)),
           LUO_T_N(planner_starts_the_run, LUO_ROWS(starts)), LUO_T_N(first_plan_is_judged, 4),
           LUO_T_N(refused, LUO_ROWS(bad)),
           LUO_T_N(policies_say_what_they_take_for_granted, LUO_ROWS(taken)), LUO_T(too_big),

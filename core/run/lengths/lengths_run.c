@@ -286,7 +286,8 @@ static luo_status plan_step(luo_run *run, luo_err *err)
     x->step = -1;
     luo_arena_reset(x->step_arena, 0);
     LUO_TRY(luo_batches_draw(x->step_arena, &x->batches, run->clock.step,
-                             luo_events_tokens(run->clock.events), &x->length, &x->n, err));
+                             luo_step_lengths_at(run->clock.lengths, run->clock.step), &x->length,
+                             &x->n, err));
     LUO_TRY(choose(run, err));
     x->step = run->clock.step;
     return LUO_OK;

@@ -401,6 +401,7 @@ static luo_status steps(training *t, luo_err *err)
     luo_run *run = t->run;
     while (!luo_run_is_over(run)) {
         LUO_TRY(luo_events_step(run->clock.events, run->clock.step, run->clock.t_s, err));
+        LUO_TRY(luo_run_follow_lengths(run, err));
         luo_run_trigger(run);
         run->decision.trigger = 0;
         LUO_TRY(follow_world(t, err));
