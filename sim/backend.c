@@ -125,6 +125,11 @@ static luo_status date_changes(luo_backend_state *backend, int32_t nchanges, dou
     return LUO_OK;
 }
 
+static double update_of(const luo_backend_state *backend, const luo_step_request *request)
+{
+    return luo_step_part_update(&request->part, backend->config.stack->optimizer_bytes);
+}
+
 /* before_s: of the undisturbed step. Draws, if there is noise, begin where those of the last step
  * ended. */
 static luo_status simulate(luo_backend_state *backend, const luo_step_request *request,
@@ -139,6 +144,7 @@ static luo_status simulate(luo_backend_state *backend, const luo_step_request *r
                    changes,
                    nchanges,
                    request->trace,
+                   update_of(backend, request),
                    NULL,
                    set->n,
                    backend->config.interrupted};
@@ -287,8 +293,9 @@ static luo_status refuse(luo_backend_state *backend, const luo_step_request *req
 static luo_status quiet_step(luo_backend_state *backend, const luo_step_request *request,
                              sim_reply *reply, bool *reused, luo_err *err)
 {
-    const sim_memo_entry *known =
-        sim_memo_find(&backend->memo, request->programs->hash, backend->world, request->trace);
+    const sim_memo_key key = {request->programs->hash, request->trace, update_of(backend, request),
+                              backend->world};
+    const sim_memo_entry *known = sim_memo_find(&backend->memo, &key);
     *reused = known != NULL;
     if (!known) {
         luo_arena *arena = luo_arena_new(0);
@@ -299,8 +306,7 @@ static luo_status quiet_step(luo_backend_state *backend, const luo_step_request 
             return st;
         }
         /* A failure is kept as well: it depends on nothing else. */
-        known = sim_memo_put(&backend->memo, arena, request->programs->hash, backend->world,
-                             request->trace, reply);
+        known = sim_memo_put(&backend->memo, arena, &key, reply);
         if (!known) return luo_err_nomem(err);
     }
     *reply = known->reply;

@@ -1,14 +1,17 @@
 #include "sim/memo.h"
 
-const sim_memo_entry *sim_memo_find(sim_memo *m, uint64_t programs, const luo_world *world,
-                                    bool trace)
+static bool is_same(const sim_memo_key *a, const sim_memo_key *b)
+{
+    return a->programs == b->programs && a->trace == b->trace && a->update == b->update &&
+           luo_world_equal(a->world, b->world);
+}
+
+const sim_memo_entry *sim_memo_find(sim_memo *m, const sim_memo_key *key)
 {
     for (int i = 0; i < SIM_MEMO_MAX; i++) {
         const int at = (m->last + i) % SIM_MEMO_MAX; /* most steps are like the one before */
         sim_memo_entry *e = &m->entry[at];
-        if (!e->arena || e->programs != programs || e->trace != trace ||
-            !luo_world_equal(e->world, world))
-            continue;
+        if (!e->arena || !is_same(&e->key, key)) continue;
         e->used = ++m->clock;
         m->last = at;
         return e;
@@ -53,18 +56,19 @@ static luo_world *copy_world(luo_arena *arena, const luo_world *world)
     return out;
 }
 
-const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, uint64_t programs,
-                                   const luo_world *world, bool trace, const sim_reply *reply)
+const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, const sim_memo_key *key,
+                                   const sim_reply *reply)
 {
-    luo_world *copy = copy_world(arena, world);
+    luo_world *copy = copy_world(arena, key->world);
     if (!copy) {
         luo_arena_free(arena);
         return NULL;
     }
     const size_t bytes = luo_arena_used(arena);
     sim_memo_entry *e = make_room(m, bytes);
-    *e = (sim_memo_entry){.arena = arena, .programs = programs, .trace = trace, .world = copy,
-                          .reply = *reply, .bytes = bytes, .used = ++m->clock};
+    *e = (sim_memo_entry){
+        .arena = arena, .key = *key, .reply = *reply, .bytes = bytes, .used = ++m->clock};
+    e->key.world = copy;
     m->bytes += bytes;
     m->last = (int)(e - m->entry);
     return e;

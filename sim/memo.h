@@ -3,11 +3,16 @@
 #define LUO_SIM_MEMO_H
 #include "sim/step/report.h"
 
-typedef struct sim_memo_entry {
-    luo_arena *arena; /* NULL: free */
+typedef struct sim_memo_key { /* all that a step depends on */
     uint64_t programs;
     bool trace;
-    luo_world *world;
+    double update; /* luo_step_part_update */
+    const luo_world *world;
+} sim_memo_key;
+
+typedef struct sim_memo_entry {
+    luo_arena *arena; /* NULL: free */
+    sim_memo_key key;
     sim_reply reply;
     size_t bytes;
     int64_t used;
@@ -23,11 +28,11 @@ typedef struct sim_memo {
 #define SIM_MEMO_BYTES ((size_t)256 << 20)
 
 /* NULL: not known. The entry stays until the next sim_memo_put. */
-const sim_memo_entry *sim_memo_find(sim_memo *m, uint64_t programs, const luo_world *world,
-                                    bool trace);
-/* Keeps a reply whose arrays live in arena, which the memo takes over (also on failure: freed).
+const sim_memo_entry *sim_memo_find(sim_memo *m, const sim_memo_key *key);
+/* Keeps a reply whose arrays live in arena, which the memo takes over (also on failure: freed); the
+ * world of the key is copied.
  * NULL: out of memory. */
-const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, uint64_t programs,
-                                   const luo_world *world, bool trace, const sim_reply *reply);
+const sim_memo_entry *sim_memo_put(sim_memo *m, luo_arena *arena, const sim_memo_key *key,
+                                   const sim_reply *reply);
 void sim_memo_free(sim_memo *m);
 #endif

@@ -18,6 +18,7 @@
 typedef struct question { /* goes first; world, changes and random states follow */
     int32_t nchanges;
     bool trace, noise;
+    double update;
 } question;
 
 /* ---- the process ---- */
@@ -90,6 +91,7 @@ static bool hear(server *v)
     if (!sim_receive(v->fd, &v->q, sizeof v->q)) return false;
     const size_t devices = (size_t)v->world.ndevices, links = (size_t)v->world.nlinks;
     v->changes = LUO_NEW_N(v->asked, luo_change, v->q.nchanges);
+    v->step.update = v->q.update;
     v->step.rng = v->q.noise ? LUO_NEW_N(v->asked, luo_rng, v->net->set->n) : NULL;
     if (!v->changes || (v->q.noise && !v->step.rng)) return false;
     return sim_receive(v->fd, v->world.slowdown, devices * sizeof(double)) &&
@@ -204,7 +206,7 @@ static luo_status mourn(sim_worker *w, luo_err *err)
 
 static bool put_question(const sim_worker *w, const sim_ask *ask)
 {
-    const question q = {ask->nchanges, ask->trace, ask->rng != NULL};
+    const question q = {ask->nchanges, ask->trace, ask->rng != NULL, ask->update};
     const luo_world *world = ask->world;
     const size_t devices = (size_t)world->ndevices, links = (size_t)world->nlinks;
     return sim_send(w->fd, &q, sizeof q) &&

@@ -22,6 +22,7 @@ typedef struct sim_ask {
     const luo_change *changes; /* at_s since the start of the step */
     int32_t nchanges;
     bool trace;
+    double update; /* luo_step_part_update */
     luo_rng *rng; /* n of the programs, changed by the step; NULL: no noise */
     int32_t n;
     const volatile int *interrupted; /* of the config */

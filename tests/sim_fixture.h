@@ -43,6 +43,7 @@ typedef struct rig {
     luo_backend_state *state; /* NULL: not open */
     luo_err err;
     int64_t step;
+    luo_step_part part; /* of the next step */
     bool trace;
 } rig;
 
@@ -276,8 +277,13 @@ static inline void rig_open(rig *r)
 
 static inline luo_status rig_try(rig *r, const luo_change *changes, int32_t n, luo_step_result *out)
 {
-    const luo_step_request request = {.programs = &r->set, .world = r->world, .changes = changes,
-                                      .nchanges = n, .step = r->step++, .trace = r->trace};
+    const luo_step_request request = {.programs = &r->set,
+                                      .world = r->world,
+                                      .changes = changes,
+                                      .nchanges = n,
+                                      .step = r->step++,
+                                      .part = r->part,
+                                      .trace = r->trace};
     if (!r->state) rig_open(r);
     return luo_sim_backend.run_ranks(r->state, &request, out, &r->err);
 }

@@ -120,7 +120,6 @@ bool luo_profile_value(const luo_profile *profile, const char *name, double *val
 /* Peak for dtype in flop/s. Errors: LUO_EINPUT E2. */
 luo_status luo_profile_peak(const luo_profile *profile, luo_dtype dtype, double *flops,
                             luo_err *err);
-enum { LUO_OPTIMIZER_BYTES = 34 }; /* optimizer_bytes of that stack: grad 4+2, state 12 + 12, .. */
 /* The stack `luoshu-cuda`, docs/formats.md#luoshustack1. */
 void luo_stack_default(luo_stack *stack);
 /* The profile as programs of this stack use the GPU: its ratios scaled, with precision tf32 the

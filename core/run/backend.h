@@ -123,6 +123,9 @@ static inline bool luo_step_part_is_last(const luo_step_part *part)
 {
     return part->n == 0 || part->index == part->n - 1;
 }
+/* Time of this part's update against that of a whole step, which streams `bytes` a parameter: the
+ * first part keeps its gradients, others add to them, the last one adds them as it updates. */
+double luo_step_part_update(const luo_step_part *part, double bytes);
 
 typedef struct luo_step_request {
     const luo_programs *programs;

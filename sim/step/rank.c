@@ -185,15 +185,21 @@ static double draw_work(luo_rank *rank, int32_t c)
 
 /* ---- work of the device ---- */
 
+static double work_s(const luo_rank *rank, const luo_instr *in, const sim_op *op)
+{
+    return in->cost.kind == LUO_COST_OPTIMIZER ? op->seconds * rank->step->update : op->seconds;
+}
+
 static luo_status compute(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                           double ready, double *last)
 {
+    const double seconds = work_s(rank, in, op);
     *last = 0;
-    if (rank->told) rank->predicted_s += op->seconds;
+    if (rank->told) rank->predicted_s += seconds;
     ready = later(ready, rank->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
     for (int32_t k = 0; k < rank->npaces; k++) {
         sim_pace *c = &rank->paces[k];
-        const double work = op->seconds * draw_work(rank, k), start = later(c->clock, ready);
+        const double work = seconds * draw_work(rank, k), start = later(c->clock, ready);
         const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
                                           : sim_timeline_end(&c->slow, start, work);
         c->clock = end;
@@ -208,11 +214,11 @@ static luo_status compute(luo_rank *rank, int32_t task, const luo_instr *in, con
 static luo_status work_aside(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                              double ready, double *last)
 {
-    const double start = later(rank->clock[op->fifo], ready);
+    const double start = later(rank->clock[op->fifo], ready), seconds = work_s(rank, in, op);
     *last = start;
     for (int32_t k = 0; k < rank->npaces; k++)
-        *last = later(
-            *last, sim_timeline_end(&rank->paces[k].slow, start, op->seconds * draw_work(rank, k)));
+        *last = later(*last,
+                      sim_timeline_end(&rank->paces[k].slow, start, seconds * draw_work(rank, k)));
     rank->clock[op->fifo] = *last;
     for (int32_t k = 0; k < rank->npaces; k++)
         LUO_TRY(note(rank, &rank->paces[k], task, in, op, start, *last));
@@ -286,7 +292,7 @@ luo_status sim_execute(sim_job *job, double *end)
     sim_sleep_until(rank->step, job->start);
     const double start = sim_now(rank->step);
     double spent = 0;
-    const double work = job->op->seconds * job->factor;
+    const double work = work_s(rank, job->instr, job->op) * job->factor;
     if (rank->class->thread)
         LUO_TRY(run_paced(rank, &c->slow, work, &spent));
     else
@@ -395,7 +401,8 @@ static luo_status submit_job(luo_rank *rank, const luo_issue *issue, const sim_o
     const double factor = executes               ? draw_work(rank, 0)
                           : op->what >= SIM_MEET ? draw_comm(rank)
                                                  : 1;
-    if (executes && op->fifo == LUO_STREAM_COMPUTE && rank->told) rank->predicted_s += op->seconds;
+    if (executes && op->fifo == LUO_STREAM_COMPUTE && rank->told)
+        rank->predicted_s += work_s(rank, issue->instr, op);
     const sim_cell *cell = sim_job_new(rank, issue, op, factor, ready);
     if (!cell) return LUO_ENOMEM;
     if (rank->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&

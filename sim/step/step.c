@@ -205,6 +205,7 @@ luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change
                         int32_t nchanges, bool trace)
 {
     luo_rng *rng = step->rng;
+    const double update = step->update;
     luo_arena_reset(step->arena, 0);
     *step = (sim_step){.net = step->net,
                        .grid = step->grid,
@@ -214,6 +215,7 @@ luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change
                        .kept = step->kept,
                        .courses = step->courses,
                        .rng = rng,
+                       .update = update,
                        .origin = simgrid_get_clock(),
                        .trace = trace,
                        .rounds = step->net->set->staggered ? SIM_ROUNDS : 1,

@@ -209,6 +209,7 @@ struct sim_step {
     luo_rank *ranks;
     const luo_walk **walks; /* per role; NULL: no class has it */
     luo_rng *rng; /* per program; NULL: no noise */
+    double update; /* luo_step_part_update of the step asked for */
 
     double origin; /* SimGrid's clock at the start */
     bool trace, links_quiet;

@@ -238,7 +238,41 @@ START_TEST(rings_too_long_are_told)
 }
 END_TEST
 
+/* A part that is not the last keeps its gradients (4 bytes read, 4 written) or adds them to the sum
+ * (4 more read); the last one reads the sum and updates (34 bytes). Whether GPUs compute folded or
+ * one by one, or a CPU rank does; no part is taken for another that came before. */
+START_TEST(parts_update_once)
+{
+    static const double bytes[] = {34, 8, 12, 12, 38, 34};
+    rig *r = rig_new(&(rig_shape){.cores = _i == 2 ? 1 : 0});
+    const int32_t role = rig_role(r);
+    rig_work(r, role, 0.1);
+    rig_add(r, role,
+            (luo_instr){.kind = LUO_INSTR_COMPUTE,
+                        .stream = LUO_STREAM_COMPUTE,
+                        .cost = {LUO_COST_OPTIMIZER, {1000000000, LUO_OPTIMIZER_BYTES}}});
+    rig_device(r, 0, role, 0, 0);
+    rig_task(r, 0, 0, -1);
+    r->config.fold = _i != 1;
+    r->stack.optimizer_bytes = LUO_OPTIMIZER_BYTES;
+    double whole = 0;
+    for (int32_t k = 0; k < (int32_t)LUO_ROWS(bytes); k++) {
+        const bool part = k > 0 && k < 5;
+        if (part)
+            r->part = (luo_step_part){.index = k - 1, .n = 4};
+        else
+            r->part = (luo_step_part){0};
+        const luo_step_result s = rig_step(r);
+        if (k == 0) whole = rig_seconds(&s) - 0.1;
+        ck_assert_double_gt(whole, 0.001);
+        rig_near(rig_seconds(&s), 0.1 + whole * bytes[k] / 34, 1e-9, "update");
+        rig_near(s.predicted_s[0], rig_seconds(&s), 1e-9, "predicted");
+    }
+    rig_free(r);
+}
+END_TEST
+
 LUO_SUITE("backend.sim_accounts", LUO_T_N(links_of_one_collective, 3), LUO_T(links_of_one_message),
           LUO_T_N(uneven_loads_of_nics, 2), LUO_T_N(links_to_the_storage, 4),
           LUO_T_N(folding_keeps_the_accounts, 3 * LUO_ROWS(layouts)),
-          LUO_T(rings_too_long_are_told))
+          LUO_T(rings_too_long_are_told), LUO_T_N(parts_update_once, 3))

@@ -77,12 +77,13 @@ typedef enum luo_cost_kind {
                              runs an unfused core forward again (selective recompute) */
     LUO_COST_ATTENTION_B,
     LUO_COST_STREAM,     /* a: bytes moved; one kernel */
-    LUO_COST_OPTIMIZER,  /* a: parameters updated here, bytes per parameter */
+    LUO_COST_OPTIMIZER,  /* a: parameters updated here, LUO_OPTIMIZER_BYTES */
     LUO_COST_GROUPED     /* products of experts, each with rows of its own; a: rows of all, n, k,
                             experts that have rows, element bytes, then how often LUO_GROUPED_TILE
                             rows, half and a quarter of that cover each expert's, in sum */
 } luo_cost_kind;
 enum { LUO_GROUPED_TILE = 256, LUO_GROUPED_TILES = 3, LUO_COST_SIZES = 5 + LUO_GROUPED_TILES };
+enum { LUO_OPTIMIZER_BYTES = 34 }; /* per parameter: grad 4+2, state 12 + 12, weight, clipping */
 enum { LUO_ATTENTION_CAUSAL = 1, LUO_ATTENTION_AGAIN = 2 };
 typedef struct luo_cost_key {
     int32_t kind;

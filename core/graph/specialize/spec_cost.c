@@ -4,8 +4,6 @@
 
 #include "core/graph/specialize/spec_internal.h"
 
-enum { UPDATE_BYTES = 34 }; /* per parameter: gradient, state, weight, clipping */
-
 typedef struct look { /* where sizes are looked up */
     const spec *s;
     const luo_op *op;
@@ -230,7 +228,7 @@ static void cost_update(const look *l, luo_instr *instr)
 {
     int64_t n = 0;
     for (int32_t k = 0; k < l->op->nin / 2; k++) n += in_volume(l, k);
-    instr->cost = (luo_cost_key){LUO_COST_OPTIMIZER, {n, UPDATE_BYTES}};
+    instr->cost = (luo_cost_key){LUO_COST_OPTIMIZER, {n, LUO_OPTIMIZER_BYTES}};
 }
 
 /* Residual and dropout forward, their gradients where they meet backward, sums after the step. */
