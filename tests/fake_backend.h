@@ -56,6 +56,7 @@ static struct fake {
     bool processes;         /* they run */
     int64_t state_step;     /* steps that the state has seen; -1: there is none */
     uint64_t state_plan;    /* that it is laid out for */
+    double notice_s;        /* from the death of a process until it is noticed */
     double state_s, gap_s;  /* what state() takes; the way to the ranks before a step */
     double machine;         /* compute_s is that many times what is predicted; 0: 1 */
     double odd_stage;       /* device 4 computes so many times longer than that; 0: 1 */
@@ -256,6 +257,7 @@ static inline luo_status fake_run(luo_backend_state *b, const luo_step_request *
         if (change) luo_world_apply(fake.world, change);
         if (change && change->hard) out->died = true;
     }
+    if (out->died) fake.now_s += fake.notice_s;
     out->end_s = fake.now_s;
     double *compute = LUO_NEW_N(fake.scratch, double, 2 * q->programs->n);
     const bool other = fake.other_machine > 0 && p != fake.plans[0].plan;

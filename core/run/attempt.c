@@ -173,12 +173,16 @@ static luo_status run_once(luo_run *run, const luo_step_part *part, int32_t atte
     return luo_run_advance(run, run->clock.t_s, err);
 }
 
-static luo_status change_part(luo_run *run, int32_t part, luo_err *err)
+/* *broken: a process or a link failed meanwhile. Where a process is to be killed nothing changes:
+ * the part at hand fails, and is answered after it. */
+static luo_status change_part(luo_run *run, int32_t part, bool *broken, luo_err *err)
 {
-    if (part == 0) return LUO_OK;
+    *broken = false;
+    if (part == 0 || luo_real_strikes(run)) return LUO_OK;
     run->lengths->in_step = true;
     const luo_status st = luo_run_lengths_bind(run, part, err);
     run->lengths->in_step = false;
+    *broken = run->plans.running != run->lengths->used;
     return st;
 }
 
@@ -190,7 +194,12 @@ static luo_status run_parts(luo_run *run, int32_t attempt, luo_step_result *resu
     luo_step_part part = {
         .n = lengths->plans.n, .nsequences = lengths->n, .length = lengths->length};
     for (int32_t k = part.index = 0; k < part.n; part.index = ++k) {
-        LUO_TRY(change_part(run, k, err));
+        bool broken;
+        LUO_TRY(change_part(run, k, &broken, err));
+        if (broken) {
+            *result = (luo_step_result){.status = LUO_EPEER};
+            return LUO_OK;
+        }
         LUO_TRY(run_once(run, &part, attempt, false, result, err));
         if (result->status != LUO_OK) return LUO_OK;
         const luo_used_plan *used = luo_run_plan(&run->plans);

@@ -256,7 +256,9 @@ luo_status luo_real_died(luo_run *run, const luo_step_result *result, luo_err *e
     if (!run->backend.died_why) return luo_err_nomem(err);
     memset(run->backend.running, 0,
            (size_t)run->job.scenario->cluster->ndevices * sizeof *run->backend.running);
-    if (d >= 0 && !luo_events_world(run->clock.events)->up[d]) return LUO_OK; /* an event said so */
+    /* an event said so, be it that the device is back by now */
+    if (d >= 0 && (!luo_events_world(run->clock.events)->up[d] || run->health.emptied[d]))
+        return LUO_OK;
     run->backend.unplanned = true;
     run->backend.deaths++;
     if (d < 0) return LUO_OK;

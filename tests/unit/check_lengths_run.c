@@ -564,6 +564,89 @@ START_TEST(back_to_the_start)
 }
 END_TEST
 
+/* ---- a process that dies between two parts of a step ---- */
+
+static struct parted {
+    int32_t requests, dies_at, parts_most;
+    bool in_move; /* it died in one */
+} parted;
+
+/* As fake_data_run, for steps in parts: the state has seen a step when its last part is done; the
+ * process of device 7 dies in request `dies_at`. */
+static luo_status parted_run(luo_backend_state *b, const luo_step_request *q, luo_step_result *out,
+                             luo_err *err)
+{
+    const bool move = q->recipe->from != NULL, dies = parted.requests++ == parted.dies_at;
+    ck_assert(fake.processes);
+    ck_assert_int_eq(fake.state_step, q->step);
+    parted.parts_most = q->part.n > parted.parts_most ? q->part.n : parted.parts_most;
+    LUO_TRY(fake_run(b, q, out, err));
+    if (!dies) {
+        fake.state_step += !move && luo_step_part_is_last(&q->part);
+        return LUO_OK;
+    }
+    parted.in_move = move;
+    fake.processes = false;
+    out->status = LUO_EPEER;
+    out->died = true;
+    out->failed_device = 7;
+    snprintf(out->text, sizeof out->text, "the process of device 7 died");
+    return LUO_OK;
+}
+
+/* Memory holds the long sequences on several devices alone, so a step may take several parts. */
+static void run_parted(int32_t dies_at)
+{
+    static const luo_lengths long_tail = {
+        .kind = LUO_LENGTH_LOGNORMAL, .median = 60, .sigma = 1.5, .low = 8, .high = 4096};
+    luo_backend backend = fake_data_backend;
+    luo_err err = {0};
+    events[0] = fixture_event("back", LUO_EVENT_JOIN, "device:7", 1000, 0);
+    prepare_lengths("hotspa", 4, 1);
+    small.max_sequence_tokens = 4096;
+    small.hidden = 1024;
+    small.ffn_hidden = 3072;
+    sc.lengths = &long_tail;
+    sc.batch_tokens = 16384;
+    ((luo_profile *)sc.cluster->groups[0].profile)->memory_bytes = 2400e6;
+    sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
+    sc.checkpoint.every_steps = 1;
+    sc.checkpoint.blocking = true;
+    ((luo_cluster *)sc.cluster)->storage_write_bytes_per_s = 0;
+    spec.planner_s = spec.lengths.switch_ms = 0;
+    backend.caps |= LUO_CAP_PARTS;
+    backend.run_ranks = parted_run;
+    opts.backend = &backend;
+    opts.max_restarts = 1;
+    opts.checkpoints = "out/hotspa/checkpoints";
+    parted = (struct parted){.dies_at = dies_at};
+    const luo_status st = luo_run_policy(&sc, 0, &opts, &fake_sink, &err);
+    opts.backend = &fake_backend;
+    ck_assert_msg(st == LUO_OK, "death in request %d: %s", dies_at, err.text);
+    ck_assert_int_eq(fake.summary.state, LUO_COMPLETE);
+    ck_assert_int_eq(fake.summary.kept_tokens, 4 * 16384);
+    ck_assert_int_eq(fake.summary.restarts, dies_at >= 0);
+}
+
+/* In whatever part of whatever step, or move between two of them: the step begins again with its
+ * first part, of the last checkpoint. */
+START_TEST(death_between_parts)
+{
+    int32_t in_moves = 0, in_parts = 0;
+    run_parted(-1);
+    ck_assert_int_gt(parted.parts_most, 1);
+    const int32_t all = parted.requests;
+    for (int32_t k = 0; k < all; k++) {
+        run_parted(k);
+        ck_assert_int_gt(parted.requests, all);
+        in_moves += parted.in_move;
+        in_parts += !parted.in_move;
+    }
+    ck_assert_int_gt(in_moves, 4);
+    ck_assert_int_gt(in_parts, 4);
+}
+END_TEST
+
 /* Tokens of the last step on the replica that has device 1, which is three times slower. */
 static int64_t tokens_of_slow(luo_length_stragglers stragglers, double *step_s)
 {
@@ -605,5 +688,6 @@ LUO_SUITE("run.lengths", LUO_T_N(plans_ahead, 2), LUO_T(plans_not_ahead),
           LUO_T(traffic_is_added_by_who_it_is), LUO_T_N(steps_as_known_teach, 7),
           LUO_T_N(every_sequence_once, LUO_ROWS(policies)),
           LUO_T_N(steps_in_parts_are_not_traced, LUO_ROWS(policies)),
-          LUO_T(steps_in_parts_need_a_backend), LUO_T_N(fails_and_comes_back, 2),
-          LUO_T(back_to_the_start), LUO_T(slow_devices_are_given_less))
+          LUO_T(steps_in_parts_need_a_backend), LUO_T(death_between_parts),
+          LUO_T_N(fails_and_comes_back, 2), LUO_T(back_to_the_start),
+          LUO_T(slow_devices_are_given_less))

@@ -424,6 +424,24 @@ START_TEST(hard_failure_is_as_on_the_simulator)
 }
 END_TEST
 
+/* A process that an event killed is not lost for good, be its device back before that is noticed.
+ */
+START_TEST(hard_failure_shorter_than_its_notice)
+{
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7.5, 0.2);
+    events[0].hard = true;
+    prepare_real("restart", 20, 1);
+    opts.max_restarts = 0;
+    fake.notice_s = 0.5;
+    save_every(4);
+    run_ok();
+    check_books();
+    asked("init; save 4; load 4; save 8; save 12; save 16; save 20");
+    ck_assert_int_eq(fake.nplans, 1);
+    ck_assert_int_eq(fake.summary.restarts, 1);
+}
+END_TEST
+
 /* A hard failure of somebody outside the plan kills nobody. */
 START_TEST(hard_failure_outside)
 {
@@ -740,16 +758,15 @@ LUO_SUITE("run.real", LUO_T(state_comes_first), LUO_T_N(saves_when_asked, 2),
           LUO_T_N(longer_of_the_two, 2), LUO_T(the_way_to_the_ranks_is_a_bubble),
           LUO_T_N(failure_goes_back_to_what_was_saved, 2), LUO_T(chosen_costs_cost_nothing),
           LUO_T_N(given_costs_count, 4), LUO_T(chosen_costs_count_when_simulated),
-          LUO_T_N(replacement, LUO_ROWS(replaced)),
-          LUO_T(death_without_an_event), LUO_T(bare_plan_survives), LUO_T(death_outside_the_plan),
+          LUO_T_N(replacement, LUO_ROWS(replaced)), LUO_T(death_without_an_event),
+          LUO_T(bare_plan_survives), LUO_T(death_outside_the_plan),
           LUO_T_N(too_many_deaths, LUO_ROWS(gone)), LUO_T_N(death_while_loading, 2),
           LUO_T_N(death_at_the_start, 2), LUO_T(no_more_devices_than_processes),
-          LUO_T_N(hard_failure_is_as_on_the_simulator, 2), LUO_T(hard_failure_outside),
-          LUO_T(resumed), LUO_T(resumed_with_other_lengths),
-          LUO_T_N(nothing_left_to_resume, 2), LUO_T(older_checkpoint),
-          LUO_T(resumed_from_an_older_one), LUO_T_N(told_for_an_hour, LUO_ROWS(hours)),
-          LUO_T(switches_move_state),
+          LUO_T_N(hard_failure_is_as_on_the_simulator, 2),
+          LUO_T(hard_failure_shorter_than_its_notice), LUO_T(hard_failure_outside), LUO_T(resumed),
+          LUO_T(resumed_with_other_lengths), LUO_T_N(nothing_left_to_resume, 2),
+          LUO_T(older_checkpoint), LUO_T(resumed_from_an_older_one),
+          LUO_T_N(told_for_an_hour, LUO_ROWS(hours)), LUO_T(switches_move_state),
           LUO_T_N(programs_that_cannot_be_bound, 2), LUO_T_N(pace_of_the_machine, 6),
-          LUO_T(probes_after_measurements), LUO_T_N(pace_under_each_plan, 2),
-          LUO_T(disk_is_lost),
+          LUO_T(probes_after_measurements), LUO_T_N(pace_under_each_plan, 2), LUO_T(disk_is_lost),
           LUO_T_N(same_log_at_random, 60))
