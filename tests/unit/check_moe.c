@@ -343,7 +343,7 @@ END_TEST
 /* MA2 */
 START_TEST(exchange_costs)
 {
-    const luo_alltoall_links links = {20e-6, 12.5e9, 5e-6, 10e9, 300e9};
+    const luo_alltoall_links links = {20e-6, 12.5e9, 5e-6, 10e9, 300e9, 1};
     const luo_alltoall x = {4, 8, 1}, y = {2, 4, 1}, one = {4, 1, 1};
     ck_assert(fabs(luo_alltoall_limit(&x, &links) - 2462389.38) < .01);
     ck_assert(fabs(luo_alltoall_limit(&y, &links) - 413265.306) < .001);

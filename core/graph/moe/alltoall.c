@@ -1,7 +1,6 @@
-/* alltoall.c: index maps and costs of three exchanges. */
+/* alltoall.c: index maps of three exchanges; their costs: alltoall_cost.c. */
 #include "core/graph/moe/alltoall.h"
 
-#include <math.h>
 #include <string.h>
 
 static int64_t devices(const luo_alltoall *x)
@@ -76,33 +75,4 @@ void luo_alltoall_move(const luo_alltoall *x, luo_alltoall_kind kind, const int6
         move_2d(x, in, out, work);
         return;
     }
-}
-
-double luo_alltoall_seconds(const luo_alltoall *x, luo_alltoall_kind kind,
-                            const luo_alltoall_links *links, double bytes)
-{
-    const double N = x->nodes, G = x->each;
-    const double wire = G * bytes * (N - 1) / (N * links->bytes_per_s);
-    const double inner = G * links->inner_bytes_per_s;
-    switch (kind) {
-    case LUO_ALLTOALL_FLAT:
-        break;
-    case LUO_ALLTOALL_LEADER:
-        return (N - 1) * links->message_s + wire +
-               2 * (G - 1) * (links->inner_message_s + bytes / links->inner_bytes_per_s) +
-               4 * G * bytes / links->memory_bytes_per_s;
-    case LUO_ALLTOALL_2D:
-        return (G - 1) * (links->inner_message_s + bytes / inner) + G * (N - 1) * links->message_s +
-               wire + 4 * bytes / links->memory_bytes_per_s;
-    }
-    return G * G * (N - 1) * links->message_s + wire;
-}
-
-double luo_alltoall_limit(const luo_alltoall *x, const luo_alltoall_links *links)
-{
-    const double N = x->nodes, G = x->each;
-    const double saved =
-        (G * G - 1) * (N - 1) * links->message_s - 2 * (G - 1) * links->inner_message_s;
-    const double each = 2 * (G - 1) / links->inner_bytes_per_s + 4 * G / links->memory_bytes_per_s;
-    return fmax(saved / each, 0);
 }
