@@ -1,0 +1,86 @@
+#include "core/cost/alltoall_links.h"
+
+#include <math.h>
+
+static const int64_t LARGE = INT64_C(1) << 30;
+
+typedef struct pace { /* the slowest of several ways */
+    double message_s, byte_s;
+} pace;
+
+static luo_status add_way(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double share,
+                          pace *slowest, luo_err *err)
+{
+    double one, some, twice;
+    LUO_TRY(luo_cost_p2p(ctx, src, dst, 1, share, &one, err));
+    LUO_TRY(luo_cost_p2p(ctx, src, dst, LARGE, share, &some, err));
+    LUO_TRY(luo_cost_p2p(ctx, src, dst, 2 * LARGE, share, &twice, err));
+    slowest->message_s = fmax(slowest->message_s, one);
+    slowest->byte_s = fmax(slowest->byte_s, (twice - some) / (double)LARGE);
+    return LUO_OK;
+}
+
+static int32_t first_device(const luo_cluster *cluster, int32_t node)
+{
+    return cluster->nodes[node].first_device;
+}
+
+/* From the first node of a group to the next one of it and to the first of all others. */
+static luo_status add_nodes(const luo_cost_ctx *ctx, int32_t node, pace *slowest, luo_err *err)
+{
+    const luo_cluster *cluster = ctx->cluster;
+    const int32_t group = cluster->nodes[node].group, nics = cluster->groups[group].nics;
+    for (int32_t to = 0; to < cluster->nnodes; to++) {
+        const luo_node *other = &cluster->nodes[to];
+        const int32_t theirs = cluster->groups[other->group].nics;
+        if (other->index != (other->group == group ? 1 : 0)) continue;
+        const double share = 1.0 / (theirs < nics ? theirs : nics);
+        LUO_TRY(add_way(ctx, first_device(cluster, node), first_device(cluster, to), share, slowest,
+                        err));
+    }
+    return LUO_OK;
+}
+
+static luo_status add_group(const luo_cost_ctx *ctx, int32_t node, luo_alltoall_cluster *x,
+                            pace *net, pace *inner, double *memory_byte_s, luo_err *err)
+{
+    const luo_node_group *group = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
+    const int32_t dev = first_device(ctx->cluster, node), each = group->devices_per_node;
+    const luo_profile *profile = group->profile;
+    double some, twice;
+    LUO_TRY(add_nodes(ctx, node, net, err));
+    for (int32_t i = 1; i < each; i++) LUO_TRY(add_way(ctx, dev, dev + i, 0, inner, err));
+    LUO_TRY(luo_cost_stream(profile, (double)LARGE, &some, err));
+    LUO_TRY(luo_cost_stream(profile, 2 * (double)LARGE, &twice, err));
+    *memory_byte_s = fmax(*memory_byte_s, (twice - some) / (double)LARGE);
+    x->free_bytes = fmin(x->free_bytes, profile->memory_bytes - profile->reserved_bytes);
+    if (x->shape.each > 0 && x->shape.each != each) x->even = false;
+    if (x->shape.each == 0 || each < x->shape.each) x->shape.each = each;
+    if (x->links.nics == 0 || group->nics < x->links.nics) x->links.nics = group->nics;
+    return LUO_OK;
+}
+
+luo_status luo_alltoall_links_of(const luo_cost_ctx *ctx, luo_alltoall_cluster *out, luo_err *err)
+{
+    const luo_cluster *cluster = ctx->cluster;
+    luo_alltoall_cluster x = {
+        .shape = {cluster->nnodes, 0, 1}, .even = true, .free_bytes = HUGE_VAL};
+    pace net = {0, 0}, inner = {0, 0};
+    double memory_byte_s = 0;
+    if (cluster->nnodes < 2)
+        return luo_err_set(err, LUO_EINPUT,
+                           "cluster `%s` has one node; exchanges are compared between two or more.",
+                           cluster->name);
+    for (int32_t node = 0; node < cluster->nnodes; node++)
+        if (cluster->nodes[node].index == 0)
+            LUO_TRY(add_group(ctx, node, &x, &net, &inner, &memory_byte_s, err));
+    x.joined = inner.byte_s > 0;
+    if (!x.joined) inner = (pace){0, memory_byte_s}; /* no message goes there */
+    x.links.message_s = net.message_s;
+    x.links.bytes_per_s = 1 / net.byte_s;
+    x.links.inner_message_s = inner.message_s;
+    x.links.inner_bytes_per_s = 1 / inner.byte_s;
+    x.links.memory_bytes_per_s = 1 / memory_byte_s;
+    *out = x;
+    return LUO_OK;
+}
