@@ -236,6 +236,12 @@ static const luo_option sim_options[] = {
     {"rounds", "N", "of gmp: passes over samples and embeddings (5)"},
     {"balance", "X", "of gmp: weight of equal parts (100)"},
     {"replicas", "X", "of gmp: share of the embeddings that a part has copies of (0.01)"},
+    {"moe", "WHAT", "no file: of experts, three exchanges (exchange) or a layer's time (layer)"},
+    {"nodes", "N", "of exchange: nodes (the cluster's)"},
+    {"devices-per-node", "N", "of exchange: devices of a node (the cluster's)"},
+    {"free-gib", "X", "of exchange: memory that a leader may use (all but what is reserved)"},
+    {"expert-parallel", "N", "of layer: devices that have all experts (as many as divide them)"},
+    {"tokens", "N", "of layer: tokens of a device (4096)"},
 };
 
 static const luo_option run_options[] = {
@@ -365,7 +371,7 @@ const luo_verb luo_verbs[] = {
     {"sim",
      "luoshu sim SCENARIO|PLAN [options] | luoshu sim --sync MODE [options]",
      "Simulates a scenario under its policies, or a bare plan for a few steps; without a file"
-     " workers that wait for each other (docs/sync.md).",
+     " workers that wait for each other (docs/sync.md) or exchanges of experts (docs/moe.md).",
      "simulate a scenario or a plan",
      sim_options,
      N(sim_options),

@@ -48,11 +48,12 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 	@$(MAKE) --no-print-directory -j2 $(BIN)
 	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
 
-figures: ## sweeps of `sim --sync` and `--embed`: tables and figures in luoshu-figures (3 minutes)
+figures: ## sweeps of `sim --sync`, `--embed` and `--moe`: tables and figures in luoshu-figures (3 minutes)
 	@./tests/deps.sh build
 	@$(MAKE) --no-print-directory -j2 $(BIN)
 	@LUOSHU=$(abspath $(BIN)) ./tests/sync_figures.sh luoshu-figures/sync
 	@LUOSHU=$(abspath $(BIN)) ./tests/embed_figures.sh luoshu-figures/embed
+	@LUOSHU=$(abspath $(BIN)) ./tests/moe_figures.sh luoshu-figures/moe
 
 # Every test there is, by name: `make check` runs some, `make check-more` the others, `make check-all` all of them; what
 # check-all adds to each hangs on LUO_SCALE alone (CONTRIBUTING.md).

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cli/moe/moe_sim.h"
 #include "cli/sync/embed_sim.h"
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
@@ -9,10 +10,12 @@
 static const luo_sync_sim sims[] = {
     {"sync", luo_sync_run_options, luo_sync_run},
     {"embed", luo_embed_run_options, luo_embed_run},
+    {"moe", luo_moe_run_options, luo_moe_run},
 };
 
 /* What selectors have in common with scenarios and plans. */
-static const char *const shared[] = {"seed", "out", "force", "limit", NULL};
+static const char *const shared[] = {"seed",    "out",   "force", "limit", "model",
+                                     "cluster", "stack", "plots", NULL};
 static const char *const common[] = {"help", "json", "quiet", "color", NULL};
 
 static bool among(const char *name, const char *const *list)

@@ -25,7 +25,7 @@ luo_status luo_sync_sim_none(const luo_args *args, luo_err *err);
 luo_status luo_sync_straggler_read(luo_cli *cli, int32_t workers, luo_straggler *out,
                                    luo_err *err);
 
-/* Selectors: --sync (sync_run.c); --embed: embed_sim.h. */
+/* Selectors: --sync (sync_run.c); --embed: embed_sim.h; --moe: cli/moe/moe_sim.h. */
 extern const char *const luo_sync_run_options[];
 luo_status luo_sync_run(luo_cli *cli, luo_err *err);
 #endif

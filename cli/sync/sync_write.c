@@ -36,7 +36,8 @@ static luo_status remove_old(luo_cli *cli, const char *dir, luo_err *err)
 {
     static const char *const files[] = {"iterations.csv", "groups.csv",     "ahead.csv",
                                         "servers.csv",    "summary.json",   "staleness.csv",
-                                        "partition.csv",  "partitions.csv", "traffic.csv"};
+                                        "partition.csv",  "partitions.csv", "traffic.csv",
+                                        "a2a_sweep.csv",  "moe_layer.csv"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         const char *path = luo_arena_printf(cli->arena, "%s/%s", dir, files[i]);
         if (!path) return luo_err_nomem(err);

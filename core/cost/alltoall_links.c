@@ -11,11 +11,10 @@ typedef struct pace { /* the slowest of several ways */
 static luo_status add_way(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double share,
                           pace *slowest, luo_err *err)
 {
-    double one, some, twice;
-    LUO_TRY(luo_cost_p2p(ctx, src, dst, 1, share, &one, err));
+    double some, twice;
     LUO_TRY(luo_cost_p2p(ctx, src, dst, LARGE, share, &some, err));
     LUO_TRY(luo_cost_p2p(ctx, src, dst, 2 * LARGE, share, &twice, err));
-    slowest->message_s = fmax(slowest->message_s, one);
+    slowest->message_s = fmax(slowest->message_s, luo_cost_p2p_start(ctx, src, dst));
     slowest->byte_s = fmax(slowest->byte_s, (twice - some) / (double)LARGE);
     return LUO_OK;
 }

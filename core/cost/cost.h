@@ -150,6 +150,10 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
 luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                         double share, double *seconds, luo_err *err);
 
+/* What a message takes before its bytes: max(p2p_s, latency of the path), or, where transfers were
+ * measured, as long as the smallest of them. */
+double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst);
+
 /* Flow form of a collective: flows that all start delay_s after the collective does and then
  * carry `bytes` over luo_cluster_path(src, dst); the collective ends with the last of them.
  *

@@ -85,6 +85,15 @@ static double start_seconds(const luo_cluster *cluster, int32_t src, int32_t dst
     return fmax(p2p, luo_cluster_path_latency(cluster, src, dst));
 }
 
+double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst)
+{
+    const luo_cluster *cluster = ctx->cluster;
+    double seconds;
+    if (measured(luo_cluster_profile(cluster, src), path_class(cluster, src, dst), 1, &seconds))
+        return seconds;
+    return start_seconds(cluster, src, dst);
+}
+
 luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                         double share, double *seconds, luo_err *err)
 {

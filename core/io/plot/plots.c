@@ -39,7 +39,10 @@ enum { JOBS = 2 };
     X(PR_ISOLATION, "pr_isolation", TABLE_ISOLATION)                                               \
     X(HET_CACHE, "het_cache", TABLE_EMBED_SWEEP)                                                   \
     X(HET_BOUND, "het_bound", TABLE_EMBED_SWEEP)                                                   \
-    X(HET_THETA, "het_theta", TABLE_EMBED_SWEEP)
+    X(HET_THETA, "het_theta", TABLE_EMBED_SWEEP)                                                   \
+    X(A2A_SIZE, "a2a_size", TABLE_A2A_SWEEP)                                                       \
+    X(A2A_MAP, "a2a_map", TABLE_A2A_SWEEP)                                                         \
+    X(MOE_LAYER, "moe_layer", TABLE_MOE_LAYER)
 enum {
 #define FIGURE_ENUM(figure, name, table) figure,
     FIGURE_LIST(FIGURE_ENUM)
@@ -332,7 +335,7 @@ static bool without_run(const plotter *p)
 /* Tables of several runs have rows of several figures, whose name is the first column. */
 static bool is_sweep(luo_table_id id)
 {
-    return id == LUO_TABLE_SYNC_SWEEP || id == LUO_TABLE_EMBED_SWEEP;
+    return id == LUO_TABLE_SYNC_SWEEP || id == LUO_TABLE_EMBED_SWEEP || id == LUO_TABLE_A2A_SWEEP;
 }
 
 /* Has a sweep rows of that figure? */

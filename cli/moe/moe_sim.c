@@ -1,0 +1,62 @@
+#include "cli/moe/moe_sim.h"
+
+#include "cli/inputs.h"
+#include "cli/load.h"
+#include "cli/run/finish.h"
+#include "core/io/plot/plots.h"
+
+#define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
+
+const char *const luo_moe_run_options[] = {
+    "cluster",          "stack",    "out",   "force",           "plots",  "nodes",
+    "devices-per-node", "free-gib", "model", "expert-parallel", "tokens", NULL};
+
+enum { EXCHANGE, LAYER };
+static const char *const kinds[] = {"exchange", "layer"};
+static const struct {
+    const char *name;
+    int kind; /* that takes it alone */
+} owners[] = {{"nodes", EXCHANGE}, {"devices-per-node", EXCHANGE}, {"free-gib", EXCHANGE},
+              {"model", LAYER},    {"expert-parallel", LAYER},     {"tokens", LAYER}};
+
+static luo_status check_owners(const luo_args *args, int kind, luo_err *err)
+{
+    for (int i = 0; i < N(owners); i++)
+        if (owners[i].kind != kind && luo_args_has(args, owners[i].name))
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` is no option of `--moe %s`; leave it out.",
+                               owners[i].name, kinds[kind]);
+    return LUO_OK;
+}
+
+static luo_status draw(luo_cli *cli, const char *dir)
+{
+    luo_str made = {0};
+    if (!luo_plot_possible(NULL))
+        return luo_cli_note(cli, LUO_WARNING,
+                            "gnuplot is not installed, so no figure is drawn; install gnuplot-nox "
+                            "and call `luoshu plot`.");
+    const luo_status st = luo_cli_draw(cli, dir, NULL, false, &made);
+    fputs(luo_str_get(&made), luo_cli_out(cli));
+    luo_str_free(&made);
+    return st;
+}
+
+luo_status luo_moe_run(luo_cli *cli, luo_err *err)
+{
+    int kind;
+    bool plots = true;
+    luo_cluster *cluster;
+    luo_moe_sim sim = {0};
+    LUO_TRY(luo_args_choice(&cli->args, "moe", 0, kinds, N(kinds), &kind, err));
+    LUO_TRY(check_owners(&cli->args, kind, err));
+    LUO_TRY(luo_inputs_on_off(&cli->args, "plots", &plots, err));
+    LUO_TRY(luo_cli_stack(cli, &sim.stack));
+    LUO_TRY(luo_cli_cluster(cli, &cluster));
+    sim.cluster = cluster;
+    sim.dir = luo_args_get(&cli->args, "out", kind == LAYER ? "moe-layer" : "moe-exchange");
+    luo_status st =
+        kind == LAYER ? luo_moe_layers(cli, &sim, err) : luo_moe_exchange(cli, &sim, err);
+    if (st == LUO_OK && plots) st = draw(cli, sim.dir);
+    const luo_status closed = luo_set_close(&sim.set, true, st == LUO_OK ? err : NULL);
+    return st == LUO_OK ? closed : st;
+}
