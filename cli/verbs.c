@@ -240,7 +240,7 @@ static const luo_option sim_options[] = {
     {"nodes", "N", "of exchange: nodes (the cluster's)"},
     {"devices-per-node", "N", "of exchange: devices of a node (the cluster's)"},
     {"free-gib", "X", "of exchange: memory that a leader may use (all but what is reserved)"},
-    {"expert-parallel", "N", "of layer: devices that have all experts (as many as divide them)"},
+    {"expert-parallel", "N", "of layer: devices that have all experts (the most that divide them)"},
     {"tokens", "N", "of layer: tokens of a device (4096)"},
 };
 
