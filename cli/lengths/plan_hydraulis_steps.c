@@ -82,11 +82,12 @@ static luo_status simulate(luo_cli *cli, luo_hydraulis_call *call, luo_length_po
                            const luo_hydraulis_step *step, const luo_length_plans *plans,
                            double *seconds, luo_err *err)
 {
-    const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
     *seconds = 0;
     for (int32_t k = 0; k < plans->n; k++) {
         luo_judgement judged;
         luo_err why = {0};
+        judge.part = (luo_step_part){.index = k, .n = plans->n};
         const luo_status st = luo_judge_plan(&judge, plans->part[k].plan, call->in.rule.most,
                                              call->rate, &judged, &why);
         if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);

@@ -94,11 +94,13 @@ static void draw(scene *s)
 /* All parts, one after the other; INFINITY: one cannot run. */
 static double simulate(const scene *s, const luo_length_plans *plans)
 {
+    luo_judge judge = s->judge;
     double seconds = 0;
     for (int32_t k = 0; k < plans->n; k++) {
         luo_judgement judged;
         luo_err err = {0};
-        good(luo_judge_plan(&s->judge, plans->part[k].plan, s->in.rule.most, NULL, &judged, &err),
+        judge.part = (luo_step_part){.index = k, .n = plans->n};
+        good(luo_judge_plan(&judge, plans->part[k].plan, s->in.rule.most, NULL, &judged, &err),
              &err);
         seconds += judged.seconds;
     }

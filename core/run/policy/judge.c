@@ -101,7 +101,7 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
         world->link_extra_latency_s[l] = j->links->link_extra_latency_s[l];
     }
     LUO_TRY(j->simulator->open(&config, &backend, err));
-    const luo_step_request request = {.programs = set, .world = world};
+    const luo_step_request request = {.programs = set, .world = world, .part = j->part};
     luo_status st = j->simulator->run_ranks(backend, &request, &result, err);
     if (st == LUO_OK && result.status != LUO_OK)
         st = luo_err_set(err, result.status, "%s", result.text);
