@@ -427,7 +427,34 @@ START_TEST(by_source)
 }
 END_TEST
 
-LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced),
+/* Sums that are rounded otherwise, as where a model is cut otherwise, change no choice, be some
+ * tokens alike. */
+START_TEST(rounding_deals_alike)
+{
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        luo_arena *a = luo_arena_new(1 << 14);
+        luo_rng rng = luo_rng_seed(seed);
+        const int32_t experts = 2 + (int32_t)luo_rng_pick(&rng, 6);
+        const int64_t tokens = 1 + luo_rng_pick(&rng, 40);
+        double *scores = LUO_NEW_N(a, double, tokens *experts);
+        double *other = LUO_NEW_N(a, double, tokens *experts);
+        int32_t *expert[2] = {LUO_NEW_N(a, int32_t, tokens), LUO_NEW_N(a, int32_t, tokens)};
+        for (int64_t i = 0, like = 0; i < tokens * experts; i++) {
+            if (i % experts == 0) like = luo_rng_pick(&rng, 2) * experts; /* as the token before */
+            scores[i] = like > 0 && i >= like ? scores[i - like] : luo_rng_normal(&rng);
+            other[i] = scores[i] + 1e-15 * (double)(luo_rng_pick(&rng, 9) - 4);
+        }
+        ck_assert_int_eq(luo_gate_deal(a, tokens, experts, scores, expert[0], NULL), LUO_OK);
+        ck_assert_int_eq(luo_gate_deal(a, tokens, experts, other, expert[1], NULL), LUO_OK);
+        ck_assert_msg(memcmp(expert[0], expert[1], (size_t)tokens * sizeof **expert) == 0,
+                      "seed %llu: %d tokens, %d experts", (unsigned long long)seed, (int)tokens,
+                      (int)experts);
+        luo_arena_free(a);
+    }
+}
+END_TEST
+
+LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced), LUO_T(rounding_deals_alike),
           LUO_T_N(dealt, 200), LUO_T(dealt_in_turn), LUO_T(hash), LUO_T(sigmoid),
           LUO_T_N(route_groups, LUO_ROWS(group_rows)), LUO_T(ktop1),
           LUO_T_N(bad_gate, LUO_ROWS(bad_gates)), LUO_T_N(places_once, 50), LUO_T(leader),

@@ -1,13 +1,17 @@
 /* balanced.c: equally many tokens for every expert (Lewis et al. 2021), by an auction: experts bid
  * for tokens, prices rise until every token has a buyer.
  *
- * Differs from the published layer, whose test makes eps always the least one. */
+ * Differs from the published layer, whose test makes eps always the least one. And scores count in
+ * whole parts of eps: bids are often equal but for how sums were rounded, which differs from cut to
+ * cut of a model; sums of whole numbers are the same in any order. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/graph/moe/gate.h"
 
+enum { EPS = 1 << 12 }; /* so many parts */
 enum { STICKY_ROUNDS = 100 }; /* rounds in which experts look at their own tokens first */
 
 typedef struct bid {
@@ -19,8 +23,7 @@ typedef struct bid {
 typedef struct auction {
     int64_t tokens, each;
     int32_t experts, round;
-    const double *scores;
-    double eps, *price, *offer; /* offer: the highest for a token in this round */
+    double *score, *price, *offer; /* whole parts of eps; offer: a token's highest in this round */
     int32_t *owner, *buyer;
     bid *list;
 } auction;
@@ -36,7 +39,7 @@ static int by_value(const void *a, const void *b)
 static void rank_tokens(auction *a, int32_t expert)
 {
     for (int64_t t = 0; t < a->tokens; t++)
-        a->list[t] = (bid){a->scores[t * a->experts + expert] - a->price[t], (int32_t)t,
+        a->list[t] = (bid){a->score[t * a->experts + expert] - a->price[t], (int32_t)t,
                            a->round < STICKY_ROUNDS && a->owner[t] == expert};
     qsort(a->list, (size_t)a->tokens, sizeof *a->list, by_value);
 }
@@ -49,7 +52,7 @@ static void offer(auction *a, int32_t expert)
     for (int64_t i = 0; i < a->each; i++) {
         const int32_t t = a->list[i].token;
         const bool own = a->owner[t] == expert;
-        const double value = own ? a->eps : a->list[i].value - next + a->eps;
+        const double value = own ? EPS : a->list[i].value - next + EPS;
         if (a->buyer[t] >= 0 && a->offer[t] >= value) continue;
         a->buyer[t] = expert;
         a->offer[t] = value;
@@ -70,14 +73,16 @@ static bool play(auction *a)
     return all;
 }
 
-static double least_step(const auction *a)
+static void count_parts(auction *a, const double *scores)
 {
-    double least = a->scores[0], most = least;
-    for (int64_t i = 1; i < a->tokens * a->experts; i++) {
-        least = fmin(least, a->scores[i]);
-        most = fmax(most, a->scores[i]);
+    const int64_t n = a->tokens * a->experts;
+    double least = scores[0], most = least;
+    for (int64_t i = 1; i < n; i++) {
+        least = fmin(least, scores[i]);
+        most = fmax(most, scores[i]);
     }
-    return fmax((most - least) / 50, 1e-4);
+    const double eps = fmax((most - least) / 50, 1e-4);
+    for (int64_t i = 0; i < n; i++) a->score[i] = nearbyint((scores[i] - least) / eps * EPS);
 }
 
 luo_status luo_gate_balance(luo_arena *arena, int64_t tokens, int32_t experts, const double *scores,
@@ -86,16 +91,17 @@ luo_status luo_gate_balance(luo_arena *arena, int64_t tokens, int32_t experts, c
     auction a = {.tokens = tokens,
                  .each = tokens / experts,
                  .experts = experts,
-                 .scores = scores,
+                 .score = LUO_NEW_N(arena, double, tokens *experts),
                  .price = LUO_NEW_N(arena, double, tokens),
                  .offer = LUO_NEW_N(arena, double, tokens),
                  .owner = LUO_NEW_N(arena, int32_t, tokens),
                  .buyer = LUO_NEW_N(arena, int32_t, tokens),
                  .list = LUO_NEW_N(arena, bid, tokens)};
-    if (!a.price || !a.offer || !a.owner || !a.buyer || !a.list) return luo_err_nomem(err);
+    if (!a.score || !a.price || !a.offer || !a.owner || !a.buyer || !a.list)
+        return luo_err_nomem(err);
     for (int64_t t = 0; t < tokens; t++) a.owner[t] = -1;
     if (tokens > 0 && experts > 1) {
-        a.eps = least_step(&a);
+        count_parts(&a, scores);
         while (!play(&a)) continue;
         memcpy(expert, a.owner, (size_t)tokens * sizeof *expert);
     } else {
@@ -105,10 +111,11 @@ luo_status luo_gate_balance(luo_arena *arena, int64_t tokens, int32_t experts, c
     return LUO_OK;
 }
 
+/* Their differences as well. */
 static bool all_numbers(const double *scores, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (!isfinite(scores[i])) return false;
+        if (!(fabs(scores[i]) < DBL_MAX / 4)) return false;
     return true;
 }
 
