@@ -38,7 +38,7 @@ EXEC_LIBS := $(or $(shell pkg-config --libs ompi-c 2>/dev/null),-lmpi) \
 CORE_SRC := $(sort $(wildcard core/*/*.c core/*/*/*.c))
 SIM_SRC := $(sort $(wildcard sim/*.c sim/*/*.c))
 SIM_CXX := $(sort $(wildcard sim/*.cpp))
-EXEC_SRC := $(sort $(filter-out exec/main.c exec/main_cuda.c exec/bundle/% exec/cuda/%,$(wildcard exec/*.c exec/*/*.c)))
+EXEC_SRC := $(sort $(filter-out exec/main.c exec/main_cuda.c exec/bundle/% exec/cuda/%,$(wildcard exec/*.c exec/*/*.c exec/*/*/*.c)))
 CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c cli/*/*.c)))
 EMBED := $(sort $(wildcard scenarios/demo/demo.yaml scenarios/demo/plan.json scenarios/clusters/mixed48.yaml \
          scenarios/models/llama-32b.yaml scenarios/profiles/h20.yaml scenarios/profiles/h800.yaml \

@@ -164,7 +164,7 @@ static void print_text(luo_cli *cli, const char *dir, const call *c)
     fprintf(out, "%s/a2a_sweep.csv\n%s/summary.json\n", dir, dir);
 }
 
-luo_status luo_moe_exchange(luo_cli *cli, luo_moe_sim *sim, luo_err *err)
+luo_status luo_moe_exchange_run(luo_cli *cli, luo_moe_sim *sim, luo_err *err)
 {
     const luo_cost_ctx cost = {.cluster = sim->cluster, .stack = &sim->stack, .dtype = LUO_BF16};
     call c = {.cluster = sim->cluster->name};

@@ -55,7 +55,7 @@ luo_status luo_moe_run(luo_cli *cli, luo_err *err)
     sim.cluster = cluster;
     sim.dir = luo_args_get(&cli->args, "out", kind == LAYER ? "moe-layer" : "moe-exchange");
     luo_status st =
-        kind == LAYER ? luo_moe_layers(cli, &sim, err) : luo_moe_exchange(cli, &sim, err);
+        kind == LAYER ? luo_moe_layers(cli, &sim, err) : luo_moe_exchange_run(cli, &sim, err);
     if (st == LUO_OK && plots) st = draw(cli, sim.dir);
     const luo_status closed = luo_set_close(&sim.set, true, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;

@@ -19,6 +19,6 @@ typedef struct luo_moe_sim {
 /* Computes, takes the folder, writes the table and summary.json into it, says what is in them.
  * Errors: LUO_EUSAGE; those of luo_alltoall_links_of, of luo_moe_layer_of; LUO_EIO; LUO_ENOMEM;
  * err is empty where cli->diags has it. */
-luo_status luo_moe_exchange(luo_cli *cli, luo_moe_sim *sim, luo_err *err);
+luo_status luo_moe_exchange_run(luo_cli *cli, luo_moe_sim *sim, luo_err *err);
 luo_status luo_moe_layers(luo_cli *cli, luo_moe_sim *sim, luo_err *err);
 #endif

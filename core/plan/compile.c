@@ -232,6 +232,15 @@ static luo_bucketing bucketing(const compiler *c)
     return b;
 }
 
+static luo_status find_nodes(compiler *c, const luo_cluster *cluster, const int32_t **out)
+{
+    int32_t *node = LUO_NEW_N(c->arena, int32_t, cluster->ndevices);
+    *out = node;
+    if (!node) return luo_err_nomem(c->err);
+    for (int32_t d = 0; d < cluster->ndevices; d++) node[d] = cluster->devices[d].node;
+    return LUO_OK;
+}
+
 static luo_status specialize(compiler *c, luo_graph *graph, const luo_cluster *cluster,
                              luo_programs **out)
 {
@@ -262,6 +271,7 @@ static luo_status specialize(compiler *c, luo_graph *graph, const luo_cluster *c
         spec.clock = &clock.clock;
         spec.planner.link_class = luo_cluster_link_class;
         spec.planner.link_ctx = cluster;
+        if (c->p->moe_exchange == LUO_MOE_2D) LUO_TRY(find_nodes(c, cluster, &spec.node_of));
     }
     return luo_graph_specialize(c->arena, &spec, out, c->err);
 }

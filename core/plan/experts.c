@@ -159,6 +159,13 @@ static luo_status check_stage(const luo_plan *plan, const luo_model *model, int3
                                         "experts: expert in stage %d of pipeline %d.",
                                         (int)plan->expert_parallel, (int)k, (int)i),
                             "/expert_parallel");
+    if (!stage->experts_dealt && plan->moe_exchange)
+        return luo_err_part(err,
+                            luo_err_set(err, LUO_EINPUT,
+                                        "moe_exchange: %s is of experts that are dealt; use "
+                                        "experts: expert in stage %d of pipeline %d.",
+                                        luo_moe_exchange_name(plan->moe_exchange), (int)k, (int)i),
+                            "/moe_exchange");
     if (stage->nreroute && stage->experts_dealt)
         return luo_err_set(err, LUO_EINPUT,
                            "pipeline %d, stage %d: other pipelines can not do the part of a stage "

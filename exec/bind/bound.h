@@ -41,16 +41,27 @@ typedef enum luo_data { LUO_DATA_IDS, LUO_DATA_LABELS, LUO_DATA_POSITIONS } luo_
 /* Rows between tokens and experts. Home, the rows of a device's tokens lie by (expert, token);
  * there, those of its experts by (expert, sender, token). How many they are say the counts, senders
  * x experts: home of all experts, there of those of the device. */
+typedef enum luo_trade_step { LUO_TRADE_WHOLE, LUO_TRADE_FIRST, LUO_TRADE_SECOND } luo_trade_step;
 typedef struct luo_bound_trade {
     int32_t n, rank;       /* devices that have all experts together */
+    luo_trade_step step;   /* by node: to the experts inside the nodes first, back to tokens last */
+    int32_t other;         /* instruction of the other step; -1: WHOLE */
+    int32_t nodes, per_node; /* n; rank is node * per_node + place in the node. WHOLE: 1, n */
     const int64_t *expert; /* expert[r]..expert[r + 1] - 1 are rank r's; n + 1 values */
     int32_t home, there;   /* buffers of counts */
     int64_t each;          /* rows of counts of a sender; the first one counts, others are 0 */
     int64_t width;         /* elements of a row */
+    int64_t own;           /* elements of the rows home */
     int64_t most;          /* elements of the rows there, were all tokens to come */
     bool back;             /* to the tokens */
     bool counts;           /* what travels are the counts */
 } luo_bound_trade;
+
+/* Does a step of it go inside the nodes, not between them? */
+static inline bool luo_trade_is_inside(const luo_bound_trade *t)
+{
+    return t->step != LUO_TRADE_WHOLE && (t->step == LUO_TRADE_FIRST) != t->back;
+}
 
 typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all in elements */
     luo_route route;

@@ -112,26 +112,77 @@ static bool has_some_experts(const luo_buffer *rows)
     return false;
 }
 
+/* The other step of the same exchange stands beside an instruction. */
+static void find_steps(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *t)
+{
+    const luo_role *role = binder->b->role;
+    t->other = -1;
+    for (int32_t i = instr->id - 1; i <= instr->id + 1; i += 2) {
+        const luo_instr *at = i >= 0 && i < role->ninstr ? &role->instr[i] : NULL;
+        if (!at || at->kind != LUO_INSTR_COLLECTIVE || at->coll != LUO_COLL_A2A) continue;
+        if (at->exchange != instr->exchange + (i - instr->id) || at->op != instr->op) continue;
+        t->other = i;
+        t->step = i > instr->id ? LUO_TRADE_FIRST : LUO_TRADE_SECOND;
+    }
+}
+
+static const luo_group *group_of(const luo_binder *binder, int32_t instr)
+{
+    const luo_slot *slot = &binder->b->program->slots[binder->b->role->instr[instr].slot];
+    return &binder->b->set->groups[slot->group];
+}
+
+static int32_t rank_in(const luo_group *group, int32_t device)
+{
+    int32_t rank = 0;
+    while (group->dev[rank] != device) rank++;
+    return rank;
+}
+
+/* Places of the device in its node and among the nodes, by the groups of both steps. */
+static void find_ranks(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *t)
+{
+    const int32_t device = binder->b->program->device;
+    const luo_group *own = group_of(binder, instr->id);
+    t->nodes = 1;
+    t->per_node = t->n = own->n;
+    t->rank = rank_in(own, device);
+    if (t->step == LUO_TRADE_WHOLE) return;
+    const luo_group *other = group_of(binder, t->other);
+    const bool inside = luo_trade_is_inside(t);
+    const luo_group *node = inside ? own : other, *across = inside ? other : own;
+    t->nodes = across->n;
+    t->per_node = node->n;
+    t->n = across->n * node->n;
+    t->rank = rank_in(across, device) * node->n + rank_in(node, device);
+}
+
 static luo_status bind_trade(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
 {
-    const luo_instr *instr = op->instr;
-    const bool counts = instr->nin == 1;
     luo_bound_trade *t = LUO_NEW(binder->arena, luo_bound_trade);
     if (!t) return luo_err_nomem(binder->err);
-    const luo_buffer *in = luo_op_in(binder, op, 0), *out = luo_op_out(binder, op, 0);
+    comm->trade = t;
+    find_steps(binder, op->instr, t);
+    if (t->step == LUO_TRADE_SECOND) comm->route.first = t->other;
+    const luo_instr *instr =
+        t->step == LUO_TRADE_SECOND ? &binder->b->role->instr[t->other] : op->instr;
+    const bool counts = instr->nin == 1;
+    const luo_buffer *in = luo_bound_desc(binder->b, instr->in[0]);
+    const luo_buffer *out = luo_bound_desc(binder->b, instr->out[0]);
     const int64_t width = in->dim[2] ? in->dim[2] : out->dim[2]; /* home there may be no cells */
-    *t = (luo_bound_trade){.n = comm->route.n,
-                           .rank = comm->route.rank,
-                           .home = instr->in[counts ? 0 : 1],
-                           .there = counts ? instr->out[0] : instr->in[2],
-                           .width = counts ? 1 : width,
-                           .counts = counts};
+    t->home = instr->in[counts ? 0 : 1];
+    t->there = counts ? instr->out[0] : instr->in[2];
+    t->width = counts ? 1 : width;
+    t->counts = counts;
     const luo_buffer *home = luo_bound_desc(binder->b, t->home);
     t->each = home->dim[0];
     t->back = !counts && has_some_experts(in);
     const int32_t there = t->back ? instr->in[0] : instr->out[0];
-    t->most = luo_layout_bytes(binder->b->set, binder->b->role, there) / in->elem_bytes;
-    comm->trade = t;
+    const int32_t own = t->back ? instr->out[0] : instr->in[0];
+    const luo_role *role = binder->b->role;
+    t->most = luo_layout_bytes(binder->b->set, role, there) / in->elem_bytes;
+    t->own = luo_layout_bytes(binder->b->set, role, own) / in->elem_bytes;
+    find_ranks(binder, op->instr, t);
     return deal_experts(binder, t, home->dim[1]);
 }
 

@@ -44,6 +44,7 @@ typedef struct host_comm { /* what a bound communication needs of MPI and memory
     int64_t *ticket_of; /* per copy: its last user's ticket */
     int64_t latest;     /* ticket */
     int32_t nreq;
+    struct host_trade *trade; /* A2A in two steps: what both know (moe/trade.c); else NULL */
 } host_comm;
 
 typedef struct host_op {

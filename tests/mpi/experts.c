@@ -3,10 +3,12 @@
  * numbers of experts, several lengths and recompute. Run by `mpirun -n 8`. */
 #include "tests/mpi/accept.h"
 
+static luo_cluster *lab_nodes[2]; /* of the same devices: two nodes, four nodes */
+
 typedef struct tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
         uneven, all, shared, dense, context, lengths, joined, copies, balanced, learnt, prototypes,
-        aligned, hashed, even;
+        aligned, hashed, even, by_node;
 } tally;
 
 static void draw_gate(luo_rng *rng, luo_moe *moe)
@@ -211,22 +213,71 @@ static void count(tally *t, const row *r, const luo_plan *p, const luo_model *m)
     t->aligned += m->moe.gate == LUO_GATE_SAM && m->moe.aux_loss > 0;
 }
 
+static luo_cluster *four_nodes(luo_lab *lab)
+{
+    luo_err err = {0};
+    luo_cluster *c = LUO_NEW(lab->arena, luo_cluster);
+    luo_node_group *group = LUO_NEW(lab->arena, luo_node_group);
+    *group = lab->cluster->groups[0];
+    group->nodes = 4;
+    group->devices_per_node = group->nics = 2;
+    *c = (luo_cluster){.name = "four nodes",
+                       .ngroups = 1,
+                       .groups = group,
+                       .fabric = lab->cluster->fabric,
+                       .hop_latency_s = lab->cluster->hop_latency_s};
+    if (luo_cluster_finish(lab->arena, c, &err) != LUO_OK) luo_lab_die("cluster", &err);
+    return c;
+}
+
+/* Do rows of a stage travel in two steps? */
+static bool goes_by_node(const luo_programs *set)
+{
+    for (int32_t r = 0; r < set->nroles; r++)
+        for (int32_t i = 1; i < set->roles[r].ninstr; i++) {
+            const luo_instr *x = &set->roles[r].instr[i - 1], *y = x + 1;
+            if (x->kind == LUO_INSTR_COLLECTIVE && x->coll == LUO_COLL_A2A &&
+                y->kind == LUO_INSTR_COLLECTIVE && y->coll == LUO_COLL_A2A && x->op == y->op)
+                return true;
+        }
+    return false;
+}
+
+/* Nodes of 2 or 4 devices, and rows that travel by node where all nodes have equally many. */
+static void draw_nodes(luo_arena *a, luo_lab *lab, luo_rng *rng, luo_plan *p,
+                       const luo_model *model, tally *t)
+{
+    const luo_compile_opts opts = {0};
+    luo_programs *set;
+    luo_err err = {0};
+    lab->cluster = lab_nodes[luo_rng_pick(rng, 2)];
+    if (!p->pipelines[0].stages[0].experts_dealt || luo_rng_pick(rng, 4) == 0) return;
+    p->moe_exchange = LUO_MOE_2D;
+    if (luo_plan_compile(a, p, model, lab->cluster, &opts, &set, &err) == LUO_OK) {
+        t->by_node += goes_by_node(set);
+        return;
+    }
+    if (!strstr(err.text, "moe_exchange: flat is needed")) luo_lab_die("experts", &err);
+    p->moe_exchange = LUO_MOE_FLAT;
+}
+
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
 {
     luo_arena *a = luo_arena_new(1 << 20);
     luo_rng rng = luo_rng_seed(seed);
     luo_str line = {0}, name = {0};
     row r;
-    const luo_plan *p = draw(a, &rng, &r, &line);
+    luo_plan *p = draw(a, &rng, &r, &line);
     luo_model model = draw_model(&rng, p->layers, most_dealt(p));
-    luo_str_addf(&name,
-                 "seed %llu: %s; %s in %d groups, among %d, cp %d; %d experts, %d each, %d shared; "
-                 "zero %d sp %d recompute %d order %d",
-                 (unsigned long long)seed, r.line,
-                 p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut", (int)p->ngroups,
-                 (int)p->expert_parallel, (int)p->pipelines[0].stages[0].context_parallel,
-                 (int)model.moe.experts, (int)model.moe.experts_per_token,
-                 (int)model.moe.shared_experts, r.zero, r.sp, r.recompute, r.order);
+    draw_nodes(a, lab, &rng, p, &model, t);
+    luo_str_addf(
+        &name,
+        "seed %llu: %s; %s in %d groups, among %d, cp %d; %d experts, %d each, %d shared; "
+        "zero %d sp %d recompute %d order %d; rows %s",
+        (unsigned long long)seed, r.line, p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut",
+        (int)p->ngroups, (int)p->expert_parallel, (int)p->pipelines[0].stages[0].context_parallel,
+        (int)model.moe.experts, (int)model.moe.experts_per_token, (int)model.moe.shared_experts,
+        r.zero, r.sp, r.recompute, r.order, luo_moe_exchange_name(p->moe_exchange));
     t->failed += !run_against_one(lab, "experts", p, &model, luo_str_get(&name));
     t->plans++;
     count(t, &r, p, &model);
@@ -269,6 +320,47 @@ static bool run_way(luo_lab *lab, const char *one, const char *other)
     return good;
 }
 
+/* Eleven experts, so that no two nodes have equally many; both ways to cut eight devices. */
+static const struct {
+    const char *line;
+    int32_t nodes, among, joined; /* joined: pipelines share their experts */
+} by_node[] = {{"2: [0-7]*2", 0, 0, 0},
+               {"2: [0-7]*2", 1, 0, 0},
+               {"3: [0-3]*1 [4-7]*1", 1, 0, 0},
+               {"2: [0-7]*2", 1, 4, 0},
+               {"2: [0-1]*2 || 2: [2-3]*2 || 2: [4-5]*2 || 2: [6-7]*2", 0, 0, 4}};
+
+static bool run_by_node(luo_lab *lab, int32_t i, tally *t)
+{
+    static const int32_t pipeline[] = {0, 1, 2, 3};
+    const struct luo_expert_group group = {by_node[i].joined, pipeline};
+    luo_arena *a = luo_arena_new(1 << 20);
+    const luo_compile_opts opts = {0};
+    luo_programs *set;
+    luo_err err = {0};
+    const row r = {.line = by_node[i].line, .sp = 1, .zero = 1};
+    luo_plan *p = plan_of(a, &r, LUO_F64);
+    set_experts(p, (const shape[]){{1, 1, true}, {1, 1, true}, {1, 1, true}, {1, 1, true}});
+    luo_model model = luo_test_llama(p->layers, 32, 48, 4, 64);
+    model.family = LUO_FAMILY_MOE;
+    model.max_sequence_tokens = 64;
+    model.heads = model.kv_heads = 8;
+    model.head_dim = 4;
+    model.moe = (luo_moe){11, 3, 24, .every_layers = 1, .aux_loss = 0.5};
+    p->expert_parallel = by_node[i].among;
+    p->moe_exchange = LUO_MOE_2D;
+    p->ngroups = by_node[i].joined > 0;
+    p->expert_groups = &group;
+    lab->cluster = lab_nodes[by_node[i].nodes];
+    if (luo_plan_compile(a, p, &model, lab->cluster, &opts, &set, &err) != LUO_OK)
+        luo_lab_die("by node", &err);
+    const bool goes = goes_by_node(set);
+    const bool good = run_against_one(lab, "by node", p, &model, by_node[i].line) && goes;
+    t->by_node += goes;
+    luo_arena_free(a);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     luo_lab lab;
@@ -278,6 +370,8 @@ int main(int argc, char **argv)
         const luo_err e = {.text = "8 ranks are needed"};
         luo_lab_die("experts", &e);
     }
+    lab_nodes[0] = lab.cluster;
+    lab_nodes[1] = four_nodes(&lab);
     const int wanted =
         (int)luo_prop_env("LUO_CASES", luo_prop_few(10, 40) * luo_prop_env("LUO_SCALE", 1));
     const uint64_t first = luo_prop_first();
@@ -286,6 +380,9 @@ int main(int argc, char **argv)
     t.failed += !run_way(&lab, "4: [0,1]*1 [2,3]*1", "2: [4,5]*2 || 2: [0]*1 [1]*1");
     t.failed += !run_way(&lab, "2: [0]*2 || 2: [1]*2", "4: [0-3]*2");
     t.plans += 2;
+    for (int32_t i = 0; i < (int32_t)(sizeof by_node / sizeof *by_node); i++, t.plans++)
+        t.failed += !run_by_node(&lab, i, &t);
+    lab.cluster = lab_nodes[0];
     if (lab.rank == 0)
         printf("seeds %llu..%llu: %d plans, worst error %.2g; pipelines: %d with experts cut, %d "
                "dealt (%d unevenly), %d on one device, %d of two stages, %d with shares, %d with "
@@ -296,13 +393,13 @@ int main(int argc, char **argv)
                "ones, %d with dense layers, %d of several lengths, %d with a loss of unbalanced "
                "experts, %d with a bias that is learnt, %d with prototypes, "
                "%d with groups of experts and their loss, %d by hashes of tokens, "
-               "%d balanced\n"
+               "%d balanced, %d with rows that travel by node\n"
                "%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                (unsigned long long)first, (unsigned long long)seed - 1, t.plans, largest_error,
                t.cut, t.dealt, t.uneven, t.alone, t.stages, t.shares, t.context, t.pipelines,
                t.joined, t.copies, t.zero, t.pieces, t.sequence, t.again, t.all, t.shared, t.dense,
                t.lengths, t.balanced, t.learnt, t.prototypes, t.aligned, t.hashed, t.even,
-               100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
+               t.by_node, 100 * (t.plans - t.failed) / t.plans, t.plans, t.failed);
     luo_lab_close(&lab);
     return t.failed > 0;
 }

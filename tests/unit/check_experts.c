@@ -1,5 +1,8 @@
 /* check_experts.c: where plans put experts, who sums their gradients, what they send, and every
  * sentence of what is refused. */
+#include <math.h>
+#include <string.h>
+
 #include "core/base/devset.h"
 #include "core/cost/cost.h"
 #include "core/io/read/read.h"
@@ -311,6 +314,153 @@ START_TEST(loads)
 }
 END_TEST
 
+/* ---- rows that travel by node ---- */
+
+static luo_cluster *two_nodes(luo_arena *a)
+{
+    luo_cluster *cluster = NULL;
+    luo_diags diags;
+    luo_diags_init(&diags, a);
+    ck_assert_int_eq(luo_read_cluster(a, "scenarios/clusters/tiny8.yaml", &cluster, &diags),
+                     LUO_OK);
+    return cluster;
+}
+
+static luo_programs *compile_by_node(made *m, double exponent)
+{
+    const luo_expert_load load = {.exponent = exponent};
+    const luo_compile_opts opts = {.check = true, .load = exponent < 0 ? NULL : &load};
+    luo_programs *set = NULL;
+    m->plan->moe_exchange = LUO_MOE_2D;
+    ck_assert_msg(luo_plan_compile(m->arena, m->plan, &m->model, two_nodes(m->arena), &opts, &set,
+                                   &m->err) == LUO_OK,
+                  "%s", m->err.text);
+    return set;
+}
+
+static void group_text(const luo_programs *set, int32_t device, const luo_instr *in, luo_str *out)
+{
+    const luo_program *p = luo_programs_find(set, device);
+    const luo_group *group = &set->groups[p->slots[in->slot].group];
+    luo_devset_print(out, group->dev, group->n);
+}
+
+/* To the experts inside the node first, back from them last; the groups of device 5 of two nodes of
+ * four, which holds as many bytes in both steps. */
+static const struct steps {
+    const char *name, *first, *second;
+} steps[] = {{"layers.0.moe.counts.there", "[4-7]", "[1,5]"},
+             {"layers.0.moe.dispatch", "[4-7]", "[1,5]"},
+             {"layers.0.moe.return", "[1,5]", "[4-7]"},
+             {"d.layers.0.moe.down", "[4-7]", "[1,5]"},
+             {"d.layers.0.moe.pack", "[1,5]", "[4-7]"}};
+
+START_TEST(two_steps)
+{
+    made m = open_plan("1: [0-7]*1", 16, true);
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    const luo_programs *by_node = compile_by_node(&m, -1);
+    for (size_t k = 0; k < LUO_ROWS(steps); k++) {
+        const luo_instr *flat = find_instr(m.set, 5, steps[k].name);
+        const luo_instr *one = find_instr(by_node, 5, steps[k].name);
+        luo_str first = {0}, second = {0};
+        group_text(by_node, 5, one, &first);
+        group_text(by_node, 5, one + 1, &second);
+        ck_assert_str_eq(luo_str_get(&first), steps[k].first);
+        ck_assert_str_eq(luo_str_get(&second), steps[k].second);
+        ck_assert(one[0].coll == LUO_COLL_A2A && one[1].coll == LUO_COLL_A2A);
+        ck_assert_int_eq(one[0].bytes, flat->bytes);
+        ck_assert_int_eq(one[1].bytes, flat->bytes);
+        ck_assert(one[1].op == one[0].op && flat[1].op != flat[0].op);
+        luo_str_free(&first);
+        luo_str_free(&second);
+    }
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* Rows as they lie, one by one: what the busiest member of a step gets, or what leaves another one
+ * (times n / (n - 1), as a collective counts what it holds). rows[s][r]: of
+ * sender s for the experts of r. */
+static double busiest(const double rows[8][8], bool inside)
+{
+    double most = 0;
+    for (int32_t d = 0; d < 8; d++) { /* in a group with device 2 */
+        if (inside ? d >= 4 : d % 4 != 2) continue;
+        const int32_t node = d / 4, place = d % 4, n = inside ? 4 : 2;
+        double in = 0, out = 0;
+        for (int32_t s = 0; s < 8; s++)
+            for (int32_t r = 0; r < 8; r++) {
+                if (inside) {
+                    in += s / 4 == node && r % 4 == place ? rows[s][r] : 0;
+                    out += s == d && r % 4 != place ? rows[s][r] : 0;
+                } else { /* between the steps a device has its node's rows for its place */
+                    in += r == d ? rows[s][r] : 0;
+                    out += s / 4 == node && r % 4 == place && r != d ? rows[s][r] : 0;
+                }
+            }
+        most = fmax(most, fmax(in, out * n / (n - 1)));
+    }
+    return most;
+}
+
+START_TEST(loads_of_two_steps)
+{
+    made m = open_plan("1: [0-7]*1", 32, true);
+    m.plan->sequence_tokens = m.model.max_sequence_tokens = 1 << 16;
+    for (int k = 0; k < 5; k++) {
+        const luo_expert_load load = {.exponent = 0.3 * k};
+        int64_t counts[32];
+        double rows[8][8] = {{0}};
+        ck_assert_int_eq(luo_load_layer(m.arena, &load, 0, 32, 1 << 16, 2, counts, &m.err), LUO_OK);
+        for (int32_t s = 0; s < 8; s++)
+            for (int32_t e = 0; e < 32; e++) rows[s][e / 4] += (double)counts[e] / 8;
+        const luo_programs *set = compile_by_node(&m, load.exponent);
+        const luo_instr *there = find_instr(set, 2, "layers.0.moe.dispatch");
+        const luo_instr *back = find_instr(set, 2, "layers.0.moe.return");
+        const double row = (double)(m.model.hidden * luo_dtype_bytes(m.plan->dtype));
+        for (int step = 0; step < 2; step++) {
+            const double want = row * busiest(rows, step == 0);
+            ck_assert_double_eq_tol((double)there[step].bytes, want, 1e-3 * want);
+            ck_assert_int_eq(back[1 - step].bytes, there[step].bytes);
+        }
+    }
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* Blocks of experts that do not lie in nodes alike; one node, and one device a node, is one step.
+ */
+static const struct lie {
+    const char *line;
+    int32_t among, nsteps; /* 0: refused */
+} lies[] = {{"1: [0-5]*1", 0, 0}, {"1: [1,0,4,5]*1", 0, 2}, {"1: [0,4-6]*1", 0, 0},
+            {"1: [0-3]*1", 0, 1}, {"1: [0,4]*1", 0, 1},     {"1: [0-7]*1", 4, 1},
+            {"1: [2-5]*1", 0, 2}, {"1: [2-5]*1", 2, 1}};
+
+START_TEST(blocks_of_nodes)
+{
+    const luo_compile_opts opts = {.check = true};
+    made m = open_plan(lies[_i].line, 12, true);
+    m.plan->expert_parallel = lies[_i].among;
+    m.plan->moe_exchange = LUO_MOE_2D;
+    const luo_status st =
+        luo_plan_compile(m.arena, m.plan, &m.model, two_nodes(m.arena), &opts, &m.set, &m.err);
+    if (lies[_i].nsteps == 0) {
+        ck_assert_int_eq(st, LUO_EINPUT);
+        ck_assert_msg(strstr(m.err.text, "that have all experts together are not equally many "
+                                         "neighbours in every node; moe_exchange: flat is needed."),
+                      "%s", m.err.text);
+    } else {
+        ck_assert_msg(st == LUO_OK, "%s", m.err.text);
+        const int32_t device = m.plan->pipelines[0].stages[0].dev[0];
+        const luo_instr *in = find_instr(m.set, device, "layers.0.moe.dispatch");
+        ck_assert_int_eq(1 + (in[1].op == in[0].op), lies[_i].nsteps);
+    }
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* ---- loads by a table ---- */
 
 static const struct table {
@@ -402,7 +552,7 @@ static const struct refusal {
     const char *line;
     int64_t experts;
     int32_t each, zero, among;
-    bool cut, bias, layout;
+    bool cut, bias, layout, by_node;
     const char *says;
 } refusals[] = {
     {.line = "1: [0-3]*1",
@@ -418,6 +568,12 @@ static const struct refusal {
      .among = 2,
      .cut = true,
      .says = "expert_parallel 2 is of experts that are dealt; use experts: expert in stage 0 of "
+             "pipeline 0."},
+    {.line = "1: [0-3]*1",
+     .experts = 8,
+     .by_node = true,
+     .cut = true,
+     .says = "moe_exchange: 2d is of experts that are dealt; use experts: expert in stage 0 of "
              "pipeline 0."},
     {.line = "8: [0]*1 || 7: [1]*1",
      .experts = 8,
@@ -459,6 +615,7 @@ START_TEST(refused)
     if (r->layout) m.plan->state_layout = (luo_state_layout){1, 1, 1, 1, zero};
     m.plan->zero = r->zero;
     m.plan->expert_parallel = r->among;
+    if (r->by_node) m.plan->moe_exchange = LUO_MOE_2D;
     m.model.linear_bias = r->bias;
     ck_assert_int_eq(compile(&m), LUO_EINPUT);
     ck_assert_str_eq(m.err.text, r->says);
@@ -469,4 +626,5 @@ END_TEST
 LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)),
           LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T_N(hash_has_no_router, 4), LUO_T(sent),
           LUO_T(products), LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts), LUO_T_N(loads, 2),
+          LUO_T(two_steps), LUO_T(loads_of_two_steps), LUO_T_N(blocks_of_nodes, LUO_ROWS(lies)),
           LUO_T_N(uneven_products, 2), LUO_T_N(refused, LUO_ROWS(refusals)))

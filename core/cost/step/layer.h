@@ -15,6 +15,7 @@ typedef struct luo_layer_shape {
     bool sequence_parallel;
     int32_t experts_among; /* neighbours of the tensor group that have all experts, each some whole
                               ones; 0: experts are cut. Pre: it divides tp; no context */
+    bool experts_by_node;  /* rows of experts travel inside nodes and then between them */
     /* Sizes on the device when shares are uneven; 0: cd(heads, t), cd(kv_heads, t), cd(ffn, t). */
     int64_t local_heads, local_kv_heads, local_ffn;
     /* What backward runs beside the layer's own kernels, GPU seconds: pieces of gradients added. */

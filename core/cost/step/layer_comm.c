@@ -34,6 +34,55 @@ static luo_status latent_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     return LUO_OK;
 }
 
+/* All-to-all of n devices, `apart` from each other, of `bytes` each. */
+static luo_status exchange(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n, int32_t apart,
+                           int64_t bytes, double *seconds, luo_err *err)
+{
+    luo_arena *a = luo_arena_new(0);
+    int32_t *group = a ? LUO_NEW_N(a, int32_t, n) : NULL;
+    for (int32_t i = 0; group && i < n; i++) group[i] = dev[i * apart];
+    const luo_status st = group
+                              ? luo_cost_group(ctx, LUO_COLL_A2A, group, n, bytes, 0, seconds, err)
+                              : luo_err_nomem(err);
+    luo_arena_free(a);
+    return st;
+}
+
+/* The slowest of those inside the nodes, and then of those between them. */
+static luo_status exchange_2d(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n, int32_t each,
+                              int64_t bytes, double *seconds, luo_err *err)
+{
+    double inside = 0, between = 0, one;
+    for (int32_t k = 0; k < n; k += each) {
+        LUO_TRY(exchange(ctx, dev + k, each, 1, bytes, &one, err));
+        inside = fmax(inside, one);
+    }
+    for (int32_t k = 0; k < each; k++) {
+        LUO_TRY(exchange(ctx, dev + k, n / each, each, bytes, &one, err));
+        between = fmax(between, one);
+    }
+    *seconds = inside + between;
+    return LUO_OK;
+}
+
+/* Devices of the first one's node, where rows travel by node; all n: they do not. */
+static int32_t devices_of_node(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                               const int32_t *dev, int32_t n)
+{
+    const luo_device *at = ctx->cluster->devices;
+    int32_t each = 1;
+    while (each < n && at[dev[each]].node == at[dev[0]].node) each++;
+    return shape->experts_by_node && each > 1 && n % each == 0 ? each : n;
+}
+
+static luo_status exchange_bytes(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
+                                 const int32_t *dev, int64_t bytes, double *seconds, luo_err *err)
+{
+    const int32_t n = shape->experts_among, each = devices_of_node(ctx, shape, dev, n);
+    return each < n ? exchange_2d(ctx, dev, n, each, bytes, seconds, err)
+                    : luo_cost_group(ctx, LUO_COLL_A2A, dev, n, bytes, 0, seconds, err);
+}
+
 /* Seconds of an exchange of the rows, and of the counts before it. */
 static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                                 const int32_t *dev, double *rows, double *counts, luo_err *err)
@@ -46,8 +95,8 @@ static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *
     *rows = *counts = 0;
     for (int32_t at = 0; at < shape->tp && n > 1; at += n) {
         double r, c;
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, bytes, 0, &r, err));
-        LUO_TRY(luo_cost_group(ctx, LUO_COLL_A2A, dev + at, n, 4 * model->moe.experts, 0, &c, err));
+        LUO_TRY(exchange_bytes(ctx, shape, dev + at, bytes, &r, err));
+        LUO_TRY(exchange_bytes(ctx, shape, dev + at, 4 * model->moe.experts, &c, err));
         *rows = fmax(*rows, r * ctx->stack->tp_exposed_factor);
         *counts = fmax(*counts, c * ctx->stack->tp_exposed_factor);
     }

@@ -13,6 +13,7 @@ typedef struct trade { /* between tokens and experts */
     const spec_move *m;
     const luo_ann *home, *there;
     int32_t dim;       /* of the experts */
+    int32_t nsteps;    /* 2: some travel inside nodes and between them */
     luo_holdings rows; /* of home */
     luo_moves moves;
 } trade;
@@ -49,16 +50,81 @@ static int32_t devices_beside(const spec *s, int32_t one)
     return same;
 }
 
+/* Of n devices: so many neighbours are in one node, where all nodes have equally many; n: rows
+ * travel in one step, since there is one node, or one device in each. */
+static luo_status devices_of_node(const spec *s, const char *name, const int32_t *dev, int32_t n,
+                                  int32_t *each)
+{
+    const int32_t *node = s->in->node_of;
+    int32_t run = 1;
+    *each = n;
+    if (!node) return LUO_OK;
+    while (run < n && node[dev[run]] == node[dev[0]]) run++;
+    for (int32_t i = 0; i < n; i++) {
+        const bool begins = i % run == 0, same = i > 0 && node[dev[i]] == node[dev[i - 1]];
+        if (n % run == 0 && (i == 0 || same != begins)) continue;
+        return luo_err_set(s->err, LUO_EINPUT,
+                           "reshard `%s`: devices %d to %d that have all experts together are not "
+                           "equally many neighbours in every node; moe_exchange: flat is needed.",
+                           name, (int)dev[0], (int)dev[n - 1]);
+    }
+    if (run > 1) *each = run;
+    return LUO_OK;
+}
+
+/* Of which devices, in order, all experts are together with those of a move. */
+static luo_status find_block(const spec *s, const spec_move *m, const luo_move *move,
+                             const int32_t **dev, int32_t *n)
+{
+    const int32_t d = m->shape.rank == 2 ? 1 : 0, ends[2] = {m->src, m->dst};
+    for (int k = 0; k < 2; k++) {
+        const luo_ann *ann = luo_annset_get(s->g->set, ends[k]);
+        for (int32_t u = 0; u < ann->u; u++)
+            for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
+                *n = luo_grp_count(&ann->grp[u], d);
+                *dev = ann->grp[u].dev + i - i % *n;
+                if (*n > 1 && ann->grp[u].dev[i] == move->dev[0]) return LUO_OK;
+            }
+    }
+    return luo_err_set(s->err, LUO_EBUG, "devices of `%s` have no experts; report it.", m->name);
+}
+
+/* Rows that each of a move's devices gets in it, from all of them. Inside a node it gets those of
+ * its place in all nodes, from the tokens of its node alone. */
+static luo_status rows_by_member(const spec *s, const spec_move *m, const luo_move *move,
+                                 int64_t *rows)
+{
+    const int32_t *dev = move->dev;
+    int32_t n = move->ndev, each;
+    LUO_TRY(find_block(s, m, move, &dev, &n));
+    LUO_TRY(devices_of_node(s, m->name, dev, n, &each));
+    const int64_t tokens = m->tokens * n / devices_beside(s, dev[0]);
+    int64_t *all = LUO_NEW_N(s->scratch, int64_t, n);
+    if (!all) return luo_err_nomem(s->err);
+    LUO_TRY(rows_by_device(s, m->layer, n, tokens, all));
+    const bool inside = each < n && s->in->node_of[move->dev[0]] == s->in->node_of[move->dev[1]];
+    for (int32_t i = 0; i < move->ndev; i++) {
+        rows[i] = 0;
+        for (int32_t r = 0; r < n; r++) {
+            if (inside)
+                rows[i] += r % each == i ? all[r] : 0;
+            else if (dev[r] == move->dev[i])
+                rows[i] = all[r];
+        }
+        if (inside) rows[i] /= n / each;
+    }
+    return LUO_OK;
+}
+
 /* The busiest device gets its rows from all, itself included; or another one sends the most. */
 luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes)
 {
     const int32_t n = move->ndev;
-    const int64_t tokens = m->tokens * n / devices_beside(s, move->dev[0]);
     int64_t most = 0, all = 0;
     if (m->shape.rank == 2) return LUO_OK; /* counts are as many as ever */
     int64_t *rows = LUO_NEW_N(s->scratch, int64_t, n);
     if (!rows) return luo_err_nomem(s->err);
-    LUO_TRY(rows_by_device(s, m->layer, n, tokens, rows));
+    LUO_TRY(rows_by_member(s, m, move, rows));
     for (int32_t r = 0; r < n; r++) all += rows[r];
     for (int32_t r = 0; r < n; r++) {
         const int64_t out = (all - rows[r] + n - 2) / (n - 1);
@@ -168,28 +234,46 @@ static luo_status wrong(const trade *t, int32_t u)
                        t->m->name, (int)u);
 }
 
-/* Devices lo..lo+n-1 of a member have all experts together. */
-static luo_status trade_block(trade *t, int32_t u, int32_t lo, int32_t n)
+/* n devices of a block of experts, `apart` from each other. */
+static luo_status trade_group(trade *t, int32_t u, int32_t lo, int32_t n, int32_t apart,
+                              int32_t step)
 {
     luo_region *part = LUO_NEW_N(t->s->scratch, luo_region, n);
-    const luo_grp *there = &t->there->grp[u];
-    if (!part) return luo_err_nomem(t->s->err);
+    int32_t *dev = LUO_NEW_N(t->s->scratch, int32_t, n);
+    if (!part || !dev) return luo_err_nomem(t->s->err);
     for (int32_t i = 0; i < n; i++) {
-        const luo_region *region = region_of(t, there->dev[lo + i]);
+        dev[i] = t->there->grp[u].dev[lo + i * apart];
+        const luo_region *region = region_of(t, dev[i]);
         if (!region) return wrong(t, u);
         part[i] = *region;
     }
-    return luo_moves_group(t->s->scratch, &t->moves, LUO_MOVE_A2A, 0, t->dim, there->dev + lo, n,
-                           part, t->s->err);
+    return luo_moves_group(t->s->scratch, &t->moves, LUO_MOVE_A2A, step, t->dim, dev, n, part,
+                           t->s->err);
 }
 
-static luo_status trade_members(trade *t)
+/* Devices lo..lo+n-1 of a member have all experts together. To the experts rows travel inside the
+ * nodes first, back to the tokens last. */
+static luo_status trade_block(trade *t, int32_t u, int32_t lo, int32_t n, int32_t step)
+{
+    int32_t each;
+    LUO_TRY(devices_of_node(t->s, t->m->name, t->there->grp[u].dev + lo, n, &each));
+    if (each == n) return step == 0 ? trade_group(t, u, lo, n, 1, 0) : LUO_OK;
+    const bool inside = (step == 0) == (t->home == luo_annset_get(t->s->g->set, t->m->src));
+    t->nsteps = 2;
+    for (int32_t k = 0; inside && k < n; k += each)
+        LUO_TRY(trade_group(t, u, lo + k, each, 1, step));
+    for (int32_t k = 0; !inside && k < each; k++)
+        LUO_TRY(trade_group(t, u, lo + k, n / each, each, step));
+    return LUO_OK;
+}
+
+static luo_status trade_members(trade *t, int32_t step)
 {
     for (int32_t u = 0; u < t->there->u; u++) {
         const int32_t n = luo_grp_count(&t->there->grp[u], t->dim);
         const int32_t ndev = t->there->grp[u].ndev;
         if (ndev % n || luo_ann_ndev(t->home) != luo_ann_ndev(t->there)) return wrong(t, u);
-        for (int32_t lo = 0; lo < ndev && n > 1; lo += n) LUO_TRY(trade_block(t, u, lo, n));
+        for (int32_t lo = 0; lo < ndev && n > 1; lo += n) LUO_TRY(trade_block(t, u, lo, n, step));
     }
     return LUO_OK;
 }
@@ -201,7 +285,8 @@ luo_status luo_spec_resolve_trade(spec *s, const spec_move *m, luo_resolution *o
     trade t = {.s = s, .m = m, .home = src, .there = dst, .dim = m->shape.rank == 2 ? 1 : 0};
     if (cuts(src, t.dim)) t.home = dst, t.there = src;
     LUO_TRY(luo_holdings_make(s->scratch, t.home, &m->shape, &t.rows, s->err));
-    LUO_TRY(trade_members(&t));
-    *out = (luo_resolution){.kind = LUO_RESOLVE_BOTTOM, .text = "all to all", .nsteps = 1};
+    t.nsteps = 1;
+    for (int32_t step = 0; step < t.nsteps; step++) LUO_TRY(trade_members(&t, step));
+    *out = (luo_resolution){.kind = LUO_RESOLVE_BOTTOM, .text = "all to all", .nsteps = t.nsteps};
     return luo_moves_seal(s->arena, &t.moves, &out->moves, s->err);
 }

@@ -49,6 +49,8 @@ typedef struct luo_spec {
     luo_bucketing post;   /* the same for what is summed once a step */
     int32_t prefetch;     /* of such: units gathered ahead */
     int32_t dp_lanes;     /* of stream dp on every device, 1 to LUO_DP_LANES; 0: 1 */
+    const int32_t *node_of; /* per device: rows of experts travel inside nodes, then between them;
+                               NULL: from every device to every other */
     const luo_expert_load *load; /* costs of experts; NULL: all get equally many rows */
     const luo_spec_clock *clock; /* NULL: a call waits 1 and moves a byte in 1, and gradients are
                                     complete in the order of the operations that make them so */

@@ -33,6 +33,7 @@ static const luo_doc_word steps[] = {LUO_OPTIMIZER_STEP_LIST(OF_STEP)};
 #undef OF_STEP
 static const luo_doc_word recomputes[] = {LUO_RECOMPUTE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word experts[] = {{"tensor", false}, {"expert", true}};
+static const luo_doc_word moe_exchanges[] = {LUO_MOE_EXCHANGE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word context_kinds[] = {LUO_CONTEXT_KIND_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word context_layouts[] = {LUO_CONTEXT_LAYOUT_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word bucket_rules[] = {LUO_BUCKET_RULE_LIST(LUO_DOC_WORD_ROW)};
@@ -252,6 +253,7 @@ static const luo_doc_field plan_fields[] = {
     LUO_DOC_SEQ("expert_groups", OPT, plan_yaml, plan.expert_groups, plan.ngroups, group_entry, 0),
     LUO_DOC_INT_OR("expert_parallel", plan_yaml, plan.expert_parallel, "0",
                    LUO_OF_OR_0(LUO_Q_WIDTH, 1)),
+    LUO_DOC_ENUM_OR("moe_exchange", plan_yaml, plan.moe_exchange, "flat", moe_exchanges),
     LUO_DOC_FIELD("state_layout", OPT, plan_yaml, plan.state_layout, .form = LUO_DOC_STRUCT,
                   .fields = state_fields, .or_null = true),
     LUO_DOC_SEQ("pinned", OPT, plan_yaml, plan.pinned, plan.npinned, text_entry, 0),

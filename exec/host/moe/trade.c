@@ -1,0 +1,353 @@
+/* trade.c: rows of experts on their way to the experts and back, for which the counts of both ends
+ * have come before; and these counts. By node, rows go in two steps: to the experts inside the nodes
+ * by the place of the receiver first, then between devices of equal places; back the other way.
+ * Between the steps a device has what its node has for its place in all nodes. */
+#include <limits.h>
+#include <string.h>
+
+#include "exec/host/job.h"
+
+struct host_trade {     /* of two steps; elements */
+    MPI_Comm inside;    /* devices of the node */
+    host_comm *first;   /* of the first step; what comes is in its message, behind what is sent */
+    int64_t sent_first; /* so many */
+    int *home, *there;  /* per rank of all: from here to its experts; to the experts here */
+    int *between;       /* [sender of the node][node]: to the experts of this place */
+    int *told, *room;   /* [place][node], what `between` is made of; where a list begins */
+};
+
+/* ---- memory ---- */
+
+static luo_status check_elements(int64_t elements, luo_err *err)
+{
+    if (elements <= INT_MAX) return LUO_OK;
+    return luo_err_set(err, LUO_E2BIG,
+                       "rows of experts could be over 2^31 elements; deal the experts to more "
+                       "devices.");
+}
+
+static luo_status bind_first(luo_job *job, host_comm *comm, luo_err *err)
+{
+    const luo_bound_trade *t = comm->b->trade;
+    struct host_trade *two = comm->trade = LUO_NEW(job->arena, struct host_trade);
+    if (!two) return luo_err_nomem(err);
+    const luo_instr *other = &job->b.role->instr[t->other];
+    const luo_slot *slot = &job->b.program->slots[other->slot];
+    const host_group *group = host_find_group(job->x, &job->b.set->groups[slot->group]);
+    if (!group || group->comm == MPI_COMM_NULL)
+        return luo_err_set(err, LUO_EBUG, "device %d has no communicator for instruction %d.",
+                           (int)job->x->device, (int)other->id);
+    two->inside = luo_trade_is_inside(t) ? comm->comm : group->comm;
+    two->first = comm;
+    two->sent_first = t->back ? t->most : t->own;
+    two->home = LUO_NEW_N(job->arena, int, t->n);
+    two->there = LUO_NEW_N(job->arena, int, t->n);
+    two->between = LUO_NEW_N(job->arena, int, t->n);
+    two->told = LUO_NEW_N(job->arena, int, t->n);
+    two->room = LUO_NEW_N(job->arena, int, t->n);
+    if (!two->home || !two->there || !two->between || !two->told || !two->room)
+        return luo_err_nomem(err);
+    return LUO_OK;
+}
+
+luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err)
+{
+    const luo_bound_trade *t = comm->b->trade;
+    const int64_t between = t->per_node * t->own;
+    comm->counts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
+    comm->starts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
+    if (!comm->counts || !comm->starts) return luo_err_nomem(err);
+    int64_t elements = t->counts ? 0 : t->most;
+    if (t->step == LUO_TRADE_FIRST) {
+        LUO_TRY(bind_first(job, comm, err));
+        elements = comm->trade->sent_first + between;
+    } else if (t->step == LUO_TRADE_SECOND) {
+        comm->trade = job->op[t->other].comm->trade;
+        elements = between + (t->back ? t->own : t->most);
+    }
+    LUO_TRY(check_elements(t->step == LUO_TRADE_WHOLE ? t->most : elements, err));
+    comm->send_bytes = elements * (int64_t)job->x->k->elem;
+    return LUO_OK;
+}
+
+/* ---- counts ---- */
+
+static int64_t value_at(const luo_rank *rank, const void *counts, int64_t i)
+{
+    return rank->x->k->elem == sizeof(float) ? (int64_t)((const float *)counts)[i]
+                                             : (int64_t)((const double *)counts)[i];
+}
+
+static int64_t experts_of(const luo_bound_trade *t, int32_t rank)
+{
+    return t->expert[rank + 1] - t->expert[rank];
+}
+
+/* Rows of local expert e that sender s has here. */
+static int64_t sent_by(const luo_rank *rank, const luo_bound_trade *t, const void *there, int32_t s,
+                       int64_t e)
+{
+    return value_at(rank, there, s * t->each * experts_of(t, t->rank) + e);
+}
+
+/* Elements for the experts of every rank from home, and from every rank there. */
+static void count_elements(luo_rank *rank, const luo_bound_trade *t, int32_t task, int *at_home,
+                           int *at_there)
+{
+    const void *home = host_buf(rank, t->home, task), *there = host_buf(rank, t->there, task);
+    const int64_t here = experts_of(t, t->rank);
+    for (int32_t r = 0; r < t->n; r++) {
+        int64_t out = t->counts ? experts_of(t, r) : 0, in = t->counts ? here : 0;
+        for (int64_t e = t->expert[r]; e < t->expert[r + 1] && !t->counts; e++)
+            out += value_at(rank, home, e);
+        for (int64_t e = 0; e < here && !t->counts; e++) in += sent_by(rank, t, there, r, e);
+        at_home[r] = (int)(out * t->width);
+        at_there[r] = (int)(in * t->width);
+    }
+}
+
+static void find_starts(const int *counts, int32_t n, int *starts)
+{
+    for (int32_t r = 0, at = 0; r < n; at += counts[r++]) starts[r] = at;
+}
+
+/* ---- orders ---- */
+
+/* Between rows by (sender, expert) and by (expert, sender). */
+static void reorder(luo_rank *rank, const luo_bound_trade *t, int32_t task, char *by_sender,
+                    char *by_expert)
+{
+    const void *there = host_buf(rank, t->there, task);
+    const int64_t experts = experts_of(t, t->rank);
+    const int64_t bytes = t->width * (int64_t)rank->x->k->elem;
+    for (int64_t e = 0; e < experts; e++) {
+        int64_t from = 0;
+        for (int32_t s = 0; s < t->n; s++) {
+            for (int64_t i = 0; i < e; i++) from += sent_by(rank, t, there, s, i);
+            const size_t n = (size_t)(sent_by(rank, t, there, s, e) * bytes);
+            char *at = by_sender + from * bytes;
+            if (t->back)
+                memcpy(at, by_expert, n);
+            else
+                memcpy(by_expert, at, n);
+            by_expert += n;
+            for (int64_t i = e; i < experts; i++) from += sent_by(rank, t, there, s, i);
+        }
+    }
+}
+
+/* A table of blocks by rows, counts [rows x columns], to one by columns. starts: room for as many. */
+static void transpose(size_t elem, const int *counts, int32_t rows, int32_t columns, int *starts,
+                      const char *from, char *to)
+{
+    find_starts(counts, rows * columns, starts);
+    for (int32_t c = 0; c < columns; c++)
+        for (int32_t r = 0; r < rows; r++) {
+            const size_t n = (size_t)counts[r * columns + c] * elem;
+            memcpy(to, from + (size_t)starts[r * columns + c] * elem, n);
+            to += n;
+        }
+}
+
+/* The counts of such a table by columns. */
+static void transpose_counts(const int *counts, int32_t rows, int32_t columns, int *to)
+{
+    for (int32_t c = 0; c < columns; c++)
+        for (int32_t r = 0; r < rows; r++) *to++ = counts[r * columns + c];
+}
+
+/* A sender's counts of the experts of a rank; rows of counts that nobody sends are 0. */
+static void place_counts(luo_rank *rank, const luo_bound_trade *t, int32_t task, const char *from)
+{
+    const int64_t bytes = experts_of(t, t->rank) * (int64_t)rank->x->k->elem;
+    char *to = host_buf(rank, t->there, task);
+    memset(to, 0, (size_t)luo_bound_desc(&rank->job->b, t->there)->bytes);
+    for (int32_t r = 0; r < t->n; r++) 
+        memcpy(to + r * t->each * bytes, from + r * bytes, (size_t)bytes);
+}
+
+/* ---- calls ---- */
+
+/* What is sent and received by n ranks is counted. */
+static luo_status exchange(luo_rank *rank, host_pending *pending, int32_t n, const void *from,
+                           void *to)
+{
+    const host_comm *comm = pending->op->comm;
+    find_starts(comm->counts, n, comm->starts);
+    find_starts(comm->counts + n, n, comm->starts + n);
+    return host_mpi(&rank->err,
+                    MPI_Ialltoallv(from, comm->counts, comm->starts, rank->x->type, to,
+                                   comm->counts + n, comm->starts + n, rank->x->type, comm->comm,
+                                   pending->req),
+                    "an all-to-all");
+}
+
+static luo_status begin_counts(luo_rank *rank, host_pending *pending)
+{
+    host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    const int64_t here = experts_of(t, t->rank);
+    void *to = host_buf(rank, t->there, pending->task);
+    memset(to, 0, (size_t)luo_bound_desc(&rank->job->b, t->there)->bytes);
+    for (int32_t r = 0; r < t->n; r++) {
+        comm->counts[r] = (int)experts_of(t, r);
+        comm->starts[r] = (int)t->expert[r];
+        comm->counts[t->n + r] = (int)here;
+        comm->starts[t->n + r] = (int)(r * t->each * here);
+    }
+    return host_mpi(&rank->err,
+                    MPI_Ialltoallv(host_buf(rank, t->home, pending->task), comm->counts,
+                                   comm->starts, rank->x->type, to, comm->counts + t->n,
+                                   comm->starts + t->n, rank->x->type, comm->comm, pending->req),
+                    "an all-to-all");
+}
+
+static luo_status begin_whole(luo_rank *rank, host_pending *pending)
+{
+    host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    if (t->counts) return begin_counts(rank, pending);
+    char *in = host_buf(rank, comm->b->route.in, pending->task);
+    char *out = host_buf(rank, comm->b->route.out, pending->task);
+    int *home = comm->counts + (t->back ? t->n : 0), *there = comm->counts + (t->back ? 0 : t->n);
+    count_elements(rank, t, pending->task, home, there);
+    if (t->back) reorder(rank, t, pending->task, comm->message, in);
+    return exchange(rank, pending, t->n, t->back ? comm->message : in,
+                    t->back ? out : comm->message);
+}
+
+/* ---- two steps ---- */
+
+/* Sums of n lists of m numbers. */
+static void sum_lists(const int *from, int32_t n, int32_t m, int *to)
+{
+    for (int32_t i = 0; i < n; i++) {
+        to[i] = 0;
+        for (int32_t k = 0; k < m; k++) to[i] += from[i * m + k];
+    }
+}
+
+/* What devices of this node have for those of this place: each tells the others, before rows move.
+ * All ranks of a node come here in the same order, and what is awaited is some numbers. */
+static luo_status tell(luo_rank *rank, const luo_bound_trade *t, int32_t task,
+                       struct host_trade *two)
+{
+    const int32_t place = t->rank % t->per_node;
+    count_elements(rank, t, task, two->home, two->there);
+    transpose_counts(two->home, t->nodes, t->per_node, two->told);
+    if (!t->counts)
+        return host_mpi(&rank->err,
+                        MPI_Alltoall(two->told, t->nodes, MPI_INT, two->between, t->nodes, MPI_INT,
+                                     two->inside),
+                        "an all-to-all");
+    for (int32_t s = 0; s < t->per_node; s++)
+        memcpy(two->between + s * t->nodes, two->told + place * t->nodes,
+               (size_t)t->nodes * sizeof *two->told);
+    return LUO_OK;
+}
+
+static char *mid_of(const luo_rank *rank, const struct host_trade *two)
+{
+    return two->first->message + (size_t)two->sent_first * rank->x->k->elem;
+}
+
+/* The numbers of a table by rows, of `between` by nodes. */
+static void sum_between(const luo_bound_trade *t, struct host_trade *two, int *by_sender,
+                        int *by_node)
+{
+    if (by_sender) sum_lists(two->between, t->per_node, t->nodes, by_sender);
+    if (!by_node) return;
+    transpose_counts(two->between, t->per_node, t->nodes, two->room);
+    sum_lists(two->room, t->nodes, t->per_node, by_node);
+}
+
+static luo_status begin_first(luo_rank *rank, host_pending *pending)
+{
+    host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    struct host_trade *two = comm->trade;
+    char *in = host_buf(rank, t->counts ? t->home : comm->b->route.in, pending->task);
+    LUO_TRY(tell(rank, t, pending->task, two));
+    if (t->back) {
+        reorder(rank, t, pending->task, comm->message, in);
+        sum_lists(two->there, t->nodes, t->per_node, comm->counts);
+        sum_between(t, two, NULL, comm->counts + t->nodes);
+        return exchange(rank, pending, t->nodes, comm->message, mid_of(rank, two));
+    }
+    transpose(rank->x->k->elem, two->home, t->nodes, t->per_node, two->room, in, comm->message);
+    sum_lists(two->told, t->per_node, t->nodes, comm->counts);
+    sum_between(t, two, comm->counts + t->per_node, NULL);
+    return exchange(rank, pending, t->per_node, comm->message, mid_of(rank, two));
+}
+
+static char *arrived_at(const luo_rank *rank, const host_comm *comm)
+{
+    const luo_bound_trade *t = comm->b->trade;
+    return comm->message + (size_t)(t->per_node * t->own) * rank->x->k->elem;
+}
+
+static luo_status begin_second(luo_rank *rank, host_pending *pending)
+{
+    host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    struct host_trade *two = comm->trade;
+    const char *mid = mid_of(rank, two);
+    const size_t elem = rank->x->k->elem;
+    if (t->back) {
+        int *by_node = two->told; /* the table as it came: node by node */
+        sum_between(t, two, comm->counts, NULL);
+        transpose_counts(two->home, t->nodes, t->per_node, two->room);
+        sum_lists(two->room, t->per_node, t->nodes, comm->counts + t->per_node);
+        transpose_counts(two->between, t->per_node, t->nodes, by_node);
+        transpose(elem, by_node, t->nodes, t->per_node, two->room, mid, comm->message);
+        return exchange(rank, pending, t->per_node, comm->message, arrived_at(rank, comm));
+    }
+    transpose(elem, two->between, t->per_node, t->nodes, two->room, mid, comm->message);
+    sum_between(t, two, NULL, comm->counts);
+    sum_lists(two->there, t->nodes, t->per_node, comm->counts + t->nodes);
+    return exchange(rank, pending, t->nodes, comm->message, arrived_at(rank, comm));
+}
+
+/* Home, what came is by (place, node) of the experts. */
+static void second_arrived(luo_rank *rank, const host_pending *pending)
+{
+    const host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    struct host_trade *two = comm->trade;
+    char *from = arrived_at(rank, comm), *out = host_buf(rank, comm->b->route.out, pending->task);
+    if (t->counts) {
+        place_counts(rank, t, pending->task, from);
+    } else if (t->back) {
+        transpose_counts(two->home, t->nodes, t->per_node, two->told);
+        transpose(rank->x->k->elem, two->told, t->per_node, t->nodes, two->room, from, out);
+    } else {
+        reorder(rank, t, pending->task, from, out);
+    }
+}
+
+/* ---- begin and end ---- */
+
+luo_status host_begin_trade(luo_rank *rank, host_pending *pending)
+{
+    switch (pending->op->comm->b->trade->step) {
+    case LUO_TRADE_WHOLE: break;
+    case LUO_TRADE_FIRST: return begin_first(rank, pending);
+    case LUO_TRADE_SECOND: return begin_second(rank, pending);
+    }
+    return begin_whole(rank, pending);
+}
+
+void host_trade_arrived(luo_rank *rank, const host_pending *pending)
+{
+    const host_comm *comm = pending->op->comm;
+    const luo_bound_trade *t = comm->b->trade;
+    switch (t->step) {
+    case LUO_TRADE_WHOLE:
+        if (t->counts || t->back) return;
+        reorder(rank, t, pending->task, comm->message,
+                host_buf(rank, comm->b->route.out, pending->task));
+        return;
+    case LUO_TRADE_FIRST: return; /* the second step takes it from where it is */
+    case LUO_TRADE_SECOND: second_arrived(rank, pending); return;
+    }
+}
