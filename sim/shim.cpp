@@ -1,12 +1,33 @@
 /* shim.cpp: the one C++ file of luoshu. */
 #include "sim/shim.h"
 
+#include <dlfcn.h>
 #include <simgrid/kernel/ProfileBuilder.hpp>
 #include <simgrid/kernel/routing/NetPoint.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/s4u.hpp>
 #include <simgrid/simix.hpp>
-#include <unordered_map>
+
+namespace {
+bool stay; /* luo_shim_hosts_stay */
+}
+
+/* Goes before the library's function of that name, as symbols of the program do; its mangled name
+ * is sought in C. That one writes a transfer into a list, in which hosts that go off look for theirs;
+ * each transfer that ends is taken out of it by a walk along all that are under way. */
+namespace simgrid::kernel::activity {
+class CommImpl {
+public:
+    CommImpl &detach();
+};
+CommImpl &CommImpl::detach()
+{
+    typedef CommImpl *(*function)(CommImpl *);
+    static const function library =
+        (function)dlsym(RTLD_NEXT, "_ZN7simgrid6kernel8activity8CommImpl6detachEv");
+    return stay || !library ? *this : *library(this);
+}
+} // namespace simgrid::kernel::activity
 
 using simgrid::kernel::resource::StandardLinkImpl;
 using simgrid::kernel::routing::NetPoint;
@@ -21,9 +42,9 @@ public:
     explicit Zone(const std::string &name) : NetZoneImpl(name) {}
     void get_local_route(const NetPoint *, const NetPoint *, Route *into, double *) override
     {
-        for (int i = 0; i < count; i++) into->link_list_.push_back(impl.at(links[i]));
+        for (int i = 0; i < count; i++)
+            into->link_list_.push_back(links[i]->get_data<StandardLinkImpl>());
     }
-    std::unordered_map<sg_link_t, StandardLinkImpl *> impl;
     const sg_link_t *links = nullptr;
     int count = 0;
 };
@@ -69,7 +90,7 @@ sg_host_t luo_shim_host_new(const char *name, double flops_per_s)
 sg_link_t luo_shim_link_new(const char *name, double bytes_per_s)
 {
     sg_link_t link = zone->create_link(name, {bytes_per_s})->seal();
-    zone->impl[link] = zone->get_link_by_name_or_null(name);
+    link->set_data(zone->get_link_by_name_or_null(name)); /* asked for with every transfer */
     return link;
 }
 
@@ -86,6 +107,11 @@ sg_comm_t luo_shim_flow(sg_host_t src, sg_host_t dst, const sg_link_t *links, in
 sg_comm_t luo_shim_send(sg_host_t src, sg_host_t dst, uint64_t bytes)
 {
     return start(src, dst, nullptr, 0, bytes);
+}
+
+void luo_shim_hosts_stay(int on)
+{
+    stay = on;
 }
 
 void luo_shim_exec_cancel(sg_exec_t e)

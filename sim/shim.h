@@ -26,6 +26,11 @@ sg_comm_t luo_shim_flow(sg_host_t src, sg_host_t dst, const sg_link_t *links, in
 /* The same along the route of a platform that was loaded from XML. */
 sg_comm_t luo_shim_send(sg_host_t src, sg_host_t dst, uint64_t bytes);
 
+/* From now on hosts stay on, or who turns one off cancels what goes to it: transfers that are started
+ * need not be found by their hosts, which makes n at once cost O(n) and not O(n^2). At first they
+ * are found. Changes no date. See: tests/backend/sim_simgrid.c. */
+void luo_shim_hosts_stay(int on);
+
 void luo_shim_exec_cancel(sg_exec_t e); /* sg_exec_cancel also drops the waiter's reference */
 void luo_shim_comm_cancel(sg_comm_t c);
 void luo_shim_link_power(sg_link_t link, int on);

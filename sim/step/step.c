@@ -7,6 +7,8 @@
 #include <simgrid/host.h>
 #include <string.h>
 
+#include "sim/shim.h"
+
 double sim_now(const sim_step *step)
 {
     return simgrid_get_clock() - step->origin;
@@ -182,8 +184,17 @@ static void start_rank(luo_rank *rank)
     sg_actor_start(actor, rank_main, 0, NULL);
 }
 
+/* No device goes down in this step. */
+static bool all_stay(const sim_step *step)
+{
+    for (int32_t i = 0; i < step->nchanges; i++)
+        if (step->changes[i].kind == LUO_CHANGE_DOWN) return false;
+    return true;
+}
+
 static luo_status begin(sim_step *step)
 {
+    luo_shim_hosts_stay(all_stay(step)); /* a step that fails otherwise cancels all */
     LUO_TRY(begin_tables(step));
     for (int32_t l = 0; l < step->net->nclasses; l++) LUO_TRY(begin_rank(step, l));
     return sim_faults_begin(step);

@@ -307,6 +307,7 @@ typedef struct vector {
     double bytes_per_s, latency_s; /* 0: of platform P */
     bool crosstraffic, defaults;   /* network model as SimGrid has it */
     bool own;                      /* platform of ours, not P */
+    bool stay;                     /* luo_shim_hosts_stay */
     int digits;                    /* 0: 6 */
     long deadlocks;
     double end_s; /* 0: not looked at */
@@ -320,6 +321,8 @@ static const vector vectors[] = {
     {V("S4", ten_gflop), .speed = "5 0\n", .want = "10.000000 exec 0"},
     {V("S5", ten_gflop_on_n3, ten_gflop_on_n3), .want = "20.000000 exec 0, 20.000000 exec 0"},
     {V("S6", exec_and_send, n2_off_at_5), .want = "5.000000 send 4, 5.000000 exec 3"},
+    {V("S6 unlisted", exec_and_send, n2_off_at_5), .stay = true,
+     .want = "100.000010 send 4, 100.000010 exec 3"}, /* who says so has to cancel */
     {V("S7", start_on_off_host),
      .want = "0.000000 exec 3, 0.000000 refused 0, 0.000000 refused 0"},
     {V("S8", sends_to_n2, n2_unplugged_at_2),
@@ -416,6 +419,7 @@ START_TEST(simgrid_does_as_counted_on)
     if (v->own) make_own_platform();
     else load_platform(v);
     luo_shim_on_deadlock(count_deadlock, &deadlocks);
+    luo_shim_hosts_stay(v->stay);
     if (v->speed) luo_shim_host_speed(host(1), v->speed);
     for (int i = 0; i < 2 && v->actor[i]; i++)
         sg_actor_create("actor", host(0), v->actor[i], 0, NULL);
