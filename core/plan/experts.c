@@ -15,13 +15,27 @@ static int32_t group_of(const luo_plan *plan, int32_t i)
     return -1;
 }
 
-/* Pipelines of the group of pipeline i, in the order of their numbers; how many. */
-static int32_t members_of(const luo_plan *plan, int32_t i, int32_t *out)
+/* The same of every pipeline at once: to be asked pipeline by pipeline takes their square. */
+static luo_status find_groups(luo_arena *arena, const luo_plan *plan, int32_t **out, luo_err *err)
 {
-    const int32_t g = group_of(plan, i);
+    int32_t *group = LUO_NEW_N(arena, int32_t, plan->npipelines);
+    if (!group) return luo_err_nomem(err);
+    for (int32_t i = 0; i < plan->npipelines; i++) group[i] = -1;
+    for (int32_t g = plan->ngroups - 1; g >= 0; g--)
+        for (int32_t k = 0; k < plan->expert_groups[g].n; k++)
+            group[plan->expert_groups[g].pipeline[k]] = g;
+    *out = group;
+    return LUO_OK;
+}
+
+/* Pipelines of the group of pipeline i, which is its first, in the order of their numbers; how
+ * many. */
+static int32_t members_of(const int32_t *group, int32_t P, int32_t i, int32_t *out)
+{
     int32_t n = 0;
-    for (int32_t k = 0; k < plan->npipelines; k++)
-        if (k == i || (g >= 0 && group_of(plan, k) == g)) out[n++] = k;
+    out[n++] = i;
+    for (int32_t k = i + 1; group[i] >= 0 && k < P; k++)
+        if (group[k] == group[i]) out[n++] = k;
     return n;
 }
 
@@ -54,11 +68,14 @@ luo_status luo_plan_expert_ann(luo_arena *arena, const luo_plan *plan, const int
     const int32_t P = plan->npipelines;
     luo_grp *grp = LUO_NEW_N(arena, luo_grp, P);
     uint32_t *share = LUO_NEW_N(arena, uint32_t, P);
-    int32_t *pipeline = LUO_NEW_N(arena, int32_t, P), n = 0;
-    if (!grp || !share || !pipeline) return luo_err_nomem(err);
+    int32_t *pipeline = LUO_NEW_N(arena, int32_t, P), *group = NULL, n = 0;
+    bool *told = LUO_NEW_N(arena, bool, plan->ngroups + 1);
+    if (!grp || !share || !pipeline || !told) return luo_err_nomem(err);
+    LUO_TRY(find_groups(arena, plan, &group, err));
     for (int32_t i = 0; i < P; i++) {
-        const int32_t members = members_of(plan, i, pipeline);
-        if (pipeline[0] != i) continue;
+        if (group[i] >= 0 && told[group[i]]) continue; /* with its first */
+        if (group[i] >= 0) told[group[i]] = true;
+        const int32_t members = members_of(group, P, i, pipeline);
         const bool counts = form == LUO_FORM_COUNTS, rows = form == LUO_FORM_ROWS;
         const int32_t key[2] = {counts ? 0 : rows ? 1 : LUO_DUP, counts};
         LUO_TRY(join(arena, plan, stage, pipeline, members, key, &grp[n], err));
