@@ -90,11 +90,22 @@ luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *cluster, const
 
 /* ---- uniform plans that fit ---- */
 
+/* Hash and proof take a third of a compilation, and most of those that are tried do not fit. */
+static luo_status name_and_check(luo_programs *set, luo_err *err)
+{
+    luo_arena *scratch = luo_arena_new(1 << 16);
+    if (!scratch) return luo_err_nomem(err);
+    luo_status st = luo_programs_hash(set, err);
+    if (st == LUO_OK) st = luo_program_check(scratch, set, err);
+    luo_arena_free(scratch);
+    return st;
+}
+
 static luo_status fits(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                        const luo_cluster *cluster, const luo_stack *stack, luo_programs **set,
                        luo_err *err)
 {
-    luo_compile_opts opts = {.check = true};
+    luo_compile_opts opts = {.unnamed = true};
     if (stack) opts.bucket = stack->bucket, opts.memory = luo_stack_memory(stack);
     double ratio;
     int32_t device;
@@ -102,7 +113,8 @@ static luo_status fits(luo_arena *arena, const luo_plan *plan, const luo_model *
     luo_memory *memory = LUO_NEW_N(arena, luo_memory, (*set)->n);
     if (!memory) return luo_err_nomem(err);
     LUO_TRY(luo_plan_memory(arena, *set, memory, err));
-    return luo_plan_fits(plan, cluster, *set, memory, &ratio, &device, err);
+    LUO_TRY(luo_plan_fits(plan, cluster, *set, memory, &ratio, &device, err));
+    return name_and_check(*set, err);
 }
 
 enum { CANDIDATES = 24 };

@@ -38,6 +38,13 @@ luo_status auto_list_uniform(const auto_asking *asking, const luo_model *model,
     return LUO_OK;
 }
 
+/* Nothing is lost: the usable devices are those of the whole cluster. */
+static bool is_whole(const auto_asking *asking)
+{
+    const luo_cluster *cluster = asking->in->judge->cluster;
+    return asking->ndevices == cluster->ndevices && cluster->nstandby == 0 && cluster->nhealth == 0;
+}
+
 /* A plan that every policy can work on: 1F1B, ZeRO 0 or 1. */
 static luo_status add_base(auto_asking *asking, const luo_uniform_opts *asked, bool usable,
                            luo_err *err)
@@ -84,5 +91,5 @@ luo_status auto_ask_uniform(auto_asking *asking, luo_auto_candidate *out, luo_er
         if (!asking->in->simulated && out->plan) break; /* the first that fits */
     }
     LUO_TRY(add_base(asking, &opts, false, err));
-    return add_base(asking, &opts, true, err);
+    return is_whole(asking) ? LUO_OK : add_base(asking, &opts, true, err);
 }
