@@ -54,7 +54,18 @@ typedef enum step_members { /* of a call, of the replicas of a device */
     STEP_PIPELINES /* of STEP_SHARD those of one context-parallel rank */
 } step_members;
 
+/* Buckets of layers that are alike are calls that are alike: their seconds, worked out once. */
+typedef struct step_known {
+    step_members members;
+    int coll;
+    int64_t bytes;
+    double seconds;
+} step_known;
+enum { STEP_KNOWN = 32 }; /* of a stage; when there are more the oldest is forgotten */
+
 typedef struct step_stage {
+    step_known known[STEP_KNOWN];
+    int32_t nknown; /* all that were worked out */
     step_call *call;
     int32_t ncalls;
     double end;        /* of its last backward */
