@@ -61,12 +61,12 @@ static int32_t result(emitter *e, int32_t y, bool again)
 
 static bool holds(const emitter *e, int32_t x)
 {
-    return spec_local(e->s, x, e->length, e->dev) != NULL;
+    return luo_spec_held(e, x) != NULL;
 }
 
 static bool has_cells(const emitter *e, int32_t x)
 {
-    const spec_dims *d = spec_local(e->s, x, e->length, e->dev);
+    const spec_dims *d = luo_spec_held(e, x);
     return d && d->volume > 0;
 }
 
@@ -143,7 +143,7 @@ static void emit_placeholder(emitter *e, int32_t o, bool again)
     if (!holds(e, x)) return;
     const int32_t b = luo_spec_new_buffer(e, x);
     luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_LOCAL, LUO_STREAM_COMPUTE);
-    instr.bytes = spec_local(e->s, x, e->length, e->dev)->volume * e->s->g->tensor[x].elem_bytes;
+    instr.bytes = luo_spec_held(e, x)->volume * e->s->g->tensor[x].elem_bytes;
     luo_spec_push(e, &instr, NULL, 0, &b, 1);
 }
 
@@ -403,14 +403,6 @@ static void emit_op(emitter *e, int32_t o, bool again)
 
 /* ---- segments ---- */
 
-bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs)
-{
-    const bool back = luo_phase_is_backward(phase);
-    if ((int32_t)e->s->g->op[o].phase != (back ? LUO_PHASE_B : phase)) return false;
-    if (back && phase != LUO_PHASE_B && e->s->late[o] != (phase == LUO_PHASE_BW)) return false;
-    return vs < 0 || e->c->vs_in[o] == vs || e->c->vs_out[o] == vs;
-}
-
 /* Full recompute: the whole layer runs again from its kept input (docs/cost-model.md#recompute). */
 static void run_again(emitter *e, int32_t layer, int32_t vs)
 {
@@ -447,10 +439,13 @@ static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
     const luo_graph *graph = e->s->g;
     const bool per_mb = luo_phase_in_task(phase);
     const int32_t vs = per_mb ? chunk * e->c->S + e->stage : -1;
+    int32_t n;
     luo_spec_begin(e, phase, chunk, per_mb ? e->s->in->lengths[e->length].tokens : 0);
     if (per_mb) luo_spec_units_begin(e, vs);
-    for (int32_t o = 0; o < graph->nops; o++) {
-        if (!luo_spec_is_here(e, o, phase, vs)) continue;
+    const int32_t *place = luo_spec_places(e, phase, vs, &n);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t o = place[i];
+        if (!luo_spec_is_here(e, o, phase, vs)) continue; /* of the other half */
         if (per_mb && luo_spec_units_before(e, o)) continue;
         const int32_t l = graph->op[o].layer;
         if (luo_phase_begins_backward(phase) && l >= 0 && e->c->full[l] && e->redone[l] != e->seg &&

@@ -35,6 +35,8 @@ typedef struct emitter {
     int32_t ninstr, cap_instr, nseg, cap_seg, nbuf, cap_buf, cap_ref;
     luo_intern slot_key;     /* (step, item) */
     int32_t *buffer, *stamp; /* by tensor: its buffer, valid if stamp fits (0: never) */
+    const spec_dims **held;  /* by table: luo_spec_held .. */
+    bool *sought;            /* .. has looked it up */
     int32_t *again;          /* by tensor: segment in which it was gathered again */
     int32_t *redone;         /* by layer: segment in which it ran again */
     int32_t besides;         /* buffer that the next instruction waits for besides; -1: none */
@@ -56,6 +58,8 @@ luo_status luo_spec_emit_open(emitter *e);
 luo_status luo_spec_emit_close(emitter *e, luo_role *role, const spec_slot_ref **refs);
 void luo_spec_begin(emitter *e, int32_t phase, int32_t chunk, int64_t tokens);
 void luo_spec_end(emitter *e);
+/* Sizes of a tensor on the device for the length at hand; NULL: it holds nothing of it. */
+const spec_dims *luo_spec_held(const emitter *e, int32_t tensor);
 /* Buffer of a tensor for the length at hand, -1: none yet. */
 int32_t luo_spec_buffer(const emitter *e, int32_t tensor);
 void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
@@ -73,8 +77,11 @@ int32_t luo_spec_emit_buckets(emitter *e, int32_t o);
 /* The calls of bucket b on this device, if it takes part. */
 void luo_spec_emit_bucket(emitter *e, int32_t b);
 
-/* spec_emit.c */
+/* spec_places.c: operations of a phase and virtual stage (-1: of all), in their order; of BI and BW
+ * those of the other are among them. Pre: luo_spec_list_places. */
+const int32_t *luo_spec_places(const emitter *e, int32_t phase, int32_t vs, int32_t *n);
 bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs);
+/* spec_emit.c */
 void luo_spec_emit_reshard(emitter *e, int32_t o, bool again);
 void luo_spec_emit_accumulate(emitter *e, int32_t o);
 

@@ -10,6 +10,7 @@
  *   spec_order.c   order and lanes of these calls; spec_clock.c: when gradients are complete
  *   spec_roles.c   devices of equal structure, their tasks and slots
  *   spec_joint.c   tasks where devices stand in for absent ones
+ *   spec_places.c  operations of every virtual stage
  *   spec_emit.c    instructions of one role; spec_write.c: buffers and wait edges;
  *                  spec_cost.c: what each costs
  */
@@ -18,11 +19,16 @@
 #include "core/graph/intern.h"
 #include "core/graph/specialize/specialize.h"
 
+typedef struct spec_places { /* op[first[k]..first[k+1]): ascending */
+    const int32_t *first, *op;
+} spec_places;
+
 typedef struct spec_class { /* pipelines with the same stages for every operation */
     int32_t pipeline;       /* the first of them */
     int32_t S, v;
     const int32_t *vs_in, *vs_out; /* virtual stage c*S+s by operation of F and B; else -1 */
     const bool *full, *selective;  /* as in luo_pipe */
+    spec_places here[2]; /* operations of F, of B, by virtual stage */
 } spec_class;
 
 typedef struct spec_table { /* a tensor's local sizes, by device ascending */
@@ -124,6 +130,7 @@ typedef struct spec {
     int32_t *unit_of;        /* by operation: 0 embedding, 1.. blocks, nlayers + 1 head */
     int32_t *reader;         /* by tensor: first operation of F that reads it; -1: none */
     int32_t *unit_back;      /* by tensor: unit of B that reads it first; -1: none */
+    spec_places of_phase;    /* operations by phase */
     bool *late;              /* by operation of B: in BW, if the schedule cuts backward in two */
     /* local sizes */
     luo_intern dims_key, table_key;
@@ -268,6 +275,8 @@ typedef struct spec_slot_ref { /* slot of a role: item k of the device in a step
 luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,
                               luo_role *role, const spec_slot_ref **refs);
 
+/* Operations of every phase and virtual stage. Pre: luo_spec_find_stages. Owner: scratch. */
+luo_status luo_spec_list_places(spec *s);
 luo_status luo_spec_make_roles(spec *s, luo_programs *out);
 
 typedef struct spec_tasks {

@@ -330,8 +330,8 @@ static luo_status make_class(spec *s, int32_t p, int32_t S, int32_t v)
     int32_t *in = filled(s->arena, s->g->nops, -1), *out = filled(s->arena, s->g->nops, -1);
     if (!in || !out) return luo_err_nomem(s->err);
     spec_class *c = &s->cls[s->nclasses++];
-    *c = (spec_class){p, S, v, in, out, s->in->pipes[p].full,
-                      s->in->pipes[p].selective};
+    *c = (spec_class){.pipeline = p, .S = S, .v = v, .vs_in = in, .vs_out = out,
+                      .full = s->in->pipes[p].full, .selective = s->in->pipes[p].selective};
     LUO_TRY(forward_stages(s, c, in, out));
     return backward_stages(s, c, in, out);
 }

@@ -119,6 +119,7 @@ static void turn(emitter *e)
 void luo_spec_units_begin(emitter *e, int32_t vs)
 {
     const spec *s = e->s;
+    int32_t n;
     e->vs = vs;
     e->nunits = e->nlate = 0;
     e->unit = e->called = -1;
@@ -129,7 +130,9 @@ void luo_spec_units_begin(emitter *e, int32_t vs)
         e->failed = true;
         return;
     }
-    for (int32_t o = 0; o < s->g->nops; o++) {
+    const int32_t *place = luo_spec_places(e, e->phase, vs, &n);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t o = place[i];
         if (!luo_spec_is_here(e, o, e->phase, vs)) continue;
         const int32_t unit = spec_unit_at(s, e->c, o);
         if (unit >= 0 && (e->nunits == 0 || at[e->nunits - 1] != unit)) at[e->nunits++] = unit;

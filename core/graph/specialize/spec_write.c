@@ -20,7 +20,20 @@ luo_status luo_spec_emit_open(emitter *e)
     e->stamp = LUO_NEW_N(s->scratch, int32_t, s->g->ntensors);
     e->again = stamps(s->scratch, s->g->ntensors, -1);
     e->redone = stamps(s->scratch, s->nlayers, -1);
-    return e->buffer && e->stamp && e->again && e->redone ? LUO_OK : luo_err_nomem(s->err);
+    e->held = LUO_NEW_N(s->scratch, const spec_dims *, s->table_key.n);
+    e->sought = LUO_NEW_N(s->scratch, bool, s->table_key.n);
+    const bool room = e->buffer && e->stamp && e->again && e->redone && e->held && e->sought;
+    return room ? LUO_OK : luo_err_nomem(s->err);
+}
+
+/* Asked for every operand of every operation, of few tables. */
+const spec_dims *luo_spec_held(const emitter *e, int32_t x)
+{
+    const spec *s = e->s;
+    const int32_t t = s->table_of[(int64_t)x * s->in->nlengths + e->length];
+    if (!e->sought[t]) e->held[t] = luo_spec_find(s, &s->table[t], e->dev);
+    e->sought[t] = true;
+    return e->held[t];
 }
 
 void *luo_spec_room(emitter *e, void *at, int32_t n, int32_t *cap, size_t bytes)
@@ -113,7 +126,7 @@ int32_t luo_spec_new_buffer(emitter *e, int32_t x)
     if (!at) return 0;
     e->buf = at;
     const luo_tensor *tensor = &e->s->g->tensor[x];
-    const spec_dims *d = spec_local(e->s, x, e->length, e->dev);
+    const spec_dims *d = luo_spec_held(e, x);
     luo_buffer buffer = {.tensor = tensor->name,
                          .rank = tensor->rank,
                          .elem_bytes = tensor->elem_bytes,

@@ -59,6 +59,7 @@ static luo_status specialize(spec *s, luo_programs *out)
     LUO_TRY(luo_spec_make_moves(s));
     LUO_TRY(luo_spec_make_buckets(s));
     LUO_TRY(luo_spec_order_buckets(s));
+    LUO_TRY(luo_spec_list_places(s));
     LUO_TRY(luo_spec_make_roles(s, out));
     LUO_TRY(list_ops(s, out));
     out->ngroups = s->group_key.n;
