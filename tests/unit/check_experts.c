@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "core/base/devset.h"
+#include "core/base/rng.h"
 #include "core/cost/cost.h"
 #include "core/io/read/read.h"
 #include "core/plan/annotate.h"
 #include "tests/check_main.h"
 #include "tests/plan_make.h"
+#include "tests/prop/prop.h"
 
 typedef struct made {
     luo_arena *arena;
@@ -115,6 +117,80 @@ START_TEST(places)
     luo_str_free(&sums);
     luo_str_free(&dense);
     luo_arena_free(m.arena);
+}
+END_TEST
+
+/* ---- who shares: the groups of all pipelines against asking for every two of them ---- */
+
+static bool share(const luo_plan *plan, int32_t i, int32_t k)
+{
+    bool both = i == k;
+    for (int32_t g = 0; g < plan->ngroups; g++) {
+        int32_t found = 0;
+        const int32_t *pipeline = plan->expert_groups[g].pipeline;
+        for (int32_t m = 0; m < plan->expert_groups[g].n; m++)
+            found += pipeline[m] == i || pipeline[m] == k;
+        both |= found == 2;
+    }
+    return both;
+}
+
+/* Pipelines in any order, so many at a time; the last ones alone. */
+static void group_anyhow(made *m, luo_rng *rng)
+{
+    const int32_t n = m->plan->npipelines;
+    struct luo_expert_group *g = LUO_NEW_N(m->arena, struct luo_expert_group, n);
+    int32_t *all = LUO_NEW_N(m->arena, int32_t, n), at = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t k = (int32_t)luo_rng_pick(rng, i + 1);
+        all[i] = all[k];
+        all[k] = i;
+    }
+    const int32_t grouped = (int32_t)luo_rng_pick(rng, n + 1);
+    while (at < grouped) {
+        const int32_t each = 1 + (int32_t)luo_rng_pick(rng, grouped - at);
+        g[m->plan->ngroups].n = each;
+        g[m->plan->ngroups++].pipeline = all + at;
+        at += each;
+    }
+    m->plan->expert_groups = g;
+}
+
+START_TEST(groups_of_all)
+{
+    static const char line[] = "1: [0,1]*1 || 1: [2,3]*1 || 1: [4,5]*1 || 1: [6,7]*1 || "
+                               "1: [8,9]*1 || 1: [10,11]*1 || 1: [12,13]*1";
+    static const int32_t stage[7] = {0};
+    LUO_PROP_FOR(seed, 300)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        made m = open_plan(line, 64, true);
+        luo_ann ann;
+        int32_t groups = 0;
+        group_anyhow(&m, &rng);
+        ck_assert_int_eq(luo_plan_expert_ann(m.arena, m.plan, stage, LUO_FORM_ROWS, &ann, &m.err),
+                         LUO_OK);
+        for (int32_t i = 0; i < m.plan->npipelines; i++) {
+            bool first = true;
+            int32_t members = 0;
+            for (int32_t k = 0; k < i; k++) first &= !share(m.plan, i, k);
+            if (!first) continue;
+            ck_assert_msg(groups < ann.u, "seed %llu: %d groups", (unsigned long long)seed, ann.u);
+            for (int32_t k = i; k < m.plan->npipelines; k++) {
+                if (!share(m.plan, i, k)) continue;
+                ck_assert_msg(2 * members + 1 < ann.grp[groups].ndev &&
+                                  ann.grp[groups].dev[2 * members] == 2 * k &&
+                                  ann.grp[groups].dev[2 * members + 1] == 2 * k + 1,
+                              "seed %llu: pipeline %d", (unsigned long long)seed, k);
+                members++;
+            }
+            ck_assert_int_eq(ann.grp[groups].ndev, 2 * members);
+            if (ann.h >= 0) ck_assert_int_eq(ann.hshare[groups], members);
+            groups++;
+        }
+        ck_assert_int_eq(groups, ann.u);
+        luo_arena_free(m.arena);
+    }
 }
 END_TEST
 
@@ -623,7 +699,7 @@ START_TEST(refused)
 }
 END_TEST
 
-LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)),
+LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(groups_of_all),
           LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T_N(hash_has_no_router, 4), LUO_T(sent),
           LUO_T(products), LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts), LUO_T_N(loads, 2),
           LUO_T(two_steps), LUO_T(loads_of_two_steps), LUO_T_N(blocks_of_nodes, LUO_ROWS(lies)),
