@@ -147,6 +147,8 @@ typedef struct component {
     uint32_t *taken; /* per column: lanes */
     int32_t *moving; /* per column and kind of link */
     bool *busy;      /* per group */
+    int32_t *open, nopen; /* calls that have not started, ascending .. */
+    int32_t *able, nable; /* .. and those of them that could when this date came */
     int32_t *running, nrunning, turn, ended;
     int64_t now;
 } component;
@@ -175,13 +177,27 @@ static int64_t way_left(const component *c, const part *p)
     return p->call->tail + most;
 }
 
+/* A start takes lanes and groups and gives none back, so within a date nothing becomes able. */
+static void list_able(component *c)
+{
+    int32_t kept = 0;
+    c->nable = 0;
+    for (int32_t k = 0; k < c->nopen; k++) {
+        const int32_t i = c->open[k];
+        if (c->at[i].started) continue;
+        c->open[kept++] = i;
+        if (can_start(c, &c->at[i])) c->able[c->nable++] = i;
+    }
+    c->nopen = kept;
+}
+
 /* The call that starts next; NULL: none can. */
 static part *choose(const component *c)
 {
     part *best = NULL;
     int64_t longest = 0;
-    for (int32_t i = 0; i < c->n; i++) {
-        part *p = &c->at[i];
+    for (int32_t k = 0; k < c->nable; k++) {
+        part *p = &c->at[c->able[k]];
         if (best && p->call->rank > best->call->rank) continue;
         if (!can_start(c, p)) continue;
         const int64_t way = way_left(c, p);
@@ -256,8 +272,8 @@ static int64_t next_date(component *c)
         const int64_t t = next_of(c, &c->at[c->running[k]]);
         if (date < 0 || t < date) date = t;
     }
-    for (int32_t i = 0; i < c->n; i++) {
-        const part *p = &c->at[i];
+    for (int32_t k = 0; k < c->nopen; k++) {
+        const part *p = &c->at[c->open[k]];
         if (!p->started && p->call->ready > c->now && (date < 0 || p->call->ready < date))
             date = p->call->ready;
     }
@@ -290,6 +306,7 @@ static void move_on(component *c, int64_t date)
 static luo_status run(component *c)
 {
     while (c->ended < c->n) {
+        list_able(c);
         for (part *p; (p = choose(c)) != NULL;) start(c, p);
         const int64_t date = next_date(c);
         if (date < 0)
@@ -393,8 +410,11 @@ static luo_status prepare(const field *f, component *c)
     c->moving = LUO_NEW_N(f->arena, int32_t, (int64_t)c->ncols * LINKS);
     c->busy = LUO_NEW_N(f->arena, bool, c->ngroups);
     c->running = LUO_NEW_N(f->arena, int32_t, c->n);
-    if (!c->left || !c->taken || !c->moving || !c->busy || !c->running)
+    c->open = LUO_NEW_N(f->arena, int32_t, c->n);
+    c->able = LUO_NEW_N(f->arena, int32_t, c->n);
+    if (!c->left || !c->taken || !c->moving || !c->busy || !c->running || !c->open || !c->able)
         return luo_err_nomem(f->err);
+    for (c->nopen = 0; c->nopen < c->n; c->nopen++) c->open[c->nopen] = c->nopen;
     for (int32_t i = 0; i < c->n; i++)
         for (int32_t k = 0; k < c->at[i].ncols; k++)
             c->left[c->at[i].col[k]] += alone(&c->at[i]);
