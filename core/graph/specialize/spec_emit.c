@@ -429,9 +429,11 @@ static bool comes_later(const emitter *e, int32_t o)
 static void emit_buckets(emitter *e, int32_t o)
 {
     if (o != spec_behind(e->s, e->phase)) return;
+    int32_t n;
     luo_spec_emit_turns(e);
-    for (int32_t k = 0; k < o; k++)
-        if ((int32_t)e->s->g->op[k].phase == e->phase && comes_later(e, k)) emit_op(e, k, false);
+    const int32_t *place = luo_spec_places(e, e->phase, -1, &n);
+    for (int32_t i = 0; i < n && place[i] < o; i++)
+        if (comes_later(e, place[i])) emit_op(e, place[i], false);
 }
 
 static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
