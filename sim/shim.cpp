@@ -12,8 +12,8 @@ namespace {
 bool stay; /* luo_shim_hosts_stay */
 }
 
-/* Goes before the library's function of that name, as symbols of the program do; its mangled name
- * is sought in C. That one writes a transfer into a list, in which hosts that go off look for theirs;
+/* Goes before the library's function of that name, as symbols of the program do; that one is sought
+ * by its mangled name. It writes transfers into a list, in which hosts that go off look for theirs;
  * each transfer that ends is taken out of it by a walk along all that are under way. */
 namespace simgrid::kernel::activity {
 class CommImpl {

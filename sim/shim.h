@@ -26,8 +26,8 @@ sg_comm_t luo_shim_flow(sg_host_t src, sg_host_t dst, const sg_link_t *links, in
 /* The same along the route of a platform that was loaded from XML. */
 sg_comm_t luo_shim_send(sg_host_t src, sg_host_t dst, uint64_t bytes);
 
-/* From now on hosts stay on, or who turns one off cancels what goes to it: transfers that are started
- * need not be found by their hosts, which makes n at once cost O(n) and not O(n^2). At first they
+/* From now on hosts stay on, or who turns one off cancels what goes to it: transfers need not be
+ * found by their hosts, and one that ends is not sought among all that are under way. At first they
  * are found. Changes no date. See: tests/backend/sim_simgrid.c. */
 void luo_shim_hosts_stay(int on);
 

@@ -28,7 +28,7 @@ typedef struct spec_class { /* pipelines with the same stages for every operatio
     int32_t S, v;
     const int32_t *vs_in, *vs_out; /* virtual stage c*S+s by operation of F and B; else -1 */
     const bool *full, *selective;  /* as in luo_pipe */
-    spec_places here[2]; /* operations of F, of B, by virtual stage */
+    spec_places here[2];           /* operations of F, of B, by virtual stage */
 } spec_class;
 
 typedef struct spec_table { /* a tensor's local sizes, by device ascending */
