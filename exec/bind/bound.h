@@ -58,7 +58,7 @@ typedef struct luo_bound_trade {
 } luo_bound_trade;
 
 /* Does a step of it go inside the nodes, not between them? */
-static inline bool luo_trade_is_inside(const luo_bound_trade *t)
+static inline bool luo_bound_trade_is_inside(const luo_bound_trade *t)
 {
     return t->step != LUO_TRADE_WHOLE && (t->step == LUO_TRADE_FIRST) != t->back;
 }

@@ -149,7 +149,7 @@ static void find_ranks(const luo_binder *binder, const luo_instr *instr, luo_bou
     t->rank = rank_in(own, device);
     if (t->step == LUO_TRADE_WHOLE) return;
     const luo_group *other = group_of(binder, t->other);
-    const bool inside = luo_trade_is_inside(t);
+    const bool inside = luo_bound_trade_is_inside(t);
     const luo_group *node = inside ? own : other, *across = inside ? other : own;
     t->nodes = across->n;
     t->per_node = node->n;

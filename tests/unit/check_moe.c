@@ -454,7 +454,8 @@ START_TEST(rounding_deals_alike)
 }
 END_TEST
 
-LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced), LUO_T(rounding_deals_alike),
+LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced),
+          LUO_T(rounding_deals_alike),
           LUO_T_N(dealt, 200), LUO_T(dealt_in_turn), LUO_T(hash), LUO_T(sigmoid),
           LUO_T_N(route_groups, LUO_ROWS(group_rows)), LUO_T(ktop1),
           LUO_T_N(bad_gate, LUO_ROWS(bad_gates)), LUO_T_N(places_once, 50), LUO_T(leader),

@@ -37,7 +37,7 @@ static luo_status bind_first(luo_job *job, host_comm *comm, luo_err *err)
     if (!group || group->comm == MPI_COMM_NULL)
         return luo_err_set(err, LUO_EBUG, "device %d has no communicator for instruction %d.",
                            (int)job->x->device, (int)other->id);
-    two->inside = luo_trade_is_inside(t) ? comm->comm : group->comm;
+    two->inside = luo_bound_trade_is_inside(t) ? comm->comm : group->comm;
     two->first = comm;
     two->sent_first = t->back ? t->most : t->own;
     two->home = LUO_NEW_N(job->arena, int, t->n);
