@@ -136,7 +136,7 @@ static void reorder(luo_rank *rank, const luo_bound_trade *t, int32_t task, char
     }
 }
 
-/* A table of blocks by rows, counts [rows x columns], to one by columns. starts: room for as many. */
+/* A table of blocks by rows, counts [rows x columns], to one by columns. starts: room for them. */
 static void transpose(size_t elem, const int *counts, int32_t rows, int32_t columns, int *starts,
                       const char *from, char *to)
 {
