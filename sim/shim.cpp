@@ -14,8 +14,8 @@ bool stay; /* luo_shim_hosts_stay */
 
 /* Of the versions that were looked at. Goes before the library's function of that name, as symbols
  * of the program do; that one is sought by its mangled name. It writes transfers into a list, in
- * which hosts that go off look for theirs; each transfer that ends is taken out of it by a walk along
- * all that are under way. */
+ * which hosts that go off look for theirs; each transfer that ends is taken out of it by a walk
+ * along all that are under way. */
 #if SIMGRID_VERSION < 33300
 namespace simgrid::kernel::activity {
 class CommImpl {

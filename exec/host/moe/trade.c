@@ -1,6 +1,6 @@
 /* trade.c: rows of experts on their way to the experts and back, for which the counts of both ends
- * have come before; and these counts. By node, rows go in two steps: to the experts inside the nodes
- * by the place of the receiver first, then between devices of equal places; back the other way.
+ * have come before; and these counts. By node, rows go in two steps: to the experts inside nodes by
+ * the place of the receiver first, then between devices of equal places; back the other way.
  * Between the steps a device has what its node has for its place in all nodes. */
 #include <limits.h>
 #include <string.h>
