@@ -130,6 +130,34 @@ START_TEST(experts_are_shared_out)
 }
 END_TEST
 
+/* Where rows have to cross nodes, the faster of both ways is taken; the plan that is compared
+ * differs in nothing else. A case in which it is `2d`: tests/golden/plan_auto.sh. */
+START_TEST(rows_travel_by_node)
+{
+    scene *s = open_scene();
+    luo_plan *other;
+    luo_judgement step;
+    luo_err err = {0};
+    sc.cluster = s->judge.cluster = fixture_cluster(arena, 1, 4, 2);
+    small.family = LUO_FAMILY_MOE;
+    small.moe = (luo_moe){
+        .experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 16384, .every_layers = 1};
+    s->in.opts.tp = s->in.opts.pp = s->in.opts.cp = s->in.opts.zero = 1;
+    s->in.opts.batch_sequences = 8;
+    ask(s);
+    check_answer(s);
+    const luo_auto_candidate *search = &s->out.at[LUO_AUTO_search];
+    const bool by_node = search->plan->moe_exchange == LUO_MOE_2D;
+    ck_assert_int_eq(luo_plan_copy(arena, search->plan, &other, &err), LUO_OK);
+    ck_assert(search->plan->pipelines[0].stages[0].experts_dealt);
+    ck_assert_int_gt(search->plan->expert_groups[0].n, 2);
+    other->moe_exchange = by_node ? LUO_MOE_FLAT : LUO_MOE_2D;
+    ck_assert_int_eq(luo_judge_plan(&s->judge, other, 256, s->rate, &step, &err), LUO_OK);
+    ck_assert_double_gt(step.seconds, search->step.seconds);
+    close_scene(s);
+}
+END_TEST
+
 /* By closed form a planner has one plan simulated, the first that fits; where there are experts,
  * the first of them that is shared out as well. */
 START_TEST(experts_by_closed_form)
@@ -336,7 +364,7 @@ START_TEST(pinned_plans_alone)
 END_TEST
 
 LUO_SUITE("run.auto", LUO_T(uniform_is_uniform), LUO_T(slow_devices_bring_malleus_in),
-          LUO_T(experts_are_shared_out), LUO_T(experts_by_closed_form),
+          LUO_T(experts_are_shared_out), LUO_T(rows_travel_by_node), LUO_T(experts_by_closed_form),
           LUO_T(no_device_is_a_sentence), LUO_T_N(pins_are_kept, LUO_ROWS(pins)),
           LUO_T(pins_of_values), LUO_T_N(sizes_are_told, LUO_ROWS(sizes)),
           LUO_T(other_sizes_are_told), LUO_T(sizes_are_kept), LUO_T(pinned_plans_alone))

@@ -100,6 +100,42 @@ static int32_t list_degrees(const auto_asking *asking, int32_t *out)
     return n;
 }
 
+/* Several devices of a node share experts with devices of others: pipelines of a group lie behind
+ * each other, so the first group is like all. */
+static bool crosses_nodes(const luo_plan *plan, const luo_cluster *cluster)
+{
+    const struct luo_expert_group none = {1, (const int32_t[]){0}};
+    const struct luo_expert_group *group = plan->ngroups ? plan->expert_groups : &none;
+    const luo_stage *first = &plan->pipelines[group->pipeline[0]].stages[0];
+    const int32_t node = cluster->devices[first->dev[0]].node;
+    int32_t here = 0, elsewhere = 0;
+    for (int32_t k = 0; k < group->n; k++) {
+        const luo_stage *st = &plan->pipelines[group->pipeline[k]].stages[0];
+        for (int32_t i = 0; i < st->ndev; i++) {
+            const bool same = cluster->devices[st->dev[i]].node == node;
+            here += same;
+            elsewhere += !same;
+        }
+    }
+    return first->experts_dealt && here > 1 && elsewhere > 0;
+}
+
+/* The best plan with rows that travel by node, where that is another way. */
+static luo_status try_by_node(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+{
+    luo_plan *plan;
+    luo_err why = {0};
+    if (!out->plan || out->plan->moe_exchange == LUO_MOE_2D) return LUO_OK;
+    if (!crosses_nodes(out->plan, asking->in->judge->cluster)) return LUO_OK;
+    LUO_TRY(luo_plan_copy(asking->arena, out->plan, &plan, err));
+    plan->moe_exchange = LUO_MOE_2D;
+    luo_auto_candidate now = *out;
+    const luo_status st = auto_try(asking, plan, &now, &why);
+    if (st != LUO_OK) return auto_refuse(st, &why, &now, err); /* nodes that are not alike */
+    *out = now;
+    return LUO_OK;
+}
+
 luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)
 {
     const int32_t asked = asking->in->opts.recompute;
@@ -114,5 +150,5 @@ luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, 
         /* A step of many devices takes seconds: one degree that fits, and the next. */
         if (!asking->in->simulated && before) break;
     }
-    return LUO_OK;
+    return try_by_node(asking, out, err);
 }
