@@ -16,6 +16,7 @@ typedef struct call {
     luo_moe_layer layer[STEPS]; /* exponent i / PARTS */
 } call;
 
+static const char *const exchanges[] = {LUO_MOE_EXCHANGE_LIST(LUO_WORD_TEXT)};
 static const char *const passes[] = {"forward", "backward"};
 
 /* The most devices that experts can be dealt to evenly. */
@@ -30,6 +31,7 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
 {
     luo_model *model;
     int64_t devices;
+    int exchange;
     LUO_TRY(luo_cli_model(cli, &model));
     if (model->moe.experts == 0)
         return luo_err_set(err, LUO_EINPUT,
@@ -37,12 +39,14 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
                            model->name);
     LUO_TRY(luo_args_int(&cli->args, "expert-parallel", most_devices(model, sim->cluster), 1,
                          sim->cluster->ndevices, &devices, err));
+    LUO_TRY(luo_args_choice(&cli->args, "exchange", 0, exchanges, 2, &exchange, err));
     c->model = model;
     c->in = (luo_moe_layer_in){.model = model,
                                .cluster = sim->cluster,
                                .stack = &sim->stack,
                                .dtype = model->dtype,
-                               .devices = (int32_t)devices};
+                               .devices = (int32_t)devices,
+                               .exchange = (luo_moe_exchange)exchange};
     return luo_args_int(&cli->args, "tokens", 4096, 1, 1 << 24, &c->in.tokens, err);
 }
 
@@ -73,14 +77,17 @@ static void write_facts(luo_jsonw *json, const void *ctx)
     luo_jsonw_int(json, "experts", c->model->moe.experts);
     luo_jsonw_int(json, "devices", c->in.devices);
     luo_jsonw_int(json, "tokens", c->in.tokens);
+    luo_jsonw_text(json, "exchange", luo_moe_exchange_name(c->in.exchange));
 }
 
 static void print_text(luo_cli *cli, const char *dir, const call *c)
 {
     FILE *out = luo_cli_out(cli);
-    fprintf(out, "%s: %lld experts on %d devices, %lld tokens each; ms, forward and backward\n",
+    fprintf(out,
+            "%s: %lld experts on %d devices, %lld tokens each, exchange %s; ms, forward and "
+            "backward\n",
             c->model->name, (long long)c->model->moe.experts, (int)c->in.devices,
-            (long long)c->in.tokens);
+            (long long)c->in.tokens, luo_moe_exchange_name(c->in.exchange));
     fprintf(out, "%8s %8s %9s %9s %9s %9s %9s\n", "exponent", "busiest", "gate", "transform",
             "exchange", "experts", "all");
     for (int i = 0; i < STEPS; i += EVERY) {

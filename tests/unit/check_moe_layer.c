@@ -34,7 +34,12 @@ static void make(made *m)
                              .expert_ffn_hidden = FFN,
                              .first_dense_layers = 1,
                              .every_layers = 2};
-    m->in = (luo_moe_layer_in){&m->model, &m->cluster, &m->stack, LUO_BF16, DEVICES, TOKENS, 0};
+    m->in = (luo_moe_layer_in){.model = &m->model,
+                               .cluster = &m->cluster,
+                               .stack = &m->stack,
+                               .dtype = LUO_BF16,
+                               .devices = DEVICES,
+                               .tokens = TOKENS};
 }
 
 static luo_moe_layer of(const made *m, double exponent)
@@ -47,14 +52,20 @@ static luo_moe_layer of(const made *m, double exponent)
     return out;
 }
 
-static double all_to_all(const made *m, int64_t bytes)
+/* Of n devices, `apart` from each other. */
+static double all_to_all_of(const made *m, int32_t n, int32_t apart, int64_t bytes)
 {
     const luo_cost_ctx ctx = {.cluster = &m->cluster, .stack = &m->stack, .dtype = LUO_BF16};
     int32_t dev[DEVICES];
     double s = -1;
-    for (int32_t i = 0; i < DEVICES; i++) dev[i] = i;
-    ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_A2A, dev, DEVICES, bytes, 0, &s, NULL), LUO_OK);
+    for (int32_t i = 0; i < n; i++) dev[i] = i * apart;
+    ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_A2A, dev, n, bytes, 0, &s, NULL), LUO_OK);
     return s * m->stack.tp_exposed_factor;
+}
+
+static double all_to_all(const made *m, int64_t bytes)
+{
+    return all_to_all_of(m, DEVICES, 1, bytes);
 }
 
 static void count(const made *m, double exponent, int64_t *counts)
@@ -137,6 +148,29 @@ START_TEST(grows)
 }
 END_TEST
 
+/* By node: an exchange of the 4 devices of a node and one of the 2 of the same place; nothing else
+ * is another. */
+START_TEST(by_node)
+{
+    made m;
+    make(&m);
+    const luo_moe_layer flat = of(&m, 0);
+    m.in.exchange = LUO_MOE_2D;
+    const luo_moe_layer x = of(&m, 0);
+    const int64_t bytes[2] = {TOKENS * EACH * HIDDEN * 2, 4 * EXPERTS};
+    double s[2];
+    for (int k = 0; k < 2; k++)
+        s[k] = all_to_all_of(&m, 4, 1, bytes[k]) + all_to_all_of(&m, 2, 4, bytes[k]);
+    luo_near(x.seconds[0][LUO_MOE_EXCHANGE], 2 * s[0] + s[1], 1e-9, "exchange");
+    luo_near(x.seconds[1][LUO_MOE_EXCHANGE], 2 * s[0], 1e-9, "gradients");
+    for (int pass = 0; pass < 2; pass++)
+        for (int part = 0; part < (int)LUO_MOE_PARTS; part++)
+            if (part != LUO_MOE_EXCHANGE) /* the host's floor is shared among more calls */
+                luo_near(x.seconds[pass][part], flat.seconds[pass][part], 1e-3, "the rest");
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* One device: nothing travels. Shared experts count as experts; a gate without a router is cheaper.
  */
 START_TEST(variants)
@@ -181,4 +215,5 @@ START_TEST(too_many_devices)
 }
 END_TEST
 
-LUO_SUITE("moe_layer", LUO_T(by_hand), LUO_T(grows), LUO_T(variants), LUO_T(too_many_devices))
+LUO_SUITE("moe_layer", LUO_T(by_hand), LUO_T(grows), LUO_T(by_node), LUO_T(variants),
+          LUO_T(too_many_devices))

@@ -45,7 +45,8 @@ static luo_status make_plan(luo_arena *arena, const luo_moe_layer_in *in, luo_pl
                       .npipelines = n,
                       .pipelines = pipe,
                       .ngroups = 1,
-                      .expert_groups = group};
+                      .expert_groups = group,
+                      .moe_exchange = in->exchange};
     return LUO_OK;
 }
 

@@ -7,6 +7,7 @@
 #define LUO_CORE_PLAN_MOE_MOE_LAYER_H
 #include "core/cost/cost.h"
 #include "core/graph/moe/load.h"
+#include "core/plan/plan.h"
 
 /*   gate       the router's product, choices, and what is known together of them
  *   transform  rows by expert and token, and together again
@@ -30,6 +31,7 @@ typedef struct luo_moe_layer_in {
     const luo_stack *stack;
     luo_dtype dtype;
     int32_t devices; /* the first ones of the cluster have all experts together */
+    luo_moe_exchange exchange;
     int64_t tokens;  /* of a device */
     double exponent; /* of Zipf's law; 0: experts are alike */
 } luo_moe_layer_in;
@@ -37,7 +39,8 @@ typedef struct luo_moe_layer_in {
 /* Parts follow each other, since every device waits for the exchange; sums of gradients between
  * copies count nowhere. The host's floor is shared as in a layer of a plan.
  * Pre:    the model has experts; 1 <= devices <= those of the cluster; tokens >= 1.
- * Errors: LUO_EINPUT more devices than experts; those of luo_plan_compile and luo_cost_role.
+ * Errors: LUO_EINPUT more devices than experts, or exchange 2d and not equally many in every node;
+ *         those of luo_plan_compile and luo_cost_role.
  * Cost:   one compilation of a layer.
  * See:    tests/unit/check_moe_layer.c */
 luo_status luo_moe_layer_of(const luo_moe_layer_in *in, luo_moe_layer *out, luo_err *err);
