@@ -162,7 +162,7 @@ static void place_counts(luo_rank *rank, const luo_bound_trade *t, int32_t task,
     const int64_t bytes = experts_of(t, t->rank) * (int64_t)rank->x->k->elem;
     char *to = host_buf(rank, t->there, task);
     memset(to, 0, (size_t)luo_bound_desc(&rank->job->b, t->there)->bytes);
-    for (int32_t r = 0; r < t->n; r++) 
+    for (int32_t r = 0; r < t->n; r++)
         memcpy(to + r * t->each * bytes, from + r * bytes, (size_t)bytes);
 }
 
