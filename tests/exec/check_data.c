@@ -11,8 +11,16 @@ enum { RING_MAX = 1 << 16 };
 
 static char path[64];
 
+/* Also where the test that wrote it does not come to its end. */
+static void remove_file(void)
+{
+    unlink(path);
+}
+
 static const char *put_file(const char *end, const void *bytes, size_t n)
 {
+    if (path[0] == 0) atexit(remove_file);
+    remove_file();
     snprintf(path, sizeof path, "build/check_data.%ld%s", (long)getpid(), end);
     FILE *f = fopen(path, "wb");
     ck_assert(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
