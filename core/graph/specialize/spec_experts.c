@@ -50,6 +50,25 @@ static int32_t devices_beside(const spec *s, int32_t one)
     return same;
 }
 
+/* Do devices of any node stand in one run of `run` neighbours each, which begin at multiples? */
+static luo_status lie_by_node(const spec *s, const int32_t *dev, int32_t n, int32_t run, bool *out)
+{
+    const int32_t *node = s->in->node_of;
+    const size_t mark = luo_arena_mark(s->scratch);
+    int32_t most = 0;
+    for (int32_t i = 0; i < n; i++) most = node[dev[i]] > most ? node[dev[i]] : most;
+    bool *seen = LUO_NEW_N(s->scratch, bool, (int64_t)most + 1);
+    if (!seen) return luo_err_nomem(s->err);
+    *out = n % run == 0;
+    for (int32_t i = 0; i < n && *out; i++) {
+        const bool begins = i % run == 0;
+        *out = begins ? !seen[node[dev[i]]] : node[dev[i]] == node[dev[i - 1]];
+        seen[node[dev[i]]] = true;
+    }
+    luo_arena_reset(s->scratch, mark);
+    return LUO_OK;
+}
+
 /* Of n devices: so many neighbours are in one node, where all nodes have equally many; n: rows
  * travel in one step, since there is one node, or one device in each. */
 static luo_status devices_of_node(const spec *s, const char *name, const int32_t *dev, int32_t n,
@@ -57,17 +76,16 @@ static luo_status devices_of_node(const spec *s, const char *name, const int32_t
 {
     const int32_t *node = s->in->node_of;
     int32_t run = 1;
+    bool good = false;
     *each = n;
     if (!node) return LUO_OK;
     while (run < n && node[dev[run]] == node[dev[0]]) run++;
-    for (int32_t i = 0; i < n; i++) {
-        const bool begins = i % run == 0, same = i > 0 && node[dev[i]] == node[dev[i - 1]];
-        if (n % run == 0 && (i == 0 || same != begins)) continue;
+    LUO_TRY(lie_by_node(s, dev, n, run, &good));
+    if (!good)
         return luo_err_set(s->err, LUO_EINPUT,
                            "reshard `%s`: devices %d to %d that have all experts together are not "
                            "equally many neighbours in every node; moe_exchange: flat is needed.",
                            name, (int)dev[0], (int)dev[n - 1]);
-    }
     if (run > 1) *each = run;
     return LUO_OK;
 }
