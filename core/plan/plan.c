@@ -325,7 +325,9 @@ static void put_groups(sink *o, const luo_plan *plan)
     if (plan->expert_parallel) put_int(o, plan->expert_parallel);
     put(o, ",\"layers\":");
     put_int(o, plan->layers);
-    if (plan->moe_exchange) put(o, ",\"moe_exchange\":\"2d\"");
+    if (!plan->moe_exchange) return;
+    put(o, ",\"moe_exchange\":");
+    put_text(o, luo_moe_exchange_name(plan->moe_exchange));
 }
 
 /* What is not said is no part of the form, so plans that say nothing keep their hash. */

@@ -154,6 +154,13 @@ START_TEST(rows_travel_by_node)
     other->moe_exchange = by_node ? LUO_MOE_FLAT : LUO_MOE_2D;
     ck_assert_int_eq(luo_judge_plan(&s->judge, other, 256, s->rate, &step, &err), LUO_OK);
     ck_assert_double_gt(step.seconds, search->step.seconds);
+    static const char *const pin[] = {"/moe_exchange"}; /* the slower one, since it is asked for */
+    other->pinned = pin;
+    other->npinned = 1;
+    s->in.pinned = other;
+    ask(s);
+    ck_assert_ptr_ne((void *)search->plan, NULL);
+    ck_assert_int_eq(search->plan->moe_exchange, other->moe_exchange);
     close_scene(s);
 }
 END_TEST
@@ -244,6 +251,7 @@ static void other_kind(luo_plan *p) { p->schedule = LUO_SCHED_GPIPE; }
 static void other_chunks(luo_plan *p) { p->chunks = 2; }
 static void other_sp(luo_plan *p) { p->sequence_parallel = !p->sequence_parallel; }
 static void other_size(luo_plan *p) { p->micro_batch_sequences = 7; }
+static void other_exchange(luo_plan *p) { p->moe_exchange = LUO_MOE_2D; }
 
 START_TEST(pins_of_values)
 {
@@ -255,6 +263,7 @@ START_TEST(pins_of_values)
     pin_value("/schedule/chunks", other_chunks);
     pin_value("/sequence_parallel", other_sp);
     pin_value("/micro_batch_sequences", other_size);
+    pin_value("/moe_exchange", other_exchange);
     luo_arena_free(arena);
     arena = NULL;
 }

@@ -58,7 +58,7 @@ const char *luo_auto_size_broken(const luo_uniform_opts *asked, const luo_plan *
 
 /* The pinned pointer (as plan.json has it) at which the plan is not as `pinned` is; NULL: it keeps
  * all of them. Known: /zero, /schedule, /schedule/kind, /schedule/chunks, /sequence_parallel,
- * /micro_batch_sequences, /pipelines and what lies below it, such as /pipelines/0/stages/1/devices;
- * what else is pinned has to be equal as a whole plan. */
+ * /micro_batch_sequences, /moe_exchange, /pipelines and what lies below it, such as
+ * /pipelines/0/stages/1/devices; what else is pinned has to be equal as a whole plan. */
 const char *luo_auto_pin_broken(const luo_plan *pinned, const luo_plan *plan);
 #endif

@@ -13,6 +13,14 @@ enum {
  * plan that was simulated cannot win: its own simulation, of many devices, takes seconds. */
 static const double HOPELESS = 1.1;
 
+/* How rows travel of plans whose experts are dealt, before try_by_node. */
+static luo_moe_exchange first_exchange(const luo_plan *pinned)
+{
+    for (int32_t i = 0; pinned && i < pinned->npinned; i++)
+        if (strcmp(pinned->pinned[i], "/moe_exchange") == 0) return pinned->moe_exchange;
+    return LUO_MOE_FLAT;
+}
+
 /* Groups of so many neighbouring pipelines share their experts, which are dealt out whole, or cut
  * inside the stages as tensors are. */
 static luo_status share_out(const auto_asking *asking, const luo_plan *frame, int32_t pipelines,
@@ -40,6 +48,7 @@ static luo_status share_out(const auto_asking *asking, const luo_plan *frame, in
     plan->pipelines = pipe;
     plan->ngroups = groups;
     plan->expert_groups = groups ? group : NULL;
+    if (dealt) plan->moe_exchange = first_exchange(asking->in->pinned);
     return LUO_OK;
 }
 

@@ -99,6 +99,7 @@ static bool keeps(const luo_plan *a, const luo_plan *b, const char *pin)
     if (strcmp(pin, "/sequence_parallel") == 0) return a->sequence_parallel == b->sequence_parallel;
     if (strcmp(pin, "/micro_batch_sequences") == 0)
         return a->micro_batch_sequences == b->micro_batch_sequences;
+    if (strcmp(pin, "/moe_exchange") == 0) return a->moe_exchange == b->moe_exchange;
     if (strncmp(pin, "/pipelines", 10) == 0) return same_pipelines(a, b, pin + 10);
     return luo_plan_hash(a) == luo_plan_hash(b);
 }
