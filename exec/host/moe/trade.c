@@ -228,18 +228,22 @@ static void sum_lists(const int *from, int32_t n, int32_t m, int *to)
 }
 
 /* What devices of this node have for those of this place: each tells the others, before rows move.
- * All ranks of a node come here in the same order, and what is awaited is some numbers. */
+ * All ranks of a node come here in the same order, and what is awaited is some numbers; sends that
+ * are late go out meanwhile. */
 static luo_status tell(luo_rank *rank, const luo_bound_trade *t, int32_t task,
                        struct host_trade *two)
 {
     const int32_t place = t->rank % t->per_node;
     count_elements(rank, t, task, two->home, two->there);
     transpose_counts(two->home, t->nodes, t->per_node, two->told);
-    if (!t->counts)
-        return host_mpi(&rank->err,
-                        MPI_Alltoall(two->told, t->nodes, MPI_INT, two->between, t->nodes, MPI_INT,
-                                     two->inside),
-                        "an all-to-all");
+    if (!t->counts) {
+        MPI_Request request;
+        LUO_TRY(host_mpi(&rank->err,
+                         MPI_Ialltoall(two->told, t->nodes, MPI_INT, two->between, t->nodes,
+                                       MPI_INT, two->inside, &request),
+                         "an all-to-all"));
+        return host_wait(rank->x, rank, 1, &request, &rank->err);
+    }
     for (int32_t s = 0; s < t->per_node; s++)
         memcpy(two->between + s * t->nodes, two->told + place * t->nodes,
                (size_t)t->nodes * sizeof *two->told);
