@@ -65,7 +65,23 @@ typedef struct shape {
     luo_context_kind kind;
     luo_context context; /* c 0: none */
     bool split, deep; /* zb_h1; zb_h2 */
+    bool dealt;       /* experts: expert, else tensor */
+    int32_t share;    /* pipelines of an expert group; 0: none */
+    int32_t among;    /* expert_parallel */
 } shape;
+
+/* Neighbouring pipelines have all experts together. */
+static void share_experts(const shape *x, luo_plan *p)
+{
+    const int32_t n = x->share > 0 ? x->dp / x->share : 0;
+    struct luo_expert_group *group = LUO_NEW_N(arena, struct luo_expert_group, n);
+    int32_t *number = LUO_NEW_N(arena, int32_t, x->dp);
+    for (int32_t i = 0; i < x->dp; i++) number[i] = i;
+    for (int32_t g = 0; g < n; g++)
+        group[g] = (struct luo_expert_group){x->share, number + (ptrdiff_t)g * x->share};
+    p->ngroups = n;
+    p->expert_groups = group;
+}
 
 static luo_plan *plan_of(const shape *x, const luo_model *m)
 {
@@ -99,9 +115,29 @@ static luo_plan *plan_of(const shape *x, const luo_model *m)
             if (x->context.c > 1) stage->context_parallel = x->context.c;
             stage->context_kind = x->kind;
             if (x->kind == LUO_CONTEXT_2D) stage->context_inner = x->context.inner;
+            stage->experts_dealt = x->dealt;
         }
     }
+    p->expert_parallel = x->among;
+    share_experts(x, p);
     return p;
+}
+
+/* Layers without experts of the stage, which come first, chunk by chunk. */
+static double dense_layers(const shape *x, const luo_model *m, int32_t stage)
+{
+    const int64_t each = m->layers / x->pp / x->chunks;
+    int64_t n = 0;
+    for (int64_t c = 0; c < x->chunks; c++)
+        for (int64_t l = 0; l < each; l++)
+            n += !luo_model_has_experts(m, (c * x->pp + stage) * each + l);
+    return m->moe.experts > 0 ? (double)n : 0;
+}
+
+static int32_t experts_among(const shape *x)
+{
+    if (!x->dealt || x->among > 0) return x->among;
+    return x->tp * (x->context.c > 1 ? x->context.c : 1) * (x->share > 0 ? x->share : 1);
 }
 
 static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
@@ -118,6 +154,7 @@ static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
                     : x->chunks > 1 ? LUO_SCHED_INTERLEAVED
                                     : LUO_SCHED_1F1B,
         .embedding = stage == 0, .head = stage == x->pp - 1, .sequence_parallel = x->sp,
+        .dense_layers = dense_layers(x, m, stage), .experts_among = experts_among(x),
         .attention_fused = !rules->attention_unfused, .rules = rules};
     luo_mem out;
     luo_mem_stage(&s, &out);
@@ -285,24 +322,70 @@ static void cut_tokens(luo_rng *r, shape *x, luo_model *m, luo_memory_rules *rul
     rules->attention_unfused = false;
 }
 
-enum { PLANS = 150 };
+/* A model with experts, its layers' feed-forward and attention of every kind. */
+static luo_model random_mixture(luo_rng *r, bool latent)
+{
+    const int64_t heads = 8 << luo_rng_pick(r, 2), layers = 8, hidden = 64 * heads;
+    const int64_t vocab = 1024 * (8 + (int64_t)luo_rng_pick(r, 40));
+    luo_model m = luo_test_llama(layers, hidden, 128 * (hidden / 48), heads, vocab);
+    m.name = "test-moe";
+    m.family = LUO_FAMILY_MOE;
+    m.moe = (luo_moe){.experts = 8 << luo_rng_pick(r, 4), .expert_ffn_hidden = 256,
+                      .experts_per_token = 1 + (int64_t)luo_rng_pick(r, 8),
+                      .shared_experts = (int64_t)luo_rng_pick(r, 3), .every_layers = 1,
+                      .first_dense_layers = (int64_t)luo_rng_pick(r, 3)};
+    m.moe.expert_ffn_hidden <<= luo_rng_pick(r, 4);
+    if (m.moe.shared_experts > 0) m.moe.shared_ffn_hidden = m.moe.expert_ffn_hidden;
+    if (!latent || luo_rng_pick(r, 2)) return m;
+    m.latent = (luo_latent){.q_lora = luo_rng_pick(r, 2) ? 768 : 0, .kv_lora = 512, .nope = 64,
+                            .rope = 32, .v = 64};
+    m.head_dim = m.latent.nope + m.latent.rope;
+    return m;
+}
+
+/* Experts cut in a stage or by a group of pipelines, or dealt whole. */
+static void place_experts(luo_rng *r, shape *x, const luo_model *m)
+{
+    if (!luo_rng_pick(r, 3)) return;
+    if (x->dp > 1 && x->zero < 2 && luo_rng_pick(r, 3)) x->share = x->dp >> luo_rng_pick(r, 2);
+    if (x->share < 2) x->share = 0;
+    const int32_t all = x->tp * (x->context.c > 1 ? x->context.c : 1) *
+                        (x->share > 0 ? x->share : 1);
+    x->dealt = all > 1 && m->moe.experts % all == 0;
+    if (!x->dealt) x->share = 0;
+    else if (all >= 4 && luo_rng_pick(r, 2)) x->among = all / 2;
+}
+
+enum { PLANS = 150, MODES = 4 };
+
+/* Errors of the closed form, of all plans, then of those with experts: of 1F1B and interleaved, of
+ * ZeRO 2 and 3 (rather too much), with context parallelism, of zb_h1 and zb_h2. Too little is
+ * where small stages hold buckets of gradients that are packed, of experts most of all. */
+static const struct {
+    double mean, least, highest;
+} allowed[2 * MODES] = {
+    {0.01, -0.08, 0.08}, {0.04, -0.09, 0.4}, {0.01, -0.15, 0.08}, {0.01, -0.08, 0.08},
+    {0.01, -0.08, 0.04}, {0.06, -0.27, 0.4}, {0.01, -0.27, 0.08}, {0.01, -0.08, 0.08},
+};
 
 /* Worst device, as luo_plan_fits looks at it. What differs: backward's working set is a closed form
  * of one layer there and lifetimes here; messages and buckets have buffers of their own here. */
 START_TEST(closed_form_agrees)
 {
-    const bool sharded = _i == 1, cut = _i == 2, split = _i == 3;
-    double sum = 0, most = 0, least = 0, highest = 0;
+    const bool experts = _i >= MODES, sharded = _i % MODES == 1, cut = _i % MODES == 2,
+               split = _i % MODES == 3;
+    double sum = 0, least = 0, highest = 0;
     int n = 0;
     for (uint64_t seed = 1; seed <= PLANS; seed++) {
         arena = luo_arena_new(0);
         luo_rng r = luo_rng_seed(seed);
-        luo_model m = random_model(&r);
+        luo_model m = experts ? random_mixture(&r, !cut) : random_model(&r);
         shape x = random_shape(&r);
         luo_memory_rules rules = random_rules(&r);
         if (sharded) shard(&r, &x);
         if (cut) cut_tokens(&r, &x, &m, &rules);
         if (split) x.chunks = 1, x.split = true, x.deep = seed % 2;
+        if (experts) place_experts(&r, &x, &m);
         const luo_programs *set = compile(plan_of(&x, &m), &m, &rules);
         int64_t program = 0, closed = 0;
         for (int32_t k = 0; k < x.pp; k++) {
@@ -324,7 +407,6 @@ START_TEST(closed_form_agrees)
         const double e = (double)closed / (double)program - 1;
         sum += fabs(e);
         n++;
-        if (fabs(e) > most) most = fabs(e);
         if (e < least) least = e;
         if (e > highest) highest = e;
         if (fabs(e) > (sharded || cut ? 0.2 : 0.08) || getenv("LUO_VERBOSE"))
@@ -334,9 +416,19 @@ START_TEST(closed_form_agrees)
                    x.chunks, x.micro_batches, x.sequences, x.zero,
                    luo_bucket_rule_name(x.bucket.rule), (int)x.recompute, x.sp,
                    x.context.c, x.context.inner, (int)m.kv_heads);
+        if (experts && (fabs(e) > 0.08 || getenv("LUO_VERBOSE")))
+            printf("  experts %d, %d each of %d, shared %d, dense %d, latent %d/%d, dealt %d, "
+                   "group %d, among %d; rules %d%d%d%d%d%d%d%d\n",
+                   (int)m.moe.experts, (int)m.moe.experts_per_token,
+                   (int)m.moe.expert_ffn_hidden, (int)m.moe.shared_experts,
+                   (int)m.moe.first_dense_layers, (int)m.latent.q_lora, (int)m.latent.kv_lora,
+                   x.dealt, x.share, x.among, rules.attention_unfused, rules.dropout,
+                   rules.silu_again, rules.norm2_again, rules.flat_gradients,
+                   rules.cross_entropy_unfused, rules.dummy_gradients, rules.outputs_kept);
         luo_arena_free(arena);
     }
-    printf("memory: closed form against programs, %d plans%s: mean %.2f %%, %+.2f to %+.2f %%\n", n,
+    printf("memory: closed form against programs, %d plans%s%s: mean %.2f %%, %+.2f to %+.2f %%\n", n,
+           experts ? " with experts" : "",
            sharded ? " of ZeRO 2 and 3"
            : cut   ? " with context parallelism"
            : split ? " of zb_h1 and zb_h2"
@@ -344,9 +436,67 @@ START_TEST(closed_form_agrees)
            100 * sum / n,
            100 * least, 100 * highest);
     fflush(stdout); /* before what fails ends the process */
-    if (cut) ck_assert(sum / n < 0.01 && least > -0.15 && highest < 0.08);
-    else if (!sharded) ck_assert(sum / n < 0.01 && most < 0.08);
-    else ck_assert(sum / n < 0.04 && least > -0.09 && most < 0.4); /* rather too much */
+    ck_assert(sum / n < allowed[_i].mean && least > allowed[_i].least &&
+              highest < allowed[_i].highest);
+}
+END_TEST
+
+/* Plans of the models with experts that are shipped, each wide enough to hold about what it would
+ * on devices of its day; full recompute and none, experts cut and dealt. */
+static const struct {
+    const char *model;
+    shape x;
+} mixtures[] = {
+#define OF(...)                                                                                    \
+    {.chunks = 1, .micro_batches = 16, .sequences = 1, .tokens = 4096, .zero = 1, __VA_ARGS__}
+    {"mixtral-8x7b", OF(.tp = 1, .pp = 8, .dp = 2)},
+    {"mixtral-8x7b", OF(.tp = 8, .pp = 4, .dp = 2, .sp = true)},
+    {"mixtral-8x7b", OF(.tp = 4, .pp = 4, .dp = 4, .sp = true, .dealt = true, .share = 2)},
+    {"mixtral-8x7b", OF(.tp = 2, .pp = 4, .dp = 4, .dealt = true, .share = 4,
+                        .recompute = LUO_RECOMPUTE_FULL)},
+    {"deepseek-v2-lite", OF(.tp = 1, .pp = 9, .dp = 2)},
+    {"deepseek-v2-lite", OF(.tp = 2, .pp = 3, .dp = 4, .sp = true, .dealt = true, .share = 4)},
+    {"deepseek-v2-lite", OF(.tp = 1, .pp = 3, .dp = 8, .dealt = true, .share = 8,
+                            .recompute = LUO_RECOMPUTE_FULL)},
+    {"deepseek-v3", OF(.tp = 8, .pp = 61, .dp = 2, .sp = true)},
+    {"deepseek-v3", OF(.tp = 1, .pp = 61, .dp = 8, .dealt = true, .share = 8)},
+    {"deepseek-v3", OF(.tp = 8, .pp = 61, .dp = 2, .sp = true, .dealt = true, .share = 2,
+                       .recompute = LUO_RECOMPUTE_FULL)},
+#undef OF
+};
+
+START_TEST(shipped_mixtures)
+{
+    luo_diags diags;
+    luo_model *m = NULL;
+    const shape *x = &mixtures[_i].x;
+    arena = luo_arena_new(0);
+    luo_diags_init(&diags, arena);
+    const char *path = luo_arena_printf(arena, "scenarios/models/%s.yaml", mixtures[_i].model);
+    ck_assert_msg(luo_read_model(arena, path, &m, &diags) == LUO_OK, "%s", path);
+    const luo_memory_rules none = {0};
+    const luo_programs *set = compile(plan_of(x, m), m, &none);
+    luo_memory worst = {0};
+    luo_mem most = {0};
+    for (int32_t k = 0; k < x->pp; k++) {
+        const luo_memory a = memory_of(set, k * x->tp);
+        const luo_mem b = closed_form(x, m, k, &none);
+        if (a.peak > worst.peak) worst = a;
+        if (b.peak > most.peak) most = b;
+    }
+    const double e = (double)most.peak / (double)worst.peak - 1;
+    printf("memory: %s, tp %d, pp %d, dp %d, %s: programs %.2f = %.2f + %.2f + %.2f + %.2f, closed "
+           "form %.2f = %.2f + %.2f + %.2f + %.2f GB, %+.2f %%\n",
+           mixtures[_i].model, x->tp, x->pp, x->dp, x->dealt ? "dealt" : "cut",
+           1e-9 * (double)worst.peak, 1e-9 * (double)worst.weights,
+           1e-9 * (double)worst.gradients, 1e-9 * (double)worst.optimizer,
+           1e-9 * (double)(worst.activations + worst.buffers), 1e-9 * (double)most.peak,
+           1e-9 * (double)most.weights, 1e-9 * (double)most.gradients,
+           1e-9 * (double)most.optimizer, 1e-9 * (double)(most.activations + most.buffers),
+           100 * e);
+    fflush(stdout); /* before what fails ends the process */
+    ck_assert(fabs(e) < 0.03);
+    luo_arena_free(arena);
 }
 END_TEST
 
@@ -539,5 +689,6 @@ START_TEST(measured_rows)
 END_TEST
 
 LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand),
-          LUO_T(state_of_context_groups), LUO_T_N(closed_form_agrees, 4),
+          LUO_T(state_of_context_groups), LUO_T_N(closed_form_agrees, 2 * MODES),
+          LUO_T_N(shipped_mixtures, LUO_ROWS(mixtures)),
           LUO_T_N(measured_rows, LUO_ROWS(suites)))

@@ -1,4 +1,4 @@
-#include "core/cost/step/memory.h"
+#include "core/cost/step/memory_internal.h"
 
 #include <math.h>
 
@@ -8,7 +8,7 @@ static int64_t up(double bytes)
 }
 
 void luo_mem_state(double parameters, int64_t weight_bytes, double gradient_bytes, int32_t zero,
-                   int32_t replicas, luo_mem *out)
+                   double replicas, luo_mem *out)
 {
     const double moments = weight_bytes == 2 ? 12 : weight_bytes == 4 ? 8 : 16;
     const double shared = parameters / replicas;
@@ -33,8 +33,7 @@ static int32_t copies_of(const luo_mem_spec *spec)
     return spec->replicas * ranks_of(spec);
 }
 
-/* Of one rank. */
-static double tokens_of(const luo_mem_spec *spec)
+double memory_tokens(const luo_mem_spec *spec)
 {
     return (double)spec->micro_batch_tokens / ranks_of(spec);
 }
@@ -76,15 +75,17 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
     double n = (latent ? 0 : h * (2 * q + 2 * kv)) + (model->norm == LUO_NORM_LAYER ? 4 : 2) * h;
     if (model->qkv_bias) n += q + 2 * kv;
     if (model->linear_bias) n += h;
-    if (luo_model_has_experts(model, layer))
+    const bool experts = luo_model_has_experts(model, layer);
+    if (experts)
         n += (double)model->moe.experts *
-                 (mlp_parameters(model, (double)model->moe.expert_ffn_hidden) +
-                  (luo_model_has_router(model) ? h : 0)) +
+                 mlp_parameters(model, (double)model->moe.expert_ffn_hidden) +
              (double)model->moe.shared_experts *
                  mlp_parameters(model, (double)model->moe.shared_ffn_hidden);
     else
         n += mlp_parameters(model, (double)model->ffn_hidden);
-    return n / tp + (latent ? luo_mem_attention_parameters(model, tp) : 0);
+    const double router = experts && luo_model_has_router(model) ? h * (double)model->moe.experts
+                                                                 : 0;
+    return n / tp + router + (latent ? luo_mem_attention_parameters(model, tp) : 0);
 }
 
 int64_t luo_mem_vocab(const luo_model *model, int32_t tp)
@@ -94,12 +95,12 @@ int64_t luo_mem_vocab(const luo_model *model, int32_t tp)
     return (model->vocab + step - 1) / step * step;
 }
 
-/* Width of what a token meets between gate and down projection. */
-static double mlp_width(const luo_model *model)
+/* Width of what a token meets between gate and down projection; of a layer with experts, of those
+ * that are shared (rows of the others: memory_experts.c). */
+static double mlp_width(const luo_model *model, bool experts)
 {
-    if (model->moe.experts == 0) return (double)model->ffn_hidden;
-    return (double)(model->moe.experts_per_token * model->moe.expert_ffn_hidden +
-                    model->moe.shared_experts * model->moe.shared_ffn_hidden);
+    if (!experts) return (double)model->ffn_hidden;
+    return (double)(model->moe.shared_experts * model->moe.shared_ffn_hidden);
 }
 
 static double score_bytes(const luo_mem_spec *s, double published)
@@ -129,18 +130,18 @@ static attention_kept attention_keeps(const luo_mem_spec *spec)
         return (attention_kept){2 * heads * d + 2 * keys_grow(spec) * kv, 0, 0};
     const double parts = d + (double)(l->nope + l->v);
     return (attention_kept){heads * (2 * d + 2 * (double)l->v),
-                  (double)(2 * l->q_lora + 2 * l->kv_lora + l->rope),
-                  heads * (4 + (spec->attention_fused ? 0 : e * parts))};
+                  (double)(2 * l->q_lora + 2 * l->kv_lora + (spec->rules ? 0 : l->rope)),
+                  heads * (4 + (spec->attention_fused || spec->rules ? 0 : e * parts))};
 }
 
 /* Korthikanti et al., table 2, with their counts of 2-byte values written in e (masks stay one
  * byte) and 4h written f; for llama the counts of docs/cost-model.md#memory (no dropout, gated). */
-double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute)
+static double layer_activations(const luo_mem_spec *spec, int recompute, bool experts)
 {
     const luo_model *model = spec->model;
     const double e = (double)luo_dtype_bytes(model->dtype), t = spec->tp;
-    const double h = (double)model->hidden, all = tokens_of(spec) * h;
-    const double f = mlp_width(model) / h,
+    const double h = (double)model->hidden, all = memory_tokens(spec) * h;
+    const double f = mlp_width(model, experts) / h,
                  square = (double)(model->heads * spec->sequence_tokens) / h;
     const double q = (double)(model->heads * model->head_dim) / h;
     const attention_kept a = attention_keeps(spec);
@@ -163,11 +164,17 @@ double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute)
               (keeps ? score_bytes(spec, 2 * e + 1) * square : 0);
     }
     cut += home;
-    return all * (spec->sequence_parallel ? (whole + cut) / t : whole + cut / t);
+    return all * (spec->sequence_parallel ? (whole + cut) / t : whole + cut / t) +
+           (experts && recompute != 2 ? memory_experts_kept(spec) : 0);
+}
+
+double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute)
+{
+    return layer_activations(spec, recompute, spec->model->moe.experts > 0);
 }
 
 /* Inputs of a layer's products. */
-static double inputs(const luo_mem_spec *s)
+static double inputs(const luo_mem_spec *s, bool experts)
 {
     const luo_model *model = s->model;
     const luo_memory_rules *r = s->rules;
@@ -175,15 +182,16 @@ static double inputs(const luo_mem_spec *s)
     const double low = (double)(model->latent.q_lora + model->latent.kv_lora) / h;
     const double norms = 2 * e + (r && r->dropout ? 2 : 0) + e * low;
     const double o = (double)(model->heads * luo_model_value_dim(model)) / h;
-    const double cut = e * (o + mlp_width(model) / h);
-    return tokens_of(s) * h * (norms / (s->sequence_parallel ? t : 1) + cut / t);
+    const double cut = e * (o + mlp_width(model, experts) / h);
+    return memory_tokens(s) * h * (norms / (s->sequence_parallel ? t : 1) + cut / t) +
+           (experts ? memory_experts_inputs(s) : 0);
 }
 
-double luo_mem_layer_weights(const luo_mem_spec *spec)
+static double layer_weights(const luo_mem_spec *spec, bool experts)
 {
     const luo_model *model = spec->model;
     const double e = (double)luo_dtype_bytes(model->dtype), t = spec->tp, h = (double)model->hidden;
-    const double q = (double)(model->heads * model->head_dim) / h, f = mlp_width(model) / h;
+    const double q = (double)(model->heads * model->head_dim) / h, f = mlp_width(model, experts) / h;
     const luo_latent *l = &model->latent;
     const double kv = luo_model_is_latent(model)
                           ? (double)(model->heads * (l->nope + l->v)) / h
@@ -191,15 +199,45 @@ double luo_mem_layer_weights(const luo_mem_spec *spec)
     const double low = (double)(l->q_lora + l->kv_lora + l->rope) / h;
     const double wide = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
     const double cut = e * (q + kv + wide * f);
-    return inputs(spec) + tokens_of(spec) * h * (2 * e + e * low + cut / t);
+    const double own = e * low / (spec->sequence_parallel ? t : 1); /* made where tokens lie */
+    return inputs(spec, experts) + memory_tokens(spec) * h * (2 * e + own + cut / t) +
+           (experts ? memory_experts_outputs(spec) : 0);
+}
+
+double luo_mem_layer_weights(const luo_mem_spec *spec)
+{
+    return layer_weights(spec, spec->model->moe.experts > 0);
+}
+
+/* Is the layer that backward begins with one with experts? Those without come first. */
+static bool ends_in_experts(const luo_mem_spec *spec)
+{
+    return memory_experts_layers(spec) > 0;
+}
+
+/* A sum over the layers of a stage of what one without experts has, and one with them. */
+static double of_layers(const luo_mem_spec *spec, double layers, double dense, double experts)
+{
+    if (spec->model->moe.experts == 0 || spec->layers <= 0) return dense * layers;
+    const double n = memory_experts_layers(spec) * layers / spec->layers;
+    return dense * (layers - n) + experts * n;
+}
+
+static double kept_by(const luo_mem_spec *spec, double layers, int recompute)
+{
+    return of_layers(spec, layers, layer_activations(spec, recompute, false),
+                     ends_in_experts(spec) ? layer_activations(spec, recompute, true) : 0);
 }
 
 /* What the last layer works on when a BI ends, beside what it leaves: what ran again. */
 static double last_work(const luo_mem_spec *spec)
 {
+    const bool experts = ends_in_experts(spec);
     if (spec->recompute == 1)
-        return luo_mem_layer_activations(spec, 0) - luo_mem_layer_activations(spec, 1);
-    return spec->recompute == 2 ? fmax(0, luo_mem_layer_activations(spec, 0) - inputs(spec)) : 0;
+        return layer_activations(spec, 0, experts) - layer_activations(spec, 1, experts);
+    return spec->recompute == 2
+               ? fmax(0, layer_activations(spec, 0, experts) - inputs(spec, experts))
+               : 0;
 }
 
 /* The same of the ends of the pipeline: gradients of the logits and of the embedding's output. */
@@ -208,7 +246,7 @@ static double end_weights(const luo_mem_spec *s)
     const double e = (double)luo_dtype_bytes(s->model->dtype), h = (double)s->model->hidden;
     const double columns = (double)luo_mem_vocab(s->model, s->tp) / s->tp;
     const double own = h / (s->sequence_parallel ? s->tp : 1);
-    return e * tokens_of(s) * ((s->head ? columns + own : 0) + (s->embedding ? h : 0));
+    return e * memory_tokens(s) * ((s->head ? columns + own : 0) + (s->embedding ? h : 0));
 }
 
 /* zb_h1, zb_h2: the most when a BI begins or ends. kept, left: of one micro-batch, before and after
@@ -237,29 +275,46 @@ static double table_parameters(const luo_mem_spec *spec)
     return (double)luo_mem_vocab(spec->model, spec->tp) * (double)spec->model->hidden / spec->tp;
 }
 
-static double stage_parameters(const luo_mem_spec *spec, double *layer)
+/* Parameters of a layer on a device without matrices of experts. */
+static double plain_parameters(const luo_mem_spec *spec, bool experts)
 {
-    const double table = table_parameters(spec);
-    const int64_t kinds =
-        spec->model->moe.experts > 0 ? spec->model->layers : 1; /* dense: all alike */
-    double all = 0;
-    for (int64_t l = 0; l < kinds; l++) all += luo_mem_layer_parameters(spec->model, l, spec->tp);
-    *layer = all / (double)kinds; /* an average layer of this network */
+    luo_model plain = *spec->model;
+    if (!experts) {
+        plain.moe.experts = 0;
+        return luo_mem_layer_parameters(&plain, 0, spec->tp);
+    }
+    const int64_t layer = plain.moe.first_dense_layers; /* the first that has them */
+    luo_mem_spec cut = *spec;
+    cut.experts_among = 0;
+    return luo_mem_layer_parameters(&plain, layer, spec->tp) - memory_experts_parameters(&cut);
+}
+
+/* Parameters of a stage on a device without matrices of experts, and those. layer: of the larger
+ * layer, both. */
+static double stage_parameters(const luo_mem_spec *spec, double *layer, double *of_experts)
+{
+    const double table = table_parameters(spec), dense = plain_parameters(spec, false);
+    const double n = memory_experts_layers(spec);
+    const double plain = n > 0 ? plain_parameters(spec, true) : 0;
+    const double each = n > 0 ? memory_experts_parameters(spec) : 0;
+    *layer = n > 0 ? plain + each : dense;
+    *of_experts = n * each;
     const bool once = spec->rules && spec->embedding && spec->head && spec->model->tied_embeddings;
     const bool places = spec->rules && spec->embedding && spec->model->position == LUO_POS_LEARNED;
     const double positions = (double)(spec->model->max_sequence_tokens * spec->model->hidden);
-    return spec->layers * *layer + (spec->embedding ? table : 0) +
+    return of_layers(spec, spec->layers, dense, plain) + (spec->embedding ? table : 0) +
            (spec->head && !once ? table : 0) + (places ? positions : 0);
 }
 
 /* What backward of one layer works on beside what is kept: gradients of the wide part of the
  * feed-forward and of its input. */
-static double layer_work(const luo_mem_spec *spec)
+static double layer_work(const luo_mem_spec *spec, bool experts)
 {
+    if (experts) return memory_experts_work(spec);
     const double e = (double)luo_dtype_bytes(spec->model->dtype);
     const double wide =
-        (spec->model->activation == LUO_ACT_SWIGLU ? 2 : 1) * mlp_width(spec->model);
-    return e * tokens_of(spec) * (wide / spec->tp + (double)spec->model->hidden);
+        (spec->model->activation == LUO_ACT_SWIGLU ? 2 : 1) * mlp_width(spec->model, false);
+    return e * memory_tokens(spec) * (wide / spec->tp + (double)spec->model->hidden);
 }
 
 /* Logits with their exponentials, or their gradient with that of the matrix. */
@@ -267,7 +322,7 @@ static double head_work(const luo_mem_spec *spec)
 {
     const double e = (double)luo_dtype_bytes(spec->model->dtype);
     const double columns = (double)luo_mem_vocab(spec->model, spec->tp) / spec->tp;
-    const double hidden = (double)spec->model->hidden, tokens = tokens_of(spec);
+    const double hidden = (double)spec->model->hidden, tokens = memory_tokens(spec);
     const double logits = tokens * columns * (e + 4 + (spec->rules->cross_entropy_unfused ? 4 : 0));
     const double dummy = spec->rules->dummy_gradients ? e * columns * hidden : 0;
     return fmax(logits, e * tokens * (columns + hidden) + dummy) +
@@ -281,30 +336,44 @@ static double context_work(const luo_mem_spec *spec)
     if (spec->context.c < 2) return 0;
     const double e = (double)luo_dtype_bytes(spec->model->dtype), d = (double)spec->model->head_dim;
     const double keys =
-        tokens_of(spec) * d * keys_grow(spec) * (double)spec->model->kv_heads / spec->tp;
-    const double queries = tokens_of(spec) * d * (double)spec->model->heads / spec->tp;
+        memory_tokens(spec) * d * keys_grow(spec) * (double)spec->model->kv_heads / spec->tp;
+    const double queries = memory_tokens(spec) * d * (double)spec->model->heads / spec->tp;
     const double ring = luo_context_parts(&spec->context) > 1 ? 12 * keys : 0;
     return e * (ring + (inner_of(spec) > 1 ? 2 * queries + 2 * keys : 0));
 }
 
-/* The working set, or the larger of what the head and a layer (run again or not) work on. */
+/* What a layer works on (run again or not), beside what is kept. */
+static double at_work(const luo_mem_spec *spec, bool again, bool experts)
+{
+    const double e = (double)luo_dtype_bytes(spec->model->dtype);
+    const double layer = again ? layer_activations(spec, 0, experts) : 0;
+    const double input = again ? layer_activations(spec, 2, experts) : 0; /* kept anyway */
+    /* scores made again, beside q, k, v and what they give */
+    const double dropped = spec->recompute == 1 ? layer_activations(spec, 0, experts) -
+                                                      layer_activations(spec, 1, experts)
+                                                : 0;
+    const double attention = dropped + 3 * e * memory_tokens(spec) *
+                                           (double)(spec->model->heads * spec->model->head_dim) /
+                                           spec->tp;
+    /* what the feed-forward has kept is free by then: counted where rows of experts make it much */
+    const double free = experts ? memory_experts_kept(spec) : 0;
+    const double beside = fmax(dropped > 0 ? attention : 0, context_work(spec)) - free;
+    return layer - input + fmax(layer_work(spec, experts), beside);
+}
+
+/* The working set, or the larger of what the head and a layer work on. */
 static double work(const luo_mem_spec *spec, bool again)
 {
     const double e = (double)luo_dtype_bytes(spec->model->dtype);
-    const double layer = again ? luo_mem_layer_activations(spec, 0) : 0;
-    const double logits =
-        tokens_of(spec) * (double)luo_mem_vocab(spec->model, spec->tp) / spec->tp * (e + 4 + 4);
-    if (!spec->rules) return layer + (spec->head ? logits : 0) + context_work(spec);
-    const double input = again ? luo_mem_layer_activations(spec, 2) : 0; /* kept anyway */
-    /* scores made again, beside q, k, v and what they give */
-    const double dropped = spec->recompute == 1 ? luo_mem_layer_activations(spec, 0) -
-                                                      luo_mem_layer_activations(spec, 1)
-                                                : 0;
-    const double attention = dropped + 3 * e * tokens_of(spec) *
-                                           (double)(spec->model->heads * spec->model->head_dim) /
-                                           spec->tp;
-    const double beside = fmax(dropped > 0 ? attention : 0, context_work(spec));
-    const double one = layer - input + fmax(layer_work(spec), beside);
+    const bool experts = ends_in_experts(spec);
+    const double logits = memory_tokens(spec) * (double)luo_mem_vocab(spec->model, spec->tp) /
+                          spec->tp * (e + 4 + 4);
+    if (!spec->rules)
+        return (again ? layer_activations(spec, 0, experts) : 0) + (spec->head ? logits : 0) +
+               context_work(spec);
+    double one = at_work(spec, again, experts);
+    if (again && experts && memory_experts_layers(spec) < spec->layers)
+        one = fmax(one, at_work(spec, again, false)); /* whose feed-forward may be wider */
     return spec->head ? fmax(one, head_work(spec)) : one;
 }
 
@@ -313,7 +382,7 @@ static double outputs(const luo_mem_spec *s)
 {
     if (!s->rules || !s->rules->outputs_kept || s->stage == s->stages - 1) return 0;
     const double e = (double)luo_dtype_bytes(s->model->dtype);
-    return e * tokens_of(s) * (double)s->model->hidden /
+    return e * memory_tokens(s) * (double)s->model->hidden /
            (s->sequence_parallel ? s->tp : 1);
 }
 
@@ -322,12 +391,15 @@ static double stage_activations(const luo_mem_spec *spec)
     const double redone = spec->recompute == 0         ? 0
                           : spec->recompute_layers < 0 ? spec->layers
                                                        : fmin(spec->recompute_layers, spec->layers);
-    const double kept = luo_mem_layer_activations(spec, spec->recompute) * redone +
-                        luo_mem_layer_activations(spec, 0) * (spec->layers - redone);
+    const double kept =
+        kept_by(spec, redone, spec->recompute) + kept_by(spec, spec->layers - redone, 0);
     const double beside = work(spec, spec->recompute == 2 && redone > 0);
     if (luo_sched_splits(spec->schedule))
         return halves(spec, kept + outputs(spec),
-                      spec->layers * luo_mem_layer_weights(spec) + end_weights(spec), beside,
+                      of_layers(spec, spec->layers, layer_weights(spec, false),
+                                ends_in_experts(spec) ? layer_weights(spec, true) : 0) +
+                          end_weights(spec),
+                      beside,
                       spec->rules ? last_work(spec) : 0);
     return (kept / spec->chunks + outputs(spec)) * in_flight(spec) + beside;
 }
@@ -350,9 +422,10 @@ static void total(const luo_mem_spec *s, double sum, luo_mem *m)
     m->needed = up((sum + r.framework_bytes) * factor * headroom + s->reserved_bytes);
 }
 
-/* Gradients without content, one for each matrix of a layer. */
-static double dummies(const luo_mem_spec *spec, double layer)
+/* Gradients without content, one for each matrix of a layer; products of experts have none. */
+static double dummies(const luo_mem_spec *spec)
 {
+    const double layer = plain_parameters(spec, ends_in_experts(spec));
     const double e = (double)luo_dtype_bytes(spec->model->dtype);
     return spec->rules && spec->rules->dummy_gradients && spec->layers > 0 ? e * layer : 0;
 }
@@ -363,7 +436,10 @@ static double widest(const luo_mem_spec *spec)
     const luo_model *model = spec->model;
     const double h = (double)model->hidden, q = (double)(model->heads * model->head_dim);
     const double table = spec->embedding || spec->head ? table_parameters(spec) : 0;
-    return fmax(table, h * fmax(mlp_width(model), q) / spec->tp);
+    const bool experts = ends_in_experts(spec);
+    const double wide = fmax(table, h * fmax(mlp_width(model, experts), q) / spec->tp);
+    const double ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    return experts ? fmax(wide, memory_experts_parameters(spec) / (ins + 1)) : wide;
 }
 
 /* Parameters of two buckets: one is filled while another travels. */
@@ -391,7 +467,7 @@ static double uncut(const luo_mem_spec *spec, double layer)
 {
     const double table = table_parameters(spec), room = two_buckets(spec, layer);
     const double layers = spec->layers / spec->chunks,
-                 kept = luo_mem_layer_activations(spec, spec->recompute);
+                 kept = layer_activations(spec, spec->recompute, ends_in_experts(spec));
     double most = 0;
     if (spec->zero < 2 || copies_of(spec) < 2) return 0;
     for (double k = 0; k <= layers; k++) {
@@ -402,13 +478,25 @@ static double uncut(const luo_mem_spec *spec, double layer)
     return most;
 }
 
+/* Their state is cut over the copies there are of them, which are others. */
+static void add_experts(const luo_mem_spec *s, int64_t e, double parameters, luo_mem *m)
+{
+    luo_mem more = {0};
+    luo_mem_state(parameters, e, gradient_bytes(s), s->zero,
+                  memory_experts_parts(s, copies_of(s)), &more);
+    m->weights += more.weights;
+    m->gradients += more.gradients;
+    m->optimizer += more.optimizer;
+}
+
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
 {
     const int64_t e = luo_dtype_bytes(s->model->dtype);
-    double layer = 0, buffers = s->buffer_bytes;
+    double layer = 0, of_experts = 0, buffers = s->buffer_bytes;
     luo_mem m = {0};
-    const double parameters = stage_parameters(s, &layer);
+    const double parameters = stage_parameters(s, &layer, &of_experts);
     luo_mem_state(parameters, e, gradient_bytes(s), s->zero, copies_of(s), &m);
+    if (of_experts > 0) add_experts(s, e, of_experts, &m);
     if (s->rules && s->head != s->embedding && s->model->tied_embeddings) {
         /* The table's state lies with the embedding; there the copy's gradient arrives. */
         luo_mem table = {0};
@@ -420,7 +508,7 @@ void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
     const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
     if (s->zero >= 3 && copies_of(s) > 1) buffers += gathered * (double)e * layer;
     buffers += uncut(s, layer);
-    buffers += dummies(s, layer);
+    buffers += dummies(s);
     const double activations = stage_activations(s);
     m.activations = up(activations);
     m.buffers = up(buffers);

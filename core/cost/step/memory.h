@@ -13,6 +13,10 @@ typedef struct luo_mem_spec {
     const luo_model *model;
     double layers;            /* of the stage, all its chunks */
     double recompute_layers;  /* of these, with `recompute`; < 0: all */
+    double dense_layers;      /* of a model with experts: layers without, of these; < 0: as many as
+                                 of an average stage */
+    int32_t experts_among;    /* devices that have all experts together, each some whole ones; 0:
+                                 experts are cut over t */
     int recompute;            /* 0 none, 1 selective, 2 full (luo_recompute of core/plan) */
     int64_t micro_batch_tokens, sequence_tokens;
     luo_context context; /* c 0 or 1: none; tokens are of all ranks, equal shares */
@@ -34,19 +38,21 @@ typedef struct luo_mem { /* bytes, rounded up; peak = ceil(allocated * factor + 
     int64_t needed;    /* peak with the headroom of the rules, to be called fitting */
 } luo_mem;
 
-/* State of `parameters` local parameters. weight_bytes 2 (bf16) or 4: master copy and two
- * moments are 12, or 8 when the weights are f32; f64: 16. */
+/* State of `parameters` local parameters, of which a device has one part of `replicas`.
+ * weight_bytes 2 (bf16) or 4: master copy and two moments are 12, or 8 when the weights are f32;
+ * f64: 16. */
 void luo_mem_state(double parameters, int64_t weight_bytes, double gradient_bytes, int32_t zero,
-                   int32_t replicas, luo_mem *out);
-/* Parameters of one layer on one device of t: products, biases and norms, all over t.
- * layer tells dense from expert layers. */
+                   double replicas, luo_mem *out);
+/* Parameters of one layer on one device of t: products, biases and norms, all over t but for the
+ * router, which every device has. layer tells dense from expert layers. */
+double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t tp);
 /* Matrices of attention, and norms of latent vectors, on one of tp devices, which do not cut what
  * makes latent vectors. */
 double luo_mem_attention_parameters(const luo_model *model, int32_t tp);
-double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t tp);
 /* Vocabulary padded to a multiple of 128*t; classes of a vit as they are. */
 int64_t luo_mem_vocab(const luo_model *model, int32_t tp);
-/* Activations that one layer keeps for one micro-batch, bytes. recompute as above. */
+/* Activations that one layer keeps for one micro-batch, bytes; of a model with experts, one that
+ * has them. recompute as above. */
 double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute);
 /* What one layer leaves between the halves of a backward cut in two, for one micro-batch, bytes:
  * inputs of products, and gradients of their outputs; what a tensor group has gathered of these

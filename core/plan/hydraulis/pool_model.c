@@ -98,6 +98,7 @@ static double memory_ratio(const shape *x, int64_t tokens)
         const luo_mem_spec spec = {.model = x->in->model,
                                    .layers = (double)x->in->model->layers / x->pp,
                                    .recompute_layers = -1,
+                                   .dense_layers = -1,
                                    .micro_batch_tokens = tokens,
                                    .sequence_tokens = tokens,
                                    .tp = x->tp,

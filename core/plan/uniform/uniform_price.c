@@ -11,6 +11,35 @@ static int64_t layers_of(const uniform_search *s, const uniform_shape *x, int32_
     return n;
 }
 
+/* What is held in memory, which may have more experts than what is priced. */
+static const luo_model *held(const uniform_search *s)
+{
+    return s->opts->shared ? s->opts->shared : s->model;
+}
+
+/* Layers without experts of the stage, chunk by chunk. */
+static int64_t dense_layers(const uniform_search *s, const uniform_shape *x, int32_t stage)
+{
+    const luo_model *model = held(s);
+    const int32_t pp = x->frame->pp;
+    int64_t at = 0, n = 0;
+    if (model->moe.experts == 0) return 0;
+    for (int32_t v = 0; v < x->chunks * pp; v++) {
+        const int64_t end = at + (x->layers ? x->layers[v] : model->layers / pp / x->chunks);
+        for (; at < end; at++) n += v % pp == stage && !luo_model_has_experts(model, at);
+    }
+    return n;
+}
+
+/* Whole stages side by side have the experts together; their gradients are cut once a step. */
+static bool can_share(const uniform_search *s, const uniform_shape *x)
+{
+    const int32_t width = uniform_width(x->frame), share = s->opts->share;
+    const int32_t pipelines = share / width;
+    if (!s->opts->shared) return true;
+    return share % width == 0 && x->frame->dp % pipelines == 0 && (pipelines == 1 || x->zero < 2);
+}
+
 /* Weights that are gathered once a step are whole as with ZeRO-2. */
 static bool keeps_weights(const uniform_shape *x)
 {
@@ -24,8 +53,10 @@ static luo_mem_spec memory_spec(const uniform_search *s, const uniform_shape *x,
     const uniform_frame *f = x->frame;
     const luo_bucketing own = {.rule = keeps_weights(x) ? LUO_BUCKET_UNIT
                                                           : LUO_BUCKET_UNSAID};
-    return (luo_mem_spec){.model = s->model,
+    return (luo_mem_spec){.model = held(s),
                           .layers = (double)layers_of(s, x, stage),
+                          .dense_layers = (double)dense_layers(s, x, stage),
+                          .experts_among = opts->shared ? opts->share : 0,
                           .recompute_layers = -1,
                           .recompute = f->recompute,
                           .sequence_tokens = opts->sequence_tokens,
@@ -65,7 +96,8 @@ static void count(uniform_search *s, uniform_shape *x, int32_t dev, const luo_me
 static bool like_before(const uniform_search *s, const uniform_shape *x, int32_t stage)
 {
     return !luo_sched_splits(x->schedule) && stage > 1 && stage < x->frame->pp - 1 &&
-           layers_of(s, x, stage) == layers_of(s, x, stage - 1);
+           layers_of(s, x, stage) == layers_of(s, x, stage - 1) &&
+           dense_layers(s, x, stage) == dense_layers(s, x, stage - 1);
 }
 
 void uniform_weigh(uniform_search *s, uniform_shape *x)
@@ -74,7 +106,8 @@ void uniform_weigh(uniform_search *s, uniform_shape *x)
     const luo_memory_rules rules = luo_stack_memory(s->opts->stack);
     const bool mixed = s->pool[f->pool].mixed;
     const int32_t pipelines = mixed ? f->dp : 1;
-    x->memory_ratio = 0;
+    x->memory_ratio = can_share(s, x) ? 0 : INFINITY;
+    if (x->memory_ratio > 1) return;
     s->nmemory++;
     uniform_place(s, f);
     for (int32_t p = 0; p < f->pp; p++) {

@@ -21,10 +21,9 @@ static luo_moe_exchange first_exchange(const luo_plan *pinned)
     return LUO_MOE_FLAT;
 }
 
-/* Groups of so many neighbouring pipelines share their experts, which are dealt out whole, or cut
- * inside the stages as tensors are. */
+/* Groups of so many neighbouring pipelines share their experts, which are dealt out whole. */
 static luo_status share_out(const auto_asking *asking, const luo_plan *frame, int32_t pipelines,
-                            bool dealt, luo_plan **out, luo_err *err)
+                            luo_plan **out, luo_err *err)
 {
     luo_arena *arena = asking->arena;
     LUO_TRY(luo_plan_copy(arena, frame, out, err));
@@ -39,7 +38,7 @@ static luo_status share_out(const auto_asking *asking, const luo_plan *frame, in
         if (!st) return luo_err_nomem(err);
         pipe[i] = plan->pipelines[i];
         memcpy(st, pipe[i].stages, (size_t)pipe[i].nstages * sizeof *st);
-        for (int32_t s = 0; s < pipe[i].nstages; s++) st[s].experts_dealt = dealt;
+        for (int32_t s = 0; s < pipe[i].nstages; s++) st[s].experts_dealt = true;
         pipe[i].stages = st;
         number[i] = i;
     }
@@ -48,25 +47,23 @@ static luo_status share_out(const auto_asking *asking, const luo_plan *frame, in
     plan->pipelines = pipe;
     plan->ngroups = groups;
     plan->expert_groups = groups ? group : NULL;
-    if (dealt) plan->moe_exchange = first_exchange(asking->in->pinned);
+    plan->moe_exchange = first_exchange(asking->in->pinned);
     return LUO_OK;
 }
 
-/* Both ways in which so many devices can share the experts of a frame. */
+/* So many devices share the experts of a frame, whole stages of them: other frames are not
+ * listed. *fits: it was simulated. */
 static luo_status try_frame(const auto_asking *asking, const luo_plan *frame, int32_t degree,
-                            luo_auto_candidate *out, luo_err *err)
+                            luo_auto_candidate *out, bool *fits, luo_err *err)
 {
-    const luo_stage *st = &frame->pipelines[0].stages[0];
-    const int32_t n = frame->npipelines, tp = luo_stage_tp(st), own = st->ndev;
     luo_plan *plan;
-    if (degree % own == 0 && n % (degree / own) == 0) { /* whole experts, stages included */
-        LUO_TRY(share_out(asking, frame, degree / own, true, &plan, err));
-        LUO_TRY(auto_try(asking, plan, out, err));
-    }
-    if (tp > 1 && st->context_parallel == 1 && n % degree == 0) { /* each cut by the stage */
-        LUO_TRY(share_out(asking, frame, degree, false, &plan, err));
-        LUO_TRY(auto_try(asking, plan, out, err));
-    }
+    luo_auto_candidate now = {.planner = out->planner, .step = {.seconds = INFINITY}};
+    LUO_TRY(share_out(asking, frame, degree / frame->pipelines[0].stages[0].ndev, &plan, err));
+    LUO_TRY(auto_try(asking, plan, &now, err));
+    now.tried += out->tried;
+    *fits = now.plan != NULL;
+    if (*fits ? now.step.seconds < out->step.seconds : !out->plan) *out = now;
+    else out->tried = now.tried;
     return LUO_OK;
 }
 
@@ -83,13 +80,15 @@ static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t 
     opts.recompute = recompute;
     opts.top = OF_EACH;
     opts.families = OF_EACH;
+    opts.shared = asking->in->judge->model;
+    opts.share = degree;
     LUO_TRY(auto_list_uniform(asking, &fewer, opts, &found, &n, err));
-    const luo_plan *before = out->plan;
     for (int32_t i = 0; i < n; i++) {
+        bool fits;
         const double best_s = fmin(asking->best_s, out->step.seconds);
         if (found[i].objective_s > HOPELESS * best_s) continue;
-        LUO_TRY(try_frame(asking, found[i].plan, degree, out, err));
-        if (!asking->in->simulated && out->plan != before) break; /* the first that fits */
+        LUO_TRY(try_frame(asking, found[i].plan, degree, out, &fits, err));
+        if (!asking->in->simulated && fits) break;
     }
     return LUO_OK;
 }

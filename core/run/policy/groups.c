@@ -128,6 +128,7 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
     luo_mem_spec spec = {.model = now->scenario->model,
                          .rules = &rules,
                          .recompute_layers = -1,
+                         .dense_layers = -1,
                          .recompute = (int)luo_groups_pattern(now)->recompute,
                          .micro_batch_tokens =
                              now->sequence_tokens * now->base->micro_batch_sequences,
