@@ -334,6 +334,44 @@ START_TEST(memory_of_heads_that_are_copied)
 }
 END_TEST
 
+/* Eight experts of 1,024 columns, two a token, 512 tokens, h 256, t 2, 2 bytes an element. Cut: 1,024
+ * rows with all of h twice and half the columns four times. Dealt to two devices: half the rows,
+ * whole; tokens lie whole, so that a device keeps what it sends, and not all that the norm made. */
+START_TEST(memory_of_experts)
+{
+    luo_model m = llama(4, 256, 4, 4, 768);
+    m.moe = (luo_moe){.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 1024};
+    luo_mem_spec s = {.model = &m, .layers = 4, .recompute_layers = -1, .dense_layers = -1,
+                      .micro_batch_tokens = 512, .sequence_tokens = 512, .tp = 2, .stages = 1,
+                      .chunks = 1, .micro_batches = 1, .replicas = 2, .zero = 1,
+                      .attention_fused = true};
+    const double h = 256, plain = 512 * h * (8 + 8 / 2);
+    luo_near(luo_mem_layer_activations(&s, 0),
+             plain + 2 * 1024 * (2 * h + 4 * 512) + 512 * (8 * 2 + 4 * 8), 1e-12, "cut");
+    s.experts_among = 2;
+    luo_near(luo_mem_layer_activations(&s, 0),
+             plain + 2 * 512 * (2 * h + 4 * 1024) + 256 * (8 * 2 + 4 * 8) - 2 * h * (512 - 256),
+             1e-12, "dealt");
+    luo_near(luo_mem_layer_activations(&s, 2), 512 * h * 2, 1e-12, "full");
+    /* Dealt to both devices of each of two pipelines, one of them has two experts and the only
+     * copy; to two, four experts with two copies, so two experts' state a device. */
+    const double matrix = 3 * h * 1024;
+    luo_mem two, four;
+    luo_mem_stage(&s, &two);
+    s.experts_among = 4;
+    luo_mem_stage(&s, &four);
+    luo_near((double)(two.weights - four.weights), 4 * 2 * (4 - 2) * matrix, 1e-12, "weights");
+    ck_assert_int_eq(two.optimizer, four.optimizer);
+    s.replicas = 16; /* two experts, eight copies: a whole one is as little as it gets */
+    luo_mem_stage(&s, &two);
+    s.replicas = 4;
+    luo_mem_stage(&s, &four);
+    const double rest = (double)luo_mem_layer_parameters(&m, 0, 2) - 8 * matrix / 2;
+    luo_near((double)(four.optimizer - two.optimizer), 12 * 4 * rest * (1 / 4.0 - 1 / 16.0), 1e-9,
+             "optimizer");
+}
+END_TEST
+
 /* Two layers of four have experts: every other one, or the last two. On one device it is the same
  * work. */
 START_TEST(step_of_two_kinds_of_layers)
@@ -668,7 +706,8 @@ LUO_SUITE("layer", LUO_T_N(layer_row, LUO_ROWS(layers)), LUO_T(flop_forms), LUO_
           LUO_T_N(fsdp, LUO_ROWS(fsdps)), LUO_T_N(fsdp_depths, LUO_ROWS(depths)),
           LUO_T_N(memory_activations, LUO_ROWS(activations)),
           LUO_T_N(memory_state, LUO_ROWS(states)), LUO_T(memory_bloom), LUO_T(memory_llama),
-          LUO_T(memory_of_heads_that_are_copied), LUO_T_N(memory_buckets, LUO_ROWS(waiting)),
+          LUO_T(memory_of_heads_that_are_copied), LUO_T(memory_of_experts),
+          LUO_T_N(memory_buckets, LUO_ROWS(waiting)),
           LUO_T(step_of_one), LUO_T(step_of_two_kinds_of_layers),
           LUO_T_N(gradients_are_all_parameters, LUO_ROWS(summed)), LUO_T(step_directions),
           LUO_T_N(kernels_of_attention_again, 3), LUO_T(layer_variants),

@@ -217,7 +217,45 @@ START_TEST(bad_row)
     luo_arena_free(a);
 }
 END_TEST
+
+/* Experts that eight devices share: whole stages of them side by side, in one pipeline or with ZeRO
+ * 0 or 1, and weighed with their rows and whole experts, which the model of fewer does not have. */
+START_TEST(shares_of_experts)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    const luo_cluster *c = fixture_cluster(a, 1, 2, 8);
+    luo_model all = llama, fewer;
+    all.family = LUO_FAMILY_MOE;
+    all.moe = (luo_moe){.experts = 16, .experts_per_token = 4, .expert_ffn_hidden = 1024};
+    fewer = all;
+    fewer.moe.experts = fewer.moe.experts_per_token = 2;
+    luo_uniform_opts o = search_all(64);
+    luo_uniform_result *r = NULL;
+    luo_err err = {0};
+    int32_t n, other = 0;
+    o.zero_most = 3;
+    o.top = 1000;
+    ck_assert_int_eq(luo_plan_uniform(a, &fewer, c, &o, &r, &n, &err), LUO_OK);
+    for (int32_t i = 0; i < n; i++) other += r[i].plan->zero > 1 || r[i].plan->npipelines < 8;
+    ck_assert_int_gt(other, 0); /* there is something to leave out */
+    o.shared = &all;
+    o.share = 8;
+    ck_assert_int_eq(luo_plan_uniform(a, &fewer, c, &o, &r, &n, &err), LUO_OK);
+    ck_assert_int_gt(n, 3);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_plan *p = r[i].plan;
+        const int32_t width = p->pipelines[0].stages[0].ndev;
+        ck_assert_int_eq(8 % width, 0);
+        ck_assert_int_eq(p->npipelines % (8 / width), 0);
+        ck_assert(width == 8 || p->zero < 2);
+    }
+    all.moe.experts_per_token = 1 << 16; /* rows without end */
+    ck_assert_int_eq(luo_plan_uniform(a, &fewer, c, &o, &r, &n, &err), LUO_EINFEASIBLE);
+    luo_arena_free(a);
+}
+END_TEST
+
 LUO_SUITE("plan.uniform", LUO_T(offers_are_valid_and_ordered), LUO_T(search_beats_every_choice),
           LUO_T(sequences_are_cut),
           LUO_T_N(device_order, 2), LUO_T(who_takes_part),
-          LUO_T(shards_inside_nodes), LUO_T_N(bad_row, LUO_ROWS(bad)))
+          LUO_T(shards_inside_nodes), LUO_T(shares_of_experts), LUO_T_N(bad_row, LUO_ROWS(bad)))

@@ -83,8 +83,8 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
                  mlp_parameters(model, (double)model->moe.shared_ffn_hidden);
     else
         n += mlp_parameters(model, (double)model->ffn_hidden);
-    const double router = experts && luo_model_has_router(model) ? h * (double)model->moe.experts
-                                                                 : 0;
+    const double router =
+        experts && luo_model_has_router(model) ? h * (double)model->moe.experts : 0;
     return n / tp + router + (latent ? luo_mem_attention_parameters(model, tp) : 0);
 }
 
@@ -130,8 +130,8 @@ static attention_kept attention_keeps(const luo_mem_spec *spec)
         return (attention_kept){2 * heads * d + 2 * keys_grow(spec) * kv, 0, 0};
     const double parts = d + (double)(l->nope + l->v);
     return (attention_kept){heads * (2 * d + 2 * (double)l->v),
-                  (double)(2 * l->q_lora + 2 * l->kv_lora + (spec->rules ? 0 : l->rope)),
-                  heads * (4 + (spec->attention_fused || spec->rules ? 0 : e * parts))};
+                            (double)(2 * l->q_lora + 2 * l->kv_lora + (spec->rules ? 0 : l->rope)),
+                            heads * (4 + (spec->attention_fused || spec->rules ? 0 : e * parts))};
 }
 
 /* Korthikanti et al., table 2, with their counts of 2-byte values written in e (masks stay one
@@ -191,7 +191,8 @@ static double layer_weights(const luo_mem_spec *spec, bool experts)
 {
     const luo_model *model = spec->model;
     const double e = (double)luo_dtype_bytes(model->dtype), t = spec->tp, h = (double)model->hidden;
-    const double q = (double)(model->heads * model->head_dim) / h, f = mlp_width(model, experts) / h;
+    const double q = (double)(model->heads * model->head_dim) / h,
+                 f = mlp_width(model, experts) / h;
     const luo_latent *l = &model->latent;
     const double kv = luo_model_is_latent(model)
                           ? (double)(model->heads * (l->nope + l->v)) / h
@@ -366,8 +367,8 @@ static double work(const luo_mem_spec *spec, bool again)
 {
     const double e = (double)luo_dtype_bytes(spec->model->dtype);
     const bool experts = ends_in_experts(spec);
-    const double logits = memory_tokens(spec) * (double)luo_mem_vocab(spec->model, spec->tp) /
-                          spec->tp * (e + 4 + 4);
+    const double logits =
+        memory_tokens(spec) * (double)luo_mem_vocab(spec->model, spec->tp) / spec->tp * (e + 4 + 4);
     if (!spec->rules)
         return (again ? layer_activations(spec, 0, experts) : 0) + (spec->head ? logits : 0) +
                context_work(spec);
@@ -382,8 +383,7 @@ static double outputs(const luo_mem_spec *s)
 {
     if (!s->rules || !s->rules->outputs_kept || s->stage == s->stages - 1) return 0;
     const double e = (double)luo_dtype_bytes(s->model->dtype);
-    return e * memory_tokens(s) * (double)s->model->hidden /
-           (s->sequence_parallel ? s->tp : 1);
+    return e * memory_tokens(s) * (double)s->model->hidden / (s->sequence_parallel ? s->tp : 1);
 }
 
 static double stage_activations(const luo_mem_spec *spec)
@@ -399,8 +399,7 @@ static double stage_activations(const luo_mem_spec *spec)
                       of_layers(spec, spec->layers, layer_weights(spec, false),
                                 ends_in_experts(spec) ? layer_weights(spec, true) : 0) +
                           end_weights(spec),
-                      beside,
-                      spec->rules ? last_work(spec) : 0);
+                      beside, spec->rules ? last_work(spec) : 0);
     return (kept / spec->chunks + outputs(spec)) * in_flight(spec) + beside;
 }
 
@@ -482,8 +481,8 @@ static double uncut(const luo_mem_spec *spec, double layer)
 static void add_experts(const luo_mem_spec *s, int64_t e, double parameters, luo_mem *m)
 {
     luo_mem more = {0};
-    luo_mem_state(parameters, e, gradient_bytes(s), s->zero,
-                  memory_experts_parts(s, copies_of(s)), &more);
+    luo_mem_state(parameters, e, gradient_bytes(s), s->zero, memory_experts_parts(s, copies_of(s)),
+                  &more);
     m->weights += more.weights;
     m->gradients += more.gradients;
     m->optimizer += more.optimizer;

@@ -6,9 +6,9 @@
 
 /* What a device of a layer with experts has of it: elements. */
 typedef struct share {
-    double tokens; /* that it routes */
+    double tokens;        /* that it routes */
     double rows, columns; /* of its experts: rows, and those that a gate is wide */
-    double gated; /* products before the activation */
+    double gated;         /* products before the activation */
 } share;
 
 /* Experts that are cut: the rows of all tokens, and some columns. Dealt ones: as many rows as own
@@ -80,8 +80,8 @@ double memory_experts_work(const luo_mem_spec *spec)
     const double behind = luo_model_has_router(spec->model) ? s.rows * h : 0;
     const double rows = s.rows * h, wide = s.rows * s.columns;
     const double most = fmax(rows, fmax(rows - behind + wide, s.gated * wide - behind));
-    const double come = all * h / (apart ? t : 1) +
-                        (dealt ? apart ? 0 : all * h / t : apart ? all * h : 0) +
+    const double own = dealt ? all * h / t : all * h; /* gradient of the sum, where it is used */
+    const double come = all * h / (apart ? t : 1) + (dealt != apart ? own : 0) +
                         (shared > 0 ? all * h : 0);
     const double first = s.gated * shared + (shared > 0 ? all * h : 0);
     return element(spec) * fmax(first, come + most - (s.gated + 1 + silu) * shared);
