@@ -334,9 +334,10 @@ START_TEST(memory_of_heads_that_are_copied)
 }
 END_TEST
 
-/* Eight experts of 1,024 columns, two a token, 512 tokens, h 256, t 2, 2 bytes an element. Cut: 1,024
- * rows with all of h twice and half the columns four times. Dealt to two devices: half the rows,
- * whole; tokens lie whole, so that a device keeps what it sends, and not all that the norm made. */
+/* Eight experts of 1,024 columns, two a token, 512 tokens, h 256, t 2, 2 bytes an element. Cut:
+ * 1,024 rows with all of h twice and half the columns four times. Dealt to two devices: half the
+ * rows, whole; tokens lie whole, so that a device keeps what it sends, and not all that the norm
+ * made. */
 START_TEST(memory_of_experts)
 {
     luo_model m = llama(4, 256, 4, 4, 768);

@@ -427,8 +427,8 @@ START_TEST(closed_form_agrees)
                    rules.cross_entropy_unfused, rules.dummy_gradients, rules.outputs_kept);
         luo_arena_free(arena);
     }
-    printf("memory: closed form against programs, %d plans%s%s: mean %.2f %%, %+.2f to %+.2f %%\n", n,
-           experts ? " with experts" : "",
+    printf("memory: closed form against programs, %d plans%s%s: mean %.2f %%, %+.2f to %+.2f %%\n",
+           n, experts ? " with experts" : "",
            sharded ? " of ZeRO 2 and 3"
            : cut   ? " with context parallelism"
            : split ? " of zb_h1 and zb_h2"
