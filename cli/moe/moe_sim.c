@@ -7,28 +7,19 @@
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
 
-const char *const luo_moe_run_options[] = {"cluster",
-                                           "stack",
-                                           "out",
-                                           "force",
-                                           "plots",
-                                           "nodes",
-                                           "devices-per-node",
-                                           "free-gib",
-                                           "model",
-                                           "expert-parallel",
-                                           "tokens",
-                                           "exchange",
-                                           NULL};
+const char *const luo_moe_run_options[] = {
+    "cluster",          "stack",    "out",   "force",           "plots",  "nodes",
+    "devices-per-node", "free-gib", "model", "expert-parallel", "tokens", "moe-exchange",
+    NULL};
 
 enum { EXCHANGE, LAYER };
 static const char *const kinds[] = {"exchange", "layer"};
 static const struct {
     const char *name;
     int kind; /* that takes it alone */
-} owners[] = {{"nodes", EXCHANGE}, {"devices-per-node", EXCHANGE}, {"free-gib", EXCHANGE},
-              {"model", LAYER},    {"expert-parallel", LAYER},     {"tokens", LAYER},
-              {"exchange", LAYER}};
+} owners[] = {{"nodes", EXCHANGE},    {"devices-per-node", EXCHANGE}, {"free-gib", EXCHANGE},
+              {"model", LAYER},       {"expert-parallel", LAYER},     {"tokens", LAYER},
+              {"moe-exchange", LAYER}};
 
 static luo_status check_owners(const luo_args *args, int kind, luo_err *err)
 {
