@@ -16,7 +16,7 @@ typedef struct call {
     luo_moe_layer layer[STEPS]; /* exponent i / PARTS */
 } call;
 
-static const char *const exchanges[] = {LUO_MOE_EXCHANGE_LIST(LUO_WORD_TEXT)};
+static const luo_alltoall_kind exchanges[] = {LUO_MOE_EXCHANGE_LIST(LUO_WORD_VALUE)};
 static const char *const passes[] = {"forward", "backward"};
 
 /* The most devices that experts can be dealt to evenly. */
@@ -31,6 +31,8 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
 {
     luo_model *model;
     int64_t devices;
+    const char *names[] = {luo_alltoall_kind_name(exchanges[0]),
+                           luo_alltoall_kind_name(exchanges[1])};
     int exchange;
     LUO_TRY(luo_cli_model(cli, &model));
     if (model->moe.experts == 0)
@@ -39,14 +41,14 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
                            model->name);
     LUO_TRY(luo_args_int(&cli->args, "expert-parallel", most_devices(model, sim->cluster), 1,
                          sim->cluster->ndevices, &devices, err));
-    LUO_TRY(luo_args_choice(&cli->args, "moe-exchange", 0, exchanges, 2, &exchange, err));
+    LUO_TRY(luo_args_choice(&cli->args, "moe-exchange", 0, names, 2, &exchange, err));
     c->model = model;
     c->in = (luo_moe_layer_in){.model = model,
                                .cluster = sim->cluster,
                                .stack = &sim->stack,
                                .dtype = model->dtype,
                                .devices = (int32_t)devices,
-                               .exchange = (luo_moe_exchange)exchange};
+                               .exchange = exchanges[exchange]};
     return luo_args_int(&cli->args, "tokens", 4096, 1, 1 << 24, &c->in.tokens, err);
 }
 
@@ -77,7 +79,7 @@ static void write_facts(luo_jsonw *json, const void *ctx)
     luo_jsonw_int(json, "experts", c->model->moe.experts);
     luo_jsonw_int(json, "devices", c->in.devices);
     luo_jsonw_int(json, "tokens", c->in.tokens);
-    luo_jsonw_text(json, "exchange", luo_moe_exchange_name(c->in.exchange));
+    luo_jsonw_text(json, "exchange", luo_alltoall_kind_name(c->in.exchange));
 }
 
 static void print_text(luo_cli *cli, const char *dir, const call *c)
@@ -87,7 +89,7 @@ static void print_text(luo_cli *cli, const char *dir, const call *c)
             "%s: %lld experts on %d devices, %lld tokens each, exchange %s; ms, forward and "
             "backward\n",
             c->model->name, (long long)c->model->moe.experts, (int)c->in.devices,
-            (long long)c->in.tokens, luo_moe_exchange_name(c->in.exchange));
+            (long long)c->in.tokens, luo_alltoall_kind_name(c->in.exchange));
     fprintf(out, "%8s %8s %9s %9s %9s %9s %9s\n", "exponent", "busiest", "gate", "transform",
             "exchange", "experts", "all");
     for (int i = 0; i < STEPS; i += EVERY) {

@@ -79,7 +79,8 @@ static void say_experts(luo_cli *cli, explanation *x, const luo_plan *plan)
     if (plan->ngroups == 0 && !st->experts_dealt) return;
     say(cli, x, "experts: %s, in groups of %d pipelines%s",
         st->experts_dealt ? "whole ones are dealt to devices" : "each is cut inside the stages", n,
-        plan->moe_exchange == LUO_MOE_2D ? ", rows travel inside nodes and then between them" : "");
+        plan->moe_exchange == LUO_ALLTOALL_2D ? ", rows travel inside nodes and then between them"
+                                              : "");
 }
 
 static int32_t recomputed(const luo_stage *st)

@@ -156,7 +156,7 @@ static void rest(luo_str *text, const luo_plan *plan)
         luo_str_addf(text, ",\n \"expert_parallel\": %d", plan->expert_parallel);
     if (plan->moe_exchange)
         luo_str_addf(text, ",\n \"moe_exchange\": \"%s\"",
-                     luo_moe_exchange_name(plan->moe_exchange));
+                     luo_alltoall_kind_name(plan->moe_exchange));
     if (plan->state_layout.ndev) {
         const luo_state_layout *l = &plan->state_layout;
         luo_str_addf(text,

@@ -181,7 +181,7 @@ static luo_status check_stage(const luo_plan *plan, const luo_model *model, int3
                             luo_err_set(err, LUO_EINPUT,
                                         "moe_exchange: %s is of experts that are dealt; use "
                                         "experts: expert in stage %d of pipeline %d.",
-                                        luo_moe_exchange_name(plan->moe_exchange), (int)k, (int)i),
+                                        luo_alltoall_kind_name(plan->moe_exchange), (int)k, (int)i),
                             "/moe_exchange");
     if (stage->nreroute && stage->experts_dealt)
         return luo_err_set(err, LUO_EINPUT,

@@ -18,12 +18,6 @@ const char *luo_shard_name(luo_shard s)
     return names[s];
 }
 
-const char *luo_moe_exchange_name(luo_moe_exchange exchange)
-{
-    static const char *const names[] = {LUO_MOE_EXCHANGE_LIST(LUO_WORD_TEXT)};
-    return names[exchange];
-}
-
 const char *luo_recompute_name(luo_recompute r)
 {
     static const char *const names[] = {LUO_RECOMPUTE_LIST(LUO_WORD_TEXT)};
@@ -327,7 +321,7 @@ static void put_groups(sink *o, const luo_plan *plan)
     put_int(o, plan->layers);
     if (!plan->moe_exchange) return;
     put(o, ",\"moe_exchange\":");
-    put_text(o, luo_moe_exchange_name(plan->moe_exchange));
+    put_text(o, luo_alltoall_kind_name(plan->moe_exchange));
 }
 
 /* What is not said is no part of the form, so plans that say nothing keep their hash. */

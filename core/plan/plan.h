@@ -4,9 +4,10 @@
 #include "core/base/str.h"
 #include "core/base/work.h"
 #include "core/cost/cluster.h"
-#include "core/graph/specialize/bucket.h"
 #include "core/graph/context.h"
+#include "core/graph/moe/alltoall.h"
 #include "core/graph/schedule/sched.h"
+#include "core/graph/specialize/bucket.h"
 
 #define LUO_RECOMPUTE_LIST(X)                                                                      \
     X(LUO_RECOMPUTE_NONE, "none")                                                                  \
@@ -15,14 +16,11 @@
 typedef enum luo_recompute { LUO_RECOMPUTE_LIST(LUO_WORD_VALUE) } luo_recompute;
 enum { LUO_RECOMPUTES = LUO_RECOMPUTE_FULL + 1 };
 
-/* How rows of experts that are dealt travel between nodes: every device to every other, or first
- * inside the nodes by the receiver's place in its node, then between devices of equal places
- * (core/graph/moe/alltoall.h). */
+/* How rows of experts that are dealt travel between nodes: the ways of core/graph/moe/alltoall.h
+ * that plans have. */
 #define LUO_MOE_EXCHANGE_LIST(X)                                                                   \
-    X(LUO_MOE_FLAT, "flat")                                                                        \
-    X(LUO_MOE_2D, "2d")
-typedef enum luo_moe_exchange { LUO_MOE_EXCHANGE_LIST(LUO_WORD_VALUE) } luo_moe_exchange;
-const char *luo_moe_exchange_name(luo_moe_exchange exchange);
+    X(LUO_ALLTOALL_FLAT, "flat")                                                                   \
+    X(LUO_ALLTOALL_2D, "2d")
 
 /* How context-parallel devices exchange: a ring; keys and values go round; heads for tokens and
  * back; a2a among context_inner neighbours, a ring of such parts. */
@@ -133,7 +131,7 @@ typedef struct luo_plan {
         const int32_t *pipeline;
     } *expert_groups;
     int32_t expert_parallel; /* devices that have all experts together; 0: all of a group */
-    luo_moe_exchange moe_exchange;
+    luo_alltoall_kind moe_exchange;
     luo_state_layout state_layout;
     const char *const *pinned;
     const char *meta_json; /* canonical JSON of `meta`, NULL: none */

@@ -252,13 +252,13 @@ static void draw_nodes(luo_arena *a, luo_lab *lab, luo_rng *rng, luo_plan *p,
     luo_err err = {0};
     lab->cluster = lab_nodes[luo_rng_pick(rng, 2)];
     if (!p->pipelines[0].stages[0].experts_dealt || luo_rng_pick(rng, 4) == 0) return;
-    p->moe_exchange = LUO_MOE_2D;
+    p->moe_exchange = LUO_ALLTOALL_2D;
     if (luo_plan_compile(a, p, model, lab->cluster, &opts, &set, &err) == LUO_OK) {
         t->by_node += goes_by_node(set);
         return;
     }
     if (!strstr(err.text, "moe_exchange: flat is needed")) luo_lab_die("experts", &err);
-    p->moe_exchange = LUO_MOE_FLAT;
+    p->moe_exchange = LUO_ALLTOALL_FLAT;
 }
 
 static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
@@ -277,7 +277,7 @@ static void run_seed(luo_lab *lab, uint64_t seed, tally *t)
         (unsigned long long)seed, r.line, p->pipelines[0].stages[0].experts_dealt ? "dealt" : "cut",
         (int)p->ngroups, (int)p->expert_parallel, (int)p->pipelines[0].stages[0].context_parallel,
         (int)model.moe.experts, (int)model.moe.experts_per_token, (int)model.moe.shared_experts,
-        r.zero, r.sp, r.recompute, r.order, luo_moe_exchange_name(p->moe_exchange));
+        r.zero, r.sp, r.recompute, r.order, luo_alltoall_kind_name(p->moe_exchange));
     t->failed += !run_against_one(lab, "experts", p, &model, luo_str_get(&name));
     t->plans++;
     count(t, &r, p, &model);
@@ -361,7 +361,7 @@ static bool run_by_node(luo_lab *lab, int32_t i, tally *t)
     model.head_dim = 4;
     model.moe = (luo_moe){11, 3, 24, .every_layers = 1, .aux_loss = 0.5};
     p->expert_parallel = by_node[i].among;
-    p->moe_exchange = LUO_MOE_2D;
+    p->moe_exchange = LUO_ALLTOALL_2D;
     p->ngroups = by_node[i].joined > 0;
     p->expert_groups = &group;
     lab->cluster = lab_nodes[by_node[i].nodes];

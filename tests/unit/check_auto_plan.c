@@ -147,11 +147,11 @@ START_TEST(rows_travel_by_node)
     ask(s);
     check_answer(s);
     const luo_auto_candidate *search = &s->out.at[LUO_AUTO_search];
-    const bool by_node = search->plan->moe_exchange == LUO_MOE_2D;
+    const bool by_node = search->plan->moe_exchange == LUO_ALLTOALL_2D;
     ck_assert_int_eq(luo_plan_copy(arena, search->plan, &other, &err), LUO_OK);
     ck_assert(search->plan->pipelines[0].stages[0].experts_dealt);
     ck_assert_int_gt(search->plan->expert_groups[0].n, 2);
-    other->moe_exchange = by_node ? LUO_MOE_FLAT : LUO_MOE_2D;
+    other->moe_exchange = by_node ? LUO_ALLTOALL_FLAT : LUO_ALLTOALL_2D;
     ck_assert_int_eq(luo_judge_plan(&s->judge, other, 256, s->rate, &step, &err), LUO_OK);
     ck_assert_double_gt(step.seconds, search->step.seconds);
     static const char *const pin[] = {"/moe_exchange"}; /* the slower one, since it is asked for */
@@ -251,7 +251,10 @@ static void other_kind(luo_plan *p) { p->schedule = LUO_SCHED_GPIPE; }
 static void other_chunks(luo_plan *p) { p->chunks = 2; }
 static void other_sp(luo_plan *p) { p->sequence_parallel = !p->sequence_parallel; }
 static void other_size(luo_plan *p) { p->micro_batch_sequences = 7; }
-static void other_exchange(luo_plan *p) { p->moe_exchange = LUO_MOE_2D; }
+static void other_exchange(luo_plan *p)
+{
+    p->moe_exchange = LUO_ALLTOALL_2D;
+}
 
 START_TEST(pins_of_values)
 {

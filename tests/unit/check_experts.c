@@ -407,7 +407,7 @@ static luo_programs *compile_by_node(made *m, double exponent)
     const luo_expert_load load = {.exponent = exponent};
     const luo_compile_opts opts = {.check = true, .load = exponent < 0 ? NULL : &load};
     luo_programs *set = NULL;
-    m->plan->moe_exchange = LUO_MOE_2D;
+    m->plan->moe_exchange = LUO_ALLTOALL_2D;
     ck_assert_msg(luo_plan_compile(m->arena, m->plan, &m->model, two_nodes(m->arena), &opts, &set,
                                    &m->err) == LUO_OK,
                   "%s", m->err.text);
@@ -520,7 +520,7 @@ START_TEST(blocks_of_nodes)
     const luo_compile_opts opts = {.check = true};
     made m = open_plan(lies[_i].line, 12, true);
     m.plan->expert_parallel = lies[_i].among;
-    m.plan->moe_exchange = LUO_MOE_2D;
+    m.plan->moe_exchange = LUO_ALLTOALL_2D;
     const luo_status st =
         luo_plan_compile(m.arena, m.plan, &m.model, two_nodes(m.arena), &opts, &m.set, &m.err);
     if (lies[_i].nsteps == 0) {
@@ -692,7 +692,7 @@ START_TEST(refused)
     if (r->layout) m.plan->state_layout = (luo_state_layout){1, 1, 1, 1, zero};
     m.plan->zero = r->zero;
     m.plan->expert_parallel = r->among;
-    if (r->by_node) m.plan->moe_exchange = LUO_MOE_2D;
+    if (r->by_node) m.plan->moe_exchange = LUO_ALLTOALL_2D;
     m.model.linear_bias = r->bias;
     ck_assert_int_eq(compile(&m), LUO_EINPUT);
     ck_assert_str_eq(m.err.text, r->says);

@@ -155,7 +155,7 @@ START_TEST(by_node)
     made m;
     make(&m);
     const luo_moe_layer flat = of(&m, 0);
-    m.in.exchange = LUO_MOE_2D;
+    m.in.exchange = LUO_ALLTOALL_2D;
     const luo_moe_layer x = of(&m, 0);
     const int64_t bytes[2] = {TOKENS * EACH * HIDDEN * 2, 4 * EXPERTS};
     double s[2];

@@ -30,7 +30,7 @@ static void check_no_experts(luo_checker *c)
     luo_check_place(c, "/moe_exchange");
     if (c->p->moe_exchange)
         luo_check_find(c, "`moe_exchange` is `%s`, but model `%s` has no experts; leave it out.",
-                       luo_moe_exchange_name(c->p->moe_exchange), c->model->name);
+                       luo_alltoall_kind_name(c->p->moe_exchange), c->model->name);
     luo_check_place(c, "/expert_groups");
     if (c->p->ngroups)
         luo_check_find(c,

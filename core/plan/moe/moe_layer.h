@@ -31,7 +31,7 @@ typedef struct luo_moe_layer_in {
     const luo_stack *stack;
     luo_dtype dtype;
     int32_t devices; /* the first ones of the cluster have all experts together */
-    luo_moe_exchange exchange;
+    luo_alltoall_kind exchange;
     int64_t tokens;  /* of a device */
     double exponent; /* of Zipf's law; 0: experts are alike */
 } luo_moe_layer_in;

@@ -14,11 +14,11 @@ enum {
 static const double HOPELESS = 1.1;
 
 /* How rows travel of plans whose experts are dealt, before try_by_node. */
-static luo_moe_exchange first_exchange(const luo_plan *pinned)
+static luo_alltoall_kind first_exchange(const luo_plan *pinned)
 {
     for (int32_t i = 0; pinned && i < pinned->npinned; i++)
         if (strcmp(pinned->pinned[i], "/moe_exchange") == 0) return pinned->moe_exchange;
-    return LUO_MOE_FLAT;
+    return LUO_ALLTOALL_FLAT;
 }
 
 /* Groups of so many neighbouring pipelines share their experts, which are dealt out whole. */
@@ -133,10 +133,10 @@ static luo_status try_by_node(const auto_asking *asking, luo_auto_candidate *out
 {
     luo_plan *plan;
     luo_err why = {0};
-    if (!out->plan || out->plan->moe_exchange == LUO_MOE_2D) return LUO_OK;
+    if (!out->plan || out->plan->moe_exchange == LUO_ALLTOALL_2D) return LUO_OK;
     if (!crosses_nodes(out->plan, asking->in->judge->cluster)) return LUO_OK;
     LUO_TRY(luo_plan_copy(asking->arena, out->plan, &plan, err));
-    plan->moe_exchange = LUO_MOE_2D;
+    plan->moe_exchange = LUO_ALLTOALL_2D;
     luo_auto_candidate now = *out;
     const luo_status st = auto_try(asking, plan, &now, &why);
     if (st != LUO_OK) return auto_refuse(st, &why, &now, err); /* nodes that are not alike */
