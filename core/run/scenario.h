@@ -124,7 +124,8 @@ typedef enum luo_optimizer_step { /* optimizer_step of a policy's plans */
 } luo_optimizer_step;
 
 /* What policies for uneven lengths know of slow devices: the speed of each replica; nothing; and,
- * beside that speed, which devices go to which replica (lengths/joint.h). */
+ * beside that speed, which devices go to which replica (lengths/joint.h), and replicas that are
+ * cut around slow devices or leave them idle (../plan/length_policies/length_slow.h). */
 #define LUO_LENGTH_STRAGGLERS_LIST(X)                                                              \
     X(LUO_STRAGGLERS_DISPATCH, "dispatch")                                                         \
     X(LUO_STRAGGLERS_NONE, "none")                                                                 \

@@ -22,7 +22,7 @@ typedef struct packed_kinds { /* what plans may have */
 } packed_kinds;
 
 typedef struct packed_tally { /* how often there was .. */
-    int cases, failed, apart, zero, steps, replicas, idle, tensor, context, pipelines, mixed,
+    int cases, failed, apart, zero, steps, replicas, idle, tensor, context, pipelines, mixed, cut,
         shared, pads, chosen, changed, parts, staggered;
 } packed_tally;
 
@@ -61,9 +61,26 @@ static inline int32_t packed_pick(packed_case *c, int32_t n)
     return (int32_t)luo_rng_pick(&c->rng, n);
 }
 
+/* Four devices cut around slow ones: the third is idle, or has the last layer. */
+static inline void packed_splits(luo_arena *a, const luo_model *model, luo_pool *pool)
+{
+    static const int32_t first[] = {0, 3, 2}, width[] = {2, 1, 1};
+    for (int32_t pp = 2; pp <= 3 && pp <= model->layers && model->kv_heads % 2 == 0; pp++) {
+        luo_pool_split *split = LUO_NEW(a, luo_pool_split);
+        int32_t *layers = LUO_NEW_N(a, int32_t, pp);
+        for (int32_t s = 0; s < pp; s++) layers[s] = s == 0 ? (int32_t)model->layers - pp + 1 : 1;
+        *split = (luo_pool_split){4, first, width, layers};
+        pool->entry[pool->n] = pool->entry[0];
+        pool->entry[pool->n].tp = 2;
+        pool->entry[pool->n].pp = pp;
+        pool->entry[pool->n++].split = split;
+    }
+}
+
 static inline luo_pool packed_pool(luo_arena *a, const packed_kinds *kinds, const luo_model *model)
 {
-    luo_pool pool = {0, LUO_NEW_N(a, luo_pool_entry, sizeof packed_shapes / sizeof *packed_shapes)};
+    luo_pool pool = {
+        0, LUO_NEW_N(a, luo_pool_entry, sizeof packed_shapes / sizeof *packed_shapes + 2)};
     for (size_t k = 0; k < sizeof packed_shapes / sizeof *packed_shapes; k++) {
         const int32_t tp = packed_shapes[k].tp, cp = packed_shapes[k].cp, pp = packed_shapes[k].pp;
         if (pp > model->layers || model->kv_heads % tp || (cp > 1 && !kinds->context)) continue;
@@ -80,6 +97,7 @@ static inline luo_pool packed_pool(luo_arena *a, const packed_kinds *kinds, cons
                                                 .cap = 128 * cp,
                                                 .util = 32};
     }
+    packed_splits(a, model, &pool);
     return pool;
 }
 
@@ -174,6 +192,8 @@ static inline void packed_count(const packed_case *c, const luo_replicas *replic
     t->steps++;
     t->replicas += replicas->n;
     t->idle += replicas->n - plan->npipelines;
+    for (int32_t r = 0; r < replicas->n; r++)
+        t->cut += c->pool.entry[replicas->replica[r].entry].split != NULL;
     for (int32_t i = 0; i < plan->npipelines; i++) {
         const luo_pipeline *p = &plan->pipelines[i];
         const luo_stage *s = &p->stages[0];
@@ -184,7 +204,6 @@ static inline void packed_count(const packed_case *c, const luo_replicas *replic
                  s->context_parallel != first->context_parallel;
     }
     t->mixed += mixed;
-    (void)c;
 }
 
 /* A plan for the sequences of the case. */
@@ -384,14 +403,15 @@ static inline void packed_report(const luo_lab *lab, const packed_tally *t, uint
                                  uint64_t last)
 {
     if (lab->rank != 0) return;
-    printf(
-        "seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1, %d staggered), "
-        "worst error %.2g; %d plans (%d steps of several): %d replicas, %d of them without "
-        "sequences; %d with tensor, %d with "
-        "context, %d with pipeline parallelism; %d plans of unlike replicas; %d micro-batches of "
-        "several sequences, %d with pads; %d plans by the planner; %d changes moved state\n",
-        (unsigned long long)first, (unsigned long long)last, t->cases, t->apart, t->zero,
-        t->staggered, largest_error, t->steps, t->parts, t->replicas, t->idle, t->tensor,
-        t->context, t->pipelines, t->mixed, t->shared, t->pads, t->chosen, t->changed);
+    printf("seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1, %d staggered), "
+           "worst error %.2g; %d plans (%d steps of several): %d replicas, %d of them without "
+           "sequences; %d with tensor, %d with "
+           "context, %d with pipeline parallelism, %d cut around slow devices; %d plans of unlike "
+           "replicas; %d "
+           "micro-batches of "
+           "several sequences, %d with pads; %d plans by the planner; %d changes moved state\n",
+           (unsigned long long)first, (unsigned long long)last, t->cases, t->apart, t->zero,
+           t->staggered, largest_error, t->steps, t->parts, t->replicas, t->idle, t->tensor,
+           t->context, t->pipelines, t->cut, t->mixed, t->shared, t->pads, t->chosen, t->changed);
 }
 #endif

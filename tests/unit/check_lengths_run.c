@@ -285,16 +285,18 @@ START_TEST(steps_as_known_teach)
     };
     int32_t setup[] = {1, 2, 4, 5}, dev[] = {2, 5};
     double rate[] = {9, 3, 9, 1}, extra[] = {0}, predicted[] = {1, 2}, compute[2];
-    bool known[] = {false}, staged[] = {false};
+    bool known[] = {false}, staged[] = {false}, barred[] = {false};
     luo_used_plan used = {.ndev = 2, .dev = dev}, *list[] = {&used};
     const luo_policy_spec simulated = {.judged = LUO_JUDGED_SIMULATED},
                           objective = {.judged = LUO_JUDGED_OBJECTIVE};
     memcpy(compute, rows[_i].compute, sizeof compute);
+    luo_length_choice choice = {
+        .learned = {.n = 1, .extra_ms = extra, .known = known, .barred = barred, .staged = staged}};
     luo_run_lengths x = {.in = {.devices = setup, .ndevices = 4},
                          .rate = rate,
                          .current = -2,
                          .plans = {.step = {.plan = rows[_i].plan}, .ms = 420},
-                         .learned = {.n = 1, .extra_ms = extra, .known = known, .staged = staged}};
+                         .chosen = &choice};
     luo_run run = {.lengths = &x, .plans = {.list = list, .n = 1}};
     run.job.spec = rows[_i].simulated ? &simulated : &objective;
     run.decision.judge.simulator = &luo_sim_backend;
@@ -439,6 +441,30 @@ START_TEST(every_sequence_once)
     for (int32_t i = 0; i < fake.nassumptions; i++)
         told |= strcmp(fake.assumptions[i], "lengths of sequences: lognormal, synthetic") == 0;
     ck_assert(told);
+}
+END_TEST
+
+/* Rooms from too small to plenty. What the pool thinks has room and the plan has not is found out
+ * when the plan is bound: a run ends well wherever a strategy has room. */
+START_TEST(plans_find_room)
+{
+    enum { ROOMS = 14 };
+    int32_t whole = 0;
+    for (int k = 0; k < ROOMS; k++) {
+        luo_err err = {0};
+        prepare_lengths("hydraulis", 6, 0);
+        luo_profile profile = *sc.cluster->groups[0].profile;
+        profile.memory_bytes = profile.reserved_bytes + 15e6 * pow(1.05, k);
+        sc.cluster->groups[0].profile = &profile;
+        spec.planner_s = 0.001;
+        const luo_status st = luo_run_policy(&sc, 0, &opts, &fake_sink, &err);
+        const bool held = st == LUO_OK && fake.nsteps == 6;
+        ck_assert_msg(held || (st == LUO_EINFEASIBLE && fake.nsteps == 0), "room %d: %s", k,
+                      err.text);
+        whole += held;
+    }
+    ck_assert_int_gt(whole, ROOMS / 2);
+    ck_assert_int_lt(whole, ROOMS);
 }
 END_TEST
 
@@ -686,7 +712,7 @@ LUO_SUITE("run.lengths", LUO_T_N(plans_ahead, 2), LUO_T(plans_not_ahead),
           LUO_T(plans_are_thrown_away), LUO_T_N(batches_come_again, 3),
           LUO_T_N(batches_of_an_event, 2), LUO_T(results_are_added),
           LUO_T(traffic_is_added_by_who_it_is), LUO_T_N(steps_as_known_teach, 7),
-          LUO_T_N(every_sequence_once, LUO_ROWS(policies)),
+          LUO_T(plans_find_room), LUO_T_N(every_sequence_once, LUO_ROWS(policies)),
           LUO_T_N(steps_in_parts_are_not_traced, LUO_ROWS(policies)),
           LUO_T(steps_in_parts_need_a_backend), LUO_T(death_between_parts),
           LUO_T_N(fails_and_comes_back, 2), LUO_T(back_to_the_start),

@@ -21,8 +21,14 @@ typedef enum luo_pool_exchange {                    /* of context-parallel ranks
                                  LUO_EXCHANGE_HEADS /* all-to-all, nothing beside it */
 } luo_pool_exchange;
 
+typedef struct luo_pool_split { /* stages around slow devices, whose speeds its costs include */
+    int32_t ndevices;           /* that a replica takes; those in no stage stay idle */
+    const int32_t *first, *width, *layers; /* by stage: first of its devices, ranks, layers */
+} luo_pool_split;
+
 typedef struct luo_pool_entry {
     int32_t tp, cp, pp;
+    const luo_pool_split *split; /* NULL: pp stages of tp*cp devices and equally many layers */
     double a, b, c; /* of the shape without context parallelism */
     luo_pool_exchange exchange;
     double moved;      /* ms per token of the exchange: k of a ring; of heads, in all */
@@ -49,7 +55,7 @@ typedef struct luo_pool_memory { /* published formula of the most tokens */
 
 static inline int32_t luo_pool_devices(const luo_pool_entry *e)
 {
-    return e->tp * e->cp * e->pp;
+    return e->split ? e->split->ndevices : e->tp * e->cp * e->pp;
 }
 
 /* Milliseconds of one sequence on one stage, forward and backward, without c. Pre: tokens >= 0. */

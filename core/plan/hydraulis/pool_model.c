@@ -6,15 +6,9 @@
 
 #include "core/cost/step/layer.h"
 #include "core/cost/step/memory.h"
+#include "core/plan/hydraulis/pool_model_internal.h"
 
-enum {
-    SPEED_TOKENS = 4096,
-    MANY_TOKENS = 64 * LUO_POOL_ROUND,
-    POINTS = 9,
-    TERMS = 3,
-    PP_MOST = 8,
-    TP_MOST = 16
-};
+enum { MANY_TOKENS = 64 * LUO_POOL_ROUND, POINTS = 9, TERMS = 3, PP_MOST = 8, TP_MOST = 16 };
 
 /* ---- fit ---- */
 
@@ -88,51 +82,57 @@ typedef struct shape {
     int32_t ngroups;
 } shape;
 
-/* Bytes over room of the fullest stage, with a micro-batch of so many tokens. ZeRO-1 over all
- * replicas stands for the optimizer's layout, whose shards are as large. */
-static double memory_ratio(const shape *x, int64_t tokens)
+double luo_pool_stage_ratio(const luo_pool_model_in *in, const luo_pool_stage *stage, int32_t dev,
+                            int64_t tokens)
 {
-    const luo_memory_rules rules = luo_stack_memory(x->in->stack);
+    const luo_memory_rules rules = luo_stack_memory(in->stack);
+    const luo_profile *profile = luo_cluster_profile(in->cluster, dev);
+    const luo_mem_spec spec = {.model = in->model,
+                               .layers = stage->layers,
+                               .recompute_layers = -1,
+                               .dense_layers = -1,
+                               .micro_batch_tokens = tokens,
+                               .sequence_tokens = tokens,
+                               .tp = stage->tp,
+                               .stage = stage->index,
+                               .stages = stage->of,
+                               .chunks = 1,
+                               .micro_batches = stage->of,
+                               .replicas = stage->replicas,
+                               .zero = 1,
+                               .schedule = LUO_SCHED_1F1B,
+                               .embedding = stage->index == 0,
+                               .head = stage->index == stage->of - 1,
+                               .sequence_parallel = stage->tp > 1,
+                               .attention_fused = in->stack->attention_fused,
+                               .rules = &rules,
+                               .bucket = luo_bucketing_of((luo_bucketing){0}, in->stack->bucket)};
+    luo_mem m;
+    luo_mem_stage(&spec, &m);
+    return ((double)m.needed + profile->reserved_bytes) / profile->memory_bytes;
+}
+
+/* Bytes over room of the fullest stage: the first and the last are the fullest. */
+static double memory_ratio(const void *shape_, int64_t tokens)
+{
+    const shape *x = shape_;
     double worst = 0;
-    for (int32_t stage = 0; stage<x->pp; stage += x->pp> 1 ? x->pp - 1 : 1) {
-        const luo_mem_spec spec = {.model = x->in->model,
-                                   .layers = (double)x->in->model->layers / x->pp,
-                                   .recompute_layers = -1,
-                                   .dense_layers = -1,
-                                   .micro_batch_tokens = tokens,
-                                   .sequence_tokens = tokens,
-                                   .tp = x->tp,
-                                   .stage = stage,
-                                   .stages = x->pp,
-                                   .chunks = 1,
-                                   .micro_batches = x->pp,
-                                   .replicas = x->replicas,
-                                   .zero = 1,
-                                   .schedule = LUO_SCHED_1F1B,
-                                   .embedding = stage == 0,
-                                   .head = stage == x->pp - 1,
-                                   .sequence_parallel = x->tp > 1,
-                                   .attention_fused = x->in->stack->attention_fused,
-                                   .rules = &rules,
-                                   .bucket =
-                                       luo_bucketing_of((luo_bucketing){0}, x->in->stack->bucket)};
-        luo_mem m;
-        luo_mem_stage(&spec, &m);
-        for (int32_t g = 0; g < x->ngroups; g++) {
-            const luo_profile *p = luo_cluster_profile(x->in->cluster, x->dev[g * x->tp]);
-            worst = fmax(worst, ((double)m.needed + p->reserved_bytes) / p->memory_bytes);
-        }
+    for (int32_t index = 0; index<x->pp; index += x->pp> 1 ? x->pp - 1 : 1) {
+        const luo_pool_stage stage = {x->tp, index, x->pp, x->replicas,
+                                      (double)x->in->model->layers / x->pp};
+        for (int32_t g = 0; g < x->ngroups; g++)
+            worst = fmax(worst, luo_pool_stage_ratio(x->in, &stage, x->dev[g * x->tp], tokens));
     }
     return worst;
 }
 
-static int64_t room_of(const shape *x)
+int64_t luo_pool_room_of(double (*ratio)(const void *, int64_t), const void *of)
 {
     enum { MOST = 1 << 20 }; /* multiples of LUO_POOL_ROUND tokens */
     int64_t lo = 0, hi = MOST;
     while (lo < hi) {
         const int64_t mid = lo + (hi - lo + 1) / 2;
-        if (memory_ratio(x, mid * LUO_POOL_ROUND) <= 1)
+        if (ratio(of, mid * LUO_POOL_ROUND) <= 1)
             lo = mid;
         else
             hi = mid - 1;
@@ -142,32 +142,41 @@ static int64_t room_of(const shape *x)
 
 /* ---- costs ---- */
 
-/* Slowest stage on one group, forward and backward of one sequence. */
-static luo_status stage_ms(const shape *x, const int32_t *dev, int64_t tokens, double *ms,
-                           luo_err *err)
+luo_status luo_pool_parts_of(const luo_pool_model_in *in, int32_t tp, const int32_t *dev,
+                             int64_t tokens, luo_pool_parts *out, luo_err *err)
 {
-    const luo_pool_model_in *in = x->in;
     const luo_cost_ctx cost = {
         .cluster = in->cluster, .stack = in->stack, .dtype = in->model->dtype};
     const luo_layer_shape layer = {.model = in->model,
                                    .tokens = tokens,
                                    .sequence_tokens = tokens,
-                                   .tp = x->tp,
-                                   .sequence_parallel = x->tp > 1};
+                                   .tp = tp,
+                                   .sequence_parallel = tp > 1};
     luo_layer_cost one;
     luo_pair_cost embedding, head;
     LUO_TRY(luo_cost_layer(&cost, &layer, dev, 0, &one, err));
     LUO_TRY(luo_cost_embedding(&cost, &layer, dev, &embedding, err));
     LUO_TRY(luo_cost_head(&cost, &layer, dev, &head, err));
-    const double first = embedding.forward + embedding.backward;
-    const double last = head.forward + head.backward;
-    const double layers = (double)in->model->layers / x->pp * (one.forward + one.backward);
-    *ms = 1e3 * (layers + (x->pp == 1 ? first + last : fmax(first, last)));
+    *out = (luo_pool_parts){1e3 * (one.forward + one.backward),
+                            1e3 * (embedding.forward + embedding.backward),
+                            1e3 * (head.forward + head.backward)};
     return LUO_OK;
 }
 
-static luo_status slowest_ms(const shape *x, int64_t tokens, double *ms, luo_err *err)
+/* Slowest stage on one group, forward and backward of one sequence. */
+static luo_status stage_ms(const shape *x, const int32_t *dev, int64_t tokens, double *ms,
+                           luo_err *err)
 {
+    luo_pool_parts parts;
+    LUO_TRY(luo_pool_parts_of(x->in, x->tp, dev, tokens, &parts, err));
+    *ms = (double)x->in->model->layers / x->pp * parts.layer +
+          (x->pp == 1 ? parts.embedding + parts.head : fmax(parts.embedding, parts.head));
+    return LUO_OK;
+}
+
+static luo_status slowest_ms(const void *shape_, int64_t tokens, double *ms, luo_err *err)
+{
+    const shape *x = shape_;
     *ms = 0;
     for (int32_t g = 0; g < x->ngroups; g++) {
         double own;
@@ -188,7 +197,7 @@ luo_status luo_pool_model_speeds(const luo_pool_model_in *in, double *rate, luo_
         if (k >= 0)
             rate[i] = rate[k];
         else
-            LUO_TRY(stage_ms(&x, &in->devices[i], SPEED_TOKENS, &rate[i], err));
+            LUO_TRY(stage_ms(&x, &in->devices[i], LUO_POOL_SPEED_TOKENS, &rate[i], err));
         slowest = fmax(slowest, rate[i]);
     }
     for (int32_t i = 0; i < in->ndevices; i++) rate[i] /= slowest;
@@ -203,17 +212,18 @@ static int64_t tokens_for_use(const luo_pool_entry *e)
     return (int64_t)ceil(tokens / LUO_POOL_ROUND) * LUO_POOL_ROUND;
 }
 
-static luo_status fill_entry(const shape *x, luo_pool_entry *e, luo_err *err)
+luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *, int64_t, double *, luo_err *),
+                               const void *of, int64_t ctx, luo_pool_entry *e, luo_err *err)
 {
     double tokens[POINTS], ms[POINTS];
-    const int64_t longest = e->cap < x->in->ctx ? e->cap : x->in->ctx;
+    const int64_t longest = e->cap < ctx ? e->cap : ctx;
     for (int32_t p = 0; p < POINTS; p++) {
         int64_t s = (int64_t)((double)longest / pow(2, (POINTS - 1 - p) * 0.75));
         if (s < 1) s = 1;
         if (longest >= MANY_TOKENS) s = (s + LUO_POOL_ROUND - 1) / LUO_POOL_ROUND * LUO_POOL_ROUND;
         if (s > longest) s = longest;
         tokens[p] = (double)s;
-        LUO_TRY(slowest_ms(x, s, &ms[p], err));
+        LUO_TRY(ms_of(of, s, &ms[p], err));
     }
     luo_pool_model_fit(tokens, ms, POINTS, &e->a, &e->b, &e->c);
     e->util = tokens_for_use(e);
@@ -272,7 +282,7 @@ void luo_pool_model_caps(const luo_pool_model_in *in, luo_pool *pool)
         const int32_t width = e->tp * e->pp;
         if (e->cap > 0 || width > in->ndevices) continue;
         const shape x = {in, e->tp, e->pp, in->ndevices / width, in->devices, 1};
-        e->cap = room_of(&x);
+        e->cap = luo_pool_room_of(memory_ratio, &x);
     }
 }
 
@@ -289,9 +299,9 @@ luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_poo
             luo_pool_entry e = {.tp = tp, .cp = 1, .pp = pp};
             shape x = {in, tp, pp, in->ndevices / (tp * pp), dev, first_groups(in, tp, dev)};
             if (x.replicas < 1 || x.ngroups < 1 || !divides(in->model, tp, pp)) continue;
-            e.cap = room_of(&x);
+            e.cap = luo_pool_room_of(memory_ratio, &x);
             if (e.cap == 0) continue;
-            LUO_TRY(fill_entry(&x, &e, err));
+            LUO_TRY(luo_pool_fill_costs(slowest_ms, &x, in->ctx, &e, err));
             pool.entry[pool.n++] = e;
         }
     if (pool.n == 0)

@@ -367,9 +367,11 @@ void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const doubl
 {
     for (int32_t r = 0, at = 0; r < plan->n; r++) {
         luo_replica *replica = &plan->replica[r];
-        const int32_t end = at + luo_pool_devices(&pool->entry[replica->entry]);
-        for (replica->mu = rate ? 0 : 1; at < end; at++)
-            if (rate) replica->mu = fmax(replica->mu, rate[at]);
+        const luo_pool_entry *e = &pool->entry[replica->entry];
+        const int32_t end = at + luo_pool_devices(e);
+        const bool known = !rate || e->split;
+        for (replica->mu = known ? 1 : 0; at < end; at++)
+            if (!known) replica->mu = fmax(replica->mu, rate[at]);
     }
 }
 

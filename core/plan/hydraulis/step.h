@@ -46,7 +46,8 @@ luo_status luo_step_pack(luo_arena *arena, const luo_pool *pool, const luo_repli
 luo_status luo_step_event(luo_arena *scratch, const luo_pool *pool, const luo_replicas *plan,
                           const luo_packed *packed, const double *mu, double *ms, luo_err *err);
 /* mu of replicas that take devices in their order: the slowest device counts. rate: per place of
- * the devices, 1 as in the pool, below it faster; NULL: 1 all. */
+ * the devices, 1 as in the pool, below it faster; NULL: 1 all. That of a split entry, whose costs
+ * include the speeds, is 1. */
 void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const double *rate);
 /* No plan of any kind on so many devices takes less: the longest sequence on the entry that is
  * fastest for it, and the work of each sequence where it takes the fewest device milliseconds. */

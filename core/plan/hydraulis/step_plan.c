@@ -10,20 +10,32 @@ typedef struct making {
     const luo_replicas *replicas;
 } making;
 
+/* Devices of stage s, from *first on; its layers in range[s], which has those before it. */
+static void cut_stage(const luo_pool_entry *e, int32_t layers, int32_t s, luo_range *range,
+                      int32_t *first, int32_t *width)
+{
+    const luo_pool_split *split = e->split;
+    const int32_t begin = s == 0 ? 0 : range[s - 1].hi;
+    range[s] = (luo_range){begin, split ? begin + split->layers[s] : (s + 1) * layers / e->pp};
+    *width = split ? split->width[s] : e->tp * e->cp;
+    *first = split ? split->first[s] : s * *width;
+}
+
 static luo_status make_stages(const making *m, const luo_pool_entry *e, const int32_t *dev,
                               luo_pipeline *pipe, luo_err *err)
 {
-    const int32_t width = e->tp * e->cp, layers = (int32_t)m->place->model->layers;
+    const int32_t layers = (int32_t)m->place->model->layers;
     luo_stage *stage = LUO_NEW_N(m->arena, luo_stage, e->pp);
     luo_range *range = LUO_NEW_N(m->arena, luo_range, e->pp);
     if (!stage || !range) return luo_err_nomem(err);
     for (int32_t s = 0; s < e->pp; s++) {
-        range[s] = (luo_range){s * layers / e->pp, (s + 1) * layers / e->pp};
+        int32_t first, width;
+        cut_stage(e, layers, s, range, &first, &width);
         stage[s] =
             (luo_stage){.nlayers = 1,
                         .layers = &range[s],
                         .ndev = width,
-                        .dev = dev + s * width,
+                        .dev = dev + first,
                         .context_parallel = e->cp,
                         .context_kind = e->exchange == LUO_EXCHANGE_RING    ? LUO_CONTEXT_RING
                                         : e->exchange == LUO_EXCHANGE_HEADS ? LUO_CONTEXT_A2A

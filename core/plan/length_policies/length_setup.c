@@ -2,6 +2,7 @@
 #include "core/plan/length_policies/length_setup.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/plan/hydraulis/pool_model.h"
 #include "core/plan/hydraulis/pool_room.h"
@@ -128,10 +129,28 @@ luo_status luo_length_moved_ms(luo_arena *arena, const luo_pool *pool,
     return LUO_OK;
 }
 
+void luo_length_candidates_in(const luo_length_setup_in *in, const luo_length_setup *setup,
+                              luo_candidates_in *out)
+{
+    const int32_t devices = in->ndevices;
+    const bool many = devices > FEW_DEVICES && devices % STEP_OF_MANY == 0;
+    *out = (luo_candidates_in){.pool = &setup->pool,
+                               .lengths = in->lengths,
+                               .rule = in->rule,
+                               .seed = in->seed,
+                               .devices = devices,
+                               .device_step = many ? STEP_OF_MANY : 1,
+                               .grid_step = grid_of(in->rule.most),
+                               .floor = in->proposals != LUO_PROPOSALS_PUBLIC,
+                               .published = in->proposals != LUO_PROPOSALS_FLOOR,
+                               .sequences = in->limit,
+                               .rate = setup->type};
+}
+
 luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in,
                                  luo_length_setup *out, luo_err *err)
 {
-    const bool many = in->ndevices > FEW_DEVICES && in->ndevices % STEP_OF_MANY == 0;
+    luo_candidates_in candidates;
     *out = (luo_length_setup){
         .layout = luo_length_layout(in->model, in->cluster, in->devices, in->ndevices),
         .place = {.model = in->model,
@@ -142,17 +161,7 @@ luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in
                   .ctx = in->rule.most}};
     out->place.layout = &out->layout;
     LUO_TRY(make_pool(arena, in, out, err));
-    const luo_candidates_in candidates = {.pool = &out->pool,
-                                          .lengths = in->lengths,
-                                          .rule = in->rule,
-                                          .seed = in->seed,
-                                          .devices = in->ndevices,
-                                          .device_step = many ? STEP_OF_MANY : 1,
-                                          .grid_step = grid_of(in->rule.most),
-                                          .floor = in->proposals != LUO_PROPOSALS_PUBLIC,
-                                          .published = in->proposals != LUO_PROPOSALS_FLOOR,
-                                          .sequences = in->limit,
-                                          .rate = out->type};
+    luo_length_candidates_in(in, out, &candidates);
     LUO_TRY(luo_candidates_make(arena, &candidates, &out->found, err));
     LUO_TRY(check_longest(out, in, err));
     LUO_TRY(choose_rivals(arena, in, out, err));
@@ -170,6 +179,32 @@ void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from)
     to->rivals.pool = &to->pool;
     to->rivals.candidates = &to->found;
     to->place.layout = &to->layout;
+}
+
+luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, int32_t p,
+                                    double share, luo_err *err)
+{
+    const luo_replicas from = setup->found.plan[p];
+    luo_replicas plan = {from.n, LUO_NEW_N(arena, luo_replica, from.n)};
+    luo_pool pool = {setup->pool.n, LUO_NEW_N(arena, luo_pool_entry, setup->pool.n + from.n)};
+    if (!plan.replica || !pool.entry) return luo_err_nomem(err);
+    memcpy(pool.entry, setup->pool.entry, (size_t)pool.n * sizeof *pool.entry);
+    setup->found.longest[p] = 0;
+    for (int32_t r = 0; r < from.n; r++) {
+        int32_t k = 0;
+        while (k < r && from.replica[k].entry != from.replica[r].entry) k++;
+        plan.replica[r] = (luo_replica){k < r ? plan.replica[k].entry : pool.n, from.replica[r].mu};
+        if (k < r) continue;
+        luo_pool_entry *e = &pool.entry[pool.n++];
+        *e = pool.entry[from.replica[r].entry];
+        const int64_t unit = (int64_t)LUO_POOL_ROUND * e->cp;
+        e->cap = (int64_t)((double)e->cap * share) / unit * unit;
+        if (e->util > e->cap) e->util = e->cap;
+        if (e->cap > setup->found.longest[p]) setup->found.longest[p] = e->cap;
+    }
+    setup->pool = pool;
+    setup->found.plan[p] = plan;
+    return LUO_OK;
 }
 
 void luo_length_setup_speeds(luo_length_setup *setup, double *speed)

@@ -65,6 +65,10 @@ luo_status luo_length_moved_ms(luo_arena *arena, const luo_pool *pool,
 luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *in, luo_pool *pool,
                                   luo_err *err);
 
+/* What the candidates of a setup are made from. */
+void luo_length_candidates_in(const luo_length_setup_in *in, const luo_length_setup *setup,
+                              luo_candidates_in *out);
+
 /* A pool from the cost model whose caps fit, candidates, and what every rival chooses on sample
  * batches of the stream `hydraulis` of the seed. *out points into itself.
  * Errors: LUO_EINFEASIBLE no strategy holds the longest sequence; those of luo_pool_model,
@@ -74,6 +78,11 @@ luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in
                                  luo_length_setup *out, luo_err *err);
 /* *to becomes *from, which points into itself. */
 void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from);
+/* The replicas of candidate p hold so much less from now on, those of others what they held: what
+ * fits beside replicas of its kind may not fit beside others. Pre: 0 < share < 1.
+ * Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, int32_t p,
+                                    double share, luo_err *err);
 /* Speeds of replicas when devices are so much slower than their types (NULL: 1 all), by place. */
 void luo_length_setup_rates(luo_length_setup *setup, const double *rate);
 /* The same for speeds against the pool; they live as long as the setup. */

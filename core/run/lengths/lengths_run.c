@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/plan/length_policies/length_slow.h"
 #include "core/run/first/first.h"
-#include "core/run/lengths/joint.h"
 #include "core/run/policy/judge_layouts.h"
 #include "core/run/run.h"
 
@@ -72,11 +72,6 @@ static bool knows_rates(const luo_run *run)
 {
     return run->job.spec->lengths.stragglers != LUO_STRAGGLERS_NONE;
 }
-
-typedef struct luo_length_choice { /* a setup with what is known of its candidates */
-    luo_length_setup setup;
-    luo_lengths_learned learned;
-} luo_length_choice;
 
 /* On the batches that come next and the devices as they are thought to be. */
 static luo_status judge_layouts(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
@@ -160,12 +155,14 @@ static luo_status set_up(luo_run *run, const double *rate, const bool *candidate
     luo_arena_free(x->setup_arena);
     x->setup_arena = arena;
     x->in = in;
-    luo_length_setup_copy(&x->setup, &chosen->setup);
-    x->learned = chosen->learned;
+    luo_length_setup_copy(&x->choice.setup, &chosen->setup);
+    x->choice.learned = chosen->learned;
     x->rate = place;
+    x->stale = true;
+    x->chosen = &x->choice;
     x->current = -1;
     x->step = -1;
-    luo_length_setup_rates(&x->setup, x->rate);
+    luo_length_setup_rates(&x->choice.setup, x->rate);
     return LUO_OK;
 }
 
@@ -181,7 +178,8 @@ static bool update_rates(luo_run *run)
         changed |= rate != x->rate[i];
         x->rate[i] = rate;
     }
-    if (changed) luo_length_setup_rates(&x->setup, x->rate);
+    if (changed) luo_length_setup_rates(&x->choice.setup, x->rate);
+    x->stale |= changed;
     return changed;
 }
 
@@ -199,7 +197,8 @@ static luo_status known_rates(const luo_run *run, double **out, luo_err *err)
 
 /* Where plans are simulated, candidates of which nothing is known are, before they are used; else
  * their first steps show what they are worth. */
-static luo_status choose_on(luo_run *run, const luo_length_setup *setup, luo_length_plans *out,
+static luo_status choose_on(luo_run *run, const luo_length_setup *setup,
+                            luo_lengths_learned *learned, int32_t current, luo_length_plans *out,
                             luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
@@ -208,76 +207,147 @@ static luo_status choose_on(luo_run *run, const luo_length_setup *setup, luo_len
     luo_judged_lengths judged;
     luo_err why = {0};
     double *rate;
-    rivals.step.extra_ms = ours ? x->learned.extra_ms : NULL;
+    rivals.step.extra_ms = ours ? learned->extra_ms : NULL;
     if (!ours || !luo_run_judges(run))
         return luo_length_plan(x->step_arena, &rivals, &setup->place, run->job.policy->rule,
-                               x->current, x->length, x->n, out, err);
+                               current, x->length, x->n, out, err);
     LUO_TRY(known_rates(run, &rate, err));
     const luo_status st =
-        luo_judge_lengths(x->step_arena, &run->decision.judge, &rivals, &setup->place, x->current,
-                          x->length, x->n, false, rate, &x->learned, &judged, &why);
+        luo_judge_lengths(x->step_arena, &run->decision.judge, &rivals, &setup->place, current,
+                          x->length, x->n, false, rate, learned, &judged, &why);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     *out = judged.plans;
     return LUO_OK;
+}
+
+/* Candidates may be cut around slow devices, or leave them idle. */
+static bool knows_slow(const luo_run *run)
+{
+    const luo_run_lengths *x = run->lengths;
+    if (run->job.spec->lengths.stragglers != LUO_STRAGGLERS_JOINT) return false;
+    for (int32_t i = 0; i < x->in.ndevices; i++)
+        if (x->rate[i] > 1) return true;
+    return false;
 }
 
 /* By what devices may go to other replicas: speeds as they are, those of their types, or nothing.
  */
 static const double *sorted_by(const luo_run *run)
 {
-    const luo_run_lengths *x = run->lengths;
-    const bool joint = run->job.spec->lengths.stragglers == LUO_STRAGGLERS_JOINT;
+    const luo_length_setup *setup = &run->lengths->choice.setup;
     if (run->job.policy->rule != LUO_LENGTH_POLICY_HYDRAULIS) return NULL;
-    for (int32_t i = 0; i < x->in.ndevices && joint; i++)
-        if (x->rate[i] > 1) return x->setup.speed;
-    return x->setup.mixed ? x->setup.type : NULL;
+    if (knows_slow(run)) return setup->speed;
+    return setup->mixed ? setup->type : NULL;
 }
 
-/* The setup with the devices in another order; optimizer state stays where it is. */
-static luo_status reorder(luo_run *run, luo_joint_order order, const double *by,
-                          luo_length_setup *out, luo_err *err)
+/* The setup with the devices in another order; optimizer state stays where it is. rate: as
+ * x->rate, in that order. */
+static luo_status reorder(luo_run *run, luo_arena *arena, luo_joint_order order, const double *by,
+                          luo_length_setup *out, double **rate, luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
+    const luo_length_setup *setup = &x->choice.setup;
     const int32_t n = x->in.ndevices;
-    int32_t *at = LUO_NEW_N(x->step_arena, int32_t, n);
-    int32_t *devices = LUO_NEW_N(x->step_arena, int32_t, n);
-    double *speed = LUO_NEW_N(x->step_arena, double, n);
-    if (!at || !devices || !speed) return luo_err_nomem(err);
-    LUO_TRY(luo_joint_place(x->step_arena, run->job.scenario->cluster, x->in.devices, by, n, order,
-                            at, err));
+    int32_t *at = LUO_NEW_N(arena, int32_t, n), *devices = LUO_NEW_N(arena, int32_t, n);
+    double *speed = LUO_NEW_N(arena, double, n);
+    *rate = LUO_NEW_N(arena, double, n);
+    if (!at || !devices || !speed || !*rate) return luo_err_nomem(err);
+    LUO_TRY(
+        luo_joint_place(arena, run->job.scenario->cluster, x->in.devices, by, n, order, at, err));
     for (int32_t k = 0; k < n; k++) {
         devices[k] = x->in.devices[at[k]];
-        speed[k] = x->setup.speed[at[k]];
+        speed[k] = setup->speed[at[k]];
+        (*rate)[k] = x->rate[at[k]];
     }
-    luo_length_setup_copy(out, &x->setup);
+    luo_length_setup_copy(out, setup);
     if (!out->place.layout_devices) out->place.layout_devices = x->in.devices;
     out->place.devices = devices;
     luo_length_setup_speeds(out, speed);
     return LUO_OK;
 }
 
-static double expected_ms(const luo_run_lengths *x, const luo_length_plans *plans)
+/* Kept until rates change: what is known of the candidates for slow devices is kept with them. */
+static luo_status make_slow(luo_run *run, luo_joint_order order, const double *by,
+                            luo_length_choice **out, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    luo_length_choice *slow = *out = LUO_NEW(x->slow_arena, luo_length_choice);
+    double *rate;
+    if (!slow) return luo_err_nomem(err);
+    LUO_TRY(reorder(run, x->slow_arena, order, by, &slow->setup, &rate, err));
+    LUO_TRY(luo_length_slow_add(x->slow_arena, &x->in, rate, &slow->setup, err));
+    return luo_lengths_learn_more(x->slow_arena, &x->choice.learned, &slow->setup.pool,
+                                  &slow->setup.found, slow->setup.moved_ms, &slow->learned, err);
+}
+
+static luo_status choose_slow(luo_run *run, luo_joint_order order, const double *by,
+                              luo_length_plans *out, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    if (!x->slow[order]) {
+        luo_length_choice *made;
+        LUO_TRY(make_slow(run, order, by, &made, err));
+        x->slow[order] = made;
+    }
+    luo_length_choice *slow = x->slow[order];
+    luo_length_setup_speeds(&slow->setup, slow->setup.speed); /* candidates are shared */
+    return choose_on(run, &slow->setup, &slow->learned, slow == x->chosen ? x->current : -1, out,
+                     err);
+}
+
+static double expected_ms(const luo_length_choice *of, const luo_length_plans *plans)
 {
     const int32_t p = plans->step.plan;
-    return plans->ms + (p >= 0 ? x->learned.extra_ms[p] : 0);
+    return plans->ms + (p >= 0 ? of->learned.extra_ms[p] : 0);
 }
 
 static const double WORTH_IT = 0.99; /* of the time: below that devices go to other replicas */
+
+static luo_status choose_in_order(luo_run *run, luo_joint_order order, const double *by,
+                                  luo_length_choice **of, luo_length_plans *out, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    luo_length_setup setup;
+    double *rate;
+    *of = &x->choice;
+    if (knows_slow(run)) {
+        LUO_TRY(choose_slow(run, order, by, out, err));
+        *of = x->slow[order];
+        return LUO_OK;
+    }
+    LUO_TRY(reorder(run, x->step_arena, order, by, &setup, &rate, err));
+    return choose_on(run, &setup, &x->choice.learned, x->current, out, err);
+}
 
 static luo_status choose(luo_run *run, luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
     const double *by = sorted_by(run);
-    LUO_TRY(choose_on(run, &x->setup, &x->plans, err));
+    luo_length_choice *chosen = &x->choice;
+    LUO_TRY(choose_on(run, &x->choice.setup, &x->choice.learned,
+                      x->chosen == &x->choice ? x->current : -1, &x->plans, err));
     for (int order = LUO_JOINT_AS_THEY_ARE + 1; by && order < LUO_JOINT_ORDERS; order++) {
-        luo_length_setup setup;
         luo_length_plans plans;
-        LUO_TRY(reorder(run, (luo_joint_order)order, by, &setup, err));
-        LUO_TRY(choose_on(run, &setup, &plans, err));
-        if (expected_ms(x, &plans) < WORTH_IT * expected_ms(x, &x->plans)) x->plans = plans;
+        luo_length_choice *of;
+        LUO_TRY(choose_in_order(run, (luo_joint_order)order, by, &of, &plans, err));
+        if (expected_ms(of, &plans) >= WORTH_IT * expected_ms(chosen, &x->plans)) continue;
+        x->plans = plans;
+        chosen = of;
     }
-    if (by) luo_length_setup_speeds(&x->setup, x->setup.speed); /* candidates are shared */
+    if (by) luo_length_setup_speeds(&x->choice.setup, x->choice.setup.speed); /* they are shared */
+    x->chosen = chosen;
     return LUO_OK;
+}
+
+/* What was made for other rates; no plan that is still to be bound lies there. */
+static void forget_slow(luo_run_lengths *x)
+{
+    if (!x->stale) return;
+    luo_arena_reset(x->slow_arena, 0);
+    for (int order = 0; order < LUO_JOINT_ORDERS; order++) x->slow[order] = NULL;
+    if (x->chosen != &x->choice) x->current = -1;
+    x->chosen = &x->choice;
+    x->stale = false;
 }
 
 static luo_status plan_step(luo_run *run, luo_err *err)
@@ -285,6 +355,7 @@ static luo_status plan_step(luo_run *run, luo_err *err)
     luo_run_lengths *x = run->lengths;
     x->step = -1;
     luo_arena_reset(x->step_arena, 0);
+    forget_slow(x);
     LUO_TRY(luo_batches_draw(x->step_arena, &x->batches, run->clock.step,
                              luo_step_lengths_at(run->clock.lengths, run->clock.step), &x->length,
                              &x->n, err));
@@ -352,6 +423,51 @@ luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
     return LUO_OK;
 }
 
+static void ask_all_again(luo_run_lengths *x)
+{
+    luo_lengths_bar_none(&x->choice.learned);
+    for (int order = 0; order < LUO_JOINT_ORDERS; order++)
+        if (x->slow[order]) luo_lengths_bar_none(&x->slow[order]->learned);
+}
+
+/* The step's plans had no room: micro-batches of that candidate get less, or, every so often and
+ * in the end always, another one is taken. *tries: so far. */
+static luo_status choose_smaller(luo_run *run, int32_t *tries, luo_err *err)
+{
+    enum { TRIES = 4, TIGHTENED = 16 };
+    static const double SMALLER = 0.95;
+    luo_run_lengths *x = run->lengths;
+    const int32_t p = x->plans.step.plan;
+    luo_length_choice *of = x->chosen;
+    luo_arena *arena = of == &x->choice ? x->setup_arena : x->slow_arena;
+    if (++*tries % TRIES != 0 && *tries < TIGHTENED)
+        LUO_TRY(luo_length_setup_tighten(arena, &of->setup, p, SMALLER, err));
+    else
+        luo_lengths_bar(&of->learned, p);
+    LUO_TRY(choose(run, err));
+    if (!x->chosen->learned.barred[x->plans.step.plan]) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE, "no plan is left.");
+}
+
+/* The first part of the step's plans. A pool knows memory by replicas alone: where the plan as a
+ * whole has no room for this batch, smaller micro-batches or the next best plan are taken. */
+static luo_status bind_first(luo_run *run, luo_err *err)
+{
+    luo_run_lengths *x = run->lengths;
+    luo_err first = {0}, why = {0};
+    int32_t tries = 0;
+    luo_status st = luo_run_lengths_bind(run, 0, &first);
+    while (st == LUO_EOOM && run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS) {
+        st = choose_smaller(run, &tries, &why);
+        if (st == LUO_OK) st = luo_run_lengths_bind(run, 0, &why);
+        if (st == LUO_EINFEASIBLE) break;
+    }
+    ask_all_again(x);
+    if (st == LUO_OK) return LUO_OK;
+    const bool room = st == LUO_EOOM || st == LUO_EINFEASIBLE || first.st == st;
+    return luo_err_set(err, room ? first.st : st, "%s", room ? first.text : why.text);
+}
+
 static bool is_bound(const luo_run *run)
 {
     const luo_run_lengths *x = run->lengths;
@@ -372,7 +488,7 @@ luo_status luo_run_lengths_boundary(luo_run *run, luo_err *err)
     if (measured) x->planning.plan_s = run->job.opts->clock() - began;
     const double ready = luo_planning_ready(&x->planning, run->clock.step, run->clock.t_s);
     LUO_TRY(luo_run_span_until(run, LUO_SPAN_PLAN, ready, 0, err));
-    LUO_TRY(luo_run_lengths_bind(run, 0, err));
+    LUO_TRY(bind_first(run, err));
     luo_planning_began(&x->planning, run->clock.step, run->clock.t_s);
     return LUO_OK;
 }
@@ -423,7 +539,7 @@ void luo_run_lengths_learn(luo_run *run, const luo_step_result *result, double s
     const int32_t p = x->plans.step.plan;
     x->current = p;
     if (p >= 0 && !luo_run_judges(run) && is_as_known(x, luo_run_plan(&run->plans), result))
-        luo_lengths_learn(&x->learned, p, x->plans.ms, seconds);
+        luo_lengths_learn(&x->chosen->learned, p, x->plans.ms, seconds);
 }
 
 /* ---- begin and end ---- */
@@ -436,8 +552,11 @@ luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
     double *rate;
     bool *candidate;
     if (!x) return luo_err_nomem(err);
-    *x = (luo_run_lengths){.step = -1, .current = -1, .step_arena = luo_arena_new(1 << 16)};
-    if (!x->step_arena) return luo_err_nomem(err);
+    *x = (luo_run_lengths){.step = -1,
+                           .current = -1,
+                           .step_arena = luo_arena_new(1 << 16),
+                           .slow_arena = luo_arena_new(1 << 16)};
+    if (!x->step_arena || !x->slow_arena) return luo_err_nomem(err);
     if (run->job.policy->rule == LUO_LENGTH_POLICY_HOTSPA) LUO_TRY(check_parts(run, err));
     if (!sc->lengths) return check_batch(run, 0, err);
     const int64_t ctx = luo_batches_context(sc);
@@ -449,7 +568,7 @@ luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
     LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
     LUO_TRY(set_up(run, rate, candidate, err));
     LUO_TRY(plan_step(run, err));
-    return luo_run_lengths_bind(run, 0, err);
+    return bind_first(run, err);
 }
 
 static bool same_devices(const luo_run *run)
@@ -487,4 +606,5 @@ void luo_run_lengths_free(luo_run_lengths *x)
     luo_batches_free(&x->batches);
     luo_arena_free(x->setup_arena);
     luo_arena_free(x->step_arena);
+    luo_arena_free(x->slow_arena);
 }

@@ -9,7 +9,7 @@ static const double FIRST_SHOWN = 0.5, LEAST_SHOWN = 0.02, GUESS = 0.5;
 static void guess(luo_lengths_learned *learned)
 {
     for (int32_t p = 0; p < learned->n && learned->moved_ms; p++)
-        if (!learned->known[p])
+        if (!learned->known[p] && !learned->barred[p])
             learned->extra_ms[p] =
                 GUESS * learned->shown[learned->staged[p]] * learned->moved_ms[p];
 }
@@ -31,11 +31,40 @@ luo_status luo_lengths_learn_open(luo_arena *arena, const luo_pool *pool,
                                  .moved_ms = moved_ms,
                                  .shown = {FIRST_SHOWN, FIRST_SHOWN},
                                  .staged = LUO_NEW_N(arena, bool, n),
-                                 .known = LUO_NEW_N(arena, bool, n)};
-    if (!out->extra_ms || !out->staged || !out->known) return luo_err_nomem(err);
+                                 .known = LUO_NEW_N(arena, bool, n),
+                                 .barred = LUO_NEW_N(arena, bool, n)};
+    if (!out->extra_ms || !out->staged || !out->known || !out->barred) return luo_err_nomem(err);
     for (int32_t p = 0; p < n; p++) out->staged[p] = has_stages(pool, &candidates->plan[p]);
     guess(out);
     return LUO_OK;
+}
+
+luo_status luo_lengths_learn_more(luo_arena *arena, const luo_lengths_learned *from,
+                                  const luo_pool *pool, const luo_candidates *candidates,
+                                  const double *moved_ms, luo_lengths_learned *out, luo_err *err)
+{
+    LUO_TRY(luo_lengths_learn_open(arena, pool, candidates, moved_ms, out, err));
+    memcpy(out->extra_ms, from->extra_ms, (size_t)from->n * sizeof *out->extra_ms);
+    memcpy(out->known, from->known, (size_t)from->n * sizeof *out->known);
+    memcpy(out->shown, from->shown, sizeof out->shown);
+    guess(out);
+    return LUO_OK;
+}
+
+void luo_lengths_bar(luo_lengths_learned *learned, int32_t p)
+{
+    learned->barred[p] = true;
+    learned->known[p] = false;
+    learned->extra_ms[p] = INFINITY;
+}
+
+void luo_lengths_bar_none(luo_lengths_learned *learned)
+{
+    for (int32_t p = 0; p < learned->n; p++) {
+        if (learned->barred[p]) learned->extra_ms[p] = 0;
+        learned->barred[p] = false;
+    }
+    guess(learned);
 }
 
 void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds)
@@ -110,7 +139,8 @@ static luo_status try_candidate(judging *j, int32_t p, luo_err *err)
     luo_err why = {0};
     opts.extra_ms = NULL;
     opts.current = -1;
-    if (p < 0 || j->tried[p] || (!j->sure && j->learned->known[p])) return LUO_OK;
+    if (p < 0 || j->tried[p] || j->learned->barred[p] || (!j->sure && j->learned->known[p]))
+        return LUO_OK;
     const luo_status st =
         luo_step_choose(j->arena, j->rivals->pool, &j->rivals->candidates->plan[p], 1, j->length,
                         j->n, &opts, &step, &why);

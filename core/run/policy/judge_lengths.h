@@ -17,13 +17,20 @@ typedef struct luo_lengths_learned {
      * after the other. */
     double shown[2];
     bool *staged; /* per candidate: a replica has several stages */
-    bool *known;
+    bool *known, *barred; /* barred: does not fit the batch at hand */
 } luo_lengths_learned;
 /* Nothing is known of the candidates but what moves. Errors: LUO_ENOMEM. Owner: arena; moved_ms
  * lives as long. */
 luo_status luo_lengths_learn_open(luo_arena *arena, const luo_pool *pool,
                                   const luo_candidates *candidates, const double *moved_ms,
                                   luo_lengths_learned *out, luo_err *err);
+/* The same with what is known of the first candidates, those of `from`. */
+luo_status luo_lengths_learn_more(luo_arena *arena, const luo_lengths_learned *from,
+                                  const luo_pool *pool, const luo_candidates *candidates,
+                                  const double *moved_ms, luo_lengths_learned *out, luo_err *err);
+/* Candidate p is out of the question until all are asked again. */
+void luo_lengths_bar(luo_lengths_learned *learned, int32_t p);
+void luo_lengths_bar_none(luo_lengths_learned *learned);
 /* A step that by the pool takes ms has taken so many seconds; INFINITY: it cannot run. */
 void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, double seconds);
 
