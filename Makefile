@@ -194,10 +194,10 @@ $(B)/tests/cuda/%: $(B)/standin/tests/cuda/%.cu.o $(STANDIN_LIB) $(EXEC_LIB) $(C
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \
 	    -lcheck -lsubunit -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
 $(B)/tests/bench/bench_train: LDFLAGS += -Wl,--wrap=cblas_sgemm
-# Allocators that one test puts its own in the place of (tests/nomem.h).
+# Allocators that two tests put their own in the place of (tests/nomem.h).
 NOMEM := malloc calloc realloc free \
     $(addprefix luo_,$(addprefix arena_,new alloc calloc grow strndup strdup printf) vec_grow32 vec_grow64)
-$(B)/tests/unit/check_nomem: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(NOMEM))
+$(addprefix $(B)/tests/unit/check_,nomem nomem_run): LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(NOMEM))
 # METIS is one bench's reference, and linked there alone, where libmetis-dev is installed.
 METIS := $(shell $(CC) -E -include metis.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 $(B)/tests/bench/bench_partition.o: CFLAGS += $(if $(METIS),-DLUO_METIS)

@@ -21,6 +21,8 @@ typedef struct question { /* goes first; world, changes and random states follow
     double update;
 } question;
 
+enum { NO_MEMORY = 12 }; /* exit code of a process that had none */
+
 /* ---- the process ---- */
 
 typedef struct server {
@@ -33,6 +35,7 @@ typedef struct server {
     luo_world world;
     luo_change *changes;
     question q;
+    bool nomem; /* for the question */
 } server;
 
 static bool send_reply(int fd, const sim_reply *r)
@@ -58,7 +61,7 @@ static void on_deadlock(void *ctx)
     char text[LUO_ERR_TEXT];
     sim_stuck_text(&v->step, text, sizeof text);
     v->step.stopped = true;
-    if (sim_report(&v->step, &v->units, &reply) != LUO_OK) _exit(1);
+    if (sim_report(&v->step, &v->units, &reply) != LUO_OK) _exit(NO_MEMORY);
     memcpy(reply.head.text, text, sizeof text);
     _exit(send_reply(v->fd, &reply) ? 0 : 1);
 }
@@ -93,7 +96,8 @@ static bool hear(server *v)
     v->changes = LUO_NEW_N(v->asked, luo_change, v->q.nchanges);
     v->step.update = v->q.update;
     v->step.rng = v->q.noise ? LUO_NEW_N(v->asked, luo_rng, v->net->set->n) : NULL;
-    if (!v->changes || (v->q.noise && !v->step.rng)) return false;
+    v->nomem = !v->changes || (v->q.noise && !v->step.rng);
+    if (v->nomem) return false;
     return sim_receive(v->fd, v->world.slowdown, devices * sizeof(double)) &&
            sim_receive(v->fd, v->world.up, devices * sizeof(bool)) &&
            sim_receive(v->fd, v->world.link_factor, links * sizeof(double)) &&
@@ -131,9 +135,10 @@ static int serve(void *ctx)
     for (int32_t i = 0; i < b->nothers; i++)
         if (b->others[i].process.pid) close(b->others[i].fd);
     __fpurge(stdout); /* SimGrid flushes; what the parent has not written yet is the parent's */
-    if (prepare(&v) != LUO_OK) return 1;
+    const luo_status st = prepare(&v);
+    if (st != LUO_OK) return st == LUO_ENOMEM ? NO_MEMORY : 1;
     while (hear(&v) && answer(&v)) {}
-    return 0;
+    return v.nomem ? NO_MEMORY : 0;
 }
 
 /* ---- the other side ---- */
@@ -199,9 +204,10 @@ static luo_status mourn(sim_worker *w, luo_err *err)
     const ssize_t n = pread(w->log, said, LOG_BYTES, 0);
     said[n > 0 ? n : 0] = 0;
     close(w->log);
+    const bool nomem = luo_process_code(&w->process) == NO_MEMORY;
     sim_death_text(w->process.how, said, text);
     *w = (sim_worker){0};
-    return luo_err_set(err, LUO_EBACKEND, "%s", text);
+    return nomem ? luo_err_nomem(err) : luo_err_set(err, LUO_EBACKEND, "%s", text);
 }
 
 static bool put_question(const sim_worker *w, const sim_ask *ask)

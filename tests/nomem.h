@@ -1,7 +1,8 @@
 /* nomem.h: memory that is refused once. The linker gives the calls of allocators in core these
  * functions instead (NOMEM in the Makefile), so that a job can be run again for each of its
  * allocations with that one refused. Every such run is a process of its own: one that crashes,
- * hangs or keeps memory is told from the others.
+ * hangs or keeps memory is told from the others. Allocations of processes that a job forks (those
+ * of the simulator) are counted with its own.
  *
  * Which are tried: one of every place (the calls around it, NOMEM_DEEP of them), and every so many
  * of the others. What is left out differs from what is tried by its data alone. */
@@ -9,6 +10,8 @@
 #define LUO_TESTS_NOMEM_H
 #include <execinfo.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,15 +21,21 @@
 #include "tests/check_main.h"
 #include "tests/prop/prop.h"
 
-enum { NOMEM_MOST = 1 << 18, NOMEM_DEEP = 5, NOMEM_HELD = 1 << 14, NOMEM_HANG_S = 60 };
+#ifndef NOMEM_DEEP /* where a test says so, fewer */
+#define NOMEM_DEEP 5
+#endif
+enum { NOMEM_MOST = 1 << 18, NOMEM_HELD = 1 << 14, NOMEM_HANG_S = 60 };
 
 static struct {
     bool on, learn;
-    int64_t n, refused;         /* allocations so far; the one that is refused, -1: none */
-    uint64_t place[NOMEM_MOST]; /* while learning: by allocation */
-    void *around[NOMEM_DEEP];   /* the calls around the one that was refused */
-    void *held[NOMEM_HELD];     /* from malloc and not given back */
+    int64_t refused;            /* the allocation that is refused, -1: none */
+    void *held[NOMEM_HELD];     /* from malloc and not given back by this process */
     int32_t nheld;
+    struct nomem_shared {           /* by all processes of a job */
+        _Atomic int64_t n;          /* allocations so far */
+        uint64_t place[NOMEM_MOST]; /* while learning: by allocation */
+        void *around[NOMEM_DEEP];   /* the calls around the one that was refused */
+    } * shared;
 } nomem;
 
 /* ---- in the place of the allocators ---- */
@@ -35,15 +44,15 @@ static bool nomem_refuses(void)
 {
     void *at[NOMEM_DEEP + 2]; /* this function and the wrapper go before */
     if (!nomem.on) return false;
-    const int64_t k = nomem.n++;
+    const int64_t k = atomic_fetch_add(&nomem.shared->n, 1);
     if (!nomem.learn && k != nomem.refused) return false;
     nomem.on = false; /* the first backtrace allocates */
     const int n = backtrace(at, NOMEM_DEEP + 2);
     nomem.on = true;
     if (nomem.learn && k < NOMEM_MOST)
-        nomem.place[k] = luo_hash_bytes(0, at + 2, (size_t)(n - 2) * sizeof *at);
+        nomem.shared->place[k] = luo_hash_bytes(0, at + 2, (size_t)(n - 2) * sizeof *at);
     else
-        memcpy(nomem.around, at + 2, (size_t)(n - 2) * sizeof *at);
+        memcpy(nomem.shared->around, at + 2, (size_t)(n - 2) * sizeof *at);
     return !nomem.learn;
 }
 
@@ -165,17 +174,17 @@ typedef struct nomem_job {
 static luo_status nomem_run(const nomem_job *job, int64_t refused, luo_str *text, luo_err *err,
                             int32_t *kept)
 {
-    luo_arena *arena = __real_luo_arena_new(1 << 12);
-    if (job->prepare) job->prepare(arena);
-    nomem.n = 0;
+    luo_arena *own = __real_luo_arena_new(1 << 12);
+    if (job->prepare) job->prepare(own);
+    nomem.shared->n = 0;
     nomem.refused = refused;
     nomem.nheld = 0;
     nomem.on = true;
-    const luo_status st = job->run(arena, err);
+    const luo_status st = job->run(own, err);
     nomem.on = false;
     if (st == LUO_OK) job->tell(text);
     if (job->end) job->end();
-    luo_arena_free(arena); /* with the blocks that the job made it grow by */
+    luo_arena_free(own); /* with the blocks that the job made it grow by */
     *kept = nomem.nheld;
     return st;
 }
@@ -198,7 +207,7 @@ static int nomem_child(const nomem_job *job, int64_t refused, const char *want)
             wrong, luo_status_name(st), err.text);
     extern char __executable_start;
     for (int i = 0; i < NOMEM_DEEP; i++)
-        fprintf(stderr, " %lx", (long)((char *)nomem.around[i] - &__executable_start));
+        fprintf(stderr, " %lx", (long)((char *)nomem.shared->around[i] - &__executable_start));
     fprintf(stderr, "\n");
     return 1;
 }
@@ -220,7 +229,7 @@ static bool nomem_try(const nomem_job *job, int64_t refused, const char *want)
 /* Was an allocation of the same place met before this one? */
 static bool nomem_known(luo_map *places, int64_t k)
 {
-    int64_t *first = luo_map_at(places, nomem.place[k], k);
+    int64_t *first = luo_map_at(places, nomem.shared->place[k], k);
     ck_assert_ptr_nonnull(first);
     return *first != k;
 }
@@ -234,10 +243,13 @@ static int nomem_all(const nomem_job *job, int64_t few)
     luo_map places = {0};
     int wrong = 0, tried = 0;
     int32_t kept;
+    nomem.shared = mmap(NULL, sizeof *nomem.shared, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(nomem.shared != MAP_FAILED);
     nomem.learn = true;
     ck_assert_msg(nomem_run(job, -1, &want, &err, &kept) == LUO_OK, "%s: %s", job->name, err.text);
     nomem.learn = false;
-    const int64_t n = nomem.n < NOMEM_MOST ? nomem.n : NOMEM_MOST;
+    const int64_t asked = nomem.shared->n, n = asked < NOMEM_MOST ? asked : NOMEM_MOST;
     const int64_t all = (int64_t)luo_prop_few((uint64_t)few, 20 * (uint64_t)few);
     for (int64_t k = 0; k < n; k++) {
         if (nomem_known(&places, k) && k * all / n == (k + 1) * all / n) continue;
@@ -245,11 +257,12 @@ static int nomem_all(const nomem_job *job, int64_t few)
         tried++;
     }
     printf("%s: %d of %lld allocations were refused, %d with a fault\n", job->name, tried,
-           (long long)nomem.n, wrong);
+           (long long)asked, wrong);
     ck_assert_int_gt(tried, 1);
     ck_assert_int_eq(kept, 0);
     luo_map_free(&places);
     luo_str_free(&want);
+    munmap(nomem.shared, sizeof *nomem.shared);
     return wrong;
 }
 #endif

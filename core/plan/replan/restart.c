@@ -40,8 +40,9 @@ static int by_index(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Layers of every stage for dp pipelines of pp stages; false: they do not fit. */
-static bool fill_shape(luo_arena *scratch, work *w, int32_t dp, int32_t pp)
+/* Layers of every stage for dp pipelines of pp stages. *fits: they do. */
+static luo_status fill_shape(luo_arena *scratch, work *w, int32_t dp, int32_t pp, bool *fits,
+                             luo_err *err)
 {
     const luo_restart_in *in = w->in;
     const int32_t used = dp * pp;
@@ -58,13 +59,15 @@ static bool fill_shape(luo_arena *scratch, work *w, int32_t dp, int32_t pp)
             if (cap < w->cap[s]) w->cap[s] = cap;
         }
     }
-    if (luo_plan_split_layers(scratch, pp, w->y, in->layers, w->cap, w->layers, NULL) != LUO_OK)
-        return false;
-    for (int32_t s = 0; s < pp; s++) {
-        if (w->layers[s] == 0) return false; /* a smaller pp says the same without it */
+    const luo_status st =
+        luo_plan_split_layers(scratch, pp, w->y, in->layers, w->cap, w->layers, NULL);
+    if (st == LUO_ENOMEM) return luo_err_nomem(err);
+    *fits = st == LUO_OK;
+    for (int32_t s = 0; *fits && s < pp; s++) {
+        *fits = w->layers[s] > 0; /* else a smaller pp says the same without it */
         w->t[s] = w->y[s] * (double)w->layers[s];
     }
-    return true;
+    return LUO_OK;
 }
 
 static bool allowed(const luo_restart_in *in, int32_t dp, int32_t pp)
@@ -91,7 +94,9 @@ static luo_status list_shapes(luo_arena *a, work *w, shape **out, int32_t *n, lu
     for (int32_t dp = 1; dp <= G; dp++)
         for (int32_t pp = 1; dp * pp <= G && pp <= w->in->layers; pp++) {
             double o = 0;
-            if (!allowed(w->in, dp, pp) || !fill_shape(a, w, dp, pp)) continue;
+            bool fits = false;
+            if (allowed(w->in, dp, pp)) LUO_TRY(fill_shape(a, w, dp, pp, &fits, err));
+            if (!fits) continue;
             for (int32_t s = 0; s < pp; s++) o = fmax(o, w->t[s]);
             (*out)[(*n)++] = (shape){dp, pp, o * (double)(w->in->micro_batches / dp)};
         }
@@ -118,8 +123,9 @@ static luo_status find_best(luo_arena *scratch, work *w, const shape *at, int32_
     *n = 0;
     for (int32_t i = 0; i < nshapes; i++) {
         ranked x = {&at[i], 0};
+        bool fits; /* as it did in the list */
         if (*n == most && at[i].least > best[*n - 1].event) break;
-        fill_shape(scratch, w, at[i].pipelines, at[i].stages);
+        LUO_TRY(fill_shape(scratch, w, at[i].pipelines, at[i].stages, &fits, err));
         const luo_pipe_time p = {at[i].stages, w->t, w->in->micro_batches / at[i].pipelines};
         LUO_TRY(luo_replan_event_time(scratch, &p, 1, w->in->full_recompute, &x.event, err));
         int32_t place = *n;
@@ -136,7 +142,8 @@ static luo_status write_down(luo_arena *arena, luo_arena *scratch, work *w, cons
                              luo_restart_plan *out, luo_err *err)
 {
     const int32_t dp = x->shape->pipelines, pp = x->shape->stages;
-    fill_shape(scratch, w, dp, pp);
+    bool fits; /* as it did in the list */
+    LUO_TRY(fill_shape(scratch, w, dp, pp, &fits, err));
     *out = (luo_restart_plan){.pipelines = dp, .stages = pp, .event = x->event,
                               .micro_batches = w->in->micro_batches / dp,
                               .group = LUO_NEW_N(arena, int32_t, (int64_t)dp * pp),
