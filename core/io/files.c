@@ -20,6 +20,19 @@ luo_status luo_io_err(luo_err *err, const char *what, const char *path)
     return luo_err_set(err, LUO_EIO, "cannot %s %s: %s.", what, path, why);
 }
 
+bool luo_file_put(int fd, const void *bytes, size_t n)
+{
+    const char *at = bytes;
+    while (n > 0) {
+        const ssize_t done = write(fd, at, n);
+        if (done < 0 && errno != EINTR) return false;
+        if (done < 0) continue;
+        at += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
 luo_status luo_file_make_dir(const char *path, luo_err *err)
 {
     luo_str text = {0};

@@ -1,12 +1,18 @@
 /* files.h: folders, and sentences for what the system says. Whole files: io.h. */
 #ifndef LUO_CORE_IO_FILES_H
 #define LUO_CORE_IO_FILES_H
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "core/base/str.h"
 
 /* Text of an errno value with a small first letter: "no space left on device". */
 void luo_io_errno_text(int code, char *out, size_t size);
 /* LUO_EIO `cannot WHAT PATH: REASON.` from errno; returns it. */
 luo_status luo_io_err(luo_err *err, const char *what, const char *path);
+/* Writes all n bytes, however often the system takes some or a signal comes between.
+ * Errors: false, errno says why; some may have been written. */
+bool luo_file_put(int fd, const void *bytes, size_t n);
 /* mkdir -p. Errors: LUO_EIO `cannot make DIR: ..`. */
 luo_status luo_file_make_dir(const char *path, luo_err *err);
 /* Path of `name` in the folder of this program's own file, whether it is there or not.

@@ -109,16 +109,7 @@ luo_status luo_replace_open(luo_replace *f, const char *path, luo_err *err)
 
 luo_status luo_replace_put(luo_replace *f, const void *bytes, size_t n, luo_err *err)
 {
-    const char *at = bytes;
-    while (n) {
-        const ssize_t k = write(f->fd, at, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k == 0) errno = ENOSPC;
-        if (k <= 0) return no_room(err, f->path);
-        at += k;
-        n -= (size_t)k;
-    }
-    return LUO_OK;
+    return luo_file_put(f->fd, bytes, n) ? LUO_OK : no_room(err, f->path);
 }
 
 luo_status luo_replace_sync_folder(const char *path, luo_err *err)

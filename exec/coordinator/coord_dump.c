@@ -1,6 +1,5 @@
 /* coord_dump.c: --dump-batches: what every step was trained on, as JSON lines. A step that is
  * done again has the same batch and is not written again. */
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,14 +21,9 @@ luo_status luo_coord_dump_open(luo_backend_state *backend, luo_err *err)
 static luo_status write_all(const luo_backend_state *backend, const char *at, size_t n,
                             luo_err *err)
 {
-    while (n > 0) {
-        const ssize_t did = write(backend->dump, at, n);
-        if (did < 0 && errno == EINTR) continue;
-        if (did < 0) return luo_io_err(err, "write", backend->options->dump_batches);
-        at += did;
-        n -= (size_t)did;
-    }
-    return LUO_OK;
+    return luo_file_put(backend->dump, at, n)
+               ? LUO_OK
+               : luo_io_err(err, "write", backend->options->dump_batches);
 }
 
 static bool is_dumped(const luo_backend_state *backend, const luo_step_request *request)

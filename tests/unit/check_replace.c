@@ -2,10 +2,14 @@
  * real ones are left alone. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/io/files.h"
@@ -175,7 +179,68 @@ START_TEST(given_up)
 }
 END_TEST
 
+/* What the system says is told, and the old file stays. */
+START_TEST(file_gets_too_large)
+{
+    static const char large[4096];
+    const struct rlimit limit = {1000, 1000};
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(put("a", "old", &err), LUO_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(luo_file_write_atomic(in("a"), large, sizeof large, &err), LUO_EIO);
+    ck_assert_ptr_nonnull(strstr(err.text, "/a`: file too large; choose another place"));
+    ck_assert_str_eq(text_of("a"), "old");
+    end();
+}
+END_TEST
+
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    alarms++;
+}
+
+/* A reader who begins late and takes little at a time; signals come while nothing can be written. */
+START_TEST(signals_do_not_stop_it)
+{
+    enum { N = 300000 };
+    static uint8_t bytes[N];
+    const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+    const struct sigaction act = {.sa_handler = on_alarm}; /* no SA_RESTART */
+    int fd[2], status;
+    for (int i = 0; i < N; i++) bytes[i] = (uint8_t)(i * 31 + i / 256);
+    ck_assert_int_eq(pipe(fd), 0);
+    const pid_t reader = fork();
+    if (reader == 0) {
+        uint8_t got[997];
+        int n = 0, wrong = 0;
+        ssize_t k;
+        close(fd[1]);
+        usleep(40000);
+        for (; (k = read(fd[0], got, sizeof got)) > 0; n += (int)k)
+            for (int i = 0; i < k; i++) wrong += n + i >= N || got[i] != bytes[n + i];
+        _exit(n == N && !wrong ? 0 : 1);
+    }
+    close(fd[0]);
+    ck_assert_int_eq(sigaction(SIGALRM, &act, NULL), 0);
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+    ck_assert(luo_file_put(fd[1], bytes, N));
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+    close(fd[1]);
+    ck_assert_int_gt(alarms, 0);
+    ck_assert_int_eq(waitpid(reader, &status, 0), reader);
+    ck_assert_int_eq(status, 0);
+    ck_assert(!luo_file_put(fd[1], bytes, 1));
+    ck_assert_int_eq(errno, EBADF);
+    ck_assert(luo_file_put(fd[1], bytes, 0));
+}
+END_TEST
+
 LUO_SUITE("io.replace", LUO_T(new_and_old_files), LUO_T(links_are_followed),
           LUO_T(links_in_a_circle), LUO_T(pipes_are_written_through),
           LUO_T(devices_are_written_through), LUO_T(folders_and_sockets_are_refused),
-          LUO_T(given_up))
+          LUO_T(given_up), LUO_T(file_gets_too_large), LUO_T(signals_do_not_stop_it))

@@ -2,6 +2,8 @@
  * planted into files, each of which the lint must name. */
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -187,8 +189,13 @@ START_TEST(whole)
         "\"pid\":1,\"ts\":60000.000,\"name\":\"dev 1 slowdown\",\"args\":{\"factor\":5.000000}",
         "\"pid\":1,\"ts\":70000.000,\"name\":\"dev 1 slowdown\",\"args\":{\"factor\":2.000000}",
         "\"name\":\"dev 0 memory\",\"args\":{\"bytes\":1200}",
-        "\"name\":\"h20-0/nic0> utilisation\",\"args\":{\"ratio\":0.133333}",
+        /* 1e9 bytes up and 5e8 down in 0.15 s at 5e10 bytes/s, in the steps at 0 and at 0.4 s */
+        "\"ts\":0.000,\"name\":\"h20-0/nic0> utilisation\",\"args\":{\"ratio\":0.133333}",
+        "\"ts\":0.000,\"name\":\"h20-0/nic0< utilisation\",\"args\":{\"ratio\":0.066667}",
         "\"ts\":150000.000,\"name\":\"h20-0/nic0> utilisation\",\"args\":{\"ratio\":0.000000}",
+        "\"ts\":150000.000,\"name\":\"h20-0/nic0< utilisation\",\"args\":{\"ratio\":0.000000}",
+        "\"ts\":400000.000,\"name\":\"h20-0/nic0> utilisation\",\"args\":{\"ratio\":0.133333}",
+        "\"ts\":400000.000,\"name\":\"h20-0/nic0< utilisation\",\"args\":{\"ratio\":0.066667}",
         "\"pid\":1000000,\"tid\":2,\"ts\":150000.000,\"dur\":50000.000,\"name\":\"restart\"",
     };
     for (int i = 0; i < LUO_ROWS(parts); i++)
@@ -367,6 +374,27 @@ START_TEST(what_waits_in_a_file_comes_back_in_order)
 }
 END_TEST
 
+/* The sentence has the system's word for it, and the folder. */
+START_TEST(no_room_for_what_waits)
+{
+    const struct rlimit limit = {1000, 1000};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "full");
+    luo_trace *t = luo_trace_new(&f->cluster, 0);
+    luo_err err = {0};
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
+    ck_assert_int_eq(luo_trace_spill_to(t, dir, 4, &err), LUO_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(add_run(t, f, &err), LUO_EIO);
+    ck_assert_str_eq(err.text, luo_arena_printf(f->arena, "cannot write the trace in %s: "
+                                                          "file too large.", dir));
+    luo_trace_free(t);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 START_TEST(limits)
 {
     fixture *f = fix_new();
@@ -533,4 +561,4 @@ END_TEST
 LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
           LUO_T(later_records_may_begin_first), LUO_T(counters_have_no_track),
           LUO_T(posted_and_failed), LUO_T_N(what_waits_in_a_file_comes_back_in_order, 3),
-          LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut), LUO_T(plans_in_the_head))
+          LUO_T(no_room_for_what_waits), LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut), LUO_T(plans_in_the_head))

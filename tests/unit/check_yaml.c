@@ -274,6 +274,38 @@ START_TEST(foreign_row)
 }
 END_TEST
 
+/* Each key that nobody reads is named, in the order of the file; keys behind many are read, too. */
+START_TEST(foreign_keys_not_used)
+{
+    static const int keys[] = {1, 2, 300};
+    const int n = keys[_i];
+    luo_arena *arena = luo_arena_new(0);
+    luo_diags diags;
+    luo_model *m = NULL;
+    luo_str text = {0}, want = {0};
+    luo_str_add(&text, "{\"model_type\": \"llama\", \"hidden_size\": 64, \"vocab_size\": 100,"
+                       " \"num_attention_heads\": 4, \"intermediate_size\": 128,"
+                       " \"num_hidden_layers\": 2,");
+    luo_str_addf(&want, "%d key%s not used: ", n, n > 1 ? "s" : "");
+    for (int k = 0; k < n; k++) {
+        luo_str_addf(&text, " \"key%d\": %d,", k, k);
+        luo_str_addf(&want, "%s`key%d`", k ? ", " : "", k);
+    }
+    luo_str_add(&want, ".");
+    luo_str_add(&text, " \"max_position_embeddings\": 64, \"torch_dtype\": \"bfloat16\"}");
+    const luo_source src = {"config.json", text.at, text.len};
+    luo_diags_init(&diags, arena);
+    const luo_status st = luo_read_model_text(arena, &src, NULL, &m, &diags);
+    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
+    ck_assert_int_eq(diags.first->severity, LUO_NOTE);
+    ck_assert_int_eq(strncmp(diags.first->err.text, want.at, 900), 0); /* texts end there */
+    ck_assert(diags.first == diags.last);
+    luo_str_free(&text);
+    luo_str_free(&want);
+    luo_arena_free(arena);
+}
+END_TEST
+
 START_TEST(foreign_with_set)
 {
     luo_arena *arena = luo_arena_new(0);
@@ -453,6 +485,7 @@ LUO_SUITE("io.yaml", LUO_T_N(number_row, LUO_ROWS(numbers)), LUO_T(numbers_equal
           LUO_T_N(value_row, LUO_ROWS(values)), LUO_T(what_is_checked_is_loaded),
           LUO_T(json_of_a_file_in_yaml),
           LUO_T_N(set_row, LUO_ROWS(sets)), LUO_T_N(model_row, LUO_ROWS(models)),
-          LUO_T_N(foreign_row, LUO_ROWS(foreign)), LUO_T(foreign_with_set),
+          LUO_T_N(foreign_row, LUO_ROWS(foreign)), LUO_T_N(foreign_keys_not_used, 3),
+          LUO_T(foreign_with_set),
           LUO_T(example_cluster), LUO_T(profile_tables), LUO_T(empty_lists),
           LUO_T(path_row))

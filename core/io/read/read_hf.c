@@ -12,7 +12,7 @@ typedef struct hf_reader {
     luo_doc *doc;
     const luo_doc_node *config;
     const luo_overrides *overrides;
-    bool used[256]; /* by position in the object */
+    bool *used; /* by position in the object */
 } hf_reader;
 
 typedef struct mapping {
@@ -97,7 +97,7 @@ static const luo_doc_node *use(hf_reader *hf, const char *key)
     int i = 0;
     for (const luo_doc_node *node = hf->config->first; node; node = node->next, i++)
         if (strcmp(node->key, key) == 0) {
-            if (i < 256) hf->used[i] = true;
+            hf->used[i] = true;
             return node;
         }
     return NULL;
@@ -244,16 +244,18 @@ static void list_unused(hf_reader *hf)
     luo_str text = {0};
     int i = 0, n = 0;
     for (const luo_doc_node *node = hf->config->first; node; node = node->next, i++)
-        if (i >= 256 || !hf->used[i]) luo_str_addf(&text, "%s`%s`", n++ ? ", " : "", node->key);
+        if (!hf->used[i]) luo_str_addf(&text, "%s`%s`", n++ ? ", " : "", node->key);
     if (n)
         luo_diags_add(hf->doc->diags, LUO_NOTE, LUO_OK, hf->doc->src->name, 0, 0,
-                      "%d keys not used: %s.", n, luo_str_get(&text));
+                      "%d key%s not used: %s.", n, n > 1 ? "s" : "", luo_str_get(&text));
     luo_str_free(&text);
 }
 
 luo_status luo_read_hf_model(luo_doc *doc, const luo_overrides *overrides)
 {
     hf_reader h = {.doc = doc, .config = doc->root, .overrides = overrides};
+    h.used = LUO_NEW_N(doc->arena, bool, h.config->n);
+    if (!h.used) return luo_doc_nomem(doc);
     const luo_doc_node *said = use(&h, "model_type"), *quantized = use(&h, "quantization_config");
     const char *type = text_of(said), *path = text_of(use(&h, "_name_or_path"));
     size_t t = 0;

@@ -54,16 +54,9 @@ static luo_status open_file(luo_trace *trace, luo_err *err)
 
 static luo_status put(luo_trace *trace, int64_t n, luo_err *err)
 {
-    const char *at = (const char *)trace->at;
-    for (size_t left = (size_t)n * sizeof *trace->at; left > 0;) {
-        const ssize_t k = write(trace->spill_fd, at, left);
-        if (k < 0 && errno == EINTR) continue;
-        if (k == 0) errno = ENOSPC;
-        if (k <= 0) return luo_io_err(err, "write the trace in", trace->spill_dir);
-        at += k;
-        left -= (size_t)k;
-    }
-    return LUO_OK;
+    return luo_file_put(trace->spill_fd, trace->at, (size_t)n * sizeof *trace->at)
+               ? LUO_OK
+               : luo_io_err(err, "write the trace in", trace->spill_dir);
 }
 
 luo_status luo_trace_spill(luo_trace *trace, luo_err *err)
