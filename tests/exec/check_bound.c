@@ -250,6 +250,68 @@ START_TEST(others)
 }
 END_TEST
 
+/* Binds the programs of device 0 with the operands or the results of one instruction taken away. */
+static void check_without(luo_arena *a, const luo_rank_config *c, const luo_programs *set,
+                          const luo_recipe *recipe, luo_instr *in, bool results, bool *met_kind)
+{
+    const luo_instr kept = *in;
+    luo_bound b;
+    luo_err err = {0};
+    *(results ? &in->nout : &in->nin) = 0;
+    ck_assert_msg(luo_bind(a, c, set, recipe, &b, &err) == LUO_EBUG, "%s without %s is taken",
+                  luo_op_info_kind(&set->ops[in->op]), results ? "results" : "operands");
+    const char *counts = luo_arena_printf(a, " has %d operands and %d results, which this executor",
+                                          results ? kept.nin : 0, results ? 0 : kept.nout);
+    ck_assert_msg(strstr(err.text, counts) != NULL, "%s", err.text);
+    *in = kept;
+    met_kind[set->ops[in->op].kind] = true;
+}
+
+/* Every operation that computes has operands and results; one without is refused, not read past its
+ * end. */
+START_TEST(operations_without_operands)
+{
+    luo_arena *a = luo_arena_new(1 << 18);
+    luo_plan *p = luo_test_plan(a, "2: [0]*2");
+    bool met_kind[LUO_OP_KINDS] = {false};
+    p->sequence_tokens = 16;
+    luo_model m = luo_test_llama(p->layers, 8, 12, 4, 20);
+    if (_i == 1) m = luo_test_gpt(p->layers, 8, 4, 20);
+    if (_i == 2) {
+        m.family = LUO_FAMILY_MOE;
+        m.moe = (luo_moe){.experts = 4,
+                          .experts_per_token = 2,
+                          .expert_ffn_hidden = 8,
+                          .every_layers = 1,
+                          .routed_scale = 1,
+                          .route_groups = 1,
+                          .route_groups_kept = 1};
+    }
+    const luo_recipe recipe = {.plan = p, .sequence_tokens = 16};
+    const int32_t dev[1] = {0};
+    const luo_rank_config c = {.nranks = 1, .device_of = dev, .model = &m, .dtype = LUO_BF16};
+    luo_programs *set;
+    luo_bound b;
+    luo_err err = {0};
+    ck_assert_msg(luo_plan_compile(a, p, &m, NULL, &bare, &set, &err) == LUO_OK, "%s", err.text);
+    ck_assert_msg(luo_bind(a, &c, set, &recipe, &b, &err) == LUO_OK, "%s", err.text);
+    const luo_role *role = &set->roles[set->at[0].role];
+    int kinds = 0;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        luo_instr *in = (luo_instr *)&role->instr[i];
+        if (in->kind != LUO_INSTR_COMPUTE || met_kind[set->ops[in->op].kind]) continue;
+        const luo_op_kind kind = (luo_op_kind)set->ops[in->op].kind;
+        const bool pieces = kind == LUO_OP_GRAD_NORM || kind == LUO_OP_UPDATE; /* perhaps none */
+        if (!pieces) check_without(a, &c, set, &recipe, in, false, met_kind);
+        if (kind != LUO_OP_UPDATE) check_without(a, &c, set, &recipe, in, true, met_kind);
+        kinds++;
+    }
+    ck_assert_int_ge(kinds, 15);
+    ck_assert(_i < 2 || met_kind[LUO_OP_ROUTE]);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* Any number of ranks knows what is not finite when one of them adds it, and all together stay
  * finite. */
 START_TEST(most_squares)
@@ -265,4 +327,5 @@ START_TEST(most_squares)
     }
 }
 END_TEST
-LUO_SUITE("exec.bound", LUO_T(programs), LUO_T(others), LUO_T(most_squares))
+LUO_SUITE("exec.bound", LUO_T(programs), LUO_T(others),
+          LUO_T_N(operations_without_operands, 3), LUO_T(most_squares))

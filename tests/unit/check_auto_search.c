@@ -169,6 +169,10 @@ START_TEST(memory_sentence)
     ck_assert_int_eq(luo_auto_search(a, &job, &found, &err), LUO_EINFEASIBLE);
     ck_assert_str_eq(err.text,
                      "no strategy fits 40.0 GiB on device 1; the smallest needs 52.0 GiB.");
+    layer[0].parameters = 10 * gib / 16; /* a stage that fits says nothing */
+    ck_assert_int_eq(luo_auto_search(a, &job, &found, &err), LUO_EINFEASIBLE);
+    ck_assert_str_eq(err.text,
+                     "no strategy fits 40.0 GiB on device 1; the smallest needs 52.0 GiB.");
     luo_arena_free(a);
 }
 END_TEST
