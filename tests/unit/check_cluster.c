@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "core/base/devset.h"
+#include "core/run/events/world.h"
 #include "tests/cost_fixture.h"
 
 static luo_arena *arena;
@@ -443,6 +444,36 @@ START_TEST(target)
 }
 END_TEST
 
+/* What `health` says holds when the run begins: slowdowns multiply, a node that is down has all its
+ * devices down but its links up, a link is down where it is named, and only there. */
+START_TEST(health)
+{
+    static const luo_health rows[] = {{.target = "device:[1-2]", .slowdown = 1.5},
+                                      {.target = "device:2", .slowdown = 2},
+                                      {.target = "node:a-2", .down = true},
+                                      {.target = "link:b-1/nic0", .down = true},
+                                      {.target = "device:27", .down = true}};
+    luo_world *w;
+    int32_t links_down = 0;
+    describe(LUO_FABRIC_TWO_TIER);
+    world.nhealth = LUO_ROWS(rows);
+    world.health = rows;
+    ck_assert_int_eq(luo_cluster_finish(arena, &world, &err), LUO_OK);
+    ck_assert_msg(luo_world_new(arena, &world, &w, &err) == LUO_OK, "%s", err.text);
+    for (int32_t d = 0; d < world.ndevices; d++) {
+        ck_assert(w->slowdown[d] == (d == 1 ? 1.5 : d == 2 ? 3 : 1));
+        ck_assert(w->up[d] == !((d >= 8 && d < 12) || d == 27));
+    }
+    for (int32_t i = 0; i < world.nlinks; i++) {
+        const bool named = strcmp(world.links[i].name, "b-1/nic0") == 0;
+        ck_assert(w->link_factor[i] == !named && w->link_extra_latency_s[i] == 0);
+        links_down += named;
+    }
+    ck_assert_int_eq(links_down, 1);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* 16,384 devices: names, indices and a path through the middle. */
 START_TEST(large)
 {
@@ -469,5 +500,5 @@ START_TEST(large)
 END_TEST
 
 LUO_SUITE("cluster", LUO_T(numbers), LUO_T(link_names), LUO_T_N(path, LUO_ROWS(paths)),
-          LUO_T_N(paths_reverse, 3), LUO_T(sites), LUO_T_N(fault, LUO_ROWS(faults)),
+          LUO_T_N(paths_reverse, 3), LUO_T(sites), LUO_T(health), LUO_T_N(fault, LUO_ROWS(faults)),
           LUO_T_N(target, LUO_ROWS(targets)), LUO_T(large))

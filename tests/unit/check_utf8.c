@@ -39,6 +39,42 @@ START_TEST(shown_and_quoted)
 }
 END_TEST
 
+/* The slow twin: c written in k bytes is a character if no fewer do and Unicode has it. */
+static size_t take(const uint32_t c, size_t k, char *bytes)
+{
+    uint32_t left = c;
+    static const uint32_t first[] = {1, 0x80, 0x800, 0x10000, 0x110000};
+    static const unsigned head[] = {0, 0xc0, 0xe0, 0xf0};
+    for (size_t i = k; i-- > 1; left >>= 6) bytes[i] = (char)(0x80 | left % 64);
+    bytes[0] = (char)(head[k - 1] | left);
+    return c >= first[k - 1] && c < first[k] && !(c >= 0xd800 && c < 0xe000) ? k : 0;
+}
+
+START_TEST(every_character)
+{
+    static const uint32_t most[] = {0x80, 0x800, 0x10000, 0x200000};
+    int64_t met = 0;
+    for (size_t k = 1; k <= 4; k++)
+        for (uint32_t c = 0; c < most[k - 1]; c++) {
+            char bytes[5] = {0}, cut[5];
+            const size_t want = take(c, k, bytes);
+            ck_assert_msg(luo_utf8_sequence(bytes, k) == want, "%x in %zu bytes", c, k);
+            ck_assert(luo_utf8_valid(bytes, k) == (want == k));
+            met += want > 0;
+            for (size_t i = 1; i < k && c % 97 == 0; i++) { /* a byte less, or one that is wrong */
+                ck_assert_uint_eq(luo_utf8_sequence(bytes, i), 0);
+                for (int bit = 6; bit < 8; bit++) {
+                    memcpy(cut, bytes, sizeof cut);
+                    cut[i] = (char)(cut[i] ^ 1 << bit);
+                    ck_assert_uint_eq(luo_utf8_sequence(cut, k), 0);
+                }
+            }
+        }
+    ck_assert_int_eq(met, 0x110000 - 1 - 0x800);
+    ck_assert_uint_eq(luo_utf8_sequence("\xf8\x88\x80\x80\x80", 5), 0);
+}
+END_TEST
+
 /* "abc" of every size: what does not fit ends in "..", and no character is cut. */
 START_TEST(cut)
 {
@@ -89,4 +125,4 @@ START_TEST(long_sentences)
 END_TEST
 
 LUO_SUITE("base.utf8", LUO_T_N(shown_and_quoted, LUO_ROWS(rows)), LUO_T_N(cut, 5), LUO_T(sentences),
-          LUO_T_N(long_sentences, 2))
+          LUO_T_N(long_sentences, 2), LUO_T(every_character))

@@ -175,7 +175,6 @@ void luo_scenario_take_events(luo_scenario_reader *r)
     r->own_events = r->nevents = (int32_t)r->y->events_count;
     r->events = LUO_NEW_N(r->doc.arena, luo_event, r->y->events_count);
     if (!r->events) {
-        r->nevents = 0;
         luo_doc_nomem(&r->doc);
         return;
     }
