@@ -79,6 +79,35 @@ START_TEST(every_rule)
 }
 END_TEST
 
+/* The published encoders by their sizes: two experts a device, each of 2.5 times its even share of
+ * 128 tokens: 160 on one device, 54 (53.33) on three, 40 on four. */
+START_TEST(published_sizes)
+{
+    static const struct {
+        int32_t devices;
+        int64_t experts, capacity;
+    } rows[] = {{1, 2, 160}, {3, 6, 54}, {4, 8, 40}, {0, 0, 0}};
+    luo_arena *a = luo_arena_new(0);
+    const int32_t devices = rows[_i].devices;
+    const luo_hap_encoder sizes = {
+        16, 128, 768, 12, 3072, 33280, rows[_i].experts, rows[_i].capacity};
+    const luo_hap_graph *want = luo_hap_network_bert(a, &sizes, 12);
+    const luo_hap_graph *got = luo_hap_network_graph(
+        a, devices ? LUO_HAP_BERT_MOE : LUO_HAP_BERT_BASE, 16, devices ? devices : 2);
+    ck_assert_int_eq(got->ntensors, want->ntensors);
+    ck_assert_int_eq(got->nops, want->nops);
+    for (int32_t t = 0; t < got->ntensors; t++) {
+        const luo_hap_tensor *x = &got->tensor[t], *y = &want->tensor[t];
+        ck_assert_str_eq(x->name, y->name);
+        ck_assert_int_eq(x->rank, y->rank);
+        for (int32_t d = 0; d < x->rank; d++)
+            ck_assert_msg(x->dim[d] == y->dim[d], "%s, dimension %d: %lld", x->name, d,
+                          (long long)x->dim[d]);
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
 static const struct {
     const char *in[2], *out, *says;
 } bad[] = {
@@ -171,5 +200,5 @@ START_TEST(emitted_programs) /* HN2, HN3: of tensors with one reader */
 }
 END_TEST
 
-LUO_SUITE("hap.match", LUO_T(every_rule), LUO_T_N(bad_row, LUO_ROWS(bad)),
+LUO_SUITE("hap.match", LUO_T(every_rule), LUO_T_N(published_sizes, 4), LUO_T_N(bad_row, LUO_ROWS(bad)),
           LUO_T_N(emitted_programs, 2))

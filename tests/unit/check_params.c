@@ -120,7 +120,9 @@ START_TEST(of_hap)
     luo_params p = {0};
     const char *text =
         "{\"schema\": \"luoshu.params/1\", \"hap\": {\"types\": [{\"profile\": \"v100\", "
-        "\"gemm_tflop_per_s\": 2.5, \"elt_gbytes_per_s\": null}], \"collectives\": {"
+        "\"gemm_tflop_per_s\": 2.5, \"elt_gbytes_per_s\": null}, {\"profile\": \"a100\", "
+        "\"gemm_tflop_per_s\": 5, \"conv_tflop_per_s\": 3, \"attn_tflop_per_s\": 2, "
+        "\"elt_gbytes_per_s\": 7}], \"collectives\": {"
         "\"allgather\": {\"latency_s\": 0.5, \"bandwidth_gbytes_per_s\": 9}, "
         "\"reducescatter\": {\"bandwidth_gbytes_per_s\": 8}, "
         "\"allreduce\": {\"bandwidth_gbytes_per_s\": 7}, "
@@ -129,15 +131,25 @@ START_TEST(of_hap)
     const luo_source src = {"p.json", text, strlen(text)};
     luo_diags_init(&diags, a);
     ck_assert_int_eq(luo_read_params_text(a, &src, &p, &diags), LUO_OK);
-    ck_assert_int_eq(p.hap.ntypes, 1);
+    ck_assert_int_eq(p.hap.ntypes, 2);
     ck_assert_str_eq(p.hap.type[0].profile, "v100");
     ck_assert_double_eq(p.hap.type[0].speed[LUO_HAP_ON_GEMM], 2.5e12);
     ck_assert(isnan(p.hap.type[0].speed[LUO_HAP_ON_CONV]));
+    ck_assert(isnan(p.hap.type[0].speed[LUO_HAP_ON_ATTN]));
+    ck_assert_double_eq(p.hap.type[1].speed[LUO_HAP_ON_GEMM], 5e12);
+    ck_assert_double_eq(p.hap.type[1].speed[LUO_HAP_ON_CONV], 3e12);
+    ck_assert_double_eq(p.hap.type[1].speed[LUO_HAP_ON_ATTN], 2e12);
+    ck_assert_double_eq(p.hap.type[1].speed[LUO_HAP_ON_ELT], 7e9);
     ck_assert(isinf(p.hap.type[0].speed[LUO_HAP_ON_ELT]));
     ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_AG].latency_s, 0.5);
     ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_AG].bandwidth_bytes_s, 9e9);
     ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_AG_GROUPED].bandwidth_bytes_s, 0);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_RS_GROUPED].bandwidth_bytes_s, 0);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_RS].bandwidth_bytes_s, 8e9);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_AR].bandwidth_bytes_s, 7e9);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_A2A].bandwidth_bytes_s, 6e9);
     ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_P2P].bandwidth_bytes_s, 5e9);
+    ck_assert_double_eq(p.hap.line[LUO_HAP_LINK_P2P].latency_s, 0);
     luo_arena_free(a);
 }
 END_TEST
