@@ -202,6 +202,49 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* tp, pp, cp and dp; experts of a token, columns of one, ep. */
+static const struct {
+    int32_t tp, pp, cp, dp, topk, columns, ep;
+    bool good;
+} experts[] = {
+    {1, 1, 1, 16, 2, 512, 8, true},   {1, 1, 1, 16, 1, 1, 1, true},
+    {1, 1, 1, 16, 2, 512, 16, true},  {2, 1, 1, 8, 2, 512, 8, false},
+    {1, 2, 1, 8, 2, 512, 8, false},   {1, 1, 2, 8, 2, 512, 8, false},
+    {1, 1, 1, 16, 0, 512, 8, false},  {1, 1, 1, 16, 2, 0, 8, false},
+    {1, 1, 1, 16, 2, 512, 0, false},  {1, 1, 1, 16, 2, 512, 3, false},
+    {1, 1, 1, 16, 2, 512, 32, false},
+};
+
+START_TEST(rows_of_experts)
+{
+    static const char says[] = "r: experts are scored where their sizes are printed, replicas are "
+                               "single GPUs and `ep` divides `dp`.";
+    luo_suite s;
+    luo_case c;
+    luo_err err = {0};
+    ck_assert_int_eq(read_text(HEAD ROW("A100-80G-SXM", "16", "ib-hdr200x4", "12", "1", "1", "1",
+                                        "16", "1", "16", "") "\n", &s), LUO_OK);
+    luo_suite_row *row = (luo_suite_row *)&s.at[0];
+    row->tp = experts[_i].tp;
+    row->pp = experts[_i].pp;
+    row->cp = experts[_i].cp;
+    row->dp = experts[_i].dp;
+    row->experts = 16;
+    row->topk = experts[_i].topk;
+    row->moe_ffn = experts[_i].columns;
+    row->ep = experts[_i].ep;
+    const luo_status st = luo_case_make(arena, row, &kit, &c, &err);
+    if (experts[_i].good) {
+        ck_assert_msg(st == LUO_OK, "%s", err.text);
+        ck_assert_int_eq(c.model.moe.experts, 16);
+    } else {
+        ck_assert_int_eq(st, LUO_EUNSUP);
+        ck_assert_str_eq(err.text, says);
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- rows of several GPU types ---- */
 
 #define TIMES(gpu, b, x)                                                                           \
@@ -375,6 +418,7 @@ LUO_SUITE("plan.suite", LUO_T(defaults),
           LUO_T_N(what_rows_become, LUO_ROWS(cases)),
           LUO_T_N(plans_are_possible, LUO_ROWS(cases)),
           LUO_T_N(refusals, LUO_ROWS(refused)),
+          LUO_T_N(rows_of_experts, LUO_ROWS(experts)),
           LUO_T_N(mixed_rows, LUO_ROWS(mixed)),
           LUO_T(layers_are_fitted),
           LUO_T_N(mixed_refusals, LUO_ROWS(mixed_refused)),
