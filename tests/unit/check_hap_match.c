@@ -200,5 +200,6 @@ START_TEST(emitted_programs) /* HN2, HN3: of tensors with one reader */
 }
 END_TEST
 
-LUO_SUITE("hap.match", LUO_T(every_rule), LUO_T_N(published_sizes, 4), LUO_T_N(bad_row, LUO_ROWS(bad)),
+LUO_SUITE("hap.match", LUO_T(every_rule), LUO_T_N(published_sizes, 4),
+          LUO_T_N(bad_row, LUO_ROWS(bad)),
           LUO_T_N(emitted_programs, 2))

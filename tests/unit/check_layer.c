@@ -277,7 +277,11 @@ START_TEST(memory_llama)
                       .sequence_tokens = 4096, .tp = 4, .stages = 1, .chunks = 1,
                       .micro_batches = 1, .replicas = 1, .attention_fused = true};
     const double all = 4096.0 * 4096, cut = 4 + 4 * 8.0 / 32 + 8 * 14336.0 / 4096;
+    luo_mem out;
     luo_near(luo_mem_layer_activations(&s, 0), all * (8 + cut / 4), 1e-12, "llama");
+    luo_mem_stage(&s, &out); /* nothing is run again, and there is no head: what is kept, no more */
+    ck_assert_int_eq(out.activations, (int64_t)(all * (8 + cut / 4)));
+    ck_assert_int_eq(out.buffers, 0);
     s.sequence_parallel = true;
     luo_near(luo_mem_layer_activations(&s, 0), all * (8 + cut) / 4, 1e-12, "llama, sequence");
     luo_near(luo_mem_layer_activations(&s, 2), all * 2 / 4, 1e-12, "full");

@@ -360,12 +360,14 @@ enum { PLANS = 150, MODES = 4 };
 
 /* Errors of the closed form, of all plans, then of those with experts: of 1F1B and interleaved, of
  * ZeRO 2 and 3 (rather too much), with context parallelism, of zb_h1 and zb_h2. Too little is
- * where small stages hold buckets of gradients that are packed, of experts most of all. */
+ * where small stages hold buckets of gradients that are packed, of experts most of all. The plans
+ * are always the same, and the bounds are near what they have: a form a little off shows. */
 static const struct {
     double mean, least, highest;
 } allowed[2 * MODES] = {
-    {0.01, -0.08, 0.08}, {0.04, -0.09, 0.4}, {0.01, -0.15, 0.08}, {0.01, -0.08, 0.08},
-    {0.01, -0.08, 0.04}, {0.06, -0.27, 0.4}, {0.01, -0.27, 0.08}, {0.01, -0.08, 0.08},
+    {0.0065, -0.06, 0.034},   {0.038, -0.088, 0.38},   {0.0072, -0.145, 0.062},
+    {0.0093, -0.072, 0.025},  {0.0043, -0.055, 0.023}, {0.055, -0.26, 0.35},
+    {0.0074, -0.25, 0.066},   {0.0058, -0.052, 0.052},
 };
 
 /* Worst device, as luo_plan_fits looks at it. What differs: backward's working set is a closed form
@@ -445,22 +447,24 @@ END_TEST
  * on devices of its day; full recompute and none, experts cut and dealt. */
 static const struct {
     const char *model;
+    double most; /* error of the closed form, a little above what it is */
     shape x;
 } mixtures[] = {
 #define OF(...)                                                                                    \
     {.chunks = 1, .micro_batches = 16, .sequences = 1, .tokens = 4096, .zero = 1, __VA_ARGS__}
-    {"mixtral-8x7b", OF(.tp = 1, .pp = 8, .dp = 2)},
-    {"mixtral-8x7b", OF(.tp = 8, .pp = 4, .dp = 2, .sp = true)},
-    {"mixtral-8x7b", OF(.tp = 4, .pp = 4, .dp = 4, .sp = true, .dealt = true, .share = 2)},
-    {"mixtral-8x7b", OF(.tp = 2, .pp = 4, .dp = 4, .dealt = true, .share = 4,
+    {"mixtral-8x7b", 0.0004, OF(.tp = 1, .pp = 8, .dp = 2)},
+    {"mixtral-8x7b", 0.0025, OF(.tp = 8, .pp = 4, .dp = 2, .sp = true)},
+    {"mixtral-8x7b", 0.002, OF(.tp = 4, .pp = 4, .dp = 4, .sp = true, .dealt = true, .share = 2)},
+    {"mixtral-8x7b", 0.001, OF(.tp = 2, .pp = 4, .dp = 4, .dealt = true, .share = 4,
                         .recompute = LUO_RECOMPUTE_FULL)},
-    {"deepseek-v2-lite", OF(.tp = 1, .pp = 9, .dp = 2)},
-    {"deepseek-v2-lite", OF(.tp = 2, .pp = 3, .dp = 4, .sp = true, .dealt = true, .share = 4)},
-    {"deepseek-v2-lite", OF(.tp = 1, .pp = 3, .dp = 8, .dealt = true, .share = 8,
+    {"deepseek-v2-lite", 0.0003, OF(.tp = 1, .pp = 9, .dp = 2)},
+    {"deepseek-v2-lite", 0.0015, OF(.tp = 2, .pp = 3, .dp = 4, .sp = true, .dealt = true,
+                                    .share = 4)},
+    {"deepseek-v2-lite", 0.0003, OF(.tp = 1, .pp = 3, .dp = 8, .dealt = true, .share = 8,
                             .recompute = LUO_RECOMPUTE_FULL)},
-    {"deepseek-v3", OF(.tp = 8, .pp = 61, .dp = 2, .sp = true)},
-    {"deepseek-v3", OF(.tp = 1, .pp = 61, .dp = 8, .dealt = true, .share = 8)},
-    {"deepseek-v3", OF(.tp = 8, .pp = 61, .dp = 2, .sp = true, .dealt = true, .share = 2,
+    {"deepseek-v3", 0.003, OF(.tp = 8, .pp = 61, .dp = 2, .sp = true)},
+    {"deepseek-v3", 0.0155, OF(.tp = 1, .pp = 61, .dp = 8, .dealt = true, .share = 8)},
+    {"deepseek-v3", 0.0042, OF(.tp = 8, .pp = 61, .dp = 2, .sp = true, .dealt = true, .share = 2,
                        .recompute = LUO_RECOMPUTE_FULL)},
 #undef OF
 };
@@ -495,7 +499,7 @@ START_TEST(shipped_mixtures)
            1e-9 * (double)most.optimizer, 1e-9 * (double)(most.activations + most.buffers),
            100 * e);
     fflush(stdout); /* before what fails ends the process */
-    ck_assert(fabs(e) < 0.03);
+    ck_assert(fabs(e) < mixtures[_i].most);
     luo_arena_free(arena);
 }
 END_TEST

@@ -204,7 +204,7 @@ static void on_alarm(int signal)
     alarms++;
 }
 
-/* A reader who begins late and takes little at a time; signals come while nothing can be written. */
+/* A reader begins late and takes little at a time; signals come while nothing can be written. */
 START_TEST(signals_do_not_stop_it)
 {
     enum { N = 300000 };

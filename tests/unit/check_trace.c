@@ -561,4 +561,5 @@ END_TEST
 LUO_SUITE("io.trace", LUO_T(v_t1), LUO_T(whole), LUO_T_N(steps_in_a_row, 2),
           LUO_T(later_records_may_begin_first), LUO_T(counters_have_no_track),
           LUO_T(posted_and_failed), LUO_T_N(what_waits_in_a_file_comes_back_in_order, 3),
-          LUO_T(no_room_for_what_waits), LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)), LUO_T(cut), LUO_T(plans_in_the_head))
+          LUO_T(no_room_for_what_waits), LUO_T(limits), LUO_T_N(lint, LUO_ROWS(planted)),
+          LUO_T(cut), LUO_T(plans_in_the_head))

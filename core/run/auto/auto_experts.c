@@ -86,7 +86,7 @@ static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t 
     for (int32_t i = 0; i < n; i++) {
         bool fits;
         const double best_s = fmin(asking->best_s, out->step.seconds);
-        if (found[i].objective_s > HOPELESS * best_s) continue;
+        if (found[i].objective_s > HOPELESS * best_s) break; /* they are by objective */
         LUO_TRY(try_frame(asking, found[i].plan, degree, out, &fits, err));
         if (!asking->in->simulated && fits) break;
     }
