@@ -331,9 +331,11 @@ START_TEST(capacity)
 {
     static const double logits[6] = {1, 0, 1, 0, 1, 0}, x[3] = {1, 2, 4};
     const luo_gate gate = {.experts = 2, .k = 1, .capacity_factor = 1};
-    double weights[3], ids[3], p[6], counts[2], packed[3], y[3], work[WORK];
+    /* a choice behind the last: somebody else's */
+    double weights[4] = {[3] = 7}, ids[4] = {[3] = 0}, p[6], counts[2], packed[3], y[3], work[WORK];
     k->route(3, &gate, logits, NULL, weights, ids, p, NULL, work);
     ck_assert(ids[0] == 0 && ids[1] == 0 && ids[2] == -1 && weights[2] == 0);
+    ck_assert(ids[3] == 0 && weights[3] == 7);
     k->pack(3, 1, 2, 1, x, ids, packed, counts, work);
     ck_assert(counts[0] == 2 && counts[1] == 0 && packed[0] == 1 && packed[1] == 2);
     k->combine(3, 1, 2, 1, packed, ids, NULL, y, work);

@@ -454,8 +454,36 @@ START_TEST(rounding_deals_alike)
 }
 END_TEST
 
+/* What all scores have more changes no choice. Multiples of 1/64 near 2^24 are whole in a double. */
+START_TEST(what_all_have_more)
+{
+    int uneven = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        luo_arena *a = luo_arena_new(1 << 14);
+        luo_rng rng = luo_rng_seed(seed);
+        const int32_t experts = 2 + (int32_t)luo_rng_pick(&rng, 6);
+        const int64_t tokens = 1 + luo_rng_pick(&rng, 40);
+        double *scores = LUO_NEW_N(a, double, tokens *experts);
+        double *other = LUO_NEW_N(a, double, tokens *experts);
+        int32_t *expert[2] = {LUO_NEW_N(a, int32_t, tokens), LUO_NEW_N(a, int32_t, tokens)};
+        for (int64_t i = 0; i < tokens * experts; i++) {
+            scores[i] = (double)luo_rng_pick(&rng, 512) / 64;
+            other[i] = scores[i] + (seed % 2 ? 1 << 24 : -(1 << 24));
+        }
+        ck_assert_int_eq(luo_gate_deal(a, tokens, experts, scores, expert[0], NULL), LUO_OK);
+        ck_assert_int_eq(luo_gate_deal(a, tokens, experts, other, expert[1], NULL), LUO_OK);
+        ck_assert_msg(memcmp(expert[0], expert[1], (size_t)tokens * sizeof **expert) == 0,
+                      "seed %llu: %d tokens, %d experts", (unsigned long long)seed, (int)tokens,
+                      (int)experts);
+        uneven += tokens % experts != 0;
+        luo_arena_free(a);
+    }
+    ck_assert_int_gt(uneven, 100);
+}
+END_TEST
+
 LUO_SUITE("moe", LUO_T_N(choices, LUO_ROWS(gate_rows)), LUO_T(drops), LUO_T(balanced),
-          LUO_T(rounding_deals_alike),
+          LUO_T(rounding_deals_alike), LUO_T(what_all_have_more),
           LUO_T_N(dealt, 200), LUO_T(dealt_in_turn), LUO_T(hash), LUO_T(sigmoid),
           LUO_T_N(route_groups, LUO_ROWS(group_rows)), LUO_T(ktop1),
           LUO_T_N(bad_gate, LUO_ROWS(bad_gates)), LUO_T_N(places_once, 50), LUO_T(leader),
