@@ -759,8 +759,64 @@ START_TEST(busy_runs_repeat)
     if (_i % 3 == 2) ck_assert_int_gt(fake.summary.switches, 0);
 }
 END_TEST
+static luo_str traced;
+
+/* The backend has a record of a step where one is asked for. */
+static luo_status run_traced(luo_backend_state *b, const luo_step_request *q, luo_step_result *out,
+                             luo_err *err)
+{
+    static const luo_op_record record;
+    LUO_TRY(fake_run(b, q, out, err));
+    out->records = &record;
+    out->nrecords = q->trace;
+    return LUO_OK;
+}
+
+static luo_status keep_traced(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
+                              const luo_programs *set, const luo_step_result *result, luo_err *err)
+{
+    (void)ctx;
+    (void)attempt;
+    (void)start_s;
+    (void)plan;
+    (void)set;
+    (void)result;
+    (void)err;
+    luo_str_addf(&traced, "%lld ", (long long)step);
+    return LUO_OK;
+}
+
+/* By itself: the first two steps, and from one before an event to two behind it. The event at 5.3 s
+ * falls into step 4, from 4.32 to 5.4 s. */
+START_TEST(traced_steps)
+{
+    static const luo_range list[] = {{1, 3}, {11, 14}};
+    static const struct {
+        luo_trace_steps trace;
+        const char *want;
+    } rows[] = {
+        {{.kind = LUO_TRACE_AUTO}, "0 1 3 4 5 6 "},
+        {{.kind = LUO_TRACE_NONE}, ""},
+        {{.kind = LUO_TRACE_LIST, .nranges = 2, .ranges = list}, "1 2 11 "},
+        {{.kind = LUO_TRACE_ALL}, "0 1 2 3 4 5 6 7 8 9 10 11 "},
+    };
+    luo_backend backend = fake_backend;
+    luo_sink sink = fake_sink;
+    luo_err err = {0};
+    backend.run_ranks = run_traced;
+    sink.ops = keep_traced;
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.3, 0);
+    prepare("static", 12, 1);
+    opts.backend = &backend;
+    opts.trace = rows[_i].trace;
+    luo_str_clear(&traced);
+    ck_assert_msg(luo_run_policy(&sc, 0, &opts, &sink, &err) == LUO_OK, "%s", err.text);
+    ck_assert_str_eq(luo_str_get(&traced), rows[_i].want);
+}
+END_TEST
+
 LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links)),
-          LUO_T_N(quiet_run, 3), LUO_T(short_run), LUO_T(static_endures_a_straggler),
+          LUO_T_N(quiet_run, 3), LUO_T(short_run), LUO_T_N(traced_steps, 4), LUO_T(static_endures_a_straggler),
           LUO_T(rebalance_moves_micro_batches), LUO_T_N(failure_ends_static_and_rebalance, 2),
           LUO_T_N(restart_survives_a_failure, 2), LUO_T(without_checkpoints_all_is_redone),
           LUO_T(restart_drops_and_takes_back), LUO_T_N(restart_does_not_return_for_little, 3),
