@@ -2,22 +2,23 @@
 #include "core/run/interp.h"
 #include "tests/check_main.h"
 
-/* A backend that writes down what it is given: "task.instr(tickets)"; tickets count from 100. */
+/* A backend that writes down what it is given: "task.instr(tickets)". Tickets count from `first` and are
+ * told as if that were 100. */
 struct luo_rank {
     char log[2048];
-    int64_t next, fail_at;
+    int64_t first, next, fail_at;
     int waits;
 };
 
 static luo_status record_submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
-    if (r->next == r->fail_at) return LUO_EPEER;
+    if (r->next - r->first + 100 == r->fail_at) return LUO_EPEER;
     size_t len = strlen(r->log);
     len += (size_t)snprintf(r->log + len, sizeof r->log - len, "%d.%d(", issue->task,
                             issue->instr->id);
     for (int32_t i = 0; i < issue->ndep; i++)
         len += (size_t)snprintf(r->log + len, sizeof r->log - len, "%s%d", i ? "," : "",
-                                (int)issue->dep[i]);
+                                (int)(issue->dep[i] - r->first + 100));
     snprintf(r->log + len, sizeof r->log - len, ") ");
     *ticket = r->next++;
     return LUO_OK;
@@ -71,7 +72,7 @@ static const char *walked = "0.0() "                      /* 100 */
 static luo_status walk(luo_rank *rank)
 {
     luo_arena *arena = luo_arena_new(0);
-    rank->next = 100;
+    rank->next = rank->first;
     const luo_status st = luo_interp_program(&recorder, rank, &set, &program, arena);
     ck_assert_uint_eq(luo_arena_used(arena), 0);
     luo_arena_free(arena);
@@ -80,7 +81,7 @@ static luo_status walk(luo_rank *rank)
 
 START_TEST(a_walk_submits_all_with_the_right_tickets)
 {
-    luo_rank rank = {.fail_at = -1};
+    luo_rank rank = {.first = 100 * _i, .fail_at = -1};
     ck_assert_int_eq(walk(&rank), LUO_OK);
     ck_assert_str_eq(rank.log, walked);
     ck_assert_int_eq(rank.waits, 1);
@@ -89,12 +90,32 @@ END_TEST
 
 START_TEST(a_walk_ends_at_the_first_failure)
 {
-    luo_rank rank = {.fail_at = 105};
+    luo_rank rank = {.first = 100 * _i, .fail_at = 105};
     ck_assert_int_eq(walk(&rank), LUO_EPEER);
     ck_assert_str_eq(rank.log, "0.0() 1.1(100) 1.2(101) 1.3(102) 2.1(100) ");
     ck_assert_int_eq(rank.waits, 0);
 }
 END_TEST
 
-LUO_SUITE("backend.interp", LUO_T(a_walk_submits_all_with_the_right_tickets),
-          LUO_T(a_walk_ends_at_the_first_failure))
+/* F: 0. B: 1 on another stream after it. The very first ticket is as good as others: B of
+ * micro-batch 0 waits for its own F, not for the latest. */
+START_TEST(the_first_ticket_is_a_ticket)
+{
+    const luo_instr two[] = {
+        {.id = 0, .kind = LUO_INSTR_COMPUTE, AT(LUO_STREAM_COMPUTE, LUO_PHASE_F)},
+        {.id = 1, .kind = LUO_INSTR_COLLECTIVE, AT(LUO_STREAM_TP, LUO_PHASE_B), DEP(0)}};
+    const luo_segment halves[] = {{LUO_PHASE_F, 0, 8, 0, 1}, {LUO_PHASE_B, 0, 8, 1, 1}};
+    const luo_run_task there_and_back[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+    const luo_role of = {.ninstr = 2, .nseg = 2, .instr = two, .seg = halves};
+    const luo_program one = {.ntask = 4, .tasks = there_and_back};
+    const luo_programs all = {.n = 1, .at = &one, .nroles = 1, .roles = &of};
+    luo_rank rank = {.first = 100 * _i, .next = 100 * _i, .fail_at = -1};
+    luo_arena *arena = luo_arena_new(0);
+    ck_assert_int_eq(luo_interp_program(&recorder, &rank, &all, &one, arena), LUO_OK);
+    ck_assert_str_eq(rank.log, "0.0() 1.0() 2.1(100) 3.1(101) ");
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("backend.interp", LUO_T_N(a_walk_submits_all_with_the_right_tickets, 2),
+          LUO_T_N(a_walk_ends_at_the_first_failure, 2), LUO_T_N(the_first_ticket_is_a_ticket, 2))

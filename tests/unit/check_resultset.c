@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -251,6 +252,50 @@ START_TEST(lock_files)
 }
 END_TEST
 
+/* Somebody holds the file. Is its owner dead, or has yet to write its name, it will be free soon;
+ * somebody on another host is not waited for. */
+static const struct {
+    const char *text;
+    bool waits;
+} held[] = {
+    {"", true},
+    {"pid 999999999 start 5 host HERE\n", true},
+    {"pid PARENT start START host elsewhere\n", false},
+    {"pid PARENT start START host HERE\n", false},
+};
+
+START_TEST(held_files)
+{
+    luo_set set;
+    luo_err err = {0};
+    int tell[2];
+    char c;
+    begin();
+    ck_assert_int_eq(mkdir(in("o"), 0777), 0);
+    FILE *f = fopen(in("o/.lock"), "w");
+    ck_assert_ptr_nonnull(f);
+    fill(held[_i].text, f);
+    fclose(f);
+    ck_assert_int_eq(pipe(tell), 0);
+    const pid_t holder = fork();
+    if (holder == 0) {
+        const int fd = open(in("o/.lock"), O_RDWR);
+        if (flock(fd, LOCK_EX) != 0 || write(tell[1], "y", 1) != 1) _exit(1);
+        usleep(300000);
+        _exit(0);
+    }
+    ck_assert_int_eq(read(tell[0], &c, 1), 1);
+    const luo_status st = luo_set_open(&set, in("o"), false, &err);
+    const bool over = waitpid(holder, NULL, WNOHANG) == holder;
+    ck_assert_msg(st == (held[_i].waits ? LUO_OK : LUO_EUSAGE), "%s", err.text);
+    if (held[_i].waits) ck_assert_int_eq(luo_set_close(&set, true, &err), LUO_OK);
+    else ck_assert(!over && strstr(err.text, "is in use by process "));
+    kill(holder, SIGKILL);
+    waitpid(holder, NULL, 0);
+    end();
+}
+END_TEST
+
 /* ---- what may not be replaced ---- */
 
 START_TEST(refusals)
@@ -316,5 +361,6 @@ START_TEST(kept_and_waiting)
 }
 END_TEST
 
-LUO_SUITE("io.resultset", LUO_T(one_owner), LUO_T_N(lock_files, LUO_ROWS(locks)), LUO_T(refusals),
+LUO_SUITE("io.resultset", LUO_T(one_owner), LUO_T_N(lock_files, LUO_ROWS(locks)),
+          LUO_T_N(held_files, LUO_ROWS(held)), LUO_T(refusals),
           LUO_T(kept_and_waiting), LUO_T(killed_while_replacing))

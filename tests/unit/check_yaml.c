@@ -328,6 +328,31 @@ START_TEST(foreign_with_set)
 }
 END_TEST
 
+/* What is wrong once is said once. */
+START_TEST(experts_where_they_go)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {HEAD "family: moe\nlayers: 4\nhidden: 8\nffn_hidden: 32\nheads: 2\nvocab: 10\n"
+              "max_sequence_tokens: 16\n", "`moe`"},
+        {HEAD "family: llama\nlayers: 4\nhidden: 8\nffn_hidden: 32\nheads: 2\nvocab: 10\n"
+              "max_sequence_tokens: 16\nmoe: {experts: 2, experts_per_token: 3, "
+              "expert_ffn_hidden: 16}\n", "`moe`"},
+    };
+    luo_arena *arena = luo_arena_new(0);
+    luo_diags diags;
+    luo_model *m = NULL;
+    const luo_source src = {"m.yaml", rows[_i].text, strlen(rows[_i].text)};
+    luo_diags_init(&diags, arena);
+    ck_assert_int_eq(luo_read_model_text(arena, &src, NULL, &m, &diags), LUO_EINPUT);
+    ck_assert_msg(strstr(diags.first->err.text, rows[_i].says) != NULL, "%s",
+                  diags.first->err.text);
+    ck_assert_msg(diags.first == diags.last, "%s", diags.last->err.text);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- an example ---- */
 
 START_TEST(example_cluster)
@@ -485,6 +510,7 @@ LUO_SUITE("io.yaml", LUO_T_N(number_row, LUO_ROWS(numbers)), LUO_T(numbers_equal
           LUO_T_N(value_row, LUO_ROWS(values)), LUO_T(what_is_checked_is_loaded),
           LUO_T(json_of_a_file_in_yaml),
           LUO_T_N(set_row, LUO_ROWS(sets)), LUO_T_N(model_row, LUO_ROWS(models)),
+          LUO_T_N(experts_where_they_go, 2),
           LUO_T_N(foreign_row, LUO_ROWS(foreign)), LUO_T_N(foreign_keys_not_used, 3),
           LUO_T(foreign_with_set),
           LUO_T(example_cluster), LUO_T(profile_tables), LUO_T(empty_lists),
