@@ -177,4 +177,61 @@ START_TEST(as_good_as_every_way)
 }
 END_TEST
 
-LUO_SUITE("plan.auto.recompute", LUO_T(as_good_as_every_way))
+static int32_t layers_in(const luo_range *at, int32_t n)
+{
+    int32_t layers = 0;
+    for (int32_t i = 0; i < n; i++) layers += at[i].hi - at[i].lo;
+    return layers;
+}
+
+/* Several chunks keep their layers, and the plan says what was priced: as many layers recomputed of
+ * a stage, in each chunk as many as in the others or one more, the first ones. */
+START_TEST(of_chunks)
+{
+    int32_t partly = 0, all = 0, none = 0;
+    for (int k = 0; k <= 40; k++) {
+        luo_auto_recomputed out;
+        luo_err err = {0};
+        double slowest = 0;
+        prepare("static", 1, 0);
+        problem p = {.model = model, .cluster = sc.cluster, .stack = sc.stack, .stages = 2};
+        p.layers = 6 * (1 + _i);
+        p.model.layers = p.layers;
+        p.plan = luo_test_plan(arena, _i ? "8: [0]*2+2+2 [1]*2+2+2" : "8: [0]*1+1+1 [1]*1+1+1");
+        p.plan->sequence_tokens = 256;
+        p.plan->devices = 8;
+        price(&p);
+        const luo_profile *prof = luo_cluster_profile(p.cluster, 0);
+        const double least = (double)memory_of(&p, 0, p.layers / 2, p.layers / 2).needed;
+        const double most = 3 * (double)memory_of(&p, 0, p.layers / 2, 0).needed;
+        p.factor = (least + (most - least) * pow(k / 40.0, 3) + prof->reserved_bytes) / prof->memory_bytes;
+        const luo_auto_recompute_in in = {.model = &p.model, .cluster = p.cluster,
+                                          .stack = &p.stack, .sequence_tokens = 256,
+                                          .memory_factor = p.factor};
+        if (luo_auto_recompute(arena, &in, p.plan, &out, &err) != LUO_OK) continue;
+        for (int32_t s = 0; s < 2; s++) {
+            const luo_stage *st = &out.plan->pipelines[0].stages[s];
+            const int32_t own = layers_in(st->layers, st->nlayers);
+            const int32_t again = st->recompute == LUO_RECOMPUTE_NONE ? 0
+                                  : st->nrecompute ? layers_in(st->recompute_layers, st->nrecompute)
+                                                   : own;
+            ck_assert_int_eq(own, p.layers / 2);
+            for (int32_t r = 0; r < st->nrecompute; r++) {
+                const luo_range *x = &st->recompute_layers[r];
+                ck_assert_int_eq(x->lo, st->layers[r].lo);
+                ck_assert_int_eq(x->hi - x->lo, again / 3 + (r < again % 3));
+            }
+            slowest = fmax(slowest, own * p.layer + again * p.again + p.ends[s]);
+            partly += again > 0 && again < own;
+            all += again == own;
+            none += again == 0;
+        }
+        ck_assert_msg(fabs(out.slowest_s - slowest) <= 1e-12 * slowest, "%d: %g, priced %g", k,
+                      slowest, out.slowest_s);
+    }
+    printf("stages that recompute some layers %d, all %d, none %d\n", partly, all, none);
+    ck_assert(partly > 0 && none > 0);
+}
+END_TEST
+
+LUO_SUITE("plan.auto.recompute", LUO_T(as_good_as_every_way), LUO_T_N(of_chunks, 2))
