@@ -2,8 +2,8 @@
 #include "core/run/interp.h"
 #include "tests/check_main.h"
 
-/* A backend that writes down what it is given: "task.instr(tickets)". Tickets count from `first` and are
- * told as if that were 100. */
+/* A backend that writes down what it is given: "task.instr(tickets)". Tickets count from `first`
+ * and are told as if that were 100. */
 struct luo_rank {
     char log[2048];
     int64_t first, next, fail_at;

@@ -204,7 +204,8 @@ START_TEST(of_chunks)
         const luo_profile *prof = luo_cluster_profile(p.cluster, 0);
         const double least = (double)memory_of(&p, 0, p.layers / 2, p.layers / 2).needed;
         const double most = 3 * (double)memory_of(&p, 0, p.layers / 2, 0).needed;
-        p.factor = (least + (most - least) * pow(k / 40.0, 3) + prof->reserved_bytes) / prof->memory_bytes;
+        p.factor = (least + (most - least) * pow(k / 40.0, 3) + prof->reserved_bytes) /
+                   prof->memory_bytes;
         const luo_auto_recompute_in in = {.model = &p.model, .cluster = p.cluster,
                                           .stack = &p.stack, .sequence_tokens = 256,
                                           .memory_factor = p.factor};

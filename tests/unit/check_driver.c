@@ -759,6 +759,28 @@ START_TEST(busy_runs_repeat)
     if (_i % 3 == 2) ck_assert_int_gt(fake.summary.switches, 0);
 }
 END_TEST
+/* What begins in step 2 and lasts for ever does not end where step 2 begins again; what lasts three
+ * steps ends when the third behind it begins. */
+START_TEST(slow_through_a_restart)
+{
+    int ended = 0;
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 2.5, 0);
+    events[0].life.steps = 3 * _i;
+    events[1] = fixture_event("gpu", LUO_EVENT_FAIL, "device:7", 4.9, 0);
+    prepare("restart", 10, 2);
+    run_ok();
+    ck_assert_int_ge(fake.summary.restarts, 1);
+    ck_assert_int_ge(fake.summary.steps_redone, 3);
+    for (int32_t i = 0; i < fake.nevents; i++) {
+        const luo_row_event *e = &fake.events[i];
+        if (strcmp(e->id, "slow") != 0 || e->phase != LUO_EVENT_PHASE_ENDED) continue;
+        ck_assert_int_eq(e->step, 5);
+        ended++;
+    }
+    ck_assert_int_eq(ended, _i);
+}
+END_TEST
+
 static luo_str traced;
 
 /* The backend has a record of a step where one is asked for. */
@@ -772,8 +794,9 @@ static luo_status run_traced(luo_backend_state *b, const luo_step_request *q, lu
     return LUO_OK;
 }
 
-static luo_status keep_traced(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
-                              const luo_programs *set, const luo_step_result *result, luo_err *err)
+static luo_status keep_traced(void *ctx, int64_t step, int32_t attempt, double start_s,
+                              int32_t plan, const luo_programs *set,
+                              const luo_step_result *result, luo_err *err)
 {
     (void)ctx;
     (void)attempt;
@@ -816,7 +839,8 @@ START_TEST(traced_steps)
 END_TEST
 
 LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links)),
-          LUO_T_N(quiet_run, 3), LUO_T(short_run), LUO_T_N(traced_steps, 4), LUO_T(static_endures_a_straggler),
+          LUO_T_N(quiet_run, 3), LUO_T(short_run), LUO_T_N(traced_steps, 4),
+          LUO_T_N(slow_through_a_restart, 2), LUO_T(static_endures_a_straggler),
           LUO_T(rebalance_moves_micro_batches), LUO_T_N(failure_ends_static_and_rebalance, 2),
           LUO_T_N(restart_survives_a_failure, 2), LUO_T(without_checkpoints_all_is_redone),
           LUO_T(restart_drops_and_takes_back), LUO_T_N(restart_does_not_return_for_little, 3),

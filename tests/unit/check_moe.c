@@ -454,7 +454,7 @@ START_TEST(rounding_deals_alike)
 }
 END_TEST
 
-/* What all scores have more changes no choice. Multiples of 1/64 near 2^24 are whole in a double. */
+/* What all scores have more changes no choice. Doubles hold multiples of 1/64 near 2^24. */
 START_TEST(what_all_have_more)
 {
     int uneven = 0;
