@@ -211,15 +211,16 @@ START_TEST(signals_do_not_stop_it)
     static uint8_t bytes[N];
     const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
     const struct sigaction act = {.sa_handler = on_alarm}; /* no SA_RESTART */
-    int fd[2], status;
+    int fd[2], go[2], status;
     for (int i = 0; i < N; i++) bytes[i] = (uint8_t)(i * 31 + i / 256);
-    ck_assert_int_eq(pipe(fd), 0);
+    ck_assert(pipe(fd) == 0 && pipe(go) == 0);
     const pid_t reader = fork();
     if (reader == 0) {
         uint8_t got[997];
         int n = 0, wrong = 0;
         ssize_t k;
         close(fd[1]);
+        wrong = read(go[0], got, 1) != 1;
         usleep(40000);
         for (; (k = read(fd[0], got, sizeof got)) > 0; n += (int)k)
             for (int i = 0; i < k; i++) wrong += n + i >= N || got[i] != bytes[n + i];
@@ -228,6 +229,7 @@ START_TEST(signals_do_not_stop_it)
     close(fd[0]);
     ck_assert_int_eq(sigaction(SIGALRM, &act, NULL), 0);
     ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+    ck_assert_int_eq(write(go[1], "g", 1), 1);
     ck_assert(luo_file_put(fd[1], bytes, N));
     ck_assert_int_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
     close(fd[1]);
