@@ -195,6 +195,11 @@ static const struct {
      "stage, or none for all of it."},
     {"\"devices\":[2,3]", "\"devices\":[2,3],\"recompute\":{\"mode\":\"none\",\"layers\":[[4,5]]}",
      5, 72, "recompute `none` has layers; leave them out or choose `selective` or `full`."},
+    {"\"devices\":[0,1]", "\"devices\":[0,1],\"recompute\":{\"mode\":\"full\",\"layers\":[[3,5]]}",
+     4, 101, "recompute of layers [3,5] is not within the layers of stage 0; give ranges of this "
+     "stage, or none for all of it."},
+    {"\"devices\":[6,7]", "\"devices\":[6,7],\"recompute\":{\"mode\":\"none\",\"layers\":[[5,6]]}",
+     7, 72, "recompute `none` has layers; leave them out or choose `selective` or `full`."},
     {"\n}\n", ",\n\"expert_groups\":[[0,1]]}\n", 8, 21,
      "pipelines 0 and 1 share experts but cut the layers differently; equal stage layers are "
      "required."},
