@@ -97,6 +97,19 @@ bool luo_region_equal(const luo_region *a, const luo_region *b)
     return true;
 }
 
+luo_status luo_region_copy(luo_arena *arena, const luo_region *from, luo_region *out, luo_err *err)
+{
+    luo_region copy = *from;
+    for (int32_t d = 0; !from->empty && d < from->rank; d++) {
+        luo_span *at = LUO_NEW_N(arena, luo_span, from->dim[d].n);
+        if (!at) return luo_err_nomem(err);
+        memcpy(at, from->dim[d].at, (size_t)from->dim[d].n * sizeof *at);
+        copy.dim[d].at = at;
+    }
+    *out = copy;
+    return LUO_OK;
+}
+
 static bool spans_overlap(const luo_span *a, int32_t na, const luo_span *b, int32_t nb)
 {
     for (int32_t i = 0, k = 0; i < na && k < nb;) {

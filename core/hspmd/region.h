@@ -35,6 +35,8 @@ luo_status luo_region_of(luo_arena *arena, const luo_ann *ann, const luo_shape *
                          int32_t i, luo_region *out, luo_err *err);
 luo_status luo_region_intersect(luo_arena *arena, const luo_region *a, const luo_region *b,
                                 luo_region *out, luo_err *err);
+/* The same in spans of its own. Errors: LUO_ENOMEM; *out untouched. Owner: arena. */
+luo_status luo_region_copy(luo_arena *arena, const luo_region *from, luo_region *out, luo_err *err);
 /* a is a subset of b (true when a is empty). */
 bool luo_region_contains(const luo_region *b, const luo_region *a);
 bool luo_region_equal(const luo_region *a, const luo_region *b);

@@ -127,7 +127,8 @@ static luo_status lay_out(luo_binder *binder)
                 luo_route_of(binder->arena, bound->set, bound->program, i, &route[i], binder->err));
     bound->route = route;
     LUO_TRY(luo_layout_make(binder->arena, bound->set, bound->program, route,
-                            bound->config->messages_inside, &bound->layout, binder->err));
+                            bound->config->messages_inside, bound->weight_bytes, &bound->layout,
+                            binder->err));
     for (int32_t i = 0; i < bound->role->ninstr; i++) {
         if (bound->role->instr[i].exchange < 0 || route[i].nparts == 0) continue;
         const int64_t elem = bound->set->exchanges[bound->role->instr[i].exchange].elem_bytes;
@@ -162,6 +163,8 @@ luo_status luo_bind(luo_arena *arena, const luo_rank_config *config, const luo_p
     if (!out->program) return luo_bind_pieces(&binder); /* none lies here */
     out->role = &set->roles[out->program->role];
     LUO_TRY(luo_bound_check_width(out->role, config->dtype, err));
+    if (recipe->plan->state_layout.ndev > 0 && config->dtype == LUO_BF16)
+        out->weight_bytes = luo_dtype_bytes(LUO_BF16);
     LUO_TRY(lay_out(&binder));
     LUO_TRY(luo_bind_pieces(&binder));
     LUO_TRY(luo_bind_copies(&binder));

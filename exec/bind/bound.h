@@ -16,7 +16,9 @@
  *   f32, f64, of what counts move: nothing of use; there are no moments;
  *   f32, f64, where state lies in a layout of its own (`state_layout`): weight, m, v. The weight's
  *             run is what the Pre part sends to the weight buffers, which hold nothing between two
- *             steps; weight_buffer is the state buffer then.
+ *             steps; weight_buffer is the state buffer then;
+ *   bf16, the same: bf16(master), which is sent, then master, m, v, all f32, from the next multiple
+ *             of LUO_LAYOUT_ALIGN on (luo_bound_state_offset): 14 bytes.
  * Cells of the weight buffer outside of the rank's piece hold nothing between two steps: the Pre
  * part of the program brings them, from the weight buffers of those who own them. So whoever puts
  * state into a job (init, load, a switch) only has to fill the cells of the pieces.
@@ -27,6 +29,7 @@
 #include "exec/bind/kernels.h"
 #include "exec/bind/layout.h"
 #include "exec/bind/route.h"
+#include "exec/bind/sums.h"
 #include "exec/data/batch.h"
 #include "exec/rank/rank.h"
 
@@ -144,6 +147,8 @@ typedef struct luo_bound {
     const luo_program *program; /* NULL: this rank has no part in the plan; then only the params and
                                    empty pieces */
     const luo_role *role;
+    int64_t weight_bytes; /* bf16 with state in a layout of its own: of an element of the weights in
+                             front of it; else 0 */
     luo_layout layout;
     const luo_route *route; /* per instruction, of Reshards */
     luo_bound_op *op;       /* per instruction of the role */
@@ -157,6 +162,7 @@ typedef struct luo_bound {
     luo_piece *piece; /* param, piece and frames (of the buffers) are set; the arrays are the
                          executor's to set */
     int32_t *weight_buffer, *state_buffer; /* per piece; -1: none here */
+    luo_sums sums; /* of a step in parts: the pieces of the update */
     /* What a step copies before it begins: the Pre part moves what comes from other devices, and
      * knows what stays on a device as the same cells under another name. */
     int32_t ncopies;
@@ -193,6 +199,12 @@ int32_t luo_bound_rank_of(const luo_rank_config *config, int32_t device);
 static inline const luo_buffer *luo_bound_desc(const luo_bound *b, int32_t buffer)
 {
     return &b->role->buf[buffer];
+}
+/* From the begin of the slab to the state in a state buffer, behind the weights in front of it. */
+static inline int64_t luo_bound_state_offset(const luo_bound *b, int32_t state)
+{
+    return b->layout.at[state] +
+           luo_layout_weights(luo_bound_desc(b, state), b->weight_bytes);
 }
 static inline int64_t luo_bound_volume(const luo_buffer *b)
 {

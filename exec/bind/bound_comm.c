@@ -51,7 +51,9 @@ static luo_status counts_of(luo_binder *binder, luo_bound_comm *comm, const luo_
 static bool sends_state(const luo_binder *binder, int32_t buffer, int64_t elem)
 {
     const luo_buffer *b = luo_bound_desc(binder->b, buffer);
-    return b->buffer_class == LUO_BUFFER_OPTIMIZER && b->elem_bytes == 3 * elem;
+    const int64_t weight = binder->b->weight_bytes;
+    return b->buffer_class == LUO_BUFFER_OPTIMIZER &&
+           (weight ? weight == elem : b->elem_bytes == 3 * elem);
 }
 
 /* Both ends of an exchange are as wide as it is. */

@@ -64,6 +64,7 @@ luo_status luo_bind_pieces(luo_binder *binder)
     if (!bound->piece || !bound->weight_buffer || !bound->state_buffer)
         return luo_err_nomem(binder->err);
     bound->npieces = n;
+    LUO_TRY(luo_sums_make(binder->arena, n, &bound->sums, binder->err));
     for (int32_t i = 0; i < n; i++) {
         bound->weight_buffer[i] = bound->state_buffer[i] = -1;
         bound->piece[i].param = &bound->param[i];
@@ -191,5 +192,10 @@ luo_status luo_bind_update(luo_binder *binder, luo_bound_op *op)
     for (int32_t i = 0; i < n; i++)
         LUO_TRY(bind_pair(binder, update->in[i], update->in[n + i], &bound->pair[i]));
     bound->npairs = n;
+    for (int32_t i = 0; i < n; i++) {
+        const luo_piece *piece = bound->pair[i].piece;
+        bound->sums.region[piece - bound->piece] = piece->state_frame.region;
+    }
+    luo_sums_place(&bound->sums);
     return LUO_OK;
 }

@@ -21,6 +21,7 @@ typedef struct maker {
     const luo_role *role;
     const luo_route *routes;
     bool messages_inside;
+    int64_t weight_bytes;
     int64_t *at, *stride, *scratch; /* of the result */
     int32_t *copy;
     int64_t *need;      /* bytes by buffer */
@@ -75,12 +76,21 @@ int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t 
     return most_rows(set, role, b) * width * b->elem_bytes;
 }
 
+int64_t luo_layout_weights(const luo_buffer *b, int64_t weight_bytes)
+{
+    int64_t volume = b->buffer_class == LUO_BUFFER_OPTIMIZER ? weight_bytes : 0;
+    for (int32_t d = 0; d < b->rank; d++) volume *= b->dim[d];
+    return aligned(volume);
+}
+
 static luo_status open(maker *m)
 {
     const luo_role *role = m->role;
     m->need = LUO_NEW_N(m->tmp, int64_t, role->nbuf);
     if (!m->need) return luo_err_nomem(m->err);
-    for (int32_t b = 0; b < role->nbuf; b++) m->need[b] = luo_layout_bytes(m->set, role, b);
+    for (int32_t b = 0; b < role->nbuf; b++)
+        m->need[b] = luo_layout_bytes(m->set, role, b) +
+                     luo_layout_weights(&role->buf[b], m->weight_bytes);
     m->at = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->stride = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->scratch = LUO_NEW_N(m->arena, int64_t, role->ninstr);
@@ -513,8 +523,8 @@ static luo_status make(maker *m, luo_layout *out)
 }
 
 luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_program *program,
-                           const luo_route *routes, bool messages_inside, luo_layout *out,
-                           luo_err *err)
+                           const luo_route *routes, bool messages_inside, int64_t weight_bytes,
+                           luo_layout *out, luo_err *err)
 {
     maker m = {.arena = arena,
                .tmp = luo_arena_new(1 << 16),
@@ -523,6 +533,7 @@ luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_
                .role = &set->roles[program->role],
                .routes = routes,
                .messages_inside = messages_inside,
+               .weight_bytes = weight_bytes,
                .err = err};
     if (!m.tmp) return luo_err_nomem(err);
     const luo_status st = make(&m, out);

@@ -39,18 +39,22 @@ typedef enum luo_layout_life {
  * the program counts on equally many for each. Cost: O(buffers + segments). */
 int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t buffer);
 
+/* Bytes in front of the state in a buffer of optimizer state; multiple of LUO_LAYOUT_ALIGN. */
+int64_t luo_layout_weights(const luo_buffer *buffer, int64_t weight_bytes);
+
 /* Do micro-batches make calls of buckets (ZeRO-2 and 3)? */
 bool luo_layout_has_task_buckets(const luo_role *role);
 
 /* routes: per instruction of the role, as luo_route_of gives them (others are not looked at); NULL:
  * nothing needs scratch. messages_inside: what is left for B, which is nothing before and behind
- * the micro-batches, is at least as much as the packed calls of buckets need there.
+ * the micro-batches, is at least as much as the packed calls of buckets need there. weight_bytes:
+ * of an element of a working weight that stands before optimizer state (luo_layout_weights).
  * Pre: luo_program_check passed. Owner: arena. Errors: LUO_ENOMEM.
  * Cost: O(tasks + instructions + buffers * buffers alive at the same time).
  * See: tests/exec/prop_layout.c compares pairwise lifetimes and walks the tasks. */
 luo_status luo_layout_make(luo_arena *arena, const luo_programs *set, const luo_program *program,
-                           const luo_route *routes, bool messages_inside, luo_layout *out,
-                           luo_err *err);
+                           const luo_route *routes, bool messages_inside, int64_t weight_bytes,
+                           luo_layout *out, luo_err *err);
 
 /* The rule of lives: done[i], for the instructions i of a segment, is the last one at which the
  * buffers of i are in use: i itself or, for a communication, the one before the first that waits

@@ -215,11 +215,24 @@ void gpu_batch_ahead(luo_job *j, int64_t step)
     (void)fill(j, step);
 }
 
-int64_t gpu_batch_prepare(luo_job *j, int64_t step)
+/* What was made of a part, or before one, tells nothing of another. */
+static void forget(gpu_batch *d)
 {
+    d->step[0] = d->step[1] = -1;
+}
+
+luo_status gpu_batch_prepare(luo_rank *r, const luo_step_order *order, int64_t *targets,
+                             luo_err *err)
+{
+    luo_job *j = r->job;
     gpu_batch *d = &j->batch;
-    if (d->step[d->turn] != step) d->turn = fill(j, step);
-    return d->targets[d->turn];
+    const luo_step_part *part = &order->part;
+    LUO_TRY(luo_batch_place(r->scratch, &j->bound.batch, part->length, part->nsequences, err));
+    if (part->n > 1) forget(d);
+    if (d->step[d->turn] != order->step) d->turn = fill(j, order->step);
+    if (part->n > 1) forget(d);
+    *targets = d->targets[d->turn];
+    return LUO_OK;
 }
 
 luo_status gpu_batch_send(luo_rank *r)

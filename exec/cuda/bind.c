@@ -86,6 +86,7 @@ static luo_status bind_all(gpu_binder *b)
         LUO_TRY(bind_one(b, &j->op[i]));
     }
     LUO_TRY(gpu_bind_update(b));
+    LUO_TRY(gpu_bind_copies(b));
     return send_tables(b);
 }
 
@@ -210,11 +211,6 @@ static luo_status refuse(const luo_plan *p, const luo_model *model, luo_err *err
                            "plan `%s` reroutes micro-batches under schedule zb_h2, whose messages "
                            "can wait for each other for ever where communication begins in the "
                            "order of issue, as NCCL's; schedule zb_h1 is expected.", p->name);
-    if (p->state_layout.ndev > 0)
-        return luo_err_set(err, LUO_EUNSUP,
-                           "plan `%s` keeps optimizer state in a layout of its own "
-                           "(`state_layout`), which backend cuda does not do; leave it out, run it "
-                           "on host, or simulate it.", p->name);
     if (luo_plan_is_annotated(p))
         return luo_err_set(err, LUO_EUNSUP,
                            "plan `%s` annotates every tensor, and backend cuda adds no complete "

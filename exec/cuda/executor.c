@@ -61,6 +61,7 @@ static void close_exec(luo_exec *x)
     if (x->comms) gpu_comms_close(x->comms);
     if (x->blas) gpu_blas_close(x->blas);
     gpu_lanes_close(x);
+    gpu_free_sums(x);
     gpu_free_mapped(x->probe);
     pthread_mutex_destroy(&x->watched);
     luo_arena_free(x->arena);

@@ -3,7 +3,8 @@
  * between such steps is read from device memory, so the captured work stays right; its bits are
  * those of a step that is launched anew. Steps with a trace have a graph of their own, with its
  * stamps in it: launched one by one, small operations would be traced with the host's time for
- * launches between them. Which steps are captured is the same on all ranks. */
+ * launches between them. Parts of a step are launched one by one: what one of them adds to lies
+ * elsewhere in the next step. Which steps are captured is the same on all ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 /* Nothing in it depends on this step alone; all ranks say so of the same steps. */
 static bool undisturbed(const luo_rank *r)
 {
-    return r->x->graphs && !r->job->no_graph && r->order->quiet;
+    return r->x->graphs && !r->job->no_graph && r->order->quiet && r->order->part.n < 2;
 }
 
 static luo_status walk_anew(luo_rank *r, luo_status (*walk)(luo_rank *r))

@@ -13,6 +13,7 @@
  *   watching.c  what the watchdog is shown
  *   step.c      submit and wait, a whole step
  *   state.c, move.c   parameters and their state; switches
+ *   apart/      state in a layout of its own; a step in parts
  *
  * The compute stream plays the role that the host's one thread has (exec/host/job.h): it launches
  * operations in the order of the program and waits (for events) where the host's thread waits. So
@@ -114,7 +115,7 @@ typedef struct gpu_batch {
     int64_t bytes;      /* of the block: the numbers of the step, then a region each */
     char *block;        /* device */
     char *staged[2];    /* page-locked; one is filled while the other may still be read */
-    int64_t step[2];    /* what they hold; -1: nothing */
+    int64_t step[2];    /* what they hold; -1: nothing, or a part of a step */
     int64_t targets[2]; /* of the whole step */
     int32_t turn;       /* the one of the step at hand */
     void *scratch;      /* host: luo_batch_fill, sorting */
@@ -183,8 +184,9 @@ struct luo_rank { /* the interpreter's context */
     int32_t npace;   /* dates of a straggler's speed; 0: it is none in this step */
     double start_s;
     bool has_loss;
+    bool summed; /* gradients are those of all parts of the step */
     luo_ledger ledger;
-    luo_arena *scratch; /* of the ledger, reset per step */
+    luo_arena *scratch; /* of the ledger and the part at hand, reset per step */
     luo_arena *walk;    /* of the interpreter */
     luo_op_record *record;
     luo_comm_use *use, *used; /* per instruction of the role; those that ran */
@@ -214,6 +216,8 @@ struct luo_job {
     const gpu_norm_chunk *norm_chunk; /* device */
     const gpu_update_chunk *update_chunk;
     int64_t nnorm, nupdate;
+    const int64_t *sum_at; /* device, per update chunk: where its sums are in a step in parts */
+    gpu_table copies;      /* of weights over the slab, before a step */
     bool updates; /* this rank takes part in the update, if perhaps with no cell */
     gpu_type grad_type;
     gpu_batch batch;
@@ -253,6 +257,7 @@ struct luo_exec {
     _Atomic int64_t progress;       /* grows as long as something goes on */
     double stuck_s;                 /* of a step without progress; INFINITY: any time is fine */
     bool graphs;
+    struct gpu_sums *sums; /* of a step in parts; NULL: none yet */
     char remark[LUO_ERR_TEXT]; /* for the log; "": nothing */
     bool told;                 /* it was */
     luo_gatherer *gatherer;
@@ -285,6 +290,22 @@ luo_status gpu_run_amend(luo_rank *r, const gpu_op *op, int32_t task);
 gpu_piece gpu_piece_at(const luo_job *j, int32_t piece);
 gpu_step_block gpu_step_numbers(const luo_job *j, int64_t step, int64_t targets);
 
+/* apart/copies.c: weights whose state lies here in a layout of its own. */
+luo_status gpu_copy_weights(luo_rank *r);
+
+/* apart/parts.c */
+/* Room for the gradients of a step in parts, at its first; nothing for a whole step. Errors:
+ * LUO_EBUG a later part keeps state elsewhere than the first; LUO_EOOM, LUO_ENOMEM. */
+luo_status gpu_begin_part(luo_job *job, const luo_step_part *part, luo_err *err);
+/* In place of an update: adds the gradients of this part, which is not the last, to those before,
+ * and answers as an update does. */
+luo_status gpu_keep_gradients(luo_rank *r, const float *squares);
+/* In the last part: gradients become those of the whole step; once, whoever asks first. */
+luo_status gpu_take_gradients(luo_rank *r);
+/* Memory that these sums take here, from the first step in parts on. */
+int64_t gpu_sum_bytes(const luo_exec *x);
+void gpu_free_sums(luo_exec *x);
+
 /* transfer.c: the parts of a communication, enqueued; LOCAL of a Reshard. */
 luo_status gpu_transfer_pack(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
                              cudaStream_t stream);
@@ -311,8 +332,10 @@ luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticke
 /* batch.c */
 luo_status gpu_batch_open(luo_job *j, luo_err *err);
 void gpu_batch_close(luo_job *j);
-/* Targets of the step; it is the one that gpu_batch_send sends. */
-int64_t gpu_batch_prepare(luo_job *j, int64_t step);
+/* The step that gpu_batch_send sends, or the part of it. *targets: of the whole step. Errors:
+ * LUO_EBUG a part has sequences that the step has not; LUO_ENOMEM. */
+luo_status gpu_batch_prepare(luo_rank *r, const luo_step_order *order, int64_t *targets,
+                             luo_err *err);
 luo_status gpu_batch_send(luo_rank *r);
 /* Meanwhile: the image of a step to come. Pre: the step at hand was sent. */
 void gpu_batch_ahead(luo_job *j, int64_t step);

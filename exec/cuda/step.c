@@ -98,6 +98,7 @@ static luo_status walk(luo_rank *r)
         j->fresh[b] = j->bound.role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
     r->task = -1;
     gpu_lanes_begin(r);
+    LUO_TRY(gpu_copy_weights(r));
     const luo_status st =
         luo_interp_program(&step_executor, r, j->bound.set, j->bound.program, r->walk);
     if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(&r->err) : st;
@@ -108,7 +109,7 @@ static luo_status begin(luo_rank *r, const luo_step_order *order, luo_err *err)
 {
     luo_job *j = r->job;
     r->order = order;
-    r->has_loss = false;
+    r->has_loss = r->summed = false;
     r->err = (luo_err){0};
     memset(j->answer, 0, sizeof *j->answer);
     tell_device(r);
@@ -158,7 +159,7 @@ static luo_status run(luo_rank *r, luo_err *err)
     if (w) atomic_store(&w->job, j->id);
     gpu_watch_at(r->x, j);
     luo_status st = launch(r, err);
-    if (st == LUO_OK) gpu_batch_ahead(j, r->order->step + 1);
+    if (st == LUO_OK && r->order->part.n < 2) gpu_batch_ahead(j, r->order->step + 1);
     if (st == LUO_OK) st = await(r, err);
     gpu_watch_at(r->x, NULL);
     if (w) atomic_store(&w->waiting, false);
@@ -179,16 +180,15 @@ static luo_status run_watched(luo_rank *r, luo_step_report *out, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status check(const luo_rank *r, const luo_step_order *order, luo_err *err)
+static luo_status check(luo_rank *r, const luo_step_order *order, luo_err *err)
 {
-    luo_job *j = r->job;
-    if (order->part.n > 1)
-        return luo_err_set(err, LUO_EBUG, "backend cuda is asked for a part of a step.");
-    if (j->broken)
+    int64_t targets;
+    if (r->job->broken)
         return luo_err_set(err, LUO_EBACKEND,
                            "a step of this plan failed half-way; the processes have to start "
                            "again.");
-    if (gpu_batch_prepare(j, order->step) > 0) return LUO_OK;
+    LUO_TRY(gpu_batch_prepare(r, order, &targets, err));
+    if (targets > 0) return LUO_OK;
     return luo_err_set(err, LUO_EINPUT,
                        "step %lld has nothing to predict: all its documents are single tokens; "
                        "data with longer ones is needed.",
@@ -198,10 +198,12 @@ static luo_status check(const luo_rank *r, const luo_step_order *order, luo_err 
 luo_status gpu_step(luo_job *j, const luo_step_order *order, luo_step_report *out, luo_err *err)
 {
     luo_rank *r = &j->rank;
+    const bool last = luo_step_part_is_last(&order->part);
+    LUO_TRY(gpu_begin_part(j, &order->part, err));
     if (!j->bound.program) { /* stands by */
         const double now = luo_clock_s();
         *out = (luo_step_report){.status = LUO_OK, .start_s = now, .end_s = now};
-        j->state.step = order->step + 1;
+        if (last) j->state.step = order->step + 1;
         return LUO_OK;
     }
     r->start_s = luo_clock_s();
@@ -209,6 +211,6 @@ luo_status gpu_step(luo_job *j, const luo_step_order *order, luo_step_report *ou
     LUO_TRY(begin(r, order, err));
     const luo_status st = run_watched(r, out, err);
     r->order = NULL; /* it was the caller's */
-    if (st == LUO_OK && out->status == LUO_OK) j->state.step = order->step + 1;
+    if (st == LUO_OK && out->status == LUO_OK && last) j->state.step = order->step + 1;
     return st;
 }

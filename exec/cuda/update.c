@@ -12,8 +12,9 @@ gpu_piece gpu_piece_at(const luo_job *j, int32_t piece)
     const int64_t n = b->piece[piece].state_frame.volume;
     if (w < 0 || s < 0) return (gpu_piece){0};
     void *weight = j->slab + b->layout.at[w];
-    float *state = (float *)(void *)(j->slab + b->layout.at[s]);
-    if (j->x->config.dtype == LUO_BF16) return (gpu_piece){weight, state, state + n, state + 2 * n};
+    float *state = (float *)(void *)(j->slab + luo_bound_state_offset(b, s));
+    if (w == s || j->x->config.dtype == LUO_BF16) /* w == s in f32: weight and state are the same */
+        return (gpu_piece){weight, state, state + n, state + 2 * n};
     return (gpu_piece){weight, weight, state, state + n};
 }
 
@@ -105,6 +106,7 @@ luo_status gpu_bind_update(gpu_binder *b)
     j->updates = true;
     LUO_TRY(put_norm(b, task));
     LUO_TRY(put_update(b, task));
+    LUO_TRY(gpu_bind_parts(b));
     if (8 * j->nnorm > j->work_bytes) j->work_bytes = 8 * j->nnorm;
     return LUO_OK;
 }
@@ -132,6 +134,7 @@ gpu_step_block gpu_step_numbers(const luo_job *j, int64_t step, int64_t targets)
 luo_status gpu_run_norm(luo_rank *r, const gpu_op *op, int32_t task)
 {
     const luo_job *j = r->job;
+    LUO_TRY(gpu_take_gradients(r));
     return gpu_check(&r->err,
                      gpu_grad_norm(r->x->stream[LUO_STREAM_COMPUTE], j->nnorm, j->norm_chunk,
                                    j->grad_type, gpu_batch_numbers(j), j->device_answer, j->work,
@@ -143,10 +146,12 @@ static luo_status update(luo_rank *r, const gpu_op *op, int32_t task)
 {
     const luo_job *j = r->job;
     const luo_instr *i = op->b->instr;
+    const float *squares = gpu_buf(j, i->in[i->nin - 1], task);
+    if (!luo_step_part_is_last(&r->order->part)) return gpu_keep_gradients(r, squares);
+    LUO_TRY(gpu_take_gradients(r));
     return gpu_check(&r->err,
                      gpu_update(r->x->stream[LUO_STREAM_COMPUTE], j->nupdate, j->update_chunk,
-                                j->grad_type, gpu_buf(j, i->in[i->nin - 1], task),
-                                gpu_batch_numbers(j), j->device_answer),
+                                j->grad_type, squares, gpu_batch_numbers(j), j->device_answer),
                      "the update");
 }
 

@@ -4,37 +4,13 @@
 
 #include "exec/host/job.h"
 
-typedef struct host_sum { /* of the gradients of a piece, in the frame of its state */
-    luo_region region;
-    char *at; /* NULL: no part so far updates it here */
-} host_sum;
-
-struct host_sums {
+struct host_sums { /* of the gradients of all pieces updated here */
     luo_arena *arena; /* made anew for every step in parts */
-    int64_t bytes;    /* of all sums */
-    int32_t n;        /* parameters of the model */
-    host_sum *of;
+    luo_sums of;
+    char *at;
 };
 
-static host_sum *sum_of(const luo_rank *rank, const luo_bound_pair *pair)
-{
-    return &rank->x->sums->of[pair->piece - rank->job->b.piece];
-}
-
 /* ---- begin ---- */
-
-static luo_status copy_region(luo_arena *arena, const luo_region *from, luo_region *out,
-                              luo_err *err)
-{
-    *out = *from;
-    for (int32_t d = 0; d < from->rank; d++) {
-        luo_span *at = LUO_NEW_N(arena, luo_span, from->dim[d].n);
-        if (!at) return luo_err_nomem(err);
-        memcpy(at, from->dim[d].at, (size_t)from->dim[d].n * sizeof *at);
-        out->dim[d].at = at;
-    }
-    return LUO_OK;
-}
 
 static luo_status open_sums(luo_exec *exec, const luo_job *job, luo_err *err)
 {
@@ -43,47 +19,24 @@ static luo_status open_sums(luo_exec *exec, const luo_job *job, luo_err *err)
     exec->sums = sums;
     if (!sums->arena && !(sums->arena = luo_arena_new(1 << 16))) return luo_err_nomem(err);
     luo_arena_reset(sums->arena, 0);
-    sums->bytes = 0;
-    sums->n = job->b.npieces;
-    sums->of = LUO_NEW_N(sums->arena, host_sum, sums->n);
-    if (!sums->of) return luo_err_nomem(err);
-    for (int32_t i = 0; i < job->b.npairs; i++) {
-        const luo_piece *piece = job->b.pair[i].piece;
-        host_sum *sum = &sums->of[piece - job->b.piece];
-        const size_t bytes = (size_t)piece->state_frame.volume * job->x->k->elem;
-        sum->at = luo_arena_alloc(sums->arena, bytes);
-        sums->bytes += (int64_t)bytes;
-        if (!sum->at) return luo_err_nomem(err);
-        LUO_TRY(copy_region(sums->arena, &piece->state_frame.region, &sum->region, err));
-    }
-    return LUO_OK;
-}
-
-/* What a part adds to is what the first one began. */
-static luo_status check_sums(const luo_exec *exec, const luo_job *job, luo_err *err)
-{
-    const struct host_sums *sums = exec->sums;
-    bool same = sums && sums->n == job->b.npieces;
-    for (int32_t i = 0; same && i < job->b.npairs; i++) {
-        const luo_piece *piece = job->b.pair[i].piece;
-        const host_sum *sum = &sums->of[piece - job->b.piece];
-        same = sum->at && luo_region_equal(&sum->region, &piece->state_frame.region);
-    }
-    if (same) return LUO_OK;
-    return luo_err_set(err, LUO_EBUG,
-                       "parts of a step keep state in different layouts on device %d.",
-                       (int)exec->device);
+    sums->of = (luo_sums){0};
+    LUO_TRY(luo_sums_copy(sums->arena, &job->b.sums, &sums->of, err));
+    sums->at = luo_arena_alloc(sums->arena, (size_t)sums->of.elements * job->x->k->elem);
+    return sums->at ? LUO_OK : luo_err_nomem(err);
 }
 
 luo_status host_begin_part(luo_job *job, const luo_step_part *part, luo_err *err)
 {
+    static const luo_sums none = {0};
     if (part->n < 2) return LUO_OK;
-    return part->index == 0 ? open_sums(job->x, job, err) : check_sums(job->x, job, err);
+    if (part->index == 0) return open_sums(job->x, job, err);
+    return luo_sums_check(job->x->sums ? &job->x->sums->of : &none, &job->b.sums, job->x->device,
+                          err);
 }
 
 int64_t host_sum_bytes(const luo_exec *exec)
 {
-    return exec->sums ? exec->sums->bytes : 0;
+    return exec->sums ? exec->sums->of.elements * (int64_t)exec->k->elem : 0;
 }
 
 void host_free_sums(luo_exec *exec)
@@ -92,6 +45,13 @@ void host_free_sums(luo_exec *exec)
 }
 
 /* ---- sums ---- */
+
+static char *sum_of(const luo_rank *rank, const luo_bound_pair *pair, const luo_cells *cells)
+{
+    const struct host_sums *sums = rank->x->sums;
+    const int64_t at = sums->of.at[pair->piece - rank->job->b.piece] + cells->state;
+    return sums->at + at * (int64_t)rank->x->k->elem;
+}
 
 static void add(const luo_rank *rank, int64_t n, const char *more, char *sum)
 {
@@ -107,7 +67,7 @@ void host_keep_gradients(luo_rank *rank, int32_t task)
         const char *gradient = host_buf(rank, p->grad, task);
         for (int32_t k = 0; k < p->ncells; k++) {
             const luo_cells *c = &p->cells[k];
-            char *sum = sum_of(rank, p)->at + c->state * elem;
+            char *sum = sum_of(rank, p, c);
             if (rank->order->part.index == 0)
                 memcpy(sum, gradient + c->grad * elem, (size_t)(c->n * elem));
             else
@@ -127,7 +87,7 @@ void host_take_gradients(luo_rank *rank, int32_t task)
         char *gradient = host_buf(rank, p->grad, task);
         for (int32_t k = 0; k < p->ncells; k++) {
             const luo_cells *c = &p->cells[k];
-            add(rank, c->n, sum_of(rank, p)->at + c->state * elem, gradient + c->grad * elem);
+            add(rank, c->n, sum_of(rank, p, c), gradient + c->grad * elem);
         }
     }
 }

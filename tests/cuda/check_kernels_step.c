@@ -320,6 +320,68 @@ static void round_weights_run(kase *k)
     check_copies(&p, true);
 }
 
+/* ---- a step in parts: gradients of a[GRAD], sums in a[FIRST] ---- */
+
+static cudaError_t sum_gradients_call(void *ctx, cudaStream_t s)
+{
+    const pieces *p = ctx;
+    const kase *k = p->k;
+    return gpu_sum_gradients(s, p->n, p->table->at, k->ids->at, AT(FIRST),
+                             p->bf16 ? GPU_BF16 : GPU_F32, (gpu_sum_way)k->h, p->squares->at,
+                             block_of(k), p->answer->at);
+}
+static void sum_gradients_run(kase *k)
+{
+    static pieces p;
+    gpu_update_chunk chunk[64];
+    int64_t at[64], sums = 0;
+    p = (pieces){.k = k};
+    cut_pieces(&p);
+    k->h = gpu_case_draw(&k->c, GPU_SUM_FIRST, GPU_SUM_TAKE);
+    const bool takes = k->h == GPU_SUM_TAKE;
+    if (takes) k->a[GRAD] = gpu_case_out(&k->c, p.bf16 ? GPU_BF16 : GPU_F32, k->t, true);
+    for (int64_t i = 0; i < p.n; i++) {
+        at[i] = sums += k->flag ? 4 : gpu_case_draw(&k->c, 0, 3);
+        sums += k->flag ? (p.len[i] + 3) / 4 * 4 : p.len[i];
+        chunk[i] = (gpu_update_chunk){.grad = in_array(k->a[GRAD], p.at[i]),
+                                      .n = (int32_t)p.len[i]};
+    }
+    k->a[FIRST] = takes ? gpu_case_in(&k->c, GPU_F32, sums, 1)
+                        : gpu_case_out(&k->c, GPU_F32, sums, true);
+    p.table = gpu_case_bytes(&k->c, p.n * (int64_t)sizeof *chunk, chunk);
+    k->ids = gpu_case_bytes(&k->c, p.n * (int64_t)sizeof *at, at);
+    const gpu_step_block b = adam_block(k);
+    const double odd[] = {-INFINITY, (double)(float)b.most_squares, (double)NAN};
+    const int64_t which = gpu_case_draw(&k->c, 0, 8);
+    const double squares = which < 3 ? odd[which] : 2.5;
+    const gpu_step_answer answer = {.outcome = 77, .drain = 5};
+    k->block = gpu_case_bytes(&k->c, sizeof b, &b);
+    p.answer = gpu_case_bytes_out(&k->c, sizeof answer, &answer);
+    p.squares = gpu_case_in(&k->c, GPU_F32, 1, 0);
+    gpu_case_set(p.squares, 0, squares);
+    gpu_case_run(&k->c, sum_gradients_call, &p);
+
+    const int to = takes ? GRAD : FIRST;
+    double *want = kase_room(k, takes ? k->t : sums, X(to)), *mass;
+    mass = kase_room(k, takes ? k->t : sums, NULL);
+    for (int64_t i = 0; (takes || which >= 3) && i < p.n; i++)
+        for (int64_t j = 0; j < p.len[i]; j++) {
+            const double g = X(GRAD)[p.at[i] + j], s = X(FIRST)[at[i] + j];
+            double *w = &want[takes ? p.at[i] + j : at[i] + j];
+            *w = k->h == GPU_SUM_FIRST ? g : s + g;
+            mass[w - want] = k->h == GPU_SUM_FIRST ? 0 : fabs(s) + fabs(g);
+        }
+    gpu_case_check(&k->c, k->a[to], want, mass, 1);
+    gpu_step_answer got;
+    memcpy(&got, p.answer->raw, sizeof got);
+    ck_assert_int_eq(got.outcome, takes        ? 77
+                                  : which == 0 ? GPU_DRAINED
+                                  : which < 3  ? GPU_NOT_FINITE
+                                               : GPU_UPDATED);
+    ck_assert(takes || which == 2 || (double)got.squares == squares);
+    ck_assert_int_eq(got.drain, 5);
+}
+
 /* ---- cells ---- */
 
 static cudaError_t copy_segments_call(void *ctx, cudaStream_t s)
@@ -369,7 +431,7 @@ static void copy_segments_run(kase *k)
 static const kernel_row rows[] = {
     ROW(row_max, 60),     ROW(row_sum, 60),       ROW(row_target, 30), ROW(loss, 30),
     ROW(loss_dx, 60),     ROW(sum, 30),           ROW(grad_norm, 80),  ROW(update, 120),
-    ROW(copy_segments, 80), ROW(round_weights, 40),
+    ROW(copy_segments, 80), ROW(round_weights, 40), ROW(sum_gradients, 120),
 };
 KERNEL_TEST(rows)
 

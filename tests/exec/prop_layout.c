@@ -24,6 +24,7 @@ typedef struct twin {
     int32_t n, cap;
     int32_t **now; /* [micro_batch + 1][buffer]: value + 1 */
     int64_t *done; /* per instruction */
+    int64_t weight_bytes; /* in front of optimizer state */
     uint64_t seed;
 } twin;
 
@@ -75,7 +76,9 @@ static void add_states(twin *w)
     for (int32_t b = 0; b < w->role->nbuf; b++) {
         if (!is_state(w, b)) continue;
         if (w->l.stride[b]) broken(w, "a state has copies", b);
-        value *v = add(w, b, 0, 0, w->l.at[b], w->role->buf[b].bytes);
+        const luo_buffer *s = &w->role->buf[b];
+        value *v = add(w, b, 0, 0, w->l.at[b],
+                       s->bytes + luo_layout_weights(s, w->weight_bytes));
         v->last = INT64_MAX;
     }
 }
@@ -214,7 +217,9 @@ static void check_device(luo_arena *a, const luo_programs *set, int32_t device, 
     for (int32_t i = 0; i < r->ninstr; i++)
         if (r->instr[i].exchange >= 0)
             ck_assert_msg(luo_route_of(a, set, p, i, &routes[i], &err) == LUO_OK, "%s", err.text);
-    ck_assert_int_eq(luo_layout_make(a, set, p, routes, seed % 2, &w.l, &err), LUO_OK);
+    w.weight_bytes = seed % 4 / 2 * 2;
+    ck_assert_int_eq(luo_layout_make(a, set, p, routes, seed % 2, w.weight_bytes, &w.l, &err),
+                     LUO_OK);
     ck_assert_int_eq(luo_program_memory(a, set, p->device, &memory, &err), LUO_OK);
     ck_assert_int_eq(w.l.own + w.l.kept + w.l.work, w.l.bytes);
     walk(&w);

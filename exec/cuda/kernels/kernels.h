@@ -126,6 +126,16 @@ cudaError_t gpu_update(cudaStream_t stream, int64_t chunks, const gpu_update_chu
                        gpu_type grad, const float *squares, const gpu_step_block *block,
                        gpu_step_answer *answer);
 
+/* Of a part of a step that is not the last, in place of gpu_update: sums[at[k]..] of chunk k become
+ * its gradients (FIRST), or these are added (MORE), unless nothing may be updated; the answer is
+ * written as gpu_update does. Before the last part's norm: gradients become the sums and themselves
+ * (TAKE); squares is not read, nothing is answered. */
+typedef enum gpu_sum_way { GPU_SUM_FIRST, GPU_SUM_MORE, GPU_SUM_TAKE } gpu_sum_way;
+cudaError_t gpu_sum_gradients(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk,
+                              const int64_t *at, float *sums, gpu_type grad, gpu_sum_way way,
+                              const float *squares, const gpu_step_block *block,
+                              gpu_step_answer *answer);
+
 /* chunk.weight = chunk.master, rounded as gpu_update does it; nothing for chunks whose weight is
  * NULL. For state that init, load or a switch has put on the device. */
 cudaError_t gpu_round_weights(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk);

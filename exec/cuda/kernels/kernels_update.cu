@@ -202,6 +202,63 @@ __global__ void __launch_bounds__(THREADS) round_weights(const gpu_update_chunk 
     else
         round_chunk<GPU_ANY, GPU_ANY>(c);
 }
+
+/* ---- a step in parts ---- */
+
+/* MG: of the gradient; M: of the sums. */
+template <int MG, int M>
+__device__ __forceinline__ void sum_chunk(gpu_array grad, gpu_array sums, int64_t n,
+                                          gpu_sum_way way)
+{
+    constexpr int V = 4;
+    for (int64_t first = threadIdx.x * V; first < n; first += EACH * THREADS * V) {
+        gpu_unit<MG, V> g[EACH];
+        gpu_unit<M, V> s[EACH] = {};
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const int64_t i = first + k * THREADS * V;
+            g[k] = gpu_load<MG, V>(grad, i, 0, n);
+            if (way != GPU_SUM_FIRST) s[k] = gpu_load<M, V>(sums, i, 0, n);
+        }
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            float v[V];
+#pragma unroll
+            for (int e = 0; e < V; e++)
+                v[e] = way == GPU_SUM_FIRST ? gpu_value(g[k], e)
+                                            : gpu_value(s[k], e) + gpu_value(g[k], e);
+            const int64_t i = first + k * THREADS * V;
+            if (way == GPU_SUM_TAKE)
+                gpu_store<MG, V>(grad, i, 0, n, v);
+            else
+                gpu_store<M, V>(sums, i, 0, n, v);
+        }
+    }
+}
+
+template <int MG>
+__global__ void __launch_bounds__(THREADS)
+    sum_gradients(int64_t chunks, const gpu_update_chunk *chunk, const int64_t *at, float *sums,
+                  gpu_sum_way way, const float *squares, const gpu_step_block *block,
+                  gpu_step_answer *answer)
+{
+    if (way != GPU_SUM_TAKE) {
+        const gpu_outcome outcome = outcome_of(*squares, block);
+        if (blockIdx.x == 0 && threadIdx.x == 0) {
+            answer->squares = *squares;
+            answer->outcome = outcome;
+        }
+        if (outcome != GPU_UPDATED) return;
+    }
+    if (blockIdx.x >= chunks) return;
+    const gpu_update_chunk c = chunk_of(chunk + blockIdx.x);
+    const gpu_array grad = {const_cast<void *>(c.grad), static_cast<gpu_type>(MG)};
+    const gpu_array sum = {gpu_global(sums + at[blockIdx.x]), GPU_F32};
+    if ((reinterpret_cast<uintptr_t>(c.grad) | reinterpret_cast<uintptr_t>(sum.at)) % 16 == 0)
+        sum_chunk<MG, GPU_F32>(grad, sum, c.n, way);
+    else
+        sum_chunk<GPU_ANY, GPU_ANY>(grad, sum, c.n, way);
+}
 } // namespace
 
 cudaError_t gpu_grad_norm(cudaStream_t stream, int64_t chunks, const gpu_norm_chunk *chunk,
@@ -228,4 +285,14 @@ cudaError_t gpu_update(cudaStream_t stream, int64_t chunks, const gpu_update_chu
 cudaError_t gpu_round_weights(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk)
 {
     return gpu_launch(round_weights, gpu_blocks(chunks, 1), THREADS, 0, stream, chunk);
+}
+
+cudaError_t gpu_sum_gradients(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk,
+                              const int64_t *at, float *sums, gpu_type grad, gpu_sum_way way,
+                              const float *squares, const gpu_step_block *block,
+                              gpu_step_answer *answer)
+{
+    auto *const kernel = grad == GPU_F32 ? sum_gradients<GPU_F32> : sum_gradients<GPU_BF16>;
+    return gpu_launch(kernel, chunks > 0 ? gpu_blocks(chunks, 1) : 1, THREADS, 0, stream, chunks,
+                      chunk, at, sums, way, squares, block, answer);
 }

@@ -220,30 +220,31 @@ static void run_lost(tally *t)
     say(t, "lost stages");
 }
 
-/* Packed lengths, another plan in every step; sequences are not cut, and state lies with the
- * weights. */
+/* Packed lengths, another plan in every step, or several of them; state lies with the weights, or
+ * in a layout of its own. Sequences are not cut. */
 static void run_packed(tally *t)
 {
-    static const packed_kinds kinds = {LUO_F32, false, false};
-    packed_tally p = {0};
-    const uint64_t first = luo_prop_first(), cases = t->all ? 10 : 2;
-    for (uint64_t k = 0; k < cases; k++) count(t, packed_run(t->lab, &kinds, first + k, &p));
-    packed_report(t->lab, &p, first, first + cases - 1);
-    say(t, "packed lengths");
+    static const packed_kinds kinds[] = {{LUO_F32, false, true}, {LUO_BF16, false, true}};
+    const uint64_t first = luo_prop_first(), cases = t->all ? 12 : 3;
+    for (int i = 0; i < 2; i++) {
+        packed_tally p = {0};
+        for (uint64_t k = 0; k < cases; k++)
+            count(t, packed_run(t->lab, &kinds[i], first + k, &p));
+        packed_report(t->lab, &p, first, first + cases - 1);
+        say(t, i ? "packed lengths, bf16" : "packed lengths, f32");
+    }
 }
 
-/* State in a layout of its own is refused, on all ranks alike; so are experts and latent
- * attention. */
-typedef enum refused { LAYOUT, EXPERTS, LATENT } refused;
+/* Experts and latent attention are refused, on all ranks alike. */
+typedef enum refused { EXPERTS, LATENT } refused;
 static bool refuses(luo_lab *lab, refused what, const char *says)
 {
-    static const int32_t dev[2] = {0, 1};
     luo_arena *a = luo_arena_new(1 << 20);
     const row r = {.line = "2: [0]*2 || 2: [1]*2", .model = LLAMA};
     luo_plan *p = plan_of(a, &r, LUO_F32);
     luo_model model = model_of(r.model, p->layers);
     const luo_recipe recipe = {.plan = p, .sequence_tokens = TOKENS};
-    if (what != LAYOUT) model.family = LUO_FAMILY_MOE;
+    model.family = LUO_FAMILY_MOE;
     if (what == LATENT) {
         model.latent = (luo_latent){0, 12, 6, 4, 8};
         model.head_dim = 10;
@@ -253,7 +254,6 @@ static bool refuses(luo_lab *lab, refused what, const char *says)
     luo_programs *set = NULL;
     luo_job *job = NULL;
     luo_err err = {0};
-    if (what == LAYOUT) p->state_layout = (luo_state_layout){2, 1, 1, 2, dev};
     if (luo_plan_compile(a, p, &model, lab->cluster, NULL, &set, &err) != LUO_OK)
         luo_lab_die("compile", &err);
     const luo_status st = lab->executor->bind(x, 0, set, &recipe, &job, &err);
@@ -276,8 +276,8 @@ static void run_all(tally *t)
     say(t, "switches");
     count(t, run_journeys(t->lab, t->all));
     run_given_up(t);
+    say(t, "checkpoints");
     run_packed(t);
-    count(t, refuses(t->lab, LAYOUT, "which backend cuda does not do"));
     count(t, refuses(t->lab, EXPERTS, "has experts, for which backend cuda has no kernels"));
     count(t, refuses(t->lab, LATENT, "has latent attention, for which backend cuda has no"));
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));
