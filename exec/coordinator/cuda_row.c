@@ -22,7 +22,7 @@ static luo_status cuda_open(const luo_backend_config *config, luo_backend_state 
 
 const luo_backend luo_cuda_backend = {
     .name = "cuda",
-    .caps = LUO_CAP_DATA | LUO_CAP_LINK_EVENTS | LUO_CAP_ISSUE_ORDER,
+    .caps = LUO_CAP_DATA | LUO_CAP_LINK_EVENTS | LUO_CAP_ISSUE_ORDER | LUO_CAP_PARTS,
     .describe = cuda_describe,
     .open = cuda_open,
     .close = luo_coord_close,
