@@ -1,6 +1,7 @@
 /* batch.c: what changes from step to step, in one block of the device: the numbers of the
  * step, then a region for each micro-batch of this pipeline: ids, labels, positions, first and last
- * token of each token's document, and rows of table gradients in order.
+ * token of each token's document, rows of table gradients in order, and where sequences are cut who
+ * sees whom.
  *
  * The block goes up in one copy when a step begins; captured steps read it where it always lies.
  * There are two page-locked images of it: while a step runs, the next one's is filled. */
@@ -79,6 +80,8 @@ static int64_t region_values(const luo_job *j, int64_t tokens)
     int64_t n = ARRAYS * tokens;
     for (int32_t i = 0; i < j->batch.norders; i++)
         if (j->batch.order[i].tokens == tokens) n += j->batch.order[i].rows;
+    for (int32_t i = 0; i < j->batch.nsights; i++)
+        if (j->batch.sight[i].tokens == tokens) n += gpu_sights_values(&j->batch.sight[i].block);
     return n;
 }
 
@@ -97,7 +100,7 @@ static int64_t tokens_in(const luo_job *j, int32_t number)
     int32_t pipeline, k;
     if (!j->batch.runs[number]) return 0;
     luo_batch_find(&j->bound.batch, j->bound.program->pipeline, number, &pipeline, &k);
-    return j->bound.batch.tokens[pipeline][k];
+    return luo_batch_padded(&j->bound.batch, pipeline, k);
 }
 
 static luo_status lay_out(luo_job *j, luo_err *err)
@@ -125,10 +128,14 @@ static void point(luo_job *j)
     for (int32_t m = 0; m < d->nmicro; m++) {
         const int64_t t = tokens_in(j, m);
         const int32_t *at = (const int32_t *)(const void *)(d->block + d->first[m]);
+        int64_t orders = 0;
+        for (int32_t i = 0; i < d->norders; i++)
+            if (d->order[i].tokens == t) orders += d->order[i].rows;
         d->tokens[m] = (gpu_tokens){.of = {at, at + t, at + 2 * t},
                                     .start_of = at + 3 * t,
                                     .end_of = at + 4 * t,
-                                    .order = at + ARRAYS * t};
+                                    .order = at + ARRAYS * t,
+                                    .sights = at + ARRAYS * t + orders};
     }
 }
 
@@ -148,7 +155,8 @@ luo_status gpu_batch_open(luo_job *j, luo_err *err)
     }
     point(j);
     d->scratch = luo_arena_alloc(j->arena, luo_batch_bytes(&j->bound.batch, j->bound.longest));
-    return d->scratch ? LUO_OK : luo_err_nomem(err);
+    d->sight_room = LUO_NEW_N(j->arena, int32_t, d->nsights ? 2 * j->bound.longest : 0);
+    return d->scratch && d->sight_room ? LUO_OK : luo_err_nomem(err);
 }
 
 void gpu_batch_close(luo_job *j)
@@ -174,6 +182,18 @@ static void fill_documents(const luo_documents *docs, int32_t *start_of, int32_t
         }
 }
 
+static void fill_sights(const gpu_batch *d, const luo_micro_batch *mb, int32_t *at)
+{
+    if (!mb->source) return; /* sequences of this pipeline are whole */
+    int32_t *order = d->sight_room;
+    gpu_sights_order(mb, order, order + mb->tokens);
+    for (int32_t i = 0; i < d->nsights; i++) {
+        const gpu_sight *s = &d->sight[i];
+        if (s->tokens == mb->tokens)
+            gpu_sights_fill(mb, order, &s->block, s->causal, at + s->at);
+    }
+}
+
 static void fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
 {
     const gpu_batch *d = &j->batch;
@@ -186,7 +206,8 @@ static void fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
     memcpy(at, mb.ids, bytes);
     memcpy(at + t, mb.labels, bytes);
     memcpy(at + 2 * t, mb.positions, bytes);
-    fill_documents(&mb.docs, at + 3 * t, at + 4 * t);
+    if (!mb.source) fill_documents(&mb.docs, at + 3 * t, at + 4 * t);
+    fill_sights(d, &mb, at + (d->tokens[m].sights - d->tokens[m].of[0]));
     for (int32_t i = 0; i < d->norders; i++) {
         const gpu_order *o = &d->order[i];
         if (o->tokens != t) continue;

@@ -215,11 +215,7 @@ static luo_status refuse(const luo_plan *p, const luo_model *model, luo_err *err
         return luo_err_set(err, LUO_EUNSUP,
                            "plan `%s` annotates every tensor, and backend cuda adds no complete "
                            "summands to partial ones; run it on host, or simulate it.", p->name);
-    if (!luo_plan_has_context(p)) return LUO_OK;
-    return luo_err_set(err, LUO_EUNSUP,
-                       "plan `%s` cuts sequences among devices (`context_parallel`), for which "
-                       "backend cuda has no attention kernels; run it on host, or simulate it.",
-                       p->name);
+    return LUO_OK;
 }
 
 static luo_status bind(luo_job *j, const luo_programs *set, const luo_recipe *recipe, luo_err *err)

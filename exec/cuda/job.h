@@ -13,6 +13,7 @@
  *   watching.c  what the watchdog is shown
  *   step.c      submit and wait, a whole step
  *   state.c, move.c   parameters and their state; switches
+ *   context/    attention where sequences are cut among devices
  *   apart/      state in a layout of its own; a step in parts
  *
  * The compute stream plays the role that the host's one thread has (exec/host/job.h): it launches
@@ -31,6 +32,7 @@
 #include "exec/bind/bound.h"
 #include "exec/clock.h"
 #include "exec/cuda/comm/comm.h"
+#include "exec/cuda/context/sights.h"
 #include "exec/cuda/fuse.h"
 #include "exec/cuda/kernels/kernels.h"
 #include "exec/cuda/product.h"
@@ -80,6 +82,7 @@ struct gpu_op {
     gpu_product_plan *(*plan)[2];
     gpu_heads heads; /* its arrays lie on the device */
     int32_t order;   /* embedding_dw: index in luo_job.batch.order */
+    int32_t sight;   /* attention of a block: index in luo_job.batch.sight */
 };
 
 /* Where a piece of a parameter lies on the device. f32: master is the weight's buffer, in
@@ -99,10 +102,18 @@ typedef struct gpu_order { /* for the gradient of a table: tokens lo.. sorted by
     int64_t at; /* behind the first order of a region, in values */
 } gpu_order;
 
+typedef struct gpu_sight { /* who sees whom in a block (context/sights.h) */
+    int64_t tokens;        /* of micro-batches of that length */
+    luo_block block;       /* tokens alone */
+    bool causal;
+    int64_t at; /* behind the first list of a region, in values */
+} gpu_sight;
+
 typedef struct gpu_tokens { /* of one micro-batch, on the device */
     const int32_t *of[3];   /* by luo_data */
     const int32_t *start_of, *end_of;
-    const int32_t *order; /* at gpu_order.at */
+    const int32_t *order;  /* at gpu_order.at */
+    const int32_t *sights; /* at gpu_sight.at */
 } gpu_tokens;
 
 typedef struct gpu_batch {
@@ -110,7 +121,10 @@ typedef struct gpu_batch {
     bool *runs;     /* per number: a task here has it */
     int32_t norders;
     gpu_order *order;
-    gpu_tokens *tokens; /* per micro-batch */
+    int32_t nsights;
+    gpu_sight *sight;
+    int32_t *sight_room; /* host: 2 values a token */
+    gpu_tokens *tokens;  /* per micro-batch */
     int64_t *first;     /* per micro-batch: its region in the block, in bytes */
     int64_t bytes;      /* of the block: the numbers of the step, then a region each */
     char *block;        /* device */

@@ -147,9 +147,16 @@ static luo_status bind_heads(gpu_binder *b, gpu_op *op)
     return gpu_binder_put(b, first, one * (h->g + 1), (const void **)&op->heads.heads_of_first);
 }
 
-static luo_status bind_heads_dx(gpu_binder *b, gpu_op *op)
+static luo_status bind_attention(gpu_binder *b, gpu_op *op)
 {
     LUO_TRY(bind_heads(b, op));
+    return op->b->block ? gpu_bind_block(b, op, false) : LUO_OK;
+}
+
+static luo_status bind_attention_dx(gpu_binder *b, gpu_op *op)
+{
+    LUO_TRY(bind_heads(b, op));
+    if (op->b->block) return gpu_bind_block(b, op, true);
     const gpu_type type = gpu_type_of(gpu_in(b->job, op, 3)->elem_bytes);
     need(b, gpu_attention_dx_work(op->b->rows, &op->heads, type));
     return LUO_OK;
@@ -157,9 +164,10 @@ static luo_status bind_heads_dx(gpu_binder *b, gpu_op *op)
 
 static luo_status rope(luo_rank *r, const gpu_op *op, int32_t task, bool back)
 {
-    const int32_t *positions = tokens_of(r, task)->of[LUO_DATA_POSITIONS] + op->b->lo;
     for (int32_t k = 0; k < 2; k++) {
         const luo_buffer *x = gpu_in(r->job, op, k);
+        const int32_t *positions =
+            tokens_of(r, task)->of[LUO_DATA_POSITIONS] + (k ? op->b->depth : op->b->lo);
         LUO_TRY(done(r, op,
                      gpu_rope(compute(r), x->dim[0], x->dim[1], x->dim[2],
                               (float)r->x->config.model->rope_base, back, positions,
@@ -333,8 +341,8 @@ static const kernel kernel_rope = {run_rope, NULL};
 static const kernel kernel_rope_dx = {run_rope_dx, NULL};
 static const kernel kernel_latent = {NULL, refuse_kind};
 static const kernel kernel_latent_dx = {NULL, refuse_kind};
-static const kernel kernel_attention = {run_attention, bind_heads};
-static const kernel kernel_attention_dx = {run_attention_dx, bind_heads_dx};
+static const kernel kernel_attention = {run_attention, bind_attention};
+static const kernel kernel_attention_dx = {run_attention_dx, bind_attention_dx};
 static const kernel kernel_activation = {run_activation, NULL};
 static const kernel kernel_activation_dx = {run_activation_dx, NULL};
 static const kernel kernel_add = {run_add, NULL};

@@ -4,6 +4,7 @@
  *   attention_dx.cu          backward: the choice, rows' sums, bf16 on tensor cores
  *   attention_simple.cu      f32, other head sizes and older GPUs, forward ..
  *   attention_simple_dx.cu   .. and backward
+ *   attention_block.cu       blocks of queries and keys out of order, by these
  *   attention_tile.cuh       tiles of bf16 in shared memory and their products
  *   attention_plain.cuh      tiles of f32 in shared memory and their products
  *
@@ -30,6 +31,7 @@ typedef struct gpu_head_parts {
 
 typedef struct gpu_attention_args { /* one argument of every kernel */
     int32_t t, n, g, d;
+    int32_t keys; /* t but in a block */
     bool causal;
     float scale;      /* d^-1/2 */
     float scale_log2; /* .. times log2(e) */
@@ -39,6 +41,9 @@ typedef struct gpu_attention_args { /* one argument of every kernel */
     float *rows;             /* forward writes it, backward reads it */
     float *dots, *rows_log2; /* [n x padded]: D, and rows * log2(e); of the work memory */
     int64_t padded; /* t rounded up, so that tiles of queries read past t: 0 and +inf there */
+    /* Of a block, in the order of the data: rows of queries and of keys, and who sees whom; NULL:
+     * they lie in that order, and start_of and end_of say it. */
+    const int32_t *query_row, *key_row, *key_lo, *key_hi, *query_lo, *query_hi;
     gpu_head_parts cut;
     float *part_sums; /* [2 x parts x t x g x d]: dK / scale and dV of each part */
 } gpu_attention_args;
@@ -67,6 +72,28 @@ static __device__ __forceinline__ gpu_span gpu_queries_of(const gpu_attention_ar
     const int32_t at = j < a.t ? j : a.t - 1;
     const gpu_span s = {a.causal ? at : __ldg(a.start_of + at), __ldg(a.end_of + at)};
     return s;
+}
+
+/* The same in blocks, too; for the simple kernels. */
+static __device__ __forceinline__ gpu_span gpu_any_keys_of(const gpu_attention_args &a, int32_t i)
+{
+    if (!a.key_lo) return gpu_keys_of(a, i);
+    const int32_t at = i < a.t ? i : a.t - 1;
+    const gpu_span s = {__ldg(a.key_lo + at), __ldg(a.key_hi + at)};
+    return s;
+}
+static __device__ __forceinline__ gpu_span gpu_any_queries_of(const gpu_attention_args &a,
+                                                              int32_t j)
+{
+    if (!a.query_lo) return gpu_queries_of(a, j);
+    const int32_t at = j < a.keys ? j : a.keys - 1;
+    const gpu_span s = {__ldg(a.query_lo + at), __ldg(a.query_hi + at)};
+    return s;
+}
+/* Where the i-th row in the order of the data lies. */
+static __device__ __forceinline__ int32_t gpu_row_at(const int32_t *row, int32_t i)
+{
+    return row ? __ldg(row + i) : i;
 }
 
 static inline int32_t gpu_tiles(int64_t n, int64_t tile)
@@ -106,7 +133,7 @@ static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_he
                                                          const int32_t *end_of)
 {
     gpu_attention_args a = {};
-    a.t = (int32_t)t, a.n = (int32_t)heads->n, a.g = (int32_t)heads->g, a.d = (int32_t)heads->d;
+    a.t = a.keys = (int32_t)t, a.n = (int32_t)heads->n, a.g = (int32_t)heads->g, a.d = (int32_t)heads->d;
     a.causal = heads->causal;
     a.scale = (float)(1 / sqrt((double)heads->d));
     a.scale_log2 = (float)(1.4426950408889634 / sqrt((double)heads->d));
@@ -126,6 +153,13 @@ static inline bool gpu_attention_has_tiles(gpu_type type, int64_t d)
 cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type);
 cudaError_t gpu_attention_simple_dx(cudaStream_t stream, const gpu_attention_args &a,
                                     gpu_type type);
+/* dots and rows_log2, in the order of the data; in attention_dx.cu. */
+cudaError_t gpu_attention_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
+                               gpu_array o);
+static inline int64_t gpu_padded_rows(int64_t t)
+{
+    return (t + GPU_ATTENTION_PAD - 1) / GPU_ATTENTION_PAD * GPU_ATTENTION_PAD;
+}
 /* Whether all of them can be copied 16 bytes at a time. */
 bool gpu_attention_aligned(const void *const *at, int32_t count);
 /* Whether this device has bf16 tensor cores; asked once per device. */

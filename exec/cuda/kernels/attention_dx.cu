@@ -250,7 +250,8 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
 
 enum { STAT_THREADS = 256, STAT_LANES = 8, STAT_ROWS = STAT_THREADS / STAT_LANES };
 
-/* D = sum of dO o, and rows * log2(e), a list per head; 8 threads a row. */
+/* D = sum of dO o, and rows * log2(e), a list per head; 8 threads a row. Where a query of a block
+ * sees nobody rows are -inf, and weights have to be 0: +inf, as beyond the last row. */
 template <int M>
 __global__ void __launch_bounds__(STAT_THREADS)
     attention_rows(gpu_attention_args a, gpu_array dout, gpu_array o)
@@ -258,7 +259,8 @@ __global__ void __launch_bounds__(STAT_THREADS)
     constexpr int V = gpu_width<M>;
     const int32_t head = (int32_t)blockIdx.y, part = (int32_t)threadIdx.x % STAT_LANES;
     const int32_t row = (int32_t)blockIdx.x * STAT_ROWS + (int32_t)threadIdx.x / STAT_LANES;
-    const int64_t lo = ((int64_t)row * a.n + head) * a.d, hi = row < a.t ? lo + a.d : lo;
+    const int32_t at = row < a.t ? gpu_row_at(a.query_row, row) : row;
+    const int64_t lo = ((int64_t)at * a.n + head) * a.d, hi = row < a.t ? lo + a.d : lo;
     float s = 0;
     for (int64_t i = lo + part * V; i < hi; i += STAT_LANES * V) {
         const gpu_unit<M, V> x = gpu_load_whole<M, V>(dout, i, hi);
@@ -269,12 +271,12 @@ __global__ void __launch_bounds__(STAT_THREADS)
 #pragma unroll
     for (int by = 1; by < STAT_LANES; by *= 2) s += __shfl_xor_sync(0xffffffffu, s, by);
     if (part > 0) return;
+    const float stat = row < a.t ? a.rows[(int64_t)at * a.n + head] : INFINITY;
     a.dots[head * a.padded + row] = s;
-    a.rows_log2[head * a.padded + row] =
-        row < a.t ? a.rows[(int64_t)row * a.n + head] * GPU_LOG2_E : INFINITY;
+    a.rows_log2[head * a.padded + row] = stat == -INFINITY ? INFINITY : stat * GPU_LOG2_E;
 }
 
-static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
+cudaError_t gpu_attention_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
                                gpu_array o)
 {
     const int mode = gpu_row_mode(gpu_mode(dout, o), a.d);
@@ -283,11 +285,6 @@ static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a,
 }
 
 /* ---- the choice ---- */
-
-static int64_t padded_rows(int64_t t)
-{
-    return (t + GPU_ATTENTION_PAD - 1) / GPU_ATTENTION_PAD * GPU_ATTENTION_PAD;
-}
 
 /* How the heads of groups are cut where tensor cores are used. */
 static gpu_head_parts parts_of(int64_t t, const gpu_heads *heads)
@@ -298,7 +295,7 @@ static gpu_head_parts parts_of(int64_t t, const gpu_heads *heads)
 
 size_t gpu_attention_dx_work(int64_t t, const gpu_heads *heads, gpu_type type)
 {
-    int64_t n = 2 * padded_rows(t) * heads->n;
+    int64_t n = 2 * gpu_padded_rows(t) * heads->n;
     if (t > 0 && gpu_attention_has_tiles(type, heads->d)) {
         const int64_t parts = parts_of(t, heads).parts;
         if (parts > 1) n += 2 * parts * t * heads->g * heads->d;
@@ -336,11 +333,11 @@ cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *he
     a.q = q.at, a.k = k.at, a.v = v.at, a.o = o.at, a.dout = dout.at;
     a.dq = dq.at, a.dk = dk.at, a.dv = dv.at;
     a.rows = (float *)rows; /* only read */
-    a.padded = padded_rows(t);
+    a.padded = gpu_padded_rows(t);
     a.dots = (float *)work, a.rows_log2 = a.dots + a.padded * a.n;
     bool cores = false;
     cudaError_t code = gpu_attention_tensor_cores(&cores);
-    if (code == cudaSuccess) code = launch_rows(stream, a, dout, o);
+    if (code == cudaSuccess) code = gpu_attention_rows(stream, a, dout, o);
     if (code != cudaSuccess) return code;
     const void *const at[] = {q.at, k.at, v.at, dout.at, dq.at, dk.at, dv.at, work};
     if (!cores || !gpu_attention_has_tiles(q.type, a.d) || !gpu_attention_aligned(at, 8))

@@ -30,14 +30,15 @@ template <typename T> struct plain_array { /* rows `pitch` elements apart, d wid
     const T *at;
     int64_t pitch;
     int32_t d;
+    const int32_t *row; /* where they lie; NULL: as they are counted */
 };
 
 /* Head `head` of [t x heads x d]. */
 template <typename T>
 __device__ __forceinline__ plain_array<T> plain_head(const void *at, int32_t heads, int32_t head,
-                                                     int32_t d)
+                                                     int32_t d, const int32_t *row)
 {
-    return {(const T *)at + (int64_t)head * d, (int64_t)heads * d, d};
+    return {(const T *)at + (int64_t)head * d, (int64_t)heads * d, d, row};
 }
 
 static __device__ __forceinline__ float plain_get(float x)
@@ -75,7 +76,8 @@ __device__ __forceinline__ void plain_load(float (&to)[PLAIN][PITCH], const plai
 #pragma unroll 4
     for (int r = (int)threadIdx.x / W; r < PLAIN; r += PLAIN_THREADS / W) {
         const bool in = row0 + r < end && col0 + c < from.d;
-        to[r][c] = in ? plain_get(from.at[(row0 + r) * from.pitch + col0 + c]) : 0;
+        to[r][c] =
+            in ? plain_get(from.at[gpu_row_at(from.row, row0 + r) * from.pitch + col0 + c]) : 0;
     }
 }
 
@@ -168,7 +170,7 @@ __device__ void plain_weigh(plain_shared &shared, plain_sums &sums, const plain_
 /* The block's sums, times by[row], to rows row0..end-1. */
 template <typename T>
 __device__ void plain_store(const plain_sums &sums, const float (&by)[4], T *to, int64_t pitch,
-                            int32_t d, int32_t row0, int32_t end)
+                            int32_t d, int32_t row0, int32_t end, const int32_t *at)
 {
     const int32_t col0 = (int32_t)blockIdx.z * PLAIN_WIDTH * PLAIN;
 #pragma unroll
@@ -176,7 +178,7 @@ __device__ void plain_store(const plain_sums &sums, const float (&by)[4], T *to,
         const int32_t row = row0 + 4 * plain_y() + i / 4 % 4;
         const int32_t col = col0 + i / 16 * PLAIN + 4 * plain_x() + i % 4;
         if (row < end && col < d)
-            plain_put(to + row * pitch + col, sums[i / 16][i / 4 % 4][i % 4] * by[i / 4 % 4]);
+            plain_put(to + gpu_row_at(at, row) * pitch + col, sums[i / 16][i / 4 % 4][i % 4] * by[i / 4 % 4]);
     }
 }
 

@@ -32,19 +32,20 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_forward(gpu_at
     __shared__ plain_shared shared;
     const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
     const int32_t row0 = (int32_t)(gridDim.x - 1 - blockIdx.x) * PLAIN;
-    const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d),
-                         k = plain_head<T>(a.k, a.g, kv, a.d), v = plain_head<T>(a.v, a.g, kv, a.d);
+    const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d, a.query_row),
+                         k = plain_head<T>(a.k, a.g, kv, a.d, a.key_row),
+                         v = plain_head<T>(a.v, a.g, kv, a.d, a.key_row);
     gpu_span seen[4];
     float most[4], sum[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        seen[i] = gpu_keys_of(a, row0 + 4 * plain_y() + i);
+        seen[i] = gpu_any_keys_of(a, row0 + 4 * plain_y() + i);
         most[i] = -INFINITY, sum[i] = 0;
     }
     plain_sums o;
     plain_clear(o);
-    const int32_t end = gpu_keys_of(a, row0 + PLAIN - 1).hi;
-    for (int32_t k0 = gpu_keys_of(a, row0).lo; k0 < end; k0 += PLAIN) {
+    const int32_t end = gpu_any_keys_of(a, row0 + PLAIN - 1).hi;
+    for (int32_t k0 = gpu_any_keys_of(a, row0).lo; k0 < end; k0 += PLAIN) {
         float s[4][4];
         plain_scores(shared, s, q, row0, a.t, k, k0, end);
         plain_mask(s, seen, k0, -INFINITY);
@@ -57,11 +58,13 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_forward(gpu_at
     for (int i = 0; i < 4; i++) {
         const float all = plain_row_sum(sum[i]);
         const int32_t row = row0 + 4 * plain_y() + i;
-        by[i] = 1 / all;
+        by[i] = all > 0 ? 1 / all : 0; /* in a block a query may see nobody */
         if (plain_x() == 0 && blockIdx.z == 0 && row < a.t)
-            a.rows[(int64_t)row * a.n + head] = (most[i] + log2f(all)) * GPU_LN_2;
+            a.rows[(int64_t)gpu_row_at(a.query_row, row) * a.n + head] =
+                (most[i] + log2f(all)) * GPU_LN_2;
     }
-    plain_store(o, by, (T *)a.out + (int64_t)head * a.d, q.pitch, a.d, row0, a.t);
+    plain_store(o, by, (T *)a.out + (int64_t)head * a.d, q.pitch, a.d, row0, a.t,
+                a.query_row);
 }
 
 cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type)

@@ -23,22 +23,23 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_queries(gpu_at
     __shared__ plain_shared shared;
     const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
     const int32_t row0 = (int32_t)(gridDim.x - 1 - blockIdx.x) * PLAIN;
-    const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d),
-                         dout = plain_head<T>(a.dout, a.n, head, a.d),
-                         k = plain_head<T>(a.k, a.g, kv, a.d), v = plain_head<T>(a.v, a.g, kv, a.d);
+    const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d, a.query_row),
+                         dout = plain_head<T>(a.dout, a.n, head, a.d, a.query_row),
+                         k = plain_head<T>(a.k, a.g, kv, a.d, a.key_row),
+                         v = plain_head<T>(a.v, a.g, kv, a.d, a.key_row);
     gpu_span seen[4];
     float stat[4], dots[4], by[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int32_t row = row0 + 4 * plain_y() + i;
-        seen[i] = gpu_keys_of(a, row);
+        seen[i] = gpu_any_keys_of(a, row);
         stat[i] = a.rows_log2[head * a.padded + row], dots[i] = a.dots[head * a.padded + row];
         by[i] = a.scale;
     }
     plain_sums dq;
     plain_clear(dq);
-    const int32_t end = gpu_keys_of(a, row0 + PLAIN - 1).hi;
-    for (int32_t k0 = gpu_keys_of(a, row0).lo; k0 < end; k0 += PLAIN) {
+    const int32_t end = gpu_any_keys_of(a, row0 + PLAIN - 1).hi;
+    for (int32_t k0 = gpu_any_keys_of(a, row0).lo; k0 < end; k0 += PLAIN) {
         float s[4][4], dp[4][4];
         plain_scores(shared, s, q, row0, a.t, k, k0, end);
         plain_scores(shared, dp, dout, row0, a.t, v, k0, end);
@@ -47,7 +48,8 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_queries(gpu_at
         plain_share(shared, dp);
         plain_weigh(shared, dq, k, k0, end);
     }
-    plain_store(dq, by, (T *)a.dq + (int64_t)head * a.d, q.pitch, a.d, row0, a.t);
+    plain_store(dq, by, (T *)a.dq + (int64_t)head * a.d, q.pitch, a.d, row0, a.t,
+                a.query_row);
 }
 
 /* One tile of queries of one head: what it adds to dK and dV. */
@@ -56,17 +58,18 @@ __device__ void simple_keys_tile(const gpu_attention_args &a, plain_shared &shar
                                  int32_t row0, const gpu_span (&seen)[4], int32_t head, int32_t q0,
                                  plain_sums &dk, plain_sums &dv)
 {
-    const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d),
-                         dout = plain_head<T>(a.dout, a.n, head, a.d),
-                         k = plain_head<T>(a.k, a.g, kv, a.d), v = plain_head<T>(a.v, a.g, kv, a.d);
+    const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d, a.query_row),
+                         dout = plain_head<T>(a.dout, a.n, head, a.d, a.query_row),
+                         k = plain_head<T>(a.k, a.g, kv, a.d, a.key_row),
+                         v = plain_head<T>(a.v, a.g, kv, a.d, a.key_row);
     float s[4][4], dp[4][4], stat[4], dots[4];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         const int64_t at = head * a.padded + q0 + plain_x() + 16 * j;
         stat[j] = a.rows_log2[at], dots[j] = a.dots[at];
     }
-    plain_scores(shared, s, k, row0, a.t, q, q0, a.t);
-    plain_scores(shared, dp, v, row0, a.t, dout, q0, a.t);
+    plain_scores(shared, s, k, row0, a.keys, q, q0, a.t);
+    plain_scores(shared, dp, v, row0, a.keys, dout, q0, a.t);
     plain_mask(s, seen, q0, -INFINITY);
     simple_dscores(s, dp, a.scale_log2, 0, stat, dots);
     plain_share(shared, s);
@@ -83,9 +86,9 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_keys(gpu_atten
     const int32_t kv = (int32_t)blockIdx.y, row0 = (int32_t)blockIdx.x * PLAIN;
     gpu_span seen[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) seen[i] = gpu_queries_of(a, row0 + 4 * plain_y() + i);
-    const int32_t first = gpu_queries_of(a, row0).lo / PLAIN * PLAIN;
-    const int32_t end = gpu_queries_of(a, row0 + PLAIN - 1).hi;
+    for (int i = 0; i < 4; i++) seen[i] = gpu_any_queries_of(a, row0 + 4 * plain_y() + i);
+    const int32_t first = gpu_any_queries_of(a, row0).lo / PLAIN * PLAIN;
+    const int32_t end = gpu_any_queries_of(a, row0 + PLAIN - 1).hi;
     plain_sums dk, dv;
     plain_clear(dk);
     plain_clear(dv);
@@ -95,15 +98,15 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_keys(gpu_atten
             simple_keys_tile<T>(a, shared, kv, row0, seen, __ldg(a.heads_of + i), q0, dk, dv);
     const float one[4] = {1, 1, 1, 1}, scale[4] = {a.scale, a.scale, a.scale, a.scale};
     const int64_t ldk = (int64_t)a.g * a.d, at = (int64_t)kv * a.d;
-    plain_store(dk, scale, (T *)a.dk + at, ldk, a.d, row0, a.t);
-    plain_store(dv, one, (T *)a.dv + at, ldk, a.d, row0, a.t);
+    plain_store(dk, scale, (T *)a.dk + at, ldk, a.d, row0, a.keys, a.key_row);
+    plain_store(dv, one, (T *)a.dv + at, ldk, a.d, row0, a.keys, a.key_row);
 }
 
 cudaError_t gpu_attention_simple_dx(cudaStream_t stream, const gpu_attention_args &a, gpu_type type)
 {
-    const unsigned tiles = (unsigned)gpu_tiles(a.t, PLAIN);
     const unsigned wide = (unsigned)gpu_tiles(a.d, PLAIN_WIDTH * PLAIN);
-    const dim3 keys(tiles, (unsigned)a.g, wide), queries(tiles, (unsigned)a.n, wide);
+    const dim3 keys((unsigned)gpu_tiles(a.keys, PLAIN), (unsigned)a.g, wide);
+    const dim3 queries((unsigned)gpu_tiles(a.t, PLAIN), (unsigned)a.n, wide);
     const bool f32 = type == GPU_F32;
     const cudaError_t code =
         gpu_launch(f32 ? attention_simple_keys<float> : attention_simple_keys<__nv_bfloat16>, keys,

@@ -208,6 +208,29 @@ cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *he
                              gpu_array o, const float *rows, gpu_array q, gpu_array k, gpu_array v,
                              gpu_array dq, gpu_array dk, gpu_array dv, void *work);
 
+/* ---- attention of a block: attention_block.cu; where devices have parts of sequences ---- */
+
+/* Queries q [nq x n x d] on keys and values k, v [nk x g x d], whose rows may lie in any order.
+ * sights, on the device, 3 (nq + nk) values: exec/cuda/context/sights.h. first_keys: o and rows,
+ * dq are written (0 and -inf, 0 for a query that sees nobody); else these keys' part of the softmax
+ * is merged into o and rows, and dq is added to. dk and dv are written. Types as gpu_attention. By
+ * the simple kernels. work: gpu_attention_block_work bytes. */
+typedef struct gpu_block {
+    int64_t nq, nk;
+    bool first_keys;
+    const int32_t *sights;
+} gpu_block;
+size_t gpu_attention_block_work(const gpu_block *block, const gpu_heads *heads, gpu_type type,
+                                bool back);
+cudaError_t gpu_attention_block(cudaStream_t stream, const gpu_block *block, const gpu_heads *heads,
+                                gpu_array q, gpu_array k, gpu_array v, gpu_array o, float *rows,
+                                void *work);
+/* rows: of all keys, -inf where a query sees nobody. */
+cudaError_t gpu_attention_block_dx(cudaStream_t stream, const gpu_block *block,
+                                   const gpu_heads *heads, gpu_array dout, gpu_array o,
+                                   const float *rows, gpu_array q, gpu_array k, gpu_array v,
+                                   gpu_array dq, gpu_array dk, gpu_array dv, void *work);
+
 #ifdef __cplusplus
 }
 #endif

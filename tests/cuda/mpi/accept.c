@@ -11,7 +11,6 @@
 #include "exec/state/checkpoint.h"
 #include "tests/mpi/accept.h"
 #include "tests/mpi/drain.h"
-#include "tests/mpi/packed.h"
 #include "tests/mpi/raw.h"
 
 /* Of accept.h, the first ones always, the others under LUO_SCALE: cut by all means, pipelines,
@@ -220,21 +219,6 @@ static void run_lost(tally *t)
     say(t, "lost stages");
 }
 
-/* Packed lengths, another plan in every step, or several of them; state lies with the weights, or
- * in a layout of its own. Sequences are not cut. */
-static void run_packed(tally *t)
-{
-    static const packed_kinds kinds[] = {{LUO_F32, false, true}, {LUO_BF16, false, true}};
-    const uint64_t first = luo_prop_first(), cases = t->all ? 12 : 3;
-    for (int i = 0; i < 2; i++) {
-        packed_tally p = {0};
-        for (uint64_t k = 0; k < cases; k++)
-            count(t, packed_run(t->lab, &kinds[i], first + k, &p));
-        packed_report(t->lab, &p, first, first + cases - 1);
-        say(t, i ? "packed lengths, bf16" : "packed lengths, f32");
-    }
-}
-
 /* Experts and latent attention are refused, on all ranks alike. */
 typedef enum refused { EXPERTS, LATENT } refused;
 static bool refuses(luo_lab *lab, refused what, const char *says)
@@ -277,7 +261,6 @@ static void run_all(tally *t)
     count(t, run_journeys(t->lab, t->all));
     run_given_up(t);
     say(t, "checkpoints");
-    run_packed(t);
     count(t, refuses(t->lab, EXPERTS, "has experts, for which backend cuda has no kernels"));
     count(t, refuses(t->lab, LATENT, "has latent attention, for which backend cuda has no"));
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));

@@ -1,0 +1,84 @@
+/* block.c: attention where a device has a part of the tokens of sequences: a block of queries on a
+ * block of keys at a time. Which tokens these are is the program's; who sees whom is the
+ * micro-batch's, and travels with it. */
+#include "exec/cuda/bind.h"
+
+static const luo_buffer *keys_of(const luo_job *j, const gpu_op *op, bool back)
+{
+    return gpu_in(j, op, back ? 4 : 1);
+}
+
+/* Blocks that are the same for all layers share their lists. */
+static luo_status find_sight(gpu_binder *b, gpu_op *op)
+{
+    luo_job *j = b->job;
+    gpu_batch *d = &j->batch;
+    gpu_sight s = {.tokens = j->bound.role->seg[j->bound.seg_of[op->b->instr->id]].tokens,
+                   .block = *op->b->block,
+                   .causal = op->b->heads->causal};
+    for (op->sight = 0; op->sight < d->nsights; op->sight++) {
+        const gpu_sight *x = &d->sight[op->sight];
+        if (x->tokens != s.tokens) continue;
+        if (x->block.q == s.block.q && x->block.nq == s.block.nq && x->block.k == s.block.k &&
+            x->block.nk == s.block.nk)
+            return LUO_OK;
+        s.at = x->at + gpu_sights_values(&x->block);
+    }
+    const size_t n = (size_t)d->nsights * sizeof s;
+    gpu_sight *more = luo_arena_grow(j->arena, d->sight, n, n + sizeof s);
+    if (!more) return luo_err_nomem(b->err);
+    d->sight = more;
+    d->sight[d->nsights++] = s;
+    return LUO_OK;
+}
+
+static gpu_block block_of(const luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_job *j = r->job;
+    const gpu_sight *s = &j->batch.sight[op->sight];
+    const gpu_tokens *t = &j->batch.tokens[j->bound.program->tasks[task].micro_batch];
+    return (gpu_block){.nq = s->block.nq,
+                       .nk = s->block.nk,
+                       .first_keys = op->b->block->first_keys,
+                       .sights = t->sights + s->at};
+}
+
+static luo_status run_block(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_instr *i = op->b->instr;
+    const luo_job *j = r->job;
+    const gpu_block b = block_of(r, op, task);
+    return gpu_check(&r->err,
+                     gpu_attention_block(r->x->stream[LUO_STREAM_COMPUTE], &b, &op->heads,
+                                         gpu_at(j, i->in[0], task), gpu_at(j, i->in[1], task),
+                                         gpu_at(j, i->in[2], task), gpu_at(j, i->out[0], task),
+                                         gpu_buf(j, i->out[1], task), j->work),
+                     "attention of a block");
+}
+
+static luo_status run_block_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_instr *i = op->b->instr;
+    const luo_job *j = r->job;
+    const gpu_block b = block_of(r, op, task);
+    gpu_array in[6], out[3];
+    for (int32_t k = 0; k < 6; k++) in[k] = gpu_at(j, i->in[k], task);
+    for (int32_t k = 0; k < 3; k++) out[k] = gpu_at(j, i->out[k], task);
+    return gpu_check(&r->err,
+                     gpu_attention_block_dx(r->x->stream[LUO_STREAM_COMPUTE], &b, &op->heads, in[0],
+                                            in[1], in[2].at, in[3], in[4], in[5], out[0], out[1],
+                                            out[2], j->work),
+                     "attention of a block");
+}
+
+luo_status gpu_bind_block(gpu_binder *b, gpu_op *op, bool back)
+{
+    const gpu_type type = gpu_type_of(keys_of(b->job, op, back)->elem_bytes);
+    const gpu_block block = {.nq = op->b->block->nq,
+                             .nk = op->b->block->nk,
+                             .first_keys = op->b->block->first_keys};
+    const int64_t work = (int64_t)gpu_attention_block_work(&block, &op->heads, type, back);
+    if (work > b->job->work_bytes) b->job->work_bytes = work;
+    op->run = back ? run_block_dx : run_block;
+    return find_sight(b, op);
+}

@@ -1,0 +1,72 @@
+/* kinds.c: kinds of plans that accept.c has not train like one device on host, on the cuda
+ * executor: packed sequences of unequal lengths with optimizer state in a layout of its own and
+ * steps in parts (packed.h), and sequences cut among devices (context.h). Random plans, of which a
+ * failure prints the seed; bounds as accept.c has them. Run by `mpirun -n 8`. */
+#include "exec/cuda/executor.h"
+#include "exec/cuda/job.h"
+#include "tests/mpi/context.h"
+#include "tests/mpi/packed.h"
+
+/* The models are small: state travels in pieces that are smaller yet. */
+static luo_status open_small(const luo_rank_config *config, luo_exec **out, luo_err *err)
+{
+    LUO_TRY(luo_cuda_executor.open(config, out, err));
+    (*out)->window = 1000;
+    return LUO_OK;
+}
+
+typedef struct tally {
+    luo_lab *lab;
+    int scale; /* LUO_SCALE: also what takes long */
+    int checks, failed;
+} tally;
+
+/* Another plan in every step, or several of them. */
+static void run_packed(tally *all, const packed_kinds *kinds, int cases)
+{
+    packed_tally p = {0};
+    const uint64_t first = luo_prop_first();
+    largest_error = 0;
+    for (int k = 0; k < cases; k++) packed_run(all->lab, kinds, first + (uint64_t)k, &p);
+    packed_report(all->lab, &p, first, first + (uint64_t)cases - 1);
+    all->checks += p.cases;
+    all->failed += p.failed;
+}
+
+static void run_context(tally *all, luo_dtype dtype, size_t each, int cases)
+{
+    context_tally c = {0};
+    uint64_t seed = luo_prop_first();
+    const uint64_t first = seed;
+    largest_error = 0;
+    context_run_by_hand(all->lab, dtype, dtype == LUO_BF16, each, &c);
+    for (const int wanted = c.plans + cases; c.plans < wanted; seed++)
+        context_run(all->lab, dtype, seed, &c);
+    context_report(all->lab, &c, first, seed - 1);
+    all->checks += c.plans;
+    all->failed += c.failed;
+}
+
+int main(int argc, char **argv)
+{
+    static const packed_kinds packed[] = {{LUO_F32, true, true}, {LUO_BF16, true, true}};
+    luo_lab lab;
+    luo_lab_open(&lab, &argc, &argv);
+    tally t = {.lab = &lab, .scale = luo_prop_whole() ? 5 : 1};
+    luo_rank_executor tested = luo_cuda_executor;
+    tested.open = open_small;
+    lab.executor = &tested;
+    if (lab.nranks < 8) {
+        const luo_err e = {.text = "8 ranks are needed"};
+        luo_lab_die("kinds", &e);
+    }
+    run_packed(&t, &packed[0], 3 * t.scale);
+    run_packed(&t, &packed[1], 2 * t.scale);
+    run_context(&t, LUO_F32, t.scale > 1 ? 1 : 4, 4 * t.scale);
+    run_context(&t, LUO_BF16, t.scale > 1 ? 1 : 4, 3 * t.scale);
+    if (lab.rank == 0)
+        printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n",
+               100 * (t.checks - t.failed) / t.checks, t.checks, t.failed);
+    luo_lab_close(&lab);
+    return t.failed > 0;
+}
