@@ -81,7 +81,7 @@ static int64_t region_values(const luo_job *j, int64_t tokens)
     for (int32_t i = 0; i < j->batch.norders; i++)
         if (j->batch.order[i].tokens == tokens) n += j->batch.order[i].rows;
     for (int32_t i = 0; i < j->batch.nsights; i++)
-        if (j->batch.sight[i].tokens == tokens) n += gpu_sights_values(&j->batch.sight[i].block);
+        if (j->batch.sight[i].tokens == tokens) n += gpu_sight_values(&j->batch.sight[i]);
     return n;
 }
 
@@ -182,14 +182,29 @@ static void fill_documents(const luo_documents *docs, int32_t *start_of, int32_t
         }
 }
 
-static void fill_sights(const gpu_batch *d, const luo_micro_batch *mb, int32_t *at)
+/* start_of, end_of: of the micro-batch. */
+static void cut_documents(const luo_block *b, const int32_t *start_of, const int32_t *end_of,
+                          int32_t *at)
 {
-    if (!mb->source) return; /* sequences of this pipeline are whole */
+    for (int64_t i = 0; i < b->nq; i++) {
+        at[i] = start_of[b->q + i] - (int32_t)b->q;
+        at[b->nq + i] = end_of[b->q + i] - (int32_t)b->q;
+    }
+}
+
+/* region: of the micro-batch, whose documents are filled in. */
+static void fill_sights(const gpu_batch *d, const luo_micro_batch *mb, const int32_t *region,
+                        int32_t *at)
+{
+    const int64_t t = mb->tokens;
     int32_t *order = d->sight_room;
-    gpu_sights_order(mb, order, order + mb->tokens);
+    if (mb->source && d->nsights > 0) gpu_sights_order(mb, order, order + t);
     for (int32_t i = 0; i < d->nsights; i++) {
         const gpu_sight *s = &d->sight[i];
-        if (s->tokens == mb->tokens)
+        if (s->tokens != t) continue;
+        if (s->whole)
+            cut_documents(&s->block, region + 3 * t, region + 4 * t, at + s->at);
+        else
             gpu_sights_fill(mb, order, &s->block, s->causal, at + s->at);
     }
 }
@@ -207,7 +222,7 @@ static void fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
     memcpy(at + t, mb.labels, bytes);
     memcpy(at + 2 * t, mb.positions, bytes);
     if (!mb.source) fill_documents(&mb.docs, at + 3 * t, at + 4 * t);
-    fill_sights(d, &mb, at + (d->tokens[m].sights - d->tokens[m].of[0]));
+    fill_sights(d, &mb, at, at + (d->tokens[m].sights - d->tokens[m].of[0]));
     for (int32_t i = 0; i < d->norders; i++) {
         const gpu_order *o = &d->order[i];
         if (o->tokens != t) continue;

@@ -1,7 +1,6 @@
 /* bind.c: one program on one GPU: memory laid out once, instructions turned into a table
  * that a step only walks. */
 #include "exec/cuda/bind.h"
-#include "core/plan/annotated.h"
 #include "core/plan/replan/reroute.h"
 
 #include <stdlib.h>
@@ -211,10 +210,6 @@ static luo_status refuse(const luo_plan *p, const luo_model *model, luo_err *err
                            "plan `%s` reroutes micro-batches under schedule zb_h2, whose messages "
                            "can wait for each other for ever where communication begins in the "
                            "order of issue, as NCCL's; schedule zb_h1 is expected.", p->name);
-    if (luo_plan_is_annotated(p))
-        return luo_err_set(err, LUO_EUNSUP,
-                           "plan `%s` annotates every tensor, and backend cuda adds no complete "
-                           "summands to partial ones; run it on host, or simulate it.", p->name);
     return LUO_OK;
 }
 

@@ -35,6 +35,8 @@ luo_status gpu_run_nothing(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_bind_update(gpu_binder *b);
 /* context/block.c: of an attention whose heads are bound. */
 luo_status gpu_bind_block(gpu_binder *b, gpu_op *op, bool back);
+/* .. which has whole documents, all of the micro-batch or some. */
+luo_status gpu_bind_documents(gpu_binder *b, gpu_op *op);
 /* apart/ */
 luo_status gpu_bind_copies(gpu_binder *b);
 luo_status gpu_bind_parts(gpu_binder *b);

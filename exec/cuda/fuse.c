@@ -122,6 +122,7 @@ static bool adds(const fuser *f, const chain *c, int32_t i, int32_t value, bool 
     const luo_op_kind kind = f->b->op[i].kind;
     if (x->kind != LUO_INSTR_COMPUTE || x->nin != 2 || x->nout != 1) return false;
     if (kind != LUO_OP_BIAS && kind != LUO_OP_ADD) return false;
+    if (f->b->op[i].left_out) return false; /* another device adds it */
     *bias = kind == LUO_OP_BIAS;
     if (*bias && x->in[0] != value) return false;
     *other = x->in[x->in[0] == value ? 1 : 0];

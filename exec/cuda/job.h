@@ -82,7 +82,7 @@ struct gpu_op {
     gpu_product_plan *(*plan)[2];
     gpu_heads heads; /* its arrays lie on the device */
     int32_t order;   /* embedding_dw: index in luo_job.batch.order */
-    int32_t sight;   /* attention of a block: index in luo_job.batch.sight */
+    int32_t sight;   /* attention: index in luo_job.batch.sight; -1: the micro-batch's documents */
 };
 
 /* Where a piece of a parameter lies on the device. f32: master is the weight's buffer, in
@@ -102,12 +102,17 @@ typedef struct gpu_order { /* for the gradient of a table: tokens lo.. sorted by
     int64_t at; /* behind the first order of a region, in values */
 } gpu_order;
 
-typedef struct gpu_sight { /* who sees whom in a block (context/sights.h) */
+typedef struct gpu_sight { /* lists of an attention that sees a part of a micro-batch */
     int64_t tokens;        /* of micro-batches of that length */
     luo_block block;       /* tokens alone */
+    bool whole; /* of whole documents (gpu_documents); else of a block (context/sights.h) */
     bool causal;
     int64_t at; /* behind the first list of a region, in values */
 } gpu_sight;
+
+typedef struct gpu_documents { /* per token its document's first, and the one after its last */
+    const int32_t *start_of, *end_of;
+} gpu_documents;
 
 typedef struct gpu_tokens { /* of one micro-batch, on the device */
     const int32_t *of[3];   /* by luo_data */
@@ -303,6 +308,11 @@ luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_amend(luo_rank *r, const gpu_op *op, int32_t task);
 gpu_piece gpu_piece_at(const luo_job *j, int32_t piece);
 gpu_step_block gpu_step_numbers(const luo_job *j, int64_t step, int64_t targets);
+
+/* context/block.c: documents among the tokens that an attention has, counted from the first. */
+gpu_documents gpu_documents_of(const luo_rank *r, const gpu_op *op, int32_t task);
+/* Values that the lists take. */
+int64_t gpu_sight_values(const gpu_sight *sight);
 
 /* apart/copies.c: weights whose state lies here in a layout of its own. */
 luo_status gpu_copy_weights(luo_rank *r);

@@ -47,9 +47,12 @@ static const gpu_tokens *tokens_of(const luo_rank *r, int32_t task)
 
 static luo_status run_bias(luo_rank *r, const gpu_op *op, int32_t task)
 {
+    const gpu_array x = in_of(r, op, 0, task);
+    if (op->b->left_out)
+        return done(r, op,
+                    gpu_add(compute(r), op->b->rows * op->b->cols, 1, &x, out_of(r, op, 0, task)));
     return done(r, op,
-                gpu_bias(compute(r), op->b->rows, op->b->cols, in_of(r, op, 0, task),
-                         in_of(r, op, 1, task), out_of(r, op, 0, task)));
+                gpu_bias(compute(r), op->b->rows, op->b->cols, x, in_of(r, op, 1, task), out_of(r, op, 0, task)));
 }
 
 static luo_status bind_bias_dw(gpu_binder *b, gpu_op *op)
@@ -117,8 +120,14 @@ static luo_status bind_norm_dw(gpu_binder *b, gpu_op *op)
 static luo_status run_norm_dw(luo_rank *r, const gpu_op *op, int32_t task)
 {
     const luo_instr *i = op->b->instr;
-    const bool add = gpu_adds(r, i->out[0]);
-    if (i->nout > 1) (void)gpu_adds(r, i->out[1]);
+    bool add = gpu_adds(r, i->out[0]);
+    const bool adds = i->nout > 1 ? gpu_adds(r, i->out[1]) : add;
+    if (add != adds) { /* one is summed over micro-batches, the other not: it begins with zeros */
+        const gpu_array zero = out_of(r, op, add, task);
+        const size_t bytes = (size_t)(op->b->cols * gpu_elem(zero.type));
+        LUO_TRY(done(r, op, cudaMemsetAsync(zero.at, 0, bytes, compute(r))));
+        add = true;
+    }
     const gpu_array none = {0}, db = i->nout > 1 ? out_of(r, op, 1, task) : none;
     return done(r, op,
                 gpu_norm_dw(compute(r), op->b->rows, op->b->cols, eps_of(r), in_of(r, op, 0, task),
@@ -150,7 +159,7 @@ static luo_status bind_heads(gpu_binder *b, gpu_op *op)
 static luo_status bind_attention(gpu_binder *b, gpu_op *op)
 {
     LUO_TRY(bind_heads(b, op));
-    return op->b->block ? gpu_bind_block(b, op, false) : LUO_OK;
+    return op->b->block ? gpu_bind_block(b, op, false) : gpu_bind_documents(b, op);
 }
 
 static luo_status bind_attention_dx(gpu_binder *b, gpu_op *op)
@@ -159,7 +168,7 @@ static luo_status bind_attention_dx(gpu_binder *b, gpu_op *op)
     if (op->b->block) return gpu_bind_block(b, op, true);
     const gpu_type type = gpu_type_of(gpu_in(b->job, op, 3)->elem_bytes);
     need(b, gpu_attention_dx_work(op->b->rows, &op->heads, type));
-    return LUO_OK;
+    return gpu_bind_documents(b, op);
 }
 
 static luo_status rope(luo_rank *r, const gpu_op *op, int32_t task, bool back)
@@ -188,21 +197,21 @@ static luo_status run_rope_dx(luo_rank *r, const gpu_op *op, int32_t task)
 
 static luo_status run_attention(luo_rank *r, const gpu_op *op, int32_t task)
 {
-    const gpu_tokens *t = tokens_of(r, task);
+    const gpu_documents t = gpu_documents_of(r, op, task);
     return done(r, op,
-                gpu_attention(compute(r), op->b->rows, &op->heads, t->start_of, t->end_of,
+                gpu_attention(compute(r), op->b->rows, &op->heads, t.start_of, t.end_of,
                               in_of(r, op, 0, task), in_of(r, op, 1, task), in_of(r, op, 2, task),
                               out_of(r, op, 0, task), out_of(r, op, 1, task).at));
 }
 
 static luo_status run_attention_dx(luo_rank *r, const gpu_op *op, int32_t task)
 {
-    const gpu_tokens *t = tokens_of(r, task);
+    const gpu_documents t = gpu_documents_of(r, op, task);
     gpu_array in[6], out[3];
     for (int32_t k = 0; k < 6; k++) in[k] = in_of(r, op, k, task);
     for (int32_t k = 0; k < 3; k++) out[k] = out_of(r, op, k, task);
     return done(r, op,
-                gpu_attention_dx(compute(r), op->b->rows, &op->heads, t->start_of, t->end_of, in[0],
+                gpu_attention_dx(compute(r), op->b->rows, &op->heads, t.start_of, t.end_of, in[0],
                                  in[1], in[2].at, in[3], in[4], in[5], out[0], out[1], out[2],
                                  r->job->work));
 }
@@ -232,14 +241,13 @@ static luo_status run_activation_dx(luo_rank *r, const gpu_op *op, int32_t task)
                               out_of(r, op, 1, task)));
 }
 
-enum { SUMMANDS = 8 }; /* no operation of the graph has more operands */
-
 static luo_status run_add(luo_rank *r, const gpu_op *op, int32_t task)
 {
-    gpu_array x[SUMMANDS];
-    for (int32_t k = 0; k < op->b->instr->nin; k++) x[k] = in_of(r, op, k, task);
-    return done(r, op,
-                gpu_add(compute(r), op->b->rows, op->b->instr->nin, x, out_of(r, op, 0, task)));
+    gpu_array x[LUO_SUMMANDS];
+    int32_t n = 0;
+    for (int32_t k = 0; k < op->b->instr->nin; k++)
+        if (!(op->b->left_out >> k & 1)) x[n++] = in_of(r, op, k, task);
+    return done(r, op, gpu_add(compute(r), op->b->rows, n, x, out_of(r, op, 0, task)));
 }
 
 /* A contribution that arrived by communication, onto the running sum. */

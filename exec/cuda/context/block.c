@@ -1,28 +1,36 @@
-/* block.c: attention where a device has a part of the tokens of sequences: a block of queries on a
- * block of keys at a time. Which tokens these are is the program's; who sees whom is the
- * micro-batch's, and travels with it. */
+/* block.c: attention where a device has a part of the tokens: some whole documents, or a block of
+ * queries on a block of keys at a time. Which tokens these are is the program's; who sees whom is
+ * the micro-batch's, and travels with it. */
 #include "exec/cuda/bind.h"
 
-static const luo_buffer *keys_of(const luo_job *j, const gpu_op *op, bool back)
+int64_t gpu_sight_values(const gpu_sight *s)
 {
-    return gpu_in(j, op, back ? 4 : 1);
+    return s->whole ? 2 * s->block.nq : gpu_sights_values(&s->block);
 }
 
-/* Blocks that are the same for all layers share their lists. */
-static luo_status find_sight(gpu_binder *b, gpu_op *op)
+static int64_t tokens_of(const luo_job *j, const gpu_op *op)
+{
+    return j->bound.role->seg[j->bound.seg_of[op->b->instr->id]].tokens;
+}
+
+static bool are_same(const gpu_sight *x, const gpu_sight *y)
+{
+    return x->whole == y->whole && x->block.q == y->block.q && x->block.nq == y->block.nq &&
+           x->block.k == y->block.k && x->block.nk == y->block.nk;
+}
+
+/* What is the same for all layers shares its lists. */
+static luo_status find_sight(gpu_binder *b, gpu_op *op, gpu_sight s)
 {
     luo_job *j = b->job;
     gpu_batch *d = &j->batch;
-    gpu_sight s = {.tokens = j->bound.role->seg[j->bound.seg_of[op->b->instr->id]].tokens,
-                   .block = *op->b->block,
-                   .causal = op->b->heads->causal};
+    s.tokens = tokens_of(j, op);
+    s.causal = op->b->heads->causal;
     for (op->sight = 0; op->sight < d->nsights; op->sight++) {
         const gpu_sight *x = &d->sight[op->sight];
         if (x->tokens != s.tokens) continue;
-        if (x->block.q == s.block.q && x->block.nq == s.block.nq && x->block.k == s.block.k &&
-            x->block.nk == s.block.nk)
-            return LUO_OK;
-        s.at = x->at + gpu_sights_values(&x->block);
+        if (are_same(x, &s)) return LUO_OK;
+        s.at = x->at + gpu_sight_values(x);
     }
     const size_t n = (size_t)d->nsights * sizeof s;
     gpu_sight *more = luo_arena_grow(j->arena, d->sight, n, n + sizeof s);
@@ -32,15 +40,38 @@ static luo_status find_sight(gpu_binder *b, gpu_op *op)
     return LUO_OK;
 }
 
+/* ---- whole documents ---- */
+
+luo_status gpu_bind_documents(gpu_binder *b, gpu_op *op)
+{
+    op->sight = -1;
+    if (op->b->rows == tokens_of(b->job, op)) return LUO_OK;
+    return find_sight(b, op,
+                      (gpu_sight){.whole = true, .block = {.q = op->b->lo, .nq = op->b->rows}});
+}
+
+static const gpu_tokens *micro_batch_of(const luo_rank *r, int32_t task)
+{
+    return &r->job->batch.tokens[r->job->bound.program->tasks[task].micro_batch];
+}
+
+gpu_documents gpu_documents_of(const luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const gpu_tokens *t = micro_batch_of(r, task);
+    if (op->sight < 0) return (gpu_documents){t->start_of, t->end_of};
+    const int32_t *at = t->sights + r->job->batch.sight[op->sight].at;
+    return (gpu_documents){at, at + op->b->rows};
+}
+
+/* ---- blocks ---- */
+
 static gpu_block block_of(const luo_rank *r, const gpu_op *op, int32_t task)
 {
-    const luo_job *j = r->job;
-    const gpu_sight *s = &j->batch.sight[op->sight];
-    const gpu_tokens *t = &j->batch.tokens[j->bound.program->tasks[task].micro_batch];
+    const gpu_sight *s = &r->job->batch.sight[op->sight];
     return (gpu_block){.nq = s->block.nq,
                        .nk = s->block.nk,
                        .first_keys = op->b->block->first_keys,
-                       .sights = t->sights + s->at};
+                       .sights = micro_batch_of(r, task)->sights + s->at};
 }
 
 static luo_status run_block(luo_rank *r, const gpu_op *op, int32_t task)
@@ -73,12 +104,12 @@ static luo_status run_block_dx(luo_rank *r, const gpu_op *op, int32_t task)
 
 luo_status gpu_bind_block(gpu_binder *b, gpu_op *op, bool back)
 {
-    const gpu_type type = gpu_type_of(keys_of(b->job, op, back)->elem_bytes);
+    const gpu_type type = gpu_type_of(gpu_in(b->job, op, back ? 4 : 1)->elem_bytes);
     const gpu_block block = {.nq = op->b->block->nq,
                              .nk = op->b->block->nk,
                              .first_keys = op->b->block->first_keys};
     const int64_t work = (int64_t)gpu_attention_block_work(&block, &op->heads, type, back);
     if (work > b->job->work_bytes) b->job->work_bytes = work;
     op->run = back ? run_block_dx : run_block;
-    return find_sight(b, op);
+    return find_sight(b, op, (gpu_sight){.block = *op->b->block});
 }

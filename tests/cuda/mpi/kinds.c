@@ -1,10 +1,11 @@
 /* kinds.c: kinds of plans that accept.c has not train like one device on host, on the cuda
  * executor: packed sequences of unequal lengths with optimizer state in a layout of its own and
- * steps in parts (packed.h), and sequences cut among devices (context.h). Random plans, of which a
- * failure prints the seed; bounds as accept.c has them. Run by `mpirun -n 8`. */
+ * steps in parts (packed.h), sequences cut among devices (context.h), and annotated plans with
+ * partial sums and complete summands (hap.h). Random plans, of which a failure prints the seed; bounds as accept.c has them. Run by `mpirun -n 8`. */
 #include "exec/cuda/executor.h"
 #include "exec/cuda/job.h"
 #include "tests/mpi/context.h"
+#include "tests/mpi/hap.h"
 #include "tests/mpi/packed.h"
 
 /* The models are small: state travels in pieces that are smaller yet. */
@@ -47,9 +48,52 @@ static void run_context(tally *all, luo_dtype dtype, size_t each, int cases)
     all->failed += c.failed;
 }
 
-int main(int argc, char **argv)
+/* A draw may lead to an operation whose operands cannot be brought to any of its rules. */
+static void run_hap(tally *all, luo_dtype dtype, int cases)
+{
+    int ran = 0, failed = 0;
+    const uint64_t first = luo_prop_first();
+    largest_error = 0;
+    for (int k = 0; k < cases; k++) {
+        bool drawn;
+        failed += !hap_run(all->lab, dtype, first + (uint64_t)k, &drawn);
+        ran += drawn;
+    }
+    if (all->lab->rank == 0)
+        printf("seeds %llu..%llu: %d annotated plans, worst error %.2g\n",
+               (unsigned long long)first, (unsigned long long)first + (unsigned)cases - 1, ran,
+               largest_error);
+    all->checks += ran + 1;
+    all->failed += failed + (ran < cases * 3 / 4);
+}
+
+/* LUO_KIND names one of them. */
+static bool is_wanted(const char *name)
+{
+    const char *only = getenv("LUO_KIND");
+    return !only || strcmp(only, name) == 0;
+}
+
+static void run_all(tally *t)
 {
     static const packed_kinds packed[] = {{LUO_F32, true, true}, {LUO_BF16, true, true}};
+    const size_t each = t->scale > 1 ? 1 : 8;
+    if (is_wanted("packed")) {
+        run_packed(t, &packed[0], 2 * t->scale);
+        run_packed(t, &packed[1], 2 * t->scale);
+    }
+    if (is_wanted("context")) {
+        run_context(t, LUO_F32, each, 3 * t->scale);
+        run_context(t, LUO_BF16, each, 2 * t->scale);
+    }
+    if (is_wanted("hap")) {
+        run_hap(t, LUO_F32, 4 * t->scale);
+        run_hap(t, LUO_BF16, 3 * t->scale);
+    }
+}
+
+int main(int argc, char **argv)
+{
     luo_lab lab;
     luo_lab_open(&lab, &argc, &argv);
     tally t = {.lab = &lab, .scale = luo_prop_whole() ? 5 : 1};
@@ -60,10 +104,7 @@ int main(int argc, char **argv)
         const luo_err e = {.text = "8 ranks are needed"};
         luo_lab_die("kinds", &e);
     }
-    run_packed(&t, &packed[0], 3 * t.scale);
-    run_packed(&t, &packed[1], 2 * t.scale);
-    run_context(&t, LUO_F32, t.scale > 1 ? 1 : 4, 4 * t.scale);
-    run_context(&t, LUO_BF16, t.scale > 1 ? 1 : 4, 3 * t.scale);
+    run_all(&t);
     if (lab.rank == 0)
         printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n",
                100 * (t.checks - t.failed) / t.checks, t.checks, t.failed);
