@@ -29,6 +29,8 @@ plan() { # NAME STAGES: two pipelines of two micro-batches
 two='{"micro_batches": 2, "stages": [{"layers": [[0, 2]], "devices": [2, 3]}]}'
 plan four '{"micro_batches": 2, "stages": [{"layers": [[0, 1]], "devices": [0]}, {"layers": [[1, 2]], "devices": [1]}]}, '"$two"
 plan six '{"micro_batches": 2, "stages": [{"layers": [[0, 1]], "devices": [0, 1]}, {"layers": [[1, 2]], "devices": [4, 5]}]}, '"$two"
+plan cut '{"micro_batches": 2, "stages": [{"layers": [[0, 1]], "devices": [0]}, {"layers": [[1, 2]], "devices": [1]}]}, {"micro_batches": 2, "stages": [{"layers": [[0, 2]], "devices": [2, 3], "context_parallel": 2}]}'
+sed -i 's/"pipelines"/"state_layout": {"data": 1, "tensor": 2, "pipeline": 2, "devices": [3, 0, 1, 2]}, &/' "$tmp/cut.json"
 bare="--model $tmp/model.yaml --cluster $tmp/nodes.yaml --seed 3"
 cuda() { local out=$1 want=$2 L=$C; shift 2; run "$out" "$want" run "$@" --backend cuda --plots off --limit-s 600; }
 start() { # OUT arguments..: a run on the stand-in in the background; pid
@@ -83,6 +85,12 @@ check "killed, and from host to cuda: losses" near 1e-4 <(curve "$table") <(curv
 check "bf16" cuda short 0 "$tmp/four.json" $bare --ranks 4 --steps 5 --dtype bf16
 check "bf16: losses" near 1e-3 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan" | head -n 5)
 check "bf16: other losses" eval '! near 1e-6 <(curve "$tmp/short/plan") <(curve "$tmp/host/plan" | head -n 5) >/dev/null'
+
+# ---- optimizer state in a layout of its own, sequences cut among devices ----
+check "cut: host" host cuthost 0 "$tmp/cut.json" $bare --ranks 4 --steps 4
+check "cut: cuda" cuda cut 0 "$tmp/cut.json" $bare --ranks 4 --steps 4
+check "cut: programs of host" [ "$(manifest "$tmp/cut/plan" program_hash)" = "$(manifest "$tmp/cuthost/plan" program_hash)" ]
+check "cut: losses of host" near 1e-4 <(curve "$tmp/cut/plan") <(curve "$tmp/cuthost/plan")
 
 # ---- a straggler, which spins, and a device that withdraws: as the simulator has it ----
 cat >"$tmp/day.yaml" <<END

@@ -46,12 +46,15 @@ column_parts<[01]>       units v4 edge:1 / 32:8
 squares_of_chunks<[01]>  units v4 edge:2 64:2 / 64:1
 update<0>                units v4 edge:2 32:4 64:16 / v4 v2 edge:3 32:2
 update<1>                units v4 v2 edge:2 32:4 64:16 / v4 v2 edge:3 32:2
+sum_gradients<0>         units v4 edge:4 32:2 64:4 / v4 edge:4 32:2
+sum_gradients<1>         units v4 v2 edge:4 32:2 64:4 / v4 v2 edge:4 32:2
 round_weights            units v4 edge:2 32:1 64:2 / v2 edge:2
 copy_segments<unsignedint>    units v4 64:64 32:2 / v4 32:2
 copy_segments<unsignedshort>  units v4 64:64 16:2 / v4 16:2
-attention_rows<[01]>     units v4 32:1 / 32:2
+attention_rows<[01]>     units v4 32:2 / 32:2
+attention_merge<[01]>    units v4 32:2 / v4 32:1
 attention_join           units v4 / v4
-(norm|norm_d[xw]|bias|rope|embedding|embedding_dw|pointwise|add|row_max|row_sum|loss_dx|column_parts|attention_rows)<2(,.*)?>  any
+(norm|norm_d[xw]|bias|rope|embedding|embedding_dw|pointwise|add|row_max|row_sum|loss_dx|column_parts|attention_rows|attention_merge)<2(,.*)?>  any
 columns_finish           one
 row_target               one
 loss                     one

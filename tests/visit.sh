@@ -21,8 +21,8 @@ made_up() {
     local b=$tmp/build p
     program $b/tests/gpu/facts <<<'echo "device NVIDIA H100 made up"'
     program $b/tests/gpu/startup <<<'echo mode,what,s,used_bytes; sleep 0.7; echo "$CUDA_MODULE_LOADING,context,0.5,1000"'
-    for p in check_kernels check_products check_attention check_kernels_step check_exec check_state_gpu check_watch_gpu \
-        mpi/check_comm mpi/check_comm_faults mpi/ranks mpi/accept; do
+    for p in check_kernels check_products check_attention check_block check_kernels_step check_exec check_state_gpu check_watch_gpu \
+        mpi/check_comm mpi/check_comm_faults mpi/ranks mpi/accept mpi/kinds; do
         program $b/tests/cuda/$p <<<'echo "100%: Checks: 3, Failures: 0, Errors: 0"'
     done
     program $b/tests/cuda/mpi/check_comm_faults <<<'sleep 0.7; echo "100%: Checks: 3, Failures: 0, Errors: 0"'

@@ -29,13 +29,13 @@ cd "$(dirname "$0")/../.." || exit 1
 plan_of_visit() {
     cat <<'END'
 facts 70 device:20 startup-eager:30 startup-lazy:30
-correct 240 check_kernels:60 check_products:60 check_attention:60 check_kernels_step:60 check_exec:120 check_state_gpu:60 check_watch_gpu:30 one-rank:60
-rates 240 bench_kernels:100 bench_attention:100 bench_products:100
+correct 240 check_kernels:60 check_products:60 check_attention:60 check_block:60 check_kernels_step:60 check_exec:120 check_state_gpu:60 check_watch_gpu:30 one-rank:60
+rates 180 bench_kernels:100 bench_attention:100 bench_products:100
 train 180 graphs:90 no-graphs:90
 torch 240 torch-autocast:120 torch-master:120
 calibrate 270 calibrate:150 predicted:60 operations:60
-sanitize 200 memcheck-kernels:60 memcheck-attention:60 racecheck-kernels:60 racecheck-attention:60
-ranks 240 check_comm:60 check_comm_faults:90 ranks:90 accept:90
+sanitize 140 memcheck-kernels:60 memcheck-attention:60 racecheck-kernels:60 racecheck-attention:60
+ranks 360 check_comm:60 check_comm_faults:90 ranks:90 accept:90 packed:75 context:60 annotated:60
 END
 }
 
@@ -201,6 +201,7 @@ body() {
     startup-lazy) startup LAZY ;;
     one-rank) checked plain one-rank one_rank ;;
     check_comm | check_comm_faults | ranks | accept) several "$item" ;;
+    packed | context | annotated) export LUO_KIND=$item; several kinds ;;
     check_*) test_program "$item" ;;
     bench_products) read -r m q n _ <<<"$model"; rate bench_products "$m" $((q * n)) "$type" ;;
     bench_*) rate "$item" ;;

@@ -10,6 +10,7 @@ namespace
 enum { MERGE_THREADS = 256, MERGE_LANES = 8, MERGE_ROWS = MERGE_THREADS / MERGE_LANES };
 
 /* n rows of d elements; 8 threads a row. A row that sees nobody here stays as it was. */
+template <int M>
 __global__ void __launch_bounds__(MERGE_THREADS)
     attention_merge(int64_t n, int32_t d, gpu_array fresh, const float *fresh_rows, gpu_array o,
                     float *rows)
@@ -22,8 +23,16 @@ __global__ void __launch_bounds__(MERGE_THREADS)
     if (got == -INFINITY) return;
     const float top = fmaxf(had, got), sum = top + logf(expf(had - top) + expf(got - top));
     const float keep = expf(had - sum), add = expf(got - sum);
-    for (int64_t i = row * d + part; i < (row + 1) * d; i += MERGE_LANES)
-        gpu_put(o, i, keep * gpu_get(o, i) + add * gpu_get(fresh, i));
+    constexpr int V = gpu_width<M>;
+    const int64_t hi = (row + 1) * d;
+    for (int64_t i = row * d + part * V; i < hi; i += MERGE_LANES * V) {
+        const gpu_unit<M, V> x = gpu_load_whole<M, V>(o, i, hi);
+        const gpu_unit<M, V> y = gpu_load_whole<M, V>(fresh, i, hi);
+        float v[V];
+#pragma unroll
+        for (int e = 0; e < V; e++) v[e] = keep * gpu_value(x, e) + add * gpu_value(y, e);
+        gpu_store_whole<M, V>(o, i, hi, v);
+    }
     if (part == 0) rows[row] = sum;
 }
 
@@ -85,7 +94,8 @@ cudaError_t gpu_attention_block(cudaStream_t stream, const gpu_block *block, con
     const cudaError_t code = gpu_attention_simple(stream, a, q.type);
     if (code != cudaSuccess || block->first_keys) return code;
     const int64_t n = block->nq * heads->n;
-    return gpu_launch(attention_merge, gpu_blocks(n, MERGE_ROWS), MERGE_THREADS, 0, stream, n, a.d,
+    const int mode = gpu_row_mode(gpu_mode(o, fresh), a.d);
+    return gpu_launch(GPU_OF_MODE(mode, attention_merge), gpu_blocks(n, MERGE_ROWS), MERGE_THREADS, 0, stream, n, a.d,
                       fresh, static_cast<const float *>(fresh_rows), o, rows);
 }
 

@@ -86,7 +86,7 @@ static void run_all(tally *t)
         run_context(t, LUO_F32, each, 3 * t->scale);
         run_context(t, LUO_BF16, each, 2 * t->scale);
     }
-    if (is_wanted("hap")) {
+    if (is_wanted("annotated")) {
         run_hap(t, LUO_F32, 4 * t->scale);
         run_hap(t, LUO_BF16, 3 * t->scale);
     }
