@@ -63,7 +63,7 @@ squares_of_all           one
 stamp                    one
 spin                     one
 delay                    one
-attention_(forward|keys|queries)<(64|128),(false|true)>  tiles
+attention_(forward|keys|queries)<(64|128),(false|true),(false|true)>  tiles
 attention_simple_(forward|keys|queries)<(float|__nv_bfloat16)>  tiles
 END
 

@@ -186,7 +186,7 @@ static void draw_heads(kase *k)
     gpu_case *c = &k->c;
     int32_t at = 0;
     k->n = gpu_case_draw(c, 1, MOST_HEADS), k->g = gpu_case_draw(c, 1, k->n);
-    k->d = gpu_case_coin(c) ? 8 * gpu_case_draw(c, 1, 4) : gpu_case_draw(c, 1, 150);
+    k->d = gpu_case_coin(c) ? 8 * gpu_case_draw(c, 1, 16) : gpu_case_draw(c, 1, 150);
     k->type = gpu_case_coin(c) ? GPU_F32 : GPU_BF16;
     met.halves += k->type == GPU_BF16;
     for (int64_t j = 0; j < k->n; j++) k->kv_of[j] = (int32_t)gpu_case_draw(c, 0, k->g - 1);

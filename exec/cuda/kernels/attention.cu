@@ -82,7 +82,8 @@ __device__ __forceinline__ void forward_softmax(float scale, float (&s)[FWD_MT][
         }
 }
 
-/* 1 / l for each row, and its statistic. */
+/* 1 / l for each row, 0 for one that sees nobody, and its statistic. */
+template <bool BLOCK>
 __device__ __forceinline__ void forward_finish(const gpu_attention_args &a, int32_t head,
                                                int32_t row0, const row_values &most,
                                                const row_values &sum, row_values &by)
@@ -95,15 +96,15 @@ __device__ __forceinline__ void forward_finish(const gpu_attention_args &a, int3
             float all = sum[m][low];
             all += __shfl_xor_sync(0xffffffffu, all, 1);
             all += __shfl_xor_sync(0xffffffffu, all, 2);
-            by[m][low] = 1 / all;
+            by[m][low] = BLOCK && !(all > 0) ? 0 : 1 / all;
             const int32_t row = row0 + 16 * m + 8 * low + lane / 4;
             if (lane % 4 == 0 && row < a.t)
-                a.rows[(int64_t)row * a.n + head] =
+                a.rows[tile_row<BLOCK>(a.query_row, row) * a.n + head] =
                     (most[m][low] * a.scale_log2 + log2f(all)) * GPU_LN_2;
         }
 }
 
-template <int D, bool WHOLE>
+template <int D, bool WHOLE, bool BLOCK>
 __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attention_args a)
 {
     const int32_t d = WHOLE ? D : a.d;
@@ -115,11 +116,13 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attenti
     const __nv_bfloat16 *q = (const __nv_bfloat16 *)a.q + head * d;
     const __nv_bfloat16 *k = (const __nv_bfloat16 *)a.k + kv * d;
     const __nv_bfloat16 *v = (const __nv_bfloat16 *)a.v + kv * d;
-    tile_load<D, FWD_QUERIES>(sq, q, ldq, d, row0, a.t);
+    tile_fetch<D, FWD_QUERIES, BLOCK>(sq, q, a.query_row, ldq, d, row0, a.t);
 
-    const int32_t begin = gpu_keys_of(a, row0).lo, end = gpu_keys_of(a, row0 + FWD_QUERIES - 1).hi;
+    gpu_span (*const keys_of)(const gpu_attention_args &, int32_t) =
+        BLOCK ? gpu_block_keys_of : gpu_keys_of;
+    const int32_t begin = keys_of(a, row0).lo, end = keys_of(a, row0 + FWD_QUERIES - 1).hi;
     const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * FWD_MT;
-    const tile_sight sight = {gpu_keys_of(a, own), gpu_keys_of(a, own + 16 * FWD_MT - 1)};
+    const tile_sight sight = {keys_of(a, own), keys_of(a, own + 16 * FWD_MT - 1)};
     float o[FWD_MT][D / 8][4];
     tile_clear(o);
     query_operands<D> kept;
@@ -127,29 +130,34 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attenti
 #pragma unroll
     for (int m = 0; m < FWD_MT; m++) most[m][0] = most[m][1] = -INFINITY, sum[m][0] = sum[m][1] = 0;
 
-    tile_load<D, FWD_KEYS>(sk, k, ldk, d, begin, end);
+    tile_fetch<D, FWD_KEYS, BLOCK>(sk, k, a.key_row, ldk, d, begin, end);
     gpu_copy_async_commit();
     for (int32_t k0 = begin; k0 < end; k0 += FWD_KEYS) {
         const bool sees = tile_sees(sight, k0, FWD_KEYS);
         float s[FWD_MT][FWD_KEYS / 8][4];
         gpu_copy_async_wait<0>();
         __syncthreads(); /* keys are here, and nobody reads the last values any more */
-        tile_load<D, FWD_KEYS>(sv, v, ldk, d, k0, end);
+        tile_fetch<D, FWD_KEYS, BLOCK>(sv, v, a.key_row, ldk, d, k0, end);
         gpu_copy_async_commit();
         if (k0 == begin) forward_keep(kept, sq);
         if (sees) forward_scores<D>(s, kept, sq, sk);
         gpu_copy_async_wait<0>();
         __syncthreads(); /* values are here, and nobody reads these keys any more */
-        if (k0 + FWD_KEYS < end) tile_load<D, FWD_KEYS>(sk, k, ldk, d, k0 + FWD_KEYS, end);
+        if (k0 + FWD_KEYS < end) tile_fetch<D, FWD_KEYS, BLOCK>(sk, k, a.key_row, ldk, d, k0 + FWD_KEYS, end);
         gpu_copy_async_commit();
         if (sees) {
-            if (tile_cut(sight, k0, FWD_KEYS)) tile_mask(s, a, gpu_keys_of, own, k0, -INFINITY);
+            if (tile_cut(sight, k0, FWD_KEYS)) tile_mask(s, a, keys_of, own, k0, -INFINITY);
             forward_softmax<D>(a.scale_log2, s, most, sum, o);
             tile_product_nn<D, FWD_MT, FWD_KEYS>(o, s, sv);
         }
     }
-    forward_finish(a, head, own, most, sum, by);
-    tile_store<D, FWD_MT>(sq, o, by, (__nv_bfloat16 *)a.out + head * d, ldq, d, row0, a.t);
+    if constexpr (BLOCK) { /* queries are here even if they see nobody */
+        gpu_copy_async_wait<0>();
+        __syncthreads();
+    }
+    forward_finish<BLOCK>(a, head, own, most, sum, by);
+    tile_store<D, FWD_MT, BLOCK>(sq, o, by, (__nv_bfloat16 *)a.out + head * d, a.query_row, ldq, d,
+                                 row0, a.t);
 }
 
 /* ---- the choice ---- */
@@ -181,8 +189,21 @@ cudaError_t gpu_attention_tensor_cores(bool *out)
 template <int D> static cudaError_t launch_forward(cudaStream_t stream, const gpu_attention_args &a)
 {
     const dim3 grid((unsigned)gpu_tiles(a.t, FWD_QUERIES), (unsigned)a.n);
-    return gpu_launch(a.d == D ? attention_forward<D, true> : attention_forward<D, false>, grid,
-                      ATTN_THREADS, (size_t)forward_bytes<D>(), stream, a);
+    auto *const kernel = a.key_lo   ? attention_forward<D, false, true>
+                         : a.d == D ? attention_forward<D, true, false>
+                                    : attention_forward<D, false, false>;
+    return gpu_launch(kernel, grid, ATTN_THREADS, (size_t)forward_bytes<D>(), stream, a);
+}
+
+cudaError_t gpu_attention_forward(cudaStream_t stream, const gpu_attention_args &a, gpu_type type)
+{
+    const void *const at[] = {a.q, a.k, a.v, a.out};
+    bool cores = false;
+    const cudaError_t code = gpu_attention_tensor_cores(&cores);
+    if (code != cudaSuccess) return code;
+    if (!cores || !gpu_attention_has_tiles(type, a.d) || !gpu_attention_aligned(at, 4))
+        return gpu_attention_simple(stream, a, type);
+    return a.d <= 64 ? launch_forward<64>(stream, a) : launch_forward<128>(stream, a);
 }
 
 cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads,
@@ -194,12 +215,5 @@ cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads
         return cudaErrorInvalidValue;
     gpu_attention_args a = gpu_attention_arguments(t, heads, start_of, end_of);
     a.q = q.at, a.k = k.at, a.v = v.at, a.out = o.at, a.rows = rows;
-    const void *const at[] = {q.at, k.at, v.at, o.at};
-    bool cores = false;
-    const cudaError_t code = gpu_attention_tensor_cores(&cores);
-    if (code != cudaSuccess) return code;
-    const bool fast = cores && q.type == GPU_BF16 && gpu_attention_aligned(at, 4);
-    if (!fast || !gpu_attention_has_tiles(q.type, a.d))
-        return gpu_attention_simple(stream, a, q.type);
-    return a.d <= 64 ? launch_forward<64>(stream, a) : launch_forward<128>(stream, a);
+    return gpu_attention_forward(stream, a, q.type);
 }

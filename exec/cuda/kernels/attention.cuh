@@ -4,7 +4,7 @@
  *   attention_dx.cu          backward: the choice, rows' sums, bf16 on tensor cores
  *   attention_simple.cu      f32, other head sizes and older GPUs, forward ..
  *   attention_simple_dx.cu   .. and backward
- *   attention_block.cu       blocks of queries and keys out of order, by these
+ *   attention_block.cu       blocks of queries and keys out of order, by all of these
  *   attention_tile.cuh       tiles of bf16 in shared memory and their products
  *   attention_plain.cuh      tiles of f32 in shared memory and their products
  *
@@ -74,21 +74,29 @@ static __device__ __forceinline__ gpu_span gpu_queries_of(const gpu_attention_ar
     return s;
 }
 
-/* The same in blocks, too; for the simple kernels. */
-static __device__ __forceinline__ gpu_span gpu_any_keys_of(const gpu_attention_args &a, int32_t i)
+/* The same in a block, where rows are counted in the order of the data .. */
+static __device__ __forceinline__ gpu_span gpu_block_keys_of(const gpu_attention_args &a, int32_t i)
 {
-    if (!a.key_lo) return gpu_keys_of(a, i);
     const int32_t at = i < a.t ? i : a.t - 1;
     const gpu_span s = {__ldg(a.key_lo + at), __ldg(a.key_hi + at)};
     return s;
 }
-static __device__ __forceinline__ gpu_span gpu_any_queries_of(const gpu_attention_args &a,
-                                                              int32_t j)
+static __device__ __forceinline__ gpu_span gpu_block_queries_of(const gpu_attention_args &a,
+                                                                int32_t j)
 {
-    if (!a.query_lo) return gpu_queries_of(a, j);
     const int32_t at = j < a.keys ? j : a.keys - 1;
     const gpu_span s = {__ldg(a.query_lo + at), __ldg(a.query_hi + at)};
     return s;
+}
+/* .. and where what it is is known at run time alone: the simple kernels. */
+static __device__ __forceinline__ gpu_span gpu_any_keys_of(const gpu_attention_args &a, int32_t i)
+{
+    return a.key_lo ? gpu_block_keys_of(a, i) : gpu_keys_of(a, i);
+}
+static __device__ __forceinline__ gpu_span gpu_any_queries_of(const gpu_attention_args &a,
+                                                              int32_t j)
+{
+    return a.query_lo ? gpu_block_queries_of(a, j) : gpu_queries_of(a, j);
 }
 /* Where the i-th row in the order of the data lies. */
 static __device__ __forceinline__ int32_t gpu_row_at(const int32_t *row, int32_t i)
@@ -153,13 +161,12 @@ static inline bool gpu_attention_has_tiles(gpu_type type, int64_t d)
 cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type);
 cudaError_t gpu_attention_simple_dx(cudaStream_t stream, const gpu_attention_args &a,
                                     gpu_type type);
-/* dots and rows_log2, in the order of the data; in attention_dx.cu. */
-cudaError_t gpu_attention_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
-                               gpu_array o);
-static inline int64_t gpu_padded_rows(int64_t t)
-{
-    return (t + GPU_ATTENTION_PAD - 1) / GPU_ATTENTION_PAD * GPU_ATTENTION_PAD;
-}
+/* Arrays and sizes of `a` are set; the kernels are chosen by them. `type`: of all arrays. */
+cudaError_t gpu_attention_forward(cudaStream_t stream, const gpu_attention_args &a, gpu_type type);
+/* room: gpu_attention_dx_room bytes, at a multiple of 16 for the fast kernels. */
+size_t gpu_attention_dx_room(int64_t t, int64_t keys, const gpu_heads *heads, gpu_type type);
+cudaError_t gpu_attention_backward(cudaStream_t stream, gpu_attention_args a, gpu_type type,
+                                   void *room);
 /* Whether all of them can be copied 16 bytes at a time. */
 bool gpu_attention_aligned(const void *const *at, int32_t count);
 /* Whether this device has bf16 tensor cores; asked once per device. */

@@ -1,6 +1,6 @@
 /* attention_block.cu: attention of a block of queries on a block of keys, whose rows lie out of
- * order and are a part of what queries see: the simple kernels over lists of rows, and what they
- * give merged into what other blocks gave:
+ * order and are a part of what queries see: the kernels of attention over lists of rows, and what
+ * they give merged into what other blocks gave:
  *   l = log(exp l0 + exp l'), o = exp(l0 - l) o0 + exp(l' - l) o'. */
 #include "exec/cuda/kernels/attention.cuh"
 #include "exec/cuda/kernels/units.cuh"
@@ -48,9 +48,9 @@ int64_t queries_bytes(const gpu_block *b, const gpu_heads *h, gpu_type type)
     return aligned(b->nq * h->n * h->d * (type == GPU_F32 ? 4 : 2));
 }
 
-int64_t stats_bytes(const gpu_block *b, const gpu_heads *h)
+int64_t room_bytes(const gpu_block *b, const gpu_heads *h, gpu_type type)
 {
-    return 2 * gpu_padded_rows(b->nq) * h->n * static_cast<int64_t>(sizeof(float));
+    return aligned(static_cast<int64_t>(gpu_attention_dx_room(b->nq, b->nk, h, type)));
 }
 
 gpu_attention_args arguments(const gpu_block *b, const gpu_heads *heads)
@@ -72,7 +72,7 @@ bool fits(const gpu_block *b, const gpu_heads *heads, gpu_array q, gpu_array k, 
 size_t gpu_attention_block_work(const gpu_block *block, const gpu_heads *heads, gpu_type type,
                                 bool back)
 {
-    int64_t bytes = back ? stats_bytes(block, heads) : 0;
+    int64_t bytes = back ? room_bytes(block, heads, type) : 0;
     if (block->first_keys) return static_cast<size_t>(bytes);
     bytes += queries_bytes(block, heads, type);
     if (!back) bytes += block->nq * heads->n * static_cast<int64_t>(sizeof(float));
@@ -91,7 +91,7 @@ cudaError_t gpu_attention_block(cudaStream_t stream, const gpu_block *block, con
                                                         queries_bytes(block, heads, o.type));
     a.q = q.at, a.k = k.at, a.v = v.at;
     a.out = block->first_keys ? o.at : work, a.rows = block->first_keys ? rows : fresh_rows;
-    const cudaError_t code = gpu_attention_simple(stream, a, q.type);
+    const cudaError_t code = gpu_attention_forward(stream, a, q.type);
     if (code != cudaSuccess || block->first_keys) return code;
     const int64_t n = block->nq * heads->n;
     const int mode = gpu_row_mode(gpu_mode(o, fresh), a.d);
@@ -115,14 +115,11 @@ cudaError_t gpu_attention_block_dx(cudaStream_t stream, const gpu_block *block,
         return code == cudaSuccess ? cudaMemsetAsync(dv.at, 0, bytes, stream) : code;
     }
     gpu_attention_args a = arguments(block, heads);
-    const gpu_array fresh = {static_cast<char *>(work) + stats_bytes(block, heads), q.type};
+    const gpu_array fresh = {static_cast<char *>(work) + room_bytes(block, heads, q.type), q.type};
     a.q = q.at, a.k = k.at, a.v = v.at, a.o = o.at, a.dout = dout.at;
     a.dq = block->first_keys ? dq.at : fresh.at, a.dk = dk.at, a.dv = dv.at;
     a.rows = const_cast<float *>(rows); /* only read */
-    a.padded = gpu_padded_rows(block->nq);
-    a.dots = static_cast<float *>(work), a.rows_log2 = a.dots + a.padded * a.n;
-    cudaError_t code = gpu_attention_rows(stream, a, dout, o);
-    if (code == cudaSuccess) code = gpu_attention_simple_dx(stream, a, q.type);
+    const cudaError_t code = gpu_attention_backward(stream, a, q.type, work);
     if (code != cudaSuccess || block->first_keys) return code;
     const gpu_array both[] = {dq, fresh};
     return gpu_add(stream, block->nq * heads->n * heads->d, 2, both, dq);

@@ -68,7 +68,7 @@ typedef struct query_walk {
     int32_t head, q0, first;
 } query_walk;
 
-template <int D, bool WHOLE>
+template <int D, bool WHOLE, bool BLOCK>
 __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_args a)
 {
     const int32_t d = WHOLE ? D : a.d;
@@ -80,23 +80,28 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
     const int32_t row0 = (int32_t)blockIdx.x * S::keys;
     const int32_t ldq = a.n * d, ldk = a.g * d;
     const __nv_bfloat16 *q = (const __nv_bfloat16 *)a.q, *dout = (const __nv_bfloat16 *)a.dout;
-    tile_load<D, S::keys>(sk, (const __nv_bfloat16 *)a.k + kv * d, ldk, d, row0, a.t);
-    tile_load<D, S::keys>(sv, (const __nv_bfloat16 *)a.v + kv * d, ldk, d, row0, a.t);
+    tile_fetch<D, S::keys, BLOCK>(sk, (const __nv_bfloat16 *)a.k + kv * d, a.key_row, ldk, d, row0,
+                                  a.keys);
+    tile_fetch<D, S::keys, BLOCK>(sv, (const __nv_bfloat16 *)a.v + kv * d, a.key_row, ldk, d, row0,
+                                  a.keys);
 
-    const int32_t end = gpu_queries_of(a, row0 + S::keys - 1).hi;
+    gpu_span (*const queries_of)(const gpu_attention_args &, int32_t) =
+        BLOCK ? gpu_block_queries_of : gpu_queries_of;
+    const int32_t end = queries_of(a, row0 + S::keys - 1).hi;
     const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * S::mt;
-    const tile_sight sight = {gpu_queries_of(a, own), gpu_queries_of(a, own + 16 * S::mt - 1)};
+    const tile_sight sight = {queries_of(a, own), queries_of(a, own + 16 * S::mt - 1)};
     const gpu_span heads = gpu_heads_of_part(a.cut, part, __ldg(a.heads_of_first + kv),
                                              __ldg(a.heads_of_first + kv + 1));
     query_walk w = {heads.lo, heads.hi, 0, 0,
-                    gpu_queries_of(a, row0).lo / S::queries * S::queries};
+                    queries_of(a, row0).lo / S::queries * S::queries};
     w.q0 = w.first;
+    if (BLOCK && w.first >= end) w.i = w.end; /* nobody sees these keys */
     float dk[S::mt][D / 8][4], dv[S::mt][D / 8][4];
     tile_clear(dk);
     tile_clear(dv);
     if (w.i < w.end) {
         w.head = __ldg(a.heads_of + w.i);
-        tile_load<D, S::queries>(sdo, dout + w.head * d, ldq, d, w.q0, a.t);
+        tile_fetch<D, S::queries, BLOCK>(sdo, dout + w.head * d, a.query_row, ldq, d, w.q0, a.t);
         stat_load<S::queries>(sdots, a.dots + w.head * a.padded + w.q0);
     }
     gpu_copy_async_commit();
@@ -106,7 +111,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
         float s[S::mt][S::queries / 8][4], dp[S::mt][S::queries / 8][4];
         gpu_copy_async_wait<0>();
         __syncthreads(); /* dO is here, and nobody reads the last Q any more */
-        tile_load<D, S::queries>(sq, q + w.head * d, ldq, d, q0, a.t);
+        tile_fetch<D, S::queries, BLOCK>(sq, q + w.head * d, a.query_row, ldq, d, q0, a.t);
         stat_load<S::queries>(slog, a.rows_log2 + w.head * a.padded + q0);
         gpu_copy_async_commit();
         if (sees) {
@@ -119,7 +124,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
             tile_clear(s);
             tile_product_nt<D, S::mt, S::queries>(s, sk, sq);
             if (tile_cut(sight, q0, S::queries))
-                tile_mask(s, a, gpu_queries_of, own, q0, -INFINITY);
+                tile_mask(s, a, queries_of, own, q0, -INFINITY);
             exp_columns(s, a.scale_log2, slog);
             dscores_columns(dp, s, sdots);
             tile_product_nn<D, S::mt, S::queries>(dv, s, sdo);
@@ -131,7 +136,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
         }
         __syncthreads(); /* nobody reads this dO any more */
         if (w.i < w.end) {
-            tile_load<D, S::queries>(sdo, dout + w.head * d, ldq, d, w.q0, a.t);
+            tile_fetch<D, S::queries, BLOCK>(sdo, dout + w.head * d, a.query_row, ldq, d, w.q0, a.t);
             stat_load<S::queries>(sdots, a.dots + w.head * a.padded + w.q0);
         }
         gpu_copy_async_commit();
@@ -139,18 +144,20 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
     }
     gpu_copy_async_wait<0>();
     if (a.cut.parts > 1) {
-        const int64_t all = (int64_t)a.t * ldk;
+        const int64_t all = (int64_t)a.keys * ldk;
         float *const to = a.part_sums + part * all + kv * d;
-        tile_keep<D, S::mt>(dk, to, ldk, d, row0, a.t);
-        tile_keep<D, S::mt>(dv, to + a.cut.parts * all, ldk, d, row0, a.t);
+        tile_keep<D, S::mt, BLOCK>(dk, to, a.key_row, ldk, d, row0, a.keys);
+        tile_keep<D, S::mt, BLOCK>(dv, to + a.cut.parts * all, a.key_row, ldk, d, row0, a.keys);
         return;
     }
     __syncthreads(); /* K and V are here even if no query sees them */
     float one[S::mt][2], scale[S::mt][2];
 #pragma unroll
     for (int m = 0; m < S::mt; m++) one[m][0] = one[m][1] = 1, scale[m][0] = scale[m][1] = a.scale;
-    tile_store<D, S::mt>(sk, dk, scale, (__nv_bfloat16 *)a.dk + kv * d, ldk, d, row0, a.t);
-    tile_store<D, S::mt>(sv, dv, one, (__nv_bfloat16 *)a.dv + kv * d, ldk, d, row0, a.t);
+    tile_store<D, S::mt, BLOCK>(sk, dk, scale, (__nv_bfloat16 *)a.dk + kv * d, a.key_row, ldk, d,
+                                row0, a.keys);
+    tile_store<D, S::mt, BLOCK>(sv, dv, one, (__nv_bfloat16 *)a.dv + kv * d, a.key_row, ldk, d,
+                                row0, a.keys);
 }
 
 enum { JOIN_THREADS = 256, JOIN_WIDTH = 8 };
@@ -190,7 +197,7 @@ __device__ __forceinline__ void dscores_rows(float (&dp)[MT][N][4], float (&s)[M
                               (dp[m][j][i] - dots[m][i / 2]);
 }
 
-template <int D, bool WHOLE>
+template <int D, bool WHOLE, bool BLOCK>
 __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attention_args a)
 {
     const int32_t d = WHOLE ? D : a.d;
@@ -203,12 +210,16 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
     const int32_t ldq = a.n * d, ldk = a.g * d;
     const __nv_bfloat16 *k = (const __nv_bfloat16 *)a.k + kv * d;
     const __nv_bfloat16 *v = (const __nv_bfloat16 *)a.v + kv * d;
-    tile_load<D, S::queries>(sq, (const __nv_bfloat16 *)a.q + head * d, ldq, d, row0, a.t);
-    tile_load<D, S::queries>(sdo, (const __nv_bfloat16 *)a.dout + head * d, ldq, d, row0, a.t);
+    tile_fetch<D, S::queries, BLOCK>(sq, (const __nv_bfloat16 *)a.q + head * d, a.query_row, ldq, d,
+                                     row0, a.t);
+    tile_fetch<D, S::queries, BLOCK>(sdo, (const __nv_bfloat16 *)a.dout + head * d, a.query_row,
+                                     ldq, d, row0, a.t);
 
-    const int32_t begin = gpu_keys_of(a, row0).lo, end = gpu_keys_of(a, row0 + S::queries - 1).hi;
+    gpu_span (*const keys_of)(const gpu_attention_args &, int32_t) =
+        BLOCK ? gpu_block_keys_of : gpu_keys_of;
+    const int32_t begin = keys_of(a, row0).lo, end = keys_of(a, row0 + S::queries - 1).hi;
     const int32_t own = row0 + (int32_t)threadIdx.x / 32 * 16 * S::mt;
-    const tile_sight sight = {gpu_keys_of(a, own), gpu_keys_of(a, own + 16 * S::mt - 1)};
+    const tile_sight sight = {keys_of(a, own), keys_of(a, own + 16 * S::mt - 1)};
     float dq[S::mt][D / 8][4], stat[S::mt][2], dots[S::mt][2], by[S::mt][2];
     tile_clear(dq);
 #pragma unroll
@@ -218,14 +229,14 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
             const int64_t at = head * a.padded + own + 16 * m + 8 * low + lane / 4;
             stat[m][low] = a.rows_log2[at], dots[m][low] = a.dots[at], by[m][low] = a.scale;
         }
-    tile_load<D, S::keys>(sv, v, ldk, d, begin, end);
+    tile_fetch<D, S::keys, BLOCK>(sv, v, a.key_row, ldk, d, begin, end);
     gpu_copy_async_commit();
     for (int32_t k0 = begin; k0 < end; k0 += S::keys) {
         const bool sees = tile_sees(sight, k0, S::keys);
         float s[S::mt][S::keys / 8][4], dp[S::mt][S::keys / 8][4];
         gpu_copy_async_wait<0>();
         __syncthreads(); /* values are here, and nobody reads the last keys any more */
-        tile_load<D, S::keys>(sk, k, ldk, d, k0, end);
+        tile_fetch<D, S::keys, BLOCK>(sk, k, a.key_row, ldk, d, k0, end);
         gpu_copy_async_commit();
         if (sees) {
             tile_clear(dp);
@@ -233,17 +244,22 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
         }
         gpu_copy_async_wait<0>();
         __syncthreads(); /* keys are here, and nobody reads these values any more */
-        if (k0 + S::keys < end) tile_load<D, S::keys>(sv, v, ldk, d, k0 + S::keys, end);
+        if (k0 + S::keys < end) tile_fetch<D, S::keys, BLOCK>(sv, v, a.key_row, ldk, d, k0 + S::keys, end);
         gpu_copy_async_commit();
         if (sees) {
             tile_clear(s);
             tile_product_nt<D, S::mt, S::keys>(s, sq, sk);
-            if (tile_cut(sight, k0, S::keys)) tile_mask(s, a, gpu_keys_of, own, k0, -INFINITY);
+            if (tile_cut(sight, k0, S::keys)) tile_mask(s, a, keys_of, own, k0, -INFINITY);
             dscores_rows(dp, s, a.scale_log2, stat, dots);
             tile_product_nn<D, S::mt, S::keys>(dq, dp, sk);
         }
     }
-    tile_store<D, S::mt>(sq, dq, by, (__nv_bfloat16 *)a.dq + head * d, ldq, d, row0, a.t);
+    if constexpr (BLOCK) { /* queries are here even if they see nobody */
+        gpu_copy_async_wait<0>();
+        __syncthreads();
+    }
+    tile_store<D, S::mt, BLOCK>(sq, dq, by, (__nv_bfloat16 *)a.dq + head * d, a.query_row, ldq, d,
+                                row0, a.t);
 }
 
 /* ---- rows' sums ---- */
@@ -276,7 +292,7 @@ __global__ void __launch_bounds__(STAT_THREADS)
     a.rows_log2[head * a.padded + row] = stat == -INFINITY ? INFINITY : stat * GPU_LOG2_E;
 }
 
-cudaError_t gpu_attention_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
+static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
                                gpu_array o)
 {
     const int mode = gpu_row_mode(gpu_mode(dout, o), a.d);
@@ -286,37 +302,71 @@ cudaError_t gpu_attention_rows(cudaStream_t stream, const gpu_attention_args &a,
 
 /* ---- the choice ---- */
 
-/* How the heads of groups are cut where tensor cores are used. */
-static gpu_head_parts parts_of(int64_t t, const gpu_heads *heads)
+static int64_t padded_rows(int64_t t)
 {
-    const int64_t keys = heads->d <= 64 ? keys_shape<64>::keys : keys_shape<128>::keys;
-    return gpu_attention_parts(gpu_tiles(t, keys), heads->n, heads->g);
+    return (t + GPU_ATTENTION_PAD - 1) / GPU_ATTENTION_PAD * GPU_ATTENTION_PAD;
+}
+
+/* How the heads of groups are cut where tensor cores are used; t: keys. */
+static gpu_head_parts parts_of(int64_t t, int64_t n, int64_t g, int64_t d)
+{
+    const int64_t keys = d <= 64 ? keys_shape<64>::keys : keys_shape<128>::keys;
+    return gpu_attention_parts(gpu_tiles(t, keys), n, g);
+}
+
+size_t gpu_attention_dx_room(int64_t t, int64_t keys, const gpu_heads *heads, gpu_type type)
+{
+    int64_t n = 2 * padded_rows(t) * heads->n;
+    if (keys > 0 && gpu_attention_has_tiles(type, heads->d)) {
+        const int64_t parts = parts_of(keys, heads->n, heads->g, heads->d).parts;
+        if (parts > 1) n += 2 * parts * keys * heads->g * heads->d;
+    }
+    return (size_t)n * sizeof(float);
 }
 
 size_t gpu_attention_dx_work(int64_t t, const gpu_heads *heads, gpu_type type)
 {
-    int64_t n = 2 * gpu_padded_rows(t) * heads->n;
-    if (t > 0 && gpu_attention_has_tiles(type, heads->d)) {
-        const int64_t parts = parts_of(t, heads).parts;
-        if (parts > 1) n += 2 * parts * t * heads->g * heads->d;
-    }
-    return (size_t)n * sizeof(float);
+    return gpu_attention_dx_room(t, t, heads, type);
 }
 
 template <int D>
 static cudaError_t launch_backward(cudaStream_t stream, const gpu_attention_args &a)
 {
-    const dim3 keys((unsigned)gpu_tiles(a.t, keys_shape<D>::keys), (unsigned)(a.g * a.cut.parts));
+    const dim3 keys((unsigned)gpu_tiles(a.keys, keys_shape<D>::keys),
+                    (unsigned)(a.g * a.cut.parts));
     const dim3 queries((unsigned)gpu_tiles(a.t, queries_shape<D>::queries), (unsigned)a.n);
-    const int64_t n = (int64_t)a.t * a.g * a.d;
+    const int64_t n = (int64_t)a.keys * a.g * a.d;
     const dim3 join(gpu_blocks(n, JOIN_THREADS * JOIN_WIDTH), a.cut.parts > 1 ? 2 : 0);
-    cudaError_t code =
-        gpu_launch(a.d == D ? attention_keys<D, true> : attention_keys<D, false>, keys,
-                   ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
+    auto *const of_keys = a.key_lo   ? attention_keys<D, false, true>
+                          : a.d == D ? attention_keys<D, true, false>
+                                     : attention_keys<D, false, false>;
+    auto *const of_queries = a.key_lo   ? attention_queries<D, false, true>
+                             : a.d == D ? attention_queries<D, true, false>
+                                        : attention_queries<D, false, false>;
+    cudaError_t code = gpu_launch(of_keys, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream,
+                                  a);
     if (code == cudaSuccess) code = gpu_launch(attention_join, join, JOIN_THREADS, 0, stream, a, n);
     if (code != cudaSuccess) return code;
-    return gpu_launch(a.d == D ? attention_queries<D, true> : attention_queries<D, false>, queries,
-                      ATTN_THREADS, (size_t)queries_shape<D>::bytes, stream, a);
+    return gpu_launch(of_queries, queries, ATTN_THREADS, (size_t)queries_shape<D>::bytes, stream,
+                      a);
+}
+
+cudaError_t gpu_attention_backward(cudaStream_t stream, gpu_attention_args a, gpu_type type,
+                                   void *room)
+{
+    const gpu_array dout = {const_cast<void *>(a.dout), type}, o = {const_cast<void *>(a.o), type};
+    a.padded = padded_rows(a.t);
+    a.dots = (float *)room, a.rows_log2 = a.dots + a.padded * a.n;
+    bool cores = false;
+    cudaError_t code = gpu_attention_tensor_cores(&cores);
+    if (code == cudaSuccess) code = launch_rows(stream, a, dout, o);
+    if (code != cudaSuccess) return code;
+    const void *const at[] = {a.q, a.k, a.v, a.dout, a.dq, a.dk, a.dv, room};
+    if (!cores || !gpu_attention_has_tiles(type, a.d) || !gpu_attention_aligned(at, 8))
+        return gpu_attention_simple_dx(stream, a, type);
+    a.cut = parts_of(a.keys, a.n, a.g, a.d);
+    a.part_sums = a.rows_log2 + a.padded * a.n;
+    return a.d <= 64 ? launch_backward<64>(stream, a) : launch_backward<128>(stream, a);
 }
 
 cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *heads,
@@ -333,16 +383,5 @@ cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *he
     a.q = q.at, a.k = k.at, a.v = v.at, a.o = o.at, a.dout = dout.at;
     a.dq = dq.at, a.dk = dk.at, a.dv = dv.at;
     a.rows = (float *)rows; /* only read */
-    a.padded = gpu_padded_rows(t);
-    a.dots = (float *)work, a.rows_log2 = a.dots + a.padded * a.n;
-    bool cores = false;
-    cudaError_t code = gpu_attention_tensor_cores(&cores);
-    if (code == cudaSuccess) code = gpu_attention_rows(stream, a, dout, o);
-    if (code != cudaSuccess) return code;
-    const void *const at[] = {q.at, k.at, v.at, dout.at, dq.at, dk.at, dv.at, work};
-    if (!cores || !gpu_attention_has_tiles(q.type, a.d) || !gpu_attention_aligned(at, 8))
-        return gpu_attention_simple_dx(stream, a, q.type);
-    a.cut = parts_of(t, heads);
-    a.part_sums = a.rows_log2 + a.padded * a.n;
-    return a.d <= 64 ? launch_backward<64>(stream, a) : launch_backward<128>(stream, a);
+    return gpu_attention_backward(stream, a, q.type, work);
 }

@@ -68,12 +68,49 @@ __device__ __forceinline__ void tile_load(unsigned char *tile, const __nv_bfloat
         gpu_copy_async(to + i * 2 * D, at + (int64_t)i * pitch, row0 + r + i < last);
 }
 
+/* The same of a block: rows lie where `row` says. */
+template <int D, int ROWS>
+__device__ __forceinline__ void tile_load_rows(unsigned char *tile, const __nv_bfloat16 *from,
+                                               const int32_t *row, int32_t pitch, int32_t width,
+                                               int32_t row0, int32_t end)
+{
+    constexpr int chunks = D / 8, step = ATTN_THREADS / chunks;
+    const int r = (int)threadIdx.x / chunks, c = (int)threadIdx.x % chunks;
+    unsigned char *to = tile + tile_at<D>(r, c);
+    const int32_t last = c * 8 < width ? end : 0;
+#pragma unroll
+    for (int i = 0; i < ROWS; i += step) {
+        const bool in = row0 + r + i < last;
+        const int64_t at = in ? __ldg(row + row0 + r + i) : 0;
+        gpu_copy_async(to + i * 2 * D, from + at * pitch + c * 8, in);
+    }
+}
+template <int D, int ROWS, bool BLOCK>
+__device__ __forceinline__ void tile_fetch(unsigned char *tile, const __nv_bfloat16 *from,
+                                           const int32_t *row, int32_t pitch, int32_t width,
+                                           int32_t row0, int32_t end)
+{
+    if constexpr (BLOCK)
+        tile_load_rows<D, ROWS>(tile, from, row, pitch, width, row0, end);
+    else
+        tile_load<D, ROWS>(tile, from, pitch, width, row0, end);
+}
+/* Where row i goes. */
+template <bool BLOCK> __device__ __forceinline__ int64_t tile_row(const int32_t *row, int32_t i)
+{
+    if constexpr (BLOCK)
+        return __ldg(row + i);
+    else
+        return i;
+}
+
 /* A warp's sums, times by[MT][2], through its own rows of a tile that nobody else reads any more,
  * to rows row0.. of an array; none from row `end` and from column `width` on. */
-template <int D, int MT>
+template <int D, int MT, bool BLOCK>
 __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&sums)[MT][D / 8][4],
                                            const float (&by)[MT][2], __nv_bfloat16 *to,
-                                           int64_t pitch, int32_t width, int32_t row0, int32_t end)
+                                           const int32_t *row, int64_t pitch, int32_t width,
+                                           int32_t row0, int32_t end)
 {
     constexpr int chunks = D / 8, step = 32 / chunks;
     const int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
@@ -90,14 +127,15 @@ __device__ __forceinline__ void tile_store(unsigned char *tile, const float (&su
     const int r = own + lane / chunks, c = lane % chunks;
     for (int i = 0; i < 16 * MT; i += step)
         if (row0 + r + i < end && c * 8 < width)
-            *(uint4 *)(to + (row0 + r + i) * pitch + c * 8) =
+            *(uint4 *)(to + tile_row<BLOCK>(row, row0 + r + i) * pitch + c * 8) =
                 *(const uint4 *)(tile + tile_at<D>(r + i, c));
 }
 
 /* The same in f32 as they are, from registers: 8 bytes a lane, 32 a row at once. */
-template <int D, int MT>
+template <int D, int MT, bool BLOCK>
 __device__ __forceinline__ void tile_keep(const float (&sums)[MT][D / 8][4], float *to,
-                                          int64_t pitch, int32_t width, int32_t row0, int32_t end)
+                                          const int32_t *list, int64_t pitch, int32_t width,
+                                          int32_t row0, int32_t end)
 {
     const int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
 #pragma unroll
@@ -106,10 +144,11 @@ __device__ __forceinline__ void tile_keep(const float (&sums)[MT][D / 8][4], flo
         for (int low = 0; low < 2; low++) {
             const int32_t row = row0 + own + 16 * m + 8 * low + lane / 4;
             if (row >= end) continue;
+            float *const at = to + tile_row<BLOCK>(list, row) * pitch;
 #pragma unroll
             for (int j = 0; j < D / 8; j++)
                 if (8 * j < width)
-                    gpu_store_8(to + row * pitch + 8 * j + 2 * (lane % 4),
+                    gpu_store_8(at + 8 * j + 2 * (lane % 4),
                             make_uint2(__float_as_uint(sums[m][j][2 * low]),
                                        __float_as_uint(sums[m][j][2 * low + 1])));
         }

@@ -213,8 +213,8 @@ cudaError_t gpu_attention_dx(cudaStream_t stream, int64_t t, const gpu_heads *he
 /* Queries q [nq x n x d] on keys and values k, v [nk x g x d], whose rows may lie in any order.
  * sights, on the device, 3 (nq + nk) values: exec/cuda/context/sights.h. first_keys: o and rows,
  * dq are written (0 and -inf, 0 for a query that sees nobody); else these keys' part of the softmax
- * is merged into o and rows, and dq is added to. dk and dv are written. Types as gpu_attention. By
- * the simple kernels. work: gpu_attention_block_work bytes. */
+ * is merged into o and rows, and dq is added to. dk and dv are written. Types and kernels as
+ * gpu_attention. work: gpu_attention_block_work bytes. */
 typedef struct gpu_block {
     int64_t nq, nk;
     bool first_keys;
