@@ -162,7 +162,7 @@ typedef struct luo_bound {
     luo_piece *piece; /* param, piece and frames (of the buffers) are set; the arrays are the
                          executor's to set */
     int32_t *weight_buffer, *state_buffer; /* per piece; -1: none here */
-    luo_sums sums; /* of a step in parts: the pieces of the update */
+    luo_sums sums;                         /* of a step in parts: the pieces of the update */
     /* What a step copies before it begins: the Pre part moves what comes from other devices, and
      * knows what stays on a device as the same cells under another name. */
     int32_t ncopies;
@@ -203,8 +203,7 @@ static inline const luo_buffer *luo_bound_desc(const luo_bound *b, int32_t buffe
 /* From the begin of the slab to the state in a state buffer, behind the weights in front of it. */
 static inline int64_t luo_bound_state_offset(const luo_bound *b, int32_t state)
 {
-    return b->layout.at[state] +
-           luo_layout_weights(luo_bound_desc(b, state), b->weight_bytes);
+    return b->layout.at[state] + luo_layout_weights(luo_bound_desc(b, state), b->weight_bytes);
 }
 static inline int64_t luo_bound_volume(const luo_buffer *b)
 {

@@ -89,8 +89,8 @@ static luo_status open(maker *m)
     m->need = LUO_NEW_N(m->tmp, int64_t, role->nbuf);
     if (!m->need) return luo_err_nomem(m->err);
     for (int32_t b = 0; b < role->nbuf; b++)
-        m->need[b] = luo_layout_bytes(m->set, role, b) +
-                     luo_layout_weights(&role->buf[b], m->weight_bytes);
+        m->need[b] =
+            luo_layout_bytes(m->set, role, b) + luo_layout_weights(&role->buf[b], m->weight_bytes);
     m->at = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->stride = LUO_NEW_N(m->arena, int64_t, role->nbuf);
     m->scratch = LUO_NEW_N(m->arena, int64_t, role->ninstr);

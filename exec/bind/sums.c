@@ -2,9 +2,8 @@
 
 luo_status luo_sums_make(luo_arena *arena, int32_t n, luo_sums *out, luo_err *err)
 {
-    *out = (luo_sums){.n = n,
-                      .region = LUO_NEW_N(arena, luo_region, n),
-                      .at = LUO_NEW_N(arena, int64_t, n)};
+    *out = (luo_sums){
+        .n = n, .region = LUO_NEW_N(arena, luo_region, n), .at = LUO_NEW_N(arena, int64_t, n)};
     if (!out->region || !out->at) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
         out->region[i].empty = true;
@@ -42,5 +41,6 @@ luo_status luo_sums_check(const luo_sums *first, const luo_sums *part, int32_t d
                (part->at[i] < 0 || luo_region_equal(&first->region[i], &part->region[i]));
     if (same) return LUO_OK;
     return luo_err_set(err, LUO_EBUG,
-                       "parts of a step keep state in different layouts on device %d.", (int)device);
+                       "parts of a step keep state in different layouts on device %d.",
+                       (int)device);
 }

@@ -7,10 +7,10 @@
 #include "core/hspmd/region.h"
 
 typedef struct luo_sums { /* {0}: none */
-    int32_t n;        /* parameters of the model */
-    luo_region *region; /* [n]: what the sum of one holds, row-major */
-    int64_t *at;        /* [n]: its first element among those of all; -1: none is updated here */
-    int64_t elements;   /* of all sums */
+    int32_t n;            /* parameters of the model */
+    luo_region *region;   /* [n]: what the sum of one holds, row-major */
+    int64_t *at;          /* [n]: its first element among those of all; -1: none is updated here */
+    int64_t elements;     /* of all sums */
 } luo_sums;
 
 /* No sum for any of n parameters. Errors: LUO_ENOMEM. Owner: arena. */

@@ -276,7 +276,7 @@ struct luo_exec {
     _Atomic int64_t progress;       /* grows as long as something goes on */
     double stuck_s;                 /* of a step without progress; INFINITY: any time is fine */
     bool graphs;
-    struct gpu_sums *sums; /* of a step in parts; NULL: none yet */
+    struct gpu_sums *sums;     /* of a step in parts; NULL: none yet */
     char remark[LUO_ERR_TEXT]; /* for the log; "": nothing */
     bool told;                 /* it was */
     luo_gatherer *gatherer;

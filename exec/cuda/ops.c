@@ -52,7 +52,8 @@ static luo_status run_bias(luo_rank *r, const gpu_op *op, int32_t task)
         return done(r, op,
                     gpu_add(compute(r), op->b->rows * op->b->cols, 1, &x, out_of(r, op, 0, task)));
     return done(r, op,
-                gpu_bias(compute(r), op->b->rows, op->b->cols, x, in_of(r, op, 1, task), out_of(r, op, 0, task)));
+                gpu_bias(compute(r), op->b->rows, op->b->cols, x, in_of(r, op, 1, task),
+                         out_of(r, op, 0, task)));
 }
 
 static luo_status bind_bias_dw(gpu_binder *b, gpu_op *op)

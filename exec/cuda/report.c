@@ -91,8 +91,7 @@ luo_status gpu_report(luo_rank *r, luo_step_report *out, luo_err *err)
                              .records = r->record,
                              .comm = r->used,
                              .memory_bytes = j->slab_bytes + j->message_bytes + j->work_bytes +
-                                             j->table_bytes + j->batch.bytes +
-                                             gpu_sum_bytes(j->x)};
+                                             j->table_bytes + j->batch.bytes + gpu_sum_bytes(j->x)};
     judge(r, &answer, out);
     if (add_marks(r, &out->compute_s) != LUO_OK) return luo_err_nomem(err);
     out->nrecords = add_spans(r);

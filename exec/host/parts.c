@@ -4,7 +4,7 @@
 
 #include "exec/host/job.h"
 
-struct host_sums { /* of the gradients of all pieces updated here */
+struct host_sums {    /* of the gradients of all pieces updated here */
     luo_arena *arena; /* made anew for every step in parts */
     luo_sums of;
     char *at;

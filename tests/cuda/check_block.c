@@ -40,9 +40,8 @@ typedef struct kase {
 static void draw_tokens(kase *k)
 {
     gpu_case *c = &k->c;
-    const luo_context context = {.c = (int32_t)gpu_case_draw(c, 2, 4),
-                                 .inner = 1,
-                                 .zigzag = gpu_case_coin(c)};
+    const luo_context context = {
+        .c = (int32_t)gpu_case_draw(c, 2, 4), .inner = 1, .zigzag = gpu_case_coin(c)};
     const int64_t multiple = luo_context_multiple(&context), rows = gpu_case_draw(c, 1, 3);
     const int64_t tokens = gpu_case_draw(c, 1, 100), padded = luo_context_pad(tokens, multiple);
     int32_t position[MOST_TOKENS], n = 0;
@@ -136,8 +135,7 @@ static void check_places(const int32_t *row, int64_t n)
 
 static void check_ascends(const int32_t *at, int64_t n, int64_t most)
 {
-    for (int64_t i = 0; i < n; i++)
-        ck_assert(at[i] >= (i ? at[i - 1] : 0) && at[i] <= most);
+    for (int64_t i = 0; i < n; i++) ck_assert(at[i] >= (i ? at[i - 1] : 0) && at[i] <= most);
 }
 
 START_TEST(sights_are_all_pairs)
@@ -197,14 +195,14 @@ static void draw_heads(kase *k)
     }
     k->heads_of_first[k->g] = at;
     const int64_t one = (int64_t)sizeof(int32_t);
-    k->heads = (gpu_heads){.n = k->n,
-                           .g = k->g,
-                           .d = k->d,
-                           .kv_of = gpu_case_bytes(c, one * k->n, k->kv_of)->at,
-                           .heads_of = gpu_case_bytes(c, one * k->n, k->heads_of)->at,
-                           .heads_of_first =
-                               gpu_case_bytes(c, one * (k->g + 1), k->heads_of_first)->at,
-                           .causal = k->causal};
+    k->heads =
+        (gpu_heads){.n = k->n,
+                    .g = k->g,
+                    .d = k->d,
+                    .kv_of = gpu_case_bytes(c, one * k->n, k->kv_of)->at,
+                    .heads_of = gpu_case_bytes(c, one * k->n, k->heads_of)->at,
+                    .heads_of_first = gpu_case_bytes(c, one * (k->g + 1), k->heads_of_first)->at,
+                    .causal = k->causal};
     k->block = (gpu_block){k->b.nq, k->b.nk, k->b.first_keys,
                            gpu_case_bytes(c, one * gpu_sights_values(&k->b), k->sights)->at};
 }
@@ -232,8 +230,8 @@ static cudaError_t forward_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
     return gpu_attention_block(s, &k->block, &k->heads, gpu_case_arg(k->a[Q]),
-                               gpu_case_arg(k->a[K_]), gpu_case_arg(k->a[V]),
-                               gpu_case_arg(k->a[O]), k->a[ROWS]->at, k->work->at);
+                               gpu_case_arg(k->a[K_]), gpu_case_arg(k->a[V]), gpu_case_arg(k->a[O]),
+                               k->a[ROWS]->at, k->work->at);
 }
 
 static void make_inputs(kase *k)
@@ -262,8 +260,7 @@ static void forward(kase *k)
             gpu_case_set(k->a[ROWS], i, -INFINITY);
             for (int64_t e = 0; e < k->d; e++) gpu_case_set(k->a[O], i * k->d + e, 0);
         }
-    k->work = gpu_case_work(
-        &k->c, gpu_attention_block_work(&k->block, &k->heads, k->type, false));
+    k->work = gpu_case_work(&k->c, gpu_attention_block_work(&k->block, &k->heads, k->type, false));
     gpu_case_run(&k->c, forward_call, k);
 
     const luo_heads h = host_heads(k);
@@ -279,11 +276,10 @@ static void forward(kase *k)
 static cudaError_t backward_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_attention_block_dx(s, &k->block, &k->heads, gpu_case_arg(k->a[DO_]),
-                                  gpu_case_arg(k->a[O]), k->a[ROWS]->at, gpu_case_arg(k->a[Q]),
-                                  gpu_case_arg(k->a[K_]), gpu_case_arg(k->a[V]),
-                                  gpu_case_arg(k->a[DQ]), gpu_case_arg(k->a[DK]),
-                                  gpu_case_arg(k->a[DV]), k->work->at);
+    return gpu_attention_block_dx(
+        s, &k->block, &k->heads, gpu_case_arg(k->a[DO_]), gpu_case_arg(k->a[O]), k->a[ROWS]->at,
+        gpu_case_arg(k->a[Q]), gpu_case_arg(k->a[K_]), gpu_case_arg(k->a[V]),
+        gpu_case_arg(k->a[DQ]), gpu_case_arg(k->a[DK]), gpu_case_arg(k->a[DV]), k->work->at);
 }
 
 /* o and rows as these keys alone give them. */
@@ -311,8 +307,7 @@ static void backward(kase *k)
     k->a[DQ] = gpu_case_out(&k->c, k->type, k->b.nq * k->n * k->d, !k->b.first_keys);
     k->a[DK] = gpu_case_out(&k->c, k->type, k->b.nk * k->g * k->d, false);
     k->a[DV] = gpu_case_out(&k->c, k->type, k->b.nk * k->g * k->d, false);
-    k->work =
-        gpu_case_work(&k->c, gpu_attention_block_work(&k->block, &k->heads, k->type, true));
+    k->work = gpu_case_work(&k->c, gpu_attention_block_work(&k->block, &k->heads, k->type, true));
     gpu_case_run(&k->c, backward_call, k);
 
     double *dq = room(k->a[DQ]->n, k->b.first_keys ? NULL : k->a[DQ]->x);

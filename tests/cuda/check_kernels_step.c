@@ -343,11 +343,11 @@ static void sum_gradients_run(kase *k)
     for (int64_t i = 0; i < p.n; i++) {
         at[i] = sums += k->flag ? 4 : gpu_case_draw(&k->c, 0, 3);
         sums += k->flag ? (p.len[i] + 3) / 4 * 4 : p.len[i];
-        chunk[i] = (gpu_update_chunk){.grad = in_array(k->a[GRAD], p.at[i]),
-                                      .n = (int32_t)p.len[i]};
+        chunk[i] =
+            (gpu_update_chunk){.grad = in_array(k->a[GRAD], p.at[i]), .n = (int32_t)p.len[i]};
     }
-    k->a[FIRST] = takes ? gpu_case_in(&k->c, GPU_F32, sums, 1)
-                        : gpu_case_out(&k->c, GPU_F32, sums, true);
+    k->a[FIRST] =
+        takes ? gpu_case_in(&k->c, GPU_F32, sums, 1) : gpu_case_out(&k->c, GPU_F32, sums, true);
     p.table = gpu_case_bytes(&k->c, p.n * (int64_t)sizeof *chunk, chunk);
     k->ids = gpu_case_bytes(&k->c, p.n * (int64_t)sizeof *at, at);
     const gpu_step_block b = adam_block(k);
@@ -429,8 +429,8 @@ static void copy_segments_run(kase *k)
 #name, name##_run, cases                                                                   \
     }
 static const kernel_row rows[] = {
-    ROW(row_max, 60),     ROW(row_sum, 60),       ROW(row_target, 30), ROW(loss, 30),
-    ROW(loss_dx, 60),     ROW(sum, 30),           ROW(grad_norm, 80),  ROW(update, 120),
+    ROW(row_max, 60),       ROW(row_sum, 60),       ROW(row_target, 30),     ROW(loss, 30),
+    ROW(loss_dx, 60),       ROW(sum, 30),           ROW(grad_norm, 80),      ROW(update, 120),
     ROW(copy_segments, 80), ROW(round_weights, 40), ROW(sum_gradients, 120),
 };
 KERNEL_TEST(rows)

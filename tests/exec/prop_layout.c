@@ -77,8 +77,7 @@ static void add_states(twin *w)
         if (!is_state(w, b)) continue;
         if (w->l.stride[b]) broken(w, "a state has copies", b);
         const luo_buffer *s = &w->role->buf[b];
-        value *v = add(w, b, 0, 0, w->l.at[b],
-                       s->bytes + luo_layout_weights(s, w->weight_bytes));
+        value *v = add(w, b, 0, 0, w->l.at[b], s->bytes + luo_layout_weights(s, w->weight_bytes));
         v->last = INT64_MAX;
     }
 }

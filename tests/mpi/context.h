@@ -14,7 +14,8 @@ typedef struct context_tally { /* how often a plan had .. */
 static const int32_t context_heads_of[KINDS] = {4, 8, 4, 4};
 
 /* Degree, kind and layout of a pipeline whose stages have t tensor-parallel devices. */
-static inline luo_stage context_stage(luo_arena *a, luo_rng *rng, int32_t most, int32_t t, kind model)
+static inline luo_stage context_stage(luo_arena *a, luo_rng *rng, int32_t most, int32_t t,
+                                      kind model)
 {
     static const luo_context_kind kinds[] = {LUO_CONTEXT_AUTO, LUO_CONTEXT_RING, LUO_CONTEXT_A2A,
                                              LUO_CONTEXT_A2A, LUO_CONTEXT_2D};
@@ -55,8 +56,8 @@ static inline void context_count(context_tally *t, const luo_plan *p, bool causa
 }
 
 /* Stages of c * t devices each, while there are devices left. */
-static inline void context_pipeline(luo_arena *a, luo_rng *rng, kind model, int32_t *left, luo_str *line,
-                          luo_stage *how)
+static inline void context_pipeline(luo_arena *a, luo_rng *rng, kind model, int32_t *left,
+                                    luo_str *line, luo_stage *how)
 {
     const int32_t t = *left > 1 && luo_rng_pick(rng, 3) == 0 ? 2 : 1;
     const int32_t most = *left / t < 4 ? *left / t : 4;
@@ -190,12 +191,14 @@ static inline void context_run_by_hand(luo_lab *lab, luo_dtype dtype, size_t fir
 {
     for (size_t i = first; i < sizeof context_by_hand / sizeof *context_by_hand; i += each) {
         luo_arena *a = luo_arena_new(1 << 20);
-        const row r = {.line = context_by_hand[i].line, .model = context_by_hand[i].model, .zero = context_by_hand[i].zero,
+        const row r = {.line = context_by_hand[i].line, .model = context_by_hand[i].model,
+                       .zero = context_by_hand[i].zero,
                        .sp = i % 2 == 0 || context_by_hand[i].group == 0};
         luo_plan *p = plan_of(a, &r, dtype);
         const luo_model model = model_of(r.model, p->layers);
         if (context_by_hand[i].group)
-            p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = context_by_hand[i].group};
+            p->sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID,
+                                         .pipelines = context_by_hand[i].group};
         context_set(p, context_by_hand[i].how);
         context_check(p, &model, r.line);
         t->failed += !run_against_one(lab, "context", p, &model, r.line);

@@ -105,9 +105,8 @@ static luo_status run_block_dx(luo_rank *r, const gpu_op *op, int32_t task)
 luo_status gpu_bind_block(gpu_binder *b, gpu_op *op, bool back)
 {
     const gpu_type type = gpu_type_of(gpu_in(b->job, op, back ? 4 : 1)->elem_bytes);
-    const gpu_block block = {.nq = op->b->block->nq,
-                             .nk = op->b->block->nk,
-                             .first_keys = op->b->block->first_keys};
+    const gpu_block block = {
+        .nq = op->b->block->nq, .nk = op->b->block->nk, .first_keys = op->b->block->first_keys};
     const int64_t work = (int64_t)gpu_attention_block_work(&block, &op->heads, type, back);
     if (work > b->job->work_bytes) b->job->work_bytes = work;
     op->run = back ? run_block_dx : run_block;

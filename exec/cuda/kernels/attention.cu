@@ -143,7 +143,8 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_forward(gpu_attenti
         if (sees) forward_scores<D>(s, kept, sq, sk);
         gpu_copy_async_wait<0>();
         __syncthreads(); /* values are here, and nobody reads these keys any more */
-        if (k0 + FWD_KEYS < end) tile_fetch<D, FWD_KEYS, BLOCK>(sk, k, a.key_row, ldk, d, k0 + FWD_KEYS, end);
+        if (k0 + FWD_KEYS < end)
+            tile_fetch<D, FWD_KEYS, BLOCK>(sk, k, a.key_row, ldk, d, k0 + FWD_KEYS, end);
         gpu_copy_async_commit();
         if (sees) {
             if (tile_cut(sight, k0, FWD_KEYS)) tile_mask(s, a, keys_of, own, k0, -INFINITY);

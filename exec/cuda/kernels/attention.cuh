@@ -141,7 +141,8 @@ static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_he
                                                          const int32_t *end_of)
 {
     gpu_attention_args a = {};
-    a.t = a.keys = (int32_t)t, a.n = (int32_t)heads->n, a.g = (int32_t)heads->g, a.d = (int32_t)heads->d;
+    a.t = a.keys = (int32_t)t, a.n = (int32_t)heads->n, a.g = (int32_t)heads->g,
+    a.d = (int32_t)heads->d;
     a.causal = heads->causal;
     a.scale = (float)(1 / sqrt((double)heads->d));
     a.scale_log2 = (float)(1.4426950408889634 / sqrt((double)heads->d));

@@ -87,16 +87,16 @@ cudaError_t gpu_attention_block(cudaStream_t stream, const gpu_block *block, con
     if (!fits(block, heads, q, k, v) || o.type != q.type) return cudaErrorInvalidValue;
     gpu_attention_args a = arguments(block, heads);
     const gpu_array fresh = {work, o.type};
-    float *const fresh_rows = reinterpret_cast<float *>(static_cast<char *>(work) +
-                                                        queries_bytes(block, heads, o.type));
+    float *const fresh_rows =
+        reinterpret_cast<float *>(static_cast<char *>(work) + queries_bytes(block, heads, o.type));
     a.q = q.at, a.k = k.at, a.v = v.at;
     a.out = block->first_keys ? o.at : work, a.rows = block->first_keys ? rows : fresh_rows;
     const cudaError_t code = gpu_attention_forward(stream, a, q.type);
     if (code != cudaSuccess || block->first_keys) return code;
     const int64_t n = block->nq * heads->n;
     const int mode = gpu_row_mode(gpu_mode(o, fresh), a.d);
-    return gpu_launch(GPU_OF_MODE(mode, attention_merge), gpu_blocks(n, MERGE_ROWS), MERGE_THREADS, 0, stream, n, a.d,
-                      fresh, static_cast<const float *>(fresh_rows), o, rows);
+    return gpu_launch(GPU_OF_MODE(mode, attention_merge), gpu_blocks(n, MERGE_ROWS), MERGE_THREADS,
+                      0, stream, n, a.d, fresh, static_cast<const float *>(fresh_rows), o, rows);
 }
 
 cudaError_t gpu_attention_block_dx(cudaStream_t stream, const gpu_block *block,
@@ -109,8 +109,8 @@ cudaError_t gpu_attention_block_dx(cudaStream_t stream, const gpu_block *block,
     for (const gpu_array &x : all)
         if (x.type != q.type) return cudaErrorInvalidValue;
     if (block->nq == 0) { /* nobody sees these keys */
-        const size_t bytes = static_cast<size_t>(block->nk * heads->g * heads->d) *
-                             (q.type == GPU_F32 ? 4 : 2);
+        const size_t bytes =
+            static_cast<size_t>(block->nk * heads->g * heads->d) * (q.type == GPU_F32 ? 4 : 2);
         const cudaError_t code = cudaMemsetAsync(dk.at, 0, bytes, stream);
         return code == cudaSuccess ? cudaMemsetAsync(dv.at, 0, bytes, stream) : code;
     }

@@ -92,8 +92,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
     const tile_sight sight = {queries_of(a, own), queries_of(a, own + 16 * S::mt - 1)};
     const gpu_span heads = gpu_heads_of_part(a.cut, part, __ldg(a.heads_of_first + kv),
                                              __ldg(a.heads_of_first + kv + 1));
-    query_walk w = {heads.lo, heads.hi, 0, 0,
-                    queries_of(a, row0).lo / S::queries * S::queries};
+    query_walk w = {heads.lo, heads.hi, 0, 0, queries_of(a, row0).lo / S::queries * S::queries};
     w.q0 = w.first;
     if (BLOCK && w.first >= end) w.i = w.end; /* nobody sees these keys */
     float dk[S::mt][D / 8][4], dv[S::mt][D / 8][4];
@@ -123,8 +122,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
         if (sees) {
             tile_clear(s);
             tile_product_nt<D, S::mt, S::queries>(s, sk, sq);
-            if (tile_cut(sight, q0, S::queries))
-                tile_mask(s, a, queries_of, own, q0, -INFINITY);
+            if (tile_cut(sight, q0, S::queries)) tile_mask(s, a, queries_of, own, q0, -INFINITY);
             exp_columns(s, a.scale_log2, slog);
             dscores_columns(dp, s, sdots);
             tile_product_nn<D, S::mt, S::queries>(dv, s, sdo);
@@ -136,7 +134,8 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_keys(gpu_attention_
         }
         __syncthreads(); /* nobody reads this dO any more */
         if (w.i < w.end) {
-            tile_fetch<D, S::queries, BLOCK>(sdo, dout + w.head * d, a.query_row, ldq, d, w.q0, a.t);
+            tile_fetch<D, S::queries, BLOCK>(sdo, dout + w.head * d, a.query_row, ldq, d, w.q0,
+                                             a.t);
             stat_load<S::queries>(sdots, a.dots + w.head * a.padded + w.q0);
         }
         gpu_copy_async_commit();
@@ -244,7 +243,8 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) attention_queries(gpu_attenti
         }
         gpu_copy_async_wait<0>();
         __syncthreads(); /* keys are here, and nobody reads these values any more */
-        if (k0 + S::keys < end) tile_fetch<D, S::keys, BLOCK>(sv, v, a.key_row, ldk, d, k0 + S::keys, end);
+        if (k0 + S::keys < end)
+            tile_fetch<D, S::keys, BLOCK>(sv, v, a.key_row, ldk, d, k0 + S::keys, end);
         gpu_copy_async_commit();
         if (sees) {
             tile_clear(s);
@@ -343,8 +343,8 @@ static cudaError_t launch_backward(cudaStream_t stream, const gpu_attention_args
     auto *const of_queries = a.key_lo   ? attention_queries<D, false, true>
                              : a.d == D ? attention_queries<D, true, false>
                                         : attention_queries<D, false, false>;
-    cudaError_t code = gpu_launch(of_keys, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream,
-                                  a);
+    cudaError_t code =
+        gpu_launch(of_keys, keys, ATTN_THREADS, (size_t)keys_shape<D>::bytes, stream, a);
     if (code == cudaSuccess) code = gpu_launch(attention_join, join, JOIN_THREADS, 0, stream, a, n);
     if (code != cudaSuccess) return code;
     return gpu_launch(of_queries, queries, ATTN_THREADS, (size_t)queries_shape<D>::bytes, stream,

@@ -178,7 +178,8 @@ __device__ void plain_store(const plain_sums &sums, const float (&by)[4], T *to,
         const int32_t row = row0 + 4 * plain_y() + i / 4 % 4;
         const int32_t col = col0 + i / 16 * PLAIN + 4 * plain_x() + i % 4;
         if (row < end && col < d)
-            plain_put(to + gpu_row_at(at, row) * pitch + col, sums[i / 16][i / 4 % 4][i % 4] * by[i / 4 % 4]);
+            plain_put(to + gpu_row_at(at, row) * pitch + col,
+                      sums[i / 16][i / 4 % 4][i % 4] * by[i / 4 % 4]);
     }
 }
 

@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_forward(gpu_at
             a.rows[(int64_t)gpu_row_at(a.query_row, row) * a.n + head] =
                 (most[i] + log2f(all)) * GPU_LN_2;
     }
-    plain_store(o, by, (T *)a.out + (int64_t)head * a.d, q.pitch, a.d, row0, a.t,
-                a.query_row);
+    plain_store(o, by, (T *)a.out + (int64_t)head * a.d, q.pitch, a.d, row0, a.t, a.query_row);
 }
 
 cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type)

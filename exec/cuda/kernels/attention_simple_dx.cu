@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_queries(gpu_at
         plain_share(shared, dp);
         plain_weigh(shared, dq, k, k0, end);
     }
-    plain_store(dq, by, (T *)a.dq + (int64_t)head * a.d, q.pitch, a.d, row0, a.t,
-                a.query_row);
+    plain_store(dq, by, (T *)a.dq + (int64_t)head * a.d, q.pitch, a.d, row0, a.t, a.query_row);
 }
 
 /* One tile of queries of one head: what it adds to dK and dV. */

@@ -149,8 +149,8 @@ __device__ __forceinline__ void tile_keep(const float (&sums)[MT][D / 8][4], flo
             for (int j = 0; j < D / 8; j++)
                 if (8 * j < width)
                     gpu_store_8(at + 8 * j + 2 * (lane % 4),
-                            make_uint2(__float_as_uint(sums[m][j][2 * low]),
-                                       __float_as_uint(sums[m][j][2 * low + 1])));
+                                make_uint2(__float_as_uint(sums[m][j][2 * low]),
+                                           __float_as_uint(sums[m][j][2 * low + 1])));
         }
 }
 
