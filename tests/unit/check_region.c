@@ -221,5 +221,21 @@ START_TEST(boxes)
 }
 END_TEST
 
+START_TEST(copies_have_spans_of_their_own)
+{
+    static const char *const text[] = {"[0:2)x[1:3)+[5:8)", "-"};
+    luo_arena *arena = luo_arena_new(0);
+    for (int i = 0; i < 2; i++) {
+        luo_region from, to;
+        ck_assert_int_eq(luo_region_parse(arena, text[i], 2, &from, NULL), LUO_OK);
+        ck_assert_int_eq(luo_region_copy(arena, &from, &to, NULL), LUO_OK);
+        ck_assert(luo_region_equal(&from, &to));
+        ck_assert(from.empty || (from.dim[0].at != to.dim[0].at && from.dim[1].at != to.dim[1].at));
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
 LUO_SUITE("hspmd.region", LUO_T_N(cut, LUO_ROWS(cuts)), LUO_T_N(grid, LUO_ROWS(grids)),
-          LUO_T(partial), LUO_T(member_lengths), LUO_T_N(parse_row, LUO_ROWS(texts)), LUO_T(boxes))
+          LUO_T(partial), LUO_T(member_lengths), LUO_T_N(parse_row, LUO_ROWS(texts)), LUO_T(boxes),
+          LUO_T(copies_have_spans_of_their_own))
