@@ -17,7 +17,7 @@ check() { # NAME CONDITION..: the condition is a command
 #          edge:N   units at the ends of a row go element by element, as does a GPU_ANY twin in the same kernel:
 #                   at most N bytes for each that goes in vectors
 #          B:N      beside them at most N single loads (stores) of B bits: ids, a row's sum, columns of a table
-#   one    a thread has one element, or there is one thread
+#   one    a thread has one element at a time, or there is one thread
 #   any    GPU_ANY: element by element on purpose
 #   tiles  bound by products: tiles go by cp.async; registers are full, and a spill is no fault
 # All but tiles are held to: no local memory, no spills. All: no bytes, no access that asks what memory it is.
@@ -27,6 +27,8 @@ norm_dx<[01],.*>         units v4 / v4
 norm_dw<[01],.*>         units v4 / v4
 bias<[01]>               units v4 / v4
 rope<[01]>               units v4 32:8 / v4
+latent<[01]>             units v4 32:8 / v4
+latent_dx<[01]>          units v4 32:8 / v4
 embedding<[01]>          units v4 32:1 / v4
 embedding_dw<0,0>        units v4 32:24 / v4
 embedding_dw<1,0>        units v4 v2 32:24 / v4
@@ -49,17 +51,28 @@ update<1>                units v4 v2 edge:2 32:4 64:16 / v4 v2 edge:3 32:2
 sum_gradients<0>         units v4 edge:4 32:2 64:4 / v4 edge:4 32:2
 sum_gradients<1>         units v4 v2 edge:4 32:2 64:4 / v4 v2 edge:4 32:2
 round_weights            units v4 edge:2 32:1 64:2 / v2 edge:2
+pack<[01]>               units v4 32:2 / v4
+combine<[01]>            units v4 32:21 / v4
+combine_dx<[01],false>   units v4 32:2 / v4
+combine_dx<[01],true>    units v4 32:2 / v4 32:1
 copy_segments<unsignedint>    units v4 64:64 32:2 / v4 32:2
 copy_segments<unsignedshort>  units v4 64:64 16:2 / v4 16:2
 attention_rows<[01]>     units v4 32:2 / 32:2
 attention_merge<[01]>    units v4 32:2 / v4 32:1
 attention_join           units v4 / v4
-(norm|norm_d[xw]|bias|rope|embedding|embedding_dw|pointwise|add|row_max|row_sum|loss_dx|column_parts|attention_rows|attention_merge)<2(,.*)?>  any
+(norm|norm_d[xw]|bias|rope|latent|latent_dx|pack|combine|combine_dx|embedding|embedding_dw|pointwise|add|row_max|row_sum|loss_dx|column_parts|attention_rows|attention_merge)<2(,.*)?>  any
 columns_finish           one
 row_target               one
 loss                     one
 sum_of                   one
 squares_of_all           one
+move_bias                one
+route                    one
+route_(hash|dealt|dx)    one
+count_choices            one
+drop                     one
+places                   one
+balance_(parts|all)      one
 stamp                    one
 spin                     one
 delay                    one

@@ -22,7 +22,7 @@ made_up() {
     program $b/tests/gpu/facts <<<'echo "device NVIDIA H100 made up"'
     program $b/tests/gpu/startup <<<'echo mode,what,s,used_bytes; sleep 0.7; echo "$CUDA_MODULE_LOADING,context,0.5,1000"'
     for p in check_kernels check_products check_attention check_block check_kernels_step check_exec check_state_gpu check_watch_gpu \
-        mpi/check_comm mpi/check_comm_faults mpi/ranks mpi/accept mpi/kinds; do
+        check_experts mpi/check_comm mpi/check_comm_faults mpi/ranks mpi/accept mpi/kinds mpi/experts; do
         program $b/tests/cuda/$p <<<'echo "100%: Checks: 3, Failures: 0, Errors: 0"'
     done
     program $b/tests/cuda/mpi/check_comm_faults <<<'sleep 0.7; echo "100%: Checks: 3, Failures: 0, Errors: 0"'
@@ -103,6 +103,7 @@ check "a part again" ends 0 --part rates --again
 check "its rows" [ "$(begun bench_kernels) $(begun bench_products) $(begun check_kernels)" = "3 2 1" ]
 if [ "${1:-}" != standin ]; then
     check "the loss on both" grep -qE '^one-rank,[0-9],plain,one-rank,8,0,[0-9.]+,ok$' "$out/check.csv"
+    check "the loss of a model with experts on both" grep -qE '^one-rank-experts,[0-9],plain,one-rank-experts,8,0,[0-9.]+,ok$' "$out/check.csv"
     check "operations beside the simulator's" grep -qE "^layers.\*.norm1 +3.000000s +6.000000s +-50.0 %$" "$out/visit.txt"
     check "the kernel of attention" grep -qE '^torch-autocast,1,torch,.*,made_up_kernel$' "$out/train.csv"
     program "$LUO_GPU_BUILD/tests/cuda/check_kernels" <<<'echo "50%: Checks: 2, Failures: 1, Errors: 0"; exit 1'

@@ -4,25 +4,11 @@
 
 #include "core/base/hash.h"
 
-static uint64_t splitmix(uint64_t *x)
-{
-    uint64_t z = (*x += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-uint64_t luo_rng_at(uint64_t key, uint64_t i)
-{
-    uint64_t x = key + i * UINT64_C(0x9e3779b97f4a7c15);
-    return splitmix(&x);
-}
-
 luo_rng luo_rng_stream(uint64_t seed, const char *name)
 {
-    uint64_t x = seed ^ luo_hash_str(LUO_HASH_EMPTY, name);
+    const uint64_t key = seed ^ luo_hash_str(LUO_HASH_EMPTY, name);
     luo_rng r;
-    for (int i = 0; i < 4; i++) r.s[i] = splitmix(&x);
+    for (uint64_t i = 0; i < 4; i++) r.s[i] = luo_rng_at(key, i);
     return r;
 }
 

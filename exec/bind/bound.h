@@ -13,7 +13,8 @@
  *   f32, f64: m, v; the weight itself is the weight buffer (2 reals an element: 8 or 16 bytes);
  *   bf16:     master, m, v, all f32 (12 bytes); the weight buffer holds bf16(master) for the cells
  *             of the piece;
- *   f32, f64, of what counts move: nothing of use; there are no moments;
+ *   of what counts move: nothing of use; there are no moments, and the weight buffer is of the
+ *             precision of sums;
  *   f32, f64, where state lies in a layout of its own (`state_layout`): weight, m, v. The weight's
  *             run is what the Pre part sends to the weight buffers, which hold nothing between two
  *             steps; weight_buffer is the state buffer then;

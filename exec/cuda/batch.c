@@ -1,7 +1,7 @@
 /* batch.c: what changes from step to step, in one block of the device: the numbers of the
  * step, then a region for each micro-batch of this pipeline: ids, labels, positions, first and last
- * token of each token's document, rows of table gradients in order, and where sequences are cut who
- * sees whom.
+ * token of each token's document, which are pads, rows of table gradients in order, and where
+ * sequences are cut who sees whom.
  *
  * The block goes up in one copy when a step begins; captured steps read it where it always lies.
  * There are two page-locked images of it: while a step runs, the next one's is filled. */
@@ -11,7 +11,7 @@
 #include "exec/cuda/bind.h"
 #include "exec/data/batch.h"
 
-enum { HEAD = 256, ARRAYS = 5 }; /* bytes of the numbers; ids .. end_of */
+enum { HEAD = 256, ARRAYS = 6 }; /* bytes of the numbers; ids .. pad */
 _Static_assert(sizeof(gpu_step_block) <= HEAD, "the numbers of a step have room");
 
 /* ---- sorted rows ---- */
@@ -111,6 +111,9 @@ static luo_status lay_out(luo_job *j, luo_err *err)
     d->runs = LUO_NEW_N(j->arena, bool, d->nmicro);
     d->tokens = LUO_NEW_N(j->arena, gpu_tokens, d->nmicro);
     d->first = LUO_NEW_N(j->arena, int64_t, d->nmicro);
+    for (int i = 0; i < 2; i++)
+        if (!(d->data_tokens[i] = LUO_NEW_N(j->arena, int64_t, d->nmicro)))
+            return luo_err_nomem(err);
     if (!d->tokens || !d->first || !d->runs) return luo_err_nomem(err);
     for (int32_t t = 0; t < p->ntask; t++)
         if (p->tasks[t].micro_batch >= 0) d->runs[p->tasks[t].micro_batch] = true;
@@ -134,6 +137,7 @@ static void point(luo_job *j)
         d->tokens[m] = (gpu_tokens){.of = {at, at + t, at + 2 * t},
                                     .start_of = at + 3 * t,
                                     .end_of = at + 4 * t,
+                                    .pad = at + 5 * t,
                                     .order = at + ARRAYS * t,
                                     .sights = at + ARRAYS * t + orders};
     }
@@ -209,7 +213,7 @@ static void fill_sights(const gpu_batch *d, const luo_micro_batch *mb, const int
     }
 }
 
-static void fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
+static int64_t fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
 {
     const gpu_batch *d = &j->batch;
     const int64_t t = tokens_in(j, m);
@@ -223,11 +227,14 @@ static void fill_region(luo_job *j, int64_t step, int32_t m, int32_t *at)
     memcpy(at + 2 * t, mb.positions, bytes);
     if (!mb.source) fill_documents(&mb.docs, at + 3 * t, at + 4 * t);
     fill_sights(d, &mb, at, at + (d->tokens[m].sights - d->tokens[m].of[0]));
+    for (int64_t i = 0; i < t; i++) at[5 * t + i] = luo_batch_is_pad(&mb, i);
+    const int64_t data_tokens = mb.data_tokens; /* sorting takes its memory */
     for (int32_t i = 0; i < d->norders; i++) {
         const gpu_order *o = &d->order[i];
         if (o->tokens != t) continue;
         sort_rows(at + o->data * t + o->lo, (int32_t)o->rows, at + ARRAYS * t + o->at, d->scratch);
     }
+    return data_tokens;
 }
 
 /* Into the image that no step reads now. */
@@ -240,7 +247,9 @@ static int32_t fill(luo_job *j, int64_t step)
     const gpu_step_block numbers = gpu_step_numbers(j, step, targets);
     memcpy(d->staged[k], &numbers, sizeof numbers);
     for (int32_t m = 0; m < d->nmicro; m++)
-        if (d->runs[m]) fill_region(j, step, m, (int32_t *)(void *)(d->staged[k] + d->first[m]));
+        if (d->runs[m])
+            d->data_tokens[k][m] =
+                fill_region(j, step, m, (int32_t *)(void *)(d->staged[k] + d->first[m]));
     d->step[k] = step;
     d->targets[k] = targets;
     return k;

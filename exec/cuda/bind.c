@@ -2,6 +2,7 @@
  * that a step only walks. */
 #include "exec/cuda/bind.h"
 #include "core/plan/replan/reroute.h"
+#include "exec/cuda/moe/moe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -195,16 +196,8 @@ static luo_status make_slab(luo_job *j, luo_err *err)
 
 /* Communicators come first: all ranks take part in making them, whatever happens to one later. */
 /* The same on all ranks: they have one plan. */
-static luo_status refuse(const luo_plan *p, const luo_model *model, luo_err *err)
+static luo_status refuse(const luo_plan *p, luo_err *err)
 {
-    if (model->moe.experts)
-        return luo_err_set(err, LUO_EUNSUP,
-                           "model `%s` has experts, for which backend cuda has no kernels; run it "
-                           "on host, or simulate it.", model->name);
-    if (luo_model_is_latent(model))
-        return luo_err_set(err, LUO_EUNSUP,
-                           "model `%s` has latent attention, for which backend cuda has no "
-                           "kernels; run it on host, or simulate it.", model->name);
     if (p->schedule == LUO_SCHED_ZB_H2 && luo_plan_lost_stages(p) > 0)
         return luo_err_set(err, LUO_EUNSUP,
                            "plan `%s` reroutes micro-batches under schedule zb_h2, whose messages "
@@ -215,13 +208,14 @@ static luo_status refuse(const luo_plan *p, const luo_model *model, luo_err *err
 
 static luo_status bind(luo_job *j, const luo_programs *set, const luo_recipe *recipe, luo_err *err)
 {
-    LUO_TRY(refuse(recipe->plan, j->x->config.model, err));
+    LUO_TRY(refuse(recipe->plan, err));
     LUO_TRY(gpu_comms_bind(j->x->comms, set, err));
     LUO_TRY(luo_bind(j->arena, &j->x->config, set, recipe, &j->bound, err));
     if (!j->bound.program) return gpu_state_bind(j, err); /* none lies here */
     LUO_TRY(make_slab(j, err));
     LUO_TRY(gpu_state_bind(j, err));
     LUO_TRY(bind_tables(j, err));
+    LUO_TRY(gpu_moe_open(j, err));
     LUO_TRY(place_messages(j, err));
     LUO_TRY(gpu_batch_open(j, err));
     LUO_TRY(open_answer(j, err));
@@ -270,6 +264,7 @@ void gpu_unbind(luo_job *j)
     list(j, false);
     gpu_graph_close(j);
     gpu_state_unbind(j);
+    gpu_moe_close(j);
     gpu_events_close(j);
     gpu_stamps_close(j);
     gpu_pace_close(j);

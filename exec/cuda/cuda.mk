@@ -50,7 +50,7 @@ $(B)/luoshu-rank-cuda: $(B)/exec/main_cuda.o $(CUDA_OBJ) $(EXEC_LIB) $(CORE_LIB)
 # All kernels in one unit: nvcc reads the headers of CUDA three times for each unit, which is most of its time.
 # Names that two files have, each for itself, get that of the file behind them.
 CUDA_ONE_SRC := $(filter %.cu,$(EXEC_CUDA_SRC))
-CUDA_OWN_NAMES := EACH ROWS THREADS run
+CUDA_OWN_NAMES := EACH PAIRS ROWS THREADS run
 CUDA_ONE_OBJ := $(filter %.c.o,$(CUDA_OBJ)) $(if $(CUDA_ONE_SRC),$(B)/one/exec/cuda/kernels/all.cu.o)
 CUDA_ONE_RANK := $(if $(CUDA_OBJ),$(B)/one/luoshu-rank-cuda)
 $(B)/one/exec/cuda/kernels/all.cu: $(CUDA_ONE_SRC) exec/cuda/cuda.mk

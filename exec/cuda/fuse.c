@@ -210,7 +210,9 @@ static bool is_free(const fuser *f, const chain *c)
         const int32_t b = f->touched[k];
         const use *u = &f->use[b];
         if (u->first >= until || u->last < from || is_skipped_value(f, c, b)) continue;
-        if (l->at[b] >= l->own + l->kept && meets(f, c, l->at[b], desc(f, b)->bytes)) return false;
+        if (l->at[b] >= l->own + l->kept &&
+            meets(f, c, l->at[b], luo_layout_bytes(f->b->set, f->role, b)))
+            return false;
     }
     for (int32_t i = s->first; i < until; i++)
         if (scratch_meets(f, c, i)) return false;

@@ -43,6 +43,8 @@ static luo_status capture(luo_rank *r, const gpu_graph *g, luo_status (*walk)(lu
 static luo_status make(luo_rank *r, gpu_graph *g, luo_status (*walk)(luo_rank *r), luo_err *err)
 {
     cudaGraph_t graph = NULL;
+    if (r->x->config.model->moe.experts)
+        return luo_err_set(err, LUO_EUNSUP, "the host reads counts of experts' rows in them.");
     if (r->job->bound.set->n > 1) LUO_TRY(gpu_comms_captures(r->x->comms, err));
     luo_status st = capture(r, g, walk, &graph, err);
     if (st == LUO_OK)

@@ -15,6 +15,7 @@
  *   state.c, move.c   parameters and their state; switches
  *   context/    attention where sequences are cut among devices
  *   apart/      state in a layout of its own; a step in parts
+ *   moe/moe.h   layers with experts
  *
  * The compute stream plays the role that the host's one thread has (exec/host/job.h): it launches
  * operations in the order of the program and waits (for events) where the host's thread waits. So
@@ -117,6 +118,7 @@ typedef struct gpu_documents { /* per token its document's first, and the one af
 typedef struct gpu_tokens { /* of one micro-batch, on the device */
     const int32_t *of[3];   /* by luo_data */
     const int32_t *start_of, *end_of;
+    const int32_t *pad;    /* not 0: no data */
     const int32_t *order;  /* at gpu_order.at */
     const int32_t *sights; /* at gpu_sight.at */
 } gpu_tokens;
@@ -131,6 +133,7 @@ typedef struct gpu_batch {
     int32_t *sight_room; /* host: 2 values a token */
     gpu_tokens *tokens;  /* per micro-batch */
     int64_t *first;     /* per micro-batch: its region in the block, in bytes */
+    int64_t *data_tokens[2]; /* per micro-batch, of what is staged: tokens that are no pads */
     int64_t bytes;      /* of the block: the numbers of the step, then a region each */
     char *block;        /* device */
     char *staged[2];    /* page-locked; one is filled while the other may still be read */
@@ -234,9 +237,11 @@ struct luo_job {
     bool *fresh;                      /* per buffer: gradient not written in this step yet */
     const gpu_norm_chunk *norm_chunk; /* device */
     const gpu_update_chunk *update_chunk;
-    int64_t nnorm, nupdate;
+    int64_t nnorm, nupdate, nsum; /* nsum: nupdate, then counts of biases, which are summed alone */
     const int64_t *sum_at; /* device, per update chunk: where its sums are in a step in parts */
     gpu_table copies;      /* of weights over the slab, before a step */
+    const gpu_counted *counted; /* device: biases that counts move */
+    int64_t ncounted;
     bool updates; /* this rank takes part in the update, if perhaps with no cell */
     gpu_type grad_type;
     gpu_batch batch;
@@ -252,6 +257,7 @@ struct luo_job {
     gpu_lane lane[LUO_LANES];
     gpu_graph graph[GPU_GRAPHS]; /* by the order's trace */
     bool no_graph;               /* this program cannot be captured */
+    struct gpu_moe *moe;         /* layers with experts (moe/moe.h); NULL: the model has none */
     luo_rank rank;
     luo_state state; /* state.c */
     float *arrays;   /* what state.at points to; NULL: nothing is fetched */
@@ -407,6 +413,9 @@ void gpu_watch_peek(luo_exec *x);             /* what the watchdog's thread does
 
 /* step.c */
 luo_status gpu_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
+/* The host waits for an event, and lets the watchdog look meanwhile. It keeps its core for spin_s,
+ * then sleeps for a share of the time it has waited. */
+luo_status gpu_await(luo_rank *r, cudaEvent_t event, double spin_s, const char *what, luo_err *err);
 /* The result of an operation that makes the loss of the step goes to the answer. */
 luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream);
 

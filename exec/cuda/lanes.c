@@ -3,7 +3,7 @@
  * A ticket is the number of a communication within its step, and its event. The compute stream is
  * behind a ticket when it has waited for it or for a later one of the same lane, whose stream runs
  * in order. A wait goes into the stream, not into the host: nothing here blocks. */
-#include "exec/cuda/job.h"
+#include "exec/cuda/moe/moe.h"
 
 /* ---- streams ---- */
 
@@ -142,12 +142,14 @@ luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticke
     const int64_t number = ++r->tickets;
     int32_t span;
     if (t->b->outlives) LUO_TRY(pack_ahead(r, op, task, copy));
+    if (t->b->trade) LUO_TRY(gpu_trade_settle(r, op));
     LUO_TRY(hand_over(r, stream));
     LUO_TRY(gpu_span_begin(r, stream, task, op->b->instr->id, &span));
     if (!t->b->outlives) LUO_TRY(gpu_transfer_pack(r, op, task, copy, stream));
     LUO_TRY(gpu_transfer_send(r, op, task, copy, stream));
     LUO_TRY(gpu_transfer_unpack(r, op, task, copy, stream));
     if (op->b->is_loss) LUO_TRY(gpu_keep_loss(r, op, task, stream));
+    LUO_TRY(gpu_counts_made(r, op, task, stream));
     LUO_TRY(gpu_span_end(r, stream, span));
     gpu_ticket *at = &r->job->ticket[number - 1];
     at->op = op;

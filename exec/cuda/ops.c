@@ -2,7 +2,7 @@
  * has their operands); exec/bind/bound_ops.c knows their sizes. */
 #include <string.h>
 
-#include "exec/cuda/bind.h"
+#include "exec/cuda/moe/moe.h"
 
 static cudaStream_t compute(const luo_rank *r)
 {
@@ -150,7 +150,7 @@ static luo_status bind_heads(gpu_binder *b, gpu_op *op)
             if (h->kv_of[q] == g) of[n++] = q;
     }
     first[h->g] = n;
-    op->heads = (gpu_heads){.n = h->n, .g = h->g, .d = h->d, .causal = h->causal};
+    op->heads = (gpu_heads){.n = h->n, .g = h->g, .d = h->d, .causal = h->causal, .u = h->u};
     const int64_t one = (int64_t)sizeof(int32_t);
     LUO_TRY(gpu_binder_put(b, h->kv_of, one * h->n, (const void **)&op->heads.kv_of));
     LUO_TRY(gpu_binder_put(b, of, one * h->n, (const void **)&op->heads.heads_of));
@@ -215,6 +215,30 @@ static luo_status run_attention_dx(luo_rank *r, const gpu_op *op, int32_t task)
                 gpu_attention_dx(compute(r), op->b->rows, &op->heads, t.start_of, t.end_of, in[0],
                                  in[1], in[2].at, in[3], in[4], in[5], out[0], out[1], out[2],
                                  r->job->work));
+}
+
+/* ---- latent attention ---- */
+
+static luo_status run_latent(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_buffer *q = gpu_in(r->job, op, 0);
+    return done(r, op,
+                gpu_latent(compute(r), q->dim[0], q->dim[1], q->dim[2],
+                           gpu_in(r->job, op, 2)->dim[1], r->x->config.model->rope_base,
+                           tokens_of(r, task)->of[LUO_DATA_POSITIONS] + op->b->lo,
+                           in_of(r, op, 0, task), in_of(r, op, 1, task), in_of(r, op, 2, task),
+                           out_of(r, op, 0, task), out_of(r, op, 1, task)));
+}
+
+static luo_status run_latent_dx(luo_rank *r, const gpu_op *op, int32_t task)
+{
+    const luo_buffer *q = gpu_in(r->job, op, 0);
+    return done(r, op,
+                gpu_latent_dx(compute(r), q->dim[0], q->dim[1], q->dim[2],
+                              gpu_out(r->job, op, 2)->dim[1], r->x->config.model->rope_base,
+                              tokens_of(r, task)->of[LUO_DATA_POSITIONS] + op->b->lo,
+                              in_of(r, op, 0, task), in_of(r, op, 1, task), out_of(r, op, 0, task),
+                              out_of(r, op, 1, task), out_of(r, op, 2, task)));
 }
 
 /* ---- pointwise ---- */
@@ -319,16 +343,6 @@ static luo_status run_sum(luo_rank *r, const gpu_op *op, int32_t task)
         gpu_sum(compute(r), op->b->rows, in_of(r, op, 0, task).at, add, out_of(r, op, 0, task).at));
 }
 
-/* ---- experts, latent attention ---- */
-
-static luo_status refuse_kind(gpu_binder *b, gpu_op *op)
-{
-    return luo_err_set(b->err, LUO_EUNSUP,
-                       "operation `%s` has no kernel in backend cuda; run it on host, or simulate "
-                       "it.",
-                       b->job->bound.set->ops[op->b->instr->op].name);
-}
-
 /* ---- the table ---- */
 
 typedef struct kernel {
@@ -348,22 +362,22 @@ static const kernel kernel_norm_dx = {run_norm_dx, NULL};
 static const kernel kernel_norm_dw = {run_norm_dw, bind_norm_dw};
 static const kernel kernel_rope = {run_rope, NULL};
 static const kernel kernel_rope_dx = {run_rope_dx, NULL};
-static const kernel kernel_latent = {NULL, refuse_kind};
-static const kernel kernel_latent_dx = {NULL, refuse_kind};
+static const kernel kernel_latent = {run_latent, NULL};
+static const kernel kernel_latent_dx = {run_latent_dx, NULL};
 static const kernel kernel_attention = {run_attention, bind_attention};
 static const kernel kernel_attention_dx = {run_attention_dx, bind_attention_dx};
 static const kernel kernel_activation = {run_activation, NULL};
 static const kernel kernel_activation_dx = {run_activation_dx, NULL};
 static const kernel kernel_add = {run_add, NULL};
-static const kernel kernel_route = {NULL, refuse_kind};
-static const kernel kernel_route_dx = {NULL, refuse_kind};
-static const kernel kernel_pack = {NULL, refuse_kind};
-static const kernel kernel_pack_dx = {NULL, refuse_kind};
-static const kernel kernel_grouped = {NULL, refuse_kind};
-static const kernel kernel_rows_activation = {NULL, refuse_kind};
-static const kernel kernel_rows_activation_dx = {NULL, refuse_kind};
-static const kernel kernel_combine = {NULL, refuse_kind};
-static const kernel kernel_combine_dx = {NULL, refuse_kind};
+static const kernel kernel_route = {gpu_run_route, NULL};
+static const kernel kernel_route_dx = {gpu_run_route_dx, NULL};
+static const kernel kernel_pack = {gpu_run_pack, gpu_bind_places};
+static const kernel kernel_pack_dx = {gpu_run_pack_dx, gpu_bind_places};
+static const kernel kernel_grouped = {gpu_run_grouped, NULL};
+static const kernel kernel_rows_activation = {gpu_run_rows_activation, NULL};
+static const kernel kernel_rows_activation_dx = {gpu_run_rows_activation_dx, NULL};
+static const kernel kernel_combine = {gpu_run_combine, gpu_bind_places};
+static const kernel kernel_combine_dx = {gpu_run_combine_dx, gpu_bind_places};
 static const kernel kernel_row_max = {run_row_max, NULL};
 static const kernel kernel_row_sum = {run_row_sum, NULL};
 static const kernel kernel_row_target = {run_row_target, NULL};

@@ -121,8 +121,8 @@ void gpu_blas_version(char *text, size_t size)
 
 static uint64_t hash_of(const gpu_product *p)
 {
-    const int64_t key[] = {p->ta,  p->tb,  p->add, p->m,   p->n,        p->k,       p->lda,
-                           p->ldb, p->ldc, p->in,  p->out, p->has_bias, p->has_plus};
+    const int64_t key[] = {p->ta,  p->tb,  p->add, p->m,   p->n,        p->k,        p->lda,
+                           p->ldb, p->ldc, p->in,  p->out, p->has_bias, p->has_plus, p->align};
     return luo_hash_bytes(LUO_HASH_EMPTY, key, sizeof key);
 }
 
@@ -131,7 +131,7 @@ static bool same(const gpu_product *a, const gpu_product *b)
     return a->ta == b->ta && a->tb == b->tb && a->add == b->add && a->m == b->m && a->n == b->n &&
            a->k == b->k && a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc &&
            a->in == b->in && a->out == b->out && a->has_bias == b->has_bias &&
-           a->has_plus == b->has_plus;
+           a->has_plus == b->has_plus && a->align == b->align;
 }
 
 /* ---- a plan ---- */
@@ -174,14 +174,16 @@ static luo_status lay_out(cublasLtMatrixLayout_t *out, gpu_type t, int64_t rows,
                  "describing a matrix");
 }
 
-static luo_status prefer(cublasLtMatmulPreference_t pref, const gpu_blas *b, luo_err *err)
+static luo_status prefer(cublasLtMatmulPreference_t pref, const gpu_blas *b, int32_t aligned,
+                         luo_err *err)
 {
     static const cublasLtMatmulPreferenceAttributes_t operands[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     const uint64_t most = b->workspace_bytes;
     /* Partial sums stay in f32: the other ways add them up in the type of the result. */
-    const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = ALIGN;
+    const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t align = aligned > 0 ? (uint32_t)aligned : ALIGN;
     cublasStatus_t code = cublasLtMatmulPreferenceSetAttribute(
         pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
     if (code == CUBLAS_STATUS_SUCCESS)
@@ -208,7 +210,7 @@ static luo_status choose(const gpu_blas *b, gpu_product_plan *p, cublasLtMatmulP
 {
     cublasLtMatmulHeuristicResult_t found[PROPOSALS];
     int n = 0;
-    LUO_TRY(prefer(pref, b, err));
+    LUO_TRY(prefer(pref, b, p->what.align, err));
     const cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(
         b->handle, p->desc, p->first, p->second, p->out, p->out, pref, PROPOSALS, found, &n);
     if (code == CUBLAS_STATUS_NOT_SUPPORTED || (code == CUBLAS_STATUS_SUCCESS && n == 0))

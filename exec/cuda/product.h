@@ -19,6 +19,7 @@ typedef struct gpu_product {
     int64_t m, n, k, lda, ldb, ldc;
     gpu_type in, out; /* of A and B; of C. in f32: out f32 */
     bool has_bias;    /* C += bias[n] over every row, of type `in`; then out = in and k > 0 */
+    int32_t align;    /* bytes that divide the address of every operand; 0: LUO_LAYOUT_ALIGN */
     bool has_plus;    /* C = A B + plus[m x n], rows ldc apart, of C's type; not with add */
 } gpu_product;
 typedef struct gpu_product_plan gpu_product_plan; /* owned by the gpu_blas */
@@ -30,7 +31,7 @@ typedef struct gpu_product_plan gpu_product_plan; /* owned by the gpu_blas */
 luo_status gpu_product_find(gpu_blas *b, const gpu_product *p, gpu_product_plan **out,
                             luo_err *err);
 /* Enqueues; b's products are of one stream at a time, since they share its workspace. bias and
- * plus: NULL unless the plan has them. All of them are aligned to 64 bytes (LUO_LAYOUT_ALIGN). C
+ * plus: NULL unless the plan has them. All of them are aligned as it says. C
  * overlaps neither A, B nor bias; plus may be C itself. */
 luo_status gpu_product_run(gpu_blas *b, const gpu_product_plan *plan, cudaStream_t stream,
                            const void *A, const void *B, const void *bias, const void *plus,

@@ -7,6 +7,22 @@ static int64_t width_of(const luo_job *j, int32_t buffer)
     return luo_bound_desc(&j->bound, buffer)->elem_bytes;
 }
 
+/* Gradients of logits of routers are f32 beside bf16: such an operand is rounded in working memory,
+ * and the product is one of bf16. -1: both are alike. */
+static int32_t wider(const luo_job *j, const luo_product *p)
+{
+    const int64_t a = width_of(j, p->a), b = width_of(j, p->b);
+    return a == b ? -1 : a > b ? p->a : p->b;
+}
+
+static void need_narrow(gpu_binder *b, const luo_product *p)
+{
+    const int32_t wide = wider(b->job, p);
+    if (wide < 0) return;
+    const int64_t bytes = 2 * luo_bound_volume(luo_bound_desc(&b->job->bound, wide));
+    if (bytes > b->job->work_bytes) b->job->work_bytes = bytes;
+}
+
 /* The first contribution to a gradient overwrites, so such a product needs both plans. */
 static luo_status find(gpu_binder *b, const luo_product *p, const gpu_fused *f,
                        gpu_product_plan **plan)
@@ -24,7 +40,7 @@ static luo_status find(gpu_binder *b, const luo_product *p, const gpu_fused *f,
                                .lda = p->lda,
                                .ldb = p->ldb,
                                .ldc = p->ldc,
-                               .in = gpu_type_of(width_of(j, p->a)),
+                               .in = wider(j, p) < 0 ? gpu_type_of(width_of(j, p->a)) : GPU_BF16,
                                .out = gpu_type_of(width_of(j, f->result)),
                                .has_bias = f->bias >= 0,
                                .has_plus = f->plus >= 0};
@@ -38,6 +54,22 @@ static const void *operand(const luo_job *j, int32_t buffer, int32_t task)
     return buffer < 0 ? NULL : gpu_buf(j, buffer, task);
 }
 
+/* An operand as the product reads it. */
+static luo_status narrow(luo_rank *r, int32_t buffer, const luo_product *p, int32_t task,
+                         const void **at)
+{
+    const luo_job *j = r->job;
+    *at = gpu_buf(j, buffer, task);
+    if (wider(j, p) != buffer) return LUO_OK;
+    const gpu_array to = {j->work, GPU_BF16};
+    *at = to.at;
+    return gpu_check(&r->err,
+                     gpu_convert(r->x->stream[LUO_STREAM_COMPUTE],
+                                 luo_bound_volume(luo_bound_desc(&j->bound, buffer)),
+                                 gpu_at(j, buffer, task), to),
+                     "rounding an operand");
+}
+
 static luo_status run_one(luo_rank *r, const gpu_op *op, int32_t k, int32_t task)
 {
     const luo_job *j = r->job;
@@ -46,11 +78,13 @@ static luo_status run_one(luo_rank *r, const gpu_op *op, int32_t k, int32_t task
     const gpu_fused *f = &op->fused[k];
     const bool add = p->add || gpu_adds(r, f->result);
     void *c = gpu_buf(j, f->result, task);
+    const void *left, *right;
     if (p->m == 0 || p->n == 0) return LUO_OK;
+    LUO_TRY(narrow(r, p->a, p, task, &left));
+    LUO_TRY(narrow(r, p->b, p, task, &right));
     if (p->k > 0)
-        return gpu_product_run(r->x->blas, op->plan[k][add], stream, gpu_buf(j, p->a, task),
-                               gpu_buf(j, p->b, task), operand(j, f->bias, task),
-                               operand(j, f->plus, task), c, &r->err);
+        return gpu_product_run(r->x->blas, op->plan[k][add], stream, left, right,
+                               operand(j, f->bias, task), operand(j, f->plus, task), c, &r->err);
     if (add) return LUO_OK;
     const size_t bytes = (size_t)(p->m * p->n * width_of(j, f->result));
     return gpu_check(&r->err, cudaMemsetAsync(c, 0, bytes, stream), "an empty sum");
@@ -78,6 +112,7 @@ luo_status gpu_bind_products(gpu_binder *b, gpu_op *op)
     const gpu_fused *fused = b->fusion.of[op->b->instr->id];
     for (int32_t k = 0; k < n; k++) {
         f[k] = fused ? fused[k] : (gpu_fused){op->b->product[k].c, -1, -1};
+        need_narrow(b, &op->b->product[k]);
         LUO_TRY(find(b, &op->b->product[k], &f[k], plan[k]));
     }
     op->fused = f;

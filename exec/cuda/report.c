@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/cuda/job.h"
+#include "exec/cuda/moe/moe.h"
 
 static double since_start(const luo_rank *r, uint64_t stamp)
 {
@@ -65,6 +65,7 @@ static void judge(const luo_rank *r, const gpu_step_answer *a, luo_step_report *
     const bool updated = a->outcome == GPU_UPDATED || !r->job->updates;
     out->has_loss = r->has_loss && updated;
     out->loss = (double)a->loss;
+    out->aux_loss = updated ? gpu_moe_loss(r->job) : 0;
     out->grad_norm = updated ? sqrt((double)a->squares) : 0;
     if (updated) return;
     out->status = a->outcome == GPU_DRAINED ? LUO_ECANCELED : LUO_EBACKEND;
@@ -91,7 +92,8 @@ luo_status gpu_report(luo_rank *r, luo_step_report *out, luo_err *err)
                              .records = r->record,
                              .comm = r->used,
                              .memory_bytes = j->slab_bytes + j->message_bytes + j->work_bytes +
-                                             j->table_bytes + j->batch.bytes + gpu_sum_bytes(j->x)};
+                                             j->table_bytes + j->batch.bytes +
+                                             gpu_sum_bytes(j->x) + gpu_moe_bytes(j)};
     judge(r, &answer, out);
     if (add_marks(r, &out->compute_s) != LUO_OK) return luo_err_nomem(err);
     out->nrecords = add_spans(r);

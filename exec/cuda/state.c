@@ -58,8 +58,8 @@ static luo_status make_arrays(luo_job *j, luo_err *err)
         const int64_t n = p->state_frame.volume;
         if (p->piece.empty) continue;
         p->weight = next;
-        p->m = next + n;
-        p->v = next + 2 * n;
+        p->m = p->param->counted ? NULL : next + n; /* no gradient moves it */
+        p->v = p->param->counted ? NULL : next + 2 * n;
         next += 3 * n;
     }
     return LUO_OK;
@@ -179,6 +179,7 @@ static luo_status carry_piece(crane *c, int32_t i)
     if (there.master == there.weight)
         LUO_TRY(luo_frame_segments(c->arena, &bound->weight_frame, &p->piece, &weight, c->err));
     LUO_TRY(carry_array(c, there.master, p->weight, &weight));
+    if (p->param->counted) return LUO_OK;
     LUO_TRY(carry_array(c, there.m, p->m, &whole));
     return carry_array(c, there.v, p->v, &whole);
 }

@@ -1,10 +1,10 @@
 /* step.c: submit and wait of one rank, and a whole step. Nothing here waits for the
- * device but the end of a step. */
+ * device but the end of a step, and who asks for counts of rows (moe/counts.c). */
 #include <math.h>
 #include <sched.h>
 #include <string.h>
 
-#include "exec/cuda/job.h"
+#include "exec/cuda/moe/moe.h"
 
 /* ---- submit and wait ---- */
 
@@ -54,6 +54,7 @@ static luo_status compute(luo_rank *r, const gpu_op *op, int32_t task)
     LUO_TRY(gpu_pace_before(r));
     LUO_TRY(op->run(r, op, task));
     LUO_TRY(gpu_pace_after(r));
+    LUO_TRY(gpu_counts_made(r, op, task, stream));
     if (op->b->is_loss) LUO_TRY(gpu_keep_loss(r, op, task, stream));
     return span < 0 ? LUO_OK : gpu_span_end(r, stream, span);
 }
@@ -99,9 +100,11 @@ static luo_status walk(luo_rank *r)
     r->task = -1;
     gpu_lanes_begin(r);
     LUO_TRY(gpu_copy_weights(r));
+    LUO_TRY(gpu_moe_begin(r));
     const luo_status st =
         luo_interp_program(&step_executor, r, j->bound.set, j->bound.program, r->walk);
     if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(&r->err) : st;
+    LUO_TRY(gpu_moe_end(r));
     return gpu_mark_now(r, GPU_MARK_END, -1, -1);
 }
 
@@ -127,9 +130,9 @@ static luo_status launch(luo_rank *r, luo_err *err)
     return st != LUO_OK && r->err.st != LUO_OK ? luo_err_set(err, st, "%s", r->err.text) : st;
 }
 
-static void pause_after(double waited_s)
+static void pause_after(double waited_s, double spin_s)
 {
-    const double spin_s = 50e-6, least_s = 10e-6, most_s = 200e-6;
+    const double least_s = 10e-6, most_s = 200e-6;
     if (waited_s < spin_s) {
         sched_yield();
         return;
@@ -138,17 +141,17 @@ static void pause_after(double waited_s)
     nanosleep(&(struct timespec){0, (long)(s * 1e9)}, NULL);
 }
 
-/* The one wait of a step. The watchdog's thread looks at the stamps too, so that this rank is seen
- * even when a library does not return here. */
-static luo_status await(luo_rank *r, luo_err *err)
+/* The watchdog's thread looks at the stamps too, so that this rank is seen even when a library does
+ * not return here. */
+luo_status gpu_await(luo_rank *r, cudaEvent_t event, double spin_s, const char *what, luo_err *err)
 {
     const double began = luo_clock_s();
     for (;;) {
-        const cudaError_t code = cudaEventQuery(r->job->ended);
-        if (code != cudaErrorNotReady) return gpu_check(err, code, "a step");
+        const cudaError_t code = cudaEventQuery(event);
+        if (code != cudaErrorNotReady) return gpu_check(err, code, what);
         tell_device(r);
         gpu_watch_peek(r->x);
-        pause_after(luo_clock_s() - began);
+        pause_after(luo_clock_s() - began, spin_s);
     }
 }
 
@@ -160,7 +163,7 @@ static luo_status run(luo_rank *r, luo_err *err)
     gpu_watch_at(r->x, j);
     luo_status st = launch(r, err);
     if (st == LUO_OK && r->order->part.n < 2) gpu_batch_ahead(j, r->order->step + 1);
-    if (st == LUO_OK) st = await(r, err);
+    if (st == LUO_OK) st = gpu_await(r, j->ended, 50e-6, "a step", err);
     gpu_watch_at(r->x, NULL);
     if (w) atomic_store(&w->waiting, false);
     if (w) atomic_store(&w->job, -1);

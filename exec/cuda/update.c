@@ -12,6 +12,7 @@ gpu_piece gpu_piece_at(const luo_job *j, int32_t piece)
     const int64_t n = b->piece[piece].state_frame.volume;
     if (w < 0 || s < 0) return (gpu_piece){0};
     void *weight = j->slab + b->layout.at[w];
+    if (b->piece[piece].param->counted) return (gpu_piece){weight, weight, NULL, NULL};
     float *state = (float *)(void *)(j->slab + luo_bound_state_offset(b, s));
     if (w == s || j->x->config.dtype == LUO_BF16) /* w == s in f32: weight and state are the same */
         return (gpu_piece){weight, state, state + n, state + 2 * n};
@@ -33,6 +34,31 @@ static int64_t chunks_of(int64_t n)
 static int64_t piece_of(int64_t left)
 {
     return left < GPU_CHUNK ? left : GPU_CHUNK;
+}
+
+static bool is_counted(const luo_job *j, int32_t pair)
+{
+    return j->bound.pair[pair].piece->param->counted;
+}
+
+/* Never cut: one run of cells. */
+static luo_status put_counted(gpu_binder *b, int32_t task)
+{
+    luo_job *j = b->job;
+    gpu_counted *at = LUO_NEW_N(b->tmp, gpu_counted, j->bound.npairs);
+    if (!at) return luo_err_nomem(b->err);
+    for (int32_t i = 0; i < j->bound.npairs; i++) {
+        const luo_bound_pair *p = &j->bound.pair[i];
+        const gpu_piece w = gpu_piece_at(j, (int32_t)(p->piece - j->bound.piece));
+        if (!is_counted(j, i) || p->ncells == 0) continue;
+        if (p->ncells > 1 || j->grad_type != GPU_F32)
+            return luo_err_set(b->err, LUO_EBUG, "`%s`, which counts move, is cut.",
+                               p->piece->param->name);
+        at[j->ncounted++] =
+            (gpu_counted){(const float *)(const void *)grad_of(j, p, task) + p->cells[0].grad,
+                          w.master + p->cells[0].weight, p->cells[0].n};
+    }
+    return gpu_binder_put(b, at, j->ncounted * (int64_t)sizeof *at, (const void **)&j->counted);
 }
 
 static luo_status put_norm(gpu_binder *b, int32_t task)
@@ -70,22 +96,37 @@ static gpu_update_chunk chunk_of(const luo_job *j, const luo_bound_pair *p, cons
                               .decays = p->decays};
 }
 
+static int64_t count_chunks(const luo_job *j, bool counted)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < j->bound.npairs; i++)
+        for (int32_t k = 0; k < j->bound.pair[i].ncells && is_counted(j, i) == counted; k++)
+            n += chunks_of(j->bound.pair[i].cells[k].n);
+    return n;
+}
+
+/* Those of what counts move stand behind the others: of a step in parts they are summed, too. */
 static luo_status put_update(gpu_binder *b, int32_t task)
 {
     luo_job *j = b->job;
-    for (int32_t i = 0; i < j->bound.npairs; i++)
-        for (int32_t k = 0; k < j->bound.pair[i].ncells; k++)
-            j->nupdate += chunks_of(j->bound.pair[i].cells[k].n);
-    gpu_update_chunk *at = LUO_NEW_N(b->tmp, gpu_update_chunk, j->nupdate), *next = at;
+    j->nupdate = count_chunks(j, false);
+    j->nsum = j->nupdate + count_chunks(j, true);
+    gpu_update_chunk *at = LUO_NEW_N(b->tmp, gpu_update_chunk, j->nsum), *next = at;
     if (!at) return luo_err_nomem(b->err);
+    gpu_update_chunk *counts = at + j->nupdate;
     for (int32_t i = 0; i < j->bound.npairs; i++) {
         const luo_bound_pair *p = &j->bound.pair[i];
         const gpu_piece w = gpu_piece_at(j, (int32_t)(p->piece - j->bound.piece));
         for (int32_t k = 0; k < p->ncells; k++)
             for (int64_t c = 0; c < p->cells[k].n; c += GPU_CHUNK)
-                *next++ = chunk_of(j, p, &w, task, &p->cells[k], c);
+                if (is_counted(j, i))
+                    *counts++ = (gpu_update_chunk){
+                        .grad = grad_of(j, p, task) + (p->cells[k].grad + c) * gpu_elem(GPU_F32),
+                        .n = (int32_t)piece_of(p->cells[k].n - c)};
+                else
+                    *next++ = chunk_of(j, p, &w, task, &p->cells[k], c);
     }
-    return gpu_binder_put(b, at, j->nupdate * (int64_t)sizeof *at, (const void **)&j->update_chunk);
+    return gpu_binder_put(b, at, j->nsum * (int64_t)sizeof *at, (const void **)&j->update_chunk);
 }
 
 luo_status gpu_bind_update(gpu_binder *b)
@@ -106,6 +147,7 @@ luo_status gpu_bind_update(gpu_binder *b)
     j->updates = true;
     LUO_TRY(put_norm(b, task));
     LUO_TRY(put_update(b, task));
+    LUO_TRY(put_counted(b, task));
     LUO_TRY(gpu_bind_parts(b));
     if (8 * j->nnorm > j->work_bytes) j->work_bytes = 8 * j->nnorm;
     return LUO_OK;
@@ -149,6 +191,11 @@ static luo_status update(luo_rank *r, const gpu_op *op, int32_t task)
     const float *squares = gpu_buf(j, i->in[i->nin - 1], task);
     if (!luo_step_part_is_last(&r->order->part)) return gpu_keep_gradients(r, squares);
     LUO_TRY(gpu_take_gradients(r));
+    LUO_TRY(gpu_check(&r->err,
+                      gpu_move_bias(r->x->stream[LUO_STREAM_COMPUTE], j->ncounted, j->counted,
+                                    r->x->config.model->moe.bias_rate, squares,
+                                    gpu_batch_numbers(j)),
+                      "the update of biases"));
     return gpu_check(&r->err,
                      gpu_update(r->x->stream[LUO_STREAM_COMPUTE], j->nupdate, j->update_chunk,
                                 j->grad_type, squares, gpu_batch_numbers(j), j->device_answer),

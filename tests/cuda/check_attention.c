@@ -12,7 +12,7 @@ enum { MOST_HEADS = 6, ROUNDINGS = 256 };
 enum { Q, K_, V, O, ROWS, DO_, DQ, DK, DV, ARRAYS };
 
 typedef struct shape {
-    int64_t t, n, g, d;
+    int64_t t, n, g, d, u; /* u: of values */
     int32_t ndocs, kv_of[MOST_HEADS], heads_of[MOST_HEADS], heads_of_first[MOST_HEADS + 1];
     int32_t *start, *start_of, *end_of; /* documents; per token */
     bool causal;
@@ -65,6 +65,10 @@ static int64_t values(const shape *s, int64_t heads)
 {
     return s->t * heads * s->d;
 }
+static int64_t results(const shape *s, int64_t heads)
+{
+    return s->t * heads * s->u;
+}
 
 static gpu_case_array *ints(attention *x, const int32_t *values, int64_t n)
 {
@@ -75,21 +79,21 @@ static void make(attention *x)
     const shape *s = &x->s;
     x->a[Q] = gpu_case_in(&x->c, s->type, values(s, s->n), 2);
     x->a[K_] = gpu_case_in(&x->c, s->type, values(s, s->g), 1.5);
-    x->a[V] = gpu_case_in(&x->c, s->type, values(s, s->g), 1);
+    x->a[V] = gpu_case_in(&x->c, s->type, results(s, s->g), 1);
     x->kv_of = ints(x, s->kv_of, s->n);
     x->heads_of = ints(x, s->heads_of, s->n);
     x->heads_of_first = ints(x, s->heads_of_first, s->g + 1);
     x->start_of = ints(x, s->start_of, s->t);
     x->end_of = ints(x, s->end_of, s->t);
     x->heads = (gpu_heads){
-        s->n, s->g, s->d, x->kv_of->at, x->heads_of->at, x->heads_of_first->at, s->causal};
+        s->n, s->g, s->d, x->kv_of->at, x->heads_of->at, x->heads_of_first->at, s->causal, s->u};
 }
 static void begin(attention *x, const char *name, uint64_t seed, gpu_type type, int64_t d)
 {
     memset(x, 0, sizeof *x);
     gpu_case_begin(&x->c, name, seed);
     x->s.type = type;
-    x->s.d = d;
+    x->s.d = x->s.u = d;
     draw_shape(&x->c, &x->s);
 }
 static void end(attention *x)
@@ -115,12 +119,14 @@ static void truth_make(const attention *x, truth *w)
 {
     const shape *s = &x->s;
     for (int i = 0; i < ARRAYS; i++) {
-        const int64_t n = i == ROWS                       ? s->t * s->n
-                          : i == O || i == DO_ || i == DQ ? values(s, s->n)
-                                                          : values(s, s->g);
+        const int64_t n = i == ROWS            ? s->t * s->n
+                          : i == O || i == DO_ ? results(s, s->n)
+                          : i == V || i == DV  ? results(s, s->g)
+                          : i == Q || i == DQ  ? values(s, s->n)
+                                               : values(s, s->g);
         w->want[i] = zeros(n), w->mass[i] = zeros(n);
     }
-    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, 0};
+    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u};
     const luo_documents docs = {s->ndocs, s->start};
     w->work = malloc(luo_kernels_f64.attention_work(s->t, &h, &docs, true));
     ck_assert_ptr_nonnull(w->work);
@@ -157,23 +163,23 @@ static double rounding_of(const attention *x)
 }
 static void mass_forward(const attention *x, truth *w, int64_t query, int64_t key, double p)
 {
-    const int64_t d = x->s.d;
-    for (int64_t i = 0; i < d; i++)
-        w->mass[O][query * d + i] += rounding_of(x) * p * fabs(x->a[V]->x[key * d + i]);
+    const int64_t u = x->s.u;
+    for (int64_t i = 0; i < u; i++)
+        w->mass[O][query * u + i] += rounding_of(x) * p * fabs(x->a[V]->x[key * u + i]);
 }
 static void mass_backward(const attention *x, truth *w, int64_t query, int64_t key, double p)
 {
-    const int64_t d = x->s.d;
-    const double *dout = x->a[DO_]->x + query * d, *o = x->a[O]->x + query * d;
-    const double *v = x->a[V]->x + key * d, scale = 1 / sqrt((double)d);
+    const int64_t d = x->s.d, u = x->s.u;
+    const double *dout = x->a[DO_]->x + query * u, *o = x->a[O]->x + query * u;
+    const double *v = x->a[V]->x + key * u, scale = 1 / sqrt((double)d);
     double ds = 0, terms = 0;
-    for (int64_t i = 0; i < d; i++) {
+    for (int64_t i = 0; i < u; i++) {
         ds += dout[i] * (v[i] - o[i]);
         terms += fabs(dout[i]) * (fabs(v[i]) + fabs(o[i]));
     }
     const double by = scale * p * (terms + (rounding_of(x) - 1) * fabs(ds));
+    for (int64_t i = 0; i < u; i++) w->mass[DV][key * u + i] += rounding_of(x) * p * fabs(dout[i]);
     for (int64_t i = 0; i < d; i++) {
-        w->mass[DV][key * d + i] += rounding_of(x) * p * fabs(dout[i]);
         w->mass[DQ][query * d + i] += by * fabs(x->a[K_]->x[key * d + i]);
         w->mass[DK][key * d + i] += by * fabs(x->a[Q]->x[query * d + i]);
     }
@@ -191,7 +197,7 @@ static cudaError_t call_forward(void *ctx, cudaStream_t stream)
 static void forward(attention *x)
 {
     make(x);
-    x->a[O] = gpu_case_out(&x->c, x->s.type, values(&x->s, x->s.n), false);
+    x->a[O] = gpu_case_out(&x->c, x->s.type, results(&x->s, x->s.n), false);
     x->a[ROWS] = gpu_case_out(&x->c, GPU_F32, x->s.t * x->s.n, false);
     gpu_case_run(&x->c, call_forward, x);
     truth w;
@@ -217,20 +223,20 @@ static void backward(attention *x)
 {
     const shape *s = &x->s;
     make(x);
-    const int64_t nq = values(s, s->n), nk = values(s, s->g);
-    x->a[O] = gpu_case_in(&x->c, s->type, nq, 1);
+    const int64_t nq = values(s, s->n), nk = values(s, s->g), no = results(s, s->n);
+    x->a[O] = gpu_case_in(&x->c, s->type, no, 1);
     x->a[ROWS] = gpu_case_in(&x->c, GPU_F32, s->t * s->n, 1);
-    x->a[DO_] = gpu_case_in(&x->c, s->type, nq, 1);
+    x->a[DO_] = gpu_case_in(&x->c, s->type, no, 1);
     x->a[DQ] = gpu_case_out(&x->c, s->type, nq, false);
     x->a[DK] = gpu_case_out(&x->c, s->type, nk, false);
-    x->a[DV] = gpu_case_out(&x->c, s->type, nk, false);
+    x->a[DV] = gpu_case_out(&x->c, s->type, results(s, s->g), false);
     x->work = gpu_case_work(&x->c, gpu_attention_dx_work(s->t, &x->heads, s->type));
     truth w;
     truth_make(x, &w);
-    for (int64_t i = 0; i < nq; i++) gpu_case_set(x->a[O], i, w.want[O][i]);
+    for (int64_t i = 0; i < no; i++) gpu_case_set(x->a[O], i, w.want[O][i]);
     for (int64_t i = 0; i < s->t * s->n; i++) gpu_case_set(x->a[ROWS], i, w.want[ROWS][i]);
     gpu_case_run(&x->c, call_backward, x);
-    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, 0};
+    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u};
     const luo_documents docs = {s->ndocs, s->start};
     luo_kernels_f64.attention_dx(s->t, &h, &docs, x->a[DO_]->x, x->a[O]->x, x->a[ROWS]->x,
                                  x->a[Q]->x, x->a[K_]->x, x->a[V]->x, w.want[DQ], w.want[DK],
@@ -246,14 +252,17 @@ static const struct {
     int64_t least, most; /* head sizes: least times 1, 2 .. */
     bool aligned;
     uint64_t cases;
+    bool apart; /* values have a size of their own */
 } kinds[] = {
-    {"bf16, 64, tensor cores", GPU_BF16, 64, 64, true, 4},
-    {"bf16, 128, tensor cores", GPU_BF16, 128, 128, true, 3},
-    {"bf16, 64, not aligned", GPU_BF16, 64, 64, false, 2},
-    {"bf16, small heads", GPU_BF16, 1, 40, true, 3},
-    {"bf16, tiles filled up", GPU_BF16, 8, 120, true, 4},
-    {"f32, small heads", GPU_F32, 1, 40, false, 4},
-    {"f32, large heads", GPU_F32, 100, 300, true, 2},
+    {"bf16, 64, tensor cores", GPU_BF16, 64, 64, true, 4, false},
+    {"bf16, 128, tensor cores", GPU_BF16, 128, 128, true, 3, false},
+    {"bf16, 64, not aligned", GPU_BF16, 64, 64, false, 2, false},
+    {"bf16, small heads", GPU_BF16, 1, 40, true, 3, false},
+    {"bf16, tiles filled up", GPU_BF16, 8, 120, true, 4, false},
+    {"f32, small heads", GPU_F32, 1, 40, false, 4, false},
+    {"f32, large heads", GPU_F32, 100, 300, true, 2, false},
+    {"bf16, latent", GPU_BF16, 8, 192, true, 4, true},
+    {"f32, latent", GPU_F32, 1, 60, false, 4, true},
 };
 
 static void case_of_kind(int kind, uint64_t seed, void (*run)(attention *x))
@@ -263,6 +272,7 @@ static void case_of_kind(int kind, uint64_t seed, void (*run)(attention *x))
     const int64_t least = kinds[kind].least;
     begin(&x, kinds[kind].name, seed, kinds[kind].type,
           least * (1 + luo_rng_pick(&rng, kinds[kind].most / least)));
+    if (kinds[kind].apart) x.s.u = gpu_case_draw(&x.c, 1, 2 * x.s.d);
     if (!kinds[kind].aligned) x.c.shift = gpu_case_draw(&x.c, 1, 7);
     run(&x);
     end(&x);
@@ -378,6 +388,7 @@ START_TEST(gradients_are_differences)
 {
     attention x;
     begin(&x, "differences", 3 + (uint64_t)_i, GPU_F32, 3);
+    x.s.u = 2 + _i;
     free(x.s.start), free(x.s.start_of), free(x.s.end_of);
     x.s.t = 5, x.s.n = 3, x.s.g = 2, x.s.ndocs = 2, x.s.causal = _i == 0;
     group_heads(&x.c, &x.s);
@@ -417,7 +428,7 @@ START_TEST(documents_do_not_see_each_other)
     double *before = zeros(x.a[O]->n);
     memcpy(before, x.a[O]->got, sizeof *before * (size_t)x.a[O]->n);
     for (int64_t i = CUT * s->g * s->d; i < values(s, s->g); i++) {
-        gpu_case_set(x.a[K_], i, x.a[K_]->x[i] + 3);
+        gpu_case_set(x.a[K_], i, x.a[K_]->x[i] + 3); /* values are as wide as keys */
         gpu_case_set(x.a[V], i, -x.a[V]->x[i]);
     }
     gpu_case_run(&x.c, call_forward, &x);

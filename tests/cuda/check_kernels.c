@@ -196,6 +196,77 @@ static void rope_run(kase *k)
     gpu_case_check(&k->c, k->a[1], want, mass, 5);
 }
 
+/* ---- latent attention: t tokens, lo heads of h elements, of which the last hi turn ---- */
+static void latent_shape(kase *k)
+{
+    const int64_t halves[] = {1, 5, 8, 32, 64, 77}; /* more than one block of sines */
+    k->hi = 2 * halves[gpu_case_draw(&k->c, 0, 5)], k->lo = gpu_case_draw(&k->c, 1, 5);
+    k->h = k->hi + (k->flag ? 8 * gpu_case_draw(&k->c, 0, 9) : gpu_case_draw(&k->c, 0, 40));
+    k->t = gpu_case_draw(&k->c, 0, 20), k->eps = k->add ? 10000 : 500000;
+    k->ids = kase_ids(k, 0, 9000);
+}
+static cudaError_t latent_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_latent(s, k->t, k->lo, k->h, k->hi, k->eps, k->ids->at, ARG(0), ARG(1), ARG(2),
+                      ARG(3), ARG(4));
+}
+/* How large the two terms are that element i of a head of such a row is made of. */
+static double latent_mass(const kase *k, const double *head, int64_t i)
+{
+    const int64_t kept = k->h - k->hi, half = k->hi / 2;
+    if (i < kept) return 0; /* copied */
+    return fabs(head[i]) + fabs(head[i < kept + half ? i + half : i - half]);
+}
+static void latent_run(kase *k)
+{
+    latent_shape(k);
+    const int64_t n = k->t * k->lo, kept = k->h - k->hi;
+    k->a[0] = kase_in(k, n * k->h, 1), k->a[1] = kase_in(k, n * kept, 1);
+    k->a[2] = kase_in(k, k->t * k->hi, 1);
+    for (int i = 3; i < 5; i++) k->a[i] = kase_out(k, n * k->h, false);
+    gpu_case_run(&k->c, latent_call, k);
+    double *yq = kase_room(k, n * k->h, NULL), *yk = kase_room(k, n * k->h, NULL);
+    twin->latent(k->t, k->lo, k->h, k->hi, k->eps, kase_ints(k->ids), X(0), X(1), X(2), yq, yk);
+    double *mq = kase_room(k, n * k->h, NULL), *mk = kase_room(k, n * k->h, NULL);
+    for (int64_t i = 0; i < n * k->h; i++) {
+        const int64_t row = i / k->h;
+        mq[i] = latent_mass(k, X(0) + row * k->h, i % k->h);
+        mk[i] = latent_mass(k, X(2) + row / k->lo * k->hi - kept, i % k->h);
+    }
+    gpu_case_check(&k->c, k->a[3], yq, mq, 5);
+    gpu_case_check(&k->c, k->a[4], yk, mk, 5);
+}
+static cudaError_t latent_dx_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_latent_dx(s, k->t, k->lo, k->h, k->hi, k->eps, k->ids->at, ARG(0), ARG(1), ARG(2),
+                         ARG(3), ARG(4));
+}
+static void latent_dx_run(kase *k)
+{
+    latent_shape(k);
+    const int64_t n = k->t * k->lo, kept = k->h - k->hi;
+    for (int i = 0; i < 2; i++) k->a[i] = kase_in(k, n * k->h, 1);
+    k->a[2] = kase_out(k, n * k->h, false), k->a[3] = kase_out(k, n * kept, false);
+    k->a[4] = kase_out(k, k->t * k->hi, false);
+    gpu_case_run(&k->c, latent_dx_call, k);
+    double *dq = kase_room(k, n * k->h, NULL), *dk = kase_room(k, n * kept, NULL);
+    double *shared = kase_room(k, k->t * k->hi, NULL), *mass = kase_room(k, n * k->h, NULL);
+    twin->latent_dx(k->t, k->lo, k->h, k->hi, k->eps, kase_ints(k->ids), X(0), X(1), dq, dk,
+                    shared);
+    for (int64_t i = 0; i < n * k->h; i++)
+        mass[i] = latent_mass(k, X(0) + i / k->h * k->h, i % k->h);
+    double *sums = kase_room(k, k->t * k->hi, NULL);
+    for (int64_t i = 0; i < n * k->h; i++)
+        if (i % k->h >= kept)
+            sums[i / (k->h * k->lo) * k->hi + i % k->h - kept] +=
+                latent_mass(k, X(1) + i / k->h * k->h, i % k->h);
+    gpu_case_check(&k->c, k->a[2], dq, mass, 5);
+    gpu_case_check(&k->c, k->a[3], dk, NULL, 0);
+    gpu_case_check(&k->c, k->a[4], shared, sums, 5 + (double)k->lo);
+}
+
 /* ---- pointwise; t elements ---- */
 static void pointwise_shape(kase *k)
 {
@@ -315,9 +386,10 @@ static void convert_run(kase *k)
 #name, name##_run, cases                                                                   \
     }
 static const kernel_row rows[] = {
-    ROW(bias, 40),    ROW(bias_dw, 60), ROW(embedding, 40), ROW(embedding_dw, 80), ROW(norm, 80),
-    ROW(norm_dx, 80), ROW(norm_dw, 80), ROW(rope, 60),      ROW(swiglu, 30),       ROW(gelu, 30),
-    ROW(gelu_dx, 30), ROW(add, 60),     ROW(swiglu_dx, 30), ROW(convert, 30),
+    ROW(bias, 40),      ROW(bias_dw, 60), ROW(embedding, 40), ROW(embedding_dw, 80),
+    ROW(norm, 80),      ROW(norm_dx, 80), ROW(norm_dw, 80),   ROW(rope, 60),
+    ROW(swiglu, 30),    ROW(gelu, 30),    ROW(gelu_dx, 30),   ROW(add, 60),
+    ROW(swiglu_dx, 30), ROW(convert, 30), ROW(latent, 60),    ROW(latent_dx, 60),
 };
 KERNEL_TEST(rows)
 LUO_MAIN("cuda.kernels", kernel_is_its_twin, LUO_ROWS(rows))

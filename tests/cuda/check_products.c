@@ -15,7 +15,7 @@ typedef struct product {
 } product;
 
 static struct {
-    int64_t cases, empty, captured, bf16, grad, add, bias, plus, both;
+    int64_t cases, empty, captured, bf16, grad, add, bias, plus, both, apart;
 } met;
 
 static void opened(gpu_blas **blas)
@@ -150,6 +150,10 @@ static void make(gpu_case *c, product *p, int size)
     p->what = draw(c, size);
     const gpu_product *w = &p->what;
     p->captured = gpu_case_draw(c, 0, 3) == 0;
+    if (!w->has_bias && gpu_case_draw(c, 0, 3) == 0) { /* operands begin at any element */
+        p->what.align = w->in == GPU_BF16 ? 2 : 4;
+        c->shift = gpu_case_draw(c, 1, 7);
+    }
     p->a = gpu_case_in(c, w->in, (w->ta ? w->k : w->m) * w->lda, 1);
     p->b = gpu_case_in(c, w->in, (w->tb ? w->n : w->k) * w->ldb, 1);
     p->c = gpu_case_out(c, w->out, w->m * w->ldc, true);
@@ -174,6 +178,7 @@ static void tally(const product *p)
     met.bias += w->has_bias && !w->has_plus;
     met.plus += w->has_plus && !w->has_bias;
     met.both += w->has_bias && w->has_plus;
+    met.apart += w->align > 0;
 }
 
 static const char *describe(const gpu_product *w, bool captured, char *text, size_t n)
@@ -215,14 +220,14 @@ START_TEST(random_products)
     opened(&blas);
     LUO_PROP_FOR(seed, CASES) one_case(blas, seed);
     printf("%lld products: %lld empty, %lld captured, %lld bf16 (%lld of them to f32), %lld added, "
-           "%lld with bias, %lld with a sum, %lld with both; %lld plans\n",
+           "%lld with bias, %lld with a sum, %lld with both, %lld at any element; %lld plans\n",
            (long long)met.cases, (long long)met.empty, (long long)met.captured, (long long)met.bf16,
            (long long)met.grad, (long long)met.add, (long long)met.bias, (long long)met.plus,
-           (long long)met.both, (long long)gpu_blas_plans(blas));
+           (long long)met.both, (long long)met.apart, (long long)gpu_blas_plans(blas));
     gpu_blas_close(blas);
     if (luo_prop_env("LUO_CASES", CASES) < CASES) return;
     ck_assert(met.empty > 10 && met.captured > 40 && met.grad > 20 && met.add > 50);
-    ck_assert(met.bias > 15 && met.plus > 25 && met.both > 4);
+    ck_assert(met.bias > 15 && met.plus > 25 && met.both > 4 && met.apart > 20);
 }
 END_TEST
 

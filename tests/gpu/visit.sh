@@ -29,13 +29,13 @@ cd "$(dirname "$0")/../.." || exit 1
 plan_of_visit() {
     cat <<'END'
 facts 70 device:20 startup-eager:30 startup-lazy:30
-correct 240 check_kernels:60 check_products:60 check_attention:60 check_block:60 check_kernels_step:60 check_exec:120 check_state_gpu:60 check_watch_gpu:30 one-rank:60
+correct 240 check_kernels:60 check_products:60 check_attention:60 check_block:60 check_kernels_step:60 check_exec:120 check_state_gpu:60 check_watch_gpu:30 one-rank:60 check_experts:40 one-rank-experts:60
 rates 180 bench_kernels:100 bench_attention:100 bench_products:100
 train 180 graphs:90 no-graphs:90
 torch 240 torch-autocast:120 torch-master:120
 calibrate 270 calibrate:150 predicted:60 operations:60
 sanitize 140 memcheck-kernels:60 memcheck-attention:60 racecheck-kernels:60 racecheck-attention:60
-ranks 360 check_comm:60 check_comm_faults:90 ranks:90 accept:90 packed:75 context:60 annotated:60
+ranks 360 check_comm:60 check_comm_faults:90 ranks:90 accept:90 packed:75 context:60 annotated:60 experts:60
 END
 }
 
@@ -115,14 +115,33 @@ keep_training() { # what was measured, as rows
     sed 1d "$train" | while IFS= read -r line; do printf '%s,%s,%s\n' "$item" "$attempt" "$line"; done >>"$out/train.csv"
     return "$bad"
 }
+# A small model with experts and latent attention.
+small_experts() {
+    cat <<'END'
+schema: luoshu.model/1
+name: tiny-experts
+family: moe
+layers: 2
+hidden: 128
+ffn_hidden: 256
+heads: 4
+vocab: 512
+max_sequence_tokens: 128
+moe: {experts: 16, experts_per_token: 4, expert_ffn_hidden: 64, shared_experts: 1, shared_ffn_hidden: 64,
+  first_dense_layers: 1, gate: sigmoid, bias_rate: 0.001, capacity_factor: 1.5}
+attention: {kind: mla, kv_lora_rank: 32, qk_nope_head_dim: 24, qk_rope_head_dim: 8, v_head_dim: 16}
+dtype: f32
+END
+}
 # The same program, weights and tokens on GPU and processors, in f32.
-one_rank() {
+one_rank() { # NAME COMMAND that writes the model
     local b
     training
-    model=scenarios/models/tiny-llama.yaml type=f32 name=tiny-llama
-    cp $model "$tmp/model.yaml"
+    type=f32 name=$1; shift
+    model=$tmp/model.yaml
+    "$@" >"$model"
     cluster h100 >"$tmp/cluster.yaml"
-    plan tiny-llama "$(key layers)" 64 2 2 | sed 's/"bf16"/"f32"/' >"$tmp/plan.json"
+    plan "$name" "$(key layers)" 64 2 2 | sed 's/"bf16"/"f32"/' >"$tmp/plan.json"
     for b in cuda host; do
         local with=$LUOSHU
         [ $b = cuda ] || with=${LUO_VISIT_HOST:-$LUOSHU} # the stand-in's folder has no rank for processors
@@ -199,8 +218,9 @@ body() {
     device) facts >"$out/facts.txt.tmp" && mv "$out/facts.txt.tmp" "$out/facts.txt" && cat "$out/facts.txt" ;;
     startup-eager) startup EAGER ;;
     startup-lazy) startup LAZY ;;
-    one-rank) checked plain one-rank one_rank ;;
-    check_comm | check_comm_faults | ranks | accept) several "$item" ;;
+    one-rank) checked plain one-rank one_rank tiny-llama cat scenarios/models/tiny-llama.yaml ;;
+    one-rank-experts) checked plain one-rank-experts one_rank tiny-experts small_experts ;;
+    check_comm | check_comm_faults | ranks | accept | experts) several "$item" ;;
     packed | context | annotated) export LUO_KIND=$item; several kinds ;;
     check_*) test_program "$item" ;;
     bench_products) read -r m q n _ <<<"$model"; rate bench_products "$m" $((q * n)) "$type" ;;

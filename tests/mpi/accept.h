@@ -120,8 +120,8 @@ static inline bool run_against_one(luo_lab *lab, const char *what, const luo_pla
     luo_trial single = refer(a, lab, x, plan, model);
     curve c, ref;
     int64_t n;
-    luo_trial_init(&many, model, 7);
-    luo_trial_init(&single, model, 7);
+    trial_begin(&many, model);
+    trial_begin(&single, model);
     train(&single, &ref, 0, 1);
     const double *early = spread(a, lab, &single, &n);
     train(&single, &ref, 1, STEPS - 1);

@@ -10,7 +10,15 @@ enum { STEPS = 3, TOKENS = 16 };
 
 typedef enum kind { LLAMA, GROUPED, GPT, QKNORM, KINDS, WIDE = KINDS } kind;
 
+static uint64_t trial_seed = 7;         /* of models */
+static const char *trial_says = "FAIL"; /* before what differs */
 static int32_t trial_lanes; /* that calls of buckets run in; 0: as many as by default */
+
+/* The same model for whoever begins. */
+static inline void trial_begin(luo_trial *t, const luo_model *model)
+{
+    luo_trial_init(t, model, trial_seed);
+}
 
 typedef struct row {
     const char *line;
@@ -319,8 +327,8 @@ static inline bool judge(const luo_lab *lab, const char *what, const char *line,
     const bool good = most.error <= bound;
     largest_error = fmax(largest_error, most.error);
     if (!good && lab->rank == 0)
-        printf("FAIL %s: `%s`: %s differs by %.3g on rank %d (bound %g)\n", what, line, w.name,
-               most.error, most.rank, bound);
+        printf("%s %s: `%s`: %s differs by %.3g on rank %d (bound %g)\n", trial_says, what, line,
+               w.name, most.error, most.rank, bound);
     fflush(stdout);
     return good;
 }

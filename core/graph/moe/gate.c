@@ -10,6 +10,19 @@ const char *luo_gate_kind_name(luo_gate_kind kind)
     return names[kind];
 }
 
+int64_t luo_gate_capacity(const luo_gate *gate, int64_t tokens)
+{
+    return gate->k * (int64_t)ceil((double)tokens / gate->experts * gate->capacity_factor);
+}
+
+double luo_gate_aux_weight(const luo_gate *gate, double aux_loss, int64_t tokens, int64_t step)
+{
+    const double each = gate->kind == LUO_GATE_KTOP1 ? gate->experts / gate->k : gate->experts;
+    if (!(step > 0 && tokens > 0)) return 0;
+    return aux_loss *
+           (gate->kind == LUO_GATE_SAM ? 1 / (double)step : each / ((double)tokens * (double)step));
+}
+
 luo_status luo_gate_check(const luo_gate *gate, luo_err *err)
 {
     const int32_t groups = gate->groups > 0 ? gate->groups : 1;
@@ -151,9 +164,8 @@ luo_status luo_gate_route(luo_arena *arena, const luo_gate *gate, int64_t tokens
         loss = choose_all(&r, logits, ids);
     locate(&r);
     if (gate->kind == LUO_GATE_TOPK || gate->kind == LUO_GATE_KTOP1) loss = auxiliary(&r);
-    const double each = ceil((double)tokens / gate->experts * gate->capacity_factor);
     *out = (luo_gate_routes){.tokens = tokens,
-                             .capacity = gate->k * (int64_t)each,
+                             .capacity = luo_gate_capacity(gate, tokens),
                              .k = gate->k,
                              .expert = r.expert,
                              .weight = r.weight,

@@ -54,6 +54,16 @@ typedef struct luo_gate_routes {
     double loss;             /* top-k, k-top-1: the auxiliary loss; sam: of alignment; else 0 */
 } luo_gate_routes;
 
+/* Rows that an expert takes of so many tokens; capacity_factor 0: 0, nothing is dropped. */
+int64_t luo_gate_capacity(const luo_gate *gate, int64_t tokens);
+
+/* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
+ * pipeline (E: of a prototype), of sam the mean of what is not aligned, by its `tokens` over those
+ * of the step. Masks are constants of its gradient, and the loss is linear in the probabilities, so
+ * that every device adds the part of its own tokens. This is what a term of that sum is multiplied
+ * by; 0: there is no loss. */
+double luo_gate_aux_weight(const luo_gate *gate, double aux_loss, int64_t tokens, int64_t step);
+
 /* Errors: LUO_EINPUT `gate: ..` for k and groups that do not fit the experts. */
 luo_status luo_gate_check(const luo_gate *gate, luo_err *err);
 

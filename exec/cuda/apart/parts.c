@@ -18,16 +18,18 @@ luo_status gpu_bind_parts(gpu_binder *b)
 {
     luo_job *j = b->job;
     const luo_bound *bound = &j->bound;
-    int64_t *at = LUO_NEW_N(b->tmp, int64_t, j->nupdate), *next = at;
+    int64_t *at = LUO_NEW_N(b->tmp, int64_t, j->nsum), *next = at;
     if (!at) return luo_err_nomem(b->err);
+    int64_t *counts = at + j->nupdate;
     for (int32_t i = 0; i < bound->npairs; i++) {
         const luo_bound_pair *p = &bound->pair[i];
         const int64_t sum = bound->sums.at[p->piece - bound->piece];
+        int64_t **to = p->piece->param->counted ? &counts : &next;
         for (int32_t k = 0; k < p->ncells; k++)
             for (int64_t c = 0; c < p->cells[k].n; c += GPU_CHUNK)
-                *next++ = sum + p->cells[k].state + c;
+                *(*to)++ = sum + p->cells[k].state + c;
     }
-    return gpu_binder_put(b, at, j->nupdate * (int64_t)sizeof *at, (const void **)&j->sum_at);
+    return gpu_binder_put(b, at, j->nsum * (int64_t)sizeof *at, (const void **)&j->sum_at);
 }
 
 /* ---- begin ---- */
@@ -83,7 +85,7 @@ static luo_status sum(luo_rank *r, gpu_sum_way way, const float *squares)
 {
     const luo_job *j = r->job;
     return gpu_check(&r->err,
-                     gpu_sum_gradients(r->x->stream[LUO_STREAM_COMPUTE], j->nupdate,
+                     gpu_sum_gradients(r->x->stream[LUO_STREAM_COMPUTE], j->nsum,
                                        j->update_chunk, j->sum_at, r->x->sums->at, j->grad_type,
                                        way, squares, gpu_batch_numbers(j), j->device_answer),
                      "the gradients of a part of a step");

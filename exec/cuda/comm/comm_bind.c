@@ -43,10 +43,8 @@ static luo_status list(gpu_comms *c, int32_t entry, luo_err *err)
     gpu_comm *g = LUO_NEW(c->arena, gpu_comm);
     if (!g) return luo_err_nomem(err);
     *g = (gpu_comm){.of = c, .spec = *s, .rank = rank};
-    if (s->kind == GPU_COMM_MESSAGES) {
-        g->link = LUO_NEW_N(c->arena, enum gpu_link, 2 * s->n);
-        if (!g->link) return luo_err_nomem(err);
-    }
+    g->link = LUO_NEW_N(c->arena, enum gpu_link, 2 * s->n);
+    if (!g->link) return luo_err_nomem(err);
     LUO_TRY(gpu_comms_lock(c, err));
     c->made[c->nmade++] = c->of[entry] = g;
     gpu_comms_unlock(c);

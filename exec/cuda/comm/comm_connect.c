@@ -15,10 +15,21 @@ typedef struct first_bytes {
 
 /* ---- who ---- */
 
+static void want_link(enum gpu_link *link)
+{
+    if (*link == GPU_LINK_NONE) *link = GPU_LINK_WANTED;
+}
+
 static void want(const gpu_comm *g, const luo_message *m)
 {
-    enum gpu_link *link = &g->link[2 * gpu_comm_spec_rank(&g->spec, m->peer) + !m->send];
-    if (*link == GPU_LINK_NONE) *link = GPU_LINK_WANTED;
+    want_link(&g->link[2 * gpu_comm_spec_rank(&g->spec, m->peer) + !m->send]);
+}
+
+/* Rows of experts may go to all of a group, and which of them do is known when a step runs. */
+static void want_peers(const gpu_comm *g)
+{
+    for (int32_t i = 0; i < 2 * g->spec.n; i++)
+        if (i / 2 != g->rank) want_link(&g->link[i]);
 }
 
 /* Marks what this rank's program exchanges. Peers of one communicator, the most. */
@@ -29,10 +40,15 @@ static int32_t want_all(gpu_comms *c)
     int32_t most = 0;
     for (int32_t i = 0; role && i < role->ninstr; i++) {
         const luo_instr *in = &role->instr[i];
-        if (in->kind != LUO_INSTR_P2P) continue;
+        const bool trades = in->kind == LUO_INSTR_COLLECTIVE && in->coll == LUO_COLL_A2A;
+        if (in->kind != LUO_INSTR_P2P && !trades) continue;
         const luo_slot *slot = &p->slots[in->slot];
         gpu_comm *g = gpu_comms_planned(c, gpu_comm_plan_find(&c->plan, p, in));
         if (g->spec.n > most) most = g->spec.n;
+        if (trades) {
+            want_peers(g);
+            continue;
+        }
         for (int32_t m = 0; m < slot->nmessage; m++) want(g, &slot->message[m]);
     }
     return most;

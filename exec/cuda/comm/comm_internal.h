@@ -22,7 +22,7 @@ struct gpu_comm {
     gpu_comm_spec spec; /* a copy: the book may grow; its devices stay where they are */
     int32_t rank;
     ncclComm_t nccl; /* NULL: not made yet, or aborted */
-    /* MESSAGES: per peer, twice: for what is sent to it, for what it sends. */
+    /* Per peer, twice: for messages sent to it, for those it sends. */
     enum gpu_link { GPU_LINK_NONE, GPU_LINK_WANTED, GPU_LINK_MADE } * link;
 };
 

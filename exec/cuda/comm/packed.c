@@ -5,6 +5,11 @@ enum { KINDS = 3 }; /* weight, first and second moment */
 
 /* ---- lists ---- */
 
+static int kinds_of(const luo_job *j, int32_t piece)
+{
+    return j->bound.piece[piece].param->counted ? 1 : KINDS;
+}
+
 static luo_status push(gpu_list *c, int64_t from, int64_t to, int64_t n)
 {
     if (c->n > INT32_MAX / 2)
@@ -34,7 +39,7 @@ static luo_status find(gpu_list *c, const luo_job *j, int32_t piece, int kind,
 luo_status gpu_list_pack(gpu_list *c, const luo_job *j, int32_t piece, const luo_region *cells)
 {
     const size_t mark = luo_arena_mark(c->scratch);
-    for (int kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind < kinds_of(j, piece); kind++) {
         luo_copy_segments s;
         int64_t base;
         LUO_TRY(find(c, j, piece, kind, cells, &s, &base));
@@ -64,7 +69,7 @@ luo_status gpu_list_carry(gpu_list *c, const luo_job *from, const luo_job *to, i
                           const luo_region *cells)
 {
     const size_t mark = luo_arena_mark(c->scratch);
-    for (int kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind < kinds_of(from, piece); kind++) {
         luo_copy_segments a, b;
         int64_t at_a, at_b;
         LUO_TRY(find(c, from, piece, kind, cells, &a, &at_a));

@@ -4,6 +4,7 @@
 
 #include "exec/cuda/bind.h"
 #include "exec/cuda/delay.h"
+#include "exec/cuda/moe/moe.h"
 
 /* ---- segments for the device ---- */
 
@@ -149,6 +150,7 @@ luo_status gpu_bind_transfer(gpu_binder *b, gpu_op *op)
     gpu_transfer *t = op->transfer = LUO_NEW(j->arena, gpu_transfer);
     if (!t) return luo_err_nomem(b->err);
     t->b = c;
+    if (c->trade) return gpu_bind_trade(b, op);
     if (i->kind == LUO_INSTR_P2P) LUO_TRY(bind_messages(b, t));
     if (i->kind == LUO_INSTR_COLLECTIVE) bind_collective(t, i);
     if (i->kind != LUO_INSTR_LOCAL)
@@ -336,5 +338,6 @@ luo_status gpu_transfer_send(luo_rank *r, const gpu_op *op, int32_t task, int32_
                              cudaStream_t stream)
 {
     if (op->b->instr->kind == LUO_INSTR_P2P) return exchange(r, op, task, copy, stream);
+    if (op->transfer->b->trade) return gpu_trade_send(r, op, task, stream);
     return collective(r, op, task, copy, stream);
 }

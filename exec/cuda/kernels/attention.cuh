@@ -30,8 +30,8 @@ typedef struct gpu_head_parts {
 } gpu_head_parts;
 
 typedef struct gpu_attention_args { /* one argument of every kernel */
-    int32_t t, n, g, d;
-    int32_t keys; /* t but in a block */
+    int32_t t, n, g, d, u; /* u: of values and results */
+    int32_t keys;          /* t but in a block */
     bool causal;
     float scale;      /* d^-1/2 */
     float scale_log2; /* .. times log2(e) */
@@ -134,7 +134,8 @@ static __host__ __device__ __forceinline__ gpu_span gpu_heads_of_part(gpu_head_p
 static inline bool gpu_attention_fits(int64_t t, const gpu_heads *heads)
 {
     const int64_t most = INT32_MAX - 2 * GPU_ATTENTION_PAD;
-    return t <= most && heads->d > 0 && heads->n <= most / heads->d && heads->g <= most / heads->d;
+    const int64_t widest = heads->u > heads->d ? heads->u : heads->d;
+    return t <= most && heads->d > 0 && heads->n <= most / widest && heads->g <= most / widest;
 }
 static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_heads *heads,
                                                          const int32_t *start_of,
@@ -143,6 +144,7 @@ static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_he
     gpu_attention_args a = {};
     a.t = a.keys = (int32_t)t, a.n = (int32_t)heads->n, a.g = (int32_t)heads->g,
     a.d = (int32_t)heads->d;
+    a.u = (int32_t)(heads->u > 0 ? heads->u : heads->d);
     a.causal = heads->causal;
     a.scale = (float)(1 / sqrt((double)heads->d));
     a.scale_log2 = (float)(1.4426950408889634 / sqrt((double)heads->d));
@@ -152,11 +154,11 @@ static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_he
     return a;
 }
 
-/* Whether the kernels of tensor cores have tiles for heads of this size: those of 64 and of 128
- * columns take smaller ones too, filled up with zeros. */
-static inline bool gpu_attention_has_tiles(gpu_type type, int64_t d)
+/* Whether the kernels of tensor cores have tiles for such heads: those of 64 and of 128 columns
+ * take smaller ones too, filled up with zeros. */
+static inline bool gpu_attention_has_tiles(gpu_type type, int64_t d, int64_t u)
 {
-    return type == GPU_BF16 && d % 8 == 0 && d <= 128;
+    return type == GPU_BF16 && d % 8 == 0 && d <= 128 && u == d;
 }
 /* The simple kernels; launched by gpu_attention and gpu_attention_dx. `type`: of all arrays. */
 cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type);

@@ -276,7 +276,7 @@ __global__ void __launch_bounds__(STAT_THREADS)
     const int32_t head = (int32_t)blockIdx.y, part = (int32_t)threadIdx.x % STAT_LANES;
     const int32_t row = (int32_t)blockIdx.x * STAT_ROWS + (int32_t)threadIdx.x / STAT_LANES;
     const int32_t at = row < a.t ? gpu_row_at(a.query_row, row) : row;
-    const int64_t lo = ((int64_t)at * a.n + head) * a.d, hi = row < a.t ? lo + a.d : lo;
+    const int64_t lo = ((int64_t)at * a.n + head) * a.u, hi = row < a.t ? lo + a.u : lo;
     float s = 0;
     for (int64_t i = lo + part * V; i < hi; i += STAT_LANES * V) {
         const gpu_unit<M, V> x = gpu_load_whole<M, V>(dout, i, hi);
@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(STAT_THREADS)
 static cudaError_t launch_rows(cudaStream_t stream, const gpu_attention_args &a, gpu_array dout,
                                gpu_array o)
 {
-    const int mode = gpu_row_mode(gpu_mode(dout, o), a.d);
+    const int mode = gpu_row_mode(gpu_mode(dout, o), a.u);
     const dim3 grid((unsigned)(a.padded / STAT_ROWS), (unsigned)a.n);
     return gpu_launch(GPU_OF_MODE(mode, attention_rows), grid, STAT_THREADS, 0, stream, a, dout, o);
 }
@@ -316,8 +316,9 @@ static gpu_head_parts parts_of(int64_t t, int64_t n, int64_t g, int64_t d)
 
 size_t gpu_attention_dx_room(int64_t t, int64_t keys, const gpu_heads *heads, gpu_type type)
 {
+    const int64_t u = heads->u > 0 ? heads->u : heads->d;
     int64_t n = 2 * padded_rows(t) * heads->n;
-    if (keys > 0 && gpu_attention_has_tiles(type, heads->d)) {
+    if (keys > 0 && gpu_attention_has_tiles(type, heads->d, u)) {
         const int64_t parts = parts_of(keys, heads->n, heads->g, heads->d).parts;
         if (parts > 1) n += 2 * parts * keys * heads->g * heads->d;
     }
@@ -362,7 +363,7 @@ cudaError_t gpu_attention_backward(cudaStream_t stream, gpu_attention_args a, gp
     if (code == cudaSuccess) code = launch_rows(stream, a, dout, o);
     if (code != cudaSuccess) return code;
     const void *const at[] = {a.q, a.k, a.v, a.dout, a.dq, a.dk, a.dv, room};
-    if (!cores || !gpu_attention_has_tiles(type, a.d) || !gpu_attention_aligned(at, 8))
+    if (!cores || !gpu_attention_has_tiles(type, a.d, a.u) || !gpu_attention_aligned(at, 8))
         return gpu_attention_simple_dx(stream, a, type);
     a.cut = parts_of(a.keys, a.n, a.g, a.d);
     a.part_sums = a.rows_log2 + a.padded * a.n;

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_forward(gpu_at
     const int32_t row0 = (int32_t)(gridDim.x - 1 - blockIdx.x) * PLAIN;
     const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d, a.query_row),
                          k = plain_head<T>(a.k, a.g, kv, a.d, a.key_row),
-                         v = plain_head<T>(a.v, a.g, kv, a.d, a.key_row);
+                         v = plain_head<T>(a.v, a.g, kv, a.u, a.key_row);
     gpu_span seen[4];
     float most[4], sum[4];
 #pragma unroll
@@ -63,13 +63,14 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_forward(gpu_at
             a.rows[(int64_t)gpu_row_at(a.query_row, row) * a.n + head] =
                 (most[i] + log2f(all)) * GPU_LN_2;
     }
-    plain_store(o, by, (T *)a.out + (int64_t)head * a.d, q.pitch, a.d, row0, a.t, a.query_row);
+    plain_store(o, by, (T *)a.out + (int64_t)head * a.u, (int64_t)a.n * a.u, a.u, row0, a.t,
+                a.query_row);
 }
 
 cudaError_t gpu_attention_simple(cudaStream_t stream, const gpu_attention_args &a, gpu_type type)
 {
     const dim3 grid((unsigned)gpu_tiles(a.t, PLAIN), (unsigned)a.n,
-                    (unsigned)gpu_tiles(a.d, PLAIN_WIDTH * PLAIN));
+                    (unsigned)gpu_tiles(a.u, PLAIN_WIDTH * PLAIN));
     return type == GPU_F32
                ? gpu_launch(attention_simple_forward<float>, grid, PLAIN_THREADS, 0, stream, a)
                : gpu_launch(attention_simple_forward<__nv_bfloat16>, grid, PLAIN_THREADS, 0, stream,

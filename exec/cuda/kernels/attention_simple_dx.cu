@@ -24,9 +24,9 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_queries(gpu_at
     const int32_t head = (int32_t)blockIdx.y, kv = __ldg(a.kv_of + head);
     const int32_t row0 = (int32_t)(gridDim.x - 1 - blockIdx.x) * PLAIN;
     const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d, a.query_row),
-                         dout = plain_head<T>(a.dout, a.n, head, a.d, a.query_row),
+                         dout = plain_head<T>(a.dout, a.n, head, a.u, a.query_row),
                          k = plain_head<T>(a.k, a.g, kv, a.d, a.key_row),
-                         v = plain_head<T>(a.v, a.g, kv, a.d, a.key_row);
+                         v = plain_head<T>(a.v, a.g, kv, a.u, a.key_row);
     gpu_span seen[4];
     float stat[4], dots[4], by[4];
 #pragma unroll
@@ -58,9 +58,9 @@ __device__ void simple_keys_tile(const gpu_attention_args &a, plain_shared &shar
                                  plain_sums &dk, plain_sums &dv)
 {
     const plain_array<T> q = plain_head<T>(a.q, a.n, head, a.d, a.query_row),
-                         dout = plain_head<T>(a.dout, a.n, head, a.d, a.query_row),
+                         dout = plain_head<T>(a.dout, a.n, head, a.u, a.query_row),
                          k = plain_head<T>(a.k, a.g, kv, a.d, a.key_row),
-                         v = plain_head<T>(a.v, a.g, kv, a.d, a.key_row);
+                         v = plain_head<T>(a.v, a.g, kv, a.u, a.key_row);
     float s[4][4], dp[4][4], stat[4], dots[4];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
@@ -96,15 +96,17 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_keys(gpu_atten
         for (int32_t q0 = first; q0 < end; q0 += PLAIN)
             simple_keys_tile<T>(a, shared, kv, row0, seen, __ldg(a.heads_of + i), q0, dk, dv);
     const float one[4] = {1, 1, 1, 1}, scale[4] = {a.scale, a.scale, a.scale, a.scale};
-    const int64_t ldk = (int64_t)a.g * a.d, at = (int64_t)kv * a.d;
-    plain_store(dk, scale, (T *)a.dk + at, ldk, a.d, row0, a.keys, a.key_row);
-    plain_store(dv, one, (T *)a.dv + at, ldk, a.d, row0, a.keys, a.key_row);
+    plain_store(dk, scale, (T *)a.dk + (int64_t)kv * a.d, (int64_t)a.g * a.d, a.d, row0, a.keys,
+                a.key_row);
+    plain_store(dv, one, (T *)a.dv + (int64_t)kv * a.u, (int64_t)a.g * a.u, a.u, row0, a.keys,
+                a.key_row);
 }
 
 cudaError_t gpu_attention_simple_dx(cudaStream_t stream, const gpu_attention_args &a, gpu_type type)
 {
     const unsigned wide = (unsigned)gpu_tiles(a.d, PLAIN_WIDTH * PLAIN);
-    const dim3 keys((unsigned)gpu_tiles(a.keys, PLAIN), (unsigned)a.g, wide);
+    const unsigned widest = (unsigned)gpu_tiles(a.u > a.d ? a.u : a.d, PLAIN_WIDTH * PLAIN);
+    const dim3 keys((unsigned)gpu_tiles(a.keys, PLAIN), (unsigned)a.g, widest);
     const dim3 queries((unsigned)gpu_tiles(a.t, PLAIN), (unsigned)a.n, wide);
     const bool f32 = type == GPU_F32;
     const cudaError_t code =

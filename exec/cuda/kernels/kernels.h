@@ -50,7 +50,7 @@ typedef struct gpu_step_answer {
 } gpu_step_answer;
 
 /* ---- rows, norms, embeddings, rotary positions, pointwise: kernels_{rows,norm,embedding,rope,
- * pointwise}.cu ---- */
+ * latent,pointwise}.cu ---- */
 
 cudaError_t gpu_bias(cudaStream_t stream, int64_t t, int64_t n, gpu_array x, gpu_array b,
                      gpu_array y);
@@ -75,6 +75,13 @@ cudaError_t gpu_norm_dw(cudaStream_t stream, int64_t rows, int64_t h, float eps,
                         gpu_array x, bool add, gpu_array dw, gpu_array db, void *work);
 cudaError_t gpu_rope(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, float base,
                      bool back, const int32_t *positions, gpu_array x, gpu_array y);
+/* Latent attention. dk has rows of heads x (d - turned). */
+cudaError_t gpu_latent(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, int64_t turned,
+                       double base, const int32_t *positions, gpu_array q, gpu_array k,
+                       gpu_array shared, gpu_array yq, gpu_array yk);
+cudaError_t gpu_latent_dx(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, int64_t turned,
+                          double base, const int32_t *positions, gpu_array dyq, gpu_array dyk,
+                          gpu_array dq, gpu_array dk, gpu_array dshared);
 cudaError_t gpu_swiglu(cudaStream_t stream, int64_t n, gpu_array gate, gpu_array up, gpu_array y,
                        gpu_array silu);
 cudaError_t gpu_swiglu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array gate,
@@ -125,6 +132,17 @@ cudaError_t gpu_grad_norm(cudaStream_t stream, int64_t chunks, const gpu_norm_ch
 cudaError_t gpu_update(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk,
                        gpu_type grad, const float *squares, const gpu_step_block *block,
                        gpu_step_answer *answer);
+
+/* Biases of gates that learn: no gradient moves them, but how often each expert was chosen. Where
+ * gpu_update updates, bias[i] goes up by `rate` where count[i] is below the mean, down where it is
+ * above. A table of n on the device. */
+typedef struct gpu_counted {
+    const float *count;
+    float *bias;
+    int64_t n;
+} gpu_counted;
+cudaError_t gpu_move_bias(cudaStream_t stream, int64_t n, const gpu_counted *piece, double rate,
+                          const float *squares, const gpu_step_block *block);
 
 /* Of a part of a step that is not the last, in place of gpu_update: sums[at[k]..] of chunk k become
  * its gradients (FIRST), or these are added (MORE), unless nothing may be updated; the answer is
@@ -181,20 +199,21 @@ cudaError_t gpu_delay(cudaStream_t stream, int32_t n, const gpu_delay_row *row,
 /* ---- attention: attention.cu (bf16, tensor cores), attention_simple.cu (f32, and sm_70) ---- */
 
 /* Causal or whole attention over packed documents, grouped query heads, in one pass over keys, no
- * O(t^2) memory (Dao et al. 2022, 2023). q, o [t x n x d], k, v [t x g x d], rows [t x n] f32: log
- * of the sum of exp of the scaled scores. kv_of: n values of the device. start_of, end_of: per
- * token the first token of its document and the one after its last, on the device, so that a
- * captured step reads the documents of its batch. Head sizes: any; bf16 of multiples of 8 up
- * to 128 runs on tensor cores, 64 and 128 without waste, where all arrays (and work) begin at
- * multiples of 16 bytes; all else by the simple kernels.
- * All arrays of a call have one type. cudaErrorInvalidValue: they have not, or t or a row has more
- * than 2^31 - 1 - 256 elements. */
+ * O(t^2) memory (Dao et al. 2022, 2023). q [t x n x d], o [t x n x u], k [t x g x d], v [t x g x
+ * u], u = d unless said; rows [t x n] f32: log of the sum of exp of the scaled scores. kv_of: n
+ * values of the device. start_of, end_of: per token the first token of its document and the one
+ * after its last, on the device, so that a captured step reads the documents of its batch. Head
+ * sizes: any; bf16 of multiples of 8 up to 128 runs on tensor cores, 64 and 128 without waste,
+ * where all arrays (and work) begin at multiples of 16 bytes; all else, and u that is not d, by the
+ * simple kernels. All arrays of a call have one type. cudaErrorInvalidValue: they have not, or t or
+ * a row has more than 2^31 - 1 - 256 elements. */
 typedef struct gpu_heads {
     int64_t n, g, d;
     const int32_t *kv_of;          /* device */
     const int32_t *heads_of;       /* device: query heads of each key-value head, one list .. */
     const int32_t *heads_of_first; /* .. and where they begin, g + 1 values; device */
     bool causal;
+    int64_t u; /* elements of a value and of a result; 0: d */
 } gpu_heads;
 cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads,
                           const int32_t *start_of, const int32_t *end_of, gpu_array q, gpu_array k,

@@ -1,7 +1,5 @@
-/* kernels_rope.cu: rotary positions. Angles are worked out in f64, as an angle may be as
- * large as the position, and brought below a half turn before sine and cosine in f32. The sines of
- * a token serve all its heads. */
-#include "exec/cuda/kernels/units.cuh"
+/* kernels_rope.cu: rotary positions. The sines of a token serve all its heads. */
+#include "exec/cuda/kernels/turns.cuh"
 
 namespace
 {
@@ -19,16 +17,11 @@ __device__ __forceinline__ void turn(int64_t token, int tokens, int64_t first, i
 {
     const int thread = static_cast<int>(threadIdx.x);
     __syncthreads();    /* others still read the last pairs' */
-    if (thread < pairs) /* turns per position: base^(-2i/d) / (2 pi) */
-        turns[thread] =
-            exp2(-2.0 * static_cast<double>(first + thread) / static_cast<double>(d) * log2(base)) *
-            0.15915494309189533577;
+    if (thread < pairs) turns[thread] = gpu_turns_of(first + thread, d, base);
     __syncthreads();
     for (int i = thread; i < tokens * pairs; i += THREADS) {
-        const double at = positions[token + i / pairs] * turns[i % pairs];
-        const float half = static_cast<float>(2 * (at - rint(at))); /* in half turns */
         float s, c;
-        sincospif(back ? -half : half, &s, &c);
+        gpu_turn(positions[token + i / pairs], turns[i % pairs], back, &s, &c);
         sines[i / pairs][i % pairs] = s;
         cosines[i / pairs][i % pairs] = c;
     }

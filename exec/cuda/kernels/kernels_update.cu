@@ -193,6 +193,29 @@ template <int M, int MW> __device__ __forceinline__ void round_chunk(const gpu_u
     }
 }
 
+/* A block a bias: up where fewer tokens than the mean chose the expert, down where more did. */
+__global__ void __launch_bounds__(THREADS)
+    move_bias(const gpu_counted *piece, double rate, const float *squares,
+              const gpu_step_block *block)
+{
+    __shared__ double shared[THREADS / 32];
+    __shared__ double mean;
+    const gpu_counted p = piece[blockIdx.x];
+    const float *const count = gpu_global(p.count);
+    float *const bias = gpu_global(p.bias);
+    if (outcome_of(*squares, block) != GPU_UPDATED) return;
+    double s = 0;
+    for (int64_t i = threadIdx.x; i < p.n; i += THREADS) s += static_cast<double>(count[i]);
+    s = block_sum(s, shared);
+    if (threadIdx.x == 0) mean = s / static_cast<double>(p.n);
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < p.n; i += THREADS) {
+        const double more = mean - static_cast<double>(count[i]);
+        bias[i] = static_cast<float>(static_cast<double>(bias[i]) +
+                                     rate * ((more > 0) - (more < 0)));
+    }
+}
+
 __global__ void __launch_bounds__(THREADS) round_weights(const gpu_update_chunk *chunk)
 {
     const gpu_update_chunk c = chunk_of(chunk + blockIdx.x);
@@ -280,6 +303,12 @@ cudaError_t gpu_update(cudaStream_t stream, int64_t chunks, const gpu_update_chu
     auto *const kernel = grad == GPU_F32 ? update<GPU_F32> : update<GPU_BF16>;
     return gpu_launch(kernel, chunks > 0 ? gpu_blocks(chunks, 1) : 1, THREADS, 0, stream, chunks,
                       chunk, squares, block, answer);
+}
+
+cudaError_t gpu_move_bias(cudaStream_t stream, int64_t n, const gpu_counted *piece, double rate,
+                          const float *squares, const gpu_step_block *block)
+{
+    return gpu_launch(move_bias, gpu_blocks(n, 1), THREADS, 0, stream, piece, rate, squares, block);
 }
 
 cudaError_t gpu_round_weights(cudaStream_t stream, int64_t chunks, const gpu_update_chunk *chunk)

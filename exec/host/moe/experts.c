@@ -1,6 +1,7 @@
 /* experts.c: choices of tokens, and products of as many rows as every expert got. */
 #include <string.h>
 
+#include "exec/bind/deal.h"
 #include "exec/host/job.h"
 
 static luo_gate gate_of(const luo_rank *rank)
@@ -39,34 +40,6 @@ static void by_hash(luo_rank *rank, const luo_bound_op *op, int32_t task)
                            host_buf(rank, op->instr->out[0], task), rank->job->attention_work);
 }
 
-/* Place of a token in the data of the micro-batch, whatever its devices; -1: a pad. */
-static int64_t place_of(const luo_micro_batch *mb, int64_t i)
-{
-    return luo_batch_is_pad(mb, i) ? -1 : mb->source ? mb->source[i] : i;
-}
-
-/* Experts of the device's own tokens, dealt among all of the micro-batch without pads. */
-static luo_status deal(luo_rank *rank, const luo_bound_op *op, const void *logits, luo_arena *arena,
-                       int32_t *own)
-{
-    const luo_micro_batch *mb = &rank->mb;
-    const int32_t n = gate_of(rank).experts;
-    double *scores = LUO_NEW_N(arena, double, mb->data_tokens *n);
-    int32_t *expert = LUO_NEW_N(arena, int32_t, mb->data_tokens);
-    if (!scores || !expert) return luo_err_nomem(&rank->err);
-    for (int64_t i = 0; i < mb->tokens; i++) {
-        const int64_t at = place_of(mb, i);
-        const char *from = (const char *)logits + (size_t)(i * n) * rank->x->k->elem;
-        if (at >= 0) doubles_of(rank, from, n, scores + at * n);
-    }
-    LUO_TRY(luo_gate_deal(arena, mb->data_tokens, n, scores, expert, &rank->err));
-    for (int64_t i = 0; i < op->rows; i++) {
-        const int64_t at = place_of(mb, op->lo + i);
-        own[i] = at < 0 ? -1 : expert[at];
-    }
-    return LUO_OK;
-}
-
 /* Out of memory the rank gives up the step, with choices that block nobody. */
 static void by_balance(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
@@ -74,7 +47,9 @@ static void by_balance(luo_rank *rank, const luo_bound_op *op, int32_t task)
     luo_arena *arena = luo_arena_new(0);
     int32_t *own = rank->job->dealt;
     memset(own, 0, (size_t)op->rows * sizeof *own);
-    if (!arena || deal(rank, op, host_buf(rank, instr->in[1], task), arena, own) != LUO_OK)
+    if (!arena ||
+        luo_deal_tokens(arena, &rank->mb, gate_of(rank).experts, host_buf(rank, instr->in[1], task),
+                        rank->x->k->elem, op->lo, op->rows, own, &rank->err) != LUO_OK)
         rank->drain = true;
     rank->x->k->route_dealt(op->rows, gate_of(rank).experts, own,
                             host_buf(rank, instr->in[0], task), host_buf(rank, instr->out[0], task),
@@ -113,21 +88,6 @@ static void add_choices(luo_rank *rank, int32_t from, int32_t to, int32_t expert
     rank->x->k->add(experts, add ? 2 : 1, add ? x : x + 1, host_buf(rank, to, task));
 }
 
-/* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
- * pipeline (E: of a prototype), of sam the mean of what is not aligned, by its tokens over those of
- * the step. Masks are constants of its gradient, and the loss is linear in the probabilities, so
- * that every device adds the part of its own tokens. This is what a term of that sum is multiplied
- * by. */
-static double aux_weight(const luo_rank *rank, const luo_gate *gate)
-{
-    const double step = (double)luo_batch_data_tokens(&rank->job->b.batch),
-                 own = (double)rank->mb.data_tokens;
-    const double each = gate->kind == LUO_GATE_KTOP1 ? gate->experts / gate->k : gate->experts;
-    if (!(step > 0 && own > 0)) return 0;
-    return rank->x->config.model->moe.aux_loss *
-           (gate->kind == LUO_GATE_SAM ? 1 / step : each / (own * step));
-}
-
 void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
@@ -137,7 +97,9 @@ void host_run_route_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
     const bool counts = instr->nout > 1;
     const void *load = instr->nin > 4 && !counts ? host_buf(rank, instr->in[4], task) : NULL;
     if (counts) add_choices(rank, instr->in[4], instr->out[1], gate.experts, task);
-    const double weight = aux_weight(rank, &gate);
+    const double weight =
+        luo_gate_aux_weight(&gate, rank->x->config.model->moe.aux_loss, rank->mb.data_tokens,
+                            luo_batch_data_tokens(&rank->job->b.batch));
     rank->x->k->route_dx(op->rows, &gate, host_buf(rank, instr->in[0], task),
                          host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task), p,
                          pad, load, weight, host_buf(rank, instr->out[0], task));

@@ -219,34 +219,6 @@ static void run_lost(tally *t)
     say(t, "lost stages");
 }
 
-/* Experts and latent attention are refused, on all ranks alike. */
-typedef enum refused { EXPERTS, LATENT } refused;
-static bool refuses(luo_lab *lab, refused what, const char *says)
-{
-    luo_arena *a = luo_arena_new(1 << 20);
-    const row r = {.line = "2: [0]*2 || 2: [1]*2", .model = LLAMA};
-    luo_plan *p = plan_of(a, &r, LUO_F32);
-    luo_model model = model_of(r.model, p->layers);
-    const luo_recipe recipe = {.plan = p, .sequence_tokens = TOKENS};
-    model.family = LUO_FAMILY_MOE;
-    if (what == LATENT) {
-        model.latent = (luo_latent){0, 12, 6, 4, 8};
-        model.head_dim = 10;
-    }
-    if (what == EXPERTS) model.moe = (luo_moe){4, 2, 24, .every_layers = 1};
-    luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
-    luo_programs *set = NULL;
-    luo_job *job = NULL;
-    luo_err err = {0};
-    if (luo_plan_compile(a, p, &model, lab->cluster, NULL, &set, &err) != LUO_OK)
-        luo_lab_die("compile", &err);
-    const luo_status st = lab->executor->bind(x, 0, set, &recipe, &job, &err);
-    const bool good = st == LUO_EUNSUP && strstr(err.text, says);
-    lab->executor->close(x);
-    luo_arena_free(a);
-    return good;
-}
-
 static void run_all(tally *t)
 {
     int ran = 0;
@@ -261,8 +233,6 @@ static void run_all(tally *t)
     count(t, run_journeys(t->lab, t->all));
     run_given_up(t);
     say(t, "checkpoints");
-    count(t, refuses(t->lab, EXPERTS, "has experts, for which backend cuda has no kernels"));
-    count(t, refuses(t->lab, LATENT, "has latent attention, for which backend cuda has no"));
     count(t, run_raw(t->lab, 2805, LUO_F32, &ran));
     if (t->all) count(t, run_raw(t->lab, 3490, LUO_BF16, &ran));
     count(t, ran == 1 + t->all); /* they are not refused */

@@ -81,15 +81,15 @@ static void run_all(tally *t)
     const size_t each = t->scale > 1 ? 1 : 8;
     if (is_wanted("packed")) {
         run_packed(t, &packed[0], 2 * t->scale);
-        run_packed(t, &packed[1], 2 * t->scale);
+        run_packed(t, &packed[1], t->scale);
     }
     if (is_wanted("context")) {
-        run_context(t, LUO_F32, each, 3 * t->scale);
-        run_context(t, LUO_BF16, each, 2 * t->scale);
+        run_context(t, LUO_F32, each, 2 * t->scale);
+        run_context(t, LUO_BF16, each, t->scale);
     }
     if (is_wanted("annotated")) {
-        run_hap(t, LUO_F32, 4 * t->scale);
-        run_hap(t, LUO_BF16, 3 * t->scale);
+        run_hap(t, LUO_F32, 3 * t->scale);
+        run_hap(t, LUO_BF16, 2 * t->scale);
     }
 }
 
