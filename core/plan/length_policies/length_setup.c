@@ -181,6 +181,23 @@ void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from)
     to->place.layout = &to->layout;
 }
 
+static void tighten_entry(luo_pool_entry *e, double share)
+{
+    const int64_t unit = (int64_t)LUO_POOL_ROUND * e->cp;
+    e->cap = (int64_t)((double)e->cap * share) / unit * unit;
+    if (e->util > e->cap) e->util = e->cap;
+}
+
+static int64_t largest_cap(const luo_pool *pool, const luo_replicas *plan)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < plan->n; r++) {
+        const int64_t cap = pool->entry[plan->replica[r].entry].cap;
+        most = cap > most ? cap : most;
+    }
+    return most;
+}
+
 luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, int32_t p,
                                     double share, luo_err *err)
 {
@@ -189,22 +206,25 @@ luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, i
     luo_pool pool = {setup->pool.n, LUO_NEW_N(arena, luo_pool_entry, setup->pool.n + from.n)};
     if (!plan.replica || !pool.entry) return luo_err_nomem(err);
     memcpy(pool.entry, setup->pool.entry, (size_t)pool.n * sizeof *pool.entry);
-    setup->found.longest[p] = 0;
     for (int32_t r = 0; r < from.n; r++) {
         int32_t k = 0;
         while (k < r && from.replica[k].entry != from.replica[r].entry) k++;
         plan.replica[r] = (luo_replica){k < r ? plan.replica[k].entry : pool.n, from.replica[r].mu};
         if (k < r) continue;
-        luo_pool_entry *e = &pool.entry[pool.n++];
-        *e = pool.entry[from.replica[r].entry];
-        const int64_t unit = (int64_t)LUO_POOL_ROUND * e->cp;
-        e->cap = (int64_t)((double)e->cap * share) / unit * unit;
-        if (e->util > e->cap) e->util = e->cap;
-        if (e->cap > setup->found.longest[p]) setup->found.longest[p] = e->cap;
+        pool.entry[pool.n] = pool.entry[from.replica[r].entry];
+        tighten_entry(&pool.entry[pool.n++], share);
     }
     setup->pool = pool;
     setup->found.plan[p] = plan;
+    setup->found.longest[p] = largest_cap(&pool, &plan);
     return LUO_OK;
+}
+
+void luo_length_setup_tighten_all(luo_length_setup *setup, double share)
+{
+    for (int32_t k = 0; k < setup->pool.n; k++) tighten_entry(&setup->pool.entry[k], share);
+    for (int32_t p = 0; p < setup->found.n; p++)
+        setup->found.longest[p] = largest_cap(&setup->pool, &setup->found.plan[p]);
 }
 
 void luo_length_setup_speeds(luo_length_setup *setup, double *speed)

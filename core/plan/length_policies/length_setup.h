@@ -83,6 +83,8 @@ void luo_length_setup_copy(luo_length_setup *to, const luo_length_setup *from);
  * Errors: LUO_ENOMEM. Owner: arena. */
 luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, int32_t p,
                                     double share, luo_err *err);
+/* All strategies hold so much less. */
+void luo_length_setup_tighten_all(luo_length_setup *setup, double share);
 /* Speeds of replicas when devices are so much slower than their types (NULL: 1 all), by place. */
 void luo_length_setup_rates(luo_length_setup *setup, const double *rate);
 /* The same for speeds against the pool; they live as long as the setup. */

@@ -430,12 +430,13 @@ static void ask_all_again(luo_run_lengths *x)
         if (x->slow[order]) luo_lengths_bar_none(&x->slow[order]->learned);
 }
 
-/* The step's plans had no room: micro-batches of that candidate get less, or, every so often and
- * in the end always, another one is taken. *tries: so far. */
+enum { TRIES = 4, TIGHTENED = 16 };
+static const double SMALLER = 0.95;
+
+/* The step's plan had no room: micro-batches of that candidate get less, or, every so often and in
+ * the end always, another one is taken. *tries: so far. */
 static luo_status choose_smaller(luo_run *run, int32_t *tries, luo_err *err)
 {
-    enum { TRIES = 4, TIGHTENED = 16 };
-    static const double SMALLER = 0.95;
     luo_run_lengths *x = run->lengths;
     const int32_t p = x->plans.step.plan;
     luo_length_choice *of = x->chosen;
@@ -449,22 +450,30 @@ static luo_status choose_smaller(luo_run *run, int32_t *tries, luo_err *err)
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan is left.");
 }
 
+/* The same where there are no candidates to choose among. */
+static luo_status pack_smaller(luo_run *run, int32_t *tries, luo_err *err)
+{
+    if (++*tries == TRIES) return luo_err_set(err, LUO_EINFEASIBLE, "no plan is left.");
+    luo_length_setup_tighten_all(&run->lengths->choice.setup, SMALLER);
+    return choose(run, err);
+}
+
 /* The first part of the step's plans. A pool knows memory by replicas alone: where the plan as a
  * whole has no room for this batch, smaller micro-batches or the next best plan are taken. */
 static luo_status bind_first(luo_run *run, luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
+    const bool ours = run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS;
     luo_err first = {0}, why = {0};
     int32_t tries = 0;
     luo_status st = luo_run_lengths_bind(run, 0, &first);
-    while (st == LUO_EOOM && run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS) {
-        st = choose_smaller(run, &tries, &why);
+    while (st == LUO_EOOM) {
+        st = ours ? choose_smaller(run, &tries, &why) : pack_smaller(run, &tries, &why);
         if (st == LUO_OK) st = luo_run_lengths_bind(run, 0, &why);
-        if (st == LUO_EINFEASIBLE) break;
     }
     ask_all_again(x);
     if (st == LUO_OK) return LUO_OK;
-    const bool room = st == LUO_EOOM || st == LUO_EINFEASIBLE || first.st == st;
+    const bool room = st == LUO_EINFEASIBLE || first.st == st;
     return luo_err_set(err, room ? first.st : st, "%s", room ? first.text : why.text);
 }
 
