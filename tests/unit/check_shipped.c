@@ -169,7 +169,7 @@ START_TEST(scenarios)
 {
     setup();
     ck_assert_int_eq(each("scenarios/papers", scenario), 35);
-    ck_assert_int_eq(each("scenarios/combined", scenario), 5);
+    ck_assert_int_eq(each("scenarios/combined", scenario), 6);
     luo_arena_free(arena);
 }
 END_TEST
