@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/run/events/reach.h"
 #include "core/run/health/pace.h"
 #include "core/run/real.h"
@@ -241,6 +242,13 @@ static luo_status decide_and_do(luo_run *run, int trigger, bool failed, double d
     return LUO_OK;
 }
 
+/* A name of their set. */
+static uint64_t usable_devices(const luo_run *run)
+{
+    const int32_t n = run->job.scenario->cluster->ndevices;
+    return luo_hash_bytes(LUO_HASH_EMPTY, run->health.usable, (size_t)n * sizeof(bool));
+}
+
 static luo_status answer_failure(luo_run *run, luo_err *err)
 {
     luo_decision d = {.action = LUO_WAIT};
@@ -253,6 +261,7 @@ static luo_status answer_failure(luo_run *run, luo_err *err)
     const double detected_s = run->clock.t_s - asked;
     while (d.action == LUO_WAIT && !luo_run_is_over(run)) {
         bool hope;
+        const uint64_t usable = usable_devices(run);
         run->decision.trigger = 0;
         LUO_TRY(decide_and_do(run, LUO_TRIGGER_FAIL, true, detected_s, &planned_s, &d, err));
         if (d.action == LUO_LOSE) return give_up(run, d.why, err);
@@ -262,6 +271,7 @@ static luo_status answer_failure(luo_run *run, luo_err *err)
                                "has failed.",
                                run->decision.acting->name);
         if (d.action != LUO_WAIT) break;
+        if (usable_devices(run) != usable) continue; /* who is awaited came while it was asked */
         LUO_TRY(luo_run_wait(run, &refusals, &hope, err));
         if (!hope) return give_up(run, "no plan is possible, and not enough comes back", err);
     }

@@ -296,6 +296,7 @@ static const struct wait {
     {LUO_EVENT_FAIL, "device:0", 50, 5, 0, 0},          /* .. and one more of what is gone */
     {LUO_EVENT_JOIN, "device:1", 50, 0, 0, 0},          /* of who is there */
     {LUO_EVENT_STRAGGLER, "device:1", 50, 5, 893, 900}, /* the outage ends */
+    {LUO_EVENT_STRAGGLER, "device:1", 50, 5, 31, 39},   /* .. while the policy is asked */
     {LUO_EVENT_JOIN, "group:g0", 500, 0, 0, 500},       /* repaired */
     {LUO_EVENT_JOIN, "group:g0", 500, 0, 893, 500},
     {LUO_EVENT_JOIN, "device:0", 500, 0, 0, -1}, /* one node: by the policy */
