@@ -194,7 +194,6 @@ static luo_status make_slab(luo_job *j, luo_err *err)
     return LUO_OK;
 }
 
-/* Communicators come first: all ranks take part in making them, whatever happens to one later. */
 /* The same on all ranks: they have one plan. */
 static luo_status refuse(const luo_plan *p, luo_err *err)
 {
@@ -206,6 +205,7 @@ static luo_status refuse(const luo_plan *p, luo_err *err)
     return LUO_OK;
 }
 
+/* Communicators come first: all ranks take part in making them, whatever happens to one later. */
 static luo_status bind(luo_job *j, const luo_programs *set, const luo_recipe *recipe, luo_err *err)
 {
     LUO_TRY(refuse(recipe->plan, err));

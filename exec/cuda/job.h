@@ -21,8 +21,9 @@
  * operations in the order of the program and waits (for events) where the host's thread waits. So
  * what exec/bind/layout.h promises to one thread holds for it. Each lane of communication has a
  * stream of its own, which takes an instruction over at an event of the compute stream and gives it
- * back by an event: its ticket. The host waits once, at the end of a step, and allocates nothing in
- * it.
+ * back by an event: its ticket. The host waits once, at the end of a step; with experts
+ * also for counts (moe/moe.h). It allocates nothing in it but plans of products of experts, room
+ * for an auction and for sums of parts.
  */
 #ifndef LUO_EXEC_CUDA_JOB_H
 #define LUO_EXEC_CUDA_JOB_H

@@ -2,7 +2,8 @@
  *
  * A ticket is the number of a communication within its step, and its event. The compute stream is
  * behind a ticket when it has waited for it or for a later one of the same lane, whose stream runs
- * in order. A wait goes into the stream, not into the host: nothing here blocks. */
+ * in order. A wait goes into the stream, not into the host: nothing here blocks but rows of
+ * experts, whose counts the host waits for. */
 #include "exec/cuda/moe/moe.h"
 
 /* ---- streams ---- */

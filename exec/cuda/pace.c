@@ -94,7 +94,7 @@ void gpu_pace_close(luo_job *j)
     gpu_free_mapped(j->pace);
 }
 
-/* Room for more dates than ever before is the one thing that a step may allocate. */
+/* A step may allocate room for more dates than ever before. */
 luo_status gpu_pace_begin(luo_rank *r, luo_err *err)
 {
     luo_job *j = r->job;

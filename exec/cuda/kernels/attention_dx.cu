@@ -311,6 +311,7 @@ static int64_t padded_rows(int64_t t)
 static gpu_head_parts parts_of(int64_t t, int64_t n, int64_t g, int64_t d)
 {
     const int64_t keys = d <= 64 ? keys_shape<64>::keys : keys_shape<128>::keys;
+    if (t == 0) return {1, 1};
     return gpu_attention_parts(gpu_tiles(t, keys), n, g);
 }
 

@@ -223,7 +223,9 @@ luo_status gpu_moe_end(luo_rank *r)
 
 int64_t gpu_moe_bytes(const luo_job *j)
 {
-    return j->moe ? j->moe->mid_bytes : 0;
+    if (!j->moe) return 0;
+    return j->moe->mid_bytes + (1 + GPU_BALANCE_PARTS) * (int64_t)sizeof(double) +
+           (j->moe->dealt_there ? j->bound.longest * (int64_t)sizeof *j->moe->dealt : 0);
 }
 
 double gpu_moe_loss(const luo_job *j)

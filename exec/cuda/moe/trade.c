@@ -228,11 +228,17 @@ static luo_status clear_counts(const trader *x)
 static luo_status check_room(const trader *x)
 {
     const luo_bound_trade *t = x->t;
-    int64_t home = 0, there = 0;
+    int64_t home = 0, there = 0, between = 0;
+    for (int32_t node = 0; t->step != LUO_TRADE_WHOLE && node < t->nodes; node++)
+        for (int32_t s = 0; s < t->per_node; s++)
+            for (int64_t b = 0; b < blocks_of(x, node * t->per_node + place_of(t)); b++)
+                between += rows_between(x, node, s, b);
     for (int64_t e = 0; e < t->expert[t->n]; e++) home += (int64_t)x->home[e];
     for (int32_t s = 0; s < t->n; s++)
         for (int64_t e = 0; e < experts_of(t, t->rank); e++) there += rows_there(x, s, e);
-    if (home * t->width <= t->own && there * t->width <= t->most) return LUO_OK;
+    if (home * t->width <= t->own && there * t->width <= t->most &&
+        between * t->width <= t->per_node * t->own)
+        return LUO_OK;
     return luo_err_set(&x->r->err, LUO_EPEER,
                        "there are more rows of experts than could be: communication was given up.");
 }
