@@ -76,7 +76,7 @@ name: parts
 seed: 3
 cluster: small8.yaml
 model: long.yaml
-extent: {steps: 3}
+extent: {steps: 2}
 data:
   batch: {tokens: 16384}
   lengths:

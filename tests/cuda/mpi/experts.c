@@ -14,7 +14,7 @@ static luo_dtype dtype_of(uint64_t seed)
 
 static void run_seeds(luo_lab *lab, experts_tally *t, latent_tally *l)
 {
-    const int wanted = (int)luo_prop_env("LUO_CASES", luo_prop_few(4, 30));
+    const int wanted = (int)luo_prop_env("LUO_CASES", luo_prop_few(3, 30));
     const uint64_t first = luo_prop_first();
     for (int k = 0; k < wanted; k++) {
         const luo_dtype dtype = dtype_of(first + (uint64_t)k);

@@ -80,7 +80,7 @@ static void run_all(tally *t)
     static const packed_kinds packed[] = {{LUO_F32, true, true}, {LUO_BF16, true, true}};
     const size_t each = t->scale > 1 ? 1 : 8;
     if (is_wanted("packed")) {
-        run_packed(t, &packed[0], 2 * t->scale);
+        run_packed(t, &packed[0], t->scale);
         run_packed(t, &packed[1], t->scale);
     }
     if (is_wanted("context")) {
