@@ -42,6 +42,15 @@ extern void __lsan_disable(void) __attribute__((weak));
 extern void __lsan_enable(void) __attribute__((weak));
 extern void __lsan_do_leak_check(void) __attribute__((weak));
 
+/* Ends the program where there are fewer ranks. */
+static inline void luo_lab_need(const luo_lab *lab, const char *what, int ranks)
+{
+    luo_err e = {0};
+    if (lab->nranks >= ranks) return;
+    luo_err_set(&e, LUO_EINPUT, "%d ranks are needed", ranks);
+    luo_lab_die(what, &e);
+}
+
 static inline void luo_lab_open(luo_lab *lab, int *argc, char ***argv)
 {
     int rank, n, level;

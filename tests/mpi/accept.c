@@ -16,10 +16,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     int failed = 0, checks = 0;
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("accept", &e);
-    }
+    luo_lab_need(&lab, "accept", 8);
     const char *only = getenv("LUO_ROW");
     const bool all = only || luo_prop_whole();
     for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {

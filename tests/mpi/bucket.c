@@ -171,10 +171,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     tally t = {0};
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("bucket", &e);
-    }
+    luo_lab_need(&lab, "bucket", 8);
     const uint64_t wanted = luo_prop_few(4, 10) * luo_prop_env("LUO_SCALE", 1);
     uint64_t plans = 0;
     for (uint64_t k = 0; plans < wanted; k++) {

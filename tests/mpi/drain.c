@@ -6,10 +6,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     int failed = 0, checks = 0, given_up = 0;
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("drain", &e);
-    }
+    luo_lab_need(&lab, "drain", 8);
     for (int i = 0; i < 6; i++, checks++) failed += !run_drain(&lab, i, LUO_F64, i % 2);
     failed += !run_infinite(&lab, LUO_F64, false) + !run_infinite(&lab, LUO_F32, true);
     const int cases = (int)(luo_prop_few(10, 60) * luo_prop_env("LUO_SCALE", 1));

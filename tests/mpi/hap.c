@@ -7,10 +7,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     int failed = 0, checks = 0;
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("hap", &e);
-    }
+    luo_lab_need(&lab, "hap", 8);
     const uint64_t cases =
         luo_prop_env("LUO_CASES", luo_prop_few(16, 40) * luo_prop_env("LUO_SCALE", 1));
     for (uint64_t k = 0; k < cases; k++) {

@@ -6,10 +6,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     latent_tally t = {0};
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("latent", &e);
-    }
+    luo_lab_need(&lab, "latent", 8);
     const int wanted =
         (int)luo_prop_env("LUO_CASES", luo_prop_few(10, 40) * luo_prop_env("LUO_SCALE", 1));
     const uint64_t first = luo_prop_first();

@@ -8,10 +8,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     packed_tally t = {0};
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < PACKED_DEVICES) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("packed", &e);
-    }
+    luo_lab_need(&lab, "packed", 8);
     const uint64_t first = luo_prop_first();
     const uint64_t cases =
         luo_prop_env("LUO_CASES", luo_prop_few(12, 40) * luo_prop_env("LUO_SCALE", 1));

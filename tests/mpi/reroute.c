@@ -155,7 +155,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     tally t = {0};
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) luo_lab_die("reroute", &(luo_err){.text = "8 ranks are needed"});
+    luo_lab_need(&lab, "reroute", 8);
     for (int i = 0; i < (int)(sizeof losses / sizeof *losses); i++) {
         count(&t, run_losses(&lab, &losses[i], LUO_F64));
         if (i % 3 == 0) count(&t, run_losses(&lab, &losses[i], LUO_F32));

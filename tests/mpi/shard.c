@@ -122,10 +122,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     int failed = 0, checks = 0;
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("shard", &e);
-    }
+    luo_lab_need(&lab, "shard", 8);
     const char *only = getenv("LUO_ROW");
     for (int i = 0; i < (int)(sizeof fixed / sizeof *fixed); i++) {
         if (only ? atoi(only) != i : !luo_prop_whole() && i % 3) continue;

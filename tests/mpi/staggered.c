@@ -84,7 +84,7 @@ int main(int argc, char **argv)
     luo_lab lab;
     tally sum = {0};
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) luo_lab_die("staggered", &(luo_err){.text = "8 ranks are needed"});
+    luo_lab_need(&lab, "staggered", 8);
     const int apart = (int)luo_prop_few(7, 4);
     for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i += apart)
         run(&lab, &rows[i], i % 3 ? LUO_F64 : LUO_F32, rows[i].order == 2, &sum);

@@ -186,10 +186,8 @@ static luo_status hand_over(luo_arena *arena, const luo_pool *pool, const luo_ga
         const luo_gathered_plan *p = &g->at[i];
         c.source[i] = p->source;
         c.ms[i] = p->ms;
-        for (int32_t k = 0; k < p->counts.n; k++)
-            if (pool->entry[p->counts.entry[k]].cap > c.longest[i])
-                c.longest[i] = pool->entry[p->counts.entry[k]].cap;
         LUO_TRY(luo_counts_plan(arena, &p->counts, &c.plan[i], err));
+        c.longest[i] = luo_dispatch_longest(pool, c.plan[i].replica, c.plan[i].n);
     }
     *out = c;
     return LUO_OK;

@@ -348,12 +348,18 @@ static luo_status make_sides(luo_arena *scratch, const luo_pool *pool, const luo
     return LUO_OK;
 }
 
+int64_t luo_dispatch_longest(const luo_pool *pool, const luo_replica *replica, int32_t nreplicas)
+{
+    int64_t most = 0;
+    for (int32_t r = 0; r < nreplicas; r++)
+        if (pool->entry[replica[r].entry].cap > most) most = pool->entry[replica[r].entry].cap;
+    return most;
+}
+
 static luo_status check_longest(const luo_pool *pool, const luo_replica *replica, int32_t m,
                                 int64_t longest, luo_err *err)
 {
-    int64_t most = 0;
-    for (int32_t r = 0; r < m; r++)
-        if (pool->entry[replica[r].entry].cap > most) most = pool->entry[replica[r].entry].cap;
+    const int64_t most = luo_dispatch_longest(pool, replica, m);
     if (longest <= most) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE,
                        "a sequence of %lld tokens fits on no replica, the largest holds %lld; a "

@@ -42,6 +42,8 @@ luo_status luo_dispatch(luo_arena *scratch, const luo_pool *pool, const luo_repl
  * all replicas. INFINITY: the longest fits nowhere. */
 double luo_dispatch_bound(const luo_pool *pool, const luo_replica *replica, int32_t nreplicas,
                           const int64_t *length, int32_t n, bool published);
+/* Tokens of the longest sequence that one of the replicas holds. */
+int64_t luo_dispatch_longest(const luo_pool *pool, const luo_replica *replica, int32_t nreplicas);
 /* Indices of the sequences, the longest first; of equal ones the first. Errors: LUO_ENOMEM. */
 luo_status luo_dispatch_order(luo_arena *scratch, const int64_t *length, int32_t n, int32_t *order,
                               luo_err *err);

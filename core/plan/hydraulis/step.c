@@ -334,11 +334,10 @@ static luo_status fits_no_plan(const call *c, luo_err *err)
 {
     int64_t longest = 0, most = 0;
     for (int32_t i = 0; i < c->n; i++) longest = c->length[i] > longest ? c->length[i] : longest;
-    for (int32_t p = 0; p < c->nplans; p++)
-        for (int32_t r = 0; r < c->plans[p].n; r++) {
-            const int64_t cap = c->pool->entry[c->plans[p].replica[r].entry].cap;
-            most = cap > most ? cap : most;
-        }
+    for (int32_t p = 0; p < c->nplans; p++) {
+        const int64_t held = luo_dispatch_longest(c->pool, c->plans[p].replica, c->plans[p].n);
+        most = held > most ? held : most;
+    }
     return luo_err_set(err, LUO_EINFEASIBLE,
                        "a sequence of %lld tokens fits no plan, the largest replica holds %lld; "
                        "shorter sequences or more memory are needed.",

@@ -188,16 +188,6 @@ static void tighten_entry(luo_pool_entry *e, double share)
     if (e->util > e->cap) e->util = e->cap;
 }
 
-static int64_t largest_cap(const luo_pool *pool, const luo_replicas *plan)
-{
-    int64_t most = 0;
-    for (int32_t r = 0; r < plan->n; r++) {
-        const int64_t cap = pool->entry[plan->replica[r].entry].cap;
-        most = cap > most ? cap : most;
-    }
-    return most;
-}
-
 luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, int32_t p,
                                     double share, luo_err *err)
 {
@@ -216,7 +206,7 @@ luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, i
     }
     setup->pool = pool;
     setup->found.plan[p] = plan;
-    setup->found.longest[p] = largest_cap(&pool, &plan);
+    setup->found.longest[p] = luo_dispatch_longest(&pool, plan.replica, plan.n);
     return LUO_OK;
 }
 
@@ -224,7 +214,8 @@ void luo_length_setup_tighten_all(luo_length_setup *setup, double share)
 {
     for (int32_t k = 0; k < setup->pool.n; k++) tighten_entry(&setup->pool.entry[k], share);
     for (int32_t p = 0; p < setup->found.n; p++)
-        setup->found.longest[p] = largest_cap(&setup->pool, &setup->found.plan[p]);
+        setup->found.longest[p] = luo_dispatch_longest(&setup->pool, setup->found.plan[p].replica,
+                                                       setup->found.plan[p].n);
 }
 
 void luo_length_setup_speeds(luo_length_setup *setup, double *speed)

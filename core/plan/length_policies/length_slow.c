@@ -34,11 +34,6 @@ static luo_status add_candidate(slow *x, luo_replicas plan, luo_candidate_source
 {
     luo_candidates *f = &x->found;
     const int32_t n = f->n;
-    int64_t longest = 0;
-    for (int32_t r = 0; r < plan.n; r++) {
-        const int64_t cap = x->pool.entry[plan.replica[r].entry].cap;
-        longest = cap > longest ? cap : longest;
-    }
     if (!LUO_VEC_ROOM_IN(x->arena, f->plan, n, x->cap_plan) ||
         !LUO_VEC_ROOM_IN(x->arena, f->source, n, x->cap_source) ||
         !LUO_VEC_ROOM_IN(x->arena, f->ms, n, x->cap_ms) ||
@@ -48,7 +43,7 @@ static luo_status add_candidate(slow *x, luo_replicas plan, luo_candidate_source
     f->plan[n] = plan;
     f->source[n] = source;
     f->ms[n] = ms;
-    f->longest[n] = longest;
+    f->longest[n] = luo_dispatch_longest(&x->pool, plan.replica, plan.n);
     x->moved_ms[n] = moved_ms;
     f->n++;
     return LUO_OK;

@@ -246,10 +246,7 @@ int main(int argc, char **argv)
     luo_rank_executor tested = luo_cuda_executor;
     tested.open = open_small;
     lab.executor = &tested;
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("accept", &e);
-    }
+    luo_lab_need(&lab, "accept", 8);
     run_all(&t);
     if (lab.rank == 0)
         printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n",

@@ -35,10 +35,7 @@ int main(int argc, char **argv)
     experts_tally t = {0};
     latent_tally l = {0};
     luo_lab_open(&lab, &argc, &argv);
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("experts", &e);
-    }
+    luo_lab_need(&lab, "experts", 8);
     lab.executor = &luo_cuda_executor;
     experts_open(&lab);
     run_seeds(&lab, &t, &l);

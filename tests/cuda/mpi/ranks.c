@@ -123,10 +123,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     luo_lab_open(&lab, &argc, &argv);
     lab.executor = &luo_cuda_executor;
-    if (lab.nranks < 8) {
-        const luo_err e = {.text = "8 ranks are needed"};
-        luo_lab_die("ranks", &e);
-    }
+    luo_lab_need(&lab, "ranks", 8);
     const char *only = argc > 1 ? argv[1] : "";
     if (strcmp(only, "stuck") != 0) same_bits(&lab, LUO_F32);
     if (strcmp(only, "stuck") != 0 && luo_prop_whole()) same_bits(&lab, LUO_BF16);
