@@ -153,7 +153,10 @@ static luo_status check_whole(luo_arena *arena, const char *dir, int64_t *step, 
     luo_tensor_file file;
     if (!path) return luo_err_nomem(err);
     const luo_status st = luo_checkpoint_info_read(arena, path, &info, err);
-    if (st != LUO_OK) return st == LUO_ENOMEM ? st : luo_err_prefix(err, st, "`%s`", path);
+    if (st == LUO_ENOMEM) return st;
+    if (st != LUO_OK && err->line > 0)
+        return luo_err_prefix(err, st, "`%s:%d:%d`", path, err->line, err->col);
+    if (st != LUO_OK) return luo_err_prefix(err, st, "`%s`", path);
     for (int i = 0; i < 2; i++) {
         path = in_folder(arena, dir, names[i]);
         if (!path) return luo_err_nomem(err);

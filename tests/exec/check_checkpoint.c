@@ -332,7 +332,7 @@ START_TEST(finding)
     snprintf(want, sizeof want, "%s/step-000040", dir);
     ck_assert_str_eq(f.passed[0].path, want);
     ck_assert_ptr_nonnull(strstr(f.passed[0].why, "optimizer.safetensors"));
-    ck_assert_ptr_nonnull(strstr(f.passed[1].why, "state.json"));
+    ck_assert_ptr_nonnull(strstr(f.passed[1].why, "state.json:2:3`"));
     ck_assert_ptr_nonnull(strstr(f.passed[2].why, "model.safetensors"));
     ck_assert_int_eq(find(w.arena, file, 10, &f, &err), LUO_OK);
     ck_assert_str_eq(f.path, file);

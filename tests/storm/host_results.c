@@ -191,7 +191,7 @@ void storm_check_words(storm_case *c, const char *path, int *errors, int *warnin
         *errors += error;
         *warnings += warning;
         const size_t n = strlen(text);
-        if ((!error && !warning) || (error && !strchr(".`", text[n - 1])))
+        if ((!error && !warning) || (error && !strchr(".?`", text[n - 1])))
             storm_wrong(c, "%s: no sentence: `%.300s`", path, text);
         text = end ? end + 1 : NULL;
     }
