@@ -220,7 +220,8 @@ static luo_status bind(luo_job *j, const luo_programs *set, const luo_recipe *re
     LUO_TRY(gpu_batch_open(j, err));
     LUO_TRY(open_answer(j, err));
     LUO_TRY(open_rank(j, err));
-    return open_time(j, err);
+    LUO_TRY(open_time(j, err));
+    return gpu_moe_warm(j, set, err);
 }
 
 static void list(luo_job *j, bool in)

@@ -26,6 +26,10 @@ struct gpu_product_plan {
     cublasLtMatrixLayout_t first, second, out; /* of B, A and C */
     cublasLtMatmulAlgo_t algo;
     size_t workspace;
+    bool varies; /* `what` has the most rows of a class; layouts are those of the last run: */
+    int64_t rows;
+    bool takes;                    /* the algorithm takes so many */
+    bool warm;                     /* it has run */
     struct gpu_product_plan *next; /* made before; for closing */
     struct gpu_product_plan *same; /* of another product with the same hash */
 };
@@ -119,10 +123,11 @@ void gpu_blas_version(char *text, size_t size)
 
 /* ---- the cache ---- */
 
-static uint64_t hash_of(const gpu_product *p)
+static uint64_t hash_of(const gpu_product *p, bool varies)
 {
-    const int64_t key[] = {p->ta,  p->tb,  p->add, p->m,   p->n,        p->k,        p->lda,
-                           p->ldb, p->ldc, p->in,  p->out, p->has_bias, p->has_plus, p->align};
+    const int64_t key[] = {p->ta,  p->tb,       p->add,      p->m,     p->n,
+                           p->k,   p->lda,      p->ldb,      p->ldc,   p->in,
+                           p->out, p->has_bias, p->has_plus, p->align, varies};
     return luo_hash_bytes(LUO_HASH_EMPTY, key, sizeof key);
 }
 
@@ -256,11 +261,20 @@ static luo_status validate(const gpu_product *p, luo_err *err)
                        (long long)p->m, (long long)p->n, (long long)p->k);
 }
 
-static luo_status make(gpu_blas *b, const gpu_product *what, gpu_product_plan **out, luo_err *err)
+static int64_t rows_of(const gpu_product *p)
+{
+    return p->ta ? p->k : p->m;
+}
+
+static luo_status make(gpu_blas *b, const gpu_product *what, bool varies, gpu_product_plan **out,
+                       luo_err *err)
 {
     gpu_product_plan *p = LUO_NEW(b->arena, gpu_product_plan);
     if (!p) return luo_err_nomem(err);
     p->what = *what;
+    p->varies = varies;
+    p->rows = rows_of(what);
+    p->takes = true;
     const luo_status st = is_empty(what) ? LUO_OK : fill(b, p, err);
     if (st != LUO_OK) {
         discard(p);
@@ -273,20 +287,26 @@ static luo_status make(gpu_blas *b, const gpu_product *what, gpu_product_plan **
     return LUO_OK;
 }
 
-luo_status gpu_product_find(gpu_blas *b, const gpu_product *p, gpu_product_plan **out, luo_err *err)
+static luo_status find(gpu_blas *b, const gpu_product *p, bool varies, gpu_product_plan **out,
+                       luo_err *err)
 {
     LUO_TRY(validate(p, err));
-    int64_t *slot = luo_map_at(&b->plan_of, hash_of(p), 0);
+    int64_t *slot = luo_map_at(&b->plan_of, hash_of(p, varies), 0);
     if (!slot) return luo_err_nomem(err);
     gpu_product_plan *at = (gpu_product_plan *)(intptr_t)*slot;
-    while (at && !same(&at->what, p)) at = at->same;
+    while (at && (at->varies != varies || !same(&at->what, p))) at = at->same;
     if (!at) {
-        LUO_TRY(make(b, p, &at, err));
+        LUO_TRY(make(b, p, varies, &at, err));
         at->same = (gpu_product_plan *)(intptr_t)*slot;
         *slot = (int64_t)(intptr_t)at;
     }
     *out = at;
     return LUO_OK;
+}
+
+luo_status gpu_product_find(gpu_blas *b, const gpu_product *p, gpu_product_plan **out, luo_err *err)
+{
+    return find(b, p, false, out, err);
 }
 
 /* ---- running ---- */
@@ -319,4 +339,77 @@ luo_status gpu_product_run(gpu_blas *b, const gpu_product_plan *plan, cudaStream
         b->handle, plan->desc, &one, B, plan->first, A, plan->second, &beta, p->has_plus ? plus : C,
         plan->out, C, plan->out, &plan->algo, b->workspace, plan->workspace, stream);
     return check(err, code, "a product");
+}
+
+/* ---- rows that vary ---- */
+
+static gpu_product with_rows(const gpu_product *p, int64_t n)
+{
+    gpu_product q = *p;
+    *(q.ta ? &q.k : &q.m) = n;
+    return q;
+}
+
+static luo_status find_class(gpu_blas *b, const gpu_product *p, gpu_product_plan **out,
+                             luo_err *err)
+{
+    int64_t most = 1;
+    while (most < rows_of(p)) most *= 2;
+    const gpu_product q = with_rows(p, most);
+    return find(b, &q, true, out, err);
+}
+
+/* What is stored row by row has its rows as columns: see lay_out(). */
+static luo_status set_rows(cublasLtMatrixLayout_t layout, int64_t n, luo_err *err)
+{
+    const uint64_t cols = (uint64_t)n;
+    return check(
+        err,
+        cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_COLS, &cols, sizeof cols),
+        "describing a matrix");
+}
+
+/* Can the algorithm of the class take so many rows, and with which workspace? */
+static luo_status ask(const gpu_blas *b, gpu_product_plan *p, int64_t n, luo_err *err)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    if (n == p->rows) return LUO_OK;
+    LUO_TRY(set_rows(p->second, n, err));
+    LUO_TRY(set_rows(p->what.ta ? p->first : p->out, n, err));
+    const cublasStatus_t code = cublasLtMatmulAlgoCheck(b->handle, p->desc, p->first, p->second,
+                                                        p->out, p->out, &p->algo, &found);
+    if (code != CUBLAS_STATUS_NOT_SUPPORTED && code != CUBLAS_STATUS_INVALID_VALUE)
+        LUO_TRY(check(err, code, "asking for an algorithm"));
+    p->rows = n;
+    p->takes = code == CUBLAS_STATUS_SUCCESS && found.workspaceSize <= b->workspace_bytes;
+    if (p->takes) p->workspace = found.workspaceSize;
+    return LUO_OK;
+}
+
+luo_status gpu_product_run_rows(gpu_blas *b, const gpu_product *p, cudaStream_t stream,
+                                const void *A, const void *B, void *C, luo_err *err)
+{
+    gpu_product_plan *plan;
+    assert(!p->has_bias && !p->has_plus && !(p->ta && p->tb));
+    if (is_empty(p)) return run_empty(p, stream, NULL, C, err);
+    LUO_TRY(find_class(b, p, &plan, err));
+    LUO_TRY(ask(b, plan, rows_of(p), err));
+    if (!plan->takes) LUO_TRY(gpu_product_find(b, p, &plan, err));
+    return gpu_product_run(b, plan, stream, A, B, NULL, NULL, C, err);
+}
+
+luo_status gpu_product_warm_rows(gpu_blas *b, const gpu_product *p, int64_t most,
+                                 cudaStream_t stream, const void *A, const void *B, void *C,
+                                 luo_err *err)
+{
+    for (int64_t last = 0, n = 1; last < most; last = n, n *= 2) {
+        const gpu_product q = with_rows(p, n < most ? n : most);
+        gpu_product_plan *plan;
+        if (is_empty(&q)) return LUO_OK;
+        LUO_TRY(find_class(b, &q, &plan, err));
+        if (plan->warm) continue;
+        LUO_TRY(gpu_product_run_rows(b, &q, stream, A, B, C, err));
+        plan->warm = true;
+    }
+    return LUO_OK;
 }

@@ -36,6 +36,20 @@ luo_status gpu_product_find(gpu_blas *b, const gpu_product *p, gpu_product_plan 
 luo_status gpu_product_run(gpu_blas *b, const gpu_product_plan *plan, cudaStream_t stream,
                            const void *A, const void *B, const void *bias, const void *plus,
                            void *C, luo_err *err);
+
+/* The same where m (with ta: k) is another number of rows in every run, as of experts. Products of
+ * up to 1, 2, 4, 8 .. rows each share an algorithm, that of so many; one whose rows it cannot take
+ * gets a plan of its own. Without bias and plus, and not with both ta and tb. Errors: those of
+ * gpu_product_find and gpu_product_run. Cost: no call that asks for algorithms once each class has
+ * been met. */
+luo_status gpu_product_run_rows(gpu_blas *b, const gpu_product *p, cudaStream_t stream,
+                                const void *A, const void *B, void *C, luo_err *err);
+/* Runs one product of every class up to so many rows, unless it has run before: cuBLASLt has then
+ * loaded the code of all of them, for which the device may have to be idle. p: m (with ta: k) is
+ * not looked at. C is overwritten; what A and B hold does not matter. */
+luo_status gpu_product_warm_rows(gpu_blas *b, const gpu_product *p, int64_t most,
+                                 cudaStream_t stream, const void *A, const void *B, void *C,
+                                 luo_err *err);
 int64_t gpu_blas_plans(const gpu_blas *b); /* made so far */
 /* "13.1.0", for records. */
 void gpu_blas_version(char *text, size_t size);

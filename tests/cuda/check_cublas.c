@@ -211,12 +211,56 @@ START_TEST(what_was_promised_is_checked)
     /* 256-byte alignment is the promise unless another one is made. */
     ck_assert_int_eq(multiply(&p, (char *)p.a.device + 16, WORKSPACE), CUBLAS_STATUS_INVALID_VALUE);
     ck_assert_int_ne(multiply(&p, p.a.value, WORKSPACE), CUBLAS_STATUS_SUCCESS);
-    p.found.algo.data[0]++; /* chosen for another shape */
+    p.found.algo.data[1]++; /* chosen for another kind of product */
     ck_assert_int_eq(multiply(&p, p.a.device, WORKSPACE), CUBLAS_STATUS_INVALID_VALUE);
     const cublasLtEpilogue_t gelu = CUBLASLT_EPILOGUE_GELU;
     good(cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &gelu, sizeof gelu));
     ck_assert_int_eq(choose(&p), CUBLAS_STATUS_NOT_SUPPORTED);
     drop_product(&p);
+}
+END_TEST
+static void shrink(matrix *m, bool turned, int64_t to)
+{
+    const uint64_t n = (uint64_t)to;
+    if (turned)
+        m->rows = to;
+    else
+        m->cols = to;
+    good(cublasLtMatrixLayoutSetAttribute(
+        m->layout, turned ? CUBLASLT_MATRIX_LAYOUT_ROWS : CUBLASLT_MATRIX_LAYOUT_COLS, &n,
+        sizeof n));
+}
+
+/* An algorithm takes other columns too, or says that it does not. */
+START_TEST(fewer_columns)
+{
+    int taken = 0, refused = 0;
+    LUO_PROP_FOR(seed, 100)
+    {
+        luo_rng rng = luo_rng_seed(seed);
+        product p = random_product(&rng);
+        cublasLtMatmulHeuristicResult_t found;
+        good(choose(&p));
+        const int64_t n = 1 + luo_rng_pick(&rng, p.d.cols);
+        shrink(&p.b, p.tb, n);
+        shrink(&p.c, false, n);
+        shrink(&p.d, false, n);
+        const cublasStatus_t st =
+            cublasLtMatmulAlgoCheck(p.handle, p.desc, p.a.layout, p.b.layout, p.c.layout,
+                                    p.d.layout, &p.found.algo, &found);
+        if (st == CUBLAS_STATUS_SUCCESS) {
+            ck_assert_uint_eq(found.workspaceSize, p.found.workspaceSize);
+            good(multiply(&p, p.a.device, WORKSPACE));
+            compare(&p);
+            taken++;
+        } else {
+            ck_assert_int_eq(st, CUBLAS_STATUS_NOT_SUPPORTED);
+            ck_assert_int_eq(multiply(&p, p.a.device, WORKSPACE), CUBLAS_STATUS_INVALID_VALUE);
+            refused++;
+        }
+        drop_product(&p);
+    }
+    ck_assert_msg(taken > 2 * refused && (refused > 3 || taken < 60), "%d, %d", taken, refused);
 }
 END_TEST
 /* Some shapes get a workspace; it is written to. */
@@ -239,4 +283,4 @@ START_TEST(workspace_is_used)
 END_TEST
 
 LUO_SUITE("cuda.cublas", LUO_T(products_are_those_of_plain_loops),
-          LUO_T(what_was_promised_is_checked), LUO_T(workspace_is_used))
+          LUO_T(what_was_promised_is_checked), LUO_T(fewer_columns), LUO_T(workspace_is_used))

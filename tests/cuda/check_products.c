@@ -10,12 +10,12 @@ void openblas_set_num_threads(int n);
 typedef struct product {
     gpu_blas *blas;
     gpu_product what;
-    bool captured;
+    bool captured, rows; /* rows: as one of a class */
     gpu_case_array *a, *b, *c, *bias, *plus;
 } product;
 
 static struct {
-    int64_t cases, empty, captured, bf16, grad, add, bias, plus, both, apart;
+    int64_t cases, empty, captured, bf16, grad, add, bias, plus, both, apart, rows;
 } met;
 
 static void opened(gpu_blas **blas)
@@ -50,6 +50,12 @@ static cudaError_t call(void *ctx, cudaStream_t stream)
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     luo_err err = {0};
+    if (p->rows) {
+        const luo_status st =
+            gpu_product_run_rows(p->blas, &p->what, stream, at(p->a), at(p->b), at(p->c), &err);
+        ck_assert_msg(st == LUO_OK, "%s", err.text);
+        return cudaSuccess;
+    }
     ck_assert_msg(gpu_product_find(p->blas, &p->what, &plan, &err) == LUO_OK, "%s", err.text);
     if (!p->captured) return enqueue(p, plan, stream);
     GPU_CASE_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
@@ -149,7 +155,8 @@ static void make(gpu_case *c, product *p, int size)
 {
     p->what = draw(c, size);
     const gpu_product *w = &p->what;
-    p->captured = gpu_case_draw(c, 0, 3) == 0;
+    p->rows = !w->has_bias && !w->has_plus && !(w->ta && w->tb) && gpu_case_coin(c);
+    p->captured = gpu_case_draw(c, 0, 3) == 0 && !p->rows;
     if (!w->has_bias && gpu_case_draw(c, 0, 3) == 0) { /* operands begin at any element */
         p->what.align = w->in == GPU_BF16 ? 2 : 4;
         c->shift = gpu_case_draw(c, 1, 7);
@@ -179,6 +186,7 @@ static void tally(const product *p)
     met.plus += w->has_plus && !w->has_bias;
     met.both += w->has_bias && w->has_plus;
     met.apart += w->align > 0;
+    met.rows += p->rows;
 }
 
 static const char *describe(const gpu_product *w, bool captured, char *text, size_t n)
@@ -220,14 +228,60 @@ START_TEST(random_products)
     opened(&blas);
     LUO_PROP_FOR(seed, CASES) one_case(blas, seed);
     printf("%lld products: %lld empty, %lld captured, %lld bf16 (%lld of them to f32), %lld added, "
-           "%lld with bias, %lld with a sum, %lld with both, %lld at any element; %lld plans\n",
+           "%lld with bias, %lld with a sum, %lld with both, %lld at any element, %lld of a class; "
+           "%lld plans\n",
            (long long)met.cases, (long long)met.empty, (long long)met.captured, (long long)met.bf16,
            (long long)met.grad, (long long)met.add, (long long)met.bias, (long long)met.plus,
-           (long long)met.both, (long long)met.apart, (long long)gpu_blas_plans(blas));
+           (long long)met.both, (long long)met.apart, (long long)met.rows,
+           (long long)gpu_blas_plans(blas));
     gpu_blas_close(blas);
     if (luo_prop_env("LUO_CASES", CASES) < CASES) return;
     ck_assert(met.empty > 10 && met.captured > 40 && met.grad > 20 && met.add > 50);
     ck_assert(met.bias > 15 && met.plus > 25 && met.both > 4 && met.apart > 20);
+    ck_assert(met.rows > 50);
+}
+END_TEST
+
+/* After the first products of all classes no run asks for an algorithm again, but for rows that the
+ * algorithm of their class does not take; those keep their plan. */
+START_TEST(rows_that_vary)
+{
+    enum { MOST = 100, WIDE = 24, CLASSES = 8 };
+    gpu_blas *blas = NULL;
+    luo_err err = {0};
+    gpu_product p = {
+        .ta = _i == 1, .m = WIDE, .n = WIDE, .k = WIDE, .lda = WIDE, .ldb = WIDE, .ldc = WIDE};
+    cudaStream_t stream;
+    void *x, *c;
+    opened(&blas);
+    GPU_CASE_OK(cudaStreamCreate(&stream));
+    GPU_CASE_OK(cudaMalloc(&x, MOST * WIDE * sizeof(float)));
+    GPU_CASE_OK(cudaMalloc(&c, MOST * WIDE * sizeof(float)));
+    GPU_CASE_OK(cudaMemset(x, 0, MOST * WIDE * sizeof(float)));
+    ck_assert_msg(gpu_product_warm_rows(blas, &p, MOST, stream, x, x, c, &err) == LUO_OK, "%s",
+                  err.text);
+    const int64_t first = gpu_blas_plans(blas);
+    ck_assert(first >= CLASSES && first <= CLASSES + 1); /* 100 is no power of two */
+    int64_t met_first = 0;
+    for (int round = 0; round < 2; round++) {
+        for (int64_t n = 0; n <= MOST; n++) {
+            *(p.ta ? &p.k : &p.m) = n;
+            ck_assert_msg(gpu_product_run_rows(blas, &p, stream, x, x, c, &err) == LUO_OK, "%s",
+                          err.text);
+        }
+        if (round == 0) met_first = gpu_blas_plans(blas);
+    }
+    ck_assert(met_first < first + MOST / 2);
+    ck_assert_int_eq(gpu_blas_plans(blas), met_first);
+    ck_assert_int_eq(gpu_product_warm_rows(blas, &p, MOST, stream, x, x, c, &err), LUO_OK);
+    ck_assert_int_eq(gpu_blas_plans(blas), met_first);
+    GPU_CASE_OK(cudaStreamSynchronize(stream));
+    printf("rows 1 to %d of %s: %lld plans, %lld of them before\n", MOST,
+           p.ta ? "ta" : "a plain product", (long long)met_first, (long long)first);
+    GPU_CASE_OK(cudaFree(x));
+    GPU_CASE_OK(cudaFree(c));
+    GPU_CASE_OK(cudaStreamDestroy(stream));
+    gpu_blas_close(blas);
 }
 END_TEST
 
@@ -364,5 +418,5 @@ START_TEST(facts)
     ck_assert_int_eq(gpu_check(&err, cudaErrorMemoryAllocation, "a test"), LUO_EOOM);
 }
 END_TEST
-LUO_SUITE("cuda.products", LUO_T(random_products), LUO_T(kept), LUO_T(refused),
-          LUO_T_N(workspace, LUO_ROWS(workspaces)), LUO_T(memory), LUO_T(facts))
+LUO_SUITE("cuda.products", LUO_T(random_products), LUO_T_N(rows_that_vary, 2), LUO_T(kept),
+          LUO_T(refused), LUO_T_N(workspace, LUO_ROWS(workspaces)), LUO_T(memory), LUO_T(facts))

@@ -27,6 +27,7 @@ typedef struct standin_matmul_preference {
 
 typedef struct chosen { /* what cublasLtMatmulAlgo_t holds */
     uint64_t shape;     /* hash of what it was chosen for */
+    uint64_t kind;      /* the same but for rows and columns, of which it takes most others */
     uint64_t workspace;
     uint32_t align[4];
     uint64_t mark;
@@ -107,9 +108,24 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
                                                 const void *value, size_t bytes)
 {
     if (!l || !value) return CUBLAS_STATUS_INVALID_VALUE;
-    if (attr != CUBLASLT_MATRIX_LAYOUT_ORDER) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (bytes != sizeof l->order) return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(&l->order, value, bytes);
+    void *to = NULL;
+    size_t size = sizeof(uint64_t);
+    switch (attr) {
+    case CUBLASLT_MATRIX_LAYOUT_ORDER:
+        to = &l->order;
+        size = sizeof l->order;
+        break;
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+        to = &l->rows;
+        break;
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+        to = &l->cols;
+        break;
+    default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (bytes != size) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(to, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
@@ -245,6 +261,19 @@ static uint64_t hash_of(const shapes *s)
         h = (h ^ (uint64_t)part[i]) * UINT64_C(0x100000001b3);
     return h;
 }
+static uint64_t kind_of(const shapes *s)
+{
+    shapes one = *s;
+    layout *each[] = {&one.a, &one.b, &one.c, &one.d};
+    for (int i = 0; i < 4; i++) each[i]->rows = each[i]->cols = 1;
+    return hash_of(&one);
+}
+/* Some shapes are too much for what was chosen for others. */
+static bool takes(const chosen *it, const shapes *s)
+{
+    const uint64_t h = hash_of(s);
+    return it->mark == MARK && it->kind == kind_of(s) && (it->shape == h || h % 8 != 0);
+}
 static bool sane(const layout *l)
 {
     const uint64_t least = l->order == CUBLASLT_ORDER_COL ? l->rows : l->cols;
@@ -294,7 +323,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     const cublasStatus_t status = gather(&s, d, a, b, c, dl);
     if (status != CUBLAS_STATUS_SUCCESS) return status;
     /* Some shapes want some workspace, to show who else has something there. */
-    chosen it = {.shape = hash_of(&s), .mark = MARK};
+    chosen it = {.shape = hash_of(&s), .kind = kind_of(&s), .mark = MARK};
     it.workspace = it.shape % 2 ? pref->workspace : 0;
     if (it.workspace > WORKSPACE) it.workspace = WORKSPACE;
     memcpy(it.align, pref->align, sizeof it.align);
@@ -304,6 +333,29 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     results[0].state = CUBLAS_STATUS_SUCCESS;
     results[0].wavesCount = 1;
     *found = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t d,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t dl,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (!algo || !result) return CUBLAS_STATUS_INVALID_VALUE;
+    shapes s;
+    chosen it;
+    memcpy(&it, algo, sizeof it);
+    const cublasStatus_t status = gather(&s, d, a, b, c, dl);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    if (it.mark != MARK) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!takes(&it, &s)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    memset(result, 0, sizeof *result);
+    result->algo = *algo;
+    result->workspaceSize = it.workspace;
+    result->state = CUBLAS_STATUS_SUCCESS;
+    result->wavesCount = 1;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -401,7 +453,7 @@ static bool reachable(const void *p, size_t bytes)
 }
 static cublasStatus_t check_product(const product *p, const chosen *it, size_t workspace)
 {
-    if (it->mark != MARK || it->shape != hash_of(&p->s)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!takes(it, &p->s)) return CUBLAS_STATUS_INVALID_VALUE;
     if (it->workspace > workspace || !aligned(p->A, it->align[0]) || !aligned(p->B, it->align[1]) ||
         (p->beta != 0 && !aligned(p->C, it->align[2])) || !aligned(p->D, it->align[3]) ||
         !aligned(p->workspace, 16))

@@ -1,4 +1,4 @@
-/* experts.c: choices of tokens, rows by expert, and products of as many rows as every expert got.
+/* experts.c: choices of tokens, rows by expert, and activations of them.
  * What each operation reads and makes stands in core/graph/ops.inc. */
 #include "exec/bind/deal.h"
 #include "exec/cuda/moe/moe.h"
@@ -235,91 +235,13 @@ luo_status gpu_run_combine_dx(luo_rank *r, const gpu_op *op, int32_t task)
 
 /* ---- what experts compute ---- */
 
-static int64_t rows_of(const luo_expert_rows *x, const float *counts, int64_t e)
-{
-    int64_t n = 0;
-    for (int64_t s = 0; s < x->sources; s++) n += (int64_t)counts[s * x->experts + e];
-    return n;
-}
-
-/* The alignment that every row has. */
-static int32_t alignment(int64_t a, int64_t b)
-{
-    const int64_t both = a | b | LUO_LAYOUT_ALIGN;
-    return (int32_t)(both & -both);
-}
-
-typedef struct expert_product { /* of one weight: what changes from expert to expert */
-    gpu_product what;
-    const char *a, *b;
-    char *c;
-    int64_t elem_a, elem_b, elem_c; /* bytes */
-} expert_product;
-
-static expert_product first_of(luo_rank *r, const luo_product *p, int32_t task)
-{
-    const gpu_array a = gpu_at(r->job, p->a, task), b = gpu_at(r->job, p->b, task),
-                    c = gpu_at(r->job, p->c, task);
-    expert_product x = {.a = a.at,
-                        .b = b.at,
-                        .c = c.at,
-                        .elem_a = gpu_elem(a.type),
-                        .elem_b = gpu_elem(b.type),
-                        .elem_c = gpu_elem(c.type)};
-    x.what = (gpu_product){.ta = p->ta,
-                           .tb = p->tb,
-                           .add = p->add || gpu_adds(r, p->c),
-                           .m = p->m,
-                           .n = p->n,
-                           .k = p->k,
-                           .lda = p->lda,
-                           .ldb = p->ldb,
-                           .ldc = p->ldc,
-                           .in = a.type,
-                           .out = c.type};
-    const int64_t each_b = p->ta ? p->ldb : p->n * p->k, each_c = p->ta ? p->m * p->ldc : p->ldc;
-    x.what.align = alignment(p->lda * x.elem_a | each_b * x.elem_b, each_c * x.elem_c);
-    return x;
-}
-
-/* One product of cuBLASLt an expert, on one stream. Its plan is that of so many rows, made when
- * they are first met and kept. */
-static luo_status products(luo_rank *r, const gpu_op *op, const luo_product *p, const float *counts,
-                           int32_t task)
-{
-    expert_product x = first_of(r, p, task);
-    for (int64_t e = 0; e < op->b->experts->experts; e++) {
-        const int64_t n = rows_of(op->b->experts, counts, e);
-        gpu_product_plan *plan;
-        if (p->ta)
-            x.what.k = n;
-        else
-            x.what.m = n;
-        LUO_TRY(gpu_product_find(r->x->blas, &x.what, &plan, &r->err));
-        LUO_TRY(gpu_product_run(r->x->blas, plan, compute(r), x.a, x.b, NULL, NULL, x.c, &r->err));
-        x.a += n * p->lda * x.elem_a;
-        x.b += (p->ta ? n * p->ldb : p->n * p->k) * x.elem_b;
-        x.c += (p->ta ? p->m : n) * p->ldc * x.elem_c;
-    }
-    return LUO_OK;
-}
-
-luo_status gpu_run_grouped(luo_rank *r, const gpu_op *op, int32_t task)
-{
-    const float *counts;
-    LUO_TRY(gpu_counts_at(r, op->b->experts->counts, task, &counts, NULL));
-    for (int32_t k = 0; k < op->b->nproducts; k++)
-        LUO_TRY(products(r, op, &op->b->product[k], counts, task));
-    return LUO_OK;
-}
-
 static luo_status cells_of(luo_rank *r, const gpu_op *op, int32_t task, int64_t *cells)
 {
     const float *counts;
     LUO_TRY(gpu_counts_at(r, op->b->experts->counts, task, &counts, NULL));
     *cells = 0;
     for (int64_t e = 0; e < op->b->experts->experts; e++)
-        *cells += rows_of(op->b->experts, counts, e) * op->b->cols;
+        *cells += gpu_expert_rows(op->b->experts, counts, e) * op->b->cols;
     return LUO_OK;
 }
 

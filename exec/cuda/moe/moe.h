@@ -1,6 +1,7 @@
 /* moe.h: layers with experts in a bound program on one GPU; for exec/cuda only.
  *
- *   experts.c   choices, rows by expert, what experts compute
+ *   experts.c   choices, rows by expert, their activations
+ *   grouped.c   products of the rows of each expert
  *   counts.c    counts of rows that the host knows: it asks for products and messages of their size
  *   trade.c     rows to the experts and back, in one step or by node in two
  *   open.c      memory of all that; the loss of unbalanced experts
@@ -84,7 +85,15 @@ luo_status gpu_run_pack(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_pack_dx(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_combine(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_combine_dx(luo_rank *r, const gpu_op *op, int32_t task);
-luo_status gpu_run_grouped(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_rows_activation(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_rows_activation_dx(luo_rank *r, const gpu_op *op, int32_t task);
+
+/* grouped.c */
+/* Rows of expert e here, from all that send some. */
+int64_t gpu_expert_rows(const luo_expert_rows *x, const float *counts, int64_t e);
+luo_status gpu_run_grouped(luo_rank *r, const gpu_op *op, int32_t task);
+/* Products of all numbers of rows that can come run once, at the end of binding: code that is
+ * loaded while steps run can wait for kernels of NCCL that wait for peers. Their memory is there,
+ * no step runs. */
+luo_status gpu_moe_warm(luo_job *j, const luo_programs *set, luo_err *err);
 #endif
