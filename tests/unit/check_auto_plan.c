@@ -160,6 +160,7 @@ START_TEST(rows_travel_by_node)
     s->in.pinned = other;
     ask(s);
     ck_assert_ptr_ne((void *)search->plan, NULL);
+    ck_assert_int_eq(search->plan->expert_parallel, 0);
     ck_assert_int_eq(search->plan->moe_exchange, other->moe_exchange);
     close_scene(s);
 }
@@ -214,11 +215,24 @@ static const struct {
     {"/pipelines/0/stages/1/devices", "4: [0,1]*4 [3,2]*4 || 8: [4,5]*4 [6,7]*4", false},
     {"/pipelines/0/stages/1/shares", "8: [0,1]*4 [2,3]:(3,1)*4 || 8: [4,5]*4 [6,7]*4", false},
     {"/pipelines/0/stages/0/shares", "8: [0,1]*4 [2,3]:(3,1)*4 || 8: [4,5]*4 [6,7]*4", true},
-    {"/pipelines/0/stages/2", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", false},
-    {"/pipelines/2", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", false},
-    {"/layers", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
-    {"/layers", "8: [0,1]*4 [2,3]*4", false},
+    {"/pipelines/1/stages/1", "8: [0,1]*4 [2,3]*4 || 8: [4-7]*8", false},
+    {"/pipelines/1/stages/0/experts", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"/pipelines/1/stages/0/recompute/mode", "9: [0,1]*5 [2,3]*3 || 8: [4,5]*4 [6,7]*4", true},
+    {"/pipelines/0/stages/1/devices/1", "8: [0,1]*4 [4,3]*4 || 8: [2,5]*4 [6,7]*4", true},
+    {"/pipelines/0/stages/1/devices/0", "8: [0,1]*4 [4,3]*4 || 8: [2,5]*4 [6,7]*4", false},
+    {"/pipelines/0/stages/1/devices/2", "8: [0,1]*4 [2-4]*4", false},
+    {"/layers", "8: [0,1]*4 [2,3]*4", true},
+    {"/devices", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"", "8: [0,1]*4 [2,3]*4 || 8: [4,5]*4 [6,7]*4", true},
+    {"", "8: [0,1]*4 [2,3]*4 || 9: [4,5]*4 [6,7]*4", false},
 };
+
+static const char *broken_pin(const luo_plan *was, const luo_plan *now)
+{
+    const char *broken;
+    ck_assert_int_eq(luo_auto_pin_broken(was, now, &broken, NULL), LUO_OK);
+    return broken;
+}
 
 START_TEST(pins_are_kept)
 {
@@ -227,7 +241,7 @@ START_TEST(pins_are_kept)
     const luo_plan *now = luo_test_plan(arena, pins[_i].plan);
     was->pinned = &pins[_i].pin;
     was->npinned = 1;
-    const char *broken = luo_auto_pin_broken(was, now);
+    const char *broken = broken_pin(was, now);
     ck_assert_msg(!broken == pins[_i].kept, "%s in %s", pins[_i].pin, pins[_i].plan);
     if (broken) ck_assert_str_eq(broken, pins[_i].pin);
     luo_arena_free(arena);
@@ -241,9 +255,9 @@ static void pin_value(const char *pin, void (*change)(luo_plan *))
     luo_plan *now = luo_test_plan(arena, "8: [0,1]*4 [2,3]*4");
     was->pinned = &pin;
     was->npinned = 1;
-    ck_assert_ptr_eq((void *)luo_auto_pin_broken(was, now), NULL);
+    ck_assert_ptr_null(broken_pin(was, now));
     change(now);
-    ck_assert_msg(luo_auto_pin_broken(was, now) != NULL, "%s", pin);
+    ck_assert_msg(broken_pin(was, now) != NULL, "%s", pin);
 }
 
 static void other_zero(luo_plan *p) { p->zero = 3; }
@@ -254,6 +268,43 @@ static void other_size(luo_plan *p) { p->micro_batch_sequences = 7; }
 static void other_exchange(luo_plan *p)
 {
     p->moe_exchange = LUO_ALLTOALL_2D;
+}
+static void other_together(luo_plan *p)
+{
+    p->expert_parallel = 2;
+}
+static void other_step(luo_plan *p)
+{
+    p->staggered = true;
+}
+static void other_rule(luo_plan *p)
+{
+    p->bucket.rule = LUO_BUCKET_DDP;
+}
+static void other_lanes(luo_plan *p)
+{
+    p->bucket.lanes = 3;
+}
+static void other_shard(luo_plan *p)
+{
+    p->sharding.kind = LUO_SHARD_GRAD_OP;
+}
+static void other_groups(luo_plan *p)
+{
+    static const int32_t both[] = {0};
+    static const struct luo_expert_group group = {1, both};
+    p->expert_groups = &group;
+    p->ngroups = 1;
+}
+static void other_mib(luo_plan *p)
+{
+    p->bucket.has_mib = true;
+    p->bucket.mib = 0.5;
+}
+static void other_depth(luo_plan *p)
+{
+    p->sharding.has_depth = true;
+    p->sharding.depth = 3;
 }
 
 START_TEST(pins_of_values)
@@ -267,6 +318,15 @@ START_TEST(pins_of_values)
     pin_value("/sequence_parallel", other_sp);
     pin_value("/micro_batch_sequences", other_size);
     pin_value("/moe_exchange", other_exchange);
+    pin_value("/expert_groups", other_groups);
+    pin_value("/expert_groups/0", other_groups);
+    pin_value("/expert_parallel", other_together);
+    pin_value("/optimizer_step", other_step);
+    pin_value("/bucket_rule", other_rule);
+    pin_value("/bucket_mib", other_mib);
+    pin_value("/dp_lanes", other_lanes);
+    pin_value("/shard", other_shard);
+    pin_value("/prefetch_depth", other_depth);
     luo_arena_free(arena);
     arena = NULL;
 }
@@ -375,8 +435,38 @@ START_TEST(pinned_plans_alone)
 }
 END_TEST
 
+/* What no layout hangs on is taken into every plan. */
+START_TEST(pins_of_any_plan)
+{
+    static const char *const pin[] = {"/optimizer_step", "/bucket_mib", "/dp_lanes", "/zero",
+                                      "/prefetch_depth"};
+    scene *s = open_scene();
+    luo_plan *pinned = luo_test_plan(arena, "16: [0-3]*8");
+    other_step(pinned);
+    other_mib(pinned);
+    other_lanes(pinned);
+    other_depth(pinned);
+    pinned->zero = s->in.opts.zero = 3;
+    pinned->pinned = pin;
+    pinned->npinned = LUO_ROWS(pin);
+    s->in.pinned = pinned;
+    ask(s);
+    int n = 0;
+    for (int i = 0; i < LUO_AUTO_PLANNERS; i++) {
+        const luo_plan *plan = s->out.at[i].plan;
+        if (!plan) continue;
+        n++;
+        ck_assert(plan->staggered && plan->bucket.lanes == 3 && plan->bucket.mib == 0.5);
+        ck_assert_int_eq(plan->sharding.depth, 3);
+    }
+    ck_assert_int_gt(n, 0);
+    close_scene(s);
+}
+END_TEST
+
 LUO_SUITE("run.auto", LUO_T(uniform_is_uniform), LUO_T(slow_devices_bring_malleus_in),
           LUO_T(experts_are_shared_out), LUO_T(rows_travel_by_node), LUO_T(experts_by_closed_form),
           LUO_T(no_device_is_a_sentence), LUO_T_N(pins_are_kept, LUO_ROWS(pins)),
           LUO_T(pins_of_values), LUO_T_N(sizes_are_told, LUO_ROWS(sizes)),
-          LUO_T(other_sizes_are_told), LUO_T(sizes_are_kept), LUO_T(pinned_plans_alone))
+          LUO_T(other_sizes_are_told), LUO_T(sizes_are_kept), LUO_T(pinned_plans_alone),
+          LUO_T(pins_of_any_plan))

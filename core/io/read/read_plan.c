@@ -125,6 +125,16 @@ static void check_sharding(luo_doc *doc, const luo_doc_node *root)
         luo_doc_error(doc, root, "`shard` hybrid needs `shard_pipelines`.");
 }
 
+/* What no planner makes. */
+static bool is_beside(const char *pointer)
+{
+    static const char *const beside[] = {"schema", "name", "model", "cluster", "pinned", "meta"};
+    const size_t n = strcspn(pointer + 1, "/");
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        if (strlen(beside[i]) == n && strncmp(pointer + 1, beside[i], n) == 0) return true;
+    return false;
+}
+
 static void check_pinned(luo_doc *doc, const luo_doc_node *root)
 {
     const luo_doc_node *list = luo_doc_get(root, "pinned");
@@ -135,6 +145,11 @@ static void check_pinned(luo_doc *doc, const luo_doc_node *root)
             luo_doc_error(doc, node,
                           "`pinned` holds JSON pointers to parts of this file, such as "
                           "`/schedule`; this is none.");
+        else if (node->text[0] && is_beside(node->text))
+            luo_doc_error(doc, node,
+                          "`%s` is nothing that a planner makes; `pinned` holds parts that it has "
+                          "to keep.",
+                          node->text);
     }
 }
 

@@ -29,23 +29,43 @@ luo_status auto_refuse(luo_status st, const luo_err *why, luo_auto_candidate *ou
     return LUO_OK;
 }
 
+/* May the plan be answered? Else *out says why not. */
+static luo_status is_asked(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,
+                           bool *asked, luo_err *err)
+{
+    const luo_auto_in *in = asking->in;
+    const char *broken = NULL, *other = luo_auto_size_broken(&in->opts, plan);
+    char why[sizeof out->why] = "";
+    if (in->pinned) LUO_TRY(luo_auto_pin_broken(in->pinned, plan, &broken, err));
+    if (broken) snprintf(why, sizeof why, "its plans break pinned %s", broken);
+    if (other) snprintf(why, sizeof why, "its plans have another %s than is asked", other);
+    *asked = !broken && !other;
+    if (!*asked && !out->plan) memcpy(out->why, why, sizeof why);
+    return LUO_OK;
+}
+
+/* Owner: arena. */
+static luo_status with_pins(const auto_asking *asking, const luo_plan **plan, luo_err *err)
+{
+    if (!asking->in->pinned) return LUO_OK;
+    luo_plan *copy = LUO_NEW(asking->arena, luo_plan);
+    if (!copy) return luo_err_nomem(err);
+    *copy = **plan;
+    auto_take_pins(asking->in->pinned, copy);
+    *plan = copy;
+    return LUO_OK;
+}
+
 luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,
                     luo_err *err)
 {
     const luo_auto_in *in = asking->in;
-    const char *broken = in->pinned ? luo_auto_pin_broken(in->pinned, plan) : NULL;
-    const char *other = luo_auto_size_broken(&in->opts, plan);
     luo_judgement step;
     luo_err why = {0};
-    if (other) {
-        if (!out->plan)
-            snprintf(out->why, sizeof out->why, "its plans have another %s than is asked", other);
-        return LUO_OK;
-    }
-    if (broken) {
-        if (!out->plan) snprintf(out->why, sizeof out->why, "its plans break pinned %s", broken);
-        return LUO_OK;
-    }
+    bool asked;
+    LUO_TRY(with_pins(asking, &plan, err));
+    LUO_TRY(is_asked(asking, plan, out, &asked, err));
+    if (!asked) return LUO_OK;
     out->tried++;
     const luo_status st =
         luo_judge_plan(in->judge, plan, in->opts.sequence_tokens, in->rate, &step, &why);

@@ -56,9 +56,9 @@ luo_status luo_auto_plan(luo_arena *arena, const luo_auto_in *in, luo_auto_answe
  * cannot be told from a plan, nor can the order of devices. */
 const char *luo_auto_size_broken(const luo_uniform_opts *asked, const luo_plan *plan);
 
-/* The pinned pointer (as plan.json has it) at which the plan is not as `pinned` is; NULL: it keeps
- * all of them. Known: /zero, /schedule, /schedule/kind, /schedule/chunks, /sequence_parallel,
- * /micro_batch_sequences, /moe_exchange, /pipelines and what lies below it, such as
- * /pipelines/0/stages/1/devices; what else is pinned has to be equal as a whole plan. */
-const char *luo_auto_pin_broken(const luo_plan *pinned, const luo_plan *plan);
+/* *broken: the pinned pointer (JSON pointer into plan.json) at which the plan is not as `pinned`
+ * is; NULL: it keeps all of them. Parts are compared as the canonical text has them, defaults
+ * filled in; one that `pinned` does not have is at its default. Errors: LUO_ENOMEM. */
+luo_status luo_auto_pin_broken(const luo_plan *pinned, const luo_plan *plan, const char **broken,
+                               luo_err *err);
 #endif

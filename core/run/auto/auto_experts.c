@@ -13,14 +13,6 @@ enum {
  * plan that was simulated cannot win: its own simulation, of many devices, takes seconds. */
 static const double HOPELESS = 1.1;
 
-/* How rows travel of plans whose experts are dealt, before try_by_node. */
-static luo_alltoall_kind first_exchange(const luo_plan *pinned)
-{
-    for (int32_t i = 0; pinned && i < pinned->npinned; i++)
-        if (strcmp(pinned->pinned[i], "/moe_exchange") == 0) return pinned->moe_exchange;
-    return LUO_ALLTOALL_FLAT;
-}
-
 /* Groups of so many neighbouring pipelines share their experts, which are dealt out whole. */
 static luo_status share_out(const auto_asking *asking, const luo_plan *frame, int32_t pipelines,
                             luo_plan **out, luo_err *err)
@@ -47,7 +39,6 @@ static luo_status share_out(const auto_asking *asking, const luo_plan *frame, in
     plan->pipelines = pipe;
     plan->ngroups = groups;
     plan->expert_groups = groups ? group : NULL;
-    plan->moe_exchange = first_exchange(asking->in->pinned);
     return LUO_OK;
 }
 

@@ -24,9 +24,13 @@ typedef struct auto_asking {
 #include "core/run/auto/candidates.inc"
 #undef LUO_AUTO_CANDIDATE
 
-/* Simulates the plan and keeps it if it is faster than what *out has. */
+/* Simulates the plan, with what is pinned of it, and keeps it if it is faster than what *out has.
+ */
 luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,
                     luo_err *err);
+/* pins.c: what is pinned and can be had of every plan, since no layout hangs on it: buckets and
+ * lanes of calls, how ZeRO-3 shards, when the optimizer steps, how rows of experts travel. */
+void auto_take_pins(const luo_plan *pinned, luo_plan *plan);
 /* auto_experts.c: plans of a model with experts, which groups of devices share; the best of them
  * and of what *out has. */
 luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, luo_err *err);

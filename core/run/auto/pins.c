@@ -1,112 +1,114 @@
-/* Pinned parts of a plan: JSON pointers of plan.json, looked up in the plan itself. */
-#include <stdio.h>
+/* Pinned parts of a plan: JSON pointers of plan.json, looked up in its canonical text. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/run/auto/auto.h"
+#include "core/run/auto/auto_internal.h"
 
-static bool same_ranges(const luo_range *a, int32_t na, const luo_range *b, int32_t nb)
+/* ---- parts of a text ---- */
+
+typedef struct span { /* at NULL: there is no such part */
+    const char *at;
+    size_t n;
+} span;
+
+/* Behind a value of canonical JSON: no blanks, and in texts two escapes (luo_plan_canonical). */
+static const char *behind(const char *p)
 {
-    return na == nb && (na == 0 || memcmp(a, b, (size_t)na * sizeof *a) == 0);
+    int32_t depth = 0;
+    do {
+        if (*p == '"')
+            for (p++; *p != '"'; p++) p += *p == '\\';
+        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
+        p++;
+    } while (depth > 0 || (*p && *p != ',' && *p != ']' && *p != '}' && *p != ':'));
+    return p;
 }
 
-static bool same_devices(const luo_stage *a, const luo_stage *b)
-{
-    return a->ndev == b->ndev && memcmp(a->dev, b->dev, (size_t)a->ndev * sizeof *a->dev) == 0;
-}
-
-static bool same_shares(const luo_stage *a, const luo_stage *b)
-{
-    const int32_t tp = luo_stage_tp(a);
-    if (!a->shares || !b->shares) return a->shares == b->shares;
-    return tp == luo_stage_tp(b) &&
-           memcmp(a->shares, b->shares, (size_t)tp * sizeof *a->shares) == 0;
-}
-
-static bool same_recompute(const luo_stage *a, const luo_stage *b)
-{
-    return a->recompute == b->recompute &&
-           same_ranges(a->recompute_layers, a->nrecompute, b->recompute_layers, b->nrecompute);
-}
-
-static bool same_context(const luo_stage *a, const luo_stage *b)
-{
-    return a->context_parallel == b->context_parallel && a->context_kind == b->context_kind;
-}
-
-/* A part of a stage, or with "" all of it. */
-static bool same_stage(const luo_stage *a, const luo_stage *b, const char *part)
-{
-    const struct {
-        const char *name;
-        bool same;
-    } parts[] = {{"/layers", same_ranges(a->layers, a->nlayers, b->layers, b->nlayers)},
-                 {"/devices", same_devices(a, b)},
-                 {"/shares", same_shares(a, b)},
-                 {"/recompute", same_recompute(a, b)},
-                 {"/context_parallel", same_context(a, b)}};
-    bool all = true;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (strcmp(part, parts[i].name) == 0) return parts[i].same;
-        all &= parts[i].same;
-    }
-    return all;
-}
-
-static bool same_stages(const luo_pipeline *a, const luo_pipeline *b)
-{
-    if (a->nstages != b->nstages) return false;
-    for (int32_t s = 0; s < a->nstages; s++)
-        if (!same_stage(&a->stages[s], &b->stages[s], "")) return false;
-    return true;
-}
-
-static bool same_pipeline(const luo_pipeline *a, const luo_pipeline *b, const char *part)
+/* Value of the key, or of the place, that the first token of a pointer names: its n letters. */
+static const char *member(const char *value, const char *token, size_t n)
 {
     char *end;
-    if (strcmp(part, "/micro_batches") == 0) return a->micro_batches == b->micro_batches;
-    if (strcmp(part, "/micro_batch_sequences") == 0)
-        return a->micro_batch_sequences == b->micro_batch_sequences;
-    if (strcmp(part, "/stages") == 0) return same_stages(a, b);
-    if (strncmp(part, "/stages/", 8) == 0) {
-        const long s = strtol(part + 8, &end, 10);
-        if (s < 0 || s >= a->nstages || s >= b->nstages) return false;
-        return same_stage(&a->stages[s], &b->stages[s], end);
+    const long place = strtol(token, &end, 10);
+    const bool list = *value == '[';
+    if ((!list && *value != '{') || value[1] == ']' || value[1] == '}') return NULL;
+    if (list && (n == 0 || end != token + n || place < 0)) return NULL;
+    const char *p = value + 1;
+    for (long i = 0;; i++) {
+        const char *key = p;
+        if (!list) p = behind(p) + 1;
+        if (list ? i == place : strncmp(key + 1, token, n) == 0 && key[n + 1] == '"') return p;
+        p = behind(p);
+        if (*p != ',') return NULL;
+        p++;
     }
-    return a->micro_batches == b->micro_batches && same_stages(a, b);
 }
 
-static bool same_pipelines(const luo_plan *a, const luo_plan *b, const char *part)
+/* pointer: as RFC 6901 has it; keys of plans need no escapes. */
+static span part(const char *text, const char *pointer)
 {
-    char *end;
-    if (part[0] == '/') {
-        const long i = strtol(part + 1, &end, 10);
-        if (i < 0 || i >= a->npipelines || i >= b->npipelines) return false;
-        return same_pipeline(&a->pipelines[i], &b->pipelines[i], end);
+    const char *p = text;
+    while (p && *pointer) {
+        const size_t n = strcspn(pointer + 1, "/");
+        p = member(p, pointer + 1, n);
+        pointer += 1 + n;
     }
-    if (a->npipelines != b->npipelines) return false;
-    for (int32_t i = 0; i < a->npipelines; i++)
-        if (!same_pipeline(&a->pipelines[i], &b->pipelines[i], "")) return false;
-    return true;
+    return p ? (span){p, (size_t)(behind(p) - p)} : (span){NULL, 0};
 }
 
-static bool keeps(const luo_plan *a, const luo_plan *b, const char *pin)
+/* What is at its default may be in neither text. */
+static bool same_part(const char *a, const char *b, const char *pointer)
 {
-    if (strcmp(pin, "/zero") == 0) return a->zero == b->zero;
-    if (strcmp(pin, "/schedule/kind") == 0) return a->schedule == b->schedule;
-    if (strcmp(pin, "/schedule/chunks") == 0) return a->chunks == b->chunks;
-    if (strcmp(pin, "/schedule") == 0) return a->schedule == b->schedule && a->chunks == b->chunks;
-    if (strcmp(pin, "/sequence_parallel") == 0) return a->sequence_parallel == b->sequence_parallel;
-    if (strcmp(pin, "/micro_batch_sequences") == 0)
-        return a->micro_batch_sequences == b->micro_batch_sequences;
-    if (strcmp(pin, "/moe_exchange") == 0) return a->moe_exchange == b->moe_exchange;
-    if (strncmp(pin, "/pipelines", 10) == 0) return same_pipelines(a, b, pin + 10);
-    return luo_plan_hash(a) == luo_plan_hash(b);
+    const span x = part(a, pointer), y = part(b, pointer);
+    return x.n == y.n && (x.n == 0 || memcmp(x.at, y.at, x.n) == 0);
 }
 
-const char *luo_auto_pin_broken(const luo_plan *pinned, const luo_plan *plan)
+/* ---- pins ---- */
+
+luo_status luo_auto_pin_broken(const luo_plan *pinned, const luo_plan *plan, const char **broken,
+                               luo_err *err)
 {
-    for (int32_t i = 0; i < pinned->npinned; i++)
-        if (!keeps(pinned, plan, pinned->pinned[i])) return pinned->pinned[i];
-    return NULL;
+    luo_str was = {0}, now = {0};
+    *broken = NULL;
+    luo_plan_canonical(&was, pinned);
+    luo_plan_canonical(&now, plan);
+    const luo_status st = was.failed || now.failed ? luo_err_nomem(err) : LUO_OK;
+    for (int32_t i = 0; st == LUO_OK && i < pinned->npinned && !*broken; i++)
+        if (!same_part(was.at, now.at, pinned->pinned[i])) *broken = pinned->pinned[i];
+    luo_str_free(&was);
+    luo_str_free(&now);
+    return st;
+}
+
+static void take_of_zero3(const luo_sharding *from, luo_sharding *to, const char *pin)
+{
+    if (strcmp(pin, "/shard") == 0) to->kind = from->kind;
+    if (strcmp(pin, "/shard_pipelines") == 0) to->pipelines = from->pipelines;
+    if (strcmp(pin, "/prefetch_depth") == 0) {
+        to->has_depth = from->has_depth;
+        to->depth = from->depth;
+    }
+}
+
+static void take_of_calls(const luo_bucketing *from, luo_bucketing *to, const char *pin)
+{
+    if (strcmp(pin, "/bucket_rule") == 0) to->rule = from->rule;
+    if (strcmp(pin, "/dp_lanes") == 0) to->lanes = from->lanes;
+    if (strcmp(pin, "/bucket_mib") == 0) {
+        to->has_mib = from->has_mib;
+        to->mib = from->mib;
+    }
+}
+
+void auto_take_pins(const luo_plan *pinned, luo_plan *plan)
+{
+    const bool dealt = plan->pipelines[0].stages[0].experts_dealt;
+    for (int32_t i = 0; i < pinned->npinned; i++) {
+        const char *pin = pinned->pinned[i];
+        take_of_calls(&pinned->bucket, &plan->bucket, pin);
+        if (plan->zero == 3) take_of_zero3(&pinned->sharding, &plan->sharding, pin);
+        if (strcmp(pin, "/optimizer_step") == 0) plan->staggered = pinned->staggered;
+        if (dealt && strcmp(pin, "/moe_exchange") == 0) plan->moe_exchange = pinned->moe_exchange;
+        if (dealt && strcmp(pin, "/expert_parallel") == 0)
+            plan->expert_parallel = pinned->expert_parallel;
+    }
 }
