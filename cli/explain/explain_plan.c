@@ -76,6 +76,39 @@ static void print_contexts(FILE *out, const luo_plan *plan, const luo_model *mod
     }
 }
 
+/* Of the stages, how many deal whole experts to their devices. */
+static void count_dealt(const luo_plan *plan, int64_t *dealt, int64_t *all)
+{
+    *dealt = *all = 0;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t j = 0; j < plan->pipelines[i].nstages; j++) {
+            *dealt += plan->pipelines[i].stages[j].experts_dealt;
+            (*all)++;
+        }
+}
+
+static void print_experts(FILE *out, const luo_plan *plan, const luo_model *model)
+{
+    int64_t dealt, all;
+    if (!model->moe.experts) return;
+    count_dealt(plan, &dealt, &all);
+    fprintf(out, "experts: %lld a layer, %s; ", (long long)model->moe.experts,
+            dealt == 0     ? "each cut as other weights are"
+            : dealt == all ? "whole ones dealt to devices"
+                           : "whole ones dealt to devices in some stages, each cut in others");
+    if (plan->ngroups == 0) fprintf(out, "a set for each pipeline");
+    for (int32_t g = 0; g < plan->ngroups; g++) {
+        luo_str ids = {0};
+        luo_devset_print(&ids, plan->expert_groups[g].pipeline, plan->expert_groups[g].n);
+        fprintf(out, "%s%s", g ? ", " : "a set for pipelines ", luo_str_get(&ids));
+        luo_str_free(&ids);
+    }
+    if (plan->expert_parallel)
+        fprintf(out, "; %d neighbouring devices have all of them together", plan->expert_parallel);
+    if (dealt) fprintf(out, "; rows travel %s", luo_alltoall_kind_name(plan->moe_exchange));
+    fputc('\n', out);
+}
+
 static void print_param_row(FILE *out, const luo_param *first, const luo_param *last)
 {
     char name[128];
@@ -300,6 +333,7 @@ luo_status luo_explain_plan(FILE *out, const luo_explain *x, luo_err *err)
     print_stages(out, x->plan);
     print_reroutes(out, x->plan);
     print_contexts(out, x->plan, x->model);
+    print_experts(out, x->plan, x->model);
     print_annotations(out, params, n, done);
     LUO_TRY(print_comm(out, x, err));
     print_step(out, x);
@@ -345,6 +379,27 @@ static void json_stages(luo_jsonw *json, const luo_plan *plan)
         luo_jsonw_close(json);
         luo_jsonw_close(json);
     }
+    luo_jsonw_close(json);
+}
+
+static void json_experts(luo_jsonw *json, const luo_plan *plan, const luo_model *model)
+{
+    int64_t dealt, all;
+    if (!model->moe.experts) return;
+    count_dealt(plan, &dealt, &all);
+    luo_jsonw_open(json, "experts", '{');
+    luo_jsonw_int(json, "experts", model->moe.experts);
+    luo_jsonw_int(json, "stages_dealt", dealt);
+    luo_jsonw_open(json, "groups", '[');
+    for (int32_t g = 0; g < plan->ngroups; g++) {
+        luo_str ids = {0};
+        luo_devset_print(&ids, plan->expert_groups[g].pipeline, plan->expert_groups[g].n);
+        luo_jsonw_text(json, NULL, luo_str_get(&ids));
+        luo_str_free(&ids);
+    }
+    luo_jsonw_close(json);
+    luo_jsonw_int(json, "expert_parallel", plan->expert_parallel);
+    luo_jsonw_text(json, "moe_exchange", luo_alltoall_kind_name(plan->moe_exchange));
     luo_jsonw_close(json);
 }
 
@@ -410,6 +465,7 @@ luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err 
     for (int i = 0; i < PARTS; i++) luo_jsonw_num(json, p[i].name, p[i].seconds, 9);
     luo_jsonw_close(json);
     json_stages(json, x->plan);
+    json_experts(json, x->plan, x->model);
     LUO_TRY(json_comm(json, x, err));
     return json_memory(json, x, err);
 }
