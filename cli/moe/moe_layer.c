@@ -86,10 +86,11 @@ static void print_text(luo_cli *cli, const char *dir, const call *c)
 {
     FILE *out = luo_cli_out(cli);
     fprintf(out,
-            "%s: %lld experts on %d devices, %lld tokens each, exchange %s; ms, forward and "
+            "%s: %lld experts on %d device%s, %lld tokens each, exchange %s; ms, forward and "
             "backward\n",
             c->model->name, (long long)c->model->moe.experts, (int)c->in.devices,
-            (long long)c->in.tokens, luo_alltoall_kind_name(c->in.exchange));
+            c->in.devices == 1 ? "" : "s", (long long)c->in.tokens,
+            luo_alltoall_kind_name(c->in.exchange));
     fprintf(out, "%8s %8s %9s %9s %9s %9s %9s\n", "exponent", "busiest", "gate", "transform",
             "exchange", "experts", "all");
     for (int i = 0; i < STEPS; i += EVERY) {

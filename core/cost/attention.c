@@ -66,6 +66,11 @@ luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const
     return LUO_OK;
 }
 
+static luo_gemm_form form_of(int64_t size, int64_t elem_bytes)
+{
+    return size % 8 != 0 && elem_bytes == 2 ? LUO_GEMM_MISALIGNED : LUO_GEMM_PLAIN;
+}
+
 /* `sequences` sequences of s tokens at once: q = sequences*heads products. */
 static luo_status unfused(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
                           int64_t sequences, int64_t s, bool backward, double *seconds,
@@ -73,8 +78,7 @@ static luo_status unfused(const luo_profile *profile, luo_dtype dtype, const luo
 {
     const int64_t e = luo_dtype_bytes(dtype), q = sequences * a->heads;
     const int64_t d = a->head_dim, v = value_dim(a);
-    const luo_gemm scores = {s, s, d, q, e, d % 8 != 0 && e == 2};
-    const luo_gemm values = {s, v, s, q, e, v % 8 != 0 && e == 2};
+    const luo_gemm scores = {s, s, d, q, e, form_of(d, e)}, values = {s, v, s, q, e, form_of(v, e)};
     const double bytes = (double)((backward ? 5 : 4) * e + 1) * (double)q * (double)s * (double)s;
     double t1 = 0, t2 = 0, t3 = 0;
     LUO_TRY(luo_cost_gemm(profile, dtype, &scores, &t1, err));

@@ -21,7 +21,7 @@ typedef struct luo_cost_ctx {
 /* One batched product of (m x k) by (k x n). */
 typedef struct luo_gemm {
     int64_t m, n, k, batch, elem_bytes;
-    bool misaligned; /* batched, and a size is no multiple of 8 */
+    luo_gemm_form form;
 } luo_gemm;
 /* Cost: 50 ns. Errors: E1, E2. Source: docs/cost-model.md#matrix-products. */
 luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,

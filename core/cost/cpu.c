@@ -71,7 +71,7 @@ static luo_status formula(const luo_profile *profile, luo_dtype dtype, luo_op_ki
                           luo_cpu_size s, double *seconds, luo_err *err)
 {
     if (size_of(kind) == LUO_OP_SIZE_PRODUCT) {
-        const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), false};
+        const luo_gemm g = {s.m, s.n, s.k, 1, luo_dtype_bytes(dtype), LUO_GEMM_PLAIN};
         return luo_cpu_gemm(profile, dtype, &g, seconds, err);
     }
     const luo_attention a = {

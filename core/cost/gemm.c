@@ -41,6 +41,17 @@ static double tile_seconds(const luo_profile *profile, double peak, double count
     return units * flops / (peak * profile->gemm_ratio * tiles[i].efficiency);
 }
 
+/* Operands of so many bytes move while tiles are computed. Weights of experts, and gradients of
+ * them, do not: few rows come by for each (docs/cost-model.md#matrix-products). */
+static double with_memory(const luo_profile *profile, double bandwidth, double compute,
+                          double bytes, double weight_bytes)
+{
+    return fmax(compute, bytes / bandwidth) + weight_bytes / bandwidth + profile->launch_s;
+}
+
+/* Read and written. */
+static const double SUM_BYTES = 2 * sizeof(float);
+
 luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_gemm *g,
                          double *seconds, luo_err *err)
 {
@@ -48,7 +59,7 @@ luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_
     double peak = 0, bandwidth = 0, compute = HUGE_VAL;
     *seconds = 0;
     if (g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return LUO_OK;
-    if (g->batch == 1 && !g->misaligned &&
+    if (g->batch == 1 && g->form != LUO_GEMM_MISALIGNED &&
         luo_op_time_find(profile, "gemm", dtype, g->m, g->n, g->k, seconds))
         return LUO_OK;
     if (profile->cpu) {
@@ -63,10 +74,12 @@ luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_
             (double)g->batch * ceil_div(g->m, tiles[i].m) * ceil_div(g->n, tiles[i].n);
         compute = fmin(compute, tile_seconds(profile, peak, count, g->k, i));
     }
-    if (g->misaligned) compute *= profile->misaligned_factor;
-    const double memory =
-        (double)g->elem_bytes * (double)g->batch * (m * k + k * n + m * n) / bandwidth;
-    *seconds = fmax(compute, memory) + profile->launch_s;
+    if (g->form == LUO_GEMM_MISALIGNED) compute *= profile->misaligned_factor;
+    const double e = (double)g->elem_bytes, q = (double)g->batch;
+    double bytes = e * q * (m * k + k * n + m * n), weights = 0;
+    if (g->form == LUO_GEMM_EXPERTS) weights = e * q * k * n, bytes -= weights;
+    if (g->form == LUO_GEMM_SUMS) weights = SUM_BYTES * q * m * n, bytes -= e * q * m * n;
+    *seconds = with_memory(profile, bandwidth, compute, bytes, weights);
     return LUO_OK;
 }
 
@@ -87,7 +100,8 @@ luo_status luo_cost_grouped(const luo_profile *profile, luo_dtype dtype, const l
     *seconds = 0;
     if (a[0] <= 0 || a[1] <= 0 || a[2] <= 0 || a[3] <= 0) return LUO_OK;
     if (profile->cpu) { /* it has no tiles */
-        const luo_gemm g = {(int64_t)ceil_div(a[0], a[3]), a[1], a[2], a[3], a[4], false};
+        const luo_gemm g = {
+            (int64_t)ceil_div(a[0], a[3]), a[1], a[2], a[3], a[4], LUO_GEMM_EXPERTS};
         return luo_cost_gemm(profile, dtype, &g, seconds, err);
     }
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
@@ -96,7 +110,7 @@ luo_status luo_cost_grouped(const luo_profile *profile, luo_dtype dtype, const l
         const double count = tiles_of_rows(key, i) * ceil_div(a[1], tiles[i].n);
         compute = fmin(compute, tile_seconds(profile, peak, count, a[2], i));
     }
-    const double memory = (double)a[4] * (rows * k + experts * k * n + rows * n) / bandwidth;
-    *seconds = fmax(compute, memory) + profile->launch_s;
+    const double e = (double)a[4];
+    *seconds = with_memory(profile, bandwidth, compute, e * rows * (k + n), e * experts * k * n);
     return LUO_OK;
 }

@@ -83,7 +83,7 @@ luo_status luo_cost_key_seconds(const luo_profile *profile, const luo_stack *sta
     /* keys count the bytes of the default stack; another one moves more or less of them */
     const double update = stack->optimizer_bytes / LUO_OPTIMIZER_BYTES;
     const int64_t *a = key->a;
-    const luo_gemm g = {a[0], a[1], a[2], a[3], a[4], a[5] != 0};
+    const luo_gemm g = {a[0], a[1], a[2], a[3], a[4], (luo_gemm_form)a[5]};
     luo_profile room;
     LUO_TRY(luo_profile_under(profile, stack, dtype, &room, &profile, err));
     switch ((luo_cost_kind)key->kind) {

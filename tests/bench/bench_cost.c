@@ -22,7 +22,7 @@ int main(void)
     enum { GEMMS = 2000000, PATHS = 2000000, STEPS = 200 };
     start = luo_bench_now();
     for (int i = 0; i < GEMMS; i++) {
-        const luo_gemm g = {2048 + i % 64, 4096, 1024, 1, 2, false};
+        const luo_gemm g = {2048 + i % 64, 4096, 1024, 1, 2, LUO_GEMM_PLAIN};
         luo_cost_gemm(luo_cluster_profile(c, 0), LUO_BF16, &g, &t, NULL);
         sum += t;
     }

@@ -43,7 +43,7 @@ START_TEST(gemm_grows)
         luo_profile p = random_profile(&r);
         const luo_gemm g = {1 + (int64_t)between(&r, 1, 20000), 1 + (int64_t)between(&r, 1, 20000),
                             1 + (int64_t)between(&r, 1, 20000), 1 + luo_rng_pick(&r, 8),
-                            luo_rng_pick(&r, 2) ? 2 : 4, luo_rng_pick(&r, 5) == 0};
+                            luo_rng_pick(&r, 2) ? 2 : 4,        (luo_gemm_form)luo_rng_pick(&r, 4)};
         const double t = gemm(&p, g);
         const int64_t step = 1 + luo_rng_pick(&r, 300);
         luo_gemm more[4] = {g, g, g, g};

@@ -78,7 +78,7 @@ START_TEST(product_formula)
     const luo_profile p = profile(NULL, 0);
     /* 2*10*20*(30 + 10) / 50e9 + 4*(300 + 600 + 400) / 20e9 + 2e-6 */
     luo_near(product_of(&p, "matmul", 10, 20, 30), 16000 / 50e9 + 5200 / 20e9 + 2e-6, 1e-12, "mnk");
-    const luo_gemm g = {10, 20, 30, 3, 4, false};
+    const luo_gemm g = {10, 20, 30, 3, 4, LUO_GEMM_PLAIN};
     double s = 0;
     ck_assert_int_eq(luo_cost_gemm(&p, LUO_F32, &g, &s, NULL), LUO_OK);
     luo_near(s, 3 * (16000 / 50e9 + 5200 / 20e9) + 2e-6, 1e-12, "batch");

@@ -88,7 +88,7 @@ static double truth(const luo_profile *p, const luo_op_time *t)
 {
     double s = 0;
     luo_err err = {0};
-    const luo_gemm g = {t->m, t->n, t->k, 1, luo_dtype_bytes(t->dtype), false};
+    const luo_gemm g = {t->m, t->n, t->k, 1, luo_dtype_bytes(t->dtype), LUO_GEMM_PLAIN};
     const luo_attention a = {
         .heads = t->n, .head_dim = t->k, .sequences = 1, .tokens = t->m, .causal = true};
     if (strcmp(t->op, "gemm") == 0)

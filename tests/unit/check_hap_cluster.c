@@ -52,7 +52,7 @@ START_TEST(by_the_cost_model)
     ck_assert_msg(st == LUO_OK, "%s", err.text);
     ck_assert_int_eq(luo_hap_numbers_check(&numbers, graph, NULL), LUO_OK);
     /* 64 rows on 8 devices */
-    const luo_gemm gemm = {8, 512, 256, 1, 4, false};
+    const luo_gemm gemm = {8, 512, 256, 1, 4, LUO_GEMM_PLAIN};
     const luo_profile *profile = cluster->groups[0].profile;
     ck_assert_int_eq(luo_cost_gemm(profile, LUO_F32, &gemm, &seconds, NULL), LUO_OK);
     ck_assert_double_eq_tol(luo_hap_numbers_speed(&numbers, graph, 0, 0),

@@ -115,7 +115,7 @@ START_TEST(by_hand)
     luo_near(x.seconds[1][LUO_MOE_EXCHANGE], 2 * rows_s, 1e-9, "gradients");
     luo_near(f[LUO_MOE_EXPERTS], experts, 1e-6, "experts");
     luo_near(x.expert_ratio, (double)busiest / (TOKENS * DEVICES * EACH / EXPERTS), 1e-12, "ratio");
-    const luo_gemm router = {TOKENS, EXPERTS, HIDDEN, 1, 2, false};
+    const luo_gemm router = {TOKENS, EXPERTS, HIDDEN, 1, 2, LUO_GEMM_PLAIN};
     double gate;
     luo_cost_gemm(&m.profile, LUO_BF16, &router, &gate, NULL);
     ck_assert(f[LUO_MOE_GATE] > gate && f[LUO_MOE_GATE] < gate + 20e-6); /* and the choices */

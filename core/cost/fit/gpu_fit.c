@@ -59,7 +59,7 @@ static double predict(const luo_profile *profile, const luo_op_time *time, kind 
 {
     luo_err ignored = {0};
     double s = 0;
-    const luo_gemm g = {time->m, time->n, time->k, 1, luo_dtype_bytes(time->dtype), false};
+    const luo_gemm g = {time->m, time->n, time->k, 1, luo_dtype_bytes(time->dtype), LUO_GEMM_PLAIN};
     const luo_attention a = {
         .heads = time->n, .head_dim = time->k, .sequences = 1, .tokens = time->m, .causal = true};
     const luo_status st = k == GEMM     ? luo_cost_gemm(profile, time->dtype, &g, &s, &ignored)

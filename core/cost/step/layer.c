@@ -13,13 +13,14 @@ typedef struct sum { /* adds up kernels of one kind of pass */
     luo_layer_gpu *out; /* where the parts of a layer go; NULL: nowhere */
 } sum;
 
-/* y = x W: forward (m, n, k); backward dX (m, k, n) and dW (k, n, m): never twice the forward. */
-static luo_status product(sum *s, luo_layer_part part, int64_t m, int64_t n, int64_t k,
-                          int64_t batch)
+/* y = x W: forward (m, n, k); backward dX (m, k, n) and dW (k, n, m): never twice the forward.
+ * form: of y; PLAIN or EXPERTS. */
+static luo_status products(sum *s, luo_layer_part part, int64_t m, int64_t n, int64_t k,
+                           int64_t batch, luo_gemm_form form)
 {
     const int64_t e = luo_dtype_bytes(s->dtype);
-    const luo_gemm y = {m, n, k, batch, e, false}, dx = {m, k, n, batch, e, false};
-    const luo_gemm dw = {k, n, m, batch, e, false};
+    const luo_gemm y = {m, n, k, batch, e, form}, dx = {m, k, n, batch, e, form};
+    const luo_gemm dw = {k, n, m, batch, e, form == LUO_GEMM_EXPERTS ? LUO_GEMM_SUMS : form};
     double t[3];
     LUO_TRY(luo_cost_gemm(s->p, s->dtype, &y, &t[0], s->err));
     LUO_TRY(luo_cost_gemm(s->p, s->dtype, &dx, &t[1], s->err));
@@ -31,6 +32,11 @@ static luo_status product(sum *s, luo_layer_part part, int64_t m, int64_t n, int
     s->out->dx[part] += t[1];
     s->out->dw[part] += t[2];
     return LUO_OK;
+}
+
+static luo_status product(sum *s, luo_layer_part part, int64_t m, int64_t n, int64_t k)
+{
+    return products(s, part, m, n, k, 1, LUO_GEMM_PLAIN);
 }
 
 /* `times` kernels of so many bytes each, forward and backward; of one: *each, if not NULL. */
@@ -51,21 +57,22 @@ static int64_t cut(int64_t given, int64_t whole, int32_t parts)
     return given > 0 ? given : (whole + parts - 1) / parts;
 }
 
-/* One feed-forward block of width f (already cut): products and the activation. */
-static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f, int64_t batch)
+/* Feed-forward blocks of width f (already cut): products and the activation. */
+static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f, int64_t batch,
+                      luo_gemm_form form)
 {
     const bool gated = model->activation == LUO_ACT_SWIGLU;
     const double e = (double)luo_dtype_bytes(s->dtype);
     const double x = (double)tokens * (double)batch * (double)f;
-    LUO_TRY(product(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, model->hidden, batch));
-    LUO_TRY(product(s, LUO_LAYER_DOWN, tokens, model->hidden, f, batch));
+    LUO_TRY(products(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, model->hidden, batch, form));
+    LUO_TRY(products(s, LUO_LAYER_DOWN, tokens, model->hidden, f, batch, form));
     return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
 }
 
 static luo_status router(sum *s, const luo_model *model, int64_t routed)
 {
     if (!luo_model_has_router(model)) return LUO_OK;
-    return product(s, LUO_LAYER_UP, routed, model->moe.experts, model->hidden, 1);
+    return product(s, LUO_LAYER_UP, routed, model->moe.experts, model->hidden);
 }
 
 /* Choices of tokens; rows of them put in order, and together again. routed: tokens whose choices
@@ -94,10 +101,10 @@ static luo_status dealt_experts(sum *s, const luo_layer_shape *shape, int64_t to
     LUO_TRY(router(s, shape->model, own));
     LUO_TRY(routing(s, shape->model, own, shape->tokens, own));
     LUO_TRY(mlp(s, shape->model, (rows + x->experts - 1) / x->experts, x->expert_ffn_hidden,
-                cut(0, x->experts, shape->experts_among)));
+                cut(0, x->experts, shape->experts_among), LUO_GEMM_EXPERTS));
     if (x->shared_experts == 0) return LUO_OK;
     return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden * x->shared_experts, shape->tp),
-               1);
+               1, LUO_GEMM_PLAIN);
 }
 
 /* Router, then each expert on its even part of the tokens as one batched product. */
@@ -110,9 +117,11 @@ static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
     const int64_t own = all ? tokens : (tokens + shape->tp - 1) / shape->tp;
     LUO_TRY(router(s, shape->model, own));
     LUO_TRY(routing(s, shape->model, own, shape->tokens, tokens));
-    LUO_TRY(mlp(s, shape->model, each, cut(0, x->expert_ffn_hidden, shape->tp), x->experts));
+    LUO_TRY(mlp(s, shape->model, each, cut(0, x->expert_ffn_hidden, shape->tp), x->experts,
+                LUO_GEMM_EXPERTS));
     if (x->shared_experts == 0) return LUO_OK;
-    return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden, shape->tp), x->shared_experts);
+    return mlp(s, shape->model, tokens, cut(0, x->shared_ffn_hidden, shape->tp), x->shared_experts,
+               LUO_GEMM_PLAIN);
 }
 
 /* One step of attention, forward and backward. */
@@ -134,11 +143,11 @@ static luo_status latent_products(sum *s, const luo_layer_shape *shape, int64_t 
     const luo_model *model = shape->model;
     const luo_latent *l = &model->latent;
     const int64_t own = shape->sequence_parallel ? cut(0, tokens, shape->tp) : tokens;
-    if (l->q_lora > 0) LUO_TRY(product(s, LUO_LAYER_QKV, own, l->q_lora, model->hidden, 1));
-    LUO_TRY(product(s, LUO_LAYER_QKV, own, l->kv_lora + l->rope, model->hidden, 1));
+    if (l->q_lora > 0) LUO_TRY(product(s, LUO_LAYER_QKV, own, l->q_lora, model->hidden));
+    LUO_TRY(product(s, LUO_LAYER_QKV, own, l->kv_lora + l->rope, model->hidden));
     LUO_TRY(product(s, LUO_LAYER_QKV, tokens, heads * model->head_dim,
-                    l->q_lora > 0 ? l->q_lora : model->hidden, 1));
-    return product(s, LUO_LAYER_QKV, tokens, heads * (l->nope + l->v), l->kv_lora, 1);
+                    l->q_lora > 0 ? l->q_lora : model->hidden));
+    return product(s, LUO_LAYER_QKV, tokens, heads * (l->nope + l->v), l->kv_lora);
 }
 
 /* Norms of latent vectors; queries and keys with positions, put together; backward adds what the
@@ -272,16 +281,16 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     if (luo_model_is_latent(model))
         LUO_TRY(latent_products(&s, shape, tokens, heads));
     else
-        LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden, 1));
-    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, model->hidden, heads * luo_model_value_dim(model),
-                    1));
+        LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden));
+    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, model->hidden, heads * luo_model_value_dim(model)));
     LUO_TRY(attention(&s, stack, shape, heads, out));
     LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
     LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
     if (luo_model_has_experts(model, shape->layer))
         LUO_TRY(experts(&s, shape, tokens));
     else
-        LUO_TRY(mlp(&s, model, tokens, cut(shape->local_ffn, model->ffn_hidden, shape->tp), 1));
+        LUO_TRY(mlp(&s, model, tokens, cut(shape->local_ffn, model->ffn_hidden, shape->tp), 1,
+                    LUO_GEMM_PLAIN));
     out->y[LUO_LAYER_NORM1] = out->y[LUO_LAYER_NORM2] = norm[0];
     out->dx[LUO_LAYER_NORM1] = out->dx[LUO_LAYER_NORM2] = norm[1];
     const double q = t * (double)(heads * d), k = t * (double)(kv * d);
@@ -569,7 +578,7 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
         const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
         const double softmax = 10.0 * (double)tokens * (double)width; /* in f32, both ways */
         double norm[2] = {0, 0}, rows[2] = {0, 0};
-        LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, shape->model->hidden, 1));
+        LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, shape->model->hidden));
         LUO_TRY(stream(&s, 1, softmax, softmax, rows));
         LUO_TRY(stream(&s, 1, 2 * e * th, 4 * e * th, norm));
         double dw = g.dw[LUO_LAYER_UP], left = t.behind;

@@ -68,7 +68,7 @@ const char *luo_instr_kind_name(luo_instr_kind k); /* "COMPUTE COLLECTIVE P2P LO
 /* What a COMPUTE or LOCAL instruction costs; core/cost turns it into seconds of a GPU type. */
 typedef enum luo_cost_kind {
     LUO_COST_NONE,
-    LUO_COST_GEMM,       /* a: m, n, k, batch, element bytes, misaligned (0/1) */
+    LUO_COST_GEMM,       /* a: m, n, k, batch, element bytes, luo_gemm_form */
     LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, mask, pairs,
                              elements of a value (0: head_dim);
                              the micro-batch is tokens / sequence tokens sequences of that length.
@@ -83,6 +83,13 @@ typedef enum luo_cost_kind {
                             rows, half and a quarter of that cover each expert's, in sum */
 } luo_cost_kind;
 enum { LUO_GROUPED_TILE = 256, LUO_GROUPED_TILES = 3, LUO_COST_SIZES = 5 + LUO_GROUPED_TILES };
+/* Of a batch of products. */
+typedef enum luo_gemm_form {
+    LUO_GEMM_PLAIN,
+    LUO_GEMM_MISALIGNED, /* a size is no multiple of 8 */
+    LUO_GEMM_EXPERTS,    /* each by weights of its own, k x n */
+    LUO_GEMM_SUMS        /* each added to the gradient of weights of its own, m x n */
+} luo_gemm_form;
 enum { LUO_OPTIMIZER_BYTES = 34 }; /* per parameter: grad 4+2, state 12 + 12, weight, clipping */
 enum { LUO_ATTENTION_CAUSAL = 1, LUO_ATTENTION_AGAIN = 2 };
 typedef struct luo_cost_key {

@@ -268,10 +268,10 @@ static int64_t loaded(int64_t rows, double factor)
 
 /* Of so many experts with equal sizes. */
 static void batched(const look *l, luo_instr *instr, int64_t m, int64_t n, int64_t k,
-                    int64_t experts)
+                    int64_t experts, luo_gemm_form form)
 {
     if (m == 0 || n == 0 || k == 0 || experts == 0) return;
-    instr->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, experts, l->s->g->elem_bytes, 0}};
+    instr->cost = (luo_cost_key){LUO_COST_GEMM, {m, n, k, experts, l->s->g->elem_bytes, form}};
     instr->flops = 2 * m * n * k * experts;
 }
 
@@ -280,7 +280,8 @@ static void grouped(const look *l, luo_instr *instr, int32_t x, int64_t n, int64
 {
     const spec_load load = load_of(l, x);
     if (load.even) {
-        batched(l, instr, loaded(dim_of(l, x, 1), load.factor), n, k, dim_of(l, x, 0));
+        batched(l, instr, loaded(dim_of(l, x, 1), load.factor), n, k, dim_of(l, x, 0),
+                LUO_GEMM_EXPERTS);
         return;
     }
     instr->cost = (luo_cost_key){
@@ -317,10 +318,12 @@ static void cost_grouped_dw(const look *l, luo_instr *instr)
     const spec_load load = load_of(l, x);
     const int64_t m = dim_of(l, x, 2), n = columns(l, l->op->in + 2, l->op->nin - 2, 1);
     if (load.even) {
-        batched(l, instr, m, n, loaded(dim_of(l, x, 1), load.factor), dim_of(l, x, 0));
+        batched(l, instr, m, n, loaded(dim_of(l, x, 1), load.factor), dim_of(l, x, 0),
+                LUO_GEMM_SUMS);
         return;
     }
-    batched(l, instr, m, n, (load.rows + load.experts - 1) / load.experts, load.experts);
+    batched(l, instr, m, n, (load.rows + load.experts - 1) / load.experts, load.experts,
+            LUO_GEMM_SUMS);
     instr->flops = 2 * m * n * load.rows;
 }
 

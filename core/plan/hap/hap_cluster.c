@@ -62,7 +62,7 @@ static void name_types(const luo_hap_devices *devices, luo_hap_numbers *out)
  * of the second, of both that are summed. */
 static luo_gemm product_of(const luo_hap_graph *graph, const luo_hap_op *op)
 {
-    luo_gemm g = {1, 1, 1, 1, graph->elem_bytes, false};
+    luo_gemm g = {1, 1, 1, 1, graph->elem_bytes, LUO_GEMM_PLAIN};
     for (const char *c = op->in_is[0]; *c; c++) {
         const bool also = strchr(op->in_is[1], *c), stays = strchr(op->out_is[0], *c);
         int64_t *to = also ? stays ? &g.batch : &g.k : &g.m;
@@ -70,6 +70,7 @@ static luo_gemm product_of(const luo_hap_graph *graph, const luo_hap_op *op)
     }
     for (const char *c = op->in_is[1]; *c; c++)
         if (!strchr(op->in_is[0], *c)) g.n *= op->size[(int)*c];
+    if (g.batch > 1) g.form = LUO_GEMM_EXPERTS;
     return g;
 }
 
