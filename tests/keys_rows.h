@@ -150,6 +150,7 @@ static const char plan[] =
 
 /* The scenario of docs/formats.md#luoshuscenario1, in a file of its own. */
 static const char scenario[] = "tests/golden/inputs/demo-day.yaml";
+static const char experts[] = "tests/golden/inputs/experts.yaml";
 static const char uneven[] = "tests/golden/inputs/uneven.yaml";
 
 typedef struct row {
@@ -524,7 +525,8 @@ static const row scenario_rows[] = {
      "", NULL},
     {scenario, "scenario.traces", "traces:", "#", NULL},
     {scenario, "scenario.noise", "noise:", "#", NULL},
-    {scenario, "scenario.expert_load", NULL, "expert_load: {kind: zipf}\n", NULL},
+    {experts, "scenario.expert_load", "expert_load:", "#", NULL},
+    {scenario, "scenario.expert_load", NULL, "expert_load: {kind: zipf}\n", "has no experts"},
     {scenario, "scenario.checkpoint", "checkpoint:", "#", NULL},
     {scenario, "scenario.costs", "costs: {detect_fail_s: 30,", "costs: {detect_fail_s: 29,", NULL},
     {scenario, "scenario.truth", "{write: true}", "{write: false}", NULL},
@@ -730,10 +732,9 @@ static const row scenario_rows[] = {
     {scenario, "traces.time_scale", "time_scale: 1.0", "time_scale: 2", NULL},
     {scenario, "noise.compute_sigma", "0.01,", "0.02,", NULL},
     {scenario, "noise.comm_sigma", "0.02}", "0.03}", NULL},
-    {scenario, "expert_load.kind", NULL, "expert_load: {kind: uniform}\n", NULL},
-    {scenario, "expert_load.exponent", NULL, "expert_load: {kind: zipf, exponent: 2}\n", NULL},
-    {scenario, "expert_load.file", NULL, "expert_load: {kind: trace, file: load.csv}\n",
-     "has no layer 0 with experts"},
+    {experts, "expert_load.kind", "zipf, exponent: 0.5", "uniform", NULL},
+    {experts, "expert_load.exponent", "exponent: 0.5", "exponent: 2", NULL},
+    {experts, "expert_load.file", "zipf, exponent: 0.5", "trace, file: load.csv", NULL},
     {scenario, "checkpoint.every_steps", "every_steps: 100", "every_steps: 101", NULL},
     {scenario, "checkpoint.every_s", "every_steps: 100", "every_s: 100", NULL},
     {scenario, "checkpoint.auto", "every_steps: 100", "auto: true", NULL},

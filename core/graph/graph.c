@@ -29,8 +29,9 @@ static void set_sizes(luo_graph *graph, const luo_model *model)
     graph->size['s' - 'a'] = moe->shared_experts * moe->shared_ffn_hidden;
     graph->size['r' - 'a'] = LUO_DIM_ROWS;
     graph->size['z' - 'a'] = 1;
-    const double factor = moe->capacity_factor > 0 ? moe->capacity_factor : 1;
-    graph->rows_per_token = factor * (double)moe->experts_per_token / (double)moe->experts;
+    graph->gate = luo_model_gate(model);
+    graph->rows_per_token =
+        luo_gate_kept(moe->capacity_factor) * (double)moe->experts_per_token / (double)moe->experts;
 }
 
 luo_graph *luo_graph_new(luo_arena *arena, const luo_model *model, luo_dtype dtype)

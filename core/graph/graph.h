@@ -13,6 +13,7 @@
 #define LUO_CORE_GRAPH_GRAPH_H
 #include "core/graph/annset.h"
 #include "core/graph/context.h"
+#include "core/graph/moe/gate.h"
 #include "core/graph/op.h"
 #include "core/graph/program/program.h"
 
@@ -89,6 +90,7 @@ typedef struct luo_graph {
     luo_tensor *tensor;
     luo_op *op;
     int64_t size[26];    /* by letter */
+    luo_gate gate;       /* experts 0: none */
     double rows_per_token; /* of one expert, if all get equally many */
     int64_t least_rows;    /* so that every device that sends rows has some of the dimension */
     int64_t elem_bytes;  /* of activations and working weights */

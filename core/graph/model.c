@@ -177,7 +177,9 @@ static count count_layer(const luo_model *model, int64_t layer, bool used_only)
     count mlp = count_mlp(model, model->ffn_hidden);
     if (luo_model_has_experts(model, layer)) {
         const luo_moe *e = &model->moe;
-        const double n = (double)(used_only ? e->experts_per_token : e->experts);
+        const double n = used_only
+                             ? luo_gate_kept(e->capacity_factor) * (double)e->experts_per_token
+                             : (double)e->experts;
         const double shares = (double)e->shared_experts;
         const count one = count_mlp(model, e->expert_ffn_hidden);
         const count shared = count_mlp(model, e->shared_ffn_hidden);

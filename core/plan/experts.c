@@ -268,12 +268,13 @@ static luo_status add_stage(imbalance *b, int32_t i, int32_t k)
     const luo_stage *stage = &b->plan->pipelines[i].stages[k];
     const int32_t experts = (int32_t)b->model->moe.experts;
     const int32_t among = luo_plan_experts_among(b->plan, dealt_to(b->plan, i, k));
+    const luo_gate gate = luo_model_gate(b->model);
     const int64_t own = b->tokens * b->plan->pipelines[i].micro_batch_sequences / stage->ndev;
     for (int32_t r = 0; r < stage->nlayers; r++)
         for (int32_t l = stage->layers[r].lo; l < stage->layers[r].hi; l++) {
             if (!luo_model_has_experts(b->model, l)) continue;
-            LUO_TRY(luo_load_layer(b->arena, b->load, l, experts, own * among,
-                                   (int32_t)b->model->moe.experts_per_token, b->counts, b->err));
+            LUO_TRY(
+                luo_load_layer(b->arena, b->load, l, &gate, own * among, among, b->counts, b->err));
             b->sum += luo_load_imbalance(b->counts, experts, among);
             b->n++;
         }

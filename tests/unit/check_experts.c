@@ -488,7 +488,9 @@ START_TEST(loads_of_two_steps)
         const luo_expert_load load = {.exponent = 0.3 * k};
         int64_t counts[32];
         double rows[8][8] = {{0}};
-        ck_assert_int_eq(luo_load_layer(m.arena, &load, 0, 32, 1 << 16, 2, counts, &m.err), LUO_OK);
+        const luo_gate gate = {.experts = 32, .k = 2};
+        ck_assert_int_eq(luo_load_layer(m.arena, &load, 0, &gate, 1 << 16, 8, counts, &m.err),
+                         LUO_OK);
         for (int32_t s = 0; s < 8; s++)
             for (int32_t e = 0; e < 32; e++) rows[s][e / 4] += (double)counts[e] / 8;
         const luo_programs *set = compile_by_node(&m, load.exponent);
@@ -584,7 +586,9 @@ START_TEST(table_counts)
     luo_arena *arena = luo_arena_new(0);
     int64_t counts[4];
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(luo_load_layer(arena, all, layers[i].layer, 4, 100, 2, counts, NULL), 0);
+        const luo_gate gate = {.experts = 4, .k = 2};
+        ck_assert_int_eq(luo_load_layer(arena, all, layers[i].layer, &gate, 100, 1, counts, NULL),
+                         0);
         for (int e = 0; e < 4; e++) ck_assert_int_eq(counts[e], layers[i].want[e]);
     }
     ck_assert_ptr_null(luo_run_load(&sc, 2));

@@ -111,14 +111,18 @@ static luo_status read_model(const luo_source *src, luo_str *s)
     return LUO_OK;
 }
 
+static bool is_file(const char *base)
+{
+    return base == scenario || base == uneven || base == experts;
+}
+
 /* What is read from a changed base, as text; errors stand in diags. */
 static luo_status read_any(const char *base, const char *text, luo_str *s)
 {
-    const bool is_file = base == scenario || base == uneven;
-    const luo_source src = {is_file ? base : "base", text, strlen(text)};
+    const luo_source src = {is_file(base) ? base : "base", text, strlen(text)};
     luo_diags_init(&diags, arena);
     luo_str_clear(s);
-    if (is_file) return read_scenario(&src, s);
+    if (is_file(base)) return read_scenario(&src, s);
     if (base == cluster) return read_cluster(&src, s);
     if (base == profile) return read_profile(&src, s);
     if (base == stack) return read_stack(&src, s);
@@ -130,7 +134,7 @@ static const char *text_of(const char *base)
 {
     luo_source src;
     luo_err err;
-    if (base != scenario && base != uneven) return base;
+    if (!is_file(base)) return base;
     ck_assert_msg(luo_source_read(arena, base, &src, &err) == LUO_OK, "%s", err.text);
     return src.text;
 }

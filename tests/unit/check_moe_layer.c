@@ -68,11 +68,17 @@ static double all_to_all(const made *m, int64_t bytes)
     return all_to_all_of(m, DEVICES, 1, bytes);
 }
 
+/* Capacity is of the tokens of a device. */
 static void count(const made *m, double exponent, int64_t *counts)
 {
     const luo_expert_load load = {.exponent = exponent};
+    const luo_gate gate = {.experts = EXPERTS, .k = EACH};
+    const double factor = m->model.moe.capacity_factor;
     ck_assert_int_eq(
-        luo_load_layer(m->arena, &load, 0, EXPERTS, TOKENS * DEVICES, EACH, counts, NULL), LUO_OK);
+        luo_load_layer(m->arena, &load, 0, &gate, TOKENS * DEVICES, DEVICES, counts, NULL), LUO_OK);
+    const int64_t most = DEVICES * EACH * (int64_t)ceil(factor * TOKENS / EXPERTS);
+    for (int32_t e = 0; factor > 0 && e < EXPERTS; e++)
+        if (counts[e] > most) counts[e] = most;
 }
 
 /* Products and activation of a device with experts e and e + 1. */
@@ -93,16 +99,57 @@ static double experts_of(const made *m, const int64_t *counts)
     return sum;
 }
 
+/* Balanced assignment has no popular experts. */
+START_TEST(alike_under_balance)
+{
+    made m;
+    make(&m);
+    m.model.moe.gate = LUO_GATE_BALANCED;
+    m.model.moe.experts_per_token = 1;
+    const luo_moe_layer even = of(&m, 0), x = of(&m, 1);
+    luo_near(x.expert_ratio, 1, 1e-12, "ratio");
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < LUO_MOE_PARTS; i++)
+            luo_near(x.seconds[k][i], even.seconds[k][i], 1e-12, "alike");
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* Capacity for half of the choices halves the rows that are sent, without and with a load of equal
+ * experts; more capacity than choices changes nothing. */
+START_TEST(half_of_all)
+{
+    made m;
+    make(&m);
+    const luo_moe_layer all = of(&m, 0);
+    m.model.moe.capacity_factor = 3;
+    const luo_moe_layer more = of(&m, 0);
+    m.model.moe.capacity_factor = 0.5;
+    const luo_moe_layer half = of(&m, 0);
+    const int64_t rows = TOKENS * EACH, bytes = rows * HIDDEN * 2;
+    luo_near(more.seconds[1][LUO_MOE_EXCHANGE], all.seconds[1][LUO_MOE_EXCHANGE], 1e-12, "more");
+    luo_near(all.seconds[1][LUO_MOE_EXCHANGE], 2 * all_to_all(&m, bytes), 1e-9, "all");
+    luo_near(half.seconds[1][LUO_MOE_EXCHANGE], 2 * all_to_all(&m, bytes / 2), 1e-9, "half");
+    ck_assert(half.seconds[0][LUO_MOE_EXPERTS] < all.seconds[0][LUO_MOE_EXPERTS]);
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+static const double capacities[] = {0, 4, 1, 0.25};
+
 START_TEST(by_hand)
 {
     made m;
     int64_t counts[EXPERTS], most = 0, busiest = 0;
     double experts = 0;
+    int64_t all = 0;
     make(&m);
+    m.model.moe.capacity_factor = capacities[_i];
     const luo_moe_layer x = of(&m, 1);
     count(&m, 1, counts);
+    for (int32_t e = 0; e < EXPERTS; e++) all += counts[e];
     for (int32_t r = 0; r < DEVICES; r++) {
-        const int64_t rows = counts[2 * r] + counts[2 * r + 1], all = TOKENS * DEVICES * EACH;
+        const int64_t rows = counts[2 * r] + counts[2 * r + 1];
         const int64_t out = (all - rows + DEVICES - 2) / (DEVICES - 1);
         most = rows > most ? rows : most;
         most = out > most ? out : most;
@@ -114,7 +161,7 @@ START_TEST(by_hand)
     luo_near(f[LUO_MOE_EXCHANGE], 2 * rows_s + all_to_all(&m, 4 * EXPERTS), 1e-9, "exchange");
     luo_near(x.seconds[1][LUO_MOE_EXCHANGE], 2 * rows_s, 1e-9, "gradients");
     luo_near(f[LUO_MOE_EXPERTS], experts, 1e-6, "experts");
-    luo_near(x.expert_ratio, (double)busiest / (TOKENS * DEVICES * EACH / EXPERTS), 1e-12, "ratio");
+    luo_near(x.expert_ratio, (double)busiest * EXPERTS / (double)all, 1e-12, "ratio");
     const luo_gemm router = {TOKENS, EXPERTS, HIDDEN, 1, 2, LUO_GEMM_PLAIN};
     double gate;
     luo_cost_gemm(&m.profile, LUO_BF16, &router, &gate, NULL);
@@ -215,5 +262,6 @@ START_TEST(too_many_devices)
 }
 END_TEST
 
-LUO_SUITE("moe_layer", LUO_T(by_hand), LUO_T(grows), LUO_T(by_node), LUO_T(variants),
+LUO_SUITE("moe_layer", LUO_T_N(by_hand, LUO_ROWS(capacities)), LUO_T(alike_under_balance),
+          LUO_T(half_of_all), LUO_T(grows), LUO_T(by_node), LUO_T(variants),
           LUO_T(too_many_devices))

@@ -81,7 +81,8 @@ static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_
                           int64_t tokens)
 {
     const double e = (double)luo_dtype_bytes(s->dtype), th = (double)(tokens * model->hidden);
-    const double rows = (double)model->moe.experts_per_token * th;
+    const double rows =
+        luo_gate_kept(model->moe.capacity_factor) * (double)model->moe.experts_per_token * th;
     const bool learns = luo_model_has_router(model);
     const double each = (double)(learns ? model->moe.experts : model->moe.experts_per_token);
     const double scores = 2 * fmax(e, 4) * (double)routed * each;
@@ -92,12 +93,18 @@ static luo_status routing(sum *s, const luo_model *model, int64_t routed, int64_
     return stream(s, 1, e * (rows + th), e * ((learns ? 2 : 1) * rows + th), s->out->activation);
 }
 
+/* Of so many choices, those that are not dropped. */
+static int64_t kept(const luo_moe *x, int64_t choices)
+{
+    return (int64_t)ceil(luo_gate_kept(x->capacity_factor) * (double)choices - 1e-9);
+}
+
 /* Every device routes its own tokens, and works on the rows of its experts, which are whole. */
 static luo_status dealt_experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
 {
     const luo_moe *x = &shape->model->moe;
     const int64_t own = (tokens + shape->tp - 1) / shape->tp;
-    const int64_t rows = own * shape->experts_among * x->experts_per_token;
+    const int64_t rows = kept(x, own * shape->experts_among * x->experts_per_token);
     LUO_TRY(router(s, shape->model, own));
     LUO_TRY(routing(s, shape->model, own, shape->tokens, own));
     LUO_TRY(mlp(s, shape->model, (rows + x->experts - 1) / x->experts, x->expert_ffn_hidden,
@@ -112,7 +119,7 @@ static luo_status experts(sum *s, const luo_layer_shape *shape, int64_t tokens)
 {
     const luo_moe *x = &shape->model->moe;
     if (layer_deals_experts(shape)) return dealt_experts(s, shape, tokens);
-    const int64_t each = (tokens * x->experts_per_token + x->experts - 1) / x->experts;
+    const int64_t each = (kept(x, tokens * x->experts_per_token) + x->experts - 1) / x->experts;
     const bool all = !shape->sequence_parallel || !luo_model_has_router(shape->model);
     const int64_t own = all ? tokens : (tokens + shape->tp - 1) / shape->tp;
     LUO_TRY(router(s, shape->model, own));

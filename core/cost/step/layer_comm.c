@@ -90,8 +90,10 @@ static luo_status exchange_rows(const luo_cost_ctx *ctx, const luo_layer_shape *
     const luo_model *model = shape->model;
     const int32_t n = shape->experts_among;
     const int64_t own = (shape->tokens + shape->tp - 1) / shape->tp;
+    const double rows_here =
+        luo_gate_kept(model->moe.capacity_factor) * (double)(own * model->moe.experts_per_token);
     const int64_t bytes =
-        own * model->moe.experts_per_token * model->hidden * luo_dtype_bytes(ctx->dtype);
+        (int64_t)ceil(rows_here - 1e-9) * model->hidden * luo_dtype_bytes(ctx->dtype);
     *rows = *counts = 0;
     for (int32_t at = 0; at < shape->tp && n > 1; at += n) {
         double r, c;

@@ -18,8 +18,7 @@ static share share_of(const luo_mem_spec *spec)
     const luo_moe *moe = &spec->model->moe;
     const bool dealt = spec->experts_among > 0;
     const double all = memory_tokens(spec), t = spec->tp;
-    const double factor = moe->capacity_factor > 0 ? moe->capacity_factor : 1;
-    const double each = factor * (double)moe->experts_per_token;
+    const double each = luo_gate_kept(moe->capacity_factor) * (double)moe->experts_per_token;
     const double tokens = dealt || spec->sequence_parallel ? all / t : all;
     return (share){.tokens = tokens,
                    .rows = fmax(each * (dealt ? tokens : all), (double)moe->experts),

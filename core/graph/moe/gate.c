@@ -10,6 +10,11 @@ const char *luo_gate_kind_name(luo_gate_kind kind)
     return names[kind];
 }
 
+double luo_gate_kept(double capacity_factor)
+{
+    return capacity_factor > 0 ? fmin(1, capacity_factor) : 1;
+}
+
 int64_t luo_gate_capacity(const luo_gate *gate, int64_t tokens)
 {
     return gate->k * (int64_t)ceil((double)tokens / gate->experts * gate->capacity_factor);

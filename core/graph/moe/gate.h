@@ -56,6 +56,9 @@ typedef struct luo_gate_routes {
 
 /* Rows that an expert takes of so many tokens; capacity_factor 0: 0, nothing is dropped. */
 int64_t luo_gate_capacity(const luo_gate *gate, int64_t tokens);
+/* Of choices, those that are not dropped where all experts are chosen equally often, but for what
+ * capacity is rounded up by. */
+double luo_gate_kept(double capacity_factor);
 
 /* The auxiliary loss is aux_loss E sum_e mean_i(p_ie) mean_i(mask_ie) of a micro-batch of a
  * pipeline (E: of a prototype), of sam the mean of what is not aligned, by its `tokens` over those

@@ -58,17 +58,30 @@ static luo_status table_weights(luo_arena *arena, const luo_expert_load *load, i
     return LUO_OK;
 }
 
-luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
-                          int32_t experts, int64_t tokens, int32_t k, int64_t *counts, luo_err *err)
+static luo_status weights_of(luo_arena *arena, const luo_expert_load *load, int32_t layer,
+                             const luo_gate *gate, const uint32_t **out, luo_err *err)
 {
     const uint64_t key = luo_rng_at(luo_hash_str(LUO_HASH_EMPTY, "expert_load"), (uint64_t)layer);
+    *out = NULL;
+    if (gate->kind == LUO_GATE_BALANCED) return LUO_OK;
+    return load->nrows ? table_weights(arena, load, layer, gate->experts, out, err)
+                       : luo_load_zipf(arena, gate->experts, load->exponent, key | 1, out, err);
+}
+
+luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
+                          const luo_gate *gate, int64_t tokens, int32_t sources, int64_t *counts,
+                          luo_err *err)
+{
     const size_t mark = luo_arena_mark(arena);
     const uint32_t *w;
-    LUO_TRY(load->nrows ? table_weights(arena, load, layer, experts, &w, err)
-                        : luo_load_zipf(arena, experts, load->exponent, key | 1, &w, err));
-    const luo_status st = luo_load_counts(arena, w, experts, tokens, k, counts, err);
+    LUO_TRY(weights_of(arena, load, layer, gate, &w, err));
+    LUO_TRY(luo_load_counts(arena, w, gate->experts, tokens, gate->k, counts, err));
     luo_arena_reset(arena, mark);
-    return st;
+    if (!(gate->capacity_factor > 0)) return LUO_OK;
+    const int64_t most = sources * luo_gate_capacity(gate, (tokens + sources - 1) / sources);
+    for (int32_t e = 0; e < gate->experts; e++)
+        if (counts[e] > most) counts[e] = most;
+    return LUO_OK;
 }
 
 double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n)

@@ -3,8 +3,7 @@
 #define LUO_CORE_GRAPH_MOE_LOAD_H
 #include <stdint.h>
 
-#include "core/base/arena.h"
-#include "core/base/err.h"
+#include "core/graph/moe/gate.h"
 
 /* Weights of experts: floor(2^30 / (i+1)^exponent + 1/2) at place i of the experts, shuffled by
  * `key` (0: not). exponent 0: all alike. Errors: LUO_ENOMEM. Owner: arena. */
@@ -28,11 +27,13 @@ typedef struct luo_expert_load { /* popularity of experts, by Zipf's law or by r
     const luo_load_row *rows;    /* by layer and expert; some of each layer has tokens */
 } luo_expert_load;
 
-/* Rows of every expert of a layer. By Zipf's law the places of experts are shuffled, for every
- * layer otherwise; experts without a row get nothing, those of a layer without one are alike.
- * counts: `experts` values. Pre: experts of the rows are below `experts`. Errors: LUO_ENOMEM. */
+/* Rows of every expert of a layer, of the tokens of `sources` devices that have equally many. By
+ * Zipf's law the places of experts are shuffled, for every layer otherwise; experts without a row
+ * get nothing, those of a layer without one are alike, as all are under balanced assignment. What
+ * is above the capacity of an expert among the tokens of a source is dropped. counts: a value per
+ * expert. Pre: experts of the rows are below those of the gate. Errors: LUO_ENOMEM. */
 luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t layer,
-                          int32_t experts, int64_t tokens, int32_t k, int64_t *counts,
+                          const luo_gate *gate, int64_t tokens, int32_t sources, int64_t *counts,
                           luo_err *err);
 
 /* The busiest of n devices that have neighbouring experts, over the mean; 1: balanced. */

@@ -30,8 +30,8 @@ static luo_status rows_by_device(const spec *s, int32_t layer, int32_t n, int64_
     int64_t *bounds = LUO_NEW_N(s->scratch, int64_t, (int64_t)n + 1);
     if (!counts || !bounds) return luo_err_nomem(s->err);
     luo_bounds_cut(experts, n, NULL, bounds);
-    const luo_status st = luo_load_layer(s->scratch, s->in->load, layer, experts, tokens,
-                                         (int32_t)s->g->size['k' - 'a'], counts, s->err);
+    const luo_status st =
+        luo_load_layer(s->scratch, s->in->load, layer, &s->g->gate, tokens, n, counts, s->err);
     for (int32_t r = 0; r < n && st == LUO_OK; r++) {
         rows[r] = 0;
         for (int64_t e = bounds[r]; e < bounds[r + 1]; e++) rows[r] += counts[e];
@@ -169,17 +169,19 @@ static void add_expert(spec_load *load, int64_t rows, int64_t before)
 static luo_status load_place(const spec *s, int32_t layer, int32_t r, int32_t n, int64_t tokens,
                              spec_load *out)
 {
-    const int32_t experts = (int32_t)s->g->size['e' - 'a'], k = (int32_t)s->g->size['k' - 'a'];
+    const luo_gate *gate = &s->g->gate;
     const size_t mark = luo_arena_mark(s->scratch);
-    int64_t *counts = LUO_NEW_N(s->scratch, int64_t, experts);
+    int64_t *counts = LUO_NEW_N(s->scratch, int64_t, gate->experts);
     int64_t *bounds = LUO_NEW_N(s->scratch, int64_t, (int64_t)n + 1);
     if (!counts || !bounds) return luo_err_nomem(s->err);
-    luo_bounds_cut(experts, n, NULL, bounds);
-    LUO_TRY(luo_load_layer(s->scratch, s->in->load, layer, experts, tokens, k, counts, s->err));
+    luo_bounds_cut(gate->experts, n, NULL, bounds);
+    LUO_TRY(luo_load_layer(s->scratch, s->in->load, layer, gate, tokens, n, counts, s->err));
     *out = (spec_load){.factor = 1, .even = true};
     for (int64_t e = bounds[r]; e < bounds[r + 1]; e++)
         add_expert(out, counts[e], e - bounds[r]);
-    if (n > 1) out->factor = (double)out->rows / ((double)tokens * k / n);
+    if (n > 1)
+        out->factor = (double)out->rows /
+                      (luo_gate_kept(gate->capacity_factor) * (double)tokens * gate->k / n);
     luo_arena_reset(s->scratch, mark);
     return LUO_OK;
 }
@@ -188,7 +190,8 @@ static luo_status load_place(const spec *s, int32_t layer, int32_t r, int32_t n,
 static int64_t tokens_here(const spec *s, int32_t x, int32_t length, int32_t dev)
 {
     const spec_dims *d = spec_local(s, x, length, dev);
-    return d ? d->dim[0] * d->dim[1] / s->g->size['k' - 'a'] : 0;
+    const double kept = luo_gate_kept(s->g->gate.capacity_factor);
+    return d ? (int64_t)((double)(d->dim[0] * d->dim[1]) / (kept * s->g->gate.k)) : 0;
 }
 
 luo_status luo_spec_load_here(const spec *s, int32_t layer, int32_t x, int32_t length, int32_t dev,

@@ -307,10 +307,26 @@ static luo_status read_load(luo_scenario_reader *reader, const luo_source *src)
     return LUO_OK;
 }
 
+/* A load that changes nothing would not be noticed. */
+static void check_load(luo_scenario_reader *reader, const luo_doc_node *at)
+{
+    const luo_model *model = reader->model;
+    if (!model) return;
+    if (model->moe.experts == 0)
+        luo_doc_error_key(&reader->doc, at, "model `%s` has no experts; leave `expert_load` out.",
+                          model->name);
+    else if (model->moe.gate == LUO_GATE_BALANCED)
+        luo_doc_error_key(&reader->doc, at,
+                          "under `gate` balanced, as model `%s` has it, all experts get equally "
+                          "many tokens; leave `expert_load` out.",
+                          model->name);
+}
+
 static void take_load(luo_scenario_reader *reader)
 {
     const luo_doc_node *at = luo_doc_get(reader->doc.root, "expert_load");
     if (!at) return;
+    check_load(reader, at);
     if (luo_doc_get(at, "file")) {
         luo_scenario_file(reader, luo_doc_get(at, "file"), "table", "expert_load", read_load);
         return;

@@ -141,8 +141,9 @@ static luo_status layer_of(luo_arena *arena, const luo_moe_layer_in *in, luo_moe
     const int32_t experts = (int32_t)model.moe.experts;
     int64_t *counts = LUO_NEW_N(arena, int64_t, experts);
     if (!counts) return luo_err_nomem(err);
-    LUO_TRY(luo_load_layer(arena, &load, 0, experts, in->tokens * in->devices,
-                           (int32_t)model.moe.experts_per_token, counts, err));
+    const luo_gate gate = luo_model_gate(&model);
+    LUO_TRY(
+        luo_load_layer(arena, &load, 0, &gate, in->tokens * in->devices, in->devices, counts, err));
     out->expert_ratio = luo_load_imbalance(counts, experts, experts);
     out->device_ratio = luo_load_imbalance(counts, experts, in->devices);
     return LUO_OK;
