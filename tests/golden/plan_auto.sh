@@ -15,6 +15,8 @@ ls plan*.json
 # parts that are pinned
 sed '0,/"layers":/s//"pinned": ["\/zero", "\/schedule"],\n "layers":/' plan.json >pinned.json
 b --prev pinned.json --rates rates.csv
+b --prev pinned.json --schedule gpipe
+b --prev pinned.json --zero 3
 sed '0,/"layers":/s//"pinned": ["\/pipelines\/0\/stages\/0\/devices"],\n "layers":/' plan.json >pinned.json
 b --prev pinned.json --out again.json
 b --prev plan.json
