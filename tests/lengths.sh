@@ -34,6 +34,9 @@ policies="hydraulis pack_dynamic padding changing"
 
 check "documents: simulated" run sim 0 sim "$tmp/documents.yaml" --plots off --trace-steps none
 check "documents: run" host real 0 "$tmp/documents.yaml" --data "$tmp/data.txt" --dtype f64 --trace-steps none
+weighed() { awk -F, '$1 == 0 {n++} END {exit n != 8}' "$1/memory.csv"; }
+check "documents: memory of the first plan, simulated" weighed "$tmp/sim/hydraulis"
+check "documents: memory of the first plan, run" weighed "$tmp/real/hydraulis"
 hashes() { grep -o '"program_hash": "[0-9a-f]*"' "$1/summary.json"; }
 dealt() { cmp -s "$tmp/sim/$1/assignment.csv" "$tmp/real32/$1/assignment.csv" && [ "$(rows "$tmp/sim/$1/assignment.csv")" -gt "$((4 * steps))" ]; }
 losses() { curve "$tmp/real/$1" >"$tmp/$1.curve"; [ "$(rows "$tmp/$1.curve")" = "$steps" ]; }

@@ -102,7 +102,7 @@ luo_status luo_run_measured(luo_run_job *job, luo_used_plan *used, const luo_ste
 {
     luo_row_memory *rows = used->memory;
     used->memory = NULL;
-    for (int32_t i = 0; rows && job->sink->memory && i < used->ndev; i++) {
+    for (int32_t i = 0; rows && job->sink->memory && i < used->nmemory; i++) {
         if (result && result->memory_bytes) rows[i].measured_bytes = result->memory_bytes[i];
         LUO_TRY(job->sink->memory(job->sink->ctx, &rows[i], err));
     }
@@ -115,6 +115,7 @@ static luo_status list_memory(luo_run *run, luo_used_plan *used, int32_t index,
     used->memory =
         LUO_NEW_N(run->job.real ? run->arena : run->scratch, luo_row_memory, used->set->n);
     if (!used->memory) return luo_err_nomem(err);
+    used->nmemory = used->set->n;
     for (int32_t i = 0; i < used->set->n; i++) {
         const luo_program *program = &used->set->at[i];
         const luo_profile *prof = luo_cluster_profile(run->job.scenario->cluster, program->device);

@@ -46,6 +46,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     int32_t *dev;       /* ascending */
     int64_t state_bytes;
     double write_s;     /* of a checkpoint */
+    int32_t nmemory;
     luo_row_memory *memory; /* of its devices, until they are written; NULL after that */
     int64_t steps;      /* attempts that ended well */
     double step_s;      /* the last of them; < 0: none yet */

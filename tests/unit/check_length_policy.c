@@ -192,6 +192,31 @@ START_TEST(buckets_row)
 }
 END_TEST
 
+/* A device that is left over idles: seven devices have the buckets of six where nobody takes one
+ * alone, and too few for the longest bucket are told so. */
+START_TEST(buckets_leave_devices_idle)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_pool pool = {3, LUO_NEW_N(a, luo_pool_entry, 3)};
+    int64_t end[] = {2048, 4096, 8192}, length[] = {1000, 3000, 7000};
+    double count[] = {40, 6, 2}, six, seven;
+    const luo_propose_grid grid = {3, end};
+    const luo_histogram h = {3, length, count, 0};
+    luo_length_bucket *bucket;
+    luo_err err = {0};
+    int32_t n;
+    memcpy(pool.entry, three, sizeof three);
+    for (int k = 0; k < 3; k++) pool.entry[k].tp = 2, pool.entry[k].pp = 1, pool.entry[k].cp = 1;
+    ck_assert_int_eq(luo_length_buckets(a, &pool, 6, &h, &grid, 0, &bucket, &n, &six, &err), LUO_OK);
+    ck_assert_int_eq(luo_length_buckets(a, &pool, 7, &h, &grid, 0, &bucket, &n, &seven, &err),
+                     LUO_OK);
+    ck_assert_double_eq(six, seven);
+    ck_assert_int_eq(luo_length_buckets(a, &pool, 1, &h, &grid, 0, &bucket, &n, &seven, &err),
+                     LUO_EINFEASIBLE);
+    luo_arena_free(a);
+}
+END_TEST
+
 START_TEST(hotspa_steps)
 {
     scene s = make("syn-web", 1, 100000, true);
@@ -326,5 +351,5 @@ START_TEST(names)
 END_TEST
 
 LUO_SUITE("length_policy", LUO_T_N(step_row, LUO_ROWS(steps)), LUO_T(sorted_is_unfair),
-          LUO_T_N(buckets_row, LUO_ROWS(hots)), LUO_T(hotspa_steps), LUO_T(many_devices),
+          LUO_T_N(buckets_row, LUO_ROWS(hots)), LUO_T(buckets_leave_devices_idle), LUO_T(hotspa_steps), LUO_T(many_devices),
           LUO_T(choice_is_by_cost), LUO_T(step_conserves), LUO_T(names))

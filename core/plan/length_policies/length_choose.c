@@ -47,11 +47,12 @@ static int64_t point(const luo_propose_grid *grid, int32_t j)
     return j == 0 ? 0 : grid->end[j - 1];
 }
 
-/* Does the entry hold a bucket up to that length, and fill the devices? */
+/* Does the entry hold a bucket up to that length? Devices that are too few for one more replica
+ * idle. */
 static bool takes(const luo_pool *pool, int32_t devices, int32_t entry, int64_t high)
 {
     const luo_pool_entry *e = &pool->entry[entry];
-    return e->cap >= high && devices % luo_pool_devices(e) == 0;
+    return e->cap >= high && luo_pool_devices(e) <= devices;
 }
 
 static void reach(buckets *x, int32_t j, int32_t k)
