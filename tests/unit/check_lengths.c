@@ -142,6 +142,33 @@ START_TEST(file_is_repeated)
 }
 END_TEST
 
+/* Every file of a mixture is taken in its own order, and ends when it is at its own end. */
+START_TEST(files_of_a_mixture)
+{
+    static const int64_t a[] = {1, 2, 3}, b[] = {10, 20, 30, 40};
+    const luo_length_part parts[] = {
+        {2, {.kind = LUO_LENGTH_FILE, .ngiven = 3, .given = a}},
+        {1, {.kind = LUO_LENGTH_FIXED, .tokens = 7}},
+        {1, {.kind = LUO_LENGTH_FILE, .ngiven = 4, .given = b, .repeat = 2}}};
+    const luo_lengths lengths = {.kind = LUO_LENGTH_MIXTURE, .nparts = 3, .parts = parts};
+    luo_length_source source = luo_length_source_open(5);
+    int64_t tokens;
+    int na = 0, nb = 0, n = 0;
+    luo_err err = {0};
+    while (luo_lengths_draw(&lengths, &source, &tokens, &err) == LUO_OK) {
+        ck_assert_int_lt(n++, 1000);
+        if (tokens == 7) continue;
+        if (tokens < 7)
+            ck_assert_int_eq(tokens, a[na++ % 3]);
+        else
+            ck_assert_int_eq(tokens, b[nb++ % 4]);
+    }
+    ck_assert_int_eq(nb, 8);
+    ck_assert_int_gt(na, 5);
+    ck_assert_ptr_nonnull(strstr(err.text, "at its end after 8 sequences"));
+}
+END_TEST
+
 START_TEST(never_within)
 {
     const luo_lengths lengths = {
@@ -309,7 +336,7 @@ END_TEST
 
 LUO_SUITE("lengths", LUO_T_N(first_draws, LUO_ROWS(firsts)),
           LUO_T_N(batch_of_100k, LUO_ROWS(batches)), LUO_T_N(preset_shape, LUO_ROWS(shapes)),
-          LUO_T(kinds_stay_within), LUO_T(file_is_repeated), LUO_T(never_within),
-          LUO_T_N(batch_rule, LUO_ROWS(rules)), LUO_T(batch_has_a_limit), LUO_T(histogram_of_rows),
-          LUO_T(beyond_of_file), LUO_T(beyond_of_rows), LUO_T(beyond_of_formula),
-          LUO_T(split_is_the_rule), LUO_T(words))
+          LUO_T(kinds_stay_within), LUO_T(file_is_repeated), LUO_T(files_of_a_mixture),
+          LUO_T(never_within), LUO_T_N(batch_rule, LUO_ROWS(rules)), LUO_T(batch_has_a_limit),
+          LUO_T(histogram_of_rows), LUO_T(beyond_of_file), LUO_T(beyond_of_rows),
+          LUO_T(beyond_of_formula), LUO_T(split_is_the_rule), LUO_T(words))

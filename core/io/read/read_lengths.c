@@ -45,6 +45,11 @@ static void check_row(luo_csv *csv, const luo_csv_cell *cells, luo_length_row *r
                       "`high_tokens` is %lld, not above `low_tokens`; it is the "
                       "first length that is not in the class.",
                       (long long)row->high);
+    else if (row->high < 2 && row->count > 0)
+        luo_csv_error(
+            csv, LUO_HI_HIGH,
+            "`high_tokens` is 1, so that all sequences of the class would have 0 tokens; 2 "
+            "or more is expected.");
     if (row->low < 1) row->low = 1; /* nobody has a sequence of 0 tokens */
 }
 

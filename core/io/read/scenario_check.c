@@ -368,6 +368,12 @@ void luo_check_lengths(luo_doc *doc, const luo_doc_node *map)
     const luo_doc_node *parts = luo_doc_get(map, "components");
     if (parts && !parts->first)
         luo_doc_error(doc, parts, "`components` is empty; one component or more is expected.");
+    int files = 0;
+    for (const luo_doc_node *part = parts ? parts->first : NULL; part; part = part->next)
+        files += length_kind(part) == LUO_LENGTH_FILE;
+    if (files > LUO_LENGTH_FILES)
+        luo_doc_error(doc, parts, "%d `components` are files; %d at most are expected.", files,
+                      (int)LUO_LENGTH_FILES);
 }
 
 void luo_check_component(luo_doc *doc, const luo_doc_node *map)

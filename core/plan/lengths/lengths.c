@@ -125,33 +125,38 @@ static int64_t draw_row(const luo_lengths *lengths, luo_rng *rng)
     return r->low + (int64_t)floor(within * (double)(r->high - r->low));
 }
 
-static luo_status draw_given(const luo_lengths *lengths, luo_length_source *source, int64_t *tokens,
+/* next: how many were taken of it. */
+static luo_status draw_given(const luo_lengths *lengths, int64_t *next, int64_t *tokens,
                              luo_err *err)
 {
     assert(lengths->ngiven > 0);
-    if (lengths->repeat > 0 && source->next / lengths->ngiven >= lengths->repeat)
+    if (lengths->repeat > 0 && *next / lengths->ngiven >= lengths->repeat)
         return luo_err_set(err, LUO_EINPUT,
                            "the file of lengths is at its end after %lld sequences; `repeat` says "
                            "how often it is read.",
-                           (long long)source->next);
-    *tokens = lengths->given[source->next++ % lengths->ngiven];
+                           (long long)*next);
+    *tokens = lengths->given[(*next)++ % lengths->ngiven];
     return LUO_OK;
 }
 
-static const luo_lengths *draw_part(const luo_lengths *lengths, luo_rng *rng)
+/* *file: of those parts that are files, how many are before it. */
+static const luo_lengths *draw_part(const luo_lengths *lengths, luo_rng *rng, int32_t *file)
 {
     double total = 0, below = 0;
-    for (int32_t i = 0; i < lengths->nparts; i++) total += lengths->parts[i].weight;
+    int32_t i = 0;
+    for (int32_t k = 0; k < lengths->nparts; k++) total += lengths->parts[k].weight;
     const double at = luo_rng_u(rng) * total;
-    for (int32_t i = 0; i < lengths->nparts; i++) {
+    *file = 0;
+    for (; i < lengths->nparts - 1; i++) { /* the last one takes what rounding leaves */
         below += lengths->parts[i].weight;
-        if (at < below) return &lengths->parts[i].lengths;
+        if (at < below) break;
+        *file += lengths->parts[i].lengths.kind == LUO_LENGTH_FILE;
     }
-    return &lengths->parts[lengths->nparts - 1].lengths;
+    return &lengths->parts[i].lengths;
 }
 
-luo_status luo_lengths_draw(const luo_lengths *lengths, luo_length_source *source, int64_t *tokens,
-                            luo_err *err)
+static luo_status draw(const luo_lengths *lengths, int32_t file, luo_length_source *source,
+                       int64_t *tokens, luo_err *err)
 {
     luo_rng *rng = &source->rng;
     switch (lengths->kind) {
@@ -168,14 +173,22 @@ luo_status luo_lengths_draw(const luo_lengths *lengths, luo_length_source *sourc
         *tokens = draw_row(lengths, rng);
         return LUO_OK;
     case LUO_LENGTH_FILE:
-        return draw_given(lengths, source, tokens, err);
+        assert(file < LUO_LENGTH_FILES);
+        return draw_given(lengths, &source->next[file], tokens, err);
     case LUO_LENGTH_MIXTURE:
-        return luo_lengths_draw(draw_part(lengths, rng), source, tokens, err);
     case LUO_LENGTH_KINDS:
         break;
     }
     assert(0);
     return LUO_EBUG;
+}
+
+luo_status luo_lengths_draw(const luo_lengths *lengths, luo_length_source *source, int64_t *tokens,
+                            luo_err *err)
+{
+    int32_t file = 0;
+    if (lengths->kind == LUO_LENGTH_MIXTURE) lengths = draw_part(lengths, &source->rng, &file);
+    return draw(lengths, file, source, tokens, err);
 }
 
 /* ---- batches ---- */

@@ -39,7 +39,8 @@ typedef struct luo_lengths {
     int64_t ngiven; /* file: at least one, taken in their order */
     const int64_t *given;
     int64_t repeat; /* file: how often; 0: without end */
-    int32_t nparts; /* mixture: at least one; parts are no mixtures */
+    int32_t nparts; /* mixture: at least one; parts are no mixtures, and LUO_LENGTH_FILES at most
+                       are files */
     const luo_length_part *parts;
 } luo_lengths;
 
@@ -60,9 +61,10 @@ const char *luo_length_preset_name(int32_t preset);
 bool luo_length_preset(const char *name, int64_t ctx, luo_length_part parts[LUO_PRESET_PARTS],
                        luo_lengths *out);
 
+enum { LUO_LENGTH_FILES = 16 };    /* of one mixture */
 typedef struct luo_length_source { /* where the draws stand */
     luo_rng rng;                   /* stream `lengths` of the seed */
-    int64_t next;                  /* kind file: how many were taken */
+    int64_t next[LUO_LENGTH_FILES]; /* how many were taken of each file */
     int64_t carried; /* a sequence, or the rest of one, that opens the next batch; 0: none */
 } luo_length_source;
 luo_length_source luo_length_source_open(uint64_t seed);
