@@ -85,7 +85,7 @@ static const luo_option plan_options[] = {
     CLUSTER,
     {"out", "FILE", "plan file; with --top also FILE-2.json .. (plan.json)"},
     {"force", NULL, "replace an existing file"},
-    {"top", "N", "best plans: uniform and auto write N (1), malleus ranks N (32)"},
+    {"top", "N", "best plans: uniform, auto, hydraulis write N (1), malleus ranks N (32)"},
     {"stack", "FILE", "stack file or built-in name (luoshu-cuda)"},
     {"global-batch-size", "N", "sequences of a step (64)"},
     {"seq-length", "N", "tokens of a sequence (4096)"},

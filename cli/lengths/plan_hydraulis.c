@@ -48,17 +48,32 @@ static luo_status check_longest(const luo_hydraulis_call *call, luo_err *err)
                        (long long)h->length[h->n - 1], (long long)most);
 }
 
-/* Which plans are written: proposals and mixes in their order. */
-static luo_status write_plans(luo_cli *cli, const luo_hydraulis_call *call, luo_err *err)
+/* The best as one plan for all batches: on batches like those of the steps, or by its proposal. */
+static int32_t best_plan(const luo_hydraulis_call *call)
+{
+    int32_t best = 0;
+    if (call->nsteps > 0) return call->rivals.plan;
+    for (int32_t p = 1; p < call->found.n; p++)
+        if (call->found.ms[p] < call->found.ms[best]) best = p;
+    return best;
+}
+
+/* The best one first, then the others in their order. */
+static luo_status write_plans(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     int64_t top;
     const luo_step_place place = luo_hydraulis_place(call);
     LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
-    for (int32_t p = 0; p < call->found.n && p < top; p++) {
+    call->nwritten = top < call->found.n ? (int32_t)top : call->found.n;
+    call->written = LUO_NEW_N(cli->arena, int32_t, call->nwritten);
+    if (!call->written) return luo_err_nomem(err);
+    for (int32_t k = 0, p = best_plan(call), next = 0; k < call->nwritten; k++, p = next++) {
         luo_plan *plan;
+        call->written[k] = p;
         LUO_TRY(
             luo_step_plan_frame(cli->arena, &place, &call->pool, &call->found.plan[p], &plan, err));
-        LUO_TRY(luo_plan_write(cli, p, plan, err));
+        LUO_TRY(luo_plan_write(cli, k, plan, err));
+        if (next == call->written[0]) next++;
     }
     return LUO_OK;
 }

@@ -44,6 +44,8 @@ typedef struct luo_hydraulis_call {
     luo_candidates found;
     luo_step_opts opts;
     luo_length_rivals rivals;
+    int32_t nwritten; /* plan files: candidates, the best one first */
+    int32_t *written;
     double switch_ms;
     bool judged;
     luo_lengths_learned learned;

@@ -177,6 +177,9 @@ void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
             call->layout.pp);
     print_pool(out, call);
     print_plans(out, call);
+    for (int32_t k = 0; k < call->nwritten; k++)
+        fprintf(out, "%s: plan %d%s\n", luo_plan_file(cli, k), call->written[k],
+                k == 0 ? ", the best of them for all batches alike" : "");
     if (call->nsteps == 0) return;
     print_steps(out, call);
     print_policies(out, call);
@@ -353,6 +356,14 @@ void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call)
     luo_jsonw_close(json);
     json_pool(json, call);
     json_plans(json, call);
+    luo_jsonw_open(json, "written", '[');
+    for (int32_t k = 0; k < call->nwritten; k++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "file", luo_plan_file(cli, k));
+        luo_jsonw_int(json, "plan", call->written[k]);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
     json_steps(json, call);
     json_policies(json, call);
     json_pace(json, call);

@@ -16,7 +16,6 @@ enum {
     GRID_POINTS = 512,
     FEW_DEVICES = 64,
     STEP_OF_MANY = 4,
-    LEAST = 32,
     LENGTHS_MAX = 1 << 28 /* 2 GiB of them */
 };
 
@@ -122,7 +121,6 @@ static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_e
                            "is expected.",
                            (long long)call->in.grid_step, (long long)rule->most, GRID_POINTS);
     rule->splits = way == 1;
-    rule->least = LEAST;
     call->in.sequences = luo_work_most(&cli->work, LUO_WORK_SEQUENCES);
     return LUO_OK;
 }

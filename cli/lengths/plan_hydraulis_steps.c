@@ -153,8 +153,10 @@ static void measure(luo_hydraulis_call *call, luo_hydraulis_step *step)
     }
     luo_pool plain = {0, call->pool.entry}; /* entries without context parallelism come first */
     while (plain.n < call->pool.n && plain.entry[plain.n].cp == 1) plain.n++;
-    step->floor = luo_step_floor_of(&call->pool, call->ndevices, step->length, step->n);
-    step->plain = luo_step_floor_of(&plain, call->ndevices, step->length, step->n);
+    step->floor =
+        luo_step_floor_of(&call->pool, call->ndevices, call->place_rate, step->length, step->n);
+    step->plain =
+        luo_step_floor_of(&plain, call->ndevices, call->place_rate, step->length, step->n);
 }
 
 static luo_status draw(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)

@@ -252,6 +252,19 @@ luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *e
     return LUO_OK;
 }
 
+bool luo_model_tp_divides(const luo_model *model, int32_t tp)
+{
+    const int64_t cut[] = {model->heads,
+                           model->kv_heads,
+                           model->ffn_hidden,
+                           model->vocab,
+                           model->moe.experts ? model->moe.expert_ffn_hidden : 0,
+                           model->moe.experts ? model->moe.shared_ffn_hidden : 0};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
+        if (cut[i] % tp) return false;
+    return true;
+}
+
 double luo_model_flops_per_token(const luo_model *model, int64_t tokens)
 {
     if (model->family == LUO_FAMILY_VGG) return 0;

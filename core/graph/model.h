@@ -158,6 +158,9 @@ static inline bool luo_model_has_router(const luo_model *model)
 bool luo_model_has_experts(const luo_model *model, int64_t layer);
 /* Parameters of the whole network (V-C1, V-C2), tables included. Errors: LUO_EINPUT for vgg. */
 luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err);
+/* Do tp tensor-parallel devices get whole heads, columns and rows of the vocabulary, equally many?
+ */
+bool luo_model_tp_divides(const luo_model *model, int32_t tp);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the
  * attention square counted in full (docs/cost-model.md), for a sequence of `tokens`. Of a model
  * with tables: of one sample. */

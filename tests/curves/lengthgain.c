@@ -66,7 +66,7 @@ static void read_inputs(scene *s, char **arg)
                                   .ndevices = s->cluster->ndevices,
                                   .devices = device,
                                   .lengths = &s->lengths,
-                                  .rule = {.tokens = atoll(arg[4]), .most = ctx, .least = 32},
+                                  .rule = {.tokens = atoll(arg[4]), .most = ctx},
                                   .limit = LIMIT,
                                   .seed = (uint64_t)atoll(arg[6]),
                                   .switch_ms = SWITCH_MS,

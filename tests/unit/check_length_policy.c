@@ -265,13 +265,19 @@ START_TEST(many_devices)
     ck_assert_int_eq(
         luo_dispatch(s.arena, &s.pool, replica, m, s.length, s.n, &opts, assign, &best, NULL),
         LUO_OK);
-    const luo_step_floor floor_ms = luo_step_floor_of(&s.pool, 1024, s.length, s.n);
+    const luo_step_floor floor_ms = luo_step_floor_of(&s.pool, 1024, NULL, s.length, s.n);
     printf("longest first %.2f, with search %.2f, floor %.2f, balanced %.2f\n", fast, best,
            floor_ms.floor_ms, floor_ms.balanced_ms);
     ck_assert_double_eq_tol(fast, 8000.68, 8);
     ck_assert_double_le(best, 7350);
     ck_assert_double_eq_tol(floor_ms.floor_ms, 3750.03, 4);
     ck_assert_double_eq_tol(floor_ms.balanced_ms, 1499.34, 2);
+    double rate[1024]; /* a quarter of them twice as fast, and one twice as slow */
+    for (int i = 0; i < 1024; i++) rate[i] = i < 256 ? 0.5 : i == 1023 ? 2 : 1;
+    const luo_step_floor mixed = luo_step_floor_of(&s.pool, 1024, rate, s.length, s.n);
+    ck_assert_double_eq_tol(mixed.floor_ms, floor_ms.floor_ms / 2, 1e-9);
+    ck_assert_double_eq_tol(mixed.balanced_ms, floor_ms.balanced_ms * 1024 / (2 * 256 + 767 + 0.5),
+                            1e-9);
     luo_arena_free(s.arena);
 }
 END_TEST

@@ -112,7 +112,7 @@ START_TEST(batches_come_again)
     for (int k = 0; k < 8; k++) {
         int64_t sum = 0;
         for (int32_t i = 0; i < d[k].n; i++) sum += d[k].length[i];
-        if (_i == 0) ck_assert_int_eq(sum, 2048);
+        if (_i == 0) ck_assert(sum > 2048 - 8 && sum <= 2048);
         if (_i == 1) ck_assert_int_le(sum, 2048);
         if (_i == 2) ck_assert_int_eq(d[k].n, 30);
         if (k > 0) ck_assert(!alike(d[k], d[k - 1]));
@@ -393,7 +393,7 @@ static void check_rows(int32_t attempts, int64_t most)
             if (most > 0) ck_assert_int_le(sum, most);
         }
         ck_assert_int_eq(tokens, fake.steps[k].tokens);
-        ck_assert_int_eq(tokens, 2048);
+        ck_assert(tokens > 2048 - 8 && tokens <= 2048);
     }
     ck_assert_int_eq(k, attempts);
     ck_assert_int_eq(fake.nsteps, attempts);
@@ -435,7 +435,7 @@ START_TEST(every_sequence_once)
     }
     ck_assert(first == bytes_of_run());
     ck_assert(total == fake.summary.total_s);
-    ck_assert_int_eq(fake.summary.kept_tokens, 4 * 2048);
+    ck_assert(fake.summary.kept_tokens > 4 * (2048 - 8) && fake.summary.kept_tokens <= 4 * 2048);
     ck_assert_int_eq(fake.summary.switches + fake.summary.restarts, 0);
     bool told = false;
     for (int32_t i = 0; i < fake.nassumptions; i++)

@@ -269,12 +269,6 @@ static int32_t widest(const luo_pool_model_in *in)
     return two > node ? two : node;
 }
 
-static bool divides(const luo_model *model, int32_t tp, int32_t pp)
-{
-    return model->heads % tp == 0 && model->kv_heads % tp == 0 && model->ffn_hidden % tp == 0 &&
-           model->layers % pp == 0;
-}
-
 void luo_pool_model_caps(const luo_pool_model_in *in, luo_pool *pool)
 {
     for (int32_t i = 0; i < pool->n; i++) {
@@ -298,7 +292,9 @@ luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_poo
         for (int32_t pp = 1; pp <= pp_most; pp++) {
             luo_pool_entry e = {.tp = tp, .cp = 1, .pp = pp};
             shape x = {in, tp, pp, in->ndevices / (tp * pp), dev, first_groups(in, tp, dev)};
-            if (x.replicas < 1 || x.ngroups < 1 || !divides(in->model, tp, pp)) continue;
+            if (x.replicas < 1 || x.ngroups < 1 || !luo_model_tp_divides(in->model, tp) ||
+                in->model->layers % pp)
+                continue;
             e.cap = luo_pool_room_of(memory_ratio, &x);
             if (e.cap == 0) continue;
             LUO_TRY(luo_pool_fill_costs(slowest_ms, &x, in->ctx, &e, err));

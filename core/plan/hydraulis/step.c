@@ -374,10 +374,15 @@ void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const doubl
     }
 }
 
-luo_step_floor luo_step_floor_of(const luo_pool *pool, int32_t devices, const int64_t *length,
-                                 int32_t n)
+luo_step_floor luo_step_floor_of(const luo_pool *pool, int32_t devices, const double *rate,
+                                 const int64_t *length, int32_t n)
 {
     luo_step_floor out = {0, 0};
+    double speed = 0, fastest = rate ? INFINITY : 1;
+    for (int32_t i = 0; i < devices; i++) {
+        speed += rate ? 1 / rate[i] : 1;
+        if (rate) fastest = fmin(fastest, rate[i]);
+    }
     int64_t longest = 0;
     double alone = INFINITY;
     for (int32_t i = 0; i < n; i++) {
@@ -387,11 +392,11 @@ luo_step_floor luo_step_floor_of(const luo_pool *pool, int32_t devices, const in
             if (pool->entry[k].cap >= length[i])
                 least = fmin(least, luo_pool_devices(&pool->entry[k]) *
                                         luo_pool_cost(&pool->entry[k], length[i]));
-        out.balanced_ms += least / devices;
+        out.balanced_ms += least / speed;
     }
     for (int32_t k = 0; k < pool->n && n > 0; k++)
         if (pool->entry[k].cap >= longest && luo_pool_devices(&pool->entry[k]) <= devices)
             alone = fmin(alone, pool->entry[k].pp * luo_pool_cost(&pool->entry[k], longest));
-    out.floor_ms = n > 0 ? alone : 0;
+    out.floor_ms = n > 0 ? fastest * alone : 0;
     return out;
 }

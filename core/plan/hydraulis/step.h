@@ -50,10 +50,11 @@ luo_status luo_step_event(luo_arena *scratch, const luo_pool *pool, const luo_re
  * include the speeds, is 1. */
 void luo_step_speeds(const luo_pool *pool, const luo_replicas *plan, const double *rate);
 /* No plan of any kind on so many devices takes less: the longest sequence on the entry that is
- * fastest for it, and the work of each sequence where it takes the fewest device milliseconds. */
+ * fastest for it, on the fastest devices, and the work of each sequence where it takes the fewest
+ * device milliseconds, spread over all of them. rate: as of luo_step_speeds. */
 typedef struct luo_step_floor {
     double floor_ms, balanced_ms; /* INFINITY: a sequence fits nowhere */
 } luo_step_floor;
-luo_step_floor luo_step_floor_of(const luo_pool *pool, int32_t devices, const int64_t *length,
-                                 int32_t n);
+luo_step_floor luo_step_floor_of(const luo_pool *pool, int32_t devices, const double *rate,
+                                 const int64_t *length, int32_t n);
 #endif

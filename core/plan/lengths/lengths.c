@@ -47,6 +47,22 @@ int64_t luo_lengths_longest(const luo_lengths *lengths)
     return most;
 }
 
+int64_t luo_lengths_shortest(const luo_lengths *lengths)
+{
+    int64_t least = lengths->kind == LUO_LENGTH_FIXED ? lengths->tokens : lengths->low;
+    if (least == 0) least = INT64_MAX; /* it is a table, or a mixture */
+    for (int32_t i = 0; i < lengths->nrows; i++)
+        if (lengths->rows[i].count > 0 && lengths->rows[i].low < least)
+            least = lengths->rows[i].low;
+    for (int64_t i = 0; i < lengths->ngiven; i++)
+        if (lengths->given[i] < least) least = lengths->given[i];
+    for (int32_t i = 0; i < lengths->nparts; i++) {
+        const int64_t part = luo_lengths_shortest(&lengths->parts[i].lengths);
+        if (part < least) least = part;
+    }
+    return least;
+}
+
 /* ---- presets ---- */
 
 static const struct preset {
@@ -67,7 +83,7 @@ const char *luo_length_preset_name(int32_t preset)
 bool luo_length_preset(const char *name, int64_t ctx, luo_length_part parts[LUO_PRESET_PARTS],
                        luo_lengths *out)
 {
-    enum { LOW = 32 };
+    enum { LOW = LUO_LENGTH_LEAST };
     for (int32_t i = 0; i < LUO_LENGTH_PRESETS; i++) {
         if (strcmp(presets[i].name, name) != 0) continue;
         for (int32_t k = 0; k < LUO_PRESET_PARTS; k++)
@@ -229,16 +245,23 @@ static luo_status take(const luo_lengths *lengths, const luo_batch_rule *rule,
     return LUO_OK;
 }
 
-/* The sequence that a budget of tokens has no room for. */
-static luo_status last_one(const luo_batch_rule *rule, luo_length_source *source, batch *b,
-                           int64_t tokens, luo_err *err)
+static int64_t least_of(const luo_lengths *lengths, const luo_batch_rule *rule)
 {
-    const int64_t room = rule->tokens - b->tokens, least = rule->least > 0 ? rule->least : 1;
+    const int64_t shortest = luo_lengths_shortest(lengths);
+    if (rule->least > 0) return rule->least;
+    return shortest < LUO_LENGTH_LEAST ? shortest : LUO_LENGTH_LEAST;
+}
+
+/* The sequence that a budget of tokens has no room for. */
+static luo_status last_one(const luo_lengths *lengths, const luo_batch_rule *rule,
+                           luo_length_source *source, batch *b, int64_t tokens, luo_err *err)
+{
+    const int64_t room = rule->tokens - b->tokens;
     if (rule->keeps_last && b->n > 0) {
         source->carried += tokens; /* with the rest of it, if it was split */
         return LUO_OK;
     }
-    return room < least ? LUO_OK : add(b, room, err);
+    return room < least_of(lengths, rule) ? LUO_OK : add(b, room, err);
 }
 
 luo_status luo_lengths_batch(luo_arena *arena, const luo_lengths *lengths,
@@ -251,7 +274,7 @@ luo_status luo_lengths_batch(luo_arena *arena, const luo_lengths *lengths,
         int64_t tokens;
         LUO_TRY(take(lengths, rule, source, &tokens, err));
         if (rule->tokens > 0 && tokens > rule->tokens - b.tokens) {
-            LUO_TRY(last_one(rule, source, &b, tokens, err));
+            LUO_TRY(last_one(lengths, rule, source, &b, tokens, err));
             break;
         }
         LUO_TRY(add(&b, tokens, err));

@@ -53,6 +53,9 @@ struct luo_length_part {
 bool luo_lengths_synthetic(const luo_lengths *lengths);
 /* No draw is longer. Cost: O(rows). */
 int64_t luo_lengths_longest(const luo_lengths *lengths);
+/* No draw is shorter. Cost: O(rows). */
+int64_t luo_lengths_shortest(const luo_lengths *lengths);
+enum { LUO_LENGTH_LEAST = 32 }; /* of presets, and of what is cut to fit a batch */
 /* Presets of mixtures, 32 to ctx tokens: "syn-web", made to agree with the one public statement
  * about CommonCrawl (97 % below 8K at 32K context, Hetu v2), and "syn-code", longer. Synthetic.
  * False: no such preset. Owner: static memory but for *out. */
@@ -94,7 +97,8 @@ typedef struct luo_batch_rule {
     bool splits;               /* a longer one becomes several; else it is cut */
     bool keeps_last;           /* budget of tokens: the sequence that does not fit waits for the
                                   next batch; else it is cut to fit */
-    int64_t least;             /* of what is cut to fit: dropped below; 0: 1 */
+    int64_t least;             /* of what is cut to fit: dropped below; 0: 32, or the shortest
+                                  length there is if that is less */
 } luo_batch_rule;
 
 /* The sequences of one step: exactly `sequences`, or until `tokens` are reached.

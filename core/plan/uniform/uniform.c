@@ -253,7 +253,7 @@ static luo_status check_opts(const uniform_search *s)
                            "model `%s` is a %s; planner `uniform` plans "
                            "transformers.",
                            s->model->name, luo_family_desc_of(s->model->family)->name);
-    if (opts->tp && !uniform_heads_divide(s->model, opts->tp))
+    if (opts->tp && !luo_model_tp_divides(s->model, opts->tp))
         return luo_err_set(s->err, LUO_EINPUT,
                            "tensor parallelism of %d does not divide the "
                            "heads, columns or vocabulary of `%s`; another size is needed.",

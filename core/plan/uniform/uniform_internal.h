@@ -109,7 +109,6 @@ double uniform_bound(const uniform_search *s, const uniform_shape *x);
 /* ---- uniform_shapes.c: the grid ---- */
 
 luo_status uniform_list_shapes(uniform_search *s);
-bool uniform_heads_divide(const luo_model *model, int32_t tp);
 
 /* ---- uniform_price.c ---- */
 

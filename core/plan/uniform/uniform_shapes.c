@@ -27,19 +27,6 @@ int luo_plan_uniform_schedules(luo_sched_kind out[LUO_SCHEDS])
     return n;
 }
 
-bool uniform_heads_divide(const luo_model *model, int32_t tp)
-{
-    const int64_t cut[] = {model->heads,
-                           model->kv_heads,
-                           model->ffn_hidden,
-                           model->vocab,
-                           model->moe.experts ? model->moe.expert_ffn_hidden : 0,
-                           model->moe.experts ? model->moe.shared_ffn_hidden : 0};
-    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
-        if (cut[i] % tp) return false;
-    return true;
-}
-
 /* ---- a shape ---- */
 
 static luo_status add(uniform_search *s, uniform_shape x)
@@ -267,7 +254,7 @@ static luo_status of_pool(uniform_search *s, int32_t pool)
     const luo_uniform_opts *opts = s->opts;
     for (int32_t tp = opts->tp ? opts->tp : 1; tp <= s->pool[pool].n; tp *= 2) {
         const bool cut = opts->sequence_parallel && opts->sequence_tokens % tp;
-        if (uniform_heads_divide(s->model, tp) && !cut) {
+        if (luo_model_tp_divides(s->model, tp) && !cut) {
             uniform_make_groups(s, pool, tp);
             const uniform_frame f = {.pool = pool, .tp = tp};
             const int32_t groups = s->ngroups;
