@@ -68,6 +68,25 @@ check "failure: the same losses" near 1e-10 <(curve "$tmp/broken/hydraulis") "$t
 check "resume: run" host rest 0 "$tmp/broken.yaml" --data "$tmp/data.txt" --dtype f64 --trace-steps none --set extent.steps=$((steps + 2)) --resume "$tmp/broken/hydraulis/checkpoints"
 check "resume: goes on" [ "$(column "$tmp/rest/hydraulis/steps.csv" step | head -n 1)" = "$steps" ]
 
+# ---- sequences may be cut: no slower than if they may not be, though the pool thinks so
+cat >"$tmp/cut.yaml" <<END
+schema: luoshu.scenario/1
+name: cut
+seed: 1
+cluster: $S/clusters/tiny8.yaml
+model: $S/models/llama-7b.yaml
+extent: {steps: 2}
+data:
+  batch: {tokens: 4096}
+  lengths: {kind: uniform, low_tokens: 3000, high_tokens: 3001}
+policies:
+  - {name: hydraulis}
+  - {name: hydraulis, label: cut, context_parallel: [2, 4, 8]}
+END
+check "cut: simulated" run cut 0 sim "$tmp/cut.yaml" --plots off --trace-steps none
+no_slower() { awk -v a="$(mean cut cut)" -v b="$(mean cut hydraulis)" 'BEGIN {exit !(a > 0 && a <= 1.01 * b)}'; }
+check "cut: no slower" no_slower
+
 # ---- a step in parts: memory for the long sequences is found on pairs of devices alone, so plans change within it.
 # The lengths are synthetic: those of docs/ change with the prose, and may leave one plan to a step ----
 sed 's/max_sequence_tokens: .*/max_sequence_tokens: 4096/; s/^name: .*/name: tiny-4096/' "$S/models/tiny-llama.yaml" >"$tmp/long.yaml"

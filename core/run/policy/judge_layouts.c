@@ -38,27 +38,38 @@ static void put_first(alike *x, int32_t n, int32_t most)
             }
 }
 
-/* Those that hold the batch, by the pool. */
-static luo_status list_alike(const comparing *c, alike *out, int32_t *n, luo_err *err)
+/* The best by the pool of those that hold the batch, from *n on; cut: those whose replicas cut
+ * sequences, else those that do not. */
+static luo_status list_kind(const comparing *c, bool cut, alike *all, int32_t *n, luo_err *err)
 {
     luo_length_rivals with = *c->rivals;
+    alike *out = all + *n;
     int64_t longest = 0;
-    *n = 0;
+    int32_t found = 0;
     for (int32_t k = 0; k < c->nbatches; k++)
         for (int32_t i = 0; i < c->batch[k].n; i++)
             if (c->batch[k].length[i] > longest) longest = c->batch[k].length[i];
     for (int32_t k = 0; k < with.pool->n; k++) {
         const luo_pool_entry *e = &with.pool->entry[k];
-        if (e->cap < longest || luo_pool_devices(e) > with.devices) continue;
+        if (e->cap < longest || luo_pool_devices(e) > with.devices || (e->cp > 1) != cut) continue;
         with.uniform = k;
         double ms;
         LUO_TRY(luo_length_mean(c->scratch, &with, LUO_LENGTH_POLICY_UNIFORM_BEST, c->batch,
                                 c->nbatches, &ms, err));
-        if (isfinite(ms)) out[(*n)++] = (alike){k, 1e-3 * ms};
+        if (isfinite(ms)) out[found++] = (alike){k, 1e-3 * ms};
     }
-    put_first(out, *n, BY_POOL);
-    while (*n > BY_POOL || (*n > 0 && out[*n - 1].seconds > FAR * out[0].seconds)) --*n;
+    put_first(out, found, BY_POOL);
+    while (found > BY_POOL || (found > 0 && out[found - 1].seconds > FAR * out[0].seconds)) found--;
+    *n += found;
     return LUO_OK;
+}
+
+/* A pool knows little of what cutting sequences costs: both kinds are simulated. */
+static luo_status list_alike(const comparing *c, alike *out, int32_t *n, luo_err *err)
+{
+    *n = 0;
+    LUO_TRY(list_kind(c, false, out, n, err));
+    return list_kind(c, true, out, n, err);
 }
 
 static luo_status simulate_batch(const comparing *c, int32_t entry, int32_t k, double *seconds,
