@@ -288,6 +288,13 @@ luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_poo
     int32_t *dev = LUO_NEW_N(arena, int32_t, in->ndevices);
     luo_pool pool = {0, LUO_NEW_N(arena, luo_pool_entry, 32 * 32)};
     if (!dev || !pool.entry) return luo_err_nomem(err);
+    if (in->model->moe.experts > 0)
+        return luo_err_set(
+            err, LUO_EINPUT,
+            "model `%s` has experts, which do not go with optimizer state in a layout "
+            "of its own yet, as plans for uneven lengths have it; a model without "
+            "experts is expected.",
+            in->model->name);
     for (int32_t tp = 1; tp <= tp_most; tp *= 2)
         for (int32_t pp = 1; pp <= pp_most; pp++) {
             luo_pool_entry e = {.tp = tp, .cp = 1, .pp = pp};

@@ -32,7 +32,7 @@ static luo_status check_parts(luo_run *run, luo_err *err)
     if (!(run->backend.table->caps & LUO_CAP_PARTS))
         return luo_err_set(err, LUO_EINPUT,
                            "policy `%s` runs a step in parts, one plan after another, which "
-                           "backend `%s` does not; backends `sim` and `host` do.",
+                           "backend `%s` does not.",
                            run->job.spec->name, run->backend.table->name);
     if (run->job.opts->trace.kind == LUO_TRACE_NONE || !run->job.sink->ops) return LUO_OK;
     return luo_run_warn(run, err, "steps of policy `%s` that run several plans are not traced",
