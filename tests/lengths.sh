@@ -132,5 +132,9 @@ stall() { grep -o '"plan_s": [0-9.]*' "$tmp/$1/hydraulis/summary.json" | awk '{p
 slow() { run "$1" 0 sim "$tmp/documents.yaml" --plots off --trace-steps none --policies hydraulis --set policies[0].planner_s=2 --set policies[0].workers="$2" --set extent.steps=8; }
 check "planning: one worker" slow one 1
 check "planning: eight workers" slow eight 8
+sed 's/^policies:/events: [{id: slow, kind: straggler, target: "device:5", slowdown: 2.5, at_step: 4}]\n&/' "$tmp/documents.yaml" >"$tmp/slowed.yaml"
+check "planning: a device becomes slow" run slowed 0 sim "$tmp/slowed.yaml" --plots off --trace-steps none --policies pack_dynamic --set policies[1].planner_s=2 --set policies[1].workers=8 --set extent.steps=12
+once() { column "$tmp/slowed/pack_dynamic/timeline.csv" kind step | awk '$1 == "plan" {n[$2]++} END {for (k in n) {all++; if (n[k] > 1) bad = 1} exit bad || all < 2}'; }
+check "planning: it is planned for once" once
 check "planning: more workers, less waiting" calc "$(stall one) > 4 && $(stall eight) < 0.5 * $(stall one)"
 finish

@@ -41,6 +41,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
     if (now->trigger & LUO_TRIGGER_FAIL) return plan_anew(now, LUO_RESTART, out, err);
     if (now->trigger & LUO_TRIGGER_JOIN) return plan_anew(now, LUO_SWITCH, out, err);
+    out->known = true; /* it takes time where it is planned: luo_run_lengths_boundary */
     snprintf(out->why, sizeof out->why, "the next batch is dealt by the speeds of now");
     return LUO_OK;
 }
