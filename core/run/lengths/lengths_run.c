@@ -39,6 +39,24 @@ static luo_status check_parts(luo_run *run, luo_err *err)
                         run->job.spec->name);
 }
 
+static luo_status warn_of_cuts(luo_run *run, int64_t ctx, luo_err *err)
+{
+    const luo_lengths *lengths = run->job.scenario->lengths;
+    const int64_t longest = luo_lengths_longest(lengths);
+    const luo_length_beyond beyond = luo_lengths_beyond(lengths, ctx);
+    if (longest <= ctx) return LUO_OK;
+    if (beyond.longer <= 0 || lengths->kind == LUO_LENGTH_MIXTURE)
+        return luo_run_warn(run, err,
+                            "sequences of up to %lld tokens are cut to the %lld that model `%s` "
+                            "takes",
+                            (long long)longest, (long long)ctx, run->job.scenario->model->name);
+    return luo_run_warn(run, err,
+                        "sequences of up to %lld tokens are cut to the %lld that model `%s` takes: "
+                        "%.1f %% of them, and %.1f %% of all tokens",
+                        (long long)longest, (long long)ctx, run->job.scenario->model->name,
+                        100 * beyond.longer / beyond.sequences, 100 * beyond.over / beyond.tokens);
+}
+
 static luo_length_setup_in setup_in(const luo_run *run, int64_t ctx)
 {
     const luo_scenario *sc = run->job.scenario;
@@ -570,6 +588,7 @@ luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
     if (!sc->lengths) return check_batch(run, 0, err);
     const int64_t ctx = luo_batches_context(sc);
     LUO_TRY(check_batch(run, ctx, err));
+    LUO_TRY(warn_of_cuts(run, ctx, err));
     x->in = setup_in(run, ctx);
     luo_batches_open(sc->lengths, &x->in.rule, x->in.limit, sc->seed, &x->batches);
     LUO_TRY(luo_planning_open(run->arena, spec->planner_measured ? 0 : run->job.cost.planner_s,
