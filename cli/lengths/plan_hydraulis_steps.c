@@ -57,8 +57,15 @@ static luo_status judge_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *
     if (!scratch) return luo_err_nomem(err);
     for (int32_t k = 0; k < n; k++)
         batch[k] = (luo_length_sample){call->step[k].length, call->step[k].n};
-    const luo_status st = luo_judge_layouts(cli->arena, scratch, &judge, &call->rivals, &place,
-                                            batch, n, call->rate, &best, err);
+    static const luo_length_policy rivals[] = {
+        LUO_LENGTH_POLICY_PACK_DYNAMIC, LUO_LENGTH_POLICY_UNIFORM_BEST, LUO_LENGTH_POLICY_ONE_PLAN};
+    luo_status st = LUO_OK;
+    for (size_t r = 0; r < sizeof rivals / sizeof *rivals && st == LUO_OK; r++)
+        st = luo_judge_rival(scratch, &judge, rivals[r], &place, batch, n, call->rate,
+                             &call->rivals, err);
+    if (st == LUO_OK)
+        st = luo_judge_layouts(cli->arena, scratch, &judge, &call->rivals, &place, batch, n,
+                               call->rate, &best, err);
     luo_arena_free(scratch);
     if (st != LUO_OK) return st;
     call->layout = best.layout;

@@ -62,8 +62,8 @@ luo_status luo_length_mean(luo_arena *scratch, const luo_length_rivals *rivals,
                            luo_length_policy policy, const luo_length_sample *samples, int32_t n,
                            double *mean, luo_err *err);
 
-/* The buckets with the least sum of spans and changes of strategy; *ms: that sum. A bucket's
- * replicas fill the devices. Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena. */
+/* The buckets with the least sum of spans and changes of strategy; *ms: that sum. A bucket
+ * has as many replicas as the devices allow. Errors: LUO_EINFEASIBLE; LUO_ENOMEM. Owner: arena. */
 luo_status luo_length_buckets(luo_arena *arena, const luo_pool *pool, int32_t devices,
                               const luo_histogram *histogram, const luo_propose_grid *grid,
                               double switch_ms, luo_length_bucket **out, int32_t *n, double *ms,

@@ -91,27 +91,38 @@ static bool knows_rates(const luo_run *run)
     return run->job.spec->lengths.stragglers != LUO_STRAGGLERS_NONE;
 }
 
-/* On the batches that come next and the devices as they are thought to be. */
-static luo_status judge_layouts(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
-                                const double *place, luo_length_choice *x, luo_err *err)
+/* What is judged before the first step: on the batches that come next, and the devices as they are
+ * thought to be. */
+typedef struct trial {
+    luo_length_sample batch[LUO_JUDGE_BATCHES];
+    double *rate; /* per device of the cluster */
+} trial;
+
+static luo_status open_trial(luo_run *run, const luo_length_setup_in *in, const double *place,
+                             trial *out, luo_err *err)
 {
     luo_arena *scratch = run->lengths->step_arena;
     const int32_t ndevices = run->job.scenario->cluster->ndevices;
-    double *rate = LUO_NEW_N(scratch, double, ndevices);
-    luo_judged_layout best;
-    luo_length_sample batch[LUO_JUDGE_BATCHES];
-    if (!rate) return luo_err_nomem(err);
-    luo_length_setup_rates(&x->setup, place);
-    for (int32_t d = 0; d < ndevices; d++) rate[d] = 1;
-    for (int32_t i = 0; i < in->ndevices; i++) rate[in->devices[i]] = place[i];
+    out->rate = LUO_NEW_N(scratch, double, ndevices);
+    if (!out->rate) return luo_err_nomem(err);
+    for (int32_t d = 0; d < ndevices; d++) out->rate[d] = 1;
+    for (int32_t i = 0; i < in->ndevices; i++) out->rate[in->devices[i]] = place[i];
     for (int32_t k = 0; k < LUO_JUDGE_BATCHES; k++) {
         int64_t *length;
         LUO_TRY(luo_batches_draw(scratch, &run->lengths->batches, run->clock.step + k, 0, &length,
-                                 &batch[k].n, err));
-        batch[k].length = length;
+                                 &out->batch[k].n, err));
+        out->batch[k].length = length;
     }
-    LUO_TRY(luo_judge_layouts(arena, scratch, &run->decision.judge, &x->setup.rivals,
-                              &x->setup.place, batch, LUO_JUDGE_BATCHES, rate, &best, err));
+    return LUO_OK;
+}
+
+static luo_status judge_layouts(luo_run *run, luo_arena *arena, const trial *t,
+                                luo_length_choice *x, luo_err *err)
+{
+    luo_judged_layout best;
+    LUO_TRY(luo_judge_layouts(arena, run->lengths->step_arena, &run->decision.judge,
+                              &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
+                              t->rate, &best, err));
     x->setup.layout = best.layout;
     x->setup.place.layout_devices = best.devices;
     x->setup.moved_ms = best.moved_ms;
@@ -120,15 +131,30 @@ static luo_status judge_layouts(luo_run *run, luo_arena *arena, const luo_length
     return LUO_OK;
 }
 
-/* Where plans are simulated, so are layouts of optimizer state. */
-static luo_status choose_layout(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
-                                const double *place, luo_length_choice *x, luo_err *err)
+static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
+                               const double *place, luo_length_choice *x, luo_err *err)
 {
-    if (run->job.policy->rule != LUO_LENGTH_POLICY_HYDRAULIS || !luo_run_judges(run))
-        return luo_lengths_learn_open(arena, &x->setup.pool, &x->setup.found, x->setup.moved_ms,
-                                      &x->learned, err);
+    const luo_length_policy policy = run->job.policy->rule;
+    const bool ours = policy == LUO_LENGTH_POLICY_HYDRAULIS;
+    trial t;
+    luo_length_setup_rates(&x->setup, place);
+    LUO_TRY(open_trial(run, in, place, &t, err));
+    /* ours has the plan of one_plan among its own */
+    LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge,
+                            ours ? LUO_LENGTH_POLICY_ONE_PLAN : policy, &x->setup.place, t.batch,
+                            LUO_JUDGE_BATCHES, t.rate, &x->setup.rivals, err));
+    return ours ? judge_layouts(run, arena, &t, x, err) : LUO_OK;
+}
+
+/* Where plans are simulated, so is what is chosen once for all steps. */
+static luo_status choose_once(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
+                              const double *place, luo_length_choice *x, luo_err *err)
+{
+    LUO_TRY(luo_lengths_learn_open(arena, &x->setup.pool, &x->setup.found, x->setup.moved_ms,
+                                   &x->learned, err));
+    if (!luo_run_judges(run)) return LUO_OK;
     const size_t mark = luo_arena_mark(run->lengths->step_arena);
-    const luo_status st = judge_layouts(run, arena, in, place, x, err);
+    const luo_status st = judge_choice(run, arena, in, place, x, err);
     luo_arena_reset(run->lengths->step_arena, mark);
     return st;
 }
@@ -152,7 +178,7 @@ static luo_status make_choice(luo_run *run, luo_arena *arena, luo_length_setup_i
     if (in->ndevices == 0)
         return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
     LUO_TRY(luo_length_setup_make(arena, in, &x->setup, err));
-    return choose_layout(run, arena, in, *place, x, err);
+    return choose_once(run, arena, in, *place, x, err);
 }
 
 /* All that is chosen once for the devices with a finite rate; *run->lengths changes only if that

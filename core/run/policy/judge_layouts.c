@@ -9,54 +9,87 @@
 enum { BY_POOL = 6, BY_STEP = 2 };
 static const double FAR = 1.15; /* by the pool: equal replicas that are not simulated */
 
-typedef struct alike { /* equal replicas of an entry */
-    int32_t entry;
+typedef struct option { /* equal replicas of an entry, or a candidate */
+    int32_t at;
     double seconds;
-} alike;
+} option;
 
 typedef struct comparing {
     luo_arena *arena, *scratch;
     const luo_judge *judge;
     const luo_length_rivals *rivals;
     const luo_step_place *place;
+    luo_length_policy policy; /* whose options they are */
+    int64_t longest;          /* that an option has to hold */
     const luo_length_sample *batch;
     int32_t nbatches;
     const double *rate;
 } comparing;
 
-/* ---- equal replicas ---- */
+/* ---- options of a policy ---- */
+
+/* NULL: it has none. */
+static int32_t *choice_of(luo_length_rivals *rivals, luo_length_policy policy)
+{
+    switch (policy) {
+    case LUO_LENGTH_POLICY_PADDING:
+    case LUO_LENGTH_POLICY_PACK_STATIC:
+    case LUO_LENGTH_POLICY_PACK_DYNAMIC:
+        return &rivals->alike;
+    case LUO_LENGTH_POLICY_UNIFORM_BEST:
+        return &rivals->uniform;
+    case LUO_LENGTH_POLICY_ONE_PLAN:
+        return &rivals->plan;
+    case LUO_LENGTH_POLICY_HOTSPA:
+    case LUO_LENGTH_POLICY_HYDRAULIS:
+    case LUO_LENGTH_POLICIES:
+        break;
+    }
+    return NULL;
+}
+
+static int32_t count_options(const comparing *c)
+{
+    return c->policy == LUO_LENGTH_POLICY_ONE_PLAN ? c->rivals->candidates->n : c->rivals->pool->n;
+}
+
+/* cut: the option cuts sequences. */
+static bool holds(const comparing *c, int32_t at, bool cut)
+{
+    const luo_pool_entry *entry = c->rivals->pool->entry;
+    if (c->policy != LUO_LENGTH_POLICY_ONE_PLAN)
+        return entry[at].cap >= c->longest && luo_pool_devices(&entry[at]) <= c->rivals->devices &&
+               (entry[at].cp > 1) == cut;
+    const luo_replicas *plan = &c->rivals->candidates->plan[at];
+    bool any = false;
+    for (int32_t r = 0; r < plan->n; r++) any |= entry[plan->replica[r].entry].cp > 1;
+    return c->rivals->candidates->longest[at] >= c->longest && any == cut;
+}
 
 /* Of n, the first `most` in rising order come first. */
-static void put_first(alike *x, int32_t n, int32_t most)
+static void put_first(option *x, int32_t n, int32_t most)
 {
     for (int32_t i = 0; i < n && i < most; i++)
         for (int32_t k = i + 1; k < n; k++)
             if (x[k].seconds < x[i].seconds) {
-                const alike other = x[i];
+                const option other = x[i];
                 x[i] = x[k];
                 x[k] = other;
             }
 }
 
-/* The best by the pool of those that hold the batch, from *n on; cut: those whose replicas cut
- * sequences, else those that do not. */
-static luo_status list_kind(const comparing *c, bool cut, alike *all, int32_t *n, luo_err *err)
+/* The best by the pool, from *n on. */
+static luo_status list_kind(const comparing *c, bool cut, option *all, int32_t *n, luo_err *err)
 {
     luo_length_rivals with = *c->rivals;
-    alike *out = all + *n;
-    int64_t longest = 0;
+    option *out = all + *n;
     int32_t found = 0;
-    for (int32_t k = 0; k < c->nbatches; k++)
-        for (int32_t i = 0; i < c->batch[k].n; i++)
-            if (c->batch[k].length[i] > longest) longest = c->batch[k].length[i];
-    for (int32_t k = 0; k < with.pool->n; k++) {
-        const luo_pool_entry *e = &with.pool->entry[k];
-        if (e->cap < longest || luo_pool_devices(e) > with.devices || (e->cp > 1) != cut) continue;
-        with.uniform = k;
+    for (int32_t k = 0; k < count_options(c); k++) {
         double ms;
-        LUO_TRY(luo_length_mean(c->scratch, &with, LUO_LENGTH_POLICY_UNIFORM_BEST, c->batch,
-                                c->nbatches, &ms, err));
-        if (isfinite(ms)) out[found++] = (alike){k, 1e-3 * ms};
+        if (!holds(c, k, cut)) continue;
+        *choice_of(&with, c->policy) = k;
+        LUO_TRY(luo_length_mean(c->scratch, &with, c->policy, c->batch, c->nbatches, &ms, err));
+        if (isfinite(ms)) out[found++] = (option){k, 1e-3 * ms};
     }
     put_first(out, found, BY_POOL);
     while (found > BY_POOL || (found > 0 && out[found - 1].seconds > FAR * out[0].seconds)) found--;
@@ -64,39 +97,69 @@ static luo_status list_kind(const comparing *c, bool cut, alike *all, int32_t *n
     return LUO_OK;
 }
 
-/* A pool knows little of what cutting sequences costs: both kinds are simulated. */
-static luo_status list_alike(const comparing *c, alike *out, int32_t *n, luo_err *err)
-{
-    *n = 0;
-    LUO_TRY(list_kind(c, false, out, n, err));
-    return list_kind(c, true, out, n, err);
-}
-
-static luo_status simulate_batch(const comparing *c, int32_t entry, int32_t k, double *seconds,
+static luo_status simulate_batch(const comparing *c, int32_t at, int32_t k, double *seconds,
                                  luo_err *err)
 {
     luo_length_rivals with = *c->rivals;
     luo_length_plans plans;
     luo_judgement judged = {.seconds = INFINITY};
     luo_err why = {0};
-    with.uniform = entry;
-    luo_status st = luo_length_plan(c->scratch, &with, c->place, LUO_LENGTH_POLICY_UNIFORM_BEST, -1,
-                                    c->batch[k].length, c->batch[k].n, &plans, &why);
+    *choice_of(&with, c->policy) = at;
+    luo_status st = luo_length_plan(c->scratch, &with, c->place, c->policy, -1, c->batch[k].length,
+                                    c->batch[k].n, &plans, &why);
     if (st == LUO_OK)
         st = luo_judge_plan(c->judge, plans.part[0].plan, c->place->ctx, c->rate, &judged, &why);
     *seconds = judged.seconds;
     return st == LUO_OK || st == LUO_EINFEASIBLE ? LUO_OK : luo_err_set(err, st, "%s", why.text);
 }
 
-static luo_status simulate_alike(const comparing *c, alike *x, luo_err *err)
+static luo_status simulate(const comparing *c, option *x, luo_err *err)
 {
     x->seconds = 0;
     for (int32_t k = 0; k < c->nbatches; k++) {
         double seconds;
-        LUO_TRY(simulate_batch(c, x->entry, k, &seconds, err));
+        LUO_TRY(simulate_batch(c, x->at, k, &seconds, err));
         x->seconds += seconds / c->nbatches;
     }
     return LUO_OK;
+}
+
+/* The first BY_STEP are the fastest. A pool knows little of what cutting sequences costs: options
+ * of both kinds are simulated. Owner: scratch. */
+static luo_status rank_options(const comparing *c, option **out, int32_t *n, luo_err *err)
+{
+    *n = 0;
+    *out = LUO_NEW_N(c->scratch, option, count_options(c));
+    if (!*out) return luo_err_nomem(err);
+    LUO_TRY(list_kind(c, false, *out, n, err));
+    LUO_TRY(list_kind(c, true, *out, n, err));
+    for (int32_t i = 0; i < *n; i++) LUO_TRY(simulate(c, &(*out)[i], err));
+    put_first(*out, *n, BY_STEP);
+    return LUO_OK;
+}
+
+luo_status luo_judge_rival(luo_arena *scratch, const luo_judge *judge, luo_length_policy policy,
+                           const luo_step_place *place, const luo_length_sample *batch,
+                           int32_t nbatches, const double *rate, luo_length_rivals *rivals,
+                           luo_err *err)
+{
+    const comparing c = {.scratch = scratch,
+                         .judge = judge,
+                         .rivals = rivals,
+                         .place = place,
+                         .policy = policy,
+                         .longest = rivals->ctx,
+                         .batch = batch,
+                         .nbatches = nbatches,
+                         .rate = rate};
+    int32_t *choice = choice_of(rivals, policy), n;
+    const size_t mark = luo_arena_mark(scratch);
+    option *x;
+    if (!choice) return LUO_OK;
+    const luo_status st = rank_options(&c, &x, &n, err);
+    if (st == LUO_OK && n > 0 && isfinite(x[0].seconds)) *choice = x[0].at;
+    luo_arena_reset(scratch, mark);
+    return st;
 }
 
 /* ---- layouts ---- */
@@ -141,16 +204,13 @@ static luo_status try_layout(const comparing *c, int32_t entry, luo_judged_layou
 
 static luo_status compare(const comparing *c, luo_judged_layout *best, luo_err *err)
 {
-    alike *equal = LUO_NEW_N(c->scratch, alike, c->rivals->pool->n);
+    option *equal;
     int32_t n;
-    if (!equal) return luo_err_nomem(err);
-    LUO_TRY(list_alike(c, equal, &n, err));
-    for (int32_t i = 0; i < n; i++) LUO_TRY(simulate_alike(c, &equal[i], err));
-    put_first(equal, n, BY_STEP);
+    LUO_TRY(rank_options(c, &equal, &n, err));
     LUO_TRY(try_layout(c, -1, best, err));
     for (int32_t i = 0; i < n && i < BY_STEP; i++) {
         luo_judged_layout x;
-        LUO_TRY(try_layout(c, equal[i].entry, &x, err));
+        LUO_TRY(try_layout(c, equal[i].at, &x, err));
         if (x.seconds <= best->seconds) *best = x;
     }
     return LUO_OK;
@@ -161,7 +221,11 @@ luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_jud
                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
                              luo_judged_layout *out, luo_err *err)
 {
-    const comparing c = {arena, scratch, judge, rivals, place, batch, nbatches, rate};
+    comparing c = {arena, scratch, judge,    rivals, place, LUO_LENGTH_POLICY_UNIFORM_BEST,
+                   0,     batch,   nbatches, rate};
+    for (int32_t k = 0; k < nbatches; k++)
+        for (int32_t i = 0; i < batch[k].n; i++)
+            if (batch[k].length[i] > c.longest) c.longest = batch[k].length[i];
     const size_t mark = luo_arena_mark(scratch);
     const luo_status st = compare(&c, out, err);
     luo_arena_reset(scratch, mark);

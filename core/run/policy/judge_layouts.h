@@ -23,5 +23,14 @@ luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_jud
                              const luo_length_rivals *rivals, const luo_step_place *place,
                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
                              luo_judged_layout *out, luo_err *err);
+/* What a policy has for all batches (padding, pack_static, pack_dynamic, uniform_best: equal
+ * replicas; one_plan: a plan), chosen by the simulated step as well, so that rivals have their
+ * best: of the best few by the pool that hold the context the fastest one. *rivals keeps what it
+ * has where none can be simulated, and for other policies. Errors: LUO_ENOMEM, LUO_ECANCELED,
+ * LUO_EBACKEND. Cost: for each batch up to 12 simulated steps. */
+luo_status luo_judge_rival(luo_arena *scratch, const luo_judge *judge, luo_length_policy policy,
+                           const luo_step_place *place, const luo_length_sample *batch,
+                           int32_t nbatches, const double *rate, luo_length_rivals *rivals,
+                           luo_err *err);
 enum { LUO_JUDGE_BATCHES = 2 }; /* that callers who have more give */
 #endif
