@@ -7,6 +7,7 @@
 #include "core/plan/hydraulis/pool_split.h"
 #include "core/plan/length_policies/length_slow.h"
 #include "core/plan/lengths/lengths.h"
+#include "core/plan/planners.h"
 #include "tests/check_main.h"
 #include "tests/cost_fixture.h"
 #include "tests/prop/prop.h"
@@ -268,5 +269,29 @@ START_TEST(cut_is_faster)
     luo_arena_free(f.arena);
 }
 END_TEST
-LUO_SUITE("plan.slow", LUO_T_N(stages, LUO_ROWS(cuts)), LUO_T(layers_are_the_best),
-          LUO_T(cut_is_faster))
+/* J4, J5: the slowest stage beside one of equal layers, where layers follow the speeds. */
+START_TEST(layers_by_speed)
+{
+    static const struct {
+        double y[4], slowest, mu;
+        int64_t layers;
+    } rows[] = {{{2, 1, 1, 1}, 10, 1.25, 32}, {{2.57, 1, 1, 1}, 18, 1.2, 60}};
+    for (int i = 0; i < LUO_ROWS(rows); i++) {
+        int64_t at[4], all = 0;
+        double o = 0;
+        ck_assert_int_eq(
+            luo_plan_minmax(4, rows[i].y, NULL, rows[i].layers, NULL, NULL, at, NULL, NULL),
+            LUO_OK);
+        for (int s = 0; s < 4; s++) {
+            o = fmax(o, rows[i].y[s] * (double)at[s]);
+            all += at[s];
+        }
+        ck_assert_int_eq(all, rows[i].layers);
+        ck_assert_double_eq_tol(o, rows[i].slowest, 1e-12);
+        ck_assert_double_eq_tol(o / ((double)rows[i].layers / 4), rows[i].mu, 1e-12);
+    }
+}
+END_TEST
+
+LUO_SUITE("plan.slow", LUO_T_N(stages, LUO_ROWS(cuts)), LUO_T(layers_by_speed),
+          LUO_T(layers_are_the_best), LUO_T(cut_is_faster))
