@@ -118,8 +118,10 @@ link() { # PROGRAM OUT LIBRARIES [objects and flags before the archives]
     line=${line/ $build\/lib/ ${*:4} $build\/lib}
     ${line//$build\/lib/$3\/lib} -o "$2" 2>>"$work/log"
 }
+# What a mutant has started may hang in a group of its own, which timeout does not end: all of it ends with its namespace.
+alone=(); [ $MUTATE_INSIDE = open ] || alone=(unshare -pf --kill-child)
 limited() { # SECONDS COMMAND..: neither more memory nor larger files than any test needs
-    (ulimit -f 2000000; exec timeout -k 5 "$@") </dev/null >/dev/null 2>&1
+    (ulimit -f 2000000; exec timeout -k 5 "$1" "${alone[@]}" "${@:2}") </dev/null >/dev/null 2>&1
 }
 run_test() { # FOLDER NAME SECONDS: of programs linked there
     local B=$1 name=$2
