@@ -81,7 +81,7 @@ check "stopped: one sentence" one_sentence stopped
 check "no workers" toys no 2 --sync bsp
 check "no workers: says" says no '`--ranks` is missing; give the number of workers.'
 check "servers without use" toys no 2 --sync preduce --ranks 2 --servers 1
-check "servers without use: says" says no '`--servers` is no option of `--sync preduce`; leave it out.'
+check "servers without use: says" says no '`--servers` is no option of `--sync preduce`; it is of `bsp`, `ssp` or `asp`, leave it out.'
 check "ssp without bound" toys no 2 --sync ssp --ranks 2
 check "embed of another toy" toys no 2 --embed het --toy mlp --ranks 2 --cache-rows 3
 check "embed of another toy: says" says no '`--toy mlp` has no embeddings; `wide` is expected with `--embed`.'

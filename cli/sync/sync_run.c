@@ -10,8 +10,9 @@
 #include "cli/sync/sync_write.h"
 #include "core/io/read/read.h"
 #include "core/sync/mixing.h"
+#include "core/sync/mode_keys.h"
 
-enum { WORKERS = 1 << 17 }; /* as many as there may be devices */
+enum { WORKERS = 1 << 17, OPTION = 32 }; /* as many as there may be devices; letters */
 
 const char *const luo_sync_run_options[] = {
     "workers",    "compute-s",   "sync-s",  "straggler", "horizon-s",
@@ -34,24 +35,55 @@ static luo_status required(const luo_args *args, luo_err *err)
     return LUO_OK;
 }
 
+/* The option of a key: `_` is `-`. */
+static const char *option_of(const luo_mode_key *key, char text[OPTION])
+{
+    snprintf(text, OPTION, "%s", key->name);
+    for (char *at = text; *at; at++)
+        if (*at == '_') *at = '-';
+    return text;
+}
+
+static luo_status not_of(const luo_mode_key *key, const char *option, const char *mode,
+                         luo_err *err)
+{
+    luo_str whose = {0};
+    luo_words_choices(&whose, key->mode, luo_mode_key_count(key));
+    const luo_status st = luo_err_set(
+        err, LUO_EUSAGE, "`--%s` is no option of `--sync %s`; it is of %s, leave it out.", option,
+        mode, luo_str_get(&whose));
+    luo_str_free(&whose);
+    return st;
+}
+
 /* Options of one mode alone. */
 luo_status luo_sync_run_mode(const luo_args *args, luo_loop_mode mode, luo_err *err)
 {
-    static const char *const preduce[] = {"wait-s",     "max-group", "guard",
-                                          "pairs",      "adaptive",  "wait-max-s",
-                                          "wait-min-s", "beta",      "request-s"};
-    if (luo_args_has(args, "staleness") != (mode == LUO_LOOP_SSP))
-        return luo_err_set(err, LUO_EUSAGE, "`--staleness` is %s `--sync %s`; %s.",
-                           mode == LUO_LOOP_SSP ? "missing in" : "no option of",
-                           luo_loop_mode_name(mode),
-                           mode == LUO_LOOP_SSP ? "give the iterations that workers may be ahead"
-                                                : "it is of ssp, leave it out");
-    for (size_t i = 0; i < sizeof preduce / sizeof *preduce && mode != LUO_LOOP_PREDUCE; i++)
-        if (luo_args_has(args, preduce[i]))
-            return luo_err_set(
-                err, LUO_EUSAGE,
-                "`--%s` is no option of `--sync %s`; it is of preduce, leave it out.", preduce[i],
-                luo_loop_mode_name(mode));
+    char option[OPTION];
+    const char *word = luo_loop_mode_name(mode);
+    for (int i = 0; i < luo_nmode_keys; i++) {
+        const luo_mode_key *key = &luo_mode_keys[i];
+        if (luo_args_has(args, option_of(key, option)) && !luo_mode_key_is_of(key, word))
+            return not_of(key, option, word, err);
+    }
+    if (mode != LUO_LOOP_SSP || luo_args_has(args, "staleness")) return LUO_OK;
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`--staleness` is missing in `--sync ssp`; give the iterations that workers "
+                       "may be ahead.");
+}
+
+/* Options of adaptive waits. */
+static luo_status check_adaptive(const luo_args *args, bool adaptive, luo_err *err)
+{
+    char option[OPTION];
+    for (int i = 0; i < luo_nmode_keys; i++) {
+        const luo_mode_key *key = &luo_mode_keys[i];
+        if (key->adaptive && !adaptive && luo_args_has(args, option_of(key, option)))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` bounds adaptive waits; add `--adaptive on`, or leave it "
+                               "out.",
+                               option);
+    }
     return LUO_OK;
 }
 
@@ -111,10 +143,7 @@ luo_status luo_sync_run_preduce(const luo_args *args, luo_loop_opts *opts, luo_e
     p->pairs = luo_args_has(args, "pairs");
     if (luo_args_has(args, "adaptive"))
         LUO_TRY(luo_inputs_on_off(args, "adaptive", &p->adaptive, err));
-    if (!p->adaptive && (luo_args_has(args, "wait-max-s") || luo_args_has(args, "wait-min-s")))
-        return luo_err_set(err, LUO_EUSAGE,
-                           "`--wait-max-s` and `--wait-min-s` bound adaptive waits; add "
-                           "`--adaptive on` or leave them out.");
+    LUO_TRY(check_adaptive(args, p->adaptive, err));
     LUO_TRY(luo_args_number(args, "wait-max-s", 0.01, 0, 1e10, &p->wait_max_s, err));
     return luo_args_number(args, "wait-min-s", fmin(1e-5, p->wait_max_s), 0, p->wait_max_s,
                            &p->wait_min_s, err);

@@ -39,3 +39,12 @@ END
 scenario large.json static | sed "s|^model.*|model: $S/models/llama-7b.yaml|" >large.yaml
 "$LUOSHU" check large.yaml; echo "check large: exit $?"
 "$LUOSHU" sim large.yaml --out large --plots off --quiet >/dev/null; echo "sim large: exit $?"
+# Keys of `training` that mean nothing, and waits that go down: at their place.
+training() { # NAME KEYS
+    sed "s|{name: oracle}|{name: static, training: {$2}}|" oracle.yaml >$1.yaml
+    "$LUOSHU" check $1.yaml; echo "check $1: exit $?"
+    "$LUOSHU" sim $1.yaml --out $1 --plots off --quiet >/dev/null; echo "sim $1: exit $?"
+}
+training down 'sync: preduce, adaptive: true, wait_max_s: 0.001, wait_min_s: 0.1'
+training fixed 'sync: preduce, wait_max_s: 0.001, wait_min_s: 0.0001'
+training short 'sync: preduce, adaptive: true, wait_max_s: 1.0e-6'

@@ -9,6 +9,7 @@
 #include "core/io/read/scenario_yaml.h"
 #include "core/run/driver.h"
 #include "core/run/policy/policy.h"
+#include "core/sync/mode_keys.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -281,26 +282,23 @@ void luo_check_planner(luo_doc *doc, const luo_doc_node *map)
 /* A key of another way of training would be ignored. */
 void luo_check_training(luo_doc *doc, const luo_doc_node *map)
 {
-    static const struct {
-        const char *key, *words; /* of the ways that it belongs to */
-    } own[] = {
-        {"staleness", "ssp"},     {"servers", "bsp ssp asp"}, {"server_devices", "bsp ssp asp"},
-        {"max_group", "preduce"}, {"guard", "preduce"},       {"wait_s", "preduce"},
-        {"adaptive", "preduce"},  {"wait_max_s", "preduce"},  {"wait_min_s", "preduce"},
-        {"request_s", "preduce"}};
     const char *sync = text_of(map, "sync");
-    for (int i = 0; i < COUNT(own); i++) {
-        const luo_doc_node *node = luo_doc_get(map, own[i].key);
-        if (node && *sync && !strstr(own[i].words, sync))
+    const bool adaptive = strcmp(text_of(map, "adaptive"), "true") == 0;
+    for (int i = 0; i < luo_nmode_keys; i++) {
+        const luo_mode_key *key = &luo_mode_keys[i];
+        const luo_doc_node *node = luo_doc_get(map, key->name);
+        if (!node || !*sync) continue;
+        if (!luo_mode_key_is_of(key, sync))
             luo_doc_error_key(doc, node, "`%s` is not used with `sync` %.20s; leave it out.",
-                              own[i].key, sync);
+                              key->name, sync);
+        else if (key->adaptive && !adaptive)
+            luo_doc_error_key(doc, node,
+                              "`%s` bounds adaptive waits; add `adaptive: true`, or leave it out.",
+                              key->name);
     }
     if (luo_doc_get(map, "servers") && luo_doc_get(map, "server_devices"))
         luo_doc_error_key(doc, luo_doc_get(map, "servers"),
                           "`server_devices` says how many servers there are; leave `servers` out.");
-    if (luo_doc_get(map, "wait_s") && strcmp(text_of(map, "adaptive"), "true") == 0 &&
-        number_of(luo_doc_get(map, "wait_max_s")) < number_of(luo_doc_get(map, "wait_min_s")))
-        check_order(doc, map, "wait_min_s");
 }
 
 /* ---- the rest ---- */
@@ -396,13 +394,17 @@ void luo_check_checkpoint(luo_doc *doc, const luo_doc_node *map)
 
 void luo_check_expert_load(luo_doc *doc, const luo_doc_node *map)
 {
-    static const char *const other[] = {"file", "exponent"};
+    static const struct {
+        const char *key, *kind; /* that has it alone */
+    } own[] = {{"exponent", "zipf"}, {"file", "trace"}};
     const char *kind = text_of(map, "kind");
-    const bool table = strcmp(kind, "trace") == 0;
-    const luo_doc_node *node = luo_doc_get(map, other[table]);
-    if (node && *kind)
-        luo_doc_error_key(doc, node,
-                          "`%s` does not belong to an `expert_load` of `kind` %s; leave it out.",
-                          node->key, kind);
-    if (table && !luo_doc_get(map, "file")) luo_doc_missing(doc, map, "file");
+    for (int i = 0; i < COUNT(own); i++) {
+        const luo_doc_node *node = luo_doc_get(map, own[i].key);
+        if (node && *kind && strcmp(own[i].kind, kind) != 0)
+            luo_doc_error_key(doc, node,
+                              "`%s` does not belong to an `expert_load` of `kind` %.20s; leave it "
+                              "out.",
+                              node->key, kind);
+    }
+    if (strcmp(kind, "trace") == 0 && !luo_doc_get(map, "file")) luo_doc_missing(doc, map, "file");
 }

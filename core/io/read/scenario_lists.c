@@ -376,6 +376,20 @@ static void check_servers(luo_scenario_reader *reader, const luo_training_spec *
     }
 }
 
+/* What is not given gives way to what is. */
+static void take_waits(luo_scenario_reader *reader, luo_training_spec *spec,
+                       const luo_training_yaml *y, const luo_doc_node *at)
+{
+    const luo_doc_node *node = luo_doc_get(at, "wait_min_s");
+    const double most = y->wait_max_s;
+    spec->wait_max_s = most;
+    spec->wait_min_s = node ? y->wait_min_s : fmin(y->wait_min_s, most);
+    if (y->adaptive && spec->wait_min_s > most)
+        luo_doc_error(&reader->doc, node,
+                      "`wait_min_s` is %g and `wait_max_s` %g; at most as much is expected.",
+                      spec->wait_min_s, most);
+}
+
 static void take_training(luo_training_spec *spec, const luo_training_yaml *y)
 {
     *spec = (luo_training_spec){
@@ -387,9 +401,7 @@ static void take_training(luo_training_spec *spec, const luo_training_yaml *y)
         .guard = (int32_t)y->guard,
         .wait_s = y->wait_s,
         .request_s = y->request_s,
-        .adaptive = y->adaptive,
-        .wait_max_s = y->wait_max_s,
-        .wait_min_s = y->wait_min_s};
+        .adaptive = y->adaptive};
 }
 
 static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
@@ -428,6 +440,7 @@ static void take_policy(luo_scenario_reader *reader, luo_policy_spec *spec,
     take_lengths(reader, &spec->lengths, y, at);
     if (given(at, "training")) {
         take_training(&spec->training, &y->training);
+        take_waits(reader, &spec->training, &y->training, luo_doc_get(at, "training"));
         check_servers(reader, &spec->training, luo_doc_get(at, "training"));
     }
     check_own_plans(reader, y->name, at);
