@@ -77,6 +77,16 @@ check "stopped" strike stopped STOP 2 6 --sync ssp --staleness 1 --toy softreg -
 check "stopped: who waits" says stopped "has waited 1 s for server 0"
 check "stopped: one sentence" one_sentence stopped
 
+# ---- over results of before: they wait until a run is whole ----
+over() { "$L" run --backend host --seed 3 --out "$tmp/bsp" --force "$@" >/dev/null 2>"$tmp/bsp.err"; } # says all
+check "over: lost" eval '! over --sync asp --toy softreg --ranks 3 --servers 2 --iterations 90000 --die 1=0.2'
+check "over: it says where they are" says bsp "the results before these are kept in \`$tmp/bsp/.old\`"
+check "over: lost, and complete" grep -q '"state": "lost"' "$tmp/bsp/summary.json"
+check "over: they are whole" eval 'grep -q "\"state\": \"complete\"" "$tmp/bsp/.old/summary.json" && [ -e "$tmp/bsp/.old/ranks/facts-5.csv" ]'
+check "over: whole" over --sync bsp --toy softreg --ranks 2 --servers 1 --iterations 5
+check "over: they are gone" [ ! -e "$tmp/bsp/.old" ]
+check "over: nothing of more ranks" [ ! -e "$tmp/bsp/ranks/iterations-2.csv" ]
+
 # ---- options ----
 check "no workers" toys no 2 --sync bsp
 check "no workers: says" says no '`--ranks` is missing; give the number of workers.'

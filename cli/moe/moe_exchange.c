@@ -170,7 +170,7 @@ luo_status luo_moe_exchange_run(luo_cli *cli, luo_moe_sim *sim, luo_err *err)
     call c = {.cluster = sim->cluster->name};
     LUO_TRY(luo_alltoall_links_of(&cost, &c.of, err));
     LUO_TRY(read_shape(&cli->args, &c, err));
-    LUO_TRY(luo_sync_write_folder(cli, sim->dir, &sim->set, err));
+    LUO_TRY(luo_folder_take(cli, sim->dir, true, 0, NULL, &sim->set, err));
     LUO_TRY(write_table(cli, sim->dir, &c, err));
     LUO_TRY(luo_sync_write_summary(cli, sim->dir, write_facts, &c, err));
     print_text(cli, sim->dir, &c);

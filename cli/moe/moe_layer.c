@@ -115,7 +115,7 @@ luo_status luo_moe_layers(luo_cli *cli, luo_moe_sim *sim, luo_err *err)
         c.in.exponent = (double)i / PARTS;
         LUO_TRY(luo_moe_layer_of(&c.in, &c.layer[i], err));
     }
-    LUO_TRY(luo_sync_write_folder(cli, sim->dir, &sim->set, err));
+    LUO_TRY(luo_folder_take(cli, sim->dir, true, 0, NULL, &sim->set, err));
     LUO_TRY(write_table(sim->dir, &c, err));
     LUO_TRY(luo_sync_write_summary(cli, sim->dir, write_facts, &c, err));
     print_text(cli, sim->dir, &c);

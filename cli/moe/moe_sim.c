@@ -1,5 +1,6 @@
 #include "cli/moe/moe_sim.h"
 
+#include "cli/folder.h"
 #include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/run/finish.h"
@@ -58,7 +59,8 @@ luo_status luo_moe_run(luo_cli *cli, luo_err *err)
     sim.dir = luo_args_get(&cli->args, "out", kind == LAYER ? "moe-layer" : "moe-exchange");
     luo_status st =
         kind == LAYER ? luo_moe_layers(cli, &sim, err) : luo_moe_exchange_run(cli, &sim, err);
+    const luo_folder_end end = luo_folder_end_of(st); /* without figures it is whole, too */
     if (st == LUO_OK && plots) st = draw(cli, sim.dir);
-    const luo_status closed = luo_set_close(&sim.set, true, st == LUO_OK ? err : NULL);
+    const luo_status closed = luo_folder_give(cli, &sim.set, end, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/folder.h"
 #include "cli/run/finish.h"
 #include "core/base/process.h"
 #include "core/io/compare/compare.h"
@@ -234,11 +235,13 @@ luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
                .code = LUO_NEW_N(cli->arena, int, s->n)};
     if (!f.process || !f.code) return luo_err_nomem(err);
     LUO_TRY(luo_args_int(&cli->args, "jobs", cores > 1 ? cores : 1, 1, 4096, &jobs, err));
-    LUO_TRY(luo_set_open(&set, s->dir, s->force, err));
+    LUO_TRY(luo_folder_take(cli, s->dir, false, s->ninputs, s->inputs, &set, err));
     luo_cli_flush(cli);
     const luo_status st = run_all(&f, jobs);
-    luo_set_close(&set, false, NULL);
-    if (!got_signal) return st;
+    const bool whole = !got_signal && (st == LUO_OK || st == LUO_ENO);
+    const luo_status closed = luo_folder_give(cli, &set, whole ? LUO_FOLDER_WHOLE : LUO_FOLDER_PART,
+                                              st == LUO_OK ? err : NULL);
+    if (!got_signal) return st == LUO_OK ? closed : st;
     luo_cli_flush(cli);
     exit(128 + got_signal);
 }

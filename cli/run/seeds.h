@@ -10,7 +10,9 @@ typedef struct luo_seeds {
     int32_t n;
     const char **seed;
     const char *dir; /* result set of seed k: dir/seedK */
-    bool force, plots;
+    bool plots;
+    int32_t ninputs;
+    const char *const *inputs; /* files that each of them reads */
     /* Runs one seed into a folder; called in a process of its own. */
     luo_status (*run)(luo_cli *cli, const char *seed, const char *dir, luo_err *err);
 } luo_seeds;

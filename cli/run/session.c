@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/folder.h"
 #include "cli/run/child.h"
 #include "cli/run/finish.h"
 #include "cli/run/progress.h"
@@ -205,19 +206,6 @@ static luo_status run_all(luo_cli *cli, workers *f, bool *whole)
     return st;
 }
 
-/* What was replaced goes when there is something whole in its place. */
-static luo_status close_folder(luo_cli *cli, luo_set *set, bool whole)
-{
-    luo_err err = {0};
-    const bool kept = !whole && luo_set_replaced(set);
-    if (kept)
-        luo_cli_note(cli, LUO_NOTE,
-                     "the results before these are kept in `%s/%s` until a run into "
-                     "this folder is whole.",
-                     set->dir, LUO_SET_OLD);
-    return luo_cli_fail(cli, luo_set_close(set, whole, &err), &err);
-}
-
 luo_status luo_session_run(luo_cli *cli, const luo_session *s)
 {
     workers f = {0};
@@ -227,7 +215,8 @@ luo_status luo_session_run(luo_cli *cli, const luo_session *s)
     luo_status st = luo_cli_fail(cli, open_folder(cli, s, set, &err), &err);
     if (st == LUO_OK) st = open_workers(cli, s, &f);
     if (st == LUO_OK) st = run_all(cli, &f, &whole);
-    const luo_status closed = close_folder(cli, set, whole);
+    const luo_folder_end end = whole ? LUO_FOLDER_WHOLE : LUO_FOLDER_PART;
+    const luo_status closed = luo_cli_fail(cli, luo_folder_give(cli, set, end, &err), &err);
     if (st == LUO_OK) st = closed;
     const int sig = got_signal ? got_signal : !f.slot || f.timed_out ? 0 : f.stopped;
     if (f.slot) munmap(f.slot, (size_t)f.n * sizeof *f.slot);

@@ -64,7 +64,8 @@ static luo_status simulate_seeds(luo_cli *cli, luo_err *err)
         luo_arena_printf(cli->arena, "%s-seeds%s", luo_inputs_name(&session), seeds.text);
     if (!name) return luo_err_nomem(err);
     seeds.dir = luo_args_get(&cli->args, "out", name);
-    seeds.force = session.force;
+    seeds.ninputs = session.ninputs;
+    seeds.inputs = session.inputs;
     seeds.plots = session.plots;
     seeds.run = simulate_seed;
     return luo_seeds_run(cli, &seeds, err);

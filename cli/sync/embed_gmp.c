@@ -248,7 +248,7 @@ static luo_status partition(luo_cli *cli, call *c, int i, const char *dir, luo_e
 
 static luo_status simulate(luo_cli *cli, call *c, const char *dir, luo_set *set, luo_err *err)
 {
-    LUO_TRY(luo_sync_write_folder(cli, dir, set, err));
+    LUO_TRY(luo_folder_take(cli, dir, true, 0, NULL, set, err));
     for (int i = 0; i < PARTITIONS; i++) LUO_TRY(partition(cli, c, i, dir, err));
     LUO_TRY(write_partitions(dir, c, err));
     LUO_TRY(write_traffic(dir, c, err));
@@ -266,6 +266,7 @@ luo_status luo_embed_partition(luo_cli *cli, luo_err *err)
     if (!dir) return luo_err_nomem(err);
     luo_cli_flush(cli);
     const luo_status st = simulate(cli, &c, luo_args_get(&cli->args, "out", dir), &set, err);
-    const luo_status closed = luo_set_close(&set, true, st == LUO_OK ? err : NULL);
+    const luo_status closed =
+        luo_folder_give(cli, &set, luo_folder_end_of(st), st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }

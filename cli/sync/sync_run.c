@@ -228,6 +228,7 @@ luo_status luo_sync_run(luo_cli *cli, luo_err *err)
     notes(cli, &c);
     luo_cli_flush(cli);
     const luo_status st = simulate(cli, &c, &write, err);
-    const luo_status closed = luo_sync_write_close(&write, st == LUO_OK ? err : NULL);
+    const luo_status closed =
+        luo_sync_write_close(cli, &write, luo_folder_end_of(st), st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }

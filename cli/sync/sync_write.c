@@ -1,8 +1,6 @@
 #include "cli/sync/sync_write.h"
 
-#include <errno.h>
 #include <math.h>
-#include <unistd.h>
 
 #include "core/base/stats.h"
 #include "core/io/files.h"
@@ -32,45 +30,22 @@ luo_loop_sink luo_sync_write_sink(luo_sync_write *write)
 
 /* ---- the folder ---- */
 
-static luo_status remove_old(luo_cli *cli, const char *dir, luo_err *err)
-{
-    static const char *const files[] = {"iterations.csv", "groups.csv",     "ahead.csv",
-                                        "servers.csv",    "summary.json",   "staleness.csv",
-                                        "partition.csv",  "partitions.csv", "traffic.csv",
-                                        "a2a_sweep.csv",  "moe_layer.csv"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *path = luo_arena_printf(cli->arena, "%s/%s", dir, files[i]);
-        if (!path) return luo_err_nomem(err);
-        if (unlink(path) != 0 && errno != ENOENT) return luo_io_err(err, "remove", path);
-    }
-    return LUO_OK;
-}
-
-luo_status luo_sync_write_folder(luo_cli *cli, const char *dir, luo_set *set, luo_err *err)
-{
-    LUO_TRY(luo_set_open(set, dir, luo_args_has(&cli->args, "force"), err));
-    if (luo_set_old(set))
-        return luo_err_set(err, LUO_EUSAGE,
-                           "`%s` holds the result set of a scenario; give another folder by "
-                           "`--out`.",
-                           dir);
-    return remove_old(cli, dir, err);
-}
-
 luo_status luo_sync_write_open(luo_cli *cli, const char *dir, luo_sync_write *out, luo_err *err)
 {
     out->dir = dir;
-    LUO_TRY(luo_sync_write_folder(cli, dir, &out->set, err));
+    LUO_TRY(luo_folder_take(cli, dir, true, 0, NULL, &out->set, err));
     LUO_TRY(luo_table_open(&out->iterations, dir, luo_table_def_at(LUO_TABLE_ITERATIONS), err));
     return luo_table_open(&out->groups, dir, luo_table_def_at(LUO_TABLE_GROUPS), err);
 }
 
-luo_status luo_sync_write_close(luo_sync_write *write, luo_err *err)
+luo_status luo_sync_write_close(luo_cli *cli, luo_sync_write *write, luo_folder_end end,
+                                luo_err *err)
 {
     luo_status st = luo_table_close(&write->iterations, err);
     const luo_status groups = luo_table_close(&write->groups, st == LUO_OK ? err : NULL);
     if (st == LUO_OK) st = groups;
-    const luo_status set = luo_set_close(&write->set, true, st == LUO_OK ? err : NULL);
+    if (st != LUO_OK) end = luo_folder_end_of(st);
+    const luo_status set = luo_folder_give(cli, &write->set, end, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? set : st;
 }
 
@@ -188,7 +163,7 @@ luo_status luo_sync_write_summary(luo_cli *cli, const char *dir,
     luo_jsonw json = luo_jsonw_start(&text);
     const char *path = luo_arena_printf(cli->arena, "%s/summary.json", dir);
     luo_jsonw_open(&json, NULL, '{');
-    luo_jsonw_text(&json, "schema", "luoshu.sim/1");
+    luo_jsonw_text(&json, "schema", LUO_SET_FLAT_SCHEMA);
     facts_of(&json, ctx);
     luo_jsonw_close(&json);
     const luo_status st = !path || text.failed

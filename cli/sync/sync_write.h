@@ -2,8 +2,8 @@
  * ahead.csv, servers.csv and summary.json, and what it prints. */
 #ifndef LUO_CLI_SYNC_SYNC_WRITE_H
 #define LUO_CLI_SYNC_SYNC_WRITE_H
+#include "cli/folder.h"
 #include "cli/sync/sync_cost.h"
-#include "core/io/result/resultset.h"
 #include "core/io/result/table.h"
 
 typedef struct luo_sync_write {
@@ -15,11 +15,8 @@ typedef struct luo_sync_write {
     const void *more_ctx;
 } luo_sync_write;
 
-/* Takes a folder, and removes what an earlier `sim` without a file left there; luo_set_close gives
- * it back. Errors: as below. */
-luo_status luo_sync_write_folder(luo_cli *cli, const char *dir, luo_set *set, luo_err *err);
-/* The same, and begins the tables of iterations and groups there. Errors: LUO_EUSAGE the
- * folder is another's, or not empty and not --force; LUO_EIO; LUO_ENOMEM. */
+/* Takes the folder and begins the tables of iterations and groups there. Errors: those of
+ * luo_folder_take. */
 luo_status luo_sync_write_open(luo_cli *cli, const char *dir, luo_sync_write *out, luo_err *err);
 /* The rows of a run go there. */
 luo_loop_sink luo_sync_write_sink(luo_sync_write *write);
@@ -34,6 +31,8 @@ luo_status luo_sync_write_servers(const char *dir, const luo_exchange_bytes *b, 
 luo_status luo_sync_write_summary(luo_cli *cli, const char *dir,
                                   void (*facts_of)(luo_jsonw *json, const void *ctx),
                                   const void *ctx, luo_err *err);
-/* Gives everything back; safe on one that is all zero. */
-luo_status luo_sync_write_close(luo_sync_write *write, luo_err *err);
+/* Gives everything back; safe on one that is all zero. end: what came of the run, if its
+ * tables can be written. Errors: LUO_EIO. */
+luo_status luo_sync_write_close(luo_cli *cli, luo_sync_write *write, luo_folder_end end,
+                                luo_err *err);
 #endif

@@ -1,9 +1,7 @@
 #include "cli/sync/toy_run.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/machine.h"
 #include "core/io/files.h"
@@ -63,26 +61,8 @@ typedef struct call {
     luo_sync_write write;
     luo_toy_log log;
     const char *ranks; /* folder of their logs */
+    luo_folder_end end;
 } call;
-
-/* Their folder, without what an earlier run left there. */
-static luo_status make_folder(call *c, luo_err *err)
-{
-    LUO_TRY(luo_file_make_dir(c->ranks, err));
-    DIR *dir = opendir(c->ranks);
-    if (!dir) return luo_io_err(err, "read", c->ranks);
-    luo_status st = LUO_OK;
-    for (struct dirent *e; st == LUO_OK && (e = readdir(dir));) {
-        if (e->d_name[0] == '.') continue;
-        const char *path = luo_arena_printf(c->cli->arena, "%s/%s", c->ranks, e->d_name);
-        if (!path)
-            st = luo_err_nomem(err);
-        else if (unlink(path) != 0)
-            st = luo_io_err(err, "remove", path);
-    }
-    closedir(dir);
-    return st;
-}
 
 /* What a rank ends with is the status it had. */
 static luo_status status_of(int code)
@@ -290,10 +270,11 @@ static luo_status run(call *c, luo_err *err)
     LUO_TRY(luo_sync_write_open(cli, luo_args_get(&cli->args, "out", dir), &c->write, err));
     c->job.dir = c->ranks = luo_arena_printf(cli->arena, "%s/ranks", c->write.dir);
     if (!c->ranks) return luo_err_nomem(err);
-    LUO_TRY(make_folder(c, err));
+    LUO_TRY(luo_file_make_dir(c->ranks, err));
     luo_err why = {0};
     const luo_status ended = train(c, &why);
     LUO_TRY(write_all(c, ended == LUO_OK, err)); /* also of a run that did not end well */
+    c->end = ended == LUO_OK ? LUO_FOLDER_WHOLE : LUO_FOLDER_PART;
     if (ended == LUO_OK) return judge(c, err);
     *err = why;
     return ended;
@@ -304,6 +285,6 @@ static luo_status run_toy(luo_cli *cli, luo_err *err)
     call c = {.cli = cli};
     LUO_TRY(luo_toy_job_read(cli, &c.job, err));
     const luo_status st = run(&c, err);
-    const luo_status closed = luo_sync_write_close(&c.write, st == LUO_OK ? err : NULL);
+    const luo_status closed = luo_sync_write_close(cli, &c.write, c.end, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }

@@ -331,6 +331,206 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* ---- a run without policies: its files lie in the folder itself ---- */
+
+static void flat_file(const char *dir, const char *name, const char *text)
+{
+    char at[512];
+    snprintf(at, sizeof at, "%s/%s", in(dir), name);
+    FILE *f = fopen(at, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+#define FLAT "{\n  \"schema\": \"luoshu.sim/1\",\n"
+#define AHEAD "ahead,iterations\n0,5\n"
+
+static luo_status nothing(void *ctx, const char *dir, luo_err *err)
+{
+    (void)ctx, (void)dir, (void)err;
+    return LUO_OK;
+}
+
+static void take_over(luo_set *set)
+{
+    const luo_set_new how = {.begin = nothing};
+    luo_err err = {0};
+    ck_assert_int_eq(luo_set_open(set, in("o"), true, &err), LUO_OK);
+    ck_assert(luo_set_old(set));
+    ck_assert_msg(luo_set_replace(set, &how, &err) == LUO_OK, "%s", err.text);
+}
+
+/* Whose files they are is told by what is in them, not by their names alone. */
+START_TEST(flat_files)
+{
+    static const struct {
+        const char *name, *text;
+        bool old, in_the_way;
+    } file[] = {
+        {"ahead.csv", AHEAD, true, false},
+        {"ahead.csv", "", true, false}, /* killed at once */
+        {"ahead.csv", "ahead,of\n0,5\n", false, true},
+        {"traffic.csv", "street,cars\n", false, true},
+        {"summary.json", FLAT "}\n", true, false},
+        {"summary.json", "{\"schema\": \"mine/1\"}\n", false, true},
+        {"calibrate.csv", "case,role,measured,predicted,unit,error_ratio,source\n", false, false},
+        {"notes.txt", FLAT, false, false}};
+    for (int i = 0; i < LUO_ROWS(file); i++) {
+        luo_set set;
+        luo_err err = {0};
+        begin();
+        ck_assert_int_eq(mkdir(in("o"), 0777), 0);
+        flat_file("o", file[i].name, file[i].text);
+        ck_assert_int_eq(luo_set_open(&set, in("o"), true, &err), LUO_OK);
+        ck_assert_msg(luo_set_old(&set) == file[i].old, "row %d", i);
+        ck_assert_msg((luo_set_flat(&set, &err) == LUO_EUSAGE) == file[i].in_the_way, "row %d", i);
+        if (file[i].in_the_way)
+            ck_assert_ptr_nonnull(
+                strstr(err.text, "is in the way and no result that --force replaces"));
+        luo_set_close(&set, false, NULL);
+        end();
+    }
+}
+END_TEST
+
+/* A pipe is not read, and the folder of a run has such names for itself. */
+START_TEST(flat_others)
+{
+    luo_set set;
+    luo_err err = {0};
+    begin();
+    ck_assert_int_eq(mkdir(in("o"), 0777), 0);
+    ck_assert_int_eq(mkfifo(in("o/groups.csv"), 0666), 0);
+    ck_assert_int_eq(luo_set_open(&set, in("o"), true, &err), LUO_OK);
+    ck_assert(!luo_set_old(&set));
+    ck_assert_int_eq(luo_set_flat(&set, &err), LUO_EUSAGE);
+    ck_assert_int_eq(unlink(in("o/groups.csv")), 0);
+    ck_assert_int_eq(mkdir(in("o/ranks"), 0777), 0);
+    ck_assert_int_eq(luo_set_flat(&set, &err), LUO_OK); /* killed at once */
+    flat_file("o/ranks", "best.txt", "mine\n");
+    ck_assert(!luo_set_old(&set));
+    ck_assert_int_eq(luo_set_flat(&set, &err), LUO_EUSAGE);
+    flat_file("o/ranks", "facts-0.csv", "name,value\n");
+    ck_assert(luo_set_old(&set));
+    ck_assert_int_eq(luo_set_flat(&set, &err), LUO_OK);
+    flat_file("o", "ahead.csv", AHEAD);
+    flat_file("o", "manifest.json", "{}");
+    ck_assert(!luo_set_old(&set));
+    ck_assert_int_eq(luo_set_flat(&set, &err), LUO_EUSAGE);
+    luo_set_close(&set, false, NULL);
+    end();
+}
+END_TEST
+
+/* Sets of several seeds go as a whole, with the log of one that failed. */
+START_TEST(seeds_go)
+{
+    static const char *const gone[] = {"o/seed1", "o/seed3", "o/seed3.log", "o/pairs.csv"},
+                             *const stay[] = {"o/seeds", "o/seed9", "o/seed9.log", "o/seedling"};
+    luo_set set;
+    begin();
+    ck_assert_int_eq(mkdir(in("o"), 0777), 0);
+    for (int i = 0; i < 4; i++) {
+        if (strchr(gone[i], '.')) continue;
+        ck_assert_int_eq(mkdir(in(gone[i]), 0777), 0);
+        flat_file(gone[i], "compare.csv", "run\n");
+    }
+    for (int i = 0; i < 4; i++)
+        if (!strchr(stay[i], '.')) ck_assert_int_eq(mkdir(in(stay[i]), 0777), 0);
+    flat_file("o", "seed3.log", "why\n");
+    flat_file("o", "seed9.log", "mine\n");
+    flat_file("o", "pairs.csv", "run\n");
+    flat_file("o/seeds", "compare.csv", "run\n");
+    take_over(&set);
+    ck_assert_int_eq(luo_set_close(&set, true, NULL), LUO_OK);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_msg(access(in(gone[i]), F_OK) != 0, "%s", gone[i]);
+        ck_assert_msg(access(in(stay[i]), F_OK) == 0, "%s", stay[i]);
+    }
+    end();
+}
+END_TEST
+
+/* ---- undone ---- */
+
+static void check_before(const char *why)
+{
+    static const char *const are[] = {"o/run-1/manifest.json", "o/run-2/manifest.json",
+                                      "o/compare.csv", "o/notes.txt", "o/.old/run-1/manifest.json"};
+    static const char *const none[] = {"o/ahead.csv", "o/summary.json", "o/plots", "o/.back",
+                                       "o/.lock",     "o/.old/.lock",   "o/run-3"};
+    for (int i = 0; i < LUO_ROWS(are); i++)
+        ck_assert_msg(access(in(are[i]), F_OK) == 0, "%s: %s", why, are[i]);
+    for (int i = 0; i < LUO_ROWS(none); i++)
+        ck_assert_msg(access(in(none[i]), F_OK) != 0, "%s: %s", why, none[i]);
+    ck_assert_int_eq(get("o", "run-1/manifest.json"), 2);
+    ck_assert_int_eq(get("o", ".old/run-1/manifest.json"), 1);
+}
+
+/* A set with another one that waits in it, and then a run that fails; also one that is killed while
+ * it puts things back: what comes next carries on. */
+START_TEST(undone)
+{
+    luo_set set;
+    luo_err err = {0};
+    int k = 2;
+    const luo_set_new how = {.begin = begin_set, .ctx = &k};
+    begin();
+    ck_assert_int_eq(one_set(1, &err), LUO_OK);
+    ck_assert_int_eq(luo_set_open(&set, in("o"), true, &err), LUO_OK);
+    ck_assert_int_eq(luo_set_replace(&set, &how, &err), LUO_OK);
+    ck_assert_int_eq(put(in("o"), "compare.csv", 2), LUO_OK);
+    ck_assert_int_eq(luo_set_close(&set, false, &err), LUO_OK);
+    ck_assert_int_eq(unlink(in("o/.old/.lock")), 0); /* of the process that is gone */
+    flat_file("o", "notes.txt", "mine\n");
+    take_over(&set);
+    flat_file("o", "ahead.csv", AHEAD);
+    flat_file("o", "summary.json", FLAT);
+    ck_assert_int_eq(mkdir(in("o/plots"), 0777), 0);
+    ck_assert_msg(luo_set_undo(&set, &err) == LUO_OK, "%s", err.text);
+    ck_assert_int_eq(luo_set_close(&set, false, &err), LUO_OK);
+    check_before("undone");
+    /* killed: a part is back, the rest is not */
+    char back[128], from[256], to[256];
+    snprintf(back, sizeof back, "%s/o/.back", base);
+    ck_assert_int_eq(mkdir(back, 0777), 0);
+    static const char *const part[] = {"run-2", "compare.csv", ".old"};
+    for (int i = 0; i < LUO_ROWS(part); i++) {
+        snprintf(from, sizeof from, "%s/o/%s", base, part[i]);
+        snprintf(to, sizeof to, "%s/%s", back, part[i]);
+        ck_assert_int_eq(rename(from, to), 0);
+    }
+    ck_assert_int_eq(luo_set_open(&set, in("o"), true, &err), LUO_OK);
+    ck_assert_int_eq(luo_set_close(&set, false, &err), LUO_OK);
+    check_before("killed");
+    end();
+}
+END_TEST
+
+/* Where nothing was before, only what the run wrote goes; the folder too, if it made it. */
+START_TEST(undone_fresh)
+{
+    for (int made = 0; made < 2; made++) {
+        luo_set set;
+        luo_err err = {0};
+        begin();
+        if (!made) {
+            ck_assert_int_eq(mkdir(in("o"), 0777), 0);
+            ck_assert_int_eq(mkdir(in("o/plots"), 0777), 0);
+        }
+        ck_assert_int_eq(luo_set_open(&set, in("o"), true, &err), LUO_OK);
+        flat_file("o", "ahead.csv", AHEAD);
+        ck_assert_int_eq(luo_set_undo(&set, &err), LUO_OK);
+        ck_assert_int_eq(luo_set_close(&set, false, &err), LUO_OK);
+        ck_assert_int_eq(access(in("o/ahead.csv"), F_OK), -1);
+        ck_assert_int_eq(access(in("o/plots"), F_OK), made ? -1 : 0);
+        ck_assert_int_eq(access(in("o"), F_OK), made ? -1 : 0);
+        end();
+    }
+}
+END_TEST
+
 /* A folder of checkpoints that the new run begins with stays where it is; the set before waits
  * until the new one is whole, also over another one that never was. */
 START_TEST(kept_and_waiting)
@@ -362,5 +562,6 @@ START_TEST(kept_and_waiting)
 END_TEST
 
 LUO_SUITE("io.resultset", LUO_T(one_owner), LUO_T_N(lock_files, LUO_ROWS(locks)),
-          LUO_T_N(held_files, LUO_ROWS(held)), LUO_T(refusals),
-          LUO_T(kept_and_waiting), LUO_T(killed_while_replacing))
+          LUO_T_N(held_files, LUO_ROWS(held)), LUO_T(refusals), LUO_T(kept_and_waiting),
+          LUO_T(flat_files), LUO_T(flat_others), LUO_T(seeds_go), LUO_T(undone),
+          LUO_T(undone_fresh), LUO_T(killed_while_replacing))

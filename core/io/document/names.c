@@ -4,8 +4,12 @@
 #include <string.h>
 
 /* A `*` stands for the rest of a name. */
-static const char *const of_set[] = {"compare.csv", "compare.json", "compare_*", "seeds.csv",
-                                     "sweep.csv",   "report.html",  "plots"};
+static const char *const of_set[] = {"compare.csv", "compare.json", "compare_*",   "seeds.csv",
+                                     "pairs.csv",   "sweep.csv",    "report.html", "plots"};
+static const char *const of_flat[] = {"iterations.csv", "groups.csv",     "ahead.csv",
+                                      "servers.csv",    "summary.json",   "staleness.csv",
+                                      "partition.csv",  "partitions.csv", "traffic.csv",
+                                      "a2a_sweep.csv",  "moe_layer.csv",  "ranks"};
 
 static bool fits(const char *name, const char *pattern)
 {
@@ -19,6 +23,13 @@ bool luo_name_of_set(const char *name)
 {
     for (size_t i = 0; i < sizeof of_set / sizeof *of_set; i++)
         if (fits(name, of_set[i])) return true;
+    return false;
+}
+
+bool luo_name_of_flat(const char *name)
+{
+    for (size_t i = 0; i < sizeof of_flat / sizeof *of_flat; i++)
+        if (strcmp(name, of_flat[i]) == 0) return true;
     return false;
 }
 

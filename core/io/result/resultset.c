@@ -11,14 +11,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/io/files.h"
 #include "core/io/document/names.h"
+#include "core/io/files.h"
 #include "core/io/replace.h"
+#include "core/io/result/columns.h"
 
-enum { OPEN_FOLDERS = 16 };
+enum { OPEN_FOLDERS = 16, HEAD = 1024 }; /* HEAD: letters that tell whose a file is */
 
 /* In a folder beside until it is put in place: before that it can go. */
 #define LUO_SET_BEGUN ".begun"
+/* What comes back from LUO_SET_OLD, until all of it is in place. */
+#define LUO_SET_BACK ".back"
 
 /* ---- names ---- */
 
@@ -49,12 +52,8 @@ static bool is_run(const char *dir, const char *name)
 static bool special(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, LUO_LOCK_FILE) == 0 ||
-           strcmp(name, LUO_SET_OLD) == 0 || strcmp(name, LUO_SET_BEGUN) == 0;
-}
-
-static bool of_set(const char *dir, const char *name)
-{
-    return luo_name_of_set(name) || is_run(dir, name);
+           strcmp(name, LUO_SET_OLD) == 0 || strcmp(name, LUO_SET_BEGUN) == 0 ||
+           strcmp(name, LUO_SET_BACK) == 0;
 }
 
 /* The first entry of dir for which fn holds is put into name; false: there is none. */
@@ -78,10 +77,75 @@ static bool any_entry(const char *dir, const char *name, const void *ctx)
     return true;
 }
 
-static bool of_old(const char *dir, const char *name, const void *ctx)
+static bool is_empty(const char *dir)
+{
+    char name[NAME_MAX + 1];
+    return !find(dir, any_entry, NULL, name);
+}
+
+/* What ranks have said: rank 0 always does, unless all were killed at once. */
+static bool is_ranks(const char *dir)
+{
+    return there(dir, "facts-0.csv") || there(dir, "ranks.log") || is_empty(dir);
+}
+
+/* Does the file begin so? NULL, of summary.json: with a schema of ours. */
+static bool begins(const char *dir, const char *name, const char *line)
+{
+    char path[PATH_MAX], head[HEAD + 1];
+    FILE *f = join(path, dir, name) ? fopen(path, "r") : NULL;
+    if (!f) return false;
+    const size_t n = fread(head, 1, HEAD, f);
+    fclose(f);
+    head[n] = 0;
+    if (n == 0) return true; /* killed before it had written any */
+    return line ? strncmp(head, line, strlen(line)) == 0
+                : strstr(head, "\"schema\": \"" LUO_SET_FLAT_SCHEMA "\"") != NULL;
+}
+
+/* Of a run without policies. The folder of a run has such names of its own. */
+static bool is_flat(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (!luo_name_of_flat(name) || there(dir, "manifest.json")) return false;
+    const luo_table_def *def = luo_table_def_find(name);
+    struct stat info;
+    if (!join(path, dir, name) || lstat(path, &info) != 0) return false;
+    if (S_ISDIR(info.st_mode)) return !def && is_ranks(path);
+    if (!S_ISREG(info.st_mode)) return false;
+    if (!def) return begins(dir, name, NULL); /* summary.json */
+    luo_str header = {0};
+    luo_table_def_header(&header, def);
+    const bool ours = !header.failed && begins(dir, name, header.at);
+    luo_str_free(&header);
+    return ours;
+}
+
+static bool of_runs(const char *dir, const char *name, const void *ctx)
 {
     (void)ctx;
     return strcmp(name, "compare.csv") == 0 || is_run(dir, name);
+}
+
+/* The set of one of several seeds, or the log of one that failed. */
+static bool is_seed(const char *dir, const char *name)
+{
+    char path[PATH_MAX], first[NAME_MAX + 1];
+    const char *digits = name + 4;
+    const size_t n = strncmp(name, "seed", 4) == 0 ? strspn(digits, "0123456789") : 0;
+    if (n == 0 || (digits[n] && strcmp(digits + n, ".log") != 0)) return false;
+    if (snprintf(path, sizeof path, "%s/seed%.*s", dir, (int)n, digits) >= PATH_MAX) return false;
+    return find(path, of_runs, NULL, first);
+}
+
+static bool of_set(const char *dir, const char *name)
+{
+    return luo_name_of_set(name) || is_run(dir, name) || is_seed(dir, name) || is_flat(dir, name);
+}
+
+static bool of_old(const char *dir, const char *name, const void *ctx)
+{
+    return of_runs(dir, name, ctx) || is_seed(dir, name) || is_flat(dir, name);
 }
 
 bool luo_set_old(const luo_set *set)
@@ -92,17 +156,32 @@ bool luo_set_old(const luo_set *set)
 
 luo_status luo_set_label(const luo_set *set, const char *label, luo_err *err)
 {
-    char path[PATH_MAX], name[NAME_MAX + 1];
+    char path[PATH_MAX];
     if (!join(path, set->real, label)) return luo_io_err(err, "make", set->dir);
     if (!there(set->real, label) || is_run(set->real, label)) return LUO_OK;
     DIR *d = opendir(path);
-    const bool empty = d && !find(path, any_entry, NULL, name);
     if (d) closedir(d);
-    if (empty) return LUO_OK;
+    if (d && is_empty(path)) return LUO_OK;
     return luo_err_set(err, LUO_EUSAGE,
                        "`%s/%s` is in the way of a run and is none; move it, or give another "
                        "--out.",
                        set->dir, label);
+}
+
+static bool in_the_way(const char *dir, const char *name, const void *ctx)
+{
+    (void)ctx;
+    return luo_name_of_flat(name) && !is_flat(dir, name);
+}
+
+luo_status luo_set_flat(const luo_set *set, luo_err *err)
+{
+    char name[NAME_MAX + 1];
+    if (!find(set->real, in_the_way, NULL, name)) return LUO_OK;
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`%s/%s` is in the way and no result that --force replaces; move it, or "
+                       "give another --out.",
+                       set->dir, name);
 }
 
 /* ---- removing ---- */
@@ -166,6 +245,20 @@ static bool beside_of(const char *dir, const char *name, const void *base)
            strncmp(name + 1 + n, ".new-", 5) == 0;
 }
 
+/* What was replaced, out of LUO_SET_BACK; nothing if there is none. Can be done again. */
+static luo_status put_back(const char *dir, luo_err *err)
+{
+    char back[PATH_MAX], name[NAME_MAX + 1], path[PATH_MAX];
+    if (!there(dir, LUO_SET_BACK)) return LUO_OK;
+    bool ok = join(back, dir, LUO_SET_BACK);
+    if (ok) drop(back, LUO_LOCK_FILE);
+    while (ok && find(back, any_entry, NULL, name))
+        ok = join(path, back, name) && put_in(path, dir, name);
+    if (ok && there(back, LUO_SET_OLD)) /* one that waited before */
+        ok = join(path, back, LUO_SET_OLD) && put_in(path, dir, LUO_SET_OLD);
+    return ok && rmdir(back) == 0 ? LUO_OK : luo_io_err(err, "move the results before from", back);
+}
+
 /* Folders beside of processes that are dead, as nobody but us has the lock: a set that was begun
  * and never put in place, or what was there before and has yet to go to its own place. */
 static luo_status tidy(const luo_set *set, luo_err *err)
@@ -175,6 +268,7 @@ static luo_status tidy(const luo_set *set, luo_err *err)
     snprintf(parent, sizeof parent, "%.*s", (int)(slash - set->real) + (slash == set->real),
              set->real);
     drop(set->real, LUO_SET_BEGUN);
+    LUO_TRY(put_back(set->real, err));
     while (find(parent, beside_of, slash + 1, name)) {
         if (!join(left, parent, name)) return luo_io_err(err, "read", parent);
         const bool old = !there(left, LUO_SET_BEGUN) && bring_back(left, set->real) &&
@@ -197,8 +291,9 @@ static luo_status check_empty(const luo_set *set, luo_err *err)
 luo_status luo_set_open(luo_set *set, const char *dir, bool force, luo_err *err)
 {
     struct stat info;
-    *set = (luo_set){0};
-    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode))
+    const bool is = stat(dir, &info) == 0;
+    *set = (luo_set){.made = !is};
+    if (is && !S_ISDIR(info.st_mode))
         return luo_err_set(err, LUO_EUSAGE,
                            "`%s` cannot be used as a folder: not a directory; give another --out.",
                            dir);
@@ -218,6 +313,30 @@ luo_status luo_set_open(luo_set *set, const char *dir, bool force, luo_err *err)
 bool luo_set_replaced(const luo_set *set)
 {
     return set->real && there(set->real, LUO_SET_OLD);
+}
+
+static bool written(const char *dir, const char *name, const void *ctx)
+{
+    const luo_set *set = ctx;
+    return set->replaced ? of_set(dir, name) : is_flat(dir, name) || is_run(dir, name);
+}
+
+luo_status luo_set_undo(luo_set *set, luo_err *err)
+{
+    char name[NAME_MAX + 1], path[PATH_MAX];
+    if (!set->real) return LUO_OK;
+    while (find(set->real, written, set, name)) {
+        if (!join(path, set->real, name)) return luo_io_err(err, "remove", set->dir);
+        LUO_TRY(remove_tree(path, err));
+    }
+    if (set->replaced) {
+        if (!join(path, set->real, LUO_SET_OLD) || !put_in(path, set->real, LUO_SET_BACK))
+            return luo_io_err(err, "move", path);
+        LUO_TRY(put_back(set->real, err));
+    }
+    luo_lock_give(&set->lock);
+    if (set->made) rmdir(set->real); /* unless somebody else has used it */
+    return LUO_OK;
 }
 
 luo_status luo_set_close(luo_set *set, bool whole, luo_err *err)
@@ -367,6 +486,7 @@ luo_status luo_set_replace(luo_set *set, const luo_set_new *how, luo_err *err)
     if (st == LUO_OK) st = how->begin(how->ctx, new, err);
     if (st == LUO_OK && how->keep) st = carry(set, how->keep, new, err);
     if (st == LUO_OK) st = swap(set, new, &lock, &done, err);
+    set->replaced = done;
     luo_lock_give(&lock);
     if (!done) remove_tree(new, NULL);
     return st;
