@@ -317,7 +317,7 @@ static const luo_option demo_options[] = {
 };
 
 static const luo_option compare_options[] = {
-    {"out", "DIR", "where to write (the first run's result set)"},
+    {"out", "DIR", "where to write (a set given alone, or the first run's folder)"},
     FORCE,
     {"allow-different", NULL, "do not fail when programs differ"},
 };

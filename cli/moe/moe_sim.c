@@ -1,6 +1,8 @@
 #include "cli/moe/moe_sim.h"
 
 #include "cli/folder.h"
+#include <string.h>
+
 #include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/run/finish.h"
@@ -15,6 +17,14 @@ const char *const luo_moe_run_options[] = {
 
 enum { EXCHANGE, LAYER };
 static const char *const kinds[] = {"exchange", "layer"};
+
+bool luo_moe_kind_is(const char *kind)
+{
+    for (int i = 0; i < N(kinds); i++)
+        if (strcmp(kinds[i], kind) == 0) return true;
+    return false;
+}
+
 static const struct {
     const char *name;
     int kind; /* that takes it alone */

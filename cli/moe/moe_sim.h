@@ -9,6 +9,9 @@
 extern const char *const luo_moe_run_options[];
 luo_status luo_moe_run(luo_cli *cli, luo_err *err);
 
+/* Is it the `kind` of a summary.json of these? */
+bool luo_moe_kind_is(const char *kind);
+
 /* What both have. */
 typedef struct luo_moe_sim {
     const luo_cluster *cluster;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/moe/moe_sim.h"
 #include "core/io/document/doc.h"
 #include "core/io/io.h"
 #include "core/io/result/result.h"
@@ -11,7 +12,7 @@
 typedef struct run { /* numbers that a folder does not have are NAN */
     const char *name, *kind, *state;
     int64_t workers, iterations;
-    double updates_per_s, wait, staleness_p99, loss_last, saved;
+    double updates_per_s, wait, staleness_p99, loss_last, saved, cost, moved_rows;
 } run;
 
 /* ---- summary.json ---- */
@@ -60,6 +61,29 @@ static const char *name_of(luo_arena *arena, const char *path)
     return luo_arena_strndup(arena, path + first, n - first);
 }
 
+static luo_status lacks(const char *dir, const char *keys, luo_err *err)
+{
+    return luo_err_set(err, LUO_EINPUT,
+                       "`%s/summary.json` lacks %s; a file that luoshu wrote is expected.", dir,
+                       keys);
+}
+
+/* A partition that was simulated; the first is the refined one. It has no time. */
+static luo_status read_partition(const char *dir, const luo_doc_node *map, run *out, luo_err *err)
+{
+    const luo_doc_node *list = luo_doc_get(map, "partitions");
+    const luo_doc_node *ours = list ? list->first : NULL;
+    out->cost = number(ours, "cost");
+    out->moved_rows = number(ours, "replica_pulls") + number(ours, "replica_pushes");
+    if (!luo_doc_int(luo_doc_get(map, "parts"), &out->workers) || !ours ||
+        !luo_doc_int(luo_doc_get(ours, "iterations"), &out->iterations) || !isfinite(out->cost) ||
+        !isfinite(out->moved_rows))
+        return lacks(dir, "`parts`, or of its first partition `cost`, `iterations` or traffic",
+                     err);
+    out->iterations *= out->workers; /* each is one of every part */
+    return LUO_OK;
+}
+
 static luo_status read_run(luo_cli *cli, const char *dir, run *out, luo_err *err)
 {
     const luo_doc_node *map = summary_of(cli->arena, dir, err);
@@ -77,14 +101,20 @@ static luo_status read_run(luo_cli *cli, const char *dir, run *out, luo_err *err
                  .updates_per_s = number(map, "updates_per_s"),
                  .staleness_p99 = number(luo_doc_get(map, "staleness"), "p99"),
                  .loss_last = number(map, "loss_last"),
-                 .saved = number(map, "saved_with_flush_ratio")};
+                 .saved = number(map, "saved_with_flush_ratio"),
+                 .wait = NAN,
+                 .cost = NAN,
+                 .moved_rows = NAN};
     if (!out->name) return luo_err_nomem(err);
-    if (!out->state) out->state = "complete"; /* of --embed, which nothing stops */
-    if (!luo_doc_int(luo_doc_get(map, "workers"), &out->workers) || !iterations || !(total_s >= 0))
+    if (luo_moe_kind_is(out->kind))
         return luo_err_set(err, LUO_EINPUT,
-                           "`%s/summary.json` lacks `workers`, `iterations` or `total_s`; a file "
-                           "that luoshu wrote is expected.",
-                           dir);
+                           "`%s` is of `--moe %s`, which has no comparison; folders of `--sync` or "
+                           "`--embed` are expected.",
+                           dir, out->kind);
+    if (!out->state) out->state = "complete"; /* of --embed, which nothing stops */
+    if (luo_doc_get(map, "partitions")) return read_partition(dir, map, out, err);
+    if (!luo_doc_int(luo_doc_get(map, "workers"), &out->workers) || !iterations || !(total_s >= 0))
+        return lacks(dir, "`workers`, `iterations` or `total_s`", err);
     out->wait = sum(luo_doc_get(map, "wait_s")) / ((double)out->workers * total_s);
     return LUO_OK;
 }
@@ -112,6 +142,8 @@ static luo_status write_table(const char *out, const run *r, int n, luo_err *err
         luo_table_num(&t, LUO_COL_COMPARE_SYNC_staleness_p99, r[i].staleness_p99);
         luo_table_num(&t, LUO_COL_COMPARE_SYNC_loss_last, r[i].loss_last);
         luo_table_num(&t, LUO_COL_COMPARE_SYNC_saved_ratio, r[i].saved);
+        luo_table_num(&t, LUO_COL_COMPARE_SYNC_cost, r[i].cost);
+        luo_table_num(&t, LUO_COL_COMPARE_SYNC_moved_rows, r[i].moved_rows);
         st = luo_table_end(&t, err);
     }
     const luo_status closed = luo_table_close(&t, st == LUO_OK ? err : NULL);
@@ -127,8 +159,11 @@ static void print_number(FILE *out, int width, const char *fmt, double v)
 
 static void print_text(FILE *out, const run *r, int n)
 {
-    fprintf(out, "%-16s %-9s %7s %10s %10s %6s %6s %5s %9s %6s\n", "run", "kind", "workers",
+    bool parts = false;
+    for (int i = 0; i < n; i++) parts |= isfinite(r[i].cost);
+    fprintf(out, "%-16s %-9s %7s %10s %10s %6s %6s %5s %9s %6s", "run", "kind", "workers",
             "iterations", "updates/s", "ratio", "wait%", "stale", "loss", "saved%");
+    fprintf(out, "%s\n", parts ? "         cost  moved rows" : "");
     for (int i = 0; i < n; i++) {
         fprintf(out, "%-16s %-9s %7lld %10lld", r[i].name, r[i].kind, (long long)r[i].workers,
                 (long long)r[i].iterations);
@@ -138,6 +173,8 @@ static void print_text(FILE *out, const run *r, int n)
         print_number(out, 5, "%.0f", r[i].staleness_p99);
         print_number(out, 9, "%.6f", r[i].loss_last);
         print_number(out, 6, "%.1f", 100 * r[i].saved);
+        if (parts) print_number(out, 12, "%.6g", r[i].cost);
+        if (parts) print_number(out, 11, "%.1f", r[i].moved_rows);
         const bool whole = strcmp(r[i].state, "complete") == 0;
         fprintf(out, "%s%s\n", whole ? "" : "  ", whole ? "" : r[i].state);
     }
