@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/calibrate/calibrate.h"
+#include "core/base/vec.h"
 #include "core/cost/cost.h"
 #include "core/io/files.h"
 #include "core/io/io.h"
@@ -99,17 +100,11 @@ luo_status luo_calibration_score(luo_cli *cli, const luo_calibration *c, luo_str
 
 /* ---- errors ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static luo_calibration_errors summary(double *v, int32_t n)
 {
     luo_calibration_errors e = {.n = n};
     if (n == 0) return e;
-    qsort(v, (size_t)n, sizeof *v, by_value);
+    qsort(v, (size_t)n, sizeof *v, luo_vec_by_double);
     for (int32_t i = 0; i < n; i++) e.mean += v[i] / n;
     e.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
     e.largest = v[n - 1];

@@ -56,18 +56,12 @@ static luo_status number(scan *s, int32_t limit, int32_t *out)
     return LUO_OK;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static luo_status no_twice(luo_arena *arena, scan *s, const int32_t *dev, int32_t n)
 {
     int32_t *copy = luo_arena_alloc(arena, (size_t)n * sizeof *copy);
     if (!copy) return luo_err_nomem(s->err);
     if (n) memcpy(copy, dev, (size_t)n * sizeof *copy);
-    qsort(copy, (size_t)n, sizeof *copy, by_id);
+    qsort(copy, (size_t)n, sizeof *copy, luo_vec_by_int32);
     for (int32_t i = 1; i < n; i++)
         if (copy[i] == copy[i - 1])
             return luo_err_set(s->err, LUO_EINPUT, "device set `%s`: device %d is given twice.",

@@ -1,14 +1,9 @@
 #include "core/base/stats.h"
+#include "core/base/vec.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 double luo_stats_quantile(const double *v, int64_t n, double p)
 {
@@ -20,7 +15,7 @@ double luo_stats_quantile(const double *v, int64_t n, double p)
 
 void luo_stats_sort(double *values, int64_t n)
 {
-    if (n > 0) qsort(values, (size_t)n, sizeof *values, ascending);
+    if (n > 0) qsort(values, (size_t)n, sizeof *values, luo_vec_by_double);
 }
 
 double luo_stats_median(double *values, int32_t n)

@@ -28,3 +28,15 @@ bool luo_vec_grow32(luo_arena *arena, void *at, int32_t *cap, size_t bytes)
     *cap = (int32_t)room;
     return true;
 }
+
+int luo_vec_by_int32(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+int luo_vec_by_double(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}

@@ -1,4 +1,5 @@
-/* vec.h: room for one more in an array that grows: a pointer, how many are there, how many fit. */
+/* vec.h: room for one more in an array that grows: a pointer, how many are there, how many fit;
+ * and the order of what is in it. */
 #ifndef LUO_CORE_BASE_VEC_H
 #define LUO_CORE_BASE_VEC_H
 #include <stdbool.h>
@@ -18,4 +19,8 @@
 /* Of the two above. at: to the pointer. */
 bool luo_vec_grow32(luo_arena *arena, void *at, int32_t *cap, size_t bytes);
 bool luo_vec_grow64(luo_arena *arena, void *at, int64_t *cap, size_t bytes);
+
+/* For qsort and bsearch: rising. */
+int luo_vec_by_int32(const void *a, const void *b);
+int luo_vec_by_double(const void *a, const void *b);
 #endif

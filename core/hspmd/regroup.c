@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/hspmd/regroup.h"
 #include "core/hspmd/resolve.h"
 
@@ -31,12 +32,6 @@ luo_status luo_regroup_join(luo_arena *arena, const luo_grp *g, int32_t n, int32
     return LUO_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static luo_status same_set(luo_arena *arena, const luo_grp *a, const luo_grp *b, bool *same,
                            luo_err *err)
 {
@@ -47,8 +42,8 @@ static luo_status same_set(luo_arena *arena, const luo_grp *a, const luo_grp *b,
     if (!x) return luo_err_nomem(err);
     memcpy(x, a->dev, size);
     memcpy(x + a->ndev, b->dev, size);
-    qsort(x, (size_t)a->ndev, sizeof *x, ascending);
-    qsort(x + a->ndev, (size_t)a->ndev, sizeof *x, ascending);
+    qsort(x, (size_t)a->ndev, sizeof *x, luo_vec_by_int32);
+    qsort(x + a->ndev, (size_t)a->ndev, sizeof *x, luo_vec_by_int32);
     *same = memcmp(x, x + a->ndev, size) == 0;
     return LUO_OK;
 }

@@ -171,12 +171,6 @@ static bool is_empty(const luo_stage *stage)
     return n == 0 && !stage->embedding && !stage->head;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* {-2:n} on every device that has work. */
 static luo_status all_devices(compiler *c, luo_ann *all, luo_grp *grp, luo_ent *ent)
 {
@@ -196,7 +190,7 @@ static luo_status all_devices(compiler *c, luo_ann *all, luo_grp *grp, luo_ent *
             memcpy(dev + n, stage->dev, (size_t)stage->ndev * sizeof *dev);
             n += stage->ndev;
         }
-    qsort(dev, (size_t)n, sizeof *dev, compare_ids);
+    qsort(dev, (size_t)n, sizeof *dev, luo_vec_by_int32);
     int32_t kept = 0; /* the state may lie on devices of the pipelines */
     for (int32_t i = 0; i < n; i++)
         if (i == 0 || dev[i] != dev[i - 1]) dev[kept++] = dev[i];

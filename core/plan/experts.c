@@ -166,7 +166,7 @@ static luo_status check_stage(const luo_plan *plan, const luo_model *model, int3
                             "/expert_parallel");
     if (stage->experts_dealt && among > model->moe.experts)
         return luo_err_set(err, LUO_EINPUT,
-                           "pipeline %d, stage %d: %lld experts can not be dealt to %d devices; "
+                           "pipeline %d, stage %d: %lld experts cannot be dealt to %d devices; "
                            "use experts: tensor or fewer devices.",
                            (int)i, (int)k, (long long)model->moe.experts, (int)among);
     if (!stage->experts_dealt && plan->expert_parallel)
@@ -185,7 +185,7 @@ static luo_status check_stage(const luo_plan *plan, const luo_model *model, int3
                             "/moe_exchange");
     if (stage->nreroute && stage->experts_dealt)
         return luo_err_set(err, LUO_EINPUT,
-                           "pipeline %d, stage %d: other pipelines can not do the part of a stage "
+                           "pipeline %d, stage %d: other pipelines cannot do the part of a stage "
                            "whose experts are dealt; use experts: tensor.",
                            (int)i, (int)k);
     return LUO_OK;

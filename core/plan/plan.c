@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/vec.h"
 
 bool luo_shard_has_copies(const luo_sharding *s, int32_t npipelines)
 {
@@ -440,12 +441,6 @@ int64_t luo_plan_tokens(const luo_plan *plan)
     return n;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 bool luo_plan_within(const luo_plan *plan, const bool *device)
 {
     for (int32_t i = 0; i < plan->npipelines; i++)
@@ -471,7 +466,7 @@ luo_status luo_plan_devices(luo_arena *arena, const luo_plan *plan, int32_t **de
             const luo_stage *st = &plan->pipelines[i].stages[j];
             for (int32_t k = 0; k < st->ndev; k++) all[at++] = st->dev[k];
         }
-    qsort(all, (size_t)count, sizeof *all, by_id);
+    qsort(all, (size_t)count, sizeof *all, luo_vec_by_int32);
     *dev = all;
     *n = count;
     return LUO_OK;

@@ -1,4 +1,5 @@
 #include "core/sync/preduce.h"
+#include "core/base/vec.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -96,12 +97,6 @@ void luo_preduce_group_part(const luo_preduce_group *closed, int32_t i, luo_pred
     part->n = closed->n - from < size ? closed->n - from : size;
 }
 
-static int by_rank(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void adapt(luo_preduce *p, const luo_preduce_group *part)
 {
     for (int32_t i = 0; i < part->n; i++) {
@@ -132,7 +127,7 @@ static void close_group(luo_preduce *p, double t_s, luo_preduce_group *out)
 {
     const int64_t before = p->seen;
     memcpy(p->member, p->ready, (size_t)p->nready * sizeof *p->member);
-    qsort(p->member, (size_t)p->nready, sizeof *p->member, by_rank);
+    qsort(p->member, (size_t)p->nready, sizeof *p->member, luo_vec_by_int32);
     for (int32_t i = 0; i < p->nready; i++) {
         p->member_iteration[i] = p->iteration[p->member[i]];
         p->waiting[p->member[i]] = false;

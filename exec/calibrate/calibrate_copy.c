@@ -2,14 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "exec/calibrate/calibrate.h"
 #include "exec/clock.h"
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 luo_status luo_calibrate_copies(luo_measurer *m, luo_err *err)
 {
@@ -27,7 +22,7 @@ luo_status luo_calibrate_copies(luo_measurer *m, luo_err *err)
             s[k] = luo_clock_s() - start;
             from[k] = to[n - 1 - (size_t)k]; /* so that it is not left out */
         }
-        qsort(s, REPEAT, sizeof *s, by_value);
+        qsort(s, REPEAT, sizeof *s, luo_vec_by_double);
         luo_str_addf(&m->ops, "copy,f32,%zu,0,0,%.4f,%d,calibration\n", n / 4,
                      1e6 * s[REPEAT / 2], REPEAT);
     }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/vec.h"
 #include "core/cost/profile.h"
 #include "exec/calibrate/calibrate.h"
 #include "exec/host/job.h"
@@ -214,12 +215,6 @@ static luo_status measure_rows(tester *t)
     return LUO_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Processor time of a member, as core/cost and the simulator have it (ARCHITECTURE.md): so many
  * seconds as it would take if its own threads alone shared the cores. A message is its receiver's.
  */
@@ -227,7 +222,7 @@ static double alone_s(const tester *t, row *r)
 {
     const int rounds = t->m->quick ? ROUNDS_QUICK : ROUNDS;
     const int threads = r->message ? 1 : r->n, all = r->message ? t->m->nranks / 2 : t->m->nranks;
-    qsort(r->added, (size_t)rounds, sizeof *r->added, by_value);
+    qsort(r->added, (size_t)rounds, sizeof *r->added, luo_vec_by_double);
     return fmax(LEAST_S, r->added[rounds / 2]) / fmax(1, all / t->cores) *
            fmax(1, threads / t->cores);
 }

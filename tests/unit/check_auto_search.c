@@ -137,7 +137,7 @@ START_TEST(batch_sentence)
     x.job.stages = x.job.micro_batches = 0;
     x.job.batch = 7;
     ck_assert_int_eq(luo_auto_search(a, &x.job, &found, &err), LUO_EUSAGE);
-    ck_assert_str_eq(err.text, "batch 7 can not be divided by any number of micro-batches and data "
+    ck_assert_str_eq(err.text, "batch 7 cannot be divided by any number of micro-batches and data "
                                "degree; try 8.");
     x.job.batch = 8;
     ck_assert_int_eq(luo_auto_search(a, &x.job, &found, &err), LUO_OK);

@@ -638,7 +638,7 @@ static const struct refusal {
 } refusals[] = {
     {.line = "1: [0-3]*1",
      .experts = 3,
-     .says = "pipeline 0, stage 0: 3 experts can not be dealt to 4 devices; use experts: tensor or "
+     .says = "pipeline 0, stage 0: 3 experts cannot be dealt to 4 devices; use experts: tensor or "
              "fewer devices."},
     {.line = "1: [0-7]*1",
      .experts = 8,

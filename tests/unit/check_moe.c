@@ -257,7 +257,7 @@ static const struct {
      "gate: k is 3 but 2 experts can be chosen."},
     {{.kind = LUO_GATE_BALANCED, .experts = 4, .k = 1},
      10,
-     "base gate: 10 tokens can not be dealt to 4 experts; a multiple is needed."},
+     "base gate: 10 tokens cannot be dealt to 4 experts; a multiple is needed."},
     {{.kind = LUO_GATE_TOPK, .experts = 4, .k = 1}, 5, "gate: a logit of token 4 is not a number."},
 };
 

@@ -352,7 +352,7 @@ END_TEST
 #define COLUMNS                                                                                    \
     "tensor parallelism of 2 would cut 5 feed-forward columns into 2.5 each; it must give whole "  \
     "columns.\n"
-#define EXPERTS "1 experts can not be dealt to 2 devices; use experts: tensor or fewer devices.\n"
+#define EXPERTS "1 experts cannot be dealt to 2 devices; use experts: tensor or fewer devices.\n"
 #define EXPERT_COLUMNS                                                                             \
     "tensor parallelism of 2 would cut 9 expert columns into 4.5 each; it must give whole "        \
     "columns.\n"

@@ -1,4 +1,5 @@
 #include "core/cost/fit/cpu_fit.h"
+#include "core/base/vec.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -81,12 +82,6 @@ static void fit_products(const luo_op_time *rows, int32_t n, luo_dtype dtype, do
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* FLOP of fused causal attention (docs/cost-model.md#attention). */
 static double rate_of(const luo_op_time *time, bool backward)
 {
@@ -104,7 +99,7 @@ static luo_status fit_attention(const luo_op_time *rows, int32_t n, luo_dtype dt
     for (int32_t i = 0; i < n; i++)
         if (rows[i].dtype == dtype && rows[i].seconds > 0 && strcmp(rows[i].op, op) == 0)
             rate[count++] = rate_of(&rows[i], backward);
-    qsort(rate, (size_t)count, sizeof *rate, by_value);
+    qsort(rate, (size_t)count, sizeof *rate, luo_vec_by_double);
     *ratio = count && peak > 0 ? fmin(1, rate[count / 2] / peak) : 0;
     free(rate);
     return LUO_OK;

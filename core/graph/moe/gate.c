@@ -144,7 +144,7 @@ static luo_status balance(luo_arena *arena, router *r, const double *scores, luo
 {
     if (r->tokens % r->gate->experts)
         return luo_err_set(err, LUO_EINPUT,
-                           "base gate: %lld tokens can not be dealt to %d experts; a multiple is "
+                           "base gate: %lld tokens cannot be dealt to %d experts; a multiple is "
                            "needed.",
                            (long long)r->tokens, (int)r->gate->experts);
     const int32_t n = r->gate->experts;

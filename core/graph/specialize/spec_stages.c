@@ -12,12 +12,6 @@ typedef struct sets { /* device sets of parameters, per pipeline in operation or
     int32_t *set_of; /* [ann * P + p], -1: not made yet */
 } sets;
 
-static int compare_ids(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Members of pipeline p in annotation a: u with u * P / U = p. */
 static luo_status member_set(spec *s, sets *t, int32_t ann, int32_t p, const char *name,
                              int32_t *id)
@@ -42,7 +36,7 @@ static luo_status member_set(spec *s, sets *t, int32_t ann, int32_t p, const cha
         memcpy(dev + n, a->grp[u].dev, (size_t)a->grp[u].ndev * sizeof *dev);
         n += a->grp[u].ndev;
     }
-    qsort(dev, (size_t)n, sizeof *dev, compare_ids);
+    qsort(dev, (size_t)n, sizeof *dev, luo_vec_by_int32);
     *id = *slot = luo_intern_id(&t->key, dev, n, NULL);
     luo_arena_reset(s->scratch, mark);
     return *id >= 0 ? LUO_OK : luo_err_nomem(s->err);

@@ -48,12 +48,6 @@ static int compare_recv(const void *a, const void *b)
     return (x->from > y->from) - (x->from < y->from);
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static luo_status find(const job *j, int32_t dev, tally **t)
 {
     const int32_t index = dev <= j->s->max_device ? j->s->index_of[dev] : -1;
@@ -361,7 +355,7 @@ static luo_status make_step(spec *s, const spec_move *m, int32_t first, int32_t 
              .sends = LUO_NEW_N(s->scratch, pair, n)};
     if (!j.of || !j.list || !j.sends) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < n; i++) LUO_TRY(count_move(&j, &j.at[i]));
-    qsort(j.list, (size_t)j.nlist, sizeof *j.list, compare_ids);
+    qsort(j.list, (size_t)j.nlist, sizeof *j.list, luo_vec_by_int32);
     count_items(&j);
     return fill(&j, step);
 }

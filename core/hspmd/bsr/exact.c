@@ -1,12 +1,12 @@
 /* exact.c: T* and the assignment that reaches it, by maximum flows
  * (docs/annotations.md#batched-sends-and-receives). */
 #include "core/hspmd/bsr/exact.h"
+#include "core/base/vec.h"
 #include "core/hspmd/bounds.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/vec.h"
 #include "core/hspmd/moves.h"
 
 luo_status luo_needs_add(luo_arena *arena, luo_needs *needs, const luo_need *need, luo_err *err)
@@ -142,12 +142,6 @@ static int by_set(const void *a, const void *b)
     return c ? c : (x->i > y->i) - (x->i < y->i);
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static int64_t bytes_of(const luo_need *n)
 {
     return luo_region_volume(&n->region) * n->elem_bytes;
@@ -186,7 +180,7 @@ static luo_status merge(problem *p)
     if (!p->dev) return luo_err_nomem(p->err);
     for (int32_t s = 0, k = 0; s < p->nset; s++)
         for (int32_t i = 0; i < p->set[s].rep->ncand; i++) p->dev[k++] = p->set[s].rep->cand[i];
-    qsort(p->dev, (size_t)ncand, sizeof *p->dev, by_id);
+    qsort(p->dev, (size_t)ncand, sizeof *p->dev, luo_vec_by_int32);
     for (int32_t i = 0; i < ncand; i++)
         if (p->ndev == 0 || p->dev[p->ndev - 1] != p->dev[i]) p->dev[p->ndev++] = p->dev[i];
     return LUO_OK;
@@ -194,7 +188,7 @@ static luo_status merge(problem *p)
 
 static int32_t index_of(const problem *p, int32_t dev)
 {
-    const int32_t *at = bsearch(&dev, p->dev, (size_t)p->ndev, sizeof dev, by_id);
+    const int32_t *at = bsearch(&dev, p->dev, (size_t)p->ndev, sizeof dev, luo_vec_by_int32);
     return (int32_t)(at - p->dev);
 }
 

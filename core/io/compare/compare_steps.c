@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/io/compare/compare_internal.h"
 
 typedef struct steps { /* step_s by step; NAN: did not stay */
@@ -38,12 +39,6 @@ static luo_status read_steps(luo_arena *arena, const luo_result *result, steps *
     return ok ? st : LUO_ENOMEM;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static luo_status write_steps(luo_arena *arena, const char *out, const steps *a, const steps *b,
                               const char *suffix, luo_pair_errors *e, luo_err *err)
 {
@@ -64,7 +59,7 @@ static luo_status write_steps(luo_arena *arena, const char *out, const steps *a,
         st = luo_table_end(&table, err);
     }
     const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
-    if (k > 0) qsort(errors, (size_t)k, sizeof *errors, by_value);
+    if (k > 0) qsort(errors, (size_t)k, sizeof *errors, luo_vec_by_double);
     *e =
         (luo_pair_errors){k, k ? luo_stats_quantile(errors, k, 0.5) : NAN, k ? errors[k - 1] : NAN};
     free(errors);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/vec.h"
 #include "core/io/compare/compare_internal.h"
 #include "core/io/files.h"
 
@@ -109,17 +110,11 @@ static luo_status gather(seeds *s, const luo_seed_policy *p, member **out)
     return LUO_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The 10th, 50th and 90th of 100 of one value of every run. */
 static void tenths(double *x, int32_t n, double out[3])
 {
     static const double at[] = {0.1, 0.5, 0.9};
-    qsort(x, (size_t)n, sizeof *x, by_value);
+    qsort(x, (size_t)n, sizeof *x, luo_vec_by_double);
     for (int k = 0; k < 3; k++) out[k] = luo_stats_quantile(x, n, at[k]);
 }
 

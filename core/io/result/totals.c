@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/devset.h"
+#include "core/base/vec.h"
 #include "core/io/result/rundir_internal.h"
 
 static luo_status put_link(luo_table *table, const luo_link *link, char way, double bytes,
@@ -49,12 +50,6 @@ static int path_class(const luo_cluster *cluster, int32_t a, int32_t b)
     return worst;
 }
 
-static int by_id(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Devices of the sends of an exchange, ascending, and their worst class. */
 static int32_t exchange_devices(luo_arena *scratch, const luo_cluster *cluster,
                                 const luo_exchange *x, int32_t **dev, int *worst)
@@ -70,7 +65,7 @@ static int32_t exchange_devices(luo_arena *scratch, const luo_cluster *cluster,
         (*dev)[n++] = moves->at[i].dev[0];
         (*dev)[n++] = moves->at[i].dev[1];
     }
-    if (n > 0) qsort(*dev, (size_t)n, sizeof **dev, by_id);
+    if (n > 0) qsort(*dev, (size_t)n, sizeof **dev, luo_vec_by_int32);
     int32_t kept = 0;
     for (int32_t i = 0; i < n; i++)
         if (i == 0 || (*dev)[i] != (*dev)[i - 1]) (*dev)[kept++] = (*dev)[i];

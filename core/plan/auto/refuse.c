@@ -125,7 +125,7 @@ luo_status luo_auto_search_refuse(luo_arena *scratch, const luo_auto_job *job,
     const int64_t other = next_batch(job, x, n);
     if (other)
         return luo_err_set(err, LUO_EUSAGE,
-                           "batch %lld can not be divided by any number of micro-batches and data "
+                           "batch %lld cannot be divided by any number of micro-batches and data "
                            "degree; try %lld.",
                            (long long)job->batch, (long long)other);
     return luo_err_set(err, LUO_EINFEASIBLE,

@@ -47,7 +47,7 @@ typedef struct luo_auto_found {
  * that shows. A boundary costs latency + A lb / bw in each direction, on a link of its own. Order:
  * of equal steps (1e-12) even shares, fewer stages, fewer micro-batches; within a stage that of
  * luo_auto_dp. Pre:    layers >= 1, devices >= 1, batch >= 1, unit_bytes > 0. Errors: LUO_EINPUT
- * (luo_auto_layers_check); LUO_EUSAGE `batch 7 can not be divided by any number of micro-batches
+ * (luo_auto_layers_check); LUO_EUSAGE `batch 7 cannot be divided by any number of micro-batches
  * and data degree; try 8.`; LUO_EINFEASIBLE `no strategy fits 40.0 GiB on device 0; the smallest
  * needs 46.3 GiB.`, or no strategy is left for a layer; LUO_ENOMEM. Owner:  arena. Cost: p and m
  * times that of the stages' programmes. Source: Galvatron (VLDB 2023); differs: events instead of a

@@ -72,7 +72,7 @@ static void check_dealt(luo_checker *c, int32_t i, int32_t s)
     if (among <= c->model->moe.experts) return;
     luo_check_place(c, "/pipelines/%d/stages/%d/devices", i, s);
     luo_check_find(
-        c, "%lld experts can not be dealt to %d devices; use experts: tensor or fewer devices.",
+        c, "%lld experts cannot be dealt to %d devices; use experts: tensor or fewer devices.",
         (long long)c->model->moe.experts, among);
 }
 

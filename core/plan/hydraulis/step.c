@@ -119,19 +119,6 @@ luo_status luo_step_event(luo_arena *scratch, const luo_pool *pool, const luo_re
     return LUO_OK;
 }
 
-luo_status luo_step_pack(luo_arena *arena, const luo_pool *pool, const luo_replicas *plan,
-                         const int64_t *length, int32_t n, const int32_t *assign,
-                         luo_pack_score score, luo_step_plan *out, luo_err *err)
-{
-    luo_step_plan s = {0};
-    LUO_TRY(make_step(arena, n, plan->n, &s, err));
-    memcpy(s.assign, assign, (size_t)n * sizeof *assign);
-    LUO_TRY(pack_all(arena, pool, plan, length, n, score, &s, err));
-    LUO_TRY(luo_step_event(arena, pool, plan, s.packed, NULL, &s.event, err));
-    *out = s;
-    return LUO_OK;
-}
-
 /* ---- which plans are worth a whole solution ---- */
 
 typedef struct entrant {

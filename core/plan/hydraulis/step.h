@@ -38,10 +38,6 @@ typedef struct luo_step_plan {
 luo_status luo_step_choose(luo_arena *arena, const luo_pool *pool, const luo_replicas *plans,
                            int32_t nplans, const int64_t *length, int32_t n,
                            const luo_step_opts *opts, luo_step_plan *out, luo_err *err);
-/* Packs an assignment that is given; fills all of *out but dispatch, bound and solved. */
-luo_status luo_step_pack(luo_arena *arena, const luo_pool *pool, const luo_replicas *plan,
-                         const int64_t *length, int32_t n, const int32_t *assign,
-                         luo_pack_score score, luo_step_plan *out, luo_err *err);
 /* Largest 1F1B time of the replicas when their speeds are mu[] (NULL: those of the plan), ms. */
 luo_status luo_step_event(luo_arena *scratch, const luo_pool *pool, const luo_replicas *plan,
                           const luo_packed *packed, const double *mu, double *ms, luo_err *err);

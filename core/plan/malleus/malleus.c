@@ -33,13 +33,6 @@ typedef struct job {
     double bound;
 } job;
 
-double luo_malleus_bound(const double *y, int32_t n, int64_t layers, int64_t micro_batches)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < n; i++) sum += 1 / y[i];
-    return (double)layers * (double)micro_batches / sum;
-}
-
 static luo_status begin(luo_mal_search *search, const luo_malleus_in *in, int32_t dp,
                         const luo_mal_mix *mixes, int32_t n, bool all, luo_err *err)
 {

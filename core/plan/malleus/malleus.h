@@ -124,7 +124,4 @@ typedef struct luo_malleus_found {
  * See:    tests/unit/check_malleus.c, tests/diff/diff_malleus.c (brute force). */
 luo_status luo_malleus(luo_arena *arena, const luo_malleus_in *in, luo_malleus_found **out,
                        luo_err *err);
-
-/* LB of a set of groups: layers * micro_batches / sum 1/y. */
-double luo_malleus_bound(const double *y, int32_t n, int64_t layers, int64_t micro_batches);
 #endif

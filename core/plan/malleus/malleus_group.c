@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/plan/malleus/malleus_internal.h"
 
 enum { BEST = 3, SPLITS = 2, TRIES = 100000 }; /* K_alt; what split2 adds, and its budget */
@@ -172,12 +173,6 @@ static void split2(cutter *c)
     }
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void make_alt(cutter *c, const cut *from, luo_mal_alt *out)
 {
     luo_malleus_group *group = LUO_NEW_N(c->arena, luo_malleus_group, from->n);
@@ -192,7 +187,7 @@ static void make_alt(cutter *c, const cut *from, luo_mal_alt *out)
         group[i] = (luo_malleus_group){c->dev[0].node, c->dev[0].kind, size, devices,
                                        group_y(c, order, size)};
         for (int32_t k = 0; k < size; k++) devices[k] = c->dev[order[k]].device;
-        qsort(devices, (size_t)size, sizeof *devices, by_number);
+        qsort(devices, (size_t)size, sizeof *devices, luo_vec_by_int32);
         devices += size;
         order += size;
     }

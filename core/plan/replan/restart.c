@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "core/plan/replan/replan.h"
 
 typedef struct shape {
@@ -34,12 +35,6 @@ static luo_status make_work(luo_arena *a, const luo_restart_in *in, work *out, l
     return LUO_OK;
 }
 
-static int by_index(const void *a, const void *b)
-{
-    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Layers of every stage for dp pipelines of pp stages. *fits: they do. */
 static luo_status fill_shape(luo_arena *scratch, work *w, int32_t dp, int32_t pp, bool *fits,
                              luo_err *err)
@@ -47,7 +42,7 @@ static luo_status fill_shape(luo_arena *scratch, work *w, int32_t dp, int32_t pp
     const luo_restart_in *in = w->in;
     const int32_t used = dp * pp;
     memcpy(w->group, w->fast, (size_t)used * sizeof *w->group);
-    qsort(w->group, (size_t)used, sizeof *w->group, by_index);
+    qsort(w->group, (size_t)used, sizeof *w->group, luo_vec_by_int32);
     for (int32_t s = 0; s < pp; s++) {
         w->y[s] = 0;
         w->cap[s] = in->layers;
