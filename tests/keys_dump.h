@@ -81,6 +81,7 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(memory.cross_entropy_unfused);
     DUMP_I(memory.dummy_gradients);
     DUMP_I(memory.flat_gradients);
+    DUMP_I(memory.expert_weights_inside);
     DUMP_I(memory.outputs_kept);
     DUMP_D(memory.gradient_bytes);
     DUMP_D(memory.f32_state_bytes);

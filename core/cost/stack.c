@@ -50,6 +50,7 @@ static const struct {
     {"cross_entropy", "fused", "unfused", F(memory.cross_entropy_unfused), false},
     {"dummy_gradients", "off", "on", F(memory.dummy_gradients), false},
     {"gradients", "separate", "flat", F(memory.flat_gradients), false},
+    {"expert_weights", "behind", "inside", F(memory.expert_weights_inside), false},
     {"stage_outputs", "freed", "kept", F(memory.outputs_kept), false},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };

@@ -366,8 +366,8 @@ static const struct {
     double mean, least, highest;
 } allowed[2 * MODES] = {
     {0.0065, -0.06, 0.034},   {0.038, -0.088, 0.38},   {0.0072, -0.145, 0.062},
-    {0.0093, -0.072, 0.025},  {0.0043, -0.055, 0.023}, {0.055, -0.26, 0.35},
-    {0.0074, -0.25, 0.066},   {0.0058, -0.052, 0.052},
+    {0.0093, -0.072, 0.025},  {0.0046, -0.055, 0.032}, {0.055, -0.26, 0.35},
+    {0.0077, -0.25, 0.066},   {0.0060, -0.052, 0.052},
 };
 
 /* Worst device, as luo_plan_fits looks at it. What differs: backward's working set is a closed form
@@ -388,6 +388,7 @@ START_TEST(closed_form_agrees)
         if (cut) cut_tokens(&r, &x, &m, &rules);
         if (split) x.chunks = 1, x.split = true, x.deep = seed % 2;
         if (experts) place_experts(&r, &x, &m);
+        rules.expert_weights_inside = experts && seed % 3 == 0;
         const luo_programs *set = compile(plan_of(&x, &m), &m, &rules);
         int64_t program = 0, closed = 0;
         for (int32_t k = 0; k < x.pp; k++) {

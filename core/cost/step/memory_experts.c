@@ -53,6 +53,13 @@ static double not_read(const luo_mem_spec *spec, const share *s, double beside)
     return hidden(spec) * (whole * (element(spec) + beside) - s->tokens * element(spec));
 }
 
+/* Elements of a row behind the products that are kept, for the gradient of the tokens' weights. */
+static double behind(const luo_mem_spec *spec)
+{
+    const bool inside = spec->rules && spec->rules->expert_weights_inside;
+    return luo_model_has_router(spec->model) && !inside ? hidden(spec) : 0;
+}
+
 /* Rows before the products and behind them, and what the activation has read and made. */
 double memory_experts_kept(const luo_mem_spec *spec)
 {
@@ -61,8 +68,7 @@ double memory_experts_kept(const luo_mem_spec *spec)
     const double e = element(spec), h = hidden(spec);
     const bool silu = s.gated > 1 && !(r && r->silu_again);
     const double wide = (s.gated + 1 + silu) * s.columns;
-    const double behind = luo_model_has_router(spec->model) ? h : 0; /* for the weights' gradient */
-    return e * s.rows * (h + behind + wide) + choices(spec, &s) -
+    return e * s.rows * (h + behind(spec) + wide) + choices(spec, &s) -
            not_read(spec, &s, r && r->dropout ? 1 : 0);
 }
 
@@ -76,9 +82,8 @@ double memory_experts_work(const luo_mem_spec *spec)
     const double h = hidden(spec), all = memory_tokens(spec), t = spec->tp;
     const double shared = all * (double)(moe->shared_experts * moe->shared_ffn_hidden) / t;
     const bool silu = s.gated > 1 && !(spec->rules && spec->rules->silu_again);
-    const double behind = luo_model_has_router(spec->model) ? s.rows * h : 0;
-    const double rows = s.rows * h, wide = s.rows * s.columns;
-    const double most = fmax(rows, fmax(rows - behind + wide, s.gated * wide - behind));
+    const double rows = s.rows * h, wide = s.rows * s.columns, kept = s.rows * behind(spec);
+    const double most = fmax(rows, fmax(rows - kept + wide, s.gated * wide - kept));
     const double own = dealt ? all * h / t : all * h; /* gradient of the sum, where it is used */
     const double come = all * h / (apart ? t : 1) + (dealt != apart ? own : 0) +
                         (shared > 0 ? all * h : 0);

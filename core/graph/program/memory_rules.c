@@ -49,6 +49,7 @@ static void keep(const luo_programs *set, const luo_role *role, const luo_instr 
     const luo_buffer *second = instr->nout > 1 ? &role->buf[instr->out[1]] : NULL;
     const luo_op_kind kind = set->ops[instr->op].kind;
     if (r->norm2_again && is_second_norm(set, instr)) out[instr->in[0]] = 0;
+    if (r->expert_weights_inside && kind == LUO_OP_COMBINE && instr->nin > 2) out[instr->in[0]] = 0;
     switch (kind < LUO_OP_KINDS ? luo_op_desc_of(kind)->keeps : LUO_OP_KEEPS_NOTHING) {
     case LUO_OP_KEEPS_NOTHING:
         return;

@@ -229,6 +229,8 @@ typedef struct luo_memory_rules { /* memory_rules.h; all zero: as the program sa
     bool cross_entropy_unfused; /* a copy of the logits in f32 beside their exponentials */
     bool dummy_gradients;       /* gradients summed elsewhere still get a tensor each */
     bool flat_gradients;        /* in one array: reduced in place, shared evenly under ZeRO */
+    bool expert_weights_inside; /* tokens' weights act before the last product of experts, whose
+                                   result backward does not read */
     bool outputs_kept;          /* what a stage has sent stays until its backward */
     double gradient_bytes;      /* held of a gradient where weights have 2 bytes; 0: 4 */
     double f32_state_bytes;     /* weight, gradient and optimizer of an f32 parameter; 0: 16 */

@@ -173,6 +173,7 @@ static void memory_json(json_t *o, const luo_memory_rules *r)
                {"cross_entropy_unfused", r->cross_entropy_unfused, 0},
                {"dummy_gradients", r->dummy_gradients, 0},
                {"flat_gradients", r->flat_gradients, 0},
+               {"expert_weights_inside", r->expert_weights_inside, 0},
                {"outputs_kept", r->outputs_kept, 0},
                {"gradient_bytes", r->gradient_bytes, 0},
                {"f32_state_bytes", r->f32_state_bytes, 0},
