@@ -1,12 +1,13 @@
 /* plan_hap.c: `luoshu plan hap`: options, the graph, the numbers, the search. */
 #include "cli/plan/plan_hap.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "cli/plan/plan_rates.h"
 #include "cli/run/progress.h"
 #include "core/io/read/read.h"
 #include "core/plan/hap_graph/hap_model.h"
-#include "core/run/events/world.h"
 
 enum { PER_DEVICE = 32, SEGMENTS_MOST = 4096 };
 
@@ -143,14 +144,13 @@ static luo_status list_devices(luo_cli *cli, luo_hap_call *call, luo_err *err)
 {
     const luo_cluster *cluster = call->cluster;
     int32_t *usable = LUO_NEW_N(cli->arena, int32_t, cluster->ndevices), n = 0;
-    luo_world *world;
+    bool *candidate;
     if (!usable) return luo_err_nomem(err);
-    LUO_TRY(luo_world_new(cli->arena, cluster, &world, err));
-    for (int32_t i = 0; i < cluster->nstandby; i++) world->up[cluster->standby[i]] = false;
+    LUO_TRY(luo_plan_rates(cli, cluster, &call->rate, &candidate, err));
     for (int32_t d = 0; d < cluster->ndevices; d++)
-        if (world->up[d]) usable[n++] = d;
+        if (candidate[d] && isfinite(call->rate[d])) usable[n++] = d;
     if (n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "no device of the cluster is usable.");
-    return luo_hap_devices_of(cli->arena, cluster, usable, n, &call->devices, err);
+    return luo_hap_devices_of(cli->arena, cluster, usable, n, call->rate, &call->devices, err);
 }
 
 static luo_status make_graph(luo_cli *cli, luo_hap_call *call, luo_err *err)

@@ -14,6 +14,7 @@ typedef struct luo_hap_call {
     luo_stack stack;
     luo_dtype dtype;
     luo_hap_devices devices;
+    double *rate; /* of the cluster's devices, as luo_plan_rates */
     int64_t sequences, tokens;
     const char *params; /* file, NULL: numbers of the cost model */
     luo_hap_job job;

@@ -17,15 +17,27 @@ static luo_hap_stage stage_of(const luo_hap_call *call, int32_t op)
 
 /* ---- text ---- */
 
+enum { TYPE_TEXT = 128 };
+
+/* Name of a type, and how slow it is if it is. Returns text. */
+static const char *type_of(const luo_hap_call *call, int32_t type, char text[TYPE_TEXT])
+{
+    const luo_hap_numbers *numbers = &call->numbers;
+    if (numbers->slowdown[type] == 1) return numbers->name[type];
+    snprintf(text, TYPE_TEXT, "%.80s %.6gx slower", numbers->name[type], numbers->slowdown[type]);
+    return text;
+}
+
 static void print_shares(FILE *out, const luo_hap_call *call)
 {
     const luo_hap_numbers *numbers = &call->result->numbers;
+    char text[TYPE_TEXT];
     for (int32_t s = 0; s < call->graph->nsegments; s++) {
         fprintf(out, "%s%d:", "shares of one device, segment ", s);
         for (int32_t t = 0; t < numbers->ntypes; t++)
             fprintf(out, "%s %.6f x %d %s", t ? "," : "",
                     call->result->shares[s * numbers->ntypes + t], numbers->count[t],
-                    numbers->name[t]);
+                    type_of(call, t, text));
         fprintf(out, "\n");
     }
 }
@@ -47,8 +59,9 @@ static void print_program(FILE *out, const luo_hap_call *call)
 static void print_memory(FILE *out, const luo_hap_call *call)
 {
     const luo_hap_numbers *numbers = &call->result->numbers;
+    char text[TYPE_TEXT];
     for (int32_t t = 0; t < numbers->ntypes; t++) {
-        fprintf(out, "memory of %s: %.2f GiB", numbers->name[t],
+        fprintf(out, "memory of %s: %.2f GiB", type_of(call, t, text),
                 call->result->memory_bytes[t] / 0x1p30);
         if (numbers->memory_bytes[t] > 0)
             fprintf(out, " of %.2f", numbers->memory_bytes[t] / 0x1p30);
@@ -105,6 +118,7 @@ static void json_types(luo_jsonw *json, const luo_hap_call *call)
     for (int32_t t = 0; t < call->devices.ntypes; t++) {
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_text(json, "profile", call->numbers.name[t]);
+        json_number(json, "slowdown", call->numbers.slowdown[t]);
         luo_jsonw_int(json, "count", call->devices.count[t]);
         luo_jsonw_close(json);
     }

@@ -74,7 +74,8 @@ static luo_status simulate(luo_cli *cli, luo_hap_call *call, luo_err *err)
     luo_plan *plan;
     luo_err why = {0};
     luo_status st = luo_hap_call_plan(cli, call, &plan, &why);
-    if (st == LUO_OK) st = luo_judge_plan(&judge, plan, plan->sequence_tokens, NULL, &step, &why);
+    if (st == LUO_OK)
+        st = luo_judge_plan(&judge, plan, plan->sequence_tokens, call->rate, &step, &why);
     luo_judge_free(&judge);
     if (st == LUO_ENOMEM || st == LUO_EBACKEND || st == LUO_ECANCELED) {
         if (err) *err = why;

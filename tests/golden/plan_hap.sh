@@ -20,6 +20,10 @@ X
 hap --batch-per-device 2 --seq-length 32 --params params.json --json >one; hap --batch-per-device 2 --seq-length 32 --params params.json --json >two
 sed '/^    "time_s"/d' one >one.cut; sed '/^    "time_s"/d' two | cmp - one.cut && head -n 34 one.cut && tail -n 24 one.cut
 hap --batch 64 --compat --params params.json | sed -n 2,6p
+# a slow device is a type of its own, by the health of the cluster or by --rates
+(sed "s#profile: \.\.#profile: $S#" "$S/clusters/h20-24.yaml"; echo 'health: [{target: "device:3", state: slow, slowdown: 5}]') >slow.yaml
+small() { "$LUOSHU" plan hap --model "$S/models/tiny-gpt.yaml" --dtype bf16 --batch 768 "$@" | sed -n '2,/^operation/p'; }
+small --cluster slow.yaml; printf 'device,rate\n3,5\n' >rates.csv; small --cluster "$S/clusters/h20-24.yaml" --rates rates.csv; rm slow.yaml rates.csv
 sed 's/"attn_tflop_per_s": 60, //' params.json >none.json; hap --params none.json
 sed 's/"h20"/"h21"/' params.json >other.json; hap --params other.json
 hap --batch 8 --batch-per-device 8; hap --starts prop,evn; hap --segments 9; hap --segments many; hap --baseline ep

@@ -1,6 +1,7 @@
 /* check_hap_cluster.c: numbers of the planner `hap` from a cluster. */
 #include <math.h>
 
+#include "core/plan/hap/alternate.h"
 #include "core/plan/hap/hap_cluster.h"
 #include "tests/cluster_fixture.h"
 #include "tests/parked/hap_graphs.h"
@@ -8,8 +9,10 @@
 static luo_hap_devices devices_of(luo_arena *a, const luo_cluster *cluster, const int32_t *usable,
                                   int32_t n)
 {
+    static const double rate[] = {1, 1, 1, 1, 1, 1, 1, 1};
     luo_hap_devices d;
-    ck_assert_int_eq(luo_hap_devices_of(a, cluster, usable, n, &d, NULL), LUO_OK);
+    ck_assert_int_le(cluster->ndevices, LUO_ROWS(rate));
+    ck_assert_int_eq(luo_hap_devices_of(a, cluster, usable, n, rate, &d, NULL), LUO_OK);
     return d;
 }
 
@@ -30,6 +33,83 @@ START_TEST(types_by_first_appearance)
     ck_assert_int_eq(d.device[1], 4);
     ck_assert_int_eq(d.device[2], 2);
     ck_assert_int_eq(d.device[3], 3);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* A slow device is of a type of its own, also beside a group that is slow by itself. */
+START_TEST(slow_devices_are_types)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_cluster *cluster = fixture_cluster(a, 2, 2, 4);
+    const int32_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const double rate[] = {1, 1, 1, 5, 1, 1, 1, .5, 1, 2, 1, 1, 1, 1, 1, 1};
+    luo_hap_devices d;
+    luo_err err = {0};
+    cluster->groups[1].profile = cluster->groups[0].profile;
+    cluster->groups[0].base_slowdown = 1;
+    cluster->groups[1].base_slowdown = 2.5;
+    ck_assert_int_eq(luo_hap_devices_of(a, cluster, usable, 16, rate, &d, &err), LUO_OK);
+    ck_assert_int_eq(d.ntypes, 3); /* 2.5 * 2 is as slow as 5 */
+    ck_assert_int_eq(d.count[0], 7);
+    ck_assert_int_eq(d.count[1], 2);
+    ck_assert_int_eq(d.count[2], 7);
+    ck_assert_double_eq(d.slowdown[1], 5);
+    ck_assert_int_eq(d.device[7], 3);
+    ck_assert_int_eq(d.device[8], 9);
+    luo_arena_free(a);
+}
+END_TEST
+
+START_TEST(types_have_a_limit)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_cluster *cluster = fixture_cluster(a, 1, 5, 4);
+    int32_t usable[LUO_HAP_TYPES + 1];
+    double rate[LUO_HAP_TYPES + 1];
+    luo_hap_devices d;
+    luo_err err = {0};
+    for (int i = 0; i <= LUO_HAP_TYPES; i++) {
+        usable[i] = i;
+        rate[i] = 1 + i * .125;
+    }
+    ck_assert_int_eq(luo_hap_devices_of(a, cluster, usable, LUO_HAP_TYPES, rate, &d, &err), LUO_OK);
+    ck_assert_int_eq(d.ntypes, LUO_HAP_TYPES);
+    ck_assert_int_eq(luo_hap_devices_of(a, cluster, usable, LUO_HAP_TYPES + 1, rate, &d, &err),
+                     LUO_E2BIG);
+    ck_assert_str_eq(err.text, "the cluster has more than 16 types of devices, slow ones by their "
+                               "slowdown counted; planner `hap` takes at most so many: give "
+                               "rounder slowdowns.");
+    luo_arena_free(a);
+}
+END_TEST
+
+/* The linear programme gives a slow device less, in J and in shares. */
+START_TEST(slow_devices_get_less)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_cluster *cluster = fixture_cluster(a, 1, 2, 4);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cost_ctx ctx = {.cluster = cluster, .stack = &stack, .dtype = LUO_F32};
+    const luo_hap_mlp_in in = {1 << 14, 2, {4096, 4096, 4096}, false, false, false};
+    const luo_hap_graph *graph = luo_hap_graphs_mlp(a, &in);
+    const int32_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const double rate[] = {1, 1, 1, 5, 1, 1, 1, 1};
+    const luo_hap_job job = {.no_memory = true};
+    luo_hap_devices d;
+    luo_hap_numbers numbers;
+    luo_hap_result *healthy, *slow;
+    luo_err err = {0};
+    d = devices_of(a, cluster, all, 8);
+    ck_assert_int_eq(luo_hap_cluster_numbers(a, graph, &ctx, &d, &numbers, &err), LUO_OK);
+    ck_assert_int_eq(luo_hap_alternate(a, graph, &numbers, &job, &healthy, &err), LUO_OK);
+    ck_assert_int_eq(luo_hap_devices_of(a, cluster, all, 8, rate, &d, &err), LUO_OK);
+    ck_assert_int_eq(luo_hap_cluster_numbers(a, graph, &ctx, &d, &numbers, &err), LUO_OK);
+    ck_assert_double_eq(numbers.slowdown[1], 5 * luo_cluster_base_slowdown(cluster, 3));
+    ck_assert_int_eq(luo_hap_alternate(a, graph, &numbers, &job, &slow, &err), LUO_OK);
+    ck_assert(slow->shares[1] < slow->shares[0] / 2);
+    ck_assert(slow->cost_s > healthy->cost_s);
     luo_arena_free(a);
 }
 END_TEST
@@ -94,5 +174,6 @@ START_TEST(as_given)
 }
 END_TEST
 
-LUO_SUITE("hap.cluster", LUO_T(types_by_first_appearance), LUO_T(by_the_cost_model),
+LUO_SUITE("hap.cluster", LUO_T(types_by_first_appearance), LUO_T(slow_devices_are_types),
+          LUO_T(types_have_a_limit), LUO_T(slow_devices_get_less), LUO_T(by_the_cost_model),
           LUO_T(as_given))

@@ -224,6 +224,7 @@ static void tell_found(luo_str *text)
 static luo_status plan_hap(luo_arena *a, luo_err *err)
 {
     static const int32_t usable[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    static const double rate[] = {1, 1, 1, 1, 1, 1, 1, 1};
     luo_stack stack;
     luo_stack_default(&stack);
     const luo_hap_ask ask = {.model = &world.small,
@@ -231,6 +232,7 @@ static luo_status plan_hap(luo_arena *a, luo_err *err)
                              .stack = &stack,
                              .usable = usable,
                              .nusable = 8,
+                             .rate = rate,
                              .sequences = 16,
                              .tokens = 2048,
                              .micro_batches = 1};

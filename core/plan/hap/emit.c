@@ -355,7 +355,8 @@ luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out
     luo_hap_devices *devices = LUO_NEW(arena, luo_hap_devices);
     luo_status st = LUO_EINFEASIBLE;
     if (!devices) return luo_err_nomem(err);
-    LUO_TRY(luo_hap_devices_of(arena, ask->cluster, ask->usable, ask->nusable, devices, err));
+    LUO_TRY(luo_hap_devices_of(arena, ask->cluster, ask->usable, ask->nusable, ask->rate, devices,
+                               err));
     if (ask->sequences % ask->micro_batches)
         return luo_err_set(err, LUO_EINFEASIBLE, "%lld sequences are no %d equal micro-batches.",
                            (long long)ask->sequences, (int)ask->micro_batches);

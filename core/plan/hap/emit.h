@@ -37,6 +37,7 @@ typedef struct luo_hap_ask {
     const luo_stack *stack;
     const int32_t *usable; /* devices, rising */
     int32_t nusable;
+    const double *rate;        /* as luo_hap_devices_of */
     int64_t sequences, tokens; /* of a step; of a sequence */
     int32_t micro_batches;     /* at least; 1, 2, 4 .. */
 } luo_hap_ask;

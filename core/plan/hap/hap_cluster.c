@@ -19,18 +19,19 @@ static int32_t type_of(luo_hap_devices *d, const luo_profile *profile, double sl
 }
 
 luo_status luo_hap_devices_of(luo_arena *arena, const luo_cluster *cluster, const int32_t *usable,
-                              int32_t n, luo_hap_devices *out, luo_err *err)
+                              int32_t n, const double *rate, luo_hap_devices *out, luo_err *err)
 {
     luo_hap_devices d = {.n = n};
     int32_t *order = LUO_NEW_N(arena, int32_t, n), *type = LUO_NEW_N(arena, int32_t, n), at = 0;
     if (!order || !type) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
         const luo_node_group *group = &cluster->groups[cluster->devices[usable[i]].group];
-        type[i] = type_of(&d, group->profile, group->base_slowdown);
+        type[i] = type_of(&d, group->profile, group->base_slowdown * fmax(1, rate[usable[i]]));
         if (type[i] < 0)
             return luo_err_set(err, LUO_E2BIG,
-                               "the cluster has more than %d types of devices; "
-                               "planner `hap` takes at most so many.",
+                               "the cluster has more than %d types of devices, slow ones by "
+                               "their slowdown counted; planner `hap` takes at most so many: "
+                               "give rounder slowdowns.",
                                LUO_HAP_TYPES);
     }
     for (int32_t t = 0; t < d.ntypes; t++)
@@ -50,6 +51,7 @@ static void name_types(const luo_hap_devices *devices, luo_hap_numbers *out)
     for (int32_t t = 0; t < devices->ntypes; t++) {
         const luo_profile *profile = devices->profile[t];
         out->name[t] = profile->name;
+        out->slowdown[t] = devices->slowdown[t];
         out->count[t] = devices->count[t];
         if (profile->memory_bytes > 0)
             out->memory_bytes[t] = profile->memory_bytes - profile->reserved_bytes;

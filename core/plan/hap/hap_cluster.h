@@ -9,14 +9,16 @@ typedef struct luo_hap_devices { /* by type, ids rising within a type */
     const int32_t *device;
     int32_t count[LUO_HAP_TYPES];
     const luo_profile *profile[LUO_HAP_TYPES];
-    double slowdown[LUO_HAP_TYPES]; /* of the node group; types differ in it too */
+    double slowdown[LUO_HAP_TYPES]; /* of the group times of the device; types differ in it too */
 } luo_hap_devices;
 
-/* Types of the usable devices, in the order of their first appearance.
- * Pre:    usable[0..n) rises, n >= 1.
+/* Types of the usable devices, in the order of their first appearance: a profile at a speed, so
+ * that a slow device is of a type of its own.
+ *   rate  by device of the cluster: how many times slower it is than its group; below 1 counts as 1
+ * Pre:    usable[0..n) rises, n >= 1; their rates are finite.
  * Errors: LUO_E2BIG more than LUO_HAP_TYPES types; LUO_ENOMEM. Owner: arena. */
 luo_status luo_hap_devices_of(luo_arena *arena, const luo_cluster *cluster, const int32_t *usable,
-                              int32_t n, luo_hap_devices *out, luo_err *err);
+                              int32_t n, const double *rate, luo_hap_devices *out, luo_err *err);
 
 /* Speeds: work of an operation at even shares over its time by the cost model, one per operation
  * and type. Lines through the closed forms at 1 MiB and 64 MiB; grouped forms: a broadcast costs

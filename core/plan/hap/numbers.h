@@ -26,10 +26,12 @@ typedef struct luo_hap_line {
     double bandwidth_bytes_s; /* of the whole padded tensor; 0: this form is not available */
 } luo_hap_line;
 
-/* GPU types in the order of their first appearance; devices in that order too. */
+/* GPU types in the order of their first appearance; devices in that order too. Of one name there
+ * are several where devices differ in speed. */
 typedef struct luo_hap_numbers {
     int32_t ntypes;
     const char *name[LUO_HAP_TYPES];
+    double slowdown[LUO_HAP_TYPES]; /* is in the speeds already; for what is printed */
     int32_t count[LUO_HAP_TYPES];                 /* devices of the type */
     double speed[LUO_HAP_TYPES][LUO_HAP_CLASSES]; /* work per second; INFINITY: free, NAN: absent */
     const double *op_speed;                       /* [operation][type]; NULL: by class */

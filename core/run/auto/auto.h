@@ -42,12 +42,11 @@ typedef struct luo_auto_answer {
 /* Every planner's best plan and the fastest of them on the simulator; so the answer is no slower
  * than any of theirs. `uniform`: as `luoshu plan uniform`. `search`: what uniform has found with
  * layers and recompute of the stages anew (luo_auto_recompute), and luo_auto_pipelines. `malleus`:
- * what policy `malleus` would take; asked if devices differ in type or speed. `hap`: luo_hap_plan;
- * asked if they differ in type. A plan that does not
- * keep what is pinned is dropped. Pre: opts has a batch and a length of sequences. Errors:
- * LUO_EINFEASIBLE no planner has a plan; LUO_EINPUT a size that is given does not divide;
- * LUO_ECANCELED, LUO_EBACKEND, LUO_ENOMEM. Owner of plans: arena. Cost: those of the planners, and
- * with `simulated` some forty simulated steps; else one per candidate. */
+ * what policy `malleus` would take, `hap`: luo_hap_plan; both are asked if devices differ in type
+ * or speed. A plan that does not keep what is pinned is dropped. Pre: opts has a batch and a length
+ * of sequences. Errors: LUO_EINFEASIBLE no planner has a plan; LUO_EINPUT a size that is given does
+ * not divide; LUO_ECANCELED, LUO_EBACKEND, LUO_ENOMEM. Owner of plans: arena. Cost: those of the
+ * planners, and with `simulated` some forty simulated steps; else one per candidate. */
 luo_status luo_auto_plan(luo_arena *arena, const luo_auto_in *in, luo_auto_answer *out,
                          luo_err *err);
 

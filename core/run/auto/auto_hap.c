@@ -1,4 +1,4 @@
-/* The planner `hap`, where devices differ in type. */
+/* The planner `hap`, where devices differ in type or speed. */
 #include <stdio.h>
 
 #include "core/plan/hap/emit.h"
@@ -10,8 +10,8 @@ static const char *not_asked(const auto_asking *asking)
     const luo_auto_in *in = asking->in;
     const luo_uniform_opts *opts = &in->opts;
     if (in->every_policy) return "not tried: not every policy can work on its plans";
-    if (!asking->mixed) return "not tried: devices are of one type";
-    if (asking->slow) return "not tried: it knows speeds of types, and a device is slow";
+    if (!asking->slow && !asking->mixed)
+        return "not tried: devices are of one type, and none is slow";
     if (in->judge->model->family != LUO_FAMILY_GPT && in->judge->model->family != LUO_FAMILY_LLAMA)
         return "not tried: it plans for gpt and llama";
     if (opts->tp > 0 || opts->pp > 0 || opts->dp > 0 || opts->cp > 1 || opts->zero >= 0 ||
@@ -32,6 +32,7 @@ luo_status auto_ask_hap(auto_asking *asking, luo_auto_candidate *out, luo_err *e
                        .stack = in->judge->stack,
                        .usable = asking->devices,
                        .nusable = asking->ndevices,
+                       .rate = in->rate,
                        .sequences = in->opts.batch_sequences,
                        .tokens = in->opts.sequence_tokens,
                        .micro_batches = 1};

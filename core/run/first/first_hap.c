@@ -24,6 +24,7 @@ luo_status luo_first_hap(luo_run *run, luo_err *err)
                        .stack = &sc->stack,
                        .usable = usable,
                        .nusable = n,
+                       .rate = rate,
                        .sequences = sc->batch_sequences,
                        .tokens = opts.sequence_tokens,
                        .micro_batches = 1};
