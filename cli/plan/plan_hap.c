@@ -1,4 +1,4 @@
-/* plan_hap.c: `luoshu plan hap`: options, the graph, the numbers, the search. */
+/* plan_hap.c: `luoshu plan hap`: sizes, the graph, the numbers, the search. */
 #include "cli/plan/plan_hap.h"
 
 #include <math.h>
@@ -11,110 +11,7 @@
 
 enum { PER_DEVICE = 32, SEGMENTS_MOST = 4096 };
 
-/* ---- options ---- */
-
-static luo_status on_or_off(const luo_args *args, const char *name, bool otherwise, bool *out,
-                            luo_err *err)
-{
-    static const char *const words[] = {"off", "on"};
-    int chosen;
-    LUO_TRY(luo_args_choice(args, name, otherwise, words, 2, &chosen, err));
-    *out = chosen;
-    return LUO_OK;
-}
-
-static luo_status unknown_start(const char *word, size_t n, luo_err *err)
-{
-    const char *names[LUO_HAP_STARTS];
-    char copy[32];
-    luo_str text = {0};
-    snprintf(copy, sizeof copy, "%.*s", (int)(n < 30 ? n : 30), word);
-    for (int32_t s = 0; s < LUO_HAP_STARTS; s++) names[s] = luo_hap_start_name((luo_hap_start)s);
-    luo_words_expected(&text, copy, names, LUO_HAP_STARTS);
-    luo_err_set(err, LUO_EUSAGE, "`--starts` has `%s`; %s", copy, luo_str_get(&text));
-    luo_str_free(&text);
-    return LUO_EUSAGE;
-}
-
-static luo_status read_starts(const luo_args *args, uint32_t *out, luo_err *err)
-{
-    const char *at = luo_args_get(args, "starts", "");
-    while (*at) {
-        const size_t n = strcspn(at, ",");
-        int32_t start = 0;
-        while (start < LUO_HAP_STARTS &&
-               (strlen(luo_hap_start_name((luo_hap_start)start)) != n ||
-                memcmp(luo_hap_start_name((luo_hap_start)start), at, n) != 0))
-            start++;
-        if (start == LUO_HAP_STARTS) return unknown_start(at, n, err);
-        *out |= 1u << start;
-        at += n;
-        at += *at == ',';
-    }
-    return LUO_OK;
-}
-
-static luo_status read_job(const luo_args *args, luo_hap_call *call, luo_err *err)
-{
-    static const char *const zeros[] = {"auto", "off", "on"}, *const searches[] = {"astar", "dp"};
-    luo_hap_job *job = &call->job;
-    bool grouped, memory;
-    int zero, search;
-    const char *rules = luo_args_get(args, "rules", "all");
-    LUO_TRY(read_starts(args, &job->starts, err));
-    LUO_TRY(on_or_off(args, "factors", true, &job->opts.factors, err));
-    LUO_TRY(on_or_off(args, "grouped", true, &grouped, err));
-    LUO_TRY(on_or_off(args, "memory", true, &memory, err));
-    LUO_TRY(luo_args_choice(args, "zero", 0, zeros, 3, &zero, err));
-    LUO_TRY(luo_args_choice(args, "search", 0, searches, 2, &search, err));
-    job->no_grouped = !grouped;
-    job->no_memory = !memory;
-    job->zero = (luo_hap_zero)zero;
-    job->opts.layers = search == 1;
-    job->opts.rules = strcmp(rules, "all") == 0 ? NULL : rules;
-    job->opts.compat = luo_args_has(args, "compat");
-    job->opts.sayable = !luo_args_has(args, "rules") && !job->opts.compat;
-    return LUO_OK;
-}
-
-static luo_status read_rank(const luo_args *args, luo_hap_call *call, luo_err *err)
-{
-    static const char *const ranks[] = {LUO_JUDGED_LIST(LUO_WORD_ONLY)};
-    static const luo_judged judged[] = {LUO_JUDGED_LIST(LUO_WORD_VALUE)};
-    int rank;
-    LUO_TRY(luo_args_choice(args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
-    call->rank = rank < 0 ? LUO_JUDGED_AUTO : judged[rank];
-    return LUO_OK;
-}
-
-static luo_status read_baseline(const luo_args *args, luo_hap_call *call, luo_err *err)
-{
-    const char *names[LUO_HAP_BASELINES];
-    for (int32_t b = 0; b < LUO_HAP_BASELINES; b++)
-        names[b] = luo_hap_baseline_name((luo_hap_baseline)b);
-    return luo_args_choice(args, "baseline", -1, names, LUO_HAP_BASELINES, &call->baseline, err);
-}
-
-/* A network of the published evaluation instead of a model: its sizes are its own. */
-static luo_status read_network(const luo_args *args, luo_hap_call *call, luo_err *err)
-{
-    static const char *const others[] = {"model", "dtype", "seq-length", "out"};
-    LUO_TRY(luo_args_choice(args, "network", -1, luo_hap_network_names(), LUO_HAP_NETWORKS,
-                            &call->network, err));
-    if (call->network < 0) return LUO_OK;
-    call->dtype = LUO_F32;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (luo_args_has(args, others[i]))
-            return luo_err_set(
-                err, LUO_EUSAGE,
-                "`--%s` does not go with `--network`, which has sizes of its own and "
-                "makes no plan file; leave one out.",
-                others[i]);
-    if (call->rank != LUO_JUDGED_SIMULATED) return LUO_OK;
-    return luo_err_set(err, LUO_EUSAGE,
-                       "`--rank simulated` does not go with `--network`, of which no programs of "
-                       "devices are made; leave one out.");
-}
+/* ---- sizes ---- */
 
 static luo_status read_model_sizes(const luo_args *args, luo_hap_call *call, luo_err *err)
 {
@@ -182,7 +79,6 @@ static luo_status read_numbers(luo_cli *cli, luo_hap_call *call, luo_err *err)
     luo_params params = {0};
     const luo_cost_ctx ctx = {
         .cluster = call->cluster, .stack = &call->stack, .dtype = call->dtype};
-    bool whole = true;
     call->params = luo_args_get(&cli->args, "params", NULL);
     if (call->params) LUO_TRY(luo_read_params(cli->arena, call->params, &params, &cli->diags));
     if (call->params && params.hap.ntypes == 0)
@@ -193,23 +89,20 @@ static luo_status read_numbers(luo_cli *cli, luo_hap_call *call, luo_err *err)
     else
         LUO_TRY(luo_hap_cluster_numbers(cli->arena, call->graph, &ctx, &call->devices,
                                         &call->numbers, err));
-    LUO_TRY(on_or_off(&cli->args, "integer", true, &whole, err));
-    call->numbers.fractional = !whole;
+    call->numbers.fractional = !call->whole;
     return LUO_OK;
 }
 
 static luo_status read_call(luo_cli *cli, luo_hap_call *call, luo_err *err)
 {
-    LUO_TRY(read_job(&cli->args, call, err));
-    LUO_TRY(read_baseline(&cli->args, call, err));
-    LUO_TRY(read_rank(&cli->args, call, err));
-    LUO_TRY(read_network(&cli->args, call, err));
+    LUO_TRY(luo_hap_call_options(&cli->args, call, err));
     if (call->network < 0) LUO_TRY(luo_cli_model(cli, &call->model));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     LUO_TRY(list_devices(cli, call, err));
     LUO_TRY(read_sizes(&cli->args, call, err));
     LUO_TRY(make_graph(cli, call, err));
+    LUO_TRY(luo_hap_call_check_rules(call, err));
     LUO_TRY(cut_segments(&cli->args, call, err));
     return read_numbers(cli, call, err);
 }

@@ -18,6 +18,7 @@ typedef struct luo_hap_call {
     int64_t sequences, tokens;
     const char *params; /* file, NULL: numbers of the cost model */
     luo_hap_job job;
+    bool whole;   /* lengths of pieces are whole numbers */
     int baseline; /* luo_hap_baseline to report instead of a search; -1: none */
     luo_hap_graph *graph;
     luo_hap_numbers numbers;
@@ -29,6 +30,12 @@ typedef struct luo_hap_call {
     const char *why;
     double planning_s;
 } luo_hap_call;
+
+/* What the options say but of sizes and files. Errors: LUO_EUSAGE a value that is not known,
+ * options that do not go together. */
+luo_status luo_hap_call_options(const luo_args *args, luo_hap_call *call, luo_err *err);
+/* Are the letters of --rules axes of the graph? Errors: LUO_EUSAGE. */
+luo_status luo_hap_call_check_rules(const luo_hap_call *call, luo_err *err);
 
 /* The program as a plan. Errors: as luo_hap_emit. Owner: the arena of cli. */
 luo_status luo_hap_call_plan(luo_cli *cli, const luo_hap_call *call, luo_plan **out, luo_err *err);

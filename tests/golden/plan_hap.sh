@@ -27,7 +27,13 @@ small --cluster slow.yaml; printf 'device,rate\n3,5\n' >rates.csv; small --clust
 sed 's/"attn_tflop_per_s": 60, //' params.json >none.json; hap --params none.json
 sed 's/"h20"/"h21"/' params.json >other.json; hap --params other.json
 hap --batch 8 --batch-per-device 8; hap --starts prop,evn; hap --segments 9; hap --segments many; hap --baseline ep
-hap --zero 1; hap --memory table; hap --steps 3; hap --batch 4000000 --zero off; hap --rules x | sed -n 2p
+hap --zero 1; hap --memory table; hap --steps 3; hap --batch 4000000 --zero off
+for rules in x B '' bhq; do hap --rules "$rules"; done; hap --starts ''
+# what the published planner and the baselines do not follow
+for option in 'zero on' 'zero auto' 'starts even' 'memory on' 'grouped on' 'factors on' 'integer on'; do hap --compat --${option% *} ${option#* }; done
+hap --batch 64 --params params.json --compat --zero off --starts prop --memory off --grouped off --factors off --integer off | sed -n 2p
+for option in 'zero on' 'starts even' 'memory on' 'factors on' 'rules b'; do hap --baseline dp-ev --${option% *} ${option#* }; done
+hap --batch 64 --params params.json --compat --baseline dp-cp | sed -n 2p
 hap --batch 64 --out p.json >/dev/null; grep -c '"tensor"' p.json; grep -E '"(wpe|layers.0.attn.out|d.layers.0.attn.out(@.*)?|d.layers.0.attn.k.bias)"' p.json
 files="--model $S/models/tiny-gpt.yaml --cluster $S/clusters/h20x24-h800x8.yaml"
 at() { echo "== $1"; "$LUOSHU" check q.json $files; }

@@ -3,7 +3,7 @@
  * meets the bound of one second. */
 #include <math.h>
 
-#include "core/plan/hap/alternate.h"
+#include "core/plan/hap/baseline.h"
 #include "core/plan/hap/compat.h"
 #include "tests/check_main.h"
 #include "tests/parked/hap_graphs.h"
@@ -132,6 +132,61 @@ START_TEST(even_start) /* CH6 */
 }
 END_TEST
 
+/* CH1's program is data parallelism by speed: the baseline costs the same. What it holds is
+ * counted: 16 bytes for each of 16 weights, its part of x and h, and the loss. */
+START_TEST(baselines_and_memory)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_graph *graph = luo_hap_graphs_mlp(a, &rows[0].graph);
+    const luo_hap_numbers numbers = numbers_of(0);
+    const luo_hap_job job = {.opts = {.compat = true, .compat_sums = true}};
+    luo_hap_result *result, *baseline;
+    ck_assert_int_eq(luo_hap_alternate(a, graph, &numbers, &job, &result, NULL), LUO_OK);
+    ck_assert_int_eq(
+        luo_hap_baseline_find(a, graph, &numbers, &job, LUO_HAP_DP_CP, &baseline, NULL), LUO_OK);
+    ck_assert_double_eq_tol(SCALE * baseline->cost_s, 56.96, 1e-9);
+    for (int t = 0; t < 2; t++) {
+        ck_assert_double_gt(result->memory_bytes[t], 16 * 16 + rows[0].share[t] * 64 * 4 * 4 * 2);
+        ck_assert_double_lt(result->memory_bytes[t], 16 * 16 + rows[0].share[t] * 64 * 4 * 4 * 4);
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Neither factors nor ZeRO, whatever the job says. */
+START_TEST(nothing_of_ours)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_graph *graph = luo_hap_graphs_mlp(a, &rows[0].graph);
+    const luo_hap_numbers numbers = numbers_of(0);
+    const luo_hap_job plain = {.opts = {.compat = true}};
+    luo_hap_job job = plain;
+    luo_hap_result *want, *got;
+    job.opts.factors = true;
+    job.zero = LUO_HAP_ZERO_ON;
+    ck_assert_int_eq(luo_hap_alternate(a, graph, &numbers, &plain, &want, NULL), LUO_OK);
+    ck_assert_int_eq(luo_hap_alternate(a, graph, &numbers, &job, &got, NULL), LUO_OK);
+    ck_assert_int_eq(got->space->ntriples, want->space->ntriples);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* A column of more than a second, which the published programme does not have. */
+START_TEST(seconds_are_capped)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_hap_graph *graph = luo_hap_graphs_mlp(a, &rows[0].graph);
+    const double speed[] = {rows[0].speed[0], rows[0].speed[1]};
+    const luo_hap_numbers numbers = luo_hap_graphs_toy(NULL, speed, 1, 10, 5, 20);
+    const luo_hap_job job = {.opts = {.compat = true}};
+    luo_hap_result *result;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_hap_alternate(a, graph, &numbers, &job, &result, &err), LUO_EINFEASIBLE);
+    ck_assert_ptr_nonnull(strstr(err.text, "longer than a second"));
+    luo_arena_free(a);
+}
+END_TEST
+
 START_TEST(rules_of_kinds)
 {
     static const struct {
@@ -186,5 +241,6 @@ START_TEST(no_program)
 }
 END_TEST
 
-LUO_SUITE("hap.compat", LUO_T_N(row, LUO_ROWS(rows)), LUO_T(even_start), LUO_T(rules_of_kinds),
-          LUO_T(no_program))
+LUO_SUITE("hap.compat", LUO_T_N(row, LUO_ROWS(rows)), LUO_T(even_start),
+          LUO_T(baselines_and_memory), LUO_T(nothing_of_ours), LUO_T(seconds_are_capped),
+          LUO_T(rules_of_kinds), LUO_T(no_program))

@@ -331,4 +331,20 @@ START_TEST(sentences)
 }
 END_TEST
 
-LUO_SUITE("hap.rules", LUO_T_N(rules_of_a_kind, LUO_ROWS(rows)), LUO_T(sentences))
+/* Axes of a graph: not the whole ones, also where they are too short to be cut. */
+START_TEST(letters_of_a_graph)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_hap_graph *g = luo_hap_graph_new(a, 4);
+    const int32_t x = luo_hap_graph_leaf(g, "x", LUO_HAP_INPUT, false, 3, (int64_t[]){1, 2, 8});
+    const int32_t w = luo_hap_graph_leaf(g, "w", LUO_HAP_PARAM, false, 2, (int64_t[]){8, 4});
+    char letters[128] = "q";
+    luo_hap_graph_op(g, LUO_HAP_LINEAR, "y", "bsm,mn->bsn", "s", NULL, (int32_t[]){x, w},
+                     (const char *[]){"y"});
+    ck_assert_str_eq(luo_hap_rule_letters(g, letters), "bmn");
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("hap.rules", LUO_T_N(rules_of_a_kind, LUO_ROWS(rows)), LUO_T(letters_of_a_graph),
+          LUO_T(sentences))

@@ -134,8 +134,13 @@ static luo_status as_published(turn *x, luo_err *err)
         LUO_TRY(luo_hap_synth(x->arena, result->space, &result->numbers, x->now, 0, &program, err));
         result->states += program->states;
         result->pops += program->pops;
-        LUO_TRY(luo_hap_balance(x->arena, program, &result->numbers, false, x->now, x->next,
-                                &ignored, err));
+        const luo_status st = luo_hap_balance(x->arena, program, &result->numbers, false, x->now,
+                                              x->next, &ignored, err);
+        if (st == LUO_EINFEASIBLE)
+            return luo_err_set(err, st,
+                               "no feasible shares: as published, no part of a step is longer than "
+                               "a second; ask for fewer samples, or leave --compat out.");
+        LUO_TRY(st);
         LUO_TRY(record(x, LUO_HAP_START_PROP, program->cost_s, ignored, err));
         if (!(program->cost_s < best)) break;
         best = program->cost_s;
@@ -143,6 +148,7 @@ static luo_status as_published(turn *x, luo_err *err)
         memcpy(x->now, x->next, nshares(x) * sizeof *x->now);
     }
     memcpy(result->shares, x->next, nshares(x) * sizeof *x->next);
+    LUO_TRY(memory_of(x, result->program, result->shares, result->memory_bytes, err));
     return luo_hap_cost(x->arena, result->program, &result->numbers, result->shares,
                         &result->cost_s, NULL, err);
 }
@@ -266,7 +272,8 @@ static luo_status use_space(turn *x, bool zero, luo_err *err)
 {
     luo_hap_opts opts = x->job->opts;
     luo_hap_space *space;
-    opts.zero = zero;
+    opts.zero = zero && !opts.compat;
+    opts.factors &= !opts.compat;
     LUO_TRY(luo_hap_space_new(x->arena, x->graph, &opts, &space, err));
     x->result->space = space;
     return LUO_OK;

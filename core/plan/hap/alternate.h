@@ -19,7 +19,7 @@ const char *luo_hap_start_name(luo_hap_start start);
 
 typedef enum luo_hap_zero { LUO_HAP_ZERO_AUTO, LUO_HAP_ZERO_OFF, LUO_HAP_ZERO_ON } luo_hap_zero;
 
-typedef struct luo_hap_job {
+typedef struct luo_hap_job { /* opts.compat: of the rest rules and layers alone count */
     luo_hap_opts opts; /* zero: as `zero` says */
     uint32_t starts;   /* bits of luo_hap_start; 0: prop and even, and mem where memory is known */
     bool no_memory;    /* memory does not matter */

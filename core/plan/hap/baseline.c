@@ -36,7 +36,7 @@ luo_status luo_hap_baseline_find(luo_arena *arena, const luo_hap_graph *graph,
                                  const luo_hap_numbers *numbers, const luo_hap_job *job,
                                  luo_hap_baseline baseline, luo_hap_result **out, luo_err *err)
 {
-    luo_hap_opts opts = {.rules = "b"};
+    luo_hap_opts opts = {.rules = "b", .compat = job->opts.compat, .layers = job->opts.layers};
     const luo_hap_start start = baseline == LUO_HAP_DP_CP ? LUO_HAP_START_PROP : LUO_HAP_START_EVEN;
     char *letter = LUO_NEW_N(arena, char, graph->nops);
     if (!letter) return luo_err_nomem(err);

@@ -3,7 +3,8 @@
 #define LUO_CORE_PLAN_HAP_BASELINE_H
 #include "core/plan/hap/alternate.h"
 
-/* What the planner is compared with, by the same cost, without factors and ZeRO. */
+/* What the planner is compared with, by the same cost (compat: as published), without factors and
+ * ZeRO, memory or not. */
 #define LUO_HAP_BASELINE_LIST(X)                                                                   \
     X(LUO_HAP_DP_EV, "dp-ev") /* batches alike */                                                  \
     X(LUO_HAP_DP_CP, "dp-cp") /* batches by speed */                                               \

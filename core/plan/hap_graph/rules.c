@@ -67,24 +67,30 @@ static luo_hap_rule by_sums(const luo_hap_op *op, uint32_t lin)
     return rule;
 }
 
-/* Letters that may be cut, by first appearance. */
-static void cut_letters(const luo_hap_op *op, char *out)
+/* Adds the letters that may be cut and are not there yet, of extents of `least` and more. */
+static void cut_letters(const luo_hap_op *op, int64_t least, char *out)
 {
-    int32_t n = 0;
+    size_t n = strlen(out);
     for (int32_t i = 0; i < op->nin + op->nout; i++)
         for (const char *at = i < op->nin ? op->in_is[i] : op->out_is[i - op->nin]; *at; at++) {
+            if (strchr(out, *at) || strchr(op->whole, *at) || op->size[(int)*at] < least) continue;
+            out[n++] = *at;
             out[n] = 0;
-            if (!strchr(out, *at) && !strchr(op->whole, *at) && op->size[(int)*at] > 1)
-                out[n++] = *at;
         }
-    out[n] = 0;
+}
+
+char *luo_hap_rule_letters(const luo_hap_graph *graph, char *out)
+{
+    *out = 0;
+    for (int32_t o = 0; o < graph->nops; o++) cut_letters(&graph->op[o], 1, out);
+    return out;
 }
 
 luo_status luo_hap_rules(luo_arena *arena, const luo_hap_op *op, luo_hap_rule **out, int32_t *n,
                          luo_err *err)
 {
-    char letters[LUO_HAP_RANK * (LUO_HAP_OPERANDS + LUO_HAP_RESULTS) + 1];
-    cut_letters(op, letters);
+    char letters[LUO_HAP_RANK * (LUO_HAP_OPERANDS + LUO_HAP_RESULTS) + 1] = "";
+    cut_letters(op, 2, letters);
     luo_hap_rule *rule = LUO_NEW_N(arena, luo_hap_rule, strlen(letters) + 1 + (1u << op->nin));
     int32_t count = 0;
     if (!rule) return luo_err_nomem(err);

@@ -34,6 +34,9 @@ typedef struct luo_hap_rule {
  * tests/unit/check_hap_rules.c (every rule with numbers) */
 luo_status luo_hap_rules(luo_arena *arena, const luo_hap_op *op, luo_hap_rule **out, int32_t *n,
                          luo_err *err);
+/* Letters that operations of the graph may be cut by where their extents allow it, each once, by
+ * first appearance. out: 128 bytes; returns it. Cost: O(operations). */
+char *luo_hap_rule_letters(const luo_hap_graph *graph, char *out);
 /* "b", "rep", "lin0": name of a rule. buf: 8 bytes; returns it. */
 char *luo_hap_rule_name(const luo_hap_rule *rule, char *buf);
 bool luo_rel_same(luo_rel a, luo_rel b);
