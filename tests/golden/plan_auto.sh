@@ -12,6 +12,8 @@ b --recompute full --layers equal --pp 2
 printf 'device,rate\n5,3\n6,inf\n' >rates.csv
 b --rates rates.csv --top 3
 ls plan*.json
+# two types: what cannot win by its closed form is not simulated
+p --model "$S/models/llama-7b.yaml" --cluster "$S/clusters/h20x16-h800x16.yaml" --global-batch-size 4 --seq-length 2048 --out mixed.json
 # parts that are pinned
 sed '0,/"layers":/s//"pinned": ["\/zero", "\/schedule"],\n "layers":/' plan.json >pinned.json
 b --prev pinned.json --rates rates.csv

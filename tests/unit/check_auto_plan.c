@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "core/io/read/read.h"
-#include "core/run/auto/auto.h"
+#include "core/run/auto/auto_internal.h"
 #include "sim/sim.h"
 #include "tests/driver_fixture.h"
 #include "tests/plan_make.h"
@@ -332,6 +332,49 @@ START_TEST(pins_of_values)
 }
 END_TEST
 
+/* Closed forms that are far above the best step leave no hope, and the line says so. */
+START_TEST(hope)
+{
+    const auto_asking asking = {.best_s = 2};
+    luo_auto_candidate x = {.step = {.seconds = INFINITY}};
+    ck_assert(auto_has_hope(&asking, 2.19, AUTO_HOPELESS_CLOSED, &x));
+    ck_assert_str_eq(x.why, "");
+    ck_assert(auto_has_hope(&asking, 19, AUTO_HOPELESS_ADDED, &x));
+    ck_assert(!auto_has_hope(&asking, 2.5, AUTO_HOPELESS_CLOSED, &x));
+    ck_assert_str_eq(x.why, "not simulated: 2.5 s by closed form, 1.25x slower");
+    x.step.seconds = 1; /* its own plan counts too, and its line stays */
+    x.plan = &(luo_plan){0};
+    x.why[0] = 0;
+    ck_assert(!auto_has_hope(&asking, 1.2, AUTO_HOPELESS_CLOSED, &x));
+    ck_assert_str_eq(x.why, "");
+    const auto_asking first = {.best_s = INFINITY};
+    x.step.seconds = INFINITY;
+    ck_assert(auto_has_hope(&first, 1e9, AUTO_HOPELESS_CLOSED, &x));
+}
+END_TEST
+
+/* Beside a step that is far shorter than theirs, malleus and hap simulate nothing. */
+START_TEST(the_hopeless_are_not_simulated)
+{
+    scene *s = open_scene();
+    auto_asking asking = {.arena = arena, .in = &s->in, .best_s = INFINITY};
+    luo_auto_candidate x[3];
+    luo_err err = {0};
+    s->rate[5] = 3;
+    for (int k = 0; k < 3; k++) x[k] = (luo_auto_candidate){.step = {.seconds = INFINITY}};
+    ck_assert_int_eq(auto_ask_uniform(&asking, &x[0], &err), LUO_OK);
+    asking.best_s = x[0].step.seconds / 100;
+    ck_assert_int_eq(auto_ask_malleus(&asking, &x[1], &err), LUO_OK);
+    ck_assert_int_eq(auto_ask_hap(&asking, &x[2], &err), LUO_OK);
+    ck_assert_int_eq(x[2].tried, 0);
+    for (int k = 1; k < 3; k++) {
+        ck_assert_ptr_null((void *)x[k].plan);
+        ck_assert_msg(strncmp(x[k].why, "not simulated: ", 15) == 0, "%s", x[k].why);
+    }
+    close_scene(s);
+}
+END_TEST
+
 /* ---- sizes ---- */
 
 static luo_uniform_opts open_sizes(void)
@@ -467,6 +510,7 @@ END_TEST
 LUO_SUITE("run.auto", LUO_T(uniform_is_uniform), LUO_T(slow_devices_bring_malleus_in),
           LUO_T(experts_are_shared_out), LUO_T(rows_travel_by_node), LUO_T(experts_by_closed_form),
           LUO_T(no_device_is_a_sentence), LUO_T_N(pins_are_kept, LUO_ROWS(pins)),
-          LUO_T(pins_of_values), LUO_T_N(sizes_are_told, LUO_ROWS(sizes)),
+          LUO_T(pins_of_values), LUO_T(hope),
+          LUO_T(the_hopeless_are_not_simulated), LUO_T_N(sizes_are_told, LUO_ROWS(sizes)),
           LUO_T(other_sizes_are_told), LUO_T(sizes_are_kept), LUO_T(pinned_plans_alone),
           LUO_T(pins_of_any_plan))

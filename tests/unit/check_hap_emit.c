@@ -3,8 +3,9 @@
 #include "core/hspmd/ann.h"
 #include "core/plan/hap/alternate.h"
 #include "core/plan/hap/emit.h"
-#include "tests/check_main.h"
+#include "tests/cluster_fixture.h"
 #include "tests/parked/hap_graphs.h"
+#include "tests/plan_make.h"
 
 static const luo_plan_annotation hn2[] = {
     {"x", "[0,1]{-1:2}", "", "auto"},           {"w0", "[0,1]{1:(3,1)}", "", "auto"},
@@ -94,4 +95,38 @@ START_TEST(of_others) /* exchanges, factors, ZeRO, pieces of no length */
 }
 END_TEST
 
-LUO_SUITE("hap.emit", LUO_T(of_hn2), LUO_T(of_others))
+/* A plan whose step is above what is of use is none; others are as without a bound. */
+START_TEST(of_no_use)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_cluster *cluster = fixture_cluster(a, 1, 1, 4);
+    const luo_model model = luo_test_llama(2, 256, 704, 4, 1000);
+    const double rate[] = {1, 1, 1, 4};
+    luo_stack stack;
+    luo_stack_default(&stack);
+    luo_hap_ask ask = {.model = &model,
+                       .cluster = cluster,
+                       .stack = &stack,
+                       .usable = (int32_t[]){0, 1, 2, 3},
+                       .nusable = 4,
+                       .rate = rate,
+                       .sequences = 16,
+                       .tokens = 128,
+                       .micro_batches = 1};
+    luo_plan *any, *plan;
+    double step_s, again_s;
+    ck_assert_int_eq(luo_hap_plan(a, &ask, &any, &step_s, NULL), LUO_OK);
+    ck_assert_ptr_nonnull(any);
+    ask.most_s = 1.01 * step_s;
+    ck_assert_int_eq(luo_hap_plan(a, &ask, &plan, &again_s, NULL), LUO_OK);
+    ck_assert_ptr_nonnull(plan);
+    ck_assert(luo_plan_hash(plan) == luo_plan_hash(any) && again_s == step_s);
+    ask.most_s = .1 * step_s;
+    ck_assert_int_eq(luo_hap_plan(a, &ask, &plan, &again_s, NULL), LUO_OK);
+    ck_assert_ptr_null(plan);
+    ck_assert(again_s > ask.most_s);
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("hap.emit", LUO_T(of_hn2), LUO_T(of_others), LUO_T(of_no_use))

@@ -236,7 +236,8 @@ static luo_status plan_hap(luo_arena *a, luo_err *err)
                              .sequences = 16,
                              .tokens = 2048,
                              .micro_batches = 1};
-    return luo_hap_plan(a, &ask, &world.plan, err);
+    double step_s;
+    return luo_hap_plan(a, &ask, &world.plan, &step_s, err);
 }
 
 static void prepare_short(luo_arena *a)

@@ -228,9 +228,9 @@ static luo_status refuse(const turn *x, const double *bytes, luo_err *err)
     const luo_hap_numbers *numbers = &x->result->numbers;
     const int32_t t = too_small(x, bytes);
     return luo_err_set(err, LUO_EINFEASIBLE,
-                       "no plan fits: type `%s` needs %.1f GiB of %.1f GiB; try --zero on or fewer "
-                       "samples.",
-                       numbers->name[t], bytes[t] / 0x1p30, numbers->memory_bytes[t] / 0x1p30);
+                       "no plan fits: type `%s` needs %.1f GiB of %.1f GiB; try %sfewer samples.",
+                       numbers->name[t], bytes[t] / 0x1p30, numbers->memory_bytes[t] / 0x1p30,
+                       x->job->zero == LUO_HAP_ZERO_OFF ? "--zero on or " : "");
 }
 
 /* ---- all of it ---- */
@@ -291,6 +291,7 @@ static luo_status until_it_fits(turn *x, luo_err *err)
         LUO_TRY(all_starts(x, err));
         if (too_small(x, x->result->memory_bytes) < 0) return LUO_OK;
     }
+    if (x->job->as_it_is) return refuse(x, bytes, err);
     LUO_TRY(under_memory(x, err));
     return x->result->program ? LUO_OK : refuse(x, bytes, err);
 }

@@ -24,6 +24,7 @@ typedef struct luo_hap_job { /* opts.compat: of the rest rules and layers alone 
     uint32_t starts;   /* bits of luo_hap_start; 0: prop and even, and mem where memory is known */
     bool no_memory;    /* memory does not matter */
     bool no_grouped;   /* collectives are padded */
+    bool as_it_is;     /* what has no room, with ZeRO or without, is not looked for in less */
     luo_hap_zero zero;
 } luo_hap_job;
 

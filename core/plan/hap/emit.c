@@ -1,6 +1,7 @@
 /* Annotations of a program. */
 #include "core/plan/hap/emit.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/base/devset.h"
@@ -325,32 +326,75 @@ luo_status luo_hap_as_plan(luo_arena *arena, const luo_hap_result *result,
     return LUO_OK;
 }
 
-/* With so many micro-batches. */
-static luo_status plan_with(luo_arena *arena, const luo_hap_ask *ask,
-                            const luo_hap_devices *devices, int32_t micro_batches, luo_plan **out,
-                            luo_err *err)
+/* Of a step of so many micro-batches, at the least: gradients are summed once, perhaps of all
+ * parameters. */
+static double step_of(const luo_hap_result *result, int32_t micro_batches)
+{
+    const luo_hap_graph *graph = result->space->graph;
+    const luo_hap_line *line = &result->numbers.line[LUO_HAP_LINK_AR];
+    double once = 0;
+    for (int32_t x = 0; x < graph->ntensors; x++)
+        if (graph->tensor[x].role == LUO_HAP_PARAM)
+            once += line->latency_s + (double)graph->tensor[x].bytes / line->bandwidth_bytes_s;
+    once = fmin(once, result->parts.communication_s);
+    return micro_batches * (result->cost_s - once) + once;
+}
+
+typedef struct sizes { /* of a micro-batch */
+    luo_hap_place place;
+    luo_hap_graph *graph;
+    luo_hap_numbers numbers;
+} sizes;
+
+static luo_status sizes_of(luo_arena *arena, const luo_hap_ask *ask, const luo_hap_devices *devices,
+                           int32_t micro_batches, sizes *out, luo_err *err)
 {
     const luo_cost_ctx ctx = {
         .cluster = ask->cluster, .stack = ask->stack, .dtype = ask->model->dtype};
-    const luo_hap_place place = {.model = ask->model,
-                                 .cluster = ask->cluster,
-                                 .dtype = ask->model->dtype,
-                                 .devices = devices,
-                                 .sequences = ask->sequences / micro_batches,
-                                 .tokens = ask->tokens,
-                                 .micro_batches = micro_batches};
-    const luo_hap_job job = {.opts = {.sayable = true, .factors = true}};
-    luo_hap_numbers numbers;
-    luo_hap_graph *graph;
-    luo_hap_result *result;
-    LUO_TRY(luo_hap_model_graph(arena, ask->model, place.dtype, place.sequences, place.tokens,
-                                &graph, err));
-    LUO_TRY(luo_hap_cluster_numbers(arena, graph, &ctx, devices, &numbers, err));
-    LUO_TRY(luo_hap_alternate(arena, graph, &numbers, &job, &result, err));
-    return luo_hap_as_plan(arena, result, &place, out, err);
+    *out = (sizes){.place = {.model = ask->model,
+                             .cluster = ask->cluster,
+                             .dtype = ask->model->dtype,
+                             .devices = devices,
+                             .sequences = ask->sequences / micro_batches,
+                             .tokens = ask->tokens,
+                             .micro_batches = micro_batches}};
+    LUO_TRY(luo_hap_model_graph(arena, ask->model, out->place.dtype, out->place.sequences,
+                                ask->tokens, &out->graph, err));
+    return luo_hap_cluster_numbers(arena, out->graph, &ctx, devices, &out->numbers, err);
 }
 
-luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, luo_err *err)
+/* The best program; step_s as in luo_hap_plan. */
+static luo_status program_of(luo_arena *arena, const sizes *x, const luo_hap_job *job,
+                             luo_hap_result **out, double *step_s, luo_err *err)
+{
+    LUO_TRY(luo_hap_alternate(arena, x->graph, &x->numbers, job, out, err));
+    *step_s = step_of(*out, x->place.micro_batches);
+    return LUO_OK;
+}
+
+/* With so many micro-batches; *out NULL: as in luo_hap_plan. */
+static luo_status plan_with(luo_arena *arena, const luo_hap_ask *ask,
+                            const luo_hap_devices *devices, int32_t micro_batches, luo_plan **out,
+                            double *step_s, luo_err *err)
+{
+    const double most_s = ask->most_s > 0 ? ask->most_s : (double)INFINITY;
+    const luo_hap_opts opts = {.sayable = true, .factors = true};
+    const luo_hap_job job = {.opts = opts, .as_it_is = ask->as_it_is},
+                      quick = {.opts = opts, .no_memory = true, .starts = 1u << LUO_HAP_START_PROP};
+    luo_hap_result *result;
+    sizes x;
+    *out = NULL;
+    LUO_TRY(sizes_of(arena, ask, devices, micro_batches, &x, err));
+    if (isfinite(most_s)) {
+        LUO_TRY(program_of(arena, &x, &quick, &result, step_s, err));
+        if (*step_s > most_s) return LUO_OK;
+    }
+    LUO_TRY(program_of(arena, &x, &job, &result, step_s, err));
+    return *step_s > most_s ? LUO_OK : luo_hap_as_plan(arena, result, &x.place, out, err);
+}
+
+luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, double *step_s,
+                        luo_err *err)
 {
     luo_hap_devices *devices = LUO_NEW(arena, luo_hap_devices);
     luo_status st = LUO_EINFEASIBLE;
@@ -360,7 +404,10 @@ luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out
     if (ask->sequences % ask->micro_batches)
         return luo_err_set(err, LUO_EINFEASIBLE, "%lld sequences are no %d equal micro-batches.",
                            (long long)ask->sequences, (int)ask->micro_batches);
-    for (int32_t m = ask->micro_batches; st == LUO_EINFEASIBLE && ask->sequences % m == 0; m *= 2)
-        st = plan_with(arena, ask, devices, m, out, err);
-    return st;
+    int32_t m = ask->micro_batches;
+    for (; st == LUO_EINFEASIBLE && ask->sequences % m == 0; m *= 2)
+        st = plan_with(arena, ask, devices, m, out, step_s, err);
+    if (st != LUO_EINFEASIBLE) return st;
+    return luo_err_set(err, st, "no plan fits, in up to %d micro-batches, with ZeRO or without.",
+                       m / 2);
 }

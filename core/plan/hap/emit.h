@@ -40,10 +40,16 @@ typedef struct luo_hap_ask {
     const double *rate;        /* as luo_hap_devices_of */
     int64_t sequences, tokens; /* of a step; of a sequence */
     int32_t micro_batches;     /* at least; 1, 2, 4 .. */
+    bool as_it_is;             /* as in luo_hap_job */
+    double most_s;             /* a step that takes longer is of no use; 0: any is */
 } luo_hap_ask;
 /* The plan of the best program in the model's precision: of as few micro-batches as make it fit,
  * twice as many at a time.
+ *   step_s  J of a step: of all micro-batches, gradients summed once
+ * *out NULL, LUO_OK: step_s is above most_s; of the best program from one start it is asked first,
+ * with no heed to memory, and more micro-batches are not tried then.
  * Errors: LUO_EINPUT a model that it does not know; LUO_EINFEASIBLE nothing fits; LUO_ENOMEM.
  * Owner: arena. Cost: that of luo_hap_alternate, for each number of micro-batches. */
-luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, luo_err *err);
+luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, double *step_s,
+                        luo_err *err);
 #endif

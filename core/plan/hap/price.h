@@ -18,7 +18,7 @@ typedef struct luo_hap_cuts {
 /* Shapes: shares [segment][type]: of one device of the type; extent[0..nextents) rises.
  * Errors: LUO_EINPUT shares of a segment do not sum to 1 (1e-6), or one is negative; LUO_ENOMEM.
  * Owner:  arena; extent is kept.
- * Cost:   O(segments * extents * devices), times units that rounding deals out. */
+ * Cost:   O(segments * extents * devices * types). */
 luo_status luo_hap_cuts_new(luo_arena *arena, const luo_hap_numbers *numbers, int32_t nsegments,
                             const double *shares, int32_t nextents, const int64_t *extent,
                             luo_hap_cuts **out, luo_err *err);

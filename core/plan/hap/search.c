@@ -23,11 +23,18 @@ typedef struct entry { /* of the heap */
     int64_t seq;
 } entry;
 
+typedef struct closed { /* the latest closed states of a layer; all are looked through */
+    double *g;
+    uint64_t *bits; /* [state][word] */
+    int32_t n;
+} closed;
+
 typedef struct search {
     luo_arena *arena;
     const luo_hap_space *space;
     double *cost, *ahead;  /* by triple; by operation: least that is left */
     int32_t *kept, *first; /* triples that are the cheapest of their group, by operation */
+    uint64_t *rows;        /* [kept][3][word]: facts that it needs, that bar it, that it leaves */
     node *nodes;
     uint64_t *bits; /* [node][word] */
     int32_t nnodes, cap_nodes, cap_bits, nwords;
@@ -36,8 +43,7 @@ typedef struct search {
     entry *heap;
     int32_t nheap, cap_heap;
     int64_t seq, pops;
-    int32_t **closed; /* by layer: the latest closed states */
-    int32_t *nclosed;
+    closed *closed; /* by layer */
 } search;
 
 /* ---- prices ---- */
@@ -75,6 +81,13 @@ static luo_status price(search *s, const luo_hap_numbers *numbers, const double 
     return LUO_OK;
 }
 
+enum { NEEDS, BARS, LEAVES };
+
+static uint64_t *row_of(const search *s, int32_t kept, int which)
+{
+    return &s->rows[(size_t)(3 * kept + which) * (size_t)s->nwords];
+}
+
 /* Of triples with equal facts the cheapest, the first where they cost the same but for rounding. */
 static void keep_cheapest(search *s, int32_t *best)
 {
@@ -90,6 +103,13 @@ static void keep_cheapest(search *s, int32_t *best)
             if (best[space->triple[i].group] == i) s->kept[n++] = i;
     }
     s->first[space->graph->nops] = n;
+    for (int32_t k = 0; k < n; k++) {
+        const size_t from = (size_t)s->kept[k] * (size_t)s->nwords,
+                     words = (size_t)s->nwords * sizeof *s->rows;
+        memcpy(row_of(s, k, NEEDS), &space->pre[from], words);
+        memcpy(row_of(s, k, BARS), &space->bar[from], words);
+        memcpy(row_of(s, k, LEAVES), &space->post[from], words);
+    }
     s->ahead[space->graph->nops] = 0;
     for (int32_t o = space->graph->nops; o-- > 0;) {
         double least = INFINITY;
@@ -112,10 +132,10 @@ static luo_status search_new(luo_arena *arena, const luo_hap_space *space, searc
                   .table = LUO_NEW_N(arena, int32_t *, layers),
                   .ntable = LUO_NEW_N(arena, int32_t, layers),
                   .in_layer = LUO_NEW_N(arena, int32_t, layers),
-                  .closed = LUO_NEW_N(arena, int32_t *, layers),
-                  .nclosed = LUO_NEW_N(arena, int32_t, layers)};
+                  .rows = LUO_NEW_N(arena, uint64_t, 3 * space->words * space->ntriples),
+                  .closed = LUO_NEW_N(arena, closed, layers)};
     if (!s->cost || !s->ahead || !s->kept || !s->first || !s->table || !s->ntable || !s->in_layer ||
-        !s->closed || !s->nclosed)
+        !s->rows || !s->closed)
         return luo_err_nomem(err);
     return LUO_OK;
 }
@@ -235,17 +255,16 @@ static bool disjoint(const search *s, const uint64_t *a, const uint64_t *b)
     return true;
 }
 
-static luo_status relax(search *s, int32_t from, int32_t triple, uint64_t *to, luo_err *err)
+static luo_status relax(search *s, int32_t from, int32_t kept, uint64_t *to, luo_err *err)
 {
     const luo_hap_space *space = s->space;
-    const int32_t layer = s->nodes[from].layer;
-    const size_t row = (size_t)triple * (size_t)s->nwords;
-    const uint64_t *keep = &space->keep[(size_t)layer * (size_t)s->nwords],
-                   *have = bits_of(s, from);
+    const uint64_t *have = bits_of(s, from), *leaves = row_of(s, kept, LEAVES);
+    if (!superset(s, have, row_of(s, kept, NEEDS)) || !disjoint(s, have, row_of(s, kept, BARS)))
+        return LUO_OK;
+    const int32_t layer = s->nodes[from].layer, triple = s->kept[kept];
+    const uint64_t *keep = &space->keep[(size_t)layer * (size_t)s->nwords];
     const double g = s->nodes[from].g + s->cost[triple];
-    if (!superset(s, have, &space->pre[row]) || !disjoint(s, have, &space->bar[row])) return LUO_OK;
-    for (int32_t w = 0; w < s->nwords; w++)
-        to[w] = (have[w] & keep[w]) | space->post[row + (size_t)w];
+    for (int32_t w = 0; w < s->nwords; w++) to[w] = (have[w] & keep[w]) | leaves[w];
     int32_t at = find(s, layer + 1, to);
     if (at < 0) LUO_TRY(add_node(s, layer + 1, to, &at, err));
     if (!(g < s->nodes[at].g) || s->nodes[at].closed) return LUO_OK;
@@ -259,7 +278,7 @@ static luo_status expand(search *s, int32_t at, uint64_t *scratch, luo_err *err)
 {
     const int32_t layer = s->nodes[at].layer;
     for (int32_t i = s->first[layer]; i < s->first[layer + 1]; i++)
-        LUO_TRY(relax(s, at, s->kept[i], scratch, err));
+        LUO_TRY(relax(s, at, i, scratch, err));
     return LUO_OK;
 }
 
@@ -267,21 +286,24 @@ static luo_status expand(search *s, int32_t at, uint64_t *scratch, luo_err *err)
 static bool dominated(const search *s, int32_t at)
 {
     const node *x = &s->nodes[at];
-    const int32_t n = s->nclosed[x->layer];
-    for (int32_t i = n > DOMINATORS ? n - DOMINATORS : 0; i < n; i++) {
-        const int32_t other = s->closed[x->layer][i % DOMINATORS];
-        if (s->nodes[other].g <= x->g && superset(s, bits_of(s, other), bits_of(s, at)))
+    const closed *c = &s->closed[x->layer];
+    const uint64_t *bits = bits_of(s, at);
+    for (int32_t i = 0; i < c->n && i < DOMINATORS; i++)
+        if (c->g[i] <= x->g && superset(s, &c->bits[(size_t)i * (size_t)s->nwords], bits))
             return true;
-    }
     return false;
 }
 
 static luo_status close_node(search *s, int32_t at, luo_err *err)
 {
-    const int32_t layer = s->nodes[at].layer;
-    if (!s->closed[layer]) s->closed[layer] = LUO_NEW_N(s->arena, int32_t, DOMINATORS);
-    if (!s->closed[layer]) return luo_err_nomem(err);
-    s->closed[layer][s->nclosed[layer]++ % DOMINATORS] = at;
+    closed *c = &s->closed[s->nodes[at].layer];
+    if (!c->g) c->g = LUO_NEW_N(s->arena, double, DOMINATORS);
+    if (!c->bits) c->bits = LUO_NEW_N(s->arena, uint64_t, DOMINATORS * s->nwords);
+    if (!c->g || !c->bits) return luo_err_nomem(err);
+    const int32_t i = c->n++ % DOMINATORS;
+    c->g[i] = s->nodes[at].g;
+    memcpy(&c->bits[(size_t)i * (size_t)s->nwords], bits_of(s, at),
+           (size_t)s->nwords * sizeof *c->bits);
     return LUO_OK;
 }
 

@@ -24,22 +24,15 @@ static luo_status check(int64_t L, const int64_t *w, int32_t n, int64_t *sum, lu
     return LUO_OK;
 }
 
-/* The device with the largest remainder that got no unit yet: `got` of a device is told by its
- * length being above the floor. */
-static int32_t next(int64_t L, const int64_t *w, int32_t n, int64_t sum, const int64_t *len,
-                    bool last)
+/* The largest remainder below `below`, -1: none. */
+static int64_t largest(int64_t L, const int64_t *w, int32_t n, int64_t sum, int64_t below)
 {
-    int32_t best = -1;
     int64_t most = -1;
     for (int32_t i = 0; i < n; i++) {
         const int64_t rest = L * w[i] % sum;
-        if (len[i] > L * w[i] / sum) continue;
-        if (rest > most || (last && rest == most)) {
-            most = rest;
-            best = i;
-        }
+        if (rest > most && rest < below) most = rest;
     }
-    return best;
+    return most;
 }
 
 static luo_status cut(int64_t L, const int64_t *w, int32_t n, int64_t *len, bool last, luo_err *err)
@@ -50,7 +43,15 @@ static luo_status cut(int64_t L, const int64_t *w, int32_t n, int64_t *len, bool
         len[i] = L * w[i] / sum;
         left -= len[i];
     }
-    for (; left > 0; left--) len[next(L, w, n, sum, len, last)]++;
+    for (int64_t rest = sum; left > 0;) {
+        rest = largest(L, w, n, sum, rest);
+        for (int32_t k = 0; k < n && left > 0; k++) {
+            const int32_t i = last ? n - 1 - k : k;
+            if (L * w[i] % sum != rest) continue;
+            len[i]++;
+            left--;
+        }
+    }
     return LUO_OK;
 }
 

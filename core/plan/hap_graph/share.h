@@ -16,7 +16,7 @@ enum { LUO_SHARE_UNITS = 1 << 20 };
  * Shapes: w, len: n.
  * Pre:    1 <= L < 2^31, n >= 1, 0 <= w_i, 0 < W < 2^31.
  * Errors: LUO_EINPUT something of that is not so, len is then untouched.
- * Cost:   O(n * units that are missing).
+ * Cost:   O(n * different remainders that get a unit).
  * Source: the largest remainder cut of annotations (core/hspmd/bounds.h), as lengths.
  * See:    tests/unit/check_hap_share.c */
 luo_status luo_share_round(int64_t L, const int64_t *w, int32_t n, int64_t *len, luo_err *err);

@@ -29,6 +29,17 @@ luo_status auto_refuse(luo_status st, const luo_err *why, luo_auto_candidate *ou
     return LUO_OK;
 }
 
+bool auto_has_hope(const auto_asking *asking, double closed_s, double hopeless,
+                   luo_auto_candidate *out)
+{
+    const double best_s = fmin(asking->best_s, out->step.seconds);
+    if (!(closed_s > hopeless * best_s)) return true;
+    if (!out->plan)
+        snprintf(out->why, sizeof out->why, "not simulated: %.6g s by closed form, %.3gx slower",
+                 closed_s, closed_s / best_s);
+    return false;
+}
+
 /* May the plan be answered? Else *out says why not. */
 static luo_status is_asked(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,
                            bool *asked, luo_err *err)

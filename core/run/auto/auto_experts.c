@@ -9,9 +9,6 @@ enum {
     OF_EACH = 3, /* frames of every degree that are simulated */
     DEGREES = 31
 };
-/* A frame whose closed form, where no rows go to experts of others yet, is so much slower than a
- * plan that was simulated cannot win: its own simulation, of many devices, takes seconds. */
-static const double HOPELESS = 1.1;
 
 /* Groups of so many neighbouring pipelines share their experts, which are dealt out whole. */
 static luo_status share_out(const auto_asking *asking, const luo_plan *frame, int32_t pipelines,
@@ -76,8 +73,8 @@ static luo_status try_degree(const auto_asking *asking, int32_t degree, int32_t 
     LUO_TRY(auto_list_uniform(asking, &fewer, opts, &found, &n, err));
     for (int32_t i = 0; i < n; i++) {
         bool fits;
-        const double best_s = fmin(asking->best_s, out->step.seconds);
-        if (found[i].objective_s > HOPELESS * best_s) break; /* they are by objective */
+        /* they are by objective, in which no rows go to experts of others yet */
+        if (!auto_has_hope(asking, found[i].objective_s, AUTO_HOPELESS_CLOSED, out)) break;
         LUO_TRY(try_frame(asking, found[i].plan, degree, out, &fits, err));
         if (!asking->in->simulated && fits) break;
     }

@@ -1,4 +1,5 @@
 /* The planner `hap`, where devices differ in type or speed. */
+#include <math.h>
 #include <stdio.h>
 
 #include "core/plan/hap/emit.h"
@@ -25,6 +26,7 @@ luo_status auto_ask_hap(auto_asking *asking, luo_auto_candidate *out, luo_err *e
     const luo_auto_in *in = asking->in;
     const char *why = not_asked(asking);
     luo_plan *plan;
+    double step_s;
     if (why) snprintf(out->why, sizeof out->why, "%s", why);
     if (why) return LUO_OK;
     luo_hap_ask ask = {.model = in->judge->model,
@@ -35,12 +37,19 @@ luo_status auto_ask_hap(auto_asking *asking, luo_auto_candidate *out, luo_err *e
                        .rate = in->rate,
                        .sequences = in->opts.batch_sequences,
                        .tokens = in->opts.sequence_tokens,
-                       .micro_batches = 1};
+                       .micro_batches = 1,
+                       .as_it_is = !in->simulated,
+                       .most_s =
+                           isfinite(asking->best_s) ? AUTO_HOPELESS_ADDED * asking->best_s : 0};
     while (!out->plan) { /* what is compiled may need more memory than the planner counts */
         luo_err said = {0};
-        const luo_status st = luo_hap_plan(asking->arena, &ask, &plan, &said);
+        const luo_status st = luo_hap_plan(asking->arena, &ask, &plan, &step_s, &said);
         if (st == LUO_EINFEASIBLE && out->tried > 0) break;
         if (st != LUO_OK) return luo_err_set(err, st, "%s", said.text);
+        if (!plan) {
+            auto_has_hope(asking, step_s, AUTO_HOPELESS_ADDED, out);
+            break;
+        }
         LUO_TRY(auto_try(asking, plan, out, err));
         ask.micro_batches = 2 * plan->pipelines[0].micro_batches;
     }

@@ -24,6 +24,17 @@ typedef struct auto_asking {
 #include "core/run/auto/candidates.inc"
 #undef LUO_AUTO_CANDIDATE
 
+/* A plan whose closed form is so many times the best step that was simulated cannot win, and is not
+ * simulated: of many devices that takes seconds.
+ * CLOSED: the closed form of pipelines (luo_plan_objective), which stands at most 1.05 times above
+ * the simulated step (tests/diff/diff_objective.c), or leaves something out.
+ * ADDED: J of planner `hap`. It adds up what overlaps, at most twice the step, and prices small
+ * pieces as if all were as small: 2.5 times the simulated step is the most that was seen. */
+#define AUTO_HOPELESS_CLOSED 1.1
+#define AUTO_HOPELESS_ADDED 10
+/* May a plan of that closed form still win? Else *out, if it has no plan, says so. */
+bool auto_has_hope(const auto_asking *asking, double closed_s, double hopeless,
+                   luo_auto_candidate *out);
 /* Simulates the plan, with what is pinned of it, and keeps it if it is faster than what *out has.
  */
 luo_status auto_try(const auto_asking *asking, const luo_plan *plan, luo_auto_candidate *out,

@@ -27,7 +27,21 @@ static const char *not_asked(const auto_asking *asking)
     return NULL;
 }
 
-static luo_status ask(auto_asking *asking, const luo_plan *base, luo_offers *offers, luo_err *err)
+static void keep_hopeful(const auto_asking *asking, luo_offers *offers, luo_auto_candidate *out)
+{
+    double least_s = INFINITY;
+    int32_t n = 0;
+    for (int32_t i = 0; i < offers->n; i++) {
+        least_s = fmin(least_s, offers->at[i].objective_s);
+        if (offers->at[i].objective_s <= AUTO_HOPELESS_CLOSED * asking->best_s)
+            offers->at[n++] = offers->at[i];
+    }
+    if (n == 0) auto_has_hope(asking, least_s, AUTO_HOPELESS_CLOSED, out);
+    offers->n = n;
+}
+
+static luo_status ask(auto_asking *asking, const luo_plan *base, luo_offers *offers,
+                      luo_auto_candidate *out, luo_err *err)
 {
     const luo_auto_in *in = asking->in;
     const luo_judge *judge = in->judge;
@@ -61,7 +75,9 @@ static luo_status ask(auto_asking *asking, const luo_plan *base, luo_offers *off
                               .closed_form = !in->simulated,
                               .run = &a};
     LUO_TRY(luo_offers_all(asking->arena, &now, &job, offers, err));
-    return luo_offers_judge(offers, &now, err);
+    out->tried += offers->n;
+    keep_hopeful(asking, offers, out);
+    return offers->n > 0 ? luo_offers_judge(offers, &now, err) : LUO_OK;
 }
 
 luo_status auto_ask_malleus(auto_asking *asking, luo_auto_candidate *out, luo_err *err)
@@ -73,7 +89,7 @@ luo_status auto_ask_malleus(auto_asking *asking, luo_auto_candidate *out, luo_er
     if (!offers) return luo_err_nomem(err);
     for (int32_t b = 0; b < asking->nbase; b++) {
         luo_err none = {0};
-        const luo_status st = ask(asking, asking->base[b], offers, &none);
+        const luo_status st = ask(asking, asking->base[b], offers, out, &none);
         LUO_TRY(auto_refuse(st, &none, out, err));
         bool taken = st != LUO_OK;
         for (int32_t i = 0; i < offers->n && !taken; i++) {
@@ -82,7 +98,6 @@ luo_status auto_ask_malleus(auto_asking *asking, luo_auto_candidate *out, luo_er
             LUO_TRY(auto_try(asking, offers->at[i].plan, out, err));
             taken = out->tried > tried; /* the fastest that keeps what is pinned */
         }
-        out->tried += st == LUO_OK ? offers->n : 0;
     }
     return LUO_OK;
 }

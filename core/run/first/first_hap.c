@@ -12,6 +12,7 @@ luo_status luo_first_hap(luo_run *run, luo_err *err)
     double *rate;
     bool *candidate;
     luo_plan *plan;
+    double step_s;
     LUO_TRY(luo_first_batch(run, "hap", err));
     LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
     int32_t *usable = LUO_NEW_N(run->arena, int32_t, sc->cluster->ndevices), n = 0;
@@ -30,7 +31,7 @@ luo_status luo_first_hap(luo_run *run, luo_err *err)
                        .micro_batches = 1};
     luo_status st;
     do { /* what is compiled may need more memory than the planner counts */
-        LUO_TRY(luo_hap_plan(run->arena, &ask, &plan, err));
+        LUO_TRY(luo_hap_plan(run->arena, &ask, &plan, &step_s, err));
         st = luo_first_use(run, (const luo_plan *const *)&plan, 1, err);
         ask.micro_batches = 2 * plan->pipelines[0].micro_batches;
     } while (st == LUO_EINFEASIBLE);
