@@ -88,7 +88,7 @@ static const luo_option plan_options[] = {
     {"top", "N", "best plans: uniform, auto, hydraulis write N (1), malleus ranks N (32)"},
     {"stack", "FILE", "stack file or built-in name (luoshu-cuda)"},
     {"global-batch-size", "N", "sequences of a step (64)"},
-    {"seq-length", "N", "tokens of a sequence (4096)"},
+    {"seq-length", "N", "tokens of a sequence (4096, or what the model takes if less)"},
     {"micro-batch-size", "N", "sequences of a micro-batch (search; with tp, pp, dp: 1)"},
     {"tp", "N", "tensor parallelism (search)"},
     {"pp", "N", "pipeline stages (search)"},

@@ -95,8 +95,9 @@ static luo_status read_device_step(const luo_args *args, luo_hydraulis_call *cal
 
 static luo_status read_ctx(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
 {
-    return luo_args_int(args, "ctx", call->model->max_sequence_tokens, LUO_POOL_ROUND, 1 << 24,
-                        &call->in.rule.most, err);
+    const int64_t most = call->model->max_sequence_tokens;
+    return luo_plan_read_tokens(args, "ctx", call->model, LUO_POOL_ROUND, most, &call->in.rule.most,
+                                err);
 }
 
 static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_err *err)

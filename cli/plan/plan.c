@@ -7,6 +7,8 @@
 #include "core/io/io.h"
 #include "core/io/write_plan.h"
 
+enum { TOKENS = 4096 }; /* of a sequence, where the model takes them */
+
 /* An option under our name and under Megatron's. */
 static luo_status size(const luo_args *args, const char *name, const char *alias, int64_t most,
                        int32_t *out, luo_err *err)
@@ -51,7 +53,6 @@ luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, l
     LUO_TRY(luo_args_int(args, "global-batch-size", 64, 1, 1 << 24, &opts->batch_sequences, err));
     LUO_TRY(luo_work_check(&cli->work, LUO_WORK_SEQUENCES, (double)opts->batch_sequences,
                            "`--global-batch-size` asks for", err));
-    LUO_TRY(luo_args_int(args, "seq-length", 4096, 1, 1 << 24, &opts->sequence_tokens, err));
     LUO_TRY(luo_args_int(args, "micro-batch-size", 0, 1, 1 << 20, &b, err));
     LUO_TRY(size(args, "tp", "tensor-model-parallel-size", 64, &opts->tp, err));
     LUO_TRY(size(args, "pp", "pipeline-model-parallel-size", 4096, &opts->pp, err));
@@ -71,6 +72,24 @@ luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, l
     opts->sequence_parallel = !luo_args_has(args, "no-sequence-parallel");
     opts->tp_pp_dp = luo_args_has(args, "use-tp-pp-dp-mapping");
     return LUO_OK;
+}
+
+luo_status luo_plan_read_tokens(const luo_args *args, const char *option, const luo_model *model,
+                                int64_t least, int64_t usual, int64_t *out, luo_err *err)
+{
+    const int64_t most = model->max_sequence_tokens;
+    const int64_t otherwise = most > 0 && most < usual ? most : usual;
+    LUO_TRY(luo_args_int(args, option, otherwise, least, 1 << 24, out, err));
+    if (most <= 0 || *out <= most) return LUO_OK;
+    return luo_err_set(err, LUO_EUSAGE,
+                       "`--%s` is %lld; model `%s` takes sequences of up to %lld tokens.", option,
+                       (long long)*out, model->name, (long long)most);
+}
+
+luo_status luo_plan_seq_length(const luo_args *args, const luo_model *model, int64_t *out,
+                               luo_err *err)
+{
+    return luo_plan_read_tokens(args, "seq-length", model, 1, TOKENS, out, err);
 }
 
 const char *luo_plan_file(luo_cli *cli, int32_t rank)

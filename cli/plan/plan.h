@@ -18,9 +18,16 @@ bool luo_planner_owners(luo_str *text, const char *option);
 #include "core/run/first/planners.inc"
 #undef LUO_PLANNER
 
-/* Sizes and modes of a uniform plan from the options, Megatron's names and ours. `--dp auto`, which
- * is for malleus, leaves dp open. */
+/* Sizes and modes of a uniform plan from the options but the tokens of a sequence, Megatron's names
+ * and ours. `--dp auto`, which is for malleus, leaves dp open. */
 luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, luo_err *err);
+/* Tokens of a sequence, `least` and more: as the option says, else `usual` or what the model takes,
+ * if that is less (0: it does not say). Errors: LUO_EUSAGE more than it takes. */
+luo_status luo_plan_read_tokens(const luo_args *args, const char *option, const luo_model *model,
+                                int64_t least, int64_t usual, int64_t *out, luo_err *err);
+/* --seq-length, usually 4096: of all planners of sequences of one length. */
+luo_status luo_plan_seq_length(const luo_args *args, const luo_model *model, int64_t *out,
+                               luo_err *err);
 /* File of the plan of this rank, from --out. NULL: out of memory. */
 const char *luo_plan_file(luo_cli *cli, int32_t rank);
 /* Writes it, unless the file exists and --force is not given. */

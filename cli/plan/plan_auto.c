@@ -110,6 +110,7 @@ static luo_status read_call(luo_cli *cli, luo_auto_call *call, luo_err *err)
     LUO_TRY(
         luo_args_choice(&cli->args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
     LUO_TRY(luo_uniform_dimensions(cli, &call->in.opts, err));
+    LUO_TRY(luo_plan_seq_length(&cli->args, call->model, &call->in.opts.sequence_tokens, err));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     LUO_TRY(luo_plan_rates(cli, call->cluster, &call->rate, &call->candidate, err));

@@ -109,8 +109,9 @@ static void say_layers(luo_cli *cli, explanation *x, const luo_plan *plan)
     luo_str_free(&s);
 }
 
-static void say_limit(luo_cli *cli, explanation *x, const luo_judgement *step)
+static void say_limit(luo_cli *cli, explanation *x, const luo_auto_call *call)
 {
+    const luo_judgement *step = &best_of(call)->step;
     luo_plan_share share[LUO_PLAN_SHARES];
     luo_plan_shares(step, share);
     const luo_plan_share *limit = luo_plan_share_limit(share, LUO_PLAN_SHARES, step->seconds);
@@ -122,7 +123,8 @@ static void say_limit(luo_cli *cli, explanation *x, const luo_judgement *step)
     say(cli, x,
         "of the step %.1f %% is computation and %.1f %% %s; %s would help most: without it %.6g s",
         100 * step->mean.compute_s / step->seconds, 100 * limit->seconds / step->seconds,
-        limit->limit, limit->remedy, step->seconds - limit->seconds);
+        limit->limit, luo_plan_share_remedy(limit, best_of(call)->plan, call->cluster),
+        step->seconds - limit->seconds);
 }
 
 /* The device that makes the others wait: by what is known of it, then by its type. */
@@ -148,7 +150,7 @@ static void explain(luo_cli *cli, explanation *x, const luo_auto_call *call)
     say_shape(cli, x, best->plan);
     say_experts(cli, x, best->plan);
     say_layers(cli, x, best->plan);
-    say_limit(cli, x, &best->step);
+    say_limit(cli, x, call);
     say(cli, x, "memory of the fullest device: %.1f %%", 100 * best->step.memory_ratio);
     say_slowest(cli, x, call);
 }

@@ -20,8 +20,7 @@ static luo_status read_model_sizes(const luo_args *args, luo_hap_call *call, luo
     LUO_TRY(
         luo_args_choice(args, "dtype", (int)call->model->dtype, dtypes, LUO_DTYPES, &dtype, err));
     call->dtype = (luo_dtype)dtype;
-    return luo_args_int(args, "seq-length", call->model->max_sequence_tokens, 1, 1 << 24,
-                        &call->tokens, err);
+    return luo_plan_seq_length(args, call->model, &call->tokens, err);
 }
 
 static luo_status read_sizes(const luo_args *args, luo_hap_call *call, luo_err *err)

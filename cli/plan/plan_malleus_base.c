@@ -234,6 +234,7 @@ luo_status luo_malleus_call_base(luo_cli *cli, luo_malleus_call *c, luo_err *err
     LUO_TRY(check_tp(cli, c->cluster, err));
     c->job.dp_auto = strcmp(luo_args_get(&cli->args, "dp", ""), "auto") == 0;
     LUO_TRY(luo_plan_sizes(cli, false, &opts, err));
+    LUO_TRY(luo_plan_seq_length(&cli->args, c->model, &opts.sequence_tokens, err));
     LUO_TRY(read_batch(cli, c, &opts, own, err));
     if (own) base = c->prev;
     else if (opts.tp && opts.pp && opts.dp)

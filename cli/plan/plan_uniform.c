@@ -61,6 +61,7 @@ static luo_status read_call(luo_cli *cli, luo_uniform_call *call, luo_err *err)
         luo_args_choice(&cli->args, "rank", -1, ranks, sizeof ranks / sizeof *ranks, &rank, err));
     LUO_TRY(luo_uniform_dimensions(cli, &call->opts, err));
     LUO_TRY(luo_cli_model(cli, &call->model));
+    LUO_TRY(luo_plan_seq_length(&cli->args, call->model, &call->opts.sequence_tokens, err));
     LUO_TRY(luo_cli_cluster(cli, &call->cluster));
     LUO_TRY(luo_cli_stack(cli, &call->stack));
     call->top = (int32_t)top;

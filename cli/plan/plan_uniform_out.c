@@ -12,10 +12,12 @@ static int list_shares(const luo_judged_plan *p, luo_plan_share out[LUO_PLAN_SHA
 {
     const luo_uniform_result *r = p->result;
     const luo_plan_share closed[] = {
-        {"work", NULL, NULL, r->ideal_s * r->jitter},
-        {"bubble", "the bubble of the pipeline", NULL, (r->pipeline_s - r->ideal_s) * r->jitter},
-        {"dp", "data parallelism", NULL, r->dp_s * r->jitter},
-        {"optimizer", "the optimizer", NULL, r->optimizer_s * r->jitter}};
+        {.name = "work", .seconds = r->ideal_s * r->jitter},
+        {.name = "bubble",
+         .limit = "the bubble of the pipeline",
+         .seconds = (r->pipeline_s - r->ideal_s) * r->jitter},
+        {.name = "dp", .limit = "data parallelism", .seconds = r->dp_s * r->jitter},
+        {.name = "optimizer", .limit = "the optimizer", .seconds = r->optimizer_s * r->jitter}};
     enum { CLOSED = sizeof closed / sizeof *closed };
     if (p->step.seconds < 0)
         memcpy(out, closed, sizeof closed);

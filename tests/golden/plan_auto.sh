@@ -32,6 +32,11 @@ p --ctx 128
 b --grouping split2
 b --micro-batch-size 3
 p --model "$S/models/llama-70b.yaml"
+p --model "$S/models/llama-70b.yaml" --zero 0 --recompute none --pp 2
+# sequences are as long as the model takes, and no longer
+for planner in uniform malleus hap auto; do "$LUOSHU" plan $planner --model "$S/models/tiny-gpt.yaml" --cluster "$S/clusters/tiny8.yaml" --seq-length 129; done
+p --model "$S/models/tiny-gpt.yaml"; grep -m 1 '"sequence_tokens"' plan.json
+p --lengths classes.csv --ctx 256
 # rows of experts that have to cross nodes with one card: inside the nodes first; where each device has all experts, they need not
 sed "s#profile: .*#profile: $S/profiles/a100-80.yaml#; s/nodes: 2/nodes: 4/; s/devices_per_node: 4/devices_per_node: 8/; s/nics: {count: 4/nics: {count: 1/; s/name: tiny8/name: one-card/" "$S/clusters/tiny8.yaml" >one-card.yaml
 e() { p --model "$S/models/deepseek-v2-lite.yaml" --cluster one-card.yaml --global-batch-size 32 --pp 1 --tp 1 --dp 32 "$@" | grep -v '^plan '; grep -o '"moe_exchange": "[^"]*"' plan.json; }

@@ -1,7 +1,7 @@
 # check-more
 # Times of this machine are left out; lengths are synthetic.
 S=$TOP/scenarios
-p() { "$LUOSHU" plan hydraulis --model "$S/models/tiny-llama.yaml" --cluster "$S/clusters/tiny8.yaml" --grid 16 "$@" >out
+p() { "$LUOSHU" plan hydraulis --model "${model:-$S/models/tiny-llama.yaml}" --cluster "$S/clusters/tiny8.yaml" --grid 16 "$@" >out
     code=$?; sed -E 's/ \([0-9.]+ s\)$//; s/"plan_ms": [0-9.]+/"plan_ms": 0/' out; echo "exit $code"; }
 cat >classes.csv <<'CSV'
 low_tokens,high_tokens,count
@@ -29,7 +29,7 @@ done
 "$LUOSHU" import lengths-mooncake trace.jsonl --histogram log2 --out log2.csv
 p --lengths log2.csv --budget 1000 --ctx 128 --os 2,4,1 --force --proposal floor | head -2
 # the published pool with its own memory formula: strategies and their caps; half of what moves is hidden, in bf16
-big() { "$LUOSHU" plan hydraulis --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/a800-32.yaml" \
+big() { "$LUOSHU" plan hydraulis --model "${model:-$S/models/llama-32b.yaml}" --cluster "$S/clusters/a800-32.yaml" \
     --pool "$S/pools/32b-a800.csv" --force "$@" >out; code=$?; grep -v '^ .*mixed' out | sed -E 's/ \([0-9.]+ s\)$//'
     echo "exit $code"; }
 big --lengths syn-web --ctx 32768 --os 2,16,1 --proposal floor --grid 8192 --params "$S/pools/32b-a800.yaml"
@@ -37,7 +37,8 @@ big --lengths syn-web --ctx 32768 --os 2,16,1 --proposal floor --grid 8192 --par
 big --lengths syn-web --ctx 32768 --os 2,16,1 --proposal floor --grid 8192 --params half.yaml --memory model --steps 1 \
     --rank objective | sed '/^strategies/,/^plans/d'
 printf 'length_tokens\n100\n40000\n' >long.csv
-big --lengths long.csv --ctx 65536 --os 2,16,1 --grid 8192 --params "$S/pools/32b-a800.yaml" | tail -n 1
+wide() { sed "s/^max_sequence_tokens: .*/max_sequence_tokens: 65536/" "$S/models/$1.yaml" >wide.yaml; } # takes longer sequences
+wide llama-32b; model=wide.yaml big --lengths long.csv --ctx 65536 --os 2,16,1 --grid 8192 --params "$S/pools/32b-a800.yaml" | tail -n 1
 # the formula on strategies of the cost model, with constants of the model
 p --lengths classes.csv --budget 2000 --force --os 2,4,1 --proposal floor --memory table | sed '/^plans/,$d'
 # a pool of the cost model as a table gives the plans that are made without one
@@ -60,6 +61,7 @@ p --lengths classes.csv --gpu-step 3
 p --lengths classes.csv --context-parallel 1,x
 p --lengths classes.csv --context-parallel 2,2
 p --lengths classes.csv --ctx 4096 --budget 8192 --grid 1
+wide tiny-llama; model=wide.yaml p --lengths classes.csv --ctx 4096 --budget 8192 --grid 1
 p --lengths classes.csv --kicks 3
 printf 'tp,pp,a_ms_per_token2,b_ms_per_token,c_ms,cap_tokens,util_tokens\n3,1,0,0.1,1,64,0\n1,9,0,0.1,1,64,0\n' >uncut.csv
 p --lengths classes.csv --pool uncut.csv

@@ -187,16 +187,34 @@ static luo_status build(uniform_search *s, const uniform_shape *x, luo_uniform_r
 
 /* ---- what cannot be ---- */
 
+/* What may help: only what the search was not free to take. */
+static luo_status no_room(const uniform_search *s)
+{
+    const luo_uniform_opts *opts = s->opts;
+    const char *may[3];
+    luo_str text = {0};
+    int n = 0;
+    if (opts->pp > 0) may[n++] = "more stages";
+    if (opts->recompute >= 0 && opts->recompute != LUO_RECOMPUTE_FULL) may[n++] = "`recompute`";
+    if (opts->zero == 0) may[n++] = "`zero` 1";
+    luo_str_addf(&text,
+                 "no plan fits in memory; the tightest stage (device %d) needs %.1f GiB of "
+                 "%.1f",
+                 s->tight_device, (double)s->needs / 1073741824.0, (double)s->has / 1073741824.0);
+    for (int i = 0; i < n; i++)
+        luo_str_addf(&text, "%s%s", i == 0 ? "; try " : i == n - 1 ? " or " : ", ", may[i]);
+    luo_str_addf(&text, n ? "." : "; more devices or shorter sequences are needed.");
+    luo_err_set(s->err, LUO_EINFEASIBLE, "%s", luo_str_get(&text));
+    luo_str_free(&text);
+    return LUO_EINFEASIBLE;
+}
+
 static luo_status nothing(const uniform_search *s)
 {
     if (s->nusable == 0)
         return luo_err_set(s->err, LUO_EINFEASIBLE, "no usable device is left; %d of %d are down "
                            "or on standby.", s->cluster->ndevices, s->cluster->ndevices);
-    if (s->tightest < INFINITY)
-        return luo_err_set(s->err, LUO_EINFEASIBLE,
-                           "no plan fits in memory; the tightest stage (device %d) needs %.1f GiB "
-                           "of %.1f; try more stages, `recompute` or `zero` 1.", s->tight_device,
-                           (double)s->needs / 1073741824.0, (double)s->has / 1073741824.0);
+    if (s->tightest < INFINITY) return no_room(s);
     return luo_err_set(s->err, LUO_EINFEASIBLE,
                        "no tensor, pipeline and data parallelism divides %lld layers and %lld "
                        "sequences over %d devices; another batch or other sizes are needed.",
