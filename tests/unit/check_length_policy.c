@@ -207,7 +207,8 @@ START_TEST(buckets_leave_devices_idle)
     int32_t n;
     memcpy(pool.entry, three, sizeof three);
     for (int k = 0; k < 3; k++) pool.entry[k].tp = 2, pool.entry[k].pp = 1, pool.entry[k].cp = 1;
-    ck_assert_int_eq(luo_length_buckets(a, &pool, 6, &h, &grid, 0, &bucket, &n, &six, &err), LUO_OK);
+    ck_assert_int_eq(luo_length_buckets(a, &pool, 6, &h, &grid, 0, &bucket, &n, &six, &err),
+                     LUO_OK);
     ck_assert_int_eq(luo_length_buckets(a, &pool, 7, &h, &grid, 0, &bucket, &n, &seven, &err),
                      LUO_OK);
     ck_assert_double_eq(six, seven);
@@ -357,5 +358,6 @@ START_TEST(names)
 END_TEST
 
 LUO_SUITE("length_policy", LUO_T_N(step_row, LUO_ROWS(steps)), LUO_T(sorted_is_unfair),
-          LUO_T_N(buckets_row, LUO_ROWS(hots)), LUO_T(buckets_leave_devices_idle), LUO_T(hotspa_steps), LUO_T(many_devices),
+          LUO_T_N(buckets_row, LUO_ROWS(hots)), LUO_T(buckets_leave_devices_idle),
+          LUO_T(hotspa_steps), LUO_T(many_devices),
           LUO_T(choice_is_by_cost), LUO_T(step_conserves), LUO_T(names))
