@@ -99,6 +99,7 @@ luo_status luo_plan_lone_run(luo_cli *cli, luo_err *err)
     LUO_TRY(luo_args_int(&cli->args, "device", 0, 0, 131071, &device, err));
     LUO_TRY(luo_plan_sizes(cli, false, &opts, err));
     LUO_TRY(luo_cli_model(cli, &model));
+    LUO_TRY(luo_plan_seq_length(&cli->args, model, &opts.sequence_tokens, err));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
     LUO_TRY(luo_cli_stack(cli, &stack));
     LUO_TRY(luo_plan_lone(cli->arena, model, cluster, &opts, (int32_t)device, &plan, err));
