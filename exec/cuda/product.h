@@ -4,6 +4,7 @@
  * bf16: products of bf16, sums in f32. f32: plain f32 sums and products, never TF32. */
 #ifndef LUO_EXEC_CUDA_PRODUCT_H
 #define LUO_EXEC_CUDA_PRODUCT_H
+#include "exec/bind/bound.h"
 #include "exec/cuda/gpu.h"
 
 typedef struct gpu_blas gpu_blas; /* handle, workspace, cache of plans */
@@ -23,6 +24,28 @@ typedef struct gpu_product {
     bool has_plus;    /* C = A B + plus[m x n], rows ldc apart, of C's type; not with add */
 } gpu_product;
 typedef struct gpu_product_plan gpu_product_plan; /* owned by the gpu_blas */
+
+/* A product of a bound operation, without bias and plus. */
+static inline gpu_product gpu_product_of(const luo_product *p, bool add, gpu_type in, gpu_type out)
+{
+    return (gpu_product){.ta = p->ta,
+                         .tb = p->tb,
+                         .add = add,
+                         .m = p->m,
+                         .n = p->n,
+                         .k = p->k,
+                         .lda = p->lda,
+                         .ldb = p->ldb,
+                         .ldc = p->ldc,
+                         .in = in,
+                         .out = out};
+}
+/* Does it ever run with this `add`? sums: its result is a gradient, of which the first contribution
+ * overwrites, so that it runs both ways. */
+static inline bool gpu_product_runs(const luo_product *p, bool sums, bool add)
+{
+    return add ? p->add || sums : !p->add;
+}
 
 /* Finds or makes the plan of a product: layouts, heuristics (the fastest of the first few that
  * cuBLASLt proposes is taken by its own ranking; no timing, so the choice repeats). m, n or k of 0

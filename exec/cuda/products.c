@@ -23,27 +23,18 @@ static void need_narrow(gpu_binder *b, const luo_product *p)
     if (bytes > b->job->work_bytes) b->job->work_bytes = bytes;
 }
 
-/* The first contribution to a gradient overwrites, so such a product needs both plans. */
 static luo_status find(gpu_binder *b, const luo_product *p, const gpu_fused *f,
                        gpu_product_plan **plan)
 {
     const luo_job *j = b->job;
     const bool sums = luo_bound_desc(&j->bound, f->result)->buffer_class == LUO_BUFFER_GRADIENT;
     for (int add = 0; add < 2; add++) {
-        if (p->add ? !add : add && !sums) continue;
-        const gpu_product q = {.ta = p->ta,
-                               .tb = p->tb,
-                               .add = add,
-                               .m = p->m,
-                               .n = p->n,
-                               .k = p->k,
-                               .lda = p->lda,
-                               .ldb = p->ldb,
-                               .ldc = p->ldc,
-                               .in = wider(j, p) < 0 ? gpu_type_of(width_of(j, p->a)) : GPU_BF16,
-                               .out = gpu_type_of(width_of(j, f->result)),
-                               .has_bias = f->bias >= 0,
-                               .has_plus = f->plus >= 0};
+        if (!gpu_product_runs(p, sums, add)) continue;
+        gpu_product q =
+            gpu_product_of(p, add, wider(j, p) < 0 ? gpu_type_of(width_of(j, p->a)) : GPU_BF16,
+                           gpu_type_of(width_of(j, f->result)));
+        q.has_bias = f->bias >= 0;
+        q.has_plus = f->plus >= 0;
         LUO_TRY(gpu_product_find(b->job->x->blas, &q, &plan[add], b->err));
     }
     return LUO_OK;

@@ -75,19 +75,11 @@ static gpu_product product_of(const bench *x, int32_t instr, int32_t k)
     const luo_product *p = &x->b->op[instr].product[k];
     const gpu_fused *f = x->fusion.of[instr] ? &x->fusion.of[instr][k] : NULL;
     const bool grad = luo_bound_desc(x->b, p->c)->buffer_class == LUO_BUFFER_GRADIENT;
-    return (gpu_product){.ta = p->ta,
-                         .tb = p->tb,
-                         .add = p->add || grad,
-                         .m = p->m,
-                         .n = p->n,
-                         .k = p->k,
-                         .lda = p->lda,
-                         .ldb = p->ldb,
-                         .ldc = p->ldc,
-                         .in = type_of(x, p->a),
-                         .out = type_of(x, f ? f->result : p->c),
-                         .has_bias = f && f->bias >= 0,
-                         .has_plus = f && f->plus >= 0};
+    gpu_product q =
+        gpu_product_of(p, p->add || grad, type_of(x, p->a), type_of(x, f ? f->result : p->c));
+    q.has_bias = f && f->bias >= 0;
+    q.has_plus = f && f->plus >= 0;
+    return q;
 }
 
 static void add(bench *x, const gpu_product *p, const char *name, int64_t times)

@@ -31,17 +31,7 @@ static expert_product first_of(const luo_job *j, const luo_product *p, bool add,
                         .elem_a = gpu_elem(a.type),
                         .elem_b = gpu_elem(b.type),
                         .elem_c = gpu_elem(c.type)};
-    x.what = (gpu_product){.ta = p->ta,
-                           .tb = p->tb,
-                           .add = add,
-                           .m = p->m,
-                           .n = p->n,
-                           .k = p->k,
-                           .lda = p->lda,
-                           .ldb = p->ldb,
-                           .ldc = p->ldc,
-                           .in = a.type,
-                           .out = c.type};
+    x.what = gpu_product_of(p, add, a.type, c.type);
     const int64_t each_b = p->ta ? p->ldb : p->n * p->k, each_c = p->ta ? p->m * p->ldc : p->ldc;
     x.what.align = alignment(p->lda * x.elem_a | each_b * x.elem_b, each_c * x.elem_c);
     return x;
@@ -81,7 +71,7 @@ static luo_status warm(luo_job *j, const luo_programs *set, const luo_product *p
 {
     const bool sums = luo_bound_desc(&j->bound, p->c)->buffer_class == LUO_BUFFER_GRADIENT;
     for (int add = 0; add < 2; add++) {
-        if (p->add ? !add : add && !sums) continue;
+        if (!gpu_product_runs(p, sums, add)) continue;
         const expert_product x = first_of(j, p, add, task);
         const int64_t room = luo_layout_bytes(set, j->bound.role, p->a);
         LUO_TRY(gpu_product_warm_rows(j->x->blas, &x.what, room / (p->lda * x.elem_a),
