@@ -37,7 +37,7 @@ luo_status luo_sync_cost_net(const luo_args *args, luo_exchange_net *out, luo_er
 
 static luo_status read_table(const luo_args *args, luo_sync_cost *c, luo_err *err)
 {
-    static const char *const shards[] = {"mod", "range"};
+    static const char *const shards[] = {LUO_EXCHANGE_SHARD_LIST(LUO_WORD_TEXT)};
     int shard;
     int64_t servers;
     LUO_TRY(luo_args_int(args, "servers", 0, 0, 1 << 17, &servers, err));
@@ -46,7 +46,7 @@ static luo_status read_table(const luo_args *args, luo_sync_cost *c, luo_err *er
                            "`--exchange %s` needs at least one server; add `--servers 1`.",
                            luo_args_get(args, "exchange", "ps"));
     LUO_TRY(luo_args_int(args, "width", 16, 1, 1 << 20, &c->table.width, err));
-    LUO_TRY(luo_args_choice(args, "shard", 0, shards, 2, &shard, err));
+    LUO_TRY(luo_args_choice(args, "shard", 0, shards, LUO_EXCHANGE_SHARDS, &shard, err));
     c->table.servers = (int32_t)servers;
     c->table.shard = shard == 1 ? LUO_EXCHANGE_RANGE : LUO_EXCHANGE_MOD;
     c->table.vocab = c->keys.vocab;

@@ -133,12 +133,12 @@ static luo_status read_preduce(const luo_args *args, luo_sync_job *j, luo_err *e
 
 static luo_status read_servers(const luo_args *args, luo_sync_job *j, luo_err *err)
 {
-    static const char *const shards[] = {"mod", "range"};
+    static const char *const shards[] = {LUO_EXCHANGE_SHARD_LIST(LUO_WORD_TEXT)};
     static const char *const names[] = {"servers", "shard"};
     char of[32];
     if (luo_sync_job_groups(j)) return refuse(args, names, 2, selector_of(j, of, sizeof of), err);
     LUO_TRY(luo_args_int(args, "servers", 1, 1, RANKS, &j->servers, err));
-    return choice(args, "shard", 0, shards, 2, &j->shard, err);
+    return choice(args, "shard", 0, shards, LUO_EXCHANGE_SHARDS, &j->shard, err);
 }
 
 static luo_status read_sync(luo_cli *cli, luo_sync_job *j, luo_err *err)

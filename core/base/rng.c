@@ -60,16 +60,6 @@ double luo_rng_normal_of(double u1, double u2)
     return sqrt(-2 * log1p(-u1)) * cos(2 * 3.14159265358979323846 * u2);
 }
 
-double luo_rng_exponential(luo_rng *r, double mean)
-{
-    return luo_rng_exponential_of(luo_rng_u(r), mean);
-}
-
-double luo_rng_weibull(luo_rng *r, double mean, double shape)
-{
-    return luo_rng_weibull_of(luo_rng_u(r), mean, shape);
-}
-
 double luo_rng_normal(luo_rng *r)
 {
     const double u1 = luo_rng_u(r), u2 = luo_rng_u(r);

@@ -26,10 +26,8 @@ __host__ __device__
 }
 double luo_rng_u(luo_rng *r);                                  /* [0, 1) */
 int64_t luo_rng_pick(luo_rng *r, int64_t n);                   /* 0..n-1; Pre: n >= 1 */
-double luo_rng_exponential(luo_rng *r, double mean);           /* one draw */
-double luo_rng_weibull(luo_rng *r, double mean, double shape); /* one draw */
 double luo_rng_normal(luo_rng *r);                             /* two draws, none kept */
-/* The same from given uniforms, for draws made ahead of their use. */
+/* From given uniforms, so that draws can be made ahead of their use. */
 double luo_rng_exponential_of(double u, double mean);
 double luo_rng_weibull_of(double u, double mean, double shape);
 double luo_rng_normal_of(double u1, double u2);

@@ -127,9 +127,6 @@ void luo_stack_default(luo_stack *stack);
  * tf32 with another dtype than f32. */
 luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_dtype dtype,
                              luo_profile *room, const luo_profile **out, luo_err *err);
-/* grad_comm_bytes where there is no program: 2 if it is not given
- * (docs/formats.md#names-of-values). */
-double luo_stack_grad_bytes(const luo_stack *stack);
 /* What the stack holds in memory, unfused attention included. */
 luo_memory_rules luo_stack_memory(const luo_stack *stack);
 /* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =

@@ -84,11 +84,6 @@ static bool *flag(luo_stack *stack, int i)
     return (bool *)((char *)stack + switches[i].at);
 }
 
-double luo_stack_grad_bytes(const luo_stack *stack)
-{
-    return stack->grad_comm_bytes > 0 ? stack->grad_comm_bytes : 2;
-}
-
 luo_memory_rules luo_stack_memory(const luo_stack *stack)
 {
     luo_memory_rules r = stack->memory;

@@ -66,9 +66,9 @@ static bool cuts_sequences(const matching *m, const luo_ann *ann)
 /* How its Reshard may be carried out. */
 static luo_status check_variant(const matching *m, const luo_plan_annotation *e)
 {
-    static const char *const words[] = {"auto", "padded", "grouped", "factors"};
+    static const char *const words[] = {LUO_MOVE_VARIANT_LIST(LUO_WORD_TEXT)};
     const bool gradient = strncmp(e->tensor, "d.", 2) == 0;
-    for (int k = 0; k < 3 + gradient; k++)
+    for (int k = 0; k < (gradient ? LUO_MOVE_VARIANTS : LUO_MOVE_FACTORS); k++)
         if (strcmp(e->variant, words[k]) == 0) return LUO_OK;
     return luo_err_set(m->err, LUO_EINPUT,
                        "annotation of `%s`: variant `%s` is not compiled; auto, padded or grouped "

@@ -45,6 +45,7 @@ enum { LUO_EVENT_KINDS = 0 LUO_EVENT_KIND_LIST(LUO_EVENT_ONE) };
 #define LUO_WHERE_0(...)
 #define LUO_WHERE_1(...) __VA_ARGS__
 const char *luo_event_kind_name(luo_event_kind k);
+bool luo_event_takes_down(luo_event_kind k); /* devices: failures, leaves, flaps */
 
 typedef enum luo_trigger {
     LUO_AT_S,

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/words.h"
 
 typedef struct luo_exchange_net {
     double alpha_s, bytes_per_s; /* latency of a message; bandwidth of a NIC, one direction */
@@ -16,10 +17,13 @@ typedef struct luo_exchange_net {
 /* 2 (W - 1) (alpha + bytes / (W bandwidth)). Pre: workers >= 1. See: RG1. */
 double luo_exchange_ring(int64_t workers, double bytes, const luo_exchange_net *net);
 
-typedef enum luo_exchange_shard {
-    LUO_EXCHANGE_MOD,  /* key k lies on server k mod S */
-    LUO_EXCHANGE_RANGE /* keys of 0..vocab in S contiguous pieces */
-} luo_exchange_shard;
+/*   mod    key k lies on server k mod S
+ *   range  keys of 0..vocab in S contiguous pieces */
+#define LUO_EXCHANGE_SHARD_LIST(X)                                                                 \
+    X(LUO_EXCHANGE_MOD, "mod")                                                                     \
+    X(LUO_EXCHANGE_RANGE, "range")
+typedef enum luo_exchange_shard { LUO_EXCHANGE_SHARD_LIST(LUO_WORD_VALUE) } luo_exchange_shard;
+enum { LUO_EXCHANGE_SHARDS = LUO_EXCHANGE_RANGE + 1 };
 
 typedef struct luo_exchange_table { /* rows that are exchanged by key */
     int64_t width;                  /* floats of a row */

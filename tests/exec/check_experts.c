@@ -5,6 +5,7 @@
 #include "core/base/rng.h"
 #include "exec/bind/kernels.h"
 #include "tests/check_main.h"
+#include "tests/parked/gate_route.h"
 
 enum { TOKENS = 12, EXPERTS = 6, WIDE = 5, WORK = 8 * (5 * EXPERTS + EXPERTS + 4) };
 

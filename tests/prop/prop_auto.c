@@ -5,9 +5,9 @@
 
 #include "core/plan/auto/cut.h"
 #include "core/plan/auto/dp.h"
-#include "core/plan/auto/eliminate.h"
 #include "core/plan/auto/search.h"
 #include "tests/check_main.h"
+#include "tests/parked/eliminate.h"
 #include "tests/prop/prop.h"
 
 static bool near(double a, double b)

@@ -3,9 +3,9 @@
 #include "core/graph/schedule/sched.h"
 #include "core/plan/auto/cut.h"
 #include "core/plan/auto/dp.h"
-#include "core/plan/auto/eliminate.h"
 #include "core/plan/auto/search.h"
 #include "tests/auto_fixture.h"
+#include "tests/parked/eliminate.h"
 
 /* ---- AP1: strategies ---- */
 

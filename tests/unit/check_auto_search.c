@@ -1,8 +1,8 @@
 /* check_auto_search.c: automatic parallelisation beside its vectors: boundaries, mixed devices,
  * fixed choices, links by nodes, and every sentence that a user can meet. */
 #include "core/plan/auto/dp.h"
-#include "core/plan/auto/eliminate.h"
 #include "tests/auto_fixture.h"
+#include "tests/parked/eliminate.h"
 
 START_TEST(layer_without_strategy)
 {

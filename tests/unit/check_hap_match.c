@@ -2,9 +2,9 @@
  * each gradient; what fits no rule is refused; emitted programs match. */
 #include "core/plan/hap/alternate.h"
 #include "core/plan/hap/emit.h"
-#include "core/plan/hap_graph/match.h"
 #include "tests/check_main.h"
 #include "tests/parked/hap_graphs.h"
+#include "tests/parked/hap_match.h"
 
 static const luo_ann *parse(luo_arena *a, const char *text)
 {

@@ -3,10 +3,10 @@
 #include <math.h>
 
 #include "core/base/rng.h"
-#include "core/graph/moe/alltoall.h"
-#include "core/graph/moe/gate.h"
 #include "core/graph/moe/load.h"
 #include "tests/check_main.h"
+#include "tests/parked/alltoall_move.h"
+#include "tests/parked/gate_route.h"
 
 static const double logits[24] = {2, 1, 0, 0, 2, 0, 1, 0, 2, 1, 0, -1,
                                   0, 2, 1, 0, 2, 0, 0, 1, 0, 0, 2, 1};

@@ -187,6 +187,9 @@ static double inputs(const luo_mem_spec *s, bool experts)
            (experts ? memory_experts_inputs(s) : 0);
 }
 
+/* What one layer leaves between the halves of a backward cut in two, for one micro-batch, bytes:
+ * inputs of products, and gradients of their outputs; what a tensor group has gathered of these
+ * stays whole. About as much as a layer keeps for a whole backward, or a little less. */
 static double layer_weights(const luo_mem_spec *spec, bool experts)
 {
     const luo_model *model = spec->model;
@@ -203,11 +206,6 @@ static double layer_weights(const luo_mem_spec *spec, bool experts)
     const double own = e * low / (spec->sequence_parallel ? t : 1); /* made where tokens lie */
     return inputs(spec, experts) + memory_tokens(spec) * h * (2 * e + own + cut / t) +
            (experts ? memory_experts_outputs(spec) : 0);
-}
-
-double luo_mem_layer_weights(const luo_mem_spec *spec)
-{
-    return layer_weights(spec, spec->model->moe.experts > 0);
 }
 
 /* Is the layer that backward begins with one with experts? Those without come first. */

@@ -54,10 +54,6 @@ int64_t luo_mem_vocab(const luo_model *model, int32_t tp);
 /* Activations that one layer keeps for one micro-batch, bytes; of a model with experts, one that
  * has them. recompute as above. */
 double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute);
-/* What one layer leaves between the halves of a backward cut in two, for one micro-batch, bytes:
- * inputs of products, and gradients of their outputs; what a tensor group has gathered of these
- * stays whole. About as much as a layer keeps for a whole backward, or a little less. */
-double luo_mem_layer_weights(const luo_mem_spec *spec);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
  * backward of one layer works on, and gradients of the logits beside that of the head. With context

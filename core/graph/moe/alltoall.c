@@ -1,78 +1,156 @@
-/* alltoall.c: index maps of three exchanges; their costs: alltoall_cost.c. */
+/* alltoall.c: what three exchanges cost, which one is the fastest, and sweeps of both. */
+#include <math.h>
+
 #include "core/graph/moe/alltoall.h"
 
-#include <string.h>
+static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
-static int64_t devices(const luo_alltoall *x)
+const char *luo_alltoall_kind_name(luo_alltoall_kind kind)
 {
-    return (int64_t)x->nodes * x->each;
+    static const char *const names[] = {LUO_ALLTOALL_LIST(LUO_WORD_TEXT)};
+    return names[kind];
 }
 
-int64_t luo_alltoall_gathered(const luo_alltoall *x, int64_t i)
+/* Devices that share the busiest NIC; a device has one at most. */
+static double sharing(const luo_alltoall *x, const luo_alltoall_links *links)
 {
-    const int64_t row = i % x->rows, peer = i / x->rows % x->each;
-    const int64_t node = i / (x->rows * x->each) % x->nodes, device = i / (x->rows * devices(x));
-    return ((node * x->each + peer) * x->each + device) * x->rows + row;
+    int32_t nics = links->nics < 1 ? 1 : links->nics;
+    if (nics > x->each) nics = x->each;
+    return (x->each + nics - 1) / nics;
 }
 
-int64_t luo_alltoall_dealt(const luo_alltoall *x, int64_t i)
+double luo_alltoall_messages(const luo_alltoall *x, luo_alltoall_kind kind,
+                             const luo_alltoall_links *links)
 {
-    const int64_t row = i % x->rows, device = i / x->rows % x->each;
-    const int64_t peer = i / (x->rows * x->each) % x->each;
-    const int64_t node = i / (x->rows * x->each * x->each);
-    return ((peer * x->nodes + node) * x->each + device) * x->rows + row;
-}
-
-static void copy_block(const luo_alltoall *x, const int64_t *in, int64_t from, int64_t *out,
-                       int64_t to)
-{
-    memcpy(out + to * x->rows, in + from * x->rows, (size_t)x->rows * sizeof *in);
-}
-
-static void move_flat(const luo_alltoall *x, const int64_t *in, int64_t *out)
-{
-    const int64_t n = devices(x);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) copy_block(x, in, i * n + j, out, j * n + i);
-}
-
-/* Blocks of nodes: every leader sends G * G blocks to every other. */
-static void move_leader(const luo_alltoall *x, const int64_t *in, int64_t *out, int64_t *work)
-{
-    const int64_t node = devices(x) * x->each * x->rows; /* rows of a node */
-    const luo_alltoall among = {x->nodes, 1, (int64_t)x->each * x->each * x->rows};
-    for (int64_t i = 0; i < x->nodes * node; i++)
-        out[i / node * node + luo_alltoall_gathered(x, i % node)] = in[i];
-    move_flat(&among, out, work);
-    for (int64_t i = 0; i < x->nodes * node; i++)
-        out[i / node * node + luo_alltoall_dealt(x, i % node)] = work[i];
-}
-
-/* First to the device of the own node that has the receiver's index: its blocks are by (receiving
- * node, sender of this node). */
-static void move_2d(const luo_alltoall *x, const int64_t *in, int64_t *out, int64_t *work)
-{
-    const int64_t n = devices(x), G = x->each;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++)
-            copy_block(x, in, i * n + j, work, (i / G * G + j % G) * n + j / G * G + i % G);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t b = 0; b < n; b++)
-            copy_block(x, work, i * n + b, out, (b / G * G + i % G) * n + i / G * G + b % G);
-}
-
-void luo_alltoall_move(const luo_alltoall *x, luo_alltoall_kind kind, const int64_t *in,
-                       int64_t *out, int64_t *work)
-{
+    const double others = x->nodes - 1, devices = sharing(x, links);
     switch (kind) {
     case LUO_ALLTOALL_FLAT:
-        move_flat(x, in, out);
-        return;
+        break;
     case LUO_ALLTOALL_LEADER:
-        move_leader(x, in, out, work);
-        return;
+        return others;
     case LUO_ALLTOALL_2D:
-        move_2d(x, in, out, work);
-        return;
+        return devices * others;
     }
+    return devices * x->each * others;
+}
+
+double luo_alltoall_nic_bytes(const luo_alltoall *x, luo_alltoall_kind kind,
+                              const luo_alltoall_links *links, double bytes)
+{
+    const double devices = kind == LUO_ALLTOALL_LEADER ? x->each : sharing(x, links);
+    return devices * bytes * (x->nodes - 1) / x->nodes;
+}
+
+/* Into leaders and out of them, or among the devices of a node; and the copies beside that. */
+static double inside(const luo_alltoall *x, luo_alltoall_kind kind, const luo_alltoall_links *links,
+                     double bytes)
+{
+    const double G = x->each;
+    switch (kind) {
+    case LUO_ALLTOALL_FLAT:
+        break;
+    case LUO_ALLTOALL_LEADER:
+        return 2 * (G - 1) * (links->inner_message_s + bytes / links->inner_bytes_per_s) +
+               4 * G * bytes / links->memory_bytes_per_s;
+    case LUO_ALLTOALL_2D:
+        return (G - 1) * (links->inner_message_s + bytes / (G * links->inner_bytes_per_s)) +
+               4 * bytes / links->memory_bytes_per_s;
+    }
+    return 0;
+}
+
+double luo_alltoall_seconds(const luo_alltoall *x, luo_alltoall_kind kind,
+                            const luo_alltoall_links *links, double bytes)
+{
+    return luo_alltoall_messages(x, kind, links) * links->message_s +
+           luo_alltoall_nic_bytes(x, kind, links, bytes) / links->bytes_per_s +
+           inside(x, kind, links, bytes);
+}
+
+/* Both times are linear in S: what leader saves at 0, over what each further byte costs it. */
+double luo_alltoall_limit(const luo_alltoall *x, const luo_alltoall_links *links)
+{
+    const luo_alltoall_kind flat = LUO_ALLTOALL_FLAT, leader = LUO_ALLTOALL_LEADER;
+    luo_alltoall_links silent = *links;
+    silent.inner_message_s = 0;
+    const double fewer =
+        luo_alltoall_messages(x, flat, links) - luo_alltoall_messages(x, leader, links);
+    const double more =
+        luo_alltoall_nic_bytes(x, leader, links, 1) - luo_alltoall_nic_bytes(x, flat, links, 1);
+    const double saved = fewer * links->message_s - inside(x, leader, links, 0);
+    return fmax(saved / (more / links->bytes_per_s + inside(x, leader, &silent, 1)), 0);
+}
+
+luo_status luo_alltoall_fits(const luo_alltoall *x, luo_alltoall_kind kind, double bytes,
+                             double free_bytes, int32_t device, luo_err *err)
+{
+    const double room = 2 * x->each * bytes;
+    if (kind != LUO_ALLTOALL_LEADER || room <= free_bytes) return LUO_OK;
+    return luo_err_set(err, LUO_EOOM,
+                       "leader exchange needs %.1f GiB on device %d, %.1f GiB are free; use 2d.",
+                       room / GIB, (int)device, free_bytes / GIB);
+}
+
+luo_alltoall_kind luo_alltoall_best(const luo_alltoall *x, const luo_alltoall_links *links,
+                                    double bytes, double free_bytes)
+{
+    luo_alltoall_kind best = LUO_ALLTOALL_FLAT;
+    for (int k = 1; k < LUO_ALLTOALL_KINDS; k++) {
+        const luo_alltoall_kind kind = (luo_alltoall_kind)k;
+        if (luo_alltoall_fits(x, kind, bytes, free_bytes, 0, NULL) == LUO_OK &&
+            luo_alltoall_seconds(x, kind, links, bytes) <
+                luo_alltoall_seconds(x, best, links, bytes))
+            best = kind;
+    }
+    return best;
+}
+
+/* ---- sweeps ---- */
+
+static luo_alltoall_row row_of(const luo_alltoall *x, const luo_alltoall_links *links, double bytes,
+                               double free_bytes)
+{
+    luo_alltoall_row r = {.at = *x, .bytes = bytes};
+    for (int k = 0; k < LUO_ALLTOALL_KINDS; k++) {
+        const luo_alltoall_kind kind = (luo_alltoall_kind)k;
+        r.seconds[k] = luo_alltoall_seconds(x, kind, links, bytes);
+        r.messages[k] = luo_alltoall_messages(x, kind, links);
+        r.nic_bytes[k] = luo_alltoall_nic_bytes(x, kind, links, bytes);
+    }
+    r.leader_fits = luo_alltoall_fits(x, LUO_ALLTOALL_LEADER, bytes, free_bytes, 0, NULL) == LUO_OK;
+    r.best = luo_alltoall_best(x, links, bytes, free_bytes);
+    r.limit = luo_alltoall_limit(x, links);
+    return r;
+}
+
+/* Powers of two from `from` to the first that is not below `to`. */
+static int32_t powers(int32_t from, int32_t to)
+{
+    int32_t n = 1;
+    for (int64_t at = from; at < to; at *= 2) n++;
+    return n;
+}
+
+luo_status luo_alltoall_sweep(luo_arena *arena, const luo_alltoall *x,
+                              const luo_alltoall_links *links, double free_bytes,
+                              luo_alltoall_axis axis, luo_alltoall_row **out, int32_t *n,
+                              luo_err *err)
+{
+    enum { NODES = 128, EACH = 16, FIRST_OCTAVE = 10 };
+    int32_t steps = 1;
+    if (axis == LUO_ALLTOALL_NODES) steps = powers(2, x->nodes > NODES ? x->nodes : NODES);
+    if (axis == LUO_ALLTOALL_EACH) steps = powers(1, x->each > EACH ? x->each : EACH);
+    luo_alltoall_row *r = LUO_NEW_N(arena, luo_alltoall_row, (int64_t)steps * LUO_ALLTOALL_SIZES);
+    if (!r) return luo_err_nomem(err);
+    for (int32_t i = 0; i < steps; i++) {
+        luo_alltoall at = *x;
+        if (axis == LUO_ALLTOALL_NODES) at.nodes = 2 << i;
+        if (axis == LUO_ALLTOALL_EACH) at.each = 1 << i;
+        for (int32_t k = 0; k < LUO_ALLTOALL_SIZES; k++)
+            r[i * LUO_ALLTOALL_SIZES + k] =
+                row_of(&at, links, floor(exp2(FIRST_OCTAVE + k / 2.0) + 0.5), free_bytes);
+    }
+    *out = r;
+    *n = steps * LUO_ALLTOALL_SIZES;
+    return LUO_OK;
 }

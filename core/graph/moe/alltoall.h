@@ -30,15 +30,6 @@ typedef struct luo_alltoall {
     int64_t rows;        /* c */
 } luo_alltoall;
 
-/* Place of row i of a leader's buffer of G devices' rows before the nodes exchange, and after: from
- * (device, node, peer, row) to (node, peer, device, row), and back. */
-int64_t luo_alltoall_gathered(const luo_alltoall *x, int64_t i);
-int64_t luo_alltoall_dealt(const luo_alltoall *x, int64_t i);
-
-/* Moves row ids: in, out [M x M c]; work: as many. All three kinds give the same. */
-void luo_alltoall_move(const luo_alltoall *x, luo_alltoall_kind kind, const int64_t *in,
-                       int64_t *out, int64_t *work);
-
 typedef struct luo_alltoall_links {
     double message_s, bytes_per_s;             /* between nodes, of one NIC */
     double inner_message_s, inner_bytes_per_s; /* inside a node */

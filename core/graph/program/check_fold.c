@@ -100,13 +100,6 @@ static bool is_copy(folder *f, int32_t group, int32_t zero, int32_t copy, int32_
     return true;
 }
 
-static bool same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
-{
-    if (a->counts == b->counts) return true; /* members share their list */
-    if (!a->counts || !b->counts) return false;
-    return memcmp(a->counts, b->counts, (size_t)n * sizeof *a->counts) == 0;
-}
-
 static const luo_slot *slot_of(const folder *f, int32_t c, int32_t copy, int32_t slot)
 {
     return &f->set->at[f->place[f->first[c] + copy].at].slots[slot];
@@ -120,7 +113,8 @@ static bool calls_agree(folder *f, int32_t c, int32_t slot)
     for (int32_t j = 1; j < f->size[c]; j++) {
         const luo_slot *s = slot_of(f, c, j, slot);
         one &= s->group == zero->group;
-        if (f->set->groups[s->group].n != group->n || !same_counts(s, zero, group->n)) return false;
+        if (f->set->groups[s->group].n != group->n || !check_same_counts(s, zero, group->n))
+            return false;
     }
     if (one && holds_whole(f, zero->group)) return true;
     for (int32_t j = 0; j < f->size[c]; j++)

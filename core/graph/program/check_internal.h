@@ -7,6 +7,8 @@
  */
 #ifndef LUO_CORE_GRAPH_PROGRAM_CHECK_INTERNAL_H
 #define LUO_CORE_GRAPH_PROGRAM_CHECK_INTERNAL_H
+#include <string.h>
+
 #include "core/graph/program/program.h"
 
 /* All calls of stream dp stand in one lane here, in their order of issue. If that finishes, any
@@ -16,6 +18,14 @@ static inline int32_t check_lane(const luo_instr *i)
 {
     const int32_t lane = luo_instr_lane(i);
     return luo_program_lane_is_dp(lane) ? LUO_STREAM_DP : lane;
+}
+
+/* Elements of each of n members. */
+static inline bool check_same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
+{
+    if (a->counts == b->counts) return true; /* members share their list */
+    if (!a->counts || !b->counts) return false;
+    return memcmp(a->counts, b->counts, (size_t)n * sizeof *a->counts) == 0;
 }
 
 /* Waiting is all that matters: communication, and what communication waits for. */

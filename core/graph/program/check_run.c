@@ -103,13 +103,6 @@ static int32_t find(machine *m, int32_t device)
 
 /* ---- collectives ---- */
 
-static bool same_counts(const luo_slot *a, const luo_slot *b, int32_t n)
-{
-    if (a->counts == b->counts) return true; /* members share their list */
-    if (!a->counts || !b->counts) return false;
-    return memcmp(a->counts, b->counts, (size_t)n * sizeof *a->counts) == 0;
-}
-
 /* The same number of elements of every tensor; where they lie is each device's own. */
 static bool same_pieces(const luo_instr *a, const luo_instr *b)
 {
@@ -153,7 +146,7 @@ static luo_status arrive(machine *m, int32_t dev, int32_t lane)
     const int32_t batch = point_at(m, s->first, lane)->micro_batch;
     if (instr->coll != y->coll || instr->bytes != y->bytes || instr->exchange != y->exchange ||
         instr->v != y->v || batch != point_at(m, dev, lane)->micro_batch ||
-        !same_counts(slot_at(m, s->first, lane), slot, group->n))
+        !check_same_counts(slot_at(m, s->first, lane), slot, group->n))
         return differ(m, s->first, dev, lane, group);
     if (!same_pieces(instr, y)) return pieces_differ(m, s->first, dev, lane);
     lane_at(m, dev, lane)->posted = true;

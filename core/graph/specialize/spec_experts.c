@@ -159,10 +159,8 @@ static void add_expert(spec_load *load, int64_t rows, int64_t before)
     load->even &= rows * before == load->rows;
     load->rows += rows;
     load->experts += rows > 0;
-    for (int t = 0; t < LUO_GROUPED_TILES; t++) {
-        const int64_t tile = LUO_GROUPED_TILE >> t;
-        load->tiles[t] += (rows + tile - 1) / tile;
-    }
+    for (int t = 0; t < LUO_GROUPED_TILES; t++)
+        load->tiles[t] += luo_load_tiles(&rows, 1, 1, LUO_GROUPED_TILE >> t, 1);
 }
 
 /* Experts of place r out of n, of that many tokens. */

@@ -56,10 +56,7 @@ static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word attentions[] = {{"mla", 0}};
 enum { TOP1 = LUO_GATE_SIGMOID + 1 }; /* top-k of one */
-static const luo_doc_word gates[] = {{"topk", LUO_GATE_TOPK},         {"top1", TOP1},
-                                     {"ktop1", LUO_GATE_KTOP1},       {"hash", LUO_GATE_HASH},
-                                     {"balanced", LUO_GATE_BALANCED}, {"sam", LUO_GATE_SAM},
-                                     {"sigmoid", LUO_GATE_SIGMOID}};
+static const luo_doc_word gates[] = {LUO_GATE_LIST(LUO_DOC_WORD_ROW){"top1", TOP1}};
 
 static const luo_doc_field moe_fields[] = {
     LUO_DOC_INT("experts", REQ, moe_yaml, experts, HEADS),

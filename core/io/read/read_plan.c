@@ -38,8 +38,10 @@ static const luo_doc_word context_kinds[] = {LUO_CONTEXT_KIND_LIST(LUO_DOC_WORD_
 static const luo_doc_word context_layouts[] = {LUO_CONTEXT_LAYOUT_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word bucket_rules[] = {LUO_BUCKET_RULE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word shards[] = {LUO_SHARD_LIST(LUO_DOC_WORD_ROW)};
-static const luo_doc_word variants[] = {{"auto", 0}, {"padded", 0}, {"grouped", 0}, {"factors", 0},
-                                        {"flat", 0}, {"leader", 0}, {"2d", 0}};
+#define OF_VARIANT(value, word) {word, 0},
+static const luo_doc_word variants[] = {LUO_MOVE_VARIANT_LIST(OF_VARIANT)
+                                            LUO_ALLTOALL_LIST(OF_VARIANT)};
+#undef OF_VARIANT
 
 /* ---- contradictions within a map ---- */
 

@@ -55,6 +55,10 @@ luo_status luo_auto_plan(luo_arena *arena, const luo_auto_in *in, luo_auto_answe
  * cannot be told from a plan, nor can the order of devices. */
 const char *luo_auto_size_broken(const luo_uniform_opts *asked, const luo_plan *plan);
 
+/* Asks all plans for the sizes that are pinned, in *opts. The pin at which an option has asked for
+ * another one, *unlike that option's name without `--`; NULL: there is none. */
+const char *luo_auto_pin_sizes(const luo_plan *pinned, luo_uniform_opts *opts, const char **unlike);
+
 /* *broken: the pinned pointer (JSON pointer into plan.json) at which the plan is not as `pinned`
  * is; NULL: it keeps all of them. Parts are compared as the canonical text has them, defaults
  * filled in; one that `pinned` does not have is at its default. Errors: LUO_ENOMEM. */

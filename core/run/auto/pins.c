@@ -62,7 +62,51 @@ static bool same_part(const char *a, const char *b, const char *pointer)
     return x.n == y.n && (x.n == 0 || memcmp(x.at, y.at, x.n) == 0);
 }
 
-/* ---- pins ---- */
+/* ---- sizes that are asked of all plans ---- */
+
+/* What a pinned part says of a size is asked of all plans; *unlike: the option that has asked for
+ * another one. open: no size is asked for at or below it. */
+static void pin_size(int32_t *size, int32_t open, int32_t pinned, const char *option,
+                     const char **unlike)
+{
+    if (*size > open && *size != pinned) *unlike = option;
+    *size = pinned;
+}
+
+static void pin_pipelines(luo_uniform_opts *opts, const luo_plan *pinned, const char **unlike)
+{
+    const luo_pipeline *first = &pinned->pipelines[0];
+    pin_size(&opts->dp, 0, pinned->npipelines, "dp", unlike);
+    pin_size(&opts->pp, 0, first->nstages, "pp", unlike);
+    pin_size(&opts->tp, 0, luo_stage_tp(&first->stages[0]), "tp", unlike);
+}
+
+const char *luo_auto_pin_sizes(const luo_plan *pinned, luo_uniform_opts *opts, const char **unlike)
+{
+    *unlike = NULL;
+    for (int32_t i = 0; i < pinned->npinned; i++) {
+        const char *pin = pinned->pinned[i];
+        const bool all = strcmp(pin, "/schedule") == 0;
+        if (strcmp(pin, "/zero") == 0) pin_size(&opts->zero, -1, pinned->zero, "zero", unlike);
+        if (strcmp(pin, "/micro_batch_sequences") == 0)
+            pin_size(&opts->micro_batch_sequences, 0, pinned->micro_batch_sequences,
+                     "micro-batch-size", unlike);
+        if (all || strcmp(pin, "/schedule/kind") == 0)
+            pin_size(&opts->schedule, -1, 1 + (int32_t)pinned->schedule, "schedule", unlike);
+        if (all || strcmp(pin, "/schedule/chunks") == 0)
+            pin_size(&opts->chunks, 0, pinned->chunks, "chunks", unlike);
+        if (strcmp(pin, "/pipelines") == 0) pin_pipelines(opts, pinned, unlike);
+        if (strcmp(pin, "/sequence_parallel") == 0) {
+            if (!opts->sequence_parallel && pinned->sequence_parallel)
+                *unlike = "no-sequence-parallel";
+            opts->sequence_parallel = pinned->sequence_parallel;
+        }
+        if (*unlike) return pin;
+    }
+    return NULL;
+}
+
+/* ---- pins of one plan ---- */
 
 luo_status luo_auto_pin_broken(const luo_plan *pinned, const luo_plan *plan, const char **broken,
                                luo_err *err)

@@ -150,11 +150,6 @@ static luo_status hold(luo_events *events, luo_event_state *state, int32_t *head
     return LUO_OK;
 }
 
-static bool takes_down(luo_event_kind k)
-{
-    return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
-}
-
 /* Takes out of the list what belongs to `effect`, or, if it is -1, to failures, a flap that is up
  * at the moment included. */
 static void release(const luo_events *events, luo_event_state *state, int32_t *head, int32_t effect)
@@ -162,7 +157,7 @@ static void release(const luo_events *events, luo_event_state *state, int32_t *h
     for (int32_t *at = head; *at >= 0;) {
         const int32_t h = *at, f = state->holds[h].effect;
         if (effect >= 0 ? f != effect
-                        : !takes_down(events->sources[state->effects[f].source].kind)) {
+                        : !luo_event_takes_down(events->sources[state->effects[f].source].kind)) {
             at = &state->holds[h].next;
             continue;
         }
@@ -313,7 +308,8 @@ static luo_status drop_free(luo_events *events, luo_event_state *state, const lu
 {
     for (int32_t i = 0; i < state->neffects; i++) {
         luo_effect *f = &state->effects[i];
-        if (f->serial < 0 || f->held > 0 || !takes_down(events->sources[f->source].kind)) continue;
+        if (f->serial < 0 || f->held > 0 || !luo_event_takes_down(events->sources[f->source].kind))
+            continue;
         LUO_TRY(luo_effect_end(events, state, i, err));
     }
     return refresh(events, state, c, err);
@@ -383,9 +379,15 @@ luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t sour
 
     LUO_TRY(new_effect(events, s, &effect, err));
     s->effects[effect] = (luo_effect){
-        .source = source, .occurrence = occurrence, .choice = choice, .value = value,
+        .source = source,
+        .occurrence = occurrence,
+        .choice = choice,
+        .value = value,
         .latency_s = src->event ? src->event->extra_latency_s : src->process->extra_latency_s,
-        .level = 1, .down = takes_down(src->kind), .next_free = -1, .serial = s->serial++,
+        .level = 1,
+        .down = luo_event_takes_down(src->kind),
+        .next_free = -1,
+        .serial = s->serial++,
         .end_step = src->life.steps > 0 ? s->step + src->life.steps : -1};
     s->lives[source]++;
     for (int32_t i = 0; choice && i < choice->ndev && src->kind == LUO_EVENT_LEAVE; i++)

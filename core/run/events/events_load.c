@@ -13,6 +13,11 @@ const char *luo_event_kind_name(luo_event_kind k)
     return words[k];
 }
 
+bool luo_event_takes_down(luo_event_kind k)
+{
+    return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
+}
+
 static bool has_devices(const luo_target *target)
 {
     for (int32_t i = 0; i < target->nchoices; i++)

@@ -7,11 +7,6 @@
 #include "core/run/events/reach.h"
 #include "core/run/run.h"
 
-static bool takes_down(luo_event_kind k)
-{
-    return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
-}
-
 static bool has_device(const luo_occurrence *occurrence, int32_t device)
 {
     for (int32_t i = 0; occurrence->choice && i < occurrence->choice->ndev; i++)
@@ -105,7 +100,7 @@ luo_status luo_run_score_failure(luo_run *run, double since_s, luo_err *err)
     luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);
     for (int32_t i = 0; i < n; i++) {
         const bool on = occurrence[i].end_s < 0 || occurrence[i].end_s >= since_s;
-        if (!takes_down(occurrence[i].kind) || !on || occurrence[i].detected_s >= 0 ||
+        if (!luo_event_takes_down(occurrence[i].kind) || !on || occurrence[i].detected_s >= 0 ||
             !occurrence[i].touched)
             continue;
         seen_now(run, &occurrence[i]);

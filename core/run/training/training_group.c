@@ -9,26 +9,26 @@ enum {
     MANY_DEVICES = 1024  /* of a group that is compared with others: that takes their square */
 };
 
-/* ---- which groups are alike: those that have one picture ---- */
+/* ---- which groups are alike: those that have one signature ---- */
 
-typedef struct picture { /* of workers, their devices and what joins these */
+typedef struct signature { /* of workers, their devices and what joins these */
     training *t;
     uint64_t hash;
     int32_t ndev, nlinks, nnodes; /* in it, in t->seen_dev and t->seen_link */
-} picture;
+} signature;
 
-static void put(picture *p, const void *bytes, size_t n)
+static void put(signature *p, const void *bytes, size_t n)
 {
     p->hash = luo_hash_bytes(p->hash, bytes, n);
 }
 
-static void put_number(picture *p, int32_t n)
+static void put_number(signature *p, int32_t n)
 {
     put(p, &n, sizeof n);
 }
 
-/* Links have numbers in the order in which the picture meets them; a new one is described. */
-static void put_link(picture *p, int32_t l)
+/* Links have numbers in the order in which the signature meets them; a new one is described. */
+static void put_link(signature *p, int32_t l)
 {
     const luo_link *link = &p->t->run->job.scenario->cluster->links[l];
     const luo_world *world = luo_events_world(p->t->run->clock.events);
@@ -45,7 +45,7 @@ static void put_link(picture *p, int32_t l)
     put_number(p, *number);
 }
 
-static void put_path(picture *p, int32_t a, int32_t b)
+static void put_path(signature *p, int32_t a, int32_t b)
 {
     const luo_cluster *cluster = p->t->run->job.scenario->cluster;
     const double hops_s = luo_cluster_hop_latency(cluster, a, b);
@@ -59,7 +59,7 @@ static void put_path(picture *p, int32_t a, int32_t b)
     }
 }
 
-static void put_device(picture *p, int32_t d)
+static void put_device(signature *p, int32_t d)
 {
     const luo_device *device = &p->t->run->job.scenario->cluster->devices[d];
     int32_t *number = &p->t->node_number[device->node];
@@ -70,7 +70,7 @@ static void put_device(picture *p, int32_t d)
     p->t->seen_dev[p->ndev++] = d;
 }
 
-static void put_worker(picture *p, int32_t w)
+static void put_worker(signature *p, int32_t w)
 {
     const luo_pipeline *pipeline = &p->t->plan->pipelines[w];
     put_number(p, p->t->cut[w]);
@@ -79,10 +79,10 @@ static void put_worker(picture *p, int32_t w)
             put_device(p, pipeline->stages[s].dev[k]);
 }
 
-static uint64_t picture_of(training *t, const int32_t *member, int32_t n)
+static uint64_t signature_of(training *t, const int32_t *member, int32_t n)
 {
     const luo_cluster *cluster = t->run->job.scenario->cluster;
-    picture p = {.t = t, .hash = LUO_HASH_EMPTY};
+    signature p = {.t = t, .hash = LUO_HASH_EMPTY};
     for (int32_t i = 0; i < n; i++) put_worker(&p, member[i]);
     for (int32_t i = 0; i < p.nlinks; i++) t->link_number[t->seen_link[i]] = -1;
     for (int32_t i = 0; i < p.ndev; i++) t->node_number[cluster->devices[t->seen_dev[i]].node] = -1;
@@ -139,7 +139,7 @@ static luo_status arrange(training *t, const int32_t *member, int32_t n, int32_t
     for (int32_t i = 0; i < parties; i++) {
         party x = at[i];
         int32_t k = i;
-        x.hash = picture_of(t, member + x.first, x.n);
+        x.hash = signature_of(t, member + x.first, x.n);
         for (; k > 0 && may_swap(t, &at[k - 1], &x) && at[k - 1].hash > x.hash; k--)
             at[k] = at[k - 1];
         at[k] = x;
@@ -176,7 +176,7 @@ static luo_status step_of(training *t, const int32_t *member, int32_t n, double 
         int32_t *arranged = LUO_NEW_N(t->run->scratch, int32_t, n);
         if (!arranged) return luo_err_nomem(err);
         LUO_TRY(arrange(t, member, n, arranged, err));
-        key = picture_of(t, arranged, n);
+        key = signature_of(t, arranged, n);
     }
     const int64_t known = luo_map_get(&t->steps, key, luo_judge_bits(-1));
     *seconds = luo_judge_number(known);

@@ -1,5 +1,5 @@
 /* Elimination of nodes with one input and one output; the core by trying its sources. */
-#include "core/plan/auto/eliminate.h"
+#include "tests/parked/eliminate.h"
 
 #include <assert.h>
 #include <math.h>

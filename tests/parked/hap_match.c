@@ -1,5 +1,5 @@
 /* Rules by annotations. */
-#include "core/plan/hap_graph/match.h"
+#include "tests/parked/hap_match.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * A node with one input and one output is folded into an edge between its neighbours; what is left
  * when there are no more such nodes is the core, which is solved by trying every configuration of
  * its lowest source and going on. */
-#ifndef LUO_CORE_PLAN_AUTO_ELIMINATE_H
-#define LUO_CORE_PLAN_AUTO_ELIMINATE_H
+#ifndef LUO_TESTS_PARKED_ELIMINATE_H
+#define LUO_TESTS_PARKED_ELIMINATE_H
 #include <stdint.h>
 
 #include "core/base/arena.h"

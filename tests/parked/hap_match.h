@@ -1,7 +1,6 @@
-/* match.h: which rule annotations mean: a plan that annotates every tensor is checked, not deduced.
- */
-#ifndef LUO_CORE_PLAN_HAP_GRAPH_MATCH_H
-#define LUO_CORE_PLAN_HAP_GRAPH_MATCH_H
+/* hap_match.h: which rule of the planner `hap` annotations of an operation mean. */
+#ifndef LUO_TESTS_PARKED_HAP_MATCH_H
+#define LUO_TESTS_PARKED_HAP_MATCH_H
 #include "core/hspmd/ann.h"
 #include "core/plan/hap_graph/rules.h"
 
