@@ -140,4 +140,27 @@ START_TEST(vector)
 }
 END_TEST
 
-LUO_SUITE("exec.latent", LUO_T(vector))
+/* A pack may begin within a document, so that no token stands at position 0. */
+START_TEST(turned_by_position)
+{
+    static const int32_t positions[T] = {5, 6, 0, 1};
+    double q[T * HEADS * D], kn[T * HEADS * NOPE], s[T * ROPE];
+    double yq[T * HEADS * D], yk[T * HEADS * D];
+    fill(q, 1, T * HEADS * D);
+    fill(kn, 2, T * HEADS * NOPE);
+    fill(s, 3, T * ROPE);
+    k->latent(T, HEADS, D, ROPE, 10000, positions, q, kn, s, yq, yk);
+    for (int i = 0; i < T * HEADS; i++) { /* one pair: its frequency is 1 */
+        const double c = cos(positions[i / HEADS]), n = sin(positions[i / HEADS]);
+        const double *from = q + i * D + NOPE, *own = s + i / HEADS * ROPE;
+        near(yq[i * D], q[i * D]);
+        near(yq[i * D + NOPE], from[0] * c - from[1] * n);
+        near(yq[i * D + NOPE + 1], from[1] * c + from[0] * n);
+        near(yk[i * D + 1], kn[i * NOPE + 1]);
+        near(yk[i * D + NOPE], own[0] * c - own[1] * n);
+        near(yk[i * D + NOPE + 1], own[1] * c + own[0] * n);
+    }
+}
+END_TEST
+
+LUO_SUITE("exec.latent", LUO_T(vector), LUO_T(turned_by_position))
