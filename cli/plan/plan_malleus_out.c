@@ -63,7 +63,7 @@ static void print_search(FILE *out, const luo_malleus_search *s)
     }
     fprintf(out, "search: %lld combinations, %lld plans, %lld vectors, %lld moves, %s\n",
             (long long)s->combos, (long long)s->plans, (long long)s->vectors, (long long)s->moves,
-            s->exhaustive ? "every dealing" : "local search");
+            s->exhaustive ? "every assignment" : "local search");
 }
 
 static void print_offers(FILE *out, const luo_malleus_call *call)

@@ -85,9 +85,10 @@ static const char *print(luo_arena *arena, const luo_sync_job *job, const field 
         return luo_arena_printf(arena, "%lld", (long long)*(const int64_t *)at);
     case NUMBER:
         return luo_arena_printf(arena, "%.17g", *(const double *)at);
-    default:
-        return *(const char *const *)at;
+    case TEXT:
+        break;
     }
+    return *(const char *const *)at;
 }
 
 luo_status luo_sync_job_words(luo_arena *arena, const luo_sync_job *job, const char *const **words,
@@ -118,7 +119,7 @@ static bool take(luo_sync_job *job, const field *f, char *word)
     case NUMBER:
         *(double *)at = strtod(word, &end);
         break;
-    default:
+    case TEXT:
         *(const char **)at = word;
         return true;
     }

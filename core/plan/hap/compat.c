@@ -23,9 +23,18 @@ static const char *letters_of(luo_hap_kind kind)
         return "bm";
     case LUO_HAP_COMBINE:
         return "bEcm";
-    default:
-        return NULL;
+    case LUO_HAP_LINEAR:
+    case LUO_HAP_UNARY:
+    case LUO_HAP_GATED:
+    case LUO_HAP_ADD:
+    case LUO_HAP_NORM:
+    case LUO_HAP_DISPATCH:
+    case LUO_HAP_EXPERT:
+    case LUO_HAP_LOSS:
+    case LUO_HAP_KINDS:
+        break;
     }
+    return NULL;
 }
 
 static bool in_result(const luo_hap_op *op, char letter)
