@@ -292,8 +292,7 @@ START_TEST(steps_as_known_teach)
     memcpy(compute, rows[_i].compute, sizeof compute);
     luo_length_choice choice = {
         .learned = {.n = 1, .extra_ms = extra, .known = known, .barred = barred, .staged = staged}};
-    luo_run_lengths x = {.in = {.devices = setup, .ndevices = 4},
-                         .rate = rate,
+    luo_run_lengths x = {.orders = {.in = {.devices = setup, .ndevices = 4}, .rate = rate},
                          .current = -2,
                          .plans = {.step = {.plan = rows[_i].plan}, .ms = 420},
                          .chosen = &choice};

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/plan/length_policies/length_slow.h"
 #include "core/run/first/first.h"
 #include "core/run/policy/judge_layouts.h"
 #include "core/run/run.h"
@@ -187,7 +186,7 @@ static luo_status set_up(luo_run *run, const double *rate, const bool *candidate
 {
     luo_run_lengths *x = run->lengths;
     luo_arena *arena = luo_arena_new(1 << 20);
-    luo_length_setup_in in = x->in;
+    luo_length_setup_in in = x->orders.in;
     luo_length_choice *chosen;
     double *place;
     if (!arena) return luo_err_nomem(err);
@@ -198,15 +197,15 @@ static luo_status set_up(luo_run *run, const double *rate, const bool *candidate
     }
     luo_arena_free(x->setup_arena);
     x->setup_arena = arena;
-    x->in = in;
-    luo_length_setup_copy(&x->choice.setup, &chosen->setup);
-    x->choice.learned = chosen->learned;
-    x->rate = place;
+    x->orders.in = in;
+    luo_length_setup_copy(&x->orders.choice.setup, &chosen->setup);
+    x->orders.choice.learned = chosen->learned;
+    x->orders.rate = place;
     x->stale = true;
-    x->chosen = &x->choice;
+    x->chosen = &x->orders.choice;
     x->current = -1;
     x->step = -1;
-    luo_length_setup_rates(&x->choice.setup, x->rate);
+    luo_length_setup_rates(&x->orders.choice.setup, x->orders.rate);
     return LUO_OK;
 }
 
@@ -217,181 +216,44 @@ static bool update_rates(luo_run *run)
 {
     luo_run_lengths *x = run->lengths;
     bool changed = false;
-    for (int32_t i = 0; i < x->in.ndevices && knows_rates(run); i++) {
-        const double rate = fmax(1, run->health.detect.accepted[x->in.devices[i]]);
-        changed |= rate != x->rate[i];
-        x->rate[i] = rate;
+    for (int32_t i = 0; i < x->orders.in.ndevices && knows_rates(run); i++) {
+        const double rate = fmax(1, run->health.detect.accepted[x->orders.in.devices[i]]);
+        changed |= rate != x->orders.rate[i];
+        x->orders.rate[i] = rate;
     }
-    if (changed) luo_length_setup_rates(&x->choice.setup, x->rate);
+    if (changed) luo_length_setup_rates(&x->orders.choice.setup, x->orders.rate);
     x->stale |= changed;
     return changed;
-}
-
-/* Per device of the cluster, for the simulator: what the planner knows. */
-static luo_status known_rates(const luo_run *run, double **out, luo_err *err)
-{
-    const luo_run_lengths *x = run->lengths;
-    const int32_t n = run->job.scenario->cluster->ndevices;
-    *out = LUO_NEW_N(x->step_arena, double, n);
-    if (!*out) return luo_err_nomem(err);
-    for (int32_t d = 0; d < n; d++) (*out)[d] = 1;
-    for (int32_t i = 0; i < x->in.ndevices; i++) (*out)[x->in.devices[i]] = x->rate[i];
-    return LUO_OK;
-}
-
-/* Where plans are simulated, candidates of which nothing is known are, before they are used; else
- * their first steps show what they are worth. */
-static luo_status choose_on(luo_run *run, const luo_length_setup *setup,
-                            luo_lengths_learned *learned, int32_t current, luo_length_plans *out,
-                            luo_err *err)
-{
-    luo_run_lengths *x = run->lengths;
-    const bool ours = run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS;
-    luo_length_rivals rivals = setup->rivals;
-    luo_judged_lengths judged;
-    luo_err why = {0};
-    double *rate;
-    rivals.step.extra_ms = ours ? learned->extra_ms : NULL;
-    if (!ours || !luo_run_judges(run))
-        return luo_length_plan(x->step_arena, &rivals, &setup->place, run->job.policy->rule,
-                               current, x->length, x->n, out, err);
-    LUO_TRY(known_rates(run, &rate, err));
-    const luo_status st =
-        luo_judge_lengths(x->step_arena, &run->decision.judge, &rivals, &setup->place, current,
-                          x->length, x->n, false, rate, learned, &judged, &why);
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    *out = judged.plans;
-    return LUO_OK;
-}
-
-/* Candidates may be cut around slow devices, or leave them idle. */
-static bool knows_slow(const luo_run *run)
-{
-    const luo_run_lengths *x = run->lengths;
-    if (run->job.spec->lengths.stragglers != LUO_STRAGGLERS_JOINT) return false;
-    for (int32_t i = 0; i < x->in.ndevices; i++)
-        if (x->rate[i] > 1) return true;
-    return false;
-}
-
-/* By what devices may go to other replicas: speeds as they are, those of their types, or nothing.
- */
-static const double *sorted_by(const luo_run *run)
-{
-    const luo_length_setup *setup = &run->lengths->choice.setup;
-    if (run->job.policy->rule != LUO_LENGTH_POLICY_HYDRAULIS) return NULL;
-    if (knows_slow(run)) return setup->speed;
-    return setup->mixed ? setup->type : NULL;
-}
-
-/* The setup with the devices in another order; optimizer state stays where it is. rate: as
- * x->rate, in that order. */
-static luo_status reorder(luo_run *run, luo_arena *arena, luo_joint_order order, const double *by,
-                          luo_length_setup *out, double **rate, luo_err *err)
-{
-    luo_run_lengths *x = run->lengths;
-    const luo_length_setup *setup = &x->choice.setup;
-    const int32_t n = x->in.ndevices;
-    int32_t *at = LUO_NEW_N(arena, int32_t, n), *devices = LUO_NEW_N(arena, int32_t, n);
-    double *speed = LUO_NEW_N(arena, double, n);
-    *rate = LUO_NEW_N(arena, double, n);
-    if (!at || !devices || !speed || !*rate) return luo_err_nomem(err);
-    LUO_TRY(
-        luo_joint_place(arena, run->job.scenario->cluster, x->in.devices, by, n, order, at, err));
-    for (int32_t k = 0; k < n; k++) {
-        devices[k] = x->in.devices[at[k]];
-        speed[k] = setup->speed[at[k]];
-        (*rate)[k] = x->rate[at[k]];
-    }
-    luo_length_setup_copy(out, setup);
-    if (!out->place.layout_devices) out->place.layout_devices = x->in.devices;
-    out->place.devices = devices;
-    luo_length_setup_speeds(out, speed);
-    return LUO_OK;
-}
-
-/* Kept until rates change: what is known of the candidates for slow devices is kept with them. */
-static luo_status make_slow(luo_run *run, luo_joint_order order, const double *by,
-                            luo_length_choice **out, luo_err *err)
-{
-    luo_run_lengths *x = run->lengths;
-    luo_length_choice *slow = *out = LUO_NEW(x->slow_arena, luo_length_choice);
-    double *rate;
-    if (!slow) return luo_err_nomem(err);
-    LUO_TRY(reorder(run, x->slow_arena, order, by, &slow->setup, &rate, err));
-    LUO_TRY(luo_length_slow_add(x->slow_arena, &x->in, rate, &slow->setup, err));
-    return luo_lengths_learn_more(x->slow_arena, &x->choice.learned, &slow->setup.pool,
-                                  &slow->setup.found, slow->setup.moved_ms, &slow->learned, err);
-}
-
-static luo_status choose_slow(luo_run *run, luo_joint_order order, const double *by,
-                              luo_length_plans *out, luo_err *err)
-{
-    luo_run_lengths *x = run->lengths;
-    if (!x->slow[order]) {
-        luo_length_choice *made;
-        LUO_TRY(make_slow(run, order, by, &made, err));
-        x->slow[order] = made;
-    }
-    luo_length_choice *slow = x->slow[order];
-    luo_length_setup_speeds(&slow->setup, slow->setup.speed); /* candidates are shared */
-    return choose_on(run, &slow->setup, &slow->learned, slow == x->chosen ? x->current : -1, out,
-                     err);
-}
-
-static double expected_ms(const luo_length_choice *of, const luo_length_plans *plans)
-{
-    const int32_t p = plans->step.plan;
-    return plans->ms + (p >= 0 ? of->learned.extra_ms[p] : 0);
-}
-
-static const double WORTH_IT = 0.99; /* of the time: below that devices go to other replicas */
-
-static luo_status choose_in_order(luo_run *run, luo_joint_order order, const double *by,
-                                  luo_length_choice **of, luo_length_plans *out, luo_err *err)
-{
-    luo_run_lengths *x = run->lengths;
-    luo_length_setup setup;
-    double *rate;
-    *of = &x->choice;
-    if (knows_slow(run)) {
-        LUO_TRY(choose_slow(run, order, by, out, err));
-        *of = x->slow[order];
-        return LUO_OK;
-    }
-    LUO_TRY(reorder(run, x->step_arena, order, by, &setup, &rate, err));
-    return choose_on(run, &setup, &x->choice.learned, x->current, out, err);
 }
 
 static luo_status choose(luo_run *run, luo_err *err)
 {
     luo_run_lengths *x = run->lengths;
-    const double *by = sorted_by(run);
-    luo_length_choice *chosen = &x->choice;
-    LUO_TRY(choose_on(run, &x->choice.setup, &x->choice.learned,
-                      x->chosen == &x->choice ? x->current : -1, &x->plans, err));
-    for (int order = LUO_JOINT_AS_THEY_ARE + 1; by && order < LUO_JOINT_ORDERS; order++) {
-        luo_length_plans plans;
-        luo_length_choice *of;
-        LUO_TRY(choose_in_order(run, (luo_joint_order)order, by, &of, &plans, err));
-        if (expected_ms(of, &plans) >= WORTH_IT * expected_ms(chosen, &x->plans)) continue;
-        x->plans = plans;
-        chosen = of;
-    }
-    if (by) luo_length_setup_speeds(&x->choice.setup, x->choice.setup.speed); /* they are shared */
-    x->chosen = chosen;
+    const luo_orders_ask ask = {
+        .policy = run->job.policy->rule,
+        .judge = luo_run_judges(run) ? &run->decision.judge : NULL,
+        .joint = run->job.spec->lengths.stragglers == LUO_STRAGGLERS_JOINT,
+        .length = x->length,
+        .n = x->n,
+        .chosen = x->chosen,
+        .current = x->current,
+    };
+    luo_orders_answer answer;
+    LUO_TRY(luo_orders_choose(x->step_arena, &x->orders, &ask, &answer, err));
+    x->plans = answer.judged.plans;
+    x->chosen = answer.of;
     return LUO_OK;
 }
 
 /* What was made for other rates; no plan that is still to be bound lies there. */
-static void forget_slow(luo_run_lengths *x)
+static luo_status forget_slow(luo_run_lengths *x, luo_err *err)
 {
-    if (!x->stale) return;
-    luo_arena_reset(x->slow_arena, 0);
-    for (int order = 0; order < LUO_JOINT_ORDERS; order++) x->slow[order] = NULL;
-    if (x->chosen != &x->choice) x->current = -1;
-    x->chosen = &x->choice;
+    if (!x->stale) return LUO_OK;
+    LUO_TRY(luo_orders_forget(&x->orders, err));
+    if (x->chosen != &x->orders.choice) x->current = -1;
+    x->chosen = &x->orders.choice;
     x->stale = false;
+    return LUO_OK;
 }
 
 static luo_status plan_step(luo_run *run, luo_err *err)
@@ -399,7 +261,7 @@ static luo_status plan_step(luo_run *run, luo_err *err)
     luo_run_lengths *x = run->lengths;
     x->step = -1;
     luo_arena_reset(x->step_arena, 0);
-    forget_slow(x);
+    LUO_TRY(forget_slow(x, err));
     LUO_TRY(luo_batches_draw(x->step_arena, &x->batches, run->clock.step,
                              luo_step_lengths_at(run->clock.lengths, run->clock.step), &x->length,
                              &x->n, err));
@@ -467,13 +329,6 @@ luo_status luo_run_lengths_bind(luo_run *run, int32_t part, luo_err *err)
     return LUO_OK;
 }
 
-static void ask_all_again(luo_run_lengths *x)
-{
-    luo_lengths_bar_none(&x->choice.learned);
-    for (int order = 0; order < LUO_JOINT_ORDERS; order++)
-        if (x->slow[order]) luo_lengths_bar_none(&x->slow[order]->learned);
-}
-
 enum { TRIES = 4, TIGHTENED = 16 };
 static const double SMALLER = 0.95;
 
@@ -484,7 +339,7 @@ static luo_status choose_smaller(luo_run *run, int32_t *tries, luo_err *err)
     luo_run_lengths *x = run->lengths;
     const int32_t p = x->plans.step.plan;
     luo_length_choice *of = x->chosen;
-    luo_arena *arena = of == &x->choice ? x->setup_arena : x->slow_arena;
+    luo_arena *arena = of == &x->orders.choice ? x->setup_arena : x->orders.arena;
     if (++*tries % TRIES != 0 && *tries < TIGHTENED)
         LUO_TRY(luo_length_setup_tighten(arena, &of->setup, p, SMALLER, err));
     else
@@ -498,7 +353,7 @@ static luo_status choose_smaller(luo_run *run, int32_t *tries, luo_err *err)
 static luo_status pack_smaller(luo_run *run, int32_t *tries, luo_err *err)
 {
     if (++*tries == TRIES) return luo_err_set(err, LUO_EINFEASIBLE, "no plan is left.");
-    luo_length_setup_tighten_all(&run->lengths->choice.setup, SMALLER);
+    luo_length_setup_tighten_all(&run->lengths->orders.choice.setup, SMALLER);
     return choose(run, err);
 }
 
@@ -515,7 +370,7 @@ static luo_status bind_first(luo_run *run, luo_err *err)
         st = ours ? choose_smaller(run, &tries, &why) : pack_smaller(run, &tries, &why);
         if (st == LUO_OK) st = luo_run_lengths_bind(run, 0, &why);
     }
-    ask_all_again(x);
+    luo_orders_bar_none(&x->orders);
     if (st == LUO_OK) return LUO_OK;
     const bool room = st == LUO_EINFEASIBLE || first.st == st;
     return luo_err_set(err, room ? first.st : st, "%s", room ? first.text : why.text);
@@ -578,9 +433,11 @@ static const double AS_KNOWN = 1.1; /* slower than this times what is known is n
 static bool is_as_known(const luo_run_lengths *x, const luo_used_plan *used,
                         const luo_step_result *result)
 {
+    const luo_length_setup_in *in = &x->orders.in;
     for (int32_t i = 0, k = 0; i < result->n; i++) {
-        while (k < x->in.ndevices && x->in.devices[k] < used->dev[i]) k++;
-        const double rate = k < x->in.ndevices && x->in.devices[k] == used->dev[i] ? x->rate[k] : 1;
+        while (k < in->ndevices && in->devices[k] < used->dev[i]) k++;
+        const bool planned = k < in->ndevices && in->devices[k] == used->dev[i];
+        const double rate = planned ? x->orders.rate[k] : 1;
         if (result->compute_s[i] > AS_KNOWN * rate * result->predicted_s[i]) return false;
     }
     return true;
@@ -605,18 +462,15 @@ luo_status luo_run_lengths_begin(luo_run *run, luo_err *err)
     double *rate;
     bool *candidate;
     if (!x) return luo_err_nomem(err);
-    *x = (luo_run_lengths){.step = -1,
-                           .current = -1,
-                           .step_arena = luo_arena_new(1 << 16),
-                           .slow_arena = luo_arena_new(1 << 16)};
-    if (!x->step_arena || !x->slow_arena) return luo_err_nomem(err);
+    *x = (luo_run_lengths){.step = -1, .current = -1, .step_arena = luo_arena_new(1 << 16)};
+    if (!x->step_arena) return luo_err_nomem(err);
     if (run->job.policy->rule == LUO_LENGTH_POLICY_HOTSPA) LUO_TRY(check_parts(run, err));
     if (!sc->lengths) return check_batch(run, 0, err);
     const int64_t ctx = luo_batches_context(sc);
     LUO_TRY(check_batch(run, ctx, err));
     LUO_TRY(warn_of_cuts(run, ctx, err));
-    x->in = setup_in(run, ctx);
-    luo_batches_open(sc->lengths, &x->in.rule, x->in.limit, sc->seed, &x->batches);
+    x->orders.in = setup_in(run, ctx);
+    luo_batches_open(sc->lengths, &x->orders.in.rule, x->orders.in.limit, sc->seed, &x->batches);
     LUO_TRY(luo_planning_open(run->arena, spec->planner_measured ? 0 : run->job.cost.planner_s,
                               spec->lengths.workers, spec->lengths.ahead, &x->planning, err));
     LUO_TRY(luo_first_rates(run, &rate, &candidate, err));
@@ -631,9 +485,9 @@ static bool same_devices(const luo_run *run)
     int32_t i = 0;
     for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) {
         if (!isfinite(run->health.rate[d]) || !run->health.reentry.candidate[d]) continue;
-        if (i == x->in.ndevices || x->in.devices[i++] != d) return false;
+        if (i == x->orders.in.ndevices || x->orders.in.devices[i++] != d) return false;
     }
-    return i == x->in.ndevices;
+    return i == x->orders.in.ndevices;
 }
 
 luo_status luo_run_lengths_again(void *run_, const luo_plan **frame, luo_err *err)
@@ -660,5 +514,5 @@ void luo_run_lengths_free(luo_run_lengths *x)
     luo_batches_free(&x->batches);
     luo_arena_free(x->setup_arena);
     luo_arena_free(x->step_arena);
-    luo_arena_free(x->slow_arena);
+    luo_orders_free(&x->orders);
 }

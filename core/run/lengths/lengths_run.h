@@ -7,32 +7,20 @@
  * anyway: parameters from the layout to the plan, gradients back. */
 #ifndef LUO_CORE_RUN_LENGTHS_LENGTHS_RUN_H
 #define LUO_CORE_RUN_LENGTHS_LENGTHS_RUN_H
-#include "core/plan/length_policies/length_setup.h"
 #include "core/run/lengths/batches.h"
-#include "core/run/lengths/joint.h"
+#include "core/run/lengths/orders.h"
 #include "core/run/lengths/planning.h"
-#include "core/run/policy/judge_lengths.h"
 
 struct luo_run;
 
-typedef struct luo_length_choice { /* a setup with what is known of its candidates */
-    luo_length_setup setup;
-    luo_lengths_learned learned;
-} luo_length_choice;
-
 typedef struct luo_run_lengths {
-    luo_length_setup_in in;
     luo_batches batches;
     luo_planning planning;
-    luo_arena *setup_arena; /* of what follows, made anew when the devices change */
-    luo_length_choice choice;
-    double *rate;          /* per place of in.devices: what the plans of now are made for */
-    luo_arena *slow_arena; /* of what follows, made anew when rates change */
-    luo_length_choice
-        *slow[LUO_JOINT_ORDERS]; /* with candidates for slow devices; NULL: not made */
-    bool stale;                  /* the rates are not those that these were made for */
-    luo_length_choice *chosen;   /* of which the plans are */
-    int32_t current;             /* candidate of it in the step before; -1: none */
+    luo_arena *setup_arena; /* of what orders say of devices, made anew when these change */
+    luo_orders orders;
+    bool stale;                /* rates are not those that orders are made for */
+    luo_length_choice *chosen; /* of which the plans are */
+    int32_t current;           /* candidate of it in the step before; -1: none */
     luo_arena *step_arena; /* of what follows, made anew for every step */
     int64_t step;          /* that is planned; -1: none */
     int64_t *length;

@@ -1,0 +1,183 @@
+/* Orders of the devices, each with its candidates. */
+#include "core/run/lengths/orders.h"
+
+#include <math.h>
+
+#include "core/plan/length_policies/length_slow.h"
+
+/* ---- what is made for slow devices ---- */
+
+luo_status luo_orders_forget(luo_orders *x, luo_err *err)
+{
+    for (int order = 0; order < LUO_JOINT_ORDERS; order++) x->slow[order] = NULL;
+    if (!x->arena) x->arena = luo_arena_new(1 << 16);
+    if (!x->arena) return luo_err_nomem(err);
+    luo_arena_reset(x->arena, 0);
+    return LUO_OK;
+}
+
+void luo_orders_free(luo_orders *x)
+{
+    luo_arena_free(x->arena);
+    x->arena = NULL;
+}
+
+void luo_orders_bar_none(luo_orders *x)
+{
+    luo_lengths_bar_none(&x->choice.learned);
+    for (int order = 0; order < LUO_JOINT_ORDERS; order++)
+        if (x->slow[order]) luo_lengths_bar_none(&x->slow[order]->learned);
+}
+
+/* ---- one order ---- */
+
+typedef struct chooser {
+    luo_arena *arena;
+    luo_orders *x;
+    const luo_orders_ask *ask;
+    luo_err *err;
+} chooser;
+
+/* Per device of the cluster, for the simulator: what the planner knows. */
+static luo_status known_rates(const chooser *c, double **out)
+{
+    const luo_orders *x = c->x;
+    const int32_t n = x->in.cluster->ndevices;
+    *out = LUO_NEW_N(c->arena, double, n);
+    if (!*out) return luo_err_nomem(c->err);
+    for (int32_t d = 0; d < n; d++) (*out)[d] = 1;
+    for (int32_t i = 0; i < x->in.ndevices; i++) (*out)[x->in.devices[i]] = x->rate[i];
+    return LUO_OK;
+}
+
+/* Where plans are simulated, candidates of which nothing is known are, before they are used; else
+ * their first steps show what they are worth. */
+static luo_status choose_on(const chooser *c, const luo_length_setup *setup, luo_length_choice *of,
+                            luo_orders_answer *out)
+{
+    const luo_orders_ask *ask = c->ask;
+    const bool ours = ask->policy == LUO_LENGTH_POLICY_HYDRAULIS;
+    const int32_t current = of == ask->chosen ? ask->current : -1;
+    luo_length_rivals rivals = setup->rivals;
+    luo_err why = {0};
+    double *rate;
+    *out = (luo_orders_answer){.judged = {.seconds = (double)NAN},
+                               .of = of,
+                               .devices = setup->place.devices,
+                               .speed = setup->speed};
+    rivals.step.extra_ms = ours ? of->learned.extra_ms : NULL;
+    if (!ours || !ask->judge)
+        return luo_length_plan(c->arena, &rivals, &setup->place, ask->policy, current, ask->length,
+                               ask->n, &out->judged.plans, c->err);
+    LUO_TRY(known_rates(c, &rate));
+    const luo_status st =
+        luo_judge_lengths(c->arena, ask->judge, &rivals, &setup->place, current, ask->length,
+                          ask->n, ask->sure, rate, &of->learned, &out->judged, &why);
+    return st == LUO_OK ? st : luo_err_set(c->err, st, "%s", why.text);
+}
+
+/* The setup with the devices in another order; optimizer state stays where it is. rate: as
+ * x->rate, in that order. */
+static luo_status reorder(const chooser *c, luo_arena *arena, luo_joint_order order,
+                          const double *by, luo_length_setup *out, double **rate)
+{
+    const luo_orders *x = c->x;
+    const luo_length_setup *setup = &x->choice.setup;
+    const int32_t n = x->in.ndevices;
+    int32_t *at = LUO_NEW_N(arena, int32_t, n), *devices = LUO_NEW_N(arena, int32_t, n);
+    double *speed = LUO_NEW_N(arena, double, n);
+    *rate = LUO_NEW_N(arena, double, n);
+    if (!at || !devices || !speed || !*rate) return luo_err_nomem(c->err);
+    LUO_TRY(luo_joint_place(arena, x->in.cluster, x->in.devices, by, n, order, at, c->err));
+    for (int32_t k = 0; k < n; k++) {
+        devices[k] = x->in.devices[at[k]];
+        speed[k] = setup->speed[at[k]];
+        (*rate)[k] = x->rate[at[k]];
+    }
+    luo_length_setup_copy(out, setup);
+    if (!out->place.layout_devices) out->place.layout_devices = x->in.devices;
+    out->place.devices = devices;
+    luo_length_setup_speeds(out, speed);
+    return LUO_OK;
+}
+
+/* Kept until rates change: what is known of the candidates for slow devices is kept with them. */
+static luo_status make_slow(const chooser *c, luo_joint_order order, const double *by,
+                            luo_length_choice **out)
+{
+    luo_orders *x = c->x;
+    luo_length_choice *slow = *out = LUO_NEW(x->arena, luo_length_choice);
+    double *rate;
+    if (!slow) return luo_err_nomem(c->err);
+    LUO_TRY(reorder(c, x->arena, order, by, &slow->setup, &rate));
+    LUO_TRY(luo_length_slow_add(x->arena, &x->in, rate, &slow->setup, c->err));
+    return luo_lengths_learn_more(x->arena, &x->choice.learned, &slow->setup.pool,
+                                  &slow->setup.found, slow->setup.moved_ms, &slow->learned, c->err);
+}
+
+static luo_status choose_slow(const chooser *c, luo_joint_order order, const double *by,
+                              luo_orders_answer *out)
+{
+    luo_orders *x = c->x;
+    if (!x->slow[order]) {
+        luo_length_choice *made;
+        LUO_TRY(make_slow(c, order, by, &made));
+        x->slow[order] = made;
+    }
+    luo_length_choice *slow = x->slow[order];
+    luo_length_setup_speeds(&slow->setup, slow->setup.speed); /* candidates are shared */
+    return choose_on(c, &slow->setup, slow, out);
+}
+
+/* ---- all of them ---- */
+
+/* Candidates may be cut around slow devices, or leave them idle. */
+static bool knows_slow(const chooser *c)
+{
+    for (int32_t i = 0; i < c->x->in.ndevices && c->ask->joint; i++)
+        if (c->x->rate[i] > 1) return true;
+    return false;
+}
+
+/* By what devices may go to other replicas: speeds as they are, those of their types, or nothing.
+ */
+static const double *sorted_by(const chooser *c)
+{
+    const luo_length_setup *setup = &c->x->choice.setup;
+    if (c->ask->policy != LUO_LENGTH_POLICY_HYDRAULIS) return NULL;
+    if (knows_slow(c)) return setup->speed;
+    return setup->mixed ? setup->type : NULL;
+}
+
+static luo_status choose_in_order(const chooser *c, luo_joint_order order, const double *by,
+                                  luo_orders_answer *out)
+{
+    luo_length_setup setup;
+    double *rate;
+    if (knows_slow(c)) return choose_slow(c, order, by, out);
+    LUO_TRY(reorder(c, c->arena, order, by, &setup, &rate));
+    return choose_on(c, &setup, &c->x->choice, out);
+}
+
+static double expected_ms(const luo_orders_answer *a)
+{
+    const int32_t p = a->judged.plans.step.plan;
+    return a->judged.plans.ms + (p >= 0 ? a->of->learned.extra_ms[p] : 0);
+}
+
+static const double WORTH_IT = 0.99; /* of the time: below that devices go to other replicas */
+
+luo_status luo_orders_choose(luo_arena *arena, luo_orders *x, const luo_orders_ask *ask,
+                             luo_orders_answer *out, luo_err *err)
+{
+    const chooser c = {arena, x, ask, err};
+    const double *by = sorted_by(&c);
+    LUO_TRY(choose_on(&c, &x->choice.setup, &x->choice, out));
+    for (int order = LUO_JOINT_AS_THEY_ARE + 1; by && order < LUO_JOINT_ORDERS; order++) {
+        luo_orders_answer other;
+        LUO_TRY(choose_in_order(&c, (luo_joint_order)order, by, &other));
+        if (expected_ms(&other) < WORTH_IT * expected_ms(out)) *out = other;
+    }
+    if (by) luo_length_setup_speeds(&x->choice.setup, x->choice.setup.speed); /* they are shared */
+    return LUO_OK;
+}
