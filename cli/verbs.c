@@ -154,6 +154,7 @@ static const luo_option plan_options[] = {
     {"grid", "N", "tokens between lengths of the proposal (1024)"},
     {"gpu-step", "N", "devices between its sizes (1, above 64 devices 4)"},
     {"switch-ms", "MS", "of hotspa, per change of strategy (100)"},
+    {"stragglers", "WORD", "dispatch: slow replicas get less; joint: they are also cut anew"},
     {"data", "SPEC",
      "samples of models with tables: FILE, criteo:FILE, avazu:FILE, synthetic (that)"},
     {"servers", "N", "devices that are servers of tables (search)"},

@@ -39,8 +39,7 @@ static luo_status write_frame(luo_cli *cli, const luo_hydraulis_call *call, int 
     luo_length_plans plans;
     if (policy == LUO_LENGTH_POLICY_HYDRAULIS) {
         luo_plan *plan;
-        LUO_TRY(luo_step_plan_frame(cli->arena, &place, &call->pool,
-                                    &call->found.plan[last->plan.plan], &plan, err));
+        LUO_TRY(luo_hydraulis_step_frame(cli, call, last, &plan, err));
         return luo_plan_write(cli, 0, plan, err);
     }
     LUO_TRY(luo_length_plan(cli->arena, &call->rivals, &place, (luo_length_policy)policy, -1,

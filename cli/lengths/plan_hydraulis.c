@@ -19,6 +19,23 @@ luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call)
                             .layout_devices = call->layout_devices};
 }
 
+luo_step_place luo_hydraulis_step_place(const luo_hydraulis_call *call,
+                                        const luo_hydraulis_step *step)
+{
+    luo_step_place place = luo_hydraulis_place(call);
+    if (!place.layout_devices) place.layout_devices = call->devices;
+    place.devices = step->devices;
+    return place;
+}
+
+luo_status luo_hydraulis_step_frame(luo_cli *cli, const luo_hydraulis_call *call,
+                                    const luo_hydraulis_step *step, luo_plan **out, luo_err *err)
+{
+    const luo_step_place place = luo_hydraulis_step_place(call, step);
+    return luo_step_plan_frame(cli->arena, &place, &step->of->setup.pool, &step->replicas, out,
+                               err);
+}
+
 /* Replicas take the devices in their order. */
 static luo_status set_speeds(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
@@ -58,22 +75,38 @@ static int32_t best_plan(const luo_hydraulis_call *call)
     return best;
 }
 
-/* The best one first, then the others in their order. */
+static luo_status write_plan(luo_cli *cli, luo_hydraulis_call *call, int32_t k, int32_t p,
+                             const luo_plan *plan, luo_err *err)
+{
+    call->written[k] = p;
+    if (k == 0) call->plan_hash = luo_plan_hash(plan);
+    return luo_plan_write(cli, k, plan, err);
+}
+
+/* The best one first, then the others in their order. Where the last step has a plan that is not
+ * in the list, that is the first. */
 static luo_status write_plans(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     int64_t top;
+    int32_t k = 0;
     const luo_step_place place = luo_hydraulis_place(call);
+    const luo_hydraulis_step *last = call->nsteps > 0 ? &call->step[call->nsteps - 1] : NULL;
+    const bool own = last && !luo_hydraulis_is_listed(call, last);
     LUO_TRY(luo_args_int(&cli->args, "top", 1, 1, 1000, &top, err));
-    call->nwritten = top < call->found.n ? (int32_t)top : call->found.n;
+    call->nwritten = top < call->found.n + own ? (int32_t)top : call->found.n + own;
     call->written = LUO_NEW_N(cli->arena, int32_t, call->nwritten);
     if (!call->written) return luo_err_nomem(err);
-    for (int32_t k = 0, p = best_plan(call), next = 0; k < call->nwritten; k++, p = next++) {
-        luo_plan *plan;
-        call->written[k] = p;
+    luo_plan *plan;
+    if (own) {
+        LUO_TRY(luo_hydraulis_step_frame(cli, call, last, &plan, err));
+        LUO_TRY(write_plan(cli, call, k++, -1, plan, err));
+    }
+    const int32_t best = best_plan(call);
+    for (int32_t i = 0; k < call->nwritten; i++) {
+        const int32_t p = i == 0 ? best : i <= best ? i - 1 : i;
         LUO_TRY(
             luo_step_plan_frame(cli->arena, &place, &call->pool, &call->found.plan[p], &plan, err));
-        LUO_TRY(luo_plan_write(cli, k, plan, err));
-        if (next == call->written[0]) next++;
+        LUO_TRY(write_plan(cli, call, k++, p, plan, err));
     }
     return LUO_OK;
 }
@@ -94,8 +127,8 @@ luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
     if (!call) return luo_err_nomem(err);
     LUO_TRY(luo_hydraulis_read(cli, call, err));
     LUO_TRY(luo_hydraulis_plan(cli, call, err));
-    LUO_TRY(write_plans(cli, call, err));
     LUO_TRY(luo_hydraulis_steps(cli, call, err));
+    LUO_TRY(write_plans(cli, call, err));
     if (cli->as_json)
         luo_hydraulis_json(cli, call);
     else

@@ -3,18 +3,22 @@
 #define LUO_CLI_PLAN_PLAN_HYDRAULIS_H
 #include "cli/plan/plan.h"
 #include "cli/plan/plan_judge.h"
-#include "core/plan/length_policies/length_policy.h"
-#include "core/plan/length_policies/length_setup.h"
 #include "core/plan/hydraulis/pool_memory.h"
 #include "core/plan/hydraulis/propagation.h"
-#include "core/run/policy/judge_lengths.h"
+#include "core/plan/length_policies/length_policy.h"
+#include "core/plan/length_policies/length_setup.h"
+#include "core/run/lengths/orders.h"
 
 enum { LUO_HYDRAULIS_WARNINGS = 32 };
 
 typedef struct luo_hydraulis_step { /* of --steps */
     int64_t *length, tokens, longest;
     int32_t n;
-    luo_step_plan plan; /* of the planner */
+    luo_step_plan plan;          /* of the planner, with what follows */
+    const luo_length_choice *of; /* whose candidate it is: the call's, or more for slow devices */
+    luo_replicas replicas;       /* as fast as the devices they have */
+    const int32_t *devices;      /* by place */
+    luo_propagation moves;       /* NAN: not known */
     luo_step_floor floor, plain; /* plain: without context parallelism */
     bool switched;
     double plan_ms;                       /* this machine's */
@@ -45,10 +49,14 @@ typedef struct luo_hydraulis_call {
     luo_step_opts opts;
     luo_length_rivals rivals;
     int32_t nwritten; /* plan files: candidates, the best one first */
-    int32_t *written;
+    int32_t *written; /* -1: the plan of the last step, which is no candidate */
+    uint64_t plan_hash; /* of the first */
+    double stall_s;     /* of the steps, one worker planning ahead as runs do by default */
     double switch_ms;
-    bool judged;
+    bool judged, joint; /* joint: `stragglers` */
+    luo_proposals proposals;
     luo_lengths_learned learned;
+    luo_orders orders; /* once there are steps */
     /* Per plan, of those that were asked for; NULL: none was. propagation_ms: exposed; 0: not
      * known. */
     luo_propagation *propagation;
@@ -72,6 +80,12 @@ luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
 luo_status luo_hydraulis_model_pool(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Candidates, their speeds, and luo_hydraulis_rivals. */
 luo_status luo_hydraulis_plan(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
+/* Does the step's plan stand in the list of the call, with the devices in their order? */
+static inline bool luo_hydraulis_is_listed(const luo_hydraulis_call *call,
+                                           const luo_hydraulis_step *step)
+{
+    return step->of == &call->orders.choice && step->devices == call->devices;
+}
 /* What rivals choose, where there are steps, and with it the optimizer's layout. */
 luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Batches of --steps under every policy; simulated where plans are judged so. */
@@ -79,6 +93,15 @@ luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *
 /* Fills call->propagation[plan], unless it is there; what is not known is NAN, with a warning. */
 luo_status luo_hydraulis_propagate(luo_cli *cli, luo_hydraulis_call *call, int32_t plan,
                                    luo_err *err);
+/* Where the step's plan lies. */
+luo_step_place luo_hydraulis_step_place(const luo_hydraulis_call *call,
+                                        const luo_hydraulis_step *step);
+/* The step's plan without its batch. Errors: LUO_ENOMEM. Owner: the arena of the command. */
+luo_status luo_hydraulis_step_frame(luo_cli *cli, const luo_hydraulis_call *call,
+                                    const luo_hydraulis_step *step, luo_plan **out, luo_err *err);
+/* Fills step->moves. */
+luo_status luo_hydraulis_step_moves(luo_cli *cli, luo_hydraulis_call *call,
+                                    luo_hydraulis_step *step, luo_err *err);
 void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call);
 void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call);
 /* Mean over the steps; NAN: one of them is not known. */

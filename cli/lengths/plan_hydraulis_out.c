@@ -30,13 +30,26 @@ static int32_t devices_of(const luo_pool *pool, const luo_replicas *plan)
     return n;
 }
 
+/* Stages around slow devices: tensor-parallel size by layers of each. */
+static void say_cut(luo_str *text, const luo_pool_split *split, int32_t stages)
+{
+    luo_str_addf(text, "(cut:");
+    for (int32_t s = 0; s < stages; s++)
+        luo_str_addf(text, " %d by %d", (int)split->width[s], (int)split->layers[s]);
+    luo_str_addf(text, ")");
+}
+
 static void say_plan(luo_str *text, const luo_pool *pool, const luo_replicas *plan)
 {
     run at[RUNS];
     const int32_t n = list_runs(plan, at, RUNS);
     for (int32_t i = 0; i < n; i++) {
         const luo_pool_entry *e = &pool->entry[at[i].entry];
-        luo_str_addf(text, "%s%d x (%d,%d)", i ? " + " : "", at[i].count, e->tp, e->pp);
+        luo_str_addf(text, "%s%d x ", i ? " + " : "", at[i].count);
+        if (e->split)
+            say_cut(text, e->split, e->pp);
+        else
+            luo_str_addf(text, "(%d,%d)", e->tp, e->pp);
         if (e->cp > 1) luo_str_addf(text, " cp %d", e->cp);
     }
 }
@@ -83,13 +96,30 @@ static void print_steps(FILE *out, const luo_hydraulis_call *call)
         const luo_hydraulis_step *step = &call->step[s];
         char seconds[24] = "-", moves[24] = "-";
         const double t = step->step_s[LUO_LENGTH_POLICY_HYDRAULIS];
-        const double ms = call->propagation[step->plan.plan].exposed_ms;
+        const double ms = step->moves.exposed_ms;
         if (isfinite(ms)) snprintf(moves, sizeof moves, "%.3f", ms);
         if (isfinite(t)) snprintf(seconds, sizeof seconds, "%.6f", t);
         fprintf(out, "%4d %9d %8lld %8lld %4d%c %12.3f %12.3f %12.3f %14s %12s\n", s, step->n,
                 (long long)step->tokens, (long long)step->longest, step->plan.plan,
                 step->switched ? '*' : ' ', step->plan.event, step->floor.floor_ms,
                 step->floor.balanced_ms, moves, seconds);
+    }
+}
+
+/* Around slow devices, or on devices in another order. */
+static void print_unlisted(FILE *out, const luo_hydraulis_call *call)
+{
+    for (int32_t s = 0; s < call->nsteps; s++) {
+        const luo_hydraulis_step *step = &call->step[s];
+        const luo_pool *pool = &step->of->setup.pool;
+        luo_str text = {0};
+        if (luo_hydraulis_is_listed(call, step)) continue;
+        say_plan(&text, pool, &step->replicas);
+        luo_str_addf(&text, " on devices");
+        const int32_t n = devices_of(pool, &step->replicas);
+        for (int32_t i = 0; i < n; i++) luo_str_addf(&text, " %d", (int)step->devices[i]);
+        fprintf(out, "plan of step %d: %s\n", s, luo_str_get(&text));
+        luo_str_free(&text);
     }
 }
 
@@ -104,10 +134,10 @@ static pace pace_of(const luo_hydraulis_call *call)
     pace x = {0};
     for (int32_t s = 0; s < call->nsteps; s++) {
         const luo_hydraulis_step *step = &call->step[s];
-        const luo_replicas *plan = &call->found.plan[step->plan.plan];
+        const luo_pool *pool = &step->of->setup.pool;
         bool uses = false;
-        for (int32_t r = 0; r < plan->n; r++)
-            uses |= call->pool.entry[plan->replica[r].entry].cp > 1 &&
+        for (int32_t r = 0; r < step->replicas.n; r++)
+            uses |= pool->entry[step->replicas.replica[r].entry].cp > 1 &&
                     step->plan.packed[r].nbins > 0;
         x.used += uses;
         x.bound += step->plain.floor_ms > step->plain.balanced_ms;
@@ -177,11 +207,16 @@ void luo_hydraulis_text(luo_cli *cli, const luo_hydraulis_call *call)
             call->layout.pp);
     print_pool(out, call);
     print_plans(out, call);
+    const int32_t best = call->written[0] < 0; /* the first of the list that was written */
     for (int32_t k = 0; k < call->nwritten; k++)
-        fprintf(out, "%s: plan %d%s\n", luo_plan_file(cli, k), call->written[k],
-                k == 0 ? ", the best of them for all batches alike" : "");
+        if (call->written[k] < 0)
+            fprintf(out, "%s: the plan of step %d\n", luo_plan_file(cli, k), call->nsteps - 1);
+        else
+            fprintf(out, "%s: plan %d%s\n", luo_plan_file(cli, k), call->written[k],
+                    k == best ? ", the best of them for all batches alike" : "");
     if (call->nsteps == 0) return;
     print_steps(out, call);
+    print_unlisted(out, call);
     print_policies(out, call);
     print_context(out, cli, call);
 }
@@ -258,18 +293,30 @@ static void json_batches(luo_jsonw *json, const luo_hydraulis_step *step, int32_
     luo_jsonw_close(json);
 }
 
-static void json_replicas(luo_jsonw *json, const luo_hydraulis_call *call,
-                          const luo_hydraulis_step *step)
+static void json_stages(luo_jsonw *json, const luo_pool_split *split, int32_t stages)
 {
-    const luo_replicas *plan = &call->found.plan[step->plan.plan];
-    const int32_t *dev = call->devices;
+    luo_jsonw_open(json, "stages", '[');
+    for (int32_t s = 0; s < stages; s++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_int(json, "tp", split->width[s]);
+        luo_jsonw_int(json, "layers", split->layers[s]);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+}
+
+static void json_replicas(luo_jsonw *json, const luo_hydraulis_step *step)
+{
+    const luo_replicas *plan = &step->replicas;
+    const int32_t *dev = step->devices;
     luo_jsonw_open(json, "replicas", '[');
     for (int32_t r = 0; r < plan->n; r++) {
-        const luo_pool_entry *e = &call->pool.entry[plan->replica[r].entry];
+        const luo_pool_entry *e = &step->of->setup.pool.entry[plan->replica[r].entry];
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_int(json, "tp", e->tp);
         luo_jsonw_int(json, "cp", e->cp);
         luo_jsonw_int(json, "pp", e->pp);
+        if (e->split) json_stages(json, e->split, e->pp);
         luo_jsonw_open(json, "devices", '[');
         for (int32_t k = 0; k < luo_pool_devices(e); k++) luo_jsonw_int(json, NULL, *dev++);
         luo_jsonw_close(json);
@@ -299,10 +346,10 @@ static void json_steps(luo_jsonw *json, const luo_hydraulis_call *call)
         json_number(json, "bound", step->plan.bound);
         json_number(json, "floor_ms", step->floor.floor_ms);
         json_number(json, "balanced_ms", step->floor.balanced_ms);
-        json_replicas(json, call, step);
-        const luo_propagation *moves = &call->propagation[step->plan.plan];
-        json_number(json, "propagation_ms", moves->exposed_ms);
-        json_number(json, "propagation_whole_ms", moves->down_ms + moves->up_ms);
+        luo_jsonw_bool(json, "listed", luo_hydraulis_is_listed(call, step));
+        json_replicas(json, step);
+        json_number(json, "propagation_ms", step->moves.exposed_ms);
+        json_number(json, "propagation_whole_ms", step->moves.down_ms + step->moves.up_ms);
         json_number(json, "simulated_s", step->step_s[LUO_LENGTH_POLICY_HYDRAULIS]);
         json_number(json, "plan_ms", step->plan_ms);
         luo_jsonw_close(json);
@@ -367,6 +414,8 @@ void luo_hydraulis_json(luo_cli *cli, const luo_hydraulis_call *call)
     json_steps(json, call);
     json_policies(json, call);
     json_pace(json, call);
+    if (call->nsteps > 0) json_number(json, "planner_stall_s", call->stall_s);
+    luo_jsonw_hash(json, "plan_hash", call->plan_hash);
     luo_jsonw_open(json, "warnings", '[');
     for (int i = 0; i < call->nwarnings; i++) luo_jsonw_text(json, NULL, call->warning[i]);
     luo_jsonw_close(json);

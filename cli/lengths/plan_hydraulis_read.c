@@ -130,7 +130,7 @@ static luo_status read_batch(const luo_cli *cli, luo_hydraulis_call *call, luo_e
 static luo_status check_steps(const luo_args *args, int64_t steps, luo_err *err)
 {
     static const char *const theirs[] = {"score",     "dispatch", "max-plans", "kicks",
-                                         "switch-ms", "rank",     "rates"};
+                                         "switch-ms", "rank",     "rates",     "stragglers"};
     for (size_t i = 0; i < sizeof theirs / sizeof *theirs && steps == 0; i++)
         if (luo_args_has(args, theirs[i]))
             return luo_err_set(err, LUO_EUSAGE,
@@ -146,12 +146,14 @@ static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, lu
     static const char *const scores[] = {LUO_PACK_SCORE_LIST(LUO_WORD_TEXT)};
     static const char *const dispatches[] = {LUO_DISPATCH_LIST(LUO_WORD_TEXT)};
     static const char *const ranks[] = {"simulated", "objective"};
-    int proposal, score, dispatch, rank;
+    static const char *const stragglers[] = {"dispatch", "joint"};
+    int proposal, score, dispatch, rank, joint;
     int64_t seed, most, kicks, steps;
     LUO_TRY(luo_args_choice(args, "proposal", 0, proposals, COUNT(proposals), &proposal, err));
     LUO_TRY(luo_args_choice(args, "score", 0, scores, COUNT(scores), &score, err));
     LUO_TRY(luo_args_choice(args, "dispatch", 0, dispatches, COUNT(dispatches), &dispatch, err));
     LUO_TRY(luo_args_choice(args, "rank", -1, ranks, 2, &rank, err));
+    LUO_TRY(luo_args_choice(args, "stragglers", 0, stragglers, 2, &joint, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
     LUO_TRY(luo_args_int(args, "max-plans", 16, 1, 1000, &most, err));
     LUO_TRY(luo_args_int(args, "kicks", -1, 0, 10000, &kicks, err));
@@ -159,6 +161,8 @@ static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, lu
     LUO_TRY(luo_args_int(args, "grid", GRID, 1, 1 << 24, &call->in.grid_step, err));
     LUO_TRY(luo_args_number(args, "switch-ms", 100, 0, 1e9, &call->switch_ms, err));
     LUO_TRY(check_steps(args, steps, err));
+    call->joint = joint == 1;
+    call->proposals = (luo_proposals)proposal;
     call->in.floor = proposal != LUO_PROPOSALS_PUBLIC;
     call->in.published = proposal != LUO_PROPOSALS_FLOOR;
     call->in.seed = (uint64_t)seed;

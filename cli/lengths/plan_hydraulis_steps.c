@@ -5,6 +5,8 @@
 
 #include "cli/lengths/plan_hydraulis.h"
 #include "cli/run/progress.h"
+#include "core/io/read/read.h"
+#include "core/run/lengths/planning.h"
 #include "core/run/policy/judge_layouts.h"
 
 /* ---- rivals ---- */
@@ -106,34 +108,86 @@ static luo_status simulate(luo_cli *cli, luo_hydraulis_call *call, luo_length_po
 
 /* ---- steps ---- */
 
-/* The planner's own: by simulated steps, or by the pool. */
-static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call, int32_t current,
-                              luo_hydraulis_step *step, luo_err *err)
+/* Orders of the devices, as runs have them. */
+static luo_status open_orders(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    luo_orders *x = &call->orders;
+    const luo_length_setup setup = {.pool = call->pool,
+                                    .layout = call->layout,
+                                    .found = call->found,
+                                    .rivals = call->rivals,
+                                    .place = luo_hydraulis_place(call),
+                                    .moved_ms = call->propagation_ms,
+                                    .type = call->type,
+                                    .mixed = luo_length_setup_mixes(call->type, call->ndevices)};
+    x->in = (luo_length_setup_in){.model = call->model,
+                                  .cluster = call->cluster,
+                                  .stack = &call->stack,
+                                  .ndevices = call->ndevices,
+                                  .devices = call->devices,
+                                  .lengths = &call->lengths,
+                                  .rule = call->in.rule,
+                                  .limit = call->in.sequences,
+                                  .seed = call->in.seed,
+                                  .proposals = call->proposals,
+                                  .switch_ms = call->switch_ms,
+                                  .step = call->opts};
+    luo_length_setup_copy(&x->choice.setup, &setup);
+    x->choice.setup.rivals.uniform = call->alike;
+    x->choice.learned = call->learned;
+    x->rate = LUO_NEW_N(cli->arena, double, call->ndevices);
+    double *speed = LUO_NEW_N(cli->arena, double, call->ndevices);
+    if (!x->rate || !speed) return luo_err_nomem(err);
+    for (int32_t i = 0; i < call->ndevices; i++) {
+        x->rate[i] = call->rate[call->devices[i]];
+        speed[i] = call->place_rate[i];
+    }
+    luo_length_setup_speeds(&x->choice.setup, speed);
+    return luo_orders_forget(x, err);
+}
+
+static luo_status keep(luo_cli *cli, luo_hydraulis_call *call, const luo_orders_answer *answer,
+                       luo_hydraulis_step *step, luo_err *err)
+{
+    const luo_length_plans *plans = &answer->judged.plans;
+    const luo_replicas *from = &answer->of->setup.found.plan[plans->step.plan];
+    step->plan = plans->step;
+    step->of = answer->of;
+    step->devices = answer->devices;
+    step->replicas = (luo_replicas){from->n, LUO_NEW_N(cli->arena, luo_replica, from->n)};
+    if (!step->replicas.replica) return luo_err_nomem(err);
+    memcpy(step->replicas.replica, from->replica, (size_t)from->n * sizeof *from->replica);
+    luo_step_speeds(&answer->of->setup.pool, &step->replicas, answer->speed);
+    return luo_hydraulis_step_moves(cli, call, step, err);
+}
+
+/* The planner's own: by simulated steps, or by the pool. before: NULL: there is none. */
+static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call,
+                              const luo_hydraulis_step *before, luo_hydraulis_step *step,
+                              luo_err *err)
 {
     const luo_length_policy own = LUO_LENGTH_POLICY_HYDRAULIS;
-    const luo_step_place place = luo_hydraulis_place(call);
-    luo_judged_lengths judged = {.seconds = NAN};
-    luo_length_rivals with = call->rivals;
-    with.uniform = call->alike;
-    if (!call->judged) /* the simulator knows what moves; a pool does not */
-        with.step.extra_ms = call->propagation_ms;
+    const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    const luo_orders_ask ask = {.policy = own,
+                                .judge = call->judged ? &judge : NULL,
+                                .joint = call->joint,
+                                .sure = true,
+                                .length = step->length,
+                                .n = step->n,
+                                .chosen = before ? before->of : NULL,
+                                .current = before ? before->plan.plan : -1};
+    luo_orders_ask timed = ask;
+    luo_orders_answer answer;
+    timed.judge = NULL; /* what is simulated is no planning */
     const double start = luo_cli_wall_s();
-    LUO_TRY(luo_length_plan(cli->arena, &with, &place, own, current, step->length, step->n,
-                            &judged.plans, err));
+    LUO_TRY(luo_orders_choose(cli->arena, &call->orders, &timed, &answer, err));
     step->plan_ms = 1e3 * (luo_cli_wall_s() - start);
-    if (call->judged) {
-        const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
-        luo_err why = {0};
-        const luo_status st =
-            luo_judge_lengths(cli->arena, &judge, &with, &place, current, step->length, step->n,
-                              true, call->rate, &call->learned, &judged, &why);
-        if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-        if (!isfinite(judged.seconds)) cannot_run(cli, call, own, step, &why);
-    }
-    step->plan = judged.plans.step;
-    step->event_ms[own] = step->plan.event;
-    step->step_s[own] = isfinite(judged.seconds) ? judged.seconds : (double)NAN;
-    return LUO_OK;
+    if (call->judged) LUO_TRY(luo_orders_choose(cli->arena, &call->orders, &ask, &answer, err));
+    const double seconds = answer.judged.seconds;
+    if (call->judged && !isfinite(seconds)) cannot_run(cli, call, own, step, &answer.why);
+    step->step_s[own] = isfinite(seconds) ? seconds : (double)NAN;
+    step->event_ms[own] = answer.judged.plans.step.event;
+    return keep(cli, call, &answer, step, err);
 }
 
 static luo_status run_rival(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy policy,
@@ -180,32 +234,64 @@ static luo_status draw(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
     return LUO_OK;
 }
 
+/* A pool does not know what moves; the simulator does. */
+static luo_status learn_open(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    LUO_TRY(luo_lengths_learn_open(cli->arena, &call->pool, &call->found, call->propagation_ms,
+                                   &call->learned, err));
+    for (int32_t p = 0; p < call->found.n && !call->judged; p++)
+        call->learned.extra_ms[p] = call->propagation_ms[p];
+    return LUO_OK;
+}
+
 static luo_status open_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
     LUO_TRY(draw(cli, call, err));
     const bool judges = call->judged && !luo_args_has(&cli->args, "os");
     if (judges) LUO_TRY(judge_layout(cli, call, err));
     for (int32_t p = 0; p < call->found.n; p++) LUO_TRY(luo_hydraulis_propagate(cli, call, p, err));
-    return judges ? LUO_OK
-                  : luo_lengths_learn_open(cli->arena, &call->pool, &call->found,
-                                           call->propagation_ms, &call->learned, err);
+    return judges ? LUO_OK : learn_open(cli, call, err);
+}
+
+/* Steps follow one another, as they take on the simulator, or by the pool; plans are made ahead as
+ * runs make them by default. */
+static luo_status add_stalls(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
+{
+    const luo_length_policy own = LUO_LENGTH_POLICY_HYDRAULIS;
+    luo_policy_spec spec;
+    luo_planning planning;
+    double now = 0;
+    luo_read_policy_defaults(&spec, luo_length_policy_name(own));
+    LUO_TRY(
+        luo_planning_open(cli->arena, 0, spec.lengths.workers, spec.lengths.ahead, &planning, err));
+    for (int32_t s = 0; s < call->nsteps; s++) {
+        const luo_hydraulis_step *step = &call->step[s];
+        planning.plan_s = 1e-3 * step->plan_ms;
+        const double ready = luo_planning_ready(&planning, s, now);
+        call->stall_s += fmax(0, ready - now);
+        now = fmax(now, ready);
+        luo_planning_began(&planning, s, now);
+        now += call->judged ? step->step_s[own] : 1e-3 * step->event_ms[own];
+    }
+    return LUO_OK;
 }
 
 luo_status luo_hydraulis_steps(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    int32_t current = -1;
+    const luo_hydraulis_step *before = NULL;
     if (call->nsteps == 0) return LUO_OK;
     LUO_TRY(open_steps(cli, call, err));
+    LUO_TRY(open_orders(cli, call, err));
     for (int32_t s = 0; s < call->nsteps; s++) {
         luo_hydraulis_step *step = &call->step[s];
         for (int32_t p = 0; p < LUO_LENGTH_POLICIES; p++)
             if (p != LUO_LENGTH_POLICY_HYDRAULIS)
                 LUO_TRY(run_rival(cli, call, (luo_length_policy)p, step, err));
-        LUO_TRY(run_planner(cli, call, current, step, err));
-        step->switched = s > 0 && step->plan.plan != current;
-        current = step->plan.plan;
+        LUO_TRY(run_planner(cli, call, before, step, err));
+        step->switched = before && (step->plan.plan != before->plan.plan || step->of != before->of);
+        before = step;
     }
-    return LUO_OK;
+    return add_stalls(cli, call, err);
 }
 
 double luo_hydraulis_mean(const luo_hydraulis_call *call, luo_length_policy policy, bool simulated)

@@ -2,7 +2,7 @@
 # Times of this machine are left out; lengths are synthetic.
 S=$TOP/scenarios
 p() { "$LUOSHU" plan hydraulis --model "${model:-$S/models/tiny-llama.yaml}" --cluster "$S/clusters/tiny8.yaml" --grid 16 "$@" >out
-    code=$?; sed -E 's/ \([0-9.]+ s\)$//; s/"plan_ms": [0-9.]+/"plan_ms": 0/' out; echo "exit $code"; }
+    code=$?; sed -E 's/ \([0-9.]+ s\)$//; s/"(plan_ms|planner_stall_s)": [0-9.]+/"\1": 0/' out; echo "exit $code"; }
 cat >classes.csv <<'CSV'
 low_tokens,high_tokens,count
 8,16,400
@@ -20,6 +20,18 @@ CSV
 p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --force --os 2,4,1 --json --rank objective
 printf 'device,rate\n5,2\n' >rates.csv
 p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --force --rates rates.csv --os 2,4,1 --rank objective
+# a tensor group of four is cut around the slow device; the plan of that step is the file, and has room
+printf 'device,rate\n5,2.57\n' >slow.csv
+model=$S/models/llama-13b-32k.yaml
+for how in dispatch joint; do
+    p --lengths syn-web --ctx 16384 --grid 1024 --budget 200000 --steps 1 --rates slow.csv --stragglers $how --rank objective --seed 5 \
+        --force | sed '/^lengths/,/^plans/d' | grep -v '^ .* x ('
+    "$LUOSHU" check plan.json --model "$model" --cluster "$S/clusters/tiny8.yaml"
+done
+p --lengths syn-web --ctx 16384 --grid 1024 --budget 200000 --steps 1 --rates slow.csv --stragglers joint --rank objective --seed 5 \
+    --force --json | grep -o '"listed".*"stages": [^]]*' | sed 's/"micro_batches": \[\[.*\]\]/"micro_batches": ../'
+model=
+p --lengths classes.csv --stragglers joint
 # an imported trace: 200 tokens and more are beyond the context of 128
 printf '{"timestamp": %d, "input_length": %d, "output_length": 8}\n' 0 12 5 192 9 30 12 442 20 61 >trace.jsonl
 "$LUOSHU" import lengths-mooncake trace.jsonl

@@ -67,13 +67,15 @@ static luo_status make_batches(const making *m, const luo_pool_entry *e, const l
                                luo_pipeline *pipe, luo_err *err)
 {
     const int32_t n = packed ? packed->nbins : 1;
+    const bool full = !packed && (e->cap == 0 || e->cap >= m->place->ctx);
     int64_t *tokens = LUO_NEW_N(m->arena, int64_t, n);
     if (!tokens) return luo_err_nomem(err);
+    tokens[0] = e->cap;
     for (int32_t u = 0; packed && u < n; u++)
         tokens[place_of(e, packed, u)] = padded(e, packed->tokens[u]);
     pipe->micro_batches = n;
     pipe->micro_batch_sequences = 1;
-    pipe->micro_batch_tokens = packed ? tokens : NULL;
+    pipe->micro_batch_tokens = full ? NULL : tokens;
     return LUO_OK;
 }
 

@@ -25,7 +25,8 @@ luo_status luo_step_plan_make(luo_arena *arena, const luo_step_place *place, con
                               const luo_replicas *replicas, const luo_step_plan *step,
                               const int64_t *length, const int32_t *number, int32_t n,
                               luo_plan **out, luo_err *err);
-/* The replicas alone: one micro-batch of ctx tokens each, for a file of plans. */
+/* The replicas alone, for a file of plans: one micro-batch each, of ctx tokens or as many of them
+ * as it holds. */
 luo_status luo_step_plan_frame(luo_arena *arena, const luo_step_place *place, const luo_pool *pool,
                                const luo_replicas *replicas, luo_plan **out, luo_err *err);
 /* A plan without its batch: one micro-batch of ctx tokens a pipeline. It shares the stages. Errors:

@@ -53,9 +53,16 @@ static luo_status make_pool(luo_arena *arena, const luo_length_setup_in *in, luo
     out->speed = LUO_NEW_N(arena, double, in->ndevices);
     if (!out->type || !out->speed) return luo_err_nomem(err);
     LUO_TRY(luo_pool_model_speeds(&model, out->type, err));
-    for (int32_t i = 0; i < in->ndevices; i++) out->mixed |= out->type[i] < SAME_SPEED;
+    out->mixed = luo_length_setup_mixes(out->type, in->ndevices);
     LUO_TRY(luo_length_add_context(arena, in, &out->pool, err));
     return luo_pool_room_check(&out->place, in->stack, &out->pool, err);
+}
+
+bool luo_length_setup_mixes(const double *type, int32_t ndevices)
+{
+    for (int32_t i = 0; i < ndevices; i++)
+        if (type[i] < SAME_SPEED) return true;
+    return false;
 }
 
 /* A table of lengths can hold one that is in no sample and on no device. */

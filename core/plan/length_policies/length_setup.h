@@ -85,6 +85,9 @@ luo_status luo_length_setup_tighten(luo_arena *arena, luo_length_setup *setup, i
                                     double share, luo_err *err);
 /* All strategies hold so much less. */
 void luo_length_setup_tighten_all(luo_length_setup *setup, double share);
+/* Are some devices of types slower than the others by more than a hundredth? type: as of a setup.
+ */
+bool luo_length_setup_mixes(const double *type, int32_t ndevices);
 /* Speeds of replicas when devices are so much slower than their types (NULL: 1 all), by place. */
 void luo_length_setup_rates(luo_length_setup *setup, const double *rate);
 /* The same for speeds against the pool; they live as long as the setup. */

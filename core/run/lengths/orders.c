@@ -59,7 +59,6 @@ static luo_status choose_on(const chooser *c, const luo_length_setup *setup, luo
     const bool ours = ask->policy == LUO_LENGTH_POLICY_HYDRAULIS;
     const int32_t current = of == ask->chosen ? ask->current : -1;
     luo_length_rivals rivals = setup->rivals;
-    luo_err why = {0};
     double *rate;
     *out = (luo_orders_answer){.judged = {.seconds = (double)NAN},
                                .of = of,
@@ -72,8 +71,8 @@ static luo_status choose_on(const chooser *c, const luo_length_setup *setup, luo
     LUO_TRY(known_rates(c, &rate));
     const luo_status st =
         luo_judge_lengths(c->arena, ask->judge, &rivals, &setup->place, current, ask->length,
-                          ask->n, ask->sure, rate, &of->learned, &out->judged, &why);
-    return st == LUO_OK ? st : luo_err_set(c->err, st, "%s", why.text);
+                          ask->n, ask->sure, rate, &of->learned, &out->judged, &out->why);
+    return st == LUO_OK ? st : luo_err_set(c->err, st, "%s", out->why.text);
 }
 
 /* The setup with the devices in another order; optimizer state stays where it is. rate: as

@@ -33,6 +33,7 @@ typedef struct luo_orders_ask {
 
 typedef struct luo_orders_answer {
     luo_judged_lengths judged; /* simulated nowhere: seconds is NAN */
+    luo_err why;               /* of seconds that are INFINITY */
     luo_length_choice *of;
     const int32_t *devices; /* by place */
     const double *speed;    /* by place: luo_length_setup.speed */
