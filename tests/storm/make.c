@@ -61,14 +61,42 @@ bool storm_write_scenario(const storm_case *c)
 
 static void make_extent(storm_case *c, luo_str *s)
 {
+    if (c->uneven) { /* a step is planned, and simulated for that, again and again */
+        luo_str_addf(s, "extent: {steps: %d}\n", 1 + storm_pick(c, 8));
+        return;
+    }
     if (storm_one_in(c, 5))
         luo_str_addf(s, "extent: {duration_s: %.9g}\n", storm_decade(c, 1e-4, 0.5));
     else
         luo_str_addf(s, "extent: {steps: %d}\n", 1 + storm_pick(c, 25));
 }
 
+static void make_lengths(storm_case *c, luo_str *s)
+{
+    const int64_t most = c->model.max_sequence_tokens;
+    luo_str_add(s, "data:\n  batch: ");
+    if (storm_pick(c, 3))
+        luo_str_addf(s, "{tokens: %lld}\n", (long long)(most * (1 + storm_pick(c, 8))));
+    else
+        luo_str_addf(s, "{sequences: %d}\n", 1 + storm_pick(c, 60));
+    luo_str_add(s, "  lengths:\n    kind: mixture\n    components:\n");
+    for (int n = 1 + storm_pick(c, 2); n > 0; n--) {
+        const double median = storm_decade(c, 8, (double)most / 2);
+        const int low = storm_one_in(c, 6) ? 1 + storm_pick(c, 64) : 1 + storm_pick(c, (int)median);
+        luo_str_addf(s,
+                     "      - {weight: %.3g, kind: lognormal, median_tokens: %.4g, sigma: %.3g, "
+                     "low_tokens: %d, high_tokens: %lld}\n",
+                     storm_decade(c, 0.1, 1), median, storm_decade(c, 0.05, 2), low,
+                     (long long)most << storm_pick(c, 2));
+    }
+}
+
 static void make_data(storm_case *c, luo_str *s)
 {
+    if (c->uneven) {
+        make_lengths(c, s);
+        return;
+    }
     if (!c->planned && storm_pick(c, 12)) return;
     luo_str_addf(s, "data:\n  batch: {sequences: %d}\n", 1 << storm_pick(c, 7));
     luo_str_addf(s, "  lengths: {kind: fixed, tokens: %d}\n", 16 << storm_pick(c, 5));
@@ -121,7 +149,9 @@ static void make_head(storm_case *c)
     luo_str_addf(&s, "schema: luoshu.scenario/1\nname: storm-%llu\nseed: %llu\n",
                  (unsigned long long)c->seed, (unsigned long long)luo_rng_pick(&c->rng, 1000));
     luo_str_add(&s, "cluster: cluster.yaml\nmodel: model.yaml\n");
-    if (c->planned)
+    if (c->uneven)
+        ; /* the policies plan */
+    else if (c->planned)
         luo_str_addf(&s, "planner: {name: %s}\n", storm_pick(c, 3) ? "uniform" : "malleus");
     else
         luo_str_add(&s, "plan: plan.json\n");
@@ -162,7 +192,8 @@ static bool make_files(storm_case *c, luo_str *s)
         return false;
     }
     luo_str_clear(s);
-    c->planned = storm_one_in(c, 2);
+    c->uneven = storm_one_in(c, 5);
+    c->planned = c->uneven || storm_one_in(c, 2);
     storm_make_model(c, s); /* its layers come last: a plan decides them */
     if (!c->planned) c->planned = !storm_make_plan(c);
     luo_str_addf(s, "layers: %d\n", (int)c->model.layers);

@@ -70,8 +70,45 @@ static void add_policy(storm_case *c, int k)
     luo_str_free(&s);
 }
 
+enum { PADDING, PACK_STATIC, PACK_DYNAMIC, UNIFORM_BEST, HOTSPA, ONE_PLAN, HYDRAULIS, LENGTHS };
+
+static void add_length_policy(storm_case *c, int k, int number)
+{
+    static const char *const names[LENGTHS] = {"padding",      "pack_static", "pack_dynamic",
+                                               "uniform_best", "hotspa",      "one_plan",
+                                               "hydraulis"};
+    static const char *const stragglers[] = {"dispatch", "none", "joint"};
+    static const char *const context[] = {"[2]", "[2, 4]", "[4]"};
+    luo_str s = {0};
+    luo_str_addf(&s, "name: %s, label: p%d", names[k], number);
+    add_detector(c, &s);
+    add_planning(c, &s);
+    if (storm_one_in(c, 3)) luo_str_addf(&s, ", ahead: %d", storm_pick(c, 12));
+    if (storm_one_in(c, 4)) luo_str_addf(&s, ", workers: %d", 1 + storm_pick(c, 3));
+    if (storm_one_in(c, 4)) luo_str_addf(&s, ", context_parallel: %s", context[storm_pick(c, 3)]);
+    if (k != PADDING && storm_pick(c, 3))
+        luo_str_addf(&s, ", stragglers: %s", stragglers[storm_pick(c, k == HYDRAULIS ? 3 : 2)]);
+    if (k >= UNIFORM_BEST && storm_one_in(c, 4)) luo_str_add(&s, ", score: max");
+    if (k >= UNIFORM_BEST && storm_one_in(c, 4)) luo_str_addf(&s, ", kicks: %d", storm_pick(c, 9));
+    if (k >= ONE_PLAN && storm_one_in(c, 4)) luo_str_add(&s, ", dispatch: public");
+    if (k == HYDRAULIS && storm_one_in(c, 2)) luo_str_add(&s, ", rank: objective");
+    storm_add(c, STORM_POLICIES, luo_str_get(&s));
+    luo_str_free(&s);
+}
+
+static void make_length_policies(storm_case *c)
+{
+    const int n = 1 + storm_pick(c, 2);
+    for (int i = 0; i < n; i++)
+        add_length_policy(c, storm_pick(c, 2) ? HYDRAULIS : storm_pick(c, LENGTHS), i);
+}
+
 void storm_make_policies(storm_case *c)
 {
+    if (c->uneven) {
+        make_length_policies(c);
+        return;
+    }
     const int first = storm_pick(c, POLICIES), n = 1 + storm_pick(c, 3);
     for (int i = 0; i < n; i++) add_policy(c, (first + i * (1 + n)) % POLICIES);
     if (storm_one_in(c, 3) && c->nlines == 1) add_policy(c, (first + 1) % POLICIES);

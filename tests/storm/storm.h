@@ -44,6 +44,7 @@ typedef struct storm_case {
     luo_cluster *cluster; /* as the library reads it */
     luo_model model;
     bool planned;     /* the planner makes the first plan */
+    bool uneven;      /* sequences differ in length, and policies are those for such */
     const char *head; /* scenario.yaml without its lists */
     int nlines, nargs;
     storm_line line[STORM_LINES];
