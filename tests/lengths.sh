@@ -127,6 +127,22 @@ for at in 0.6 1.0; do
     check "parts: the same losses all the same" near 1e-9 <(figures "dies$at/hotspa") <(figures whole/pack_dynamic)
 done
 
+# Each part's plan has to have room, not the first one's alone.
+cat >"$tmp/rooms.yaml" <<END
+schema: luoshu.scenario/1
+name: rooms
+seed: 1
+cluster: $S/clusters/tiny8.yaml
+model: $S/models/llama-13b-32k.yaml
+extent: {steps: 2}
+data:
+  batch: {tokens: 200000}
+  lengths: {kind: lognormal, median_tokens: 900, sigma: 1.6, low_tokens: 32, high_tokens: 24576}
+policies: [{name: hotspa}]
+END
+check "parts: later parts have room" run rooms 0 sim "$tmp/rooms.yaml" --plots off --trace-steps none
+check "parts: of several plans" [ "$(ls "$tmp/rooms/hotspa/plans" | wc -l)" -gt 1 ]
+
 # ---- planning that takes longer than a step holds it up, as far as workers do not help ----
 stall() { grep -o '"plan_s": [0-9.]*' "$tmp/$1/hydraulis/summary.json" | awk '{print $2}'; }
 slow() { run "$1" 0 sim "$tmp/documents.yaml" --plots off --trace-steps none --policies hydraulis --set policies[0].planner_s=2 --set policies[0].workers="$2" --set extent.steps=8; }

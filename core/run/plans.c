@@ -402,6 +402,33 @@ luo_status luo_run_use_batch(luo_run *run, const luo_plan *given_frame, const lu
     return st;
 }
 
+static luo_status fits(luo_run *run, luo_arena *arena, const luo_plan *plan, luo_err *err)
+{
+    const luo_scenario *sc = run->job.scenario;
+    const luo_compile_opts opts = {.sequence_tokens = plan->sequence_tokens,
+                                   .memory = luo_stack_memory(&sc->stack),
+                                   .load = luo_run_load(sc, run->clock.step),
+                                   .interrupted = run->job.opts->interrupted};
+    luo_programs *set;
+    double ratio;
+    int32_t device;
+    LUO_TRY(luo_plan_compile(arena, plan, sc->model, sc->cluster, &opts, &set, err));
+    luo_memory *memory = LUO_NEW_N(arena, luo_memory, set->n);
+    if (!memory) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(arena, set, memory, err));
+    return luo_plan_fits(plan, sc->cluster, set, memory, &ratio, &device, err);
+}
+
+luo_status luo_run_fits(luo_run *run, const luo_plan *given, luo_err *err)
+{
+    const luo_plan plan = with_buckets(run, given);
+    luo_arena *arena = luo_arena_new(1 << 16);
+    if (!arena) return luo_err_nomem(err);
+    const luo_status st = fits(run, arena, &plan, err);
+    luo_arena_free(arena);
+    return st;
+}
+
 void luo_run_free_plans(luo_run_plans *plans)
 {
     for (int32_t i = 0; i < plans->n; i++) {

@@ -266,6 +266,9 @@ luo_status luo_run_use_plan(luo_run *run, const luo_plan *p, int64_t tokens, int
  * the result tables know. Pre: the plan is the frame with a batch. */
 luo_status luo_run_use_batch(luo_run *run, const luo_plan *frame, const luo_plan *plan,
                              const luo_batch_work *work, int32_t *index, luo_err *err);
+/* Has a plan of a batch room that a later part of the step is to run? Nothing is kept of it.
+ * Errors: those of luo_plan_compile; LUO_EOOM. */
+luo_status luo_run_fits(luo_run *run, const luo_plan *plan, luo_err *err);
 /* What policies and tables see of a used plan. */
 static inline const luo_plan *luo_run_plan_of(const luo_used_plan *used)
 {

@@ -357,6 +357,14 @@ static luo_status pack_smaller(luo_run *run, int32_t *tries, luo_err *err)
     return choose(run, err);
 }
 
+/* The first part, once all others are known to have room as well. */
+static luo_status bind_all(luo_run *run, luo_err *err)
+{
+    const luo_length_plans *plans = &run->lengths->plans;
+    for (int32_t k = 1; k < plans->n; k++) LUO_TRY(luo_run_fits(run, plans->part[k].plan, err));
+    return luo_run_lengths_bind(run, 0, err);
+}
+
 /* The first part of the step's plans. A pool knows memory by replicas alone: where the plan as a
  * whole has no room for this batch, smaller micro-batches or the next best plan are taken. */
 static luo_status bind_first(luo_run *run, luo_err *err)
@@ -365,10 +373,10 @@ static luo_status bind_first(luo_run *run, luo_err *err)
     const bool ours = run->job.policy->rule == LUO_LENGTH_POLICY_HYDRAULIS;
     luo_err first = {0}, why = {0};
     int32_t tries = 0;
-    luo_status st = luo_run_lengths_bind(run, 0, &first);
+    luo_status st = bind_all(run, &first);
     while (st == LUO_EOOM) {
         st = ours ? choose_smaller(run, &tries, &why) : pack_smaller(run, &tries, &why);
-        if (st == LUO_OK) st = luo_run_lengths_bind(run, 0, &why);
+        if (st == LUO_OK) st = bind_all(run, &why);
     }
     luo_orders_bar_none(&x->orders);
     if (st == LUO_OK) return LUO_OK;
