@@ -54,6 +54,18 @@ echo "mean step, s: padding $(mean real padding), pack_dynamic $(mean real pack_
     "$(mean sim padding), $(mean sim pack_dynamic), $(mean sim hydraulis) simulated (profile chosen, f32)"
 check "padding takes longer" calc "$(mean real padding) > $(mean real hydraulis)"
 
+# ---- a model with experts: replicas of unlike shapes, state in a layout of its own ----
+{ sed 's/family: llama/family: moe/; s/^name: .*/name: tiny-experts/' "$tmp/model.yaml"
+    echo 'moe: {experts: 8, experts_per_token: 2, expert_ffn_hidden: 32, every_layers: 2, shared_experts: 1, shared_ffn_hidden: 32}'; } >"$tmp/experts-model.yaml"
+sed 's/^model: .*/model: experts-model.yaml/; s/^name: .*/name: experts/; /name: padding/d' "$tmp/documents.yaml" >"$tmp/experts.yaml"
+check "experts: simulated" run experts-sim 0 sim "$tmp/experts.yaml" --plots off --trace-steps none --policies hydraulis
+check "experts: run" host experts 0 "$tmp/experts.yaml" --data "$tmp/data.txt" --dtype f64 --trace-steps none
+check "experts: run in f32" host experts32 0 "$tmp/experts.yaml" --data "$tmp/data.txt" --trace-steps none --policies hydraulis
+check "experts: programs of all steps" [ "$(hashes "$tmp/experts-sim/hydraulis")" = "$(hashes "$tmp/experts32/hydraulis")" ]
+check "experts: state lies apart" grep -q state_layout "$tmp/experts/hydraulis/plans/plan-000.json"
+check "experts: plans change between steps" [ "$(ls "$tmp/experts/changing/plans" | wc -l)" -gt 1 ]
+for p in hydraulis changing; do check "experts, $p: the losses of pack_dynamic" near 1e-10 <(curve "$tmp/experts/$p") <(curve "$tmp/experts/pack_dynamic"); done
+
 # ---- a failure goes back to the checkpoint with replicas for the devices that are left; the batches are the same ----
 sed '/pack_dynamic\|padding\|changing/d' "$tmp/documents.yaml" >"$tmp/broken.yaml"
 cat >>"$tmp/broken.yaml" <<'END'

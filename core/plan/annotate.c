@@ -479,7 +479,9 @@ static luo_status layout_ann(placing *c, const luo_tensor *tensor, int32_t layer
     if (tensor->place == LUO_PLACE_HEAD) stage = l->pipeline - 1;
     luo_grp *grp = LUO_NEW_N(c->scratch, luo_grp, D);
     if (!grp) return luo_err_nomem(c->err);
-    const luo_ent ent = {tensor->form == LUO_FORM_CUT ? 0 : LUO_DUP, T, NULL};
+    /* experts by their width, so that copies are cut by experts */
+    const int32_t key = tensor->form == LUO_FORM_CUT ? 0 : LUO_DUP;
+    const luo_ent ent = {tensor->form == LUO_FORM_EXPERTS ? 1 : key, T, NULL};
     for (int32_t d = 0; d < D; d++)
         grp[d] = (luo_grp){T, l->dev + (int64_t)T * (d + (int64_t)D * stage), 1, &ent};
     const luo_ann ann = {D, D > 1 ? LUO_DUP : LUO_H_NONE, false, NULL, grp};

@@ -141,9 +141,6 @@ static luo_status check_groups(const luo_plan *plan, luo_build_opts *out, luo_er
                            "zero %d with experts that pipelines share is not built yet; use zero "
                            "1.",
                            (int)plan->zero);
-    if (out->state_apart)
-        return luo_err_set(err, LUO_EINPUT,
-                           "`state_layout` with experts is not built yet; leave it out.");
     return LUO_OK;
 }
 

@@ -23,7 +23,7 @@ typedef struct packed_kinds { /* what plans may have */
 
 typedef struct packed_tally { /* how often there was .. */
     int cases, failed, apart, zero, steps, replicas, idle, tensor, context, pipelines, mixed, cut,
-        shared, pads, chosen, changed, parts, staggered;
+        shared, pads, chosen, changed, parts, staggered, experts, experts_apart, dealt;
 } packed_tally;
 
 static const struct {
@@ -59,6 +59,26 @@ typedef struct packed_step {
 static inline int32_t packed_pick(packed_case *c, int32_t n)
 {
     return (int32_t)luo_rng_pick(&c->rng, n);
+}
+
+/* Experts whose gates look at one token alone: a capacity, an auxiliary loss and balanced
+ * assignment look at those beside it as well. */
+static inline void packed_experts(uint64_t seed, luo_model *m)
+{
+    static const luo_gate_kind gates[] = {LUO_GATE_TOPK, LUO_GATE_HASH, LUO_GATE_SIGMOID};
+    luo_rng rng = luo_rng_stream(seed, "experts");
+    if (luo_rng_pick(&rng, 2) || m->linear_bias) return;
+    m->family = LUO_FAMILY_MOE;
+    m->moe = (luo_moe){.experts = 2 + luo_rng_pick(&rng, 4),
+                       .experts_per_token = 1 + luo_rng_pick(&rng, 2),
+                       .expert_ffn_hidden = 16,
+                       .every_layers = 1 + luo_rng_pick(&rng, 2),
+                       .gate = gates[luo_rng_pick(&rng, 3)]};
+    if (m->moe.gate == LUO_GATE_HASH) m->moe.experts_per_token = 1;
+    if (m->moe.gate == LUO_GATE_SIGMOID) m->moe.routed_scale = 1.5;
+    if (m->moe.experts_per_token == 1 && m->moe.gate == LUO_GATE_SIGMOID)
+        m->moe.gate = LUO_GATE_TOPK;
+    if (luo_rng_pick(&rng, 3) == 0) m->moe.shared_experts = 1, m->moe.shared_ffn_hidden = 8;
 }
 
 /* Four devices cut around slow ones: the third is idle, or has the last layer. */
@@ -112,6 +132,7 @@ static inline packed_case packed_open(luo_arena *a, const luo_lab *lab, const pa
         dev[j] = i;
     }
     c.model = model_of((kind)packed_pick(&c, KINDS), 2 + packed_pick(&c, 3));
+    packed_experts(seed, &c.model);
     c.pool = packed_pool(a, kinds, &c.model);
     c.layout = packed_layouts[packed_pick(&c, sizeof packed_layouts / sizeof *packed_layouts)];
     c.apart = kinds->apart && packed_pick(&c, 3) > 0;
@@ -206,6 +227,19 @@ static inline void packed_count(const packed_case *c, const luo_replicas *replic
     t->mixed += mixed;
 }
 
+/* Experts of all stages on their devices, instead of a piece of each on all of them. */
+static inline void packed_deal(packed_case *c, luo_plan *p, packed_tally *t)
+{
+    bool dealt = packed_pick(c, 2);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            dealt &= p->pipelines[i].stages[s].ndev <= c->model.moe.experts;
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            ((luo_stage *)p->pipelines[i].stages)[s].experts_dealt = dealt;
+    t->dealt += dealt;
+}
+
 /* A plan for the sequences of the case. */
 static inline luo_plan *packed_plan(packed_case *c, packed_tally *t)
 {
@@ -232,6 +266,7 @@ static inline luo_plan *packed_plan(packed_case *c, packed_tally *t)
     for (int32_t i = 0; i < p->npipelines; i++)
         for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
             ((luo_stage *)p->pipelines[i].stages)[s].recompute = (luo_recompute)c->recompute;
+    if (c->model.moe.experts > 0) packed_deal(c, p, t);
     packed_pads(c, p, t);
     packed_count(c, &replicas, p, t);
     return p;
@@ -391,6 +426,8 @@ static inline bool packed_run(luo_lab *lab, const packed_kinds *kinds, uint64_t 
     lab->executor->close(x);
     t->cases++;
     t->apart += c.apart;
+    t->experts += c.model.moe.experts > 0;
+    t->experts_apart += c.model.moe.experts > 0 && c.apart;
     t->zero += c.zero;
     t->staggered += c.staggered;
     t->failed += !good || !same;
@@ -403,7 +440,9 @@ static inline void packed_report(const luo_lab *lab, const packed_tally *t, uint
                                  uint64_t last)
 {
     if (lab->rank != 0) return;
-    printf("seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1, %d staggered), "
+    printf("seeds %llu..%llu: %d cases (%d with a layout for the state, %d zero 1, %d staggered, "
+           "%d with "
+           "experts, %d of them with such a layout; %d plans have theirs dealt), "
            "worst error %.2g; %d plans (%d steps of several): %d replicas, %d of them without "
            "sequences; %d with tensor, %d with "
            "context, %d with pipeline parallelism, %d cut around slow devices; %d plans of unlike "
@@ -411,7 +450,8 @@ static inline void packed_report(const luo_lab *lab, const packed_tally *t, uint
            "micro-batches of "
            "several sequences, %d with pads; %d plans by the planner; %d changes moved state\n",
            (unsigned long long)first, (unsigned long long)last, t->cases, t->apart, t->zero,
-           t->staggered, largest_error, t->steps, t->parts, t->replicas, t->idle, t->tensor,
-           t->context, t->pipelines, t->cut, t->mixed, t->shared, t->pads, t->chosen, t->changed);
+           t->staggered, t->experts, t->experts_apart, t->dealt, largest_error, t->steps, t->parts,
+           t->replicas, t->idle, t->tensor, t->context, t->pipelines, t->cut, t->mixed, t->shared,
+           t->pads, t->chosen, t->changed);
 }
 #endif

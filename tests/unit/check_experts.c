@@ -633,7 +633,7 @@ static const struct refusal {
     const char *line;
     int64_t experts;
     int32_t each, zero, among;
-    bool cut, bias, layout, by_node;
+    bool cut, bias, by_node;
     const char *says;
 } refusals[] = {
     {.line = "1: [0-3]*1",
@@ -681,19 +681,13 @@ static const struct refusal {
      .bias = true,
      .says = "model `test-llama` has experts and `linear_bias`, for which no program is built yet; "
              "leave it out."},
-    {.line = "1: [0]*1",
-     .experts = 8,
-     .layout = true,
-     .says = "`state_layout` with experts is not built yet; leave it out."},
 };
 
 START_TEST(refused)
 {
-    static const int32_t zero[1] = {0};
     const struct refusal *r = &refusals[_i];
     made m = open_plan(r->line, r->experts, !r->cut);
     if (r->each) group_pipelines(&m, r->each);
-    if (r->layout) m.plan->state_layout = (luo_state_layout){1, 1, 1, 1, zero};
     m.plan->zero = r->zero;
     m.plan->expert_parallel = r->among;
     if (r->by_node) m.plan->moe_exchange = LUO_ALLTOALL_2D;

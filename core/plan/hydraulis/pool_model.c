@@ -142,6 +142,28 @@ int64_t luo_pool_room_of(double (*ratio)(const void *, int64_t), const void *of)
 
 /* ---- costs ---- */
 
+/* Mean over the layers, which have experts or not; ms of forward and backward. */
+static luo_status mean_layer(const luo_cost_ctx *cost, luo_layer_shape layer, const int32_t *dev,
+                             double *ms, luo_err *err)
+{
+    const int64_t layers = layer.model->layers;
+    int64_t count[2] = {0}, last[2] = {0};
+    for (int64_t l = 0; l < layers; l++) {
+        const bool experts = luo_model_has_experts(layer.model, l);
+        count[experts]++;
+        last[experts] = l;
+    }
+    *ms = 0;
+    for (int k = 0; k < 2; k++) {
+        luo_layer_cost one;
+        if (count[k] == 0) continue;
+        layer.layer = last[k];
+        LUO_TRY(luo_cost_layer(cost, &layer, dev, 0, &one, err));
+        *ms += 1e3 * (one.forward + one.backward) * (double)count[k] / (double)layers;
+    }
+    return LUO_OK;
+}
+
 luo_status luo_pool_parts_of(const luo_pool_model_in *in, int32_t tp, const int32_t *dev,
                              int64_t tokens, luo_pool_parts *out, luo_err *err)
 {
@@ -152,13 +174,12 @@ luo_status luo_pool_parts_of(const luo_pool_model_in *in, int32_t tp, const int3
                                    .sequence_tokens = tokens,
                                    .tp = tp,
                                    .sequence_parallel = tp > 1};
-    luo_layer_cost one;
+    double one;
     luo_pair_cost embedding, head;
-    LUO_TRY(luo_cost_layer(&cost, &layer, dev, 0, &one, err));
+    LUO_TRY(mean_layer(&cost, layer, dev, &one, err));
     LUO_TRY(luo_cost_embedding(&cost, &layer, dev, &embedding, err));
     LUO_TRY(luo_cost_head(&cost, &layer, dev, &head, err));
-    *out = (luo_pool_parts){1e3 * (one.forward + one.backward),
-                            1e3 * (embedding.forward + embedding.backward),
+    *out = (luo_pool_parts){one, 1e3 * (embedding.forward + embedding.backward),
                             1e3 * (head.forward + head.backward)};
     return LUO_OK;
 }
@@ -288,13 +309,6 @@ luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_poo
     int32_t *dev = LUO_NEW_N(arena, int32_t, in->ndevices);
     luo_pool pool = {0, LUO_NEW_N(arena, luo_pool_entry, 32 * 32)};
     if (!dev || !pool.entry) return luo_err_nomem(err);
-    if (in->model->moe.experts > 0)
-        return luo_err_set(
-            err, LUO_EINPUT,
-            "model `%s` has experts, which do not go with optimizer state in a layout "
-            "of its own yet, as plans for uneven lengths have it; a model without "
-            "experts is expected.",
-            in->model->name);
     for (int32_t tp = 1; tp <= tp_most; tp *= 2)
         for (int32_t pp = 1; pp <= pp_most; pp++) {
             luo_pool_entry e = {.tp = tp, .cp = 1, .pp = pp};
