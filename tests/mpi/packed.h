@@ -62,8 +62,9 @@ static inline int32_t packed_pick(packed_case *c, int32_t n)
 }
 
 /* Experts whose gates look at one token alone: a capacity, an auxiliary loss and balanced
- * assignment look at those beside it as well. */
-static inline void packed_experts(uint64_t seed, luo_model *m)
+ * assignment look at those beside it as well. steady: what is rounded otherwise chooses no other.
+ */
+static inline void packed_experts(uint64_t seed, bool steady, luo_model *m)
 {
     static const luo_gate_kind gates[] = {LUO_GATE_TOPK, LUO_GATE_HASH, LUO_GATE_SIGMOID};
     luo_rng rng = luo_rng_stream(seed, "experts");
@@ -74,6 +75,10 @@ static inline void packed_experts(uint64_t seed, luo_model *m)
                        .expert_ffn_hidden = 16,
                        .every_layers = 1 + luo_rng_pick(&rng, 2),
                        .gate = gates[luo_rng_pick(&rng, 3)]};
+    if (steady) {
+        if (m->moe.gate == LUO_GATE_SIGMOID) m->moe.gate = LUO_GATE_TOPK;
+        m->moe.experts_per_token = m->moe.experts;
+    }
     if (m->moe.gate == LUO_GATE_HASH) m->moe.experts_per_token = 1;
     if (m->moe.gate == LUO_GATE_SIGMOID) m->moe.routed_scale = 1.5;
     if (m->moe.experts_per_token == 1 && m->moe.gate == LUO_GATE_SIGMOID)
@@ -132,7 +137,7 @@ static inline packed_case packed_open(luo_arena *a, const luo_lab *lab, const pa
         dev[j] = i;
     }
     c.model = model_of((kind)packed_pick(&c, KINDS), 2 + packed_pick(&c, 3));
-    packed_experts(seed, &c.model);
+    packed_experts(seed, kinds->dtype != LUO_F64, &c.model);
     c.pool = packed_pool(a, kinds, &c.model);
     c.layout = packed_layouts[packed_pick(&c, sizeof packed_layouts / sizeof *packed_layouts)];
     c.apart = kinds->apart && packed_pick(&c, 3) > 0;
