@@ -5,8 +5,7 @@
 #include "core/sync/draws.h"
 #include "core/sync/embed/zipf.h"
 
-enum { PS, ALLREDUCE, HYBRID };
-static const char *const exchanges[] = {"ps", "allreduce", "hybrid"};
+static const char *const hows[] = {LUO_EXCHANGE_HOW_LIST(LUO_WORD_TEXT)};
 
 /* Options that say what communication takes. */
 static const char *const sized[] = {"exchange", "servers", "shard",
@@ -91,27 +90,17 @@ luo_status luo_sync_cost_moved(luo_cli *cli, const luo_sync_cost *cost, const in
     return LUO_OK;
 }
 
-static luo_status seconds_of_servers(luo_cli *cli, const luo_sync_cost *c, double *out,
-                                     luo_err *err)
-{
-    luo_exchange_bytes round;
-    LUO_TRY(luo_sync_cost_moved(cli, c, NULL, &round, err));
-    *out = luo_exchange_time(&round, &c->net);
-    return LUO_OK;
-}
-
 /* Dense parameters by all-reduce beside rows by servers; or all by all-reduce, where that is said
  * to be chosen by cost, and is cheaper for the rows. */
 static luo_status hybrid_seconds(luo_cli *cli, luo_sync_cost *c, luo_err *err)
 {
-    static const char *const ways[] = {"kind", "cost"};
-    const double rows = 4.0 * (double)c->keys.vocab * (double)c->table.width;
-    int way;
-    double served_s;
-    LUO_TRY(luo_args_choice(&cli->args, "hybrid", 0, ways, 2, &way, err));
-    LUO_TRY(seconds_of_servers(cli, c, &served_s, err));
-    if (way == 1 && luo_exchange_ring(c->workers, rows, &c->net) < served_s) {
-        c->ring_bytes += rows;
+    luo_exchange_pick pick;
+    luo_exchange_bytes round;
+    LUO_TRY(luo_sync_cost_pick(&cli->args, &pick, err));
+    LUO_TRY(luo_sync_cost_moved(cli, c, NULL, &round, err));
+    double served_s = luo_exchange_time(&round, &c->net);
+    if (pick == LUO_EXCHANGE_BY_COST && luo_exchange_table_by_ring(&round, &c->table, &c->net)) {
+        c->ring_bytes += 4.0 * (double)c->keys.vocab * (double)c->table.width;
         c->keyed = false;
         served_s = 0;
     }
@@ -119,46 +108,79 @@ static luo_status hybrid_seconds(luo_cli *cli, luo_sync_cost *c, luo_err *err)
     return LUO_OK;
 }
 
+luo_status luo_sync_cost_pick(const luo_args *args, luo_exchange_pick *out, luo_err *err)
+{
+    static const char *const picks[] = {LUO_EXCHANGE_PICK_LIST(LUO_WORD_TEXT)};
+    int pick;
+    LUO_TRY(luo_args_choice(args, "hybrid", 0, picks, LUO_EXCHANGE_PICKS, &pick, err));
+    *out = (luo_exchange_pick)pick;
+    return LUO_OK;
+}
+
+luo_status luo_sync_cost_how(const luo_args *args, luo_loop_mode mode, luo_exchange_how *out,
+                             luo_err *err)
+{
+    static const char *const own[] = {"exchange", "hybrid"};
+    int how;
+    if (luo_loop_mode_groups(mode)) {
+        *out = LUO_EXCHANGE_ALLREDUCE;
+        return NONE_OF(own, "groups communicate by all-reduce");
+    }
+    LUO_TRY(luo_args_choice(args, "exchange", LUO_EXCHANGE_PS, hows, LUO_EXCHANGE_HOWS, &how, err));
+    if (how == LUO_EXCHANGE_ALLREDUCE && mode != LUO_LOOP_BSP)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--exchange allreduce` is a barrier and `--sync %s` has none; `ps` "
+                           "or `hybrid` is expected.",
+                           luo_loop_mode_name(mode));
+    if (how != LUO_EXCHANGE_HYBRID && luo_args_has(args, "hybrid"))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--hybrid` is of `--exchange hybrid`, which is not given; leave it "
+                           "out.");
+    *out = (luo_exchange_how)how;
+    return LUO_OK;
+}
+
+void luo_sync_cost_note(luo_cli *cli)
+{
+    luo_cli_note(cli, LUO_NOTE,
+                 "the all-reduce of `--exchange hybrid` is a barrier, so workers wait as under "
+                 "bsp; only rows on servers may be stale.");
+}
+
 /* bsp, ssp, asp */
 static luo_status read_clocks(luo_cli *cli, luo_loop_mode mode, luo_sync_cost *c, luo_err *err)
 {
     const luo_args *args = &cli->args;
     const bool dense = luo_args_has(args, "dense-bytes"), keys = luo_args_has(args, "keys");
-    int exchange;
+    luo_exchange_how how;
+    luo_exchange_bytes round;
     double bytes;
-    LUO_TRY(luo_args_choice(args, "exchange", PS, exchanges, 3, &exchange, err));
+    LUO_TRY(luo_sync_cost_how(args, mode, &how, err));
     LUO_TRY(luo_args_number(args, "dense-bytes", 0, 1, 1e15, &bytes, err));
-    if (exchange == HYBRID ? !dense || !keys : !dense && !keys)
+    const bool hybrid = how == LUO_EXCHANGE_HYBRID;
+    if (hybrid ? !dense || !keys : !dense && !keys)
         return luo_err_set(err, LUO_EUSAGE,
                            "nothing says how much `--exchange %s` moves; `--dense-bytes` %s "
                            "`--keys` %s expected, or `--sync-s`.",
-                           exchanges[exchange], exchange == HYBRID ? "and" : "or",
-                           exchange == HYBRID ? "are" : "is");
-    if (exchange == ALLREDUCE) {
-        if (mode != LUO_LOOP_BSP)
-            return luo_err_set(err, LUO_EUSAGE,
-                               "`--exchange allreduce` is a barrier and `--sync %s` has none; `ps` "
-                               "or `hybrid` is expected.",
-                               luo_loop_mode_name(mode));
+                           hows[how], hybrid ? "and" : "or", hybrid ? "are" : "is");
+    if (how == LUO_EXCHANGE_ALLREDUCE) {
         LUO_TRY(NONE_OF(served, "all-reduce has no servers"));
         c->ring_bytes = bytes;
         c->seconds = luo_exchange_ring(c->workers, bytes, &c->net);
         return LUO_OK;
     }
-    if (exchange != HYBRID && luo_args_has(args, "hybrid"))
-        return luo_err_set(err, LUO_EUSAGE,
-                           "`--hybrid` is of `--exchange hybrid`, which is not given; leave it "
-                           "out.");
     if (keys) LUO_TRY(luo_sync_keys_parse(luo_args_get(args, "keys", ""), &c->keys, err));
     c->keyed = keys;
     LUO_TRY(read_table(args, c, err));
     if (keys) LUO_TRY(draw_keys(cli, c, err));
-    if (exchange == HYBRID) {
+    if (hybrid) {
         c->ring_bytes = bytes;
         return hybrid_seconds(cli, c, err);
     }
     c->rows = (int64_t)ceil(bytes / (4.0 * (double)c->dense.width));
-    return seconds_of_servers(cli, c, &c->seconds, err);
+    LUO_TRY(luo_sync_cost_moved(cli, c, NULL, &round, err));
+    c->seconds = luo_exchange_time(&round, &c->net);
+    return LUO_OK;
 }
 
 luo_status luo_sync_cost_read(luo_cli *cli, luo_loop_mode mode, int32_t workers, uint64_t seed,
@@ -175,8 +197,8 @@ luo_status luo_sync_cost_read(luo_cli *cli, luo_loop_mode mode, int32_t workers,
     }
     LUO_TRY(luo_sync_cost_net(args, &c.net, err));
     if (luo_loop_mode_groups(mode)) {
-        static const char *const exchange[] = {"exchange"};
-        LUO_TRY(NONE_OF(exchange, "groups communicate by all-reduce"));
+        luo_exchange_how how;
+        LUO_TRY(luo_sync_cost_how(args, mode, &how, err));
         LUO_TRY(NONE_OF(served, "groups communicate by all-reduce"));
         if (!luo_args_has(args, "dense-bytes"))
             return luo_err_set(err, LUO_EUSAGE,

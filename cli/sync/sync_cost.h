@@ -22,6 +22,12 @@ typedef struct luo_sync_cost {
 
 /* --alpha-s and --bandwidth-gbytes-per-s. Errors: LUO_EUSAGE. */
 luo_status luo_sync_cost_net(const luo_args *args, luo_exchange_net *out, luo_err *err);
+/* --exchange: groups have none. Errors: LUO_EUSAGE, also where the mode does not go with it. */
+luo_status luo_sync_cost_how(const luo_args *args, luo_loop_mode mode, luo_exchange_how *out,
+                             luo_err *err);
+luo_status luo_sync_cost_pick(const luo_args *args, luo_exchange_pick *out, luo_err *err);
+/* Says that the all-reduce of `hybrid` is a barrier. */
+void luo_sync_cost_note(luo_cli *cli);
 /* Reads the options for that mode. Errors: LUO_EUSAGE; LUO_ENOMEM. */
 luo_status luo_sync_cost_read(luo_cli *cli, luo_loop_mode mode, int32_t workers, uint64_t seed,
                               luo_sync_cost *out, luo_err *err);

@@ -188,9 +188,7 @@ static void notes(luo_cli *cli, call *c)
     luo_loop_opts *o = &c->opts;
     if (!luo_loop_mode_groups(o->mode) && o->mode != LUO_LOOP_BSP &&
         luo_sync_cost_barrier(&c->cost)) {
-        luo_cli_note(cli, LUO_NOTE,
-                     "the all-reduce of `--exchange hybrid` is a barrier, so workers wait as under "
-                     "bsp; only rows on servers may be stale.");
+        luo_sync_cost_note(cli);
         o->mode = LUO_LOOP_BSP;
     }
     if (luo_loop_mode_groups(o->mode) && o->workers > LUO_MIXING_WORKERS)

@@ -240,7 +240,7 @@ static void print_text(luo_cli *cli, const char *dir, const facts *f)
 static double ring_bytes(const luo_loop_opts *o, const luo_sync_cost *c, const luo_loop_summary *s)
 {
     if (luo_loop_mode_groups(o->mode)) return s->ring_bytes;
-    return 2.0 * (o->workers - 1) / o->workers * c->ring_bytes * (double)s->updates;
+    return luo_exchange_ring_bytes(o->workers, c->ring_bytes, s->updates);
 }
 
 luo_status luo_sync_write_end(luo_cli *cli, luo_sync_write *write, luo_loop_mode mode,

@@ -9,6 +9,11 @@ double luo_exchange_ring(int64_t workers, double bytes, const luo_exchange_net *
     return 2 * (w - 1) * (net->alpha_s + bytes / (w * net->bytes_per_s));
 }
 
+double luo_exchange_ring_bytes(int64_t workers, double bytes, int64_t rounds)
+{
+    return 2.0 * (double)(workers - 1) * bytes * (double)rounds / (double)workers;
+}
+
 int32_t luo_exchange_server(const luo_exchange_table *table, int64_t key)
 {
     if (table->shard == LUO_EXCHANGE_MOD) return (int32_t)(key % table->servers);
@@ -83,4 +88,11 @@ double luo_exchange_time(const luo_exchange_bytes *bytes, const luo_exchange_net
         slowest = fmax(slowest, fmax(bytes->in[s], bytes->out[s]));
     for (int32_t w = 0; w < bytes->workers; w++) slowest = fmax(slowest, bytes->moved[w]);
     return 2 * net->alpha_s + slowest / net->bytes_per_s;
+}
+
+bool luo_exchange_table_by_ring(const luo_exchange_bytes *round, const luo_exchange_table *table,
+                                const luo_exchange_net *net)
+{
+    const double bytes = 4.0 * (double)table->vocab * (double)table->width;
+    return luo_exchange_ring(round->workers, bytes, net) < luo_exchange_time(round, net);
 }

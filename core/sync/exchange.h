@@ -5,6 +5,7 @@
  * once. */
 #ifndef LUO_CORE_SYNC_EXCHANGE_H
 #define LUO_CORE_SYNC_EXCHANGE_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -14,8 +15,28 @@ typedef struct luo_exchange_net {
     double alpha_s, bytes_per_s; /* latency of a message; bandwidth of a NIC, one direction */
 } luo_exchange_net;
 
+/* How gradients of workers with a clock travel:
+ *   ps         rows and dense parameters by servers
+ *   allreduce  all by a ring, which is a barrier
+ *   hybrid     rows by servers, beside dense parameters by a ring */
+#define LUO_EXCHANGE_HOW_LIST(X)                                                                   \
+    X(LUO_EXCHANGE_PS, "ps")                                                                       \
+    X(LUO_EXCHANGE_ALLREDUCE, "allreduce")                                                         \
+    X(LUO_EXCHANGE_HYBRID, "hybrid")
+typedef enum luo_exchange_how { LUO_EXCHANGE_HOW_LIST(LUO_WORD_VALUE) } luo_exchange_how;
+enum { LUO_EXCHANGE_HOWS = LUO_EXCHANGE_HYBRID + 1 };
+/* What of `hybrid` goes to servers: rows of tables; or where that is cheaper. */
+#define LUO_EXCHANGE_PICK_LIST(X)                                                                  \
+    X(LUO_EXCHANGE_BY_KIND, "kind")                                                                \
+    X(LUO_EXCHANGE_BY_COST, "cost")
+typedef enum luo_exchange_pick { LUO_EXCHANGE_PICK_LIST(LUO_WORD_VALUE) } luo_exchange_pick;
+enum { LUO_EXCHANGE_PICKS = LUO_EXCHANGE_BY_COST + 1 };
+
 /* 2 (W - 1) (alpha + bytes / (W bandwidth)). Pre: workers >= 1. See: RG1. */
 double luo_exchange_ring(int64_t workers, double bytes, const luo_exchange_net *net);
+/* What all workers send when each goes through `rounds / workers` such rings: 2 (W - 1) / W of the
+ * bytes in each of the rounds. */
+double luo_exchange_ring_bytes(int64_t workers, double bytes, int64_t rounds);
 
 /*   mod    key k lies on server k mod S
  *   range  keys of 0..vocab in S contiguous pieces */
@@ -55,4 +76,7 @@ void luo_exchange_add_rows(luo_exchange_bytes *bytes, const luo_exchange_table *
                            int32_t worker, int64_t rows, int64_t times);
 /* 2 alpha + largest of bytes in and bytes out of any NIC / bandwidth: of one round of all. */
 double luo_exchange_time(const luo_exchange_bytes *bytes, const luo_exchange_net *net);
+/* `cost`: is a ring of the whole table cheaper than one round of its rows by servers? */
+bool luo_exchange_table_by_ring(const luo_exchange_bytes *round, const luo_exchange_table *table,
+                                const luo_exchange_net *net);
 #endif

@@ -49,7 +49,8 @@ static luo_status count_group(groups *g, const luo_preduce_group *group, luo_err
     const int64_t id = out->groups++;
     out->guards += group->guard;
     out->sizes[group->n]++;
-    if (isnan(o->sync_s)) out->ring_bytes += 2.0 * (group->n - 1) * o->ring_bytes;
+    if (isnan(o->sync_s))
+        out->ring_bytes += luo_exchange_ring_bytes(group->n, o->ring_bytes, group->n);
     if (g->weight) luo_preduce_weights(group->iteration, group->n, o->beta, g->weight);
     if (g->mixes) luo_mixing_add(&g->mixing, group->member, g->weight, group->n);
     return o->sink.group ? o->sink.group(o->sink.ctx, id, group, err) : LUO_OK;

@@ -233,6 +233,9 @@ START_TEST(ring)
     const luo_exchange_net net = {1e-5, 1e9};
     ck_assert(near(luo_exchange_ring(4, 4e6, &net), .00606)); /* RG1 */
     ck_assert(luo_exchange_ring(1, 4e6, &net) == 0);
+    /* each of 3 sends 2/3 of 80 bytes twice, in 7 rounds of its own */
+    ck_assert(luo_exchange_ring_bytes(3, 80, 3 * 7) == 2 * 2 * 80 * 7);
+    ck_assert(luo_exchange_ring_bytes(1, 80, 7) == 0);
 }
 END_TEST
 
