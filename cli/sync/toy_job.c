@@ -74,15 +74,53 @@ static luo_status read_speeds(luo_cli *cli, luo_sync_job *j, luo_err *err)
     return LUO_OK;
 }
 
+static bool is_sparse(const luo_sync_job *j)
+{
+    return j->toy == LUO_TOY_WIDE || j->toy == LUO_TOY_WIDE_DEEP;
+}
+
+/* Of samples that are drawn so; the simulator draws the same of the first batch. */
+static luo_status read_keys(const luo_args *args, luo_sync_job *j, luo_err *err)
+{
+    enum { VOCAB = 1 << 16 };
+    static const char *const others[] = {"batch", "data"};
+    const char *text = luo_args_get(args, "keys", NULL);
+    luo_sync_keys keys;
+    if (!text) return LUO_OK;
+    if (!is_sparse(j))
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--toy %s` has no rows by key; `wide` or `wide_deep` is expected with "
+                           "`--keys`.",
+                           luo_sync_toys[j->toy]);
+    for (int i = 0; i < 2; i++)
+        if (luo_args_has(args, others[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--keys` says which samples there are, and how many a batch has; "
+                               "leave `--%s` out.",
+                               others[i]);
+    LUO_TRY(luo_sync_keys_parse(text, &keys, err));
+    if (keys.vocab > VOCAB || keys.slots > LUO_CLICKS_SLOTS ||
+        (double)keys.batch * (double)keys.slots * (double)j->workers > 1e6)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--keys` is `%s`; toys have a vocab up to %d, up to %d slots and up to "
+                           "1e6 keys of all workers in an iteration.",
+                           text, VOCAB, LUO_CLICKS_SLOTS);
+    j->theta = keys.theta;
+    j->vocab = keys.vocab;
+    j->batch = keys.batch;
+    j->slots = keys.slots;
+    return LUO_OK;
+}
+
 /* `criteo:FILE` or `avazu:FILE`. */
 static luo_status read_data(const luo_args *args, luo_sync_job *j, luo_err *err)
 {
     const char *text = luo_args_get(args, "data", NULL);
     if (!text) return LUO_OK;
-    if (j->toy != LUO_TOY_WIDE)
+    if (!is_sparse(j))
         return luo_err_set(err, LUO_EUSAGE,
-                           "`--data` is a click log, which only `--toy wide` "
-                           "reads; leave it out.");
+                           "`--data` is a click log, which only `--toy wide` and `wide_deep` read; "
+                           "leave it out.");
     for (int i = 0; i < LUO_CLICKS_FORMS; i++) {
         const char *form = luo_clicks_form_name((luo_clicks_form)i);
         const size_t n = strlen(form);
@@ -99,7 +137,7 @@ static luo_status read_data(const luo_args *args, luo_sync_job *j, luo_err *err)
 
 static luo_status read_die(luo_cli *cli, luo_sync_job *j, luo_err *err)
 {
-    const luo_sync_cost cost = {.given = true};
+    const luo_sync_cost cost = {.rows = j->servers}; /* there are servers, or there are none */
     luo_loop_opts opts = {.workers = (int32_t)j->workers};
     const luo_loop_mode mode =
         luo_sync_job_groups(j) ? LUO_LOOP_PREDUCE : (luo_loop_mode)j->mode; /* a controller */
@@ -137,8 +175,42 @@ static luo_status read_servers(const luo_args *args, luo_sync_job *j, luo_err *e
     static const char *const names[] = {"servers", "shard"};
     char of[32];
     if (luo_sync_job_groups(j)) return refuse(args, names, 2, selector_of(j, of, sizeof of), err);
+    if (j->exchange == LUO_EXCHANGE_ALLREDUCE)
+        return refuse(args, names, 2, "--exchange allreduce", err);
     LUO_TRY(luo_args_int(args, "servers", 1, 1, RANKS, &j->servers, err));
     return choice(args, "shard", 0, shards, LUO_EXCHANGE_SHARDS, &j->shard, err);
+}
+
+/* --exchange and what goes with it. */
+static luo_status read_exchange(luo_cli *cli, luo_sync_job *j, luo_err *err)
+{
+    static const char *const net_of[] = {"alpha-s", "bandwidth-gbytes-per-s"};
+    const luo_args *args = &cli->args;
+    const luo_loop_mode mode = (luo_loop_mode)j->mode;
+    luo_exchange_how how;
+    luo_exchange_pick pick;
+    luo_exchange_net net;
+    LUO_TRY(luo_sync_cost_how(args, mode, &how, err));
+    LUO_TRY(luo_sync_cost_pick(args, &pick, err));
+    for (int i = 0; i < 2 && pick != LUO_EXCHANGE_BY_COST; i++)
+        if (luo_args_has(args, net_of[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` is of `--hybrid cost`, which is not given; leave it out.",
+                               net_of[i]);
+    LUO_TRY(luo_sync_cost_net(args, &net, err));
+    if (luo_sync_job_groups(j)) return LUO_OK;
+    if (how == LUO_EXCHANGE_HYBRID && j->toy != LUO_TOY_WIDE_DEEP)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--toy %s` has no %s; `wide_deep`, with rows by key and a dense part, "
+                           "is expected with `--exchange hybrid`.",
+                           luo_sync_toys[j->toy],
+                           j->toy == LUO_TOY_WIDE ? "dense part" : "rows by key");
+    if (how == LUO_EXCHANGE_HYBRID && mode != LUO_LOOP_BSP) luo_sync_cost_note(cli);
+    j->exchange = how;
+    j->hybrid = pick;
+    j->alpha_s = net.alpha_s;
+    j->bytes_per_s = net.bytes_per_s;
+    return LUO_OK;
 }
 
 static luo_status read_sync(luo_cli *cli, luo_sync_job *j, luo_err *err)
@@ -153,6 +225,7 @@ static luo_status read_sync(luo_cli *cli, luo_sync_job *j, luo_err *err)
     if (!luo_sync_job_groups(j)) LUO_TRY(refuse(args, comm, 1, selector_of(j, of, sizeof of), err));
     LUO_TRY(choice(args, "group-comm", 0, luo_sync_comms, LUO_SYNC_COMMS, &j->comm, err));
     LUO_TRY(read_preduce(args, j, err));
+    LUO_TRY(read_exchange(cli, j, err));
     return read_servers(args, j, err);
 }
 
@@ -182,7 +255,7 @@ static luo_status read_embed(const luo_args *args, luo_sync_job *j, luo_err *err
     j->mode = LUO_LOOP_ASP;
     if (j->toy != LUO_TOY_WIDE)
         return luo_err_set(err, LUO_EUSAGE,
-                           "`--toy %s` has no embeddings; `wide` is expected with `--embed`.",
+                           "`--embed` trains `wide` alone, and `--toy` is `%s`; leave it out.",
                            luo_sync_toys[j->toy]);
     if (j->embed == LUO_SYNC_PS) {
         LUO_TRY(refuse(args, cache, 4, "--embed ps", err));
@@ -206,6 +279,7 @@ luo_status luo_toy_job_read(luo_cli *cli, luo_sync_job *out, luo_err *err)
     LUO_TRY(luo_args_has(args, "embed") ? read_embed(args, &j, err) : read_sync(cli, &j, err));
     LUO_TRY(read_speeds(cli, &j, err));
     LUO_TRY(read_data(args, &j, err));
+    LUO_TRY(read_keys(args, &j, err));
     LUO_TRY(read_die(cli, &j, err));
     *out = j;
     return LUO_OK;

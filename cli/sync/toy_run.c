@@ -12,10 +12,15 @@
 static luo_status run_toy(luo_cli *cli, luo_err *err);
 
 static const char *const sync_options[] = {
-    "backend", "toy",     "ranks",     "servers",    "shard",      "iterations", "batch",
-    "rate",    "seed",    "staleness", "compute-s",  "straggler",  "wait-s",     "max-group",
-    "guard",   "pairs",   "adaptive",  "wait-max-s", "wait-min-s", "beta",       "group-comm",
-    "verify",  "stuck-s", "die",       "data",       "out",        "force",      NULL};
+    "backend",   "toy",        "ranks",      "exchange",
+    "hybrid",    "alpha-s",    "keys",       "bandwidth-gbytes-per-s",
+    "servers",   "shard",      "iterations", "batch",
+    "rate",      "seed",       "staleness",  "compute-s",
+    "straggler", "wait-s",     "max-group",  "guard",
+    "pairs",     "adaptive",   "wait-max-s", "wait-min-s",
+    "beta",      "group-comm", "verify",     "stuck-s",
+    "die",       "data",       "out",        "force",
+    NULL};
 static const char *const embed_options[] = {
     "backend",    "toy",        "ranks",      "servers",   "shard",     "iterations",
     "batch",      "rate",       "seed",       "compute-s", "straggler", "policy",
@@ -122,16 +127,36 @@ static void json_fact(luo_jsonw *json, const luo_toy_log *log, const char *key, 
     if (!isnan(v)) luo_jsonw_num(json, key, v, 9);
 }
 
-static void json_bytes(luo_jsonw *json, const luo_toy_log *log)
+static const char *const moves[] = {"push", "pull", "meta", "ring"}; /* ends of facts' names */
+
+static double moved(const luo_toy_log *log, const char *what, int kind)
 {
-    static const char *const kinds[] = {"push", "pull", "meta", "allreduce"};
-    static const char *const facts[] = {"bytes_push", "bytes_pull", "bytes_meta", "bytes_ring"};
-    luo_jsonw_open(json, "bytes", '{');
-    for (int i = 0; i < N(kinds); i++) {
-        const double v = luo_toy_log_sum(log, facts[i]);
-        if (!isnan(v)) luo_jsonw_int(json, kinds[i], (int64_t)v);
+    char fact[32];
+    snprintf(fact, sizeof fact, "%s_%s", what, moves[kind]);
+    return luo_toy_log_sum(log, fact);
+}
+
+/* what: "bytes" of messages, "payload" without what is around it. */
+static void json_bytes(luo_jsonw *json, const luo_toy_log *log, const char *what)
+{
+    static const char *const keys[] = {"push", "pull", "meta", "allreduce"};
+    luo_jsonw_open(json, what, '{');
+    for (int i = 0; i < N(keys); i++) {
+        const double v = moved(log, what, i);
+        if (!isnan(v)) luo_jsonw_int(json, keys[i], (int64_t)v);
     }
     luo_jsonw_close(json);
+}
+
+static bool has_exchange(const luo_sync_job *job)
+{
+    return job->embed == LUO_SYNC_NO_EMBED && !luo_sync_job_groups(job);
+}
+
+static const char *how_of(const luo_sync_job *job)
+{
+    static const char *const hows[] = {LUO_EXCHANGE_HOW_LIST(LUO_WORD_TEXT)};
+    return hows[job->exchange];
 }
 
 static void json_embed(luo_jsonw *json, const call *c)
@@ -152,7 +177,11 @@ static void json_more(luo_jsonw *json, const void *ctx)
     const call *c = ctx;
     luo_jsonw_text(json, "toy", luo_sync_toys[c->job.toy]);
     luo_jsonw_int(json, "servers", c->job.servers);
-    json_bytes(json, &c->log);
+    json_bytes(json, &c->log, "bytes");
+    if (has_exchange(&c->job)) {
+        luo_jsonw_text(json, "exchange", how_of(&c->job));
+        json_bytes(json, &c->log, "payload");
+    }
     json_fact(json, &c->log, "loss_first", "loss_first");
     json_fact(json, &c->log, "loss_last", "loss_last");
     const double verify = luo_toy_log_sum(&c->log, "verify"),
@@ -179,6 +208,20 @@ static void print_rows(FILE *out, const call *c)
                 luo_toy_log_sum(log, "pulled_away"), luo_toy_log_sum(log, "pushed_away"));
 }
 
+static void print_exchange(FILE *out, const call *c)
+{
+    static const char *const texts[] = {"pushed", "pulled", "of requests", "all-reduced"};
+    const char *comma = "";
+    fprintf(out, "%s:", how_of(&c->job));
+    for (int i = 0; i < N(texts); i++) {
+        const double v = moved(&c->log, "payload", i);
+        if (isnan(v)) continue;
+        fprintf(out, "%s %.0f bytes %s", comma, v, texts[i]);
+        comma = ",";
+    }
+    fprintf(out, "\n");
+}
+
 static void print_more(const call *c)
 {
     FILE *out = luo_cli_out(c->cli);
@@ -187,6 +230,7 @@ static void print_more(const call *c)
                  verify = luo_toy_log_sum(log, "verify"), gap = luo_toy_log_most(log, "gap"),
                  wrong = luo_toy_log_sum(log, "sums_wrong");
     if (c->job.embed != LUO_SYNC_NO_EMBED) print_rows(out, c);
+    if (has_exchange(&c->job) && !isnan(first)) print_exchange(out, c);
     if (c->job.embed == LUO_SYNC_NO_EMBED && !isnan(gap))
         fprintf(out, "clocks at the servers: at most %.0f apart\n", gap);
     if (!isnan(first))
@@ -204,6 +248,18 @@ static void print_more(const call *c)
             "verify: %.0f rows whose sum is not exact; a read missed at most %.0f updates, %.0f "
             "are allowed\n",
             wrong, luo_toy_log_sum(log, "stale_max"), luo_toy_log_sum(log, "stale_bound"));
+}
+
+/* Messages have moved what the counting of the simulator says of their keys. */
+static luo_status judge_bytes(const call *c, luo_err *err)
+{
+    for (int i = 0; i < N(moves); i++) {
+        const double has = moved(&c->log, "payload", i), wants = moved(&c->log, "expected", i);
+        if (isnan(wants) || has == wants) continue;
+        return luo_err_set(err, LUO_ENO, "%.0f bytes of `%s` were moved; %.0f are expected.", has,
+                           moves[i], wants);
+    }
+    return LUO_OK;
 }
 
 /* What has to hold of a run that went well. */
@@ -226,6 +282,7 @@ static luo_status judge(const call *c, luo_err *err)
     if (c->job.embed == LUO_SYNC_NO_EMBED && staleness >= 0 && gap > (double)staleness + 1)
         return luo_err_set(err, LUO_ENO, "clocks were %.0f apart; at most %lld is expected.", gap,
                            (long long)staleness + 1);
+    LUO_TRY(judge_bytes(c, err));
     if (wrong > 0)
         return luo_err_set(err, LUO_ENO,
                            "%.0f rows are not the sum of their updates; exact sums are expected.",

@@ -61,6 +61,7 @@ static void push_to(luo_sync_client *c, int32_t server, int tag, const luo_het_m
     if (tag == LUO_SYNC_PUSH && server != c->rank->rank) c->pushed_away += head[0];
     c->involved[server] = true;
     c->rank->bytes[LUO_SYNC_PUSHED] += (int64_t)(sizeof head + body->n);
+    c->rank->payload[LUO_SYNC_PUSHED] += head[0] * (int64_t)(sizeof *m->push.keys + row);
     send_two(c, server, tag, head, body);
 }
 
@@ -87,6 +88,7 @@ static void ask(luo_sync_client *c, int32_t server, const luo_het_message *m, co
     for (int32_t i = 0; i < m->ask.n; i++)
         if (at[i] == server) put(body, &m->ask.versions[i], sizeof *m->ask.versions);
     c->rank->bytes[LUO_SYNC_ASKED] += (int64_t)(sizeof head + body->n);
+    c->rank->payload[LUO_SYNC_ASKED] += head[0] * (int64_t)sizeof *m->ask.keys;
     send_two(c, server, LUO_SYNC_PULL, head, body);
 }
 
@@ -115,6 +117,7 @@ static void take_answer(luo_sync_client *c, int32_t server, const luo_het_messag
             const void *values = take(body, row);
             if (!m->ask.given[i]) continue;
             memcpy((char *)m->ask.values + (size_t)i * row, values, row);
+            c->rank->payload[LUO_SYNC_PULLED] += (int64_t)row;
             if (server != c->rank->rank) c->pulled_away++;
         }
 }
@@ -158,7 +161,7 @@ luo_status luo_sync_client_open(luo_sync_rank *rank, int32_t width, luo_sync_cli
     bool *involved = LUO_NEW_N(rank->arena, bool, rank->servers);
     if (!involved) return luo_err_nomem(err);
     *out = (luo_sync_client){
-        .rank = rank, .width = width, .vocab = rank->toy.rows, .involved = involved};
+        .rank = rank, .width = width, .vocab = rank->served, .involved = involved};
     return LUO_OK;
 }
 

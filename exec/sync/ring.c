@@ -30,6 +30,7 @@ static void pass(ring *r, int32_t out, int32_t in, double *into)
     const int64_t n_in = begin_of(r, in + 1) - begin_of(r, in);
     luo_sync_die(r->rank);
     r->rank->bytes[LUO_SYNC_PASSED] += n_out * (int64_t)sizeof *r->data;
+    r->rank->payload[LUO_SYNC_PASSED] += n_out * (int64_t)sizeof *r->data;
     luo_watch_begin(&r->rank->watch, "worker %d and worker %d of its group to pass sums on",
                     (int)r->before, (int)r->after);
     MPI_Irecv(into, (int)n_in, MPI_DOUBLE, r->before, r->tag, r->rank->world, &requests[0]);

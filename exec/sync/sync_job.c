@@ -23,15 +23,17 @@ typedef struct field {
 #name, kind, offsetof(luo_sync_job, name)                                                  \
     }
 static const field fields[] = {
-    F(mode, WHOLE),        F(embed, WHOLE),       F(toy, WHOLE),      F(comm, WHOLE),
-    F(shard, WHOLE),       F(policy, WHOLE),      F(workers, WHOLE),  F(servers, WHOLE),
-    F(iterations, WHOLE),  F(seed, WHOLE),        F(batch, WHOLE),    F(rate, NUMBER),
-    F(staleness, WHOLE),   F(compute, TEXT),      F(straggler, TEXT), F(max_group, WHOLE),
-    F(guard, WHOLE),       F(pairs, WHOLE),       F(adaptive, WHOLE), F(wait_s, NUMBER),
-    F(wait_max_s, NUMBER), F(wait_min_s, NUMBER), F(beta, NUMBER),    F(cache_rows, WHOLE),
-    F(pull_bound, WHOLE),  F(push_bound, WHOLE),  F(stuck_s, NUMBER), F(verify, WHOLE),
-    F(form, WHOLE),        F(rounds, WHOLE),      F(balance, NUMBER), F(die, WHOLE),
-    F(die_s, NUMBER),      F(dir, TEXT),          F(data, TEXT),
+    F(mode, WHOLE),        F(embed, WHOLE),        F(toy, WHOLE),      F(comm, WHOLE),
+    F(shard, WHOLE),       F(policy, WHOLE),       F(workers, WHOLE),  F(servers, WHOLE),
+    F(iterations, WHOLE),  F(seed, WHOLE),         F(batch, WHOLE),    F(rate, NUMBER),
+    F(staleness, WHOLE),   F(compute, TEXT),       F(straggler, TEXT), F(max_group, WHOLE),
+    F(guard, WHOLE),       F(pairs, WHOLE),        F(adaptive, WHOLE), F(wait_s, NUMBER),
+    F(wait_max_s, NUMBER), F(wait_min_s, NUMBER),  F(beta, NUMBER),    F(cache_rows, WHOLE),
+    F(pull_bound, WHOLE),  F(push_bound, WHOLE),   F(stuck_s, NUMBER), F(verify, WHOLE),
+    F(form, WHOLE),        F(rounds, WHOLE),       F(balance, NUMBER), F(die, WHOLE),
+    F(die_s, NUMBER),      F(dir, TEXT),           F(data, TEXT),      F(theta, NUMBER),
+    F(vocab, WHOLE),       F(slots, WHOLE),        F(exchange, WHOLE), F(hybrid, WHOLE),
+    F(alpha_s, NUMBER),    F(bytes_per_s, NUMBER),
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -54,7 +56,9 @@ luo_sync_job luo_sync_job_default(void)
                           .stuck_s = 30,
                           .die = LUO_SYNC_NOBODY,
                           .dir = "",
-                          .data = ""};
+                          .data = "",
+                          .alpha_s = 1e-5,
+                          .bytes_per_s = 12.5e9};
 }
 
 bool luo_sync_job_groups(const luo_sync_job *job)

@@ -1,14 +1,16 @@
 /* sync_job.h: what a run of toy models on host ranks is told: by `luoshu run --sync` and `--embed`
  * to `luoshu-rank --sync-toy`, as words. Nothing here knows MPI.
  *
- * Ranks: workers first, then servers (bsp, ssp, asp, --embed) or one controller (the others). */
+ * Ranks: workers first, then servers (bsp, ssp, asp, --embed; none of --exchange allreduce) or one
+ * controller (the others). */
 #ifndef LUO_EXEC_SYNC_SYNC_JOB_H
 #define LUO_EXEC_SYNC_SYNC_JOB_H
 #include "core/sync/embed/het.h"
 #include "core/sync/loop.h"
 
 #define LUO_SYNC_TOY_LIST(X)                                                                       \
-    X(LUO_TOY_SOFTREG, "softreg") X(LUO_TOY_MLP, "mlp") X(LUO_TOY_WIDE, "wide")
+    X(LUO_TOY_SOFTREG, "softreg")                                                                  \
+    X(LUO_TOY_MLP, "mlp") X(LUO_TOY_WIDE, "wide") X(LUO_TOY_WIDE_DEEP, "wide_deep")
 typedef enum luo_sync_toy { LUO_SYNC_TOY_LIST(LUO_WORD_VALUE) LUO_TOYS } luo_sync_toy;
 
 /* none: the modes of core/sync/loop.h. ps: a cache of no rows. gmp: het, and the partition says who
@@ -47,6 +49,11 @@ typedef struct luo_sync_job {
     const char *dir;  /* of the logs */
     const char *data; /* a click log; "": synthetic */
     int64_t form;     /* of that: luo_clicks_form of core/io/clicks */
+    /* --keys: samples of that law instead; vocab 0: none. */
+    double theta;
+    int64_t vocab, slots;
+    int64_t exchange, hybrid;    /* luo_exchange_how of clocks; luo_exchange_pick */
+    double alpha_s, bytes_per_s; /* of `cost`: a network card */
 } luo_sync_job;
 
 extern const char *const luo_sync_toys[], *const luo_sync_embeds[], *const luo_sync_comms[];

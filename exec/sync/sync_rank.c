@@ -52,19 +52,41 @@ luo_status luo_sync_fact(luo_sync_rank *rank, const char *name, double value, lu
     return write_line(rank->facts, line, (size_t)n, err);
 }
 
+static const char *const kinds[] = {[LUO_SYNC_PUSHED] = "push",
+                                    [LUO_SYNC_PULLED] = "pull",
+                                    [LUO_SYNC_ASKED] = "meta",
+                                    [LUO_SYNC_PASSED] = "ring"};
+
+static luo_status fact_of_kind(luo_sync_rank *r, const char *of, int kind, double value,
+                               luo_err *err)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s_%s", of, kinds[kind]);
+    return luo_sync_fact(r, name, value, err);
+}
+
+static bool moves(const luo_sync_rank *r, int kind)
+{
+    if (luo_sync_job_groups(&r->job)) /* what MPI moves in an all-reduce of its own is not known */
+        return kind == LUO_SYNC_PASSED && r->job.comm != LUO_SYNC_CREATE;
+    return kind == LUO_SYNC_PASSED ? luo_sync_ringed(r) > 0 : r->servers > 0;
+}
+
 luo_status luo_sync_bytes(luo_sync_rank *rank, luo_err *err)
 {
-    static const char *const names[] = {[LUO_SYNC_PUSHED] = "bytes_push",
-                                        [LUO_SYNC_PULLED] = "bytes_pull",
-                                        [LUO_SYNC_ASKED] = "bytes_meta",
-                                        [LUO_SYNC_PASSED] = "bytes_ring"};
-    const bool groups = luo_sync_job_groups(&rank->job);
+    const bool counts = luo_sync_clocked(rank);
     for (int i = 0; i < LUO_SYNC_BYTES; i++) {
-        /* What MPI moves inside an all-reduce of its own is not known. */
-        if ((i == LUO_SYNC_PASSED) != groups || (groups && rank->job.comm == LUO_SYNC_CREATE))
-            continue;
-        LUO_TRY(luo_sync_fact(rank, names[i], (double)rank->bytes[i], err));
+        if (!moves(rank, i)) continue;
+        LUO_TRY(fact_of_kind(rank, "bytes", i, (double)rank->bytes[i], err));
+        if (counts) LUO_TRY(fact_of_kind(rank, "payload", i, (double)rank->payload[i], err));
     }
+    return LUO_OK;
+}
+
+luo_status luo_sync_expected(luo_sync_rank *rank, const double *bytes, luo_err *err)
+{
+    for (int i = 0; i < LUO_SYNC_BYTES; i++)
+        if (moves(rank, i)) LUO_TRY(fact_of_kind(rank, "expected", i, bytes[i], err));
     return LUO_OK;
 }
 
@@ -194,6 +216,7 @@ void luo_sync_begin(luo_sync_rank *rank)
     MPI_Bcast(&rank->zero_s, 1, MPI_DOUBLE, 0, rank->workers_comm);
     luo_watch_end(&rank->watch);
     memset(rank->bytes, 0, sizeof rank->bytes);
+    memset(rank->payload, 0, sizeof rank->payload);
 }
 
 double luo_sync_compute(const luo_sync_rank *rank, int64_t k, double start_s)
@@ -210,6 +233,52 @@ double luo_sync_compute(const luo_sync_rank *rank, int64_t k, double start_s)
         }
     }
     return luo_sync_now(rank) - start_s;
+}
+
+/* ---- what goes where ---- */
+
+bool luo_sync_clocked(const luo_sync_rank *rank)
+{
+    return rank->job.embed == LUO_SYNC_NO_EMBED && !luo_sync_job_groups(&rank->job);
+}
+
+int32_t luo_sync_served(const luo_sync_rank *rank, const uint64_t *keys, int32_t n)
+{
+    while (n > 0 && (int64_t)keys[n - 1] >= rank->served) n--;
+    return n;
+}
+
+int64_t luo_sync_ringed(const luo_sync_rank *rank)
+{
+    if (!luo_sync_clocked(rank)) return 0;
+    return (rank->toy.rows - rank->served) * rank->toy.width;
+}
+
+/* `cost`: decided by the first iteration of all workers, by all ranks alike. */
+static luo_status by_ring(luo_sync_rank *r, bool *out, luo_err *err)
+{
+    const luo_exchange_net net = {r->job.alpha_s, r->job.bytes_per_s};
+    const luo_exchange_table table = luo_sync_table(r, r->toy.dense);
+    const size_t mark = luo_arena_mark(r->arena);
+    luo_exchange_bytes round;
+    uint64_t *keys = LUO_NEW_N(r->arena, uint64_t, luo_toy_most(&r->toy));
+    if (!keys) return luo_err_nomem(err);
+    LUO_TRY(luo_exchange_open(r->arena, r->servers, r->workers, &round, err));
+    for (int32_t w = 0; w < r->workers; w++)
+        LUO_TRY(luo_sync_count(r, &table, w, 0, keys, &round, err));
+    *out = luo_exchange_table_by_ring(&round, &table, &net);
+    luo_arena_reset(r->arena, mark);
+    return LUO_OK;
+}
+
+static luo_status share_out(luo_sync_rank *r, luo_err *err)
+{
+    bool all = r->job.exchange == LUO_EXCHANGE_ALLREDUCE;
+    r->served = r->toy.rows;
+    if (!luo_sync_clocked(r) || r->job.exchange == LUO_EXCHANGE_PS) return LUO_OK;
+    if (!all && r->job.hybrid == LUO_EXCHANGE_BY_COST) LUO_TRY(by_ring(r, &all, err));
+    r->served = all ? 0 : r->toy.dense;
+    return LUO_OK;
 }
 
 /* ---- what came of it ---- */
@@ -300,6 +369,7 @@ static luo_status prepare(luo_sync_rank *r, luo_err *err)
     }
     LUO_TRY(st);
     LUO_TRY(check_messages(r, err));
+    LUO_TRY(share_out(r, err));
     if (r->rank < r->workers) r->compute_s = seconds_of(r->job.compute, r->rank);
     return open_logs(r, err);
 }

@@ -47,7 +47,10 @@ typedef struct luo_sync_rank {
     double compute_s; /* of this worker */
     double zero_s;    /* when all ranks were there, the same number in all */
     int log, facts;   /* descriptors */
+    int64_t served; /* rows on servers, the first; workers have those behind and all-reduce them */
     int64_t bytes[LUO_SYNC_BYTES];
+    /* .. of them what docs/sync.md counts: keys and numbers, without heads, counts and versions. */
+    int64_t payload[LUO_SYNC_BYTES];
 } luo_sync_rank;
 
 /* ---- sync_rank.c ---- */
@@ -61,8 +64,12 @@ double luo_sync_now(const luo_sync_rank *rank); /* seconds since all ranks were 
 /* Rows and facts of this rank, each written whole. Errors: LUO_EIO. */
 luo_status luo_sync_row(luo_sync_rank *rank, luo_err *err, const char *fmt, ...) LUO_PRINTF(3, 4);
 luo_status luo_sync_fact(luo_sync_rank *rank, const char *name, double value, luo_err *err);
-/* The bytes of a worker as facts. Errors: LUO_EIO. */
+/* The bytes of a worker as facts, with clocks its payload too. Errors: LUO_EIO. */
 luo_status luo_sync_bytes(luo_sync_rank *rank, luo_err *err);
+/* What luo_sync_verify_bytes counts, as facts. Errors: LUO_EIO. */
+luo_status luo_sync_expected(luo_sync_rank *rank, const double *bytes, luo_err *err);
+/* bsp, ssp, asp: workers with a clock, not groups and not caches. */
+bool luo_sync_clocked(const luo_sync_rank *rank);
 /* Messages of bytes; what: "server 0 to take a push". They end, or the watch ends the process. */
 void luo_sync_send(luo_sync_rank *rank, int32_t to, int tag, const void *data, size_t bytes);
 void luo_sync_receive(luo_sync_rank *rank, int32_t from, int tag, void *data, size_t bytes);
@@ -79,6 +86,11 @@ void luo_sync_begin(luo_sync_rank *rank);
 void luo_sync_die(const luo_sync_rank *rank);
 /* Worker 0 at the end: facts of the loss before and after, and weights.csv. Errors: LUO_EIO. */
 luo_status luo_sync_outcome(luo_sync_rank *rank, const double *rows, luo_err *err);
+
+/* Rows of an iteration that are on servers: the first of keys[0..n), which ascend. */
+int32_t luo_sync_served(const luo_sync_rank *rank, const uint64_t *keys, int32_t n);
+/* Those that are all-reduced: how many numbers. */
+int64_t luo_sync_ringed(const luo_sync_rank *rank);
 
 /* ---- the roles ---- */
 
@@ -147,12 +159,22 @@ luo_status luo_sync_ring(luo_sync_rank *rank, const int32_t *members, int32_t n,
 
 /* Largest difference relative to the largest weight. */
 double luo_sync_verify_differ(const double *a, const double *b, int64_t n);
-/* bsp: mini-batch gradient descent with the sum of all workers' gradients. */
+/* bsp: mini-batch gradient descent with the sum of all workers' gradients, whatever carries it. */
 luo_status luo_sync_verify_serial(luo_sync_rank *rank, double *rows, luo_err *err);
-/* ssp, asp: every gradient at what the worker had pulled, as the servers' logs tell.
+/* ssp, asp: every gradient at what the worker had pulled, as the servers' logs tell, and at what
+ * is all-reduced, which is of one iteration at all workers.
  * logs[s]: n[s] entries of LUO_SYNC_DID_WORDS numbers: what, worker, iteration. */
 luo_status luo_sync_verify_logs(luo_sync_rank *rank, int64_t *const *logs, const int64_t *n,
                                 double *rows, luo_err *err);
+/* What all workers send and get of a kind, counted by core/sync/exchange.h, as the simulator does,
+ * over the keys of all iterations. Shapes: out: LUO_SYNC_BYTES. Errors: LUO_ENOMEM. */
+luo_status luo_sync_verify_bytes(luo_sync_rank *rank, double *out, luo_err *err);
+/* The rows 0 .. vocab - 1 as a table of core/sync/exchange.h: a number is as long as two floats. */
+luo_exchange_table luo_sync_table(const luo_sync_rank *rank, int64_t vocab);
+/* Counts what an iteration moves of that table. Scratch: keys, luo_toy_most. Errors: LUO_EINPUT. */
+luo_status luo_sync_count(const luo_sync_rank *rank, const luo_exchange_table *table,
+                          int32_t worker, int64_t k, uint64_t *keys, luo_exchange_bytes *bytes,
+                          luo_err *err);
 /* Groups: log of `words` numbers, for each group members, then as many workers and as many
  * iterations. rows: of all workers, one after the other, before the final average. */
 luo_status luo_sync_verify_groups(luo_sync_rank *rank, const int64_t *log, int64_t words,

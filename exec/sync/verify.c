@@ -55,7 +55,9 @@ typedef struct replay {
     luo_sync_rank *rank;
     luo_sync_client client; /* for where keys lie */
     double *rows;
-    pulled (*by)[2]; /* by worker; k modulo 2 */
+    pulled (*by)[2];     /* by worker; k modulo 2 */
+    int64_t ringed;      /* how often all have all-reduced */
+    int32_t contributed; /* workers whose part of the next all-reduce is known */
 } replay;
 
 static luo_status open_pulled(luo_sync_rank *r, pulled *out, luo_err *err)
@@ -83,26 +85,55 @@ static bool complete(const replay *p, int64_t worker, int64_t k)
     return own->k == k && own->answered == p->rank->servers;
 }
 
+/* What is all-reduced changes when all workers have their gradients. */
+static void contribute(replay *p, int64_t k)
+{
+    const luo_sync_rank *r = p->rank;
+    const size_t width = (size_t)r->toy.width;
+    if (luo_sync_ringed(r) == 0 || ++p->contributed < r->workers) return;
+    for (int32_t w = 0; w < r->workers; w++) {
+        const pulled *own = &p->by[w][k & 1];
+        for (int32_t i = luo_sync_served(r, own->keys, own->n); i < own->n; i++)
+            for (size_t c = 0; c < width; c++)
+                p->rows[own->keys[i] * width + c] += own->grads[(size_t)i * width + c];
+    }
+    p->contributed = 0;
+    p->ringed++;
+}
+
+/* All answers are there: the gradient, at them and at what is all-reduced. */
+static void compute(replay *p, int64_t worker, int64_t k)
+{
+    const luo_sync_rank *r = p->rank;
+    const size_t width = (size_t)r->toy.width;
+    pulled *own = &p->by[worker][k & 1];
+    for (int32_t i = luo_sync_served(r, own->keys, own->n); i < own->n; i++)
+        memcpy(own->values + (size_t)i * width, p->rows + own->keys[i] * width,
+               width * sizeof(double));
+    luo_toy_step(&r->toy, worker, k, r->job.rate / r->workers, own->n, own->keys, own->values,
+                 own->grads);
+    contribute(p, k);
+}
+
 /* A server has answered: the worker has its rows as they are now; with the last one, the gradient.
  * False: the worker is not there yet. */
 static bool answered(replay *p, int32_t server, int64_t worker, int64_t k)
 {
     const size_t width = (size_t)p->rank->toy.width;
-    const luo_sync_job *job = &p->rank->job;
     pulled *own = &p->by[worker][k & 1];
     if (k > 0 && !complete(p, worker, k - 1)) return false;
+    if (luo_sync_ringed(p->rank) > 0 && p->ringed < k) return false;
     if (own->k < k) {
         own->k = k;
         own->answered = 0;
         own->n = luo_toy_keys(&p->rank->toy, worker, k, own->keys);
     }
-    for (int32_t i = 0; i < own->n; i++)
+    const int32_t n = luo_sync_served(p->rank, own->keys, own->n);
+    for (int32_t i = 0; i < n; i++)
         if (luo_sync_client_server(&p->client, own->keys[i]) == server)
             memcpy(own->values + (size_t)i * width, p->rows + own->keys[i] * width,
                    width * sizeof(double));
-    if (++own->answered == p->rank->servers)
-        luo_toy_step(&p->rank->toy, worker, k, job->rate / p->rank->workers, own->n, own->keys,
-                     own->values, own->grads);
+    if (++own->answered == p->rank->servers) compute(p, worker, k);
     return true;
 }
 
@@ -112,7 +143,8 @@ static bool added(replay *p, int32_t server, int64_t worker, int64_t k)
     const size_t width = (size_t)p->rank->toy.width;
     const pulled *own = &p->by[worker][k & 1];
     if (!complete(p, worker, k)) return false;
-    for (int32_t i = 0; i < own->n; i++)
+    const int32_t n = luo_sync_served(p->rank, own->keys, own->n);
+    for (int32_t i = 0; i < n; i++)
         for (size_t c = 0; c < width && luo_sync_client_server(&p->client, own->keys[i]) == server;
              c++)
             p->rows[own->keys[i] * width + c] += own->grads[(size_t)i * width + c];
@@ -144,6 +176,46 @@ luo_status luo_sync_verify_logs(luo_sync_rank *rank, int64_t *const *logs, const
     }
     if (!left) return LUO_OK;
     return luo_err_set(err, LUO_EBUG, "the logs of the servers contradict each other.");
+}
+
+/* ---- bytes ---- */
+
+luo_exchange_table luo_sync_table(const luo_sync_rank *rank, int64_t vocab)
+{
+    return (luo_exchange_table){.width = 2 * rank->toy.width,
+                                .vocab = vocab,
+                                .servers = rank->servers,
+                                .shard = (luo_exchange_shard)rank->job.shard};
+}
+
+luo_status luo_sync_count(const luo_sync_rank *rank, const luo_exchange_table *table,
+                          int32_t worker, int64_t k, uint64_t *keys, luo_exchange_bytes *bytes,
+                          luo_err *err)
+{
+    int32_t n = luo_toy_keys(&rank->toy, worker, k, keys);
+    while (n > 0 && (int64_t)keys[n - 1] >= table->vocab) n--;
+    return luo_exchange_add_keys(bytes, table, worker, (int64_t *)keys, n, 1, err);
+}
+
+luo_status luo_sync_verify_bytes(luo_sync_rank *rank, double *out, luo_err *err)
+{
+    const luo_exchange_table table = luo_sync_table(rank, rank->served);
+    const int64_t n = rank->job.iterations;
+    luo_exchange_bytes bytes = {0};
+    uint64_t *keys = LUO_NEW_N(rank->arena, uint64_t, luo_toy_most(&rank->toy));
+    if (!keys) return luo_err_nomem(err);
+    if (rank->servers > 0)
+        LUO_TRY(luo_exchange_open(rank->arena, rank->servers, rank->workers, &bytes, err));
+    for (int64_t k = 0; k < n && rank->servers > 0; k++)
+        for (int32_t w = 0; w < rank->workers; w++)
+            LUO_TRY(luo_sync_count(rank, &table, w, k, keys, &bytes, err));
+    out[LUO_SYNC_PUSHED] = bytes.push;
+    out[LUO_SYNC_PULLED] = bytes.pull;
+    out[LUO_SYNC_ASKED] = bytes.request;
+    out[LUO_SYNC_PASSED] = luo_exchange_ring_bytes(
+        rank->workers, (double)(luo_sync_ringed(rank) * (int64_t)sizeof(double)),
+        n * rank->workers);
+    return LUO_OK;
 }
 
 /* ---- groups ---- */

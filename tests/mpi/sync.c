@@ -13,6 +13,8 @@
 #include "exec/sync/sync_rank.h"
 #include "tests/prop/prop.h"
 
+enum { PS = LUO_EXCHANGE_PS, RING = LUO_EXCHANGE_ALLREDUCE, HYBRID = LUO_EXCHANGE_HYBRID };
+
 typedef struct lab {
     int rank, nranks, checks, failed;
     char dir[64]; /* of the logs */
@@ -47,10 +49,10 @@ static void run(lab *l, const char *name, luo_sync_job job)
     luo_watch_all(&all, 1);
 }
 
-/* The fact of that name that some rank wrote, the largest of them; NAN: none. */
-static double fact(const lab *l, int32_t ranks, const char *name)
+/* The fact of that name that ranks wrote, the largest of them and their sum; NAN: none. */
+static double fact_of(const lab *l, int32_t ranks, const char *name, bool sums)
 {
-    double most = NAN;
+    double most = NAN, sum = NAN;
     for (int32_t r = 0; r < ranks; r++) {
         char path[128], line[256];
         snprintf(path, sizeof path, "%s/facts-%d.csv", l->dir, (int)r);
@@ -59,11 +61,24 @@ static double fact(const lab *l, int32_t ranks, const char *name)
             char *comma = strchr(line, ',');
             if (!comma) continue;
             *comma = 0;
-            if (strcmp(line, name) == 0) most = fmax(most, strtod(comma + 1, NULL));
+            if (strcmp(line, name) != 0) continue;
+            const double value = strtod(comma + 1, NULL);
+            most = fmax(most, value);
+            sum = isnan(sum) ? value : sum + value;
         }
         if (f) fclose(f);
     }
-    return most;
+    return sums ? sum : most;
+}
+
+static double fact(const lab *l, int32_t ranks, const char *name)
+{
+    return fact_of(l, ranks, name, false);
+}
+
+static double total(const lab *l, int32_t ranks, const char *name)
+{
+    return fact_of(l, ranks, name, true);
 }
 
 static char *weights(const lab *l)
@@ -159,6 +174,22 @@ static void verified(lab *l, const char *name, const luo_sync_job *job)
     check(l, last < first, name, why);
 }
 
+/* What messages carried is what core/sync/exchange.h counts of the same keys. */
+static void counted(lab *l, const char *name, const luo_sync_job *job)
+{
+    static const char *const kinds[] = {"push", "pull", "meta", "ring"};
+    const int32_t n = luo_sync_job_ranks(job);
+    for (int i = 0; i < 4; i++) {
+        char what[32], wanted[32], why[128];
+        const bool moves = i == 3 ? job->exchange != PS : job->exchange != RING;
+        snprintf(what, sizeof what, "payload_%s", kinds[i]);
+        snprintf(wanted, sizeof wanted, "expected_%s", kinds[i]);
+        const double has = total(l, n, what), wants = total(l, n, wanted);
+        snprintf(why, sizeof why, "%s of %.0f bytes, not %.0f", what, has, wants);
+        check(l, moves ? has > 0 && has == wants : isnan(has) && isnan(wants), name, why);
+    }
+}
+
 /* BSP over servers = serial mini-batch descent with the sum of gradients; the gap of clocks. */
 static void clocks(lab *l)
 {
@@ -168,18 +199,28 @@ static void clocks(lab *l)
         luo_sync_toy toy;
         int64_t staleness, shard;
         double gap; /* at most */
-    } rows[] = {{"bsp softreg", LUO_LOOP_BSP, LUO_TOY_SOFTREG, 0, LUO_EXCHANGE_MOD, 1},
-                {"bsp wide", LUO_LOOP_BSP, LUO_TOY_WIDE, 0, LUO_EXCHANGE_RANGE, 1},
-                {"ssp 2 mlp", LUO_LOOP_SSP, LUO_TOY_MLP, 2, LUO_EXCHANGE_MOD, 3},
-                {"ssp 1 wide", LUO_LOOP_SSP, LUO_TOY_WIDE, 1, LUO_EXCHANGE_MOD, 2},
-                {"asp softreg", LUO_LOOP_ASP, LUO_TOY_SOFTREG, 0, LUO_EXCHANGE_MOD, 1e9},
-                {"asp wide", LUO_LOOP_ASP, LUO_TOY_WIDE, 0, LUO_EXCHANGE_MOD, 1e9}};
+        int64_t how;
+    } rows[] = {{"bsp softreg", LUO_LOOP_BSP, LUO_TOY_SOFTREG, 0, LUO_EXCHANGE_MOD, 1, PS},
+                {"bsp wide", LUO_LOOP_BSP, LUO_TOY_WIDE, 0, LUO_EXCHANGE_RANGE, 1, PS},
+                {"ssp 2 mlp", LUO_LOOP_SSP, LUO_TOY_MLP, 2, LUO_EXCHANGE_MOD, 3, PS},
+                {"ssp 1 wide", LUO_LOOP_SSP, LUO_TOY_WIDE, 1, LUO_EXCHANGE_MOD, 2, PS},
+                {"asp softreg", LUO_LOOP_ASP, LUO_TOY_SOFTREG, 0, LUO_EXCHANGE_MOD, 1e9, PS},
+                {"asp wide_deep", LUO_LOOP_ASP, LUO_TOY_WIDE_DEEP, 0, LUO_EXCHANGE_MOD, 1e9, PS},
+                {"bsp hybrid", LUO_LOOP_BSP, LUO_TOY_WIDE_DEEP, 0, LUO_EXCHANGE_RANGE, 1, HYBRID},
+                {"ssp 2 hybrid", LUO_LOOP_SSP, LUO_TOY_WIDE_DEEP, 2, LUO_EXCHANGE_MOD, 1, HYBRID},
+                {"asp hybrid", LUO_LOOP_ASP, LUO_TOY_WIDE_DEEP, 0, LUO_EXCHANGE_MOD, 1, HYBRID},
+                {"bsp ring mlp", LUO_LOOP_BSP, LUO_TOY_MLP, 0, LUO_EXCHANGE_MOD, 0, RING},
+                {"bsp ring wide", LUO_LOOP_BSP, LUO_TOY_WIDE, 0, LUO_EXCHANGE_MOD, 0, RING}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         luo_sync_job j = job_of(rows[i].mode, rows[i].toy);
         j.staleness = rows[i].staleness;
         j.shard = rows[i].shard;
+        j.exchange = rows[i].how;
+        if (rows[i].how == RING) j.servers = 0;
         verified(l, rows[i].name, &j);
-        if (l->rank == 0)
+        if (l->rank > 0) continue;
+        counted(l, rows[i].name, &j);
+        if (rows[i].how != RING)
             check(l, fact(l, luo_sync_job_ranks(&j), "gap") <= rows[i].gap, rows[i].name,
                   "clocks are too far apart");
     }
@@ -263,6 +304,7 @@ static void last_push(lab *l, luo_loop_mode mode, const char *name)
                        .job = job_of(mode, LUO_TOY_SOFTREG),
                        .arena = luo_arena_new(1 << 12),
                        .toy = {.rows = 3, .width = 1},
+                       .served = 3,
                        .facts = open("/dev/null", O_WRONLY)};
     MPI_Comm_split(MPI_COMM_WORLD, l->rank < 3 ? 0 : MPI_UNDEFINED, l->rank, &r.world);
     MPI_Comm_split(MPI_COMM_WORLD, l->rank < 2 ? 0 : MPI_UNDEFINED, l->rank, &r.workers_comm);
