@@ -197,6 +197,28 @@ static void say_parts(luo_arena *a, explanation *x, const luo_judgement *step)
                             100 * luo_plan_share_exposed(step) / step->seconds));
 }
 
+/* How samples are dealt, and how much slower the same way is with what else was tried. */
+static void say_samples(luo_arena *a, explanation *x, const luo_tables_answer *answer)
+{
+    static const char *const whys[LUO_TABLES_DEALS] = {
+        [LUO_TABLES_LEVEL] = ", so that the longest computation is shortest"};
+    const luo_tables_answer_way *best = &answer->at[answer->best];
+    luo_str text = {0};
+    luo_str_addf(&text, "samples of a device: %lld", (long long)answer->least);
+    if (answer->least != answer->most) luo_str_addf(&text, " to %lld", (long long)answer->most);
+    for (int i = 0, told = 0; i < LUO_TABLES_DEALS; i++) {
+        if (i == (int)best->deal || isinf(best->dealt_s[i])) continue;
+        if (!told++)
+            luo_str_addf(&text, ", %s%s", luo_tables_deal_name(best->deal),
+                         whys[best->deal] ? whys[best->deal] : "");
+        luo_str_addf(&text, "%s %s %.3fx slower", told > 1 ? "," : ":",
+                     luo_tables_deal_name((luo_tables_deal)i),
+                     best->dealt_s[i] / best->step.seconds);
+    }
+    say(x, text.failed ? NULL : luo_arena_strdup(a, luo_str_get(&text)));
+    luo_str_free(&text);
+}
+
 static void explain(luo_arena *a, explanation *x, const call *c)
 {
     const luo_tables_answer *answer = &c->answer;
@@ -213,11 +235,7 @@ static void explain(luo_arena *a, explanation *x, const call *c)
                             (long long)answer->touched, (long long)answer->looked_up,
                             100 * (double)answer->touched / rows, best->pull_bytes / mb,
                             best->push_bytes / mb));
-    if (answer->least == answer->most)
-        say(x, luo_arena_printf(a, "samples of a device: %lld", (long long)answer->least));
-    else
-        say(x, luo_arena_printf(a, "samples of a device: %lld to %lld%s", (long long)answer->least,
-                                (long long)answer->most, best->by_speed ? ", by speed" : ""));
+    say_samples(a, x, answer);
     say_parts(a, x, &best->step);
     say(x, luo_arena_printf(a, "memory of the fullest device: %.1f %%",
                             100 * best->step.memory_ratio));
@@ -261,6 +279,7 @@ static void print_json(luo_cli *cli, const call *c)
         luo_jsonw_int(json, "servers", w->servers);
         luo_jsonw_int(json, "pull_bytes", (int64_t)w->pull_bytes);
         luo_jsonw_int(json, "push_bytes", (int64_t)w->push_bytes);
+        luo_jsonw_text(json, "samples", fits ? luo_tables_deal_name(w->deal) : NULL);
         luo_jsonw_int(json, "tried", w->tried);
         luo_jsonw_text(json, "reason", fits ? NULL : w->why);
         luo_jsonw_close(json);

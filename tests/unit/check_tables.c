@@ -116,7 +116,7 @@ START_TEST(rows_of_workers_and_servers)
         scene *s = open_scene("scenarios/clusters/tiny8.yaml", &wide, 64 + (int64_t)seed, seed);
         tables_layout l;
         ck_assert_int_eq(tables_layout_open(arena, &s->in, &l, NULL), LUO_OK);
-        ck_assert_int_eq(tables_layout_deal(arena, &l, false, NULL), LUO_OK);
+        ck_assert_int_eq(tables_layout_deal(arena, &l, LUO_TABLES_EQUAL, NULL), LUO_OK);
         ck_assert_int_eq(tables_layout_serve(arena, &l, 1 + (int32_t)(seed % 8), NULL), LUO_OK);
         for (int32_t w = 0; w < l.n; w++) {
             int64_t all = 0;
@@ -175,7 +175,8 @@ START_TEST(every_way_is_good_programs)
     s->candidate[3] = _i != 1;
     ck_assert_int_eq(tables_layout_open(arena, &s->in, &l, NULL), LUO_OK);
     ck_assert_int_eq(l.n, _i == 1 ? 28 : 29);
-    ck_assert_int_eq(tables_layout_deal(arena, &l, _i > 1, NULL), LUO_OK);
+    ck_assert_int_eq(
+        tables_layout_deal(arena, &l, _i > 1 ? LUO_TABLES_SPEED : LUO_TABLES_EQUAL, NULL), LUO_OK);
     ck_assert_int_eq(tables_layout_serve(arena, &l, _i > 1 ? l.n : 4, NULL), LUO_OK);
     /* one of every node first: the V100s are devices 0 to 7, then 7 P100s a node */
     ck_assert_int_eq(l.order[0], 0);
@@ -231,7 +232,7 @@ START_TEST(memory_of_tables)
     const int64_t dense = 4 * (23 * 8 + 8 + 8 + 1), table = 5000 * 8 * 4;
     tables_layout l;
     tables_layout_open(arena, &s->in, &l, NULL);
-    tables_layout_deal(arena, &l, false, NULL);
+    tables_layout_deal(arena, &l, LUO_TABLES_EQUAL, NULL);
     tables_layout_serve(arena, &l, 2, NULL);
     const luo_programs *whole = step(&l, LUO_TABLES_WAY_allreduce, &plain);
     ck_assert_int_eq(memory_of(whole, 0).weights, table + dense);
@@ -292,7 +293,7 @@ START_TEST(exchange_is_as_the_formula)
     tables_traffic plain = tables_traffic_plain();
     tables_layout l;
     tables_layout_open(arena, &s->in, &l, NULL);
-    tables_layout_deal(arena, &l, false, NULL);
+    tables_layout_deal(arena, &l, LUO_TABLES_EQUAL, NULL);
     tables_layout_serve(arena, &l, 1 << _i, NULL);
     const double with = simulate(s, step(&l, LUO_TABLES_WAY_hybrid, &plain));
     plain.asked = plain.pulled = plain.pushed = 0; /* the same work but for the rows of servers */
@@ -317,7 +318,7 @@ START_TEST(as_many_as_may_be)
                                "at most so many.");
     for (int32_t d = 1024; d < s->cluster->ndevices; d++) s->candidate[d] = false;
     ck_assert_int_eq(tables_layout_open(arena, &s->in, &l, &err), LUO_OK);
-    ck_assert_int_eq(tables_layout_deal(arena, &l, false, &err), LUO_OK);
+    ck_assert_int_eq(tables_layout_deal(arena, &l, LUO_TABLES_EQUAL, &err), LUO_OK);
     ck_assert_int_eq(l.n, 1024);
     ck_assert_int_eq(l.samples[1023], 2);
     ck_assert_int_eq(l.order[1], 8); /* the first device of the second node */
@@ -341,7 +342,7 @@ START_TEST(caches_leave_less_to_send)
     double pulled = 1.0 + 1e-12, pushed = 1.0 + 1e-12;
     s->in.batch = 400;
     tables_layout_open(arena, &s->in, &l, NULL);
-    tables_layout_deal(arena, &l, false, NULL);
+    tables_layout_deal(arena, &l, LUO_TABLES_EQUAL, NULL);
     for (int64_t bound = 0; bound <= 40; bound = 2 * bound + 5) {
         tables_traffic t;
         s->in.cache = (luo_het_opts){.rows = 5000, .pull_bound = bound, .push_bound = bound};
@@ -381,7 +382,7 @@ START_TEST(auto_takes_the_fastest)
     ck_assert_int_eq(a->at[LUO_TABLES_WAY_sharded].servers, 0);
     /* 34 million rows for all, of which a step touches some thousands */
     ck_assert(a->at[LUO_TABLES_WAY_allreduce].step.seconds > 100 * a->at[a->best].step.seconds);
-    ck_assert_int_eq(a->least + a->most, 70 + 71);
+    ck_assert(a->least > 0 && a->least <= 70 && a->most >= 71);
     close_scene();
 }
 END_TEST
@@ -397,9 +398,112 @@ START_TEST(samples_by_speed)
     s->rate[5] = 3;
     ask(s);
     const luo_tables_answer *a = &s->out;
-    ck_assert(a->at[a->best].by_speed);
+    ck_assert(a->at[a->best].deal != LUO_TABLES_EQUAL);
     ck_assert(a->most > 2 * a->least && a->least > 0);
     close_scene();
+}
+END_TEST
+
+/* Three devices that differ. */
+static scene *open_three(const luo_model *model, int64_t batch, uint64_t seed)
+{
+    static const char *const cluster[] = {"scenarios/clusters/tiny8.yaml",
+                                          "scenarios/clusters/v100x8-p100x21.yaml"};
+    static const int32_t dev[2][3] = {{0, 3, 6}, {0, 8, 15}};
+    const int which = (int)(seed % 2);
+    luo_rng rng = luo_rng_seed(seed);
+    scene *s = open_scene(cluster[which], model, batch, seed);
+    for (int32_t d = 0; d < s->cluster->ndevices; d++) s->candidate[d] = false;
+    for (int i = 0; i < 3; i++) {
+        s->candidate[dev[which][i]] = true;
+        s->rate[dev[which][i]] = i > 0 ? 1 + (double)luo_rng_pick(&rng, 30) / 10 : 1;
+    }
+    return s;
+}
+
+/* A dense part that counts: what one sample more costs is seen. */
+static const luo_model *heavy_model(int64_t columns)
+{
+    static luo_model heavy;
+    static int64_t mlp[2];
+    mlp[0] = mlp[1] = columns;
+    heavy = wide;
+    heavy.mlp = (luo_mlp){2, mlp};
+    return &heavy;
+}
+
+/* Level shares are the best of all splits, and more samples never compute shorter. */
+START_TEST(level_beside_all_splits)
+{
+    double gain = 0;
+    LUO_PROP_FOR(seed, 6)
+    {
+        enum { MOST = 400 };
+        luo_rng rng = luo_rng_seed(seed + 7);
+        const int64_t units = 3 + luo_rng_pick(&rng, MOST - 3);
+        double seconds[3][MOST + 1], best = INFINITY, level = 0, equal = 0;
+        scene *s = open_three(heavy_model(4096), units, seed);
+        luo_err err = {0};
+        tables_layout l;
+        tables_layout_open(arena, &s->in, &l, &err);
+        ck_assert_int_eq(tables_layout_deal(arena, &l, LUO_TABLES_LEVEL, &err), LUO_OK);
+        for (int32_t w = 0; w < 3; w++) {
+            ck_assert_int_eq(tables_work_seconds(arena, &l, w, units, seconds[w] + 1, &err),
+                             LUO_OK);
+            for (int64_t n = 2; n <= units; n++) ck_assert(seconds[w][n] >= seconds[w][n - 1]);
+        }
+        for (int64_t a = 1; a + 2 <= units; a++)
+            for (int64_t b = 1; a + b + 1 <= units; b++)
+                best =
+                    fmin(best, fmax(seconds[0][a], fmax(seconds[1][b], seconds[2][units - a - b])));
+        for (int32_t w = 0; w < 3; w++) {
+            level = fmax(level, seconds[w][l.samples[w]]);
+            equal = fmax(equal, seconds[w][(units + 2) / 3]);
+        }
+        gain = fmax(gain, equal / level);
+        ck_assert_int_eq(l.samples[0] + l.samples[1] + l.samples[2], units);
+        ck_assert_msg(level <= best * (1 + 1e-9) && level >= best * (1 - 1e-9),
+                      "seed %llu: level %.9g s, best %.9g s", (unsigned long long)seed, level,
+                      best);
+        close_scene();
+    }
+    ck_assert(gain > 1.2); /* it was no matter of one sample more or less */
+}
+END_TEST
+
+/* The planner's step beside the simulated steps of the same way with every split into units. */
+START_TEST(planned_beside_all_splits)
+{
+    enum { UNITS = 10, UNIT = 700 };
+    double worst = 0, gain = 0;
+    LUO_PROP_FOR(seed, 4)
+    {
+        const tables_traffic plain = tables_traffic_plain();
+        scene *s = open_three(heavy_model(2048), UNITS * UNIT, seed);
+        tables_layout l;
+        double best = INFINITY;
+        s->in.servers = 3;
+        ask(s);
+        const luo_tables_answer_way *way = &s->out.at[LUO_TABLES_WAY_hybrid];
+        for (int d = 0; d < LUO_TABLES_DEALS; d++) ck_assert(way->step.seconds <= way->dealt_s[d]);
+        ck_assert(way->step.seconds == way->dealt_s[way->deal]);
+        tables_layout_open(arena, &s->in, &l, NULL);
+        for (int64_t a = 1; a + 2 <= UNITS; a++)
+            for (int64_t b = 1; a + b + 1 <= UNITS; b++) {
+                const int64_t units[3] = {a, b, UNITS - a - b};
+                for (int w = 0; w < 3; w++) l.samples[w] = units[w] * UNIT;
+                ck_assert_int_eq(tables_layout_count(arena, &l, NULL), LUO_OK);
+                ck_assert_int_eq(tables_layout_serve(arena, &l, 3, NULL), LUO_OK);
+                best = fmin(best, simulate(s, step(&l, LUO_TABLES_WAY_hybrid, &plain)));
+            }
+        worst = fmax(worst, way->step.seconds / best);
+        gain = fmax(gain, way->dealt_s[LUO_TABLES_EQUAL] / way->step.seconds);
+        close_scene();
+    }
+    printf(
+        "planned steps are at most %.4f of the best split's, up to %.2fx faster than equal ones\n",
+        worst, gain);
+    ck_assert(worst <= 1.02 && gain > 1.2);
 }
 END_TEST
 
@@ -433,4 +537,4 @@ LUO_SUITE("run.tables", LUO_T(as_many_as_may_be), LUO_T(parameters),
           LUO_T(rows_of_workers_and_servers), LUO_T_N(every_way_is_good_programs, 4),
           LUO_T(memory_of_tables), LUO_T_N(exchange_is_as_the_formula, 6),
           LUO_T(caches_leave_less_to_send), LUO_T(auto_takes_the_fastest), LUO_T(samples_by_speed),
-          LUO_T(what_cannot_be))
+          LUO_T(level_beside_all_splits), LUO_T(planned_beside_all_splits), LUO_T(what_cannot_be))

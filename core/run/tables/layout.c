@@ -1,8 +1,6 @@
-/* layout.c: servers, the samples of each device, and which rows these touch. */
+/* layout.c: devices, servers, and which rows the samples of each device touch. */
 #include <math.h>
 
-#include "core/cost/cost.h"
-#include "core/plan/auto/deal.h"
 #include "core/run/tables/step.h"
 
 static luo_status list_devices(tables_layout *l, luo_err *err)
@@ -65,48 +63,6 @@ luo_status tables_layout_open(luo_arena *arena, const luo_tables_in *in, tables_
     return LUO_OK;
 }
 
-/* ---- samples ---- */
-
-/* Seconds of the dense part of so many samples, forward alone, which is in proportion. */
-static luo_status dense_seconds(const tables_layout *l, int32_t w, int64_t samples, double *out,
-                                luo_err *err)
-{
-    const luo_judge *j = l->in->judge;
-    const luo_cost_ctx ctx = {.cluster = j->cluster, .stack = j->stack, .dtype = l->model->dtype};
-    luo_dense_layer layer[LUO_DENSE_LAYERS];
-    int32_t bottom;
-    const int32_t n = luo_model_dense_layers(l->model, layer, &bottom);
-    const double slowdown = fmax(1, l->in->rate[l->dev[w]]);
-    *out = 0;
-    for (int32_t i = 0; i < n; i++) {
-        const luo_cost_key key = {
-            LUO_COST_GEMM,
-            {samples, layer[i].out, layer[i].in, 1, luo_dtype_bytes(l->model->dtype), 0}};
-        double seconds;
-        LUO_TRY(luo_cost_instr(&ctx, l->dev[w], &key, l->model->dtype, &seconds, err));
-        *out += seconds * slowdown;
-    }
-    return LUO_OK;
-}
-
-static luo_status deal(luo_arena *arena, tables_layout *l, bool by_speed, luo_err *err)
-{
-    const int64_t batch = l->in->batch;
-    double speed[LUO_TABLES_DEVICES];
-    if (batch < l->n)
-        return luo_err_set(err, LUO_EINPUT,
-                           "a step has %lld samples; each of the %d devices needs "
-                           "one at least.",
-                           (long long)batch, l->n);
-    for (int32_t w = 0; w < l->n; w++) {
-        speed[w] = 1;
-        if (!by_speed) continue;
-        LUO_TRY(dense_seconds(l, w, (batch + l->n - 1) / l->n, &speed[w], err));
-        speed[w] = 1 / speed[w];
-    }
-    return luo_auto_deal_by_speed(arena, batch, speed, l->n, l->samples, err);
-}
-
 /* ---- rows ---- */
 
 /* A row counts once for every worker that touches it. */
@@ -142,11 +98,17 @@ static luo_status count_rows(luo_arena *arena, const tables_layout *l, int32_t s
     return LUO_OK;
 }
 
-luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, bool by_speed, luo_err *err)
+luo_status tables_layout_count(luo_arena *arena, tables_layout *l, luo_err *err)
 {
-    LUO_TRY(deal(arena, l, by_speed, err));
     for (int32_t w = 0; w < l->n; w++) l->touched[w] = 0;
     return count_rows(arena, l, 1, l->touched, err);
+}
+
+luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal,
+                              luo_err *err)
+{
+    LUO_TRY(tables_deal(arena, l, deal, err));
+    return tables_layout_count(arena, l, err);
 }
 
 luo_status tables_layout_serve(luo_arena *arena, tables_layout *l, int32_t servers, luo_err *err)

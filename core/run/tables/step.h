@@ -23,9 +23,19 @@ typedef struct tables_layout {
  * Owner: arena. */
 luo_status tables_layout_open(luo_arena *arena, const luo_tables_in *in, tables_layout *out,
                               luo_err *err);
-/* Deals the samples of the first step, equally or by the speed at which devices do the dense part,
- * and counts rows. Errors: LUO_EINPUT fewer samples than devices; LUO_ENOMEM; costs. */
-luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, bool by_speed, luo_err *err);
+/* Different rows that each device touches of the samples it has. Errors: LUO_ENOMEM. */
+luo_status tables_layout_count(luo_arena *arena, tables_layout *l, luo_err *err);
+/* Deals the samples of the first step, and counts rows. Errors: those of tables_deal. */
+luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal,
+                              luo_err *err);
+/* Samples of each device, one at least. Errors: LUO_EINPUT fewer samples than devices; LUO_ENOMEM;
+ * costs. Cost: of `level` some 1,000 looks at seconds for each kind of device and slowdown, most of
+ * which are known already. */
+luo_status tables_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal, luo_err *err);
+/* Seconds that forward and backward of 1, 2, .. samples compute on that device, one kernel after
+ * the other: what `level` levels. Shapes: out: most. Errors: LUO_ENOMEM; costs. */
+luo_status tables_work_seconds(luo_arena *arena, const tables_layout *l, int32_t worker,
+                               int64_t most, double *out, luo_err *err);
 /* Makes the first `servers` of the order servers, and counts their rows. Errors: LUO_ENOMEM. */
 luo_status tables_layout_serve(luo_arena *arena, tables_layout *l, int32_t servers, luo_err *err);
 

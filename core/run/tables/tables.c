@@ -21,6 +21,12 @@ const luo_tables_way_desc *luo_tables_way_of(luo_tables_way way)
     return &descs[way];
 }
 
+const char *luo_tables_deal_name(luo_tables_deal deal)
+{
+    static const char *const names[] = {LUO_TABLES_DEAL_LIST(LUO_WORD_TEXT)};
+    return names[deal];
+}
+
 static bool has_servers(luo_tables_way way)
 {
     return luo_tables_way_of(way)->tables <= LUO_TABLES_CACHES;
@@ -31,7 +37,7 @@ typedef struct asking {
     const luo_tables_in *in;
     tables_layout layout;
     tables_traffic plain, cached;
-    bool by_speed;
+    luo_tables_deal deal;
     luo_tables_answer *out;
     luo_err *err;
 } asking;
@@ -86,15 +92,18 @@ static double sent(const luo_programs *set, const char *name)
 static void take(asking *a, luo_tables_way way, const luo_programs *set, const luo_judgement *step)
 {
     luo_tables_answer_way *x = &a->out->at[way];
+    x->dealt_s[a->deal] = fmin(x->dealt_s[a->deal], step->seconds);
     if (!(step->seconds < x->step.seconds)) return;
+    const luo_tables_answer_way before = *x;
     const double pulled = sent(set, "rows.keys") + sent(set, "rows.pull");
     *x = (luo_tables_answer_way){.step = *step,
                                  .servers = has_servers(way) ? a->layout.servers : 0,
-                                 .by_speed = a->by_speed,
-                                 .tried = x->tried,
+                                 .deal = a->deal,
+                                 .tried = before.tried,
                                  .pull_bytes = pulled,
                                  .push_bytes = sent(set, "rows.") - pulled,
                                  .program = set->hash};
+    memcpy(x->dealt_s, before.dealt_s, sizeof x->dealt_s);
 }
 
 static luo_status try_way(asking *a, luo_tables_way way, const tables_traffic *traffic)
@@ -170,8 +179,8 @@ static bool is_mixed(const tables_layout *l)
     return false;
 }
 
-/* Shares by speed that are equal ones, or nearly: the host of a device that has little to do
- * decides its speed, and hosts are alike. */
+/* Shares that are equal ones, or nearly: the host of a device that has little to do decides its
+ * speed, and hosts are alike. */
 static bool is_even(const tables_layout *l)
 {
     int64_t least = l->samples[0], most = least;
@@ -182,12 +191,17 @@ static bool is_even(const tables_layout *l)
     return most - least <= 1 || (double)(most - least) < 0.02 * (double)most;
 }
 
-static luo_status try_all(asking *a, bool by_speed)
+/* last: the samples of the deal before; those of this one. */
+static luo_status try_all(asking *a, luo_tables_deal deal, int64_t *last)
 {
     const size_t mark = luo_arena_mark(a->arena);
-    a->by_speed = by_speed;
-    LUO_TRY(tables_layout_deal(a->arena, &a->layout, by_speed, a->err));
-    if (by_speed && is_even(&a->layout)) return LUO_OK;
+    const tables_layout *l = &a->layout;
+    const size_t bytes = (size_t)l->n * sizeof *last;
+    a->deal = deal;
+    LUO_TRY(tables_layout_deal(a->arena, &a->layout, deal, a->err));
+    if (deal != LUO_TABLES_EQUAL && (is_even(l) || memcmp(last, l->samples, bytes) == 0))
+        return LUO_OK;
+    memcpy(last, l->samples, bytes);
     if (a->in->cache.rows > 0 && !a->cached.iterations)
         LUO_TRY(tables_traffic_cached(&a->layout, &a->cached, a->err));
     LUO_TRY(try_servers(a));
@@ -218,7 +232,7 @@ static luo_status tell(asking *a)
 {
     tables_layout *l = &a->layout;
     luo_tables_answer *out = a->out;
-    LUO_TRY(tables_layout_deal(a->arena, l, out->at[out->best].by_speed, a->err));
+    LUO_TRY(tables_layout_deal(a->arena, l, out->at[out->best].deal, a->err));
     out->devices = l->n;
     out->cached_iterations = a->cached.iterations;
     out->least = out->most = l->samples[0];
@@ -234,15 +248,17 @@ static luo_status tell(asking *a)
 
 static luo_status ask(asking *a)
 {
+    int64_t last[LUO_TABLES_DEVICES];
     LUO_TRY(tables_layout_open(a->arena, a->in, &a->layout, a->err));
     for (int32_t k = 0; k < LUO_TABLES_WAYS; k++)
-        a->out->at[k] = (luo_tables_answer_way){.step = {.seconds = INFINITY}};
+        a->out->at[k] = (luo_tables_answer_way){.step = {.seconds = INFINITY},
+                                                .dealt_s = {INFINITY, INFINITY, INFINITY}};
     if (a->in->cache.rows == 0)
         snprintf(a->out->at[LUO_TABLES_WAY_cached].why, LUO_ERR_TEXT,
                  "not tried: no `--cache-rows` is given; its rows may lack updates, so that "
                  "training is another");
-    LUO_TRY(try_all(a, false));
-    if (is_mixed(&a->layout)) LUO_TRY(try_all(a, true));
+    const int deals = is_mixed(&a->layout) ? LUO_TABLES_DEALS : 1;
+    for (int deal = 0; deal < deals; deal++) LUO_TRY(try_all(a, (luo_tables_deal)deal, last));
     LUO_TRY(choose(a));
     return tell(a);
 }

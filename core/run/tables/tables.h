@@ -6,6 +6,7 @@
  * them without moments, wherever they lie; dense parameters have Adam's two. */
 #ifndef LUO_CORE_RUN_TABLES_TABLES_H
 #define LUO_CORE_RUN_TABLES_TABLES_H
+#include "core/base/words.h"
 #include "core/run/policy/judge.h"
 #include "core/sync/embed/clicks.h"
 #include "core/sync/embed/het.h"
@@ -24,6 +25,18 @@ typedef enum luo_tables_way {
 #undef LUO_TABLES_WAY
     LUO_TABLES_WAYS
 } luo_tables_way;
+
+/* How the samples of a step are dealt:
+ *   equal     as many for each device, or one more
+ *   by speed  in proportion to the speed of devices at equal shares, as planner `auto` deals
+ *   level     so that the device that computes longest computes as short as it can */
+#define LUO_TABLES_DEAL_LIST(X)                                                                    \
+    X(LUO_TABLES_EQUAL, "equal")                                                                   \
+    X(LUO_TABLES_SPEED, "by speed")                                                                \
+    X(LUO_TABLES_LEVEL, "level")
+typedef enum luo_tables_deal { LUO_TABLES_DEAL_LIST(LUO_WORD_VALUE) } luo_tables_deal;
+enum { LUO_TABLES_DEALS = LUO_TABLES_LEVEL + 1 };
+const char *luo_tables_deal_name(luo_tables_deal deal);
 
 typedef struct luo_tables_way_desc {
     const char *name;
@@ -52,7 +65,9 @@ typedef struct luo_tables_in {
 typedef struct luo_tables_answer_way {
     luo_judgement step; /* seconds INFINITY: it has none, see why */
     int32_t servers;    /* of way: 0: it has none */
-    bool by_speed;      /* samples by the speed of devices, else equally many */
+    luo_tables_deal deal;
+    double dealt_s[LUO_TABLES_DEALS]; /* the fastest step of each deal; INFINITY: it was not asked,
+                                         as it deals like one before it, or does not fit */
     int32_t tried;
     double pull_bytes, push_bytes; /* of rows and keys, all devices together, of a step */
     uint64_t program;
