@@ -62,7 +62,7 @@ bool storm_write_scenario(const storm_case *c)
 static void make_extent(storm_case *c, luo_str *s)
 {
     if (c->uneven) { /* a step is planned, and simulated for that, again and again */
-        luo_str_addf(s, "extent: {steps: %d}\n", 1 + storm_pick(c, 8));
+        luo_str_addf(s, "extent: {steps: %d}\n", 1 + storm_pick(c, 5));
         return;
     }
     if (storm_one_in(c, 5))

@@ -91,7 +91,7 @@ static void add_length_policy(storm_case *c, int k, int number)
     if (k >= UNIFORM_BEST && storm_one_in(c, 4)) luo_str_add(&s, ", score: max");
     if (k >= UNIFORM_BEST && storm_one_in(c, 4)) luo_str_addf(&s, ", kicks: %d", storm_pick(c, 9));
     if (k >= ONE_PLAN && storm_one_in(c, 4)) luo_str_add(&s, ", dispatch: public");
-    if (k == HYDRAULIS && storm_one_in(c, 2)) luo_str_add(&s, ", rank: objective");
+    if (k == HYDRAULIS && storm_pick(c, 4)) luo_str_add(&s, ", rank: objective");
     storm_add(c, STORM_POLICIES, luo_str_get(&s));
     luo_str_free(&s);
 }
