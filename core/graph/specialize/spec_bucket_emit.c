@@ -1,4 +1,6 @@
 /* spec_bucket_emit.c: the calls of a bucket on one device, and where its pieces lie. */
+#include <string.h>
+
 #include "core/graph/specialize/spec_emit.h"
 
 /* ---- pieces ---- */
@@ -118,6 +120,17 @@ int32_t luo_spec_call_before(const emitter *e, int32_t group, const luo_instr *i
     return -1;
 }
 
+/* Where the pieces of a call lie on a device; their buffers are left to the caller. */
+static luo_status find_pieces(const spec *s, const spec_bucket *b, int32_t call, int32_t dev,
+                              luo_instr_piece *piece)
+{
+    for (int32_t p = 0; p < b->n; p++) {
+        const spec_move *m = spec_move_of(s, b->part[p].op, 0);
+        LUO_TRY(luo_spec_piece(s, m, &m->step[b->part[p].step].call[call], dev, &piece[p]));
+    }
+    return LUO_OK;
+}
+
 /* i: position of the device in the bucket's step. */
 static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
 {
@@ -129,11 +142,8 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
     int32_t *in = LUO_NEW_N(s->scratch, int32_t, x->n);
     int32_t *out = LUO_NEW_N(s->scratch, int32_t, x->n);
     if (!piece || !in || !out) return false;
+    if (find_pieces(s, x, it->call, e->dev, piece) != LUO_OK) return false;
     for (int32_t p = 0; p < x->n; p++) {
-        const int32_t o = x->part[p].op;
-        const spec_move *m = spec_move_of(s, o, 0);
-        const spec_call *call = &m->step[x->part[p].step].call[it->call];
-        if (luo_spec_piece(s, m, call, e->dev, &piece[p]) != LUO_OK) return false;
         ends_of(e, &x->part[p], &in[p], &out[p]);
         piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
     }
@@ -192,4 +202,33 @@ int32_t luo_spec_emit_buckets(emitter *e, int32_t o)
         last = lo;
     }
     return last;
+}
+
+/* ---- roles that differ in pieces alone ---- */
+
+static luo_status move_pieces(spec *s, int32_t dev, const spec_slot_ref *ref, luo_instr *instr)
+{
+    const spec_bucket *b = &s->bucket[instr->op - s->g->nops];
+    const int32_t i = luo_spec_take_part(ref->step, dev);
+    luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, b->n);
+    if (!piece) return luo_err_nomem(s->err);
+    const spec_item *it = &ref->step->item[ref->step->first[i] + ref->item];
+    LUO_TRY(find_pieces(s, b, it->call, dev, piece));
+    for (int32_t p = 0; p < b->n; p++) piece[p].buffer = instr->piece[p].buffer;
+    instr->piece = piece;
+    return LUO_OK;
+}
+
+luo_status luo_spec_emit_alike(spec *s, int32_t dev, const luo_role *like,
+                               const spec_slot_ref *refs, luo_role *role)
+{
+    const size_t bytes = (size_t)like->ninstr * sizeof *like->instr;
+    luo_instr *instr = luo_arena_alloc(s->arena, bytes);
+    if (!instr) return luo_err_nomem(s->err);
+    memcpy(instr, like->instr, bytes);
+    for (int32_t i = 0; i < like->ninstr; i++)
+        if (instr[i].npieces) LUO_TRY(move_pieces(s, dev, &refs[instr[i].slot], &instr[i]));
+    *role = *like;
+    role->instr = instr;
+    return LUO_OK;
 }

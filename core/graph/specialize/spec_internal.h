@@ -57,7 +57,8 @@ typedef struct spec_call { /* a collective of a step, for all its members */
 typedef struct spec_step {
     int32_t id; /* counts all steps of all moves */
     int32_t n;  /* devices, ascending */
-    const int32_t *dev, *first, *structure; /* items first[i]..first[i+1]-1 */
+    const int32_t *dev, *first;       /* items first[i]..first[i+1]-1 */
+    const int32_t *structure, *alike; /* alike: structure but for where pieces lie */
     const spec_item *item;
     int32_t ncalls;
     const spec_call *call;
@@ -274,6 +275,10 @@ typedef struct spec_slot_ref { /* slot of a role: item k of the device in a step
  * ascending. refs: what its slots are, role->nslot of them. */
 luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,
                               luo_role *role, const spec_slot_ref **refs);
+/* The role of a device that differs from that of another in nothing but where the pieces of buckets
+ * lie: its instructions are `like`'s with pieces of their own, all else is shared. */
+luo_status luo_spec_emit_alike(spec *s, int32_t dev, const luo_role *like,
+                               const spec_slot_ref *refs, luo_role *role);
 
 /* Operations of every phase and virtual stage. Pre: luo_spec_find_stages. Owner: scratch. */
 luo_status luo_spec_list_places(spec *s);

@@ -2,7 +2,8 @@
  *
  * The structure of a device is the path through a tree whose edges are "holds this much of table
  * k" and "does this in step k", from a root per (class of pipelines, stage, lengths). Edges are
- * compared exactly, never by hash alone. */
+ * compared exactly, never by hash alone. Roles of paths that are equal but for where the pieces of
+ * buckets lie are *alike*: the first of them is emitted, the others get pieces of their own. */
 #include <string.h>
 
 #include "core/graph/specialize/spec_internal.h"
@@ -11,11 +12,13 @@ typedef struct roles {
     spec *s;
     luo_programs *out;
     luo_intern lengths; /* ascending length indices of a pipeline */
-    luo_intern node, role_key, task_key;
+    luo_intern node, role_key, alike_key, task_key;
     int32_t *lengths_of; /* [pipeline * max stages + stage] */
     spec_tasks *joint;   /* by the same; of stages that share devices. NULL: none is absent */
     int32_t *path;       /* by device index: node of the tree */
+    int32_t *alike;      /* the same, of the path that leaves out where pieces lie */
     int32_t *role_of;
+    int32_t *first_alike; /* by id of alike_key: the role that is emitted */
     luo_role *role;
     const spec_slot_ref **refs;
     luo_run_task **tasks;
@@ -59,12 +62,20 @@ static luo_status list_lengths(roles *r)
     return LUO_OK;
 }
 
+/* On the edge (a, b), and on (a, alike) where pieces are left out. */
+static luo_status walk_both(roles *r, int32_t device, int32_t a, int32_t b, int32_t alike)
+{
+    const int32_t i = r->s->index_of[device];
+    const bool one = r->path[i] == r->alike[i] && b == alike;
+    const int32_t whole[3] = {r->path[i], a, b}, left[3] = {r->alike[i], a, alike};
+    r->path[i] = luo_intern_id(&r->node, whole, 3, NULL);
+    r->alike[i] = one ? r->path[i] : luo_intern_id(&r->node, left, 3, NULL);
+    return r->path[i] >= 0 && r->alike[i] >= 0 ? LUO_OK : luo_err_nomem(r->s->err);
+}
+
 static luo_status walk(roles *r, int32_t device, int32_t a, int32_t b)
 {
-    int32_t *at = &r->path[r->s->index_of[device]];
-    const int32_t key[3] = {*at, a, b};
-    *at = luo_intern_id(&r->node, key, 3, NULL);
-    return *at >= 0 ? LUO_OK : luo_err_nomem(r->s->err);
+    return walk_both(r, device, a, b, b);
 }
 
 /* The turns of a device: buckets, calls of them, lanes, and which call was the latest of the same
@@ -109,12 +120,13 @@ static luo_status find_paths(roles *r)
 {
     spec *s = r->s;
     r->path = LUO_NEW_N(s->arena, int32_t, s->ndev);
-    if (!r->path) return luo_err_nomem(s->err);
+    r->alike = LUO_NEW_N(s->arena, int32_t, s->ndev);
+    if (!r->path || !r->alike) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < s->ndev; i++) {
         const int32_t dev = s->dev[i], p = s->pipe_of[dev];
         const int32_t key[4] = {-1, p < 0 ? -1 : s->class_of[p], s->stage_of[dev],
                                 p < 0 ? -1 : lengths_at(r, dev)};
-        r->path[i] = luo_intern_id(&r->node, key, 4, NULL);
+        r->path[i] = r->alike[i] = luo_intern_id(&r->node, key, 4, NULL);
         if (r->path[i] < 0) return luo_err_nomem(s->err);
         if (p >= 0 && s->g->npipelines > 0)
             LUO_TRY(walk(r, dev, -2, luo_spec_part_differs(s, dev)));
@@ -128,10 +140,28 @@ static luo_status find_paths(roles *r)
         for (int32_t k = 0; k < s->move[m].nsteps; k++) {
             const spec_step *t = &s->move[m].step[k];
             for (int32_t i = 0; i < t->n; i++)
-                LUO_TRY(walk(r, t->dev[i], 2 * t->id + 1, t->structure[i]));
+                LUO_TRY(walk_both(r, t->dev[i], 2 * t->id + 1, t->structure[i], t->alike[i]));
         }
     if (s->in->load) LUO_TRY(walk_loads(r));
     return s->nbuckets ? walk_all_turns(r) : LUO_OK;
+}
+
+static luo_status emit_role(roles *r, int32_t i, int32_t id)
+{
+    spec *s = r->s;
+    const int32_t p = s->pipe_of[s->dev[i]];
+    const struct luo_intern_key none = {0};
+    const struct luo_intern_key *l = p < 0 ? &none : &r->lengths.key[lengths_at(r, s->dev[i])];
+    bool fresh;
+    const int32_t k = luo_intern_id(&r->alike_key, &r->alike[i], 1, &fresh);
+    if (k < 0) return luo_err_nomem(s->err);
+    if (fresh) {
+        r->first_alike[k] = id;
+        return luo_spec_emit_role(s, s->dev[i], l->at, l->len, &r->role[id], &r->refs[id]);
+    }
+    r->refs[id] = r->refs[r->first_alike[k]];
+    return luo_spec_emit_alike(s, s->dev[i], &r->role[r->first_alike[k]], r->refs[id],
+                               &r->role[id]);
 }
 
 /* Roles in the order of their first device. */
@@ -141,18 +171,15 @@ static luo_status emit_roles(roles *r)
     r->role_of = LUO_NEW_N(s->arena, int32_t, s->ndev);
     r->role = LUO_NEW_N(s->arena, luo_role, s->ndev);
     r->refs = LUO_NEW_N(s->arena, const spec_slot_ref *, s->ndev);
-    if (!r->role_of || !r->role || !r->refs) return luo_err_nomem(s->err);
+    r->first_alike = LUO_NEW_N(s->scratch, int32_t, s->ndev);
+    if (!r->role_of || !r->role || !r->refs || !r->first_alike) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < s->ndev; i++) {
         bool fresh;
         const int32_t id = luo_intern_id(&r->role_key, &r->path[i], 1, &fresh);
         if (id < 0) return luo_err_nomem(s->err);
         r->role_of[i] = id;
         if (!fresh) continue;
-        const int32_t p = s->pipe_of[s->dev[i]];
-        const struct luo_intern_key none = {0};
-        const struct luo_intern_key *l =
-            p < 0 ? &none : &r->lengths.key[lengths_at(r, s->dev[i])];
-        LUO_TRY(luo_spec_emit_role(s, s->dev[i], l->at, l->len, &r->role[id], &r->refs[id]));
+        LUO_TRY(emit_role(r, i, id));
     }
     return LUO_OK;
 }
@@ -314,6 +341,7 @@ luo_status luo_spec_make_roles(spec *s, luo_programs *out)
     luo_intern_init(&r.lengths, s->arena);
     luo_intern_init(&r.node, s->scratch);
     luo_intern_init(&r.role_key, s->arena);
+    luo_intern_init(&r.alike_key, s->scratch);
     luo_intern_init(&r.task_key, s->arena);
     for (int32_t k = 0; k < s->nclasses; k++)
         if (s->cls[k].S > r.max_stages) r.max_stages = s->cls[k].S;

@@ -290,8 +290,9 @@ static bool names_pieces(const job *j, const spec_item *it)
            !luo_bucketing_is_off(j->s->in->bucket);
 }
 
-/* Equal structures have equal instructions; only groups and peers may differ. */
-static luo_status structure_id(job *j, int32_t i, int32_t *id)
+/* Equal structures have equal instructions; only groups and peers may differ, and where `alike` is
+ * equal the offsets of pieces. */
+static luo_status structure_id(job *j, int32_t i, int32_t *id, int32_t *alike)
 {
     const int32_t n = j->first[i + 1] - j->first[i];
     const size_t mark = luo_arena_mark(j->s->scratch);
@@ -305,9 +306,13 @@ static luo_status structure_id(job *j, int32_t i, int32_t *id)
         key[4 * k + 1] = receives;
         key[4 * k + 2] = (int32_t)(uint32_t)it->bytes;
         key[4 * k + 3] = (int32_t)(it->bytes >> 32);
-        if (!names_pieces(j, it)) continue;
+    }
+    *alike = luo_intern_id(&j->s->structure_key, key, len, NULL);
+    for (int32_t k = 0; k < n; k++) {
+        const spec_item *it = &j->item[j->first[i] + k];
         luo_instr_piece piece;
         const spec_call *call = &j->call[it->call];
+        if (!names_pieces(j, it)) continue;
         LUO_TRY(luo_spec_piece(j->s, j->m, call, j->s->dev[j->list[i]], &piece));
         if (piece.offset == 0) continue;
         key[4 * k + 1] |= 2;
@@ -316,7 +321,7 @@ static luo_status structure_id(job *j, int32_t i, int32_t *id)
     }
     *id = luo_intern_id(&j->s->structure_key, key, len, NULL);
     luo_arena_reset(j->s->scratch, mark);
-    return *id >= 0 ? LUO_OK : luo_err_nomem(j->s->err);
+    return *id >= 0 && *alike >= 0 ? LUO_OK : luo_err_nomem(j->s->err);
 }
 
 static luo_status fill(job *j, spec_step *step)
@@ -324,8 +329,9 @@ static luo_status fill(job *j, spec_step *step)
     spec *s = j->s;
     int32_t *dev = LUO_NEW_N(s->arena, int32_t, j->nlist);
     int32_t *structure = LUO_NEW_N(s->arena, int32_t, j->nlist);
+    int32_t *alike = LUO_NEW_N(s->arena, int32_t, j->nlist);
     j->first = LUO_NEW_N(s->arena, int32_t, j->nlist + 1);
-    if (!dev || !structure || !j->first) return luo_err_nomem(s->err);
+    if (!dev || !structure || !alike || !j->first) return luo_err_nomem(s->err);
     for (int32_t i = 0; i < j->nlist; i++) {
         tally *t = &j->of[j->list[i]];
         dev[i] = s->dev[j->list[i]];
@@ -340,9 +346,16 @@ static luo_status fill(job *j, spec_step *step)
             LUO_TRY(add_collective(j, &j->at[i]));
     LUO_TRY(add_batches(j));
     add_copies(j);
-    for (int32_t i = 0; i < j->nlist; i++) LUO_TRY(structure_id(j, i, &structure[i]));
-    *step = (spec_step){s->nsteps++, j->nlist,  dev,     j->first,
-                        structure,   j->item,   j->ncalls, j->call};
+    for (int32_t i = 0; i < j->nlist; i++) LUO_TRY(structure_id(j, i, &structure[i], &alike[i]));
+    *step = (spec_step){.id = s->nsteps++,
+                        .n = j->nlist,
+                        .dev = dev,
+                        .first = j->first,
+                        .structure = structure,
+                        .alike = alike,
+                        .item = j->item,
+                        .ncalls = j->ncalls,
+                        .call = j->call};
     return LUO_OK;
 }
 
