@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/devset.h"
+#include "core/base/vec.h"
 #include "core/graph/program/program_text.h"
 #include "tests/parked/program_parse.h"
 #include "tests/parked/program_scan.h"
@@ -17,6 +18,8 @@ typedef struct reader {
     int32_t *ntask, nlists;
     const int64_t **counts;
     int32_t *ncount, ncounts;
+    int64_t *offset; /* by piece of the role at hand */
+    int32_t npieces, room;
 } reader;
 
 /* ---- names of enumerations ---- */
@@ -146,11 +149,11 @@ static luo_status read_cost(reader *r, luo_cost_key *c)
     return LUO_OK;
 }
 
-static luo_status read_piece(reader *r, luo_instr_piece *p)
+static luo_status read_piece(reader *r, luo_instr_piece *p, int64_t *offset)
 {
     LUO_TRY(luo_scan_number32(&r->s, 0, &p->buffer));
     if (*r->s.at++ != ':') return luo_scan_wrong(&r->s, "`:`");
-    LUO_TRY(luo_scan_integer(&r->s, 0, INT64_MAX, &p->offset));
+    LUO_TRY(luo_scan_integer(&r->s, 0, INT64_MAX, offset));
     if (*r->s.at++ != ':') return luo_scan_wrong(&r->s, "`:`");
     return luo_scan_integer(&r->s, 0, INT64_MAX, &p->count);
 }
@@ -161,9 +164,14 @@ static luo_status read_pieces(reader *r, luo_instr *i)
     for (const char *p = r->s.at; *p && *p != '\n' && *p != '#'; p++) n += *p == ':';
     luo_instr_piece *at = LUO_NEW_N(r->s.arena, luo_instr_piece, n / 2);
     if (!at) return luo_err_nomem(r->s.err);
-    for (int32_t k = 0; k < n / 2; k++) LUO_TRY(read_piece(r, &at[k]));
     i->piece = at;
     i->npieces = n / 2;
+    i->first_piece = r->npieces;
+    for (int32_t k = 0; k < i->npieces; k++) {
+        if (!LUO_VEC_ROOM_IN(r->s.arena, r->offset, r->npieces, r->room))
+            return luo_err_nomem(r->s.err);
+        LUO_TRY(read_piece(r, &at[k], &r->offset[r->npieces++]));
+    }
     return n >= 2 ? LUO_OK : luo_scan_wrong(&r->s, "a piece such as `4:0:512`");
 }
 
@@ -227,7 +235,11 @@ static luo_status read_role(reader *r, int32_t id, luo_role *role)
     if (!seg || !buf || !instr) return luo_err_nomem(r->s.err);
     for (int32_t i = 0; i < role->nseg; i++) LUO_TRY(read_segment(r, i, &seg[i]));
     for (int32_t i = 0; i < role->nbuf; i++) LUO_TRY(read_buffer(r, i, &buf[i]));
+    r->offset = NULL;
+    r->npieces = r->room = 0;
     for (int32_t i = 0; i < role->ninstr; i++) LUO_TRY(read_instr(r, i, &instr[i]));
+    role->npieces = r->npieces;
+    role->offset = r->offset;
     role->seg = seg;
     role->buf = buf;
     role->instr = instr;

@@ -243,7 +243,9 @@ START_TEST(wrong_pieces)
     luo_instr_piece *p = pieces_of(set, set->at[0].role, &i);
     switch (_i) {
     case 0: p[0].buffer = -1; break;
-    case 1: p[0].offset = 1; break;
+    case 1:
+        ((int64_t *)set->roles[set->at[0].role].offset)[i->first_piece] = 1;
+        break;
     case 2: p[0].count--; break;
     case 3: p[0] = p[1]; break;
     case 4: i->kind = LUO_INSTR_COMPUTE; i->slot = -1; break;
@@ -317,7 +319,7 @@ START_TEST(pieces_that_adjoin)
     luo_buffer buf[3] = {{.elem_bytes = 2, .bytes = 128},
                          {.elem_bytes = 2, .bytes = 128},
                          {.elem_bytes = 2, .bytes = 128}};
-    luo_instr_piece piece[3] = {{0, 0, 64}, {1, 0, 64}, {2, 0, 64}};
+    luo_instr_piece piece[3] = {{0, 64}, {1, 64}, {2, 64}};
     const luo_role role = {.nbuf = 3, .buf = buf};
     const luo_instr instr = {
         .coll = (uint8_t)neighbours[_i].coll, .piece = piece, .npieces = neighbours[_i].npieces};
@@ -338,7 +340,7 @@ START_TEST(order_in_memory)
         {.buffer_class = LUO_BUFFER_WEIGHT},    {.buffer_class = LUO_BUFFER_GRADIENT},
         {.buffer_class = LUO_BUFFER_STASH},     {.buffer_class = LUO_BUFFER_GRADIENT},
         {.buffer_class = LUO_BUFFER_OPTIMIZER}, {.buffer_class = LUO_BUFFER_GRADIENT}};
-    const luo_instr_piece piece[2] = {{3, 0, 1}, {1, 0, 1}}, scattered = {5, 0, 1};
+    const luo_instr_piece piece[2] = {{3, 1}, {1, 1}}, scattered = {5, 1};
     const luo_instr instr[2] = {{.coll = LUO_COLL_RS, .npieces = 1, .piece = &scattered},
                                 {.coll = LUO_COLL_AR, .npieces = 2, .piece = piece}};
     const luo_role role = {.nbuf = 6, .buf = buf, .ninstr = 2, .instr = instr};

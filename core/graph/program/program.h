@@ -123,8 +123,7 @@ typedef struct luo_buffer {
 
 typedef struct luo_instr_piece { /* what a bucket takes of one buffer, in elements */
     int32_t buffer;
-    int64_t offset, count; /* offset: of the first cell; count: all cells that the call moves there,
-                              of every rank */
+    int64_t count; /* all cells that the call moves there, of every rank */
 } luo_instr_piece;
 
 typedef struct luo_instr {
@@ -153,7 +152,7 @@ typedef struct luo_instr {
     /* COLLECTIVE of a bucket: as many pieces as its exchange has parts, in their order; 0: of one
      * tensor. in and out name as many buffers. A gather's pieces lie in `out`, all others in `in`;
      * the other end is the same buffer or, where pieces of weights are kept apart, theirs. */
-    int32_t npieces;
+    int32_t npieces, first_piece; /* first_piece: its number in the role */
     const luo_instr_piece *piece;
 } luo_instr;
 
@@ -164,10 +163,12 @@ typedef struct luo_segment {
 } luo_segment;
 
 typedef struct luo_role {
-    int32_t ninstr, nseg, nbuf, nslot;
+    int32_t ninstr, nseg, nbuf, nslot, npieces;
     const luo_instr *instr;
     const luo_segment *seg;
     const luo_buffer *buf;
+    const int64_t *offset; /* by piece of all instructions: where its first cell lies in its buffer,
+                              in elements. Roles that differ in nothing else share the rest */
 } luo_role;
 
 typedef struct luo_run_task {

@@ -43,7 +43,8 @@ static luo_status check_pieces(const checker *c, int32_t role, const luo_instr *
         if (buffer->elem_bytes < 1 || buffer->elem_bytes != r->buf[in->piece[0].buffer].elem_bytes)
             return broken(c, role, in->id, "its pieces have elements of different sizes");
         const int64_t holds = buffer->bytes / buffer->elem_bytes;
-        if (p->offset > holds || p->count > holds - p->offset)
+        const int64_t offset = r->offset[in->first_piece + k];
+        if (offset > holds || p->count > holds - offset)
             return broken(c, role, in->id, "a piece ends outside of its buffer");
         left -= p->count * buffer->elem_bytes;
         const bool gathers = in->coll == LUO_COLL_AG;

@@ -37,24 +37,39 @@ const char *const luo_cost_names[LUO_COST_NAMES] = {"none",        "gemm",   "at
 const char *const luo_class_names[LUO_CLASS_NAMES] = {"weight", "gradient", "optimizer",
                                                       "stash",  "work",     "comm"};
 
+typedef struct shared { /* what roles of the same instructions have in common is written once */
+    int32_t roles;      /* that have them */
+    luo_str text;       /* segments, buffers, instructions; of the first of them */
+    size_t
+        *begin; /* of the line of every instruction, and behind the last; NULL: not written yet */
+} shared;
+
 typedef struct writer {
     luo_str *s;
     bool hashing; /* lines are hashed and thrown away */
     uint64_t hash;
     const luo_programs *set;
     luo_map tasks; /* task list -> id; looked up only, ids are given in device order */
+    luo_map roles; /* instructions -> index of shared */
+    shared *shared;
+    int32_t nshared;
     luo_arena *arena;
     const luo_program **first; /* first device with task list id */
     int32_t ntasks;
     luo_counts counts;
 } writer;
 
-static void end_line(writer *w)
+static void end_lines(writer *w)
 {
-    luo_str_addc(w->s, '\n');
     if (!w->hashing || w->s->len < (1 << 16)) return;
     w->hash = luo_hash_bytes(w->hash, w->s->at, w->s->len);
     luo_str_clear(w->s);
+}
+
+static void end_line(writer *w)
+{
+    luo_str_addc(w->s, '\n');
+    end_lines(w);
 }
 
 static void word(writer *w, const char *text)
@@ -188,19 +203,19 @@ static void put_cost(writer *w, const luo_cost_key *c)
     wide_integers(w, "", c->a, c->kind == LUO_COST_GROUPED ? LUO_COST_SIZES : c->a[6] ? 7 : 6);
 }
 
-static void put_pieces(writer *w, const luo_instr *instr)
+static void put_pieces(writer *w, const luo_role *role, const luo_instr *instr)
 {
     if (instr->npieces) word(w, " pieces");
     for (int32_t k = 0; k < instr->npieces; k++) {
         number(w, "", instr->piece[k].buffer);
         luo_str_addc(w->s, ':');
-        luo_str_addi(w->s, instr->piece[k].offset);
+        luo_str_addi(w->s, role->offset[instr->first_piece + k]);
         luo_str_addc(w->s, ':');
         luo_str_addi(w->s, instr->piece[k].count);
     }
 }
 
-static void put_instr(writer *w, const luo_instr *instr, bool comment)
+static void put_instr(writer *w, const luo_role *role, const luo_instr *instr, bool comment)
 {
     luo_str_addc(w->s, 'i');
     number(w, "", instr->id);
@@ -229,12 +244,54 @@ static void put_instr(writer *w, const luo_instr *instr, bool comment)
     integers(w, "in", instr->in, instr->nin);
     integers(w, "out", instr->out, instr->nout);
     integers(w, "dep", instr->dep, instr->ndep);
-    put_pieces(w, instr);
+    put_pieces(w, role, instr);
     if (comment) {
         word(w, " # ");
         word(w, w->set->ops[instr->op].name);
     }
     end_line(w);
+}
+
+/* begin: where the line of every instruction begins, if it is not NULL. */
+static void put_lines(writer *w, const luo_role *role, bool comment, size_t *begin)
+{
+    for (int32_t i = 0; i < role->nseg; i++) put_segment(w, &role->seg[i], i);
+    for (int32_t i = 0; i < role->nbuf; i++) put_buffer(w, &role->buf[i], i);
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        if (begin) begin[i] = w->s->len;
+        put_instr(w, role, &role->instr[i], comment);
+    }
+}
+
+static void write_shared(writer *w, const luo_role *role, shared *x)
+{
+    writer own = {.s = &x->text, .set = w->set};
+    x->begin = LUO_NEW_N(w->arena, size_t, role->ninstr + 1);
+    if (x->begin) put_lines(&own, role, false, x->begin);
+    w->s->failed |= !x->begin || x->text.failed;
+    if (x->begin) x->begin[role->ninstr] = x->text.len;
+}
+
+/* Pieces may lie elsewhere; all other lines are those of the first role. */
+static void put_shared(writer *w, const luo_role *role, shared *x)
+{
+    size_t from = 0;
+    if (!x->begin) write_shared(w, role, x);
+    if (w->s->failed) return;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        if (role->instr[i].npieces == 0) continue;
+        luo_str_addn(w->s, x->text.at + from, x->begin[i] - from);
+        put_instr(w, role, &role->instr[i], false);
+        from = x->begin[i + 1];
+    }
+    luo_str_addn(w->s, x->text.at + from, x->text.len - from);
+    end_lines(w);
+}
+
+/* Roles of the same instructions share buffers and segments as well (program.h). */
+static uint64_t role_key(const luo_role *role)
+{
+    return (uint64_t)(uintptr_t)role->instr;
 }
 
 static void put_role(writer *w, int32_t id, bool comment)
@@ -247,9 +304,11 @@ static void put_role(writer *w, int32_t id, bool comment)
     number(w, "instructions", role->ninstr);
     number(w, "slots", role->nslot);
     end_line(w);
-    for (int32_t i = 0; i < role->nseg; i++) put_segment(w, &role->seg[i], i);
-    for (int32_t i = 0; i < role->nbuf; i++) put_buffer(w, &role->buf[i], i);
-    for (int32_t i = 0; i < role->ninstr; i++) put_instr(w, &role->instr[i], comment);
+    shared *x = comment ? NULL : &w->shared[luo_map_get(&w->roles, role_key(role), 0)];
+    if (x && x->roles > 1)
+        put_shared(w, role, x);
+    else
+        put_lines(w, role, comment, NULL);
 }
 
 static void put_tasks(writer *w, int32_t id)
@@ -309,12 +368,25 @@ static void put_device(writer *w, const luo_program *program)
         put_slot(w, &program->slots[i], i);
 }
 
+static bool find_shared(writer *w)
+{
+    w->shared = LUO_NEW_N(w->arena, shared, w->set->nroles);
+    for (int32_t r = 0; w->shared && r < w->set->nroles; r++) {
+        const int64_t *at = luo_map_at(&w->roles, role_key(&w->set->roles[r]), w->nshared);
+        if (!at) return false;
+        if (*at == w->nshared) w->nshared++;
+        w->shared[*at].roles++;
+    }
+    return w->shared != NULL;
+}
+
 /* Ids of task lists and counts in device order. False: out of memory. */
 static bool number_lists(writer *w)
 {
     w->arena = luo_arena_new(0);
+    if (!w->arena || !find_shared(w)) return false;
     if (luo_counts_of(w->set, &w->counts, NULL) != LUO_OK) return false;
-    if (w->arena) w->first = LUO_NEW_N(w->arena, const luo_program *, w->set->n);
+    w->first = LUO_NEW_N(w->arena, const luo_program *, w->set->n);
     if (!w->first) return false;
     for (int32_t i = 0; i < w->set->n; i++) {
         const luo_program *program = &w->set->at[i];
@@ -370,6 +442,8 @@ static void put_one(writer *w, const luo_program *program)
 static void close_writer(writer *w)
 {
     luo_map_free(&w->tasks);
+    luo_map_free(&w->roles);
+    for (int32_t i = 0; i < w->nshared; i++) luo_str_free(&w->shared[i].text);
     luo_counts_free(&w->counts);
     luo_arena_free(w->arena);
 }

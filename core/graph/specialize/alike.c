@@ -36,6 +36,7 @@ static bool same_role(const luo_role *a, const luo_role *b)
     if (a->ninstr != b->ninstr || a->nseg != b->nseg || a->nbuf != b->nbuf ||
         a->nslot != b->nslot)
         return false;
+    if (a->instr == b->instr && a->seg == b->seg) return true;
     for (int32_t i = 0; i < a->nseg; i++) {
         const luo_segment *segment = &a->seg[i], *y = &b->seg[i];
         if (segment->phase != y->phase || segment->chunk != y->chunk ||

@@ -1,6 +1,4 @@
 /* spec_bucket_emit.c: the calls of a bucket on one device, and where its pieces lie. */
-#include <string.h>
-
 #include "core/graph/specialize/spec_emit.h"
 
 /* ---- pieces ---- */
@@ -47,14 +45,14 @@ static luo_status frame_of(const spec *s, int32_t ann, const luo_shape *shape, i
     return LUO_OK;
 }
 
-luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
-                          luo_instr_piece *out)
+luo_status luo_spec_offset(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
+                           int64_t *out)
 {
     const luo_move *move = &m->resolution->moves.at[call->move];
     const bool gathers = move->kind == LUO_MOVE_AG;
     const spec_dims *d = luo_spec_find(s, gathers ? m->to : m->from, dev);
-    *out = (luo_instr_piece){.buffer = -1, .count = call->cells};
-    if (out->count == 0 || (d && out->count == d->volume)) return LUO_OK; /* all of the buffer */
+    *out = 0;
+    if (call->cells == 0 || (d && call->cells == d->volume)) return LUO_OK; /* all of the buffer */
     luo_region frame;
     const size_t mark = luo_arena_mark(s->scratch);
     LUO_TRY(frame_of(s, gathers ? m->dst : m->src, &m->shape, dev, &frame));
@@ -64,8 +62,38 @@ luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *ca
         const int64_t at = offset_in(&frame, &move->region[i]);
         if (at < least) least = at;
     }
-    if (least < INT64_MAX) out->offset = least;
+    if (least < INT64_MAX) *out = least;
     luo_arena_reset(s->scratch, mark);
+    return LUO_OK;
+}
+
+static const spec_call *call_of(const spec_move *m, const spec_part *p, const spec_item *it)
+{
+    return &m->step[p->step].call[it->call];
+}
+
+static const spec_item *item_of(const spec_slot_ref *ref, int32_t dev)
+{
+    return &ref->step->item[ref->step->first[luo_spec_take_part(ref->step, dev)] + ref->item];
+}
+
+luo_status luo_spec_place_pieces(const spec *s, int32_t dev, const spec_slot_ref *refs,
+                                 luo_role *role)
+{
+    int64_t *offset = LUO_NEW_N(s->arena, int64_t, role->npieces);
+    if (!offset) return luo_err_nomem(s->err);
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *instr = &role->instr[i];
+        if (instr->npieces == 0) continue;
+        const spec_item *it = item_of(&refs[instr->slot], dev);
+        const spec_part *part = s->bucket[instr->op - s->g->nops].part;
+        for (int32_t k = 0; k < instr->npieces; k++) {
+            const spec_move *m = spec_move_of(s, part[k].op, 0);
+            LUO_TRY(luo_spec_offset(s, m, call_of(m, &part[k], it), dev,
+                                    &offset[instr->first_piece + k]));
+        }
+    }
+    role->offset = offset;
     return LUO_OK;
 }
 
@@ -111,24 +139,10 @@ int32_t luo_spec_call_before(const emitter *e, int32_t group, const luo_instr *i
     for (int32_t k = e->ninstr - 1; k >= e->segment[e->seg].first; k--) {
         const luo_instr *instr = &e->instr[k];
         if (instr->kind != LUO_INSTR_COLLECTIVE || instr->stream != LUO_STREAM_DP) continue;
-        const spec_slot_ref *r = &e->ref[instr->slot];
-        if (r->step->item[r->step->first[luo_spec_take_part(r->step, e->dev)] + r->item]
-                .slot.group != group)
-            continue;
+        if (item_of(&e->ref[instr->slot], e->dev)->slot.group != group) continue;
         return luo_instr_lane(instr) == luo_instr_lane(i) ? -1 : k;
     }
     return -1;
-}
-
-/* Where the pieces of a call lie on a device; their buffers are left to the caller. */
-static luo_status find_pieces(const spec *s, const spec_bucket *b, int32_t call, int32_t dev,
-                              luo_instr_piece *piece)
-{
-    for (int32_t p = 0; p < b->n; p++) {
-        const spec_move *m = spec_move_of(s, b->part[p].op, 0);
-        LUO_TRY(luo_spec_piece(s, m, &m->step[b->part[p].step].call[call], dev, &piece[p]));
-    }
-    return LUO_OK;
 }
 
 /* i: position of the device in the bucket's step. */
@@ -142,10 +156,10 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
     int32_t *in = LUO_NEW_N(s->scratch, int32_t, x->n);
     int32_t *out = LUO_NEW_N(s->scratch, int32_t, x->n);
     if (!piece || !in || !out) return false;
-    if (find_pieces(s, x, it->call, e->dev, piece) != LUO_OK) return false;
     for (int32_t p = 0; p < x->n; p++) {
+        const spec_call *call = call_of(spec_move_of(s, x->part[p].op, 0), &x->part[p], it);
         ends_of(e, &x->part[p], &in[p], &out[p]);
-        piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
+        piece[p] = (luo_instr_piece){it->coll == LUO_COLL_AG ? out[p] : in[p], call->cells};
     }
     luo_instr instr = {.kind = LUO_INSTR_COLLECTIVE,
                        .stream = it->stream,
@@ -160,7 +174,9 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
                        .bytes = it->bytes,
                        .recompute = x->phase == LUO_PHASE_F && luo_phase_is_backward(e->phase),
                        .npieces = x->n,
+                       .first_piece = e->npieces,
                        .piece = piece};
+    e->npieces += x->n;
     e->also = luo_spec_call_before(e, it->slot.group, &instr);
     luo_spec_push(e, &instr, in, x->n, out, x->n);
     e->also = -1;
@@ -202,33 +218,4 @@ int32_t luo_spec_emit_buckets(emitter *e, int32_t o)
         last = lo;
     }
     return last;
-}
-
-/* ---- roles that differ in pieces alone ---- */
-
-static luo_status move_pieces(spec *s, int32_t dev, const spec_slot_ref *ref, luo_instr *instr)
-{
-    const spec_bucket *b = &s->bucket[instr->op - s->g->nops];
-    const int32_t i = luo_spec_take_part(ref->step, dev);
-    luo_instr_piece *piece = LUO_NEW_N(s->arena, luo_instr_piece, b->n);
-    if (!piece) return luo_err_nomem(s->err);
-    const spec_item *it = &ref->step->item[ref->step->first[i] + ref->item];
-    LUO_TRY(find_pieces(s, b, it->call, dev, piece));
-    for (int32_t p = 0; p < b->n; p++) piece[p].buffer = instr->piece[p].buffer;
-    instr->piece = piece;
-    return LUO_OK;
-}
-
-luo_status luo_spec_emit_alike(spec *s, int32_t dev, const luo_role *like,
-                               const spec_slot_ref *refs, luo_role *role)
-{
-    const size_t bytes = (size_t)like->ninstr * sizeof *like->instr;
-    luo_instr *instr = luo_arena_alloc(s->arena, bytes);
-    if (!instr) return luo_err_nomem(s->err);
-    memcpy(instr, like->instr, bytes);
-    for (int32_t i = 0; i < like->ninstr; i++)
-        if (instr[i].npieces) LUO_TRY(move_pieces(s, dev, &refs[instr[i].slot], &instr[i]));
-    *role = *like;
-    role->instr = instr;
-    return LUO_OK;
 }

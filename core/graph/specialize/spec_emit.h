@@ -32,7 +32,7 @@ typedef struct emitter {
     luo_segment *segment;
     emit_buffer *buf;
     spec_slot_ref *ref;
-    int32_t ninstr, cap_instr, nseg, cap_seg, nbuf, cap_buf, cap_ref;
+    int32_t ninstr, cap_instr, nseg, cap_seg, nbuf, cap_buf, cap_ref, npieces;
     luo_intern slot_key;     /* (step, item) */
     int32_t *buffer, *stamp; /* by tensor: its buffer, valid if stamp fits (0: never) */
     const spec_dims **held;  /* by table: luo_spec_held .. */

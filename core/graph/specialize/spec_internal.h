@@ -188,11 +188,11 @@ static inline const spec_dims *spec_local(const spec *s, int32_t tensor, int32_t
 void luo_spec_frame(const spec *s, int32_t tensor, int32_t length, const luo_ann **ann,
                     luo_shape *shape);
 
-/* What a collective of the move moves in the buffer of device dev; out->buffer is left to the
- * caller. Pre: it sums what the source holds, or gathers what the destination holds; else the
- * offset means nothing. Errors: LUO_ENOMEM. */
-luo_status luo_spec_piece(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
-                          luo_instr_piece *out);
+/* Where what a collective of the move moves begins in the buffer of device dev, in elements.
+ * Pre: it sums what the source holds, or gathers what the destination holds; else that means
+ * nothing. Errors: LUO_ENOMEM. */
+luo_status luo_spec_offset(const spec *s, const spec_move *m, const spec_call *call, int32_t dev,
+                           int64_t *out);
 /* Pre: luo_spec_make_moves. Nothing is done where tensors are to travel alone. */
 luo_status luo_spec_make_buckets(spec *s);
 /* The order in which every device issues its calls of buckets, and their lanes. */
@@ -275,10 +275,10 @@ typedef struct spec_slot_ref { /* slot of a role: item k of the device in a step
  * ascending. refs: what its slots are, role->nslot of them. */
 luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,
                               luo_role *role, const spec_slot_ref **refs);
-/* The role of a device that differs from that of another in nothing but where the pieces of buckets
- * lie: its instructions are `like`'s with pieces of their own, all else is shared. */
-luo_status luo_spec_emit_alike(spec *s, int32_t dev, const luo_role *like,
-                               const spec_slot_ref *refs, luo_role *role);
+/* Where the pieces of a role's calls lie on one of its devices: role->offset. refs: of emission.
+ * Errors: LUO_ENOMEM. Owner: the arena of s. */
+luo_status luo_spec_place_pieces(const spec *s, int32_t dev, const spec_slot_ref *refs,
+                                 luo_role *role);
 
 /* Operations of every phase and virtual stage. Pre: luo_spec_find_stages. Owner: scratch. */
 luo_status luo_spec_list_places(spec *s);

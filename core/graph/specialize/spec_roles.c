@@ -3,7 +3,7 @@
  * The structure of a device is the path through a tree whose edges are "holds this much of table
  * k" and "does this in step k", from a root per (class of pipelines, stage, lengths). Edges are
  * compared exactly, never by hash alone. Roles of paths that are equal but for where the pieces of
- * buckets lie are *alike*: the first of them is emitted, the others get pieces of their own. */
+ * buckets lie are *alike*: the first of them is emitted, the others share what it has. */
 #include <string.h>
 
 #include "core/graph/specialize/spec_internal.h"
@@ -157,11 +157,12 @@ static luo_status emit_role(roles *r, int32_t i, int32_t id)
     if (k < 0) return luo_err_nomem(s->err);
     if (fresh) {
         r->first_alike[k] = id;
-        return luo_spec_emit_role(s, s->dev[i], l->at, l->len, &r->role[id], &r->refs[id]);
+        LUO_TRY(luo_spec_emit_role(s, s->dev[i], l->at, l->len, &r->role[id], &r->refs[id]));
+    } else {
+        r->role[id] = r->role[r->first_alike[k]];
+        r->refs[id] = r->refs[r->first_alike[k]];
     }
-    r->refs[id] = r->refs[r->first_alike[k]];
-    return luo_spec_emit_alike(s, s->dev[i], &r->role[r->first_alike[k]], r->refs[id],
-                               &r->role[id]);
+    return luo_spec_place_pieces(s, s->dev[i], r->refs[id], &r->role[id]);
 }
 
 /* Roles in the order of their first device. */

@@ -310,14 +310,13 @@ static luo_status structure_id(job *j, int32_t i, int32_t *id, int32_t *alike)
     *alike = luo_intern_id(&j->s->structure_key, key, len, NULL);
     for (int32_t k = 0; k < n; k++) {
         const spec_item *it = &j->item[j->first[i] + k];
-        luo_instr_piece piece;
-        const spec_call *call = &j->call[it->call];
+        int64_t offset;
         if (!names_pieces(j, it)) continue;
-        LUO_TRY(luo_spec_piece(j->s, j->m, call, j->s->dev[j->list[i]], &piece));
-        if (piece.offset == 0) continue;
+        LUO_TRY(luo_spec_offset(j->s, j->m, &j->call[it->call], j->s->dev[j->list[i]], &offset));
+        if (offset == 0) continue;
         key[4 * k + 1] |= 2;
-        key[len++] = (int32_t)(uint32_t)piece.offset;
-        key[len++] = (int32_t)(piece.offset >> 32);
+        key[len++] = (int32_t)(uint32_t)offset;
+        key[len++] = (int32_t)(offset >> 32);
     }
     *id = luo_intern_id(&j->s->structure_key, key, len, NULL);
     luo_arena_reset(j->s->scratch, mark);

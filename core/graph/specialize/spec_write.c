@@ -350,8 +350,12 @@ luo_status luo_spec_emit_close(emitter *e, luo_role *role, const spec_slot_ref *
     luo_buffer *buf = LUO_NEW_N(e->s->arena, luo_buffer, e->nbuf);
     if (!buf || e->failed) return luo_err_nomem(e->s->err);
     for (int32_t i = 0; i < e->nbuf; i++) buf[i] = e->buf[i].b;
-    *role = (luo_role){.ninstr = e->ninstr, .nseg = e->nseg, .nbuf = e->nbuf,
-                       .nslot = e->slot_key.n, .buf = buf,
+    *role = (luo_role){.ninstr = e->ninstr,
+                       .nseg = e->nseg,
+                       .nbuf = e->nbuf,
+                       .nslot = e->slot_key.n,
+                       .npieces = e->npieces,
+                       .buf = buf,
                        .instr = keep(e, e->instr, e->ninstr, sizeof *e->instr),
                        .seg = keep(e, e->segment, e->nseg, sizeof *e->segment)};
     *refs = keep(e, e->ref, e->slot_key.n, sizeof *e->ref);

@@ -235,7 +235,13 @@ static luo_status make_role(tables_maker *m, int32_t worker, luo_role *role)
     luo_segment *seg = LUO_NEW_N(m->arena, luo_segment, 3);
     if (!seg || m->failed) return luo_err_nomem(m->err);
     memcpy(seg, m->seg, sizeof m->seg);
-    *role = (luo_role){m->ninstr, 3, m->nbuf, m->nslot, m->instr, seg, m->buf};
+    *role = (luo_role){.ninstr = m->ninstr,
+                       .nseg = 3,
+                       .nbuf = m->nbuf,
+                       .nslot = m->nslot,
+                       .instr = m->instr,
+                       .seg = seg,
+                       .buf = m->buf};
     return LUO_OK;
 }
 
