@@ -258,6 +258,7 @@ static luo_status specialize(compiler *c, luo_graph *graph, const luo_cluster *c
                      .post = luo_bucketing_of(c->p->bucket, c->opts->bucket),
                      .dp_lanes = bucket.lanes,
                      .load = c->m->moe.experts ? c->opts->load : NULL,
+                     .patterns = c->opts->patterns,
                      .prefetch = luo_sharding_depth(&c->p->sharding)};
     luo_plan_clock clock;
     if (cluster) {

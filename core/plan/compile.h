@@ -4,6 +4,7 @@
 #define LUO_CORE_PLAN_COMPILE_H
 #include "core/graph/moe/load.h"
 #include "core/graph/program/program.h"
+#include "core/graph/specialize/pattern.h"
 #include "core/hspmd/bsr/switch.h"
 #include "core/plan/plan.h"
 
@@ -14,6 +15,8 @@ typedef struct luo_compile_opts {
                                 a third of the time */
     luo_bucketing bucket;    /* of the stack; the plan's goes before */
     luo_memory_rules memory; /* of the stack: luo_stack_memory */
+    luo_patterns *patterns;  /* of compilations of this plan with other lengths: what they have in
+                                common is not made again; NULL: there are none */
     const luo_expert_load *load; /* of simulations: rows of experts; NULL: equally many for each */
     const volatile int *interrupted; /* not NULL: looked at between the parts of the way */
 } luo_compile_opts;

@@ -158,6 +158,7 @@ luo_status luo_run_recompile(luo_run *run, luo_used_plan *used, luo_err *err)
     const bool checked = used->program_hash != 0; /* compiled again */
     const luo_compile_opts opts = {.sequence_tokens = used->sequence_tokens,
                                    .check = !checked,
+                                   .patterns = used->patterns,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
                                    .load = luo_run_load(run->job.scenario, run->clock.step),
                                    .interrupted = run->job.opts->interrupted};
@@ -274,7 +275,7 @@ static luo_status make_frame(luo_run *run, luo_used_plan *used, const luo_plan *
     if (!used->traffic) return luo_err_nomem(err);
     used->traffic->arena = run->arena;
     used->frame = frame;
-    return LUO_OK;
+    return luo_patterns_open(run->arena, LUO_PATTERN_BYTES, &used->patterns, err);
 }
 
 luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens, int32_t *index,
@@ -308,6 +309,7 @@ luo_status luo_run_use_plan(luo_run *run, const luo_plan *given, int64_t tokens,
         keep_within_limit(&run->plans, u);
     } else if (u) {
         luo_arena_free(u->arena);
+        luo_patterns_free(u->patterns);
     }
     luo_arena_reset(run->scratch, mark);
     return st;
@@ -348,6 +350,7 @@ static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *
     if (st == LUO_OK) st = check_plan(run, copy, err);
     const luo_compile_opts opts = {.sequence_tokens = now.sequence_tokens,
                                    .check = fresh,
+                                   .patterns = used->patterns,
                                    .memory = luo_stack_memory(&run->job.scenario->stack),
                                    .load = luo_run_load(run->job.scenario, run->clock.step),
                                    .interrupted = run->job.opts->interrupted};
@@ -383,13 +386,14 @@ luo_status luo_run_use_batch(luo_run *run, const luo_plan *given_frame, const lu
     const luo_plan frame = with_buckets(run, given_frame), plan = with_buckets(run, given);
     const uint64_t hash = luo_plan_hash(&frame);
     const size_t mark = luo_arena_mark(run->scratch);
-    luo_used_plan *used;
+    luo_used_plan *used, *made = NULL;
     luo_status st = LUO_OK;
     *index = find_used(&run->plans, hash, frame.sequence_tokens);
     if (*index >= 0) {
         used = run->plans.list[*index];
     } else {
-        st = new_frame(run, &frame, hash, &used, err);
+        st = new_frame(run, &frame, hash, &made, err);
+        used = made;
         *index = run->plans.n;
     }
     if (st == LUO_OK) st = bind_batch(run, used, &plan, work, *index, err);
@@ -397,6 +401,8 @@ luo_status luo_run_use_batch(luo_run *run, const luo_plan *given_frame, const lu
     if (st == LUO_OK) {
         note_memory(&run->plans, used);
         keep_within_limit(&run->plans, used);
+    } else if (made) {
+        luo_patterns_free(made->patterns);
     }
     luo_arena_reset(run->scratch, mark);
     return st;
@@ -433,6 +439,7 @@ void luo_run_free_plans(luo_run_plans *plans)
 {
     for (int32_t i = 0; i < plans->n; i++) {
         luo_arena_free(plans->list[i]->arena);
+        luo_patterns_free(plans->list[i]->patterns);
         if (plans->list[i]->traffic) luo_traffic_free(plans->list[i]->traffic);
     }
     luo_map_free(&plans->communicators);

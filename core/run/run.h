@@ -30,6 +30,7 @@ typedef struct luo_used_plan { /* a plan of this run, compiled for one length of
     luo_arena *arena;          /* of the programs; NULL: given back, see luo_run_use_plan */
     const luo_plan *plan;
     const luo_plan *frame; /* of plans that change with the batch: what stays; else NULL */
+    luo_patterns *patterns;    /* of a frame: what the programs of its batches have in common */
     luo_programs *set;         /* NULL with it */
     const luo_expert_load *load; /* that it is costed with */
     double imbalance;            /* by it, of experts */

@@ -145,6 +145,13 @@ int32_t luo_spec_call_before(const emitter *e, int32_t group, const luo_instr *i
     return -1;
 }
 
+void luo_spec_count_pieces(const spec *s, const spec_bucket *b, const spec_item *it,
+                           luo_instr_piece *piece)
+{
+    for (int32_t p = 0; p < b->n; p++)
+        piece[p].count = call_of(spec_move_of(s, b->part[p].op, 0), &b->part[p], it)->cells;
+}
+
 /* i: position of the device in the bucket's step. */
 static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
 {
@@ -156,10 +163,10 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
     int32_t *in = LUO_NEW_N(s->scratch, int32_t, x->n);
     int32_t *out = LUO_NEW_N(s->scratch, int32_t, x->n);
     if (!piece || !in || !out) return false;
+    luo_spec_count_pieces(s, x, it, piece);
     for (int32_t p = 0; p < x->n; p++) {
-        const spec_call *call = call_of(spec_move_of(s, x->part[p].op, 0), &x->part[p], it);
         ends_of(e, &x->part[p], &in[p], &out[p]);
-        piece[p] = (luo_instr_piece){it->coll == LUO_COLL_AG ? out[p] : in[p], call->cells};
+        piece[p].buffer = it->coll == LUO_COLL_AG ? out[p] : in[p];
     }
     luo_instr instr = {.kind = LUO_INSTR_COLLECTIVE,
                        .stream = it->stream,

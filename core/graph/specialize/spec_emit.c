@@ -135,6 +135,12 @@ static void compute(emitter *e, int32_t o, bool again)
     luo_spec_push(e, &instr, in, nin, out, nout);
 }
 
+int64_t luo_spec_loaded(const emitter *e, int32_t o)
+{
+    const int32_t x = e->s->g->op[o].out[0];
+    return luo_spec_held(e, x)->volume * e->s->g->tensor[x].elem_bytes;
+}
+
 /* The loader fills the buffer; on the device it is no kernel. */
 static void emit_placeholder(emitter *e, int32_t o, bool again)
 {
@@ -143,7 +149,7 @@ static void emit_placeholder(emitter *e, int32_t o, bool again)
     if (!holds(e, x)) return;
     const int32_t b = luo_spec_new_buffer(e, x);
     luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_LOCAL, LUO_STREAM_COMPUTE);
-    instr.bytes = luo_spec_held(e, x)->volume * e->s->g->tensor[x].elem_bytes;
+    instr.bytes = luo_spec_loaded(e, o);
     luo_spec_push(e, &instr, NULL, 0, &b, 1);
 }
 
@@ -461,23 +467,46 @@ static void emit_segment(emitter *e, int32_t phase, int32_t chunk)
     luo_spec_end(e);
 }
 
+static void emit_segments(emitter *e, const spec_lengths *l)
+{
+    const bool splits = luo_sched_splits(e->s->in->schedule);
+    const int32_t back = splits ? LUO_PHASE_BI : LUO_PHASE_B;
+    emit_segment(e, LUO_PHASE_PRE, 0);
+    for (int32_t k = 0; k < l->n; k++) {
+        e->length = l->at[k];
+        e->position = k;
+        for (int32_t c = 0; c < e->c->v; c++) emit_segment(e, LUO_PHASE_F, c);
+        for (int32_t c = 0; c < e->c->v; c++) emit_segment(e, back, c);
+        for (int32_t c = 0; splits && c < e->c->v; c++) emit_segment(e, LUO_PHASE_BW, c);
+    }
+    e->length = l->n ? l->at[0] : 0;
+    e->position = 0;
+    emit_segment(e, LUO_PHASE_POST, 0);
+}
+
+static luo_status emit(emitter *e, int32_t pattern, const spec_lengths *l, luo_role *role,
+                       const spec_slot_ref **refs)
+{
+    emit_segments(e, l);
+    LUO_TRY(luo_spec_emit_close(e, role, refs));
+    return pattern < 0 ? LUO_OK : luo_spec_keep_pattern(e, pattern, l, role, *refs);
+}
+
 luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,
                               luo_role *role, const spec_slot_ref **refs)
 {
     const int32_t p = s->pipe_of[dev]; /* -1: holds state only, Pre and Post are all it has */
+    const spec_lengths l = {lengths, n};
+    int32_t pattern = -1;
+    bool bound = false;
     emitter e = {.s = s, .dev = dev, .stage = s->stage_of[dev],
                  .c = p >= 0 ? &s->cls[s->class_of[p]] : NULL, .length = n ? lengths[0] : 0};
     LUO_TRY(luo_spec_emit_open(&e));
-    emit_segment(&e, LUO_PHASE_PRE, 0);
-    for (int32_t k = 0; k < n; k++) {
-        e.length = lengths[k];
-        for (int32_t c = 0; c < e.c->v; c++) emit_segment(&e, LUO_PHASE_F, c);
-        const bool splits = luo_sched_splits(s->in->schedule);
-        const int32_t back = splits ? LUO_PHASE_BI : LUO_PHASE_B;
-        for (int32_t c = 0; c < e.c->v; c++) emit_segment(&e, back, c);
-        for (int32_t c = 0; splits && c < e.c->v; c++) emit_segment(&e, LUO_PHASE_BW, c);
+    if (s->patterns) {
+        LUO_TRY(luo_spec_find_pattern(&e, &l, &pattern));
+        LUO_TRY(luo_spec_bind_pattern(&e, pattern, &l, role, refs, &bound));
     }
-    e.length = n ? lengths[0] : 0;
-    emit_segment(&e, LUO_PHASE_POST, 0);
-    return luo_spec_emit_close(&e, role, refs);
+    if (!bound) LUO_TRY(emit(&e, pattern, &l, role, refs));
+    luo_arena_reset(s->scratch, e.mark);
+    return LUO_OK;
 }

@@ -21,18 +21,30 @@ typedef struct emit_late { /* a sum of pieces that waits for its call */
     int32_t key, op;
 } emit_late;
 
+typedef struct emit_born { /* what a buffer was made for */
+    int32_t tensor;
+    int32_t position;     /* among the lengths of the role */
+    int32_t buffer_class; /* known when all is emitted */
+} emit_born;
+
+typedef struct spec_lengths { /* of a role, ascending; of a device that holds state only none */
+    const int32_t *at;
+    int32_t n;
+} spec_lengths;
+
 typedef struct emitter {
     spec *s;
     int32_t dev, stage;
     const spec_class *c;
-    int32_t length, phase, seg;
+    int32_t length, position, phase, seg; /* position: of the length among those of the role */
     bool failed; /* out of memory */
     size_t mark; /* of scratch */
     luo_instr *instr;
     luo_segment *segment;
     emit_buffer *buf;
+    emit_born *born;
     spec_slot_ref *ref;
-    int32_t ninstr, cap_instr, nseg, cap_seg, nbuf, cap_buf, cap_ref, npieces;
+    int32_t ninstr, cap_instr, nseg, cap_seg, nbuf, cap_buf, cap_born, cap_ref, npieces;
     luo_intern slot_key;     /* (step, item) */
     int32_t *buffer, *stamp; /* by tensor: its buffer, valid if stamp fits (0: never) */
     const spec_dims **held;  /* by table: luo_spec_held .. */
@@ -63,6 +75,8 @@ const spec_dims *luo_spec_held(const emitter *e, int32_t tensor);
 /* Buffer of a tensor for the length at hand, -1: none yet. */
 int32_t luo_spec_buffer(const emitter *e, int32_t tensor);
 void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
+/* A buffer for the tensor, with the sizes of the length at hand, before it has a use. */
+luo_buffer luo_spec_describe(emitter *e, int32_t tensor);
 /* Pre: the device holds the tensor. */
 int32_t luo_spec_new_buffer(emitter *e, int32_t tensor);
 /* spec_bucket_emit.c: the calls of Pre or Post, in the device's order. */
@@ -82,6 +96,7 @@ void luo_spec_emit_bucket(emitter *e, int32_t b);
 const int32_t *luo_spec_places(const emitter *e, int32_t phase, int32_t vs, int32_t *n);
 bool luo_spec_is_here(const emitter *e, int32_t o, int32_t phase, int32_t vs);
 /* spec_emit.c */
+int64_t luo_spec_loaded(const emitter *e, int32_t o); /* bytes of a placeholder */
 void luo_spec_emit_reshard(emitter *e, int32_t o, bool again);
 void luo_spec_emit_accumulate(emitter *e, int32_t o);
 
@@ -101,4 +116,16 @@ luo_instr luo_spec_instr(const emitter *e, int32_t o, luo_instr_kind kind, luo_s
 /* Adds the instruction with its operands and the dependencies that follow from them. */
 void luo_spec_push(emitter *e, const luo_instr *i, const int32_t *in, int32_t nin,
                    const int32_t *out, int32_t nout);
+
+/* spec_pattern.c. Pre: the spec has patterns. The set is emptied if it is full, or of another
+ * graph: before the first role. */
+luo_status luo_spec_begin_patterns(spec *s);
+/* The pattern that the role follows, kept or not. Pre: the emitter has just been opened. */
+luo_status luo_spec_find_pattern(emitter *e, const spec_lengths *l, int32_t *id);
+/* bound false: it is not kept, and nothing has changed. */
+luo_status luo_spec_bind_pattern(emitter *e, int32_t id, const spec_lengths *l, luo_role *role,
+                                 const spec_slot_ref **refs, bool *bound);
+/* Of an emitted role, if there is room. */
+luo_status luo_spec_keep_pattern(emitter *e, int32_t id, const spec_lengths *l,
+                                 const luo_role *role, const spec_slot_ref *refs);
 #endif

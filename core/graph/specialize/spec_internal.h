@@ -13,6 +13,7 @@
  *   spec_places.c  operations of every virtual stage
  *   spec_emit.c    instructions of one role; spec_write.c: buffers and wait edges;
  *                  spec_cost.c: what each costs
+ *   spec_pattern.c roles that differ from an emitted one in numbers alone
  */
 #ifndef LUO_CORE_GRAPH_SPECIALIZE_SPEC_INTERNAL_H
 #define LUO_CORE_GRAPH_SPECIALIZE_SPEC_INTERNAL_H
@@ -113,6 +114,7 @@ typedef struct spec {
     const luo_spec *in;
     luo_graph *g;
     luo_arena *arena, *scratch; /* result; thrown away */
+    luo_patterns *patterns;     /* NULL: every role is emitted */
     luo_err *err;
     int32_t ndev;       /* devices of all stages, and of states kept elsewhere; ascending */
     int32_t *dev;
@@ -275,6 +277,9 @@ typedef struct spec_slot_ref { /* slot of a role: item k of the device in a step
  * ascending. refs: what its slots are, role->nslot of them. */
 luo_status luo_spec_emit_role(spec *s, int32_t dev, const int32_t *lengths, int32_t n,
                               luo_role *role, const spec_slot_ref **refs);
+/* Cells that a call of a bucket moves in each of its pieces: piece[k].count. */
+void luo_spec_count_pieces(const spec *s, const spec_bucket *b, const spec_item *it,
+                           luo_instr_piece *piece);
 /* Where the pieces of a role's calls lie on one of its devices: role->offset. refs: of emission.
  * Errors: LUO_ENOMEM. Owner: the arena of s. */
 luo_status luo_spec_place_pieces(const spec *s, int32_t dev, const spec_slot_ref *refs,

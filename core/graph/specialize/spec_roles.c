@@ -6,7 +6,7 @@
  * buckets lie are *alike*: the first of them is emitted, the others share what it has. */
 #include <string.h>
 
-#include "core/graph/specialize/spec_internal.h"
+#include "core/graph/specialize/spec_emit.h"
 
 typedef struct roles {
     spec *s;
@@ -348,6 +348,7 @@ luo_status luo_spec_make_roles(spec *s, luo_programs *out)
         if (s->cls[k].S > r.max_stages) r.max_stages = s->cls[k].S;
     LUO_TRY(list_lengths(&r));
     LUO_TRY(find_paths(&r));
+    if (s->patterns) LUO_TRY(luo_spec_begin_patterns(s));
     LUO_TRY(emit_roles(&r));
     LUO_TRY(prepare_tasks(&r));
     LUO_TRY(join_tasks(&r));

@@ -120,11 +120,8 @@ static int64_t bytes_of(emitter *e, int32_t x, const spec_dims *d)
     return load.rows * (bytes / (d->dim[0] * d->dim[1]));
 }
 
-int32_t luo_spec_new_buffer(emitter *e, int32_t x)
+luo_buffer luo_spec_describe(emitter *e, int32_t x)
 {
-    emit_buffer *at = luo_spec_room(e, e->buf, e->nbuf, &e->cap_buf, sizeof *at);
-    if (!at) return 0;
-    e->buf = at;
     const luo_tensor *tensor = &e->s->g->tensor[x];
     const spec_dims *d = luo_spec_held(e, x);
     luo_buffer buffer = {.tensor = tensor->name,
@@ -137,7 +134,18 @@ int32_t luo_spec_new_buffer(emitter *e, int32_t x)
         memcpy(buffer.dim, d->dim, sizeof buffer.dim);
         buffer.bytes = bytes_of(e, x, d);
     }
-    at[e->nbuf] = (emit_buffer){.b = buffer, .waited_seg = -1};
+    return buffer;
+}
+
+int32_t luo_spec_new_buffer(emitter *e, int32_t x)
+{
+    emit_buffer *at = luo_spec_room(e, e->buf, e->nbuf, &e->cap_buf, sizeof *at);
+    emit_born *born = luo_spec_room(e, e->born, e->nbuf, &e->cap_born, sizeof *born);
+    if (!at || !born) return 0;
+    e->buf = at;
+    e->born = born;
+    at[e->nbuf] = (emit_buffer){.b = luo_spec_describe(e, x), .waited_seg = -1};
+    born[e->nbuf] = (emit_born){.tensor = x, .position = e->position};
     luo_spec_bind(e, x, e->nbuf);
     return e->nbuf++;
 }
@@ -349,7 +357,10 @@ luo_status luo_spec_emit_close(emitter *e, luo_role *role, const spec_slot_ref *
     if (!e->failed) classify(e);
     luo_buffer *buf = LUO_NEW_N(e->s->arena, luo_buffer, e->nbuf);
     if (!buf || e->failed) return luo_err_nomem(e->s->err);
-    for (int32_t i = 0; i < e->nbuf; i++) buf[i] = e->buf[i].b;
+    for (int32_t i = 0; i < e->nbuf; i++) {
+        buf[i] = e->buf[i].b;
+        e->born[i].buffer_class = buf[i].buffer_class;
+    }
     *role = (luo_role){.ninstr = e->ninstr,
                        .nseg = e->nseg,
                        .nbuf = e->nbuf,
@@ -359,6 +370,5 @@ luo_status luo_spec_emit_close(emitter *e, luo_role *role, const spec_slot_ref *
                        .instr = keep(e, e->instr, e->ninstr, sizeof *e->instr),
                        .seg = keep(e, e->segment, e->nseg, sizeof *e->segment)};
     *refs = keep(e, e->ref, e->slot_key.n, sizeof *e->ref);
-    luo_arena_reset(e->s->scratch, e->mark);
     return e->failed ? luo_err_nomem(e->s->err) : LUO_OK;
 }

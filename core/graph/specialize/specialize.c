@@ -71,6 +71,20 @@ static luo_status specialize(spec *s, luo_programs *out)
     return LUO_OK;
 }
 
+/* Patterns are of use where there are several lengths or compilations. What they do not know of:
+ * loads of experts, devices that stand in for others, norms that nothing waits for. */
+static luo_status with_patterns(spec *s, luo_programs *set)
+{
+    const bool apply = !s->in->load && !s->in->nabsent && !s->g->staggered;
+    luo_patterns *own = NULL;
+    if (apply && !s->in->patterns && s->in->nlengths > 1)
+        LUO_TRY(luo_patterns_open(s->scratch, LUO_PATTERN_BYTES, &own, s->err));
+    if (apply) s->patterns = own ? own : s->in->patterns;
+    const luo_status st = specialize(s, set);
+    luo_patterns_free(own);
+    return st;
+}
+
 luo_status luo_graph_specialize(luo_arena *arena, const luo_spec *in, luo_programs **out,
                                 luo_err *err)
 {
@@ -81,7 +95,7 @@ luo_status luo_graph_specialize(luo_arena *arena, const luo_spec *in, luo_progra
         luo_arena_free(s.scratch);
         return luo_err_nomem(err);
     }
-    const luo_status st = specialize(&s, set);
+    const luo_status st = with_patterns(&s, set);
     luo_arena_free(s.scratch);
     if (st == LUO_OK) *out = set;
     return st;

@@ -2,9 +2,10 @@
  * (docs/architecture/programs.md). */
 #ifndef LUO_CORE_GRAPH_SPECIALIZE_SPECIALIZE_H
 #define LUO_CORE_GRAPH_SPECIALIZE_SPECIALIZE_H
-#include "core/graph/specialize/bucket.h"
 #include "core/graph/graph.h"
 #include "core/graph/moe/load.h"
+#include "core/graph/specialize/bucket.h"
+#include "core/graph/specialize/pattern.h"
 
 typedef struct luo_length { /* of a micro-batch */
     int64_t tokens;
@@ -52,6 +53,7 @@ typedef struct luo_spec {
     const int32_t *node_of; /* per device: rows of experts travel inside nodes, then between them;
                                NULL: from every device to every other */
     const luo_expert_load *load; /* costs of experts; NULL: all get equally many rows */
+    luo_patterns *patterns;      /* of specializations before; NULL: none */
     const luo_spec_clock *clock; /* NULL: a call waits 1 and moves a byte in 1, and gradients are
                                     complete in the order of the operations that make them so */
 } luo_spec;
