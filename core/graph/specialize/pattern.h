@@ -25,8 +25,7 @@ enum { LUO_PATTERN_BYTES = 48 << 20 };
  * Eviction: what has no room within `bytes` is not kept, and a compilation that finds the set full,
  * or of another graph, begins with an empty one. Not for two compilations at once.
  * Errors: LUO_ENOMEM. Owner: arena; what is kept has memory of its own, up to luo_patterns_free.
- * Cost of a role: emitted O(operations), with what they ask; bound a copy and the costs of its
- * instructions, a third of that (docs/speed.md).
+ * Cost of a role: a copy of the pattern and the costs of its instructions (docs/speed.md).
  * See: tests/prop/prop_pattern.c */
 luo_status luo_patterns_open(luo_arena *arena, size_t bytes, luo_patterns **out, luo_err *err);
 void luo_patterns_free(luo_patterns *p); /* NULL is fine */
