@@ -141,6 +141,23 @@ static luo_status compile(luo_arena *a, luo_err *err)
     return luo_plan_compile(a, world.plan, &world.small, NULL, &opts, &world.set, err);
 }
 
+/* The second step is bound to patterns of the first. */
+static luo_status compile_steps(luo_arena *a, luo_err *err)
+{
+    static const int64_t tokens[2][4] = {{16, 24, 16, 24}, {40, 40, 32, 32}};
+    luo_pipeline *pipes = (luo_pipeline *)world.plan->pipelines;
+    luo_patterns *patterns;
+    LUO_TRY(luo_patterns_open(a, LUO_PATTERN_BYTES, &patterns, err));
+    const luo_compile_opts opts = {.patterns = patterns, .bucket = {LUO_BUCKET_MIB, true, 0, 0}};
+    luo_status st = LUO_OK;
+    for (int k = 0; st == LUO_OK && k < 2; k++) {
+        pipes[0].micro_batch_tokens = tokens[k];
+        st = luo_plan_compile(a, world.plan, &world.small, NULL, &opts, &world.set, err);
+    }
+    luo_patterns_free(patterns);
+    return st;
+}
+
 /* Sums, a re-shard with dead devices, sends of several senders. */
 static luo_status resolve(luo_arena *a, luo_err *err)
 {
@@ -412,6 +429,7 @@ static const nomem_job jobs[] = {
     {"read a pool", NULL, read_pool, tell_pool, NULL},
     {"build a graph", prepare_plan, build_graph, tell_graph, NULL},
     {"compile a plan", prepare_plan, compile, tell_programs, NULL},
+    {"compile steps of lengths", prepare_plan, compile_steps, tell_programs, NULL},
     {"resolve", NULL, resolve, tell_moves, NULL},
     {"plan uniform", prepare_cluster, plan_uniform, tell_offers, NULL},
     {"plan malleus", prepare_malleus, plan_malleus, tell_found, NULL},
