@@ -96,12 +96,23 @@ static void choose_ends(const luo_bound_op *op, luo_bound_comm *comm)
     if (shared && !comm->in_place) comm->recv_direct = -1;
 }
 
+/* By what shares the second dimension of counts is cut where this device has them; NULL: alike. */
+static const uint32_t *shares_of_experts(const luo_binder *binder, const luo_buffer *counts)
+{
+    const luo_ann *ann = counts->ann;
+    for (int32_t u = 0; u < ann->u; u++)
+        for (int32_t i = 0; i < ann->grp[u].ndev; i++)
+            if (ann->grp[u].dev[i] == binder->b->device) return luo_grp_share(&ann->grp[u], 1);
+    return NULL;
+}
+
 /* Experts of every rank of the group. */
 static luo_status deal_experts(luo_binder *binder, luo_bound_trade *t, int64_t experts)
 {
     int64_t *expert = LUO_NEW_N(binder->arena, int64_t, t->n + 1);
     if (!expert) return luo_err_nomem(binder->err);
-    luo_bounds_cut(experts, t->n, NULL, expert);
+    luo_bounds_cut(experts, t->n, shares_of_experts(binder, luo_bound_desc(binder->b, t->there)),
+                   expert);
     t->expert = expert;
     return LUO_OK;
 }
@@ -170,11 +181,9 @@ static luo_status bind_trade(luo_binder *binder, const luo_bound_op *op, luo_bou
         t->step == LUO_TRADE_SECOND ? &binder->b->role->instr[t->other] : op->instr;
     const bool counts = instr->nin == 1;
     const luo_buffer *in = luo_bound_desc(binder->b, instr->in[0]);
-    const luo_buffer *out = luo_bound_desc(binder->b, instr->out[0]);
-    const int64_t width = in->dim[2] ? in->dim[2] : out->dim[2]; /* home there may be no cells */
     t->home = instr->in[counts ? 0 : 1];
     t->there = counts ? instr->out[0] : instr->in[2];
-    t->width = counts ? 1 : width;
+    t->width = counts ? 1 : in->shape.dim[2]; /* here there may be no cells at all */
     t->counts = counts;
     const luo_buffer *home = luo_bound_desc(binder->b, t->home);
     t->each = home->dim[0];

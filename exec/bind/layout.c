@@ -62,8 +62,8 @@ static int64_t most_rows(const luo_programs *set, const luo_role *role, const lu
         if (role->seg[s].tokens > tokens) tokens = role->seg[s].tokens;
     for (int32_t b = 0; b < role->nbuf; b++)
         if (role->buf[b].letters && strcmp(role->buf[b].letters, "tk") == 0 &&
-            role->buf[b].dim[1] < choices)
-            choices = role->buf[b].dim[1];
+            role->buf[b].shape.dim[1] < choices)
+            choices = role->buf[b].shape.dim[1]; /* of tokens, of which none may be here */
     const bool joined = rows->ann && rows->ann->u < set->npipelines; /* of several pipelines */
     return (joined ? set->npipelines : 1) * tokens * choices;
 }
