@@ -233,13 +233,7 @@ luo_status luo_plan_build_opts(luo_arena *arena, const luo_plan *plan, const luo
                                         (int)l->data, (int)l->tensor, (int)l->pipeline,
                                         (int)l->ndev), "/state_layout");
     out->apart = luo_plan_is_annotated(plan);
-    if (out->apart && model->moe.experts)
-        return luo_err_part(err,
-                            luo_err_set(err, LUO_EINPUT,
-                                        "the plan annotates every tensor, and model `%s` has "
-                                        "experts, which such plans do not have yet.",
-                                        model->name), "/annotations");
-    if (out->apart) return LUO_OK;
+    if (out->apart) return luo_plan_annotated_opts(arena, plan, model, out, err);
     for (int32_t i = 0; i < plan->npipelines; i++) {
         const luo_pipeline *pipe = &plan->pipelines[i];
         if (embedding_stage(pipe) != head_stage(pipe)) out->head_apart = true;

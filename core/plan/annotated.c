@@ -1,6 +1,7 @@
 /* annotated.c: plans that say of every tensor where it lies. */
 #include "core/plan/annotated.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/hspmd/bounds.h"
@@ -39,6 +40,33 @@ bool luo_plan_is_annotated(const luo_plan *plan)
     return plan->npipelines == 1 && plan->pipelines[0].nstages == 1 && plan->nannotations >= 4 &&
            entry_of(plan, "ids", "") && entry_of(plan, "wte.weight", "") &&
            entry_of(plan, "labels", "") && entry_of(plan, "loss", "");
+}
+
+/* The entry that moves a tensor, whatever for; NULL: none does. */
+static const luo_plan_annotation *move_of(const luo_plan *plan, const char *tensor)
+{
+    for (int32_t i = 0; i < plan->nannotations; i++)
+        if (plan->annotations[i].at[0] && strcmp(plan->annotations[i].tensor, tensor) == 0)
+            return &plan->annotations[i];
+    return NULL;
+}
+
+luo_status luo_plan_annotated_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+                                   luo_build_opts *out, luo_err *err)
+{
+    char name[64];
+    if (model->moe.experts == 0) return LUO_OK;
+    bool *dealt = LUO_NEW_N(arena, bool, model->layers);
+    int32_t *sources = LUO_NEW_N(arena, int32_t, model->layers);
+    if (!dealt || !sources) return luo_err_nomem(err);
+    for (int32_t l = 0; l < (int32_t)model->layers; l++) {
+        snprintf(name, sizeof name, "layers.%d.moe.pack", (int)l);
+        dealt[l] = move_of(plan, name) != NULL;
+        sources[l] = plan->pipelines[0].stages[0].ndev;
+    }
+    out->dealt = dealt;
+    out->sources = sources;
+    return LUO_OK;
 }
 
 static luo_status in_entry(const matching *m, const luo_plan_annotation *e, luo_status st)
@@ -122,6 +150,98 @@ static luo_status said(matching *m, int32_t x, int32_t *id)
                        name);
 }
 
+/* ---- rows of experts ---- */
+
+/* How the plan calls the operation for which operand i of `op` is moved. */
+static const char *called(const matching *m, const luo_op *op, int32_t i)
+{
+    const luo_graph *graph = m->graph;
+    if (op->kind == LUO_OP_ROW_MAX || op->kind == LUO_OP_ROW_SUM || op->kind == LUO_OP_ROW_TARGET)
+        return "loss";
+    if (op->kind == LUO_OP_ROPE) return graph->tensor[op->out[i]].name;
+    if (op->kind == LUO_OP_ROUTE) return op->name;
+    if ((op->kind == LUO_OP_MATMUL || op->kind == LUO_OP_GROUPED) && op->nout > 1) return op->name;
+    if (op->kind != LUO_OP_BIAS) return graph->tensor[op->out[0]].name;
+    const luo_op *product = &graph->op[graph->tensor[m->root[op->in[0]]].op];
+    return product->nout > 1 ? product->name : graph->tensor[m->root[op->in[0]]].name;
+}
+
+static luo_status remember(matching *m, int32_t x, int32_t root, const luo_plan_annotation *e)
+{
+    moved *way = LUO_NEW(m->scratch, moved);
+    if (!way) return luo_err_nomem(m->err);
+    *way = (moved){x, e, m->ways[root]};
+    m->ways[root] = way;
+    m->root[x] = root;
+    return LUO_OK;
+}
+
+/* The operation that reads tensor x first. Pre: one does. */
+static const luo_op *reader_of(const luo_graph *graph, int32_t x, int32_t *operand)
+{
+    int32_t o = graph->tensor[x].op + 1;
+    for (;; o++)
+        for (*operand = 0; *operand < graph->op[o].nin; ++*operand)
+            if (graph->op[o].in[*operand] == x) return &graph->op[o];
+}
+
+/* What the plan says of rows x where they are moved for the reader of y. */
+static luo_status rows_moved(matching *m, int32_t x, int32_t y, const luo_plan_annotation **e,
+                             int32_t *ann)
+{
+    int32_t i;
+    const luo_op *reader = reader_of(m->graph, y, &i);
+    const char *name = m->graph->tensor[x].name, *at = called(m, reader, i);
+    *e = entry_of(m->plan, name, at);
+    if (!*e)
+        return luo_err_set(m->err, LUO_EINPUT,
+                           "rows of experts go to their devices and come home; `%s` needs an "
+                           "annotation at `%s`.",
+                           name, at);
+    return read_entry(m, *e, &m->graph->tensor[y], ann);
+}
+
+/* Counts of rows go where the rows do, by experts. */
+static luo_status send_counts(matching *m, const luo_op *op)
+{
+    static const int32_t to[3] = {1, 1, 1};
+    const luo_graph *graph = m->graph;
+    const int32_t rows = graph->op[graph->tensor[op->in[0]].op].out[0];
+    const luo_plan_annotation *e;
+    int32_t i, there;
+    const luo_op *dispatch = reader_of(graph, rows, &i);
+    LUO_TRY(rows_moved(m, rows, dispatch->out[0], &e, &there));
+    const luo_grp *grp = &luo_annset_get(graph->set, there)->grp[0];
+    if (grp->nent != 1 || grp->ent[0].key != 0)
+        return in_entry(m, e,
+                        luo_err_set(m->err, LUO_EINPUT,
+                                    "annotation of `%s`: rows are moved to the devices of their "
+                                    "experts alone, pieces of dimension 0.",
+                                    e->tensor));
+    return luo_annset_rename(graph->set, there, to, &graph->tensor[op->out[0]].ann, m->err);
+}
+
+/* Rows go to the devices of their experts, and home. */
+static luo_status send_rows(matching *m, const luo_op *op)
+{
+    const int32_t x = op->in[0], y = op->out[0];
+    const luo_plan_annotation *e;
+    if (m->graph->tensor[x].letters[0] == 'z') return send_counts(m, op);
+    LUO_TRY(rows_moved(m, x, y, &e, &m->graph->tensor[y].ann));
+    return remember(m, y, m->root[x], e);
+}
+
+/* All of a tensor on every device, whatever else the plan says: what a gate has to know together.
+ */
+static luo_status to_all(matching *m, int32_t y)
+{
+    const luo_stage *stage = &m->plan->pipelines[0].stages[0];
+    const luo_ent copies = {LUO_DUP, stage->ndev, NULL};
+    const luo_grp grp = {stage->ndev, stage->dev, stage->ndev > 1, &copies};
+    const luo_ann all = {1, LUO_H_NONE, false, NULL, &grp};
+    return luo_annset_add(m->graph->set, &all, &m->graph->tensor[y].ann, m->err);
+}
+
 /* ---- leaves and Reshards of the model ---- */
 
 /* Numbers per token that are made of all parts of a row, and the loss of all tokens. */
@@ -136,6 +256,8 @@ static luo_status hand_on(matching *m, const luo_op *op)
 {
     luo_graph *graph = m->graph;
     const int32_t x = op->in[0], y = op->out[0];
+    if (op->nin > 1) return send_rows(m, op);
+    if (graph->tensor[y].form == LUO_FORM_LOAD) return to_all(m, y);
     if (graph->tensor[y].kind == LUO_TENSOR_PARAM) {
         LUO_TRY(said(m, y, &graph->tensor[y].ann));
         graph->tensor[x].ann = graph->tensor[y].ann;
@@ -150,19 +272,6 @@ static luo_status hand_on(matching *m, const luo_op *op)
 
 /* ---- operations ---- */
 
-/* How the plan calls the operation for which operand i of `op` is moved. */
-static const char *called(const matching *m, const luo_op *op, int32_t i)
-{
-    const luo_graph *graph = m->graph;
-    if (op->kind == LUO_OP_ROW_MAX || op->kind == LUO_OP_ROW_SUM || op->kind == LUO_OP_ROW_TARGET)
-        return "loss";
-    if (op->kind == LUO_OP_ROPE) return graph->tensor[op->out[i]].name;
-    if (op->kind == LUO_OP_MATMUL && op->nout > 1) return op->name;
-    if (op->kind != LUO_OP_BIAS) return graph->tensor[op->out[0]].name;
-    const luo_op *product = &graph->op[graph->tensor[m->root[op->in[0]]].op];
-    return product->nout > 1 ? product->name : graph->tensor[m->root[op->in[0]]].name;
-}
-
 /* A Reshard of the plan's in front of operation *o. */
 static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annotation *e)
 {
@@ -171,15 +280,11 @@ static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annota
     int32_t ann;
     LUO_TRY(read_entry(m, e, &graph->tensor[x], &ann));
     const int32_t y = luo_graph_insert_reshard(graph, *o, i);
-    moved *way = LUO_NEW(m->scratch, moved);
-    if (graph->failed || !way) return luo_err_nomem(m->err);
+    if (graph->failed) return luo_err_nomem(m->err);
     graph->tensor[y].ann = ann;
     if (graph->tensor[y].kind == LUO_TENSOR_PARAM) graph->tensor[y].kind = LUO_TENSOR_FULL;
-    m->root[y] = root;
-    *way = (moved){y, e, m->ways[root]};
-    m->ways[root] = way;
     ++*o;
-    return LUO_OK;
+    return remember(m, y, root, e);
 }
 
 static luo_status replace(matching *m, int32_t o, int32_t i, int32_t x)
@@ -205,6 +310,18 @@ static luo_status move_operand(matching *m, int32_t *o, int32_t i, bool *settled
     return move(m, o, i, e);
 }
 
+/* Results that follow from the others: numbers per token and per expert, what a kernel keeps. */
+static bool follows(const matching *m, const luo_op *op, int32_t k)
+{
+    const luo_tensor *y = &m->graph->tensor[op->out[k]];
+    const int32_t kind = op->kind;
+    const bool token = y->letters[0] == 't' && y->letters[1] == 0;
+    if (token || kind == LUO_OP_SUM || op->out[k] == m->graph->exp) return true;
+    if (kind == LUO_OP_ROUTE) return k > 1;
+    return k > 0 && (kind == LUO_OP_ACTIVATION || kind == LUO_OP_ROWS_ACTIVATION ||
+                     kind == LUO_OP_ATTENTION || kind == LUO_OP_PACK);
+}
+
 /* Are results as the plan says? What is complete may stand for partial sums of the loss. */
 static luo_status agrees(matching *m, int32_t o, bool *good)
 {
@@ -214,10 +331,7 @@ static luo_status agrees(matching *m, int32_t o, bool *good)
     for (int32_t k = 0; k < op->nout && *good; k++) {
         const luo_tensor *y = &graph->tensor[op->out[k]];
         const bool loss = op->out[k] == graph->loss;
-        const bool inside = y->letters[0] == 't' && y->letters[1] == 0; /* numbers per token */
-        if (inside || op->out[k] == graph->exp || (op->kind == LUO_OP_SUM) ||
-            (op->kind == LUO_OP_ACTIVATION && k > 0) || (op->kind == LUO_OP_ATTENTION && k > 0))
-            continue;
+        if (follows(m, op, k)) continue;
         int32_t want, whole;
         LUO_TRY(said(m, op->out[k], &want));
         LUO_TRY(luo_annset_complete(graph->set, want, &whole, m->err));
@@ -367,6 +481,10 @@ static luo_status check_keys(const luo_plan *plan, luo_err *err)
                       : plan->sequence_parallel              ? "sequence_parallel"
                       : plan->state_layout.ndev              ? "state_layout"
                       : plan->nassignment                    ? "assignment"
+                      : plan->ngroups                        ? "expert_groups"
+                      : plan->expert_parallel                ? "expert_parallel"
+                      : plan->moe_exchange                   ? "moe_exchange"
+                      : pipe->stages[0].experts_dealt        ? "experts"
                       : pipe->micro_batch_tokens             ? "micro_batch_tokens"
                       : pipe->stages[0].context_parallel > 1 ? "context_parallel"
                       : pipe->stages[0].shares               ? "shares"

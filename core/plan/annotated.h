@@ -9,6 +9,10 @@
  * labels and the loss: everything between them is annotated, too. The devices of the stage are no
  * tensor-parallel group then. */
 bool luo_plan_is_annotated(const luo_plan *plan);
+/* Layers whose experts are dealt, as luo_build_opts says it: those whose rows the plan moves to the
+ * experts. Every device sends rows. Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_plan_annotated_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
+                                   luo_build_opts *out, luo_err *err);
 /* Annotates the forward part as the plan says. Reshards of the model hand on what they get; those
  * of the plan (`at`) are put in. What an operation makes is deduced and has to be what the plan
  * says; operands that lie in several ways are taken in the first way that makes it so.

@@ -2,6 +2,7 @@
  * operands), as sizes and buffers. */
 #include <string.h>
 
+#include "core/hspmd/bounds.h"
 #include "core/plan/annotated.h"
 #include "exec/bind/bound_internal.h"
 
@@ -365,6 +366,25 @@ static luo_status bind_experts(luo_binder *binder, luo_bound_op *op, int32_t cou
     return LUO_OK;
 }
 
+/* Length along dimension d of what lies here, however little there is along the others: a piece
+ * that is empty by one of them has sizes of 0. */
+static luo_status length_of(luo_binder *binder, const luo_buffer *buffer, int32_t d, int64_t *out)
+{
+    const luo_ann *ann = buffer->ann;
+    *out = buffer->dim[d];
+    for (int32_t u = 0; u < ann->u && luo_bound_volume(buffer) == 0; u++)
+        for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
+            const luo_grp *grp = &ann->grp[u];
+            const int32_t n = luo_grp_count(grp, d), at = luo_grp_coord(grp, i, d);
+            if (grp->dev[i] != binder->b->device) continue;
+            int64_t *bound = LUO_NEW_N(binder->arena, int64_t, (int64_t)n + 1);
+            if (!bound) return luo_err_nomem(binder->err);
+            luo_bounds_cut(buffer->shape.dim[d], n, luo_grp_share(grp, d), bound);
+            *out = bound[at + 1] - bound[at];
+        }
+    return LUO_OK;
+}
+
 /* Is the weight [columns of y x columns of x]? */
 static bool widens(const luo_buffer *w, const luo_buffer *y)
 {
@@ -380,7 +400,9 @@ static luo_status bind_grouped(luo_binder *binder, luo_bound_op *op)
     for (int32_t j = 0; j < instr->nout; j++) {
         const luo_buffer *w = luo_op_in(binder, op, 2 + j), *y = luo_op_out(binder, op, j);
         const bool tb = widens(w, y);
-        const int64_t n = w->dim[tb ? 1 : 2], depth = w->dim[tb ? 2 : 1];
+        int64_t n, depth;
+        LUO_TRY(length_of(binder, w, tb ? 1 : 2, &n));
+        LUO_TRY(length_of(binder, w, tb ? 2 : 1, &depth));
         p[j] = (luo_product){.a = instr->in[0], .b = instr->in[2 + j], .c = instr->out[j],
                              .tb = tb, .n = n, .k = depth, .lda = depth,
                              .ldb = tb ? depth : n, .ldc = n};
@@ -398,7 +420,9 @@ static luo_status bind_grouped_dx(luo_binder *binder, luo_bound_op *op)
         const luo_buffer *dy = luo_op_in(binder, op, 1 + 2 * j),
                          *w = luo_op_in(binder, op, 2 + 2 * j);
         const bool plain = widens(w, dy); /* w [dy x dx] */
-        const int64_t n = w->dim[plain ? 2 : 1], depth = w->dim[plain ? 1 : 2];
+        int64_t n, depth;
+        LUO_TRY(length_of(binder, w, plain ? 2 : 1, &n));
+        LUO_TRY(length_of(binder, w, plain ? 1 : 2, &depth));
         p[j] = (luo_product){.a = instr->in[1 + 2 * j], .b = instr->in[2 + 2 * j],
                              .c = instr->out[0], .tb = !plain, .add = j > 0, .n = n, .k = depth,
                              .lda = depth, .ldb = plain ? n : depth, .ldc = n};
@@ -426,7 +450,7 @@ static luo_status bind_grouped_dw(luo_binder *binder, luo_bound_op *op)
 static luo_status bind_rows_activation(luo_binder *binder, luo_bound_op *op)
 {
     const luo_instr *instr = op->instr;
-    op->cols = luo_op_in(binder, op, 0)->dim[2];
+    LUO_TRY(length_of(binder, luo_op_in(binder, op, 0), 2, &op->cols));
     return bind_experts(binder, op, instr->in[instr->nin - 1]);
 }
 

@@ -1,13 +1,14 @@
 /* hap.h: programs of the planner `hap` train like one device: loss, norm, weights and both moments
  * (the first one after a step is the gradient). Programs are drawn at random from all that the
- * planner may choose, on 2 to 6 devices with uneven pieces, some of them empty. Run by
- * `mpirun -n 8`, on the executor of the lab. */
+ * planner may choose, on 2 to 6 devices with uneven pieces, some of them empty, of models with
+ * experts too; beside them stand programs that the planner found. Run by `mpirun -n 8`, on the
+ * executor of the lab. */
 #ifndef LUO_TESTS_MPI_HAP_H
 #define LUO_TESTS_MPI_HAP_H
 #include "core/plan/hap/emit.h"
 #include "core/plan/hap/space_internal.h"
 #include "core/plan/hap_graph/hap_model.h"
-#include "tests/mpi/accept.h"
+#include "tests/mpi/experts.h"
 #include "tests/prop/gen_ann.h"
 
 typedef struct hap_drawn {
@@ -22,6 +23,7 @@ typedef struct hap_drawn {
     luo_hap_program program;
     double shares[2 * 4]; /* [segment][type] */
     const char *letters;  /* that may be cut; NULL: all */
+    bool together; /* every device chooses for all tokens: which choices are dropped hangs on it */
 } hap_drawn;
 
 /* Of one segment. */
@@ -48,7 +50,10 @@ static inline void hap_numbers(hap_drawn *d)
 static inline bool hap_fits(const hap_drawn *d, const luo_hap_triple *t, const bool *there)
 {
     const char letter = d->space->rule[t->op][t->rule].letter;
+    const luo_hap_kind does = d->graph->op[t->op].kind;
     bool good = true;
+    if (d->together && (does == LUO_HAP_ROUTE || does == LUO_HAP_HASH || does == LUO_HAP_PACK))
+        good = letter == 0;
     for (int32_t k = 0; k < t->npre; k++) good &= there[t->pre[k]];
     return good && (d->letters == NULL || letter == 0 || strchr(d->letters, letter));
 }
@@ -98,7 +103,7 @@ static inline luo_plan *hap_plan(hap_drawn *d, luo_dtype dtype, uint64_t seed)
     int32_t *device = LUO_NEW_N(d->a, int32_t, d->n);
     const int32_t turn = (int32_t)luo_rng_pick(&d->rng, d->n);
     for (int32_t i = 0; i < d->n; i++) device[i] = (i + turn) % d->n;
-    snprintf(line, sizeof line, "%d: [0]*2", luo_gen_int(&d->rng, 1, 2));
+    snprintf(line, sizeof line, "%d: [0]*%d", luo_gen_int(&d->rng, 1, 2), (int)d->model.layers);
     luo_plan *plan = luo_test_plan(d->a, line);
     luo_pipeline *pipe = (luo_pipeline *)plan->pipelines;
     luo_stage *stage = (luo_stage *)pipe->stages;
@@ -118,7 +123,60 @@ static inline luo_plan *hap_plan(hap_drawn *d, luo_dtype dtype, uint64_t seed)
     return plan;
 }
 
-static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, bool *ran)
+/* A model with experts; a capacity that drops nothing, or is the same for all devices. */
+static inline void hap_experts(hap_drawn *d)
+{
+    static const experts_kinds kinds = {.dtype = LUO_F64};
+    d->model = experts_draw_model(&d->rng, &kinds, 2, 1);
+    luo_moe *moe = &d->model.moe;
+    if (luo_rng_pick(&d->rng, 3) > 0) return;
+    d->together = luo_rng_pick(&d->rng, 2);
+    moe->capacity_factor = d->together ? 0.75 : (double)moe->experts;
+}
+
+static inline void hap_say(const hap_drawn *d, const luo_plan *plan, uint64_t seed, luo_str *text)
+{
+    const luo_moe *moe = &d->model.moe;
+    luo_str_addf(text,
+                 "LUO_SEED=%llu LUO_CASES=1: model %d, %d + %d devices, shares %g %g, %d of "
+                 "%d sequences\n",
+                 (unsigned long long)seed, (int)d->kind, d->numbers.count[0], d->numbers.count[1],
+                 d->shares[0], d->shares[1], plan->pipelines[0].micro_batches, d->sequences);
+    if (moe->experts)
+        luo_str_addf(text, "%s of %d experts, %d each, %d shared, capacity %g\n",
+                     luo_gate_kind_name(moe->gate), (int)moe->experts, (int)moe->experts_per_token,
+                     (int)moe->shared_experts, moe->capacity_factor);
+    luo_hap_program_print(text, &d->program);
+}
+
+typedef struct hap_tally { /* programs that ran, and those of them in which .. */
+    int ran, dealt, none, copies, columns, dropped;
+} hap_tally;
+
+/* How the products of experts are cut. */
+static inline void hap_count(const hap_drawn *d, hap_tally *t)
+{
+    bool dealt = false, columns = false, copies = false;
+    for (int32_t o = 0; o < d->graph->nops; o++) {
+        const luo_hap_triple *triple = &d->space->triple[d->program.choice[o]];
+        const char letter = d->space->rule[o][triple->rule].letter;
+        if (d->graph->op[o].kind != LUO_HAP_ROWS && d->graph->op[o].kind != LUO_HAP_ROWS_PAIR)
+            continue;
+        dealt |= letter == 'e';
+        columns |= letter == 'w';
+        copies |= letter == 'b';
+    }
+    t->ran++;
+    t->dealt += dealt;
+    t->none += dealt && (d->shares[0] == 0 || d->shares[1] == 0);
+    t->columns += columns;
+    t->copies += copies;
+    t->dropped += d->together;
+}
+
+/* experts: of a model that has some. */
+static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, bool experts,
+                           hap_tally *tally)
 {
     hap_drawn d = {.a = luo_arena_new(1 << 20), .rng = luo_rng_seed(seed)};
     d.letters = getenv("LUO_LETTERS");
@@ -126,6 +184,7 @@ static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, bool *r
     luo_str text = {0};
     d.kind = (kind)luo_rng_pick(&d.rng, KINDS);
     d.model = model_of(d.kind, 2);
+    if (experts) hap_experts(&d);
     d.sequences = luo_gen_int(&d.rng, 1, 7);
     hap_numbers(&d);
     const luo_hap_opts opts = {
@@ -137,19 +196,153 @@ static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, bool *r
         luo_hap_space_new(d.a, d.graph, &opts, &d.space, &err) != LUO_OK)
         hap_stop("space", &err, seed);
     for (int32_t s = 0; s < d.graph->nsegments; s++) hap_shares(&d, &d.shares[2 * s]);
-    *ran = hap_program(&d);
-    if (!*ran) return true;
-    const luo_plan *plan = hap_plan(&d, dtype, seed);
-    luo_str_addf(&text,
-                 "LUO_SEED=%llu LUO_CASES=1: model %d, %d + %d devices, shares %g %g, %d of "
-                 "%d sequences\n",
-                 (unsigned long long)seed, (int)d.kind, d.numbers.count[0], d.numbers.count[1],
-                 d.shares[0], d.shares[1], plan->pipelines[0].micro_batches, d.sequences);
-    luo_hap_program_print(&text, &d.program);
-    const row r = {.line = luo_str_get(&text), .model = d.kind};
-    if (getenv("LUO_SHOW") && lab->rank == 0) printf("%s\n", luo_str_get(&text)), fflush(stdout);
-    const bool good = run_plan(d.a, lab, &r, plan); /* frees the arena */
+    const bool ran = hap_program(&d);
+    bool good = true;
+    if (ran) {
+        const luo_plan *plan = hap_plan(&d, dtype, seed);
+        hap_say(&d, plan, seed, &text);
+        if (getenv("LUO_SHOW") && lab->rank == 0)
+            printf("%s\n", luo_str_get(&text)), fflush(stdout);
+        good = run_against_one(lab, luo_dtype_name(dtype), plan, &d.model, luo_str_get(&text));
+        hap_count(&d, tally);
+    }
     luo_str_free(&text);
+    luo_arena_free(d.a);
     return good;
+}
+
+/* ---- programs of the planner itself ---- */
+
+/* What the alternation finds with these devices and links. Numbers are made up. */
+typedef struct hap_case {
+    const char *name;
+    kind kind;
+    bool open; /* a token sees all others, as in BERT */
+    int32_t layers, sequences, count[2];
+    double speed[2]; /* FLOP/s and bytes/s of a type */
+    double link;     /* bytes/s; latencies 0 */
+    luo_moe moe;
+    luo_hap_zero zero;
+    bool segments;     /* shares of their own for every layer */
+    const char *rules; /* NULL: all letters */
+    double shares[2];  /* that stand instead of the planner's; zeros: its own */
+    char letter;       /* by which experts' products are cut; 0: no experts, or any */
+} hap_case;
+
+#pragma GCC diagnostic push /* what a row leaves out is 0 */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+static const hap_case hap_cases[] = {
+    {"gpt, tokens", GPT, false, 2, 8, {1, 1}, {3e6, 1e6}, 1e9},
+    {"bert", GPT, true, 2, 9, {1, 2}, {4e6, 1e6}, 1e7},
+    {"bert, segments", GPT, true, 3, 6, {2, 2}, {3e6, 1e6}, 1e5, .segments = true},
+    {"bert, one layer, slow links", GPT, true, 1, 4, {1, 1}, {3e6, 1e6}, 2e4},
+    {"llama, feed-forward columns", LLAMA, false, 2, 2, {1, 2}, {3e6, 1e6}, 1e7},
+    {"llama, ZeRO", LLAMA, false, 2, 10, {2, 3}, {2e6, 1e6}, 1e8, .zero = LUO_HAP_ZERO_ON,
+     .rules = "b"},
+    {"grouped heads, more devices than sequences", GROUPED, false, 1, 3, {2, 4}, {3e6, 1e6}, 1e6},
+    {"norms of heads", QKNORM, false, 2, 7, {1, 3}, {5e6, 1e6}, 1e8},
+    {"mixtral", GROUPED, false, 2, 8, {1, 2}, {3e6, 1e6}, 1e7,
+     .letter = 'b',
+     .moe = {8, 2, 24, .every_layers = 1, .renorm = true}},
+    {"mixtral, slow links", LLAMA, false, 2, 8, {2, 2}, {3e6, 1e6}, 1e5,
+     .letter = 'e',
+     .moe = {8, 2, 24, .every_layers = 1, .renorm = true, .aux_loss = 0.5}},
+    {"deepseek", LLAMA, false, 3, 9, {2, 3}, {3e6, 1e6}, 1e5,
+     .letter = 'e',
+     .moe = {24, 2, 24, .every_layers = 1, .first_dense_layers = 1, .gate = LUO_GATE_SIGMOID,
+             .routed_scale = 1.5, .bias_rate = 0.05, .shared_experts = 2, .shared_ffn_hidden = 12}},
+    {"switch", LLAMA, false, 2, 6, {1, 1}, {3e6, 1e6}, 1e5,
+     .letter = 'w',
+     .moe = {5, 1, 48, .every_layers = 2, .aux_loss = 0.5}},
+    {"experts for few sequences", LLAMA, false, 2, 2, {2, 4}, {3e6, 1e6}, 1e7,
+     .letter = 'w',
+     .moe = {6, 2, 48, .every_layers = 1}},
+    {"hash", LLAMA, false, 2, 8, {2, 2}, {4e6, 1e6}, 1e6,
+     .letter = 'e',
+     .moe = {9, 1, 24, .every_layers = 1, .gate = LUO_GATE_HASH}},
+    {"a device without tokens and experts", LLAMA, false, 2, 2, {4, 1}, {2e6, 3e6}, 1e5,
+     .letter = 'e',
+     .rules = "be",
+     .shares = {0.181818, 0.272728},
+     .moe = {4, 2, 24, .every_layers = 1}},
+    {"devices without tokens and experts", LLAMA, false, 2, 6, {2, 3}, {3e6, 1e6}, 1e5,
+     .letter = 'e',
+     .shares = {0.5, 0},
+     .moe = {8, 2, 24, .every_layers = 1}},
+    {"segments of experts", LLAMA, false, 2, 8, {1, 3}, {4e6, 1e6}, 1e6,
+     .letter = 'e',
+     .segments = true,
+     .moe = {7, 2, 24, .every_layers = 2}},
+};
+#pragma GCC diagnostic pop
+enum { HAP_CASES = sizeof hap_cases / sizeof *hap_cases };
+
+static inline void hap_case_numbers(hap_drawn *d, const hap_case *c)
+{
+    d->n = c->count[0] + c->count[1];
+    d->numbers = (luo_hap_numbers){.ntypes = 2, .name = {"a", "b"}};
+    for (int t = 0; t < 2; t++) {
+        d->numbers.count[t] = c->count[t];
+        for (int k = 0; k < LUO_HAP_CLASSES; k++) d->numbers.speed[t][k] = c->speed[t];
+    }
+    for (int l = 0; l < LUO_HAP_LINKS; l++) d->numbers.line[l] = (luo_hap_line){0, c->link};
+    d->numbers.line[LUO_HAP_LINK_A2A].bandwidth_bytes_s *= d->n;
+    if (c->zero == LUO_HAP_ZERO_ON) d->numbers.line[LUO_HAP_LINK_AR].bandwidth_bytes_s /= 4;
+}
+
+static inline luo_model hap_case_model(const hap_case *c)
+{
+    luo_model m = model_of(c->kind, c->layers);
+    m.causal = !c->open;
+    m.moe = c->moe;
+    if (m.moe.experts) m.family = LUO_FAMILY_MOE;
+    return m;
+}
+
+/* Unlike devices get unlike shares, and experts are cut as the row says. */
+static inline bool hap_case_good(const luo_lab *lab, const hap_drawn *d, const hap_case *c)
+{
+    hap_tally t = {0};
+    hap_count(d, &t);
+    const bool uneven = d->shares[0] != d->shares[1];
+    const int cut = c->letter == 'e' ? t.dealt : c->letter == 'w' ? t.columns : t.copies;
+    const bool good = uneven && (c->letter == 0 || cut);
+    if (lab->rank == 0 && !good)
+        printf("%s: shares %g %g; experts dealt in %d, their columns cut in %d, copies in %d\n",
+               c->name, d->shares[0], d->shares[1], t.dealt, t.columns, t.copies);
+    return good;
+}
+
+static inline bool hap_run_case(luo_lab *lab, luo_dtype dtype, const hap_case *c)
+{
+    hap_drawn d = {.a = luo_arena_new(1 << 20), .rng = luo_rng_seed(1), .sequences = c->sequences};
+    luo_err err = {0};
+    luo_str text = {0};
+    luo_hap_result *result;
+    const luo_hap_job job = {.opts = {.sayable = true, .factors = true, .rules = c->rules},
+                             .no_memory = true,
+                             .zero = c->zero};
+    d.model = hap_case_model(c);
+    hap_case_numbers(&d, c);
+    if (luo_hap_model_graph(d.a, &d.model, dtype, d.sequences, TOKENS, &d.graph, &err) != LUO_OK ||
+        (c->segments && luo_hap_graph_cut(d.graph, 0, &err) != LUO_OK) ||
+        luo_hap_alternate(d.a, d.graph, &d.numbers, &job, &result, &err) != LUO_OK)
+        luo_lab_die(c->name, &err);
+    d.space = (luo_hap_space *)result->space;
+    d.program = *result->program;
+    d.numbers = result->numbers;
+    memcpy(d.shares, result->shares, 2 * (size_t)d.graph->nsegments * sizeof *d.shares);
+    for (int32_t i = 0; c->shares[0] > 0 && i < 2 * d.graph->nsegments; i++)
+        d.shares[i] = c->shares[i % 2];
+    const luo_plan *plan = hap_plan(&d, dtype, 0);
+    luo_str_addf(&text, "%s\n", c->name);
+    hap_say(&d, plan, 0, &text);
+    if (getenv("LUO_SHOW") && lab->rank == 0) printf("%s\n", luo_str_get(&text)), fflush(stdout);
+    const bool found = hap_case_good(lab, &d, c);
+    const bool good =
+        run_against_one(lab, luo_dtype_name(dtype), plan, &d.model, luo_str_get(&text));
+    luo_str_free(&text);
+    luo_arena_free(d.a);
+    return good && found;
 }
 #endif

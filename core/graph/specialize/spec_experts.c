@@ -20,16 +20,17 @@ typedef struct trade { /* between tokens and experts */
 
 /* ---- loads ---- */
 
-/* Rows of every one of n devices that have neighbouring experts, for the tokens of all of them. */
-static luo_status rows_by_device(const spec *s, int32_t layer, int32_t n, int64_t tokens,
-                                 int64_t *rows)
+/* Rows of every one of n devices that have neighbouring experts, by shares or alike, for the tokens
+ * of all of them. */
+static luo_status rows_by_device(const spec *s, int32_t layer, int32_t n, const uint32_t *share,
+                                 int64_t tokens, int64_t *rows)
 {
     const int32_t experts = (int32_t)s->g->size['e' - 'a'];
     const size_t mark = luo_arena_mark(s->scratch);
     int64_t *counts = LUO_NEW_N(s->scratch, int64_t, experts);
     int64_t *bounds = LUO_NEW_N(s->scratch, int64_t, (int64_t)n + 1);
     if (!counts || !bounds) return luo_err_nomem(s->err);
-    luo_bounds_cut(experts, n, NULL, bounds);
+    luo_bounds_cut(experts, n, share, bounds);
     const luo_status st =
         luo_load_layer(s->scratch, s->in->load, layer, &s->g->gate, tokens, n, counts, s->err);
     for (int32_t r = 0; r < n && st == LUO_OK; r++) {
@@ -90,9 +91,9 @@ static luo_status devices_of_node(const spec *s, const char *name, const int32_t
     return LUO_OK;
 }
 
-/* Of which devices, in order, all experts are together with those of a move. */
+/* Of which devices, in order, all experts are together with those of a move, and by what shares. */
 static luo_status find_block(const spec *s, const spec_move *m, const luo_move *move,
-                             const int32_t **dev, int32_t *n)
+                             const int32_t **dev, int32_t *n, const uint32_t **share)
 {
     const int32_t d = m->shape.rank == 2 ? 1 : 0, ends[2] = {m->src, m->dst};
     for (int k = 0; k < 2; k++) {
@@ -101,6 +102,7 @@ static luo_status find_block(const spec *s, const spec_move *m, const luo_move *
             for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
                 *n = luo_grp_count(&ann->grp[u], d);
                 *dev = ann->grp[u].dev + i - i % *n;
+                *share = luo_grp_share(&ann->grp[u], d);
                 if (*n > 1 && ann->grp[u].dev[i] == move->dev[0]) return LUO_OK;
             }
     }
@@ -113,13 +115,14 @@ static luo_status rows_by_member(const spec *s, const spec_move *m, const luo_mo
                                  int64_t *rows)
 {
     const int32_t *dev = move->dev;
+    const uint32_t *share = NULL;
     int32_t n = move->ndev, each;
-    LUO_TRY(find_block(s, m, move, &dev, &n));
+    LUO_TRY(find_block(s, m, move, &dev, &n, &share));
     LUO_TRY(devices_of_node(s, m->name, dev, n, &each));
     const int64_t tokens = m->tokens * n / devices_beside(s, dev[0]);
     int64_t *all = LUO_NEW_N(s->scratch, int64_t, n);
     if (!all) return luo_err_nomem(s->err);
-    LUO_TRY(rows_by_device(s, m->layer, n, tokens, all));
+    LUO_TRY(rows_by_device(s, m->layer, n, share, tokens, all));
     const bool inside = each < n && s->in->node_of[move->dev[0]] == s->in->node_of[move->dev[1]];
     for (int32_t i = 0; i < move->ndev; i++) {
         rows[i] = 0;
@@ -134,12 +137,27 @@ static luo_status rows_by_member(const spec *s, const spec_move *m, const luo_mo
     return LUO_OK;
 }
 
+/* Equal experts: the device that has most of the rows, with its tokens or with its experts. */
+static void largest_part(const spec *s, const spec_move *m, const luo_move *move, int64_t *bytes)
+{
+    const spec_table *end[2] = {m->from, m->to};
+    for (int k = 0; k < 2; k++)
+        for (int32_t i = 0; i < move->ndev; i++) {
+            const spec_dims *d = luo_spec_find(s, end[k], move->dev[i]);
+            if (d && d->volume * m->elem_bytes > *bytes) *bytes = d->volume * m->elem_bytes;
+        }
+}
+
 /* The busiest device gets its rows from all, itself included; or another one sends the most. */
 luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes)
 {
     const int32_t n = move->ndev;
     int64_t most = 0, all = 0;
     if (m->shape.rank == 2) return LUO_OK; /* counts are as many as ever */
+    if (m->layer < 0) {
+        if (s->g->matched) largest_part(s, m, move, bytes); /* cut by shares, others alike */
+        return LUO_OK;
+    }
     int64_t *rows = LUO_NEW_N(s->scratch, int64_t, n);
     if (!rows) return luo_err_nomem(s->err);
     LUO_TRY(rows_by_member(s, m, move, rows));
@@ -163,23 +181,30 @@ static void add_expert(spec_load *load, int64_t rows, int64_t before)
         load->tiles[t] += luo_load_tiles(&rows, 1, 1, LUO_GROUPED_TILE >> t, 1);
 }
 
-/* Experts of place r out of n, of that many tokens. */
-static luo_status load_place(const spec *s, int32_t layer, int32_t r, int32_t n, int64_t tokens,
-                             spec_load *out)
+/* Rows of equal experts at place r, of that many tokens. */
+static double even_rows(const luo_gate *gate, int32_t n, const uint32_t *share, int64_t experts,
+                        int64_t tokens)
+{
+    const double all = luo_gate_kept(gate->capacity_factor) * (double)tokens * gate->k;
+    return share ? all * (double)experts / gate->experts : all / n;
+}
+
+/* Experts of place r out of n, by shares or alike, of that many tokens. */
+static luo_status load_place(const spec *s, int32_t layer, int32_t r, int32_t n,
+                             const uint32_t *share, int64_t tokens, spec_load *out)
 {
     const luo_gate *gate = &s->g->gate;
     const size_t mark = luo_arena_mark(s->scratch);
     int64_t *counts = LUO_NEW_N(s->scratch, int64_t, gate->experts);
     int64_t *bounds = LUO_NEW_N(s->scratch, int64_t, (int64_t)n + 1);
     if (!counts || !bounds) return luo_err_nomem(s->err);
-    luo_bounds_cut(gate->experts, n, NULL, bounds);
+    luo_bounds_cut(gate->experts, n, share, bounds);
     LUO_TRY(luo_load_layer(s->scratch, s->in->load, layer, gate, tokens, n, counts, s->err));
     *out = (spec_load){.factor = 1, .even = true};
     for (int64_t e = bounds[r]; e < bounds[r + 1]; e++)
         add_expert(out, counts[e], e - bounds[r]);
-    if (n > 1)
-        out->factor = (double)out->rows /
-                      (luo_gate_kept(gate->capacity_factor) * (double)tokens * gate->k / n);
+    const double even = even_rows(gate, n, share, bounds[r + 1] - bounds[r], tokens);
+    if (n > 1 && even > 0) out->factor = (double)out->rows / even;
     luo_arena_reset(s->scratch, mark);
     return LUO_OK;
 }
@@ -202,10 +227,10 @@ luo_status luo_spec_load_here(const spec *s, int32_t layer, int32_t x, int32_t l
             const luo_grp *grp = &ann->grp[u];
             const int32_t n = luo_grp_count(grp, 0);
             if (grp->dev[i] == dev && n > 1)
-                return load_place(s, layer, luo_grp_coord(grp, i, 0), n,
+                return load_place(s, layer, luo_grp_coord(grp, i, 0), n, luo_grp_share(grp, 0),
                                   tokens * n / devices_beside(s, dev), out);
         }
-    return load_place(s, layer, 0, 1, tokens_here(s, x, length, dev), out);
+    return load_place(s, layer, 0, 1, NULL, tokens_here(s, x, length, dev), out);
 }
 
 luo_status luo_spec_load_places(spec *s, int32_t **out)

@@ -197,7 +197,7 @@ static luo_status add_collective(job *j, const luo_move *move)
     }
     it.bytes = cells * j->m->elem_bytes;
     if (it.coll == LUO_COLL_A2A) it.bytes = (it.bytes + move->ndev - 1) / move->ndev;
-    if (j->m->layer >= 0) LUO_TRY(luo_spec_trade_bytes(s, j->m, move, &it.bytes));
+    if (j->m->trade) LUO_TRY(luo_spec_trade_bytes(s, j->m, move, &it.bytes));
     it.slot.counts = counts;
     j->call[j->ncalls++] =
         (spec_call){it.slot.group, it.coll, (int32_t)(move - j->m->resolution->moves.at), cells};

@@ -11,13 +11,18 @@ const char *luo_hap_baseline_name(luo_hap_baseline baseline)
     return names[baseline];
 }
 
+static bool is_of_experts(luo_hap_kind kind)
+{
+    return kind == LUO_HAP_EXPERT || kind == LUO_HAP_ROWS || kind == LUO_HAP_ROWS_PAIR;
+}
+
 /* An operation on experts, or one element by element between two of them. */
 static bool on_experts(const luo_hap_graph *graph, const luo_hap_op *op)
 {
-    if (op->kind == LUO_HAP_EXPERT) return true;
-    if (op->kind != LUO_HAP_UNARY) return false;
+    if (is_of_experts(op->kind)) return true;
+    if (op->kind != LUO_HAP_UNARY && op->kind != LUO_HAP_GATED) return false;
     const int32_t maker = graph->tensor[op->in[0]].maker;
-    return maker >= 0 && graph->op[maker].kind == LUO_HAP_EXPERT;
+    return maker >= 0 && is_of_experts(graph->op[maker].kind);
 }
 
 /* The letter of experts stands first in their weights. */
@@ -26,7 +31,7 @@ static bool set_letters(const luo_hap_graph *graph, char *letter)
     char expert = 0;
     for (int32_t o = 0; o < graph->nops; o++) {
         const luo_hap_op *op = &graph->op[o];
-        if (op->kind == LUO_HAP_EXPERT) expert = op->in_is[1][0];
+        if (is_of_experts(op->kind)) expert = op->in_is[1][0];
         if (on_experts(graph, op)) letter[o] = expert;
     }
     return expert;

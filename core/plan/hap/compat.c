@@ -11,6 +11,8 @@ static const char *letters_of(luo_hap_kind kind)
     case LUO_HAP_ATTENTION:
     case LUO_HAP_ADAPTIVE_POOL:
     case LUO_HAP_GATE:
+    case LUO_HAP_ROUTE:
+    case LUO_HAP_HASH:
         return "b";
     case LUO_HAP_CONV:
         return "bo";

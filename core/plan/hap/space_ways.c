@@ -200,10 +200,25 @@ static void from_pieces(const want *w, luo_hap_way *way, bool trains, double byt
     if (trains) move(way, kind, true, to, ext2, from, ext, bytes);
 }
 
+static bool may_move(const luo_hap_tensor *x, luo_rel from, luo_rel to)
+{
+    const bool pieces = from.kind == LUO_REL_G && to.kind == LUO_REL_G;
+    switch (x->moves) {
+    case LUO_HAP_MOVES_ALL:
+        break;
+    case LUO_HAP_MOVES_ROWS:
+        return pieces && from.dim + to.dim == 1;
+    case LUO_HAP_MOVES_NONE:
+        return false;
+    }
+    return true;
+}
+
 static luo_status add_move(const want *w, luo_rel from, luo_err *err)
 {
     const luo_hap_space *space = w->maker->space;
     const luo_hap_tensor *x = tensor_of(w);
+    if (!may_move(x, from, w->to)) return LUO_OK;
     const bool trains = luo_hap_graph_trains(space->graph, w->tensor);
     luo_hap_way way = way_of(w, LUO_HAP_HOW_SLICE, from);
     if (space->opts.compat) {

@@ -113,6 +113,13 @@ static luo_status read_operands(luo_hap_graph *graph, luo_hap_op *op, const int3
     return LUO_OK;
 }
 
+/* What has no gradient: where tokens go. */
+static bool is_choice(luo_hap_kind kind, int32_t k)
+{
+    return (kind == LUO_HAP_GATE && k == 0) || (kind == LUO_HAP_ROUTE && k == 1) ||
+           kind == LUO_HAP_HASH;
+}
+
 static luo_status make_results(luo_hap_graph *graph, luo_hap_op *op, const int64_t *sizes,
                                const char *const *names, luo_err *err)
 {
@@ -123,7 +130,7 @@ static luo_status make_results(luo_hap_graph *graph, luo_hap_op *op, const int64
             if (!*size && sizes) *size = *sizes++;
             y.dim[y.rank++] = *size;
         }
-        if (op->kind == LUO_HAP_GATE && k == 0) y.role = LUO_HAP_MASK;
+        if (is_choice(op->kind, k)) y.role = LUO_HAP_MASK;
         op->out[k] = add_tensor(graph, &y, graph->elem_bytes);
         if (op->out[k] < 0) {
             *err = graph->err;

@@ -42,6 +42,14 @@ typedef enum luo_hap_role {
     LUO_HAP_MASK      /* an operation makes it; has none */
 } luo_hap_role;
 
+typedef enum luo_hap_moves { /* how a tensor may come to lie otherwise than it was made */
+                             LUO_HAP_MOVES_ALL,
+                             LUO_HAP_MOVES_ROWS, /* only from pieces of one to pieces of the other
+                                                    of dimensions 0 and 1: between the devices of
+                                                    tokens and those of experts */
+                             LUO_HAP_MOVES_NONE
+} luo_hap_moves;
+
 typedef struct luo_hap_tensor {
     const char *name;
     luo_hap_role role;
@@ -49,6 +57,7 @@ typedef struct luo_hap_tensor {
     int64_t dim[LUO_HAP_RANK];
     int64_t elements,
         bytes;       /* bytes: elements of the graph's type, or of 4 bytes for whole numbers */
+    luo_hap_moves moves;
     int32_t maker;   /* operation, -1: none */
     int32_t readers; /* operands of operations that read it */
     /* In a plan: */

@@ -1,6 +1,7 @@
 /* From the graph of a model to letters: one table by kind of operation. */
 #include "core/plan/hap_graph/hap_model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,16 +18,25 @@ enum { LETTERS = 16 };
 
 /* ---- tensors ---- */
 
-/* Letters of a tensor with b and s for its tokens. */
+/* Letters of a tensor with b and s for its tokens, b and c for its rows of an expert, and f for the
+ * width of shared experts, which is s in the model's graph. */
 static const char *letters_of(const builder *b, int32_t x, char *buf)
 {
     char *at = buf;
     for (const char *c = b->from->tensor[x].letters; *c; c++) {
-        if (*c == 't') *at++ = 'b';
-        *at++ = *c == 't' ? 's' : *c;
+        const bool rows = *c == 'r';
+        if (*c == 't' || rows) *at++ = 'b';
+        *at++ = *c == 't' ? 's' : rows ? 'c' : *c == 's' ? 'f' : *c;
     }
     *at = 0;
     return buf;
+}
+
+/* Of an expert for the tokens of a sequence, if all get equally many. */
+static int64_t rows_of_sequence(const builder *b)
+{
+    const int64_t n = (int64_t)ceil((double)b->tokens * b->from->rows_per_token - 1e-9);
+    return n > 0 ? n : 1;
 }
 
 static int32_t dims_of(const builder *b, int32_t x, int64_t *dims)
@@ -34,14 +44,15 @@ static int32_t dims_of(const builder *b, int32_t x, int64_t *dims)
     const luo_tensor *tensor = &b->from->tensor[x];
     int32_t n = 0;
     for (int32_t d = 0; d < tensor->rank; d++) {
-        if (tensor->dim[d] == LUO_DIM_TOKENS) dims[n++] = b->sequences;
-        dims[n++] = tensor->dim[d] == LUO_DIM_TOKENS ? b->tokens : tensor->dim[d];
+        const bool tokens = tensor->dim[d] == LUO_DIM_TOKENS, rows = tensor->dim[d] == LUO_DIM_ROWS;
+        if (tokens || rows) dims[n++] = b->sequences;
+        dims[n++] = tokens ? b->tokens : rows ? rows_of_sequence(b) : tensor->dim[d];
     }
     return n;
 }
 
 /* Sequences and their tokens are one dimension of a plan: pieces of sequences can be said there,
- * pieces of their tokens cannot. */
+ * pieces of their tokens cannot. So are the rows of an expert. */
 static void place_dims(builder *b, int32_t x, int32_t made)
 {
     int32_t n = 0;
@@ -49,7 +60,7 @@ static void place_dims(builder *b, int32_t x, int32_t made)
     luo_hap_tensor *to = &b->to->tensor[made];
     for (int32_t d = 0; d < b->from->tensor[x].rank; d++) {
         to->plan_dim[n++] = (int8_t)d;
-        if (b->from->tensor[x].dim[d] == LUO_DIM_TOKENS) to->plan_dim[n++] = -1;
+        if (b->from->tensor[x].dim[d] < 0) to->plan_dim[n++] = -1;
     }
 }
 
@@ -198,19 +209,30 @@ static void each(builder *b, const luo_op *op)
     }
 }
 
-static void two(builder *b, const luo_op *op)
+static void add(builder *b, const luo_op *op)
 {
-    char x[LETTERS], y[LETTERS], signature[4 * LETTERS];
+    char x[LETTERS], y[LETTERS], z[LETTERS] = "", signature[4 * LETTERS];
+    const bool three = op->nin > 2;
+    const int32_t in[3] = {use(b, op->in[0]), use(b, op->in[1]), three ? use(b, op->in[2]) : -1};
+    if (three) letters_of(b, op->in[2], z);
+    snprintf(signature, sizeof signature, "%s,%s%s%s->%s", letters_of(b, op->in[0], x),
+             letters_of(b, op->in[1], y), three ? "," : "", z, x);
+    make(b, LUO_HAP_ADD, signature, "", in, op->out[0]);
+}
+
+static void gated(builder *b, const luo_op *op, const char *whole)
+{
+    char x[LETTERS], signature[4 * LETTERS];
     const int32_t in[2] = {use(b, op->in[0]), use(b, op->in[1])};
-    snprintf(signature, sizeof signature, "%s,%s->%s", letters_of(b, op->in[0], x),
-             letters_of(b, op->in[1], y), x);
-    make(b, op->kind == LUO_OP_ADD ? LUO_HAP_ADD : LUO_HAP_GATED, signature, "", in, op->out[0]);
+    letters_of(b, op->in[0], x);
+    snprintf(signature, sizeof signature, "%s,%s->%s", x, x, x);
+    make(b, LUO_HAP_GATED, signature, whole, in, op->out[0]);
 }
 
 static void activation(builder *b, const luo_op *op)
 {
     if (op->nin == 2)
-        two(b, op);
+        gated(b, op, "");
     else
         each(b, op);
 }
@@ -221,6 +243,95 @@ static void attention(builder *b, const luo_op *op)
     const bool shared = b->from->size['n' - 'a'] != b->from->size['g' - 'a'];
     make(b, LUO_HAP_ATTENTION, shared ? "bsnd,btgd,btgd->bsnd" : "bsnd,btnd,btnd->bsnd",
          shared ? "stdng" : "std", in, op->out[0]);
+}
+
+/* ---- experts ---- */
+
+/* Results of an operation whose letters `sizes` gives where no operand has them. */
+static void make_several(builder *b, luo_hap_kind kind, const luo_op *op, const char *name,
+                         const char *signature, const char *whole, const int64_t *sizes,
+                         const int32_t *in, int32_t n)
+{
+    const char *names[2] = {0};
+    for (int32_t k = 0; k < n; k++) names[k] = b->from->tensor[op->out[k]].name;
+    const int32_t y = luo_hap_graph_op(b->to, kind, name, signature, whole, sizes, in, names);
+    for (int32_t k = 0; k < n; k++) {
+        b->made[b->same[op->out[k]]] = y < 0 ? y : y + k;
+        place_dims(b, op->out[k], y < 0 ? y : y + k);
+    }
+}
+
+/* How rows lie is known when the step runs: they go between tokens and experts, as the counts of
+ * both ends say, or stay where they are. */
+static void keep_rows(builder *b, const luo_op *op, luo_hap_moves moves)
+{
+    for (int32_t k = 0; k < op->nout; k++) {
+        const int32_t x = b->made[b->same[op->out[k]]];
+        if (x >= 0) b->to->tensor[x].moves = moves;
+    }
+}
+
+/* Choices of a token by its logits, or by its id. The bias of a gate is moved by counts, which are
+ * small: to the planner it is data. */
+static void route(builder *b, const luo_op *op)
+{
+    const int64_t k = b->from->gate.k;
+    int32_t in[2] = {use(b, op->in[0]), -1};
+    if (op->nout == 1) {
+        make_several(b, LUO_HAP_HASH, op, op->name, "bsh->bsk", "shk", &k, in, 1);
+        return;
+    }
+    const bool biased = op->nin > 1 && b->from->tensor[op->in[1]].counted;
+    if (biased) {
+        const int64_t experts = b->from->gate.experts;
+        in[1] = luo_hap_graph_leaf(b->to, b->from->tensor[op->in[1]].name, LUO_HAP_INPUT, true, 1,
+                                   &experts);
+    }
+    make_several(b, LUO_HAP_ROUTE, op, op->name, biased ? "bse,e->bsk,bsk" : "bse->bsk,bsk", "sek",
+                 &k, in, 2);
+}
+
+static void pack(builder *b, const luo_op *op)
+{
+    const int32_t in[2] = {use(b, op->in[0]), use(b, op->in[1])};
+    const int64_t sizes[2] = {b->from->gate.experts, rows_of_sequence(b)};
+    make_several(b, LUO_HAP_PACK, op, b->from->tensor[op->out[0]].name, "bsh,bsk->ebch", "shkec",
+                 sizes, in, 1);
+    const int32_t x = b->made[b->same[op->out[0]]];
+    if (x >= 0) b->to->tensor[x].moves = LUO_HAP_MOVES_ROWS;
+}
+
+/* By experts, by tokens, or by their inner columns. */
+static void grouped(builder *b, const luo_op *op)
+{
+    const bool pair = op->nout > 1, back = b->from->tensor[op->out[0]].letters[2] == 'h';
+    const int32_t in[3] = {use(b, op->in[0]), use(b, op->in[2]), pair ? use(b, op->in[3]) : -1};
+    const char *name = pair ? op->name : b->from->tensor[op->out[0]].name;
+    make_several(b, pair ? LUO_HAP_ROWS_PAIR : LUO_HAP_ROWS, op, name,
+                 back   ? "ebcw,ewh->ebch"
+                 : pair ? "ebch,ewh,ewh->ebcw,ebcw"
+                        : "ebch,ewh->ebcw",
+                 "ch", NULL, in, op->nout);
+    keep_rows(b, op, back ? LUO_HAP_MOVES_ROWS : LUO_HAP_MOVES_NONE);
+}
+
+static void rows_activation(builder *b, const luo_op *op)
+{
+    const int32_t in = use(b, op->in[0]);
+    if (op->nin == 3)
+        gated(b, op, "c");
+    else
+        make(b, LUO_HAP_UNARY, "ebcw->ebcw", "c", &in, op->out[0]);
+    const int32_t x = b->made[b->same[op->out[0]]];
+    if (x >= 0) b->to->tensor[x].moves = LUO_HAP_MOVES_NONE;
+}
+
+static void combine(builder *b, const luo_op *op)
+{
+    const bool weighed = op->nin > 2;
+    const int32_t in[3] = {use(b, op->in[0]), use(b, op->in[1]), weighed ? use(b, op->in[2]) : -1};
+    make(b, LUO_HAP_UNPACK, weighed ? "ebch,bsk,bsk->bsh" : "ebch,bsk->bsh", "ecshk", in,
+         op->out[0]);
 }
 
 /* Of logits, where their largest is taken; the other parts are skipped. */
@@ -244,7 +355,12 @@ static const struct {
     {LUO_OP_ROPE, each},
     {LUO_OP_ATTENTION, attention},
     {LUO_OP_ACTIVATION, activation},
-    {LUO_OP_ADD, two},
+    {LUO_OP_ADD, add},
+    {LUO_OP_ROUTE, route},
+    {LUO_OP_PACK, pack},
+    {LUO_OP_GROUPED, grouped},
+    {LUO_OP_ROWS_ACTIVATION, rows_activation},
+    {LUO_OP_COMBINE, combine},
     {LUO_OP_ROW_MAX, cross_entropy},
     {LUO_OP_ROW_SUM, skip},
     {LUO_OP_ROW_TARGET, skip},

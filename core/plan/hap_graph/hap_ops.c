@@ -54,6 +54,13 @@ static void need_product(luo_hap_op *op)
     op->weight = 1;
     if (op->nin == 3) op->bias = 2;
 }
+static void need_experts(luo_hap_op *op)
+{
+    for (int32_t j = 1; j < op->nin; j++) {
+        op->need[0] |= 1u << j;
+        op->need[j] = 1;
+    }
+}
 static void need_gated(luo_hap_op *op)
 {
     op->need[0] = 3;
@@ -118,9 +125,30 @@ static void work_gated(const luo_hap_graph *graph, luo_hap_op *op)
     op->backward[1] = 3 * bytes(graph, op->out[0]);
     op->compat = 3 * elements(graph, op->out[0]);
 }
+/* Ids of tokens, and of their experts. */
+static void work_hash(const luo_hap_graph *graph, luo_hap_op *op)
+{
+    op->forward = bytes(graph, op->out[0]);
+    op->compat = elements(graph, op->out[0]);
+}
+/* Rows are read or written beside tokens, each way. */
+static void work_rows(const luo_hap_graph *graph, luo_hap_op *op)
+{
+    op->forward = op->backward[0] = bytes(graph, op->in[0]) + bytes(graph, op->out[0]);
+    op->compat = elements(graph, op->in[0]);
+}
+/* One product after the other. */
+static void work_experts(const luo_hap_graph *graph, luo_hap_op *op)
+{
+    (void)graph;
+    const double one = 2 * luo_hap_op_product(op);
+    op->forward = op->backward[0] = op->nout * one;
+    for (int32_t j = 1; j < op->nin; j++) op->backward[j] = one;
+    op->compat = 1.5 * op->forward;
+}
 static void work_add(const luo_hap_graph *graph, luo_hap_op *op)
 {
-    op->forward = 3 * bytes(graph, op->out[0]);
+    op->forward = (op->nin + 1) * bytes(graph, op->out[0]);
     op->compat = elements(graph, op->in[0]);
 }
 static void work_norm(const luo_hap_graph *graph, luo_hap_op *op)

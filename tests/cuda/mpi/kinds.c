@@ -52,20 +52,18 @@ static void run_context(tally *all, luo_dtype dtype, size_t each, int cases)
 /* A draw may lead to an operation whose operands cannot be brought to any of its rules. */
 static void run_hap(tally *all, luo_dtype dtype, int cases)
 {
-    int ran = 0, failed = 0;
+    hap_tally drawn = {0};
+    int failed = 0;
     const uint64_t first = luo_prop_first();
     largest_error = 0;
-    for (int k = 0; k < cases; k++) {
-        bool drawn;
-        failed += !hap_run(all->lab, dtype, first + (uint64_t)k, &drawn);
-        ran += drawn;
-    }
+    for (int k = 0; k < cases; k++)
+        failed += !hap_run(all->lab, dtype, first + (uint64_t)k, false, &drawn);
     if (all->lab->rank == 0)
         printf("seeds %llu..%llu: %d annotated plans, worst error %.2g\n",
-               (unsigned long long)first, (unsigned long long)first + (unsigned)cases - 1, ran,
-               largest_error);
-    all->checks += ran + 1;
-    all->failed += failed + (ran < cases * 3 / 4);
+               (unsigned long long)first, (unsigned long long)first + (unsigned)cases - 1,
+               drawn.ran, largest_error);
+    all->checks += drawn.ran + 1;
+    all->failed += failed + (drawn.ran < cases * 3 / 4);
 }
 
 /* LUO_KIND names one of them. */
