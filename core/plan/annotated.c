@@ -51,21 +51,39 @@ static const luo_plan_annotation *move_of(const luo_plan *plan, const char *tens
     return NULL;
 }
 
+/* The entry that moves the rows of a layer to their experts; NULL: none does. */
+static const luo_plan_annotation *dispatch_of(const luo_plan *plan, int32_t layer)
+{
+    char name[64];
+    snprintf(name, sizeof name, "layers.%d.moe.pack", (int)layer);
+    return move_of(plan, name);
+}
+
 luo_status luo_plan_annotated_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                    luo_build_opts *out, luo_err *err)
 {
-    char name[64];
     if (model->moe.experts == 0) return LUO_OK;
     bool *dealt = LUO_NEW_N(arena, bool, model->layers);
     int32_t *sources = LUO_NEW_N(arena, int32_t, model->layers);
     if (!dealt || !sources) return luo_err_nomem(err);
     for (int32_t l = 0; l < (int32_t)model->layers; l++) {
-        snprintf(name, sizeof name, "layers.%d.moe.pack", (int)l);
-        dealt[l] = move_of(plan, name) != NULL;
+        dealt[l] = dispatch_of(plan, l) != NULL;
         sources[l] = plan->pipelines[0].stages[0].ndev;
     }
     out->dealt = dealt;
     out->sources = sources;
+    return LUO_OK;
+}
+
+luo_status luo_plan_annotated_rows(luo_arena *arena, const luo_plan *plan, int32_t layer,
+                                   const luo_grp **out, luo_err *err)
+{
+    const luo_plan_annotation *e = dispatch_of(plan, layer);
+    const luo_ann *ann;
+    *out = NULL;
+    if (!e) return LUO_OK;
+    LUO_TRY(luo_ann_parse(arena, e->annotation, &ann, err));
+    *out = &ann->grp[0];
     return LUO_OK;
 }
 

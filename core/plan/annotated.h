@@ -13,6 +13,10 @@ bool luo_plan_is_annotated(const luo_plan *plan);
  * experts. Every device sends rows. Errors: LUO_ENOMEM. Owner: arena. */
 luo_status luo_plan_annotated_opts(luo_arena *arena, const luo_plan *plan, const luo_model *model,
                                    luo_build_opts *out, luo_err *err);
+/* How rows of a layer lie among the devices of their experts; *out NULL: they do not move.
+ * Errors: LUO_EPARSE, LUO_ENOMEM. Owner: arena. */
+luo_status luo_plan_annotated_rows(luo_arena *arena, const luo_plan *plan, int32_t layer,
+                                   const luo_grp **out, luo_err *err);
 /* Annotates the forward part as the plan says. Reshards of the model hand on what they get; those
  * of the plan (`at`) are put in. What an operation makes is deduced and has to be what the plan
  * says; operands that lie in several ways are taken in the first way that makes it so.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/plan/annotate.h"
+#include "core/plan/annotated.h"
 
 /* ---- groups of pipelines ---- */
 
@@ -259,22 +260,45 @@ typedef struct imbalance {
     luo_err *err;
 } imbalance;
 
+/* A layer whose experts `among` devices have, by shares or alike, for the tokens of all of them. */
+static luo_status add_layer(imbalance *b, int32_t layer, int64_t tokens, int32_t among,
+                            const uint32_t *share)
+{
+    const int32_t experts = (int32_t)b->model->moe.experts;
+    const luo_gate gate = luo_model_gate(b->model);
+    double ratio;
+    LUO_TRY(luo_load_layer(b->arena, b->load, layer, &gate, tokens, among, b->counts, b->err));
+    LUO_TRY(luo_load_imbalance(b->arena, b->counts, experts, among, share, &ratio, b->err));
+    b->sum += ratio;
+    b->n++;
+    return LUO_OK;
+}
+
 /* Layers of pipeline i, stage k: those who have all experts together route their own tokens. */
 static luo_status add_stage(imbalance *b, int32_t i, int32_t k)
 {
     const luo_stage *stage = &b->plan->pipelines[i].stages[k];
-    const int32_t experts = (int32_t)b->model->moe.experts;
     const int32_t among = luo_plan_experts_among(b->plan, dealt_to(b->plan, i, k));
-    const luo_gate gate = luo_model_gate(b->model);
     const int64_t own = b->tokens * b->plan->pipelines[i].micro_batch_sequences / stage->ndev;
     for (int32_t r = 0; r < stage->nlayers; r++)
         for (int32_t l = stage->layers[r].lo; l < stage->layers[r].hi; l++) {
             if (!luo_model_has_experts(b->model, l)) continue;
-            LUO_TRY(
-                luo_load_layer(b->arena, b->load, l, &gate, own * among, among, b->counts, b->err));
-            b->sum += luo_load_imbalance(b->counts, experts, among);
-            b->n++;
+            LUO_TRY(add_layer(b, l, own * among, among, NULL));
         }
+    return LUO_OK;
+}
+
+/* The same where the plan says it of every layer. */
+static luo_status add_annotated(imbalance *b)
+{
+    const luo_pipeline *pipe = &b->plan->pipelines[0];
+    const luo_grp *rows;
+    for (int32_t l = 0; l < (int32_t)b->model->layers; l++) {
+        LUO_TRY(luo_plan_annotated_rows(b->arena, b->plan, l, &rows, b->err));
+        if (!rows) continue;
+        LUO_TRY(add_layer(b, l, b->tokens * pipe->micro_batch_sequences, luo_grp_count(rows, 0),
+                          luo_grp_share(rows, 0)));
+    }
     return LUO_OK;
 }
 
@@ -289,6 +313,7 @@ luo_status luo_plan_expert_imbalance(luo_arena *scratch, const luo_plan *plan,
     if (!load || model->moe.experts == 0) return LUO_OK;
     b.counts = LUO_NEW_N(scratch, int64_t, model->moe.experts);
     if (!b.counts) return luo_err_nomem(err);
+    if (luo_plan_is_annotated(plan)) st = add_annotated(&b);
     for (int32_t i = 0; i < plan->npipelines && st == LUO_OK; i++)
         for (int32_t k = 0; k < plan->pipelines[i].nstages && st == LUO_OK; k++)
             if (plan->pipelines[i].stages[k].experts_dealt) st = add_stage(&b, i, k);

@@ -367,7 +367,12 @@ START_TEST(loads)
     ck_assert_int_eq(luo_load_zipf(arena, 8, 1, 0, &w, NULL), LUO_OK);
     ck_assert_int_eq(luo_load_counts(arena, w, 8, 4096, 2, counts, NULL), LUO_OK);
     for (int e = 0; e < 8; e++) ck_assert_int_eq(counts[e], want[e]);
-    ck_assert(fabs(luo_load_imbalance(counts, 8, 4) - 2.207520) < 1e-6);
+    static const uint32_t share[3] = {1, 0, 3}; /* the first two experts, none, the others */
+    double ratio;
+    ck_assert_int_eq(luo_load_imbalance(arena, counts, 8, 4, NULL, &ratio, NULL), LUO_OK);
+    ck_assert(fabs(ratio - 2.207520) < 1e-6);
+    ck_assert_int_eq(luo_load_imbalance(arena, counts, 8, 3, share, &ratio, NULL), LUO_OK);
+    ck_assert(fabs(ratio - (3014 + 1507) * 3 / 8192.0) < 1e-12);
     ck_assert_int_eq(luo_load_tiles(rows, 4, 2048, 128, 128), 528);
     luo_arena_free(arena);
 }

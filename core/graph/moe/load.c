@@ -84,17 +84,22 @@ luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t
     return LUO_OK;
 }
 
-double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n)
+luo_status luo_load_imbalance(luo_arena *arena, const int64_t *counts, int32_t experts, int32_t n,
+                              const uint32_t *share, double *out, luo_err *err)
 {
-    int64_t most = 0, all = 0;
-    for (int32_t r = 0, e = 0; r < n; r++) {
-        const int32_t end = e + experts / n + (r < experts % n); /* as luo_bounds_cut deals them */
+    const size_t mark = luo_arena_mark(arena);
+    int64_t *bounds = LUO_NEW_N(arena, int64_t, (int64_t)n + 1), most = 0, all = 0;
+    if (!bounds) return luo_err_nomem(err);
+    luo_bounds_cut(experts, n, share, bounds);
+    for (int32_t r = 0; r < n; r++) {
         int64_t sum = 0;
-        for (; e < end; e++) sum += counts[e];
+        for (int64_t e = bounds[r]; e < bounds[r + 1]; e++) sum += counts[e];
         if (sum > most) most = sum;
         all += sum;
     }
-    return all > 0 ? (double)most * n / (double)all : 1;
+    *out = all > 0 ? (double)most * n / (double)all : 1;
+    luo_arena_reset(arena, mark);
+    return LUO_OK;
 }
 
 int64_t luo_load_tiles(const int64_t *counts, int32_t experts, int64_t columns, int64_t tm,

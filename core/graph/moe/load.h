@@ -36,8 +36,10 @@ luo_status luo_load_layer(luo_arena *arena, const luo_expert_load *load, int32_t
                           const luo_gate *gate, int64_t tokens, int32_t sources, int64_t *counts,
                           luo_err *err);
 
-/* The busiest of n devices that have neighbouring experts, over the mean; 1: balanced. */
-double luo_load_imbalance(const int64_t *counts, int32_t experts, int32_t n);
+/* The busiest of n devices that have neighbouring experts, as many as shares say (NULL: equally
+ * many), over the mean; 1: balanced. Errors: LUO_ENOMEM. */
+luo_status luo_load_imbalance(luo_arena *arena, const int64_t *counts, int32_t experts, int32_t n,
+                              const uint32_t *share, double *out, luo_err *err);
 
 /* Tiles of tm x tn that a grouped product with N columns makes of these rows. */
 int64_t luo_load_tiles(const int64_t *counts, int32_t experts, int64_t columns, int64_t tm,

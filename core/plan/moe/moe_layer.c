@@ -144,9 +144,8 @@ static luo_status layer_of(luo_arena *arena, const luo_moe_layer_in *in, luo_moe
     const luo_gate gate = luo_model_gate(&model);
     LUO_TRY(
         luo_load_layer(arena, &load, 0, &gate, in->tokens * in->devices, in->devices, counts, err));
-    out->expert_ratio = luo_load_imbalance(counts, experts, experts);
-    out->device_ratio = luo_load_imbalance(counts, experts, in->devices);
-    return LUO_OK;
+    LUO_TRY(luo_load_imbalance(arena, counts, experts, experts, NULL, &out->expert_ratio, err));
+    return luo_load_imbalance(arena, counts, experts, in->devices, NULL, &out->device_ratio, err);
 }
 
 luo_status luo_moe_layer_of(const luo_moe_layer_in *in, luo_moe_layer *out, luo_err *err)
