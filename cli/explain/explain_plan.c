@@ -8,6 +8,7 @@
 
 #include "core/base/devset.h"
 #include "core/cost/cost.h"
+#include "core/plan/annotated.h"
 
 /* "layers.12.attn.q" -> "layers.*.attn.q": what differs between layers only is one row. */
 static void without_layer(const char *name, char *out, size_t size)
@@ -91,6 +92,10 @@ static void print_experts(FILE *out, const luo_plan *plan, const luo_model *mode
 {
     int64_t dealt, all;
     if (!model->moe.experts) return;
+    if (luo_plan_is_annotated(plan)) {
+        fprintf(out, "experts: %lld a layer, as annotated\n", (long long)model->moe.experts);
+        return;
+    }
     count_dealt(plan, &dealt, &all);
     fprintf(out, "experts: %lld a layer, %s; ", (long long)model->moe.experts,
             dealt == 0     ? "each cut as other weights are"

@@ -433,8 +433,10 @@ static luo_status diff_rope(diff *d, const int32_t *dy)
     return emit_many(d, LUO_OP_ROPE_DX, "", 0, 2, dy, 2);
 }
 
-static luo_status diff_latent(diff *d, const int32_t *dy)
+static luo_status diff_latent(diff *d, const int32_t *gradients)
 {
+    int32_t dy[2] = {gradients[0], gradients[1]};
+    LUO_TRY(complete_some(d, dy, 2));
     return emit_many(d, LUO_OP_LATENT_DX, "", 0, 3, dy, 2);
 }
 

@@ -473,7 +473,7 @@ static const struct {
     [LUO_OP_MATMUL] = {1, 0},        [LUO_OP_MATMUL_DX] = {0x55, 0}, [LUO_OP_MATMUL_DW] = {1, 0xfe},
     [LUO_OP_BIAS] = {1, 0},          [LUO_OP_BIAS_DW] = {1, 0},      [LUO_OP_EMBEDDING_DW] = {2, 0},
     [LUO_OP_NORM_DX] = {1, 0},       [LUO_OP_NORM_DW] = {1, 0},      [LUO_OP_ATTENTION_DX] = {1, 0},
-    [LUO_OP_ACTIVATION_DX] = {1, 0},
+    [LUO_OP_ACTIVATION_DX] = {1, 0}, [LUO_OP_LATENT_DX] = {3, 0},
 };
 
 /* Bits of operands that are partial sums. False: another is neither such nor a copy, or none is. */

@@ -232,10 +232,10 @@ static luo_status run_latent(luo_rank *r, const gpu_op *op, int32_t task)
 
 static luo_status run_latent_dx(luo_rank *r, const gpu_op *op, int32_t task)
 {
-    const luo_buffer *q = gpu_in(r->job, op, 0);
+    const luo_buffer *q = gpu_in(r->job, op, 0), *shared = gpu_out(r->job, op, 2);
     return done(r, op,
-                gpu_latent_dx(compute(r), q->dim[0], q->dim[1], q->dim[2],
-                              gpu_out(r->job, op, 2)->dim[1], r->x->config.model->rope_base,
+                gpu_latent_dx(compute(r), shared->dim[0], q->dim[1], q->dim[2], shared->dim[1],
+                              r->x->config.model->rope_base,
                               tokens_of(r, task)->of[LUO_DATA_POSITIONS] + op->b->lo,
                               in_of(r, op, 0, task), in_of(r, op, 1, task), out_of(r, op, 0, task),
                               out_of(r, op, 1, task), out_of(r, op, 2, task)));

@@ -38,8 +38,8 @@ void host_run_latent_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const luo_buffer *q = luo_bound_desc(&rank->job->b, instr->in[0]);
-    const int64_t turned = luo_bound_desc(&rank->job->b, instr->out[2])->dim[1];
-    rank->x->k->latent_dx(q->dim[0], q->dim[1], q->dim[2], turned,
+    const luo_buffer *shared = luo_bound_desc(&rank->job->b, instr->out[2]);
+    rank->x->k->latent_dx(shared->dim[0], q->dim[1], q->dim[2], shared->dim[1],
                           rank->x->config.model->rope_base, rank->mb.positions + op->lo,
                           host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
                           host_buf(rank, instr->out[0], task), host_buf(rank, instr->out[1], task),

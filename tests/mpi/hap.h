@@ -123,13 +123,27 @@ static inline luo_plan *hap_plan(hap_drawn *d, luo_dtype dtype, uint64_t seed)
     return plan;
 }
 
+/* Heads that are made of latent vectors. */
+static inline void hap_latent(hap_drawn *d)
+{
+    luo_model *m = &d->model;
+    m->latent = (luo_latent){.q_lora = luo_rng_pick(&d->rng, 2) ? 11 : 0,
+                             .kv_lora = 6 + luo_rng_pick(&d->rng, 8),
+                             .nope = 1 + luo_rng_pick(&d->rng, 6),
+                             .rope = 2 * (1 + luo_rng_pick(&d->rng, 3)),
+                             .v = 1 + luo_rng_pick(&d->rng, 9)};
+    m->head_dim = m->latent.nope + m->latent.rope;
+    m->qk_norm = false;
+}
+
 /* A model with experts; a capacity that drops nothing, or is the same for all devices. */
 static inline void hap_experts(hap_drawn *d)
 {
     static const experts_kinds kinds = {.dtype = LUO_F64};
     d->model = experts_draw_model(&d->rng, &kinds, 2, 1);
     luo_moe *moe = &d->model.moe;
-    if (luo_rng_pick(&d->rng, 3) > 0) return;
+    if (luo_rng_pick(&d->rng, 3) == 0) hap_latent(d);
+    if (luo_rng_pick(&d->rng, 3) > 0 || moe->gate == LUO_GATE_SAM) return; /* it drops nothing */
     d->together = luo_rng_pick(&d->rng, 2);
     moe->capacity_factor = d->together ? 0.75 : (double)moe->experts;
 }
@@ -143,14 +157,15 @@ static inline void hap_say(const hap_drawn *d, const luo_plan *plan, uint64_t se
                  (unsigned long long)seed, (int)d->kind, d->numbers.count[0], d->numbers.count[1],
                  d->shares[0], d->shares[1], plan->pipelines[0].micro_batches, d->sequences);
     if (moe->experts)
-        luo_str_addf(text, "%s of %d experts, %d each, %d shared, capacity %g\n",
+        luo_str_addf(text, "%s of %d experts, %d each, %d shared, capacity %g, latent %d of %d\n",
                      luo_gate_kind_name(moe->gate), (int)moe->experts, (int)moe->experts_per_token,
-                     (int)moe->shared_experts, moe->capacity_factor);
+                     (int)moe->shared_experts, moe->capacity_factor, (int)d->model.latent.kv_lora,
+                     (int)d->model.latent.q_lora);
     luo_hap_program_print(text, &d->program);
 }
 
 typedef struct hap_tally { /* programs that ran, and those of them in which .. */
-    int ran, dealt, none, copies, columns, dropped;
+    int ran, dealt, none, copies, columns, dropped, latent;
 } hap_tally;
 
 /* How the products of experts are cut. */
@@ -172,6 +187,7 @@ static inline void hap_count(const hap_drawn *d, hap_tally *t)
     t->columns += columns;
     t->copies += copies;
     t->dropped += d->together;
+    t->latent += d->model.latent.kv_lora > 0;
 }
 
 /* experts: of a model that has some. */
@@ -222,6 +238,7 @@ typedef struct hap_case {
     double speed[2]; /* FLOP/s and bytes/s of a type */
     double link;     /* bytes/s; latencies 0 */
     luo_moe moe;
+    luo_latent latent;
     luo_hap_zero zero;
     bool segments;     /* shares of their own for every layer */
     const char *rules; /* NULL: all letters */
@@ -249,6 +266,7 @@ static const hap_case hap_cases[] = {
      .moe = {8, 2, 24, .every_layers = 1, .renorm = true, .aux_loss = 0.5}},
     {"deepseek", LLAMA, false, 3, 9, {2, 3}, {3e6, 1e6}, 1e5,
      .letter = 'e',
+     .latent = {.q_lora = 11, .kv_lora = 7, .nope = 6, .rope = 2, .v = 5},
      .moe = {24, 2, 24, .every_layers = 1, .first_dense_layers = 1, .gate = LUO_GATE_SIGMOID,
              .routed_scale = 1.5, .bias_rate = 0.05, .shared_experts = 2, .shared_ffn_hidden = 12}},
     {"switch", LLAMA, false, 2, 6, {1, 1}, {3e6, 1e6}, 1e5,
@@ -295,6 +313,8 @@ static inline luo_model hap_case_model(const hap_case *c)
     luo_model m = model_of(c->kind, c->layers);
     m.causal = !c->open;
     m.moe = c->moe;
+    m.latent = c->latent;
+    if (m.latent.kv_lora) m.head_dim = m.latent.nope + m.latent.rope;
     if (m.moe.experts) m.family = LUO_FAMILY_MOE;
     return m;
 }

@@ -87,6 +87,107 @@ START_TEST(of_llama) /* rotary positions, gated layers, shared keys */
 }
 END_TEST
 
+static luo_model experts_of(luo_moe moe)
+{
+    luo_model model = gpt;
+    model.family = LUO_FAMILY_MOE;
+    model.tied_embeddings = model.linear_bias = model.qkv_bias = false;
+    model.norm = LUO_NORM_RMS;
+    model.activation = LUO_ACT_SWIGLU;
+    model.position = LUO_POS_ROPE;
+    model.moe = moe;
+    return model;
+}
+
+/* Two choices of 8 tokens for 6 experts: 3 rows each, rounded up. */
+START_TEST(of_experts)
+{
+    static const int64_t dim[4] = {6, 6, 3, 32};
+    static const int8_t plan_dim[4] = {0, 1, -1, 2};
+    luo_arena *a = luo_arena_new(0);
+    const luo_model model = experts_of((luo_moe){.experts = 6,
+                                                 .experts_per_token = 2,
+                                                 .expert_ffn_hidden = 24,
+                                                 .shared_experts = 1,
+                                                 .shared_ffn_hidden = 12,
+                                                 .first_dense_layers = 1,
+                                                 .every_layers = 1});
+    const luo_hap_graph *graph = graph_of(a, &model);
+    check_parameters(graph, &model);
+    const luo_hap_kind once[] = {LUO_HAP_ROUTE, LUO_HAP_PACK, LUO_HAP_ROWS_PAIR, LUO_HAP_ROWS,
+                                 LUO_HAP_UNPACK};
+    for (int i = 0; i < LUO_ROWS(once); i++) ck_assert_int_eq(count(graph, once[i]), 1);
+    ck_assert_int_eq(count(graph, LUO_HAP_HASH), 0);
+    ck_assert_int_eq(count(graph, LUO_HAP_GATED), 3); /* a dense layer, experts, shared ones */
+    for (int32_t o = 0; o < graph->nops; o++) {
+        const luo_hap_op *op = &graph->op[o];
+        if (op->kind == LUO_HAP_PACK) {
+            const luo_hap_tensor *rows = &graph->tensor[op->out[0]];
+            ck_assert_str_eq(rows->name, "layers.1.moe.pack");
+            ck_assert_mem_eq(rows->dim, dim, sizeof dim);
+            ck_assert_mem_eq(rows->plan_dim, plan_dim, sizeof plan_dim);
+        }
+        if (op->kind == LUO_HAP_ROWS_PAIR) /* 2 FLOP, two products */
+            ck_assert(op->forward == 4.0 * 6 * 6 * 3 * 32 * 24 && op->backward[0] == op->forward &&
+                      2 * op->backward[1] == op->forward);
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Rows go from pieces of tokens to pieces of experts and back, and nowhere else; what is cut can be
+ * said. */
+START_TEST(rows_move_between_tokens_and_experts)
+{
+    luo_arena *a = luo_arena_new(0);
+    const luo_model model = experts_of((luo_moe){
+        .experts = 6, .experts_per_token = 2, .expert_ffn_hidden = 24, .every_layers = 1});
+    const luo_hap_graph *graph = graph_of(a, &model);
+    const luo_hap_opts opts = {.sayable = true, .factors = true, .zero = true};
+    luo_hap_space *space;
+    int32_t there = 0, home = 0, letters[128] = {0};
+    ck_assert_int_eq(luo_hap_space_new(a, graph, &opts, &space, NULL), LUO_OK);
+    for (int32_t i = 0; i < space->ntriples; i++) {
+        const luo_hap_triple *t = &space->triple[i];
+        const luo_hap_op *op = &graph->op[t->op];
+        if (op->kind == LUO_HAP_ROWS_PAIR) letters[(int)space->rule[t->op][t->rule].letter]++;
+        for (int32_t j = 0; j < op->nin; j++) {
+            if (graph->tensor[op->in[j]].moves == LUO_HAP_MOVES_ALL ||
+                t->take[j].how == LUO_HAP_HOW_KEPT)
+                continue;
+            ck_assert_int_eq(t->take[j].how, LUO_HAP_HOW_EXCHANGE);
+            ck_assert(op->kind == LUO_HAP_ROWS_PAIR || op->kind == LUO_HAP_UNPACK);
+            ck_assert_int_eq(t->take[j].to.dim, op->kind == LUO_HAP_UNPACK);
+            there += op->kind == LUO_HAP_ROWS_PAIR;
+            home += op->kind == LUO_HAP_UNPACK;
+        }
+    }
+    ck_assert(there > 0 && home > 0);
+    for (int c = 0; c < 128; c++)
+        ck_assert_int_eq(letters[c] > 0, c == 0 || c == 'e' || c == 'b' || c == 'w');
+    luo_arena_free(a);
+}
+END_TEST
+
+START_TEST(of_latent_attention)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_model model = experts_of((luo_moe){.experts = 4,
+                                           .experts_per_token = 1,
+                                           .expert_ffn_hidden = 24,
+                                           .every_layers = 1,
+                                           .gate = LUO_GATE_HASH});
+    model.latent = (luo_latent){.q_lora = 10, .kv_lora = 7, .nope = 5, .rope = 2, .v = 3};
+    model.head_dim = 7;
+    const luo_hap_graph *graph = graph_of(a, &model);
+    check_parameters(graph, &model);
+    ck_assert_int_eq(count(graph, LUO_HAP_LATENT), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_HASH), 2);
+    ck_assert_int_eq(count(graph, LUO_HAP_LINEAR), 2 * 7 + 1);
+    luo_arena_free(a);
+}
+END_TEST
+
 START_TEST(segments)
 {
     luo_arena *a = luo_arena_new(0);
@@ -165,6 +266,7 @@ START_TEST(of_no_builder)
 }
 END_TEST
 
-LUO_SUITE("hap.model", LUO_T(of_gpt), LUO_T(of_llama), LUO_T(segments),
+LUO_SUITE("hap.model", LUO_T(of_gpt), LUO_T(of_llama), LUO_T(of_experts),
+          LUO_T(rows_move_between_tokens_and_experts), LUO_T(of_latent_attention), LUO_T(segments),
           LUO_T(a_heavy_head_is_of_the_last_segment),
           LUO_T(a_tied_table_lies_as_its_first_reader_says), LUO_T(of_no_builder))

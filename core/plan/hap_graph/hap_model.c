@@ -15,18 +15,22 @@ typedef struct builder {
 } builder;
 
 enum { LETTERS = 16 };
+#define HEAD                                                                                       \
+    "diu" /* sizes of a head: of queries and keys, of keys before they are turned, of values */
 
 /* ---- tensors ---- */
 
-/* Letters of a tensor with b and s for its tokens, b and c for its rows of an expert, and f for the
- * width of shared experts, which is s in the model's graph. */
+/* Letters of a tensor with b and s for its tokens, b and c for its rows of an expert. These are
+ * others in the model's graph: there s is the width of shared experts, b the part of a key that is
+ * turned, c the latent vector of keys and values. */
 static const char *letters_of(const builder *b, int32_t x, char *buf)
 {
+    static const char there[] = "trsbc", here[] = "scfxl";
     char *at = buf;
     for (const char *c = b->from->tensor[x].letters; *c; c++) {
-        const bool rows = *c == 'r';
-        if (*c == 't' || rows) *at++ = 'b';
-        *at++ = *c == 't' ? 's' : rows ? 'c' : *c == 's' ? 'f' : *c;
+        const char *other = strchr(there, *c);
+        if (*c == 't' || *c == 'r') *at++ = 'b';
+        *at++ = other ? here[other - there] : *c;
     }
     *at = 0;
     return buf;
@@ -87,6 +91,20 @@ static void make(builder *b, luo_hap_kind kind, const char *signature, const cha
     b->made[root] = luo_hap_graph_op(b->to, kind, name, signature, whole, NULL, in,
                                      (const char *const[]){name});
     place_dims(b, result, b->made[root]);
+}
+
+/* Results of an operation whose letters `sizes` gives where no operand has them. */
+static void make_several(builder *b, luo_hap_kind kind, const luo_op *op, const char *name,
+                         const char *signature, const char *whole, const int64_t *sizes,
+                         const int32_t *in, int32_t n)
+{
+    const char *names[2] = {0};
+    for (int32_t k = 0; k < n; k++) names[k] = b->from->tensor[op->out[k]].name;
+    const int32_t y = luo_hap_graph_op(b->to, kind, name, signature, whole, sizes, in, names);
+    for (int32_t k = 0; k < n; k++) {
+        b->made[b->same[op->out[k]]] = y < 0 ? y : y + k;
+        place_dims(b, op->out[k], y < 0 ? y : y + k);
+    }
 }
 
 /* ---- operations ---- */
@@ -168,11 +186,11 @@ static void product(builder *b, const luo_op *op)
         const luo_op *bias = bias_of(b, b->same[op->out[k]]);
         const int32_t in[3] = {use(b, op->in[0]), use(b, op->in[1 + k]),
                                bias ? use(b, bias->in[1]) : -1};
-        const bool heads = strchr(letters_of(b, op->in[1 + k], w), 'd') != NULL;
+        const bool heads = strpbrk(letters_of(b, op->in[1 + k], w), HEAD) != NULL;
         if (bias) letters_of(b, bias->in[1], v);
         snprintf(signature, sizeof signature, "%s,%s%s%s->%s", letters_of(b, op->in[0], x), w,
                  bias ? "," : "", v, letters_of(b, op->out[k], y));
-        make(b, LUO_HAP_LINEAR, signature, heads ? "d" : "", in, op->out[k]);
+        make(b, LUO_HAP_LINEAR, signature, heads ? HEAD : "", in, op->out[k]);
     }
 }
 
@@ -237,29 +255,29 @@ static void activation(builder *b, const luo_op *op)
         each(b, op);
 }
 
+static void latent(builder *b, const luo_op *op)
+{
+    char q[LETTERS], k[LETTERS], x[LETTERS], signature[4 * LETTERS];
+    const int32_t in[3] = {use(b, op->in[0]), use(b, op->in[1]), use(b, op->in[2])};
+    snprintf(signature, sizeof signature, "%s,%s,%s->%s,%s", letters_of(b, op->in[0], q),
+             letters_of(b, op->in[1], k), letters_of(b, op->in[2], x), q, q);
+    make_several(b, LUO_HAP_LATENT, op, b->from->tensor[op->out[0]].name, signature, "dix", NULL,
+                 in, 2);
+}
+
 static void attention(builder *b, const luo_op *op)
 {
     const int32_t in[3] = {use(b, op->in[0]), use(b, op->in[1]), use(b, op->in[2])};
     const bool shared = b->from->size['n' - 'a'] != b->from->size['g' - 'a'];
-    make(b, LUO_HAP_ATTENTION, shared ? "bsnd,btgd,btgd->bsnd" : "bsnd,btnd,btnd->bsnd",
-         shared ? "stdng" : "std", in, op->out[0]);
+    const bool latent = b->from->tensor[op->in[2]].letters[2] == 'u';
+    make(b, LUO_HAP_ATTENTION,
+         latent   ? "bsnd,btnd,btnu->bsnu"
+         : shared ? "bsnd,btgd,btgd->bsnd"
+                  : "bsnd,btnd,btnd->bsnd",
+         shared && !latent ? "stdng" : "stdu", in, op->out[0]);
 }
 
 /* ---- experts ---- */
-
-/* Results of an operation whose letters `sizes` gives where no operand has them. */
-static void make_several(builder *b, luo_hap_kind kind, const luo_op *op, const char *name,
-                         const char *signature, const char *whole, const int64_t *sizes,
-                         const int32_t *in, int32_t n)
-{
-    const char *names[2] = {0};
-    for (int32_t k = 0; k < n; k++) names[k] = b->from->tensor[op->out[k]].name;
-    const int32_t y = luo_hap_graph_op(b->to, kind, name, signature, whole, sizes, in, names);
-    for (int32_t k = 0; k < n; k++) {
-        b->made[b->same[op->out[k]]] = y < 0 ? y : y + k;
-        place_dims(b, op->out[k], y < 0 ? y : y + k);
-    }
-}
 
 /* How rows lie is known when the step runs: they go between tokens and experts, as the counts of
  * both ends say, or stay where they are. */
@@ -353,6 +371,7 @@ static const struct {
     {LUO_OP_EMBEDDING, embedding},
     {LUO_OP_NORM, normalise},
     {LUO_OP_ROPE, each},
+    {LUO_OP_LATENT, latent},
     {LUO_OP_ATTENTION, attention},
     {LUO_OP_ACTIVATION, activation},
     {LUO_OP_ADD, add},

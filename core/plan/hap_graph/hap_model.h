@@ -8,8 +8,10 @@
  * tokens (s); what only moves data between devices is left out, for the planner decides that; a
  * bias belongs to the product before it; several products of one operand are one each, but queries,
  * keys and values of as many heads are one together, with one weight; the parts of
- * the cross-entropy are one operation. Query heads that share keys stay whole. Blocks are the
- * model's layers.
+ * the cross-entropy are one operation. Query heads that share keys stay whole. Experts are a pair
+ * of products (one without a gate), an activation and a product of rows, which lie by expert,
+ * sequence and place; rows that equally popular experts get are counted. Blocks are the model's
+ * layers.
  * Pre:    sequences, tokens >= 1.
  * Errors: LUO_EINPUT a family without builder, an operation that the planner does not know;
  * LUO_ENOMEM. Owner: arena. See: tests/unit/check_hap_model.c */

@@ -125,6 +125,16 @@ static void work_gated(const luo_hap_graph *graph, luo_hap_op *op)
     op->backward[1] = 3 * bytes(graph, op->out[0]);
     op->compat = 3 * elements(graph, op->out[0]);
 }
+/* Everything is read and written once, each way. */
+static void work_latent(const luo_hap_graph *graph, luo_hap_op *op)
+{
+    op->forward = bytes(graph, op->out[0]) + bytes(graph, op->out[1]);
+    for (int32_t j = 0; j < op->nin; j++) {
+        op->forward += bytes(graph, op->in[j]);
+        op->backward[j] = 2 * bytes(graph, op->in[j]);
+    }
+    op->compat = elements(graph, op->out[0]) + elements(graph, op->out[1]);
+}
 /* Ids of tokens, and of their experts. */
 static void work_hash(const luo_hap_graph *graph, luo_hap_op *op)
 {

@@ -170,7 +170,7 @@ static void place_counts(luo_rank *rank, const luo_bound_trade *t, int32_t task,
 
 /* One message for every pair of ranks that have something for each other; both know the counts, and
  * calls of a communicator stand in one order. MPI_Ialltoallv of Open MPI 4.1.4 was seen to wait for
- * ever where one rank had nothing to get and went on to its next call (tests/mpi/hap.c). */
+ * ever where one rank had nothing to get and went on to its next call. */
 static luo_status begin_messages(luo_rank *rank, host_pending *pending, int32_t n, const char *from,
                                  char *to)
 {
