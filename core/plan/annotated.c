@@ -230,7 +230,7 @@ static luo_status send_counts(matching *m, const luo_op *op)
     const luo_op *dispatch = reader_of(graph, rows, &i);
     LUO_TRY(rows_moved(m, rows, dispatch->out[0], &e, &there));
     const luo_grp *grp = &luo_annset_get(graph->set, there)->grp[0];
-    if (grp->nent != 1 || grp->ent[0].key != 0)
+    if (grp->nent > 1 || (grp->nent == 1 && grp->ent[0].key != 0)) /* none: one device */
         return in_entry(m, e,
                         luo_err_set(m->err, LUO_EINPUT,
                                     "annotation of `%s`: rows are moved to the devices of their "

@@ -54,6 +54,10 @@ diff <(hashes sim) <(hashes host) && echo "programs: equal"
 params 9 30 >fast.json; hap --params fast.json --factors off | grep gate_up
 "$LUOSHU" plan hap $files --batch 2 --seq-length 16 --params slow.json | grep -E 'gate_up|combine'
 hap --params slow.json --baseline ep --out e.json | sed -n 2p; "$LUOSHU" check e.json $files
+# one device has all experts
+awk '/name: p100/ {skip = 1} /^fabric/ {skip = 0} !skip' cluster.yaml | sed 's/devices_per_node: 2/devices_per_node: 1/' >one.yaml
+"$LUOSHU" plan hap --model model.yaml --cluster one.yaml --batch 2 --seq-length 16 --out one.json | grep gate_up
+"$LUOSHU" check one.json --model model.yaml --cluster one.yaml
 at() { echo "== $1"; "$LUOSHU" check q.json $files; }
 grep -v '"at": "layers.1.moe.combine"' p.json >q.json; at 'rows do not come home'
 sed -E 's/("tensor": "layers.1.moe.pack", "annotation": )"[^"]*"(, "at")/\1"[0-3]{1:4}"\2/' p.json >q.json; at 'rows by tokens'

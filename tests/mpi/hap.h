@@ -137,9 +137,9 @@ static inline void hap_latent(hap_drawn *d)
 }
 
 /* A model with experts; a capacity that drops nothing, or is the same for all devices. */
-static inline void hap_experts(hap_drawn *d)
+static inline void hap_experts(hap_drawn *d, luo_dtype dtype)
 {
-    static const experts_kinds kinds = {.dtype = LUO_F64};
+    const experts_kinds kinds = {.dtype = dtype, .steady = dtype != LUO_F64};
     d->model = experts_draw_model(&d->rng, &kinds, 2, 1);
     luo_moe *moe = &d->model.moe;
     if (luo_rng_pick(&d->rng, 3) == 0) hap_latent(d);
@@ -200,7 +200,7 @@ static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, bool ex
     luo_str text = {0};
     d.kind = (kind)luo_rng_pick(&d.rng, KINDS);
     d.model = model_of(d.kind, 2);
-    if (experts) hap_experts(&d);
+    if (experts) hap_experts(&d, dtype);
     d.sequences = luo_gen_int(&d.rng, 1, 7);
     hap_numbers(&d);
     const luo_hap_opts opts = {

@@ -70,6 +70,7 @@ static luo_status warm(luo_job *j, const luo_programs *set, const luo_product *p
                        luo_err *err)
 {
     const bool sums = luo_bound_desc(&j->bound, p->c)->buffer_class == LUO_BUFFER_GRADIENT;
+    if (p->lda == 0) return LUO_OK; /* no columns are here */
     for (int add = 0; add < 2; add++) {
         if (!gpu_product_runs(p, sums, add)) continue;
         const expert_product x = first_of(j, p, add, task);
