@@ -26,7 +26,8 @@ luo_status luo_plan_expert_ann(luo_arena *arena, const luo_plan *plan, const int
                                luo_form form, luo_ann *out, luo_err *err);
 /* Rows of the busiest device over the mean of those that have all experts of a layer together, mean
  * over the layers with experts that are dealt; 1 where nothing is dealt or load is NULL.
- * tokens: of a sequence. Errors: LUO_EPARSE annotations; LUO_ENOMEM. Cost: O(pipelines layers experts). */
+ * tokens: of a sequence. Errors: LUO_EPARSE annotations; LUO_ENOMEM. Cost: O(pipelines layers
+ * experts). */
 luo_status luo_plan_expert_imbalance(luo_arena *scratch, const luo_plan *plan,
                                      const luo_model *model, const luo_expert_load *load,
                                      int64_t tokens, double *out, luo_err *err);
