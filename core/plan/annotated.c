@@ -219,6 +219,22 @@ static luo_status rows_moved(matching *m, int32_t x, int32_t y, const luo_plan_a
     return read_entry(m, *e, &m->graph->tensor[y], ann);
 }
 
+/* Pieces of dimension d, or one device. */
+static bool is_cut(const matching *m, int32_t ann, int32_t d)
+{
+    const luo_grp *grp = &luo_annset_get(m->graph->set, ann)->grp[0];
+    return grp->nent == 0 || (grp->nent == 1 && grp->ent[0].key == d);
+}
+
+static luo_status refuse_rows(const matching *m, const luo_plan_annotation *e)
+{
+    return in_entry(m, e,
+                    luo_err_set(m->err, LUO_EINPUT,
+                                "annotation of `%s`: rows go from pieces of tokens, dimension 1, "
+                                "to pieces of experts, dimension 0, and back alone.",
+                                e->tensor));
+}
+
 /* Counts of rows go where the rows do, by experts. */
 static luo_status send_counts(matching *m, const luo_op *op)
 {
@@ -229,23 +245,22 @@ static luo_status send_counts(matching *m, const luo_op *op)
     int32_t i, there;
     const luo_op *dispatch = reader_of(graph, rows, &i);
     LUO_TRY(rows_moved(m, rows, dispatch->out[0], &e, &there));
-    const luo_grp *grp = &luo_annset_get(graph->set, there)->grp[0];
-    if (grp->nent > 1 || (grp->nent == 1 && grp->ent[0].key != 0)) /* none: one device */
-        return in_entry(m, e,
-                        luo_err_set(m->err, LUO_EINPUT,
-                                    "annotation of `%s`: rows are moved to the devices of their "
-                                    "experts alone, pieces of dimension 0.",
-                                    e->tensor));
+    if (!is_cut(m, there, 0)) return refuse_rows(m, e);
     return luo_annset_rename(graph->set, there, to, &graph->tensor[op->out[0]].ann, m->err);
 }
 
-/* Rows go to the devices of their experts, and home. */
+/* Rows go to the devices of their experts, and home. Each device sends what it has: of copies the
+ * experts would get as many. */
 static luo_status send_rows(matching *m, const luo_op *op)
 {
     const int32_t x = op->in[0], y = op->out[0];
     const luo_plan_annotation *e;
     if (m->graph->tensor[x].letters[0] == 'z') return send_counts(m, op);
+    const luo_op *maker = &m->graph->op[m->graph->tensor[x].op];
+    const int32_t from = maker->kind == LUO_OP_PACK; /* else from their experts home */
     LUO_TRY(rows_moved(m, x, y, &e, &m->graph->tensor[y].ann));
+    if (!is_cut(m, m->graph->tensor[x].ann, from) || !is_cut(m, m->graph->tensor[y].ann, !from))
+        return refuse_rows(m, e);
     return remember(m, y, m->root[x], e);
 }
 

@@ -50,9 +50,9 @@ sed 's/^name: run/name: load/; $a expert_load: {kind: zipf, exponent: 1}' run.ya
 hashes() { grep -o '"program_hash": "[0-9a-f]*"' "$1/static/manifest.json"; }
 diff <(hashes sim) <(hashes host) && echo "programs: equal"
 "$LUOSHU" sim load.yaml --out load --plots off --quiet >/dev/null; grep -o '"expert_imbalance_ratio": [0-9.]*' {sim,load}/static/summary.json
-# fast links: tokens and copies; few sequences: columns of every expert
+# fast links, or few sequences: columns of every expert
 params 9 30 >fast.json; hap --params fast.json --factors off | grep gate_up
-"$LUOSHU" plan hap $files --batch 2 --seq-length 16 --params slow.json | grep -E 'gate_up|combine'
+"$LUOSHU" plan hap $files --batch 2 --seq-length 16 --params slow.json --out w.json | grep -E 'gate_up|combine'; "$LUOSHU" check w.json $files
 hap --params slow.json --baseline ep --out e.json | sed -n 2p; "$LUOSHU" check e.json $files
 # one device has all experts
 awk '/name: p100/ {skip = 1} /^fabric/ {skip = 0} !skip' cluster.yaml | sed 's/devices_per_node: 2/devices_per_node: 1/' >one.yaml
@@ -61,6 +61,7 @@ awk '/name: p100/ {skip = 1} /^fabric/ {skip = 0} !skip' cluster.yaml | sed 's/d
 at() { echo "== $1"; "$LUOSHU" check q.json $files; }
 grep -v '"at": "layers.1.moe.combine"' p.json >q.json; at 'rows do not come home'
 sed -E 's/("tensor": "layers.1.moe.pack", "annotation": )"[^"]*"(, "at")/\1"[0-3]{1:4}"\2/' p.json >q.json; at 'rows by tokens'
+sed 's/.*"tensor": "layers.1.moe.ids", .*"\[0-3\]{0.*/&\n  {"tensor": "layers.1.moe.pack", "annotation": "[0-3]{0:4}", "at": "layers.1.moe.gate_up"},/' w.json >q.json; at 'copies of rows'
 sed -E 's/("tensor": "layers.1.moe.gate.weight", "annotation": )"[^"]*"/\1"[0-3]{0:4}"/' p.json >q.json; at 'other experts'
 sed 's/"zero": 0/"zero": 0, "expert_parallel": 2/' p.json >q.json; at 'a key'
 grep -v '"tensor": "layers.1.moe.ids"' p.json >q.json; at 'one is missing'
