@@ -58,7 +58,8 @@ static inline bool hap_fits(const hap_drawn *d, const luo_hap_triple *t, const b
     return good && (d->letters == NULL || letter == 0 || strchr(d->letters, letter));
 }
 
-/* Any triple whose facts are there, one that runs everywhere less often. */
+/* Any triple whose facts are there, one that runs everywhere less often, one that cuts by experts
+ * more often. */
 static inline int32_t hap_triple(hap_drawn *d, const bool *there, int32_t o)
 {
     const luo_hap_space *space = d->space;
@@ -67,7 +68,9 @@ static inline int32_t hap_triple(hap_drawn *d, const bool *there, int32_t o)
         const luo_hap_triple *t = &space->triple[i];
         const bool everywhere = space->rule[o][t->rule].letter == 0;
         if (!hap_fits(d, t, there) || (everywhere && luo_rng_pick(&d->rng, 4))) continue;
-        if (luo_rng_pick(&d->rng, ++n) == 0) chosen = i;
+        const bool deals = space->rule[o][t->rule].letter == 'e' && d->model.moe.experts > 0;
+        for (int times = deals ? 6 : 1; times > 0; times--)
+            if (luo_rng_pick(&d->rng, ++n) == 0) chosen = i;
     }
     return chosen;
 }
