@@ -274,7 +274,9 @@ static bool allowed(const luo_hap_space *space, int32_t o, const luo_hap_rule *r
     if (opts->compat && !luo_hap_compat_rule(&space->graph->op[o], rule, opts->compat_sums))
         return false;
     if (opts->sayable && !can_say(space, o, rule)) return false;
-    if (!letters) return true;
+    /* sums of rows are completed behind it alone */
+    const bool sums = space->graph->op[o].kind == LUO_HAP_UNPACK && rule->lin;
+    if (!letters || sums) return true;
     if (has_letter(space, o, letters)) return rule->letter && strchr(letters, rule->letter);
     return !rule->letter && !rule->lin;
 }
