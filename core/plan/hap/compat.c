@@ -30,7 +30,12 @@ static const char *letters_of(luo_hap_kind kind)
     case LUO_HAP_GATED:
     case LUO_HAP_ADD:
     case LUO_HAP_NORM:
+    case LUO_HAP_LATENT:
     case LUO_HAP_DISPATCH:
+    case LUO_HAP_PACK:
+    case LUO_HAP_ROWS:
+    case LUO_HAP_ROWS_PAIR:
+    case LUO_HAP_UNPACK:
     case LUO_HAP_EXPERT:
     case LUO_HAP_LOSS:
     case LUO_HAP_KINDS:
