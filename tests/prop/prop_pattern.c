@@ -9,7 +9,7 @@ enum { STEPS = 4, CASES = 100, SMALL = 1 << 16 };
 
 typedef struct tally {
     plan_tally plans;
-    int context, sharded, idle, empty, small;
+    int context, sharded, experts, idle, empty, small, refused;
     int64_t emitted, bound, twin;
 } tally;
 
@@ -23,13 +23,17 @@ static int64_t some_tokens(luo_rng *r, tally *t)
     return few;
 }
 
-/* As a packed batch: other micro-batches of other lengths in every pipeline. */
+/* As a packed batch: other micro-batches of other lengths in every pipeline; under ZeRO-2 and 3
+ * equally many in all of them. */
 static void draw_step(luo_arena *a, luo_rng *r, luo_plan *p, tally *t)
 {
     luo_pipeline *pipes = (luo_pipeline *)p->pipelines;
     const bool few = luo_rng_pick(r, 2);
+    const int32_t equal = 1 + (int32_t)luo_rng_pick(r, 4);
     for (int32_t i = 0; i < p->npipelines; i++) {
-        if (p->chunks == 1) pipes[i].micro_batches = 1 + (int32_t)luo_rng_pick(r, few ? 3 : 5);
+        if (p->chunks == 1)
+            pipes[i].micro_batches =
+                p->zero > 1 ? equal : 1 + (int32_t)luo_rng_pick(r, few ? 3 : 5);
         int64_t *tokens = LUO_NEW_N(a, int64_t, pipes[i].micro_batches);
         for (int32_t k = 0; k < pipes[i].micro_batches; k++)
             tokens[k] = few ? 16 + 8 * luo_rng_pick(r, 2) : some_tokens(r, t);
@@ -54,6 +58,29 @@ static void cut_sequences(luo_rng *r, luo_plan *p, tally *t)
         }
         t->context++;
     }
+}
+
+/* Experts that are cut as the rest is, or dealt among the devices of a stage. */
+static luo_model draw_model(luo_rng *r, luo_plan *p, tally *t)
+{
+    const int64_t kind = luo_rng_pick(r, 5);
+    luo_model m = kind == 0 ? luo_test_gpt(p->layers, 64, 8, 120)
+                            : luo_test_llama(p->layers, 64, 96, 8, 120);
+    if (kind != 1 || p->state_layout.ndev) return m;
+    bool dealt = luo_rng_pick(r, 2);
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++)
+            dealt &= !p->pipelines[i].stages[s].shares;
+    m.family = LUO_FAMILY_MOE;
+    m.moe = (luo_moe){
+        .experts = 4, .experts_per_token = 2, .expert_ffn_hidden = 32, .every_layers = 1};
+    for (int32_t i = 0; i < p->npipelines; i++)
+        for (int32_t s = 0; s < p->pipelines[i].nstages; s++) {
+            luo_stage *stage = (luo_stage *)&p->pipelines[i].stages[s];
+            stage->experts_dealt = dealt;
+        }
+    t->experts++;
+    return m;
 }
 
 /* ---- bound and emitted ---- */
@@ -117,9 +144,8 @@ static void one_case(uint64_t seed, tally *t)
     if (seed % 2)
         p->bucket = (luo_bucketing){LUO_BUCKET_MIB, true, seed % 4 == 1 ? 0.01 : 25,
                                     (int32_t)(seed / 2 % 4) + 1};
-    const luo_model m = luo_rng_pick(&r, 3) == 0 ? luo_test_gpt(p->layers, 64, 8, 120)
-                                                 : luo_test_llama(p->layers, 64, 96, 8, 120);
-    const bool sharded = plan_random_shard(&r, p, m.tied_embeddings);
+    const luo_model m = draw_model(&r, p, t);
+    const bool sharded = m.family != LUO_FAMILY_MOE && plan_random_shard(&r, p, m.tied_embeddings);
     t->sharded += sharded;
     if (!sharded && !p->state_layout.ndev && m.family == LUO_FAMILY_LLAMA) cut_sequences(&r, p, t);
     const bool small = seed % 5 == 0; /* has no room for all */
@@ -135,6 +161,7 @@ static void one_case(uint64_t seed, tally *t)
             t->idle++;
         }
         const char *want = compiled(a, p, &m, none), *got = compiled(a, p, &m, patterns);
+        t->refused += strncmp(want, "error", 5) == 0;
         ck_assert_msg(strcmp(want, got) == 0, "LUO_SEED=%llu LUO_CASES=1: step %d differs",
                       (unsigned long long)seed, step);
         p->npipelines = all;
@@ -149,13 +176,15 @@ START_TEST(bound_is_emitted)
 {
     static tally t;
     LUO_PROP_FOR(seed, CASES) one_case(seed, &t);
-    printf("%d plans sharded, %d pipelines cut sequences, %d idle, %d micro-batches empty, %d sets "
-           "small; %lld roles: %lld emitted, %lld bound\n",
-           t.sharded, t.context, t.idle, t.empty, t.small, (long long)t.twin, (long long)t.emitted,
-           (long long)t.bound);
+    printf("%d plans sharded, %d with experts, %d pipelines cut sequences, %d idle, "
+           "%d micro-batches empty, %d sets small, %d steps refused; "
+           "%lld roles: %lld emitted, %lld bound\n",
+           t.sharded, t.experts, t.context, t.idle, t.empty, t.small, t.refused, (long long)t.twin,
+           (long long)t.emitted, (long long)t.bound);
+    ck_assert_int_eq(t.refused, 0);
     if (luo_prop_env("LUO_CASES", 0)) return; /* fewer need not have everything */
     ck_assert(!plan_tally_poor(&t.plans));
-    ck_assert(t.sharded > 10 && t.context > 5 && t.idle > 10 && t.empty > 10);
+    ck_assert(t.sharded > 10 && t.experts > 10 && t.context > 5 && t.idle > 10 && t.empty > 10);
     ck_assert_int_eq(t.emitted + t.bound, t.twin);
     ck_assert(t.bound > t.twin / 8 && t.emitted > t.twin / 8);
 }

@@ -40,8 +40,7 @@ const char *const luo_class_names[LUO_CLASS_NAMES] = {"weight", "gradient", "opt
 typedef struct shared { /* what roles of the same instructions have in common is written once */
     int32_t roles;      /* that have them */
     luo_str text;       /* segments, buffers, instructions; of the first of them */
-    size_t
-        *begin; /* of the line of every instruction, and behind the last; NULL: not written yet */
+    size_t *begin;      /* of every instruction's line, and behind the last; NULL: not written */
 } shared;
 
 typedef struct writer {
