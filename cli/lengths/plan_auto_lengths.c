@@ -37,9 +37,14 @@ static luo_status write_frame(luo_cli *cli, const luo_hydraulis_call *call, int 
     const luo_hydraulis_step *last = &call->step[call->nsteps - 1];
     const luo_step_place place = luo_hydraulis_place(call);
     luo_length_plans plans;
+    luo_plan *plan;
     if (policy == LUO_LENGTH_POLICY_HYDRAULIS) {
-        luo_plan *plan;
         LUO_TRY(luo_hydraulis_step_frame(cli, call, last, &plan, err));
+        return luo_plan_write(cli, 0, plan, err);
+    }
+    if (policy == LUO_LENGTH_POLICY_ONE_PLAN) {
+        LUO_TRY(luo_step_plan_frame(cli->arena, &place, &call->pool,
+                                    &call->found.plan[call->rivals.plan], &plan, err));
         return luo_plan_write(cli, 0, plan, err);
     }
     LUO_TRY(luo_length_plan(cli->arena, &call->rivals, &place, (luo_length_policy)policy, -1,
@@ -93,6 +98,7 @@ luo_status luo_auto_of_lengths(luo_cli *cli, luo_err *err)
 {
     luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
     if (!call) return luo_err_nomem(err);
+    call->nsteps = BATCHES;
     LUO_TRY(luo_hydraulis_read(cli, call, err));
     if (call->nsteps == 0) call->nsteps = BATCHES;
     LUO_TRY(luo_hydraulis_plan(cli, call, err));

@@ -48,7 +48,8 @@ typedef struct luo_hydraulis_call {
     luo_candidates found;
     luo_step_opts opts;
     luo_length_rivals rivals;
-    int32_t nwritten; /* plan files: candidates, the best one first */
+    int32_t nwritten; /* plan files: that of the last step, where it is no candidate; candidates,
+                         the best one first */
     int32_t *written; /* -1: the plan of the last step, which is no candidate */
     uint64_t plan_hash; /* of the first */
     double stall_s;     /* of the steps, one worker planning ahead as runs do by default */
@@ -73,7 +74,7 @@ void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt,
     LUO_PRINTF(3, 4);
 /* Where plans of this call lie. */
 luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call);
-/* Options into *call: files, pool, devices. */
+/* Options into *call: files, pool, devices. call->nsteps: where --steps is not given. */
 luo_status luo_hydraulis_read(luo_cli *cli, luo_hydraulis_call *call, luo_err *err);
 /* Only what a pool of the cost model needs, and that pool, as it is without --pool: for those who
  * plan nothing. */

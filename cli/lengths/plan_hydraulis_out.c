@@ -293,13 +293,19 @@ static void json_batches(luo_jsonw *json, const luo_hydraulis_step *step, int32_
     luo_jsonw_close(json);
 }
 
-static void json_stages(luo_jsonw *json, const luo_pool_split *split, int32_t stages)
+/* dev: those of the replica; what is in no stage stays idle. */
+static void json_stages(luo_jsonw *json, const luo_pool_split *split, int32_t stages,
+                        const int32_t *dev)
 {
     luo_jsonw_open(json, "stages", '[');
     for (int32_t s = 0; s < stages; s++) {
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_int(json, "tp", split->width[s]);
         luo_jsonw_int(json, "layers", split->layers[s]);
+        luo_jsonw_open(json, "devices", '[');
+        for (int32_t k = 0; k < split->width[s]; k++)
+            luo_jsonw_int(json, NULL, dev[split->first[s] + k]);
+        luo_jsonw_close(json);
         luo_jsonw_close(json);
     }
     luo_jsonw_close(json);
@@ -316,7 +322,7 @@ static void json_replicas(luo_jsonw *json, const luo_hydraulis_step *step)
         luo_jsonw_int(json, "tp", e->tp);
         luo_jsonw_int(json, "cp", e->cp);
         luo_jsonw_int(json, "pp", e->pp);
-        if (e->split) json_stages(json, e->split, e->pp);
+        if (e->split) json_stages(json, e->split, e->pp, dev);
         luo_jsonw_open(json, "devices", '[');
         for (int32_t k = 0; k < luo_pool_devices(e); k++) luo_jsonw_int(json, NULL, *dev++);
         luo_jsonw_close(json);

@@ -140,6 +140,19 @@ static luo_status check_steps(const luo_args *args, int64_t steps, luo_err *err)
     return LUO_OK;
 }
 
+/* Stages around slow devices are priced by the cost model. */
+static luo_status check_joint(const luo_args *args, bool joint, luo_err *err)
+{
+    static const char *const others[] = {"pool", "params", "memory"};
+    for (int i = 0; i < COUNT(others) && joint; i++)
+        if (luo_args_has(args, others[i]))
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--stragglers joint` prices stages around slow devices by the cost "
+                               "model, and `--%s` others otherwise; leave one out.",
+                               others[i]);
+    return LUO_OK;
+}
+
 static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, luo_err *err)
 {
     static const char *const proposals[] = {LUO_PROPOSALS_LIST(LUO_WORD_TEXT)};
@@ -157,10 +170,11 @@ static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, lu
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
     LUO_TRY(luo_args_int(args, "max-plans", 16, 1, 1000, &most, err));
     LUO_TRY(luo_args_int(args, "kicks", -1, 0, 10000, &kicks, err));
-    LUO_TRY(luo_args_int(args, "steps", 0, 0, 100000, &steps, err));
+    LUO_TRY(luo_args_int(args, "steps", call->nsteps, 0, 100000, &steps, err));
     LUO_TRY(luo_args_int(args, "grid", GRID, 1, 1 << 24, &call->in.grid_step, err));
     LUO_TRY(luo_args_number(args, "switch-ms", 100, 0, 1e9, &call->switch_ms, err));
     LUO_TRY(check_steps(args, steps, err));
+    LUO_TRY(check_joint(args, joint == 1, err));
     call->joint = joint == 1;
     call->proposals = (luo_proposals)proposal;
     call->in.floor = proposal != LUO_PROPOSALS_PUBLIC;

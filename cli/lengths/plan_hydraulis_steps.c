@@ -131,7 +131,9 @@ static luo_status open_orders(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
                                   .seed = call->in.seed,
                                   .proposals = call->proposals,
                                   .switch_ms = call->switch_ms,
-                                  .step = call->opts};
+                                  .step = call->opts,
+                                  .device_step = call->in.device_step,
+                                  .grid_step = call->in.grid_step};
     luo_length_setup_copy(&x->choice.setup, &setup);
     x->choice.setup.rivals.uniform = call->alike;
     x->choice.learned = call->learned;
@@ -239,8 +241,7 @@ static luo_status learn_open(luo_cli *cli, luo_hydraulis_call *call, luo_err *er
 {
     LUO_TRY(luo_lengths_learn_open(cli->arena, &call->pool, &call->found, call->propagation_ms,
                                    &call->learned, err));
-    for (int32_t p = 0; p < call->found.n && !call->judged; p++)
-        call->learned.extra_ms[p] = call->propagation_ms[p];
+    if (!call->judged) luo_lengths_guess_all(&call->learned);
     return LUO_OK;
 }
 
@@ -268,10 +269,11 @@ static luo_status add_stalls(luo_cli *cli, luo_hydraulis_call *call, luo_err *er
         const luo_hydraulis_step *step = &call->step[s];
         planning.plan_s = 1e-3 * step->plan_ms;
         const double ready = luo_planning_ready(&planning, s, now);
-        call->stall_s += fmax(0, ready - now);
-        now = fmax(now, ready);
+        const bool simulated = isfinite(step->step_s[own]);
+        if (s > 0) call->stall_s += fmax(0, ready - now); /* the first is there */
+        if (s > 0) now = fmax(now, ready);
         luo_planning_began(&planning, s, now);
-        now += call->judged ? step->step_s[own] : 1e-3 * step->event_ms[own];
+        now += simulated ? step->step_s[own] : 1e-3 * step->event_ms[own];
     }
     return LUO_OK;
 }

@@ -47,7 +47,7 @@ static luo_status read_table(const luo_args *args, luo_sync_cost *c, luo_err *er
     LUO_TRY(luo_args_int(args, "width", 16, 1, 1 << 20, &c->table.width, err));
     LUO_TRY(luo_args_choice(args, "shard", 0, shards, LUO_EXCHANGE_SHARDS, &shard, err));
     c->table.servers = (int32_t)servers;
-    c->table.shard = shard == 1 ? LUO_EXCHANGE_RANGE : LUO_EXCHANGE_MOD;
+    c->table.shard = (luo_exchange_shard)shard;
     c->table.vocab = c->keys.vocab;
     c->dense = c->table;
     return LUO_OK;

@@ -276,7 +276,7 @@ static luo_status train(embed *e, luo_err *err)
     for (int64_t k = 0; k < r->job.iterations; k++) LUO_TRY(iterate(e, k, err));
     LUO_TRY(luo_het_flush(e->het, err));
     LUO_TRY(write_traffic(e, err));
-    luo_sync_barrier(r);
+    luo_sync_barrier(r, "to finish");
     if (r->job.verify) LUO_TRY(gather(e, err));
     return r->rank == 0 ? finish(e, err) : LUO_OK;
 }

@@ -179,7 +179,7 @@ luo_status luo_sync_worker_groups(luo_sync_rank *rank, luo_err *err)
     for (int64_t k = 0; k < rank->job.iterations; k++) LUO_TRY(iterate(&w, k, err));
     luo_sync_send(rank, rank->workers, LUO_SYNC_LEAVE, NULL, 0);
     LUO_TRY(luo_sync_bytes(rank, err));
-    luo_sync_barrier(rank);
+    luo_sync_barrier(rank, "to finish");
     LUO_TRY(finish(&w, err));
     for (int i = 0; i < LUO_SYNC_SLOTS; i++)
         if (w.comms[i] != MPI_COMM_NULL) MPI_Comm_free(&w.comms[i]);

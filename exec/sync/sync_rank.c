@@ -189,10 +189,10 @@ void luo_sync_receive(luo_sync_rank *rank, int32_t from, int tag, void *data, si
     luo_watch_end(&rank->watch);
 }
 
-void luo_sync_barrier(luo_sync_rank *rank)
+void luo_sync_barrier(luo_sync_rank *rank, const char *what)
 {
     MPI_Request request;
-    luo_watch_begin(&rank->watch, "the other workers to finish");
+    luo_watch_begin(&rank->watch, "the other workers %s", what);
     MPI_Ibarrier(rank->workers_comm, &request);
     luo_watch_all(&request, 1);
     luo_watch_end(&rank->watch);
@@ -210,7 +210,7 @@ void luo_sync_die(const luo_sync_rank *rank)
 
 void luo_sync_begin(luo_sync_rank *rank)
 {
-    luo_sync_barrier(rank);
+    luo_sync_barrier(rank, "to finish");
     luo_watch_begin(&rank->watch, "worker 0 to begin");
     rank->zero_s = luo_clock_s();
     MPI_Bcast(&rank->zero_s, 1, MPI_DOUBLE, 0, rank->workers_comm);

@@ -79,7 +79,7 @@ size_t luo_sync_probe(luo_sync_rank *rank, int32_t from, int tag);
 int luo_sync_next(luo_sync_rank *rank, int32_t *from);
 /* Computes until an iteration has taken what the straggler says. Returns its seconds. */
 double luo_sync_compute(const luo_sync_rank *rank, int64_t k, double start_s);
-void luo_sync_barrier(luo_sync_rank *rank); /* of workers */
+void luo_sync_barrier(luo_sync_rank *rank, const char *what); /* of workers; "to finish" */
 /* All workers begin now: times are counted from here, and bytes. Collective among workers. */
 void luo_sync_begin(luo_sync_rank *rank);
 /* Ends this process by SIGKILL, if the job wants that by now. */

@@ -94,7 +94,7 @@ static luo_status reduce(worker *w, int64_t k, double *wait_s, luo_err *err)
         memcpy(cells_of(w, w->sum, w->keys[i]), w->grads + (size_t)i * width,
                width * sizeof *w->sum);
     const double before_s = luo_sync_now(r);
-    luo_sync_barrier(r);
+    luo_sync_barrier(r, "to reduce");
     *wait_s = luo_sync_now(r) - before_s;
     LUO_TRY(luo_sync_ring(r, w->all, r->workers, w->sum, w->ringed,
                           LUO_SYNC_RING + (int)(k % LUO_SYNC_RINGS), err));
@@ -214,7 +214,7 @@ luo_status luo_sync_worker_servers(luo_sync_rank *rank, luo_err *err)
     for (int64_t k = 0; k < rank->job.iterations; k++) LUO_TRY(iterate(&w, k, err));
     luo_sync_client_tell(&w.client, LUO_SYNC_LEAVE);
     LUO_TRY(luo_sync_bytes(rank, err));
-    luo_sync_barrier(rank);
+    luo_sync_barrier(rank, "to finish");
     LUO_TRY(gather(&w, &copies, err));
     return rank->rank == 0 ? finish(&w, copies, err) : LUO_OK;
 }

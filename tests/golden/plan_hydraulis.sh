@@ -29,9 +29,10 @@ for how in dispatch joint; do
     "$LUOSHU" check plan.json --model "$model" --cluster "$S/clusters/tiny8.yaml"
 done
 p --lengths syn-web --ctx 16384 --grid 1024 --budget 200000 --steps 1 --rates slow.csv --stragglers joint --rank objective --seed 5 \
-    --force --json | grep -o '"listed".*"stages": [^]]*' | sed 's/"micro_batches": \[\[.*\]\]/"micro_batches": ../'
+    --force --json | grep -o '"listed".*"stages": .*\]}\], "devices"' | sed 's/"micro_batches": \[\[.*\]\]/"micro_batches": ../'
 model=
 p --lengths classes.csv --stragglers joint
+p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --stragglers joint
 # an imported trace: 200 tokens and more are beyond the context of 128
 printf '{"timestamp": %d, "input_length": %d, "output_length": 8}\n' 0 12 5 192 9 30 12 442 20 61 >trace.jsonl
 "$LUOSHU" import lengths-mooncake trace.jsonl

@@ -280,7 +280,7 @@ static luo_status push_late(luo_sync_rank *r, luo_err *err)
     LUO_TRY(luo_sync_client_open(r, 1, &c, err));
     c.paced = true;
     if (r->rank == 0) LUO_TRY(luo_sync_client_init(&c, rows, err));
-    luo_sync_barrier(r);
+    luo_sync_barrier(r, "to finish");
     if (r->rank == 1) {
         usleep(LATE_US);
         LUO_TRY(luo_sync_client_exchange(&c, &push, err));

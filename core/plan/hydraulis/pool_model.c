@@ -12,17 +12,32 @@ enum { MANY_TOKENS = 64 * LUO_POOL_ROUND, POINTS = 9, TERMS = 3, PP_MOST = 8, TP
 
 /* ---- fit ---- */
 
+typedef struct points {
+    const double *tokens, *ms;
+    int32_t n;
+    double ctx; /* of the longest sequence: what is beyond are several */
+} points;
+
+/* Of point p: sum of the squares of its sequences and tokens, by those of the last point; 1. */
+static void terms_of(const points *at, int32_t p, double out[TERMS])
+{
+    const double longest = at->tokens[at->n - 1], s = at->tokens[p] / longest;
+    out[0] = s * fmin(s, at->ctx / longest);
+    out[1] = s;
+    out[2] = 1;
+}
+
 /* Solves for the terms of `mask`; false: singular, or one of them is negative. */
-static bool solve(const double *tokens, const double *ms, int32_t n, unsigned mask,
-                  double out[TERMS])
+static bool solve(const points *at, unsigned mask, double out[TERMS])
 {
     double m[TERMS][TERMS + 1] = {{0}};
     int32_t term[TERMS] = {0}, k = 0;
     for (int32_t i = 0; i < TERMS; i++)
         if (mask >> i & 1) term[k++] = i;
-    for (int32_t p = 0; p < n; p++) {
-        const double scale = tokens[n - 1], s = tokens[p] / scale;
-        const double x[TERMS] = {s * s / ms[p], s / ms[p], 1 / ms[p]};
+    for (int32_t p = 0; p < at->n; p++) {
+        double x[TERMS];
+        terms_of(at, p, x);
+        for (int32_t i = 0; i < TERMS; i++) x[i] /= at->ms[p];
         for (int32_t i = 0; i < k; i++) {
             for (int32_t j = 0; j < k; j++) m[i][j] += x[term[i]] * x[term[j]];
             m[i][k] += x[term[i]];
@@ -43,27 +58,29 @@ static bool solve(const double *tokens, const double *ms, int32_t n, unsigned ma
     return true;
 }
 
-static double squares(const double *tokens, const double *ms, int32_t n, const double x[TERMS])
+static double squares(const points *at, const double x[TERMS])
 {
     double sum = 0;
-    for (int32_t p = 0; p < n; p++) {
-        const double s = tokens[p] / tokens[n - 1];
-        const double off = (x[0] * s * s + x[1] * s + x[2]) / ms[p] - 1;
+    for (int32_t p = 0; p < at->n; p++) {
+        double term[TERMS];
+        terms_of(at, p, term);
+        const double off = (x[0] * term[0] + x[1] * term[1] + x[2]) / at->ms[p] - 1;
         sum += off * off;
     }
     return sum;
 }
 
-void luo_pool_model_fit(const double *tokens, const double *ms, int32_t n, double *a, double *b,
-                        double *c)
+void luo_pool_model_fit(const double *tokens, const double *ms, int32_t n, double ctx, double *a,
+                        double *b, double *c)
 {
+    const points at = {tokens, ms, n, ctx};
     double best = INFINITY, kept[TERMS] = {0};
     const double longest = tokens[n - 1];
     /* Of all sets of terms, so that the best without a negative one is found. */
     for (unsigned mask = 1; mask < 1u << TERMS; mask++) {
         double x[TERMS];
-        if (!solve(tokens, ms, n, mask, x)) continue;
-        const double now = squares(tokens, ms, n, x);
+        if (!solve(&at, mask, x)) continue;
+        const double now = squares(&at, x);
         if (now >= best) continue;
         best = now;
         for (int32_t i = 0; i < TERMS; i++) kept[i] = x[i];
@@ -112,7 +129,8 @@ double luo_pool_stage_ratio(const luo_pool_model_in *in, const luo_pool_stage *s
     return ((double)m.needed + profile->reserved_bytes) / profile->memory_bytes;
 }
 
-/* Bytes over room of the fullest stage: the first and the last are the fullest. */
+/* Bytes over room of the fullest stage, which is the first or the last: layers are alike, or of a
+ * model with experts taken as those of an average stage. */
 static double memory_ratio(const void *shape_, int64_t tokens)
 {
     const shape *x = shape_;
@@ -171,7 +189,7 @@ luo_status luo_pool_parts_of(const luo_pool_model_in *in, int32_t tp, const int3
         .cluster = in->cluster, .stack = in->stack, .dtype = in->model->dtype};
     const luo_layer_shape layer = {.model = in->model,
                                    .tokens = tokens,
-                                   .sequence_tokens = tokens,
+                                   .sequence_tokens = tokens > in->ctx ? in->ctx : tokens,
                                    .tp = tp,
                                    .sequence_parallel = tp > 1};
     double one;
@@ -234,19 +252,23 @@ static int64_t tokens_for_use(const luo_pool_entry *e)
 }
 
 luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *, int64_t, double *, luo_err *),
-                               const void *of, int64_t ctx, luo_pool_entry *e, luo_err *err)
+                               const void *of, const luo_pool_model_in *in, luo_pool_entry *e,
+                               luo_err *err)
 {
     double tokens[POINTS], ms[POINTS];
-    const int64_t longest = e->cap < ctx ? e->cap : ctx;
+    /* Products of few rows for each expert are far from linear, so full micro-batches are asked. */
+    const bool full = in->model->moe.experts > 0 || e->cap < in->ctx;
+    const int64_t longest = full ? e->cap : in->ctx;
     for (int32_t p = 0; p < POINTS; p++) {
         int64_t s = (int64_t)((double)longest / pow(2, (POINTS - 1 - p) * 0.75));
         if (s < 1) s = 1;
         if (longest >= MANY_TOKENS) s = (s + LUO_POOL_ROUND - 1) / LUO_POOL_ROUND * LUO_POOL_ROUND;
         if (s > longest) s = longest;
+        if (s > in->ctx) s = s / in->ctx * in->ctx;
         tokens[p] = (double)s;
         LUO_TRY(ms_of(of, s, &ms[p], err));
     }
-    luo_pool_model_fit(tokens, ms, POINTS, &e->a, &e->b, &e->c);
+    luo_pool_model_fit(tokens, ms, POINTS, (double)in->ctx, &e->a, &e->b, &e->c);
     e->util = tokens_for_use(e);
     return LUO_OK;
 }
@@ -318,7 +340,7 @@ luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_poo
                 continue;
             e.cap = luo_pool_room_of(memory_ratio, &x);
             if (e.cap == 0) continue;
-            LUO_TRY(luo_pool_fill_costs(slowest_ms, &x, in->ctx, &e, err));
+            LUO_TRY(luo_pool_fill_costs(slowest_ms, &x, in, &e, err));
             pool.entry[pool.n++] = e;
         }
     if (pool.n == 0)

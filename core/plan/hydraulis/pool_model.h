@@ -13,7 +13,8 @@ typedef struct luo_pool_model_in {
     int32_t ndevices; /* usable, those of a node side by side */
     const int32_t *devices;
     luo_optimizer_layout layout; /* whose shards of the state every device has room for */
-    int64_t ctx;                 /* longest sequence: costs are fitted up to it, or up to the cap */
+    int64_t ctx; /* longest sequence: costs are fitted up to it, or up to the cap; of
+                    models with experts up to the cap */
     int32_t tp_most;             /* 0: two of the smallest node, at most 16 */
     int32_t pp_most;             /* 0: 8 */
 } luo_pool_model_in;
@@ -37,8 +38,8 @@ luo_status luo_pool_model_speeds(const luo_pool_model_in *in, double *rate, luo_
  * group. */
 void luo_pool_model_caps(const luo_pool_model_in *in, luo_pool *pool);
 
-/* Least squares of t[i] = a s^2 + b s + c with weights 1/t^2 and no negative coefficient.
- * Pre: n >= 1; s, t > 0. See: tests/unit/check_hydraulis.c. */
-void luo_pool_model_fit(const double *tokens, const double *ms, int32_t n, double *a, double *b,
-                        double *c);
+/* Least squares of t[i] = a s min(s, ctx) + b s + c, for sequences of at most ctx tokens, with
+ * weights 1/t^2 and no negative coefficient. Pre: n >= 1; s, t, ctx > 0. */
+void luo_pool_model_fit(const double *tokens, const double *ms, int32_t n, double ctx, double *a,
+                        double *b, double *c);
 #endif

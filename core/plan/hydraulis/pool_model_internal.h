@@ -29,7 +29,7 @@ int64_t luo_pool_room_of(double (*ratio)(const void *of, int64_t tokens), const 
 
 /* a, b, c and util from the milliseconds of the slowest stage. Pre: e->cap > 0. Errors: those of
  * ms_of. */
-luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *of, int64_t tokens, double *ms,
-                                                   luo_err *err),
-                               const void *of, int64_t ctx, luo_pool_entry *e, luo_err *err);
+luo_status
+luo_pool_fill_costs(luo_status (*ms_of)(const void *of, int64_t tokens, double *ms, luo_err *err),
+                    const void *of, const luo_pool_model_in *in, luo_pool_entry *e, luo_err *err);
 #endif

@@ -133,7 +133,7 @@ static luo_status seal(luo_arena *arena, const split *x, luo_pool_entry *out, lu
     *parts = (luo_pool_split){x->ndevices, x->first, x->width, x->layers};
     e.split = parts;
     e.cap = luo_pool_room_of(fullest, x);
-    if (e.cap > 0) LUO_TRY(luo_pool_fill_costs(slowest_ms, x, x->in->ctx, &e, err));
+    if (e.cap > 0) LUO_TRY(luo_pool_fill_costs(slowest_ms, x, x->in, &e, err));
     *out = e;
     return LUO_OK;
 }
@@ -157,5 +157,6 @@ luo_status luo_pool_split_make(luo_arena *arena, const luo_pool_model_in *in,
     for (int32_t s = 0; s < of->pp && can; s++) can = cut(&x, s * of->tp, of->tp, keep);
     if (!slow || !can || x.n == 0) return LUO_OK;
     LUO_TRY(deal_layers(arena, &x, err));
+    if (x.n == 1 && of->pp == 1 && x.width[0] == of->tp) return LUO_OK; /* as it was */
     return seal(arena, &x, out, err);
 }

@@ -12,8 +12,8 @@
  * none is left out. Costs and cap are those on these devices at these rates, so that mu is 1.
  * In:     in->devices: all usable ones; in each stage of `of` the slow devices come last.
  * Out:    *out, whose cap is 0 where it cannot be had: nobody is slow, ranks are context-parallel,
- *         slow devices come first, or the stages have no room. Its parts belong to arena.
- * Errors: those of luo_cost_layer; LUO_ENOMEM. Cost: about ten closed-form layers a stage.
+ *         slow devices come first, nothing is cut, or the stages have no room. Its parts belong to
+ * arena. Errors: those of luo_cost_layer; LUO_ENOMEM. Cost: about ten closed-form layers a stage.
  * Source: Malleus (arXiv 2410.13333) splits groups so; Hydraulis has no slow devices. */
 luo_status luo_pool_split_make(luo_arena *arena, const luo_pool_model_in *in,
                                const luo_pool_entry *of, const int32_t *devices, const double *rate,

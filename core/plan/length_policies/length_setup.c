@@ -141,17 +141,20 @@ void luo_length_candidates_in(const luo_length_setup_in *in, const luo_length_se
 {
     const int32_t devices = in->ndevices;
     const bool many = devices > FEW_DEVICES && devices % STEP_OF_MANY == 0;
-    *out = (luo_candidates_in){.pool = &setup->pool,
-                               .lengths = in->lengths,
-                               .rule = in->rule,
-                               .seed = in->seed,
-                               .devices = devices,
-                               .device_step = many ? STEP_OF_MANY : 1,
-                               .grid_step = grid_of(in->rule.most),
-                               .floor = in->proposals != LUO_PROPOSALS_PUBLIC,
-                               .published = in->proposals != LUO_PROPOSALS_FLOOR,
-                               .sequences = in->limit,
-                               .rate = setup->type};
+    *out =
+        (luo_candidates_in){.pool = &setup->pool,
+                            .lengths = in->lengths,
+                            .rule = in->rule,
+                            .seed = in->seed,
+                            .devices = devices,
+                            .device_step = in->device_step > 0 ? in->device_step
+                                           : many              ? STEP_OF_MANY
+                                                               : 1,
+                            .grid_step = in->grid_step > 0 ? in->grid_step : grid_of(in->rule.most),
+                            .floor = in->proposals != LUO_PROPOSALS_PUBLIC,
+                            .published = in->proposals != LUO_PROPOSALS_FLOOR,
+                            .sequences = in->limit,
+                            .rate = setup->type};
 }
 
 luo_status luo_length_setup_make(luo_arena *arena, const luo_length_setup_in *in,

@@ -31,6 +31,8 @@ typedef struct luo_length_setup_in {
     luo_length_assign assign;
     double switch_ms; /* of hotspa */
     luo_step_opts step;
+    int32_t device_step; /* of proposals; 0: 1, above 64 devices 4 */
+    int64_t grid_step;   /* of lengths; 0: by the context */
 } luo_length_setup_in;
 
 typedef struct luo_length_setup {

@@ -160,6 +160,7 @@ static luo_status choose_in_order(const chooser *c, luo_joint_order order, const
 
 static double expected_ms(const luo_orders_answer *a)
 {
+    if (!isnan(a->judged.seconds)) return 1e3 * a->judged.seconds;
     const int32_t p = a->judged.plans.step.plan;
     return a->judged.plans.ms + (p >= 0 ? a->of->learned.extra_ms[p] : 0);
 }

@@ -4,14 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-static const double FIRST_SHOWN = 0.5, LEAST_SHOWN = 0.02, GUESS = 0.5;
+static const double FIRST_SHOWN = 0.5, LEAST_SHOWN = 0.02, FIRST_GUESS = 0.5;
 
 static void guess(luo_lengths_learned *learned)
 {
     for (int32_t p = 0; p < learned->n && learned->moved_ms; p++)
         if (!learned->known[p] && !learned->barred[p])
             learned->extra_ms[p] =
-                GUESS * learned->shown[learned->staged[p]] * learned->moved_ms[p];
+                learned->guess * learned->shown[learned->staged[p]] * learned->moved_ms[p];
 }
 
 static bool has_stages(const luo_pool *pool, const luo_replicas *plan)
@@ -29,6 +29,7 @@ luo_status luo_lengths_learn_open(luo_arena *arena, const luo_pool *pool,
     *out = (luo_lengths_learned){.n = n,
                                  .extra_ms = LUO_NEW_N(arena, double, n),
                                  .moved_ms = moved_ms,
+                                 .guess = FIRST_GUESS,
                                  .shown = {FIRST_SHOWN, FIRST_SHOWN},
                                  .staged = LUO_NEW_N(arena, bool, n),
                                  .known = LUO_NEW_N(arena, bool, n),
@@ -47,8 +48,15 @@ luo_status luo_lengths_learn_more(luo_arena *arena, const luo_lengths_learned *f
     memcpy(out->extra_ms, from->extra_ms, (size_t)from->n * sizeof *out->extra_ms);
     memcpy(out->known, from->known, (size_t)from->n * sizeof *out->known);
     memcpy(out->shown, from->shown, sizeof out->shown);
+    out->guess = from->guess;
     guess(out);
     return LUO_OK;
+}
+
+void luo_lengths_guess_all(luo_lengths_learned *learned)
+{
+    learned->guess = learned->shown[0] = learned->shown[1] = 1;
+    guess(learned);
 }
 
 void luo_lengths_bar(luo_lengths_learned *learned, int32_t p)

@@ -10,8 +10,9 @@
  * as one was simulated or run. */
 typedef struct luo_lengths_learned {
     int32_t n;              /* candidates */
-    double *extra_ms;       /* what is not known: a guess, half of `shown` of what moves */
+    double *extra_ms;       /* what is not known: a guess, `guess` of `shown` of what moves */
     const double *moved_ms; /* per candidate: luo_propagation.exposed_ms; NULL: guesses are 0 */
+    double guess;           /* half */
     /* Least share of that which a step was seen to take longer: of candidates whose replicas have
      * one stage, and of those that have several, since what moves to several stages moves to one
      * after the other. */
@@ -28,6 +29,8 @@ luo_status luo_lengths_learn_open(luo_arena *arena, const luo_pool *pool,
 luo_status luo_lengths_learn_more(luo_arena *arena, const luo_lengths_learned *from,
                                   const luo_pool *pool, const luo_candidates *candidates,
                                   const double *moved_ms, luo_lengths_learned *out, luo_err *err);
+/* Nothing will be simulated or run: all of what moves counts. */
+void luo_lengths_guess_all(luo_lengths_learned *learned);
 /* Candidate p is out of the question until all are asked again. */
 void luo_lengths_bar(luo_lengths_learned *learned, int32_t p);
 void luo_lengths_bar_none(luo_lengths_learned *learned);
