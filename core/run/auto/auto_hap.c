@@ -13,8 +13,7 @@ static const char *not_asked(const auto_asking *asking)
     if (in->every_policy) return "not tried: not every policy can work on its plans";
     if (!asking->slow && !asking->mixed)
         return "not tried: devices are of one type, and none is slow";
-    if (in->judge->model->family != LUO_FAMILY_GPT && in->judge->model->family != LUO_FAMILY_LLAMA)
-        return "not tried: it plans for gpt and llama";
+    if (in->judge->model->family == LUO_FAMILY_VGG) return "not tried: it plans for transformers";
     if (opts->tp > 0 || opts->pp > 0 || opts->dp > 0 || opts->cp > 1 || opts->zero >= 0 ||
         opts->micro_batch_sequences > 0 || opts->recompute >= 0)
         return "not tried: sizes are given that its plans do not have";
@@ -38,7 +37,7 @@ luo_status auto_ask_hap(auto_asking *asking, luo_auto_candidate *out, luo_err *e
                        .sequences = in->opts.batch_sequences,
                        .tokens = in->opts.sequence_tokens,
                        .micro_batches = 1,
-                       .as_it_is = !in->simulated,
+                       .as_it_is = !in->simulated || in->judge->model->moe.experts > 0,
                        .most_s =
                            isfinite(asking->best_s) ? AUTO_HOPELESS_ADDED * asking->best_s : 0};
     while (!out->plan) { /* what is compiled may need more memory than the planner counts */
