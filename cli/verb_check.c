@@ -15,15 +15,14 @@ typedef struct context { /* NULL where the option is not given */
     int32_t ranks;
 } context;
 
-/* What `sim`, or `run` with the options given, would refuse before it starts anything. Which plan is
- * the fastest is not asked, so that none is simulated. */
+/* What `sim`, or `run` with the options given, would refuse before it starts anything. Which plan
+ * is the fastest is not asked, so that none is simulated. */
 static luo_status check_scenario(luo_cli *cli, const char *path, const context *c, luo_err *err)
 {
     luo_scenario *sc;
     luo_status worst = LUO_OK;
-    const luo_run_opts opts = {.backend = c->real
-                                              ? c->real->row
-                                              : luo_backend_find(luo_backends, luo_nbackends, "sim"),
+    const luo_backend *sim = luo_backend_find(luo_backends, luo_nbackends, "sim");
+    const luo_run_opts opts = {.backend = c->real ? c->real->row : sim,
                                .comm = LUO_COMM_FLOW,
                                .fold = true,
                                .clock = luo_cli_wall_s,
