@@ -174,7 +174,7 @@ static luo_status mean_layer(const luo_cost_ctx *cost, luo_layer_shape layer, co
     *ms = 0;
     for (int k = 0; k < 2; k++) {
         luo_layer_cost one;
-        if (count[k] == 0) continue;
+        if (count[k] == 0 && layers > 0) continue; /* a model without any is told by its layer */
         layer.layer = last[k];
         LUO_TRY(luo_cost_layer(cost, &layer, dev, 0, &one, err));
         *ms += 1e3 * (one.forward + one.backward) * (double)count[k] / (double)layers;
