@@ -24,7 +24,7 @@ do for [fmt in "svg png"] {
     set bmargin at screen (small ? 0.23 : 0.15)
     unset grid
     set grid x lc rgb '#E4E4E4' lw 0.4 lt 1
-    set xrange [0:U_max * (small ? 1.35 : 1.15)]
+    set xrange [0:(U_max > 0 ? U_max : 1e-6) * (small ? 1.35 : 1.15)]
     set yrange [U_records - 0.4:-0.6]
     set xlabel (small ? 'share of capacity (%)' : 'carried over the run, as a share of what the link could carry (%)') font small_font offset 0,0.3
     set ytics scale 0 noenhanced font tiny_font

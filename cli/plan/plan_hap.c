@@ -108,12 +108,23 @@ static luo_status read_call(luo_cli *cli, luo_hap_call *call, luo_err *err)
 
 /* ---- the search ---- */
 
+/* One that no program can follow is left out, unless it is asked for. */
+static luo_status find_baseline(luo_cli *cli, luo_hap_call *call, int32_t b, luo_err *err)
+{
+    luo_err why = {0};
+    const luo_status st = luo_hap_baseline_find(cli->arena, call->graph, &call->numbers, &call->job,
+                                                (luo_hap_baseline)b, &call->against[b], &why);
+    if (st == LUO_ENORULE && call->baseline != b) {
+        call->against[b] = NULL;
+        return LUO_OK;
+    }
+    return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
+}
+
 static luo_status search(luo_cli *cli, luo_hap_call *call, luo_err *err)
 {
     const double start = luo_cli_wall_s();
-    for (int32_t b = 0; b < LUO_HAP_BASELINES; b++)
-        LUO_TRY(luo_hap_baseline_find(cli->arena, call->graph, &call->numbers, &call->job,
-                                      (luo_hap_baseline)b, &call->against[b], err));
+    for (int32_t b = 0; b < LUO_HAP_BASELINES; b++) LUO_TRY(find_baseline(cli, call, b, err));
     if (call->baseline < 0 && call->rank == LUO_JUDGED_SIMULATED)
         LUO_TRY(luo_hap_call_rank(cli, call, err));
     else if (call->baseline < 0)
@@ -137,6 +148,7 @@ luo_status luo_plan_hap_run(luo_cli *cli, luo_err *err)
     LUO_TRY(read_call(cli, call, err));
     LUO_TRY(search(cli, call, err));
     LUO_TRY(luo_hap_call_judge(cli, call, err));
+    if (call->out_of_memory) return luo_err_set(err, LUO_EOOM, "%s", call->why);
     if (luo_args_has(&cli->args, "out")) LUO_TRY(luo_hap_call_write(cli, call, err));
     if (cli->as_json)
         luo_hap_call_json(cli, call);

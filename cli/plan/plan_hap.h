@@ -28,6 +28,7 @@ typedef struct luo_hap_call {
     luo_judged rank;
     double step_s; /* simulated; NAN: not asked, INFINITY: it does not run, see why */
     const char *why;
+    bool out_of_memory; /* why is that its program needs more than the planner has counted */
     double planning_s;
 } luo_hap_call;
 

@@ -81,6 +81,7 @@ static luo_status simulate(luo_cli *cli, luo_hap_call *call, luo_err *err)
         if (err) *err = why;
         return st;
     }
+    call->out_of_memory = why.st == LUO_EOOM;
     call->step_s = st == LUO_OK ? step.seconds : INFINITY;
     call->why = isfinite(call->step_s) ? NULL : luo_arena_strdup(cli->arena, why.text);
     return isfinite(call->step_s) || call->why ? LUO_OK : luo_err_nomem(err);

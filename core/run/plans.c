@@ -194,6 +194,7 @@ static luo_status compile(luo_run *run, luo_used_plan *used, int32_t index, luo_
 void luo_run_give_back(luo_used_plan *used)
 {
     luo_arena_free(used->arena);
+    luo_patterns_forget(used->patterns);
     used->arena = NULL;
     used->set = NULL;
     used->plan = luo_run_plan_of(used); /* a batch goes with its programs */
@@ -214,7 +215,7 @@ static void keep_within_limit(luo_run_plans *plans, const luo_used_plan *keep)
         for (int32_t i = 0; i < plans->n; i++) {
             luo_used_plan *used = plans->list[i];
             if (!used->set) continue;
-            bytes += (int64_t)luo_arena_used(used->arena);
+            bytes += (int64_t)(luo_arena_used(used->arena) + luo_patterns_bytes(used->patterns));
             if (used != keep && i != plans->running && goes_before(plans, used, oldest))
                 oldest = used;
         }

@@ -56,6 +56,19 @@ void luo_patterns_free(luo_patterns *p)
     if (p) luo_arena_free(p->arena);
 }
 
+void luo_patterns_forget(luo_patterns *p)
+{
+    if (!p) return;
+    luo_arena_free(p->arena);
+    p->arena = NULL;
+    p->ngraph = 0; /* of no graph: emptied before the next role */
+}
+
+size_t luo_patterns_bytes(const luo_patterns *p)
+{
+    return p && p->arena ? luo_arena_used(p->arena) : 0;
+}
+
 void luo_patterns_count(const luo_patterns *p, int64_t *emitted, int64_t *bound)
 {
     *emitted = p->emitted;
@@ -71,7 +84,7 @@ static void *copy(luo_arena *arena, const void *from, int32_t n, size_t bytes)
 
 static bool is_full(const luo_patterns *p)
 {
-    return luo_arena_used(p->arena) >= p->bytes;
+    return luo_patterns_bytes(p) >= p->bytes;
 }
 
 /* ---- what tells patterns apart ---- */
@@ -189,6 +202,15 @@ static void add_calls(key *k)
     }
 }
 
+/* Pipelines without a batch fall away, so that the number of one says little. */
+static void add_layout(key *k, const luo_context *x)
+{
+    add(k, x->c);
+    add(k, x->inner);
+    add(k, x->zigzag);
+    for (int32_t r = 0; r < x->c; r++) add(k, x->share ? (int32_t)x->share[r] : 1);
+}
+
 /* Where sequences are cut, what a device does depends on its part and its pipeline. */
 static void add_place(key *k, int32_t n)
 {
@@ -200,6 +222,7 @@ static void add_place(key *k, int32_t n)
     add(k, n);
     add(k, cut ? p : -1);
     add(k, cut ? spec_ring_part(s, k->e->dev) : -1);
+    if (cut) add_layout(k, luo_spec_context(s, k->e->dev));
 }
 
 /* Length of segment i: those of a task follow each other length by length. */
@@ -284,7 +307,7 @@ luo_status luo_spec_begin_patterns(spec *s)
     for (int32_t i = 0; i < s->nclasses; i++) add_class(&k, &s->cls[i]);
     for (int32_t b = 0; b < s->nbuckets; b++) add_bucket(&k, &s->bucket[b]);
     const size_t bytes = (size_t)k.n * sizeof *k.at;
-    const bool same = p->ngraph == k.n && memcmp(p->graph, k.at, bytes) == 0;
+    const bool same = p->arena && p->ngraph == k.n && memcmp(p->graph, k.at, bytes) == 0;
     if (!e.failed && (is_full(p) || !same)) {
         e.failed = empty(p) != LUO_OK || !(p->graph = copy(p->arena, k.at, k.n, sizeof *k.at));
         p->ngraph = k.n;
