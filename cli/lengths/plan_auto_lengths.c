@@ -94,10 +94,8 @@ static void print_json(luo_cli *cli, const luo_hydraulis_call *call, int best)
     luo_jsonw_text(json, "file", luo_plan_file(cli, 0));
 }
 
-luo_status luo_auto_of_lengths(luo_cli *cli, luo_err *err)
+static luo_status answer(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
-    if (!call) return luo_err_nomem(err);
     call->nsteps = BATCHES;
     LUO_TRY(luo_hydraulis_read(cli, call, err));
     if (call->nsteps == 0) call->nsteps = BATCHES;
@@ -111,4 +109,13 @@ luo_status luo_auto_of_lengths(luo_cli *cli, luo_err *err)
     else
         print_text(cli, call, best);
     return LUO_OK;
+}
+
+luo_status luo_auto_of_lengths(luo_cli *cli, luo_err *err)
+{
+    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
+    if (!call) return luo_err_nomem(err);
+    const luo_status st = answer(cli, call, err);
+    luo_orders_free(&call->orders);
+    return st;
 }

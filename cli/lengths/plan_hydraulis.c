@@ -121,10 +121,8 @@ luo_status luo_hydraulis_plan(luo_cli *cli, luo_hydraulis_call *call, luo_err *e
     return luo_hydraulis_rivals(cli, call, err);
 }
 
-luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
+static luo_status answer(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
-    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
-    if (!call) return luo_err_nomem(err);
     LUO_TRY(luo_hydraulis_read(cli, call, err));
     LUO_TRY(luo_hydraulis_plan(cli, call, err));
     LUO_TRY(luo_hydraulis_steps(cli, call, err));
@@ -134,4 +132,13 @@ luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
     else
         luo_hydraulis_text(cli, call);
     return LUO_OK;
+}
+
+luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
+{
+    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
+    if (!call) return luo_err_nomem(err);
+    const luo_status st = answer(cli, call, err);
+    luo_orders_free(&call->orders);
+    return st;
 }

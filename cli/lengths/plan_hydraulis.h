@@ -57,7 +57,7 @@ typedef struct luo_hydraulis_call {
     bool judged, joint; /* joint: `stragglers` */
     luo_proposals proposals;
     luo_lengths_learned learned;
-    luo_orders orders; /* once there are steps */
+    luo_orders orders; /* once there are steps; whoever has the call frees it */
     /* Per plan, of those that were asked for; NULL: none was. propagation_ms: exposed; 0: not
      * known. */
     luo_propagation *propagation;
