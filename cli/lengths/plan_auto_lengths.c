@@ -113,9 +113,5 @@ static luo_status answer(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 
 luo_status luo_auto_of_lengths(luo_cli *cli, luo_err *err)
 {
-    luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
-    if (!call) return luo_err_nomem(err);
-    const luo_status st = answer(cli, call, err);
-    luo_orders_free(&call->orders);
-    return st;
+    return luo_hydraulis_answer(cli, answer, err);
 }

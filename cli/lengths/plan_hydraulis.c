@@ -134,11 +134,18 @@ static luo_status answer(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
+luo_status luo_hydraulis_answer(luo_cli *cli,
+                                luo_status (*how)(luo_cli *, luo_hydraulis_call *, luo_err *),
+                                luo_err *err)
 {
     luo_hydraulis_call *call = LUO_NEW(cli->arena, luo_hydraulis_call);
     if (!call) return luo_err_nomem(err);
-    const luo_status st = answer(cli, call, err);
+    const luo_status st = how(cli, call, err);
     luo_orders_free(&call->orders);
     return st;
+}
+
+luo_status luo_plan_hydraulis_run(luo_cli *cli, luo_err *err)
+{
+    return luo_hydraulis_answer(cli, answer, err);
 }

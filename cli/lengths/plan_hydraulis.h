@@ -57,7 +57,7 @@ typedef struct luo_hydraulis_call {
     bool judged, joint; /* joint: `stragglers` */
     luo_proposals proposals;
     luo_lengths_learned learned;
-    luo_orders orders; /* once there are steps; whoever has the call frees it */
+    luo_orders orders; /* once there are steps */
     /* Per plan, of those that were asked for; NULL: none was. propagation_ms: exposed; 0: not
      * known. */
     luo_propagation *propagation;
@@ -72,6 +72,10 @@ typedef struct luo_hydraulis_call {
 
 void luo_hydraulis_warn(luo_cli *cli, luo_hydraulis_call *call, const char *fmt, ...)
     LUO_PRINTF(3, 4);
+/* A call from nothing to its answer; what it has beside the arena of the command is freed. */
+luo_status luo_hydraulis_answer(luo_cli *cli,
+                                luo_status (*how)(luo_cli *, luo_hydraulis_call *, luo_err *),
+                                luo_err *err);
 /* Where plans of this call lie. */
 luo_step_place luo_hydraulis_place(const luo_hydraulis_call *call);
 /* Options into *call: files, pool, devices. call->nsteps: where --steps is not given. */

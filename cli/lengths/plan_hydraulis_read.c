@@ -7,6 +7,7 @@
 #include "cli/plan/plan_rates.h"
 #include "core/io/read/read.h"
 #include "core/plan/hydraulis/pool_room.h"
+#include "core/run/scenario.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
@@ -141,10 +142,14 @@ static luo_status check_steps(const luo_args *args, int64_t steps, luo_err *err)
 }
 
 /* Stages around slow devices are priced by the cost model. */
-static luo_status check_joint(const luo_args *args, bool joint, luo_err *err)
+static luo_status check_stragglers(const luo_args *args, luo_length_stragglers how, luo_err *err)
 {
     static const char *const others[] = {"pool", "params", "memory"};
-    for (int i = 0; i < COUNT(others) && joint; i++)
+    if (how == LUO_STRAGGLERS_NONE)
+        return luo_err_set(err, LUO_EUSAGE,
+                           "`--stragglers none` plans as if no device were slow; leave `--rates` "
+                           "out instead.");
+    for (int i = 0; i < COUNT(others) && how == LUO_STRAGGLERS_JOINT; i++)
         if (luo_args_has(args, others[i]))
             return luo_err_set(err, LUO_EUSAGE,
                                "`--stragglers joint` prices stages around slow devices by the cost "
@@ -159,14 +164,15 @@ static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, lu
     static const char *const scores[] = {LUO_PACK_SCORE_LIST(LUO_WORD_TEXT)};
     static const char *const dispatches[] = {LUO_DISPATCH_LIST(LUO_WORD_TEXT)};
     static const char *const ranks[] = {"simulated", "objective"};
-    static const char *const stragglers[] = {"dispatch", "joint"};
-    int proposal, score, dispatch, rank, joint;
+    static const char *const stragglers[] = {LUO_LENGTH_STRAGGLERS_LIST(LUO_WORD_TEXT)};
+    int proposal, score, dispatch, rank, how;
     int64_t seed, most, kicks, steps;
     LUO_TRY(luo_args_choice(args, "proposal", 0, proposals, COUNT(proposals), &proposal, err));
     LUO_TRY(luo_args_choice(args, "score", 0, scores, COUNT(scores), &score, err));
     LUO_TRY(luo_args_choice(args, "dispatch", 0, dispatches, COUNT(dispatches), &dispatch, err));
     LUO_TRY(luo_args_choice(args, "rank", -1, ranks, 2, &rank, err));
-    LUO_TRY(luo_args_choice(args, "stragglers", 0, stragglers, 2, &joint, err));
+    LUO_TRY(luo_args_choice(args, "stragglers", LUO_STRAGGLERS_DISPATCH, stragglers,
+                            COUNT(stragglers), &how, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
     LUO_TRY(luo_args_int(args, "max-plans", 16, 1, 1000, &most, err));
     LUO_TRY(luo_args_int(args, "kicks", -1, 0, 10000, &kicks, err));
@@ -174,8 +180,8 @@ static luo_status read_search(const luo_args *args, luo_hydraulis_call *call, lu
     LUO_TRY(luo_args_int(args, "grid", GRID, 1, 1 << 24, &call->in.grid_step, err));
     LUO_TRY(luo_args_number(args, "switch-ms", 100, 0, 1e9, &call->switch_ms, err));
     LUO_TRY(check_steps(args, steps, err));
-    LUO_TRY(check_joint(args, joint == 1, err));
-    call->joint = joint == 1;
+    call->joint = how == LUO_STRAGGLERS_JOINT;
+    LUO_TRY(check_stragglers(args, (luo_length_stragglers)how, err));
     call->proposals = (luo_proposals)proposal;
     call->in.floor = proposal != LUO_PROPOSALS_PUBLIC;
     call->in.published = proposal != LUO_PROPOSALS_FLOOR;

@@ -33,6 +33,7 @@ p --lengths syn-web --ctx 16384 --grid 1024 --budget 200000 --steps 1 --rates sl
 model=
 p --lengths classes.csv --stragglers joint
 p --lengths classes.csv --budget 2000 --steps 1 --pool pool.csv --stragglers joint
+p --lengths classes.csv --budget 2000 --steps 1 --stragglers none
 # an imported trace: 200 tokens and more are beyond the context of 128
 printf '{"timestamp": %d, "input_length": %d, "output_length": 8}\n' 0 12 5 192 9 30 12 442 20 61 >trace.jsonl
 "$LUOSHU" import lengths-mooncake trace.jsonl
