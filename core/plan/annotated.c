@@ -315,7 +315,10 @@ static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annota
     const int32_t y = luo_graph_insert_reshard(graph, *o, i);
     if (graph->failed) return luo_err_nomem(m->err);
     graph->tensor[y].ann = ann;
-    if (graph->tensor[y].kind == LUO_TENSOR_PARAM) graph->tensor[y].kind = LUO_TENSOR_FULL;
+    if (graph->tensor[y].kind == LUO_TENSOR_PARAM) {
+        graph->tensor[y].kind = LUO_TENSOR_FULL;
+        graph->tensor[y].form = LUO_FORM_WHOLE; /* not kept: gathered again in backward */
+    }
     ++*o;
     return remember(m, y, root, e);
 }

@@ -51,3 +51,8 @@ hap --batch 64 --out p.json >/dev/null; hap --rules s --out q.json >/dev/null; l
 "$LUOSHU" plan uniform --compat
 sed "s|planner: {name: uniform}|planner: {name: hap}|; s|: \.\./|: $S/|g" "$S/examples/small.yaml" >small.yaml
 "$LUOSHU" sim small.yaml --policies static --out run --plots off
+# with ZeRO a weight is whole while it is used: counted as the programs have it
+seven="--model $S/models/llama-7b.yaml --cluster $S/clusters/v100x8-p100x21.yaml"
+"$LUOSHU" plan hap $seven --batch-per-device 1 --seq-length 1024 --zero on --out zero.json --json | sed -n '/"memory"/,/]/p'
+"$LUOSHU" explain zero.json $seven | grep -E '^device|^0 .*v100|^8 .*p100'
+"$LUOSHU" plan hap --model "$S/models/llama-70b.yaml" --cluster "$S/clusters/tiny2.yaml" --batch 2 --seq-length 64

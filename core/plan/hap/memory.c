@@ -4,7 +4,10 @@
 #include "core/plan/hap/program.h"
 #include "core/plan/hap/space_internal.h"
 
-enum { STATE_BYTES = 16 };
+double luo_hap_state_bytes(const luo_hap_graph *graph)
+{
+    return graph->elem_bytes == 2 ? 18 : 4 * (double)graph->elem_bytes;
+}
 
 static luo_hap_bytes held(const luo_hap_space *space, int32_t tensor, luo_rel rel, double bytes)
 {
@@ -26,7 +29,7 @@ static int32_t of_param(const luo_hap_space *space, const luo_hap_triple *triple
     if (take->how == LUO_HAP_HOW_KEPT) return 0; /* counted where it is made */
     if (take->how == LUO_HAP_HOW_ZERO)
         rel = (luo_rel){.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op->segment};
-    out[0] = held(space, op->in[j], rel, STATE_BYTES * (double)x->elements);
+    out[0] = held(space, op->in[j], rel, luo_hap_state_bytes(space->graph) * (double)x->elements);
     if (take->how != LUO_HAP_HOW_ZERO) return 1;
     out[1] = (luo_hap_bytes){.bytes = (double)x->bytes, .ext = -1, .fact = -1, .transient = true};
     return 2;

@@ -40,9 +40,11 @@ typedef struct luo_hap_bytes {
     bool transient;   /* only the largest of these is there at a time */
 } luo_hap_bytes;
 enum { LUO_HAP_BYTES_MOST = 3 * LUO_HAP_OPERANDS + LUO_HAP_RESULTS };
-/* What a triple adds; returns how many. A parameter counts 16 bytes an element: weight, gradient,
- * two moments in fp32, or as much in mixed precision. Nothing is computed twice or used again: an
- * upper bound on purpose. */
+/* Weight, gradient and two moments of an element of a parameter, as programs hold them: four alike,
+ * in bf16 2, 4 and 8 bytes and the weight once more in f32. */
+double luo_hap_state_bytes(const luo_hap_graph *graph);
+/* What a triple adds; returns how many. What ZeRO gathers is there while it is used. Activations
+ * are all kept, none used again: an upper bound of them on purpose. */
 int32_t luo_hap_bytes_of(const luo_hap_space *space, const luo_hap_triple *triple,
                          luo_hap_bytes out[LUO_HAP_BYTES_MOST]);
 /* bytes[t] = what a device of type t holds under the program. Errors: LUO_ENOMEM. Owner: arena, for

@@ -89,6 +89,7 @@ static bool factors_help(const want *w)
     return tensor_of(w)->readers == 1;
 }
 
+/* Pieces, gathered for forward and again for backward, so that no more than one is whole at a time. */
 static luo_status add_zero(const want *w, luo_hap_way way, luo_err *err)
 {
     const luo_rel cut = {.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op_of(w)->segment};
@@ -98,6 +99,7 @@ static luo_status add_zero(const want *w, luo_hap_way way, luo_err *err)
     way.ncoll = 0;
     move(&way, LUO_HAP_MOVE_AG, false, cut, ext, cut, ext, bytes);
     move(&way, LUO_HAP_MOVE_RS, true, cut, ext, cut, ext, bytes);
+    move(&way, LUO_HAP_MOVE_AG, true, cut, ext, cut, ext, bytes);
     return add(w, &way, err);
 }
 
