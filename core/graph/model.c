@@ -124,11 +124,21 @@ luo_gate luo_model_gate(const luo_model *model)
                       .groups_kept = (int32_t)moe->route_groups_kept};
 }
 
+static int64_t every_layers(const luo_model *model)
+{
+    return model->moe.every_layers > 0 ? model->moe.every_layers : 1;
+}
+
 bool luo_model_has_experts(const luo_model *model, int64_t layer)
 {
     if (model->moe.experts == 0 || layer < model->moe.first_dense_layers) return false;
-    const int64_t every = model->moe.every_layers > 0 ? model->moe.every_layers : 1;
-    return (layer - model->moe.first_dense_layers) % every == 0;
+    return (layer - model->moe.first_dense_layers) % every_layers(model) == 0;
+}
+
+int64_t luo_model_expert_layers(const luo_model *model, int64_t layers)
+{
+    const int64_t behind = layers - model->moe.first_dense_layers, every = every_layers(model);
+    return model->moe.experts == 0 || behind <= 0 ? 0 : (behind + every - 1) / every;
 }
 
 static count count_norm(const luo_model *model, int64_t width)

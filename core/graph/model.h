@@ -156,6 +156,8 @@ static inline bool luo_model_has_router(const luo_model *model)
 }
 /* Is the feed-forward of this layer a mixture of experts? */
 bool luo_model_has_experts(const luo_model *model, int64_t layer);
+/* How many of the first `layers` layers are such? */
+int64_t luo_model_expert_layers(const luo_model *model, int64_t layers);
 /* Parameters of the whole network (V-C1, V-C2), tables included. Errors: LUO_EINPUT for vgg. */
 luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err);
 /* Do tp tensor-parallel devices get whole heads, columns and rows of the vocabulary, equally many?

@@ -127,9 +127,8 @@ double memory_experts_parts(const luo_mem_spec *spec, int32_t copies)
 double memory_experts_layers(const luo_mem_spec *spec)
 {
     const luo_model *model = spec->model;
-    int64_t n = 0;
     if (model->moe.experts == 0) return 0;
     if (spec->dense_layers >= 0) return fmax(0, spec->layers - spec->dense_layers);
-    for (int64_t l = 0; l < model->layers; l++) n += luo_model_has_experts(model, l);
+    const int64_t n = luo_model_expert_layers(model, model->layers);
     return spec->layers * (double)n / (double)model->layers;
 }

@@ -379,8 +379,11 @@ static luo_status plan_with(luo_arena *arena, const luo_hap_ask *ask,
 {
     const double most_s = ask->most_s > 0 ? ask->most_s : (double)INFINITY;
     const luo_hap_opts opts = {.sayable = true, .factors = true};
-    const luo_hap_job job = {.opts = opts, .as_it_is = ask->as_it_is},
-                      quick = {.opts = opts, .no_memory = true, .starts = 1u << LUO_HAP_START_PROP};
+    const uint32_t prop = 1u << LUO_HAP_START_PROP;
+    const luo_hap_job job = {.opts = opts,
+                             .as_it_is = ask->as_it_is,
+                             .starts = ask->one_start ? prop : 0},
+                      quick = {.opts = opts, .no_memory = true, .starts = prop};
     luo_hap_result *result;
     sizes x;
     *out = NULL;
@@ -393,11 +396,36 @@ static luo_status plan_with(luo_arena *arena, const luo_hap_ask *ask,
     return *step_s > most_s ? LUO_OK : luo_hap_as_plan(arena, result, &x.place, out, err);
 }
 
+/* The fewest micro-batches with which something fits, *m << k: fewer take less time and more room.
+ * out as in luo_hap_plan; LUO_EINFEASIBLE: nothing does. */
+static luo_status fewest_that_fit(luo_arena *arena, const luo_hap_ask *ask,
+                                  const luo_hap_devices *devices, int32_t *m, luo_plan **out,
+                                  double *step_s, luo_err *err)
+{
+    int32_t lo = 0, hi = 0;
+    luo_status all = LUO_EINFEASIBLE;
+    while (ask->sequences % ((int64_t)*m << (hi + 1)) == 0 && (int64_t)*m << (hi + 1) <= INT32_MAX)
+        hi++;
+    const int32_t most = *m << hi;
+    for (int32_t k = 0; lo <= hi; k = lo + (hi - lo) / 2) {
+        luo_plan *plan;
+        double seconds;
+        const luo_status st = plan_with(arena, ask, devices, *m << k, &plan, &seconds, err);
+        if (st != LUO_OK && st != LUO_EINFEASIBLE) return st;
+        if (st == LUO_EINFEASIBLE) lo = k + 1;
+        if (st == LUO_EINFEASIBLE) continue;
+        hi = k - 1;
+        if (plan || all != LUO_OK) *step_s = seconds, *out = plan;
+        all = LUO_OK;
+    }
+    *m = most;
+    return all;
+}
+
 luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out, double *step_s,
                         luo_err *err)
 {
     luo_hap_devices *devices = LUO_NEW(arena, luo_hap_devices);
-    luo_status st = LUO_EINFEASIBLE;
     if (!devices) return luo_err_nomem(err);
     LUO_TRY(luo_hap_devices_of(arena, ask->cluster, ask->usable, ask->nusable, ask->rate, devices,
                                err));
@@ -405,9 +433,8 @@ luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out
         return luo_err_set(err, LUO_EINFEASIBLE, "%lld sequences are no %d equal micro-batches.",
                            (long long)ask->sequences, (int)ask->micro_batches);
     int32_t m = ask->micro_batches;
-    for (; st == LUO_EINFEASIBLE && ask->sequences % m == 0; m *= 2)
-        st = plan_with(arena, ask, devices, m, out, step_s, err);
+    const luo_status st = fewest_that_fit(arena, ask, devices, &m, out, step_s, err);
     if (st != LUO_EINFEASIBLE) return st;
     return luo_err_set(err, st, "no plan fits, in up to %d micro-batches, with ZeRO or without.",
-                       m / 2);
+                       m);
 }

@@ -41,6 +41,7 @@ typedef struct luo_hap_ask {
     int64_t sequences, tokens; /* of a step; of a sequence */
     int32_t micro_batches;     /* at least; 1, 2, 4 .. */
     bool as_it_is;             /* as in luo_hap_job */
+    bool one_start;            /* from shares by speed alone, not from all that are known */
     double most_s;             /* a step that takes longer is of no use; 0: any is */
 } luo_hap_ask;
 /* The plan of the best program in the model's precision: of as few micro-batches as make it fit,

@@ -26,7 +26,10 @@ static int64_t dense_layers(const uniform_search *s, const uniform_shape *x, int
     if (model->moe.experts == 0) return 0;
     for (int32_t v = 0; v < x->chunks * pp; v++) {
         const int64_t end = at + (x->layers ? x->layers[v] : model->layers / pp / x->chunks);
-        for (; at < end; at++) n += v % pp == stage && !luo_model_has_experts(model, at);
+        if (v % pp == stage)
+            n += end - at - luo_model_expert_layers(model, end) +
+                 luo_model_expert_layers(model, at);
+        at = end;
     }
     return n;
 }

@@ -38,6 +38,7 @@ luo_status auto_ask_hap(auto_asking *asking, luo_auto_candidate *out, luo_err *e
                        .tokens = in->opts.sequence_tokens,
                        .micro_batches = 1,
                        .as_it_is = !in->simulated || in->judge->model->moe.experts > 0,
+                       .one_start = !in->simulated,
                        .most_s =
                            isfinite(asking->best_s) ? AUTO_HOPELESS_ADDED * asking->best_s : 0};
     while (!out->plan) { /* what is compiled may need more memory than the planner counts */

@@ -31,7 +31,7 @@ typedef struct auto_asking {
  * ADDED: J of planner `hap`. It adds up what overlaps, at most twice the step, and prices small
  * pieces as if all were as small: 2.5 times the simulated step is the most that was seen. */
 #define AUTO_HOPELESS_CLOSED 1.1
-#define AUTO_HOPELESS_ADDED 10
+#define AUTO_HOPELESS_ADDED 4
 /* May a plan of that closed form still win? Else *out, if it has no plan, says so. */
 bool auto_has_hope(const auto_asking *asking, double closed_s, double hopeless,
                    luo_auto_candidate *out);
