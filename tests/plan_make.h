@@ -127,4 +127,24 @@ static inline luo_model luo_test_gpt(int64_t layers, int64_t hidden, int64_t hea
                        .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED, .norm_eps = 1e-5,
                        .dtype = LUO_BF16};
 }
+
+/* Layers of feed-forward alone, with RMSNorm; with biases: with layer norm. */
+static inline luo_model luo_test_mlp(int64_t layers, int64_t hidden, int64_t ffn, int64_t vocab,
+                                     luo_activation activation, bool biases)
+{
+    return (luo_model){.name = "test-mlp",
+                       .family = LUO_FAMILY_MLP,
+                       .layers = layers,
+                       .hidden = hidden,
+                       .ffn_hidden = ffn,
+                       .vocab = vocab,
+                       .max_sequence_tokens = 4096,
+                       .linear_bias = biases,
+                       .causal = true,
+                       .norm = biases ? LUO_NORM_LAYER : LUO_NORM_RMS,
+                       .activation = activation,
+                       .position = LUO_POS_NONE,
+                       .norm_eps = 1e-5,
+                       .dtype = LUO_BF16};
+}
 #endif

@@ -80,6 +80,12 @@ static void print_layers(FILE *out, const luo_model *model)
     fprintf(out, "norm %s eps %g  activation %s  position %s",
             luo_norm_name(model->norm), model->norm_eps, luo_activation_name(model->activation),
             luo_position_name(model->position));
+    if (!luo_model_has_attention(model)) {
+        fprintf(out,
+                "\ntied_embeddings %s  linear_bias %s; no attention: layers are feed-forward\n",
+                yes(model->tied_embeddings), yes(model->linear_bias));
+        return;
+    }
     if (model->position == LUO_POS_ROPE) fprintf(out, " base %g", model->rope_base);
     fprintf(out, "  causal %s\ntied_embeddings %s  linear_bias %s  qkv_bias %s  qk_norm %s\n",
             yes(model->causal), yes(model->tied_embeddings), yes(model->linear_bias),
@@ -135,13 +141,13 @@ luo_status luo_explain_model(FILE *out, const luo_model *model, luo_err *err)
         print_tables(out, model);
         return LUO_OK;
     }
-    fprintf(out,
-            "layers %lld  hidden %lld  ffn_hidden %lld  heads %lld  kv_heads %lld  "
-            "head_dim %lld  vocab %lld  max_sequence_tokens %lld  dtype %s\n",
-            (long long)model->layers, (long long)model->hidden, (long long)model->ffn_hidden,
-            (long long)model->heads, (long long)model->kv_heads, (long long)model->head_dim,
-            (long long)model->vocab, (long long)model->max_sequence_tokens,
-            luo_dtype_name(model->dtype));
+    fprintf(out, "layers %lld  hidden %lld  ffn_hidden %lld  ", (long long)model->layers,
+            (long long)model->hidden, (long long)model->ffn_hidden);
+    if (luo_model_has_attention(model))
+        fprintf(out, "heads %lld  kv_heads %lld  head_dim %lld  ", (long long)model->heads,
+                (long long)model->kv_heads, (long long)model->head_dim);
+    fprintf(out, "vocab %lld  max_sequence_tokens %lld  dtype %s\n", (long long)model->vocab,
+            (long long)model->max_sequence_tokens, luo_dtype_name(model->dtype));
     print_layers(out, model);
     fprintf(out, "model flop per token at 4096 tokens: %.6e\n",
             luo_model_flops_per_token(model, 4096));

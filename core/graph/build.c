@@ -1,6 +1,7 @@
 /* build.c: the forward graph of a decoder (docs/annotations.md#from-a-plan-to-annotations). llama,
  * gpt and moe differ only in norm, positions, activation and biases, which the model states one by
- * one, in latent attention (build_latent.c), and in layers with experts (build_experts.c). */
+ * one, in latent attention (build_latent.c), and in layers with experts (build_experts.c). Layers
+ * of mlp are the second half of theirs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -127,31 +128,53 @@ static int32_t add_bias(luo_builder *b, const char *name, const char *letters, i
     return luo_build_op1(b, LUO_OP_BIAS, sum, letters, 2, in);
 }
 
+static int32_t weight_of(luo_builder *b, const luo_projection *p)
+{
+    char weight[64];
+    snprintf(weight, sizeof weight, "%s.weight", p->name);
+    return luo_build_param(b, weight, p->weight, p->form);
+}
+
+static void add_biases(luo_builder *b, const luo_projection *p, int32_t n, int32_t *y)
+{
+    for (int32_t j = 0; j < n; j++)
+        if (p[j].bias != LUO_FORM_NONE) y[j] = add_bias(b, p[j].name, p[j].out, y[j], p[j].bias);
+}
+
 /* y_j = x w_j for several weights at once: one kernel, as every fused implementation has it. */
 static void project_together(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
                              int32_t n, int32_t *y)
 {
     int32_t in[4] = {x};
-    char weight[64];
-    for (int32_t j = 0; j < n; j++) {
-        snprintf(weight, sizeof weight, "%s.weight", p[j].name);
-        in[1 + j] = luo_build_param(b, weight, p[j].weight, p[j].form);
-    }
+    for (int32_t j = 0; j < n; j++) in[1 + j] = weight_of(b, &p[j]);
     for (int32_t j = 0; j < n; j++) y[j] = luo_build_value(b, p[j].name, p[j].out);
     luo_build_op(b, LUO_OP_MATMUL, name, in, 1 + n, y, n);
-    for (int32_t j = 0; j < n; j++)
-        if (p[j].bias != LUO_FORM_NONE) y[j] = add_bias(b, p[j].name, p[j].out, y[j], p[j].bias);
+    add_biases(b, p, n, y);
+}
+
+/* A kernel each. Weights come before biases as above, for all plans of a model list its parameters
+ * in one order (core/plan/migrate.h). */
+static void project_apart(luo_builder *b, int32_t x, const luo_projection *p, int32_t n, int32_t *y)
+{
+    int32_t w[3];
+    bool biased = false;
+    for (int32_t j = 0; j < n; j++) biased |= p[j].bias != LUO_FORM_NONE;
+    for (int32_t j = 0; biased && j < n; j++) w[j] = weight_of(b, &p[j]);
+    for (int32_t j = 0; j < n; j++) {
+        const int32_t in[2] = {x, biased ? w[j] : weight_of(b, &p[j])};
+        y[j] = luo_build_op1(b, LUO_OP_MATMUL, p[j].name, p[j].out, 2, in);
+    }
+    add_biases(b, p, n, y);
 }
 
 void luo_build_project(luo_builder *b, const char *name, int32_t x, const luo_projection *p,
                        int32_t n, int32_t *y)
 {
     const bool alike = n == 3 && b->m->heads == b->m->kv_heads;
-    if (!b->opts->apart || n == 1 || alike) {
+    if (!b->opts->apart || n == 1 || alike)
         project_together(b, name, x, p, n, y);
-        return;
-    }
-    for (int32_t j = 0; j < n; j++) project_together(b, p[j].name, x, &p[j], 1, &y[j]);
+    else
+        project_apart(b, x, p, n, y);
 }
 
 /* Keys and values of few heads stay whole: the Reshard does nothing here, but its gradient adds
@@ -295,7 +318,9 @@ static int32_t feed_forward(luo_builder *b, int32_t x)
                               {"mlp.up", "fh", "tf", LUO_FORM_CUT, bias}};
     const luo_projection down = {"mlp.down", "fh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
     int32_t y[2];
-    const int32_t n = luo_build_norm(b, "norm2", "th", x);
+    /* its input is no sum that could be made again (core/graph/program/memory_rules.c) */
+    const char *norm = luo_model_has_attention(b->m) ? "norm2" : "norm";
+    const int32_t n = luo_build_norm(b, norm, "th", x);
     const int32_t whole = luo_build_reshard(b, "mlp.gather", n, LUO_FORM_WHOLE);
     if (gated) luo_build_project(b, "mlp.gate_up", whole, in, 2, y);
     else luo_build_project(b, "mlp.up", whole, in + 1, 1, y);
@@ -415,7 +440,7 @@ static void build_decoder(luo_graph *graph, const luo_model *model, const luo_bu
         b.prefix = luo_arena_printf(graph->arena, "layers.%d.", (int)l);
         if (!b.prefix) graph->failed = true; /* and not a name `(null)..` */
         x = luo_build_reshard(&b, "in", x, LUO_FORM_X);
-        x = attention_block(&b, x);
+        if (luo_model_has_attention(model)) x = attention_block(&b, x);
         x = luo_model_has_experts(model, l) ? luo_build_mixture(&b, x) : feed_forward(&b, x);
     }
     b = (luo_builder){graph, model, opts, -1, LUO_PLACE_HEAD, ""};
@@ -467,6 +492,7 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
                            "model `%s` has latent attention beside biases or `qk_norm`, for which "
                            "no program is built; leave these out.",
                            model->name);
+    if (opts->exchanges || opts->ring > 1) LUO_TRY(luo_model_check_context(model, err));
     luo_graph *graph = luo_graph_new(arena, model, opts->dtype);
     if (!graph) return luo_err_nomem(err);
     if (opts->state_apart && opts->dtype != LUO_BF16) /* no working weight lies beside it */

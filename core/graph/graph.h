@@ -153,9 +153,9 @@ typedef struct luo_build_opts {
     bool apart;        /* an operation per product; but queries, keys and values of as many heads
                           are made by one */
 } luo_build_opts;
-/* Forward graph of a decoder (llama, gpt, moe), docs/annotations.md#from-a-plan-to-annotations.
- * Annotations are not set.
- * Errors: LUO_EINPUT for other families; LUO_ENOMEM. */
+/* Forward graph of a decoder (llama, gpt, moe, mlp),
+ * docs/annotations.md#from-a-plan-to-annotations. Annotations are not set. Errors: LUO_EINPUT for
+ * other families; LUO_ENOMEM. */
 luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_build_opts *opts,
                            luo_graph **out, luo_err *err);
 

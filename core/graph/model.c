@@ -33,7 +33,7 @@ const char *luo_activation_name(luo_activation activation)
 
 const char *luo_position_name(luo_position position)
 {
-    static const char *const names[] = {LUO_POSITION_LIST(LUO_WORD_TEXT)};
+    static const char *const names[LUO_POSITIONS] = {LUO_POSITION_LIST(LUO_WORD_TEXT) "none"};
     return names[position];
 }
 
@@ -48,7 +48,8 @@ const luo_family_desc *luo_family_desc_of(luo_family family)
         IMAGE = LUO_KEYS_IMAGE,
         VARIANT = LUO_KEYS_VARIANT,
         TABLES = LUO_KEYS_TABLES,
-        BOTTOM = LUO_KEYS_BOTTOM
+        BOTTOM = LUO_KEYS_BOTTOM,
+        ATTENTION = LUO_KEYS_ATTENTION
     };
     static const luo_family_desc descs[LUO_FAMILIES] = {
 #define LUO_FAMILY(kind, name, build, keys, norm, norm_eps, activation, position, ...)             \
@@ -65,6 +66,20 @@ const luo_family_desc *luo_family_desc_of(luo_family family)
 bool luo_model_has_layers(const luo_model *model)
 {
     return luo_family_desc_of(model->family)->keys & LUO_KEYS_LAYERS;
+}
+
+bool luo_model_has_attention(const luo_model *model)
+{
+    return luo_family_desc_of(model->family)->keys & LUO_KEYS_ATTENTION;
+}
+
+luo_status luo_model_check_context(const luo_model *model, luo_err *err)
+{
+    if (luo_model_has_attention(model)) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT,
+                       "model `%s` has no attention, which context parallelism is for; leave "
+                       "`context_parallel` (option `--cp`) out.",
+                       model->name);
 }
 
 /* ---- models with tables ---- */
@@ -158,13 +173,20 @@ static count count_latent(const luo_model *model)
     return c;
 }
 
+/* With the norm before it. */
 static count count_attention(const luo_model *model)
 {
-    if (luo_model_is_latent(model)) return count_latent(model);
+    const double norm = count_norm(model, model->hidden).rest;
+    if (!luo_model_has_attention(model)) return (count){0, 0};
+    if (luo_model_is_latent(model)) {
+        count latent = count_latent(model);
+        latent.rest += norm;
+        return latent;
+    }
     const double q = (double)(model->heads * model->head_dim),
                  kv = (double)(model->kv_heads * model->head_dim);
     const double h = (double)model->hidden;
-    count c = {h * (2 * q + 2 * kv), 0};
+    count c = {h * (2 * q + 2 * kv), norm};
     if (model->qkv_bias) c.rest += q + 2 * kv;
     if (model->linear_bias) c.rest += h;
     if (model->qk_norm) c.rest += (double)(2 * model->head_dim);
@@ -199,7 +221,7 @@ static count count_layer(const luo_model *model, int64_t layer, bool used_only)
         mlp.rest = n * one.rest + shares * shared.rest;
     }
     c.matrix += mlp.matrix;
-    c.rest += mlp.rest + 2 * count_norm(model, model->hidden).rest;
+    c.rest += mlp.rest + count_norm(model, model->hidden).rest;
     return c;
 }
 

@@ -26,13 +26,17 @@ const char *luo_dtype_name(luo_dtype t); /* "bf16" */
 #define LUO_POSITION_LIST(X) X(LUO_POS_ROPE, "rope") X(LUO_POS_LEARNED, "learned")
 typedef enum luo_norm { LUO_NORM_LIST(LUO_WORD_VALUE) } luo_norm;
 typedef enum luo_activation { LUO_ACTIVATION_LIST(LUO_WORD_VALUE) } luo_activation;
-typedef enum luo_position { LUO_POSITION_LIST(LUO_WORD_VALUE) } luo_position;
+/* none: a model without attention, to which the place of a token means nothing */
+typedef enum luo_position {
+    LUO_POSITION_LIST(LUO_WORD_VALUE) LUO_POS_NONE,
+    LUO_POSITIONS
+} luo_position;
 const char *luo_norm_name(luo_norm norm);
 const char *luo_activation_name(luo_activation activation);
 const char *luo_position_name(luo_position position);
 
 typedef enum luo_family_keys { /* groups of keys of model.yaml (core/io/read/read_model.c) */
-                               LUO_KEYS_LAYERS = 1,  /* transformer layers */
+                               LUO_KEYS_LAYERS = 1,  /* layers with a feed-forward */
                                LUO_KEYS_TEXT = 2,    /* a vocabulary and positions */
                                LUO_KEYS_GROUPED = 4, /* groups of query heads, rotary positions */
                                LUO_KEYS_TYPES = 8,   /* token types */
@@ -40,7 +44,8 @@ typedef enum luo_family_keys { /* groups of keys of model.yaml (core/io/read/rea
                                LUO_KEYS_IMAGE = 32,
                                LUO_KEYS_VARIANT = 64, /* layers by the name of a variant */
                                LUO_KEYS_TABLES = 128, /* embedding tables and dense layers behind */
-                               LUO_KEYS_BOTTOM = 256  /* dense layers before these */
+                               LUO_KEYS_BOTTOM = 256, /* dense layers before these */
+                               LUO_KEYS_ATTENTION = 512 /* attention in the layers */
 } luo_family_keys;
 
 typedef struct luo_family_desc { /* of a row of families.inc */
@@ -117,8 +122,13 @@ typedef struct luo_model {
     luo_dtype dtype;
 } luo_model;
 
-/* Is it made of transformer layers? Planners and costs of such have nothing to say of others. */
+/* Is it made of layers with a feed-forward? Planners and costs of such have nothing to say of
+ * others. */
 bool luo_model_has_layers(const luo_model *model);
+/* Do these also have attention? A model of family mlp has none, nor heads and positions. */
+bool luo_model_has_attention(const luo_model *model);
+/* May devices share sequences (context parallelism)? Errors: LUO_EINPUT without attention. */
+luo_status luo_model_check_context(const luo_model *model, luo_err *err);
 /* Does it have embedding tables, whose gradients name rows? */
 static inline bool luo_model_has_tables(const luo_model *model)
 {

@@ -32,6 +32,7 @@ static const struct row {
         {"attn.v_b", "self_attn.v_b_proj", NULL, OUT_IN},
         {"attn.out", "self_attn.o_proj", "attn.c_proj", IN_OUT},
         {"norm2", "post_attention_layernorm", "ln_2", NORM},
+        {"norm", "norm", NULL, NORM}, /* of an mlp, which no published file has the form of */
         {"mlp.gate", "mlp.gate_proj", NULL, OUT_IN},
         {"mlp.up", "mlp.up_proj", "mlp.c_fc", OUT_IN},
         {"mlp.down", "mlp.down_proj", "mlp.c_proj", IN_OUT},

@@ -247,6 +247,12 @@ static const row plans[] = {
     {.line = "2: [0]*1", .model = QKNORM, .order = 1, .sequences = 3},
     {.line = "3: [0]*1", .model = GPT, .recompute = 1, .tokens = {5, 40, 5}, .sequences = 1},
     {.line = "3: [0]*2", .model = GPT, .order = 2, .sequences = 1},
+    {.line = "3: [0]*2",
+     .model = MLP_BIASED,
+     .recompute = 2,
+     .tokens = {16, 32, 7},
+     .sequences = 1},
+    {.line = "2: [0]*1", .model = MLP_GATED, .order = 2, .sequences = 2},
 };
 
 static void numbers(luo_lab *lab)

@@ -11,7 +11,15 @@
 #include "tests/sim_fixture.h"
 
 /* A fifth of them without LUO_SCALE. */
-enum { CASES = 300, LONG = 150, SPLIT = 200, EXPERTS = 100, CHUNKED = 60, LATENT = 50 };
+enum {
+    CASES = 300,
+    LONG = 150,
+    SPLIT = 200,
+    EXPERTS = 100,
+    CHUNKED = 60,
+    LATENT = 50,
+    FEED_FORWARD = 100
+};
 enum { DEVICES_MAX = 512 };
 enum { FLOWING = 20, FLOWING_DEVICES = 32 }; /* against every kernel by itself */
 #define SLOWER 0.002  /* of lanes, against kernels */
@@ -284,6 +292,25 @@ static void draw_latent(shape *x, uint64_t seed)
     place(x);
 }
 
+/* Layers of feed-forward alone, some with more devices than there would be heads. */
+static void draw_mlp(shape *x, uint64_t seed)
+{
+    draw(x, seed);
+    luo_rng r = luo_rng_seed(~seed);
+    x->model.family = LUO_FAMILY_MLP;
+    x->model.heads = x->model.kv_heads = x->model.head_dim = 0;
+    x->model.qkv_bias = false;
+    x->model.position = LUO_POS_NONE;
+    x->model.activation = pick(&r, 2) ? LUO_ACT_SWIGLU : LUO_ACT_GELU;
+    x->model.linear_bias = pick(&r, 2);
+    x->model.norm = pick(&r, 2) ? LUO_NORM_LAYER : LUO_NORM_RMS;
+    x->model.layers *= 2;
+    if (pick(&r, 4) == 0 && x->pp > 1 && x->zero < 2) {
+        x->schedule = LUO_SCHED_ZB_H1;
+        x->chunks = 1;
+    }
+}
+
 static void check(const shape *x, luo_status st)
 {
     ck_assert_msg(st == LUO_OK, "%s", x->err.text);
@@ -384,17 +411,17 @@ static const char *describe_experts(const shape *x)
 static const char *describe(const shape *x)
 {
     return luo_arena_printf(
-        x->arena, "%s %s h%lld L%lld s%lld %s%s tp%d%s pp%d dp%d v%d m%d b%d "
+        x->arena,
+        "%s %s h%lld L%lld s%lld %s%s tp%d%s pp%d dp%d v%d m%d b%d "
         "zero%d/%d%s group%d rc%d %s %s%g%s c%d/%d%s kv%lld%s",
         x->cluster_name, x->stack_name, (long long)x->model.hidden, (long long)x->model.layers,
-        (long long)x->sequence, x->model.family == LUO_FAMILY_GPT ? "gpt" : "llama",
+        (long long)x->sequence, luo_family_desc_of(x->model.family)->name,
         x->model.tied_embeddings ? " tied" : "", x->tp, x->sequence_parallel ? "sp" : "", x->pp,
         x->dp, x->chunks, x->micro_batches, x->micro_batch, x->zero, x->depth,
-        x->keep_weights ? "keep" : "", x->group, x->recompute,
-        luo_sched_name(x->schedule), luo_bucket_rule_name(x->bucket.rule), x->bucket.mib,
-        x->stages_first ? " pp-dp" : " dp-pp", x->context.c, x->context.inner,
-        x->model.causal ? "" : " blind", (long long)x->model.kv_heads,
-        describe_experts(x));
+        x->keep_weights ? "keep" : "", x->group, x->recompute, luo_sched_name(x->schedule),
+        luo_bucket_rule_name(x->bucket.rule), x->bucket.mib, x->stages_first ? " pp-dp" : " dp-pp",
+        x->context.c, x->context.inner, x->model.causal ? "" : " blind",
+        (long long)x->model.kv_heads, describe_experts(x));
 }
 
 static void agree(void (*make)(shape *, uint64_t), int32_t cases)
@@ -494,6 +521,12 @@ END_TEST
 START_TEST(they_agree_on_latent_attention)
 {
     agree(draw_latent, LATENT);
+}
+END_TEST
+
+START_TEST(they_agree_on_feed_forward)
+{
+    agree(draw_mlp, FEED_FORWARD);
 }
 END_TEST
 
@@ -708,7 +741,7 @@ LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
           LUO_T(they_agree_on_many_chunks), LUO_T(flows_of_many_chunks_hold_nothing_up),
           LUO_T(they_agree_on_split_backward), LUO_T(they_agree_on_long_sequences),
           LUO_T(they_agree_on_experts), LUO_T(they_agree_on_latent_attention),
-          LUO_T(auto_takes_the_fastest), LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)),
-          LUO_T(tf32_is_for_f32), LUO_T(what_is_cut_is_not_scattered),
-          LUO_T(without_overlap_shards_take_turns),
+          LUO_T(they_agree_on_feed_forward), LUO_T(auto_takes_the_fastest),
+          LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T(tf32_is_for_f32),
+          LUO_T(what_is_cut_is_not_scattered), LUO_T(without_overlap_shards_take_turns),
           LUO_T_N(shards_are_the_published_timeline, 4))

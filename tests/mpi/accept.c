@@ -39,12 +39,14 @@ int main(int argc, char **argv)
     if (lab.rank == 0)
         printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
                (unsigned long long)(luo_prop_first() + cases - 1));
-    for (uint64_t k = 0; k < cases; k++) {
+    for (uint64_t k = 0; k < 2 * cases; k++) { /* then of layers without attention */
+        const bool mlp = k >= cases;
+        const uint64_t at = mlp ? k - cases : k;
         char line[256];
         row r;
-        luo_rng rng = luo_rng_seed(luo_prop_first() + k);
-        random_row(&rng, &r, line, sizeof line);
-        failed += !run_row(&lab, &r, k % 4 ? LUO_F64 : LUO_F32);
+        luo_rng rng = luo_rng_seed(luo_prop_first() + at);
+        random_row(&rng, &r, line, sizeof line, mlp);
+        failed += !run_row(&lab, &r, mlp || at % 4 ? LUO_F64 : LUO_F32);
         checks++;
     }
     if (lab.rank == 0)

@@ -107,6 +107,17 @@ static const row rows[] = {
     {"3: [0]*1 [1]*1 [2]*1 || 4: [3]*2 [4]*1", GPT, 1, 0, 2, {0}, 2, 1, 0.01},
     {"4: [0,1]*2 [2,3]*2 || 4: [4,5]*2 [6,7]*2", LLAMA, 1, 1, 0, {0}, 2, 1, 25},
     {"3: [0,1]*1 [2]*1 || 2: [3]*2", QKNORM, 1, 1, 1, {32, 16, 48}, 2, 1, 0},
+    /* feed-forward alone: tensor groups with and without sequence parallelism, uneven shares, more
+     * devices than heads would allow, replicas, stages, chunks, selective recompute, which finds
+     * nothing to run again, and full, a backward cut in two, buckets */
+    {"2: [0]*2", MLP, 0, 0, 0, {0}, 0, 1, 0},
+    {"2: [0,1]*2", MLP_GATED, 0, 0, 0, {0}, 0, 1, 0},
+    {"1: [0-7]*2", MLP, 0, 1, 1, {0}, 0, 1, 0},
+    {"2: [0,1]:(3,1)*2 || 1: [2,3]*2", MLP_BIASED, 1, 1, 0, {0}, 0, 1, 0},
+    {"2: [0-2]:(5,2,1)*1 [3]*1 || 3: [4,5]:(1,3)*2", MLP_GATED_BIASED, 1, 0, 2, {0}, 0, 1, 25},
+    {"3: [0]*1 [1]*3 || 5: [2,3]*3 [4,5]*1", MLP_GATED, 0, 1, 0, {0}, 1, 1, 0},
+    {"4: [0,1]*1+1 [2]*1+1 || 2: [3]*1+1 [4]*1+1", MLP_BIASED, 1, 1, 2, {0}, 0, 1, 0},
+    {"3: [0,1]*2 [2]*1 || 2: [3]*3", MLP_GATED_BIASED, 1, 1, 2, {32, 16, 48}, 2, 1, 0.01},
 };
 #pragma GCC diagnostic pop
 
@@ -236,12 +247,13 @@ static inline bool run_switch(luo_lab *lab, const pair_row *r, luo_dtype dtype,
 
 /* ---- random plans ---- */
 
-static inline void random_row(luo_rng *rng, row *r, char *line, size_t size)
+/* mlp: of layers without attention. */
+static inline void random_row(luo_rng *rng, row *r, char *line, size_t size, bool mlp)
 {
     int next = 0, layers = 2 + (int)luo_rng_pick(rng, 3), pipes = 1 + (int)luo_rng_pick(rng, 3);
     size_t n = 0;
     *r = (row){.line = line,
-               .model = (kind)luo_rng_pick(rng, KINDS),
+               .model = mlp ? random_mlp(rng) : (kind)luo_rng_pick(rng, KINDS),
                .zero = (int)luo_rng_pick(rng, 2),
                .sp = (int)luo_rng_pick(rng, 2),
                .recompute = (int)luo_rng_pick(rng, 3),

@@ -178,7 +178,7 @@ int main(int argc, char **argv)
         char line[256];
         row r;
         luo_rng rng = luo_rng_seed(luo_prop_first() + k);
-        random_row(&rng, &r, line, sizeof line);
+        random_row(&rng, &r, line, sizeof line, false);
         if (!strstr(line, "||")) continue; /* one pipeline sums nothing across devices but norms */
         run_ways(&lab, &r, &t);
         plans++;

@@ -13,26 +13,30 @@ static int hap_few(const luo_lab *lab, const hap_tally *t, int cases)
 int main(int argc, char **argv)
 {
     luo_lab lab;
-    hap_tally plain = {0}, experts = {0};
+    hap_tally plain = {0}, experts = {0}, mlps = {0};
     int failed = 0;
     luo_lab_open(&lab, &argc, &argv);
     luo_lab_need(&lab, "hap", 8);
     const int cases =
         (int)luo_prop_env("LUO_CASES", luo_prop_few(16, 40) * luo_prop_env("LUO_SCALE", 1));
     for (int k = 0; k < cases; k++)
-        failed += !hap_run(&lab, LUO_F64, luo_prop_first() + (uint64_t)k, false, &plain);
+        failed += !hap_run(&lab, LUO_F64, luo_prop_first() + (uint64_t)k, HAP_ATTENTION, &plain);
     for (int k = 0; k < cases; k++)
-        failed += !hap_run(&lab, LUO_F64, luo_prop_first() + (uint64_t)k, true, &experts);
+        failed += !hap_run(&lab, LUO_F64, luo_prop_first() + (uint64_t)k, HAP_EXPERTS, &experts);
+    for (int k = 0; k < cases; k++)
+        failed += !hap_run(&lab, LUO_F64, luo_prop_first() + (uint64_t)k, HAP_FEED_FORWARD, &mlps);
     for (int k = 0; k < HAP_CASES; k++) failed += !hap_run_case(&lab, LUO_F64, &hap_cases[k]);
-    failed += hap_few(&lab, &plain, cases) + hap_few(&lab, &experts, cases);
-    const int checks = plain.ran + experts.ran + HAP_CASES;
+    failed +=
+        hap_few(&lab, &plain, cases) + hap_few(&lab, &experts, cases) + hap_few(&lab, &mlps, cases);
+    const int checks = plain.ran + experts.ran + mlps.ran + HAP_CASES;
     if (lab.rank == 0)
         printf("%d programs of models with experts: %d with experts dealt, in %d of them none to "
                "some devices, %d with copies and tokens cut, %d with columns cut, %d that drop "
-               "choices, %d with latent attention\n%d%%: Checks: %d, Failures: %d, Errors: 0\n",
+               "choices, %d with latent attention; %d programs of feed-forward alone\n%d%%: "
+               "Checks: %d, Failures: %d, Errors: 0\n",
                experts.ran, experts.dealt, experts.none, experts.copies, experts.columns,
-               experts.dropped, experts.latent, 100 * (checks - failed) / (checks > 0 ? checks : 1),
-               checks, failed);
+               experts.dropped, experts.latent, mlps.ran,
+               100 * (checks - failed) / (checks > 0 ? checks : 1), checks, failed);
     luo_lab_close(&lab);
     return failed > 0;
 }

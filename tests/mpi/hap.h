@@ -1,8 +1,8 @@
 /* hap.h: programs of the planner `hap` train like one device: loss, norm, weights and both moments
  * (the first one after a step is the gradient). Programs are drawn at random from all that the
  * planner may choose, on 2 to 6 devices with uneven pieces, some of them empty, of models with
- * experts too; beside them stand programs that the planner found. Run by `mpirun -n 8`, on the
- * executor of the lab. */
+ * experts and of feed-forward alone, too; beside them stand programs that the planner found. Run by
+ * `mpirun -n 8`, on the executor of the lab. */
 #ifndef LUO_TESTS_MPI_HAP_H
 #define LUO_TESTS_MPI_HAP_H
 #include "core/plan/hap/emit.h"
@@ -193,8 +193,9 @@ static inline void hap_count(const hap_drawn *d, hap_tally *t)
     t->latent += d->model.latent.kv_lora > 0;
 }
 
-/* experts: of a model that has some. */
-static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, bool experts,
+typedef enum hap_models { HAP_ATTENTION, HAP_EXPERTS, HAP_FEED_FORWARD } hap_models;
+
+static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, hap_models models,
                            hap_tally *tally)
 {
     hap_drawn d = {.a = luo_arena_new(1 << 20), .rng = luo_rng_seed(seed)};
@@ -202,8 +203,9 @@ static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, bool ex
     luo_err err = {0};
     luo_str text = {0};
     d.kind = (kind)luo_rng_pick(&d.rng, KINDS);
+    if (models == HAP_FEED_FORWARD) d.kind = random_mlp(&d.rng);
     d.model = model_of(d.kind, 2);
-    if (experts) hap_experts(&d, dtype);
+    if (models == HAP_EXPERTS) hap_experts(&d, dtype);
     d.sequences = luo_gen_int(&d.rng, 1, 7);
     hap_numbers(&d);
     const luo_hap_opts opts = {
@@ -261,6 +263,15 @@ static const hap_case hap_cases[] = {
      .rules = "b"},
     {"grouped heads, more devices than sequences", GROUPED, false, 1, 3, {2, 4}, {3e6, 1e6}, 1e6},
     {"norms of heads", QKNORM, false, 2, 7, {1, 3}, {5e6, 1e6}, 1e8},
+    {"mlp, tokens", MLP_BIASED, false, 2, 8, {1, 1}, {3e6, 1e6}, 1e9},
+    {"mlp, feed-forward columns", MLP, false, 2, 1, {1, 2}, {3e6, 1e6}, 1e8, .rules = "f"},
+    {"gated mlp, few sequences", MLP_GATED, false, 3, 2, {2, 3}, {4e6, 1e6}, 1e7},
+    {"gated mlp, columns and rows", MLP_GATED_BIASED, false, 2, 2, {1, 3}, {5e6, 1e6}, 1e8,
+     .rules = "fhv"},
+    {"mlp, ZeRO", MLP_BIASED, false, 2, 10, {2, 3}, {2e6, 1e6}, 1e8, .zero = LUO_HAP_ZERO_ON,
+     .rules = "b"},
+    {"gated mlp, segments", MLP_GATED_BIASED, false, 3, 6, {2, 2}, {3e6, 1e6}, 1e5,
+     .segments = true},
     {"mixtral", GROUPED, false, 2, 8, {1, 2}, {3e6, 1e6}, 1e7,
      .letter = 'b',
      .moe = {8, 2, 24, .every_layers = 1, .renorm = true}},

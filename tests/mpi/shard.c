@@ -55,10 +55,17 @@ static const row fixed[] = {
                                                            .pipelines = 2}},
     {.line = "2: [0]*3 || 2: [1]*3 || 3: [2]*1 [3]*2 || 3: [4]*1 [5]*2", .model = GPT, .zero = 3,
      .tied = true, .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
+    /* feed-forward alone */
+    {.line = "2: [0]*2 || 2: [1]*2", .model = MLP_BIASED, .zero = 3},
+    {.line = "2: [0,1]:(3,1)*2 || 2: [2,3]*2 || 2: [4]*2", .model = MLP_GATED, .zero = 2},
+    {.line = "3: [0,1]*2 [2]*1 || 3: [3]*2 [4,5]*1", .model = MLP_GATED_BIASED, .zero = 3, .sp = 1,
+     .tied = true, .recompute = 2},
+    {.line = "2: [0,1]*2 || 2: [2,3]*2 || 2: [4,5]*2 || 2: [6,7]*2", .model = MLP, .zero = 3,
+     .sharding = {.kind = LUO_SHARD_HYBRID, .pipelines = 2}},
 };
 
 /* Equal borders and micro-batches; everything else is each pipeline's own. */
-static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
+static void random_shard(luo_rng *rng, row *r, char *line, size_t size, bool mlp)
 {
     static const double caps[] = {0, 0.01, 25};
     const int layers = 2 + (int)luo_rng_pick(rng, 3), pipes = 1 + (int)luo_rng_pick(rng, 4);
@@ -66,7 +73,7 @@ static void random_shard(luo_rng *rng, row *r, char *line, size_t size)
     const int batches = 1 + (int)luo_rng_pick(rng, 3);
     int take[3] = {0}, left = layers, next = 0;
     size_t n = 0;
-    *r = (row){.line = line, .model = (kind)luo_rng_pick(rng, KINDS),
+    *r = (row){.line = line, .model = mlp ? random_mlp(rng) : (kind)luo_rng_pick(rng, KINDS),
                .zero = 2 + (luo_rng_pick(rng, 3) > 0), .sp = (int)luo_rng_pick(rng, 2),
                .recompute = (int)luo_rng_pick(rng, 3), .order = luo_rng_pick(rng, 4) == 0,
                .sequences = luo_rng_pick(rng, 4) == 0 ? 2 : 1,
@@ -138,17 +145,17 @@ int main(int argc, char **argv)
     if (lab.rank == 0)
         printf("seeds %llu..%llu\n", (unsigned long long)luo_prop_first(),
                (unsigned long long)(luo_prop_first() + cases - 1));
-    for (uint64_t k = 0; k < cases; k++) {
+    for (uint64_t k = 0; k < 2 * cases; k++) { /* then of layers without attention */
         char line[256];
         row r;
-        luo_rng rng = luo_rng_seed(luo_prop_first() + k);
-        random_shard(&rng, &r, line, sizeof line);
+        luo_rng rng = luo_rng_seed(luo_prop_first() + k % cases);
+        random_shard(&rng, &r, line, sizeof line, k >= cases);
         trial_lanes = lanes[luo_rng_pick(&rng, 4)];
         const bool good = run_row(&lab, &r, LUO_F64);
         if (!good && lab.rank == 0)
             printf("seed %llu: model %d zero %d shard %s depth %d sp %d recompute %d gpipe %d "
                    "mib %g lanes %d tied %d\n",
-                   (unsigned long long)(luo_prop_first() + k), (int)r.model, r.zero,
+                   (unsigned long long)(luo_prop_first() + k % cases), (int)r.model, r.zero,
                    luo_shard_name(r.sharding.kind), (int)r.sharding.depth, r.sp, r.recompute,
                    r.order, r.mib, (int)trial_lanes, r.tied);
         failed += !good;

@@ -74,7 +74,7 @@ static void run_random(luo_lab *lab, tally *sum)
         char line[256];
         row r;
         luo_rng rng = luo_rng_seed(luo_prop_first() + k);
-        random_row(&rng, &r, line, sizeof line);
+        random_row(&rng, &r, line, sizeof line, false);
         run(lab, &r, k % 4 ? LUO_F64 : LUO_F32, k % 3 == 0, sum);
     }
 }

@@ -8,7 +8,26 @@
 
 enum { STEPS = 3, TOKENS = 16 };
 
-typedef enum kind { LLAMA, GROUPED, GPT, QKNORM, KINDS, WIDE = KINDS } kind;
+/* Those before KINDS are drawn at random; behind them layers of feed-forward alone, the second two
+ * of them with gates, every other one with biases. */
+typedef enum kind {
+    LLAMA,
+    GROUPED,
+    GPT,
+    QKNORM,
+    KINDS,
+    WIDE = KINDS,
+    MLP,
+    MLP_BIASED,
+    MLP_GATED,
+    MLP_GATED_BIASED
+} kind;
+enum { MLPS = 4 };
+
+static inline kind random_mlp(luo_rng *rng)
+{
+    return (kind)(MLP + luo_rng_pick(rng, MLPS));
+}
 
 static uint64_t trial_seed = 7;         /* of models */
 static const char *trial_says = "FAIL"; /* before what differs */
@@ -37,6 +56,9 @@ static inline luo_model model_of(kind k, int32_t layers)
     luo_model m =
         k == GPT ? luo_test_gpt(layers, 32, 4, 64) : luo_test_llama(layers, 32, 48, 4, 64);
     if (k == WIDE) m = luo_test_llama(layers, 128, 192, 4, 64);
+    if (k >= MLP)
+        m = luo_test_mlp(layers, 32, 48, 64, k < MLP_GATED ? LUO_ACT_GELU : LUO_ACT_SWIGLU,
+                         (k - MLP) % 2);
     if (k == GROUPED) {
         m.heads = 8;
         m.kv_heads = 2;

@@ -105,6 +105,92 @@ START_TEST(parameters)
 }
 END_TEST
 
+/* ---- layers of feed-forward alone ---- */
+
+static int64_t parameters_of_plan(luo_arena *a, const luo_plan *plan, const luo_model *m)
+{
+    luo_param *param;
+    luo_err err = {0};
+    int32_t n = 0;
+    int64_t sum = 0;
+    ck_assert_msg(luo_plan_params(a, plan, m, &param, &n, &err) == LUO_OK, "%s", err.text);
+    for (int32_t i = 0; i < n; i++) {
+        int64_t v = 1;
+        for (int32_t d = 0; d < param[i].shape.rank; d++) v *= param[i].shape.dim[d];
+        sum += v;
+    }
+    return sum;
+}
+
+/* Of the products of one micro-batch, forward and backward. */
+static double flop_of_program(luo_arena *a, const luo_plan *plan, const luo_model *m)
+{
+    luo_programs *set;
+    luo_err err = {0};
+    const luo_compile_opts opts = {.check = true};
+    double sum = 0;
+    ck_assert_msg(luo_plan_compile(a, plan, m, NULL, &opts, &set, &err) == LUO_OK, "%s", err.text);
+    const luo_role *role = &set->roles[set->at[0].role];
+    for (int32_t i = 0; i < role->ninstr; i++)
+        if (role->instr[i].cost.kind == LUO_COST_GEMM) sum += (double)role->instr[i].flops;
+    return sum;
+}
+
+/* Parameters and FLOP by formula are those of the graph, and those by hand. */
+START_TEST(feed_forward_counts)
+{
+    const bool gated = _i & 1, biases = _i & 2, tied = _i & 4;
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_model m =
+        luo_test_mlp(3, 48, 80, 112, gated ? LUO_ACT_SWIGLU : LUO_ACT_GELU, biases);
+    m.tied_embeddings = tied;
+    luo_plan *plan = luo_test_plan(a, "1: [0]*3");
+    plan->sequence_parallel = false;
+    plan->sequence_tokens = 64;
+    int64_t n = 0;
+    ck_assert_int_eq(luo_model_parameters(&m, &n, NULL), LUO_OK);
+    const int64_t ins = gated ? 2 : 1, layer = (ins + 1) * 48 * 80, norm = biases ? 96 : 48;
+    const int64_t all = 3 * (layer + norm + (biases ? ins * 80 + 48 : 0)) + norm +
+                        (tied ? 1 : 2) * 112 * 48;
+    ck_assert_int_eq(n, all);
+    ck_assert_int_eq(parameters_of_plan(a, plan, &m), n);
+    const double flop = luo_model_flops_per_token(&m, 64);
+    ck_assert_double_eq(flop, 6.0 * (double)(3 * layer + 112 * 48));
+    ck_assert_double_eq(flop_of_program(a, plan, &m), 64 * flop);
+    luo_arena_free(a);
+}
+END_TEST
+
+/* Whether products are made together or one by one: a switch between such plans matches parameters
+ * by their place (core/plan/migrate.h). */
+START_TEST(parameters_in_one_order)
+{
+    luo_model m[3] = {luo_test_mlp(2, 32, 48, 64, LUO_ACT_SWIGLU, true),
+                      luo_test_llama(2, 32, 48, 4, 64), luo_test_gpt(2, 32, 4, 64)};
+    m[1].kv_heads = 2;
+    m[1].qkv_bias = m[1].linear_bias = true;
+    luo_arena *a = luo_arena_new(1 << 20);
+    const char *name[64];
+    int32_t n[2] = {0, 0};
+    for (int apart = 0; apart < 2; apart++) {
+        luo_graph *graph;
+        luo_err err = {0};
+        const luo_build_opts opts = {.dtype = LUO_F32, .apart = apart};
+        ck_assert_int_eq(luo_graph_build(a, &m[_i], &opts, &graph, &err), LUO_OK);
+        for (int32_t x = 0; x < graph->ntensors; x++) {
+            if (graph->tensor[x].kind != LUO_TENSOR_PARAM) continue;
+            const int32_t at = n[apart]++;
+            ck_assert_int_lt(at, 64);
+            if (apart) ck_assert_str_eq(graph->tensor[x].name, name[at]);
+            name[at] = graph->tensor[x].name;
+        }
+        luo_annset_free(graph->set);
+    }
+    ck_assert(n[0] == n[1] && n[0] > 10);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* 6 per matrix parameter and the attention square in full: 72 B s L h^2 (1 + s/6h + V/12Lh). */
 START_TEST(flops)
 {
@@ -653,6 +739,8 @@ static const edit refused[] = {
     {.says = "the plan has 2 layers, the model `test-llama` 3.", .layers = 1},
     {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
     {.says = "is of family bert, for which no program is built yet", .family = LUO_FAMILY_BERT},
+    {.says = "has no attention, which context parallelism is for; leave", .cp = 2,
+     .line = "3: [0,1]*1 [2,3]*1", .family = LUO_FAMILY_MLP},
     {.says = "interleaved schedule: 3 micro-batches are not a multiple of 2 stages",
      .schedule = LUO_SCHED_INTERLEAVED},
 };
@@ -814,7 +902,9 @@ START_TEST(params)
 }
 END_TEST
 
-LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(layer, 2), LUO_T(layer_groups),
+LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(feed_forward_counts, 8),
+          LUO_T_N(parameters_in_one_order, 3),
+          LUO_T_N(layer, 2), LUO_T(layer_groups),
           LUO_T_N(latent_layer, 2), LUO_T(latent_cost), LUO_T(phases),
           LUO_T_N(pairs, LUO_ROWS(pair_rows)), LUO_T_N(attention, LUO_ROWS(attention_rows)),
           LUO_T_N(whole, LUO_ROWS(whole_rows)), LUO_T_N(raw, LUO_ROWS(raw_rows)),

@@ -212,6 +212,10 @@ static const struct {
       .position = LUO_POS_ROPE, .causal = true,
       .moe = {.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 16, .every_layers = 1,
               .routed_scale = 1, .route_groups = 1, .route_groups_kept = 1}}},
+    {HEAD "family: mlp\nlayers: 2\nhidden: 8\nffn_hidden: 32\nvocab: 10\n"
+          "max_sequence_tokens: 16\n",
+     {.family = LUO_FAMILY_MLP, .norm = LUO_NORM_LAYER, .norm_eps = 1e-5,
+      .activation = LUO_ACT_GELU, .position = LUO_POS_NONE, .causal = true, .linear_bias = true}},
 };
 
 START_TEST(model_row)

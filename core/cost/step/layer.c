@@ -242,9 +242,11 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
 static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, luo_layer_gpu *out)
 {
     const luo_model *model = shape->model;
+    const bool attends = luo_model_has_attention(model);
+    const int32_t halves = attends ? 2 : 1;
     const int32_t calls = (shape->tp < 2              ? 0
-                           : shape->sequence_parallel ? 4
-                                                      : 2) +
+                           : shape->sequence_parallel ? 2 * halves
+                                                      : halves) +
                           layer_copies(shape);
     const int32_t parts = luo_context_parts(&shape->context), sums = 2 * (parts - 1);
     const bool fused = stack->attention_fused;
@@ -256,6 +258,11 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, 
     out->kernels = stack->kernels_forward + (calls ? 2 : 0);
     out->kernels_backward = 1.75 * out->kernels;
     if (stack->kernels_forward > 0) return;
+    if (!attends) {
+        out->kernels = 5 + calls; /* norm, products, activation, sum */
+        out->kernels_backward = 7 + calls;
+        return;
+    }
     out->kernels = 9 + (fused ? 1 : 3) * parts + extra + calls; /* norms, sums, products, .. */
     out->kernels_backward = 13 + (fused ? 1 : 5) * parts + extra + calls + sums;
     out->kernels += more + low;
@@ -264,6 +271,34 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, 
     const bool learns = luo_model_has_router(model); /* logits; choices, order */
     out->kernels += (learns ? 4 : 3) + (layer_deals_experts(shape) ? 3 : 0);
     out->kernels_backward += (learns ? 5 : 2) + (layer_deals_experts(shape) ? 2 : 0);
+}
+
+/* The first half of a layer without its norm and residual: what attention takes. */
+static luo_status first_half(sum *s, const luo_stack *stack, const luo_layer_shape *shape,
+                             luo_layer_gpu *out)
+{
+    const luo_model *model = shape->model;
+    const int64_t tokens = luo_layer_tokens(shape), d = model->head_dim;
+    const int64_t heads = cut(shape->local_heads, model->heads, shape->tp);
+    const int64_t kv = cut(shape->local_kv_heads, model->kv_heads, shape->tp);
+    const double e = (double)luo_dtype_bytes(s->dtype), t = (double)tokens;
+    const double q = t * (double)(heads * d), k = t * (double)(kv * d);
+    sum extra = {s->p, s->dtype, 0, 0, s->err, NULL};
+    if (luo_model_is_latent(model))
+        LUO_TRY(latent_products(s, shape, tokens, heads));
+    else
+        LUO_TRY(product(s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden));
+    LUO_TRY(product(s, LUO_LAYER_OUT, tokens, model->hidden, heads * luo_model_value_dim(model)));
+    LUO_TRY(attention(s, stack, shape, heads, out));
+    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
+    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
+    if (luo_model_is_latent(model))
+        LUO_TRY(latent_streams(&extra, shape, tokens, heads));
+    else if (model->position == LUO_POS_ROPE)
+        LUO_TRY(stream(&extra, 1, 2 * e * (q + k), 2 * e * (q + k), NULL));
+    out->extra_forward = extra.forward;
+    out->extra_backward = extra.backward;
+    return LUO_OK;
 }
 
 luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
@@ -275,40 +310,33 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
                            "model `%s` is a %s, which has no transformer layers to cost; use "
                            "another family.",
                            model->name, luo_family_desc_of(model->family)->name);
-    const int64_t tokens = luo_layer_tokens(shape), d = model->head_dim;
-    const int64_t heads = cut(shape->local_heads, model->heads, shape->tp);
-    const int64_t kv = cut(shape->local_kv_heads, model->kv_heads, shape->tp);
-    const double e = (double)luo_dtype_bytes(dtype), t = (double)tokens;
-    const double th = t * (double)model->hidden / (shape->sequence_parallel ? shape->tp : 1);
+    const bool attends = luo_model_has_attention(model);
+    const int64_t tokens = luo_layer_tokens(shape);
+    const double e = (double)luo_dtype_bytes(dtype);
+    const double th =
+        (double)tokens * (double)model->hidden / (shape->sequence_parallel ? shape->tp : 1);
     luo_profile room;
     LUO_TRY(luo_profile_under(profile, stack, dtype, &room, &profile, err));
-    sum s = {profile, dtype, 0, 0, err, out}, extra = {profile, dtype, 0, 0, err, NULL};
+    sum s = {profile, dtype, 0, 0, err, out};
     double norm[2] = {0, 0};
-    *out = (luo_layer_gpu){0};
-    if (luo_model_is_latent(model))
-        LUO_TRY(latent_products(&s, shape, tokens, heads));
-    else
-        LUO_TRY(product(&s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden));
-    LUO_TRY(product(&s, LUO_LAYER_OUT, tokens, model->hidden, heads * luo_model_value_dim(model)));
-    LUO_TRY(attention(&s, stack, shape, heads, out));
-    LUO_TRY(stream(&s, 2, 2 * e * th, 4 * e * th, norm));
-    LUO_TRY(stream(&s, 2, (3 * e + 1) * th, (2 * e + 1) * th, out->residual)); /* and dropout */
+    const int halves = attends ? 2 : 1;
+    *out = (luo_layer_gpu){.first = luo_layer_first(model), .ring = {{.parts = 1}, {.parts = 1}}};
+    out->ring[1].backward = true;
+    if (attends) LUO_TRY(first_half(&s, stack, shape, out));
+    LUO_TRY(stream(&s, halves, 2 * e * th, 4 * e * th, norm));
+    /* and dropout */
+    LUO_TRY(stream(&s, halves, (3 * e + 1) * th, (2 * e + 1) * th, out->residual));
     if (luo_model_has_experts(model, shape->layer))
         LUO_TRY(experts(&s, shape, tokens));
     else
         LUO_TRY(mlp(&s, model, tokens, cut(shape->local_ffn, model->ffn_hidden, shape->tp), 1,
                     LUO_GEMM_PLAIN));
-    out->y[LUO_LAYER_NORM1] = out->y[LUO_LAYER_NORM2] = norm[0];
-    out->dx[LUO_LAYER_NORM1] = out->dx[LUO_LAYER_NORM2] = norm[1];
-    const double q = t * (double)(heads * d), k = t * (double)(kv * d);
-    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
-    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
-    if (luo_model_is_latent(model))
-        LUO_TRY(latent_streams(&extra, shape, tokens, heads));
-    else if (model->position == LUO_POS_ROPE)
-        LUO_TRY(stream(&extra, 1, 2 * e * (q + k), 2 * e * (q + k), NULL));
-    out->extra_forward = extra.forward;
-    out->extra_backward = extra.backward;
+    if (attends) {
+        out->y[LUO_LAYER_NORM1] = norm[0];
+        out->dx[LUO_LAYER_NORM1] = norm[1];
+    }
+    out->y[LUO_LAYER_NORM2] = norm[0];
+    out->dx[LUO_LAYER_NORM2] = norm[1];
     out->forward = s.forward;
     out->backward = s.backward;
     count_kernels(stack, shape, out);
@@ -342,7 +370,7 @@ static pass go_forward(const luo_layer_gpu *g, const layer_talk *t, const layer_
 {
     pass p = {.ring = g->ring[0]};
     p.ring.hop = x->hop;
-    for (int i = 0; i < LUO_LAYER_PARTS; i++) {
+    for (int i = (int)g->first; i < LUO_LAYER_PARTS; i++) {
         const luo_layer_part part = (luo_layer_part)i;
         if (part == LUO_LAYER_QKV) p.comm += t->gather;
         if (part == LUO_LAYER_UP) p.comm += t->in;
@@ -383,7 +411,7 @@ static pass go_backward(const luo_stack *stack, const luo_layer_gpu *g, const la
     pass p = {.ring = g->ring[1]};
     if (core > 0) p.ring.first += g->ring[0].first, p.ring.rest += g->ring[0].rest;
     p.ring.hop = x->hop;
-    for (int i = LUO_LAYER_PARTS - 1; i >= 0; i--) {
+    for (int i = LUO_LAYER_PARTS - 1; i >= (int)g->first; i--) {
         const luo_layer_part part = (luo_layer_part)i;
         p.due[part] = p.work;
         p.comm_due[part] = p.comm;
@@ -481,10 +509,10 @@ static void add_halves(const luo_cost_ctx *ctx, const luo_layer_gpu *gpu, const 
                        const layer_context *x, double slow, double core, double again,
                        luo_layer_cost *out)
 {
-    enum { PRODUCTS = 4 };
+    const int products = gpu->first == LUO_LAYER_NORM1 ? 4 : 2;
     const luo_stack *stack = ctx->stack;
     const bool counted = stack->kernels_forward <= 0;
-    const double late = counted ? PRODUCTS : 0.75 * stack->kernels_forward;
+    const double late = counted ? products : 0.75 * stack->kernels_forward;
     const double launches = gpu->kernels_backward - late;
     const layer_context none = {0};
     const layer_talk silent = {0};

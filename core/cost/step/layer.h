@@ -1,4 +1,4 @@
-/* layer.h: one transformer layer, embedding, head and optimizer in closed form
+/* layer.h: one layer of a transformer or of an mlp, embedding, head and optimizer in closed form
  * (docs/cost-model.md#layers). Notation: T tokens of the micro-batch, t tensor, c context
  * parallel. */
 #ifndef LUO_CORE_COST_STEP_LAYER_H
@@ -34,9 +34,15 @@ typedef enum luo_layer_part {
     LUO_LAYER_DOWN,
     LUO_LAYER_PARTS
 } luo_layer_part;
+/* The first part that a layer of the model has: without attention its second half is all of it. */
+static inline luo_layer_part luo_layer_first(const luo_model *model)
+{
+    return luo_model_has_attention(model) ? LUO_LAYER_NORM1 : LUO_LAYER_NORM2;
+}
 
 /* GPU seconds without communication and without the host's floor. */
 typedef struct luo_layer_gpu {
+    luo_layer_part first; /* parts before it are not there */
     double forward, backward;
     double core;       /* attention core forward, run again by selective recompute; 0 if fused */
     luo_ring ring[2];  /* steps of attention, forward and backward; sum counts in neither */

@@ -47,6 +47,12 @@ static double keys_grow(const luo_mem_spec *spec)
     return (double)inner / (inner % own == 0 ? (double)own : 1);
 }
 
+/* Halves of a layer, attention and feed-forward, each with a norm, a result and a sum. */
+static int halves_of(const luo_model *model)
+{
+    return luo_model_has_attention(model) ? 2 : 1;
+}
+
 static double mlp_parameters(const luo_model *model, double ffn)
 {
     const double h = (double)model->hidden, ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
@@ -72,9 +78,11 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
     const double h = (double)model->hidden, q = (double)(model->heads * model->head_dim);
     const double kv = (double)(model->kv_heads * model->head_dim);
     const bool latent = luo_model_is_latent(model);
-    double n = (latent ? 0 : h * (2 * q + 2 * kv)) + (model->norm == LUO_NORM_LAYER ? 4 : 2) * h;
+    const int halves = halves_of(model);
+    double n =
+        (latent ? 0 : h * (2 * q + 2 * kv)) + halves * (model->norm == LUO_NORM_LAYER ? 2 : 1) * h;
     if (model->qkv_bias) n += q + 2 * kv;
-    if (model->linear_bias) n += h;
+    if (model->linear_bias) n += (halves - 1) * h;
     const bool experts = luo_model_has_experts(model, layer);
     if (experts)
         n += (double)model->moe.experts *
@@ -150,16 +158,19 @@ static double layer_activations(const luo_mem_spec *spec, int recompute, bool ex
     const bool keeps = !spec->attention_fused && recompute == 0;          /* the attention square */
     const luo_memory_rules *r = spec->rules;
     double whole, cut;
-    const double norms = r && r->norm2_again ? 3 * e : 4 * e; /* inputs and outputs of two */
+    const int halves = halves_of(model);
+    /* inputs and outputs; the second one's input may be made again */
+    const double norms = (r && r->norm2_again && halves == 2 ? 3 : 2 * halves) * e;
+    const double masks = !r || r->dropout ? halves : 0; /* of the results of halves */
     if (recompute == 2) {
         whole = e;
         cut = 0;
     } else if (model->activation == LUO_ACT_SWIGLU) {
-        whole = norms + (r && r->dropout ? 2 : 0) + e * a.whole / h;
+        whole = norms + (r ? masks : 0) + e * a.whole / h;
         cut = qkv + (r && r->silu_again ? 3 : 4) * e * f +
               (keeps ? score_bytes(spec, e) * square : 0);
     } else {
-        whole = norms + (!r || r->dropout ? 2 : 0) + e * a.whole / h;
+        whole = norms + masks + e * a.whole / h;
         cut = qkv + 2 * e * f +
               (keeps ? score_bytes(spec, 2 * e + 1) * square : 0);
     }
@@ -180,7 +191,7 @@ static double inputs(const luo_mem_spec *s, bool experts)
     const luo_memory_rules *r = s->rules;
     const double e = (double)luo_dtype_bytes(model->dtype), t = s->tp, h = (double)model->hidden;
     const double low = (double)(model->latent.q_lora + model->latent.kv_lora) / h;
-    const double norms = 2 * e + (r && r->dropout ? 2 : 0) + e * low;
+    const double norms = halves_of(model) * (e + (r && r->dropout ? 1 : 0)) + e * low;
     const double o = (double)(model->heads * luo_model_value_dim(model)) / h;
     const double cut = e * (o + mlp_width(model, experts) / h);
     return memory_tokens(s) * h * (norms / (s->sequence_parallel ? t : 1) + cut / t) +
@@ -204,7 +215,8 @@ static double layer_weights(const luo_mem_spec *spec, bool experts)
     const double wide = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
     const double cut = e * (q + kv + wide * f);
     const double own = e * low / (spec->sequence_parallel ? t : 1); /* made where tokens lie */
-    return inputs(spec, experts) + memory_tokens(spec) * h * (2 * e + own + cut / t) +
+    const double results = e * halves_of(model);
+    return inputs(spec, experts) + memory_tokens(spec) * h * (results + own + cut / t) +
            (experts ? memory_experts_outputs(spec) : 0);
 }
 

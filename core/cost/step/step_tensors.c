@@ -90,6 +90,8 @@ static int32_t part_tensors(const luo_step_spec *spec, int64_t layer, luo_layer_
     int32_t n = 0;
     switch (part) {
     case LUO_LAYER_NORM1:
+        if (luo_model_has_attention(model)) add_norm(model, t, &n);
+        break;
     case LUO_LAYER_NORM2:
         add_norm(model, t, &n);
         break;
@@ -106,7 +108,8 @@ static int32_t part_tensors(const luo_step_spec *spec, int64_t layer, luo_layer_
     case LUO_LAYER_OUT:
         add(t, &n, share(model->heads, spec->tp) * luo_model_value_dim(model) * model->hidden,
             false);
-        if (model->linear_bias) add_bias(t, &n, model->hidden, true);
+        if (model->linear_bias && luo_model_has_attention(model))
+            add_bias(t, &n, model->hidden, true);
         break;
     case LUO_LAYER_UP:
     case LUO_LAYER_DOWN:

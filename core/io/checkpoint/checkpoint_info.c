@@ -21,7 +21,7 @@ static const luo_doc_word families[] = {
 };
 static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
-static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW){"none", LUO_POS_NONE}};
 static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 
 #define WHOLE(name) LUO_DOC_INT(#name, LUO_DOC_REQ, luo_model, name, LUO_WITHIN(0, 1e12))

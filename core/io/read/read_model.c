@@ -150,15 +150,15 @@ static const struct {
     bool required;
 } places[] = {
     {"layers", LUO_KEYS_LAYERS, true},       {"hidden", LUO_KEYS_LAYERS, true},
-    {"heads", LUO_KEYS_LAYERS, true},        {"ffn_hidden", LUO_KEYS_LAYERS, true},
-    {"kv_heads", LUO_KEYS_GROUPED, false},   {"head_dim", LUO_KEYS_LAYERS, false},
+    {"heads", LUO_KEYS_ATTENTION, true},     {"ffn_hidden", LUO_KEYS_LAYERS, true},
+    {"kv_heads", LUO_KEYS_GROUPED, false},   {"head_dim", LUO_KEYS_ATTENTION, false},
     {"qk_norm", LUO_KEYS_GROUPED, false},    {"rope_base", LUO_KEYS_GROUPED, false},
     {"vocab", LUO_KEYS_TEXT, true},          {"max_sequence_tokens", LUO_KEYS_TEXT, true},
     {"token_types", LUO_KEYS_TYPES, false},  {"tied_embeddings", LUO_KEYS_TEXT, false},
-    {"linear_bias", LUO_KEYS_LAYERS, false}, {"qkv_bias", LUO_KEYS_LAYERS, false},
+    {"linear_bias", LUO_KEYS_LAYERS, false}, {"qkv_bias", LUO_KEYS_ATTENTION, false},
     {"norm", LUO_KEYS_LAYERS, false},        {"norm_eps", LUO_KEYS_LAYERS, false},
-    {"activation", LUO_KEYS_LAYERS, false},  {"position", LUO_KEYS_LAYERS, false},
-    {"causal", LUO_KEYS_LAYERS, false},      {"moe", LUO_KEYS_EXPERTS, true},
+    {"activation", LUO_KEYS_LAYERS, false},  {"position", LUO_KEYS_ATTENTION, false},
+    {"causal", LUO_KEYS_ATTENTION, false},   {"moe", LUO_KEYS_EXPERTS, true},
     {"image", LUO_KEYS_IMAGE, true},         {"classes", LUO_KEYS_IMAGE, true},
     {"variant", LUO_KEYS_VARIANT, true},     {"attention", LUO_KEYS_EXPERTS, false},
     {"features", LUO_KEYS_TABLES, true},     {"bottom_mlp", LUO_KEYS_BOTTOM, true},
@@ -364,7 +364,7 @@ static void take_family_defaults(const luo_doc *doc, luo_model *model)
     if (!at_key(doc, "token_types")) model->token_types = f->token_types;
     if (!at_key(doc, "tied_embeddings")) model->tied_embeddings = f->tied_embeddings;
     if (!at_key(doc, "linear_bias")) model->linear_bias = f->biases;
-    if (!at_key(doc, "qkv_bias")) model->qkv_bias = f->biases;
+    if (!at_key(doc, "qkv_bias")) model->qkv_bias = f->biases && luo_model_has_attention(model);
     if (!at_key(doc, "norm")) model->norm = f->norm;
     if (!at_key(doc, "norm_eps")) model->norm_eps = f->norm_eps;
     if (!at_key(doc, "activation")) model->activation = f->activation;

@@ -73,6 +73,12 @@ static void check_context(luo_checker *c, int32_t i, int32_t s)
         check_no_context(c, i, s);
         return;
     }
+    luo_err err;
+    if (c->model && luo_model_check_context(c->model, &err) != LUO_OK) {
+        luo_check_place(c, "/pipelines/%d/stages/%d/context_parallel", i, s);
+        luo_check_find(c, "%s", err.text);
+        return;
+    }
     const luo_context context = {.c = st->context_parallel, .share = st->context_shares};
     const int64_t sum = luo_context_sum(&context);
     if (sum > LUO_CONTEXT_SHARES) {

@@ -256,8 +256,10 @@ luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *, int64_t, double
                                luo_err *err)
 {
     double tokens[POINTS], ms[POINTS];
-    /* Products of few rows for each expert are far from linear, so full micro-batches are asked. */
-    const bool full = in->model->moe.experts > 0 || e->cap < in->ctx;
+    /* Products of few rows for each expert are far from linear, and so are layers without attention
+     * that launches take longer than they compute, so full micro-batches are asked. */
+    const bool attends = luo_model_has_attention(in->model) || !luo_model_has_layers(in->model);
+    const bool full = in->model->moe.experts > 0 || !attends || e->cap < in->ctx;
     const int64_t longest = full ? e->cap : in->ctx;
     for (int32_t p = 0; p < POINTS; p++) {
         int64_t s = (int64_t)((double)longest / pow(2, (POINTS - 1 - p) * 0.75));
@@ -268,7 +270,7 @@ luo_status luo_pool_fill_costs(luo_status (*ms_of)(const void *, int64_t, double
         tokens[p] = (double)s;
         LUO_TRY(ms_of(of, s, &ms[p], err));
     }
-    luo_pool_model_fit(tokens, ms, POINTS, (double)in->ctx, &e->a, &e->b, &e->c);
+    luo_pool_model_fit(tokens, ms, POINTS, attends ? (double)in->ctx : 0, &e->a, &e->b, &e->c);
     e->util = tokens_for_use(e);
     return LUO_OK;
 }

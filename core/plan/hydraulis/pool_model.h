@@ -39,7 +39,8 @@ luo_status luo_pool_model_speeds(const luo_pool_model_in *in, double *rate, luo_
 void luo_pool_model_caps(const luo_pool_model_in *in, luo_pool *pool);
 
 /* Least squares of t[i] = a s min(s, ctx) + b s + c, for sequences of at most ctx tokens, with
- * weights 1/t^2 and no negative coefficient. Pre: n >= 1; s, t, ctx > 0. */
+ * weights 1/t^2 and no negative coefficient. ctx 0: a is 0, as without attention.
+ * Pre: n >= 1; s, t > 0. */
 void luo_pool_model_fit(const double *tokens, const double *ms, int32_t n, double ctx, double *a,
                         double *b, double *c);
 #endif

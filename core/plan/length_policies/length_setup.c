@@ -17,8 +17,9 @@ luo_optimizer_layout luo_length_layout(const luo_model *model, const luo_cluster
                                        const int32_t *devices, int32_t ndevices)
 {
     const int32_t node = cluster->groups[cluster->devices[devices[0]].group].devices_per_node;
+    const int64_t cut = luo_model_has_attention(model) ? model->heads : model->ffn_hidden;
     int32_t tp = 1;
-    while (2 * tp <= node && ndevices % (2 * tp) == 0 && model->heads % (2 * tp) == 0) tp *= 2;
+    while (2 * tp <= node && ndevices % (2 * tp) == 0 && cut % (2 * tp) == 0) tp *= 2;
     return (luo_optimizer_layout){ndevices / tp, tp, 1};
 }
 
@@ -29,6 +30,7 @@ luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *i
     const double bytes_per_ms = luo_cost_node_bytes_per_s(group) * 1e-3;
     const luo_pool_context context = {in->model->layers,   in->model->hidden, in->model->heads,
                                       in->model->kv_heads, bytes_per_ms,      bytes_per_ms};
+    if (in->ncontext > 0) LUO_TRY(luo_model_check_context(in->model, err));
     if (in->ncontext > 0 && bytes_per_ms <= 0)
         return luo_err_set(err, LUO_EINPUT,
                            "the cluster's nodes have no network, which context "

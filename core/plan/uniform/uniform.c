@@ -271,6 +271,7 @@ static luo_status check_opts(const uniform_search *s)
                            "model `%s` is a %s; planner `uniform` plans "
                            "transformers.",
                            s->model->name, luo_family_desc_of(s->model->family)->name);
+    if (opts->cp > 1) LUO_TRY(luo_model_check_context(s->model, s->err));
     if (opts->tp && !luo_model_tp_divides(s->model, opts->tp))
         return luo_err_set(s->err, LUO_EINPUT,
                            "tensor parallelism of %d does not divide the "

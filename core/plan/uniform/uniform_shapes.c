@@ -146,7 +146,7 @@ static luo_status frame(uniform_search *s, uniform_frame given, bool deal)
 }
 
 /* Recompute, and micro-batches by speed: to as many pipelines as there are devices for. Where
- * attention is fused, selective recompute runs nothing again. */
+ * attention is fused, or there is none, selective recompute runs nothing again. */
 static luo_status recomputes(uniform_search *s, uniform_frame f, bool deal)
 {
     static const int all[] = {LUO_RECOMPUTE_NONE, LUO_RECOMPUTE_SELECTIVE, LUO_RECOMPUTE_FULL};
@@ -154,7 +154,7 @@ static luo_status recomputes(uniform_search *s, uniform_frame f, bool deal)
     for (int r = 0; r < 3; r++) {
         if (opts->recompute >= 0 && opts->recompute != all[r]) continue;
         if (opts->recompute < 0 && all[r] == LUO_RECOMPUTE_SELECTIVE &&
-            opts->stack->attention_fused)
+            (opts->stack->attention_fused || !luo_model_has_attention(s->model)))
             continue;
         f.recompute = all[r];
         LUO_TRY(frame(s, f, deal));
@@ -235,6 +235,7 @@ static luo_status ranks(uniform_search *s, uniform_frame f)
         f.context = (luo_context){.c = c, .inner = 1};
         LUO_TRY(micro_batches(s, f));
         if (opts->cp >= 0 || luo_model_is_latent(s->model)) break; /* no program has both */
+        if (!luo_model_has_attention(s->model)) break;
     }
     return LUO_OK;
 }

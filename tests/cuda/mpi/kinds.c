@@ -50,14 +50,14 @@ static void run_context(tally *all, luo_dtype dtype, size_t each, int cases)
 }
 
 /* A draw may lead to an operation whose operands cannot be brought to any of its rules. */
-static void run_hap(tally *all, luo_dtype dtype, int cases, bool experts)
+static void run_hap(tally *all, luo_dtype dtype, int cases, hap_models models)
 {
     hap_tally drawn = {0};
     int failed = 0;
     const uint64_t first = luo_prop_first();
     largest_error = 0;
     for (int k = 0; k < cases; k++)
-        failed += !hap_run(all->lab, dtype, first + (uint64_t)k, experts, &drawn);
+        failed += !hap_run(all->lab, dtype, first + (uint64_t)k, models, &drawn);
     if (all->lab->rank == 0)
         printf("seeds %llu..%llu: %d annotated plans, worst error %.2g\n",
                (unsigned long long)first, (unsigned long long)first + (unsigned)cases - 1,
@@ -86,9 +86,10 @@ static void run_all(tally *t)
         run_context(t, LUO_BF16, each, t->scale);
     }
     if (is_wanted("annotated")) {
-        run_hap(t, LUO_F32, 3 * t->scale, false);
-        run_hap(t, LUO_BF16, 2 * t->scale, false);
-        run_hap(t, LUO_F32, 3 * t->scale, true);
+        run_hap(t, LUO_F32, 3 * t->scale, HAP_ATTENTION);
+        run_hap(t, LUO_BF16, 2 * t->scale, HAP_ATTENTION);
+        run_hap(t, LUO_F32, 3 * t->scale, HAP_EXPERTS);
+        run_hap(t, LUO_F32, t->scale, HAP_FEED_FORWARD);
     }
 }
 
