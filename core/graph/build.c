@@ -156,7 +156,7 @@ static void project_together(luo_builder *b, const char *name, int32_t x, const 
  * in one order (core/plan/migrate.h). */
 static void project_apart(luo_builder *b, int32_t x, const luo_projection *p, int32_t n, int32_t *y)
 {
-    int32_t w[3];
+    int32_t w[3] = {0};
     bool biased = false;
     for (int32_t j = 0; j < n; j++) biased |= p[j].bias != LUO_FORM_NONE;
     for (int32_t j = 0; biased && j < n; j++) w[j] = weight_of(b, &p[j]);
