@@ -214,9 +214,10 @@ static luo_status add_instr(tally *t, const luo_program *program, const luo_inst
     double s = 0;
     if (!p2p) {
         const luo_group *group = &set->groups[slot->group];
-        LUO_TRY(luo_cost_group(&t->x->cost, in->coll, group->dev, group->n, in->bytes, 0, &s, err));
+        const luo_cost_call call = luo_cost_call_of(set, in, slot, in->bytes);
+        LUO_TRY(luo_cost_call_seconds(&t->x->cost, &call, 0, &s, err));
         r->calls += group->dev[0] == program->device ? runs : 0;
-        r->bytes += group->dev[0] == program->device ? runs * in->bytes : 0;
+        r->bytes += group->dev[0] == program->device ? runs * luo_cost_call_bytes(&call) : 0;
     } else {
         for (int32_t i = 0; i < slot->nmessage; i++) {
             double one = 0;

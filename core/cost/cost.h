@@ -186,6 +186,39 @@ luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, co
 luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                              luo_flow *flow, luo_err *err);
 
+/* A collective as a program has it, by the variant in which it is carried out. Padded: all pieces
+ * are as long as the longest. Grouped: a broadcast of every piece, or a reduce, which takes as long,
+ * one after another; those without bytes are left out. */
+typedef struct luo_cost_call {
+    int32_t coll, variant; /* luo_coll, luo_coll_variant */
+    int32_t n;
+    const int32_t *dev;
+    int64_t bytes;         /* as luo_cost_group has them, without padding */
+    const int64_t *counts; /* of the pieces, in any unit; NULL: equal, or auto */
+} luo_cost_call;
+/* bytes: those of the instruction, or what travels in their place. The set is kept. */
+luo_cost_call luo_cost_call_of(const luo_programs *set, const luo_instr *in, const luo_slot *slot,
+                               int64_t bytes);
+bool luo_cost_call_equal(const luo_cost_call *a, const luo_cost_call *b);
+/* Bytes of the full tensor as it travels, with padding. */
+int64_t luo_cost_call_bytes(const luo_cost_call *call);
+/* The collectives that it is one after another, each as luo_cost_group and luo_cost_flow take it.
+ * reversed: from the others to dev[0], which sums: flows go the other way. Pre: 0 <= i < parts;
+ * room for n devices. Owner: dev is the call's or room. */
+typedef struct luo_cost_part {
+    int32_t coll;
+    const int32_t *dev;
+    int64_t bytes;
+    bool reversed;
+} luo_cost_part;
+int32_t luo_cost_call_parts(const luo_cost_call *call);
+luo_cost_part luo_cost_call_part(const luo_cost_call *call, int32_t i, int32_t *room);
+/* luo_cost_group and luo_cost_steps of all parts together. Errors: E4. See: tests/prop/prop_variant.c
+ */
+luo_status luo_cost_call_seconds(const luo_cost_ctx *ctx, const luo_cost_call *call, double share,
+                                 double *seconds, luo_err *err);
+int32_t luo_cost_call_steps(const luo_cost_ctx *ctx, const luo_cost_call *call);
+
 /* Step times grow by this factor with the number of devices: 1 + j*max(0, log2(N/256)). */
 double luo_cost_jitter(const luo_stack *stack, int32_t devices);
 #endif

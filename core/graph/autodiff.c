@@ -597,6 +597,7 @@ static luo_status diff_reshard(diff *d, const int32_t *gradients)
     int32_t res;
     if (here(d)->nin > 1) return diff_exchange(d, name, dy, full);
     LUO_TRY(emit_reshard(d, name, dy, kind, full, &res));
+    graph->op[graph->nops - 1].variant = here(d)->variant_back;
     graph->tensor[res].layer = layer;
     return contribute(d, x, res);
 }

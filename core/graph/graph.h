@@ -79,6 +79,8 @@ typedef struct luo_op {
     int32_t ring;    /* attention under context parallelism: step of the ring */
     int32_t after;   /* tensor that is waited for, though it is not read: memory is free then; 0:
                         none (tensor 0 is data) */
+    uint8_t variant, variant_back; /* Reshard: luo_coll_variant of its gathers and scatters, and of
+                                      those of its gradient */
     int32_t nin, nout;
     const int32_t *in, *out;
 } luo_op;

@@ -305,6 +305,26 @@ static luo_status hand_on(matching *m, const luo_op *op)
 
 /* ---- operations ---- */
 
+static uint8_t variant_in(const luo_plan_annotation *e)
+{
+    static const char *const words[] = {LUO_COLL_VARIANT_LIST(LUO_WORD_TEXT)};
+    for (uint8_t k = 0; e && k < LUO_COLL_VARIANTS; k++)
+        if (strcmp(e->variant, words[k]) == 0) return k;
+    return LUO_COLL_AUTO; /* `factors` is of no Reshard */
+}
+
+/* How the gradient of a tensor that was moved by an entry is moved back: as that says which is
+ * moved so, else as the gradient that it becomes a part of does. */
+static luo_status variant_back(matching *m, const luo_plan_annotation *e, uint8_t *out)
+{
+    const char *home = luo_arena_printf(m->scratch, "d.%s", e->tensor);
+    const char *there = luo_arena_printf(m->scratch, "d.%s@%s", e->tensor, e->at);
+    if (!home || !there) return luo_err_nomem(m->err);
+    const luo_plan_annotation *own = entry_of(m->plan, there, home);
+    *out = variant_in(own ? own : entry_of(m->plan, home, ""));
+    return LUO_OK;
+}
+
 /* A Reshard of the plan's in front of operation *o. */
 static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annotation *e)
 {
@@ -319,6 +339,8 @@ static luo_status move(matching *m, int32_t *o, int32_t i, const luo_plan_annota
         graph->tensor[y].kind = LUO_TENSOR_FULL;
         graph->tensor[y].form = LUO_FORM_WHOLE; /* not kept: gathered again in backward */
     }
+    graph->op[*o].variant = variant_in(e);
+    LUO_TRY(variant_back(m, e, &graph->op[*o].variant_back));
     ++*o;
     return remember(m, y, root, e);
 }

@@ -96,13 +96,10 @@ typedef struct luo_pipeline {
 } luo_pipeline;
 
 /* How the move of an annotated plan is carried out. */
+enum { LUO_MOVE_FACTORS = LUO_COLL_VARIANTS, LUO_MOVE_VARIANTS };
 #define LUO_MOVE_VARIANT_LIST(X)                                                                   \
-    X(LUO_MOVE_AUTO, "auto")                                                                       \
-    X(LUO_MOVE_PADDED, "padded")                                                                   \
-    X(LUO_MOVE_GROUPED, "grouped")                                                                 \
+    LUO_COLL_VARIANT_LIST(X)                                                                       \
     X(LUO_MOVE_FACTORS, "factors")
-typedef enum luo_move_variant { LUO_MOVE_VARIANT_LIST(LUO_WORD_VALUE) } luo_move_variant;
-enum { LUO_MOVE_VARIANTS = LUO_MOVE_FACTORS + 1 };
 
 typedef struct luo_plan_annotation {
     const char *tensor, *annotation, *at, *variant; /* at "" and variant "auto" by default */

@@ -18,6 +18,7 @@ enum { SUCCESS = 0, INTERNAL_ERROR = 3 }; /* ncclResult_t */
     }
 FAILS(ncclAllGather)
 FAILS(ncclAllReduce)
+FAILS(ncclBroadcast)
 FAILS(ncclCommAbort)
 FAILS(ncclCommDestroy)
 FAILS(ncclCommFinalize)
@@ -28,6 +29,7 @@ FAILS(ncclGetUniqueId)
 FAILS(ncclGroupEnd)
 FAILS(ncclGroupStart)
 FAILS(ncclRecv)
+FAILS(ncclReduce)
 FAILS(ncclReduceScatter)
 FAILS(ncclSend)
 

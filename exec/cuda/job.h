@@ -65,7 +65,9 @@ typedef struct gpu_transfer { /* a communication or LOCAL of a Reshard, bound */
     gpu_cells enter, leave, local;
     gpu_table pack, unpack;
     bool send_direct, recv_direct; /* nothing is packed; nothing is unpacked */
-    bool uneven;                   /* reduce-scatter of counts that differ */
+    const int64_t *counts;         /* RS, AG: of the pieces as they travel, with padding */
+    int64_t longest;               /* of a padded one: elements of each; else 0 */
+    bool uneven;                   /* reduce-scatter of such counts that differ */
     gpu_message *message;          /* P2P: of its latest run */
     char *memory; /* `deep` copies of: what is sent, what is received, what else is needed */
     int64_t send_bytes, recv_bytes, work_bytes, copy_bytes;

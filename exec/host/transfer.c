@@ -143,6 +143,37 @@ static luo_status begin_p2p(luo_rank *rank, host_pending *pending)
 
 /* ---- collectives ---- */
 
+/* A piece without cells goes nowhere, which all ranks know. */
+static luo_status begin_broadcasts(luo_rank *rank, host_pending *pending, char *to)
+{
+    const host_comm *comm = pending->op->comm;
+    for (int i = 0; i < comm->nreq; i++) {
+        char *piece = to + (size_t)comm->starts[i] * rank->x->k->elem;
+        pending->req[i] = MPI_REQUEST_NULL;
+        if (comm->counts[i] > 0)
+            LUO_TRY(host_mpi(&rank->err,
+                             MPI_Ibcast(piece, comm->counts[i], rank->x->type, i, comm->comm,
+                                        &pending->req[i]),
+                             "a broadcast"));
+    }
+    return LUO_OK;
+}
+
+static luo_status begin_reduces(luo_rank *rank, host_pending *pending, const char *from, char *to)
+{
+    const host_comm *comm = pending->op->comm;
+    for (int i = 0; i < comm->nreq; i++) {
+        const char *piece = from + (size_t)comm->starts[i] * rank->x->k->elem;
+        pending->req[i] = MPI_REQUEST_NULL;
+        if (comm->counts[i] > 0)
+            LUO_TRY(host_mpi(&rank->err,
+                             MPI_Ireduce(piece, to, comm->counts[i], rank->x->type, comm->reduce,
+                                         i, comm->comm, &pending->req[i]),
+                             "a reduce"));
+    }
+    return LUO_OK;
+}
+
 static luo_status begin_reduce_scatter(luo_rank *rank, host_pending *pending, const char *in,
                                        char *to)
 {
@@ -153,6 +184,8 @@ static luo_status begin_reduce_scatter(luo_rank *rank, host_pending *pending, co
         from = in + (size_t)comm->b->send_direct * elem;
     else
         pack(&comm->b->send, elem, in, send_part(pending));
+    if (pending->op->b->instr->variant == LUO_COLL_GROUPED)
+        return begin_reduces(rank, pending, from, to);
     return host_mpi(&rank->err,
                     MPI_Ireduce_scatter(from, to, comm->counts, rank->x->type, comm->reduce,
                                         comm->comm, pending->req),
@@ -173,6 +206,8 @@ static luo_status begin_collective(luo_rank *rank, host_pending *pending)
     const bool gathers = pending->op->b->instr->coll == LUO_COLL_AG;
     const int own = gathers ? comm->starts[comm->b->route.rank] : 0;
     if (!comm->b->in_place) pack(&comm->b->send, elem, in, to + (size_t)own * elem);
+    if (pending->op->b->instr->variant == LUO_COLL_GROUPED)
+        return begin_broadcasts(rank, pending, to);
     if (gathers)
         return host_mpi(&rank->err,
                         MPI_Iallgatherv(MPI_IN_PLACE, 0, rank->x->type, to, comm->counts,

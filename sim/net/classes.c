@@ -211,8 +211,7 @@ static int32_t queue_of(const sim_net *net, const sim_class *on, const luo_instr
 /* ---- seconds ---- */
 
 typedef struct tariff { /* what a collective of a group costs */
-    int32_t coll;
-    int64_t bytes;
+    luo_cost_call call;
     double seconds;
     struct tariff *next;
 } tariff;
@@ -242,6 +241,11 @@ int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes)
         return bytes;
     const int64_t own = net->set->exchanges[in->exchange].elem_bytes;
     return bytes > own && own > 0 ? (int64_t)(each * (double)bytes / (double)own) : bytes;
+}
+
+luo_cost_call sim_call(const sim_net *net, const luo_instr *in, const luo_slot *slot)
+{
+    return luo_cost_call_of(net->set, in, slot, sim_bytes(net, in, in->bytes));
 }
 
 /* Devices of the class's stage; its classes are neighbours. */
@@ -299,20 +303,20 @@ typedef struct pricer { /* costs already worked out, shared by all classes */
     luo_err *err;
 } pricer;
 
-static luo_status group_seconds(pricer *p, int32_t group, const luo_instr *in, double *seconds)
+static luo_status group_seconds(pricer *p, const luo_slot *slot, const luo_instr *in,
+                                double *seconds)
 {
-    const luo_group *g = &p->net->set->groups[group];
-    const int64_t bytes = sim_bytes(p->net, in, in->bytes);
-    for (const tariff *t = p->of_group[group]; t; t = t->next)
-        if (t->coll == in->coll && t->bytes == bytes) {
+    const luo_cost_call call = sim_call(p->net, in, slot);
+    for (const tariff *t = p->of_group[slot->group]; t; t = t->next)
+        if (luo_cost_call_equal(&t->call, &call)) {
             *seconds = t->seconds;
             return LUO_OK;
         }
-    LUO_TRY(luo_cost_group(&p->net->cost, in->coll, g->dev, g->n, bytes, 0, seconds, p->err));
+    LUO_TRY(luo_cost_call_seconds(&p->net->cost, &call, 0, seconds, p->err));
     tariff *fresh = LUO_NEW(p->arena, tariff);
     if (!fresh) return luo_err_nomem(p->err);
-    *fresh = (tariff){in->coll, bytes, *seconds, p->of_group[group]};
-    p->of_group[group] = fresh;
+    *fresh = (tariff){call, *seconds, p->of_group[slot->group]};
+    p->of_group[slot->group] = fresh;
     return LUO_OK;
 }
 
@@ -323,11 +327,11 @@ static luo_status collective_seconds(pricer *p, const sim_class *class, const lu
     *seconds = 0;
     if (in->slot < 0) return LUO_OK;
     for (int32_t m = 0; m < class->n; m++) {
-        const int32_t at = sim_slot(p->net, class, m, in)->group;
-        if (at == last) continue;
-        last = at;
+        const luo_slot *slot = sim_slot(p->net, class, m, in);
+        if (slot->group == last) continue;
+        last = slot->group;
         double s = 0;
-        LUO_TRY(group_seconds(p, at, in, &s));
+        LUO_TRY(group_seconds(p, slot, in, &s));
         *seconds = fmax(*seconds, s);
     }
     return LUO_OK;

@@ -17,12 +17,12 @@ typedef struct use { /* of a group by a collective of a class */
     sim_key key;
     int32_t group, class, instr;
     int32_t root; /* a use of the same rendezvous; smallest at the end */
+    const luo_slot *slot;
 } use;
 
-typedef struct known { /* collectives over equal groups with equal bytes share their traffic */
-    const int32_t *groups;
-    int32_t n, coll, stream, traffic, next;
-    int64_t bytes;
+typedef struct known { /* calls of equal groups with equal bytes share their traffic */
+    const luo_cost_call *calls;
+    int32_t n, stream, traffic, next;
 } known;
 
 typedef struct meeter {
@@ -79,11 +79,11 @@ static luo_status collect(meeter *m)
             int32_t last = -1;
             if (class->ops[i].what != SIM_MEET) continue;
             for (int32_t d = 0; d < class->n; d++) {
-                const int32_t group = sim_slot(net, class, d, in)->group;
-                if (group == last) continue;
-                last = group;
+                const luo_slot *slot = sim_slot(net, class, d, in);
+                if (slot->group == last) continue;
+                last = slot->group;
                 LUO_TRY(sim_maker_room(m->k, &m->uses, m->nuses, &m->room_uses, sizeof *m->uses));
-                m->uses[m->nuses++] = (use){sim_key_of(in), group, l, i, 0};
+                m->uses[m->nuses++] = (use){sim_key_of(in), slot->group, l, i, 0, slot};
             }
         }
     }
@@ -112,48 +112,98 @@ static void unite(meeter *m)
 }
 
 /* Nodes of the group and the least number of its devices on one; members[]: how many on each. */
-static int32_t count_nodes(const sim_maker *maker, const luo_group *group, int32_t *least)
+static int32_t count_nodes(const sim_maker *maker, const int32_t *dev, int32_t n, int32_t *least)
 {
     const luo_cluster *cluster = maker->net->config->cluster;
     int32_t nodes = 0;
-    for (int32_t i = 0; i < group->n; i++)
-        nodes += maker->members[cluster->devices[group->dev[i]].node]++ == 0;
-    *least = group->n;
-    for (int32_t i = 0; i < group->n; i++)
-        if (maker->members[cluster->devices[group->dev[i]].node] < *least)
-            *least = maker->members[cluster->devices[group->dev[i]].node];
+    for (int32_t i = 0; i < n; i++) nodes += maker->members[cluster->devices[dev[i]].node]++ == 0;
+    *least = n;
+    for (int32_t i = 0; i < n; i++)
+        if (maker->members[cluster->devices[dev[i]].node] < *least)
+            *least = maker->members[cluster->devices[dev[i]].node];
     return nodes;
 }
 
-static luo_status add_flows(sim_maker *maker, const luo_instr *in, const luo_group *group,
-                            int64_t bytes, double factor)
+static luo_status add_part(sim_maker *maker, const luo_cost_call *call, const luo_cost_part *part,
+                           double factor)
 {
     const luo_cluster *cluster = maker->net->config->cluster;
     luo_flow *f = NULL;
     int32_t n = 0, least = 0;
-    luo_arena_reset(maker->flows, 0);
-    LUO_TRY(luo_cost_flow(maker->flows, &maker->net->cost, in->coll, group->dev, group->n, bytes,
-                          &f, &n, maker->err));
-    const int32_t nodes = count_nodes(maker, group, &least);
-    const bool all = in->coll == LUO_COLL_A2A;
-    const double size = (double)bytes;
+    LUO_TRY(luo_cost_flow(maker->flows, &maker->net->cost, part->coll, part->dev, call->n,
+                          part->bytes, &f, &n, maker->err));
+    const int32_t nodes = count_nodes(maker, call->dev, call->n, &least);
+    const bool all = part->coll == LUO_COLL_A2A;
+    const double size = (double)part->bytes;
     /* What flows of luo_cost_flow would carry at efficiency 1. */
-    const double inner = luo_cost_volume(in->coll, nodes > 1 ? nodes * least : group->n) * size;
-    const double outer = luo_cost_volume(in->coll, nodes) * size / least / (all ? nodes - 1 : 1);
+    const double inner = luo_cost_volume(part->coll, nodes > 1 ? nodes * least : call->n) * size;
+    const double outer = luo_cost_volume(part->coll, nodes) * size / least / (all ? nodes - 1 : 1);
     luo_status st = LUO_OK;
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
         const int32_t node = cluster->devices[f[i].src].node;
         const bool near = node == cluster->devices[f[i].dst].node;
         const double latency = luo_cluster_path_latency(cluster, f[i].src, f[i].dst);
-        const sim_message msg = {f[i].src, f[i].dst, f[i].bytes * factor,
+        const sim_message msg = {part->reversed ? f[i].dst : f[i].src,
+                                 part->reversed ? f[i].src : f[i].dst, f[i].bytes * factor,
                                  (f[i].delay_s + latency) * factor,
                                  !near ? outer
                                  : all ? inner / (maker->members[node] - 1)
                                        : inner};
         st = sim_maker_message(maker, &msg);
     }
-    for (int32_t i = 0; i < group->n; i++) maker->members[cluster->devices[group->dev[i]].node] = 0;
+    for (int32_t i = 0; i < call->n; i++) maker->members[cluster->devices[call->dev[i]].node] = 0;
     return st;
+}
+
+static int by_ends(const void *a, const void *b)
+{
+    const sim_message *x = a, *y = b;
+    if (x->src != y->src) return x->src < y->src ? -1 : 1;
+    return (x->dst > y->dst) - (x->dst < y->dst);
+}
+
+/* Sums come out alike whatever sorts. */
+static int by_ends_and_size(const void *a, const void *b)
+{
+    const sim_message *x = a, *y = b;
+    const int order = by_ends(x, y);
+    if (order) return order;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    if (x->delay_s != y->delay_s) return x->delay_s < y->delay_s ? -1 : 1;
+    return (x->payload > y->payload) - (x->payload < y->payload);
+}
+
+/* Parts follow each other: what goes the same way in several of them is one flow, as long as they
+ * are together. */
+static void merge_parts(sim_maker *maker, int32_t first)
+{
+    sim_message *at = maker->messages;
+    int32_t n = first;
+    qsort(at + first, (size_t)(maker->nmessages - first), sizeof *at, by_ends_and_size);
+    for (int32_t i = first; i < maker->nmessages; i++) {
+        if (n > first && by_ends(&at[n - 1], &at[i]) == 0) {
+            at[n - 1].bytes += at[i].bytes;
+            at[n - 1].delay_s += at[i].delay_s;
+            at[n - 1].payload += at[i].payload;
+        } else {
+            at[n++] = at[i];
+        }
+    }
+    maker->nmessages = n;
+}
+
+static luo_status add_flows(sim_maker *maker, const luo_cost_call *call, double factor)
+{
+    const int32_t first = maker->nmessages, parts = luo_cost_call_parts(call);
+    int32_t *room = luo_arena_alloc(maker->scratch, (size_t)call->n * sizeof *room);
+    if (!room) return luo_err_nomem(maker->err);
+    for (int32_t i = 0; i < parts; i++) {
+        const luo_cost_part part = luo_cost_call_part(call, i, room);
+        luo_arena_reset(maker->flows, 0);
+        LUO_TRY(add_part(maker, call, &part, factor));
+    }
+    if (parts > 1) merge_parts(maker, first);
+    return LUO_OK;
 }
 
 static int by_value(const void *a, const void *b)
@@ -163,17 +213,16 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Classes of the groups, each once. */
-static luo_status carry(sim_maker *maker, const int32_t *groups, int32_t n, double seconds,
+static luo_status carry(sim_maker *maker, const luo_cost_call *calls, int32_t n, double seconds,
                         sim_traffic *traffic)
 {
     int32_t most = 0, count = 0;
-    for (int32_t i = 0; i < n; i++) most += maker->net->set->groups[groups[i]].n;
+    for (int32_t i = 0; i < n; i++) most += calls[i].n;
     int32_t *class = luo_arena_alloc(maker->scratch, (size_t)most * sizeof *class);
     if (!class) return luo_err_nomem(maker->err);
-    for (int32_t i = 0, at = 0; i < n; i++) {
-        const luo_group *group = &maker->net->set->groups[groups[i]];
-        for (int32_t d = 0; d < group->n; d++) class[at++] = maker->net->class_of[group->dev[d]];
-    }
+    for (int32_t i = 0, at = 0; i < n; i++)
+        for (int32_t d = 0; d < calls[i].n; d++)
+            class[at++] = maker->net->class_of[calls[i].dev[d]];
     qsort(class, (size_t)most, sizeof *class, by_value);
     for (int32_t i = 0; i < most; i++)
         if (count == 0 || class[i] != class[count - 1]) class[count++] = class[i];
@@ -182,52 +231,61 @@ static luo_status carry(sim_maker *maker, const int32_t *groups, int32_t n, doub
     return LUO_OK;
 }
 
-static luo_status new_traffic(sim_maker *maker, const luo_instr *in, const int32_t *groups,
+static luo_status new_traffic(sim_maker *maker, const luo_instr *in, const luo_cost_call *calls,
                               int32_t n, int32_t *id)
 {
-    const int64_t bytes = sim_bytes(maker->net, in, in->bytes);
     double seconds = 0;
     /* docs/cost-model.md#overlap */
     const double factor =
         in->stream == LUO_STREAM_TP ? maker->net->config->stack->tp_exposed_factor : 1;
     int32_t steps = 1;
     for (int32_t i = 0; i < n; i++) {
-        const luo_group *group = &maker->net->set->groups[groups[i]];
         double s = 0;
-        LUO_TRY(luo_cost_group(&maker->net->cost, in->coll, group->dev, group->n, bytes, 0, &s,
-                               maker->err));
+        LUO_TRY(luo_cost_call_seconds(&maker->net->cost, &calls[i], 0, &s, maker->err));
         seconds = fmax(seconds, s * factor);
-        LUO_TRY(add_flows(maker, in, group, bytes, factor));
-        if (i == 0)
-            steps = luo_cost_steps(&maker->net->cost, in->coll, group->dev, group->n, bytes);
+        LUO_TRY(add_flows(maker, &calls[i], factor));
+        if (i == 0) steps = luo_cost_call_steps(&maker->net->cost, &calls[i]);
     }
     LUO_TRY(sim_maker_close(maker, seconds, steps, id));
-    maker->traffics[*id].ring = steps > 1;
-    return carry(maker, groups, n, seconds, &maker->traffics[*id]);
+    maker->traffics[*id].ring = steps > 1 && in->variant != LUO_COLL_GROUPED;
+    return carry(maker, calls, n, seconds, &maker->traffics[*id]);
 }
 
-static luo_status traffic_for(meeter *m, const luo_instr *in, const int32_t *groups, int32_t n,
+/* Calls of n groups by one instruction. */
+static uint64_t hash_of(const luo_cost_call *calls, int32_t n)
+{
+    uint64_t h = LUO_HASH_EMPTY;
+    for (int32_t i = 0; i < n; i++) {
+        const luo_cost_call *c = &calls[i];
+        const int64_t key[] = {c->n, c->dev[0], c->dev[c->n - 1], c->bytes};
+        h = luo_hash_bytes(h, key, sizeof key);
+    }
+    return h;
+}
+
+static bool is_known(const known *t, const luo_instr *in, const luo_cost_call *calls, int32_t n)
+{
+    bool same = t->n == n && t->stream == in->stream;
+    for (int32_t i = 0; same && i < n; i++) same = luo_cost_call_equal(&t->calls[i], &calls[i]);
+    return same;
+}
+
+static luo_status traffic_for(meeter *m, const luo_instr *in, const luo_cost_call *calls, int32_t n,
                               int32_t *id)
 {
-    const int64_t bytes = sim_bytes(m->k->net, in, in->bytes);
-    uint64_t h = luo_hash_bytes(LUO_HASH_EMPTY, groups, (size_t)n * sizeof *groups);
-    h = luo_hash_bytes(h, &bytes, sizeof bytes);
-    int64_t *last = luo_map_at(&m->known_of, h, -1);
+    int64_t *last = luo_map_at(&m->known_of, hash_of(calls, n), -1);
     if (!last) return luo_err_nomem(m->k->err);
-    for (int32_t i = (int32_t)*last; i >= 0; i = m->list[i].next) {
-        const known *t = &m->list[i];
-        if (t->n == n && t->coll == in->coll && t->stream == in->stream && t->bytes == bytes &&
-            memcmp(t->groups, groups, (size_t)n * sizeof *groups) == 0) {
-            *id = t->traffic;
+    for (int32_t i = (int32_t)*last; i >= 0; i = m->list[i].next)
+        if (is_known(&m->list[i], in, calls, n)) {
+            *id = m->list[i].traffic;
             return LUO_OK;
         }
-    }
-    LUO_TRY(new_traffic(m->k, in, groups, n, id));
-    int32_t *copy = luo_arena_alloc(m->k->scratch, (size_t)n * sizeof *copy);
+    LUO_TRY(new_traffic(m->k, in, calls, n, id));
+    luo_cost_call *copy = luo_arena_alloc(m->k->scratch, (size_t)n * sizeof *copy);
     if (!copy) return luo_err_nomem(m->k->err);
-    memcpy(copy, groups, (size_t)n * sizeof *copy);
+    memcpy(copy, calls, (size_t)n * sizeof *copy);
     LUO_TRY(sim_maker_room(m->k, &m->list, m->nknown, &m->room_known, sizeof *m->list));
-    m->list[m->nknown] = (known){copy, n, in->coll, in->stream, *id, (int32_t)*last, bytes};
+    m->list[m->nknown] = (known){copy, n, in->stream, *id, (int32_t)*last};
     *last = m->nknown++;
     return LUO_OK;
 }
@@ -239,18 +297,19 @@ static int by_number(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static luo_status find_classes(meeter *m, const int32_t *groups, int32_t n, sim_rendezvous *out)
+static luo_status find_classes(meeter *m, const luo_slot *const *slots, int32_t n,
+                               sim_rendezvous *out)
 {
     const sim_net *net = m->k->net;
     const int32_t mark = m->nrendezvous + 1;
     int32_t count = 0, most = 0;
-    for (int32_t i = 0; i < n; i++) most += net->set->groups[groups[i]].n;
+    for (int32_t i = 0; i < n; i++) most += net->set->groups[slots[i]->group].n;
     if (most > net->nclasses) most = net->nclasses;
     int32_t *classes = LUO_NEW_N(m->k->arena, int32_t, most);
     if (!classes) return luo_err_nomem(m->k->err);
     *out = (sim_rendezvous){0, classes, -1};
     for (int32_t i = 0; i < n; i++) {
-        const luo_group *group = &net->set->groups[groups[i]];
+        const luo_group *group = &net->set->groups[slots[i]->group];
         for (int32_t d = 0; d < group->n; d++) {
             const int32_t class = net->class_of[group->dev[d]];
             if (class < 0) out->missing_device = group->dev[d];
@@ -289,16 +348,16 @@ static int32_t find_rounds(const meeter *m, const use *u, int32_t n, int32_t *ro
 }
 
 /* Traffic of every round for one instruction's bytes. */
-static luo_status make_rounds(meeter *m, const luo_instr *in, const int32_t *groups, int32_t n,
-                              int32_t rounds, sim_cross *cross)
+static luo_status make_rounds(meeter *m, const luo_instr *in, const luo_slot *const *slots,
+                              int32_t n, int32_t rounds, sim_cross *cross)
 {
-    int32_t *id = LUO_NEW_N(m->k->arena, int32_t, rounds), *now;
-    now = luo_arena_alloc(m->k->scratch, (size_t)n * sizeof *now);
+    int32_t *id = LUO_NEW_N(m->k->arena, int32_t, rounds);
+    luo_cost_call *now = luo_arena_alloc(m->k->scratch, (size_t)n * sizeof *now);
     if (!id || !now) return luo_err_nomem(m->k->err);
     for (int32_t r = 0; r < rounds; r++) {
         int32_t count = 0;
         for (int32_t i = 0; i < n; i++)
-            if (m->round_of[groups[i]] == r) now[count++] = groups[i];
+            if (m->round_of[slots[i]->group] == r) now[count++] = sim_call(m->k->net, in, slots[i]);
         LUO_TRY(traffic_for(m, in, now, count, &id[r]));
     }
     cross->ntraffics = rounds;
@@ -308,15 +367,16 @@ static luo_status make_rounds(meeter *m, const luo_instr *in, const int32_t *gro
 
 static luo_status make_rendezvous(meeter *m, use *u, int32_t n)
 {
-    int32_t *groups = luo_arena_alloc(m->k->scratch, (size_t)n * sizeof *groups), ngroups = 0;
+    const luo_slot **slots = luo_arena_alloc(m->k->scratch, (size_t)n * sizeof *slots);
+    int32_t ngroups = 0;
     const sim_cross *last = NULL;
     int64_t last_bytes = 0;
-    if (!groups) return luo_err_nomem(m->k->err);
+    if (!slots) return luo_err_nomem(m->k->err);
     for (int32_t i = 0; i < n; i++)
-        if (i == 0 || u[i].group != u[i - 1].group) groups[ngroups++] = u[i].group;
+        if (i == 0 || u[i].group != u[i - 1].group) slots[ngroups++] = u[i].slot;
     LUO_TRY(sim_maker_room(m->k, &m->rendezvous_of, m->nrendezvous, &m->room_rendezvous,
                            sizeof *m->rendezvous_of));
-    LUO_TRY(find_classes(m, groups, ngroups, &m->rendezvous_of[m->nrendezvous]));
+    LUO_TRY(find_classes(m, slots, ngroups, &m->rendezvous_of[m->nrendezvous]));
     if (n > 1) qsort(u, (size_t)n, sizeof *u, by_class);
     const int32_t rounds = find_rounds(m, u, n, m->round_of);
     for (int32_t i = 0; i < n; i++) {
@@ -331,11 +391,11 @@ static luo_status make_rendezvous(meeter *m, use *u, int32_t n)
             cross->traffic = last->traffic;
             continue;
         }
-        LUO_TRY(make_rounds(m, in, groups, ngroups, rounds, cross));
+        LUO_TRY(make_rounds(m, in, slots, ngroups, rounds, cross));
         last = cross;
         last_bytes = bytes;
     }
-    for (int32_t i = 0; i < ngroups; i++) m->round_of[groups[i]] = 0;
+    for (int32_t i = 0; i < ngroups; i++) m->round_of[slots[i]->group] = 0;
     m->nrendezvous++;
     return LUO_OK;
 }

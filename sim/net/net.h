@@ -141,6 +141,9 @@ int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes);
 int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, int32_t dst,
                           int64_t bytes);
 
+/* A collective of the program as it is priced; the slot is that of any device of the group. */
+luo_cost_call sim_call(const sim_net *net, const luo_instr *in, const luo_slot *slot);
+
 /* ---- for net.c, classes.c, traffic.c and wires.c only ---- */
 
 luo_status sim_classes_make(luo_arena *arena, sim_net *net, luo_err *err);

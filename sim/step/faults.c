@@ -211,11 +211,10 @@ static double spread_of(const luo_rank *rank, const luo_instr *in, double second
     double large = 0;
     luo_err err;
     if (in->kind == LUO_INSTR_COLLECTIVE) {
-        const luo_group *group = &rank->step->net->set->groups[slot->group];
-        if (luo_cost_group(&rank->step->net->cost, in->coll, group->dev, group->n, huge, 0, &large,
-                           &err))
-            return seconds;
-        const int64_t bytes = sim_bytes(rank->step->net, in, in->bytes);
+        luo_cost_call call = sim_call(rank->step->net, in, slot);
+        const int64_t bytes = call.bytes;
+        call.bytes = huge;
+        if (luo_cost_call_seconds(&rank->step->net->cost, &call, 0, &large, &err)) return seconds;
         return fmin(seconds, large * ((double)bytes / (double)huge));
     }
     if (slot->nmessage == 0) return seconds;

@@ -193,6 +193,8 @@ static luo_status read_fields(reader *r, luo_instr *i)
         LUO_TRY(byte_of(r, coll_name, LUO_COLLS, &i->coll));
     }
     i->v = luo_scan_accept(&r->s, "v");
+    for (uint8_t k = LUO_COLL_PADDED; k < LUO_COLL_VARIANTS && !i->variant; k++)
+        if (luo_scan_accept(&r->s, luo_coll_variant_name((luo_coll_variant)k))) i->variant = k;
     i->recompute = luo_scan_accept(&r->s, "again");
     i->at_start = luo_scan_accept(&r->s, "start");
     i->beside = luo_scan_accept(&r->s, "beside");

@@ -97,6 +97,8 @@ ncclResult_t ncclAllGather(const void *from, void *to, size_t each, ncclDataType
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduce(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t how,
+                        int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void *to, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,

@@ -97,6 +97,11 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t n, ncclDataType_t 
 {
     return call(comm, stream, &(nccl_part){NCCL_BCAST, from, to, n, type, ncclSum, root});
 }
+ncclResult_t ncclReduce(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t how,
+                        int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return call(comm, stream, &(nccl_part){NCCL_REDUCE, from, to, n, type, how, root});
+}
 ncclResult_t ncclSend(const void *from, size_t n, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {

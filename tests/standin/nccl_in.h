@@ -81,7 +81,15 @@ ncclResult_t nccl_refuse(ncclResult_t code, const char *why);
 
 /* ---- nccl_op.c ---- */
 
-typedef enum nccl_kind { NCCL_SEND, NCCL_RECV, NCCL_AR, NCCL_RS, NCCL_AG, NCCL_BCAST } nccl_kind;
+typedef enum nccl_kind {
+    NCCL_SEND,
+    NCCL_RECV,
+    NCCL_AR,
+    NCCL_RS,
+    NCCL_AG,
+    NCCL_BCAST,
+    NCCL_REDUCE
+} nccl_kind;
 typedef struct nccl_part {
     nccl_kind kind;
     const char *from;
@@ -92,7 +100,7 @@ typedef struct nccl_part {
     int peer; /* or root */
 } nccl_part;
 
-struct nccl_op { /* one collective, or sends and receives of one group */
+struct nccl_op { /* one collective, or what a group has: broadcasts and reduces; messages */
     ncclComm_t comm;
     cudaStream_t stream;
     int refs;

@@ -17,6 +17,7 @@ typedef struct head {
 typedef struct transfer {
     bool send, begun, done;
     int peer;
+    const nccl_part *part; /* that it is of */
     head h;
     char *data; /* head, then cells */
     size_t bytes;
@@ -60,7 +61,7 @@ static transfer *add(nccl_run *r, const nccl_part *p, bool send, int peer, size_
     }
     transfer *t = &r->t[r->n++];
     const bool message = p->kind == NCCL_SEND || p->kind == NCCL_RECV;
-    *t = (transfer){.send = send, .peer = peer, .bytes = bytes, .req = MPI_REQUEST_NULL};
+    *t = (transfer){.send = send, .peer = peer, .part = p, .bytes = bytes, .req = MPI_REQUEST_NULL};
     t->h = (head){.comm = r->op->comm->id,
                   .n = p->n,
                   .place = message ? 0 : (uint64_t)r->op->comm->collectives,
@@ -88,8 +89,9 @@ static void add_recv(nccl_run *r, const nccl_part *p, int peer, char *to, size_t
 static const char *name_of(int32_t kind)
 {
     static const char *const names[] = {"a message",        "a message",     "an all-reduce",
-                                        "a reduce-scatter", "an all-gather", "a broadcast"};
-    return kind >= 0 && kind <= NCCL_BCAST ? names[kind] : "?";
+                                        "a reduce-scatter", "an all-gather", "a broadcast",
+                                        "a reduce"};
+    return kind >= 0 && kind <= NCCL_REDUCE ? names[kind] : "?";
 }
 
 static void check_head(const transfer *t, const head *got)
@@ -209,7 +211,7 @@ static void reduce(const nccl_run *r, const nccl_part *p, const char *own, char 
     if (!of) nccl_die("no memory");
     of[c->rank] = own;
     for (int i = 0; i < r->n; i++)
-        if (!r->t[i].send) of[r->t[i].peer] = r->t[i].data + sizeof(head);
+        if (!r->t[i].send && r->t[i].part == p) of[r->t[i].peer] = r->t[i].data + sizeof(head);
     for (size_t i = 0; i < p->n; i++) {
         double v = get(of[0], i, p->type);
         for (int k = 1; k < c->n; k++) v = combine(v, get(of[k], i, p->type), p);
@@ -246,8 +248,13 @@ static void plan_collective(nccl_run *r, const nccl_part *p)
             add_send(r, p, i, p->from, each);
         } else if (p->kind == NCCL_BCAST && i == p->peer) {
             add_recv(r, p, i, p->to, each);
+        } else if (p->kind == NCCL_REDUCE && c->rank == p->peer) {
+            add_recv(r, p, i, NULL, each);
+        } else if (p->kind == NCCL_REDUCE && i == p->peer) {
+            add_send(r, p, i, p->from, each);
         }
     }
+    r->op->comm->collectives++;
 }
 
 nccl_run *nccl_run_begin(nccl_op *op)
@@ -267,7 +274,6 @@ nccl_run *nccl_run_begin(nccl_op *op)
         else
             plan_collective(r, p);
     }
-    if (op->n == 1 && op->part[0].kind > NCCL_RECV) op->comm->collectives++;
     return r;
 }
 
@@ -277,6 +283,9 @@ static bool finish(nccl_run *r)
     const nccl_part *p = &r->op->part[0];
     const ncclComm_t c = r->op->comm;
     const size_t each = p->n * nccl_size(p->type);
+    for (int32_t i = 0; i < r->op->n; i++)
+        if (r->op->part[i].kind == NCCL_REDUCE && r->op->part[i].peer == c->rank)
+            reduce(r, &r->op->part[i], r->op->part[i].from, r->op->part[i].to);
     if (p->kind == NCCL_RS) reduce(r, p, p->from + (size_t)c->rank * each, p->to);
     if (p->kind != NCCL_AR || c->rank != 0 || r->reduced) return true;
     r->reduced = true;

@@ -50,20 +50,27 @@ static void check_overlap(const nccl_part *p, const ncclComm_t c, size_t in, siz
     if (place != wanted) nccl_die("operand and result overlap, and not as NCCL allows");
 }
 
+/* Does a group hold such calls beside each other? NCCL's holds any; luoshu asks for no more. */
+static bool goes_with(const nccl_part *a, const nccl_part *b)
+{
+    return (a->kind <= NCCL_RECV && b->kind <= NCCL_RECV) ||
+           (a->kind >= NCCL_BCAST && b->kind >= NCCL_BCAST);
+}
+
 bool nccl_op_add(nccl_op *op, const nccl_part *p)
 {
     const ncclComm_t c = op->comm;
     const size_t each = p->n * nccl_size(p->type), all = each * (size_t)c->n;
     const size_t in = p->kind == NCCL_RS ? all : each, out = p->kind == NCCL_AG ? all : each;
-    const bool sums = p->kind == NCCL_AR || p->kind == NCCL_RS;
+    const bool sums = p->kind == NCCL_AR || p->kind == NCCL_RS || p->kind == NCCL_REDUCE;
+    const bool results = p->kind != NCCL_SEND && (p->kind != NCCL_REDUCE || p->peer == c->rank);
     if (nccl_size(p->type) == 0 || p->peer < 0 || p->peer >= c->n) return false;
     if (sums && (p->how != ncclSum && p->how != ncclMax)) return false;
     if (sums && nccl_size(p->type) == 1) return false;
     if (p->kind <= NCCL_RECV && p->peer == c->rank) return false; /* NCCL can; luoshu does not */
-    if (op->n > 0 && (p->kind > NCCL_RECV || op->part[0].kind > NCCL_RECV))
-        nccl_die("a group holds one collective, or sends and receives");
-    if ((p->kind != NCCL_RECV && !on_device(p->from, in)) ||
-        (p->kind != NCCL_SEND && !on_device(p->to, out)))
+    if (op->n > 0 && !goes_with(p, &op->part[0]))
+        nccl_die("a group holds one collective, broadcasts and reduces, or sends and receives");
+    if ((p->kind != NCCL_RECV && !on_device(p->from, in)) || (results && !on_device(p->to, out)))
         nccl_die("an operand or a result is not in one piece of the device's memory");
     check_overlap(p, c, in, out);
     if (op->n == op->room) {

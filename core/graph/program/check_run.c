@@ -145,7 +145,7 @@ static luo_status arrive(machine *m, int32_t dev, int32_t lane)
     const luo_instr *instr = instr_at(m, s->first, lane), *y = instr_at(m, dev, lane);
     const int32_t batch = point_at(m, s->first, lane)->micro_batch;
     if (instr->coll != y->coll || instr->bytes != y->bytes || instr->exchange != y->exchange ||
-        instr->v != y->v || batch != point_at(m, dev, lane)->micro_batch ||
+        instr->v != y->v || instr->variant != y->variant || batch != point_at(m, dev, lane)->micro_batch ||
         !check_same_counts(slot_at(m, s->first, lane), slot, group->n))
         return differ(m, s->first, dev, lane, group);
     if (!same_pieces(instr, y)) return pieces_differ(m, s->first, dev, lane);

@@ -15,4 +15,17 @@ typedef enum luo_coll {
         LUO_COLLS
 } luo_coll;
 const char *luo_coll_name(luo_coll c); /* NULL: no collective */
+
+/* How an all-gather or a reduce-scatter is carried out whose pieces may differ in length. */
+#define LUO_COLL_VARIANT_LIST(X)                                                                   \
+    X(LUO_COLL_AUTO, "auto")       /* exact pieces, as the executor does it best */                \
+    X(LUO_COLL_PADDED, "padded")   /* every piece as long as the longest */                        \
+    X(LUO_COLL_GROUPED, "grouped") /* exact pieces, a broadcast or a reduce each */
+typedef enum luo_coll_variant {
+#define LUO_COLL_ENUM(variant, name) variant,
+    LUO_COLL_VARIANT_LIST(LUO_COLL_ENUM)
+#undef LUO_COLL_ENUM
+        LUO_COLL_VARIANTS
+} luo_coll_variant;
+const char *luo_coll_variant_name(luo_coll_variant v);
 #endif

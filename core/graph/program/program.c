@@ -32,6 +32,15 @@ const char *luo_coll_name(luo_coll c)
     return (unsigned)c < LUO_COLLS ? names[c] : NULL;
 }
 
+const char *luo_coll_variant_name(luo_coll_variant v)
+{
+#define NAME(variant, name) name,
+    static const char *const names[] = {LUO_COLL_VARIANT_LIST(NAME)};
+#undef NAME
+    assert(v < LUO_COLL_VARIANTS);
+    return names[v];
+}
+
 int32_t luo_instr_lane(const luo_instr *instr)
 {
     if (instr->stream == LUO_STREAM_DP && instr->lane > 0) return LUO_LANE_DP_1 + instr->lane - 1;

@@ -130,6 +130,8 @@ typedef struct luo_instr {
     int32_t id; /* position in the role */
     uint8_t kind, stream, phase, coll;
     uint8_t lane; /* of stream dp, 0..LUO_DP_LANES - 1, collectives alone; else 0 */
+    uint8_t variant; /* of AG and RS: luo_coll_variant; of equal pieces never padded, which is what
+                        they are */
     bool recompute; /* a forward op run again in B */
     bool v;         /* collective with per-rank counts */
     bool at_start;  /* waits for all that the device computed in the tasks before */

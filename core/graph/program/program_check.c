@@ -56,6 +56,14 @@ static luo_status check_pieces(const checker *c, int32_t role, const luo_instr *
                                     : LUO_OK;
 }
 
+static bool good_variant(const luo_instr *in)
+{
+    const bool pieces = in->coll == LUO_COLL_AG || in->coll == LUO_COLL_RS;
+    if (in->variant == LUO_COLL_AUTO) return true;
+    if (in->kind != LUO_INSTR_COLLECTIVE || !pieces) return false;
+    return in->variant == LUO_COLL_GROUPED || (in->variant == LUO_COLL_PADDED && in->v);
+}
+
 static luo_status check_instr(const checker *c, int32_t role, const luo_segment *seg, int32_t i)
 {
     const luo_role *r = &c->set->roles[role];
@@ -70,6 +78,8 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
         (in->lane && ((in->kind != LUO_INSTR_COLLECTIVE && in->kind != LUO_INSTR_P2P) ||
                       in->stream != LUO_STREAM_DP)))
         return broken(c, role, i, "only communication of stream dp has a lane, 0 to 3");
+    if (!good_variant(in))
+        return broken(c, role, i, "only gathers and scatters have a variant, padded of uneven pieces");
     if (in->phase != seg->phase) return broken(c, role, i, "its phase is not its segment's");
     if (in->op < 0 || in->op >= c->set->nops) return broken(c, role, i, "its op is not listed");
     if (!in_range(in->in, in->nin, r->nbuf) || !in_range(in->out, in->nout, r->nbuf))

@@ -11,7 +11,7 @@
  *   seg    = "seg" ID PHASE "chunk" N "tokens" N "first" N "n" N NL
  *   buf    = "buf" ID CLASS ELEM_BYTES BYTES DIMS NAME NL      (DIMS: 4096x512, "-" for a scalar)
  *   instr  = "i" ID KIND STREAM PHASE { field } NL
- *   field  = "coll" NAME | "v" | "again" | "start" | "beside" | "lane" N | "op" N | "layer" N
+ *   field  = "coll" NAME | "v" | "padded" | "grouped" | "again" | "start" | "beside" | "lane" N | "op" N | "layer" N
  *          | "x" N | "slot" N
  *          | "bytes" N | "flops" N | "cost" NAME ints | "in" ints | "out" ints | "dep" ints
  *          | "pieces" { BUFFER ":" OFFSET ":" COUNT }
@@ -230,6 +230,10 @@ static void put_instr(writer *w, const luo_role *role, const luo_instr *instr, b
         word(w, luo_coll_name((luo_coll)instr->coll));
     }
     if (instr->v) word(w, " v");
+    if (instr->variant) {
+        luo_str_addc(w->s, ' ');
+        word(w, luo_coll_variant_name((luo_coll_variant)instr->variant));
+    }
     if (instr->recompute) word(w, " again");
     if (instr->at_start) word(w, " start");
     if (instr->beside) word(w, " beside");

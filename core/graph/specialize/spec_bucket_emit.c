@@ -174,6 +174,7 @@ static bool emit_call(emitter *e, const spec_turn *turn, int32_t i)
                        .coll = it->coll,
                        .lane = turn->lane,
                        .v = it->v,
+                       .variant = it->variant,
                        .op = s->g->nops + b,
                        .exchange = x->exchange,
                        .layer = -1,

@@ -335,6 +335,7 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
     luo_instr instr = luo_spec_instr(e, o, (luo_instr_kind)it->kind, (luo_stream)it->stream);
     instr.coll = it->coll;
     instr.v = it->v;
+    instr.variant = it->variant;
     instr.lane = (uint8_t)lane_of(e, o, it);
     instr.beside = is_beside(e, o);
     instr.bytes = it->bytes;

@@ -42,7 +42,7 @@ typedef struct spec_dims {
 } spec_dims;
 
 typedef struct spec_item { /* what one device does in one step: becomes one instruction */
-    uint8_t kind, stream, coll;
+    uint8_t kind, stream, coll, variant;
     bool v;
     int64_t bytes;
     luo_slot slot; /* COLLECTIVE, P2P */
@@ -51,6 +51,7 @@ typedef struct spec_item { /* what one device does in one step: becomes one inst
 
 typedef struct spec_call { /* a collective of a step, for all its members */
     int32_t group, coll;
+    int32_t variant; /* as the Reshard says */
     int32_t move;  /* in the resolution */
     int64_t cells; /* of all its regions */
 } spec_call;
@@ -71,6 +72,7 @@ typedef struct spec_move { /* one resolution; nsteps = 0: identity */
     const spec_table *from, *to; /* sizes at the source and at the destination */
     const char *name;       /* of the first Reshard that needs it */
     bool per_micro_batch, has_messages;
+    uint8_t variant; /* luo_coll_variant of its gathers and scatters */
     bool trade; /* of rows of experts, or of their counts */
     int32_t layer;  /* trade, where loads of experts are given; else -1 */
     int64_t tokens; /* of a micro-batch of one pipeline */
@@ -227,6 +229,11 @@ static inline bool spec_by_unit(const spec *s)
 }
 
 luo_status luo_spec_make_moves(spec *s);
+/* What an instruction says of the variant: nothing where pieces are equal and padded. */
+static inline uint8_t spec_variant(const spec_call *call, bool v)
+{
+    return (uint8_t)(call->variant == LUO_COLL_PADDED && !v ? LUO_COLL_AUTO : call->variant);
+}
 /* spec_experts.c: is the Reshard an exchange of rows of experts, or of their counts? */
 bool luo_spec_is_trade(const luo_op *op);
 /* One collective of the devices that have all experts together. Errors: LUO_EDEDUCE other devices

@@ -55,12 +55,13 @@ static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
                    .from = spec_table_of(s, x, length), .to = spec_table_of(s, y, length),
                    .name = op->name,
                    .shape = shape_of(s, x, length), .elem_bytes = s->g->tensor[y].elem_bytes,
-                   .per_micro_batch = per_micro_batch(s, o),
+                   .per_micro_batch = per_micro_batch(s, o), .variant = op->variant,
                    .trade = luo_spec_is_trade(op), .layer = -1,
                    .tokens = s->in->lengths[length].tokens};
     if (m.trade && s->in->load) m.layer = op->layer;
     int32_t key[6 + 2 * LUO_RANK_MAX] = {m.src, m.dst, (int32_t)m.elem_bytes,
-                                         m.per_micro_batch | m.trade << 1, m.shape.rank};
+                                         m.per_micro_batch | m.trade << 1 | m.variant << 2,
+                                         m.shape.rank};
     for (int32_t d = 0; d < m.shape.rank; d++) {
         key[5 + 2 * d] = (int32_t)(uint32_t)m.shape.dim[d];
         key[6 + 2 * d] = (int32_t)(m.shape.dim[d] >> 32);

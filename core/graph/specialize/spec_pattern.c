@@ -399,6 +399,7 @@ static const spec_item *bind_item(emitter *e, luo_instr *i, const spec_step *t, 
     it += item < 0 ? n - 1 : item;
     i->bytes = it->bytes;
     i->v = it->v;
+    i->variant = it->variant;
     if (item < 0)
         i->cost = (luo_cost_key){LUO_COST_STREAM, {2 * it->bytes}};
     else

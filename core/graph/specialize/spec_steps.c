@@ -187,6 +187,12 @@ static luo_status add_collective(job *j, const luo_move *move)
                     .coll = (uint8_t)coll_of(move->kind),
                     .v = move->v,
                     .call = j->ncalls};
+    const bool pieces = it.coll == LUO_COLL_AG || it.coll == LUO_COLL_RS;
+    spec_call *call = &j->call[j->ncalls++];
+    *call = (spec_call){.coll = it.coll,
+                        .variant = pieces ? j->m->variant : LUO_COLL_AUTO,
+                        .move = (int32_t)(move - j->m->resolution->moves.at)};
+    it.variant = spec_variant(call, it.v);
     LUO_TRY(group_id(s, stream, move->dev, move->ndev, &it.slot.group));
     int64_t cells = 0, *counts = move->v ? LUO_NEW_N(s->arena, int64_t, move->ndev) : NULL;
     if (move->v && !counts) return luo_err_nomem(s->err);
@@ -199,8 +205,8 @@ static luo_status add_collective(job *j, const luo_move *move)
     if (it.coll == LUO_COLL_A2A) it.bytes = (it.bytes + move->ndev - 1) / move->ndev;
     if (j->m->trade) LUO_TRY(luo_spec_trade_bytes(s, j->m, move, &it.bytes));
     it.slot.counts = counts;
-    j->call[j->ncalls++] =
-        (spec_call){it.slot.group, it.coll, (int32_t)(move - j->m->resolution->moves.at), cells};
+    call->group = it.slot.group;
+    call->cells = cells;
     for (int32_t i = 0; i < move->ndev; i++) *next_item(j, move->dev[i]) = it;
     return LUO_OK;
 }
@@ -302,7 +308,8 @@ static luo_status structure_id(job *j, int32_t i, int32_t *id, int32_t *alike)
         const spec_item *it = &j->item[j->first[i] + k];
         bool receives = false;
         for (int32_t m = 0; m < it->slot.nmessage; m++) receives |= !it->slot.message[m].send;
-        key[4 * k] = it->kind | it->stream << 4 | it->coll << 8 | it->v << 12;
+        key[4 * k] = it->kind | it->stream << 4 | it->coll << 8 | it->v << 12 |
+                     it->variant << 13;
         key[4 * k + 1] = receives;
         key[4 * k + 2] = (int32_t)(uint32_t)it->bytes;
         key[4 * k + 3] = (int32_t)(it->bytes >> 32);

@@ -17,7 +17,9 @@ typedef struct emission {
     const char *devices; /* "[0,1]" */
     int32_t ndevices;
     int32_t *moved_at;      /* by fact: operation for which it was moved, -1: where it is made */
-    bool *said, *said_back; /* by fact: it and its gradient have their entries */
+    bool *said;             /* by fact: it has its entry */
+    const char **said_back; /* by fact: variant in the entry of its gradient; NULL: it has none */
+    bool *said_home;        /* by fact: its gradient has an entry for where that is moved */
     luo_plan_annotation *at;
     int32_t n, cap;
     luo_err *err;
@@ -81,20 +83,27 @@ static const char *annotation_of(const emission *e, int32_t tensor, luo_rel rel)
     return copy;
 }
 
-/* How the collective of this kind and direction of a triple is carried out. */
+/* How the gather or scatter that operand j is moved by, or its gradient back, is carried out. */
 static const char *variant_of(const emission *e, const luo_hap_triple *triple, int32_t j,
                               bool backward)
 {
-    const double bytes = (double)graph_of(e)->tensor[graph_of(e)->op[triple->op].in[j]].bytes;
-    for (int32_t i = 0; i < triple->ncoll; i++) {
-        const luo_hap_coll *coll = &triple->coll[i];
-        bool grouped;
-        if (coll->backward != backward || coll->bytes != bytes) continue;
-        if (coll->kind != LUO_HAP_MOVE_AG && coll->kind != LUO_HAP_MOVE_RS) continue;
-        luo_hap_price(e->numbers, e->cuts, coll, &grouped);
-        return grouped ? "grouped" : "padded";
-    }
-    return "auto";
+    const luo_hap_op *op = &graph_of(e)->op[triple->op];
+    const luo_hap_tensor *x = &graph_of(e)->tensor[op->in[j]];
+    const luo_hap_take *take = &triple->take[j];
+    const bool scatters = take->how == LUO_HAP_HOW_SCATTER;
+    luo_rel pieces = scatters ? take->to : take->from;
+    bool grouped;
+    if (take->how == LUO_HAP_HOW_ZERO)
+        pieces = (luo_rel){.kind = LUO_REL_G, .seg = (uint16_t)op->segment};
+    else if (take->how != LUO_HAP_HOW_GATHER && !scatters)
+        return "auto";
+    const luo_hap_coll coll = {
+        .kind = (uint8_t)(scatters == backward ? LUO_HAP_MOVE_AG : LUO_HAP_MOVE_RS),
+        .seg = pieces.seg,
+        .ext = luo_hap_space_extent(e->program->space, x->dim[pieces.dim]),
+        .bytes = (double)x->bytes};
+    luo_hap_price(e->numbers, e->cuts, &coll, &grouped);
+    return luo_coll_variant_name(grouped ? LUO_COLL_GROUPED : LUO_COLL_PADDED);
 }
 
 /* "T", "d.T", "d.T@O" */
@@ -109,6 +118,7 @@ typedef struct entry { /* of a tensor, or of its gradient */
     luo_rel rel;
     bool gradient;
     int32_t of; /* gradient: of what was moved for this operation; -1: where it is made */
+    bool home;  /* gradient: as it is moved into that of where the tensor is made */
     const char *at, *variant;
 } entry;
 
@@ -128,23 +138,25 @@ static void add(emission *e, entry what)
     if (e->err->st != LUO_OK || check_dim(x, what.rel, e->err) != LUO_OK) return;
     const char *annotation = annotation_of(e, what.tensor, what.rel);
     for (int32_t i = 0; i < (x->nnames ? x->nnames : 1); i++) {
-        const char *name = name_of(e, x->nnames ? x->names[i] : x->name, what.gradient, what.of);
-        if (!name || !annotation || !LUO_VEC_ROOM_IN(e->arena, e->at, e->n, e->cap)) {
+        const char *is = x->nnames ? x->names[i] : x->name;
+        const char *name = name_of(e, is, what.gradient, what.of);
+        const char *at = what.home ? name_of(e, is, true, -1) : what.at;
+        if (!name || !at || !annotation || !LUO_VEC_ROOM_IN(e->arena, e->at, e->n, e->cap)) {
             luo_err_nomem(e->err);
             return;
         }
-        e->at[e->n++] = (luo_plan_annotation){name, annotation, what.at, what.variant};
+        e->at[e->n++] = (luo_plan_annotation){name, annotation, at, what.variant};
     }
 }
 
 static void add_fact(emission *e, int32_t tensor, luo_rel rel, const char *at, const char *variant)
 {
-    add(e, (entry){tensor, rel, false, -1, at, variant});
+    add(e, (entry){.tensor = tensor, .rel = rel, .of = -1, .at = at, .variant = variant});
 }
 
 static void add_gradient(emission *e, int32_t tensor, luo_rel rel, int32_t of, const char *variant)
 {
-    add(e, (entry){tensor, rel, true, of, "", variant});
+    add(e, (entry){.tensor = tensor, .rel = rel, .gradient = true, .of = of, .at = "", .variant = variant});
 }
 
 /* ---- forward ---- */
@@ -202,8 +214,25 @@ static void say_gradient(emission *e, int32_t x, luo_rel rel, const char *varian
 {
     const int32_t fact = fact_of(e, x, rel);
     if (e->said_back[fact]) return;
-    e->said_back[fact] = true;
+    e->said_back[fact] = variant;
     add_gradient(e, x, luo_rel_dual(rel), e->moved_at[fact], variant);
+}
+
+/* That of what is moved into where x was made; by an entry of its own where others are moved
+ * otherwise. */
+static void say_moved_back(emission *e, int32_t x, const luo_hap_take *take, const char *variant)
+{
+    const int32_t from = fact_of(e, x, take->from), to = fact_of(e, x, take->to);
+    say_gradient(e, x, take->from, variant);
+    if (strcmp(e->said_back[from], variant) == 0 || strcmp(variant, "auto") == 0) return;
+    if (e->said_home[to]) return;
+    e->said_home[to] = true;
+    add(e, (entry){.tensor = x,
+                   .rel = luo_rel_dual(take->from),
+                   .gradient = true,
+                   .of = e->moved_at[to],
+                   .home = true,
+                   .variant = variant});
 }
 
 /* Gradients of parameters end as they are kept: summed, whole, in pieces. */
@@ -236,7 +265,7 @@ static void backward(emission *e, int32_t o)
             continue;
         }
         say_gradient(e, op->in[j], take->to, "auto");
-        if (is_move(take)) say_gradient(e, op->in[j], take->from, variant_of(e, triple, j, true));
+        if (is_move(take)) say_moved_back(e, op->in[j], take, variant_of(e, triple, j, true));
     }
 }
 
@@ -254,12 +283,13 @@ static luo_status emission_new(luo_arena *arena, const luo_hap_program *program,
                     .ndevices = luo_hap_numbers_devices(numbers),
                     .moved_at = LUO_NEW_N(arena, int32_t, nfacts),
                     .said = LUO_NEW_N(arena, bool, nfacts),
-                    .said_back = LUO_NEW_N(arena, bool, nfacts)};
+                    .said_home = LUO_NEW_N(arena, bool, nfacts),
+                    .said_back = LUO_NEW_N(arena, const char *, nfacts)};
     LUO_TRY(luo_hap_program_cuts(arena, program->space, &whole, shares, &e->cuts, err));
     luo_devset_print(&text, device, e->ndevices);
     e->devices = text.failed ? NULL : luo_arena_strdup(arena, luo_str_get(&text));
     luo_str_free(&text);
-    if (!e->moved_at || !e->said || !e->said_back || !e->devices) return luo_err_nomem(err);
+    if (!e->moved_at || !e->said || !e->said_back || !e->said_home || !e->devices) return luo_err_nomem(err);
     for (size_t f = 0; f < nfacts; f++) e->moved_at[f] = -1;
     return LUO_OK;
 }

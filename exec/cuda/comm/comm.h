@@ -78,6 +78,12 @@ luo_status gpu_reduce_scatter(gpu_comm *g, const void *from, void *to, const int
                               luo_err *err);
 luo_status gpu_all_gather(gpu_comm *g, const void *from, void *to, const int64_t *counts,
                           int64_t elem_bytes, cudaStream_t stream, luo_err *err);
+/* The same in another way: a broadcast of every part, a reduce of every part, in one group. Sums
+ * are NCCL's. */
+luo_status gpu_broadcasts(gpu_comm *g, const void *from, void *to, const int64_t *counts,
+                          int64_t elem_bytes, cudaStream_t stream, luo_err *err);
+luo_status gpu_reduces(gpu_comm *g, const void *from, void *to, const int64_t *counts,
+                       int64_t elem_bytes, luo_reduce how, cudaStream_t stream, luo_err *err);
 typedef struct gpu_message {
     int32_t device; /* peer */
     bool send;

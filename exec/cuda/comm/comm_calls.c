@@ -187,6 +187,60 @@ luo_status gpu_all_gather(gpu_comm *g, const void *from, void *to, const int64_t
     return issued(g, gather(g, from, to, counts, elem_bytes, type, stream), "an all-gather", err);
 }
 
+/* ---- groups of broadcasts and reduces ---- */
+
+static ncclResult_t broadcasts(gpu_comm *g, const void *from, char *to, const int64_t *counts,
+                               int64_t elem_bytes, ncclDataType_t type, cudaStream_t stream)
+{
+    ncclResult_t code = ncclGroupStart();
+    for (int32_t i = 0; i < g->spec.n; i++) {
+        const void *own = i == g->rank ? from : to;
+        if (counts[i] > 0)
+            code = gpu_nccl_both(code, ncclBroadcast(own, to, (size_t)counts[i], type, i, g->nccl,
+                                                     stream));
+        to += counts[i] * elem_bytes;
+    }
+    return gpu_nccl_both(code, ncclGroupEnd());
+}
+
+luo_status gpu_broadcasts(gpu_comm *g, const void *from, void *to, const int64_t *counts,
+                          int64_t elem_bytes, cudaStream_t stream, luo_err *err)
+{
+    ncclDataType_t type = ncclInt8;
+    LUO_TRY(type_of(elem_bytes, &type, err));
+    if (!g) return keep(from, to, counts[0] * elem_bytes, stream, err);
+    LUO_TRY(gpu_comms_lock(g->of, err));
+    return issued(g, broadcasts(g, from, to, counts, elem_bytes, type, stream),
+                  "an all-gather of broadcasts", err);
+}
+
+/* The result is written on the rank that has the part alone. */
+static ncclResult_t reduces(gpu_comm *g, const char *from, void *to, const int64_t *counts,
+                            int64_t elem_bytes, ncclDataType_t type, ncclRedOp_t how,
+                            cudaStream_t stream)
+{
+    ncclResult_t code = ncclGroupStart();
+    for (int32_t i = 0; i < g->spec.n; i++) {
+        void *result = i == g->rank ? to : NULL;
+        if (counts[i] > 0)
+            code = gpu_nccl_both(code, ncclReduce(from, result, (size_t)counts[i], type, how, i,
+                                                  g->nccl, stream));
+        from += counts[i] * elem_bytes;
+    }
+    return gpu_nccl_both(code, ncclGroupEnd());
+}
+
+luo_status gpu_reduces(gpu_comm *g, const void *from, void *to, const int64_t *counts,
+                       int64_t elem_bytes, luo_reduce how, cudaStream_t stream, luo_err *err)
+{
+    ncclDataType_t type = ncclInt8;
+    LUO_TRY(type_of(elem_bytes, &type, err));
+    if (!g) return keep(from, to, counts[0] * elem_bytes, stream, err);
+    LUO_TRY(gpu_comms_lock(g->of, err));
+    return issued(g, reduces(g, from, to, counts, elem_bytes, type, reduction(how), stream),
+                  "a reduce-scatter of reduces", err);
+}
+
 /* ---- exchanges ---- */
 
 static luo_status check_peers(const gpu_comm *g, int32_t n, const gpu_message *m, luo_err *err)

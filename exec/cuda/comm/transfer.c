@@ -8,20 +8,34 @@
 
 /* ---- segments for the device ---- */
 
+/* Between lists of a buffer's segments and a run in which each begins `stride` behind the last. */
+static luo_status put_lists(gpu_binder *b, const luo_copy_segments *list, int32_t nlists,
+                            int64_t stride, bool packs, gpu_table *out)
+{
+    int32_t n = 0;
+    for (int32_t k = 0; k < nlists; k++) n += list[k].n;
+    gpu_copy_segment *at = LUO_NEW_N(b->tmp, gpu_copy_segment, n);
+    if (!at) return luo_err_nomem(b->err);
+    int64_t done = 0;
+    n = 0;
+    for (int32_t k = 0; k < nlists; k++) {
+        int64_t place = k * stride;
+        for (int32_t i = 0; i < list[k].n; i++) {
+            const luo_copy_segment *c = &list[k].at[i];
+            at[n++] = packs ? (gpu_copy_segment){c->at, place, c->n, done}
+                            : (gpu_copy_segment){place, c->at, c->n, done};
+            place += c->n;
+            done += c->n;
+        }
+    }
+    *out = (gpu_table){.n = n, .elements = done};
+    return gpu_binder_put(b, at, (int64_t)sizeof *at * n, (const void **)&out->at);
+}
+
 /* Between a buffer's segments and a packed run. */
 static luo_status put_packed(gpu_binder *b, const luo_copy_segments *s, bool packs, gpu_table *out)
 {
-    gpu_copy_segment *at = LUO_NEW_N(b->tmp, gpu_copy_segment, s->n);
-    if (!at) return luo_err_nomem(b->err);
-    int64_t run = 0;
-    for (int32_t i = 0; i < s->n; i++) {
-        const luo_copy_segment *c = &s->at[i];
-        at[i] = packs ? (gpu_copy_segment){c->at, run, c->n, run}
-                      : (gpu_copy_segment){run, c->at, c->n, run};
-        run += c->n;
-    }
-    *out = (gpu_table){.n = s->n, .elements = s->elements};
-    return gpu_binder_put(b, at, (int64_t)sizeof *at * s->n, (const void **)&out->at);
+    return put_lists(b, s, 1, 0, packs, out);
 }
 
 /* Segments to segments, which may be cut differently; at most a.n + b.n of them. */
@@ -105,20 +119,40 @@ static luo_status bind_messages(gpu_binder *b, gpu_transfer *t)
     return LUO_OK;
 }
 
-static bool uneven(const luo_bound_comm *c)
+static bool uneven(const int64_t *counts, int32_t n)
 {
-    for (int32_t i = 1; i < c->route.n; i++)
-        if (c->counts[i] != c->counts[0]) return true;
+    for (int32_t i = 1; i < n; i++)
+        if (counts[i] != counts[0]) return true;
     return false;
 }
 
-static void bind_collective(gpu_transfer *t, const luo_instr *i)
+/* All pieces travel in the room of the longest: what is shorter cannot lie in its buffer. */
+static luo_status pad(gpu_binder *b, gpu_transfer *t, const luo_instr *i)
+{
+    const luo_bound_comm *c = t->b;
+    int64_t *counts = LUO_NEW_N(b->job->arena, int64_t, c->route.n);
+    if (!counts) return luo_err_nomem(b->err);
+    for (int32_t k = 0; k < c->route.n; k++)
+        if (c->counts[k] > t->longest) t->longest = c->counts[k];
+    for (int32_t k = 0; k < c->route.n; k++) counts[k] = t->longest;
+    const bool full = c->counts[c->route.rank] == t->longest, gathers = i->coll == LUO_COLL_AG;
+    t->send_direct = t->send_direct && gathers && full;
+    t->recv_direct = t->recv_direct && !gathers && full;
+    t->counts = counts;
+    return LUO_OK;
+}
+
+static luo_status bind_collective(gpu_binder *b, gpu_transfer *t, const luo_instr *i)
 {
     const luo_bound_comm *c = t->b;
     t->send_direct = c->send_direct >= 0;
     t->recv_direct = c->recv_direct >= 0;
-    t->uneven = i->coll == LUO_COLL_RS && uneven(c);
+    t->counts = c->counts;
+    if (i->variant == LUO_COLL_PADDED) LUO_TRY(pad(b, t, i));
+    t->uneven = i->coll == LUO_COLL_RS && i->variant != LUO_COLL_GROUPED &&
+                uneven(t->counts, c->route.n);
     if (t->uneven) t->work_bytes = aligned(c->route.n * c->counts[c->route.rank] * c->elem_bytes);
+    return LUO_OK;
 }
 
 /* An all-reduce and an all-gather pack into where the result is put. */
@@ -132,13 +166,31 @@ static void size_memory(gpu_transfer *t, const luo_instr *i, int64_t staged)
     enum { DEEP = 16 }; /* sends of one instruction under way at once */
     const luo_bound_comm *c = t->b;
     const bool local = i->kind == LUO_INSTR_LOCAL;
-    if (!local && !t->send_direct && packs_apart(i))
-        t->send_bytes = aligned(c->send.elements * c->elem_bytes);
-    if (!local && !t->recv_direct) t->recv_bytes = aligned(c->recv.elements * c->elem_bytes);
+    const int64_t all = c->route.n * t->longest; /* of padded pieces */
+    const int64_t sent = t->longest ? all : c->send.elements;
+    const int64_t received = !t->longest              ? c->recv.elements
+                             : i->coll == LUO_COLL_AG ? all
+                                                      : t->longest;
+    if (!local && !t->send_direct && packs_apart(i)) t->send_bytes = aligned(sent * c->elem_bytes);
+    if (!local && !t->recv_direct) t->recv_bytes = aligned(received * c->elem_bytes);
     if (aligned(staged * c->elem_bytes) > t->work_bytes)
         t->work_bytes = aligned(staged * c->elem_bytes);
     t->copy_bytes = t->send_bytes + t->recv_bytes + t->work_bytes;
     t->deep = (int32_t)(!c->outlives || c->runs < 1 ? 1 : c->runs < DEEP ? c->runs : DEEP);
+}
+
+static luo_status put_ends(gpu_binder *b, gpu_transfer *t, const luo_instr *i)
+{
+    const luo_bound_comm *c = t->b;
+    const bool gathers = i->coll == LUO_COLL_AG;
+    if (!t->send_direct)
+        LUO_TRY(t->longest && !gathers
+                    ? put_lists(b, c->route.send, c->route.n, t->longest, true, &t->pack)
+                    : put_packed(b, &c->send, true, &t->pack));
+    if (t->recv_direct) return LUO_OK;
+    return t->longest && gathers
+               ? put_lists(b, c->route.recv, c->route.n, t->longest, false, &t->unpack)
+               : put_packed(b, &c->recv, false, &t->unpack);
 }
 
 luo_status gpu_bind_transfer(gpu_binder *b, gpu_op *op)
@@ -152,7 +204,7 @@ luo_status gpu_bind_transfer(gpu_binder *b, gpu_op *op)
     t->b = c;
     if (c->trade) return gpu_bind_trade(b, op);
     if (i->kind == LUO_INSTR_P2P) LUO_TRY(bind_messages(b, t));
-    if (i->kind == LUO_INSTR_COLLECTIVE) bind_collective(t, i);
+    if (i->kind == LUO_INSTR_COLLECTIVE) LUO_TRY(bind_collective(b, t, i));
     if (i->kind != LUO_INSTR_LOCAL)
         t->comm = gpu_comms_find(j->x->comms, j->bound.set, j->bound.program, i);
     const luo_route *r = &c->route;
@@ -162,10 +214,7 @@ luo_status gpu_bind_transfer(gpu_binder *b, gpu_op *op)
         put_move(b, r->leave.from, r->leave.to, &r->leave.src, &r->leave.dst, &t->leave, &staged));
     if (i->kind == LUO_INSTR_LOCAL)
         LUO_TRY(put_move(b, r->in, r->out, &c->send, &c->recv, &t->local, &staged));
-    if (i->kind != LUO_INSTR_LOCAL && !t->send_direct)
-        LUO_TRY(put_packed(b, &c->send, true, &t->pack));
-    if (i->kind != LUO_INSTR_LOCAL && !t->recv_direct)
-        LUO_TRY(put_packed(b, &c->recv, false, &t->unpack));
+    if (i->kind != LUO_INSTR_LOCAL) LUO_TRY(put_ends(b, t, i));
     size_memory(t, i, staged);
     t->ticket_of = LUO_NEW_N(j->arena, int64_t, t->deep);
     return t->ticket_of ? LUO_OK : luo_err_nomem(b->err);
@@ -214,8 +263,11 @@ static char *target(const luo_rank *r, const gpu_op *op, int32_t task, int32_t c
 static char *packed(const luo_rank *r, const gpu_op *op, int32_t task, int32_t copy)
 {
     const luo_bound_comm *c = op->transfer->b;
+    const int64_t longest = op->transfer->longest;
     if (packs_apart(op->b->instr)) return send_part(op->transfer, copy);
-    const int64_t own = op->b->instr->coll == LUO_COLL_AG ? c->starts[c->route.rank] : 0;
+    const int64_t own = op->b->instr->coll != LUO_COLL_AG ? 0
+                        : longest                         ? c->route.rank * longest
+                                                          : c->starts[c->route.rank];
     return plus(target(r, op, task, copy), own * c->elem_bytes);
 }
 
@@ -324,12 +376,18 @@ static luo_status collective(luo_rank *r, const gpu_op *op, int32_t task, int32_
     const char *from = t->send_direct
                            ? plus(end_of(r, op, c->route.in, task), c->send_direct * c->elem_bytes)
                            : packed(r, op, task, copy);
+    const bool grouped = op->b->instr->variant == LUO_COLL_GROUPED;
     if (!t->comm) return keep(r, from, to, c->recv.elements * c->elem_bytes, stream);
+    if (coll == LUO_COLL_RS && grouped)
+        return gpu_reduces(t->comm, from, to, t->counts, c->elem_bytes, c->route.reduce, stream,
+                           &r->err);
     if (coll == LUO_COLL_RS)
-        return gpu_reduce_scatter(t->comm, from, to, c->counts, c->elem_bytes, c->route.reduce,
+        return gpu_reduce_scatter(t->comm, from, to, t->counts, c->elem_bytes, c->route.reduce,
                                   t->uneven ? work_part(t, copy) : NULL, stream, &r->err);
+    if (coll == LUO_COLL_AG && grouped)
+        return gpu_broadcasts(t->comm, from, to, t->counts, c->elem_bytes, stream, &r->err);
     if (coll == LUO_COLL_AG)
-        return gpu_all_gather(t->comm, from, to, c->counts, c->elem_bytes, stream, &r->err);
+        return gpu_all_gather(t->comm, from, to, t->counts, c->elem_bytes, stream, &r->err);
     return gpu_all_reduce(t->comm, from, to, c->recv.elements, c->elem_bytes, c->route.reduce,
                           stream, &r->err);
 }
