@@ -147,7 +147,35 @@ static void see_messages(const luo_rank *rank, const luo_instr *in, const sim_ta
     }
 }
 
-static void see_inside(const luo_rank *rank, inside *in, luo_link_use *links)
+/* Pieces of a grouped collective are of unlike lengths: they are told one by one. */
+static luo_status see_grouped(const sim_step *step, const luo_cost_call *call, const sim_tally *t,
+                              luo_link_use *links)
+{
+    const luo_cluster *cluster = step->net->config->cluster;
+    const size_t mark = luo_arena_mark(step->arena);
+    int32_t *room = LUO_NEW_N(step->arena, int32_t, call->n);
+    if (!room) return LUO_ENOMEM;
+    for (int32_t i = 0; i < luo_cost_call_parts(call); i++) {
+        const luo_cost_part part = luo_cost_call_part(call, i, room);
+        const double bytes = (double)(t->calls * part.bytes);
+        const double busy = t->busy_s * (double)part.bytes / (double)call->bytes;
+        luo_flow *f = NULL;
+        int32_t n = 0;
+        if (luo_cost_flow(step->arena, &step->net->cost, part.coll, part.dev, call->n, part.bytes,
+                          &f, &n, NULL) != LUO_OK)
+            continue; /* it has cost something before, so it will not fail now */
+        for (int32_t k = 0; k < n; k++) {
+            luo_hop hops[LUO_PATH_MAX];
+            const int32_t len = luo_cluster_path(cluster, f[k].src, f[k].dst, hops);
+            for (int32_t h = 0; h < len; h++)
+                add_hop(links, 2 * hops[h].link + (hops[h].up != part.reversed), bytes, busy);
+        }
+    }
+    luo_arena_reset(step->arena, mark);
+    return LUO_OK;
+}
+
+static luo_status see_inside(const luo_rank *rank, inside *in, luo_link_use *links)
 {
     const sim_net *net = rank->step->net;
     for (int32_t i = 0; i < rank->class->role->ninstr; i++) {
@@ -164,11 +192,16 @@ static void see_inside(const luo_rank *rank, inside *in, luo_link_use *links)
             const luo_cost_call call = sim_call(net, instr, slot);
             if (slot->group == last) continue;
             last = slot->group;
+            if (call.variant == LUO_COLL_GROUPED) {
+                LUO_TRY(see_grouped(rank->step, &call, t, links));
+                continue;
+            }
             in->bytes[slot->group * 5 + instr->coll] +=
                 (double)(t->calls * luo_cost_call_bytes(&call));
             in->busy_s[slot->group * 5 + instr->coll] += t->busy_s;
         }
     }
+    return LUO_OK;
 }
 
 static luo_status links_inside(sim_step *step, sim_unit_loads *units, luo_link_use *links)
@@ -176,7 +209,8 @@ static luo_status links_inside(sim_step *step, sim_unit_loads *units, luo_link_u
     const int32_t n = step->net->set->ngroups * 5;
     inside in = {LUO_NEW_N(step->arena, double, n), LUO_NEW_N(step->arena, double, n)};
     if (!in.bytes || !in.busy_s) return LUO_ENOMEM;
-    for (int32_t l = 0; l < step->net->nclasses; l++) see_inside(&step->ranks[l], &in, links);
+    for (int32_t l = 0; l < step->net->nclasses; l++)
+        LUO_TRY(see_inside(&step->ranks[l], &in, links));
     for (int32_t k = 0; k < n; k++) {
         if (in.bytes[k] <= 0) continue;
         const size_t mark = luo_arena_mark(step->arena);

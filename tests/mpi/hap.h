@@ -169,7 +169,39 @@ static inline void hap_say(const hap_drawn *d, const luo_plan *plan, uint64_t se
 
 typedef struct hap_tally { /* programs that ran, and those of them in which .. */
     int ran, dealt, none, copies, columns, dropped, latent;
+    int as[2][LUO_COLL_VARIANTS]; /* some gather, some scatter is carried out so, of uneven pieces */
 } hap_tally;
+
+/* Gathers and scatters of micro-batches and of weights. */
+static inline void hap_count_variants(luo_lab *lab, hap_drawn *d, const luo_plan *plan, hap_tally *t)
+{
+    bool seen[2][LUO_COLL_VARIANTS] = {{false}};
+    luo_programs *set;
+    luo_err err = {0};
+    const luo_compile_opts opts = {0};
+    if (luo_plan_compile(d->a, plan, &d->model, lab->cluster, &opts, &set, &err) != LUO_OK)
+        luo_lab_die("compile", &err);
+    for (int32_t r = 0; r < set->nroles; r++)
+        for (int32_t i = 0; i < set->roles[r].ninstr; i++) {
+            const luo_instr *in = &set->roles[r].instr[i];
+            if (in->kind == LUO_INSTR_COLLECTIVE && in->v && in->coll != LUO_COLL_A2A)
+                seen[in->coll == LUO_COLL_RS][in->variant] = true;
+        }
+    for (int c = 0; c < 2; c++)
+        for (int v = 0; v < LUO_COLL_VARIANTS; v++) t->as[c][v] += seen[c][v];
+}
+
+/* Variants that are drawn in place of what the planner would have chosen, for all or one by one. */
+static inline void hap_force(hap_drawn *d, luo_plan *plan)
+{
+    static const char *const words[] = {LUO_COLL_VARIANT_LIST(LUO_WORD_TEXT)};
+    luo_plan_annotation *at = (luo_plan_annotation *)plan->annotations;
+    const int64_t all = luo_rng_pick(&d->rng, 2 + LUO_COLL_VARIANTS);
+    for (int32_t i = 0; i < plan->nannotations && all > 0; i++) {
+        const int64_t one = luo_rng_pick(&d->rng, LUO_COLL_VARIANTS);
+        if (strcmp(at[i].variant, "factors") != 0) at[i].variant = words[all > 1 ? all - 2 : one];
+    }
+}
 
 /* How the products of experts are cut. */
 static inline void hap_count(const hap_drawn *d, hap_tally *t)
@@ -220,7 +252,9 @@ static inline bool hap_run(luo_lab *lab, luo_dtype dtype, uint64_t seed, hap_mod
     const bool ran = hap_program(&d);
     bool good = true;
     if (ran) {
-        const luo_plan *plan = hap_plan(&d, dtype, seed);
+        luo_plan *plan = hap_plan(&d, dtype, seed);
+        hap_force(&d, plan);
+        hap_count_variants(lab, &d, plan, tally);
         hap_say(&d, plan, seed, &text);
         if (getenv("LUO_SHOW") && lab->rank == 0)
             printf("%s\n", luo_str_get(&text)), fflush(stdout);
@@ -249,6 +283,7 @@ typedef struct hap_case {
     const char *rules; /* NULL: all letters */
     double shares[2];  /* that stand instead of the planner's; zeros: its own */
     char letter;       /* by which experts' products are cut; 0: no experts, or any */
+    double grouped;    /* share of the link that groups of broadcasts and reduces get; 0: all */
 } hap_case;
 
 #pragma GCC diagnostic push /* what a row leaves out is 0 */
@@ -257,6 +292,9 @@ static const hap_case hap_cases[] = {
     {"gpt, tokens", GPT, false, 2, 8, {1, 1}, {3e6, 1e6}, 1e9},
     {"bert", GPT, true, 2, 9, {1, 2}, {4e6, 1e6}, 1e7},
     {"bert, segments", GPT, true, 3, 6, {2, 2}, {3e6, 1e6}, 1e5, .segments = true},
+    {"bert, padded", GPT, true, 2, 9, {1, 2}, {4e6, 1e6}, 1e7, .grouped = 0.1},
+    {"llama, ZeRO, padded", LLAMA, false, 2, 10, {2, 3}, {2e6, 1e6}, 1e8, .zero = LUO_HAP_ZERO_ON,
+     .rules = "b", .shares = {0.26, 0.16}, .grouped = 0.1},
     {"bert, one layer, slow links", GPT, true, 1, 4, {1, 1}, {3e6, 1e6}, 2e4},
     {"llama, feed-forward columns", LLAMA, false, 2, 2, {1, 2}, {3e6, 1e6}, 1e7},
     {"llama, ZeRO", LLAMA, false, 2, 10, {2, 3}, {2e6, 1e6}, 1e8, .zero = LUO_HAP_ZERO_ON,
@@ -323,6 +361,10 @@ static inline void hap_case_numbers(hap_drawn *d, const hap_case *c)
     }
     for (int l = 0; l < LUO_HAP_LINKS; l++) d->numbers.line[l] = (luo_hap_line){0, c->link};
     d->numbers.line[LUO_HAP_LINK_A2A].bandwidth_bytes_s *= d->n;
+    if (c->grouped > 0) {
+        d->numbers.line[LUO_HAP_LINK_AG_GROUPED].bandwidth_bytes_s *= c->grouped;
+        d->numbers.line[LUO_HAP_LINK_RS_GROUPED].bandwidth_bytes_s *= c->grouped;
+    }
     if (c->zero == LUO_HAP_ZERO_ON) d->numbers.line[LUO_HAP_LINK_AR].bandwidth_bytes_s /= 4;
 }
 
@@ -351,7 +393,8 @@ static inline bool hap_case_good(const luo_lab *lab, const hap_drawn *d, const h
     return good;
 }
 
-static inline bool hap_run_case(luo_lab *lab, luo_dtype dtype, const hap_case *c)
+static inline bool hap_run_case(luo_lab *lab, luo_dtype dtype, const hap_case *c,
+                                hap_tally *found)
 {
     hap_drawn d = {.a = luo_arena_new(1 << 20), .rng = luo_rng_seed(1), .sequences = c->sequences};
     luo_err err = {0};
@@ -376,11 +419,12 @@ static inline bool hap_run_case(luo_lab *lab, luo_dtype dtype, const hap_case *c
     luo_str_addf(&text, "%s\n", c->name);
     hap_say(&d, plan, 0, &text);
     if (getenv("LUO_SHOW") && lab->rank == 0) printf("%s\n", luo_str_get(&text)), fflush(stdout);
-    const bool found = hap_case_good(lab, &d, c);
+    hap_count_variants(lab, &d, plan, found);
+    const bool as_asked = hap_case_good(lab, &d, c);
     const bool good =
         run_against_one(lab, luo_dtype_name(dtype), plan, &d.model, luo_str_get(&text));
     luo_str_free(&text);
     luo_arena_free(d.a);
-    return good && found;
+    return good && as_asked;
 }
 #endif

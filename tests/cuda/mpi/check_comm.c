@@ -95,35 +95,40 @@ static void run_all_reduce(lab *l, gpu_comm *g, const call *c)
     lab_free(&b);
 }
 
-static void run_reduce_scatter(lab *l, gpu_comm *g, const call *c)
+/* grouped: a reduce of every part. */
+static void run_reduce_scatter(lab *l, gpu_comm *g, const call *c, bool grouped)
 {
+    cudaStream_t stream = l->stream[LUO_STREAM_DP];
     const int64_t own = c->count[c->me];
     lab_block b = lab_alloc(l, (c->all + own + c->n * own) * c->elem);
     char *to = b.device + c->all * c->elem, *work = to + own * c->elem;
     fill(c, b.host, c->all);
     lab_send_block(l, &b);
-    lab_expect(l,
-               gpu_reduce_scatter(g, b.device, to, c->count, c->elem, LUO_REDUCE_SUM, work,
-                                  l->stream[LUO_STREAM_DP], &l->err) == LUO_OK,
-               "a reduce-scatter");
+    const luo_status st = grouped ? gpu_reduces(g, b.device, to, c->count, c->elem, c->how, stream,
+                                                &l->err)
+                                  : gpu_reduce_scatter(g, b.device, to, c->count, c->elem, c->how,
+                                                       work, stream, &l->err);
+    lab_expect(l, st == LUO_OK, grouped ? "reduces" : "a reduce-scatter");
     lab_get_block(l, &b);
-    compare(l, c, "a reduce-scatter", b.host + c->all * c->elem, own, combined, c->start);
+    compare(l, c, grouped ? "reduces" : "a reduce-scatter", b.host + c->all * c->elem, own, combined, c->start);
     lab_free(&b);
 }
 
-static void run_all_gather(lab *l, gpu_comm *g, const call *c)
+/* grouped: a broadcast of every part. */
+static void run_all_gather(lab *l, gpu_comm *g, const call *c, bool grouped)
 {
+    cudaStream_t stream = l->stream[LUO_STREAM_DP];
     const int64_t own = c->count[c->me];
     lab_block b = lab_alloc(l, (c->all + own) * c->elem);
     const int64_t at = (c->in_place ? c->start : c->all) * c->elem;
     fill(c, b.host + at, own);
     lab_send_block(l, &b);
-    lab_expect(l,
-               gpu_all_gather(g, b.device + at, b.device, c->count, c->elem,
-                              l->stream[LUO_STREAM_DP], &l->err) == LUO_OK,
-               "an all-gather");
+    const luo_status st =
+        grouped ? gpu_broadcasts(g, b.device + at, b.device, c->count, c->elem, stream, &l->err)
+                : gpu_all_gather(g, b.device + at, b.device, c->count, c->elem, stream, &l->err);
+    lab_expect(l, st == LUO_OK, grouped ? "broadcasts" : "an all-gather");
     lab_get_block(l, &b);
-    compare(l, c, "an all-gather", b.host, c->all, gathered, 0);
+    compare(l, c, grouped ? "broadcasts" : "an all-gather", b.host, c->all, gathered, 0);
     lab_free(&b);
 }
 
@@ -134,10 +139,13 @@ static void run_calls(lab *l, gpu_comm *g, call c, bool uneven)
         if (k < c.me) c.start += c.count[k];
         c.all += c.count[k];
     }
-    if (c.elem > 1) run_reduce_scatter(l, g, &c);
-    run_all_gather(l, g, &c);
-    c.in_place = true;
-    run_all_gather(l, g, &c);
+    for (int grouped = 0; grouped < 2; grouped++) {
+        if (c.elem > 1) run_reduce_scatter(l, g, &c, grouped);
+        c.in_place = false;
+        run_all_gather(l, g, &c, grouped);
+        c.in_place = true;
+        run_all_gather(l, g, &c, grouped);
+    }
     if (uneven || c.elem == 1) return;
     run_all_reduce(l, g, &c);
     c.in_place = false;
