@@ -4,6 +4,8 @@
  * and as flows, and what goes over every link; in one node also against closed forms. And what the
  * planner `hap` takes for the cheaper variant is the cheaper one. */
 #include "core/plan/hap/hap_cluster.h"
+#include "core/plan/hap/price.h"
+#include "tests/parked/hap_graphs.h"
 #include "tests/prop/prop.h"
 #include "tests/sim_fixture.h"
 
@@ -183,4 +185,74 @@ START_TEST(in_other_words)
 }
 END_TEST
 
-LUO_MAIN("diff.sim_variants", in_other_words, 1)
+/* ---- what the planner chooses ---- */
+
+/* Two types, as a slow device is one; the first gets `more` times what the second does. */
+static luo_hap_cuts *cut(const rig *r, drawn *d, double more, luo_hap_numbers *numbers)
+{
+    int32_t usable[MOST];
+    double rate[MOST], shares[2];
+    int64_t *extent = LUO_NEW(r->arena, int64_t), left = 0;
+    luo_hap_devices devices;
+    luo_hap_cuts *cuts;
+    const luo_cost_ctx ctx = {.cluster = &r->cluster, .stack = &r->stack, .dtype = LUO_BF16};
+    const luo_hap_mlp_in in = {64, 1, {256, 512}, false, false, false};
+    for (int32_t i = 0; i < d->n; i++) usable[i] = i, rate[i] = i == d->n - 1 ? 2 : 1;
+    ck_assert_int_eq(luo_hap_devices_of(r->arena, &r->cluster, usable, d->n, rate, &devices, NULL),
+                     LUO_OK);
+    ck_assert_int_eq(luo_hap_cluster_numbers(r->arena, luo_hap_graphs_mlp(r->arena, &in), &ctx,
+                                             &devices, numbers, NULL),
+                     LUO_OK);
+    shares[1] = more / (more + d->n - 1);
+    shares[0] = (1 - shares[1]) / (d->n - 1);
+    *extent = d->all;
+    ck_assert_int_eq(luo_hap_cuts_new(r->arena, numbers, 1, shares, 1, extent, &cuts, NULL), LUO_OK);
+    d->longest = 0;
+    for (int32_t i = 0; i < d->n; i++) {
+        left += d->count[i] = (int64_t)cuts->length[i];
+        if (d->count[i] > d->longest) d->longest = d->count[i];
+    }
+    ck_assert_int_eq(left, d->all);
+    return cuts;
+}
+
+static void check_choice(uint64_t seed, int *chosen)
+{
+    luo_rng rng = luo_rng_seed(seed);
+    drawn d = draw(&rng);
+    rig *r = rig_of(&d);
+    luo_hap_numbers numbers;
+    bool grouped;
+    d.comm = LUO_COMM_MODEL;
+    d.all = (int64_t)1 << (18 + luo_rng_pick(&rng, 9));
+    luo_hap_cuts *cuts = cut(r, &d, 1 + 0.25 * (double)luo_rng_pick(&rng, 20), &numbers);
+    const luo_hap_coll coll = {.kind = d.coll == LUO_COLL_AG ? LUO_HAP_MOVE_AG : LUO_HAP_MOVE_RS,
+                               .bytes = (double)d.all};
+    const double price = luo_hap_price(&numbers, cuts, &coll, &grouped);
+    const bool even = d.longest * d.n == d.all;
+    const result padded =
+        run(one_call(&d, even ? LUO_COLL_AUTO : LUO_COLL_PADDED, even, d.all));
+    const result parts = run(one_call(&d, LUO_COLL_GROUPED, even, d.all));
+    const double got = grouped ? parts.seconds : padded.seconds;
+    const double other = grouped ? padded.seconds : parts.seconds;
+    ck_assert_msg(got <= other * 1.02, "LUO_SEED=%llu: %s takes %.12g s, the other %.12g s",
+                  (unsigned long long)seed, grouped ? "grouped" : "padded", got, other);
+    ck_assert_msg(d.nodes > 1 || fabs(price - got) <= 1e-4 * got,
+                  "LUO_SEED=%llu: %s is priced %.12g s, simulated %.12g s", (unsigned long long)seed,
+                  grouped ? "grouped" : "padded", price, got);
+    chosen[grouped]++;
+    rig_free(r);
+}
+
+START_TEST(the_cheaper_is_chosen)
+{
+    const uint64_t first = luo_prop_first();
+    const uint64_t cases = luo_prop_env("LUO_CASES", CASES) * luo_prop_env("LUO_SCALE", 1);
+    int chosen[2] = {0};
+    for (uint64_t k = 0; k < cases; k++) check_choice(first + k, chosen);
+    printf("%d padded, %d grouped\n", chosen[0], chosen[1]);
+    if (!getenv("LUO_CASES")) ck_assert(chosen[0] > 20 && chosen[1] > 20);
+}
+END_TEST
+
+LUO_SUITE("diff.sim_variants", LUO_T(in_other_words), LUO_T(the_cheaper_is_chosen))

@@ -170,6 +170,22 @@ static luo_status set_collectives(const luo_cost_ctx *ctx, const luo_hap_devices
     return LUO_OK;
 }
 
+/* As many broadcasts as devices, which are priced as they are simulated: a ring has all of a node's
+ * bandwidth, not a device's share of it. Reduces take as long. */
+static luo_status set_grouped(const luo_cost_ctx *ctx, const luo_hap_devices *d,
+                              luo_hap_numbers *out, luo_err *err)
+{
+    luo_cost_call call = {LUO_COLL_AG, LUO_COLL_GROUPED, d->n, d->device, SMALL, NULL};
+    double small, large;
+    LUO_TRY(luo_cost_call_seconds(ctx, &call, 0, &small, err));
+    call.bytes = LARGE;
+    LUO_TRY(luo_cost_call_seconds(ctx, &call, 0, &large, err));
+    luo_hap_line line = line_through(small, large);
+    line.latency_s /= d->n; /* of each */
+    out->line[LUO_HAP_LINK_AG_GROUPED] = out->line[LUO_HAP_LINK_RS_GROUPED] = line;
+    return LUO_OK;
+}
+
 /* Of neighbours, the slowest pair. */
 static luo_status set_messages(const luo_cost_ctx *ctx, const luo_hap_devices *d,
                                luo_hap_numbers *out, luo_err *err)
@@ -185,8 +201,6 @@ static luo_status set_messages(const luo_cost_ctx *ctx, const luo_hap_devices *d
         slowest.bandwidth_bytes_s = fmin(slowest.bandwidth_bytes_s, line.bandwidth_bytes_s);
     }
     out->line[LUO_HAP_LINK_P2P] = slowest;
-    slowest.latency_s *= ceil(log2(d->n));
-    out->line[LUO_HAP_LINK_AG_GROUPED] = out->line[LUO_HAP_LINK_RS_GROUPED] = slowest;
     return LUO_OK;
 }
 
@@ -201,6 +215,7 @@ luo_status luo_hap_cluster_numbers(luo_arena *arena, const luo_hap_graph *graph,
         numbers.line[l] = (luo_hap_line){0, (double)INFINITY}; /* nothing moves */
     if (devices->n > 1) {
         LUO_TRY(set_collectives(ctx, devices, &numbers, err));
+        LUO_TRY(set_grouped(ctx, devices, &numbers, err));
         LUO_TRY(set_messages(ctx, devices, &numbers, err));
     }
     *out = numbers;
