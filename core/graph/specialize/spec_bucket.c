@@ -211,7 +211,8 @@ static luo_status key_of(maker *m, const atom *a, int32_t *id)
     key[n++] = t->ncalls;
     for (int32_t c = 0; c < t->ncalls; c++) {
         key[n++] = t->call[c].group;
-        key[n++] = t->call[c].coll | t->call[c].variant << 8;
+        key[n++] = t->call[c].coll |
+                   spec_variant(s->g->op[a->op].variant, t->call[c].coll, true) << 8;
     }
     for (int32_t c = 0; c < s->nclasses; c++) key[n++] = s->cls[c].vs_out[a->ready];
     *id = luo_intern_id(&m->key, key, n, NULL);
@@ -377,7 +378,7 @@ static luo_status sum_call(spec *s, const spec_bucket *b, const spec_call *call,
     }
     for (int32_t k = 1; counts && k < n; k++) it->v |= counts[k] != counts[0];
     if (it->v) it->slot.counts = counts;
-    it->variant = spec_variant(call, it->v);
+    it->variant = spec_variant(s->g->op[b->part[0].op].variant, call->coll, it->v);
     return LUO_OK;
 }
 

@@ -51,7 +51,6 @@ typedef struct spec_item { /* what one device does in one step: becomes one inst
 
 typedef struct spec_call { /* a collective of a step, for all its members */
     int32_t group, coll;
-    int32_t variant; /* as the Reshard says */
     int32_t move;  /* in the resolution */
     int64_t cells; /* of all its regions */
 } spec_call;
@@ -229,10 +228,11 @@ static inline bool spec_by_unit(const spec *s)
 }
 
 luo_status luo_spec_make_moves(spec *s);
-/* What an instruction says of the variant: nothing where pieces are equal and padded. */
-static inline uint8_t spec_variant(const spec_call *call, bool v)
+/* What an instruction says of a Reshard's variant: nothing where that changes nothing. */
+static inline uint8_t spec_variant(uint8_t variant, int32_t coll, bool v)
 {
-    return (uint8_t)(call->variant == LUO_COLL_PADDED && !v ? LUO_COLL_AUTO : call->variant);
+    const bool pieces = coll == LUO_COLL_AG || coll == LUO_COLL_RS;
+    return pieces && (v || variant != LUO_COLL_PADDED) ? variant : LUO_COLL_AUTO;
 }
 /* spec_experts.c: is the Reshard an exchange of rows of experts, or of their counts? */
 bool luo_spec_is_trade(const luo_op *op);

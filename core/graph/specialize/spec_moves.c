@@ -46,8 +46,42 @@ static luo_shape shape_of(const spec *s, int32_t x, int32_t length)
     return luo_graph_shape(s->g, x, s->in->lengths[length].tokens, kept);
 }
 
+/* Does the variant change what some call of the move says? */
+static bool says(const spec_move *m, uint8_t variant)
+{
+    const luo_moves *moves = m->resolution ? &m->resolution->moves : NULL;
+    bool any = false;
+    for (int32_t i = 0; moves && i < moves->n; i++) {
+        const luo_move *x = &moves->at[i];
+        if (x->kind == LUO_MOVE_AG) any |= spec_variant(variant, LUO_COLL_AG, x->v);
+        if (x->kind == LUO_MOVE_RS) any |= spec_variant(variant, LUO_COLL_RS, x->v);
+    }
+    return any;
+}
+
+/* Number of a move like m; *fresh: it was not there, and is what m is. */
+static luo_status intern_move(spec *s, const spec_move *m, int32_t *id, bool *fresh)
+{
+    int32_t key[6 + 2 * LUO_RANK_MAX] = {m->src, m->dst, (int32_t)m->elem_bytes,
+                                         m->per_micro_batch | m->trade << 1 | m->variant << 2,
+                                         m->shape.rank};
+    for (int32_t d = 0; d < m->shape.rank; d++) {
+        key[5 + 2 * d] = (int32_t)(uint32_t)m->shape.dim[d];
+        key[6 + 2 * d] = (int32_t)(m->shape.dim[d] >> 32);
+    }
+    int32_t n_key = 5 + 2 * m->shape.rank;
+    if (m->layer >= 0) key[n_key++] = m->layer;
+    *id = luo_intern_id(&s->move_key, key, n_key, fresh);
+    if (*id < 0) return luo_err_nomem(s->err);
+    if (!*fresh) return LUO_OK;
+    if (!LUO_VEC_ROOM_IN(s->arena, s->move, *id, s->cap_move)) return luo_err_nomem(s->err);
+    s->move[*id] = *m;
+    return LUO_OK;
+}
+
 static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
 {
+    bool fresh;
     const luo_op *op = &s->g->op[o];
     const int32_t n = s->in->nlengths, x = op->in[0], y = op->out[0];
     spec_move m = {.src = s->cut_ann[(int64_t)x * n + length],
@@ -55,26 +89,17 @@ static luo_status move_id(spec *s, int32_t o, int32_t length, int32_t *id)
                    .from = spec_table_of(s, x, length), .to = spec_table_of(s, y, length),
                    .name = op->name,
                    .shape = shape_of(s, x, length), .elem_bytes = s->g->tensor[y].elem_bytes,
-                   .per_micro_batch = per_micro_batch(s, o), .variant = op->variant,
+                   .per_micro_batch = per_micro_batch(s, o),
                    .trade = luo_spec_is_trade(op), .layer = -1,
                    .tokens = s->in->lengths[length].tokens};
     if (m.trade && s->in->load) m.layer = op->layer;
-    int32_t key[6 + 2 * LUO_RANK_MAX] = {m.src, m.dst, (int32_t)m.elem_bytes,
-                                         m.per_micro_batch | m.trade << 1 | m.variant << 2,
-                                         m.shape.rank};
-    for (int32_t d = 0; d < m.shape.rank; d++) {
-        key[5 + 2 * d] = (int32_t)(uint32_t)m.shape.dim[d];
-        key[6 + 2 * d] = (int32_t)(m.shape.dim[d] >> 32);
-    }
-    int32_t n_key = 5 + 2 * m.shape.rank;
-    if (m.layer >= 0) key[n_key++] = m.layer;
-    bool fresh;
-    *id = luo_intern_id(&s->move_key, key, n_key, &fresh);
-    if (*id < 0) return luo_err_nomem(s->err);
-    if (!fresh) return LUO_OK;
-    if (!LUO_VEC_ROOM_IN(s->arena, s->move, *id, s->cap_move)) return luo_err_nomem(s->err);
-    s->move[*id] = m;
-    return resolve(s, &s->move[*id]);
+    LUO_TRY(intern_move(s, &m, id, &fresh));
+    if (fresh) LUO_TRY(resolve(s, &s->move[*id]));
+    if (!says(&s->move[*id], op->variant)) return LUO_OK;
+    m = s->move[*id];
+    m.variant = op->variant;
+    LUO_TRY(intern_move(s, &m, id, &fresh));
+    return fresh ? luo_spec_make_steps(s, &s->move[*id]) : LUO_OK;
 }
 
 /* Exchange ids: one per (Reshard, step), of each length if it runs per micro-batch. */

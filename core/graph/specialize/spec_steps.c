@@ -187,12 +187,7 @@ static luo_status add_collective(job *j, const luo_move *move)
                     .coll = (uint8_t)coll_of(move->kind),
                     .v = move->v,
                     .call = j->ncalls};
-    const bool pieces = it.coll == LUO_COLL_AG || it.coll == LUO_COLL_RS;
-    spec_call *call = &j->call[j->ncalls++];
-    *call = (spec_call){.coll = it.coll,
-                        .variant = pieces ? j->m->variant : LUO_COLL_AUTO,
-                        .move = (int32_t)(move - j->m->resolution->moves.at)};
-    it.variant = spec_variant(call, it.v);
+    it.variant = spec_variant(j->m->variant, it.coll, it.v);
     LUO_TRY(group_id(s, stream, move->dev, move->ndev, &it.slot.group));
     int64_t cells = 0, *counts = move->v ? LUO_NEW_N(s->arena, int64_t, move->ndev) : NULL;
     if (move->v && !counts) return luo_err_nomem(s->err);
@@ -205,8 +200,8 @@ static luo_status add_collective(job *j, const luo_move *move)
     if (it.coll == LUO_COLL_A2A) it.bytes = (it.bytes + move->ndev - 1) / move->ndev;
     if (j->m->trade) LUO_TRY(luo_spec_trade_bytes(s, j->m, move, &it.bytes));
     it.slot.counts = counts;
-    call->group = it.slot.group;
-    call->cells = cells;
+    j->call[j->ncalls++] =
+        (spec_call){it.slot.group, it.coll, (int32_t)(move - j->m->resolution->moves.at), cells};
     for (int32_t i = 0; i < move->ndev; i++) *next_item(j, move->dev[i]) = it;
     return LUO_OK;
 }
