@@ -217,7 +217,7 @@ static luo_status add_instr(tally *t, const luo_program *program, const luo_inst
         const luo_cost_call call = luo_cost_call_of(set, in, slot, in->bytes);
         LUO_TRY(luo_cost_call_seconds(&t->x->cost, &call, 0, &s, err));
         r->calls += group->dev[0] == program->device ? runs : 0;
-        r->bytes += group->dev[0] == program->device ? runs * luo_cost_call_bytes(&call) : 0;
+        r->bytes += group->dev[0] == program->device ? runs * in->bytes : 0;
     } else {
         for (int32_t i = 0; i < slot->nmessage; i++) {
             double one = 0;

@@ -187,8 +187,8 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
                              luo_flow *flow, luo_err *err);
 
 /* A collective as a program has it, by the variant in which it is carried out. Padded: all pieces
- * are as long as the longest. Grouped: a broadcast of every piece, or a reduce, which takes as long,
- * one after another; those without bytes are left out. */
+ * are as long as the longest. Grouped: a broadcast of every piece, or a reduce, which takes as
+ * long, one after another; those without bytes are left out. */
 typedef struct luo_cost_call {
     int32_t coll, variant; /* luo_coll, luo_coll_variant */
     int32_t n;
@@ -213,7 +213,8 @@ typedef struct luo_cost_part {
 } luo_cost_part;
 int32_t luo_cost_call_parts(const luo_cost_call *call);
 luo_cost_part luo_cost_call_part(const luo_cost_call *call, int32_t i, int32_t *room);
-/* luo_cost_group and luo_cost_steps of all parts together. Errors: E4. See: tests/prop/prop_variant.c
+/* luo_cost_group and luo_cost_steps of all parts together. Errors: E4. See:
+ * tests/prop/prop_variant.c
  */
 luo_status luo_cost_call_seconds(const luo_cost_ctx *ctx, const luo_cost_call *call, double share,
                                  double *seconds, luo_err *err);

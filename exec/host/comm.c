@@ -43,7 +43,7 @@ static luo_status bind_collective(luo_job *job, const luo_bound_op *op, host_com
     if (comm->b->counts) LUO_TRY(counts_of(job, comm, err));
     if (op->instr->coll == LUO_COLL_RS && comm->b->send_direct < 0)
         comm->send_bytes = comm->b->send.elements * (int64_t)job->x->k->elem;
-    comm->nreq = comm->b->trade                          ? 2 * comm->b->trade->n
+    comm->nreq = comm->b->trade                           ? 2 * comm->b->trade->n
                  : op->instr->variant == LUO_COLL_GROUPED ? comm->b->route.n
                                                           : 1;
     comm->deep = 1;

@@ -151,10 +151,10 @@ static luo_status begin_broadcasts(luo_rank *rank, host_pending *pending, char *
         char *piece = to + (size_t)comm->starts[i] * rank->x->k->elem;
         pending->req[i] = MPI_REQUEST_NULL;
         if (comm->counts[i] > 0)
-            LUO_TRY(host_mpi(&rank->err,
-                             MPI_Ibcast(piece, comm->counts[i], rank->x->type, i, comm->comm,
-                                        &pending->req[i]),
-                             "a broadcast"));
+            LUO_TRY(host_mpi(
+                &rank->err,
+                MPI_Ibcast(piece, comm->counts[i], rank->x->type, i, comm->comm, &pending->req[i]),
+                "a broadcast"));
     }
     return LUO_OK;
 }
@@ -167,8 +167,8 @@ static luo_status begin_reduces(luo_rank *rank, host_pending *pending, const cha
         pending->req[i] = MPI_REQUEST_NULL;
         if (comm->counts[i] > 0)
             LUO_TRY(host_mpi(&rank->err,
-                             MPI_Ireduce(piece, to, comm->counts[i], rank->x->type, comm->reduce,
-                                         i, comm->comm, &pending->req[i]),
+                             MPI_Ireduce(piece, to, comm->counts[i], rank->x->type, comm->reduce, i,
+                                         comm->comm, &pending->req[i]),
                              "a reduce"));
     }
     return LUO_OK;

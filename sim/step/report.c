@@ -21,7 +21,7 @@ static luo_status alloc_reply(sim_step *step, sim_reply *r)
 
 /* ---- comm use ---- */
 
-static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, int64_t bytes,
+static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, const luo_instr *in,
                     const sim_tally *tally, double exposed)
 {
     luo_comm_use *u = &comm[row];
@@ -32,7 +32,7 @@ static void add_use(const sim_net *net, luo_comm_use *comm, int32_t row, int64_t
     u->stream = r->stream;
     u->devices = r->devices;
     u->calls += tally->calls;
-    u->bytes += tally->calls * bytes;
+    u->bytes += tally->calls * sim_bytes(net, in, in->bytes);
     u->busy_s += tally->busy_s;
     u->exposed_s += exposed;
 }
@@ -47,14 +47,12 @@ static void use_of_member(const luo_rank *rank, int32_t m, const double *exposed
         const luo_instr *in = &rank->class->role->instr[i];
         if (rank->tally[i].calls == 0 || in->slot < 0) continue;
         if (in->kind == LUO_INSTR_COLLECTIVE) {
-            const luo_slot *slot = sim_slot(net, rank->class, m, in);
-            const luo_cost_call call = sim_call(net, in, slot);
-            if (call.dev[0] == device)
-                add_use(net, comm, net->row_of_group[slot->group * 5 + in->coll],
-                        luo_cost_call_bytes(&call), &rank->tally[i], exposed[i]);
+            const int32_t group = sim_slot(net, rank->class, m, in)->group;
+            if (net->set->groups[group].dev[0] == device)
+                add_use(net, comm, net->row_of_group[group * 5 + in->coll], in, &rank->tally[i],
+                        exposed[i]);
         } else if (in->bytes > 0 && in->exchange >= 0) {
-            add_use(net, comm, net->row_of_exchange[in->exchange], sim_bytes(net, in, in->bytes),
-                    &rank->tally[i], exposed[i]);
+            add_use(net, comm, net->row_of_exchange[in->exchange], in, &rank->tally[i], exposed[i]);
         }
     }
 }

@@ -41,8 +41,10 @@ static drawn draw(luo_rng *rng)
 
 static rig *rig_of(const drawn *d)
 {
-    rig *r = rig_new(&(rig_shape){.nodes = d->nodes, .devices_per_node = d->each,
-                                  .port_bytes_per_s = port, .nic_latency_s = 1e-5});
+    rig *r = rig_new(&(rig_shape){.nodes = d->nodes,
+                                  .devices_per_node = d->each,
+                                  .port_bytes_per_s = port,
+                                  .nic_latency_s = 1e-5});
     r->config.comm = d->comm;
     r->config.fold = d->fold;
     return r;
@@ -206,7 +208,8 @@ static luo_hap_cuts *cut(const rig *r, drawn *d, double more, luo_hap_numbers *n
     shares[1] = more / (more + d->n - 1);
     shares[0] = (1 - shares[1]) / (d->n - 1);
     *extent = d->all;
-    ck_assert_int_eq(luo_hap_cuts_new(r->arena, numbers, 1, shares, 1, extent, &cuts, NULL), LUO_OK);
+    ck_assert_int_eq(luo_hap_cuts_new(r->arena, numbers, 1, shares, 1, extent, &cuts, NULL),
+                     LUO_OK);
     d->longest = 0;
     for (int32_t i = 0; i < d->n; i++) {
         left += d->count[i] = (int64_t)cuts->length[i];
@@ -230,16 +233,15 @@ static void check_choice(uint64_t seed, int *chosen)
                                .bytes = (double)d.all};
     const double price = luo_hap_price(&numbers, cuts, &coll, &grouped);
     const bool even = d.longest * d.n == d.all;
-    const result padded =
-        run(one_call(&d, even ? LUO_COLL_AUTO : LUO_COLL_PADDED, even, d.all));
+    const result padded = run(one_call(&d, even ? LUO_COLL_AUTO : LUO_COLL_PADDED, even, d.all));
     const result parts = run(one_call(&d, LUO_COLL_GROUPED, even, d.all));
     const double got = grouped ? parts.seconds : padded.seconds;
     const double other = grouped ? padded.seconds : parts.seconds;
     ck_assert_msg(got <= other * 1.02, "LUO_SEED=%llu: %s takes %.12g s, the other %.12g s",
                   (unsigned long long)seed, grouped ? "grouped" : "padded", got, other);
     ck_assert_msg(d.nodes > 1 || fabs(price - got) <= 1e-4 * got,
-                  "LUO_SEED=%llu: %s is priced %.12g s, simulated %.12g s", (unsigned long long)seed,
-                  grouped ? "grouped" : "padded", price, got);
+                  "LUO_SEED=%llu: %s is priced %.12g s, simulated %.12g s",
+                  (unsigned long long)seed, grouped ? "grouped" : "padded", price, got);
     chosen[grouped]++;
     rig_free(r);
 }

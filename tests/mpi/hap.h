@@ -169,11 +169,12 @@ static inline void hap_say(const hap_drawn *d, const luo_plan *plan, uint64_t se
 
 typedef struct hap_tally { /* programs that ran, and those of them in which .. */
     int ran, dealt, none, copies, columns, dropped, latent;
-    int as[2][LUO_COLL_VARIANTS]; /* some gather, some scatter is carried out so, of uneven pieces */
+    /* some gather, some scatter of uneven pieces is carried out so */
+    int as[2][LUO_COLL_VARIANTS];
 } hap_tally;
 
-/* Gathers and scatters of micro-batches and of weights. */
-static inline void hap_count_variants(luo_lab *lab, hap_drawn *d, const luo_plan *plan, hap_tally *t)
+static inline void hap_count_variants(luo_lab *lab, hap_drawn *d, const luo_plan *plan,
+                                      hap_tally *t)
 {
     bool seen[2][LUO_COLL_VARIANTS] = {{false}};
     luo_programs *set;
@@ -189,6 +190,19 @@ static inline void hap_count_variants(luo_lab *lab, hap_drawn *d, const luo_plan
         }
     for (int c = 0; c < 2; c++)
         for (int v = 0; v < LUO_COLL_VARIANTS; v++) t->as[c][v] += seen[c][v];
+}
+
+/* Are there gathers and scatters of uneven pieces, both carried out in both ways? */
+static inline bool hap_has_variants(const luo_lab *lab, const hap_tally *t, const char *which)
+{
+    const int *ag = t->as[0], *rs = t->as[1];
+    if (lab->rank == 0)
+        printf("%s: padded gathers in %d programs, scatters in %d, grouped in %d and %d, neither in "
+               "%d and %d\n",
+               which, ag[LUO_COLL_PADDED], rs[LUO_COLL_PADDED], ag[LUO_COLL_GROUPED],
+               rs[LUO_COLL_GROUPED], ag[LUO_COLL_AUTO], rs[LUO_COLL_AUTO]);
+    return ag[LUO_COLL_PADDED] && ag[LUO_COLL_GROUPED] && rs[LUO_COLL_PADDED] &&
+           rs[LUO_COLL_GROUPED];
 }
 
 /* Variants that are drawn in place of what the planner would have chosen, for all or one by one. */

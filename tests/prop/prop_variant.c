@@ -59,14 +59,14 @@ static void draw(drawn *d, uint64_t seed)
     luo_err err = {0};
     *d = (drawn){.a = luo_arena_new(1 << 20), .rng = luo_rng_seed(seed)};
     const int64_t sequences = 1 + luo_rng_pick(&d->rng, 9);
-    d->model = luo_rng_pick(&d->rng, 2) ? luo_test_gpt(2, 32, 4, 64)
-                                        : luo_test_llama(2, 32, 48, 4, 64);
+    d->model =
+        luo_rng_pick(&d->rng, 2) ? luo_test_gpt(2, 32, 4, 64) : luo_test_llama(2, 32, 48, 4, 64);
     d->model.max_sequence_tokens = 64;
     const luo_hap_numbers numbers = numbers_of(d, &zero);
-    const luo_hap_job job = {.opts = {.sayable = true,
-                                      .rules = luo_rng_pick(&d->rng, 2) ? "b" : NULL},
-                             .no_memory = true,
-                             .zero = zero};
+    const luo_hap_job job = {
+        .opts = {.sayable = true, .rules = luo_rng_pick(&d->rng, 2) ? "b" : NULL},
+        .no_memory = true,
+        .zero = zero};
     luo_status st = luo_hap_model_graph(d->a, &d->model, LUO_F32, sequences, 16, &graph, &err);
     if (st == LUO_OK) st = luo_hap_alternate(d->a, graph, &numbers, &job, &result, &err);
     ck_assert_msg(st == LUO_OK, "LUO_SEED=%llu: %s", (unsigned long long)seed, err.text);
@@ -232,8 +232,8 @@ START_TEST(programs_differ_in_a_word)
     for (uint64_t k = 0; k < cases; k++) check(first + k);
     printf("%d gathers, %d scatters; %d of equal pieces, %d empty pieces; the "
            "planner's own of uneven pieces: %d padded, %d grouped, %d neither\n",
-           gathers, scatters, even, zeros, chosen[LUO_COLL_PADDED],
-           chosen[LUO_COLL_GROUPED], chosen[LUO_COLL_AUTO]);
+           gathers, scatters, even, zeros, chosen[LUO_COLL_PADDED], chosen[LUO_COLL_GROUPED],
+           chosen[LUO_COLL_AUTO]);
     if (!getenv("LUO_CASES"))
         ck_assert(gathers && scatters && even && zeros && chosen[LUO_COLL_PADDED] &&
                   chosen[LUO_COLL_GROUPED]);

@@ -147,8 +147,7 @@ START_TEST(by_the_cost_model)
         const luo_hap_line *grouped = &numbers.line[LUO_HAP_LINK_AG_GROUPED];
         ck_assert_int_eq(luo_cost_group(&ctx, LUO_COLL_BCAST, all, 8, bytes / 8, 0, &seconds, NULL),
                          LUO_OK);
-        ck_assert_double_eq_tol(grouped->latency_s +
-                                    (double)bytes / 8 / grouped->bandwidth_bytes_s,
+        ck_assert_double_eq_tol(grouped->latency_s + (double)bytes / 8 / grouped->bandwidth_bytes_s,
                                 seconds, 1e-9 * seconds);
     }
     ck_assert(numbers.memory_bytes[0] == profile->memory_bytes - profile->reserved_bytes);

@@ -556,6 +556,26 @@ static void strange_collective(world *w)
     first_call(w)->coll = LUO_COLLS;
 }
 
+static void strange_variant(world *w)
+{
+    first_call(w)->variant = LUO_COLL_VARIANTS;
+}
+
+static void variant_of_work(world *w)
+{
+    first_work(w)->variant = LUO_COLL_GROUPED;
+}
+
+static void variant_of_equal_pieces(world *w)
+{
+    first_call(w)->variant = LUO_COLL_PADDED;
+}
+
+static void variant_of_one(world *w)
+{
+    first_call(w)->variant = LUO_COLL_GROUPED;
+}
+
 static void call_among_messages(world *w)
 {
     first_call(w)->stream = LUO_STREAM_PP;
@@ -725,6 +745,13 @@ static const fault fault_rows[] = {
     {strange_kind, "its kind is not known."},
     {strange_stream, "its kind is not known."},
     {strange_collective, "its kind is not known."},
+    {strange_variant, "only gathers and scatters have a variant, padded of uneven pieces."},
+    {variant_of_work, "only gathers and scatters have a variant, padded of uneven pieces."},
+    {variant_of_equal_pieces, "only gathers and scatters have a variant, padded of uneven pieces."},
+    {variant_of_one,
+     "devices 0 and 1 meet in group [0,1] with different calls: grouped reduce_scatter of 8192 "
+     "bytes in `wte.reduce` (micro-batch 0) and reduce_scatter of 8192 bytes in `wte.reduce` "
+     "(micro-batch 0)."},
     {call_among_messages, "stream pp carries messages only."},
     {strange_phase, "its phase is not its segment's."},
     {strange_op, "its op is not listed."},

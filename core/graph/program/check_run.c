@@ -119,6 +119,14 @@ static luo_status pieces_differ(machine *m, int32_t a, int32_t b, int32_t lane)
                        op_name(m, instr_at(m, a, lane)));
 }
 
+/* "grouped " where it is that, "" where it is auto. */
+static const char *variant_word(const luo_instr *instr)
+{
+    static const char *const words[LUO_COLL_VARIANTS] = {
+        [LUO_COLL_AUTO] = "", [LUO_COLL_PADDED] = "padded ", [LUO_COLL_GROUPED] = "grouped "};
+    return words[instr->variant];
+}
+
 static luo_status differ(machine *m, int32_t a, int32_t b, int32_t lane, const luo_group *group)
 {
     const luo_instr *instr = instr_at(m, a, lane), *y = instr_at(m, b, lane);
@@ -126,12 +134,13 @@ static luo_status differ(machine *m, int32_t a, int32_t b, int32_t lane, const l
     luo_devset_print(&who, group->dev, group->n);
     const luo_status st = luo_err_set(
         m->err, LUO_EINPUT,
-        "devices %d and %d meet in group %s with different calls: %s of %lld bytes in `%s` "
-        "(micro-batch %d) and %s of %lld bytes in `%s` (micro-batch %d).",
+        "devices %d and %d meet in group %s with different calls: %s%s of %lld bytes in `%s` "
+        "(micro-batch %d) and %s%s of %lld bytes in `%s` (micro-batch %d).",
         (int)device_id(m, a), (int)device_id(m, b), luo_str_get(&who),
-        luo_coll_name((luo_coll)instr->coll), (long long)instr->bytes, op_name(m, instr),
-        (int)point_at(m, a, lane)->micro_batch, luo_coll_name((luo_coll)y->coll),
-        (long long)y->bytes, op_name(m, y), (int)point_at(m, b, lane)->micro_batch);
+        variant_word(instr), luo_coll_name((luo_coll)instr->coll), (long long)instr->bytes,
+        op_name(m, instr), (int)point_at(m, a, lane)->micro_batch, variant_word(y),
+        luo_coll_name((luo_coll)y->coll), (long long)y->bytes, op_name(m, y),
+        (int)point_at(m, b, lane)->micro_batch);
     luo_str_free(&who);
     return st;
 }
@@ -145,7 +154,8 @@ static luo_status arrive(machine *m, int32_t dev, int32_t lane)
     const luo_instr *instr = instr_at(m, s->first, lane), *y = instr_at(m, dev, lane);
     const int32_t batch = point_at(m, s->first, lane)->micro_batch;
     if (instr->coll != y->coll || instr->bytes != y->bytes || instr->exchange != y->exchange ||
-        instr->v != y->v || instr->variant != y->variant || batch != point_at(m, dev, lane)->micro_batch ||
+        instr->v != y->v || instr->variant != y->variant ||
+        batch != point_at(m, dev, lane)->micro_batch ||
         !check_same_counts(slot_at(m, s->first, lane), slot, group->n))
         return differ(m, s->first, dev, lane, group);
     if (!same_pieces(instr, y)) return pieces_differ(m, s->first, dev, lane);

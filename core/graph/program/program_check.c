@@ -79,7 +79,8 @@ static luo_status check_instr(const checker *c, int32_t role, const luo_segment 
                       in->stream != LUO_STREAM_DP)))
         return broken(c, role, i, "only communication of stream dp has a lane, 0 to 3");
     if (!good_variant(in))
-        return broken(c, role, i, "only gathers and scatters have a variant, padded of uneven pieces");
+        return broken(c, role, i,
+                      "only gathers and scatters have a variant, padded of uneven pieces");
     if (in->phase != seg->phase) return broken(c, role, i, "its phase is not its segment's");
     if (in->op < 0 || in->op >= c->set->nops) return broken(c, role, i, "its op is not listed");
     if (!in_range(in->in, in->nin, r->nbuf) || !in_range(in->out, in->nout, r->nbuf))

@@ -21,9 +21,10 @@ static bool same_instr(const luo_instr *a, const luo_instr *b)
 {
     return a->kind == b->kind && a->stream == b->stream && a->phase == b->phase &&
            a->coll == b->coll && a->lane == b->lane && a->recompute == b->recompute &&
-           a->beside == b->beside && a->at_start == b->at_start && a->v == b->v && a->variant == b->variant && a->op == b->op &&
-           a->exchange == b->exchange && a->layer == b->layer && a->slot == b->slot &&
-           a->bytes == b->bytes && a->flops == b->flops && a->cost.kind == b->cost.kind &&
+           a->beside == b->beside && a->at_start == b->at_start && a->v == b->v &&
+           a->variant == b->variant && a->op == b->op && a->exchange == b->exchange &&
+           a->layer == b->layer && a->slot == b->slot && a->bytes == b->bytes &&
+           a->flops == b->flops && a->cost.kind == b->cost.kind &&
            memcmp(a->cost.a, b->cost.a, sizeof a->cost.a) == 0 && a->nin == b->nin &&
            a->nout == b->nout && a->ndep == b->ndep && same_ints(a->in, b->in, a->nin) &&
            same_ints(a->out, b->out, a->nout) && same_ints(a->dep, b->dep, a->ndep) &&

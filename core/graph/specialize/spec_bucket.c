@@ -211,8 +211,8 @@ static luo_status key_of(maker *m, const atom *a, int32_t *id)
     key[n++] = t->ncalls;
     for (int32_t c = 0; c < t->ncalls; c++) {
         key[n++] = t->call[c].group;
-        key[n++] = t->call[c].coll |
-                   spec_variant(s->g->op[a->op].variant, t->call[c].coll, true) << 8;
+        key[n++] = t->call[c].coll | spec_variant(s->g->op[a->op].variant, t->call[c].coll, true)
+                                         << 8;
     }
     for (int32_t c = 0; c < s->nclasses; c++) key[n++] = s->cls[c].vs_out[a->ready];
     *id = luo_intern_id(&m->key, key, n, NULL);

@@ -303,8 +303,7 @@ static luo_status structure_id(job *j, int32_t i, int32_t *id, int32_t *alike)
         const spec_item *it = &j->item[j->first[i] + k];
         bool receives = false;
         for (int32_t m = 0; m < it->slot.nmessage; m++) receives |= !it->slot.message[m].send;
-        key[4 * k] = it->kind | it->stream << 4 | it->coll << 8 | it->v << 12 |
-                     it->variant << 13;
+        key[4 * k] = it->kind | it->stream << 4 | it->coll << 8 | it->v << 12 | it->variant << 13;
         key[4 * k + 1] = receives;
         key[4 * k + 2] = (int32_t)(uint32_t)it->bytes;
         key[4 * k + 3] = (int32_t)(it->bytes >> 32);

@@ -156,7 +156,12 @@ static void add_fact(emission *e, int32_t tensor, luo_rel rel, const char *at, c
 
 static void add_gradient(emission *e, int32_t tensor, luo_rel rel, int32_t of, const char *variant)
 {
-    add(e, (entry){.tensor = tensor, .rel = rel, .gradient = true, .of = of, .at = "", .variant = variant});
+    add(e, (entry){.tensor = tensor,
+                   .rel = rel,
+                   .gradient = true,
+                   .of = of,
+                   .at = "",
+                   .variant = variant});
 }
 
 /* ---- forward ---- */
@@ -289,7 +294,8 @@ static luo_status emission_new(luo_arena *arena, const luo_hap_program *program,
     luo_devset_print(&text, device, e->ndevices);
     e->devices = text.failed ? NULL : luo_arena_strdup(arena, luo_str_get(&text));
     luo_str_free(&text);
-    if (!e->moved_at || !e->said || !e->said_back || !e->said_home || !e->devices) return luo_err_nomem(err);
+    if (!e->moved_at || !e->said || !e->said_back || !e->said_home || !e->devices)
+        return luo_err_nomem(err);
     for (size_t f = 0; f < nfacts; f++) e->moved_at[f] = -1;
     return LUO_OK;
 }

@@ -196,8 +196,8 @@ static ncclResult_t broadcasts(gpu_comm *g, const void *from, char *to, const in
     for (int32_t i = 0; i < g->spec.n; i++) {
         const void *own = i == g->rank ? from : to;
         if (counts[i] > 0)
-            code = gpu_nccl_both(code, ncclBroadcast(own, to, (size_t)counts[i], type, i, g->nccl,
-                                                     stream));
+            code = gpu_nccl_both(
+                code, ncclBroadcast(own, to, (size_t)counts[i], type, i, g->nccl, stream));
         to += counts[i] * elem_bytes;
     }
     return gpu_nccl_both(code, ncclGroupEnd());
@@ -223,8 +223,8 @@ static ncclResult_t reduces(gpu_comm *g, const char *from, void *to, const int64
     for (int32_t i = 0; i < g->spec.n; i++) {
         void *result = i == g->rank ? to : NULL;
         if (counts[i] > 0)
-            code = gpu_nccl_both(code, ncclReduce(from, result, (size_t)counts[i], type, how, i,
-                                                  g->nccl, stream));
+            code = gpu_nccl_both(
+                code, ncclReduce(from, result, (size_t)counts[i], type, how, i, g->nccl, stream));
         from += counts[i] * elem_bytes;
     }
     return gpu_nccl_both(code, ncclGroupEnd());

@@ -149,8 +149,8 @@ static luo_status bind_collective(gpu_binder *b, gpu_transfer *t, const luo_inst
     t->recv_direct = c->recv_direct >= 0;
     t->counts = c->counts;
     if (i->variant == LUO_COLL_PADDED) LUO_TRY(pad(b, t, i));
-    t->uneven = i->coll == LUO_COLL_RS && i->variant != LUO_COLL_GROUPED &&
-                uneven(t->counts, c->route.n);
+    t->uneven =
+        i->coll == LUO_COLL_RS && i->variant != LUO_COLL_GROUPED && uneven(t->counts, c->route.n);
     if (t->uneven) t->work_bytes = aligned(c->route.n * c->counts[c->route.rank] * c->elem_bytes);
     return LUO_OK;
 }

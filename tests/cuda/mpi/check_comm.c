@@ -104,13 +104,14 @@ static void run_reduce_scatter(lab *l, gpu_comm *g, const call *c, bool grouped)
     char *to = b.device + c->all * c->elem, *work = to + own * c->elem;
     fill(c, b.host, c->all);
     lab_send_block(l, &b);
-    const luo_status st = grouped ? gpu_reduces(g, b.device, to, c->count, c->elem, c->how, stream,
-                                                &l->err)
-                                  : gpu_reduce_scatter(g, b.device, to, c->count, c->elem, c->how,
-                                                       work, stream, &l->err);
+    const luo_status st =
+        grouped
+            ? gpu_reduces(g, b.device, to, c->count, c->elem, c->how, stream, &l->err)
+            : gpu_reduce_scatter(g, b.device, to, c->count, c->elem, c->how, work, stream, &l->err);
     lab_expect(l, st == LUO_OK, grouped ? "reduces" : "a reduce-scatter");
     lab_get_block(l, &b);
-    compare(l, c, grouped ? "reduces" : "a reduce-scatter", b.host + c->all * c->elem, own, combined, c->start);
+    compare(l, c, grouped ? "reduces" : "a reduce-scatter", b.host + c->all * c->elem, own,
+            combined, c->start);
     lab_free(&b);
 }
 

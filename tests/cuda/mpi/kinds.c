@@ -66,6 +66,21 @@ static void run_hap(tally *all, luo_dtype dtype, int cases, hap_models models)
     all->failed += failed + (drawn.ran < cases * 3 / 4);
 }
 
+/* Programs of the planner whose uneven gathers and scatters are padded or grouped. */
+static void run_hap_variants(tally *all)
+{
+    static const char *const names[] = {"bert", "bert, padded", "llama, ZeRO, padded"};
+    hap_tally found = {0};
+    for (int k = 0; k < HAP_CASES; k++)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            if (strcmp(hap_cases[k].name, names[i]) != 0) continue;
+            all->checks++;
+            all->failed += !hap_run_case(all->lab, LUO_F32, &hap_cases[k], &found);
+        }
+    all->checks++;
+    all->failed += !hap_has_variants(all->lab, &found, "of the planner");
+}
+
 /* LUO_KIND names one of them. */
 static bool is_wanted(const char *name)
 {
@@ -90,6 +105,7 @@ static void run_all(tally *t)
         run_hap(t, LUO_BF16, 2 * t->scale, HAP_ATTENTION);
         run_hap(t, LUO_F32, 3 * t->scale, HAP_EXPERTS);
         run_hap(t, LUO_F32, t->scale, HAP_FEED_FORWARD);
+        run_hap_variants(t);
     }
 }
 
