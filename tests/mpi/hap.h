@@ -197,8 +197,8 @@ static inline bool hap_has_variants(const luo_lab *lab, const hap_tally *t, cons
 {
     const int *ag = t->as[0], *rs = t->as[1];
     if (lab->rank == 0)
-        printf("%s: padded gathers in %d programs, scatters in %d, grouped in %d and %d, neither in "
-               "%d and %d\n",
+        printf("%s: padded gathers in %d programs, scatters in %d, grouped in %d and %d, neither "
+               "in %d and %d\n",
                which, ag[LUO_COLL_PADDED], rs[LUO_COLL_PADDED], ag[LUO_COLL_GROUPED],
                rs[LUO_COLL_GROUPED], ag[LUO_COLL_AUTO], rs[LUO_COLL_AUTO]);
     return ag[LUO_COLL_PADDED] && ag[LUO_COLL_GROUPED] && rs[LUO_COLL_PADDED] &&

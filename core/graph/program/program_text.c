@@ -11,8 +11,8 @@
  *   seg    = "seg" ID PHASE "chunk" N "tokens" N "first" N "n" N NL
  *   buf    = "buf" ID CLASS ELEM_BYTES BYTES DIMS NAME NL      (DIMS: 4096x512, "-" for a scalar)
  *   instr  = "i" ID KIND STREAM PHASE { field } NL
- *   field  = "coll" NAME | "v" | "padded" | "grouped" | "again" | "start" | "beside" | "lane" N | "op" N | "layer" N
- *          | "x" N | "slot" N
+ *   field  = "coll" NAME | "v" | "padded" | "grouped" | "again" | "start" | "beside" | "lane" N
+ *          | "op" N | "layer" N | "x" N | "slot" N
  *          | "bytes" N | "flops" N | "cost" NAME ints | "in" ints | "out" ints | "dep" ints
  *          | "pieces" { BUFFER ":" OFFSET ":" COUNT }
  *   tasks  = "tasks" ID N { SEG "/" ( MICRO_BATCH | "-" ) } NL
