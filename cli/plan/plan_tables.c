@@ -155,7 +155,7 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
 
 /* ---- the explanation ---- */
 
-enum { LINES = LUO_TABLES_WAYS + 5 };
+enum { LINES = LUO_TABLES_WAYS + 6 };
 
 typedef struct explanation {
     const char *line[LINES];
@@ -219,6 +219,40 @@ static void say_samples(luo_arena *a, explanation *x, const luo_tables_answer *a
     luo_str_free(&text);
 }
 
+/* Who has planned the dense part, and how much slower the same way is with the other one. */
+static void say_part(luo_arena *a, explanation *x, const luo_tables_answer *answer)
+{
+    const luo_tables_answer_way *best = &answer->at[answer->best];
+    const luo_tables_part other = LUO_TABLES_PARTS - 1 - best->part;
+    const char *took = luo_tables_part_name(best->part), *not = luo_tables_part_name(other);
+    const double slower = best->part_s[other] / best->step.seconds;
+    const char *cut = luo_arena_printf(a, "dense part: %s, layers cut: %s", took, answer->hap);
+    if (best->part == LUO_TABLES_BY_HAP && isinf(best->part_s[other]))
+        say(x, luo_arena_printf(a, "%s; %s it does not fit", cut, not ));
+    else if (best->part == LUO_TABLES_BY_HAP)
+        say(x, luo_arena_printf(a, "%s; %s %.3fx slower", cut, not, slower));
+    else if (luo_tables_way_of((luo_tables_way)answer->best)->dense == LUO_TABLES_SERVERS)
+        say(x, luo_arena_printf(a, "dense part: %s, its parameters on servers", took));
+    else if (answer->hap_why[0])
+        say(x, luo_arena_printf(a, "dense part: %s; not %s: %s", took, not, answer->hap_why));
+    else if (!answer->hap[0])
+        say(x, luo_arena_printf(a, "dense part: %s; planner hap cuts no layer either", took));
+    else if (isinf(best->part_s[other]))
+        say(x, luo_arena_printf(a, "dense part: %s; %s it does not fit", took, not ));
+    else
+        say(x, luo_arena_printf(a, "dense part: %s; %s %.3fx slower, layers cut: %s", took, not,
+                                slower, answer->hap));
+}
+
+static void say_choice(luo_arena *a, explanation *x, const luo_tables_answer *answer)
+{
+    const luo_tables_way_desc *way = luo_tables_way_of((luo_tables_way)answer->best);
+    const char *dense = way->dense == LUO_TABLES_SERVERS                     ? "on servers"
+                        : answer->at[answer->best].part == LUO_TABLES_BY_HAP ? "cut by planner hap"
+                                                                             : "all-reduced";
+    say(x, luo_arena_printf(a, "%s: %s, the dense part %s", way->name, way->text, dense));
+}
+
 static void explain(luo_arena *a, explanation *x, const call *c)
 {
     const luo_tables_answer *answer = &c->answer;
@@ -226,8 +260,7 @@ static void explain(luo_arena *a, explanation *x, const call *c)
     const double rows = (double)c->model->features.rows, mb = 1e6;
     *x = (explanation){.n = 0};
     for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) say_way(a, x, c, way);
-    say(x, luo_arena_printf(a, "%s: %s", luo_tables_way_of((luo_tables_way)answer->best)->name,
-                            luo_tables_way_of((luo_tables_way)answer->best)->text));
+    say_choice(a, x, answer);
     say(x, luo_arena_printf(a,
                             "a device touches %lld different rows in %lld lookups, %.3g %% of the "
                             "tables; all together send %.3f MB before forward and %.3f MB after "
@@ -236,6 +269,7 @@ static void explain(luo_arena *a, explanation *x, const call *c)
                             100 * (double)answer->touched / rows, best->pull_bytes / mb,
                             best->push_bytes / mb));
     say_samples(a, x, answer);
+    say_part(a, x, answer);
     say_parts(a, x, &best->step);
     say(x, luo_arena_printf(a, "memory of the fullest device: %.1f %%",
                             100 * best->step.memory_ratio));
@@ -255,6 +289,11 @@ static void print_text(luo_cli *cli, const call *c)
             luo_hash_print(best_of(c)->program, program), c->planning_s);
 }
 
+static double seconds_or_nan(double seconds)
+{
+    return isfinite(seconds) ? seconds : (double)NAN;
+}
+
 static void print_json(luo_cli *cli, const call *c)
 {
     luo_jsonw *json = &cli->json;
@@ -268,18 +307,24 @@ static void print_json(luo_cli *cli, const call *c)
     luo_jsonw_bool(json, "synthetic", c->samples.synthetic);
     luo_jsonw_num(json, "step_s", best->step.seconds, 9);
     luo_jsonw_num(json, "memory_ratio", best->step.memory_ratio, 9);
+    luo_jsonw_text(json, "dense", luo_tables_part_name(best->part));
+    luo_jsonw_text(json, "dense_hap", c->answer.hap_why[0] ? NULL : c->answer.hap);
+    luo_jsonw_text(json, "dense_hap_reason", c->answer.hap_why[0] ? c->answer.hap_why : NULL);
     luo_jsonw_open(json, "candidates", '[');
     for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) {
         const luo_tables_answer_way *w = &c->answer.at[way];
         const bool fits = isfinite(w->step.seconds);
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_text(json, "planner", luo_tables_way_of(way)->name);
-        luo_jsonw_num(json, "step_s", fits ? w->step.seconds : (double)NAN, 9);
+        luo_jsonw_num(json, "step_s", seconds_or_nan(w->step.seconds), 9);
         luo_jsonw_bool(json, "fits", fits);
         luo_jsonw_int(json, "servers", w->servers);
         luo_jsonw_int(json, "pull_bytes", (int64_t)w->pull_bytes);
         luo_jsonw_int(json, "push_bytes", (int64_t)w->push_bytes);
         luo_jsonw_text(json, "samples", fits ? luo_tables_deal_name(w->deal) : NULL);
+        luo_jsonw_text(json, "dense", fits ? luo_tables_part_name(w->part) : NULL);
+        luo_jsonw_num(json, "data_parallel_s", seconds_or_nan(w->part_s[LUO_TABLES_PARALLEL]), 9);
+        luo_jsonw_num(json, "hap_s", seconds_or_nan(w->part_s[LUO_TABLES_BY_HAP]), 9);
         luo_jsonw_int(json, "tried", w->tried);
         luo_jsonw_text(json, "reason", fits ? NULL : w->why);
         luo_jsonw_close(json);

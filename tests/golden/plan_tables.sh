@@ -3,6 +3,12 @@ S=$TOP/scenarios
 t() { "$LUOSHU" plan auto --model "$S/models/$1-criteo.yaml" --cluster "$S/clusters/$2.yaml" "${@:3}" >out
     code=$?; grep -v '^planning: \|"time_s"' out; echo "exit $code"; }
 t dlrm v100x8-p100x21 --servers 4; t wide-deep tiny8; t wide-deep tiny8 --json --global-batch-size 512 --seed 3
+# wide layers, few samples, slow links: planner hap cuts layers; its samples are one more deal
+printf 'schema: luoshu.model/1\nname: cut\nfamily: wide_deep\nfeatures: {slots: 26, rows: 100000, width: 16, dense: 13}
+mlp: [4096, 4096, 4096]\ndtype: f32\n' >cut.yaml
+printf 'device,rate\n5,2\n' >rates.csv
+"$LUOSHU" plan auto --model cut.yaml --cluster "$S/clusters/tiny8.yaml" --global-batch-size 256 --rates rates.csv >out
+code=$?; grep -v '^planning: ' out; echo "exit $code"
 t dlrm tiny2 --data synthetic:samples=1000,vocab=50000,theta=0.8
 "$LUOSHU" explain "$S/models/dlrm-criteo.yaml"; "$LUOSHU" explain "$S/models/wide-deep-criteo.yaml"
 # what does not go together, or cannot be

@@ -118,6 +118,21 @@ static void gated(const luo_hap_array *in, luo_hap_array *y)
         y->at[at] = in[0].at[at] / (1 + cexp(-in[0].at[at])) * in[1].at[at];
 }
 
+/* Of every sample, products of all pairs of its vectors, and the first vector beside them. */
+static void interaction(const luo_hap_array *in, luo_hap_array *y)
+{
+    const int64_t m = in[0].dim[1], vectors = in[1].dim[1] + 1;
+    for (int64_t b = 0, at = 0; b < y->dim[0]; b++) {
+        for (int64_t i = 0; i < vectors; i++)
+            for (int64_t k = 0; k < i; k++, at++)
+                for (int64_t e = 0; e < m; e++)
+                    y->at[at] +=
+                        in[1].at[(b * (vectors - 1) + i - 1) * m + e] *
+                        (k ? in[1].at[(b * (vectors - 1) + k - 1) * m + e] : in[0].at[b * m + e]);
+        for (int64_t e = 0; e < m; e++) y->at[at++] = in[0].at[b * m + e];
+    }
+}
+
 static void norm(const luo_hap_array *in, luo_hap_array *y)
 {
     const int64_t M = y->dim[y->rank - 1];
@@ -242,6 +257,9 @@ void luo_hap_kernels_forward(luo_arena *a, const luo_hap_op *op, const luo_hap_r
         break;
     case LUO_HAP_GATED:
         gated(in, out);
+        break;
+    case LUO_HAP_INTERACTION:
+        interaction(in, out);
         break;
     case LUO_HAP_NORM:
         norm(in, out);

@@ -254,6 +254,13 @@ static const struct {
      {{1, "2322"}, {1, "2232"}},
      {0},
      "b E c m s rep lin0 lin1"},
+    {LUO_HAP_INTERACTION,
+     "interaction",
+     "bm,bsm->bp",
+     "msp",
+     {{1, "43"}, {1, "423"}},
+     {6},
+     "b rep"},
     {LUO_HAP_LOSS, "loss", "bv,b->", "", {{1, "45"}, {0, "4"}}, {0}, "b v rep"},
     {LUO_HAP_LOSS, "token_loss", "bsv,bs->", "", {{1, "324"}, {0, "32"}}, {0}, "b s v rep"},
 };

@@ -2,14 +2,10 @@
  * long that takes, and which way planner `auto` takes. */
 #include <math.h>
 
-#include "core/io/read/read.h"
-#include "core/run/tables/step.h"
-#include "sim/sim.h"
 #include "tests/cost_fixture.h"
 #include "tests/prop/prop.h"
+#include "tests/tables_scene.h"
 
-static luo_arena *arena;
-static luo_stack stack;
 static const int64_t bottom[] = {512, 256, 64, 16}, top[] = {512, 256}, few[] = {8};
 static const luo_model dlrm = {.name = "d",
                                .family = LUO_FAMILY_DLRM,
@@ -22,48 +18,6 @@ static const luo_model wide = {.name = "w",
                                .dtype = LUO_F32,
                                .features = {3, 5000, 7, 2},
                                .mlp = {1, few}};
-
-typedef struct scene {
-    luo_cluster *cluster;
-    luo_judge judge;
-    luo_clicks clicks;
-    luo_tables_in in;
-    luo_tables_answer out;
-    double *rate;
-    bool *candidate;
-} scene;
-
-static scene *open_scene(const char *cluster, const luo_model *model, int64_t batch, uint64_t seed)
-{
-    luo_diags diags;
-    arena = luo_arena_new(1 << 16);
-    scene *s = LUO_NEW(arena, scene);
-    luo_diags_init(&diags, arena);
-    ck_assert_int_eq(luo_read_cluster(arena, cluster, &s->cluster, &diags), LUO_OK);
-    luo_stack_default(&stack);
-    s->rate = LUO_NEW_N(arena, double, s->cluster->ndevices);
-    s->candidate = LUO_NEW_N(arena, bool, s->cluster->ndevices);
-    for (int32_t d = 0; d < s->cluster->ndevices; d++) s->rate[d] = 1, s->candidate[d] = true;
-    const luo_clicks_spec spec = {batch, model->features.slots, model->features.rows, 1.05, 1, 0};
-    ck_assert_int_eq(luo_clicks_draw(arena, &spec, seed, &s->clicks, NULL), LUO_OK);
-    s->judge = (luo_judge){.simulator = &luo_sim_backend,
-                           .model = model,
-                           .cluster = s->cluster,
-                           .stack = &stack,
-                           .comm = LUO_COMM_FLOW};
-    s->in = (luo_tables_in){.judge = &s->judge,
-                            .samples = &s->clicks,
-                            .batch = batch,
-                            .rate = s->rate,
-                            .candidate = s->candidate};
-    return s;
-}
-
-static void close_scene(void)
-{
-    luo_arena_free(arena);
-    arena = NULL;
-}
 
 /* ---- sizes ---- */
 
@@ -148,17 +102,6 @@ static int64_t sent(const luo_programs *set, int32_t device, const char *op)
     return bytes;
 }
 
-static const luo_programs *step(const tables_layout *l, luo_tables_way way,
-                                const tables_traffic *traffic)
-{
-    luo_err err = {0};
-    luo_programs *set;
-    ck_assert_msg(tables_step(arena, l, way, traffic, &set, &err) == LUO_OK, "%s", err.text);
-    ck_assert_msg(luo_program_check(arena, set, &err) == LUO_OK, "%s: %s",
-                  luo_tables_way_of(way)->name, err.text);
-    return set;
-}
-
 /* What a worker sends to servers, by hand: its rows that are not on itself. */
 static int64_t elsewhere(const tables_layout *l, int32_t w)
 {
@@ -189,9 +132,9 @@ START_TEST(every_way_is_good_programs)
         if (l.touched[w] > most) most = l.touched[w];
     }
     for (luo_tables_way way = 0; way < LUO_TABLES_WAYS; way++) {
-        const luo_programs *set = step(&l, way, &plain);
+        const luo_programs *set = step(&l, way, NULL, &plain);
         hash[way] = set->hash;
-        ck_assert_uint_eq(set->hash, step(&l, way, &plain)->hash);
+        ck_assert_uint_eq(set->hash, step(&l, way, NULL, &plain)->hash);
         ck_assert(way == LUO_TABLES_WAY_cached || way == 0 || hash[way] != hash[way - 1]);
         for (int32_t w = 0; w < l.n; w++) {
             const int64_t pushed = sent(set, l.dev[w], "rows.push");
@@ -234,31 +177,22 @@ START_TEST(memory_of_tables)
     tables_layout_open(arena, &s->in, &l, NULL);
     tables_layout_deal(arena, &l, LUO_TABLES_EQUAL, NULL);
     tables_layout_serve(arena, &l, 2, NULL);
-    const luo_programs *whole = step(&l, LUO_TABLES_WAY_allreduce, &plain);
+    const luo_programs *whole = step(&l, LUO_TABLES_WAY_allreduce, NULL, &plain);
     ck_assert_int_eq(memory_of(whole, 0).weights, table + dense);
     ck_assert_int_eq(memory_of(whole, 0).gradients, table + dense + l.touched[0] * 32);
     ck_assert_int_eq(memory_of(whole, 0).optimizer, 2 * dense);
-    const luo_programs *served = step(&l, LUO_TABLES_WAY_hybrid, &plain);
+    const luo_programs *served = step(&l, LUO_TABLES_WAY_hybrid, NULL, &plain);
     ck_assert_int_eq(memory_of(served, l.dev[l.order[1]]).weights, table / 2 + dense);
     ck_assert_int_eq(memory_of(served, l.dev[l.order[7]]).weights, dense);
-    ck_assert_int_eq(memory_of(step(&l, LUO_TABLES_WAY_sharded, &plain), 5).weights,
+    ck_assert_int_eq(memory_of(step(&l, LUO_TABLES_WAY_sharded, NULL, &plain), 5).weights,
                      table / 8 + dense);
-    ck_assert_int_eq(memory_of(step(&l, LUO_TABLES_WAY_ps, &plain), l.dev[l.order[7]]).optimizer,
-                     0);
+    ck_assert_int_eq(
+        memory_of(step(&l, LUO_TABLES_WAY_ps, NULL, &plain), l.dev[l.order[7]]).optimizer, 0);
     close_scene();
 }
 END_TEST
 
 /* ---- seconds ---- */
-
-static double simulate(const scene *s, const luo_programs *set)
-{
-    luo_judgement j = {0};
-    luo_err err = {0};
-    ck_assert_msg(luo_judge_simulate(arena, &s->judge, set, LUO_F32, s->rate, &j, &err) == LUO_OK,
-                  "%s", err.text);
-    return j.seconds;
-}
 
 /* Nodes of one device: keys up, rows down, gradients up, one after the other; each of these takes
  * the latency of a message and what the busiest card carries, in or out (docs/sync.md#time). */
@@ -295,9 +229,9 @@ START_TEST(exchange_is_as_the_formula)
     tables_layout_open(arena, &s->in, &l, NULL);
     tables_layout_deal(arena, &l, LUO_TABLES_EQUAL, NULL);
     tables_layout_serve(arena, &l, 1 << _i, NULL);
-    const double with = simulate(s, step(&l, LUO_TABLES_WAY_hybrid, &plain));
+    const double with = simulate(s, step(&l, LUO_TABLES_WAY_hybrid, NULL, &plain));
     plain.asked = plain.pulled = plain.pushed = 0; /* the same work but for the rows of servers */
-    const double without = simulate(s, step(&l, LUO_TABLES_WAY_hybrid, &plain));
+    const double without = simulate(s, step(&l, LUO_TABLES_WAY_hybrid, NULL, &plain));
     const double expected = formula(&l, 4 * 512, s->cluster);
     printf("%2d servers: %.6f s simulated, %.6f s by the formula\n", l.servers, with - without,
            expected);
@@ -360,12 +294,6 @@ START_TEST(caches_leave_less_to_send)
 END_TEST
 
 /* ---- the planner ---- */
-
-static void ask(scene *s)
-{
-    luo_err err = {0};
-    ck_assert_msg(luo_tables_plan(&s->in, &s->out, &err) == LUO_OK, "%s", err.text);
-}
 
 START_TEST(auto_takes_the_fastest)
 {
@@ -471,7 +399,8 @@ START_TEST(level_beside_all_splits)
 }
 END_TEST
 
-/* The planner's step beside the simulated steps of the same way with every split into units. */
+/* The planner's step beside the simulated steps of the same way with every split into units, with a
+ * data-parallel dense part. */
 START_TEST(planned_beside_all_splits)
 {
     enum { UNITS = 10, UNIT = 700 };
@@ -494,9 +423,9 @@ START_TEST(planned_beside_all_splits)
                 for (int w = 0; w < 3; w++) l.samples[w] = units[w] * UNIT;
                 ck_assert_int_eq(tables_layout_count(arena, &l, NULL), LUO_OK);
                 ck_assert_int_eq(tables_layout_serve(arena, &l, 3, NULL), LUO_OK);
-                best = fmin(best, simulate(s, step(&l, LUO_TABLES_WAY_hybrid, &plain)));
+                best = fmin(best, simulate(s, step(&l, LUO_TABLES_WAY_hybrid, NULL, &plain)));
             }
-        worst = fmax(worst, way->step.seconds / best);
+        worst = fmax(worst, way->part_s[LUO_TABLES_PARALLEL] / best);
         gain = fmax(gain, way->dealt_s[LUO_TABLES_EQUAL] / way->step.seconds);
         close_scene();
     }

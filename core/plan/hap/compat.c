@@ -13,6 +13,7 @@ static const char *letters_of(luo_hap_kind kind)
     case LUO_HAP_GATE:
     case LUO_HAP_ROUTE:
     case LUO_HAP_HASH:
+    case LUO_HAP_INTERACTION:
         return "b";
     case LUO_HAP_CONV:
         return "bo";

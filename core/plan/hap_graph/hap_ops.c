@@ -199,6 +199,14 @@ static void work_gate(const luo_hap_graph *graph, luo_hap_op *op)
     op->weight = -1;
     op->compat = 10 * elements(graph, op->in[0]);
 }
+/* Everything is read and written once, each way: of one sample they are too small to compute long.
+ */
+static void work_interaction(const luo_hap_graph *graph, luo_hap_op *op)
+{
+    op->forward = bytes(graph, op->in[0]) + bytes(graph, op->in[1]) + bytes(graph, op->out[0]);
+    op->backward[0] = op->backward[1] = op->forward;
+    op->compat = elements(graph, op->out[0]);
+}
 static void work_loss(const luo_hap_graph *graph, luo_hap_op *op)
 {
     op->forward = op->backward[0] = 2 * bytes(graph, op->in[0]);

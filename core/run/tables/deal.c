@@ -39,7 +39,7 @@ static luo_status kernels_of(luo_arena *arena, const tables_layout *l, int64_t s
     alone.touched = counts + 1;
     counts[0] = samples;
     counts[1] = 1;
-    LUO_TRY(tables_step(arena, &alone, LUO_TABLES_WAY_allreduce, &plain, &set, err));
+    LUO_TRY(tables_step(arena, &alone, LUO_TABLES_WAY_allreduce, NULL, &plain, &set, err));
     *out = &set->roles[0];
     return LUO_OK;
 }
@@ -239,7 +239,7 @@ luo_status tables_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal,
                            "a step has %lld samples; each of the %d devices needs "
                            "one at least.",
                            (long long)batch, l->n);
-    if (deal != LUO_TABLES_EQUAL) st = open_work(arena, l, &k, err);
+    if (deal == LUO_TABLES_SPEED || deal == LUO_TABLES_LEVEL) st = open_work(arena, l, &k, err);
     if (st == LUO_OK) switch (deal) {
         case LUO_TABLES_EQUAL:
             for (int32_t w = 0; w < l->n; w++) l->samples[w] = batch / l->n + (w < batch % l->n);
@@ -249,6 +249,9 @@ luo_status tables_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal,
             break;
         case LUO_TABLES_LEVEL:
             st = levelled(l, &k, err);
+            break;
+        case LUO_TABLES_HAP:
+            memcpy(l->samples, l->hap->samples, (size_t)l->n * sizeof *l->samples);
             break;
         }
     luo_arena_reset(arena, mark);

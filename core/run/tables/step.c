@@ -71,23 +71,6 @@ int32_t tables_stream(tables_maker *m, const char *op, double bytes, int32_t dep
                       dep, TABLES_NONE);
 }
 
-static int32_t product(tables_maker *m, const char *op, int64_t rows, int64_t columns,
-                       int64_t inner, int32_t dep)
-{
-    const luo_instr in = {.kind = LUO_INSTR_COMPUTE,
-                          .stream = LUO_STREAM_COMPUTE,
-                          .flops = 2 * rows * columns * inner,
-                          .cost = {LUO_COST_GEMM, {rows, columns, inner, 1, m->elem_bytes, 0}}};
-    return tables_add(m, op, in, dep, TABLES_NONE);
-}
-
-static const char *name_of(tables_maker *m, const char *head, int32_t layer, const char *tail)
-{
-    const bool bottom = layer < m->bottom;
-    return luo_arena_printf(m->arena, "%s%s.%d%s", head, bottom ? "bottom_mlp" : "mlp",
-                            (int)(bottom ? layer : layer - m->bottom), tail);
-}
-
 /* ---- forward and backward ---- */
 
 static int64_t samples(const tables_maker *m)
@@ -95,12 +78,17 @@ static int64_t samples(const tables_maker *m)
     return m->l->samples[m->worker];
 }
 
-/* Embeddings of all slots of all samples, written in the order of samples. */
+double tables_embedding_bytes(const luo_model *model, int64_t samples)
+{
+    const luo_features *f = &model->features;
+    const double row = 4.0 * (double)luo_model_row_width(model);
+    const double vector = (double)luo_dtype_bytes(model->dtype) * (double)f->width;
+    return (double)samples * (double)f->slots * (row + vector);
+}
+
 static double embedding_bytes(const tables_maker *m)
 {
-    const luo_features *f = &m->l->model->features;
-    const double row = 4.0 * (double)luo_model_row_width(m->l->model);
-    return (double)samples(m) * (double)f->slots * (row + (double)m->elem_bytes * (double)f->width);
+    return tables_embedding_bytes(m->l->model, samples(m));
 }
 
 /* Products of all pairs; backward takes two such. They are so small, one for each sample, that
@@ -118,59 +106,33 @@ static int32_t interaction(tables_maker *m, const char *op, int32_t dep, int32_t
                       dep, dep2);
 }
 
-static int32_t layer_forward(tables_maker *m, int32_t i, int32_t in, int32_t *out, int32_t dep)
-{
-    const luo_dense_layer *layer = &m->layer[i];
-    const int64_t n = samples(m);
-    const int32_t id = product(m, name_of(m, "", i, ""), n, layer->out, layer->in, dep);
-    *out = tables_buffer(m, name_of(m, "", i, ".out"), LUO_BUFFER_STASH, m->elem_bytes,
-                         n * layer->out);
-    tables_uses(m, id, in, *out);
-    const int32_t last = tables_stream(m, name_of(m, "", i, ".activation"),
-                                       2.0 * (double)(n * layer->out * m->elem_bytes), id);
-    tables_uses(m, last, *out, *out);
-    return last;
-}
-
-static void forward(tables_maker *m, int32_t *in)
+/* Answers the buffer of embeddings, in which what is made of them lies too. */
+static int32_t forward(tables_maker *m)
 {
     const luo_features *f = &m->l->model->features;
     const int64_t n = samples(m);
-    const int32_t rows = tables_pull(m);
-    int32_t last = TABLES_NONE;
-    in[0] = TABLES_NONE; /* numbers of samples, which someone else has */
-    for (int32_t i = 0; i < m->bottom; i++) last = layer_forward(m, i, in[i], &in[i + 1], last);
-    const int32_t top = m->bottom;
-    in[top] = tables_buffer(m, "embeddings", LUO_BUFFER_STASH, m->elem_bytes,
-                            n * (f->slots * f->width + (top ? m->layer[top].in : f->dense)));
+    const int32_t rows = tables_pull(m), top = m->bottom;
+    tables_value x = {TABLES_NONE, TABLES_NONE}; /* numbers of samples, which someone else has */
+    for (int32_t i = 0; i < top; i++) x = tables_layer_forward(m, i, x);
+    const int32_t made = x.buffer;
+    if (top) x = tables_meet(m, x);
+    const int32_t buffer =
+        tables_buffer(m, "embeddings", LUO_BUFFER_STASH, m->elem_bytes,
+                      n * (f->slots * f->width + (top ? m->layer[top].in : f->dense)));
+    /* A copy of what the bottom has made is among that. */
+    if (top && x.buffer == made) m->made[top - 1] = buffer;
     const int32_t read = tables_stream(m, "rows.read", embedding_bytes(m), rows);
-    tables_uses(m, read, TABLES_NONE, in[top]);
-    last = top ? interaction(m, "interaction", read, last) : read;
-    for (int32_t i = top; i < m->layers; i++) last = layer_forward(m, i, in[i], &in[i + 1], last);
+    tables_uses(m, read, TABLES_NONE, buffer);
+    x = (tables_value){top ? interaction(m, "interaction", read, x.id) : read, buffer};
+    for (int32_t i = top; i < m->layers; i++) x = tables_layer_forward(m, i, x);
+    return buffer;
 }
 
-/* Gradients of its weights, then of what it was given if anyone wants that. */
-static int32_t layer_backward(tables_maker *m, int32_t i, int32_t in, int32_t out, bool wanted,
-                              int32_t dep)
-{
-    const luo_dense_layer *layer = &m->layer[i];
-    const int64_t n = samples(m);
-    const int32_t act = tables_stream(m, name_of(m, "d.", i, ".activation"),
-                                      3.0 * (double)(n * layer->out * m->elem_bytes), dep);
-    tables_uses(m, act, out, TABLES_NONE);
-    const int32_t dw = product(m, name_of(m, "d.", i, ".weight"), layer->in, layer->out, n, act);
-    tables_uses(m, dw, in, TABLES_NONE);
-    m->weights[i] = dw;
-    if (!wanted) return dw;
-    return product(m, name_of(m, "d.", i, ""), n, layer->in, layer->out, act);
-}
-
-static void backward(tables_maker *m, const int32_t *in)
+static void backward(tables_maker *m, int32_t embeddings)
 {
     const int32_t top = m->bottom;
     int32_t last = TABLES_NONE;
-    for (int32_t i = m->layers; i-- > top;)
-        last = layer_backward(m, i, in[i], in[i + 1], true, last);
+    for (int32_t i = m->layers; i-- > top;) last = tables_layer_backward(m, i, true, last);
     if (top) {
         last = interaction(m, "d.interaction.a", last, TABLES_NONE);
         last = interaction(m, "d.interaction.b", last, TABLES_NONE);
@@ -178,8 +140,9 @@ static void backward(tables_maker *m, const int32_t *in)
     m->rows_gradient = tables_stream(m, "d.rows", embedding_bytes(m), last);
     m->rows_buffer = tables_buffer(m, "d.rows", LUO_BUFFER_GRADIENT, 4,
                                    m->l->touched[m->worker] * luo_model_row_width(m->l->model));
-    tables_uses(m, m->rows_gradient, in[top], m->rows_buffer);
-    for (int32_t i = top; i-- > 0;) last = layer_backward(m, i, in[i], in[i + 1], i > 0, last);
+    tables_uses(m, m->rows_gradient, embeddings, m->rows_buffer);
+    if (top) last = tables_part(m, last);
+    for (int32_t i = top; i-- > 0;) last = tables_layer_backward(m, i, i > 0, last);
 }
 
 /* ---- state ---- */
@@ -188,13 +151,16 @@ static void state(tables_maker *m)
 {
     const bool served = m->way->dense == LUO_TABLES_SERVERS;
     const bool server = m->l->servers > 0 && m->l->server_of[m->worker] != TABLES_NONE;
-    int64_t n = 0;
-    for (int32_t i = 0; i < m->layers; i++) n += tables_weights(&m->layer[i]);
+    int64_t n = 0, gradients = 0;
+    for (int32_t i = 0; i < m->layers; i++) {
+        n += tables_kept(m, i);
+        gradients += tables_gradients(m, i);
+    }
     /* Of a server its share; other devices then have a copy of the weights alone. */
     const int64_t kept = !served ? n : server ? (n + m->l->servers - 1) / m->l->servers : 0;
     tables_buffer(m, "rows", LUO_BUFFER_WEIGHT, 4, tables_held(m));
     tables_buffer(m, "dense", LUO_BUFFER_WEIGHT, m->elem_bytes, n);
-    tables_buffer(m, "d.dense", LUO_BUFFER_GRADIENT, 4, n);
+    tables_buffer(m, "d.dense", LUO_BUFFER_GRADIENT, 4, gradients);
     /* Two moments, and the weight itself where the model has it in fewer bytes. */
     tables_buffer(m, "dense.state", LUO_BUFFER_OPTIMIZER, 4,
                   kept * (m->elem_bytes < 4 || served ? 3 : 2));
@@ -205,7 +171,7 @@ static luo_status begin(tables_maker *m, int32_t worker)
     m->worker = worker;
     m->ninstr = m->nbuf = m->nslot = 0;
     m->instr = LUO_NEW_N(m->arena, luo_instr, TABLES_INSTR);
-    m->buf = LUO_NEW_N(m->arena, luo_buffer, LUO_DENSE_LAYERS + 16);
+    m->buf = LUO_NEW_N(m->arena, luo_buffer, TABLES_BUFFERS);
     m->slot = LUO_NEW_N(m->arena, luo_slot, TABLES_INSTR);
     return m->instr && m->buf && m->slot ? LUO_OK : luo_err_nomem(m->err);
 }
@@ -222,13 +188,12 @@ static void segment(tables_maker *m, int32_t s, luo_phase phase)
 
 static luo_status make_role(tables_maker *m, int32_t worker, luo_role *role)
 {
-    int32_t in[LUO_DENSE_LAYERS + 1];
     LUO_TRY(begin(m, worker));
     state(m);
     segment(m, 0, LUO_PHASE_F);
-    forward(m, in);
+    const int32_t embeddings = forward(m);
     segment(m, 1, LUO_PHASE_B);
-    backward(m, in);
+    backward(m, embeddings);
     segment(m, 2, LUO_PHASE_POST);
     tables_push(m);
     segment(m, 3, LUO_PHASE_POST);
@@ -247,47 +212,60 @@ static luo_status make_role(tables_maker *m, int32_t worker, luo_role *role)
 
 /* ---- the set ---- */
 
+/* A communicator for each who calls one. Answers how many. */
+static int32_t group_callers(tables_maker *m, luo_group *group)
+{
+    const bool calls[TABLES_CALLERS] = {[TABLES_DENSE] = m->way->dense == LUO_TABLES_ALL_REDUCE &&
+                                                         tables_reduces(m),
+                                        [TABLES_ROWS] = m->way->tables >= LUO_TABLES_ALL_TO_ALL,
+                                        [TABLES_MOVES] = tables_moves(m)};
+    int32_t n = 0;
+    for (int c = 0; c < TABLES_CALLERS; c++) {
+        if (!calls[c] || m->l->n < 2) continue;
+        m->group[c] = n;
+        group[n++] =
+            (luo_group){m->l->n, m->l->dev, c == TABLES_MOVES ? LUO_STREAM_TP : LUO_STREAM_DP};
+    }
+    return n;
+}
+
 static luo_status open(tables_maker *m, luo_programs *set, luo_run_task **tasks)
 {
     const tables_layout *l = m->l;
-    luo_group *group = LUO_NEW_N(m->arena, luo_group, 2);
+    luo_group *group = LUO_NEW_N(m->arena, luo_group, TABLES_CALLERS);
     luo_role *role = LUO_NEW_N(m->arena, luo_role, l->n);
     luo_program *at = LUO_NEW_N(m->arena, luo_program, l->n);
     *tasks = LUO_NEW_N(m->arena, luo_run_task, 3);
     m->op = LUO_NEW_N(m->arena, luo_op_info, TABLES_INSTR);
     if (!group || !role || !at || !*tasks || !m->op) return luo_err_nomem(m->err);
     for (int32_t k = 0; k < 3; k++) (*tasks)[k] = (luo_run_task){k, k < 2 ? 0 : -1};
-    /* Two communicators, so that rows and dense gradients travel beside each other. */
-    for (int g = 0; g < 2; g++) group[g] = (luo_group){l->n, l->dev, LUO_STREAM_DP};
     *set = (luo_programs){.n = l->n,
                           .at = at,
                           .nroles = l->n,
                           .roles = role,
                           .groups = group,
+                          .ngroups = group_callers(m, group),
                           .ops = m->op,
                           .npipelines = 1};
     return LUO_OK;
 }
 
-/* Groups that are called: of dense gradients, then of rows. */
-static int32_t groups_of(const tables_maker *m)
-{
-    const bool rows = m->way->tables >= LUO_TABLES_ALL_TO_ALL;
-    return m->l->n < 2 ? 0 : (m->way->dense == LUO_TABLES_ALL_REDUCE) + rows;
-}
-
 luo_status tables_step(luo_arena *arena, const tables_layout *l, luo_tables_way way,
-                       const tables_traffic *traffic, luo_programs **out, luo_err *err)
+                       const tables_dense *dense, const tables_traffic *traffic, luo_programs **out,
+                       luo_err *err)
 {
+    tables_dense parallel;
     tables_maker m = {.arena = arena,
                       .err = err,
                       .l = l,
                       .way = luo_tables_way_of(way),
+                      .dense = dense ? dense : &parallel,
                       .traffic = traffic,
                       .elem_bytes = luo_dtype_bytes(l->model->dtype)};
     luo_programs *set = LUO_NEW(arena, luo_programs);
     luo_run_task *tasks;
     if (!set) return luo_err_nomem(err);
+    tables_dense_parallel(&parallel);
     m.layers = luo_model_dense_layers(l->model, m.layer, &m.bottom);
     for (int32_t w = 0; w < l->n; w++) {
         m.all_touched += l->touched[w];
@@ -300,7 +278,6 @@ luo_status tables_step(luo_arena *arena, const tables_layout *l, luo_tables_way 
             .device = l->dev[w], .role = w, .ntask = 3, .tasks = tasks, .slots = m.slot};
     }
     set->nops = m.nops;
-    set->ngroups = groups_of(&m);
     LUO_TRY(luo_programs_hash(set, err));
     *out = set;
     return LUO_OK;

@@ -5,7 +5,7 @@
 
 #include "core/run/tables/step.h"
 
-enum { DENSE = 0, ROWS = 1 }; /* lanes */
+enum { DENSE = TABLES_DENSE, ROWS = TABLES_ROWS }; /* lanes of messages */
 
 static int64_t row_bytes(const tables_maker *m)
 {
@@ -104,20 +104,25 @@ static double served(const tables_maker *m, double share)
 
 /* ---- collectives ---- */
 
-static int32_t collective(tables_maker *m, const char *op, luo_coll coll, int32_t lane,
-                          double bytes, int32_t dep)
+int32_t tables_collective(tables_maker *m, const char *op, luo_coll coll, tables_caller caller,
+                          double bytes, const int64_t *counts, int32_t dep)
 {
     if (m->l->n < 2) return dep;
-    const int32_t group = lane == ROWS ? m->way->dense == LUO_TABLES_ALL_REDUCE : 0;
-    m->slot[m->nslot] = (luo_slot){.group = group};
+    m->slot[m->nslot] = (luo_slot){.group = m->group[caller], .counts = counts};
     return tables_add(m, op,
                       (luo_instr){.kind = LUO_INSTR_COLLECTIVE,
-                                  .stream = LUO_STREAM_DP,
+                                  .stream = caller == TABLES_MOVES ? LUO_STREAM_TP : LUO_STREAM_DP,
                                   .coll = (uint8_t)coll,
-                                  .lane = (uint8_t)lane,
+                                  .v = counts != NULL,
+                                  .lane = caller == TABLES_ROWS ? 1 : 0,
                                   .slot = m->nslot++,
                                   .bytes = (int64_t)bytes},
                       dep, TABLES_NONE);
+}
+
+static int32_t collective(tables_maker *m, const char *op, luo_coll coll, double bytes, int32_t dep)
+{
+    return tables_collective(m, op, coll, TABLES_ROWS, bytes, NULL, dep);
 }
 
 /* ---- before forward ---- */
@@ -141,9 +146,9 @@ static int32_t pull_from_servers(tables_maker *m)
 static int32_t pull_by_all_to_all(tables_maker *m)
 {
     const double touched = (double)m->most_touched, row = (double)row_bytes(m);
-    const int32_t asked = collective(m, "rows.keys", LUO_COLL_A2A, ROWS, 8 * touched, TABLES_NONE);
+    const int32_t asked = collective(m, "rows.keys", LUO_COLL_A2A, 8 * touched, TABLES_NONE);
     const int32_t read = tables_stream(m, "rows.gather", 2 * touched * row, asked);
-    return collective(m, "rows.pull", LUO_COLL_A2A, ROWS, touched * row, read);
+    return collective(m, "rows.pull", LUO_COLL_A2A, touched * row, read);
 }
 
 int32_t tables_pull(tables_maker *m)
@@ -184,10 +189,9 @@ static int32_t push_rows(tables_maker *m)
     case LUO_TABLES_CACHES:
         return messages(m, &push, from);
     case LUO_TABLES_ALL_TO_ALL:
-        return collective(m, "rows.push", LUO_COLL_A2A, ROWS, (double)m->most_touched * (row + 8),
-                          from);
+        return collective(m, "rows.push", LUO_COLL_A2A, (double)m->most_touched * (row + 8), from);
     case LUO_TABLES_ALL_GATHER:
-        return collective(m, "rows.gather_gradients", LUO_COLL_AG, ROWS,
+        return collective(m, "rows.gather_gradients", LUO_COLL_AG,
                           (double)m->all_touched * (row + 8), from);
     case LUO_TABLES_ALL_REDUCE:
         break;
@@ -199,7 +203,7 @@ static int32_t push_rows(tables_maker *m)
     const int32_t filled =
         tables_stream(m, "d.tables", all * row + 2 * (double)m->l->touched[m->worker] * row, from);
     tables_uses(m, filled, m->rows_buffer, buffer);
-    return collective(m, "rows.reduce", LUO_COLL_AR, ROWS, all * row, filled);
+    return collective(m, "rows.reduce", LUO_COLL_AR, all * row, filled);
 }
 
 static double updated_rows(const tables_maker *m)
@@ -228,16 +232,11 @@ static int32_t optimize(tables_maker *m, const char *op, int64_t parameters, int
     return tables_stream(m, op, 34.0 * (double)parameters, dep);
 }
 
-/* Layers whose gradients come first go first. */
 static void reduce_dense(tables_maker *m)
 {
-    int32_t last = TABLES_NONE;
+    const int32_t last = tables_reduce(m);
     int64_t all = 0;
-    for (int32_t i = m->layers; i-- > 0;) {
-        const int64_t n = tables_weights(&m->layer[i]);
-        last = collective(m, "dense.reduce", LUO_COLL_AR, DENSE, 4.0 * (double)n, m->weights[i]);
-        all += n;
-    }
+    for (int32_t i = 0; i < m->layers; i++) all += tables_kept(m, i);
     optimize(m, "dense.update", all, last); /* the last of its lane ends after all others */
 }
 

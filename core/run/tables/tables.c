@@ -27,6 +27,12 @@ const char *luo_tables_deal_name(luo_tables_deal deal)
     return names[deal];
 }
 
+const char *luo_tables_part_name(luo_tables_part part)
+{
+    static const char *const names[] = {LUO_TABLES_PART_LIST(LUO_WORD_TEXT)};
+    return names[part];
+}
+
 static bool has_servers(luo_tables_way way)
 {
     return luo_tables_way_of(way)->tables <= LUO_TABLES_CACHES;
@@ -37,7 +43,10 @@ typedef struct asking {
     const luo_tables_in *in;
     tables_layout layout;
     tables_traffic plain, cached;
+    tables_dense hap;
+    bool hap_differs; /* from data-parallel */
     luo_tables_deal deal;
+    luo_tables_part part;
     luo_tables_answer *out;
     luo_err *err;
 } asking;
@@ -92,29 +101,34 @@ static double sent(const luo_programs *set, const char *name)
 static void take(asking *a, luo_tables_way way, const luo_programs *set, const luo_judgement *step)
 {
     luo_tables_answer_way *x = &a->out->at[way];
+    const double less = a->part == LUO_TABLES_PARALLEL ? 1 : 1 - EQUAL;
     x->dealt_s[a->deal] = fmin(x->dealt_s[a->deal], step->seconds);
-    if (!(step->seconds < x->step.seconds)) return;
+    x->part_s[a->part] = fmin(x->part_s[a->part], step->seconds);
+    if (!(step->seconds < x->step.seconds * less)) return;
     const luo_tables_answer_way before = *x;
     const double pulled = sent(set, "rows.keys") + sent(set, "rows.pull");
     *x = (luo_tables_answer_way){.step = *step,
                                  .servers = has_servers(way) ? a->layout.servers : 0,
                                  .deal = a->deal,
+                                 .part = a->part,
                                  .tried = before.tried,
                                  .pull_bytes = pulled,
                                  .push_bytes = sent(set, "rows.") - pulled,
                                  .program = set->hash};
     memcpy(x->dealt_s, before.dealt_s, sizeof x->dealt_s);
+    memcpy(x->part_s, before.part_s, sizeof x->part_s);
 }
 
-static luo_status try_way(asking *a, luo_tables_way way, const tables_traffic *traffic)
+static luo_status try_part(asking *a, luo_tables_way way, const tables_traffic *traffic)
 {
+    const tables_dense *dense = a->part == LUO_TABLES_BY_HAP ? &a->hap : NULL;
     luo_tables_answer_way *x = &a->out->at[way];
     const size_t mark = luo_arena_mark(a->arena);
     luo_programs *set;
     luo_judgement step = {0};
     luo_err why = {0};
     x->tried++;
-    LUO_TRY(tables_step(a->arena, &a->layout, way, traffic, &set, a->err));
+    LUO_TRY(tables_step(a->arena, &a->layout, way, dense, traffic, &set, a->err));
     luo_status st = weigh(a, set, &step.memory_ratio, &why);
     if (st == LUO_EOOM) {
         if (isinf(x->step.seconds)) snprintf(x->why, sizeof x->why, "%s", why.text);
@@ -128,6 +142,16 @@ static luo_status try_way(asking *a, luo_tables_way way, const tables_traffic *t
     if (st == LUO_OK) take(a, way, set, &step);
     luo_arena_reset(a->arena, mark);
     return st;
+}
+
+static luo_status try_way(asking *a, luo_tables_way way, const tables_traffic *traffic)
+{
+    const bool cut = a->hap_differs && luo_tables_way_of(way)->dense == LUO_TABLES_ALL_REDUCE;
+    a->part = LUO_TABLES_PARALLEL;
+    LUO_TRY(try_part(a, way, traffic));
+    if (!cut) return LUO_OK;
+    a->part = LUO_TABLES_BY_HAP;
+    return try_part(a, way, traffic);
 }
 
 /* ---- servers ---- */
@@ -246,18 +270,63 @@ static luo_status tell(asking *a)
     return LUO_OK;
 }
 
+/* Too many types, a number that a profile lacks, no program, or none that fits. */
+static bool of_no_use(luo_status st)
+{
+    return st == LUO_E2BIG || st == LUO_EINPUT || st == LUO_ENORULE || st == LUO_EINFEASIBLE;
+}
+
+/* Planner `hap` may be of no use; then the dense part is data-parallel. */
+static luo_status ask_hap(asking *a)
+{
+    const luo_hap_job job = {.opts = {.factors = true}};
+    luo_tables_answer *out = a->out;
+    tables_layout *l = &a->layout;
+    luo_dense_layer layer[LUO_DENSE_LAYERS];
+    int32_t bottom;
+    luo_err why = {0};
+    const char *text = NULL;
+    if (l->n < 2) {
+        snprintf(out->hap_why, sizeof out->hap_why, "one device has nothing to cut it for");
+        return LUO_OK;
+    }
+    const luo_status st = tables_dense_ask(a->arena, l, &job, &a->hap, NULL, &why);
+    if (st != LUO_OK) {
+        if (!of_no_use(st)) return luo_err_set(a->err, st, "%s", why.text);
+        snprintf(out->hap_why, sizeof out->hap_why, "%s", why.text);
+        return LUO_OK;
+    }
+    text = tables_dense_text(a->arena, l->model, &a->hap);
+    if (!text) return luo_err_nomem(a->err);
+    snprintf(out->hap, sizeof out->hap, "%s", text);
+    a->hap_differs =
+        !tables_dense_is_parallel(&a->hap, luo_model_dense_layers(l->model, layer, &bottom));
+    l->hap = &a->hap;
+    return LUO_OK;
+}
+
+static void nothing_yet(luo_tables_answer *out)
+{
+    for (int32_t k = 0; k < LUO_TABLES_WAYS; k++) {
+        luo_tables_answer_way *x = &out->at[k];
+        *x = (luo_tables_answer_way){.step = {.seconds = INFINITY}};
+        for (int d = 0; d < LUO_TABLES_DEALS; d++) x->dealt_s[d] = INFINITY;
+        for (int p = 0; p < LUO_TABLES_PARTS; p++) x->part_s[p] = INFINITY;
+    }
+}
+
 static luo_status ask(asking *a)
 {
     int64_t last[LUO_TABLES_DEVICES];
     LUO_TRY(tables_layout_open(a->arena, a->in, &a->layout, a->err));
-    for (int32_t k = 0; k < LUO_TABLES_WAYS; k++)
-        a->out->at[k] = (luo_tables_answer_way){.step = {.seconds = INFINITY},
-                                                .dealt_s = {INFINITY, INFINITY, INFINITY}};
+    nothing_yet(a->out);
     if (a->in->cache.rows == 0)
         snprintf(a->out->at[LUO_TABLES_WAY_cached].why, LUO_ERR_TEXT,
                  "not tried: no `--cache-rows` is given; its rows may lack updates, so that "
                  "training is another");
-    const int deals = is_mixed(&a->layout) ? LUO_TABLES_DEALS : 1;
+    LUO_TRY(ask_hap(a));
+    const int all = a->layout.hap ? LUO_TABLES_DEALS : LUO_TABLES_HAP;
+    const int deals = is_mixed(&a->layout) ? all : 1;
     for (int deal = 0; deal < deals; deal++) LUO_TRY(try_all(a, (luo_tables_deal)deal, last));
     LUO_TRY(choose(a));
     return tell(a);

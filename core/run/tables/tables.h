@@ -1,9 +1,10 @@
 /* tables.h: one question for all ways of training a model with embedding tables: which is the
  * fastest on this cluster, and does it fit (docs/planners.md#models-with-tables).
  *
- * All devices are workers: each has samples of its own, and computes the dense part of the model
- * on them. The ways differ in where rows and dense parameters lie. Gradients of rows are added to
- * them without moments, wherever they lie; dense parameters have Adam's two. */
+ * All devices are workers: each has samples of its own. The dense part is computed on them, or as
+ * planner `hap` cuts it, whichever is faster. The ways differ in where rows and dense parameters
+ * lie. Gradients of rows are added to them without moments, wherever they lie; dense parameters
+ * have Adam's two. */
 #ifndef LUO_CORE_RUN_TABLES_TABLES_H
 #define LUO_CORE_RUN_TABLES_TABLES_H
 #include "core/base/words.h"
@@ -29,14 +30,24 @@ typedef enum luo_tables_way {
 /* How the samples of a step are dealt:
  *   equal     as many for each device, or one more
  *   by speed  in proportion to the speed of devices at equal shares, as planner `auto` deals
- *   level     so that the device that computes longest computes as short as it can */
+ *   level     so that the device that computes longest computes as short as it can
+ *   by hap    by the shares of planner `hap` */
 #define LUO_TABLES_DEAL_LIST(X)                                                                    \
     X(LUO_TABLES_EQUAL, "equal")                                                                   \
     X(LUO_TABLES_SPEED, "by speed")                                                                \
-    X(LUO_TABLES_LEVEL, "level")
+    X(LUO_TABLES_LEVEL, "level")                                                                   \
+    X(LUO_TABLES_HAP, "by hap")
 typedef enum luo_tables_deal { LUO_TABLES_DEAL_LIST(LUO_WORD_VALUE) } luo_tables_deal;
-enum { LUO_TABLES_DEALS = LUO_TABLES_LEVEL + 1 };
+enum { LUO_TABLES_DEALS = LUO_TABLES_HAP + 1 };
 const char *luo_tables_deal_name(luo_tables_deal deal);
+
+/* Who has planned the dense part of a way that all-reduces it. */
+#define LUO_TABLES_PART_LIST(X)                                                                    \
+    X(LUO_TABLES_PARALLEL, "data-parallel") /* letter b everywhere, gradients all-reduced */       \
+    X(LUO_TABLES_BY_HAP, "by hap")
+typedef enum luo_tables_part { LUO_TABLES_PART_LIST(LUO_WORD_VALUE) } luo_tables_part;
+enum { LUO_TABLES_PARTS = LUO_TABLES_BY_HAP + 1 };
+const char *luo_tables_part_name(luo_tables_part part);
 
 typedef struct luo_tables_way_desc {
     const char *name;
@@ -62,10 +73,14 @@ typedef struct luo_tables_in {
     luo_het_opts cache;        /* rows 0: way `cached` is not asked. link and width are set here */
 } luo_tables_in;
 
+enum { LUO_TABLES_HAP_TEXT = 4096 };
 typedef struct luo_tables_answer_way {
     luo_judgement step; /* seconds INFINITY: it has none, see why */
     int32_t servers;    /* of way: 0: it has none */
     luo_tables_deal deal;
+    luo_tables_part part;
+    double part_s[LUO_TABLES_PARTS];  /* the fastest step of each; INFINITY: not asked, or does not
+                                         fit */
     double dealt_s[LUO_TABLES_DEALS]; /* the fastest step of each deal; INFINITY: it was not asked,
                                          as it deals like one before it, or does not fit */
     int32_t tried;
@@ -82,6 +97,9 @@ typedef struct luo_tables_answer {
     int64_t looked_up;         /* rows that a device reads in a step, mean */
     int64_t least, most;       /* samples of a device, of the best */
     int64_t cached_iterations; /* of each worker, that caches were simulated for; 0: none */
+    /* What planner `hap` says of the dense part: layers that it does not compute data-parallel, "":
+     * there is none; or, where it was of no use, why. */
+    char hap[LUO_TABLES_HAP_TEXT], hap_why[LUO_ERR_TEXT];
 } luo_tables_answer;
 
 /* The fastest step of every way, each with its best number of servers and its best shares of the
@@ -90,6 +108,7 @@ typedef struct luo_tables_answer {
  * Errors: LUO_EINFEASIBLE no way fits into memory, with what the last one lacks; LUO_EINPUT no
  * device may work, or fewer samples than devices; LUO_EUSAGE more servers than devices; LUO_E2BIG
  * too many devices, or messages with so many servers; those of the simulator; LUO_ENOMEM. Owner:
- * nothing is kept. Cost: some ten simulated steps; `cached` some 4e6 keys more. */
+ * nothing is kept. Cost: some ten simulated steps for each deal, twice as many where planner `hap`
+ * cuts layers; `cached` some 4e6 keys more. */
 luo_status luo_tables_plan(const luo_tables_in *in, luo_tables_answer *out, luo_err *err);
 #endif
