@@ -255,6 +255,7 @@ luo_status tables_step(luo_arena *arena, const tables_layout *l, luo_tables_way 
                        luo_err *err)
 {
     tables_dense parallel;
+    tables_dense_parallel(&parallel);
     tables_maker m = {.arena = arena,
                       .err = err,
                       .l = l,
@@ -265,7 +266,6 @@ luo_status tables_step(luo_arena *arena, const tables_layout *l, luo_tables_way 
     luo_programs *set = LUO_NEW(arena, luo_programs);
     luo_run_task *tasks;
     if (!set) return luo_err_nomem(err);
-    tables_dense_parallel(&parallel);
     m.layers = luo_model_dense_layers(l->model, m.layer, &m.bottom);
     for (int32_t w = 0; w < l->n; w++) {
         m.all_touched += l->touched[w];
