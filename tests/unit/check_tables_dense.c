@@ -187,6 +187,19 @@ static void count_calls(const lengths *x, const luo_hap_triple *t, counted *out)
     }
 }
 
+/* Steps do not gather again what no gradient reads: biases, and weights where no one wants the
+ * gradient of what the layer was given. */
+static void leave_out_unread(const luo_hap_graph *g, const luo_hap_triple *t, counted *out)
+{
+    const luo_hap_op *op = &g->op[t->op];
+    for (int32_t j = 1; j < op->nin; j++) {
+        if (t->take[j].how != LUO_HAP_HOW_ZERO) continue;
+        if (j == op->weight && luo_hap_graph_trains(g, op->in[0])) continue;
+        out->moved[LUO_COLL_AG] -= (double)g->tensor[op->in[j]].bytes;
+        out->calls[LUO_COLL_AG]--;
+    }
+}
+
 static bool is_activation(const luo_hap_op *op)
 {
     return strstr(op->name, ".activation") != NULL;
@@ -201,8 +214,7 @@ static double size_of(const lengths *x, int32_t tensor, luo_rel rel, int32_t w)
     return (double)t->bytes * part(x, ext, w);
 }
 
-/* What a product makes, what is moved, and copies of weights in pieces: activations take the place
- * of what they read. */
+/* What a product makes and what is moved: activations take the place of what they read. */
 static double values_of(const lengths *x, int32_t o, const luo_hap_triple *t, int32_t w)
 {
     const luo_hap_program *p = x->c->result->program;
@@ -210,8 +222,7 @@ static double values_of(const lengths *x, int32_t o, const luo_hap_triple *t, in
     const luo_rel out = p->space->rule[o][t->rule].out[0];
     double bytes = op->kind == LUO_HAP_LINEAR ? size_of(x, op->out[0], out, w) : 0;
     for (int32_t j = 0; j < op->nin; j++)
-        if (t->take[j].how == LUO_HAP_HOW_ZERO ||
-            (t->take[j].how >= LUO_HAP_HOW_GATHER && t->take[j].how != LUO_HAP_HOW_SLICE))
+        if (t->take[j].how >= LUO_HAP_HOW_GATHER && t->take[j].how != LUO_HAP_HOW_SLICE)
             bytes += size_of(x, op->in[j], t->take[j].to, w);
     return bytes;
 }
@@ -232,10 +243,11 @@ static counted count_triples(const lengths *x, int32_t w)
         if (is_activation(op)) /* twice its bytes, and three times in backward */
             out.activations += 5 * (double)g->tensor[op->in[0]].bytes * has;
         count_calls(x, t, &out);
+        leave_out_unread(g, t, &out);
         out.values += values_of(x, o, t, w);
         for (int32_t i = luo_hap_bytes_of(p->space, t, held); i-- > 0;)
             if (held[i].fact < 0 && !held[i].transient)
-                out.weights += held[i].bytes / 16 * part(x, held[i].ext, w);
+                out.weights += held[i].bytes / luo_hap_state_bytes(g) * part(x, held[i].ext, w);
     }
     return out;
 }

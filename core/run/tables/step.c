@@ -18,7 +18,7 @@ static int32_t op_of(tables_maker *m, const char *name)
 
 int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep, int32_t dep2)
 {
-    int32_t *deps = LUO_NEW_N(m->arena, int32_t, 4); /* and two buffers (tables_uses) */
+    int32_t *deps = LUO_NEW_N(m->arena, int32_t, 5); /* and buffers (tables_uses) */
     luo_instr *at = &m->instr[m->ninstr];
     m->failed |= !deps;
     if (!deps) return TABLES_NONE;
@@ -32,7 +32,7 @@ int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep
     if (dep != TABLES_NONE) deps[instr.ndep++] = dep;
     if (dep2 != TABLES_NONE && dep2 != dep) deps[instr.ndep++] = dep2;
     instr.in = deps + 2;
-    instr.out = deps + 3;
+    instr.out = deps + 4;
     *at = instr;
     return m->ninstr++;
 }
@@ -55,9 +55,16 @@ void tables_uses(tables_maker *m, int32_t instr, int32_t in, int32_t out)
 {
     if (instr == TABLES_NONE) return;
     luo_instr *at = &m->instr[instr];
-    int32_t *both = (int32_t *)at->dep + 2;
-    if (in != TABLES_NONE) both[0] = in, at->nin = 1;
-    if (out != TABLES_NONE) both[1] = out, at->nout = 1;
+    int32_t *buffers = (int32_t *)at->dep + 2;
+    if (in != TABLES_NONE) buffers[0] = in, at->nin = 1;
+    if (out != TABLES_NONE) buffers[2] = out, at->nout = 1;
+}
+
+void tables_reads(tables_maker *m, int32_t instr, int32_t buffer)
+{
+    luo_instr *at = &m->instr[instr];
+    if (buffer == TABLES_NONE) return;
+    ((int32_t *)at->dep)[2 + at->nin++] = buffer;
 }
 
 int32_t tables_stream(tables_maker *m, const char *op, double bytes, int32_t dep)

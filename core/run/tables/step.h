@@ -113,6 +113,8 @@ int32_t tables_add(tables_maker *m, const char *op, luo_instr instr, int32_t dep
 int32_t tables_buffer(tables_maker *m, const char *name, luo_buffer_class kind, int64_t elem_bytes,
                       int64_t n);
 void tables_uses(tables_maker *m, int32_t instr, int32_t in, int32_t out);
+/* One more that it reads. Pre: it reads one at most. */
+void tables_reads(tables_maker *m, int32_t instr, int32_t buffer);
 int32_t tables_stream(tables_maker *m, const char *op, double bytes, int32_t dep);
 /* A collective of all devices; with one device there is none, and the answer is dep. counts:
  * elements of each device, NULL: as many of each. */

@@ -211,21 +211,17 @@ static const int64_t *pieces_of(tables_maker *m, int32_t i, int32_t operand)
     return same ? NULL : counts;
 }
 
-/* Copies of what is kept in pieces, which stay until backward. */
-static int32_t gather(tables_maker *m, int32_t i)
+/* A copy of what is kept in pieces, for one product; {TABLES_NONE, TABLES_NONE}: it is no such. */
+static tables_value gathered(tables_maker *m, const char *op, int32_t i, int32_t operand)
 {
-    static const char *const names[] = {[WEIGHT] = ".weight.gather", [BIAS] = ".bias.gather"};
-    int32_t last = TABLES_NONE;
-    for (int32_t j = WEIGHT; j <= BIAS; j++) {
-        if (!is_how(m, i, j, LUO_HAP_HOW_ZERO)) continue;
-        const char *op = name_of(m, "", i, names[j]);
-        const double bytes = (double)(all_of(m, i, j) * m->elem_bytes);
-        last = tables_collective(m, op, LUO_COLL_AG, TABLES_MOVES, bytes, pieces_of(m, i, j),
-                                 TABLES_NONE);
-        tables_uses(m, last, TABLES_NONE,
-                    tables_buffer(m, op, LUO_BUFFER_STASH, m->elem_bytes, all_of(m, i, j)));
-    }
-    return last;
+    tables_value x = {TABLES_NONE, TABLES_NONE};
+    if (!is_how(m, i, operand, LUO_HAP_HOW_ZERO)) return x;
+    const double bytes = (double)(all_of(m, i, operand) * m->elem_bytes);
+    x.id = tables_collective(m, op, LUO_COLL_AG, TABLES_MOVES, bytes, pieces_of(m, i, operand),
+                             TABLES_NONE);
+    x.buffer = tables_buffer(m, op, LUO_BUFFER_WORK, m->elem_bytes, all_of(m, i, operand));
+    tables_uses(m, x.id, TABLES_NONE, x.buffer);
+    return x;
 }
 
 bool tables_reduces(const tables_maker *m)
@@ -286,14 +282,19 @@ tables_value tables_layer_forward(tables_maker *m, int32_t i, tables_value x)
     const luo_hap_rule *rule = &cut->rule;
     x = arrive(m, name_of(m, "", i, ".in"), &cut->take[0], given_to(m, i), x);
     m->given[i] = x.buffer;
-    const int32_t weights = gather(m, i), before = m->ninstr;
+    const tables_value bias = gathered(m, name_of(m, "", i, ".bias.gather"), i, BIAS),
+                       weight = gathered(m, name_of(m, "", i, ".weight.gather"), i, WEIGHT);
+    const int32_t before = m->ninstr, last = weight.id == TABLES_NONE ? bias.id : weight.id;
     const int32_t id =
         product(m, name_of(m, "", i, ""), extent(m, i, rule, TABLES_B),
-                extent(m, i, rule, TABLES_O), extent(m, i, rule, TABLES_I), x.id, weights);
+                extent(m, i, rule, TABLES_O), extent(m, i, rule, TABLES_I), x.id, last);
     tables_value y = {id,
                       tables_buffer(m, name_of(m, "", i, ".out"), LUO_BUFFER_STASH, m->elem_bytes,
                                     held(m, rule->out[0], made_by(m, i), m->worker))};
-    if (m->ninstr > before) tables_uses(m, id, x.buffer, y.buffer);
+    if (m->ninstr > before) {
+        tables_uses(m, id, x.buffer, y.buffer);
+        tables_reads(m, id, weight.buffer);
+    }
     y = arrive(m, name_of(m, "", i, ".sum"), &act->take[0], made_by(m, i), y);
     const int32_t made = m->ninstr;
     const int64_t elements =
@@ -335,8 +336,10 @@ int32_t tables_layer_backward(tables_maker *m, int32_t i, bool wanted, int32_t d
                             factors ? m->l->in->batch : rows, all, TABLES_NONE);
     if (m->ninstr > before) tables_uses(m, m->weights[i], m->given[i], TABLES_NONE);
     if (!wanted) return m->weights[i];
+    const tables_value weight = gathered(m, name_of(m, "d.", i, ".weight.gather"), i, WEIGHT);
     before = m->ninstr;
-    const int32_t dx = product(m, name_of(m, "d.", i, ""), rows, in, out, dy, TABLES_NONE);
+    const int32_t dx = product(m, name_of(m, "d.", i, ""), rows, in, out, dy, weight.id);
+    if (m->ninstr > before) tables_reads(m, dx, weight.buffer);
     return depart(m, name_of(m, "d.", i, ".in"), &cut->take[0], given_to(m, i), dx,
                   m->ninstr > before);
 }
