@@ -89,7 +89,8 @@ static bool factors_help(const want *w)
     return tensor_of(w)->readers == 1;
 }
 
-/* Pieces, gathered for forward and again for backward, so that no more than one is whole at a time. */
+/* Pieces, gathered for forward and again for backward, so that no more than one is whole at a time.
+ */
 static luo_status add_zero(const want *w, luo_hap_way way, luo_err *err)
 {
     const luo_rel cut = {.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op_of(w)->segment};
