@@ -16,7 +16,6 @@ typedef struct call {
     luo_moe_layer layer[STEPS]; /* exponent i / PARTS */
 } call;
 
-static const luo_alltoall_kind exchanges[] = {LUO_MOE_EXCHANGE_LIST(LUO_WORD_VALUE)};
 static const char *const passes[] = {"forward", "backward"};
 
 /* The most devices that experts can be dealt to evenly. */
@@ -31,8 +30,7 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
 {
     luo_model *model;
     int64_t devices;
-    const char *names[] = {luo_alltoall_kind_name(exchanges[0]),
-                           luo_alltoall_kind_name(exchanges[1])};
+    static const char *const names[] = {LUO_ALLTOALL_LIST(LUO_WORD_TEXT)};
     int exchange;
     LUO_TRY(luo_cli_model(cli, &model));
     if (model->moe.experts == 0)
@@ -41,14 +39,15 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
                            model->name);
     LUO_TRY(luo_args_int(&cli->args, "expert-parallel", most_devices(model, sim->cluster), 1,
                          sim->cluster->ndevices, &devices, err));
-    LUO_TRY(luo_args_choice(&cli->args, "moe-exchange", 0, names, 2, &exchange, err));
+    LUO_TRY(
+        luo_args_choice(&cli->args, "moe-exchange", 0, names, LUO_ALLTOALL_KINDS, &exchange, err));
     c->model = model;
     c->in = (luo_moe_layer_in){.model = model,
                                .cluster = sim->cluster,
                                .stack = &sim->stack,
                                .dtype = model->dtype,
                                .devices = (int32_t)devices,
-                               .exchange = exchanges[exchange]};
+                               .exchange = (luo_alltoall_kind)exchange};
     return luo_args_int(&cli->args, "tokens", 4096, 1, 1 << 24, &c->in.tokens, err);
 }
 

@@ -266,7 +266,8 @@ static luo_status specialize(compiler *c, luo_graph *graph, const luo_cluster *c
         spec.clock = &clock.clock;
         spec.planner.link_class = luo_cluster_link_class;
         spec.planner.link_ctx = cluster;
-        if (c->p->moe_exchange == LUO_ALLTOALL_2D) LUO_TRY(find_nodes(c, cluster, &spec.node_of));
+        spec.exchange = c->p->moe_exchange;
+        if (spec.exchange != LUO_ALLTOALL_FLAT) LUO_TRY(find_nodes(c, cluster, &spec.node_of));
     }
     return luo_graph_specialize(c->arena, &spec, out, c->err);
 }

@@ -16,12 +16,6 @@
 typedef enum luo_recompute { LUO_RECOMPUTE_LIST(LUO_WORD_VALUE) } luo_recompute;
 enum { LUO_RECOMPUTES = LUO_RECOMPUTE_FULL + 1 };
 
-/* How rows of experts that are dealt travel between nodes: the ways of core/graph/moe/alltoall.h
- * that plans have. */
-#define LUO_MOE_EXCHANGE_LIST(X)                                                                   \
-    X(LUO_ALLTOALL_FLAT, "flat")                                                                   \
-    X(LUO_ALLTOALL_2D, "2d")
-
 /* How context-parallel devices exchange: a ring; keys and values go round; heads for tokens and
  * back; a2a among context_inner neighbours, a ring of such parts. */
 #define LUO_CONTEXT_KIND_LIST(X)                                                                   \
@@ -137,7 +131,7 @@ typedef struct luo_plan {
         const int32_t *pipeline;
     } *expert_groups;
     int32_t expert_parallel; /* devices that have all experts together; 0: all of a group */
-    luo_alltoall_kind moe_exchange;
+    luo_alltoall_kind moe_exchange; /* how rows of experts that are dealt travel between nodes */
     luo_state_layout state_layout;
     const char *const *pinned;
     const char *meta_json; /* canonical JSON of `meta`, NULL: none */

@@ -22,9 +22,8 @@ luo_part luo_part_of(const luo_instr *in)
     case LUO_STREAM_TP:
     case LUO_STREAMS: break;
     }
-    if (in->kind == LUO_INSTR_P2P) return LUO_PART_CP;
-    const bool experts = in->kind == LUO_INSTR_COLLECTIVE && in->coll == LUO_COLL_A2A;
-    return experts ? LUO_PART_EP : LUO_PART_TP;
+    if (luo_instr_trades(in)) return LUO_PART_EP;
+    return in->kind == LUO_INSTR_P2P ? LUO_PART_CP : LUO_PART_TP;
 }
 
 /* What was the newest goes to the others. */

@@ -45,12 +45,23 @@ typedef enum luo_data { LUO_DATA_IDS, LUO_DATA_LABELS, LUO_DATA_POSITIONS } luo_
 /* Rows between tokens and experts. Home, the rows of a device's tokens lie by (expert, token);
  * there, those of its experts by (expert, sender, token). How many they are say the counts, senders
  * x experts: home of all experts, there of those of the device. */
-typedef enum luo_trade_step { LUO_TRADE_WHOLE, LUO_TRADE_FIRST, LUO_TRADE_SECOND } luo_trade_step;
+typedef enum luo_trade_step {
+    LUO_TRADE_WHOLE,
+    LUO_TRADE_FIRST, /* by node: to the experts inside the nodes first, back to tokens last */
+    LUO_TRADE_SECOND,
+    LUO_TRADE_GATHER, /* through leaders, of which messages begin and end the way */
+    LUO_TRADE_LEADERS,
+    LUO_TRADE_SCATTER
+} luo_trade_step;
 typedef struct luo_bound_trade {
     int32_t n, rank;       /* devices that have all experts together */
-    luo_trade_step step;   /* by node: to the experts inside the nodes first, back to tokens last */
-    int32_t other;         /* instruction of the other step; -1: WHOLE */
-    int32_t nodes, per_node; /* n; rank is node * per_node + place in the node. WHOLE: 1, n */
+    luo_trade_step step;
+    int32_t first, last;    /* instructions of the exchange on this device, which are neighbours */
+    int32_t from, to;       /* buffers that it begins with and ends in */
+    bool leads;             /* through leaders: it is one .. */
+    const int32_t *message; /* .. and by place in its node: message of the slot; own place: -1 */
+    int32_t nodes,
+        per_node; /* their product is n; rank is node * per_node + place in the node. WHOLE: 1, n */
     const int64_t *expert; /* expert[r]..expert[r + 1] - 1 are rank r's; n + 1 values */
     int32_t home, there;   /* buffers of counts */
     int64_t each;          /* rows of counts of a sender; the first one counts, others are 0 */
@@ -60,6 +71,12 @@ typedef struct luo_bound_trade {
     bool back;             /* to the tokens */
     bool counts;           /* what travels are the counts */
 } luo_bound_trade;
+
+/* Of two steps by node the other one. */
+static inline int32_t luo_bound_trade_other(const luo_bound_trade *t)
+{
+    return t->step == LUO_TRADE_FIRST ? t->last : t->first;
+}
 
 /* Does a step of it go inside the nodes, not between them? */
 static inline bool luo_bound_trade_is_inside(const luo_bound_trade *t)

@@ -1,6 +1,5 @@
 /* bound_comm.c: communications bound to buffers: what is sent from where, where it is put, and
  * what has to be packed for that. */
-#include "core/hspmd/bounds.h"
 #include "exec/bind/bound_internal.h"
 
 /* ---- cells ---- */
@@ -96,111 +95,9 @@ static void choose_ends(const luo_bound_op *op, luo_bound_comm *comm)
     if (shared && !comm->in_place) comm->recv_direct = -1;
 }
 
-/* By what shares the second dimension of counts is cut where this device has them; NULL: alike. */
-static const uint32_t *shares_of_experts(const luo_binder *binder, const luo_buffer *counts)
-{
-    const luo_ann *ann = counts->ann;
-    for (int32_t u = 0; u < ann->u; u++)
-        for (int32_t i = 0; i < ann->grp[u].ndev; i++)
-            if (ann->grp[u].dev[i] == binder->b->device) return luo_grp_share(&ann->grp[u], 1);
-    return NULL;
-}
-
-/* Experts of every rank of the group. */
-static luo_status deal_experts(luo_binder *binder, luo_bound_trade *t, int64_t experts)
-{
-    int64_t *expert = LUO_NEW_N(binder->arena, int64_t, t->n + 1);
-    if (!expert) return luo_err_nomem(binder->err);
-    luo_bounds_cut(experts, t->n, shares_of_experts(binder, luo_bound_desc(binder->b, t->there)),
-                   expert);
-    t->expert = expert;
-    return LUO_OK;
-}
-
-/* Are the rows those of some experts, not of all? */
-static bool has_some_experts(const luo_buffer *rows)
-{
-    for (int32_t u = 0; u < rows->ann->u; u++)
-        if (luo_grp_count(&rows->ann->grp[u], 0) > 1) return true;
-    return false;
-}
-
-/* The other step of the same exchange stands beside an instruction. */
-static void find_steps(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *t)
-{
-    const luo_role *role = binder->b->role;
-    t->other = -1;
-    for (int32_t i = instr->id - 1; i <= instr->id + 1; i += 2) {
-        const luo_instr *at = i >= 0 && i < role->ninstr ? &role->instr[i] : NULL;
-        if (!at || at->kind != LUO_INSTR_COLLECTIVE || at->coll != LUO_COLL_A2A) continue;
-        if (at->exchange != instr->exchange + (i - instr->id) || at->op != instr->op) continue;
-        t->other = i;
-        t->step = i > instr->id ? LUO_TRADE_FIRST : LUO_TRADE_SECOND;
-    }
-}
-
-static const luo_group *group_of(const luo_binder *binder, int32_t instr)
-{
-    const luo_slot *slot = &binder->b->program->slots[binder->b->role->instr[instr].slot];
-    return &binder->b->set->groups[slot->group];
-}
-
-static int32_t rank_in(const luo_group *group, int32_t device)
-{
-    int32_t rank = 0;
-    while (group->dev[rank] != device) rank++;
-    return rank;
-}
-
-/* Places of the device in its node and among the nodes, by the groups of both steps. */
-static void find_ranks(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *t)
-{
-    const int32_t device = binder->b->program->device;
-    const luo_group *own = group_of(binder, instr->id);
-    t->nodes = 1;
-    t->per_node = t->n = own->n;
-    t->rank = rank_in(own, device);
-    if (t->step == LUO_TRADE_WHOLE) return;
-    const luo_group *other = group_of(binder, t->other);
-    const bool inside = luo_bound_trade_is_inside(t);
-    const luo_group *node = inside ? own : other, *across = inside ? other : own;
-    t->nodes = across->n;
-    t->per_node = node->n;
-    t->n = across->n * node->n;
-    t->rank = rank_in(across, device) * node->n + rank_in(node, device);
-}
-
-static luo_status bind_trade(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
-{
-    luo_bound_trade *t = LUO_NEW(binder->arena, luo_bound_trade);
-    if (!t) return luo_err_nomem(binder->err);
-    comm->trade = t;
-    find_steps(binder, op->instr, t);
-    if (t->step == LUO_TRADE_SECOND) comm->route.first = t->other;
-    const luo_instr *instr =
-        t->step == LUO_TRADE_SECOND ? &binder->b->role->instr[t->other] : op->instr;
-    const bool counts = instr->nin == 1;
-    const luo_buffer *in = luo_bound_desc(binder->b, instr->in[0]);
-    t->home = instr->in[counts ? 0 : 1];
-    t->there = counts ? instr->out[0] : instr->in[2];
-    t->width = counts ? 1 : in->shape.dim[2]; /* here there may be no cells at all */
-    t->counts = counts;
-    const luo_buffer *home = luo_bound_desc(binder->b, t->home);
-    t->each = home->dim[0];
-    t->back = !counts && has_some_experts(in);
-    const int32_t there = t->back ? instr->in[0] : instr->out[0];
-    const int32_t own = t->back ? instr->out[0] : instr->in[0];
-    const luo_role *role = binder->b->role;
-    t->most = luo_layout_bytes(binder->b->set, role, there) / in->elem_bytes;
-    t->own = luo_layout_bytes(binder->b->set, role, own) / in->elem_bytes;
-    find_ranks(binder, op->instr, t);
-    return deal_experts(binder, t, home->dim[1]);
-}
-
 static luo_status bind_collective(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
 {
     const bool rs = op->instr->coll == LUO_COLL_RS, ag = op->instr->coll == LUO_COLL_AG;
-    if (op->instr->coll == LUO_COLL_A2A) return bind_trade(binder, op, comm);
     if (!rs && !ag && op->instr->coll != LUO_COLL_AR)
         return luo_err_set(binder->err, LUO_EBUG, "collective `%s` in a program of a model.",
                            luo_coll_name((luo_coll)op->instr->coll));
@@ -213,13 +110,13 @@ static luo_status bind_collective(luo_binder *binder, const luo_bound_op *op, lu
 
 /* ---- messages ---- */
 
-static luo_status find_peers(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
+luo_status luo_bind_peers(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
 {
     const luo_slot *slot = &binder->b->program->slots[op->instr->slot];
     int32_t *peer = LUO_NEW_N(binder->arena, int32_t, slot->nmessage);
     if (!peer) return luo_err_nomem(binder->err);
     comm->peer = peer;
-    comm->awaits = true;
+    comm->awaits = !luo_instr_trades(op->instr);
     for (int32_t i = 0; i < slot->nmessage; i++) {
         comm->awaits &= !slot->message[i].send;
         peer[i] = luo_bound_rank_of(binder->b->config, slot->message[i].peer);
@@ -235,7 +132,7 @@ static luo_status find_peers(luo_binder *binder, const luo_bound_op *op, luo_bou
 static luo_status bind_p2p(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm)
 {
     const int32_t n = binder->b->program->slots[op->instr->slot].nmessage;
-    LUO_TRY(find_peers(binder, op, comm));
+    LUO_TRY(luo_bind_peers(binder, op, comm));
     LUO_TRY(take_cells(binder, comm, n, n));
     const bool between_stages = op->lane == LUO_STREAM_PP || op->lane == LUO_LANE_PP_B_SEND;
     comm->outlives = between_stages && comm->recv.elements == 0 && comm->route.leave.from == -1;
@@ -261,6 +158,7 @@ luo_status luo_bind_comm(luo_binder *binder, luo_bound_op *op)
     comm->send_direct = comm->recv_direct = -1;
     LUO_TRY(check_ends(binder, op, comm));
     if (instr->kind == LUO_INSTR_LOCAL) return take_cells(binder, comm, 1, 1);
+    if (luo_instr_trades(instr)) return luo_bind_trade(binder, op, comm);
     return instr->kind == LUO_INSTR_P2P ? bind_p2p(binder, op, comm)
                                         : bind_collective(binder, op, comm);
 }

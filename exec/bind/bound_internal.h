@@ -13,6 +13,10 @@ typedef struct luo_binder {
 luo_status luo_bind_op(luo_binder *binder, luo_bound_op *op);
 /* bound_comm.c. All others. */
 luo_status luo_bind_comm(luo_binder *binder, luo_bound_op *op);
+/* World ranks of the messages of a P2P. */
+luo_status luo_bind_peers(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm);
+/* bound_trade.c */
+luo_status luo_bind_trade(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm);
 /* bound_update.c */
 luo_status luo_bind_pieces(luo_binder *binder);
 luo_status luo_bind_copies(luo_binder *binder);

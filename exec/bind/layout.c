@@ -71,6 +71,7 @@ static int64_t most_rows(const luo_programs *set, const luo_role *role, const lu
 int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t buffer)
 {
     const luo_buffer *b = &role->buf[buffer];
+    if (b->buffer_class == LUO_BUFFER_COMM) return 0;
     if (!b->letters || strncmp(b->letters, "er", 2) != 0) return b->bytes;
     const int64_t width = b->dim[2] ? b->dim[2] : b->shape.dim[2];
     return most_rows(set, role, b) * width * b->elem_bytes;

@@ -36,7 +36,9 @@ typedef enum luo_layout_life {
 } luo_layout_life;
 
 /* Room for a buffer: its bytes; for rows of experts those of as many as could ever arrive, since
- * the program counts on equally many for each. Cost: O(buffers + segments). */
+ * the program counts on equally many for each. What lies between the steps of an exchange has
+ * none: executors keep it elsewhere, since how much it can be depends on all of a node. Cost:
+ * O(buffers + segments). */
 int64_t luo_layout_bytes(const luo_programs *set, const luo_role *role, int32_t buffer);
 
 /* Bytes in front of the state in a buffer of optimizer state; multiple of LUO_LAYOUT_ALIGN. */

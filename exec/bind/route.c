@@ -343,10 +343,20 @@ static luo_status make_route(const finder *f, const luo_path *path, int32_t inst
 static luo_route trade_route(const finder *f, int32_t instr)
 {
     const luo_instr *i = &f->role->instr[instr];
+    luo_route r = {.in = -1,
+                   .out = -1,
+                   .rank = -1,
+                   .first = instr,
+                   .last = instr,
+                   .enter.from = -1,
+                   .leave.from = -1};
+    if (i->kind == LUO_INSTR_P2P) return r;
     const luo_group *group = &f->set->groups[f->program->slots[i->slot].group];
-    luo_route r = {.in = i->in[0], .out = i->out[0], .n = group->n, .first = instr, .last = instr,
-                   .enter.from = -1, .leave.from = -1};
-    while (group->dev[r.rank] != f->program->device) r.rank++;
+    r.in = i->in[0];
+    r.out = i->out[0];
+    r.n = group->n;
+    while (group->dev[++r.rank] != f->program->device) {
+    }
     return r;
 }
 
@@ -451,7 +461,7 @@ luo_status luo_route_of(luo_arena *arena, const luo_programs *set, const luo_pro
                            (int)instr, (int)program->device);
     const luo_exchange *x = &set->exchanges[i->exchange];
     finder f = {arena, set, program, role, x, i->exchange - x->step, i->recompute, err};
-    if (i->kind == LUO_INSTR_COLLECTIVE && i->coll == LUO_COLL_A2A) {
+    if (luo_instr_trades(i)) {
         *out = trade_route(&f, instr);
         return LUO_OK;
     }

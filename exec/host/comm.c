@@ -39,7 +39,6 @@ static luo_status bind_collective(luo_job *job, const luo_bound_op *op, host_com
                            (int)job->x->device, (int)op->instr->id);
     comm->comm = g->comm;
     comm->reduce = comm->b->route.reduce == LUO_REDUCE_MAX ? MPI_MAX : MPI_SUM;
-    if (comm->b->trade) LUO_TRY(host_bind_trade(job, comm, err));
     if (comm->b->counts) LUO_TRY(counts_of(job, comm, err));
     if (op->instr->coll == LUO_COLL_RS && comm->b->send_direct < 0)
         comm->send_bytes = comm->b->send.elements * (int64_t)job->x->k->elem;
@@ -74,6 +73,7 @@ luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err)
         bind_p2p(job, op->b, comm);
     else
         LUO_TRY(bind_collective(job, op->b, comm, err));
+    if (comm->b->trade) LUO_TRY(host_bind_trade(job, comm, err));
     const bool packed = comm->b->recv_direct < 0 && !comm->b->trade;
     const int64_t bytes = packed ? comm->b->recv.elements * (int64_t)job->x->k->elem : 0;
     comm->message_bytes =

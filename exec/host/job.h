@@ -45,6 +45,7 @@ typedef struct host_comm { /* what a bound communication needs of MPI and memory
     int64_t latest;     /* ticket */
     int32_t nreq;
     struct host_trade *trade; /* A2A in two steps: what both know (moe/trade.c); else NULL */
+    struct host_led *led;     /* through leaders: what all steps know (moe/leader.c); else NULL */
 } host_comm;
 
 typedef struct host_op {
@@ -215,6 +216,7 @@ luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err);
 
 /* Exchanges of rows, as many as the counts say. */
 luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err);
+int host_tag_of(const luo_rank *rank, const host_pending *pending); /* of a message; transfer.c */
 luo_status host_begin_trade(luo_rank *rank, host_pending *pending);
 void host_trade_arrived(luo_rank *rank, const host_pending *pending);
 

@@ -76,7 +76,7 @@ static char *recv_part(const host_pending *pending)
 
 /* ---- messages ---- */
 
-static int tag_of(const luo_rank *rank, const host_pending *pending)
+int host_tag_of(const luo_rank *rank, const host_pending *pending)
 {
     const int64_t mb = rank->job->b.program->tasks[pending->task].micro_batch + 1;
     return (int)(((int64_t)pending->op->b->instr->exchange * 4096 + mb) % rank->x->tag_limit);
@@ -87,7 +87,7 @@ static luo_status begin_messages(luo_rank *rank, host_pending *pending, bool sen
 {
     const host_comm *comm = pending->op->comm;
     const luo_slot *slot = &rank->job->b.program->slots[pending->op->b->instr->slot];
-    const int tag = tag_of(rank, pending);
+    const int tag = host_tag_of(rank, pending);
     char *at = send ? send_part(pending) : recv_part(pending);
     for (int32_t i = 0; i < slot->nmessage; i++) {
         if (slot->message[i].send != send) continue;

@@ -181,7 +181,8 @@ static luo_status find_keys(luo_arena *arena, const luo_role *role, bool **keys)
     bool sends = false;
     *keys = NULL;
     for (int32_t i = 0; i < role->ninstr; i++)
-        sends |= role->instr[i].kind == LUO_INSTR_P2P && role->instr[i].stream == LUO_STREAM_TP;
+        sends |= role->instr[i].kind == LUO_INSTR_P2P && role->instr[i].stream == LUO_STREAM_TP &&
+                 !luo_instr_trades(&role->instr[i]);
     if (!sends) return LUO_OK;
     bool *at = LUO_NEW_N(arena, bool, role->nbuf);
     if (!at) return LUO_ENOMEM;

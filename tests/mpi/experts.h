@@ -17,7 +17,7 @@ typedef struct experts_kinds { /* of plans that an executor knows */
 typedef struct experts_tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
         uneven, all, shared, dense, context, lengths, joined, copies, balanced, learnt, prototypes,
-        aligned, hashed, even, by_node, edges;
+        aligned, hashed, even, by_node, led, edges;
 } experts_tally;
 
 static inline void experts_draw_gate(luo_rng *rng, luo_moe *moe)
@@ -247,20 +247,26 @@ static inline luo_cluster *experts_four_nodes(luo_lab *lab)
     return c;
 }
 
-/* Do rows of a stage travel in two steps? */
+/* Do rows of a stage travel in several steps? */
 static inline bool experts_goes_by_node(const luo_programs *set)
 {
     for (int32_t r = 0; r < set->nroles; r++)
         for (int32_t i = 1; i < set->roles[r].ninstr; i++) {
             const luo_instr *x = &set->roles[r].instr[i - 1], *y = x + 1;
-            if (x->kind == LUO_INSTR_COLLECTIVE && x->coll == LUO_COLL_A2A &&
-                y->kind == LUO_INSTR_COLLECTIVE && y->coll == LUO_COLL_A2A && x->op == y->op)
-                return true;
+            if (luo_instr_trades(x) && luo_instr_trades(y) && x->op == y->op) return true;
         }
     return false;
 }
 
-/* Nodes of 2 or 4 devices, and rows that travel by node where all nodes have equally many. */
+static inline void experts_count_nodes(const luo_programs *set, const luo_plan *p, experts_tally *t)
+{
+    const bool goes = experts_goes_by_node(set);
+    t->by_node += goes && p->moe_exchange == LUO_ALLTOALL_2D;
+    t->led += goes && p->moe_exchange == LUO_ALLTOALL_LEADER;
+}
+
+/* Nodes of 2 or 4 devices, and rows that travel by node or through leaders where all nodes have
+ * equally many. */
 static inline void experts_draw_nodes(luo_arena *a, luo_lab *lab, luo_rng *rng, luo_plan *p,
                                       const luo_model *model, experts_tally *t)
 {
@@ -269,9 +275,9 @@ static inline void experts_draw_nodes(luo_arena *a, luo_lab *lab, luo_rng *rng, 
     luo_err err = {0};
     lab->cluster = lab_nodes[luo_rng_pick(rng, 2)];
     if (!p->pipelines[0].stages[0].experts_dealt || luo_rng_pick(rng, 4) == 0) return;
-    p->moe_exchange = LUO_ALLTOALL_2D;
+    p->moe_exchange = luo_rng_pick(rng, 2) ? LUO_ALLTOALL_2D : LUO_ALLTOALL_LEADER;
     if (luo_plan_compile(a, p, model, lab->cluster, &opts, &set, &err) == LUO_OK) {
-        t->by_node += experts_goes_by_node(set);
+        experts_count_nodes(set, p, t);
         return;
     }
     if (!strstr(err.text, "moe_exchange: flat is needed")) luo_lab_die("experts", &err);
@@ -385,7 +391,7 @@ static const struct {
     {.line = "3: [0-7]*2", .nodes = 1, .recompute = 2, .zero = 3, .lengths = true}};
 
 static inline bool experts_run_by_node(luo_lab *lab, const experts_kinds *kinds, int32_t i,
-                                       experts_tally *t)
+                                       luo_alltoall_kind exchange, experts_tally *t)
 {
     static const int32_t pipeline[] = {0, 1, 2, 3};
     const struct luo_expert_group group = {experts_by_node[i].joined, pipeline};
@@ -409,7 +415,7 @@ static inline bool experts_run_by_node(luo_lab *lab, const experts_kinds *kinds,
     model.head_dim = 4;
     model.moe = (luo_moe){11, 3, 24, .every_layers = 1, .aux_loss = 0.5};
     p->expert_parallel = experts_by_node[i].among;
-    p->moe_exchange = LUO_ALLTOALL_2D;
+    p->moe_exchange = exchange;
     p->ngroups = experts_by_node[i].joined > 0;
     p->expert_groups = &group;
     lab->cluster = lab_nodes[experts_by_node[i].nodes];
@@ -417,7 +423,7 @@ static inline bool experts_run_by_node(luo_lab *lab, const experts_kinds *kinds,
         luo_lab_die("by node", &err);
     const bool goes = experts_goes_by_node(set);
     const bool good = experts_run_plan(lab, kinds, p, &model, experts_by_node[i].line, t) && goes;
-    t->by_node += goes;
+    experts_count_nodes(set, p, t);
     luo_arena_free(a);
     return good;
 }
@@ -461,7 +467,7 @@ static inline void experts_open(luo_lab *lab)
 }
 
 /* Rows of the tables that the executor knows, behind the seeds; all of them, or without LUO_SCALE
- * those that `few` leaves. */
+ * those that `few` leaves. By node and through leaders; of few, one of both. */
 static inline void experts_run_tables(luo_lab *lab, const experts_kinds *kinds, bool few,
                                       experts_tally *t)
 {
@@ -473,9 +479,12 @@ static inline void experts_run_tables(luo_lab *lab, const experts_kinds *kinds, 
     t->plans += !few;
     for (size_t i = 0; i < sizeof experts_by_node / sizeof *experts_by_node; i++) {
         if (experts_by_node[i].context > 1 && !kinds->context) continue;
-        if (few && i % 2 == 0) continue;
-        t->failed += !experts_run_by_node(lab, kinds, (int32_t)i, t);
-        t->plans++;
+        for (int k = 0; k < 2; k++) {
+            if (few && k == (int)(i % 2)) continue;
+            const luo_alltoall_kind by = k ? LUO_ALLTOALL_LEADER : LUO_ALLTOALL_2D;
+            t->failed += !experts_run_by_node(lab, kinds, (int32_t)i, by, t);
+            t->plans++;
+        }
     }
     lab->cluster = lab_nodes[0];
     for (size_t i = 0; i < sizeof experts_dropping / sizeof *experts_dropping; i++, t->plans++)
@@ -496,11 +505,12 @@ static inline void experts_report(const luo_lab *lab, const experts_tally *t, ui
            "ones, %d with dense layers, %d of several lengths, %d with a loss of unbalanced "
            "experts, %d with a bias that is learnt, %d with prototypes, "
            "%d with groups of experts and their loss, %d by hashes of tokens, "
-           "%d balanced, %d with rows that travel by node; %d seen again with another model\n",
+           "%d balanced, %d with rows that travel by node, %d through leaders; %d seen again with "
+           "another model\n",
            (unsigned long long)first, (unsigned long long)last - 1, t->plans, largest_error, t->cut,
            t->dealt, t->uneven, t->alone, t->stages, t->shares, t->context, t->pipelines, t->joined,
            t->copies, t->zero, t->pieces, t->sequence, t->again, t->all, t->shared, t->dense,
            t->lengths, t->balanced, t->learnt, t->prototypes, t->aligned, t->hashed, t->even,
-           t->by_node, t->edges);
+           t->by_node, t->led, t->edges);
 }
 #endif

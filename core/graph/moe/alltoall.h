@@ -23,6 +23,12 @@
     X(LUO_ALLTOALL_2D, "2d")
 typedef enum luo_alltoall_kind { LUO_ALLTOALL_LIST(LUO_WORD_VALUE) } luo_alltoall_kind;
 enum { LUO_ALLTOALL_KINDS = LUO_ALLTOALL_2D + 1 };
+typedef enum luo_leader_step { /* of leader, as in programs */
+                               LUO_LEADER_GATHER,
+                               LUO_LEADER_EXCHANGE,
+                               LUO_LEADER_SCATTER,
+                               LUO_LEADER_STEPS
+} luo_leader_step;
 const char *luo_alltoall_kind_name(luo_alltoall_kind kind); /* "flat" */
 
 typedef struct luo_alltoall {

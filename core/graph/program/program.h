@@ -104,7 +104,7 @@ typedef enum luo_buffer_class {
     LUO_BUFFER_STASH, /* made in F, read in B, or made in BI, read in BW: one per micro-batch in
                          flight */
     LUO_BUFFER_WORK,  /* lives inside one task */
-    LUO_BUFFER_COMM   /* packed messages */
+    LUO_BUFFER_COMM   /* between the steps of an exchange; lives inside one task */
 } luo_buffer_class;
 
 typedef struct luo_buffer {
@@ -128,7 +128,9 @@ typedef struct luo_instr_piece { /* what a bucket takes of one buffer, in elemen
 
 typedef struct luo_instr {
     int32_t id; /* position in the role */
-    uint8_t kind, stream, phase, coll;
+    uint8_t kind, stream, phase;
+    uint8_t coll; /* COLLECTIVE; P2P: A2A if it carries rows of experts or their counts, to or from
+                     the leader of a node, else 0 */
     uint8_t lane; /* of stream dp, 0..LUO_DP_LANES - 1, collectives alone; else 0 */
     uint8_t variant; /* of AG and RS: luo_coll_variant; of equal pieces never padded, which is what
                         they are */
@@ -157,6 +159,13 @@ typedef struct luo_instr {
     int32_t npieces, first_piece; /* first_piece: its number in the role */
     const luo_instr_piece *piece;
 } luo_instr;
+
+/* Rows of experts, or their counts: how many of them travel is known when the step runs. */
+static inline bool luo_instr_trades(const luo_instr *in)
+{
+    return (in->kind == LUO_INSTR_COLLECTIVE || in->kind == LUO_INSTR_P2P) &&
+           in->coll == LUO_COLL_A2A;
+}
 
 typedef struct luo_segment {
     int32_t phase, chunk;

@@ -225,7 +225,7 @@ static void put_instr(writer *w, const luo_role *role, const luo_instr *instr, b
     word(w, luo_stream_name((luo_stream)instr->stream));
     luo_str_addc(w->s, ' ');
     word(w, luo_phase_name((luo_phase)instr->phase));
-    if (instr->kind == LUO_INSTR_COLLECTIVE) {
+    if (instr->kind == LUO_INSTR_COLLECTIVE || luo_instr_trades(instr)) {
         word(w, " coll ");
         word(w, luo_coll_name((luo_coll)instr->coll));
     }

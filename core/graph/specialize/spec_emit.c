@@ -311,20 +311,30 @@ static int32_t lane_of(const emitter *e, int32_t o, const spec_item *it)
     return lanes < LUO_DP_LANES ? lanes : LUO_DP_LANES - 1;
 }
 
-/* Rows of experts are as many as the counts of both ends say. */
-static void push_trade(emitter *e, int32_t o, const luo_instr *instr, const ends *r)
+/* Rows of experts are as many as the counts of both ends say. Through leaders: what one of them has
+ * between the steps lies in buffers of its own; all others only send, and then only receive. */
+static void push_trade(emitter *e, int32_t o, const luo_instr *instr, const spec_item *it,
+                       int32_t step, ends *r)
 {
     const luo_op *op = &e->s->g->op[o];
-    int32_t in[3] = {r->in}, n = 1;
+    const bool p2p = it->kind == LUO_INSTR_P2P, last = step == LUO_LEADER_SCATTER;
+    const bool through = e->s->in->exchange == LUO_ALLTOALL_LEADER;
+    const bool led = p2p || (through && step == LUO_LEADER_EXCHANGE);
+    const bool leads = !p2p || it->slot.message[0].send == last;
+    int32_t in[3], n = 0, out = r->out;
+    if (leads || !last) in[n++] = r->in;
     for (int32_t i = 1; i < op->nin; i++)
         if (op->in[i] != op->in[0]) in[n++] = luo_spec_buffer(e, op->in[i]);
-    luo_spec_push(e, instr, in, n, &r->out, 1);
+    if (led && !last) out = leads ? luo_spec_between(e, o, step) : -1;
+    luo_spec_push(e, instr, in, n, &out, out >= 0);
+    if (leads) r->in = out;
 }
 
-static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int32_t i,
-                      const ends *r, bool again)
+static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int32_t i, ends *r,
+                      bool again)
 {
     const spec_item *it = &t->item[t->first[i] + k];
+    const int32_t step = (int32_t)(t - spec_move_of(e->s, o, e->length)->step);
     const bool local = it->kind == LUO_INSTR_LOCAL;
     if (local && r->in_place) return;
     bool sends = it->kind != LUO_INSTR_P2P, receives = sends;
@@ -340,15 +350,15 @@ static void emit_item(emitter *e, int32_t o, const spec_step *t, int32_t k, int3
     instr.beside = is_beside(e, o);
     instr.bytes = it->bytes;
     instr.recompute = again;
-    instr.exchange = e->s->exchange_of[(int64_t)o * e->s->in->nlengths + e->length] +
-                     (int32_t)(t - spec_move_of(e->s, o, e->length)->step);
+    instr.exchange = e->s->exchange_of[(int64_t)o * e->s->in->nlengths + e->length] + step;
     if (local)
         instr.cost = (luo_cost_key){LUO_COST_STREAM, {2 * it->bytes}};
     else
         instr.slot = luo_spec_slot(e, t, k);
     if (instr.beside && it->kind == LUO_INSTR_COLLECTIVE)
         e->also = luo_spec_call_before(e, it->slot.group, &instr);
-    if (it->coll == LUO_COLL_A2A && !local) push_trade(e, o, &instr, r);
+    if (it->coll == LUO_COLL_A2A && !local)
+        push_trade(e, o, &instr, it, step, r);
     else
         luo_spec_push(e, &instr, &r->in, sends && r->in >= 0, &r->out, receives && r->out >= 0);
     e->also = -1;
@@ -373,7 +383,8 @@ void luo_spec_emit_reshard(emitter *e, int32_t o, bool again)
         const int32_t i = luo_spec_take_part(t, e->dev);
         const int32_t items = i >= 0 ? t->first[i + 1] - t->first[i] : 0;
         for (int32_t n = 0; n < items; n++) emit_item(e, o, t, n, i, &r, again);
-        if (items > 0 && r.out >= 0) r.in = r.out; /* what is only renamed still lies in `in` */
+        if (items > 0 && r.out >= 0 && !m->trade)
+            r.in = r.out; /* what is only renamed still lies in `in` */
     }
     e->besides = -1;
     /* as in the systems there are: nothing is recomputed before the gradient is there */

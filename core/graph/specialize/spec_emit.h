@@ -23,6 +23,7 @@ typedef struct emit_late { /* a sum of pieces that waits for its call */
 
 typedef struct emit_born { /* what a buffer was made for */
     int32_t tensor;
+    int32_t between;      /* not 0: of a leader behind step between - 1 of operation `tensor` */
     int32_t position;     /* among the lengths of the role */
     int32_t buffer_class; /* known when all is emitted */
 } emit_born;
@@ -79,6 +80,9 @@ void luo_spec_bind(emitter *e, int32_t tensor, int32_t buffer);
 luo_buffer luo_spec_describe(emitter *e, int32_t tensor);
 /* Pre: the device holds the tensor. */
 int32_t luo_spec_new_buffer(emitter *e, int32_t tensor);
+/* What a leader has behind a step of operation o: LUO_LEADER_GATHER or LUO_LEADER_EXCHANGE. */
+luo_buffer luo_spec_describe_between(emitter *e, int32_t o, int32_t step);
+int32_t luo_spec_between(emitter *e, int32_t o, int32_t step);
 /* spec_bucket_emit.c: the calls of Pre or Post, in the device's order. */
 void luo_spec_emit_turns(emitter *e);
 /* The latest call of a group of stream dp in this segment, if it stands in another lane than i: -1

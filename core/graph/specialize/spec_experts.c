@@ -13,10 +13,17 @@ typedef struct trade { /* between tokens and experts */
     const spec_move *m;
     const luo_ann *home, *there;
     int32_t dim;       /* of the experts */
-    int32_t nsteps;    /* 2: some travel inside nodes and between them */
+    int32_t nsteps;    /* 2: some travel inside nodes and between them; 3: through leaders */
     luo_holdings rows; /* of home */
     luo_moves moves;
 } trade;
+
+typedef struct spec_block { /* devices that have all experts together, in order */
+    const int32_t *dev;
+    int32_t n, each; /* each: in every node; n: rows travel in one step */
+    const uint32_t *share;
+    bool there_first; /* rows begin at the experts */
+} spec_block;
 
 /* ---- loads ---- */
 
@@ -91,51 +98,144 @@ static luo_status devices_of_node(const spec *s, const char *name, const int32_t
     return LUO_OK;
 }
 
-/* Of which devices, in order, all experts are together with those of a move, and by what shares. */
-static luo_status find_block(const spec *s, const spec_move *m, const luo_move *move,
-                             const int32_t **dev, int32_t *n, const uint32_t **share)
+/* Those that have all experts together with a device. */
+static luo_status find_block(const spec *s, const spec_move *m, int32_t device, spec_block *out)
 {
     const int32_t d = m->shape.rank == 2 ? 1 : 0, ends[2] = {m->src, m->dst};
     for (int k = 0; k < 2; k++) {
         const luo_ann *ann = luo_annset_get(s->g->set, ends[k]);
         for (int32_t u = 0; u < ann->u; u++)
             for (int32_t i = 0; i < ann->grp[u].ndev; i++) {
-                *n = luo_grp_count(&ann->grp[u], d);
-                *dev = ann->grp[u].dev + i - i % *n;
-                *share = luo_grp_share(&ann->grp[u], d);
-                if (*n > 1 && ann->grp[u].dev[i] == move->dev[0]) return LUO_OK;
+                const int32_t n = luo_grp_count(&ann->grp[u], d);
+                if (n < 2 || ann->grp[u].dev[i] != device) continue;
+                *out = (spec_block){.dev = ann->grp[u].dev + i - i % n,
+                                    .n = n,
+                                    .share = luo_grp_share(&ann->grp[u], d),
+                                    .there_first = k == 0};
+                return devices_of_node(s, m->name, out->dev, n, &out->each);
             }
     }
     return luo_err_set(s->err, LUO_EBUG, "devices of `%s` have no experts; report it.", m->name);
 }
 
+/* Rows for the experts of every device of a block. Owner: scratch. */
+static luo_status rows_of_block(const spec *s, const spec_move *m, const spec_block *b,
+                                int64_t **rows)
+{
+    const int64_t tokens = m->tokens * b->n / devices_beside(s, b->dev[0]);
+    *rows = LUO_NEW_N(s->scratch, int64_t, b->n);
+    if (!*rows) return luo_err_nomem(s->err);
+    return rows_by_device(s, m->layer, b->n, b->share, tokens, *rows);
+}
+
 /* Rows that each of a move's devices gets in it, from all of them. Inside a node it gets those of
- * its place in all nodes, from the tokens of its node alone. */
+ * its place in all nodes, from the tokens of its node alone; a leader gets those of its node. */
 static luo_status rows_by_member(const spec *s, const spec_move *m, const luo_move *move,
                                  int64_t *rows)
 {
-    const int32_t *dev = move->dev;
-    const uint32_t *share = NULL;
-    int32_t n = move->ndev, each;
-    LUO_TRY(find_block(s, m, move, &dev, &n, &share));
-    LUO_TRY(devices_of_node(s, m->name, dev, n, &each));
-    const int64_t tokens = m->tokens * n / devices_beside(s, dev[0]);
-    int64_t *all = LUO_NEW_N(s->scratch, int64_t, n);
-    if (!all) return luo_err_nomem(s->err);
-    LUO_TRY(rows_by_device(s, m->layer, n, share, tokens, all));
-    const bool inside = each < n && s->in->node_of[move->dev[0]] == s->in->node_of[move->dev[1]];
+    spec_block b;
+    int64_t *all;
+    LUO_TRY(find_block(s, m, move->dev[0], &b));
+    LUO_TRY(rows_of_block(s, m, &b, &all));
+    const bool led = luo_spec_is_led(s, move);
+    const bool inside =
+        b.each < b.n && !led && s->in->node_of[move->dev[0]] == s->in->node_of[move->dev[1]];
     for (int32_t i = 0; i < move->ndev; i++) {
         rows[i] = 0;
-        for (int32_t r = 0; r < n; r++) {
+        for (int32_t r = 0; r < b.n; r++) {
             if (inside)
-                rows[i] += r % each == i ? all[r] : 0;
-            else if (dev[r] == move->dev[i])
+                rows[i] += r % b.each == i ? all[r] : 0;
+            else if (led)
+                rows[i] += r / b.each == i ? all[r] : 0;
+            else if (b.dev[r] == move->dev[i])
                 rows[i] = all[r];
         }
-        if (inside) rows[i] /= n / each;
+        if (inside) rows[i] /= b.n / b.each;
     }
     return LUO_OK;
 }
+
+/* ---- through leaders ---- */
+
+bool luo_spec_is_led(const spec *s, const luo_move *move)
+{
+    return s->in->exchange == LUO_ALLTOALL_LEADER && move->kind == LUO_MOVE_A2A &&
+           move->step == LUO_LEADER_EXCHANGE;
+}
+
+/* Elements that the device at place r of a block has before the exchange, or behind it. */
+static luo_status held_at(const spec *s, const spec_move *m, const spec_block *b, int32_t r,
+                          bool before, int64_t *out)
+{
+    int64_t *rows, all = 0;
+    if (m->layer < 0 || m->shape.rank == 2) { /* counts are as many as ever */
+        const spec_dims *d = luo_spec_find(s, before ? m->from : m->to, b->dev[r]);
+        *out = d ? d->volume : 0;
+        return LUO_OK;
+    }
+    const size_t mark = luo_arena_mark(s->scratch);
+    LUO_TRY(rows_of_block(s, m, b, &rows));
+    for (int32_t i = 0; i < b->n; i++) all += rows[i];
+    *out = (before == b->there_first ? rows[r] : (all + b->n - 1) / b->n) * m->shape.dim[2];
+    luo_arena_reset(s->scratch, mark);
+    return LUO_OK;
+}
+
+/* .. and those of its node together have. */
+static luo_status held_by_node(const spec *s, const spec_move *m, const spec_block *b, int32_t r,
+                               bool before, int64_t *out)
+{
+    const int32_t first = r - r % b->each;
+    *out = 0;
+    for (int32_t i = first; i < first + b->each; i++) {
+        int64_t one;
+        LUO_TRY(held_at(s, m, b, i, before, &one));
+        *out += one;
+    }
+    return LUO_OK;
+}
+
+static int32_t place_in(const spec_block *b, int32_t device)
+{
+    int32_t r = 0;
+    while (b->dev[r] != device) r++;
+    return r;
+}
+
+luo_status luo_spec_trade_sends(const spec *s, const spec_move *m, const luo_move *move,
+                                int64_t *elements)
+{
+    const bool gathers = move->step == LUO_LEADER_GATHER;
+    spec_block b;
+    LUO_TRY(find_block(s, m, move->dev[0], &b));
+    return held_at(s, m, &b, place_in(&b, move->dev[gathers ? 0 : 1]), gathers, elements);
+}
+
+luo_status luo_spec_trade_between(const spec *s, const spec_move *m, int32_t leader, int32_t step,
+                                  int64_t *elements)
+{
+    spec_block b;
+    LUO_TRY(find_block(s, m, leader, &b));
+    return held_by_node(s, m, &b, place_in(&b, leader), step == LUO_LEADER_GATHER, elements);
+}
+
+/* Of a leader, as many as if all nodes had equally many. */
+static luo_status bytes_of_leader(const spec *s, const spec_move *m, const luo_move *move,
+                                  int64_t *bytes)
+{
+    spec_block b;
+    int64_t all = 0;
+    LUO_TRY(find_block(s, m, move->dev[0], &b));
+    for (int32_t r = 0; r < b.n; r += b.each) {
+        int64_t node;
+        LUO_TRY(held_by_node(s, m, &b, r, !b.there_first, &node));
+        all += node;
+    }
+    *bytes = (all + move->ndev - 1) / move->ndev * m->elem_bytes;
+    return LUO_OK;
+}
+
+/* ---- bytes of a collective ---- */
 
 /* Equal experts: the device that has most of the rows, with its tokens or with its experts. */
 static void largest_part(const spec *s, const spec_move *m, const luo_move *move, int64_t *bytes)
@@ -153,6 +253,7 @@ luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *mov
 {
     const int32_t n = move->ndev;
     int64_t most = 0, all = 0;
+    if (luo_spec_is_led(s, move)) LUO_TRY(bytes_of_leader(s, m, move, bytes));
     if (m->shape.rank == 2) return LUO_OK; /* counts are as many as ever */
     if (m->layer < 0) {
         if (s->g->matched) largest_part(s, m, move, bytes); /* cut by shares, others alike */
@@ -295,6 +396,25 @@ static luo_status trade_group(trade *t, int32_t u, int32_t lo, int32_t n, int32_
                            t->s->err);
 }
 
+/* To the leaders, among them, and from them. What lies where says luo_spec_trade_sends; regions of
+ * messages are those of home. */
+static luo_status trade_led(trade *t, int32_t u, int32_t lo, int32_t n, int32_t each, int32_t step)
+{
+    t->nsteps = LUO_LEADER_STEPS;
+    if (step == LUO_LEADER_EXCHANGE) return trade_group(t, u, lo, n / each, each, step);
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t *dev = t->there->grp[u].dev + lo;
+        const int32_t member = dev[k], leader = dev[k - k % each];
+        const luo_region *region = region_of(t, member);
+        if (!region) return wrong(t, u);
+        if (member == leader) continue;
+        LUO_TRY(luo_moves_send(t->s->scratch, &t->moves, step,
+                               step == LUO_LEADER_GATHER ? member : leader,
+                               step == LUO_LEADER_GATHER ? leader : member, region, t->s->err));
+    }
+    return LUO_OK;
+}
+
 /* Devices lo..lo+n-1 of a member have all experts together. To the experts rows travel inside the
  * nodes first, back to the tokens last. */
 static luo_status trade_block(trade *t, int32_t u, int32_t lo, int32_t n, int32_t step)
@@ -302,6 +422,7 @@ static luo_status trade_block(trade *t, int32_t u, int32_t lo, int32_t n, int32_
     int32_t each;
     LUO_TRY(devices_of_node(t->s, t->m->name, t->there->grp[u].dev + lo, n, &each));
     if (each == n) return step == 0 ? trade_group(t, u, lo, n, 1, 0) : LUO_OK;
+    if (t->s->in->exchange == LUO_ALLTOALL_LEADER) return trade_led(t, u, lo, n, each, step);
     const bool inside = (step == 0) == (t->home == luo_annset_get(t->s->g->set, t->m->src));
     t->nsteps = 2;
     for (int32_t k = 0; inside && k < n; k += each)

@@ -236,12 +236,21 @@ static inline uint8_t spec_variant(uint8_t variant, int32_t coll, bool v)
 }
 /* spec_experts.c: is the Reshard an exchange of rows of experts, or of their counts? */
 bool luo_spec_is_trade(const luo_op *op);
-/* One collective of the devices that have all experts together. Errors: LUO_EDEDUCE other devices
- * at both ends; LUO_ENOMEM. Owner: the arena of s. */
+/* One collective of the devices that have all experts together; by node two; through leaders
+ * messages, one, and messages. Errors: LUO_EDEDUCE other devices at both ends; LUO_EINPUT they do
+ * not lie in nodes alike; LUO_ENOMEM. Owner: the arena of s. */
 luo_status luo_spec_resolve_trade(spec *s, const spec_move *m, luo_resolution *out);
 /* Where a load is given: bytes by which the collective takes as long as its busiest device, as
  * luo_instr.bytes; n devices of `there`, which have all experts. */
 luo_status luo_spec_trade_bytes(spec *s, const spec_move *m, const luo_move *move, int64_t *bytes);
+/* Is the collective one among leaders? */
+bool luo_spec_is_led(const spec *s, const luo_move *move);
+/* Elements of a message to or from a leader. */
+luo_status luo_spec_trade_sends(const spec *s, const spec_move *m, const luo_move *move,
+                                int64_t *elements);
+/* Elements that a leader has behind the first step, LUO_LEADER_GATHER, or the second. */
+luo_status luo_spec_trade_between(const spec *s, const spec_move *m, int32_t leader, int32_t step,
+                                  int64_t *elements);
 /* What device dev gets of an operation's tensor of rows, x. */
 typedef struct spec_load {
     double factor;         /* over rows of equal experts; 1 where experts are cut */

@@ -442,7 +442,9 @@ static luo_buffer *bind_buffers(emitter *e, const pattern *p, const spec_lengths
     luo_buffer *buf = luo_arena_alloc(e->s->arena, (size_t)p->role.nbuf * sizeof *buf);
     for (int32_t b = 0; buf && b < p->role.nbuf; b++) {
         e->length = l->n ? l->at[p->born[b].position] : 0;
-        buf[b] = luo_spec_describe(e, p->born[b].tensor);
+        const emit_born *born = &p->born[b];
+        buf[b] = born->between ? luo_spec_describe_between(e, born->tensor, born->between - 1)
+                               : luo_spec_describe(e, born->tensor);
         buf[b].buffer_class = p->born[b].buffer_class;
     }
     return buf;

@@ -69,7 +69,7 @@ static void touch(job *j, int32_t dev)
 static luo_status check_pipelines(const job *j, const luo_move *move)
 {
     const spec *s = j->s;
-    if (move->kind == LUO_MOVE_A2A) return LUO_OK; /* experts may be of several pipelines */
+    if (j->m->trade) return LUO_OK; /* experts may be of several pipelines */
     if (move->kind == LUO_MOVE_SEND && s->in->nabsent)
         return LUO_OK; /* to or from one standing in */
     for (int32_t i = 1; i < move->ndev && j->m->per_micro_batch; i++)
@@ -85,8 +85,11 @@ static luo_status check_pipelines(const job *j, const luo_move *move)
 static luo_status count_send(job *j, const luo_move *move)
 {
     tally *from, *to;
-    const int64_t elements = luo_region_volume(&move->region[0]);
-    if (elements == 0) return LUO_OK;
+    int64_t elements = luo_region_volume(&move->region[0]);
+    if (j->m->trade) /* how many they are is known when the step runs */
+        LUO_TRY(luo_spec_trade_sends(j->s, j->m, move, &elements));
+    else if (elements == 0)
+        return LUO_OK;
     LUO_TRY(find(j, move->dev[0], &from));
     LUO_TRY(find(j, move->dev[1], &to));
     touch(j, move->dev[0]);
@@ -239,6 +242,7 @@ static luo_status add_messages(job *j, bool send, spec_item **batch)
         if (!it) {
             it = batch[index] = next_item(j, self);
             *it = (spec_item){.kind = LUO_INSTR_P2P, .stream = LUO_STREAM_DP};
+            if (j->m->trade) it->coll = LUO_COLL_A2A;
             it->slot.group = -1;
             if (j->m->per_micro_batch) it->stream = LUO_STREAM_TP;
         }

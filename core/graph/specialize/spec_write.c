@@ -137,17 +137,47 @@ luo_buffer luo_spec_describe(emitter *e, int32_t x)
     return buffer;
 }
 
-int32_t luo_spec_new_buffer(emitter *e, int32_t x)
+luo_buffer luo_spec_describe_between(emitter *e, int32_t o, int32_t step)
+{
+    const luo_op *op = &e->s->g->op[o];
+    const int32_t x = step == LUO_LEADER_GATHER ? op->in[0] : op->out[0];
+    luo_buffer buffer = {.tensor = e->s->g->tensor[x].name,
+                         .rank = 1,
+                         .elem_bytes = e->s->g->tensor[x].elem_bytes,
+                         .buffer_class = LUO_BUFFER_COMM};
+    if (luo_spec_trade_between(e->s, spec_move_of(e->s, o, e->length), e->dev, step,
+                               &buffer.dim[0]) != LUO_OK)
+        e->failed = true;
+    buffer.bytes = buffer.dim[0] * buffer.elem_bytes;
+    return buffer;
+}
+
+static int32_t add_buffer(emitter *e, luo_buffer buffer, emit_born from)
 {
     emit_buffer *at = luo_spec_room(e, e->buf, e->nbuf, &e->cap_buf, sizeof *at);
     emit_born *born = luo_spec_room(e, e->born, e->nbuf, &e->cap_born, sizeof *born);
-    if (!at || !born) return 0;
+    if (!at || !born) return -1;
     e->buf = at;
     e->born = born;
-    at[e->nbuf] = (emit_buffer){.b = luo_spec_describe(e, x), .waited_seg = -1};
-    born[e->nbuf] = (emit_born){.tensor = x, .position = e->position};
-    luo_spec_bind(e, x, e->nbuf);
+    at[e->nbuf] = (emit_buffer){.b = buffer, .waited_seg = -1};
+    born[e->nbuf] = from;
+    born[e->nbuf].position = e->position;
     return e->nbuf++;
+}
+
+int32_t luo_spec_new_buffer(emitter *e, int32_t x)
+{
+    const int32_t b = add_buffer(e, luo_spec_describe(e, x), (emit_born){.tensor = x});
+    if (b < 0) return 0;
+    luo_spec_bind(e, x, b);
+    return b;
+}
+
+int32_t luo_spec_between(emitter *e, int32_t o, int32_t step)
+{
+    const emit_born from = {.tensor = o, .between = step + 1};
+    const int32_t b = add_buffer(e, luo_spec_describe_between(e, o, step), from);
+    return b < 0 ? 0 : b;
 }
 
 int32_t luo_spec_slot(emitter *e, const spec_step *step, int32_t k)

@@ -3,6 +3,7 @@
 #ifndef LUO_CORE_GRAPH_SPECIALIZE_SPECIALIZE_H
 #define LUO_CORE_GRAPH_SPECIALIZE_SPECIALIZE_H
 #include "core/graph/graph.h"
+#include "core/graph/moe/alltoall.h"
 #include "core/graph/moe/load.h"
 #include "core/graph/specialize/bucket.h"
 #include "core/graph/specialize/pattern.h"
@@ -50,8 +51,8 @@ typedef struct luo_spec {
     luo_bucketing post;   /* the same for what is summed once a step */
     int32_t prefetch;     /* of such: units gathered ahead */
     int32_t dp_lanes;     /* of stream dp on every device, 1 to LUO_DP_LANES; 0: 1 */
-    const int32_t *node_of; /* per device: rows of experts travel inside nodes, then between them;
-                               NULL: from every device to every other */
+    luo_alltoall_kind exchange;  /* how rows of experts travel */
+    const int32_t *node_of;      /* per device; NULL: exchange is flat */
     const luo_expert_load *load; /* costs of experts; NULL: all get equally many rows */
     luo_patterns *patterns;      /* of specializations before; NULL: none */
     const luo_spec_clock *clock; /* NULL: a call waits 1 and moves a byte in 1, and gradients are

@@ -33,7 +33,7 @@ static const luo_doc_word steps[] = {LUO_OPTIMIZER_STEP_LIST(OF_STEP)};
 #undef OF_STEP
 static const luo_doc_word recomputes[] = {LUO_RECOMPUTE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word experts[] = {{"tensor", false}, {"expert", true}};
-static const luo_doc_word moe_exchanges[] = {LUO_MOE_EXCHANGE_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word moe_exchanges[] = {LUO_ALLTOALL_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word context_kinds[] = {LUO_CONTEXT_KIND_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word context_layouts[] = {LUO_CONTEXT_LAYOUT_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word bucket_rules[] = {LUO_BUCKET_RULE_LIST(LUO_DOC_WORD_ROW)};

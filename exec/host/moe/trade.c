@@ -1,11 +1,12 @@
 /* trade.c: rows of experts on their way to the experts and back, for which the counts of both ends
  * have come before; and these counts. By node, rows go in two steps: to the experts inside nodes by
  * the place of the receiver first, then between devices of equal places; back the other way.
- * Between the steps a device has what its node has for its place in all nodes. */
+ * Between the steps a device has what its node has for its place in all nodes. Through leaders:
+ * leader.c. */
 #include <limits.h>
 #include <string.h>
 
-#include "exec/host/job.h"
+#include "exec/host/moe/trade.h"
 
 struct host_trade {     /* of two steps; elements */
     MPI_Comm inside;    /* devices of the node */
@@ -31,7 +32,7 @@ static luo_status bind_first(luo_job *job, host_comm *comm, luo_err *err)
     const luo_bound_trade *t = comm->b->trade;
     struct host_trade *two = comm->trade = LUO_NEW(job->arena, struct host_trade);
     if (!two) return luo_err_nomem(err);
-    const luo_instr *other = &job->b.role->instr[t->other];
+    const luo_instr *other = &job->b.role->instr[luo_bound_trade_other(t)];
     const luo_slot *slot = &job->b.program->slots[other->slot];
     const host_group *group = host_find_group(job->x, &job->b.set->groups[slot->group]);
     if (!group || group->comm == MPI_COMM_NULL)
@@ -54,6 +55,7 @@ luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err)
 {
     const luo_bound_trade *t = comm->b->trade;
     const int64_t between = t->per_node * t->own;
+    if (t->step >= LUO_TRADE_GATHER) return host_bind_led(job, comm, err);
     comm->counts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
     comm->starts = LUO_NEW_N(job->arena, int, 2 * (int64_t)t->n);
     if (!comm->counts || !comm->starts) return luo_err_nomem(err);
@@ -62,7 +64,7 @@ luo_status host_bind_trade(luo_job *job, host_comm *comm, luo_err *err)
         LUO_TRY(bind_first(job, comm, err));
         elements = comm->trade->sent_first + between;
     } else if (t->step == LUO_TRADE_SECOND) {
-        comm->trade = job->op[t->other].comm->trade;
+        comm->trade = job->op[t->first].comm->trade;
         elements = between + (t->back ? t->own : t->most);
     }
     LUO_TRY(check_elements(t->step == LUO_TRADE_WHOLE ? t->most : elements, err));
@@ -91,8 +93,8 @@ static int64_t sent_by(const luo_rank *rank, const luo_bound_trade *t, const voi
 }
 
 /* Elements for the experts of every rank from home, and from every rank there. */
-static void count_elements(luo_rank *rank, const luo_bound_trade *t, int32_t task, int *at_home,
-                           int *at_there)
+void host_count_rows(luo_rank *rank, const luo_bound_trade *t, int32_t task, int *at_home,
+                     int *at_there)
 {
     const void *home = host_buf(rank, t->home, task), *there = host_buf(rank, t->there, task);
     const int64_t here = experts_of(t, t->rank);
@@ -106,7 +108,7 @@ static void count_elements(luo_rank *rank, const luo_bound_trade *t, int32_t tas
     }
 }
 
-static void find_starts(const int *counts, int32_t n, int *starts)
+void host_row_starts(const int *counts, int32_t n, int *starts)
 {
     for (int32_t r = 0, at = 0; r < n; at += counts[r++]) starts[r] = at;
 }
@@ -114,8 +116,8 @@ static void find_starts(const int *counts, int32_t n, int *starts)
 /* ---- orders ---- */
 
 /* Between rows by (sender, expert) and by (expert, sender). */
-static void reorder(luo_rank *rank, const luo_bound_trade *t, int32_t task, char *by_sender,
-                    char *by_expert)
+void host_reorder_rows(luo_rank *rank, const luo_bound_trade *t, int32_t task, char *by_sender,
+                       char *by_expert)
 {
     const void *there = host_buf(rank, t->there, task);
     const int64_t experts = experts_of(t, t->rank);
@@ -137,10 +139,10 @@ static void reorder(luo_rank *rank, const luo_bound_trade *t, int32_t task, char
 }
 
 /* A table of blocks by rows, counts [rows x columns], to one by columns. starts: room for them. */
-static void transpose(size_t elem, const int *counts, int32_t rows, int32_t columns, int *starts,
-                      const char *from, char *to)
+void host_transpose_rows(size_t elem, const int *counts, int32_t rows, int32_t columns, int *starts,
+                         const char *from, char *to)
 {
-    find_starts(counts, rows * columns, starts);
+    host_row_starts(counts, rows * columns, starts);
     for (int32_t c = 0; c < columns; c++)
         for (int32_t r = 0; r < rows; r++) {
             const size_t n = (size_t)counts[r * columns + c] * elem;
@@ -150,14 +152,14 @@ static void transpose(size_t elem, const int *counts, int32_t rows, int32_t colu
 }
 
 /* The counts of such a table by columns. */
-static void transpose_counts(const int *counts, int32_t rows, int32_t columns, int *to)
+void host_transpose_counts(const int *counts, int32_t rows, int32_t columns, int *to)
 {
     for (int32_t c = 0; c < columns; c++)
         for (int32_t r = 0; r < rows; r++) *to++ = counts[r * columns + c];
 }
 
 /* A sender's counts of the experts of a rank; rows of counts that nobody sends are 0. */
-static void place_counts(luo_rank *rank, const luo_bound_trade *t, int32_t task, const char *from)
+void host_place_counts(luo_rank *rank, const luo_bound_trade *t, int32_t task, const char *from)
 {
     const int64_t bytes = experts_of(t, t->rank) * (int64_t)rank->x->k->elem;
     char *to = host_buf(rank, t->there, task);
@@ -202,12 +204,12 @@ static luo_status begin_messages(luo_rank *rank, host_pending *pending, int32_t 
 }
 
 /* What is sent and received by n ranks is counted. */
-static luo_status exchange(luo_rank *rank, host_pending *pending, int32_t n, const char *from,
-                           char *to)
+luo_status host_exchange_rows(luo_rank *rank, host_pending *pending, int32_t n, const char *from,
+                              char *to)
 {
     const host_comm *comm = pending->op->comm;
-    find_starts(comm->counts, n, comm->starts);
-    find_starts(comm->counts + n, n, comm->starts + n);
+    host_row_starts(comm->counts, n, comm->starts);
+    host_row_starts(comm->counts + n, n, comm->starts + n);
     return begin_messages(rank, pending, n, from, to);
 }
 
@@ -235,10 +237,10 @@ static luo_status begin_whole(luo_rank *rank, host_pending *pending)
     char *in = host_buf(rank, comm->b->route.in, pending->task);
     char *out = host_buf(rank, comm->b->route.out, pending->task);
     int *home = comm->counts + (t->back ? t->n : 0), *there = comm->counts + (t->back ? 0 : t->n);
-    count_elements(rank, t, pending->task, home, there);
-    if (t->back) reorder(rank, t, pending->task, comm->message, in);
-    return exchange(rank, pending, t->n, t->back ? comm->message : in,
-                    t->back ? out : comm->message);
+    host_count_rows(rank, t, pending->task, home, there);
+    if (t->back) host_reorder_rows(rank, t, pending->task, comm->message, in);
+    return host_exchange_rows(rank, pending, t->n, t->back ? comm->message : in,
+                              t->back ? out : comm->message);
 }
 
 /* ---- two steps ---- */
@@ -259,8 +261,8 @@ static luo_status tell(luo_rank *rank, const luo_bound_trade *t, int32_t task,
                        struct host_trade *two)
 {
     const int32_t place = t->rank % t->per_node;
-    count_elements(rank, t, task, two->home, two->there);
-    transpose_counts(two->home, t->nodes, t->per_node, two->told);
+    host_count_rows(rank, t, task, two->home, two->there);
+    host_transpose_counts(two->home, t->nodes, t->per_node, two->told);
     if (!t->counts) {
         MPI_Request request;
         LUO_TRY(host_mpi(&rank->err,
@@ -286,7 +288,7 @@ static void sum_between(const luo_bound_trade *t, struct host_trade *two, int *b
 {
     if (by_sender) sum_lists(two->between, t->per_node, t->nodes, by_sender);
     if (!by_node) return;
-    transpose_counts(two->between, t->per_node, t->nodes, two->room);
+    host_transpose_counts(two->between, t->per_node, t->nodes, two->room);
     sum_lists(two->room, t->nodes, t->per_node, by_node);
 }
 
@@ -298,15 +300,16 @@ static luo_status begin_first(luo_rank *rank, host_pending *pending)
     char *in = host_buf(rank, t->counts ? t->home : comm->b->route.in, pending->task);
     LUO_TRY(tell(rank, t, pending->task, two));
     if (t->back) {
-        reorder(rank, t, pending->task, comm->message, in);
+        host_reorder_rows(rank, t, pending->task, comm->message, in);
         sum_lists(two->there, t->nodes, t->per_node, comm->counts);
         sum_between(t, two, NULL, comm->counts + t->nodes);
-        return exchange(rank, pending, t->nodes, comm->message, mid_of(rank, two));
+        return host_exchange_rows(rank, pending, t->nodes, comm->message, mid_of(rank, two));
     }
-    transpose(rank->x->k->elem, two->home, t->nodes, t->per_node, two->room, in, comm->message);
+    host_transpose_rows(rank->x->k->elem, two->home, t->nodes, t->per_node, two->room, in,
+                        comm->message);
     sum_lists(two->told, t->per_node, t->nodes, comm->counts);
     sum_between(t, two, comm->counts + t->per_node, NULL);
-    return exchange(rank, pending, t->per_node, comm->message, mid_of(rank, two));
+    return host_exchange_rows(rank, pending, t->per_node, comm->message, mid_of(rank, two));
 }
 
 static char *arrived_at(const luo_rank *rank, const host_comm *comm)
@@ -325,16 +328,17 @@ static luo_status begin_second(luo_rank *rank, host_pending *pending)
     if (t->back) {
         int *by_node = two->told; /* the table as it came: node by node */
         sum_between(t, two, comm->counts, NULL);
-        transpose_counts(two->home, t->nodes, t->per_node, two->room);
+        host_transpose_counts(two->home, t->nodes, t->per_node, two->room);
         sum_lists(two->room, t->per_node, t->nodes, comm->counts + t->per_node);
-        transpose_counts(two->between, t->per_node, t->nodes, by_node);
-        transpose(elem, by_node, t->nodes, t->per_node, two->room, mid, comm->message);
-        return exchange(rank, pending, t->per_node, comm->message, arrived_at(rank, comm));
+        host_transpose_counts(two->between, t->per_node, t->nodes, by_node);
+        host_transpose_rows(elem, by_node, t->nodes, t->per_node, two->room, mid, comm->message);
+        return host_exchange_rows(rank, pending, t->per_node, comm->message,
+                                  arrived_at(rank, comm));
     }
-    transpose(elem, two->between, t->per_node, t->nodes, two->room, mid, comm->message);
+    host_transpose_rows(elem, two->between, t->per_node, t->nodes, two->room, mid, comm->message);
     sum_between(t, two, NULL, comm->counts);
     sum_lists(two->there, t->nodes, t->per_node, comm->counts + t->nodes);
-    return exchange(rank, pending, t->nodes, comm->message, arrived_at(rank, comm));
+    return host_exchange_rows(rank, pending, t->nodes, comm->message, arrived_at(rank, comm));
 }
 
 /* Home, what came is by (place, node) of the experts. */
@@ -345,12 +349,13 @@ static void second_arrived(luo_rank *rank, const host_pending *pending)
     struct host_trade *two = comm->trade;
     char *from = arrived_at(rank, comm), *out = host_buf(rank, comm->b->route.out, pending->task);
     if (t->counts) {
-        place_counts(rank, t, pending->task, from);
+        host_place_counts(rank, t, pending->task, from);
     } else if (t->back) {
-        transpose_counts(two->home, t->nodes, t->per_node, two->told);
-        transpose(rank->x->k->elem, two->told, t->per_node, t->nodes, two->room, from, out);
+        host_transpose_counts(two->home, t->nodes, t->per_node, two->told);
+        host_transpose_rows(rank->x->k->elem, two->told, t->per_node, t->nodes, two->room, from,
+                            out);
     } else {
-        reorder(rank, t, pending->task, from, out);
+        host_reorder_rows(rank, t, pending->task, from, out);
     }
 }
 
@@ -362,6 +367,12 @@ luo_status host_begin_trade(luo_rank *rank, host_pending *pending)
     case LUO_TRADE_WHOLE: break;
     case LUO_TRADE_FIRST: return begin_first(rank, pending);
     case LUO_TRADE_SECOND: return begin_second(rank, pending);
+    case LUO_TRADE_GATHER:
+        return host_begin_gather(rank, pending);
+    case LUO_TRADE_LEADERS:
+        return host_begin_leaders(rank, pending);
+    case LUO_TRADE_SCATTER:
+        return host_begin_scatter(rank, pending);
     }
     return begin_whole(rank, pending);
 }
@@ -373,10 +384,16 @@ void host_trade_arrived(luo_rank *rank, const host_pending *pending)
     switch (t->step) {
     case LUO_TRADE_WHOLE:
         if (t->counts || t->back) return;
-        reorder(rank, t, pending->task, comm->message,
-                host_buf(rank, comm->b->route.out, pending->task));
+        host_reorder_rows(rank, t, pending->task, comm->message,
+                          host_buf(rank, comm->b->route.out, pending->task));
         return;
     case LUO_TRADE_FIRST: return; /* the second step takes it from where it is */
     case LUO_TRADE_SECOND: second_arrived(rank, pending); return;
+    case LUO_TRADE_GATHER:
+    case LUO_TRADE_LEADERS:
+        return;
+    case LUO_TRADE_SCATTER:
+        host_scatter_arrived(rank, pending);
+        return;
     }
 }
