@@ -114,6 +114,14 @@ STANDIN_SEED=7 check "experts: again" cuda moe-again 0 $moe --steps 3 --checkpoi
 check "experts: the same bytes again" diff -r "$tmp"/moe-{cuda,again}/plan/checkpoints/step-000003
 check "experts: from cuda to host" host moe-back 0 $moe --steps 6 --resume "$tmp/moe-cuda/plan/checkpoints/step-000003"
 check "experts: losses from cuda to host" near 1e-4 <(curve "$tmp/moe-back/plan") <(curve "$tmp/moe-host/plan" | tail -n 3)
+# Through leaders the same rows arrive in the same order.
+sed 's/"2d"/"leader"/' "$tmp/dealt.json" >"$tmp/led.json"
+led="$tmp/led.json --model $tmp/experts.yaml --cluster $tmp/nodes.yaml --seed 3 --ranks 4"
+check "experts, leader: cuda" cuda moe-led 0 $led --steps 4 --checkpoint-every 3
+check "experts, leader: losses by node" diff <(curve "$tmp/moe-led/plan") <(curve "$tmp/moe-cuda/plan")
+check "experts, leader: weights by node" diff -r "$tmp"/moe-{led,cuda}/plan/checkpoints/step-000003 -x '*.json'
+check "experts, leader: host" host moe-led-host 0 $led --steps 4
+check "experts, leader: losses of host" near 1e-4 <(curve "$tmp/moe-led/plan") <(curve "$tmp/moe-led-host/plan")
 # ---- optimizer state in a layout of its own, sequences cut among devices ----
 check "cut: host" host cuthost 0 "$tmp/cut.json" $bare --ranks 4 --steps 4
 check "cut: cuda" cuda cut 0 "$tmp/cut.json" $bare --ranks 4 --steps 4

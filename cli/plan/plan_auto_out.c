@@ -76,11 +76,14 @@ static void say_experts(luo_cli *cli, explanation *x, const luo_plan *plan)
 {
     const luo_stage *st = &plan->pipelines[0].stages[0];
     const int32_t n = plan->ngroups > 0 ? plan->expert_groups[0].n : 1;
+    static const char *const ways[LUO_ALLTOALL_KINDS] = {
+        [LUO_ALLTOALL_FLAT] = "",
+        [LUO_ALLTOALL_LEADER] = ", rows travel through the first device of each node",
+        [LUO_ALLTOALL_2D] = ", rows travel inside nodes and then between them"};
     if (plan->ngroups == 0 && !st->experts_dealt) return;
     say(cli, x, "experts: %s, in groups of %d pipelines%s",
         st->experts_dealt ? "whole ones are dealt to devices" : "each is cut inside the stages", n,
-        plan->moe_exchange == LUO_ALLTOALL_2D ? ", rows travel inside nodes and then between them"
-                                              : "");
+        ways[plan->moe_exchange]);
 }
 
 static int32_t recomputed(const luo_stage *st)

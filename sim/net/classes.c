@@ -163,14 +163,16 @@ static sim_what what_is(const sim_net *net, const sim_class *class, const luo_in
     return in->kind == LUO_INSTR_P2P ? SIM_MAIL : SIM_MEET;
 }
 
-/* Unless the stack overlaps them, collectives of tensor parallelism take turns with compute, as if
- * they were part of it. But gathers of what is not kept run beside dX everywhere. */
+/* Unless the stack overlaps them, collectives of tensor parallelism and rows of experts take turns
+ * with compute, as if they were part of it. But gathers of what is not kept run beside dX
+ * everywhere. */
 static bool is_exposed(const sim_net *net, const sim_class *class, const luo_instr *in,
                        const bool *keys)
 {
     if (keys && in->nin > 0 && in->nout > 0 && (keys[in->in[0]] || keys[in->out[0]])) return false;
-    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP && !class->thread &&
-           !net->config->stack->tp_overlap && !in->recompute;
+    return (in->kind == LUO_INSTR_COLLECTIVE || luo_instr_trades(in)) &&
+           in->stream == LUO_STREAM_TP && !class->thread && !net->config->stack->tp_overlap &&
+           !in->recompute;
 }
 
 /* With context parallelism, by buffer: what attention reads, and gradients that it makes.
@@ -338,6 +340,12 @@ static luo_status collective_seconds(pricer *p, const sim_class *class, const lu
     return LUO_OK;
 }
 
+double sim_exposed_factor(const sim_net *net, const luo_instr *in)
+{
+    const bool shared = in->kind == LUO_INSTR_COLLECTIVE || luo_instr_trades(in);
+    return shared && in->stream == LUO_STREAM_TP ? net->config->stack->tp_exposed_factor : 1;
+}
+
 /* A P2P between members: the messages of a device one after another, sends beside receives. */
 static luo_status exchange_seconds(const sim_net *net, const sim_class *class, const luo_instr *in,
                                    double *seconds, luo_err *err)
@@ -357,6 +365,7 @@ static luo_status exchange_seconds(const sim_net *net, const sim_class *class, c
         }
         *seconds = fmax(*seconds, fmax(out, back));
     }
+    *seconds *= sim_exposed_factor(net, in);
     return LUO_OK;
 }
 
@@ -392,7 +401,7 @@ static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_inst
         return exchange_seconds(p->net, class, in, &op->seconds, p->err);
     if (in->kind != LUO_INSTR_COLLECTIVE) return LUO_OK;
     LUO_TRY(collective_seconds(p, class, in, &comm->seconds));
-    if (in->stream == LUO_STREAM_TP) comm->seconds *= p->net->config->stack->tp_exposed_factor;
+    comm->seconds *= sim_exposed_factor(p->net, in);
     op->seconds = comm->seconds;
     if (in->slot < 0) return LUO_OK;
     const luo_group *group = &p->net->set->groups[sim_slot(p->net, class, 0, in)->group];

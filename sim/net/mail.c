@@ -104,16 +104,20 @@ static luo_status price(sim_maker *maker, const use *u, int32_t n, double *secon
 
 static luo_status make_traffic(sim_maker *maker, const use *u, int32_t n, int32_t *id)
 {
+    const double factor =
+        sim_exposed_factor(maker->net, &maker->net->classes[u->class].role->instr[u->instr]);
     double seconds = 0;
     luo_arena_reset(maker->flows, 0);
     LUO_TRY(price(maker, u, n, &seconds));
+    seconds *= factor;
     for (int32_t i = 0; i < n; i++) {
         luo_flow f;
         LUO_TRY(
             luo_cost_p2p_flow(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, &f, maker->err));
         const double latency =
             luo_cluster_path_latency(maker->net->config->cluster, u[i].src, u[i].dst);
-        const sim_message msg = {f.src, f.dst, f.bytes, f.delay_s + latency, (double)u[i].bytes};
+        const sim_message msg = {f.src, f.dst, f.bytes * factor, (f.delay_s + latency) * factor,
+                                 (double)u[i].bytes};
         LUO_TRY(sim_maker_message(maker, &msg));
     }
     LUO_TRY(sim_maker_close(maker, seconds, 1, id));
@@ -210,7 +214,7 @@ static luo_status take_turns(mailer *m, const sim_class *class, const luo_instr 
                 LUO_TRY(luo_cost_p2p(&net->cost, src, msg->peer,
                                      sim_message_bytes(net, in, src, msg->peer, msg->bytes), 0, &s,
                                      m->k->err));
-                own += s;
+                own += s * sim_exposed_factor(net, in);
             }
             if (own <= 0) continue;
             post->before_s = fmax(post->before_s, sent[far]);

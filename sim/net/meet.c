@@ -236,8 +236,7 @@ static luo_status new_traffic(sim_maker *maker, const luo_instr *in, const luo_c
 {
     double seconds = 0;
     /* docs/cost-model.md#overlap */
-    const double factor =
-        in->stream == LUO_STREAM_TP ? maker->net->config->stack->tp_exposed_factor : 1;
+    const double factor = sim_exposed_factor(maker->net, in);
     int32_t steps = 1;
     for (int32_t i = 0; i < n; i++) {
         double s = 0;

@@ -402,12 +402,12 @@ static luo_cluster *two_nodes(luo_arena *a)
     return cluster;
 }
 
-static luo_programs *compile_by_node(made *m, double exponent)
+static luo_programs *compile_by(made *m, luo_alltoall_kind exchange, double exponent)
 {
     const luo_expert_load load = {.exponent = exponent};
     const luo_compile_opts opts = {.check = true, .load = exponent < 0 ? NULL : &load};
     luo_programs *set = NULL;
-    m->plan->moe_exchange = LUO_ALLTOALL_2D;
+    m->plan->moe_exchange = exchange;
     ck_assert_msg(luo_plan_compile(m->arena, m->plan, &m->model, two_nodes(m->arena), &opts, &set,
                                    &m->err) == LUO_OK,
                   "%s", m->err.text);
@@ -435,7 +435,7 @@ START_TEST(two_steps)
 {
     made m = open_plan("1: [0-7]*1", 16, true);
     ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
-    const luo_programs *by_node = compile_by_node(&m, -1);
+    const luo_programs *by_node = compile_by(&m, LUO_ALLTOALL_2D, -1);
     for (size_t k = 0; k < LUO_ROWS(steps); k++) {
         const luo_instr *flat = find_instr(m.set, 5, steps[k].name);
         const luo_instr *one = find_instr(by_node, 5, steps[k].name);
@@ -493,7 +493,7 @@ START_TEST(loads_of_two_steps)
                          LUO_OK);
         for (int32_t s = 0; s < 8; s++)
             for (int32_t e = 0; e < 32; e++) rows[s][e / 4] += (double)counts[e] / 8;
-        const luo_programs *set = compile_by_node(&m, load.exponent);
+        const luo_programs *set = compile_by(&m, LUO_ALLTOALL_2D, load.exponent);
         const luo_instr *there = find_instr(set, 2, "layers.0.moe.dispatch");
         const luo_instr *back = find_instr(set, 2, "layers.0.moe.return");
         const double row = (double)(m.model.hidden * luo_dtype_bytes(m.plan->dtype));
@@ -501,6 +501,128 @@ START_TEST(loads_of_two_steps)
             const double want = row * busiest(rows, step == 0);
             ck_assert_double_eq_tol((double)there[step].bytes, want, 1e-3 * want);
             ck_assert_int_eq(back[1 - step].bytes, there[step].bytes);
+        }
+    }
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* ---- rows through leaders ---- */
+
+/* Sends of a P2P, and what it receives. */
+static void check_messages(const luo_programs *set, int32_t device, const luo_instr *in,
+                           const char *peers, bool send, int64_t each)
+{
+    const luo_slot *slot = &luo_programs_find(set, device)->slots[in->slot];
+    int32_t peer[8];
+    luo_str text = {0};
+    ck_assert(in->kind == LUO_INSTR_P2P && luo_instr_trades(in) && in->stream == LUO_STREAM_TP);
+    ck_assert_int_lt(slot->nmessage, 8);
+    for (int32_t k = 0; k < slot->nmessage; k++) {
+        peer[k] = slot->message[k].peer;
+        ck_assert(slot->message[k].send == send);
+        ck_assert_int_eq(slot->message[k].bytes, each);
+    }
+    luo_devset_print(&text, peer, slot->nmessage);
+    ck_assert_str_eq(luo_str_get(&text), peers);
+    ck_assert_int_eq(in->bytes, send ? slot->nmessage * each : 0);
+    luo_str_free(&text);
+}
+
+/* All of a node's rows lie on its leader, twice, and nowhere else. */
+static void check_runs(const luo_programs *set, const luo_instr *in, int64_t bytes)
+{
+    const luo_role *role = &set->roles[luo_programs_find(set, 4)->role];
+    const luo_buffer *gathered = &role->buf[in[0].out[0]], *exchanged = &role->buf[in[1].out[0]];
+    ck_assert(in[1].in[0] == in[0].out[0] && in[2].in[0] == in[1].out[0]);
+    ck_assert(gathered->buffer_class == LUO_BUFFER_COMM);
+    ck_assert(exchanged->buffer_class == LUO_BUFFER_COMM);
+    ck_assert_int_eq(gathered->bytes, bytes);
+    ck_assert_int_eq(exchanged->bytes, bytes);
+}
+
+/* Bytes of every step are those of the closed forms, of two nodes of four devices and one card. */
+START_TEST(three_steps)
+{
+    made m = open_plan("1: [0-7]*1", 16, true);
+    const luo_alltoall x = {2, 4, 1};
+    const luo_alltoall_links links = {.nics = 1};
+    ck_assert_msg(compile(&m) == LUO_OK, "%s", m.err.text);
+    const luo_programs *led = compile_by(&m, LUO_ALLTOALL_LEADER, -1);
+    for (size_t k = 0; k < LUO_ROWS(steps); k++) {
+        const int64_t each = find_instr(m.set, 5, steps[k].name)->bytes;
+        const luo_instr *leader = find_instr(led, 4, steps[k].name);
+        const luo_instr *other = find_instr(led, 5, steps[k].name);
+        luo_str group = {0};
+        check_messages(led, 4, leader, "[5-7]", false, each);
+        check_messages(led, 5, other, "[4]", true, each);
+        group_text(led, 4, leader + 1, &group);
+        ck_assert_str_eq(luo_str_get(&group), "[0,4]");
+        ck_assert(leader[1].kind == LUO_INSTR_COLLECTIVE && leader[1].coll == LUO_COLL_A2A);
+        ck_assert_double_eq(/* the other half stays */ (double)leader[1].bytes / 2,
+                            luo_alltoall_nic_bytes(&x, LUO_ALLTOALL_LEADER, &links, (double)each));
+        check_messages(led, 4, leader + 2, "[5-7]", true, each);
+        check_messages(led, 5, other + 1, "[4]", false, each);
+        ck_assert(leader[2].op == leader[0].op && other[1].op == other[0].op);
+        ck_assert(leader[3].op != leader[0].op && other[2].op != other[0].op);
+        check_runs(led, leader, 4 * each);
+        luo_str_free(&group);
+    }
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* A leader needs room for its node's rows, two times; no other device does. */
+START_TEST(room_of_leaders)
+{
+    made m = open_plan("1: [0-7]*1", 16, true);
+    m.plan->sequence_tokens = m.model.max_sequence_tokens = 1 << 14;
+    const luo_programs *led = compile_by(&m, LUO_ALLTOALL_LEADER, -1);
+    const int64_t rows = find_instr(led, 5, "layers.0.moe.dispatch")->bytes;
+    const luo_programs *by_node = compile_by(&m, LUO_ALLTOALL_2D, -1);
+    for (int32_t d = 0; d < 8; d++) {
+        luo_memory a, b;
+        ck_assert_int_eq(luo_program_memory(m.arena, led, d, &a, &m.err), LUO_OK);
+        ck_assert_int_eq(luo_program_memory(m.arena, by_node, d, &b, &m.err), LUO_OK);
+        if (d % 4 != 0)
+            ck_assert_int_le(a.peak, b.peak);
+        else
+            ck_assert_int_ge(a.peak, 2 * 4 * rows);
+        if (d % 4 == 0) ck_assert_int_gt(a.peak, b.peak);
+    }
+    luo_arena_free(m.arena);
+}
+END_TEST
+
+/* Popular experts: what leaders exchange and deal out is what their node's experts get; what they
+ * gather is what tokens send, whichever experts that is for. Back it is the other way round. */
+START_TEST(loads_of_leaders)
+{
+    made m = open_plan("1: [0-7]*1", 32, true);
+    m.plan->sequence_tokens = m.model.max_sequence_tokens = 1 << 16;
+    for (int k = 0; k < 5; k++) {
+        const luo_expert_load load = {.exponent = 0.3 * k};
+        const luo_gate gate = {.experts = 32, .k = 2};
+        int64_t counts[32], of[8] = {0}, node[2] = {0}, all = 0;
+        ck_assert_int_eq(luo_load_layer(m.arena, &load, 0, &gate, 1 << 16, 8, counts, &m.err),
+                         LUO_OK);
+        for (int32_t e = 0; e < 32; e++) of[e / 4] += counts[e], node[e / 16] += counts[e];
+        all = node[0] + node[1];
+        const luo_programs *set = compile_by(&m, LUO_ALLTOALL_LEADER, load.exponent);
+        const int64_t row = m.model.hidden * luo_dtype_bytes(m.plan->dtype);
+        for (int32_t d = 0; d < 8; d += 4) {
+            const luo_instr *there = find_instr(set, d, "layers.0.moe.dispatch");
+            const luo_instr *back = find_instr(set, d, "layers.0.moe.return");
+            const luo_slot *slots = luo_programs_find(set, d)->slots;
+            const int64_t most = node[0] > node[1] ? node[0] : node[1];
+            ck_assert_int_eq(there[1].bytes, most * row);
+            ck_assert_int_eq(back[1].bytes, most * row);
+            for (int32_t i = 0; i < 3; i++) {
+                ck_assert_int_eq(slots[there[0].slot].message[i].bytes, all / 8 * row);
+                ck_assert_int_eq(slots[there[2].slot].message[i].bytes, of[d + 1 + i] * row);
+                ck_assert_int_eq(slots[back[0].slot].message[i].bytes, of[d + 1 + i] * row);
+                ck_assert_int_eq(slots[back[2].slot].message[i].bytes, all / 8 * row);
+            }
         }
     }
     luo_arena_free(m.arena);
@@ -520,12 +642,13 @@ static const struct lie {
 START_TEST(blocks_of_nodes)
 {
     const luo_compile_opts opts = {.check = true};
-    made m = open_plan(lies[_i].line, 12, true);
-    m.plan->expert_parallel = lies[_i].among;
-    m.plan->moe_exchange = LUO_ALLTOALL_2D;
+    const int32_t i = _i / 2;
+    made m = open_plan(lies[i].line, 12, true);
+    m.plan->expert_parallel = lies[i].among;
+    m.plan->moe_exchange = _i % 2 ? LUO_ALLTOALL_LEADER : LUO_ALLTOALL_2D;
     const luo_status st =
         luo_plan_compile(m.arena, m.plan, &m.model, two_nodes(m.arena), &opts, &m.set, &m.err);
-    if (lies[_i].nsteps == 0) {
+    if (lies[i].nsteps == 0) {
         ck_assert_int_eq(st, LUO_EINPUT);
         ck_assert_msg(strstr(m.err.text, "that have all experts together are not equally many "
                                          "neighbours in every node; moe_exchange: flat is needed."),
@@ -534,7 +657,9 @@ START_TEST(blocks_of_nodes)
         ck_assert_msg(st == LUO_OK, "%s", m.err.text);
         const int32_t device = m.plan->pipelines[0].stages[0].dev[0];
         const luo_instr *in = find_instr(m.set, device, "layers.0.moe.dispatch");
-        ck_assert_int_eq(1 + (in[1].op == in[0].op), lies[_i].nsteps);
+        ck_assert_int_eq(1 + (in[1].op == in[0].op), lies[i].nsteps);
+        ck_assert(lies[i].nsteps == 1 ||
+                  (in[2].op == in[0].op) == _i % 2); /* the first one leads */
     }
     luo_arena_free(m.arena);
 }
@@ -633,7 +758,8 @@ static const struct refusal {
     const char *line;
     int64_t experts;
     int32_t each, zero, among;
-    bool cut, bias, by_node;
+    bool cut, bias;
+    luo_alltoall_kind exchange;
     const char *says;
 } refusals[] = {
     {.line = "1: [0-3]*1",
@@ -652,9 +778,15 @@ static const struct refusal {
              "pipeline 0."},
     {.line = "1: [0-3]*1",
      .experts = 8,
-     .by_node = true,
+     .exchange = LUO_ALLTOALL_2D,
      .cut = true,
      .says = "moe_exchange: 2d is of experts that are dealt; use experts: expert in stage 0 of "
+             "pipeline 0."},
+    {.line = "1: [0-3]*1",
+     .experts = 8,
+     .exchange = LUO_ALLTOALL_LEADER,
+     .cut = true,
+     .says = "moe_exchange: leader is of experts that are dealt; use experts: expert in stage 0 of "
              "pipeline 0."},
     {.line = "8: [0]*1 || 7: [1]*1",
      .experts = 8,
@@ -690,7 +822,7 @@ START_TEST(refused)
     if (r->each) group_pipelines(&m, r->each);
     m.plan->zero = r->zero;
     m.plan->expert_parallel = r->among;
-    if (r->by_node) m.plan->moe_exchange = LUO_ALLTOALL_2D;
+    m.plan->moe_exchange = r->exchange;
     m.model.linear_bias = r->bias;
     ck_assert_int_eq(compile(&m), LUO_EINPUT);
     ck_assert_str_eq(m.err.text, r->says);
@@ -701,5 +833,6 @@ END_TEST
 LUO_SUITE("plan.experts", LUO_T_N(places, LUO_ROWS(placed)), LUO_T(groups_of_all),
           LUO_T_N(bias_is_whole, LUO_ROWS(learnt)), LUO_T_N(hash_has_no_router, 4), LUO_T(sent),
           LUO_T(products), LUO_T_N(table, LUO_ROWS(tables)), LUO_T(table_counts), LUO_T_N(loads, 2),
-          LUO_T(two_steps), LUO_T(loads_of_two_steps), LUO_T_N(blocks_of_nodes, LUO_ROWS(lies)),
+          LUO_T(two_steps), LUO_T(loads_of_two_steps), LUO_T_N(blocks_of_nodes, 2 * LUO_ROWS(lies)),
+          LUO_T(three_steps), LUO_T(room_of_leaders), LUO_T(loads_of_leaders),
           LUO_T_N(uneven_products, 2), LUO_T_N(refused, LUO_ROWS(refusals)))

@@ -5,6 +5,7 @@
 #define LUO_CORE_COST_STEP_LAYER_H
 #include "core/cost/cost.h"
 #include "core/graph/context.h"
+#include "core/graph/moe/alltoall.h"
 
 typedef struct luo_layer_shape {
     const luo_model *model;
@@ -15,7 +16,7 @@ typedef struct luo_layer_shape {
     bool sequence_parallel;
     int32_t experts_among; /* neighbours of the tensor group that have all experts, each some whole
                               ones; 0: experts are cut. Pre: it divides tp; no context */
-    bool experts_by_node;  /* rows of experts travel inside nodes and then between them */
+    luo_alltoall_kind experts_exchange; /* how their rows travel between nodes */
     /* Sizes on the device when shares are uneven; 0: cd(heads, t), cd(kv_heads, t), cd(ffn, t). */
     int64_t local_heads, local_kv_heads, local_ffn;
     /* What backward runs beside the layer's own kernels, GPU seconds: pieces of gradients added. */

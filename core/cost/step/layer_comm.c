@@ -65,6 +65,35 @@ static luo_status exchange_2d(const luo_cost_ctx *ctx, const int32_t *dev, int32
     return LUO_OK;
 }
 
+/* Into the leaders or out of them: messages of a leader one after another; of the slowest node. */
+static luo_status led_seconds(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n, int32_t each,
+                              int64_t bytes, bool away, double *seconds, luo_err *err)
+{
+    *seconds = 0;
+    for (int32_t k = 0; k < n; k += each) {
+        double sum = 0, one;
+        for (int32_t i = 1; i < each; i++) {
+            const int32_t a = dev[away ? k : k + i], b = dev[away ? k + i : k];
+            LUO_TRY(luo_cost_p2p(ctx, a, b, bytes, 0, &one, err));
+            sum += one;
+        }
+        *seconds = fmax(*seconds, sum);
+    }
+    return LUO_OK;
+}
+
+/* Leaders exchange what all devices of their nodes have. */
+static luo_status exchange_led(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n, int32_t each,
+                               int64_t bytes, double *seconds, luo_err *err)
+{
+    double in, between, out;
+    LUO_TRY(led_seconds(ctx, dev, n, each, bytes, false, &in, err));
+    LUO_TRY(exchange(ctx, dev, n / each, each, bytes * each, &between, err));
+    LUO_TRY(led_seconds(ctx, dev, n, each, bytes, true, &out, err));
+    *seconds = in + between + out;
+    return LUO_OK;
+}
+
 /* Devices of the first one's node, where rows travel by node; all n: they do not. */
 static int32_t devices_of_node(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                                const int32_t *dev, int32_t n)
@@ -72,15 +101,16 @@ static int32_t devices_of_node(const luo_cost_ctx *ctx, const luo_layer_shape *s
     const luo_device *at = ctx->cluster->devices;
     int32_t each = 1;
     while (each < n && at[dev[each]].node == at[dev[0]].node) each++;
-    return shape->experts_by_node && each > 1 && n % each == 0 ? each : n;
+    return shape->experts_exchange != LUO_ALLTOALL_FLAT && each > 1 && n % each == 0 ? each : n;
 }
 
 static luo_status exchange_bytes(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                                  const int32_t *dev, int64_t bytes, double *seconds, luo_err *err)
 {
     const int32_t n = shape->experts_among, each = devices_of_node(ctx, shape, dev, n);
-    return each < n ? exchange_2d(ctx, dev, n, each, bytes, seconds, err)
-                    : luo_cost_group(ctx, LUO_COLL_A2A, dev, n, bytes, 0, seconds, err);
+    if (each == n) return luo_cost_group(ctx, LUO_COLL_A2A, dev, n, bytes, 0, seconds, err);
+    return (shape->experts_exchange == LUO_ALLTOALL_2D ? exchange_2d : exchange_led)(
+        ctx, dev, n, each, bytes, seconds, err);
 }
 
 /* Seconds of an exchange of the rows, and of the counts before it. */

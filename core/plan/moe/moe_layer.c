@@ -78,10 +78,28 @@ static luo_moe_part part_of(const luo_op_info *op)
     return kind == LUO_OP_RESHARD ? LUO_MOE_EXCHANGE : LUO_MOE_EXPERTS;
 }
 
+/* The messages of a device one after another, sends beside receives. */
+static luo_status talk_in_messages(const summing *s, const luo_program *p, const luo_instr *in,
+                                   double *seconds)
+{
+    const luo_slot *slot = &p->slots[in->slot];
+    double way[2] = {0, 0}, one;
+    for (int32_t k = 0; k < slot->nmessage; k++) {
+        const luo_message *x = &slot->message[k];
+        const int32_t src = x->send ? p->device : x->peer, dst = x->send ? x->peer : p->device;
+        LUO_TRY(luo_cost_p2p(&s->cost, src, dst, x->bytes, 0, &one, s->err));
+        way[x->send] += one;
+    }
+    *seconds = way[0] > way[1] ? way[0] : way[1];
+    if (in->stream == LUO_STREAM_TP) *seconds *= s->cost.stack->tp_exposed_factor;
+    return LUO_OK;
+}
+
 static luo_status talk(const summing *s, const luo_program *p, const luo_instr *in,
                        luo_comm_cost *out)
 {
     *out = (luo_comm_cost){0, 0};
+    if (in->kind == LUO_INSTR_P2P) return talk_in_messages(s, p, in, &out->seconds);
     if (in->kind != LUO_INSTR_COLLECTIVE || in->slot < 0) return LUO_OK;
     const luo_group *group = &s->set->groups[p->slots[in->slot].group];
     LUO_TRY(luo_cost_group(&s->cost, in->coll, group->dev, group->n, in->bytes, 0, &out->seconds,

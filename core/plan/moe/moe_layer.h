@@ -39,9 +39,8 @@ typedef struct luo_moe_layer_in {
 /* Parts follow each other, since every device waits for the exchange; sums of gradients between
  * copies count nowhere. The host's floor is shared as in a layer of a plan.
  * Pre:    the model has experts; 1 <= devices <= those of the cluster; tokens >= 1.
- * Errors: LUO_EINPUT more devices than experts, or exchange 2d and not equally many in every node;
- *         those of luo_plan_compile and luo_cost_role.
- * Cost:   one compilation of a layer.
- * See:    tests/unit/check_moe_layer.c */
+ * Errors: LUO_EINPUT more devices than experts, or an exchange by node or through leaders and not
+ * equally many in every node; those of luo_plan_compile and luo_cost_role. Cost:   one compilation
+ * of a layer. See:    tests/unit/check_moe_layer.c */
 luo_status luo_moe_layer_of(const luo_moe_layer_in *in, luo_moe_layer *out, luo_err *err);
 #endif

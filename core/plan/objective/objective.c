@@ -85,7 +85,7 @@ static luo_status time_stage(const objective *o, known *table, const luo_stage *
     shape.tp = luo_stage_tp(st);
     shape.sequence_parallel = o->plan->sequence_parallel && shape.tp > 1;
     shape.experts_among = st->experts_dealt ? luo_plan_experts_among(o->plan, shape.tp) : 0;
-    shape.experts_by_node = o->plan->moe_exchange == LUO_ALLTOALL_2D;
+    shape.experts_exchange = o->plan->moe_exchange;
     if (!k->layer)
         LUO_TRY(luo_cost_layer(&o->ctx, &shape, st->dev, (int)st->recompute, &k->cost, o->err));
     k->layer = true;

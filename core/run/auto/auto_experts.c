@@ -116,20 +116,29 @@ static bool crosses_nodes(const luo_plan *plan, const luo_cluster *cluster)
     return first->experts_dealt && here > 1 && elsewhere > 0;
 }
 
-/* The best plan with rows that travel by node, where that is another way. */
-static luo_status try_by_node(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+/* A plan with rows that travel in another way. */
+static luo_status try_exchange(const auto_asking *asking, const luo_plan *from,
+                               luo_alltoall_kind kind, luo_auto_candidate *out, luo_err *err)
 {
     luo_plan *plan;
     luo_err why = {0};
-    if (!out->plan || out->plan->moe_exchange == LUO_ALLTOALL_2D) return LUO_OK;
-    if (!crosses_nodes(out->plan, asking->in->judge->cluster)) return LUO_OK;
-    LUO_TRY(luo_plan_copy(asking->arena, out->plan, &plan, err));
-    plan->moe_exchange = LUO_ALLTOALL_2D;
+    if (from->moe_exchange == kind) return LUO_OK;
+    LUO_TRY(luo_plan_copy(asking->arena, from, &plan, err));
+    plan->moe_exchange = kind;
     luo_auto_candidate now = *out;
     const luo_status st = auto_try(asking, plan, &now, &why);
     if (st != LUO_OK) return auto_refuse(st, &why, &now, err); /* nodes that are not alike */
     *out = now;
     return LUO_OK;
+}
+
+/* The best plan with rows that travel by node, or through leaders, where those are other ways. */
+static luo_status try_by_node(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)
+{
+    const luo_plan *from = out->plan;
+    if (!from || !crosses_nodes(from, asking->in->judge->cluster)) return LUO_OK;
+    LUO_TRY(try_exchange(asking, from, LUO_ALLTOALL_2D, out, err));
+    return try_exchange(asking, from, LUO_ALLTOALL_LEADER, out, err);
 }
 
 luo_status auto_try_experts(const auto_asking *asking, luo_auto_candidate *out, luo_err *err)

@@ -395,7 +395,7 @@ static luo_status collective(luo_rank *r, const gpu_op *op, int32_t task, int32_
 luo_status gpu_transfer_send(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
                              cudaStream_t stream)
 {
-    if (op->b->instr->kind == LUO_INSTR_P2P) return exchange(r, op, task, copy, stream);
     if (op->transfer->b->trade) return gpu_trade_send(r, op, task, stream);
+    if (op->b->instr->kind == LUO_INSTR_P2P) return exchange(r, op, task, copy, stream);
     return collective(r, op, task, copy, stream);
 }

@@ -4,6 +4,7 @@
  *   grouped.c   products of the rows of each expert
  *   counts.c    counts of rows that the host knows: it asks for products and messages of their size
  *   trade.c     rows to the experts and back, in one step or by node in two
+ *   leader.c    the same through the first device of each node
  *   open.c      memory of all that; the loss of unbalanced experts
  *   experts.h   the kernels: route.cu, rows.cu, counting.cuh
  *
@@ -18,7 +19,7 @@
 
 typedef struct gpu_mirror { /* of a buffer of counts, one for each of its copies */
     int32_t buffer, copies;
-    int64_t n, between; /* counts; by node also those of senders of this node, see trade.c */
+    int64_t n, between; /* counts; and those of what goes through here, see trade.c, leader.c */
     float *at;          /* page-locked: n + between of every copy */
     cudaEvent_t *event; /* per copy: they have come */
     bool *awaited;      /* per copy: nobody has waited for it yet */
@@ -74,7 +75,8 @@ luo_status gpu_trade_send(luo_rank *r, const gpu_op *op, int32_t task, cudaStrea
 int64_t gpu_trade_blocks(const luo_bound_trade *t);   /* that arrive at experts here */
 int64_t gpu_trade_messages(const luo_bound_trade *t); /* of one exchange at most */
 int64_t gpu_trade_mid_bytes(const luo_bound_comm *c); /* 0: it goes in one step */
-/* Counts of the senders of this node for the experts of its place, in the middle of the way. */
+/* Counts of what goes through here, in the middle of the way: by node of the senders of this node
+ * for the experts of its place. */
 int64_t gpu_trade_between(const luo_bound_trade *t);
 
 /* experts.c */

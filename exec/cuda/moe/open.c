@@ -63,7 +63,7 @@ static void want_all(luo_job *j)
     }
 }
 
-/* The first step of two leaves counts in the middle. */
+/* The steps before the last leave counts in the middle. */
 static void find_makers(luo_job *j)
 {
     for (int32_t i = 0; i < j->bound.role->ninstr; i++) {
@@ -71,7 +71,7 @@ static void find_makers(luo_job *j)
         const luo_bound_trade *t = trade_of(&j->bound.op[i]);
         int32_t *makes = &j->moe->makes[i];
         *makes = -1;
-        if (t && t->step == LUO_TRADE_FIRST) continue;
+        if (t && i < t->last) continue;
         if (t && t->counts) *makes = j->moe->mirror_of[t->there];
         for (int32_t k = 0; k < x->nout && !t; k++)
             if (j->moe->mirror_of[x->out[k]] >= 0) *makes = j->moe->mirror_of[x->out[k]];

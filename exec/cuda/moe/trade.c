@@ -9,31 +9,12 @@
  *
  * By node, a device has in the middle what the devices of its node have for the experts of its
  * place: by node of the experts, then by sender, then by expert. The counts came that way before,
- * so that it knows how many rows there are. */
+ * so that it knows how many rows there are. Through leaders: leader.c. */
 #include <string.h>
 
-#include "exec/cuda/comm/comm.h"
-#include "exec/cuda/moe/moe.h"
-
-typedef struct trader { /* one step of one exchange */
-    luo_rank *r;
-    const gpu_op *op;
-    const luo_bound_trade *t;
-    const luo_group *group;
-    cudaStream_t stream;
-    int64_t width, elem;       /* elements of a row, of counts 1; bytes of an element */
-    const float *home, *there; /* counts on the host; NULL: counts travel, one for each */
-    const float *between;
-    char *at_home, *at_there, *mid;
-    int32_t own, n; /* rank in the group; messages so far */
-} trader;
+#include "exec/cuda/moe/trade.h"
 
 /* ---- how many and where, in rows ---- */
-
-static int64_t experts_of(const luo_bound_trade *t, int32_t rank)
-{
-    return t->expert[rank + 1] - t->expert[rank];
-}
 
 static int64_t most_experts(const luo_bound_trade *t)
 {
@@ -48,26 +29,6 @@ static int32_t place_of(const luo_bound_trade *t)
     return t->rank % t->per_node;
 }
 
-/* Blocks of a sender for a rank. */
-static int64_t blocks_of(const trader *x, int32_t rank)
-{
-    return x->t->counts ? 1 : experts_of(x->t, rank);
-}
-
-static int64_t home_rows(const trader *x, int32_t rank, int64_t block)
-{
-    if (x->t->counts) return experts_of(x->t, rank);
-    return (int64_t)x->home[x->t->expert[rank] + block];
-}
-
-static int64_t rows_there(const trader *x, int32_t sender, int64_t block)
-{
-    const luo_bound_trade *t = x->t;
-    const int64_t here = experts_of(t, t->rank);
-    if (t->counts) return here;
-    return (int64_t)x->there[sender * t->each * here + block];
-}
-
 /* Where the rows here begin: by expert, then sender. */
 static void find_starts(const trader *x)
 {
@@ -78,14 +39,6 @@ static void find_starts(const trader *x)
             *start++ = at;
             at += rows_there(x, s, e);
         }
-}
-
-/* First row of a sender's block among those here; counts lie by sender. */
-static int64_t place_there(const trader *x, int32_t sender, int64_t block)
-{
-    const luo_bound_trade *t = x->t;
-    if (t->counts) return sender * t->each * experts_of(t, t->rank);
-    return x->r->job->moe->start[block * t->n + sender];
 }
 
 /* In the middle: rows of the s-th device of this node for a block of the rank of this place in a
@@ -103,30 +56,15 @@ static int64_t rows_between(const trader *x, int32_t node, int32_t s, int64_t bl
 
 /* ---- messages ---- */
 
-/* To or from the device with a rank in the group; away: it leaves. */
+/* To or from the device with a rank in the group. */
 static void message(trader *x, int32_t rank, bool away, char *at, int64_t rows)
 {
-    if (rows == 0) return;
-    x->r->job->moe->message[x->n++] = (gpu_message){x->group->dev[rank], away, at, rows * x->width};
-}
-
-static luo_status keep(const trader *x, const char *from, char *to, int64_t rows)
-{
-    const size_t bytes = (size_t)(rows * x->width * x->elem);
-    if (bytes == 0) return LUO_OK;
-    return gpu_check(&x->r->err,
-                     cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, x->stream),
-                     "rows that stay");
+    message_of(x, x->group->dev[rank], away, at, rows);
 }
 
 static luo_status copy(const trader *x, bool back, char *home, char *there, int64_t rows)
 {
     return back ? keep(x, there, home, rows) : keep(x, home, there, rows);
-}
-
-static char *row_at(const trader *x, char *at, int64_t row)
-{
-    return at + row * x->width * x->elem;
 }
 
 /* ---- in one step ---- */
@@ -215,11 +153,32 @@ static luo_status list_across(trader *x)
 
 /* ---- one step of an exchange ---- */
 
+static bool begins(const luo_bound_trade *t)
+{
+    return t->step == LUO_TRADE_FIRST || t->step == LUO_TRADE_GATHER;
+}
+
+static bool ends(const luo_bound_trade *t)
+{
+    return t->step == LUO_TRADE_WHOLE || t->step == LUO_TRADE_SECOND ||
+           t->step == LUO_TRADE_SCATTER;
+}
+
+static bool is_by_node(const luo_bound_trade *t)
+{
+    return t->step == LUO_TRADE_FIRST || t->step == LUO_TRADE_SECOND;
+}
+
+static bool is_led(const luo_bound_trade *t)
+{
+    return t->step >= LUO_TRADE_GATHER;
+}
+
 /* Rows of counts that nobody sends are 0. */
 static luo_status clear_counts(const trader *x)
 {
     const luo_bound_trade *t = x->t;
-    if (!t->counts || t->step == LUO_TRADE_FIRST) return LUO_OK;
+    if (!t->counts || !ends(t)) return LUO_OK;
     const size_t bytes = (size_t)luo_bound_desc(&x->r->job->bound, t->there)->bytes;
     return gpu_check(&x->r->err, cudaMemsetAsync(x->at_there, 0, bytes, x->stream),
                      "counts of rows");
@@ -229,7 +188,7 @@ static luo_status check_room(const trader *x)
 {
     const luo_bound_trade *t = x->t;
     int64_t home = 0, there = 0, between = 0;
-    for (int32_t node = 0; t->step != LUO_TRADE_WHOLE && node < t->nodes; node++)
+    for (int32_t node = 0; is_by_node(t) && node < t->nodes; node++)
         for (int32_t s = 0; s < t->per_node; s++)
             for (int64_t b = 0; b < blocks_of(x, node * t->per_node + place_of(t)); b++)
                 between += rows_between(x, node, s, b);
@@ -237,7 +196,7 @@ static luo_status check_room(const trader *x)
     for (int32_t s = 0; s < t->n; s++)
         for (int64_t e = 0; e < experts_of(t, t->rank); e++) there += rows_there(x, s, e);
     if (home * t->width <= t->own && there * t->width <= t->most &&
-        between * t->width <= t->per_node * t->own)
+        between * t->width <= t->per_node * t->own && (!is_led(t) || gpu_led_fits(x)))
         return LUO_OK;
     return luo_err_set(&x->r->err, LUO_EPEER,
                        "there are more rows of experts than could be: communication was given up.");
@@ -257,6 +216,7 @@ static luo_status look_up(trader *x, int32_t task)
 static luo_status list(trader *x)
 {
     if (x->t->step == LUO_TRADE_WHOLE) return list_whole(x);
+    if (is_led(x->t)) return gpu_list_led(x);
     return luo_bound_trade_is_inside(x->t) ? list_inside(x) : list_across(x);
 }
 
@@ -266,29 +226,29 @@ luo_status gpu_trade_send(luo_rank *r, const gpu_op *op, int32_t task, cudaStrea
     const luo_bound_comm *c = op->b->comm;
     const luo_bound_trade *t = c->trade;
     const luo_slot *slot = &j->bound.program->slots[op->b->instr->slot];
-    const int32_t in = t->counts ? t->home : c->route.in, out = t->counts ? t->there : c->route.out;
     trader x = {.r = r,
                 .op = op,
                 .t = t,
-                .group = &j->bound.set->groups[slot->group],
+                .group = slot->group < 0 ? NULL : &j->bound.set->groups[slot->group],
+                .slot = slot,
                 .stream = stream,
                 .width = t->width,
                 .elem = c->elem_bytes,
-                .at_home = gpu_buf(j, t->back ? out : in, task),
-                .at_there = gpu_buf(j, t->back ? in : out, task),
+                .at_home = gpu_buf(j, t->back ? t->to : t->from, task),
+                .at_there = gpu_buf(j, t->back ? t->from : t->to, task),
                 .mid = j->moe->mid,
                 .own = c->route.rank};
     LUO_TRY(look_up(&x, task));
     LUO_TRY(clear_counts(&x));
     LUO_TRY(list(&x));
-    if (t->step == LUO_TRADE_SECOND) j->moe->mid_user = op;
+    if (ends(t) && t->step != LUO_TRADE_WHOLE) j->moe->mid_user = op;
     return gpu_exchange(op->transfer->comm, x.n, j->moe->message, x.elem, stream, &r->err);
 }
 
 luo_status gpu_trade_settle(luo_rank *r, const gpu_op *op)
 {
     const gpu_op *last = r->job->moe->mid_user;
-    if (op->b->comm->trade->step != LUO_TRADE_FIRST || !last) return LUO_OK;
+    if (!begins(op->b->comm->trade) || !last) return LUO_OK;
     return gpu_finish(r, last->transfer->latest);
 }
 
@@ -314,12 +274,14 @@ int64_t gpu_trade_blocks(const luo_bound_trade *t)
 
 int64_t gpu_trade_messages(const luo_bound_trade *t)
 {
+    if (is_led(t)) return gpu_led_messages(t);
     return 2 * (int64_t)t->n * (t->counts ? 1 : most_experts(t));
 }
 
 int64_t gpu_trade_between(const luo_bound_trade *t)
 {
     int64_t n = 0;
+    if (is_led(t)) return gpu_led_counts(t);
     if (t->step == LUO_TRADE_WHOLE) return 0;
     for (int32_t node = 0; node < t->nodes; node++)
         n += t->per_node * experts_of(t, node * t->per_node + place_of(t));
@@ -330,5 +292,7 @@ int64_t gpu_trade_mid_bytes(const luo_bound_comm *c)
 {
     const luo_bound_trade *t = c->trade;
     if (t->step == LUO_TRADE_WHOLE) return 0;
+    if (is_led(t))
+        return (gpu_led_room(t, false) + gpu_led_room(t, true)) * t->width * c->elem_bytes;
     return (t->counts ? gpu_trade_between(t) : t->per_node * t->own) * c->elem_bytes;
 }

@@ -1,0 +1,201 @@
+/* leader.c: rows of experts, and their counts, through the first device of each node. It has two runs
+ * of memory in the middle: what the devices of its node have for all experts, by place and expert;
+ * and what all senders have for the experts of its node, by sender and expert. To the experts rows
+ * go from the first run to the second, back the other way. The counts came that way before and lie
+ * in the runs as the rows do, one number a block, so that a leader knows how many rows there are.
+ *
+ * The part of a device of the node, or of a node, is as few messages as it lies in pieces at both
+ * ends: home, and in the first run, one; there, one for each sender and expert. */
+#include <string.h>
+
+#include "exec/cuda/moe/trade.h"
+
+static int32_t first_of_node(const luo_bound_trade *t)
+{
+    return t->rank - t->rank % t->per_node;
+}
+
+static int64_t experts_of_node(const luo_bound_trade *t, int32_t node)
+{
+    return t->expert[(node + 1) * t->per_node] - t->expert[node * t->per_node];
+}
+
+static int32_t own_node(const luo_bound_trade *t)
+{
+    return t->rank / t->per_node;
+}
+
+/* ---- sizes ---- */
+
+int64_t gpu_led_room(const luo_bound_trade *t, bool arrives)
+{
+    const int64_t all = t->expert[t->n];
+    if (!t->leads) return 0;
+    if (t->counts) return arrives ? t->n * experts_of_node(t, own_node(t)) : t->per_node * all;
+    return (arrives ? t->n : t->per_node) * (t->own / t->width);
+}
+
+int64_t gpu_led_counts(const luo_bound_trade *t)
+{
+    if (!t->leads) return 0;
+    return t->per_node * t->expert[t->n] + t->n * experts_of_node(t, own_node(t));
+}
+
+int64_t gpu_led_messages(const luo_bound_trade *t)
+{
+    return t->n * (experts_of_node(t, own_node(t)) + t->per_node + 2);
+}
+
+/* ---- rows in the two runs ---- */
+
+/* Of place s of the node for experts lo..hi-1. */
+static int64_t rows_first(const trader *x, int32_t s, int64_t lo, int64_t hi)
+{
+    int64_t rows = 0;
+    if (x->t->counts) return hi - lo;
+    for (int64_t e = lo; e < hi; e++) rows += (int64_t)x->between[s * x->t->expert[x->t->n] + e];
+    return rows;
+}
+
+/* Of a sender for experts lo..hi-1, which are those of the node. */
+static int64_t rows_second(const trader *x, int32_t sender, int64_t lo, int64_t hi)
+{
+    const luo_bound_trade *t = x->t;
+    const int64_t here = experts_of_node(t, own_node(t)), zero = t->expert[first_of_node(t)];
+    int64_t rows = 0;
+    if (t->counts) return hi - lo;
+    const float *at = x->between + t->per_node * t->expert[t->n] + sender * here;
+    for (int64_t e = lo; e < hi; e++) rows += (int64_t)at[e - zero];
+    return rows;
+}
+
+bool gpu_led_fits(const trader *x)
+{
+    const luo_bound_trade *t = x->t;
+    const int64_t lo = t->expert[first_of_node(t)], hi = t->expert[first_of_node(t) + t->per_node];
+    int64_t first = 0, second = 0;
+    if (!t->leads) return true;
+    for (int32_t s = 0; s < t->per_node; s++) first += rows_first(x, s, 0, t->expert[t->n]);
+    for (int32_t s = 0; s < t->n; s++) second += rows_second(x, s, lo, hi);
+    return first <= gpu_led_room(t, false) && second <= gpu_led_room(t, true);
+}
+
+static char *second_run(const trader *x)
+{
+    return row_at(x, x->mid, gpu_led_room(x->t, false));
+}
+
+/* ---- messages ---- */
+
+/* Between place i of the node, which has it at `here`, and a leader, which has it in a run. */
+static luo_status pass(trader *x, int32_t i, bool to_run, char *here, char *run, int64_t rows)
+{
+    const int32_t k = x->t->message[i];
+    if (k >= 0) {
+        message_of(x, x->slot->message[k].peer, !to_run, run, rows);
+        return LUO_OK;
+    }
+    return to_run ? keep(x, here, run, rows) : keep(x, run, here, rows);
+}
+
+static int64_t all_home(const trader *x)
+{
+    int64_t rows = 0;
+    for (int32_t r = 0; r < x->t->n; r++)
+        for (int64_t b = 0; b < blocks_of(x, r); b++) rows += home_rows(x, r, b);
+    return rows;
+}
+
+/* Between homes and the first run. */
+static luo_status list_homes(trader *x, bool to_run)
+{
+    const luo_bound_trade *t = x->t;
+    char *run = x->mid;
+    if (!t->leads) {
+        message_of(x, x->slot->message[0].peer, to_run, x->at_home, all_home(x));
+        return LUO_OK;
+    }
+    for (int32_t s = 0; s < t->per_node; s++) {
+        const int64_t rows = rows_first(x, s, 0, t->expert[t->n]);
+        LUO_TRY(pass(x, s, to_run, x->at_home, run, rows));
+        run = row_at(x, run, rows);
+    }
+    return LUO_OK;
+}
+
+/* Of a device that does not lead: what each sender has for each expert here; of counts, for all. */
+static void list_there(trader *x, bool to_run)
+{
+    const luo_bound_trade *t = x->t;
+    for (int32_t s = 0; s < t->n; s++)
+        for (int64_t b = 0; b < blocks_of(x, t->rank); b++)
+            message_of(x, x->slot->message[0].peer, to_run,
+                       row_at(x, x->at_there, place_there(x, s, b)), rows_there(x, s, b));
+}
+
+/* Between the second run and the experts. */
+static luo_status list_experts(trader *x, bool to_run)
+{
+    const luo_bound_trade *t = x->t;
+    char *run = second_run(x);
+    if (!t->leads) {
+        list_there(x, to_run);
+        return LUO_OK;
+    }
+    for (int32_t s = 0; s < t->n; s++)
+        for (int32_t i = 0; i < t->per_node; i++) {
+            const int32_t r = first_of_node(t) + i;
+            for (int64_t b = 0; b < blocks_of(x, r); b++) {
+                const int64_t lo = t->expert[r] + b, hi = t->counts ? t->expert[r + 1] : lo + 1;
+                const int64_t rows = rows_second(x, s, lo, hi);
+                char *here = i == 0 ? row_at(x, x->at_there, place_there(x, s, b)) : NULL;
+                LUO_TRY(pass(x, i, to_run, here, run, rows));
+                run = row_at(x, run, rows);
+            }
+        }
+    return LUO_OK;
+}
+
+/* Among leaders: of every sender what it has for the experts of a node, which is one piece at both
+ * ends. The first run has it of senders here for all nodes. */
+static luo_status list_leaders(trader *x)
+{
+    const luo_bound_trade *t = x->t;
+    const int32_t own = own_node(t);
+    const bool back = t->back;
+    char *first = x->mid, *second = second_run(x);
+    int64_t at = 0;
+    for (int32_t s = 0; s < t->per_node; s++)
+        for (int32_t node = 0; node < t->nodes; node++) {
+            const int64_t lo = t->expert[node * t->per_node];
+            const int64_t rows = rows_first(x, s, lo, lo + experts_of_node(t, node));
+            if (node != own) message_of(x, x->group->dev[node], !back, row_at(x, first, at), rows);
+            at += rows;
+        }
+    at = 0;
+    for (int32_t sender = 0; sender < t->n; sender++) {
+        const int64_t lo = t->expert[first_of_node(t)];
+        const int64_t rows = rows_second(x, sender, lo, lo + experts_of_node(t, own));
+        const int32_t node = sender / t->per_node;
+        char *to = row_at(x, second, at);
+        at += rows;
+        if (node != own) {
+            message_of(x, x->group->dev[node], back, to, rows);
+            continue;
+        }
+        int64_t before = 0;
+        for (int32_t s = 0; s < sender % t->per_node; s++)
+            before += rows_first(x, s, 0, t->expert[t->n]);
+        char *from = row_at(x, first, before + rows_first(x, sender % t->per_node, 0, lo));
+        LUO_TRY(back ? keep(x, to, from, rows) : keep(x, from, to, rows));
+    }
+    return LUO_OK;
+}
+
+luo_status gpu_list_led(trader *x)
+{
+    const luo_bound_trade *t = x->t;
+    const bool gathers = t->step == LUO_TRADE_GATHER;
+    if (t->step == LUO_TRADE_LEADERS) return list_leaders(x);
+    return gathers == t->back ? list_experts(x, gathers) : list_homes(x, gathers);
+}
