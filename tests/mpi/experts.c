@@ -14,6 +14,9 @@ int main(int argc, char **argv)
     const uint64_t first = luo_prop_first();
     uint64_t seed = first;
     for (; t.plans < wanted; seed++) experts_run_seed(&lab, &kinds, seed, &t);
+    const int twins = wanted / 2;
+    for (int i = 0; i < twins; i++)
+        t.failed += !experts_run_twin(&lab, &kinds, first + (uint64_t)i, &t);
     experts_run_tables(&lab, &kinds, false, &t);
     experts_report(&lab, &t, first, seed);
     if (lab.rank == 0)

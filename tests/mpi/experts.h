@@ -17,7 +17,7 @@ typedef struct experts_kinds { /* of plans that an executor knows */
 typedef struct experts_tally { /* how often a plan had .. */
     int plans, failed, cut, dealt, alone, pipelines, stages, shares, zero, pieces, sequence, again,
         uneven, all, shared, dense, context, lengths, joined, copies, balanced, learnt, prototypes,
-        aligned, hashed, even, by_node, led, edges;
+        aligned, hashed, even, by_node, led, twins, edges;
 } experts_tally;
 
 static inline void experts_draw_gate(luo_rng *rng, luo_moe *moe)
@@ -428,6 +428,63 @@ static inline bool experts_run_by_node(luo_lab *lab, const experts_kinds *kinds,
     return good;
 }
 
+/* Two steps of a plan: losses, and all parameters behind them. */
+static inline const double *experts_train(luo_arena *a, luo_lab *lab, luo_exec *x,
+                                          const luo_plan *p, const luo_model *model, curve *c,
+                                          int64_t *n)
+{
+    luo_trial t = luo_lab_bind(a, lab, x, p, model);
+    luo_trial_init(&t, model, 5);
+    train(&t, c, 0, 2);
+    const double *out = spread(a, lab, &t, n);
+    t.executor->unbind(t.job);
+    return out;
+}
+
+/* The slow twin of rows through leaders, and by node, is every device to every other: rows arrive
+ * the same and in the same order, to the bit. Experts of any number, of which most get no rows
+ * where tokens are few; nodes of 2, 3 or 4 devices in any order. */
+static inline bool experts_run_twin(luo_lab *lab, const experts_kinds *kinds, uint64_t seed,
+                                    experts_tally *t)
+{
+    static const char *const lines[] = {"2: [0-7]*1", "2: [0,1,4,5]*1", "2: [0-2,4-6]*1",
+                                        "1: [5,4,7,6,1,0,3,2]*1"};
+    luo_arena *a = luo_arena_new(1 << 20);
+    luo_rng rng = luo_rng_seed(seed);
+    const row r = {
+        .line = lines[luo_rng_pick(&rng, 4)], .sp = 1, .recompute = luo_rng_pick(&rng, 2) ? 2 : 0};
+    luo_plan *p = plan_of(a, &r, kinds->dtype);
+    experts_set_experts(p, (const experts_shape[]){{1, 1, true}});
+    luo_model model = luo_test_llama(p->layers, 32, 48, 4, 64);
+    model.family = LUO_FAMILY_MOE;
+    model.max_sequence_tokens = 64;
+    model.heads = model.kv_heads = 24;
+    model.head_dim = 4;
+    model.moe = (luo_moe){8 + luo_rng_pick(&rng, 60), 1 + luo_rng_pick(&rng, 3), 8,
+                          .every_layers = 1, .aux_loss = 0.5};
+    lab->cluster = lab_nodes[r.line == lines[0] && luo_rng_pick(&rng, 2)];
+    luo_exec *x = luo_lab_executor(lab, &model, kinds->dtype);
+    curve want, got;
+    int64_t n, m;
+    bool good = true;
+    const double *flat = experts_train(a, lab, x, p, &model, &want, &n);
+    for (int k = 1; k < LUO_ALLTOALL_KINDS; k++) {
+        p->moe_exchange = (luo_alltoall_kind)k;
+        const double *now = experts_train(a, lab, x, p, &model, &got, &m);
+        good &= got.loss[0] == want.loss[0] && got.loss[1] == want.loss[1] && m == n &&
+                memcmp(now, flat, (size_t)n * sizeof *now) == 0;
+    }
+    if (!good && lab->rank == 0)
+        printf("FAIL rows that travel otherwise, LUO_SEED=%llu: `%s`, %d experts\n",
+               (unsigned long long)seed, r.line, (int)model.moe.experts);
+    lab->executor->close(x);
+    lab->cluster = lab_nodes[0];
+    t->plans++;
+    t->twins++;
+    luo_arena_free(a);
+    return good;
+}
+
 /* Choices that are dropped, where every device has all tokens of its micro-batches: elsewhere the
  * cut decides which these are. */
 static const struct {
@@ -505,12 +562,14 @@ static inline void experts_report(const luo_lab *lab, const experts_tally *t, ui
            "ones, %d with dense layers, %d of several lengths, %d with a loss of unbalanced "
            "experts, %d with a bias that is learnt, %d with prototypes, "
            "%d with groups of experts and their loss, %d by hashes of tokens, "
-           "%d balanced, %d with rows that travel by node, %d through leaders; %d seen again with "
+           "%d balanced, %d with rows that travel by node, %d through leaders, %d the same to the "
+           "bit; "
+           "%d seen again with "
            "another model\n",
            (unsigned long long)first, (unsigned long long)last - 1, t->plans, largest_error, t->cut,
            t->dealt, t->uneven, t->alone, t->stages, t->shares, t->context, t->pipelines, t->joined,
            t->copies, t->zero, t->pieces, t->sequence, t->again, t->all, t->shared, t->dense,
            t->lengths, t->balanced, t->learnt, t->prototypes, t->aligned, t->hashed, t->even,
-           t->by_node, t->led, t->edges);
+           t->by_node, t->led, t->twins, t->edges);
 }
 #endif
