@@ -243,7 +243,8 @@ static const luo_option sim_options[] = {
     {"free-gib", "X", "of exchange: memory that a leader may use (all but what is reserved)"},
     {"expert-parallel", "N", "of layer: devices that have all experts (the most that divide them)"},
     {"tokens", "N", "of layer: tokens of a device (4096)"},
-    {"moe-exchange", "HOW", "of layer: flat, or 2d: inside the nodes, then between them (flat)"},
+    {"moe-exchange", "HOW",
+     "of layer: flat, leader, or 2d: inside the nodes, then between them (flat)"},
 };
 
 static const luo_option run_options[] = {

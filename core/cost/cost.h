@@ -92,7 +92,7 @@ bool luo_cost_again(const luo_stack *stack, const luo_cost_key *key);
 /* Kernels that the host launches for it: 1, for unfused attention 3 forward and 5 backward (8 with
  * the core forward again). */
 int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key);
-typedef struct luo_comm_cost { /* of a COLLECTIVE */
+typedef struct luo_comm_cost { /* of a COLLECTIVE, or of messages of rows of experts */
     double seconds; /* in closed form, as far as nothing hides it */
     double loss;    /* overlap loss of its links: compute beside it runs at 1 - loss of its speed */
 } luo_comm_cost;
@@ -101,13 +101,12 @@ typedef struct luo_comm_cost { /* of a COLLECTIVE */
  * instructions of one layer (forward, backward and recompute apart) share the factor that makes
  * them, with the layer's communication, last t_layer. Kernels: the stack's kernels_forward, 2 more
  * if the part has collectives, 1.75 times as many backward; 0: those of its instructions and one a
- * collective. Instructions of no layer have their own floor; the OPTIMIZER instructions of a
- * segment share 40 launches. With tp_overlap what is issued between the making of a gradient and
- * its reduction (dW) runs beside that and is slowed by its loss; the layer's communication is then
- * what is left of it.
- * On a CPU an instruction is costed by cpu.h, and there is no host to be waited for.
- * comm: of instruction i where it is a COLLECTIVE; NULL: none counted.
- * Out: seconds[i] for COMPUTE and LOCAL, 0 for others. */
+ * collective, or message with rows of experts. Instructions of no layer have their own floor; the
+ * OPTIMIZER instructions of a segment share 40 launches. With tp_overlap what is issued between the
+ * making of a gradient and its reduction (dW) runs beside that and is slowed by its loss; the
+ * layer's communication is then what is left of it. On a CPU an instruction is costed by cpu.h, and
+ * there is no host to be waited for. comm: of instruction i where it is a COLLECTIVE or moves rows
+ * of experts; NULL: none counted. Out: seconds[i] for COMPUTE and LOCAL, 0 for others. */
 luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t device,
                          const luo_role *role, const luo_comm_cost *comm, double *seconds,
                          luo_err *err);

@@ -346,24 +346,32 @@ double sim_exposed_factor(const sim_net *net, const luo_instr *in)
     return shared && in->stream == LUO_STREAM_TP ? net->config->stack->tp_exposed_factor : 1;
 }
 
-/* A P2P between members: the messages of a device one after another, sends beside receives. */
+/* The messages of a device one after another, sends beside receives. */
+static luo_status message_seconds(const sim_net *net, const luo_slot *slot, const luo_instr *in,
+                                  int32_t own, double *seconds, luo_err *err)
+{
+    double out = 0, back = 0;
+    for (int32_t k = 0; k < slot->nmessage; k++) {
+        const luo_message *msg = &slot->message[k];
+        double s = 0;
+        LUO_TRY(luo_cost_p2p(&net->cost, msg->send ? own : msg->peer, msg->send ? msg->peer : own,
+                             sim_bytes(net, in, msg->bytes), 0, &s, err));
+        *(msg->send ? &out : &back) += s;
+    }
+    *seconds = fmax(out, back);
+    return LUO_OK;
+}
+
+/* A P2P between members. */
 static luo_status exchange_seconds(const sim_net *net, const sim_class *class, const luo_instr *in,
                                    double *seconds, luo_err *err)
 {
     *seconds = 0;
     for (int32_t m = 0; in->slot >= 0 && m < class->n; m++) {
-        const luo_slot *slot = sim_slot(net, class, m, in);
-        const int32_t own = net->set->at[class->member[m]].device;
-        double out = 0, back = 0;
-        for (int32_t k = 0; k < slot->nmessage; k++) {
-            const luo_message *msg = &slot->message[k];
-            double s = 0;
-            LUO_TRY(luo_cost_p2p(&net->cost, msg->send ? own : msg->peer,
-                                 msg->send ? msg->peer : own, sim_bytes(net, in, msg->bytes), 0, &s,
-                                 err));
-            *(msg->send ? &out : &back) += s;
-        }
-        *seconds = fmax(*seconds, fmax(out, back));
+        double one;
+        LUO_TRY(message_seconds(net, sim_slot(net, class, m, in), in,
+                                net->set->at[class->member[m]].device, &one, err));
+        *seconds = fmax(*seconds, one);
     }
     *seconds *= sim_exposed_factor(net, in);
     return LUO_OK;
@@ -392,11 +400,56 @@ static luo_status work_seconds(pricer *p, const sim_class *class, const double *
     return LUO_OK;
 }
 
+/* The last of two messages of a device that does not lead: rows of experts from its leader. */
+static bool comes_from_leader(const luo_instr *in)
+{
+    return luo_instr_trades(in) && in->id > 0 && in[-1].kind == LUO_INSTR_P2P &&
+           luo_instr_trades(&in[-1]) && in[-1].op == in->op && in[-1].exchange < in->exchange;
+}
+
+/* .. which exchanges with other leaders and then deals out, while those of its node wait. */
+static luo_status led_seconds(const sim_net *net, const luo_slot *slot, const luo_instr *in,
+                              double *seconds, luo_err *err)
+{
+    const luo_program *leader = luo_programs_find(net->set, slot->message[0].peer);
+    const luo_role *role = &net->set->roles[leader->role];
+    double sum = 0;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *x = &role->instr[i];
+        double one = 0;
+        if (x->op != in->op || x->slot < 0) continue;
+        const luo_slot *its = &leader->slots[x->slot];
+        if (x->exchange == in->exchange)
+            LUO_TRY(message_seconds(net, its, x, leader->device, &one, err));
+        if (x->exchange == in->exchange - 1 && x->kind == LUO_INSTR_COLLECTIVE)
+            LUO_TRY(luo_cost_group(&net->cost, x->coll, net->set->groups[its->group].dev,
+                                   net->set->groups[its->group].n, x->bytes, 0, &one, err));
+        sum += one;
+    }
+    *seconds = sum * sim_exposed_factor(net, in);
+    return LUO_OK;
+}
+
+/* What the host runs ahead in: messages of rows as collectives. */
+static luo_status rows_seconds(pricer *p, const sim_class *class, const luo_instr *in,
+                               luo_comm_cost *comm)
+{
+    const luo_slot *slot = sim_slot(p->net, class, 0, in);
+    const int32_t device = p->net->set->at[class->member[0]].device;
+    if (slot->nmessage == 0) return LUO_OK;
+    const int32_t pair[2] = {device, slot->message[0].peer};
+    comm->loss = luo_cost_overlap_loss(&p->net->cost, pair, 2);
+    if (comes_from_leader(in)) return led_seconds(p->net, slot, in, &comm->seconds, p->err);
+    return exchange_seconds(p->net, class, in, &comm->seconds, p->err);
+}
+
 /* Seconds of communication, and what it does to compute beside it. */
 static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_instr *in, sim_op *op,
                                luo_comm_cost *comm)
 {
     *comm = (luo_comm_cost){0, 0};
+    if (in->kind == LUO_INSTR_P2P && luo_instr_trades(in))
+        LUO_TRY(rows_seconds(p, class, in, comm));
     if (in->kind == LUO_INSTR_P2P && op->what == SIM_INSIDE)
         return exchange_seconds(p->net, class, in, &op->seconds, p->err);
     if (in->kind != LUO_INSTR_COLLECTIVE) return LUO_OK;

@@ -101,7 +101,8 @@ static void sum_parts(const luo_cost_ctx *ctx, const luo_role *role, const luo_s
             p->kernels += luo_cost_kernels(ctx->stack, &in->cost);
             p->factor[0] = in->recompute ? 1 : kernels_factor(seg->phase);
             p->factor[1] = in->recompute ? 1 : calls_factor(seg->phase);
-        } else if (in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_TP) {
+        } else if ((in->kind == LUO_INSTR_COLLECTIVE || luo_instr_trades(in)) &&
+                   in->stream == LUO_STREAM_TP) {
             p->calls++;
             if (comm) p->comm += comm[i].seconds - hidden[i];
         }

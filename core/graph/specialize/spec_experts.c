@@ -1,6 +1,7 @@
 /* spec_experts.c: what the devices of experts exchange: rows on their way to the experts and back,
- * and how many they are. Every device sends each other one its part, so it is one collective; the
- * algebra knows regions only, and would make a message of every pair. The regions are those of rows
+ * and how many they are. Every device sends each other one its part, so it is one collective (by
+ * node two, through leaders one between messages); the algebra knows regions only, and would make a
+ * message of every pair. The regions are those of rows
  * dealt evenly: how many there are is known when the step runs. */
 #include <string.h>
 

@@ -157,37 +157,37 @@ static luo_status list_experts(trader *x, bool to_run)
 }
 
 /* Among leaders: of every sender what it has for the experts of a node, which is one piece at both
- * ends. The first run has it of senders here for all nodes. */
-static luo_status list_leaders(trader *x)
+ * ends. The first run has it of senders here for all nodes .. */
+static void list_first(trader *x)
 {
     const luo_bound_trade *t = x->t;
-    const int32_t own = own_node(t);
-    const bool back = t->back;
-    char *first = x->mid, *second = second_run(x);
-    int64_t at = 0;
+    char *at = x->mid;
     for (int32_t s = 0; s < t->per_node; s++)
         for (int32_t node = 0; node < t->nodes; node++) {
             const int64_t lo = t->expert[node * t->per_node];
             const int64_t rows = rows_first(x, s, lo, lo + experts_of_node(t, node));
-            if (node != own) message_of(x, x->group->dev[node], !back, row_at(x, first, at), rows);
-            at += rows;
+            if (node != own_node(t)) message_of(x, x->group->dev[node], !t->back, at, rows);
+            at = row_at(x, at, rows);
         }
-    at = 0;
+}
+
+/* .. the second one of all senders for this node; of those here it is copied. */
+static luo_status list_second(trader *x)
+{
+    const luo_bound_trade *t = x->t;
+    const int64_t lo = t->expert[first_of_node(t)], hi = lo + experts_of_node(t, own_node(t));
+    char *first = x->mid, *at = second_run(x);
     for (int32_t sender = 0; sender < t->n; sender++) {
-        const int64_t lo = t->expert[first_of_node(t)];
-        const int64_t rows = rows_second(x, sender, lo, lo + experts_of_node(t, own));
-        const int32_t node = sender / t->per_node;
-        char *to = row_at(x, second, at);
-        at += rows;
-        if (node != own) {
-            message_of(x, x->group->dev[node], back, to, rows);
-            continue;
+        const int32_t node = sender / t->per_node, s = sender % t->per_node;
+        const int64_t rows = rows_second(x, sender, lo, hi);
+        if (node != own_node(t)) {
+            message_of(x, x->group->dev[node], t->back, at, rows);
+        } else {
+            char *here = row_at(x, first, rows_first(x, s, 0, lo));
+            LUO_TRY(t->back ? keep(x, at, here, rows) : keep(x, here, at, rows));
+            first = row_at(x, first, rows_first(x, s, 0, t->expert[t->n]));
         }
-        int64_t before = 0;
-        for (int32_t s = 0; s < sender % t->per_node; s++)
-            before += rows_first(x, s, 0, t->expert[t->n]);
-        char *from = row_at(x, first, before + rows_first(x, sender % t->per_node, 0, lo));
-        LUO_TRY(back ? keep(x, to, from, rows) : keep(x, from, to, rows));
+        at = row_at(x, at, rows);
     }
     return LUO_OK;
 }
@@ -196,6 +196,9 @@ luo_status gpu_list_led(trader *x)
 {
     const luo_bound_trade *t = x->t;
     const bool gathers = t->step == LUO_TRADE_GATHER;
-    if (t->step == LUO_TRADE_LEADERS) return list_leaders(x);
+    if (t->step == LUO_TRADE_LEADERS) {
+        list_first(x);
+        return list_second(x);
+    }
     return gathers == t->back ? list_experts(x, gathers) : list_homes(x, gathers);
 }
