@@ -18,8 +18,9 @@ moe layer $layer --expert-parallel 8 --tokens 1024 --plots off --out layer --for
 cat text
 ls layer
 moe layer $layer --moe-exchange 2d --plots off --out layer --force | head -n 3
+moe layer $layer --moe-exchange leader --plots off --out layer --force | head -n 3
 
-moe everything; moe layer $layer --moe-exchange leader; moe exchange $one --moe-exchange 2d; moe exchange; moe exchange --cluster $S/clusters/tiny2.yaml; moe layer --cluster $S/clusters/tiny8.yaml
+moe everything; moe layer $layer --moe-exchange ring; moe exchange $one --moe-exchange 2d; moe exchange; moe exchange --cluster $S/clusters/tiny2.yaml; moe layer --cluster $S/clusters/tiny8.yaml
 moe exchange --cluster $S/clusters/v100x8-p100x21.yaml; moe exchange --cluster $S/clusters/a100-32x1.yaml --devices-per-node 2
 moe exchange $one --tokens 3; moe layer $layer --nodes 3; moe exchange $one --nodes 1; moe exchange $one --seed 1
 moe exchange $one --out one; moe exchange scenario.yaml; moe layer $layer --expert-parallel 65; moe layer $layer --tokens 0
