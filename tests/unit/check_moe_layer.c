@@ -218,6 +218,34 @@ START_TEST(by_node)
 }
 END_TEST
 
+/* Of a leader: three messages in, the rows of four devices to the other one, three messages out. */
+static double through_leaders(const made *m, int64_t bytes)
+{
+    const luo_cost_ctx ctx = {.cluster = &m->cluster, .stack = &m->stack, .dtype = LUO_BF16};
+    double messages = 0, one = -1;
+    for (int32_t i = 1; i < 4; i++)
+        for (int away = 0; away < 2; away++) {
+            ck_assert_int_eq(luo_cost_p2p(&ctx, away ? 0 : i, away ? i : 0, bytes, 0, &one, NULL),
+                             LUO_OK);
+            messages += one * m->stack.tp_exposed_factor;
+        }
+    return messages + all_to_all_of(m, 2, 4, 4 * bytes);
+}
+
+START_TEST(leaders)
+{
+    made m;
+    make(&m);
+    m.in.exchange = LUO_ALLTOALL_LEADER;
+    const luo_moe_layer x = of(&m, 0);
+    const double rows = through_leaders(&m, TOKENS * EACH * HIDDEN * 2);
+    const double counts = through_leaders(&m, 4 * EXPERTS);
+    luo_near(x.seconds[0][LUO_MOE_EXCHANGE], 2 * rows + counts, 1e-9, "exchange");
+    luo_near(x.seconds[1][LUO_MOE_EXCHANGE], 2 * rows, 1e-9, "gradients");
+    luo_arena_free(m.arena);
+}
+END_TEST
+
 /* One device: nothing travels. Shared experts count as experts; a gate without a router is cheaper.
  */
 START_TEST(variants)
@@ -263,5 +291,5 @@ START_TEST(too_many_devices)
 END_TEST
 
 LUO_SUITE("moe_layer", LUO_T_N(by_hand, LUO_ROWS(capacities)), LUO_T(alike_under_balance),
-          LUO_T(half_of_all), LUO_T(grows), LUO_T(by_node), LUO_T(variants),
+          LUO_T(half_of_all), LUO_T(grows), LUO_T(by_node), LUO_T(leaders), LUO_T(variants),
           LUO_T(too_many_devices))
