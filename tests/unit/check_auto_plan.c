@@ -151,8 +151,8 @@ START_TEST(rows_travel_by_node)
     ck_assert(search->plan->pipelines[0].stages[0].experts_dealt);
     ck_assert_int_gt(search->plan->expert_groups[0].n, 2);
     for (int k = 1; k < LUO_ALLTOALL_KINDS; k++) {
-        other->moe_exchange =
-            (luo_alltoall_kind)((search->plan->moe_exchange + k) % LUO_ALLTOALL_KINDS);
+        const int kind = ((int)search->plan->moe_exchange + k) % LUO_ALLTOALL_KINDS;
+        other->moe_exchange = (luo_alltoall_kind)kind;
         ck_assert_int_eq(luo_judge_plan(&s->judge, other, 256, s->rate, &step, &err), LUO_OK);
         ck_assert_double_gt(step.seconds, search->step.seconds);
     }
