@@ -2,6 +2,7 @@
  * steps before, are those that are emitted role by role: text, hash, buffers and exchanges. */
 #include "core/graph/specialize/pattern.h"
 #include "tests/check_main.h"
+#include "tests/cluster_fixture.h"
 #include "tests/plan_random.h"
 #include "tests/prop/prop.h"
 
@@ -9,7 +10,7 @@ enum { STEPS = 4, CASES = 100, SMALL = 1 << 16 };
 
 typedef struct tally {
     plan_tally plans;
-    int context, sharded, experts, idle, empty, small, refused;
+    int context, sharded, experts, led, idle, empty, small, refused;
     int64_t emitted, bound, twin;
 } tally;
 
@@ -103,8 +104,9 @@ static void describe(luo_str *text, const luo_programs *set)
     for (int32_t r = 0; r < set->nroles; r++)
         for (int32_t b = 0; b < set->roles[r].nbuf; b++) {
             const luo_buffer *buffer = &set->roles[r].buf[b];
-            luo_str_addf(text, "buffer %d %d %s ", (int)r, (int)b, buffer->letters);
-            luo_ann_print(text, buffer->ann);
+            luo_str_addf(text, "buffer %d %d %s ", (int)r, (int)b,
+                         buffer->letters ? buffer->letters : "-");
+            if (buffer->ann) luo_ann_print(text, buffer->ann);
             for (int32_t d = 0; d < buffer->shape.rank; d++)
                 luo_str_addf(text, " %lld", (long long)buffer->shape.dim[d]);
             luo_str_addc(text, '\n');
@@ -121,7 +123,9 @@ static char *compiled(luo_arena *a, const luo_plan *p, const luo_model *m, luo_p
     luo_programs *set;
     luo_err err = {0};
     luo_str text = {0};
-    if (luo_plan_compile(a, p, m, NULL, &opts, &set, &err) == LUO_OK)
+    const bool led = p->moe_exchange == LUO_ALLTOALL_LEADER;
+    const luo_cluster *pairs = led ? fixture_cluster(a, 1, 64, 2) : NULL;
+    if (luo_plan_compile(a, p, m, pairs, &opts, &set, &err) == LUO_OK)
         describe(&text, set);
     else
         luo_str_addf(&text, "error: %s", err.text);
@@ -147,6 +151,16 @@ static void close_patterns(luo_patterns *p, int64_t *emitted, int64_t *bound)
     luo_patterns_free(p);
 }
 
+/* Rows through leaders of nodes of two, where stages lie so. */
+static void lead(luo_arena *a, luo_plan *p, const luo_model *m, luo_patterns *none, tally *t)
+{
+    if (m->family != LUO_FAMILY_MOE || !p->pipelines[0].stages[0].experts_dealt) return;
+    p->moe_exchange = LUO_ALLTOALL_LEADER;
+    const char *text = compiled(a, p, m, none);
+    if (strncmp(text, "error", 5) == 0) p->moe_exchange = LUO_ALLTOALL_FLAT;
+    t->led += strstr(text, " comm ") != NULL;
+}
+
 static void one_case(uint64_t seed, tally *t)
 {
     luo_rng r = luo_rng_seed(seed);
@@ -162,8 +176,10 @@ static void one_case(uint64_t seed, tally *t)
     const bool small = seed % 5 == 0; /* has no room for all */
     t->small += small;
     luo_patterns *patterns = open_patterns(a, small ? SMALL : LUO_PATTERN_BYTES);
-    luo_patterns *none = open_patterns(a, 0);
+    luo_patterns *none = open_patterns(a, 0), *tried = open_patterns(a, 0);
     int64_t bound = 0;
+    lead(a, p, &m, tried, t);
+    luo_patterns_free(tried);
     for (int step = 0; step < STEPS; step++) {
         const int32_t all = p->npipelines;
         const luo_pipeline *whole = p->pipelines;
@@ -189,11 +205,12 @@ START_TEST(bound_is_emitted)
 {
     static tally t;
     LUO_PROP_FOR(seed, CASES) one_case(seed, &t);
-    printf("%d plans sharded, %d with experts, %d pipelines cut sequences, %d idle, "
+    printf("%d plans sharded, %d with experts (%d through leaders), %d pipelines cut sequences, %d "
+           "idle, "
            "%d micro-batches empty, %d sets small, %d steps refused; "
            "%lld roles: %lld emitted, %lld bound\n",
-           t.sharded, t.experts, t.context, t.idle, t.empty, t.small, t.refused, (long long)t.twin,
-           (long long)t.emitted, (long long)t.bound);
+           t.sharded, t.experts, t.led, t.context, t.idle, t.empty, t.small, t.refused,
+           (long long)t.twin, (long long)t.emitted, (long long)t.bound);
     ck_assert_int_eq(t.refused, 0);
     if (luo_prop_env("LUO_CASES", 0)) return; /* fewer need not have everything */
     ck_assert(!plan_tally_poor(&t.plans));
