@@ -1,5 +1,5 @@
-/* bound_trade.c: exchanges of rows of experts: who has all experts together, and by which steps their
- * rows go. */
+/* bound_trade.c: exchanges of rows of experts: who has all experts together, and by which steps
+ * their rows go. */
 #include "core/graph/moe/alltoall.h"
 #include "core/hspmd/bounds.h"
 #include "exec/bind/bound_internal.h"
@@ -36,9 +36,10 @@ static bool has_some_experts(const luo_buffer *rows)
 /* Steps of one exchange stand one behind the other. */
 static bool goes_on(const luo_role *role, int32_t a)
 {
+    if (a < 0 || a + 1 >= role->ninstr) return false;
     const luo_instr *x = &role->instr[a], *y = x + 1;
-    return a >= 0 && a + 1 < role->ninstr && luo_instr_trades(x) && luo_instr_trades(y) &&
-           x->op == y->op && x->exchange < y->exchange && x->exchange + LUO_LEADER_STEPS > y->exchange;
+    return luo_instr_trades(x) && luo_instr_trades(y) && x->op == y->op &&
+           x->exchange < y->exchange && x->exchange + LUO_LEADER_STEPS > y->exchange;
 }
 
 static void find_steps(const luo_binder *binder, const luo_instr *instr, luo_bound_trade *t)
@@ -134,7 +135,8 @@ static luo_status find_ranks(const luo_binder *binder, const luo_instr *instr, l
     t->nodes = across->n;
     t->per_node = node->n;
     t->n = across->n * node->n;
-    t->rank = rank_in(across->dev, across->n, device) * node->n + rank_in(node->dev, node->n, device);
+    t->rank = rank_in(across->dev, across->n, device) * node->n;
+    t->rank += rank_in(node->dev, node->n, device);
     return LUO_OK;
 }
 

@@ -1,14 +1,15 @@
-/* leader.c: rows of experts, and their counts, through the first device of each node. It has two runs
- * of memory in the middle: what the devices of its node have for all experts, by place and expert;
- * and what all senders have for the experts of its node, by sender and expert. To the experts rows
- * go from the first run to the second, back the other way. The counts came that way before and lie
- * in the runs as the rows do, one number a block, so that a leader knows how many rows there are.
+/* leader.c: rows of experts, and their counts, through the first device of each node. It has two
+ * runs of memory in the middle: what the devices of its node have for all experts, by place and
+ * expert; and what all senders have for the experts of its node, by sender and expert. To the
+ * experts rows go from the first run to the second, back the other way. The counts came that way
+ * before and lie in the runs as the rows do, one number a block, so that a leader knows how many
+ * rows there are.
  *
  * The part of a device of the node, or of a node, is as few messages as it lies in pieces at both
  * ends: home, and in the first run, one; there, one for each sender and expert. */
 #include <string.h>
 
-#include "exec/cuda/moe/trade.h"
+#include "exec/cuda/moe/trade_internal.h"
 
 static int32_t first_of_node(const luo_bound_trade *t)
 {

@@ -12,7 +12,7 @@
  * so that it knows how many rows there are. Through leaders: leader.c. */
 #include <string.h>
 
-#include "exec/cuda/moe/trade.h"
+#include "exec/cuda/moe/trade_internal.h"
 
 /* ---- how many and where, in rows ---- */
 

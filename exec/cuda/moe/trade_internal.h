@@ -1,6 +1,6 @@
-/* trade.h: one step of an exchange of rows, for trade.c and leader.c only. */
-#ifndef LUO_EXEC_CUDA_MOE_TRADE_H
-#define LUO_EXEC_CUDA_MOE_TRADE_H
+/* trade_internal.h: one step of an exchange of rows, for trade.c and leader.c only. */
+#ifndef LUO_EXEC_CUDA_MOE_TRADE_INTERNAL_H
+#define LUO_EXEC_CUDA_MOE_TRADE_INTERNAL_H
 #include "exec/cuda/comm/comm.h"
 #include "exec/cuda/moe/moe.h"
 
