@@ -488,6 +488,30 @@ static luo_status check_factors(matching *m, const luo_plan_annotation *e, int32
                        e->tensor);
 }
 
+/* Of which tensor an entry "d.T" or "d.T@O" is the gradient, and where: O has to read T, and `at`
+ * to be empty, or d.T of a part of it that is moved there. */
+static luo_status check_ends(const matching *m, const luo_plan_annotation *e, const char *name,
+                             int32_t x)
+{
+    const luo_graph *graph = m->graph;
+    const char *o = strchr(e->tensor, '@');
+    bool reads = !o;
+    for (int32_t i = 0; i < graph->nops && !reads; i++)
+        for (int32_t k = 0; k < graph->op[i].nin && !reads; k++)
+            reads =
+                m->root[graph->op[i].in[k]] == x && strcmp(called(m, &graph->op[i], k), o + 1) == 0;
+    if (!reads)
+        return luo_err_set(m->err, LUO_EINPUT,
+                           "the plan annotates `%s`, but no operation `%s` reads `%s`.", e->tensor,
+                           o + 1, name);
+    if (!e->at[0] || (o && strncmp(e->at, "d.", 2) == 0 && strcmp(e->at + 2, name) == 0))
+        return LUO_OK;
+    return luo_err_set(m->err, LUO_EINPUT,
+                       "annotation of `%s`: `at` is `%s`; nothing is expected%s%s%s.", e->tensor,
+                       e->at, o ? ", or `d." : "", o ? name : "",
+                       o ? "`, of which it becomes a part" : "");
+}
+
 /* Gradients lie as their tensors do: complete where those are partial sums, and the other way
  * round. */
 static luo_status check_gradient(matching *m, const luo_plan_annotation *e)
@@ -504,6 +528,7 @@ static luo_status check_gradient(matching *m, const luo_plan_annotation *e)
                                "the plan annotates `%s`, but no tensor is called `%s`; "
                                "`luoshu explain` lists them.",
                                e->tensor, name);
+        LUO_TRY(check_ends(m, e, name, x));
         LUO_TRY(luo_ann_parse(m->scratch, e->annotation, &ann, m->err));
         LUO_TRY(check_entry(m, e, ann, &m->graph->tensor[x]));
         LUO_TRY(check_factors(m, e, x));

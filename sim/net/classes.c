@@ -417,7 +417,9 @@ static luo_status led_seconds(const sim_net *net, const luo_slot *slot, const lu
     for (int32_t i = 0; i < role->ninstr; i++) {
         const luo_instr *x = &role->instr[i];
         double one = 0;
-        if (x->op != in->op || x->slot < 0) continue;
+        if (x->op != in->op || x->phase != in->phase || x->recompute != in->recompute ||
+            x->slot < 0)
+            continue;
         const luo_slot *its = &leader->slots[x->slot];
         if (x->exchange == in->exchange)
             LUO_TRY(message_seconds(net, its, x, leader->device, &one, err));

@@ -27,6 +27,7 @@ typedef struct mailer {
     int32_t nchannels, room_channels;
     class_post *posts;
     int32_t nposts, room_posts;
+    sim_post *dealt; /* the posts as instructions have them */
 } mailer;
 
 static int by_channel(const use *x, const use *y)
@@ -83,22 +84,37 @@ static luo_status collect(mailer *m)
     return LUO_OK;
 }
 
-/* Closed form of messages in order of (src, dst): the device with most to send or to receive. */
+/* What does not grow with bytes. */
+static luo_status fixed_part(const sim_net *net, const use *u, double *fixed, luo_err *err)
+{
+    luo_flow f;
+    LUO_TRY(luo_cost_p2p_flow(&net->cost, u->src, u->dst, u->bytes, &f, err));
+    *fixed = f.delay_s + luo_cluster_path_latency(net->config->cluster, u->src, u->dst);
+    return LUO_OK;
+}
+
+/* Closed form of messages in order of (src, dst): the device with most to send or to receive. Rows
+ * of experts wait for each other's bytes alone, as between classes. */
 static luo_status price(sim_maker *maker, const use *u, int32_t n, double *seconds)
 {
-    double *s = luo_arena_alloc(maker->flows, (size_t)n * sizeof *s);
+    const sim_net *net = maker->net;
+    const bool rows = luo_instr_trades(&net->classes[u->class].role->instr[u->instr]);
+    double *s = luo_arena_alloc(maker->flows, (size_t)n * sizeof *s), fixed = 0;
     if (!s) return luo_err_nomem(maker->err);
     *seconds = 0;
     for (int32_t i = 0; i < n; i++) {
-        double out = 0, back = 0;
-        LUO_TRY(
-            luo_cost_p2p(&maker->net->cost, u[i].src, u[i].dst, u[i].bytes, 0, &s[i], maker->err));
+        double out = 0, back = 0, own = 0;
+        LUO_TRY(luo_cost_p2p(&net->cost, u[i].src, u[i].dst, u[i].bytes, 0, &s[i], maker->err));
+        if (rows) LUO_TRY(fixed_part(net, &u[i], &own, maker->err));
+        s[i] -= own;
+        fixed = fmax(fixed, own);
         for (int32_t j = 0; j <= i; j++) {
             out += u[j].src == u[i].src ? s[j] : 0;
             back += u[j].dst == u[i].dst ? s[j] : 0;
         }
         *seconds = fmax(*seconds, fmax(out, back));
     }
+    *seconds += fixed;
     return LUO_OK;
 }
 
@@ -167,6 +183,7 @@ static luo_status deal(mailer *m)
 {
     sim_post *room = LUO_NEW_N(m->k->arena, sim_post, m->nposts);
     if (!room) return luo_err_nomem(m->k->err);
+    m->dealt = room;
     for (int32_t i = 0; i < m->nposts; i++) {
         sim_cross *cross = cross_of(m, &m->posts[i]);
         cross->rendezvous = -1;
@@ -224,6 +241,92 @@ static luo_status take_turns(mailer *m, const sim_class *class, const luo_instr 
     return LUO_OK;
 }
 
+/* What was sent into a channel, latest first: positions in the posts that were dealt. */
+typedef struct dealt {
+    const sim_post *post;
+    int32_t *last, *before; /* by channel; by post; -1: none */
+} dealt;
+
+static luo_status index_sent(mailer *m, dealt *out)
+{
+    const int32_t n = m->nposts;
+    *out = (dealt){.last = LUO_NEW_N(m->k->arena, int32_t, m->nchannels),
+                   .before = LUO_NEW_N(m->k->arena, int32_t, n)};
+    if (!out->last || !out->before) return luo_err_nomem(m->k->err);
+    for (int32_t c = 0; c < m->nchannels; c++) out->last[c] = -1;
+    out->post = m->dealt;
+    for (int32_t i = 0; i < n; i++) {
+        const sim_post *post = &out->post[i];
+        if (post->traffic < 0) continue;
+        out->before[i] = out->last[post->channel];
+        out->last[post->channel] = i;
+    }
+    return LUO_OK;
+}
+
+/* Seconds in which `dst` gets what a class sends it, and whether that comes from another node. */
+static luo_status gets(const mailer *m, const luo_instr *in, const luo_slot *slot, int32_t dst,
+                       int32_t from, double *seconds, bool *far)
+{
+    const sim_net *net = m->k->net;
+    const luo_device *at = net->config->cluster->devices;
+    *seconds = 0;
+    for (int32_t i = 0; i < slot->nmessage; i++) {
+        const luo_message *msg = &slot->message[i];
+        double s = 0;
+        if (msg->send || net->class_of[msg->peer] != from) continue;
+        *far = at[msg->peer].node != at[dst].node;
+        LUO_TRY(luo_cost_p2p(&net->cost, msg->peer, dst,
+                             sim_message_bytes(net, in, msg->peer, dst, msg->bytes), 0, &s,
+                             m->k->err));
+        *seconds += s * sim_exposed_factor(net, in);
+    }
+    return LUO_OK;
+}
+
+/* What a leader gets from several classes comes one after another as well, however devices are
+ * folded into classes: they all begin at once. */
+static luo_status take_turns_in(mailer *m, const dealt *sent, const sim_class *class,
+                                const luo_instr *in, const sim_cross *cross)
+{
+    const sim_net *net = m->k->net;
+    for (int32_t d = 0; d < class->n; d++) {
+        double got[2] = {0, 0};
+        for (int32_t k = 0; k < cross->nin; k++) {
+            const int32_t c = cross->in[k].channel;
+            double own, most = 0;
+            bool far = false;
+            LUO_TRY(gets(m, in, sim_slot(net, class, d, in), net->set->at[class->member[d]].device,
+                         m->channels[c].src, &own, &far));
+            for (int32_t i = sent->last[c]; i >= 0 && own > 0; i = sent->before[i]) {
+                sim_post *post = (sim_post *)&sent->post[i];
+                post->before_s = fmax(post->before_s, got[far]);
+                most = fmax(most, own - m->k->traffics[post->traffic].fixed_s);
+            }
+            got[far] += most;
+        }
+    }
+    return LUO_OK;
+}
+
+static luo_status find_turns_in(mailer *m)
+{
+    const sim_net *net = m->k->net;
+    dealt sent;
+    LUO_TRY(index_sent(m, &sent));
+    for (int32_t l = 0; l < net->nclasses; l++) {
+        const sim_class *class = &net->classes[l];
+        for (int32_t i = 0; i < class->role->ninstr; i++) {
+            const sim_op *op = &class->ops[i];
+            const luo_instr *in = &class->role->instr[i];
+            if (op->what != SIM_MAIL || !luo_instr_trades(in) || class->cross[op->cross].nin < 2)
+                continue;
+            LUO_TRY(take_turns_in(m, &sent, class, in, &class->cross[op->cross]));
+        }
+    }
+    return LUO_OK;
+}
+
 static luo_status find_turns(mailer *m)
 {
     const sim_net *net = m->k->net;
@@ -249,6 +352,7 @@ luo_status sim_make_channels(sim_maker *maker)
     }
     LUO_TRY(deal(&m));
     LUO_TRY(find_turns(&m));
+    LUO_TRY(find_turns_in(&m));
     sim_channel *out = LUO_NEW_N(maker->arena, sim_channel, m.nchannels);
     if (!out) return luo_err_nomem(maker->err);
     if (m.nchannels) memcpy(out, m.channels, (size_t)m.nchannels * sizeof *out);

@@ -2,10 +2,10 @@
 row='add a model family'
 steps() {
     cat >>core/graph/families.inc <<'X' &&
-LUO_FAMILY(GATED, "gated", decoder, LAYERS | TEXT, LAYER, 1e-5, SWIGLU, LEARNED, 0, 0, true, true,
+LUO_FAMILY(GATED, "gated", decoder, LAYERS | ATTENTION | TEXT, LAYER, 1e-5, SWIGLU, LEARNED, 0, 0, true, true,
            true)
 X
-        sed -i 's/^| `family` |\(.*\)`moe`/| `family` |\1`moe` `gated`/' docs/formats.md &&
+        sed -i 's/^| `family` |\(.*\)`mlp`/| `family` |\1`mlp` `gated`/' docs/formats.md &&
         sed -e 's/tiny-llama/tiny-gated/' -e 's/family: llama/family: gated/' -e '/kv_heads/d' -e 's/^#.*/# Of no system: a test of families./' scenarios/models/tiny-llama.yaml >scenarios/models/tiny-gated.yaml
 }
 show() { # its defaults count, and its graph is planned

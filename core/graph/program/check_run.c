@@ -119,29 +119,29 @@ static luo_status pieces_differ(machine *m, int32_t a, int32_t b, int32_t lane)
                        op_name(m, instr_at(m, a, lane)));
 }
 
-/* "grouped " where it is that, "" where it is auto. */
-static const char *variant_word(const luo_instr *instr)
+/* "grouped all_gather of 64 bytes in `op` (micro-batch 0)"; the word where it is not auto. */
+static void put_call(luo_str *text, machine *m, int32_t dev, int32_t lane)
 {
-    static const char *const words[LUO_COLL_VARIANTS] = {
-        [LUO_COLL_AUTO] = "", [LUO_COLL_PADDED] = "padded ", [LUO_COLL_GROUPED] = "grouped "};
-    return words[instr->variant];
+    const luo_instr *instr = instr_at(m, dev, lane);
+    const luo_coll_variant variant = (luo_coll_variant)instr->variant;
+    if (variant != LUO_COLL_AUTO) luo_str_addf(text, "%s ", luo_coll_variant_name(variant));
+    luo_str_addf(text, "%s of %lld bytes in `%s` (micro-batch %d)",
+                 luo_coll_name((luo_coll)instr->coll), (long long)instr->bytes, op_name(m, instr),
+                 (int)point_at(m, dev, lane)->micro_batch);
 }
 
 static luo_status differ(machine *m, int32_t a, int32_t b, int32_t lane, const luo_group *group)
 {
-    const luo_instr *instr = instr_at(m, a, lane), *y = instr_at(m, b, lane);
-    luo_str who = {0};
+    luo_str who = {0}, calls = {0};
     luo_devset_print(&who, group->dev, group->n);
+    put_call(&calls, m, a, lane);
+    luo_str_addf(&calls, " and ");
+    put_call(&calls, m, b, lane);
     const luo_status st = luo_err_set(
-        m->err, LUO_EINPUT,
-        "devices %d and %d meet in group %s with different calls: %s%s of %lld bytes in `%s` "
-        "(micro-batch %d) and %s%s of %lld bytes in `%s` (micro-batch %d).",
-        (int)device_id(m, a), (int)device_id(m, b), luo_str_get(&who),
-        variant_word(instr), luo_coll_name((luo_coll)instr->coll), (long long)instr->bytes,
-        op_name(m, instr), (int)point_at(m, a, lane)->micro_batch, variant_word(y),
-        luo_coll_name((luo_coll)y->coll), (long long)y->bytes, op_name(m, y),
-        (int)point_at(m, b, lane)->micro_batch);
+        m->err, LUO_EINPUT, "devices %d and %d meet in group %s with different calls: %s.",
+        (int)device_id(m, a), (int)device_id(m, b), luo_str_get(&who), luo_str_get(&calls));
     luo_str_free(&who);
+    luo_str_free(&calls);
     return st;
 }
 

@@ -31,7 +31,9 @@ static int32_t of_param(const luo_hap_space *space, const luo_hap_triple *triple
         rel = (luo_rel){.kind = LUO_REL_G, .dim = 0, .seg = (uint16_t)op->segment};
     out[0] = held(space, op->in[j], rel, luo_hap_state_bytes(space->graph) * (double)x->elements);
     if (take->how != LUO_HAP_HOW_ZERO) return 1;
-    out[1] = (luo_hap_bytes){.bytes = (double)x->bytes, .ext = -1, .fact = -1, .transient = true};
+    /* Gathered, and in backward its gradient beside it, before that is cut. */
+    out[1] =
+        (luo_hap_bytes){.bytes = 2 * (double)x->bytes, .ext = -1, .fact = -1, .transient = true};
     return 2;
 }
 

@@ -43,8 +43,9 @@ enum { LUO_HAP_BYTES_MOST = 3 * LUO_HAP_OPERANDS + LUO_HAP_RESULTS };
 /* Weight, gradient and two moments of an element of a parameter, as programs hold them: four alike,
  * in bf16 2, 4 and 8 bytes and the weight once more in f32. */
 double luo_hap_state_bytes(const luo_hap_graph *graph);
-/* What a triple adds; returns how many. What ZeRO gathers is there while it is used. Activations
- * are all kept, none used again: an upper bound of them on purpose. */
+/* What a triple adds; returns how many. What ZeRO gathers, and its whole gradient, are there while
+ * they are used. Activations are all kept, none used again: an upper bound of them on purpose; but
+ * not of what a loss needs beside its logits. */
 int32_t luo_hap_bytes_of(const luo_hap_space *space, const luo_hap_triple *triple,
                          luo_hap_bytes out[LUO_HAP_BYTES_MOST]);
 /* bytes[t] = what a device of type t holds under the program. Errors: LUO_ENOMEM. Owner: arena, for

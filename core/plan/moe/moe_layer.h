@@ -40,7 +40,8 @@ typedef struct luo_moe_layer_in {
  * copies count nowhere. The host's floor is shared as in a layer of a plan.
  * Pre:    the model has experts; 1 <= devices <= those of the cluster; tokens >= 1.
  * Errors: LUO_EINPUT more devices than experts, or an exchange by node or through leaders and not
- * equally many in every node; those of luo_plan_compile and luo_cost_role. Cost:   one compilation
- * of a layer. See:    tests/unit/check_moe_layer.c */
+ *         equally many in every node; those of luo_plan_compile and luo_cost_role.
+ * Cost:   one compilation of a layer.
+ * See:    tests/unit/check_moe_layer.c */
 luo_status luo_moe_layer_of(const luo_moe_layer_in *in, luo_moe_layer *out, luo_err *err);
 #endif

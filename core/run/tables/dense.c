@@ -1,6 +1,7 @@
 /* dense.c: planner `hap` on the dense part. */
 #include "core/run/tables/dense.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/base/str.h"
@@ -191,6 +192,16 @@ static char *letters_of(luo_arena *arena, const luo_hap_graph *graph)
     return letter;
 }
 
+/* Room that rows leave where every device has as many, which no way undercuts on all devices. */
+static void leave_rows(const tables_layout *l, luo_hap_numbers *numbers)
+{
+    const int64_t rows = (l->model->features.rows + l->n - 1) / l->n;
+    const double bytes = 4.0 * (double)rows * (double)luo_model_row_width(l->model);
+    for (int32_t t = 0; t < numbers->ntypes; t++)
+        if (numbers->memory_bytes[t] > 0)
+            numbers->memory_bytes[t] = fmax(1, numbers->memory_bytes[t] - bytes);
+}
+
 luo_status tables_dense_ask(luo_arena *arena, const tables_layout *l, const luo_hap_job *job,
                             tables_dense *out, luo_hap_result **result, luo_err *err)
 {
@@ -208,6 +219,7 @@ luo_status tables_dense_ask(luo_arena *arena, const tables_layout *l, const luo_
     if (!own.opts.op_letter) return luo_err_nomem(err);
     LUO_TRY(luo_hap_devices_of(arena, judge->cluster, l->dev, l->n, l->in->rate, &devices, err));
     LUO_TRY(luo_hap_cluster_numbers(arena, graph, &ctx, &devices, &numbers, err));
+    leave_rows(l, &numbers);
     LUO_TRY(luo_hap_alternate(arena, graph, &numbers, &own, &answer, err));
     if (result) *result = answer;
     return read_answer(arena, l, &devices, answer, out, err);
