@@ -226,7 +226,8 @@ static void say_part(luo_arena *a, explanation *x, const luo_tables_answer *answ
     const luo_tables_part other = LUO_TABLES_PARTS - 1 - best->part;
     const char *took = luo_tables_part_name(best->part), *not = luo_tables_part_name(other);
     const double slower = best->part_s[other] / best->step.seconds;
-    const char *cut = luo_arena_printf(a, "dense part: %s, not by samples alone: %s", took, answer->hap);
+    const char *cut =
+        luo_arena_printf(a, "dense part: %s, not by samples alone: %s", took, answer->hap);
     if (best->part == LUO_TABLES_BY_HAP && isinf(best->part_s[other]))
         say(x, luo_arena_printf(a, "%s; %s it does not fit", cut, not ));
     else if (best->part == LUO_TABLES_BY_HAP)
@@ -240,8 +241,8 @@ static void say_part(luo_arena *a, explanation *x, const luo_tables_answer *answ
     else if (isinf(best->part_s[other]))
         say(x, luo_arena_printf(a, "dense part: %s; %s it does not fit", took, not ));
     else
-        say(x, luo_arena_printf(a, "dense part: %s; %s %.3fx slower, not by samples alone: %s", took, not,
-                                slower, answer->hap));
+        say(x, luo_arena_printf(a, "dense part: %s; %s %.3fx slower, not by samples alone: %s",
+                                took, not, slower, answer->hap));
 }
 
 static void say_choice(luo_arena *a, explanation *x, const luo_tables_answer *answer)
