@@ -3,6 +3,17 @@
 #define LUO_CORE_COST_OVERLAP_H
 #include <stdint.h>
 
+#include "core/cost/profile.h"
+#include "core/graph/program/program.h"
+
+/* Of collectives of tensor parallelism, and of rows of experts: what the stack leaves of their
+ * time, tp_exposed_factor; of all else 1. */
+static inline double luo_overlap_exposed_factor(const luo_stack *stack, const luo_instr *in)
+{
+    const bool shared = in->kind == LUO_INSTR_COLLECTIVE || luo_instr_trades(in);
+    return shared && in->stream == LUO_STREAM_TP ? stack->tp_exposed_factor : 1;
+}
+
 typedef struct luo_overlap {
     double exposed, total; /* seconds after the end of backward; of all collectives */
 } luo_overlap;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cost/overlap.h"
 #include "sim/net/turns.h"
 
 typedef struct place { /* of one program, for sorting */
@@ -340,12 +341,6 @@ static luo_status collective_seconds(pricer *p, const sim_class *class, const lu
     return LUO_OK;
 }
 
-double sim_exposed_factor(const sim_net *net, const luo_instr *in)
-{
-    const bool shared = in->kind == LUO_INSTR_COLLECTIVE || luo_instr_trades(in);
-    return shared && in->stream == LUO_STREAM_TP ? net->config->stack->tp_exposed_factor : 1;
-}
-
 /* The messages of a device one after another, sends beside receives. */
 static luo_status message_seconds(const sim_net *net, const luo_slot *slot, const luo_instr *in,
                                   int32_t own, double *seconds, luo_err *err)
@@ -373,7 +368,7 @@ static luo_status exchange_seconds(const sim_net *net, const sim_class *class, c
                                 net->set->at[class->member[m]].device, &one, err));
         *seconds = fmax(*seconds, one);
     }
-    *seconds *= sim_exposed_factor(net, in);
+    *seconds *= luo_overlap_exposed_factor(net->config->stack, in);
     return LUO_OK;
 }
 
@@ -428,7 +423,7 @@ static luo_status led_seconds(const sim_net *net, const luo_slot *slot, const lu
                                    net->set->groups[its->group].n, x->bytes, 0, &one, err));
         sum += one;
     }
-    *seconds = sum * sim_exposed_factor(net, in);
+    *seconds = sum * luo_overlap_exposed_factor(net->config->stack, in);
     return LUO_OK;
 }
 
@@ -456,7 +451,7 @@ static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_inst
         return exchange_seconds(p->net, class, in, &op->seconds, p->err);
     if (in->kind != LUO_INSTR_COLLECTIVE) return LUO_OK;
     LUO_TRY(collective_seconds(p, class, in, &comm->seconds));
-    comm->seconds *= sim_exposed_factor(p->net, in);
+    comm->seconds *= luo_overlap_exposed_factor(p->net->config->stack, in);
     op->seconds = comm->seconds;
     if (in->slot < 0) return LUO_OK;
     const luo_group *group = &p->net->set->groups[sim_slot(p->net, class, 0, in)->group];

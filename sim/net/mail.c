@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cost/overlap.h"
 #include "sim/net/traffic.h"
 
 typedef struct use { /* a message as one of its ends sees it */
@@ -120,8 +121,8 @@ static luo_status price(sim_maker *maker, const use *u, int32_t n, double *secon
 
 static luo_status make_traffic(sim_maker *maker, const use *u, int32_t n, int32_t *id)
 {
-    const double factor =
-        sim_exposed_factor(maker->net, &maker->net->classes[u->class].role->instr[u->instr]);
+    const double factor = luo_overlap_exposed_factor(
+        maker->net->config->stack, &maker->net->classes[u->class].role->instr[u->instr]);
     double seconds = 0;
     luo_arena_reset(maker->flows, 0);
     LUO_TRY(price(maker, u, n, &seconds));
@@ -231,7 +232,7 @@ static luo_status take_turns(mailer *m, const sim_class *class, const luo_instr 
                 LUO_TRY(luo_cost_p2p(&net->cost, src, msg->peer,
                                      sim_message_bytes(net, in, src, msg->peer, msg->bytes), 0, &s,
                                      m->k->err));
-                own += s * sim_exposed_factor(net, in);
+                own += s * luo_overlap_exposed_factor(net->config->stack, in);
             }
             if (own <= 0) continue;
             post->before_s = fmax(post->before_s, sent[far]);
@@ -279,7 +280,7 @@ static luo_status gets(const mailer *m, const luo_instr *in, const luo_slot *slo
         LUO_TRY(luo_cost_p2p(&net->cost, msg->peer, dst,
                              sim_message_bytes(net, in, msg->peer, dst, msg->bytes), 0, &s,
                              m->k->err));
-        *seconds += s * sim_exposed_factor(net, in);
+        *seconds += s * luo_overlap_exposed_factor(net->config->stack, in);
     }
     return LUO_OK;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cost/overlap.h"
 #include "sim/net/traffic.h"
 
 typedef struct use { /* of a group by a collective of a class */
@@ -236,7 +237,7 @@ static luo_status new_traffic(sim_maker *maker, const luo_instr *in, const luo_c
 {
     double seconds = 0;
     /* docs/cost-model.md#overlap */
-    const double factor = sim_exposed_factor(maker->net, in);
+    const double factor = luo_overlap_exposed_factor(maker->net->config->stack, in);
     int32_t steps = 1;
     for (int32_t i = 0; i < n; i++) {
         double s = 0;

@@ -136,10 +136,6 @@ static inline const luo_slot *sim_slot(const sim_net *net, const sim_class *clas
  * have the stack's grad_comm_bytes instead of their own, if it gives any. */
 int64_t sim_bytes(const sim_net *net, const luo_instr *in, int64_t bytes);
 
-/* Of collectives of tensor parallelism, and of rows of experts: what the stack leaves of their time
- * (docs/cost-model.md#overlap); else 1. */
-double sim_exposed_factor(const sim_net *net, const luo_instr *in);
-
 /* Bytes of a message: with the stack's scatter_gather, devices of a stage that hold the same
  * activation send each a part of it to another node. */
 int64_t sim_message_bytes(const sim_net *net, const luo_instr *in, int32_t src, int32_t dst,

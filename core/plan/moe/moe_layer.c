@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/cost/overlap.h"
 #include "core/plan/compile.h"
 
 /* ---- the plan ---- */
@@ -91,7 +92,7 @@ static luo_status talk_in_messages(const summing *s, const luo_program *p, const
         way[x->send] += one;
     }
     *seconds = way[0] > way[1] ? way[0] : way[1];
-    if (in->stream == LUO_STREAM_TP) *seconds *= s->cost.stack->tp_exposed_factor;
+    *seconds *= luo_overlap_exposed_factor(s->cost.stack, in);
     return LUO_OK;
 }
 
@@ -104,7 +105,7 @@ static luo_status talk(const summing *s, const luo_program *p, const luo_instr *
     const luo_group *group = &s->set->groups[p->slots[in->slot].group];
     LUO_TRY(luo_cost_group(&s->cost, in->coll, group->dev, group->n, in->bytes, 0, &out->seconds,
                            s->err));
-    if (in->stream == LUO_STREAM_TP) out->seconds *= s->cost.stack->tp_exposed_factor;
+    out->seconds *= luo_overlap_exposed_factor(s->cost.stack, in);
     out->loss = luo_cost_overlap_loss(&s->cost, group->dev, group->n);
     return LUO_OK;
 }
