@@ -1,8 +1,11 @@
 /* check_hap_emit.c: programs as annotations: those of HN2 word for word, all others parse and have
  * each name once. */
+#include <math.h>
+
 #include "core/hspmd/ann.h"
 #include "core/plan/hap/alternate.h"
 #include "core/plan/hap/emit.h"
+#include "core/plan/hap_graph/hap_model.h"
 #include "tests/cluster_fixture.h"
 #include "tests/parked/hap_graphs.h"
 #include "tests/plan_make.h"
@@ -129,4 +132,71 @@ START_TEST(of_no_use)
 }
 END_TEST
 
-LUO_SUITE("hap.emit", LUO_T(of_hn2), LUO_T(of_others), LUO_T(of_no_use))
+/* The fewest micro-batches that fit, tried one after another. */
+static int32_t one_by_one(luo_arena *a, const luo_hap_ask *ask, const luo_hap_devices *devices)
+{
+    const luo_cost_ctx ctx = {
+        .cluster = ask->cluster, .stack = ask->stack, .dtype = ask->model->dtype};
+    const luo_hap_job job = {.opts = {.sayable = true, .factors = true}, .as_it_is = ask->as_it_is};
+    for (int32_t m = 1; ask->sequences % m == 0; m *= 2) {
+        luo_hap_graph *graph;
+        luo_hap_numbers numbers;
+        luo_hap_result *result;
+        ck_assert_int_eq(luo_hap_model_graph(a, ask->model, ctx.dtype, ask->sequences / m,
+                                             ask->tokens, &graph, NULL),
+                         LUO_OK);
+        ck_assert_int_eq(luo_hap_cluster_numbers(a, graph, &ctx, devices, &numbers, NULL), LUO_OK);
+        if (luo_hap_alternate(a, graph, &numbers, &job, &result, NULL) == LUO_OK) return m;
+    }
+    return 0;
+}
+
+/* From room for all samples at once to room for nothing: halving finds what looking at every number
+ * finds, and where one copy of the state has no room that is what is said. */
+START_TEST(fewest_micro_batches)
+{
+    static const double rate[] = {1, 1, 1, 2};
+    int32_t met[3] = {0};
+    for (int32_t k = 0; k < 40; k++) {
+        luo_arena *a = luo_arena_new(0);
+        const luo_model model = luo_test_llama(2, 256, 704, 4, 1000);
+        const luo_cluster *cluster = fixture_cluster(a, 1, 1, 4);
+        luo_profile *profile = (luo_profile *)(uintptr_t)luo_cluster_profile(cluster, 0);
+        luo_stack stack;
+        luo_hap_devices devices;
+        luo_err err = {0};
+        luo_plan *plan;
+        double step_s;
+        luo_stack_default(&stack);
+        profile->reserved_bytes = 0;
+        profile->memory_bytes = 6e6 * pow(1.15, k);
+        const luo_hap_ask ask = {.model = &model,
+                                 .cluster = cluster,
+                                 .stack = &stack,
+                                 .usable = (int32_t[]){0, 1, 2, 3},
+                                 .nusable = 4,
+                                 .rate = rate,
+                                 .sequences = 16,
+                                 .tokens = 128,
+                                 .micro_batches = 1,
+                                 .as_it_is = k % 2};
+        ck_assert_int_eq(luo_hap_devices_of(a, cluster, ask.usable, 4, rate, &devices, NULL),
+                         LUO_OK);
+        const int32_t m = one_by_one(a, &ask, &devices);
+        const luo_status st = luo_hap_plan(a, &ask, &plan, &step_s, &err);
+        ck_assert_msg(st == (m ? LUO_OK : LUO_EINFEASIBLE), "%d: %d, %s", k, m, err.text);
+        if (m) ck_assert_int_eq(plan->pipelines[0].micro_batches, m);
+        if (!m && strstr(err.text, "one copy of parameters"))
+            met[2]++;
+        else
+            met[m > 1]++;
+        luo_arena_free(a);
+    }
+    printf("%d fit at once or never, %d in parts, %d copies without room\n", met[0], met[1],
+           met[2]);
+    ck_assert(met[0] > 0 && met[1] > 0 && met[2] > 0);
+}
+END_TEST
+
+LUO_SUITE("hap.emit", LUO_T(of_hn2), LUO_T(of_others), LUO_T(of_no_use),
+          LUO_T(fewest_micro_batches))

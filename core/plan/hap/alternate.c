@@ -223,29 +223,11 @@ static luo_status under_memory(turn *x, luo_err *err)
     return LUO_OK;
 }
 
-/* Do all devices together lack room for one copy of the state? Then fewer samples do not help. */
-static bool too_few_devices(const turn *x, double *state, double *room)
-{
-    const luo_hap_numbers *numbers = &x->result->numbers;
-    *state = *room = 0;
-    for (int32_t i = 0; i < x->graph->ntensors; i++)
-        if (x->graph->tensor[i].role == LUO_HAP_PARAM)
-            *state += luo_hap_state_bytes(x->graph) * (double)x->graph->tensor[i].elements;
-    for (int32_t t = 0; t < numbers->ntypes; t++)
-        *room += numbers->count[t] * numbers->memory_bytes[t];
-    return *state > *room;
-}
-
 static luo_status refuse(const turn *x, const double *bytes, luo_err *err)
 {
     const luo_hap_numbers *numbers = &x->result->numbers;
     const int32_t t = too_small(x, bytes);
-    double state, room;
-    if (too_few_devices(x, &state, &room))
-        return luo_err_set(err, LUO_EINFEASIBLE,
-                           "no plan fits: one copy of parameters, gradients and optimizer state "
-                           "needs %.1f GiB, all devices have %.1f GiB; try more devices.",
-                           state / 0x1p30, room / 0x1p30);
+    LUO_TRY(luo_hap_state_fits(x->graph, numbers, err));
     return luo_err_set(err, LUO_EINFEASIBLE,
                        "no plan fits: type `%s` needs %.1f GiB of %.1f GiB; try %sfewer samples.",
                        numbers->name[t], bytes[t] / 0x1p30, numbers->memory_bytes[t] / 0x1p30,

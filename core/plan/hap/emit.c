@@ -469,6 +469,9 @@ luo_status luo_hap_plan(luo_arena *arena, const luo_hap_ask *ask, luo_plan **out
         return luo_err_set(err, LUO_EINFEASIBLE, "%lld sequences are no %d equal micro-batches.",
                            (long long)ask->sequences, (int)ask->micro_batches);
     int32_t m = ask->micro_batches;
+    sizes x;
+    LUO_TRY(sizes_of(arena, ask, devices, m, &x, err));
+    LUO_TRY(luo_hap_state_fits(x.graph, &x.numbers, err));
     const luo_status st = fewest_that_fit(arena, ask, devices, &m, out, step_s, err);
     if (st != LUO_EINFEASIBLE) return st;
     return luo_err_set(err, st, "no plan fits, in up to %d micro-batches, with ZeRO or without.",

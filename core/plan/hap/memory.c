@@ -9,6 +9,24 @@ double luo_hap_state_bytes(const luo_hap_graph *graph)
     return graph->elem_bytes == 2 ? 18 : 4 * (double)graph->elem_bytes;
 }
 
+luo_status luo_hap_state_fits(const luo_hap_graph *graph, const luo_hap_numbers *numbers,
+                              luo_err *err)
+{
+    double state = 0, room = 0;
+    for (int32_t i = 0; i < graph->ntensors; i++)
+        if (graph->tensor[i].role == LUO_HAP_PARAM)
+            state += luo_hap_state_bytes(graph) * (double)graph->tensor[i].elements;
+    for (int32_t t = 0; t < numbers->ntypes; t++) {
+        if (!(numbers->memory_bytes[t] > 0)) return LUO_OK;
+        room += numbers->count[t] * numbers->memory_bytes[t];
+    }
+    if (state <= room) return LUO_OK;
+    return luo_err_set(err, LUO_EINFEASIBLE,
+                       "no plan fits: one copy of parameters, gradients and optimizer state needs "
+                       "%.1f GiB, all devices have %.1f GiB; try more devices.",
+                       state / 0x1p30, room / 0x1p30);
+}
+
 static luo_hap_bytes held(const luo_hap_space *space, int32_t tensor, luo_rel rel, double bytes)
 {
     luo_hap_bytes out = {.bytes = bytes, .ext = -1, .fact = -1};

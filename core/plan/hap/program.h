@@ -43,6 +43,10 @@ enum { LUO_HAP_BYTES_MOST = 3 * LUO_HAP_OPERANDS + LUO_HAP_RESULTS };
 /* Weight, gradient and two moments of an element of a parameter, as programs hold them: four alike,
  * in bf16 2, 4 and 8 bytes and the weight once more in f32. */
 double luo_hap_state_bytes(const luo_hap_graph *graph);
+/* Have all devices together room for one copy of that? Fewer samples do not help where they have
+ * not. A type whose memory is not known has. Errors: LUO_EINFEASIBLE. */
+luo_status luo_hap_state_fits(const luo_hap_graph *graph, const luo_hap_numbers *numbers,
+                              luo_err *err);
 /* What a triple adds; returns how many. What ZeRO gathers, and its whole gradient, are there while
  * they are used. Activations are all kept, none used again: an upper bound of them on purpose; but
  * not of what a loss needs beside its logits. */
