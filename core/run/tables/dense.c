@@ -144,19 +144,6 @@ static luo_status lengths_of(luo_arena *arena, const pieces *p, int64_t extent, 
     return LUO_OK;
 }
 
-/* Every device is a worker: one that got no sample gets one of those that have most. */
-static void one_at_least(int64_t *samples, int32_t n)
-{
-    for (int32_t w = 0; w < n; w++) {
-        int32_t most = 0;
-        if (samples[w] > 0) continue;
-        for (int32_t v = 1; v < n; v++)
-            if (samples[v] > samples[most]) most = v;
-        samples[most]--;
-        samples[w]++;
-    }
-}
-
 static luo_status read_answer(luo_arena *arena, const tables_layout *l,
                               const luo_hap_devices *devices, const luo_hap_result *result,
                               tables_dense *out, luo_err *err)
@@ -176,7 +163,6 @@ static luo_status read_answer(luo_arena *arena, const tables_layout *l,
     }
     if (bottom > 0) out->meets = cut_of(result->program, 2 * bottom + 1).take[0];
     LUO_TRY(lengths_of(arena, &p, l->in->batch, &out->samples, err));
-    one_at_least(out->samples, l->n);
     return LUO_OK;
 }
 
@@ -214,7 +200,8 @@ luo_status tables_dense_ask(luo_arena *arena, const tables_layout *l, const luo_
     luo_hap_numbers numbers;
     luo_hap_result *answer;
     if (!graph) return luo_err_nomem(err);
-    LUO_TRY(luo_hap_graph_check(graph, err));
+    if (luo_hap_graph_check(graph, err) != LUO_OK)
+        return luo_err_set(err, LUO_EBUG, "the graph of the dense part is none; report it.");
     own.opts.op_letter = letters_of(arena, graph);
     if (!own.opts.op_letter) return luo_err_nomem(err);
     LUO_TRY(luo_hap_devices_of(arena, judge->cluster, l->dev, l->n, l->in->rate, &devices, err));

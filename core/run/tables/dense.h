@@ -18,7 +18,7 @@ typedef struct tables_dense {
     luo_hap_take meets; /* what the bottom has made comes to where embeddings of the samples are */
     /* By worker: columns of its piece, where a layer is cut by them. NULL: data-parallel. */
     int64_t *in[LUO_DENSE_LAYERS], *out[LUO_DENSE_LAYERS];
-    int64_t *samples; /* by worker, of the shares that the program was found with; one at least */
+    int64_t *samples; /* by worker, of the shares that the program was found with */
 } tables_dense;
 
 /* Letter b everywhere, gradients all-reduced. */

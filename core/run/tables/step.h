@@ -29,7 +29,7 @@ luo_status tables_layout_count(luo_arena *arena, tables_layout *l, luo_err *err)
 /* Deals the samples of the first step, and counts rows. Errors: those of tables_deal. */
 luo_status tables_layout_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal,
                               luo_err *err);
-/* Samples of each device, one at least. Pre: not by hap, or l->hap is there. Errors: LUO_EINPUT
+/* Samples of each device, perhaps none. Pre: not by hap, or l->hap is there. Errors: LUO_EINPUT
  * fewer samples than devices; LUO_ENOMEM; costs. Cost: of `level` some 1,000 looks at seconds for
  * each kind of device and slowdown, most of which are known already. */
 luo_status tables_deal(luo_arena *arena, tables_layout *l, luo_tables_deal deal, luo_err *err);
