@@ -30,6 +30,19 @@ if [ "$(id -u)" != 0 ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
-install() { "${run[@]}" apt-get install -y -qq "${missing[@]}" >"$log" 2>&1; }
-install || { "${run[@]}" apt-get update -qq >>"$log" 2>&1; install; } || { cat "$log" >&2; exit 1; }
+# A while, in which another apt-get is waited for. DPkg::Lock::Timeout is no help with the locks of
+# lists and archives.
+most_s=600
+call_apt() {
+    local until=$((SECONDS + most_s))
+    while ! "${run[@]}" env LC_ALL=C apt-get -qq "$@" >"$log" 2>&1; do
+        grep -qE '^E: (Could not get lock|Unable to acquire the dpkg frontend lock .*another)' "$log" &&
+            [ $SECONDS -lt $until ] || return 1
+        [ -n "${told:-}" ] || echo "another apt-get runs; waiting for it up to $most_s s"
+        told=1
+        sleep 1
+    done
+}
+call_apt install -y "${missing[@]}" || { call_apt update; call_apt install -y "${missing[@]}"; } ||
+    { cat "$log" >&2; exit 1; }
 rm -f "$log"
