@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Direction of dependencies: cli -> sim, exec -> core; inside core base, sync, hspmd, graph, cost, plan, run,
-# each only on those before it; io may use all, none use io. MPI only in exec, CBLAS only in exec/host, LAPACK only in core/sync/mixing.c,
+# each only on those before it; io may use all, none use io. MPI only in exec, CBLAS only in exec/host, LAPACK nowhere,
 # CUDA, cuBLAS and NCCL only in exec/cuda, none of them in the command. From includes and from symbols.
 set -u
 order=(base sync hspmd graph cost plan run io)
@@ -39,10 +39,9 @@ hits=$(grep -nE '#include "exec/cuda/' $(sources core sim cli exec/host) $shared
 [ -z "$hits" ] || fail "exec/cuda is for its ranks alone:"$'\n'"$hits"
 hits=$(grep -nE '#include ("exec/host/|<(cblas|openblas))' $(sources exec/cuda))
 [ -z "$hits" ] || fail "exec/cuda leans on exec/host:"$'\n'"$hits"
-hits=$(grep -nE '\b[sdcz](sy|ge|po|he|st)[a-z0-9]{2,6}_\(' $(sources core sim cli | grep -v '^core/sync/mixing\.c$'))
-[ -z "$hits" ] || fail "LAPACK outside core/sync/mixing.c:"$'\n'"$hits"
-# LAPACK is OpenBLAS's.
-hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|cuda|cublas|nccl)')
+hits=$(grep -nE '\b[sdcz](sy|ge|po|he|st)[a-z0-9]{2,6}_\(' $(sources core sim cli exec))
+[ -z "$hits" ] || fail "LAPACK (core/sync/eigen.h is there):"$'\n'"$hits"
+hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|cuda|cublas|nccl)')
 [ -z "$hits" ] || fail "the command links what only ranks need:"$'\n'"$hits"
 # Symbols: what a folder's objects need must be defined in a folder before it.
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT

@@ -3,14 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* OpenBLAS's: one thread, so that results do not hang on the number of cores, and none waits. */
-void openblas_set_num_threads(int n);
-/* LAPACK as Fortran has it; lengths of texts come last (a convention of gfortran's). */
-void dsyevr_(const char *jobz, const char *range, const char *uplo, const int *n, double *a,
-             const int *lda, const double *vl, const double *vu, const int *il, const int *iu,
-             const double *abstol, int *m, double *w, double *z, const int *ldz, int *isuppz,
-             double *work, const int *lwork, int *iwork, const int *liwork, int *info,
-             size_t jobz_n, size_t range_n, size_t uplo_n);
+#include "core/sync/eigen.h"
 
 luo_status luo_mixing_new(luo_arena *arena, int32_t workers, luo_mixing *out, luo_err *err)
 {
@@ -67,27 +60,6 @@ static int mean_of(const luo_mixing *mixing, const bool *gone, double *a)
     return n;
 }
 
-/* Eigenvalue n - 1 of n, counted from the least; a is overwritten. */
-static luo_status second(luo_arena *scratch, double *a, int n, double *out, luo_err *err)
-{
-    const int one = 1, il = n - 1, lwork = 26 * n, liwork = 10 * n;
-    const double none = 0;
-    int found, info, isuppz[2];
-    double z;
-    double *w = LUO_NEW_N(scratch, double, n), *work = LUO_NEW_N(scratch, double, lwork);
-    int *iwork = LUO_NEW_N(scratch, int, liwork);
-    if (!w || !work || !iwork) return luo_err_nomem(err);
-    openblas_set_num_threads(1);
-    dsyevr_("N", "I", "U", &n, a, &n, &none, &none, &il, &il, &none, &found, w, &z, &one, isuppz,
-            work, &lwork, iwork, &liwork, &info, 1, 1, 1);
-    if (info != 0 || found != 1)
-        return luo_err_set(err, LUO_EBACKEND,
-                           "LAPACK's dsyevr gives %d for a matrix of %d rows; 0 is expected.", info,
-                           n);
-    *out = fmax(0, w[0]); /* none is negative, but by rounding */
-    return LUO_OK;
-}
-
 luo_status luo_mixing_lambda2(luo_arena *scratch, const luo_mixing *mixing, const bool *gone,
                               double *out, luo_err *err)
 {
@@ -96,9 +68,11 @@ luo_status luo_mixing_lambda2(luo_arena *scratch, const luo_mixing *mixing, cons
     *out = NAN;
     if (mixing->groups == 0) return LUO_OK;
     double *a = LUO_NEW_N(scratch, double, cells);
-    if (!a) return luo_err_nomem(err);
+    double *rows = LUO_NEW_N(scratch, double, 4 * (size_t)mixing->workers);
+    if (!a || !rows) return luo_err_nomem(err);
     const int n = mean_of(mixing, gone, a);
-    const luo_status st = n < 2 ? LUO_OK : second(scratch, a, n, out, err);
+    if (n >= 2) /* none is negative, but by rounding */
+        *out = fmax(0, luo_eigen_symmetric(a, n, n - 2, rows));
     luo_arena_reset(scratch, mark);
-    return st;
+    return LUO_OK;
 }

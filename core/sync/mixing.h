@@ -1,4 +1,4 @@
-/* mixing.h: how well groups spread what each worker knows. The one place that knows LAPACK.
+/* mixing.h: how well groups spread what each worker knows.
  *
  * A group of s workers multiplies what they hold by W: the identity, but that each row of the group
  * has the weights w of its members (preduce.h), 1/s unless told otherwise. lambda2 is the second
@@ -30,8 +30,8 @@ void luo_mixing_clear(luo_mixing *mixing);
  * Cost: O(n^2); O(1) of all workers alike. */
 void luo_mixing_add(luo_mixing *mixing, const int32_t *member, const double *weight, int32_t n);
 /* lambda2 of the groups in the window among the workers for whom `gone` is false (NULL: all).
- * NAN: there is no group, or fewer than two workers. Errors: LUO_ENOMEM; LUO_EBACKEND LAPACK found
- * no eigenvalues. Cost: O(workers^3). See: LA1. */
+ * NAN: there is no group, or fewer than two workers. Errors: LUO_ENOMEM.
+ * Cost: O(workers^3). See: LA1. */
 luo_status luo_mixing_lambda2(luo_arena *scratch, const luo_mixing *mixing, const bool *gone,
                               double *out, luo_err *err);
 #endif
