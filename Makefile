@@ -36,7 +36,7 @@ EXEC_LIBS := $(or $(shell pkg-config --libs ompi-c 2>/dev/null),-lmpi) \
              $(or $(shell pkg-config --libs openblas 2>/dev/null),-lopenblas)
 
 CORE_SRC := $(sort $(wildcard core/*/*.c core/*/*/*.c))
-SIM_SRC := $(sort $(wildcard sim/*.c sim/*/*.c))
+SIM_SRC := $(sort $(filter-out sim/plugin/loaded.c,$(wildcard sim/*.c sim/*/*.c)))
 SIM_CXX := $(sort $(wildcard sim/*.cpp))
 EXEC_SRC := $(sort $(filter-out exec/main.c exec/main_cuda.c exec/bundle/% exec/cuda/%,$(wildcard exec/*.c exec/*/*.c exec/*/*/*.c)))
 CLI_SRC := $(sort $(filter-out cli/main.c,$(wildcard cli/*.c cli/*/*.c)))
@@ -75,6 +75,7 @@ BENCH_SRC := $(sort $(wildcard tests/bench/*.c))
 BENCH := $(patsubst tests/%.c,$(B)/tests/%,$(BENCH_SRC))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
+include sim/plugin/plugin.mk
 include exec/cuda/cuda.mk
 include exec/bundle/bundle.mk
 
@@ -124,9 +125,9 @@ $(B)/cli/build_info.o: $(B)/gen/stamp
 FORCE:
 $(CLI_LIB): $(call obj,$(CLI_SRC)) $(B)/gen/embed.o
 	@rm -f $@; ar rcs $@ $^
-# The coordinator's part of exec alone: nothing in it knows MPI.
-$(BIN): $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
-	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $(B)/cli/main.o $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) $(LIBS) -o $@
+# The coordinator's part of exec alone: nothing in it knows MPI. Of sim what knows no SimGrid, and what the rest calls.
+$(BIN): $(B)/cli/main.o $(BIN_SIM) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) $(BIN_NEEDS)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $(B)/cli/main.o $(BIN_SIM) $(BIN_NEEDS:%=@%) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) $(BIN_LIBS) -o $@
 	$(if $(LINK),@ln -sf $@ $(LINK))
 
 # One process of a real run; knows neither cli nor sim.
@@ -184,7 +185,7 @@ $(B)/tests/gpu/%: $(B)/standin/tests/gpu/%.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_L
 $(B)/standin/luoshu-rank-cuda: $(B)/standin/exec/main_cuda.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -lrt -lpthread $(CORE_LIBS) -lstdc++ -lm -o $@
 $(B)/standin/luoshu: $(BIN)
-	@mkdir -p $(@D); cp $< $@.tmp && mv $@.tmp $@
+	@mkdir -p $(@D); cp $< $@.tmp && mv $@.tmp $@; ln -sf ../luoshu-sim.so $(@D)
 $(B)/tests/cuda/%: $(B)/standin/tests/cuda/%.o $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB)
 	@mkdir -p $(@D)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(STANDIN_LIB) $(EXEC_LIB) $(CORE_LIB) $(EXEC_LIBS) \

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "sim/memo.h"
+#include "sim/plugin/plugin.h"
 #include "sim/sim.h"
+#include "sim/step/death.h"
 #include "sim/worker.h"
 
 enum {
@@ -29,6 +31,12 @@ struct luo_backend_state {
     luo_rng *rng, *step_rng; /* per device of the cluster; per program */
     int64_t asked, closed_instead, flow_instead;
 };
+
+luo_status luo_sim_load(luo_err *err)
+{
+    int (*serve)(void *);
+    return sim_plugin_find(&serve, err);
+}
 
 static luo_status sim_describe(char *text, size_t size)
 {

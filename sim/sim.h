@@ -13,4 +13,8 @@
 #include "core/run/backend.h"
 
 extern const luo_backend luo_sim_backend;
+
+/* Loads what simulating needs, which the first step does otherwise: who starts processes that
+ * simulate does it once for all of them. Errors: those of sim_plugin_find. */
+luo_status luo_sim_load(luo_err *err);
 #endif

@@ -41,8 +41,8 @@ hits=$(grep -nE '#include ("exec/host/|<(cblas|openblas))' $(sources exec/cuda))
 [ -z "$hits" ] || fail "exec/cuda leans on exec/host:"$'\n'"$hits"
 hits=$(grep -nE '\b[sdcz](sy|ge|po|he|st)[a-z0-9]{2,6}_\(' $(sources core sim cli exec))
 [ -z "$hits" ] || fail "LAPACK (core/sync/eigen.h is there):"$'\n'"$hits"
-hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|cuda|cublas|nccl)')
-[ -z "$hits" ] || fail "the command links what only ranks need:"$'\n'"$hits"
+hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|cuda|cublas|nccl|simgrid|stdc)')
+[ -z "$hits" ] || fail "the command links what only ranks, or luoshu-sim.so, need:"$'\n'"$hits"
 # Symbols: what a folder's objects need must be defined in a folder before it.
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/have"
@@ -57,6 +57,10 @@ nm --defined-only $B/libluoexec.a 2>/dev/null | awk 'NF==3{print $3}' | sort -u 
 nm -u $B/libluoexec.a 2>/dev/null | awk '$1=="U" && $2 ~ /^luo_/{print $2}' | sort -u >"$tmp/need"
 hits=$(comm -23 "$tmp/need" "$tmp/have_exec" | tr '\n' ' ')
 [ -z "$hits" ] || fail "exec needs symbols of cli or sim: $hits"
+nm --defined-only $B/libluosim.a 2>/dev/null | awk 'NF==3{print $3}' | sort -u - "$tmp/have" >"$tmp/have_sim"
+nm -u $B/libluosim.a 2>/dev/null | awk '$1=="U" && $2 ~ /^luo_/{print $2}' | sort -u >"$tmp/need"
+hits=$(comm -23 "$tmp/need" "$tmp/have_sim" | tr '\n' ' ')
+[ -z "$hits" ] || fail "sim needs symbols of cli or exec: $hits"
 echo 'int main(void){return 0;}' >"$tmp/m.c"
 $CC "$tmp/m.c" -Wl,--whole-archive $B/libluocore.a -Wl,--no-whole-archive $1 -lm -o "$tmp/m" \
     2>"$tmp/log" || fail "core does not link on its own: $(head -n 3 "$tmp/log")"

@@ -55,7 +55,8 @@ targets() { # all that can notice, and the two programs that command lines start
         sed "s|^tests/\(.*\)\.c$|$build/tests/\1|"
     echo $build/luoshu $build/luoshu-rank
 }
-CI= make V=1 -j "$jobs" NVCC= $(targets) >"$commands" 2>"$work/log" || { tail -n 20 "$work/log"; echo "mutate: it does not build"; exit 1; }
+# The simulator is linked into the command, so that objects of it can be exchanged there.
+CI= make V=1 -j "$jobs" NVCC= SIM_INSIDE=1 $(targets) >"$commands" 2>"$work/log" || { tail -n 20 "$work/log"; echo "mutate: it does not build"; exit 1; }
 sed -i -e ':a' -e '/\\$/{N; s/\\\n//; ta' -e '}' "$commands" # one line each
 find $build/core $build/sim $build/exec -name '*.d' -exec awk 'FNR == 1 {o = $1; sub(/:$/, "", o)}
     {for (i = 1; i <= NF; i++) if ($i ~ /\.(c|inc)$/) print $i, o}' {} + >"$work/sources"

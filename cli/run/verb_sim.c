@@ -8,6 +8,7 @@
 #include "cli/load.h"
 #include "cli/sync/sync_sim.h"
 #include "core/io/files.h"
+#include "sim/sim.h"
 
 static luo_status read_opts(luo_cli *cli, luo_session *session, const char *trace, luo_err *err)
 {
@@ -24,6 +25,7 @@ static luo_status read_opts(luo_cli *cli, luo_session *session, const char *trac
     LUO_TRY(luo_args_choice(args, "comm-streams", 1, streams, 2, &which, err));
     session->run.one_comm_stream = which == 0;
     LUO_TRY(luo_inputs_on_off(args, "fold", &session->run.fold, err));
+    LUO_TRY(luo_sim_load(err)); /* once, for the processes of all policies and seeds */
     return luo_inputs_shared(cli, session, trace, err);
 }
 

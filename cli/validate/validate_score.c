@@ -200,10 +200,10 @@ luo_status luo_score_cases(luo_cli *cli, const luo_case *one, int32_t n, bool cl
     desk *d = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (d == MAP_FAILED) return luo_err_nomem(err);
     luo_score *shared = d->score;
-    luo_status st = LUO_OK;
+    luo_status st = closed_only ? LUO_OK : luo_sim_load(err);
     if (closed_only)
         work(d, one, n, true, shared);
-    else
+    else if (st == LUO_OK)
         on_all_cores(d, one, n, shared);
     if (st == LUO_OK && d->failed) {
         st = (luo_status)d->failed;

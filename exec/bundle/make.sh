@@ -12,7 +12,7 @@ rm -rf "$new"
 mkdir -p "$new"/{bin,lib/openmpi,lib/pmix,lib/absent,share/openmpi,share/pmix,exec,gpu/tests}
 
 # ---- what is built ----
-cp "$build/luoshu" "$build/luoshu-rank" "$new/bin"
+cp "$build/luoshu" "$build/luoshu-sim.so" "$build/luoshu-rank" "$new/bin"
 cp "$rank_cuda" "$new/bin/luoshu-rank-cuda"
 cp "$build/bundle/libnccl.so.2" "$new/lib/absent"
 (cd "$programs" && find $(ls -d cuda gpu 2>/dev/null) -type f -perm -u+x ! -name '*.[do]') | while read -r p; do

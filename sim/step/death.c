@@ -58,3 +58,8 @@ void sim_death_text(int how, const char *log, char text[SIM_DEATH_TEXT])
                  "run.",
                  WTERMSIG(how), strsignal(WTERMSIG(how)));
 }
+
+void sim_failure_text(char *text, size_t size, int32_t device)
+{
+    snprintf(text, size, "device %d failed in the step.", device);
+}

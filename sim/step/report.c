@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sim/net/traffic.h"
+#include "sim/step/death.h"
 
 static luo_status alloc_reply(sim_step *step, sim_reply *r)
 {
@@ -311,11 +312,6 @@ static luo_status report_records(sim_step *step, sim_reply *out)
         }
     out->head.nrecords = n;
     return LUO_OK;
-}
-
-void sim_failure_text(char *text, size_t size, int32_t device)
-{
-    snprintf(text, size, "device %d failed in the step.", device);
 }
 
 static void describe_failure(const sim_step *step, sim_head *head)

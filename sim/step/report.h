@@ -36,6 +36,4 @@ luo_status sim_unit_init(luo_arena *arena, const sim_net *net, sim_unit_loads *u
 /* The outcome of the step last run. The arrays belong to the step's arena.
  * Errors: LUO_ENOMEM. Cost: O(busy intervals + devices * communicating instructions + links). */
 luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out);
-/* What is said of a step that a device has ended. */
-void sim_failure_text(char *text, size_t size, int32_t device);
 #endif
