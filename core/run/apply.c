@@ -174,12 +174,6 @@ static luo_status restart_with(luo_run *run, int32_t plan, double detected_s, do
     return switched_row(run, from, "checkpoint", &row, err);
 }
 
-/* Time that going back to the last checkpoint would waste. */
-static double open_seconds(const luo_run_ledger *ledger)
-{
-    return ledger->account.open.seconds + ledger->account.fresh.seconds;
-}
-
 static luo_status carry_out(luo_run *run, const luo_decision *d, bool failed, double detected_s,
                             double planned_s, luo_err *err)
 {
@@ -197,7 +191,7 @@ static luo_status carry_out(luo_run *run, const luo_decision *d, bool failed, do
     }
     /* nothing is lost yet: state is saved first when that is cheaper than redoing */
     if (!failed && !run->backend.died &&
-        luo_run_plan(&run->plans)->write_s < open_seconds(&run->ledger))
+        luo_run_plan(&run->plans)->write_s < luo_account_open_s(&run->ledger))
         LUO_TRY(luo_ckpt_write(run, err));
     return restart_with(run, plan, detected_s, planned_s, err);
 }

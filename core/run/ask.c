@@ -7,17 +7,10 @@
 #include "core/run/lengths/lengths_run.h"
 #include "core/run/run.h"
 
-static double restart_cost(const luo_run *run)
-{
-    if (run->job.spec->restart_s >= 0) return run->job.spec->restart_s;
-    return run->job.scenario->process_start_s + luo_ckpt_read_seconds(run);
-}
-
 /* Compiled only to count what has to be made, where that costs something and the run has not
  * compiled the plan itself. Operators are known by the hash of their programs. */
-static luo_status specialize_s(void *run, const luo_plan *plan, double *seconds, luo_err *err)
+static luo_status making_s(luo_run *r, const luo_plan *plan, double *seconds, luo_err *err)
 {
-    luo_run *r = run;
     const luo_compile_opts opts = {.sequence_tokens = luo_run_tokens(r, plan),
                                    .bucket = luo_run_bucket(r),
                                    .load = luo_run_load(r->job.scenario, r->clock.step),
@@ -35,6 +28,42 @@ static luo_status specialize_s(void *run, const luo_plan *plan, double *seconds,
     if (st == LUO_OK) st = luo_run_making(r, set, false, seconds, err);
     luo_arena_free(a);
     return st;
+}
+
+/* Does a device come into the plan? */
+static bool is_fresh(const luo_run *run, const luo_plan *plan)
+{
+    return !luo_plan_within(plan, luo_run_plan(&run->plans)->member);
+}
+
+static luo_status specialize_s(void *run, const luo_plan *plan, double *seconds, luo_err *err)
+{
+    luo_run *r = run;
+    LUO_TRY(making_s(r, plan, seconds, err));
+    if (is_fresh(r, plan)) *seconds += r->job.cost.replacement_s;
+    return LUO_OK;
+}
+
+/* As restart_with (apply.c) does it. */
+static luo_status restart_s(void *run, const luo_plan *plan, double *seconds, luo_err *err)
+{
+    luo_run *r = run;
+    double making = 0;
+    const luo_map known = r->plans.communicators;
+    if (r->job.spec->restart_s < 0) { /* all communicators are made anew */
+        r->plans.communicators = (luo_map){0};
+        const luo_status st = making_s(r, plan, &making, err);
+        luo_map_free(&r->plans.communicators);
+        r->plans.communicators = known;
+        if (st != LUO_OK) return st;
+    }
+    *seconds = r->job.spec->restart_s >= 0
+                   ? r->job.spec->restart_s
+                   : r->job.cost.process_start_s + making + luo_ckpt_read_seconds(r);
+    if (is_fresh(r, plan)) *seconds += r->job.cost.replacement_s;
+    if (!r->backend.died)
+        *seconds += fmin(luo_run_plan(&r->plans)->write_s, luo_account_open_s(&r->ledger));
+    return LUO_OK;
 }
 
 static luo_status simulated_step(void *run, const luo_plan *plan, double *seconds, luo_err *err)
@@ -137,7 +166,6 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                           .micro_batches = used->micro_batches,
                           .sequence_tokens = used->sequence_tokens,
                           .expected_s = expected_s(&r->clock),
-                          .restart_cost_s = restart_cost(r),
                           .memory_factor = r->decision.memory_factor,
                           .issue_order = r->backend.table->caps & LUO_CAP_ISSUE_ORDER,
                           .candidate = r->health.reentry.candidate,
@@ -145,6 +173,7 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                           .keep = r->arena,
                           .memory = &r->decision.memory,
                           .specialize_s = specialize_s,
+                          .restart_s = restart_s,
                           .step_s = luo_run_judges(r)   ? simulated_step
                                     : by_closed_form(r) ? closed_form
                                                         : NULL,

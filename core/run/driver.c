@@ -300,6 +300,7 @@ static luo_status prepare(luo_run *run, luo_err *err)
     LUO_TRY(luo_detect_init(run->arena, run->job.scenario->cluster->ndevices,
                             run->job.spec->window_steps, run->job.spec->replan_gap,
                             &run->health.detect, err));
+    run->health.detect.slow = run->job.spec->threshold_slowdown;
     LUO_TRY(make_arrays(run, err));
     LUO_TRY(luo_run_sample_init(run, err));
     LUO_TRY(luo_run_oracle_init(run, err));

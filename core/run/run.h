@@ -311,6 +311,8 @@ luo_status luo_account_step(luo_run *run, const luo_step_result *result, double 
                             double end_s, luo_err *err);
 /* The share after the valid checkpoint is lost: back to `step`. */
 void luo_account_rollback(luo_run *run, int64_t step);
+/* Time that going back to the last checkpoint would waste. */
+double luo_account_open_s(const luo_run_ledger *ledger);
 /* A checkpoint at ckpt.valid_step has become valid. */
 luo_status luo_account_safe(luo_run_ledger *ledger, luo_err *err);
 luo_status luo_account_attempt(luo_run *run, int32_t *attempt, luo_err *err);

@@ -170,6 +170,21 @@ START_TEST(common_mode)
 }
 END_TEST
 
+/* The way back from a small slowness is shorter than the gap. */
+START_TEST(slow_by_less_than_the_gap)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    luo_detect d;
+    ck_assert_int_eq(luo_detect_init(a, 1, 5, 0.3, &d, NULL), LUO_OK);
+    if (_i) d.slow = 1.2;
+    luo_detect_accept(&d, 0, 1.25);
+    for (int i = 0; i < 20; i++) ck_assert(!luo_detect_push(&d, 0, i % 2 ? 1.3 : 1.16, NULL));
+    for (int i = 0; i < 20; i++) luo_detect_push(&d, 0, 1.01, NULL);
+    ck_assert_double_eq_tol(d.accepted[0], _i ? 1.01 : 1.25, 1e-12);
+    luo_arena_free(a);
+}
+END_TEST
+
 START_TEST(drift_takes_five_steps)
 {
     luo_drift drift = {0};
@@ -191,5 +206,5 @@ START_TEST(drift_of_a_fresh_device)
 END_TEST
 LUO_SUITE("run.detect", LUO_T_N(detect_row, LUO_ROWS(rows)), LUO_T(normalised_by_work),
           LUO_T(window_starts_again), LUO_T(failure_at_once),
-          LUO_T_N(common_mode, LUO_ROWS(common)), LUO_T(drift_takes_five_steps),
-          LUO_T(drift_of_a_fresh_device))
+          LUO_T_N(common_mode, LUO_ROWS(common)), LUO_T_N(slow_by_less_than_the_gap, 2),
+          LUO_T(drift_takes_five_steps), LUO_T(drift_of_a_fresh_device))

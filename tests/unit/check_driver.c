@@ -183,9 +183,12 @@ END_TEST
  * the scenario's processes. */
 START_TEST(restart_does_not_return_for_little)
 {
-    static luo_arrivals often = {.id = "often", .target = "device:7", .kind = LUO_EVENT_STRAGGLER,
-                                .mean_s = 1e9, .slowdown = 1.01};
-    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 300);
+    static luo_arrivals often = {.id = "often",
+                                 .target = "device:7",
+                                 .kind = LUO_EVENT_STRAGGLER,
+                                 .mean_s = 1e9,
+                                 .slowdown = 1.01};
+    events[0] = fixture_event("gone", LUO_EVENT_FAIL, "device:1", 5.4, 300);
     prepare("restart", 600, 1);
     spec.payback_steps = 1;
     spec.payback_given = _i == 0;
@@ -196,6 +199,20 @@ START_TEST(restart_does_not_return_for_little)
     run_ok();
     check_books();
     ck_assert_int_eq(fake.summary.restarts, _i == 0 ? 1 : 2);
+}
+END_TEST
+
+/* A node that is slow leaves when that pays, as it comes back when that does. */
+START_TEST(restart_weighs_the_way_out)
+{
+    events[0] = fixture_event("slow", LUO_EVENT_STRAGGLER, "device:1", 5.4, 0);
+    prepare("restart", 100, 1);
+    if (_i) spec.payback_steps = 1e7;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.summary.restarts, _i);
+    ck_assert_str_eq(event_row("decided", 0)->detail,
+                     _i ? "restart on 1 pipelines" : "a restart does not pay");
 }
 END_TEST
 
@@ -721,6 +738,7 @@ START_TEST(busy_runs_repeat)
     int32_t n = 0;
     for (int twice = 0; twice < 2; twice++) {
         prepare(names[_i % 3], 400, 0);
+        spec.payback_steps = 1e9;
         processes[0] = (luo_arrivals){.id = "slow",
                                      .target = "device:[0-7]",
                                      .kind = LUO_EVENT_STRAGGLER,
@@ -844,7 +862,8 @@ LUO_SUITE("run.driver", LUO_T_N(links_that_cannot_be_slow, LUO_ROWS(slow_links))
           LUO_T(rebalance_moves_micro_batches), LUO_T_N(failure_ends_static_and_rebalance, 2),
           LUO_T_N(restart_survives_a_failure, 2), LUO_T(without_checkpoints_all_is_redone),
           LUO_T(restart_drops_and_takes_back), LUO_T_N(restart_does_not_return_for_little, 3),
-          LUO_T(waits_for_repair), LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
+          LUO_T_N(restart_weighs_the_way_out, 2), LUO_T(waits_for_repair),
+          LUO_T(nothing_comes_back), LUO_T(no_attempt_comes_through),
           LUO_T(announced_leave_costs_no_step), LUO_T_N(dead_link_and_crash, 2), LUO_T(checkpoints),
           LUO_T(auto_period), LUO_T(change_inside_a_step), LUO_T(duration_and_lengths),
           LUO_T(lengths_come_again), LUO_T_N(batch_is_dealt, LUO_ROWS(dealt)),

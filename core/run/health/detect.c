@@ -13,6 +13,7 @@ luo_status luo_detect_init(luo_arena *arena, int32_t ndevices, int32_t window, d
     luo_detect detect = {.ndevices = ndevices,
                          .window = window,
                          .gap = gap,
+                         .slow = INFINITY,
                          .accepted = LUO_NEW_N(arena, double, ndevices),
                          .samples = LUO_NEW_N(arena, double, (int64_t)ndevices * 2 * window),
                          .seen = LUO_NEW_N(arena, int32_t, ndevices),
@@ -79,23 +80,27 @@ static void keep(luo_detect *detect, int32_t device, double sample)
     if (detect->seen[device] == 2 * cap) detect->seen[device] = cap; /* keeps the place */
 }
 
-static double gap_of(const luo_detect *detect, double rate)
+/* Does a sample lie so many gaps away from the accepted rate? Of a slow device half way back to
+ * being well is far enough: below the gap it would count as slow for ever. */
+static bool is_away(const luo_detect *detect, double rate, double sample, double gaps)
 {
-    return fmax(detect->gap, RELATIVE_GAP * rate);
+    const double gap = fmax(detect->gap, RELATIVE_GAP * rate);
+    const bool back = sample < rate && rate >= detect->slow;
+    return fabs(sample - rate) >= gaps * (back ? fmin(gap, (rate - 1) / 2) : gap);
 }
 
 /* Rule 1 to 3: the sign of the median's distance, if it is large enough. */
 static int8_t look(const luo_detect *detect, int32_t device)
 {
     double at[LUO_WINDOW_MAX];
-    const double was = detect->accepted[device], gap = gap_of(detect, was);
+    const double was = detect->accepted[device];
     int32_t away = 0;
     if (detect->seen[device] < detect->window) return 0;
     last(detect, device, detect->window, at);
-    for (int32_t i = 0; i < detect->window; i++) away += !(fabs(at[i] - was) < gap);
+    for (int32_t i = 0; i < detect->window; i++) away += is_away(detect, was, at[i], 1);
     if (away < (detect->window + 1) / 2) return 0; /* the median is not away either */
     const double m = median(at, detect->window);
-    if (fabs(m - was) < gap) return 0;
+    if (!is_away(detect, was, m, 1)) return 0;
     return m > was ? 1 : -1;
 }
 
@@ -124,7 +129,7 @@ bool luo_detect_push(luo_detect *detect, int32_t device, double sample, luo_rate
     const int8_t sign = detect->candidate[device];
     if (isinf(sample)) return fail(detect, device, change);
     keep(detect, device, sample);
-    if (sign != 0 && sign * (sample - was) >= gap_of(detect, was) / 2) {
+    if (sign != 0 && sign * (sample - was) > 0 && is_away(detect, was, sample, 0.5)) {
         confirm(detect, device, change);
         return true;
     }

@@ -19,6 +19,7 @@ enum { LUO_WINDOW_MAX = 64, LUO_COMMON_MIN = 8, LUO_DRIFT_STEPS = 5 };
 typedef struct luo_detect {
     int32_t ndevices, window;
     double gap;
+    double slow;       /* from this rate on a device is slow; INFINITY (luo_detect_init): none is */
     double *accepted;  /* per device, 1 at start; INFINITY: failed */
     double *samples;   /* ndevices * 2 * window, a ring per device */
     int32_t *seen;     /* samples since the last accepted change or luo_detect_forget */

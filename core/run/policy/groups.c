@@ -196,17 +196,3 @@ luo_status luo_groups_event(luo_arena *arena, const luo_snapshot *now, double *o
                                  luo_groups_pattern(now)->recompute == LUO_RECOMPUTE_FULL, out,
                                  err);
 }
-
-bool luo_groups_must_leave(const luo_snapshot *now, bool slow_stay)
-{
-    const luo_plan *plan = now->plan;
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++) {
-                const int32_t d = plan->pipelines[i].stages[s].dev[k];
-                if (now->leaving[d]) return true;
-                if (!slow_stay && now->rate[d] >= now->spec->threshold_slowdown) return true;
-            }
-    return false;
-}
-

@@ -34,9 +34,6 @@ luo_status luo_groups_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_
                             luo_err *err);
 /* .. and its event time. */
 luo_status luo_groups_event(luo_arena *arena, const luo_snapshot *now, double *out, luo_err *err);
-/* Is a device of the running plan announced to leave or, unless slow ones stay, so slow that its
- * node has to go? */
-bool luo_groups_must_leave(const luo_snapshot *now, bool slow_stay);
 /* The stage that new stages are like: recompute. */
 const luo_stage *luo_groups_pattern(const luo_snapshot *now);
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/run/policy/groups.h"
 #include "core/run/policy/judge.h"
 
 void luo_offers_add(luo_offers *offers, const char *from, const luo_plan *plan, double objective_s)
@@ -194,8 +195,8 @@ luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err
 {
     luo_err why = {0};
     double best = INFINITY, second = INFINITY; /* the runner-up is told, too */
-    if (!now->step_s) return LUO_OK;
     sort(offers, objective_of);
+    if (!now->step_s && offers->n > 0) return LUO_OK;
     for (int32_t i = 0; i < offers->n; i++) {
         luo_offer *x = &offers->at[i];
         if (x->step_s >= 0 || (second < INFINITY && x->objective_s > HOPE * best)) continue;
@@ -212,4 +213,73 @@ luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err
     if (offers->n > 0 && isfinite(rank_of(&offers->at[0]))) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan can run on the devices that are left%s%s",
                        why.text[0] ? "; " : ".", why.text);
+}
+
+/* ---- with slow nodes or without ---- */
+
+static bool is_slow(const luo_snapshot *now, int32_t d)
+{
+    return !isinf(now->rate[d]) && now->rate[d] >= now->spec->threshold_slowdown;
+}
+
+/* Are all devices of the running plan there, and as fast as they should be? */
+static bool is_well(const luo_snapshot *now)
+{
+    const luo_plan *plan = now->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
+                if (is_slow(now, plan->pipelines[i].stages[s].dev[k])) return false;
+    return luo_snapshot_whole(now) && !luo_snapshot_leaves(now);
+}
+
+static bool is_any_slow(const luo_snapshot *now)
+{
+    for (int32_t d = 0; d < now->scenario->cluster->ndevices; d++)
+        if (is_slow(now, d)) return true;
+    return false;
+}
+
+/* A plan that was made before, where its devices are there and stay. */
+static luo_status offer_made(luo_arena *arena, const luo_snapshot *now, const char *from,
+                             const luo_plan *plan, luo_offers *out, luo_err *err)
+{
+    luo_snapshot then = *now;
+    double event_s;
+    then.plan = plan;
+    if (!luo_snapshot_whole(&then) || luo_snapshot_leaves(&then)) return LUO_OK;
+    LUO_TRY(luo_groups_event(arena, &then, &event_s, err));
+    luo_offers_add(out, from, plan, event_s);
+    return LUO_OK;
+}
+
+/* Where nothing is simulated: a closed form of work alone does not know what sending costs, so the
+ * plan of the scenario is the one to go back to when all is well, and slow nodes stay in plans
+ * of its own only where there are none without. */
+static luo_status offer_own(luo_arena *arena, const luo_snapshot *now, luo_offers_own own,
+                            luo_offers *out, luo_err *err)
+{
+    const bool simulated = now->step_s && !now->closed_form;
+    const int32_t made = out->n;
+    luo_snapshot then = *now;
+    luo_err why = {0};
+    then.plan = now->base;
+    if (!simulated && is_well(&then)) return LUO_OK;
+    LUO_TRY(unless_infeasible(own(arena, now, false, out, &why), &why, err));
+    if (is_any_slow(now) && (simulated || out->n == made))
+        LUO_TRY(unless_infeasible(own(arena, now, true, out, &why), &why, err));
+    if (out->n == 0) return luo_err_set(err, LUO_EINFEASIBLE, "%s", why.text);
+    return LUO_OK;
+}
+
+luo_status luo_offers_best(luo_arena *arena, const luo_snapshot *now, luo_offers_own own,
+                           luo_offers *out, luo_err *err)
+{
+    *out = (luo_offers){0};
+    LUO_TRY(offer_made(arena, now, "base", now->base, out, err));
+    LUO_TRY(offer_made(arena, now, "running", now->plan, out, err));
+    LUO_TRY(offer_own(arena, now, own, out, err));
+    for (int32_t i = 0; i < out->n && now->closed_form; i++)
+        LUO_TRY(now->step_s(now->run, out->at[i].plan, &out->at[i].objective_s, err));
+    return luo_offers_judge(out, now, err);
 }

@@ -52,13 +52,21 @@ luo_malleus_job luo_offers_job(const luo_snapshot *now);
 luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err);
 
+/* What a policy takes that has plans of its own without slow nodes and with them: `own` says which.
+ * Those, the plan of the scenario and the running one, where their devices are there and stay, the
+ * fastest first (luo_offers_judge). */
+typedef luo_status (*luo_offers_own)(luo_arena *arena, const luo_snapshot *now, bool slow_too,
+                                     luo_offers *out, luo_err *err);
+luo_status luo_offers_best(luo_arena *arena, const luo_snapshot *now, luo_offers_own own,
+                           luo_offers *out, luo_err *err);
+
 /* Is a copy of every layer's state left when any one node fails? Not with ZeRO, whose shards have
  * one owner. Cost: O(nodes * layers * devices). */
 bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster);
 
 /* Simulates them (now->step_s), best objective first, as long as the objective leaves hope;
- * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form,
- * the objective decides alone. Without now->step_s they stay as they are.
+ * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form
+ * or NULL, the objective decides alone.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
 luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err *err);
 #endif

@@ -81,11 +81,22 @@ luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, co
         if (isinf(now->rate[d])) dead[ndead++] = d;
     const luo_status st = luo_transition_cost(scratch, now->plan, to, now->scenario->model, cluster,
                                               ndead, dead, &t, &why);
-    *seconds = INFINITY;
-    if (st == LUO_ELOST) return LUO_OK;
+    if (st == LUO_ELOST) return now->restart_s(now->run, to, seconds, err);
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     LUO_TRY(now->specialize_s(now->run, to, &specialize, err));
     *seconds = t.seconds + specialize;
+    return LUO_OK;
+}
+
+luo_status luo_decision_weigh(luo_arena *scratch, const luo_snapshot *now, double way_s,
+                              luo_decision *out, bool *pays, luo_err *err)
+{
+    LUO_TRY(luo_snapshot_step_s(scratch, now, now->plan, &out->old_s, err));
+    const double steps = luo_snapshot_payback(now, out->new_s);
+    const double gain = (out->old_s - out->new_s) * steps;
+    *pays = gain > way_s;
+    snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
+             steps, way_s);
     return LUO_OK;
 }
 
@@ -99,6 +110,16 @@ bool luo_snapshot_whole(const luo_snapshot *now)
     for (int32_t k = 0; k < plan->state_layout.ndev; k++)
         if (isinf(now->rate[plan->state_layout.dev[k]])) return false;
     return true;
+}
+
+bool luo_snapshot_leaves(const luo_snapshot *now)
+{
+    const luo_plan *plan = now->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
+                if (now->leaving[plan->pipelines[i].stages[s].dev[k]]) return true;
+    return false;
 }
 
 void luo_decision_stay(const luo_snapshot *now, const char *why, luo_decision *out)

@@ -25,20 +25,23 @@ typedef struct luo_snapshot {
                                   type; 0: not in the plan; NULL: no step yet */
     int64_t micro_batches;     /* of a step, all pipelines */
     int64_t sequence_tokens;
-    double expected_s;         /* until the next event: of the scenario's processes, without any
-                                  the mean between those so far; 0: not known */
-    double restart_cost_s;     /* of a restart now, without communicators and redone steps */
-    double memory_factor;      /* plan with this share of the memory: a plan did not fit */
-    bool issue_order;          /* of the backend: LUO_CAP_ISSUE_ORDER */
-    const bool *candidate;     /* per device: may hold layers (run/reentry.c) */
+    double expected_s;     /* until the next event: of the scenario's processes, without any
+                              the mean between those so far; 0: not known */
+    double memory_factor;  /* plan with this share of the memory: a plan did not fit */
+    bool issue_order;      /* of the backend: LUO_CAP_ISSUE_ORDER */
+    const bool *candidate; /* per device: may hold layers (run/reentry.c) */
     /* Of a policy for uneven lengths: all that it has chosen, chosen anew for the devices with a
      * finite rate; *frame: the replicas of the next step; NULL: these are the
      * devices that it plans for. Function NULL: only whether it could is asked. */
     luo_status (*plan_lengths)(void *run, const luo_plan **frame, luo_err *err);
-    luo_arena *keep;           /* lives as long as the run .. */
-    void **memory;             /* .. as what a policy remembers; NULL at first */
-    /* Seconds that communicators and operators of p would take which do not exist yet. */
+    luo_arena *keep; /* lives as long as the run .. */
+    void **memory;   /* .. as what a policy remembers; NULL at first */
+    /* Seconds that communicators and operators of p would take which do not exist yet, and those
+     * until devices that come into the plan are ready. */
     luo_status (*specialize_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
+    /* Seconds that a restart with p would cost now: processes, communicators, reading, and what
+     * was done since the checkpoint, which is saved first or done again. */
+    luo_status (*restart_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
     /* Seconds of a step of p on the devices as they are: simulated (luo_judge_step), or by the
      * closed form (luo_plan_objective). NULL: plans are ranked by the policy's own objective. */
     luo_status (*step_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
@@ -53,11 +56,13 @@ double luo_snapshot_payback(const luo_snapshot *now, double step_s);
 luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *p,
                                double *seconds, luo_err *err);
 /* Seconds of moving state from the running plan to this one and of making its communicators;
- * INFINITY: state is lost. */
+ * where state is lost, those of a restart. */
 luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *to,
                                  double *seconds, luo_err *err);
 /* Are all devices of the running plan usable? */
 bool luo_snapshot_whole(const luo_snapshot *now);
+/* Is a device of the running plan announced to leave? */
+bool luo_snapshot_leaves(const luo_snapshot *now);
 
 typedef enum luo_action {
     LUO_KEEP,    /* go on with the running plan */
@@ -79,6 +84,10 @@ typedef struct luo_decision {
 /* No other plan is taken, for this reason ("" if it needs none): the running one goes on. After a
  * failure nothing goes on by itself: it starts again if all its devices are back, else it waits. */
 void luo_decision_stay(const luo_snapshot *now, const char *why, luo_decision *out);
+/* The running plan could go on: does out->plan, with steps of out->new_s, save more than the way_s
+ * seconds of the way to it (docs/planners.md#when-it-plans-again)? Sets old_s and figures. */
+luo_status luo_decision_weigh(luo_arena *scratch, const luo_snapshot *now, double way_s,
+                              luo_decision *out, bool *pays, luo_err *err);
 
 typedef struct luo_policy {
     const char *name;

@@ -181,15 +181,13 @@ static luo_status prefer_base(luo_arena *arena, const view *v, const luo_plan **
     return LUO_OK;
 }
 
-/* What going over to a plan takes; without a living copy of its state it is a restart. */
+/* What going over to a plan takes. */
 static luo_status cost_of(luo_arena *arena, const view *v, const luo_plan *plan, double *out,
                           luo_err *err)
 {
     *out = 0;
     if (luo_plan_hash(plan) == luo_plan_hash(v->now->plan)) return LUO_OK;
-    LUO_TRY(luo_snapshot_switch_s(arena, v->now, plan, out, err));
-    if (isinf(*out)) *out = v->now->restart_cost_s;
-    return LUO_OK;
+    return luo_snapshot_switch_s(arena, v->now, plan, out, err);
 }
 
 /* Where devices fail, a plan that is slower by so much but loses no state is the better one. */

@@ -1,12 +1,12 @@
-/* Nodes with a failed or slow device leave; pipelines are templates of whole nodes, and the state
- * of those that are new is copied from the pipelines that are left (docs/policies.md). Choices
- * of ours where docs/policies.md is silent:
- * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
- *   steps of luo_snapshot_payback pays for the switch (the adopt test,
- * docs/planners.md#when-it-plans-again);
- * - slow nodes stay when no plan fits without them;
+/* Nodes with a failed device leave, and slow ones where that pays; pipelines are templates of whole
+ * nodes, and the state of those that are new is copied from the pipelines that are left
+ * (docs/policies.md). Choices of ours where docs/policies.md is silent:
  * - with a simulator the best list of templates, and the best with one pipeline fewer, one more
- *   and two, are simulated;
+ *   and two, without slow nodes and with them, are simulated, and so are the plan of the scenario
+ *   and the running one;
+ * - unless a device failed or is about to leave, the time saved in the steps of
+ *   luo_snapshot_payback has to pay for the switch (docs/planners.md#when-it-plans-again), whether
+ * a node leaves, comes back or is fast again;
  * - state that has no copy left comes from the checkpoint, at the cost of a restart;
  * - after a crash of all processes, with every node still there, the same plan starts again. */
 #include <stdio.h>
@@ -115,61 +115,27 @@ luo_status luo_offers_oobleck(luo_arena *arena, const luo_snapshot *now, bool sl
     return LUO_OK;
 }
 
-/* *slow_too: only with slow nodes there is one. */
-static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *offers,
-                            bool *slow_too, luo_err *err)
-{
-    luo_err why = {0};
-    luo_status st = LUO_EINFEASIBLE;
-    *offers = (luo_offers){0};
-    for (int slow = 0; slow < 2 && st == LUO_EINFEASIBLE; slow++) {
-        *slow_too = slow;
-        st = luo_offers_oobleck(arena, now, slow, offers, &why);
-        if (st == LUO_OK) st = luo_offers_judge(offers, now, &why);
-    }
-    return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
-}
-
 static void switch_to(luo_decision *out, luo_action action, const luo_plan *plan)
 {
     out->action = action;
     out->plan = plan;
     snprintf(out->why, sizeof out->why, "%d pipelines of whole nodes", plan->npipelines);
-    snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
-}
-
-/* Nobody has to leave: does the other plan pay for the way to it (the adopt test,
- * docs/planners.md#when-it-plans-again)? */
-static luo_status weigh(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
-{
-    const luo_plan *better = out->plan;
-    double way_s;
-    LUO_TRY(luo_snapshot_step_s(arena, now, now->plan, &out->old_s, err));
-    LUO_TRY(luo_snapshot_switch_s(arena, now, better, &way_s, err));
-    const double steps = luo_snapshot_payback(now, out->new_s);
-    const double gain = (out->old_s - out->new_s) * steps;
-    if (gain > way_s) {
-        switch_to(out, LUO_SWITCH, better);
-        return LUO_OK;
-    }
-    snprintf(out->why, sizeof out->why, "a switch does not pay");
-    snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
-             steps, way_s);
-    return LUO_OK;
+    if (!out->figures[0]) snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
 }
 
 static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     const bool failed = now->trigger & LUO_TRIGGER_FAIL;
     luo_err why = {0};
+    luo_offers offers;
+    double way_s;
+    bool pays = true;
     *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
     if (failed && luo_snapshot_whole(now)) {
         switch_to(out, LUO_RESTART, now->plan);
         return LUO_OK;
     }
-    luo_offers offers;
-    bool slow_too;
-    const luo_status st = best_plan(arena, now, &offers, &slow_too, &why);
+    const luo_status st = luo_offers_best(arena, now, luo_offers_oobleck, &offers, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decision_stay(now, why.text, out);
         return LUO_OK;
@@ -181,8 +147,14 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
         snprintf(out->why, sizeof out->why, "the running plan is the best one");
         return LUO_OK;
     }
-    if (!failed && !luo_groups_must_leave(now, slow_too)) return weigh(arena, now, out, err);
-    switch_to(out, LUO_SWITCH, out->plan);
+    if (!failed && !luo_snapshot_leaves(now)) {
+        LUO_TRY(luo_snapshot_switch_s(arena, now, out->plan, &way_s, err));
+        LUO_TRY(luo_decision_weigh(arena, now, way_s, out, &pays, err));
+    }
+    if (pays)
+        switch_to(out, LUO_SWITCH, out->plan);
+    else
+        snprintf(out->why, sizeof out->why, "a switch does not pay");
     return LUO_OK;
 }
 

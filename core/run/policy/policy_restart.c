@@ -1,12 +1,11 @@
-/* Nodes with a failed or slow device leave; the rest restarts from a checkpoint with the best
- * uniform plan (docs/policies.md). Choices of ours where docs/policies.md is silent:
- * - when all devices of the scenario's plan are as they should be, that plan is the one to return
- *   to; of others the best few by event time are simulated, where there is a
- *   simulator;
- * - a node that comes back, or whose devices are fast again, is taken in when the time saved in the
- *   steps of luo_snapshot_payback pays for the restart (the adopt test,
- * docs/planners.md#when-it-plans-again);
- * - slow nodes stay when no plan fits without them;
+/* Nodes with a failed device leave, and slow ones where that pays; the rest restarts from a
+ * checkpoint with the best uniform plan (docs/policies.md). Choices of ours where docs/policies.md
+ * is silent:
+ * - the plan of the scenario, the running one and the best few by event time, without slow nodes
+ *   and with them, are simulated, where there is a simulator, and the fastest is the one to take;
+ * - unless a device failed or is about to leave, the time saved in the steps of
+ *   luo_snapshot_payback has to pay for the restart (docs/planners.md#when-it-plans-again), whether
+ *   a node leaves, comes back or is fast again;
  * - nodes announced to leave count as gone. */
 #include <math.h>
 #include <stdio.h>
@@ -70,42 +69,15 @@ luo_status luo_offers_restart(luo_arena *arena, const luo_snapshot *now, bool sl
     return LUO_OK;
 }
 
-/* The plan of the scenario, when all its devices are as they should be. */
-static bool own_plan_is_back(const luo_snapshot *now)
-{
-    luo_snapshot then = *now;
-    then.plan = now->base;
-    return luo_snapshot_whole(&then) && !luo_groups_must_leave(&then, false);
-}
-
-static luo_status best_plan(luo_arena *arena, const luo_snapshot *now, luo_offers *offers,
-                            luo_err *err)
-{
-    luo_err why = {0};
-    *offers = (luo_offers){0};
-    if (own_plan_is_back(now)) {
-        luo_snapshot then = *now;
-        double event;
-        then.plan = now->base;
-        LUO_TRY(luo_groups_event(arena, &then, &event, err));
-        luo_offers_add(offers, "base", now->base, event);
-        return luo_offers_judge(offers, now, err);
-    }
-    for (int slow_too = 0; slow_too < 2; slow_too++) {
-        luo_status st = luo_offers_restart(arena, now, slow_too, offers, &why);
-        if (st == LUO_OK) st = luo_offers_judge(offers, now, &why);
-        if (st != LUO_EINFEASIBLE) return st == LUO_OK ? st : luo_err_set(err, st, "%s", why.text);
-    }
-    return luo_err_set(err, LUO_EINFEASIBLE, "%s", why.text);
-}
-
 static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     const bool failed = now->trigger & LUO_TRIGGER_FAIL;
     luo_err why = {0};
     luo_offers offers;
+    double way_s;
+    bool pays;
     *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1};
-    const luo_status st = best_plan(arena, now, &offers, &why);
+    const luo_status st = luo_offers_best(arena, now, luo_offers_restart, &offers, &why);
     if (st == LUO_EINFEASIBLE) {
         luo_decision_stay(now, why.text, out);
         return LUO_OK;
@@ -113,26 +85,21 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
     out->plan = offers.at[0].plan;
     out->new_s = now->step_s ? offers.at[0].step_s : offers.at[0].objective_s;
-    const bool other = luo_plan_hash(out->plan) != luo_plan_hash(now->plan);
-    if (!failed && !other) {
+    if (!failed && luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         snprintf(out->why, sizeof out->why, "the running plan is the best one");
         return LUO_OK;
     }
-    if (failed || luo_groups_must_leave(now, false)) {
+    if (failed || luo_snapshot_leaves(now)) {
         out->action = LUO_RESTART;
         snprintf(out->why, sizeof out->why, "restart on %d pipelines", out->plan->npipelines);
         snprintf(out->figures, sizeof out->figures, "%.6g s a step", out->new_s);
         return LUO_OK;
     }
-    LUO_TRY(luo_snapshot_step_s(arena, now, now->plan, &out->old_s, err));
-    const double steps = luo_snapshot_payback(now, out->new_s);
-    const double gain = (out->old_s - out->new_s) * steps;
-    out->action = gain > now->restart_cost_s ? LUO_RESTART : LUO_KEEP;
-    snprintf(out->why, sizeof out->why, "a restart %s",
-             out->action == LUO_KEEP ? "does not pay" : "pays");
-    snprintf(out->figures, sizeof out->figures,
-             "%.6g s saved in %.0f steps for a restart of %.6g s", gain, steps,
-             now->restart_cost_s);
+    LUO_TRY(now->restart_s(now->run, out->plan, &way_s, err));
+    LUO_TRY(luo_decision_weigh(arena, now, way_s, out, &pays, err));
+    out->action = pays ? LUO_RESTART : LUO_KEEP;
+    snprintf(out->why, sizeof out->why, pays ? "restart on %d pipelines" : "a restart does not pay",
+             out->plan->npipelines);
     return LUO_OK;
 }
 

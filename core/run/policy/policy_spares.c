@@ -144,28 +144,14 @@ static bool same_shape(const luo_plan *a, const luo_plan *b)
 static luo_status weigh(luo_arena *arena, const luo_snapshot *now, luo_decision *out, luo_err *err)
 {
     double way_s;
-    LUO_TRY(luo_snapshot_step_s(arena, now, now->plan, &out->old_s, err));
+    bool pays;
     LUO_TRY(luo_snapshot_step_s(arena, now, out->plan, &out->new_s, err));
     LUO_TRY(luo_snapshot_switch_s(arena, now, out->plan, &way_s, err));
-    if (isinf(way_s)) way_s = now->restart_cost_s;
-    const double steps = luo_snapshot_payback(now, out->new_s);
-    const double gain = (out->old_s - out->new_s) * steps;
-    snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
-             steps, way_s);
-    if (gain > way_s) return LUO_OK;
+    LUO_TRY(luo_decision_weigh(arena, now, way_s, out, &pays, err));
+    if (pays) return LUO_OK;
     out->action = LUO_KEEP;
     snprintf(out->why, sizeof out->why, "a spare node does not pay");
     return LUO_OK;
-}
-
-static bool someone_leaves(const luo_snapshot *now)
-{
-    const luo_plan *plan = now->plan;
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < plan->pipelines[i].stages[s].ndev; k++)
-                if (!is_there(now, plan->pipelines[i].stages[s].dev[k])) return true;
-    return false;
 }
 
 /* The plan whose nodes are replaced. */
@@ -216,7 +202,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     else
         snprintf(out->why, sizeof out->why, "the plan of the scenario, %d of its nodes replaced",
                  (int)x.n);
-    return failed || someone_leaves(now) ? LUO_OK : weigh(arena, now, out, err);
+    return failed || luo_snapshot_leaves(now) ? LUO_OK : weigh(arena, now, out, err);
 }
 
 const luo_policy luo_policy_spares = {.name = "spares", .plans = true, .decide = decide,
