@@ -12,10 +12,11 @@
 #include "exec/coordinator/hosts.h"
 #include "exec/recipe.h"
 
-static luo_status list_hosts(luo_arena *arena, luo_str *out, const char *path, luo_err *err)
+static luo_status list_hosts(luo_arena *arena, luo_str *out, const luo_exec_options *options,
+                             luo_err *err)
 {
     luo_hosts h;
-    LUO_TRY(luo_hosts_of_file(arena, path, &h, err));
+    LUO_TRY(luo_hosts_of_run(arena, options, &h, err));
     for (int32_t i = 0; i < h.n; i++) luo_str_addf(out, "%s%s", i ? ", " : "", h.at[i]);
     return out->failed ? luo_err_nomem(err) : LUO_OK;
 }
@@ -56,9 +57,8 @@ luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *options,
 {
     char here[256] = "", cpu[256];
     luo_str hosts = {0};
-    luo_status st = LUO_OK;
+    luo_status st = list_hosts(arena, &hosts, options, err);
     if (gethostname(here, sizeof here - 1) != 0) snprintf(here, sizeof here, "unknown");
-    if (options->hostfile) st = list_hosts(arena, &hosts, options->hostfile, err);
     cpu_name(cpu, sizeof cpu);
     out[0] = (luo_fact){"hosts", luo_arena_strdup(arena, hosts.len ? luo_str_get(&hosts) : here)};
     out[1] = (luo_fact){"cpu", luo_arena_strdup(arena, cpu)};

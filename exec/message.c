@@ -14,7 +14,12 @@ luo_status luo_message_end(const luo_wire *wire, luo_err *err)
 void luo_message_put_setup(luo_wire *wire, const luo_setup *s)
 {
     luo_wire_put_int(wire, s->nranks);
-    for (int32_t i = 0; i < s->nranks; i++) luo_wire_put_int(wire, s->device_of[i]);
+    for (int32_t i = 0; i < s->nranks; i++) {
+        luo_wire_put_int(wire, s->device_of[i]);
+        luo_wire_put_int(wire, s->place_of[i]);
+        luo_wire_put_text(wire, s->host_of[i]);
+    }
+    luo_wire_put_int(wire, s->share_gpus);
     luo_wire_put_int(wire, s->dtype);
     luo_wire_put_int(wire, (int64_t)s->seed);
     luo_wire_put_text(wire, s->data);
@@ -23,12 +28,20 @@ void luo_message_put_setup(luo_wire *wire, const luo_setup *s)
 luo_status luo_message_get_setup(luo_arena *arena, luo_wire *wire, luo_setup *out, luo_err *err)
 {
     luo_setup s = {.nranks = (int32_t)luo_wire_int_in(wire, 1, LUO_DEVICES_MAX)};
-    if (!luo_wire_has(wire, s.nranks, 8)) return luo_message_end(wire, err);
+    if (!luo_wire_has(wire, s.nranks, 24)) return luo_message_end(wire, err);
     int32_t *dev = LUO_NEW_N(arena, int32_t, s.nranks);
-    if (!dev) return luo_err_nomem(err);
-    for (int32_t i = 0; i < s.nranks; i++)
+    int32_t *place = LUO_NEW_N(arena, int32_t, s.nranks);
+    const char **host = LUO_NEW_N(arena, const char *, s.nranks);
+    if (!dev || !place || !host) return luo_err_nomem(err);
+    for (int32_t i = 0; i < s.nranks; i++) {
         dev[i] = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
+        place[i] = (int32_t)luo_wire_int_in(wire, 0, LUO_DEVICES_MAX);
+        host[i] = luo_wire_text(wire);
+    }
     s.device_of = dev;
+    s.place_of = place;
+    s.host_of = host;
+    s.share_gpus = luo_wire_int_in(wire, 0, 1) == 1;
     s.dtype = (luo_dtype)luo_wire_int_in(wire, 0, LUO_F64);
     s.seed = (uint64_t)luo_wire_int(wire);
     s.data = luo_wire_text(wire);

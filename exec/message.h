@@ -9,7 +9,7 @@
 #include "exec/rank/rank.h"
 #include "exec/wire.h"
 
-enum { LUO_MESSAGE_VERSION = 2, LUO_TOKEN_TEXT = 33, LUO_HOST_TEXT = 64 };
+enum { LUO_MESSAGE_VERSION = 3, LUO_TOKEN_TEXT = 33, LUO_HOST_TEXT = 64 };
 
 typedef enum luo_say {
     /* of a rank */
@@ -33,7 +33,10 @@ typedef enum luo_say {
 
 typedef struct luo_setup {
     int32_t nranks;
-    const int32_t *device_of; /* by rank, ascending */
+    const int32_t *device_of;   /* by rank, ascending */
+    const int32_t *place_of;    /* by rank: number of its device among those of its host */
+    const char *const *host_of; /* by rank: where it has to be, an entry NULL: not known */
+    bool share_gpus;
     luo_dtype dtype;
     uint64_t seed;
     const char *data; /* NULL: synthetic */

@@ -22,6 +22,7 @@ typedef struct luo_exec_options {
     const char *const *inputs;
     const char *log;    /* what the launcher and the ranks write; NULL: nowhere. Gone if empty */
     const char *listen; /* address of this host for its ranks; NULL: by the way to the others */
+    const struct luo_cluster *cluster; /* whose file may name hosts; NULL: of none */
     const char *hostfile, *data, *save_init, *load, *resume, *dump_batches;
     const char *checkpoints; /* folder for them */
     luo_launcher launcher;
@@ -32,7 +33,9 @@ typedef struct luo_exec_options {
     double stuck_s;
     /* cuda: NCCL_ALGO and NCCL_PROTO of all ranks; NULL: as the environment has them */
     const char *nccl_algo, *nccl_proto;
-    bool gpus;             /* cuda: what starts with NCCL_ or CUDA_ goes to ranks on other hosts */
+    bool gpus;             /* cuda: what starts with NCCL_ or CUDA_ goes to ranks on other hosts .. */
+    const char *forward;   /* .. and so do these variables, "NAME,FI_*"; NULL: none */
+    bool share_gpus;       /* cuda: more ranks of a host than it has GPUs are no mistake */
     struct luo_device_info *device_info; /* out: of rank 0, once ranks are set up; NULL: not kept */
 } luo_exec_options;
 #endif

@@ -90,6 +90,7 @@ static inline luo_exec *luo_lab_executor(luo_lab *lab, const luo_model *model, l
     const luo_rank_config config = {.rank = lab->rank,
                                     .nranks = lab->nranks,
                                     .device_of = lab->devices,
+                                    .share_gpus = true,
                                     .model = model,
                                     .cluster = lab->cluster,
                                     .dtype = dtype,

@@ -13,7 +13,7 @@ demo: ## install what is missing, build, run the built-in scenario, say where th
 # for each other, for time to pass, or to be killed. MORE_.. are of `make check-more`: what takes more than about nine
 # seconds of a processor (tests/out/times of the build), and the CUDA executor on its stand-in, which has to be built.
 WAITING := $(filter %/exec/check_watch,$(UNIT))
-MORE_WAITING := $(addprefix tests/,faults.sh checkpoints.sh sets.sh) $(filter %/exec/check_fleet,$(UNIT))
+MORE_WAITING := $(addprefix tests/,faults.sh checkpoints.sh sets.sh hosts.sh) $(filter %/exec/check_fleet,$(UNIT))
 SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh training.sh deps_wait.sh)
 MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh sync.sh \
     golden_more.sh links.sh)

@@ -9,6 +9,7 @@
 #include "cli/run/run_checks.h"
 #include "cli/sync/toy_run.h"
 #include "core/io/files.h"
+#include "exec/coordinator/hosts.h"
 #include "exec/coordinator/launch.h"
 
 static luo_status find_backend(luo_cli *cli, luo_session *session, const luo_real_backend **out,
@@ -24,16 +25,17 @@ static luo_status find_backend(luo_cli *cli, luo_session *session, const luo_rea
     return LUO_OK;
 }
 
-/* What only NCCL knows. */
-static luo_status nccl_options(const luo_args *args, luo_exec_options *options, luo_err *err)
+/* What only GPUs have. */
+static luo_status gpu_options(const luo_args *args, luo_exec_options *options, luo_err *err)
 {
-    static const char *const names[] = {"nccl-algo", "nccl-proto"};
-    for (int i = 0; i < 2 && !options->gpus; i++)
+    static const char *const names[] = {"nccl-algo", "nccl-proto", "share-gpus"};
+    for (int i = 0; i < 3 && !options->gpus; i++)
         if (luo_args_has(args, names[i]))
-            return luo_err_set(err, LUO_EUSAGE,
-                               "`--%s` is for --backend cuda; the others use no NCCL.", names[i]);
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` is for --backend cuda; the others use %s.",
+                               names[i], i < 2 ? "no NCCL" : "no GPUs");
     options->nccl_algo = luo_args_get(args, names[0], NULL);
     options->nccl_proto = luo_args_get(args, names[1], NULL);
+    options->share_gpus = luo_args_has(args, names[2]);
     return LUO_OK;
 }
 
@@ -42,8 +44,8 @@ static luo_status input_file(const luo_args *args, const char *option, const cha
 {
     *out = luo_args_get(args, option, NULL);
     if (!*out || access(*out, R_OK) == 0) return LUO_OK;
-    return luo_err_set(err, LUO_EINPUT,
-                       "`--%s` is `%s`, which cannot be read; a file is expected.", option, *out);
+    return luo_err_set(err, LUO_EINPUT, "`--%s` is `%s`, which cannot be read; a file is expected.",
+                       option, *out);
 }
 
 static luo_status contradictions(const luo_args *args, luo_err *err)
@@ -76,8 +78,13 @@ static int usual_launcher(void)
 /* What belongs to several hosts. */
 static luo_status local_options(const luo_args *args, luo_launcher launcher, luo_err *err)
 {
-    static const char *const names[] = {"hostfile", "listen"};
-    for (int i = 0; i < 2 && launcher == LUO_LAUNCH_LOCAL; i++)
+    static const char *const names[] = {"hostfile", "listen", "forward"};
+    if (launcher == LUO_LAUNCH_NONE && luo_args_has(args, "forward"))
+        return luo_err_set(
+            err, LUO_EUSAGE,
+            "`--forward` is for ranks that luoshu starts, and a launcher of your own "
+            "starts these; give the variables to that (mpirun -x NAME).");
+    for (int i = 0; i < 3 && launcher == LUO_LAUNCH_LOCAL; i++)
         if (luo_args_has(args, names[i]))
             return luo_err_set(err, LUO_EUSAGE,
                                "`--%s` is for ranks on other hosts, and `--launcher local` starts "
@@ -106,6 +113,8 @@ static luo_status read_opts(luo_cli *cli, luo_session *session, luo_exec_options
     LUO_TRY(input_file(args, "load", &options->load, err));
     LUO_TRY(input_file(args, "resume", &options->resume, err));
     options->listen = luo_args_get(args, "listen", NULL);
+    options->forward = luo_args_get(args, "forward", NULL);
+    LUO_TRY(luo_launch_check_forward(options->forward, err));
     options->save_init = luo_args_get(args, "save-init", NULL);
     options->dump_batches = luo_args_get(args, "dump-batches", NULL);
     options->launcher = (luo_launcher)launcher;
@@ -183,6 +192,18 @@ static luo_status take_checkpoints(luo_cli *cli, luo_scenario *sc, luo_err *err)
     return LUO_OK;
 }
 
+static luo_status one_host(luo_cli *cli, const luo_exec_options *options, luo_err *err)
+{
+    luo_hosts hosts;
+    LUO_TRY(luo_hosts_of_run(cli->arena, options, &hosts, err));
+    if (hosts.n < 2) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT,
+                       "`checkpoint.target` is `peer`, which a real run keeps in the memory of one "
+                       "host, and there are %d (`%s`, `%s` ..); `storage` that all of them see is "
+                       "expected.",
+                       hosts.n, hosts.at[0], hosts.at[1]);
+}
+
 static luo_status adjust(luo_cli *cli, luo_session *session, const luo_real_backend *b,
                          luo_exec_options *options, luo_err *err)
 {
@@ -199,10 +220,8 @@ static luo_status adjust(luo_cli *cli, luo_session *session, const luo_real_back
                            "`--ranks` is %d and cluster `%s` has %d devices; a rank "
                            "is a device.",
                            options->ranks, sc->cluster->name, sc->cluster->ndevices);
-    if (options->hostfile && sc->checkpoint.target == LUO_TARGET_PEER)
-        return luo_err_set(err, LUO_EINPUT, "`checkpoint.target` is `peer`, which a real run keeps "
-                           "in the memory of one host, and `--hostfile` names several; `storage` "
-                           "that all of them see is expected.");
+    options->cluster = sc->cluster;
+    if (sc->checkpoint.target == LUO_TARGET_PEER) LUO_TRY(one_host(cli, options, err));
     if (options->dump_batches && sc->npolicies > 1)
         return luo_err_set(err, LUO_EUSAGE,
                            "`--dump-batches` is one file and the scenario has %d "
@@ -261,7 +280,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
     LUO_TRY(read_opts(cli, &session, &options, err));
     LUO_TRY(find_backend(cli, &session, &b, err));
     options.gpus = b->gpus;
-    LUO_TRY(nccl_options(&cli->args, &options, err));
+    LUO_TRY(gpu_options(&cli->args, &options, err));
     LUO_TRY(luo_machine_rank_program(cli->arena, b->program, &options.program, err));
     LUO_TRY(luo_inputs_read(cli, &session, cli->args.files[0], err));
     LUO_TRY(adjust(cli, &session, b, &options, err));

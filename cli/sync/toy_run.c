@@ -101,7 +101,7 @@ static luo_status start(const call *c, luo_exec_options *options, luo_launch *l,
     LUO_TRY(luo_sync_job_words(c->cli->arena, &c->job, &options->inputs, &options->ninputs, err));
     luo_cli_flush(c->cli);
     fflush(stdout);
-    return luo_launch_start(options, NULL, n, l, err);
+    return luo_launch_start(options, NULL, NULL, n, l, err);
 }
 
 static luo_status train(call *c, luo_err *err)

@@ -238,12 +238,12 @@ void luo_account_rollback(luo_run *run, int64_t step)
     run->clock.step = step;
 }
 
-/* What lies before the checkpoint that has just become valid stays; its tries are forgotten. */
 double luo_account_open_s(const luo_run_ledger *ledger)
 {
     return ledger->account.open.seconds + ledger->account.fresh.seconds;
 }
 
+/* What lies before the checkpoint that has just become valid stays; its tries are forgotten. */
 luo_status luo_account_safe(luo_run_ledger *ledger, luo_err *err)
 {
     luo_account *account = &ledger->account;

@@ -100,6 +100,7 @@ static luo_status open_run(const luo_network *w, luo_dtype dtype, luo_trial_run 
     trial->config = (luo_rank_config){.rank = trial->rank,
                                       .nranks = trial->nranks,
                                       .device_of = trial->device_of,
+                                      .share_gpus = true, /* as many ranks as were asked for */
                                       .model = &trial->model,
                                       .cluster = &trial->cluster,
                                       .dtype = dtype,

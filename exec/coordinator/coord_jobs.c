@@ -4,8 +4,21 @@
 #include "core/io/io.h"
 #include "core/io/write_plan.h"
 #include "exec/coordinator/coord.h"
+#include "exec/coordinator/places.h"
 
 /* ---- processes ---- */
+
+/* Nobody knows whether the host of a device that failed lives: one that the programs do without is
+ * not asked to start ranks that would only wait. Under a launcher of the user's they are there. */
+static bool may_wait(const luo_backend_state *backend, const luo_world *world, int32_t d)
+{
+    const luo_device *devices = backend->config.cluster->devices;
+    if (backend->options->launcher == LUO_LAUNCH_NONE) return true;
+    for (int32_t i = d - devices[d].slot; i < world->ndevices && devices[i].node == devices[d].node;
+         i++)
+        if (!world->up[i]) return false;
+    return true;
+}
 
 /* Devices that get a rank, as many as there may be: of those that are up the ones of the programs,
  * then the others by number. Ascending. */
@@ -24,6 +37,7 @@ static luo_status choose_devices(const luo_backend_state *backend, const luo_wor
     for (int turn = 0; turn < 2; turn++)
         for (int32_t d = 0; d < world->ndevices && chosen < most; d++) {
             if (!world->up[d] || (luo_programs_find(programs, d) != NULL) != (turn == 0)) continue;
+            if (turn == 1 && !may_wait(backend, world, d)) continue;
             takes[d] = true;
             chosen++;
         }
@@ -66,29 +80,34 @@ void luo_coord_forget_jobs(luo_backend_state *backend)
 luo_status luo_coord_start(luo_backend_state *backend, const luo_world *world,
                            const luo_programs *programs, luo_err *err)
 {
+    const luo_exec_options *options = backend->options;
     int32_t *dev, n;
+    luo_places places;
     LUO_TRY(choose_devices(backend, world, programs, &dev, &n, err));
     LUO_TRY(covers(programs, dev, n, err));
     if (backend->workers.alive && all_run(&backend->workers, dev, n)) return LUO_OK;
-    if (backend->options->launcher == LUO_LAUNCH_NONE && backend->starts > 0)
+    if (options->launcher == LUO_LAUNCH_NONE && backend->starts > 0)
         return luo_err_set(err, LUO_EBACKEND,
                            "ranks are gone, and under `--launcher none` they "
                            "cannot be started again; let luoshu start them.");
+    LUO_TRY(luo_places_find(backend->last, options, backend->config.cluster, dev, n, &places, err));
     if (backend->workers.alive) luo_workers_end(&backend->workers);
     luo_coord_forget_jobs(backend);
     backend->starts++;
     const luo_setup setup = {.nranks = n,
                              .device_of = dev,
+                             .place_of = places.place,
+                             .host_of = places.told,
+                             .share_gpus = options->share_gpus,
                              .dtype = backend->config.dtype,
                              .seed = backend->config.seed,
-                             .data = backend->options->data};
-    luo_status st = luo_workers_start(&backend->workers, backend->options, &setup, err);
+                             .data = options->data};
+    luo_status st = luo_workers_start(&backend->workers, options, places.host, &setup, err);
     backend->dead = st == LUO_EPEER;
     if (st == LUO_OK)
         st =
             luo_message_get_device_info(&backend->workers.at[0].answer, &backend->device_info, err);
-    if (st == LUO_OK && backend->options->device_info)
-        *backend->options->device_info = backend->device_info;
+    if (st == LUO_OK && options->device_info) *options->device_info = backend->device_info;
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,20 +13,32 @@
 
 /* ---- lists ---- */
 
-enum { NAME = 256 };
+enum { NAME = LUO_HOSTS_NAME };
 
-static luo_status add(luo_arena *arena, luo_hosts *h, const char *name, luo_err *err)
+static luo_status make_room(luo_arena *arena, luo_hosts *h, luo_err *err)
 {
-    const size_t one = sizeof *h->at;
-    if (h->n > 0 && strcmp(h->at[h->n - 1], name) == 0) return LUO_OK; /* a line per slot */
-    if ((h->n & (h->n - 1)) == 0) {                                    /* 0, 1, 2, 4, .. */
-        const size_t n = (size_t)h->n;
-        const char **more = luo_arena_grow(arena, h->at, n * one, (n ? 2 * n : 1) * one);
-        if (!more) return luo_err_nomem(err);
-        h->at = more;
+    const size_t one = sizeof *h->at, n = (size_t)h->n;
+    if ((n & (n - 1)) != 0) return LUO_OK; /* 0, 1, 2, 4, .. */
+    const char **more = luo_arena_grow(arena, h->at, n * one, (n ? 2 * n : 1) * one);
+    if (!more) return luo_err_nomem(err);
+    h->at = more;
+    return LUO_OK;
+}
+
+luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32_t *at,
+                         luo_err *err)
+{
+    int32_t i = h->n - 1; /* files with a line per slot repeat the last one */
+    while (i >= 0 && strcmp(h->at[i], name) != 0) i--;
+    if (i < 0) {
+        LUO_TRY(make_room(arena, h, err));
+        i = h->n;
+        h->at[i] = luo_arena_strdup(arena, name);
+        if (!h->at[i]) return luo_err_nomem(err);
+        h->n++;
     }
-    h->at[h->n] = luo_arena_strdup(arena, name);
-    return h->at[h->n++] ? LUO_OK : luo_err_nomem(err);
+    if (at) *at = i;
+    return LUO_OK;
 }
 
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err)
@@ -42,31 +55,61 @@ luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out,
         return luo_err_nomem(err);
     }
     while (st == LUO_OK && fgets(line, sizeof line, f))
-        if (sscanf(line, " %255[^ \t\r\n#]", word) == 1) st = add(arena, &h, word, err);
+        if (sscanf(line, " %255[^ \t\r\n#]", word) == 1)
+            st = luo_hosts_add(arena, &h, word, NULL, err);
     fclose(f);
+    if (st == LUO_OK && h.n == 0)
+        st = luo_err_set(err, LUO_EINPUT,
+                         "`%s` names no host; a line for each, with its name first, is expected.",
+                         path);
     if (st == LUO_OK) *out = h;
     return st;
 }
 
-/* An item with each bracket at its first number, or at its last. */
-static void expand(const char *item, size_t n, bool last, char out[NAME])
+typedef struct expansion {
+    luo_arena *arena;
+    luo_hosts *hosts;
+    char name[NAME];
+} expansion;
+
+static luo_status expand_from(expansion *x, const char *item, size_t n, size_t used, luo_err *err);
+
+/* Numbers lo to hi of a bracket, as wide as lo is written, each followed by the rest of the item.
+ */
+static luo_status expand_range(expansion *x, const char *range, const char *rest, size_t n,
+                               size_t used, luo_err *err)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < n && used + 1 < NAME; i++) {
-        if (item[i] != '[') {
-            out[used++] = item[i];
-            continue;
-        }
-        const size_t inside = strcspn(item + i + 1, "]");
-        size_t from = i + 1, to = i + 1 + inside;
-        if (last)
-            while (to > from && !strchr(",-", item[to - 1])) to--;
-        const size_t digits = last ? i + 1 + inside - to : strcspn(item + from, ",-]");
-        if (last) from = to;
-        for (size_t k = 0; k < digits && used + 1 < NAME; k++) out[used++] = item[from + k];
-        i += inside + 1;
+    char *end;
+    const long lo = strtol(range, &end, 10), hi = *end == '-' ? strtol(end + 1, NULL, 10) : lo;
+    const int width = (int)strspn(range, "0123456789");
+    if (lo < 0 || hi < lo || width == 0 || hi - lo >= LUO_DEVICES_MAX)
+        return luo_err_set(err, LUO_EINPUT,
+                           "Slurm's list of nodes has `[%.*s`; numbers and ranges such as "
+                           "[1-4,7] are expected.",
+                           (int)strcspn(range, "]"), range);
+    for (long v = lo; v <= hi; v++) {
+        const int did = snprintf(x->name + used, NAME - used, "%0*ld", width, v);
+        if (did < 0 || (size_t)did >= NAME - used) return LUO_OK; /* longer than a host's name */
+        LUO_TRY(expand_from(x, rest, n, used + (size_t)did, err));
     }
-    out[used] = 0;
+    return LUO_OK;
+}
+
+static luo_status expand_from(expansion *x, const char *item, size_t n, size_t used, luo_err *err)
+{
+    size_t i = 0;
+    while (i < n && item[i] != '[' && used + 1 < NAME) x->name[used++] = item[i++];
+    if (i == n || item[i] != '[') {
+        x->name[used] = 0;
+        return luo_hosts_add(x->arena, x->hosts, x->name, NULL, err);
+    }
+    const char *range = item + i + 1;
+    size_t inside = 0;
+    while (i + 1 + inside < n && range[inside] != ']') inside++;
+    const char *end = range + inside, *rest = end + (end < item + n);
+    for (; range < end; range += strcspn(range, ",]"), range += *range == ',')
+        LUO_TRY(expand_range(x, range, rest, (size_t)(item + n - rest), used, err));
+    return LUO_OK;
 }
 
 /* Bytes up to the comma behind an item. */
@@ -80,14 +123,11 @@ static size_t item_bytes(const char *list)
 
 luo_status luo_hosts_of_slurm(luo_arena *arena, const char *list, luo_hosts *out, luo_err *err)
 {
-    char name[NAME];
     luo_hosts h = {.known = true};
+    expansion x = {.arena = arena, .hosts = &h};
     while (*list) {
         const size_t n = item_bytes(list);
-        for (int last = 0; n > 0 && last < 2; last++) {
-            expand(list, n, last, name);
-            LUO_TRY(add(arena, &h, name, err));
-        }
+        if (n > 0) LUO_TRY(expand_from(&x, list, n, 0, err));
         list += n + (list[n] == ',');
     }
     *out = h;
@@ -109,6 +149,26 @@ static bool launched_here(void)
            same_number("MPI_LOCALNRANKS", "PMI_SIZE");
 }
 
+const char *luo_hosts_of_node(const luo_cluster *cluster, int32_t node)
+{
+    const luo_node *at = &cluster->nodes[node];
+    const char *const *names = cluster->groups[at->group].hosts;
+    return names ? names[at->index] : NULL;
+}
+
+/* Of the nodes of the cluster file, where it has them. */
+static luo_status hosts_of_cluster(luo_arena *arena, const luo_cluster *cluster, luo_hosts *out,
+                                   luo_err *err)
+{
+    luo_hosts h = {.known = true};
+    for (int32_t i = 0; i < cluster->nnodes; i++) {
+        const char *name = luo_hosts_of_node(cluster, i);
+        if (name) LUO_TRY(luo_hosts_add(arena, &h, name, NULL, err));
+    }
+    if (h.n > 0) *out = h;
+    return LUO_OK;
+}
+
 luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *options, luo_hosts *out,
                             luo_err *err)
 {
@@ -125,6 +185,8 @@ luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *options, l
     if (local) return LUO_OK;
     if (none && out->known) return LUO_OK;
     if (options->hostfile) return luo_hosts_of_file(arena, options->hostfile, out, err);
+    if (options->cluster) LUO_TRY(hosts_of_cluster(arena, options->cluster, out, err));
+    if (out->n > 0) return LUO_OK;
     if (!nodes) nodes = getenv("SLURM_JOB_NODELIST");
     if (nodes) return luo_hosts_of_slurm(arena, nodes, out, err);
     out->known = out->known && !getenv("SLURM_JOB_ID");
@@ -156,4 +218,45 @@ bool luo_hosts_way(const char *host, char address[LUO_HOSTS_ADDRESS], bool *here
     if (!good || !inet_ntop(AF_INET, &from.sin_addr, address, LUO_HOSTS_ADDRESS)) return false;
     *here = from.sin_addr.s_addr == to.sin_addr.s_addr || ntohl(from.sin_addr.s_addr) >> 24 == 127;
     return true;
+}
+
+/* ---- is this host meant ---- */
+
+void luo_hosts_here(char name[LUO_HOSTS_NAME])
+{
+    memset(name, 0, LUO_HOSTS_NAME);
+    if (gethostname(name, LUO_HOSTS_NAME - 1) != 0) snprintf(name, LUO_HOSTS_NAME, "a host");
+}
+
+/* One may be written without its domain. */
+static bool same_name(const char *one, const char *other)
+{
+    const size_t a = strcspn(one, "."), b = strcspn(other, ".");
+    if (strcasecmp(one, other) == 0) return true;
+    return (!one[a] || !other[b]) && a == b && strncasecmp(one, other, a) == 0;
+}
+
+static bool is_loopback(const char *name)
+{
+    return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0;
+}
+
+void luo_hosts_told(const char *name, char out[LUO_HOSTS_NAME])
+{
+    const char *at = strrchr(name, '@'); /* USER@HOST */
+    if (at) name = at + 1;
+    if (is_loopback(name))
+        luo_hosts_here(out);
+    else
+        snprintf(out, LUO_HOSTS_NAME, "%s", name);
+}
+
+bool luo_hosts_meant(const char *name)
+{
+    char own[LUO_HOSTS_NAME], address[LUO_HOSTS_ADDRESS];
+    const char *slurm = getenv("SLURMD_NODENAME");
+    bool here;
+    luo_hosts_here(own);
+    if (same_name(name, own) || (slurm && same_name(name, slurm))) return true;
+    return !luo_hosts_way(name, address, &here) || here; /* a name that ssh alone knows */
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/arena.h"
 #include "core/base/err.h"
+#include "core/cost/cluster.h"
 #include "exec/options.h"
 
 typedef struct luo_hosts {
@@ -15,19 +16,34 @@ typedef struct luo_hosts {
     const char **at;
 } luo_hosts;
 
-/* First words of the lines of a file, comments left out: a hostfile, or a batch system's list.
- * Errors: LUO_EINPUT, LUO_ENOMEM. Owner: arena. */
+enum { LUO_HOSTS_NAME = 256, LUO_HOSTS_ADDRESS = 16 }; /* bytes of a name, of an address as text */
+
+/* Adds a host unless it is there; *at (NULL: nowhere) its number. Errors: LUO_ENOMEM. Owner: arena.
+ */
+luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32_t *at,
+                         luo_err *err);
+/* First words of the lines of a file, comments left out: a hostfile, or a batch system's list, each
+ * once. Errors: LUO_EINPUT, also where there is none; LUO_ENOMEM. Owner: arena. */
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err);
-/* Hosts of "a[1-3,7],b" (Slurm): the first and the last of each item, which is enough to find one
- * that is not this. Owner: arena. */
+/* Hosts of "a[1-3,7],b" (Slurm), in its order. Errors: LUO_EINPUT, LUO_ENOMEM. Owner: arena. */
 luo_status luo_hosts_of_slurm(luo_arena *arena, const char *list, luo_hosts *out, luo_err *err);
-/* What hostfile, environment and launcher tell. Errors, Owner: as above. */
+/* The host of a node in the file of its cluster; NULL: it names none. */
+const char *luo_hosts_of_node(const luo_cluster *cluster, int32_t node);
+/* What hostfile, else the cluster's file, else environment and launcher tell. Errors, Owner: as
+ * above. */
 luo_status luo_hosts_of_run(luo_arena *arena, const luo_exec_options *options, luo_hosts *out,
                             luo_err *err);
-
-enum { LUO_HOSTS_ADDRESS = 16 }; /* bytes of an address as text, with its end */
 
 /* The address of this host that packets to a host leave from. *here: it is this host itself.
  * False: it has no IPv4 address, or no way leads there. */
 bool luo_hosts_way(const char *host, char address[LUO_HOSTS_ADDRESS], bool *here);
+
+/* This host as it calls itself. */
+void luo_hosts_here(char name[LUO_HOSTS_NAME]);
+/* What to call a host before others: without a user, and this one by its name where it is the
+ * loopback. */
+void luo_hosts_told(const char *name, char out[LUO_HOSTS_NAME]);
+/* Is this host the one so called, by its own name or by an address? True where nothing here knows
+ * the name, as with those of ssh alone. */
+bool luo_hosts_meant(const char *name);
 #endif

@@ -14,13 +14,23 @@
 
 /* ---- the command line ---- */
 
-enum { WORDS = 22 }; /* of the launcher and of the rank program, but inputs and variables */
+/* Of the launcher; of a group of ranks without inputs and variables. */
+enum { WORDS = 16, GROUP_WORDS = 11 };
+
+typedef struct group { /* ranks that follow each other on a host */
+    const char *host;  /* NULL: the launcher chooses */
+    int32_t n;
+    char text[12]; /* n */
+} group;
 
 typedef struct command {
-    const char **at; /* WORDS + ninputs + 2 * nforwarded */
+    const char **at; /* WORDS + ngroups * (GROUP_WORDS + ninputs + 2 * nforwarded) */
     int n, nforwarded;
     char **forwarded; /* names of variables */
-    char ranks[16], address[LUO_RENDEZVOUS_HOST + 16], mpirun[4096];
+    group *groups;
+    int32_t ngroups;
+    int hosts; /* srun: file descriptor of a list with a host for each rank; -1: none */
+    char address[LUO_RENDEZVOUS_HOST + 16], mpirun[4096], file[32];
 } command;
 
 void luo_launch_pin(const luo_exec_options *options)
@@ -29,13 +39,41 @@ void luo_launch_pin(const luo_exec_options *options)
     if (options->nccl_proto) setenv("NCCL_PROTO", options->nccl_proto, 1);
 }
 
-/* mpirun gives its environment to the ranks of this host alone. */
-static bool goes_along(const char *variable)
+/* A word of "NAME,FI_*" that has a variable, as it stands in the environment. */
+static bool matches(const char *word, size_t n, const char *variable)
 {
-    static const char *const beginnings[] = {"NCCL_", "CUDA_", "CUBLAS"};
-    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    if (n > 0 && word[n - 1] == '*') return strncmp(word, variable, n - 1) == 0;
+    return strncmp(word, variable, n) == 0 && variable[n] == '=';
+}
+
+static bool is_listed(const char *list, const char *variable)
+{
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (matches(at, strcspn(at, ","), variable)) return true;
     return false;
+}
+
+/* mpirun gives its environment to the ranks of this host alone. */
+static bool goes_along(const luo_exec_options *options, const char *variable)
+{
+    if (is_listed(LUO_RENDEZVOUS_VARIABLE, variable)) return false; /* it always does */
+    return is_listed(options->forward, variable) ||
+           (options->gpus && is_listed("NCCL_*,CUDA_*,CUBLAS*", variable));
+}
+
+luo_status luo_launch_check_forward(const char *list, luo_err *err)
+{
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        const size_t n = strcspn(at, ",");
+        bool found = n > 0 && at[n - 1] == '*'; /* which may be none */
+        for (int i = 0; environ[i] && !found; i++) found = matches(at, n, environ[i]);
+        if (!found)
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--forward` names `%.*s`, which is not set; variables of the "
+                               "environment are expected, such as LD_LIBRARY_PATH or 'FI_*'.",
+                               (int)n, at);
+    }
+    return LUO_OK;
 }
 
 static luo_status list_variables(const luo_exec_options *options, command *c, luo_err *err)
@@ -44,8 +82,8 @@ static luo_status list_variables(const luo_exec_options *options, command *c, lu
     while (environ[n]) n++;
     c->forwarded = calloc((size_t)n + 1, sizeof *c->forwarded);
     if (!c->forwarded) return luo_err_nomem(err);
-    for (int i = 0; options->gpus && options->launcher == LUO_LAUNCH_MPIRUN && i < n; i++) {
-        if (!goes_along(environ[i])) continue;
+    for (int i = 0; options->launcher == LUO_LAUNCH_MPIRUN && i < n; i++) {
+        if (!goes_along(options, environ[i])) continue;
         char *name = strndup(environ[i], strcspn(environ[i], "="));
         if (!name) return luo_err_nomem(err);
         c->forwarded[c->nforwarded++] = name;
@@ -77,44 +115,93 @@ bool luo_launch_mpirun(char *out, size_t size)
     return false;
 }
 
-static void add_launcher(command *c, const luo_exec_options *options, bool alone, int32_t n)
+static void add_words(command *c, const char *const *words)
 {
-    snprintf(c->ranks, sizeof c->ranks, "%d", n);
-    if (options->launcher == LUO_LAUNCH_SRUN) {
-        static const char *const words[] = {"srun",         "--overcommit", "--kill-on-bad-exit=1",
-                                            "--input=none", "--export=ALL", "-n"};
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
-        add(c, c->ranks);
-        return;
-    }
-    static const char *const words[] = {
-        "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"};
+    while (*words) add(c, *words++);
+}
+
+static void add_srun(command *c, const luo_exec_options *options, const luo_rendezvous *rendezvous)
+{
+    static const char *const words[] = {"srun",         "--overcommit", "--kill-on-bad-exit=1",
+                                        "--input=none", "--export=ALL", NULL};
+    add_words(c, words);
+    if (c->hosts >= 0) add(c, "--distribution=arbitrary"); /* as in SLURM_HOSTFILE */
+    add(c, "-n");
+    add(c, c->groups[0].text);
+    add_rank(c, options, rendezvous);
+}
+
+static void add_variable(command *c, const char *name)
+{
+    add(c, "-x"); /* the name: its value would stand where all can read it */
+    add(c, name);
+}
+
+/* A program for each group of ranks: mpirun numbers ranks in the order of programs, but takes hosts
+ * of one list in an order of its own, itself first, and fills their slots. */
+static void add_mpirun(command *c, const luo_exec_options *options,
+                       const luo_rendezvous *rendezvous)
+{
+    static const char *const words[] = {"--allow-run-as-root", "--oversubscribe", "--bind-to",
+                                        "none", NULL};
     snprintf(c->mpirun, sizeof c->mpirun, "mpirun");
     if (options->launcher == LUO_LAUNCH_LOCAL) (void)luo_launch_mpirun(c->mpirun, sizeof c->mpirun);
     add(c, c->mpirun);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(c, words[i]);
-    add(c, c->ranks);
-    if (!alone) { /* the name: its value would stand where all can read it */
-        add(c, "-x");
-        add(c, LUO_RENDEZVOUS_VARIABLE);
+    add_words(c, words);
+    for (int32_t i = 0; i < c->ngroups; i++) {
+        if (i > 0) add(c, ":");
+        if (rendezvous && !rendezvous->alone) add_variable(c, LUO_RENDEZVOUS_VARIABLE);
+        for (int k = 0; k < c->nforwarded; k++) add_variable(c, c->forwarded[k]);
+        add(c, "-n");
+        add(c, c->groups[i].text);
+        if (c->groups[i].host) add(c, "--host");
+        if (c->groups[i].host) add(c, c->groups[i].host);
+        add_rank(c, options, rendezvous);
     }
-    for (int i = 0; i < c->nforwarded; i++) {
-        add(c, "-x");
-        add(c, c->forwarded[i]);
+}
+
+/* host_of NULL, or srun, which gets a list: one group. */
+static luo_status group_ranks(command *c, const char *const *host_of, int32_t n, luo_err *err)
+{
+    c->groups = calloc((size_t)n, sizeof *c->groups);
+    if (!c->groups) return luo_err_nomem(err);
+    for (int32_t r = 0; r < n; r++) {
+        const char *host = host_of ? host_of[r] : NULL;
+        if (r == 0 || (host && strcmp(host, c->groups[c->ngroups - 1].host) != 0))
+            c->groups[c->ngroups++].host = host;
+        c->groups[c->ngroups - 1].n++;
     }
-    if (!options->hostfile) return;
-    add(c, "--hostfile");
-    add(c, options->hostfile);
+    for (int32_t i = 0; i < c->ngroups; i++)
+        snprintf(c->groups[i].text, sizeof c->groups[i].text, "%d", c->groups[i].n);
+    return LUO_OK;
+}
+
+/* Lies in memory: the launcher alone reads it. */
+static luo_status write_hosts(command *c, const char *const *host_of, int32_t n, luo_err *err)
+{
+    c->hosts = memfd_create("luoshu-hosts", MFD_CLOEXEC);
+    bool good = c->hosts >= 0;
+    for (int32_t r = 0; r < n && good; r++) good = dprintf(c->hosts, "%s\n", host_of[r]) > 0;
+    if (!good) return luo_io_err(err, "write", "the hosts of the ranks in memory");
+    snprintf(c->file, sizeof c->file, "/dev/fd/%d", c->hosts);
+    return LUO_OK;
 }
 
 static luo_status compose(command *c, const luo_exec_options *options,
-                          const luo_rendezvous *rendezvous, int32_t n, luo_err *err)
+                          const luo_rendezvous *rendezvous, const char *const *host_of, int32_t n,
+                          luo_err *err)
 {
+    const bool srun = options->launcher == LUO_LAUNCH_SRUN;
     LUO_TRY(list_variables(options, c, err));
-    c->at = calloc((size_t)(WORDS + options->ninputs + 2 * c->nforwarded), sizeof *c->at);
+    LUO_TRY(group_ranks(c, srun ? NULL : host_of, n, err));
+    if (host_of && srun) LUO_TRY(write_hosts(c, host_of, n, err));
+    const size_t words = GROUP_WORDS + (size_t)options->ninputs + 2 * (size_t)c->nforwarded;
+    c->at = calloc(WORDS + (size_t)c->ngroups * words, sizeof *c->at);
     if (!c->at) return luo_err_nomem(err);
-    add_launcher(c, options, !rendezvous || rendezvous->alone, n);
-    add_rank(c, options, rendezvous);
+    if (srun)
+        add_srun(c, options, rendezvous);
+    else
+        add_mpirun(c, options, rendezvous);
     return LUO_OK;
 }
 
@@ -122,7 +209,9 @@ static void free_command(command *c)
 {
     for (int i = 0; i < c->nforwarded; i++) free(c->forwarded[i]);
     free(c->forwarded);
+    free(c->groups);
     free(c->at);
+    if (c->hosts >= 0) close(c->hosts);
 }
 
 /* ---- the process ---- */
@@ -164,7 +253,19 @@ void luo_launch_environment(bool alone)
 typedef struct before { /* what is done in the launcher's process before it is one */
     const luo_exec_options *options;
     const luo_rendezvous *rendezvous;
+    const command *command;
 } before;
+
+/* What the job's own shape would say of nodes and tasks goes against a list of hosts: --nodes may
+ * not even be given with one. */
+static void name_hosts(const command *c)
+{
+    static const char *const shapes[] = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES",
+                                         "SLURM_NTASKS_PER_NODE", "SLURM_DISTRIBUTION"};
+    fcntl(c->hosts, F_SETFD, 0);
+    setenv("SLURM_HOSTFILE", c->file, 1);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) unsetenv(shapes[i]);
+}
 
 static int prepare(void *ctx)
 {
@@ -176,6 +277,7 @@ static int prepare(void *ctx)
     if (b->options->launcher == LUO_LAUNCH_LOCAL) stay_here();
     luo_launch_environment(!b->rendezvous || b->rendezvous->alone);
     if (b->rendezvous) setenv(LUO_RENDEZVOUS_VARIABLE, b->rendezvous->token, 1);
+    if (b->command->hosts >= 0) name_hosts(b->command);
     return 0;
 }
 
@@ -197,7 +299,7 @@ static luo_status spawn(const luo_exec_options *options, const command *c,
                         const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
 {
     int why;
-    before b = {options, rendezvous};
+    before b = {options, rendezvous, c};
     const luo_process_opts opts = {
         .inside = prepare,
         .ctx = &b,
@@ -224,12 +326,12 @@ static luo_status open_log(const luo_exec_options *options, luo_launch *l, luo_e
 }
 
 luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
-                            int32_t n, luo_launch *out, luo_err *err)
+                            const char *const *host_of, int32_t n, luo_launch *out, luo_err *err)
 {
     luo_launch l = {0};
-    command c = {0};
+    command c = {.hosts = -1};
     luo_launch_pin(options);
-    luo_status st = compose(&c, options, rendezvous, n, err);
+    luo_status st = compose(&c, options, rendezvous, host_of, n, err);
     if (st == LUO_OK) st = open_log(options, &l, err);
     if (st == LUO_OK) st = spawn(options, &c, rendezvous, &l, err);
     free_command(&c);
@@ -294,8 +396,8 @@ bool luo_launch_rank_killed(const luo_launch *l)
     char *log = read_log(l);
     const bool found = log && strstr(log, killed);
     free(log);
-    return found || (!luo_process_signal(&l->process) &&
-                     luo_process_code(&l->process) == 128 + SIGKILL);
+    return found ||
+           (!luo_process_signal(&l->process) && luo_process_code(&l->process) == 128 + SIGKILL);
 }
 
 int32_t luo_launch_rank_named(const luo_launch *l)

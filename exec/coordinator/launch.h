@@ -31,10 +31,14 @@ typedef struct luo_launch { /* {0}: none */
     off_t log_from; /* where this start began to write */
 } luo_launch;
 
+/* Refuses a name of "NAME,FI_*" that the environment lacks. Errors: LUO_EUSAGE. */
+luo_status luo_launch_check_forward(const char *list, luo_err *err);
+
 /* Starts n ranks that knock at the rendezvous; NULL: they are on this host and know no coordinator.
+ * host_of: the host of each, of exactly the devices that are to run; NULL: the launcher chooses.
  * Errors: LUO_EBACKEND the launcher cannot be run; LUO_EIO the log cannot be written. */
 luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
-                            int32_t n, luo_launch *out, luo_err *err);
+                            const char *const *host_of, int32_t n, luo_launch *out, luo_err *err);
 /* Has it ended by itself? */
 bool luo_launch_ended(luo_launch *l);
 /* Waits so long for its end, then kills its process group; gives everything back. */

@@ -230,7 +230,7 @@ static luo_status set_up(luo_workers *workers, const luo_setup *setup, luo_err *
 }
 
 luo_status luo_workers_start(luo_workers *f, const luo_exec_options *options,
-                             const luo_setup *setup, luo_err *err)
+                             const char *const *host_of, const luo_setup *setup, luo_err *err)
 {
     luo_launch_end(&f->launch, options, REST_S);
     give_back(f);
@@ -240,7 +240,7 @@ luo_status luo_workers_start(luo_workers *f, const luo_exec_options *options,
     f->local = st == LUO_OK && f->rendezvous.alone &&
                (options->launcher == LUO_LAUNCH_MPIRUN || options->launcher == LUO_LAUNCH_LOCAL);
     if (st == LUO_OK && options->launcher != LUO_LAUNCH_NONE)
-        st = luo_launch_start(options, &f->rendezvous, f->n, &f->launch, err);
+        st = luo_launch_start(options, &f->rendezvous, host_of, f->n, &f->launch, err);
     if (st == LUO_OK) st = await_hellos(f, err);
     if (f->has_rendezvous) luo_rendezvous_shut(&f->rendezvous);
     if (st == LUO_OK) st = set_up(f, setup, err);

@@ -6,6 +6,7 @@
 
 #include "core/base/hash.h"
 #include "core/io/read/read.h"
+#include "exec/coordinator/hosts.h"
 #include "exec/rank/agent_internal.h"
 #include "exec/state/checkpoint.h"
 
@@ -285,6 +286,21 @@ static luo_status move(luo_agent *agent, luo_command *c, luo_wire *answer, luo_e
 
 /* ---- the beginning ---- */
 
+/* Elsewhere it would use the device of another, or one that has failed. */
+static luo_status check_host(const luo_agent *agent, luo_err *err)
+{
+    char own[LUO_HOSTS_NAME];
+    const char *host = agent->setup.host_of[agent->rank];
+    const int32_t device = agent->setup.device_of[agent->rank];
+    if (!host || luo_hosts_meant(host)) return LUO_OK;
+    luo_hosts_here(own);
+    return luo_err_set(err, LUO_EBACKEND,
+                       "rank %d runs on host `%s` and its device %d (node `%s`) is on `%s`; the "
+                       "launcher has to start each rank on the host of its device.",
+                       agent->rank, own, device,
+                       agent->cluster->nodes[agent->cluster->devices[device].node].name, host);
+}
+
 static luo_status set_up(luo_agent *agent, luo_wire *wire, luo_err *err)
 {
     LUO_TRY(luo_message_get_setup(agent->arena, wire, &agent->setup, err));
@@ -296,11 +312,13 @@ static luo_status set_up(luo_agent *agent, luo_wire *wire, luo_err *err)
         if (agent->setup.device_of[r] >= agent->cluster->ndevices)
             return luo_err_set(err, LUO_EBUG, "rank %d has device %d of %d.", r,
                                agent->setup.device_of[r], agent->cluster->ndevices);
+    LUO_TRY(check_host(agent, err));
     LUO_TRY(luo_corpus_open(agent->setup.data, agent->model->vocab, agent->setup.seed,
                             &agent->corpus, err));
     agent->config = (luo_rank_config){.rank = agent->rank,
                                       .nranks = agent->nranks,
                                       .device_of = agent->setup.device_of,
+                                      .share_gpus = agent->setup.share_gpus,
                                       .model = agent->model,
                                       .cluster = agent->cluster,
                                       .stack = &agent->stack,
@@ -316,8 +334,8 @@ static luo_status begin(luo_agent *agent, luo_wire *m, luo_wire *answer, luo_err
     luo_device_info device_info = {0};
     if (agent->x) return luo_err_set(err, LUO_EBUG, "a rank is set up twice.");
     LUO_TRY(luo_boot_agree(agent->boot, set_up(agent, m, err), err));
-    const int32_t slot = agent->cluster->devices[agent->setup.device_of[agent->rank]].slot;
-    LUO_TRY(luo_boot_local(agent->boot, slot, &agent->config.local, err));
+    const int32_t place = agent->setup.place_of[agent->rank];
+    LUO_TRY(luo_boot_local(agent->boot, place, &agent->config.local, err));
     LUO_TRY(agent->executor->open(&agent->config, &agent->x, err));
     if (agent->executor->tell) agent->executor->tell(agent->x, &device_info);
     luo_message_put_device_info(answer, &device_info);

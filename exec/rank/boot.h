@@ -17,9 +17,9 @@ luo_status luo_boot_open(luo_boot **out, int32_t *rank, int32_t *n, luo_err *err
 /* MPI_Finalize; collective. Pre: everything else of the process has been given back. */
 void luo_boot_close(luo_boot *b);
 
-/* Which GPU of its host a rank takes: the one it wants (the slot of its device in its node) if no
- * rank of this host wants the same, else its number among the ranks of this host. So a device that
- * has left does not move the others, and wrong wishes share no GPU while others idle. Collective.
+/* Which GPU of its host a rank takes: the one it wants (the place of its device on its host) if no
+ * rank of this host wants the same, else its number among the ranks of this host: nodes whose hosts
+ * nobody names may share this one. So a device that has left does not move the others. Collective.
  */
 luo_status luo_boot_local(luo_boot *b, int32_t want, int32_t *out, luo_err *err);
 /* size bytes of rank 0 at all. */

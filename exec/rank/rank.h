@@ -25,6 +25,7 @@ typedef struct luo_progress_report {
 typedef struct luo_rank_config {
     int32_t rank, nranks;
     int32_t local;            /* which GPU of this host, modulo those there are */
+    bool share_gpus;          /* several ranks may have one; else that is refused */
     const int32_t *device_of; /* by rank, ascending */
     const luo_model *model;
     const luo_cluster *cluster;

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "exec/coordinator/hosts.h"
+#include "exec/coordinator/places.h"
 #include "tests/exec/coord_rig.h"
 
 /* ---- processes of a run on one host ---- */
@@ -169,7 +170,9 @@ static pid_t fork_peers(const luo_rendezvous *d)
 START_TEST(second_rank)
 {
     static const int32_t devices[] = {0, 1};
-    static const luo_setup setup = {.nranks = 2, .device_of = devices, .dtype = LUO_F32};
+    static const char *const hosts[2] = {NULL};
+    static const luo_setup setup = {
+        .nranks = 2, .device_of = devices, .place_of = devices, .host_of = hosts, .dtype = LUO_F32};
     char want[200], address[LUO_RENDEZVOUS_HOST + 16];
     luo_err err = {0};
     luo_workers f = {.has_rendezvous = true};
@@ -184,7 +187,7 @@ START_TEST(second_rank)
     ck_assert_int_eq(luo_rendezvous_open(&g.options, &f.rendezvous, &err), LUO_OK);
     snprintf(address, sizeof address, "%s:%d", f.rendezvous.host, f.rendezvous.port);
     const pid_t pid = fork_peers(&f.rendezvous);
-    const luo_status st = luo_workers_start(&f, &g.options, &setup, &err);
+    const luo_status st = luo_workers_start(&f, &g.options, NULL, &setup, &err);
     ck_assert_msg(st == LUO_OK, "%s", err.text);
     snprintf(want, sizeof want,
              "a second rank 0 (process %d on elsewhere) came while the ranks started and was "
@@ -205,11 +208,11 @@ END_TEST
 static const struct {
     const char *list, *hosts;
 } lists[] = {{"a", "a"},
-             {"a[1-3,7],b", "a1 a7 b"},
-             {"n[001-016]", "n001 n016"},
-             {"r[0-1]n[2-3],gpu[5]-ib", "r0n2 r1n3 gpu5-ib"},
-             {"a,a,b", "a b"},
-             {"x[", "x"},
+             {"a[1-3,7],b", "a1 a2 a3 a7 b"},
+             {"n[009-011]", "n009 n010 n011"},
+             {"r[0-1]n[2-3],gpu[5]-ib", "r0n2 r0n3 r1n2 r1n3 gpu5-ib"},
+             {"a,b,a", "a b"},
+             {"x[", ""},
              {"", ""}};
 
 START_TEST(slurm_list)
@@ -338,6 +341,113 @@ START_TEST(listens_at)
 }
 END_TEST
 
+/* ---- where ranks belong ---- */
+
+static const struct {
+    const char *hostfile; /* what is in it; NULL: none */
+    const char *named[2]; /* hosts of the cluster's file */
+    luo_launcher launcher;
+    int32_t n, device[8];
+    const char *places; /* of each rank "HOST PLACE"; NULL: a sentence */
+} belongings[] = {
+    /* device 3 has failed: nobody moves */
+    {.hostfile = "a slots=4\nb slots=4\n",
+     .n = 7,
+     .device = {0, 1, 2, 4, 5, 6, 7},
+     .places = "a0 a1 a2 b0 b1 b2 b3 "},
+    {.hostfile = "a\na\na\nb\n", .n = 2, .device = {3, 4}, .places = "a3 b0 "},
+    {.hostfile = "a\nb\n", .launcher = LUO_LAUNCH_SRUN, .n = 1, .device = {6}, .places = "b2 "},
+    {.hostfile = "a\n", .n = 3, .device = {0, 3, 4}, .places = "a0 a3 a4 "}, /* one has all */
+    {.named = {"b", "a"}, .n = 2, .device = {0, 4}, .places = "b0 a0 "},
+    {.named = {"a", "a"}, .n = 2, .device = {3, 7}, .places = "a3 a7 "},
+    {.named = {"b", "a"}, .hostfile = "a\nb\n", .n = 1, .device = {4}, .places = "b0 "},
+    {.named = {"b", "a"}, .launcher = LUO_LAUNCH_NONE, .n = 1, .device = {4}, .places = "-0 "},
+    {.n = 2, .device = {3, 4}, .places = "-3 -4 "}, /* all here */
+    {.launcher = LUO_LAUNCH_LOCAL, .n = 2, .device = {3, 4}, .places = "-3 -4 "},
+    {.launcher = LUO_LAUNCH_NONE, .n = 2, .device = {3, 4}, .places = "-3 -0 "}, /* not known */
+    {.named = {"a", NULL}, .n = 1, .device = {4}},
+};
+
+static const char *write_text(char *path, const char *text)
+{
+    const int fd = mkstemp(path);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return path;
+}
+
+static luo_status find_places(rig *g, int i, const int32_t *device, luo_places *out)
+{
+    char path[] = "/tmp/luoshu-hosts-XXXXXX";
+    const char *names[2] = {belongings[i].named[0], belongings[i].named[1]};
+    luo_node_group *group = &g->cluster->groups[0];
+    const luo_exec_options o = {
+        .launcher = belongings[i].launcher,
+        .cluster = g->cluster,
+        .hostfile = belongings[i].hostfile ? write_text(path, belongings[i].hostfile) : NULL};
+    group->hosts = names[0] ? names : NULL;
+    const luo_status st =
+        luo_places_find(g->arena, &o, g->cluster, device, belongings[i].n, out, &g->err);
+    group->hosts = NULL;
+    if (o.hostfile) unlink(o.hostfile);
+    return st;
+}
+
+START_TEST(belongs)
+{
+    rig g;
+    luo_places p;
+    char text[256] = "";
+    memset(&g, 0, sizeof g);
+    g.arena = luo_arena_new(1 << 16);
+    rig_files(&g);
+    const luo_status st = find_places(&g, _i, belongings[_i].device, &p);
+    if (!belongings[_i].places) {
+        ck_assert_int_eq(st, LUO_EINPUT);
+        ck_assert_str_eq(g.err.text,
+                         "device 4 is in node `a-1` of cluster `tiny8`, which has no host: 1 "
+                         "for 2 nodes; a hostfile with one for each node in the order of "
+                         "the cluster, or `hosts` of each group in the cluster file, is expected.");
+    } else {
+        ck_assert_msg(st == LUO_OK, "%s", g.err.text);
+        for (int32_t r = 0; r < belongings[_i].n; r++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d ",
+                     p.host ? p.host[r] : "-", p.place[r]);
+        ck_assert_str_eq(text, belongings[_i].places);
+    }
+    rig_remove(&g);
+    luo_arena_free(g.arena);
+}
+END_TEST
+
+/* ---- which host is meant ---- */
+
+static const struct {
+    const char *name;
+    bool meant;
+} names[] = {{"localhost", true},  {"127.0.0.1", true},
+             {"192.0.2.7", false}, {"an-alias-of-ssh.invalid", true},
+             {"node-7", true},     {"NODE-7.site", true}};
+
+START_TEST(is_meant)
+{
+    setenv("SLURMD_NODENAME", "node-7", 1);
+    ck_assert_int_eq(luo_hosts_meant(names[_i].name), names[_i].meant);
+}
+END_TEST
+
+START_TEST(told_as)
+{
+    char own[LUO_HOSTS_NAME], told[LUO_HOSTS_NAME];
+    luo_hosts_here(own);
+    luo_hosts_told("localhost", told);
+    ck_assert_str_eq(told, own);
+    luo_hosts_told("me@node-7.site", told);
+    ck_assert_str_eq(told, "node-7.site");
+}
+END_TEST
+
 RIG_MAIN("exec.door", LUO_T(token_is_in_no_argument), LUO_T(one_host_listens_to_itself),
          LUO_T(second_rank), LUO_T_N(slurm_list, LUO_ROWS(lists)),
-         LUO_T_N(listens_at, LUO_ROWS(meeting_points)))
+         LUO_T_N(listens_at, LUO_ROWS(meeting_points)), LUO_T_N(belongs, LUO_ROWS(belongings)),
+         LUO_T_N(is_meant, LUO_ROWS(names)), LUO_T(told_as))

@@ -14,3 +14,4 @@ u "$S/examples/small.yaml" --backend host --dump-batches x; u "$P" $W --policies
 u "$P" $W --max-restarts many; u "$P" $W --trace-steps 5-3
 touch step-000001; u "$P" $W --resume step-000001
 ls
+u "$P" --backend host --share-gpus; u "$P" --backend host --launcher local --forward PATH; u "$P" --backend host --launcher none --forward PATH

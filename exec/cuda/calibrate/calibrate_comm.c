@@ -153,8 +153,11 @@ luo_status gpu_measure_comm(gpu_bench *b)
     gpu_comms *comms = NULL;
     luo_status st = dev && counts ? LUO_OK : luo_err_nomem(b->err);
     for (int32_t r = 0; st == LUO_OK && r < b->m->nranks; r++) dev[r] = r;
-    const luo_rank_config config = {
-        .rank = b->m->rank, .nranks = b->m->nranks, .device_of = dev, .dtype = LUO_F32};
+    const luo_rank_config config = {.rank = b->m->rank,
+                                    .nranks = b->m->nranks,
+                                    .device_of = dev,
+                                    .share_gpus = true, /* as many as --ranks asks for */
+                                    .dtype = LUO_F32};
     if (st == LUO_OK) st = gpu_comms_open(&config, &b->facts, &comms, b->err);
     if (st == LUO_OK) st = measure_groups(b, comms, counts, dev);
     if (st == LUO_OK) st = measure_beside(b);

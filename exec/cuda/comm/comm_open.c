@@ -66,6 +66,34 @@ static int32_t sharing(const gpu_comms *c, int32_t r)
     return n;
 }
 
+/* Ranks of the host of rank r, and the GPUs that they have. */
+static void count_host(const gpu_comms *c, int32_t r, int32_t *ranks, int32_t *gpus)
+{
+    *ranks = *gpus = 0;
+    for (int32_t i = 0; i < c->config->nranks; i++) {
+        int32_t first = 0;
+        if (strcmp(c->facts[i].host, c->facts[r].host) != 0) continue;
+        while (!same_gpu(&c->facts[first], &c->facts[i])) first++;
+        ++*ranks;
+        *gpus += first == i;
+    }
+}
+
+/* Their times would say nothing of a run on as many GPUs. */
+static luo_status has_gpus(const gpu_comms *c, luo_err *err)
+{
+    int32_t ranks, gpus;
+    for (int32_t r = 0; r < c->config->nranks && !c->config->share_gpus; r++) {
+        if (sharing(c, r) == 1) continue;
+        count_host(c, r, &ranks, &gpus);
+        return luo_err_set(err, LUO_EBACKEND,
+                           "%d ranks run on %s and see %d GPU%s there; a GPU for each rank is "
+                           "expected, or `--share-gpus` for a trial.",
+                           (int)ranks, c->facts[r].host, (int)gpus, gpus == 1 ? "" : "s");
+    }
+    return LUO_OK;
+}
+
 /* ---- the warning ---- */
 
 static void say_types(const gpu_comms *c, luo_str *s)
@@ -238,6 +266,7 @@ static luo_status open_all(gpu_comms *c, const gpu_facts *mine, luo_err *err)
     LUO_TRY(collect(c, mine, err));
     LUO_TRY(has_nccl(c, err));
     LUO_TRY(same_nccl(c, err));
+    LUO_TRY(has_gpus(c, err));
     warn(c);
     if (c->config->nranks == 1) return LUO_OK;
     prepare_environment(c);

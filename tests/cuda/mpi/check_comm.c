@@ -33,6 +33,25 @@ static void check_facts(lab *l)
     gpu_comms_close(c);
 }
 
+/* More ranks than GPUs is a mistake unless it was asked for: five on one GPU, three on another host
+ * with one each. */
+static void check_sharing(lab *l)
+{
+    gpu_comms *c = NULL;
+    gpu_facts odd = l->facts;
+    luo_rank_config alone = l->config;
+    char want[256];
+    alone.share_gpus = false;
+    snprintf(odd.host, sizeof odd.host, l->rank < 5 ? "node-1" : "node-2");
+    snprintf(odd.bus, sizeof odd.bus, "0000:%02x:00.0", l->rank < 5 ? 0 : l->rank);
+    snprintf(want, sizeof want,
+             "5 ranks run on node-1 and see 1 GPU there; a GPU for each rank is expected, or "
+             "`--share-gpus` for a trial.");
+    lab_expect(l, gpu_comms_open(&alone, &odd, &c, &l->err) == LUO_EBACKEND, "too few GPUs");
+    if (strcmp(l->err.text, want) != 0)
+        lab_fail(l, "`%s` where `%s` is expected", l->err.text, want);
+}
+
 /* ---- collectives ---- */
 
 typedef struct call { /* one collective on some ranks */
@@ -318,6 +337,7 @@ int main(void)
     const bool said = strstr(gpu_comms_warning(l.comms), "ranks share GPU") != NULL;
     lab_expect(&l, said == is_shared(&l), "whether ranks share a GPU is said");
     check_captures(&l);
+    check_sharing(&l);
     check_facts(&l);
     check_collectives(&l);
     check_refusals(&l);

@@ -59,8 +59,11 @@ static inline void lab_begin(lab *l)
     lab_must(l, luo_boot_open(&l->boot, &l->rank, &n, &l->err) == LUO_OK, "MPI");
     lab_must(l, n == LAB_RANKS, "eight ranks are needed: mpirun -n 8");
     for (int i = 0; i < LAB_RANKS; i++) l->device_of[i] = i;
-    l->config = (luo_rank_config){
-        .rank = l->rank, .nranks = n, .device_of = l->device_of, .where = &l->where};
+    l->config = (luo_rank_config){.rank = l->rank,
+                                  .nranks = n,
+                                  .device_of = l->device_of,
+                                  .share_gpus = true,
+                                  .where = &l->where};
     lab_must(l, gpu_open(l->rank, &l->facts, &l->err) == LUO_OK, "a GPU");
     for (int i = 0; i < LUO_LANES; i++)
         lab_must(l, cudaStreamCreateWithFlags(&l->stream[i], cudaStreamNonBlocking) == cudaSuccess,
