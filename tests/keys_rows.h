@@ -74,6 +74,7 @@ static const char llama[] =
     "max_sequence_tokens: 128\n"
     "tied_embeddings: false\n"
     "linear_bias: false\n"
+    "out_bias: false\n"
     "qkv_bias: false\n"
     "norm: rmsnorm\n"
     "norm_eps: 1e-6\n"
@@ -281,6 +282,7 @@ static const row model_rows[] = {
     {llama, "model.token_types", NULL, "token_types: 2\n", "`token_types` does not belong"},
     {llama, "model.tied_embeddings", "embeddings: false", "embeddings: true", NULL},
     {llama, "model.linear_bias", "linear_bias: false", "linear_bias: true", NULL},
+    {llama, "model.out_bias", "out_bias: false", "out_bias: true", NULL},
     {llama, "model.qkv_bias", "qkv_bias: false", "qkv_bias: true", NULL},
     {llama, "model.norm", "rmsnorm", "layernorm", NULL},
     {llama, "model.norm_eps", "1e-6", "1e-5", NULL},

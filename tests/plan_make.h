@@ -123,6 +123,7 @@ static inline luo_model luo_test_gpt(int64_t layers, int64_t hidden, int64_t hea
                        .hidden = hidden, .ffn_hidden = 4 * hidden, .heads = heads,
                        .kv_heads = heads, .head_dim = hidden / heads, .vocab = vocab,
                        .max_sequence_tokens = 4096, .tied_embeddings = true, .linear_bias = true,
+                       .out_bias = true,
                        .qkv_bias = true, .causal = true, .norm = LUO_NORM_LAYER,
                        .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED, .norm_eps = 1e-5,
                        .dtype = LUO_BF16};

@@ -87,9 +87,10 @@ static void print_layers(FILE *out, const luo_model *model)
         return;
     }
     if (model->position == LUO_POS_ROPE) fprintf(out, " base %g", model->rope_base);
-    fprintf(out, "  causal %s\ntied_embeddings %s  linear_bias %s  qkv_bias %s  qk_norm %s\n",
+    fprintf(out, "  causal %s\ntied_embeddings %s  linear_bias %s  out_bias %s  qkv_bias %s  "
+            "qk_norm %s\n",
             yes(model->causal), yes(model->tied_embeddings), yes(model->linear_bias),
-            yes(model->qkv_bias), yes(model->qk_norm));
+            yes(model->out_bias), yes(model->qkv_bias), yes(model->qk_norm));
     if (model->token_types) fprintf(out, "token_types %lld\n", (long long)model->token_types);
     const luo_moe *e = &model->moe;
     const char *gate = e->top1 ? "top1" : luo_gate_kind_name(e->gate);

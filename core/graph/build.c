@@ -255,12 +255,13 @@ static int32_t core_attention(luo_builder *b, int32_t qkv[3])
 }
 
 /* Reduces a row-parallel product, adds its bias and the residual. */
-static int32_t residual(luo_builder *b, const char *part, const char *product, int32_t y, int32_t x)
+static int32_t residual(luo_builder *b, const char *part, const char *product, bool biased,
+                        int32_t y, int32_t x)
 {
     char text[64];
     snprintf(text, sizeof text, "%s.reduce", part);
     y = luo_build_reshard(b, text, y, LUO_FORM_X);
-    if (b->m->linear_bias) y = add_bias(b, product, "th", y, LUO_FORM_DUP);
+    if (biased) y = add_bias(b, product, "th", y, LUO_FORM_DUP);
     snprintf(text, sizeof text, "%s.add", part);
     const int32_t in[2] = {x, y};
     return luo_build_op1(b, LUO_OP_ADD, text, "th", 2, in);
@@ -273,7 +274,7 @@ static int32_t latent_block(luo_builder *b, int32_t x)
     luo_build_latent(b, luo_build_norm(b, "norm1", "th", x), y);
     const int32_t o = ring_attention(b, y);
     luo_build_project(b, "attn.out", o, &out, 1, y);
-    return residual(b, "attn", "attn.out", y[0], x);
+    return residual(b, "attn", "attn.out", false, y[0], x);
 }
 
 static int32_t attention_block(luo_builder *b, int32_t x)
@@ -295,7 +296,7 @@ static int32_t attention_block(luo_builder *b, int32_t x)
     if (together == 1) luo_build_project(b, "attn.kv", whole, qkv + 1, 2, y + 1);
     const int32_t o = core_attention(b, y);
     luo_build_project(b, "attn.out", o, &out, 1, y);
-    return residual(b, "attn", "attn.out", y[0], x);
+    return residual(b, "attn", "attn.out", b->m->out_bias, y[0], x);
 }
 
 static int32_t activate(luo_builder *b, const int32_t *in)
@@ -326,7 +327,7 @@ static int32_t feed_forward(luo_builder *b, int32_t x)
     else luo_build_project(b, "mlp.up", whole, in + 1, 1, y);
     const int32_t a = activate(b, y);
     luo_build_project(b, "mlp.down", a, &down, 1, y);
-    return residual(b, "mlp", "mlp.down", y[0], x);
+    return residual(b, "mlp", "mlp.down", b->m->linear_bias, y[0], x);
 }
 
 static int32_t data(luo_builder *b, const char *name, luo_form form)
@@ -487,7 +488,8 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
                            "model `%s` has latent attention, for which no program with "
                            "context parallelism is built yet; leave `context_parallel` out.",
                            model->name);
-    if (luo_model_is_latent(model) && (model->linear_bias || model->qkv_bias || model->qk_norm))
+    if (luo_model_is_latent(model) &&
+        (model->linear_bias || model->out_bias || model->qkv_bias || model->qk_norm))
         return luo_err_set(err, LUO_EINPUT,
                            "model `%s` has latent attention beside biases or `qk_norm`, for which "
                            "no program is built; leave these out.",

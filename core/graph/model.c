@@ -188,7 +188,7 @@ static count count_attention(const luo_model *model)
     const double h = (double)model->hidden;
     count c = {h * (2 * q + 2 * kv), norm};
     if (model->qkv_bias) c.rest += q + 2 * kv;
-    if (model->linear_bias) c.rest += h;
+    if (model->out_bias) c.rest += h;
     if (model->qk_norm) c.rest += (double)(2 * model->head_dim);
     return c;
 }

@@ -109,7 +109,8 @@ typedef struct luo_model {
     luo_family family;
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, max_sequence_tokens;
     int64_t token_types, classes, variant; /* bert; vit and vgg; vgg */
-    bool tied_embeddings, linear_bias, qkv_bias, qk_norm, causal;
+    /* biases: of the feed-forward's products, of what attention gives, of queries, keys, values */
+    bool tied_embeddings, linear_bias, out_bias, qkv_bias, qk_norm, causal;
     luo_norm norm;
     luo_activation activation;
     luo_position position;

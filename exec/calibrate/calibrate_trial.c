@@ -17,6 +17,7 @@ static luo_model model_of(const luo_network *w, luo_dtype dtype)
                        .vocab = w->vocab,
                        .max_sequence_tokens = w->tokens,
                        .linear_bias = w->gpt,
+                       .out_bias = w->gpt,
                        .qkv_bias = w->gpt,
                        .causal = true,
                        .norm = w->gpt ? LUO_NORM_LAYER : LUO_NORM_RMS,

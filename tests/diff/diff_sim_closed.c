@@ -73,7 +73,7 @@ static void draw_model(luo_rng *r, shape *x)
         .name = "drawn", .family = gpt ? LUO_FAMILY_GPT : LUO_FAMILY_LLAMA, .hidden = h,
         .layers = (int64_t)x->pp * x->chunks * (1 + pick(r, x->pp > 2 ? 3 : 8)),
         .ffn_hidden = gpt ? 4 * h : 11 * h / 4, .heads = h / 128, .kv_heads = kv, .head_dim = 128,
-        .vocab = gpt ? 51200 : 32768, .linear_bias = gpt, .qkv_bias = gpt,
+        .vocab = gpt ? 51200 : 32768, .linear_bias = gpt, .out_bias = gpt, .qkv_bias = gpt,
         .tied_embeddings = gpt && pick(r, 2), .causal = true, .norm_eps = 1e-5, .rope_base = 1e4,
         .norm = gpt ? LUO_NORM_LAYER : LUO_NORM_RMS,
         .activation = gpt ? LUO_ACT_GELU : LUO_ACT_SWIGLU,
@@ -254,7 +254,7 @@ static void draw_experts(shape *x, uint64_t seed)
     x->recompute = 2 * pick(&r, 2);
     if (x->zero == 1) x->sequence_parallel = true;
     x->model.family = LUO_FAMILY_MOE;
-    x->model.linear_bias = x->model.qkv_bias = x->model.tied_embeddings = false;
+    x->model.linear_bias = x->model.out_bias = x->model.qkv_bias = x->model.tied_embeddings = false;
     x->model.norm = LUO_NORM_RMS;
     x->model.position = LUO_POS_ROPE;
     x->model.layers = (int64_t)x->pp * (1 + pick(&r, 4));
@@ -279,7 +279,7 @@ static void draw_latent(shape *x, uint64_t seed)
     draw(x, seed);
     luo_rng r = luo_rng_seed(~seed);
     x->model.family = LUO_FAMILY_LLAMA;
-    x->model.linear_bias = x->model.qkv_bias = false;
+    x->model.linear_bias = x->model.out_bias = x->model.qkv_bias = false;
     x->model.norm = LUO_NORM_RMS;
     x->model.position = LUO_POS_ROPE;
     x->model.kv_heads = x->model.heads;

@@ -237,7 +237,7 @@ static inline luo_model state_model(int kind)
     m.max_sequence_tokens = 16;
     if (kind == 1 || kind == 2) m.kv_heads = 2;
     if (kind == 1) m.qkv_bias = m.qk_norm = true;
-    if (kind == 2) m.tied_embeddings = m.linear_bias = true;
+    if (kind == 2) m.tied_embeddings = m.linear_bias = m.out_bias = true;
     if (kind == 4) {
         m.family = LUO_FAMILY_MOE;
         m.moe = (luo_moe){5, 2, 12, .every_layers = 2, .gate = LUO_GATE_SIGMOID, .bias_rate = 0.01};

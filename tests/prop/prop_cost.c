@@ -225,7 +225,8 @@ END_TEST
 static luo_model random_model(luo_rng *r)
 {
     luo_model m = {.name = "m", .family = LUO_FAMILY_GPT, .head_dim = 64, .causal = true,
-                   .linear_bias = luo_rng_pick(r, 2), .qkv_bias = luo_rng_pick(r, 2),
+                   .linear_bias = luo_rng_pick(r, 2), .out_bias = luo_rng_pick(r, 2),
+                   .qkv_bias = luo_rng_pick(r, 2),
                    .tied_embeddings = luo_rng_pick(r, 2), .vocab = 1000 + luo_rng_pick(r, 100000)};
     m.layers = 8 * (1 + luo_rng_pick(r, 8));
     m.heads = 8 * (1 + luo_rng_pick(r, 8));

@@ -168,7 +168,7 @@ START_TEST(parameters_in_one_order)
     luo_model m[3] = {luo_test_mlp(2, 32, 48, 64, LUO_ACT_SWIGLU, true),
                       luo_test_llama(2, 32, 48, 4, 64), luo_test_gpt(2, 32, 4, 64)};
     m[1].kv_heads = 2;
-    m[1].qkv_bias = m[1].linear_bias = true;
+    m[1].qkv_bias = m[1].linear_bias = m[1].out_bias = true;
     luo_arena *a = luo_arena_new(1 << 20);
     const char *name[64];
     int32_t n[2] = {0, 0};

@@ -17,6 +17,7 @@ static const luo_model gpt = {.name = "small",
                               .max_sequence_tokens = 16,
                               .tied_embeddings = true,
                               .linear_bias = true,
+                              .out_bias = true,
                               .qkv_bias = true,
                               .causal = true,
                               .norm = LUO_NORM_LAYER,
@@ -73,7 +74,7 @@ START_TEST(of_llama) /* rotary positions, gated layers, shared keys */
     luo_model model = gpt;
     model.family = LUO_FAMILY_LLAMA;
     model.kv_heads = 2;
-    model.tied_embeddings = model.linear_bias = model.qkv_bias = false;
+    model.tied_embeddings = model.linear_bias = model.out_bias = model.qkv_bias = false;
     model.norm = LUO_NORM_RMS;
     model.activation = LUO_ACT_SWIGLU;
     model.position = LUO_POS_ROPE;
@@ -91,7 +92,7 @@ static luo_model experts_of(luo_moe moe)
 {
     luo_model model = gpt;
     model.family = LUO_FAMILY_MOE;
-    model.tied_embeddings = model.linear_bias = model.qkv_bias = false;
+    model.tied_embeddings = model.linear_bias = model.out_bias = model.qkv_bias = false;
     model.norm = LUO_NORM_RMS;
     model.activation = LUO_ACT_SWIGLU;
     model.position = LUO_POS_ROPE;

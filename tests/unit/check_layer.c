@@ -12,6 +12,7 @@ static luo_model gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t voca
     return (luo_model){.name = "gpt", .family = LUO_FAMILY_GPT, .layers = layers, .hidden = hidden,
                        .ffn_hidden = 4 * hidden, .heads = heads, .kv_heads = heads,
                        .head_dim = hidden / heads, .vocab = vocab, .linear_bias = true,
+                       .out_bias = true,
                        .qkv_bias = true, .tied_embeddings = true, .causal = true,
                        .norm = LUO_NORM_LAYER, .activation = LUO_ACT_GELU,
                        .position = LUO_POS_LEARNED, .max_sequence_tokens = 2048};
@@ -506,7 +507,7 @@ START_TEST(gradients_are_all_parameters)
     if (luo_model_is_latent(&m)) {
         m.kv_heads = m.heads;
         m.head_dim = m.latent.nope + m.latent.rope;
-        m.qkv_bias = m.linear_bias = false;
+        m.qkv_bias = m.linear_bias = m.out_bias = false;
     }
     const luo_step_spec s = {.model = &m,
                              .sequence_tokens = 1024,

@@ -37,7 +37,8 @@ static luo_model model_of(char *const cell[CELLS])
     return (luo_model){.name = "row", .family = LUO_FAMILY_GPT, .layers = number(cell, LAYERS, 0),
                        .hidden = h, .ffn_hidden = number(cell, FFN, 4 * h), .heads = a,
                        .kv_heads = number(cell, KV_HEADS, a), .head_dim = h / a,
-                       .vocab = number(cell, VOCAB, 0), .linear_bias = true, .qkv_bias = true,
+                       .vocab = number(cell, VOCAB, 0), .linear_bias = true, .out_bias = true,
+                       .qkv_bias = true,
                        .tied_embeddings = true, .causal = true, .norm = LUO_NORM_LAYER,
                        .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED};
 }

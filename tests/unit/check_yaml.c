@@ -189,17 +189,17 @@ static const struct {
           "max_sequence_tokens: 1024\ndtype: f32\n",
      {.family = LUO_FAMILY_GPT, .kv_heads = 12, .head_dim = 64, .norm = LUO_NORM_LAYER,
       .norm_eps = 1e-5, .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED, .causal = true,
-      .tied_embeddings = true, .linear_bias = true, .qkv_bias = true, .dtype = LUO_F32}},
+      .tied_embeddings = true, .linear_bias = true, .out_bias = true, .qkv_bias = true, .dtype = LUO_F32}},
     {HEAD "family: bert\nlayers: 2\nhidden: 8\nffn_hidden: 32\nheads: 2\nvocab: 10\n"
           "max_sequence_tokens: 16\n",
      {.family = LUO_FAMILY_BERT, .kv_heads = 2, .head_dim = 4, .norm = LUO_NORM_LAYER,
       .norm_eps = 1e-12, .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED,
-      .tied_embeddings = true, .linear_bias = true, .qkv_bias = true, .token_types = 2}},
+      .tied_embeddings = true, .linear_bias = true, .out_bias = true, .qkv_bias = true, .token_types = 2}},
     {HEAD "family: vit\nlayers: 12\nhidden: 768\nffn_hidden: 3072\nheads: 12\nclasses: 1000\n"
           "image: {height_px: 224, width_px: 224, channels: 3, patch_px: 16}\n",
      {.family = LUO_FAMILY_VIT, .kv_heads = 12, .head_dim = 64, .norm = LUO_NORM_LAYER,
       .norm_eps = 1e-12, .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED,
-      .linear_bias = true, .qkv_bias = true, .classes = 1000}},
+      .linear_bias = true, .out_bias = true, .qkv_bias = true, .classes = 1000}},
     {HEAD "family: vgg\nvariant: 16\nclasses: 1000\n"
           "image: {height_px: 224, width_px: 224, channels: 3}\n",
      {.family = LUO_FAMILY_VGG, .norm = LUO_NORM_LAYER, .norm_eps = 1e-12,
@@ -237,16 +237,22 @@ START_TEST(model_row)
     ck_assert(m->rope_base == w->rope_base && m->norm_eps == w->norm_eps);
     ck_assert(m->norm == w->norm && m->activation == w->activation && m->position == w->position);
     ck_assert(m->causal == w->causal && m->tied_embeddings == w->tied_embeddings);
-    ck_assert(m->linear_bias == w->linear_bias && m->qkv_bias == w->qkv_bias);
+    ck_assert(m->linear_bias == w->linear_bias && m->out_bias == w->out_bias);
+    ck_assert(m->qkv_bias == w->qkv_bias);
     ck_assert(m->qk_norm == w->qk_norm && m->dtype == w->dtype);
     ck_assert(memcmp(&m->moe, &w->moe, sizeof m->moe) == 0);
     luo_arena_free(arena);
 }
 END_TEST
 
+#define LLAMA_1B                                                                                   \
+    "{\"hidden_size\": 2048, \"num_hidden_layers\": 16, \"num_attention_heads\": 32,"               \
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 8192, \"vocab_size\": 128256,"             \
+    " \"max_position_embeddings\": 131072, \"tie_word_embeddings\": true, \"bos_token_id\": 1,"     \
+    " \"model_type\": "
 static const struct {
     const char *text, *family;
-    int64_t parameters; /* V-C1 */
+    int64_t parameters; /* V-C1, and by hand */
 } foreign[] = {
     {"{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_hidden_layers\": 32,"
      " \"num_attention_heads\": 32, \"num_key_value_heads\": 32, \"intermediate_size\": 11008,"
@@ -257,6 +263,21 @@ static const struct {
      " \"n_inner\": null,"
      " \"n_positions\": 1024, \"vocab_size\": 50257, \"activation_function\": \"gelu_new\","
      " \"layer_norm_epsilon\": 1e-05, \"attn_pdrop\": 0.1}", "gpt", 124439808},
+    /* 1,235,814,400 without biases; in each of 16 layers q and o 2,048, k and v 512; gate and up
+     * 8,192, down 2,048 */
+    {LLAMA_1B "\"llama\", \"attention_bias\": true}", "llama", 1235896320},
+    {LLAMA_1B "\"llama\", \"mlp_bias\": true}", "llama", 1236109312},
+    {LLAMA_1B "\"llama\", \"mlp_bias\": true, \"attention_bias\": true}", "llama",
+     1236191232},
+    {LLAMA_1B "\"llama\", \"mlp_bias\": false, \"attention_bias\": false}", "llama",
+     1235814400},
+    /* norms of queries and keys, 64 each */
+    {LLAMA_1B "\"qwen3\", \"attention_bias\": true}", "llama", 1235896320 + 16 * 128},
+    {LLAMA_1B "\"qwen2\"}", "llama", 1235814400 + 16 * 3072},
+    /* these ignore the keys */
+    {LLAMA_1B "\"qwen2\", \"attention_bias\": true, \"mlp_bias\": true}", "llama",
+     1235814400 + 16 * 3072},
+    {LLAMA_1B "\"mistral\", \"attention_bias\": true}", "llama", 1235814400},
 };
 
 START_TEST(foreign_row)

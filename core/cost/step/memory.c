@@ -82,7 +82,7 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
     double n =
         (latent ? 0 : h * (2 * q + 2 * kv)) + halves * (model->norm == LUO_NORM_LAYER ? 2 : 1) * h;
     if (model->qkv_bias) n += q + 2 * kv;
-    if (model->linear_bias) n += (halves - 1) * h;
+    if (model->out_bias) n += h;
     const bool experts = luo_model_has_experts(model, layer);
     if (experts)
         n += (double)model->moe.experts *

@@ -108,8 +108,7 @@ static int32_t part_tensors(const luo_step_spec *spec, int64_t layer, luo_layer_
     case LUO_LAYER_OUT:
         add(t, &n, share(model->heads, spec->tp) * luo_model_value_dim(model) * model->hidden,
             false);
-        if (model->linear_bias && luo_model_has_attention(model))
-            add_bias(t, &n, model->hidden, true);
+        if (model->out_bias) add_bias(t, &n, model->hidden, true);
         break;
     case LUO_LAYER_UP:
     case LUO_LAYER_DOWN:

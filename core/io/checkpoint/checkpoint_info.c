@@ -41,6 +41,8 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              WHOLE(vocab),
                                              FLAG(tied_embeddings),
                                              FLAG(linear_bias),
+                                             LUO_DOC_BOOL("out_bias", LUO_DOC_OPT, luo_model,
+                                                          out_bias),
                                              FLAG(qkv_bias),
                                              FLAG(qk_norm),
                                              FLAG(causal),
@@ -145,10 +147,14 @@ luo_status luo_checkpoint_info_read_text(luo_arena *arena, const luo_source *src
     luo_doc_parse_json(&doc);
     luo_doc_check(&doc, &kind);
     if (doc.st == LUO_OK) luo_doc_load(&doc, &schema, &data);
-    if (doc.st == LUO_OK)
+    if (doc.st == LUO_OK) {
         *out = ((const info_json *)data)->info;
-    else if (err && diags.first)
+        /* older files have one word for all biases but those of q, k and v */
+        if (!luo_doc_get(luo_doc_get(doc.root, "model"), "out_bias"))
+            out->model.out_bias = out->model.linear_bias && out->model.heads > 0;
+    } else if (err && diags.first) {
         *err = diags.first->err;
+    }
     return doc.st;
 }
 

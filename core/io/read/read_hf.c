@@ -30,8 +30,6 @@ static const mapping llama_map[] = {
     {"vocab_size", "vocab", true},
     {"max_position_embeddings", "max_sequence_tokens", true},
     {"tie_word_embeddings", "tied_embeddings", false},
-    {"attention_bias", "qkv_bias", false},
-    {"mlp_bias", "linear_bias", false},
     {"rope_theta", "rope_base", false},
     {"rms_norm_eps", "norm_eps", false},
 };
@@ -184,6 +182,20 @@ static void take_rope(hf_reader *hf)
     }
 }
 
+/* What transformers of these types ask for biases: `attention_bias` is that of all four products
+ * of attention, `mlp_bias` that of the feed-forward. The others ignore these keys. */
+static void take_biases(hf_reader *hf, const char *type)
+{
+    const bool llama = strcmp(type, "llama") == 0;
+    if (llama) take(hf, &(mapping){"mlp_bias", "linear_bias", false});
+    if (llama || strcmp(type, "qwen3") == 0) {
+        take(hf, &(mapping){"attention_bias", "qkv_bias", false});
+        take(hf, &(mapping){"attention_bias", "out_bias", false});
+    }
+    if (strcmp(type, "qwen2") == 0) put(hf, "qkv_bias", "true", false, NULL);
+    if (!has(hf, "out_bias")) put(hf, "out_bias", "false", false, NULL);
+}
+
 static void refuse_unless(hf_reader *hf, const luo_doc_node *at, bool good, const char *why)
 {
     if (at && !good) refuse(hf, at, why);
@@ -211,8 +223,7 @@ static void llama_rest(hf_reader *hf, const char *type)
                   "attention over a window would cost less than ours");
     refuse_unless(hf, partial, luo_doc_real(partial, &factor) && factor == 1,
                   "rotary positions turn the whole head");
-    if (strcmp(type, "qwen2") == 0 && !has(hf, "qkv_bias"))
-        put(hf, "qkv_bias", "true", false, NULL);
+    take_biases(hf, type);
     if (strcmp(type, "qwen3") == 0) put(hf, "qk_norm", "true", false, NULL);
 }
 

@@ -22,7 +22,7 @@ typedef struct model_yaml {
     luo_family family;
     int64_t layers, hidden, heads, ffn_hidden, kv_heads, head_dim, vocab, max_sequence_tokens;
     int64_t token_types, classes, variant;
-    bool qk_norm, tied_embeddings, linear_bias, qkv_bias, causal;
+    bool qk_norm, tied_embeddings, linear_bias, out_bias, qkv_bias, causal;
     double rope_base, norm_eps;
     luo_norm norm;
     luo_activation activation;
@@ -121,6 +121,7 @@ static const luo_doc_field model_fields[] = {
     LUO_DOC_INT("token_types", OPT, model_yaml, token_types, HEADS),
     LUO_DOC_BOOL("tied_embeddings", OPT, model_yaml, tied_embeddings),
     LUO_DOC_BOOL("linear_bias", OPT, model_yaml, linear_bias),
+    LUO_DOC_BOOL("out_bias", OPT, model_yaml, out_bias),
     LUO_DOC_BOOL("qkv_bias", OPT, model_yaml, qkv_bias),
     LUO_DOC_ENUM("norm", OPT, model_yaml, norm, norms),
     LUO_DOC_FLOAT("norm_eps", OPT, model_yaml, norm_eps, LUO_ABOVE_TO(0, 1)),
@@ -162,7 +163,7 @@ static const struct {
     {"image", LUO_KEYS_IMAGE, true},         {"classes", LUO_KEYS_IMAGE, true},
     {"variant", LUO_KEYS_VARIANT, true},     {"attention", LUO_KEYS_EXPERTS, false},
     {"features", LUO_KEYS_TABLES, true},     {"bottom_mlp", LUO_KEYS_BOTTOM, true},
-    {"mlp", LUO_KEYS_TABLES, true},
+    {"mlp", LUO_KEYS_TABLES, true},          {"out_bias", LUO_KEYS_ATTENTION, false},
 };
 
 static bool has_keys(int64_t family, luo_family_keys group)
@@ -326,8 +327,8 @@ static void check_moe(luo_doc *doc, const luo_model *model)
 /* Heads are as `attention` says. */
 static void check_latent(luo_doc *doc, const luo_model *model)
 {
-    static const char *const others[] = {"kv_heads", "head_dim",    "qk_norm",
-                                         "qkv_bias", "linear_bias", "position"};
+    static const char *const others[] = {"kv_heads",    "head_dim", "qk_norm", "qkv_bias",
+                                         "linear_bias", "out_bias", "position"};
     const luo_doc_node *attention = at_key(doc, "attention");
     if (!attention || !luo_model_is_latent(model)) return;
     for (size_t i = 0; i < LUO_DOC_COUNT(others); i++)
@@ -364,6 +365,8 @@ static void take_family_defaults(const luo_doc *doc, luo_model *model)
     if (!at_key(doc, "token_types")) model->token_types = f->token_types;
     if (!at_key(doc, "tied_embeddings")) model->tied_embeddings = f->tied_embeddings;
     if (!at_key(doc, "linear_bias")) model->linear_bias = f->biases;
+    if (!at_key(doc, "out_bias"))
+        model->out_bias = model->linear_bias && luo_model_has_attention(model);
     if (!at_key(doc, "qkv_bias")) model->qkv_bias = f->biases && luo_model_has_attention(model);
     if (!at_key(doc, "norm")) model->norm = f->norm;
     if (!at_key(doc, "norm_eps")) model->norm_eps = f->norm_eps;
@@ -399,6 +402,7 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                          .variant = y->variant,
                          .tied_embeddings = y->tied_embeddings,
                          .linear_bias = y->linear_bias,
+                         .out_bias = y->out_bias,
                          .qkv_bias = y->qkv_bias,
                          .qk_norm = y->qk_norm,
                          .causal = y->causal,

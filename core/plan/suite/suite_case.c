@@ -97,6 +97,7 @@ static void make_model(const luo_suite_row *row, luo_dtype dtype, luo_model *mod
                          .max_sequence_tokens = row->seq,
                          .tied_embeddings = !apart,
                          .linear_bias = !gated && !mpt,
+                         .out_bias = !gated && !mpt,
                          .qkv_bias = !gated && !mpt,
                          .causal = true,
                          .norm = gated ? LUO_NORM_RMS : LUO_NORM_LAYER,
