@@ -111,8 +111,9 @@ typedef struct luo_kernels {
     void (*gelu)(int64_t n, const void *x, void *y); /* tanh form, as gpt2 */
     void (*gelu_dx)(int64_t n, const void *dy, const void *x, void *dx);
     void (*add)(int64_t n, int32_t count, const void *const *x, void *y); /* y may be x[0] */
-    /* logits, probabilities [t x experts], weights, ids [t x k]; ids are whole numbers, -1: dropped
-     * by the capacity of its expert among these tokens. Gates that look at one token. load
+    /* logits, probabilities [t x experts], weights, ids [t x k]; ids are whole numbers, -1 - e:
+     * dropped by the capacity of expert e among these tokens, weight 0, though other weights may
+     * have been divided by a sum with it. Gates that look at one token. load
      * [experts]: how often each was chosen, also by those that were dropped; NULL: not wanted.
      * Backward adds `balance` times load to the gradient of every probability, or times that of
      * alignment (sam). work: 8 (5 experts + k + 4) bytes. pad [t]: not 0: a token that is no data,
@@ -120,7 +121,7 @@ typedef struct luo_kernels {
      */
     void (*route)(int64_t t, const luo_gate *gate, const void *logits, const unsigned char *pad,
                   void *weights, void *ids, void *probabilities, void *load, void *work);
-    /* By hashes of the tokens' ids: experts [t], -1: dropped. work: as above. */
+    /* By hashes of the tokens' ids: experts [t], -1 - e: dropped. work: as above. */
     void (*route_hash)(int64_t t, const luo_gate *gate, const int32_t *tokens, void *ids,
                        void *work);
     /* Balanced assignment: experts [t] as the tokens were dealt, -1: none; the rest as `route`. */

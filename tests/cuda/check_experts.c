@@ -215,6 +215,7 @@ static cudaError_t route_dx_call(void *ctx, cudaStream_t s)
     return gpu_route_dx(s, k->t, &d.asked, AT(0), AT(1), AT(2), AT(3), d.pad_there->at,
                         k->a[4] ? AT(4) : NULL, (float)k->eps, AT(5));
 }
+static int64_t divided_and_dropped; /* choices */
 static void route_dx_run(kase *k)
 {
     draw_gate(k);
@@ -237,15 +238,18 @@ static void route_dx_run(kase *k)
      * it is; of a load one, of alignment one for every expert */
     double *mass = kase_room(k, k->t * n, NULL);
     for (int64_t i = 0; i < k->t; i++) {
-        double sum = k->eps * (double)n + 1e-6, ratio = 1;
+        double sum = k->eps * (double)n + 1e-6, chosen = 0;
         for (int64_t j = i * d.gate.k; j < (i + 1) * d.gate.k; j++) {
+            const double id = X(2)[j];
             sum += 2 * fabs(X(0)[j]);
-            if (X(2)[j] >= 0) ratio = fmax(ratio, X(1)[j] / X(3)[i * n + (int64_t)X(2)[j]]);
+            chosen += X(3)[i * n + (int64_t)(id < 0 ? -1 - id : id)];
         }
+        const double ratio = d.asked.scale > 0 ? fmax(1, d.asked.scale / chosen) : 1;
         for (int64_t e = 0; e < n; e++)
             mass[i * n + e] = ratio * (sum + (k->a[4] ? k->eps * (double)k->t : 0));
     }
     gpu_case_check(&k->c, k->a[5], want, mass, 16);
+    for (int64_t i = 0; i < c && d.asked.scale > 0; i++) divided_and_dropped += X(2)[i] < 0;
 }
 
 static cudaError_t balance_call(void *ctx, cudaStream_t s)
@@ -439,9 +443,10 @@ static const kernel_row rows[] = {
 };
 START_TEST(kernel_is_its_twin)
 {
-    dropped_so_far = 0;
+    dropped_so_far = divided_and_dropped = 0;
     LUO_PROP_FOR(seed, rows[_i].cases) kase_run(&rows[_i], seed);
     if (rows[_i].run == drop_run) ck_assert_int_gt(dropped_so_far, 100);
+    if (rows[_i].run == route_dx_run) ck_assert_int_gt(divided_and_dropped, 100);
 }
 END_TEST
 

@@ -3,8 +3,9 @@
  *
  * Meaning and notation as exec/bind/kernels.h, rules as exec/cuda/kernels/kernels.h: t tokens, k
  * choices of a token, E experts, h wide. Logits, weights, ids, probabilities, loads and counts are
- * f32 in every precision; ids and counts are whole numbers in it, id -1: a choice that was dropped.
- * Rows are of the precision. All that is counted is counted without atomic sums. */
+ * f32 in every precision; ids and counts are whole numbers in it, id -1 - e: expert e was chosen
+ * but dropped the token. Rows are of the precision. All that is counted is counted without atomic
+ * sums. */
 #ifndef LUO_EXEC_CUDA_MOE_EXPERTS_H
 #define LUO_EXEC_CUDA_MOE_EXPERTS_H
 #include "exec/cuda/kernels/kernels.h"
@@ -36,8 +37,8 @@ cudaError_t gpu_route_dealt(cudaStream_t stream, int64_t t, int32_t experts, con
  * nowhere. */
 cudaError_t gpu_count_choices(cudaStream_t stream, int64_t t, int32_t k, int32_t experts,
                               const float *ids, const int32_t *pad, float *load);
-/* Choices behind `capacity` of their expert: id -1, weight 0; first choices of all tokens first.
- * weights NULL: there are none. */
+/* Choices behind `capacity` of their expert: id -1 - e, weight 0; first choices of all tokens
+ * first. weights NULL: there are none. */
 cudaError_t gpu_drop(cudaStream_t stream, int64_t t, int32_t k, int32_t experts, int64_t capacity,
                      float *weights, float *ids);
 /* load NULL: no loss of unbalanced experts; balance 0: neither that of alignment. */

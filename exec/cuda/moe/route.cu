@@ -237,8 +237,8 @@ __global__ void __launch_bounds__(COUNTERS)
     if (threadIdx.x == 0) load[blockIdx.x] = static_cast<float>(n);
 }
 
-/* Blocks write ids of their own expert alone, and -1 is nobody's: what others read meanwhile makes
- * no difference to them. */
+/* Blocks write ids of their own expert alone, and those below 0 are nobody's: what others read
+ * meanwhile makes no difference to them. */
 __global__ void __launch_bounds__(COUNTERS)
     drop(int64_t t, int32_t k, int64_t capacity, float *weights, float *ids)
 {
@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(COUNTERS)
             int32_t n = 0;
             const int32_t rank = gpu_rank_among(mine, shared, &n);
             if (mine && before + rank >= capacity) {
-                ids[at] = -1;
+                ids[at] = -1 - own;
                 if (weights) weights[at] = 0;
             }
             before += n;
@@ -260,6 +260,12 @@ __global__ void __launch_bounds__(COUNTERS)
 }
 
 /* ---- gradients ---- */
+
+/* Also of a choice that was dropped. */
+__device__ __forceinline__ int expert_of(float id)
+{
+    return static_cast<int>(id < 0 ? -1 - id : id);
+}
 
 /* Slope of the loss of alignment: what experts outside the chosen group are above the last one
  * chosen. Returns how many are; *over: their sum. */
@@ -282,19 +288,20 @@ __device__ __forceinline__ int misaligned(const gpu_gate &g, const float *p, con
 }
 
 /* Gradients of the chosen probabilities from those of the weights, which may be divided by their
- * sum: w = scale p / sum, so that dp = (g - sum g w / scale) scale / sum. */
+ * sum: w = scale p / sum, so that dp = (g - sum g w / scale) scale / sum. A dropped choice has
+ * neither g nor w, but stands in the sum. */
 __device__ __forceinline__ void chosen_dx(const gpu_gate &g, const float *dw, const float *w,
                                           const float *id, const float *p, float *dp, int lane)
 {
     const float scale = g.scale > 0 ? static_cast<float>(g.scale) : 1;
-    float ratio = 1, mean = 0;
+    float sum = 0, mean = 0;
     for (int j = 0; j < g.k && g.scale > 0; j++) {
-        if (id[j] < 0) continue;
-        mean += dw[j] * w[j] / scale;
-        ratio = w[j] / p[static_cast<int>(id[j])];
+        sum += p[expert_of(id[j])];
+        if (id[j] >= 0) mean += dw[j] * w[j] / scale;
     }
+    const float ratio = g.scale > 0 ? scale / sum : 1;
     for (int j = lane; j < g.k; j += WARP)
-        if (id[j] >= 0) dp[static_cast<int>(id[j])] += (dw[j] - mean) * ratio;
+        dp[expert_of(id[j])] += ((id[j] < 0 ? 0 : dw[j]) - mean) * ratio;
 }
 
 /* Of logits from those of probabilities, in place. */
