@@ -238,7 +238,7 @@ static luo_status dump_one(const luo_corpus *corpus, const luo_batch_shape *shap
                      (int)k, (int)i);
         put_ids(out, "ids", b.ids, b.tokens);
         put_ids(out, "document_starts", b.docs.start, b.docs.n);
-        luo_str_add(out, "}\n");
+        luo_str_addf(out, ",\"pads\":%lld}\n", (long long)(b.tokens - b.data_tokens));
     }
     luo_arena_free(arena);
     return memory && !out->failed ? LUO_OK : LUO_ENOMEM;

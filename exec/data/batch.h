@@ -86,7 +86,8 @@ int64_t luo_batch_targets(const luo_corpus *corpus, const luo_batch_shape *shape
 /* Tokens of the step under a shape, over all parts, without any pads. */
 int64_t luo_batch_data_tokens(const luo_batch_shape *shape);
 /* One JSON line per micro-batch of the step, in global order (--dump-batches):
- * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..]}. */
+ * {"step":0,"micro_batch":0,"replica":0,"ids":[..],"document_starts":[..],"pads":0}:
+ * so many of the last ids are no data (docs/real-runs.md#what-a-step-was-trained-on). */
 luo_status luo_batch_dump(const luo_corpus *corpus, const luo_batch_shape *shape, int64_t step,
                           luo_str *out);
 #endif

@@ -448,9 +448,10 @@ START_TEST(dump_golden)
     ck_assert_int_eq(luo_corpus_open(put_file(".txt", "ab\n\ncdef", 8), 256, 0, &c, &err), LUO_OK);
     ck_assert_int_eq(luo_batch_dump(c, shape, 1, &text), LUO_OK);
     ck_assert_str_eq(text.at, "{\"step\":1,\"micro_batch\":0,\"replica\":0,"
-                              "\"ids\":[97,98,10,10,99,100,101,102],\"document_starts\":[0,4]}\n"
+                              "\"ids\":[97,98,10,10,99,100,101,102],\"document_starts\":[0,4],"
+                              "\"pads\":0}\n"
                               "{\"step\":1,\"micro_batch\":0,\"replica\":1,"
-                              "\"ids\":[10,99,100],\"document_starts\":[0,1]}\n");
+                              "\"ids\":[10,99,100],\"document_starts\":[0,1],\"pads\":0}\n");
     luo_str_free(&text);
     luo_corpus_close(c);
     unlink(path);

@@ -124,11 +124,12 @@ def gpt2(p, c, ids, number, position):
 
 
 def micro_batch(model, p, c, batch):
-    """Sum of the losses of its targets, and their number: the next token of the same document."""
+    """Sum of the losses of its targets, and their number: the next token of the same document.
+    Pads stand last, in documents of their own, and are no targets."""
     ids = torch.tensor(batch["ids"])
     number, position = documents(batch["document_starts"], len(ids))
     logits = model(p, c, ids, number, position)
-    target = number[:-1] == number[1:]
+    target = (number[:-1] == number[1:]) & (torch.arange(1, len(ids)) < len(ids) - batch["pads"])
     return F.cross_entropy(logits[:-1][target], ids[1:][target], reduction="sum"), int(target.sum())
 
 
