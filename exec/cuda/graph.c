@@ -34,7 +34,9 @@ static luo_status capture(luo_rank *r, const gpu_graph *g, luo_status (*walk)(lu
     gpu_stamps_forget(r->job);
     LUO_TRY(gpu_check(err, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                       "beginning to capture a step"));
+    r->captures = true;
     const luo_status st = walk(r);
+    r->captures = false;
     const luo_status ended = gpu_check(&end, cudaStreamEndCapture(stream, out), "capturing a step");
     if (st != LUO_OK) return luo_err_set(err, st, "%s", r->err.text);
     return ended == LUO_OK ? LUO_OK : luo_err_set(err, ended, "%s", end.text);
@@ -49,6 +51,7 @@ static luo_status make(luo_rank *r, gpu_graph *g, luo_status (*walk)(luo_rank *r
     luo_status st = capture(r, g, walk, &graph, err);
     if (st == LUO_OK)
         st = gpu_check(err, cudaGraphInstantiate(&g->exec, graph, 0), "making a graph of a step");
+    gpu_watch_goes_on(r->x);
     if (st != LUO_OK) g->exec = NULL;
     if (graph) (void)cudaGraphDestroy(graph);
     g->has_loss = r->has_loss;
@@ -73,7 +76,8 @@ static luo_status members(const luo_rank *r, MPI_Group *out, luo_err *err)
 
 /* To NCCL communication is captured on all of its ranks or on none, so one that cannot do it keeps
  * the others from it. In the same step on all of them; once per program. A rank that never comes
- * holds the others up here, in MPI, where only the coordinator sees it. */
+ * holds the others up here, in MPI, where only the coordinator sees it: to the watchdog here they
+ * go on. */
 static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
 {
     MPI_Group group;
@@ -82,12 +86,14 @@ static luo_status agree(luo_rank *r, luo_status mine, luo_err *err)
     luo_err why = {0};
     if (r->job->bound.set->n == 1) return mine;
     LUO_TRY(members(r, &group, mine == LUO_OK ? err : &why));
+    atomic_store(&r->x->agrees, true);
     int code = MPI_Comm_create_group(MPI_COMM_WORLD, group, r->job->id, &comm);
     MPI_Group_free(&group);
     if (code == MPI_SUCCESS) {
         code = MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, comm);
         MPI_Comm_free(&comm);
     }
+    atomic_store(&r->x->agrees, false);
     if (mine != LUO_OK) return mine;
     if (code == MPI_SUCCESS && !any) return LUO_OK;
     return luo_err_set(err, LUO_ECANCELED, "another rank could not capture its part.");

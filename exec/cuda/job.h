@@ -210,6 +210,7 @@ struct luo_rank { /* the interpreter's context */
     double start_s;
     bool has_loss;
     bool summed; /* gradients are those of all parts of the step */
+    bool captures;
     luo_ledger ledger;
     luo_arena *scratch; /* of the ledger and the part at hand, reset per step */
     luo_arena *walk;    /* of the interpreter */
@@ -283,6 +284,7 @@ struct luo_exec {
     pthread_mutex_t watched;        /* guards at_hand, and its stamps from the watcher's look */
     luo_job *at_hand;               /* whose step is under way; NULL: none */
     _Atomic int64_t progress;       /* grows as long as something goes on */
+    _Atomic bool agrees;            /* it waits for other ranks in MPI */
     double stuck_s;                 /* of a step without progress; INFINITY: any time is fine */
     bool graphs;
     struct gpu_sums *sums;     /* of a step in parts; NULL: none yet */
@@ -413,6 +415,7 @@ luo_status gpu_watch_open(luo_exec *x, luo_err *err);
 void gpu_abort(luo_exec *x);                  /* all communicators, and the graphs that hold them */
 void gpu_watch_at(luo_exec *x, luo_job *job); /* NULL: no step is under way */
 void gpu_watch_peek(luo_exec *x);             /* what the watchdog's thread does, done at once */
+void gpu_watch_goes_on(luo_exec *x);          /* of work that leaves no stamps */
 
 /* step.c */
 luo_status gpu_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);

@@ -138,13 +138,10 @@ static luo_status carry(gpu_mover *m, const gpu_packed *p)
 /* Until the stream has passed an event; the watcher's thread ends it where a peer is gone. */
 static luo_status await(gpu_mover *m, cudaEvent_t event)
 {
-    luo_exec *x = m->to->x;
-    luo_progress_report *w = x->config.where;
     for (int tries = 0;; tries++) {
         const cudaError_t code = cudaEventQuery(event);
         if (code != cudaErrorNotReady) {
-            atomic_fetch_add(&x->progress, 1);
-            if (w) atomic_fetch_add(&w->done, 1);
+            gpu_watch_goes_on(m->to->x);
             return gpu_check(m->err, code, "a switch");
         }
         if (tries < 100)

@@ -62,6 +62,7 @@ static luo_status compute(luo_rank *r, const gpu_op *op, int32_t task)
 static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const gpu_op *op = &r->job->op[issue->instr->id];
+    if (r->captures) gpu_watch_goes_on(r->x);
     if (issue->task != r->task) LUO_TRY(turn_to(r, issue->task));
     for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(gpu_finish(r, issue->dep[i]));
     if (op->transfer) LUO_TRY(gpu_settle(r, op));

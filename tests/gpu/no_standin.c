@@ -33,6 +33,11 @@ void standin_set_driver(int version)
     (void)version;
 }
 
+void standin_slow_capture(int32_t us)
+{
+    (void)us;
+}
+
 standin_counts standin_count(void)
 {
     return (standin_counts){0};
@@ -45,6 +50,11 @@ void standin_nccl_hang(bool on)
 
 void standin_nccl_break(void)
 {
+}
+
+void standin_nccl_hold_aborts(bool on)
+{
+    (void)on;
 }
 
 void standin_nccl_refuse_splits(bool on)

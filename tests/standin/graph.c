@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ops.h"
 
@@ -235,8 +236,14 @@ uint64_t standin_capture_id(cudaStream_t stream)
     const struct CUstream_st *s = standin_stream(stream);
     return s && s->capture ? s->capture->id : 0;
 }
+static int32_t capture_us;
+void standin_slow_capture(int32_t us)
+{
+    capture_us = us;
+}
 cudaError_t standin_capture_work(struct CUstream_st *s, const standin_work *work)
 {
+    if (capture_us > 0) usleep((useconds_t)capture_us);
     standin_capture *c = s->capture;
     standin_job *job = standin_job_make(work);
     if (!job) return spoil(c, cudaErrorMemoryAllocation);

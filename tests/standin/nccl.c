@@ -339,7 +339,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     nccl_counts.aborted++;
     if (comm->deferred) nccl_op_withdraw(comm->deferred);
     comm->deferred = NULL;
-    for (int i = 0; comm->graphs || comm->under_way[0] || comm->under_way[1]; i++) {
+    for (int i = 0; nccl_holds_aborts || comm->graphs || comm->under_way[0] || comm->under_way[1];
+         i++) {
         standin_unlock();
         usleep(PAUSE_US);
         standin_lock();

@@ -5,7 +5,7 @@
 
 #include "nccl_in.h"
 
-bool nccl_hangs, nccl_refuses_splits;
+bool nccl_hangs, nccl_holds_aborts, nccl_refuses_splits;
 
 /* ---- groups ---- */
 
@@ -160,6 +160,13 @@ const char *ncclGetLastError(ncclComm_t comm)
 {
     (void)comm;
     return last_error;
+}
+
+void standin_nccl_hold_aborts(bool on)
+{
+    standin_lock();
+    nccl_holds_aborts = on;
+    standin_unlock();
 }
 
 void standin_nccl_hang(bool on)

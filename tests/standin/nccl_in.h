@@ -69,7 +69,7 @@ struct ncclComm {
 };
 extern ncclComm_t nccl_all;
 extern standin_nccl_counts nccl_counts;
-extern bool nccl_hangs, nccl_refuses_splits;
+extern bool nccl_hangs, nccl_holds_aborts, nccl_refuses_splits;
 
 /* A call that was begun; under the lock. */
 ncclResult_t nccl_begun(ncclComm_t c);

@@ -24,6 +24,9 @@ typedef enum standin_failing {
 /* Call number `after` (from 0) of that kind from here on fails, once. Negative: none does. */
 void standin_fail(standin_failing what, int64_t after);
 
+/* From here on every operation that is captured takes so long; 0: no time. */
+void standin_slow_capture(int32_t us);
+
 /* Memory of the device in bytes; at the start STANDIN_MEMORY MiB, or 8 GiB. */
 void standin_set_memory(int64_t bytes);
 /* Compute capability as queries report it; at the start STANDIN_CAPABILITY (10 * major + minor) or

@@ -10,6 +10,7 @@ extern "C" {
 #endif
 void standin_nccl_hang(bool on); /* its operations do not go on, and say nothing */
 void standin_nccl_break(void);   /* all its communicators report ncclRemoteError from here on */
+void standin_nccl_hold_aborts(bool on); /* ncclCommAbort does not return */
 void standin_nccl_refuse_splits(bool on); /* ncclCommSplit is ncclInvalidUsage */
 
 typedef struct standin_nccl_counts {

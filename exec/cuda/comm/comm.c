@@ -51,8 +51,7 @@ luo_status gpu_comms_agree(gpu_comms *c, luo_status mine, luo_err *err)
     if (mine != LUO_OK) return mine;
     if (st != LUO_OK) return luo_err_set(err, st, "MPI cannot agree.");
     if (!any) return LUO_OK;
-    return luo_err_set(err, LUO_ECANCELED,
-                       "another rank could not make its communicators.");
+    return luo_err_set(err, LUO_ECANCELED, "another rank could not make its communicators.");
 }
 
 /* ---- calls beside an abort ---- */
@@ -166,6 +165,11 @@ static void take_victim(gpu_comms *c, ncclComm_t *comm)
 
 /* Each by a thread of its own: an abort first tells the kernels to end, then waits until they and
  * all graphs that hold the communicator are gone. */
+static void begin_abort(struct gpu_victim *v)
+{
+    v->begun = v->begun || pthread_create(&v->thread, NULL, abort_one, v->comm) == 0;
+}
+
 void gpu_comms_abort(gpu_comms *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -173,22 +177,24 @@ void gpu_comms_abort(gpu_comms *c)
     c->aborted = true;
     for (int32_t i = 0; i < c->nmade; i++) take_victim(c, &c->made[i]->nccl);
     take_victim(c, &c->root);
-    for (int32_t i = 0; first && i < c->nvictims; i++) {
-        struct gpu_victim *v = &c->victim[i];
-        v->begun = pthread_create(&v->thread, NULL, abort_one, v->comm) == 0;
-    }
+    for (int32_t i = 0; first && i < c->nvictims; i++) begin_abort(&c->victim[i]);
     pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- the end ---- */
 
+/* What waits for a network or a peer that is gone may wait for ever. Then its thread, which knows
+ * nothing but the communicator, goes on beside this process until that ends. */
 static void finish_aborts(gpu_comms *c)
 {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += GPU_COMM_ABORT_S;
     for (int32_t i = 0; i < c->nvictims; i++) {
-        if (c->victim[i].begun)
-            (void)pthread_join(c->victim[i].thread, NULL);
-        else
-            (void)ncclCommAbort(c->victim[i].comm);
+        struct gpu_victim *v = &c->victim[i];
+        begin_abort(v);
+        if (v->begun && pthread_timedjoin_np(v->thread, NULL, &until) != 0)
+            (void)pthread_detach(v->thread);
     }
     c->nvictims = 0;
 }

@@ -28,13 +28,13 @@ typedef struct gpu_comm gpu_comm;   /* one communicator */
 /* Ranks tell each other their facts over MPI: NCCL versions that differ are an error; differing GPU
  * types, drivers and libraries are a warning. Ranks that share a GPU get an NCCL_HOSTID of their
  * own; unless the user has set them, NCCL_LAUNCH_ORDER_IMPLICIT becomes 1 where kernels may overlap
- * all the same (NCCL 2.26, CUDA 12.3), and NCCL_GRAPH_MIXING_SUPPORT 0. A root communicator of all
- * ranks is made: others are split off it.
- * Pre: one thread calls all but gpu_comms_broken and gpu_comms_abort. config outlives it.
- * Errors: LUO_EBACKEND, LUO_EPEER, LUO_ETIMEOUT, LUO_ENOMEM. Collective. Owner: gpu_comms_close. */
+ * all the same (NCCL 2.26, CUDA 12.3), NCCL_GRAPH_MIXING_SUPPORT and NCCL_GRAPH_REGISTER 0. A root
+ * communicator of all ranks is made: others are split off it. Pre: one thread calls all but
+ * gpu_comms_broken and gpu_comms_abort. config outlives it. Errors: LUO_EBACKEND, LUO_EPEER,
+ * LUO_ETIMEOUT, LUO_ENOMEM. Collective. Owner: gpu_comms_close. */
 luo_status gpu_comms_open(const luo_rank_config *config, const gpu_facts *mine, gpu_comms **out,
                           luo_err *err);
-/* Collective unless they were aborted. NULL is fine. */
+/* Collective unless they were aborted. NULL is fine. Aborts that do not end in time are left. */
 void gpu_comms_close(gpu_comms *c);
 /* What ranks should know before they start ("2 types of GPU: .."), no full stop; "": nothing. */
 const char *gpu_comms_warning(const gpu_comms *c);

@@ -10,7 +10,7 @@
 
 /* Seconds in which a communicator has to be made or ended; NCCL itself gives up on a peer that does
  * not come only after minutes. */
-enum { GPU_COMM_PATIENCE_S = 120, GPU_COMM_END_S = 20 };
+enum { GPU_COMM_PATIENCE_S = 120, GPU_COMM_END_S = 20, GPU_COMM_ABORT_S = 10 };
 
 /* Kernels of NCCL wait on the GPU for their peers. All that may wait at once have to fit beside
  * each other: four lanes of the pipeline and two with collectives. So the blocks of each are

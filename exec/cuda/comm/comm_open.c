@@ -199,6 +199,9 @@ static void prepare_environment(const gpu_comms *c)
     if (orders_launches(c)) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     /* A step is captured on all ranks or on none, and waited for before the next is launched. */
     setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
+    /* NCCL registers the buffers of captured communications with the network; graphs that were
+     * replayed on two nodes hung without a word (nccl issue 2389). Nobody here has measured it. */
+    setenv("NCCL_GRAPH_REGISTER", "0", 0);
 }
 
 /* The same on all ranks: blocks of the smallest part of a GPU that a rank has. */

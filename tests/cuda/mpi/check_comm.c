@@ -329,10 +329,26 @@ static void check_captures(lab *l)
     }
 }
 
+/* What nobody has set is set, and nothing else. */
+static void check_environment(lab *l)
+{
+    static const char *const names[] = {"NCCL_GRAPH_REGISTER", "NCCL_GRAPH_MIXING_SUPPORT"};
+    for (int set = 1; set >= 0; set--) {
+        for (int i = 0; i < 2; i++) set ? setenv(names[i], "1", 1) : unsetenv(names[i]);
+        lab_open(l);
+        for (int i = 0; i < 2; i++) {
+            const char *is = getenv(names[i]);
+            lab_expect(l, is && strcmp(is, set ? "1" : "0") == 0, names[i]);
+        }
+        lab_close(l);
+    }
+}
+
 int main(void)
 {
     lab l;
     lab_begin(&l);
+    check_environment(&l);
     lab_open(&l);
     const bool said = strstr(gpu_comms_warning(l.comms), "ranks share GPU") != NULL;
     lab_expect(&l, said == is_shared(&l), "whether ranks share a GPU is said");

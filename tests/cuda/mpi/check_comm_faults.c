@@ -164,6 +164,24 @@ static void check_watch(lab *l, bool captured, bool breaks)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Aborts that do not end hold up nobody for ever. */
+static void check_held_aborts(lab *l)
+{
+    lab_open(l);
+    sum(l, group(l, LUO_STREAM_TP, LAB_RANKS, everybody), "before");
+    standin_nccl_hold_aborts(true);
+    gpu_comms_abort(l->comms);
+    const double began = luo_clock_s();
+    lab_close(l);
+    const double took = luo_clock_s() - began;
+    lab_expect(l, took > 5, "aborts are waited for");
+    lab_expect(l, standin_nccl_count().alive == 2, "two are left");
+    standin_nccl_hold_aborts(false);
+    while (standin_nccl_count().alive > 0 && luo_clock_s() < began + 60) usleep(1000);
+    lab_expect(l, standin_nccl_count().alive == 0, "they end");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(void)
 {
     lab l;
@@ -171,6 +189,7 @@ int main(void)
     if (standin_is_here()) check_refused_splits(&l);
     check_watch(&l, false, false);
     check_watch(&l, true, false);
+    if (standin_is_here()) check_held_aborts(&l);
     if (standin_is_here()) check_watch(&l, false, true);
     return lab_end(&l, "communicators in trouble");
 }

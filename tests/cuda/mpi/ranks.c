@@ -85,6 +85,35 @@ static void same_bits(luo_lab *lab, luo_dtype dtype)
     expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits under an old driver");
 }
 
+/* A capture that takes longer than anybody is waited for, on one rank: it goes on, and the others
+ * wait for it. */
+static void slow_capture(luo_lab *lab)
+{
+    enum { PAUSE_US = 15000 };
+    standin_set_driver(13000);
+    luo_arena *a = luo_arena_new(1 << 20);
+    const luo_plan *p = plan_of(a, &cut, LUO_F32);
+    const luo_model model = model_of(cut.model, p->layers);
+    setenv("LUO_CUDA_STUCK_S", "2", 1);
+    set_graphs(true);
+    luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
+    luo_trial t = luo_lab_bind(a, lab, x, p, &model);
+    luo_trial_init(&t, &model, 5);
+    if (lab->rank == 2) standin_slow_capture(PAUSE_US);
+    for (int i = 0; i < 3; i++) {
+        const luo_step_report r = luo_lab_step(&t, i);
+        if (r.status != LUO_OK) printf("rank %d, step %d: %s\n", lab->rank, i, r.text);
+        if (lab->rank == 2 && getenv("LUO_VERBOSE")) printf("%.1f s\n", r.end_s - r.start_s);
+        expect(lab, r.status == LUO_OK, "a step beside a long capture");
+        expect(lab, lab->rank != 2 || i != 1 || r.end_s - r.start_s > 3, "a long capture");
+    }
+    standin_slow_capture(0);
+    expect(lab, !t.executor->remark(x), "a remark");
+    t.executor->unbind(t.job);
+    t.executor->close(x);
+    luo_arena_free(a);
+}
+
 /* Rank 3 does not come: the ranks that wait for it give up and say for whom they wait. Not of a
  * captured step: here a graph that runs cannot be destroyed, which CUDA allows. */
 static void stuck(luo_lab *lab)
@@ -127,6 +156,7 @@ int main(int argc, char **argv)
     const char *only = argc > 1 ? argv[1] : "";
     if (strcmp(only, "stuck") != 0) same_bits(&lab, LUO_F32);
     if (strcmp(only, "stuck") != 0 && luo_prop_whole()) same_bits(&lab, LUO_BF16);
+    if (standin_is_here()) slow_capture(&lab);
     stuck(&lab);
     if (lab.rank == 0)
         printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", 100 * (checks - failed) / checks,
