@@ -33,7 +33,7 @@ copy_tree() { # DIR
 # What is shown needs no speed; of cuda what recipes touch, as the stand-in compiles it.
 build() {
     make --no-print-directory CI=1 NVCC= OPT=-O0 TEST_OPT=-O0 -j2 "$B/luoshu" "$B/luoshu-rank" \
-        "$B/tests/unit/check_rundir" "$B/tests/unit/check_docs" \
+        "$B/tests/unit/check_rundir" "$B/tests/unit/check_docs" "$B/tests/exec/check_gradients" \
         "$B/standin/exec/cuda/ops.o" "$B/standin/exec/cuda/calibrate/calibrate_comm.o"
 }
 

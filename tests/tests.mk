@@ -63,7 +63,8 @@ TESTS := $(SCRIPTS) $(filter-out $(MORE_PROGRAMS),$(MPI_TESTS)) $(filter-out $(W
 MORE_TESTS := $(MORE_SCRIPTS) $(filter-out $(STANDIN_RANK) $(STORM_HOST) $(MORE_WAITING),$(MORE_PROGRAMS))
 RUN_TESTS = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' CUDA_OBJECTS=$(B)/one \
     $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8)
-# Programs for GPUs are linked by make check-all, though nothing here may run them.
+# Programs for GPUs are linked by make check-all, and by make check-more with all kernels in one unit, though nothing
+# here may run them.
 LINKED = $(if $(NO_CUDA),,$(GPU_PROGRAMS))
 check: ## install what is missing, build, test (four minutes of a processor, half of them the build)
 	@$(MAKE) --no-print-directory deps
@@ -72,7 +73,7 @@ check: ## install what is missing, build, test (four minutes of a processor, hal
 
 check-more: ## what is left: long programs, commands of the docs, recipes, ranks that fail, CUDA's stand-in (about 12 minutes)
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(MORE_PROGRAMS) $(CUDA_ONE_RANK)
+	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(MORE_PROGRAMS) $(CUDA_ONE_RANK) $(GPU_ONE_PROGRAMS)
 	@$(RUN_TESTS) WAITING='$(MORE_WAITING) $(STORM_HOST)' ./tests/run.sh $(MORE_TESTS)
 
 check-torch: ## train twenty steps here and in Debian's PyTorch, and compare
@@ -163,6 +164,14 @@ $(B)/gpu/%.o: %.cu
 $(B)/gpu/libluocuda.a: $(CUDA_OBJ) $(B)/gpu/tests/gpu/no_standin.o
 	@mkdir -p $(@D); rm -f $@; ar rcs $@ $^
 $(B)/gpu/tests/%: $(B)/gpu/tests/%.o $(B)/gpu/libluocuda.a $(EXEC_LIB) $(CORE_LIB)
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit \
+	    -lrt -lpthread $(CORE_LIBS) -lm -o $@
+# The same with the kernels of make check-more, for that they link.
+GPU_ONE_PROGRAMS := $(if $(NO_CUDA),,$(patsubst $(B)/gpu/%,$(B)/one/gpu/%,$(GPU_PROGRAMS)))
+$(B)/one/gpu/libluocuda.a: $(CUDA_ONE_OBJ) $(B)/gpu/tests/gpu/no_standin.o
+	@mkdir -p $(@D); rm -f $@; ar rcs $@ $^
+$(B)/one/gpu/tests/%: $(B)/gpu/tests/%.o $(B)/one/gpu/libluocuda.a $(EXEC_LIB) $(CORE_LIB)
+	@mkdir -p $(@D)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit \
 	    -lrt -lpthread $(CORE_LIBS) -lm -o $@
 gpu-programs: $(BIN) $(RANK) $(CUDA_RANK) $(GPU_PROGRAMS)

@@ -35,11 +35,33 @@ static luo_status run_twice(luo_rank *r, const gpu_op *op, int32_t task)
 static const kernel kernel_twice = {run_twice, NULL};
 
 X
+    insert before tests/exec/check_gradients.c '/* ---- experts: logits' <<'X' &&
+static void twice_make(chain *c)
+{
+    has(c, c->t * c->h);
+    c->ny = c->t * c->h;
+}
+static void twice(chain *c)
+{
+    const void *const x[2] = {c->x[0], c->x[0]};
+    k->add(c->ny, 2, x, c->y);
+}
+static void twice_dx(chain *c)
+{
+    const void *const dy[2] = {c->c, c->c};
+    k->add(c->ny, 2, dy, c->dx[0]);
+}
+
+X
+    insert after tests/exec/check_gradients.c '    ROW(add, LUO_OP_ADD),' <<'X' &&
+    ROW(twice, LUO_OP_TWICE),
+X
     insert after core/graph/build.c '    x = luo_build_reshard(b, "head.in", x, LUO_FORM_X);' <<'X'
     x = luo_build_op1(b, LUO_OP_TWICE, "head.twice", "th", 1, &x);
 X
 }
-show() { # deduced, differentiated, costed, and run
+show() { # deduced, differentiated, its gradient measured, costed, and run
+    "$B/tests/exec/check_gradients" || return 1
     "$LUOSHU" explain scenarios/host/plans/tiny-1.json --model scenarios/models/tiny-llama.yaml --cluster scenarios/host/ranks4x2.yaml --program 0 >"$tmp/program" &&
         [ "$(grep -c 'COMPUTE.*cost stream [1-9].*head\.twice' "$tmp/program")" -ge 2 ] &&
         trained "$LUOSHU" with && trained "$top/$B/luoshu" without || return 1
