@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/rng.h"
 #include "sim/memo.h"
 #include "sim/plugin/plugin.h"
 #include "sim/sim.h"
@@ -28,7 +29,8 @@ struct luo_backend_state {
     luo_change *changes; /* the same */
     int32_t nchanges, room_changes;
     bool *node;          /* per node: has a device of the programs */
-    luo_rng *rng, *step_rng; /* per device of the cluster; per program */
+    luo_rng *compute_rng, *comm_rng; /* per device of the cluster; NULL: no noise */
+    sim_noise *noise;                /* per program, of the step at hand */
     int64_t asked, closed_instead, flow_instead;
 };
 
@@ -50,6 +52,13 @@ static bool has_noise(const luo_backend_state *backend)
     return backend->config.compute_sigma > 0 || backend->config.comm_sigma > 0;
 }
 
+static luo_rng noise_stream(const luo_backend_state *backend, const char *form, int32_t device)
+{
+    char name[32];
+    snprintf(name, sizeof name, form, device);
+    return luo_rng_stream(backend->config.seed, name);
+}
+
 static luo_status open_state(luo_backend_state *backend, luo_err *err)
 {
     const luo_cluster *cluster = backend->config.cluster;
@@ -60,13 +69,13 @@ static luo_status open_state(luo_backend_state *backend, luo_err *err)
     backend->node = LUO_NEW_N(backend->arena, bool, cluster->nnodes);
     if (!backend->node) return luo_err_nomem(err);
     if (!has_noise(backend)) return LUO_OK;
-    backend->rng = LUO_NEW_N(backend->arena, luo_rng, cluster->ndevices);
-    backend->step_rng = LUO_NEW_N(backend->arena, luo_rng, cluster->ndevices);
-    if (!backend->rng || !backend->step_rng) return luo_err_nomem(err);
+    backend->compute_rng = LUO_NEW_N(backend->arena, luo_rng, cluster->ndevices);
+    backend->comm_rng = LUO_NEW_N(backend->arena, luo_rng, cluster->ndevices);
+    backend->noise = LUO_NEW_N(backend->arena, sim_noise, cluster->ndevices);
+    if (!backend->compute_rng || !backend->comm_rng || !backend->noise) return luo_err_nomem(err);
     for (int32_t d = 0; d < cluster->ndevices; d++) {
-        char name[32];
-        snprintf(name, sizeof name, "noise#%d", d);
-        backend->rng[d] = luo_rng_stream(backend->config.seed, name);
+        backend->compute_rng[d] = noise_stream(backend, "noise#%d", d);
+        backend->comm_rng[d] = noise_stream(backend, "noise#comm#%d", d);
     }
     return LUO_OK;
 }
@@ -138,8 +147,7 @@ static double update_of(const luo_backend_state *backend, const luo_step_request
     return luo_step_part_update(&request->part, backend->config.stack->optimizer_bytes);
 }
 
-/* before_s: of the undisturbed step. Draws, if there is noise, begin where those of the last step
- * ended. */
+/* before_s: of the undisturbed step. */
 static luo_status simulate(luo_backend_state *backend, const luo_step_request *request,
                            int32_t nchanges, double before_s, luo_arena *arena, sim_reply *reply,
                            luo_err *err)
@@ -157,21 +165,21 @@ static luo_status simulate(luo_backend_state *backend, const luo_step_request *r
                    set->n,
                    backend->config.interrupted};
     LUO_TRY(worker_for(backend, set, &w, err));
-    if (has_noise(backend)) {
-        ask.rng = backend->step_rng;
-        for (int32_t i = 0; i < set->n; i++) backend->step_rng[i] = backend->rng[set->at[i].device];
-    }
+    if (has_noise(backend)) ask.noise = backend->noise;
     LUO_TRY(sim_worker_ask(w, arena, &ask, reply, err));
     backend->closed_instead += reply->head.closed_instead;
     backend->flow_instead += reply->head.flow_instead;
     return LUO_OK;
 }
 
-/* Draws made by the last simulation count. */
-static void keep_draws(luo_backend_state *backend, const luo_programs *set)
+/* Once a step, however often it is simulated. */
+static void draw_noise(luo_backend_state *backend, const luo_programs *set)
 {
-    for (int32_t i = 0; backend->rng && i < set->n; i++)
-        backend->rng[set->at[i].device] = backend->step_rng[i];
+    for (int32_t i = 0; i < set->n; i++) {
+        const int32_t device = set->at[i].device;
+        backend->noise[i].compute = luo_rng_next(&backend->compute_rng[device]);
+        backend->noise[i].comm = luo_rng_next(&backend->comm_rng[device]);
+    }
 }
 
 /* ---- what can matter to a step ---- */
@@ -383,10 +391,12 @@ static luo_status run_step(luo_backend_state *backend, const luo_step_request *r
 {
     sim_reply undisturbed, reply;
     bool reused = false, trigger;
-    if (has_noise(backend))
+    if (has_noise(backend)) {
+        draw_noise(backend, request->programs);
         LUO_TRY(simulate(backend, request, 0, 0, backend->last, &undisturbed, err));
-    else
+    } else {
         LUO_TRY(quiet_step(backend, request, &undisturbed, &reused, err));
+    }
     reply = undisturbed;
     drop_idle_links(backend, 0, &undisturbed);
     LUO_TRY(find_trigger(backend, request, &undisturbed, reply.head.end_s, 0, &trigger, err));
@@ -402,7 +412,6 @@ static luo_status run_step(luo_backend_state *backend, const luo_step_request *r
             find_trigger(backend, request, &undisturbed, reply.head.end_s, known, &trigger, err));
         reused = false;
     }
-    keep_draws(backend, request->programs);
     if (reply.head.nrecords > INT32_MAX)
         return luo_err_set(err, LUO_E2BIG, "the trace of this step has more than 2,147,483,647 "
                                            "records; trace fewer devices.");

@@ -84,7 +84,7 @@ static luo_status mourn(sim_worker *w, luo_err *err)
 
 static bool put_question(const sim_worker *w, const sim_ask *ask)
 {
-    const sim_question q = {ask->nchanges, ask->trace, ask->rng != NULL, ask->update};
+    const sim_question q = {ask->nchanges, ask->trace, ask->noise != NULL, ask->update};
     const luo_world *world = ask->world;
     const size_t devices = (size_t)world->ndevices, links = (size_t)world->nlinks;
     return sim_send(w->fd, &q, sizeof q) &&
@@ -93,11 +93,10 @@ static bool put_question(const sim_worker *w, const sim_ask *ask)
            sim_send(w->fd, world->link_factor, links * sizeof(double)) &&
            sim_send(w->fd, world->link_extra_latency_s, links * sizeof(double)) &&
            sim_send(w->fd, ask->changes, (size_t)ask->nchanges * sizeof *ask->changes) &&
-           (!ask->rng || sim_send(w->fd, ask->rng, (size_t)ask->n * sizeof *ask->rng));
+           (!ask->noise || sim_send(w->fd, ask->noise, (size_t)ask->n * sizeof *ask->noise));
 }
 
-static bool take_arrays(const sim_worker *w, luo_arena *arena, const sim_ask *ask, sim_reply *r,
-                        bool *nomem)
+static bool take_arrays(const sim_worker *w, luo_arena *arena, sim_reply *r, bool *nomem)
 {
     const size_t n = (size_t)r->head.n, links = (size_t)r->head.nlinks;
     const size_t comm = (size_t)r->head.ncomm, records = (size_t)r->head.nrecords;
@@ -107,7 +106,6 @@ static bool take_arrays(const sim_worker *w, luo_arena *arena, const sim_ask *as
     r->links = luo_arena_alloc(arena, links * sizeof *r->links);
     r->comm = luo_arena_alloc(arena, comm * sizeof *r->comm);
     r->records = luo_arena_alloc(arena, records * sizeof *r->records);
-    r->rng = NULL;
     *nomem = !r->parts || !r->compute_s || !r->predicted_s || !r->links || !r->comm || !r->records;
     if (*nomem) return false;
     return sim_receive(w->fd, r->parts, n * sizeof *r->parts) &&
@@ -115,8 +113,7 @@ static bool take_arrays(const sim_worker *w, luo_arena *arena, const sim_ask *as
            sim_receive(w->fd, r->predicted_s, n * sizeof *r->predicted_s) &&
            sim_receive(w->fd, r->links, links * sizeof *r->links) &&
            sim_receive(w->fd, r->comm, comm * sizeof *r->comm) &&
-           sim_receive(w->fd, r->records, records * sizeof *r->records) &&
-           (!ask->rng || sim_receive(w->fd, ask->rng, n * sizeof *ask->rng));
+           sim_receive(w->fd, r->records, records * sizeof *r->records);
 }
 
 /* Until there is something to read, or nobody wants it any more. */
@@ -143,7 +140,7 @@ luo_status sim_worker_ask(sim_worker *w, luo_arena *arena, const sim_ask *ask, s
     if (!sim_receive(w->fd, &out->head, sizeof out->head)) return mourn(w, err);
     if (out->head.status == LUO_ENOMEM)
         nomem = true;
-    else if (!take_arrays(w, arena, ask, out, &nomem) && !nomem)
+    else if (!take_arrays(w, arena, out, &nomem) && !nomem)
         return mourn(w, err);
     if (out->head.status != LUO_OK || nomem) sim_worker_drop(w);
     return nomem ? luo_err_nomem(err) : LUO_OK;

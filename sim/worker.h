@@ -23,7 +23,7 @@ typedef struct sim_ask {
     int32_t nchanges;
     bool trace;
     double update; /* luo_step_part_update */
-    luo_rng *rng; /* n of the programs, changed by the step; NULL: no noise */
+    const sim_noise *noise; /* n of the programs; NULL: no noise */
     int32_t n;
     const volatile int *interrupted; /* of the config */
 } sim_ask;

@@ -35,9 +35,14 @@ uint64_t luo_rng_next(luo_rng *r)
     return out;
 }
 
+double luo_rng_u_of(uint64_t x)
+{
+    return (double)(x >> 11) * 0x1p-53;
+}
+
 double luo_rng_u(luo_rng *r)
 {
-    return (double)(luo_rng_next(r) >> 11) * 0x1p-53;
+    return luo_rng_u_of(luo_rng_next(r));
 }
 
 int64_t luo_rng_pick(luo_rng *r, int64_t n)

@@ -24,6 +24,7 @@ __host__ __device__
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
+double luo_rng_u_of(uint64_t x);                               /* [0, 1), of 64 bits */
 double luo_rng_u(luo_rng *r);                                  /* [0, 1) */
 int64_t luo_rng_pick(luo_rng *r, int64_t n);                   /* 0..n-1; Pre: n >= 1 */
 double luo_rng_normal(luo_rng *r);                             /* two draws, none kept */

@@ -34,6 +34,7 @@ static bool same_tasks(const luo_program *a, const luo_program *b)
 
 typedef struct folding {
     sim_net *net;
+    bool folds;   /* at all */
     bool *single; /* by program: it is not folded */
     place *places;
     int32_t *member, *class_of; /* by place; by device */
@@ -44,8 +45,8 @@ static bool joins(const folding *f, const place *a, const place *b)
 {
     const sim_net *net = f->net;
     const luo_program *program = &net->set->at[a->at], *q = &net->set->at[b->at];
-    return net->config->fold && net->training && a->pipeline == b->pipeline &&
-           a->stage == b->stage && a->role == b->role && a->node == b->node &&
+    return f->folds && net->training && a->pipeline == b->pipeline && a->stage == b->stage &&
+           a->role == b->role && a->node == b->node &&
            !luo_cluster_profile(net->config->cluster, program->device)->cpu &&
            same_tasks(program, q) && !f->single[a->at] && !f->single[b->at];
 }
@@ -79,11 +80,26 @@ static void lay_out(const folding *f)
     }
 }
 
+static luo_status find_leads(luo_arena *arena, const folding *f)
+{
+    sim_net *net = f->net;
+    int32_t *lead = LUO_NEW_N(arena, int32_t, net->set->n);
+    if (!lead) return LUO_ENOMEM;
+    for (int32_t k = 0; k < net->nclasses; k++)
+        for (int32_t m = 0; m < net->classes[k].n; m++)
+            lead[net->classes[k].member[m]] = net->classes[k].member[0];
+    net->lead_of = lead;
+    return LUO_OK;
+}
+
 /* Classes once more as long as some hide that their devices are met by turns: each time more. */
 static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *member)
 {
     const luo_programs *set = net->set;
-    folding f = {.net = net, .single = LUO_NEW_N(arena, bool, set->n), .places = places,
+    folding f = {.net = net,
+                 .folds = true,
+                 .single = LUO_NEW_N(arena, bool, set->n),
+                 .places = places,
                  .member = member,
                  .class_of = LUO_NEW_N(arena, int32_t, net->config->cluster->ndevices)};
     net->classes = LUO_NEW_N(arena, sim_class, set->n);
@@ -96,6 +112,9 @@ static luo_status fold(luo_arena *arena, sim_net *net, place *places, int32_t *m
         LUO_TRY(sim_turns_untie(net, f.single, &again));
         if (again) lay_out(&f);
     }
+    LUO_TRY(find_leads(arena, &f));
+    f.folds = net->config->fold;
+    if (!f.folds) lay_out(&f);
     return LUO_OK;
 }
 

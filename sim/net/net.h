@@ -108,6 +108,8 @@ typedef struct sim_net {
     sim_class *classes;
     const int32_t *home_of_group; /* class that all its devices are in; -1: several */
     const int32_t *class_of; /* per device of the cluster: its class; -1: no program */
+    /* per program: the first of those that are folded with it, or would be with `fold` */
+    const int32_t *lead_of;
     const sim_wire *wires;
     const bool *loose; /* per wire: at full speed it can hold nothing up (loose.c) */
     const sim_channel *channels;

@@ -3,7 +3,7 @@
 #define LUO_SIM_NET_TURNS_H
 #include "sim/net/net.h"
 
-/* Has some device several calls of a bucket in a segment? They lie at different dates, and so do
+/* Has some device several calls of an exchange in a segment? They lie at different dates, and so do
  * those of the devices it meets. Errors: LUO_ENOMEM. */
 luo_status sim_turns_any(const luo_programs *set, bool *any);
 /* A class of several devices issues calls of all of them by one instruction, so that their groups

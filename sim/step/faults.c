@@ -54,7 +54,8 @@ static luo_status make_paces(luo_rank *rank)
     rank->npaces = 0;
     for (int32_t m = 0; m < rank->class->n; m++) {
         int32_t k = 0;
-        while (k < rank->npaces && (step->rng || !same_slowness(step, device_of(rank, m), head[k])))
+        while (k < rank->npaces &&
+               (step->noise || !same_slowness(step, device_of(rank, m), head[k])))
             k++;
         rank->pace_of[m] = k;
         if (k < rank->npaces) continue;

@@ -5,6 +5,7 @@
 #include <simgrid/host.h>
 #include <string.h>
 
+#include "core/base/rng.h"
 #include "sim/shim.h"
 #include "sim/step/step.h"
 
@@ -150,23 +151,26 @@ static luo_status note(luo_rank *rank, sim_pace *c, int32_t task, const luo_inst
     return LUO_OK;
 }
 
-/* ---- noise (docs/formats.md#random-numbers): every device draws once per instruction ---- */
+/* ---- noise (docs/formats.md#random-numbers) ---- */
 
-static double draw(luo_rank *rank, int32_t member, double sigma)
+/* Rounds are the same step. */
+static double draw(const luo_rank *rank, uint64_t key, int32_t task, const luo_instr *in,
+                   double sigma)
 {
-    const double z = luo_rng_normal(&rank->rng[member]);
+    const uint64_t ninstr = (uint64_t)rank->class->role->ninstr;
+    const uint64_t at = 2 * ((uint64_t)task * ninstr + (uint64_t)in->id);
+    const double z =
+        luo_rng_normal_of(luo_rng_u_of(luo_rng_at(key, at)), luo_rng_u_of(luo_rng_at(key, at + 1)));
     return exp(sigma * z - sigma * sigma / 2);
 }
 
-/* One factor for a communication: that of the class's first member. */
-static double draw_comm(luo_rank *rank)
+/* Devices that could be simulated as one have one factor for a communication. */
+static double draw_comm(const luo_rank *rank, int32_t task, const luo_instr *in)
 {
-    double factor = 1;
-    for (int32_t m = 0; rank->rng && m < rank->class->n; m++) {
-        const double f = draw(rank, m, rank->step->net->config->comm_sigma);
-        if (m == 0) factor = f;
-    }
-    return factor;
+    const sim_step *step = rank->step;
+    if (!step->noise) return 1;
+    const int32_t lead = step->net->lead_of[rank->class->member[0]];
+    return draw(rank, step->noise[lead].comm, task, in, step->net->config->comm_sigma);
 }
 
 /* When the device is done with what it computes so far. */
@@ -177,10 +181,12 @@ static double compute_clock(const luo_rank *rank)
     return clock;
 }
 
-static double draw_work(luo_rank *rank, int32_t c)
+static double draw_work(const luo_rank *rank, int32_t pace, int32_t task, const luo_instr *in)
 {
-    return rank->rng ? draw(rank, c, rank->step->net->config->compute_sigma)
-                     : 1; /* paces are members */
+    const sim_step *step = rank->step;
+    if (!step->noise) return 1;
+    const int32_t program = rank->class->member[pace]; /* paces are members */
+    return draw(rank, step->noise[program].compute, task, in, step->net->config->compute_sigma);
 }
 
 /* ---- work of the device ---- */
@@ -199,7 +205,7 @@ static luo_status compute(luo_rank *rank, int32_t task, const luo_instr *in, con
     ready = later(ready, rank->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
     for (int32_t k = 0; k < rank->npaces; k++) {
         sim_pace *c = &rank->paces[k];
-        const double work = seconds * draw_work(rank, k), start = later(c->clock, ready);
+        const double work = seconds * draw_work(rank, k, task, in), start = later(c->clock, ready);
         const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
                                           : sim_timeline_end(&c->slow, start, work);
         c->clock = end;
@@ -217,8 +223,8 @@ static luo_status work_aside(luo_rank *rank, int32_t task, const luo_instr *in, 
     const double start = later(rank->clock[op->fifo], ready), seconds = work_s(rank, in, op);
     *last = start;
     for (int32_t k = 0; k < rank->npaces; k++)
-        *last = later(*last,
-                      sim_timeline_end(&rank->paces[k].slow, start, seconds * draw_work(rank, k)));
+        *last = later(*last, sim_timeline_end(&rank->paces[k].slow, start,
+                                              seconds * draw_work(rank, k, task, in)));
     rank->clock[op->fifo] = *last;
     for (int32_t k = 0; k < rank->npaces; k++)
         LUO_TRY(note(rank, &rank->paces[k], task, in, op, start, *last));
@@ -232,7 +238,7 @@ static luo_status talk_inside(luo_rank *rank, int32_t task, const luo_instr *in,
 {
     const bool turn = op->fifo == LUO_STREAM_COMPUTE;
     const double start = later(turn ? compute_clock(rank) : rank->clock[op->fifo], ready);
-    const double seconds = op->seconds * draw_comm(rank);
+    const double seconds = op->seconds * draw_comm(rank, task, in);
     *last = rank->ninner > 0 ? sim_inner_end(rank, in, start, seconds) : start + seconds;
     rank->clock[op->fifo] = *last;
     rank->tally[in->id].calls += rank->told;
@@ -398,9 +404,9 @@ static luo_status submit_job(luo_rank *rank, const luo_issue *issue, const sim_o
 {
     LUO_TRY(await_room(rank));
     const bool executes = op->what == SIM_WORK && rank->class->exec;
-    const double factor = executes               ? draw_work(rank, 0)
-                          : op->what >= SIM_MEET ? draw_comm(rank)
-                                                 : 1;
+    double factor = 1; /* of what is arithmetic it is drawn there */
+    if (executes) factor = draw_work(rank, 0, issue->task, issue->instr);
+    if (op->what >= SIM_MEET) factor = draw_comm(rank, issue->task, issue->instr);
     if (executes && op->fifo == LUO_STREAM_COMPUTE && rank->told)
         rank->predicted_s += work_s(rank, issue->instr, op);
     const sim_cell *cell = sim_job_new(rank, issue, op, factor, ready);

@@ -346,6 +346,5 @@ luo_status sim_report(sim_step *s, sim_unit_loads *units, sim_reply *out)
     if (s->trace) LUO_TRY(report_records(s, out));
     drop_unused_rows(out, s->net->nrows);
     if (s->st != LUO_OK) describe_failure(s, &out->head);
-    out->rng = s->rng;
     return LUO_OK;
 }

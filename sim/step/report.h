@@ -19,7 +19,6 @@ typedef struct sim_reply {
     luo_link_use *links;
     luo_comm_use *comm;
     luo_op_record *records;
-    luo_rng *rng; /* n when there is noise, else NULL */
 } sim_reply;
 
 /* Bytes per way and tensor byte of collectives inside a class; made when first needed. */

@@ -33,8 +33,7 @@ static bool send_reply(int fd, const sim_reply *r)
            sim_send(fd, r->predicted_s, n * sizeof *r->predicted_s) &&
            sim_send(fd, r->links, (size_t)r->head.nlinks * sizeof *r->links) &&
            sim_send(fd, r->comm, (size_t)r->head.ncomm * sizeof *r->comm) &&
-           sim_send(fd, r->records, (size_t)r->head.nrecords * sizeof *r->records) &&
-           (!r->rng || sim_send(fd, r->rng, n * sizeof *r->rng));
+           sim_send(fd, r->records, (size_t)r->head.nrecords * sizeof *r->records);
 }
 
 /* No actor can go on: tell why and end, since SimGrid is about to kill them all. */
@@ -81,8 +80,8 @@ static bool hear(server *v)
     const size_t devices = (size_t)v->world.ndevices, links = (size_t)v->world.nlinks;
     v->changes = LUO_NEW_N(v->asked, luo_change, v->q.nchanges);
     v->step.update = v->q.update;
-    v->step.rng = v->q.noise ? LUO_NEW_N(v->asked, luo_rng, v->net->set->n) : NULL;
-    v->nomem = !v->changes || (v->q.noise && !v->step.rng);
+    v->step.noise = v->q.noise ? LUO_NEW_N(v->asked, sim_noise, v->net->set->n) : NULL;
+    v->nomem = !v->changes || (v->q.noise && !v->step.noise);
     if (v->nomem) return false;
     return sim_receive(v->fd, v->world.slowdown, devices * sizeof(double)) &&
            sim_receive(v->fd, v->world.up, devices * sizeof(bool)) &&
@@ -90,7 +89,7 @@ static bool hear(server *v)
            sim_receive(v->fd, v->world.link_extra_latency_s, links * sizeof(double)) &&
            sim_receive(v->fd, v->changes, (size_t)v->q.nchanges * sizeof *v->changes) &&
            (!v->q.noise ||
-            sim_receive(v->fd, v->step.rng, (size_t)v->net->set->n * sizeof *v->step.rng));
+            sim_receive(v->fd, v->step.noise, (size_t)v->net->set->n * sizeof *v->step.noise));
 }
 
 static bool answer(server *v)

@@ -6,7 +6,7 @@
 #define LUO_SIM_STEP_SERVE_H
 #include "sim/net/net.h"
 
-typedef struct sim_question { /* goes first; world, changes and random states follow */
+typedef struct sim_question { /* goes first; world, changes and noise follow */
     int32_t nchanges;
     bool trace, noise;
     double update;

@@ -170,10 +170,6 @@ static luo_status begin_rank(sim_step *step, int32_t l)
     rank->tally = LUO_NEW_N(step->arena, sim_tally, rank->class->role->ninstr);
     rank->sem = sg_sem_init(0);
     if (!rank->tally) return LUO_ENOMEM;
-    if (!step->rng) return LUO_OK;
-    rank->rng = LUO_NEW_N(step->arena, luo_rng, rank->class->n);
-    if (!rank->rng) return LUO_ENOMEM;
-    for (int32_t m = 0; m < rank->class->n; m++) rank->rng[m] = step->rng[rank->class->member[m]];
     return LUO_OK;
 }
 
@@ -202,12 +198,7 @@ static luo_status begin(sim_step *step)
 
 static void end_actors(sim_step *step)
 {
-    for (int32_t l = 0; l < step->net->nclasses; l++) {
-        luo_rank *rank = &step->ranks[l];
-        sg_sem_destroy(rank->sem);
-        for (int32_t m = 0; step->rng && m < rank->class->n; m++)
-            step->rng[rank->class->member[m]] = rank->rng[m];
-    }
+    for (int32_t l = 0; l < step->net->nclasses; l++) sg_sem_destroy(step->ranks[l].sem);
     for (sim_driver *driver = step->drivers; driver; driver = driver->next)
         sg_sem_destroy(driver->sem);
 }
@@ -215,7 +206,7 @@ static void end_actors(sim_step *step)
 luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,
                         int32_t nchanges, bool trace)
 {
-    luo_rng *rng = step->rng;
+    sim_noise *noise = step->noise;
     const double update = step->update;
     luo_arena_reset(step->arena, 0);
     *step = (sim_step){.net = step->net,
@@ -225,7 +216,7 @@ luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change
                        .walks = step->walks,
                        .kept = step->kept,
                        .courses = step->courses,
-                       .rng = rng,
+                       .noise = noise,
                        .update = update,
                        .origin = simgrid_get_clock(),
                        .trace = trace,

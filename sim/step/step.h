@@ -18,9 +18,9 @@
 #define LUO_SIM_STEP_STEP_H
 #include <simgrid/semaphore.h>
 
-#include "core/base/rng.h"
 #include "core/run/interp.h"
 #include "sim/step/grid.h"
+#include "sim/step/noise.h"
 #include "sim/step/timeline.h"
 
 /* Tickets: what has a known end is that end (the bits of a double >= 0); a job is the address of
@@ -113,7 +113,6 @@ struct luo_rank {
     int32_t npaces;
     sim_pace *paces;
     int32_t *pace_of; /* per member */
-    luo_rng *rng;      /* per member; NULL: no noise */
     int32_t ninner; /* links inside the class, if something is wrong with one of them; else 0 */
     int32_t *inner;
     sim_tally *tally; /* per instruction */
@@ -208,7 +207,7 @@ struct sim_step {
     luo_arena *arena; /* emptied before each step */
     luo_rank *ranks;
     const luo_walk **walks; /* per role; NULL: no class has it */
-    luo_rng *rng; /* per program; NULL: no noise */
+    sim_noise *noise;       /* per program; NULL: none */
     double update; /* luo_step_part_update of the step asked for */
 
     double origin; /* SimGrid's clock at the start */
