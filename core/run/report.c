@@ -148,7 +148,6 @@ static void time_figures(luo_run *run, luo_run_summary *s)
     else s->expert_imbalance_ratio /= (double)s->steps_done;
     s->tokens_per_s = s->total_s > 0 ? (double)s->tokens / s->total_s : 0;
     s->extent_s = extent(run);
-    s->goodput_tokens_per_s = s->extent_s == 0 ? 0 : (double)s->kept_tokens / s->extent_s;
 }
 
 /* Missed: what hit the plan, is worth seeing, and was not seen. */

@@ -1,5 +1,6 @@
 #include "core/run/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 #define NAME(id, name) name,
@@ -22,6 +23,12 @@ luo_run_state luo_run_state_of(luo_status st)
 {
     if (st == LUO_OK) return LUO_COMPLETE;
     return st == LUO_ENO ? LUO_LOST : LUO_FAILED;
+}
+
+double luo_run_goodput(int64_t kept_tokens, double extent_s)
+{
+    const double in_files_s = round(extent_s * 1e9) / 1e9;
+    return in_files_s == 0 ? 0 : (double)kept_tokens / in_files_s;
 }
 
 const char *luo_span_kind_name(luo_span_kind k)

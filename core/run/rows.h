@@ -112,6 +112,10 @@ luo_run_state luo_run_state_find(const char *name);
 /* Of a run that ended with this status: complete, lost or failed. */
 luo_run_state luo_run_state_of(luo_status st);
 
+/* Tokens per second of the extent as files have it, to 1e-9 s: whoever reads a file finds the same
+ * digits. 0 without time; NAN: the extent is not known. */
+double luo_run_goodput(int64_t kept_tokens, double extent_s);
+
 /* Whole-run figures for summary.json. */
 typedef struct luo_run_summary {
     const char *policy, *backend;
@@ -121,7 +125,7 @@ typedef struct luo_run_summary {
     /* What the scenario gave it: its duration, or the run if that took longer. A run of a number of
      * steps gave itself its time, if it made them all; NAN if it did not. */
     double extent_s;
-    double tokens_per_s, goodput_tokens_per_s, mfu_ratio; /* goodput: kept_tokens / extent_s */
+    double tokens_per_s, mfu_ratio;
     double expert_imbalance_ratio; /* mean over steps that stayed; NAN: real, or no experts */
     luo_parts time;                                       /* of steps that stayed */
     double redone_s, detect_s, plan_s, specialize_s, switch_s, checkpoint_s, restart_s, wait_s;

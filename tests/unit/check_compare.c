@@ -88,7 +88,6 @@ static const char *make_run(fixture *f, const char *dir, const spec *s)
                                  .step_max_s = dur,
                                  .tokens_per_s = 16 / dur,
                                  .extent_s = extent,
-                                 .goodput_tokens_per_s = 16 * s->steps / extent,
                                  .mfu_ratio = 0.4 / s->factor,
                                  .time = {.compute_s = kept},
                                  .redone_s = dur,
@@ -387,6 +386,26 @@ START_TEST(dead_is_not_fast)
 }
 END_TEST
 
+/* Steps of 0.15e-5 / 7 s, so that what lies behind the ninth digit shows: the table has the digits
+ * of the summary. */
+START_TEST(goodput_is_that_of_the_summary)
+{
+    static const spec run = {"run", "sim", LUO_COMPLETE, 0x1234, 20, 1e-5 / 7, false, 0, NULL};
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "cmpgood");
+    const char *const runs[] = {make_run(f, dir, &run)};
+    luo_diags d;
+    luo_str text = {0};
+    ck_assert_int_eq(compare(f, runs, 1, dir, false, &text, &d), LUO_OK);
+    const char *want = luo_arena_printf(f->arena, "\"goodput_tokens_per_s\": %s,",
+                                        cell(f, dir, "run", "goodput_tokens_per_s"));
+    ck_assert_msg(strstr(slurp(f->arena, runs[0], "summary.json"), want) != NULL, "%s", want);
+    luo_str_free(&text);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 /* A seed that JSON readers cannot keep as a number survives. */
 START_TEST(large_seed)
 {
@@ -407,4 +426,5 @@ START_TEST(large_seed)
 END_TEST
 
 LUO_SUITE("io.compare", LUO_T(v_q1), LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(seeds),
-          LUO_T(sets), LUO_T(dead_is_not_fast), LUO_T(large_seed))
+          LUO_T(sets), LUO_T(dead_is_not_fast), LUO_T(goodput_is_that_of_the_summary),
+          LUO_T(large_seed))

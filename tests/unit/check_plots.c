@@ -113,7 +113,8 @@ static void make_run(fixture *f, const char *dir, const char *name, int n, doubl
                                  .total_s = t,
                                  .step_mean_s = 0.15,
                                  .tokens_per_s = 100,
-                                 .goodput_tokens_per_s = 90,
+                                 .kept_tokens = 16 * n,
+                                 .extent_s = t,
                                  .mfu_ratio = 0.3,
                                  .time = {.compute_s = 0.5 * t, .bubble_s = 0.4 * t},
                                  .redone_s = 0.1 * t};

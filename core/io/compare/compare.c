@@ -241,8 +241,7 @@ static void settle(luo_result *runs, int32_t n)
         luo_result *result = &runs[i];
         if (!result->measured) continue;
         if (!isfinite(result->extent_s)) result->extent_s = extent_of(runs, n, i);
-        result->goodput_tokens_per_s =
-            result->extent_s > 0 ? (double)result->kept_tokens / result->extent_s : 0;
+        result->goodput_tokens_per_s = luo_run_goodput(result->kept_tokens, result->extent_s);
     }
 }
 

@@ -52,7 +52,7 @@ static void put(luo_jsonw *json, const luo_run_summary *s, const luo_str own[2])
     luo_jsonw_num(json, "step_p99_s", s->step_p99_s, 9);
     luo_jsonw_num(json, "step_max_s", s->step_max_s, 9);
     luo_jsonw_num(json, "tokens_per_s", s->tokens_per_s, 3);
-    luo_jsonw_num(json, "goodput_tokens_per_s", s->goodput_tokens_per_s, 3);
+    luo_jsonw_num(json, "goodput_tokens_per_s", luo_run_goodput(s->kept_tokens, s->extent_s), 3);
     luo_jsonw_num(json, "mfu_ratio", s->mfu_ratio, 6);
     if (s->expert_imbalance_ratio > 0) /* of models with experts */
         luo_jsonw_num(json, "expert_imbalance_ratio", s->expert_imbalance_ratio, 6);
