@@ -20,6 +20,16 @@ exits() { # CODE SENTENCE COMMAND..
 rows() { # FILE PATTERN LEAST
     [ "$(grep -cE "$2" "$1")" -ge "$3" ]
 }
+# What a profile says was measured came out of the tables that were given: its source begins with the name of one.
+measured_of() { # LEAST PROFILE TABLE..
+    local least=$1 file=$2 n=0 bad=0 source; shift 2
+    while read -r source; do
+        n=$((n + 1))
+        for t in "$@"; do [[ $source == "$t: "* ]] && continue 2; done
+        echo "measured, says: $source"; bad=1
+    done < <(sed -n 's/.*source: "\(.*\)", provenance: measured}$/\1/p' "$file")
+    [ $bad = 0 ] && [ $n -ge "$least" ]
+}
 mkdir "$tmp/m"
 check "two ranks measure" mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2 \
     "$(dirname "$(realpath "$L")")/luoshu-rank" --calibrate "$tmp/m" --quick --networks 2
@@ -38,6 +48,11 @@ check "from tables" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/c" \
     --from "$tmp/m/op_times-2.csv" "$tmp/m/collective_times-2.csv" "$tmp/m/p2p_times-2.csv" "$tmp/m/facts-2.csv"
 check "profile and cluster are good files" "$L" check "$tmp/c/profile-2.yaml" "$tmp/c/cluster-2.yaml"
 check "every value says where it is from" rows "$tmp/c/profile-2.yaml" 'source: ".+", provenance: (measured|fitted|chosen)' 9
+check "what was measured" measured_of 2 "$tmp/c/profile-2.yaml" op_times-2.csv facts-2.csv
+check "without facts" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/c1" --from "$tmp/m/op_times-2.csv"
+check "what was measured without facts" measured_of 1 "$tmp/c1/profile-1.yaml" op_times-2.csv
+check "what was not" rows "$tmp/c1/profile-1.yaml" '(launch_us|memory_gib), .*provenance: chosen' 2
+check "nor the path" rows "$tmp/c1/cluster-1.yaml" 'Bandwidth and latency of pcie are chosen' 1
 check "calibration rows are told again" awk -F, 'NR > 1 && $2 == "calibration" && $7 ~ /^op_times/ {n++; if ($6 > 1e-3 || $6 < -1e-3) bad++}
     END {exit !(n > 50 && !bad)}' "$tmp/c/calibrate.csv"
 check "a plan for it" "$L" plan uniform --model "$S/models/tiny-llama.yaml" --cluster "$tmp/c/cluster-2.yaml" --out "$tmp/p.json" \
@@ -83,7 +98,12 @@ check "a GPU from tables" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/g" 
 check "its files are good" "$L" check "$tmp/g/profile.yaml" "$tmp/g/cluster.yaml" "$tmp/g/stack.yaml"
 check "held-out rows are predicted" awk -F, 'NR > 1 && $2 == "validation" {n++; e = $6 < 0 ? -$6 : $6; s += e} END {exit !(n > 15 && s / n < 0.03)}' "$tmp/g/calibrate.csv"
 check "the host's launches" awk '/host_launch_us/ {match($0, /value: [0-9.]+/); v = 0 + substr($0, RSTART + 7, RLENGTH - 7)} END {exit !(v > 9 && v < 11)}' "$tmp/g/stack.yaml"
-check "what plans leave free" grep -qF '{name: reserved_gib, value: 2.5, source: "used beside tensors' "$tmp/g/profile.yaml"
+check "what plans leave free" grep -qF '{name: reserved_gib, value: 2.5, source: "facts.csv: used beside tensors' "$tmp/g/profile.yaml"
+check "what of it was measured" measured_of 6 "$tmp/g/profile.yaml" op_times.csv facts.csv
+check "launches of the facts" grep -qF '{name: launch_us, value: 3, source: "facts.csv: ' "$tmp/g/profile.yaml"
+check "a GPU that is known" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/g6" --seed 1 --profile h100 --from "$tmp/gpu/op_times.csv" \
+    "$tmp/gpu/facts.csv"
+check "its facts go first" measured_of 4 "$tmp/g6/profile.yaml" facts.csv
 cp -r "$tmp/g" "$tmp/g1"
 check "same tables, same bytes" sh -c "'$L' calibrate --out '$tmp/g' --force --seed 1 --from '$tmp/gpu/op_times.csv' '$tmp/gpu/facts.csv' '$tmp/gpu/collective_times.csv' && cmp '$tmp/g/profile.yaml' '$tmp/g1/profile.yaml' && cmp '$tmp/g/calibrate.csv' '$tmp/g1/calibrate.csv'"
 check "a plan for four of it" "$L" plan uniform --model "$S/models/llama-7b.yaml" --cluster "$tmp/g/cluster.yaml" --out "$tmp/gp.json" \
@@ -107,6 +127,9 @@ check "what nccl-tests prints" exits 0 "5 rows of" "$L" calibrate --out "$tmp/n1
 check "its rows" rows "$tmp/n1/collective_times.csv" '^all_reduce,f32,4,2,(1048576,40|2097152,50|4194304,70|16777216,190)\.0000,[0-9.e]+,calibration$' 4
 check "its validation row" rows "$tmp/n1/collective_times.csv" '^all_reduce,f32,4,2,8388608,110\.0000,114\.39,validation$' 1
 check "between nodes" rows "$tmp/n1/profile.yaml" 'name: net_ratio, value: .*fitted' 1
+check "nothing of the GPU was measured" measured_of 0 "$tmp/n1/profile.yaml"
+check "its launches are a default" rows "$tmp/n1/profile.yaml" 'name: launch_us, value: 4, source: "default; nothing was measured", provenance: chosen' 1
+check "what its cluster chose" rows "$tmp/n1/cluster.yaml" 'Bandwidth and latency of PCIe are chosen' 1
 check "constants of the profile it is for" rows "$tmp/n1/profile.yaml" 'attention_forward_ratio, value: 0.45, source: "docs/calibration.md#weakly-determined-constants' 1
 check "a good profile" exits 0 "" "$L" check "$tmp/n1/profile.yaml" "$tmp/n1/cluster.yaml"
 cp "$tmp/all_reduce.txt" "$tmp/timed.txt"
@@ -123,6 +146,7 @@ check "in us" rows "$tmp/n5/collective_times.csv" '^all_reduce,f32,8,1,(1048576,
   echo 'X,sdp_fwd,"batch=1, seq_len=4096, head_num=8, kv_head_num=8, qk_head_dim=128, v_head_dim=128",1000,0.5'
   echo 'X,sdp_bwd,"batch=1, seq_len=4096, head_num=8, kv_head_num=8, qk_head_dim=192, v_head_dim=128",1000,0.5'; } >"$tmp/eff.csv"
 check "efficiencies of ops" exits 0 "5 rows of $tmp/eff.csv, 2 left out" "$L" calibrate --out "$tmp/n6" --profile b200 --from "$tmp/eff.csv"
+check "what was measured of them" measured_of 0 "$tmp/n6/profile.yaml" op_times.csv
 # 2 * 2048 * 4096^2 / 5e14 s; 4 * 8 * 128 * 4096^2 / 5e14 s
 check "their times" rows "$tmp/n6/op_times.csv" '^(gemm,bf16,2048,4096,4096,137\.438953|attention_forward,bf16,4096,8,128,137\.438953),' 2
 

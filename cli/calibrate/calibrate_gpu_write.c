@@ -17,6 +17,14 @@ static void value(luo_str *text, const char *name, double v, const char *provena
                  source, weak ? "; weakly determined" : "", provenance);
 }
 
+/* Out of the rows of that file. */
+static void measured(luo_str *text, const char *name, double v, const char *what, const char *file)
+{
+    char source[LUO_ERR_PATH];
+    snprintf(source, sizeof source, "%s: %s", file, what);
+    value(text, name, v, "measured", source, false);
+}
+
 /* As given with --profile, with its own source. */
 static void known_value(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
@@ -34,9 +42,12 @@ static void peaks(luo_str *text, const luo_gpu_calibration *calibration)
                                         [LUO_F64] = "peak_f64_tflop_per_s"};
     for (int d = 0; d < 3; d++) {
         if (!(calibration->fit.peak_flops[d] > 0)) continue;
+        const double tflops = 1e-12 * calibration->fit.peak_flops[d];
         if (calibration->fit.peak_measured[d])
-            value(text, names[d], 1e-12 * calibration->fit.peak_flops[d], "measured",
-                  "fastest product, or what fits gemm_ratio for this dtype", false);
+            measured(text, names[d], tflops, "fastest product", calibration->rows.ops_file);
+        else if (calibration->fit.peak_fitted[d])
+            value(text, names[d], tflops, "fitted",
+                  "what gives the calibration rows of its products the same gemm_ratio", false);
         else
             known_value(text, calibration, names[d]);
     }
@@ -44,6 +55,7 @@ static void peaks(luo_str *text, const luo_gpu_calibration *calibration)
 
 static void constants(luo_str *text, const luo_gpu_calibration *calibration)
 {
+    const double launch_us = luo_measured_fact(&calibration->rows, "launch_us", -1);
     char fitted[160];
     snprintf(fitted, sizeof fitted,
              "pattern search over %d calibration rows of op_times, mean |ln error| %.3f",
@@ -51,15 +63,14 @@ static void constants(luo_str *text, const luo_gpu_calibration *calibration)
     for (int i = 0; i < LUO_GPU_PARAMS; i++) {
         const char *name = luo_gpu_param_name((luo_gpu_param)i);
         double given;
-        if (!calibration->fit.fitted[i] && calibration->known &&
-            luo_profile_value(calibration->known, name, &given))
-            known_value(text, calibration, name);
-        else if (calibration->fit.fitted[i])
+        if (calibration->fit.fitted[i])
             value(text, name, calibration->fit.value[i], "fitted", fitted,
                   calibration->fit.weak[i]);
-        else if (i == LUO_GPU_LAUNCH)
-            value(text, name, calibration->fit.value[i], "measured", "empty kernels in a graph",
-                  false);
+        else if (i == LUO_GPU_LAUNCH && launch_us >= 0)
+            measured(text, name, launch_us, "empty kernels in a graph",
+                     calibration->rows.facts_file);
+        else if (calibration->known && luo_profile_value(calibration->known, name, &given))
+            known_value(text, calibration, name);
         else
             value(text, name, calibration->fit.value[i], "chosen", "default; nothing was measured",
                   false);
@@ -93,8 +104,9 @@ static void reserved(luo_str *s, const luo_gpu_calibration *calibration)
         fmax(luo_measured_fact(&calibration->rows, "beside_bytes alone", 0),
              luo_measured_fact(&calibration->rows, "beside_bytes communicators", 0));
     if (bytes > 0)
-        value(s, "reserved_gib", bytes / GIB, "measured",
-              "used beside tensors: context, code, libraries, communicators", false);
+        measured(s, "reserved_gib", bytes / GIB,
+                 "used beside tensors: context, code, libraries, communicators",
+                 calibration->rows.facts_file);
     else
         known_value(s, calibration, "reserved_gib");
 }
@@ -106,17 +118,18 @@ static void values(luo_str *text, const luo_gpu_calibration *calibration)
     luo_str_add(text, "values:\n");
     peaks(text, calibration);
     if (calibration->memory_measured)
-        value(text, "memory_gbytes_per_s", 1e-9 * calibration->memory_bytes_per_s, "measured",
-              "fastest streaming kernel", false);
+        measured(text, "memory_gbytes_per_s", 1e-9 * calibration->memory_bytes_per_s,
+                 "fastest streaming kernel", calibration->rows.ops_file);
     else
         known_value(text, calibration, "memory_gbytes_per_s");
     if (counted)
-        value(text, "memory_gib", memory_gib(calibration), "measured", "as the driver says", false);
+        measured(text, "memory_gib", memory_gib(calibration), "as the driver says",
+                 calibration->rows.facts_file);
     else
         known_value(text, calibration, "memory_gib");
     reserved(text, calibration);
     if (sms > 0)
-        value(text, "sm_count", sms, "measured", "as the driver says", false);
+        measured(text, "sm_count", sms, "as the driver says", calibration->rows.facts_file);
     else
         known_value(text, calibration, "sm_count");
     constants(text, calibration);
@@ -213,26 +226,34 @@ static link link_of(const luo_measured *measured)
     return l;
 }
 
-/* The way to the host bounds what PCIe carries; 25 where it was not measured (a chosen value). */
+/* What the tables do not say of the way through PCIe, for the file's first line. */
+static const char *chosen_of_pcie(bool rate, bool latency)
+{
+    if (rate && latency) return "";
+    if (rate) return " The latency of PCIe is chosen: nothing was measured.";
+    if (latency) return " The bandwidth of PCIe is chosen: nothing was measured.";
+    return " Bandwidth and latency of PCIe are chosen: nothing was measured.";
+}
+
+/* The way to the host bounds what PCIe carries; 25 where it was not measured. */
 static void cluster_text(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
     const link l = link_of(&calibration->rows);
     const double up = luo_measured_fact(&calibration->rows, "device_to_host_gbytes_per_s", 0);
     const double disk = luo_measured_fact(&calibration->rows, "disk_write_gbytes_per_s", 0);
-    const bool direct = l.measured && l.gbytes_per_s > 1.5 * up;
+    const bool direct = l.measured && l.gbytes_per_s > 1.5 * up, by_pcie = l.measured && !direct;
     luo_str_addf(text,
-                 "# Made by `luoshu calibrate --backend cuda`: this node.%s\n"
+                 "# Made by `luoshu calibrate`: a node of these GPUs.%s\n"
                  "schema: luoshu.cluster/1\nname: %s\nnode_groups:\n  - name: %s\n    nodes: 1\n"
                  "    devices_per_node: %d\n    profile: profile.yaml\n",
-                 up > 0 ? "" : " The PCIe bandwidth is chosen: nothing was measured.", name, name,
-                 calibration->ranks);
+                 chosen_of_pcie(up > 0, by_pcie), name, name, calibration->ranks);
     if (direct)
         luo_str_addf(text,
                      "    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %.6g, latency_us: "
                      "%.6g}\n",
                      l.gbytes_per_s, l.latency_us);
     luo_str_addf(text, "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: %.6g}\n",
-                 up > 0 ? up : 25, l.measured && !direct ? l.latency_us : 2);
+                 up > 0 ? up : 25, by_pcie ? l.latency_us : 2);
     if (disk > 0) luo_str_addf(text, "    host: {disk_write_gbytes_per_s: %.6g}\n", disk);
 }
 

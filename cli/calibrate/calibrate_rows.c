@@ -99,6 +99,18 @@ static luo_status kind_of(luo_cli *cli, const luo_source *src, kind *out)
                          src->name);
 }
 
+/* The file's own name: a source says it, and the same tables elsewhere give the same profile. */
+static bool name_file(luo_measured *measured, const kind *k, const char *path)
+{
+    const char **file = k->add == add_op     ? &measured->ops_file
+                        : k->add == add_fact ? &measured->facts_file
+                                             : NULL;
+    const char *slash = strrchr(path, '/');
+    if (!file) return true;
+    *file = luo_arena_strdup(measured->arena, slash ? slash + 1 : path);
+    return *file != NULL;
+}
+
 luo_status luo_measured_read(luo_cli *cli, luo_measured *measured, const char *path)
 {
     luo_source src;
@@ -110,7 +122,7 @@ luo_status luo_measured_read(luo_cli *cli, luo_measured *measured, const char *p
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     LUO_TRY(kind_of(cli, &src, &k));
     luo_csv *csv = luo_csv_open(&src, k.columns, k.n, &cli->diags);
-    bool ok = true;
+    bool ok = name_file(measured, &k, path);
     while (ok && luo_csv_next(csv, c)) ok = k.add(measured, c);
     st = luo_csv_close(csv);
     return ok ? st : luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));

@@ -69,14 +69,21 @@ static void value(luo_str *text, const char *name, double v, const char *provena
                  source, provenance);
 }
 
-/* The fastest product in f64, which no constant is fitted for. */
-static double peak_f64(const luo_measured *measured)
+/* Out of the rows of that file. */
+static void measured(luo_str *text, const char *name, double v, const char *what, const char *file)
+{
+    char source[LUO_ERR_PATH];
+    snprintf(source, sizeof source, "%s: %s", file, what);
+    value(text, name, v, "measured", source);
+}
+
+/* The fastest product among the calibration rows. */
+static double fastest_product(const luo_measured *rows, luo_dtype dtype)
 {
     double best = 0;
-    for (int32_t i = 0; i < measured->nops; i++) {
-        const luo_op_time *time = &measured->ops[i].row;
-        if (measured->ops[i].validation || time->dtype != LUO_F64 ||
-            strncmp(time->op, "matmul", 6) != 0)
+    for (int32_t i = 0; i < rows->nops; i++) {
+        const luo_op_time *time = &rows->ops[i].row;
+        if (rows->ops[i].validation || time->dtype != dtype || strncmp(time->op, "matmul", 6) != 0)
             continue;
         best =
             fmax(best, 2.0 * (double)time->m * (double)time->n * (double)time->k / time->seconds);
@@ -84,25 +91,49 @@ static double peak_f64(const luo_measured *measured)
     return best;
 }
 
+static void peaks(luo_str *text, const luo_calibration *c, const char *fitted)
+{
+    const double f32 = fastest_product(&c->rows, LUO_F32);
+    const double f64 = fastest_product(&c->rows, LUO_F64); /* no constant is fitted for it */
+    if (c->fit.peak_flops <= f32 * (1 + 1e-9))
+        measured(text, "peak_f32_tflop_per_s", f32 * 1e-12, "fastest product", c->rows.ops_file);
+    else
+        value(text, "peak_f32_tflop_per_s", c->fit.peak_flops * 1e-12, "fitted", fitted);
+    if (f64 > 0)
+        measured(text, "peak_f64_tflop_per_s", f64 * 1e-12, "fastest product", c->rows.ops_file);
+}
+
+/* Memory of this machine, and what each instruction takes beside its kernel. */
+static void machine(luo_str *text, const luo_calibration *c)
+{
+    const double launch_us = luo_measured_fact(&c->rows, "instruction_us", -1);
+    const double gib = c->memory_bytes / 1073741824.0;
+    if (c->tables[0])
+        value(text, "memory_gib", gib, "chosen",
+              "of the machine that read the tables, over the ranks; the tables do not say it");
+    else
+        value(text, "memory_gib", gib, "measured", "memory of the host over the ranks");
+    value(text, "reserved_gib", 0, "chosen",
+          "what a rank needs beside its tensors is not measured");
+    if (launch_us >= 0)
+        measured(text, "launch_us", launch_us,
+                 "time beside an instruction, in steps of small networks", c->rows.facts_file);
+    else
+        value(text, "launch_us", 0, "chosen", "time beside an instruction is not measured");
+}
+
 static void values(luo_str *text, const luo_calibration *c)
 {
     const luo_cpu_fit *f = &c->fit;
-    const double f64 = peak_f64(&c->rows);
     char fitted[160];
     snprintf(fitted, sizeof fitted,
              "least squares over %d calibration rows of products, mean error %.1f %%", f->products,
              100 * f->error);
     luo_str_add(text, "values:\n");
-    value(text, "peak_f32_tflop_per_s", f->peak_flops * 1e-12, "measured",
-          "fastest product, or what the fit says of larger ones");
-    if (f64 > 0) value(text, "peak_f64_tflop_per_s", f64 * 1e-12, "measured", "fastest product");
-    value(text, "memory_gbytes_per_s", copy_rate(&c->rows) * 1e-9, "measured", "largest copy");
-    value(text, "memory_gib", c->memory_bytes / 1073741824.0, "measured",
-          "memory of the host over the ranks");
-    value(text, "reserved_gib", 0, "chosen",
-          "what a rank needs beside its tensors is not measured");
-    value(text, "launch_us", luo_measured_fact(&c->rows, "instruction_us", 0), "measured",
-          "time beside an instruction, in steps of small networks");
+    peaks(text, c, fitted);
+    measured(text, "memory_gbytes_per_s", copy_rate(&c->rows) * 1e-9, "largest copy",
+             c->rows.ops_file);
+    machine(text, c);
     value(text, "gemm_ratio", f->gemm_ratio, "fitted", fitted);
     value(text, "gemm_depth", f->gemm_depth, "fitted", fitted);
     value(text, "memory_ratio", f->memory_ratio, "fitted", fitted);
@@ -151,8 +182,8 @@ static void profile_text(luo_str *text, const luo_calibration *c)
 /* ---- the cluster ---- */
 
 /* Latency and bandwidth of the path between two ranks, which must be there though the tables
- * decide: the smallest and the largest message. */
-static void path_of(const luo_measured *measured, double *latency_us, double *gbytes_per_s)
+ * decide: the smallest and the largest message. False: none was measured. */
+static bool path_of(const luo_measured *measured, double *latency_us, double *gbytes_per_s)
 {
     double least = HUGE_VAL, most = 0;
     *latency_us = 1;
@@ -165,22 +196,25 @@ static void path_of(const luo_measured *measured, double *latency_us, double *gb
         least = fmin(least, r->bytes);
         most = fmax(most, r->bytes);
     }
+    return most > 0;
 }
 
 static void cluster_text(luo_str *text, const luo_calibration *c)
 {
     double latency, bandwidth;
-    path_of(&c->rows, &latency, &bandwidth);
+    const bool known = path_of(&c->rows, &latency, &bandwidth);
     luo_str_addf(
         text,
         "# Made by `luoshu calibrate`: %d ranks on this machine, one thread each. base_slowdown: "
-        "processor time\n# of a step of the same networks, against %d ranks at once.\n"
+        "processor time\n# of a step of the same networks, against %d ranks at once.%s\n"
         "schema: luoshu.cluster/1\nname: host-%d\nnode_groups:\n  - name: host\n    nodes: 1\n"
         "    devices_per_node: %d\n    profile: profile-%d.yaml\n    base_slowdown: %.4f\n"
         "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: %.6g, devices_per_switch: %d}\n"
         "    host: {cores: %g, memory_gib: %.6g}\n",
-        c->ranks, c->ops_of, c->ranks, c->ranks, c->ranks, c->slowdown, bandwidth, latency,
-        c->ranks, c->cores, c->memory_bytes * c->ranks / 1073741824.0);
+        c->ranks, c->ops_of,
+        known ? "" : " Bandwidth and latency of pcie are chosen: nothing was measured.", c->ranks,
+        c->ranks, c->ranks, c->slowdown, bandwidth, latency, c->ranks, c->cores,
+        c->memory_bytes * c->ranks / 1073741824.0);
 }
 
 luo_status luo_calibration_file(luo_str *text, const char *dir, const char *name, luo_err *err)

@@ -224,7 +224,8 @@ START_TEST(unknown_peaks)
                     fmax(q.memory_bytes_per_s, (double)t.at[i].m / t.at[i].seconds);
         const double e = error_on(&t, &q);
         ck_assert_msg(e < 0.03, "seed %d: mean error %g", (int)seed, e);
-        ck_assert(f.peak_measured[LUO_BF16] && f.peak_measured[LUO_F32]);
+        ck_assert(f.peak_measured[LUO_BF16] && !f.peak_fitted[LUO_BF16]);
+        ck_assert(f.peak_fitted[LUO_F32] && !f.peak_measured[LUO_F32]);
         ck_assert(!f.fitted[LUO_GPU_LAUNCH]);
         ck_assert_double_eq_tol(f.value[LUO_GPU_LAUNCH], p.launch_s * 1e6, 1e-12);
         ck_assert_double_eq_tol(f.peak_flops[LUO_F32] / f.peak_flops[LUO_BF16], 60.0 / 989, 0.004);

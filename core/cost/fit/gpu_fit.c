@@ -195,7 +195,7 @@ static void find_peak(fitter *f, luo_dtype d, const survey *s, uint64_t seed, lu
     luo_search_pattern(&peak, 1, seed, error_of_peak, f, &best);
     f->profile.peak_flops[d] = best;
     f->only = f->main;
-    out->peak_measured[d] = true;
+    out->peak_fitted[d] = true;
 }
 
 luo_status luo_gpu_fit_rows(const luo_gpu_rows *rows, const luo_gpu_base *base, uint64_t seed,

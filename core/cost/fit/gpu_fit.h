@@ -35,7 +35,8 @@ typedef struct luo_gpu_fit {
     bool weak[LUO_GPU_PARAMS];   /* weakly determined */
     double peak_flops[3]; /* of the base; where that knows none: what makes the products of this
                              dtype come out with the same gemm_ratio. 0: no rows either */
-    bool peak_measured[3];
+    bool peak_measured[3]; /* that of the fastest product */
+    bool peak_fitted[3];
     int32_t rows; /* that were used */
     double error; /* mean |ln(predicted/measured)| over the kinds of rows, each weighing the same */
 } luo_gpu_fit;
