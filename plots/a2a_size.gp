@@ -34,6 +34,6 @@ do for [fmt in "svg png"] {
     }
     thin = narrow > 0 ? "data using 'bytes':(fits(0) ? NaN : ms('leader')) with lines lc rgb colour('leader') lw 0.9 dt 3 title (wide == 0 ? 'leader' : small ? '' : 'no room'), " : ''
     thick = wide > 0 ? "data using 'bytes':(fits(0) ? ms('leader') : NaN) with lines lc rgb colour('leader') lw 1.8 dt 2 title 'leader', " : ''
-    eval "plot data using 'bytes':(ms('flat')) with lines lc rgb colour('flat') lw 1.8 dt 1 title 'flat', ".thick.thin."data using 'bytes':(ms('2d')) with lines lc rgb colour('2d') lw 1.8 dt 3 title '2d', data using 'bytes':(ms(strcol('winner'))):(rgb(strcol('winner'))) with points pt 7 ps (small ? 0.3 : 0.4) lc rgb variable notitle, keyentry with points pt 7 ps (small ? 0.3 : 0.4) lc rgb '#333333' title 'fastest'"
+    eval "plot data using 'bytes':(ms('flat')) with lines lc rgb colour('flat') lw 1.8 dt 1 title 'flat', ".thick.thin."data using 'bytes':(ms('2d')) with lines lc rgb colour('2d') lw 1.8 dt 3 title '2d', data using 'bytes':(strstrt(' '.ways.' ', ' '.strcol('winner').' ') ? ms(strcol('winner')) : NaN):(rgb(strcol('winner'))) with points pt 7 ps (small ? 0.3 : 0.4) lc rgb variable notitle, keyentry with points pt 7 ps (small ? 0.3 : 0.4) lc rgb '#333333' title 'fastest'"
     unset output
 }

@@ -26,7 +26,7 @@ do for [fmt in "svg png"] {
     eval set_y('mean step ('.unit.')')
     set xtics scale 0 noenhanced; eval small ? 'set xtics rotate by 30 right' : 'set xtics norotate center'
     eval key_right
-    plot for [p in shown] data using ($0 + 1):(0):($0 + 0.68):($0 + 1.32):(k * stack(index_of(p) - 1)):(k * stack(index_of(p))):xtic(strcol('name')) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, index_of(p)) title p[1:strlen(p) - 2], \
+    plot for [p in shown] data using ($0 + 1):(0):($0 + 0.68):($0 + 1.32):(k * stack(index_of(p) - 1)):(k * stack(index_of(p))):xtic(as_tic(strcol('name'))) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, index_of(p)) title p[1:strlen(p) - 2], \
          for [p in shown] data using ($0 + 1):(0):($0 + 0.68):($0 + 1.32):(k * stack(index_of(p) - 1)):(k * stack(index_of(p))) with boxxyerror fs transparent pattern (index_of(p) == 1 ? 0 : index_of(p) % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \
          data using ($0 + 1):(k * stack(10)):(sprintf('%.2f '.unit, k * stack(10))) with labels offset 0,0.6 font tiny_font notitle
     unset output

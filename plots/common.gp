@@ -1,11 +1,16 @@
 # plots/common.gp: one style for all figures (plots/README.md). Loaded by every FIGURE.gp; see
 # README.md for how to call them.
 #
-# Before: run (folder), out (path without ending). Optional: title, column = 1 (84 mm wide).
+# Before: run (folder), out (path without ending) or svg and png (whole paths). Optional: title, column = 1 (84 mm wide).
 # After:  small, nruns, name_of_run(i), state_of(i); colours; open_svg, open_png, set_title for eval.
+#
+# Texts of tables are data: they stay in columns and arrays, and no command is put together of them, in which quotes,
+# backticks and @ would be read as code. They are drawn with noenhanced, and as tics through as_tic().
 if (!exists("title")) title = run
 if (!exists("column")) column = 0
 small = column ? 1 : 0
+if (!exists("svg")) svg = out.'.svg'
+if (!exists("png")) png = out.'.png'
 
 set encoding utf8
 set datafile separator comma
@@ -16,8 +21,8 @@ set decimalsign '.'
 W = small ? 317 : 658
 H = small ? 227 : 378
 font = small ? 9.4 : 11 # 9.4 units are 7 pt in print, the least
-open_svg = sprintf("set terminal svg size %d,%d dynamic enhanced font 'DejaVu Sans,%g' background rgb 'white'; set output out.'.svg'", W, H, font)
-open_png = sprintf("set terminal pngcairo size %d,%d enhanced font 'DejaVu Sans,%g' fontscale %.3f linewidth %.3f pointscale 3.125 background rgb 'white'; set output out.'.png'", W * 3.125, H * 3.125, font, 3.125, 3.125)
+open_svg = sprintf("set terminal svg size %d,%d dynamic enhanced font 'DejaVu Sans,%g' background rgb 'white'; set output svg", W, H, font)
+open_png = sprintf("set terminal pngcairo size %d,%d enhanced font 'DejaVu Sans,%g' fontscale %.3f linewidth %.3f pointscale 3.125 background rgb 'white'; set output png", W * 3.125, H * 3.125, font, 3.125, 3.125)
 small_font = sprintf("DejaVu Sans,%g", small ? 9.4 : 10)
 tiny_font = "DejaVu Sans,9.4"
 
@@ -45,7 +50,7 @@ set grid y lc rgb '#E4E4E4' lw 0.4 lt 1
 set_title = sprintf("set label 1 title at screen 0.012, screen %g left noenhanced font tiny_font tc rgb '#666666'", 1 - 0.9 * font / H)
 eval set_title
 # The name of the y axis stands at the edge, whatever the width of its numbers.
-set_y(text) = sprintf("set label 2 \"%s\" at screen %g, graph 0.5 center rotate by 90 noenhanced font small_font", text, 1.0 * font / W)
+set_y(text) = (name_of_y = text, sprintf("set label 2 name_of_y at screen %g, graph 0.5 center rotate by 90 noenhanced font small_font", 1.0 * font / W))
 set key noenhanced font small_font samplen 2 spacing 1.1
 
 # Stacked bars: part k of `parts` from stack(k-1) to stack(k), in colour, and over it a thin pattern
@@ -59,15 +64,23 @@ top_above = small ? 0.77 : 0.86 # upper edge of the data below key_above
 top_right = small ? 0.82 : 0.88 # the same beside key_right
 hatch = '#C8222222'
 
+# Different texts of a table in the order of their rows: keep_text(strcol('..')) in a stats of it, then kept[1] to kept[nkept].
+array kept[1024]
+nkept = 0
+number_of_text(name) = (sum [j=1:nkept] (kept[j] eq name ? j : 0))
+keep_text(name) = number_of_text(name) || nkept == 1024 ? 1 : (nkept = nkept + 1, kept[nkept] = name, 1)
+# A label of a tic is a format: each % is doubled.
+as_tic(name) = strstrt(name, '%') == 0 ? name : name[1:strstrt(name, '%')].'%'.as_tic(name[strstrt(name, '%') + 1:])
+
 # Runs, in the order of the set.
-runs = ''
-states = ''
+array run_name[1024]
+array run_state[1024]
+nruns = 0
 if (!exists("no_runs")) {
-    stats run.'/plots/timelost.csv' using (runs = runs.' '.strcol('run'), states = states.' '.strcol('state'), 1) nooutput
+    stats run.'/plots/timelost.csv' using (nruns == 1024 ? 1 : (nruns = nruns + 1, run_name[nruns] = strcol('run'), run_state[nruns] = strcol('state'), 1)) nooutput
 }
-nruns = words(runs)
-name_of_run(i) = word(runs, i)
-state_of(i) = word(states, i)
+name_of_run(i) = run_name[i]
+state_of(i) = run_state[i]
 
 # Tables that may be empty, which gnuplot complains about: their number of rows, if it is known.
 if (!exists("nmarks")) nmarks = 1
@@ -78,10 +91,11 @@ use_time(longest_s) = sprintf("tdiv = %g; tname = '%s'", longest_s > 7200 ? 3600
 
 # Events as upright lines over the whole height, and their labels above. Set with_marks before this file is loaded;
 # mark() and mark_label() need tdiv.
-mark_at = ''
-mark_text = ''
+array mark_at[1024]
+array mark_text[1024]
+marked = 0
 if (nmarks > 0 && exists("with_marks")) {
-    stats run.'/plots/marks.csv' using (mark_at = mark_at.' '.strcol('t_s'), mark_text = mark_text.' "'.strcol('label').' "', 1) nooutput
+    stats run.'/plots/marks.csv' using (marked == 1024 ? 1 : (marked = marked + 1, mark_at[marked] = column('t_s'), mark_text[marked] = strcol('label'), 1)) nooutput
 }
-mark(k) = sprintf("set arrow %d from first %g, graph 0 to first %g, graph 1 nohead lc rgb '#000000' lw 0.5 dt (4,4) back", k, real(word(mark_at, k)) / tdiv, real(word(mark_at, k)) / tdiv)
-mark_label(k) = sprintf("set label %d \"%s\" at first %g, graph 1 rotate by 60 left offset -0.1,0.4 noenhanced font tiny_font", 100 + k, word(mark_text, k) eq '- ' ? '' : word(mark_text, k), real(word(mark_at, k)) / tdiv)
+mark(k) = sprintf("set arrow %d from first %g, graph 0 to first %g, graph 1 nohead lc rgb '#000000' lw 0.5 dt (4,4) back", k, mark_at[k] / tdiv, mark_at[k] / tdiv)
+mark_label(k) = sprintf("set label %d (mark_text[%d] eq '-' ? '' : mark_text[%d]) at first %g, graph 1 rotate by 60 left offset -0.1,0.4 noenhanced font tiny_font", 100 + k, k, k, mark_at[k] / tdiv)

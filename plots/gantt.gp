@@ -17,7 +17,7 @@ stats data using (strstrt(used, strcol('kind').' ') ? 1 : (used = used.strcol('k
 shown = ''
 do for [k in kinds] { if (strstrt(' '.used, ' '.k.' ')) { shown = shown.' '.k } }
 kind_of(name) = (sum [j=1:9] (word(kinds, j) eq name ? j : 0))
-shade(name, covered) = int(word(hues, kind_of(name))) + (int(255 * (1 - covered)) << 24)
+shade(name, covered) = int(kind_of(name) ? word(hues, kind_of(name)) : '0x7F7F7F') + (int(255 * (1 - covered)) << 24)
 # Lanes inside a row of height 1.
 lane_top(l) = l == 0 ? -0.44 : l == 1 ? 0.0 : l == 2 ? 0.15 : 0.30
 lane_low(l) = l == 0 ? -0.02 : l == 1 ? 0.14 : l == 2 ? 0.29 : 0.44
@@ -35,7 +35,7 @@ do for [fmt in "svg png"] {
     set ytics scale 0 noenhanced font tiny_font
     eval key_above; set key samplen 1 width (small ? -2 : 0) maxrows (small ? 3 : 1) font tiny_font
     do for [r=0:nrows - 1] { set object (r + 1) rectangle from 0,r + lane_top(0) to Z_max - t0,r + lane_low(0) fs solid 1 noborder fc rgb c_bubble behind }
-    plot data using (column('t_start_s') - t0):'row':(column('t_start_s') - t0):(column('t_end_s') - t0):(column('row') + lane_top(column('lane'))):(column('row') + lane_low(column('lane'))):(shade(strcol('kind'), column('lane') == 0 ? 1 : column('covered_ratio'))):ytic(strcol('name')) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
+    plot data using (column('t_start_s') - t0):'row':(column('t_start_s') - t0):(column('t_end_s') - t0):(column('row') + lane_top(column('lane'))):(column('row') + lane_low(column('lane'))):(shade(strcol('kind'), column('lane') == 0 ? 1 : column('covered_ratio'))):ytic(as_tic(strcol('name'))) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
          for [k in shown] NaN with boxes fs solid 1 noborder lc rgb '#'.word(hues, kind_of(k))[3:] title k, \
          NaN with boxes fs solid 1 noborder lc rgb c_bubble title 'bubble'
     unset output

@@ -11,8 +11,9 @@ data = run.(bands ? '/plots/bands.csv' : '/plots/throughput.csv')
 stats data using 't_s' name 'T' nooutput
 eval use_time(T_max)
 if (bands) {
-    stats data using (strstrt(runs.' ', ' '.strcol('run').' ') ? 1 : (runs = runs.' '.strcol('run'), 1)) nooutput
-    nruns = words(runs)
+    stats data using (keep_text(strcol('run'))) nooutput
+    nruns = nkept
+    name_of_run(i) = kept[i]
     share(name) = 100.0 * column(name) / column('ideal_tokens')
     stats data using (column('t_s') > T_max / 100 ? share('kept_p10_tokens') : NaN) name 'L' nooutput
     least = 5 * floor((L_min < 60 ? 0 : L_min - 2) / 5)
@@ -31,7 +32,7 @@ do for [fmt in "svg png"] {
     set xrange [0:T_max / tdiv]
     set xlabel 'run time ('.tname.')' font small_font offset 0,0.3
     eval key_above
-    do for [k=1:words(mark_at)] { eval mark(k) }
+    do for [k=1:marked] { eval mark(k) }
     if (bands) {
         set yrange [least:100]
         eval set_y('kept tokens of an undisturbed run (%)')

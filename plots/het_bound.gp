@@ -6,10 +6,8 @@ i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i
 
 data = run.'/embed_sweep.csv'
 set datafile missing NaN # rows of other settings do not break a line
-settings = ''
-is_new(name) = name ne 'none' && strstrt(settings.'"', '"'.name.'"') == 0
-stats data using (strcol('figure') eq 'het_bound' && is_new(strcol('setting')) ? (settings = settings.' "'.strcol('setting').'"', 1) : 1) nooutput
-n = words(settings)
+stats data using (strcol('figure') eq 'het_bound' && strcol('setting') ne 'none' ? keep_text(strcol('setting')) : 1) nooutput
+n = nkept
 is(name) = strcol('figure') eq 'het_bound' && strcol('setting') eq name ? column('x') : NaN
 do for [fmt in "svg png"] {
     eval (fmt eq 'svg' ? open_svg : open_png)
@@ -24,7 +22,7 @@ do for [fmt in "svg png"] {
     eval set_y('MB of an iteration')
     eval "set key at screen 0.995,screen 0.55 right center vertical Left reverse samplen 2 maxrows 20 width 0"
     plot data using (is('none')):(column('bytes_per_iteration') / 1e6) with lines lc rgb '#333333' lw 1.4 dt 1 title 'no cache', \
-         for [k=1:n] data using (is(word(settings, k))):(column('bytes_per_iteration') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw 1.4 dt k title word(settings, k), \
+         for [k=1:n] data using (is(kept[k])):(column('bytes_per_iteration') / 1e6) with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw 1.4 dt k title kept[k], \
          data using (is('none')):(0.12 * column('bytes_per_iteration') / 1e6) with lines lc rgb '#7F7F7F' lw 1.2 dt 3 title '88 % less'
     unset output
 }

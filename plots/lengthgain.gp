@@ -8,9 +8,8 @@ data = run.'/rivals_lengths.csv'
 rivals = 'pack_static pack_dynamic uniform_best hotspa one_plan'
 np = words(rivals)
 setting_of(x) = strcol('lengths').', '.strcol('model')[7:].' on '.strcol('gpus')
-settings = ''
-stats data using (settings = settings.sprintf(' "%s"', setting_of(0)), 1) nooutput
-ns = words(settings)
+ns = 0
+stats data using (ns == 1024 ? 1 : (ns = ns + 1, kept[ns] = setting_of(0), 1)) nooutput
 ratio_of(p) = column(p.'_s') / column('hydraulis_s')
 most = 1; least = 1
 do for [k=1:np] {
@@ -30,7 +29,7 @@ do for [fmt in "svg png"] {
     set ytics ('0.9' 0.9, '1' 1, '1.1' 1.1, '1.2' 1.2, '1.3' 1.3, '1.4' 1.4, '1.5' 1.5, '1.7' 1.7, '2' 2, '3' 3, '5' 5, '10' 10)
     set xrange [0.5:ns + 0.5]
     set xtics rotate by 45 right font tiny_font noenhanced
-    set for [j=1:ns] xtics add (word(settings, j) j)
+    set for [j=1:ns] xtics add (as_tic(kept[j]) j)
     eval set_y('step / step of hydraulis')
     eval key_above
     plot for [k=1:np] data using ($0 + 1 + 0.8 * (k - 0.5 * (np + 1)) / np):(ratio_of(word(rivals, k))) with points pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title word(rivals, k), \

@@ -8,7 +8,7 @@ data = run.'/plots/busiest.csv'
 classes = 'nvlink pcie socket nic uplink line storage'
 hues = c_tp.' '.c_recompute.' '.c_pp.' '.c_forward.' '.c_backward.' '.c_move.' '.c_other
 class_of(name) = (sum [j=1:7] (word(classes, j) eq name ? j : 0))
-shade(name) = int('0x'.word(hues, class_of(name))[2:])
+shade(name) = int('0x'.(class_of(name) ? word(hues, class_of(name)) : c_other)[2:])
 amount(b) = b >= 1e15 ? sprintf('%.1f PB', b * 1e-15) : b >= 1e12 ? sprintf('%.1f TB', b * 1e-12) : sprintf('%.1f GB', b * 1e-9)
 used = ' '
 stats data using (strstrt(used, ' '.strcol('class').' ') ? 1 : (used = used.strcol('class').' ', 1)) nooutput
@@ -29,7 +29,7 @@ do for [fmt in "svg png"] {
     set xlabel (small ? 'share of capacity (%)' : 'carried over the run, as a share of what the link could carry (%)') font small_font offset 0,0.3
     set ytics scale 0 noenhanced font tiny_font
     eval key_right; set key noinvert
-    plot data using (share(column('utilisation_ratio'))):'rank':(0):(share(column('utilisation_ratio'))):(column('rank') - 0.36):(column('rank') + 0.36):(shade(strcol('class'))):ytic(strcol('link')) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
+    plot data using (share(column('utilisation_ratio'))):'rank':(0):(share(column('utilisation_ratio'))):(column('rank') - 0.36):(column('rank') + 0.36):(shade(strcol('class'))):ytic(as_tic(strcol('link'))) with boxxyerror fs solid 1 noborder lc rgb variable notitle, \
          for [c in shown] NaN with boxes fs solid 1 noborder lc rgb word(hues, class_of(c)) title c, \
          data using (share(column('utilisation_ratio'))):'rank':(amount(column('bytes'))) with labels left offset 0.4,0 font tiny_font notitle
     unset output

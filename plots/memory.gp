@@ -19,11 +19,11 @@ stats data using (mine(stack(6) > column('capacity_bytes') ? (over = 'over', 1) 
 top = (U_max > C_max ? U_max : C_max) / gib * 1.06
 # The name of a node stands below its first device.
 last = ''
-nodes = ''
-firsts = ''
+nodes = 0
+array first_device[1024]
 first_of(node) = node eq last ? 0 : (last = node, 1)
-stats data using (mine(1) == 1 && first_of(strcol('node')) ? (nodes = nodes.' '.strcol('node'), firsts = firsts.' '.strcol('device'), 1) : 0) nooutput
-every = words(nodes) / (small ? 4 : 12) + 1
+stats data using (nodes < 1024 && mine(1) == 1 && first_of(strcol('node')) ? (nodes = nodes + 1, kept[nodes] = strcol('node'), first_device[nodes] = column('device'), 1) : 0) nooutput
+every = nodes / (small ? 4 : 12) + 1
 do for [fmt in "svg png"] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.17 : 0.10)
@@ -35,7 +35,7 @@ do for [fmt in "svg png"] {
     eval set_y('memory (GiB)')
     set xlabel 'device, by node' font small_font offset 0,0.3
     set xtics () scale 0.5 noenhanced left offset (small ? -0.5 : -0.8),0 font tiny_font
-    do for [k=1:words(nodes):every] { set xtics add (word(nodes, k) real(word(firsts, k)) - 0.5) }
+    do for [k=1:nodes:every] { set xtics add (as_tic(kept[k]) first_device[k] - 0.5) }
     eval key_right
     plot for [k=1:6] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs solid 1 noborder lc rgb word(hues, k) title word(all, k)[1:strlen(word(all, k)) - 6], \
          for [k=1:6] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs transparent pattern (k == 2 ? 0 : k % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \

@@ -4,15 +4,13 @@ no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 
 data = run.'/isolation.csv'
-settings = ''
-is_new(name) = strstrt(settings.'"', '"'.name.'"') == 0
-stats data using (is_new(strcol('setting')) ? (settings = settings.' "'.strcol('setting').'"', 1) : 1) nooutput
-n = words(settings)
+stats data using (keep_text(strcol('setting'))) nooutput
+n = nkept
 stats data using 't_s' name 'T' nooutput
 first(x) = real(word(strcol('members'), 1))
 last(x) = real(word(strcol('members'), words(strcol('members'))))
 stats data using (last(0)) name 'W' nooutput
-in(k) = strcol('setting') eq word(settings, k)
+in(k) = strcol('setting') eq kept[k]
 member(k, j) = in(k) && words(strcol('members')) >= j ? real(word(strcol('members'), j)) : NaN
 until = T_max > 24 ? 24 : T_max
 do for [fmt in "svg png"] {
@@ -32,7 +30,7 @@ do for [fmt in "svg png"] {
         set bmargin at screen bottom
         if (k == n) { set xlabel 'time (s)' font small_font offset 0,0.3; set format x '%g' } else { unset xlabel; set format x '' }
         set label 2 'worker' at screen 1.0 * font / W, graph 0.5 center rotate by 90 noenhanced font small_font
-        set label 4 word(settings, k) at graph 0, graph 1.08 left noenhanced font small_font
+        set label 4 kept[k] at graph 0, graph 1.08 left noenhanced font small_font
         if (k == 1) {
             eval "set key at screen 0.99,screen ".(small ? '0.94' : '0.96')." top right horizontal Left reverse samplen 2 maxrows 1"
         } else { unset key }

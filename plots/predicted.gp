@@ -5,8 +5,7 @@ no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 
 data = run.'/plots/predicted.csv'
-used = ' '
-stats data using (strstrt(used, ' '.strcol('suite').' ') ? 1 : (used = used.strcol('suite').' ', 1)) nooutput
+stats data using (keep_text(strcol('suite'))) nooutput
 stats data using 'measured_s':'predicted_s' name 'P' nooutput
 lo = (P_min_x < P_min_y ? P_min_x : P_min_y) * 0.7
 hi = (P_max_x > P_max_y ? P_max_x : P_max_y) * 1.4
@@ -29,7 +28,7 @@ do for [fmt in "svg png"] {
     eval key_right; set key noinvert
     plot '+' using 1:($1 / 1.1):($1 * 1.1) with filledcurves fs solid 1 noborder lc rgb '#EEEEEE' title '±10 %', \
          x with lines lc rgb '#333333' lw 0.6 title 'equal', \
-         for [k=1:words(used)] data using (is(word(used, k), 0) ? column('measured_s') : NaN):'predicted_s' with points pt 7 ps size_of(word(used, k)) lc rgb colour_of(k) title word(used, k), \
-         for [k=1:words(used)] data using (is(word(used, k), 1) ? column('measured_s') : NaN):'predicted_s' with points pt 6 lw 0.8 ps size_of(word(used, k)) lc rgb colour_of(k) notitle
+         for [k=1:nkept] data using (is(kept[k], 0) ? column('measured_s') : NaN):'predicted_s' with points pt 7 ps size_of(kept[k]) lc rgb colour_of(k) title kept[k], \
+         for [k=1:nkept] data using (is(kept[k], 1) ? column('measured_s') : NaN):'predicted_s' with points pt 6 lw 0.8 ps size_of(kept[k]) lc rgb colour_of(k) notitle
     unset output
 }

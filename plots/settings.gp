@@ -4,13 +4,11 @@ no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 
 data = run.'/settings.csv'
-settings = ''; policies = ''
-has(list, name) = strstrt(list.' ', ' '.name.' ')
-stats data using (has(settings, strcol('setting')) ? 1 : (settings = settings.' '.strcol('setting'), 1)) nooutput
-stats data using (has(policies, strcol('policy')) ? 1 : (policies = policies.' '.strcol('policy'), 1)) nooutput
+stats data using (keep_text(strcol('setting'))) nooutput
+ns = nkept # policies come behind them, each of them once
+stats data using (keep_text(strcol('policy'))) nooutput
+np = nkept - ns
 stats data using 'slowed_ratio' name 'R' nooutput
-ns = words(settings); np = words(policies)
-index_of(list, name) = (n = 0, sum [j=1:words(list)] (word(list, j) eq name ? j : 0))
 
 do for [fmt in "svg png"] {
     eval (fmt eq 'svg' ? open_svg : open_png)
@@ -22,10 +20,10 @@ do for [fmt in "svg png"] {
     set yrange [0.9:R_max * 1.2]
     set xrange [0.5:ns + 0.5]
     set xtics rotate by 45 right font tiny_font noenhanced
-    set for [j=1:ns] xtics add (word(settings, j) j)
+    set for [j=1:ns] xtics add (as_tic(kept[j]) j)
     eval set_y('step / healthy step')
     eval key_above
-    plot for [k=1:np] data using (strcol('policy') eq word(policies, k) ? index_of(settings, strcol('setting')) + 0.8 * (k - 0.5 * (np + 1)) / np : NaN):'slowed_ratio' with points pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title word(policies, k), \
+    plot for [k=1:np] data using (strcol('policy') eq kept[ns + k] ? number_of_text(strcol('setting')) + 0.8 * (k - 0.5 * (np + 1)) / np : NaN):'slowed_ratio' with points pt (k % 2 ? 7 : 5) ps (small ? 0.5 : 0.7) lc rgb colour_of(k) title kept[ns + k], \
          1 with lines lc rgb '#333333' lw 0.6 notitle
     unset output
 }

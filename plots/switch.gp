@@ -22,7 +22,7 @@ do for [fmt in "svg png"] {
     set xlabel 'switch (event that caused it)' font small_font offset 0,0.3
     set xtics scale 0 noenhanced; eval small || S_records > 6 ? 'set xtics rotate by 25 right' : 'set xtics norotate center'
     eval key_right
-    plot for [k=1:4] data using ($0):(0):($0 - 0.32):($0 + 0.32):(stack(k - 1)):(stack(k)):xtic(event_of(strcol('event'))) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, k) title word(all, k)[1:strlen(word(all, k)) - 2], \
+    plot for [k=1:4] data using ($0):(0):($0 - 0.32):($0 + 0.32):(stack(k - 1)):(stack(k)):xtic(as_tic(event_of(strcol('event')))) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, k) title word(all, k)[1:strlen(word(all, k)) - 2], \
          for [k=1:4] data using ($0):(0):($0 - 0.32):($0 + 0.32):(stack(k - 1)):(stack(k)) with boxxyerror fs transparent pattern (k == 4 ? 0 : k + 3) noborder lc rgb hatch lw 0.3 notitle, \
          data using ($0):(stack(4)):(length_of(stack(4))) with labels offset 0,0.6 font tiny_font notitle
     unset output

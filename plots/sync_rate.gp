@@ -5,11 +5,9 @@ i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i
 
 data = run.'/sync_sweep.csv'
 set datafile missing NaN # rows of other curves do not cut this one
-settings = ''
-is_new(name) = strstrt(settings.'"', '"'.name.'"') == 0
-stats data using (strcol('figure') eq 'sync_rate' && is_new(strcol('setting')) ? (settings = settings.' "'.strcol('setting').'"', 1) : 1) nooutput
-n = words(settings)
-at(k) = strcol('figure') eq 'sync_rate' && strcol('setting') eq word(settings, k) ? column('x') : NaN
+stats data using (strcol('figure') eq 'sync_rate' ? keep_text(strcol('setting')) : 1) nooutput
+n = nkept
+at(k) = strcol('figure') eq 'sync_rate' && strcol('setting') eq kept[k] ? column('x') : NaN
 do for [fmt in "svg png"] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.15 : 0.08)
@@ -21,6 +19,6 @@ do for [fmt in "svg png"] {
     set xlabel 'factor by which one worker is slow' font small_font offset 0,0.3
     eval set_y('iterations a second')
     eval "set key at screen 0.995,screen 0.55 right center vertical Left reverse samplen 2 maxrows 20 width 0"
-    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title word(settings, k)
+    plot for [k=1:n] data using (at(k)):'updates_per_s' with linespoints pt (k % 2 ? 7 : 5) ps (small ? 0.35 : 0.45) lc rgb colour_of(k) lw width_of(k, n) dt k title kept[k]
     unset output
 }

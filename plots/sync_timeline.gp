@@ -13,11 +13,10 @@ until = A_max
 # With a group who waits does so after computing; with a clock before.
 grouped(x) = strcol('group') ne '' ? x : 0
 clocked(x) = strcol('group') eq '' ? x : 0
-in_view = 'column("worker") < shown && column("start_s") - column("wait_s") <= until'
 y(w) = shown - 1 - w
 begin_wait(x) = grouped(column('start_s') + column('compute_s')) + clocked(column('start_s') - column('wait_s'))
 begin_comm(x) = column('start_s') + column('compute_s') + grouped(column('wait_s'))
-see(x) = @in_view ? x : NaN
+see(x) = column('worker') < shown && column('start_s') - column('wait_s') <= until ? x : NaN
 do for [fmt in "svg png"] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set lmargin at screen (small ? 0.13 : 0.08)

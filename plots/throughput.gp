@@ -12,7 +12,7 @@ top = R_max / 1000. * 1.06
 
 lane = small ? 0.05 : 0.042
 low = small ? 0.23 : 0.16
-high = small || words(mark_at) == 0 ? top_above : 0.64
+high = small || marked == 0 ? top_above : 0.64
 do for [fmt in "svg png"] {
     eval (fmt eq 'svg' ? open_svg : open_png)
     set multiplot
@@ -28,7 +28,7 @@ do for [fmt in "svg png"] {
     set format x ''
     unset xlabel
     eval key_above
-    do for [k=1:words(mark_at)] { eval mark(k); if (!small && real(word(mark_at, k)) < 0.96 * T_max) { eval mark_label(k) } }
+    do for [k=1:marked] { eval mark(k); if (!small && mark_at[k] < 0.96 * T_max) { eval mark_label(k) } }
     plot for [k=1:nruns] data using (strcol('run') eq name_of_run(k) ? column('t_s') / tdiv : NaN):(column('tokens_per_s') / 1000.) with lines lc rgb colour_of(k) lw 1.6 dt k title name_of_run(k)
 
     # Lanes: when a policy made no progress; a cross where a run was lost.
@@ -42,7 +42,7 @@ do for [fmt in "svg png"] {
     set xlabel 'run time ('.tname.')' font small_font offset 0,0.3
     set yrange [nruns + 0.5:0.5]
     set ytics (small ? "lost" : "no\nprogress" (nruns + 1) / 2.) scale 0 font tiny_font
-    do for [k=1:words(mark_at)] { unset arrow k; unset label (100 + k) }
+    do for [k=1:marked] { unset arrow k; unset label (100 + k) }
     if (nlost > 0) {
         plot for [k=1:nruns] lost using (strcol('run') eq name_of_run(k) ? column('t_start_s') / tdiv : NaN):(k):(column('t_start_s') / tdiv):(column('t_end_s') / tdiv):(k - 0.4):(k + 0.4) with boxxyerror fs solid 1 noborder lc rgb colour_of(k) notitle, \
              for [k=1:nruns] lost using (strcol('run') eq name_of_run(k) && strcol('kind') eq 'lost' ? column('t_end_s') / tdiv : NaN):(k) with points pt 2 ps (small ? 0.5 : 0.7) lw 1.5 lc rgb colour_of(k) notitle

@@ -29,7 +29,7 @@ do for [fmt in "svg png"] {
     set yrange [0:100]
     eval set_y('share of run time (%)')
     set xtics () scale 0 noenhanced; eval small ? 'set xtics rotate by 30 right' : 'set xtics norotate center'
-    do for [k=1:nruns] { set xtics add (name_of_run(k) k) }
+    do for [k=1:nruns] { set xtics add (as_tic(name_of_run(k)) k) }
     eval key_right
     do for [k=1:nruns] { set label (10 + k) end_of(k) at k,100 center offset 0,0.6 font tiny_font noenhanced }
     plot for [p in shown] data using ($0 + 1):(50):($0 + 0.68):($0 + 1.32):(below(p)):(above(p)) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, index_of(p)) title title_of(p), \

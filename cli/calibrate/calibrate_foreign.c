@@ -36,7 +36,7 @@ static luo_status write_rows(job *j, const char *dir, const char *name, const ch
     luo_str_addn(&text, j->rows.at, j->rows.len);
     luo_status st = path && !text.failed && !j->rows.failed ? luo_file_make_dir(dir, &err)
                                                             : luo_err_nomem(&err);
-    if (st == LUO_OK) st = luo_file_write_atomic(path, text.at, text.len, &err);
+    if (st == LUO_OK) st = luo_file_write_own(path, text.at, text.len, &err);
     luo_str_free(&text);
     if (st != LUO_OK) return luo_cli_fail(j->cli, st, &err);
     fprintf(luo_cli_out(j->cli), "%s: %d rows of %s", path, (int)j->n, j->src->name);

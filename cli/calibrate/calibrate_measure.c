@@ -24,7 +24,7 @@ static luo_status spawn(luo_cli *cli, const char *const *argv, const char *log, 
 {
     luo_err err = {0};
     int why;
-    const int file = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int file = luo_file_new(log, 0);
     if (file < 0) return luo_cli_fail(cli, luo_io_err(&err, "write", log), &err);
     const luo_process_opts opts = {.inside = prepare,
                                    .argv = argv,

@@ -64,7 +64,7 @@ luo_status luo_calibrate_pool(luo_cli *cli, const char *dir)
     LUO_TRY(luo_cli_fail(cli, luo_hydraulis_model_pool(cli, call, &err), &err));
     put_table(&text, call);
     const luo_status st =
-        text.failed ? luo_err_nomem(&err) : luo_file_write_atomic(path, text.at, text.len, &err);
+        text.failed ? luo_err_nomem(&err) : luo_file_write_own(path, text.at, text.len, &err);
     luo_str_free(&text);
     LUO_TRY(luo_cli_fail(cli, st, &err));
     luo_jsonw_text(&cli->json, "pool", path);

@@ -162,7 +162,7 @@ luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *row
     luo_str_addn(&text, luo_str_get(rows), rows->len);
     const luo_status st = !*path || text.failed || rows->failed
                               ? luo_err_nomem(err)
-                              : luo_file_write_atomic(*path, text.at, text.len, err);
+                              : luo_file_write_own(*path, text.at, text.len, err);
     luo_str_free(&text);
     return st;
 }

@@ -101,8 +101,8 @@ static luo_status write_file(job *j, const char *sub, const char *name, const ch
     const char *dir = luo_arena_printf(j->cli->arena, "%s%s", j->dir, sub);
     const char *path = dir ? luo_arena_printf(j->cli->arena, "%s/%s", dir, name) : NULL;
     if (!path) return luo_err_nomem(err);
-    LUO_TRY(luo_file_make_dir(dir, err));
-    LUO_TRY(luo_file_write_atomic(path, text, strlen(text), err));
+    LUO_TRY(*sub ? luo_file_make_own_dir(dir, err) : luo_file_make_dir(dir, err));
+    LUO_TRY(luo_file_write_own(path, text, strlen(text), err));
     fprintf(luo_cli_out(j->cli), "%s\n", path);
     return LUO_OK;
 }

@@ -223,7 +223,7 @@ luo_status luo_calibration_file(luo_str *text, const char *dir, const char *name
     luo_str_addf(&path, "%s/%s.yaml", dir, name);
     const luo_status st = path.failed || text->failed
                               ? luo_err_nomem(err)
-                              : luo_file_write_atomic(path.at, text->at, text->len, err);
+                              : luo_file_write_own(path.at, text->at, text->len, err);
     luo_str_free(&path);
     luo_str_free(text);
     return st;

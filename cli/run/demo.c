@@ -43,7 +43,7 @@ static int run(const show *s, const char *const *words, bool heard)
     luo_process process;
     print_command(s, words);
     fflush(stderr);
-    const int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    const int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (log < 0) return 126;
     const luo_process_opts opts = {.inside = become,
                                    .ctx = (void *)words,
@@ -142,7 +142,7 @@ luo_status luo_demo_real(luo_cli *cli, const char *dir)
     s.log = s.real ? luo_arena_printf(cli->arena, "%s/log.txt", s.real) : NULL;
     if (!s.log) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     luo_status st = luo_file_make_dir(s.real, &err);
-    if (st == LUO_OK) st = luo_file_write_atomic(s.log, "", 0, &err);
+    if (st == LUO_OK) st = luo_file_write_own(s.log, "", 0, &err);
     if (st == LUO_OK) {
         fprintf(luo_cli_out(cli),
                 "\nThe same for real, in small: eight processes of this machine, one "

@@ -11,14 +11,16 @@
 /* The figures are written beside the plots, so that anyone can draw them again or change them. */
 luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, luo_err *err)
 {
-    *folder = luo_arena_printf(cli->arena, "%s/plots/gp", dir);
-    if (!*folder) return luo_err_nomem(err);
-    LUO_TRY(luo_file_make_dir(*folder, err));
+    const char *plots = luo_arena_printf(cli->arena, "%s/plots", dir);
+    *folder = luo_arena_printf(cli->arena, "%s/gp", plots ? plots : "");
+    if (!plots || !*folder) return luo_err_nomem(err);
+    LUO_TRY(luo_file_make_own_dir(plots, err));
+    LUO_TRY(luo_file_make_own_dir(*folder, err));
     for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
         if (strncmp(f->name, "plots/", 6) != 0) continue;
         const char *path = luo_arena_printf(cli->arena, "%s/%s", *folder, f->name + 6);
         if (!path) return luo_err_nomem(err);
-        LUO_TRY(luo_file_write_atomic(path, f->text, strlen(f->text), err));
+        LUO_TRY(luo_file_write_own(path, f->text, strlen(f->text), err));
     }
     return LUO_OK;
 }

@@ -100,7 +100,7 @@ static int run_seed(void *ctx)
     const int32_t i = f->started - 1;
     luo_err err = {0};
     const char *log = log_of(f, i), *dir = dir_of(f, i);
-    const int file = log ? open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+    const int file = log ? luo_file_new(log, 0) : -1;
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     if (file < 0 || !dir || dup2(file, 1) < 0 || dup2(file, 2) < 0) return 4;

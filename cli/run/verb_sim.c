@@ -100,7 +100,7 @@ static luo_status write_inputs(luo_cli *cli, const char *dir, const char **scena
         char folder[1024];
         snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
         LUO_TRY(luo_file_make_dir(folder, err));
-        LUO_TRY(luo_file_write_atomic(path, f->text, strlen(f->text), err));
+        LUO_TRY(luo_file_write_own(path, f->text, strlen(f->text), err));
         if (strcmp(f->name, "scenarios/demo/demo.yaml") == 0) *scenario = path;
     }
     return *scenario ? LUO_OK : luo_err_set(err, LUO_EBUG, "the demo is not in this build.");

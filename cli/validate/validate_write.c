@@ -111,7 +111,7 @@ luo_status luo_validation_write(const luo_validation *validation, const char *di
     if (snprintf(plots, sizeof plots, "%s/plots", dir) >= (int)sizeof plots)
         return luo_err_set(err, LUO_EIO, "the path of `%s` is too long; give a shorter --out.",
                            dir);
-    LUO_TRY(luo_file_make_dir(plots, err));
+    LUO_TRY(luo_file_make_own_dir(plots, err));
     LUO_TRY(write_rows(validation, dir, err));
     return write_points(validation, plots, err);
 }

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,6 +54,23 @@ luo_status luo_file_make_dir(const char *path, luo_err *err)
     }
     luo_str_free(&text);
     return st;
+}
+
+luo_status luo_file_make_own_dir(const char *path, luo_err *err)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+        return luo_err_set(err, LUO_EIO,
+                           "cannot write into `%s`: it is a link to elsewhere; remove it, and a "
+                           "folder is made.",
+                           path);
+    return luo_file_make_dir(path, err);
+}
+
+int luo_file_new(const char *path, int flags)
+{
+    if (unlink(path) != 0 && errno != ENOENT) return -1;
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
 }
 
 luo_status luo_file_beside(const char *name, char *out, size_t size, luo_err *err)

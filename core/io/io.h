@@ -46,6 +46,8 @@ const char *luo_file_path_join(luo_arena *arena, const char *base, const char *n
 /* A whole file by replace.h: written beside its place, fsync, rename. Errors: LUO_EIO with the
  * reason; the old file is then untouched and the temporary one is gone. */
 luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err);
+/* The same of a file in a folder of results, where a link is replaced and not followed. */
+luo_status luo_file_write_own(const char *path, const char *text, size_t len, luo_err *err);
 /* FNV-1a over the bytes of the file. */
 uint64_t luo_source_hash(const luo_source *src);
 

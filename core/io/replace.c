@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,17 +52,36 @@ static char *behind_links(const char *path)
     return NULL;
 }
 
+/* "/proc/self/fd/3". Names a file that has no name. */
+static void name_open_file(int fd, char *out, size_t size)
+{
+    snprintf(out, size, "/proc/self/fd/%d", fd);
+}
+
+/* A file of the folder without a name: whatever ends this process, nothing of it stays. Some file
+ * systems have none (NFS, FUSE): -1. */
+static int open_nameless(const char *final)
+{
+    char folder[PATH_MAX], link[32];
+    const size_t n = folder_of(final);
+    if (n >= sizeof folder) return -1;
+    snprintf(folder, sizeof folder, "%.*s", n ? (int)n : 1, n ? final : ".");
+    const int fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    name_open_file(fd, link, sizeof link);
+    if (fd < 0 || access(link, F_OK) == 0) return fd;
+    close(fd); /* without /proc it could never get a name */
+    return -1;
+}
+
 static luo_status open_beside(luo_replace *f, const struct stat *old, luo_err *err)
 {
-    errno = 0;
-    f->final = behind_links(f->path);
-    if (!f->final) return errno == ENOMEM ? luo_err_nomem(err) : no_room(err, f->path);
     if (asprintf(&f->temporary, "%s.tmp-%ld", f->final, (long)getpid()) < 0) {
         f->temporary = NULL;
         return luo_err_nomem(err);
     }
-    const int how = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-    f->fd = open(f->temporary, how, 0666);
+    f->fd = open_nameless(f->final);
+    f->nameless = f->fd >= 0;
+    if (!f->nameless) f->fd = luo_file_new(f->temporary, 0);
     if (f->fd < 0) return no_room(err, f->path);
     /* What only its owner could read stays so. */
     if (old && fchmod(f->fd, old->st_mode & 07777) != 0) return no_room(err, f->path);
@@ -97,12 +117,31 @@ luo_status luo_replace_open(luo_replace *f, const char *path, luo_err *err)
     *f = (luo_replace){.fd = -1, .path = strdup(path)};
     if (!f->path) return luo_err_nomem(err);
     const bool there = stat(path, &old) == 0;
-    if (!there || S_ISREG(old.st_mode))
-        st = open_beside(f, there ? &old : NULL, err);
-    else if (S_ISCHR(old.st_mode) || S_ISFIFO(old.st_mode))
+    if (!there || S_ISREG(old.st_mode)) {
+        errno = 0;
+        f->final = behind_links(path);
+        if (f->final) st = open_beside(f, there ? &old : NULL, err);
+        else st = errno == ENOMEM ? luo_err_nomem(err) : no_room(err, path);
+    } else if (S_ISCHR(old.st_mode) || S_ISFIFO(old.st_mode))
         st = open_through(f, err);
     else
         st = refuse(err, path, old.st_mode);
+    if (st != LUO_OK) luo_replace_close(f, false, NULL);
+    return st;
+}
+
+luo_status luo_replace_open_own(luo_replace *f, const char *path, luo_err *err)
+{
+    struct stat old;
+    luo_status st;
+    *f = (luo_replace){.fd = -1, .path = strdup(path), .final = strdup(path)};
+    const bool there = lstat(path, &old) == 0;
+    if (!f->path || !f->final)
+        st = luo_err_nomem(err);
+    else if (there && S_ISDIR(old.st_mode))
+        st = refuse(err, path, old.st_mode);
+    else
+        st = open_beside(f, there && S_ISREG(old.st_mode) ? &old : NULL, err);
     if (st != LUO_OK) luo_replace_close(f, false, NULL);
     return st;
 }
@@ -135,20 +174,48 @@ static bool synced(const luo_replace *f)
     return !f->final || fsync(f->fd) == 0;
 }
 
+static bool link_and_rename(const luo_replace *f)
+{
+    char link[32];
+    name_open_file(f->fd, link, sizeof link);
+    if (f->nameless) {
+        unlink(f->temporary); /* of a process before that had our number */
+        if (linkat(AT_FDCWD, link, AT_FDCWD, f->temporary, AT_SYMLINK_FOLLOW) != 0) return false;
+    }
+    if (rename(f->temporary, f->final) == 0) return true;
+    const int why = errno;
+    unlink(f->temporary);
+    errno = why;
+    return false;
+}
+
+/* Between its two names no signal comes. */
+static bool put_in_place(const luo_replace *f)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const bool done = link_and_rename(f);
+    const int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return done;
+}
+
 luo_status luo_replace_close(luo_replace *f, bool good, luo_err *err)
 {
     luo_status st = LUO_OK;
     bool renamed = false;
     if (f->fd >= 0 && good && !synced(f)) st = no_room(err, f->path);
-    if (f->fd >= 0 && close(f->fd) != 0 && good && st == LUO_OK) st = no_room(err, f->path);
     if (f->fd >= 0 && good && st == LUO_OK && f->final) {
-        renamed = rename(f->temporary, f->final) == 0;
+        renamed = put_in_place(f);
         if (!renamed)
             st = no_room(err, f->path);
         else if (f->durable)
             st = sync_folder_of(f->final, err);
     }
-    if (f->temporary && !renamed) unlink(f->temporary);
+    if (f->fd >= 0 && close(f->fd) != 0 && good && st == LUO_OK) st = no_room(err, f->path);
+    if (f->fd >= 0 && f->temporary && !f->nameless && !renamed) unlink(f->temporary);
     free(f->path);
     free(f->final);
     free(f->temporary);
@@ -156,11 +223,23 @@ luo_status luo_replace_close(luo_replace *f, bool good, luo_err *err)
     return st;
 }
 
+static luo_status write_whole(luo_replace *f, const char *text, size_t len, luo_err *err)
+{
+    const luo_status st = luo_replace_put(f, text, len, err);
+    const luo_status closed = luo_replace_close(f, st == LUO_OK, st == LUO_OK ? err : NULL);
+    return st == LUO_OK ? closed : st;
+}
+
 luo_status luo_file_write_atomic(const char *path, const char *text, size_t len, luo_err *err)
 {
     luo_replace f;
     LUO_TRY(luo_replace_open(&f, path, err));
-    const luo_status st = luo_replace_put(&f, text, len, err);
-    const luo_status closed = luo_replace_close(&f, st == LUO_OK, st == LUO_OK ? err : NULL);
-    return st == LUO_OK ? closed : st;
+    return write_whole(&f, text, len, err);
+}
+
+luo_status luo_file_write_own(const char *path, const char *text, size_t len, luo_err *err)
+{
+    luo_replace f;
+    LUO_TRY(luo_replace_open_own(&f, path, err));
+    return write_whole(&f, text, len, err);
 }

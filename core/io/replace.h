@@ -1,8 +1,13 @@
 /* replace.h: the one way in which files are replaced.
  *
- * Where a regular file or nothing stands, text is written beside it and renamed over it when it is
- * whole; symbolic links are followed, so that what they point to is replaced and they stay. A
- * character device or a pipe is written through. Anything else is refused.
+ * Text is written into a file without a name, which takes its place when it is whole; where the
+ * file system has no such files, into FINAL.tmp-PID beside it. So a process that is ended leaves
+ * nothing behind, or only there.
+ *
+ * What a user names (`open`): symbolic links are followed, so that what they point to is replaced
+ * and they stay; a character device or a pipe is written through; other things are refused. What
+ * lies in a folder of results (`open_own`) may be somebody else's work: whatever stands there, but
+ * a folder, is replaced itself and never followed or opened.
  *
  *   luo_replace_open(&f, path, err);  write to f.fd
  *   luo_replace_close(&f, good, err); the new file, or, if not good, the old one untouched */
@@ -18,10 +23,12 @@ typedef struct luo_replace {
     char *path;      /* as given */
     char *final;     /* behind all links; NULL: written through */
     char *temporary; /* FINAL.tmp-PID */
+    bool nameless;   /* it has that name for the moment of its rename alone */
 } luo_replace;
 
 /* Errors: LUO_EIO with the reason; LUO_ENOMEM. Nothing is left then, and f is closed. */
 luo_status luo_replace_open(luo_replace *f, const char *path, luo_err *err);
+luo_status luo_replace_open_own(luo_replace *f, const char *path, luo_err *err);
 /* Writes all of it. Errors: LUO_EIO. */
 luo_status luo_replace_put(luo_replace *f, const void *bytes, size_t n, luo_err *err);
 /* good: fsync, and rename to its place. Else, or if one of these fails, the temporary file is

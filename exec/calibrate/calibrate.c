@@ -41,7 +41,7 @@ static luo_status write_table(const luo_measurer *measurer, const char *dir, con
     luo_str_addn(&text, luo_str_get(rows), rows->len);
     const luo_status st = path.failed || text.failed || rows->failed
                               ? luo_err_nomem(err)
-                              : luo_file_write_atomic(path.at, text.at, text.len, err);
+                              : luo_file_write_own(path.at, text.at, text.len, err);
     luo_str_free(&path);
     luo_str_free(&text);
     return st;

@@ -316,7 +316,7 @@ static luo_status spawn(const luo_exec_options *options, const command *c,
 
 static luo_status open_log(const luo_exec_options *options, luo_launch *l, luo_err *err)
 {
-    l->log = options->log ? open(options->log, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+    l->log = options->log ? open(options->log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666)
                           : memfd_create("luoshu-ranks", MFD_CLOEXEC);
     if (l->log < 0)
         return luo_io_err(err, "write", options->log ? options->log : "a log in memory");

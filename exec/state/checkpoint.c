@@ -57,7 +57,7 @@ static luo_status save_info(save *v, uint64_t seed, const char *data, uint64_t p
     luo_checkpoint_info_json(&text, &info);
     const luo_status st = text.failed || !path
                               ? luo_err_nomem(err)
-                              : luo_file_write_atomic(path, text.at, text.len, err);
+                              : luo_file_write_own(path, text.at, text.len, err);
     luo_str_free(&text);
     return st;
 }

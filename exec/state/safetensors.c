@@ -110,7 +110,7 @@ luo_status luo_tensor_writer_open(luo_tensor_writer *w, const char *path, luo_fi
                                   int32_t n, luo_err *err)
 {
     *w = (luo_tensor_writer){.at = at, .n = n};
-    LUO_TRY(luo_replace_open(&w->file, path, err));
+    LUO_TRY(luo_replace_open_own(&w->file, path, err));
     w->file.durable = true;
     for (int32_t i = 0; i < n; i++) {
         at[i].summed = w->file.final != NULL; /* not of what is written through */

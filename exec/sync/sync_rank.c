@@ -95,7 +95,7 @@ static luo_status open_log(luo_sync_rank *r, const char *name, const char *head,
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s-%d.csv", r->job.dir, name, (int)r->rank);
-    *out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    *out = luo_file_new(path, O_APPEND);
     if (*out < 0) return luo_io_err(err, "write", path);
     return write_line(*out, head, strlen(head), err);
 }
@@ -293,7 +293,7 @@ static luo_status write_weights(const luo_sync_rank *r, const double *rows, luo_
         luo_str_addf(&text, "%lld,%lld,%.17g\n", (long long)(i / r->toy.width),
                      (long long)(i % r->toy.width), rows[i]);
     const luo_status st =
-        text.failed ? luo_err_nomem(err) : luo_file_write_atomic(path, text.at, text.len, err);
+        text.failed ? luo_err_nomem(err) : luo_file_write_own(path, text.at, text.len, err);
     luo_str_free(&text);
     return st;
 }

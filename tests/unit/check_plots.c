@@ -9,117 +9,13 @@
 #include "core/io/files.h"
 #include "core/io/plot/plots.h"
 #include "tests/check_main.h"
-#include "tests/run_fixture.h"
+#include "tests/plots_fixture.h"
 
 static bool skip(void)
 {
     if (luo_plot_possible(NULL)) return false;
     printf("skipped: gnuplot is not installed\n");
     return true;
-}
-
-/* A run of n steps; after half of them a failure, a restart, and two steps again. bare: no events,
- * nothing traced. */
-static void make_run(fixture *f, const char *dir, const char *name, int n, double factor, bool bare)
-{
-    luo_rundir_opts opts = fix_opts(f);
-    luo_rundir *r = NULL;
-    luo_err err = {0};
-    double t = 0;
-    opts.policy = name;
-    ck_assert_msg(
-        luo_rundir_open(luo_arena_printf(f->arena, "%s/%s", dir, name), &opts, &r, &err) == LUO_OK,
-        "%s", err.text);
-    const luo_sink *k = luo_rundir_sink(r);
-    ck_assert_int_eq(k->plan(k->ctx, 0, &f->plan, &f->set, &err), LUO_OK);
-    for (int32_t d = 0; d < FIX_DEVICES; d++) {
-        const luo_row_memory m = {.device = d,
-                                  .stage = d / 2,
-                                  .capacity_bytes = 96LL << 30,
-                                  .reserved_bytes = 6LL << 30,
-                                  .memory = {.weights = 20LL << 30,
-                                             .gradients = 20LL << 30,
-                                             .optimizer = 30LL << 30,
-                                             .activations = (d == 3 ? 40LL : 10LL) << 30,
-                                             .peak = (d == 3 ? 110LL : 80LL) << 30}};
-        ck_assert_int_eq(k->memory(k->ctx, &m, &err), LUO_OK);
-    }
-    for (int i = 0; i < n; i++) {
-        const double dur = 0.15 * factor * (1 + 0.1 * (i % 7 == 3));
-        const int step = i > n / 2 ? i - 2 : i;
-        const luo_row_step row = {
-            .step = step,
-            .attempt = i > n / 2 && i <= n / 2 + 2,
-            .tokens = 16,
-            .start_s = t,
-            .end_s = t + dur,
-            .tokens_per_s = 16 / dur,
-            .slowest_device = -1,
-            .max_slowdown = 1,
-            .parts = {.compute_s = 0.6 * dur, .tp_s = 0.2 * dur, .bubble_s = 0.2 * dur}};
-        const luo_row_timeline line = {.start_s = t,
-                                       .end_s = t + dur,
-                                       .kind = LUO_SPAN_STEP,
-                                       .blocking = true,
-                                       .step = step,
-                                       .event = ""};
-        const luo_step_result result = fix_result(f);
-        ck_assert_int_eq(k->step(k->ctx, &row, &err), LUO_OK);
-        ck_assert_int_eq(k->timeline(k->ctx, &line, &err), LUO_OK);
-        if (i == 0 && !bare)
-            ck_assert_int_eq(k->ops(k->ctx, 0, 0, 0, 0, &f->set, &result, &err), LUO_OK);
-        t += dur;
-        if (i != n / 2 || bare) continue;
-        const luo_row_event e = {.t_s = t,
-                                 .id = "gpu1",
-                                 .phase = LUO_EVENT_PHASE_FIRED,
-                                 .kind = "fail",
-                                 .target = "device:1",
-                                 .detail = "",
-                                 .step = step};
-        const luo_row_timeline restart = {.start_s = t,
-                                          .end_s = t + 1,
-                                          .kind = LUO_SPAN_RESTART,
-                                          .blocking = true,
-                                          .step = step,
-                                          .event = "gpu1"};
-        const luo_row_switch sw = {.t_s = t,
-                                   .to_plan = 0,
-                                   .event = "gpu1",
-                                   .detect_s = 0.2,
-                                   .move_s = 0.8,
-                                   .total_s = 1,
-                                   .source = "devices"};
-        ck_assert_int_eq(k->event(k->ctx, &e, &err), LUO_OK);
-        ck_assert_int_eq(k->timeline(k->ctx, &restart, &err), LUO_OK);
-        ck_assert_int_eq(k->switched(k->ctx, &sw, &err), LUO_OK);
-        t += 1;
-    }
-    for (int32_t d = 0; d < FIX_DEVICES; d++) {
-        const luo_row_device row = {.device = d,
-                                    .up_s = t,
-                                    .used_s = t,
-                                    .mean_slowdown = 1,
-                                    .caused_slowdown = bare ? -1 : 1 + 0.1 * d};
-        ck_assert_int_eq(k->device(k->ctx, &row, &err), LUO_OK);
-    }
-    if (!bare) ck_assert_int_eq(k->links(k->ctx, f->links, f->cluster.nlinks, t, &err), LUO_OK);
-    const luo_run_summary sum = {.policy = name,
-                                 .backend = "sim",
-                                 .state = bare ? LUO_LOST : LUO_COMPLETE,
-                                 .steps_done = n - 2,
-                                 .steps_redone = 2,
-                                 .tokens = 16 * n,
-                                 .total_s = t,
-                                 .step_mean_s = 0.15,
-                                 .tokens_per_s = 100,
-                                 .kept_tokens = 16 * n,
-                                 .extent_s = t,
-                                 .mfu_ratio = 0.3,
-                                 .time = {.compute_s = 0.5 * t, .bubble_s = 0.4 * t},
-                                 .redone_s = 0.1 * t};
-    ck_assert_int_eq(k->summary(k->ctx, &sum, &err), LUO_OK);
-    ck_assert_int_eq(luo_rundir_close(r, sum.state, 0, &err), LUO_OK);
 }
 
 static void no_words(const luo_diags *d)
@@ -172,8 +68,8 @@ START_TEST(set)
     luo_diags d;
     int n, again;
     if (skip()) return;
-    make_run(f, dir, "static", 40, 1, false);
-    make_run(f, dir, "re_start", 30, 1.5, false);
+    fix_run(f, dir, "static", 40, 1, false);
+    fix_run(f, dir, "re_start", 30, 1.5, false);
     const luo_compare_opts o = {.paths = paths, .npaths = 2, .out = dir};
     luo_diags_init(&d, f->arena);
     ck_assert_int_eq(luo_compare(f->arena, &o, &text, &d), LUO_OK);
@@ -201,7 +97,7 @@ START_TEST(bare)
     luo_diags d;
     int n;
     if (skip()) return;
-    make_run(f, dir, "static", 3, 1, true);
+    fix_run(f, dir, "static", 3, 1, true);
     ck_assert_int_eq(plot(f, run, NULL, &made, &d), LUO_OK);
     no_words(&d);
     hash_all(luo_str_get(&made), &n);
@@ -234,7 +130,7 @@ START_TEST(faults)
     luo_diags_init(&d, f->arena);
     ck_assert_int_eq(luo_plot(f->arena, &o, &made, &d), LUO_EUSAGE);
     if (skip()) return;
-    make_run(f, dir, "static", 3, 1, true);
+    fix_run(f, dir, "static", 3, 1, true);
     o = (luo_plot_opts){.dir = dir, .scripts = "/nonexistent", .figure = "stepcdf"};
     luo_diags_init(&d, f->arena);
     ck_assert_int_eq(luo_plot(f->arena, &o, &made, &d), LUO_EBACKEND);
@@ -264,8 +160,7 @@ START_TEST(predicted)
     luo_diags_init(&d, f->arena);
     ck_assert_int_eq(luo_plot_compared(f->arena, &o, "a beside b", &made, &d), LUO_OK);
     ck_assert_uint_eq(made.len, 0);
-    ck_assert_int_eq(luo_file_write_atomic(path, table, strcspn(table, "\n") + 1, &err),
-                     LUO_OK);
+    ck_assert_int_eq(luo_file_write_atomic(path, table, strcspn(table, "\n") + 1, &err), LUO_OK);
     ck_assert_int_eq(luo_plot_compared(f->arena, &o, "a beside b", &made, &d), LUO_OK);
     ck_assert_uint_eq(made.len, 0);
     ck_assert_int_eq(luo_file_write_atomic(path, table, sizeof table - 1, &err), LUO_OK);
@@ -434,5 +329,5 @@ START_TEST(other_figures)
 }
 END_TEST
 
-LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults), LUO_T(predicted),
-          LUO_T(bands), LUO_T(points), LUO_T(drawn), LUO_T(other_figures))
+LUO_SUITE("io.plots", LUO_T(set), LUO_T(bare), LUO_T(faults), LUO_T(predicted), LUO_T(bands),
+          LUO_T(points), LUO_T(drawn), LUO_T(other_figures))

@@ -173,7 +173,7 @@ static luo_status write_json(const luo_compare_opts *o, const luo_result *runs, 
     luo_str_addf(&path, "%s/compare.json", o->out);
     const luo_status st = text.failed || path.failed
                               ? luo_err_nomem(err)
-                              : luo_file_write_atomic(path.at, text.at, text.len, err);
+                              : luo_file_write_own(path.at, text.at, text.len, err);
     luo_str_free(&text);
     luo_str_free(&path);
     if (!o->json) return st;

@@ -112,7 +112,7 @@ luo_status luo_compare_predicted(luo_arena *arena, const char *out, const luo_re
         if (old) unlink(old);
         return old ? LUO_OK : LUO_ENOMEM;
     }
-    luo_status st = luo_file_make_dir(dir, &p.err);
+    luo_status st = luo_file_make_own_dir(dir, &p.err);
     if (st == LUO_OK)
         st = luo_table_open(&p.table, dir, luo_table_def_at(LUO_TABLE_PLOT_PREDICTED), &p.err);
     if (st != LUO_OK) return luo_diags_err(diags, &p.err);

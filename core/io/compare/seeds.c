@@ -209,7 +209,7 @@ static luo_status write_all(seeds *s, const char *out, const char *plots, luo_st
 {
     luo_table t[3] = {{0}};
     static const luo_table_id id[3] = {LUO_TABLE_SEEDS, LUO_TABLE_PLOT_BANDS, LUO_TABLE_PAIRS};
-    luo_status st = luo_file_make_dir(plots, &s->err);
+    luo_status st = luo_file_make_own_dir(plots, &s->err);
     for (int i = 0; i < 3 && st == LUO_OK; i++)
         st = luo_table_open(&t[i], i == 1 ? plots : out, luo_table_def_at(id[i]), &s->err);
     if (st == LUO_OK) st = put_all(s, &t[0], &t[1], text);

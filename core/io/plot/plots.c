@@ -1,14 +1,18 @@
 #include "core/io/plot/plots.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/process.h"
+#include "core/base/utf8.h"
 #include "core/io/files.h"
 #include "core/io/plot/plotdata.h"
+#include "core/io/replace.h"
 
 enum { JOBS = 2 };
 
@@ -60,6 +64,11 @@ static const luo_table_id tables[FIGURES] = {
 #undef FIGURE_TABLE
 };
 
+const char *luo_plot_figure(int i)
+{
+    return i < FIGURES ? names[i] : NULL;
+}
+
 /* ---- gnuplot ---- */
 
 static bool is_program(const char *path)
@@ -86,6 +95,13 @@ static void find_program(const char *name, char *out, size_t size)
     out[0] = 0;
 }
 
+/* The path from the root, of what is there. */
+static void make_whole(char path[PATH_MAX])
+{
+    char whole[PATH_MAX];
+    if (path[0] && realpath(path, whole)) snprintf(path, PATH_MAX, "%s", whole);
+}
+
 bool luo_plot_possible(const char *gnuplot)
 {
     char path[4096];
@@ -95,17 +111,20 @@ bool luo_plot_possible(const char *gnuplot)
 
 typedef struct job { /* one figure under way */
     luo_process process;
-    int said; /* file that takes what gnuplot says */
-    const char *figure;
+    int said;                 /* file that takes what gnuplot says */
+    const char *figure, *dir; /* gnuplot stands in dir: no path of others is in its commands */
     char *base;
+    luo_replace file[2]; /* it writes into what is open, not to names, which could be links */
 } job;
+
+static const char *const endings[] = {"svg", "png"};
 
 typedef struct plotter {
     const luo_plot_opts *o;
     luo_arena *arena;
     luo_str *made;
     luo_diags *diags;
-    char program[4096];
+    char program[PATH_MAX], scripts[PATH_MAX]; /* whole paths: gnuplot stands elsewhere */
     job job[JOBS];
     int njobs;
     bool drawn;         /* a figure was started */
@@ -113,14 +132,28 @@ typedef struct plotter {
     luo_status gnuplot; /* the other figures are drawn all the same */
 } plotter;
 
+/* In gnuplot's process, before it is one. */
+static int enter_folder(void *ctx)
+{
+    const job *j = ctx;
+    for (int i = 0; i < 2; i++)
+        if (fcntl(j->file[i].fd, F_SETFD, 0) != 0) return 126;
+    return chdir(j->dir) == 0 ? 0 : 126;
+}
+
 static luo_status spawn(const plotter *p, const char *vars, const char *script, job *out)
 {
     char home[4096];
     snprintf(home, sizeof home, "HOME=%s", getenv("HOME") ? getenv("HOME") : "/"); /* font cache */
     const char *const env[] = {"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", home, NULL};
     const char *const argv[] = {p->program, "-d", "-e", vars, script, NULL};
-    const luo_process_opts opts = {
-        .argv = argv, .env = env, .no_input = true, .out = out->said, .err = out->said};
+    const luo_process_opts opts = {.argv = argv,
+                                   .env = env,
+                                   .inside = enter_folder,
+                                   .ctx = out,
+                                   .no_input = true,
+                                   .out = out->said,
+                                   .err = out->said};
     return luo_process_start(&opts, &out->process, NULL);
 }
 
@@ -140,9 +173,18 @@ static void last_words(int said, char *out, size_t size)
     snprintf(out, size, "%.200s", line);
 }
 
+static void close_files(job *j, bool good, luo_diags *diags, luo_status *st)
+{
+    for (int i = 0; i < 2; i++) {
+        luo_err err = {0};
+        const luo_status closed = luo_replace_close(&j->file[i], good && *st == LUO_OK, &err);
+        if (*st == LUO_OK && closed != LUO_OK) *st = luo_diags_err(diags, &err);
+    }
+}
+
 static void add_made(plotter *p, const char *base)
 {
-    luo_str_addf(p->made, "%s.svg\n%s.png\n", base, base);
+    for (int i = 0; i < 2; i++) luo_str_addf(p->made, "%s.%s\n", base, endings[i]);
     if (p->made->failed) p->st = LUO_ENOMEM;
 }
 
@@ -155,7 +197,9 @@ static void reap(plotter *p)
     luo_process_wait(&j.process, INFINITY);
     last_words(j.said, words, sizeof words);
     close(j.said);
-    if (luo_process_code(&j.process) == 0) {
+    const bool drawn = luo_process_code(&j.process) == 0;
+    close_files(&j, drawn, p->diags, &p->st);
+    if (drawn) {
         if (words[0])
             luo_diags_add(p->diags, LUO_WARNING, LUO_OK, NULL, 0, 0,
                           "figure `%s`: gnuplot says: %s", j.figure, words);
@@ -167,42 +211,72 @@ static void reap(plotter *p)
                                words[0] ? words : "nothing");
 }
 
-/* 'text' for gnuplot: a quote inside is doubled. */
+/* name="text" for gnuplot, the one way in which a text comes into its commands. Whatever could mean
+ * something is an octal escape: quotes, which gnuplot 5.4 does not always read when doubled,
+ * backticks, @. */
 static void quoted(luo_str *s, const char *name, const char *text)
 {
-    luo_str_addf(s, "%s='", name);
-    for (const char *at = text; *at; at++) {
-        if (*at == '\'') luo_str_addc(s, '\'');
-        luo_str_addc(s, *at == '\n' ? ' ' : *at);
+    char shown[1024]; /* without control characters */
+    luo_utf8_show(shown, sizeof shown, text);
+    luo_str_addf(s, "%s=\"", name);
+    for (const char *at = shown; *at; at++) {
+        const bool plain = (*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'Z') ||
+                           (*at >= 'a' && *at <= 'z') || strchr(" ,.-_", *at);
+        luo_str_addf(s, plain ? "%c" : "\\%03o", (unsigned char)*at);
     }
-    luo_str_add(s, "'; ");
+    luo_str_add(s, "\"; ");
+}
+
+static luo_status open_job(plotter *p, const char *figure, const char *dir, job *out, luo_err *err)
+{
+    char name[] = "/tmp/luoshu-plot-XXXXXX";
+    luo_status st = LUO_OK;
+    *out = (job){.figure = figure, .dir = dir, .file = {{.fd = -1}, {.fd = -1}}};
+    out->said = mkostemp(name, O_CLOEXEC);
+    if (out->said < 0) return luo_io_err(err, "make", name);
+    unlink(name);
+    out->base = luo_arena_printf(p->arena, "%s/plots/%s", dir, figure);
+    for (int i = 0; i < 2 && st == LUO_OK; i++) {
+        const char *path = luo_arena_printf(p->arena, "%s.%s", out->base, endings[i]);
+        st =
+            out->base && path ? luo_replace_open_own(&out->file[i], path, err) : luo_err_nomem(err);
+    }
+    return st;
+}
+
+static void put_variables(const plotter *p, luo_str *vars, const job *j, const char *title,
+                          const char *more)
+{
+    luo_str_add(vars, "run='.'; ");
+    for (int i = 0; i < 2; i++) luo_str_addf(vars, "%s='/dev/fd/%d'; ", endings[i], j->file[i].fd);
+    quoted(vars, "title", title);
+    if (p->o->column) luo_str_add(vars, "column=1; ");
+    luo_str_add(vars, more);
 }
 
 static void start(plotter *p, const char *figure, const char *dir, const char *title,
                   const char *more)
 {
     luo_str vars = {0}, script = {0};
-    char name[] = "/tmp/luoshu-plot-XXXXXX";
-    char *base = luo_arena_printf(p->arena, "%s/plots/%s", dir, figure);
+    luo_err err = {0};
+    job j;
     if (p->st != LUO_OK) return;
     if (p->njobs == JOBS) reap(p);
-    quoted(&vars, "run", dir);
-    quoted(&vars, "out", base ? base : "");
-    quoted(&vars, "title", title);
-    if (p->o->column) luo_str_add(&vars, "column=1; ");
-    luo_str_add(&vars, more);
-    luo_str_addf(&script, "%s/%s.gp", p->o->scripts, figure);
-    job j = {.said = mkostemp(name, O_CLOEXEC), .figure = figure, .base = base};
-    if (j.said >= 0) unlink(name);
-    if (base && !vars.failed && !script.failed && j.said >= 0 &&
-        spawn(p, vars.at, script.at, &j) == LUO_OK) {
+    p->st = open_job(p, figure, dir, &j, &err);
+    put_variables(p, &vars, &j, title, more);
+    luo_str_addf(&script, "%s/%s.gp", p->scripts, figure);
+    if (p->st == LUO_OK && (vars.failed || script.failed)) p->st = luo_err_nomem(&err);
+    if (p->st == LUO_OK && spawn(p, vars.at, script.at, &j) != LUO_OK)
+        p->st = luo_err_set(&err, LUO_EBACKEND,
+                            "cannot start %s for figure `%s`; memory or processes have run out.",
+                            p->program, figure);
+    if (p->st == LUO_OK) {
         p->job[p->njobs++] = j;
         p->drawn = true;
     } else {
+        luo_diags_err(p->diags, &err);
+        close_files(&j, false, p->diags, &p->st);
         if (j.said >= 0) close(j.said);
-        p->st = luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
-                              "cannot start %s for figure `%s`; memory or processes have run out.",
-                              p->program, figure);
     }
     luo_str_free(&vars);
     luo_str_free(&script);
@@ -309,7 +383,7 @@ static const char *plots_folder(plotter *p, const char *dir)
 {
     luo_err err = {0};
     const char *path = luo_arena_printf(p->arena, "%s/plots", dir);
-    const luo_status st = path ? luo_file_make_dir(path, &err) : luo_err_nomem(&err);
+    const luo_status st = path ? luo_file_make_own_dir(path, &err) : luo_err_nomem(&err);
     if (st != LUO_OK) keep(p, luo_diags_err(p->diags, &err));
     return st == LUO_OK ? path : NULL;
 }
@@ -361,6 +435,17 @@ static void draw_tables(plotter *p)
     while (p->njobs > 0) reap(p);
 }
 
+/* Figures are written into what was named and what lies in it, not where a link in it leads. */
+static bool is_ours(plotter *p, const char *dir)
+{
+    struct stat info;
+    if (strcmp(dir, p->o->dir) == 0 || lstat(dir, &info) != 0 || !S_ISLNK(info.st_mode))
+        return true;
+    luo_diags_add(p->diags, LUO_WARNING, LUO_OK, NULL, 0, 0,
+                  "`%s` is a link, so its own figures are not drawn; name its folder itself.", dir);
+    return false;
+}
+
 static void draw(plotter *p)
 {
     const char *const *dirs;
@@ -384,7 +469,7 @@ static void draw(plotter *p)
     if (plots) draw_common(p, p->o->dir, plots, runs, n);
     if (plots) draw_predicted(p, p->o->dir, plots, title_of(p, &runs[0], n > 1));
     for (int32_t i = 0; p->st == LUO_OK && i < n; i++) {
-        const char *own = plots_folder(p, runs[i].dir);
+        const char *own = is_ours(p, runs[i].dir) ? plots_folder(p, runs[i].dir) : NULL;
         if (own) draw_run(p, own, &runs[i]);
     }
     while (p->njobs > 0) reap(p);
@@ -404,6 +489,9 @@ static luo_status check(plotter *p)
         return LUO_EUSAGE;
     }
     find_program(program, p->program, sizeof p->program);
+    make_whole(p->program);
+    snprintf(p->scripts, sizeof p->scripts, "%s", p->o->scripts);
+    make_whole(p->scripts);
     if (!p->program[0])
         return luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
                              "`%s` is not installed; figures need it (Debian: gnuplot-nox).",
@@ -429,11 +517,10 @@ static const char *title_of_lengths(const plotter *p, const luo_plot_lengths *le
 {
     const char *title = "mean tokens:";
     if (n == 1)
-        title = luo_arena_printf(p->arena, "%s, %.0f sequences%s, mean %.0f tokens%s%s",
-                                 lengths->name, lengths->sequences,
-                                 luo_lengths_synthetic(lengths->lengths) ? " drawn" : "",
-                                 lengths->mean, p->o->column ? "" : ", ",
-                                 p->o->column ? "" : lengths->from);
+        title = luo_arena_printf(
+            p->arena, "%s, %.0f sequences%s, mean %.0f tokens%s%s", lengths->name,
+            lengths->sequences, luo_lengths_synthetic(lengths->lengths) ? " drawn" : "",
+            lengths->mean, p->o->column ? "" : ", ", p->o->column ? "" : lengths->from);
     for (int32_t i = 0; title && n > 1 && i < n; i++)
         title = luo_arena_printf(p->arena, "%s%s %s %.0f", title, i ? "," : "", lengths[i].name,
                                  lengths[i].mean);

@@ -46,6 +46,8 @@ enum { LUO_PLOT_LENGTHS = 4 }; /* of one figure */
 luo_status luo_plot_distribution(luo_arena *arena, const luo_plot_opts *opts,
                                  luo_plot_lengths *lengths, int32_t n, luo_str *made,
                                  luo_diags *diags);
+/* Name of figure i, 0 first; NULL: there are not so many. */
+const char *luo_plot_figure(int i);
 /* True if the program can be started (NULL: gnuplot). */
 bool luo_plot_possible(const char *gnuplot);
 #endif

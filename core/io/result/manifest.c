@@ -62,7 +62,7 @@ static luo_status copy_input(luo_rundir *dir, int32_t k, luo_err *err)
     config_name(dir, k, &to);
     luo_status st =
         to.failed ? luo_err_nomem(err) : luo_files_get(NULL, dir->scratch, path, &src, err);
-    if (st == LUO_OK) st = luo_file_write_atomic(to.at, src.text, src.len, err);
+    if (st == LUO_OK) st = luo_file_write_own(to.at, src.text, src.len, err);
     in->copied = st == LUO_OK;
     luo_str_free(&to);
     luo_arena_reset(dir->scratch, mark);
@@ -73,7 +73,7 @@ luo_status luo_rundir_config(luo_rundir *r, luo_err *err)
 {
     luo_str dir = {0};
     luo_str_addf(&dir, "%s/config", r->dir);
-    luo_status st = dir.failed ? luo_err_nomem(err) : luo_file_make_dir(dir.at, err);
+    luo_status st = dir.failed ? luo_err_nomem(err) : luo_file_make_own_dir(dir.at, err);
     luo_str_free(&dir);
     for (int32_t k = 0; st == LUO_OK && k < r->opts.ninputs; k++) st = copy_input(r, k, err);
     return st;
@@ -151,7 +151,7 @@ luo_status luo_rundir_manifest(const luo_rundir *dir, luo_run_state state, int e
     luo_str_addf(&path, "%s/manifest.json", dir->dir);
     const luo_status st = text.failed || path.failed
                               ? luo_err_nomem(err)
-                              : luo_file_write_atomic(path.at, text.at, text.len, err);
+                              : luo_file_write_own(path.at, text.at, text.len, err);
     luo_str_free(&text);
     luo_str_free(&path);
     return st;
@@ -198,7 +198,7 @@ static luo_status end_manifest(luo_arena *arena, const char *path, luo_run_state
     if (!was || luo_run_state_find(was) != LUO_RUNNING) return LUO_OK;
     put_ended(&text, manifest, state, exit_code, error);
     const luo_status st = text.failed ? luo_err_nomem(err)
-                                      : luo_file_write_atomic(path, text.at, text.len, err);
+                                      : luo_file_write_own(path, text.at, text.len, err);
     luo_str_free(&text);
     return st;
 }

@@ -261,7 +261,9 @@ static luo_status push_set(list *l, const char *dir, luo_diags *diags)
     bool ok = csv != NULL;
     while (ok && luo_csv_next(csv, cells)) {
         char inside[4096];
-        snprintf(inside, sizeof inside, "%s/%s", dir, cells[LUO_COL_COMPARE_run].text);
+        const char *name = cells[LUO_COL_COMPARE_run].text;
+        if (name[0] == '.' || strchr(name, '/')) continue; /* no folder of this set */
+        snprintf(inside, sizeof inside, "%s/%s", dir, name);
         if (luo_result_has(inside, "manifest.json")) ok = push(l, inside, NULL);
     }
     const luo_status st = luo_csv_close(csv);

@@ -207,7 +207,7 @@ static luo_status mark(const char *dir, luo_err *err)
 {
     char path[PATH_MAX];
     if (!join(path, dir, LUO_SET_BEGUN)) return luo_io_err(err, "make", dir);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     return fd >= 0 && close(fd) == 0 ? LUO_OK : luo_io_err(err, "make", path);
 }
 

@@ -231,10 +231,10 @@ static luo_status write_program(const luo_rundir *dir, int32_t index, const luo_
     luo_str_addf(&path, "%s/programs", dir->dir);
     luo_program_print(&text, set, -1);
     luo_status st =
-        text.failed || path.failed ? luo_err_nomem(err) : luo_file_make_dir(path.at, err);
+        text.failed || path.failed ? luo_err_nomem(err) : luo_file_make_own_dir(path.at, err);
     luo_str_addf(&path, "/program-%03d.txt", index);
     if (st == LUO_OK)
-        st = luo_file_write_atomic(luo_str_get(&path), luo_str_get(&text), text.len, err);
+        st = luo_file_write_own(luo_str_get(&path), luo_str_get(&text), text.len, err);
     luo_str_free(&text);
     luo_str_free(&path);
     return st;
@@ -361,14 +361,13 @@ static luo_status open_files(luo_rundir *dir, luo_err *err)
     luo_status st = LUO_OK;
     luo_str_addf(&path, "%s/plans", dir->dir);
     if (path.failed) return luo_err_nomem(err);
-    LUO_TRY_OUT(luo_file_make_dir(path.at, err));
+    LUO_TRY_OUT(luo_file_make_own_dir(path.at, err));
     LUO_TRY_OUT(luo_trace_spill_to(dir->trace, dir->dir, 0, err));
     LUO_TRY_OUT(luo_rundir_config(dir, err));
     LUO_TRY_OUT(luo_rundir_manifest(dir, LUO_RUNNING, 0, err));
     luo_str_clear(&path);
     luo_str_addf(&path, "%s/log.txt", dir->dir);
-    dir->log_fd =
-        open(luo_str_get(&path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    dir->log_fd = luo_file_new(luo_str_get(&path), O_APPEND);
     if (dir->log_fd < 0) LUO_TRY_OUT(luo_io_err(err, "write", luo_str_get(&path)));
     for (int i = 0; i < LUO_RUN_TABLES; i++) {
         if (i == LUO_TABLE_TRUTH && !dir->sink.truth) continue;

@@ -110,7 +110,7 @@ luo_status luo_rundir_summary(void *ctx, const luo_run_summary *s, luo_err *err)
     luo_str_addf(&path, "%s/summary.json", dir->dir);
     const luo_status st = text.failed || path.failed || own[0].failed || own[1].failed
                               ? luo_err_nomem(err)
-                              : luo_file_write_atomic(path.at, text.at, text.len, err);
+                              : luo_file_write_own(path.at, text.at, text.len, err);
     luo_str_free(&text);
     luo_str_free(&path);
     for (int i = 0; i < 2; i++) luo_str_free(&own[i]);

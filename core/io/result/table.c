@@ -115,7 +115,7 @@ luo_status luo_table_open(luo_table *table, const char *dir, const luo_table_def
     }
     table->path = path.at;
     table->row_at = table->buf.len;
-    table->fd = open(table->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    table->fd = luo_file_new(table->path, 0);
     if (table->fd < 0) return lost(table, err);
     table->on_disk = -1; /* the header is no row */
     return luo_table_flush(table, err);

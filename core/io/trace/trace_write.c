@@ -300,7 +300,7 @@ luo_status luo_trace_write(luo_trace *trace, const char *dir, const char *name,
     luo_replace f = {.fd = -1};
     writer w = {.t = trace};
     luo_str_addf(&path, "%s/%s", dir, name);
-    luo_status st = path.failed ? luo_err_nomem(err) : luo_replace_open(&f, path.at, err);
+    luo_status st = path.failed ? luo_err_nomem(err) : luo_replace_open_own(&f, path.at, err);
     if (st == LUO_OK) {
         st = put_file(&w, &f, head, err);
         const luo_status closed = luo_replace_close(&f, st == LUO_OK, st == LUO_OK ? err : NULL);

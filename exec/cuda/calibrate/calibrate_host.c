@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/stats.h"
+#include "core/io/files.h"
 #include "exec/clock.h"
 #include "exec/cuda/calibrate/calibrate.h"
 
@@ -129,7 +130,7 @@ luo_status gpu_measure_disk(gpu_bench *b)
     luo_str path = {0};
     char *data = malloc(bytes);
     luo_str_addf(&path, "%s/disk.tmp", b->m->dir);
-    const int fd = data && !path.failed ? open(path.at, O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+    const int fd = data && !path.failed ? luo_file_new(path.at, 0) : -1;
     if (data) memset(data, 7, bytes);
     const double began = luo_clock_s();
     const bool written = fd >= 0 && write_whole(fd, data, bytes);
