@@ -15,18 +15,19 @@
 
 static int prepare(void *ctx)
 {
-    (void)ctx;
-    luo_launch_environment(luo_rendezvous_alone(&(luo_exec_options){0}));
+    luo_launch_environment(luo_rendezvous_alone(&(luo_exec_options){0}), ctx);
     return 0;
 }
 
-static luo_status spawn(luo_cli *cli, const char *const *argv, const char *log, luo_process *out)
+static luo_status spawn(luo_cli *cli, const char *const *argv, const char *log, char *scratch,
+                        luo_process *out)
 {
     luo_err err = {0};
     int why;
     const int file = luo_file_new(log, 0);
     if (file < 0) return luo_cli_fail(cli, luo_io_err(&err, "write", log), &err);
     const luo_process_opts opts = {.inside = prepare,
+                                   .ctx = scratch,
                                    .argv = argv,
                                    .no_input = true,
                                    .out = file,
@@ -103,6 +104,11 @@ luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *
     fflush(stdout);
     fflush(stderr);
     luo_process process;
-    LUO_TRY(spawn(cli, argv, log, &process));
-    return wait_for(cli, &process, ranks, log);
+    luo_scratch scratch;
+    (void)luo_scratch_open(&scratch,
+                           NULL); /* without one mpirun's files lie where they always do */
+    luo_status done = spawn(cli, argv, log, scratch.path, &process);
+    if (done == LUO_OK) done = wait_for(cli, &process, ranks, log);
+    luo_scratch_close(&scratch);
+    return done;
 }

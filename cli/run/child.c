@@ -65,17 +65,16 @@ static luo_run_state state_of(luo_status st)
 
 /* What a policy of a real run has for itself: its checkpoints, and the words of its ranks. */
 static luo_status own_options(luo_cli *cli, const luo_session *session, int32_t index,
-                              const char *dir, luo_exec_options *out, luo_run_opts *how,
-                              luo_err *err)
+                              const char *dir, const luo_scratch *memory, luo_exec_options *out,
+                              luo_run_opts *how, luo_err *err)
 {
     *out = *session->exec;
     how->checkpoints = checkpoints_of(cli, session, index);
-    out->checkpoints =
-        in_memory(session) ? luo_child_memory(cli, getppid(), index) : how->checkpoints;
+    out->checkpoints = in_memory(session) ? memory->path : how->checkpoints;
     out->log = luo_arena_printf(cli->arena, "%s/ranks.log", dir);
     if (!out->checkpoints || !out->log) return luo_err_nomem(err);
     how->options = out;
-    return in_memory(session) ? luo_child_memory_open(out->checkpoints, err) : LUO_OK;
+    return LUO_OK;
 }
 
 static void wall_start(char *text, size_t size)
@@ -177,14 +176,17 @@ static luo_status run(luo_cli *cli, const luo_session *session, int32_t index, l
     const char *at = luo_child_dir(cli, session, index);
     if (!at) return luo_err_nomem(err);
     LUO_TRY(luo_rundir_open(at, &w.opts, &dir, err));
-    luo_status st = session->exec ? own_options(cli, session, index, at, &exec, &how, err) : LUO_OK;
+    luo_status st = session->exec
+                        ? own_options(cli, session, index, at, &slot->memory, &exec, &how, err)
+                        : LUO_OK;
     exec.device_info = &device_info;
     how.interrupted = &stop_asked;
     how.clock = luo_cli_wall_s;
     if (st == LUO_OK)
         st = luo_run_policy(session->scenario, index, &how, luo_rundir_sink(dir), err);
-    if (in_memory(session) && exec.checkpoints) {
-        const luo_status kept = luo_child_memory_close(exec.checkpoints, how.checkpoints, &late);
+    if (in_memory(session) && how.checkpoints) {
+        luo_scratch memory = slot->memory; /* the parent has its own part of it to give back */
+        const luo_status kept = luo_child_memory_close(&memory, how.checkpoints, &late);
         if (is_answer(st) && kept != LUO_OK) st = luo_err_set(err, kept, "%s", late.text);
     }
     if (st != LUO_OK) luo_rundir_log(dir, LUO_ERROR, err->text);
@@ -229,6 +231,8 @@ luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t ind
                            luo_child_slot *slot, luo_process *out, int *why)
 {
     task t = {cli, session, index, slot};
+    if (in_memory(session)) slot->status = luo_scratch_open(&slot->memory, &slot->err);
+    if (slot->status != LUO_OK) return slot->status;
     const luo_process_opts opts = {.inside = run_task, .ctx = &t, .parent_signal = SIGTERM};
     return luo_process_start(&opts, out, why);
 }
@@ -257,13 +261,16 @@ static void say_way(luo_cli *cli, const luo_session *session, int32_t index, cha
         snprintf(text, size, "; there is no checkpoint of this run to resume from");
 }
 
+void luo_child_ended(luo_cli *cli, const luo_session *session, int32_t index, luo_child_slot *slot)
+{
+    (void)luo_child_memory_close(&slot->memory, checkpoints_of(cli, session, index), NULL);
+}
+
 void luo_child_killed(luo_cli *cli, const luo_session *session, int32_t index, int sig,
                       luo_child_slot *slot)
 {
     char way[LUO_ERR_PATH + 64] = "";
     const char *label = session->scenario->policies[index].label;
-    const char *memory = in_memory(session) ? luo_child_memory(cli, getpid(), index) : NULL;
-    if (memory) (void)luo_child_memory_close(memory, checkpoints_of(cli, session, index), NULL);
     if (own_fault(sig)) {
         slot->status = luo_err_set(&slot->err, LUO_EBUG,
                                    "policy `%s` ended by signal %d; its rows so far are readable; "

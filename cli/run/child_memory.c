@@ -10,22 +10,11 @@
 
 #include "core/io/files.h"
 
-const char *luo_child_memory(luo_cli *cli, pid_t parent, int32_t index)
-{
-    return luo_arena_printf(cli->arena, "/dev/shm/luoshu-%ld-%d", (long)parent, (int)index);
-}
-
-luo_status luo_child_memory_open(const char *memory, luo_err *err)
-{
-    if (mkdir(memory, 0700) == 0) return LUO_OK;
-    return luo_io_err(err, "make", memory);
-}
-
 static luo_status copy_file(const char *from, const char *to, luo_err *err)
 {
-    const int in = open(from, O_RDONLY | O_CLOEXEC);
+    const int in = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (in < 0) return luo_io_err(err, "read", from);
-    const int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int out = luo_file_new(to, 0);
     luo_status st = out < 0 ? luo_io_err(err, "write", to) : LUO_OK;
     ssize_t n = 1;
     while (st == LUO_OK && n > 0) {
@@ -90,14 +79,13 @@ static luo_status keep_one(const char *memory, const char *name, const char *kee
     return st;
 }
 
-luo_status luo_child_memory_close(const char *memory, const char *keep, luo_err *err)
+luo_status luo_child_memory_close(luo_scratch *memory, const char *keep, luo_err *err)
 {
-    DIR *dir = opendir(memory);
     luo_status st = LUO_OK;
-    if (!dir) return LUO_OK;
-    for (const struct dirent *e; st == LUO_OK && keep && (e = readdir(dir)) != NULL;)
-        if (e->d_name[0] != '.') st = keep_one(memory, e->d_name, keep, err);
-    closedir(dir);
-    remove_all(memory);
+    DIR *dir = memory->path[0] ? opendir(memory->path) : NULL;
+    for (const struct dirent *e; dir && st == LUO_OK && keep && (e = readdir(dir)) != NULL;)
+        if (e->d_name[0] != '.') st = keep_one(memory->path, e->d_name, keep, err);
+    if (dir) closedir(dir);
+    luo_scratch_close(memory);
     return st;
 }

@@ -84,7 +84,7 @@ static void start_next(workers *f)
     const luo_status st = luo_child_start(f->cli, f->s, i, &f->slot[i], &f->process[i], &why);
     if (st == LUO_OK)
         f->running++;
-    else
+    else if (f->slot[i].status == LUO_OK)
         f->slot[i].status = luo_err_set(
             &f->slot[i].err, st, "no process can be started: %s; free some.", strerror(why));
 }
@@ -97,6 +97,7 @@ static bool look(workers *f)
         if (!process->pid || !luo_process_wait(process, 0)) continue;
         const int sig = luo_process_signal(process);
         f->running--;
+        luo_child_ended(f->cli, f->s, i, &f->slot[i]);
         if (sig) luo_child_killed(f->cli, f->s, i, sig, &f->slot[i]);
         if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
         return true;

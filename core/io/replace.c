@@ -120,8 +120,10 @@ luo_status luo_replace_open(luo_replace *f, const char *path, luo_err *err)
     if (!there || S_ISREG(old.st_mode)) {
         errno = 0;
         f->final = behind_links(path);
-        if (f->final) st = open_beside(f, there ? &old : NULL, err);
-        else st = errno == ENOMEM ? luo_err_nomem(err) : no_room(err, path);
+        if (f->final)
+            st = open_beside(f, there ? &old : NULL, err);
+        else
+            st = errno == ENOMEM ? luo_err_nomem(err) : no_room(err, path);
     } else if (S_ISCHR(old.st_mode) || S_ISFIFO(old.st_mode))
         st = open_through(f, err);
     else

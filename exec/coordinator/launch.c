@@ -91,6 +91,11 @@ static luo_status list_variables(const luo_exec_options *options, command *c, lu
     return LUO_OK;
 }
 
+static bool is_alone(const luo_rendezvous *rendezvous)
+{
+    return !rendezvous || rendezvous->alone;
+}
+
 static void add(command *c, const char *word)
 {
     c->at[c->n++] = word;
@@ -241,9 +246,17 @@ static void stay_here(void)
     setenv("OMPI_MCA_ras", "^slurm,gridengine,tm,lsf", 1);
 }
 
-void luo_launch_environment(bool alone)
+/* A launcher that is killed leaves them behind; in our folder the next start finds them. */
+static void keep_files_in(const char *scratch)
+{
+    setenv("OMPI_MCA_orte_tmpdir_base", scratch, 0);
+    setenv("OMPI_MCA_btl_vader_backing_directory", scratch, 0);
+}
+
+void luo_launch_environment(bool alone, const char *scratch)
 {
     if (alone) share_memory();
+    if (alone && scratch[0]) keep_files_in(scratch);
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
     setenv("OMPI_MCA_btl", "^openib", 0); /* old, and talkative where it finds a device */
@@ -254,6 +267,7 @@ typedef struct before { /* what is done in the launcher's process before it is o
     const luo_exec_options *options;
     const luo_rendezvous *rendezvous;
     const command *command;
+    const char *scratch;
 } before;
 
 /* What the job's own shape would say of nodes and tasks goes against a list of hosts: --nodes may
@@ -275,7 +289,7 @@ static int prepare(void *ctx)
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGXFSZ, SIG_DFL); /* MPI hangs where its files may not grow; so it ends */
     if (b->options->launcher == LUO_LAUNCH_LOCAL) stay_here();
-    luo_launch_environment(!b->rendezvous || b->rendezvous->alone);
+    luo_launch_environment(is_alone(b->rendezvous), b->scratch);
     if (b->rendezvous) setenv(LUO_RENDEZVOUS_VARIABLE, b->rendezvous->token, 1);
     if (b->command->hosts >= 0) name_hosts(b->command);
     return 0;
@@ -299,7 +313,7 @@ static luo_status spawn(const luo_exec_options *options, const command *c,
                         const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
 {
     int why;
-    before b = {options, rendezvous, c};
+    before b = {options, rendezvous, c, l->scratch.path};
     const luo_process_opts opts = {
         .inside = prepare,
         .ctx = &b,
@@ -316,8 +330,9 @@ static luo_status spawn(const luo_exec_options *options, const command *c,
 
 static luo_status open_log(const luo_exec_options *options, luo_launch *l, luo_err *err)
 {
-    l->log = options->log ? open(options->log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666)
-                          : memfd_create("luoshu-ranks", MFD_CLOEXEC);
+    l->log = options->log
+                 ? open(options->log, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666)
+                 : memfd_create("luoshu-ranks", MFD_CLOEXEC);
     if (l->log < 0)
         return luo_io_err(err, "write", options->log ? options->log : "a log in memory");
     l->has_log = true;
@@ -333,6 +348,7 @@ luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvou
     luo_launch_pin(options);
     luo_status st = compose(&c, options, rendezvous, host_of, n, err);
     if (st == LUO_OK) st = open_log(options, &l, err);
+    if (st == LUO_OK && is_alone(rendezvous)) (void)luo_scratch_open(&l.scratch, NULL);
     if (st == LUO_OK) st = spawn(options, &c, rendezvous, &l, err);
     free_command(&c);
     if (st == LUO_OK)
@@ -351,6 +367,7 @@ void luo_launch_end(luo_launch *l, const luo_exec_options *options, double wait_
 {
     enum { GRACE_S = 2 };
     if (!luo_process_wait(&l->process, wait_s)) luo_process_end(&l->process, GRACE_S);
+    luo_scratch_close(&l->scratch);
     if (l->has_log) {
         if (options->log && lseek(l->log, 0, SEEK_END) == 0) unlink(options->log);
         close(l->log);

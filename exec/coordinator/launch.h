@@ -10,12 +10,14 @@
 
 #include "core/base/err.h"
 #include "core/base/process.h"
+#include "core/io/scratch.h"
 #include "exec/coordinator/rendezvous.h"
 #include "exec/options.h"
 
 /* Sets what Open MPI reads in this process's environment, before mpirun is executed; what a user
- * has set wins. alone: all ranks are on this host and speak through memory. */
-void luo_launch_environment(bool alone);
+ * has set wins. alone: all ranks are on this host and speak through memory. scratch: a folder of
+ * ours in memory, where Open MPI's own files lie then, so that they go with it; "": none. */
+void luo_launch_environment(bool alone, const char *scratch);
 
 /* The mpirun beside this program, as a bundle has one (exec/bundle/make.sh); false: there is none,
  * and out is `mpirun`, which the path finds. */
@@ -29,6 +31,7 @@ typedef struct luo_launch { /* {0}: none */
     bool has_log;
     int log;        /* file descriptor */
     off_t log_from; /* where this start began to write */
+    luo_scratch scratch; /* of the launcher, if all ranks are on this host */
 } luo_launch;
 
 /* Refuses a name of "NAME,FI_*" that the environment lacks. Errors: LUO_EUSAGE. */

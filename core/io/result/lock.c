@@ -20,8 +20,8 @@ typedef struct owner {
     char host[HOST];
 } owner;
 
-/* Clock ticks from the start of the system to that of the process; 0: there is none. Behind the
- * name, which may hold anything, it is the 20th value. */
+/* Clock ticks from the start of the system to that of the process; 0: there is none, or nobody has
+ * waited for its end. Behind the name, which may hold anything, it is the 20th value. */
 static unsigned long long start_of(long pid)
 {
     char path[64], text[1024];
@@ -32,6 +32,7 @@ static unsigned long long start_of(long pid)
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
     const char *at = strrchr(text, ')');
+    if (at && strncmp(at, ") Z", 3) == 0) return 0;
     for (int i = 0; at && i < 20; i++) at = strchr(at + 1, ' ');
     if (at) start = strtoull(at + 1, NULL, 10);
     return start;
@@ -164,4 +165,17 @@ void luo_lock_give(luo_lock *l)
     close(l->fd);
     free(l->path);
     *l = (luo_lock){0};
+}
+
+bool luo_lock_left(const char *dir)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/" LUO_LOCK_FILE, dir) >= (int)sizeof path) return false;
+    const int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool held = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    const owner o = read_owner(fd);
+    const bool left = !held && o.pid > 0 && here(&o) && (o.pid == (long)getpid() || !alive(&o));
+    close(fd);
+    return left;
 }

@@ -22,4 +22,7 @@ typedef struct luo_lock { /* all zero: holds nothing */
 luo_status luo_lock_take(luo_lock *l, const char *dir, luo_err *err);
 /* Removes the file and gives the lock back; nothing if none is held. */
 void luo_lock_give(luo_lock *l);
+/* Has a process taken the lock of this folder that is gone, with all that it started? Of one that
+ * has no lock: no. */
+bool luo_lock_left(const char *dir);
 #endif
