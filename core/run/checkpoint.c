@@ -59,9 +59,9 @@ static double failure_rate(const luo_run *run)
     for (int32_t i = 0; i < run->job.scenario->nprocesses; i++) {
         const luo_arrivals *p = &run->job.scenario->processes[i];
         luo_target target;
-        double each = p->kind == LUO_EVENT_FAIL || p->kind == LUO_EVENT_LEAVE ? 1 / p->mean_s : 0;
+        double each = luo_event_traits_of(p->kind).loss == LUO_LOSS_GONE ? 1 / p->mean_s : 0;
         for (int32_t k = 0; k < p->ncauses; k++)
-            if (p->causes[k].kind == LUO_EVENT_FAIL)
+            if (luo_event_traits_of(p->causes[k].kind).loss == LUO_LOSS_GONE)
                 each += (double)p->causes[k].count / (p->observed_devices * p->observed_s);
         const size_t mark = luo_arena_mark(run->scratch);
         if (luo_target_parse(run->scratch, run->job.scenario->cluster, p->target, &target, NULL) !=

@@ -243,8 +243,7 @@ static luo_status warn_of_links(luo_run *run, luo_err *err)
 {
     bool links = false;
     for (int32_t i = 0; i < run->job.scenario->nevents; i++)
-        links |= run->job.scenario->events[i].kind == LUO_EVENT_LINK ||
-                 run->job.scenario->events[i].kind == LUO_EVENT_FLAP;
+        links |= luo_event_traits_of(run->job.scenario->events[i].kind).hits == LUO_HITS_LINKS;
     if (!links || run->backend.table->caps & LUO_CAP_LINK_EVENTS) return LUO_OK;
     return luo_run_warn(run, err,
                         "backend `%s` does not slow links down; link events only break "

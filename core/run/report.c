@@ -158,11 +158,11 @@ static void detection(luo_run *run, luo_run_summary *s)
     for (int32_t i = 0; i < n && !run->job.policy->bound; i++) {
         if (!occurrence[i].touched || occurrence[i].detected_s >= 0 || !occurrence[i].choice)
             continue;
-        if (occurrence[i].kind == LUO_EVENT_STRAGGLER &&
+        const luo_event_traits traits = luo_event_traits_of(occurrence[i].kind);
+        if (traits.value == LUO_VALUE_SLOWDOWN &&
             occurrence[i].value >= run->job.spec->threshold_slowdown)
             s->detect_missed++;
-        if (occurrence[i].kind == LUO_EVENT_FAIL || occurrence[i].kind == LUO_EVENT_LEAVE)
-            s->detect_missed++;
+        if (traits.loss == LUO_LOSS_GONE) s->detect_missed++;
     }
     s->detect_true = run->health.detect_true;
     s->detect_false = run->health.detect_false;

@@ -22,17 +22,21 @@ typedef struct luo_life { /* how long: fixed, drawn, or for ever (all 0) */
 } luo_life;
 
 /* The kinds of events: constant, word; then 1 where it may stand: in `events` of a scenario, in an
- * events.csv, in `processes` of a scenario, in a causes.csv. Readers, checks and texts are made of
- * this list. */
-#define LUO_EVENT_KIND_LIST(X)               \
-    X(STRAGGLER, "straggler", 1, 1, 1, 1)    \
-    X(FAIL, "fail", 1, 1, 1, 1)              \
-    X(LEAVE, "leave", 1, 1, 0, 0)            \
-    X(JOIN, "join", 1, 1, 0, 0)              \
-    X(LINK, "link", 1, 1, 1, 1)              \
-    X(FLAP, "flap", 1, 0, 0, 0)              \
-    X(LENGTHS, "lengths", 1, 0, 0, 0)        \
-    X(CAUSES, "causes", 0, 0, 1, 0)
+ * events.csv, in `processes` of a scenario, in a causes.csv; what it hits, the quantity that it has,
+ * what becomes of the devices and links that it hits. Then its functions, in events_kinds.c: when
+ * there is nothing for it to do (`idle_`), what it does once at its start (`begin_`), and what it
+ * makes of a device, a link or the data while it is on (`apply_`). Readers, checks and texts are made
+ * of this list; a kind without functions does not compile. Backends know of changes alone (rows.h).
+ */
+#define LUO_EVENT_KIND_LIST(X)                                                                     \
+    X(STRAGGLER, "straggler", 1, 1, 1, 1, DEVICES, SLOWDOWN, NONE, devices_down, ramp, slow)       \
+    X(FAIL, "fail", 1, 1, 1, 1, ANY, NONE, GONE, all_down, nothing, down)                          \
+    X(LEAVE, "leave", 1, 1, 0, 0, ANY, NONE, GONE, all_down, leave, down)                          \
+    X(JOIN, "join", 1, 1, 0, 0, ANY, NONE, BACK, all_up, join, nothing)                            \
+    X(LINK, "link", 1, 1, 1, 1, LINKS, FACTOR, NONE, links_down, nothing, narrow)                  \
+    X(FLAP, "flap", 1, 0, 0, 0, LINKS, NONE, BY_TURNS, all_down, flap, down)                       \
+    X(LENGTHS, "lengths", 1, 0, 0, 0, DATA, TOKENS, NONE, never, nothing, lengths)                 \
+    X(CAUSES, "causes", 0, 0, 1, 0, DEVICES, NONE, NONE, never, nothing, nothing) /* of others */
 typedef enum luo_event_kind {
 #define LUO_EVENT_ENUM(kind, ...) LUO_EVENT_##kind,
     LUO_EVENT_KIND_LIST(LUO_EVENT_ENUM)
@@ -44,7 +48,31 @@ enum { LUO_EVENT_KINDS = 0 LUO_EVENT_KIND_LIST(LUO_EVENT_ONE) };
 /* LUO_WHERE_##flag(item): the item of a kind with this flag, nothing of others. */
 #define LUO_WHERE_0(...)
 #define LUO_WHERE_1(...) __VA_ARGS__
+typedef enum luo_event_hits {
+    LUO_HITS_ANY, /* devices, links and what has both */
+    LUO_HITS_DEVICES,
+    LUO_HITS_LINKS,
+    LUO_HITS_DATA /* has no target */
+} luo_event_hits;
+typedef enum luo_event_value {
+    LUO_VALUE_NONE,
+    LUO_VALUE_SLOWDOWN,
+    LUO_VALUE_FACTOR, /* of a link's bandwidth */
+    LUO_VALUE_TOKENS
+} luo_event_value;
+typedef enum luo_event_loss {
+    LUO_LOSS_NONE,
+    LUO_LOSS_GONE,
+    LUO_LOSS_BY_TURNS,
+    LUO_LOSS_BACK /* what was gone is there again; over at once */
+} luo_event_loss;
+typedef struct luo_event_traits {
+    luo_event_hits hits;
+    luo_event_value value;
+    luo_event_loss loss;
+} luo_event_traits;
 const char *luo_event_kind_name(luo_event_kind k);
+luo_event_traits luo_event_traits_of(luo_event_kind k);
 bool luo_event_takes_down(luo_event_kind k); /* devices: failures, leaves, flaps */
 
 typedef enum luo_trigger {

@@ -33,8 +33,8 @@
         name, LUO_CSV_WORD, req, LUO_FROM(0), words, false                                         \
     }
 
-#define ROW(kind, word, event, row, process, cause) LUO_WHERE_##row(word, )
-#define CAUSE(kind, word, event, row, process, cause) LUO_WHERE_##cause(word, )
+#define ROW(kind, word, event, row, ...) LUO_WHERE_##row(word, )
+#define CAUSE(kind, word, event, row, process, cause, ...) LUO_WHERE_##cause(word, )
 static const char *const event_kinds[] = {LUO_EVENT_KIND_LIST(ROW) NULL};
 static const char *const cause_kinds[] = {LUO_EVENT_KIND_LIST(CAUSE) NULL};
 #undef ROW

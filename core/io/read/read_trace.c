@@ -25,10 +25,11 @@ static luo_status judge(const luo_target *t, luo_event_kind kind, bool process,
         return luo_err_set(err, LUO_EINPUT, "`target` is `%.100s`; %s has a clock for each device, "
                            "so devices, nodes, groups or racks are expected.", target, what);
     if (process) return LUO_OK;
-    if (kind == LUO_EVENT_STRAGGLER && !all_have(t, false))
+    const luo_event_hits hits = luo_event_traits_of(kind).hits;
+    if (hits == LUO_HITS_DEVICES && !all_have(t, false))
         return luo_err_set(err, LUO_EINPUT, "`target` is `%.100s`; %s slows devices down, so "
                            "devices, nodes, groups or racks are expected.", target, what);
-    if ((kind == LUO_EVENT_LINK || kind == LUO_EVENT_FLAP) && !all_have(t, true))
+    if (hits == LUO_HITS_LINKS && !all_have(t, true))
         return luo_err_set(err, LUO_EINPUT, "`target` is `%.100s`; %s changes links, so links, "
                            "switches or whole nodes are expected.", target, what);
     return LUO_OK;
@@ -59,36 +60,44 @@ typedef struct trace {
 } trace;
 
 /* kinds in the order of the table's words (input_tables.c). */
-#define ROW(kind, word, event, row, process, cause) LUO_WHERE_##row(LUO_EVENT_##kind, )
+#define ROW(kind, word, event, row, ...) LUO_WHERE_##row(LUO_EVENT_##kind, )
 static const luo_event_kind row_kinds[] = {LUO_EVENT_KIND_LIST(ROW)};
 
+/* What stands in `value`; name NULL: nothing does. */
+static const struct {
+    const char *name, *within;
+    luo_quantity_id quantity;
+} values[] = {
+    [LUO_VALUE_SLOWDOWN] = {"slowdown", "a slowdown of at least 1", LUO_Q_SLOWDOWN},
+    [LUO_VALUE_FACTOR] = {"bandwidth factor", "a bandwidth factor above 0, at most 1,",
+                          LUO_Q_LINK_FACTOR},
+    [LUO_VALUE_TOKENS] = {NULL, NULL, LUO_Q_SEQUENCE},
+};
+
 /* "a slowdown of at least 1"; both ends of the range for who is beyond one of them. */
-static const char *expected(luo_event_kind kind, double v, char *buf, size_t size)
+static const char *expected(luo_event_value value, double v, char *buf, size_t size)
 {
-    const bool slow = kind == LUO_EVENT_STRAGGLER;
-    const luo_quantity *q = luo_quantity_at(slow ? LUO_Q_SLOWDOWN : LUO_Q_LINK_FACTOR);
-    if (slow ? v < 1 : v <= 0 || v > 1)
-        snprintf(buf, size, "%s",
-                 slow ? "a slowdown of at least 1" : "a bandwidth factor above 0, at most 1,");
+    const luo_quantity *q = luo_quantity_at(values[value].quantity);
+    if (value == LUO_VALUE_SLOWDOWN ? v < 1 : v <= 0 || v > 1)
+        snprintf(buf, size, "%s", values[value].within);
     else
-        snprintf(buf, size, "a %s from %.15g to %.15g", slow ? "slowdown" : "bandwidth factor",
-                 q->lowest, q->highest);
+        snprintf(buf, size, "a %s from %.15g to %.15g", values[value].name, q->lowest, q->highest);
     return buf;
 }
 
 static bool check_value(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
 {
     const luo_csv_cell *v = &cells[LUO_EV_VALUE];
+    const luo_event_value value = luo_event_traits_of(kind).value;
+    const char *name = values[value].name;
     char buf[80];
-    const bool slow = kind == LUO_EVENT_STRAGGLER, link = kind == LUO_EVENT_LINK;
-    if ((slow || link) && !v->given)
-        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is empty; kind `%s` needs %s.",
-                      cells[LUO_EV_KIND].text, slow ? "a slowdown" : "a bandwidth factor");
-    else if ((slow && !luo_quantity_holds(LUO_Q_SLOWDOWN, v->number)) ||
-             (link && !luo_quantity_holds(LUO_Q_LINK_FACTOR, v->number)))
+    if (name && !v->given)
+        luo_csv_error(t->table, LUO_EV_VALUE, "`value` is empty; kind `%s` needs a %s.",
+                      cells[LUO_EV_KIND].text, name);
+    else if (name && !luo_quantity_holds(values[value].quantity, v->number))
         luo_csv_error(t->table, LUO_EV_VALUE, "`value` is `%s`; %s is expected.", v->text,
-                      expected(kind, v->number, buf, sizeof buf));
-    else if (!slow && !link && v->given)
+                      expected(value, v->number, buf, sizeof buf));
+    else if (!name && v->given)
         luo_csv_error(t->table, LUO_EV_VALUE,
                       "`value` is `%s`; kind `%s` has none, leave it "
                       "empty.",
@@ -125,7 +134,7 @@ static bool check_row(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
     bool good = check_value(t, kind, cells);
     good = check_times(t, cells) && good;
     snprintf(what, sizeof what, "kind `%s`", cells[LUO_EV_KIND].text);
-    if (kind == LUO_EVENT_JOIN && cells[LUO_EV_DURATION].given) {
+    if (luo_event_traits_of(kind).loss == LUO_LOSS_BACK && cells[LUO_EV_DURATION].given) {
         luo_csv_error(t->table, LUO_EV_DURATION,
                       "`duration_s` is `%s`; what joins is up from then "
                       "on, leave it empty.",
@@ -152,6 +161,7 @@ static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
         return;
     }
     const int line = luo_csv_line(t->table);
+    const luo_event_value value = luo_event_traits_of(kind).value;
     luo_event *e = &t->at[t->n++];
     *e = (luo_event){.kind = kind,
                      .trigger = LUO_AT_S,
@@ -165,8 +175,8 @@ static void add_event(trace *t, luo_event_kind kind, const luo_csv_cell *cells)
     e->at[0] = t->start_s + cells[LUO_EV_T].number * t->time_scale;
     if (cells[LUO_EV_DURATION].given)
         e->life.duration_s = cells[LUO_EV_DURATION].number * t->time_scale;
-    if (kind == LUO_EVENT_STRAGGLER) e->slowdown = cells[LUO_EV_VALUE].number;
-    if (kind == LUO_EVENT_LINK) e->bandwidth_factor = cells[LUO_EV_VALUE].number;
+    if (value == LUO_VALUE_SLOWDOWN) e->slowdown = cells[LUO_EV_VALUE].number;
+    if (value == LUO_VALUE_FACTOR) e->bandwidth_factor = cells[LUO_EV_VALUE].number;
     if (!e->target || !e->id) t->failed = true;
 }
 
@@ -195,30 +205,28 @@ luo_status luo_read_event_trace(luo_arena *arena, const luo_source *src,
 
 /* ---- causes ---- */
 
-#define CAUSE(kind, word, event, row, process, cause) LUO_WHERE_##cause(LUO_EVENT_##kind, )
+#define CAUSE(kind, word, event, row, process, cause, ...) LUO_WHERE_##cause(LUO_EVENT_##kind, )
 static const luo_event_kind cause_kinds[] = {LUO_EVENT_KIND_LIST(CAUSE)};
 
 /* A straggler has a slowdown, a link a bandwidth factor, a failure nothing; only a failure can hit
  * the whole job. */
 static bool check_cause(luo_csv *csv, const luo_csv_cell *cells)
 {
-    const luo_event_kind kind = cause_kinds[cells[LUO_CA_KIND].whole];
+    const luo_event_traits traits = luo_event_traits_of(cause_kinds[cells[LUO_CA_KIND].whole]);
+    const bool none = !values[traits.value].name;
     const luo_csv_cell *v = &cells[LUO_CA_VALUE];
     char buf[80];
     bool good = true;
-    if (kind == LUO_EVENT_FAIL
-            ? v->given
-            : !(v->given &&
-                luo_quantity_holds(kind == LUO_EVENT_LINK ? LUO_Q_LINK_FACTOR : LUO_Q_SLOWDOWN,
-                                   v->number))) {
+    if (none ? v->given
+             : !(v->given && luo_quantity_holds(values[traits.value].quantity, v->number))) {
         luo_csv_error(csv, LUO_CA_VALUE, "`value` is %s%s%s; %s is expected for kind `%s`.",
                       v->given ? "`" : "", v->given ? v->text : "empty", v->given ? "`" : "",
-                      kind == LUO_EVENT_FAIL ? "an empty cell"
-                                             : expected(kind, v->number, buf, sizeof buf),
+                      none ? "an empty cell"
+                           : expected(traits.value, v->number, buf, sizeof buf),
                       cells[LUO_CA_KIND].text);
         good = false;
     }
-    if (cells[LUO_CA_SCOPE].whole == LUO_SCOPE_JOB && kind != LUO_EVENT_FAIL) {
+    if (cells[LUO_CA_SCOPE].whole == LUO_SCOPE_JOB && traits.loss != LUO_LOSS_GONE) {
         luo_csv_error(csv, LUO_CA_SCOPE,
                       "`scope` is `job`; only kind `fail` can hit the whole job.");
         good = false;

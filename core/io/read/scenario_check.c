@@ -62,8 +62,30 @@ enum {
     LUO_EVENT_KIND_LIST(BIT)
 #undef BIT
 #define ALL(kind, ...) | 1 << LUO_EVENT_##kind
-    ANY = (0 LUO_EVENT_KIND_LIST(ALL)) & ~CAUSES
+    ANY = (0 LUO_EVENT_KIND_LIST(ALL)) & ~CAUSES,
 #undef ALL
+#define DATA(kind, word, event, row, process, cause, hits, value, loss, ...)                       \
+    | (LUO_HITS_##hits == LUO_HITS_DATA) << LUO_EVENT_##kind
+    OF_DATA = 0 LUO_EVENT_KIND_LIST(DATA),
+#undef DATA
+#define VALUE(kind, word, event, row, process, cause, hits, value, loss, ...)                      \
+    | (LUO_VALUE_##value == VALUED) << LUO_EVENT_##kind
+#define VALUED LUO_VALUE_SLOWDOWN
+    SLOWING = 0 LUO_EVENT_KIND_LIST(VALUE),
+#undef VALUED
+#define VALUED LUO_VALUE_FACTOR
+    NARROWING = 0 LUO_EVENT_KIND_LIST(VALUE),
+#undef VALUED
+#undef VALUE
+#define LOSS(kind, word, event, row, process, cause, hits, value, loss, ...)                       \
+    | (LUO_LOSS_##loss == LOST) << LUO_EVENT_##kind
+#define LOST LUO_LOSS_BACK
+    OVER_AT_ONCE = 0 LUO_EVENT_KIND_LIST(LOSS),
+#undef LOST
+#define LOST LUO_LOSS_BY_TURNS
+    BY_TURNS = 0 LUO_EVENT_KIND_LIST(LOSS)
+#undef LOST
+#undef LOSS
 };
 
 typedef struct key_place {
@@ -72,26 +94,26 @@ typedef struct key_place {
 } key_place;
 
 static const key_place event_keys[] = {
-    {"target", ANY & ~LENGTHS, ANY & ~LENGTHS},
-    {"slowdown", STRAGGLER, 0},
-    {"slowdown_between", STRAGGLER, 0},
-    {"bandwidth_factor", LINK, 0},
-    {"extra_latency_us", LINK, 0},
-    {"duration_s", ANY & ~JOIN, 0},
-    {"duration_steps", ANY & ~JOIN, 0},
+    {"target", ANY & ~OF_DATA, ANY & ~OF_DATA},
+    {"slowdown", SLOWING, 0},
+    {"slowdown_between", SLOWING, 0},
+    {"bandwidth_factor", NARROWING, 0},
+    {"extra_latency_us", NARROWING, 0},
+    {"duration_s", ANY & ~OVER_AT_ONCE, 0},
+    {"duration_steps", ANY & ~OVER_AT_ONCE, 0},
     {"ramp_s", STRAGGLER, 0},
     {"notice_s", LEAVE, 0},
-    {"down_s", FLAP, FLAP},
-    {"up_s", FLAP, FLAP},
-    {"cause", ANY & ~LENGTHS, 0},
+    {"down_s", BY_TURNS, BY_TURNS},
+    {"up_s", BY_TURNS, BY_TURNS},
+    {"cause", ANY & ~OF_DATA, 0},
     {"hard", FAIL, 0},
-    {"lengths", LENGTHS, LENGTHS},
+    {"lengths", OF_DATA, OF_DATA},
 };
 static const key_place process_keys[] = {
-    {"slowdown", STRAGGLER, 0},
-    {"slowdown_between", STRAGGLER, 0},
-    {"bandwidth_factor", LINK, 0},
-    {"extra_latency_us", LINK, 0},
+    {"slowdown", SLOWING, 0},
+    {"slowdown_between", SLOWING, 0},
+    {"bandwidth_factor", NARROWING, 0},
+    {"extra_latency_us", NARROWING, 0},
     {"duration_s", ANY, 0},
     {"life", ANY, 0},
     {"distribution", ANY, ANY},
@@ -145,8 +167,8 @@ static void check_what(luo_doc *doc, const luo_doc_node *map, const char *what)
     const int kind = kind_bit(map);
     if (!*id->text || strchr(id->text, '#'))
         luo_doc_error(doc, id, "`id` is `%.60s`; a text without `#` is expected.", id->text);
-    if (kind == STRAGGLER) one_of(doc, map, what, slow, COUNT(slow), 1, "slowdown");
-    if (kind == LINK && !luo_doc_get(map, "bandwidth_factor") &&
+    if (kind & SLOWING) one_of(doc, map, what, slow, COUNT(slow), 1, "slowdown");
+    if (kind & NARROWING && !luo_doc_get(map, "bandwidth_factor") &&
         !luo_doc_get(map, "extra_latency_us"))
         luo_doc_error(doc, map,
                       "%s changes nothing; `bandwidth_factor` or `extra_latency_us` is "

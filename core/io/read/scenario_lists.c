@@ -97,7 +97,8 @@ static void take_event(luo_scenario_reader *reader, luo_event *e, const luo_even
                      .hard = y->hard,
                      .line = place->line,
                      .col = place->col};
-    if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) e->bandwidth_factor = 1;
+    if (luo_event_traits_of(y->kind).value == LUO_VALUE_FACTOR && !given(at, "bandwidth_factor"))
+        e->bandwidth_factor = 1;
     take_trigger(e, y, at);
     check_event_lengths(reader, y, at);
     check_target(reader, at, y->kind, false);
@@ -223,7 +224,8 @@ static void take_process(luo_scenario_reader *reader, luo_arrivals *p, const luo
                        .observed_s = y->observed_s,
                        .line = target->line,
                        .col = target->col};
-    if (y->kind == LUO_EVENT_LINK && !given(at, "bandwidth_factor")) p->bandwidth_factor = 1;
+    if (luo_event_traits_of(y->kind).value == LUO_VALUE_FACTOR && !given(at, "bandwidth_factor"))
+        p->bandwidth_factor = 1;
     check_target(reader, at, y->kind, true);
 }
 

@@ -17,9 +17,9 @@ static const luo_doc_word length_kinds[] = {
 #include "core/plan/lengths/kinds.inc"
 #undef LUO_LENGTH
 };
-#define OF_EVENTS(kind, word, event, row, process, cause)                                          \
+#define OF_EVENTS(kind, word, event, ...) \
     LUO_WHERE_##event({word, LUO_EVENT_##kind}, )
-#define OF_PROCESSES(kind, word, event, row, process, cause)                                       \
+#define OF_PROCESSES(kind, word, event, row, process, ...) \
     LUO_WHERE_##process({word, LUO_EVENT_##kind}, )
 static const luo_doc_word event_kinds[] = {LUO_EVENT_KIND_LIST(OF_EVENTS)};
 static const luo_doc_word process_kinds[] = {LUO_EVENT_KIND_LIST(OF_PROCESSES)};

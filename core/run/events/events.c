@@ -28,9 +28,8 @@ luo_status luo_event_emit(luo_events *events, luo_event_state *state,
     const luo_row_event row = {.t_s = state->now_s,
                                .value = occurrence->value,
                                .step = state->step,
-                               .has_value = occurrence->kind == LUO_EVENT_STRAGGLER ||
-                                            occurrence->kind == LUO_EVENT_LINK ||
-                                            occurrence->kind == LUO_EVENT_LENGTHS,
+                               .has_value = luo_event_traits_of(occurrence->kind).value !=
+                                            LUO_VALUE_NONE,
                                .id = occurrence->id,
                                .phase = phase,
                                .kind = luo_event_kind_name(occurrence->kind),
@@ -86,7 +85,7 @@ static luo_action pop(luo_event_state *state)
 
 static const luo_choice *chosen(const luo_event_source *src, const luo_draws *d)
 {
-    if (src->kind == LUO_EVENT_LENGTHS) return NULL;
+    if (luo_event_traits_of(src->kind).hits == LUO_HITS_DATA) return NULL;
     return &src->target.choices[(int32_t)floor(d->pick * (double)src->target.nchoices)];
 }
 
@@ -296,8 +295,7 @@ static luo_status start_at_step(luo_events *events, int32_t source, luo_err *err
     luo_event_state *state = &events->state;
     const luo_event_source *src = &events->sources[source];
     const double notice_s = src->event->notice_s;
-    if (src->kind != LUO_EVENT_LEAVE || notice_s <= 0)
-        return start_event(events, state, source, &src->draws, err);
+    if (notice_s <= 0) return start_event(events, state, source, &src->draws, err);
     LUO_TRY(announce(events, state, source, err));
     return luo_action_push(
         events, state,
@@ -323,7 +321,7 @@ static luo_status trigger(luo_events *events, bool behind, luo_err *err)
     LUO_TRY(end_at_step(events, step, err));
     for (int32_t i = 0; i < events->nsources; i++) {
         luo_event_source *src = &events->sources[i];
-        const bool starts = !behind || src->kind == LUO_EVENT_LENGTHS;
+        const bool starts = !behind || luo_event_traits_of(src->kind).hits == LUO_HITS_DATA;
         if (starts && src->at_step == step) LUO_TRY(start_at_step(events, i, err));
         if (!src->event || src->event->trigger != LUO_PER_STEP_PROBABILITY) continue;
         luo_draw_all(&src->rng, &src->life, &src->draws);
@@ -408,7 +406,7 @@ double luo_events_expected(const luo_events *events, double duration_s)
         if (ev && s->life.duration_s > 0) span = fmin(span, s->life.duration_s);
         if (span == INFINITY) continue; /* as long as the run lasts, and who knows how long */
         if (s->process) sum += 2 * span / s->mean_s * s->target.choices->ndev;
-        else if (ev && ev->kind == LUO_EVENT_FLAP) sum += 2 * span / (ev->down_s + ev->up_s);
+        else if (ev && luo_event_traits_of(ev->kind).loss == LUO_LOSS_BY_TURNS) sum += 2 * span / (ev->down_s + ev->up_s);
     }
     return sum;
 }

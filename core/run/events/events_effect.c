@@ -6,8 +6,6 @@
 #include "core/base/quantity.h"
 #include "core/run/events/events_internal.h"
 
-enum { RAMP_STEPS = 10 };
-
 static luo_status change(luo_events *events, luo_event_state *state, luo_change c, luo_err *err)
 {
     LUO_TRY(luo_event_room(events, &state->changes, state->nchanges, &state->cap_changes,
@@ -52,12 +50,22 @@ static double cut_latency(luo_events *events, const luo_event_state *state, int3
                luo_quantity_at(LUO_Q_LATENCY)->highest);
 }
 
-static bool is_held_down(const luo_event_state *state, int32_t dev)
+/* What a list of holds makes of its device or link. */
+static void carry(const luo_events *events, const luo_event_state *state, int32_t head,
+                  luo_burden *burden)
 {
-    bool down = state->base_down[dev];
-    for (int32_t h = state->dev_holds[dev]; h >= 0; h = state->holds[h].next)
-        down |= state->effects[state->holds[h].effect].down;
-    return down;
+    for (int32_t h = head; h >= 0; h = state->holds[h].next) {
+        const luo_effect *f = &state->effects[state->holds[h].effect];
+        luo_event_deed_of(events->sources[f->source].kind)->apply(f, burden);
+    }
+}
+
+static luo_burden burden_of_device(const luo_events *events, const luo_event_state *state,
+                                   int32_t dev)
+{
+    luo_burden burden = {.slowdown = events->base_slowdown[dev], .down = state->base_down[dev]};
+    carry(events, state, state->dev_holds[dev], &burden);
+    return burden;
 }
 
 static bool is_held_hard(const luo_events *events, const luo_event_state *state, int32_t dev)
@@ -74,14 +82,9 @@ static bool is_held_hard(const luo_events *events, const luo_event_state *state,
 static luo_status refresh_device(luo_events *events, luo_event_state *state, int32_t dev,
                                  luo_err *err)
 {
-    const bool down = is_held_down(state, dev);
-    double slowdown = events->base_slowdown[dev];
-    for (int32_t h = state->dev_holds[dev]; h >= 0; h = state->holds[h].next) {
-        const luo_effect *f = &state->effects[state->holds[h].effect];
-        if (events->sources[f->source].kind == LUO_EVENT_STRAGGLER)
-            slowdown *= 1 + (f->value - 1) * f->level;
-    }
-    slowdown = cut_slowdown(events, state, dev, slowdown);
+    const luo_burden burden = burden_of_device(events, state, dev);
+    const double slowdown = cut_slowdown(events, state, dev, burden.slowdown);
+    const bool down = burden.down;
     if (slowdown != state->world->slowdown[dev])
         LUO_TRY(change(events, state,
                        (luo_change){.kind = LUO_CHANGE_SLOWDOWN, .target = dev, .value = slowdown},
@@ -102,17 +105,10 @@ static luo_status refresh_device(luo_events *events, luo_event_state *state, int
 static luo_status refresh_link(luo_events *events, luo_event_state *state, int32_t link,
                                luo_err *err)
 {
-    double factor = 1, latency_s = 0;
-    bool down = state->base_cut[link];
-    for (int32_t h = state->link_holds[link]; h >= 0; h = state->holds[h].next) {
-        const luo_effect *f = &state->effects[state->holds[h].effect];
-        down |= f->down;
-        if (events->sources[f->source].kind != LUO_EVENT_LINK) continue;
-        factor *= f->value;
-        latency_s += f->latency_s;
-    }
-    factor = down ? 0 : cut_factor(events, state, link, factor);
-    latency_s = cut_latency(events, state, link, latency_s);
+    luo_burden burden = {.factor = 1, .down = state->base_cut[link]};
+    carry(events, state, state->link_holds[link], &burden);
+    const double factor = burden.down ? 0 : cut_factor(events, state, link, burden.factor);
+    const double latency_s = cut_latency(events, state, link, burden.latency_s);
     if (factor == state->world->link_factor[link] &&
         latency_s == state->world->link_extra_latency_s[link])
         return LUO_OK;
@@ -181,68 +177,6 @@ static luo_status new_effect(luo_events *events, luo_event_state *state, int32_t
     return LUO_OK;
 }
 
-/* Is the target in that state already (or, for slowness, in none)? */
-static bool is_idle(const luo_event_state *state, luo_event_kind kind, const luo_choice *c)
-{
-    bool any_up = false, any_down = false;
-    if (kind == LUO_EVENT_LENGTHS) return false;
-    for (int32_t i = 0; i < c->ndev; i++)
-        *(state->world->up[c->dev[i]] ? &any_up : &any_down) = true;
-    if (kind == LUO_EVENT_STRAGGLER) return !any_up;
-    if (kind == LUO_EVENT_LINK) any_up = any_down = false;
-    for (int32_t i = 0; i < c->nlink; i++)
-        *(state->world->link_factor[c->link[i]] > 0 ? &any_up : &any_down) = true;
-    return kind == LUO_EVENT_JOIN ? !any_down : !any_up;
-}
-
-static double magnitude(const luo_event_source *src, const luo_draws *d)
-{
-    const double *between = src->event ? src->event->slowdown_between
-                                       : src->process->slowdown_between;
-    switch (src->kind) {
-    case LUO_EVENT_STRAGGLER:
-        if (src->cause) return src->cause->value > 0 ? src->cause->value : 1;
-        if (between[1] > 0) return between[0] + d->magnitude * (between[1] - between[0]);
-        return src->event ? src->event->slowdown : src->process->slowdown;
-    case LUO_EVENT_LINK:
-        if (src->cause) return src->cause->value > 0 ? src->cause->value : 1;
-        return src->event ? src->event->bandwidth_factor : src->process->bandwidth_factor;
-    case LUO_EVENT_LENGTHS: return (double)src->event->tokens;
-    case LUO_EVENT_FAIL:
-    case LUO_EVENT_LEAVE:
-    case LUO_EVENT_JOIN:
-    case LUO_EVENT_FLAP:
-    case LUO_EVENT_CAUSES: break;
-    }
-    return 1;
-}
-
-static luo_status push(luo_events *events, luo_event_state *state, int32_t effect,
-                       luo_action_kind kind, double at_s, int32_t k, luo_err *err)
-{
-    const luo_action a = {
-        .at_s = at_s, .kind = kind, .ref = effect, .k = k, .serial = state->effects[effect].serial};
-    return luo_action_push(events, state, a, err);
-}
-
-/* Ramps, flaps and the end of the effect. */
-static luo_status plan_future(luo_events *events, luo_event_state *state, int32_t effect,
-                              double life_s, luo_err *err)
-{
-    const luo_event *ev = events->sources[state->effects[effect].source].event;
-    if (ev && ev->kind == LUO_EVENT_STRAGGLER && ev->ramp_s > 0) {
-        state->effects[effect].level = 0;
-        for (int32_t k = 1; k <= RAMP_STEPS; k++)
-            LUO_TRY(push(events, state, effect, LUO_ACTION_RAMP,
-                         state->now_s + ev->ramp_s * k / RAMP_STEPS, k, err));
-    }
-    if (ev && ev->kind == LUO_EVENT_FLAP)
-        LUO_TRY(push(events, state, effect, LUO_ACTION_TOGGLE, state->now_s + ev->down_s, 0, err));
-    if (life_s < INFINITY)
-        LUO_TRY(push(events, state, effect, LUO_ACTION_END, state->now_s + life_s, 0, err));
-    return LUO_OK;
-}
-
 static luo_status record(luo_events *events, luo_event_state *state, int32_t source,
                          const luo_choice *c, const char *id, double value, double life_s,
                          int32_t *out, luo_err *err)
@@ -286,9 +220,12 @@ static void refresh_tokens(const luo_events *events, luo_event_state *state)
     state->tokens = 0;
     for (int32_t i = 0; i < state->neffects; i++) {
         const luo_effect *f = &state->effects[i];
-        if (f->serial <= newest || events->sources[f->source].kind != LUO_EVENT_LENGTHS) continue;
+        const luo_event_kind kind = events->sources[f->source].kind;
+        luo_burden burden = {0};
+        if (f->serial <= newest || luo_event_traits_of(kind).hits != LUO_HITS_DATA) continue;
         newest = f->serial;
-        state->tokens = (int64_t)f->value;
+        luo_event_deed_of(kind)->apply(f, &burden);
+        state->tokens = burden.tokens;
     }
 }
 
@@ -315,8 +252,8 @@ static luo_status drop_free(luo_events *events, luo_event_state *state, const lu
     return refresh(events, state, c, err);
 }
 
-static luo_status join(luo_events *events, luo_event_state *state, const luo_choice *c,
-                       luo_err *err)
+luo_status luo_effect_bring_back(luo_events *events, luo_event_state *state, const luo_choice *c,
+                                 luo_err *err)
 {
     for (int32_t i = 0; i < c->ndev; i++) {
         state->base_down[c->dev[i]] = false;
@@ -333,7 +270,7 @@ static luo_status crash_job(luo_events *events, luo_event_state *state, luo_err 
 {
     for (int up = 0; up < 2; up++)
         for (int32_t i = 0; i < events->njob; i++)
-            if (!is_held_down(state, events->job[i]))
+            if (!burden_of_device(events, state, events->job[i]).down)
                 LUO_TRY(change(events, state,
                                (luo_change){.kind = up ? LUO_CHANGE_UP : LUO_CHANGE_DOWN,
                                             .target = events->job[i]},
@@ -352,30 +289,47 @@ static luo_status hold_all(luo_events *events, luo_event_state *state, int32_t e
     return LUO_OK;
 }
 
+static luo_status push_end(luo_events *events, luo_event_state *state, int32_t effect,
+                           double life_s, luo_err *err)
+{
+    return luo_action_push(events, state,
+                           (luo_action){.at_s = state->now_s + life_s,
+                                        .kind = LUO_ACTION_END,
+                                        .ref = effect,
+                                        .serial = state->effects[effect].serial},
+                           err);
+}
+
 luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t source,
                             const luo_choice *choice, const char *id, const luo_draws *draws,
                             luo_err *err)
 {
     const luo_event_source *src = &events->sources[source];
-    const double value = magnitude(src, draws);
+    const luo_event_deed *deed = luo_event_deed_of(src->kind);
+    const luo_event_traits traits = luo_event_traits_of(src->kind);
+    const double value = luo_event_magnitude(src, draws);
     const double life_s = luo_draw_life(&src->life, draws);
-    const bool job = !choice && src->kind != LUO_EVENT_LENGTHS;
-    const bool idle = job ? events->njob == 0 : is_idle(s, src->kind, choice);
+    const bool data = traits.hits == LUO_HITS_DATA, job = !choice && !data;
+    const bool idle = job ? events->njob == 0 : deed->idle(s, choice);
     int32_t occurrence, effect;
 
     if (idle && !s->quiet) events->sources[source].ignored = true;
     if (idle && luo_event_is_hushed(events, src)) return LUO_OK;
     if (idle) {
-        const luo_occurrence o = {.id = id, .target = choice ? choice->name : "job", .detail = "",
-                                  .kind = src->kind, .value = value};
+        const luo_occurrence o = {.id = id,
+                                  .target = choice ? choice->name : "job",
+                                  .detail = "",
+                                  .kind = src->kind,
+                                  .value = value};
         return luo_event_emit(events, s, &o, LUO_EVENT_PHASE_IGNORED, err);
     }
     s->fired++;
     s->fires[source]++;
     LUO_TRY(record(events, s, source, choice, id, value, life_s, &occurrence, err));
-    if (src->kind == LUO_EVENT_JOIN) LUO_TRY(join(events, s, choice, err));
-    if (job) LUO_TRY(crash_job(events, s, err));
-    if (src->kind == LUO_EVENT_JOIN || job) return close_at_once(events, s, occurrence, err);
+    if (job || traits.loss == LUO_LOSS_BACK) {
+        LUO_TRY(job ? crash_job(events, s, err) : deed->begin(events, s, -1, choice, err));
+        return close_at_once(events, s, occurrence, err);
+    }
 
     LUO_TRY(new_effect(events, s, &effect, err));
     s->effects[effect] = (luo_effect){
@@ -390,11 +344,10 @@ luo_status luo_effect_start(luo_events *events, luo_event_state *s, int32_t sour
         .serial = s->serial++,
         .end_step = src->life.steps > 0 ? s->step + src->life.steps : -1};
     s->lives[source]++;
-    for (int32_t i = 0; choice && i < choice->ndev && src->kind == LUO_EVENT_LEAVE; i++)
-        s->leaving[choice->dev[i]] = false;
     LUO_TRY(hold_all(events, s, effect, err));
-    LUO_TRY(plan_future(events, s, effect, life_s, err));
-    if (src->kind == LUO_EVENT_LENGTHS) refresh_tokens(events, s);
+    LUO_TRY(deed->begin(events, s, effect, choice, err));
+    if (life_s < INFINITY) LUO_TRY(push_end(events, s, effect, life_s, err));
+    if (data) refresh_tokens(events, s);
     LUO_TRY(refresh(events, s, choice, err));
     return occurrence < 0 ? LUO_OK
                           : luo_event_emit(events, s, &events->occurrences[occurrence],
@@ -410,12 +363,12 @@ luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t ef
         release(events, state, &state->dev_holds[c->dev[i]], effect);
     for (int32_t i = 0; c && i < c->nlink; i++)
         release(events, state, &state->link_holds[c->link[i]], effect);
-    const bool lengths = events->sources[f->source].kind == LUO_EVENT_LENGTHS;
+    const luo_event_kind kind = events->sources[f->source].kind;
     state->lives[f->source]--;
     f->serial = -1;
     f->next_free = state->free_effect;
     state->free_effect = effect;
-    if (lengths) refresh_tokens(events, state);
+    if (luo_event_traits_of(kind).hits == LUO_HITS_DATA) refresh_tokens(events, state);
     LUO_TRY(refresh(events, state, c, err));
     if (occurrence < 0) return LUO_OK;
     luo_occurrence *o = &events->occurrences[occurrence];
@@ -427,7 +380,7 @@ luo_status luo_effect_end(luo_events *events, luo_event_state *state, int32_t ef
 luo_status luo_effect_ramp(luo_events *events, luo_event_state *state, int32_t effect, int32_t k,
                            luo_err *err)
 {
-    state->effects[effect].level = (double)k / RAMP_STEPS;
+    state->effects[effect].level = (double)k / LUO_RAMP_STEPS;
     return refresh(events, state, state->effects[effect].choice, err);
 }
 
@@ -438,6 +391,8 @@ luo_status luo_effect_toggle(luo_events *events, luo_event_state *state, int32_t
     const luo_event *ev = events->sources[f->source].event;
     f->down = !f->down && !state->calm;
     const double next_s = luo_event_later(state->now_s, f->down ? ev->down_s : ev->up_s);
-    if (!state->calm) LUO_TRY(push(events, state, effect, LUO_ACTION_TOGGLE, next_s, 0, err));
+    const luo_action next = {
+        .at_s = next_s, .kind = LUO_ACTION_TOGGLE, .ref = effect, .serial = f->serial};
+    if (!state->calm) LUO_TRY(luo_action_push(events, state, next, err));
     return refresh(events, state, state->effects[effect].choice, err);
 }

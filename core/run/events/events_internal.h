@@ -18,20 +18,20 @@ typedef struct luo_draws {
 typedef struct luo_event_source {
     const char *id;
     luo_event_kind kind;
-    const luo_event *event;     /* or */
+    const luo_event *event;      /* or */
     const luo_arrivals *process; /* with, for causes: */
     const luo_cause *cause;
     luo_target target;
     luo_life life;
-    luo_rng rng;       /* of an event, at load */
-    luo_draws draws;   /* of an event with one occurrence */
-    int64_t at_step;   /* triggers by step; -1 */
-    double mean_s;     /* of a process: exponential of causes included */
-    bool ignored;      /* it came and found nothing to do */
-    int32_t entry;     /* index in events, or nevents + index in processes: for `never` */
+    luo_rng rng;     /* of an event, at load */
+    luo_draws draws; /* of an event with one occurrence */
+    int64_t at_step; /* triggers by step; -1 */
+    double mean_s;   /* of a process: exponential of causes included */
+    bool ignored;    /* it came and found nothing to do */
+    int32_t entry;   /* index in events, or nevents + index in processes: for `never` */
 } luo_event_source;
 
-typedef struct luo_effect { /* an occurrence that is on */
+typedef struct luo_effect {     /* an occurrence that is on */
     int32_t source, occurrence; /* occurrence -1 while looking ahead */
     const luo_choice *choice;
     double value, latency_s;
@@ -40,12 +40,14 @@ typedef struct luo_effect { /* an occurrence that is on */
     int32_t held; /* devices and links still in its hands */
     int32_t next_free;
     int64_t end_step; /* it ends when this step begins; -1: not by steps */
-    int64_t serial; /* names the use of this slot; -1: free */
+    int64_t serial;   /* names the use of this slot; -1: free */
 } luo_effect;
 
 typedef struct luo_hold { /* member of the list of effects of a device or a link */
     int32_t effect, next;
 } luo_hold;
+
+enum { LUO_RAMP_STEPS = 10 };
 
 typedef enum luo_action_kind {
     LUO_ACTION_END,
@@ -60,7 +62,7 @@ typedef struct luo_action {
     luo_action_kind kind;
     int64_t seq;
     int32_t ref;    /* effect, or source of NOTICE and START */
-    int32_t k;      /* RAMP: which of the ten */
+    int32_t k;      /* RAMP: which of LUO_RAMP_STEPS */
     int64_t serial; /* of the effect */
 } luo_action;
 
@@ -80,12 +82,11 @@ typedef struct luo_event_state {
     bool crash;
     int32_t fired;
     luo_world *world;
-    bool *leaving;             /* per device */
-    bool *base_down, *base_cut; /* per device, per link: down by health */
+    bool *leaving;                   /* per device */
+    bool *base_down, *base_cut;      /* per device, per link: down by health */
     int32_t *dev_holds, *link_holds; /* heads of lists, -1: empty */
-    int32_t *lives, *fires;    /* per source */
-    int32_t nactions, cap_actions, neffects, cap_effects, free_effect, nholds, cap_holds,
-        free_hold;
+    int32_t *lives, *fires;          /* per source */
+    int32_t nactions, cap_actions, neffects, cap_effects, free_effect, nholds, cap_holds, free_hold;
     luo_action *actions; /* binary heap */
     luo_effect *effects;
     luo_hold *holds;
@@ -100,10 +101,10 @@ struct luo_events {
     luo_arena *arena;
     const luo_scenario *scenario;
     luo_event_log log;
-    int32_t nsources;          /* the last one: processes that died, never scheduled */
+    int32_t nsources; /* the last one: processes that died, never scheduled */
     luo_event_source *sources;
     int32_t deaths;
-    int32_t *first_clock; /* ndevices + 1 */
+    int32_t *first_clock;  /* ndevices + 1 */
     double *base_slowdown; /* per device: by health */
     const int32_t *job;
     int32_t njob;
@@ -111,13 +112,33 @@ struct luo_events {
     int32_t noccurrences, cap_occurrences;
     luo_occurrence *occurrences;
     const luo_work *work;
-    int64_t done;         /* happenings that were committed */
+    int64_t done;        /* happenings that were committed */
     luo_overlap overlap; /* the first that was cut */
     luo_event_state state, ahead;
     bool peeking; /* ahead is a copy of state, moved on */
     int64_t rows; /* written since a step last ended well */
     bool hushed;  /* a process had none left */
 };
+
+/* What all that is on makes of a device, a link or the data. */
+typedef struct luo_burden {
+    double slowdown, factor, latency_s;
+    bool down;
+    int64_t tokens;
+} luo_burden;
+
+typedef struct luo_event_deed { /* functions of a kind (scenario.h) */
+    bool (*idle)(const luo_event_state *state, const luo_choice *c);
+    /* effect -1: of a kind that brings back, which holds nothing. */
+    luo_status (*begin)(luo_events *events, luo_event_state *state, int32_t effect,
+                        const luo_choice *c, luo_err *err);
+    void (*apply)(const luo_effect *f, luo_burden *burden);
+} luo_event_deed;
+
+/* events_kinds.c */
+const luo_event_deed *luo_event_deed_of(luo_event_kind k);
+/* Slowdown, bandwidth factor or tokens of an occurrence; 1 for the rest. */
+double luo_event_magnitude(const luo_event_source *src, const luo_draws *d);
 
 /* events_clock.c */
 void luo_draw_all(luo_rng *rng, const luo_life *life, luo_draws *out);
@@ -147,6 +168,9 @@ luo_status luo_effect_ramp(luo_events *events, luo_event_state *state, int32_t e
                            luo_err *err);
 luo_status luo_effect_toggle(luo_events *events, luo_event_state *state, int32_t effect,
                              luo_err *err);
+/* What held a target down lets go of it. */
+luo_status luo_effect_bring_back(luo_events *events, luo_event_state *state, const luo_choice *c,
+                                 luo_err *err);
 
 /* events.c */
 luo_status luo_action_push(luo_events *events, luo_event_state *state, luo_action a, luo_err *err);

@@ -5,19 +5,6 @@
 
 #include "core/run/events/events_internal.h"
 
-const char *luo_event_kind_name(luo_event_kind k)
-{
-#define WORD(kind, word, ...) word,
-    static const char *const words[] = {LUO_EVENT_KIND_LIST(WORD)};
-#undef WORD
-    return words[k];
-}
-
-bool luo_event_takes_down(luo_event_kind k)
-{
-    return k == LUO_EVENT_FAIL || k == LUO_EVENT_LEAVE || k == LUO_EVENT_FLAP;
-}
-
 static bool has_devices(const luo_target *target)
 {
     for (int32_t i = 0; i < target->nchoices; i++)
@@ -34,10 +21,11 @@ static bool has_links(const luo_target *target)
 
 static luo_status check_target(const luo_event *ev, const luo_target *target, luo_err *err)
 {
-    if (ev->kind == LUO_EVENT_STRAGGLER && !has_devices(target))
+    const luo_event_value value = luo_event_traits_of(ev->kind).value;
+    if (value == LUO_VALUE_SLOWDOWN && !has_devices(target))
         return luo_err_set(err, LUO_EINPUT, "`target` is `%s`; event `%s` slows devices down, so "
                            "devices, nodes, groups or racks are expected.", ev->target, ev->id);
-    if (ev->kind == LUO_EVENT_LINK && !has_links(target))
+    if (value == LUO_VALUE_FACTOR && !has_links(target))
         return luo_err_set(err, LUO_EINPUT, "`target` is `%s`; event `%s` changes links, so links, "
                            "switches or whole nodes are expected.", ev->target, ev->id);
     return LUO_OK;
@@ -62,7 +50,7 @@ static luo_status schedule(luo_events *events, int32_t source, luo_err *err)
     double at_s = ev->at[0];
     if (ev->trigger == LUO_BETWEEN_S) at_s += s->draws.time * (ev->at[1] - ev->at[0]);
     else if (ev->trigger != LUO_AT_S) return LUO_OK;
-    if (ev->kind == LUO_EVENT_LEAVE && ev->notice_s > 0)
+    if (ev->notice_s > 0)
         LUO_TRY(luo_action_push(events, &events->state,
                                 (luo_action){.at_s = fmax(0, at_s - ev->notice_s),
                                              .kind = LUO_ACTION_NOTICE,
@@ -83,7 +71,7 @@ static luo_status load_event(luo_events *events, int32_t i, luo_err *err)
                             .life = ev->life,
                             .entry = i,
                             .rng = luo_rng_stream(events->scenario->seed, ev->id)};
-    if (ev->kind != LUO_EVENT_LENGTHS) {
+    if (luo_event_traits_of(ev->kind).hits != LUO_HITS_DATA) {
         luo_status st =
             luo_target_parse(events->arena, events->scenario->cluster, ev->target, &s->target, err);
         if (st == LUO_OK) st = check_target(ev, &s->target, err);
@@ -101,7 +89,8 @@ static luo_status add_process(luo_events *events, const luo_arrivals *p, const l
                           .entry = entry};
     if (cause) {
         if (cause->count <= 0) return LUO_OK;
-        if (cause->scope == LUO_SCOPE_JOB && cause->kind != LUO_EVENT_FAIL)
+        if (cause->scope == LUO_SCOPE_JOB &&
+            luo_event_traits_of(cause->kind).loss != LUO_LOSS_GONE)
             return luo_err_set(err, LUO_EINPUT, "cause `%s` of process `%s` has scope `job` and "
                                "kind `%s`; only `fail` can hit the whole job.", cause->cause, p->id,
                                luo_event_kind_name(cause->kind));
@@ -121,7 +110,8 @@ static luo_status add_process(luo_events *events, const luo_arrivals *p, const l
 /* A process must be able to start and end what it does: flaps and lengths have no clocks. */
 static luo_status check_process(const luo_arrivals *p, const luo_target *target, luo_err *err)
 {
-    if (p->kind == LUO_EVENT_FLAP || p->kind == LUO_EVENT_LENGTHS)
+    const luo_event_traits traits = luo_event_traits_of(p->kind);
+    if (traits.loss == LUO_LOSS_BY_TURNS || traits.hits == LUO_HITS_DATA)
         return luo_err_set(err, LUO_EINPUT, "process `%s` is of kind `%s`; straggler, fail, leave, "
                            "join, link or causes is expected.", p->id,
                            luo_event_kind_name(p->kind));

@@ -57,7 +57,7 @@ luo_status luo_scope_choice(luo_events *events, const luo_event_source *src, int
     const int32_t node = cluster->devices[device].node,
                   nics = cluster->groups[cluster->nodes[node].group].nics;
     const bool link = src->cause ? src->cause->scope == LUO_SCOPE_LINK
-                                 : src->kind == LUO_EVENT_LINK;
+                                 : luo_event_traits_of(src->kind).hits == LUO_HITS_LINKS;
     *out = NULL;
     if (src->cause && src->cause->scope == LUO_SCOPE_JOB) return LUO_OK;
     if (link && nics > 0) {

@@ -17,7 +17,8 @@ static bool has_device(const luo_occurrence *occurrence, int32_t device)
 static bool touches_plan(const luo_run *run, const luo_occurrence *occurrence)
 {
     const bool *member = luo_run_plan(&run->plans)->member;
-    if (!occurrence->choice) return occurrence->kind != LUO_EVENT_LENGTHS; /* the whole job */
+    if (!occurrence->choice) /* the whole job */
+        return luo_event_traits_of(occurrence->kind).hits != LUO_HITS_DATA;
     for (int32_t i = 0; i < occurrence->choice->ndev; i++)
         if (member[occurrence->choice->dev[i]]) return true;
     for (int32_t i = 0; i < occurrence->choice->nlink; i++)
@@ -52,7 +53,8 @@ static luo_occurrence *straggler_on(luo_run *run, int32_t device, bool faster)
     int32_t n;
     luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);
     for (int32_t i = n - 1; i >= 0; i--) {
-        if (occurrence[i].kind != LUO_EVENT_STRAGGLER || !has_device(&occurrence[i], device))
+        if (luo_event_traits_of(occurrence[i].kind).value != LUO_VALUE_SLOWDOWN ||
+            !has_device(&occurrence[i], device))
             continue;
         if (faster || occurrence[i].end_s < 0 ||
             run->clock.step - occurrence[i].last_step <= run->health.detect.window)

@@ -10,8 +10,7 @@ int64_t luo_batches_context(const luo_scenario *sc)
     const int64_t most = sc->model->max_sequence_tokens;
     int64_t longest = luo_lengths_longest(sc->lengths);
     for (int32_t i = 0; i < sc->nevents; i++)
-        if (sc->events[i].kind == LUO_EVENT_LENGTHS && sc->events[i].tokens > longest)
-            longest = sc->events[i].tokens;
+        if (sc->events[i].tokens > longest) longest = sc->events[i].tokens;
     return most > 0 && most < longest ? most : longest;
 }
 
