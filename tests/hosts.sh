@@ -78,12 +78,10 @@ check "mpirun" faked mpirun 0 "$tmp/day.yaml" --hostfile "$tmp/hosts"
 check "mpirun: each where it belongs, twice" twice node-1.invalid node-2.invalid
 check "mpirun: the same curve" near 1e-10 <(curve "$tmp/mpirun/malleus") <(curve "$tmp/here/malleus")
 check "mpirun: the manifest" grep -qF '"hosts": "node-1.invalid, node-2.invalid"' "$tmp/mpirun/malleus/manifest.json"
-# A node that the cluster's health says is partly gone, and a plan on the other: nobody is started there.
-sed 's/^fabric.*/&\nhealth: [{target: "device:1", state: down}]/' "$tmp/cluster.yaml" >"$tmp/health.yaml"
-plan second hosts2x3 6 "$(pipeline 8 3 4 5)"
-sed 's/cluster.yaml/health.yaml/; s/plan.json/second.json/; /^events/,/id: gone/d' "$tmp/day.yaml" >"$tmp/second.yaml"
-check "a dead host" faked dead 0 "$tmp/second.yaml" --hostfile "$tmp/hosts" --steps 1
-check "a dead host is not asked" tells "3 node-2.invalid"
+# Policy `restart` leaves the whole node: nobody is started there, whether its host lives or not.
+sed 's/name: malleus,/name: restart,/' "$tmp/day.yaml" >"$tmp/second.yaml"
+check "a dead host" faked dead 0 "$tmp/second.yaml" --hostfile "$tmp/hosts"
+check "a dead host is not asked" tells "3 node-1.invalid 3 node-2.invalid" "3 node-2.invalid"
 
 # ---- names in the cluster's file ----
 sed '/devices_per_node/a\    hosts: [b.invalid, a.invalid]' "$tmp/cluster.yaml" >"$tmp/named.yaml"

@@ -9,11 +9,11 @@
 /* ---- processes ---- */
 
 /* Nobody knows whether the host of a device that failed lives: one that the programs do without is
- * not asked to start ranks that would only wait. Under a launcher of the user's they are there. */
+ * not asked to start ranks again that would only wait. */
 static bool may_wait(const luo_backend_state *backend, const luo_world *world, int32_t d)
 {
     const luo_device *devices = backend->config.cluster->devices;
-    if (backend->options->launcher == LUO_LAUNCH_NONE) return true;
+    if (backend->starts == 0) return true;
     for (int32_t i = d - devices[d].slot; i < world->ndevices && devices[i].node == devices[d].node;
          i++)
         if (!world->up[i]) return false;
