@@ -510,6 +510,7 @@ static inline bool experts_run_dropping(luo_lab *lab, const experts_kinds *kinds
                           24,
                           .every_layers = 1,
                           .gate = experts_dropping[i].gate,
+                          .renorm = experts_dropping[i].gate == LUO_GATE_TOPK,
                           .capacity_factor = experts_dropping[i].capacity_factor};
     if (model.moe.gate == LUO_GATE_SIGMOID) model.moe.bias_rate = 0.05;
     const bool good = experts_run_plan(lab, kinds, p, &model, experts_dropping[i].line, t);
