@@ -127,6 +127,13 @@ static double ring_seconds(int coll, int32_t n, double bytes, double link, bool 
     return best;
 }
 
+/* The same for processes, which have no protocols: at each step one waits for the next. */
+static double step_by_step(int coll, int32_t n, double bytes, double link, double latency_s)
+{
+    const double volume = luo_cost_volume(coll, n);
+    return n * volume * latency_s + volume * bytes / (0.8 * link);
+}
+
 luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
                              int32_t n, double bytes, luo_busbw *out, luo_err *err)
 {
@@ -138,7 +145,12 @@ luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_member
         bool pcie;
         const double link = ring_link(cluster, members, &pcie);
         const double volume = luo_cost_volume(coll, n);
-        *out = (luo_busbw){volume * bytes / ring_seconds(coll, n, bytes, link, pcie), 0.8 * link};
+        const double latency_s =
+            luo_cluster_path_latency(cluster, luo_members_device(cluster, members, 0),
+                                     luo_members_device(cluster, members, members->n - 1));
+        const double seconds = group->profile->cpu ? step_by_step(coll, n, bytes, link, latency_s)
+                                                   : ring_seconds(coll, n, bytes, link, pcie);
+        *out = (luo_busbw){volume * bytes / seconds, 0.8 * link};
         return LUO_OK;
     }
     if (below != above && group->scale_up == LUO_SCALE_UP_MESH)

@@ -275,7 +275,50 @@ START_TEST(fit_finds_constants)
 }
 END_TEST
 
-LUO_SUITE("cost.cpu", LUO_T(product_formula), LUO_T(rows_of_products), LUO_T(rows_of_attention),
-          LUO_T(rows_of_others), LUO_T(role_on_cpu), LUO_T(fit_of_small_rows_is_bounded),
-          LUO_T(fit_of_rows_that_only_move),
+/* Without a table a step takes the way's latency, 50 us, and no protocol of NCCL has a say: a ring
+ * of n has n - 1 steps and an all-reduce twice as many, of 1/n of the bytes each at 0.8 * 5 GB/s.
+ */
+START_TEST(steps_of_collectives)
+{
+    static const struct {
+        luo_coll coll;
+        int32_t n;
+        double bytes, want;
+    } row[] = {
+        {LUO_COLL_AR, 2, 1, 100e-6},     {LUO_COLL_AR, 8, 1, 700e-6},
+        {LUO_COLL_AG, 8, 1, 350e-6},     {LUO_COLL_RS, 4, 1, 150e-6},
+        {LUO_COLL_AG, 8, 32e6, 7350e-6}, {LUO_COLL_AR, 4, 4e6, 300e-6 + 1500e-6},
+    };
+    static const int32_t dev[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    luo_arena *a = luo_arena_new(0);
+    luo_profile p = profile(NULL, 0);
+    luo_node_group group = {.name = "g",
+                            .nodes = 1,
+                            .devices_per_node = 8,
+                            .profile = &p,
+                            .base_slowdown = 1,
+                            .has_pcie = true,
+                            .pcie_bytes_per_s = 5e9,
+                            .pcie_latency_s = 50e-6,
+                            .host_cores = 2,
+                            .sockets = 1};
+    luo_stack stack;
+    luo_stack_default(&stack);
+    const luo_cluster cluster = luo_test_cluster(a, &group, 1);
+    const luo_cost_ctx ctx = {.cluster = &cluster, .stack = &stack};
+    for (int i = 0; i < LUO_ROWS(row); i++) {
+        luo_err err = {0};
+        double seconds = 0;
+        ck_assert_msg(luo_cost_group(&ctx, row[i].coll, dev, row[i].n, (int64_t)row[i].bytes, 0,
+                                     &seconds, &err) == LUO_OK,
+                      "%s", err.text);
+        luo_near(seconds, row[i].want, 1e-5, "a collective");
+    }
+    luo_arena_free(a);
+}
+END_TEST
+
+LUO_SUITE("cost.cpu", LUO_T(steps_of_collectives), LUO_T(product_formula), LUO_T(rows_of_products),
+          LUO_T(rows_of_attention), LUO_T(rows_of_others), LUO_T(role_on_cpu),
+          LUO_T(fit_of_small_rows_is_bounded), LUO_T(fit_of_rows_that_only_move),
           LUO_T(fit_finds_constants))
