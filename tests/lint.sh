@@ -25,6 +25,8 @@ hits=$(git grep -nE '^([^"]|"[^"]*")*//' -- '*.cu' '*.cuh' | grep -v '} // names
 [ -z "$hits" ] || fail "comments are /* */:"$'\n'"$hits"
 hits=$(awk -f tests/names.awk $(git ls-files {core,sim,exec,cli}/'*'.{h,cuh} | grep -vE '_internal\.(h|cuh)$'))
 [ -z "$hits" ] || fail "functions whose name does not say which header to open (tests/names.awk):"$'\n'"$hits"
+hits=$(git ls-files | awk -f tests/paths.awk - $(git ls-files '*.c' '*.h' '*.inc' '*.cu' '*.cuh' '*.cpp' '*.md' '*.sh' '*.mk' '*.awk' '*.gp' 'scenarios/*.yaml' Makefile ':!tests/golden/*' ':!tests/recipes/*'))
+[ -z "$hits" ] || fail "files that comments and pages name and nobody has (tests/paths.awk):"$'\n'"$hits"
 hits=$(git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.cpp' '*.cu' '*.cuh')
 [ -z "$hits" ] || fail "open ends:"$'\n'"$hits"
 [ $bad = 0 ] && echo "lint: clean"

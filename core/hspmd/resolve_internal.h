@@ -10,7 +10,7 @@ typedef struct luo_side {
     const luo_holding *const *by_dev; /* ascending */
 } luo_side;
 
-/* One side, whole and cut into members: member[u] views whole.h. */
+/* One side, whole and cut into members: member[u] views the h of whole. */
 typedef struct luo_sides {
     luo_side whole;
     luo_side *member; /* u of them */

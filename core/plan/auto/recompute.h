@@ -26,7 +26,7 @@ bool luo_auto_recompute_knows(const luo_plan *plan, const luo_model *model);
  * Errors: LUO_EINFEASIBLE a stage has no room for one layer; those of the cost model; LUO_ENOMEM.
  * Owner: arena. Cost: O(stages * layers^2), and stages * layers * log(layers) closed forms of
  * memory. Source: Galvatron (VLDB 2023) has checkpointing as a strategy of a layer; the stages'
- * own numbers of layers are ours. See: tests/unit/check_auto_recompute.c. */
+ * own numbers of layers are ours. See: tests/prop/prop_recompute.c. */
 typedef struct luo_auto_recomputed {
     luo_plan *plan;
     double slowest_s,

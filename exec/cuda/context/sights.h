@@ -21,7 +21,7 @@ void gpu_sights_order(const luo_micro_batch *mb, int32_t *order, int32_t *room);
  *   nk  of each of these the first query that sees it, counted in the list of queries
  *   nk  .. and the one after the last
  * Beginnings and ends ascend. A pad sees nobody and is seen by nobody.
- * Cost: O(tokens of the micro-batch). See: tests/cuda/check_sights.c. */
+ * Cost: O(tokens of the micro-batch). See: tests/cuda/check_block.c. */
 void gpu_sights_fill(const luo_micro_batch *mb, const int32_t *order, const luo_block *block,
                      bool causal, int32_t *out);
 #endif
