@@ -76,8 +76,10 @@ START_TEST(one_after_the_other)
     run_ok();
     check_books();
     ck_assert_int_eq(fake.summary.restarts, 2);
-    for (int32_t i = 0; i < 2; i++)
+    for (int32_t i = 0; i < 2; i++) {
         ck_assert_str_eq(event_row("restarted", i)->detail, "state from checkpoint");
+        ck_assert(!event_row("restarted", i)->has_value && event_row("restarted", i)->value == 0);
+    }
     const luo_row_timeline *second = NULL; /* checkpoint that ended well */
     for (int32_t i = 0, seen = 0; i < fake.ntime && !second; i++)
         if (fake.time[i].kind == LUO_SPAN_CHECKPOINT && ++seen == 2) second = &fake.time[i];

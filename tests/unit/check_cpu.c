@@ -142,10 +142,12 @@ END_TEST
 
 START_TEST(rows_of_others)
 {
-    const luo_op_time rows[] = {{"norm", LUO_F32, 4000, 2, 1, 9e-6},
-                                {"norm", LUO_F32, 1000, 2, 1, 3e-6},
+    const luo_op_time rows[] = {{"add", LUO_F32, 2500, 2, 1, 5}, /* rows of others lie between */
+                                {"norm", LUO_F32, 2500, 3, 1, 5},
+                                {"norm", LUO_F32, 4000, 2, 1, 9e-6},
                                 {"norm", LUO_F32, 0, 2, 1, 5},
-                                {"norm", LUO_F32, 2500, 3, 1, 5}};
+                                {"norm", LUO_F32, 1000, 2, 1, 3e-6},
+                                {"norm", LUO_F64, 2500, 2, 1, 5}};
     static const double at[][2] = {{0, 0},       {500, 1.5e-6}, {1000, 3e-6},
                                    {2500, 6e-6}, {4000, 9e-6},  {40000, 90e-6}};
     const luo_profile p = profile(rows, LUO_ROWS(rows)), bare = profile(NULL, 0);

@@ -791,6 +791,7 @@ START_TEST(ranks_are_told_all)
     for (int32_t i = 0; i < request.nchanges; i++)
         ck_assert_double_eq(request.changes[i].at_s, dates[i]);
     ck_assert_double_eq(ahead.whole_s, run.job.real ? 50 + 1e9 : 50 + 4 * 5);
+    ck_assert_int_eq(ahead.given, request.nchanges); /* what the limit of work counts */
     luo_arena_free(f.a);
 }
 END_TEST

@@ -2,7 +2,7 @@
  * reference program computed; HotSPa's buckets; what the planner must not get wrong again. */
 #include <math.h>
 
-#include "core/plan/length_policies/length_policy.h"
+#include "core/plan/length_policies/length_plan.h"
 #include "tests/check_main.h"
 #include "tests/hydraulis_fixture.h"
 
@@ -241,6 +241,49 @@ START_TEST(hotspa_steps)
 }
 END_TEST
 
+/* Parts of a step: buckets without a sequence have none, one with a single sequence has its own,
+ * and every sequence is in one of them, by its number in the batch. */
+START_TEST(hotspa_parts)
+{
+    static const int64_t lengths[] = {9000, 30000, 100, 8500, 200};
+    enum { N = LUO_ROWS(lengths) };
+    static const int wanted[] = {1, 2, 2};
+    scene s = make("syn-web", 1, 100000, true);
+    int32_t devices[32], met[N] = {0};
+    const luo_model model = {.layers = 60, .hidden = 6656, .heads = 52, .vocab = 30592};
+    for (int32_t i = 0; i < 32; i++) devices[i] = i;
+    const luo_cluster cluster = {.name = "c"};
+    const luo_optimizer_layout layout = {2, 16, 1};
+    const luo_step_place place = {.model = &model,
+                                  .cluster = &cluster,
+                                  .ndevices = 32,
+                                  .devices = devices,
+                                  .ctx = CTX,
+                                  .layout = &layout};
+    const luo_length_bucket buckets[] = {{16384, CTX, entry_of(&s.pool, 16, 1)},
+                                         {12000, 16384, entry_of(&s.pool, 16, 1)},
+                                         {4096, 12000, entry_of(&s.pool, 8, 2)},
+                                         {0, 4096, entry_of(&s.pool, 4, 2)}};
+    luo_length_plans plans;
+    luo_err err = {0};
+    s.rivals.pool = &s.pool;
+    s.rivals.candidates = &s.none;
+    s.rivals.bucket = buckets;
+    s.rivals.nbuckets = LUO_ROWS(buckets);
+    ck_assert_msg(luo_length_plan(s.arena, &s.rivals, &place, LUO_LENGTH_POLICY_HOTSPA, -1, lengths,
+                                  N, &plans, &err) == LUO_OK,
+                  "%s", err.text);
+    ck_assert_int_eq(plans.n, LUO_ROWS(wanted));
+    for (int32_t k = 0; k < plans.n; k++) {
+        const luo_plan *plan = plans.part[k].plan;
+        ck_assert_int_eq(plan->nassignment, wanted[k]);
+        for (int32_t i = 0; i < plan->nassignment; i++) met[plan->assignment[i].sequence]++;
+    }
+    for (int32_t i = 0; i < N; i++) ck_assert_int_eq(met[i], 1);
+    luo_arena_free(s.arena);
+}
+END_TEST
+
 /* ---- 1,024 devices, the published plan ---- */
 
 START_TEST(many_devices)
@@ -359,5 +402,5 @@ END_TEST
 
 LUO_SUITE("length_policy", LUO_T_N(step_row, LUO_ROWS(steps)), LUO_T(sorted_is_unfair),
           LUO_T_N(buckets_row, LUO_ROWS(hots)), LUO_T(buckets_leave_devices_idle),
-          LUO_T(hotspa_steps), LUO_T(many_devices),
-          LUO_T(choice_is_by_cost), LUO_T(step_conserves), LUO_T(names))
+          LUO_T(hotspa_parts), LUO_T(hotspa_steps), LUO_T(many_devices), LUO_T(choice_is_by_cost),
+          LUO_T(step_conserves), LUO_T(names))

@@ -231,6 +231,24 @@ START_TEST(head_by_hand)
 }
 END_TEST
 
+/* Whole bytes, upwards; a product that is whole but for its rounding is whole. */
+START_TEST(state_by_hand)
+{
+    static const struct {
+        double f32_state_bytes;
+        int64_t weight_bytes, optimizer, want;
+    } row[] = {{24, 4, 10, 20}, {12, 4, 10, 5},   {12, 4, 11, 6},      {9, 4, 800, 100},
+               {9, 4, 1, 1},    {8, 4, 800, 800}, {24, 2, 800, 800},   {8.8, 4, 1000000000, 100000000}};
+    for (int i = 0; i < LUO_ROWS(row); i++) {
+        const luo_memory_rules r = {.f32_state_bytes = row[i].f32_state_bytes};
+        int64_t gradients = 7, optimizer = row[i].optimizer;
+        luo_memory_held(&r, row[i].weight_bytes, &gradients, &optimizer);
+        ck_assert_int_eq(optimizer, row[i].want);
+        ck_assert_int_eq(gradients, 7);
+    }
+}
+END_TEST
+
 /* In one array the state of a weight is cut over all that have a copy of it, context-parallel
  * groups included: 4 of these hold what 4 pipelines hold. */
 START_TEST(state_of_context_groups)
@@ -710,6 +728,6 @@ START_TEST(measured_rows)
 }
 END_TEST
 
-LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand), LUO_T(state_of_context_groups),
+LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand), LUO_T(state_by_hand), LUO_T(state_of_context_groups),
           LUO_T_N(closed_form_agrees, LUO_ROWS(allowed)),
           LUO_T_N(shipped_mixtures, LUO_ROWS(mixtures)), LUO_T_N(measured_rows, LUO_ROWS(suites)))

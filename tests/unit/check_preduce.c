@@ -385,6 +385,15 @@ START_TEST(a_guard_group_closes_at_a_death)
     luo_preduce_leave(&p, 101, 2, &g);
     say(&g);
     ck_assert_str_eq(luo_str_get(&said), "{0,1}@0 {0,1}@1 {0,1}g@101 ");
+    luo_preduce_join(&p, 2); /* it is waited for again, and given up when it dies again */
+    for (int32_t w = 0; w < 2; w++) {
+        ck_assert_int_eq(luo_preduce_arrive(&p, 102, w, 3, &g, NULL), LUO_OK);
+        say(&g);
+    }
+    ck_assert_str_eq(luo_str_get(&said), "{0,1}@0 {0,1}@1 {0,1}g@101 ");
+    luo_preduce_leave(&p, 103, 2, &g);
+    say(&g);
+    ck_assert_str_eq(luo_str_get(&said), "{0,1}@0 {0,1}@1 {0,1}g@101 {0,1}g@103 ");
     luo_arena_free(arena);
 }
 END_TEST
