@@ -26,14 +26,14 @@ insert() { # before|after FILE WORDS
 # Tracked and new files, with the objects made from them: only what a recipe touches is made again.
 copy_tree() { # DIR
     mkdir -p "$1/$B"
-    (cd "$top" && git ls-files -co --exclude-standard | grep -vE '^tests/(golden|gpu|vectors|torch)/' |
+    (cd "$top" && git ls-files -co --exclude-standard | grep -vE '^tests/(gpu|vectors|torch)/' |
         xargs ls -d 2>/dev/null | tar -cf - -T -) | tar -xf - -C "$1" &&
         (cd "$top/$B" && cp -a core cli sim exec gen *.a "$1/$B/")
 }
 # What is shown needs no speed; of cuda what recipes touch, as the stand-in compiles it.
 build() {
     make --no-print-directory CI=1 NVCC= OPT=-O0 TEST_OPT=-O0 -j2 "$B/luoshu" "$B/luoshu-rank" \
-        "$B/tests/unit/check_rundir" "$B/tests/unit/check_docs" "$B/tests/exec/check_gradients" \
+        "$B/tests/unit/check_"{rundir,docs,driver,policies,graph} "$B/tests/exec/check_gradients" \
         "$B/standin/exec/cuda/ops.o" "$B/standin/exec/cuda/calibrate/calibrate_comm.o"
 }
 
@@ -71,9 +71,19 @@ exist() {
 [ $# -gt 0 ] || check "files that CONTRIBUTING.md names" exist
 
 names=${*:-$(cd tests/recipes && ls *.sh | sed 's/\.sh$//')}
-copy_tree "$all/tree"
+copy_tree "$all/tree"; touch "$all/tree/.copied"
 for name in $names; do apply "$name" "$all/tree"; done
+# What make check asks of names, pages and texts: of the tree with all of them.
+house() {
+    local bad=0 f
+    for f in "$B"/tests/unit/check_{rundir,docs,driver,policies,graph}; do "$f" || bad=1; done
+    tests/golden.sh meant usage_verbs || bad=1
+    f=$(find . -name '*.[ch]' -newer .copied -not -path './build/*' -exec awk 'length($0) > 100 {print FILENAME ":" FNR ": over 100 columns"}' {} +)
+    [ -z "$f" ] || { echo "$f"; bad=1; }
+    return $bad
+}
 if check "all: build" in_tree "$all/tree" build; then
+    check "all: checks that go by names" in_tree "$all/tree" house
     for name in $names; do shown "$name" "$all/tree"; done
 fi
 if [ "${LUO_SCALE:-1}" != 1 ]; then

@@ -14,11 +14,13 @@ do for [fmt in "svg png"] {
 }
 X
         sed -i 's/    X(ERRORBOX, "errorbox", TABLES)/    X(ERRORBOX, "errorbox", TABLES) \\\n    X(TRAFFIC, "traffic", TABLE_TIMELINE)/' core/io/plot/plots.c &&
-        insert after plots/README.md '| `links` | run |' <<'X'
+        insert after plots/README.md '| `links` | run |' <<'X' &&
 | `traffic` | run | time; bytes | `timeline.csv` |
 X
+    sed -i 's/`errorbox`, /&`traffic`, /' tests/golden/meant.stderr tests/golden/usage_verbs.stderr
 }
 show() {
     "$LUOSHU" sim scenarios/examples/small.yaml --policies static --out "$tmp/run" --plots off &&
-        "$LUOSHU" plot "$tmp/run" --figure traffic && [ -s "$(find "$tmp/run" -name traffic.svg)" ]
+        "$LUOSHU" plot "$tmp/run" --figure traffic && [ -s "$(find "$tmp/run" -name traffic.svg)" ] &&
+        "$B/tests/unit/check_docs" && tests/golden.sh meant usage_verbs
 }

@@ -18,13 +18,19 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
 
 const luo_policy luo_policy_patient = {.name = "patient", .decide = decide};
 X
-    sed -i 's/X(static) X(restart)/X(static) X(patient) X(restart)/' core/run/policy/policy.h
+    sed -i 's/X(static) X(restart)/X(static) X(patient) X(restart)/' core/run/policy/policy.h &&
+        sed -i 's/cannot run here; `static`, /&`patient`, "\n     "/' tests/unit/check_driver.c &&
+        insert before docs/policies.md '## Keys' <<'X'
+`patient` keeps its plan, and loses the run with the first device.
+
+X
 }
 show() { # asked, answered, and in the sentence about names that are none
     sed -e 's/- {name: static}/- {name: patient}/' -e '/name: restart/d' -e 's/kind: straggler.*/kind: fail, target: "device:5", at_step: 10}/' \
         scenarios/examples/small.yaml >scenarios/examples/patient.yaml
     "$LUOSHU" sim scenarios/examples/patient.yaml --out "$tmp/run" --plots off
     grep -rq 'patience is all' "$tmp/run" || return 1
+    "$B/tests/unit/check_driver" && "$B/tests/unit/check_policies" || return 1
     sed -i 's/patient/patien/' scenarios/examples/patient.yaml
     "$LUOSHU" check scenarios/examples/patient.yaml 2>&1 | grep -F 'did you mean `patient`?'
 }
