@@ -15,14 +15,21 @@
 
 enum { NAME = LUO_HOSTS_NAME };
 
-static luo_status make_room(luo_arena *arena, luo_hosts *h, luo_err *err)
+static luo_status append(luo_arena *arena, luo_hosts *h, const char *name, luo_err *err)
 {
     const size_t one = sizeof *h->at, n = (size_t)h->n;
-    if ((n & (n - 1)) != 0) return LUO_OK; /* 0, 1, 2, 4, .. */
-    const char **more = luo_arena_grow(arena, h->at, n * one, (n ? 2 * n : 1) * one);
-    if (!more) return luo_err_nomem(err);
-    h->at = more;
-    return LUO_OK;
+    if (h->n == LUO_HOSTS_MAX)
+        return luo_err_set(err, LUO_EINPUT,
+                           "more than %d hosts are named; as many or fewer are "
+                           "expected.",
+                           LUO_HOSTS_MAX);
+    if ((n & (n - 1)) == 0) { /* 0, 1, 2, 4, .. */
+        const char **more = luo_arena_grow(arena, h->at, n * one, (n ? 2 * n : 1) * one);
+        if (!more) return luo_err_nomem(err);
+        h->at = more;
+    }
+    h->at[h->n] = luo_arena_strdup(arena, name);
+    return h->at[h->n++] ? LUO_OK : luo_err_nomem(err);
 }
 
 luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32_t *at,
@@ -31,11 +38,8 @@ luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32
     int32_t i = h->n - 1; /* files with a line per slot repeat the last one */
     while (i >= 0 && strcmp(h->at[i], name) != 0) i--;
     if (i < 0) {
-        LUO_TRY(make_room(arena, h, err));
         i = h->n;
-        h->at[i] = luo_arena_strdup(arena, name);
-        if (!h->at[i]) return luo_err_nomem(err);
-        h->n++;
+        LUO_TRY(append(arena, h, name, err));
     }
     if (at) *at = i;
     return LUO_OK;
@@ -82,7 +86,7 @@ static luo_status expand_range(expansion *x, const char *range, const char *rest
     char *end;
     const long lo = strtol(range, &end, 10), hi = *end == '-' ? strtol(end + 1, NULL, 10) : lo;
     const int width = (int)strspn(range, "0123456789");
-    if (lo < 0 || hi < lo || width == 0 || hi - lo >= LUO_DEVICES_MAX)
+    if (width == 0 || width > 9 || hi < lo || hi - lo > LUO_HOSTS_MAX)
         return luo_err_set(err, LUO_EINPUT,
                            "Slurm's list of nodes has `[%.*s`; numbers and ranges such as "
                            "[1-4,7] are expected.",
@@ -101,7 +105,7 @@ static luo_status expand_from(expansion *x, const char *item, size_t n, size_t u
     while (i < n && item[i] != '[' && used + 1 < NAME) x->name[used++] = item[i++];
     if (i == n || item[i] != '[') {
         x->name[used] = 0;
-        return luo_hosts_add(x->arena, x->hosts, x->name, NULL, err);
+        return append(x->arena, x->hosts, x->name, err);
     }
     const char *range = item + i + 1;
     size_t inside = 0;

@@ -16,7 +16,8 @@ typedef struct luo_hosts {
     const char **at;
 } luo_hosts;
 
-enum { LUO_HOSTS_NAME = 256, LUO_HOSTS_ADDRESS = 16 }; /* bytes of a name, of an address as text */
+/* Most hosts; bytes of a name and of an address as text. */
+enum { LUO_HOSTS_MAX = 65536, LUO_HOSTS_NAME = 256, LUO_HOSTS_ADDRESS = 16 };
 
 /* Adds a host unless it is there; *at (NULL: nowhere) its number. Errors: LUO_ENOMEM. Owner: arena.
  */

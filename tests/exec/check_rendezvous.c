@@ -211,7 +211,7 @@ static const struct {
              {"a[1-3,7],b", "a1 a2 a3 a7 b"},
              {"n[009-011]", "n009 n010 n011"},
              {"r[0-1]n[2-3],gpu[5]-ib", "r0n2 r0n3 r1n2 r1n3 gpu5-ib"},
-             {"a,b,a", "a b"},
+             {"a,[3-4],b", "a 3 4 b"},
              {"x[", ""},
              {"", ""}};
 
@@ -224,6 +224,30 @@ START_TEST(slurm_list)
     for (int32_t i = 0; i < h.n; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", h.at[i]);
     ck_assert_str_eq(text, lists[_i].hosts);
+    luo_arena_free(arena);
+}
+END_TEST
+
+static const struct {
+    const char *list, *says;
+} odd_lists[] = {
+    {"a[1-x]",
+     "Slurm's list of nodes has `[1-x`; numbers and ranges such as [1-4,7] are expected."},
+    {"a[x]", "Slurm's list of nodes has `[x`; numbers and ranges such as [1-4,7] are expected."},
+    {"a[4-1]",
+     "Slurm's list of nodes has `[4-1`; numbers and ranges such as [1-4,7] are expected."},
+    {"a[12345678901]",
+     "Slurm's list of nodes has `[12345678901`; numbers and ranges such as [1-4,7] are expected."},
+    {"a[1-999][1-999]", "more than 65536 hosts are named; as many or fewer are expected."},
+};
+
+START_TEST(odd_slurm_list)
+{
+    luo_arena *arena = luo_arena_new(4096);
+    luo_err err = {0};
+    luo_hosts h;
+    ck_assert_int_eq(luo_hosts_of_slurm(arena, odd_lists[_i].list, &h, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, odd_lists[_i].says);
     luo_arena_free(arena);
 }
 END_TEST
@@ -449,5 +473,6 @@ END_TEST
 
 RIG_MAIN("exec.door", LUO_T(token_is_in_no_argument), LUO_T(one_host_listens_to_itself),
          LUO_T(second_rank), LUO_T_N(slurm_list, LUO_ROWS(lists)),
+         LUO_T_N(odd_slurm_list, LUO_ROWS(odd_lists)),
          LUO_T_N(listens_at, LUO_ROWS(meeting_points)), LUO_T_N(belongs, LUO_ROWS(belongings)),
          LUO_T_N(is_meant, LUO_ROWS(names)), LUO_T(told_as))
