@@ -6,8 +6,8 @@
 #include "exec/device_info.h"
 
 enum { LUO_MACHINE_FACTS = 11 };
-/* hosts (those of the launcher, else this one), cpu and cores (of this one), data, and the numbers of the
- * optimizer (exec/recipe.h). Owner: arena. Errors: LUO_EIO the hostfile cannot be read;
+/* hosts (those of the launcher, else this one), cpu and cores (of this one), data, and the numbers
+ * of the optimizer (exec/recipe.h). Owner: arena. Errors: LUO_EIO the hostfile cannot be read;
  * LUO_ENOMEM. */
 luo_status luo_machine_facts(luo_arena *arena, const luo_exec_options *options,
                              luo_fact out[LUO_MACHINE_FACTS], luo_err *err);

@@ -33,7 +33,7 @@ typedef struct luo_exec_options {
     double stuck_s;
     /* cuda: NCCL_ALGO and NCCL_PROTO of all ranks; NULL: as the environment has them */
     const char *nccl_algo, *nccl_proto;
-    bool gpus;             /* cuda: what starts with NCCL_ or CUDA_ goes to ranks on other hosts .. */
+    bool gpus;             /* cuda: what starts with NCCL_ or CUDA_ goes to other hosts .. */
     const char *forward;   /* .. and so do these variables, "NAME,FI_*"; NULL: none */
     bool share_gpus;       /* cuda: more ranks of a host than it has GPUs are no mistake */
     struct luo_device_info *device_info; /* out: of rank 0, once ranks are set up; NULL: not kept */

@@ -22,11 +22,11 @@ typedef struct luo_life { /* how long: fixed, drawn, or for ever (all 0) */
 } luo_life;
 
 /* The kinds of events: constant, word; then 1 where it may stand: in `events` of a scenario, in an
- * events.csv, in `processes` of a scenario, in a causes.csv; what it hits, the quantity that it has,
- * what becomes of the devices and links that it hits. Then its functions, in events_kinds.c: when
- * there is nothing for it to do (`idle_`), what it does once at its start (`begin_`), and what it
- * makes of a device, a link or the data while it is on (`apply_`). Readers, checks and texts are made
- * of this list; a kind without functions does not compile. Backends know of changes alone (rows.h).
+ * events.csv, in `processes` of a scenario, in a causes.csv; what it hits, its quantity, what
+ * becomes of the devices and links that it hits. Then its functions, in events_kinds.c: when there
+ * is nothing for it to do (`idle_`), what it does once at its start (`begin_`), and what it makes
+ * of a device, a link or the data while it is on (`apply_`). Readers, checks and texts are made of
+ * this list; a kind without functions does not compile. Backends know of changes alone (world.h).
  */
 #define LUO_EVENT_KIND_LIST(X)                                                                     \
     X(STRAGGLER, "straggler", 1, 1, 1, 1, DEVICES, SLOWDOWN, NONE, devices_down, ramp, slow)       \

@@ -56,8 +56,8 @@ typedef struct luo_workers {
     } loss;
 } luo_workers;
 
-/* Starts setup->nranks processes and sets them up; waits until each has read its inputs. host_of: as
- * for luo_launch_start.
+/* Starts setup->nranks processes and sets them up; waits until each has read its inputs. host_of:
+ * as for luo_launch_start.
  * Pre:    *f is {0}, or has ended. options live as long.
  * Errors: LUO_EBACKEND they do not start, with the reason; LUO_EPEER one was killed meanwhile; what
  * a rank said of its inputs. Owner:  luo_workers_end. */

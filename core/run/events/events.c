@@ -406,7 +406,8 @@ double luo_events_expected(const luo_events *events, double duration_s)
         if (ev && s->life.duration_s > 0) span = fmin(span, s->life.duration_s);
         if (span == INFINITY) continue; /* as long as the run lasts, and who knows how long */
         if (s->process) sum += 2 * span / s->mean_s * s->target.choices->ndev;
-        else if (ev && luo_event_traits_of(ev->kind).loss == LUO_LOSS_BY_TURNS) sum += 2 * span / (ev->down_s + ev->up_s);
+        else if (ev && luo_event_traits_of(ev->kind).loss == LUO_LOSS_BY_TURNS)
+            sum += 2 * span / (ev->down_s + ev->up_s);
     }
     return sum;
 }
