@@ -15,14 +15,6 @@
 #include "core/io/result/rundir.h"
 #include "exec/state/checkpoint.h"
 
-static volatile int stop_asked; /* set by a signal; read by the driver at step boundaries */
-
-static void on_signal(int sig)
-{
-    if (stop_asked) _exit(128 + sig);
-    stop_asked = sig;
-}
-
 const char *luo_child_dir(luo_cli *cli, const luo_session *session, int32_t index)
 {
     return luo_arena_printf(cli->arena, "%s/%s", session->dir,
@@ -59,7 +51,7 @@ static void progress(void *ctx, int64_t step, int64_t steps, double t_s, int32_t
 
 static luo_run_state state_of(luo_status st)
 {
-    if (stop_asked && (st == LUO_OK || st == LUO_ECANCELED)) return LUO_INTERRUPTED;
+    if (*luo_process_asked() && (st == LUO_OK || st == LUO_ECANCELED)) return LUO_INTERRUPTED;
     return luo_run_state_of(st);
 }
 
@@ -180,17 +172,18 @@ static luo_status run(luo_cli *cli, const luo_session *session, int32_t index, l
                         ? own_options(cli, session, index, at, &slot->memory, &exec, &how, err)
                         : LUO_OK;
     exec.device_info = &device_info;
-    how.interrupted = &stop_asked;
+    how.interrupted = luo_process_asked();
     how.clock = luo_cli_wall_s;
     if (st == LUO_OK)
         st = luo_run_policy(session->scenario, index, &how, luo_rundir_sink(dir), err);
+    luo_process_closing();
     if (in_memory(session) && how.checkpoints) {
         luo_scratch memory = slot->memory; /* the parent has its own part of it to give back */
         const luo_status kept = luo_child_memory_close(&memory, how.checkpoints, &late);
         if (is_answer(st) && kept != LUO_OK) st = luo_err_set(err, kept, "%s", late.text);
     }
     if (st != LUO_OK) luo_rundir_log(dir, LUO_ERROR, err->text);
-    const int code = stop_asked ? 128 + stop_asked : luo_status_exit(st);
+    const int code = *luo_process_asked() ? 128 + *luo_process_asked() : luo_status_exit(st);
     const luo_status closed = luo_rundir_close(dir, state_of(st), code, &late);
     if (!is_answer(st) || closed == LUO_OK) return st;
     *err = late;
@@ -214,17 +207,15 @@ static int run_task(void *ctx)
 {
     const task *t = ctx;
     luo_child_slot *slot = t->slot;
-    const struct sigaction act = {.sa_handler = on_signal};
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
+    luo_process_catch(); /* as the parent does; between fork and here nothing was lost */
     luo_diags notes;
     luo_diags_init(&notes, t->cli->arena);
     const double begin = luo_cli_wall_s();
     slot->status = run(t->cli, t->session, t->index, slot, &notes, &slot->err);
     slot->wall_s = luo_cli_wall_s() - begin;
-    slot->stopped = stop_asked;
+    slot->stopped = *luo_process_asked();
     keep_notes(slot, &notes);
-    return stop_asked ? 128 + stop_asked : luo_status_exit(slot->status);
+    return slot->stopped ? 128 + slot->stopped : luo_status_exit(slot->status);
 }
 
 luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t index,
@@ -261,13 +252,8 @@ static void say_way(luo_cli *cli, const luo_session *session, int32_t index, cha
         snprintf(text, size, "; there is no checkpoint of this run to resume from");
 }
 
-void luo_child_ended(luo_cli *cli, const luo_session *session, int32_t index, luo_child_slot *slot)
-{
-    (void)luo_child_memory_close(&slot->memory, checkpoints_of(cli, session, index), NULL);
-}
-
-void luo_child_killed(luo_cli *cli, const luo_session *session, int32_t index, int sig,
-                      luo_child_slot *slot)
+static void say_killed(luo_cli *cli, const luo_session *session, int32_t index, int sig,
+                       luo_child_slot *slot)
 {
     char way[LUO_ERR_PATH + 64] = "";
     const char *label = session->scenario->policies[index].label;
@@ -283,4 +269,15 @@ void luo_child_killed(luo_cli *cli, const luo_session *session, int32_t index, i
                                "the process of policy `%s` was ended from outside by signal %d "
                                "(%s) in step %lld; its rows so far are readable%s.",
                                label, sig, strsignal(sig), (long long)slot->step, way);
+}
+
+void luo_child_ended(luo_cli *cli, const luo_session *session, int32_t index,
+                     const luo_process *process, luo_child_slot *slot)
+{
+    const int sig = luo_process_signal(process), code = luo_process_code(process);
+    (void)luo_child_memory_close(&slot->memory, checkpoints_of(cli, session, index), NULL);
+    if (sig)
+        say_killed(cli, session, index, sig, slot);
+    else if (code > 128 && !slot->stopped)
+        slot->stopped = code - 128;
 }

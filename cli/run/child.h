@@ -30,12 +30,11 @@ luo_status luo_child_begin(luo_cli *cli, const luo_session *session, int32_t ind
 luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t index,
                            luo_child_slot *slot, luo_process *out, int *why);
 /* Gives back what was kept for a child that has ended; checkpoints in memory that it could not keep
- * itself, since it was killed, are kept. */
-void luo_child_ended(luo_cli *cli, const luo_session *session, int32_t index, luo_child_slot *slot);
-/* Writes into the slot what a child that was ended by a signal could not tell: our fault, or that
- * somebody ended it, and how to go on. What it wrote so far stays readable. */
-void luo_child_killed(luo_cli *cli, const luo_session *session, int32_t index, int sig,
-                      luo_child_slot *slot);
+ * itself, since it was killed, are kept. Writes into the slot what a child that was ended by a
+ * signal could not tell: our fault, or that somebody ended it, and how to go on; or that it was
+ * asked to end and was at what could not be interrupted. What it wrote so far stays readable. */
+void luo_child_ended(luo_cli *cli, const luo_session *session, int32_t index,
+                     const luo_process *process, luo_child_slot *slot);
 /* dir/LABEL of a policy. Owner: cli->arena. */
 const char *luo_child_dir(luo_cli *cli, const luo_session *session, int32_t index);
 #endif

@@ -1,6 +1,7 @@
 #include "cli/run/demo.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +49,8 @@ static int run(const show *s, const char *const *words, bool heard)
     const luo_process_opts opts = {.inside = become,
                                    .ctx = (void *)words,
                                    .out = heard ? fileno(luo_cli_out(s->cli)) : log,
-                                   .err = log};
+                                   .err = log,
+                                   .parent_signal = SIGTERM};
     const luo_status st = luo_process_start(&opts, &process, NULL);
     close(log);
     if (st != LUO_OK) return -1;

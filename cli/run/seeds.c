@@ -15,12 +15,10 @@
 #include "core/io/files.h"
 #include "core/io/result/resultset.h"
 
-static volatile int got_signal;
-
-static void on_signal(int sig)
+/* By which this process was told to end; 0: by none. */
+static int got_signal(void)
 {
-    if (got_signal) _exit(128 + sig);
-    got_signal = sig;
+    return *luo_process_asked();
 }
 
 /* ---- the list ---- */
@@ -101,8 +99,7 @@ static int run_seed(void *ctx)
     luo_err err = {0};
     const char *log = log_of(f, i), *dir = dir_of(f, i);
     const int file = log ? luo_file_new(log, 0) : -1;
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    luo_process_let();
     if (file < 0 || !dir || dup2(file, 1) < 0 || dup2(file, 2) < 0) return 4;
     f->cli->quiet = true;
     luo_status st = f->s->run(f->cli, f->s->seed[i], dir, &err);
@@ -133,7 +130,7 @@ static bool look(workers *f)
             fprintf(stderr, "seed %s: %s\n", f->s->seed[i],
                     f->code[i] == 0   ? "complete"
                     : f->code[i] == 1 ? "a policy was lost"
-                    : got_signal      ? "stopped"
+                    : got_signal()      ? "stopped"
                                       : "failed");
         return true;
     }
@@ -143,12 +140,13 @@ static bool look(workers *f)
 static void wait_all(workers *f, int64_t jobs)
 {
     bool told = false;
-    while (f->running || (f->started < f->s->n && !got_signal)) {
-        while (f->started < f->s->n && f->running < jobs && !got_signal) start_next(f);
+    while (f->running || (f->started < f->s->n && !got_signal())) {
+        while (f->started < f->s->n && f->running < jobs && !got_signal()) start_next(f);
         if (look(f)) continue;
-        for (int32_t i = 0; got_signal && !told && i < f->started; i++)
-            luo_process_tell(&f->process[i], got_signal);
-        told = got_signal != 0;
+        if (got_signal()) luo_process_closing();
+        for (int32_t i = 0; got_signal() && !told && i < f->started; i++)
+            luo_process_tell(&f->process[i], got_signal());
+        told = got_signal() != 0;
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
 }
@@ -162,7 +160,7 @@ static luo_status judge(workers *f)
     for (int32_t i = 0; i < f->started; i++) {
         const char *log = log_of(f, i);
         if (!log) return luo_cli_error(f->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-        if (f->code[i] == 0 || f->code[i] == 1 || got_signal) { /* or told to end */
+        if (f->code[i] == 0 || f->code[i] == 1 || got_signal()) { /* or told to end */
             unlink(log);
             if (f->code[i] == 1 && st == LUO_OK) st = LUO_ENO;
             continue;
@@ -214,15 +212,10 @@ static void json(workers *f)
 
 static luo_status run_all(workers *f, int64_t jobs)
 {
-    const struct sigaction act = {.sa_handler = on_signal};
-    struct sigaction was[2];
-    sigaction(SIGINT, &act, &was[0]);
-    sigaction(SIGTERM, &act, &was[1]);
+    luo_process_catch();
     wait_all(f, jobs);
     json(f);
-    const luo_status st = judge(f), last = got_signal ? LUO_OK : compare(f);
-    sigaction(SIGINT, &was[0], NULL);
-    sigaction(SIGTERM, &was[1], NULL);
+    const luo_status st = judge(f), last = got_signal() ? LUO_OK : compare(f);
     return luo_status_exit(last) > luo_status_exit(st) ? last : st;
 }
 
@@ -238,10 +231,13 @@ luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
     LUO_TRY(luo_folder_take(cli, s->dir, false, s->ninputs, s->inputs, &set, err));
     luo_cli_flush(cli);
     const luo_status st = run_all(&f, jobs);
-    const bool whole = !got_signal && (st == LUO_OK || st == LUO_ENO);
+    const bool whole = !got_signal() && (st == LUO_OK || st == LUO_ENO);
     const luo_status closed = luo_folder_give(cli, &set, whole ? LUO_FOLDER_WHOLE : LUO_FOLDER_PART,
                                               st == LUO_OK ? err : NULL);
-    if (!got_signal) return st == LUO_OK ? closed : st;
+    if (!got_signal()) {
+        luo_process_let();
+        return st == LUO_OK ? closed : st;
+    }
     luo_cli_flush(cli);
-    exit(128 + got_signal);
+    exit(128 + got_signal());
 }

@@ -14,12 +14,10 @@
 #include "core/io/files.h"
 #include "core/io/result/rundir.h"
 
-static volatile int got_signal;
-
-static void on_signal(int sig)
+/* By which this process was told to end; 0: by none. */
+static int got_signal(void)
 {
-    if (got_signal) _exit(128 + sig);
-    got_signal = sig;
+    return *luo_process_asked();
 }
 
 typedef struct workers {
@@ -95,10 +93,8 @@ static bool look(workers *f)
     for (int32_t i = 0; i < f->started; i++) {
         luo_process *process = &f->process[i];
         if (!process->pid || !luo_process_wait(process, 0)) continue;
-        const int sig = luo_process_signal(process);
         f->running--;
-        luo_child_ended(f->cli, f->s, i, &f->slot[i]);
-        if (sig) luo_child_killed(f->cli, f->s, i, sig, &f->slot[i]);
+        luo_child_ended(f->cli, f->s, i, process, &f->slot[i]);
         if (f->slot[i].stopped) f->stopped = f->slot[i].stopped;
         return true;
     }
@@ -110,14 +106,15 @@ static void wait_all(workers *f, int cores)
     luo_progress p = luo_progress_new(f->cli->quiet);
     const double begin = luo_cli_wall_s();
     bool told = false;
-    while (f->running || (f->started < f->n && !got_signal && !f->timed_out)) {
-        while (f->started < f->n && f->running < cores && !got_signal && !f->timed_out)
+    while (f->running || (f->started < f->n && !got_signal() && !f->timed_out)) {
+        while (f->started < f->n && f->running < cores && !got_signal() && !f->timed_out)
             start_next(f);
         if (look(f)) continue;
         if (f->s->limit_s > 0 && luo_cli_wall_s() - begin > f->s->limit_s) f->timed_out = true;
-        if ((got_signal || f->timed_out) && !told) {
+        if ((got_signal() || f->timed_out) && !told) {
+            luo_process_closing();
             for (int32_t i = 0; i < f->started; i++)
-                luo_process_tell(&f->process[i], got_signal ? got_signal : SIGTERM);
+                luo_process_tell(&f->process[i], got_signal() ? got_signal() : SIGTERM);
             told = true;
         }
         for (int32_t i = 0; i < f->n; i++) {
@@ -178,9 +175,10 @@ static luo_status tell_manifests(workers *f, luo_err *err)
         const luo_child_slot *c = &f->slot[i];
         const char *dir = luo_child_dir(f->cli, f->s, i);
         const bool failed = c->status != LUO_OK;
+        const int sig = got_signal() ? got_signal() : c->stopped;
         if (!dir) return luo_err_nomem(err);
         LUO_TRY(luo_rundir_ended(dir, failed ? LUO_FAILED : LUO_INTERRUPTED,
-                                 failed ? luo_status_exit(c->status) : 128 + got_signal,
+                                 failed ? luo_status_exit(c->status) : 128 + sig,
                                  failed ? c->err.text : "It was stopped before it ended.", err));
     }
     return LUO_OK;
@@ -189,21 +187,16 @@ static luo_status tell_manifests(workers *f, luo_err *err)
 static luo_status run_all(luo_cli *cli, workers *f, bool *whole)
 {
     luo_err err = {0};
-    const struct sigaction act = {.sa_handler = on_signal};
-    struct sigaction was[2];
-    sigaction(SIGINT, &act, &was[0]);
-    sigaction(SIGTERM, &act, &was[1]);
+    luo_process_catch();
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     wait_all(f, f->s->at_once > 0 ? f->s->at_once : cores > 1 ? (int)cores : 1);
     luo_status st = worst(f);
     luo_cli_flush(cli);
     luo_status last = tell_manifests(f, &err);
     if (st == LUO_OK) last = luo_cli_fail(cli, last, &err); /* else why it failed has been told */
-    if (last == LUO_OK) last = luo_finish_session(cli, f->s, f->slot, got_signal != 0, whole);
+    if (last == LUO_OK) last = luo_finish_session(cli, f->s, f->slot, got_signal() != 0, whole);
     if (luo_status_exit(last) > luo_status_exit(st)) st = last;
-    *whole &= !got_signal && !f->timed_out;
-    sigaction(SIGINT, &was[0], NULL);
-    sigaction(SIGTERM, &was[1], NULL);
+    *whole &= !got_signal() && !f->timed_out;
     return st;
 }
 
@@ -219,11 +212,12 @@ luo_status luo_session_run(luo_cli *cli, const luo_session *s)
     const luo_folder_end end = whole ? LUO_FOLDER_WHOLE : LUO_FOLDER_PART;
     const luo_status closed = luo_cli_fail(cli, luo_folder_give(cli, set, end, &err), &err);
     if (st == LUO_OK) st = closed;
-    const int sig = got_signal ? got_signal : !f.slot || f.timed_out ? 0 : f.stopped;
+    const int sig = got_signal() ? got_signal() : !f.slot || f.timed_out ? 0 : f.stopped;
     if (f.slot) munmap(f.slot, (size_t)f.n * sizeof *f.slot);
     if (sig) {
         luo_cli_flush(cli);
         exit(128 + sig);
     }
+    luo_process_let();
     return st;
 }

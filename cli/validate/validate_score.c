@@ -1,6 +1,7 @@
 /* validate_score.c: predictions of published rows: closed form, programs, simulated step. */
 #include <math.h>
 #include <stdatomic.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -184,7 +185,7 @@ static void on_all_cores(desk *d, const luo_case *one, int32_t n, luo_score *out
     share s = {d, one, n, out};
     int started = 0;
     fflush(NULL);
-    const luo_process_opts opts = {.inside = do_share, .ctx = &s};
+    const luo_process_opts opts = {.inside = do_share, .ctx = &s, .parent_signal = SIGKILL};
     while (started < cores && started < MOST && started < n &&
            luo_process_start(&opts, &process[started], NULL) == LUO_OK)
         started++;

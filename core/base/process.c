@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,7 +59,8 @@ static int hear_start(int fd)
 {
     int why = 0;
     ssize_t n;
-    while ((n = read(fd, &why, sizeof why)) < 0 && errno == EINTR) {}
+    while ((n = read(fd, &why, sizeof why)) < 0 && errno == EINTR) {
+    }
     return n == (ssize_t)sizeof why ? why : 0;
 }
 
@@ -144,4 +146,64 @@ char *luo_process_text(const luo_process *process, char *text, size_t size)
     const int sig = luo_process_signal(process);
     snprintf(text, size, "%s %d", sig ? "signal" : "exit", sig ? sig : luo_process_code(process));
     return text;
+}
+
+/* ---- this process ---- */
+
+static volatile int asked;
+
+static void end_now(int sig)
+{
+    (void)sig;
+    _exit(128 + asked);
+}
+
+static void set_timer(double seconds)
+{
+    const struct itimerval timer = {.it_value.tv_usec = (suseconds_t)(seconds * 1e6)};
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (asked && info->si_pid == getppid()) return; /* a terminal tells parent and child */
+    if (asked) _exit(128 + sig);
+    asked = sig;
+    set_timer(LUO_PROCESS_GRACE_S);
+}
+
+static void handle_all(const struct sigaction *act)
+{
+    struct sigaction was;
+    sigaction(SIGINT, act, NULL); /* also of what a script has started behind it */
+    sigaction(SIGTERM, act, NULL);
+    if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, act, NULL);
+}
+
+void luo_process_catch(void)
+{
+    const struct sigaction end = {.sa_handler = end_now};
+    const struct sigaction act = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
+    sigaction(SIGALRM, &end, NULL);
+    handle_all(&act);
+}
+
+void luo_process_let(void)
+{
+    const struct sigaction act = {.sa_handler = SIG_DFL};
+    handle_all(&act);
+    luo_process_closing();
+    asked = 0;
+}
+
+const volatile int *luo_process_asked(void)
+{
+    return &asked;
+}
+
+void luo_process_closing(void)
+{
+    set_timer(0);
 }

@@ -1,4 +1,4 @@
-/* process.h: child processes: started, watched and ended. */
+/* process.h: child processes: started, watched and ended; and how this one is asked to end. */
 #ifndef LUO_CORE_BASE_PROCESS_H
 #define LUO_CORE_BASE_PROCESS_H
 #include <math.h>
@@ -50,4 +50,19 @@ int luo_process_code(const luo_process *process);
 
 /* "exit 3" or "signal 11". Returns text. */
 char *luo_process_text(const luo_process *process, char *text, size_t size);
+
+/* INT, TERM and HUP end a process at once, which is right where nothing is half written; its
+ * children end with it (parent_signal). Who has something to close catches them: from now on the
+ * first one sets what luo_process_asked gives. Whoever works looks there, says with
+ * luo_process_closing that it has seen it, closes what there is and ends. If nobody has seen it
+ * after LUO_PROCESS_GRACE_S, as in the middle of a plan, or if a second one comes (one that the
+ * parent passes on counts as the first), the process ends with 128 and the signal. A HUP that is
+ * ignored (nohup) stays so. */
+#define LUO_PROCESS_GRACE_S 0.5
+void luo_process_catch(void);
+/* As without, also in a child; what was asked is forgotten. */
+void luo_process_let(void);
+/* The signal; 0: none came. */
+const volatile int *luo_process_asked(void);
+void luo_process_closing(void);
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/check_main.h"
@@ -162,8 +163,8 @@ static int start_one_more(void *ctx)
 {
     luo_process p;
     (void)ctx;
-    return luo_process_start(
-        &(luo_process_opts){.inside = sleep_long, .parent_signal = SIGKILL}, &p, NULL);
+    return luo_process_start(&(luo_process_opts){.inside = sleep_long, .parent_signal = SIGKILL},
+                             &p, NULL);
 }
 
 START_TEST(ends_with_its_parent)
@@ -181,7 +182,69 @@ START_TEST(ends_with_its_parent)
 }
 END_TEST
 
+/* ---- asked to end ---- */
+
+typedef enum answer { NOBODY_LOOKS, CLOSES, ASKED_TWICE, TOLD_BY_PARENT_TOO, LETS } answer;
+
+static const struct {
+    answer how;
+    int signal, code, killed_by;
+} asks[] = {
+    {NOBODY_LOOKS, SIGINT, 128 + SIGINT, 0},
+    {NOBODY_LOOKS, SIGHUP, 128 + SIGHUP, 0},
+    {CLOSES, SIGTERM, 7, 0}, /* takes longer than the grace and ends by itself */
+    {ASKED_TWICE, SIGTERM, 128 + SIGTERM, 0},
+    {TOLD_BY_PARENT_TOO, SIGINT, 7, 0},
+    {LETS, SIGINT, 128 + SIGINT, SIGINT},
+};
+
+static int be_asked(void *ctx)
+{
+    const answer how = *(answer *)ctx;
+    const struct timespec longer = {.tv_nsec = (long)(1.2 * LUO_PROCESS_GRACE_S * 1e9)};
+    luo_process_catch();
+    if (how == LETS) luo_process_let();
+    if (write(1, "x", 1) != 1) return 1;
+    while (!*luo_process_asked()) pause();
+    if (how == ASKED_TWICE) raise(SIGTERM);
+    if (how == CLOSES || how == TOLD_BY_PARENT_TOO) luo_process_closing();
+    if (how == TOLD_BY_PARENT_TOO) kill(getppid(), SIGUSR1);
+    struct timespec left = longer;
+    while (nanosleep(&left, &left) != 0) {
+    }
+    if (how == CLOSES || how == TOLD_BY_PARENT_TOO) return 7;
+    for (;;) pause();
+}
+
+static volatile int heard;
+
+static void hear(int sig)
+{
+    heard = sig;
+}
+
+START_TEST(asked_to_end)
+{
+    int fd[2];
+    char c;
+    luo_process p;
+    answer how = asks[_i].how;
+    signal(SIGUSR1, hear);
+    ck_assert_int_eq(pipe(fd), 0);
+    const luo_process_opts opts = {.inside = be_asked, .ctx = &how, .out = fd[1]};
+    ck_assert_int_eq(luo_process_start(&opts, &p, NULL), LUO_OK);
+    ck_assert_int_eq(read(fd[0], &c, 1), 1);
+    luo_process_tell(&p, asks[_i].signal);
+    while (how == TOLD_BY_PARENT_TOO && !heard) usleep(1000);
+    if (how == TOLD_BY_PARENT_TOO) luo_process_tell(&p, asks[_i].signal);
+    luo_process_wait(&p, INFINITY);
+    ck_assert_int_eq(luo_process_code(&p), asks[_i].code);
+    ck_assert_int_eq(luo_process_signal(&p), asks[_i].killed_by);
+}
+END_TEST
+
 LUO_SUITE("base.process", LUO_T_N(says_how_it_ended, LUO_ROWS(ends)),
           LUO_T_N(tells_why_a_program_did_not_start, 2), LUO_T(runs_a_function),
           LUO_T_N(runs_a_program_after_a_function, 3), LUO_T(waits_until_a_deadline),
-          LUO_T_N(kills_what_does_not_end, 2), LUO_T(ends_a_group), LUO_T(ends_with_its_parent))
+          LUO_T_N(kills_what_does_not_end, 2), LUO_T(ends_a_group), LUO_T(ends_with_its_parent),
+          LUO_T_N(asked_to_end, LUO_ROWS(asks)))

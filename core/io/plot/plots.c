@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +154,8 @@ static luo_status spawn(const plotter *p, const char *vars, const char *script, 
                                    .ctx = out,
                                    .no_input = true,
                                    .out = out->said,
-                                   .err = out->said};
+                                   .err = out->said,
+                                   .parent_signal = SIGTERM};
     return luo_process_start(&opts, &out->process, NULL);
 }
 
