@@ -144,7 +144,9 @@ static luo_diag *append(luo_diags *diags, luo_severity severity, luo_status st, 
     luo_diag *x = LUO_NEW(diags->arena, luo_diag);
     if (!x) {
         diags->worst = LUO_ENOMEM;
-        return NULL;
+        if (diags->spared) return NULL;
+        diags->spared = true;
+        x = &diags->spare;
     }
     x->severity = severity;
     if (diags->last)

@@ -78,6 +78,8 @@ typedef struct luo_diags {
     int n_errors;         /* all errors, dropped ones included */
     int n_dropped;
     luo_status worst; /* status of the error with the largest exit code; LUO_OK if none */
+    luo_diag spare;   /* of the first that the arena has no memory for */
+    bool spared;
 } luo_diags;
 
 void luo_diags_init(luo_diags *diags, luo_arena *arena);

@@ -261,6 +261,9 @@ void luo_launch_environment(bool alone, const char *scratch)
     setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
     setenv("OMPI_MCA_btl", "^openib", 0); /* old, and talkative where it finds a device */
     if (!may_read_memory()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    /* A rank is one core. OpenBLAS begins threads before the rank can say so, and without memory
+     * for them (ulimit -v) it would try for ever. */
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
 }
 
 typedef struct before { /* what is done in the launcher's process before it is one */

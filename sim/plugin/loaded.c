@@ -1,6 +1,7 @@
 /* loaded.c: the part that needs SimGrid is in luoshu-sim.so, beside the command. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,9 +9,13 @@
 #include "core/io/files.h"
 #include "sim/plugin/plugin.h"
 
+enum { NO_MEMORY = 1 };
+
+/* In a process of its own; what else than memory is wrong, the one that loads it says. */
 static int try_file(void *path)
 {
-    return dlopen(path, RTLD_LAZY) ? 0 : 1;
+    const char *why = dlopen(path, RTLD_LAZY) ? "" : dlerror();
+    return strstr(why, "failed to map") || strstr(why, "allocate") ? NO_MEMORY : 0;
 }
 
 /* Constructors of SimGrid's libraries end a process that has no memory for them: where memory is
@@ -26,7 +31,7 @@ static luo_status try_memory(char *path, luo_err *err)
     if (opts.err >= 0) close(opts.err);
     if (st != LUO_OK) return luo_err_nomem(err);
     luo_process_wait(&process, INFINITY);
-    if (!luo_process_signal(&process)) return LUO_OK; /* what else is wrong, this process finds */
+    if (luo_process_code(&process) == 0) return LUO_OK;
     return luo_err_set(err, LUO_ENOMEM,
                        "SimGrid cannot be loaded into the %llu KiB of memory that this process may "
                        "take (`ulimit -v`); allow more.",
