@@ -51,6 +51,7 @@ luo_status luo_plan_sizes(luo_cli *cli, bool searched, luo_uniform_opts *opts, l
     int64_t b;
     int recompute;
     LUO_TRY(luo_args_int(args, "global-batch-size", 64, 1, 1 << 24, &opts->batch_sequences, err));
+    opts->work = &cli->work;
     LUO_TRY(luo_work_check(&cli->work, LUO_WORK_SEQUENCES, (double)opts->batch_sequences,
                            "`--global-batch-size` asks for", err));
     LUO_TRY(luo_args_int(args, "micro-batch-size", 0, 1, 1 << 20, &b, err));
@@ -108,5 +109,6 @@ luo_status luo_plan_write(luo_cli *cli, int32_t rank, const luo_plan *plan, luo_
     if (!path) return luo_err_nomem(err);
     if (!luo_args_has(&cli->args, "force") && stat(path, &sb) == 0)
         return luo_err_set(err, LUO_EUSAGE, "`%s` exists; give another --out, or --force.", path);
+    LUO_TRY(luo_plan_check_work(plan, &cli->work, err)); /* as `check` does */
     return luo_write_plan(path, plan, err);
 }

@@ -55,6 +55,10 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
     o->cm = luo_gmp_costs(cli->arena, o->parts, (int32_t)c->per_node, NEAR, FAR);
     if (!o->cm) return luo_err_nomem(err);
     LUO_TRY(luo_embed_samples(cli, "data", o->seed, &c->clicks, err));
+    const double edges = (double)c->clicks.samples * c->clicks.slots;
+    LUO_TRY(luo_embed_memory(
+        cli, (4.0 * o->parts + 12) * c->clicks.embeds + 8 * edges + 12.0 * c->clicks.samples,
+        "`--parts` and `--data` ask for", err));
     return luo_clicks_graph(cli->arena, &c->clicks, &c->graph, err);
 }
 

@@ -61,6 +61,16 @@ static luo_status too_many_keys(int64_t batch, int64_t slots, luo_err *err)
                        batch, slots);
 }
 
+/* What docs/embeddings.md#how-it-grows measured; a cached row by its upper end. */
+static double bytes_of(const call *c)
+{
+    const double workers = c->opts.workers, keys = c->opts.keys;
+    const double source =
+        c->zipf_keys ? 8.0 * c->opts.vocab : 4.0 * c->clicks.samples * c->clicks.slots;
+    return source + 16.0 * c->opts.vocab + 8 * workers * keys +
+           80 * workers * (double)c->opts.cache.rows;
+}
+
 static luo_status read_keys(luo_cli *cli, call *c, luo_err *err)
 {
     const char *text = luo_args_get(&cli->args, "keys", "");
@@ -85,6 +95,7 @@ static luo_status read_keys(luo_cli *cli, call *c, luo_err *err)
     c->opts.batch = c->zipf_keys ? draw_batch : deal_batch;
     c->opts.ctx = c;
     c->opts.vocab = c->zipf_keys ? (int32_t)c->keys.vocab : c->clicks.embeds;
+    LUO_TRY(luo_embed_memory(cli, bytes_of(c), "`--keys` and `--workers` ask for", err));
     if (!c->zipf_keys) return LUO_OK;
     return luo_zipf_make(cli->arena, c->keys.theta, c->keys.vocab, &c->zipf, err);
 }
@@ -92,8 +103,9 @@ static luo_status read_keys(luo_cli *cli, call *c, luo_err *err)
 /* ---- options ---- */
 
 /* More rows than there are keys are as good as those. */
-static luo_status read_cache(const luo_args *args, call *c, luo_err *err)
+static luo_status read_cache(luo_cli *cli, call *c, luo_err *err)
 {
+    const luo_args *args = &cli->args;
     const int64_t keys = c->zipf_keys ? c->keys.vocab : c->clicks.embeds;
     int64_t rows;
     int policy;
@@ -103,7 +115,8 @@ static luo_status read_cache(const luo_args *args, call *c, luo_err *err)
     LUO_TRY(luo_args_int(args, "push-bound", 100, 0, 1000000000, &c->opts.cache.push_bound, err));
     c->opts.cache.rows = rows < keys ? rows : keys;
     c->opts.cache.policy = (luo_het_policy)policy;
-    return LUO_OK;
+    return luo_embed_memory(cli, bytes_of(c), "`--keys`, `--workers` and `--cache-rows` ask for",
+                            err);
 }
 
 static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
@@ -126,7 +139,7 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
     LUO_TRY(luo_sync_straggler_read(cli, o->workers, &o->straggler, err));
     LUO_TRY(read_keys(cli, c, err));
     o->wire = c->cached ? luo_het_wire_cached(c->width) : luo_het_wire_plain(c->width);
-    return c->cached ? read_cache(args, c, err) : LUO_OK;
+    return c->cached ? read_cache(cli, c, err) : LUO_OK;
 }
 
 /* ---- what came out ---- */

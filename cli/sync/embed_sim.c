@@ -68,6 +68,11 @@ luo_status luo_embed_run(luo_cli *cli, luo_err *err)
     return luo_embed_cached(cli, 1 << way == HET, err);
 }
 
+luo_status luo_embed_memory(luo_cli *cli, double bytes, const char *subject, luo_err *err)
+{
+    return luo_work_check(&cli->work, LUO_WORK_EMBED_MIB, ceil(bytes / 1048576), subject, err);
+}
+
 /* ---- samples ---- */
 
 static const struct {
@@ -129,6 +134,10 @@ static luo_status draw_samples(luo_cli *cli, const char *option, const char *tex
     if (v[SAMPLES] * v[SLOTS] > 1e9)
         return luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; at most 1e9 keys in all are drawn.",
                            option, text);
+    char subject[64];
+    snprintf(subject, sizeof subject, "samples and vocab of `--%s` ask for", option);
+    LUO_TRY(luo_embed_memory(
+        cli, 4 * v[SAMPLES] * v[SLOTS] + 8 * v[VOCAB] / v[SLOTS] + 4 * v[VOCAB], subject, err));
     const luo_clicks_spec spec = {(int64_t)v[SAMPLES], (int64_t)v[SLOTS],
                                   (int64_t)v[VOCAB],   v[THETA],
                                   (int64_t)v[GROUPS],  v[LOCAL]};

@@ -17,4 +17,8 @@ luo_status luo_embed_partition(luo_cli *cli, luo_err *err);           /* gmp */
  * Errors: as above; those of the file are in cli->diags. */
 luo_status luo_embed_samples(luo_cli *cli, const char *option, uint64_t seed, luo_clicks *out,
                              luo_err *err);
+
+/* So many bytes, before they are taken (docs/embeddings.md#how-it-grows); subject: what asks for
+ * them, "`--keys` asks for". Errors: LUO_E2BIG. */
+luo_status luo_embed_memory(luo_cli *cli, double bytes, const char *subject, luo_err *err);
 #endif

@@ -20,7 +20,9 @@
     X(LUO_WORK_CHANGES, "changes", 1000000, INT64_C(1) << 40,                                      \
       "that events and processes make in a run")                                                   \
     X(LUO_WORK_ITERATIONS, "iterations", 10000000, INT64_C(1) << 40,                               \
-      "of all workers, without a scenario")
+      "of all workers, without a scenario")                                                        \
+    X(LUO_WORK_EMBED_MIB, "embed-mib", 4096, INT64_C(1) << 30,                                     \
+      "of memory for keys, caches and parts of `--embed`")
 
 typedef enum luo_work_id {
 #define LUO_WORK_ID(id, name, most, highest, bounds) id,

@@ -173,7 +173,8 @@ typedef struct luo_plan_finding {
 } luo_plan_finding;
 /* Checks of docs/formats.md#luoshuplan1 that need no program, in that order, all of them reported:
  * layer coverage; devices known, up, used once; share divisibility; pipelines agree; schedule and
- * chunks; form of the annotations. cluster or model NULL: only what the plan says itself.
+ * chunks; form of the annotations. cluster or model NULL: only what the plan says itself. *n: all
+ * findings; *out has the first LUO_DIAGS_MAX of them, which are as many as are shown of a file.
  * Pre: the cluster is finished. Errors: LUO_EINPUT when there is any finding; LUO_ENOMEM.
  * Owner: *out belongs to arena. Cost: O(plan + layers * pipelines).
  * Source: docs/formats.md#luoshuplan1. See: tests/unit/check_plan.c. */

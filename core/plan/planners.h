@@ -53,6 +53,7 @@ typedef struct luo_uniform_opts {
     const int32_t *devices;  /* usable, ascending; NULL: all that are up and not standby */
     int32_t ndevices;
     const luo_stack *stack;
+    const luo_work *work; /* limits of work, which plans keep; NULL: the defaults */
     /* NULL, or the model whose experts groups of `share` devices, of whole stages, will have
      * together, each some whole ones: seconds are those of `model`, which has as many experts as
      * one of them, memory is of this one; shapes whose stages cannot share so are left out. */

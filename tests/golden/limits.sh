@@ -39,6 +39,10 @@ l sim eight.json $W --out all --plots off --trace-steps all --limit operations=5
 l sim eight.json $W --out auto --plots off --quiet --limit operations=50
 grep -o 'steps are not traced.*[^"]' auto/plan/summary.json
 l plan uniform $W --global-batch-size 2000000
+# A plan that is written passes the check that it will get.
+one="--tp 1 --pp 1 --dp 1 --rank objective --limit micro-batches=100"
+l plan uniform $W --global-batch-size 1024 $one --out kept.json; l check kept.json --limit micro-batches=100
+l plan uniform $W --global-batch-size 1024 $one --micro-batch-size 1 --out over.json
 l check eight.json --limit event=3; l check eight.json --limit events; l check eight.json --limit events=0
 l check eight.json --limit events=1e9; l compare a b --limit events=3
 "$LUOSHU" help limits

@@ -38,6 +38,10 @@ one --embed het --keys $keys --workers 2 --cache-rows 5 --batch 3
 one --embed het --keys zipf:vocab=0 --workers 2 --cache-rows 5
 one --embed lfu --workers 2
 one --embed ps --keys $keys --workers 2 --iterations 100000000
+one --embed ps --keys zipf:vocab=1e8,batch=2,slots=2 --workers 2 --limit embed-mib=100
+one --embed het --keys zipf:vocab=1e5,batch=2,slots=2 --workers 64 --cache-rows 100000 --limit embed-mib=100
+one --embed gmp --data synthetic:samples=1000 --parts 1000 --limit embed-mib=50
+one --embed gmp --data synthetic:samples=1e5 --parts 2 --limit embed-mib=10
 one --embed ps --keys $keys --workers 2 --wait-s 3
 one --embed ps --keys $keys --workers 2 plan.json
 one --embed ps --keys $keys --workers 2 --out gmp

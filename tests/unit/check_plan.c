@@ -162,10 +162,8 @@ static const struct {
     int line, col;
     const char *says;
 } rows[] = {
-    {"[[5,8]]", "[[6,8]]", 6, 29,
-     "pipeline 1 holds 7 of 8 layers; layer 5 is in no stage."},
-    {"[[5,8]]", "[[5,5]]", 6, 29,
-     "pipeline 1 holds 5 of 8 layers; layers 5 to 7 are in no stage."},
+    {"[[5,8]]", "[[6,8]]", 6, 29, "pipeline 1 holds 7 of 8 layers; layer 5 is in no stage."},
+    {"[[5,8]]", "[[5,5]]", 6, 29, "pipeline 1 holds 5 of 8 layers; layers 5 to 7 are in no stage."},
     {"[[4,8]]", "[[3,8]]", 5, 13,
      "layer 3 of pipeline 0 is held twice; each layer stands in one stage."},
     {"[[0,4]]", "[[4,8]]", 5, 13,
@@ -188,15 +186,16 @@ static const struct {
      "`chunks` is 2 with schedule `gpipe`; more than 1 needs `interleaved_1f1b`."},
     {"\"kind\":\"1f1b\"", "\"kind\":\"interleaved_1f1b\"", 4, 18,
      "interleaved schedule: 3 micro-batches are not a multiple of 2 stages; choose a multiple."},
-    {"[[5,8]]", "[[5,6],[6,8]]", 7, 12,
-     "stage 1 has 2 layer ranges; `chunks` 1 asks for as many."},
+    {"[[5,8]]", "[[5,6],[6,8]]", 7, 12, "stage 1 has 2 layer ranges; `chunks` 1 asks for as many."},
     {"\"devices\":[2,3]", "\"devices\":[2,3],\"recompute\":{\"mode\":\"full\",\"layers\":[[3,5]]}",
-     5, 73, "recompute of layers [3,5] is not within the layers of stage 1; give ranges of this "
+     5, 73,
+     "recompute of layers [3,5] is not within the layers of stage 1; give ranges of this "
      "stage, or none for all of it."},
     {"\"devices\":[2,3]", "\"devices\":[2,3],\"recompute\":{\"mode\":\"none\",\"layers\":[[4,5]]}",
      5, 72, "recompute `none` has layers; leave them out or choose `selective` or `full`."},
     {"\"devices\":[0,1]", "\"devices\":[0,1],\"recompute\":{\"mode\":\"full\",\"layers\":[[3,5]]}",
-     4, 101, "recompute of layers [3,5] is not within the layers of stage 0; give ranges of this "
+     4, 101,
+     "recompute of layers [3,5] is not within the layers of stage 0; give ranges of this "
      "stage, or none for all of it."},
     {"\"devices\":[6,7]", "\"devices\":[6,7],\"recompute\":{\"mode\":\"none\",\"layers\":[[5,6]]}",
      7, 72, "recompute `none` has layers; leave them out or choose `selective` or `full`."},
@@ -207,16 +206,20 @@ static const struct {
      "pipeline 0 is in two expert groups; one is allowed."},
     {"\"devices\":[2,3]", "\"devices\":[2,3],\"experts\":\"expert\"", 6, 29,
      "layer 4 has `experts` `tensor` in pipeline 1 and `expert` in pipeline 0; they must agree."},
-    {"\n}\n", ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":4,\"pipeline\":2,"
-     "\"micro_batch\":0}]}\n", 8, 58, "pipeline 2 does not exist; pipelines are 0 to 1."},
-    {"\n}\n", ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":4,\"pipeline\":1,"
+    {"\n}\n",
+     ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":4,\"pipeline\":2,"
+     "\"micro_batch\":0}]}\n",
+     8, 58, "pipeline 2 does not exist; pipelines are 0 to 1."},
+    {"\n}\n",
+     ",\n\"assignment\":[{\"sequence\":0,\"length_tokens\":4,\"pipeline\":1,"
      "\"micro_batch\":3}]}\n",
      8, 74, "micro-batch 3 does not exist in pipeline 1; its ids are 0 to 2."},
     {"\n}\n", ",\n\"state_layout\":{\"data\":2,\"tensor\":2,\"pipeline\":1,\"devices\":[0,1]}}\n",
      8, 16, "state layout 2 x 2 x 1 needs 4 devices; 2 are listed."},
     {"\n}\n", ",\n\"state_layout\":{\"data\":2,\"tensor\":1,\"pipeline\":1,\"devices\":[1,1]}}\n",
      8, 63, "device 1 is listed twice; each device holds one part."},
-    {"\n}\n", ",\n\"annotations\":[{\"tensor\":\"t\",\"annotation\":\"[0]{}\"},"
+    {"\n}\n",
+     ",\n\"annotations\":[{\"tensor\":\"t\",\"annotation\":\"[0]{}\"},"
      "{\"tensor\":\"t\",\"annotation\":\"[1]{}\"}]}\n",
      8, 52, "tensor `t` is annotated twice at ``; one annotation is allowed."},
     {"\n}\n", ",\n\"annotations\":[{\"tensor\":\"t\",\"annotation\":\"\"}]}\n", 8, 43, NULL},
@@ -253,8 +256,14 @@ END_TEST
 
 /* ---- against a model and a cluster ---- */
 
-static const luo_model model = {.name = "m", .family = LUO_FAMILY_LLAMA, .layers = 8, .hidden = 96,
-                                .ffn_hidden = 40, .heads = 12, .kv_heads = 6, .vocab = 100,
+static const luo_model model = {.name = "m",
+                                .family = LUO_FAMILY_LLAMA,
+                                .layers = 8,
+                                .hidden = 96,
+                                .ffn_hidden = 40,
+                                .heads = 12,
+                                .kv_heads = 6,
+                                .vocab = 100,
                                 .max_sequence_tokens = 16};
 
 static const struct {
@@ -313,6 +322,33 @@ static const char *findings(const luo_plan *p, const luo_model *m)
     return all;
 }
 
+/* A file may have millions: all are counted, as many as are shown are kept, and the rest of their
+ * file is one note. */
+START_TEST(many_findings)
+{
+    luo_str text = {0};
+    luo_plan_finding *f;
+    int32_t n;
+    enum { DEVICES = 3000 };
+    fresh();
+    luo_str_addf(&text,
+                 "{\"schema\":\"luoshu.plan/1\",\"name\":\"p\",\"model\":\"m\",\"cluster\":\"c\","
+                 "\"layers\":1,\"devices\":1,\"sequence_tokens\":64,\"micro_batch_sequences\":1,"
+                 "\"pipelines\":[{\"micro_batches\":1,\"stages\":[{\"layers\":[[0,1]],"
+                 "\"devices\":[0");
+    for (int i = 1; i < DEVICES; i++) luo_str_addf(&text, ",%d", i);
+    luo_str_addf(&text, "]}]}]}");
+    const luo_plan *p = read_text(luo_str_get(&text));
+    ck_assert_int_eq(luo_plan_check(arena, p, NULL, NULL, &f, &n), LUO_EINPUT);
+    ck_assert_int_eq(n, DEVICES - 1);
+    for (int i = 0; i < LUO_DIAGS_MAX; i++)
+        ck_assert_str_eq(f[i].pointer,
+                         luo_arena_printf(arena, "/pipelines/0/stages/0/devices/%d", i + 1));
+    luo_str_free(&text);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* Forward and backward of the widest product (6 FLOP for each of its weights and tokens), and of
  * attention (10 for each of its columns, tokens and keys), are counted in 63 bits. */
 static const struct {
@@ -366,26 +402,28 @@ static const struct {
     const char *says;
 } held[] = {
     {"{\"layers\":[[0,4]],\"devices\":[0]},{\"layers\":[[4,6]],\"devices\":[1,2]},"
-     "{\"layers\":[[6,8]],\"devices\":[3]}", false, 11, HEADS COLUMNS},
+     "{\"layers\":[[6,8]],\"devices\":[3]}",
+     false, 11, HEADS COLUMNS},
     {"{\"layers\":[[0,4]],\"devices\":[0]},{\"layers\":[[4,8]],\"devices\":[1,2]}", false, 11,
      HEADS COLUMNS ROWS},
     {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", false, 11,
      HEADS COLUMNS ROWS},
     {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", false, 0,
      HEADS COLUMNS},
-    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}",
-     false, 11, ROWS},
+    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}", false, 11,
+     ROWS},
     {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", true, 0,
      HEADS COLUMNS EXPERT_COLUMNS},
     {"{\"layers\":[[0,4]],\"devices\":[1,2],\"experts\":\"expert\"},"
-     "{\"layers\":[[4,8]],\"devices\":[0],\"experts\":\"expert\"}", true, 0,
-     HEADS COLUMNS EXPERTS},
-    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}",
-     true, 0, ""},
+     "{\"layers\":[[4,8]],\"devices\":[0],\"experts\":\"expert\"}",
+     true, 0, HEADS COLUMNS EXPERTS},
+    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}", true, 0, ""},
     {"{\"layers\":[[0,8]],\"devices\":[0],\"experts\":\"expert\"},"
-     "{\"layers\":[[8,8]],\"devices\":[1,2],\"experts\":\"expert\"}", true, 0, ""},
+     "{\"layers\":[[8,8]],\"devices\":[1,2],\"experts\":\"expert\"}",
+     true, 0, ""},
     {"{\"layers\":[[0,4]],\"devices\":[0],\"experts\":\"expert\"},"
-     "{\"layers\":[[4,8]],\"devices\":[3],\"experts\":\"expert\"}", false, 0,
+     "{\"layers\":[[4,8]],\"devices\":[3],\"experts\":\"expert\"}",
+     false, 0,
      "`experts` is `expert`, but model `m` has no experts; leave it out.\n"
      "`experts` is `expert`, but model `m` has no experts; leave it out.\n"},
 };
@@ -397,14 +435,15 @@ START_TEST(held_row)
     m.ffn_hidden = 5;
     m.vocab = held[_i].vocab;
     if (held[_i].experts)
-        m.moe = (luo_moe){.experts = 1, .experts_per_token = 1, .expert_ffn_hidden = 9,
-                          .every_layers = 1};
+        m.moe = (luo_moe){
+            .experts = 1, .experts_per_token = 1, .expert_ffn_hidden = 9, .every_layers = 1};
     fresh();
     const luo_plan *p = read_text(luo_arena_printf(
         arena,
         "{\"schema\":\"luoshu.plan/1\",\"layers\":8,\"devices\":8,\"sequence_tokens\":16,"
         "\"schedule\":{\"kind\":\"1f1b\",\"chunks\":1},"
-        "\"pipelines\":[{\"micro_batches\":3,\"stages\":[%s]}]}", held[_i].stages));
+        "\"pipelines\":[{\"micro_batches\":3,\"stages\":[%s]}]}",
+        held[_i].stages));
     ck_assert_str_eq(findings(p, &m), held[_i].says);
     luo_arena_free(arena);
 }
@@ -420,17 +459,29 @@ static const struct {
     {{4, 5}, {8, 8}, {{"expert", "expert"}, {"expert", "expert"}}, ""},
     {{4, 4}, {8, 8}, {{"expert", "tensor"}, {"expert", "tensor"}}, ""},
     {{4, 4}, {8, 8}, {{"tensor", "expert"}, {"tensor", "expert"}}, ""},
-    {{4, 5}, {8, 8}, {{"tensor", "expert"}, {"tensor", "expert"}},
+    {{4, 5},
+     {8, 8},
+     {{"tensor", "expert"}, {"tensor", "expert"}},
      "layer 4 has `experts` `tensor` in pipeline 1 and `expert` in pipeline 0; they must agree.\n"},
-    {{5, 4}, {8, 8}, {{"tensor", "expert"}, {"tensor", "expert"}},
+    {{5, 4},
+     {8, 8},
+     {{"tensor", "expert"}, {"tensor", "expert"}},
      "layer 4 has `experts` `expert` in pipeline 1 and `tensor` in pipeline 0; they must agree.\n"},
-    {{4, 4}, {8, 8}, {{"expert", "tensor"}, {"tensor", "tensor"}},
+    {{4, 4},
+     {8, 8},
+     {{"expert", "tensor"}, {"tensor", "tensor"}},
      "layer 0 has `experts` `tensor` in pipeline 1 and `expert` in pipeline 0; they must agree.\n"},
-    {{7, 7}, {8, 8}, {{"tensor", "tensor"}, {"tensor", "expert"}},
+    {{7, 7},
+     {8, 8},
+     {{"tensor", "tensor"}, {"tensor", "expert"}},
      "layer 7 has `experts` `expert` in pipeline 1 and `tensor` in pipeline 0; they must agree.\n"},
-    {{4, 4}, {8, 7}, {{"expert", "expert"}, {"expert", "expert"}},
+    {{4, 4},
+     {8, 7},
+     {{"expert", "expert"}, {"expert", "expert"}},
      "pipeline 1 holds 7 of 8 layers; layer 7 is in no stage.\n"},
-    {{4, 4}, {7, 8}, {{"expert", "expert"}, {"expert", "expert"}},
+    {{4, 4},
+     {7, 8},
+     {{"expert", "expert"}, {"expert", "expert"}},
      "pipeline 0 holds 7 of 8 layers; layer 7 is in no stage.\n"},
 };
 
@@ -439,17 +490,18 @@ START_TEST(agreed_row)
     const char *pipelines = "";
     fresh();
     for (int i = 0; i < 2; i++)
-        pipelines = luo_arena_printf(
-            arena,
-            "%s%s{\"micro_batches\":3,\"stages\":["
-            "{\"layers\":[[0,%d]],\"devices\":[%d],\"experts\":\"%s\"},"
-            "{\"layers\":[[%d,%d]],\"devices\":[%d],\"experts\":\"%s\"}]}", pipelines,
-            i ? "," : "", agreed[_i].border[i], 2 * i, agreed[_i].experts[i][0],
-            agreed[_i].border[i], agreed[_i].end[i], 2 * i + 1, agreed[_i].experts[i][1]);
+        pipelines = luo_arena_printf(arena,
+                                     "%s%s{\"micro_batches\":3,\"stages\":["
+                                     "{\"layers\":[[0,%d]],\"devices\":[%d],\"experts\":\"%s\"},"
+                                     "{\"layers\":[[%d,%d]],\"devices\":[%d],\"experts\":\"%s\"}]}",
+                                     pipelines, i ? "," : "", agreed[_i].border[i], 2 * i,
+                                     agreed[_i].experts[i][0], agreed[_i].border[i],
+                                     agreed[_i].end[i], 2 * i + 1, agreed[_i].experts[i][1]);
     const luo_plan *p = read_text(luo_arena_printf(
         arena,
         "{\"schema\":\"luoshu.plan/1\",\"layers\":8,\"devices\":8,\"sequence_tokens\":16,"
-        "\"schedule\":{\"kind\":\"1f1b\",\"chunks\":1},\"pipelines\":[%s]}", pipelines));
+        "\"schedule\":{\"kind\":\"1f1b\",\"chunks\":1},\"pipelines\":[%s]}",
+        pipelines));
     ck_assert_str_eq(findings(p, NULL), agreed[_i].says);
     luo_arena_free(arena);
 }
@@ -473,4 +525,4 @@ LUO_SUITE("plan.plan", LUO_T_N(hash_row, LUO_ROWS(known)), LUO_T(smallest_is_can
           LUO_T(write_then_read), LUO_T_N(published_row, 14), LUO_T_N(finding_row, LUO_ROWS(rows)),
           LUO_T_N(cut_row, LUO_ROWS(cuts)), LUO_T_N(operations_too_large, LUO_ROWS(wide)),
           LUO_T_N(held_row, LUO_ROWS(held)), LUO_T_N(agreed_row, LUO_ROWS(agreed)),
-          LUO_T(good_base))
+          LUO_T(good_base), LUO_T(many_findings))

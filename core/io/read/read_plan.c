@@ -375,11 +375,14 @@ void luo_doc_report_plan(const luo_doc *doc, const luo_plan_finding *findings, i
                          luo_diags *diags)
 {
     bool found;
-    for (int32_t i = 0; i < n; i++) {
+    const int32_t told = n < LUO_DIAGS_MAX ? n : LUO_DIAGS_MAX;
+    for (int32_t i = 0; i < told; i++) {
         const luo_doc_node *node = luo_doc_find(doc->root, findings[i].pointer, &found);
         luo_diags_add(diags, LUO_ERROR, findings[i].st, doc->src->name, node->line, node->col, "%s",
                       findings[i].text);
     }
+    for (int32_t i = told; i < n; i++) /* are counted */
+        luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, doc->src->name, 0, 0, "%s", "");
 }
 
 luo_status luo_doc_report_err(const luo_doc *doc, const luo_err *err, luo_diags *diags)

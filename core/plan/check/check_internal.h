@@ -9,8 +9,8 @@ typedef struct luo_checker {
     const luo_plan *p;
     const luo_model *model;     /* NULL: not given */
     const luo_cluster *cluster; /* NULL: not given */
-    luo_plan_finding *at;
-    int32_t n, cap;
+    luo_plan_finding *at; /* the first LUO_DIAGS_MAX; NULL: none */
+    int32_t n;            /* of all */
     char pointer[128]; /* where the next findings stand */
     bool failed;       /* out of memory */
 } luo_checker;

@@ -1,6 +1,6 @@
 /* plan_check.c: what can be wrong with a plan before it is compiled, in the order of
  * docs/formats.md#luoshuplan1. Each check goes on after a finding, so that one run names them
- * all. */
+ * all: the first LUO_DIAGS_MAX in words, since a file may have millions. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +20,14 @@ void luo_check_place(luo_checker *c, const char *fmt, ...)
 
 void luo_check_find(luo_checker *c, const char *fmt, ...)
 {
-    if (!LUO_VEC_ROOM_IN(c->arena, c->at, c->n, c->cap)) {
+    c->n++;
+    if (c->n > LUO_DIAGS_MAX) return;
+    if (!c->at) c->at = LUO_NEW_N(c->arena, luo_plan_finding, LUO_DIAGS_MAX);
+    if (!c->at) {
         c->failed = true;
         return;
     }
-    luo_plan_finding *f = &c->at[c->n++];
+    luo_plan_finding *f = &c->at[c->n - 1];
     va_list ap;
     va_start(ap, fmt);
     f->st = LUO_EINPUT;

@@ -215,6 +215,9 @@ static luo_status nothing(const uniform_search *s)
         return luo_err_set(s->err, LUO_EINFEASIBLE, "no usable device is left; %d of %d are down "
                            "or on standby.", s->cluster->ndevices, s->cluster->ndevices);
     if (s->tightest < INFINITY) return no_room(s);
+    if (s->fewest > 0)
+        return luo_work_check(s->opts->work, LUO_WORK_MICRO_BATCHES, s->fewest,
+                              "the batch is too large: a plan of its sequences has", s->err);
     return luo_err_set(s->err, LUO_EINFEASIBLE,
                        "no tensor, pipeline and data parallelism divides %lld layers and %lld "
                        "sequences over %d devices; another batch or other sizes are needed.",

@@ -67,6 +67,7 @@ typedef struct uniform_search {
     uniform_shape *shape;
     int32_t nshapes, cap_shapes;
     double tightest; /* smallest ratio of those that do not fit */
+    double fewest;   /* micro-batches of those that have more than the limit of work; 0: none */
     int64_t needs, has, npriced, nmemory;
     int32_t tight_device;
 } uniform_search;

@@ -218,8 +218,13 @@ static luo_status micro_batches(uniform_search *s, uniform_frame f)
     const luo_uniform_opts *opts = s->opts;
     const int32_t lo = opts->micro_batch_sequences ? opts->micro_batch_sequences : 1;
     const int32_t hi = opts->micro_batch_sequences ? opts->micro_batch_sequences : MICRO_BATCH_MAX;
+    const int64_t most = luo_work_most(opts->work, LUO_WORK_MICRO_BATCHES);
     for (int32_t b = lo; b <= hi; b *= 2) {
         f.micro_batch_sequences = b;
+        if (opts->batch_sequences / b > most) {
+            s->fewest = (double)opts->batch_sequences / b;
+            continue;
+        }
         LUO_TRY(pipelines(s, f));
     }
     return LUO_OK;

@@ -101,7 +101,8 @@ luo_uniform_opts luo_first_opts(const luo_run *run, int32_t top)
                                                      ? sc->length_tokens
                                                      : sc->model->max_sequence_tokens,
                               .sequence_parallel = true,
-                              .stack = &sc->stack};
+                              .stack = &sc->stack,
+                              .work = run->job.opts->work};
 }
 
 enum { OFFERS = 8, FAMILIES = 4 };
