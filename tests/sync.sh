@@ -125,6 +125,16 @@ check "stopped: one sentence" one_sentence stopped
 check "stopped worker" strike astray STOP 1 6 --sync bsp --exchange allreduce --toy mlp --ranks 3 --stuck-s 1
 check "stopped worker: who waits" grep -q 'has waited 1 s for' "$tmp/astray.err"
 
+# Nobody waits for these: groups form without a worker, and servers answer the others.
+unseen() { # NAME RANK WHO arguments..
+    local name=$1 rank=$2 who=$3; shift 3
+    check "stopped, $name" strike "unseen" STOP "$rank" 6 "$@" --stuck-s 2 --force
+    check "stopped, $name: who" says unseen "$who gives no sign of life to "
+    check "stopped, $name: one sentence" one_sentence unseen
+}
+unseen preduce 1 "worker 1" --sync preduce --toy softreg --ranks 3
+unseen asp 2 "worker 2" --sync asp --toy softreg --ranks 3 --servers 1
+
 # ---- over results of before: they wait until a run is whole ----
 over() { "$L" run --backend host --seed 3 --out "$tmp/bsp" --force "$@" >/dev/null 2>"$tmp/bsp.err"; } # says all
 check "over: lost" eval '! over --sync asp --toy softreg --ranks 3 --servers 2 --iterations 90000 --die 1=0.2'

@@ -396,6 +396,17 @@ static void meet(luo_sync_rank *r)
     MPI_Comm_free(&r->world);
 }
 
+/* Each looks at the next, by the file of facts that all have. */
+static void watch_neighbour(luo_sync_rank *r)
+{
+    char path[4096], name[64];
+    const int32_t next = (r->rank + 1) % r->nranks;
+    if (next == r->rank) return;
+    snprintf(path, sizeof path, "%s/facts-%d.csv", r->job.dir, (int)next);
+    luo_sync_job_who(&r->job, next, name, sizeof name);
+    luo_watch_neighbour(&r->watch, r->facts, path, name);
+}
+
 static luo_status run(luo_sync_rank *r, MPI_Comm comm, luo_err *err)
 {
     LUO_TRY(luo_watch_open(&r->watch, r->who, r->job.stuck_s, err));
@@ -408,6 +419,7 @@ static luo_status run(luo_sync_rank *r, MPI_Comm comm, luo_err *err)
     r->zero_s = luo_clock_s();
     MPI_Bcast(&r->zero_s, 1, MPI_DOUBLE, 0, r->world);
     luo_watch_end(&r->watch);
+    watch_neighbour(r);
     const luo_status st = play(r, err);
     if (st == LUO_OK) meet(r);
     luo_watch_close(&r->watch);

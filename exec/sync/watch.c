@@ -5,21 +5,43 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "exec/clock.h"
 
-static _Noreturn void give_up(const luo_watch *w)
+static _Noreturn LUO_PRINTF(1, 2) void give_up(const char *fmt, ...)
 {
     char text[320];
-    const int n = snprintf(text, sizeof text,
-                           "luoshu-rank: error: %s has waited %g s for %s; an answer within "
-                           "--stuck-s is expected.\n",
-                           w->who, w->stuck_s, w->what);
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0) { /* then the exit code tells it */
     }
     _exit(luo_status_exit(LUO_ESTUCK));
+}
+
+enum { BEATS = 8 }; /* looks and signs of life in stuck_s */
+
+/* A process that was stopped itself knows nothing of the time between. */
+static void look_beside(luo_watch *w)
+{
+    struct stat file;
+    const double now = luo_clock_s();
+    const bool slept = now > w->looked_s + w->stuck_s / 2;
+    futimens(w->mine, NULL);
+    if (stat(w->file, &file) == 0 && (slept || file.st_mtim.tv_sec != w->sign.tv_sec ||
+                                      file.st_mtim.tv_nsec != w->sign.tv_nsec)) {
+        w->sign = file.st_mtim;
+        w->sign_s = now;
+    }
+    w->looked_s = now;
+    if (now > w->sign_s + 1.25 * w->stuck_s)
+        give_up("luoshu-rank: error: %s gives no sign of life to %s for %g s; a process that runs "
+                "is expected.\n",
+                w->name, w->who, now - w->sign_s);
 }
 
 static void *watch_thread(void *ctx)
@@ -28,11 +50,15 @@ static void *watch_thread(void *ctx)
     pthread_mutex_lock(&w->lock);
     while (!w->ends) {
         const double left_s = w->waits ? w->since_s + w->stuck_s - luo_clock_s() : w->stuck_s;
-        if (left_s <= 0) give_up(w);
+        if (left_s <= 0)
+            give_up("luoshu-rank: error: %s has waited %g s for %s; an answer within --stuck-s is "
+                    "expected.\n",
+                    w->who, w->stuck_s, w->what);
+        if (w->mine >= 0) look_beside(w);
         /* It looks a few times and is never woken: waits begin and end all the time. */
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        const double at = (double)until.tv_nsec * 1e-9 + fmin(left_s, w->stuck_s / 4);
+        const double at = (double)until.tv_nsec * 1e-9 + fmin(left_s, w->stuck_s / BEATS);
         until.tv_sec += (time_t)at;
         until.tv_nsec = (long)((at - floor(at)) * 1e9);
         pthread_cond_timedwait(&w->changed, &w->lock, &until);
@@ -43,7 +69,7 @@ static void *watch_thread(void *ctx)
 
 luo_status luo_watch_open(luo_watch *watch, const char *who, double stuck_s, luo_err *err)
 {
-    *watch = (luo_watch){.who = who, .stuck_s = stuck_s};
+    *watch = (luo_watch){.who = who, .stuck_s = stuck_s, .mine = -1};
     pthread_mutex_init(&watch->lock, NULL);
     pthread_cond_init(&watch->changed, NULL);
     if (pthread_create(&watch->thread, NULL, watch_thread, watch) == 0) return LUO_OK;
@@ -79,6 +105,16 @@ void luo_watch_end(luo_watch *watch)
 {
     pthread_mutex_lock(&watch->lock);
     watch->waits = false;
+    pthread_mutex_unlock(&watch->lock);
+}
+
+void luo_watch_neighbour(luo_watch *watch, int mine, const char *file, const char *name)
+{
+    pthread_mutex_lock(&watch->lock);
+    snprintf(watch->file, sizeof watch->file, "%s", file);
+    snprintf(watch->name, sizeof watch->name, "%s", name);
+    watch->looked_s = watch->sign_s = luo_clock_s();
+    watch->mine = mine;
     pthread_mutex_unlock(&watch->lock);
 }
 
