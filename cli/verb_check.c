@@ -23,6 +23,7 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
     luo_status worst = LUO_OK;
     const luo_backend *sim = luo_backend_find(luo_backends, luo_nbackends, "sim");
     const luo_run_opts opts = {.backend = c->real ? c->real->row : sim,
+                               .simulator = sim, /* of first plans, as runs have it */
                                .comm = LUO_COMM_FLOW,
                                .fold = true,
                                .clock = luo_cli_wall_s,

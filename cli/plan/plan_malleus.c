@@ -134,10 +134,23 @@ static luo_status plan_fitting(luo_cli *cli, luo_malleus_call *call, luo_program
     return st;
 }
 
+/* The caps of the search are estimates; what is told of the plan is what its programs take. */
+static luo_status weigh_programs(luo_cli *cli, luo_malleus_call *call, const luo_programs *set,
+                                 luo_err *err)
+{
+    luo_memory *memory = LUO_NEW_N(cli->arena, luo_memory, set->n);
+    call->peak = LUO_NEW_N(cli->arena, int64_t, call->cluster->ndevices);
+    if (!memory || !call->peak) return luo_err_nomem(err);
+    LUO_TRY(luo_plan_memory(cli->arena, set, memory, err));
+    for (int32_t i = 0; i < set->n; i++) call->peak[set->at[i].device] = memory[i].peak;
+    return LUO_OK;
+}
+
 static void say_findings(luo_cli *cli, luo_malleus_call *call)
 {
     const luo_malleus_found *f = call->answer.found;
-    if (f->dp < call->job.base->npipelines)
+    const bool own = call->offers.n == 0 || strcmp(call->offers.at[0].from, "malleus") == 0;
+    if (own && f->dp < call->job.base->npipelines)
         luo_malleus_call_warn(cli, call, LUO_NOTE, "no plan has %d pipelines; this one has %d.",
                               call->job.base->npipelines, f->dp);
     if (f->few)
@@ -175,6 +188,7 @@ static luo_status run(luo_cli *cli, luo_malleus_call *call, luo_err *err)
     luo_programs *set = NULL;
     LUO_TRY(read_job(cli, call, err));
     LUO_TRY(plan_fitting(cli, call, &set, err));
+    LUO_TRY(weigh_programs(cli, call, set, err));
     say_findings(cli, call);
     LUO_TRY(transition(cli, call, err));
     call->step_s = -1; /* of a large plan whose pipelines differ it takes minutes */

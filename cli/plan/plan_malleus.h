@@ -24,6 +24,7 @@ typedef struct luo_malleus_call {
     bool adopt, lost;    /* lost: state without a living owner */
     double planning_s, step_s; /* step_s < 0: not simulated */
     uint64_t program;
+    int64_t *peak; /* per device: bytes of the compiled plan, as `explain` has them */
     int nwarnings;
     const char *warning[LUO_CALL_WARNINGS];
 } luo_malleus_call;

@@ -30,12 +30,18 @@ static luo_judged ranking(const luo_malleus_call *call)
 }
 
 /* The answer lists groups of devices, and a lost stage has none: policy `malleus` takes such plans,
- * the verb does not print them. */
-static void drop_rerouted(luo_offers *offers)
+ * the verb does not print them. Nor does it print micro-batches of another size than is asked. */
+static void drop_others(const luo_cli *cli, const luo_malleus_call *call, luo_offers *offers)
 {
+    const luo_args *args = &cli->args;
+    const bool sized = luo_args_has(args, "micro-batches") || luo_args_has(args, "micro-batch-size");
+    const int32_t size = call->job.base->micro_batch_sequences;
     int32_t n = 0;
-    for (int32_t i = 0; i < offers->n; i++)
-        if (!luo_plan_is_rerouted(offers->at[i].plan)) offers->at[n++] = offers->at[i];
+    for (int32_t i = 0; i < offers->n; i++) {
+        const luo_plan *plan = offers->at[i].plan;
+        if (luo_plan_is_rerouted(plan) || (sized && plan->micro_batch_sequences != size)) continue;
+        offers->at[n++] = offers->at[i];
+    }
     offers->n = n;
 }
 
@@ -69,7 +75,7 @@ static luo_status judge_all(luo_cli *cli, asked *a, luo_err *err)
                               .closed_form = call->closed_form,
                               .run = a};
     LUO_TRY(luo_offers_all(cli->arena, &now, &call->job, &call->offers, err));
-    drop_rerouted(&call->offers);
+    drop_others(cli, call, &call->offers);
     return luo_offers_judge(&call->offers, &now, err);
 }
 

@@ -20,6 +20,15 @@ static const char *set_text(luo_str *text, const int32_t *dev, int32_t n)
     return luo_str_get(text);
 }
 
+/* MiB of the fullest device of a stage. */
+static double stage_mib(const luo_malleus_call *call, const luo_malleus_stage *st)
+{
+    int64_t most = 0;
+    for (int32_t d = 0; d < st->group->size; d++)
+        if (call->peak[st->group->devices[d]] > most) most = call->peak[st->group->devices[d]];
+    return (double)most / 1048576.0;
+}
+
 /* ---- text ---- */
 
 static void print_stages(FILE *out, const luo_malleus_call *call)
@@ -36,7 +45,7 @@ static void print_stages(FILE *out, const luo_malleus_call *call)
             fprintf(out, "%8d %8lld %5d %9s %4d %9.3f %9.3f %4lld %8.1f  %s\n", i,
                     (long long)plan->pipes[i].micro_batches, k, layers, st->group->size,
                     st->group->y, st->t, (long long)st->cap,
-                    luo_malleus_mib(&call->answer, i, k) / 1024,
+                    stage_mib(call, st) / 1024,
                     set_text(&text, st->group->devices, st->group->size));
         }
     luo_str_free(&text);
@@ -184,7 +193,7 @@ static void json_stage(luo_jsonw *json, const luo_malleus_call *call, const list
     luo_jsonw_int(json, "hi", st->hi);
     luo_jsonw_num(json, "t", st->t, 9);
     luo_jsonw_int(json, "cap", st->cap);
-    luo_jsonw_int(json, "mem_mib", (int64_t)(luo_malleus_mib(&call->answer, i, k) + 0.5));
+    luo_jsonw_int(json, "mem_mib", (int64_t)(stage_mib(call, st) + 0.5));
     luo_jsonw_close(json);
 }
 

@@ -13,6 +13,7 @@
 #include "cli/run/progress.h"
 #include "core/io/files.h"
 #include "core/io/result/rundir.h"
+#include "core/run/policy/policy.h"
 
 /* By which this process was told to end; 0: by none. */
 static int got_signal(void)
@@ -200,13 +201,32 @@ static luo_status run_all(luo_cli *cli, workers *f, bool *whole)
     return st;
 }
 
+/* A plan that is given and that a policy cannot work on is told before others have run for long;
+ * plans that are made are made for their policy. */
+static luo_status check_given(luo_cli *cli, const luo_session *s)
+{
+    luo_status worst = LUO_OK;
+    for (int32_t i = 0; i < s->scenario->npolicies; i++) {
+        luo_err err = {0};
+        const luo_policy_spec *spec = &s->scenario->policies[i];
+        const luo_plan *plan = spec->plan ? spec->plan : spec->planner ? NULL : s->scenario->plan;
+        if (!plan) continue;
+        const luo_status st = luo_policy_accepts(s->scenario, spec, plan, &err);
+        if (s->scenario->npolicies > 1) luo_err_prefix(&err, st, "policy `%s`", spec->label);
+        luo_cli_fail(cli, st, &err);
+        if (luo_status_exit(st) > luo_status_exit(worst)) worst = st;
+    }
+    return worst;
+}
+
 luo_status luo_session_run(luo_cli *cli, const luo_session *s)
 {
     workers f = {0};
     luo_set own = {0}, *set = s->set ? s->set : &own;
     luo_err err = {0};
     bool whole = false;
-    luo_status st = luo_cli_fail(cli, open_folder(cli, s, set, &err), &err);
+    luo_status st = check_given(cli, s);
+    if (st == LUO_OK) st = luo_cli_fail(cli, open_folder(cli, s, set, &err), &err);
     if (st == LUO_OK) st = open_workers(cli, s, &f);
     if (st == LUO_OK) st = run_all(cli, &f, &whole);
     const luo_folder_end end = whole ? LUO_FOLDER_WHOLE : LUO_FOLDER_PART;

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "core/plan/objective/objective.h"
-#include "core/plan/replan/reroute.h"
 #include "core/run/lengths/lengths_run.h"
 #include "core/run/run.h"
 
@@ -151,6 +150,14 @@ static double expected_s(const luo_run_clock *clock)
     return rate > 0 ? 1 / rate : n > 0 ? clock->t_s / n : 0;
 }
 
+/* The running plan may cut the batch otherwise than the base plan. */
+static int64_t count_micro_batches(const luo_used_plan *used, const luo_plan *base)
+{
+    if (used->plan->micro_batch_sequences == base->micro_batch_sequences)
+        return used->micro_batches;
+    return luo_plan_sequences(used->plan) / base->micro_batch_sequences;
+}
+
 luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
 {
     const luo_used_plan *used = luo_run_plan(&r->plans);
@@ -163,7 +170,8 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                           .rate = r->health.rate,
                           .leaving = luo_events_leaving(r->clock.events),
                           .predicted_s = r->health.has_predicted ? r->health.predicted : NULL,
-                          .micro_batches = used->micro_batches,
+                          .micro_batches =
+                              count_micro_batches(used, luo_run_plan_of(r->plans.list[0])),
                           .sequence_tokens = used->sequence_tokens,
                           .expected_s = expected_s(&r->clock),
                           .memory_factor = r->decision.memory_factor,
@@ -223,16 +231,4 @@ bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, do
     if (isinf(d->old_s)) return true;
     const double steps = ceil(seconds / d->old_s); /* that the old plan would make meanwhile */
     return seconds + steps * d->new_s < steps * d->old_s;
-}
-
-luo_status luo_run_check_policy(luo_run *run, luo_err *err)
-{
-    if (run->job.policy->plans && luo_plan_is_rerouted(run->plans.list[0]->plan))
-        return luo_err_set(err, LUO_EINPUT,
-                           "policy `%s` starts from a plan of which every stage "
-                           "has devices, and the base plan has a stage without; give it some.",
-                           run->job.policy->name);
-    if (!run->job.policy->check) return LUO_OK;
-    const luo_snapshot now = luo_run_snapshot(run, 0);
-    return run->job.policy->check(&now, err);
 }

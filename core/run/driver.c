@@ -284,16 +284,21 @@ static luo_status check_ranks(const luo_run *run, luo_err *err)
                        used->hash, used->ndev, run->job.opts->ranks);
 }
 
-/* All that can be known before anything is started; `check` asks the same. */
-static luo_status prepare(luo_run *run, luo_err *err)
+static luo_status prepare_plan(luo_run *run, luo_err *err)
 {
-    double ignored;
     LUO_TRY(check_options(run, err));
     LUO_TRY(luo_real_init(run, err));
     LUO_TRY(luo_events_new(run->arena, run->job.scenario, (luo_event_log){run, log_event},
                            &run->clock.events, err));
     LUO_TRY(check_work(run, err));
-    LUO_TRY(luo_run_first_plan(run, err));
+    return luo_run_first_plan(run, err);
+}
+
+/* All that can be known before anything is started; `check` asks the same. */
+static luo_status prepare(luo_run *run, luo_err *err)
+{
+    double ignored;
+    LUO_TRY(prepare_plan(run, err));
     LUO_TRY(check_ranks(run, err));
     LUO_TRY(check_operations(run, err));
     LUO_TRY(luo_detect_init(run->arena, run->job.scenario->cluster->ndevices,
@@ -304,7 +309,8 @@ static luo_status prepare(luo_run *run, luo_err *err)
     LUO_TRY(luo_run_sample_init(run, err));
     LUO_TRY(luo_run_oracle_init(run, err));
     LUO_TRY(luo_reentry_init(run, err));
-    LUO_TRY(luo_run_check_policy(run, err));
+    LUO_TRY(luo_policy_accepts(run->job.scenario, run->job.spec,
+                               luo_run_plan_of(run->plans.list[0]), err));
     if (run->job.spec->training.mode) LUO_TRY(luo_training_check(run, err));
     LUO_TRY(luo_account_init(run, err));
     LUO_TRY(luo_ckpt_init(run, err));
@@ -408,7 +414,8 @@ static luo_status loop(luo_run *run, luo_err *err)
 static const int64_t PROGRAM_BYTES = INT64_C(256) << 20;
 
 static luo_status begin(luo_run *run, const luo_scenario *scenario, int32_t policy,
-                        const luo_run_opts *opts, const luo_sink *sink, luo_err *err)
+                        const luo_run_opts *opts, const luo_sink *sink,
+                        luo_status (*part)(luo_run *run, luo_err *err), luo_err *err)
 {
     *run = (luo_run){.arena = luo_arena_new(1 << 20),
                      .scratch = luo_arena_new(1 << 16),
@@ -421,7 +428,7 @@ static luo_status begin(luo_run *run, const luo_scenario *scenario, int32_t poli
                      .clock.last_event_step = -1,
                      .decision.memory_factor = 1,
                      .plans.program_bytes = PROGRAM_BYTES};
-    return run->arena && run->scratch ? prepare(run, err) : luo_err_nomem(err);
+    return run->arena && run->scratch ? part(run, err) : luo_err_nomem(err);
 }
 
 static void end(luo_run *run)
@@ -440,7 +447,20 @@ luo_status luo_run_check(const luo_scenario *scenario, int32_t policy, const luo
 {
     static const luo_sink nobody = {0};
     luo_run run;
-    const luo_status st = begin(&run, scenario, policy, opts, &nobody, err);
+    const luo_status st = begin(&run, scenario, policy, opts, &nobody, prepare, err);
+    end(&run);
+    return st;
+}
+
+luo_status luo_run_first_of(luo_arena *arena, const luo_run_job *job, int32_t policy,
+                            const luo_plan **out, luo_err *err)
+{
+    static const luo_sink nobody = {0};
+    luo_run run;
+    luo_plan *copy = NULL;
+    luo_status st = begin(&run, job->scenario, policy, job->opts, &nobody, prepare_plan, err);
+    if (st == LUO_OK) st = luo_plan_copy(arena, luo_run_plan(&run.plans)->plan, &copy, err);
+    *out = copy;
     end(&run);
     return st;
 }
@@ -449,7 +469,7 @@ luo_status luo_run_policy(const luo_scenario *scenario, int32_t policy, const lu
                           const luo_sink *sink, luo_err *err)
 {
     luo_run run;
-    luo_status st = begin(&run, scenario, policy, opts, sink, err);
+    luo_status st = begin(&run, scenario, policy, opts, sink, prepare, err);
     if (st == LUO_OK) st = open_backend(&run, err);
     if (st == LUO_OK) st = loop(&run, err);
     if (run.backend.state && st == LUO_OK)

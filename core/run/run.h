@@ -181,6 +181,11 @@ typedef struct luo_run_health {              /* what is known of the devices */
     double detect_delay_s;
 } luo_run_health;
 
+typedef struct luo_bound_start { /* a plan that a policy of the scenario begins with */
+    const luo_plan *plan, *from; /* from: where the straggler planner starts (luo_offers_start) */
+    double share; /* of its step, for as many tokens as a step of the run has */
+} luo_bound_start;
+
 typedef struct luo_run_decision { /* why the policy is asked, and what it has said */
     int trigger;
     int32_t failures;         /* since a step last ended well */
@@ -203,6 +208,8 @@ typedef struct luo_run_decision { /* why the policy is asked, and what it has sa
         double base;          /* of the devices of the base plan */
         double best_s;        /* of the fastest plan on healthy devices; 0: not yet known */
         const luo_plan *best; /* that plan; NULL: the base plan */
+        int32_t nstarts, best_start; /* best_start: whose policies have found it */
+        luo_bound_start *start;      /* start[0] is of this run */
         luo_map fastest;      /* steps of the fastest plan, by slowdowns: the bits of a double */
     } bound;
     int32_t switches, restarts;
@@ -351,8 +358,6 @@ luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *lea
                                luo_decision *out, luo_err *err);
 /* Nothing has failed: do the devices wait for the planner, which takes so long? */
 bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds);
-/* Can the policy work on the first plan? */
-luo_status luo_run_check_policy(luo_run *run, luo_err *err);
 
 /* reentry.c */
 luo_status luo_reentry_init(luo_run *run, luo_err *err); /* Pre: the first plan is set */
@@ -426,6 +431,10 @@ luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, luo_
 
 /* bound.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
 luo_status luo_run_oracle_init(luo_run *run, luo_err *err);
+/* driver.c: the plan that the run of another policy of the scenario begins with. Errors: those of
+ * luo_run_first_plan. Owner: arena. */
+luo_status luo_run_first_of(luo_arena *arena, const luo_run_job *job, int32_t policy,
+                            const luo_plan **out, luo_err *err);
 /* One step that ends at t_s, unless the run is lost. */
 luo_status luo_run_oracle_step(luo_run *run, luo_step_result *result, luo_err *err);
 

@@ -355,6 +355,44 @@ START_TEST(leaving_is_not_slower)
 }
 END_TEST
 
+/* ---- the bound ---- */
+
+/* A policy that brings a faster plan than the scenario has is bounded as well, with as many tokens
+ * in a step or not, whether plans are simulated (_i % 2) or not. */
+START_TEST(bound_of_all_plans)
+{
+    static luo_policy_spec two[2];
+    double tokens_per_s[2];
+    luo_err err = {0};
+    for (int32_t k = 0; k < 2; k++) {
+        prepare("static", 4, 0);
+        two[0] = two[1] = spec;
+        two[1].name = two[1].label = "oracle";
+        luo_plan *own = base_plan();
+        own->schedule = LUO_SCHED_ZB_H1;
+        own->micro_batch_sequences = 2; /* larger products, which nobody makes of the other plan */
+        for (int32_t i = 0; i < 2; i++) {
+            ((luo_pipeline *)own->pipelines)[i].micro_batch_sequences = 2;
+            ((luo_pipeline *)own->pipelines)[i].micro_batches = _i > 1 ? 16 : 4;
+            for (int32_t s = 0; s < 2; s++)
+                ((luo_stage *)sc.plan->pipelines[i].stages)[s].recompute = LUO_RECOMPUTE_FULL;
+        }
+        two[0].plan = own;
+        sc.policies = two;
+        sc.npolicies = 2;
+        const luo_run_opts opts = {.backend = &luo_sim_backend, .comm = LUO_COMM_FLOW,
+                                   .fold = true, .trace = {.kind = LUO_TRACE_NONE},
+                                   .simulator = &luo_sim_backend};
+        two[1].judged = _i % 2 ? LUO_JUDGED_SIMULATED : LUO_JUDGED_OBJECTIVE;
+        ck_assert_msg(luo_run_policy(&sc, k, &opts, &fake_sink, &err) == LUO_OK, "%s", err.text);
+        tokens_per_s[k] = (double)fake.summary.kept_tokens / fake.summary.total_s;
+    }
+    ck_assert_msg(tokens_per_s[1] >= tokens_per_s[0] * (1 - 1e-9), "oracle %.3f, static %.3f",
+                  tokens_per_s[1], tokens_per_s[0]);
+}
+END_TEST
+
 LUO_SUITE("backend.run_sim", LUO_T(quiet_steps), LUO_T(loads_by_step), LUO_T(straggler),
           LUO_T(what_a_slow_device_causes), LUO_T_N(lengths_are_no_trigger, 4),
-          LUO_T(failure_twice_the_same), LUO_T(static_is_lost), LUO_T(leaving_is_not_slower))
+          LUO_T(failure_twice_the_same), LUO_T(static_is_lost), LUO_T(leaving_is_not_slower),
+          LUO_T_N(bound_of_all_plans, 4))

@@ -77,7 +77,7 @@ static double choose(const row *r, const luo_model *m, const luo_cluster *c, dou
                              .rate = rate, .leaving = none, .candidate = all,
                              .micro_batches = r->micro_batches, .sequence_tokens = 4096,
                              .memory_factor = 1, .step_s = asked, .closed_form = true};
-    const luo_malleus_job job = luo_offers_job(&now);
+    const luo_malleus_job job = luo_offers_job(&now, now.base);
     const double start = luo_bench_now();
     if (luo_offers_all(a, &now, &job, &o, &err) != LUO_OK ||
         luo_offers_judge(&o, &now, &err) != LUO_OK)

@@ -129,7 +129,7 @@ static void make_offers(setting *s, luo_offers *out)
                        .sequence_tokens = 4096, .memory_factor = 1};
     for (int32_t i = 0; i < s->base->npipelines; i++)
         now.micro_batches += s->base->pipelines[i].micro_batches;
-    const luo_malleus_job job = luo_offers_job(&now);
+    const luo_malleus_job job = luo_offers_job(&now, now.base);
     ck_assert_msg(luo_offers_all(s->arena, &now, &job, out, &s->err) == LUO_OK, "%s", s->err.text);
 }
 

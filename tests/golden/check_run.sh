@@ -22,11 +22,13 @@ plan '' ', "shares": [3,1]' '[[0,2]]' '[[2,4]]' >uneven.json
 plan '"schedule": {"kind": "interleaved_1f1b", "chunks": 2},' '' '[[0,1],[2,3]]' '[[1,2],[3,4]]' >inter.json
 plan '' '' '[[0,2]]' '[[2,4]]' >even.json
 for p in uneven inter even; do scenario $p.json 'static malleus' >$p.yaml; done
+scenario inter.json 'static reroute rebalance drop_replica' >refused.yaml
 scenario even.json oracle >oracle.yaml
-for p in uneven inter even; do
+for p in uneven inter even refused; do
     "$LUOSHU" check $p.yaml; echo "check $p: exit $?"
     "$LUOSHU" sim $p.yaml --out $p --plots off --quiet >/dev/null; echo "sim $p: exit $?"
 done
+ls refused 2>/dev/null # nobody has run
 "$LUOSHU" check even.yaml --backend host --ranks 3; echo "exit $?"
 "$LUOSHU" check oracle.yaml; echo "exit $?"
 "$LUOSHU" check oracle.yaml --backend host; echo "exit $?"

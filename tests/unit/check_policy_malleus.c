@@ -285,14 +285,53 @@ END_TEST
 
 /* ---- what it cannot work on ---- */
 
+static void deal_sequences(luo_plan *p)
+{
+    static const int64_t tokens[8] = {256, 256, 256, 256, 256, 256, 256, 256};
+    luo_pipeline *pl = (luo_pipeline *)p->pipelines;
+    for (int i = 0; i < 2; i++) pl[i].micro_batch_tokens = tokens;
+}
+
 START_TEST(refused_before_the_run)
 {
     luo_err err = {0};
     prepare_malleus(10, 0);
-    ((luo_plan *)sc.plan)->schedule = LUO_SCHED_GPIPE;
+    deal_sequences((luo_plan *)sc.plan);
     ck_assert_int_eq(run(&err), LUO_EINPUT);
-    ck_assert_ptr_nonnull(strstr(err.text, "1f1b"));
+    ck_assert_ptr_nonnull(strstr(err.text, "which sequences go where"));
     ck_assert_int_eq(fake.runs, 0);
+}
+END_TEST
+
+/* A plan that its planner cannot start from is kept while all is well; when a device fails, it
+ * starts from the best one that it can, for the same batch. */
+static const struct other_base {
+    luo_sched_kind schedule;
+    int32_t zero, context; /* context: parallel, so many times */
+} other_bases[] = {
+    {LUO_SCHED_GPIPE, 0, 1}, {LUO_SCHED_ZB_H1, 1, 1}, {LUO_SCHED_1F1B, 3, 1}, {LUO_SCHED_1F1B, 0, 2},
+};
+
+START_TEST(any_plan_is_kept)
+{
+    const struct other_base *x = &other_bases[_i];
+    events[0] = fixture_event("gpu", LUO_EVENT_FAIL, "device:3", 7, 0);
+    prepare_malleus(20, 1);
+    luo_plan *base = (luo_plan *)sc.plan;
+    base->schedule = x->schedule;
+    base->zero = x->zero;
+    for (int32_t i = 0; i < 2; i++)
+        for (int32_t s = 0; s < 2; s++)
+            ((luo_stage *)base->pipelines[i].stages)[s].context_parallel = x->context;
+    run_ok();
+    check_books();
+    ck_assert_int_eq(fake.nswitches, 1);
+    ck_assert_int_eq(fake.switches[0].from_plan, 0);
+    const luo_plan *p = fake.plans[1].plan;
+    ck_assert_int_eq(p->schedule, LUO_SCHED_1F1B);
+    ck_assert_int_le(p->zero, 1);
+    ck_assert_int_eq(luo_plan_sequences(p), luo_plan_sequences(base));
+    ck_assert_int_eq(uses(p, 3), 0);
 }
 END_TEST
 
@@ -546,6 +585,7 @@ LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T(first_dev
           LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
           LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
           LUO_T(slow_devices_are_the_last_resort),
-          LUO_T_N(elastic_join, 2), LUO_T(refused_before_the_run), LUO_T(snapshots),
+          LUO_T_N(elastic_join, 2), LUO_T(refused_before_the_run),
+          LUO_T_N(any_plan_is_kept, LUO_ROWS(other_bases)), LUO_T(snapshots),
           LUO_T(safe_plans_after_a_failure), LUO_T(base_among_equals),
           LUO_T_N(keys_act, LUO_ROWS(keys)))

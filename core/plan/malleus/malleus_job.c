@@ -424,14 +424,6 @@ luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_p
     return luo_plan_copy(arena, plan, &a->plan, err);
 }
 
-double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage)
-{
-    const luo_malleus_plan *plan = &a->found->plans[0];
-    const luo_malleus_stage *st = &plan->pipes[pipe].stages[stage];
-    return luo_kinds_mib(a->in.cap_ctx, st->group->kind, st->group->size, plan->pipes[pipe].nstages,
-                         stage, plan->npipes, st->hi - st->lo);
-}
-
 static bool usable(const luo_plan *plan, const double *rate)
 {
     for (int32_t i = 0; i < plan->npipelines; i++)

@@ -71,9 +71,6 @@ luo_status luo_plan_malleus(luo_arena *arena, const luo_malleus_job *job, luo_ma
 luo_status luo_malleus_take(luo_arena *arena, luo_malleus_answer *a, const luo_plan *plan,
                             luo_err *err);
 
-/* MiB of a device of a stage of found->plans[0] (docs/planners.md#memory). Pre: a is an answer. */
-double luo_malleus_mib(const luo_malleus_answer *a, int32_t pipe, int32_t stage);
-
 /* Event time of a plan in seconds under rates, by the same y (docs/planners.md#objectives): what
  * the adopt test and the drift trigger compare. INFINITY when a device of it is not usable. Uses of
  * job: model, cluster, stack, base, sequence_tokens, rate, params, threshold. */

@@ -50,7 +50,10 @@ static luo_status is_asked(const auto_asking *asking, const luo_plan *plan, luo_
     if (in->pinned) LUO_TRY(luo_auto_pin_broken(in->pinned, plan, &broken, err));
     if (broken) snprintf(why, sizeof why, "its plans break pinned %s", broken);
     if (other) snprintf(why, sizeof why, "its plans have another %s than is asked", other);
-    *asked = !broken && !other;
+    const bool taken = !in->for_policy ||
+                       luo_policy_accepts(in->scenario, in->spec, plan, NULL) == LUO_OK;
+    if (!taken) snprintf(why, sizeof why, "policy `%s` cannot work on its plans", in->spec->name);
+    *asked = !broken && !other && taken;
     if (!*asked && !out->plan) memcpy(out->why, why, sizeof why);
     return LUO_OK;
 }

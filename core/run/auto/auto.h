@@ -22,7 +22,7 @@ typedef struct luo_auto_in {
     const luo_scenario *scenario; /* of malleus: costs of what it weighs .. */
     const luo_policy_spec *spec;  /* .. and its keys, as policy `malleus` has them */
     const luo_plan *pinned;       /* whose `pinned` parts are kept; NULL: nothing is */
-    bool every_policy; /* only plans that every policy can work on */
+    bool for_policy; /* only plans that the policy of spec can work on */
     bool simulated; /* planners choose among their own by simulated steps, else by closed form */
 } luo_auto_in;
 

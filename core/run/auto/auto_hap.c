@@ -10,7 +10,7 @@ static const char *not_asked(const auto_asking *asking)
 {
     const luo_auto_in *in = asking->in;
     const luo_uniform_opts *opts = &in->opts;
-    if (in->every_policy) return "not tried: not every policy can work on its plans";
+    if (in->for_policy) return "not tried: policies that plan cannot work on its plans";
     if (!asking->slow && !asking->mixed)
         return "not tried: devices are of one type, and none is slow";
     if (in->judge->model->family == LUO_FAMILY_VGG) return "not tried: it plans for transformers";

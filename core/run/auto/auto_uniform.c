@@ -91,5 +91,8 @@ luo_status auto_ask_uniform(auto_asking *asking, luo_auto_candidate *out, luo_er
         if (!asking->in->simulated && out->plan) break; /* the first that fits */
     }
     LUO_TRY(add_base(asking, &opts, false, err));
-    return is_whole(asking) ? LUO_OK : add_base(asking, &opts, true, err);
+    if (!is_whole(asking)) LUO_TRY(add_base(asking, &opts, true, err));
+    for (int32_t i = 0; i < asking->nbase && !out->plan; i++)
+        LUO_TRY(auto_try(asking, asking->base[i], out, err));
+    return LUO_OK;
 }

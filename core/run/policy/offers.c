@@ -103,10 +103,10 @@ static bool is_new(counts *c, int32_t most, int32_t pipelines)
 }
 
 /* One fewer and one more, then as the best of the others have. */
-static luo_status other_counts(luo_arena *arena, const luo_snapshot *now,
-                               const luo_malleus_job *job, luo_offers *out, luo_err *err)
+static luo_status other_counts(luo_arena *arena, const luo_malleus_job *job, luo_offers *out,
+                               luo_err *err)
 {
-    const int32_t dp = now->base->npipelines, n = out->n;
+    const int32_t dp = job->base->npipelines, n = out->n;
     const int32_t most = job->cluster->ndevices > MANY_DEVICES ? LEAST_COUNTS
                          : is_large(job)                       ? FEW_COUNTS
                                                                : COUNTS;
@@ -127,18 +127,20 @@ static luo_status other_counts(luo_arena *arena, const luo_snapshot *now,
 luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err)
 {
-    const int32_t dp = now->base->npipelines;
+    const bool uneven = luo_policy_check_zero(now, NULL) == LUO_OK; /* pipelines may be */
+    const bool templates = luo_policy_oobleck.check(now, NULL) == LUO_OK;
     luo_err why = {0};
     *out = (luo_offers){0};
-    LUO_TRY(own_offers(arena, job, dp, OWN, out, err));
+    LUO_TRY(own_offers(arena, job, job->base->npipelines, OWN, out, err));
     for (int slow_too = 0; slow_too < 2; slow_too++) {
         luo_err a = {0}, b = {0};
         LUO_TRY(unless_infeasible(luo_offers_restart(arena, now, slow_too, out, &a), &a, err));
-        if (slow_too && is_large(job)) continue; /* a template for every window of nodes */
+        if (!templates || (slow_too && is_large(job)))
+            continue; /* a template for every window of nodes */
         LUO_TRY(unless_infeasible(luo_offers_oobleck(arena, now, slow_too, out, &b), &b, err));
     }
     LUO_TRY(unless_infeasible(luo_offers_uniform(arena, now, out, &why), &why, err));
-    LUO_TRY(luo_offers_rebalance(arena, now, out, err));
+    if (uneven) LUO_TRY(luo_offers_rebalance(arena, now, out, err));
     LUO_TRY(luo_offers_spares(arena, now, out, err));
     for (int slow_too = 0; slow_too < 2; slow_too++)
         LUO_TRY(luo_offers_drop_replica(arena, now, slow_too, out, err));
@@ -146,7 +148,7 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
     luo_offers_add(out, "base", now->base, 0);
     luo_offers_add(out, "running", now->plan, 0);
     for (int32_t i = 0; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
-    return other_counts(arena, now, job, out, err);
+    return other_counts(arena, job, out, err);
 }
 
 /* ---- without a node ---- */

@@ -5,7 +5,7 @@
 #include "core/plan/malleus/malleus_job.h"
 #include "core/run/policy/policy.h"
 
-enum { LUO_OFFERS = 32 };
+enum { LUO_OFFERS = 64 };
 
 typedef struct luo_offer {
     const char *from; /* the policy; else "uniform" "base" "running" */
@@ -42,13 +42,21 @@ luo_status luo_offers_drop_replica(luo_arena *arena, const luo_snapshot *now, bo
 /* The base plan with the micro-batches of lost stages dealt to their peers. */
 luo_status luo_offers_reroute(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
+/* The best of planner `uniform` on the devices that are left: 1F1B, layers equal or by speed, types of
+ * devices alone or together, micro-batches of the base plan's size and of any. */
 luo_status luo_offers_uniform(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
-/* What policy `malleus` asks its planner with; rate and candidate of the snapshot. */
-luo_malleus_job luo_offers_job(const luo_snapshot *now);
-/* All of these, the planner's own best for the pipelines of the base plan, for one fewer and one
- * more, and for those of the other offers, the base plan and the running one. job: as for
- * luo_plan_malleus. */
+/* Where the straggler planner starts from: the base plan, if that is what it can (luo_malleus_check),
+ * else the best 1F1B plan of planner `uniform` for the same batch on the same devices; none fits:
+ * the base plan, and the planner has none of its own. */
+luo_status luo_offers_start(luo_arena *arena, const luo_scenario *sc, const luo_plan *base,
+                            const luo_plan **out, luo_err *err);
+/* What policy `malleus` asks its planner with; rate and candidate of the snapshot. start: of
+ * luo_offers_start. */
+luo_malleus_job luo_offers_job(const luo_snapshot *now, const luo_plan *start);
+/* All of these, the planner's own best for the pipelines of the plan it starts from, for one fewer
+ * and one more, and for those of the other offers, the base plan and the running one. job: as for
+ * luo_plan_malleus, which may refuse it: then there are the others. */
 luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_malleus_job *job,
                           luo_offers *out, luo_err *err);
 

@@ -1,6 +1,7 @@
 /* The reference line that policies are seen against (docs/policies.md, `oracle`).
  * At each time it runs at the speed of the better of
- * - the fastest plan that any policy of this build finds for the devices as they are, by simulated
+ * - the fastest plan that any policy of this build finds for the devices as they are, whichever plan
+ *   of a policy of the scenario it begins with, by simulated
  *   step (offers.h; up to LUO_JUDGE_DEVICES devices, or with `rank: simulated`), and
  * - the fastest plan on healthy devices, at the share of its work per time that the devices there
  *   are now can do.
@@ -65,6 +66,66 @@ luo_status luo_run_oracle_init(luo_run *run, luo_err *err)
     return LUO_OK;
 }
 
+/* ---- what policies begin with ---- */
+
+static const luo_plan *given_plan(const luo_scenario *sc, const luo_policy_spec *spec)
+{
+    return spec->plan ? spec->plan : spec->planner ? NULL : sc->plan;
+}
+
+static const char *planner_of(const luo_scenario *sc, const luo_policy_spec *spec)
+{
+    const char *planner = spec->planner ? spec->planner : sc->planner;
+    return planner ? planner : "uniform";
+}
+
+/* Does the other begin as this run does? `auto` makes plans that a policy can work on. */
+static bool begins_alike(const luo_run_job *job, const luo_policy *policy,
+                         const luo_policy_spec *other)
+{
+    const luo_scenario *sc = job->scenario;
+    const luo_plan *given = given_plan(sc, other);
+    const bool any = strcmp(planner_of(sc, other), "auto") != 0 || !policy->check;
+    if (given != given_plan(sc, job->spec) || other->optimizer_step != job->spec->optimizer_step)
+        return false;
+    return given || (strcmp(planner_of(sc, other), planner_of(sc, job->spec)) == 0 &&
+                     any && other->judged == job->spec->judged);
+}
+
+static luo_status add_start(luo_run *run, const luo_plan *plan, luo_err *err)
+{
+    const double own = (double)luo_plan_sequences(luo_run_plan(&run->plans)->plan) *
+                       (double)luo_run_tokens(run, luo_run_plan(&run->plans)->plan);
+    const double other = (double)luo_plan_sequences(plan) * (double)luo_run_tokens(run, plan);
+    luo_bound_start *x = &run->decision.bound.start[run->decision.bound.nstarts];
+    for (int32_t i = 0; i < run->decision.bound.nstarts; i++)
+        if (luo_plan_hash(run->decision.bound.start[i].plan) == luo_plan_hash(plan)) return LUO_OK;
+    *x = (luo_bound_start){.plan = plan, .share = own / other};
+    run->decision.bound.nstarts++;
+    if (!luo_run_judges(run)) return LUO_OK;
+    return luo_offers_start(run->arena, run->job.scenario, plan, &x->from, err);
+}
+
+/* A policy that cannot begin says so itself. */
+static luo_status list_starts(luo_run *run, luo_err *err)
+{
+    const luo_scenario *sc = run->job.scenario;
+    run->decision.bound.start = LUO_NEW_N(run->arena, luo_bound_start, sc->npolicies + 1);
+    if (!run->decision.bound.start) return luo_err_nomem(err);
+    LUO_TRY(add_start(run, luo_run_plan(&run->plans)->plan, err));
+    for (int32_t i = 0; i < sc->npolicies; i++) {
+        const luo_policy *policy = luo_policy_find(sc->policies[i].name);
+        const luo_plan *plan = NULL;
+        luo_err why = {0};
+        if (!policy || policy->bound || policy->lengths || begins_alike(&run->job, policy, &sc->policies[i]))
+            continue;
+        const luo_status st = luo_run_first_of(run->arena, &run->job, i, &plan, &why);
+        if (st == LUO_ENOMEM || st == LUO_ECANCELED) return luo_err_set(err, st, "%s", why.text);
+        if (st == LUO_OK) LUO_TRY(add_start(run, plan, err));
+    }
+    return LUO_OK;
+}
+
 /* Of what the devices of the base plan do when all are well. */
 static double work_per_time(const luo_run *run)
 {
@@ -77,52 +138,75 @@ static double work_per_time(const luo_run *run)
 
 /* ---- the fastest plan ---- */
 
-static luo_status find_fastest(luo_run *r, luo_offer *best, luo_err *err)
+/* Of what policies would take that begin with start[k]. */
+static luo_status find_from(luo_run *r, int32_t k, const bool *usable, const bool *nobody,
+                            luo_offer *best, luo_err *err)
 {
     const int32_t n = r->job.scenario->cluster->ndevices;
-    bool *leaving = LUO_NEW_N(r->scratch, bool, n), *usable = LUO_NEW_N(r->scratch, bool, n);
-    double *rate = LUO_NEW_N(r->scratch, double, n);
+    const luo_bound_start *start = &r->decision.bound.start[k];
     luo_offers offers;
-    if (!leaving || !usable || !rate) return luo_err_nomem(err);
+    double *rate = LUO_NEW_N(r->scratch, double, n);
+    if (!rate) return luo_err_nomem(err);
     memcpy(rate, r->health.rate, (size_t)n * sizeof *rate);
     luo_snapshot now = luo_run_snapshot(r, 0); /* puts what a detector believes into r->rate */
     memcpy(r->health.rate, rate, (size_t)n * sizeof *rate);
-    for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->health.rate[d]);
-    now.leaving = leaving;
+    now.leaving = nobody;
     now.candidate = usable;
     now.predicted_s = NULL;
-    if (r->decision.bound.best) now.plan = r->decision.bound.best;
-    luo_malleus_job job = luo_offers_job(&now);
+    now.base = now.plan = start->plan;
+    now.sequence_tokens = luo_run_tokens(r, start->plan);
+    now.micro_batches = 0;
+    for (int32_t i = 0; i < start->plan->npipelines; i++)
+        now.micro_batches += start->plan->pipelines[i].micro_batches;
+    if (r->decision.bound.best && k == r->decision.bound.best_start)
+        now.plan = r->decision.bound.best;
+    luo_malleus_job job = luo_offers_job(&now, start->from);
     job.candidate = usable;
     job.search_healthy = true;
     LUO_TRY(luo_offers_all(r->scratch, &now, &job, &offers, err));
     LUO_TRY(luo_offers_judge(&offers, &now, err));
     *best = offers.at[0];
+    best->step_s *= start->share;
+    return LUO_OK;
+}
+
+/* *from: whose policies have found it. */
+static luo_status find_fastest(luo_run *r, luo_offer *best, int32_t *from, luo_err *err)
+{
+    const int32_t n = r->job.scenario->cluster->ndevices;
+    bool *nobody = LUO_NEW_N(r->scratch, bool, n), *usable = LUO_NEW_N(r->scratch, bool, n);
+    if (!nobody || !usable) return luo_err_nomem(err);
+    for (int32_t d = 0; d < n; d++) usable[d] = !isinf(r->health.rate[d]);
+    for (int32_t k = 0; k < r->decision.bound.nstarts; k++) {
+        luo_offer x = {.step_s = INFINITY};
+        luo_err why = {0};
+        const luo_status st = find_from(r, k, usable, nobody, &x, &why);
+        if (st != LUO_OK && st != LUO_EINFEASIBLE) return luo_err_set(err, st, "%s", why.text);
+        if (x.step_s >= best->step_s) continue;
+        *best = x;
+        *from = k;
+    }
     return LUO_OK;
 }
 
 /* Of r->rate. INFINITY: no plan is found, or plans are not simulated in this run. */
-static luo_status fastest_s(luo_run *r, double *out, const luo_plan **plan, luo_err *err)
+static luo_status fastest_s(luo_run *r, double *out, bool keep, luo_err *err)
 {
     const size_t mark = luo_arena_mark(r->scratch);
-    const luo_malleus_job job = {.base = r->plans.list[0]->plan};
     const uint64_t key =
         luo_hash_bytes(LUO_HASH_EMPTY, r->health.rate,
                        (size_t)r->job.scenario->cluster->ndevices * sizeof *r->health.rate);
     luo_offer best = {.step_s = INFINITY};
     luo_plan *copy = NULL;
-    luo_err why = {0};
+    int32_t from = 0;
     int64_t *known = luo_map_at(&r->decision.bound.fastest, key ? key : 1, luo_judge_bits(-1));
     if (!known) return luo_err_nomem(err);
     *out = luo_judge_number(*known);
     if (*out >= 0) return LUO_OK;
-    luo_status st = LUO_OK;
-    if (luo_run_judges(r) && luo_malleus_check(&job, &why) == LUO_OK)
-        st = find_fastest(r, &best, &why);
-    if (st == LUO_EINFEASIBLE) st = LUO_OK;
-    if (st == LUO_OK && best.plan && plan) st = luo_plan_copy(r->arena, best.plan, &copy, &why);
-    if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-    if (plan) *plan = copy;
+    if (luo_run_judges(r)) LUO_TRY(find_fastest(r, &best, &from, err));
+    if (keep && best.plan) LUO_TRY(luo_plan_copy(r->arena, best.plan, &copy, err));
+    if (keep) r->decision.bound.best = copy;
+    if (keep) r->decision.bound.best_start = from;
     *out = best.step_s;
     *known = luo_judge_bits(*out);
     luo_arena_reset(r->scratch, mark);
@@ -135,17 +219,30 @@ static luo_status fastest_now(luo_run *run, double *out, luo_err *err)
     for (int32_t d = 0; d < world->ndevices; d++)
         run->health.rate[d] =
             run->health.usable[d] ? fmax(1, world->slowdown[d]) : (double)INFINITY;
-    return fastest_s(run, out, NULL, err);
+    return fastest_s(run, out, false, err);
+}
+
+/* Where plans are not simulated, those that policies begin with are all the same. */
+static luo_status fastest_start(luo_run *run, double *out, luo_err *err)
+{
+    for (int32_t k = 1; k < run->decision.bound.nstarts && run->decision.judge.simulator; k++) {
+        const luo_bound_start *x = &run->decision.bound.start[k];
+        double s;
+        LUO_TRY(luo_judge_step(&run->decision.judge, x->plan, luo_run_tokens(run, x->plan),
+                               run->health.rate, &s, err));
+        *out = fmin(*out, s * x->share);
+    }
+    return LUO_OK;
 }
 
 static luo_status fastest_healthy(luo_run *run, double base_s, luo_err *err)
 {
     double s;
-    const luo_plan *plan = NULL;
     for (int32_t d = 0; d < run->job.scenario->cluster->ndevices; d++) run->health.rate[d] = 1;
-    LUO_TRY(fastest_s(run, &s, &plan, err));
+    LUO_TRY(fastest_s(run, &s, true, err));
+    if (s >= base_s) run->decision.bound.best = NULL;
     run->decision.bound.best_s = fmin(base_s, s);
-    if (s < base_s) run->decision.bound.best = plan;
+    if (!luo_run_judges(run)) return fastest_start(run, &run->decision.bound.best_s, err);
     return LUO_OK;
 }
 
@@ -216,7 +313,10 @@ luo_status luo_run_oracle_step(luo_run *run, luo_step_result *result, luo_err *e
     LUO_TRY(run->backend.table->run_ranks(run->backend.state, &request, result, err));
     if (result->status != LUO_OK) return luo_err_set(err, result->status, "%s", result->text);
     const double healthy_s = result->end_s - result->start_s;
-    if (run->decision.bound.best_s == 0) LUO_TRY(fastest_healthy(run, healthy_s, err));
+    if (run->decision.bound.best_s == 0) {
+        LUO_TRY(list_starts(run, err));
+        LUO_TRY(fastest_healthy(run, healthy_s, err));
+    }
     LUO_TRY(pass(run, err));
     if (run->backend.table->now)
         run->clock.t0 = run->backend.table->now(run->backend.state) - run->clock.t_s;

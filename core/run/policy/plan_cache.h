@@ -24,6 +24,7 @@ typedef struct luo_snapshot_known {
 
 typedef struct luo_plan_cache {
     bool failed;       /* devices have failed in this run: more will */
+    const luo_plan *start; /* what the planner starts from; NULL: not known yet */
     int32_t n, newest; /* known; index of the last one */
     luo_snapshot_known at[LUO_PLAN_CACHE];
 } luo_plan_cache;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/plan/malleus/malleus_job.h"
+#include "core/plan/replan/reroute.h"
 #include "core/run/driver.h"
 #include "core/run/policy/groups.h"
 
@@ -27,6 +28,20 @@ const luo_policy *luo_policy_find(const char *name)
     for (int32_t i = 0; i < NPOLICIES; i++)
         if (strcmp(table[i]->name, name) == 0) return table[i];
     return NULL;
+}
+
+luo_status luo_policy_accepts(const luo_scenario *sc, const luo_policy_spec *spec,
+                              const luo_plan *base, luo_err *err)
+{
+    const luo_policy *p = luo_policy_find(spec->name);
+    const luo_snapshot now = {.scenario = sc, .spec = spec, .base = base, .plan = base};
+    if (!p) return LUO_OK; /* told by whoever starts the run */
+    if (p->plans && luo_plan_is_rerouted(base))
+        return luo_err_set(err, LUO_EINPUT,
+                           "policy `%s` starts from a plan of which every stage "
+                           "has devices, and the base plan has a stage without; give it some.",
+                           p->name);
+    return p->check ? p->check(&now, err) : LUO_OK;
 }
 
 static bool is_word_of(const char *words, const char *word)

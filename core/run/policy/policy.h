@@ -23,7 +23,7 @@ typedef struct luo_snapshot {
     const bool *leaving;       /* per device */
     const double *predicted_s; /* per device: compute of the last step on a nominal device of its
                                   type; 0: not in the plan; NULL: no step yet */
-    int64_t micro_batches;     /* of a step, all pipelines */
+    int64_t micro_batches;     /* of a step, all pipelines, of the base plan's size */
     int64_t sequence_tokens;
     double expected_s;     /* until the next event: of the scenario's processes, without any
                               the mean between those so far; 0: not known */
@@ -109,6 +109,9 @@ typedef struct luo_policy {
  * 3 cannot. Errors: LUO_EINPUT. */
 luo_status luo_policy_check_zero(const luo_snapshot *now, luo_err *err);
 
+/* Can the policy of this spec work on a run that begins with this plan? Errors: LUO_EINPUT. */
+luo_status luo_policy_accepts(const luo_scenario *sc, const luo_policy_spec *spec,
+                              const luo_plan *base, luo_err *err);
 /* NULL: not in this build. */
 const luo_policy *luo_policy_find(const char *name);
 /* Keys of every policy whose plans come from another plan or planner. */

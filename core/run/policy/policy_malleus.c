@@ -29,13 +29,13 @@ typedef struct view { /* the snapshot as the planner sees it */
     luo_offer best, next; /* of those simulated now; plan NULL: none was */
 } view;
 
-luo_malleus_job luo_offers_job(const luo_snapshot *now)
+luo_malleus_job luo_offers_job(const luo_snapshot *now, const luo_plan *start)
 {
     const luo_policy_spec *spec = now->spec;
     return (luo_malleus_job){.model = now->scenario->model,
                              .cluster = now->scenario->cluster,
                              .stack = &now->scenario->stack,
-                             .base = now->base,
+                             .base = start,
                              .prev = now->plan,
                              .sequence_tokens = now->sequence_tokens,
                              .micro_batches = now->micro_batches,
@@ -49,14 +49,25 @@ luo_malleus_job luo_offers_job(const luo_snapshot *now)
                              .seed = now->scenario->seed};
 }
 
+static luo_status recall(const luo_snapshot *now, luo_plan_cache **out, luo_err *err)
+{
+    if (!*now->memory) *now->memory = LUO_NEW(now->keep, luo_plan_cache);
+    *out = *now->memory;
+    return *out ? LUO_OK : luo_err_nomem(err);
+}
+
 static luo_status look(luo_arena *arena, const luo_snapshot *now, view *v, luo_err *err)
 {
     const int32_t n = now->scenario->cluster->ndevices;
+    luo_plan_cache *known;
+    LUO_TRY(recall(now, &known, err));
+    if (!known->start)
+        LUO_TRY(luo_offers_start(now->keep, now->scenario, now->base, &known->start, err));
     *v = (view){.now = now,
                 .rate = LUO_NEW_N(arena, double, n),
                 .candidate = LUO_NEW_N(arena, bool, n),
                 .stays = LUO_NEW_N(arena, bool, n),
-                .job = luo_offers_job(now)};
+                .job = luo_offers_job(now, known->start)};
     if (!v->rate || !v->candidate || !v->stays) return luo_err_nomem(err);
     for (int32_t d = 0; d < n; d++) {
         v->rate[d] = now->leaving[d] ? INFINITY : now->rate[d];
@@ -75,13 +86,6 @@ static void take_all(view *v)
 }
 
 /* ---- the plan for a snapshot ---- */
-
-static luo_status recall(const luo_snapshot *now, luo_plan_cache **out, luo_err *err)
-{
-    if (!*now->memory) *now->memory = LUO_NEW(now->keep, luo_plan_cache);
-    *out = *now->memory;
-    return *out ? LUO_OK : luo_err_nomem(err);
-}
 
 /* Other policies would take devices that are to stay outside. */
 static luo_status offers_of_all(luo_arena *arena, const view *v, luo_offers *offers, luo_err *err)
@@ -104,9 +108,10 @@ static luo_status best_plans(luo_arena *arena, view *v, luo_err *err)
     luo_offers offers;
     v->n = 0;
     if (!v->now->step_s) {
-        LUO_TRY(luo_plan_malleus(arena, &v->job, &answer, err));
-        v->plan[v->n++] = answer.plan;
-        return LUO_OK;
+        const luo_status st = luo_plan_malleus(arena, &v->job, &answer, err);
+        if (st == LUO_EINPUT && err) err->st = LUO_EINFEASIBLE; /* no plan that it starts from */
+        if (st == LUO_OK) v->plan[v->n++] = answer.plan;
+        return st == LUO_EINPUT ? LUO_EINFEASIBLE : st;
     }
     LUO_TRY(offers_of_all(arena, v, &offers, err));
     for (int32_t i = 0; i < offers.n && v->n < LUO_PLAN_CACHE_PLANS; i++)
@@ -326,11 +331,18 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     return adopt(arena, &v, out, err);
 }
 
-/* Refused before the run starts rather than at its first straggler. */
+/* Any plan is kept while all is well; what the planner starts from is found when it must plan. Only
+ * which sequences a micro-batch has cannot be told of another plan. */
 static luo_status check(const luo_snapshot *now, luo_err *err)
 {
-    const luo_malleus_job job = luo_offers_job(now);
-    return luo_malleus_check(&job, err);
+    const luo_plan *plan = now->base;
+    bool says = plan->nassignment > 0;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        says |= plan->pipelines[i].micro_batch_tokens != NULL;
+    if (!says) return LUO_OK;
+    return luo_err_set(err, LUO_EINPUT, "policy `malleus` makes other plans for the same batch, and "
+                       "the base plan says which sequences go where; one without `assignment` and "
+                       "`micro_batch_tokens` is expected.");
 }
 
 const luo_policy luo_policy_malleus = {

@@ -72,13 +72,15 @@ static luo_status deal(luo_arena *arena, const luo_snapshot *now, dealt *out, lu
 {
     const luo_plan *plan = now->plan;
     const bool full = plan->pipelines[0].stages[0].recompute == LUO_RECOMPUTE_FULL;
+    int64_t batch = 0;
     luo_pipe_time *pipes;
+    for (int32_t i = 0; i < plan->npipelines; i++) batch += plan->pipelines[i].micro_batches;
     out->m = LUO_NEW_N(arena, int64_t, plan->npipelines);
     if (!out->m) return luo_err_nomem(err);
     LUO_TRY(now->predicted_s ? stage_times(arena, now, &pipes, err)
                              : luo_groups_times(arena, now, &pipes, err));
     LUO_TRY(luo_replan_event_time(arena, pipes, plan->npipelines, full, &out->old_s, err));
-    return luo_replan_rebalance(arena, pipes, plan->npipelines, now->micro_batches, full, out->m,
+    return luo_replan_rebalance(arena, pipes, plan->npipelines, batch, full, out->m,
                                 &out->new_s, err);
 }
 
