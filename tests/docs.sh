@@ -21,7 +21,7 @@ lighter() { # COMMAND: what of it is run without LUO_SCALE; figures are drawn by
     "luoshu calibrate --ranks 2 --quick "*) ;; # the demo calibrates, and calibrate.sh
     # seconds of simulated plans, which the example of the help has too
     "luoshu plan malleus "*" --out mixed.json "*) echo "$1 --rank objective" ;;
-    "luoshu sim scenarios/papers/"*" --policies uniform,published "*) echo "${1/uniform,published/published}" ;;
+    "luoshu sim scenarios/papers/"*" --policies equal,published "*) echo "${1/equal,published/published}" ;;
     # real.sh has all steps of both
     "luoshu sim scenarios/host/same.yaml "* | "luoshu run scenarios/host/same.yaml "*) echo "$1 --plots off --steps 4" ;;
     "luoshu run scenarios/examples/small.yaml "*) echo "$1 --plots off --steps 12" ;;

@@ -3,6 +3,7 @@
 # embedding tables (scenarios/papers/*.opts: options of `luoshu sim --embed`), and ours beside what was published. usage: tests/papers.sh [OUT] (luoshu-papers)
 #   OUT/NAME/       result set of each scenario; one newer than its file and than luoshu is kept
 #   OUT/papers.csv  ours, published, provenance (scenarios/papers/published.csv); papers.md: as a table
+#   OUT/cases.md    the ten cases of mixed clusters: their baseline and our best uniform plan
 #   OUT/settings.csv, settings.md   step with stragglers over step without, by policy
 #   OUT/lengths.csv, lengths.md   mean step of the policies for uneven lengths (synthetic lengths)
 #   OUT/month/      SEEDS (8) months of 1,024 GPUs: seeds.csv, plots/goodput.svg
@@ -109,11 +110,31 @@ bare() { # NAME PLAN MODEL CLUSTER: a plan alone, into OUT/NAME
     "$L" sim "$2" --model "$S/models/$3.yaml" --cluster "$S/clusters/$4.yaml" --out "$out/$1" --force --plots off \
         --trace-steps none --quiet >/dev/null
 }
+best_uniform() { # CASE: simulated step of the best plan that `plan uniform` finds for its model and cluster
+    local of; of() { sed -n "s|^$1: *\.\./|$S/|p" "$P/$name.yaml"; }
+    "$L" plan uniform --model "$(of model)" --cluster "$(of cluster)" --seq-length 4096 --global-batch-size 64 \
+        --out "$out/$1-uniform.json" --force 2>/dev/null | sed -nE 's/^simulated step of the first: ([0-9.]+) s.*/\1/p'
+}
+cases() { # the ten cases: what is published of a baseline beside two of ours, over the published plan
+    {
+        echo "| case | model, cluster | published plan, s | baseline of the authors / it, as published | equal stages / it | our best uniform plan / it | policy \`malleus\` / it |"
+        echo "|---|---|---|---|---|---|---|"
+        for k in 01 02 03 04 05 06 07 08 09 10; do
+            awk -F, -v id=hspmd-case-$k -v about="$(sed -nE "s|^(model\|cluster): .*/(.*)\.yaml|\2|p" "$P/hspmd-case-$k.yaml" | tac | paste -sd, | sed 's/,/, /')" '
+                function cell(x, digits) {return x == "" ? "-" : sprintf("%." digits "f", x)}
+                FILENAME ~ /published/ {if ($1 == id ".megatron") theirs = $2; next} {v[$1] = $2}
+                END {print "| " (substr(id, 12) + 0) " | " about " | " cell(v[id ".published"], 3) " | " cell(theirs, 2) " | " cell(v[id ".equal"], 2) " | " \
+                    cell(v[id ".uniform"], 2) " | " cell(v[id ".malleus"], 2) " |"}' "$P/published.csv" "$tmp/ours.csv"
+        done
+    } >"$out/cases.md"
+}
 for k in 01 02 03 04 05 06 07 08 09 10; do
     name=hspmd-case-$k; a=$(step_at $name published 2)
     put $name.published "$a"
-    for p in uniform malleus; do put $name.$p "$(calc "$(step_at $name $p 2)" "$a" 'a / b')"; done
+    for p in equal malleus; do put $name.$p "$(calc "$(step_at $name $p 2)" "$a" 'a / b')"; done
+    [ -z "$a" ] || put $name.uniform "$(calc "$(best_uniform $name)" "$a" 'a / b')"
 done
+cases # as a table
 one=$(step_at hspmd-case-01 published 2)
 c4=$(step_at hspmd-c4-c7 static 0)
 put hspmd-c4.step "$c4"; put hspmd-c4.ratio "$(calc "$c4" "$one" 'a / b')"
@@ -235,11 +256,13 @@ put malleus-70b-one.step "$(pick "$out/settings.csv" slowed_ratio 'v["setting"] 
 # what (no commas) | ours (several ids: least to most) | unit | id in published.csv | assumed
 cat >"$tmp/items" <<'END'
 step of plan 1 on 32 H20 + 16 H800|hspmd-case-01.published|s|hspmd-case-01.published|NICs, PCIe, memory of H800
-a uniform plan / plan 1|hspmd-case-01.uniform|ratio|hspmd-case-01.megatron|theirs Megatron, ours the best uniform plan
+a plan of equal stages / plan 1|hspmd-case-01.equal|ratio|hspmd-case-01.megatron|theirs Megatron, as published; ours a narrow search: 1F1B, types of GPUs not told apart
+our best uniform plan / plan 1|hspmd-case-01.uniform|ratio||all that `plan uniform` searches: any schedule, layers and micro-batches by type
 DeepSpeed / plan 1||ratio|hspmd-case-01.deepspeed|not comparable: their ZeRO-3 plan is not published
 HexiScale / plan 1||ratio|hspmd-case-01.hexiscale|not comparable: not built
 plan of `malleus` / plan 1|hspmd-case-01.malleus|ratio||
-cases 1 to 10: uniform / published plan|hspmd-case-01.uniform hspmd-case-02.uniform hspmd-case-03.uniform hspmd-case-04.uniform hspmd-case-05.uniform hspmd-case-06.uniform hspmd-case-07.uniform hspmd-case-08.uniform hspmd-case-09.uniform hspmd-case-10.uniform|ratio|hspmd-mixed.best|theirs: the best of their cases
+cases 1 to 10: equal stages / published plan|hspmd-case-01.equal hspmd-case-02.equal hspmd-case-03.equal hspmd-case-04.equal hspmd-case-05.equal hspmd-case-06.equal hspmd-case-07.equal hspmd-case-08.equal hspmd-case-09.equal hspmd-case-10.equal|ratio|hspmd-mixed.best|theirs: the best of their cases, over their baselines
+cases 1 to 10: our best uniform plan / published plan|hspmd-case-01.uniform hspmd-case-02.uniform hspmd-case-03.uniform hspmd-case-04.uniform hspmd-case-05.uniform hspmd-case-06.uniform hspmd-case-07.uniform hspmd-case-08.uniform hspmd-case-09.uniform hspmd-case-10.uniform|ratio||
 cases 1 to 10: plan of `malleus` / published plan|hspmd-case-01.malleus hspmd-case-02.malleus hspmd-case-03.malleus hspmd-case-04.malleus hspmd-case-05.malleus hspmd-case-06.malleus hspmd-case-07.malleus hspmd-case-08.malleus hspmd-case-09.malleus hspmd-case-10.malleus|ratio||
 step of plan 11 without ZeRO (C4)|hspmd-c4.step|s|hspmd-c4.step|
 C4 / plan 1|hspmd-c4.ratio|ratio|hspmd-c4.ratio|
@@ -306,7 +329,7 @@ awk -F'|' -v ours="$tmp/ours.csv" -v known="$P/published.csv" -v csv="$out/paper
         print "\"" $1 "\"," lo "," (n > 1 ? hi : "") "," low[$4] "," high[$4] "," $3 "," from[$4] ",\"" $5 "\"" >csv
         print "| " $1 " | " range(lo, hi) " | " range(low[$4], high[$4]) " | " $3 " | " ($4 == "" ? "-" : from[$4]) " | " $5 " |"
     }' "$tmp/items" >"$out/papers.md"
-cat "$out/papers.md"; echo; cat "$out/settings.md"; echo; cat "$out/lengths.md"
+cat "$out/papers.md"; echo; cat "$out/cases.md"; echo; cat "$out/settings.md"; echo; cat "$out/lengths.md"
 
 # ---- figures ----
 awk -F, 'function suite(w) {return w ~ /step/ ? "step" : w ~ /restart/ ? "restart" : "change"}

@@ -42,7 +42,9 @@ typedef struct luo_hydraulis_call {
     bool memory_table; /* caps by the published formula; else by the closed form of memory */
     luo_pool pool;
     luo_optimizer_layout layout;
-    const int32_t *layout_devices; /* NULL: in the order of `devices` */
+    const int32_t *layout_devices;        /* NULL: in the order of `devices` */
+    luo_optimizer_layout one_plan_layout; /* where one_plan has its state .. */
+    luo_step_place one_plan_place;        /* .. with it; layout NULL: as ours */
     int32_t alike; /* entry whose equal replicas have state there, where that was judged */
     luo_candidates_in in;
     luo_candidates found;

@@ -47,6 +47,19 @@ luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
     return settle_layout(cli, call, err);
 }
 
+/* one_plan has its state where uniform_best has it, as in a run, and not where ours is best. */
+static luo_status judge_one_plan(luo_cli *cli, luo_hydraulis_call *call, luo_arena *scratch,
+                                 const luo_judge *judge, const luo_length_sample *batch, int32_t n,
+                                 luo_err *err)
+{
+    const luo_step_place place = luo_hydraulis_place(call);
+    if (call->rivals.uniform < 0) return LUO_OK;
+    LUO_TRY(luo_length_plan_layout(cli->arena, &call->rivals, &place, call->rivals.uniform,
+                                   &call->one_plan_layout, &call->one_plan_place, err));
+    return luo_judge_rival(scratch, judge, LUO_LENGTH_POLICY_ONE_PLAN, &call->one_plan_place, batch,
+                           n, call->rate, &call->rivals, err);
+}
+
 /* On the first batches. */
 static luo_status judge_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *err)
 {
@@ -68,6 +81,7 @@ static luo_status judge_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *
     if (st == LUO_OK)
         st = luo_judge_layouts(cli->arena, scratch, &judge, &call->rivals, &place, batch, n,
                                call->rate, &best, err);
+    if (st == LUO_OK) st = judge_one_plan(cli, call, scratch, &judge, batch, n, err);
     luo_arena_free(scratch);
     if (st != LUO_OK) return st;
     call->layout = best.layout;
@@ -195,7 +209,8 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call,
 static luo_status run_rival(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy policy,
                             luo_hydraulis_step *step, luo_err *err)
 {
-    const luo_step_place place = luo_hydraulis_place(call);
+    const bool own = policy == LUO_LENGTH_POLICY_ONE_PLAN && call->one_plan_place.layout;
+    const luo_step_place place = own ? call->one_plan_place : luo_hydraulis_place(call);
     luo_length_plans plans;
     luo_err why = {0};
     step->event_ms[policy] = step->step_s[policy] = NAN;

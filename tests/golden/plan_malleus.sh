@@ -29,3 +29,9 @@ Y
 "$LUOSHU" sim m.yaml --plots off --trace-steps none --quiet >out; echo "exit $?"
 awk -F, '{print $1, $6, $20, $21}' mixed-seed0/compare.csv
 p --model "$S/models/llama-32b.yaml" --cluster "$S/clusters/mixed48.yaml" --out mixed.json | grep -E '^plan|^ |^simu'
+echo "== no slower than uniform 1F1B plans with layers by type"
+V="--model $S/models/llama-1b.yaml --cluster $S/clusters/v100x8-p100x21.yaml --seq-length 1024 --force"
+for x in "malleus" "uniform --schedule 1f1b --zero 1"; do
+    # shellcheck disable=SC2086 # words
+    "$LUOSHU" plan $x $V 2>/dev/null | sed -nE 's/^simulated step( of the first)?: ([0-9.]+) s.*/\2/p'
+done | awk 'NR == 1 {a = $1} END {print a <= 1.0001 * $1 ? "yes" : "no: " a " and " $1}'

@@ -130,6 +130,19 @@ static luo_status judge_layouts(luo_run *run, luo_arena *arena, const trial *t,
     return LUO_OK;
 }
 
+/* State where uniform_best has it by simulated steps. */
+static luo_status judge_own_layout(luo_run *run, luo_arena *arena, const trial *t,
+                                   luo_length_choice *x, luo_err *err)
+{
+    const luo_step_place place = x->setup.place;
+    LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge,
+                            LUO_LENGTH_POLICY_UNIFORM_BEST, &place, t->batch, LUO_JUDGE_BATCHES,
+                            t->rate, &x->setup.rivals, err));
+    if (x->setup.rivals.uniform < 0) return LUO_OK;
+    return luo_length_plan_layout(arena, &x->setup.rivals, &place, x->setup.rivals.uniform,
+                                  &x->setup.layout, &x->setup.place, err);
+}
+
 static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
                                const double *place, luo_length_choice *x, luo_err *err)
 {
@@ -138,6 +151,7 @@ static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_
     trial t;
     luo_length_setup_rates(&x->setup, place);
     LUO_TRY(open_trial(run, in, place, &t, err));
+    if (policy == LUO_LENGTH_POLICY_ONE_PLAN) LUO_TRY(judge_own_layout(run, arena, &t, x, err));
     /* ours has the plan of one_plan among its own */
     LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge,
                             ours ? LUO_LENGTH_POLICY_ONE_PLAN : policy, &x->setup.place, t.batch,

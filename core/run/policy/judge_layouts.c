@@ -78,17 +78,27 @@ static void put_first(option *x, int32_t n, int32_t most)
             }
 }
 
-/* The best by the pool, from *n on. */
-static luo_status list_kind(const comparing *c, bool cut, option *all, int32_t *n, luo_err *err)
+static bool has_option(const option *x, int32_t n, int32_t at)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (x[i].at == at) return true;
+    return false;
+}
+
+/* The best by the pool and, per option, what may move besides (NULL: nothing), from *n on, but for
+ * those that are there. */
+static luo_status list_kind(const comparing *c, bool cut, const double *moved_ms, option *all,
+                            int32_t *n, luo_err *err)
 {
     luo_length_rivals with = *c->rivals;
     option *out = all + *n;
     int32_t found = 0;
     for (int32_t k = 0; k < count_options(c); k++) {
         double ms;
-        if (!holds(c, k, cut)) continue;
+        if (!holds(c, k, cut) || has_option(all, *n, k)) continue;
         *choice_of(&with, c->policy) = k;
         LUO_TRY(luo_length_mean(c->scratch, &with, c->policy, c->batch, c->nbatches, &ms, err));
+        if (moved_ms) ms += moved_ms[k];
         if (isfinite(ms)) out[found++] = (option){k, 1e-3 * ms};
     }
     put_first(out, found, BY_POOL);
@@ -125,14 +135,20 @@ static luo_status simulate(const comparing *c, option *x, luo_err *err)
 }
 
 /* The first BY_STEP are the fastest. A pool knows little of what cutting sequences costs: options
- * of both kinds are simulated. Owner: scratch. */
+ * of both kinds are simulated. Nor does it know what unequal replicas move, which on slow links is
+ * most of a step: the best with all of it are simulated, too. Owner: scratch. */
 static luo_status rank_options(const comparing *c, option **out, int32_t *n, luo_err *err)
 {
+    double *moved_ms = NULL;
     *n = 0;
     *out = LUO_NEW_N(c->scratch, option, count_options(c));
     if (!*out) return luo_err_nomem(err);
-    LUO_TRY(list_kind(c, false, *out, n, err));
-    LUO_TRY(list_kind(c, true, *out, n, err));
+    if (c->policy == LUO_LENGTH_POLICY_ONE_PLAN)
+        LUO_TRY(luo_length_moved_ms(c->scratch, c->rivals->pool, c->rivals->candidates, c->place,
+                                    c->judge->stack, &moved_ms, err));
+    for (int cut = 0; cut < 2; cut++) LUO_TRY(list_kind(c, cut, NULL, *out, n, err));
+    for (int cut = 0; cut < 2 && moved_ms; cut++)
+        LUO_TRY(list_kind(c, cut, moved_ms, *out, n, err));
     for (int32_t i = 0; i < *n; i++) LUO_TRY(simulate(c, &(*out)[i], err));
     put_first(*out, *n, BY_STEP);
     return LUO_OK;
