@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/utf8.h"
 #include "core/cost/collective.h"
-#include "core/io/result/csv.h"
 #include "core/io/files.h"
+#include "core/io/result/csv.h"
 
 typedef struct job {
     luo_cli *cli;
@@ -32,7 +33,9 @@ static luo_status write_rows(job *j, const char *dir, const char *name, const ch
     luo_err err = {0};
     const char *path = luo_arena_printf(j->cli->arena, "%s/%s", dir, name);
     if (j->n == 0) return bad(j, "no row of it can be used.");
-    luo_str_addf(&text, "# From %s.\n%s\n", j->src->name, head);
+    char from[LUO_ERR_PATH]; /* on one line */
+    luo_utf8_show(from, sizeof from, j->src->name);
+    luo_str_addf(&text, "# From %s.\n%s\n", from, head);
     luo_str_addn(&text, j->rows.at, j->rows.len);
     luo_status st = path && !text.failed && !j->rows.failed ? luo_file_make_dir(dir, &err)
                                                             : luo_err_nomem(&err);
@@ -105,8 +108,8 @@ static luo_status read_ops(job *j)
 
 /* ---- all-reduces in ns ---- */
 
-static void put_collective(job *j, luo_coll op, const char *dtype, int32_t devices,
-                           int32_t nodes, double bytes, double seconds)
+static void put_collective(job *j, luo_coll op, const char *dtype, int32_t devices, int32_t nodes,
+                           double bytes, double seconds)
 {
     const double volume = luo_cost_volume((int)op, devices);
     luo_str_addf(&j->rows, "%s,%s,%d,%d,%.0f,%.4f,%.6g,%s\n", luo_coll_name(op), dtype,
@@ -142,7 +145,8 @@ static luo_status read_ns(job *j)
         if (collective_of(c[OP].text, &op))
             put_collective(j, op, "f32", (int32_t)c[GPUS].whole, 1, c[BYTES].number,
                            1e-9 * c[TIME_NS].number);
-        else j->left++;
+        else
+            j->left++;
     }
     return luo_csv_close(csv);
 }
@@ -176,8 +180,10 @@ static bool named_in(const char *text, luo_coll *op)
     static const struct {
         const char *word;
         luo_coll op;
-    } names[] = {{"all_reduce", LUO_COLL_AR}, {"all_gather", LUO_COLL_AG},
-                 {"reduce_scatter", LUO_COLL_RS}, {"alltoall", LUO_COLL_A2A},
+    } names[] = {{"all_reduce", LUO_COLL_AR},
+                 {"all_gather", LUO_COLL_AG},
+                 {"reduce_scatter", LUO_COLL_RS},
+                 {"alltoall", LUO_COLL_A2A},
                  {"broadcast", LUO_COLL_BCAST}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         *op = names[i].op;

@@ -60,8 +60,7 @@ static luo_status score_comm(scorer *s, luo_err *err)
                         : luo_cost_group(&s->cost, r->coll, dev, r->devices, (int64_t)r->bytes, 0,
                                          &predicted, err));
         snprintf(name, sizeof name, "%s of %d %.0f bytes",
-                 message ? "message" : luo_coll_name((luo_coll)r->coll), r->devices,
-                 r->bytes);
+                 message ? "message" : luo_coll_name((luo_coll)r->coll), r->devices, r->bytes);
         luo_calibration_tally_add(&s->tally, LUO_CAL_COMM, r->validation, name, r->seconds,
                                   predicted, message ? "p2p_times" : "collective_times");
     }

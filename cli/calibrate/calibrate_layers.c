@@ -8,9 +8,9 @@
 #include "cli/load.h"
 #include "core/io/builtin.h"
 #include "core/io/files.h"
+#include "core/io/read/input_tables.h"
 #include "core/io/read/read.h"
 #include "core/io/read/suite.h"
-#include "core/io/read/input_tables.h"
 #include "core/plan/suite/layer_fit.h"
 
 typedef struct job {
@@ -37,7 +37,8 @@ static luo_status open_job(job *j)
 {
     j->base = luo_args_get(&j->cli->args, "profile", NULL);
     if (!j->base || !luo_args_get(&j->cli->args, "model", NULL))
-        return luo_cli_error(j->cli, LUO_EUSAGE, "times of layers do not say which GPU and network "
+        return luo_cli_error(j->cli, LUO_EUSAGE,
+                             "times of layers do not say which GPU and network "
                              "they are of; give --profile and --model.");
     LUO_TRY(luo_read_profile(j->cli->arena, j->base, &j->profile, &j->cli->diags));
     LUO_TRY(luo_cli_model(j->cli, &j->model));
@@ -59,9 +60,10 @@ static luo_status write_profile(job *j, luo_err *err)
     const char *text = src.text;
     for (int i = 0; i < 2 && text; i++) {
         const char *source = luo_arena_printf(
-            j->cli->arena, "pattern search of `luoshu calibrate --from` on %d calibration rows of "
-            "times of layers of %s%s", (int)(j->n - j->n / 4), j->model->name,
-            f->weak[i] ? "; weakly determined" : "");
+            j->cli->arena,
+            "pattern search of `luoshu calibrate --from` on %d calibration rows of "
+            "times of layers of %s%s",
+            (int)(j->n - j->n / 4), j->model->name, f->weak[i] ? "; weakly determined" : "");
         text =
             source ? luo_calibrate_text_with(j->cli->arena, text, key[i], value[i], source) : NULL;
     }

@@ -12,6 +12,7 @@
 #include "core/io/read/input_tables.h"
 #include "core/io/read/read.h"
 #include "core/io/result/columns.h"
+#include "core/io/result/table.h"
 
 typedef struct scorer {
     const luo_calibration *c;
@@ -69,8 +70,8 @@ static luo_status score_comm(scorer *s, luo_err *err)
         if (r->devices > s->c->ranks) continue;
         LUO_TRY(predict_comm(s, r, &predicted, err));
         snprintf(name, sizeof name, "%s of %d %.0f bytes%s",
-                 r->coll < 0 ? "message" : luo_coll_name((luo_coll)r->coll), r->devices,
-                 r->bytes, r->validation ? " less often" : "");
+                 r->coll < 0 ? "message" : luo_coll_name((luo_coll)r->coll), r->devices, r->bytes,
+                 r->validation ? " less often" : "");
         put(s, LUO_CAL_COMM, r->validation, name, r->seconds, predicted,
             r->coll < 0 ? "p2p_times" : "collective_times", s->c->ranks);
     }
@@ -148,8 +149,11 @@ void luo_calibration_row(luo_str *text, const char *name, const char *role, doub
 {
     const double scale = us ? 1e6 : 1;
     const int decimals = us ? 4 : 9;
-    luo_str_addf(text, "%s,%s,%.*f,%.*f,%s,%.6f,%s\n", name, role, decimals, scale * measured,
-                 decimals, scale * predicted, us ? "us" : "s", predicted / measured - 1, source);
+    luo_table_put_text(text, name);
+    luo_str_addf(text, ",%s,%.*f,%.*f,%s,%.6f,", role, decimals, scale * measured, decimals,
+                 scale * predicted, us ? "us" : "s", predicted / measured - 1);
+    luo_table_put_text(text, source);
+    luo_str_addc(text, '\n');
 }
 
 luo_status luo_calibration_csv(luo_cli *cli, const char *dir, const luo_str *rows,

@@ -34,9 +34,12 @@ static bool names(const char *line, const char *key)
 {
     const size_t n = strlen(key);
     line += strspn(line, " ");
-    if (strncmp(line, "- name: ", 8) == 0) line += 8;
-    else if (strncmp(line, "- {name: ", 9) == 0) line += 9;
-    else return false;
+    if (strncmp(line, "- name: ", 8) == 0)
+        line += 8;
+    else if (strncmp(line, "- {name: ", 9) == 0)
+        line += 9;
+    else
+        return false;
     return strncmp(line, key, n) == 0 && strchr(",\r\n ", line[n]);
 }
 
@@ -232,8 +235,8 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
         n++;
     }
     if (n == 0) return LUO_OK;
-    LUO_TRY(luo_kit_fit(&kit, list, n, luo_suite_recipe_of(first->suite), j->params, j->seed, &f,
-                        err));
+    LUO_TRY(
+        luo_kit_fit(&kit, list, n, luo_suite_recipe_of(first->suite), j->params, j->seed, &f, err));
     put_rows(j, list, n, &mean);
     print_fitted(j, first, &f, mean);
     const char *name = j->name ? j->name : luo_validate_stack_name(j->cli->arena, first);
@@ -281,7 +284,9 @@ static luo_status calibrate(job *j, luo_err *err)
 luo_status luo_calibrate_suites(luo_cli *cli, const char *dir, const char *first)
 {
     luo_err err = {0};
-    job j = {.cli = cli, .dir = dir, .params = luo_args_get(&cli->args, "fit", NULL),
+    job j = {.cli = cli,
+             .dir = dir,
+             .params = luo_args_get(&cli->args, "fit", NULL),
              .name = luo_args_get(&cli->args, "name", NULL)};
     LUO_TRY(luo_read_suite(cli->arena, first, &j.rows, &cli->diags));
     for (int i = 0; i < cli->args.nfiles; i++)

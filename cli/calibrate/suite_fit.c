@@ -41,14 +41,18 @@ static luo_status split(const char *text, const luo_suite_param **out, int32_t *
         char word[64];
         const size_t len = strcspn(at, ",");
         if (len >= sizeof word || *n == LUO_SEARCH_PARAMS)
-            return luo_err_set(err, LUO_EUSAGE, "`--fit` is `%s`; at most %d names of constants "
-                               "joined by commas are expected.", text, LUO_SEARCH_PARAMS);
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--fit` is `%s`; at most %d names of constants "
+                               "joined by commas are expected.",
+                               text, LUO_SEARCH_PARAMS);
         memcpy(word, at, len);
         word[len] = 0;
         out[*n] = luo_suite_param_of(word);
         if (!out[(*n)++])
-            return luo_err_set(err, LUO_EUSAGE, "`--fit` names `%s`, which is no constant that "
-                               "published steps tell.", word);
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--fit` names `%s`, which is no constant that "
+                               "published steps tell.",
+                               word);
         at += len + (at[len] == ',');
     }
     return LUO_OK;

@@ -177,7 +177,8 @@ static luo_status take_table(job *j, luo_calibration *c, const char *path)
     c->comm = c->comm || kind > 0;
     c->tables[kind] = made ? made : table_name(j, path);
     return c->tables[kind] ? LUO_OK
-                           : luo_cli_error(j->cli, LUO_EIO, "the current folder cannot be named; "
+                           : luo_cli_error(j->cli, LUO_EIO,
+                                           "the current folder cannot be named; "
                                            "use whole paths.");
 }
 
@@ -268,8 +269,10 @@ static luo_status refuse_suite_options(luo_cli *cli, luo_err *err)
     static const char *const names[] = {"fit", "name", "profile-dir"};
     for (int i = 0; i < 3; i++)
         if (luo_args_has(&cli->args, names[i]))
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--from` a suite of published "
-                               "steps; leave it out.", names[i]);
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` goes with `--from` a suite of published "
+                               "steps; leave it out.",
+                               names[i]);
     return LUO_OK;
 }
 
@@ -279,8 +282,10 @@ static luo_status refuse_layer_options(luo_cli *cli, luo_err *err)
     static const char *const names[] = {"model", "stack"};
     for (int i = 0; i < 2; i++)
         if (luo_args_has(&cli->args, names[i]))
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--from` times of layers; leave "
-                               "it out.", names[i]);
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` goes with `--from` times of layers; leave "
+                               "it out.",
+                               names[i]);
     return LUO_OK;
 }
 
@@ -290,19 +295,23 @@ static luo_status refuse_pool_options(luo_cli *cli, luo_err *err)
     static const char *const names[] = {"os", "ctx"};
     for (int i = 0; i < 2; i++)
         if (luo_args_has(&cli->args, names[i]))
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` goes with `--model` and `--cluster`, which "
-                               "give a pool; leave it out.", names[i]);
+            return luo_err_set(err, LUO_EUSAGE,
+                               "`--%s` goes with `--model` and `--cluster`, which "
+                               "give a pool; leave it out.",
+                               names[i]);
     return LUO_OK;
 }
 
 static luo_status from_suites(job *j, const char *from)
 {
-    static const char *const names[] = {"profile", "cluster", "quick", "ranks", "backend",
-                                        "model", "stack"};
+    static const char *const names[] = {"profile", "cluster", "quick", "ranks",
+                                        "backend", "model",   "stack"};
     for (int i = 0; i < 7; i++)
         if (luo_args_has(&j->cli->args, names[i]))
-            return luo_cli_error(j->cli, LUO_EUSAGE, "`--%s` is of measurements of a machine; "
-                                 "published steps do not need it.", names[i]);
+            return luo_cli_error(j->cli, LUO_EUSAGE,
+                                 "`--%s` is of measurements of a machine; "
+                                 "published steps do not need it.",
+                                 names[i]);
     luo_jsonw_text(&j->cli->json, "out", j->dir);
     luo_jsonw_open(&j->cli->json, "profiles", '[');
     const luo_status st = luo_calibrate_suites(j->cli, j->dir, from);

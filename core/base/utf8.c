@@ -32,16 +32,33 @@ bool luo_utf8_valid(const char *text, size_t n)
     return true;
 }
 
+/* Is the character of k bytes one that drives a terminal? */
+static bool drives(const unsigned char *p, size_t k)
+{
+    const bool c1 = k == 2 && p[0] == 0xc2 && p[1] < 0xa0; /* 0x9b alone begins an escape */
+    return (p[0] < 0x20 && p[0] != '\t' && p[0] != '\n') || p[0] == 0x7f || c1;
+}
+
+bool luo_utf8_drives(const char *text)
+{
+    while (*text >= ' ' && *text < 0x7f) text++; /* all of nearly every text */
+    for (size_t n = strlen(text), k; n > 0; text += k, n -= k) {
+        k = luo_utf8_sequence(text, n);
+        if (k == 0) k = 1;
+        if (drives((const unsigned char *)text, k)) return true;
+    }
+    return false;
+}
+
 /* What is shown for the next character of text[0..n), n > 0; *taken: its bytes in text. */
 static const char *shown(const char *text, size_t n, size_t *taken, char *buf, size_t size)
 {
     const unsigned char *p = (const unsigned char *)text;
     const size_t k = luo_utf8_sequence(text, n);
-    const bool c1 = k == 2 && p[0] == 0xc2 && p[1] < 0xa0; /* 0x9b alone begins an escape */
     *taken = k ? k : 1;
     if (k == 0) return LUO_UTF8_BAD;
     if (p[0] == '\n' || p[0] == '\r') return " ";
-    if ((p[0] < 0x20 && p[0] != '\t') || p[0] == 0x7f || c1)
+    if (drives(p, k))
         snprintf(buf, size, "\\x%02x", p[k - 1]);
     else
         snprintf(buf, size, "%.*s", (int)k, text);

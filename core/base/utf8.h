@@ -10,6 +10,10 @@ size_t luo_utf8_sequence(const char *text, size_t n);
 /* True if text[0..n) is valid UTF-8 without a 0 byte. */
 bool luo_utf8_valid(const char *text, size_t n);
 
+/* True if a character of valid UTF-8 drives a terminal: a control character other than tab and line
+ * end, which luo_utf8_show writes as `\x1b`. */
+bool luo_utf8_drives(const char *text);
+
 /* What stands for a byte that is no UTF-8. */
 #define LUO_UTF8_BAD "\xef\xbf\xbd"
 

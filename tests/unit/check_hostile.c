@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "core/base/process.h"
+#include "core/base/utf8.h"
 #include "core/io/compare/compare.h"
 #include "core/io/files.h"
 #include "core/io/plot/plots.h"
+#include "core/io/result/result.h"
 #include "core/io/result/table.h"
 #include "tests/plots_fixture.h"
 
@@ -243,11 +245,11 @@ static void compare_and_plot(fixture *f, const char *dir, const char *const *run
     luo_str_free(&text);
 }
 
-/* compare.csv, which names the runs of a set, is made of lines. */
+/* compare.csv, which names the runs of a set, is made of lines of what can be shown. */
 static const char *on_one_line(char *text)
 {
     for (char *at = text; *at; at++)
-        if (*at == '\n') *at = ' ';
+        if ((unsigned char)*at < ' ') *at = ' ';
     return text;
 }
 
@@ -316,6 +318,103 @@ START_TEST(lengths_and_suites)
 }
 END_TEST
 
+/* ---- cells ---- */
+
+/* What a file of ours holds of a text that drives a terminal. */
+static const char *kept_text(const char *text, char out[256])
+{
+    luo_utf8_show(out, 256, text);
+    return out;
+}
+
+/* A table is written and read; nothing of it drives a terminal, or is computed by a spreadsheet. */
+static void write_and_read(const char *dir, const char *const *texts, int n)
+{
+    const luo_table_def *def = luo_table_def_at(LUO_TABLE_PLOT_MARKS);
+    luo_arena *arena = luo_arena_new(1 << 14);
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    luo_table table;
+    luo_source source;
+    luo_diags diags;
+    luo_err err = {0};
+    char want[256];
+    luo_diags_init(&diags, arena);
+    ck_assert_int_eq(luo_table_open(&table, dir, def, &err), LUO_OK);
+    for (int i = 0; i < n; i++) {
+        luo_table_num(&table, LUO_COL_PLOT_MARKS_t_s, i);
+        luo_table_text(&table, LUO_COL_PLOT_MARKS_kind, texts[i]);
+        luo_table_text(&table, LUO_COL_PLOT_MARKS_label, texts[i]);
+        ck_assert_int_eq(luo_table_end(&table, &err), LUO_OK);
+    }
+    ck_assert_int_eq(luo_table_close(&table, &err), LUO_OK);
+    const char *path = luo_arena_printf(arena, "%s/%s", dir, def->file);
+    ck_assert_int_eq(luo_source_read(arena, path, &source, &err), LUO_OK);
+    ck_assert(!luo_utf8_drives(source.text) && !strchr(source.text, '\r'));
+    for (const char *at = source.text; *at; at++)
+        if (*at == ',' || (*at == '"' && at[-1] == ','))
+            ck_assert_msg(!strchr("=+@", at[1]), "a cell begins so: %.20s", at + 1);
+    luo_csv *csv = luo_result_table(arena, dir, LUO_TABLE_PLOT_MARKS, &diags);
+    for (int i = 0; i < n; i++) {
+        ck_assert(luo_csv_next(csv, cells));
+        ck_assert_str_eq(cells[LUO_COL_PLOT_MARKS_label].text, kept_text(texts[i], want));
+    }
+    ck_assert_int_eq(luo_csv_close(csv), LUO_OK);
+    luo_arena_free(arena);
+}
+
+START_TEST(written_cells)
+{
+    static const char *const more[] = {"=cmd|' /C calc'!A0",
+                                       "'=1",
+                                       "''=1",
+                                       "+49 30",
+                                       "-",
+                                       "-1",
+                                       "@SUM(1)",
+                                       "'",
+                                       "'a",
+                                       "=",
+                                       "\x7f",
+                                       "\xc2\x9b"
+                                       "31m",
+                                       "\r"};
+    luo_arena *arena = luo_arena_new(1 << 12);
+    const char *dir = fix_dir(arena, "cells");
+    luo_err err;
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
+    write_and_read(dir, hostile, HOSTILE);
+    write_and_read(dir, more, LUO_ROWS(more));
+    fix_remove(arena, dir);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* A table of others with control characters is refused, with the place. */
+START_TEST(cells_of_others)
+{
+    static const char text[] = "t_s,kind,label\n1,fail,\x1b]0;t\x07\n";
+    luo_arena *arena = luo_arena_new(1 << 12);
+    const char *dir = fix_dir(arena, "others");
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    luo_diags diags;
+    luo_err err;
+    luo_diags_init(&diags, arena);
+    ck_assert_int_eq(luo_file_make_dir(dir, &err), LUO_OK);
+    ck_assert_int_eq(luo_file_write_own(luo_arena_printf(arena, "%s/marks.csv", dir), text,
+                                        sizeof text - 1, &err),
+                     LUO_OK);
+    luo_csv *csv = luo_result_table(arena, dir, LUO_TABLE_PLOT_MARKS, &diags);
+    ck_assert(!luo_csv_next(csv, cells));
+    ck_assert_int_eq(luo_csv_close(csv), LUO_EINPUT);
+    ck_assert_int_eq(diags.first->err.line, 2);
+    ck_assert_int_eq(diags.first->err.col, 3);
+    ck_assert_str_eq(diags.first->err.text,
+                     "`label` holds control characters; a text is expected.");
+    fix_remove(arena, dir);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* scripts is called for this many figures; there are no more. */
 enum { FIGURES_MOST = 64 };
 
@@ -326,5 +425,6 @@ START_TEST(all_figures)
 }
 END_TEST
 
-LUO_SUITE("io.hostile", LUO_T(all_figures), LUO_T_N(scripts, FIGURES_MOST), LUO_T_N(folders, NAMES),
+LUO_SUITE("io.hostile", LUO_T(all_figures), LUO_T(written_cells), LUO_T(cells_of_others),
+          LUO_T_N(scripts, FIGURES_MOST), LUO_T_N(folders, NAMES),
           LUO_T_N(lengths_and_suites, NAMES))

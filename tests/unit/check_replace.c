@@ -160,6 +160,66 @@ START_TEST(folders_and_sockets_are_refused)
 }
 END_TEST
 
+/* Ended while it writes, by whatever signal: as before, and nothing beside it. */
+START_TEST(ended_by_a_signal)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGKILL};
+    luo_err err = {0};
+    char path[64];
+    int go[2], status;
+    begin();
+    ck_assert_int_eq(put("a", "old", &err), LUO_OK);
+    snprintf(path, sizeof path, "%s", in("a"));
+    ck_assert_int_eq(pipe(go), 0);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        char byte;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            luo_replace f;
+            signal(signals[i], SIG_DFL); /* Check has handlers of its own */
+            if (luo_replace_open(&f, path, NULL) != LUO_OK) _exit(1);
+            if (luo_replace_put(&f, "new", 3, NULL) != LUO_OK || write(go[1], "g", 1) != 1)
+                _exit(1);
+            for (;;) pause();
+        }
+        ck_assert_int_eq(read(go[0], &byte, 1), 1);
+        ck_assert_int_eq(kill(pid, signals[i]), 0);
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert(WIFSIGNALED(status));
+        ck_assert_str_eq(text_of("a"), "old");
+    }
+    end();
+}
+END_TEST
+
+/* In a folder of results a link is replaced, and what it points to stays; so is a pipe. */
+START_TEST(own_files_follow_no_link)
+{
+    luo_err err = {0};
+    char path[64];
+    begin();
+    ck_assert_int_eq(put("a", "theirs", &err), LUO_OK);
+    ck_assert_int_eq(symlink("a", in("link")), 0);
+    ck_assert_int_eq(mkfifo(in("pipe"), 0666), 0);
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "pipe" : "link";
+        snprintf(path, sizeof path, "%s", in(name));
+        ck_assert_int_eq(luo_file_write_own(path, "ours", 4, &err), LUO_OK);
+        ck_assert(S_ISREG(mode_of(name)));
+        ck_assert_str_eq(text_of(name), "ours");
+    }
+    ck_assert_str_eq(text_of("a"), "theirs");
+    ck_assert_int_eq(mkdir(in("x"), 0777), 0);
+    ck_assert_int_eq(luo_file_write_own(in("x"), "1", 1, &err), LUO_EIO);
+    ck_assert_int_eq(luo_file_make_own_dir(in("x"), &err), LUO_OK);
+    ck_assert_int_eq(remove(in("link")), 0);
+    ck_assert_int_eq(symlink("x", in("link")), 0);
+    ck_assert_int_eq(luo_file_make_own_dir(in("link"), &err), LUO_EIO);
+    ck_assert_ptr_nonnull(strstr(err.text, "it is a link to elsewhere; remove it"));
+    end();
+}
+END_TEST
+
 /* Given up: as before, and nothing beside it. */
 START_TEST(given_up)
 {
@@ -245,4 +305,5 @@ END_TEST
 LUO_SUITE("io.replace", LUO_T(new_and_old_files), LUO_T(links_are_followed),
           LUO_T(links_in_a_circle), LUO_T(pipes_are_written_through),
           LUO_T(devices_are_written_through), LUO_T(folders_and_sockets_are_refused),
-          LUO_T(given_up), LUO_T(file_gets_too_large), LUO_T(signals_do_not_stop_it))
+          LUO_T(ended_by_a_signal), LUO_T(own_files_follow_no_link), LUO_T(given_up),
+          LUO_T(file_gets_too_large), LUO_T(signals_do_not_stop_it))

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/utf8.h"
+
 /* ---- what is expected of a value ---- */
 
 /* Key that a list entry or a map value stands under. */
@@ -96,7 +98,10 @@ static void wrong(luo_doc *doc, const luo_doc_node *node, const luo_doc_schema *
     const char *want = expected(node, schema, buf, sizeof buf);
     const char *name = name_of(node), *near = meant(node, schema);
     if (!*name) name = "the file";
-    if (near)
+    if (node->type == LUO_DOC_SCALAR && luo_utf8_drives(node->text))
+        luo_doc_error(doc, node, "`%s` is `%.60s`; a text without control characters is expected.",
+                      name, node->text);
+    else if (near)
         luo_doc_error(doc, node, "`%s` is `%.60s`; did you mean `%s`?", name, node->text, near);
     else if (node->type == LUO_DOC_MAP)
         luo_doc_error(doc, node, "`%s` is a mapping; %s is expected.", name, want);
@@ -146,8 +151,9 @@ static bool number_good(const luo_doc_node *node, const luo_doc_schema *schema)
 /* An unquoted empty value, `~` and `null` mean "nothing" in YAML; here every key has a value. */
 static bool text_good(const luo_doc *doc, const luo_doc_node *node)
 {
-    return node->quoted || (!doc->json && *node->text && strcmp(node->text, "~") != 0 &&
-                            strcasecmp(node->text, "null") != 0);
+    return !luo_utf8_drives(node->text) &&
+           (node->quoted || (!doc->json && *node->text && strcmp(node->text, "~") != 0 &&
+                             strcasecmp(node->text, "null") != 0));
 }
 
 static bool word_good(const luo_doc_node *node, const luo_doc_schema *schema)
@@ -289,7 +295,8 @@ static void store_whole(int64_t v, const luo_doc_schema *schema, char *to)
         *(bool *)to = v != 0;
     else if (schema->bytes == sizeof small)
         memcpy(to, &small, sizeof small);
-    else memcpy(to, &v, sizeof v);
+    else
+        memcpy(to, &v, sizeof v);
 }
 
 static void store_scalar(const char *text, const luo_doc_schema *schema, char *to)

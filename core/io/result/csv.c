@@ -34,7 +34,7 @@ struct luo_csv {
     int field_of[LUO_CSV_COLUMNS];  /* column -> field, -1: none */
     bool foreign;                   /* columns of others are no errors */
     char delimiter;
-    char *unused[LUO_CSV_COLUMNS];  /* their names */
+    char *unused[LUO_CSV_COLUMNS]; /* their names */
     int nunused;
 };
 
@@ -357,8 +357,14 @@ static void bad_cell(luo_csv *csv, int i, const char *text)
         luo_str_free(&words);
         return;
     } else if (c->type == LUO_CSV_TEXT) {
-        luo_csv_error(csv, i, "`%s` is %s; a text is expected.", c->name,
-                      *text ? "not UTF-8" : "empty");
+        const bool drives = *text && luo_utf8_valid(text, strlen(text));
+        luo_csv_error(csv, i,
+                      drives ? "`%s` holds %s; a text is expected."
+                             : "`%s` is %s; a text is expected.",
+                      c->name,
+                      !*text   ? "empty"
+                      : drives ? "control characters"
+                               : "not UTF-8");
         return;
     } else {
         double v;
@@ -370,6 +376,12 @@ static void bad_cell(luo_csv *csv, int i, const char *text)
         luo_csv_error(csv, i, "`%s` is `%.60s`; %s is expected.", c->name, text, want);
     else
         luo_csv_error(csv, i, "`%s` is empty; %s is expected.", c->name, want);
+}
+
+bool luo_csv_is_formula(const char *text)
+{
+    text += strspn(text, "'");
+    return *text && strchr("=+-@", *text) && (text[1] || *text != '-');
 }
 
 static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *out)
@@ -394,7 +406,8 @@ static bool take_cell(const luo_csv_column *c, const char *text, luo_csv_cell *o
     case LUO_CSV_TEXT:
         break;
     }
-    return luo_utf8_valid(text, n);
+    if (*text == '\'' && luo_csv_is_formula(text + 1)) out->text = text + 1;
+    return luo_utf8_valid(text, n) && !luo_utf8_drives(text);
 }
 
 static bool take_row(luo_csv *csv, luo_csv_cell *cells)

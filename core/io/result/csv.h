@@ -38,6 +38,11 @@ typedef struct luo_csv_cell {
 enum { LUO_CSV_COLUMNS = 64 };
 typedef struct luo_csv luo_csv;
 
+/* Would a spreadsheet take the text for a formula (= + - @ first, `-` not alone), or is it one
+ * behind `'`? Such a text is written with one more `'` before it, which is taken away when it is
+ * read. */
+bool luo_csv_is_formula(const char *text);
+
 /* NULL: out of memory (reported). src must outlive the table. */
 luo_csv *luo_csv_open(const luo_source *src, const luo_csv_column *columns, int n,
                       luo_diags *diags);

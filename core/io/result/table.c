@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/utf8.h"
 #include "core/io/files.h"
+#include "core/io/result/csv.h"
 
 enum { PAGE = 4096, FULL = 1 << 16 };
 
@@ -191,25 +193,45 @@ void luo_table_num(luo_table *table, int32_t column, double v)
         luo_str_addf(&table->buf, "%.12g", v);
         return;
     case LUO_CELL_INT:
-    case LUO_CELL_TEXT: return;
+    case LUO_CELL_TEXT:
+        return;
     }
+}
+
+static void put_shown(luo_str *out, const char *text)
+{
+    const size_t most = 4 * strlen(text) + 1; /* of one that becomes `\x1b` */
+    char *shown = malloc(most);
+    if (!shown) {
+        out->failed = true;
+        return;
+    }
+    luo_utf8_show(shown, most, text);
+    for (const char *p = shown; *p; p++) {
+        if (*p == '"') luo_str_addc(out, '"');
+        luo_str_addc(out, *p);
+    }
+    free(shown);
+}
+
+void luo_table_put_text(luo_str *out, const char *text)
+{
+    const bool drives = luo_utf8_drives(text), guard = luo_csv_is_formula(text);
+    const bool quote = strpbrk(text, ",\"\r\n") || text[0] == '#' || text[0] == ' ' ||
+                       (text[0] && text[strlen(text) - 1] == ' ');
+    if (quote) luo_str_addc(out, '"');
+    if (guard) luo_str_addc(out, '\'');
+    if (quote || drives)
+        put_shown(out, text);
+    else
+        luo_str_add(out, text);
+    if (quote) luo_str_addc(out, '"');
 }
 
 void luo_table_text(luo_table *table, int32_t column, const char *text)
 {
     cell(table, column);
-    const bool quote = strpbrk(text, ",\"\r\n") || text[0] == '#' || text[0] == ' ' ||
-                       (text[0] && text[strlen(text) - 1] == ' ');
-    if (!quote) {
-        luo_str_add(&table->buf, text);
-        return;
-    }
-    luo_str_addc(&table->buf, '"');
-    for (const char *p = text; *p; p++) {
-        if (*p == '"') luo_str_addc(&table->buf, '"');
-        luo_str_addc(&table->buf, *p == '\n' || *p == '\r' ? ' ' : *p);
-    }
-    luo_str_addc(&table->buf, '"');
+    luo_table_put_text(&table->buf, text);
 }
 
 void luo_table_again(luo_table *table, int32_t column, int32_t end, const char *text, size_t n)
