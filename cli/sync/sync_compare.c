@@ -106,6 +106,9 @@ static luo_status read_run(luo_cli *cli, const char *dir, run *out, luo_err *err
                  .cost = NAN,
                  .moved_rows = NAN};
     if (!out->name) return luo_err_nomem(err);
+    out->name = luo_result_shown(cli->arena, out->name);
+    out->kind = luo_result_shown(cli->arena, out->kind);
+    if (out->state) out->state = luo_result_shown(cli->arena, out->state);
     if (luo_moe_kind_is(out->kind))
         return luo_err_set(err, LUO_EINPUT,
                            "`%s` is of `--moe %s`, which has no comparison; folders of `--sync` or "

@@ -218,8 +218,10 @@ static const char *name_of(luo_arena *arena, int i)
 static bool is_made(const char *made, const char *dir, const char *name)
 {
     luo_str path = {0};
-    luo_str_addf(&path, "%s/plots/%s.png\n", dir, name);
-    const bool found = strstr(made, luo_str_get(&path)) != NULL;
+    luo_arena *arena = luo_arena_new(1 << 12);
+    luo_str_addf(&path, "%s/plots/%s.png\n", luo_result_shown(arena, dir), name);
+    const bool found = strstr(made, luo_str_get(&path)) != NULL && !luo_utf8_drives(made);
+    luo_arena_free(arena);
     luo_str_free(&path);
     return found;
 }

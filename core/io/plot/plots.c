@@ -186,6 +186,7 @@ static void close_files(job *j, bool good, luo_diags *diags, luo_status *st)
 
 static void add_made(plotter *p, const char *base)
 {
+    base = luo_result_shown(p->arena, base);
     for (int i = 0; i < 2; i++) luo_str_addf(p->made, "%s.%s\n", base, endings[i]);
     if (p->made->failed) p->st = LUO_ENOMEM;
 }

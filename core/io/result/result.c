@@ -57,8 +57,7 @@ static reader open_json(luo_arena *arena, const char *dir, const char *name, luo
     return r;
 }
 
-/* What others wrote is printed and drawn. */
-static const char *shown(luo_arena *arena, const char *text)
+const char *luo_result_shown(luo_arena *arena, const char *text)
 {
     const size_t most = 4 * strlen(text) + 1;
     char *out = luo_utf8_drives(text) ? luo_arena_alloc(arena, most) : NULL;
@@ -71,7 +70,7 @@ static const char *text_of(reader *r, const luo_doc_node *in, const char *key)
 {
     const char *v = luo_doc_text(in, key);
     if (!v) complain(r, key, "is missing or no text");
-    return v ? shown(r->arena, v) : "";
+    return v ? luo_result_shown(r->arena, v) : "";
 }
 
 static int64_t int_of(reader *r, const luo_doc_node *in, const char *key)
@@ -176,7 +175,7 @@ static const char *last_part(luo_arena *arena, const char *dir)
     size_t from = n;
     while (from > 0 && dir[from - 1] != '/') from--;
     const char *part = luo_arena_strndup(arena, dir + from, n - from);
-    return part ? shown(arena, part) : NULL;
+    return part ? luo_result_shown(arena, part) : NULL;
 }
 
 luo_status luo_result_read(luo_arena *arena, const char *dir, luo_result *out, luo_diags *diags)
