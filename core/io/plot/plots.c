@@ -1,19 +1,15 @@
 #include "core/io/plot/plots.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/process.h"
-#include "core/base/utf8.h"
 #include "core/io/files.h"
+#include "core/io/plot/gnuplot.h"
 #include "core/io/plot/plotdata.h"
-#include "core/io/replace.h"
 
 enum { JOBS = 2 };
 
@@ -72,53 +68,18 @@ const char *luo_plot_figure(int i)
 
 /* ---- gnuplot ---- */
 
-static bool is_program(const char *path)
-{
-    return access(path, X_OK) == 0;
-}
-
-/* Full path of the program, or "". */
-static void find_program(const char *name, char *out, size_t size)
-{
-    const char *path = getenv("PATH");
-    out[0] = 0;
-    if (strchr(name, '/')) {
-        if (is_program(name)) snprintf(out, size, "%s", name);
-        return;
-    }
-    for (const char *at = path ? path : "/usr/bin:/bin"; *at;) {
-        const size_t n = strcspn(at, ":");
-        if (n > 0 && snprintf(out, size, "%.*s/%s", (int)n, at, name) < (int)size &&
-            is_program(out))
-            return;
-        at += n + (at[n] == ':');
-    }
-    out[0] = 0;
-}
-
-/* The path from the root, of what is there. */
-static void make_whole(char path[PATH_MAX])
-{
-    char whole[PATH_MAX];
-    if (path[0] && realpath(path, whole)) snprintf(path, PATH_MAX, "%s", whole);
-}
-
 bool luo_plot_possible(const char *gnuplot)
 {
-    char path[4096];
-    find_program(gnuplot ? gnuplot : "gnuplot", path, sizeof path);
+    char path[PATH_MAX];
+    luo_gnuplot_find(gnuplot ? gnuplot : "gnuplot", path);
     return path[0] != 0;
 }
 
 typedef struct job { /* one figure under way */
-    luo_process process;
-    int said;                 /* file that takes what gnuplot says */
-    const char *figure, *dir; /* gnuplot stands in dir: no path of others is in its commands */
+    luo_gnuplot gnuplot;
+    const char *figure;
     char *base;
-    luo_replace file[2]; /* it writes into what is open, not to names, which could be links */
 } job;
-
-static const char *const endings[] = {"svg", "png"};
 
 typedef struct plotter {
     const luo_plot_opts *o;
@@ -133,61 +94,10 @@ typedef struct plotter {
     luo_status gnuplot; /* the other figures are drawn all the same */
 } plotter;
 
-/* In gnuplot's process, before it is one. */
-static int enter_folder(void *ctx)
-{
-    const job *j = ctx;
-    for (int i = 0; i < 2; i++)
-        if (fcntl(j->file[i].fd, F_SETFD, 0) != 0) return 126;
-    return chdir(j->dir) == 0 ? 0 : 126;
-}
-
-static luo_status spawn(const plotter *p, const char *vars, const char *script, job *out)
-{
-    char home[4096];
-    snprintf(home, sizeof home, "HOME=%s", getenv("HOME") ? getenv("HOME") : "/"); /* font cache */
-    const char *const env[] = {"LC_ALL=C.UTF-8", "PATH=/usr/bin:/bin", home, NULL};
-    const char *const argv[] = {p->program, "-d", "-e", vars, script, NULL};
-    const luo_process_opts opts = {.argv = argv,
-                                   .env = env,
-                                   .inside = enter_folder,
-                                   .ctx = out,
-                                   .no_input = true,
-                                   .out = out->said,
-                                   .err = out->said,
-                                   .parent_signal = SIGTERM};
-    return luo_process_start(&opts, &out->process, NULL);
-}
-
-/* The last line that gnuplot said. */
-static void last_words(int said, char *out, size_t size)
-{
-    char text[4096];
-    const off_t end = lseek(said, 0, SEEK_END);
-    const off_t from = end > (off_t)sizeof text - 1 ? end - (off_t)sizeof text + 1 : 0;
-    ssize_t n = pread(said, text, sizeof text - 1, from);
-    if (n < 0) n = 0;
-    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' ')) n--;
-    text[n] = 0;
-    const char *nl = strrchr(text, '\n');
-    const char *line = nl ? nl + 1 : text;
-    while (*line == ' ') line++;
-    snprintf(out, size, "%.200s", line);
-}
-
-static void close_files(job *j, bool good, luo_diags *diags, luo_status *st)
-{
-    for (int i = 0; i < 2; i++) {
-        luo_err err = {0};
-        const luo_status closed = luo_replace_close(&j->file[i], good && *st == LUO_OK, &err);
-        if (*st == LUO_OK && closed != LUO_OK) *st = luo_diags_err(diags, &err);
-    }
-}
-
 static void add_made(plotter *p, const char *base)
 {
     base = luo_result_shown(p->arena, base);
-    for (int i = 0; i < 2; i++) luo_str_addf(p->made, "%s.%s\n", base, endings[i]);
+    for (int i = 0; i < 2; i++) luo_str_addf(p->made, "%s.%s\n", base, luo_gnuplot_endings[i]);
     if (p->made->failed) p->st = LUO_ENOMEM;
 }
 
@@ -196,93 +106,47 @@ static void reap(plotter *p)
 {
     job j = p->job[0];
     char words[256];
+    luo_err err = {0};
     memmove(p->job, p->job + 1, (size_t)(--p->njobs) * sizeof *p->job);
-    luo_process_wait(&j.process, INFINITY);
-    last_words(j.said, words, sizeof words);
-    close(j.said);
-    const bool drawn = luo_process_code(&j.process) == 0;
-    close_files(&j, drawn, p->diags, &p->st);
-    if (drawn) {
-        if (words[0])
-            luo_diags_add(p->diags, LUO_WARNING, LUO_OK, NULL, 0, 0,
-                          "figure `%s`: gnuplot says: %s", j.figure, words);
-        add_made(p, j.base);
+    const luo_status st = luo_gnuplot_end(&j.gnuplot, words, &err);
+    if (st == LUO_EBACKEND) {
+        p->gnuplot = luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
+                                   "gnuplot failed on figure `%s` (%s); it says: %s", j.figure,
+                                   j.base, words[0] ? words : "nothing");
         return;
     }
-    p->gnuplot = luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
-                               "gnuplot failed on figure `%s` (%s); it says: %s", j.figure, j.base,
-                               words[0] ? words : "nothing");
-}
-
-/* name="text" for gnuplot, the one way in which a text comes into its commands. Whatever could mean
- * something is an octal escape: quotes, which gnuplot 5.4 does not always read when doubled,
- * backticks, @. */
-static void quoted(luo_str *s, const char *name, const char *text)
-{
-    char shown[1024]; /* without control characters */
-    luo_utf8_show(shown, sizeof shown, text);
-    luo_str_addf(s, "%s=\"", name);
-    for (const char *at = shown; *at; at++) {
-        const bool plain = (*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'Z') ||
-                           (*at >= 'a' && *at <= 'z') || strchr(" ,.-_", *at);
-        luo_str_addf(s, plain ? "%c" : "\\%03o", (unsigned char)*at);
-    }
-    luo_str_add(s, "\"; ");
-}
-
-static luo_status open_job(plotter *p, const char *figure, const char *dir, job *out, luo_err *err)
-{
-    char name[] = "/tmp/luoshu-plot-XXXXXX";
-    luo_status st = LUO_OK;
-    *out = (job){.figure = figure, .dir = dir, .file = {{.fd = -1}, {.fd = -1}}};
-    out->said = mkostemp(name, O_CLOEXEC);
-    if (out->said < 0) return luo_io_err(err, "make", name);
-    unlink(name);
-    out->base = luo_arena_printf(p->arena, "%s/plots/%s", dir, figure);
-    for (int i = 0; i < 2 && st == LUO_OK; i++) {
-        const char *path = luo_arena_printf(p->arena, "%s.%s", out->base, endings[i]);
-        st =
-            out->base && path ? luo_replace_open_own(&out->file[i], path, err) : luo_err_nomem(err);
-    }
-    return st;
-}
-
-static void put_variables(const plotter *p, luo_str *vars, const job *j, const char *title,
-                          const char *more)
-{
-    luo_str_add(vars, "run='.'; ");
-    for (int i = 0; i < 2; i++) luo_str_addf(vars, "%s='/dev/fd/%d'; ", endings[i], j->file[i].fd);
-    quoted(vars, "title", title);
-    if (p->o->column) luo_str_add(vars, "column=1; ");
-    luo_str_add(vars, more);
+    if (words[0])
+        luo_diags_add(p->diags, LUO_WARNING, LUO_OK, NULL, 0, 0, "figure `%s`: gnuplot says: %s",
+                      j.figure, words);
+    if (st == LUO_OK)
+        add_made(p, j.base);
+    else if (p->st == LUO_OK)
+        p->st = luo_diags_err(p->diags, &err);
 }
 
 static void start(plotter *p, const char *figure, const char *dir, const char *title,
                   const char *more)
 {
-    luo_str vars = {0}, script = {0};
     luo_err err = {0};
-    job j;
     if (p->st != LUO_OK) return;
     if (p->njobs == JOBS) reap(p);
-    p->st = open_job(p, figure, dir, &j, &err);
-    put_variables(p, &vars, &j, title, more);
-    luo_str_addf(&script, "%s/%s.gp", p->scripts, figure);
-    if (p->st == LUO_OK && (vars.failed || script.failed)) p->st = luo_err_nomem(&err);
-    if (p->st == LUO_OK && spawn(p, vars.at, script.at, &j) != LUO_OK)
-        p->st = luo_err_set(&err, LUO_EBACKEND,
-                            "cannot start %s for figure `%s`; memory or processes have run out.",
-                            p->program, figure);
-    if (p->st == LUO_OK) {
+    job j = {.figure = figure, .base = luo_arena_printf(p->arena, "%s/plots/%s", dir, figure)};
+    const luo_gnuplot_opts opts = {
+        .program = p->program,
+        .script = luo_arena_printf(p->arena, "%s/%s.gp", p->scripts, figure),
+        .dir = dir,
+        .base = j.base,
+        .title = title,
+        .more = luo_arena_printf(p->arena, "%s%s", p->o->column ? "column=1; " : "", more)};
+    luo_status st = j.base && opts.script && opts.more ? LUO_OK : luo_err_nomem(&err);
+    if (st == LUO_OK) st = luo_gnuplot_start(p->arena, &opts, &j.gnuplot, &err);
+    if (st == LUO_OK) {
         p->job[p->njobs++] = j;
         p->drawn = true;
     } else {
-        luo_diags_err(p->diags, &err);
-        close_files(&j, false, p->diags, &p->st);
-        if (j.said >= 0) close(j.said);
+        luo_err_prefix(&err, st, "figure `%s`", figure);
+        p->st = luo_diags_err(p->diags, &err);
     }
-    luo_str_free(&vars);
-    luo_str_free(&script);
 }
 
 /* ---- figures ---- */
@@ -491,10 +355,9 @@ static luo_status check(plotter *p)
         luo_str_free(&text);
         return LUO_EUSAGE;
     }
-    find_program(program, p->program, sizeof p->program);
-    make_whole(p->program);
-    snprintf(p->scripts, sizeof p->scripts, "%s", p->o->scripts);
-    make_whole(p->scripts);
+    luo_gnuplot_find(program, p->program);
+    if (!realpath(p->o->scripts, p->scripts)) /* gnuplot will say it */
+        snprintf(p->scripts, sizeof p->scripts, "%s", p->o->scripts);
     if (!p->program[0])
         return luo_diags_add(p->diags, LUO_ERROR, LUO_EBACKEND, NULL, 0, 0,
                              "`%s` is not installed; figures need it (Debian: gnuplot-nox).",

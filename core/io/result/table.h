@@ -29,15 +29,15 @@ typedef struct luo_table { /* fields are private */
 luo_status luo_table_open(luo_table *table, const char *dir, const luo_table_def *def,
                           luo_err *err);
 /* The next cell, printed as its column's kind says. column: LUO_COL_TABLE_name; columns are given
- * in their order, none left out. Numbers that are not finite become empty cells, texts are written by
- * luo_table_put_text. */
+ * in their order, none left out. Numbers that are not finite become empty cells, texts are written
+ * by luo_table_put_text. */
 void luo_table_int(luo_table *table, int32_t column, int64_t v);
 void luo_table_num(luo_table *table, int32_t column, double v);
 void luo_table_text(luo_table *table, int32_t column, const char *text);
 void luo_table_none(luo_table *table, int32_t column);
 /* The one way in which a text becomes a cell: quoted if needed, a line end a blank, other control
- * characters as luo_utf8_show has them, and `'` before what a spreadsheet would compute (csv.h), which
- * readers take away. */
+ * characters as luo_utf8_show has them, and `'` before what a spreadsheet would compute (csv.h),
+ * which readers take away. */
 void luo_table_put_text(luo_str *out, const char *text);
 /* Integer cell, empty when v is negative. */
 void luo_table_int_opt(luo_table *table, int32_t column, int64_t v);
