@@ -6,10 +6,11 @@
 #include "core/base/vec.h"
 #include "core/graph/intern.h"
 
-/* Buckets, and what travels alone: the sum of the losses. */
-static bool is_call(const luo_instr *in)
+/* Buckets, and what travels alone: the sum of the losses. Programs by hand have no exchanges. */
+static bool is_call(const luo_programs *set, const luo_instr *in)
 {
-    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_DP;
+    return in->kind == LUO_INSTR_COLLECTIVE && in->stream == LUO_STREAM_DP && in->exchange >= 0 &&
+           in->exchange < set->nexchanges;
 }
 
 luo_status sim_turns_any(const luo_programs *set, bool *any)
@@ -23,7 +24,7 @@ luo_status sim_turns_any(const luo_programs *set, bool *any)
             mark++;
             for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
                 const luo_instr *in = &set->roles[r].instr[i];
-                if (!is_call(in)) continue;
+                if (!is_call(set, in)) continue;
                 *any |= seen[in->exchange] == mark;
                 seen[in->exchange] = mark;
             }
@@ -97,7 +98,8 @@ static luo_status each(calls *c,
     for (int32_t l = 0; l < c->net->nclasses; l++) {
         const sim_class *class = &c->net->classes[l];
         for (int32_t i = 0; i < class->role->ninstr; i++)
-            if (is_call(&class->role->instr[i])) LUO_TRY(what(c, class, &class->role->instr[i]));
+            if (is_call(c->net->set, &class->role->instr[i]))
+                LUO_TRY(what(c, class, &class->role->instr[i]));
     }
     return LUO_OK;
 }
@@ -128,7 +130,7 @@ static luo_status is_tied(calls *c, const sim_class *class, bool *tied)
     for (int32_t i = 0; class->n > 1 && !*tied && i < class->role->ninstr; i++) {
         const luo_instr *in = &class->role->instr[i];
         int32_t id, n = 1;
-        if (!is_call(in)) continue;
+        if (!is_call(c->net->set, in)) continue;
         LUO_TRY(call_id(c, class, 0, in, &id));
         if (!c->apart[root_of(c->up, id)]) continue;
         LUO_TRY(count_groups(c, class, in, &n));
