@@ -74,6 +74,8 @@ check "cuda: the device says what it is" [ "$(manifest "$tmp/cuda/plan" gpu)" = 
 check "cuda: versions are told" grep -q '"nccl": "[0-9.]*[0-9]"' "$tmp/cuda/plan/manifest.json"
 check "cuda: programs of host" [ "$(manifest "$tmp/cuda/plan" program_hash)" = "$(manifest "$tmp/host/plan" program_hash)" ]
 check "cuda: losses of host" near 1e-4 <(curve "$tmp/cuda/plan") <(curve "$tmp/host/plan" | head -n 6)
+check "order of calls" [ "$(sed 's/"[^"]*"//g' "$tmp/cuda/plan/ops.csv" | awk -v run=cuda -f tests/order.awk)" = \
+    "cuda: the first forward waits for all weights, gradients begin behind the last backward" ]
 check "from cuda to host" host back 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --resume "$tmp/cuda/plan/checkpoints/step-000005"
 check "from cuda to host: losses" near 1e-4 <(curve "$tmp/back/plan") <(curve "$tmp/host/plan" | sed -n 6,8p)
 

@@ -69,6 +69,7 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(scatter_gather);
     DUMP_I(tp_overlap);
     DUMP_I(tf32);
+    DUMP_I(shard_overlap);
     DUMP_D(kernels_forward);
     DUMP_D(gemm_ratio);
     DUMP_D(attention_ratio);

@@ -111,6 +111,22 @@ static luo_status check_winner(luo_cli *cli, luo_auto_call *call, luo_err *err)
     return LUO_OK;
 }
 
+/* What the winner's step would gain by faster links, if communication limits it. */
+static luo_status try_links(luo_cli *cli, luo_auto_call *call, luo_err *err)
+{
+    const luo_auto_candidate *best = &call->answer.at[call->answer.best];
+    luo_plan_share share[LUO_PLAN_SHARES];
+    luo_plan_shares(&best->step, share);
+    const luo_plan_share *limit = luo_plan_share_limit(share, LUO_PLAN_SHARES, best->step.seconds);
+    for (int k = 0; k < LUO_PLAN_LINKS; k++) {
+        call->faster_s[k] = NAN;
+        if (!limit || !limit->communication) continue;
+        LUO_TRY(luo_plan_with_faster(cli->arena, &call->judge, best->plan, call->rate,
+                                     (luo_plan_links)k, &call->faster_s[k], err));
+    }
+    return LUO_OK;
+}
+
 /* The best of the candidates, those that differ, fastest first. */
 static luo_status write_plans(luo_cli *cli, const luo_auto_call *call, luo_err *err)
 {
@@ -150,6 +166,7 @@ luo_status luo_plan_auto_run(luo_cli *cli, luo_err *err)
     LUO_TRY(read_call(cli, call, err));
     LUO_TRY(ask(cli, call, err));
     LUO_TRY(check_winner(cli, call, err));
+    LUO_TRY(try_links(cli, call, err));
     LUO_TRY(write_plans(cli, call, err));
     if (cli->as_json)
         luo_auto_json(cli, call);

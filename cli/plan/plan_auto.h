@@ -3,6 +3,7 @@
 #define LUO_CLI_PLAN_PLAN_AUTO_H
 #include "cli/plan/plan.h"
 #include "cli/plan/plan_judge.h"
+#include "cli/plan/plan_shares.h"
 #include "core/run/auto/auto.h"
 
 typedef struct luo_auto_call {
@@ -17,6 +18,7 @@ typedef struct luo_auto_call {
     bool *candidate;
     luo_auto_answer answer;
     uint64_t program;
+    double faster_s[LUO_PLAN_LINKS]; /* the winner's step with such links; NAN: not asked */
     double planning_s;
 } luo_auto_call;
 

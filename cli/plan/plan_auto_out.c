@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/plan/plan_auto.h"
-#include "cli/plan/plan_shares.h"
 
 enum { LINES = LUO_AUTO_PLANNERS + 6 };
 
@@ -112,6 +111,26 @@ static void say_layers(luo_cli *cli, explanation *x, const luo_plan *plan)
     luo_str_free(&s);
 }
 
+/* What would help, with what it gains where that was simulated. */
+static void add_remedy(luo_str *text, const luo_auto_call *call, const luo_plan_share *limit)
+{
+    const double least = 0.01, was = best_of(call)->step.seconds; /* a gain that is worth a word */
+    const char *remedy = luo_plan_share_remedy(limit, best_of(call)->plan);
+    const luo_plan_links links = call->faster_s[LUO_PLAN_BETWEEN] < call->faster_s[LUO_PLAN_INSIDE]
+                                     ? LUO_PLAN_BETWEEN
+                                     : LUO_PLAN_INSIDE;
+    const double now = call->faster_s[links];
+    if (!limit->communication)
+        luo_str_addf(text, "%s would help most", remedy);
+    else if (now < (1 - least) * was)
+        luo_str_addf(text, "faster links %s would help most: %d times as fast, %.6g s%s%s",
+                     luo_plan_links_name(links), LUO_PLAN_FASTER, now, remedy ? "; or " : "",
+                     remedy ? remedy : "");
+    else
+        luo_str_addf(text, "links %d times as fast would gain less than %g %%%s%s", LUO_PLAN_FASTER,
+                     100 * least, remedy ? "; what would help is " : "", remedy ? remedy : "");
+}
+
 static void say_limit(luo_cli *cli, explanation *x, const luo_auto_call *call)
 {
     const luo_judgement *step = &best_of(call)->step;
@@ -123,11 +142,13 @@ static void say_limit(luo_cli *cli, explanation *x, const luo_auto_call *call)
             100 * step->mean.compute_s / step->seconds);
         return;
     }
-    say(cli, x,
-        "of the step %.1f %% is computation and %.1f %% %s; %s would help most: without it %.6g s",
-        100 * step->mean.compute_s / step->seconds, 100 * limit->seconds / step->seconds,
-        limit->limit, luo_plan_share_remedy(limit, best_of(call)->plan, call->cluster),
-        step->seconds - limit->seconds);
+    luo_str text = {0};
+    luo_str_addf(&text, "of the step %.1f %% is computation and %.1f %% %s; ",
+                 100 * step->mean.compute_s / step->seconds, 100 * limit->seconds / step->seconds,
+                 limit->limit);
+    add_remedy(&text, call, limit);
+    say(cli, x, "%s", luo_str_get(&text));
+    luo_str_free(&text);
 }
 
 /* The device that makes the others wait: by what is known of it, then by its type. */

@@ -2,29 +2,24 @@
 
 #include <string.h>
 
-#define INSIDE "faster links inside a node"
-#define BETWEEN "faster links between nodes"
-
 static const double LITTLE = 0.02; /* a share that limits nothing */
 
 void luo_plan_shares(const luo_judgement *step, luo_plan_share out[LUO_PLAN_SHARES])
 {
     const luo_parts *parts = &step->mean;
     const luo_plan_share all[LUO_PLAN_SHARES] = {
-        {"compute", NULL, NULL, NULL, parts->compute_s},
-        {"recompute", "memory, which recompute makes", "more memory on a device", NULL,
+        {"compute", NULL, NULL, false, parts->compute_s},
+        {"recompute", "memory, which recompute makes", "more memory on a device", false,
          parts->recompute_s},
-        {"tp", "tensor parallelism", INSIDE, BETWEEN, parts->tp_s},
-        {"ep", "expert parallelism", "faster links between experts", NULL, parts->ep_s},
-        {"cp", "context parallelism", "faster links between the parts of a sequence", NULL,
-         parts->cp_s},
-        {"pp", "transfers between stages", BETWEEN, INSIDE, parts->pp_s},
-        {"dp", "data parallelism", BETWEEN ", or a larger batch", INSIDE ", or a larger batch",
-         parts->dp_s},
-        {"other", NULL, NULL, NULL, parts->move_s + parts->io_s},
+        {"tp", "tensor parallelism", NULL, true, parts->tp_s},
+        {"ep", "expert parallelism", NULL, true, parts->ep_s},
+        {"cp", "context parallelism", NULL, true, parts->cp_s},
+        {"pp", "transfers between stages", NULL, true, parts->pp_s},
+        {"dp", "data parallelism", "a larger batch", true, parts->dp_s},
+        {"other", NULL, NULL, false, parts->move_s + parts->io_s},
         {"imbalance", "the imbalance of the stages", "layers that divide better among the stages",
-         "work that divides better among the devices", step->imbalance_s},
-        {"bubble", "the bubble of the pipeline", "more micro-batches: a larger batch", NULL,
+         false, step->imbalance_s},
+        {"bubble", "the bubble of the pipeline", "more micro-batches: a larger batch", false,
          parts->bubble_s - step->imbalance_s}};
     memcpy(out, all, sizeof all);
 }
@@ -43,57 +38,6 @@ const luo_plan_share *luo_plan_share_limit(const luo_plan_share *share, int n, d
 
 /* ---- what helps ---- */
 
-/* Is a device of one on another node than one of the other? */
-static bool apart(const luo_cluster *cluster, const luo_stage *a, const luo_stage *b)
-{
-    for (int32_t i = 0; i < a->ndev; i++)
-        for (int32_t k = 0; k < b->ndev; k++)
-            if (cluster->devices[a->dev[i]].node != cluster->devices[b->dev[k]].node) return true;
-    return false;
-}
-
-static bool groups_cross(const luo_plan *plan, const luo_cluster *cluster)
-{
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
-            if (apart(cluster, &plan->pipelines[i].stages[s], &plan->pipelines[i].stages[s]))
-                return true;
-    return false;
-}
-
-/* Chunks go round: from the last stage to the first. */
-static bool stages_cross(const luo_plan *plan, const luo_cluster *cluster)
-{
-    for (int32_t i = 0; i < plan->npipelines; i++) {
-        const luo_pipeline *p = &plan->pipelines[i];
-        for (int32_t s = plan->chunks > 1 ? 0 : 1; s < p->nstages; s++)
-            if (apart(cluster, &p->stages[s], &p->stages[s > 0 ? s - 1 : p->nstages - 1]))
-                return true;
-    }
-    return false;
-}
-
-static bool share_layers(const luo_stage *a, const luo_stage *b)
-{
-    for (int32_t i = 0; i < a->nlayers; i++)
-        for (int32_t k = 0; k < b->nlayers; k++)
-            if (a->layers[i].lo < b->layers[k].hi && b->layers[k].lo < a->layers[i].hi) return true;
-    return false;
-}
-
-/* Copies on the node of the first one are on one node. */
-static bool copies_cross(const luo_plan *plan, const luo_cluster *cluster)
-{
-    const luo_pipeline *first = &plan->pipelines[0];
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
-            for (int32_t k = 0; k < first->nstages; k++)
-                if (share_layers(&plan->pipelines[i].stages[s], &first->stages[k]) &&
-                    apart(cluster, &plan->pipelines[i].stages[s], &first->stages[k]))
-                    return true;
-    return false;
-}
-
 static bool one_stage(const luo_plan *plan)
 {
     for (int32_t i = 0; i < plan->npipelines; i++)
@@ -101,18 +45,10 @@ static bool one_stage(const luo_plan *plan)
     return true;
 }
 
-const char *luo_plan_share_remedy(const luo_plan_share *share, const luo_plan *plan,
-                                  const luo_cluster *cluster)
+const char *luo_plan_share_remedy(const luo_plan_share *share, const luo_plan *plan)
 {
-    const struct {
-        const char *name;
-        bool instead;
-    } rows[] = {{"tp", groups_cross(plan, cluster)},
-                {"pp", !stages_cross(plan, cluster)},
-                {"dp", !copies_cross(plan, cluster)},
-                {"imbalance", one_stage(plan)}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(share->name, rows[i].name) == 0 && rows[i].instead) return share->instead;
+    if (strcmp(share->name, "imbalance") == 0 && one_stage(plan))
+        return "work that divides better among the devices";
     return share->remedy;
 }
 
@@ -120,4 +56,82 @@ double luo_plan_share_exposed(const luo_judgement *step)
 {
     const luo_parts *parts = &step->mean;
     return parts->tp_s + parts->ep_s + parts->cp_s + parts->pp_s + parts->dp_s;
+}
+
+/* ---- faster links ---- */
+
+const char *luo_plan_links_name(luo_plan_links links)
+{
+    return links == LUO_PLAN_INSIDE ? "inside a node" : "between nodes";
+}
+
+static luo_plan_links links_of(luo_link_kind kind)
+{
+    switch (kind) {
+    case LUO_LINK_NVLINK:
+    case LUO_LINK_PCIE:
+    case LUO_LINK_PCIE_SWITCH:
+    case LUO_LINK_SOCKET:
+        return LUO_PLAN_INSIDE;
+    case LUO_LINK_NIC:
+    case LUO_LINK_UPLINK:
+    case LUO_LINK_LINE:
+        return LUO_PLAN_BETWEEN;
+    case LUO_LINK_STORAGE:
+        break;
+    }
+    return LUO_PLAN_LINKS;
+}
+
+static void speed_up_group(luo_node_group *group, luo_plan_links links)
+{
+    double *const inside[] = {&group->scale_up_bytes_per_s, &group->pcie_bytes_per_s,
+                              &group->socket_bytes_per_s};
+    if (links == LUO_PLAN_BETWEEN) group->nic_bytes_per_s *= LUO_PLAN_FASTER;
+    for (size_t i = 0; i < sizeof inside / sizeof *inside && links == LUO_PLAN_INSIDE; i++)
+        *inside[i] *= LUO_PLAN_FASTER;
+}
+
+/* The cluster with faster links; what does not change is shared. */
+static luo_status speed_up(luo_arena *arena, const luo_cluster *cluster, luo_plan_links links,
+                           luo_cluster *out, luo_err *err)
+{
+    luo_node_group *groups = LUO_NEW_N(arena, luo_node_group, cluster->ngroups);
+    luo_site_link *lines = LUO_NEW_N(arena, luo_site_link, cluster->nsite_links);
+    luo_link *link = LUO_NEW_N(arena, luo_link, cluster->nlinks);
+    if (!groups || !lines || !link) return luo_err_nomem(err);
+    *out = *cluster;
+    for (int32_t i = 0; i < cluster->ngroups; i++) {
+        groups[i] = cluster->groups[i];
+        speed_up_group(&groups[i], links);
+    }
+    for (int32_t i = 0; i < cluster->nsite_links; i++) {
+        lines[i] = cluster->site_links[i];
+        if (links == LUO_PLAN_BETWEEN) lines[i].bytes_per_s *= LUO_PLAN_FASTER;
+    }
+    for (int32_t i = 0; i < cluster->nlinks; i++) {
+        link[i] = cluster->links[i];
+        if (links_of(link[i].kind) != links) continue;
+        link[i].bytes_per_s *= LUO_PLAN_FASTER;
+        link[i].down_bytes_per_s *= LUO_PLAN_FASTER;
+    }
+    if (links == LUO_PLAN_BETWEEN) out->rack_uplink_bytes_per_s *= LUO_PLAN_FASTER;
+    out->groups = groups;
+    out->site_links = lines;
+    out->links = link;
+    return LUO_OK;
+}
+
+luo_status luo_plan_with_faster(luo_arena *arena, const luo_judge *judge, const luo_plan *plan,
+                                const double *rate, luo_plan_links links, double *seconds,
+                                luo_err *err)
+{
+    luo_cluster cluster;
+    luo_judgement step;
+    luo_judge other = *judge;
+    LUO_TRY(speed_up(arena, judge->cluster, links, &cluster, err));
+    other.cluster = &cluster;
+    LUO_TRY(luo_judge_plan(&other, plan, plan->sequence_tokens, rate, &step, err));
+    *seconds = step.seconds;
+    return LUO_OK;
 }

@@ -354,18 +354,23 @@ static luo_status await_shard_calls(luo_rank *rank, double *ready)
     return LUO_OK;
 }
 
-/* Without dp_overlap gradients wait for the last backward of the device, the first forward for all
- * weights, and what ZeRO-2 and 3 do inside a task takes turns with its computation. */
+/* Without dp_overlap gradients wait for the last backward of the device and the first forward for
+ * all weights; without shard_overlap what ZeRO-2 and 3 do inside a task takes turns with its
+ * computation. */
 static luo_status await_phase(luo_rank *rank, const luo_issue *issue, double *ready)
 {
     const luo_instr *in = issue->instr;
+    const luo_stack *stack = rank->step->net->config->stack;
+    const bool waits = stack->dp_overlap <= 0, turns = !stack->shard_overlap;
     sim_job *tail = rank->tail[LUO_STREAM_COMPUTE];
-    if (rank->step->net->config->stack->dp_overlap > 0) return LUO_OK;
-    if (in->stream == LUO_STREAM_DP && (in->phase == LUO_PHASE_POST || is_in_task(in))) {
+    if (in->stream == LUO_STREAM_DP &&
+        ((waits && in->phase == LUO_PHASE_POST) || (turns && is_in_task(in)))) {
         if (tail) LUO_TRY(await_cell(rank, tail->cell, ready));
         *ready = later(*ready, compute_clock(rank));
     }
-    if (in->stream == LUO_STREAM_COMPUTE && is_in_task(in)) LUO_TRY(await_shard_calls(rank, ready));
+    if (turns && in->stream == LUO_STREAM_COMPUTE && is_in_task(in))
+        LUO_TRY(await_shard_calls(rank, ready));
+    if (!waits) return LUO_OK;
     if (rank->gathered || in->stream != LUO_STREAM_COMPUTE || in->phase != LUO_PHASE_F)
         return LUO_OK;
     rank->gathered = true;

@@ -25,7 +25,7 @@ enum { FLOWING = 20, FLOWING_DEVICES = 32 }; /* against every kernel by itself *
 #define SLOWER 0.002  /* of lanes, against kernels */
 #define FASTER -0.015 /* a lane does not feel that its devices share ports */
 #define AGREE 0.02
-/* Without dp_overlap the calls of ZeRO-2 and 3 take turns with the computation; between them and
+/* Without shard_overlap the calls of ZeRO-2 and 3 take turns with the computation; between them and
  * the tensor group's calls the closed form misses some 10 us a layer, which shows in a layer that
  * takes less than a millisecond. */
 #define AGREE_TURNS 0.025
@@ -439,7 +439,7 @@ static void agree(void (*make)(shape *, uint64_t), int32_t cases)
         worst = fmax(worst, fabs(error));
         n++;
         groups += x.group > 0;
-        const bool turns = x.zero >= 2 && x.tp > 1 && x.stack.dp_overlap <= 0;
+        const bool turns = x.zero >= 2 && x.tp > 1 && !x.stack.shard_overlap;
         const bool places = x.context.c > 1 && x.tp > 1 && x.model.position == LUO_POS_LEARNED;
         const bool latent = luo_model_is_latent(&x.model) && x.sequence_parallel;
         const bool far = fabs(error) > (places                    ? AGREE_POSITIONS
@@ -584,11 +584,14 @@ END_TEST
 
 /* ---- keys of the stack ---- */
 
-static const char *const keys[] = {
-    "host_launch_us=200", "host_exponent=1.2", "kernels_forward=60", "busbw_factor=0.5",
-    "gemm_ratio=0.5", "attention_ratio=0.5", "dp_overlap=0", "grad_comm_bytes=16",
-    "optimizer_bytes=200", "tp_exposed_factor=0.5", "scale_jitter=0.5", "bucket_mib=25",
-    "attention=0", "p2p=1", "scatter_gather=1", "tp_overlap=0"};
+static const char *const keys[] = {"host_launch_us=200",  "host_exponent=1.2",
+                                   "kernels_forward=60",  "busbw_factor=0.5",
+                                   "gemm_ratio=0.5",      "attention_ratio=0.5",
+                                   "dp_overlap=1",        "grad_comm_bytes=16",
+                                   "optimizer_bytes=200", "tp_exposed_factor=0.5",
+                                   "scale_jitter=0.5",    "bucket_mib=25",
+                                   "attention=0",         "p2p=1",
+                                   "scatter_gather=1",    "tp_overlap=0"};
 
 /* Of a plan in which each of them has something to act on: 512 devices, stages on several nodes. */
 static void keys_plan(shape *x)
@@ -658,7 +661,7 @@ START_TEST(without_overlap_shards_take_turns)
     x.zero = 3;
     x.bucket.rule = LUO_BUCKET_UNIT;
     const double was = simulate(&x, compile(&x));
-    x.stack.dp_overlap = 0;
+    x.stack.shard_overlap = false;
     const double now = simulate(&x, compile(&x)), now_closed = closed(&x).step;
     ck_assert_msg(now > 1.01 * was, "%.9f s, with overlap %.9f s", now, was);
     ck_assert_msg(fabs(now / now_closed - 1) < AGREE, "%.9f s simulated, %.9f s closed", now,

@@ -85,7 +85,7 @@ static void stack_file(const char *path, const char *stem)
               s.p2p_blocking == ours.p2p_blocking && s.scatter_gather == ours.scatter_gather &&
               s.kernels_forward == ours.kernels_forward && s.gemm_ratio == ours.gemm_ratio &&
               s.attention_ratio == ours.attention_ratio && s.tp_overlap == ours.tp_overlap &&
-              s.tf32 == ours.tf32);
+              s.tf32 == ours.tf32 && s.shard_overlap == ours.shard_overlap);
 }
 
 static const struct {

@@ -188,9 +188,8 @@ START_TEST(where_searches_begin)
              i++) {
             const luo_suite_param *p = luo_suite_param_of(key.name);
             if (!p || p->of_stack != of_stack) continue; /* `gemm_ratio` is a name of both */
-            ck_assert_msg(p->otherwise == (strcmp(p->name, "dp_overlap") ? key.otherwise : 0),
-                          "%s begins at %g, the default is %g", p->name, p->otherwise,
-                          key.otherwise);
+            ck_assert_msg(p->otherwise == key.otherwise, "%s begins at %g, the default is %g",
+                          p->name, p->otherwise, key.otherwise);
             ck_assert_msg(p->lo < p->hi && p->lo <= p->otherwise && p->otherwise <= p->hi, "%s",
                           p->name);
             ck_assert_msg(!p->logarithmic || p->lo > 0, "%s", p->name);

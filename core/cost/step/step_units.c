@@ -436,11 +436,11 @@ luo_status step_make_beats(stepper *w, int32_t stage)
 
 /* ---- a task ---- */
 
-/* Without dp_overlap work and calls take turns: each waits for all that was issued before. */
+/* Without shard_overlap work and calls take turns: each waits for all that was issued before. */
 void step_play(stepper *w, int32_t stage, const step_beats *b, luo_turn *x)
 {
     step_stage *k = &w->stage[stage];
-    const bool turns = w->ctx->stack->dp_overlap <= 0;
+    const bool turns = !w->ctx->stack->shard_overlap;
     double now = x->start;
     for (int32_t i = 0; i < b->n; i++) {
         const step_beat *at = &b->at[i];

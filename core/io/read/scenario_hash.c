@@ -204,6 +204,7 @@ static json_t *stack_json(const luo_stack *stack)
     num(o, "attention_ratio", stack->attention_ratio);
     flag(o, "tp_overlap", stack->tp_overlap);
     flag(o, "tf32", stack->tf32);
+    if (!stack->shard_overlap) flag(o, "shard_overlap", false); /* absent: the hash of before */
     memory_json(o, &stack->memory);
     if (stack->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
         text(o, "bucket_rule", luo_bucket_rule_name(stack->bucket.rule));
