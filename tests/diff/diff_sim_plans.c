@@ -43,6 +43,7 @@ static void plan_make(plan_case *c, const plan_row *row)
     *c = (plan_case){.arena = luo_arena_new(1 << 20)};
     luo_diags_init(&diags, c->arena);
     luo_stack_default(&c->stack);
+    c->stack.dp_overlap = 1; /* contention shows where calls run beside computation */
     c->stack.scale_jitter = 0;
     luo_read_cluster(c->arena,
                      luo_arena_printf(c->arena, "scenarios/clusters/%s.yaml", row->cluster),
