@@ -189,17 +189,20 @@ static const struct {
           "max_sequence_tokens: 1024\ndtype: f32\n",
      {.family = LUO_FAMILY_GPT, .kv_heads = 12, .head_dim = 64, .norm = LUO_NORM_LAYER,
       .norm_eps = 1e-5, .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED, .causal = true,
-      .tied_embeddings = true, .linear_bias = true, .out_bias = true, .qkv_bias = true, .dtype = LUO_F32}},
+      .tied_embeddings = true, .linear_bias = true, .out_bias = true,
+      .qkv_bias = true, .dtype = LUO_F32}},
     {HEAD "family: bert\nlayers: 2\nhidden: 8\nffn_hidden: 32\nheads: 2\nvocab: 10\n"
           "max_sequence_tokens: 16\n",
      {.family = LUO_FAMILY_BERT, .kv_heads = 2, .head_dim = 4, .norm = LUO_NORM_LAYER,
       .norm_eps = 1e-12, .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED,
-      .tied_embeddings = true, .linear_bias = true, .out_bias = true, .qkv_bias = true, .token_types = 2}},
+      .tied_embeddings = true, .linear_bias = true, .out_bias = true,
+      .qkv_bias = true, .token_types = 2}},
     {HEAD "family: vit\nlayers: 12\nhidden: 768\nffn_hidden: 3072\nheads: 12\nclasses: 1000\n"
           "image: {height_px: 224, width_px: 224, channels: 3, patch_px: 16}\n",
      {.family = LUO_FAMILY_VIT, .kv_heads = 12, .head_dim = 64, .norm = LUO_NORM_LAYER,
       .norm_eps = 1e-12, .activation = LUO_ACT_GELU, .position = LUO_POS_LEARNED,
-      .linear_bias = true, .out_bias = true, .qkv_bias = true, .classes = 1000}},
+      .linear_bias = true, .out_bias = true,
+      .qkv_bias = true, .classes = 1000}},
     {HEAD "family: vgg\nvariant: 16\nclasses: 1000\n"
           "image: {height_px: 224, width_px: 224, channels: 3}\n",
      {.family = LUO_FAMILY_VGG, .norm = LUO_NORM_LAYER, .norm_eps = 1e-12,
@@ -246,9 +249,9 @@ START_TEST(model_row)
 END_TEST
 
 #define LLAMA_1B                                                                                   \
-    "{\"hidden_size\": 2048, \"num_hidden_layers\": 16, \"num_attention_heads\": 32,"               \
-    " \"num_key_value_heads\": 8, \"intermediate_size\": 8192, \"vocab_size\": 128256,"             \
-    " \"max_position_embeddings\": 131072, \"tie_word_embeddings\": true, \"bos_token_id\": 1,"     \
+    "{\"hidden_size\": 2048, \"num_hidden_layers\": 16, \"num_attention_heads\": 32,"              \
+    " \"num_key_value_heads\": 8, \"intermediate_size\": 8192, \"vocab_size\": 128256,"            \
+    " \"max_position_embeddings\": 131072, \"tie_word_embeddings\": true, \"bos_token_id\": 1,"    \
     " \"model_type\": "
 static const struct {
     const char *text, *family;
