@@ -43,7 +43,6 @@ if ! "$L" version | grep -q fsanitize; then
         fits $kib plan plan auto $models --global-batch-size 64 --out "$tmp/f.json" --force
         fits $kib sync sim --sync preduce --workers 64 --compute-s 1 --horizon-s 100 --dense-bytes 1e9 --out "$tmp/fs" --force
         fits $kib embed sim --embed het --workers 8 --keys zipf:theta=1.05,vocab=2e6,batch=64,slots=26 --cache-rows 10000 --iterations 5 --out "$tmp/fh" --force
-        fits $kib run run "$H/plans/tiny-2.json" --model "$S/models/tiny-llama.yaml" --cluster "$H/ranks4x2.yaml" --backend host --ranks 2 --steps 2 --plots off --out "$tmp/fr" --force
     done
 fi
 
