@@ -43,6 +43,8 @@ hits=$(grep -nE '\b[sdcz](sy|ge|po|he|st)[a-z0-9]{2,6}_\(' $(sources core sim cl
 [ -z "$hits" ] || fail "LAPACK (core/sync/eigen.h is there):"$'\n'"$hits"
 hits=$(readelf -d $B/luoshu | grep -E 'NEEDED.*lib(mpi|openblas|cuda|cublas|nccl|simgrid|stdc)')
 [ -z "$hits" ] || fail "the command links what only ranks, or luoshu-sim.so, need:"$'\n'"$hits"
+# sim/shim.cpp's goes before SimGrid's own only where the loader sees it.
+[ ! -e $B/luoshu-sim.so ] || nm -D --defined-only $B/luoshu-sim.so | grep -q CommImpl6detach || fail "luoshu-sim.so hides CommImpl::detach (sim/shim.cpp)."
 # Symbols: what a folder's objects need must be defined in a folder before it.
 tmp=$(mktemp -d); trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/have"

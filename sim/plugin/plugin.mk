@@ -15,7 +15,8 @@ $(PLUGIN_OBJ): sim/plugin/plugin.mk
 $(PLUGIN): $(PLUGIN_OBJ)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) -shared $^ $(SIM_LIBS) -lm -o $@
 $(PLUGIN_OBJ): CFLAGS += -fPIC -fvisibility=hidden
-$(PLUGIN_OBJ): CXXFLAGS += -fPIC -fvisibility=hidden
+# Inline parts of SimGrid are one with those of its library: shown.
+$(PLUGIN_OBJ): CXXFLAGS += -fPIC
 $(B)/gen/sim_needs: $(PLUGIN_OBJ)
 	@mkdir -p $(@D)
 	@nm -u $^ | awk '$$1 == "U" && $$2 ~ /^(luo|sim)_/ {print $$2}' | sort -u >$@.tmp
