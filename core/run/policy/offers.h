@@ -43,7 +43,8 @@ luo_status luo_offers_drop_replica(luo_arena *arena, const luo_snapshot *now, bo
 luo_status luo_offers_reroute(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
 /* The best of planner `uniform` on the devices that are left: 1F1B, layers equal or by speed, types of
- * devices alone or together, micro-batches of the base plan's size and of any. */
+ * devices alone or together, micro-batches of the base plan's size and,
+ * before a run, of any. */
 luo_status luo_offers_uniform(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
 /* Where the straggler planner starts from: the base plan, if that is what it can (luo_malleus_check),

@@ -106,7 +106,8 @@ luo_status luo_offers_uniform(luo_arena *arena, const luo_snapshot *now, luo_off
 {
     if (packs(now->base)) return LUO_OK;
     LUO_TRY(offer_uniform(arena, now, now->base->micro_batch_sequences, out, err));
-    if (now->scenario->cluster->ndevices > LUO_JUDGE_DEVICES) return LUO_OK;
+    /* a run keeps its micro-batches as long as they are */
+    if (now->keep || now->scenario->cluster->ndevices > LUO_JUDGE_DEVICES) return LUO_OK;
     return offer_uniform(arena, now, 0, out, err);
 }
 
