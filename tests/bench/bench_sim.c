@@ -1,7 +1,8 @@
-/* bench_sim.c: the simulator on compiled plans (docs/speed.md) and on the workloads W1 to
- * W3 of docs/speed.md#workloads, whose closed forms must be met to 1e-5. Each case is a process of
- * its own and prints `name value unit`: seconds of the whole case (opening, preparing, one step),
- * of a further step that is simulated again, of one that is known (us), and its memory. */
+/* bench_sim.c: the simulator on compiled plans (docs/speed.md) and on the workloads W1 to W3 of
+ * docs/speed.md#workloads, whose collectives are rings and whose closed forms must be met to 1e-5.
+ * Each case is a process of its own and prints `name value unit`: seconds of the whole case
+ * (opening, preparing, one step), of a further step that is simulated again, of one that is known
+ * (us), and its memory. */
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,7 +135,7 @@ static void w1(int32_t n, luo_comm_mode mode, const char *name)
 {
     const double bandwidth = 50 * GIB, hop_s = 501e-9, bytes = GIB;
     rig *r = rig_new(&(rig_shape){.nodes = n, .nic_bytes_per_s = bandwidth, .nic_latency_s = hop_s,
-                                  .net_half_bytes = hop_s * bandwidth});
+                                  .net_half_bytes = hop_s * bandwidth, .rings = true});
     const int32_t role = rig_role(r);
     const int32_t id =
         rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR, (int64_t)bytes, 0);
@@ -249,9 +250,10 @@ static void gpt_run(const gpt *g, const char *name)
                               .port_bytes_per_s = g->tp_bytes_per_s,
                               .busbw_bytes_per_s = 2.0 * 7 / 8 * TP_BYTES / ring_s,
                               .nic_bytes_per_s = g->dp_bytes_per_s,
-                              .net_half_bytes = g->dp_hop_s * TP * g->dp_bytes_per_s};
+                              .net_half_bytes = g->dp_hop_s * TP * g->dp_bytes_per_s,
+                              .rings = true};
     const rig_shape flat = {.nodes = TP * g->nodes, .nic_bytes_per_s = g->dp_bytes_per_s,
-                            .net_half_bytes = g->dp_hop_s * g->dp_bytes_per_s};
+                            .net_half_bytes = g->dp_hop_s * g->dp_bytes_per_s, .rings = true};
     rig *r = rig_new(g->flat ? &flat : &nested);
     gpt_role(r, g);
     gpt_devices(r, g);
