@@ -43,6 +43,7 @@ static inline void dump_profile(luo_str *s, const luo_profile *x)
     DUMP_D(p2p_s);
     DUMP_D(overlap_loss_nvlink_ratio);
     DUMP_D(overlap_loss_net_ratio);
+    for (int i = 0; i < LUO_TABLE_CLASSES; i++) DUMP_D(tables_bytes_per_s[i]);
     for (int32_t i = 0; i < x->ncurves; i++)
         for (int32_t k = 0; k < x->curves[i].n; k++)
             luo_str_addf(s, "%d %d %a %a\n", (int)x->curves[i].op, x->curves[i].devices,

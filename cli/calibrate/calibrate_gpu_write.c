@@ -111,6 +111,44 @@ static void reserved(luo_str *s, const luo_gpu_calibration *calibration)
         known_value(s, calibration, "reserved_gib");
 }
 
+typedef struct link { /* between two GPUs: the smallest and the largest message */
+    double latency_us, gbytes_per_s;
+    bool measured;
+    double up_gbytes_per_s; /* to the host; 0: not measured */
+    bool direct;            /* not through the host */
+} link;
+
+static link link_of(const luo_measured *measured)
+{
+    link l = {.latency_us = 2};
+    double least = HUGE_VAL, most = 0;
+    for (int32_t i = 0; i < measured->ncomm; i++) {
+        const struct luo_measured_comm *r = &measured->comm[i];
+        if (r->coll >= 0 || r->validation || !(r->seconds > 0)) continue;
+        if (r->bytes < least) l.latency_us = 1e6 * r->seconds;
+        if (r->bytes > most) l.gbytes_per_s = 1e-9 * r->bytes / r->seconds;
+        least = fmin(least, r->bytes);
+        most = fmax(most, r->bytes);
+        l.measured = true;
+    }
+    l.up_gbytes_per_s = luo_measured_fact(measured, "device_to_host_gbytes_per_s", 0);
+    l.direct = l.measured && l.gbytes_per_s > 1.5 * l.up_gbytes_per_s;
+    return l;
+}
+
+/* Of the links that tables were measured over, as the cluster has them; nothing is said where the
+ * tables do not tell. */
+static void links_of_tables(luo_str *text, const luo_gpu_calibration *calibration)
+{
+    const link l = link_of(&calibration->rows);
+    if (l.direct)
+        value(text, "tables_nvlink_gbytes_per_s", l.gbytes_per_s, "measured",
+              "p2p_times: largest message between two GPUs", false);
+    else if (l.measured && l.up_gbytes_per_s > 0)
+        measured(text, "tables_pcie_gbytes_per_s", l.up_gbytes_per_s, "largest copy to the host",
+                 calibration->rows.facts_file);
+}
+
 static void values(luo_str *text, const luo_gpu_calibration *calibration)
 {
     const double sms = luo_measured_fact(&calibration->rows, "sm_count", 0);
@@ -134,6 +172,7 @@ static void values(luo_str *text, const luo_gpu_calibration *calibration)
         known_value(text, calibration, "sm_count");
     constants(text, calibration);
     network(text, calibration);
+    links_of_tables(text, calibration);
 }
 
 /* "NVIDIA H100 80GB HBM3" -> "nvidia_h100_80gb_hbm3". */
@@ -205,27 +244,6 @@ static void stack_text(luo_str *text, const luo_gpu_calibration *calibration)
 
 /* ---- the cluster ---- */
 
-typedef struct link { /* between two GPUs: the smallest and the largest message */
-    double latency_us, gbytes_per_s;
-    bool measured;
-} link;
-
-static link link_of(const luo_measured *measured)
-{
-    link l = {.latency_us = 2};
-    double least = HUGE_VAL, most = 0;
-    for (int32_t i = 0; i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        if (r->coll >= 0 || r->validation || !(r->seconds > 0)) continue;
-        if (r->bytes < least) l.latency_us = 1e6 * r->seconds;
-        if (r->bytes > most) l.gbytes_per_s = 1e-9 * r->bytes / r->seconds;
-        least = fmin(least, r->bytes);
-        most = fmax(most, r->bytes);
-        l.measured = true;
-    }
-    return l;
-}
-
 /* What the tables do not say of the way through PCIe, for the file's first line. */
 static const char *chosen_of_pcie(bool rate, bool latency)
 {
@@ -239,20 +257,20 @@ static const char *chosen_of_pcie(bool rate, bool latency)
 static void cluster_text(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
     const link l = link_of(&calibration->rows);
-    const double up = luo_measured_fact(&calibration->rows, "device_to_host_gbytes_per_s", 0);
+    const double up = l.up_gbytes_per_s;
     const double disk = luo_measured_fact(&calibration->rows, "disk_write_gbytes_per_s", 0);
-    const bool direct = l.measured && l.gbytes_per_s > 1.5 * up, by_pcie = l.measured && !direct;
+    const bool by_pcie = l.measured && !l.direct;
     luo_str_addf(text,
                  "# Made by `luoshu calibrate`: a node of these GPUs.%s\n"
                  "schema: luoshu.cluster/1\nname: %s\nnode_groups:\n  - name: %s\n    nodes: 1\n"
                  "    devices_per_node: %d\n    profile: profile.yaml\n",
                  chosen_of_pcie(up > 0, by_pcie), name, name, calibration->ranks);
-    if (direct)
+    if (l.direct)
         luo_str_addf(text,
-                     "    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %.6g, latency_us: "
+                     "    scale_up: {kind: nvswitch, bandwidth_gbytes_per_s: %.9g, latency_us: "
                      "%.6g}\n",
                      l.gbytes_per_s, l.latency_us);
-    luo_str_addf(text, "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: %.6g}\n",
+    luo_str_addf(text, "    pcie: {bandwidth_gbytes_per_s: %.9g, latency_us: %.6g}\n",
                  up > 0 ? up : 25, by_pcie ? l.latency_us : 2);
     if (disk > 0) luo_str_addf(text, "    host: {disk_write_gbytes_per_s: %.6g}\n", disk);
 }

@@ -122,6 +122,33 @@ static void machine(luo_str *text, const luo_calibration *c)
         value(text, "launch_us", 0, "chosen", "time beside an instruction is not measured");
 }
 
+/* Latency and bandwidth of the path between two ranks, which must be there though the tables
+ * decide: the smallest and the largest message. False: none was measured. */
+static bool path_of(const luo_measured *measured, double *latency_us, double *gbytes_per_s)
+{
+    double least = HUGE_VAL, most = 0;
+    *latency_us = 1;
+    *gbytes_per_s = 10;
+    for (int32_t i = 0; i < measured->ncomm; i++) {
+        const struct luo_measured_comm *r = &measured->comm[i];
+        if (r->coll >= 0 || r->validation) continue;
+        if (r->bytes < least) *latency_us = 1e6 * r->seconds;
+        if (r->bytes > most) *gbytes_per_s = 1e-9 * r->bytes / r->seconds;
+        least = fmin(least, r->bytes);
+        most = fmax(most, r->bytes);
+    }
+    return most > 0;
+}
+
+/* Of the links that tables of communication were measured over; the cluster has the same. */
+static void links_of_tables(luo_str *text, const luo_calibration *c)
+{
+    double latency, bandwidth;
+    if (c->comm && path_of(&c->rows, &latency, &bandwidth))
+        value(text, "tables_pcie_gbytes_per_s", bandwidth, "measured",
+              "p2p_times: largest message between two ranks");
+}
+
 static void values(luo_str *text, const luo_calibration *c)
 {
     const luo_cpu_fit *f = &c->fit;
@@ -143,6 +170,7 @@ static void values(luo_str *text, const luo_calibration *c)
     if (f->attention_backward_ratio > 0)
         value(text, "attention_backward_ratio", f->attention_backward_ratio, "fitted",
               "median of the calibration rows of attention_dx");
+    links_of_tables(text, c);
 }
 
 static void tables(luo_str *text, const luo_calibration *c)
@@ -181,24 +209,6 @@ static void profile_text(luo_str *text, const luo_calibration *c)
 
 /* ---- the cluster ---- */
 
-/* Latency and bandwidth of the path between two ranks, which must be there though the tables
- * decide: the smallest and the largest message. False: none was measured. */
-static bool path_of(const luo_measured *measured, double *latency_us, double *gbytes_per_s)
-{
-    double least = HUGE_VAL, most = 0;
-    *latency_us = 1;
-    *gbytes_per_s = 10;
-    for (int32_t i = 0; i < measured->ncomm; i++) {
-        const struct luo_measured_comm *r = &measured->comm[i];
-        if (r->coll >= 0 || r->validation) continue;
-        if (r->bytes < least) *latency_us = 1e6 * r->seconds;
-        if (r->bytes > most) *gbytes_per_s = 1e-9 * r->bytes / r->seconds;
-        least = fmin(least, r->bytes);
-        most = fmax(most, r->bytes);
-    }
-    return most > 0;
-}
-
 static void cluster_text(luo_str *text, const luo_calibration *c)
 {
     double latency, bandwidth;
@@ -209,7 +219,7 @@ static void cluster_text(luo_str *text, const luo_calibration *c)
         "processor time\n# of a step of the same networks, against %d ranks at once.%s\n"
         "schema: luoshu.cluster/1\nname: host-%d\nnode_groups:\n  - name: host\n    nodes: 1\n"
         "    devices_per_node: %d\n    profile: profile-%d.yaml\n    base_slowdown: %.4f\n"
-        "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: %.6g, devices_per_switch: %d}\n"
+        "    pcie: {bandwidth_gbytes_per_s: %.9g, latency_us: %.6g, devices_per_switch: %d}\n"
         "    host: {cores: %g, memory_gib: %.6g}\n",
         c->ranks, c->ops_of,
         known ? "" : " Bandwidth and latency of pcie are chosen: nothing was measured.", c->ranks,

@@ -180,6 +180,7 @@ static double seconds_of(reader *r, machine *m, luo_coll op, double bytes)
     if (m->curve.n) {
         m->profile.curves = &m->curve;
         m->profile.ncurves = 1;
+        m->profile.tables_bytes_per_s[LUO_CLASS_NVLINK] = m->link;
     }
     luo_node_group group = {.name = "node",
                             .site = "main",
@@ -378,14 +379,19 @@ static luo_status shipped_table(reader *r, const table *t)
 
 static luo_status read_files(reader *r, const char *data)
 {
-    static const char *const files[] = {"nccl_busbw", "vtrain_allreduce_a100",
-                                        "vtrain_allreduce_v100"};
-    for (int i = 0; i < 3; i++) {
-        const char *path = luo_arena_printf(r->arena, "%s/micro/%s.csv", data, files[i]);
+    static const struct {
+        const char *name;
+        luo_status (*read)(reader *r, const char *path);
+    } files[] = {{"nccl_busbw", read_nccl},
+                 {"nccl_h200", read_nccl},
+                 {"vtrain_allreduce_a100", read_vtrain},
+                 {"vtrain_allreduce_v100", read_vtrain}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *path = luo_arena_printf(r->arena, "%s/micro/%s.csv", data, files[i].name);
         if (!path) return luo_err_nomem(r->err);
         if (access(path, R_OK) != 0) continue;
-        r->file = files[i];
-        LUO_TRY(i == 0 ? read_nccl(r, path) : read_vtrain(r, path));
+        r->file = files[i].name;
+        LUO_TRY(files[i].read(r, path));
     }
     return LUO_OK;
 }

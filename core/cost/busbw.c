@@ -12,29 +12,54 @@ double luo_cost_volume(int coll, int32_t n)
     return (coll == LUO_COLL_AR ? 2.0 : 1.0) * (n - 1) / n;
 }
 
-/* Linear in log2(bytes); below the first point the time is constant. Between far points, or in a
- * noisy table, that line can promise a larger message in less time than a smaller point took; no
- * size is faster than a smaller point, so that time grows with S. */
-static double curve_at(const luo_curve *c, double bytes)
+static double with_more(double bytes_per_s, double more_byte_s)
+{
+    return more_byte_s == 0 ? bytes_per_s : 1 / (1 / bytes_per_s + more_byte_s);
+}
+
+/* Linear in log2(bytes); below the first point the time is constant, but for the bytes that slower
+ * links carry. Between far points, or in a noisy table, that line can promise a larger message in
+ * less time than a smaller point took; no size is faster than a smaller point, so that time grows
+ * with S. */
+static double curve_at(const luo_curve *c, double bytes, double more_byte_s)
 {
     const luo_curve_point *p = c->at;
-    double slowest = p[0].busbw_bytes_per_s / p[0].bytes; /* bandwidth per byte: 1 / time */
+    const double first = p[0].busbw_bytes_per_s, faster = fmin(0, more_byte_s);
+    double slowest = with_more(first, faster) / p[0].bytes; /* bandwidth per byte: 1 / time */
     int32_t i = 0;
-    if (bytes <= p[0].bytes) return slowest * bytes;
+    if (bytes <= p[0].bytes) return with_more(slowest * bytes, more_byte_s - faster);
+    slowest = with_more(first, more_byte_s) / p[0].bytes;
     for (; i + 1 < c->n && p[i + 1].bytes <= bytes; i++)
-        slowest = fmin(slowest, p[i + 1].busbw_bytes_per_s / p[i + 1].bytes);
-    double b = p[i].busbw_bytes_per_s;
+        slowest =
+            fmin(slowest, with_more(p[i + 1].busbw_bytes_per_s, more_byte_s) / p[i + 1].bytes);
+    double b = with_more(p[i].busbw_bytes_per_s, more_byte_s);
     if (i + 1 < c->n)
         b += log2(bytes / p[i].bytes) / log2(p[i + 1].bytes / p[i].bytes) *
-             (p[i + 1].busbw_bytes_per_s - b);
+             (with_more(p[i + 1].busbw_bytes_per_s, more_byte_s) - b);
     return fmin(b, slowest * bytes);
 }
 
-static luo_busbw of_curve(const luo_curve *c, double bytes)
+double luo_cost_table_more(double best, double measured, double declared, double most)
 {
-    luo_busbw b = {curve_at(c, bytes), 0};
-    for (int32_t i = 0; i < c->n; i++) b.largest = fmax(b.largest, c->at[i].busbw_bytes_per_s);
-    return b;
+    if (measured > 0) return (measured / declared - 1) / best;
+    return fmax(0, 1 / most - 1 / best);
+}
+
+static luo_table_class inside_class(const luo_node_group *group)
+{
+    return group->scale_up == LUO_SCALE_UP_NONE ? LUO_CLASS_PCIE : LUO_CLASS_NVLINK;
+}
+
+static luo_table_class curves_class(const luo_node_group *group)
+{
+    const double *over = group->profile->tables_bytes_per_s;
+    if (over[LUO_CLASS_NVLINK] > 0) return LUO_CLASS_NVLINK;
+    return over[LUO_CLASS_PCIE] > 0 ? LUO_CLASS_PCIE : inside_class(group);
+}
+
+bool luo_busbw_curves_apply(const luo_node_group *group)
+{
+    return curves_class(group) == inside_class(group);
 }
 
 /* Nearest tables of op at or below and at or above n. */
@@ -56,8 +81,7 @@ static bool find_curves(const luo_profile *profile, int coll, int32_t n, const l
 {
     static const luo_coll order[LUO_COLLS][4] = {
         [LUO_COLL_AR] = {LUO_COLL_AR, LUO_COLL_AG, LUO_COLL_RS, LUO_COLLS},
-        [LUO_COLL_RS] = {LUO_COLL_RS, LUO_COLL_AR, LUO_COLL_AG,
-                                LUO_COLLS},
+        [LUO_COLL_RS] = {LUO_COLL_RS, LUO_COLL_AR, LUO_COLL_AG, LUO_COLLS},
         [LUO_COLL_AG] = {LUO_COLL_AG, LUO_COLL_AR, LUO_COLL_RS, LUO_COLLS},
         [LUO_COLL_A2A] = {LUO_COLL_A2A, LUO_COLL_AG, LUO_COLL_AR, LUO_COLL_RS},
         [LUO_COLL_BCAST] = {LUO_COLL_BCAST, LUO_COLL_AG, LUO_COLL_AR, LUO_COLL_RS},
@@ -107,6 +131,54 @@ static double ring_link(const luo_cluster *cluster, const luo_members *members, 
     return least;
 }
 
+/* Bandwidth of the links of a device together, or the narrowest that PCIe has on the ring. */
+static double declared_bytes_per_s(const luo_cluster *cluster, const luo_members *members)
+{
+    const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
+    int32_t lanes[64] = {0}, most = 0;
+    bool pcie;
+    if (group->scale_up != LUO_SCALE_UP_MESH) return ring_link(cluster, members, &pcie);
+    for (int32_t i = 0; i < 2 * group->nmesh; i++) {
+        const luo_mesh_link *l = &group->mesh[i / 2];
+        int32_t *of = &lanes[i % 2 ? l->b : l->a];
+        *of += l->lanes;
+        if (*of > most) most = *of;
+    }
+    return most * group->scale_up_bytes_per_s;
+}
+
+/* A switch that adds up halves what leaves a device in an all-reduce. */
+static double most_bytes_per_s(const luo_node_group *group, int coll, int32_t n, double declared)
+{
+    const bool adds = group->scale_up == LUO_SCALE_UP_NVSWITCH && coll == LUO_COLL_AR;
+    return declared * (adds ? luo_cost_volume(coll, n) : 1);
+}
+
+bool luo_busbw_curves_elsewhere(const luo_cluster *cluster, const luo_members *members,
+                                luo_tables_note *out)
+{
+    const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
+    const luo_table_class class = curves_class(group);
+    const double measured = group->profile->tables_bytes_per_s[class];
+    const double declared =
+        luo_busbw_curves_apply(group) ? declared_bytes_per_s(cluster, members) : 0;
+    *out = (luo_tables_note){"collective_times", class, measured, declared};
+    return group->profile->ncurves > 0 && members->n > 1 && measured != declared;
+}
+
+typedef struct over { /* links: those of the table, 0: not told; those here; what they let through
+                       */
+    double measured, declared, most;
+} over;
+
+static luo_busbw of_curve(const luo_curve *c, const over *links, double bytes)
+{
+    double largest = 0;
+    for (int32_t i = 0; i < c->n; i++) largest = fmax(largest, c->at[i].busbw_bytes_per_s);
+    const double more = luo_cost_table_more(largest, links->measured, links->declared, links->most);
+    return (luo_busbw){curve_at(c, bytes, more), with_more(largest, more)};
+}
+
 const luo_protocol luo_protocols[LUO_PROTOCOLS] = {
     [LUO_LL] = {0.5, 6.6e-6, {0.6e-6, 1.0e-6, 2.7e-6}},
     [LUO_LL128] = {0.92, 14e-6, {1.9e-6, 2.5e-6, 4.0e-6}},
@@ -121,8 +193,8 @@ static double ring_seconds(int coll, int32_t n, double bytes, double link, bool 
     for (int i = 0; i < LUO_PROTOCOLS; i++) {
         const luo_protocol *p = &luo_protocols[i];
         const double step = p->step_s[pcie ? LUO_OVER_PCIE : LUO_OVER_NVLINK];
-        best = fmin(best, p->once_s + n * volume * step +
-                              volume * bytes / (0.8 * link * p->factor));
+        best =
+            fmin(best, p->once_s + n * volume * step + volume * bytes / (0.8 * link * p->factor));
     }
     return best;
 }
@@ -141,7 +213,8 @@ luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_member
     const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
     const luo_curve *below, *above;
     luo_coll op;
-    if (!find_curves(group->profile, coll, n, &below, &above, &op)) {
+    if (!luo_busbw_curves_apply(group) ||
+        !find_curves(group->profile, coll, n, &below, &above, &op)) {
         bool pcie;
         const double link = ring_link(cluster, members, &pcie);
         const double volume = luo_cost_volume(coll, n);
@@ -156,9 +229,12 @@ luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_member
     if (below != above && group->scale_up == LUO_SCALE_UP_MESH)
         return mesh_without(group->profile, op, n, err);
     if (!below) below = above;
-    luo_busbw b = of_curve(below, bytes);
+    const double declared = declared_bytes_per_s(cluster, members);
+    const over links = {group->profile->tables_bytes_per_s[inside_class(group)], declared,
+                        most_bytes_per_s(group, coll, n, declared)};
+    luo_busbw b = of_curve(below, &links, bytes);
     if (above && below != above) {
-        const luo_busbw hi = of_curve(above, bytes);
+        const luo_busbw hi = of_curve(above, &links, bytes);
         const double x = (double)(n - below->devices) / (above->devices - below->devices);
         b.at_size += x * (hi.at_size - b.at_size);
         b.largest += x * (hi.largest - b.largest);

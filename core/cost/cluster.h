@@ -65,9 +65,7 @@ typedef enum luo_link_kind {
     LUO_LINK_LINE,   /* SITE-SITE/line */
     LUO_LINK_STORAGE /* storage */
 } luo_link_kind;
-/* Classes of links, as tables name them: those between devices, and all of them. */
-#define LUO_LINK_CLASS_LIST(X)                                                                     \
-    X("nvlink") X("pcie") X("socket") X("nic") X("uplink") X("line")
+/* All classes are those between devices and this one. */
 #define LUO_LINK_CLASS_STORAGE "storage"
 /* The class of a kind; both kinds of PCIe are of one. */
 const char *luo_link_kind_name(luo_link_kind k);

@@ -29,11 +29,22 @@ typedef struct luo_busbw {
 luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
                              int32_t n, double bytes, luo_busbw *out, luo_err *err);
 
+/* A table belongs to the links that it was measured over; over others each byte takes so many
+ * seconds more (or less), while what messages of all sizes wait for stays (docs/cost-model.md
+ * #tables-and-links). best: bandwidth that the table's large messages reach. measured: that of its
+ * links, 0: not told; then no more than `most` is reached. */
+double luo_cost_table_more(double best, double measured, double declared, double most);
+/* Are the profile's curves of the links inside a node of the group, or of links not told? */
+bool luo_busbw_curves_apply(const luo_node_group *group);
+/* Curves of links that are not those of the members. */
+bool luo_busbw_curves_elsewhere(const luo_cluster *cluster, const luo_members *members,
+                          luo_tables_note *out);
+
 /* What the formula between nodes needs of the whole group. */
 typedef struct luo_spread {
-    int32_t nodes, least;    /* N; fewest members on a node */
-    double bytes_per_s;      /* narrowest uplink or line left through; HUGE_VAL: none */
-    double step_latency_s;   /* of the slowest line */
+    int32_t nodes, least;  /* N; fewest members on a node */
+    double bytes_per_s;    /* narrowest uplink or line left through; HUGE_VAL: none */
+    double step_latency_s; /* of the slowest line */
 } luo_spread;
 luo_spread luo_spread_of(const luo_cluster *cluster, const int32_t *dev, int32_t n);
 
@@ -59,7 +70,7 @@ typedef enum luo_net_algorithm {
 /* What the time of a way depends on, besides the collective. */
 typedef struct luo_net_link {
     double node_bytes_per_s, ratio, half_bytes; /* of the node; net_ratio, net_half_bytes */
-    double step_s;      /* net_step_s: a network step of LL */
+    double step_s;                              /* net_step_s: a network step of LL */
     double bytes_per_s; /* narrowest uplink or line of the group; HUGE_VAL: none */
     double line_s;      /* latency of the slowest line, felt at each step */
     bool no_tree;       /* not NCCL: the curve alone */

@@ -13,7 +13,7 @@
 typedef struct luo_cost_ctx {
     const luo_cluster *cluster;
     const luo_stack *stack;
-    luo_dtype dtype; /* of activations and weights, where a function has no own dtype */
+    luo_dtype dtype;        /* of activations and weights, where a function has no own dtype */
     int32_t nops;           /* of the programs: tells kinds of operations apart on CPUs, .. */
     const luo_op_info *ops; /* .. NULL: not known */
 } luo_cost_ctx;
@@ -35,7 +35,7 @@ luo_status luo_cost_grouped(const luo_profile *profile, luo_dtype dtype, const l
 luo_status luo_cost_stream(const luo_profile *profile, double bytes, double *seconds, luo_err *err);
 
 typedef struct luo_attention {
-    int64_t heads, head_dim; /* query heads on this device */
+    int64_t heads, head_dim;   /* query heads on this device */
     int64_t sequences, tokens; /* so many sequences of that length .. */
     int64_t rest;              /* .. and one of this length (0: none) */
     const int64_t *lengths;    /* not NULL: `sequences` lengths instead of tokens and rest */
@@ -93,8 +93,8 @@ bool luo_cost_again(const luo_stack *stack, const luo_cost_key *key);
  * the core forward again). */
 int32_t luo_cost_kernels(const luo_stack *stack, const luo_cost_key *key);
 typedef struct luo_comm_cost { /* of a COLLECTIVE, or of messages of rows of experts */
-    double seconds; /* in closed form, as far as nothing hides it */
-    double loss;    /* overlap loss of its links: compute beside it runs at 1 - loss of its speed */
+    double seconds;            /* in closed form, as far as nothing hides it */
+    double loss; /* overlap loss of its links: compute beside it runs at 1 - loss of its speed */
 } luo_comm_cost;
 
 /* All instructions of a role on `device`, host floor per layer: in each segment, the
@@ -149,6 +149,19 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
 luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                         double share, double *seconds, luo_err *err);
 
+/* A measured table of a group's profile whose links are not those of the group (docs/cost-model.md
+ * #tables-and-links). measured: bytes/s of its links, 0: not told; declared: of the group's, 0: it
+ * has none of the class, and the table is not used. */
+typedef struct luo_tables_note {
+    const char *table;
+    luo_table_class class;
+    double measured, declared;
+} luo_tables_note;
+enum { LUO_TABLES_NOTES = 3 }; /* collectives, messages inside a node and between nodes */
+/* Returns their number. Pre: luo_cluster_finish. */
+int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t group,
+                             luo_tables_note out[LUO_TABLES_NOTES]);
+
 /* What a message takes before its bytes: max(p2p_s, latency of the path), or, where transfers were
  * measured, as long as the smallest of them. */
 double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst);
@@ -179,8 +192,7 @@ typedef struct luo_flow {
     double bytes, delay_s;
 } luo_flow;
 luo_status luo_cost_flow(luo_arena *arena, const luo_cost_ctx *ctx, int coll, const int32_t *dev,
-                         int32_t n, int64_t bytes, luo_flow **flows, int32_t *nflows,
-                         luo_err *err);
+                         int32_t n, int64_t bytes, luo_flow **flows, int32_t *nflows, luo_err *err);
 /* The same for one message; not for src = dst. */
 luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                              luo_flow *flow, luo_err *err);

@@ -5,36 +5,65 @@
 #include "core/cost/collective.h"
 
 /* The class of a path is the furthest kind of link on it. */
-static const char *path_class(const luo_cluster *cluster, int32_t src, int32_t dst)
+static luo_table_class path_class(const luo_cluster *cluster, int32_t src, int32_t dst)
 {
+    static const luo_table_class of[] = {
+        [LUO_LINK_NVLINK] = LUO_CLASS_NVLINK,    [LUO_LINK_PCIE] = LUO_CLASS_PCIE,
+        [LUO_LINK_PCIE_SWITCH] = LUO_CLASS_PCIE, [LUO_LINK_SOCKET] = LUO_CLASS_SOCKET,
+        [LUO_LINK_NIC] = LUO_CLASS_NIC,          [LUO_LINK_UPLINK] = LUO_CLASS_UPLINK,
+        [LUO_LINK_LINE] = LUO_CLASS_LINE};
     luo_hop hops[LUO_PATH_MAX];
     const int32_t n = luo_cluster_path(cluster, src, dst, hops);
     luo_link_kind far = LUO_LINK_NVLINK;
     for (int32_t i = 0; i < n; i++)
         if (cluster->links[hops[i].link].kind > far) far = cluster->links[hops[i].link].kind;
-    return luo_link_kind_name(far);
+    return of[far];
+}
+
+/* Transfers of a class around a size, and the largest bandwidth of all. */
+typedef struct transfers {
+    const luo_p2p_time *below, *above;
+    double best;
+} transfers;
+
+static transfers find_transfers(const luo_profile *profile, luo_table_class class, double bytes)
+{
+    static const char *const names[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT)};
+    transfers found = {NULL, NULL, 0};
+    for (int32_t i = 0; i < profile->np2p_times; i++) {
+        const luo_p2p_time *t = &profile->p2p_times[i];
+        if (strcmp(t->link_class, names[class]) != 0) continue;
+        found.best = fmax(found.best, t->bytes / t->seconds);
+        if (t->bytes <= bytes)
+            found.below = t;
+        else if (!found.above)
+            found.above = t;
+    }
+    return found;
 }
 
 /* Measured times: linear in log2(bytes) of the bandwidth between points, constant time below the
- * first, constant bandwidth above the last. */
-static bool measured(const luo_profile *profile, const char *link_class, double bytes,
+ * first (but for the bytes that slower links carry), constant bandwidth above the last. */
+static bool measured(const luo_cluster *cluster, int32_t src, int32_t dst, double bytes,
                      double *seconds)
 {
-    const luo_p2p_time *lo = NULL, *hi = NULL;
-    for (int32_t i = 0; i < profile->np2p_times; i++) {
-        const luo_p2p_time *t = &profile->p2p_times[i];
-        if (strcmp(t->link_class, link_class) != 0) continue;
-        if (t->bytes <= bytes) lo = t;
-        else if (!hi) hi = t;
-    }
+    const luo_profile *profile = luo_cluster_profile(cluster, src);
+    if (profile->np2p_times == 0) return false;
+    const luo_table_class class = path_class(cluster, src, dst);
+    const transfers at = find_transfers(profile, class, bytes);
+    const luo_p2p_time *lo = at.below, *hi = at.above;
     if (!lo && !hi) return false;
+    const double link = luo_cluster_path_bytes_per_s(cluster, src, dst);
+    const double more =
+        luo_cost_table_more(at.best, profile->tables_bytes_per_s[class], link, link);
     if (!lo) {
-        *seconds = hi->seconds;
+        *seconds = hi->seconds + more * (more > 0 ? bytes : hi->bytes);
     } else if (!hi) {
-        *seconds = bytes * lo->seconds / lo->bytes;
+        *seconds = bytes * lo->seconds / lo->bytes + more * bytes;
     } else {
         const double x = log2(bytes / lo->bytes) / log2(hi->bytes / lo->bytes);
-        const double b0 = lo->bytes / lo->seconds, b1 = hi->bytes / hi->seconds;
+        const double b0 = lo->bytes / (lo->seconds + more * lo->bytes);
+        const double b1 = hi->bytes / (hi->seconds + more * hi->bytes);
         *seconds = bytes / (b0 + x * (b1 - b0));
     }
     return true;
@@ -49,7 +78,8 @@ static luo_status inside(const luo_cost_ctx *ctx, int32_t src, int32_t dst, doub
     const uint64_t slots =
         UINT64_C(1) << cluster->devices[src].slot | UINT64_C(1) << cluster->devices[dst].slot;
     const luo_members members = {cluster->devices[src].node, 2, slots};
-    for (int32_t i = 0; i < profile->ncurves; i++)
+    const bool apply = luo_busbw_curves_apply(&cluster->groups[cluster->devices[src].group]);
+    for (int32_t i = 0; apply && i < profile->ncurves; i++)
         if (profile->curves[i].op == LUO_COLL_AR && profile->curves[i].devices == 2)
             return luo_busbw_of_node(ctx, LUO_COLL_AR, &members, 2, bytes, out, err);
     const double link = luo_cluster_path_bytes_per_s(cluster, src, dst);
@@ -89,8 +119,7 @@ double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst)
 {
     const luo_cluster *cluster = ctx->cluster;
     double seconds;
-    if (measured(luo_cluster_profile(cluster, src), path_class(cluster, src, dst), 1, &seconds))
-        return seconds;
+    if (measured(cluster, src, dst, 1, &seconds)) return seconds;
     return start_seconds(cluster, src, dst);
 }
 
@@ -101,8 +130,7 @@ luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64
     const double size = (double)bytes;
     *seconds = 0;
     if (src == dst || bytes <= 0) return LUO_OK;
-    if (measured(luo_cluster_profile(cluster, src), path_class(cluster, src, dst), size, seconds))
-        return LUO_OK;
+    if (measured(cluster, src, dst, size, seconds)) return LUO_OK;
     double bandwidth = 0;
     if (cluster->devices[src].node == cluster->devices[dst].node) {
         luo_busbw b;
@@ -144,11 +172,38 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
     } else if (bytes > 0) {
         wire = net_bytes(cluster, src, dst, size);
     }
-    if (bytes > 0 &&
-        measured(luo_cluster_profile(cluster, src), path_class(cluster, src, dst), size, &table)) {
+    if (bytes > 0 && measured(cluster, src, dst, size, &table)) {
         wire = fmin(wire, fmax(0, table - latency) * link);
         delay = table - wire / link;
     }
     *flow = (luo_flow){src, dst, wire, fmax(0, delay - latency)};
     return LUO_OK;
+}
+
+/* ---- what is to be said of tables ---- */
+
+static bool transfers_elsewhere(const luo_cluster *cluster, int32_t src, int32_t dst,
+                                luo_tables_note *out)
+{
+    const luo_profile *profile = luo_cluster_profile(cluster, src);
+    const luo_table_class class = path_class(cluster, src, dst);
+    const double link = luo_cluster_path_bytes_per_s(cluster, src, dst);
+    *out = (luo_tables_note){"p2p_times", class, profile->tables_bytes_per_s[class], link};
+    return find_transfers(profile, class, 1).best > 0 && out->measured != link;
+}
+
+int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t group,
+                                  luo_tables_note out[LUO_TABLES_NOTES])
+{
+    int32_t node = 0, n = 0;
+    while (cluster->nodes[node].group != group) node++;
+    const int32_t other = node + 1 < cluster->nnodes ? node + 1 : 0;
+    const int32_t src = cluster->nodes[node].first_device;
+    const int32_t each = cluster->groups[group].devices_per_node;
+    const luo_members members = {node, each, UINT64_MAX >> (64 - each)};
+    n += luo_busbw_curves_elsewhere(cluster, &members, &out[n]);
+    if (each > 1) n += transfers_elsewhere(cluster, src, src + 1, &out[n]);
+    if (other != node)
+        n += transfers_elsewhere(cluster, src, cluster->nodes[other].first_device, &out[n]);
+    return n;
 }

@@ -26,6 +26,9 @@ typedef struct param {
 #define NOWHERE SIZE_MAX
 #define PEAK(t) offsetof(luo_profile, peak_flops) + (t) * sizeof(double)
 #define F(field) offsetof(luo_profile, field)
+#define TABLES(id, class)                                                                          \
+    {"tables_" class "_gbytes_per_s", F(tables_bytes_per_s) + (id) * sizeof(double), 1e9, 0,       \
+     LUO_OF(LUO_Q_BANDWIDTH, 1e9)},
 #define GIB 1073741824.0
 
 static const param params[] = {
@@ -53,7 +56,7 @@ static const param params[] = {
     {"p2p_us", F(p2p_s), 1e-6, 10, LUO_OF_OR_0(LUO_Q_LATENCY, 1e-6)},
     {"overlap_loss_nvlink_ratio", F(overlap_loss_nvlink_ratio), 1, 0.15, LUO_WITHIN(0, 0.99)},
     {"overlap_loss_net_ratio", F(overlap_loss_net_ratio), 1, 0.02, LUO_WITHIN(0, 0.99)},
-};
+    LUO_LINK_CLASS_LIST(TABLES)};
 enum { PARAMS = sizeof params / sizeof *params };
 
 bool luo_profile_value_key(int i, luo_value_key *out)

@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/graph/program/coll.h"
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/base/quantity.h"
 #include "core/base/words.h"
-#include "core/graph/specialize/bucket.h"
+#include "core/graph/program/coll.h"
 #include "core/graph/program/program.h"
+#include "core/graph/specialize/bucket.h"
 
 #define LUO_PROVENANCE_LIST(X)                                                                     \
     X(LUO_FROM_PAPER, "paper")                                                                     \
@@ -31,6 +31,17 @@ typedef struct luo_value {
     int line, col; /* in the file */
 } luo_value;
 
+/* Classes of links between devices, as tables name them. */
+#define LUO_LINK_CLASS_LIST(X)                                                                     \
+    X(LUO_CLASS_NVLINK, "nvlink")                                                                  \
+    X(LUO_CLASS_PCIE, "pcie")                                                                      \
+    X(LUO_CLASS_SOCKET, "socket")                                                                  \
+    X(LUO_CLASS_NIC, "nic")                                                                        \
+    X(LUO_CLASS_UPLINK, "uplink")                                                                  \
+    X(LUO_CLASS_LINE, "line")
+typedef enum luo_table_class {
+    LUO_LINK_CLASS_LIST(LUO_WORD_VALUE) LUO_TABLE_CLASSES
+} luo_table_class;
 
 typedef struct luo_curve_point {
     double bytes, busbw_bytes_per_s;
@@ -71,12 +82,16 @@ typedef struct luo_profile {
     int32_t nvalues;
     const luo_value *values; /* as given, for reports */
     luo_calibrated calibrated;
-    double peak_flops[3];    /* by luo_dtype, per second; a GPU without bf16 lists f16 instead */
+    double peak_flops[3]; /* by luo_dtype, per second; a GPU without bf16 lists f16 instead */
     double memory_bytes, reserved_bytes, memory_bytes_per_s;
     double sm_count, launch_s, gemm_ratio, gemm_depth, memory_ratio, attention_depth;
     double attention_forward_ratio, attention_backward_ratio, misaligned_factor;
     double net_ratio, net_half_bytes, net_step_s, p2p_s;
     double overlap_loss_nvlink_ratio, overlap_loss_net_ratio;
+    /* Bandwidths of the links that the tables were measured over, by class; 0: not told. NVLink: of
+     * all links of a device, others the narrowest on the way. Curves were measured over NVLink if
+     * that is told, else over PCIe. */
+    double tables_bytes_per_s[LUO_TABLE_CLASSES];
     int32_t ncurves, nop_times, np2p_times;
     const luo_curve *curves;
     const luo_op_time *op_times;
@@ -91,10 +106,10 @@ typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     double kernels_forward; /* of a layer, without collectives; 0: as the program has them */
     double gemm_ratio, attention_ratio; /* scale those of the profile */
     bool attention_fused, p2p_blocking, scatter_gather;
-    bool tp_overlap; /* all-reduces of dX beside dW; else nothing runs beside them */
-    bool tf32;       /* f32 data, products at the tf32 peak */
-    bool shard_overlap; /* calls of ZeRO-2 and 3 run beside their task; else they take turns */
-    luo_bucketing bucket; /* of plans that say nothing */
+    bool tp_overlap;         /* all-reduces of dX beside dW; else nothing runs beside them */
+    bool tf32;               /* f32 data, products at the tf32 peak */
+    bool shard_overlap;      /* calls of ZeRO-2 and 3 run beside their task; else in turns */
+    luo_bucketing bucket;    /* of plans that say nothing */
     luo_memory_rules memory; /* all but attention_unfused; sums of bytes, not GiB */
 } luo_stack;
 

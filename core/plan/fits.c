@@ -54,6 +54,26 @@ static void say_remedy(const luo_plan *plan, luo_str *text)
         luo_str_addf(text, "%s%s", i == 0 ? "; try " : i == n - 1 ? " or " : ", ", may[i]);
 }
 
+/* Ranks on processors share the memory of their host. `at`: the first program of a node, then of
+ * the next one. */
+static luo_status host_fits(const luo_plan *plan, const luo_cluster *cluster,
+                            const luo_programs *set, const luo_memory *memory, int32_t *at,
+                            luo_err *err)
+{
+    const luo_device *first = &cluster->devices[set->at[*at].device];
+    const luo_node_group *group = &cluster->groups[first->group];
+    double needed = 0;
+    for (; *at < set->n && cluster->devices[set->at[*at].device].node == first->node; ++*at)
+        needed += (double)memory[*at].needed + group->profile->reserved_bytes;
+    if (!group->profile->cpu || group->host_memory_bytes <= 0 || needed <= group->host_memory_bytes)
+        return LUO_OK;
+    return luo_err_set(err, LUO_EOOM,
+                       "plan %016" PRIx64 " needs %.1f GiB for the ranks of node `%s`, whose host "
+                       "has %.1f GiB; use more nodes or fewer ranks of each.",
+                       luo_plan_hash(plan), needed / 1073741824.0, cluster->nodes[first->node].name,
+                       group->host_memory_bytes / 1073741824.0);
+}
+
 luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *cluster, const luo_programs *set,
                          const luo_memory *memory, double *ratio, int32_t *device, luo_err *err)
 {
@@ -73,6 +93,8 @@ luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *cluster, const
     const luo_memory *m = &memory[worst];
     *ratio = most;
     *device = dev;
+    for (int32_t at = 0; most <= 1 && at < set->n;)
+        LUO_TRY(host_fits(plan, cluster, set, memory, &at, err));
     if (most <= 1) return LUO_OK;
     luo_str remedy = {0};
     say_remedy(plan, &remedy);

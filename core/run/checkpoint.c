@@ -74,6 +74,32 @@ static double failure_rate(const luo_run *run)
     return rate;
 }
 
+/* Target peer: a host holds the share of its own node and that of another. */
+static luo_status check_room(const luo_run *run, luo_err *err)
+{
+    const luo_cluster *cluster = run->job.scenario->cluster;
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    const double each = (double)used->state_bytes / used->ndev;
+    int32_t most = 0;
+    for (int32_t g = 0; g < cluster->ngroups; g++) {
+        const int32_t here = most_on_node(cluster, used, g);
+        if (here > most) most = here;
+    }
+    for (int32_t g = 0; g < cluster->ngroups; g++) {
+        const luo_node_group *group = &cluster->groups[g];
+        const int32_t here = most_on_node(cluster, used, g);
+        const double needed = each * (here + most);
+        if (here == 0 || group->host_memory_bytes <= 0 || needed <= group->host_memory_bytes)
+            continue;
+        return luo_err_set(err, LUO_EINPUT,
+                           "checkpoints in memory (`target` peer) take up to %.1f GiB of a node of "
+                           "`%s`, whose host has %.1f GiB; write them to `storage` or `disk`.",
+                           needed / 1073741824.0, group->name,
+                           group->host_memory_bytes / 1073741824.0);
+    }
+    return LUO_OK;
+}
+
 luo_status luo_ckpt_init(luo_run *run, luo_err *err)
 {
     luo_ckpt *k = &run->ledger.ckpt;
@@ -98,6 +124,8 @@ luo_status luo_ckpt_init(luo_run *run, luo_err *err)
     k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !run->job.policy->bound;
     k->next_step = k->every_steps;
     k->next_s = k->every_s;
+    if (k->on && run->job.scenario->checkpoint.target == LUO_TARGET_PEER)
+        return check_room(run, err);
     return LUO_OK;
 }
 
@@ -126,7 +154,7 @@ luo_status luo_ckpt_write(luo_run *run, luo_err *err)
     run->ledger.ckpt.writes++;
     if (run->job.real) LUO_TRY(luo_real_save(run, &saved, err));
     LUO_TRY(luo_run_span_until(run, LUO_SPAN_CHECKPOINT, end_s, used->state_bytes, err));
-    if (!saved) return LUO_OK; /* the next attempt tells who died */
+    if (!saved) return LUO_OK;    /* the next attempt tells who died */
     if (run->ledger.ckpt.writing) /* overtaken */
         LUO_TRY(become_valid(&run->ledger, run->ledger.ckpt.valid_step, run->ledger.ckpt.valid_plan,
                              run->ledger.ckpt.valid_from_s, err));

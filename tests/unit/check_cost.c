@@ -542,8 +542,10 @@ static const struct {
      "`reserved_gib`, `sm_count`, `launch_us`, `gemm_ratio`, `gemm_depth`, `memory_ratio`, "
      "`attention_forward_ratio`, `attention_backward_ratio`, `attention_depth`, "
      "`misaligned_factor`, `net_ratio`, `net_half_bytes`, `net_step_us`, `p2p_us`, "
-     "`overlap_loss_nvlink_ratio` "
-     "or `overlap_loss_net_ratio` is expected."},
+     "`overlap_loss_nvlink_ratio`, "
+     "`overlap_loss_net_ratio`, `tables_nvlink_gbytes_per_s`, `tables_pcie_gbytes_per_s`, "
+     "`tables_socket_gbytes_per_s`, `tables_nic_gbytes_per_s`, `tables_uplink_gbytes_per_s` or "
+     "`tables_line_gbytes_per_s` is expected."},
     {LUO_VALUE("memory_gib", 80), false, false, false,
      "profile `x` gives `memory_gib` twice; give it once."},
     {LUO_VALUE("launch_us", NAN), false, false, false,

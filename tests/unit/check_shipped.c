@@ -15,11 +15,13 @@ static void setup(void)
     luo_diags_init(&diags, arena);
 }
 
+/* Notes are allowed: of A800 and of HAP's machines tables of other links stand in. */
 static void silent(const char *path)
 {
     for (const luo_diag *d = diags.first; d; d = d->next)
-        ck_abort_msg("%s:%d:%d: %s", d->err.path[0] ? d->err.path : path, d->err.line, d->err.col,
-                     d->err.text);
+        if (d->severity != LUO_NOTE)
+            ck_abort_msg("%s:%d:%d: %s", d->err.path[0] ? d->err.path : path, d->err.line,
+                         d->err.col, d->err.text);
 }
 
 /* Calls fn for each .yaml of a folder; returns how many. */

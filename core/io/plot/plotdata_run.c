@@ -349,9 +349,7 @@ luo_status luo_plotdata_slowdown(luo_arena *arena, const luo_result *run, const 
 
 /* ---- busiest ---- */
 
-#define NAME(class) class,
-static const char *const classes[] = {LUO_LINK_CLASS_LIST(NAME) LUO_LINK_CLASS_STORAGE};
-#undef NAME
+static const char *const classes[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT) LUO_LINK_CLASS_STORAGE};
 enum { CLASSES = sizeof classes / sizeof *classes, OF_CLASS = 6 };
 
 typedef struct link_use {

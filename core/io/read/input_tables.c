@@ -49,9 +49,7 @@ static const char *const roles[] = {LUO_ROW_ROLE_LIST(LUO_WORD_TEXT) NULL};
 #define NAME(coll, name) name,
 static const char *const collectives[] = {LUO_COLL_LIST(NAME) NULL};
 #undef NAME
-#define NAME(class) class,
-static const char *const classes[] = {LUO_LINK_CLASS_LIST(NAME) NULL};
-#undef NAME
+static const char *const classes[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT) NULL};
 static const char *const states[] = {"used", "standby", "failed", "joining", NULL};
 
 static const luo_csv_column events[LUO_EV_N] = {

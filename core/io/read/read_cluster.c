@@ -300,8 +300,8 @@ static void take_lines(luo_doc *doc, luo_cluster *cluster, const fabric_yaml *f)
     luo_site_link *v = LUO_NEW_N(doc->arena, luo_site_link, f->lines_count);
     if (!v) luo_doc_nomem(doc);
     for (uint32_t i = 0; v && i < f->lines_count; i++)
-        v[i] = (luo_site_link){f->lines[i].a, f->lines[i].b,
-                               f->lines[i].bandwidth * 1e9, f->lines[i].latency * 1e-6};
+        v[i] = (luo_site_link){f->lines[i].a, f->lines[i].b, f->lines[i].bandwidth * 1e9,
+                               f->lines[i].latency * 1e-6};
     cluster->site_links = v;
     cluster->nsite_links = v ? (int32_t)f->lines_count : 0;
 }
@@ -314,8 +314,8 @@ static void take_health(luo_doc *doc, luo_cluster *cluster, const cluster_yaml *
     if (!v) luo_doc_nomem(doc);
     for (uint32_t i = 0; v && i < y->health_count; i++, at = at->next) {
         const luo_doc_node *target = luo_doc_get(at, "target");
-        v[i] = (luo_health){y->health[i].target, y->health[i].state == 0,
-                            y->health[i].slowdown, target->line, target->col};
+        v[i] = (luo_health){y->health[i].target, y->health[i].state == 0, y->health[i].slowdown,
+                            target->line, target->col};
     }
     cluster->health = v;
     cluster->nhealth = v ? (int32_t)y->health_count : 0;
@@ -409,11 +409,44 @@ static const luo_doc_node *place_of(const luo_doc *doc, const luo_cluster *clust
     return strncmp(says, "fabric", 6) == 0 && fabric ? fabric : groups;
 }
 
+/* Tables of other links are told at the profile that has them. */
+static void tell_of_tables(luo_doc *doc, const luo_cluster *cluster, int32_t group,
+                           const luo_doc_node *at)
+{
+    static const char *const classes[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT)};
+    const luo_node_group *g = &cluster->groups[group];
+    luo_tables_note note[LUO_TABLES_NOTES];
+    const int32_t n = luo_cost_tables_elsewhere(cluster, group, note);
+    for (int32_t i = 0; i < n; i++) {
+        const char *class = classes[note[i].class];
+        const double here = note[i].declared * 1e-9, there = note[i].measured * 1e-9;
+        if (here <= 0)
+            luo_diags_add(doc->diags, LUO_NOTE, LUO_OK, doc->src->name, at->line, at->col,
+                          "`%s` of profile `%s` were measured over %s, which does not join devices "
+                          "of `%s`; the formula without tables takes their place.",
+                          note[i].table, g->profile->name, class, g->name);
+        else if (there > 0)
+            luo_diags_add(doc->diags, LUO_NOTE, LUO_OK, doc->src->name, at->line, at->col,
+                          "`%s` of profile `%s` were measured over %s of %g GB/s; for the %g GB/s "
+                          "of `%s` the part that grows with bytes is scaled.",
+                          note[i].table, g->profile->name, class, there, here, g->name);
+        else
+            luo_diags_add(doc->diags, LUO_WARNING, LUO_OK, doc->src->name, at->line, at->col,
+                          "profile `%s` does not tell over which links its `%s` were measured, so "
+                          "that they stand for %s of any bandwidth, up to what %g GB/s carry in "
+                          "`%s`; give it `tables_%s_gbytes_per_s`.",
+                          g->profile->name, note[i].table, class, here, g->name, class);
+    }
+}
+
 static void finish(luo_doc *doc, luo_cluster *cluster)
 {
     luo_err err = {0};
     if (doc->st != LUO_OK) return;
     const luo_status st = luo_cluster_finish(doc->arena, cluster, &err);
+    const luo_doc_node *group = luo_doc_get(doc->root, "node_groups")->first;
+    for (int32_t i = 0; st == LUO_OK && i < cluster->ngroups; i++, group = group->next)
+        tell_of_tables(doc, cluster, i, luo_doc_get(group, "profile"));
     if (st == LUO_OK) return;
     const luo_doc_node *at = place_of(doc, cluster, err.text);
     doc->st = st;
@@ -441,8 +474,7 @@ luo_status luo_read_cluster_text(luo_arena *arena, const luo_source *src, const 
     return doc.st;
 }
 
-luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **out,
-                            luo_diags *diags)
+luo_status luo_read_cluster(luo_arena *arena, const char *path, luo_cluster **out, luo_diags *diags)
 {
     luo_err err;
     luo_source src;
