@@ -63,8 +63,8 @@ extern const luo_protocol luo_protocols[LUO_PROTOCOLS];
  * or through a tree in a protocol of low latency (docs/cost-model.md#small-messages). */
 typedef enum luo_net_algorithm {
     LUO_NET_RING,
-    LUO_NET_TREE_LL,
-    LUO_NET_TREE_LL128,
+    LUO_NET_LL,
+    LUO_NET_LL128,
     LUO_NET_ALGORITHMS
 } luo_net_algorithm;
 /* What the time of a way depends on, besides the collective. */
@@ -73,7 +73,7 @@ typedef struct luo_net_link {
     double step_s;                              /* net_step_s: a network step of LL */
     double bytes_per_s; /* narrowest uplink or line of the group; HUGE_VAL: none */
     double line_s;      /* latency of the slowest line, felt at each step */
-    bool no_tree;       /* not NCCL: the curve alone */
+    bool no_nccl;       /* not NCCL: the curve alone */
     int32_t members;    /* of a node: what leaves it in an all-to-all, where each sends its own */
 } luo_net_link;
 /* Latency part and bandwidth part of t_net for share 1; delay_s is HUGE_VAL for a way that the

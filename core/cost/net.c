@@ -1,4 +1,5 @@
-/* Collectives between nodes: the half-size curve and, below it, trees (docs/cost-model.md). */
+/* Collectives between nodes: the half-size curve and, below it, NCCL's protocols
+ * for small messages (docs/cost-model.md). */
 #include <math.h>
 
 #include "core/cost/collective.h"
@@ -11,26 +12,26 @@ static int32_t depth(int32_t nodes)
     return s;
 }
 
-/* A ring passes each node once to reduce and once more to gather, a tree its depth. All-to-all has
- * no tree (each pair has bytes of its own): its N - 1 messages one after another. */
+/* A ring passes each node once to reduce and once more to gather, a tree its depth. NCCL has trees
+ * for an all-reduce alone (src/graph/tuning.cc, public code); all else goes N - 1 steps, and
+ * all-to-all has as many messages one after another. */
 int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algorithm)
 {
-    const int32_t passes = coll == LUO_COLL_AR ? 2 : 1;
     if (nodes < 2) return 0;
-    return passes *
-           (algorithm == LUO_NET_RING || coll == LUO_COLL_A2A ? nodes - 1 : depth(nodes));
+    if (coll != LUO_COLL_AR) return nodes - 1;
+    return 2 * (algorithm == LUO_NET_RING ? nodes - 1 : depth(nodes));
 }
 
-/* The tree's steps are those of the profile's LL step; LL128 keeps its ratio to LL. */
-static luo_net tree_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
-                         const luo_protocol *p)
+/* Steps are those of the profile's LL step; LL128 keeps its ratio to LL. */
+static luo_net low_latency_time(const luo_net_link *l, int coll, int32_t nodes, double bytes,
+                                const luo_protocol *p)
 {
     const double step =
         l->step_s * p->step_s[LUO_OVER_NET] / luo_protocols[LUO_LL].step_s[LUO_OVER_NET];
     const double bw = l->ratio * fmin(l->node_bytes_per_s, l->bytes_per_s) * p->factor;
-    if (l->no_tree) return (luo_net){HUGE_VAL, 0};
+    if (l->no_nccl) return (luo_net){HUGE_VAL, 0};
     return (luo_net){p->once_s +
-                         luo_net_algorithm_steps(coll, nodes, LUO_NET_TREE_LL) * (step + l->line_s),
+                         luo_net_algorithm_steps(coll, nodes, LUO_NET_LL) * (step + l->line_s),
                      luo_cost_volume(coll, nodes) * bytes / bw};
 }
 
@@ -53,10 +54,13 @@ luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double byte
     all.half_bytes *= members;
     bytes *= members;
     switch (algorithm) {
-    case LUO_NET_TREE_LL: return tree_time(&all, coll, nodes, bytes, &luo_protocols[LUO_LL]);
-    case LUO_NET_TREE_LL128: return tree_time(&all, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
+    case LUO_NET_LL:
+        return low_latency_time(&all, coll, nodes, bytes, &luo_protocols[LUO_LL]);
+    case LUO_NET_LL128:
+        return low_latency_time(&all, coll, nodes, bytes, &luo_protocols[LUO_LL128]);
     case LUO_NET_RING:
-    case LUO_NET_ALGORITHMS: break;
+    case LUO_NET_ALGORITHMS:
+        break;
     }
     return ring_time(&all, coll, nodes, bytes);
 }

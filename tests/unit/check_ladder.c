@@ -53,15 +53,15 @@ START_TEST(small_ones_take_the_latency_of_a_tree)
 {
     const int32_t n = sizes[_i].nodes, depth = sizes[_i].depth;
     const luo_cost_ctx ctx = begin(n);
-    static const int one_way[] = {LUO_COLL_RS, LUO_COLL_AG, LUO_COLL_BCAST};
+    static const int without_tree[] = {LUO_COLL_RS, LUO_COLL_AG, LUO_COLL_BCAST, LUO_COLL_A2A};
     luo_near(seconds(&ctx, LUO_COLL_AR, n, 4), tree(2 * depth, 2.0 * (n - 1) / n, 4, false), 1e-12,
              "all-reduce of 4 bytes");
-    for (int k = 0; k < 3; k++)
-        luo_near(seconds(&ctx, one_way[k], n, 4),
-                 tree(depth, luo_cost_volume(one_way[k], n), 4, false), 1e-12, "one way");
-    luo_near(seconds(&ctx, LUO_COLL_A2A, n, 4),
-             fmin(tree(n - 1, (n - 1.0) / n, 4, false), curve(LUO_COLL_A2A, n, 4)), 1e-12,
-             "all-to-all has no tree");
+    for (int k = 0; k < LUO_ROWS(without_tree); k++) {
+        const int coll = without_tree[k];
+        luo_near(seconds(&ctx, coll, n, 4),
+                 fmin(tree(n - 1, luo_cost_volume(coll, n), 4, false), curve(coll, n, 4)), 1e-12,
+                 "a ring of small messages");
+    }
     ck_assert_int_eq(luo_cost_steps(&ctx, LUO_COLL_AR, ids, n, 4), 2 * depth);
     ck_assert_int_eq(luo_cost_steps(&ctx, LUO_COLL_AR, ids, n, INT64_C(1) << 42), 2 * (n - 1));
     if (n == NODES) /* docs/cost-model.md#small-messages: about 0.1 ms and not 0.2 s or more */
