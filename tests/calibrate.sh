@@ -48,7 +48,7 @@ check "from tables" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/c" \
     --from "$tmp/m/op_times-2.csv" "$tmp/m/collective_times-2.csv" "$tmp/m/p2p_times-2.csv" "$tmp/m/facts-2.csv"
 check "profile and cluster are good files" "$L" check "$tmp/c/profile-2.yaml" "$tmp/c/cluster-2.yaml"
 check "every value says where it is from" rows "$tmp/c/profile-2.yaml" 'source: ".+", provenance: (measured|fitted|chosen)' 9
-check "what was measured" measured_of 2 "$tmp/c/profile-2.yaml" op_times-2.csv facts-2.csv
+check "what was measured" measured_of 3 "$tmp/c/profile-2.yaml" op_times-2.csv facts-2.csv p2p_times-2.csv
 check "without facts" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/c1" --from "$tmp/m/op_times-2.csv"
 check "what was measured without facts" measured_of 1 "$tmp/c1/profile-1.yaml" op_times-2.csv
 check "what was not" rows "$tmp/c1/profile-1.yaml" '(launch_us|memory_gib), .*provenance: chosen' 2

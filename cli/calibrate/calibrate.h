@@ -22,7 +22,8 @@ typedef struct luo_measured { /* rows of both roles; calibration rows are those 
         double value;
     } * facts;
     int32_t nfacts, cap_facts;
-    const char *ops_file, *facts_file; /* whose rows these are, as sources name them; NULL: none */
+    /* Whose rows these are, as sources name them; NULL: none. */
+    const char *ops_file, *facts_file, *messages_file;
 } luo_measured;
 
 /* Adds the rows of a table of op_times, collective_times or p2p_times (told by its columns), or of

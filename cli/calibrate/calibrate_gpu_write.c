@@ -142,8 +142,8 @@ static void links_of_tables(luo_str *text, const luo_gpu_calibration *calibratio
 {
     const link l = link_of(&calibration->rows);
     if (l.direct)
-        value(text, "tables_nvlink_gbytes_per_s", l.gbytes_per_s, "measured",
-              "p2p_times: largest message between two GPUs", false);
+        measured(text, "tables_nvlink_gbytes_per_s", l.gbytes_per_s,
+                 "largest message between two GPUs", calibration->rows.messages_file);
     else if (l.measured && l.up_gbytes_per_s > 0)
         measured(text, "tables_pcie_gbytes_per_s", l.up_gbytes_per_s, "largest copy to the host",
                  calibration->rows.facts_file);

@@ -102,9 +102,10 @@ static luo_status kind_of(luo_cli *cli, const luo_source *src, kind *out)
 /* The file's own name: a source says it, and the same tables elsewhere give the same profile. */
 static bool name_file(luo_measured *measured, const kind *k, const char *path)
 {
-    const char **file = k->add == add_op     ? &measured->ops_file
-                        : k->add == add_fact ? &measured->facts_file
-                                             : NULL;
+    const char **file = k->add == add_op         ? &measured->ops_file
+                        : k->add == add_fact     ? &measured->facts_file
+                        : k->add == add_transfer ? &measured->messages_file
+                                                 : NULL;
     const char *slash = strrchr(path, '/');
     if (!file) return true;
     *file = luo_arena_strdup(measured->arena, slash ? slash + 1 : path);

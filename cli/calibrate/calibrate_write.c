@@ -145,8 +145,8 @@ static void links_of_tables(luo_str *text, const luo_calibration *c)
 {
     double latency, bandwidth;
     if (c->comm && path_of(&c->rows, &latency, &bandwidth))
-        value(text, "tables_pcie_gbytes_per_s", bandwidth, "measured",
-              "p2p_times: largest message between two ranks");
+        measured(text, "tables_pcie_gbytes_per_s", bandwidth, "largest message between two ranks",
+                 c->rows.messages_file);
 }
 
 static void values(luo_str *text, const luo_calibration *c)
