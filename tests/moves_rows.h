@@ -124,6 +124,7 @@ typedef enum scene_id {
     FLAT_ACROSS,
     FLAT_WIDE, /* a tensor group on both nodes */
     ZERO,      /* optimizer state cut among replicas */
+    ZERO3,     /* weights as well, gathered for each task */
     UNEVEN,    /* replicas whose stages end at other layers */
     PLANNED,   /* by planner `uniform` */
     TABLES,
@@ -136,37 +137,40 @@ typedef enum scene_id {
 typedef struct scene {
     const char *cluster, *model;
     int32_t tp, stages, pipelines;
-    bool cpu, zero, uneven; /* stages of pipeline 1 end at other layers */
-    const char *over;       /* value of the profile whose tables were measured so; NULL: none */
+    bool cpu;
+    int32_t zero;     /* of the plan */
+    bool uneven;      /* stages of pipeline 1 end at other layers */
+    const char *over; /* value of the profile whose tables were measured so; NULL: none */
     const char *table;
 } scene;
 static const scene scenes[SCENES] = {
-    [TWO] = {two_nodes, llama, 2, 1, 2, false, false, false, NULL, NULL},
-    [TWO_PIPES] = {two_nodes, llama, 1, 2, 2, false, false, false, NULL, NULL},
-    [TWO_ACROSS] = {two_nodes, llama, 2, 2, 1, false, false, false, NULL, NULL},
-    [TWO_F32] = {two_nodes, llama_f32, 2, 1, 2, false, false, false, NULL, NULL},
-    [TWO_F64] = {two_nodes, llama_f64, 2, 1, 2, false, false, false, NULL, NULL},
-    [TWO_ODD] = {two_nodes, odd_heads, 2, 1, 2, false, false, false, NULL, NULL},
-    [TWO_EXPERTS] = {two_nodes, experts, 2, 1, 2, false, false, false, NULL, NULL},
-    [PCIE] = {pcie_node, llama, 4, 1, 1, false, false, false, NULL, NULL},
-    [PCIE_PIPES] = {pcie_node, llama, 1, 4, 1, false, false, false, NULL, NULL},
-    [MESH] = {mesh_node, llama, 2, 1, 1, false, false, false, NULL, NULL},
-    [SITES] = {two_sites, llama, 2, 1, 2, false, false, false, NULL, NULL},
-    [SITES_PIPES] = {two_sites, llama, 2, 2, 1, false, false, false, NULL, NULL},
-    [CPUS] = {two_nodes, llama_f32, 2, 1, 2, true, false, false, NULL, NULL},
-    [FLAT] = {flat_nodes, llama, 2, 1, 2, false, false, false, NULL, NULL},
-    [FLAT_ACROSS] = {flat_nodes, llama, 2, 2, 1, false, false, false, NULL, NULL},
-    [FLAT_WIDE] = {flat_nodes, llama, 4, 1, 1, false, false, false, NULL, NULL},
-    [ZERO] = {two_nodes, llama, 2, 1, 2, false, true, false, NULL, NULL},
-    [UNEVEN] = {two_nodes, llama, 1, 2, 2, false, false, true, NULL, NULL},
-    [PLANNED] = {flat_nodes, llama, 0, 0, 0, false, false, false, NULL, NULL},
-    [TABLES] = {two_nodes, llama, 2, 1, 2, false, false, false, "tables_nvlink_gbytes_per_s",
+    [TWO] = {two_nodes, llama, 2, 1, 2, false, 0, false, NULL, NULL},
+    [TWO_PIPES] = {two_nodes, llama, 1, 2, 2, false, 0, false, NULL, NULL},
+    [TWO_ACROSS] = {two_nodes, llama, 2, 2, 1, false, 0, false, NULL, NULL},
+    [TWO_F32] = {two_nodes, llama_f32, 2, 1, 2, false, 0, false, NULL, NULL},
+    [TWO_F64] = {two_nodes, llama_f64, 2, 1, 2, false, 0, false, NULL, NULL},
+    [TWO_ODD] = {two_nodes, odd_heads, 2, 1, 2, false, 0, false, NULL, NULL},
+    [TWO_EXPERTS] = {two_nodes, experts, 2, 1, 2, false, 0, false, NULL, NULL},
+    [PCIE] = {pcie_node, llama, 4, 1, 1, false, 0, false, NULL, NULL},
+    [PCIE_PIPES] = {pcie_node, llama, 1, 4, 1, false, 0, false, NULL, NULL},
+    [MESH] = {mesh_node, llama, 2, 1, 1, false, 0, false, NULL, NULL},
+    [SITES] = {two_sites, llama, 2, 1, 2, false, 0, false, NULL, NULL},
+    [SITES_PIPES] = {two_sites, llama, 2, 2, 1, false, 0, false, NULL, NULL},
+    [CPUS] = {two_nodes, llama_f32, 2, 1, 2, true, 0, false, NULL, NULL},
+    [FLAT] = {flat_nodes, llama, 2, 1, 2, false, 0, false, NULL, NULL},
+    [FLAT_ACROSS] = {flat_nodes, llama, 2, 2, 1, false, 0, false, NULL, NULL},
+    [FLAT_WIDE] = {flat_nodes, llama, 4, 1, 1, false, 0, false, NULL, NULL},
+    [ZERO] = {two_nodes, llama, 2, 1, 2, false, 1, false, NULL, NULL},
+    [ZERO3] = {two_nodes, llama, 2, 1, 2, false, 3, false, NULL, NULL},
+    [UNEVEN] = {two_nodes, llama, 1, 2, 2, false, 0, true, NULL, NULL},
+    [PLANNED] = {flat_nodes, llama, 0, 0, 0, false, 0, false, NULL, NULL},
+    [TABLES] = {two_nodes, llama, 2, 1, 2, false, 0, false, "tables_nvlink_gbytes_per_s",
                 "collective_times"},
-    [PCIE_TABLES] = {pcie_node, llama, 4, 1, 1, false, false, false, "tables_pcie_gbytes_per_s",
+    [PCIE_TABLES] = {pcie_node, llama, 4, 1, 1, false, 0, false, "tables_pcie_gbytes_per_s",
                      "collective_times"},
-    [NIC_TABLES] = {flat_nodes, llama, 2, 2, 1, false, false, false, "tables_nic_gbytes_per_s",
+    [NIC_TABLES] = {flat_nodes, llama, 2, 2, 1, false, 0, false, "tables_nic_gbytes_per_s",
                     "p2p_times nic"},
-    [MANY] = {many_nodes, llama, 1, 1, 512, false, false, false, NULL, NULL},
+    [MANY] = {many_nodes, llama, 1, 1, 512, false, 0, false, NULL, NULL},
 };
 
 /* ---- rows ---- */
@@ -390,6 +394,7 @@ static const switch_move switch_moves[] = {
     {"scatter_gather", TWO_ACROSS, STEP_S, LESS, "off", "on"},
     {"tp_overlap", TWO, STEP_S, LESS, "none", "dgrad"},
     {"precision", TWO_F32, STEP_S, LESS, "own", "tf32"},
+    {"shard_overlap", ZERO3, STEP_S, LESS, "off", "on"},
     {"dropout", TWO, MEMORY, MORE, "off", "on"},
     {"silu", TWO, MEMORY, LESS, "kept", "again"},
     {"norm_inputs", TWO, MEMORY, LESS, "both", "first"},

@@ -112,14 +112,16 @@ luo_status import_unused(import_job *job, const char *name)
     return LUO_OK;
 }
 
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+/* A folder that the table will lie in, or a file that stands where it will. */
 luo_status import_check_not_out(import_job *job, const char *path, const struct stat *info)
 {
-    struct stat table;
-    const bool old = job->was_there && S_ISREG(job->old.st_mode) &&
-                     info->st_dev == job->old.st_dev && info->st_ino == job->old.st_ino;
-    const bool new = S_ISREG(info->st_mode) && job->table.file.fd >= 0 &&
-                     fstat(job->table.file.fd, &table) == 0 && info->st_dev == table.st_dev &&
-                     info->st_ino == table.st_ino;
+    const bool old = job->was_there && S_ISREG(job->old.st_mode) && is_same(info, &job->old);
+    const bool new = !job->was_there && job->has_folder && is_same(info, &job->folder);
     if (!old && !new) return LUO_OK;
     return luo_err_set(&job->err, LUO_EUSAGE,
                        "`%s` would be read as a part of its own source%s; another --out is "
@@ -134,13 +136,26 @@ luo_status import_tell(import_job *job, luo_status st)
     return st;
 }
 
+/* The folder of the table, whose file has no name until it is whole. */
+static luo_status find_folder(import_job *job)
+{
+    const char *final = job->table.file.final, *slash = final ? strrchr(final, '/') : NULL;
+    if (!final) return LUO_OK; /* a pipe or a device */
+    const int bytes = slash ? (int)(slash - final) + 1 : 1;
+    const char *folder = luo_arena_printf(job->arena, "%.*s", bytes, slash ? final : ".");
+    if (!folder) return luo_err_nomem(&job->err);
+    job->has_folder = stat(folder, &job->folder) == 0;
+    return LUO_OK;
+}
+
 static luo_status begin(import_job *job)
 {
     struct stat info;
     job->was_there = stat(job->opts->out, &job->old) == 0;
     if (stat(job->opts->source, &info) == 0)
         LUO_TRY(import_check_not_out(job, job->opts->source, &info));
-    return import_table_open(job);
+    LUO_TRY(import_table_open(job));
+    return find_folder(job);
 }
 
 static luo_status keep_unused(import_job *job)

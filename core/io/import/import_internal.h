@@ -32,6 +32,8 @@ typedef struct import_job {
     const char *unused[IMPORT_UNUSED];
     struct stat old; /* what stands where the table will, if was_there */
     bool was_there;
+    struct stat folder; /* that the table will lie in, if has_folder */
+    bool has_folder;
 } import_job;
 
 typedef luo_status import_fn(import_job *job);
@@ -70,7 +72,7 @@ luo_status import_each_file(import_job *job, import_file_fn *fn);
 /* Up to `size` bytes; fewer at the end alone, 0 behind it. Errors: LUO_EINPUT. */
 luo_status import_read(import_job *job, const char *path, int fd, void *out, size_t size,
                        size_t *got);
-/* Is it the table itself, or what stands in its place? */
+/* Will the table lie in that folder, or does that file stand in its place? Errors: LUO_EUSAGE. */
 luo_status import_check_not_out(import_job *job, const char *path, const struct stat *info);
 /* The error of job->err into job->diags; returns st. */
 luo_status import_tell(import_job *job, luo_status st);

@@ -83,11 +83,9 @@ static luo_status visit(import_job *job, luo_str *path, int depth, import_file_f
 {
     struct stat info;
     if (lstat(path->at, &info) != 0) return luo_input_unreadable(path->at, &job->err);
+    LUO_TRY(import_check_not_out(job, path->at, &info));
     if (S_ISDIR(info.st_mode)) return walk(job, path, depth + 1, fn);
-    if (S_ISREG(info.st_mode)) {
-        LUO_TRY(import_check_not_out(job, path->at, &info));
-        return one_file(job, path->at, LUO_INPUT_FILE, fn);
-    }
+    if (S_ISREG(info.st_mode)) return one_file(job, path->at, LUO_INPUT_FILE, fn);
     job->made.skipped[S_ISLNK(info.st_mode) ? LUO_IMPORT_LINKS : LUO_IMPORT_SPECIAL]++;
     return LUO_OK;
 }
@@ -120,6 +118,7 @@ luo_status import_each_file(import_job *job, import_file_fn *fn)
     luo_str path = {0};
     if (stat(source, &info) != 0) return luo_input_unreadable(source, &job->err);
     if (!S_ISDIR(info.st_mode)) return one_file(job, source, LUO_INPUT_READ, fn);
+    LUO_TRY(import_check_not_out(job, source, &info));
     luo_str_add(&path, source);
     const luo_status st = path.failed ? luo_err_nomem(&job->err) : walk(job, &path, 1, fn);
     luo_str_free(&path);
