@@ -34,7 +34,8 @@ static luo_judged ranking(const luo_malleus_call *call)
 static void drop_others(const luo_cli *cli, const luo_malleus_call *call, luo_offers *offers)
 {
     const luo_args *args = &cli->args;
-    const bool sized = luo_args_has(args, "micro-batches") || luo_args_has(args, "micro-batch-size");
+    const bool sized =
+        luo_args_has(args, "micro-batches") || luo_args_has(args, "micro-batch-size");
     const int32_t size = call->job.base->micro_batch_sequences;
     int32_t n = 0;
     for (int32_t i = 0; i < offers->n; i++) {

@@ -237,8 +237,9 @@ START_TEST(state_by_hand)
     static const struct {
         double f32_state_bytes;
         int64_t weight_bytes, optimizer, want;
-    } row[] = {{24, 4, 10, 20}, {12, 4, 10, 5},   {12, 4, 11, 6},      {9, 4, 800, 100},
-               {9, 4, 1, 1},    {8, 4, 800, 800}, {24, 2, 800, 800},   {8.8, 4, 1000000000, 100000000}};
+    } row[] = {
+        {24, 4, 10, 20}, {12, 4, 10, 5},   {12, 4, 11, 6},    {9, 4, 800, 100},
+        {9, 4, 1, 1},    {8, 4, 800, 800}, {24, 2, 800, 800}, {8.8, 4, 1000000000, 100000000}};
     for (int i = 0; i < LUO_ROWS(row); i++) {
         const luo_memory_rules r = {.f32_state_bytes = row[i].f32_state_bytes};
         int64_t gradients = 7, optimizer = row[i].optimizer;
@@ -728,6 +729,6 @@ START_TEST(measured_rows)
 }
 END_TEST
 
-LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand), LUO_T(state_by_hand), LUO_T(state_of_context_groups),
-          LUO_T_N(closed_form_agrees, LUO_ROWS(allowed)),
+LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand), LUO_T(state_by_hand),
+          LUO_T(state_of_context_groups), LUO_T_N(closed_form_agrees, LUO_ROWS(allowed)),
           LUO_T_N(shipped_mixtures, LUO_ROWS(mixtures)), LUO_T_N(measured_rows, LUO_ROWS(suites)))

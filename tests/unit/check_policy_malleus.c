@@ -309,7 +309,10 @@ static const struct other_base {
     luo_sched_kind schedule;
     int32_t zero, context; /* context: parallel, so many times */
 } other_bases[] = {
-    {LUO_SCHED_GPIPE, 0, 1}, {LUO_SCHED_ZB_H1, 1, 1}, {LUO_SCHED_1F1B, 3, 1}, {LUO_SCHED_1F1B, 0, 2},
+    {LUO_SCHED_GPIPE, 0, 1},
+    {LUO_SCHED_ZB_H1, 1, 1},
+    {LUO_SCHED_1F1B, 3, 1},
+    {LUO_SCHED_1F1B, 0, 2},
 };
 
 START_TEST(any_plan_is_kept)

@@ -42,14 +42,13 @@ luo_status luo_offers_drop_replica(luo_arena *arena, const luo_snapshot *now, bo
 /* The base plan with the micro-batches of lost stages dealt to their peers. */
 luo_status luo_offers_reroute(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
-/* The best of planner `uniform` on the devices that are left: 1F1B, layers equal or by speed, types of
- * devices alone or together, micro-batches of the base plan's size and,
- * before a run, of any. */
+/* The best of planner `uniform` on the devices that are left: 1F1B, layers equal or by speed, types
+ * of devices alone or together, micro-batches of the base plan's size and, before a run, of any. */
 luo_status luo_offers_uniform(luo_arena *arena, const luo_snapshot *now, luo_offers *out,
                               luo_err *err);
-/* Where the straggler planner starts from: the base plan, if that is what it can (luo_malleus_check),
- * else the best 1F1B plan of planner `uniform` for the same batch on the same devices; none fits:
- * the base plan, and the planner has none of its own. */
+/* Where the straggler planner starts from: the base plan, if that is what it can
+ * (luo_malleus_check), else the best 1F1B plan of planner `uniform` for the same batch on the same
+ * devices; none fits: the base plan, and the planner has none of its own. */
 luo_status luo_offers_start(luo_arena *arena, const luo_scenario *sc, const luo_plan *base,
                             const luo_plan **out, luo_err *err);
 /* What policy `malleus` asks its planner with; rate and candidate of the snapshot. start: of

@@ -1,8 +1,8 @@
 /* The reference line that policies are seen against (docs/policies.md, `oracle`).
  * At each time it runs at the speed of the better of
- * - the fastest plan that any policy of this build finds for the devices as they are, whichever plan
- *   of a policy of the scenario it begins with, by simulated
- *   step (offers.h; up to LUO_JUDGE_DEVICES devices, or with `rank: simulated`), and
+ * - the fastest plan that any policy of this build finds for the devices as they are, whichever
+ *   plan of a policy of the scenario it begins with, by simulated step (offers.h; up to
+ *   LUO_JUDGE_DEVICES devices, or with `rank: simulated`), and
  * - the fastest plan on healthy devices, at the share of its work per time that the devices there
  *   are now can do.
  * Slowdowns are known the moment they begin; nothing is lost, moved, planned or saved. It is no
@@ -117,7 +117,8 @@ static luo_status list_starts(luo_run *run, luo_err *err)
         const luo_policy *policy = luo_policy_find(sc->policies[i].name);
         const luo_plan *plan = NULL;
         luo_err why = {0};
-        if (!policy || policy->bound || policy->lengths || begins_alike(&run->job, policy, &sc->policies[i]))
+        if (!policy || policy->bound || policy->lengths ||
+            begins_alike(&run->job, policy, &sc->policies[i]))
             continue;
         const luo_status st = luo_run_first_of(run->arena, &run->job, i, &plan, &why);
         if (st == LUO_ENOMEM || st == LUO_ECANCELED) return luo_err_set(err, st, "%s", why.text);

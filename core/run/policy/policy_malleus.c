@@ -340,7 +340,8 @@ static luo_status check(const luo_snapshot *now, luo_err *err)
     for (int32_t i = 0; i < plan->npipelines; i++)
         says |= plan->pipelines[i].micro_batch_tokens != NULL;
     if (!says) return LUO_OK;
-    return luo_err_set(err, LUO_EINPUT, "policy `malleus` makes other plans for the same batch, and "
+    return luo_err_set(err, LUO_EINPUT,
+                       "policy `malleus` makes other plans for the same batch, and "
                        "the base plan says which sequences go where; one without `assignment` and "
                        "`micro_batch_tokens` is expected.");
 }
