@@ -57,25 +57,36 @@ check "soft failure: with the same losses" near 1e-4 "$tmp/again" "$tmp/before"
 check "peer: run" host peer 0 "$H/same.yaml" --set checkpoint.target=peer --trace-steps none
 check "peer: the same events" cmp -s <(without "$real/events.csv" t_s) <(without "$tmp/peer/restart/events.csv" t_s)
 check "peer: the same losses" near 1e-4 <(curve "$real") <(curve "$tmp/peer/restart")
-left() { # folders in memory whose process has gone; others may run beside this test
+folders() { # SESSION: folders in memory of its processes; others run beside this test, and sweep as well
     local d pid
     for d in /dev/shm/luoshu-$(id -u)-*; do
-        read -r _ pid _ 2>/dev/null <"$d/.lock" && ! kill -0 "$pid" 2>/dev/null && echo "$d"
+        read -r _ pid _ 2>/dev/null <"$d/.lock" && [ "$(ps -o sid= -p "$pid" | tr -d ' ')" = "$1" ] && echo "$d"
     done
 }
-check "peer: memory is free again" [ -z "$(left)" ]
+peer() { # NAME: the same run in a session of its own; sets $session
+    setsid "$L" run "$H/same.yaml" --backend host --set checkpoint.target=peer --out "$tmp/$1" >/dev/null 2>&1 &
+    session=$!
+}
+saved() { # waits until the session's ranks have saved there, and tells its folders
+    for _ in $(seq 600); do
+        for d in $(folders "$session"); do compgen -G "$d/step-*" >/dev/null && { folders "$session"; return; }; done
+        sleep 0.1
+    done
+}
+are_gone() { local d; for d in "$@"; do [ ! -e "$d" ] || return 1; done; [ $# -ge 2 ]; } # ours and Open MPI's
+peer peer-whole
+mapfile -t held < <(saved)
+check "peer: run to its end" wait "$session"
+check "peer: memory is free again" are_gone "${held[@]}"
 check "peer: the last state stays" [ -s "$tmp/peer/restart/checkpoints/step-000018/model.safetensors" ]
-# Killed with all that it started: what it left there, Open MPI's files among it, goes at the next start.
-setsid "$L" run "$H/same.yaml" --backend host --set checkpoint.target=peer --out "$tmp/peer-killed" >/dev/null 2>&1 &
-killed=$!; disown
-for _ in $(seq 600); do
-    for d in /dev/shm/luoshu-$(id -u)-*/step-*; do [ -e "$d" ] && break 2; done; sleep 0.1
-done
-pkill -KILL -s "$killed"
-for _ in $(seq 100); do pgrep -s "$killed" >/dev/null || break; sleep 0.1; done
-check "peer: a kill leaves its folders" [ "$(left | wc -l)" -ge 2 ]
+# Killed with all that it started: what it left there, Open MPI's files among it, goes at the next start of anybody.
+peer peer-killed
+mapfile -t held < <(saved)
+pkill -KILL -s "$session"
+wait "$session" 2>/dev/null
+for _ in $(seq 100); do pgrep -s "$session" >/dev/null || break; sleep 0.1; done
 check "peer: run after a kill" host peer-next 0 "$H/same.yaml" --steps 1 --trace-steps none
-check "peer: what was left has gone" [ -z "$(left)" ]
+check "peer: what was left has gone" are_gone "${held[@]}"
 check "peer: on one host" run peer-hosts 3 run "$H/same.yaml" --backend host --set checkpoint.target=peer --hostfile README.md
 
 # ---- four processes for eight devices: the answer to a death has as many at most ----
@@ -103,7 +114,7 @@ check "alone, as the scenario" host quiet 0 "$H/plans/tiny-1.json" $bare --ranks
 check "same: losses of one device alone" near 1e-4 <(curve "$real") <(curve "$tmp/quiet/plan")
 check "other losses would be seen" eval '! near 1e-4 <(curve "$real") <(curve "$tmp/alone/plan") >/dev/null'
 
-line='^\{"step":[0-9]+,"micro_batch":[0-9]+,"replica":[0-9]+,"ids":\[[0-9]+(,[0-9]+){63}\],"document_starts":\[0(,[0-9]+)*\]\}$'
+line='^\{"step":[0-9]+,"micro_batch":[0-9]+,"replica":[0-9]+,"ids":\[[0-9]+(,[0-9]+){63}\],"document_starts":\[0(,[0-9]+)*\],"pads":[0-9]+\}$'
 check "batches: one line each" [ "$(rows "$tmp/alone.jsonl")" = $((18 * 8)) ]
 check "batches: their form" [ "$(grep -cvE "$line" "$tmp/alone.jsonl")" = 0 ]
 od -An -v -tu1 README.md | tr -s ' \n' ',' >"$tmp/bytes" # the text is a ring, and this is it twice
