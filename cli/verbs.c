@@ -259,7 +259,7 @@ static const luo_option run_options[] = {
     {"ranks", "N", "processes; a rank is a device (all of the cluster)"},
     {"launcher", "NAME", "mpirun, srun, local: this host alone, none: started by one (mpirun)"},
     {"hostfile", "FILE", "a host for each node of the cluster, in its order (this one)"},
-    {"forward", "NAMES", "variables for ranks on other hosts, LD_LIBRARY_PATH,'FI_*' (none)"},
+    {"forward", "NAMES", "by mpirun to ranks on other hosts: LD_LIBRARY_PATH,'FI_*' (none)"},
     {"listen", "ADDRESS", "of this host, for its ranks (by the way to the first other)"},
     {"data", "FILE", "text, or tokens as .u16, .u32; of wide: criteo:FILE, avazu:FILE (synthetic)"},
     {"dtype", "NAME", "host: f32, f64; cuda: bf16, f32 (the plan's)"},

@@ -225,7 +225,9 @@ luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t ind
     if (in_memory(session)) slot->status = luo_scratch_open(&slot->memory, &slot->err);
     if (slot->status != LUO_OK) return slot->status;
     const luo_process_opts opts = {.inside = run_task, .ctx = &t, .parent_signal = SIGTERM};
-    return luo_process_start(&opts, out, why);
+    const luo_status st = luo_process_start(&opts, out, why);
+    if (st != LUO_OK) luo_scratch_close(&slot->memory);
+    return st;
 }
 
 /* ---- a child that was ended ---- */

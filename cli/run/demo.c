@@ -143,7 +143,7 @@ luo_status luo_demo_real(luo_cli *cli, const char *dir)
     int code = 0;
     s.log = s.real ? luo_arena_printf(cli->arena, "%s/log.txt", s.real) : NULL;
     if (!s.log) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    luo_status st = luo_file_make_dir(s.real, &err);
+    luo_status st = luo_file_make_own_dir(s.real, &err);
     if (st == LUO_OK) st = luo_file_write_own(s.log, "", 0, &err);
     if (st == LUO_OK) {
         fprintf(luo_cli_out(cli),

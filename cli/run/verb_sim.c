@@ -91,15 +91,24 @@ luo_status luo_verb_sim_run(luo_cli *cli)
 /* One step while device 12 is slow: a traced step of 48 devices is 600,000 operations. */
 #define DEMO_TRACE "1100"
 
+/* Folders of a file below the first `own` bytes of its path; links among them are not followed. */
+static luo_status make_folders(luo_cli *cli, const char *path, size_t own, luo_err *err)
+{
+    for (const char *slash = path + own; (slash = strchr(slash, '/')); slash++) {
+        const char *folder = luo_arena_printf(cli->arena, "%.*s", (int)(slash - path), path);
+        if (!folder) return luo_err_nomem(err);
+        LUO_TRY(luo_file_make_own_dir(folder, err));
+    }
+    return LUO_OK;
+}
+
 /* The built-in inputs are written beside the results, so that they can be changed and run again. */
 static luo_status write_inputs(luo_cli *cli, const char *dir, const char **scenario, luo_err *err)
 {
     for (const luo_embedded *f = luo_embedded_files; f->name; f++) {
         const char *path = luo_arena_printf(cli->arena, "%s/inputs/%s", dir, f->name);
         if (!path) return luo_err_nomem(err);
-        char folder[1024];
-        snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-        LUO_TRY(luo_file_make_dir(folder, err));
+        LUO_TRY(make_folders(cli, path, strlen(dir) + 1, err));
         LUO_TRY(luo_file_write_own(path, f->text, strlen(f->text), err));
         if (strcmp(f->name, "scenarios/demo/demo.yaml") == 0) *scenario = path;
     }

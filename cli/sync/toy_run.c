@@ -327,7 +327,7 @@ static luo_status run(call *c, luo_err *err)
     LUO_TRY(luo_sync_write_open(cli, luo_args_get(&cli->args, "out", dir), &c->write, err));
     c->job.dir = c->ranks = luo_arena_printf(cli->arena, "%s/ranks", c->write.dir);
     if (!c->ranks) return luo_err_nomem(err);
-    LUO_TRY(luo_file_make_dir(c->ranks, err));
+    LUO_TRY(luo_file_make_own_dir(c->ranks, err));
     luo_err why = {0};
     const luo_status ended = train(c, &why);
     LUO_TRY(write_all(c, ended == LUO_OK, err)); /* also of a run that did not end well */

@@ -1,5 +1,6 @@
 #include "core/cost/cluster.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "core/base/hash.h"
@@ -273,4 +274,22 @@ const luo_profile *luo_cluster_profile(const luo_cluster *cluster, int32_t dev)
 double luo_cluster_base_slowdown(const luo_cluster *cluster, int32_t dev)
 {
     return cluster->groups[cluster->devices[dev].group].base_slowdown;
+}
+
+/* ---- names of hosts ---- */
+
+static bool is_host_word(const char *word, size_t n)
+{
+    if (n == 0 || !isalnum((unsigned char)word[0])) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)word[i]) && !strchr(".-_", word[i])) return false;
+    return true;
+}
+
+bool luo_cluster_is_host_name(const char *name)
+{
+    const char *at = strchr(name, '@');
+    if (at && !is_host_word(name, (size_t)(at - name))) return false;
+    if (at) name = at + 1;
+    return is_host_word(name, strlen(name));
 }

@@ -165,6 +165,9 @@ int32_t luo_cluster_link_class(const void *cluster, int32_t a, int32_t b);
 double luo_cluster_class_bytes_per_s(const luo_cluster *cluster, int link_class);
 const luo_profile *luo_cluster_profile(const luo_cluster *cluster, int32_t dev);
 double luo_cluster_base_slowdown(const luo_cluster *cluster, int32_t dev);
+/* Can that be the name or address of a host, perhaps behind USER@? Letters, digits, `.`, `-` and
+ * `_`, the first of each a letter or digit: launchers read more into other characters. */
+bool luo_cluster_is_host_name(const char *name);
 /* Index of a link or node by name, -1: none. */
 int32_t luo_cluster_find_link(const luo_cluster *cluster, const char *name);
 int32_t luo_cluster_find_node(const luo_cluster *cluster, const char *name);

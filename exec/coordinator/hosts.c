@@ -18,6 +18,11 @@ enum { NAME = LUO_HOSTS_NAME };
 static luo_status append(luo_arena *arena, luo_hosts *h, const char *name, luo_err *err)
 {
     const size_t one = sizeof *h->at, n = (size_t)h->n;
+    if (!luo_cluster_is_host_name(name))
+        return luo_err_set(err, LUO_EINPUT,
+                           "`%.60s` is no name of a host; letters, digits, `.`, `-` and `_` are "
+                           "expected, a letter or digit first.",
+                           name);
     if (h->n == LUO_HOSTS_MAX)
         return luo_err_set(err, LUO_EINPUT,
                            "more than %d hosts are named; as many or fewer are "
@@ -47,20 +52,22 @@ luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32
 
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err)
 {
-    char line[1024], word[NAME];
+    char line[1024], word[sizeof line];
     luo_hosts h = {.known = true};
     luo_status st = LUO_OK;
-    int fd;
-    /* a file alone, since mpirun reads it, too */
+    int fd, number = 0;
     LUO_TRY(luo_input_open(path, LUO_INPUT_FILE, "a hostfile", &fd, err));
     FILE *f = fdopen(fd, "r");
     if (!f) {
         close(fd);
         return luo_err_nomem(err);
     }
-    while (st == LUO_OK && fgets(line, sizeof line, f))
-        if (sscanf(line, " %255[^ \t\r\n#]", word) == 1)
-            st = luo_hosts_add(arena, &h, word, NULL, err);
+    while (st == LUO_OK && fgets(line, sizeof line, f)) {
+        number++;
+        if (sscanf(line, " %1023[^ \t\r\n#]", word) != 1) continue;
+        st = luo_hosts_add(arena, &h, word, NULL, err);
+        if (st == LUO_EINPUT) luo_err_at(err, st, path, number, 1);
+    }
     fclose(f);
     if (st == LUO_OK && h.n == 0)
         st = luo_err_set(err, LUO_EINPUT,
@@ -78,6 +85,14 @@ typedef struct expansion {
 
 static luo_status expand_from(expansion *x, const char *item, size_t n, size_t used, luo_err *err);
 
+static luo_status too_long(luo_err *err)
+{
+    return luo_err_set(err, LUO_EINPUT,
+                       "Slurm's list of nodes has a name of more than %d bytes; shorter ones are "
+                       "expected.",
+                       NAME - 1);
+}
+
 /* Numbers lo to hi of a bracket, as wide as lo is written, each followed by the rest of the item.
  */
 static luo_status expand_range(expansion *x, const char *range, const char *rest, size_t n,
@@ -86,14 +101,16 @@ static luo_status expand_range(expansion *x, const char *range, const char *rest
     char *end;
     const long lo = strtol(range, &end, 10), hi = *end == '-' ? strtol(end + 1, NULL, 10) : lo;
     const int width = (int)strspn(range, "0123456789");
-    if (width == 0 || width > 9 || hi < lo || hi - lo > LUO_HOSTS_MAX)
+    if (*end == '-') end += 1 + strspn(end + 1, "0123456789");
+    if (width == 0 || width > 9 || hi < lo || hi - lo > LUO_HOSTS_MAX ||
+        (*end != ',' && *end != ']'))
         return luo_err_set(err, LUO_EINPUT,
                            "Slurm's list of nodes has `[%.*s`; numbers and ranges such as "
                            "[1-4,7] are expected.",
                            (int)strcspn(range, "]"), range);
     for (long v = lo; v <= hi; v++) {
         const int did = snprintf(x->name + used, NAME - used, "%0*ld", width, v);
-        if (did < 0 || (size_t)did >= NAME - used) return LUO_OK; /* longer than a host's name */
+        if (did < 0 || (size_t)did >= NAME - used) return too_long(err);
         LUO_TRY(expand_from(x, rest, n, used + (size_t)did, err));
     }
     return LUO_OK;
@@ -103,6 +120,7 @@ static luo_status expand_from(expansion *x, const char *item, size_t n, size_t u
 {
     size_t i = 0;
     while (i < n && item[i] != '[' && used + 1 < NAME) x->name[used++] = item[i++];
+    if (i < n && item[i] != '[') return too_long(err);
     if (i == n || item[i] != '[') {
         x->name[used] = 0;
         return append(x->arena, x->hosts, x->name, err);
@@ -110,6 +128,10 @@ static luo_status expand_from(expansion *x, const char *item, size_t n, size_t u
     const char *range = item + i + 1;
     size_t inside = 0;
     while (i + 1 + inside < n && range[inside] != ']') inside++;
+    if (inside == 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "Slurm's list of nodes has `[` without numbers; ranges such as [1-4,7] "
+                           "are expected.");
     const char *end = range + inside, *rest = end + (end < item + n);
     for (; range < end; range += strcspn(range, ",]"), range += *range == ',')
         LUO_TRY(expand_range(x, range, rest, (size_t)(item + n - rest), used, err));

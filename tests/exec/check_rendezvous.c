@@ -212,7 +212,6 @@ static const struct {
              {"n[009-011]", "n009 n010 n011"},
              {"r[0-1]n[2-3],gpu[5]-ib", "r0n2 r0n3 r1n2 r1n3 gpu5-ib"},
              {"a,[3-4],b", "a 3 4 b"},
-             {"x[", ""},
              {"", ""}};
 
 START_TEST(slurm_list)
@@ -238,6 +237,15 @@ static const struct {
      "Slurm's list of nodes has `[4-1`; numbers and ranges such as [1-4,7] are expected."},
     {"a[12345678901]",
      "Slurm's list of nodes has `[12345678901`; numbers and ranges such as [1-4,7] are expected."},
+    {"a[1-4:2]",
+     "Slurm's list of nodes has `[1-4:2`; numbers and ranges such as [1-4,7] are expected."},
+    {"a[1x,2]",
+     "Slurm's list of nodes has `[1x,2`; numbers and ranges such as [1-4,7] are expected."},
+    {"a[01-3",
+     "Slurm's list of nodes has `[01-3`; numbers and ranges such as [1-4,7] are expected."},
+    {"x[", "Slurm's list of nodes has `[` without numbers; ranges such as [1-4,7] are expected."},
+    {"-oProxyCommand=x", "`-oProxyCommand=x` is no name of a host; letters, digits, `.`, `-` and "
+                         "`_` are expected, a letter or digit first."},
     {"a[1-999][1-999]", "more than 65536 hosts are named; as many or fewer are expected."},
 };
 

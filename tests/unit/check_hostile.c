@@ -37,6 +37,9 @@ static const char *const hostile[] = {
     "it's 'quoted' ''twice'",
     "a,b;c \"d\"",
     "=1+1",
+    "\t=1+1",
+    " @SUM(1)",
+    "  -2+3",
     "\xc3\xbc \x1b[31m\x1b]0;t\x07",
 };
 enum { HOSTILE = LUO_ROWS(hostile), TABLE_ROWS = 2 * HOSTILE };

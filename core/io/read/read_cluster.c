@@ -219,6 +219,12 @@ static void check_group(luo_doc *doc, const luo_doc_node *at, const group_yaml *
     if (hosts && g->hosts_count != (uint32_t)g->nodes)
         luo_doc_error(doc, hosts, "`hosts` has %u entries for %d nodes; one per node is expected.",
                       g->hosts_count, g->nodes);
+    for (const luo_doc_node *one = hosts ? hosts->first : NULL; one; one = one->next)
+        if (!luo_cluster_is_host_name(one->text))
+            luo_doc_error(doc, one,
+                          "`%.60s` is no name of a host; letters, digits, `.`, `-` and `_` are "
+                          "expected, a letter or digit first.",
+                          one->text);
     if (several && !luo_doc_get(at, "nics"))
         luo_doc_error(doc, at,
                       "key `nics` is missing; it is required when there is more than one "

@@ -380,7 +380,7 @@ static void bad_cell(luo_csv *csv, int i, const char *text)
 
 bool luo_csv_is_formula(const char *text)
 {
-    text += strspn(text, "'");
+    text += strspn(text, "' \t"); /* spreadsheets pass over blanks */
     return *text && strchr("=+-@", *text) && (text[1] || *text != '-');
 }
 

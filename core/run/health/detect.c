@@ -85,8 +85,9 @@ static void keep(luo_detect *detect, int32_t device, double sample)
 static bool is_away(const luo_detect *detect, double rate, double sample, double gaps)
 {
     const double gap = fmax(detect->gap, RELATIVE_GAP * rate);
+    const double half = fmax((rate - 1) / 2, RELATIVE_GAP * rate); /* no less than noise makes */
     const bool back = sample < rate && rate >= detect->slow;
-    return fabs(sample - rate) >= gaps * (back ? fmin(gap, (rate - 1) / 2) : gap);
+    return fabs(sample - rate) >= gaps * (back ? fmin(gap, half) : gap);
 }
 
 /* Rule 1 to 3: the sign of the median's distance, if it is large enough. */
