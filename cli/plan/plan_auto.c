@@ -83,7 +83,6 @@ static luo_status read_call(luo_cli *cli, luo_auto_call *call, luo_err *err)
 
 static luo_status ask(luo_cli *cli, luo_auto_call *call, luo_err *err)
 {
-    call->judge = luo_plan_judge(call->model, call->cluster, &call->stack);
     call->scenario =
         (luo_scenario){.model = call->model, .cluster = call->cluster, .stack = call->stack};
     luo_read_policy_defaults(&call->spec, "malleus");
@@ -95,7 +94,6 @@ static luo_status ask(luo_cli *cli, luo_auto_call *call, luo_err *err)
     const double start = luo_cli_wall_s();
     const luo_status st = luo_auto_plan(cli->arena, &call->in, &call->answer, err);
     call->planning_s = luo_cli_wall_s() - start;
-    luo_judge_free(&call->judge);
     return st;
 }
 
@@ -125,6 +123,16 @@ static luo_status try_links(luo_cli *cli, luo_auto_call *call, luo_err *err)
                                      (luo_plan_links)k, &call->faster_s[k], err));
     }
     return LUO_OK;
+}
+
+static luo_status make_plan(luo_cli *cli, luo_auto_call *call, luo_err *err)
+{
+    call->judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    luo_status st = ask(cli, call, err);
+    if (st == LUO_OK) st = check_winner(cli, call, err);
+    if (st == LUO_OK) st = try_links(cli, call, err);
+    luo_judge_free(&call->judge);
+    return st;
 }
 
 /* The best of the candidates, those that differ, fastest first. */
@@ -164,9 +172,7 @@ luo_status luo_plan_auto_run(luo_cli *cli, luo_err *err)
     LUO_TRY(check_kind(&cli->args, err));
     LUO_TRY(luo_auto_no_tables(&cli->args, err));
     LUO_TRY(read_call(cli, call, err));
-    LUO_TRY(ask(cli, call, err));
-    LUO_TRY(check_winner(cli, call, err));
-    LUO_TRY(try_links(cli, call, err));
+    LUO_TRY(make_plan(cli, call, err));
     LUO_TRY(write_plans(cli, call, err));
     if (cli->as_json)
         luo_auto_json(cli, call);
