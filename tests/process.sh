@@ -24,6 +24,14 @@ for v in "sim $S/examples/small.yaml --out $tmp/a" "plan auto $models --global-b
     check "missing: the sentence of $v" grep -qxF "$missing" "$tmp/alone.out"
 done
 
+# Of another build: the two exchange structures as they lie in memory.
+echo 'const char sim_stamp[] = "another"; int sim_serve(void *birth) { return birth != 0; }' |
+    "${CC:-gcc}" -shared -fPIC -x c - -o "$tmp/alone/luoshu-sim.so"
+other="luoshu: error: the simulator cannot be loaded: it is of another build; SimGrid 3.32 and the \`luoshu-sim.so\` of this build are expected."
+alone sim "$S/examples/small.yaml" --out "$tmp/b"
+check "another build's simulator: exit" [ "$(cat "$tmp/alone.rc")" = 4 ]
+check "another build's simulator: the sentence" grep -qxF "$other" "$tmp/alone.out"
+
 # ---- little memory: it works, or it ends with a sentence; no thread spins, no constructor aborts ----
 fits() { # KIB NAME WORDS..
     local kib=$1 name=$2 rc; shift 2

@@ -38,6 +38,14 @@ static luo_status try_memory(char *path, luo_err *err)
                        (unsigned long long)most.rlim_cur / 1024);
 }
 
+static luo_status wrong_file(const char *why, luo_err *err)
+{
+    return luo_err_set(err, LUO_EBACKEND,
+                       "the simulator cannot be loaded: %s; SimGrid 3.32 and the "
+                       "`luoshu-sim.so` of this build are expected.",
+                       why);
+}
+
 static luo_status load(int (**serve)(void *), luo_err *err)
 {
     char path[4096];
@@ -50,11 +58,9 @@ static luo_status load(int (**serve)(void *), luo_err *err)
     LUO_TRY(try_memory(path, err));
     void *file = dlopen(path, RTLD_LAZY);
     void *found = file ? dlsym(file, "sim_serve") : NULL;
-    if (!found)
-        return luo_err_set(err, LUO_EBACKEND,
-                           "the simulator cannot be loaded: %s; SimGrid 3.32 and the "
-                           "`luoshu-sim.so` of this build are expected.",
-                           dlerror());
+    if (!found) return wrong_file(dlerror(), err);
+    const char *stamp = dlsym(file, "sim_stamp");
+    if (!stamp || strcmp(stamp, SIM_STAMP) != 0) return wrong_file("it is of another build", err);
     *(void **)serve = found; /* as POSIX has it for functions */
     return LUO_OK;
 }
