@@ -74,22 +74,29 @@ began_work() { # it or a child of it has computed for some hundredths of a secon
     done
     return 1
 }
-stopped() { # SIGNAL NAME WORDS..: starts, waits until it is at work, tells it to end
+until_deaf() { # its first child hears nothing more
+    local child
+    until child=$(pgrep -P "$pid" | head -n 1) && [ -n "$child" ]; do kill -0 "$pid" || return 1; sleep 0.02; done
+    kill -STOP "$child"
+    until grep -qs '^State:.*T' "/proc/$child/status"; do [ -e "/proc/$child" ] || return 1; sleep 0.02; done
+}
+stopped() { # SIGNAL NAME WORDS..: starts, waits until it is at work, tells it to end; limit: it ends by itself with this code
     local sig=$1 name=$2 all began code; shift 2
     "$L" "$@" >"$tmp/said" 2>&1 </dev/null & pid=$!; mine+=("$pid")
     check "$name: it was at work" began_work
+    [ -z "$deaf" ] || until_deaf
     sleep 0.2
     all=$(family "$pid"); began=$(now)
-    kill "-$sig" "$pid"
+    [ -n "$limit" ] || kill "-$sig" "$pid"
     { sleep 30; kill -KILL -- "-$pid"; } 2>/dev/null & local watch=$!
     wait "$pid" 2>/dev/null; code=$?
     kill -KILL -- "-$watch" 2>/dev/null; wait "$watch" 2>/dev/null
     echo "$name: $sig, $(calc_s "$began") s"
-    check "$name: exit $code" [ $code = $((128 + $(kill -l "$sig"))) ]
+    check "$name: exit $code" [ $code = "${limit:-$((128 + $(kill -l "$sig")))}" ]
     check "$name: nobody is left" left_of $all
 }
 # Much to read, to plan and to simulate; a pipe that nobody writes to; a policy at a plan that takes its time.
-waits=
+waits= deaf= limit=
 awk 'BEGIN {print "schema: luoshu.model/1"; for (i = 0; i < 1500000; i++) print "k" i ": [1, 2, {a: 3}]"}' >"$tmp/large.yaml"
 awk 'BEGIN {for (i = 0; i < 5000000; i++) print "a few words, a line, and then another one"}' >"$tmp/large.txt"
 mkdir -p "$tmp/data/suites"; mkfifo "$tmp/pipe" "$tmp/data/suites/synthetic.csv"
@@ -110,5 +117,15 @@ for sig in INT TERM HUP; do
     check "sim $sig: the rows are whole" whole $(find "$tmp/sim$sig" -name '*.csv' ! -path '*/config/*') /dev/null
     check "sim $sig: interrupted" eval 'grep -qh "\"state\": \"interrupted\"" "$tmp/sim$sig"/*/manifest.json'
 done
+# Policies that hear nothing are killed, and their verb ends by itself: of a run, of one whose time is over, of seeds.
+deaf=yes
+for sig in INT TERM; do
+    stopped $sig "deaf $sig" sim "$S/bench/w4.yaml" --out "$tmp/deaf$sig" --trace-steps none --plots off
+    check "deaf $sig: interrupted" eval 'grep -qh "\"state\": \"interrupted\"" "$tmp/deaf$sig"/*/manifest.json'
+done
+stopped TERM "deaf seeds" sim "$S/bench/w4.yaml" --seeds 1-2 --out "$tmp/deafseeds" --trace-steps none --plots off
+limit=6
+stopped none "deaf limit" sim "$S/bench/w4.yaml" --out "$tmp/deaflimit" --limit-s 3 --trace-steps none --plots off
+deaf= limit=
 stopped INT run run "$H/demo.yaml" --backend host --out "$tmp/run" --plots off
 finish

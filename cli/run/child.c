@@ -176,6 +176,7 @@ static luo_status run(luo_cli *cli, const luo_session *session, int32_t index, l
     how.clock = luo_cli_wall_s;
     if (st == LUO_OK)
         st = luo_run_policy(session->scenario, index, &how, luo_rundir_sink(dir), err);
+    slot->closing = true;
     luo_process_closing();
     if (in_memory(session) && how.checkpoints) {
         luo_scratch memory = slot->memory; /* the parent has its own part of it to give back */
@@ -278,7 +279,9 @@ void luo_child_ended(luo_cli *cli, const luo_session *session, int32_t index,
 {
     const int sig = luo_process_signal(process), code = luo_process_code(process);
     (void)luo_child_memory_close(&slot->memory, checkpoints_of(cli, session, index), NULL);
-    if (sig)
+    if (sig == SIGKILL && process->told)
+        slot->stopped = process->told; /* killed since it had not heard that */
+    else if (sig)
         say_killed(cli, session, index, sig, slot);
     else if (code > 128 && !slot->stopped)
         slot->stopped = code - 128;

@@ -13,7 +13,8 @@ typedef struct luo_child_slot {
     volatile int64_t step, steps;
     volatile double t_s;
     volatile int32_t events;
-    luo_scratch memory; /* of its checkpoints, if they lie in memory; the parent has made it */
+    volatile bool closing; /* the run is over, and what it left is being written */
+    luo_scratch memory;    /* of its checkpoints, if they lie in memory; the parent has made it */
     luo_status status;
     luo_err err;
     int stopped; /* signal that told it to end; 0: none */
@@ -32,7 +33,8 @@ luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t ind
 /* Gives back what was kept for a child that has ended; checkpoints in memory that it could not keep
  * itself, since it was killed, are kept. Writes into the slot what a child that was ended by a
  * signal could not tell: our fault, or that somebody ended it, and how to go on; or that it was
- * asked to end and was at what could not be interrupted. What it wrote so far stays readable. */
+ * asked to end and was at what could not be interrupted, or did not hear it and was killed for
+ * that. What it wrote so far stays readable. */
 void luo_child_ended(luo_cli *cli, const luo_session *session, int32_t index,
                      const luo_process *process, luo_child_slot *slot);
 /* dir/LABEL of a policy. Owner: cli->arena. */

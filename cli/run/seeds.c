@@ -139,16 +139,15 @@ static bool look(workers *f)
 
 static void wait_all(workers *f, int64_t jobs)
 {
-    bool told = false;
     while (f->running || (f->started < f->s->n && !got_signal())) {
         while (f->started < f->s->n && f->running < jobs && !got_signal()) start_next(f);
         if (look(f)) continue;
         if (got_signal()) luo_process_closing();
-        for (int32_t i = 0; got_signal() && !told && i < f->started; i++)
-            luo_process_tell(&f->process[i], got_signal());
-        told = got_signal() != 0;
+        for (int32_t i = 0; got_signal() && i < f->started; i++) /* each ends its policies first */
+            luo_process_urge(&f->process[i], got_signal(), LUO_PROCESS_CLOSE_S);
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
+    if (got_signal()) luo_process_closing();
 }
 
 /* ---- afterwards ---- */

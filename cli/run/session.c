@@ -84,8 +84,17 @@ static void start_next(workers *f)
     if (st == LUO_OK)
         f->running++;
     else if (f->slot[i].status == LUO_OK)
-        f->slot[i].status = luo_err_set(
-            &f->slot[i].err, st, "no process can be started: %s; free some.", strerror(why));
+        f->slot[i].status = luo_err_set(&f->slot[i].err, st,
+                                        "no process can be started: %s; free some.", strerror(why));
+}
+
+/* A policy that hears nothing, as one that was stopped, is killed: it must not keep this one. */
+static void end_children(workers *f)
+{
+    const int sig = got_signal() ? got_signal() : SIGTERM;
+    for (int32_t i = 0; i < f->started; i++)
+        luo_process_urge(&f->process[i], sig,
+                         f->slot[i].closing ? LUO_PROCESS_CLOSE_S : LUO_PROCESS_CHILD_S);
 }
 
 /* Has one ended? */
@@ -106,18 +115,13 @@ static void wait_all(workers *f, int cores)
 {
     luo_progress p = luo_progress_new(f->cli->quiet);
     const double begin = luo_cli_wall_s();
-    bool told = false;
     while (f->running || (f->started < f->n && !got_signal() && !f->timed_out)) {
         while (f->started < f->n && f->running < cores && !got_signal() && !f->timed_out)
             start_next(f);
         if (look(f)) continue;
         if (f->s->limit_s > 0 && luo_cli_wall_s() - begin > f->s->limit_s) f->timed_out = true;
-        if ((got_signal() || f->timed_out) && !told) {
-            luo_process_closing();
-            for (int32_t i = 0; i < f->started; i++)
-                luo_process_tell(&f->process[i], got_signal() ? got_signal() : SIGTERM);
-            told = true;
-        }
+        if (got_signal()) luo_process_closing();
+        if (got_signal() || f->timed_out) end_children(f);
         for (int32_t i = 0; i < f->n; i++) {
             const luo_child_slot *c = &f->slot[i];
             if (f->process[i].pid > 0)
@@ -126,6 +130,8 @@ static void wait_all(workers *f, int cores)
         }
         nanosleep(&(struct timespec){0, 2000000}, NULL);
     }
+    /* Policies may have ended of a signal before this one looked; what is left is written. */
+    if (got_signal() || f->timed_out) luo_process_closing();
     luo_progress_erase(&p);
 }
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -128,6 +127,17 @@ void luo_process_end(luo_process *process, double grace_s)
     luo_process_wait(process, INFINITY);
 }
 
+void luo_process_urge(luo_process *process, int sig, double grace_s)
+{
+    if (process->told) {
+        if (now_s() - process->told_s >= grace_s) luo_process_tell(process, SIGKILL);
+        return;
+    }
+    luo_process_tell(process, sig);
+    process->told = sig;
+    process->told_s = now_s();
+}
+
 /* ---- how it ended ---- */
 
 int luo_process_signal(const luo_process *process)
@@ -150,27 +160,36 @@ char *luo_process_text(const luo_process *process, char *text, size_t size)
 
 /* ---- this process ---- */
 
-static volatile int asked;
+static volatile int asked, closing;
+static volatile double asked_s; /* when */
+static timer_t timer;
+static pid_t timer_of; /* the process that has it: children inherit none */
+
+/* Of what signals interrupt: only what POSIX allows there. */
+static void set_timer(double seconds)
+{
+    const struct itimerspec at = {.it_value.tv_nsec = (long)(seconds * 1e9)};
+    if (timer_of != getpid() || timer_settime(timer, 0, &at, NULL) != 0) alarm(seconds > 0);
+}
 
 static void end_now(int sig)
 {
     (void)sig;
-    _exit(128 + asked);
-}
-
-static void set_timer(double seconds)
-{
-    const struct itimerval timer = {.it_value.tv_usec = (suseconds_t)(seconds * 1e6)};
-    setitimer(ITIMER_REAL, &timer, NULL);
+    if (asked && !closing) _exit(128 + asked); /* else it came from outside, or too late */
 }
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
+    const int was = errno;
     (void)context;
-    if (asked && info->si_pid == getppid()) return; /* a terminal tells parent and child */
-    if (asked) _exit(128 + sig);
-    asked = sig;
-    set_timer(LUO_PROCESS_GRACE_S);
+    if (asked) {
+        if (info->si_pid != getppid() || now_s() - asked_s > LUO_PROCESS_GRACE_S) _exit(128 + sig);
+        return;
+    }
+    asked_s = now_s();
+    if (!closing) set_timer(LUO_PROCESS_GRACE_S);
+    asked = sig; /* last: who sees it may stop the timer */
+    errno = was;
 }
 
 static void handle_all(const struct sigaction *act)
@@ -184,18 +203,27 @@ static void handle_all(const struct sigaction *act)
 
 void luo_process_catch(void)
 {
-    const struct sigaction end = {.sa_handler = end_now};
-    const struct sigaction act = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
+    const struct sigaction end = {.sa_handler = end_now, .sa_flags = SA_RESTART};
+    struct sigaction act = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
+    struct sigevent ring = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    sigaddset(&act.sa_mask, SIGINT);
+    sigaddset(&act.sa_mask, SIGTERM);
+    sigaddset(&act.sa_mask, SIGHUP);
     sigaction(SIGALRM, &end, NULL);
+    if (timer_of != getpid() && timer_create(CLOCK_MONOTONIC, &ring, &timer) == 0)
+        timer_of = getpid();
+    closing = 0;
     handle_all(&act);
+    if (asked) set_timer(LUO_PROCESS_GRACE_S); /* between a fork and here */
 }
 
 void luo_process_let(void)
 {
     const struct sigaction act = {.sa_handler = SIG_DFL};
     handle_all(&act);
-    luo_process_closing();
+    set_timer(0);
     asked = 0;
+    closing = 0;
 }
 
 const volatile int *luo_process_asked(void)
@@ -205,5 +233,6 @@ const volatile int *luo_process_asked(void)
 
 void luo_process_closing(void)
 {
+    closing = 1;
     set_timer(0);
 }

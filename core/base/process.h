@@ -12,6 +12,8 @@ typedef struct luo_process { /* {0}: none */
     pid_t pid;               /* 0: it does not run, or has ended and was waited for */
     bool group;              /* it leads a process group, and signals go to all of that */
     int how;                 /* as waitpid gives it, once it has ended */
+    int told;                /* signal with which luo_process_urge told it to end; 0: not told */
+    double told_s;           /* when, on the monotonic clock */
 } luo_process;
 
 typedef struct luo_process_opts {
@@ -43,6 +45,10 @@ void luo_process_tell(const luo_process *process, int sig);
  * end. */
 void luo_process_end(luo_process *process, double grace_s);
 
+/* luo_process_end for who waits for others too and comes back: the first time it is told the
+ * signal, and if it has not ended so long after that, it is killed. Waits for nothing. */
+void luo_process_urge(luo_process *process, int sig, double grace_s);
+
 /* Of one that has ended: the signal that ended it, 0: none; the exit code as a shell has it, 128
  * and the signal where that ended it. */
 int luo_process_signal(const luo_process *process);
@@ -55,14 +61,19 @@ char *luo_process_text(const luo_process *process, char *text, size_t size);
  * children end with it (parent_signal). Who has something to close catches them: from now on the
  * first one sets what luo_process_asked gives. Whoever works looks there, says with
  * luo_process_closing that it has seen it, closes what there is and ends. If nobody has seen it
- * after LUO_PROCESS_GRACE_S, as in the middle of a plan, or if a second one comes (one that the
- * parent passes on counts as the first), the process ends with 128 and the signal. A HUP that is
- * ignored (nohup) stays so. */
+ * after LUO_PROCESS_GRACE_S, as in the middle of a plan, or if a second one comes, the process ends
+ * with 128 and the signal. One that the parent sends within the grace counts as the first: a
+ * terminal tells both, and the parent passes it on. A HUP that is ignored (nohup) stays so. */
 #define LUO_PROCESS_GRACE_S 0.5
+/* For luo_process_urge: of children that end by themselves after the grace, and of those that are
+ * closing, which may have much to write. */
+#define LUO_PROCESS_CHILD_S (1.5 * LUO_PROCESS_GRACE_S)
+#define LUO_PROCESS_CLOSE_S 10.0
 void luo_process_catch(void);
 /* As without, also in a child; what was asked is forgotten. */
 void luo_process_let(void);
 /* The signal; 0: none came. */
 const volatile int *luo_process_asked(void);
+/* From now on closing takes what it takes, also if a signal comes only then. */
 void luo_process_closing(void);
 #endif

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/check_main.h"
@@ -142,6 +143,22 @@ START_TEST(kills_what_does_not_end)
 }
 END_TEST
 
+/* Of children that hear it and that are stopped. */
+START_TEST(urges_and_then_kills)
+{
+    luo_process p;
+    ck_assert_int_eq(luo_process_start(&(luo_process_opts){.inside = sleep_long}, &p, NULL),
+                     LUO_OK);
+    if (_i) luo_process_tell(&p, SIGSTOP);
+    if (_i) ck_assert_int_eq(waitid(P_PID, (id_t)p.pid, NULL, WSTOPPED | WNOWAIT), 0);
+    do luo_process_urge(&p, SIGHUP, _i ? 0.05 : 50);
+    while (!luo_process_wait(&p, 0.002));
+    ck_assert_int_eq(p.told, SIGHUP);
+    ck_assert_int_eq(luo_process_signal(&p), _i ? SIGKILL : SIGHUP);
+    luo_process_urge(&p, SIGHUP, 0); /* nobody */
+}
+END_TEST
+
 /* The pipe closes when nobody holds it any more: the child of the child has gone too. */
 START_TEST(ends_a_group)
 {
@@ -184,7 +201,25 @@ END_TEST
 
 /* ---- asked to end ---- */
 
-typedef enum answer { NOBODY_LOOKS, CLOSES, ASKED_TWICE, TOLD_BY_PARENT_TOO, LETS } answer;
+typedef enum answer {
+    NOBODY_LOOKS,
+    CLOSES,
+    CLOSED_BEFORE,
+    ASKED_TWICE,
+    TOLD_BY_PARENT_TOO,
+    TOLD_BY_PARENT_LATE,
+    RUNG_FROM_OUTSIDE,
+    LETS
+} answer;
+
+/* How long it closes: 0: it is not closing; INFINITY: until a signal ends it. */
+static double closes_s(answer how)
+{
+    if (how == TOLD_BY_PARENT_LATE) return INFINITY;
+    return how == CLOSES || how == CLOSED_BEFORE || how == TOLD_BY_PARENT_TOO
+               ? 1.2 * LUO_PROCESS_GRACE_S
+               : 0;
+}
 
 static const struct {
     answer how;
@@ -193,27 +228,32 @@ static const struct {
     {NOBODY_LOOKS, SIGINT, 128 + SIGINT, 0},
     {NOBODY_LOOKS, SIGHUP, 128 + SIGHUP, 0},
     {CLOSES, SIGTERM, 7, 0}, /* takes longer than the grace and ends by itself */
+    {CLOSED_BEFORE, SIGTERM, 7, 0},
     {ASKED_TWICE, SIGTERM, 128 + SIGTERM, 0},
     {TOLD_BY_PARENT_TOO, SIGINT, 7, 0},
+    {TOLD_BY_PARENT_LATE, SIGINT, 128 + SIGINT, 0},
+    {RUNG_FROM_OUTSIDE, SIGTERM, 128 + SIGTERM, 0},
     {LETS, SIGINT, 128 + SIGINT, SIGINT},
 };
 
 static int be_asked(void *ctx)
 {
     const answer how = *(answer *)ctx;
-    const struct timespec longer = {.tv_nsec = (long)(1.2 * LUO_PROCESS_GRACE_S * 1e9)};
+    const double s = closes_s(how);
     luo_process_catch();
     if (how == LETS) luo_process_let();
+    if (how == CLOSED_BEFORE) luo_process_closing();
+    if (how == RUNG_FROM_OUTSIDE) raise(SIGALRM);
     if (write(1, "x", 1) != 1) return 1;
-    while (!*luo_process_asked()) pause();
+    while (!*luo_process_asked()) usleep(1000);
     if (how == ASKED_TWICE) raise(SIGTERM);
-    if (how == CLOSES || how == TOLD_BY_PARENT_TOO) luo_process_closing();
-    if (how == TOLD_BY_PARENT_TOO) kill(getppid(), SIGUSR1);
-    struct timespec left = longer;
+    if (s > 0 && how != CLOSED_BEFORE) luo_process_closing();
+    if (how == TOLD_BY_PARENT_TOO || how == TOLD_BY_PARENT_LATE) kill(getppid(), SIGUSR1);
+    while (s == 0 || isinf(s)) pause();
+    struct timespec left = {.tv_nsec = (long)(s * 1e9)};
     while (nanosleep(&left, &left) != 0) {
     }
-    if (how == CLOSES || how == TOLD_BY_PARENT_TOO) return 7;
-    for (;;) pause();
+    return 7;
 }
 
 static volatile int heard;
@@ -229,14 +269,17 @@ START_TEST(asked_to_end)
     char c;
     luo_process p;
     answer how = asks[_i].how;
+    heard = 0;
     signal(SIGUSR1, hear);
     ck_assert_int_eq(pipe(fd), 0);
     const luo_process_opts opts = {.inside = be_asked, .ctx = &how, .out = fd[1]};
     ck_assert_int_eq(luo_process_start(&opts, &p, NULL), LUO_OK);
     ck_assert_int_eq(read(fd[0], &c, 1), 1);
     luo_process_tell(&p, asks[_i].signal);
-    while (how == TOLD_BY_PARENT_TOO && !heard) usleep(1000);
-    if (how == TOLD_BY_PARENT_TOO) luo_process_tell(&p, asks[_i].signal);
+    const bool again = how == TOLD_BY_PARENT_TOO || how == TOLD_BY_PARENT_LATE;
+    while (again && !heard) usleep(1000);
+    if (how == TOLD_BY_PARENT_LATE) usleep((useconds_t)(1.2 * LUO_PROCESS_GRACE_S * 1e6));
+    if (again) luo_process_tell(&p, asks[_i].signal);
     luo_process_wait(&p, INFINITY);
     ck_assert_int_eq(luo_process_code(&p), asks[_i].code);
     ck_assert_int_eq(luo_process_signal(&p), asks[_i].killed_by);
@@ -246,5 +289,5 @@ END_TEST
 LUO_SUITE("base.process", LUO_T_N(says_how_it_ended, LUO_ROWS(ends)),
           LUO_T_N(tells_why_a_program_did_not_start, 2), LUO_T(runs_a_function),
           LUO_T_N(runs_a_program_after_a_function, 3), LUO_T(waits_until_a_deadline),
-          LUO_T_N(kills_what_does_not_end, 2), LUO_T(ends_a_group), LUO_T(ends_with_its_parent),
-          LUO_T_N(asked_to_end, LUO_ROWS(asks)))
+          LUO_T_N(kills_what_does_not_end, 2), LUO_T_N(urges_and_then_kills, 2),
+          LUO_T(ends_a_group), LUO_T(ends_with_its_parent), LUO_T_N(asked_to_end, LUO_ROWS(asks)))
