@@ -37,7 +37,7 @@ fits() { # KIB NAME WORDS..
     local kib=$1 name=$2 rc; shift 2
     (ulimit -v "$kib"; exec timeout -s KILL 60 "$L" "$@") >"$tmp/fits.out" 2>"$tmp/fits.err"; rc=$?
     check "$kib KiB, $name: exit $rc" eval "[ $rc = 0 ] || [ $rc = 4 ]"
-    check "$kib KiB, $name: says why" eval "[ $rc = 0 ] || grep -q '^luoshu: error: .*[.]\$' '$tmp/fits.err'"
+    check "$kib KiB, $name: says why" eval "[ $rc = 0 ] || grep -qE '^(luoshu|[^ ]+:[0-9]+:[0-9]+): error: .*[.]\$' '$tmp/fits.err'"
     echo "$kib KiB, $name: $rc"
 }
 # What sanitizers take of the address space is more.
