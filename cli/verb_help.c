@@ -19,7 +19,7 @@ static void print_limits(void)
     for (int i = 0; i < LUO_WORKS; i++) {
         const luo_work_id id = (luo_work_id)i;
         printf("  %-16s%12lld  %s %s\n", luo_work_name(id), (long long)luo_work_default(id),
-               luo_work_name(id), luo_work_bounds(id));
+               luo_work_unit(id), luo_work_bounds(id));
     }
     puts("\nRanges of quantities, which nothing raises.\n");
     printf("  %-32s%12s%12s  %s\n", "quantity", "lowest", "highest", "unit");

@@ -9,10 +9,10 @@
 #include "core/base/words.h"
 
 static const struct {
-    const char *name, *bounds;
+    const char *name, *unit, *bounds;
     int64_t otherwise, highest;
 } table[LUO_WORKS] = {
-#define ROW(id, name, most, highest, bounds) [id] = {name, bounds, most, highest},
+#define ROW(id, name, most, highest, unit, bounds) [id] = {name, unit, bounds, most, highest},
     LUO_WORK_LIST(ROW)
 #undef ROW
 };
@@ -20,6 +20,11 @@ static const struct {
 const char *luo_work_name(luo_work_id id)
 {
     return table[id].name;
+}
+
+const char *luo_work_unit(luo_work_id id)
+{
+    return table[id].unit;
 }
 
 const char *luo_work_bounds(luo_work_id id)
@@ -44,9 +49,9 @@ luo_status luo_work_check(const luo_work *limits, luo_work_id id, double asked, 
     if (asked <= (double)most) return LUO_OK;
     if (asked > (double)table[id].highest)
         return luo_err_set(err, LUO_E2BIG, "%s %.6g %s; no more than %" PRId64 " are taken.",
-                           subject, asked, table[id].name, table[id].highest);
+                           subject, asked, table[id].unit, table[id].highest);
     return luo_err_set(err, LUO_E2BIG, "%s %.0f %s; limit `%s` (%s) is %" PRId64 ", and `--limit "
-                       "%s=%.0f` raises it.", subject, ceil(asked), table[id].name, table[id].name,
+                       "%s=%.0f` raises it.", subject, ceil(asked), table[id].unit, table[id].name,
                        table[id].bounds, most, table[id].name, ceil(asked));
 }
 
@@ -54,7 +59,7 @@ luo_status luo_work_over(const luo_work *limits, luo_work_id id, const char *sub
 {
     const int64_t most = luo_work_most(limits, id);
     return luo_err_set(err, LUO_E2BIG, "%s more than %" PRId64 " %s; limit `%s` (%s) is %" PRId64
-                       ", and `--limit %s=VALUE` raises it.", subject, most, table[id].name,
+                       ", and `--limit %s=VALUE` raises it.", subject, most, table[id].unit,
                        table[id].name, table[id].bounds, most, table[id].name);
 }
 

@@ -7,25 +7,27 @@
 
 #include "core/base/err.h"
 
-/* id, name, default, most that can be asked for, what it bounds. Measured on two cores: 1e5
- * micro-batches on two stages take 4 s a step; 1e7 operations 1.3 GB; 5e4 events on one device 5 s;
- * 1e6 changes 20 s and 200 MB of rows. */
+/* id, name, default, most that can be asked for, what is counted, what it bounds. Measured on two
+ * cores: 1e5 micro-batches on two stages take 4 s a step; 1e7 operations 1.3 GB; 5e4 events on one
+ * device 5 s; 1e6 changes 20 s and 200 MB of rows. */
 #define LUO_WORK_LIST(X)                                                                           \
-    X(LUO_WORK_MICRO_BATCHES, "micro-batches", 100000, 1 << 30, "of a step, all pipelines")        \
-    X(LUO_WORK_SEQUENCES, "sequences", 1000000, 1 << 30, "of a step")                              \
-    X(LUO_WORK_OPERATIONS, "operations", 10000000, INT64_C(1) << 40, "recorded of a traced step")  \
-    X(LUO_WORK_WHAT_IFS, "what-if-ops", 5000000, INT64_C(1) << 40,                                 \
+    X(LUO_WORK_MICRO_BATCHES, "micro-batches", 100000, 1 << 30, "micro-batches",                   \
+      "of a step, all pipelines")                                                                  \
+    X(LUO_WORK_SEQUENCES, "sequences", 1000000, 1 << 30, "sequences", "of a step")                 \
+    X(LUO_WORK_OPERATIONS, "operations", 10000000, INT64_C(1) << 40, "operations",                 \
+      "recorded of a traced step")                                                                 \
+    X(LUO_WORK_WHAT_IFS, "what-if-ops", 5000000, INT64_C(1) << 40, "operations",                   \
       "of steps simulated for the column caused_slowdown")                                         \
-    X(LUO_WORK_EVENTS, "events", 50000, 1 << 30, "of a scenario and its traces")                   \
-    X(LUO_WORK_CHANGES, "changes", 1000000, INT64_C(1) << 40,                                      \
+    X(LUO_WORK_EVENTS, "events", 50000, 1 << 30, "events", "of a scenario and its traces")         \
+    X(LUO_WORK_CHANGES, "changes", 1000000, INT64_C(1) << 40, "changes",                           \
       "that events and processes make in a run")                                                   \
-    X(LUO_WORK_ITERATIONS, "iterations", 10000000, INT64_C(1) << 40,                               \
+    X(LUO_WORK_ITERATIONS, "iterations", 10000000, INT64_C(1) << 40, "iterations",                 \
       "of all workers, without a scenario")                                                        \
-    X(LUO_WORK_EMBED_MIB, "embed-mib", 4096, INT64_C(1) << 30,                                     \
-      "of memory for keys, caches and parts of `--embed`")
+    X(LUO_WORK_EMBED_MIB, "embed-mib", 4096, INT64_C(1) << 30, "MiB of memory",                    \
+      "for keys, caches and parts of `--embed`")
 
 typedef enum luo_work_id {
-#define LUO_WORK_ID(id, name, most, highest, bounds) id,
+#define LUO_WORK_ID(id, name, most, highest, unit, bounds) id,
     LUO_WORK_LIST(LUO_WORK_ID)
 #undef LUO_WORK_ID
         LUO_WORKS
@@ -36,6 +38,7 @@ typedef struct luo_work {
 } luo_work;
 
 const char *luo_work_name(luo_work_id id);
+const char *luo_work_unit(luo_work_id id);
 const char *luo_work_bounds(luo_work_id id);
 int64_t luo_work_default(luo_work_id id);
 /* limits NULL: the defaults. */

@@ -10,10 +10,12 @@ START_TEST(table)
     luo_work w = {0};
     luo_err err = {0};
     char text[80];
-    ck_assert(luo_work_name(id)[0] && luo_work_bounds(id)[0] && most > 0);
+    ck_assert(luo_work_name(id)[0] && luo_work_unit(id)[0] && luo_work_bounds(id)[0] && most > 0);
     ck_assert_int_eq(luo_work_most(NULL, id), luo_work_default(id));
     ck_assert_int_eq(luo_work_check(NULL, id, most, "x has", &err), LUO_OK);
     ck_assert_int_eq(luo_work_check(&w, id, most + 1, "x has", &err), LUO_E2BIG);
+    snprintf(text, sizeof text, "x has %.0f %s; ", most + 1, luo_work_unit(id));
+    ck_assert_msg(strncmp(err.text, text, strlen(text)) == 0, "%s", err.text);
     snprintf(text, sizeof text, "`--limit %s=%.0f` raises it.", luo_work_name(id), most + 1);
     ck_assert_msg(strstr(err.text, text) != NULL, "%s", err.text);
     snprintf(text, sizeof text, "%s=%.0f", luo_work_name(id), most + 1);
