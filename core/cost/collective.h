@@ -59,8 +59,8 @@ typedef enum luo_protocol_id { LUO_LL, LUO_LL128, LUO_SIMPLE, LUO_PROTOCOLS } lu
 enum { LUO_OVER_NVLINK, LUO_OVER_PCIE, LUO_OVER_NET };
 extern const luo_protocol luo_protocols[LUO_PROTOCOLS];
 
-/* How a collective of several nodes goes: in large pieces round a ring, by the half-size curve,
- * or through a tree in a protocol of low latency (docs/cost-model.md#small-messages). */
+/* How a collective of several nodes goes: in large pieces round a ring, by the half-size curve, or
+ * in N - 1 steps, of an all-reduce a tree's, of a protocol of low latency (docs/cost-model.md). */
 typedef enum luo_net_algorithm {
     LUO_NET_RING,
     LUO_NET_LL,

@@ -127,9 +127,9 @@ double luo_cost_node_bytes_per_s(const luo_node_group *group);
  * others, without any table alpha-beta of the ring. Several nodes: max(inside, network), slowest
  * node; where the group leaves a rack or a site, its uplink or line bounds the node's bandwidth,
  * and a step waits for the line's latency. Network: the half-size curve or, where that takes
- * less, a tree in LL or LL128: once + s*(step + line) + VOL(N)*S/(factor*e_n*bw*share), with
- * s = ceil(log2 N), twice that for an all-reduce, and step = net_step_us in LL. All-to-all has no
- * tree: N - 1 such steps. CPUs have the curve alone, for these are NCCL's latencies.
+ * less, LL or LL128: once + s*(step + line) + VOL(N)*S/(factor*e_n*bw*share), with step =
+ * net_step_us in LL and s = 2*ceil(log2 N) for an all-reduce, through a tree, N - 1 for all else,
+ * which has none in NCCL. CPUs have the curve alone, for these are NCCL's latencies.
  * share: part of a node's NICs that this group has, 0 = n/G. Order of dev does not matter,
  * but of a broadcast dev[0] is the root.
  * Errors: LUO_EINPUT E4. Cost: O(n), O(n^2) if devices of one node are scattered in dev.
@@ -157,8 +157,8 @@ typedef struct luo_tables_note {
     luo_table_class class;
     double measured, declared;
 } luo_tables_note;
-enum { LUO_TABLES_NOTES = 3 }; /* collectives, messages inside a node and between nodes */
-/* Returns their number. Pre: luo_cluster_finish. */
+enum { LUO_TABLES_NOTES = 1 + LUO_TABLE_CLASSES }; /* collectives, messages of each class */
+/* Returns their number. Pre: luo_cluster_finish. Cost: O(nodes * racks of the group). */
 int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t group,
                              luo_tables_note out[LUO_TABLES_NOTES]);
 
@@ -179,9 +179,9 @@ double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst);
  * (site, rack, node), member i to member i (all ordered pairs of nodes for all-to-all; NICs chosen
  * by both slots: to the member that loads them least). Each carries what its share of the NICs
  * moves in VOL(N)*S/(e_n*node_bw*share), i.e. VOL(N)*S/(n*e_n) bytes when a node has no more NICs
- * than devices, and waits VOL(N)*N*x0/(e_n*node_bw); where luo_cost_group takes a tree (chosen with
- * share n/G), bytes/factor and the tree's latency. An edge between unlike nodes takes the slower of
- * both. `share` itself does not appear: contention with other groups takes its place.
+ * than devices, and waits VOL(N)*N*x0/(e_n*node_bw); where luo_cost_group takes LL or LL128
+ * (chosen with share n/G), bytes/factor and its steps. An edge between unlike nodes takes the
+ * slower of both. `share` itself does not appear: contention with other groups takes its place.
  * The latency of a flow's own path is taken out of its delay, then out of its bytes.
  * Equality: with links as in the cluster file and max-min sharing, the last flow ends at
  * luo_cost_group(.., share) when the devices of a node with NICs in common all take part (in this

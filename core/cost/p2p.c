@@ -182,28 +182,64 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
 
 /* ---- what is to be said of tables ---- */
 
-static bool transfers_elsewhere(const luo_cluster *cluster, int32_t src, int32_t dst,
-                                luo_tables_note *out)
+/* Notes of transfers: one of each class that has a way from the group. */
+typedef struct told {
+    const luo_cluster *cluster;
+    luo_tables_note *note;
+    int32_t n;
+    bool classes[LUO_TABLE_CLASSES];
+} told;
+
+static void tell_of_way(told *to, int32_t src, int32_t dst)
 {
-    const luo_profile *profile = luo_cluster_profile(cluster, src);
-    const luo_table_class class = path_class(cluster, src, dst);
-    const double link = luo_cluster_path_bytes_per_s(cluster, src, dst);
-    *out = (luo_tables_note){"p2p_times", class, profile->tables_bytes_per_s[class], link};
-    return find_transfers(profile, class, 1).best > 0 && out->measured != link;
+    const luo_profile *profile = luo_cluster_profile(to->cluster, src);
+    const luo_table_class class = path_class(to->cluster, src, dst);
+    const double measured_at = profile->tables_bytes_per_s[class];
+    const double link = luo_cluster_path_bytes_per_s(to->cluster, src, dst);
+    if (to->classes[class]) return;
+    to->classes[class] = true;
+    if (find_transfers(profile, class, 1).best > 0 && measured_at != link)
+        to->note[to->n++] = (luo_tables_note){"p2p_times", class, measured_at, link};
+}
+
+static void tell_inside(told *to, const luo_node *node)
+{
+    const int32_t each = to->cluster->groups[node->group].devices_per_node;
+    for (int32_t a = 0; a < each; a++)
+        for (int32_t b = a + 1; b < each; b++)
+            tell_of_way(to, node->first_device + a, node->first_device + b);
+}
+
+/* A way's class depends on whether racks and sites are the same, and on rails slots as well: one
+ * node for each answer. */
+static void tell_outside(told *to, const luo_node *node)
+{
+    bool met[2][2] = {{false}};
+    for (int32_t i = 0; i < to->cluster->nnodes; i++) {
+        const luo_node *other = &to->cluster->nodes[i];
+        bool *known = &met[other->site != node->site][other->rack != node->rack];
+        if (other == node || *known) continue;
+        *known = true;
+        tell_of_way(to, node->first_device, other->first_device);
+        if (to->cluster->groups[other->group].devices_per_node > 1)
+            tell_of_way(to, node->first_device, other->first_device + 1);
+    }
 }
 
 int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t group,
                                   luo_tables_note out[LUO_TABLES_NOTES])
 {
-    int32_t node = 0, n = 0;
-    while (cluster->nodes[node].group != group) node++;
-    const int32_t other = node + 1 < cluster->nnodes ? node + 1 : 0;
-    const int32_t src = cluster->nodes[node].first_device;
     const int32_t each = cluster->groups[group].devices_per_node;
-    const luo_members members = {node, each, UINT64_MAX >> (64 - each)};
-    n += luo_busbw_curves_elsewhere(cluster, &members, &out[n]);
-    if (each > 1) n += transfers_elsewhere(cluster, src, src + 1, &out[n]);
-    if (other != node)
-        n += transfers_elsewhere(cluster, src, cluster->nodes[other].first_device, &out[n]);
-    return n;
+    int32_t first = 0, rack = -1;
+    while (cluster->nodes[first].group != group) first++;
+    const luo_members members = {first, each, UINT64_MAX >> (64 - each)};
+    told to = {cluster, out, luo_busbw_curves_elsewhere(cluster, &members, out), {false}};
+    if (cluster->groups[group].profile->np2p_times == 0) return to.n;
+    tell_inside(&to, &cluster->nodes[first]);
+    for (int32_t i = first; i < cluster->nnodes; i++) {
+        if (cluster->nodes[i].group != group || cluster->nodes[i].rack == rack) continue;
+        rack = cluster->nodes[i].rack; /* those of one rack reach the same */
+        tell_outside(&to, &cluster->nodes[i]);
+    }
+    return to.n;
 }

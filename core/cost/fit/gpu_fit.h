@@ -59,8 +59,8 @@ typedef struct luo_net_fitted {
 } luo_net_fitted;
 /* Stage 1: net_ratio and net_half_bytes on a grid of 64 x 64 inside their bounds, for each of 12
  * steps from the default of net_step_us up to 1 ms; then one finer grid around the best; squares
- * of log times. Rows that never go by a tree leave the step at the least that they allow. Pre: n >
- * 0. Cost: O(2e5 * n). */
+ * of log times. Rows that never go in LL or LL128 leave the step at the least that they allow. Pre:
+ * n > 0. Cost: O(2e5 * n). */
 luo_net_fitted luo_fit_net(const luo_net_row *rows, int32_t n);
 
 typedef struct luo_host_row { /* a step of one device: what its kernels take, and what it took */

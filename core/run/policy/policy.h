@@ -98,7 +98,7 @@ typedef struct luo_policy {
     int32_t reentry_probes;
     bool lengths; /* for uneven lengths: each step has a plan of its own, by `rule` */
     luo_length_policy rule;
-    bool bound; /* no run but what no run could be faster than; never asked (bound.c) */
+    bool bound; /* no run but what no run could be faster than; never asked (oracle.c) */
     luo_status (*decide)(luo_arena *arena, const luo_snapshot *now, luo_decision *out,
                          luo_err *err);
     /* Can it work on this base plan? Asked before the run starts; NULL: on any. */
