@@ -75,10 +75,11 @@ static double failure_rate(const luo_run *run)
 }
 
 /* Target peer: a host holds the share of its own node and that of another. */
-static luo_status check_room(const luo_run *run, luo_err *err)
+luo_status luo_ckpt_check_room(const luo_run *run, const luo_used_plan *used, luo_err *err)
 {
     const luo_cluster *cluster = run->job.scenario->cluster;
-    const luo_used_plan *used = luo_run_plan(&run->plans);
+    if (!run->ledger.ckpt.on || run->job.scenario->checkpoint.target != LUO_TARGET_PEER)
+        return LUO_OK;
     const double each = (double)used->state_bytes / used->ndev;
     int32_t most = 0;
     for (int32_t g = 0; g < cluster->ngroups; g++) {
@@ -124,9 +125,7 @@ luo_status luo_ckpt_init(luo_run *run, luo_err *err)
     k->on = (k->every_steps > 0 || k->every_s < INFINITY) && !run->job.policy->bound;
     k->next_step = k->every_steps;
     k->next_s = k->every_s;
-    if (k->on && run->job.scenario->checkpoint.target == LUO_TARGET_PEER)
-        return check_room(run, err);
-    return LUO_OK;
+    return luo_ckpt_check_room(run, luo_run_plan(&run->plans), err);
 }
 
 static luo_status become_valid(luo_run_ledger *ledger, int64_t step, int32_t plan, double from_s,

@@ -186,6 +186,7 @@ static luo_status compile(luo_run *run, luo_used_plan *used, int32_t index, luo_
 {
     LUO_TRY(luo_run_recompile(run, used, err));
     LUO_TRY(describe(run, used, err));
+    LUO_TRY(luo_ckpt_check_room(run, used, err));
     used->operations = count_operations(used->set);
     LUO_TRY(warn_of_operations(run, used, err));
     return weigh(run, used, index, err);

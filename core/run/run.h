@@ -5,7 +5,7 @@
  * downs), reentry.c (devices outside the plan), ask.c (asking the policy), hope.c (waiting),
  * apply.c (failures, decisions, how they are carried out), move.c (state between devices), plans.c
  * (compiled plans), ledger.c (where the time went), checkpoint.c, real.c and pace.c (backends that
- * hold data), bound.c (policy `oracle`), score.c (what the detector saw), caused.c (what slow
+ * hold data), policy/oracle.c (the bound), score.c (what the detector saw), caused.c (what slow
  * devices did), report.c and assume.c (rows of the end). Times are run time; the backend's clock
  * is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
@@ -328,6 +328,8 @@ double luo_account_parts_sum(const luo_parts *parts);
 
 /* checkpoint.c */
 luo_status luo_ckpt_init(luo_run *run, luo_err *err);
+/* Of every plan that is used. Errors: LUO_EINPUT, target peer, a host cannot hold its shares. */
+luo_status luo_ckpt_check_room(const luo_run *run, const luo_used_plan *used, luo_err *err);
 /* Ends a write that is done, starts one that is due; called at each boundary. */
 luo_status luo_ckpt_boundary(luo_run *run, luo_err *err);
 /* Writes now and waits for it. */
@@ -429,7 +431,7 @@ luo_status luo_run_sample_init(luo_run *run, luo_err *err);
  * of those that are not; confirmed changes become trigger. */
 luo_status luo_run_sample_step(luo_run *run, const luo_step_result *result, luo_err *err);
 
-/* bound.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
+/* policy/oracle.c: nothing for other policies. Errors: LUO_EINPUT on backends with data. */
 luo_status luo_run_oracle_init(luo_run *run, luo_err *err);
 /* driver.c: the plan that the run of another policy of the scenario begins with. Errors: those of
  * luo_run_first_plan. Owner: arena. */

@@ -87,5 +87,22 @@ START_TEST(one_after_the_other)
 }
 END_TEST
 
-LUO_SUITE("run.checkpoint", LUO_T_N(shares_go_over_the_nics, 2),
+/* Hosts hold the shares of four nodes, a quarter and another, but not those of the three that are
+ * left, a third and another: told when that plan comes, not only of the first one. */
+START_TEST(room_of_a_later_plan)
+{
+    int64_t parameters;
+    luo_err err = {0};
+    ck_assert_int_eq(luo_model_parameters(&model, &parameters, NULL), LUO_OK);
+    events[0] = fixture_event("gone", LUO_EVENT_FAIL, "node:g0-1", 7, 1e6);
+    peers(20, 1, 4);
+    ((luo_cluster *)sc.cluster)->groups[0].host_memory_bytes =
+        (double)parameters * 14 * (_i ? 1.1 : 0.6);
+    const luo_status st = run(&err);
+    ck_assert_msg(st == (_i ? LUO_OK : LUO_EINPUT), "%s: %s", luo_status_name(st), err.text);
+    if (!_i) ck_assert_msg(strstr(err.text, "checkpoints in memory") != NULL, "%s", err.text);
+}
+END_TEST
+
+LUO_SUITE("run.checkpoint", LUO_T_N(room_of_a_later_plan, 2), LUO_T_N(shares_go_over_the_nics, 2),
           LUO_T_N(a_node_and_the_next_one, LUO_ROWS(losses)), LUO_T(one_after_the_other))
