@@ -184,7 +184,7 @@ typedef enum output {
     READING_DISK, /* .. a device fails and policy `restart` reads one */
     MEMORY,       /* bytes that the fullest device needs */
     ROOM,         /* the second does not fit, or is refused with `says` */
-    NAMES,        /* names something, or is for reports: moves nothing */
+    NAMES,        /* names something or is for reports: moves nothing, and so does `from` if given */
     ELSEWHERE     /* moves what is not a step of a plan: `says` has where that is tested */
 } output;
 
@@ -427,23 +427,29 @@ static const move table_moves[] = {
     {"op_times.n", TWO, STEP_S, LESS, "1536,", "1537,", "the formula again"},
     {"op_times.k", TWO, STEP_S, LESS, "1024,900", "1023,900", "the formula again"},
     {"op_times.time_us", TWO, STEP_S, MORE, "900", "990", NULL},
-    {"op_times.samples", TWO, NAMES, MORE, NULL, NULL, "for reports"},
+    {"op_times.samples", TWO, NAMES, MORE, "900,1", "900,3", "for reports"},
     {"op_times.role", TWO, STEP_S, LESS, "1,calibration", "1,validation", "the formula again"},
     {"collective_times.collective", TWO, STEP_S, MORE, "all_reduce,bf16,2,1,268435456",
      "broadcast,bf16,2,1,268435456", "the all-reduce has its slow point alone"},
-    {"collective_times.dtype", TWO, NAMES, MORE, NULL, NULL, "as many bytes take as long"},
-    {"collective_times.devices", TWO, NAMES, MORE, NULL, NULL, "see tests/unit/check_cost.c"},
-    {"collective_times.nodes", TWO, NAMES, MORE, NULL, NULL, "rows of several enter no profile"},
+    {"collective_times.dtype", TWO, NAMES, MORE, "bf16,2,1,268435456", "f32,2,1,268435456",
+     "as many bytes take as long"},
+    {"collective_times.devices", TWO, STEP_S, MORE, "2,1,268435456", "4,1,268435456",
+     "the slow point of two devices is alone"},
+    {"collective_times.nodes", TWO, STEP_S, MORE, "2,1,268435456", "2,2,268435456",
+     "rows of several nodes enter no profile, and a warning says so"},
     {"collective_times.size_bytes", TWO, STEP_S, MORE, "268435456", "536870912", NULL},
     {"collective_times.time_us", TWO, STEP_S, MORE, "30000,,16", "30000,,",
      "bandwidth is given or follows: 8.9 GB/s"},
-    {"collective_times.algbw_gbytes_per_s", TWO, NAMES, MORE, NULL, NULL,
-     "busbw or the time counts"},
+    {"collective_times.algbw_gbytes_per_s", TWO, NAMES, MORE, "30000,,16", "30000,5,16",
+     "size over time, which every row has"},
     {"collective_times.busbw_gbytes_per_s", TWO, STEP_S, LESS, ",16,", ",17,", NULL},
-    {"collective_times.role", TWO, NAMES, MORE, NULL, NULL, "rows to validate enter no profile"},
-    {"p2p_times.class", TWO_ACROSS, NAMES, MORE, NULL, NULL, "rows of tables_.. above"},
+    {"collective_times.role", TWO, STEP_S, MORE, "16,calibration", "16,validation",
+     "rows to validate enter no profile"},
+    {"p2p_times.class", TWO_ACROSS, STEP_S, MORE, "uplink,16777216", "nic,16777216",
+     "uplinks have their small message alone"},
     {"p2p_times.size_bytes", TWO_ACROSS, STEP_S, LESS, "16777216", "33554432", NULL},
     {"p2p_times.time_us", TWO_ACROSS, STEP_S, MORE, "2000", "2200", NULL},
-    {"p2p_times.role", TWO_ACROSS, NAMES, MORE, NULL, NULL, "rows to validate enter no profile"},
+    {"p2p_times.role", TWO_ACROSS, STEP_S, MORE, "2000,calibration", "2000,validation",
+     "rows to validate enter no profile"},
 };
 #endif

@@ -160,6 +160,7 @@ static luo_status plan_scene(const scene *s, luo_err *err)
 static void prepare_run(output of)
 {
     const bool reads = of == READING || of == READING_DISK;
+    if (of == NAMES) of = STEP_S;
     luo_read_policy_defaults(&spec, reads ? "restart" : "static");
     spec.planner_s = 1;
     sc.steps = of == STEP_S || of == MEMORY || of == ROOM ? 1 : 4;
@@ -183,7 +184,7 @@ static void prepare_run(output of)
 static outcome value_of(output of)
 {
     outcome x = {.st = LUO_OK};
-    if (of == STEP_S)
+    if (of == STEP_S || of == NAMES)
         x.value = last_step();
     else if (of != MEMORY)
         x.value = fake.summary.total_s;
@@ -241,6 +242,12 @@ static void compare(const char *key, const texts *first, const texts *second, sc
         return;
     }
     ck_assert_msg(b.st == LUO_OK, "%s, second: %s", key, b.says);
+    if (of == NAMES) {
+        ck_assert_msg(a.value == b.value, "%s moves the step from %.17g to %.17g", key, a.value,
+                      b.value);
+        say(key, of, from, to, says);
+        return;
+    }
     const double more = b.value / a.value - 1;
     ck_assert_msg(way == MORE ? more > 1e-6 : more < -1e-6, "%s: %.9g becomes %.9g", key, a.value,
                   b.value);
@@ -256,18 +263,19 @@ static const char *edited(const char *key, const char *text, const char *from, c
     return luo_arena_printf(words, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
 }
 
-static bool tested_here(const char *key, output of, const char *says)
+static bool tested_here(const char *key, output of, const char *says, bool has_edit)
 {
+    const bool here = has_edit || (of != NAMES && of != ELSEWHERE);
     ck_assert_msg((of != NAMES && of != ELSEWHERE) || says, "%s: say why", key);
-    if (of == NAMES || of == ELSEWHERE) say(key, of, "", "", says);
-    return of != NAMES && of != ELSEWHERE;
+    if (!here) say(key, of, "", "", says);
+    return here;
 }
 
 START_TEST(cluster_key)
 {
     const move *m = &cluster_moves[_i];
     words = luo_arena_new(0);
-    if (tested_here(m->key, m->of, m->says)) {
+    if (tested_here(m->key, m->of, m->says, m->from)) {
         const texts first = texts_of(m->scene);
         texts second = first;
         second.cluster = edited(m->key, first.cluster, m->from, m->to);
@@ -281,7 +289,7 @@ START_TEST(profile_key)
 {
     const move *m = &profile_moves[_i];
     words = luo_arena_new(0);
-    if (tested_here(m->key, m->of, m->says)) {
+    if (tested_here(m->key, m->of, m->says, m->from)) {
         texts first = texts_of(m->scene), second = first;
         first.profile = edited(m->key, first.profile, m->to, m->from);
         compare(m->key, &first, &second, m->scene, m->of, m->way, m->says, m->from, m->to);
@@ -292,7 +300,7 @@ END_TEST
 
 START_TEST(stack_key)
 {
-    tested_here(stack_moves[_i].key, stack_moves[_i].of, stack_moves[_i].says);
+    tested_here(stack_moves[_i].key, stack_moves[_i].of, stack_moves[_i].says, false);
 }
 END_TEST
 
@@ -308,7 +316,7 @@ START_TEST(profile_value)
 {
     const value_move *m = &profile_value_moves[_i];
     words = luo_arena_new(0);
-    if (tested_here(m->name, m->of, m->says)) {
+    if (tested_here(m->name, m->of, m->says, false)) {
         texts both[2] = {texts_of(m->scene), texts_of(m->scene)};
         const bool bf16 = strcmp(m->name, "peak_f16_tflop_per_s") != 0;
         for (int i = 0; i < 2; i++) {
@@ -327,7 +335,7 @@ START_TEST(stack_value)
 {
     const value_move *m = &stack_value_moves[_i];
     words = luo_arena_new(0);
-    if (tested_here(m->name, m->of, m->says)) {
+    if (tested_here(m->name, m->of, m->says, false)) {
         texts both[2] = {texts_of(m->scene), texts_of(m->scene)};
         for (int i = 0; i < 2; i++) {
             both[i].profile = profile_of(NULL, 0, m->table, scenes[m->scene].cpu, true);
@@ -361,7 +369,7 @@ START_TEST(table_column)
 {
     const move *m = &table_moves[_i];
     words = luo_arena_new(0);
-    if (tested_here(m->key, m->of, m->says)) {
+    if (tested_here(m->key, m->of, m->says, m->from)) {
         const bool messages = strncmp(m->key, "p2p", 3) == 0;
         texts first = texts_of(m->scene), second;
         char kind[32];
