@@ -134,6 +134,8 @@ check "cut: programs of host" [ "$(manifest "$tmp/cut/plan" program_hash)" = "$(
 check "cut: losses of host" near 1e-4 <(curve "$tmp/cut/plan") <(curve "$tmp/cuthost/plan")
 
 # ---- a straggler, which spins, and a device that withdraws: as the simulator has it ----
+# On a clock of the device that counts what is done, so that other work on the machine slows no rank down.
+work_clock() { STANDIN_CLOCK=work cuda "$@" --trace-steps none; }
 cat >"$tmp/day.yaml" <<END
 schema: luoshu.scenario/1
 name: day
@@ -154,27 +156,21 @@ END
 hashes() { grep -o '"program_hash": "[0-9a-f]*"' "$1/restart/manifest.json"; }
 log() { without "$1/restart/events.csv" t_s; }
 check "day: simulated" run sim 0 sim "$tmp/day.yaml" --plots off
-slow_day() { column "$tmp/day$1/restart/steps.csv" step max_slowdown slowest_device | awk '$1 >= 3 && $1 < 9 && $2 > 4 && $3 == 5 {n = 1} END {exit !n}'; }
-for try in 1 2 3 4 5; do # other work on the machine can hide a straggler for a step
-    check "day: run" cuda day$try 0 "$tmp/day.yaml" --trace-steps none
-    cmp -s <(log "$tmp/sim") <(log "$tmp/day$try") && slow_day $try && break
-done
-check "day: events" cmp -s <(log "$tmp/sim") <(log "$tmp/day$try") || diff <(log "$tmp/sim") <(log "$tmp/day$try") | head -n 6
+check "day: run" work_clock day 0 "$tmp/day.yaml"
+check "day: events" diff <(log "$tmp/sim") <(log "$tmp/day")
 check "day: three programs" [ "$(hashes "$tmp/sim" | sort -u | wc -l)" = 3 ]
-check "day: programs" [ "$(hashes "$tmp/sim")" = "$(hashes "$tmp/day$try")" ]
-check "day: the straggler is slow" slow_day $try
+check "day: programs" [ "$(hashes "$tmp/sim")" = "$(hashes "$tmp/day")" ]
+slow_steps() { column "$tmp/day/restart/steps.csv" step max_slowdown slowest_device |
+    awk '$3 == 5 && $2 > 5 {n++} $2 > 2.5 {slow++} END {exit !(n >= 2 && n == slow)}'; }
+check "day: the straggler is slow, and nobody else" slow_steps
 
 # ---- malleus switches plans, GPU to GPU ----
 sed -e '/^policies/,/^checkpoint/c\policies: [{name: malleus, threshold_slowdown: 5, replan_gap: 4, payback_steps: 100000, planner_s: 0}]\nevents:\n  - {id: slow, kind: straggler, target: "device:3", slowdown: 10, at_step: 3}' \
     -e 's/steps: 11/steps: 10/; s/cluster: nodes/cluster: two/; s/six.json/half.json/; s/device:5/device:3/' "$tmp/day.yaml" >"$tmp/switch.yaml"
 sed 's/nodes: 3/nodes: 2/; s/name: nodes/name: two/' "$tmp/nodes.yaml" >"$tmp/two.yaml"
 sed 's/"devices": 6/"devices": 4/; s/"nodes"/"two"/' "$tmp/four.json" >"$tmp/half.json"
-switched() { column "$tmp/malleus$1/malleus/switches.csv" source | grep -q devices; }
-for try in 1 2 3; do
-    check "malleus" cuda malleus$try 0 "$tmp/switch.yaml" --trace-steps none
-    switched $try && break
-done
-check "malleus: switched over the devices" switched $try
+check "malleus" work_clock malleus 0 "$tmp/switch.yaml"
+check "malleus: switched over the devices" grep -qw devices <(column "$tmp/malleus/malleus/switches.csv" source)
 
 # ---- one hangs: begun above ----
 pid=$hanging

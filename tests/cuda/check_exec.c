@@ -408,29 +408,49 @@ static luo_step_report paced_step(run *r, int64_t i, double slowdown, bool trace
     return step_as(r, &order);
 }
 
-/* Kernels are so short here that launching takes longer: on a GPU the first spins fit into the gaps
- * between them and add nothing. So what is compared is what slowdowns add to one that has filled
- * the gaps. A busy machine may disturb one try, not ten. */
-static void straggler(run *r)
+/* What slowdowns add to a step that a slowdown of 5 has made: on a GPU, where launching such short
+ * kernels takes longer than they do, the first spins fit into the gaps between them. */
+typedef struct added {
+    double none_s, full_s, some_s, more_s;
+} added;
+
+static added add_slowdowns(run *r, int64_t i)
 {
-    double ratio = 0, share = 0;
+    added a = {.none_s = paced_step(r, i, 1 + 1e-9, false).compute_s,
+               .full_s = paced_step(r, i + 1, 5, false).compute_s};
+    a.some_s = paced_step(r, i + 2, 9, false).compute_s - a.full_s;
+    a.more_s = paced_step(r, i + 3, 17, false).compute_s - a.full_s;
+    return a;
+}
+
+static bool as_it_should(const added *x)
+{
+    const double ratio = x->more_s / x->some_s, share = x->some_s / 4 / x->none_s;
+    const double first = (x->full_s - x->none_s) / x->some_s;
+    if (!standin_is_here())
+        return x->some_s > 0 && ratio > 2.2 && ratio < 4 && share > 0.05 && share < 2;
+    return fabs(first - 1) < 0.01 && fabs(ratio - 3) < 0.03 && share > 0.5 && share < 1;
+}
+
+/* The stand-in's clock counts work: there 4 units of slowdown add the same wherever they stand, 12
+ * three times as much, and each the step but for what the clock itself takes. On a GPU something
+ * may disturb one try, not ten. */
+static void straggler(luo_arena *a, luo_lab *lab, const luo_plan *plan, const luo_model *model)
+{
     bool good = false;
-    for (int i = 0; i < 10 && !good; i++) {
-        const double none = paced_step(r, 4 * i, 1 + 1e-9, false).compute_s;
-        const double full = paced_step(r, 4 * i + 1, 5, false).compute_s;
-        const double some = paced_step(r, 4 * i + 2, 9, false).compute_s - full;
-        const double more = paced_step(r, 4 * i + 3, 17, false).compute_s - full;
-        ratio = more / some;
-        share = some / 4 / none;
-        good = some > 0 && ratio > 2.2 && ratio < 4 && share > 0.05 && share < 2;
-        if (!good)
-            printf(
-                "try %d: a step takes %.6f s; with a slowdown of 5, %.6f s, of 9 and 17 %.6f s and "
-                "%.6f s more\n",
-                i, none, full, some, more);
+    standin_clock_by_work(true);
+    run *r = begin(a, lab, &luo_cuda_executor, plan, model, LUO_F32);
+    for (int i = 0; i < (standin_is_here() ? 1 : 10) && !good; i++) {
+        const added x = add_slowdowns(r, 4 * i);
+        good = as_it_should(&x);
+        if (good && !getenv("LUO_VERBOSE")) break;
+        printf("a step takes %.6f s, with a slowdown of 5 %.6f s, of 9 and 17 %.6f s and %.6f s "
+               "more\n",
+               x.none_s, x.full_s, x.some_s, x.more_s);
     }
-    EXPECT(good, "each unit of slowdown adds %.2f of the step, 12 of them %.2f times 4", share,
-           ratio);
+    EXPECT(good, "slowdowns take other times than they should");
+    end(r);
+    standin_clock_by_work(false);
 }
 
 static int by_place(const void *x, const void *y)
@@ -500,8 +520,8 @@ static void times(luo_lab *lab)
     const row at = {.line = "1: [0]*1", .model = LLAMA, .recompute = 2};
     const luo_plan *plan = plan_of(a, &at, LUO_F32);
     const luo_model model = model_of(at.model, plan->layers);
+    straggler(a, lab, plan, &model);
     run *r = begin(a, lab, &luo_cuda_executor, plan, &model, LUO_F32);
-    straggler(r);
     records(r, false);
     records(r, true);
     end(r);

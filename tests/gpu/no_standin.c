@@ -18,6 +18,11 @@ void standin_fail(standin_failing what, int64_t after)
     (void)what, (void)after;
 }
 
+void standin_clock_by_work(bool on)
+{
+    (void)on;
+}
+
 void standin_set_memory(int64_t bytes)
 {
     (void)bytes;

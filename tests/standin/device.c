@@ -31,13 +31,41 @@ static int own_capability(void)
     if (capability == 0) capability = given ? atoi(given) : 90;
     return capability;
 }
-/* The device's clock is another one than the host's, and coarser. */
+
+/* ---- the device's clock: another one than the host's, and coarser ---- */
+
+static struct {
+    bool known, by_work;
+    uint64_t work_ns;
+} device_clock;
+
+static bool clock_is_by_work(void)
+{
+    const char *given = device_clock.known ? NULL : getenv("STANDIN_CLOCK");
+    if (given) device_clock.by_work = strcmp(given, "work") == 0;
+    device_clock.known = true;
+    return device_clock.by_work;
+}
+void standin_clock_by_work(bool on)
+{
+    standin_lock();
+    device_clock.known = true;
+    device_clock.by_work = on;
+    standin_unlock();
+}
+void standin_clock_add(uint64_t ns)
+{
+    device_clock.work_ns += ns;
+}
+/* By work, looking takes a tick, so that a kernel that waits for the clock comes to an end. */
 uint64_t standin_clock_ns(void)
 {
+    enum { TICK = 32 };
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     const uint64_t ns = (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-    return (ns + UINT64_C(1234567890123456789)) / 32 * 32;
+    const uint64_t now = clock_is_by_work() ? device_clock.work_ns += TICK : ns;
+    return (now + UINT64_C(1234567890123456789)) / TICK * TICK;
 }
 
 #define NAME(name, value, text)                                                                    \

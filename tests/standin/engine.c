@@ -278,6 +278,7 @@ static bool work_on(standin_op *op)
     bool moved = false;
     if (!op->begun) {
         op->begun = moved = true;
+        standin_clock_add(STANDIN_WORK_NS);
         code = w->begin(w->ctx, &op->run);
         if (code == cudaSuccess && w->poll) code = cudaErrorNotReady;
     } else {

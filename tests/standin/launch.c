@@ -116,6 +116,7 @@ static cudaError_t run_launch(void *ctx, void **run)
     const dim3 g = l->grid.grid;
     nlaunches++;
     nblocks += (int64_t)g.x * g.y * g.z;
+    standin_clock_add((uint64_t)g.x * g.y * g.z * STANDIN_WORK_NS);
     if (standin_injected(STANDIN_FAULT)) return cudaErrorIllegalAddress;
     return standin_run_grid(&l->grid);
 }

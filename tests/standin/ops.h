@@ -27,6 +27,9 @@ cudaError_t standin_wait(standin_op *op);
 cudaError_t standin_wait_all(void);
 void standin_breathe(void); /* lets other threads and ranks in for a moment */
 
+enum { STANDIN_WORK_NS = 1000 }; /* of an op, and of a block */
+void standin_clock_add(uint64_t ns); /* standin_clock_by_work */
+
 cudaError_t standin_device_error(void);
 /* Remembers a failure of this thread for cudaGetLastError; returns it. */
 cudaError_t standin_failed(cudaError_t code);

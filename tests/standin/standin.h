@@ -27,6 +27,11 @@ void standin_fail(standin_failing what, int64_t after);
 /* From here on every operation that is captured takes so long; 0: no time. */
 void standin_slow_capture(int32_t us);
 
+/* The device's clock goes by what the device does, 1 us an operation and a block of a kernel: what
+ * else the machine does is not in it, nor is waiting. Else, and at the start unless STANDIN_CLOCK
+ * is `work`, it goes by time. Whoever has compared it with the host's has to compare them anew. */
+void standin_clock_by_work(bool on);
+
 /* Memory of the device in bytes; at the start STANDIN_MEMORY MiB, or 8 GiB. */
 void standin_set_memory(int64_t bytes);
 /* Compute capability as queries report it; at the start STANDIN_CAPABILITY (10 * major + minor) or
