@@ -2,6 +2,8 @@
 # CONTRIBUTING's recipes, carried out: each file of tests/recipes adds one thing to a copy of the tree
 # by the steps of its row, builds, and shows that the thing is there. A file has
 #   row      the words that its row of CONTRIBUTING.md begins with
+#   own      files that it changes and no row can name, since they are what this one thing is for
+#   programs those of tests/ that `show` runs, beside the ones below
 #   steps    what a contributor does, in the copy
 #   show     that it is there; $LUOSHU is the copy's program, $tmp an empty folder
 # make check: all of them in one copy; make check-all (LUO_SCALE): each alone too.
@@ -14,7 +16,7 @@ n=0; bad=0
 check() { # SENTENCE COMMAND...
     local what=$1; shift
     n=$((n + 1))
-    "$@" >"$all/said" 2>&1 || { bad=$((bad + 1)); echo "FAIL $what: $(tail -n 5 "$all/said")"; return 1; }
+    "$@" >"$all/said" 2>&1 || { bad=$((bad + 1)); echo "FAIL $what: $(tail -n 12 "$all/said")"; return 1; }
 }
 # Text of stdin before or behind the one line of FILE that has these words.
 insert() { # before|after FILE WORDS
@@ -26,7 +28,7 @@ insert() { # before|after FILE WORDS
 # Tracked and new files, with the objects made from them: only what a recipe touches is made again.
 copy_tree() { # DIR
     mkdir -p "$1/$B"
-    (cd "$top" && git ls-files -co --exclude-standard | grep -vE '^tests/(gpu|vectors|torch)/' |
+    (cd "$top" && git ls-files -co --exclude-standard | grep -vE '^tests/(gpu|torch)/' |
         xargs ls -d 2>/dev/null | tar -cf - -T -) | tar -xf - -C "$1" &&
         (cd "$top/$B" && cp -a core cli sim exec gen *.a "$1/$B/")
 }
@@ -34,7 +36,7 @@ copy_tree() { # DIR
 build() {
     make --no-print-directory CI=1 NVCC= OPT=-O0 TEST_OPT=-O0 -j2 "$B/luoshu" "$B/luoshu-rank" \
         "$B/tests/unit/check_"{rundir,docs,driver,policies,graph} "$B/tests/exec/check_gradients" \
-        "$B/standin/exec/cuda/ops.o" "$B/standin/exec/cuda/calibrate/calibrate_comm.o"
+        "$B/standin/exec/cuda/ops.o" "$B/standin/exec/cuda/calibrate/calibrate_comm.o" $needed
 }
 
 in_tree() { (cd "$1" && LUOSHU=$1/$B/luoshu && "$2"); } # DIR FUNCTION
@@ -44,18 +46,23 @@ named() { # NAME DIR ROW
     local text bad=0 f
     text=$(grep -F "| $3" "$top/CONTRIBUTING.md") || { echo "CONTRIBUTING.md has no row \`$3\`"; return 1; }
     for f in $(cd "$2" && find core sim exec cli docs plots scenarios tests -newer "$2/.before" -type f ! -path '*/build/*'); do
-        [ -e "$top/$f" ] || continue # a file of its own
+        [ -e "$top/$f" ] && [[ " $own " != *" $f "* ]] || continue # a file of its own
         grep -qF "$(basename "$f")" <<<"$text" || { echo "$f is changed, and not in the row \`$3\`"; bad=1; }
     done
     return $bad
 }
-apply() { # NAME DIR
+read_recipe() { # NAME
+    own= programs=()
     . "$top/tests/recipes/$1.sh"
+}
+apply() { # NAME DIR
+    read_recipe "$1"
+    needed+=" ${programs[*]/#/$B/tests/}"
     touch "$2/.before"
     check "$1: its steps" in_tree "$2" steps && check "$1: its row" named "$1" "$2" "$row"
 }
 shown() { # NAME DIR
-    . "$top/tests/recipes/$1.sh"
+    read_recipe "$1"
     tmp=$(mktemp -d -p "$all")
     check "$1: shown" in_tree "$2" show
 }
@@ -68,10 +75,20 @@ exist() {
     done
     return $bad
 }
-[ $# -gt 0 ] || check "files that CONTRIBUTING.md names" exist
+# A row that adds something is a recipe, and the other way round.
+complete() {
+    diff <(grep -oE '^\| add [^|]*[^| ]' CONTRIBUTING.md | sed 's/^| //' | sort) \
+        <(sed -n "s/^row='\(.*\)'$/\1/p" tests/recipes/*.sh | sort) |
+        sed -n -e 's/^< \(.*\)/no recipe for the row `\1`/p' -e 's/^> \(.*\)/no row for the recipe `\1`/p' | { ! grep .; }
+}
+if [ $# = 0 ]; then
+    check "files that CONTRIBUTING.md names" exist
+    check "rows of CONTRIBUTING.md that add something" complete
+fi
 
 names=${*:-$(cd tests/recipes && ls *.sh | sed 's/\.sh$//')}
 copy_tree "$all/tree"; touch "$all/tree/.copied"
+needed=
 for name in $names; do apply "$name" "$all/tree"; done
 # What make check asks of names, pages and texts: of the tree with all of them.
 house() {
@@ -89,6 +106,7 @@ fi
 if [ "${LUO_SCALE:-1}" != 1 ]; then
     for name in $names; do
         rm -rf "$all/tree"; copy_tree "$all/tree"
+        needed=
         apply "$name" "$all/tree"
         check "$name alone: build" in_tree "$all/tree" build && shown "$name" "$all/tree"
     done

@@ -2,7 +2,7 @@
 row='add an event kind'
 kinds=core/run/events/events_kinds.c
 steps() {
-    sed -i 's/^    X(CAUSES, "causes",/    X(HALF_SPEED, "half_speed", 1, 0, 0, 0, DEVICES, NONE, NONE, devices_down, nothing, half_speed)   \\\n&/' \
+    sed -i 's/^    X(CAUSES, "causes",/    X(HALF, "half_speed", 1, 0, 0, 0, DEVICES, NONE, NONE, devices_down, nothing, half_speed) \\\n&/' \
         core/run/scenario.h &&
         insert before "$kinds" '/* ---- the table ---- */' <<'X' &&
 static void apply_half_speed(const luo_effect *f, luo_burden *burden)

@@ -13,7 +13,7 @@ do for [fmt in "svg png"] {
     unset output
 }
 X
-        sed -i 's/    X(ERRORBOX, "errorbox", TABLES)/    X(ERRORBOX, "errorbox", TABLES) \\\n    X(TRAFFIC, "traffic", TABLE_TIMELINE)/' core/io/plot/plots.c &&
+        sed -i 's/^    X(LENGTHCDF,/    X(TRAFFIC, "traffic", TABLE_TIMELINE) \\\n&/' core/io/plot/plots.c &&
         insert after plots/README.md '| `links` | run |' <<'X' &&
 | `traffic` | run | time; bytes | `timeline.csv` |
 X

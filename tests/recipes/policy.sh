@@ -18,8 +18,8 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
 
 const luo_policy luo_policy_patient = {.name = "patient", .decide = decide};
 X
-    sed -i 's/X(static) X(restart)/X(static) X(patient) X(restart)/' core/run/policy/policy.h &&
-        sed -i 's/cannot run here; `static`, /&`patient`, "\n     "/' tests/unit/check_driver.c &&
+    sed -i 's/^    X(oracle)$/    X(patient) X(oracle)/' core/run/policy/policy.h &&
+        sed -i 's/`malleus`, `oracle`, /`malleus`, `patient`, "\n     "`oracle`, /' tests/unit/check_driver.c &&
         insert before docs/policies.md '## Keys' <<'X'
 `patient` keeps its plan, and loses the run with the first device.
 
