@@ -6,7 +6,7 @@
 #   programs those of tests/ that `show` runs, beside the ones below
 #   steps    what a contributor does, in the copy
 #   show     that it is there; $LUOSHU is the copy's program, $tmp an empty folder
-# make check: all of them in one copy; make check-all (LUO_SCALE): each alone too.
+# make check-more: all of them in one copy; make check-all (LUO_SCALE): each alone too.
 # usage: tests/recipes.sh [NAME...]
 set -u
 B=${B:-build/release}

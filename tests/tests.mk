@@ -71,7 +71,7 @@ check: ## install what is missing, build, test (four minutes of a processor, hal
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(filter-out $(MORE_PROGRAMS),$(TEST_PROGRAMS))
 	@$(RUN_TESTS) WAITING='$(WAITING)' GOLDEN=check ./tests/run.sh $(TESTS)
 
-check-more: ## what is left: long programs, commands of the docs, recipes, ranks that fail, CUDA's stand-in (about 12 minutes)
+check-more: ## what is left: long programs, commands of the docs, recipes, ranks that fail, CUDA's stand-in (13 minutes of a processor)
 	@$(MAKE) --no-print-directory deps
 	@$(MAKE) --no-print-directory -j2 $(BIN) $(RANK) $(MORE_PROGRAMS) $(CUDA_ONE_RANK) $(GPU_ONE_PROGRAMS)
 	@$(RUN_TESTS) WAITING='$(MORE_WAITING) $(STORM_HOST)' ./tests/run.sh $(MORE_TESTS)
@@ -146,7 +146,7 @@ clean: ## remove build/, the link, results of the demo and figures
 	rm -rf build luoshu luoshu-demo luoshu-figures
 
 # Programs for a machine with a GPU, with the real libraries: tests/cuda but for those of the stand-in
-# itself, and tests/gpu. What make check runs are the same sources on the stand-in.
+# itself, and tests/gpu. What make check-more runs are the same sources on the stand-in.
 GPU_SRC := $(sort $(filter-out $(foreach t,standin streams cublas gpu,tests/cuda/check_$(t).%), \
            $(wildcard tests/cuda/*.c tests/cuda/*.cpp tests/cuda/*.cu tests/cuda/mpi/*.c)) \
            $(filter-out tests/gpu/no_standin.c,$(wildcard tests/gpu/*.c tests/gpu/*.cu)))

@@ -45,7 +45,7 @@ $(B)/exec/main_cuda.o $(B)/exec/cuda/%.c.o: CFLAGS += $(CUDA_CFLAGS)
 $(B)/luoshu-rank-cuda: $(B)/exec/main_cuda.o $(CUDA_OBJ) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CUDA_LIBS) -Wl,--as-needed $(EXEC_LIBS) $(CORE_LIBS) -lpthread -lm -o $@
 
-# What make check builds: PTX of one architecture alone, which tests/ptx.sh makes machine code of. In a folder
+# What make check-more builds: PTX of one architecture alone, which tests/ptx.sh makes machine code of. In a folder
 # of its own, so that what is installed has all of them. make check-all builds and looks at those.
 # All kernels in one unit: nvcc reads the headers of CUDA three times for each unit, which is most of its time.
 # Names that two files have, each for itself, get that of the file behind them.

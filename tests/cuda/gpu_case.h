@@ -1,7 +1,7 @@
 /* gpu_case.h: arrays of a device for one random case of a kernel's test.
  *
- * Only the plain runtime API: the same test runs on the stand-in (make check) and on a GPU (make
- * check-gpu).
+ * Only the plain runtime API: the same test runs on the stand-in (make check-more) and on a GPU
+ * (make check-gpu).
  *
  *   gpu_case c;
  *   gpu_case_begin(&c, "gelu", seed);
