@@ -184,7 +184,7 @@ typedef enum output {
     READING_DISK, /* .. a device fails and policy `restart` reads one */
     MEMORY,       /* bytes that the fullest device needs */
     ROOM,         /* the second does not fit, or is refused with `says` */
-    NAMES,        /* names something or is for reports: moves nothing, and so does `from` if given */
+    NAMES,        /* names something or is for reports: moves nothing, tried if `from` is given */
     ELSEWHERE     /* moves what is not a step of a plan: `says` has where that is tested */
 } output;
 
