@@ -296,6 +296,8 @@ START_TEST(steps_as_known_teach)
                          .current = -2,
                          .plans = {.step = {.plan = rows[_i].plan}, .ms = 420},
                          .chosen = &choice};
+    x.orders.order = LUO_JOINT_SLOW_LAST;
+    x.orders.first_ms = 400;
     luo_run run = {.lengths = &x, .plans = {.list = list, .n = 1}};
     run.job.spec = rows[_i].simulated ? &simulated : &objective;
     run.decision.judge.simulator = &luo_sim_backend;
@@ -304,6 +306,10 @@ START_TEST(steps_as_known_teach)
     ck_assert_int_eq(x.current, rows[_i].plan);
     ck_assert_int_eq(known[0], rows[_i].learns);
     ck_assert_double_eq_tol(extra[0], rows[_i].learns ? 80 : 0, 1e-9);
+    /* of its order: where plans are simulated, too */
+    const luo_order_seen *seen = &x.orders.seen[LUO_JOINT_SLOW_LAST];
+    ck_assert_int_eq(seen->n, rows[_i].learns || rows[_i].simulated);
+    ck_assert_double_eq_tol(seen->ratio[0], seen->n ? 1.25 : 0, 1e-12);
 }
 END_TEST
 
@@ -560,7 +566,7 @@ END_TEST
 /* A node loses its disk with the checkpoint on it: back to the start, past batches forgotten. */
 START_TEST(back_to_the_start)
 {
-    events[0] = fixture_event("gone", LUO_EVENT_FAIL, "node:g0-1", 0.011, 0);
+    events[0] = fixture_event("gone", LUO_EVENT_FAIL, "node:g0-1", 0.016, 0);
     prepare_lengths("uniform_best", 8, 1);
     spec.planner_s = 0.001;
     sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;

@@ -470,8 +470,9 @@ void luo_run_lengths_learn(luo_run *run, const luo_step_result *result, double s
     luo_run_lengths *x = run->lengths;
     const int32_t p = x->plans.step.plan;
     x->current = p;
-    if (p >= 0 && !luo_run_judges(run) && is_as_known(x, luo_run_plan(&run->plans), result))
-        luo_lengths_learn(&x->chosen->learned, p, x->plans.ms, seconds);
+    if (p < 0 || !is_as_known(x, luo_run_plan(&run->plans), result)) return;
+    luo_orders_learn(&x->orders, seconds);
+    if (!luo_run_judges(run)) luo_lengths_learn(&x->chosen->learned, p, x->plans.ms, seconds);
 }
 
 /* ---- begin and end ---- */

@@ -21,8 +21,8 @@ typedef struct luo_run_lengths {
     bool stale;                /* rates are not those that orders are made for */
     luo_length_choice *chosen; /* of which the plans are */
     int32_t current;           /* candidate of it in the step before; -1: none */
-    luo_arena *step_arena; /* of what follows, made anew for every step */
-    int64_t step;          /* that is planned; -1: none */
+    luo_arena *step_arena;     /* of what follows, made anew for every step */
+    int64_t step;              /* that is planned; -1: none */
     int64_t *length;
     int32_t n;
     luo_length_plans plans;
@@ -45,8 +45,9 @@ luo_status luo_run_lengths_bind(struct luo_run *run, int32_t part, luo_err *err)
 void luo_run_lengths_whole(struct luo_run *run);
 /* Rows of assignment.csv for a step that ended well. */
 luo_status luo_run_lengths_rows(struct luo_run *run, luo_err *err);
-/* A step of the plans has ended well after so many seconds: what its plan costs beyond the pool is
- * learned where plans are not simulated, unless a device was slow that nobody knows of. */
+/* A step of the plans has ended well after so many seconds. Unless a device was slow that nobody
+ * knows of, it shows what its order of the devices is worth, and where plans are not simulated what
+ * its plan costs beyond the pool. */
 void luo_run_lengths_learn(struct luo_run *run, const luo_step_result *result, double seconds);
 /* luo_snapshot.plan_lengths. */
 luo_status luo_run_lengths_again(void *run, const luo_plan **frame, luo_err *err);

@@ -9,7 +9,10 @@
 
 luo_status luo_orders_forget(luo_orders *x, luo_err *err)
 {
-    for (int order = 0; order < LUO_JOINT_ORDERS; order++) x->slow[order] = NULL;
+    for (int order = 0; order < LUO_JOINT_ORDERS; order++) {
+        x->slow[order] = NULL;
+        if (order != LUO_JOINT_AS_THEY_ARE) x->seen[order].n = 0;
+    }
     if (!x->arena) x->arena = luo_arena_new(1 << 16);
     if (!x->arena) return luo_err_nomem(err);
     luo_arena_reset(x->arena, 0);
@@ -27,6 +30,31 @@ void luo_orders_bar_none(luo_orders *x)
     luo_lengths_bar_none(&x->choice.learned);
     for (int order = 0; order < LUO_JOINT_ORDERS; order++)
         if (x->slow[order]) luo_lengths_bar_none(&x->slow[order]->learned);
+}
+
+/* ---- what steps have shown ---- */
+
+void luo_orders_learn(luo_orders *x, double seconds)
+{
+    luo_order_seen *seen = &x->seen[x->order];
+    if (isfinite(x->first_ms) && x->first_ms > 0)
+        seen->ratio[seen->n++ % LUO_ORDERS_STEPS] = 1e3 * seconds / x->first_ms;
+}
+
+/* Of the last steps; 1: there were none. */
+static double mean_ratio(const luo_order_seen *seen)
+{
+    const int32_t n = seen->n < LUO_ORDERS_STEPS ? seen->n : LUO_ORDERS_STEPS;
+    double sum = 0;
+    for (int32_t k = 0; k < n; k++) sum += seen->ratio[k];
+    return n > 0 ? sum / n : 1;
+}
+
+/* What is expected may be wrong, of both orders alike, or of one. */
+static bool is_slower(const luo_orders *x, luo_joint_order order)
+{
+    const luo_order_seen *first = &x->seen[LUO_JOINT_AS_THEY_ARE];
+    return x->seen[order].n >= LUO_ORDERS_STEPS && mean_ratio(&x->seen[order]) > mean_ratio(first);
 }
 
 /* ---- one order ---- */
@@ -158,6 +186,7 @@ static luo_status choose_in_order(const chooser *c, luo_joint_order order, const
     return choose_on(c, &setup, &c->x->choice, out);
 }
 
+/* Milliseconds of the step. */
 static double expected_ms(const luo_orders_answer *a)
 {
     if (!isnan(a->judged.seconds)) return 1e3 * a->judged.seconds;
@@ -167,17 +196,69 @@ static double expected_ms(const luo_orders_answer *a)
 
 static const double WORTH_IT = 0.99; /* of the time: below that devices go to other replicas */
 
+static bool is_worth(const luo_orders_answer *other, const luo_orders_answer *than)
+{
+    return expected_ms(other) < WORTH_IT * expected_ms(than);
+}
+
+/* What was guessed by steps of other batches is simulated on this one. */
+static luo_status make_sure(const chooser *c, luo_orders_answer *a)
+{
+    const luo_judge *judge = c->ask->judge;
+    luo_judged_lengths *judged = &a->judged;
+    luo_judgement step;
+    double *rate;
+    if (!judge || !isnan(judged->seconds)) return LUO_OK;
+    LUO_TRY(known_rates(c, &rate));
+    const luo_status st =
+        luo_judge_plan(judge, judged->plans.part[0].plan, c->x->in.rule.most, rate, &step, &a->why);
+    if (st != LUO_OK) return luo_err_set(c->err, st, "%s", a->why.text);
+    judged->seconds = step.seconds;
+    judged->guessed = false;
+    judged->simulated++;
+    /* The first order answers as it would if there were no others. */
+    if (a->of != &c->x->choice)
+        luo_lengths_learn(&a->of->learned, judged->plans.step.plan, judged->plans.ms, step.seconds);
+    return LUO_OK;
+}
+
+/* Guesses come first, so that little is simulated in vain. */
+static luo_status compare_orders(const chooser *c, luo_orders_answer *other,
+                                 luo_orders_answer *than, bool *better)
+{
+    *better = is_worth(other, than);
+    if (!*better) return LUO_OK;
+    LUO_TRY(make_sure(c, than));
+    LUO_TRY(make_sure(c, other));
+    *better = is_worth(other, than);
+    return LUO_OK;
+}
+
+/* What the steps that come are learned by; a guess is no measure of another order. */
+static void keep_expected(const chooser *c, const luo_orders_answer *first, luo_joint_order order)
+{
+    const bool sure = !c->ask->judge || !isnan(first->judged.seconds);
+    c->x->order = order;
+    c->x->first_ms = sure ? expected_ms(first) : (double)NAN;
+}
+
 luo_status luo_orders_choose(luo_arena *arena, luo_orders *x, const luo_orders_ask *ask,
                              luo_orders_answer *out, luo_err *err)
 {
     const chooser c = {arena, x, ask, err};
     const double *by = sorted_by(&c);
-    LUO_TRY(choose_on(&c, &x->choice.setup, &x->choice, out));
-    for (int order = LUO_JOINT_AS_THEY_ARE + 1; by && order < LUO_JOINT_ORDERS; order++) {
-        luo_orders_answer other;
-        LUO_TRY(choose_in_order(&c, (luo_joint_order)order, by, &other));
-        if (expected_ms(&other) < WORTH_IT * expected_ms(out)) *out = other;
+    luo_orders_answer answer[LUO_JOINT_ORDERS];
+    int best = LUO_JOINT_AS_THEY_ARE;
+    LUO_TRY(choose_on(&c, &x->choice.setup, &x->choice, &answer[best]));
+    for (int order = best + 1; by && order < LUO_JOINT_ORDERS; order++) {
+        bool better;
+        if (is_slower(x, (luo_joint_order)order)) continue;
+        LUO_TRY(choose_in_order(&c, (luo_joint_order)order, by, &answer[order]));
+        LUO_TRY(compare_orders(&c, &answer[order], &answer[best], &better));
+        if (better) best = order;
     }
     if (by) luo_length_setup_speeds(&x->choice.setup, x->choice.setup.speed); /* they are shared */
+    keep_expected(&c, &answer[LUO_JOINT_AS_THEY_ARE], (luo_joint_order)best);
+    *out = answer[best];
     return LUO_OK;
 }
