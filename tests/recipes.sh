@@ -16,7 +16,7 @@ n=0; bad=0
 check() { # SENTENCE COMMAND...
     local what=$1; shift
     n=$((n + 1))
-    "$@" >"$all/said" 2>&1 || { bad=$((bad + 1)); echo "FAIL $what: $(tail -n 12 "$all/said")"; return 1; }
+    "$@" >"$all/said" 2>&1 || { bad=$((bad + 1)); echo "FAIL $what: $(tail -n 25 "$all/said")"; return 1; }
 }
 # Text of stdin before or behind the one line of FILE that has these words.
 insert() { # before|after FILE WORDS

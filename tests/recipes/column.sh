@@ -10,7 +10,7 @@ X
         insert after docs/results.md '| `devices_up` | whole | devices of the cluster that are up' <<'X' &&
 | `tokens_per_device` | number | tokens / devices_used |
 X
-        sed -i -e 's/devices_used,devices_up,/devices_used,devices_up,tokens_per_device,/' -e 's/0\.040000000,4,4,,"/0.040000000,4,4,4,,"/' \
+        sed -i -e 's/devices_used,devices_up,"$/&\n     "tokens_per_device,"/' -e 's/0\.040000000,4,4,,"/0.040000000,4,4,4,,"/' \
         tests/unit/check_rundir.c
 }
 show() {

@@ -13,7 +13,8 @@ luo_status import_list(import_job *job)
     luo_csv *csv = luo_csv_open_foreign(job->opts->source, columns, 1, job->diags);
     luo_status st = LUO_OK;
     while (st == LUO_OK && luo_csv_next(csv, &cell))
-        st = import_put(job, cell.whole, IMPORT_NO_ARRIVAL, job->opts->source, luo_csv_line(csv), 1);
+        st = import_put(job, cell.whole, IMPORT_NO_ARRIVAL, job->opts->source, luo_csv_line(csv),
+                        1);
     const luo_status closed = luo_csv_close(csv);
     return st == LUO_OK ? closed : st;
 }
