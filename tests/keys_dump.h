@@ -60,7 +60,6 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_D(host_launch_s);
     DUMP_D(host_exponent);
     DUMP_D(busbw_factor);
-    DUMP_D(dp_overlap);
     DUMP_D(tp_exposed_factor);
     DUMP_D(scale_jitter);
     DUMP_D(grad_comm_bytes);
@@ -70,6 +69,7 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(scatter_gather);
     DUMP_I(tp_overlap);
     DUMP_I(tf32);
+    DUMP_I(dp_overlap);
     DUMP_I(shard_overlap);
     DUMP_D(kernels_forward);
     DUMP_D(gemm_ratio);

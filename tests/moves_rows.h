@@ -366,7 +366,6 @@ static const value_move stack_value_moves[] = {
     {"kernels_forward", TWO, STEP_S, MORE, 20, 80, NULL, NULL, NULL},
     {"gemm_ratio", TWO, STEP_S, LESS, 0.9, 1, NULL, NULL, NULL},
     {"attention_ratio", TWO, STEP_S, LESS, 0.9, 1, NULL, NULL, NULL},
-    {"dp_overlap", TWO, STEP_S, LESS, 0, 1, NULL, UNITS, NULL},
     {"grad_comm_bytes", TWO, STEP_S, MORE, 2, 4, NULL, NULL, NULL},
     {"optimizer_bytes", TWO, STEP_S, MORE, 34, 40, NULL, NULL, NULL},
     {"tp_exposed_factor", TWO, STEP_S, MORE, 0.5, 1, NULL, NULL, NULL},
@@ -387,23 +386,25 @@ typedef struct switch_move {
     output of;
     direction way;
     const char *from, *to;
+    const char *also; /* other switches */
 } switch_move;
 static const switch_move switch_moves[] = {
-    {"attention", TWO, STEP_S, LESS, "unfused", "fused"},
-    {"p2p", TWO_PIPES, STEP_S, MORE, "async", "blocking"},
-    {"scatter_gather", TWO_ACROSS, STEP_S, LESS, "off", "on"},
-    {"tp_overlap", TWO, STEP_S, LESS, "none", "dgrad"},
-    {"precision", TWO_F32, STEP_S, LESS, "own", "tf32"},
-    {"shard_overlap", ZERO3, STEP_S, LESS, "off", "on"},
-    {"dropout", TWO, MEMORY, MORE, "off", "on"},
-    {"silu", TWO, MEMORY, LESS, "kept", "again"},
-    {"norm_inputs", TWO, MEMORY, LESS, "both", "first"},
-    {"cross_entropy", TWO, MEMORY, MORE, "fused", "unfused"},
-    {"dummy_gradients", TWO, MEMORY, MORE, "off", "on"},
-    {"gradients", ZERO, MEMORY, LESS, "separate", "flat"},
-    {"expert_weights", TWO_EXPERTS, MEMORY, LESS, "behind", "inside"},
-    {"stage_outputs", TWO_PIPES, MEMORY, MORE, "freed", "kept"},
-    {"bucket_rule", TWO, STEP_S, LESS, "megatron", "unit"},
+    {"attention", TWO, STEP_S, LESS, "unfused", "fused", ""},
+    {"p2p", TWO_PIPES, STEP_S, MORE, "async", "blocking", ""},
+    {"scatter_gather", TWO_ACROSS, STEP_S, LESS, "off", "on", ""},
+    {"tp_overlap", TWO, STEP_S, LESS, "none", "dgrad", ""},
+    {"precision", TWO_F32, STEP_S, LESS, "own", "tf32", ""},
+    {"dp_overlap", TWO, STEP_S, LESS, "off", "on", ", {name: bucket_rule, value: unit}"},
+    {"shard_overlap", ZERO3, STEP_S, LESS, "off", "on", ""},
+    {"dropout", TWO, MEMORY, MORE, "off", "on", ""},
+    {"silu", TWO, MEMORY, LESS, "kept", "again", ""},
+    {"norm_inputs", TWO, MEMORY, LESS, "both", "first", ""},
+    {"cross_entropy", TWO, MEMORY, MORE, "fused", "unfused", ""},
+    {"dummy_gradients", TWO, MEMORY, MORE, "off", "on", ""},
+    {"gradients", ZERO, MEMORY, LESS, "separate", "flat", ""},
+    {"expert_weights", TWO_EXPERTS, MEMORY, LESS, "behind", "inside", ""},
+    {"stage_outputs", TWO_PIPES, MEMORY, MORE, "freed", "kept", ""},
+    {"bucket_rule", TWO, STEP_S, LESS, "megatron", "unit", ""},
 };
 
 /* Of a stack: keys of the file. */

@@ -100,7 +100,7 @@ typedef struct luo_profile {
 
 typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     const char *name;
-    double host_launch_s, host_exponent, busbw_factor, dp_overlap, tp_exposed_factor, scale_jitter;
+    double host_launch_s, host_exponent, busbw_factor, tp_exposed_factor, scale_jitter;
     double grad_comm_bytes; /* of a gradient between replicas; 0: as the program has it */
     double optimizer_bytes;
     double kernels_forward; /* of a layer, without collectives; 0: as the program has them */
@@ -108,6 +108,8 @@ typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     bool attention_fused, p2p_blocking, scatter_gather;
     bool tp_overlap;         /* all-reduces of dX beside dW; else nothing runs beside them */
     bool tf32;               /* f32 data, products at the tf32 peak */
+    bool dp_overlap;         /* calls between replicas go when they can; else gradients wait for the
+                                device's last backward, the first forward for all weights */
     bool shard_overlap;      /* calls of ZeRO-2 and 3 run beside their task; else in turns */
     luo_bucketing bucket;    /* of plans that say nothing */
     luo_memory_rules memory; /* all but attention_unfused; sums of bytes, not GiB */
@@ -146,15 +148,15 @@ luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_d
 /* What the stack holds in memory, unfused attention included. */
 luo_memory_rules luo_stack_memory(const luo_stack *stack);
 /* Sets the value or switch `name`; switches take 0 or 1: `attention` 1 = fused, `p2p` 1 =
- * blocking, `scatter_gather`, `tp_overlap` 1 = dgrad, `precision` 1 = tf32, `shard_overlap`. Values
- * are in the unit of the name (`host_launch_us` in us).
+ * blocking, `scatter_gather`, `tp_overlap` 1 = dgrad, `precision` 1 = tf32, `dp_overlap`,
+ * `shard_overlap`. Values are in the unit of the name (`host_launch_us` in us).
  * Other switches: dropout, silu, norm_inputs, cross_entropy, dummy_gradients, gradients,
  * stage_outputs (memory_rules.h).
  * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
  * Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err);
 /* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off,
- * tp_overlap none|dgrad, precision own|tf32, shard_overlap on|off,
+ * tp_overlap none|dgrad, precision own|tf32, dp_overlap on|off, shard_overlap on|off,
  * bucket_rule mib|ddp|megatron|deepspeed|unit. Errors: LUO_EINPUT unknown switch or word, or a rule
  * that does not go with the bucket_mib that was set. */
 luo_status luo_stack_switch(luo_stack *stack, const char *name, const char *word, luo_err *err);

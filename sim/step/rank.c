@@ -361,7 +361,7 @@ static luo_status await_phase(luo_rank *rank, const luo_issue *issue, double *re
 {
     const luo_instr *in = issue->instr;
     const luo_stack *stack = rank->step->net->config->stack;
-    const bool waits = stack->dp_overlap <= 0, turns = !stack->shard_overlap;
+    const bool waits = !stack->dp_overlap, turns = !stack->shard_overlap;
     sim_job *tail = rank->tail[LUO_STREAM_COMPUTE];
     if (in->stream == LUO_STREAM_DP &&
         ((waits && in->phase == LUO_PHASE_POST) || (turns && is_in_task(in)))) {

@@ -1,6 +1,6 @@
 # check-more
 # What stack `luoshu-cuda` says of luoshu's own executors (docs/gpu.md#what-runs-beside-what) is what they do: under ZeRO-1 the
-# first forward waits for all weights and gradients begin behind the last backward (dp_overlap 0); under ZeRO-3 calls in a task
+# first forward waits for all weights and gradients begin behind the last backward (dp_overlap off); under ZeRO-3 calls in a task
 # run beside its computation (shard_overlap on). Other software says otherwise. tests/cuda.sh looks at cuda.
 M=$TOP/scenarios/models/tiny-llama.yaml C=$TOP/scenarios/clusters/tiny2.yaml
 order() { sed 's/"[^"]*"//g' "$1/plan/ops.csv" | awk -v run="$1" -f "$TOP/tests/order.awk"; }

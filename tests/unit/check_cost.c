@@ -590,8 +590,11 @@ START_TEST(stack_values)
     ck_assert(s.grad_comm_bytes == 0);
     ck_assert_int_eq(luo_stack_set(&s, "grad_comm_bytes", 4, &err), LUO_OK);
     ck_assert(s.grad_comm_bytes == 4);
-    ck_assert_int_eq(luo_stack_set(&s, "dp_overlap", 1.5, &err), LUO_EINPUT);
-    ck_assert_str_eq(err.text, "`dp_overlap` is 1.5; a number from 0 to 1 is expected.");
+    ck_assert_int_eq(luo_stack_set(&s, "tp_exposed_factor", 1.5, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "`tp_exposed_factor` is 1.5; a number from 0 to 1 is expected.");
+    ck_assert_int_eq(luo_stack_set(&s, "dp_overlap", 0.95, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "`dp_overlap` is 0.95; 0 (off) or 1 (on) is expected.");
+    ck_assert(!s.dp_overlap);
     ck_assert_int_eq(luo_stack_set(&s, "p2p", 1, &err), LUO_OK);
     ck_assert(s.p2p_blocking);
     ck_assert_int_eq(luo_stack_switch(&s, "attention", "unfused", &err), LUO_OK);
@@ -626,7 +629,6 @@ static const struct {
     {"kernels_forward", OF(kernels_forward), 1},
     {"gemm_ratio", OF(gemm_ratio), 1},
     {"attention_ratio", OF(attention_ratio), 1},
-    {"dp_overlap", OF(dp_overlap), 1},
     {"grad_comm_bytes", OF(grad_comm_bytes), 1},
     {"optimizer_bytes", OF(optimizer_bytes), 1},
     {"tp_exposed_factor", OF(tp_exposed_factor), 1},

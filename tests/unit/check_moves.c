@@ -356,8 +356,8 @@ START_TEST(stack_switch)
     words = luo_arena_new(0);
     texts both[2] = {texts_of(m->scene), texts_of(m->scene)};
     for (int i = 0; i < 2; i++) {
-        both[i].stack = stack_of(luo_arena_printf(words, "switches: [{name: %s, value: %s}]\n",
-                                                  m->name, i ? m->to : m->from));
+        both[i].stack = stack_of(luo_arena_printf(words, "switches: [{name: %s, value: %s}%s]\n",
+                                                  m->name, i ? m->to : m->from, m->also));
         both[i].profile = profile_of("peak_tf32_tflop_per_s", 50, NULL, scenes[m->scene].cpu, true);
     }
     compare(m->name, &both[0], &both[1], m->scene, m->of, m->way, NULL, m->from, m->to);

@@ -137,7 +137,7 @@ static const char *const changes[] = {
     "checkpoint={every_s: 60}", "checkpoint={auto: true}", "costs.detect_fail_s=31",
     "costs.process_start_s=61", "costs.communicator_s=0.06", "costs.replacement_s=1",
     "costs.operator_s=0.01",
-    "truth.write=false", "stack=slow.yaml", "stack.dp_overlap=0.5", "stack.p2p=blocking",
+    "truth.write=false", "stack=slow.yaml", "stack.dp_overlap=on", "stack.p2p=blocking",
     "stack.bucket_rule=ddp", "stack.bucket_mib=25", "stack.dp_lanes=4",
 };
 

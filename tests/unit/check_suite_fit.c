@@ -171,8 +171,7 @@ START_TEST(too_few_rows)
 END_TEST
 
 /* A search begins at the default, inside its bounds, which docs/calibration.md has, and what it may
- * find can be set. Overlap of gradients begins at none: under ZeRO-3 there is none
- * (docs/validation.md). */
+ * find can be set. */
 START_TEST(where_searches_begin)
 {
     luo_stack stack;
@@ -202,7 +201,7 @@ START_TEST(where_searches_begin)
             if (of_stack) ck_assert_int_eq(luo_stack_set(&stack, p->key, p->hi, &err), LUO_OK);
             n++;
         }
-    ck_assert_int_eq(n, 15);
+    ck_assert_int_eq(n, 14);
     ck_assert_ptr_null(luo_suite_param_of("sm_count"));
     luo_arena_free(arena);
 }

@@ -37,9 +37,9 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
  * by luo_cost_p2p of b*s*h*e bytes (over t with sequence parallelism, or scatter_gather between
  * nodes); pipelines one by one, the slowest counts (alike neighbours are costed once).
  * Gradients: the buckets of the rule, as programs have them, each reduced over the replicas of its
- * stage when it is complete (dp_overlap 0: when the stage's last backward is done), one after
+ * stage when it is complete (dp_overlap off: when the stage's last backward is done), one after
  * another; with ZeRO 1 and 2 reduce-scatters, and the first forward waits for the gathers of the
- * weights it reads (dp_overlap 0: for all). The slowest stage counts. Sequence parallelism sums
+ * weights it reads (dp_overlap off: for all). The slowest stage counts. Sequence parallelism sums
  * what every device holds whole over the tensor group first. ZeRO 2 cuts gradients in every
  * micro-batch, ZeRO 3 gathers the weights in every task as well, unit by unit: beats of
  * core/cost/step/step_units.c, which are luo_cost_fsdp where nothing is added up. A tied table

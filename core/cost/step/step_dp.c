@@ -255,7 +255,7 @@ double step_first(const stepper *w, int32_t stage, int32_t chunk, double start)
     const luo_step_spec *spec = w->s;
     const double all = w->forward[stage * spec->chunks + chunk];
     const double *arrives = w->stage[stage].arrives[chunk];
-    if (w->ctx->stack->dp_overlap <= 0) return fmax(start, w->stage[stage].gathered) + all;
+    if (!w->ctx->stack->dp_overlap) return fmax(start, w->stage[stage].gathered) + all;
     double now = start, was = 0;
     const int32_t n = arrives ? step_reads(w, stage, chunk, w->room) : 0;
     for (int32_t i = 0; i < n; i++) {
@@ -302,7 +302,7 @@ static luo_status ready_chunk(stepper *w, int32_t stage, int32_t chunk, int32_t 
 luo_status step_ready(stepper *w)
 {
     const luo_step_spec *spec = w->s;
-    const bool waits = w->ctx->stack->dp_overlap <= 0, copies = step_has_copies(spec);
+    const bool waits = !w->ctx->stack->dp_overlap, copies = step_has_copies(spec);
     for (int32_t k = 0; k < spec->pp && (copies || !step_scatters_each(spec)); k++) {
         step_stage *stage = &w->stage[k];
         int32_t ncalls = 0;

@@ -237,7 +237,7 @@ static double complete(const traffic *t, const item *it)
     const objective *o = t->o;
     const run *r = &t->runs[it->run];
     const int32_t L = (int32_t)o->in->model->layers;
-    const bool waits = o->in->stack->dp_overlap <= 0;
+    const bool waits = !o->in->stack->dp_overlap;
     double last = 0;
     for (int32_t i = 0; i < o->plan->npipelines; i++) {
         const obj_stage *s = &o->pipe[i].stage[r->stage[i]];
@@ -344,7 +344,7 @@ luo_status obj_weights(objective *o)
         const int32_t unit = t.items[i].unit;
         double *at = unit < 0 ? &o->ends_arrive[0] : unit == L ? &o->ends_arrive[1]
                                                                : &o->arrives[unit];
-        *at = fmax(*at, o->in->stack->dp_overlap <= 0 ? last : t.calls[t.bucket[i]].ready);
+        *at = fmax(*at, !o->in->stack->dp_overlap ? last : t.calls[t.bucket[i]].ready);
     }
     luo_arena_reset(o->arena, mark);
     return LUO_OK;

@@ -19,7 +19,6 @@ static const luo_suite_param params[] = {
     {"host_launch_us", "host_launch_us", true, 15, 2, 120, true},
     {"host_exponent", "host_exponent", true, 3, 2, 12, false},
     {"busbw_factor", "busbw_factor", true, 1, 0.7, 1.3, false},
-    {"dp_overlap", "dp_overlap", true, 0, 0, 1, false},
     {"optimizer_bytes", "optimizer_bytes", true, 34, 20, 120, false},
     {"tp_exposed_factor", "tp_exposed_factor", true, 1, 0.1, 1, false},
     {"scale_jitter", "scale_jitter", true, 0.01, 0, 0.05, false},
