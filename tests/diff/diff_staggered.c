@@ -14,6 +14,7 @@ typedef struct scene {
     double f[PIPES][STAGES], b[PIPES][STAGES], w[PIPES][STAGES];
     int32_t npipes;
     double sum_s[STAGES], update_s[STAGES], norm_s;
+    bool overlap; /* dp_overlap: the twin is the same, since nothing is gathered or begins early */
     const luo_task *task[PIPES][STAGES];
     int32_t ntask[PIPES][STAGES];
 } scene;
@@ -48,6 +49,7 @@ static void draw(luo_rng *rng, scene *x)
                                 .v = 1, .forward = x->f[p], .backward = x->b[p],
                                 .weight = x->w[p], .hop_s = hop};
     }
+    x->overlap = luo_rng_pick(rng, 2);
 }
 
 /* ---- as programs ---- */
@@ -57,10 +59,23 @@ static int64_t bytes_of(double seconds, int32_t n)
     return llround(seconds * 100e9 / luo_cost_volume(LUO_COLL_AR, n));
 }
 
-/* Behind the tasks of stage s: its sum, its update, its part in the norm. */
+/* The part of stage s in the norm. Programs have it before the update, which does not wait for it:
+ * with dp_overlap off a call begins behind all that stands before it. */
+static void write_norm(rig *r, const scene *x, int32_t role, int32_t sum)
+{
+    const int32_t all = x->npipes * x->pipe[0].S;
+    if (all == 1) return;
+    const int32_t norm = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR,
+                                        bytes_of(x->norm_s, all), 4000);
+    luo_instr *in = (luo_instr *)&r->set.roles[role].instr[norm];
+    in->lane = LUO_DP_LANES - 1;
+    in->beside = true;
+    rig_after(r, role, norm, sum);
+}
+
+/* Behind the tasks of stage s: its sum, its part in the norm, its update. */
 static void write_post(rig *r, const scene *x, int32_t role, int32_t s)
 {
-    const int32_t S = x->pipe[0].S, all = x->npipes * S;
     const int32_t before = r->set.roles[role].ninstr - 1;
     int32_t sum = before; /* if nothing is summed: the last that computes */
     while (r->set.roles[role].instr[sum].stream != LUO_STREAM_COMPUTE) sum--;
@@ -72,14 +87,8 @@ static void write_post(rig *r, const scene *x, int32_t role, int32_t s)
             if (r->set.roles[role].instr[i].stream == LUO_STREAM_COMPUTE)
                 rig_after(r, role, sum, i);
     }
+    write_norm(r, x, role, sum);
     rig_after(r, role, rig_work(r, role, x->update_s[s]), sum);
-    if (all == 1) return;
-    const int32_t norm = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR,
-                                        bytes_of(x->norm_s, all), 4000);
-    luo_instr *in = (luo_instr *)&r->set.roles[role].instr[norm];
-    in->lane = LUO_DP_LANES - 1;
-    in->beside = true;
-    rig_after(r, role, norm, sum);
 }
 
 static void write_device(rig *r, const scene *x, int32_t p, int32_t s, const int32_t *sums,
@@ -107,6 +116,7 @@ static rig *scene_rig(scene *x)
     rig *r = rig_new(&(rig_shape){.devices_per_node = n, .p2p_s = x->pipe[0].hop_s});
     r->set.schedule = x->pipe[0].kind;
     r->set.staggered = true;
+    r->stack.dp_overlap = x->overlap;
     r->config.comm = LUO_COMM_MODEL;
     for (int32_t d = 0; d < n; d++) {
         pipeline_role(r, &x->pipe[d / S], d % S);
@@ -200,8 +210,8 @@ START_TEST(a_step_is_that_of_many_in_a_row)
         char what[96];
         draw(&rng, &x);
         rig *r = scene_rig(&x);
-        snprintf(what, sizeof what, "seed %d: %s, %d x %d, norm %g", (int)seed,
-                 luo_sched_name(x.pipe[0].kind), x.npipes, x.pipe[0].S, x.norm_s);
+        snprintf(what, sizeof what, "seed %d: %s, %d x %d, norm %g, dp_overlap %d", (int)seed,
+                 luo_sched_name(x.pipe[0].kind), x.npipes, x.pipe[0].S, x.norm_s, x.overlap);
         const luo_step_result s = rig_step(r);
         const double got = rig_seconds(&s);
         twin(&x, done);
