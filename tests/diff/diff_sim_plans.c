@@ -7,6 +7,7 @@
 #include "tests/sim_fixture.h"
 
 #define ALIKE 1e-3
+#define ROUNDED 1e-7 /* the engine ends flows up to a billionth of a second early */
 #define NEAR 1e-2 /* docs/cost-model.md#three-fidelities */
 
 typedef struct plan_row {
@@ -33,8 +34,8 @@ typedef struct plan_case {
     luo_err err;
 } plan_case;
 
-/* Llama 7B with 8 layers. */
-static void plan_make(plan_case *c, const plan_row *row)
+/* Llama 7B with 8 layers. overlap: dp_overlap; calls that run beside computation meet others. */
+static void plan_make(plan_case *c, const plan_row *row, bool overlap)
 {
     const luo_compile_opts opts = {.check = true};
     const int32_t n = row->pipelines * row->stages * row->tp;
@@ -43,7 +44,7 @@ static void plan_make(plan_case *c, const plan_row *row)
     *c = (plan_case){.arena = luo_arena_new(1 << 20)};
     luo_diags_init(&diags, c->arena);
     luo_stack_default(&c->stack);
-    c->stack.dp_overlap = 1; /* contention shows where calls run beside computation */
+    c->stack.dp_overlap = overlap;
     c->stack.scale_jitter = 0;
     luo_read_cluster(c->arena,
                      luo_arena_printf(c->arena, "scenarios/clusters/%s.yaml", row->cluster),
@@ -84,20 +85,21 @@ static double plan_seconds(plan_case *c, luo_comm_mode mode, bool fold)
 START_TEST(a_lane_takes_the_time_of_its_devices)
 {
     static const char *const names[] = {"model", "flow", "message"};
-    const plan_row *row = &rows[_i];
+    const plan_row *row = &rows[_i / 2];
     plan_case c;
     char what[64];
     double first = 0;
-    plan_make(&c, row);
+    plan_make(&c, row, _i % 2);
     for (int mode = 0; mode < 3; mode++) {
         const double all = plan_seconds(&c, (luo_comm_mode)mode, false);
-        snprintf(what, sizeof what, "row %d, %s, folded", _i, names[mode]);
+        snprintf(what, sizeof what, "row %d, dp_overlap %d, %s, folded", _i / 2, _i % 2,
+                 names[mode]);
         rig_near(plan_seconds(&c, (luo_comm_mode)mode, true), all, row->crowded ? NEAR : ALIKE,
                  what);
-        snprintf(what, sizeof what, "row %d, %s", _i, names[mode]);
+        snprintf(what, sizeof what, "row %d, dp_overlap %d, %s", _i / 2, _i % 2, names[mode]);
         if (mode == 0) first = all;
         else if (!row->crowded) rig_near(all, first, NEAR, what);
-        else ck_assert_msg(all >= first, "%s: contention makes it faster", what);
+        else ck_assert_msg(all >= first * (1 - ROUNDED), "%s: contention makes it faster", what);
     }
     luo_arena_free(c.arena);
 }
@@ -107,10 +109,10 @@ END_TEST
  * the backward of other layers, sums of one layer with the update of another. */
 START_TEST(the_closed_form_of_a_step_is_near)
 {
-    const plan_row *row = &rows[_i];
+    const plan_row *row = &rows[_i / 2];
     plan_case c;
     luo_step_cost cost;
-    plan_make(&c, row);
+    plan_make(&c, row, _i % 2);
     const luo_cost_ctx ctx = {.cluster = c.cluster, .stack = &c.stack, .dtype = LUO_BF16};
     const luo_step_spec spec = {.model = c.model, .sequence_tokens = 4096,
                                 .micro_batch_sequences = 1, .micro_batches = row->micro_batches,
@@ -130,10 +132,10 @@ START_TEST(gradients_travel_with_the_bytes_of_the_stack)
 {
     static const int at[] = {1, 2, 4}; /* rows with replicas */
     static const double each[] = {0, 4, 2, 16};
-    const luo_comm_mode mode = (luo_comm_mode)(_i / LUO_ROWS(at));
+    const luo_comm_mode mode = (luo_comm_mode)(_i / LUO_ROWS(at) % 3);
     plan_case c;
     double t[LUO_ROWS(each)];
-    plan_make(&c, &rows[at[_i % LUO_ROWS(at)]]);
+    plan_make(&c, &rows[at[_i % LUO_ROWS(at)]], _i >= 9);
     for (int k = 0; k < LUO_ROWS(each); k++) {
         c.stack.grad_comm_bytes = each[k];
         t[k] = plan_seconds(&c, mode, true);
@@ -145,6 +147,6 @@ START_TEST(gradients_travel_with_the_bytes_of_the_stack)
 }
 END_TEST
 
-LUO_SUITE("diff.sim_plans", LUO_T_N(a_lane_takes_the_time_of_its_devices, LUO_ROWS(rows)),
-          LUO_T_N(the_closed_form_of_a_step_is_near, LUO_ROWS(rows)),
-          LUO_T_N(gradients_travel_with_the_bytes_of_the_stack, 9))
+LUO_SUITE("diff.sim_plans", LUO_T_N(a_lane_takes_the_time_of_its_devices, 2 * LUO_ROWS(rows)),
+          LUO_T_N(the_closed_form_of_a_step_is_near, 2 * LUO_ROWS(rows)),
+          LUO_T_N(gradients_travel_with_the_bytes_of_the_stack, 18))
