@@ -129,7 +129,6 @@ static inline rig *rig_new(const rig_shape *s)
     rig *r = LUO_NEW(arena, rig);
     r->arena = arena;
     luo_stack_default(&r->stack);
-    r->stack.dp_overlap = 1; /* calls go when they can: what dates by hand count with */
     r->stack.host_launch_s = r->stack.scale_jitter = 0;
     rig_profile(r, s);
     rig_cluster(r, s);

@@ -17,6 +17,7 @@ START_TEST(links_of_one_collective)
     const int32_t sum = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AR, 1000000000, 0);
     const int32_t group = rig_group(r, LUO_STREAM_DP, 4, dev);
     (void)work; /* beside it */
+    r->stack.dp_overlap = true;
     for (int32_t d = 0; d < 4; d++) {
         rig_device(r, d, role, 0, 0);
         rig_task(r, d, 0, -1);

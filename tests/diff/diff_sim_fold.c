@@ -66,15 +66,12 @@ static bool has_turns(const luo_programs *set)
 }
 
 /* Seconds of each step; sigma: of computation and of communication. */
-static void simulate(luo_arena *a, const luo_cluster *c, const luo_programs *set, bool fold,
-                     double sigma, double took[STEPS])
+static void simulate(luo_arena *a, const luo_cluster *c, const luo_programs *set,
+                     const luo_stack *stack, bool fold, double sigma, double took[STEPS])
 {
-    luo_stack stack;
     luo_err err = {0};
-    luo_stack_default(&stack);
-    stack.scale_jitter = 0;
     const luo_backend_config config = {.cluster = c,
-                                       .stack = &stack,
+                                       .stack = stack,
                                        .dtype = LUO_BF16,
                                        .comm = LUO_COMM_FLOW,
                                        .fold = fold,
@@ -115,8 +112,12 @@ static void one(uint64_t seed, bool split, double sigma, tally *t)
                               : luo_test_llama(p->layers, 4096, 11008, 32, 32000);
     ck_assert_msg(luo_plan_compile(a, p, &m, cluster, &opts, &set, &err) == LUO_OK,
                   "LUO_SEED=%llu: %s", (unsigned long long)seed, err.text);
-    simulate(a, cluster, set, true, sigma, folded);
-    simulate(a, cluster, set, false, sigma, apart);
+    luo_stack stack;
+    luo_stack_default(&stack);
+    stack.scale_jitter = 0;
+    stack.dp_overlap = luo_rng_pick(&r, 2);
+    simulate(a, cluster, set, &stack, true, sigma, folded);
+    simulate(a, cluster, set, &stack, false, sigma, apart);
     for (int i = 0; i < (sigma > 0 ? STEPS : 1); i++) {
         const double off = fabs(folded[i] - apart[i]);
         ck_assert_msg(off < fmax(DATES_S, (sigma > 0 ? ALIKE_NOISY : ALIKE) * apart[i]),

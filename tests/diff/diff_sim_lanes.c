@@ -72,6 +72,7 @@ static rig *rig_of(const scene *s, const luo_timetable *t, int32_t ndev)
     int32_t group[TWIN_CALLS], done[TWIN_CALLS], id[TWIN_CALLS];
     rig *r = rig_new(&(rig_shape){.nodes = ndev, .nic_bytes_per_s = NIC,
                                   .net_half_bytes = TICK / 2 * NIC});
+    r->stack.dp_overlap = true; /* calls go when they can, as in the timetable */
     for (int32_t i = 0; i < s->n; i++) {
         group[i] = -1;
         for (int32_t k = 0; k < i && group[i] < 0; k++)

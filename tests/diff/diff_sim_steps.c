@@ -93,11 +93,12 @@ START_TEST(fidelities_and_folding_agree_without_contention)
 {
     double first = 0;
     for (int k = 0; k < 6; k++) {
-        rig *r = step_rig(&layouts[_i]);
+        rig *r = step_rig(&layouts[_i / 2]);
         char what[64];
+        r->stack.dp_overlap = _i % 2;
         r->config.comm = (luo_comm_mode)(k / 2);
         r->config.fold = k % 2;
-        snprintf(what, sizeof what, "layout %d, %s, fold %d", _i, mode_names[k / 2], k % 2);
+        snprintf(what, sizeof what, "layout %d, %s, fold %d", _i / 2, mode_names[k / 2], k % 2);
         const luo_step_result s = rig_step(r);
         if (k == 0) first = rig_seconds(&s);
         rig_near(rig_seconds(&s), first, ALIKE, what);
@@ -121,18 +122,19 @@ START_TEST(folding_keeps_contention)
 {
     double quiet = 0, busy = 0;
     for (int k = 0; k < 9; k++) {
-        rig *r = step_rig(&crowded[_i]);
+        rig *r = step_rig(&crowded[_i / 2]);
         char what[64];
+        r->stack.dp_overlap = _i % 2;
         r->config.comm = (luo_comm_mode)(k / 4 < 2 ? 1 + k % 4 / 2 : 0);
         r->config.fold = k % 2;
         r->world->slowdown[1] = k / 4 == 1 ? 1.7 : 1;
-        snprintf(what, sizeof what, "crowded %d, %s, slow %d", _i, mode_names[r->config.comm],
+        snprintf(what, sizeof what, "crowded %d, %s, slow %d", _i / 2, mode_names[r->config.comm],
                  k / 4 == 1);
         const double s = rig_run(r);
         if (k % 4 == 0 && k < 8) busy = s;
         if (k == 0) quiet = s;
         if (k < 8) rig_near(s, busy, ALIKE, what);
-        else ck_assert_msg(fabs(s / quiet - 1) > 1e-2, "crowded %d: so says the model", _i);
+        else ck_assert_msg(fabs(s / quiet - 1) > 1e-2, "crowded %d: so says the model", _i / 2);
     }
 }
 END_TEST
@@ -140,5 +142,5 @@ END_TEST
 LUO_SUITE("diff.sim_steps",
           LUO_T_N(pipelines_take_the_published_makespans, 3 * LUO_ROWS(makespans)),
           LUO_T(random_pipelines_agree_with_the_event_form),
-          LUO_T_N(fidelities_and_folding_agree_without_contention, LUO_ROWS(layouts)),
-          LUO_T_N(folding_keeps_contention, LUO_ROWS(crowded)))
+          LUO_T_N(fidelities_and_folding_agree_without_contention, 2 * LUO_ROWS(layouts)),
+          LUO_T_N(folding_keeps_contention, 2 * LUO_ROWS(crowded)))

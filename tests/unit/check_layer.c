@@ -437,7 +437,7 @@ START_TEST(step_of_one)
     luo_near(one.step, 5 * micro + opt, 1e-12, "step of one");
     ck_assert(one.dp == 0 && one.tied == 0);
     s.dp = 2;
-    stack.dp_overlap = 0;
+    stack.dp_overlap = false;
     stack.grad_comm_bytes = 2;
     s.bucket = (luo_bucketing){.rule = LUO_BUCKET_DEEPSPEED}; /* one */
     ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &two, NULL), LUO_OK);
@@ -492,7 +492,7 @@ START_TEST(gradients_are_all_parameters)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    stack.dp_overlap = 0;
+    stack.dp_overlap = false;
     stack.grad_comm_bytes = 2;
     const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     luo_model m = summed[_i].is_llama ? llama(4, 1024, 16, 4, 4096) : gpt(4, 1024, 16, 51200);

@@ -224,7 +224,7 @@ START_TEST(exchange_is_as_the_formula)
     big.features = (luo_features){26, 100000, 511, 1};
     big.mlp = (luo_mlp){0, few}; /* its all-reduce would hide behind rows */
     scene *s = open_scene("scenarios/clusters/a100-32x1.yaml", &big, 8192, 3);
-    stack.dp_overlap = 1; /* so that rows wait for no call of the dense part */
+    stack.dp_overlap = true; /* so that rows wait for no call of the dense part */
     tables_traffic plain = tables_traffic_plain();
     tables_layout l;
     tables_layout_open(arena, &s->in, &l, NULL);
