@@ -98,11 +98,9 @@ stopped() { # SIGNAL NAME WORDS..: starts, waits until it is at work, tells it t
 # Much to read, to plan and to simulate; a pipe that nobody writes to; a policy at a plan that takes its time.
 waits= deaf= limit=
 awk 'BEGIN {print "schema: luoshu.model/1"; for (i = 0; i < 1500000; i++) print "k" i ": [1, 2, {a: 3}]"}' >"$tmp/large.yaml"
-awk 'BEGIN {for (i = 0; i < 5000000; i++) print "a few words, a line, and then another one"}' >"$tmp/large.txt"
 mkdir -p "$tmp/data/suites"; mkfifo "$tmp/pipe" "$tmp/data/suites/synthetic.csv"
 stopped INT check check "$tmp/large.yaml"
 stopped TERM explain explain "$tmp/large.yaml"
-stopped HUP import import lengths-text "$tmp/large.txt" --unit words --out "$tmp/words.csv"
 stopped TERM plan plan auto $models --global-batch-size 64 --out "$tmp/p.json"
 stopped INT sync sim --sync preduce --workers 512 --compute-s 1 --horizon-s 1e5 --dense-bytes 1e9 --out "$tmp/s"
 stopped HUP embed sim --embed het --workers 8 --keys zipf:theta=1.05,vocab=2e6,batch=64,slots=26 --cache-rows 10000 --iterations 20000 --out "$tmp/h"
@@ -111,6 +109,7 @@ waits=yes
 stopped TERM moe sim --moe exchange --cluster "$tmp/pipe" --out "$tmp/m"
 stopped INT validate validate synthetic --data "$tmp/data" --out "$tmp/v"
 stopped HUP reading check "$tmp/pipe"
+stopped HUP import import lengths-text "$tmp/pipe" --unit words --out "$tmp/words.csv"
 waits=
 for sig in INT TERM HUP; do
     stopped $sig "sim $sig" sim "$S/bench/w4.yaml" --out "$tmp/sim$sig" --trace-steps none --plots off
