@@ -63,6 +63,7 @@ static const luo_option validate_options[] = {
     {"bar", "WHICH", "normal or strict (normal)"},
     {"rows", "WHICH", "val, or cal: what the constants were fitted on (val)"},
     {"cross", "K", "K folds of the cal rows, each by constants fitted on the others (none)"},
+    {"leave", "WHICH", "source or gpu: each by constants fitted on all others alone (none)"},
     {"closed", NULL, "score the closed form instead of the simulator"},
 };
 

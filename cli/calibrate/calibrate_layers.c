@@ -64,8 +64,8 @@ static luo_status write_profile(job *j, luo_err *err)
             "pattern search of `luoshu calibrate --from` on %d calibration rows of "
             "times of layers of %s%s",
             (int)(j->n - j->n / 4), j->model->name, f->weak[i] ? "; weakly determined" : "");
-        text =
-            source ? luo_calibrate_text_with(j->cli->arena, text, key[i], value[i], source) : NULL;
+        const luo_calibrated_value found = {key[i], value[i], 0, source, LUO_FROM_FITTED};
+        text = source ? luo_calibrate_text_with(j->cli->arena, text, &found) : NULL;
     }
     if (!text) return luo_err_nomem(err);
     return luo_calibrate_text_write(j->cli, j->dir, &src, text, j->profile->name, err);

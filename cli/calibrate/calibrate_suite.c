@@ -49,30 +49,32 @@ static size_t line_length(const char *at)
     return n + (at[n] == '\n');
 }
 
-static void put_value(luo_str *out, const char *key, double value, const char *source)
+static void put_value(luo_str *out, const luo_calibrated_value *value)
 {
-    luo_str_addf(out, "  - {name: %s, value: %.6g, source: \"%s\", provenance: fitted}\n", key,
-                 value, source);
+    luo_str_addf(out, "  - {name: %s, value: %.6g, ", value->key, value->value);
+    if (value->spread > 0) luo_str_addf(out, "spread: %.3g, ", value->spread);
+    luo_str_addf(out, "source: \"%s\", provenance: %s}\n", value->source,
+                 luo_provenance_name(value->provenance));
 }
 
-/* text with the value of `key` replaced, or put first where it had none. */
-const char *luo_calibrate_text_with(luo_arena *arena, const char *text, const char *key,
-                                    double value, const char *source)
+const char *luo_calibrate_text_with(luo_arena *arena, const char *text,
+                                    const luo_calibrated_value *value)
 {
+    const char *key = value->key;
     luo_str out = {0};
     bool done = false, known = false;
     for (const char *at = text; *at && !known; at += line_length(at)) known = names(at, key);
     for (const char *at = text; *at;) {
         size_t n = line_length(at);
         if (names(at, key)) {
-            put_value(&out, key, value, source);
+            put_value(&out, value);
             done = true;
             for (at += n; strncmp(at, "    ", 4) == 0;) at += line_length(at);
             continue;
         }
         luo_str_addn(&out, at, n);
         if (!known && !done && strncmp(at, "values:", 7) == 0) {
-            put_value(&out, key, value, source);
+            put_value(&out, value);
             done = true;
         }
         at += n;
@@ -134,6 +136,15 @@ static const char *source_text(job *j, const luo_suite_row *row, const luo_fitte
                             (int)f->rows, row->suite, f->weak[i] ? "; weakly determined" : "");
 }
 
+static luo_status write_member(job *j, const luo_source *src, const char *text, const char *name,
+                               bool stack, luo_err *err)
+{
+    const char *file = luo_arena_printf(j->cli->arena, "%s.yaml", name);
+    if (!file) return luo_err_nomem(err);
+    if (!stack) LUO_TRY(copy_tables(j, src, err));
+    return write_file(j, stack ? "/stacks" : "", file, text, err);
+}
+
 static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *f, bool stack,
                             const char *path, const char *name, luo_err *err)
 {
@@ -144,17 +155,28 @@ static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *
     for (int32_t i = 0; i < f->n && text; i++) {
         const char *source = source_text(j, row, f, i);
         if (f->param[i]->of_stack != stack) continue;
-        text = source ? luo_calibrate_text_with(j->cli->arena, text, f->param[i]->key, f->value[i],
-                                                source)
-                      : NULL;
+        const luo_calibrated_value value = {f->param[i]->key, f->value[i], 0, source,
+                                            LUO_FROM_FITTED};
+        text = source ? luo_calibrate_text_with(j->cli->arena, text, &value) : NULL;
         any = true;
     }
     if (text && any) text = with_name(j->cli->arena, text, name);
-    const char *file = luo_arena_printf(j->cli->arena, "%s.yaml", name);
-    if (!text || !file) return luo_err_nomem(err);
-    if (!any) return LUO_OK;
-    if (!stack) LUO_TRY(copy_tables(j, &src, err));
-    return write_file(j, stack ? "/stacks" : "", file, text, err);
+    if (!text) return luo_err_nomem(err);
+    return any ? write_member(j, &src, text, name, stack, err) : LUO_OK;
+}
+
+luo_status luo_calibrate_source(luo_cli *cli, bool stack, const char *path, luo_source *out,
+                                luo_err *err)
+{
+    job j = {.cli = cli};
+    return source_of(&j, stack ? LUO_BUILTIN_STACKS : LUO_BUILTIN_PROFILES, path, out, err);
+}
+
+luo_status luo_calibrate_member_write(luo_cli *cli, const char *dir, const luo_source *src,
+                                      const char *text, const char *name, bool stack, luo_err *err)
+{
+    job j = {.cli = cli, .dir = dir};
+    return write_member(&j, src, text, name, stack, err);
 }
 
 luo_status luo_calibrate_text_write(luo_cli *cli, const char *dir, const luo_source *src,
@@ -219,7 +241,8 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
     luo_case *one = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
     const luo_case **list = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
     if (!one || !list) return luo_err_nomem(err);
-    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), NULL, &kit);
+    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), NULL, false,
+                 &kit);
     for (int32_t i = 0; i < j->rows.n; i++) {
         const luo_suite_row *row = &j->rows.at[i];
         luo_err why = {0};

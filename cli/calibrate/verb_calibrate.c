@@ -2,6 +2,7 @@
  * profile and clusters of one node. */
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/calibrate/calibrate_foreign.h"
@@ -302,6 +303,12 @@ static luo_status refuse_pool_options(luo_cli *cli, luo_err *err)
     return LUO_OK;
 }
 
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 static luo_status from_suites(job *j, const char *from)
 {
     static const char *const names[] = {"profile", "cluster", "quick", "ranks",
@@ -314,7 +321,8 @@ static luo_status from_suites(job *j, const char *from)
                                  names[i]);
     luo_jsonw_text(&j->cli->json, "out", j->dir);
     luo_jsonw_open(&j->cli->json, "profiles", '[');
-    const luo_status st = luo_calibrate_suites(j->cli, j->dir, from);
+    const luo_status st = is_folder(from) ? luo_calibrate_sources(j->cli, j->dir, from)
+                                          : luo_calibrate_suites(j->cli, j->dir, from);
     luo_jsonw_close(&j->cli->json);
     return st;
 }
@@ -328,7 +336,7 @@ static luo_status calibrate(job *j, const char *from, bool cuda)
         return luo_calibrate_pool(cli, j->dir);
     }
     LUO_TRY(luo_cli_fail(cli, refuse_pool_options(cli, &err), &err));
-    if (from && !luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))
+    if (from && (is_folder(from) || (!luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))))
         return from_suites(j, from);
     if (from && luo_calibrate_layers_is(cli, from)) return luo_calibrate_layers(cli, j->dir, from);
     LUO_TRY(luo_cli_fail(cli, refuse_layer_options(cli, &err), &err));

@@ -5,13 +5,20 @@
 #include "core/base/stats.h"
 #include "core/io/read/suite.h"
 #include "core/plan/suite/suite_fit.h"
+#include "core/plan/suite/suite_effects.h"
 #include "core/run/backend.h"
+
+/* Names of the tables (NAME.csv) in `dir`, in order. Errors: LUO_EINPUT it cannot be opened;
+ * LUO_ENOMEM. Owner: arena. */
+luo_status luo_suite_files(luo_arena *arena, const char *dir, const char ***out, int32_t *n,
+                           luo_err *err);
 
 /* ---- profiles and stacks of the rows, validate_kit.c ---- */
 
 typedef struct luo_kit { /* each is read once; rows that agree share it */
     luo_cli *cli;
     const char *folder; /* --profile-dir; NULL: the built-in ones alone */
+    bool pooled;        /* constants are those of GPU type and of software, not of the suite's site */
     struct luo_kit_profile {
         const char *name, *precision, *path;
         luo_profile *at;
@@ -19,6 +26,7 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
     } *profiles;
     struct luo_kit_stack {
         const char *name, *path; /* of the file */
+        const char *system;      /* of its rows */
         double grad_bytes; /* that rows ask for; 0: the file's */
         luo_stack *at;
     } *stacks;
@@ -26,7 +34,15 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
     luo_suite_kit as; /* for luo_case_make */
 } luo_kit;
 /* layers: for rows of several GPU types; NULL: none. They have to live as long as the kit. */
-void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, luo_kit *out);
+void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, bool pooled,
+                  luo_kit *out);
+/* Adds the built-in profiles of GPU types whose architecture is known, and that no row had yet. */
+luo_status luo_kit_add_types(luo_kit *kit, luo_err *err);
+/* Constants from `fit`, which all profiles and stacks of the kit keep; `left` as luo_suite_effects has
+ * it. Pre: pooled; all cases are of this kit. Errors: those of luo_suite_effects_fit. */
+luo_status luo_kit_pool(luo_kit *kit, const luo_case *const *fit, int32_t nfit,
+                        const luo_case *const *left, int32_t nleft, luo_suite_effects_result *out,
+                        luo_err *err);
 /* A file of --profile-dir, or the built-in name; NULL: there is none. */
 const char *luo_kit_path(const luo_kit *kit, const char *builtin, const char *name);
 
@@ -88,12 +104,18 @@ typedef struct luo_scored { /* a row with its prediction */
     double predicted_s, naive_s; /* 0: none */
     double measured_s;
     int fold;           /* --cross; -1: none */
+    double spread;      /* --leave: standard deviation of the prediction's logarithm; 0: none */
 } luo_scored;
 /* Name of the part of a suite that a row is reported in. */
 const char *luo_validate_part(const luo_suite_row *row);
 
 /* What is asked of the rows that are scored. */
-typedef enum luo_scored_rows { LUO_ROWS_VAL, LUO_ROWS_CAL, LUO_ROWS_CROSS } luo_scored_rows;
+typedef enum luo_scored_rows {
+    LUO_ROWS_VAL,
+    LUO_ROWS_CAL,
+    LUO_ROWS_CROSS,
+    LUO_ROWS_LEFT
+} luo_scored_rows;
 
 /* How far a rate that nobody printed decides: mean |error| of the closed form as it is, with 20 %
  * less of it, with 20 % more. */
@@ -113,6 +135,8 @@ typedef struct luo_suite_result { /* of one part of a suite */
     int32_t missing;          /* rows that should be predicted, and are not .. */
     const luo_scored *first;  /* .. the first of them */
     int32_t by_closed;        /* rows scored by the closed form for want of programs */
+    int32_t ranges, inside;   /* rows with a range; of them measured inside the middle 80 % */
+    int32_t weighed, refused; /* rows that ran; of them said not to fit */
     int32_t oom, oom_told;    /* rows that ran out of memory; of them said to */
     bool broken[2];           /* a bar: normal, strict */
     luo_sensitivity sense[LUO_SENSES];

@@ -58,11 +58,12 @@ static luo_status at_precision(luo_profile *profile, const char *precision, doub
     return LUO_OK;
 }
 
-/* GPU-SYSTEM-SUITE and GPU-SYSTEM go before GPU: what that software reaches on it. */
+/* GPU-SYSTEM-SUITE and GPU-SYSTEM go before GPU: what that software reaches on it. In a pool a GPU
+ * has one profile. */
 static const char *profile_path(luo_kit *kit, const luo_suite_row *row, const char **name)
 {
     const char *gpu = *name;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !kit->pooled; i++) {
         *name = luo_arena_printf(kit->cli->arena, "%s-%s%s%s", gpu, row->system, i == 0 ? "-" : "",
                                  i == 0 ? row->suite : "");
         const char *path = *name ? luo_kit_path(kit, LUO_BUILTIN_PROFILES, *name) : NULL;
@@ -123,6 +124,30 @@ static double grad_bytes(const luo_suite_row *row)
     return strstr(row->note, "reduction in bf16") ? 2 : 0;
 }
 
+/* In a pool a software has the constants of its own file, wherever it ran; what a site's file says
+ * of its switches and of memory stays. */
+static luo_status take_values(luo_kit *kit, const char *system, luo_stack *out, luo_err *err)
+{
+    luo_stack of_system;
+    luo_diags diags;
+    const char *path = luo_kit_path(kit, LUO_BUILTIN_STACKS, system);
+    luo_diags_init(&diags, kit->cli->arena);
+    if (!path) return LUO_OK;
+    if (luo_read_stack(kit->cli->arena, path, &of_system, &diags) != LUO_OK) {
+        first_error(&diags, err);
+        return err->st;
+    }
+    out->host_launch_s = of_system.host_launch_s;
+    out->host_exponent = of_system.host_exponent;
+    out->busbw_factor = of_system.busbw_factor;
+    out->gemm_ratio = of_system.gemm_ratio;
+    out->attention_ratio = of_system.attention_ratio;
+    out->tp_exposed_factor = of_system.tp_exposed_factor;
+    out->scale_jitter = of_system.scale_jitter;
+    out->optimizer_bytes = of_system.optimizer_bytes;
+    return LUO_OK;
+}
+
 static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
 {
     luo_kit *kit = ctx;
@@ -147,12 +172,54 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
         return NULL;
     }
     if (bytes > 0) s->grad_comm_bytes = bytes;
-    kit->stacks[kit->nstacks++] = (struct luo_kit_stack){name, path, bytes, s};
+    if (kit->pooled && strcmp(name, row->system) != 0 &&
+        take_values(kit, row->system, s, err) != LUO_OK)
+        return NULL;
+    kit->stacks[kit->nstacks++] = (struct luo_kit_stack){name, path, row->system, bytes, s};
     return s;
 }
 
-void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, luo_kit *out)
+void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, bool pooled,
+                  luo_kit *out)
 {
-    *out = (luo_kit){.cli = cli, .folder = folder};
+    *out = (luo_kit){.cli = cli, .folder = folder, .pooled = pooled};
     out->as = (luo_suite_kit){profile, stack, layers, out};
+}
+
+/* ---- a pool ---- */
+
+luo_status luo_kit_add_types(luo_kit *kit, luo_err *err)
+{
+    luo_str names = {0};
+    luo_builtin_names(LUO_BUILTIN_PROFILES, &names);
+    const luo_suite_row row = {.precision = "bf16", .system = "", .suite = ""};
+    luo_status st = names.failed ? luo_err_nomem(err) : LUO_OK;
+    for (const char *at = luo_str_get(&names); st == LUO_OK && *at;) {
+        const size_t n = strcspn(at, " ");
+        const char *name = luo_arena_strndup(kit->cli->arena, at, n);
+        if (!name)
+            st = luo_err_nomem(err);
+        else if (luo_gpu_architecture(name) && !profile(kit, &row, name, err))
+            st = err->st;
+        at += n + (at[n] == ' ');
+    }
+    luo_str_free(&names);
+    return st;
+}
+
+luo_status luo_kit_pool(luo_kit *kit, const luo_case *const *fit, int32_t nfit,
+                        const luo_case *const *left, int32_t nleft, luo_suite_effects_result *out,
+                        luo_err *err)
+{
+    luo_effects_gpu *gpus = LUO_NEW_N(kit->cli->arena, luo_effects_gpu, kit->nprofiles + 1);
+    luo_effects_software *software = LUO_NEW_N(kit->cli->arena, luo_effects_software, kit->nstacks + 1);
+    if (!gpus || !software) return luo_err_nomem(err);
+    for (int32_t i = 0; i < kit->nprofiles; i++)
+        gpus[i] = (luo_effects_gpu){kit->profiles[i].name,
+                                 strcmp(kit->profiles[i].precision, "fp8") == 0,
+                                 kit->profiles[i].attention, kit->profiles[i].at};
+    for (int32_t i = 0; i < kit->nstacks; i++)
+        software[i] = (luo_effects_software){kit->stacks[i].system, kit->stacks[i].at};
+    const luo_suite_effects pool = {fit, left, gpus, software, nfit, nleft, kit->nprofiles, kit->nstacks};
+    return luo_suite_effects_fit(kit->cli->arena, &pool, out, err);
 }

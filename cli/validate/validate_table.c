@@ -43,6 +43,7 @@ const char *luo_validate_part(const luo_suite_row *row)
 
 bool luo_validation_counts(const luo_validation *validation, const luo_scored *scored)
 {
+    if (validation->rows == LUO_ROWS_LEFT) return true;
     const luo_suite_split want = validation->rows == LUO_ROWS_VAL ? LUO_SPLIT_VAL : LUO_SPLIT_CAL;
     return scored->c->row->split == want;
 }
@@ -75,7 +76,8 @@ static void take_row(const luo_validation *validation, luo_scored *scored)
         scored->measured_s = measured_by_rate(scored->c, scored->predicted_s);
 }
 
-/* ---- naive floor: one constant, the median over calibration rows ---- */
+/* ---- naive floor: one constant, the median over calibration rows, or over those of all other
+ * suites where the own ones are left out ---- */
 
 static bool same_part(const luo_scored *scored, const char *suite)
 {
@@ -91,7 +93,8 @@ static luo_status add_naive(luo_validation *validation, luo_arena *scratch, cons
     for (int32_t i = 0; i < validation->n; i++) {
         const luo_scored *scored = &validation->at[i];
         const double at_peak = luo_case_naive(scored->c);
-        if (same_part(scored, suite) && scored->c->row->split == LUO_SPLIT_CAL &&
+        if (same_part(scored, suite) != (validation->rows == LUO_ROWS_LEFT) &&
+            scored->c->row->split == LUO_SPLIT_CAL &&
             scored->measured_s > 0 && at_peak > 0)
             share[n++] = at_peak / scored->measured_s;
     }
@@ -149,6 +152,15 @@ static void add_row(const luo_validation *validation, const luo_scored *scored, 
     else if (!validation->closed_only && !simulated)
         r->by_closed++;
     add(&p[ALL], scored->predicted_s, scored->measured_s);
+    if (scored->spread > 0 && scored->predicted_s > 0 && scored->measured_s > 0) {
+        r->ranges++;
+        r->inside += fabs(log(scored->predicted_s / scored->measured_s)) <=
+                     LUO_EFFECTS_MIDDLE80 * scored->spread;
+    }
+    if (scored->s->memory == LUO_OK && scored->measured_s > 0) {
+        r->weighed++;
+        r->refused += scored->s->over;
+    }
     if (simulated) add(&p[SIMULATED], scored->s->step_s, scored->measured_s);
     if (scored->s->closed == LUO_OK) add(&p[CLOSED], scored->s->closed_s, scored->measured_s);
     add(&p[NAIVE], scored->naive_s, scored->measured_s);
@@ -247,6 +259,10 @@ static void print_suite(const luo_validation *validation, FILE *out, const luo_s
     else fprintf(out, " %6s", "-");
     print_mean(out, &r->closed);
     print_mean(out, &r->naive);
+    if (r->ranges)
+        fprintf(out, " %5.0f%%", 100.0 * r->inside / r->ranges);
+    else if (validation->rows == LUO_ROWS_LEFT)
+        fprintf(out, " %6s", "-");
     if (b && b->mean[validation->strict] > 0)
         fprintf(out, " %5.1f%s", b->mean[validation->strict],
                 r->broken[validation->strict] ? "!" : " ");
@@ -313,6 +329,9 @@ static void print_missing(FILE *out, const luo_suite_result *r)
                 "%s: memory of %d rows: mean |error| %.1f %%, largest %.1f %%, bias %+.1f %%\n",
                 r->suite, (int)r->memory.n, 100 * r->memory.mean, 100 * r->memory.largest,
                 100 * r->memory.bias);
+    if (r->refused)
+        fprintf(out, "%s: %d of %d rows that ran are said not to fit.\n", r->suite,
+                (int)r->refused, (int)r->weighed);
     if (r->oom)
         fprintf(out, "%s: %d of %d rows that ran out of memory are said to.\n", r->suite,
                 (int)r->oom_told, (int)r->oom);
@@ -324,14 +343,14 @@ static bool has_both(const luo_validation *validation, const luo_scored *scored)
            scored->measured_s > 0;
 }
 
-/* Two ways to train one network on as many GPUs, which took times that differ by over 1 %. */
+/* Two ways to train one network on as many GPUs, which took times that differ by over 2 %. */
 static bool is_choice(const luo_scored *a, const luo_scored *b)
 {
     const luo_suite_row *row = a->c->row, *y = b->c->row;
     return row->layers > 0 && strcmp(row->suite, y->suite) == 0 &&
            strcmp(row->model, y->model) == 0 && strcmp(row->gpu, y->gpu) == 0 &&
            row->gpus == y->gpus && row->gbs == y->gbs && row->seq == y->seq &&
-           fabs(log(a->measured_s / b->measured_s)) > 0.01;
+           fabs(log(a->measured_s / b->measured_s)) > 0.02;
 }
 
 /* What a planner needs: which of two plans is the faster one. Over a whole file, since its parts
@@ -449,12 +468,15 @@ void luo_validation_print(const luo_validation *validation)
     static const char *const what[] = {
         "validation rows",
         "calibration rows: how well the constants fit what they were fitted on, no accuracy",
-        "cross: folds of the calibration rows, by constants fitted on the others; no validation"};
+        "cross: folds of the calibration rows, by constants fitted on the others; no validation",
+        "left out: rows of each source by constants that were fitted on all others; `range`: share "
+        "of rows inside the range that 80 % should be in"};
     FILE *out = luo_cli_out(validation->cli);
     fprintf(out, "%s; by %s; |error| in %%\n", what[validation->rows],
             validation->closed_only ? "the closed form" : "the simulator");
-    fprintf(out, "%-20s %4s %6s %6s %6s %6s %6s %6s %7s %7s %5s  %s\n", "suite", "n", "mean",
-            "median", "p90", "max", "bias", "rank", "closed", "naive", "bar", "others");
+    fprintf(out, "%-20s %4s %6s %6s %6s %6s %6s %6s %7s %7s%s %5s  %s\n", "suite", "n", "mean",
+            "median", "p90", "max", "bias", "rank", "closed", "naive",
+            validation->rows == LUO_ROWS_LEFT ? "  range" : "", "bar", "others");
     for (int32_t i = 0; i < validation->nsuites; i++)
         print_suite(validation, out, &validation->suites[i]);
     fputc('\n', out);

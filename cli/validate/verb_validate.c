@@ -1,5 +1,4 @@
 /* verb_validate.c: `luoshu validate SUITE|all --data DIR`. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +10,8 @@
 #include "core/io/files.h"
 #include "core/io/result/resultset.h"
 
+typedef enum luo_leave { LUO_LEAVE_NONE, LUO_LEAVE_SOURCE, LUO_LEAVE_GPU } luo_leave;
+
 typedef struct job {
     luo_cli *cli;
     const char *data, *want;
@@ -21,44 +22,9 @@ typedef struct job {
     luo_score *scores;
     luo_validation v;
     int folds; /* --cross; 0: none */
+    luo_leave leave;
     luo_collectives nccl;
 } job;
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static bool is_csv(const char *name)
-{
-    const size_t n = strlen(name);
-    return n > 4 && strcmp(name + n - 4, ".csv") == 0 && name[0] != '.';
-}
-
-/* Names of DIR/suites/NAME.csv in order. */
-static luo_status list_suites(job *j, const char *dir, const char ***out, int32_t *n, luo_err *err)
-{
-    DIR *d = opendir(dir);
-    if (!d)
-        return luo_err_set(err, LUO_EINPUT, "`--data` has no folder `suites`: %s cannot be opened.",
-                           dir);
-    int32_t room = 0;
-    const char **names = NULL;
-    luo_status st = LUO_OK;
-    *n = 0;
-    for (struct dirent *e; st == LUO_OK && (e = readdir(d));) {
-        if (!is_csv(e->d_name)) continue;
-        const char *name = luo_arena_strdup(j->cli->arena, e->d_name);
-        if (name && LUO_VEC_ROOM_IN(j->cli->arena, names, *n, room))
-            names[(*n)++] = name;
-        else
-            st = luo_err_nomem(err);
-    }
-    closedir(d);
-    if (st == LUO_OK && *n) qsort(names, (size_t)*n, sizeof *names, by_name);
-    *out = names;
-    return st;
-}
 
 static luo_status read_one(job *j, const char *dir, const char *name)
 {
@@ -85,22 +51,22 @@ static luo_status read_files(job *j, luo_err *err)
 {
     const char *dir = luo_arena_printf(j->cli->arena, "%s/suites", j->data), **names = NULL;
     luo_str all = {0};
-    int32_t n = 0, read = 0;
+    int32_t n = 0, found = 0;
     if (!dir) return luo_err_nomem(err);
     if (only_collectives(j)) return LUO_OK;
-    LUO_TRY(list_suites(j, dir, &names, &n, err));
+    LUO_TRY(luo_suite_files(j->cli->arena, dir, &names, &n, err));
     for (int32_t i = 0; i < n; i++) {
         luo_str_addf(&all, " %.*s", (int)strlen(names[i]) - 4, names[i]);
-        if (!file_of(j->want, names[i])) continue;
+        found += file_of(j->want, names[i]);
+        if (!file_of(j->want, names[i]) && j->leave == LUO_LEAVE_NONE) continue;
         const luo_status st = read_one(j, dir, names[i]);
         if (st != LUO_OK) {
             luo_str_free(&all);
             return st;
         }
-        read++;
     }
     luo_status st = LUO_OK;
-    if (read == 0)
+    if (found == 0)
         st = luo_err_set(err, LUO_EINPUT, "`%s` is no suite of %s; there are:%s.", j->want, dir,
                          luo_str_get(&all));
     luo_str_free(&all);
@@ -194,7 +160,7 @@ static luo_status cross_fold(job *j, int32_t first, int k, luo_err *err)
     luo_case *one = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
     const luo_case **fit = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
     if (!one || !fit) return luo_err_nomem(err);
-    luo_kit_open(j->cli, j->kit.folder, &j->layers, &kit);
+    luo_kit_open(j->cli, j->kit.folder, &j->layers, false, &kit);
     for (int32_t i = first; i < j->rows.n; i++) {
         const luo_suite_row *row = &j->rows.at[i];
         if (!in_cross(j, i) || !luo_validate_together(&j->rows.at[first], row)) continue;
@@ -220,6 +186,59 @@ static luo_status cross_cases(job *j, luo_err *err)
     return LUO_OK;
 }
 
+/* ---- --leave ---- */
+
+static const char *left_by(const job *j, const luo_suite_row *row)
+{
+    return j->leave == LUO_LEAVE_GPU ? row->gpu : row->suite;
+}
+
+/* Rows of row `first`'s source or GPU type, by constants that were fitted on all other rows. */
+static luo_status leave_one(job *j, int32_t first, luo_err *err)
+{
+    luo_kit kit;
+    luo_suite_effects_result pooled;
+    int32_t nfit = 0, nleft = 0;
+    const char *name = left_by(j, &j->rows.at[first]);
+    luo_case *one = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n);
+    const luo_case **fit = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
+    const luo_case **left = LUO_NEW_N(j->cli->arena, const luo_case *, j->rows.n);
+    if (!one || !fit || !left) return luo_err_nomem(err);
+    luo_kit_open(j->cli, j->kit.folder, &j->layers, true, &kit);
+    for (int32_t i = 0; i < j->rows.n; i++) {
+        const luo_suite_row *row = &j->rows.at[i];
+        if (row->split == LUO_SPLIT_DROP) continue;
+        LUO_TRY(make_case(j, row, &kit, &one[i], err));
+        if (strcmp(left_by(j, row), name) == 0)
+            left[nleft++] = &one[i];
+        else if (row->split == LUO_SPLIT_CAL)
+            fit[nfit++] = &one[i];
+    }
+    if (nfit == 0)
+        return luo_err_set(err, LUO_EINPUT, "`--leave` has nothing to fit on: all calibration rows "
+                           "are of `%s`.", name);
+    LUO_TRY(luo_kit_pool(&kit, fit, nfit, left, nleft, &pooled, err));
+    for (int32_t i = 0; i < nleft; i++) {
+        if (!wanted(j, left[i]->row)) continue;
+        take_case(j, left[i], -1);
+        luo_scored *scored = &j->v.at[j->v.n - 1];
+        scored->spread = pooled.left_spread[i] > 0 ? pooled.left_spread[i] : 0;
+    }
+    return LUO_OK;
+}
+
+static luo_status leave_cases(job *j, luo_err *err)
+{
+    for (int32_t i = 0; i < j->rows.n; i++) {
+        bool seen = !wanted(j, &j->rows.at[i]);
+        for (int32_t k = 0; k < i && !seen; k++)
+            seen = wanted(j, &j->rows.at[k]) &&
+                   strcmp(left_by(j, &j->rows.at[k]), left_by(j, &j->rows.at[i])) == 0;
+        if (!seen) LUO_TRY(leave_one(j, i, err));
+    }
+    return LUO_OK;
+}
+
 /* They are predicted already, and come behind the steps. */
 static void take_collectives(job *j)
 {
@@ -231,12 +250,13 @@ static void take_collectives(job *j)
 
 static luo_status make_all(job *j, luo_err *err)
 {
-    if (strcmp(j->want, "all") == 0 || only_collectives(j))
+    if ((strcmp(j->want, "all") == 0 || only_collectives(j)) && j->leave == LUO_LEAVE_NONE)
         LUO_TRY(luo_collectives_read(j->cli, j->data, j->folds, &j->nccl, err));
     j->cases = LUO_NEW_N(j->cli->arena, luo_case, j->rows.n + 1);
     j->scores = LUO_NEW_N(j->cli->arena, luo_score, j->rows.n + 1);
     j->v.at = LUO_NEW_N(j->cli->arena, luo_scored, j->rows.n + j->nccl.n + 1);
     if (!j->cases || !j->scores || !j->v.at) return luo_err_nomem(err);
+    if (j->leave != LUO_LEAVE_NONE) return leave_cases(j, err);
     return j->folds ? cross_cases(j, err) : make_cases(j, err);
 }
 
@@ -262,9 +282,10 @@ static luo_status check_rows(const job *j, luo_err *err)
 
 static luo_status read_options(job *j, luo_err *err)
 {
-    static const char *const bar[] = {"normal", "strict"}, *const rows[] = {"val", "cal"};
+    static const char *const bar[] = {"normal", "strict"}, *const rows[] = {"val", "cal"},
+                      *const leave[] = {"none", "source", "gpu"};
     const luo_args *args = &j->cli->args;
-    int strict = 0, which = 0;
+    int strict = 0, which = 0, left = 0;
     int64_t folds;
     j->data = luo_args_get(args, "data", NULL);
     j->want = args->files[0];
@@ -274,6 +295,11 @@ static luo_status read_options(job *j, luo_err *err)
     LUO_TRY(luo_args_choice(args, "bar", 0, bar, 2, &strict, err));
     LUO_TRY(luo_args_choice(args, "rows", 0, rows, 2, &which, err));
     LUO_TRY(luo_args_int(args, "cross", 0, 2, 1000, &folds, err));
+    LUO_TRY(luo_args_choice(args, "leave", 0, leave, 3, &left, err));
+    if (left && (folds || luo_args_has(args, "rows")))
+        return luo_err_set(err, LUO_EUSAGE, "`--leave` takes all rows of what it leaves out; leave "
+                           "out `--%s`.", folds ? "cross" : "rows");
+    j->leave = (luo_leave)left;
     if (folds && luo_args_has(args, "rows"))
         return luo_err_set(err, LUO_EUSAGE, "`--cross` takes the calibration rows; leave out "
                            "`--rows`.");
@@ -281,7 +307,8 @@ static luo_status read_options(job *j, luo_err *err)
     j->v = (luo_validation){.cli = j->cli,
                             .strict = strict == 1,
                             .closed_only = luo_args_has(args, "closed"),
-                            .rows = folds        ? LUO_ROWS_CROSS
+                            .rows = left         ? LUO_ROWS_LEFT
+                                    : folds        ? LUO_ROWS_CROSS
                                     : which == 1 ? LUO_ROWS_CAL
                                                  : LUO_ROWS_VAL};
     return LUO_OK;
@@ -319,7 +346,8 @@ static luo_status validate(job *j, luo_err *err)
 {
     const char *out = luo_args_get(&j->cli->args, "out", NULL);
     LUO_TRY(read_options(j, err));
-    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), &j->layers, &j->kit);
+    luo_kit_open(j->cli, luo_args_get(&j->cli->args, "profile-dir", NULL), &j->layers,
+                 false, &j->kit);
     LUO_TRY(read_files(j, err));
     LUO_TRY(read_layers(j, err));
     LUO_TRY(make_all(j, err));
