@@ -125,7 +125,7 @@ static double grad_bytes(const luo_suite_row *row)
 }
 
 /* In a pool a software has the constants of its own file, wherever it ran; what a site's file says
- * of its switches and of memory stays. */
+ * of its switches, of user buffers and of memory stays. */
 static luo_status take_values(luo_kit *kit, const char *system, luo_stack *out, luo_err *err)
 {
     luo_stack of_system;
@@ -142,7 +142,6 @@ static luo_status take_values(luo_kit *kit, const char *system, luo_stack *out, 
     out->busbw_factor = of_system.busbw_factor;
     out->gemm_ratio = of_system.gemm_ratio;
     out->attention_ratio = of_system.attention_ratio;
-    out->tp_exposed_factor = of_system.tp_exposed_factor;
     out->scale_jitter = of_system.scale_jitter;
     out->optimizer_bytes = of_system.optimizer_bytes;
     return LUO_OK;

@@ -249,12 +249,14 @@ static luo_status count_support(fitter *f, luo_arena *arena)
 {
     const luo_effects *pool = f->pool;
     bool *seen = LUO_NEW_N(arena, bool, (int64_t)pool->nconstants * pool->nsources);
-    if (!seen) return luo_err_nomem(f->err);
+    int32_t *last = LUO_NEW_N(arena, int32_t, pool->nconstants + 1); /* row + 1 */
+    if (!seen || !last) return luo_err_nomem(f->err);
     for (int32_t i = 0; i < pool->nrows; i++)
         for (int32_t u = 0; u < pool->row[i].nuses; u++)
             for (int32_t k = pool->row[i].uses[u]; k >= 0; k = pool->constant[k].parent) {
                 bool *of = &seen[(size_t)k * (size_t)pool->nsources + (size_t)pool->row[i].source];
-                f->out->rows[k]++;
+                f->out->rows[k] += last[k] != i + 1;
+                last[k] = i + 1;
                 f->out->sources[k] += !*of;
                 *of = true;
             }
@@ -268,10 +270,13 @@ static void finish(fitter *f)
     for (int32_t k = 0; k < pool->nconstants; k++) {
         const luo_effects_constant *c = &pool->constant[k];
         out->spread[k] = sqrt(f->inverse[(size_t)k * (size_t)f->n + (size_t)k]);
+        if (f->held[k]) out->value[k] = prior_of(f, out->value, k);
         if (f->held[k]) out->spread[k] = hypot(c->width, c->parent >= 0 ? out->spread[c->parent] : 0);
         if (!f->held[k] && fabs(out->value[k] - prior_of(f, out->value, k)) < 0.1 * c->width &&
-            out->spread[k] > 0.9 * c->width)
+            out->spread[k] > 0.9 * c->width) {
             out->state[k] = LUO_EFFECTS_PRIOR;
+            out->value[k] = prior_of(f, out->value, k);
+        }
     }
     out->n = f->n;
     out->covariance = f->inverse;

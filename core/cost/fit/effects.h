@@ -20,7 +20,8 @@ typedef struct luo_effects_constant { /* all numbers are logarithms */
 } luo_effects_constant;
 typedef struct luo_effects_row {
     int32_t source;
-    double measured, weight;
+    double measured, weight; /* weight: less than 1 where a source has many rows; their noise is the
+                                same */
     const int32_t *uses; /* constants that move its prediction .. */
     int32_t nuses;       /* .. so many */
 } luo_effects_row;
