@@ -33,8 +33,16 @@ mkdir -p "$tmp/moe/suites"
 { sed -n 2p $made/suites/synthetic.csv | sed 's/$/,experts/'; grep '^syn-[12456]' $made/suites/synthetic.csv | sed 's/$/,/'
   grep '^syn-4' $made/suites/synthetic.csv | sed 's/^syn-4/syn-moe/; s/$/,8/'; } | sed 's/,synthetic,megatron/,vtrain,megatron/' \
     >"$tmp/moe/suites/vtrain.csv"
-expect 0 "1 rows are not scored: experts are scored where their sizes are printed, replicas are single GPUs and \`ep\` divides \`dp\`." all --data "$tmp/moe" --closed
+expect 0 "1 rows are not scored: experts are scored where their sizes are printed and \`ep\` divides the GPUs of a stage" all --data "$tmp/moe" --closed
 expect 0 "  syn-moe" all --data "$tmp/moe" --closed
+# A cell that is none costs its row, a software that is not known too; the others are scored.
+odd() { mkdir -p "$tmp/$1/suites"; awk -F, -v OFS=, "/^syn-5/ { \$$2 = \"$3\" } 1" $made/suites/synthetic.csv >"$tmp/$1/suites/synthetic.csv"; }
+odd cell 17 2k
+expect 0 "warning: \`seq\` is \`2k\`; a whole number above 0 is expected. The row is left out." synthetic --data "$tmp/cell" --closed
+expect 0 "synthetic               3" synthetic --data "$tmp/cell" --closed
+odd software 4 other
+expect 0 "1 rows are not scored: there is no stack \`other\`" synthetic --data "$tmp/software" --closed
+expect 0 "synthetic               3" synthetic --data "$tmp/software" --closed
 # The other way round, the pair is not in the measured order.
 mkdir -p "$tmp/turn/suites"
 sed '/^syn-4/s/,0\.47,/,0.56,/' $made/suites/synthetic.csv >"$tmp/turn/suites/synthetic.csv"

@@ -6,7 +6,8 @@
 bool luo_validate_together(const luo_suite_row *a, const luo_suite_row *b)
 {
     const luo_suite_recipe *r = luo_suite_recipe_of(a->suite);
-    return strcmp(a->suite, b->suite) == 0 && strcmp(a->system, b->system) == 0 &&
+    return strcmp(a->suite, b->suite) == 0 &&
+           strcmp(luo_suite_software(a), luo_suite_software(b)) == 0 &&
            (!r || r->naming != LUO_NAMED_SYSTEM_GPU || strcmp(a->gpu, b->gpu) == 0);
 }
 
@@ -14,9 +15,10 @@ const char *luo_validate_stack_name(luo_arena *arena, const luo_suite_row *row)
 {
     const luo_suite_recipe *recipe = luo_suite_recipe_of(row->suite);
     const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
-    if (!recipe || recipe->naming == LUO_NAMED_SYSTEM) return luo_arena_strdup(arena, row->system);
+    if (!recipe || recipe->naming == LUO_NAMED_SYSTEM)
+        return luo_arena_strdup(arena, luo_suite_software(row));
     const bool site = recipe->naming == LUO_NAMED_SYSTEM_SUITE;
-    return luo_arena_printf(arena, "%s-%s", row->system,
+    return luo_arena_printf(arena, "%s-%s", luo_suite_software(row),
                             site  ? row->suite
                             : gpu ? gpu->profile
                                   : row->gpu);
@@ -29,8 +31,8 @@ const char *luo_validate_profile_name(luo_arena *arena, const luo_suite_row *row
     const char *name = gpu ? gpu->profile : row->gpu;
     if (!recipe || recipe->of_gpu) return luo_arena_strdup(arena, name);
     if (recipe->naming == LUO_NAMED_SYSTEM_SUITE)
-        return luo_arena_printf(arena, "%s-%s-%s", name, row->system, row->suite);
-    return luo_arena_printf(arena, "%s-%s", name, row->system);
+        return luo_arena_printf(arena, "%s-%s-%s", name, luo_suite_software(row), row->suite);
+    return luo_arena_printf(arena, "%s-%s", name, luo_suite_software(row));
 }
 
 /* "a,b" into constants. */

@@ -64,8 +64,8 @@ static const char *profile_path(luo_kit *kit, const luo_suite_row *row, const ch
 {
     const char *gpu = *name;
     for (int i = 0; i < 2 && !kit->pooled; i++) {
-        *name = luo_arena_printf(kit->cli->arena, "%s-%s%s%s", gpu, row->system, i == 0 ? "-" : "",
-                                 i == 0 ? row->suite : "");
+        *name = luo_arena_printf(kit->cli->arena, "%s-%s%s%s", gpu, luo_suite_software(row),
+                                 i == 0 ? "-" : "", i == 0 ? row->suite : "");
         const char *path = *name ? luo_kit_path(kit, LUO_BUILTIN_PROFILES, *name) : NULL;
         if (path) return path;
     }
@@ -109,11 +109,11 @@ static const char *stack_path(luo_kit *kit, const luo_suite_row *row, const char
     const luo_suite_gpu *gpu = luo_suite_gpu_of(row->gpu);
     const char *of[] = {row->suite, gpu ? gpu->profile : row->gpu};
     for (int i = 0; i < 2; i++) {
-        *name = luo_arena_printf(kit->cli->arena, "%s-%s", row->system, of[i]);
+        *name = luo_arena_printf(kit->cli->arena, "%s-%s", luo_suite_software(row), of[i]);
         const char *path = *name ? luo_kit_path(kit, LUO_BUILTIN_STACKS, *name) : NULL;
         if (path) return path;
     }
-    *name = row->system;
+    *name = luo_suite_software(row);
     return luo_kit_path(kit, LUO_BUILTIN_STACKS, *name);
 }
 
@@ -155,8 +155,8 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
     const double bytes = grad_bytes(row);
     const size_t n = (size_t)kit->nstacks;
     if (!path) {
-        luo_err_set(err, LUO_EINPUT, "there is no stack `%s`; `luoshu help profiles` lists them.",
-                    row->system);
+        luo_err_set(err, LUO_EUNSUP, "there is no stack `%s`; `luoshu help profiles` lists them.",
+                    luo_suite_software(row));
         return NULL;
     }
     for (int32_t i = 0; i < kit->nstacks; i++)
@@ -171,10 +171,10 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
         return NULL;
     }
     if (bytes > 0) s->grad_comm_bytes = bytes;
-    if (kit->pooled && strcmp(name, row->system) != 0 &&
-        take_values(kit, row->system, s, err) != LUO_OK)
+    if (kit->pooled && strcmp(name, luo_suite_software(row)) != 0 &&
+        take_values(kit, luo_suite_software(row), s, err) != LUO_OK)
         return NULL;
-    kit->stacks[kit->nstacks++] = (struct luo_kit_stack){name, path, row->system, bytes, s};
+    kit->stacks[kit->nstacks++] = (struct luo_kit_stack){name, path, luo_suite_software(row), bytes, s};
     return s;
 }
 

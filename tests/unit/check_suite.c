@@ -91,21 +91,40 @@ static const struct {
     int line, col;
 } wrong[] = {
     {HEAD "a,cal,x,m,,g,8,8,,gpt,4,64,4,,,1000,2k,bf16,,,,,,,8,,,,,,1,measured,,,,,\n",
-     "`seq` is `2k`; a whole number above 0 is expected.", 2, 17},
+     "`seq` is `2k`; a whole number above 0 is expected. The row is left out.", 2, 17},
     {HEAD "a,cal,x,m,,g,8,8,,gpt,4,64,4,,,1000,32,bf16,,,,,,,8,,,,,,,measured,,,,,\n",
-     "`step_s` is empty; a row of this `step_kind` needs it.", 2, 31},
+     "`step_s` is empty; a row of this `step_kind` needs it. The row is left out.", 2, 31},
     {HEAD "a,test,x,m,,g,8,8,,gpt,4,64,4,,,1000,32,bf16,,,,,,,8,,,,,,1,measured,,,,,\n",
-     "`split` is `test`; `cal`, `val` or `drop` is expected.", 2, 2},
-    {"id,split,suite,system,gpu,gpus,gpus_per_node,step_s,step_kind\na,cal,x,m,g,8,8,1,measured\n",
-     "column `date` is missing.", 2, 1},
+     "`split` is `test`; `cal`, `val` or `drop` is expected. The row is left out.", 2, 2},
 };
+
+#define GOOD "b,cal,x,m,,g,8,8,,gpt,4,64,4,,,1000,32,bf16,,,,,,,8,,,,,,1,measured,,,,,\n"
+
+/* The rows after it are read. */
 
 START_TEST(wrong_rows)
 {
     luo_suite s;
-    ck_assert_int_ne(read_text(wrong[_i].text, &s), LUO_OK);
+    char text[2048];
+    snprintf(text, sizeof text, "%s%s", wrong[_i].text, GOOD);
+    ck_assert_int_eq(read_text(text, &s), LUO_OK);
+    ck_assert(s.n == 1 && strcmp(s.at[0].id, "b") == 0);
+    ck_assert(diags.first && !diags.first->next && diags.first->severity == LUO_WARNING);
     ck_assert_str_eq(diags.first->err.text, wrong[_i].says);
     ck_assert(diags.first->err.line == wrong[_i].line && diags.first->err.col == wrong[_i].col);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* Without a column no row can be trusted. */
+START_TEST(column_missing)
+{
+    luo_suite s;
+    ck_assert_int_eq(read_text("id,split,suite,system,gpu,gpus,gpus_per_node,step_s,step_kind\n"
+                               "a,cal,x,m,g,8,8,1,measured\n", &s), LUO_EINPUT);
+    ck_assert_int_eq(s.n, 0);
+    ck_assert_str_eq(diags.first->err.text, "column `date` is missing.");
+    ck_assert(diags.first->err.line == 1 && diags.first->severity == LUO_ERROR);
     luo_arena_free(arena);
 }
 END_TEST
@@ -132,6 +151,16 @@ static const struct {
      {3, 3, 3, 3}, 1, 8, 0, 12.5, "two layers more, for equal chunks; "},
     {ROW("A100-80G-SXM", "4", "opa-100x4", "12", "1", "4", "3", "1", "1", "8", ""),
      {3, 3, 3, 3}, 1, 8, 0, 12.5, ""},
+    {ROW("A100-80G-SXM", "4", "opa-100x4", "19", "1", "4", "4", "1", "1", "8", ""),
+     {4, 5, 5, 5}, 1, 8, 0, 12.5, "chunks of unequal length; "},
+    {ROW("A800-80G-SXM", "16", "8x25", "12", "2", "4", "1", "2", "1", "16", ""),
+     {3, 3, 3, 3}, 1, 8, 8, 25, ""},
+    {ROW("MI300X", "16", "", "12", "2", "4", "1", "2", "1", "16", ""),
+     {3, 3, 3, 3}, 1, 8, 8, 50, "fabric chosen"},
+    {ROW("T4", "16", "1x6.25", "12", "2", "4", "1", "2", "1", "16", ""),
+     {3, 3, 3, 3}, 1, 8, 1, 6.25, ""},
+    {ROW("RTX-4090", "16", "8x", "12", "2", "4", "1", "2", "1", "16", ""),
+     {3, 3, 3, 3}, 1, 8, 8, 50, "fabric chosen"},
 };
 
 START_TEST(what_rows_become)
@@ -188,7 +217,7 @@ static const struct {
     {ROW("A100-80G-SXM", "16", "", "12", "2", "4", "1", "2", "1", "16", "3/3/3/4"),
      "r: `layers_per_stage` adds up to 13; 12 or two more are expected.", LUO_EINPUT},
     {ROW("A100-80G-SXM", "8", "", "12", "1", "8", "2", "1", "1", "16", ""),
-     "r: 12 layers are no 16 equal chunks.", LUO_EINPUT},
+     "r: 12 layers are fewer than the 16 chunks.", LUO_EINPUT},
 };
 
 START_TEST(refusals)
@@ -202,14 +231,96 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Every GPU that suites may name has a profile, by either name; its efficiencies are fitted, chosen
+ * for the type, or said to be inherited. */
+static const char *const gpu_names[][2] = {
+    {"A800-80G-SXM", "a800"}, {"H100-GT", "h100-96"}, {"GB200", "gb200"},     {"GB300", "gb300"},
+    {"B300-288G-SXM", "b300"}, {"T4", "t4"},          {"A10", "a10"},         {"L4", "l4"},
+    {"L40S", "l40s"},         {"RTX-4090", "rtx-4090"}, {"MI250X", "mi250x"}, {"MI300X", "mi300x"},
+};
+
+START_TEST(gpus_have_profiles)
+{
+    const luo_suite_gpu *gpu = luo_suite_gpu_of(gpu_names[_i][0]);
+    luo_profile *p = NULL;
+    int inherited = 0;
+    arena = luo_arena_new(0);
+    luo_diags_init(&diags, arena);
+    ck_assert(gpu && strcmp(gpu->profile, gpu_names[_i][1]) == 0);
+    ck_assert((gpu->nvlink_bytes_per_s > 0) != (gpu->pcie_bytes_per_s > 0));
+    ck_assert_int_eq(luo_read_profile(arena, gpu->profile, &p, &diags), LUO_OK);
+    for (int32_t i = 0; i < p->nvalues; i++)
+        inherited += strncmp(p->values[i].source, "inherited", 9) == 0;
+    ck_assert_int_ge(inherited, 4);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* A rack of 64 GPUs: NVLink among all, a card for each. */
+START_TEST(racks)
+{
+    luo_suite s;
+    luo_case c;
+    luo_err err = {0};
+    ck_assert_int_eq(
+        read_text(HEAD "r,cal,x,megatron-core,,GB300,256,64,8x50,llama3-8b,32,4096,32,8,14336,"
+                       "128256,8192,bf16,4,8,4,8,1,1,1536,1,none,1,,,46.9,from_tokens,,,,made up,\n",
+                  &s),
+        LUO_OK);
+    ck_assert_msg(luo_case_make(arena, &s.at[0], &kit, &c, &err) == LUO_OK, "%s", err.text);
+    const luo_node_group *g = &c.cluster->groups[0];
+    ck_assert(g->nodes == 4 && g->devices_per_node == 64 && g->nics == 64);
+    ck_assert(g->scale_up == LUO_SCALE_UP_NVSWITCH && g->nic_bytes_per_s == 50e9);
+    ck_assert_str_eq(c.assumed, "fabric chosen");
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* What notes say: other software, shared tables, what nothing of ours follows. */
+START_TEST(what_notes_say)
+{
+    static const struct {
+        const char *system, *recompute, *note, *software, *assumed;
+        bool tied;
+    } notes[] = {
+        {"megatron-core", "none", "tied tables", "megatron-core", "", true},
+        {"megatron-core", "none", "PaddlePaddle; flash attention", "paddle", "", false},
+        {"megatron-core", "selective", "compile", "megatron-core", "", false},
+        {"fsdp", "full", "compile; float8; async TP", "fsdp",
+         "compiled kernels taken as eager ones; overlap of tensor parallelism left out; ", false},
+        {"fsdp", "none", "eager", "fsdp", "", false},
+        {"fsdp", "selective", "eager; per-op selective checkpointing", "fsdp",
+         "selective recomputation taken as that of attention alone; ", false},
+    };
+    for (size_t i = 0; i < LUO_ROWS(notes); i++) {
+        char text[2048];
+        luo_suite s;
+        luo_case c;
+        luo_err err = {0};
+        snprintf(text, sizeof text, HEAD "r,cal,x,%s,,H100-GT,8,8,8x50,llama3-8b,32,4096,32,8,"
+                 "14336,128256,8192,bf16,1,1,1,8,1,1,8,0,%s,3,,,2,from_tokens,,,,made up,%s\n",
+                 notes[i].system, notes[i].recompute, notes[i].note);
+        ck_assert_int_eq(read_text(text, &s), LUO_OK);
+        ck_assert_str_eq(luo_suite_software(&s.at[0]), notes[i].software);
+        ck_assert_int_eq(luo_case_make(arena, &s.at[0], &kit, &c, &err), LUO_OK);
+        ck_assert_str_eq(c.assumed, notes[i].assumed);
+        ck_assert_int_eq(c.model.tied_embeddings, notes[i].tied);
+        luo_arena_free(arena);
+    }
+}
+END_TEST
+
 /* tp, pp, cp and dp; experts of a token, columns of one, ep. */
 static const struct {
     int32_t tp, pp, cp, dp, topk, columns, ep;
     bool good;
 } experts[] = {
     {1, 1, 1, 16, 2, 512, 8, true},   {1, 1, 1, 16, 1, 1, 1, true},
-    {1, 1, 1, 16, 2, 512, 16, true},  {2, 1, 1, 8, 2, 512, 8, false},
-    {1, 2, 1, 8, 2, 512, 8, false},   {1, 1, 2, 8, 2, 512, 8, false},
+    {1, 1, 1, 16, 2, 512, 16, true},  {2, 1, 1, 8, 2, 512, 8, true},
+    {1, 2, 1, 8, 2, 512, 8, true},    {1, 1, 2, 8, 2, 512, 8, true},
+    {1, 2, 1, 8, 2, 512, 1, true},    {4, 2, 1, 2, 2, 512, 2, true},
+    {4, 2, 1, 2, 2, 512, 4, true},    {4, 2, 1, 2, 2, 512, 8, true},
+    {4, 2, 1, 2, 2, 512, 16, false},  {4, 2, 1, 2, 2, 512, 3, false},
     {1, 1, 1, 16, 0, 512, 8, false},  {1, 1, 1, 16, 2, 0, 8, false},
     {1, 1, 1, 16, 2, 512, 0, false},  {1, 1, 1, 16, 2, 512, 3, false},
     {1, 1, 1, 16, 2, 512, 32, false},
@@ -217,8 +328,14 @@ static const struct {
 
 START_TEST(rows_of_experts)
 {
-    static const char says[] = "r: experts are scored where their sizes are printed, replicas are "
-                               "single GPUs and `ep` divides `dp`.";
+    static const char says[] = "r: experts are scored where their sizes are printed and `ep` "
+                               "divides the GPUs of a stage, or is a multiple of them that divides "
+                               "those of all replicas.";
+    const luo_compile_opts opts = {.check = true};
+    luo_plan_finding *found;
+    luo_plan *plan;
+    luo_programs *set;
+    int32_t n = 0;
     luo_suite s;
     luo_case c;
     luo_err err = {0};
@@ -230,6 +347,7 @@ START_TEST(rows_of_experts)
     row->cp = experts[_i].cp;
     row->dp = experts[_i].dp;
     row->experts = 16;
+    row->model = "mixtral";
     row->topk = experts[_i].topk;
     row->moe_ffn = experts[_i].columns;
     row->ep = experts[_i].ep;
@@ -237,6 +355,13 @@ START_TEST(rows_of_experts)
     if (experts[_i].good) {
         ck_assert_msg(st == LUO_OK, "%s", err.text);
         ck_assert_int_eq(c.model.moe.experts, 16);
+        ck_assert_int_eq(luo_case_plan(arena, &c, &plan, &err), LUO_OK);
+        const luo_status found_none =
+            luo_plan_check(arena, plan, &c.model, c.cluster, &found, &n);
+        ck_assert_msg(found_none == LUO_OK, "%s", n ? found[0].text : "");
+        ck_assert_msg(luo_plan_compile(arena, plan, &c.model, c.cluster, &opts, &set, &err) ==
+                          LUO_OK, "%s", err.text);
+        ck_assert_int_eq(set->n, 16);
     } else {
         ck_assert_int_eq(st, LUO_EUNSUP);
         ck_assert_str_eq(err.text, says);
@@ -414,10 +539,11 @@ START_TEST(builtins_read)
 END_TEST
 
 LUO_SUITE("plan.suite", LUO_T(defaults),
-          LUO_T_N(wrong_rows, LUO_ROWS(wrong)),
+          LUO_T_N(wrong_rows, LUO_ROWS(wrong)), LUO_T(column_missing),
           LUO_T_N(what_rows_become, LUO_ROWS(cases)),
           LUO_T_N(plans_are_possible, LUO_ROWS(cases)),
           LUO_T_N(refusals, LUO_ROWS(refused)),
+          LUO_T_N(gpus_have_profiles, LUO_ROWS(gpu_names)), LUO_T(racks), LUO_T(what_notes_say),
           LUO_T_N(rows_of_experts, LUO_ROWS(experts)),
           LUO_T_N(mixed_rows, LUO_ROWS(mixed)),
           LUO_T(layers_are_fitted),

@@ -120,10 +120,10 @@ luo_status luo_read_suite(luo_arena *arena, const char *path, luo_suite *out, lu
     const char *name = luo_arena_strdup(arena, path);
     luo_csv *csv =
         luo_csv_open_path(path, luo_input_table_suite.columns, luo_input_table_suite.n, diags);
-    bool room = name != NULL, whole_header = false;
-    for (bool first = true; room && luo_csv_next(csv, c); first = false) {
-        if (first) whole_header = has_columns(csv);
-        if (!whole_header) break;
+    bool room = name != NULL;
+    const bool whole = luo_csv_has(csv, LUO_SU_ID) && has_columns(csv);
+    luo_csv_forgive(csv);
+    while (room && whole && luo_csv_next(csv, c)) {
         if (!has_answer(csv, c)) continue;
         luo_suite_row *row = new_row(arena, out);
         room = row && take_texts(arena, c, row);

@@ -10,8 +10,9 @@ typedef struct luo_suite {
 } luo_suite;
 
 /* Appends the rows of a file, in their order; what is not printed gets its default (1 for a degree
- * of parallelism, ffn 4 * hidden, kv_heads = heads). Errors: LUO_EINPUT, LUO_EPARSE with line and
- * field; LUO_ENOMEM. Owner: arena. */
+ * of parallelism, ffn 4 * hidden, kv_heads = heads). A row with an error is left out and told by a
+ * warning. Errors: LUO_EINPUT of the header, LUO_EPARSE with line and field; LUO_ENOMEM. Owner:
+ * arena. */
 luo_status luo_read_suite(luo_arena *arena, const char *path, luo_suite *out, luo_diags *diags);
 /* The same for times of layers. */
 luo_status luo_read_layer_times(luo_arena *arena, const char *path, luo_layer_times *out,

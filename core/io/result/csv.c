@@ -33,6 +33,7 @@ struct luo_csv {
     int column_of[LUO_CSV_COLUMNS]; /* field -> column */
     int field_of[LUO_CSV_COLUMNS];  /* column -> field, -1: none */
     bool foreign;                   /* columns of others are no errors */
+    bool forgiving;                 /* a row with an error is left out, no error of the table */
     char delimiter;
     char *unused[LUO_CSV_COLUMNS]; /* their names */
     int nunused;
@@ -42,6 +43,13 @@ static luo_status vcomplain(luo_csv *csv, luo_status st, int field, const char *
     LUO_PRINTF(4, 0);
 static luo_status vcomplain(luo_csv *csv, luo_status st, int field, const char *fmt, va_list ap)
 {
+    if (csv->forgiving && st == LUO_EINPUT) {
+        char text[LUO_ERR_TEXT];
+        vsnprintf(text, sizeof text, fmt, ap);
+        luo_diags_add(csv->diags, LUO_WARNING, st, csv->name, csv->line, field + 1,
+                      "%s The row is left out.", text);
+        return st;
+    }
     luo_diags_vadd(csv->diags, LUO_ERROR, st, csv->name, csv->line, field + 1, fmt, ap);
     if (csv->st == LUO_OK) csv->st = st;
     return st;
@@ -436,6 +444,11 @@ bool luo_csv_next(luo_csv *csv, luo_csv_cell *cells)
     while (csv && next_split(csv))
         if (take_row(csv, cells)) return true;
     return false;
+}
+
+void luo_csv_forgive(luo_csv *csv)
+{
+    if (csv) csv->forgiving = true;
 }
 
 int luo_csv_line(const luo_csv *csv)

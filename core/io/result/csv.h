@@ -64,6 +64,8 @@ int luo_csv_next_plain(luo_csv *csv, const char **cells);
 const char *luo_csv_unused(const luo_csv *csv, int i);
 /* The next good row. False: there is none. */
 bool luo_csv_next(luo_csv *csv, luo_csv_cell *cells);
+/* From here on a row with an error is told as a warning: the table is good without it. */
+void luo_csv_forgive(luo_csv *csv);
 int luo_csv_line(const luo_csv *csv);
 /* True if the header has column i. */
 bool luo_csv_has(const luo_csv *csv, int column);

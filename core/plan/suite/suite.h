@@ -40,13 +40,16 @@ typedef struct luo_suite_row { /* 0 and "": not printed */
 
 /* Rows that say they are no basis for a fit. */
 bool luo_suite_excluded(const luo_suite_row *row);
+/* The name of the software's stack: `system`, or what the note says it was instead. */
+const char *luo_suite_software(const luo_suite_row *row);
 int32_t luo_suite_nodes(const luo_suite_row *row);
 
 /* ---- where GPUs, fabrics and stacks of a row come from ---- */
 
 typedef struct luo_suite_gpu {
     const char *name, *profile; /* as rows call it: "A100-80G-SXM"; ours: "a100-80" */
-    double nvlink_bytes_per_s;  /* one way */
+    double nvlink_bytes_per_s;  /* one way, of all links of the GPU; 0: joined by PCIe */
+    double pcie_bytes_per_s;    /* one way; 0: joined by NVLink */
 } luo_suite_gpu;
 /* NULL: not known. */
 const luo_suite_gpu *luo_suite_gpu_of(const char *name);
@@ -56,9 +59,10 @@ typedef struct luo_suite_fabric {
     double nic_bytes_per_s;
     bool chosen; /* the row does not tell */
 } luo_suite_fabric;
-/* "ib-hdr200x8": 8 NICs of 200 Gbit/s; "roce-1600g": so much of a node; "gh200-4x200g": 4 of 200,
- * at the 92.5 GB/s a node that were measured there. Of fabrics that are not known: 8 NICs, of 50
- * GB/s from H100 on and of 25 GB/s before. */
+/* "ib-hdr200x8": 8 NICs of 200 Gbit/s; "8x25": 8 of 25 GB/s, and in nodes of more than 8 GPUs
+ * (racks joined by NVLink) one of them a GPU; "roce-1600g": so much of a node; "gh200-4x200g": 4 of
+ * 200, at the 92.5 GB/s a node that were measured there. Of fabrics that are not known: 8 NICs, of
+ * 50 GB/s from H100 on and of 25 GB/s before. */
 luo_suite_fabric luo_suite_fabric_of(const luo_suite_row *row);
 /* Bytes/s of a node of these GPUs, where nodes of one site differ ("eth-1g-25g"); else as above. */
 double luo_suite_node_rate(const luo_suite_row *row, const luo_suite_gpu *gpu);
@@ -94,8 +98,9 @@ typedef struct luo_case {
     luo_stack *stack;
     luo_dtype dtype;
     int32_t micro_batch_sequences, micro_batches;
-    int32_t *dev;    /* [((pipeline*pp + stage)*cp + c)*tp + i] */
-    int64_t *layers; /* per stage */
+    int32_t *dev;        /* [((pipeline*pp + stage)*cp + c)*tp + i] */
+    int64_t *layers;     /* per stage */
+    int64_t *chunks;     /* [chunk*pp + stage], where these are not equal; NULL: they are */
     luo_status refused;  /* why it is no case, said in `assumed`; LUO_OK: it is one */
     double measured_s;   /* 0: none */
     const char *assumed; /* "": nothing */

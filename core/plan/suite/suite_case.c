@@ -43,8 +43,12 @@ static bool begins(const char *text, const char *with)
 
 static bool is_gated(const luo_suite_row *row)
 {
-    return begins(row->model, "llama") || begins(row->model, "deepseek") ||
-           begins(row->model, "mixtral") || begins(row->model, "qwen");
+    static const char *const families[] = {"llama",    "deepseek", "mixtral", "mistral",
+                                           "qwen",     "baichuan", "aquila",  "chatglm",
+                                           "internlm", "kimi",     "gpt-oss"};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (begins(row->model, families[i])) return true;
+    return false;
 }
 
 /* Vocabularies are padded to a multiple of 128 a tensor-parallel device. */
@@ -81,9 +85,10 @@ static void make_model(const luo_suite_row *row, luo_dtype dtype, luo_model *mod
     const luo_latent latent = latent_of(row);
     const int64_t head = row->mla ? latent.nope + latent.rope : row->hidden / row->heads;
     const bool gated = is_gated(row), mpt = begins(row->model, "mpt");
+    const bool biases = !gated && !mpt && row->experts == 0; /* none beside experts */
     /* Sailor's networks are lists of layers that share nothing: with one replica of two stages its
      * reductions take no time (rows sm-N2_D1, sg-neo-N4_D1). */
-    const bool apart = gated || begins(row->suite, "sailor");
+    const bool apart = (gated && !strstr(row->note, "tied tables")) || begins(row->suite, "sailor");
     *model = (luo_model){.name = row->model,
                          .family = gated ? LUO_FAMILY_LLAMA : LUO_FAMILY_GPT,
                          .layers = row->layers,
@@ -96,9 +101,9 @@ static void make_model(const luo_suite_row *row, luo_dtype dtype, luo_model *mod
                          .vocab = padded(row->vocab, row->tp),
                          .max_sequence_tokens = row->seq,
                          .tied_embeddings = !apart,
-                         .linear_bias = !gated && !mpt,
-                         .out_bias = !gated && !mpt,
-                         .qkv_bias = !gated && !mpt,
+                         .linear_bias = biases,
+                         .out_bias = biases,
+                         .qkv_bias = biases,
                          .causal = true,
                          .norm = gated ? LUO_NORM_RMS : LUO_NORM_LAYER,
                          .activation = gated ? LUO_ACT_SWIGLU : LUO_ACT_GELU,
@@ -116,6 +121,7 @@ static luo_status make_cluster(luo_arena *arena, const luo_suite_row *row, const
 {
     static const char *const racks[] = {"r0"};
     const int32_t nodes = luo_suite_nodes(row);
+    const bool pcie = !(gpu->nvlink_bytes_per_s > 0);
     luo_suite_fabric f = luo_suite_fabric_of(row);
     luo_cluster *cluster = LUO_NEW(arena, luo_cluster);
     luo_node_group *group = LUO_NEW(arena, luo_node_group);
@@ -133,9 +139,12 @@ static luo_status make_cluster(luo_arena *arena, const luo_suite_row *row, const
                               .racks = racks,
                               .profile = profile,
                               .base_slowdown = 1,
-                              .scale_up = LUO_SCALE_UP_NVSWITCH,
+                              .scale_up = pcie ? LUO_SCALE_UP_NONE : LUO_SCALE_UP_NVSWITCH,
                               .scale_up_bytes_per_s = gpu->nvlink_bytes_per_s,
-                              .scale_up_latency_s = 1e-6,
+                              .scale_up_latency_s = pcie ? 0 : 1e-6,
+                              .has_pcie = pcie,
+                              .pcie_bytes_per_s = gpu->pcie_bytes_per_s,
+                              .pcie_latency_s = pcie ? 1.5e-6 : 0,
                               .sockets = 1,
                               .devices_per_switch = row->gpus_per_node,
                               .nics = nodes > 1 ? f.nics : 0,
@@ -195,6 +204,22 @@ static luo_status listed_layers(luo_case *one, luo_err *err)
     return LUO_OK;
 }
 
+/* Where virtual stages cannot be equal, those at the ends, which have the embedding and the head,
+ * are shorter, then the ones before the last. */
+static luo_status deal_chunks(luo_arena *arena, luo_case *one, luo_err *err)
+{
+    const luo_suite_row *row = one->row;
+    const int64_t n = (int64_t)row->pp * row->vpp, longer = row->layers % n;
+    one->chunks = LUO_NEW_N(arena, int64_t, n);
+    if (!one->chunks) return luo_err_nomem(err);
+    for (int64_t i = 0; i < n; i++) one->chunks[i] = row->layers / n + (i > 0 && i <= longer);
+    for (int32_t s = 0; s < row->pp; s++) {
+        one->layers[s] = 0;
+        for (int32_t c = 0; c < row->vpp; c++) one->layers[s] += one->chunks[c * row->pp + s];
+    }
+    return LUO_OK;
+}
+
 /* Equal stages; if the embedding and the head have to count as layers for that, they do. */
 static luo_status deal_layers(luo_arena *arena, luo_case *one, luo_err *err)
 {
@@ -202,6 +227,8 @@ static luo_status deal_layers(luo_arena *arena, luo_case *one, luo_err *err)
     one->layers = LUO_NEW_N(arena, int64_t, row->pp);
     if (!one->layers) return luo_err_nomem(err);
     if (*row->layers_per_stage) return listed_layers(one, err);
+    if (row->vpp > 1 && one->model.layers % ((int64_t)row->pp * row->vpp))
+        return deal_chunks(arena, one, err);
     const bool ends =
         row->vpp == 1 && row->layers % row->pp != 0 && (row->layers + 2) % row->pp == 0;
     const int64_t all = one->model.layers + (ends ? 2 : 0);
@@ -235,11 +262,12 @@ static luo_status deal_batch(luo_case *one, luo_err *err)
     return LUO_OK;
 }
 
-/* Chunks that are equal only if the embedding and the head count as layers: programs have equal
- * ones, so two layers are added. */
+/* Chunks that are equal only if the embedding and the head count as layers: two layers are added.
+ */
 static bool chunks_fall_short(const luo_suite_row *row)
 {
-    return row->vpp > 1 && row->layers % ((int64_t)row->pp * row->vpp) != 0;
+    const int64_t n = (int64_t)row->pp * row->vpp;
+    return row->vpp > 1 && row->layers % n != 0 && (row->layers + 2) % n == 0;
 }
 
 static bool mixed(const luo_suite_row *row)
@@ -249,11 +277,14 @@ static bool mixed(const luo_suite_row *row)
 
 static luo_status check_experts(const luo_suite_row *row, luo_err *err)
 {
-    if (row->topk < 1 || row->moe_ffn < 1 || row->tp * row->cp * row->pp > 1 || row->ep < 1 ||
-        row->dp % row->ep)
+    const int32_t width = row->tp * row->cp;
+    const bool sizes = row->topk >= 1 && row->moe_ffn >= 1 && row->ep >= 1;
+    if (!sizes ||
+        (row->ep > width ? row->ep % width || row->dp % (row->ep / width) : width % row->ep))
         return suite_refuse(row, LUO_EUNSUP, err,
-                            "experts are scored where their sizes are printed, replicas are single "
-                            "GPUs and `ep` divides `dp`.");
+                            "experts are scored where their sizes are printed and `ep` divides the "
+                            "GPUs of a stage, or is a multiple of them that divides those of all "
+                            "replicas.");
     return LUO_OK;
 }
 
@@ -269,9 +300,9 @@ static luo_status check_sizes(const luo_suite_row *row, luo_err *err)
                             "tp %d, pp %d, dp %d and cp %d are not the %d "
                             "GPUs.",
                             (int)row->tp, (int)row->pp, (int)row->dp, (int)row->cp, (int)row->gpus);
-    if (chunks_fall_short(row) && (row->layers + 2) % ((int64_t)row->pp * row->vpp))
-        return suite_refuse(row, LUO_EINPUT, err, "%lld layers are no %d equal chunks.",
-                            (long long)row->layers, (int)(row->pp * row->vpp));
+    if (row->vpp > 1 && !chunks_fall_short(row) && row->layers < (int64_t)row->pp * row->vpp)
+        return suite_refuse(row, LUO_EINPUT, err, "%lld layers are fewer than the %lld chunks.",
+                            (long long)row->layers, (long long)row->pp * row->vpp);
     if (row->mla && !begins(row->model, "deepseek"))
         return suite_refuse(row, LUO_EUNSUP, err,
                             "latent attention is scored for networks of DeepSeek, whose sizes are "
@@ -279,9 +310,33 @@ static luo_status check_sizes(const luo_suite_row *row, luo_err *err)
     return row->experts > 0 ? check_experts(row, err) : LUO_OK;
 }
 
+/* Words of notes whose effect no constant or rule of ours has. */
+static const struct {
+    const char *word, *system, *told;
+} not_modelled[] = {
+    {"compile", "fsdp", "compiled kernels taken as eager ones"},
+    {"async TP", "fsdp", "overlap of tensor parallelism left out"},
+};
+
+/* Those of the row, each followed by "; ". */
+static const char *left_aside(luo_arena *arena, const luo_suite_row *row)
+{
+    const bool whole = row->experts > 0 && row->ep > 1 && row->tp > 1;
+    const char *all = whole ? "experts whole on a GPU, not cut by tensor parallelism; " : "";
+    if (row->recompute == LUO_RECOMPUTE_SELECTIVE && strcmp(row->system, "fsdp") == 0)
+        all = luo_arena_printf(arena,
+                               "%sselective recomputation taken as that of attention alone; ", all);
+    for (size_t i = 0; all && i < sizeof not_modelled / sizeof *not_modelled; i++)
+        if (strcmp(row->system, not_modelled[i].system) == 0 &&
+            strstr(row->note, not_modelled[i].word))
+            all = luo_arena_printf(arena, "%s%s; ", all, not_modelled[i].told);
+    return all;
+}
+
 static luo_status assumptions(luo_arena *arena, luo_case *one, bool scaled, luo_err *err)
 {
     const luo_suite_row *row = one->row;
+    const char *aside = left_aside(arena, row);
     const bool fabric = luo_suite_nodes(row) > 1 && luo_suite_fabric_of(row).chosen && !mixed(row);
     char batch[64] = "";
     if (row->mbs == 0)
@@ -289,9 +344,12 @@ static luo_status assumptions(luo_arena *arena, luo_case *one, bool scaled, luo_
     const char *rate = row->kind != LUO_STEP_MFU_ONLY ? ""
                        : *batch || fabric             ? "; convention of the rate unknown"
                                                       : "convention of the rate unknown";
-    const char *more = chunks_fall_short(row) ? "two layers more, for equal chunks; " : "";
+    const char *more = chunks_fall_short(row) ? "two layers more, for equal chunks; "
+                       : one->chunks          ? "chunks of unequal length; "
+                                              : "";
+    if (!aside) return luo_err_nomem(err);
     one->assumed =
-        luo_arena_printf(arena, "%s%s%s%s%s%s", more, batch, *batch && fabric ? "; " : "",
+        luo_arena_printf(arena, "%s%s%s%s%s%s%s", aside, more, batch, *batch && fabric ? "; " : "",
                          fabric ? "fabric chosen" : "",
                          scaled ? "layer times of another micro-batch, scaled" : "", rate);
     return one->assumed ? LUO_OK : luo_err_nomem(err);
@@ -363,19 +421,24 @@ static void exchange_heads(luo_plan *plan)
         }
 }
 
-/* Neighbouring replicas share experts. */
+/* Experts lie whole on the `ep` devices that have them all: those of a stage, tensor and context
+ * ranks alike, or of the same stage of neighbouring replicas. */
 static luo_status deal_experts(luo_arena *arena, const luo_suite_row *row, luo_plan *plan,
                                luo_err *err)
 {
-    const int32_t ep = row->ep, n = row->dp / ep;
+    const int32_t width = row->tp * row->cp;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++)
+            ((luo_stage *)(uintptr_t)&plan->pipelines[i].stages[k])->experts_dealt = true;
+    if (row->ep < width) plan->expert_parallel = row->ep;
+    if (row->ep <= width) return LUO_OK;
+    const int32_t ep = row->ep / width, n = row->dp / ep;
     struct luo_expert_group *groups = LUO_NEW_N(arena, struct luo_expert_group, n);
     int32_t *pipeline = LUO_NEW_N(arena, int32_t, row->dp);
     if (!groups || !pipeline) return luo_err_nomem(err);
     for (int32_t i = 0; i < row->dp; i++) pipeline[i] = i;
     for (int32_t g = 0; g < n; g++)
         groups[g] = (struct luo_expert_group){.n = ep, .pipeline = pipeline + g * ep};
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        ((luo_stage *)(uintptr_t)&plan->pipelines[i].stages[0])->experts_dealt = true;
     plan->ngroups = n;
     plan->expert_groups = groups;
     return LUO_OK;
@@ -400,7 +463,7 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, 
                            .sequence_parallel = row->sp && row->tp > 1,
                            .recompute = (luo_recompute)row->recompute,
                            .dev = one->dev,
-                           .layers = row->vpp > 1 ? NULL : one->layers};
+                           .layers = row->vpp > 1 ? one->chunks : one->layers};
     LUO_TRY(luo_plan_grid(arena, &grid, out, err));
     if (exchanges_heads(row)) exchange_heads(*out);
     return row->experts > 0 && row->ep > 1 ? deal_experts(arena, row, *out, err) : LUO_OK;
@@ -445,7 +508,7 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cos
                                 .zero = row->zero,
                                 .sequence_parallel = row->sp && row->tp > 1,
                                 .prefetch_depth = LUO_PREFETCH_DEFAULT,
-                                .layers = row->vpp > 1 ? NULL : one->layers,
+                                .layers = row->vpp > 1 ? one->chunks : one->layers,
                                 .dev = one->dev};
     return luo_cost_step(scratch, &ctx, &spec, out, err);
 }
