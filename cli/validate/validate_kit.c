@@ -214,9 +214,8 @@ luo_status luo_kit_pool(luo_kit *kit, const luo_case *const *fit, int32_t nfit,
     luo_effects_software *software = LUO_NEW_N(kit->cli->arena, luo_effects_software, kit->nstacks + 1);
     if (!gpus || !software) return luo_err_nomem(err);
     for (int32_t i = 0; i < kit->nprofiles; i++)
-        gpus[i] = (luo_effects_gpu){kit->profiles[i].name,
-                                 strcmp(kit->profiles[i].precision, "fp8") == 0,
-                                 kit->profiles[i].attention, kit->profiles[i].at};
+        gpus[i] = (luo_effects_gpu){kit->profiles[i].name, kit->profiles[i].attention,
+                                    kit->profiles[i].at};
     for (int32_t i = 0; i < kit->nstacks; i++)
         software[i] = (luo_effects_software){kit->stacks[i].system, kit->stacks[i].at};
     const luo_suite_effects pool = {fit, left, gpus, software, nfit, nleft, kit->nprofiles, kit->nstacks};

@@ -290,7 +290,7 @@ START_TEST(what_notes_say)
          "compiled kernels taken as eager ones; overlap of tensor parallelism left out; ", false},
         {"fsdp", "none", "eager", "fsdp", "", false},
         {"fsdp", "selective", "eager; per-op selective checkpointing", "fsdp",
-         "selective recomputation taken as that of attention alone; ", false},
+         "selective recomputation taken as that of every second layer; ", false},
     };
     for (size_t i = 0; i < LUO_ROWS(notes); i++) {
         char text[2048];

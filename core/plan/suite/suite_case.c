@@ -314,18 +314,24 @@ static luo_status check_sizes(const luo_suite_row *row, luo_err *err)
 static const struct {
     const char *word, *system, *told;
 } not_modelled[] = {
-    {"compile", "fsdp", "compiled kernels taken as eager ones"},
     {"async TP", "fsdp", "overlap of tensor parallelism left out"},
 };
+
+/* torch's selective checkpointing keeps attention and every second product, and computes the rest
+ * again (pytorch/torchtitan, activation_checkpoint.py): about half of a layer. */
+static bool half_again(const luo_suite_row *row)
+{
+    return row->recompute == LUO_RECOMPUTE_SELECTIVE && strcmp(row->system, "fsdp") == 0;
+}
 
 /* Those of the row, each followed by "; ". */
 static const char *left_aside(luo_arena *arena, const luo_suite_row *row)
 {
     const bool whole = row->experts > 0 && row->ep > 1 && row->tp > 1;
     const char *all = whole ? "experts whole on a GPU, not cut by tensor parallelism; " : "";
-    if (row->recompute == LUO_RECOMPUTE_SELECTIVE && strcmp(row->system, "fsdp") == 0)
-        all = luo_arena_printf(arena,
-                               "%sselective recomputation taken as that of attention alone; ", all);
+    if (half_again(row))
+        all = luo_arena_printf(arena, "%sselective recomputation taken as that of every second "
+                               "layer; ", all);
     for (size_t i = 0; all && i < sizeof not_modelled / sizeof *not_modelled; i++)
         if (strcmp(row->system, not_modelled[i].system) == 0 &&
             strstr(row->note, not_modelled[i].word))
@@ -411,6 +417,28 @@ static bool exchanges_heads(const luo_suite_row *row)
     return strstr(row->note, "all-to-all over heads") != NULL;
 }
 
+/* Every second layer of each stage. */
+static luo_status recompute_half(luo_arena *arena, luo_plan *plan, luo_err *err)
+{
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t k = 0; k < plan->pipelines[i].nstages; k++) {
+            luo_stage *stage =
+                (luo_stage *)(uintptr_t)&plan->pipelines[i].stages[k]; /* just made */
+            int32_t n = 0, layers = 0;
+            for (int32_t r = 0; r < stage->nlayers; r++)
+                layers += stage->layers[r].hi - stage->layers[r].lo;
+            luo_range *half = LUO_NEW_N(arena, luo_range, layers + 1);
+            if (!half) return luo_err_nomem(err);
+            for (int32_t r = 0; r < stage->nlayers; r++)
+                for (int32_t l = stage->layers[r].lo + 1; l < stage->layers[r].hi; l += 2)
+                    half[n++] = (luo_range){l, l + 1};
+            stage->recompute = n ? LUO_RECOMPUTE_FULL : LUO_RECOMPUTE_NONE;
+            stage->recompute_layers = half;
+            stage->nrecompute = n;
+        }
+    return LUO_OK;
+}
+
 static void exchange_heads(luo_plan *plan)
 {
     for (int32_t i = 0; i < plan->npipelines; i++)
@@ -466,6 +494,7 @@ luo_status luo_case_plan(luo_arena *arena, const luo_case *one, luo_plan **out, 
                            .layers = row->vpp > 1 ? one->chunks : one->layers};
     LUO_TRY(luo_plan_grid(arena, &grid, out, err));
     if (exchanges_heads(row)) exchange_heads(*out);
+    if (half_again(row)) LUO_TRY(recompute_half(arena, *out, err));
     return row->experts > 0 && row->ep > 1 ? deal_experts(arena, row, *out, err) : LUO_OK;
 }
 
@@ -484,8 +513,8 @@ double luo_case_printed(const luo_case *one, const luo_memory *m)
     return (double)m->peak + one->profile->reserved_bytes;
 }
 
-luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,
-                           luo_err *err)
+static luo_status closed_with(luo_arena *scratch, const luo_case *one, int recompute,
+                              luo_step_cost *out, luo_err *err)
 {
     const luo_suite_row *row = one->row;
     if (row->experts > 0 && row->ep > 1)
@@ -504,13 +533,29 @@ luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cos
                                             .inner = exchanges_heads(row) ? row->cp : 1,
                                             .zigzag = one->model.causal && !exchanges_heads(row)},
                                 .schedule = row->vpp > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
-                                .recompute = row->recompute,
+                                .recompute = recompute,
                                 .zero = row->zero,
                                 .sequence_parallel = row->sp && row->tp > 1,
                                 .prefetch_depth = LUO_PREFETCH_DEFAULT,
                                 .layers = row->vpp > 1 ? one->chunks : one->layers,
                                 .dev = one->dev};
     return luo_cost_step(scratch, &ctx, &spec, out, err);
+}
+
+/* The middle of a step that computes nothing again and one that computes all. */
+luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,
+                           luo_err *err)
+{
+    luo_step_cost all;
+    if (!half_again(one->row)) return closed_with(scratch, one, one->row->recompute, out, err);
+    LUO_TRY(closed_with(scratch, one, LUO_RECOMPUTE_NONE, out, err));
+    LUO_TRY(closed_with(scratch, one, LUO_RECOMPUTE_FULL, &all, err));
+    out->step = (out->step + all.step) / 2;
+    out->pipeline = (out->pipeline + all.pipeline) / 2;
+    out->dp = (out->dp + all.dp) / 2;
+    out->tied = (out->tied + all.tied) / 2;
+    out->ideal = (out->ideal + all.ideal) / 2;
+    return LUO_OK;
 }
 
 double luo_case_naive(const luo_case *one)

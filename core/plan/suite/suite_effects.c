@@ -42,14 +42,14 @@ typedef struct believed {
 } believed;
 static const believed beliefs[] = {
     {"gemm_ratio", 0.65, 0.2, 0.97, 0.25, 0.15, 0.15, 0},
-    {"fp8_ratio", 0.8, 0.2, 1, 0.25, 0, 0, 0},
     {"memory_ratio", 0.72, 0.3, 0.97, 0.15, 0.15, 0.15, 0},
-    {"attention_forward_ratio", 0.40, 0.1, 0.9, 0.3, 0.2, 0.15, 0},
-    {"attention_backward_ratio", 0.30, 0.1, 0.9, 0.3, 0.2, 0.15, 0},
+    {"attention_forward_ratio", 0.40, 0.1, 0.9, 0.1, 0.1, 0.1, 0},
+    {"attention_backward_ratio", 0.30, 0.1, 0.9, 0.1, 0.1, 0.1, 0},
     {"gemm_ratio", 1, 0.5, 1.5, 0, 0, 0, 0.1},
     {"attention_ratio", 1, 0.3, 2, 0, 0, 0, 0.2},
-    {"host_launch_us", 15, 1, 300, 0, 0, 0, 0.7},
 };
+/* Efficiencies of GPUs are said for these, whose own factor is 1; that of others is found. */
+static const char *const references[] = {"megatron", "megatron-core", "megatron-deepspeed", "fsdp"};
 enum { BELIEFS = sizeof beliefs / sizeof *beliefs };
 
 /* ---- constants of a pool ---- */
@@ -98,6 +98,15 @@ static int32_t gpu_constant(builder *b, const believed *belief, const char *gpu)
     return belief->gpu > 0 ? add_constant(b, belief, LUO_EFFECTS_GPU, gpu, at, belief->gpu) : at;
 }
 
+static int32_t software_constant(builder *b, const believed *belief, const char *software)
+{
+    for (size_t i = 0; i < sizeof references / sizeof *references; i++)
+        if (strcmp(references[i], software) == 0) return -1;
+    return belief->software > 0 ? add_constant(b, belief, LUO_EFFECTS_SOFTWARE, software, -1,
+                                               belief->software)
+                                : -1;
+}
+
 static luo_status make_constants(builder *b, luo_err *err)
 {
     const luo_suite_effects *pool = b->pool;
@@ -114,9 +123,7 @@ static luo_status make_constants(builder *b, luo_err *err)
                 belief->all > 0 ? gpu_constant(b, belief, pool->gpus[i].name) : -1;
         for (int32_t i = 0; i < pool->nsoftware; i++)
             b->of_software[i * BELIEFS + k] =
-                belief->software > 0 ? add_constant(b, belief, LUO_EFFECTS_SOFTWARE,
-                                                    pool->software[i].name, -1, belief->software)
-                                     : -1;
+                software_constant(b, belief, pool->software[i].name);
     }
     return LUO_OK;
 }
@@ -132,7 +139,6 @@ static void set_gpu(const builder *b, int32_t i, const double *value)
         const double v = exp(value[of[k]]);
         const char *key = beliefs[k].key;
         if (strcmp(key, "gemm_ratio") == 0) gpu->at->gemm_ratio = v;
-        if (strcmp(key, "fp8_ratio") == 0 && gpu->fp8) gpu->at->gemm_ratio *= v;
         if (strcmp(key, "memory_ratio") == 0) gpu->at->memory_ratio = v;
         if (strcmp(key, "attention_forward_ratio") == 0)
             gpu->at->attention_forward_ratio = v * gpu->attention;
@@ -197,8 +203,7 @@ static int32_t uses_of(const builder *b, int32_t gpu, int32_t software, int32_t 
     int32_t n = 0;
     for (int32_t k = 0; k < BELIEFS; k++) {
         const int32_t of[] = {b->of_gpu[gpu * BELIEFS + k], b->of_software[software * BELIEFS + k]};
-        const bool idle = strcmp(beliefs[k].key, "fp8_ratio") == 0 && !b->pool->gpus[gpu].fp8;
-        if (of[0] >= 0 && !idle) uses[n++] = of[0];
+        if (of[0] >= 0) uses[n++] = of[0];
         if (of[1] >= 0) uses[n++] = of[1];
     }
     return n;

@@ -50,7 +50,9 @@ const luo_suite_gpu *luo_suite_gpu_of(const char *name)
 
 const char *luo_suite_software(const luo_suite_row *row)
 {
-    return strstr(row->note, "PaddlePaddle") ? "paddle" : row->system;
+    if (strstr(row->note, "PaddlePaddle")) return "paddle";
+    if (strcmp(row->system, "fsdp") == 0 && strstr(row->note, "compile")) return "fsdp-compile";
+    return row->system;
 }
 
 /* Nodes whose rate was measured at the site, or is told by their software's site file. */
