@@ -51,6 +51,13 @@ if ! "$L" version | grep -q fsanitize; then
         fits $kib plan plan auto $models --global-batch-size 64 --out "$tmp/f.json" --force
         fits $kib sync sim --sync preduce --workers 64 --compute-s 1 --horizon-s 100 --dense-bytes 1e9 --out "$tmp/fs" --force
         fits $kib embed sim --embed het --workers 8 --keys zipf:theta=1.05,vocab=2e6,batch=64,slots=26 --cache-rows 10000 --iterations 5 --out "$tmp/fh" --force
+        fits $kib run run "$H/demo.yaml" --backend host --out "$tmp/fr" --force --plots off
+        fits $kib calibrate calibrate --quick --ranks 2 --out "$tmp/fc" --force
+    done
+    # Around what MPI and BLAS take: OpenBLAS tries for ever where it gets no buffer, mpirun waits for ever for itself.
+    for kib in 180000 210000 300000 400000 425000 450000 500000; do
+        fits $kib run run "$H/plans/tiny-2.json" --model "$S/models/tiny-llama.yaml" --cluster "$H/ranks4x2.yaml" --backend host --ranks 2 --out "$tmp/fr" --force --plots off
+        fits $kib "run --sync" run --sync bsp --toy softreg --ranks 2 --servers 1 --iterations 5 --backend host --out "$tmp/ft" --force
     done
 fi
 

@@ -12,6 +12,7 @@
 #include "core/base/process.h"
 #include "core/io/files.h"
 #include "exec/coordinator/launch.h"
+#include "exec/limits.h"
 
 static int prepare(void *ctx)
 {
@@ -83,7 +84,8 @@ luo_status luo_calibrate_measure(luo_cli *cli, const char *program, const char *
     char n[16], mpirun[4096];
     luo_err err = {0};
     const char *log = luo_arena_printf(cli->arena, "%s/measure-%d.log", dir, ranks);
-    const luo_status st = luo_machine_rank_program(cli->arena, program, &program, &err);
+    luo_status st = luo_machine_rank_program(cli->arena, program, &program, &err);
+    if (st == LUO_OK) st = luo_limits_check(ranks, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
     if (!log) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
     snprintf(n, sizeof n, "%d", ranks);

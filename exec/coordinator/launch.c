@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/io/files.h"
+#include "exec/limits.h"
 
 /* ---- the command line ---- */
 
@@ -348,6 +349,7 @@ luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvou
 {
     luo_launch l = {0};
     command c = {.hosts = -1};
+    LUO_TRY(luo_limits_check(is_alone(rendezvous) ? n : 1, err));
     luo_launch_pin(options);
     luo_status st = compose(&c, options, rendezvous, host_of, n, err);
     if (st == LUO_OK) st = open_log(options, &l, err);

@@ -39,7 +39,8 @@ luo_status luo_launch_check_forward(const char *list, luo_err *err);
 
 /* Starts n ranks that knock at the rendezvous; NULL: they are on this host and know no coordinator.
  * host_of: the host of each, of exactly the devices that are to run; NULL: the launcher chooses.
- * Errors: LUO_EBACKEND the launcher cannot be run; LUO_EIO the log cannot be written. */
+ * Errors: LUO_ENOMEM processes may not take the memory that a rank needs; LUO_EBACKEND the launcher
+ * cannot be run; LUO_EIO the log cannot be written. */
 luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,
                             const char *const *host_of, int32_t n, luo_launch *out, luo_err *err);
 /* Has it ended by itself? */

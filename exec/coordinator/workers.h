@@ -59,8 +59,9 @@ typedef struct luo_workers {
 /* Starts setup->nranks processes and sets them up; waits until each has read its inputs. host_of:
  * as for luo_launch_start.
  * Pre:    *f is {0}, or has ended. options live as long.
- * Errors: LUO_EBACKEND they do not start, with the reason; LUO_EPEER one was killed meanwhile; what
- * a rank said of its inputs. Owner:  luo_workers_end. */
+ * Errors: LUO_EBACKEND they do not start, with the reason; LUO_ENOMEM as luo_launch_start;
+ * LUO_EPEER one was killed meanwhile; what a rank said of its inputs.
+ * Owner:  luo_workers_end. */
 luo_status luo_workers_start(luo_workers *f, const luo_exec_options *options,
                              const char *const *host_of, const luo_setup *setup, luo_err *err);
 /* Lets all ranks end in order, kills those that do not; nothing is left afterwards. */
