@@ -93,7 +93,7 @@ static luo_status save(luo_backend_state *backend, int32_t job, const luo_state_
     if (!options->checkpoints)
         return luo_err_set(err, LUO_EBUG, "a checkpoint is to be written and has no folder.");
     LUO_TRY(luo_coord_hold(backend, job, err));
-    LUO_TRY(luo_file_make_dir(options->checkpoints, err));
+    LUO_TRY(luo_file_make_own_dir(options->checkpoints, err));
     const luo_state_order order = {.action = LUO_STATE_SAVE,
                                    .checkpoint = options->checkpoints,
                                    .data = options->data ? options->data : "synthetic",

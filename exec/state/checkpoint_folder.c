@@ -35,11 +35,16 @@ static void hidden_path(luo_str *out, const char *dir, int64_t step, const char 
     luo_str_addf(out, "%s/%s%06lld.%s-%ld", dir, hidden, (long long)step, what, (long)getpid());
 }
 
-/* A folder of plain files and all that is in it. */
+/* A folder of plain files and all that is in it; of a link the link, not what it leads to. */
 static void remove_folder(const char *path)
 {
-    DIR *d = opendir(path);
-    if (!d) return;
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        if (fd >= 0) close(fd);
+        unlink(path);
+        return;
+    }
     for (const struct dirent *e; (e = readdir(d));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             unlinkat(dirfd(d), e->d_name, 0);
@@ -102,7 +107,7 @@ static void remove_leftovers(const char *dir)
 
 luo_status luo_checkpoint_begin(const char *dir, int64_t step, luo_str *out, luo_err *err)
 {
-    LUO_TRY(luo_file_make_dir(dir, err));
+    LUO_TRY(luo_file_make_own_dir(dir, err));
     remove_leftovers(dir);
     hidden_path(out, dir, step, "tmp");
     if (out->failed) return luo_err_nomem(err);
@@ -131,7 +136,7 @@ luo_status luo_checkpoint_commit(const char *dir, int64_t step, const char *temp
     luo_status st =
         final.failed || old.failed ? luo_err_nomem(err) : luo_replace_sync_folder(temporary, err);
     if (st == LUO_OK && rename(temporary, final.at) != 0) {
-        const bool taken = errno == EEXIST || errno == ENOTEMPTY;
+        const bool taken = errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR; /* a link */
         if (!taken || !replace(temporary, final.at, old.at)) st = luo_io_err(err, "make", final.at);
     }
     if (st == LUO_OK) st = luo_replace_sync_folder(dir, err);

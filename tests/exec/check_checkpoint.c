@@ -591,9 +591,70 @@ START_TEST(no_folder)
 }
 END_TEST
 
+/* ---- links in a folder of others ---- */
+
+/* A folder with one file, beside the one of the checkpoints. */
+static void make_elsewhere(char path[96])
+{
+    char file[128];
+    snprintf(path, 96, "%s.elsewhere", dir);
+    remove_all(path);
+    ck_assert_int_eq(mkdir(path, 0777), 0);
+    snprintf(file, sizeof file, "%s/theirs", path);
+    FILE *f = fopen(file, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+START_TEST(folder_is_a_link)
+{
+    state_world w;
+    luo_err err;
+    char elsewhere[96], target[128], want[192];
+    whole_world(&w);
+    make_elsewhere(elsewhere);
+    snprintf(target, sizeof target, "../%s", elsewhere);
+    ck_assert_int_eq(symlink(target, dir), 0);
+    ck_assert_int_eq(save(&w, 1, &err), LUO_EIO);
+    snprintf(want, sizeof want,
+             "cannot write into `%s`: it is a link to elsewhere; remove it, and a folder is made.",
+             dir);
+    ck_assert_str_eq(err.text, want);
+    ck_assert_str_eq(names_in(elsewhere), "theirs");
+    state_close(&w);
+    remove_all(dir);
+    remove_all(elsewhere);
+}
+END_TEST
+
+/* Names under which a folder is removed: what was left, what is replaced, what is too much. */
+START_TEST(links_inside)
+{
+    static const char *const names[] = {".step-000001.tmp-1", "step-000002", "step-000001"};
+    state_world w;
+    char elsewhere[96], target[128], link[128];
+    whole_world(&w);
+    make_elsewhere(elsewhere);
+    ck_assert_int_eq(mkdir(dir, 0777), 0);
+    snprintf(target, sizeof target, "../../%s", elsewhere);
+    for (size_t i = 0; i < LUO_ROWS(names); i++) {
+        snprintf(link, sizeof link, "%s/%s", dir, names[i]);
+        ck_assert_int_eq(symlink(target, link), 0);
+        ck_assert_str_eq(names_in(link), "theirs");
+    }
+    keep = 1;
+    ck_assert_int_eq(save(&w, 2, NULL), LUO_OK);
+    ck_assert_str_eq(names_in(dir), "step-000002");
+    ck_assert_str_eq(names_in(elsewhere), "theirs");
+    state_close(&w);
+    remove_all(dir);
+    remove_all(elsewhere);
+}
+END_TEST
+
 LUO_SUITE("exec.checkpoint", LUO_T(any_plan_to_any), LUO_T(contents), LUO_T(kept),
-          LUO_T(same_step_again), LUO_T(finding), LUO_T(damaged),
-          LUO_T(nothing_to_find), LUO_T(names_of_folders),
-          LUO_T_N(another_run, LUO_ROWS(others)), LUO_T(killed_while_saving),
-          LUO_T(killed_by_the_clock), LUO_T_N(disk_full, 6), LUO_T(disk_full_of_weights),
-          LUO_T(no_folder))
+          LUO_T(same_step_again), LUO_T(finding), LUO_T(damaged), LUO_T(nothing_to_find),
+          LUO_T(names_of_folders), LUO_T_N(another_run, LUO_ROWS(others)),
+          LUO_T(killed_while_saving), LUO_T(killed_by_the_clock), LUO_T_N(disk_full, 6),
+          LUO_T(disk_full_of_weights), LUO_T(no_folder), LUO_T(folder_is_a_link),
+          LUO_T(links_inside))
