@@ -78,6 +78,7 @@ static const luo_option explain_options[] = {
     MODEL,
     CLUSTER,
     {"program", "DEVICE", "print the program of this device"},
+    {"simulate", NULL, "plans: also how long a simulated step takes, and where its time goes"},
 };
 
 static const luo_option plan_options[] = {

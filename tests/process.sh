@@ -14,6 +14,10 @@ loads() { LD_DEBUG=files "$L" "$@" 2>&1 >/dev/null | grep -c 'calling init: .*\(
 check "version loads neither SimGrid nor OpenBLAS" [ "$(loads version)" = 0 ]
 check "check does not" [ "$(loads check "$S/demo/plan.json")" = 0 ]
 check "resolve does not" [ "$(loads resolve "[0,1]{-2:2}" "[0,1]{-1:2}" --shape 4x4)" = 0 ]
+plan="$S/plans/tiny2.json --model $S/models/tiny-llama.yaml --cluster $S/clusters/tiny2.yaml"
+check "explain does not" [ "$(loads explain $plan)" = 0 ]
+check "explain --program does not" [ "$(loads explain $plan --program 1)" = 0 ]
+check "explain --simulate does" [ "$(loads explain $plan --simulate)" -gt 0 ]
 mkdir "$tmp/alone"; cp "$L" "$tmp/alone/luoshu"
 alone() { "$tmp/alone/luoshu" "$@" >"$tmp/alone.out" 2>&1; echo $? >"$tmp/alone.rc"; }
 missing="luoshu: error: \`$(realpath "$tmp")/alone/luoshu-sim.so\` is missing, the simulator; it belongs beside \`luoshu\`, where \`make\` puts it."

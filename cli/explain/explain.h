@@ -11,7 +11,8 @@ typedef struct luo_explain {
     const luo_cluster *cluster;
     const luo_programs *set;
     luo_cost_ctx cost;
-    double step_s;   /* simulated, on the cluster as it is */
+    bool simulated;  /* a step was: */
+    double step_s;   /* of it, on the cluster as it is */
     luo_parts parts; /* of it, mean over the devices */
 } luo_explain;
 

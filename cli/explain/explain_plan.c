@@ -291,6 +291,10 @@ static void name_parts(const luo_parts *parts, named_part out[PARTS])
 static void print_step(FILE *out, const luo_explain *x)
 {
     named_part p[PARTS];
+    if (!x->simulated) {
+        fputs("\nno step was simulated; --simulate says how long it takes\n", out);
+        return;
+    }
     name_parts(&x->parts, p);
     fprintf(out, "\nsimulated step %.6f s; mean over the devices:", x->step_s);
     for (int i = 0; i < PARTS; i++)
@@ -451,11 +455,21 @@ static luo_status json_memory(luo_jsonw *json, const luo_explain *x, luo_err *er
     return LUO_OK;
 }
 
-luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err *err)
+static void json_step(luo_jsonw *json, const luo_explain *x)
 {
     named_part p[PARTS];
-    char h[17];
+    if (!x->simulated) return;
     name_parts(&x->parts, p);
+    luo_jsonw_num(json, "step_s", x->step_s, 9);
+    luo_jsonw_num(json, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
+    luo_jsonw_open(json, "parts", '{');
+    for (int i = 0; i < PARTS; i++) luo_jsonw_num(json, p[i].name, p[i].seconds, 9);
+    luo_jsonw_close(json);
+}
+
+luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err *err)
+{
+    char h[17];
     luo_jsonw_text(json, "plan_hash", luo_hash_print(luo_plan_hash(x->plan), h));
     luo_jsonw_text(json, "program_hash", luo_hash_print(x->set->hash, h));
     luo_jsonw_int(json, "devices", x->set->n);
@@ -465,11 +479,7 @@ luo_status luo_explain_plan_json(luo_jsonw *json, const luo_explain *x, luo_err 
     luo_jsonw_int(json, "sequences", luo_plan_sequences(x->plan));
     luo_jsonw_int(json, "tokens", luo_plan_tokens(x->plan));
     luo_jsonw_int(json, "communicators", x->set->ngroups);
-    luo_jsonw_num(json, "step_s", x->step_s, 9);
-    luo_jsonw_num(json, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
-    luo_jsonw_open(json, "parts", '{');
-    for (int i = 0; i < PARTS; i++) luo_jsonw_num(json, p[i].name, p[i].seconds, 9);
-    luo_jsonw_close(json);
+    json_step(json, x);
     json_stages(json, x->plan);
     json_experts(json, x->plan, x->model);
     LUO_TRY(json_comm(json, x, err));

@@ -37,7 +37,7 @@ hap --batch 64 --params params.json --compat --baseline dp-cp | sed -n 2p
 hap --batch 64 --out p.json >/dev/null; grep -c '"tensor"' p.json; grep -E '"(wpe|layers.0.attn.out|d.layers.0.attn.out(@.*)?|d.layers.0.attn.k.bias)"' p.json
 files="--model $S/models/tiny-gpt.yaml --cluster $S/clusters/h20x24-h800x8.yaml"
 at() { echo "== $1"; "$LUOSHU" check q.json $files; }
-"$LUOSHU" check p.json $files; "$LUOSHU" explain p.json $files | sed -n '/^communication/,/^simulated/p'
+"$LUOSHU" check p.json $files; "$LUOSHU" explain p.json $files --simulate | sed -n '/^communication/,/^simulated/p'
 hap --batch 64 --rank simulated | sed -n 2,3p
 grep -v '"tensor": "layers.0.norm1"' p.json >q.json; at 'one is missing'
 sed 's/"tensor": "layers.0.norm2", "annotation": "\[0-31\]{-1:32}"/"tensor": "layers.0.norm2", "annotation": "[0-31]{1:32}"/' p.json >q.json; at 'another way'
