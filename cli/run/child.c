@@ -176,7 +176,6 @@ static luo_status run(luo_cli *cli, const luo_session *session, int32_t index, l
     how.clock = luo_cli_wall_s;
     if (st == LUO_OK)
         st = luo_run_policy(session->scenario, index, &how, luo_rundir_sink(dir), err);
-    slot->closing = true;
     luo_process_closing();
     if (in_memory(session) && how.checkpoints) {
         luo_scratch memory = slot->memory; /* the parent has its own part of it to give back */
@@ -225,7 +224,8 @@ luo_status luo_child_start(luo_cli *cli, const luo_session *session, int32_t ind
     task t = {cli, session, index, slot};
     if (in_memory(session)) slot->status = luo_scratch_open(&slot->memory, &slot->err);
     if (slot->status != LUO_OK) return slot->status;
-    const luo_process_opts opts = {.inside = run_task, .ctx = &t, .parent_signal = SIGTERM};
+    const luo_process_opts opts = {
+        .inside = run_task, .ctx = &t, .closing = &slot->closing, .parent_signal = SIGTERM};
     const luo_status st = luo_process_start(&opts, out, why);
     if (st != LUO_OK) luo_scratch_close(&slot->memory);
     return st;

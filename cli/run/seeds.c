@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,6 +79,7 @@ typedef struct workers {
     const luo_seeds *s;
     luo_process *process;
     int *code; /* exit code; -1: ended by a signal, or never started */
+    volatile bool *closing; /* shared with the children */
     int32_t started, running;
 } workers;
 
@@ -112,7 +114,8 @@ static int run_seed(void *ctx)
 static void start_next(workers *f)
 {
     const int32_t i = f->started++;
-    const luo_process_opts opts = {.inside = run_seed, .ctx = f, .parent_signal = SIGTERM};
+    const luo_process_opts opts = {
+        .inside = run_seed, .ctx = f, .closing = &f->closing[i], .parent_signal = SIGTERM};
     fflush(NULL);
     f->code[i] = -1;
     if (luo_process_start(&opts, &f->process[i], NULL) == LUO_OK) f->running++;
@@ -143,8 +146,8 @@ static void wait_all(workers *f, int64_t jobs)
         while (f->started < f->s->n && f->running < jobs && !got_signal()) start_next(f);
         if (look(f)) continue;
         if (got_signal()) luo_process_closing();
-        for (int32_t i = 0; got_signal() && i < f->started; i++) /* each ends its policies first */
-            luo_process_urge(&f->process[i], got_signal(), LUO_PROCESS_CLOSE_S);
+        for (int32_t i = 0; got_signal() && i < f->started; i++)
+            luo_process_urge(&f->process[i], got_signal());
         nanosleep(&(struct timespec){0, 5000000}, NULL);
     }
     if (got_signal()) luo_process_closing();
@@ -225,7 +228,10 @@ luo_status luo_seeds_run(luo_cli *cli, const luo_seeds *s, luo_err *err)
     int64_t jobs;
     workers f = {.cli = cli, .s = s, .process = LUO_NEW_N(cli->arena, luo_process, s->n),
                .code = LUO_NEW_N(cli->arena, int, s->n)};
-    if (!f.process || !f.code) return luo_err_nomem(err);
+    void *closing = mmap(NULL, (size_t)s->n * sizeof *f.closing, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!f.process || !f.code || closing == MAP_FAILED) return luo_err_nomem(err);
+    f.closing = closing;
     LUO_TRY(luo_args_int(&cli->args, "jobs", cores > 1 ? cores : 1, 1, 4096, &jobs, err));
     LUO_TRY(luo_folder_take(cli, s->dir, false, s->ninputs, s->inputs, &set, err));
     luo_cli_flush(cli);

@@ -92,9 +92,7 @@ static void start_next(workers *f)
 static void end_children(workers *f)
 {
     const int sig = got_signal() ? got_signal() : SIGTERM;
-    for (int32_t i = 0; i < f->started; i++)
-        luo_process_urge(&f->process[i], sig,
-                         f->slot[i].closing ? LUO_PROCESS_CLOSE_S : LUO_PROCESS_CHILD_S);
+    for (int32_t i = 0; i < f->started; i++) luo_process_urge(&f->process[i], sig);
 }
 
 /* Has one ended? */

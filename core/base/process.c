@@ -29,8 +29,11 @@ _Noreturn static void give_up(int tell, int code)
     _exit(code);
 }
 
+static volatile bool *told_parent; /* opts.closing of this process; NULL: nowhere */
+
 _Noreturn static void live(const luo_process_opts *opts, int tell, pid_t parent)
 {
+    told_parent = opts->closing;
     if (opts->group) setpgid(0, 0);
     if (opts->parent_signal) {
         prctl(PR_SET_PDEATHSIG, opts->parent_signal);
@@ -76,7 +79,7 @@ luo_status luo_process_start(const luo_process_opts *opts, luo_process *out, int
         if (pid > 0) failed = hear_start(tell[0]);
         close(tell[0]);
     }
-    *out = (luo_process){.pid = pid, .group = opts->group};
+    *out = (luo_process){.pid = pid, .group = opts->group, .closing = opts->closing};
     if (!failed) return LUO_OK;
     luo_process_wait(out, INFINITY);
     return refuse(out, why, failed);
@@ -127,8 +130,10 @@ void luo_process_end(luo_process *process, double grace_s)
     luo_process_wait(process, INFINITY);
 }
 
-void luo_process_urge(luo_process *process, int sig, double grace_s)
+void luo_process_urge(luo_process *process, int sig)
 {
+    const bool writes = process->closing && *process->closing;
+    const double grace_s = writes ? LUO_PROCESS_CLOSE_S : LUO_PROCESS_CHILD_S;
     if (process->told) {
         if (now_s() - process->told_s >= grace_s) luo_process_tell(process, SIGKILL);
         return;
@@ -234,5 +239,6 @@ const volatile int *luo_process_asked(void)
 void luo_process_closing(void)
 {
     closing = 1;
+    if (told_parent) *told_parent = true;
     set_timer(0);
 }

@@ -14,6 +14,7 @@ typedef struct luo_process { /* {0}: none */
     int how;                 /* as waitpid gives it, once it has ended */
     int told;                /* signal with which luo_process_urge told it to end; 0: not told */
     double told_s;           /* when, on the monotonic clock */
+    const volatile bool *closing; /* of its opts; NULL: not known */
 } luo_process;
 
 typedef struct luo_process_opts {
@@ -27,6 +28,9 @@ typedef struct luo_process_opts {
     bool no_input;           /* /dev/null in the place of stdin */
     int out, err;            /* descriptors in the place of stdout and stderr; 0: they stay */
     bool group;
+    /* In memory that both share and that outlives the child, false; its luo_process_closing sets
+     * it. NULL: nowhere. */
+    volatile bool *closing;
     int parent_signal; /* what it gets when the thread that started it ends; 0: nothing */
 } luo_process_opts;
 
@@ -46,8 +50,9 @@ void luo_process_tell(const luo_process *process, int sig);
 void luo_process_end(luo_process *process, double grace_s);
 
 /* luo_process_end for who waits for others too and comes back: the first time it is told the
- * signal, and if it has not ended so long after that, it is killed. Waits for nothing. */
-void luo_process_urge(luo_process *process, int sig, double grace_s);
+ * signal, and if it has not ended after LUO_PROCESS_CHILD_S, or LUO_PROCESS_CLOSE_S where it says
+ * that it is closing, it is killed. Waits for nothing. */
+void luo_process_urge(luo_process *process, int sig);
 
 /* Of one that has ended: the signal that ended it, 0: none; the exit code as a shell has it, 128
  * and the signal where that ended it. */
@@ -65,8 +70,8 @@ char *luo_process_text(const luo_process *process, char *text, size_t size);
  * with 128 and the signal. One that the parent sends within the grace counts as the first: a
  * terminal tells both, and the parent passes it on. A HUP that is ignored (nohup) stays so. */
 #define LUO_PROCESS_GRACE_S 0.5
-/* For luo_process_urge: of children that end by themselves after the grace, and of those that are
- * closing, which may have much to write. */
+/* For luo_process_urge: children end by themselves after the grace; those that are closing may have
+ * much to write. */
 #define LUO_PROCESS_CHILD_S (1.5 * LUO_PROCESS_GRACE_S)
 #define LUO_PROCESS_CLOSE_S 10.0
 void luo_process_catch(void);

@@ -151,11 +151,45 @@ START_TEST(urges_and_then_kills)
                      LUO_OK);
     if (_i) luo_process_tell(&p, SIGSTOP);
     if (_i) ck_assert_int_eq(waitid(P_PID, (id_t)p.pid, NULL, WSTOPPED | WNOWAIT), 0);
-    do luo_process_urge(&p, SIGHUP, _i ? 0.05 : 50);
+    do luo_process_urge(&p, SIGHUP);
     while (!luo_process_wait(&p, 0.002));
     ck_assert_int_eq(p.told, SIGHUP);
     ck_assert_int_eq(luo_process_signal(&p), _i ? SIGKILL : SIGHUP);
-    luo_process_urge(&p, SIGHUP, 0); /* nobody */
+    luo_process_urge(&p, SIGHUP); /* nobody */
+}
+END_TEST
+
+/* Longer than LUO_PROCESS_CHILD_S, which a child gets that does not close. */
+static int close_long(void *ctx)
+{
+    struct timespec left = {.tv_sec = 1, .tv_nsec = 200000000};
+    luo_process_catch();
+    if (write(*(int *)ctx, "x", 1) != 1) return 1;
+    while (!*luo_process_asked()) usleep(1000);
+    luo_process_closing();
+    while (nanosleep(&left, &left) != 0) {
+    }
+    return 7;
+}
+
+/* One that closes says so, in memory of both. */
+START_TEST(urges_and_lets_close)
+{
+    int fd[2];
+    char c;
+    luo_process p;
+    volatile bool *closing =
+        mmap(NULL, sizeof *closing, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_int_eq(pipe(fd), 0);
+    ck_assert((void *)closing != MAP_FAILED);
+    const luo_process_opts opts = {.inside = close_long, .ctx = &fd[1], .closing = closing};
+    ck_assert_int_eq(luo_process_start(&opts, &p, NULL), LUO_OK);
+    ck_assert_int_eq(read(fd[0], &c, 1), 1);
+    ck_assert(!*closing);
+    do luo_process_urge(&p, SIGHUP);
+    while (!luo_process_wait(&p, 0.002));
+    ck_assert(*closing);
+    ck_assert_int_eq(luo_process_code(&p), 7);
 }
 END_TEST
 
@@ -290,4 +324,5 @@ LUO_SUITE("base.process", LUO_T_N(says_how_it_ended, LUO_ROWS(ends)),
           LUO_T_N(tells_why_a_program_did_not_start, 2), LUO_T(runs_a_function),
           LUO_T_N(runs_a_program_after_a_function, 3), LUO_T(waits_until_a_deadline),
           LUO_T_N(kills_what_does_not_end, 2), LUO_T_N(urges_and_then_kills, 2),
-          LUO_T(ends_a_group), LUO_T(ends_with_its_parent), LUO_T_N(asked_to_end, LUO_ROWS(asks)))
+          LUO_T(urges_and_lets_close), LUO_T(ends_a_group), LUO_T(ends_with_its_parent),
+          LUO_T_N(asked_to_end, LUO_ROWS(asks)))
