@@ -96,6 +96,20 @@ for f in $made/suites "$tmp/far"; do
 "$LUOSHU" check "$tmp/c/stacks/megatron.yaml" "$tmp/c/a100-80.yaml" >"$tmp/out" 2>&1 ||
     { echo "FAIL what calibrate wrote"; cat "$tmp/out"; bad=$((bad + 1)); }
 expect 0 "synthetic               3" synthetic --data $made --rows cal --closed --profile-dir "$tmp/c"
+# Two sources, the second a third slower: each by constants of the other.
+mkdir -p "$tmp/two/suites"; cp $made/suites/synthetic.csv "$tmp/two/suites/quick.csv"
+sed -i 's/,synthetic,/,quick,/' "$tmp/two/suites/quick.csv"
+awk -F, -v OFS=, '/^syn/ {$3 = "slow"; for (i = 1; i <= NF; i++) if ($i == "measured") $(i - 1) *= 1.3333} 1' \
+    $made/suites/synthetic.csv >"$tmp/two/suites/slow.csv"
+expect 0 "by constants that were fitted on all others" all --data "$tmp/two" --leave source --closed --out "$tmp/left"
+awk -F, 'NR == 1 {for (i = 1; i <= NF; i++) c[$i] = i; next} $c["error_ratio"] != "" {s[$c["suite"]] += log(1 + $c["error_ratio"]); n[$c["suite"]]++}
+    END {d = s["quick"] / n["quick"] - s["slow"] / n["slow"]; exit !(d > 0.35 && d < 0.65)}' "$tmp/left/validate.csv" ||
+    { echo "FAIL each source by the other's rate"; bad=$((bad + 1)); }
+n=$((n + 1))
+expect 0 "  range" quick --data "$tmp/two" --leave source --closed
+expect 2 'leave out `--rows`' all --data "$tmp/two" --leave source --rows cal
+expect 3 '`--leave` has nothing to fit on: all calibration rows are of `synthetic`.' all --data $made --leave source
+expect 3 'all calibration rows are of `A100-80G-SXM`' all --data "$tmp/two" --leave gpu
 expect 0 "cross: folds" synthetic --data $made --cross 3 --closed
 expect 2 'leave out `--rows`' synthetic --data $made --cross 3 --rows cal
 if [ -d "$DATA/suites" ]; then
