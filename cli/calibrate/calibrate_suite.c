@@ -249,7 +249,11 @@ static luo_status fit_group(job *j, const luo_suite_row *first, luo_err *err)
         if (row->split != LUO_SPLIT_CAL || !luo_validate_together(first, row)) continue;
         if (strcmp(row->precision, "fp8") == 0) continue; /* another GPU, as it were */
         const luo_status st = luo_case_make(j->cli->arena, row, &kit.as, &one[n], &why);
-        if (st == LUO_EUNSUP) continue;
+        if (st == LUO_EUNSUP || st == LUO_EINPUT) { /* the others can be fitted on */
+            luo_diags_add(&j->cli->diags, LUO_WARNING, st, row->file, row->line, 1,
+                          "%s The row is left out.", why.text);
+            continue;
+        }
         if (st != LUO_OK) {
             *err = why;
             return st;
