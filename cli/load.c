@@ -93,12 +93,12 @@ luo_status luo_cli_stack(luo_cli *cli, luo_stack *out)
 }
 
 luo_status luo_cli_compile(luo_cli *cli, const luo_plan *plan, const luo_doc *doc,
-                           const luo_model *model, const luo_cluster *cluster, luo_programs **out)
+                           const luo_model *model, const luo_cluster *cluster,
+                           const luo_stack *stack, luo_programs **out)
 {
     luo_err err = {0};
-    luo_stack stack;
-    LUO_TRY(luo_cli_stack(cli, &stack));
-    const luo_compile_opts opts = {.check = true, .memory = luo_stack_memory(&stack)};
+    const luo_compile_opts opts = {
+        .check = true, .bucket = stack->bucket, .memory = luo_stack_memory(stack)};
     const luo_status st = luo_plan_compile(cli->arena, plan, model, cluster, &opts, out, &err);
     return st == LUO_OK ? st : luo_doc_report_err(doc, &err, &cli->diags);
 }

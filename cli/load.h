@@ -25,9 +25,11 @@ luo_status luo_cli_plan_of_part(luo_cli *cli, const char *path, const luo_model 
                                 const luo_cluster *cluster, luo_plan **out);
 /* --stack, or the default. */
 luo_status luo_cli_stack(luo_cli *cli, luo_stack *out);
-/* luo_plan_compile with the program check, for a command; errors are placed in doc. */
+/* luo_plan_compile with the program check, for a command; errors are placed in doc. stack: its
+ * buckets, of plans that say nothing, and its rules of memory. */
 luo_status luo_cli_compile(luo_cli *cli, const luo_plan *plan, const luo_doc *doc,
-                           const luo_model *model, const luo_cluster *cluster, luo_programs **out);
+                           const luo_model *model, const luo_cluster *cluster,
+                           const luo_stack *stack, luo_programs **out);
 /* Device memory of a compiled plan. Errors: LUO_EOOM with its sentence; LUO_ENOMEM. */
 luo_status luo_cli_fits(luo_cli *cli, const luo_plan *plan, const luo_cluster *cluster,
                         const luo_programs *set, luo_err *err);

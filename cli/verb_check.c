@@ -11,6 +11,7 @@
 typedef struct context { /* NULL where the option is not given */
     luo_model *model; /* of plans */
     luo_cluster *cluster;
+    luo_stack stack; /* of plans: given, or the default */
     const luo_real_backend *real; /* of scenarios; NULL: they are simulated */
     int32_t ranks;
 } context;
@@ -54,7 +55,7 @@ static luo_status check_plan(luo_cli *cli, const char *path, const context *c, l
     luo_programs *set;
     LUO_TRY(luo_cli_plan(cli, path, c->model, c->cluster, &plan, &doc));
     if (!c->model || !c->cluster) return LUO_OK;
-    LUO_TRY(luo_cli_compile(cli, plan, doc, c->model, c->cluster, &set));
+    LUO_TRY(luo_cli_compile(cli, plan, doc, c->model, c->cluster, &c->stack, &set));
     return luo_cli_fits(cli, plan, c->cluster, set, err);
 }
 
@@ -109,7 +110,7 @@ static luo_status read_context(luo_cli *cli, context *c)
     c->ranks = (int32_t)ranks;
     if (luo_args_has(&cli->args, "model")) LUO_TRY(luo_cli_model(cli, &c->model));
     if (luo_args_has(&cli->args, "cluster")) LUO_TRY(luo_cli_cluster(cli, &c->cluster));
-    return LUO_OK;
+    return luo_cli_stack(cli, &c->stack);
 }
 
 luo_status luo_verb_check_run(luo_cli *cli)

@@ -33,6 +33,10 @@ const int luo_ncommon_options = N(luo_common_options);
     {                                                                                              \
         "model", "FILE", "model.yaml or a Hugging Face config.json"                                \
     }
+#define STACK                                                                                      \
+    {                                                                                              \
+        "stack", "FILE", "stack file or built-in name (luoshu-cuda)"                               \
+    }
 #define CLUSTER                                                                                    \
     {                                                                                              \
         "cluster", "FILE", "cluster.yaml"                                                          \
@@ -68,7 +72,7 @@ static const luo_option validate_options[] = {
 };
 
 static const luo_option check_options[] = {
-    MODEL, CLUSTER, LIMIT,
+    MODEL, CLUSTER, STACK, LIMIT,
     {"backend", "NAME", "scenarios: as `run` on host or cuda (as `sim`)"},
     {"ranks", "N", "scenarios: processes of that run (one per device)"},
 };
@@ -77,6 +81,7 @@ static const luo_option explain_options[] = {
     LIMIT,
     MODEL,
     CLUSTER,
+    STACK,
     {"program", "DEVICE", "print the program of this device"},
     {"simulate", NULL, "plans: also how long a simulated step takes, and where its time goes"},
 };
@@ -88,7 +93,7 @@ static const luo_option plan_options[] = {
     {"out", "FILE", "plan file; with --top also FILE-2.json .. (plan.json)"},
     {"force", NULL, "replace an existing file"},
     {"top", "N", "best plans: uniform, auto, hydraulis write N (1), malleus ranks N (32)"},
-    {"stack", "FILE", "stack file or built-in name (luoshu-cuda)"},
+    STACK,
     {"global-batch-size", "N", "sequences of a step (64)"},
     {"seq-length", "N", "tokens of a sequence (4096, or what the model takes if less)"},
     {"micro-batch-size", "N", "sequences of a micro-batch (search; with tp, pp, dp: 1)"},
@@ -189,7 +194,7 @@ static const luo_option sim_options[] = {
     {"seeds", "SET", "run each of these, 1-8 or 1,3,9-12, and compare the policies over them"},
     {"jobs", "N", "processes at a time: policies, with --seeds seeds (cores)"},
     {"set", "PATH=VALUE", "change a value of the scenario, events[0].slowdown=3"},
-    {"stack", "FILE", "stack file or built-in name (luoshu-cuda)"},
+    STACK,
     {"comm", "HOW", "collectives as model, flow or message (flow)"},
     {"fold", "ON", "on or off: simulate equal lanes once (on)"},
     {"comm-streams", "N", "1 or 3 communication streams (3)"},

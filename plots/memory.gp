@@ -6,16 +6,16 @@ i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i
 
 data = run.'/memory.csv'
 if (!exists("plan")) plan = 0
-all = 'reserved_bytes weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes'
-hues = '#999999 '.c_forward.' '.c_recompute.' '.c_tp.' '.c_backward.' '.c_pp
+all = 'reserved_bytes weights_bytes gradients_bytes optimizer_bytes activations_bytes buffers_bytes communicators_bytes'
+hues = '#999999 '.c_forward.' '.c_recompute.' '.c_tp.' '.c_backward.' '.c_pp.' '.c_dp
 gib = 2.**30
 parts = all
 mine(x) = column('plan') == plan ? x : NaN
 stats data using (mine(column('device'))) name 'D' nooutput
-stats data using (mine(stack(6))) name 'U' nooutput
+stats data using (mine(stack(7))) name 'U' nooutput
 stats data using (mine(column('capacity_bytes'))) name 'C' nooutput
 over = ''
-stats data using (mine(stack(6) > column('capacity_bytes') ? (over = 'over', 1) : 0)) nooutput
+stats data using (mine(stack(7) > column('capacity_bytes') ? (over = 'over', 1) : 0)) nooutput
 top = (U_max > C_max ? U_max : C_max) / gib * 1.06
 # The name of a node stands below its first device.
 last = ''
@@ -37,9 +37,9 @@ do for [fmt in "svg png"] {
     set xtics () scale 0.5 noenhanced left offset (small ? -0.5 : -0.8),0 font tiny_font
     do for [k=1:nodes:every] { set xtics add (as_tic(kept[k]) first_device[k] - 0.5) }
     eval key_right
-    plot for [k=1:6] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs solid 1 noborder lc rgb word(hues, k) title word(all, k)[1:strlen(word(all, k)) - 6], \
-         for [k=1:6] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs transparent pattern (k == 2 ? 0 : k % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \
-         data using (mine(stack(6) > column('capacity_bytes') ? column('device') : NaN)):(0):(column('device') - 0.42):(column('device') + 0.42):(column('capacity_bytes') / gib):(stack(6) / gib) with boxxyerror fs transparent pattern 2 border rgb '#D00000' lc rgb '#D00000' lw 0.8 title over, \
+    plot for [k=1:7] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs solid 1 noborder lc rgb word(hues, k) title word(all, k)[1:strlen(word(all, k)) - 6], \
+         for [k=1:7] data using (mine(column('device'))):(0):(column('device') - 0.42):(column('device') + 0.42):(stack(k - 1) / gib):(stack(k) / gib) with boxxyerror fs transparent pattern (k == 2 ? 0 : k % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \
+         data using (mine(stack(7) > column('capacity_bytes') ? column('device') : NaN)):(0):(column('device') - 0.42):(column('device') + 0.42):(column('capacity_bytes') / gib):(stack(7) / gib) with boxxyerror fs transparent pattern 2 border rgb '#D00000' lc rgb '#D00000' lw 0.8 title over, \
          data using (mine(column('device') - 0.5)):(column('capacity_bytes') / gib):(1):(0) with vectors nohead lc rgb '#000000' lw 1.4 title 'capacity'
     unset output
 }

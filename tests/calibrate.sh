@@ -106,8 +106,11 @@ check "the host's launches" awk '/host_launch_us/ {match($0, /value: [0-9.]+/); 
 check "what plans leave free" grep -qF '{name: reserved_gib, value: 2.5, source: "facts.csv: used beside tensors' "$tmp/g/profile.yaml"
 check "what of it was measured" measured_of 6 "$tmp/g/profile.yaml" op_times.csv facts.csv
 check "launches of the facts" grep -qF '{name: launch_us, value: 3, source: "facts.csv: ' "$tmp/g/profile.yaml"
+mkdir "$tmp/gpu6" # of one rank, which has no communicators
+sed '/communicators/d' "$tmp/gpu/facts.csv" >"$tmp/gpu6/facts.csv"
 check "a GPU that is known" exits 0 "calibrate.csv" "$L" calibrate --out "$tmp/g6" --seed 1 --profile h100 --from "$tmp/gpu/op_times.csv" \
-    "$tmp/gpu/facts.csv"
+    "$tmp/gpu6/facts.csv"
+check "what one rank leaves free" grep -qF '{name: reserved_gib, value: 1, source: "facts.csv: used beside tensors by one rank alone: ' "$tmp/g6/profile.yaml"
 check "its facts go first" measured_of 4 "$tmp/g6/profile.yaml" facts.csv
 cp -r "$tmp/g" "$tmp/g1"
 check "same tables, same bytes" sh -c "'$L' calibrate --out '$tmp/g' --force --seed 1 --from '$tmp/gpu/op_times.csv' '$tmp/gpu/facts.csv' '$tmp/gpu/collective_times.csv' && cmp '$tmp/g/profile.yaml' '$tmp/g1/profile.yaml' && cmp '$tmp/g/calibrate.csv' '$tmp/g1/calibrate.csv'"

@@ -88,6 +88,7 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_D(memory.gradient_bytes);
     DUMP_D(memory.f32_state_bytes);
     DUMP_D(memory.framework_bytes);
+    DUMP_D(memory.communicator_bytes);
     DUMP_D(memory.allocator_factor);
     DUMP_D(memory.headroom_factor);
 }

@@ -373,6 +373,7 @@ static const value_move stack_value_moves[] = {
     {"gradient_bytes", TWO, MEMORY, MORE, 2, 4, NULL, NULL, NULL},
     {"f32_state_bytes", TWO_F32, MEMORY, MORE, 16, 24, NULL, NULL, NULL},
     {"framework_gib", TWO, MEMORY, MORE, 1, 2, NULL, NULL, NULL},
+    {"communicator_mib", TWO, MEMORY, MORE, 1, 2, NULL, NULL, NULL},
     {"allocator_factor", TWO, MEMORY, MORE, 1, 1.1, NULL, NULL, NULL},
     {"headroom_factor", TWO, MEMORY, MORE, 1, 1.1, NULL, NULL, NULL},
     {"bucket_mib", TWO, STEP_S, LESS, 25, 1, NULL, NULL, NULL},

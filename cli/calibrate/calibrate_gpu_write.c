@@ -100,12 +100,12 @@ static void network(luo_str *text, const luo_gpu_calibration *calibration)
 /* What plans leave free. Not known from tables alone: then the profile's default stands. */
 static void reserved(luo_str *s, const luo_gpu_calibration *calibration)
 {
-    const double bytes =
-        fmax(luo_measured_fact(&calibration->rows, "beside_bytes alone", 0),
-             luo_measured_fact(&calibration->rows, "beside_bytes communicators", 0));
-    if (bytes > 0)
-        measured(s, "reserved_gib", bytes / GIB,
-                 "used beside tensors: context, code, libraries, communicators",
+    const double alone = luo_measured_fact(&calibration->rows, "beside_bytes alone", 0);
+    const double among = luo_measured_fact(&calibration->rows, "beside_bytes communicators", 0);
+    if (alone > 0 || among > 0)
+        measured(s, "reserved_gib", fmax(alone, among) / GIB,
+                 among > 0 ? "used beside tensors: context, code, libraries, communicators"
+                           : "used beside tensors by one rank alone: context, code, libraries",
                  calibration->rows.facts_file);
     else
         known_value(s, calibration, "reserved_gib");

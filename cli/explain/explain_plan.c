@@ -305,8 +305,9 @@ static void print_step(FILE *out, const luo_explain *x)
 static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
 {
     const double gib = 1073741824.0;
-    fprintf(out, "\n%-6s %-12s %8s %8s %8s %8s %8s %8s %8s  %s\n", "device", "node/slot",
-            "weights", "grads", "optim", "activ", "buffers", "peak", "limit", "verdict (GiB)");
+    fprintf(out, "\n%-6s %-12s %8s %8s %8s %8s %8s %8s %8s %8s  %s\n", "device", "node/slot",
+            "weights", "grads", "optim", "activ", "buffers", "comms", "peak", "limit",
+            "verdict (GiB)");
     for (int32_t i = 0; i < x->set->n; i++) {
         const int32_t d = x->set->at[i].device;
         const luo_profile *profile = luo_cluster_profile(x->cluster, d);
@@ -316,10 +317,11 @@ static luo_status print_memory(FILE *out, const luo_explain *x, luo_err *err)
         LUO_TRY(luo_program_memory(x->arena, x->set, d, &memory, err));
         const double limit = profile->memory_bytes - profile->reserved_bytes;
         snprintf(name, sizeof name, "%s/%d", x->cluster->nodes[where->node].name, where->slot);
-        fprintf(out, "%-6d %-12s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", d, name,
+        fprintf(out, "%-6d %-12s %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f %8.2f  %s\n", d, name,
                 (double)memory.weights / gib, (double)memory.gradients / gib,
                 (double)memory.optimizer / gib, (double)memory.activations / gib,
-                (double)memory.buffers / gib, (double)memory.peak / gib, limit / gib,
+                (double)memory.buffers / gib, (double)memory.communicators / gib,
+                (double)memory.peak / gib, limit / gib,
                 (double)memory.needed > limit ? "over" : "fits");
     }
     return LUO_OK;
@@ -447,6 +449,7 @@ static luo_status json_memory(luo_jsonw *json, const luo_explain *x, luo_err *er
         luo_jsonw_int(json, "optimizer_bytes", memory.optimizer);
         luo_jsonw_int(json, "activations_bytes", memory.activations);
         luo_jsonw_int(json, "buffers_bytes", memory.buffers);
+        luo_jsonw_int(json, "communicators_bytes", memory.communicators);
         luo_jsonw_int(json, "peak_bytes", memory.peak);
         luo_jsonw_num(json, "limit_bytes", profile->memory_bytes - profile->reserved_bytes, 0);
         luo_jsonw_close(json);

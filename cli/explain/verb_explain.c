@@ -35,8 +35,8 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     LUO_TRY(luo_cli_model(cli, &model));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
     LUO_TRY(luo_cli_plan(cli, path, model, cluster, &plan, &doc));
-    LUO_TRY(luo_cli_compile(cli, plan, doc, model, cluster, &set));
-    luo_stack_default(&stack);
+    LUO_TRY(luo_cli_stack(cli, &stack));
+    LUO_TRY(luo_cli_compile(cli, plan, doc, model, cluster, &stack, &set));
     const char *device = luo_args_get(&cli->args, "program", NULL);
     if (device) return print_program(cli, set, device, err);
     x.model = model;

@@ -27,6 +27,7 @@ static const struct {
     {"gradient_bytes", F(memory.gradient_bytes), 1, 0, LUO_WITHIN(0, 64)},
     {"f32_state_bytes", F(memory.f32_state_bytes), 1, 0, LUO_WITHIN(0, 1024)},
     {"framework_gib", F(memory.framework_bytes), 1073741824.0, 0, LUO_WITHIN(0, 1024)},
+    {"communicator_mib", F(memory.communicator_bytes), 1048576.0, 0, LUO_WITHIN(0, 1048576)},
     {"allocator_factor", F(memory.allocator_factor), 1, 1, LUO_WITHIN(1, 16)},
     {"headroom_factor", F(memory.headroom_factor), 1, 1, LUO_WITHIN(1, 16)},
     {"bucket_mib", F(bucket.mib), 1, 0, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)},

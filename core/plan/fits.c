@@ -1,6 +1,7 @@
 /* Does a compiled plan fit into its devices? (the sentence is golden) */
 #include <inttypes.h>
 
+#include "core/graph/program/memory_rules.h"
 #include "core/plan/compile.h"
 #include "core/plan/planners.h"
 
@@ -9,32 +10,46 @@ static double gib(int64_t bytes)
     return (double)bytes / 1073741824.0;
 }
 
-/* Neighbours of one role with the same tasks need the same memory. */
-static bool alike(const luo_program *a, const luo_program *b)
+/* Neighbours of one role with the same tasks need the same memory, if their slots give them as many
+ * communicators. */
+static bool alike(const luo_programs *set, const int32_t *communicators, int32_t i, int32_t k)
 {
-    return a->role == b->role && a->ntask == b->ntask && a->tasks == b->tasks;
+    const luo_program *a = &set->at[i], *b = &set->at[k];
+    return a->role == b->role && a->ntask == b->ntask && a->tasks == b->tasks &&
+           communicators[i] == communicators[k];
+}
+
+/* By program; 0 where they take no memory. */
+static luo_status count_communicators(luo_arena *scratch, const luo_programs *set, int32_t **out,
+                                      luo_err *err)
+{
+    *out = LUO_NEW_N(scratch, int32_t, set->n);
+    if (!*out) return luo_err_nomem(err);
+    for (int32_t i = 0; set->memory.communicator_bytes > 0 && i < set->n; i++)
+        LUO_TRY(luo_program_communicators(scratch, set, &set->at[i], &(*out)[i], err));
+    return LUO_OK;
 }
 
 luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memory *out,
                            luo_err *err)
 {
-    for (int32_t i = 0; i < set->n; i++) {
+    const size_t mark = luo_arena_mark(scratch);
+    int32_t *communicators;
+    luo_status st = count_communicators(scratch, set, &communicators, err);
+    for (int32_t i = 0; st == LUO_OK && i < set->n; i++) {
         int32_t k = i - 1;
-        while (k >= 0 && i - k <= 64 && !alike(&set->at[k], &set->at[i])) k--;
-        if (k >= 0 && i - k <= 64) {
+        while (k >= 0 && i - k <= 64 && !alike(set, communicators, i, k)) k--;
+        if (k >= 0 && i - k <= 64)
             out[i] = out[k];
-            continue;
-        }
-        const size_t mark = luo_arena_mark(scratch);
-        const luo_status st = luo_program_memory(scratch, set, set->at[i].device, &out[i], err);
-        luo_arena_reset(scratch, mark);
-        if (st != LUO_OK) return st;
+        else
+            st = luo_program_memory(scratch, set, set->at[i].device, &out[i], err);
     }
-    return LUO_OK;
+    luo_arena_reset(scratch, mark);
+    return st;
 }
 
 /* What may help: only what the plan does not do already. */
-static void say_remedy(const luo_plan *plan, luo_str *text)
+static void say_remedy(const luo_plan *plan, const luo_memory *memory, luo_str *text)
 {
     const char *may[3];
     int n = 0;
@@ -50,6 +65,7 @@ static void say_remedy(const luo_plan *plan, luo_str *text)
     if (deepest < plan->layers) may[n++] = "more stages";
     if (full < stages) may[n++] = "`recompute`";
     if (plan->zero == 0 && plan->npipelines > 1) may[n++] = "`zero` 1";
+    if (2 * memory->communicators > memory->needed) may[0] = "fewer groups of devices", n = 1;
     for (int i = 0; i < n; i++)
         luo_str_addf(text, "%s%s", i == 0 ? "; try " : i == n - 1 ? " or " : ", ", may[i]);
 }
@@ -96,16 +112,18 @@ luo_status luo_plan_fits(const luo_plan *plan, const luo_cluster *cluster, const
     for (int32_t at = 0; most <= 1 && at < set->n;)
         LUO_TRY(host_fits(plan, cluster, set, memory, &at, err));
     if (most <= 1) return LUO_OK;
-    luo_str remedy = {0};
-    say_remedy(plan, &remedy);
+    luo_str remedy = {0}, communicators = {0};
+    say_remedy(plan, m, &remedy);
+    luo_memory_say_communicators(m, &communicators);
     luo_err_set(err, LUO_EOOM,
                 "plan %016" PRIx64 " needs %.1f GiB on device %d (%s/%d) of %.1f GiB less %.1f GiB "
-                "reserved (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f)%s.",
+                "reserved (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f%s)%s.",
                 luo_plan_hash(plan), gib(m->needed), dev,
                 cluster->nodes[cluster->devices[dev].node].name, cluster->devices[dev].slot,
                 p->memory_bytes / 1073741824.0, p->reserved_bytes / 1073741824.0, gib(m->weights),
                 gib(m->gradients), gib(m->optimizer), gib(m->activations + m->buffers),
-                luo_str_get(&remedy));
+                luo_str_get(&communicators), luo_str_get(&remedy));
+    luo_str_free(&communicators);
     luo_str_free(&remedy);
     return LUO_EOOM;
 }

@@ -10,7 +10,8 @@
 typedef struct tally {
     plan_tally plans;
     int groups, messages, switches, shared, rounds, stuck_together, stuck_serial, stuck_hosts,
-        machines;
+        machines,
+        counted;
 } tally;
 
 static uint64_t seed_now;
@@ -128,6 +129,22 @@ static bool check_once(const gpu_comm_plan *plan)
     for (int32_t i = 0; i < plan->n; i++)
         for (int32_t k = 0; k < i; k++)
             good &= expect(!gpu_comm_spec_same(&plan->at[i], &plan->at[k]), "one listed twice");
+    return good;
+}
+
+/* What a plan's memory counts is what ranks make. */
+static bool check_counts(luo_arena *a, const gpu_comm_plan *plan, tally *t)
+{
+    bool good = true;
+    for (int32_t d = 0; d < plan->set->n; d++) {
+        const luo_program *p = &plan->set->at[d];
+        int32_t made = 0, counted = -1;
+        for (int32_t i = 0; i < plan->n; i++)
+            made += gpu_comm_spec_rank(&plan->at[i], p->device) >= 0;
+        good &= luo_program_communicators(a, plan->set, p, &counted, NULL) == LUO_OK;
+        good &= expect(counted == made, "a device with other communicators than are counted");
+        t->counted += counted;
+    }
     return good;
 }
 
@@ -250,6 +267,7 @@ static bool check_set(luo_arena *a, luo_programs *set, gpu_comm_book *book, gpu_
     bool good = gpu_comm_plan_make(a, set, &again, &err) == LUO_OK && again.n == out->n;
     for (int32_t i = 0; good && i < out->n; i++)
         good = gpu_comm_spec_same(&again.at[i], &out->at[i]);
+    good &= check_counts(a, out, t);
     good &= check_members(a, out, t) && check_once(out) && check_rounds(a, out->n, out->at, t);
     return check_book(book, out, t) && check_machine(out, t) && good;
 }
@@ -299,13 +317,14 @@ START_TEST(random_programs)
         cases++;
     }
     printf("%d cases: %d collectives, %d exchanges, %d switches, %d found again, %d saved by "
-           "rounds; %d runs: %d stuck on one communicator per stream, %d stuck one at a time, %d "
-           "stuck where messages keep their hosts\n",
-           cases, t.groups, t.messages, t.switches, t.shared, t.rounds, t.machines,
+           "rounds, %d counted by devices; %d runs: %d stuck on one communicator per stream, %d "
+           "stuck one at a time, %d stuck where messages keep their hosts\n",
+           cases, t.groups, t.messages, t.switches, t.shared, t.rounds, t.counted, t.machines,
            t.stuck_together, t.stuck_serial, t.stuck_hosts);
     ck_assert_int_eq(failed, 0);
     if (cases < 40) return; /* do the cases show what they are for? */
     ck_assert(t.groups >= 100 && t.messages >= 100 && t.switches >= 10 && t.shared >= 10);
+    ck_assert_int_ge(t.counted, 1000);
     ck_assert(t.rounds >= 10 && t.stuck_together >= 10 && t.stuck_serial >= 10);
 }
 END_TEST

@@ -510,5 +510,34 @@ START_TEST(unbroken)
 }
 END_TEST
 
-LUO_SUITE("plan.broken", LUO_T_N(unbroken, 4), LUO_T_N(broken, LUO_ROWS(rows)),
-          LUO_T(device_down), LUO_T_N(layer_elsewhere, LUO_ROWS(layers)))
+static luo_status fits_with(const luo_plan *p, double communicator_bytes, luo_err *err)
+{
+    const luo_compile_opts opts = {.memory.communicator_bytes = communicator_bytes};
+    luo_programs *set;
+    LUO_TRY(luo_plan_compile(arena, p, seven, cluster, &opts, &set, err));
+    return memory(p, cluster, set, err);
+}
+
+/* Each device of `large` is in 4: of its stage, of all, and a lane each of sends and receives. */
+START_TEST(communicators_of_a_plan)
+{
+    setup();
+    const luo_source src = {"p.json", large, sizeof large - 1};
+    const double gib = 1073741824.0;
+    luo_plan *p;
+    finder by;
+    luo_err err = {0};
+    ck_assert_int_eq(way(&src, seven, cluster, &p, &by), LUO_OK);
+    ck_assert_int_eq(fits_with(p, 0, &err), LUO_OK);
+    ck_assert_int_eq(fits_with(p, gib, &err), LUO_OK);
+    ck_assert_int_eq(fits_with(p, 19 * gib, &err), LUO_EOOM);
+    ck_assert_msg(strstr(err.text, " of 80.0 GiB less 1.9 GiB reserved (weights 1.6, gradients "
+                                   "3.1, optimizer 9.4, activations ") &&
+                      strstr(err.text, ", communicators 76.0); try fewer groups of devices."),
+                  "%s", err.text);
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("plan.broken", LUO_T(communicators_of_a_plan), LUO_T_N(unbroken, 4),
+          LUO_T_N(broken, LUO_ROWS(rows)), LUO_T(device_down), LUO_T_N(layer_elsewhere, LUO_ROWS(layers)))

@@ -636,6 +636,7 @@ static const struct {
     {"gradient_bytes", OF(memory.gradient_bytes), 1},
     {"f32_state_bytes", OF(memory.f32_state_bytes), 1},
     {"framework_gib", OF(memory.framework_bytes), 1073741824.0},
+    {"communicator_mib", OF(memory.communicator_bytes), 1048576.0},
     {"allocator_factor", OF(memory.allocator_factor), 1},
     {"headroom_factor", OF(memory.headroom_factor), 1},
     {"bucket_mib", OF(bucket.mib), 1},

@@ -140,10 +140,10 @@ static int32_t experts_among(const shape *x)
     return x->tp * (x->context.c > 1 ? x->context.c : 1) * (x->share > 0 ? x->share : 1);
 }
 
-static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
-                           const luo_memory_rules *rules)
+static luo_mem_spec spec_of(const shape *x, const luo_model *m, int32_t stage,
+                            const luo_memory_rules *rules)
 {
-    const luo_mem_spec s = {
+    return (luo_mem_spec){
         .model = m, .layers = x->layers ? x->layers[stage] : (double)m->layers / x->pp,
         .recompute_layers = -1, .recompute = (int)x->recompute, .sequence_tokens = x->tokens,
         .micro_batch_tokens = x->tokens * x->sequences, .tp = x->tp, .stage = stage,
@@ -156,6 +156,12 @@ static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
         .embedding = stage == 0, .head = stage == x->pp - 1, .sequence_parallel = x->sp,
         .dense_layers = dense_layers(x, m, stage), .experts_among = experts_among(x),
         .attention_fused = !rules->attention_unfused, .rules = rules};
+}
+
+static luo_mem closed_form(const shape *x, const luo_model *m, int32_t stage,
+                           const luo_memory_rules *rules)
+{
+    const luo_mem_spec s = spec_of(x, m, stage, rules);
     luo_mem out;
     luo_mem_stage(&s, &out);
     return out;
@@ -208,6 +214,88 @@ START_TEST(rules_by_hand)
     const luo_memory before = memory_of(compile(plan_of(&x, &llama), &llama, &none), 0);
     const luo_memory half = memory_of(compile(plan_of(&x, &llama), &llama, &r), 0);
     ck_assert_int_eq(2 * half.gradients, before.gradients);
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* ---- communicators ---- */
+
+static int32_t communicators_of(const luo_programs *set, int32_t device)
+{
+    int32_t n;
+    luo_err err = {0};
+    ck_assert_msg(luo_program_communicators(arena, set, luo_programs_find(set, device), &n, &err) ==
+                      LUO_OK, "%s", err.text);
+    return n;
+}
+
+/* TP x DP x PP of 2 x 2 x 4. A tensor group computes together, copies sum their gradients, all
+ * devices their norms: 3. A tensor group gathers once a step what ZeRO has cut: 1 more. A stage in
+ * the middle sends and receives, forward and backward, one at an end does half of that. */
+START_TEST(communicators_by_hand)
+{
+    static const int32_t lanes[] = {2, 4, 4, 2};
+    arena = luo_arena_new(0);
+    const luo_model m = luo_test_llama(L, H, F, A, V);
+    shape x = {.tp = 2, .pp = 4, .dp = 2, .chunks = 1, .micro_batches = 4, .sequences = 1,
+               .tokens = T};
+    const luo_memory_rules none = {0};
+    luo_memory_rules r = {.communicator_bytes = 1000.5, .allocator_factor = 1.5,
+                          .headroom_factor = 2, .framework_bytes = 1e6};
+    for (x.zero = 0; x.zero < 4; x.zero++) {
+        const luo_programs *set = compile(plan_of(&x, &m), &m, &r);
+        const luo_programs *before = compile(plan_of(&x, &m), &m, &none);
+        ck_assert_uint_eq(set->hash, before->hash);
+        luo_memory all[16];
+        ck_assert_int_eq(luo_plan_memory(arena, set, all, NULL), LUO_OK);
+        for (int32_t d = 0; d < 16; d++) {
+            const int32_t stage = d / 2 % 4, n = 3 + (x.zero > 0) + lanes[stage];
+            const int64_t bytes = (n * 2001 + 1) / 2; /* upwards */
+            const luo_memory a = memory_of(before, d), b = memory_of(set, d);
+            ck_assert_int_eq(communicators_of(set, d), n);
+            ck_assert_int_eq(a.communicators, 0);
+            ck_assert_int_eq(b.communicators, bytes);
+            ck_assert_int_eq(b.allocated, a.allocated + 1000000);
+            ck_assert_int_eq(b.peak, (b.allocated * 3 + 1) / 2 + bytes);
+            ck_assert_int_eq(b.needed, 2 * (b.peak - bytes) + bytes);
+            ck_assert_mem_eq(&all[d], &b, sizeof b);
+            const luo_mem_spec s = spec_of(&x, &m, stage, &r);
+            luo_mem_spec without = s;
+            luo_mem closed, less;
+            r.communicator_bytes = 0;
+            luo_mem_stage(&without, &less);
+            r.communicator_bytes = 1000.5;
+            luo_mem_stage(&s, &closed);
+            ck_assert_int_eq(luo_mem_communicators(&s), n);
+            ck_assert(llabs(closed.needed - less.needed - bytes) <= 1);
+            ck_assert(llabs(closed.peak - less.peak - bytes) <= 1);
+        }
+    }
+    luo_arena_free(arena);
+}
+END_TEST
+
+/* One role and one list of tasks, but a group of two for one device and of one for the other. */
+START_TEST(communicators_of_slots)
+{
+    arena = luo_arena_new(0);
+    const int32_t one[] = {7}, two[] = {3, 5};
+    const luo_group groups[] = {{1, one, LUO_STREAM_TP}, {2, two, LUO_STREAM_TP}};
+    const luo_slot slots[] = {{.group = 1}, {.group = 1}, {.group = 0}};
+    const luo_instr instr = {.kind = LUO_INSTR_COLLECTIVE, .stream = LUO_STREAM_TP};
+    const luo_segment seg = {.phase = LUO_PHASE_POST, .n = 1};
+    const luo_role role = {.ninstr = 1, .nseg = 1, .nslot = 1, .instr = &instr, .seg = &seg};
+    const luo_run_task task = {0, -1};
+    luo_program at[3];
+    for (int32_t i = 0; i < 3; i++)
+        at[i] = (luo_program){.device = 3 + 2 * i, .ntask = 1, .tasks = &task, .slots = &slots[i]};
+    const luo_programs set = {.n = 3, .at = at, .nroles = 1, .roles = &role, .ngroups = 2,
+                              .groups = groups, .memory = {.communicator_bytes = 100}};
+    luo_memory m[3];
+    ck_assert_int_eq(luo_plan_memory(arena, &set, m, NULL), LUO_OK);
+    ck_assert_int_eq(m[0].communicators, 100);
+    ck_assert_int_eq(m[1].communicators, 100);
+    ck_assert_int_eq(m[2].communicators, 0);
     luo_arena_free(arena);
 }
 END_TEST
@@ -402,6 +490,16 @@ static const struct {
     {0.046, -0.33, 0.31},    {0.0078, -0.048, 0.003},
 };
 
+/* Exact, or a bound where tokens are cut or experts dealt. */
+static void check_communicators(const luo_programs *set, int32_t device, luo_mem_spec spec)
+{
+    const int32_t closed = luo_mem_communicators(&spec), got = communicators_of(set, device);
+    const bool bound = spec.context.c > 1 || spec.experts_among > 0;
+    ck_assert_msg(bound ? got <= closed && closed <= got + 8 : got == closed,
+                  "%d communicators, %d in closed form (tp %d, replicas %d, stage %d of %d)", got,
+                  closed, spec.tp, spec.replicas, spec.stage, spec.stages);
+}
+
 /* Worst device, as luo_plan_fits looks at it. What differs: backward's working set is a closed form
  * of one layer there and lifetimes here; messages and buckets have buffers of their own here. */
 START_TEST(closed_form_agrees)
@@ -426,8 +524,10 @@ START_TEST(closed_form_agrees)
         const luo_programs *set = compile(plan_of(&x, &m), &m, &rules);
         int64_t program = 0, closed = 0;
         for (int32_t k = 0; k < x.pp; k++) {
-            const luo_memory a = memory_of(set, k * x.tp * (cut ? x.context.c : 1));
+            const int32_t device = k * x.tp * (cut ? x.context.c : 1);
+            const luo_memory a = memory_of(set, device);
             const luo_mem b = closed_form(&x, &m, k, &rules);
+            check_communicators(set, device, spec_of(&x, &m, k, &rules));
             if (a.peak > program) program = a.peak;
             if (b.peak > closed) closed = b.peak;
             if (getenv("LUO_VERBOSE"))
@@ -730,5 +830,6 @@ START_TEST(measured_rows)
 END_TEST
 
 LUO_SUITE("unit.memory", LUO_T(rules_by_hand), LUO_T(head_by_hand), LUO_T(state_by_hand),
-          LUO_T(state_of_context_groups), LUO_T_N(closed_form_agrees, LUO_ROWS(allowed)),
+          LUO_T(state_of_context_groups), LUO_T(communicators_by_hand),
+          LUO_T(communicators_of_slots), LUO_T_N(closed_form_agrees, LUO_ROWS(allowed)),
           LUO_T_N(shipped_mixtures, LUO_ROWS(mixtures)), LUO_T_N(measured_rows, LUO_ROWS(suites)))

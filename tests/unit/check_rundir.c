@@ -25,7 +25,8 @@ static const struct {
                 "micro_batch,layer,peer,bytes,flop,t_start_s,t_end_s,status"},
     {"memory.csv", "plan,device,node,profile,pipeline,stage,capacity_bytes,reserved_bytes,"
                    "weights_bytes,gradients_bytes,optimizer_bytes,activations_bytes,buffers_bytes,"
-                   "peak_bytes,free_bytes,peak_instruction,verdict,measured_bytes"},
+                   "communicators_bytes,peak_bytes,free_bytes,peak_instruction,verdict,"
+                   "measured_bytes"},
     {"comm.csv", "plan,group,collective,stream,class,devices,calls,bytes,busy_s,exposed_s,"
                  "algbw_gbytes_per_s,busbw_gbytes_per_s"},
     {"links.csv", "link,class,bytes,busy_s,utilisation_ratio,peak_gbytes_per_s"},
@@ -175,6 +176,7 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
                                               .optimizer = 3,
                                               .activations = 4,
                                               .buffers = 5,
+                                              .communicators = 6,
                                               .peak = 995, .needed = 995,
                                               .peak_instruction = 2}};
     const luo_row_switch sw = {.t_s = 1,
@@ -255,7 +257,7 @@ static const struct {
      "1.000000,,,0.000000000"},
     {"timeline.csv", 1, "0,0.000000000,0.150000000,step,1,0,0,,0"},
     {"events.csv", 1, "0,0.050000000,0,slow1,fired,straggler,device:1,2.500000,\"a, \"\"b\"\" c\""},
-    {"memory.csv", 1, "0,3,h20-1,H20,0,1,1000,10,1,2,3,4,5,995,-5,2,over,"},
+    {"memory.csv", 1, "0,3,h20-1,H20,0,1,1000,10,1,2,3,4,5,6,995,-5,2,over,"},
     {"switches.csv", 1,
      "0,1.000000000,0,1,slow1,0.100000000,10.000000000,0.000000000,0.000000000,,0,0,0,0,0,,0,"
      "devices"},

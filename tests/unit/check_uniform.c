@@ -2,6 +2,7 @@
  * any of its own choices made by hand; devices, order and sentences. */
 #include <math.h>
 
+#include "core/plan/compile.h"
 #include "core/plan/planners.h"
 #include "tests/cluster_fixture.h"
 
@@ -43,6 +44,51 @@ START_TEST(offers_are_valid_and_ordered)
         ck_assert_double_ge(r[i].objective_s, r[i].bound_s);
         if (i > 0) ck_assert_double_ge(r[i].objective_s, r[i - 1].objective_s);
     }
+    luo_arena_free(a);
+}
+END_TEST
+
+/* As `check` judges it. */
+static luo_status compiled_fits(const luo_plan *p, const luo_cluster *c, const luo_stack *stack,
+                                luo_err *err)
+{
+    luo_arena *a = luo_arena_new(1 << 20);
+    const luo_compile_opts opts = {.memory = luo_stack_memory(stack), .unnamed = true};
+    luo_programs *set;
+    luo_memory m[8];
+    double ratio;
+    int32_t device;
+    luo_status st = luo_plan_compile(a, p, &llama, c, &opts, &set, err);
+    if (st == LUO_OK) st = luo_plan_memory(a, set, m, err);
+    if (st == LUO_OK) st = luo_plan_fits(p, c, set, m, &ratio, &device, err);
+    luo_arena_free(a);
+    return st;
+}
+
+/* Communicators take what plans need: others are offered, which fit when they are compiled. */
+START_TEST(communicators_are_counted)
+{
+    luo_arena *a = luo_arena_new(1 << 16);
+    const luo_cluster *c = fixture_cluster(a, 1, 1, 8);
+    luo_uniform_opts o = search_all(64);
+    luo_stack stack;
+    luo_err err = {0};
+    int32_t n, refused = 0;
+    luo_stack_default(&stack);
+    o.stack = &stack;
+    const luo_uniform_result *r = plan(a, c, &o, &n);
+    ck_assert_int_eq(luo_stack_set(&stack, "communicator_mib", 12288, &err), LUO_OK);
+    for (int32_t i = 0; i < n; i++) {
+        const luo_status st = compiled_fits(r[i].plan, c, &stack, &err);
+        ck_assert_msg(st == LUO_OK || (st == LUO_EOOM && strstr(err.text, "communicators ")), "%s",
+                      err.text);
+        refused += st == LUO_EOOM;
+    }
+    ck_assert_int_gt(refused, n / 2);
+    r = plan(a, c, &o, &n);
+    ck_assert_int_gt(n, 0);
+    for (int32_t i = 0; i < n; i++)
+        ck_assert_msg(compiled_fits(r[i].plan, c, &stack, &err) == LUO_OK, "%s", err.text);
     luo_arena_free(a);
 }
 END_TEST
@@ -255,7 +301,7 @@ START_TEST(shares_of_experts)
 }
 END_TEST
 
-LUO_SUITE("plan.uniform", LUO_T(offers_are_valid_and_ordered), LUO_T(search_beats_every_choice),
-          LUO_T(sequences_are_cut),
+LUO_SUITE("plan.uniform", LUO_T(offers_are_valid_and_ordered), LUO_T(communicators_are_counted),
+          LUO_T(search_beats_every_choice), LUO_T(sequences_are_cut),
           LUO_T_N(device_order, 2), LUO_T(who_takes_part),
           LUO_T(shards_inside_nodes), LUO_T(shares_of_experts), LUO_T_N(bad_row, LUO_ROWS(bad)))

@@ -418,6 +418,43 @@ static double gradient_bytes(const luo_mem_spec *spec)
     return spec->gradient_bytes > 0 ? spec->gradient_bytes : 4;
 }
 
+/* Lanes in which a stage speaks with others: forward and backward, sends and receives. */
+static int32_t lanes_between_stages(const luo_mem_spec *s)
+{
+    const bool wraps = s->chunks > 1; /* behind the last stage comes the first one's next chunk */
+    if (s->stages < 2) return 0;
+    return 2 * (wraps || s->stage > 0) + 2 * (wraps || s->stage < s->stages - 1);
+}
+
+/* Whole or dealt tensors are summed and gathered among other devices than those of the copies: in
+ * context parallelism by parts, replicas and both, of dealt experts among those that have them. */
+static int32_t groups_besides(const luo_mem_spec *s, bool cut)
+{
+    const bool context = ranks_of(s) > 1;
+    int32_t n = 0;
+    if (context) n += (s->tp > 1) + (s->tp > 1 && s->sequence_parallel) + (cut ? 4 : 0);
+    if (s->experts_among > 0) n += context ? 4 : 2;
+    return n;
+}
+
+int32_t luo_mem_communicators(const luo_mem_spec *s)
+{
+    const int32_t copies = copies_of(s);
+    const bool cut = s->zero > 0 && copies > 1;
+    /* what devices of a tensor group have whole is summed once a step, or gathered from pieces */
+    const bool whole = s->tp > 1 && (s->sequence_parallel || cut || s->experts_among > 0);
+    const bool alone = s->stages == 1 && (s->tp == 1 || (copies == 1 && whole)); /* those are all */
+    int32_t n = lanes_between_stages(s);
+    n += s->tp > 1;
+    n += inner_of(s) > 1;
+    n += luo_context_parts(&s->context) > 1;
+    n += copies > 1;
+    n += whole;
+    n += !alone && s->tp * s->stages * copies > 1; /* the norm of all gradients */
+    if (s->embedding != s->head && s->model->tied_embeddings) n += 2; /* the table, its gradient */
+    return n + groups_besides(s, cut);
+}
+
 /* The rules' sums in the place of the closed form's. */
 static void total(const luo_mem_spec *s, double sum, luo_mem *m)
 {
@@ -426,9 +463,12 @@ static void total(const luo_mem_spec *s, double sum, luo_mem *m)
     if (s->factor > 0) r.allocator_factor = s->factor;
     const double factor = r.allocator_factor > 0 ? r.allocator_factor : 1;
     const double headroom = r.headroom_factor > 1 ? r.headroom_factor : 1;
+    const double beside =
+        s->reserved_bytes +
+        (r.communicator_bytes > 0 ? luo_mem_communicators(s) * r.communicator_bytes : 0);
     m->allocated = up(sum + r.framework_bytes);
-    m->peak = up((sum + r.framework_bytes) * factor + s->reserved_bytes);
-    m->needed = up((sum + r.framework_bytes) * factor * headroom + s->reserved_bytes);
+    m->peak = up((sum + r.framework_bytes) * factor + beside);
+    m->needed = up((sum + r.framework_bytes) * factor * headroom + beside);
 }
 
 /* Gradients without content, one for each matrix of a layer; products of experts have none. */

@@ -32,7 +32,8 @@ typedef struct luo_mem_spec {
     double reserved_bytes;
 } luo_mem_spec;
 
-typedef struct luo_mem { /* bytes, rounded up; peak = ceil(allocated * factor + reserved) */
+typedef struct luo_mem { /* bytes, rounded up; peak = ceil(allocated * factor + communicators +
+                            reserved) */
     int64_t weights, gradients, optimizer, activations, buffers, peak;
     int64_t allocated; /* sum of the parts, and what the framework holds */
     int64_t needed;    /* peak with the headroom of the rules, to be called fitting */
@@ -54,6 +55,11 @@ int64_t luo_mem_vocab(const luo_model *model, int32_t tp);
 /* Activations that one layer keeps for one micro-batch, bytes; of a model with experts, one that
  * has them. recompute as above. */
 double luo_mem_layer_activations(const luo_mem_spec *spec, int recompute);
+/* Communicators of a device of the stage in programs of equal pipelines
+ * (luo_program_communicators): groups of tensor and context parallelism, of copies and of all
+ * devices, and lanes of messages between stages. With context parallelism or dealt experts a bound,
+ * up to 8 above, else exact (tests/unit/check_memory.c). Pre: that of luo_mem_stage. */
+int32_t luo_mem_communicators(const luo_mem_spec *spec);
 /* All of it (8.1 to 8.5). With rules it is what the same plan's program needs under them (held
  * together by tests/unit/check_memory.c): no dropout unless they say so, the last norm, what
  * backward of one layer works on, and gradients of the logits beside that of the head. With context

@@ -125,11 +125,20 @@ void luo_memory_held(const luo_memory_rules *r, int64_t weight_bytes, int64_t *g
         *optimizer = (int64_t)ceil((double)*optimizer * (r->f32_state_bytes - 8) / 8 - 1e-6);
 }
 
-void luo_memory_total(const luo_memory_rules *r, int64_t tensors, luo_memory *memory)
+void luo_memory_say_communicators(const luo_memory *memory, luo_str *text)
+{
+    if (memory->communicators > 0)
+        luo_str_addf(text, ", communicators %.1f", (double)memory->communicators / 1073741824.0);
+}
+
+void luo_memory_total(const luo_memory_rules *r, int64_t tensors, int32_t communicators,
+                      luo_memory *memory)
 {
     const double factor = r->allocator_factor > 1 ? r->allocator_factor : 1;
     const double headroom = r->headroom_factor > 1 ? r->headroom_factor : 1;
+    memory->communicators = (int64_t)ceil(communicators * r->communicator_bytes - 1e-6);
     memory->allocated = tensors + (int64_t)r->framework_bytes;
     memory->peak = (int64_t)ceil((double)memory->allocated * factor - 1e-6);
-    memory->needed = (int64_t)ceil((double)memory->peak * headroom - 1e-6);
+    memory->needed = (int64_t)ceil((double)memory->peak * headroom - 1e-6) + memory->communicators;
+    memory->peak += memory->communicators; /* no allocator takes them, none has to have room */
 }

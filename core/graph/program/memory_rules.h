@@ -27,8 +27,12 @@ int64_t luo_memory_dummies(const luo_programs *set, const luo_role *role);
 /* State of a device as the stack holds it. In, out: gradients, optimizer. */
 void luo_memory_held(const luo_memory_rules *r, int64_t weight_bytes, int64_t *gradients,
                      int64_t *optimizer);
-/* Sets allocated, peak and needed from the bytes of all tensors at the peak. */
-void luo_memory_total(const luo_memory_rules *r, int64_t tensors, luo_memory *memory);
+/* Sets communicators, allocated, peak and needed from the bytes of all tensors at the peak and the
+ * number of communicators. */
+void luo_memory_total(const luo_memory_rules *r, int64_t tensors, int32_t communicators,
+                      luo_memory *memory);
+/* Appends ", communicators 1.5" (GiB) to the parts of a sentence, where they take memory. */
+void luo_memory_say_communicators(const luo_memory *memory, luo_str *text);
 /* Bytes of one score of unfused attention that backward needs: the softmax; with dropout also what
  * it left and its mask. */
 int64_t luo_memory_score_bytes(const luo_memory_rules *r, int64_t elem_bytes);

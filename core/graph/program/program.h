@@ -247,6 +247,7 @@ typedef struct luo_memory_rules { /* memory_rules.h; all zero: as the program sa
     double gradient_bytes;      /* held of a gradient where weights have 2 bytes; 0: 4 */
     double f32_state_bytes;     /* weight, gradient and optimizer of an f32 parameter; 0: 16 */
     double framework_bytes;     /* allocated whatever the model is */
+    double communicator_bytes;  /* taken by each communicator of a device, beside the allocator */
     double allocator_factor;    /* taken from the device over what is allocated; 0: 1 */
     double headroom_factor;     /* room over that which a plan must have to fit; 0: 1 */
 } luo_memory_rules;
@@ -321,8 +322,10 @@ luo_status luo_program_check(luo_arena *scratch, const luo_programs *set, luo_er
 
 typedef struct luo_memory {
     int64_t weights, gradients, optimizer, activations, buffers; /* bytes */
-    int64_t allocated; /* all of these at the worst moment, and what the framework holds */
-    int64_t peak;      /* taken from the device for it: with the allocator's rounding and gaps */
+    int64_t communicators; /* bytes; luo_program_communicators of them */
+    int64_t allocated; /* all but communicators at the worst moment, and what the framework holds */
+    int64_t peak;      /* taken from the device for it: with the allocator's rounding and gaps, and
+                          communicators */
     int64_t needed;    /* to be called fitting: with headroom */
     int32_t peak_instruction;
 } luo_memory;
@@ -340,8 +343,15 @@ typedef struct luo_memory_account {
 /* Pre: p is a program of the set. Errors: LUO_ENOMEM. Owner: arena. Cost: O(instructions). */
 luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const luo_program *p,
                                luo_memory_account *out, luo_err *err);
-/* The worst moment of that account over the tasks in their order; without `reserved`. Cost: O(tasks
- * + instructions). */
+/* Communicators that a device of the set is in, as GPU ranks make them (tests/cuda holds them to
+ * it): a group of two or more devices of its collectives is one, and every lane in which it has
+ * messages is one. Pre: p is a program of the set. Errors: LUO_ENOMEM. Cost: O(instructions +
+ * groups of the set). */
+luo_status luo_program_communicators(luo_arena *scratch, const luo_programs *set,
+                                     const luo_program *p, int32_t *out, luo_err *err);
+/* The worst moment of that account over the tasks in their order, and communicators; without
+ * `reserved`. Cost: O(tasks + instructions), and where a communicator has bytes that of their
+ * number. */
 luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
                               luo_memory *out, luo_err *err);
 #endif

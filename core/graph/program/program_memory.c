@@ -303,6 +303,27 @@ luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const 
     return LUO_OK;
 }
 
+luo_status luo_program_communicators(luo_arena *scratch, const luo_programs *set,
+                                     const luo_program *p, int32_t *out, luo_err *err)
+{
+    const luo_role *role = &set->roles[p->role];
+    const size_t mark = luo_arena_mark(scratch);
+    bool *is_in = LUO_NEW_N(scratch, bool, set->ngroups), speaks[LUO_LANES] = {false};
+    if (!is_in) return luo_err_nomem(err);
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        if (in->kind == LUO_INSTR_COLLECTIVE)
+            is_in[p->slots[in->slot].group] = true;
+        else if (in->kind == LUO_INSTR_P2P && p->slots[in->slot].nmessage > 0)
+            speaks[luo_instr_lane(in)] = true;
+    }
+    *out = 0;
+    for (int32_t g = 0; g < set->ngroups; g++) *out += is_in[g] && set->groups[g].n >= 2;
+    for (int32_t l = 0; l < LUO_LANES; l++) *out += speaks[l];
+    luo_arena_reset(scratch, mark);
+    return LUO_OK;
+}
+
 luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32_t device,
                               luo_memory *out, luo_err *err)
 {
@@ -314,7 +335,11 @@ luo_status luo_program_memory(luo_arena *scratch, const luo_programs *set, int32
     luo_memory_account account;
     LUO_TRY(luo_program_account(scratch, set, program, &account, err));
     luo_memory memory = account.state;
-    luo_memory_total(&set->memory, walk_tasks(program, account.curve, &memory), &memory);
+    int32_t communicators = 0;
+    if (set->memory.communicator_bytes > 0)
+        LUO_TRY(luo_program_communicators(scratch, set, program, &communicators, err));
+    const int64_t tensors = walk_tasks(program, account.curve, &memory);
+    luo_memory_total(&set->memory, tensors, communicators, &memory);
     luo_arena_reset(scratch, mark);
     *out = memory;
     return LUO_OK;

@@ -178,6 +178,7 @@ static void memory_json(json_t *o, const luo_memory_rules *r)
                {"gradient_bytes", r->gradient_bytes, 0},
                {"f32_state_bytes", r->f32_state_bytes, 0},
                {"framework_bytes", r->framework_bytes, 0},
+               {"communicator_bytes", r->communicator_bytes, 0},
                {"allocator_factor", r->allocator_factor, 1},
                {"headroom_factor", r->headroom_factor, 1}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

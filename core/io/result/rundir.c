@@ -113,6 +113,7 @@ static luo_status put_memory(void *ctx, const luo_row_memory *row, luo_err *err)
     luo_table_int(table, LUO_COL_MEMORY_optimizer_bytes, memory->optimizer);
     luo_table_int(table, LUO_COL_MEMORY_activations_bytes, memory->activations);
     luo_table_int(table, LUO_COL_MEMORY_buffers_bytes, memory->buffers);
+    luo_table_int(table, LUO_COL_MEMORY_communicators_bytes, memory->communicators);
     luo_table_int(table, LUO_COL_MEMORY_peak_bytes, memory->peak);
     luo_table_int(table, LUO_COL_MEMORY_free_bytes, left);
     luo_table_int_opt(table, LUO_COL_MEMORY_peak_instruction, memory->peak_instruction);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/graph/program/memory_rules.h"
 #include "core/plan/compile.h"
 #include "core/run/tables/step.h"
 
@@ -76,12 +77,17 @@ static luo_status weigh(asking *a, const luo_programs *set, double *ratio, luo_e
     }
     if (*ratio <= 1) return LUO_OK;
     const luo_profile *p = luo_cluster_profile(cluster, set->at[worst].device);
-    return luo_err_set(why, LUO_EOOM,
-                       "needs %.1f GiB on device %d of %.1f GiB less %.1f GiB reserved (weights "
-                       "%.1f, gradients %.1f)",
-                       gib((double)memory[worst].needed), (int)set->at[worst].device,
-                       gib(p->memory_bytes), gib(p->reserved_bytes),
-                       gib((double)memory[worst].weights), gib((double)memory[worst].gradients));
+    luo_str communicators = {0};
+    luo_memory_say_communicators(&memory[worst], &communicators);
+    const luo_status st = luo_err_set(
+        why, LUO_EOOM,
+        "needs %.1f GiB on device %d of %.1f GiB less %.1f GiB reserved (weights %.1f, gradients "
+        "%.1f%s)",
+        gib((double)memory[worst].needed), (int)set->at[worst].device, gib(p->memory_bytes),
+        gib(p->reserved_bytes), gib((double)memory[worst].weights),
+        gib((double)memory[worst].gradients), luo_str_get(&communicators));
+    luo_str_free(&communicators);
+    return st;
 }
 
 /* Bytes that the ops `name` send, by all devices: of a collective what each of them has. */
