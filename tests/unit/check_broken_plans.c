@@ -540,4 +540,5 @@ START_TEST(communicators_of_a_plan)
 END_TEST
 
 LUO_SUITE("plan.broken", LUO_T(communicators_of_a_plan), LUO_T_N(unbroken, 4),
-          LUO_T_N(broken, LUO_ROWS(rows)), LUO_T(device_down), LUO_T_N(layer_elsewhere, LUO_ROWS(layers)))
+          LUO_T_N(broken, LUO_ROWS(rows)), LUO_T(device_down),
+          LUO_T_N(layer_elsewhere, LUO_ROWS(layers)))
