@@ -65,6 +65,16 @@ static luo_status restart_s(void *run, const luo_plan *plan, double *seconds, lu
     return LUO_OK;
 }
 
+/* What a switch from devices that are left would not take. */
+static double setback_s(void *run, double step_s, double failure_s)
+{
+    const luo_run *r = run;
+    const double set = r->job.spec->restart_s;
+    const double lost_s = luo_ckpt_setback_s(r, step_s, failure_s);
+    return set >= 0 ? set + lost_s - luo_ckpt_read_seconds(r)
+                    : r->job.cost.process_start_s + lost_s;
+}
+
 static luo_status simulated_step(void *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
     luo_run *r = run;
@@ -150,6 +160,19 @@ static double expected_s(const luo_run_clock *clock)
     return rate > 0 ? 1 / rate : n > 0 ? clock->t_s / n : 0;
 }
 
+/* Of devices of the plan, or of any so far. */
+static double failure_s(const luo_run *run)
+{
+    const double rate = luo_ckpt_failure_rate(run);
+    int32_t n, failures = 0;
+    const luo_occurrence *occurrence = luo_events_occurrences(run->clock.events, &n);
+    if (rate > 0) return 1 / rate;
+    for (int32_t i = 0; i < n; i++)
+        if (occurrence[i].kind == LUO_EVENT_FAIL && occurrence[i].choice)
+            failures += occurrence[i].choice->ndev > 0;
+    return failures > 0 ? run->clock.t_s / failures : 0;
+}
+
 /* The running plan may cut the batch otherwise than the base plan. */
 static int64_t count_micro_batches(const luo_used_plan *used, const luo_plan *base)
 {
@@ -174,6 +197,7 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                               count_micro_batches(used, luo_run_plan_of(r->plans.list[0])),
                           .sequence_tokens = used->sequence_tokens,
                           .expected_s = expected_s(&r->clock),
+                          .failure_s = failure_s(r),
                           .memory_factor = r->decision.memory_factor,
                           .issue_order = r->backend.table->caps & LUO_CAP_ISSUE_ORDER,
                           .candidate = r->health.reentry.candidate,
@@ -182,6 +206,7 @@ luo_snapshot luo_run_snapshot(luo_run *r, int trigger)
                           .memory = &r->decision.memory,
                           .specialize_s = specialize_s,
                           .restart_s = restart_s,
+                          .setback_s = setback_s,
                           .step_s = luo_run_judges(r)   ? simulated_step
                                     : by_closed_form(r) ? closed_form
                                                         : NULL,

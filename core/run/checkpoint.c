@@ -51,8 +51,7 @@ double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *used)
     return t;
 }
 
-/* Failures per second on the devices of the plan, from the random processes of the scenario. */
-static double failure_rate(const luo_run *run)
+double luo_ckpt_failure_rate(const luo_run *run)
 {
     const luo_used_plan *used = luo_run_plan(&run->plans);
     double rate = 0;
@@ -114,7 +113,7 @@ luo_status luo_ckpt_init(luo_run *run, luo_err *err)
     if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_S)
         k->every_s = run->job.scenario->checkpoint.every_s;
     if (run->job.scenario->checkpoint.kind == LUO_CHECKPOINT_AUTO) {
-        const double rate = failure_rate(run);
+        const double rate = luo_ckpt_failure_rate(run);
         if (rate > 0)
             k->every_s = sqrt(2 * luo_run_plan(&run->plans)->write_s / rate);
         else
@@ -279,6 +278,15 @@ double luo_ckpt_read_seconds(const luo_run *run)
             t = fmax(t, (double)used->state_bytes / used->ndev * most_on_node(cluster, used, g) /
                             cluster->groups[g].disk_read_bytes_per_s);
     return t;
+}
+
+double luo_ckpt_setback_s(const luo_run *run, double step_s, double failure_s)
+{
+    const luo_ckpt *k = &run->ledger.ckpt;
+    const double steps_s = k->every_steps > 0 ? (double)k->every_steps * step_s : (double)INFINITY;
+    const double lost_s = k->on ? fmin(steps_s, k->every_s) / 2
+                                : luo_account_open_s(&run->ledger) + failure_s;
+    return luo_ckpt_read_seconds(run) + lost_s;
 }
 
 int64_t luo_ckpt_restore(luo_run *run, double *read_s)

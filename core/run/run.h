@@ -340,6 +340,12 @@ luo_status luo_ckpt_last(luo_run *run, luo_err *err);
 int64_t luo_ckpt_restore(luo_run *run, double *read_s);
 /* Of the running plan; of reading it back. */
 double luo_ckpt_read_seconds(const luo_run *run);
+/* Failures per second on the devices of the running plan, from the random processes of the
+ * scenario; 0: there is none. */
+double luo_ckpt_failure_rate(const luo_run *run);
+/* What a failure failure_s from now would cost that goes back to the last checkpoint: reading it,
+ * and half of the steps, of step_s each, between two of them; without checkpoints all steps. */
+double luo_ckpt_setback_s(const luo_run *run, double step_s, double failure_s);
 /* Memory that went with its node: after every change. */
 void luo_ckpt_changes(luo_run *run);
 double luo_ckpt_write_seconds(const luo_scenario *sc, const luo_used_plan *used);

@@ -10,6 +10,7 @@ static struct {
     int n;
     int trigger[ASKED];
     bool candidate[ASKED][8];
+    double failure_s[ASKED], setback_s[ASKED]; /* of steps of 2 s, 1000 s from now */
 } asked;
 
 static const luo_plan *first_alone(luo_arena *a, const luo_plan *base)
@@ -31,6 +32,8 @@ static luo_status decide(luo_arena *a, const luo_snapshot *now, luo_decision *ou
     for (int32_t d = 4; d < 8; d++) whole &= now->candidate[d] && now->rate[d] < 1.2;
     if (asked.n < ASKED) {
         asked.trigger[asked.n] = now->trigger;
+        asked.failure_s[asked.n] = now->failure_s;
+        asked.setback_s[asked.n] = now->setback_s(now->run, 2, 1000);
         memcpy(asked.candidate[asked.n++], now->candidate, 8 * sizeof(bool));
     }
     *out = (luo_decision){.action = LUO_KEEP, .old_s = -1, .new_s = -1, .known = asked.known};
@@ -267,8 +270,49 @@ START_TEST(many_small_slow_downs)
 }
 END_TEST
 
+/* ---- what the policy is told of failures ---- */
+
+/* Devices of the second pipeline fail at 10 s, and at 20 s; the policy is asked at 40 s. One of 8
+ * devices fails in 5e8 s where processes say so. To go back to a checkpoint takes 60 s of processes
+ * and reading 14 bytes a parameter at 1 GB/s, or what is set; and half of the 10 steps of 2 s or of
+ * the 8 s between two; without checkpoints the 9 steps so far and those until the failure. */
+static const struct {
+    luo_checkpoint_kind kind;
+    int32_t nevents;
+    double process_s, restart_s, failure_s, setback_s;
+} told[] = {{LUO_CHECKPOINT_STEPS, 1, 0, -1, 40, 60 + 10},
+            {LUO_CHECKPOINT_S, 2, 0, -1, 20, 60 + 4},
+            {LUO_CHECKPOINT_STEPS, 2, 0, 7, 20, 7 + 10},
+            {LUO_CHECKPOINT_STEPS, 2, 4e9, -1, 5e8, 60 + 10},
+            {LUO_CHECKPOINT_NONE, 1, 0, -1, 40, 60 + 9 * 1.08 + 1000}};
+
+START_TEST(told_of_failures)
+{
+    static luo_arrivals process = {.id = "p", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
+                                   .dist = LUO_DIST_EXPONENTIAL};
+    int64_t parameters;
+    events[0] = fixture_event("a", LUO_EVENT_FAIL, "device:5", 10, 0);
+    events[1] = fixture_event("b", LUO_EVENT_FAIL, "device:6", 20, 0);
+    prepare_two(20, told[_i].nevents);
+    process.mean_s = told[_i].process_s;
+    sc.processes = &process;
+    sc.nprocesses = told[_i].process_s > 0;
+    spec.restart_s = told[_i].restart_s;
+    sc.checkpoint.kind = told[_i].kind;
+    sc.checkpoint.every_steps = 10;
+    sc.checkpoint.every_s = 8;
+    ck_assert_int_eq(luo_model_parameters(&model, &parameters, NULL), LUO_OK);
+    const double read_s = told[_i].restart_s < 0 ? (double)parameters * 14 / 1e9 : 0;
+    run_ok();
+    ck_assert_int_ge(asked.n, 1);
+    ck_assert_int_eq(asked.trigger[0] & LUO_TRIGGER_FAIL, LUO_TRIGGER_FAIL);
+    ck_assert_double_eq_tol(asked.failure_s[0], told[_i].failure_s, 1e-9 * told[_i].failure_s);
+    ck_assert_double_eq_tol(asked.setback_s[0], told[_i].setback_s + read_s, 1e-9);
+}
+END_TEST
+
 LUO_SUITE("run.modes", LUO_T_N(vector_at1, LUO_ROWS(at1)), LUO_T_N(known_answers_are_free, 2),
           LUO_T_N(failures_say_where_state_comes_from, LUO_ROWS(failures)),
           LUO_T_N(joins_after_probes, 6), LUO_T(back_off),
           LUO_T_N(slow_devices_outside, 2), LUO_T(slow_outside_is_no_trigger),
-          LUO_T_N(many_small_slow_downs, 2))
+          LUO_T_N(many_small_slow_downs, 2), LUO_T_N(told_of_failures, LUO_ROWS(told)))

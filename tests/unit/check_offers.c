@@ -70,6 +70,31 @@ START_TEST(fastest_of_random_tables)
 }
 END_TEST
 
+/* Eight plans of 1 s that a failure costs 0.5 s a step, and one of 1.4 s that it costs nothing: it
+ * is the last by its objective alone, and not simulated without its rivals' risk. */
+START_TEST(risk_counts)
+{
+    table t = {.n = 9};
+    luo_err err = {0};
+    prepare("malleus", 1, 0);
+    for (int risky = 0; risky < 2; risky++) {
+        luo_offers o = {0};
+        for (int i = 0; i < t.n; i++) {
+            t.plan[i] = base_plan(sc.cluster);
+            t.plan[i]->sequence_tokens = 256 + i;
+            t.step[i] = i < 8 ? 1 : 1.4;
+            luo_offers_add(&o, "table", t.plan[i], t.step[i]);
+            o.at[i].risk_s = risky && i < 8 ? 0.5 : 0;
+        }
+        const luo_snapshot now = {.step_s = told, .run = &t};
+        ck_assert_int_eq(luo_offers_judge(&o, &now, &err), LUO_OK);
+        ck_assert_ptr_eq(o.at[0].plan, t.plan[risky ? 8 : 0]);
+        ck_assert_double_eq(o.at[0].step_s, risky ? 1.4 : 1);
+        ck_assert(risky || o.at[8].step_s < 0);
+    }
+}
+END_TEST
+
 /* ---- the best uniform shapes ---- */
 
 START_TEST(best_shapes)
@@ -122,5 +147,6 @@ START_TEST(survives_a_node)
 }
 END_TEST
 
-LUO_SUITE("run.offers", LUO_T_N(fastest_of_random_tables, 4), LUO_T_N(best_shapes, 4),
+LUO_SUITE("run.offers", LUO_T_N(fastest_of_random_tables, 4), LUO_T(risk_counts),
+          LUO_T_N(best_shapes, 4),
           LUO_T(survives_a_node))

@@ -11,7 +11,8 @@ void luo_offers_add(luo_offers *offers, const char *from, const luo_plan *plan, 
     const uint64_t hash = luo_plan_hash(plan);
     for (int32_t i = 0; i < offers->n; i++)
         if (luo_plan_hash(offers->at[i].plan) == hash) return;
-    if (offers->n < LUO_OFFERS) offers->at[offers->n++] = (luo_offer){from, plan, objective_s, -1};
+    if (offers->n < LUO_OFFERS)
+        offers->at[offers->n++] = (luo_offer){from, plan, objective_s, -1, 0};
 }
 
 /* A policy without a plan for the snapshot offers none. */
@@ -25,16 +26,16 @@ static luo_status unless_infeasible(luo_status st, const luo_err *why, luo_err *
 
 static double rank_of(const luo_offer *x)
 {
-    return x->step_s >= 0 ? x->step_s : (double)INFINITY;
+    return x->step_s >= 0 ? x->step_s + x->risk_s : (double)INFINITY;
 }
 
 static double objective_of(const luo_offer *x)
 {
-    return x->objective_s;
+    return x->objective_s + x->risk_s;
 }
 
 /* Stable. */
-static void sort(luo_offers *offers, double (*key)(const luo_offer *))
+static void sort_offers(luo_offers *offers, double (*key)(const luo_offer *))
 {
     for (int32_t i = 1; i < offers->n; i++) {
         const luo_offer x = offers->at[i];
@@ -54,18 +55,22 @@ static bool is_large(const luo_malleus_job *job)
     return job->cluster->ndevices > LUO_JUDGE_DEVICES;
 }
 
-static luo_status price(luo_arena *arena, const luo_malleus_job *job, luo_offer *x, luo_err *err)
+static luo_status find_objective(luo_arena *arena, const luo_snapshot *now,
+                                 const luo_malleus_job *job, luo_offer *x, luo_err *err)
 {
     luo_objective step;
-    if (!luo_objective_knows(x->plan))
-        return luo_malleus_event_s(arena, job, x->plan, &x->objective_s, err);
-    LUO_TRY(luo_malleus_step(arena, job, x->plan, &step, err));
-    x->objective_s = step.step;
+    if (!luo_objective_knows(x->plan)) {
+        LUO_TRY(luo_malleus_event_s(arena, job, x->plan, &x->objective_s, err));
+    } else {
+        LUO_TRY(luo_malleus_step(arena, job, x->plan, &step, err));
+        x->objective_s = step.step;
+    }
+    x->risk_s = luo_snapshot_risk_s(now, x->plan, x->objective_s);
     return LUO_OK;
 }
 
-static luo_status own_offers(luo_arena *arena, const luo_malleus_job *job, int32_t pipelines,
-                             int32_t most, luo_offers *out, luo_err *err)
+static luo_status own_offers(luo_arena *arena, const luo_snapshot *now, const luo_malleus_job *job,
+                             int32_t pipelines, int32_t most, luo_offers *out, luo_err *err)
 {
     luo_malleus_job j = *job;
     luo_malleus_answer a;
@@ -77,8 +82,8 @@ static luo_status own_offers(luo_arena *arena, const luo_malleus_job *job, int32
     const luo_status st = luo_plan_malleus(arena, &j, &a, &why);
     if (st != LUO_OK) return unless_infeasible(st, &why, err);
     for (int32_t i = 0; i < a.noffers; i++) luo_offers_add(&own, "malleus", a.offer[i], 0);
-    for (int32_t i = 0; i < own.n; i++) LUO_TRY(price(arena, job, &own.at[i], err));
-    sort(&own, objective_of);
+    for (int32_t i = 0; i < own.n; i++) LUO_TRY(find_objective(arena, now, job, &own.at[i], err));
+    sort_offers(&own, objective_of);
     for (int32_t i = 0; i < own.n && i < most; i++)
         luo_offers_add(out, "malleus", own.at[i].plan, own.at[i].objective_s);
     return LUO_OK;
@@ -103,8 +108,8 @@ static bool is_new(counts *c, int32_t most, int32_t pipelines)
 }
 
 /* One fewer and one more, then as the best of the others have. */
-static luo_status other_counts(luo_arena *arena, const luo_malleus_job *job, luo_offers *out,
-                               luo_err *err)
+static luo_status other_counts(luo_arena *arena, const luo_snapshot *now,
+                               const luo_malleus_job *job, luo_offers *out, luo_err *err)
 {
     const int32_t dp = job->base->npipelines, n = out->n;
     const int32_t most = job->cluster->ndevices > MANY_DEVICES ? LEAST_COUNTS
@@ -112,15 +117,15 @@ static luo_status other_counts(luo_arena *arena, const luo_malleus_job *job, luo
                                                                : COUNTS;
     counts tried = {{dp}, 1};
     int32_t ask[COUNTS], nask = 0;
-    sort(out, objective_of);
+    sort_offers(out, objective_of);
     for (int32_t more = -1; more <= 1; more += 2)
         if (is_new(&tried, most, dp + more)) ask[nask++] = dp + more;
     for (int32_t i = 0; i < n; i++)
         if (is_new(&tried, most, out->at[i].plan->npipelines))
             ask[nask++] = out->at[i].plan->npipelines;
     for (int32_t i = 0; i < nask; i++)
-        LUO_TRY(own_offers(arena, job, ask[i], OWN_OTHER, out, err));
-    for (int32_t i = n; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
+        LUO_TRY(own_offers(arena, now, job, ask[i], OWN_OTHER, out, err));
+    for (int32_t i = n; i < out->n; i++) LUO_TRY(find_objective(arena, now, job, &out->at[i], err));
     return LUO_OK;
 }
 
@@ -131,7 +136,7 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
     const bool templates = luo_policy_oobleck.check(now, NULL) == LUO_OK;
     luo_err why = {0};
     *out = (luo_offers){0};
-    LUO_TRY(own_offers(arena, job, job->base->npipelines, OWN, out, err));
+    LUO_TRY(own_offers(arena, now, job, job->base->npipelines, OWN, out, err));
     for (int slow_too = 0; slow_too < 2; slow_too++) {
         luo_err a = {0}, b = {0};
         LUO_TRY(unless_infeasible(luo_offers_restart(arena, now, slow_too, out, &a), &a, err));
@@ -147,44 +152,8 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
     LUO_TRY(luo_offers_reroute(arena, now, out, err));
     luo_offers_add(out, "base", now->base, 0);
     luo_offers_add(out, "running", now->plan, 0);
-    for (int32_t i = 0; i < out->n; i++) LUO_TRY(price(arena, job, &out->at[i], err));
-    return other_counts(arena, job, out, err);
-}
-
-/* ---- without a node ---- */
-
-static bool stage_on(const luo_stage *st, const luo_cluster *cluster, int32_t node)
-{
-    for (int32_t k = 0; k < st->ndev; k++)
-        if (cluster->devices[st->dev[k]].node == node) return true;
-    return false;
-}
-
-static bool holds(const luo_stage *st, int32_t layer)
-{
-    for (int32_t k = 0; k < st->nlayers; k++)
-        if (layer >= st->layers[k].lo && layer < st->layers[k].hi) return true;
-    return false;
-}
-
-static bool copy_elsewhere(const luo_plan *plan, const luo_cluster *cluster, int32_t layer,
-                           int32_t node)
-{
-    for (int32_t i = 0; i < plan->npipelines; i++)
-        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
-            const luo_stage *st = &plan->pipelines[i].stages[s];
-            if (holds(st, layer) && !stage_on(st, cluster, node)) return true;
-        }
-    return false;
-}
-
-bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster)
-{
-    if (plan->zero > 0) return false;
-    for (int32_t node = 0; node < cluster->nnodes; node++)
-        for (int32_t layer = 0; layer < plan->layers; layer++)
-            if (!copy_elsewhere(plan, cluster, layer, node)) return false;
-    return true;
+    for (int32_t i = 0; i < out->n; i++) LUO_TRY(find_objective(arena, now, job, &out->at[i], err));
+    return other_counts(arena, now, job, out, err);
 }
 
 /* ---- by simulation ---- */
@@ -197,21 +166,21 @@ luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err
 {
     luo_err why = {0};
     double best = INFINITY, second = INFINITY; /* the runner-up is told, too */
-    sort(offers, objective_of);
+    sort_offers(offers, objective_of);
     if (!now->step_s && offers->n > 0) return LUO_OK;
     for (int32_t i = 0; i < offers->n; i++) {
         luo_offer *x = &offers->at[i];
-        if (x->step_s >= 0 || (second < INFINITY && x->objective_s > HOPE * best)) continue;
+        if (x->step_s >= 0 || (second < INFINITY && objective_of(x) > HOPE * best)) continue;
         if (now->closed_form) {
             x->step_s = x->objective_s;
             continue;
         }
         const luo_status st = now->step_s(now->run, x->plan, &x->step_s, &why);
         if (st != LUO_OK) return luo_err_set(err, st, "%s", why.text);
-        second = fmin(second, fmax(best, x->step_s));
-        best = fmin(best, x->step_s);
+        second = fmin(second, fmax(best, rank_of(x)));
+        best = fmin(best, rank_of(x));
     }
-    sort(offers, rank_of);
+    sort_offers(offers, rank_of);
     if (offers->n > 0 && isfinite(rank_of(&offers->at[0]))) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan can run on the devices that are left%s%s",
                        why.text[0] ? "; " : ".", why.text);

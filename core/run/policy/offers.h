@@ -13,6 +13,7 @@ typedef struct luo_offer {
     double objective_s; /* closed form of the step (luo_plan_objective); where that does not know
                            the plan, event time: work alone, nothing is sent */
     double step_s;      /* what it is chosen by; < 0: not asked, INFINITY: it cannot run */
+    double risk_s;      /* luo_snapshot_risk_s: it is chosen by both */
 } luo_offer;
 
 typedef struct luo_offers {
@@ -68,13 +69,9 @@ typedef luo_status (*luo_offers_own)(luo_arena *arena, const luo_snapshot *now, 
 luo_status luo_offers_best(luo_arena *arena, const luo_snapshot *now, luo_offers_own own,
                            luo_offers *out, luo_err *err);
 
-/* Is a copy of every layer's state left when any one node fails? Not with ZeRO, whose shards have
- * one owner. Cost: O(nodes * layers * devices). */
-bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster);
-
 /* Simulates them (now->step_s), best objective first, as long as the objective leaves hope;
- * and sorts them, fastest first, those not simulated last. Where now->step_s is the closed form
- * or NULL, the objective decides alone.
+ * and sorts them, least step with its risk first, those not simulated last. Where now->step_s is
+ * the closed form or NULL, the objective decides alone.
  * Errors: LUO_EINFEASIBLE none can run; those of luo_judge_step. */
 luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err *err);
 #endif

@@ -154,6 +154,7 @@ static luo_status find_from(luo_run *r, int32_t k, const bool *usable, const boo
     now.leaving = nobody;
     now.candidate = usable;
     now.predicted_s = NULL;
+    now.failure_s = 0; /* a step is what counts */
     now.base = now.plan = start->plan;
     now.sequence_tokens = luo_run_tokens(r, start->plan);
     now.micro_batches = 0;

@@ -13,7 +13,7 @@ static bool same(const luo_snapshot_key *now, const luo_snapshot_key *then, doub
 {
     if (now->n != then->n || now->memory_factor != then->memory_factor ||
         now->sequence_tokens != then->sequence_tokens ||
-        now->micro_batches != then->micro_batches ||
+        now->micro_batches != then->micro_batches || now->failures != then->failures ||
         memcmp(now->candidate, then->candidate, (size_t)now->n * sizeof *now->candidate) != 0)
         return false;
     for (int32_t d = 0; d < now->n; d++)

@@ -1,7 +1,7 @@
 /* plan_cache.h: plans that were made before, by the snapshot of the devices that they were
  * made for (docs/planners.md#when-it-plans-again, cache). Two snapshots are one when the same
- * devices may hold layers, each rate lies within its gap and on the same side of the threshold, and
- * the work of a step is the same. */
+ * devices may hold layers, each rate lies within its gap and on the same side of the threshold, the
+ * work of a step is the same, and failures are expected by both or by none. */
 #ifndef LUO_CORE_RUN_POLICY_PLAN_CACHE_H
 #define LUO_CORE_RUN_POLICY_PLAN_CACHE_H
 #include "core/run/policy/policy.h"
@@ -14,6 +14,7 @@ typedef struct luo_snapshot_key {
     const bool *candidate; /* per device */
     double memory_factor;
     int64_t sequence_tokens, micro_batches;
+    bool failures; /* are expected: plans with copies of state are among the best */
 } luo_snapshot_key;
 
 typedef struct luo_snapshot_known {
@@ -23,7 +24,6 @@ typedef struct luo_snapshot_known {
 } luo_snapshot_known;
 
 typedef struct luo_plan_cache {
-    bool failed;       /* devices have failed in this run: more will */
     const luo_plan *start; /* what the planner starts from; NULL: not known yet */
     int32_t n, newest; /* known; index of the last one */
     luo_snapshot_known at[LUO_PLAN_CACHE];

@@ -74,6 +74,52 @@ double luo_snapshot_payback(const luo_snapshot *now, double step_s)
     return fmax(least, now->expected_s / step_s);
 }
 
+/* ---- without a node ---- */
+
+static bool stage_on(const luo_stage *st, const luo_cluster *cluster, int32_t node)
+{
+    for (int32_t k = 0; k < st->ndev; k++)
+        if (cluster->devices[st->dev[k]].node == node) return true;
+    return false;
+}
+
+static bool holds(const luo_stage *st, int32_t layer)
+{
+    for (int32_t k = 0; k < st->nlayers; k++)
+        if (layer >= st->layers[k].lo && layer < st->layers[k].hi) return true;
+    return false;
+}
+
+static bool copy_elsewhere(const luo_plan *plan, const luo_cluster *cluster, int32_t layer,
+                           int32_t node)
+{
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
+            const luo_stage *st = &plan->pipelines[i].stages[s];
+            if (holds(st, layer) && !stage_on(st, cluster, node)) return true;
+        }
+    return false;
+}
+
+bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster)
+{
+    if (plan->zero > 0) return false;
+    for (int32_t node = 0; node < cluster->nnodes; node++)
+        for (int32_t layer = 0; layer < plan->layers; layer++)
+            if (!copy_elsewhere(plan, cluster, layer, node)) return false;
+    return true;
+}
+
+double luo_snapshot_risk_s(const luo_snapshot *now, const luo_plan *p, double step_s)
+{
+    const luo_policy_spec *spec = now->spec;
+    if (!(now->failure_s > 0) || !now->setback_s || spec->always_switch || !isfinite(step_s) ||
+        luo_policy_plan_survives_node(p, now->scenario->cluster))
+        return 0;
+    const double until_s = fmax(now->failure_s, spec->payback_steps * step_s);
+    return now->setback_s(now->run, step_s, until_s) * step_s / until_s;
+}
+
 luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *p,
                                double *seconds, luo_err *err)
 {

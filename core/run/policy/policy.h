@@ -27,6 +27,7 @@ typedef struct luo_snapshot {
     int64_t sequence_tokens;
     double expected_s;     /* until the next event: of the scenario's processes, without any
                               the mean between those so far; 0: not known */
+    double failure_s;      /* the same of failures of devices; of processes those of the plan */
     double memory_factor;  /* plan with this share of the memory: a plan did not fit */
     bool issue_order;      /* of the backend: LUO_CAP_ISSUE_ORDER */
     const bool *candidate; /* per device: may hold layers (health/reentry.c) */
@@ -42,6 +43,9 @@ typedef struct luo_snapshot {
     /* Seconds that a restart with p would cost now: processes, communicators, reading, and what
      * was done since the checkpoint, which is saved first or done again. */
     luo_status (*restart_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
+    /* Seconds that a failure failure_s from now, with steps of step_s until then, would cost more
+     * where no copy is left of some state: processes, reading, and what is done again. */
+    double (*setback_s)(void *run, double step_s, double failure_s);
     /* Seconds of a step of p on the devices as they are: simulated (luo_judge_step), or by the
      * closed form (luo_plan_objective). NULL: plans are ranked by the policy's own objective. */
     luo_status (*step_s)(void *run, const luo_plan *p, double *seconds, luo_err *err);
@@ -52,6 +56,11 @@ typedef struct luo_snapshot {
 /* Steps of step_s seconds in which the way to a plan has to pay: `payback_steps`, or, where that is
  * not given, those until the next event is expected, 50 at least. */
 double luo_snapshot_payback(const luo_snapshot *now, double step_s);
+/* Of a step of p that takes step_s: the share of what the failure that is expected next costs more
+ * with p, where no copy of some state is left when a node fails (luo_policy_plan_survives_node). 0:
+ * no failure is expected, or whether a switch pays is not asked. A failure counts as one in
+ * `payback_steps` steps at most, as events do. */
+double luo_snapshot_risk_s(const luo_snapshot *now, const luo_plan *p, double step_s);
 /* Seconds of a step of p on the devices as they are: simulated, or by the closed form of groups. */
 luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *p,
                                double *seconds, luo_err *err);
@@ -59,6 +68,9 @@ luo_status luo_snapshot_step_s(luo_arena *scratch, const luo_snapshot *now, cons
  * where state is lost, those of a restart. */
 luo_status luo_snapshot_switch_s(luo_arena *scratch, const luo_snapshot *now, const luo_plan *to,
                                  double *seconds, luo_err *err);
+/* Is a copy of every layer's state left when any one node fails? Not with ZeRO, whose shards have
+ * one owner. Cost: O(nodes * layers * devices). */
+bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *cluster);
 /* Are all devices of the running plan usable? */
 bool luo_snapshot_whole(const luo_snapshot *now);
 /* Is a device of the running plan announced to leave? */

@@ -2,8 +2,9 @@
  * snapshot, from memory or planned anew, and whether to switch to it. When and how it is asked, and
  * back-off, is the driver's. Choices of ours where docs/policies.md is silent:
  * - with a simulator the plans of all policies are simulated (offers.h), and of the best few that
- *   one is taken with which the steps of luo_snapshot_payback and the way to it take least; once a
- *   device has failed, one that survives the loss of a node goes before one that is 1 % faster;
+ *   one is taken with which the steps of luo_snapshot_payback and the way to it take least;
+ * - where failures are expected, a plan of which a node holds the last copy of some state counts as
+ *   slower, by its share of the way back to the checkpoint (luo_snapshot_risk_s);
  * - without, when the base plan is as fast as the one that was found, the cheaper of the two to
  *   switch to is taken: the communicators of the base plan exist;
  * - when no plan is possible after a failure, devices that were to stay outside are taken in;
@@ -151,12 +152,12 @@ static luo_status find_plans(luo_arena *arena, view *v, bool *known, luo_err *er
     const luo_snapshot_key key = {.n = now->scenario->cluster->ndevices, .rate = v->rate,
                                  .candidate = v->candidate, .memory_factor = now->memory_factor,
                                  .sequence_tokens = now->sequence_tokens,
-                                 .micro_batches = now->micro_batches};
+                                 .micro_batches = now->micro_batches,
+                                 .failures = now->failure_s > 0};
     luo_plan_cache *snapshots;
     LUO_TRY(recall(now, &snapshots, err));
     const luo_snapshot_known *was = luo_plan_cache_find(snapshots, &key, now->spec->replan_gap,
                                                         now->spec->threshold_slowdown);
-    snapshots->failed |= (now->trigger & LUO_TRIGGER_FAIL) != 0;
     *known = was != NULL;
     if (was) {
         v->n = was->n;
@@ -195,58 +196,42 @@ static luo_status cost_of(luo_arena *arena, const view *v, const luo_plan *plan,
     return luo_snapshot_switch_s(arena, v->now, plan, out, err);
 }
 
-/* Where devices fail, a plan that is slower by so much but loses no state is the better one. */
-static const double SAFE = 1.01;
-
-static luo_status prefer_safe(luo_arena *arena, const view *v, const luo_plan **plan,
-                              double *step_s, luo_err *err)
-{
-    const luo_plan_cache *memory = *v->now->memory;
-    const luo_cluster *cluster = v->now->scenario->cluster;
-    bool safe = !memory->failed || luo_policy_plan_survives_node(*plan, cluster);
-    for (int32_t i = 0; i < v->n && !safe; i++) {
-        double s;
-        LUO_TRY(step_of(arena, v, v->plan[i], &s, err));
-        safe = s <= SAFE * *step_s && luo_policy_plan_survives_node(v->plan[i], cluster);
-        if (!safe) continue;
-        *plan = v->plan[i];
-        *step_s = s;
-    }
-    return LUO_OK;
-}
-
 typedef struct choice {
     const luo_plan *plan;
-    double step_s, least; /* least: with its share of the way there */
-    double fastest_s;     /* of all, whatever the way takes */
+    double step_s;
+    double safe_s;    /* with its risk */
+    double least_s;   /* with its share of the way there as well */
+    double fastest_s; /* of all with their risk, whatever the way takes */
 } choice;
 
 static luo_status consider(luo_arena *arena, const view *v, const luo_plan *plan, choice *c,
                            luo_err *err)
 {
-    double s, cost;
-    LUO_TRY(step_of(arena, v, plan, &s, err));
-    c->fastest_s = fmin(c->fastest_s, s);
-    if (s >= c->least) return LUO_OK;
+    double step_s, cost = 0;
+    LUO_TRY(step_of(arena, v, plan, &step_s, err));
+    const double safe_s = step_s + luo_snapshot_risk_s(v->now, plan, step_s);
+    c->fastest_s = fmin(c->fastest_s, safe_s);
+    if (safe_s >= c->least_s) return LUO_OK;
     LUO_TRY(cost_of(arena, v, plan, &cost, err));
-    if (!v->now->spec->always_switch) s += cost / fmax(1, luo_snapshot_payback(v->now, s));
-    if (!(s < c->least * (1 - AS_FAST) || isinf(c->least))) return LUO_OK;
-    c->least = s;
-    c->plan = plan;
-    return step_of(arena, v, plan, &c->step_s, err);
+    if (v->now->spec->always_switch) cost = 0;
+    const double all_s = safe_s + cost / fmax(1, luo_snapshot_payback(v->now, step_s));
+    if (all_s < c->least_s * (1 - AS_FAST) || isinf(c->least_s))
+        *c = (choice){plan, step_s, safe_s, all_s, c->fastest_s};
+    return LUO_OK;
 }
 
 /* Of plans that are known to be good, that one with which the next steps, as many as a choice has
  * to pay in, and the way to it take least. Of equal ones the running plan, then the base plan. */
 static luo_status choose(luo_arena *arena, view *v, choice *out, luo_err *err)
 {
-    *out = (choice){.step_s = INFINITY, .least = INFINITY, .fastest_s = INFINITY};
+    *out = (choice){.step_s = INFINITY, .safe_s = INFINITY, .least_s = INFINITY,
+                    .fastest_s = INFINITY};
     if (v->now->step_s) {
         LUO_TRY(consider(arena, v, v->now->plan, out, err));
         LUO_TRY(consider(arena, v, v->now->base, out, err));
     }
     for (int32_t i = 0; i < v->n; i++) LUO_TRY(consider(arena, v, v->plan[i], out, err));
-    if (out->plan) return prefer_safe(arena, v, &out->plan, &out->step_s, err);
+    if (out->plan) return LUO_OK;
     return luo_err_set(err, LUO_EINFEASIBLE, "no plan is known that can run on these devices.");
 }
 
@@ -282,18 +267,20 @@ static void say_switch(const view *v, luo_decision *out, double cost_s)
 
 static luo_status adopt(luo_arena *arena, const view *v, luo_decision *out, luo_err *err)
 {
-    const luo_policy_spec *spec = v->now->spec;
+    const luo_snapshot *now = v->now;
     double cost = 0;
-    LUO_TRY(step_of(arena, v, v->now->plan, &out->old_s, err));
-    if (!isinf(out->old_s)) LUO_TRY(luo_snapshot_switch_s(arena, v->now, out->plan, &cost, err));
-    const double steps = luo_snapshot_payback(v->now, out->new_s);
-    const double gain = (out->old_s - out->new_s) * steps;
-    if (spec->always_switch || isinf(out->old_s) || gain > cost) {
+    LUO_TRY(step_of(arena, v, now->plan, &out->old_s, err));
+    if (!isinf(out->old_s)) LUO_TRY(luo_snapshot_switch_s(arena, now, out->plan, &cost, err));
+    const double steps = luo_snapshot_payback(now, out->new_s);
+    const double risk = luo_snapshot_risk_s(now, now->plan, out->old_s) -
+                        luo_snapshot_risk_s(now, out->plan, out->new_s);
+    const double gain = (out->old_s - out->new_s + risk) * steps;
+    if (now->spec->always_switch || isinf(out->old_s) || gain > cost) {
         out->action = LUO_SWITCH;
         say_switch(v, out, cost);
         return LUO_OK;
     }
-    luo_decision_stay(v->now, "a switch does not pay", out);
+    luo_decision_stay(now, "a switch does not pay", out);
     snprintf(out->figures, sizeof out->figures, "%.6g s saved in %.0f steps for %.6g s", gain,
              steps, cost);
     say_offers(v, out);
@@ -320,7 +307,7 @@ static luo_status decide(luo_arena *arena, const luo_snapshot *now, luo_decision
     if (luo_plan_hash(out->plan) == luo_plan_hash(now->plan)) {
         const bool failed =
             now->trigger & LUO_TRIGGER_FAIL; /* and all are back: the processes died */
-        const bool faster = best.fastest_s < best.step_s * (1 - AS_FAST);
+        const bool faster = best.fastest_s < best.safe_s * (1 - AS_FAST);
         luo_decision_stay(now,
                           failed   ? ""
                           : faster ? "a switch does not pay"
