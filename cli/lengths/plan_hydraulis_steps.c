@@ -47,17 +47,21 @@ luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
     return settle_layout(cli, call, err);
 }
 
-/* one_plan has its state where uniform_best has it, as in a run, and not where ours is best. */
+/* one_plan has its state where its plan is fastest, as in a run, and not where ours is best. */
 static luo_status judge_one_plan(luo_cli *cli, luo_hydraulis_call *call, luo_arena *scratch,
                                  const luo_judge *judge, const luo_length_sample *batch, int32_t n,
                                  luo_err *err)
 {
     const luo_step_place place = luo_hydraulis_place(call);
-    if (call->rivals.uniform < 0) return LUO_OK;
-    LUO_TRY(luo_length_plan_layout(cli->arena, &call->rivals, &place, call->rivals.uniform,
-                                   &call->one_plan_layout, &call->one_plan_place, err));
-    return luo_judge_rival(scratch, judge, LUO_LENGTH_POLICY_ONE_PLAN, &call->one_plan_place, batch,
-                           n, call->rate, &call->rivals, err);
+    luo_judged_layout best;
+    LUO_TRY(luo_judge_one_plan(cli->arena, scratch, judge, &call->rivals, &place, batch, n,
+                               call->rate, &best, err));
+    if (!isfinite(best.seconds)) return LUO_OK;
+    call->one_plan_layout = best.layout;
+    call->one_plan_place = place;
+    call->one_plan_place.layout = &call->one_plan_layout;
+    call->one_plan_place.layout_devices = best.devices;
+    return LUO_OK;
 }
 
 /* On the first batches. */
@@ -72,16 +76,12 @@ static luo_status judge_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *
     if (!scratch) return luo_err_nomem(err);
     for (int32_t k = 0; k < n; k++)
         batch[k] = (luo_length_sample){call->step[k].length, call->step[k].n};
-    static const luo_length_policy rivals[] = {
-        LUO_LENGTH_POLICY_PACK_DYNAMIC, LUO_LENGTH_POLICY_UNIFORM_BEST, LUO_LENGTH_POLICY_ONE_PLAN};
-    luo_status st = LUO_OK;
-    for (size_t r = 0; r < sizeof rivals / sizeof *rivals && st == LUO_OK; r++)
-        st = luo_judge_rival(scratch, &judge, rivals[r], &place, batch, n, call->rate,
-                             &call->rivals, err);
+    luo_status st = luo_judge_rival(scratch, &judge, LUO_LENGTH_POLICY_PACK_DYNAMIC, &place, batch,
+                                    n, call->rate, &call->rivals, err);
+    if (st == LUO_OK) st = judge_one_plan(cli, call, scratch, &judge, batch, n, err);
     if (st == LUO_OK)
         st = luo_judge_layouts(cli->arena, scratch, &judge, &call->rivals, &place, batch, n,
                                call->rate, &best, err);
-    if (st == LUO_OK) st = judge_one_plan(cli, call, scratch, &judge, batch, n, err);
     luo_arena_free(scratch);
     if (st != LUO_OK) return st;
     call->layout = best.layout;

@@ -20,7 +20,8 @@ static void good(luo_status st, const luo_err *err)
     ck_assert_msg(st == LUO_OK, "%s", err->text);
 }
 
-static scene *open_scene(uint64_t seed)
+/* nic_bytes_per_s: of each node; 0: as the fixture has it. */
+static scene *open_scene_on(uint64_t seed, double nic_bytes_per_s)
 {
     static const luo_lengths uneven = {
         .kind = LUO_LENGTH_LOGNORMAL, .median = 40, .sigma = 1.2, .low = 4, .high = CTX};
@@ -29,6 +30,11 @@ static scene *open_scene(uint64_t seed)
     luo_err err = {0};
     prepare("hydraulis", 1, 0);
     scene *s = LUO_NEW(arena, scene);
+    if (nic_bytes_per_s > 0) {
+        luo_node_group *group = (luo_node_group *)(uintptr_t)sc.cluster->groups;
+        group->nics = 1;
+        group->nic_bytes_per_s = nic_bytes_per_s;
+    }
     s->model = model;
     s->model.layers = 4;
     s->in = (luo_length_setup_in){.model = &s->model, .cluster = sc.cluster, .stack = &sc.stack,
@@ -48,6 +54,11 @@ static scene *open_scene(uint64_t seed)
         s->batch[k].length = length;
     }
     return s;
+}
+
+static scene *open_scene(uint64_t seed)
+{
+    return open_scene_on(seed, 0);
 }
 
 static void close_scene(scene *s)
@@ -155,6 +166,69 @@ START_TEST(layouts_of_equal_replicas)
 }
 END_TEST
 
+/* Where nodes have slow links, what a step moves is most of it: equal replicas chosen by the pool
+ * alone take longer. The chosen ones are as fast as any that the pool has, but for 5 %. */
+START_TEST(equal_replicas_on_slow_links)
+{
+    const uint64_t seed = (uint64_t)_i + 1;
+    scene *s = open_scene_on(seed, 2e8);
+    luo_arena *scratch = luo_arena_new(0);
+    luo_length_rivals with = s->setup.rivals, other = with;
+    luo_err err = {0};
+    double least = INFINITY;
+    good(luo_judge_rival(scratch, &s->judge, LUO_LENGTH_POLICY_UNIFORM_BEST, &s->setup.place,
+                         s->batch, 1, NULL, &with, &err),
+         &err);
+    const double own = step_of(s, &with, &s->setup.place, LUO_LENGTH_POLICY_UNIFORM_BEST, 0);
+    for (int32_t k = 0; k < s->setup.pool.n; k++) {
+        other.uniform = k;
+        if (luo_pool_devices(&s->setup.pool.entry[k]) > DEVICES) continue;
+        least = fmin(least, step_of(s, &other, &s->setup.place, LUO_LENGTH_POLICY_UNIFORM_BEST, 0));
+    }
+    ck_assert_msg(own <= 1.05 * least, "seed %d: %g, best of all %g", _i + 1, own, least);
+    luo_arena_free(scratch);
+    close_scene(s);
+}
+END_TEST
+
+/* one_plan has its state where its plan is fastest: it is no slower than on the layout of
+ * uniform_best, and than uniform_best; the plans that are tried are held to the same batch. */
+START_TEST(one_plan_has_its_own_layout)
+{
+    const uint64_t seed = (uint64_t)_i / 2 + 1;
+    scene *s = open_scene_on(seed, _i % 2 ? 2e8 : 0);
+    luo_arena *scratch = luo_arena_new(0);
+    luo_length_rivals with = s->setup.rivals, alike = with, held = with;
+    luo_optimizer_layout layout;
+    luo_step_place place = s->setup.place, as_alike;
+    luo_judged_layout x;
+    luo_err err = {0};
+    good(luo_judge_one_plan(arena, scratch, &s->judge, &with, &place, s->batch, 1, NULL, &x, &err),
+         &err);
+    place.layout = &x.layout;
+    place.layout_devices = x.devices;
+    const double own = step_of(s, &with, &place, LUO_LENGTH_POLICY_ONE_PLAN, 0);
+    ck_assert_double_eq_tol(own, x.seconds, 1e-9 * own);
+    good(luo_judge_rival(scratch, &s->judge, LUO_LENGTH_POLICY_UNIFORM_BEST, &s->setup.place,
+                         s->batch, 1, NULL, &alike, &err),
+         &err);
+    ck_assert_int_eq(with.uniform, alike.uniform);
+    const double equal = step_of(s, &alike, &s->setup.place, LUO_LENGTH_POLICY_UNIFORM_BEST, 0);
+    ck_assert_msg(own <= 1.01 * equal, "case %d: %g, equal replicas %g", _i, own, equal);
+    good(luo_length_plan_layout(arena, &alike, &s->setup.place, alike.uniform, &layout, &as_alike,
+                                &err),
+         &err);
+    good(luo_judge_rival(scratch, &s->judge, LUO_LENGTH_POLICY_ONE_PLAN, &as_alike, s->batch, 1,
+                         NULL, &held, &err),
+         &err);
+    const double before = step_of(s, &held, &as_alike, LUO_LENGTH_POLICY_ONE_PLAN, 0);
+    ck_assert_msg(own <= before, "case %d: %g, with the state of equal replicas %g", _i, own,
+                  before);
+    luo_arena_free(scratch);
+    close_scene(s);
+}
+END_TEST
+
 /* What moves is learned apart for replicas of one stage and of several. */
 START_TEST(learns_by_stages)
 {
@@ -189,10 +263,16 @@ START_TEST(learns_by_stages)
     luo_lengths_learn(&x, 2, 50, INFINITY); /* did not fit: it is a guess again */
     ck_assert(!x.known[2]);
     ck_assert_double_eq_tol(x.extra_ms[2], 0.25 * 300, 1e-9);
+    luo_lengths_bar(&x, 1);
+    luo_lengths_forget(&x); /* other speeds: guesses, by the share that was seen to move */
+    ck_assert(!x.known[0]);
+    ck_assert_double_eq_tol(x.extra_ms[0], 0.5 * 0.02 * 100, 1e-9);
+    ck_assert(isinf(x.extra_ms[1])); /* barred all the same */
     luo_arena_free(arena);
     arena = NULL;
 }
 END_TEST
 
 LUO_SUITE("run.judge_lengths", LUO_T_N(no_slower_than_rivals, 4), LUO_T(layouts_of_equal_replicas),
+          LUO_T_N(equal_replicas_on_slow_links, 4), LUO_T_N(one_plan_has_its_own_layout, 8),
           LUO_T(learns_by_stages))

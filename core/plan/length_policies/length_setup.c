@@ -120,20 +120,47 @@ static luo_status choose_rivals(luo_arena *arena, const luo_length_setup_in *in,
                                         grid_of(in->rule.most), &out->rivals, err);
 }
 
+static luo_status find_moved_ms(luo_arena *arena, const luo_pool *pool, const luo_replicas *plan,
+                                const luo_step_place *place, const luo_stack *stack, double *out,
+                                luo_err *err)
+{
+    const luo_propagation_in how = {place, stack, GRAD_BYTES, 0};
+    const size_t mark = luo_arena_mark(arena);
+    luo_propagation x;
+    const luo_status st = luo_propagation_of(arena, &how, pool, plan, &x, err);
+    luo_arena_reset(arena, mark);
+    *out = st == LUO_OK && isfinite(x.exposed_ms) ? x.exposed_ms : 0;
+    return st == LUO_ENOMEM ? st : LUO_OK;
+}
+
 luo_status luo_length_moved_ms(luo_arena *arena, const luo_pool *pool,
                                const luo_candidates *candidates, const luo_step_place *place,
                                const luo_stack *stack, double **out, luo_err *err)
 {
-    const luo_propagation_in how = {place, stack, GRAD_BYTES, 0};
     double *ms = *out = LUO_NEW_N(arena, double, candidates->n);
     if (!ms) return luo_err_nomem(err);
-    for (int32_t p = 0; p < candidates->n; p++) {
+    for (int32_t p = 0; p < candidates->n; p++)
+        LUO_TRY(find_moved_ms(arena, pool, &candidates->plan[p], place, stack, &ms[p], err));
+    return LUO_OK;
+}
+
+luo_status luo_length_moved_alike_ms(luo_arena *arena, const luo_length_rivals *rivals,
+                                     const luo_step_place *place, const luo_stack *stack,
+                                     double **out, luo_err *err)
+{
+    const luo_pool *pool = rivals->pool;
+    double *ms = *out = LUO_NEW_N(arena, double, pool->n);
+    if (!ms) return luo_err_nomem(err);
+    for (int32_t k = 0; k < pool->n; k++) {
         const size_t mark = luo_arena_mark(arena);
-        luo_propagation x;
-        const luo_status st = luo_propagation_of(arena, &how, pool, &candidates->plan[p], &x, err);
+        luo_replicas alike;
+        luo_optimizer_layout layout;
+        luo_step_place own;
+        if (luo_pool_devices(&pool->entry[k]) > rivals->devices) continue;
+        LUO_TRY(luo_length_alike(arena, rivals, k, &alike, err));
+        LUO_TRY(luo_length_plan_layout(arena, rivals, place, k, &layout, &own, err));
+        LUO_TRY(find_moved_ms(arena, pool, &alike, &own, stack, &ms[k], err));
         luo_arena_reset(arena, mark);
-        if (st == LUO_ENOMEM) return st;
-        ms[p] = st == LUO_OK && isfinite(x.exposed_ms) ? x.exposed_ms : 0;
     }
     return LUO_OK;
 }

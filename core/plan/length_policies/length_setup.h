@@ -62,6 +62,11 @@ luo_status luo_length_choose_on_samples(luo_arena *arena, const luo_lengths *len
 luo_status luo_length_moved_ms(luo_arena *arena, const luo_pool *pool,
                                const luo_candidates *candidates, const luo_step_place *place,
                                const luo_stack *stack, double **out, luo_err *err);
+/* The same of equal replicas of each entry of the pool, whose state lies as
+ * luo_length_plan_layout says. Errors: LUO_ENOMEM. Owner: arena. */
+luo_status luo_length_moved_alike_ms(luo_arena *arena, const luo_length_rivals *rivals,
+                                     const luo_step_place *place, const luo_stack *stack,
+                                     double **out, luo_err *err);
 /* Adds strategies of these context-parallel sizes to a pool. Errors: LUO_EINPUT the nodes have no
  * network; LUO_ENOMEM. Owner: arena. */
 luo_status luo_length_add_context(luo_arena *arena, const luo_length_setup_in *in, luo_pool *pool,

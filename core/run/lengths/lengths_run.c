@@ -130,17 +130,19 @@ static luo_status judge_layouts(luo_run *run, luo_arena *arena, const trial *t,
     return LUO_OK;
 }
 
-/* State where uniform_best has it by simulated steps. */
-static luo_status judge_own_layout(luo_run *run, luo_arena *arena, const trial *t,
-                                   luo_length_choice *x, luo_err *err)
+/* Ours has the plan of one_plan among its own; where its state lies is its own affair. */
+static luo_status judge_one_plan(luo_run *run, luo_arena *arena, const trial *t,
+                                 luo_length_choice *x, luo_err *err)
 {
-    const luo_step_place place = x->setup.place;
-    LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge,
-                            LUO_LENGTH_POLICY_UNIFORM_BEST, &place, t->batch, LUO_JUDGE_BATCHES,
-                            t->rate, &x->setup.rivals, err));
-    if (x->setup.rivals.uniform < 0) return LUO_OK;
-    return luo_length_plan_layout(arena, &x->setup.rivals, &place, x->setup.rivals.uniform,
-                                  &x->setup.layout, &x->setup.place, err);
+    luo_judged_layout best;
+    LUO_TRY(luo_judge_one_plan(arena, run->lengths->step_arena, &run->decision.judge,
+                               &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
+                               t->rate, &best, err));
+    if (run->job.policy->rule != LUO_LENGTH_POLICY_ONE_PLAN || !isfinite(best.seconds))
+        return LUO_OK;
+    x->setup.layout = best.layout;
+    x->setup.place.layout_devices = best.devices;
+    return LUO_OK;
 }
 
 static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
@@ -151,11 +153,12 @@ static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_
     trial t;
     luo_length_setup_rates(&x->setup, place);
     LUO_TRY(open_trial(run, in, place, &t, err));
-    if (policy == LUO_LENGTH_POLICY_ONE_PLAN) LUO_TRY(judge_own_layout(run, arena, &t, x, err));
-    /* ours has the plan of one_plan among its own */
-    LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge,
-                            ours ? LUO_LENGTH_POLICY_ONE_PLAN : policy, &x->setup.place, t.batch,
-                            LUO_JUDGE_BATCHES, t.rate, &x->setup.rivals, err));
+    if (ours || policy == LUO_LENGTH_POLICY_ONE_PLAN)
+        LUO_TRY(judge_one_plan(run, arena, &t, x, err));
+    else
+        LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge, policy,
+                                &x->setup.place, t.batch, LUO_JUDGE_BATCHES, t.rate,
+                                &x->setup.rivals, err));
     return ours ? judge_layouts(run, arena, &t, x, err) : LUO_OK;
 }
 
@@ -235,9 +238,11 @@ static bool update_rates(luo_run *run)
         changed |= rate != x->orders.rate[i];
         x->orders.rate[i] = rate;
     }
-    if (changed) luo_length_setup_rates(&x->orders.choice.setup, x->orders.rate);
-    x->stale |= changed;
-    return changed;
+    if (!changed) return false;
+    luo_length_setup_rates(&x->orders.choice.setup, x->orders.rate);
+    luo_lengths_forget(&x->orders.choice.learned);
+    x->stale = true;
+    return true;
 }
 
 static luo_status choose(luo_run *run, luo_err *err)

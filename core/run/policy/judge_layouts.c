@@ -24,6 +24,7 @@ typedef struct comparing {
     const luo_length_sample *batch;
     int32_t nbatches;
     const double *rate;
+    int32_t alike; /* of one_plan: equal replicas whose own layout it is are an option; -1: none */
 } comparing;
 
 /* ---- options of a policy ---- */
@@ -134,21 +135,33 @@ static luo_status simulate(const comparing *c, option *x, luo_err *err)
     return LUO_OK;
 }
 
+/* Per option. */
+static luo_status find_moved_ms(const comparing *c, double **out, luo_err *err)
+{
+    const luo_length_rivals *rivals = c->rivals;
+    const luo_stack *stack = c->judge->stack;
+    if (c->policy == LUO_LENGTH_POLICY_ONE_PLAN)
+        return luo_length_moved_ms(c->scratch, rivals->pool, rivals->candidates, c->place, stack,
+                                   out, err);
+    return luo_length_moved_alike_ms(c->scratch, rivals, c->place, stack, out, err);
+}
+
 /* The first BY_STEP are the fastest. A pool knows little of what cutting sequences costs: options
- * of both kinds are simulated. Nor does it know what unequal replicas move, which on slow links is
- * most of a step: the best with all of it are simulated, too. Owner: scratch. */
+ * of both kinds are simulated. Nor does it know what replicas move, which on slow links is most of
+ * a step: the best with all of it are simulated, too. Owner: scratch. */
 static luo_status rank_options(const comparing *c, option **out, int32_t *n, luo_err *err)
 {
-    double *moved_ms = NULL;
+    double *moved_ms;
     *n = 0;
     *out = LUO_NEW_N(c->scratch, option, count_options(c));
     if (!*out) return luo_err_nomem(err);
-    if (c->policy == LUO_LENGTH_POLICY_ONE_PLAN)
-        LUO_TRY(luo_length_moved_ms(c->scratch, c->rivals->pool, c->rivals->candidates, c->place,
-                                    c->judge->stack, &moved_ms, err));
+    const int32_t alike = c->policy == LUO_LENGTH_POLICY_ONE_PLAN
+                              ? luo_lengths_find_alike(c->rivals, c->alike)
+                              : -1;
+    if (alike >= 0) (*out)[(*n)++].at = alike;
+    LUO_TRY(find_moved_ms(c, &moved_ms, err));
     for (int cut = 0; cut < 2; cut++) LUO_TRY(list_kind(c, cut, NULL, *out, n, err));
-    for (int cut = 0; cut < 2 && moved_ms; cut++)
-        LUO_TRY(list_kind(c, cut, moved_ms, *out, n, err));
+    for (int cut = 0; cut < 2; cut++) LUO_TRY(list_kind(c, cut, moved_ms, *out, n, err));
     for (int32_t i = 0; i < *n; i++) LUO_TRY(simulate(c, &(*out)[i], err));
     put_first(*out, *n, BY_STEP);
     return LUO_OK;
@@ -167,7 +180,8 @@ luo_status luo_judge_rival(luo_arena *scratch, const luo_judge *judge, luo_lengt
                          .longest = rivals->ctx,
                          .batch = batch,
                          .nbatches = nbatches,
-                         .rate = rate};
+                         .rate = rate,
+                         .alike = -1};
     int32_t *choice = choice_of(rivals, policy), n;
     const size_t mark = luo_arena_mark(scratch);
     option *x;
@@ -193,6 +207,56 @@ static luo_status place_of(const comparing *c, int32_t entry, luo_judged_layout 
         LUO_TRY(luo_length_plan_layout(c->arena, c->rivals, was, entry, &x->layout, place, err));
     x->devices = place->layout_devices;
     return LUO_OK;
+}
+
+/* The best plan of one_plan where state lies as equal replicas of the entry have it; -1: as wide as
+ * a node. Into *best and *rivals, if it is faster than *best. */
+static luo_status try_one_plan(const comparing *equal, int32_t entry, luo_length_rivals *rivals,
+                               luo_judged_layout *best, luo_err *err)
+{
+    luo_judged_layout x = {0};
+    luo_step_place place;
+    comparing c = *equal;
+    option *plan;
+    int32_t n;
+    LUO_TRY(place_of(equal, entry, &x, &place, err));
+    c.policy = LUO_LENGTH_POLICY_ONE_PLAN;
+    c.place = &place;
+    c.alike = entry;
+    LUO_TRY(rank_options(&c, &plan, &n, err));
+    if (n == 0 || !(plan[0].seconds < best->seconds)) return LUO_OK;
+    *best = x;
+    best->seconds = plan[0].seconds;
+    rivals->plan = plan[0].at;
+    return LUO_OK;
+}
+
+luo_status luo_judge_one_plan(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                              luo_length_rivals *rivals, const luo_step_place *place,
+                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
+                              luo_judged_layout *out, luo_err *err)
+{
+    const comparing equal = {.arena = arena,
+                             .scratch = scratch,
+                             .judge = judge,
+                             .rivals = rivals,
+                             .place = place,
+                             .policy = LUO_LENGTH_POLICY_UNIFORM_BEST,
+                             .longest = rivals->ctx,
+                             .batch = batch,
+                             .nbatches = nbatches,
+                             .rate = rate,
+                             .alike = -1};
+    const size_t mark = luo_arena_mark(scratch);
+    option *x;
+    int32_t n;
+    *out = (luo_judged_layout){.alike = -1, .seconds = INFINITY};
+    luo_status st = rank_options(&equal, &x, &n, err);
+    if (st == LUO_OK && n > 0 && isfinite(x[0].seconds)) rivals->uniform = x[0].at;
+    for (int32_t i = 0; st == LUO_OK && i <= n && i <= BY_STEP; i++)
+        st = try_one_plan(&equal, i < n && i < BY_STEP ? x[i].at : -1, rivals, out, err);
+    luo_arena_reset(scratch, mark);
+    return st;
 }
 
 static luo_status try_layout(const comparing *c, int32_t entry, luo_judged_layout *x, luo_err *err)
@@ -238,7 +302,7 @@ luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_jud
                              luo_judged_layout *out, luo_err *err)
 {
     comparing c = {arena, scratch, judge,    rivals, place, LUO_LENGTH_POLICY_UNIFORM_BEST,
-                   0,     batch,   nbatches, rate};
+                   0,     batch,   nbatches, rate,   -1};
     for (int32_t k = 0; k < nbatches; k++)
         for (int32_t i = 0; i < batch[k].n; i++)
             if (batch[k].length[i] > c.longest) c.longest = batch[k].length[i];

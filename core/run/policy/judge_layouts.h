@@ -18,16 +18,26 @@ typedef struct luo_judged_layout {
  * and the one that is as wide as a node. Each with its best plans (luo_judge_lengths). In: place:
  * its layout is not looked at. rate: as luo_judge_plan. nbatches >= 1. Errors: those of
  * luo_length_plan and luo_judge_plan; LUO_ENOMEM. Owner: arena; scratch is left as it was. Cost:
- * for each batch up to 6 simulated steps, and those of luo_judge_lengths for 3 layouts. */
+ * for each batch up to 24 simulated steps, and those of luo_judge_lengths for 3 layouts. */
 luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
                              const luo_length_rivals *rivals, const luo_step_place *place,
                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
                              luo_judged_layout *out, luo_err *err);
+/* The same for the plan of one_plan: the fastest of the plans that are best with each layout, all
+ * of which hold the context. *rivals: plan, and uniform as luo_judge_rival has it, are set; *out:
+ * where the plan's state lies, with `seconds` of its step, INFINITY: none can be simulated, and
+ * *rivals keeps its plan; moved_ms and learned are left empty. Errors: as luo_judge_rival. Owner:
+ * arena; scratch is left as it was. Cost: that of luo_judge_rival four times. */
+luo_status luo_judge_one_plan(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                              luo_length_rivals *rivals, const luo_step_place *place,
+                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
+                              luo_judged_layout *out, luo_err *err);
 /* What a policy has for all batches (padding, pack_static, pack_dynamic, uniform_best: equal
- * replicas; one_plan: a plan), chosen by the simulated step as well, so that rivals have their
- * best: of the best few by the pool that hold the context the fastest one. *rivals keeps what it
- * has where none can be simulated, and for other policies. Errors: LUO_ENOMEM, LUO_ECANCELED,
- * LUO_EBACKEND. Cost: for each batch up to 12 simulated steps. */
+ * replicas; one_plan: a plan for the layout of place), chosen by the simulated step as well, so
+ * that rivals have their best: the fastest of the best few by the pool, and by the pool and what
+ * moves, that hold the context. *rivals keeps what it has where none can be simulated, and for
+ * other policies. Errors: LUO_ENOMEM, LUO_ECANCELED, LUO_EBACKEND. Cost: for each batch up to 24
+ * simulated steps. */
 luo_status luo_judge_rival(luo_arena *scratch, const luo_judge *judge, luo_length_policy policy,
                            const luo_step_place *place, const luo_length_sample *batch,
                            int32_t nbatches, const double *rate, luo_length_rivals *rivals,

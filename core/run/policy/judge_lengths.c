@@ -53,6 +53,15 @@ luo_status luo_lengths_learn_more(luo_arena *arena, const luo_lengths_learned *f
     return LUO_OK;
 }
 
+void luo_lengths_forget(luo_lengths_learned *learned)
+{
+    for (int32_t p = 0; p < learned->n; p++) {
+        learned->known[p] = false;
+        if (!learned->barred[p]) learned->extra_ms[p] = 0;
+    }
+    guess(learned);
+}
+
 void luo_lengths_guess_all(luo_lengths_learned *learned)
 {
     learned->guess = learned->shown[0] = learned->shown[1] = 1;
@@ -125,8 +134,7 @@ static luo_status try_plan(judging *j, luo_judged_lengths *now, luo_err *err)
     return LUO_OK;
 }
 
-/* The candidate of equal replicas of an entry; -1: there is none. */
-static int32_t find_alike(const luo_length_rivals *rivals, int32_t entry)
+int32_t luo_lengths_find_alike(const luo_length_rivals *rivals, int32_t entry)
 {
     for (int32_t p = 0; p < rivals->candidates->n && entry >= 0; p++) {
         const luo_replicas *plan = &rivals->candidates->plan[p];
@@ -263,7 +271,7 @@ luo_status luo_judge_lengths(luo_arena *arena, const luo_judge *judge,
     double *extra = LUO_NEW_N(arena, double, learned->n);
     if (!j.tried || !extra) return luo_err_nomem(err);
     LUO_TRY(try_known(&j, current, extra, err));
-    LUO_TRY(try_candidate(&j, find_alike(rivals, rivals->uniform), err));
+    LUO_TRY(try_candidate(&j, luo_lengths_find_alike(rivals, rivals->uniform), err));
     LUO_TRY(try_candidate(&j, rivals->plan, err));
     LUO_TRY(search(&j, current, extra, err));
     if (sure) LUO_TRY(try_full(&j, err));

@@ -29,6 +29,10 @@ luo_status luo_lengths_learn_open(luo_arena *arena, const luo_pool *pool,
 luo_status luo_lengths_learn_more(luo_arena *arena, const luo_lengths_learned *from,
                                   const luo_pool *pool, const luo_candidates *candidates,
                                   const double *moved_ms, luo_lengths_learned *out, luo_err *err);
+/* The candidate of equal replicas of an entry of the pool, on all devices; -1: there is none. */
+int32_t luo_lengths_find_alike(const luo_length_rivals *rivals, int32_t entry);
+/* The speeds of devices have changed: what is known was seen with others, and is a guess again. */
+void luo_lengths_forget(luo_lengths_learned *learned);
 /* Nothing will be simulated or run: all of what moves counts. */
 void luo_lengths_guess_all(luo_lengths_learned *learned);
 /* Candidate p is out of the question until all are asked again. */
