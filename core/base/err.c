@@ -138,7 +138,8 @@ static bool count(luo_diags *diags, luo_status st, const char *path)
     return false;
 }
 
-static luo_diag *append(luo_diags *diags, luo_severity severity, luo_status st, const char *path)
+static luo_diag *append_diag(luo_diags *diags, luo_severity severity, luo_status st,
+                             const char *path)
 {
     if (severity == LUO_ERROR && !count(diags, st, path)) return NULL;
     luo_diag *x = LUO_NEW(diags->arena, luo_diag);
@@ -160,7 +161,7 @@ static luo_diag *append(luo_diags *diags, luo_severity severity, luo_status st, 
 luo_status luo_diags_vadd(luo_diags *diags, luo_severity severity, luo_status st, const char *path,
                           int line, int col, const char *fmt, va_list ap)
 {
-    luo_diag *x = append(diags, severity, st, path ? path : "");
+    luo_diag *x = append_diag(diags, severity, st, path ? path : "");
     if (!x) return st;
     x->err.st = st;
     x->err.line = line;
@@ -182,7 +183,7 @@ luo_status luo_diags_add(luo_diags *diags, luo_severity severity, luo_status st,
 
 luo_status luo_diags_err(luo_diags *diags, const luo_err *err)
 {
-    luo_diag *x = append(diags, LUO_ERROR, err->st, err->path);
+    luo_diag *x = append_diag(diags, LUO_ERROR, err->st, err->path);
     if (x) x->err = *err;
     return err->st;
 }

@@ -40,8 +40,8 @@ static int64_t value_dim(const luo_attention *a)
     return a->value_dim > 0 ? a->value_dim : a->head_dim;
 }
 
-static bool measured(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
-                     bool backward, double *seconds)
+static bool find_measured(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
+                          bool backward, double *seconds)
 {
     return a->sequences == 1 && a->pairs == 0 && a->rest == 0 && a->causal &&
            value_dim(a) == a->head_dim &&
@@ -57,7 +57,7 @@ luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const
     const double pairs = (double)a->heads * squares(a) * (a->causal ? 0.5 : 1.0);
     const double flops = 2.0 * (d + v) * (pairs > 0 ? pairs + blocks(profile, a) : 0);
     *seconds = 0;
-    if (flops <= 0 || measured(profile, dtype, a, backward, seconds)) return LUO_OK;
+    if (flops <= 0 || find_measured(profile, dtype, a, backward, seconds)) return LUO_OK;
     LUO_TRY(luo_profile_peak(profile, dtype, &peak, err));
     const double again = (3 * d + 2 * v) / (d + v); /* products of backward over those of forward */
     *seconds = (backward ? again * flops / (peak * profile->attention_backward_ratio)

@@ -44,8 +44,8 @@ static transfers find_transfers(const luo_profile *profile, luo_table_class clas
 
 /* Measured times: linear in log2(bytes) of the bandwidth between points, constant time below the
  * first (but for the bytes that slower links carry), constant bandwidth above the last. */
-static bool measured(const luo_cluster *cluster, int32_t src, int32_t dst, double bytes,
-                     double *seconds)
+static bool find_measured(const luo_cluster *cluster, int32_t src, int32_t dst, double bytes,
+                          double *seconds)
 {
     const luo_profile *profile = luo_cluster_profile(cluster, src);
     if (profile->np2p_times == 0) return false;
@@ -119,7 +119,7 @@ double luo_cost_p2p_start(const luo_cost_ctx *ctx, int32_t src, int32_t dst)
 {
     const luo_cluster *cluster = ctx->cluster;
     double seconds;
-    if (measured(cluster, src, dst, 1, &seconds)) return seconds;
+    if (find_measured(cluster, src, dst, 1, &seconds)) return seconds;
     return start_seconds(cluster, src, dst);
 }
 
@@ -130,7 +130,7 @@ luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64
     const double size = (double)bytes;
     *seconds = 0;
     if (src == dst || bytes <= 0) return LUO_OK;
-    if (measured(cluster, src, dst, size, seconds)) return LUO_OK;
+    if (find_measured(cluster, src, dst, size, seconds)) return LUO_OK;
     double bandwidth = 0;
     if (cluster->devices[src].node == cluster->devices[dst].node) {
         luo_busbw b;
@@ -172,7 +172,7 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
     } else if (bytes > 0) {
         wire = net_bytes(cluster, src, dst, size);
     }
-    if (bytes > 0 && measured(cluster, src, dst, size, &table)) {
+    if (bytes > 0 && find_measured(cluster, src, dst, size, &table)) {
         wire = fmin(wire, fmax(0, table - latency) * link);
         delay = table - wire / link;
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static luo_status push(luo_arena *arena, luo_moves *moves, luo_move move, luo_err *err)
+static luo_status push_move(luo_arena *arena, luo_moves *moves, luo_move move, luo_err *err)
 {
     if (!LUO_VEC_ROOM_IN(arena, moves->at, moves->n, moves->cap)) return luo_err_nomem(err);
     moves->at[moves->n++] = move;
@@ -18,14 +18,14 @@ static luo_status point(luo_arena *arena, luo_moves *moves, luo_move_kind kind, 
     if (!dev) return luo_err_nomem(err);
     dev[0] = a;
     dev[1] = b;
-    return push(arena, moves,
-                (luo_move){.kind = kind,
-                           .step = step,
-                           .ndev = kind == LUO_MOVE_SEND ? 2 : 1,
-                           .dev = dev,
-                           .nregion = 1,
-                           .region = region},
-                err);
+    return push_move(arena, moves,
+                     (luo_move){.kind = kind,
+                                .step = step,
+                                .ndev = kind == LUO_MOVE_SEND ? 2 : 1,
+                                .dev = dev,
+                                .nregion = 1,
+                                .region = region},
+                     err);
 }
 
 luo_status luo_moves_copy(luo_arena *arena, luo_moves *moves, int32_t step, int32_t dev,
@@ -52,16 +52,16 @@ luo_status luo_moves_group(luo_arena *arena, luo_moves *moves, luo_move_kind kin
                            luo_err *err)
 {
     const int32_t parts = kind == LUO_MOVE_AR ? 1 : n;
-    return push(arena, moves,
-                (luo_move){.kind = kind,
-                           .step = step,
-                           .dim = dim,
-                           .v = uneven(part, parts),
-                           .ndev = n,
-                           .dev = dev,
-                           .nregion = parts,
-                           .region = part},
-                err);
+    return push_move(arena, moves,
+                     (luo_move){.kind = kind,
+                                .step = step,
+                                .dim = dim,
+                                .v = uneven(part, parts),
+                                .ndev = n,
+                                .dev = dev,
+                                .nregion = parts,
+                                .region = part},
+                     err);
 }
 
 luo_status luo_moves_lost(luo_arena *arena, luo_moves *moves, int32_t dev, const luo_region *region,

@@ -4,7 +4,7 @@
 #include "core/io/io.h"
 #include "core/io/write_plan.h"
 
-static void quoted(luo_str *s, const char *text)
+static void write_quoted(luo_str *s, const char *text)
 {
     luo_str_addc(s, '"');
     for (const char *p = text; *p; p++) {
@@ -19,7 +19,7 @@ static void member(luo_str *s, const char *key, const char *text)
 {
     if (!text || !*text) return;
     luo_str_addf(s, ", \"%s\": ", key);
-    quoted(s, text);
+    write_quoted(s, text);
 }
 
 static void ids(luo_str *text, const int32_t *v, int32_t n)
@@ -117,12 +117,12 @@ static void annotations(luo_str *text, const luo_plan *plan)
     for (int32_t i = 0; i < plan->nannotations; i++) {
         const luo_plan_annotation *a = &plan->annotations[i];
         luo_str_add(text, i ? ",\n  {\"tensor\": " : ",\n \"annotations\": [\n  {\"tensor\": ");
-        quoted(text, a->tensor);
+        write_quoted(text, a->tensor);
         luo_str_add(text, ", \"annotation\": ");
-        quoted(text, a->annotation);
+        write_quoted(text, a->annotation);
         if (*a->at) {
             luo_str_add(text, ", \"at\": ");
-            quoted(text, a->at);
+            write_quoted(text, a->at);
         }
         if (strcmp(a->variant, "auto") != 0)
             luo_str_addf(text, ", \"variant\": \"%s\"", a->variant);
@@ -168,7 +168,7 @@ static void rest(luo_str *text, const luo_plan *plan)
     }
     for (int32_t i = 0; i < plan->npinned; i++) {
         luo_str_add(text, i ? ", " : ",\n \"pinned\": [");
-        quoted(text, plan->pinned[i]);
+        write_quoted(text, plan->pinned[i]);
         if (i == plan->npinned - 1) luo_str_addc(text, ']');
     }
     if (plan->meta_json) luo_str_addf(text, ",\n \"meta\": %s", plan->meta_json);

@@ -43,7 +43,7 @@ static int kind_of(double low, double high)
     return isfinite(low) ? GLP_LO : isfinite(high) ? GLP_UP : GLP_FR;
 }
 
-static bool load(const luo_lp *lp, glp_prob *problem)
+static bool load_problem(const luo_lp *lp, glp_prob *problem)
 {
     const size_t n = (size_t)lp->nentries + 1;
     int *at = luo_arena_calloc(lp->arena, 2 * n, sizeof(int));
@@ -76,7 +76,7 @@ luo_status luo_lp_solve(const luo_lp *lp, double *x, double *cost, luo_err *err)
     glp_init_smcp(&how);
     how.msg_lev = GLP_MSG_OFF;
     how.presolve = GLP_ON;
-    const bool loaded = load(lp, problem);
+    const bool loaded = load_problem(lp, problem);
     const bool solved =
         loaded && glp_simplex(problem, &how) == 0 && glp_get_status(problem) == GLP_OPT;
     for (int32_t c = 0; solved && c < lp->ncolumns; c++) x[c] = glp_get_col_prim(problem, c + 1);

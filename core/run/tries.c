@@ -26,7 +26,7 @@ static void drop(luo_tries *t, int32_t at)
     memmove(t->run + at, t->run + at + 1, (size_t)(t->n - at) * sizeof *t->run);
 }
 
-static bool append(luo_arena *arena, luo_tries *t, int32_t times)
+static bool append_tries(luo_arena *arena, luo_tries *t, int32_t times)
 {
     if (t->n == 0 || t->run[t->n - 1].times != times)
         if (!insert(arena, t, t->n, (run){t->to, times})) return false;
@@ -49,7 +49,7 @@ bool luo_tries_add(luo_arena *arena, luo_tries *t, int64_t step, int32_t known, 
 {
     assert(step >= t->from && step <= t->to);
     *before = known;
-    if (step == t->to) return append(arena, t, known + 1);
+    if (step == t->to) return append_tries(arena, t, known + 1);
     int32_t i = find(t, step);
     const int32_t times = t->run[i].times;
     *before = times;

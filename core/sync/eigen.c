@@ -8,7 +8,7 @@
 /* ---- to three diagonals ---- */
 
 /* out = a v, of the lower triangle of m rows that lie `apart` elements from each other. */
-static void multiply(const double *a, size_t apart, int32_t m, const double *v, double *out)
+static void multiply_block(const double *a, size_t apart, int32_t m, const double *v, double *out)
 {
     for (int32_t i = 0; i < m; i++) {
         const double *row = a + (size_t)i * apart;
@@ -30,7 +30,7 @@ static void subtract_both(double *a, size_t apart, int32_t m, const double *v, c
     }
 }
 
-static double dot(const double *v, const double *w, int32_t n)
+static double dot_product(const double *v, const double *w, int32_t n)
 {
     double sum = 0;
     for (int32_t i = 0; i < n; i++) sum += v[i] * w[i];
@@ -39,16 +39,16 @@ static double dot(const double *v, const double *w, int32_t n)
 
 /* A reflection turns v[0..m), a column below the diagonal, into (the returned number, 0, .., 0);
  * the m x m block behind the column gets it from both sides. w: scratch. */
-static double reflect(double *block, size_t apart, int32_t m, double *v, double *w)
+static double reflect_block(double *block, size_t apart, int32_t m, double *v, double *w)
 {
-    const double rest = dot(v + 1, v + 1, m - 1), first = v[0];
+    const double rest = dot_product(v + 1, v + 1, m - 1), first = v[0];
     if (rest == 0) return first;
     const double norm = sqrt(first * first + rest), to = first > 0 ? -norm : norm;
     v[0] = first - to; /* both have one sign: nothing cancels */
     const double factor = 2 / (v[0] * v[0] + rest);
-    multiply(block, apart, m, v, w);
+    multiply_block(block, apart, m, v, w);
     for (int32_t i = 0; i < m; i++) w[i] *= factor;
-    const double along = factor / 2 * dot(w, v, m);
+    const double along = factor / 2 * dot_product(w, v, m);
     for (int32_t i = 0; i < m; i++) w[i] -= along * v[i];
     subtract_both(block, apart, m, v, w);
     return to;
@@ -62,7 +62,7 @@ static void make_tridiagonal(double *a, int32_t n, double *diagonal, double *bes
     for (int32_t c = 0; c + 1 < n; c++) {
         const size_t next = (size_t)c + 1;
         for (int32_t i = c + 1; i < n; i++) v[i - c - 1] = a[(size_t)i * apart + (size_t)c];
-        beside[c] = reflect(a + next * apart + next, apart, n - c - 1, v, w);
+        beside[c] = reflect_block(a + next * apart + next, apart, n - c - 1, v, w);
     }
     for (int32_t i = 0; i < n; i++) diagonal[i] = a[(size_t)i * apart + (size_t)i];
 }
@@ -84,7 +84,8 @@ static int32_t count_below(const double *diagonal, const double *beside, int32_t
     return below;
 }
 
-static double halve(const double *diagonal, const double *beside, int32_t n, int32_t index)
+static double bisect_eigenvalue(const double *diagonal, const double *beside, int32_t n,
+                                int32_t index)
 {
     double lo = INFINITY, hi = -INFINITY, most = 0; /* Gershgorin's circles hold all of them */
     for (int32_t i = 0; i < n; i++) {
@@ -109,5 +110,5 @@ double luo_eigen_symmetric(double *a, int32_t n, int32_t index, double *scratch)
     assert(0 <= index && index < n);
     double *diagonal = scratch, *beside = scratch + n;
     make_tridiagonal(a, n, diagonal, beside, scratch + 2 * n, scratch + 3 * n);
-    return halve(diagonal, beside, n, index);
+    return bisect_eigenvalue(diagonal, beside, n, index);
 }

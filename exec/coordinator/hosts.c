@@ -15,7 +15,7 @@
 
 enum { NAME = LUO_HOSTS_NAME };
 
-static luo_status append(luo_arena *arena, luo_hosts *h, const char *name, luo_err *err)
+static luo_status append_host(luo_arena *arena, luo_hosts *h, const char *name, luo_err *err)
 {
     const size_t one = sizeof *h->at, n = (size_t)h->n;
     if (!luo_cluster_is_host_name(name))
@@ -44,7 +44,7 @@ luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32
     while (i >= 0 && strcmp(h->at[i], name) != 0) i--;
     if (i < 0) {
         i = h->n;
-        LUO_TRY(append(arena, h, name, err));
+        LUO_TRY(append_host(arena, h, name, err));
     }
     if (at) *at = i;
     return LUO_OK;
@@ -123,7 +123,7 @@ static luo_status expand_from(expansion *x, const char *item, size_t n, size_t u
     if (i < n && item[i] != '[') return too_long(err);
     if (i == n || item[i] != '[') {
         x->name[used] = 0;
-        return append(x->arena, x->hosts, x->name, err);
+        return append_host(x->arena, x->hosts, x->name, err);
     }
     const char *range = item + i + 1;
     size_t inside = 0;

@@ -313,8 +313,8 @@ static luo_status no_launcher(const luo_exec_options *options, int code, luo_err
                        right[options->launcher]);
 }
 
-static luo_status spawn(const luo_exec_options *options, const command *c,
-                        const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
+static luo_status spawn_launcher(const luo_exec_options *options, const command *c,
+                                 const luo_rendezvous *rendezvous, luo_launch *l, luo_err *err)
 {
     int why;
     before b = {options, rendezvous, c, l->scratch.path};
@@ -354,7 +354,7 @@ luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvou
     luo_status st = compose(&c, options, rendezvous, host_of, n, err);
     if (st == LUO_OK) st = open_log(options, &l, err);
     if (st == LUO_OK && is_alone(rendezvous)) (void)luo_scratch_open(&l.scratch, NULL);
-    if (st == LUO_OK) st = spawn(options, &c, rendezvous, &l, err);
+    if (st == LUO_OK) st = spawn_launcher(options, &c, rendezvous, &l, err);
     free_command(&c);
     if (st == LUO_OK)
         *out = l;

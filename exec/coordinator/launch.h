@@ -38,7 +38,7 @@ typedef struct luo_launch { /* {0}: none */
 luo_status luo_launch_check_forward(const char *list, luo_err *err);
 
 /* Starts n ranks that knock at the rendezvous; NULL: they are on this host and know no coordinator.
- * host_of: the host of each, of exactly the devices that are to run; NULL: the launcher chooses.
+ * host_of: the name of the host of rank r, for all n ranks; NULL: the launcher places them.
  * Errors: LUO_ENOMEM processes may not take the memory that a rank needs; LUO_EBACKEND the launcher
  * cannot be run; LUO_EIO the log cannot be written. */
 luo_status luo_launch_start(const luo_exec_options *options, const luo_rendezvous *rendezvous,

@@ -156,7 +156,7 @@ static sim_talk *add(sim_step *step, sim_talk want)
     return talk;
 }
 
-static void append(sim_step *step, sim_talk *talk)
+static void append_talk(sim_step *step, sim_talk *talk)
 {
     if (step->talks_last)
         step->talks_last->next = talk;
@@ -174,7 +174,7 @@ void sim_talk_gather(sim_step *step, sim_gather *g, const sim_traffic *traffic, 
     if (talk && g->round > 0)
         begin(talk); /* its threads are at it already */
     else if (talk)
-        append(step, talk);
+        append_talk(step, talk);
 }
 
 void sim_talk_message(sim_step *step, sim_job *job, const sim_post *post)
@@ -185,5 +185,5 @@ void sim_talk_message(sim_step *step, sim_job *job, const sim_post *post)
                                           .factor = job->factor,
                                           .job = job,
                                           .post = post});
-    if (talk) append(step, talk);
+    if (talk) append_talk(step, talk);
 }

@@ -53,7 +53,7 @@ static int enter_folder(void *ctx)
     return chdir(gnuplot->dir) == 0 ? 0 : 126;
 }
 
-static luo_status spawn(const luo_gnuplot_opts *opts, const char *vars, luo_gnuplot *out)
+static luo_status spawn_gnuplot(const luo_gnuplot_opts *opts, const char *vars, luo_gnuplot *out)
 {
     char home[4096];
     snprintf(home, sizeof home, "HOME=%s", getenv("HOME") ? getenv("HOME") : "/"); /* font cache */
@@ -73,7 +73,7 @@ static luo_status spawn(const luo_gnuplot_opts *opts, const char *vars, luo_gnup
 /* name="text" for gnuplot, the one way in which a text comes into its commands. Whatever could mean
  * something is an octal escape: quotes, which gnuplot 5.4 does not always read when doubled,
  * backticks, @. */
-static void quoted(luo_str *s, const char *name, const char *text)
+static void write_quoted(luo_str *s, const char *name, const char *text)
 {
     char shown[1024]; /* without control characters */
     luo_utf8_show(shown, sizeof shown, text);
@@ -122,10 +122,10 @@ luo_status luo_gnuplot_start(luo_arena *arena, const luo_gnuplot_opts *opts, luo
     luo_str_add(&vars, "run='.'; ");
     for (int i = 0; i < 2; i++)
         luo_str_addf(&vars, "%s='/dev/fd/%d'; ", luo_gnuplot_endings[i], out->file[i].fd);
-    quoted(&vars, "title", opts->title);
+    write_quoted(&vars, "title", opts->title);
     luo_str_add(&vars, opts->more);
     if (st == LUO_OK && vars.failed) st = luo_err_nomem(err);
-    if (st == LUO_OK && spawn(opts, vars.at, out) != LUO_OK)
+    if (st == LUO_OK && spawn_gnuplot(opts, vars.at, out) != LUO_OK)
         st = luo_err_set(err, LUO_EBACKEND, "cannot start %s; memory or processes have run out.",
                          opts->program);
     if (st != LUO_OK) close_files(out, false, NULL);
