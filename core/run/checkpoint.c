@@ -284,8 +284,8 @@ double luo_ckpt_setback_s(const luo_run *run, double step_s, double failure_s)
 {
     const luo_ckpt *k = &run->ledger.ckpt;
     const double steps_s = k->every_steps > 0 ? (double)k->every_steps * step_s : (double)INFINITY;
-    const double lost_s = k->on ? fmin(steps_s, k->every_s) / 2
-                                : luo_account_open_s(&run->ledger) + failure_s;
+    const double lost_s =
+        k->on ? fmin(steps_s, k->every_s) / 2 : luo_account_open_s(&run->ledger) + failure_s;
     return luo_ckpt_read_seconds(run) + lost_s;
 }
 

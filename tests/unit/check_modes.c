@@ -288,8 +288,8 @@ static const struct {
 
 START_TEST(told_of_failures)
 {
-    static luo_arrivals process = {.id = "p", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL,
-                                   .dist = LUO_DIST_EXPONENTIAL};
+    static luo_arrivals process = {
+        .id = "p", .target = "device:[0-7]", .kind = LUO_EVENT_FAIL, .dist = LUO_DIST_EXPONENTIAL};
     int64_t parameters;
     events[0] = fixture_event("a", LUO_EVENT_FAIL, "device:5", 10, 0);
     events[1] = fixture_event("b", LUO_EVENT_FAIL, "device:6", 20, 0);
@@ -313,6 +313,6 @@ END_TEST
 
 LUO_SUITE("run.modes", LUO_T_N(vector_at1, LUO_ROWS(at1)), LUO_T_N(known_answers_are_free, 2),
           LUO_T_N(failures_say_where_state_comes_from, LUO_ROWS(failures)),
-          LUO_T_N(joins_after_probes, 6), LUO_T(back_off),
-          LUO_T_N(slow_devices_outside, 2), LUO_T(slow_outside_is_no_trigger),
-          LUO_T_N(many_small_slow_downs, 2), LUO_T_N(told_of_failures, LUO_ROWS(told)))
+          LUO_T_N(joins_after_probes, 6), LUO_T(back_off), LUO_T_N(slow_devices_outside, 2),
+          LUO_T(slow_outside_is_no_trigger), LUO_T_N(many_small_slow_downs, 2),
+          LUO_T_N(told_of_failures, LUO_ROWS(told)))

@@ -148,5 +148,4 @@ START_TEST(survives_a_node)
 END_TEST
 
 LUO_SUITE("run.offers", LUO_T_N(fastest_of_random_tables, 4), LUO_T(risk_counts),
-          LUO_T_N(best_shapes, 4),
-          LUO_T(survives_a_node))
+          LUO_T_N(best_shapes, 4), LUO_T(survives_a_node))

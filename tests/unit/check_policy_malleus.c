@@ -453,15 +453,29 @@ START_TEST(safe_plans_where_failures_are_expected)
         rate[d] = 1;
         candidate[d] = true;
     }
-    const luo_snapshot_key key = {.n = 8, .rate = rate, .candidate = candidate, .memory_factor = 1,
-                                  .sequence_tokens = 256, .micro_batches = 16,
+    const luo_snapshot_key key = {.n = 8,
+                                  .rate = rate,
+                                  .candidate = candidate,
+                                  .memory_factor = 1,
+                                  .sequence_tokens = 256,
+                                  .micro_batches = 16,
                                   .failures = risks[_i].failure_s > 0};
     ck_assert_int_eq(luo_plan_cache_add(&cache, arena, &key, plans, 2, NULL), LUO_OK);
-    luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = base, .plan = base, .rate = rate,
-                        .leaving = leaving, .micro_batches = 16, .sequence_tokens = 256,
-                        .memory_factor = 1, .candidate = candidate, .keep = arena,
-                        .memory = &memory, .specialize_s = no_communicators,
-                        .failure_s = risks[_i].failure_s, .setback_s = setback_of_100,
+    luo_snapshot now = {.scenario = &sc,
+                        .spec = &spec,
+                        .base = base,
+                        .plan = base,
+                        .rate = rate,
+                        .leaving = leaving,
+                        .micro_batches = 16,
+                        .sequence_tokens = 256,
+                        .memory_factor = 1,
+                        .candidate = candidate,
+                        .keep = arena,
+                        .memory = &memory,
+                        .specialize_s = no_communicators,
+                        .failure_s = risks[_i].failure_s,
+                        .setback_s = setback_of_100,
                         .step_s = step_by_zero};
     for (int i = 0; i < LUO_ROWS(triggers); i++) {
         luo_decision d;
@@ -613,11 +627,9 @@ END_TEST
 
 LUO_SUITE("run.policy_malleus", LUO_T(straggler_comes_and_goes), LUO_T(first_device_is_replaced),
           LUO_T_N(adopt_test, 2), LUO_T_N(its_settings_are_told, 2), LUO_T(noise_is_no_trigger),
-          LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2),
-          LUO_T(outage_and_no_switch), LUO_T(standby_devices_come_first),
-          LUO_T(slow_devices_are_the_last_resort),
+          LUO_T_N(failure, 2), LUO_T_N(all_are_back, 2), LUO_T(outage_and_no_switch),
+          LUO_T(standby_devices_come_first), LUO_T(slow_devices_are_the_last_resort),
           LUO_T_N(elastic_join, 2), LUO_T(refused_before_the_run),
           LUO_T_N(any_plan_is_kept, LUO_ROWS(other_bases)), LUO_T(snapshots),
           LUO_T_N(safe_plans_where_failures_are_expected, LUO_ROWS(risks)),
-          LUO_T(base_among_equals),
-          LUO_T_N(keys_act, LUO_ROWS(keys)))
+          LUO_T(base_among_equals), LUO_T_N(keys_act, LUO_ROWS(keys)))

@@ -155,9 +155,8 @@ static luo_status rank_options(const comparing *c, option **out, int32_t *n, luo
     *n = 0;
     *out = LUO_NEW_N(c->scratch, option, count_options(c));
     if (!*out) return luo_err_nomem(err);
-    const int32_t alike = c->policy == LUO_LENGTH_POLICY_ONE_PLAN
-                              ? luo_lengths_find_alike(c->rivals, c->alike)
-                              : -1;
+    const int32_t alike =
+        c->policy == LUO_LENGTH_POLICY_ONE_PLAN ? luo_lengths_find_alike(c->rivals, c->alike) : -1;
     if (alike >= 0) (*out)[(*n)++].at = alike;
     LUO_TRY(find_moved_ms(c, &moved_ms, err));
     for (int cut = 0; cut < 2; cut++) LUO_TRY(list_kind(c, cut, NULL, *out, n, err));

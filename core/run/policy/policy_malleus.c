@@ -149,15 +149,17 @@ static luo_status step_of(luo_arena *arena, const view *v, const luo_plan *plan,
 static luo_status find_plans(luo_arena *arena, view *v, bool *known, luo_err *err)
 {
     const luo_snapshot *now = v->now;
-    const luo_snapshot_key key = {.n = now->scenario->cluster->ndevices, .rate = v->rate,
-                                 .candidate = v->candidate, .memory_factor = now->memory_factor,
-                                 .sequence_tokens = now->sequence_tokens,
-                                 .micro_batches = now->micro_batches,
-                                 .failures = now->failure_s > 0};
+    const luo_snapshot_key key = {.n = now->scenario->cluster->ndevices,
+                                  .rate = v->rate,
+                                  .candidate = v->candidate,
+                                  .memory_factor = now->memory_factor,
+                                  .sequence_tokens = now->sequence_tokens,
+                                  .micro_batches = now->micro_batches,
+                                  .failures = now->failure_s > 0};
     luo_plan_cache *snapshots;
     LUO_TRY(recall(now, &snapshots, err));
-    const luo_snapshot_known *was = luo_plan_cache_find(snapshots, &key, now->spec->replan_gap,
-                                                        now->spec->threshold_slowdown);
+    const luo_snapshot_known *was =
+        luo_plan_cache_find(snapshots, &key, now->spec->replan_gap, now->spec->threshold_slowdown);
     *known = was != NULL;
     if (was) {
         v->n = was->n;
@@ -224,8 +226,8 @@ static luo_status consider(luo_arena *arena, const view *v, const luo_plan *plan
  * to pay in, and the way to it take least. Of equal ones the running plan, then the base plan. */
 static luo_status choose(luo_arena *arena, view *v, choice *out, luo_err *err)
 {
-    *out = (choice){.step_s = INFINITY, .safe_s = INFINITY, .least_s = INFINITY,
-                    .fastest_s = INFINITY};
+    *out = (choice){
+        .step_s = INFINITY, .safe_s = INFINITY, .least_s = INFINITY, .fastest_s = INFINITY};
     if (v->now->step_s) {
         LUO_TRY(consider(arena, v, v->now->plan, out, err));
         LUO_TRY(consider(arena, v, v->now->base, out, err));
