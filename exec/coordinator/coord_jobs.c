@@ -8,8 +8,9 @@
 
 /* ---- processes ---- */
 
-/* Nobody knows whether the host of a device that failed lives: one that the programs do without is
- * not asked to start ranks again that would only wait. */
+/* May device d, which no program uses, get a rank that waits? At the first start yes. At later ones
+ * only if all devices of its node are up: where one has failed the host may be gone, and a launcher
+ * that cannot reach it would fail for a rank that nothing needs. */
 static bool may_wait(const luo_backend_state *backend, const luo_world *world, int32_t d)
 {
     const luo_device *devices = backend->config.cluster->devices;

@@ -224,9 +224,10 @@ static luo_status offer_made(luo_arena *arena, const luo_snapshot *now, const ch
     return LUO_OK;
 }
 
-/* Where nothing is simulated: a closed form of work alone does not know what sending costs, so the
- * plan of the scenario is the one to go back to when all is well, and slow nodes stay in plans
- * of its own only where there are none without. */
+/* Adds what the policy (`own`) would take: plans without slow nodes, then plans with them. Where
+ * nothing is simulated, offers are ranked by a closed form of computation that leaves out what
+ * communication costs. Then no plan of its own stands beside the plan of the scenario while all
+ * devices of that are well, and plans with slow nodes are added only if there are none without. */
 static luo_status offer_own(luo_arena *arena, const luo_snapshot *now, luo_offers_own own,
                             luo_offers *out, luo_err *err)
 {
