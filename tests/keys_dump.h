@@ -14,8 +14,9 @@ static inline void dump_values(luo_str *s, const luo_profile *x)
     DUMP_S(name);
     DUMP_I(cpu);
     for (int32_t i = 0; i < x->nvalues; i++)
-        luo_str_addf(s, "%s %s %a %d\n", x->values[i].name, x->values[i].source,
-                     x->values[i].value, (int)x->values[i].provenance);
+        luo_str_addf(s, "%s %s %a %d %a\n", x->values[i].name, x->values[i].source,
+                     x->values[i].value, (int)x->values[i].provenance,
+                     x->values[i].has_spread ? x->values[i].spread : -1);
     luo_str_addf(s, "%s %s %s %s %s %lld %lld\n", x->calibrated.date, x->calibrated.device,
                  x->calibrated.driver, x->calibrated.cuda, x->calibrated.nccl,
                  (long long)x->calibrated.rows, (long long)x->calibrated.validation_rows);
@@ -74,6 +75,11 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_D(kernels_forward);
     DUMP_D(gemm_ratio);
     DUMP_D(attention_ratio);
+    DUMP_D(source_spread);
+    DUMP_D(residual_spread);
+    for (int32_t i = 0; i < x->ngiven; i++)
+        luo_str_addf(s, "%s %s %d %a\n", x->given[i].name, x->given[i].source,
+                     (int)x->given[i].provenance, x->given[i].has_spread ? x->given[i].spread : -1);
     DUMP_I(bucket.has_mib);
     DUMP_D(bucket.mib);
     DUMP_I(bucket.lanes);

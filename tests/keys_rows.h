@@ -48,6 +48,7 @@ static const char profile[] =
     "  - {name: peak_bf16_tflop_per_s, value: 148, source: a page, provenance: paper}\n"
     "  - {name: memory_gib, value: 80, source: x, provenance: chosen}\n"
     "  - {name: memory_gbytes_per_s, value: 2000, source: x, provenance: chosen}\n"
+    "  - {name: net_ratio, value: 0.9, source: x, provenance: chosen, spread: 0.2}\n"
     "tables: [{kind: op_times, file: ops.csv}]\n"
     "calibrated: {date: 2026-01-02, device: d0, driver: d1, cuda: c0, nccl: n0, rows: 5, "
     "validation_rows: 6}\n";
@@ -55,7 +56,7 @@ static const char profile[] =
 static const char stack[] =
     "schema: luoshu.stack/1\n"
     "name: s\n"
-    "values: [{name: host_launch_us, value: 9, source: x, provenance: chosen}]\n"
+    "values: [{name: host_launch_us, value: 9, source: x, provenance: chosen, spread: 0.2}]\n"
     "switches: [{name: p2p, value: async}]\n";
 
 static const char llama[] =
@@ -237,6 +238,7 @@ static const row profile_rows[] = {
     {profile, "values.source", "a page", "a book", NULL},
     {profile, "values.provenance", "paper", "fitted", "`source` of a fitted value names no rows"},
     {profile, "values.provenance", "paper", "datasheet", NULL},
+    {profile, "values.spread", "spread: 0.2", "spread: 0.3", NULL},
     {profile, "tables.kind", "kind: op_times, file: ops.csv", "kind: p2p_times, file: p2p.csv",
      NULL},
     {profile, "tables.kind", "kind: op_times, file: ops.csv",
@@ -254,6 +256,7 @@ static const row profile_rows[] = {
     {stack, "stack.values", "values:", "#", NULL},
     {stack, "stack.switches", "[{name: p2p, value: async}]", "[{name: attention, value: unfused}]",
      NULL},
+    {stack, "values.spread", "spread: 0.2", "spread: 0.3", NULL},
     {stack, "switches.name", "name: p2p", "name: attention", "`attention` is `async`"},
     {stack, "switches.value", "async", "blocking", NULL},
 };

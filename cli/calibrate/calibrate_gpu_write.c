@@ -30,8 +30,12 @@ static void known_value(luo_str *text, const luo_gpu_calibration *calibration, c
 {
     for (int32_t i = 0; calibration->known && i < calibration->known->nvalues; i++) {
         const luo_value *v = &calibration->known->values[i];
-        if (strcmp(v->name, name) == 0)
-            value(text, name, v->value, luo_provenance_name(v->provenance), v->source, 0);
+        char spread[32] = "";
+        if (strcmp(v->name, name) != 0) continue;
+        if (v->has_spread) snprintf(spread, sizeof spread, ", spread: %.9g", v->spread);
+        luo_str_addf(text,
+                     "  - {name: %s, value: %.9g, source: \"%s\", provenance: %s%s}\n", name,
+                     v->value, v->source, luo_provenance_name(v->provenance), spread);
     }
 }
 

@@ -157,11 +157,15 @@ luo_status luo_explain_model(FILE *out, const luo_model *model, luo_err *err)
 
 void luo_explain_profile(FILE *out, const luo_profile *profile)
 {
-    fprintf(out, "profile %s (%s)\n\n%-32s %16s %-12s %s\n", profile->name,
-            profile->cpu ? "cpu" : "gpu", "value", "number", "provenance", "source");
-    for (int32_t i = 0; i < profile->nvalues; i++)
-        fprintf(out, "%-32s %16g %-12s %s\n", profile->values[i].name, profile->values[i].value,
-                luo_provenance_name(profile->values[i].provenance), profile->values[i].source);
+    fprintf(out, "profile %s (%s)\n\n%-32s %16s %-12s %-6s %s\n", profile->name,
+            profile->cpu ? "cpu" : "gpu", "value", "number", "provenance", "spread", "source");
+    for (int32_t i = 0; i < profile->nvalues; i++) {
+        const luo_value *v = &profile->values[i];
+        char spread[16] = "-";
+        if (v->has_spread) snprintf(spread, sizeof spread, "%.3g", v->spread);
+        fprintf(out, "%-32s %16g %-12s %-6s %s\n", v->name, v->value,
+                luo_provenance_name(v->provenance), spread, v->source);
+    }
     const luo_calibrated *c = &profile->calibrated;
     if (*c->date)
         fprintf(out,

@@ -6,6 +6,7 @@
 
 #include "core/base/quantity.h"
 #include "core/base/words.h"
+#include "core/cost/spread.h"
 
 const char *luo_provenance_name(luo_provenance provenance)
 {
@@ -62,7 +63,7 @@ enum { PARAMS = sizeof params / sizeof *params };
 bool luo_profile_value_key(int i, luo_value_key *out)
 {
     if (i >= PARAMS) return false;
-    *out = (luo_value_key){params[i].name, params[i].otherwise, params[i].limit};
+    *out = (luo_value_key){params[i].name, params[i].unit, params[i].otherwise, params[i].limit};
     return true;
 }
 
@@ -113,6 +114,8 @@ static luo_status take_value(luo_profile *profile, int32_t i, luo_err *err)
         const param *m = &params[k];
         if (strcmp(m->name, v->name) != 0) continue;
         LUO_TRY(check_range(profile, m, v->value, err));
+        if (v->has_spread && !luo_spread_allowed(v->name, false))
+            return luo_spread_refuse(v->name, err);
         if (m->at != NOWHERE) *field(profile, m) = v->value * m->unit;
         return LUO_OK;
     }

@@ -28,7 +28,9 @@ typedef struct luo_value {
     const char *name, *source;
     double value;
     luo_provenance provenance;
-    int line, col; /* in the file */
+    int line, col;   /* in the file */
+    bool has_spread; /* of ln(value): standard deviation (core/cost/spread.h); false: not given */
+    double spread;
 } luo_value;
 
 /* Classes of links between devices, as tables name them. */
@@ -98,13 +100,17 @@ typedef struct luo_profile {
     const luo_p2p_time *p2p_times;
 } luo_profile;
 
+enum { LUO_STACK_GIVEN = 32 }; /* room for values that files give */
 typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     const char *name;
+    int32_t ngiven; /* values that are no defaults, as given last */
+    luo_value given[LUO_STACK_GIVEN];
     double host_launch_s, host_exponent, busbw_factor, tp_exposed_factor, scale_jitter;
     double grad_comm_bytes; /* of a gradient between replicas; 0: as the program has it */
     double optimizer_bytes;
     double kernels_forward; /* of a layer, without collectives; 0: as the program has them */
     double gemm_ratio, attention_ratio; /* scale those of the profile */
+    double source_spread, residual_spread; /* of ln(step): core/cost/spread.h */
     bool attention_fused, p2p_blocking, scatter_gather;
     bool tp_overlap;         /* all-reduces of dX beside dW; else nothing runs beside them */
     bool tf32;               /* f32 data, products at the tf32 peak */
@@ -118,6 +124,7 @@ typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
 /* What may stand in `values` of a profile or of a stack: docs/formats.md is held to it. */
 typedef struct luo_value_key {
     const char *name;
+    double unit;      /* of the name, in SI */
     double otherwise; /* default, in the unit of the name; of a profile 0: none */
     luo_limit limit;  /* in the unit of the name */
 } luo_value_key;
@@ -153,8 +160,13 @@ luo_memory_rules luo_stack_memory(const luo_stack *stack);
  * Other switches: dropout, silu, norm_inputs, cross_entropy, dummy_gradients, gradients,
  * stage_outputs (memory_rules.h).
  * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
- * Errors: LUO_EINPUT unknown name or out of bounds. */
+ * A value is given as chosen. Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err);
+/* The same of a value with its source and spread, as a file gives it. Owner: what v points to is
+ * kept. Errors: also a spread that it cannot have. */
+luo_status luo_stack_take(luo_stack *stack, const luo_value *v, luo_err *err);
+/* What was given last for value `name`; NULL: nothing. */
+const luo_value *luo_stack_given(const luo_stack *stack, const char *name);
 /* A switch by its word: attention fused|unfused, p2p async|blocking, scatter_gather on|off,
  * tp_overlap none|dgrad, precision own|tf32, dp_overlap on|off, shard_overlap on|off,
  * bucket_rule mib|ddp|megatron|deepspeed|unit. Errors: LUO_EINPUT unknown switch or word, or a rule

@@ -5,6 +5,7 @@
 #include "core/base/quantity.h"
 #include "core/base/words.h"
 #include "core/cost/profile.h"
+#include "core/cost/spread.h"
 
 #define F(field) offsetof(luo_stack, field)
 
@@ -31,6 +32,9 @@ static const struct {
     {"allocator_factor", F(memory.allocator_factor), 1, 1, LUO_WITHIN(1, 16)},
     {"headroom_factor", F(memory.headroom_factor), 1, 1, LUO_WITHIN(1, 16)},
     {"bucket_mib", F(bucket.mib), 1, 0, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)},
+    /* Chosen, until sources that nobody has fitted are scored: docs/cost-model.md#ranges. */
+    {"source_spread", F(source_spread), 1, 0.10, LUO_WITHIN(0, LUO_SPREAD_MOST)},
+    {"residual_spread", F(residual_spread), 1, 0.06, LUO_WITHIN(0, LUO_SPREAD_MOST)},
 };
 enum { VALUES = sizeof values / sizeof *values };
 
@@ -61,8 +65,9 @@ bool luo_stack_value_key(int i, luo_value_key *out)
 {
     static const luo_limit lanes = LUO_WITHIN(1, LUO_BUCKET_LANES_MAX);
     if (i > VALUES) return false;
-    *out = i == VALUES ? (luo_value_key){"dp_lanes", LUO_BUCKET_LANES_DEFAULT, lanes}
-                       : (luo_value_key){values[i].name, values[i].otherwise, values[i].limit};
+    *out = i == VALUES ? (luo_value_key){"dp_lanes", 1, LUO_BUCKET_LANES_DEFAULT, lanes}
+                       : (luo_value_key){values[i].name, values[i].unit, values[i].otherwise,
+                                         values[i].limit};
     return true;
 }
 
@@ -150,7 +155,7 @@ static luo_status set_lanes(luo_stack *stack, double value, luo_err *err)
     return LUO_OK;
 }
 
-luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err)
+static luo_status set_number(luo_stack *stack, const char *name, double value, luo_err *err)
 {
     if (strcmp(name, "dp_lanes") == 0) return set_lanes(stack, value, err);
     for (int i = 0; i < VALUES; i++) {
@@ -175,6 +180,43 @@ luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_e
         return LUO_OK;
     }
     return unknown(name, err);
+}
+
+const luo_value *luo_stack_given(const luo_stack *stack, const char *name)
+{
+    for (int32_t i = 0; i < stack->ngiven; i++)
+        if (strcmp(stack->given[i].name, name) == 0) return &stack->given[i];
+    return NULL;
+}
+
+_Static_assert((int)VALUES + 1 <= (int)LUO_STACK_GIVEN, "each value has a place");
+static void remember_given(luo_stack *stack, const luo_value *v)
+{
+    luo_value_key key;
+    int32_t at = 0;
+    for (int i = 0; luo_stack_value_key(i, &key); i++) {
+        if (strcmp(key.name, v->name) != 0) continue;
+        while (at < stack->ngiven && strcmp(stack->given[at].name, v->name) != 0) at++;
+        if (at == stack->ngiven) stack->ngiven++;
+        stack->given[at] = *v;
+        stack->given[at].name = key.name; /* which lives on */
+        return;
+    }
+}
+
+luo_status luo_stack_take(luo_stack *stack, const luo_value *v, luo_err *err)
+{
+    LUO_TRY(set_number(stack, v->name, v->value, err));
+    if (v->has_spread && !luo_spread_allowed(v->name, true))
+        return luo_spread_refuse(v->name, err);
+    remember_given(stack, v);
+    return LUO_OK;
+}
+
+luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err)
+{
+    const luo_value v = {.name = name, .source = "", .value = value, .provenance = LUO_FROM_CHOSEN};
+    return luo_stack_take(stack, &v, err);
 }
 
 luo_status luo_stack_switch(luo_stack *stack, const char *name, const char *word, luo_err *err)

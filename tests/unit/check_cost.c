@@ -640,6 +640,8 @@ static const struct {
     {"allocator_factor", OF(memory.allocator_factor), 1},
     {"headroom_factor", OF(memory.headroom_factor), 1},
     {"bucket_mib", OF(bucket.mib), 1},
+    {"source_spread", OF(source_spread), 1},
+    {"residual_spread", OF(residual_spread), 1},
 };
 
 /* Files say microseconds and GiB; what computes has seconds and bytes. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cost/spread.h"
 #include "core/io/builtin.h"
 #include "core/io/document/doc_table.h"
 #include "core/io/document/nested.h"
@@ -11,7 +12,7 @@
 
 typedef struct value_yaml {
     const char *name, *source;
-    double value;
+    double value, spread;
     luo_provenance provenance;
 } value_yaml;
 typedef struct table_yaml {
@@ -51,7 +52,8 @@ static const luo_doc_field value_fields[] = {
     LUO_DOC_TEXT("name", REQ, value_yaml, name),
     LUO_DOC_FLOAT("value", REQ, value_yaml, value, LUO_DOC_ANY),
     LUO_DOC_TEXT("source", REQ, value_yaml, source),
-    LUO_DOC_ENUM("provenance", REQ, value_yaml, provenance, provenances), LUO_DOC_END};
+    LUO_DOC_ENUM("provenance", REQ, value_yaml, provenance, provenances),
+    LUO_DOC_FLOAT("spread", OPT, value_yaml, spread, LUO_WITHIN(0, LUO_SPREAD_MOST)), LUO_DOC_END};
 static const luo_doc_schema value_entry = LUO_DOC_STRUCT_OF(value_yaml, value_fields, NULL);
 
 static const luo_doc_field table_fields[] = {
@@ -118,16 +120,27 @@ static const luo_doc_node *values_of(const luo_doc *doc)
     return list ? list->first : NULL;
 }
 
+static luo_value value_at(const luo_doc_node *at, const value_yaml *y)
+{
+    const luo_doc_node *name = luo_doc_get(at, "name");
+    return (luo_value){.name = y->name,
+                       .source = y->source,
+                       .value = y->value,
+                       .provenance = y->provenance,
+                       .line = name->line,
+                       .col = name->col,
+                       .has_spread = luo_doc_get(at, "spread") != NULL,
+                       .spread = y->spread};
+}
+
 static void take_values(luo_doc *doc, luo_profile *profile, const profile_yaml *y)
 {
     luo_value *v = LUO_NEW_N(doc->arena, luo_value, y->values_count);
     const luo_doc_node *at = values_of(doc);
     if (!v) luo_doc_nomem(doc);
     for (uint32_t i = 0; v && i < y->values_count; i++, at = at->next) {
-        const luo_doc_node *name = luo_doc_get(at, "name");
         check_source(doc, at, &y->values[i]);
-        v[i] = (luo_value){y->values[i].name, y->values[i].source,
-                           y->values[i].value, y->values[i].provenance, name->line, name->col};
+        v[i] = value_at(at, &y->values[i]);
     }
     profile->values = v;
     profile->nvalues = v ? (int32_t)y->values_count : 0;
@@ -150,12 +163,20 @@ static void take_tables(luo_doc *doc, const luo_files *files, luo_profile *profi
 
 /* ---- the whole ---- */
 
-/* The value whose name stands at line and col, or its name; NULL: none. */
-static const luo_doc_node *place_of_value(const luo_doc *doc, int line, int col, bool value)
+/* What the sentence is about: its first word where that is a key, else the value. */
+static const luo_doc_node *part_of(const luo_doc_node *entry, const char *sentence)
+{
+    if (sentence[0] != '`') return luo_doc_get(entry, "name");
+    return luo_doc_get(entry, strncmp(sentence, "`spread`", 8) == 0 ? "spread" : "value");
+}
+
+/* The part of the value whose name stands at line and col; NULL: none. */
+static const luo_doc_node *place_of_value(const luo_doc *doc, int line, int col,
+                                          const char *sentence)
 {
     for (const luo_doc_node *at = values_of(doc); at; at = at->next) {
         const luo_doc_node *name = luo_doc_get(at, "name");
-        if (name->line == line && name->col == col) return value ? luo_doc_get(at, "value") : name;
+        if (name->line == line && name->col == col) return part_of(at, sentence);
     }
     return NULL;
 }
@@ -178,7 +199,7 @@ static void finish(luo_doc *doc, luo_profile *profile)
         if (!err.line && !first) return;
         int32_t i = 0;
         while (i < rest.nvalues && (v[i].line != err.line || v[i].col != err.col)) i++;
-        const luo_doc_node *at = place_of_value(doc, err.line, err.col, err.text[0] == '`');
+        const luo_doc_node *at = place_of_value(doc, err.line, err.col, err.text);
         luo_diags_add(doc->diags, LUO_ERROR, st, doc->src->name, at ? at->line : 1,
                       at ? at->col : 1, "%s", err.text);
         if (doc->st == LUO_OK) doc->st = st;
@@ -260,9 +281,9 @@ static void take_stack(luo_doc *doc, luo_stack *stack, const stack_yaml *y)
     check_twice(doc, "switches");
     for (uint32_t i = 0; i < y->values_count; i++, at = at->next) {
         check_source(doc, at, &y->values[i]);
-        if (luo_stack_set(stack, y->values[i].name, y->values[i].value, &err) != LUO_OK)
-            luo_doc_error(doc, luo_doc_get(at, err.text[0] == '`' ? "value" : "name"), "%s",
-                          err.text);
+        const luo_value v = value_at(at, &y->values[i]);
+        if (luo_stack_take(stack, &v, &err) != LUO_OK)
+            luo_doc_error(doc, part_of(at, err.text), "%s", err.text);
     }
     at = list ? list->first : NULL;
     for (uint32_t i = 0; i < y->switches_count; i++, at = at->next)

@@ -1,0 +1,476 @@
+#include "core/cost/spread.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PROFILE(field) offsetof(luo_profile, field)
+#define STACK(field) offsetof(luo_stack, field)
+#define ALONE SIZE_MAX
+
+/* What spread a constant has where its file gives none. */
+typedef enum prior {
+    PRIOR_SOURCE, /* by its provenance; that of a default where it is not given */
+    PRIOR_FACTOR, /* a factor on a constant of the profile: by its provenance, 0 if not given */
+    PRIOR_NONE    /* 0 */
+} prior;
+
+/* The uncertain constants. Peaks and sizes of memory are definitions: the ratios beside them carry
+ * what a program reaches. */
+typedef struct constant_row {
+    const char *name, *also;
+    bool of_stack;
+    size_t at, also_at; /* fields, in SI units */
+    prior spread;
+} constant_row;
+static const constant_row rows[] = {
+    {"gemm_ratio", NULL, false, PROFILE(gemm_ratio), ALONE, PRIOR_SOURCE},
+    {"memory_ratio", NULL, false, PROFILE(memory_ratio), ALONE, PRIOR_SOURCE},
+    {"attention_forward_ratio", "attention_backward_ratio", false,
+     PROFILE(attention_forward_ratio), PROFILE(attention_backward_ratio), PRIOR_SOURCE},
+    {"net_ratio", NULL, false, PROFILE(net_ratio), ALONE, PRIOR_SOURCE},
+    {"net_half_bytes", NULL, false, PROFILE(net_half_bytes), ALONE, PRIOR_SOURCE},
+    {"net_step_us", NULL, false, PROFILE(net_step_s), ALONE, PRIOR_SOURCE},
+    {"launch_us", NULL, false, PROFILE(launch_s), ALONE, PRIOR_SOURCE},
+    {"p2p_us", NULL, false, PROFILE(p2p_s), ALONE, PRIOR_SOURCE},
+    {"gemm_depth", NULL, false, PROFILE(gemm_depth), ALONE, PRIOR_NONE},
+    {"attention_depth", NULL, false, PROFILE(attention_depth), ALONE, PRIOR_NONE},
+    {"misaligned_factor", NULL, false, PROFILE(misaligned_factor), ALONE, PRIOR_NONE},
+    {"overlap_loss_nvlink_ratio", NULL, false, PROFILE(overlap_loss_nvlink_ratio), ALONE,
+     PRIOR_NONE},
+    {"overlap_loss_net_ratio", NULL, false, PROFILE(overlap_loss_net_ratio), ALONE, PRIOR_NONE},
+    {"host_launch_us", NULL, true, STACK(host_launch_s), ALONE, PRIOR_SOURCE},
+    {"gemm_ratio", NULL, true, STACK(gemm_ratio), ALONE, PRIOR_FACTOR},
+    {"attention_ratio", NULL, true, STACK(attention_ratio), ALONE, PRIOR_FACTOR},
+    {"busbw_factor", NULL, true, STACK(busbw_factor), ALONE, PRIOR_SOURCE},
+    {"tp_exposed_factor", NULL, true, STACK(tp_exposed_factor), ALONE, PRIOR_SOURCE},
+    {"host_exponent", NULL, true, STACK(host_exponent), ALONE, PRIOR_NONE},
+    {"kernels_forward", NULL, true, STACK(kernels_forward), ALONE, PRIOR_NONE},
+    {"grad_comm_bytes", NULL, true, STACK(grad_comm_bytes), ALONE, PRIOR_NONE},
+    {"optimizer_bytes", NULL, true, STACK(optimizer_bytes), ALONE, PRIOR_NONE},
+    {"scale_jitter", NULL, true, STACK(scale_jitter), ALONE, PRIOR_NONE}};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static const constant_row *row_of(const char *name, bool of_stack)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].of_stack == of_stack &&
+            (strcmp(rows[i].name, name) == 0 || (rows[i].also && strcmp(rows[i].also, name) == 0)))
+            return &rows[i];
+    return NULL;
+}
+
+bool luo_spread_allowed(const char *name, bool of_stack)
+{
+    return row_of(name, of_stack) != NULL;
+}
+
+luo_status luo_spread_refuse(const char *name, luo_err *err)
+{
+    return luo_err_set(err, LUO_EINPUT,
+                       "`spread` is given for `%s`, which has none: ranges come from rates and "
+                       "efficiencies; leave it out.",
+                       name);
+}
+
+/* ---- the constants of a cluster ---- */
+
+static const luo_value *value_of(const luo_profile *profile, const char *name)
+{
+    for (int32_t i = 0; i < profile->nvalues; i++)
+        if (strcmp(profile->values[i].name, name) == 0) return &profile->values[i];
+    return NULL;
+}
+
+static bool is_found(luo_provenance provenance)
+{
+    return provenance == LUO_FROM_MEASURED || provenance == LUO_FROM_FITTED;
+}
+
+static double spread_of(prior how, const luo_value *v)
+{
+    if (v && v->has_spread) return v->spread;
+    if (how == PRIOR_NONE || (how == PRIOR_FACTOR && !v)) return 0;
+    if (v && v->provenance == LUO_FROM_MEASURED) return LUO_SPREAD_MEASURED;
+    if (v && v->provenance == LUO_FROM_FITTED) return LUO_SPREAD_FITTED;
+    return LUO_SPREAD_DEFAULT;
+}
+
+static const char *origin_of(const luo_value *v)
+{
+    return !v || v->provenance == LUO_FROM_CHOSEN ? "default" : luo_provenance_name(v->provenance);
+}
+
+/* Of a profile's values, or of the stack's. */
+static void add_constant(luo_constant *at, int32_t *n, const constant_row *row,
+                         const luo_profile *profile, const luo_stack *stack)
+{
+    const luo_value *v =
+        profile ? value_of(profile, row->name) : luo_stack_given(stack, row->name);
+    const luo_value *also = row->also && profile ? value_of(profile, row->also) : NULL;
+    double spread = spread_of(row->spread, v);
+    if (row->also && spread_of(row->spread, also) > spread) { /* the less sure of the two */
+        spread = spread_of(row->spread, also);
+        v = also;
+    }
+    if (!(spread > 0)) return;
+    at[(*n)++] = (luo_constant){row->name, row->also, profile, origin_of(v), spread};
+}
+
+/* Groups whose profiles have one name are of one type, whether or not they share the struct. */
+static bool is_first(const luo_cluster *cluster, int32_t group)
+{
+    for (int32_t k = 0; k < group; k++)
+        if (strcmp(cluster->groups[k].profile->name, cluster->groups[group].profile->name) == 0)
+            return false;
+    return true;
+}
+
+luo_status luo_constants_of(luo_arena *arena, const luo_cluster *cluster, const luo_stack *stack,
+                            luo_constants *out, luo_err *err)
+{
+    luo_constant *at = LUO_NEW_N(arena, luo_constant, (cluster->ngroups + 1) * ROWS);
+    int32_t n = 0;
+    if (!at) return luo_err_nomem(err);
+    for (int32_t g = 0; g < cluster->ngroups; g++)
+        for (int i = 0; i < ROWS && is_first(cluster, g); i++)
+            if (!rows[i].of_stack)
+                add_constant(at, &n, &rows[i], cluster->groups[g].profile, stack);
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].of_stack) add_constant(at, &n, &rows[i], NULL, stack);
+    *out = (luo_constants){cluster, stack, n, at};
+    return LUO_OK;
+}
+
+/* ---- other values ---- */
+
+static luo_value_key key_of(const char *name, bool of_stack)
+{
+    luo_value_key key;
+    for (int i = 0; of_stack ? luo_stack_value_key(i, &key) : luo_profile_value_key(i, &key); i++)
+        if (strcmp(key.name, name) == 0) return key;
+    return (luo_value_key){0}; /* every row of the table is a key: tests/unit/check_spread.c */
+}
+
+/* Multiplies a field of `things`; returns by how much its logarithm grew. */
+static double move_field(void *things, size_t at, const char *name, bool of_stack, double shift)
+{
+    double v;
+    const luo_value_key key = key_of(name, of_stack);
+    memcpy(&v, (char *)things + at, sizeof v);
+    if (!(v > 0) || shift == 0) return 0;
+    const double unit = key.unit, was = v / unit;
+    const luo_limit limit = luo_limit_for(&key.limit, was);
+    const double now = fmin(fmax(was * exp(shift), limit.lo), limit.hi);
+    if (!(now > 0)) return 0;
+    v = now * unit;
+    memcpy((char *)things + at, &v, sizeof v);
+    return log(now / was);
+}
+
+static double move_constant(void *things, const luo_constant *constant, double shift)
+{
+    const bool of_stack = constant->profile == NULL;
+    const constant_row *row = row_of(constant->name, of_stack);
+    const double taken = move_field(things, row->at, row->name, of_stack, shift);
+    if (row->also) move_field(things, row->also_at, row->also, of_stack, taken);
+    return taken;
+}
+
+/* A group's own copy of its profile, with the constants of its type moved. */
+static luo_status move_profile(luo_arena *arena, const luo_constants *c, const double *shift,
+                               luo_node_group *group, double *taken, luo_err *err)
+{
+    luo_profile *to = LUO_NEW(arena, luo_profile);
+    if (!to) return luo_err_nomem(err);
+    *to = *group->profile;
+    for (int32_t i = 0; i < c->n; i++) {
+        if (!c->at[i].profile || strcmp(c->at[i].profile->name, to->name) != 0) continue;
+        const double by = move_constant(to, &c->at[i], shift[i]);
+        if (taken && c->at[i].profile == group->profile) taken[i] = by;
+    }
+    group->profile = to;
+    return LUO_OK;
+}
+
+luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const double *shift,
+                              luo_cluster *cluster, luo_stack *stack, double *taken, luo_err *err)
+{
+    luo_node_group *groups = LUO_NEW_N(arena, luo_node_group, c->cluster->ngroups);
+    if (!groups) return luo_err_nomem(err);
+    memcpy(groups, c->cluster->groups, (size_t)c->cluster->ngroups * sizeof *groups);
+    *cluster = *c->cluster;
+    cluster->groups = groups;
+    *stack = *c->stack;
+    for (int32_t g = 0; g < cluster->ngroups; g++)
+        LUO_TRY(move_profile(arena, c, shift, &groups[g], taken, err));
+    for (int32_t i = 0; i < c->n; i++) {
+        if (c->at[i].profile) continue;
+        const double by = move_constant(stack, &c->at[i], shift[i]);
+        if (taken) taken[i] = by;
+    }
+    return LUO_OK;
+}
+
+/* ---- ranges ---- */
+
+static const double STEP = 0.1; /* of ln(value), either way */
+
+typedef struct predicting {
+    luo_arena *scratch;
+    const luo_constants *constants;
+    const luo_prediction *prediction;
+    double *shift, *taken;
+} predicting;
+
+static luo_status open_predicting(luo_arena *arena, const luo_constants *c,
+                                  const luo_prediction *prediction, predicting *out, luo_err *err)
+{
+    *out = (predicting){.scratch = luo_arena_new(1 << 16),
+                        .constants = c,
+                        .prediction = prediction,
+                        .shift = LUO_NEW_N(arena, double, c->n + 1),
+                        .taken = LUO_NEW_N(arena, double, c->n + 1)};
+    return out->scratch && out->shift && out->taken ? LUO_OK : luo_err_nomem(err);
+}
+
+static luo_status predict(predicting *p, double *seconds, luo_err *err)
+{
+    luo_cluster cluster;
+    luo_stack stack;
+    LUO_TRY(luo_constants_move(p->scratch, p->constants, p->shift, &cluster, &stack, p->taken,
+                               err));
+    const luo_status st =
+        p->prediction->seconds(p->prediction->ctx, p->scratch, &cluster, &stack, seconds, err);
+    luo_arena_reset(p->scratch, 0);
+    return st;
+}
+
+static luo_status find_sensitivity(predicting *p, int32_t i, double *out, luo_err *err)
+{
+    double at[2], seconds[2];
+    for (int k = 0; k < 2; k++) {
+        p->shift[i] = k ? STEP : -STEP;
+        LUO_TRY(predict(p, &seconds[k], err));
+        at[k] = p->taken[i];
+    }
+    p->shift[i] = 0;
+    const bool moved = at[1] > at[0] && seconds[0] > 0 && seconds[1] > 0;
+    *out = moved ? log(seconds[1] / seconds[0]) / (at[1] - at[0]) : 0;
+    return LUO_OK;
+}
+
+static luo_status find_parts(predicting *p, luo_range_part *part, luo_err *err)
+{
+    const luo_constants *c = p->constants;
+    for (int32_t i = 0; i < c->n; i++) {
+        const luo_constant *constant = &c->at[i];
+        part[i] = (luo_range_part){.name = constant->name,
+                                   .of = constant->profile ? constant->profile->name : "",
+                                   .origin = constant->origin,
+                                   .spread = constant->spread};
+        LUO_TRY(find_sensitivity(p, i, &part[i].sensitivity, err));
+    }
+    return LUO_OK;
+}
+
+void luo_time_range_settle(luo_time_range *range)
+{
+    double sum = range->source * range->source + range->model * range->model;
+    for (int32_t i = 0; i < range->n; i++) {
+        const double one = range->part[i].sensitivity * range->part[i].spread;
+        sum += one * one;
+    }
+    range->sd = sqrt(sum);
+}
+
+luo_status luo_time_range_of(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
+                             luo_time_range *out, luo_err *err)
+{
+    predicting with;
+    luo_range_part *part = LUO_NEW_N(arena, luo_range_part, c->n + 1);
+    luo_status st = open_predicting(arena, c, p, &with, err);
+    if (st == LUO_OK && !part) st = luo_err_nomem(err);
+    if (st == LUO_OK) st = find_parts(&with, part, err);
+    luo_arena_free(with.scratch);
+    if (st != LUO_OK) return st;
+    *out = (luo_time_range){.cluster = c->cluster->name,
+                            .stack = c->stack->name,
+                            .source = c->stack->source_spread,
+                            .model = c->stack->residual_spread,
+                            .n = c->n,
+                            .part = part};
+    luo_time_range_settle(out);
+    return LUO_OK;
+}
+
+double luo_range_low(const luo_time_range *range, double seconds)
+{
+    return seconds * exp(-LUO_RANGE_SDS * range->sd);
+}
+
+double luo_range_high(const luo_time_range *range, double seconds)
+{
+    return seconds * exp(LUO_RANGE_SDS * range->sd);
+}
+
+/* ---- pairs ---- */
+
+static double effect_of(const luo_time_range *range, const luo_range_part *like)
+{
+    for (int32_t i = 0; i < range->n; i++) {
+        const luo_range_part *part = &range->part[i];
+        if (strcmp(part->name, like->name) == 0 && strcmp(part->of, like->of) == 0)
+            return part->sensitivity * part->spread;
+    }
+    return 0;
+}
+
+static double square(double v)
+{
+    return v * v;
+}
+
+double luo_range_pair_sd(const luo_time_range *a, double share_a, const luo_time_range *b,
+                         double share_b, bool same)
+{
+    const bool together = strcmp(a->cluster, b->cluster) == 0 && strcmp(a->stack, b->stack) == 0;
+    const double source_a = share_a * a->source, source_b = share_b * b->source;
+    const double model_a = share_a * a->model, model_b = share_b * b->model;
+    double sum = together ? square(source_a - source_b) : square(source_a) + square(source_b);
+    /* Half of the variance of the model's error is taken to be common to plans of one cluster. */
+    sum += same ? square(model_a - model_b) : 0.5 * (square(model_a) + square(model_b));
+    for (int32_t i = 0; i < a->n; i++) {
+        const double one = a->part[i].sensitivity * a->part[i].spread;
+        sum += square(share_a * one - share_b * effect_of(b, &a->part[i]));
+    }
+    for (int32_t i = 0; i < b->n; i++)
+        if (effect_of(a, &b->part[i]) == 0)
+            sum += square(share_b * b->part[i].sensitivity * b->part[i].spread);
+    return sqrt(sum);
+}
+
+bool luo_range_differs(double ln_ratio, double sd)
+{
+    return fabs(ln_ratio) > LUO_DIFFERS_SDS * sd;
+}
+
+/* ---- draws ---- */
+
+static luo_rng stream_of(uint64_t seed, const luo_constant *constant)
+{
+    char name[160];
+    snprintf(name, sizeof name, "spread/%s/%.100s", constant->name,
+             constant->profile ? constant->profile->name : "");
+    return luo_rng_stream(seed, name);
+}
+
+static luo_status draw_all(predicting *p, luo_rng *rng, uint64_t seed, int32_t n, double *out,
+                           luo_err *err)
+{
+    const luo_constants *c = p->constants;
+    luo_rng source = luo_rng_stream(seed, "spread/source");
+    luo_rng model = luo_rng_stream(seed, "spread/model");
+    for (int32_t i = 0; i < c->n; i++) rng[i] = stream_of(seed, &c->at[i]);
+    for (int32_t k = 0; k < n; k++) {
+        for (int32_t i = 0; i < c->n; i++)
+            p->shift[i] = c->at[i].spread * luo_rng_normal(&rng[i]);
+        LUO_TRY(predict(p, &out[k], err));
+        out[k] *= exp(c->stack->source_spread * luo_rng_normal(&source) +
+                      c->stack->residual_spread * luo_rng_normal(&model));
+    }
+    return LUO_OK;
+}
+
+luo_status luo_time_draws(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
+                          uint64_t seed, int32_t n, double *out, luo_err *err)
+{
+    predicting with;
+    luo_rng *rng = LUO_NEW_N(arena, luo_rng, c->n + 1);
+    luo_status st = open_predicting(arena, c, p, &with, err);
+    if (st == LUO_OK && !rng) st = luo_err_nomem(err);
+    if (st == LUO_OK) st = draw_all(&with, rng, seed, n, out, err);
+    luo_arena_free(with.scratch);
+    return st;
+}
+
+/* ---- words ---- */
+
+static void say_number(luo_str *text, double v)
+{
+    luo_str_addf(text, v >= 1000 ? "%.0f" : "%.3g", v);
+}
+
+void luo_range_say(luo_str *text, const luo_time_range *range, double seconds)
+{
+    say_number(text, luo_range_low(range, seconds));
+    luo_str_add(text, " to ");
+    say_number(text, luo_range_high(range, seconds));
+}
+
+enum { SAID = 3 };
+static const double UNSEEN = 0.0005; /* would be printed as 0.0 % */
+
+/* Of source (-2), model (-1) and constants: standard deviation. */
+static double part_sd(const luo_time_range *range, int32_t i)
+{
+    if (i == -2) return range->source;
+    if (i == -1) return range->model;
+    return fabs(range->part[i].sensitivity * range->part[i].spread);
+}
+
+static void say_part(luo_str *text, const luo_time_range *range, int32_t i)
+{
+    if (i == -2) luo_str_add(text, "source");
+    if (i == -1) luo_str_add(text, "model");
+    if (i >= 0) {
+        const luo_range_part *part = &range->part[i];
+        luo_str_addf(text, "%s of %s (%s)", part->name, part->of[0] ? part->of : range->stack,
+                     part->origin);
+    }
+    luo_str_addf(text, " %.2g %%", 100 * part_sd(range, i));
+}
+
+void luo_range_say_parts(luo_str *text, const luo_time_range *range)
+{
+    int32_t said[SAID];
+    for (int k = 0; k < SAID; k++) {
+        int32_t best = -3;
+        for (int32_t i = -2; i < range->n; i++) {
+            bool before = false;
+            for (int j = 0; j < k; j++) before |= said[j] == i;
+            if (!before && part_sd(range, i) >= UNSEEN &&
+                (best == -3 || part_sd(range, i) > part_sd(range, best)))
+                best = i;
+        }
+        if (best == -3) return;
+        said[k] = best;
+        luo_str_add(text, k ? ", " : "of it: ");
+        say_part(text, range, best);
+    }
+}
+
+/* Is one of its constants known from measurements? */
+static bool is_fitted(const luo_profile *profile, const luo_stack *stack)
+{
+    for (int i = 0; i < ROWS; i++) {
+        if (rows[i].of_stack != (profile == NULL) || rows[i].spread == PRIOR_NONE) continue;
+        const luo_value *v =
+            profile ? value_of(profile, rows[i].name) : luo_stack_given(stack, rows[i].name);
+        if (v && is_found(v->provenance)) return true;
+    }
+    return false;
+}
+
+void luo_range_say_unfitted(luo_str *text, const luo_cluster *cluster, const luo_stack *stack)
+{
+    bool gpus = false;
+    for (int32_t g = 0; g < cluster->ngroups; g++) {
+        const luo_profile *profile = cluster->groups[g].profile;
+        gpus |= !profile->cpu;
+        if (profile->cpu || !is_first(cluster, g) || is_fitted(profile, NULL)) continue;
+        luo_str_addf(text, "%sprofile `%s`", text->len ? " and " : "", profile->name);
+    }
+    if (gpus && !is_fitted(NULL, stack))
+        luo_str_addf(text, "%sstack `%s`", text->len ? " and " : "", stack->name);
+}
