@@ -72,7 +72,8 @@ static struct fake {
     luo_status bind_fails;  /* of programs to the state; LUO_OK: it does not */
     int32_t ndeaths;
     fake_death deaths[8];
-    luo_run_summary summary;
+    luo_run_summary summary; /* its range and draws are gone */
+    double range_sd;         /* of the range; 0: there was none */
     double up_s[64], used_s[64], mean_slowdown[64], caused_slowdown[64];
     int32_t nnever, nassumptions, nwarnings;
     const char *assumptions[64];
@@ -465,6 +466,7 @@ static inline luo_status keep_summary(void *ctx, const luo_run_summary *s, luo_e
     (void)ctx;
     (void)err;
     fake.summary = *s;
+    fake.range_sd = s->range ? s->range->sd : 0;
     fake.nnever = s->nnever;
     fake.nassumptions = s->nassumptions < 64 ? s->nassumptions : 64;
     for (int32_t i = 0; i < fake.nassumptions; i++)

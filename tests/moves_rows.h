@@ -184,6 +184,7 @@ typedef enum output {
     READING_DISK, /* .. a device fails and policy `restart` reads one */
     MEMORY,       /* bytes that the fullest device needs */
     ROOM,         /* the second does not fit, or is refused with `says` */
+    RANGE,        /* standard deviation of ln(step) */
     NAMES,        /* names something or is for reports: moves nothing, tried if `from` is given */
     ELSEWHERE     /* moves what is not a step of a plan: `says` has where that is tested */
 } output;
@@ -297,6 +298,7 @@ static const move profile_moves[] = {
     {"values.value", TWO, NAMES, MORE, NULL, NULL, "rows below"},
     {"values.source", TWO, NAMES, MORE, NULL, NULL, "for reports"},
     {"values.provenance", TWO, NAMES, MORE, NULL, NULL, "for reports"},
+    {"values.spread", TWO, NAMES, MORE, NULL, NULL, "tests/unit/check_spread.c"},
     {"tables.kind", TWO, NAMES, MORE, NULL, NULL, "rows below"},
     {"tables.file", TWO, NAMES, MORE, NULL, NULL, "path of a file"},
     {"calibrated.date", TWO, NAMES, MORE, NULL, NULL, "for reports"},
@@ -377,6 +379,8 @@ static const value_move stack_value_moves[] = {
     {"allocator_factor", TWO, MEMORY, MORE, 1, 1.1, NULL, NULL, NULL},
     {"headroom_factor", TWO, MEMORY, MORE, 1, 1.1, NULL, NULL, NULL},
     {"bucket_mib", TWO, STEP_S, LESS, 25, 1, NULL, NULL, NULL},
+    {"source_spread", TWO, RANGE, MORE, 0.1, 0.2, NULL, NULL, NULL},
+    {"residual_spread", TWO, RANGE, MORE, 0.06, 0.12, NULL, NULL, NULL},
     {"dp_lanes", UNEVEN, STEP_S, LESS, 1, 2, NULL, UNITS, NULL},
 };
 
@@ -416,6 +420,7 @@ static const move stack_moves[] = {
     {"values.value", TWO, NAMES, MORE, NULL, NULL, "rows below"},
     {"values.source", TWO, NAMES, MORE, NULL, NULL, "for reports"},
     {"values.provenance", TWO, NAMES, MORE, NULL, NULL, "for reports"},
+    {"values.spread", TWO, NAMES, MORE, NULL, NULL, "tests/unit/check_spread.c"},
     {"switches.name", TWO, NAMES, MORE, NULL, NULL, "rows below"},
     {"switches.value", TWO, NAMES, MORE, NULL, NULL, "rows below"},
 };

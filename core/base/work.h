@@ -18,6 +18,8 @@
       "recorded of a traced step")                                                                 \
     X(LUO_WORK_WHAT_IFS, "what-if-ops", 5000000, INT64_C(1) << 40, "operations",                   \
       "of steps simulated for the column caused_slowdown")                                         \
+    X(LUO_WORK_RANGES, "range-ops", 5000000, INT64_C(1) << 40, "operations",                       \
+      "of steps simulated by flows for a range; above it by closed forms")                         \
     X(LUO_WORK_EVENTS, "events", 50000, 1 << 30, "events", "of a scenario and its traces")         \
     X(LUO_WORK_CHANGES, "changes", 1000000, INT64_C(1) << 40, "changes",                           \
       "that events and processes make in a run")                                                   \

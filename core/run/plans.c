@@ -6,6 +6,7 @@
 
 #include "core/base/vec.h"
 #include "core/plan/annotate.h"
+#include "core/run/policy/judge_range.h"
 #include "core/run/run.h"
 
 int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan)
@@ -41,17 +42,6 @@ static luo_status check_plan(luo_run *run, const luo_plan *plan, luo_err *err)
     return n > 0
                ? luo_err_set(err, f[0].st, "plan `%s` %s: %s", plan->name, f[0].pointer, f[0].text)
                : luo_err_nomem(err);
-}
-
-static double count_operations(const luo_programs *set)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < set->n; i++) {
-        const luo_program *program = &set->at[i];
-        for (int32_t k = 0; k < program->ntask; k++)
-            sum += set->roles[program->role].seg[program->tasks[k].seg].n;
-    }
-    return sum;
 }
 
 static luo_status warn_of_operations(luo_run *run, const luo_used_plan *used, luo_err *err)
@@ -187,7 +177,7 @@ static luo_status compile(luo_run *run, luo_used_plan *used, int32_t index, luo_
     LUO_TRY(luo_run_recompile(run, used, err));
     LUO_TRY(describe(run, used, err));
     LUO_TRY(luo_ckpt_check_room(run, used, err));
-    used->operations = count_operations(used->set);
+    used->operations = luo_judge_operations(used->set);
     LUO_TRY(warn_of_operations(run, used, err));
     return weigh(run, used, index, err);
 }
@@ -361,7 +351,7 @@ static luo_status bind_batch(luo_run *run, luo_used_plan *used, const luo_plan *
     if (st == LUO_OK)
         st = luo_plan_compile(now.arena, copy, run->job.scenario->model, run->job.scenario->cluster,
                               &opts, &now.set, err);
-    if (st == LUO_OK) now.operations = count_operations(now.set);
+    if (st == LUO_OK) now.operations = luo_judge_operations(now.set);
     if (st == LUO_OK && fresh) st = warn_of_operations(run, &now, err);
     if (st == LUO_OK) st = weigh(run, &now, index, err);
     if (st == LUO_OK) st = describe(run, &now, err); /* last: its lists are those of *used */

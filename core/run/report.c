@@ -215,6 +215,7 @@ luo_status luo_run_report_end(luo_run *run, luo_err *err)
     if (!run->job.sink->summary) return LUO_OK;
     time_figures(run, &s);
     LUO_TRY(step_figures(run, &s, err));
+    LUO_TRY(luo_run_range(run, &s, err));
     detection(run, &s);
     LUO_TRY(plan_uses(run, &s, err));
     LUO_TRY(luo_run_report_assumptions(run, &s.assumptions, &s.nassumptions, err));

@@ -3,6 +3,7 @@
 #ifndef LUO_CORE_RUN_ROWS_H
 #define LUO_CORE_RUN_ROWS_H
 #include "core/base/words.h"
+#include "core/cost/spread.h"
 #include "core/plan/plan.h"
 #include "core/run/backend.h"
 #include "core/sync/loop.h"
@@ -129,6 +130,9 @@ typedef struct luo_run_summary {
     double expert_imbalance_ratio; /* mean over steps that stayed; NAN: real, or no experts */
     luo_parts time;                                       /* of steps that stayed */
     double redone_s, detect_s, plan_s, specialize_s, switch_s, checkpoint_s, restart_s, wait_s;
+    const luo_time_range *range; /* of a step; NULL: it was not simulated */
+    int32_t ndraws;
+    const double *draws; /* seconds of steps with drawn constants */
     double peak_memory_ratio;
     int32_t peak_memory_device, switches, restarts;
     int32_t detect_true, detect_false, detect_missed;

@@ -14,7 +14,7 @@ static const char *const outputs[] = {
     [STEP_S] = "step",        [WRITING] = "run, storage", [TO_DISK] = "run, disk",
     [TO_PEERS] = "refused",   [READING] = "run, fails",   [READING_DISK] = "run, fails, disk",
     [MEMORY] = "memory",      [ROOM] = "refused",         [NAMES] = "nothing",
-    [ELSEWHERE] = "elsewhere"};
+    [RANGE] = "range",        [ELSEWHERE] = "elsewhere"};
 
 /* ---- files ---- */
 
@@ -163,7 +163,7 @@ static void prepare_run(output of)
     if (of == NAMES) of = STEP_S;
     luo_read_policy_defaults(&spec, reads ? "restart" : "static");
     spec.planner_s = 1;
-    sc.steps = of == STEP_S || of == MEMORY || of == ROOM ? 1 : 4;
+    sc.steps = of == STEP_S || of == MEMORY || of == ROOM || of == RANGE ? 1 : 4;
     if (sc.steps > 1) {
         sc.checkpoint.kind = LUO_CHECKPOINT_STEPS;
         sc.checkpoint.every_steps = 2;
@@ -186,6 +186,8 @@ static outcome value_of(output of)
     outcome x = {.st = LUO_OK};
     if (of == STEP_S || of == NAMES)
         x.value = last_step();
+    else if (of == RANGE)
+        x.value = fake.range_sd;
     else if (of != MEMORY)
         x.value = fake.summary.total_s;
     for (int32_t i = 0; i < fake.nmemory && of == MEMORY; i++)

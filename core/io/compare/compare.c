@@ -31,9 +31,10 @@ double luo_result_error(const luo_result *r, const luo_result *first)
     return over(r->step_mean_s, first->step_mean_s) - 1;
 }
 
-static luo_status put_run(luo_table *table, const luo_result *r, const luo_result *first,
+static luo_status put_run(luo_table *table, const luo_result *r, const luo_result *runs, int32_t n,
                           luo_err *err)
 {
+    const luo_result *first = &runs[0];
     luo_table_text(table, LUO_COL_COMPARE_run, r->name);
     luo_table_text(table, LUO_COL_COMPARE_policy, r->policy);
     luo_table_text(table, LUO_COL_COMPARE_backend, r->backend);
@@ -45,6 +46,8 @@ static luo_status put_run(luo_table *table, const luo_result *r, const luo_resul
     luo_table_num(table, LUO_COL_COMPARE_total_s, r->total_s);
     luo_table_num(table, LUO_COL_COMPARE_extent_s, r->extent_s);
     luo_table_num(table, LUO_COL_COMPARE_step_mean_s, r->step_mean_s);
+    luo_table_num(table, LUO_COL_COMPARE_low_s, luo_result_low_s(r));
+    luo_table_num(table, LUO_COL_COMPARE_high_s, luo_result_high_s(r));
     luo_table_num(table, LUO_COL_COMPARE_step_p50_s, r->step_p50_s);
     luo_table_num(table, LUO_COL_COMPARE_step_p99_s, r->step_p99_s);
     luo_table_num(table, LUO_COL_COMPARE_tokens_per_s, r->tokens_per_s);
@@ -55,6 +58,7 @@ static luo_status put_run(luo_table *table, const luo_result *r, const luo_resul
     luo_table_int_opt(table, LUO_COL_COMPARE_restarts, r->restarts);
     luo_table_num(table, LUO_COL_COMPARE_peak_memory_ratio, r->peak_memory_ratio);
     luo_table_num(table, LUO_COL_COMPARE_speedup, luo_result_speedup(r, first));
+    luo_table_text(table, LUO_COL_COMPARE_beside_best, luo_result_beside_best(r, runs, n));
     luo_table_num(table, LUO_COL_COMPARE_error_ratio, luo_result_error(r, first));
     return luo_table_end(table, err);
 }
@@ -63,7 +67,7 @@ static luo_status write_table(const char *out, const luo_result *runs, int32_t n
 {
     luo_table table = {0};
     luo_status st = luo_table_open(&table, out, luo_table_def_at(LUO_TABLE_COMPARE), err);
-    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = put_run(&table, &runs[i], &runs[0], err);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++) st = put_run(&table, &runs[i], runs, n, err);
     const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
 }
@@ -76,8 +80,10 @@ static void count(luo_jsonw *json, const char *key, int64_t v)
         luo_jsonw_int(json, key, v);
 }
 
-static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *first)
+static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *runs, int32_t n)
 {
+    const luo_result *first = &runs[0];
+    const char *beside = luo_result_beside_best(r, runs, n);
     luo_jsonw_open(json, NULL, '{');
     luo_jsonw_text(json, "run", r->name);
     luo_jsonw_text(json, "scenario", r->scenario);
@@ -99,6 +105,8 @@ static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *fir
     luo_jsonw_num(json, "total_s", r->total_s, 9);
     luo_jsonw_num(json, "extent_s", r->extent_s, 9);
     luo_jsonw_num(json, "step_mean_s", r->step_mean_s, 9);
+    luo_jsonw_num(json, "low_s", luo_result_low_s(r), 9);
+    luo_jsonw_num(json, "high_s", luo_result_high_s(r), 9);
     luo_jsonw_num(json, "step_p50_s", r->step_p50_s, 9);
     luo_jsonw_num(json, "step_p99_s", r->step_p99_s, 9);
     luo_jsonw_num(json, "tokens_per_s", r->tokens_per_s, 3);
@@ -112,6 +120,7 @@ static void json_run(luo_jsonw *json, const luo_result *r, const luo_result *fir
     count(json, "restarts", r->restarts);
     luo_jsonw_num(json, "peak_memory_ratio", r->peak_memory_ratio, 6);
     luo_jsonw_num(json, "speedup", luo_result_speedup(r, first), 6);
+    luo_jsonw_text(json, "beside_best", *beside ? beside : NULL);
     luo_jsonw_num(json, "error_ratio", luo_result_error(r, first), 6);
     luo_jsonw_close(json);
 }
@@ -156,7 +165,7 @@ static void json_all(luo_jsonw *json, const luo_result *runs, int32_t n,
     luo_jsonw_text(json, "reference", runs[0].name);
     luo_jsonw_text(json, "goodput", luo_goodput_means);
     luo_jsonw_open(json, "runs", '[');
-    for (int32_t i = 0; i < n; i++) json_run(json, &runs[i], &runs[0]);
+    for (int32_t i = 0; i < n; i++) json_run(json, &runs[i], runs, n);
     luo_jsonw_close(json);
     json_seeds(json, seeds);
 }

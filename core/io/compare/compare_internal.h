@@ -62,6 +62,15 @@ luo_status luo_compare_seeds(luo_arena *arena, const char *out, const luo_result
 extern const char luo_goodput_means[];
 void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n);
 
+/* compare_range.c: best slower within_range, by goodput beside the highest of simulated runs of one
+ * seed; "": it has no range. r is one of runs. Cost: O(n). */
+const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, int32_t n);
+/* Ends of the range of step_mean_s; NAN: there is none. */
+double luo_result_low_s(const luo_result *r);
+double luo_result_high_s(const luo_result *r);
+/* The range of the best run, what it is made of, and who is within it. */
+void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n);
+
 /* Time not spent in steps that stayed. */
 double luo_result_lost_s(const luo_result *result);
 double luo_result_speedup(const luo_result *r, const luo_result *first);

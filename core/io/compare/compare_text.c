@@ -9,11 +9,11 @@ const char luo_goodput_means[] =
     "tokens of steps that stayed over the scenario's duration; where it has steps instead, over "
     "the run's own time if it made them all, else over the longest run's of its seed";
 
-enum { COLUMNS = 13, WIDTH = 24 };
+enum { COLUMNS = 14, WIDTH = 24 };
 
 static const char *const titles[COLUMNS][2] = {
     {"run", ""},      {"state", ""},        {"steps", ""},  {"time", "h"}, {"step", "s"},
-    {"p99", "s"},     {"goodput", "tok/s"}, {"MFU", "%"},   {"lost", "%"}, {"switches", ""},
+    {"range", "s"},   {"p99", "s"},     {"goodput", "tok/s"}, {"MFU", "%"},   {"lost", "%"}, {"switches", ""},
     {"restarts", ""}, {"memory", "%"},      {"speedup", ""}};
 
 typedef char row[COLUMNS][WIDTH];
@@ -37,6 +37,14 @@ static void count(char out[WIDTH], int64_t v)
         snprintf(out, WIDTH, "%lld", (long long)v);
 }
 
+static void range(char out[WIDTH], const luo_result *r)
+{
+    luo_str text = {0};
+    if (r->range && isfinite(r->step_mean_s)) luo_range_say(&text, r->range, r->step_mean_s);
+    snprintf(out, WIDTH, "%s", text.len ? text.at : "-");
+    luo_str_free(&text);
+}
+
 static void fill(row out, const luo_result *r, const luo_result *first)
 {
     if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
@@ -44,14 +52,15 @@ static void fill(row out, const luo_result *r, const luo_result *first)
     count(out[2], r->steps_done);
     num(out[3], r->total_s / 3600, 2);
     num(out[4], r->step_mean_s, 3);
-    num(out[5], r->step_p99_s, 3);
-    num(out[6], r->goodput_tokens_per_s, 0);
-    num(out[7], 100 * r->mfu_ratio, 1);
-    num(out[8], 100 * luo_result_lost_s(r) / r->total_s, 1);
-    count(out[9], r->switches);
-    count(out[10], r->restarts);
-    num(out[11], 100 * r->peak_memory_ratio, 1);
-    num(out[12], luo_result_speedup(r, first), 3);
+    range(out[5], r);
+    num(out[6], r->step_p99_s, 3);
+    num(out[7], r->goodput_tokens_per_s, 0);
+    num(out[8], 100 * r->mfu_ratio, 1);
+    num(out[9], 100 * luo_result_lost_s(r) / r->total_s, 1);
+    count(out[10], r->switches);
+    count(out[11], r->restarts);
+    num(out[12], 100 * r->peak_memory_ratio, 1);
+    num(out[13], luo_result_speedup(r, first), 3);
 }
 
 static void put(luo_str *text, const row cells, const int *width)
@@ -98,6 +107,7 @@ void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n)
         put(text, cells, width);
     }
     if (n > 1) luo_str_addf(text, "goodput: %s\n", luo_goodput_means);
+    luo_compare_range_text(text, runs, n);
     for (int32_t i = 0; i < n; i++) {
         const luo_result *result = &runs[i];
         if (result->measured && result->state != LUO_COMPLETE)

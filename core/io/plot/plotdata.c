@@ -352,9 +352,9 @@ luo_status luo_plotdata_marks(luo_arena *arena, const luo_result *runs, int32_t 
 }
 
 static luo_status put_breakdown(luo_table *table, const char *name, const step_list *l,
-                                int64_t plan, luo_err *err)
+                                int64_t plan, const luo_time_range *range, luo_err *err)
 {
-    double sum[PARTS] = {0};
+    double sum[PARTS] = {0}, step = 0;
     int64_t n = 0;
     for (int64_t i = 0; i < l->n; i++) {
         if (!l->at[i].stayed || (plan >= 0 && l->at[i].plan != plan)) continue;
@@ -364,8 +364,12 @@ static luo_status put_breakdown(luo_table *table, const char *name, const step_l
     if (n == 0) return LUO_OK;
     luo_table_text(table, LUO_COL_PLOT_BREAKDOWN_name, name);
     luo_table_int(table, LUO_COL_PLOT_BREAKDOWN_steps, n);
-    for (int k = 0; k < PARTS; k++)
+    for (int k = 0; k < PARTS; k++) {
         luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_compute_s + k, sum[k] / (double)n);
+        step += sum[k] / (double)n;
+    }
+    luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_low_s, range ? luo_range_low(range, step) : NAN);
+    luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_high_s, range ? luo_range_high(range, step) : NAN);
     return luo_table_end(table, err);
 }
 
@@ -374,7 +378,7 @@ static luo_status breakdown_by_run(luo_arena *arena, luo_table *table, const luo
 {
     step_list l = {0};
     luo_status st = read_steps(arena, run, &l, diags);
-    if (st == LUO_OK) st = put_breakdown(table, run->name, &l, -1, err);
+    if (st == LUO_OK) st = put_breakdown(table, run->name, &l, -1, run->range, err);
     free(l.at);
     return st;
 }
@@ -390,7 +394,7 @@ static luo_status breakdown_by_plan(luo_arena *arena, luo_table *table, const lu
         if (l.at[i].plan > last) last = l.at[i].plan;
     for (int64_t plan = 0; st == LUO_OK && plan <= last && plan < 1000; plan++) {
         snprintf(name, sizeof name, "plan %lld", (long long)plan);
-        st = put_breakdown(table, name, &l, plan, err);
+        st = put_breakdown(table, name, &l, plan, NULL, err);
     }
     free(l.at);
     return st;

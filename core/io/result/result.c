@@ -144,6 +144,40 @@ static void no_summary(luo_result *out)
     for (int i = 0; i < LUO_TIMES; i++) out->time[i] = NAN;
 }
 
+static luo_range_part part_of(reader *r, const luo_doc_node *node)
+{
+    return (luo_range_part){.name = text_of(r, node, "name"),
+                            .of = text_of(r, node, "of"),
+                            .origin = text_of(r, node, "origin"),
+                            .spread = num_of(r, node, "spread"),
+                            .sensitivity = num_of(r, node, "sensitivity")};
+}
+
+/* Runs of real backends have none, and those of versions before it. */
+static void read_range(reader *r, luo_result *out)
+{
+    const luo_doc_node *node = luo_doc_get(r->root, "range");
+    const luo_doc_node *list = luo_doc_get(node, "constants");
+    if (!node || node->type != LUO_DOC_MAP) return;
+    const int32_t n = list && list->type == LUO_DOC_LIST ? list->n : 0;
+    luo_range_part *part = LUO_NEW_N(r->arena, luo_range_part, n + 1);
+    luo_time_range *range = LUO_NEW(r->arena, luo_time_range);
+    if (!part || !range) {
+        r->st = LUO_ENOMEM;
+        return;
+    }
+    const luo_doc_node *at = n ? list->first : NULL;
+    for (int32_t i = 0; i < n; i++, at = at->next) part[i] = part_of(r, at);
+    *range = (luo_time_range){.cluster = text_of(r, node, "cluster"),
+                              .stack = text_of(r, node, "stack"),
+                              .source = num_of(r, node, "source_spread"),
+                              .model = num_of(r, node, "residual_spread"),
+                              .n = n,
+                              .part = part};
+    luo_time_range_settle(range);
+    out->range = range;
+}
+
 static void read_summary(reader *r, luo_result *out)
 {
     out->measured = true;
@@ -164,6 +198,7 @@ static void read_summary(reader *r, luo_result *out)
     out->goodput_tokens_per_s = num_of(r, r->root, "goodput_tokens_per_s");
     out->mfu_ratio = num_of(r, r->root, "mfu_ratio");
     out->peak_memory_ratio = num_of(r, r->root, "peak_memory_ratio");
+    read_range(r, out);
     for (int i = 0; i < LUO_TIMES; i++)
         out->time[i] = num_of(r, luo_doc_get(r->root, "time"), luo_result_time_name(i));
 }

@@ -4,6 +4,7 @@
 #ifndef LUO_CORE_IO_RESULT_RESULT_H
 #define LUO_CORE_IO_RESULT_RESULT_H
 #include "core/base/stats.h"
+#include "core/io/jsonw.h"
 #include "core/io/result/columns.h"
 #include "core/io/result/csv.h"
 #include "core/run/rows.h"
@@ -28,9 +29,14 @@ typedef struct luo_result {
     int64_t steps_done, steps_redone, tokens, kept_tokens, switches, restarts, peak_memory_device;
     double extent_s; /* NAN: see luo_run_summary */
     double total_s, step_mean_s, step_p50_s, step_p99_s, tokens_per_s, goodput_tokens_per_s;
+    const luo_time_range *range; /* of a step; NULL: the run has none */
     double mfu_ratio, peak_memory_ratio;
     double time[LUO_TIMES];
 } luo_result;
+
+/* The map `range` of a predicted time, as summary.json and `--json` have it: ends of the central
+ * 80 %, and constants with spread and sensitivity. NULL: nothing. */
+void luo_result_range_json(luo_jsonw *json, const luo_time_range *range, double seconds);
 
 /* Reads manifest.json and summary.json of a run directory. One that failed or was stopped before it
  * had a summary is a result without figures. Errors, with the file: LUO_EINPUT no

@@ -32,6 +32,44 @@ static void texts(luo_jsonw *json, const char *key, const char *const *at, int32
     luo_jsonw_close(json);
 }
 
+void luo_result_range_json(luo_jsonw *json, const luo_time_range *range, double seconds)
+{
+    if (!range) return;
+    luo_jsonw_open(json, "range", '{');
+    luo_jsonw_text(json, "cluster", range->cluster);
+    luo_jsonw_text(json, "stack", range->stack);
+    luo_jsonw_num(json, "low_s", luo_range_low(range, seconds), 9);
+    luo_jsonw_num(json, "high_s", luo_range_high(range, seconds), 9);
+    luo_jsonw_num(json, "source_spread", range->source, 6);
+    luo_jsonw_num(json, "residual_spread", range->model, 6);
+    luo_jsonw_open(json, "constants", '[');
+    for (int32_t i = 0; i < range->n; i++) {
+        luo_jsonw_open(json, NULL, '{');
+        luo_jsonw_text(json, "name", range->part[i].name);
+        luo_jsonw_text(json, "of", range->part[i].of);
+        luo_jsonw_text(json, "origin", range->part[i].origin);
+        luo_jsonw_num(json, "spread", range->part[i].spread, 6);
+        luo_jsonw_num(json, "sensitivity", range->part[i].sensitivity, 6);
+        luo_jsonw_close(json);
+    }
+    luo_jsonw_close(json);
+    luo_jsonw_close(json);
+}
+
+static luo_status write_draws(const luo_rundir *dir, const luo_run_summary *s, luo_err *err)
+{
+    luo_table table = {0};
+    if (s->ndraws == 0) return LUO_OK;
+    luo_status st = luo_table_open(&table, dir->dir, luo_table_def_at(LUO_TABLE_DRAWS), err);
+    for (int32_t i = 0; st == LUO_OK && i < s->ndraws; i++) {
+        luo_table_int(&table, LUO_COL_DRAWS_draw, i);
+        luo_table_num(&table, LUO_COL_DRAWS_step_s, s->draws[i]);
+        st = luo_table_end(&table, err);
+    }
+    const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
+    return st == LUO_OK ? closed : st;
+}
+
 /* own: warnings of the run directory itself. */
 static void put(luo_jsonw *json, const luo_run_summary *s, const luo_str own[2])
 {
@@ -51,6 +89,7 @@ static void put(luo_jsonw *json, const luo_run_summary *s, const luo_str own[2])
     luo_jsonw_num(json, "step_p90_s", s->step_p90_s, 9);
     luo_jsonw_num(json, "step_p99_s", s->step_p99_s, 9);
     luo_jsonw_num(json, "step_max_s", s->step_max_s, 9);
+    luo_result_range_json(json, s->range, s->step_mean_s);
     luo_jsonw_num(json, "tokens_per_s", s->tokens_per_s, 3);
     luo_jsonw_num(json, "goodput_tokens_per_s", luo_run_goodput(s->kept_tokens, s->extent_s), 3);
     luo_jsonw_num(json, "mfu_ratio", s->mfu_ratio, 6);
@@ -100,6 +139,7 @@ luo_status luo_rundir_summary(void *ctx, const luo_run_summary *s, luo_err *err)
 {
     luo_rundir *dir = ctx;
     luo_str text = {0}, path = {0}, own[2] = {{0}};
+    LUO_TRY(write_draws(dir, s, err));
     luo_traced_warning(&dir->traced, s->steps_done + s->steps_redone, dir->opts.ops_limit, &own[0]);
     luo_trace_warning(dir->trace, &own[1]);
     luo_jsonw json = luo_jsonw_start(&text);

@@ -86,6 +86,7 @@ luo_status luo_judge_simulate(luo_arena *scratch, const luo_judge *j, const luo_
                                        .model = j->model,
                                        .dtype = dtype,
                                        .comm = j->comm,
+                                       .one_comm_stream = j->one_comm_stream,
                                        .interrupted = j->interrupted,
                                        .fold = true};
     luo_backend_state *backend;

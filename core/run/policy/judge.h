@@ -23,6 +23,7 @@ typedef struct luo_judge {
     const luo_expert_load *load; /* as in luo_compile_opts */
     const luo_world *links;      /* how they are; of its devices nothing is taken. NULL: healthy */
     luo_comm_mode comm;
+    bool one_comm_stream;            /* as in luo_backend_config */
     const volatile int *interrupted; /* as in luo_backend_config */
     luo_step_part part;              /* which one of a step a plan does; not for luo_judge_step */
     luo_map known; /* steps by plan, tokens, slowdowns and links: bits of a double. {0} at first */

@@ -1,0 +1,88 @@
+/* How sure differences between simulated runs are: each beside the best of its seed
+ * (docs/cost-model.md#ranges). */
+#include <math.h>
+#include <string.h>
+
+#include "core/io/compare/compare_internal.h"
+
+static bool has_range(const luo_result *r)
+{
+    return r->range && isfinite(r->goodput_tokens_per_s) && r->total_s > 0;
+}
+
+/* What steps are of the time: the rest is what the scenario says, which is not predicted. */
+static double step_share(const luo_result *r)
+{
+    return fmin(fmax(1 - luo_result_lost_s(r) / r->total_s, 0), 1);
+}
+
+/* Do both keep to one plan, whose step they share? */
+static bool is_same_plan(const luo_result *a, const luo_result *b)
+{
+    return a->nplans == 1 && b->nplans == 1 && strcmp(a->programs[0], b->programs[0]) == 0;
+}
+
+static const luo_result *best_of_seed(const luo_result *runs, int32_t n, const char *seed)
+{
+    const luo_result *best = NULL;
+    for (int32_t i = 0; i < n; i++)
+        if (has_range(&runs[i]) && strcmp(runs[i].seed, seed) == 0 &&
+            (!best || runs[i].goodput_tokens_per_s > best->goodput_tokens_per_s))
+            best = &runs[i];
+    return best;
+}
+
+const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, int32_t n)
+{
+    const luo_result *best = has_range(r) ? best_of_seed(runs, n, r->seed) : NULL;
+    if (!best) return "";
+    if (best == r) return "best";
+    const double ratio = log(best->goodput_tokens_per_s / r->goodput_tokens_per_s);
+    const double sd = luo_range_pair_sd(best->range, step_share(best), r->range, step_share(r),
+                                        is_same_plan(best, r));
+    return luo_range_differs(ratio, sd) ? "slower" : "within_range";
+}
+
+double luo_result_low_s(const luo_result *r)
+{
+    return r->range ? luo_range_low(r->range, r->step_mean_s) : NAN;
+}
+
+double luo_result_high_s(const luo_result *r)
+{
+    return r->range ? luo_range_high(r->range, r->step_mean_s) : NAN;
+}
+
+static void list_those(luo_str *text, const luo_result *runs, int32_t n, const char *which,
+                       const char *says)
+{
+    bool any = false;
+    for (int32_t i = 0; i < n; i++) {
+        if (strcmp(luo_result_beside_best(&runs[i], runs, n), which) != 0) continue;
+        luo_str_addf(text, "%s%s", any ? ", " : says, runs[i].name);
+        any = true;
+    }
+}
+
+void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n)
+{
+    const luo_result *shown = NULL;
+    int32_t ranges = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if (!has_range(&runs[i])) continue;
+        ranges++;
+        if (!shown || strcmp(luo_result_beside_best(&runs[i], runs, n), "best") == 0)
+            shown = &runs[i];
+    }
+    if (!shown) return;
+    luo_str_addf(text, "%s: step %.4g s (", shown->name, shown->step_mean_s);
+    luo_range_say(text, shown->range, shown->step_mean_s);
+    luo_str_add(text, " in 80 of 100 cases); ");
+    luo_range_say_parts(text, shown->range);
+    luo_str_addc(text, '\n');
+    if (ranges < 2) return;
+    list_those(text, runs, n, "best", "best: ");
+    list_those(text, runs, n, "slower", "; slower by more than the range: ");
+    list_those(text, runs, n, "within_range", "; within the range of it: ");
+    luo_str_addc(text, '\n');
+}
