@@ -5,7 +5,7 @@
 #include "core/base/devset.h"
 #include "core/io/read/read.h"
 #include "core/plan/planners.h"
-#include "core/run/policy/judge.h"
+#include "core/run/policy/judge_range.h"
 #include "exec/coordinator/cuda.h"
 #include "exec/coordinator/host.h"
 #include "sim/sim.h"
@@ -114,12 +114,17 @@ luo_status luo_cli_fits(luo_cli *cli, const luo_plan *plan, const luo_cluster *c
     return luo_plan_fits(plan, cluster, set, memory, &ratio, &device, err);
 }
 
+static luo_judge simulator_of(const luo_cluster *cluster, const luo_stack *stack)
+{
+    return (luo_judge){
+        .simulator = &luo_sim_backend, .cluster = cluster, .stack = stack, .comm = LUO_COMM_FLOW};
+}
+
 static luo_status one_step(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
                            const luo_stack *stack, luo_dtype dtype, const double *rate,
                            luo_judgement *out)
 {
-    const luo_judge judge = {
-        .simulator = &luo_sim_backend, .cluster = cluster, .stack = stack, .comm = LUO_COMM_FLOW};
+    const luo_judge judge = simulator_of(cluster, stack);
     luo_err err = {0};
     *out = (luo_judgement){0};
     return luo_cli_fail(cli, luo_judge_simulate(cli->arena, &judge, set, dtype, rate, out, &err),
@@ -145,4 +150,14 @@ luo_status luo_cli_step_parts(luo_cli *cli, const luo_programs *set, const luo_c
     *seconds = x.seconds;
     *mean = x.mean;
     return st;
+}
+
+luo_status luo_cli_step_range(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
+                              const luo_stack *stack, luo_dtype dtype, const double *rate,
+                              luo_time_range *out)
+{
+    const luo_judge judge = simulator_of(cluster, stack);
+    luo_err err = {0};
+    return luo_cli_fail(
+        cli, luo_judge_range(cli->arena, &judge, set, dtype, rate, &cli->work, out, &err), &err);
 }

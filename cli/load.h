@@ -2,6 +2,7 @@
 #ifndef LUO_CLI_LOAD_H
 #define LUO_CLI_LOAD_H
 #include "cli/cli.h"
+#include "core/cost/spread.h"
 #include "core/hspmd/bsr/bsr.h"
 #include "core/io/read/read.h"
 #include "core/plan/compile.h"
@@ -42,4 +43,8 @@ luo_status luo_cli_one_step(luo_cli *cli, const luo_programs *set, const luo_clu
 luo_status luo_cli_step_parts(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
                               const luo_stack *stack, luo_dtype dtype, double *seconds,
                               luo_parts *mean);
+/* The range of that step, rate as for luo_cli_one_step. */
+luo_status luo_cli_step_range(luo_cli *cli, const luo_programs *set, const luo_cluster *cluster,
+                              const luo_stack *stack, luo_dtype dtype, const double *rate,
+                              luo_time_range *out);
 #endif

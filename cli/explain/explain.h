@@ -14,6 +14,7 @@ typedef struct luo_explain {
     bool simulated;  /* a step was: */
     double step_s;   /* of it, on the cluster as it is */
     luo_parts parts; /* of it, mean over the devices */
+    luo_time_range range; /* of step_s */
 } luo_explain;
 
 /* Prints stages, annotations, communication and memory of a plan. */

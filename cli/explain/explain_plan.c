@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/range.h"
 #include "core/base/devset.h"
 #include "core/cost/cost.h"
+#include "core/io/result/result.h"
 #include "core/plan/annotated.h"
 
 /* "layers.12.attn.q" -> "layers.*.attn.q": what differs between layers only is one row. */
@@ -296,7 +298,9 @@ static void print_step(FILE *out, const luo_explain *x)
         return;
     }
     name_parts(&x->parts, p);
-    fprintf(out, "\nsimulated step %.6f s; mean over the devices:", x->step_s);
+    fprintf(out, "\nsimulated step %.6f s", x->step_s);
+    luo_cli_range_print(out, &x->range, x->step_s);
+    fputs("; mean over the devices:", out);
     for (int i = 0; i < PARTS; i++)
         if (p[i].seconds > 0) fprintf(out, " %s %.6f", p[i].name, p[i].seconds);
     fputc('\n', out);
@@ -464,6 +468,7 @@ static void json_step(luo_jsonw *json, const luo_explain *x)
     if (!x->simulated) return;
     name_parts(&x->parts, p);
     luo_jsonw_num(json, "step_s", x->step_s, 9);
+    luo_result_range_json(json, &x->range, x->step_s);
     luo_jsonw_num(json, "tokens_per_s", (double)luo_plan_tokens(x->plan) / x->step_s, 3);
     luo_jsonw_open(json, "parts", '{');
     for (int i = 0; i < PARTS; i++) luo_jsonw_num(json, p[i].name, p[i].seconds, 9);

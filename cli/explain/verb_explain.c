@@ -45,8 +45,10 @@ static luo_status explain_plan(luo_cli *cli, const char *path, luo_err *err)
     x.set = set;
     x.cost = (luo_cost_ctx){.cluster = cluster, .stack = &stack, .dtype = plan->dtype};
     x.simulated = luo_args_has(&cli->args, "simulate");
-    if (x.simulated)
+    if (x.simulated) {
         LUO_TRY(luo_cli_step_parts(cli, set, cluster, &stack, plan->dtype, &x.step_s, &x.parts));
+        LUO_TRY(luo_cli_step_range(cli, set, cluster, &stack, plan->dtype, NULL, &x.range));
+    }
     if (cli->as_json) LUO_TRY(luo_explain_plan_json(&cli->json, &x, err));
     LUO_TRY(luo_explain_plan(luo_cli_out(cli), &x, err));
     return luo_cli_fits(cli, plan, cluster, set, err);

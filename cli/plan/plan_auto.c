@@ -125,12 +125,33 @@ static luo_status try_links(luo_cli *cli, luo_auto_call *call, luo_err *err)
     return LUO_OK;
 }
 
+/* Of every planner's plan, equal ones once. */
+static luo_status find_ranges(luo_cli *cli, luo_auto_call *call, luo_err *err)
+{
+    for (int k = 0; k < LUO_AUTO_PLANNERS; k++) {
+        const luo_plan *plan = call->answer.at[k].plan;
+        int same = 0;
+        if (!plan) continue;
+        while (same < k && !(call->answer.at[same].plan &&
+                             luo_plan_hash(call->answer.at[same].plan) == luo_plan_hash(plan)))
+            same++;
+        if (same < k)
+            call->range[k] = call->range[same];
+        else
+            LUO_TRY(luo_judge_range_of_plan(cli->arena, &call->judge, plan, plan->sequence_tokens,
+                                            call->rate, &cli->work, &call->range[k], err));
+    }
+    luo_cli_range_warn(cli, call->cluster, &call->stack, &call->range[call->answer.best]);
+    return LUO_OK;
+}
+
 static luo_status make_plan(luo_cli *cli, luo_auto_call *call, luo_err *err)
 {
     call->judge = luo_plan_judge(call->model, call->cluster, &call->stack);
     luo_status st = ask(cli, call, err);
     if (st == LUO_OK) st = check_winner(cli, call, err);
     if (st == LUO_OK) st = try_links(cli, call, err);
+    if (st == LUO_OK) st = find_ranges(cli, call, err);
     luo_judge_free(&call->judge);
     return st;
 }

@@ -4,6 +4,7 @@
 #include "cli/plan/plan.h"
 #include "cli/plan/plan_judge.h"
 #include "cli/plan/plan_shares.h"
+#include "cli/range.h"
 #include "core/run/auto/auto.h"
 
 typedef struct luo_auto_call {
@@ -17,6 +18,7 @@ typedef struct luo_auto_call {
     double *rate;
     bool *candidate;
     luo_auto_answer answer;
+    luo_time_range range[LUO_AUTO_PLANNERS]; /* of those that have a plan */
     uint64_t program;
     double faster_s[LUO_PLAN_LINKS]; /* the winner's step with such links; NAN: not asked */
     double planning_s;

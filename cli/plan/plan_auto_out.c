@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/plan/plan_auto.h"
+#include "core/io/result/result.h"
 
 enum { LINES = LUO_AUTO_PLANNERS + 6 };
 
@@ -42,8 +43,11 @@ static void say_candidate(luo_cli *cli, explanation *x, const luo_auto_call *cal
     else if (c->plan && luo_plan_hash(c->plan) == luo_plan_hash(best->plan))
         say(cli, x, "%s %.6g s, the same plan; %d plans tried", name, c->step.seconds, c->tried);
     else if (c->plan)
-        say(cli, x, "%s %.6g s, not chosen: %.3fx slower; %d plans tried", name, c->step.seconds,
-            c->step.seconds / best->step.seconds, c->tried);
+        say(cli, x, "%s %.6g s, not chosen: %.3fx slower%s; %d plans tried", name, c->step.seconds,
+            c->step.seconds / best->step.seconds,
+            luo_cli_range_apart(&call->range[call->answer.best], best->step.seconds,
+                                &call->range[k], c->step.seconds),
+            c->tried);
     else
         say(cli, x, "%s %s", name, c->why[0] ? c->why : "no plan");
 }
@@ -187,9 +191,12 @@ void luo_auto_text(luo_cli *cli, const luo_auto_call *call)
     explanation x;
     explain(cli, &x, call);
     for (int i = 0; i < x.n; i++) fprintf(out, "%s\n", x.line[i]);
-    fprintf(out, "plan %s: %s, simulated step %.6f s (program %s)\nplanning: %.3f s\n",
+    fprintf(out, "plan %s: %s, simulated step %.6f s",
             luo_hash_print(luo_plan_hash(best->plan), plan), luo_plan_file(cli, 0),
-            best->step.seconds, luo_hash_print(call->program, program), call->planning_s);
+            best->step.seconds);
+    luo_cli_range_print(out, &call->range[call->answer.best], best->step.seconds);
+    fprintf(out, " (program %s)\nplanning: %.3f s\n", luo_hash_print(call->program, program),
+            call->planning_s);
 }
 
 /* ---- JSON ---- */
@@ -227,6 +234,7 @@ static void json_candidates(luo_jsonw *json, const luo_auto_call *call)
         luo_jsonw_open(json, NULL, '{');
         luo_jsonw_text(json, "planner", luo_auto_planner_name(c->planner));
         luo_jsonw_num(json, "step_s", c->plan ? c->step.seconds : (double)NAN, 9);
+        luo_result_range_json(json, c->plan ? &call->range[k] : NULL, c->step.seconds);
         luo_jsonw_bool(json, "fits", c->plan != NULL);
         luo_jsonw_int(json, "tried", c->tried);
         luo_jsonw_text(json, "reason", c->plan ? NULL : c->why);
@@ -247,6 +255,7 @@ void luo_auto_json(luo_cli *cli, const luo_auto_call *call)
     luo_jsonw_int(json, "stages", best->plan->pipelines[0].nstages);
     luo_jsonw_int(json, "micro_batches", best->plan->pipelines[0].micro_batches);
     luo_jsonw_num(json, "step_s", best->step.seconds, 9);
+    luo_result_range_json(json, &call->range[call->answer.best], best->step.seconds);
     luo_jsonw_num(json, "memory_ratio", best->step.memory_ratio, 9);
     json_layout(json, best->plan);
     json_candidates(json, call);

@@ -149,6 +149,7 @@ luo_status luo_plan_hap_run(luo_cli *cli, luo_err *err)
     LUO_TRY(search(cli, call, err));
     LUO_TRY(luo_hap_call_judge(cli, call, err));
     if (call->out_of_memory) return luo_err_set(err, LUO_EOOM, "%s", call->why);
+    LUO_TRY(luo_hap_call_range(cli, call, err));
     if (luo_args_has(&cli->args, "out")) LUO_TRY(luo_hap_call_write(cli, call, err));
     if (cli->as_json)
         luo_hap_call_json(cli, call);

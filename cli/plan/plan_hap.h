@@ -2,6 +2,7 @@
 #ifndef LUO_CLI_PLAN_PLAN_HAP_H
 #define LUO_CLI_PLAN_PLAN_HAP_H
 #include "cli/plan/plan.h"
+#include "cli/range.h"
 #include "core/plan/hap/baseline.h"
 #include "core/plan/hap/hap_cluster.h"
 #include "core/plan/hap_graph/hap_network.h"
@@ -27,6 +28,7 @@ typedef struct luo_hap_call {
     luo_hap_cuts *cuts;                         /* at the result's shares */
     luo_judged rank;
     double step_s; /* simulated; NAN: not asked, INFINITY: it does not run, see why */
+    luo_time_range range; /* of step_s, where it is finite and the plan is the answer */
     const char *why;
     bool out_of_memory; /* why is that its program needs more than the planner has counted */
     double planning_s;
@@ -45,6 +47,9 @@ luo_status luo_hap_call_judge(luo_cli *cli, luo_hap_call *call, luo_err *err);
 /* The result by simulated steps: the fastest of the best pairs of all starts, of equal ones the
  * first. Errors: as luo_hap_alternate. */
 luo_status luo_hap_call_rank(luo_cli *cli, luo_hap_call *call, luo_err *err);
+
+/* call->range, if the result was simulated. Errors: those of luo_judge_range_of_plan. */
+luo_status luo_hap_call_range(luo_cli *cli, luo_hap_call *call, luo_err *err);
 
 /* The plan file of --out. Errors: as luo_hap_emit and luo_plan_write. */
 luo_status luo_hap_call_write(luo_cli *cli, const luo_hap_call *call, luo_err *err);

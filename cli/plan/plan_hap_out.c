@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "cli/plan/plan_hap.h"
+#include "core/io/result/result.h"
 
 static const luo_hap_triple *triple_of(const luo_hap_call *call, int32_t op)
 {
@@ -89,7 +90,11 @@ void luo_hap_call_text(luo_cli *cli, const luo_hap_call *call)
     fprintf(out, "step %.6f s, additive: compute %.6f, communication %.6f; start %s, %d rounds\n",
             result->cost_s, result->parts.compute_s, result->parts.communication_s,
             luo_hap_start_name(result->start), result->rounds);
-    if (isfinite(call->step_s)) fprintf(out, "simulated step %.6f s\n", call->step_s);
+    if (isfinite(call->step_s)) {
+        fprintf(out, "simulated step %.6f s", call->step_s);
+        luo_cli_range_print(out, &call->range, call->step_s);
+        fputc('\n', out);
+    }
     if (call->why) fprintf(out, "not simulated: %s\n", call->why);
     for (int32_t b = 0; b < LUO_HAP_BASELINES; b++)
         if (call->against[b])
@@ -231,5 +236,6 @@ void luo_hap_call_json(luo_cli *cli, const luo_hap_call *call)
     json_baselines(json, call);
     json_search(json, call);
     json_number(json, "simulated_step_s", call->step_s);
+    luo_result_range_json(json, isfinite(call->step_s) ? &call->range : NULL, call->step_s);
     luo_jsonw_bool(json, "compat", call->job.opts.compat);
 }

@@ -127,3 +127,15 @@ luo_status luo_hap_call_rank(luo_cli *cli, luo_hap_call *call, luo_err *err)
     if (best) return LUO_OK;
     return st != LUO_OK ? st : luo_err_set(err, LUO_EINPUT, "no start of --starts has shares.");
 }
+
+luo_status luo_hap_call_range(luo_cli *cli, luo_hap_call *call, luo_err *err)
+{
+    const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    luo_plan *plan;
+    if (!isfinite(call->step_s)) return LUO_OK;
+    LUO_TRY(luo_hap_call_plan(cli, call, &plan, err));
+    LUO_TRY(luo_judge_range_of_plan(cli->arena, &judge, plan, plan->sequence_tokens, call->rate,
+                                    &cli->work, &call->range, err));
+    luo_cli_range_warn(cli, call->cluster, &call->stack, &call->range);
+    return LUO_OK;
+}

@@ -2,6 +2,7 @@
 #ifndef LUO_CLI_PLAN_PLAN_MALLEUS_H
 #define LUO_CLI_PLAN_PLAN_MALLEUS_H
 #include "cli/plan/plan.h"
+#include "cli/range.h"
 #include "core/plan/malleus/malleus_job.h"
 #include "core/run/policy/offers.h"
 
@@ -23,6 +24,7 @@ typedef struct luo_malleus_call {
     luo_transition move; /* with prev */
     bool adopt, lost;    /* lost: state without a living owner */
     double planning_s, step_s; /* step_s < 0: not simulated */
+    luo_time_range range;      /* of step_s, if that was simulated */
     uint64_t program;
     int64_t *peak; /* per device: bytes of the compiled plan, as `explain` has them */
     int nwarnings;

@@ -6,6 +6,7 @@
 
 #include "cli/plan/plan_malleus.h"
 #include "core/base/devset.h"
+#include "core/io/result/result.h"
 
 static double ranked(const luo_malleus_call *call, const luo_malleus_plan *plan)
 {
@@ -118,8 +119,10 @@ void luo_malleus_call_text(luo_cli *cli, const luo_malleus_call *call)
     print_offers(out, call);
     if (call->step_s < 0)
         fputs("simulated step: none; `--rank simulated` takes one", out);
-    else
+    else {
         fprintf(out, "simulated step: %.6f s", call->step_s);
+        luo_cli_range_print(out, &call->range, call->step_s);
+    }
     fprintf(out, " (program %s)\nplanning: %.3f s\n", luo_hash_print(call->program, g),
             call->planning_s);
 }
@@ -377,6 +380,7 @@ luo_status luo_malleus_call_json(luo_cli *cli, const luo_malleus_call *call, luo
         luo_jsonw_text(json, "simulated_step_s", NULL);
     else
         luo_jsonw_num(json, "simulated_step_s", call->step_s, 9);
+    luo_result_range_json(json, call->step_s < 0 ? NULL : &call->range, call->step_s);
     luo_jsonw_hash(json, "program_hash", call->program);
     luo_jsonw_text(json, "file", luo_plan_file(cli, 0));
     luo_jsonw_num(json, "elapsed_ms", 1e3 * call->planning_s, 9);

@@ -124,6 +124,24 @@ static luo_status simulate_first(luo_cli *cli, luo_uniform_call *call, luo_err *
                               &call->plan[0].step, err);
 }
 
+/* Of the first, and whether the second is apart from it. */
+static luo_status find_ranges(luo_cli *cli, luo_uniform_call *call, luo_err *err)
+{
+    const luo_judge judge = luo_plan_judge(call->model, call->cluster, &call->stack);
+    const luo_judged_plan *first = &call->plan[0], *second = &call->plan[1];
+    luo_time_range other;
+    LUO_TRY(luo_judge_range(cli->arena, &judge, call->set, first->result->plan->dtype, NULL,
+                            &cli->work, &call->range, err));
+    call->apart = "";
+    luo_cli_range_warn(cli, call->cluster, &call->stack, &call->range);
+    if (!call->by_simulation || call->nplans < 2) return LUO_OK;
+    LUO_TRY(luo_judge_range_of_plan(cli->arena, &judge, second->result->plan,
+                                    call->opts.sequence_tokens, NULL, &cli->work, &other, err));
+    call->apart =
+        luo_cli_range_apart(&call->range, first->step.seconds, &other, second->step.seconds);
+    return LUO_OK;
+}
+
 /* ---- doubts ---- */
 
 static void warn(luo_cli *cli, luo_uniform_call *call, const char *sentence)
@@ -179,6 +197,7 @@ luo_status luo_plan_uniform_run(luo_cli *cli, luo_err *err)
     LUO_TRY(call->by_simulation ? by_simulation(cli, call, err) : by_closed_form(cli, call, err));
     call->planning_s = luo_cli_wall_s() - start;
     LUO_TRY(simulate_first(cli, call, err));
+    LUO_TRY(find_ranges(cli, call, err));
     LUO_TRY(say_doubts(cli, call, err));
     for (int32_t i = 0; i < luo_uniform_rows(call); i++)
         LUO_TRY(luo_plan_write(cli, i, call->plan[i].result->plan, err));

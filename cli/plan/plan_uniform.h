@@ -3,6 +3,7 @@
 #define LUO_CLI_PLAN_PLAN_UNIFORM_H
 #include "cli/plan/plan.h"
 #include "cli/plan/plan_judge.h"
+#include "cli/range.h"
 
 enum { LUO_UNIFORM_WARNINGS = 4 };
 
@@ -19,6 +20,8 @@ typedef struct luo_uniform_call {
     int32_t nplans;
     bool by_simulation;
     luo_programs *set; /* of the first */
+    luo_time_range range; /* of the first's simulated step */
+    const char *apart;    /* of the second by simulated step: is it apart from the first? "" */
     double planning_s;
     const luo_uniform_result *closed; /* best by closed form of those that can run */
     int nwarnings;

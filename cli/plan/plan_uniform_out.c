@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/plan/plan_shares.h"
+#include "core/io/result/result.h"
 
 /* ---- where a step goes ---- */
 
@@ -114,9 +115,9 @@ static void print_choice(FILE *out, const luo_uniform_call *call)
             "other sizes",
             call->nplans);
     if (call->nplans > 1)
-        fprintf(out, "; next, plan %s: %.6f s",
+        fprintf(out, "; next, plan %s: %.6f s%s",
                 luo_hash_print(luo_plan_hash(call->plan[1].result->plan), h),
-                call->plan[1].step.seconds);
+                call->plan[1].step.seconds, call->apart);
     for (int32_t i = 1; i < call->nplans; i++)
         if (call->plan[i].result == call->closed)
             fprintf(out, "; best by closed form: %.6f s", call->plan[i].step.seconds);
@@ -136,8 +137,10 @@ void luo_uniform_text(luo_cli *cli, const luo_uniform_call *call)
     fprintf(out, "search: %lld plans divide, %lld were priced; lower bound %.6f s\n",
             (long long)call->closed->shapes, (long long)call->closed->priced,
             call->closed->bound_s);
-    fprintf(out, "simulated step of the first: %.6f s (program %s)\nplanning: %.3f s\n",
-            call->plan[0].step.seconds, luo_hash_print(call->set->hash, g), call->planning_s);
+    fprintf(out, "simulated step of the first: %.6f s", call->plan[0].step.seconds);
+    luo_cli_range_print(out, &call->range, call->plan[0].step.seconds);
+    fprintf(out, " (program %s)\nplanning: %.3f s\n", luo_hash_print(call->set->hash, g),
+            call->planning_s);
 }
 
 /* ---- JSON ---- */
@@ -221,6 +224,7 @@ void luo_uniform_json(luo_cli *cli, const luo_uniform_call *call)
     for (int i = 0; i < call->nwarnings; i++) luo_jsonw_text(json, NULL, call->warning[i]);
     luo_jsonw_close(json);
     luo_jsonw_num(json, "simulated_step_s", call->plan[0].step.seconds, 9);
+    luo_result_range_json(json, &call->range, call->plan[0].step.seconds);
     luo_jsonw_hash(json, "program_hash", call->set->hash);
     luo_jsonw_num(json, "elapsed_ms", 1e3 * call->planning_s, 9);
 }
