@@ -198,6 +198,7 @@ static const luo_option sim_options[] = {
     {"comm", "HOW", "collectives as model, flow or message (flow)"},
     {"fold", "ON", "on or off: simulate equal lanes once (on)"},
     {"comm-streams", "N", "1 or 3 communication streams (3)"},
+    {"draws", "N", "steps with drawn constants, into draws.csv of each policy"},
     {"trace-steps", "WHICH", "auto, none, all or 0-3,40 (auto)"},
     {"plots", "ON", "on or off (on)"},
     {"keep-programs", NULL, "write the program texts as well"},

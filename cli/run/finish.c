@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "cli/embed.h"
+#include "cli/range.h"
 #include "core/io/compare/compare.h"
 #include "core/io/files.h"
 #include "core/io/io.h"
 #include "core/io/plot/plots.h"
+#include "core/io/result/result.h"
 
 /* The figures are written beside the plots, so that anyone can draw them again or change them. */
 luo_status luo_cli_scripts(luo_cli *cli, const char *dir, const char **folder, luo_err *err)
@@ -117,6 +119,46 @@ static void tell(luo_cli *cli, const luo_session *session, const luo_child_slot 
     }
 }
 
+/* Quantiles of the steps that `--draws` asked for, of a run directory. */
+static luo_status tell_draws(luo_cli *cli, const char *dir, const char *label, int32_t most)
+{
+    luo_csv_cell cells[LUO_CSV_COLUMNS];
+    double *step_s = LUO_NEW_N(cli->arena, double, most);
+    int32_t n = 0;
+    if (!luo_result_has(dir, luo_table_def_at(LUO_TABLE_DRAWS)->file)) return LUO_OK;
+    if (!step_s) return luo_cli_error(cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
+    luo_csv *csv = luo_result_table(cli->arena, dir, LUO_TABLE_DRAWS, &cli->diags);
+    while (csv && n < most && luo_csv_next(csv, cells))
+        step_s[n++] = cells[LUO_COL_DRAWS_step_s].number;
+    const luo_status st = luo_csv_close(csv);
+    if (st != LUO_OK || n == 0) return st;
+    luo_stats_sort(step_s, n);
+    fprintf(luo_cli_out(cli),
+            "%s: %d draws of the constants: step 10th of 100 %.4g s, median %.4g s, 90th %.4g s\n",
+            label, n, luo_stats_quantile(step_s, n, 0.1), luo_stats_quantile(step_s, n, 0.5),
+            luo_stats_quantile(step_s, n, 0.9));
+    return LUO_OK;
+}
+
+/* What ranges say beside the table: draws, and once what nobody has fitted, with the widest. */
+static luo_status tell_ranges(luo_cli *cli, const luo_session *session, const char *const *paths,
+                              int32_t n)
+{
+    const luo_time_range *widest = NULL;
+    luo_diags unheard; /* the comparison has read the same files */
+    luo_diags_init(&unheard, cli->arena);
+    for (int32_t i = 0; i < n; i++) {
+        luo_result result;
+        if (luo_result_read(cli->arena, paths[i], &result, &unheard) != LUO_OK) continue;
+        if (result.range && (!widest || result.range->sd > widest->sd)) widest = result.range;
+        if (session->run.draws)
+            LUO_TRY(tell_draws(cli, paths[i], result.name, session->run.draws));
+    }
+    if (widest)
+        luo_cli_range_warn(cli, session->scenario->cluster, &session->scenario->stack, widest);
+    return LUO_OK;
+}
+
 static void json(luo_cli *cli, const luo_session *session, const luo_child_slot *slots)
 {
     luo_jsonw_text(&cli->json, "out", session->dir);
@@ -154,6 +196,7 @@ luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const lu
     luo_str_free(&text);
     *whole = shown && st == LUO_OK;
     if (!shown) return st;
+    if (st == LUO_OK) st = tell_ranges(cli, session, paths, n);
     if (st == LUO_OK) st = draw(cli, session);
     fprintf(luo_cli_out(cli), "%s/compare.csv\n", session->dir);
     tell(cli, session, slots);

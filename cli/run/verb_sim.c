@@ -10,13 +10,17 @@
 #include "core/io/files.h"
 #include "sim/sim.h"
 
+enum { DRAWS_MOST = 100000 };
+
 static luo_status read_opts(luo_cli *cli, luo_session *session, const char *trace, luo_err *err)
 {
     static const char *const comm[] = {"model", "flow", "message"}, *const streams[] = {"1", "3"};
     const luo_args *args = &cli->args;
     int which;
-    int64_t jobs;
+    int64_t jobs, draws;
     LUO_TRY(luo_args_int(args, "jobs", 0, 1, 4096, &jobs, err));
+    LUO_TRY(luo_args_int(args, "draws", 0, 1, DRAWS_MOST, &draws, err));
+    session->run.draws = (int32_t)draws;
     session->at_once = session->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
     session->run.backend = session->run.simulator =
         luo_backend_find(luo_backends, luo_nbackends, "sim");
