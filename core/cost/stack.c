@@ -33,8 +33,8 @@ static const struct {
     {"headroom_factor", F(memory.headroom_factor), 1, 1, LUO_WITHIN(1, 16)},
     {"bucket_mib", F(bucket.mib), 1, 0, LUO_WITHIN(0, LUO_BUCKET_MIB_MAX)},
     /* Chosen, until sources that nobody has fitted are scored: docs/cost-model.md#ranges. */
-    {"source_spread", F(source_spread), 1, 0.10, LUO_WITHIN(0, LUO_SPREAD_MOST)},
-    {"residual_spread", F(residual_spread), 1, 0.06, LUO_WITHIN(0, LUO_SPREAD_MOST)},
+    {"source_spread", F(source_spread), 1, 0.11, LUO_WITHIN(0, LUO_SPREAD_MOST)},
+    {"residual_spread", F(residual_spread), 1, 0.075, LUO_WITHIN(0, LUO_SPREAD_MOST)},
 };
 enum { VALUES = sizeof values / sizeof *values };
 
