@@ -12,8 +12,9 @@ do for [p in all] {
     if (STATS_max > 0.0005) { shown = shown.' '.p }
 }
 stats data using (stack(10)) name 'B' nooutput
-stats data using (column('high_s')) name 'H' nooutput # none where no run has a range
-top = H_records > 0 && H_max > B_max ? H_max : B_max
+end_of_range(row) = valid(14) ? column('high_s') : 0 # 0: no range
+stats data using (end_of_range(0)) name 'H' nooutput
+top = H_max > B_max ? H_max : B_max
 k = B_max < 0.1 ? 1000 : 1 # short steps in ms
 unit = k == 1 ? 's' : 'ms'
 index_of(p) = (sum [j=1:10] (word(all, j) eq p ? j : 0))
@@ -31,6 +32,6 @@ do for [fmt in "svg png"] {
     plot for [p in shown] data using ($0 + 1):(0):($0 + 0.68):($0 + 1.32):(k * stack(index_of(p) - 1)):(k * stack(index_of(p))):xtic(as_tic(strcol('name'))) with boxxyerror fs solid 1 border rgb '#FFFFFF' lw 0.3 lc rgb word(hues, index_of(p)) title p[1:strlen(p) - 2], \
          for [p in shown] data using ($0 + 1):(0):($0 + 0.68):($0 + 1.32):(k * stack(index_of(p) - 1)):(k * stack(index_of(p))) with boxxyerror fs transparent pattern (index_of(p) == 1 ? 0 : index_of(p) % 4 + 4) noborder lc rgb hatch lw 0.3 notitle, \
          data using ($0 + 1):(k * stack(10)):(sprintf('%.2f '.unit, k * stack(10))) with labels offset 0,0.6 font tiny_font notitle, \
-         data using ($0 + 0.86):(k * stack(10)):(k * column('low_s')):(k * column('high_s')) with yerrorbars pt 0 lw 0.8 lc rgb '#000000' title 'range'
+         data using ($0 + 0.86):(k * column('low_s')):(0):(k * (column('high_s') - column('low_s'))) with vectors heads size screen 0.004,90 lw 0.8 lc rgb '#000000' title H_max > 0 ? 'range' : ''
     unset output
 }

@@ -6,6 +6,7 @@
 #include "cli/embed.h"
 #include "cli/inputs.h"
 #include "cli/load.h"
+#include "cli/range.h"
 #include "cli/sync/sync_sim.h"
 #include "core/io/files.h"
 #include "sim/sim.h"
@@ -20,6 +21,7 @@ static luo_status read_opts(luo_cli *cli, luo_session *session, const char *trac
     int64_t jobs, draws;
     LUO_TRY(luo_args_int(args, "jobs", 0, 1, 4096, &jobs, err));
     LUO_TRY(luo_args_int(args, "draws", 0, 1, DRAWS_MOST, &draws, err));
+    session->run.range = true;
     session->run.draws = (int32_t)draws;
     session->at_once = session->seed ? 1 : (int32_t)jobs; /* of several seeds: as many seeds */
     session->run.backend = session->run.simulator =
@@ -74,6 +76,7 @@ static luo_status simulate_seeds(luo_cli *cli, luo_err *err)
     seeds.inputs = session.inputs;
     seeds.plots = session.plots;
     seeds.run = simulate_seed;
+    luo_cli_range_warn(cli, session.scenario->cluster, &session.scenario->stack, NULL);
     return luo_seeds_run(cli, &seeds, err);
 }
 

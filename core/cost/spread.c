@@ -26,8 +26,8 @@ typedef struct constant_row {
 static const constant_row rows[] = {
     {"gemm_ratio", NULL, false, PROFILE(gemm_ratio), ALONE, PRIOR_SOURCE},
     {"memory_ratio", NULL, false, PROFILE(memory_ratio), ALONE, PRIOR_SOURCE},
-    {"attention_forward_ratio", "attention_backward_ratio", false,
-     PROFILE(attention_forward_ratio), PROFILE(attention_backward_ratio), PRIOR_SOURCE},
+    {"attention_forward_ratio", "attention_backward_ratio", false, PROFILE(attention_forward_ratio),
+     PROFILE(attention_backward_ratio), PRIOR_SOURCE},
     {"net_ratio", NULL, false, PROFILE(net_ratio), ALONE, PRIOR_SOURCE},
     {"net_half_bytes", NULL, false, PROFILE(net_half_bytes), ALONE, PRIOR_SOURCE},
     {"net_step_us", NULL, false, PROFILE(net_step_s), ALONE, PRIOR_SOURCE},
@@ -105,8 +105,7 @@ static const char *origin_of(const luo_value *v)
 static void add_constant(luo_constant *at, int32_t *n, const constant_row *row,
                          const luo_profile *profile, const luo_stack *stack)
 {
-    const luo_value *v =
-        profile ? value_of(profile, row->name) : luo_stack_given(stack, row->name);
+    const luo_value *v = profile ? value_of(profile, row->name) : luo_stack_given(stack, row->name);
     const luo_value *also = row->also && profile ? value_of(profile, row->also) : NULL;
     double spread = spread_of(row->spread, v);
     if (row->also && spread_of(row->spread, also) > spread) { /* the less sure of the two */
@@ -238,8 +237,8 @@ static luo_status predict(predicting *p, double *seconds, luo_err *err)
 {
     luo_cluster cluster;
     luo_stack stack;
-    LUO_TRY(luo_constants_move(p->scratch, p->constants, p->shift, &cluster, &stack, p->taken,
-                               err));
+    LUO_TRY(
+        luo_constants_move(p->scratch, p->constants, p->shift, &cluster, &stack, p->taken, err));
     const luo_status st =
         p->prediction->seconds(p->prediction->ctx, p->scratch, &cluster, &stack, seconds, err);
     luo_arena_reset(p->scratch, 0);
@@ -304,12 +303,12 @@ luo_status luo_time_range_of(luo_arena *arena, const luo_constants *c, const luo
     return LUO_OK;
 }
 
-double luo_range_low(const luo_time_range *range, double seconds)
+double luo_time_range_low(const luo_time_range *range, double seconds)
 {
     return seconds * exp(-LUO_RANGE_SDS * range->sd);
 }
 
-double luo_range_high(const luo_time_range *range, double seconds)
+double luo_time_range_high(const luo_time_range *range, double seconds)
 {
     return seconds * exp(LUO_RANGE_SDS * range->sd);
 }
@@ -331,8 +330,8 @@ static double square(double v)
     return v * v;
 }
 
-double luo_range_pair_sd(const luo_time_range *a, double share_a, const luo_time_range *b,
-                         double share_b, bool same)
+double luo_time_range_pair_sd(const luo_time_range *a, double share_a, const luo_time_range *b,
+                              double share_b, bool same)
 {
     const bool together = strcmp(a->cluster, b->cluster) == 0 && strcmp(a->stack, b->stack) == 0;
     const double source_a = share_a * a->source, source_b = share_b * b->source;
@@ -350,7 +349,7 @@ double luo_range_pair_sd(const luo_time_range *a, double share_a, const luo_time
     return sqrt(sum);
 }
 
-bool luo_range_differs(double ln_ratio, double sd)
+bool luo_time_range_differs(double ln_ratio, double sd)
 {
     return fabs(ln_ratio) > LUO_DIFFERS_SDS * sd;
 }
@@ -373,8 +372,7 @@ static luo_status draw_all(predicting *p, luo_rng *rng, uint64_t seed, int32_t n
     luo_rng model = luo_rng_stream(seed, "spread/model");
     for (int32_t i = 0; i < c->n; i++) rng[i] = stream_of(seed, &c->at[i]);
     for (int32_t k = 0; k < n; k++) {
-        for (int32_t i = 0; i < c->n; i++)
-            p->shift[i] = c->at[i].spread * luo_rng_normal(&rng[i]);
+        for (int32_t i = 0; i < c->n; i++) p->shift[i] = c->at[i].spread * luo_rng_normal(&rng[i]);
         LUO_TRY(predict(p, &out[k], err));
         out[k] *= exp(c->stack->source_spread * luo_rng_normal(&source) +
                       c->stack->residual_spread * luo_rng_normal(&model));
@@ -382,8 +380,8 @@ static luo_status draw_all(predicting *p, luo_rng *rng, uint64_t seed, int32_t n
     return LUO_OK;
 }
 
-luo_status luo_time_draws(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
-                          uint64_t seed, int32_t n, double *out, luo_err *err)
+luo_status luo_spread_draws(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
+                            uint64_t seed, int32_t n, double *out, luo_err *err)
 {
     predicting with;
     luo_rng *rng = LUO_NEW_N(arena, luo_rng, c->n + 1);
@@ -401,11 +399,11 @@ static void say_number(luo_str *text, double v)
     luo_str_addf(text, v >= 1000 ? "%.0f" : "%.3g", v);
 }
 
-void luo_range_say(luo_str *text, const luo_time_range *range, double seconds)
+void luo_time_range_say(luo_str *text, const luo_time_range *range, double seconds)
 {
-    say_number(text, luo_range_low(range, seconds));
+    say_number(text, luo_time_range_low(range, seconds));
     luo_str_add(text, " to ");
-    say_number(text, luo_range_high(range, seconds));
+    say_number(text, luo_time_range_high(range, seconds));
 }
 
 enum { SAID = 3 };
@@ -431,7 +429,7 @@ static void say_part(luo_str *text, const luo_time_range *range, int32_t i)
     luo_str_addf(text, " %.2g %%", 100 * part_sd(range, i));
 }
 
-void luo_range_say_parts(luo_str *text, const luo_time_range *range)
+void luo_time_range_say_parts(luo_str *text, const luo_time_range *range)
 {
     int32_t said[SAID];
     for (int k = 0; k < SAID; k++) {
@@ -462,7 +460,7 @@ static bool is_fitted(const luo_profile *profile, const luo_stack *stack)
     return false;
 }
 
-void luo_range_say_unfitted(luo_str *text, const luo_cluster *cluster, const luo_stack *stack)
+void luo_time_range_say_unfitted(luo_str *text, const luo_cluster *cluster, const luo_stack *stack)
 {
     bool gpus = false;
     for (int32_t g = 0; g < cluster->ngroups; g++) {

@@ -19,9 +19,9 @@
 #define LUO_RANGE_SDS 1.2816
 #define LUO_DIFFERS_SDS 0.8416
 
-typedef struct luo_constant { /* of the cost model */
-    const char *name;         /* as in `values` */
-    const char *also;         /* a second value that moves with it; NULL: none */
+typedef struct luo_constant {   /* of the cost model */
+    const char *name;           /* as in `values` */
+    const char *also;           /* a second value that moves with it; NULL: none */
     const luo_profile *profile; /* of this GPU type; NULL: of the stack */
     const char *origin;         /* `default`, or how the file came to it: "fitted" */
     double spread;              /* standard deviation of ln(value); above 0 */
@@ -77,29 +77,29 @@ luo_status luo_time_range_of(luo_arena *arena, const luo_constants *c, const luo
 /* Fills sd from the rest. */
 void luo_time_range_settle(luo_time_range *range);
 /* Ends of the central 80 % of a predicted time. */
-double luo_range_low(const luo_time_range *range, double seconds);
-double luo_range_high(const luo_time_range *range, double seconds);
+double luo_time_range_low(const luo_time_range *range, double seconds);
+double luo_time_range_high(const luo_time_range *range, double seconds);
 
 /* What is common to a pair of predictions cancels. share: of the predicted time, how much depends
  * on the constants, 1 for a step; what a scenario gives does not. same: both run one program, and
  * the model errs alike. Returns the standard deviation of ln(a / b). */
-double luo_range_pair_sd(const luo_time_range *a, double share_a, const luo_time_range *b,
-                         double share_b, bool same);
+double luo_time_range_pair_sd(const luo_time_range *a, double share_a, const luo_time_range *b,
+                              double share_b, bool same);
 /* Would 80 of 100 pairs have the sign of ln(ratio)? */
-bool luo_range_differs(double ln_ratio, double sd);
+bool luo_time_range_differs(double ln_ratio, double sd);
 
 /* n predictions with all constants drawn, each from a stream of its own, so that draw i of a
  * constant is the same for every plan; then one draw of the source and one of the model. out[n] in
  * the order of draws. Errors: as luo_time_range_of. Cost: n predictions. */
-luo_status luo_time_draws(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
-                          uint64_t seed, int32_t n, double *out, luo_err *err);
+luo_status luo_spread_draws(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
+                            uint64_t seed, int32_t n, double *out, luo_err *err);
 
 /* "2.1 to 2.9" */
-void luo_range_say(luo_str *text, const luo_time_range *range, double seconds);
+void luo_time_range_say(luo_str *text, const luo_time_range *range, double seconds);
 /* "of it: source 10 %, gemm_ratio of h100 (default) 9 %, model 6 %": the largest three, as standard
  * deviations of ln(seconds); "" if there is none. */
-void luo_range_say_parts(luo_str *text, const luo_time_range *range);
+void luo_time_range_say_parts(luo_str *text, const luo_time_range *range);
 /* Names of GPU types, and of the stack, none of whose constants is fitted or measured, as
  * "profile `h800` and stack `luoshu-cuda`"; "": there are none. CPUs have no such constants. */
-void luo_range_say_unfitted(luo_str *text, const luo_cluster *cluster, const luo_stack *stack);
+void luo_time_range_say_unfitted(luo_str *text, const luo_cluster *cluster, const luo_stack *stack);
 #endif

@@ -30,7 +30,8 @@ typedef struct luo_run_opts {
                                 devices that are left, with their best uniform plan */
     int32_t max_restarts;    /* processes that may die without an event */
     const luo_work *work; /* limits of work; NULL: the defaults */
-    int32_t draws; /* steps with drawn constants, at the end of a simulated run */
+    bool range;    /* at the end of a simulated run: how sure its step is; some forty steps more */
+    int32_t draws; /* with range: steps with drawn constants */
     int32_t ranks;           /* processes, and so devices of a plan, at most; 0: any */
 } luo_run_opts;
 

@@ -40,7 +40,8 @@ static luo_status find_range(luo_run *run, const luo_used_plan *used, luo_run_su
 
 luo_status luo_run_range(luo_run *run, luo_run_summary *s, luo_err *err)
 {
-    if (run->job.real || !(run->backend.table->caps & LUO_CAP_WHAT_IF) || run->plans.n == 0)
+    if (!run->job.opts->range || run->job.real || !(run->backend.table->caps & LUO_CAP_WHAT_IF) ||
+        run->plans.n == 0)
         return LUO_OK;
     if (run->job.policy->bound || luo_run_interrupted(&run->job)) return LUO_OK;
     luo_used_plan *used = plan_of(run);

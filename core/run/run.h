@@ -308,7 +308,8 @@ int64_t luo_run_tokens(const luo_run *run, const luo_plan *plan);
 luo_bucketing luo_run_bucket(const luo_run *run);
 void luo_run_free_plans(luo_run_plans *plans);
 
-/* range.c: fills range and draws of the summary, if steps of the backend can be simulated apart.
+/* range.c: fills range and draws of the summary, if they are asked for and steps of the backend can
+ * be simulated apart.
  * Errors: those of the simulator. */
 luo_status luo_run_range(luo_run *run, luo_run_summary *s, luo_err *err);
 

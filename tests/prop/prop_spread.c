@@ -53,9 +53,11 @@ static void make_profile(random_case *c, luo_rng *rng)
     v[n++] = (luo_value)LUO_VALUE("memory_gbytes_per_s", 2000);
     v[n++] = (luo_value)LUO_VALUE("memory_gib", 80);
     for (int i = 0; i < LUO_ROWS(rates); i++)
-        v[n++] = (luo_value){.name = rates[i].name, .source = "random",
+        v[n++] = (luo_value){.name = rates[i].name,
+                             .source = "random",
                              .value = between(rng, rates[i].lo, rates[i].hi),
-                             .provenance = LUO_FROM_CHOSEN, .has_spread = true,
+                             .provenance = LUO_FROM_CHOSEN,
+                             .has_spread = true,
                              .spread = between(rng, 0.02, 0.12)};
     c->profile = (luo_profile){.name = "random", .nvalues = n, .values = v};
     ck_assert_msg(luo_profile_finish(&c->profile, &c->err) == LUO_OK, "%s", c->err.text);
@@ -67,8 +69,11 @@ static void make_stack(random_case *c, luo_rng *rng, double source, double resid
     static const double at[] = {10, 1, 0.5};
     luo_stack_default(&c->stack);
     for (int i = 0; i < LUO_ROWS(names); i++) {
-        const luo_value v = {.name = names[i], .source = "random", .value = at[i],
-                             .provenance = LUO_FROM_CHOSEN, .has_spread = true,
+        const luo_value v = {.name = names[i],
+                             .source = "random",
+                             .value = at[i],
+                             .provenance = LUO_FROM_CHOSEN,
+                             .has_spread = true,
                              .spread = between(rng, 0.02, 0.12)};
         ck_assert_msg(luo_stack_take(&c->stack, &v, &c->err) == LUO_OK, "%s", c->err.text);
     }
@@ -86,8 +91,11 @@ static void make_case(random_case *c, luo_rng *rng, double source, double residu
     c->cluster = luo_test_cluster(c->arena, group, 1);
     const int64_t hidden = (int64_t)256 << luo_rng_pick(rng, 4);
     c->model = luo_test_llama(4, hidden, 2 * hidden, 8, 4096);
-    c->judge = (luo_judge){.simulator = &luo_sim_backend, .model = &c->model,
-                           .cluster = &c->cluster, .stack = &c->stack, .comm = LUO_COMM_MODEL};
+    c->judge = (luo_judge){.simulator = &luo_sim_backend,
+                           .model = &c->model,
+                           .cluster = &c->cluster,
+                           .stack = &c->stack,
+                           .comm = LUO_COMM_MODEL};
 }
 
 static luo_programs *make_plan(random_case *c, luo_rng *rng)
@@ -100,11 +108,18 @@ static luo_programs *make_plan(random_case *c, luo_rng *rng)
     luo_plan *plan = NULL;
     luo_programs *set = NULL;
     for (int32_t i = 0; i < 8; i++) dev[i] = i;
-    const luo_grid g = {.name = "g", .model = &c->model, .cluster = &c->cluster,
-                        .dtype = LUO_BF16, .sequence_tokens = 512 << luo_rng_pick(rng, 3),
+    const luo_grid g = {.name = "g",
+                        .model = &c->model,
+                        .cluster = &c->cluster,
+                        .dtype = LUO_BF16,
+                        .sequence_tokens = 512 << luo_rng_pick(rng, 3),
                         .micro_batches = 1 + (int32_t)luo_rng_pick(rng, 4),
-                        .micro_batch_sequences = 1, .zero = (int32_t)luo_rng_pick(rng, 2),
-                        .pipelines = shape[0], .stages = shape[1], .tp = shape[2], .dev = dev};
+                        .micro_batch_sequences = 1,
+                        .zero = (int32_t)luo_rng_pick(rng, 2),
+                        .pipelines = shape[0],
+                        .stages = shape[1],
+                        .tp = shape[2],
+                        .dev = dev};
     ck_assert_msg(luo_plan_grid(c->arena, &g, &plan, &c->err) == LUO_OK &&
                       luo_plan_compile(c->arena, plan, &c->model, &c->cluster, &opts, &set,
                                        &c->err) == LUO_OK,
@@ -115,9 +130,9 @@ static luo_programs *make_plan(random_case *c, luo_rng *rng)
 static luo_time_range range_of(random_case *c, const luo_programs *set)
 {
     luo_time_range range;
-    ck_assert_msg(luo_judge_range(c->arena, &c->judge, set, LUO_BF16, NULL, NULL, &range,
-                                  &c->err) == LUO_OK,
-                  "%s", c->err.text);
+    ck_assert_msg(
+        luo_judge_range(c->arena, &c->judge, set, LUO_BF16, NULL, NULL, &range, &c->err) == LUO_OK,
+        "%s", c->err.text);
     return range;
 }
 
@@ -171,7 +186,7 @@ START_TEST(a_pair_is_that_of_paired_draws)
         const luo_programs *a = make_plan(&c, &rng), *b = make_plan(&c, &rng);
         const luo_time_range of_a = range_of(&c, a), of_b = range_of(&c, b);
         const double want = deviation(draws_of(&c, a, seed), draws_of(&c, b, seed));
-        const double got = luo_range_pair_sd(&of_a, 1, &of_b, 1, false);
+        const double got = luo_time_range_pair_sd(&of_a, 1, &of_b, 1, false);
         printf("seed %llu: sd of a pair %.4f, of draws %.4f\n", (unsigned long long)seed, got,
                want);
         ck_assert_msg(fabs(got - want) <= NEAR * want + LITTLE, "seed %llu",
@@ -197,7 +212,7 @@ START_TEST(without_spread_there_is_no_range)
     const luo_time_range range = range_of(&c, set);
     const double *draws = draws_of(&c, set, 1);
     ck_assert_int_eq(range.n, 0);
-    ck_assert(luo_range_low(&range, 2.5) == 2.5 && luo_range_high(&range, 2.5) == 2.5);
+    ck_assert(luo_time_range_low(&range, 2.5) == 2.5 && luo_time_range_high(&range, 2.5) == 2.5);
     for (int32_t i = 1; i < DRAWS; i++) ck_assert(draws[i] == draws[0]);
     luo_arena_free(c.arena);
 }

@@ -32,6 +32,8 @@ typedef struct spec {
     const char *error; /* it failed, with this sentence, before it had a summary */
 } spec;
 
+static const luo_time_range *range; /* of the runs that are made; NULL: none */
+
 /* DIR/NAME: a run whose steps are the fixture's, longer by `factor`. The last step is tried twice
  * and counts as redone. */
 static const char *make_run(fixture *f, const char *dir, const spec *s)
@@ -91,6 +93,7 @@ static const char *make_run(fixture *f, const char *dir, const spec *s)
                                  .mfu_ratio = 0.4 / s->factor,
                                  .time = {.compute_s = kept},
                                  .redone_s = dur,
+                                 .range = range,
                                  .peak_memory_ratio = 0.5,
                                  .nplans = 1,
                                  .plans = &use};
@@ -134,7 +137,7 @@ START_TEST(two_runs)
     char *head =
         "run,policy,backend,state,seed,plan,program,steps,total_s,extent_s,step_mean_s,step_p50_s,"
         "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,restarts,"
-        "peak_memory_ratio,speedup,error_ratio\n";
+        "peak_memory_ratio,speedup,error_ratio,low_s,high_s,beside_best\n";
     char plan[17];
     luo_hash_print(luo_plan_hash(&f->plan), plan);
     ck_assert_int_eq(compare(f, paths, 2, dir, false, &text, &d), LUO_OK);
@@ -146,10 +149,10 @@ START_TEST(two_runs)
             f->arena,
             "%sfast,fast,sim,complete,7,%s,0000000000001234,4,0.750000000,0.750000000,0.150000000,"
             "0.150000000,0.150000000,106.667,85.333,0.400000,0.150000000,0,0,0.500000,"
-            "1.000000,\n"
+            "1.000000,,,,\n"
             "slow,slow,sim,lost,7,%s,0000000000001234,2,0.900000000,0.900000000,0.300000000,"
             "0.300000000,0.300000000,53.333,35.556,0.200000,0.300000000,0,0,0.500000,"
-            "0.416667,\n",
+            "0.416667,,,,\n",
             head, plan, plan));
     ck_assert_str_eq(slurp(f->arena, dir, "compare_steps.csv"),
                      "step,reference_s,other_s,error_ratio\n"
@@ -165,16 +168,16 @@ START_TEST(two_runs)
     ck_assert_str_eq(json_string_value(json_object_get(j, "schema")), "luoshu.compare/1");
     ck_assert_uint_eq(json_array_size(json_object_get(j, "runs")), 2);
     json_decref(j);
-    ck_assert_str_eq(text.at, "run   state     steps  time   step    p99  goodput   MFU  lost  "
-                              "switches  restarts  memory  "
+    ck_assert_str_eq(text.at, "run   state     steps  time   step  range    p99  goodput   MFU  "
+                              "lost  switches  restarts  memory  "
                               "speedup\n"
-                              "                          h      s      s    tok/s     %     %      "
-                              "                     %\n"
-                              "fast  complete      4  0.00  0.150  0.150       85  40.0  20.0      "
-                              "   0         0    50.0  "
+                              "                          h      s      s      s    tok/s     %  "
+                              "   %                           %\n"
+                              "fast  complete      4  0.00  0.150      -  0.150       85  40.0  "
+                              "20.0         0         0    50.0  "
                               "  1.000\n"
-                              "slow  lost          2  0.00  0.300  0.300       36  20.0  33.3      "
-                              "   0         0    50.0  "
+                              "slow  lost          2  0.00  0.300      -  0.300       36  20.0  "
+                              "33.3         0         0    50.0  "
                               "  0.417\n"
                               "goodput: tokens of steps that stayed over the scenario's duration; "
                               "where it has steps instead, over the run's own time if it made them "
@@ -197,7 +200,7 @@ START_TEST(sim_and_host)
     luo_diags d;
     luo_str text = {0};
     ck_assert_int_eq(compare(f, good, 2, dir, false, &text, &d), LUO_OK);
-    ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "compare.csv"), ",0.100000\n"));
+    ck_assert_ptr_nonnull(strstr(slurp(f->arena, dir, "compare.csv"), ",0.100000,,,\n"));
     ck_assert_ptr_nonnull(strstr(text.at, "real against fast: step time differs by 10.00 % in the "
                                           "median, 10.00 % at most, over 4 steps; the whole run by "
                                           "10.00 %\n"));
@@ -425,6 +428,78 @@ START_TEST(large_seed)
 }
 END_TEST
 
-LUO_SUITE("io.compare", LUO_T(v_q1), LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(seeds),
-          LUO_T(sets), LUO_T(dead_is_not_fast), LUO_T(goodput_is_that_of_the_summary),
-          LUO_T(large_seed))
+/* ---- ranges ---- */
+
+static const luo_range_part parts[] = {{"gemm_ratio", "a", "default", 0.3, -0.6},
+                                       {"host_launch_us", "", "measured", 0.05, 0.1}};
+static const luo_range_part unlike[] = {{"gemm_ratio", "a", "default", 0.3, -0.3},
+                                        {"host_launch_us", "", "measured", 0.05, 0.7}};
+
+/* Runs of a scenario whose steps are longer by `factor` than those of the best, and whose programs
+ * and sensitivities are the best's or not. Four of five steps stay, so errors count for 0.8 of the
+ * time: 0.8 x 0.06 of the model, 0.8 x 0.3 x 0.3 of products; a common program has neither. */
+static const struct {
+    double factor;
+    uint64_t program;
+    const luo_range_part *part;
+    const char *want;
+} beside[] = {{1.001, 0x1234, parts, "slower"},      {1.03, 0x5678, parts, "within_range"},
+              {1.05, 0x5678, parts, "slower"},       {1.05, 0x5678, unlike, "within_range"},
+              {1.10, 0x5678, unlike, "slower"}};
+
+static luo_time_range range_of(const luo_range_part *part)
+{
+    luo_time_range x = {.cluster = "c", .stack = "s", .source = 0.1, .model = 0.06,
+                        .n = LUO_ROWS(parts), .part = part};
+    luo_time_range_settle(&x);
+    return x;
+}
+
+START_TEST(beside_the_best)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "beside"), *paths[3];
+    const luo_time_range first = range_of(parts), second = range_of(beside[_i].part);
+    const spec later = {"later", "sim", LUO_COMPLETE, beside[_i].program, 4, beside[_i].factor,
+                        false, 0, NULL};
+    const spec none = {"none", "sim", LUO_COMPLETE, 0x1234, 4, 0.5, false, 0, NULL};
+    luo_diags d;
+    luo_str text = {0};
+    range = &first;
+    paths[0] = make_run(f, dir, &fast);
+    range = &second;
+    paths[1] = make_run(f, dir, &later);
+    range = NULL;
+    paths[2] = make_run(f, dir, &none); /* fastest, and beside nobody */
+    ck_assert_int_eq(compare(f, paths, 3, dir, false, &text, &d), LUO_OK);
+    json_t *j = json_loads(slurp(f->arena, dir, "compare.json"), 0, NULL);
+    const json_t *runs = json_object_get(j, "runs");
+    const json_t *best = json_array_get(runs, 0);
+    ck_assert_str_eq(json_string_value(json_object_get(best, "beside_best")), "best");
+    ck_assert_str_eq(
+        json_string_value(json_object_get(json_array_get(runs, 1), "beside_best")),
+        beside[_i].want);
+    ck_assert(json_is_null(json_object_get(json_array_get(runs, 2), "beside_best")));
+    ck_assert(json_is_null(json_object_get(json_array_get(runs, 2), "low_s")));
+    /* sd^2 = 0.1^2 + 0.06^2 + 0.18^2 + 0.005^2 */
+    ck_assert_double_eq_tol(json_real_value(json_object_get(best, "low_s")),
+                            0.15 * exp(-1.2816 * 0.214534), 1e-6);
+    ck_assert_double_eq_tol(json_real_value(json_object_get(best, "high_s")),
+                            0.15 * exp(1.2816 * 0.214534), 1e-6);
+    ck_assert_ptr_nonnull(strstr(luo_str_get(&text),
+                                 "fast: step 0.15 s (0.114 to 0.197 in 80 of 100 cases); of it: "
+                                 "gemm_ratio of a (default) 18 %, source 10 %, model 6 %\n"));
+    ck_assert_ptr_nonnull(strstr(luo_str_get(&text),
+                                 strcmp(beside[_i].want, "slower") == 0
+                                     ? "best: fast; slower by more than the range: later\n"
+                                     : "best: fast; within the range of it: later\n"));
+    json_decref(j);
+    luo_str_free(&text);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+LUO_SUITE("io.compare", LUO_T_N(beside_the_best, LUO_ROWS(beside)), LUO_T(v_q1),
+          LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(seeds), LUO_T(sets),
+          LUO_T(dead_is_not_fast), LUO_T(goodput_is_that_of_the_summary), LUO_T(large_seed))

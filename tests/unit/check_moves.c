@@ -212,6 +212,7 @@ static outcome run_texts(const texts *t, scene_id id, output of)
     opts.backend = &luo_sim_backend;
     opts.comm = LUO_COMM_FLOW;
     opts.fold = true;
+    opts.range = of == RANGE;
     prepare_run(of);
     if (x.st == LUO_OK) x.st = run(&err);
     snprintf(x.says, sizeof x.says, "%s", err.text);

@@ -1,6 +1,7 @@
 /* check_plotdata.c: the tables beside figures, whole, of runs whose tables are made by hand here:
  * what they hold follows from docs/results.md with pencil and paper. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,8 +69,9 @@ static int64_t lines(const char *text)
 START_TEST(steps)
 {
     desk d = open_desk("steps");
+    const luo_time_range range = {.sd = log(1.5) / LUO_RANGE_SDS};
     const luo_result runs[] = {{.dir = d.dir, .name = "a", .total_s = 4},
-                               {.dir = d.dir, .name = "b", .total_s = 4}};
+                               {.dir = d.dir, .name = "b", .total_s = 4, .range = &range}};
     int64_t rows = -1;
     put(&d, "steps.csv", STEPS);
     ck_assert_int_eq(luo_plotdata_throughput(d.f->arena, runs, 1, d.dir, &rows, &d.diags), LUO_OK);
@@ -84,11 +86,12 @@ START_TEST(steps)
     ",0.000000000,0.000000000,0.000000000,0.000000000,0.000000000,0.000000000,"                    \
     "0.000000000,0.000000000,"
     ck_assert_int_eq(luo_plotdata_breakdown(d.f->arena, runs, 1, d.dir, &rows, &d.diags), LUO_OK);
-    ck_assert_str_eq(made(&d, "breakdown.csv"), "plan 0,1,0.600000000" BETWEEN "0.400000000\n"
-                                                "plan 1,2,0.350000000" BETWEEN "0.150000000\n");
+    ck_assert_str_eq(made(&d, "breakdown.csv"), "plan 0,1,0.600000000" BETWEEN "0.400000000,,\n"
+                                                "plan 1,2,0.350000000" BETWEEN "0.150000000,,\n");
     ck_assert_int_eq(luo_plotdata_breakdown(d.f->arena, runs, 2, d.dir, &rows, &d.diags), LUO_OK);
-    ck_assert_str_eq(made(&d, "breakdown.csv"), "a,3,0.433333333" BETWEEN "0.233333333\n"
-                                                "b,3,0.433333333" BETWEEN "0.233333333\n");
+    ck_assert_str_eq(made(&d, "breakdown.csv"), "a,3,0.433333333" BETWEEN "0.233333333,,\n"
+                                                "b,3,0.433333333" BETWEEN "0.233333333,0.444444444,"
+                                                "1.000000000\n");
     close_desk(&d);
 }
 END_TEST

@@ -42,9 +42,10 @@ static const struct {
     {"compare.csv", "run,policy,backend,state,seed,plan,program,steps,total_s,extent_s,"
                     "step_mean_s,step_p50_s,"
                     "step_p99_s,tokens_per_s,goodput_tokens_per_s,mfu_ratio,lost_s,switches,"
-                    "restarts,peak_memory_ratio,speedup,error_ratio"},
+                    "restarts,peak_memory_ratio,speedup,error_ratio,low_s,high_s,beside_best"},
     {"compare_steps.csv", "step,reference_s,other_s,error_ratio"},
     {"compare_ops.csv", "op,kind,calls,reference_s,other_s,error_ratio"},
+    {"draws.csv", "draw,step_s"},
 };
 
 static void read_text(const char *dir, const char *file, char *out, size_t size)

@@ -19,8 +19,12 @@ static luo_cluster cluster;
 
 static luo_value value(const char *name, double v, luo_provenance provenance, double spread)
 {
-    return (luo_value){.name = name, .source = "2 rows", .value = v, .provenance = provenance,
-                       .has_spread = spread >= 0, .spread = spread};
+    return (luo_value){.name = name,
+                       .source = "2 rows",
+                       .value = v,
+                       .provenance = provenance,
+                       .has_spread = spread >= 0,
+                       .spread = spread};
 }
 
 static void finish(luo_profile *p, const char *name, const luo_value *values, int32_t n)
@@ -78,8 +82,7 @@ static const struct {
 
 START_TEST(a_spread_is_given_or_follows_from_provenance)
 {
-    const luo_value v =
-        value("gemm_ratio", 0.5, priors[_i].provenance, priors[_i].spread);
+    const luo_value v = value("gemm_ratio", 0.5, priors[_i].provenance, priors[_i].spread);
     open_cluster(&v, 1);
     const luo_constants c = constants();
     const luo_constant *found = find(&c, "gemm_ratio", "a"), *absent = find(&c, "gemm_ratio", "b");
@@ -106,7 +109,7 @@ END_TEST
 /* Peaks, memory and tables are definitions; each type is listed once, whatever its groups. */
 START_TEST(each_type_has_its_constants_once)
 {
-    static const char *const of_type[] = {"gemm_ratio", "memory_ratio", "attention_forward_ratio",
+    static const char *const of_type[] = {"gemm_ratio", "memory_ratio",   "attention_forward_ratio",
                                           "net_ratio",  "net_half_bytes", "net_step_us",
                                           "launch_us",  "p2p_us"};
     static const char *const of_stack[] = {"host_launch_us", "busbw_factor", "tp_exposed_factor"};
@@ -153,11 +156,16 @@ END_TEST
 static const struct {
     const char *name;
     bool of_stack, allowed;
-} allowed[] = {{"gemm_ratio", false, true},          {"attention_backward_ratio", false, true},
-               {"gemm_depth", false, true},          {"memory_gib", false, false},
-               {"peak_bf16_tflop_per_s", false, false}, {"sm_count", false, false},
-               {"host_launch_us", true, true},       {"optimizer_bytes", true, true},
-               {"framework_gib", true, false},       {"source_spread", true, false},
+} allowed[] = {{"gemm_ratio", false, true},
+               {"attention_backward_ratio", false, true},
+               {"gemm_depth", false, true},
+               {"memory_gib", false, false},
+               {"peak_bf16_tflop_per_s", false, false},
+               {"sm_count", false, false},
+               {"host_launch_us", true, true},
+               {"optimizer_bytes", true, true},
+               {"framework_gib", true, false},
+               {"source_spread", true, false},
                {"bucket_mib", true, false}};
 
 START_TEST(only_rates_have_a_spread)
@@ -247,8 +255,8 @@ END_TEST
 /* ---- ranges ---- */
 
 /* weight[0] / gemm_ratio of a + weight[1] / memory_ratio of b + weight[2] * host launch. */
-static luo_status add_up(void *ctx, luo_arena *scratch, const luo_cluster *at, const luo_stack *with,
-                         double *seconds, luo_err *e)
+static luo_status add_up(void *ctx, luo_arena *scratch, const luo_cluster *at,
+                         const luo_stack *with, double *seconds, luo_err *e)
 {
     const double *weight = ctx;
     (void)scratch;
@@ -290,8 +298,8 @@ START_TEST(sensitivities_are_shares)
     ck_assert(sensitivity(&range, "gemm_ratio", "b") == 0);
     const double sd = 0.3 * sqrt(0.6 * 0.6 + 0.3 * 0.3 + 0.1 * 0.1);
     luo_near(range.sd, sd, 5e-3, "sd");
-    luo_near(luo_range_low(&range, 10), 10 * exp(-1.2816 * range.sd), 1e-12, "low");
-    luo_near(luo_range_high(&range, 10), 10 * exp(1.2816 * range.sd), 1e-12, "high");
+    luo_near(luo_time_range_low(&range, 10), 10 * exp(-1.2816 * range.sd), 1e-12, "low");
+    luo_near(luo_time_range_high(&range, 10), 10 * exp(1.2816 * range.sd), 1e-12, "high");
     luo_arena_free(arena);
 }
 END_TEST
@@ -316,13 +324,13 @@ START_TEST(common_errors_of_a_pair_cancel)
     stack.source_spread = 1;
     stack.residual_spread = 0;
     const luo_time_range a = range_of(one), b = range_of(other);
-    ck_assert(luo_range_pair_sd(&a, 1, &a, 1, false) == 0);
-    luo_near(luo_range_pair_sd(&a, 1, &b, 1, false), 0.3 * sqrt(0.3 * 0.3 + 0.3 * 0.3), 5e-3,
+    ck_assert(luo_time_range_pair_sd(&a, 1, &a, 1, false) == 0);
+    luo_near(luo_time_range_pair_sd(&a, 1, &b, 1, false), 0.3 * sqrt(0.3 * 0.3 + 0.3 * 0.3), 5e-3,
              "halves that trade places");
     luo_time_range apart = b;
     apart.cluster = "another";
-    ck_assert(luo_range_pair_sd(&a, 1, &apart, 1, false) > sqrt(2));
-    luo_near(luo_range_pair_sd(&a, 1, &a, 0.5, false), 0.5 * a.sd, 1e-12,
+    ck_assert(luo_time_range_pair_sd(&a, 1, &apart, 1, false) > sqrt(2));
+    luo_near(luo_time_range_pair_sd(&a, 1, &a, 0.5, false), 0.5 * a.sd, 1e-12,
              "a half that no constant moves");
     luo_arena_free(arena);
 }
@@ -335,11 +343,12 @@ START_TEST(the_model_errs_alike_in_one_program)
     stack.source_spread = 0;
     stack.residual_spread = 0.4;
     const luo_time_range range = range_of(weight);
-    ck_assert(luo_range_pair_sd(&range, 1, &range, 1, true) == 0);
-    luo_near(luo_range_pair_sd(&range, 1, &range, 1, false), 0.4, 1e-12, "half of it is common");
-    ck_assert(luo_range_differs(0.34, 0.4));
-    ck_assert(!luo_range_differs(0.33, 0.4));
-    ck_assert(luo_range_differs(-0.34, 0.4));
+    ck_assert(luo_time_range_pair_sd(&range, 1, &range, 1, true) == 0);
+    luo_near(luo_time_range_pair_sd(&range, 1, &range, 1, false), 0.4, 1e-12,
+             "half of it is common");
+    ck_assert(luo_time_range_differs(0.34, 0.4));
+    ck_assert(!luo_time_range_differs(0.33, 0.4));
+    ck_assert(luo_time_range_differs(-0.34, 0.4));
     luo_arena_free(arena);
 }
 END_TEST
@@ -350,15 +359,15 @@ START_TEST(words_of_a_range)
     luo_str text = {0};
     open_cluster(NULL, 0);
     luo_time_range range = range_of(weight);
-    luo_range_say_parts(&text, &range);
+    luo_time_range_say_parts(&text, &range);
     ck_assert_str_eq(luo_str_get(&text), "of it: gemm_ratio of a (default) 18 %, source 10 %, "
                                          "memory_ratio of b (default) 9 %");
     luo_str_clear(&text);
     range.sd = 0.1;
-    luo_range_say(&text, &range, 2.38);
+    luo_time_range_say(&text, &range, 2.38);
     ck_assert_str_eq(luo_str_get(&text), "2.09 to 2.71");
     luo_str_clear(&text);
-    luo_range_say(&text, &range, 23800);
+    luo_time_range_say(&text, &range, 23800);
     ck_assert_str_eq(luo_str_get(&text), "20937 to 27054");
     luo_str_free(&text);
     luo_arena_free(arena);
@@ -370,13 +379,13 @@ START_TEST(types_and_stacks_without_a_fit_are_named)
     const luo_value v = value("net_ratio", 0.5, LUO_FROM_FITTED, -1);
     luo_str text = {0};
     open_cluster(&v, 1);
-    luo_range_say_unfitted(&text, &cluster, &stack);
+    luo_time_range_say_unfitted(&text, &cluster, &stack);
     ck_assert_str_eq(luo_str_get(&text), "profile `b` and stack `luoshu-cuda`");
     luo_str_clear(&text);
     profiles[1].cpu = true;
     const luo_value launch = value("host_launch_us", 5, LUO_FROM_MEASURED, -1);
     ck_assert_int_eq(luo_stack_take(&stack, &launch, &err), LUO_OK);
-    luo_range_say_unfitted(&text, &cluster, &stack);
+    luo_time_range_say_unfitted(&text, &cluster, &stack);
     ck_assert_str_eq(luo_str_get(&text), "");
     luo_str_free(&text);
     luo_arena_free(arena);
@@ -391,20 +400,19 @@ START_TEST(draws_of_a_constant_are_its_own)
     const luo_prediction p = {add_up, only_gemm};
     open_cluster(&v, 1);
     luo_constants c = constants();
-    ck_assert_int_eq(luo_time_draws(arena, &c, &p, 7, 20, fewer, &err), LUO_OK);
+    ck_assert_int_eq(luo_spread_draws(arena, &c, &p, 7, 20, fewer, &err), LUO_OK);
     luo_arena_free(arena);
     open_cluster(NULL, 0);
     c = constants();
-    ck_assert_int_eq(luo_time_draws(arena, &c, &p, 7, 20, more, &err), LUO_OK);
+    ck_assert_int_eq(luo_spread_draws(arena, &c, &p, 7, 20, more, &err), LUO_OK);
     for (int i = 0; i < 20; i++) ck_assert(fewer[i] == more[i]);
-    ck_assert_int_eq(luo_time_draws(arena, &c, &p, 8, 20, more, &err), LUO_OK);
+    ck_assert_int_eq(luo_spread_draws(arena, &c, &p, 8, 20, more, &err), LUO_OK);
     ck_assert(fewer[0] != more[0]);
     luo_arena_free(arena);
 }
 END_TEST
 
-LUO_SUITE("cost.spread",
-          LUO_T_N(a_spread_is_given_or_follows_from_provenance, LUO_ROWS(priors)),
+LUO_SUITE("cost.spread", LUO_T_N(a_spread_is_given_or_follows_from_provenance, LUO_ROWS(priors)),
           LUO_T(a_spread_of_0_is_no_constant), LUO_T(each_type_has_its_constants_once),
           LUO_T(factors_of_the_stack_count_if_given),
           LUO_T(a_pair_of_ratios_is_as_unsure_as_the_less_sure),

@@ -46,8 +46,6 @@ static luo_status put_run(luo_table *table, const luo_result *r, const luo_resul
     luo_table_num(table, LUO_COL_COMPARE_total_s, r->total_s);
     luo_table_num(table, LUO_COL_COMPARE_extent_s, r->extent_s);
     luo_table_num(table, LUO_COL_COMPARE_step_mean_s, r->step_mean_s);
-    luo_table_num(table, LUO_COL_COMPARE_low_s, luo_result_low_s(r));
-    luo_table_num(table, LUO_COL_COMPARE_high_s, luo_result_high_s(r));
     luo_table_num(table, LUO_COL_COMPARE_step_p50_s, r->step_p50_s);
     luo_table_num(table, LUO_COL_COMPARE_step_p99_s, r->step_p99_s);
     luo_table_num(table, LUO_COL_COMPARE_tokens_per_s, r->tokens_per_s);
@@ -58,8 +56,10 @@ static luo_status put_run(luo_table *table, const luo_result *r, const luo_resul
     luo_table_int_opt(table, LUO_COL_COMPARE_restarts, r->restarts);
     luo_table_num(table, LUO_COL_COMPARE_peak_memory_ratio, r->peak_memory_ratio);
     luo_table_num(table, LUO_COL_COMPARE_speedup, luo_result_speedup(r, first));
-    luo_table_text(table, LUO_COL_COMPARE_beside_best, luo_result_beside_best(r, runs, n));
     luo_table_num(table, LUO_COL_COMPARE_error_ratio, luo_result_error(r, first));
+    luo_table_num(table, LUO_COL_COMPARE_low_s, luo_result_low_s(r));
+    luo_table_num(table, LUO_COL_COMPARE_high_s, luo_result_high_s(r));
+    luo_table_text(table, LUO_COL_COMPARE_beside_best, luo_result_beside_best(r, runs, n));
     return luo_table_end(table, err);
 }
 

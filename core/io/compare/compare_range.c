@@ -38,19 +38,19 @@ const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, 
     if (!best) return "";
     if (best == r) return "best";
     const double ratio = log(best->goodput_tokens_per_s / r->goodput_tokens_per_s);
-    const double sd = luo_range_pair_sd(best->range, step_share(best), r->range, step_share(r),
-                                        is_same_plan(best, r));
-    return luo_range_differs(ratio, sd) ? "slower" : "within_range";
+    const double sd = luo_time_range_pair_sd(best->range, step_share(best), r->range, step_share(r),
+                                             is_same_plan(best, r));
+    return luo_time_range_differs(ratio, sd) ? "slower" : "within_range";
 }
 
 double luo_result_low_s(const luo_result *r)
 {
-    return r->range ? luo_range_low(r->range, r->step_mean_s) : NAN;
+    return r->range ? luo_time_range_low(r->range, r->step_mean_s) : NAN;
 }
 
 double luo_result_high_s(const luo_result *r)
 {
-    return r->range ? luo_range_high(r->range, r->step_mean_s) : NAN;
+    return r->range ? luo_time_range_high(r->range, r->step_mean_s) : NAN;
 }
 
 static void list_those(luo_str *text, const luo_result *runs, int32_t n, const char *which,
@@ -67,6 +67,7 @@ static void list_those(luo_str *text, const luo_result *runs, int32_t n, const c
 void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n)
 {
     const luo_result *shown = NULL;
+    luo_str parts = {0};
     int32_t ranges = 0;
     for (int32_t i = 0; i < n; i++) {
         if (!has_range(&runs[i])) continue;
@@ -76,10 +77,11 @@ void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n)
     }
     if (!shown) return;
     luo_str_addf(text, "%s: step %.4g s (", shown->name, shown->step_mean_s);
-    luo_range_say(text, shown->range, shown->step_mean_s);
-    luo_str_add(text, " in 80 of 100 cases); ");
-    luo_range_say_parts(text, shown->range);
-    luo_str_addc(text, '\n');
+    luo_time_range_say(text, shown->range, shown->step_mean_s);
+    luo_str_add(text, " in 80 of 100 cases)");
+    luo_time_range_say_parts(&parts, shown->range);
+    luo_str_addf(text, "%s%s\n", parts.len ? "; " : "", luo_str_get(&parts));
+    luo_str_free(&parts);
     if (ranges < 2) return;
     list_those(text, runs, n, "best", "best: ");
     list_those(text, runs, n, "slower", "; slower by more than the range: ");

@@ -12,9 +12,10 @@ const char luo_goodput_means[] =
 enum { COLUMNS = 14, WIDTH = 24 };
 
 static const char *const titles[COLUMNS][2] = {
-    {"run", ""},      {"state", ""},        {"steps", ""},  {"time", "h"}, {"step", "s"},
-    {"range", "s"},   {"p99", "s"},     {"goodput", "tok/s"}, {"MFU", "%"},   {"lost", "%"}, {"switches", ""},
-    {"restarts", ""}, {"memory", "%"},      {"speedup", ""}};
+    {"run", ""},      {"state", ""},    {"steps", ""},    {"time", "h"},
+    {"step", "s"},    {"range", "s"},   {"p99", "s"},     {"goodput", "tok/s"},
+    {"MFU", "%"},     {"lost", "%"},    {"switches", ""}, {"restarts", ""},
+    {"memory", "%"},  {"speedup", ""}};
 
 typedef char row[COLUMNS][WIDTH];
 
@@ -40,7 +41,7 @@ static void count(char out[WIDTH], int64_t v)
 static void range(char out[WIDTH], const luo_result *r)
 {
     luo_str text = {0};
-    if (r->range && isfinite(r->step_mean_s)) luo_range_say(&text, r->range, r->step_mean_s);
+    if (r->range && isfinite(r->step_mean_s)) luo_time_range_say(&text, r->range, r->step_mean_s);
     snprintf(out, WIDTH, "%s", text.len ? text.at : "-");
     luo_str_free(&text);
 }

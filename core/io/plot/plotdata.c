@@ -368,8 +368,10 @@ static luo_status put_breakdown(luo_table *table, const char *name, const step_l
         luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_compute_s + k, sum[k] / (double)n);
         step += sum[k] / (double)n;
     }
-    luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_low_s, range ? luo_range_low(range, step) : NAN);
-    luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_high_s, range ? luo_range_high(range, step) : NAN);
+    luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_low_s,
+                  range ? luo_time_range_low(range, step) : NAN);
+    luo_table_num(table, LUO_COL_PLOT_BREAKDOWN_high_s,
+                  range ? luo_time_range_high(range, step) : NAN);
     return luo_table_end(table, err);
 }
 

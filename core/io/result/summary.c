@@ -38,8 +38,8 @@ void luo_result_range_json(luo_jsonw *json, const luo_time_range *range, double 
     luo_jsonw_open(json, "range", '{');
     luo_jsonw_text(json, "cluster", range->cluster);
     luo_jsonw_text(json, "stack", range->stack);
-    luo_jsonw_num(json, "low_s", luo_range_low(range, seconds), 9);
-    luo_jsonw_num(json, "high_s", luo_range_high(range, seconds), 9);
+    luo_jsonw_num(json, "low_s", luo_time_range_low(range, seconds), 9);
+    luo_jsonw_num(json, "high_s", luo_time_range_high(range, seconds), 9);
     luo_jsonw_num(json, "source_spread", range->source, 6);
     luo_jsonw_num(json, "residual_spread", range->model, 6);
     luo_jsonw_open(json, "constants", '[');

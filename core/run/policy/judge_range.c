@@ -82,12 +82,12 @@ luo_status luo_judge_range_of_plan(luo_arena *arena, const luo_judge *j, const l
 }
 
 luo_status luo_judge_draws(luo_arena *arena, const luo_judge *j, const luo_programs *set,
-                           luo_dtype dtype, const double *rate, const luo_work *work,
-                           uint64_t seed, int32_t n, double *out, luo_err *err)
+                           luo_dtype dtype, const double *rate, const luo_work *work, uint64_t seed,
+                           int32_t n, double *out, luo_err *err)
 {
     luo_constants constants;
     LUO_TRY(luo_constants_of(arena, j->cluster, j->stack, &constants, err));
     simulated s = simulate(j, set, dtype, rate, work, n);
     const luo_prediction prediction = {seconds_of, &s};
-    return luo_time_draws(arena, &constants, &prediction, seed, n, out, err);
+    return luo_spread_draws(arena, &constants, &prediction, seed, n, out, err);
 }

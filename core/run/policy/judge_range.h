@@ -18,7 +18,7 @@ luo_status luo_judge_range(luo_arena *arena, const luo_judge *j, const luo_progr
 luo_status luo_judge_range_of_plan(luo_arena *arena, const luo_judge *j, const luo_plan *plan,
                                    int64_t sequence_tokens, const double *rate,
                                    const luo_work *work, luo_time_range *out, luo_err *err);
-/* n steps with drawn constants (luo_time_draws), under the same limit. out[n]. */
+/* n steps with drawn constants (luo_spread_draws), under the same limit. out[n]. */
 luo_status luo_judge_draws(luo_arena *arena, const luo_judge *j, const luo_programs *set,
                            luo_dtype dtype, const double *rate, const luo_work *work,
                            uint64_t seed, int32_t n, double *out, luo_err *err);
