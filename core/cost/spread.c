@@ -431,7 +431,7 @@ static void say_part(luo_str *text, const luo_time_range *range, int32_t i)
 
 void luo_time_range_say_parts(luo_str *text, const luo_time_range *range)
 {
-    int32_t said[SAID];
+    int32_t said[SAID] = {0};
     for (int k = 0; k < SAID; k++) {
         int32_t best = -3;
         for (int32_t i = -2; i < range->n; i++) {
@@ -466,7 +466,7 @@ void luo_time_range_say_unfitted(luo_str *text, const luo_cluster *cluster, cons
     for (int32_t g = 0; g < cluster->ngroups; g++) {
         const luo_profile *profile = cluster->groups[g].profile;
         gpus |= !profile->cpu;
-        if (profile->cpu || !is_first(cluster, g) || is_fitted(profile, NULL)) continue;
+        if (profile->cpu || !is_first(cluster, g) || is_fitted(profile, stack)) continue;
         luo_str_addf(text, "%sprofile `%s`", text->len ? " and " : "", profile->name);
     }
     if (gpus && !is_fitted(NULL, stack))
