@@ -1,5 +1,5 @@
-/* calibrate_sources.c: `luoshu calibrate --from DIR`: constants of GPU types and of software from the
- * steps of all suites of a folder at once (docs/calibration.md#many-sources-at-once). */
+/* calibrate_sources.c: `luoshu calibrate --from DIR`: constants of GPU types and of software from
+ * the steps of all suites of a folder at once (docs/calibration.md#many-sources-at-once). */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static luo_status read_folder(job *j, const char *folder, luo_err *err)
     const char *dir = luo_arena_printf(j->cli->arena, "%s/suites", folder), **names = NULL;
     int32_t n = 0;
     if (!dir) return luo_err_nomem(err);
-    LUO_TRY(luo_suite_files(j->cli->arena, dir, &names, &n, err));
+    LUO_TRY(luo_validate_files(j->cli->arena, dir, &names, &n, err));
     for (int32_t i = 0; i < n; i++) {
         const char *path = luo_arena_printf(j->cli->arena, "%s/%s", dir, names[i]);
         if (!path) return luo_err_nomem(err);
@@ -57,15 +57,15 @@ static luo_status make_cases(job *j, const luo_case ***out, int32_t *n, luo_err 
 
 /* ---- what was found ---- */
 
-static const char *const states[] = {[LUO_EFFECTS_FITTED] = "fitted",
-                                     [LUO_EFFECTS_BOUND] = "bound",
-                                     [LUO_EFFECTS_PRIOR] = "prior"};
+static const char *const states[] = {
+    [LUO_EFFECTS_FITTED] = "fitted", [LUO_EFFECTS_BOUND] = "bound", [LUO_EFFECTS_PRIOR] = "prior"};
 
 static void print_found(job *j)
 {
     FILE *out = luo_cli_out(j->cli);
     const luo_suite_effects_result *found = &j->found;
-    fprintf(out, "%d rows of %d sources: mean |error| %.1f %%, bias %+.1f %%; a row %.1f %%, a "
+    fprintf(out,
+            "%d rows of %d sources: mean |error| %.1f %%, bias %+.1f %%; a row %.1f %%, a "
             "source %.1f %% (standard deviations)\n",
             (int)found->nrows, (int)found->nsources, 100 * found->error, 100 * found->bias,
             100 * found->noise, 100 * found->between);
@@ -108,7 +108,7 @@ static luo_status write_table(job *j, luo_err *err)
 static const luo_effects_named *constant_of(const job *j, const char *name, bool stack,
                                             const char *key)
 {
-    const char *architecture = stack ? NULL : luo_gpu_architecture(name);
+    const char *architecture = stack ? NULL : luo_effects_architecture(name);
     const luo_effects_named *best = NULL;
     for (int32_t i = 0; i < j->found.n; i++) {
         const luo_effects_named *c = &j->found.constant[i];
@@ -124,8 +124,10 @@ static const luo_effects_named *constant_of(const job *j, const char *name, bool
 static const char *source_of(job *j, const luo_effects_named *c, const char *architecture)
 {
     if (c->rows > 0 && c->state == LUO_EFFECTS_FITTED)
-        return luo_arena_printf(j->cli->arena, "%d rows of %d sources, by `luoshu calibrate --from` a "
-                                "folder", (int)c->rows, (int)c->sources);
+        return luo_arena_printf(j->cli->arena,
+                                "%d rows of %d sources, by `luoshu calibrate --from` a "
+                                "folder",
+                                (int)c->rows, (int)c->sources);
     if (c->level == LUO_EFFECTS_SOFTWARE)
         return "default of docs/calibration.md#many-sources-at-once: the rows do not tell it";
     return luo_arena_printf(j->cli->arena, "inherited from %s: %s",
@@ -147,7 +149,7 @@ static luo_status write_member(job *j, const char *path, const char *name, bool 
             before = strcmp(j->found.constant[k].key, key) == 0 &&
                      constant_of(j, name, stack, j->found.constant[k].key) == c;
         if (before) continue;
-        const char *source = source_of(j, c, stack ? NULL : luo_gpu_architecture(name));
+        const char *source = source_of(j, c, stack ? NULL : luo_effects_architecture(name));
         const bool fitted = c->rows > 0 && c->state == LUO_EFFECTS_FITTED;
         const luo_calibrated_value value = {key, c->value, c->spread, source,
                                             fitted ? LUO_FROM_FITTED : LUO_FROM_CHOSEN};
@@ -171,7 +173,8 @@ static luo_status write_members(job *j, luo_err *err)
         bool seen = strcmp(j->kit.stacks[i].name, j->kit.stacks[i].system) != 0;
         for (int32_t k = 0; k < i && !seen; k++)
             seen = strcmp(j->kit.stacks[k].name, j->kit.stacks[i].name) == 0;
-        if (!seen) LUO_TRY(write_member(j, j->kit.stacks[i].path, j->kit.stacks[i].name, true, err));
+        if (!seen)
+            LUO_TRY(write_member(j, j->kit.stacks[i].path, j->kit.stacks[i].name, true, err));
     }
     return LUO_OK;
 }

@@ -336,7 +336,8 @@ static luo_status calibrate(job *j, const char *from, bool cuda)
         return luo_calibrate_pool(cli, j->dir);
     }
     LUO_TRY(luo_cli_fail(cli, refuse_pool_options(cli, &err), &err));
-    if (from && (is_folder(from) || (!luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))))
+    if (from && (is_folder(from) ||
+                 (!luo_foreign_is(cli, from) && luo_calibrate_suite_is(cli, from))))
         return from_suites(j, from);
     if (from && luo_calibrate_layers_is(cli, from)) return luo_calibrate_layers(cli, j->dir, from);
     LUO_TRY(luo_cli_fail(cli, refuse_layer_options(cli, &err), &err));

@@ -10,7 +10,7 @@
 
 /* Names of the tables (NAME.csv) in `dir`, in order. Errors: LUO_EINPUT it cannot be opened;
  * LUO_ENOMEM. Owner: arena. */
-luo_status luo_suite_files(luo_arena *arena, const char *dir, const char ***out, int32_t *n,
+luo_status luo_validate_files(luo_arena *arena, const char *dir, const char ***out, int32_t *n,
                            luo_err *err);
 
 /* ---- profiles and stacks of the rows, validate_kit.c ---- */
@@ -18,7 +18,7 @@ luo_status luo_suite_files(luo_arena *arena, const char *dir, const char ***out,
 typedef struct luo_kit { /* each is read once; rows that agree share it */
     luo_cli *cli;
     const char *folder; /* --profile-dir; NULL: the built-in ones alone */
-    bool pooled;        /* constants are those of GPU type and of software, not of the suite's site */
+    bool pooled;        /* constants are those of GPU type and of software, not of a site */
     struct luo_kit_profile {
         const char *name, *precision, *path;
         luo_profile *at;
@@ -38,8 +38,8 @@ void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layer
                   luo_kit *out);
 /* Adds the built-in profiles of GPU types whose architecture is known, and that no row had yet. */
 luo_status luo_kit_add_types(luo_kit *kit, luo_err *err);
-/* Constants from `fit`, which all profiles and stacks of the kit keep; `left` as luo_suite_effects has
- * it. Pre: pooled; all cases are of this kit. Errors: those of luo_suite_effects_fit. */
+/* Constants from `fit`, which all profiles and stacks of the kit keep; `left` as luo_suite_effects
+ * has it. Pre: pooled; all cases are of this kit. Errors: those of luo_suite_effects_fit. */
 luo_status luo_kit_pool(luo_kit *kit, const luo_case *const *fit, int32_t nfit,
                         const luo_case *const *left, int32_t nleft, luo_suite_effects_result *out,
                         luo_err *err);

@@ -17,12 +17,13 @@ static bool is_csv(const char *name)
     return n > 4 && strcmp(name + n - 4, ".csv") == 0 && name[0] != '.';
 }
 
-luo_status luo_suite_files(luo_arena *arena, const char *dir, const char ***out, int32_t *n,
+luo_status luo_validate_files(luo_arena *arena, const char *dir, const char ***out, int32_t *n,
                            luo_err *err)
 {
     DIR *d = opendir(dir);
     if (!d)
-        return luo_err_set(err, LUO_EINPUT, "the folder of measurements has no folder `suites`: %s cannot be "
+        return luo_err_set(err, LUO_EINPUT,
+                           "the folder of measurements has no folder `suites`: %s cannot be "
                            "opened.",
                            dir);
     int32_t room = 0;

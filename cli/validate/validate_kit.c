@@ -174,7 +174,8 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
     if (kit->pooled && strcmp(name, luo_suite_software(row)) != 0 &&
         take_values(kit, luo_suite_software(row), s, err) != LUO_OK)
         return NULL;
-    kit->stacks[kit->nstacks++] = (struct luo_kit_stack){name, path, luo_suite_software(row), bytes, s};
+    kit->stacks[kit->nstacks++] =
+        (struct luo_kit_stack){name, path, luo_suite_software(row), bytes, s};
     return s;
 }
 
@@ -198,7 +199,7 @@ luo_status luo_kit_add_types(luo_kit *kit, luo_err *err)
         const char *name = luo_arena_strndup(kit->cli->arena, at, n);
         if (!name)
             st = luo_err_nomem(err);
-        else if (luo_gpu_architecture(name) && !profile(kit, &row, name, err))
+        else if (luo_effects_architecture(name) && !profile(kit, &row, name, err))
             st = err->st;
         at += n + (at[n] == ' ');
     }
@@ -211,13 +212,15 @@ luo_status luo_kit_pool(luo_kit *kit, const luo_case *const *fit, int32_t nfit,
                         luo_err *err)
 {
     luo_effects_gpu *gpus = LUO_NEW_N(kit->cli->arena, luo_effects_gpu, kit->nprofiles + 1);
-    luo_effects_software *software = LUO_NEW_N(kit->cli->arena, luo_effects_software, kit->nstacks + 1);
+    luo_effects_software *software =
+        LUO_NEW_N(kit->cli->arena, luo_effects_software, kit->nstacks + 1);
     if (!gpus || !software) return luo_err_nomem(err);
     for (int32_t i = 0; i < kit->nprofiles; i++)
         gpus[i] = (luo_effects_gpu){kit->profiles[i].name, kit->profiles[i].attention,
                                     kit->profiles[i].at};
     for (int32_t i = 0; i < kit->nstacks; i++)
         software[i] = (luo_effects_software){kit->stacks[i].system, kit->stacks[i].at};
-    const luo_suite_effects pool = {fit, left, gpus, software, nfit, nleft, kit->nprofiles, kit->nstacks};
-    return luo_suite_effects_fit(kit->cli->arena, &pool, out, err);
+    const luo_suite_effects all = {fit,  left,  gpus,           software,
+                                   nfit, nleft, kit->nprofiles, kit->nstacks};
+    return luo_suite_effects_fit(kit->cli->arena, &all, out, err);
 }

@@ -359,7 +359,8 @@ static bool is_apart(const luo_scored *a, const luo_scored *b)
 }
 
 /* How much longer the way that is predicted to be the fastest takes than the fastest one, among the
- * ways of row `first`; a negative number: an earlier row has them already, or it has no other way. */
+ * ways of row `first`; a negative number: an earlier row has them already, or it has no other.
+ */
 static double regret_of(const luo_validation *validation, int32_t first)
 {
     const luo_scored *one = &validation->at[first], *chosen = one, *best = one;
@@ -496,8 +497,8 @@ void luo_validation_print(const luo_validation *validation)
         "validation rows",
         "calibration rows: how well the constants fit what they were fitted on, no accuracy",
         "cross: folds of the calibration rows, by constants fitted on the others; no validation",
-        "left out: rows of each source by constants that were fitted on all others; `range`: share "
-        "of rows inside the range that 80 % should be in"};
+        ("left out: rows of each source by constants that were fitted on all others; `range`: share "
+         "of rows inside the range that 80 % should be in")};
     FILE *out = luo_cli_out(validation->cli);
     fprintf(out, "%s; by %s; |error| in %%\n", what[validation->rows],
             validation->closed_only ? "the closed form" : "the simulator");

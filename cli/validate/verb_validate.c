@@ -54,7 +54,7 @@ static luo_status read_files(job *j, luo_err *err)
     int32_t n = 0, found = 0;
     if (!dir) return luo_err_nomem(err);
     if (only_collectives(j)) return LUO_OK;
-    LUO_TRY(luo_suite_files(j->cli->arena, dir, &names, &n, err));
+    LUO_TRY(luo_validate_files(j->cli->arena, dir, &names, &n, err));
     for (int32_t i = 0; i < n; i++) {
         luo_str_addf(&all, " %.*s", (int)strlen(names[i]) - 4, names[i]);
         found += file_of(j->want, names[i]);

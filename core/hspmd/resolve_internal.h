@@ -10,7 +10,7 @@ typedef struct luo_side {
     const luo_holding *const *by_dev; /* ascending */
 } luo_side;
 
-/* One side, whole and cut into its u members: member[k].h is a part of the array of whole.h. */
+/* One side, whole and cut into its u members: member[k].h is a part of the array of `whole`. */
 typedef struct luo_sides {
     luo_side whole;
     luo_side *member; /* u of them */

@@ -1,6 +1,6 @@
-/* prop_effects.c: constants and effects of sources from rows: the fast fit (a number a source, steps
- * of Gauss and Newton) = generalised least squares with the covariance of all rows written out; and
- * what made the rows is found again. */
+/* prop_effects.c: constants and effects of sources from rows: the fast fit (a number a source,
+ * steps of Gauss and Newton) = generalised least squares with the covariance of all rows written
+ * out; and what made the rows is found again. */
 #include "core/cost/fit/effects.h"
 
 #include <math.h>
@@ -11,7 +11,8 @@
 
 enum { CONSTANTS = 7, ROWS = 60, SOURCES = 8, FREE = 4 };
 
-/* Constant 0 is the parent of 1 and 2, 1 that of 3; rows use 3 (leaf) and those without children. */
+/* Constant 0 is the parent of 1 and 2, 1 that of 3; rows use 3 (leaf) and those without children.
+ */
 typedef struct made {
     luo_effects_constant constant[CONSTANTS];
     luo_effects_row row[ROWS];
@@ -65,14 +66,11 @@ static void make(luo_rng *rng, made *m, double curve, double noise, double betwe
         const int32_t source = (int32_t)(luo_rng_u(rng) * m->nsources);
         m->offset[i] = draw_normal(rng);
         for (int u = 0; u < FREE; u++) m->slope[i][m->uses[u]] = -luo_rng_u(rng);
-        m->row[i] = (luo_effects_row){.source = source,
-                                      .weight = i % 3 ? 1 : 0.25,
-                                      .uses = m->uses,
-                                      .nuses = FREE};
+        m->row[i] = (luo_effects_row){
+            .source = source, .weight = i % 3 ? 1 : 0.25, .uses = m->uses, .nuses = FREE};
         double at = 0;
         (void)predict(m, truth, i, &at, NULL);
-        m->row[i].measured =
-            at + effect[source] + noise * draw_normal(rng);
+        m->row[i].measured = at + effect[source] + noise * draw_normal(rng);
     }
 }
 
@@ -157,8 +155,7 @@ START_TEST(as_dense)
         luo_err err = {0};
         double x[CONSTANTS], covariance[CONSTANTS * CONSTANTS];
         make(&rng, &m, 0, 0.05, 0.1);
-        const luo_effects fit = {m.constant, m.row,   CONSTANTS, m.nrows,
-                                 m.nsources, predict, &m};
+        const luo_effects fit = {m.constant, m.row, CONSTANTS, m.nrows, m.nsources, predict, &m};
         ck_assert_int_eq(luo_effects_fit(arena, &fit, &got, &err), LUO_OK);
         solve_dense(&m, &got, x, covariance);
         for (int k = 0; k < CONSTANTS; k++) {
@@ -190,8 +187,7 @@ START_TEST(found_again)
         luo_effects_result got;
         luo_err err = {0};
         make(&rng, &m, 0.2, 0.05, 0.1);
-        const luo_effects fit = {m.constant, m.row,   CONSTANTS, m.nrows,
-                                 m.nsources, predict, &m};
+        const luo_effects fit = {m.constant, m.row, CONSTANTS, m.nrows, m.nsources, predict, &m};
         ck_assert_int_eq(luo_effects_fit(arena, &fit, &got, &err), LUO_OK);
         noise += got.noise;
         between += got.between * got.between;
@@ -213,7 +209,8 @@ START_TEST(found_again)
 }
 END_TEST
 
-/* A constant that wants beyond its bound keeps its prior and is listed; one that no row moves, too. */
+/* A constant that wants beyond its bound keeps its prior and is listed; one that no row moves, too.
+ */
 START_TEST(keeps_priors)
 {
     luo_rng rng = luo_rng_seed(7);

@@ -4,19 +4,19 @@
 #include <string.h>
 
 enum { ROUNDS = 60, HALVINGS = 12 };
-static const double difference = 0.02; /* of a logarithm, to either side */
+static const double difference = 0.02;                        /* of a logarithm, to either side */
 static const double least_noise = 0.02, least_between = 0.01; /* what no table is better than */
 
 typedef struct fitter {
     const luo_effects *pool;
     luo_effects_result *out;
     luo_err *err;
-    int32_t n;          /* constants and effects */
-    double *slope;      /* rows * constants; of a row its `uses` alone */
-    double *residual;   /* predicted - measured, effect left out */
+    int32_t n;                       /* constants and effects */
+    double *slope;                   /* rows * constants; of a row its `uses` alone */
+    double *residual;                /* predicted - measured, effect left out */
     double *told, *normal, *inverse; /* what rows say; that and priors; covariance */
     double *moment, *step;
-    bool *held;         /* constants at their prior */
+    bool *held; /* constants at their prior */
 } fitter;
 
 static double prior_of(const fitter *f, const double *value, int32_t i)
@@ -161,7 +161,8 @@ static void build_normal(fitter *f, double *parameters)
         for (size_t j = 0; j < n; j++) *parameters += f->inverse[i * n + j] * f->told[j * n + i];
 }
 
-/* A step against the moment, cut at bounds, halved until it is no worse. *moved: its largest part. */
+/* A step against the moment, cut at bounds, halved until it is no worse. *moved: its largest part.
+ */
 static luo_status take_step(fitter *f, double *room, double *residual, double *moved)
 {
     const luo_effects *pool = f->pool;
@@ -209,7 +210,8 @@ static void update_deviations(fitter *f, double parameters)
 static luo_status converge(fitter *f, luo_arena *arena)
 {
     const luo_effects *pool = f->pool;
-    double *room = LUO_NEW_N(arena, double, f->n), *residual = LUO_NEW_N(arena, double, pool->nrows);
+    double *room = LUO_NEW_N(arena, double, f->n),
+           *residual = LUO_NEW_N(arena, double, pool->nrows);
     if (!room || !residual) return luo_err_nomem(f->err);
     LUO_TRY(predict_all(f, f->out->value, f->residual));
     for (int r = 0; r < ROUNDS; r++) {
@@ -271,7 +273,8 @@ static void finish(fitter *f)
         const luo_effects_constant *c = &pool->constant[k];
         out->spread[k] = sqrt(f->inverse[(size_t)k * (size_t)f->n + (size_t)k]);
         if (f->held[k]) out->value[k] = prior_of(f, out->value, k);
-        if (f->held[k]) out->spread[k] = hypot(c->width, c->parent >= 0 ? out->spread[c->parent] : 0);
+        if (f->held[k])
+            out->spread[k] = hypot(c->width, c->parent >= 0 ? out->spread[c->parent] : 0);
         if (!f->held[k] && fabs(out->value[k] - prior_of(f, out->value, k)) < 0.1 * c->width &&
             out->spread[k] > 0.9 * c->width) {
             out->state[k] = LUO_EFFECTS_PRIOR;
@@ -298,18 +301,18 @@ static luo_status make_room(luo_arena *arena, fitter *f)
     luo_effects_result *out = f->out;
     const int64_t constants = pool->nconstants, n = f->n, rows = pool->nrows;
     *out = (luo_effects_result){.value = LUO_NEW_N(arena, double, n),
-                        .spread = LUO_NEW_N(arena, double, constants + 1),
-                        .state = LUO_NEW_N(arena, luo_effects_state, constants + 1),
-                        .rows = LUO_NEW_N(arena, int32_t, constants + 1),
-                        .sources = LUO_NEW_N(arena, int32_t, constants + 1),
-                        .effect = LUO_NEW_N(arena, double, pool->nsources),
-                        .noise = 0.1,
-                        .between = 0.1};
-    f->slope = LUO_NEW_N(arena, double, rows * constants + 1);
+                                .spread = LUO_NEW_N(arena, double, constants + 1),
+                                .state = LUO_NEW_N(arena, luo_effects_state, constants + 1),
+                                .rows = LUO_NEW_N(arena, int32_t, constants + 1),
+                                .sources = LUO_NEW_N(arena, int32_t, constants + 1),
+                                .effect = LUO_NEW_N(arena, double, pool->nsources),
+                                .noise = 0.1,
+                                .between = 0.1};
+    f->slope = LUO_NEW_N(arena, double, rows *constants + 1);
     f->residual = LUO_NEW_N(arena, double, rows);
-    f->normal = LUO_NEW_N(arena, double, n * n);
-    f->inverse = LUO_NEW_N(arena, double, n * n);
-    f->told = LUO_NEW_N(arena, double, n * n);
+    f->normal = LUO_NEW_N(arena, double, n *n);
+    f->inverse = LUO_NEW_N(arena, double, n *n);
+    f->told = LUO_NEW_N(arena, double, n *n);
     f->moment = LUO_NEW_N(arena, double, n);
     f->step = LUO_NEW_N(arena, double, n);
     f->held = LUO_NEW_N(arena, bool, constants + 1);
@@ -321,7 +324,8 @@ static luo_status make_room(luo_arena *arena, fitter *f)
     return LUO_OK;
 }
 
-luo_status luo_effects_fit(luo_arena *arena, const luo_effects *pool, luo_effects_result *out, luo_err *err)
+luo_status luo_effects_fit(luo_arena *arena, const luo_effects *pool, luo_effects_result *out,
+                           luo_err *err)
 {
     fitter f = {.pool = pool, .out = out, .err = err, .n = pool->nconstants + pool->nsources};
     if (pool->nrows < 1) return luo_err_set(err, LUO_EINPUT, "there is no row to fit on.");

@@ -1,4 +1,5 @@
-/* effects.h: constants from measurements of several sources (docs/calibration.md#many-sources-at-once).
+/* effects.h: constants from measurements of several sources
+ * (docs/calibration.md#many-sources-at-once).
  *
  * A measured time is predicted(constants) * effect of its source * noise. Of logarithms:
  *   sum over rows       weight * ((predicted + effect - measured) / noise)^2
@@ -14,20 +15,20 @@
 #include "core/base/err.h"
 
 typedef struct luo_effects_constant { /* all numbers are logarithms */
-    double prior, width;           /* standard deviation; Pre: width > 0 */
-    int32_t parent;                /* its value is added to `prior`; -1: none. Pre: below the own number */
+    double prior, width;              /* standard deviation; Pre: width > 0 */
+    int32_t parent; /* its value is added to `prior`; -1: none. Pre: below the own number */
     double lo, hi;
 } luo_effects_constant;
 typedef struct luo_effects_row {
     int32_t source;
     double measured, weight; /* weight: less than 1 where a source has many rows; their noise is the
                                 same */
-    const int32_t *uses; /* constants that move its prediction .. */
-    int32_t nuses;       /* .. so many */
+    const int32_t *uses;     /* constants that move its prediction .. */
+    int32_t nuses;           /* .. so many */
 } luo_effects_row;
 /* Logarithm of the prediction of a row at these values. */
 typedef luo_status (*luo_effects_predict_fn)(void *ctx, const double *values, int32_t row,
-                                          double *predicted, luo_err *err);
+                                             double *predicted, luo_err *err);
 typedef struct luo_effects {
     const luo_effects_constant *constant;
     const luo_effects_row *row;
@@ -41,14 +42,14 @@ typedef enum luo_effects_state {
     LUO_EFFECTS_PRIOR  /* the rows move it by less than a tenth of its width: it keeps its prior */
 } luo_effects_state;
 typedef struct luo_effects_result {
-    double *value, *spread;  /* per constant: where it is, standard deviation behind the rows */
+    double *value, *spread; /* per constant: where it is, standard deviation behind the rows */
     luo_effects_state *state;
-    int32_t *rows, *sources; /* per constant: behind it */
-    double *effect;          /* per source */
-    double noise, between;   /* standard deviations of a row, and between sources */
-    int32_t n;               /* constants and effects */
+    int32_t *rows, *sources;  /* per constant: behind it */
+    double *effect;           /* per source */
+    double noise, between;    /* standard deviations of a row, and between sources */
+    int32_t n;                /* constants and effects */
     const double *covariance; /* n * n; constants come first */
-    double error, bias;      /* mean |e^residual - 1| of rows, effects left out, and without || */
+    double error, bias;       /* mean |e^residual - 1| of rows, effects left out, and without || */
 } luo_effects_result;
 /* Gauss and Newton's steps; noise and between by expectation and maximisation, so that `between`
  * counts what the constants leave of a source's mean (restricted likelihood).
@@ -56,7 +57,8 @@ typedef struct luo_effects_result {
  * Owner: arena. Cost: about 20 * (rows * constants each uses) predictions and 20 * (constants +
  * sources)^3. Source: Searle, Casella, McCulloch, Variance Components, ch. 8. See:
  * tests/prop/prop_effects.c */
-luo_status luo_effects_fit(luo_arena *arena, const luo_effects *pool, luo_effects_result *out, luo_err *err);
+luo_status luo_effects_fit(luo_arena *arena, const luo_effects *pool, luo_effects_result *out,
+                           luo_err *err);
 /* Covariance of constants i and k; of one that was held, as if alone and at its prior. */
 double luo_effects_covariance(const luo_effects_result *pooled, int32_t i, int32_t k);
 /* Half the width of the interval that holds the middle 80 % of a normal distribution, in standard

@@ -12,22 +12,21 @@ const char *luo_effects_level_name(luo_effects_level level)
 
 /* ---- what hangs on what ---- */
 
-/* Not h20: with a seventh of the peak beside the same memory, products reach another share of it. */
+/* Not h20: with a seventh of the peak beside the same memory, products reach another share of it.
+ */
 static const struct {
     const char *profile, *architecture;
 } architectures[] = {
-    {"p100", "pascal"},       {"v100-16", "volta"},    {"v100-32", "volta"},
-    {"t4", "turing"},         {"rtx-2080", "turing"},  {"titan-rtx", "turing"},
-    {"a100-40", "ampere"},    {"a100-80", "ampere"},   {"a800", "ampere"},
-    {"a10", "ampere"},        {"rtx-3090", "ampere"},  {"l4", "ada"},
-    {"l40s", "ada"},          {"rtx-4090", "ada"},     {"h100", "hopper"},
-    {"h100-96", "hopper"},    {"h200", "hopper"},      {"gh200", "hopper"},
-    {"h800", "hopper"},       {"b200", "blackwell"},
-    {"b300", "blackwell"},    {"gb200", "blackwell"},  {"gb300", "blackwell"},
-    {"mi250x", "cdna2"},      {"mi300x", "cdna3"},
+    {"p100", "pascal"},     {"v100-16", "volta"},    {"v100-32", "volta"},   {"t4", "turing"},
+    {"rtx-2080", "turing"}, {"titan-rtx", "turing"}, {"a100-40", "ampere"},  {"a100-80", "ampere"},
+    {"a800", "ampere"},     {"a10", "ampere"},       {"rtx-3090", "ampere"}, {"l4", "ada"},
+    {"l40s", "ada"},        {"rtx-4090", "ada"},     {"h100", "hopper"},     {"h100-96", "hopper"},
+    {"h200", "hopper"},     {"gh200", "hopper"},     {"h800", "hopper"},     {"b200", "blackwell"},
+    {"b300", "blackwell"},  {"gb200", "blackwell"},  {"gb300", "blackwell"}, {"mi250x", "cdna2"},
+    {"mi300x", "cdna3"},
 };
 
-const char *luo_gpu_architecture(const char *profile)
+const char *luo_effects_architecture(const char *profile)
 {
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
         if (strcmp(architectures[i].profile, profile) == 0) return architectures[i].architecture;
@@ -83,19 +82,20 @@ static int32_t add_constant(builder *b, const believed *belief, luo_effects_leve
     /* Only what rows use has bounds: levels above are means of logarithms. */
     const bool used = level == LUO_EFFECTS_GPU || level == LUO_EFFECTS_SOFTWARE;
     b->constant[b->n] = (luo_effects_constant){.prior = parent < 0 ? log(belief->prior) : 0,
-                                            .width = width,
-                                            .parent = parent,
-                                            .lo = used ? log(belief->lo) : -INFINITY,
-                                            .hi = used ? log(belief->hi) : INFINITY};
+                                               .width = width,
+                                               .parent = parent,
+                                               .lo = used ? log(belief->lo) : -INFINITY,
+                                               .hi = used ? log(belief->hi) : INFINITY};
     return b->n++;
 }
 
 static int32_t gpu_constant(builder *b, const believed *belief, const char *gpu)
 {
-    const char *architecture = luo_gpu_architecture(gpu);
+    const char *architecture = luo_effects_architecture(gpu);
     int32_t at = add_constant(b, belief, LUO_EFFECTS_ALL, "", -1, belief->all);
     if (architecture && belief->architecture > 0)
-        at = add_constant(b, belief, LUO_EFFECTS_ARCHITECTURE, architecture, at, belief->architecture);
+        at = add_constant(b, belief, LUO_EFFECTS_ARCHITECTURE, architecture, at,
+                          belief->architecture);
     return belief->gpu > 0 ? add_constant(b, belief, LUO_EFFECTS_GPU, gpu, at, belief->gpu) : at;
 }
 
@@ -103,9 +103,9 @@ static int32_t software_constant(builder *b, const believed *belief, const char 
 {
     for (size_t i = 0; i < sizeof references / sizeof *references; i++)
         if (strcmp(references[i], software) == 0) return -1;
-    return belief->software > 0 ? add_constant(b, belief, LUO_EFFECTS_SOFTWARE, software, -1,
-                                               belief->software)
-                                : -1;
+    return belief->software > 0
+               ? add_constant(b, belief, LUO_EFFECTS_SOFTWARE, software, -1, belief->software)
+               : -1;
 }
 
 static luo_status make_constants(builder *b, luo_err *err)
@@ -123,8 +123,7 @@ static luo_status make_constants(builder *b, luo_err *err)
             b->of_gpu[i * BELIEFS + k] =
                 belief->all > 0 ? gpu_constant(b, belief, pool->gpus[i].name) : -1;
         for (int32_t i = 0; i < pool->nsoftware; i++)
-            b->of_software[i * BELIEFS + k] =
-                software_constant(b, belief, pool->software[i].name);
+            b->of_software[i * BELIEFS + k] = software_constant(b, belief, pool->software[i].name);
     }
     return LUO_OK;
 }
@@ -213,7 +212,8 @@ static int32_t uses_of(const builder *b, int32_t gpu, int32_t software, int32_t 
 /* Together at most like so many. */
 static const double source_rows = 20;
 
-static luo_status make_rows(builder *b, luo_suite_effects_result *out, luo_effects_row **rows, luo_err *err)
+static luo_status make_rows(builder *b, luo_suite_effects_result *out, luo_effects_row **rows,
+                            luo_err *err)
 {
     const int32_t n = b->pool->ncases;
     luo_effects_row *row = *rows = LUO_NEW_N(b->arena, luo_effects_row, n + 1);
@@ -249,8 +249,8 @@ static luo_status make_rows(builder *b, luo_suite_effects_result *out, luo_effec
 
 /* ---- the fit ---- */
 
-static luo_status name_constants(builder *b, const luo_effects_result *fitted, luo_suite_effects_result *out,
-                                 luo_err *err)
+static luo_status name_constants(builder *b, const luo_effects_result *fitted,
+                                 luo_suite_effects_result *out, luo_err *err)
 {
     out->n = b->n;
     out->constant = LUO_NEW_N(b->arena, luo_effects_named, b->n + 1);
@@ -259,23 +259,24 @@ static luo_status name_constants(builder *b, const luo_effects_result *fitted, l
         const luo_effects_constant *c = &b->constant[i];
         const double prior = c->prior + (c->parent >= 0 ? fitted->value[c->parent] : 0);
         out->constant[i] = (luo_effects_named){.level = b->term[i].level,
-                                            .of = b->term[i].of,
-                                            .key = b->term[i].belief->key,
-                                            .value = exp(fitted->value[i]),
-                                            .prior = exp(prior),
-                                            .spread = fitted->spread[i],
-                                            .state = fitted->state[i],
-                                            .rows = fitted->rows[i],
-                                            .sources = fitted->sources[i]};
+                                               .of = b->term[i].of,
+                                               .key = b->term[i].belief->key,
+                                               .value = exp(fitted->value[i]),
+                                               .prior = exp(prior),
+                                               .spread = fitted->spread[i],
+                                               .state = fitted->state[i],
+                                               .rows = fitted->rows[i],
+                                               .sources = fitted->sources[i]};
     }
     return LUO_OK;
 }
 
 /* ---- cases that were left out ---- */
 
-/* The variance that constants give a prediction: its slopes by differences, and their covariance. */
-static luo_status spread_left(builder *b, const luo_case *one, luo_effects_result *fitted, double *out,
-                              luo_err *err)
+/* The variance that constants give a prediction: its slopes by differences, and their covariance.
+ */
+static luo_status spread_left(builder *b, const luo_case *one, luo_effects_result *fitted,
+                              double *out, luo_err *err)
 {
     const int32_t gpu = gpu_of(b->pool, one), software = software_of(b->pool, one);
     int32_t uses[2 * BELIEFS];
@@ -306,7 +307,8 @@ static luo_status spread_left(builder *b, const luo_case *one, luo_effects_resul
     return LUO_OK;
 }
 
-static luo_status spread_all(builder *b, luo_effects_result *fitted, luo_suite_effects_result *out, luo_err *err)
+static luo_status spread_all(builder *b, luo_effects_result *fitted, luo_suite_effects_result *out,
+                             luo_err *err)
 {
     out->left_spread = LUO_NEW_N(b->arena, double, b->pool->nleft + 1);
     if (!out->left_spread) return luo_err_nomem(err);
@@ -334,8 +336,8 @@ static luo_status fit(builder *b, luo_suite_effects_result *out, luo_err *err)
     return name_constants(b, &fitted, out, err);
 }
 
-luo_status luo_suite_effects_fit(luo_arena *arena, const luo_suite_effects *pool, luo_suite_effects_result *out,
-                              luo_err *err)
+luo_status luo_suite_effects_fit(luo_arena *arena, const luo_suite_effects *pool,
+                                 luo_suite_effects_result *out, luo_err *err)
 {
     builder b = {.arena = arena, .pool = pool, .scratch = luo_arena_new(1 << 16)};
     *out = (luo_suite_effects_result){0};

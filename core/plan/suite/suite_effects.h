@@ -1,5 +1,5 @@
-/* suite_effects.h: constants of GPU types and of software from published steps of many sources at once
- * (docs/calibration.md#many-sources-at-once; specs: accuracy 22). Pure. */
+/* suite_effects.h: constants of GPU types and of software from published steps of many sources at
+ * once (docs/calibration.md#many-sources-at-once; specs: accuracy 22). Pure. */
 #ifndef LUO_CORE_PLAN_SUITE_SUITE_EFFECTS_H
 #define LUO_CORE_PLAN_SUITE_SUITE_EFFECTS_H
 #include "core/cost/fit/effects.h"
@@ -7,12 +7,12 @@
 
 /* What rows share: a GPU type at a precision, a software. Constants in `at` are changed. */
 typedef struct luo_effects_gpu {
-    const char *name;   /* of the profile */
-    double attention;   /* what its attention ratios were scaled by for fp8; else 1 */
+    const char *name; /* of the profile */
+    double attention; /* what its attention ratios were scaled by for fp8; else 1 */
     luo_profile *at;
 } luo_effects_gpu;
 typedef struct luo_effects_software {
-    const char *name;   /* of the stack */
+    const char *name; /* of the stack */
     luo_stack *at;
 } luo_effects_software;
 typedef struct luo_suite_effects {
@@ -24,10 +24,10 @@ typedef struct luo_suite_effects {
 } luo_suite_effects;
 
 /* Of what a constant is, from the widest to the narrowest. */
-#define LUO_EFFECTS_LEVEL_LIST(X)                                                                     \
-    X(LUO_EFFECTS_ALL, "all")                                                                         \
-    X(LUO_EFFECTS_ARCHITECTURE, "architecture")                                                       \
-    X(LUO_EFFECTS_GPU, "gpu")                                                                         \
+#define LUO_EFFECTS_LEVEL_LIST(X)                                                                  \
+    X(LUO_EFFECTS_ALL, "all")                                                                      \
+    X(LUO_EFFECTS_ARCHITECTURE, "architecture")                                                    \
+    X(LUO_EFFECTS_GPU, "gpu")                                                                      \
     X(LUO_EFFECTS_SOFTWARE, "software")
 typedef enum luo_effects_level { LUO_EFFECTS_LEVEL_LIST(LUO_WORD_VALUE) } luo_effects_level;
 const char *luo_effects_level_name(luo_effects_level level);
@@ -53,10 +53,10 @@ typedef struct luo_suite_effects_result {
  * cut sequences or shared experts. Profiles and stacks keep the result, GPU types without rows what
  * they inherit. Rows of one source weigh together at most like 20.
  * Errors: those of luo_effects_fit and luo_case_closed. Owner: arena. Cost: as luo_effects_fit. */
-luo_status luo_suite_effects_fit(luo_arena *arena, const luo_suite_effects *pool, luo_suite_effects_result *out,
-                              luo_err *err);
+luo_status luo_suite_effects_fit(luo_arena *arena, const luo_suite_effects *pool,
+                                 luo_suite_effects_result *out, luo_err *err);
 /* Is it a row that the pool looks at? */
 bool luo_suite_effects_takes(const luo_case *one);
 /* The architecture of a GPU type of ours ("h100": "hopper"); NULL: not known. */
-const char *luo_gpu_architecture(const char *profile);
+const char *luo_effects_architecture(const char *profile);
 #endif
