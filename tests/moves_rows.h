@@ -379,7 +379,7 @@ static const value_move stack_value_moves[] = {
     {"allocator_factor", TWO, MEMORY, MORE, 1, 1.1, NULL, NULL, NULL},
     {"headroom_factor", TWO, MEMORY, MORE, 1, 1.1, NULL, NULL, NULL},
     {"bucket_mib", TWO, STEP_S, LESS, 25, 1, NULL, NULL, NULL},
-    {"source_spread", TWO, RANGE, MORE, 0.1, 0.2, NULL, NULL, NULL},
+    {"source_spread", TWO, RANGE, MORE, 0.11, 0.22, NULL, NULL, NULL},
     {"residual_spread", TWO, RANGE, MORE, 0.075, 0.15, NULL, NULL, NULL},
     {"dp_lanes", UNEVEN, STEP_S, LESS, 1, 2, NULL, UNITS, NULL},
 };

@@ -360,7 +360,7 @@ START_TEST(words_of_a_range)
     open_cluster(NULL, 0);
     luo_time_range range = range_of(weight);
     luo_time_range_say_parts(&text, &range);
-    ck_assert_str_eq(luo_str_get(&text), "of it: gemm_ratio of a (default) 18 %, source 10 %, "
+    ck_assert_str_eq(luo_str_get(&text), "of it: gemm_ratio of a (default) 18 %, source 11 %, "
                                          "memory_ratio of b (default) 9 %");
     luo_str_clear(&text);
     range.sd = 0.1;
