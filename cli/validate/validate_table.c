@@ -497,8 +497,8 @@ void luo_validation_print(const luo_validation *validation)
         "validation rows",
         "calibration rows: how well the constants fit what they were fitted on, no accuracy",
         "cross: folds of the calibration rows, by constants fitted on the others; no validation",
-        ("left out: rows of each source by constants that were fitted on all others; `range`: share "
-         "of rows inside the range that 80 % should be in")};
+        ("left out: rows of each source by constants that were fitted on all others; `range`: "
+         "share of rows inside the range that 80 % should be in")};
     FILE *out = luo_cli_out(validation->cli);
     fprintf(out, "%s; by %s; |error| in %%\n", what[validation->rows],
             validation->closed_only ? "the closed form" : "the simulator");

@@ -231,8 +231,8 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* Every GPU that suites may name has a profile, by either name; its efficiencies are fitted, or said
- * to be inherited, and each says how sure it is. */
+/* Every GPU that suites may name has a profile, by either name; its efficiencies are fitted, or
+ * said to be inherited, and each says how sure it is. */
 static const char *const gpu_names[][2] = {
     {"A800-80G-SXM", "a800"}, {"H100-GT", "h100-96"}, {"GB200", "gb200"},     {"GB300", "gb300"},
     {"B300-288G-SXM", "b300"}, {"T4", "t4"},          {"A10", "a10"},         {"L4", "l4"},
