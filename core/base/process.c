@@ -169,12 +169,22 @@ static volatile int asked, closing;
 static volatile double asked_s; /* when */
 static timer_t timer;
 static pid_t timer_of; /* the process that has it: children inherit none */
+static pid_t parent_then; /* when signals were caught last */
 
 /* Of what signals interrupt: only what POSIX allows there. */
 static void set_timer(double seconds)
 {
-    const struct itimerspec at = {.it_value.tv_nsec = (long)(seconds * 1e9)};
-    if (timer_of != getpid() || timer_settime(timer, 0, &at, NULL) != 0) alarm(seconds > 0);
+    const time_t whole = (time_t)seconds;
+    const struct itimerspec at = {
+        .it_value = {.tv_sec = whole, .tv_nsec = (long)((seconds - (double)whole) * 1e9)}};
+    if (timer_of != getpid() || timer_settime(timer, 0, &at, NULL) != 0)
+        alarm((unsigned)(seconds > 0 && whole == 0 ? 1 : whole));
+}
+
+/* Nobody waits for one whose parent has died: it has time to close what there is. */
+static double time_to_close(void)
+{
+    return getppid() == parent_then ? LUO_PROCESS_GRACE_S : LUO_PROCESS_CLOSE_S;
 }
 
 static void end_now(int sig)
@@ -192,7 +202,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
         return;
     }
     asked_s = now_s();
-    if (!closing) set_timer(LUO_PROCESS_GRACE_S);
+    if (!closing) set_timer(time_to_close());
     asked = sig; /* last: who sees it may stop the timer */
     errno = was;
 }
@@ -218,6 +228,7 @@ void luo_process_catch(void)
     if (timer_of != getpid() && timer_create(CLOCK_MONOTONIC, &ring, &timer) == 0)
         timer_of = getpid();
     closing = 0;
+    parent_then = getppid();
     handle_all(&act);
     if (asked) set_timer(LUO_PROCESS_GRACE_S); /* between a fork and here */
 }

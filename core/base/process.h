@@ -67,8 +67,9 @@ char *luo_process_text(const luo_process *process, char *text, size_t size);
  * first one sets what luo_process_asked gives. Whoever works looks there, says with
  * luo_process_closing that it has seen it, closes what there is and ends. If nobody has seen it
  * after LUO_PROCESS_GRACE_S, as in the middle of a plan, or if a second one comes, the process ends
- * with 128 and the signal. One that the parent sends within the grace counts as the first: a
- * terminal tells both, and the parent passes it on. A HUP that is ignored (nohup) stays so. */
+ * with 128 and the signal; one whose parent has died has LUO_PROCESS_CLOSE_S. One that the parent
+ * sends within the grace counts as the first: a terminal tells both, and the parent passes it on. A
+ * HUP that is ignored (nohup) stays so. */
 #define LUO_PROCESS_GRACE_S 0.5
 /* For luo_process_urge: children end by themselves after the grace; those that are closing may have
  * much to write. */
