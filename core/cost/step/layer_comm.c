@@ -169,7 +169,8 @@ static luo_status choices_comm(const luo_cost_ctx *ctx, const luo_layer_shape *s
 }
 
 /* Tokens are with their devices under sequence parallelism; else they are gathered behind, and
- * their gradients are. Shared experts gather and sum as all feed-forwards do. */
+ * their gradients are. Shared experts gather and sum as all feed-forwards do, beside those that are
+ * cut: what both read is gathered once, and so is summed what its gradient is. */
 luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *shape,
                               const int32_t *dev, layer_talk *t, luo_err *err)
 {
@@ -179,6 +180,8 @@ luo_status layer_experts_comm(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     t->in = t->dout = t->before;
     t->out = t->din = t->behind;
     if (!layer_deals_experts(shape)) {
+        t->out += shared ? t->behind : 0;
+        t->dout += shared ? t->before : 0;
         LUO_TRY(logits_comm(ctx, shape, dev, t, err));
         return choices_comm(ctx, shape, dev, t, err);
     }
