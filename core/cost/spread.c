@@ -22,33 +22,35 @@ typedef struct constant_row {
     bool of_stack;
     size_t at, also_at; /* fields, in SI units */
     prior spread;
+    int slower; /* a step takes longer with less of it, -1, or more, 1 */
+    bool mostly; /* it mostly matters: it is looked at alone */
 } constant_row;
 static const constant_row rows[] = {
-    {"gemm_ratio", NULL, false, PROFILE(gemm_ratio), ALONE, PRIOR_SOURCE},
-    {"memory_ratio", NULL, false, PROFILE(memory_ratio), ALONE, PRIOR_SOURCE},
+    {"gemm_ratio", NULL, false, PROFILE(gemm_ratio), ALONE, PRIOR_SOURCE, -1, true},
+    {"memory_ratio", NULL, false, PROFILE(memory_ratio), ALONE, PRIOR_SOURCE, -1, true},
     {"attention_forward_ratio", "attention_backward_ratio", false, PROFILE(attention_forward_ratio),
-     PROFILE(attention_backward_ratio), PRIOR_SOURCE},
-    {"net_ratio", NULL, false, PROFILE(net_ratio), ALONE, PRIOR_SOURCE},
-    {"net_half_bytes", NULL, false, PROFILE(net_half_bytes), ALONE, PRIOR_SOURCE},
-    {"net_step_us", NULL, false, PROFILE(net_step_s), ALONE, PRIOR_SOURCE},
-    {"launch_us", NULL, false, PROFILE(launch_s), ALONE, PRIOR_SOURCE},
-    {"p2p_us", NULL, false, PROFILE(p2p_s), ALONE, PRIOR_SOURCE},
-    {"gemm_depth", NULL, false, PROFILE(gemm_depth), ALONE, PRIOR_NONE},
-    {"attention_depth", NULL, false, PROFILE(attention_depth), ALONE, PRIOR_NONE},
-    {"misaligned_factor", NULL, false, PROFILE(misaligned_factor), ALONE, PRIOR_NONE},
+     PROFILE(attention_backward_ratio), PRIOR_SOURCE, -1, true},
+    {"net_ratio", NULL, false, PROFILE(net_ratio), ALONE, PRIOR_SOURCE, -1, true},
+    {"net_half_bytes", NULL, false, PROFILE(net_half_bytes), ALONE, PRIOR_SOURCE, 1, false},
+    {"net_step_us", NULL, false, PROFILE(net_step_s), ALONE, PRIOR_SOURCE, 1, false},
+    {"launch_us", NULL, false, PROFILE(launch_s), ALONE, PRIOR_SOURCE, 1, false},
+    {"p2p_us", NULL, false, PROFILE(p2p_s), ALONE, PRIOR_SOURCE, 1, false},
+    {"gemm_depth", NULL, false, PROFILE(gemm_depth), ALONE, PRIOR_NONE, 1, false},
+    {"attention_depth", NULL, false, PROFILE(attention_depth), ALONE, PRIOR_NONE, 1, false},
+    {"misaligned_factor", NULL, false, PROFILE(misaligned_factor), ALONE, PRIOR_NONE, 1, false},
     {"overlap_loss_nvlink_ratio", NULL, false, PROFILE(overlap_loss_nvlink_ratio), ALONE,
-     PRIOR_NONE},
-    {"overlap_loss_net_ratio", NULL, false, PROFILE(overlap_loss_net_ratio), ALONE, PRIOR_NONE},
-    {"host_launch_us", NULL, true, STACK(host_launch_s), ALONE, PRIOR_SOURCE},
-    {"gemm_ratio", NULL, true, STACK(gemm_ratio), ALONE, PRIOR_FACTOR},
-    {"attention_ratio", NULL, true, STACK(attention_ratio), ALONE, PRIOR_FACTOR},
-    {"busbw_factor", NULL, true, STACK(busbw_factor), ALONE, PRIOR_SOURCE},
-    {"tp_exposed_factor", NULL, true, STACK(tp_exposed_factor), ALONE, PRIOR_SOURCE},
-    {"host_exponent", NULL, true, STACK(host_exponent), ALONE, PRIOR_NONE},
-    {"kernels_forward", NULL, true, STACK(kernels_forward), ALONE, PRIOR_NONE},
-    {"grad_comm_bytes", NULL, true, STACK(grad_comm_bytes), ALONE, PRIOR_NONE},
-    {"optimizer_bytes", NULL, true, STACK(optimizer_bytes), ALONE, PRIOR_NONE},
-    {"scale_jitter", NULL, true, STACK(scale_jitter), ALONE, PRIOR_NONE}};
+     PRIOR_NONE, 1, false},
+    {"overlap_loss_net_ratio", NULL, false, PROFILE(overlap_loss_net_ratio), ALONE, PRIOR_NONE, 1, false},
+    {"host_launch_us", NULL, true, STACK(host_launch_s), ALONE, PRIOR_SOURCE, 1, true},
+    {"gemm_ratio", NULL, true, STACK(gemm_ratio), ALONE, PRIOR_FACTOR, -1, true},
+    {"attention_ratio", NULL, true, STACK(attention_ratio), ALONE, PRIOR_FACTOR, -1, true},
+    {"busbw_factor", NULL, true, STACK(busbw_factor), ALONE, PRIOR_SOURCE, -1, true},
+    {"tp_exposed_factor", NULL, true, STACK(tp_exposed_factor), ALONE, PRIOR_SOURCE, 1, true},
+    {"host_exponent", NULL, true, STACK(host_exponent), ALONE, PRIOR_NONE, -1, false},
+    {"kernels_forward", NULL, true, STACK(kernels_forward), ALONE, PRIOR_NONE, 1, false},
+    {"grad_comm_bytes", NULL, true, STACK(grad_comm_bytes), ALONE, PRIOR_NONE, 1, false},
+    {"optimizer_bytes", NULL, true, STACK(optimizer_bytes), ALONE, PRIOR_NONE, 1, false},
+    {"scale_jitter", NULL, true, STACK(scale_jitter), ALONE, PRIOR_NONE, 1, false}};
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static const constant_row *row_of(const char *name, bool of_stack)
@@ -213,13 +215,15 @@ luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const do
 
 /* ---- ranges ---- */
 
-static const double STEP = 0.1; /* of ln(value), either way */
+static const double STEP = 0.1;       /* of ln(value), towards a longer step */
+static const double LITTLE = 0.003;   /* of ln(seconds): what so little comes from is not told apart */
 
 typedef struct predicting {
     luo_arena *scratch;
     const luo_constants *constants;
     const luo_prediction *prediction;
     double *shift, *taken;
+    double seconds; /* with nothing moved; 0: not known yet */
 } predicting;
 
 static luo_status open_predicting(luo_arena *arena, const luo_constants *c,
@@ -233,44 +237,92 @@ static luo_status open_predicting(luo_arena *arena, const luo_constants *c,
     return out->scratch && out->shift && out->taken ? LUO_OK : luo_err_nomem(err);
 }
 
+/* *seconds stays where nothing was moved. */
 static luo_status predict(predicting *p, double *seconds, luo_err *err)
 {
     luo_cluster cluster;
     luo_stack stack;
     LUO_TRY(
         luo_constants_move(p->scratch, p->constants, p->shift, &cluster, &stack, p->taken, err));
-    const luo_status st =
-        p->prediction->seconds(p->prediction->ctx, p->scratch, &cluster, &stack, seconds, err);
+    bool moved = p->seconds == 0;
+    for (int32_t i = 0; i < p->constants->n; i++) moved |= p->taken[i] != 0;
+    luo_status st = LUO_OK;
+    if (moved)
+        st = p->prediction->seconds(p->prediction->ctx, p->scratch, &cluster, &stack, seconds, err);
     luo_arena_reset(p->scratch, 0);
     return st;
 }
 
-static luo_status find_sensitivity(predicting *p, int32_t i, double *out, luo_err *err)
+static int slower(const luo_constant *constant)
 {
-    double at[2], seconds[2];
-    for (int k = 0; k < 2; k++) {
-        p->shift[i] = k ? STEP : -STEP;
-        LUO_TRY(predict(p, &seconds[k], err));
-        at[k] = p->taken[i];
+    return row_of(constant->name, constant->profile == NULL)->slower;
+}
+
+/* How much longer the step takes with constants [from, to) moved towards that, or away from it,
+ * over how far they could be. */
+static luo_status slow_down(predicting *p, int32_t from, int32_t to, bool away, double *sensitivity,
+                            double *moved, luo_err *err)
+{
+    double seconds = p->seconds;
+    for (int32_t i = from; i < to; i++)
+        p->shift[i] = (away ? -STEP : STEP) * slower(&p->constants->at[i]);
+    const luo_status st = predict(p, &seconds, err);
+    *moved = 0;
+    for (int32_t i = from; i < to; i++) {
+        p->shift[i] = 0;
+        *moved = fmax(*moved, fabs(p->taken[i]));
     }
-    p->shift[i] = 0;
-    const bool moved = at[1] > at[0] && seconds[0] > 0 && seconds[1] > 0;
-    *out = moved ? log(seconds[1] / seconds[0]) / (at[1] - at[0]) : 0;
+    /* exact where a part of the step is proportional to the value, or to one over it */
+    *sensitivity = *moved > 0 && p->seconds > 0
+                       ? (seconds / p->seconds - 1) / expm1(away ? -*moved : *moved)
+                       : 0;
+    return st;
+}
+
+/* A value at its limit is moved the other way. */
+static luo_status find_part(predicting *p, int32_t i, luo_range_part *part, luo_err *err)
+{
+    double sensitivity, moved;
+    LUO_TRY(slow_down(p, i, i + 1, false, &sensitivity, &moved, err));
+    if (moved == 0) LUO_TRY(slow_down(p, i, i + 1, true, &sensitivity, &moved, err));
+    part->sensitivity = sensitivity * slower(&p->constants->at[i]);
     return LUO_OK;
 }
 
-static luo_status find_parts(predicting *p, luo_range_part *part, luo_err *err)
+/* Constants [from, to) together, and where that matters, each half by itself. */
+static luo_status find_parts(predicting *p, int32_t from, int32_t to, luo_range_part *part,
+                             luo_err *err)
+{
+    const luo_constant *at = p->constants->at;
+    double sensitivity, moved, widest = 0;
+    if (from == to) return LUO_OK;
+    if (to - from == 1) return find_part(p, from, &part[from], err);
+    LUO_TRY(slow_down(p, from, to, false, &sensitivity, &moved, err));
+    for (int32_t i = from; i < to; i++) widest = fmax(widest, at[i].spread);
+    if (fabs(sensitivity) * widest < LITTLE) return LUO_OK;
+    const int32_t middle = from + (to - from) / 2;
+    LUO_TRY(find_parts(p, from, middle, part, err));
+    return find_parts(p, middle, to, part, err);
+}
+
+/* Those that mostly matter alone, what is between them together. */
+static luo_status find_all_parts(predicting *p, luo_range_part *part, luo_err *err)
 {
     const luo_constants *c = p->constants;
+    int32_t from = 0;
+    LUO_TRY(predict(p, &p->seconds, err));
     for (int32_t i = 0; i < c->n; i++) {
         const luo_constant *constant = &c->at[i];
         part[i] = (luo_range_part){.name = constant->name,
                                    .of = constant->profile ? constant->profile->name : "",
                                    .origin = constant->origin,
                                    .spread = constant->spread};
-        LUO_TRY(find_sensitivity(p, i, &part[i].sensitivity, err));
+        if (!row_of(constant->name, constant->profile == NULL)->mostly) continue;
+        LUO_TRY(find_parts(p, from, i, part, err));
+        LUO_TRY(find_parts(p, i, i + 1, part, err));
+        from = i + 1;
     }
-    return LUO_OK;
+    return find_parts(p, from, c->n, part, err);
 }
 
 void luo_time_range_settle(luo_time_range *range)
@@ -290,7 +342,7 @@ luo_status luo_time_range_of(luo_arena *arena, const luo_constants *c, const luo
     luo_range_part *part = LUO_NEW_N(arena, luo_range_part, c->n + 1);
     luo_status st = open_predicting(arena, c, p, &with, err);
     if (st == LUO_OK && !part) st = luo_err_nomem(err);
-    if (st == LUO_OK) st = find_parts(&with, part, err);
+    if (st == LUO_OK && c->n > 0) st = find_all_parts(&with, part, err);
     luo_arena_free(with.scratch);
     if (st != LUO_OK) return st;
     *out = (luo_time_range){.cluster = c->cluster->name,
