@@ -16,6 +16,7 @@ made=scenarios/examples/measured
 expect 0 "synthetic               4" synthetic --data $made
 expect 0 "by the closed form" synthetic --data $made --closed --bar strict
 expect 0 "1 of 1 rows that ran out of memory are said to" synthetic --data $made
+expect 0 "1 rows are not scored: memory is that of programs, and with --closed there are none." synthetic --data $made --closed
 expect 2 '`--data` is missing' synthetic
 expect 0 "synthetic: of 1 pairs of plans for one network on as many GPUs, 1 are in the measured order" synthetic --data $made
 expect 3 "is no suite of" elsewhere --data $made

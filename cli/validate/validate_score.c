@@ -109,6 +109,7 @@ static luo_status simulate(luo_arena *scratch, const luo_case *one, luo_score *o
     return one_step(scratch, one, set, out, err);
 }
 
+static const char weighed[] = "memory is that of programs, and with --closed there are none.";
 static const char ended[] = "the process that predicted it was ended; free memory and try again.";
 
 luo_status luo_score_case(luo_arena *scratch, const luo_case *one, bool closed_only, luo_score *out,
@@ -118,6 +119,11 @@ luo_status luo_score_case(luo_arena *scratch, const luo_case *one, bool closed_o
     if (!one->cluster) { /* it cannot be said as a case */
         out->closed = LUO_EUNSUP;
         snprintf(out->why, sizeof out->why, "%s", one->assumed);
+        return LUO_OK;
+    }
+    if (closed_only && one->row->kind == LUO_STEP_OOM) {
+        out->closed = LUO_EUNSUP;
+        snprintf(out->why, sizeof out->why, "%s", weighed);
         return LUO_OK;
     }
     luo_status st = luo_case_closed(scratch, one, &out->cost, err);
