@@ -19,12 +19,13 @@ typedef struct luo_effects_constant { /* all numbers are logarithms */
     int32_t parent; /* its value is added to `prior`; -1: none. Pre: below the own number */
     double lo, hi;
 } luo_effects_constant;
+enum { LUO_EFFECTS_USES = 64 };
 typedef struct luo_effects_row {
     int32_t source;
-    double measured, weight; /* weight: less than 1 where a source has many rows; their noise is the
-                                same */
-    const int32_t *uses;     /* constants that move its prediction .. */
-    int32_t nuses;           /* .. so many */
+    double measured;     /* logarithm */
+    double weight;       /* less than 1 where a source has many rows; their noise is the same */
+    const int32_t *uses; /* constants that move its prediction .. */
+    int32_t nuses;       /* .. so many. Pre: at most LUO_EFFECTS_USES */
 } luo_effects_row;
 /* Logarithm of the prediction of a row at these values. */
 typedef luo_status (*luo_effects_predict_fn)(void *ctx, const double *values, int32_t row,
@@ -39,17 +40,19 @@ typedef struct luo_effects {
 typedef enum luo_effects_state {
     LUO_EFFECTS_FITTED,
     LUO_EFFECTS_BOUND, /* its fit ended at a bound: it keeps its prior */
-    LUO_EFFECTS_PRIOR  /* the rows move it by less than a tenth of its width: it keeps its prior */
+    LUO_EFFECTS_PRIOR /* the rows move it by less than a tenth of its width, and take less than that
+                         off its standard deviation: it keeps its prior */
 } luo_effects_state;
 typedef struct luo_effects_result {
-    double *value, *spread; /* per constant: where it is, standard deviation behind the rows */
+    double *value, *spread; /* per constant: where it is, its standard deviation given the rows */
     luo_effects_state *state;
-    int32_t *rows, *sources;  /* per constant: behind it */
+    int32_t *rows, *sources;  /* per constant: how many use it or one that hangs on it */
     double *effect;           /* per source */
     double noise, between;    /* standard deviations of a row, and between sources */
     int32_t n;                /* constants and effects */
     const double *covariance; /* n * n; constants come first */
-    double error, bias;       /* mean |e^residual - 1| of rows, effects left out, and without || */
+    double error, bias;       /* weighted mean of |e^residual - 1| over rows, effects left out; the
+                                 same without || */
 } luo_effects_result;
 /* Gauss and Newton's steps; noise and between by expectation and maximisation, so that `between`
  * counts what the constants leave of a source's mean (restricted likelihood).
