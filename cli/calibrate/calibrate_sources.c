@@ -57,6 +57,10 @@ static luo_status make_cases(job *j, const luo_case ***out, int32_t *n, luo_err 
 
 /* ---- what was found ---- */
 
+static const char *const levels[] = {[LUO_EFFECTS_ALL] = "all",
+                                     [LUO_EFFECTS_ARCHITECTURE] = "architecture",
+                                     [LUO_EFFECTS_GPU] = "gpu",
+                                     [LUO_EFFECTS_SOFTWARE] = "software"};
 static const char *const states[] = {
     [LUO_EFFECTS_FITTED] = "fitted", [LUO_EFFECTS_BOUND] = "bound", [LUO_EFFECTS_PRIOR] = "prior"};
 
@@ -74,7 +78,7 @@ static void print_found(job *j)
     for (int32_t i = 0; i < found->n; i++) {
         const luo_effects_named *c = &found->constant[i];
         fprintf(out, "%-14s %-26s %-24s %10.4g %10.4g %8.3f %-7s %5d %8d\n",
-                luo_effects_level_name(c->level), *c->of ? c->of : "-", c->key, c->value, c->prior,
+                levels[c->level], *c->of ? c->of : "-", c->key, c->value, c->prior,
                 c->spread, states[c->state], (int)c->rows, (int)c->sources);
     }
     for (int32_t i = 0; i < found->nsources; i++)
@@ -87,7 +91,7 @@ static luo_status write_table(job *j, luo_err *err)
     luo_status st = luo_table_open(&table, j->dir, luo_table_def_at(LUO_TABLE_CONSTANTS), err);
     for (int32_t i = 0; i < j->found.n && st == LUO_OK; i++) {
         const luo_effects_named *c = &j->found.constant[i];
-        luo_table_text(&table, LUO_COL_CONSTANTS_level, luo_effects_level_name(c->level));
+        luo_table_text(&table, LUO_COL_CONSTANTS_level, levels[c->level]);
         luo_table_text(&table, LUO_COL_CONSTANTS_of, c->of);
         luo_table_text(&table, LUO_COL_CONSTANTS_key, c->key);
         luo_table_num(&table, LUO_COL_CONSTANTS_value, c->value);

@@ -24,13 +24,12 @@ typedef struct luo_suite_effects {
 } luo_suite_effects;
 
 /* Of what a constant is, from the widest to the narrowest. */
-#define LUO_EFFECTS_LEVEL_LIST(X)                                                                  \
-    X(LUO_EFFECTS_ALL, "all")                                                                      \
-    X(LUO_EFFECTS_ARCHITECTURE, "architecture")                                                    \
-    X(LUO_EFFECTS_GPU, "gpu")                                                                      \
-    X(LUO_EFFECTS_SOFTWARE, "software")
-typedef enum luo_effects_level { LUO_EFFECTS_LEVEL_LIST(LUO_WORD_VALUE) } luo_effects_level;
-const char *luo_effects_level_name(luo_effects_level level);
+typedef enum luo_effects_level {
+    LUO_EFFECTS_ALL, /* all GPU types */
+    LUO_EFFECTS_ARCHITECTURE,
+    LUO_EFFECTS_GPU,
+    LUO_EFFECTS_SOFTWARE
+} luo_effects_level;
 typedef struct luo_effects_named {
     luo_effects_level level;
     const char *of, *key; /* "hopper", "gemm_ratio"; key: as profile or stack has it */
@@ -50,13 +49,12 @@ typedef struct luo_suite_effects_result {
                             its step, by constants, source and noise; NAN: it has no closed form */
 } luo_suite_effects_result;
 /* Fits on the closed form of all cases that have one and a measured step, of one GPU type, without
- * cut sequences or shared experts. Profiles and stacks keep the result, GPU types without rows what
- * they inherit. Rows of one source weigh together at most like 20.
- * Errors: those of luo_effects_fit and luo_case_closed. Owner: arena. Cost: as luo_effects_fit. */
+ * cut sequences or experts, unless their note takes them out of fits. Profiles and stacks keep the
+ * result, GPU types without rows what they inherit. Rows of one source weigh together at most like
+ * 20. Errors: those of luo_effects_fit and luo_case_closed. Owner: arena. Cost: as luo_effects_fit,
+ * and two closed forms for each constant of a case that was left out. */
 luo_status luo_suite_effects_fit(luo_arena *arena, const luo_suite_effects *pool,
                                  luo_suite_effects_result *out, luo_err *err);
-/* Is it a row that the pool looks at? */
-bool luo_suite_effects_takes(const luo_case *one);
 /* The architecture of a GPU type of ours ("h100": "hopper"); NULL: not known. */
 const char *luo_effects_architecture(const char *profile);
 #endif
