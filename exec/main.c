@@ -47,7 +47,7 @@ static luo_status take_blas_buffer(luo_err *err)
     return LUO_OK;
 }
 
-static luo_status run(int argc, char **argv, int *code, luo_err *err)
+static luo_status run_rank(int argc, char **argv, int *code, luo_err *err)
 {
     LUO_TRY(luo_limits_check(1, err));
     LUO_TRY(take_blas_buffer(err));
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     int code = 0;
     openblas_set_num_threads(1); /* a rank is one core; before anything computes */
     keep_memory();
-    const luo_status st = run(argc, argv, &code, &err);
+    const luo_status st = run_rank(argc, argv, &code, &err);
     if (st == LUO_OK) return code;
     fprintf(stderr, "luoshu-rank: error: %s\n", err.text);
     return luo_status_exit(st);

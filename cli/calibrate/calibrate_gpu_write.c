@@ -18,7 +18,8 @@ static void value(luo_str *text, const char *name, double v, const char *provena
 }
 
 /* Out of the rows of that file. */
-static void measured(luo_str *text, const char *name, double v, const char *what, const char *file)
+static void put_measured(luo_str *text, const char *name, double v, const char *what,
+                         const char *file)
 {
     char source[LUO_ERR_PATH];
     snprintf(source, sizeof source, "%s: %s", file, what);
@@ -48,7 +49,7 @@ static void peaks(luo_str *text, const luo_gpu_calibration *calibration)
         if (!(calibration->fit.peak_flops[d] > 0)) continue;
         const double tflops = 1e-12 * calibration->fit.peak_flops[d];
         if (calibration->fit.peak_measured[d])
-            measured(text, names[d], tflops, "fastest product", calibration->rows.ops_file);
+            put_measured(text, names[d], tflops, "fastest product", calibration->rows.ops_file);
         else if (calibration->fit.peak_fitted[d])
             value(text, names[d], tflops, "fitted",
                   "what gives the calibration rows of its products the same gemm_ratio", false);
@@ -71,8 +72,8 @@ static void constants(luo_str *text, const luo_gpu_calibration *calibration)
             value(text, name, calibration->fit.value[i], "fitted", fitted,
                   calibration->fit.weak[i]);
         else if (i == LUO_GPU_LAUNCH && launch_us >= 0)
-            measured(text, name, launch_us, "empty kernels in a graph",
-                     calibration->rows.facts_file);
+            put_measured(text, name, launch_us, "empty kernels in a graph",
+                         calibration->rows.facts_file);
         else if (calibration->known && luo_profile_value(calibration->known, name, &given))
             known_value(text, calibration, name);
         else
@@ -107,10 +108,10 @@ static void reserved(luo_str *s, const luo_gpu_calibration *calibration)
     const double alone = luo_measured_fact(&calibration->rows, "beside_bytes alone", 0);
     const double among = luo_measured_fact(&calibration->rows, "beside_bytes communicators", 0);
     if (alone > 0 || among > 0)
-        measured(s, "reserved_gib", fmax(alone, among) / GIB,
-                 among > 0 ? "used beside tensors: context, code, libraries, communicators"
-                           : "used beside tensors by one rank alone: context, code, libraries",
-                 calibration->rows.facts_file);
+        put_measured(s, "reserved_gib", fmax(alone, among) / GIB,
+                     among > 0 ? "used beside tensors: context, code, libraries, communicators"
+                               : "used beside tensors by one rank alone: context, code, libraries",
+                     calibration->rows.facts_file);
     else
         known_value(s, calibration, "reserved_gib");
 }
@@ -146,11 +147,11 @@ static void links_of_tables(luo_str *text, const luo_gpu_calibration *calibratio
 {
     const link l = link_of(&calibration->rows);
     if (l.direct)
-        measured(text, "tables_nvlink_gbytes_per_s", l.gbytes_per_s,
-                 "largest message between two GPUs", calibration->rows.messages_file);
+        put_measured(text, "tables_nvlink_gbytes_per_s", l.gbytes_per_s,
+                     "largest message between two GPUs", calibration->rows.messages_file);
     else if (l.measured && l.up_gbytes_per_s > 0)
-        measured(text, "tables_pcie_gbytes_per_s", l.up_gbytes_per_s, "largest copy to the host",
-                 calibration->rows.facts_file);
+        put_measured(text, "tables_pcie_gbytes_per_s", l.up_gbytes_per_s,
+                     "largest copy to the host", calibration->rows.facts_file);
 }
 
 static void values(luo_str *text, const luo_gpu_calibration *calibration)
@@ -160,18 +161,18 @@ static void values(luo_str *text, const luo_gpu_calibration *calibration)
     luo_str_add(text, "values:\n");
     peaks(text, calibration);
     if (calibration->memory_measured)
-        measured(text, "memory_gbytes_per_s", 1e-9 * calibration->memory_bytes_per_s,
-                 "fastest streaming kernel", calibration->rows.ops_file);
+        put_measured(text, "memory_gbytes_per_s", 1e-9 * calibration->memory_bytes_per_s,
+                     "fastest streaming kernel", calibration->rows.ops_file);
     else
         known_value(text, calibration, "memory_gbytes_per_s");
     if (counted)
-        measured(text, "memory_gib", memory_gib(calibration), "as the driver says",
-                 calibration->rows.facts_file);
+        put_measured(text, "memory_gib", memory_gib(calibration), "as the driver says",
+                     calibration->rows.facts_file);
     else
         known_value(text, calibration, "memory_gib");
     reserved(text, calibration);
     if (sms > 0)
-        measured(text, "sm_count", sms, "as the driver says", calibration->rows.facts_file);
+        put_measured(text, "sm_count", sms, "as the driver says", calibration->rows.facts_file);
     else
         known_value(text, calibration, "sm_count");
     constants(text, calibration);

@@ -76,10 +76,11 @@ static void print_found(job *j)
     fprintf(out, "%-14s %-26s %-24s %10s %10s %8s %-7s %5s %8s\n", "level", "of", "constant",
             "value", "prior", "spread", "state", "rows", "sources");
     for (int32_t i = 0; i < found->n; i++) {
-        const luo_effects_named *c = &found->constant[i];
+        const luo_effects_named *constant = &found->constant[i];
         fprintf(out, "%-14s %-26s %-24s %10.4g %10.4g %8.3f %-7s %5d %8d\n",
-                levels[c->level], *c->of ? c->of : "-", c->key, c->value, c->prior,
-                c->spread, states[c->state], (int)c->rows, (int)c->sources);
+                levels[constant->level], *constant->of ? constant->of : "-", constant->key,
+                constant->value, constant->prior, constant->spread, states[constant->state],
+                (int)constant->rows, (int)constant->sources);
     }
     for (int32_t i = 0; i < found->nsources; i++)
         fprintf(out, "source %-22s %+6.1f %%\n", found->source[i], 100 * expm1(found->effect[i]));
@@ -90,16 +91,16 @@ static luo_status write_table(job *j, luo_err *err)
     luo_table table;
     luo_status st = luo_table_open(&table, j->dir, luo_table_def_at(LUO_TABLE_CONSTANTS), err);
     for (int32_t i = 0; i < j->found.n && st == LUO_OK; i++) {
-        const luo_effects_named *c = &j->found.constant[i];
-        luo_table_text(&table, LUO_COL_CONSTANTS_level, levels[c->level]);
-        luo_table_text(&table, LUO_COL_CONSTANTS_of, c->of);
-        luo_table_text(&table, LUO_COL_CONSTANTS_key, c->key);
-        luo_table_num(&table, LUO_COL_CONSTANTS_value, c->value);
-        luo_table_num(&table, LUO_COL_CONSTANTS_prior, c->prior);
-        luo_table_num(&table, LUO_COL_CONSTANTS_spread, c->spread);
-        luo_table_text(&table, LUO_COL_CONSTANTS_state, states[c->state]);
-        luo_table_int(&table, LUO_COL_CONSTANTS_rows, c->rows);
-        luo_table_int(&table, LUO_COL_CONSTANTS_sources, c->sources);
+        const luo_effects_named *constant = &j->found.constant[i];
+        luo_table_text(&table, LUO_COL_CONSTANTS_level, levels[constant->level]);
+        luo_table_text(&table, LUO_COL_CONSTANTS_of, constant->of);
+        luo_table_text(&table, LUO_COL_CONSTANTS_key, constant->key);
+        luo_table_num(&table, LUO_COL_CONSTANTS_value, constant->value);
+        luo_table_num(&table, LUO_COL_CONSTANTS_prior, constant->prior);
+        luo_table_num(&table, LUO_COL_CONSTANTS_spread, constant->spread);
+        luo_table_text(&table, LUO_COL_CONSTANTS_state, states[constant->state]);
+        luo_table_int(&table, LUO_COL_CONSTANTS_rows, constant->rows);
+        luo_table_int(&table, LUO_COL_CONSTANTS_sources, constant->sources);
         st = luo_table_end(&table, err);
     }
     const luo_status closed = luo_table_close(&table, st == LUO_OK ? err : NULL);
@@ -115,28 +116,30 @@ static const luo_effects_named *constant_of(const job *j, const char *name, bool
     const char *architecture = stack ? NULL : luo_effects_architecture(name);
     const luo_effects_named *best = NULL;
     for (int32_t i = 0; i < j->found.n; i++) {
-        const luo_effects_named *c = &j->found.constant[i];
-        if (strcmp(c->key, key) != 0 || (c->level == LUO_EFFECTS_SOFTWARE) != stack) continue;
-        const char *of = c->level == LUO_EFFECTS_ARCHITECTURE ? architecture
-                         : c->level == LUO_EFFECTS_ALL        ? ""
-                                                              : name;
-        if (of && strcmp(c->of, of) == 0 && (!best || c->level > best->level)) best = c;
+        const luo_effects_named *constant = &j->found.constant[i];
+        if (strcmp(constant->key, key) != 0 || (constant->level == LUO_EFFECTS_SOFTWARE) != stack)
+            continue;
+        const char *of = constant->level == LUO_EFFECTS_ARCHITECTURE ? architecture
+                         : constant->level == LUO_EFFECTS_ALL        ? ""
+                                                                     : name;
+        if (of && strcmp(constant->of, of) == 0 && (!best || constant->level > best->level))
+            best = constant;
     }
     return best;
 }
 
-static const char *source_of(job *j, const luo_effects_named *c, const char *architecture)
+static const char *source_of(job *j, const luo_effects_named *constant, const char *architecture)
 {
-    if (c->rows > 0 && c->state == LUO_EFFECTS_FITTED)
+    if (constant->rows > 0 && constant->state == LUO_EFFECTS_FITTED)
         return luo_arena_printf(j->cli->arena,
                                 "%d rows of %d sources, by `luoshu calibrate --from` a "
                                 "folder",
-                                (int)c->rows, (int)c->sources);
-    if (c->level == LUO_EFFECTS_SOFTWARE)
+                                (int)constant->rows, (int)constant->sources);
+    if (constant->level == LUO_EFFECTS_SOFTWARE)
         return "default of docs/calibration.md#many-sources-at-once: the rows do not tell it";
     return luo_arena_printf(j->cli->arena, "inherited from %s: %s",
                             architecture ? architecture : "all architectures",
-                            c->rows > 0 ? "the rows do not tell it" : "no row of its own");
+                            constant->rows > 0 ? "the rows do not tell it" : "no row of its own");
 }
 
 static luo_status write_member(job *j, const char *path, const char *name, bool stack, luo_err *err)
@@ -146,17 +149,12 @@ static luo_status write_member(job *j, const char *path, const char *name, bool 
     LUO_TRY(luo_calibrate_source(j->cli, stack, path, &src, err));
     const char *text = src.text;
     for (int32_t i = 0; text && i < j->found.n; i++) {
-        const char *key = j->found.constant[i].key;
-        const luo_effects_named *c = constant_of(j, name, stack, key);
-        bool before = !c;
-        for (int32_t k = 0; k < i && !before; k++)
-            before = strcmp(j->found.constant[k].key, key) == 0 &&
-                     constant_of(j, name, stack, j->found.constant[k].key) == c;
-        if (before) continue;
-        const char *source = source_of(j, c, stack ? NULL : luo_effects_architecture(name));
-        const bool fitted = c->rows > 0 && c->state == LUO_EFFECTS_FITTED;
-        const luo_calibrated_value value = {key, c->value, c->spread, source,
-                                            fitted ? LUO_FROM_FITTED : LUO_FROM_CHOSEN};
+        const luo_effects_named *constant = &j->found.constant[i];
+        if (constant != constant_of(j, name, stack, constant->key)) continue;
+        const char *source = source_of(j, constant, stack ? NULL : luo_effects_architecture(name));
+        const bool fitted = constant->rows > 0 && constant->state == LUO_EFFECTS_FITTED;
+        const luo_calibrated_value value = {constant->key, constant->value, constant->spread,
+                                            source, fitted ? LUO_FROM_FITTED : LUO_FROM_CHOSEN};
         text = source ? luo_calibrate_text_with(j->cli->arena, text, &value) : NULL;
         any = true;
     }
@@ -174,7 +172,7 @@ static luo_status write_members(job *j, luo_err *err)
             LUO_TRY(write_member(j, j->kit.profiles[i].path, j->kit.profiles[i].name, false, err));
     }
     for (int32_t i = 0; i < j->kit.nstacks; i++) {
-        bool seen = strcmp(j->kit.stacks[i].name, j->kit.stacks[i].system) != 0;
+        bool seen = strcmp(j->kit.stacks[i].name, j->kit.stacks[i].system) != 0; /* of a site */
         for (int32_t k = 0; k < i && !seen; k++)
             seen = strcmp(j->kit.stacks[k].name, j->kit.stacks[i].name) == 0;
         if (!seen)
@@ -183,7 +181,7 @@ static luo_status write_members(job *j, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status calibrate(job *j, const char *folder, luo_err *err)
+static luo_status calibrate_folder(job *j, const char *folder, luo_err *err)
 {
     const luo_case **cases;
     int32_t n = 0;
@@ -201,6 +199,6 @@ luo_status luo_calibrate_sources(luo_cli *cli, const char *dir, const char *fold
 {
     luo_err err = {0};
     job j = {.cli = cli, .dir = dir};
-    const luo_status st = calibrate(&j, folder, &err);
+    const luo_status st = calibrate_folder(&j, folder, &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }

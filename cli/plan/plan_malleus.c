@@ -183,7 +183,7 @@ static luo_status transition(luo_cli *cli, luo_malleus_call *call, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status simulate(luo_cli *cli, luo_malleus_call *call, const luo_programs *set)
+static luo_status simulate_answer(luo_cli *cli, luo_malleus_call *call, const luo_programs *set)
 {
     const luo_dtype dtype = call->answer.plan->dtype;
     LUO_TRY(luo_cli_one_step(cli, set, call->cluster, &call->stack, dtype, call->rate,
@@ -204,7 +204,7 @@ static luo_status run(luo_cli *cli, luo_malleus_call *call, luo_err *err)
     LUO_TRY(transition(cli, call, err));
     call->step_s = -1; /* of a large plan whose pipelines differ it takes minutes */
     if (call->judged == LUO_JUDGED_SIMULATED || call->cluster->ndevices <= SIMULATED)
-        LUO_TRY(simulate(cli, call, set));
+        LUO_TRY(simulate_answer(cli, call, set));
     call->program = set->hash;
     return luo_plan_write(cli, 0, call->answer.plan, err);
 }

@@ -105,7 +105,7 @@ static const char **begun(luo_cli *cli, const luo_session *session, const luo_ch
     return paths;
 }
 
-static void tell(luo_cli *cli, const luo_session *session, const luo_child_slot *slots)
+static void tell_runs(luo_cli *cli, const luo_session *session, const luo_child_slot *slots)
 {
     FILE *out = luo_cli_out(cli);
     for (int32_t i = 0; i < session->scenario->npolicies; i++) {
@@ -199,6 +199,6 @@ luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const lu
     if (st == LUO_OK) st = tell_ranges(cli, session, paths, n);
     if (st == LUO_OK) st = draw(cli, session);
     fprintf(luo_cli_out(cli), "%s/compare.csv\n", session->dir);
-    tell(cli, session, slots);
+    tell_runs(cli, session, slots);
     return st;
 }

@@ -11,7 +11,7 @@
 /* Names of the tables (NAME.csv) in `dir`, in order. Errors: LUO_EINPUT it cannot be opened;
  * LUO_ENOMEM. Owner: arena. */
 luo_status luo_validate_files(luo_arena *arena, const char *dir, const char ***out, int32_t *n,
-                           luo_err *err);
+                              luo_err *err);
 
 /* ---- profiles and stacks of the rows, validate_kit.c ---- */
 

@@ -18,10 +18,10 @@ static bool is_csv(const char *name)
 }
 
 luo_status luo_validate_files(luo_arena *arena, const char *dir, const char ***out, int32_t *n,
-                           luo_err *err)
+                              luo_err *err)
 {
-    DIR *d = opendir(dir);
-    if (!d)
+    DIR *folder = opendir(dir);
+    if (!folder)
         return luo_err_set(err, LUO_EINPUT,
                            "the folder of measurements has no folder `suites`: %s cannot be "
                            "opened.",
@@ -30,15 +30,15 @@ luo_status luo_validate_files(luo_arena *arena, const char *dir, const char ***o
     const char **names = NULL;
     luo_status st = LUO_OK;
     *n = 0;
-    for (struct dirent *e; st == LUO_OK && (e = readdir(d));) {
-        if (!is_csv(e->d_name)) continue;
-        const char *name = luo_arena_strdup(arena, e->d_name);
+    for (struct dirent *entry; st == LUO_OK && (entry = readdir(folder));) {
+        if (!is_csv(entry->d_name)) continue;
+        const char *name = luo_arena_strdup(arena, entry->d_name);
         if (name && LUO_VEC_ROOM_IN(arena, names, *n, room))
             names[(*n)++] = name;
         else
             st = luo_err_nomem(err);
     }
-    closedir(d);
+    closedir(folder);
     if (st == LUO_OK && *n) qsort(names, (size_t)*n, sizeof *names, by_name);
     *out = names;
     return st;

@@ -1,4 +1,5 @@
 /* validate_kit.c: profiles and stacks of published rows: from --profile-dir, or built in. */
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -73,11 +74,12 @@ static const char *profile_path(luo_kit *kit, const luo_suite_row *row, const ch
     return luo_kit_path(kit, LUO_BUILTIN_PROFILES, gpu);
 }
 
-static luo_profile *profile(void *ctx, const luo_suite_row *row, const char *name, luo_err *err)
+static luo_profile *find_profile(void *ctx, const luo_suite_row *row, const char *name,
+                                 luo_err *err)
 {
     luo_kit *kit = ctx;
     luo_diags diags;
-    luo_profile *p = NULL;
+    luo_profile *profile = NULL;
     const char *precision = row->precision, *path = profile_path(kit, row, &name);
     for (int32_t i = 0; i < kit->nprofiles; i++)
         if (strcmp(kit->profiles[i].name, name) == 0 &&
@@ -92,14 +94,15 @@ static luo_profile *profile(void *ctx, const luo_suite_row *row, const char *nam
     luo_diags_init(&diags, kit->cli->arena);
     kit->profiles = luo_arena_grow(kit->cli->arena, kit->profiles, n * sizeof *kit->profiles,
                                    (n + 1) * sizeof *kit->profiles);
-    if (!kit->profiles || luo_read_profile(kit->cli->arena, path, &p, &diags) != LUO_OK) {
+    if (!kit->profiles || luo_read_profile(kit->cli->arena, path, &profile, &diags) != LUO_OK) {
         first_error(&diags, err);
         return NULL;
     }
     double attention;
-    if (at_precision(p, precision, &attention, err) != LUO_OK) return NULL;
-    kit->profiles[kit->nprofiles++] = (struct luo_kit_profile){name, precision, path, p, attention};
-    return p;
+    if (at_precision(profile, precision, &attention, err) != LUO_OK) return NULL;
+    kit->profiles[kit->nprofiles++] =
+        (struct luo_kit_profile){name, precision, path, profile, attention};
+    return profile;
 }
 
 /* SYSTEM-SUITE and SYSTEM-GPU go before SYSTEM: the same software at another site, on another GPU.
@@ -124,9 +127,16 @@ static double grad_bytes(const luo_suite_row *row)
     return strstr(row->note, "reduction in bf16") ? 2 : 0;
 }
 
-/* In a pool a software has the constants of its own file, wherever it ran; what a site's file says
- * of its switches, of user buffers and of memory stays. */
-static luo_status take_values(luo_kit *kit, const char *system, luo_stack *out, luo_err *err)
+/* In a pool a software has these constants of its own file, wherever it ran; what a site's file
+ * says of its switches, of user buffers and of memory stays. */
+static const size_t pooled_values[] = {
+    offsetof(luo_stack, host_launch_s),   offsetof(luo_stack, host_exponent),
+    offsetof(luo_stack, busbw_factor),    offsetof(luo_stack, gemm_ratio),
+    offsetof(luo_stack, attention_ratio), offsetof(luo_stack, scale_jitter),
+    offsetof(luo_stack, optimizer_bytes),
+};
+
+static luo_status take_pooled_values(luo_kit *kit, const char *system, luo_stack *out, luo_err *err)
 {
     luo_stack of_system;
     luo_diags diags;
@@ -137,17 +147,13 @@ static luo_status take_values(luo_kit *kit, const char *system, luo_stack *out, 
         first_error(&diags, err);
         return err->st;
     }
-    out->host_launch_s = of_system.host_launch_s;
-    out->host_exponent = of_system.host_exponent;
-    out->busbw_factor = of_system.busbw_factor;
-    out->gemm_ratio = of_system.gemm_ratio;
-    out->attention_ratio = of_system.attention_ratio;
-    out->scale_jitter = of_system.scale_jitter;
-    out->optimizer_bytes = of_system.optimizer_bytes;
+    for (size_t i = 0; i < sizeof pooled_values / sizeof *pooled_values; i++)
+        memcpy((char *)out + pooled_values[i], (const char *)&of_system + pooled_values[i],
+               sizeof(double));
     return LUO_OK;
 }
 
-static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
+static luo_stack *find_stack(void *ctx, const luo_suite_row *row, luo_err *err)
 {
     luo_kit *kit = ctx;
     luo_diags diags;
@@ -162,28 +168,28 @@ static luo_stack *stack(void *ctx, const luo_suite_row *row, luo_err *err)
     for (int32_t i = 0; i < kit->nstacks; i++)
         if (strcmp(kit->stacks[i].name, name) == 0 && kit->stacks[i].grad_bytes == bytes)
             return kit->stacks[i].at;
-    luo_stack *s = LUO_NEW(kit->cli->arena, luo_stack);
+    luo_stack *stack = LUO_NEW(kit->cli->arena, luo_stack);
     luo_diags_init(&diags, kit->cli->arena);
     kit->stacks = luo_arena_grow(kit->cli->arena, kit->stacks, n * sizeof *kit->stacks,
                                  (n + 1) * sizeof *kit->stacks);
-    if (!s || !kit->stacks || luo_read_stack(kit->cli->arena, path, s, &diags) != LUO_OK) {
+    if (!stack || !kit->stacks || luo_read_stack(kit->cli->arena, path, stack, &diags) != LUO_OK) {
         first_error(&diags, err);
         return NULL;
     }
-    if (bytes > 0) s->grad_comm_bytes = bytes;
+    if (bytes > 0) stack->grad_comm_bytes = bytes;
     if (kit->pooled && strcmp(name, luo_suite_software(row)) != 0 &&
-        take_values(kit, luo_suite_software(row), s, err) != LUO_OK)
+        take_pooled_values(kit, luo_suite_software(row), stack, err) != LUO_OK)
         return NULL;
     kit->stacks[kit->nstacks++] =
-        (struct luo_kit_stack){name, path, luo_suite_software(row), bytes, s};
-    return s;
+        (struct luo_kit_stack){name, path, luo_suite_software(row), bytes, stack};
+    return stack;
 }
 
 void luo_kit_open(luo_cli *cli, const char *folder, const luo_layer_times *layers, bool pooled,
                   luo_kit *out)
 {
     *out = (luo_kit){.cli = cli, .folder = folder, .pooled = pooled};
-    out->as = (luo_suite_kit){profile, stack, layers, out};
+    out->as = (luo_suite_kit){find_profile, find_stack, layers, out};
 }
 
 /* ---- a pool ---- */
@@ -199,7 +205,7 @@ luo_status luo_kit_add_types(luo_kit *kit, luo_err *err)
         const char *name = luo_arena_strndup(kit->cli->arena, at, n);
         if (!name)
             st = luo_err_nomem(err);
-        else if (luo_effects_architecture(name) && !profile(kit, &row, name, err))
+        else if (luo_effects_architecture(name) && !find_profile(kit, &row, name, err))
             st = err->st;
         at += n + (at[n] == ' ');
     }

@@ -314,7 +314,7 @@ static luo_status read_options(job *j, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status predict(job *j, luo_err *err)
+static luo_status predict_rows(job *j, luo_err *err)
 {
     const double start = luo_cli_wall_s();
     LUO_TRY(luo_score_cases(j->cli, j->cases, j->v.n, j->v.closed_only, j->scores, err));
@@ -352,7 +352,7 @@ static luo_status validate(job *j, luo_err *err)
     LUO_TRY(read_layers(j, err));
     LUO_TRY(make_all(j, err));
     LUO_TRY(check_rows(j, err));
-    LUO_TRY(predict(j, err));
+    LUO_TRY(predict_rows(j, err));
     luo_validation_print(&j->v);
     luo_validation_json(&j->v);
     if (out) LUO_TRY(write_all(j, out, err));

@@ -12,7 +12,7 @@ static double gib(int64_t bytes)
 
 /* Neighbours of one role with the same tasks need the same memory, if their slots give them as many
  * communicators. */
-static bool alike(const luo_programs *set, const int32_t *communicators, int32_t i, int32_t k)
+static bool need_alike(const luo_programs *set, const int32_t *communicators, int32_t i, int32_t k)
 {
     const luo_program *a = &set->at[i], *b = &set->at[k];
     return a->role == b->role && a->ntask == b->ntask && a->tasks == b->tasks &&
@@ -38,7 +38,7 @@ luo_status luo_plan_memory(luo_arena *scratch, const luo_programs *set, luo_memo
     luo_status st = count_communicators(scratch, set, &communicators, err);
     for (int32_t i = 0; st == LUO_OK && i < set->n; i++) {
         int32_t k = i - 1;
-        while (k >= 0 && i - k <= 64 && !alike(set, communicators, i, k)) k--;
+        while (k >= 0 && i - k <= 64 && !need_alike(set, communicators, i, k)) k--;
         if (k >= 0 && i - k <= 64)
             out[i] = out[k];
         else

@@ -63,8 +63,8 @@ static luo_status load_from(luo_backend_state *backend, int32_t job, const char 
     }
 }
 
-static luo_status load(luo_backend_state *backend, int32_t job, const luo_state_request *q,
-                       int64_t *step, luo_err *err)
+static luo_status load_checkpoint(luo_backend_state *backend, int32_t job,
+                                  const luo_state_request *q, int64_t *step, luo_err *err)
 {
     const luo_exec_options *options = backend->options;
     luo_found found = {0};
@@ -131,7 +131,7 @@ luo_status luo_coord_state(luo_backend_state *backend, const luo_state_request *
     if (q->action == LUO_STATE_INIT)
         LUO_TRY(init(backend, job, step, err));
     else
-        LUO_TRY(load(backend, job, q, step, err));
+        LUO_TRY(load_checkpoint(backend, job, q, step, err));
     backend->holder = job;
     tell_processes(&backend->workers, q);
     return LUO_OK;

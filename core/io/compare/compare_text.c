@@ -19,7 +19,7 @@ static const char *const titles[COLUMNS][2] = {
 
 typedef char row[COLUMNS][WIDTH];
 
-static void num(char out[WIDTH], double v, int decimals)
+static void put_num(char out[WIDTH], double v, int decimals)
 {
     luo_str text = {0};
     if (isfinite(v)) luo_table_print_fixed(&text, v, decimals); /* never "-0.0" */
@@ -30,7 +30,7 @@ static void num(char out[WIDTH], double v, int decimals)
     luo_str_free(&text);
 }
 
-static void count(char out[WIDTH], int64_t v)
+static void put_count(char out[WIDTH], int64_t v)
 {
     if (v < 0)
         snprintf(out, WIDTH, "-");
@@ -38,7 +38,7 @@ static void count(char out[WIDTH], int64_t v)
         snprintf(out, WIDTH, "%lld", (long long)v);
 }
 
-static void range(char out[WIDTH], const luo_result *r)
+static void put_range(char out[WIDTH], const luo_result *r)
 {
     luo_str text = {0};
     if (r->range && isfinite(r->step_mean_s)) luo_time_range_say(&text, r->range, r->step_mean_s);
@@ -46,25 +46,25 @@ static void range(char out[WIDTH], const luo_result *r)
     luo_str_free(&text);
 }
 
-static void fill(row out, const luo_result *r, const luo_result *first)
+static void fill_row(row out, const luo_result *r, const luo_result *first)
 {
     if (snprintf(out[0], WIDTH, "%s", r->name) >= WIDTH) memcpy(out[0] + WIDTH - 3, "..", 3);
     snprintf(out[1], WIDTH, "%s", luo_run_state_name(r->state));
-    count(out[2], r->steps_done);
-    num(out[3], r->total_s / 3600, 2);
-    num(out[4], r->step_mean_s, 3);
-    range(out[5], r);
-    num(out[6], r->step_p99_s, 3);
-    num(out[7], r->goodput_tokens_per_s, 0);
-    num(out[8], 100 * r->mfu_ratio, 1);
-    num(out[9], 100 * luo_result_lost_s(r) / r->total_s, 1);
-    count(out[10], r->switches);
-    count(out[11], r->restarts);
-    num(out[12], 100 * r->peak_memory_ratio, 1);
-    num(out[13], luo_result_speedup(r, first), 3);
+    put_count(out[2], r->steps_done);
+    put_num(out[3], r->total_s / 3600, 2);
+    put_num(out[4], r->step_mean_s, 3);
+    put_range(out[5], r);
+    put_num(out[6], r->step_p99_s, 3);
+    put_num(out[7], r->goodput_tokens_per_s, 0);
+    put_num(out[8], 100 * r->mfu_ratio, 1);
+    put_num(out[9], 100 * luo_result_lost_s(r) / r->total_s, 1);
+    put_count(out[10], r->switches);
+    put_count(out[11], r->restarts);
+    put_num(out[12], 100 * r->peak_memory_ratio, 1);
+    put_num(out[13], luo_result_speedup(r, first), 3);
 }
 
-static void put(luo_str *text, const row cells, const int *width)
+static void put_row(luo_str *text, const row cells, const int *width)
 {
     luo_str line = {0};
     for (int c = 0; c < COLUMNS; c++) {
@@ -83,7 +83,7 @@ static void put(luo_str *text, const row cells, const int *width)
     luo_str_free(&line);
 }
 
-static void widen(int *width, const row cells)
+static void widen_columns(int *width, const row cells)
 {
     for (int c = 0; c < COLUMNS; c++)
         if ((int)strlen(cells[c]) > width[c]) width[c] = (int)strlen(cells[c]);
@@ -95,17 +95,17 @@ void luo_compare_text(luo_str *text, const luo_result *runs, int32_t n)
     row cells, head[2];
     for (int c = 0; c < COLUMNS; c++)
         for (int k = 0; k < 2; k++) snprintf(head[k][c], WIDTH, "%s", titles[c][k]);
-    widen(width, head[0]);
-    widen(width, head[1]);
+    widen_columns(width, head[0]);
+    widen_columns(width, head[1]);
     for (int32_t i = 0; i < n; i++) {
-        fill(cells, &runs[i], &runs[0]);
-        widen(width, cells);
+        fill_row(cells, &runs[i], &runs[0]);
+        widen_columns(width, cells);
     }
-    put(text, head[0], width);
-    put(text, head[1], width);
+    put_row(text, head[0], width);
+    put_row(text, head[1], width);
     for (int32_t i = 0; i < n; i++) {
-        fill(cells, &runs[i], &runs[0]);
-        put(text, cells, width);
+        fill_row(cells, &runs[i], &runs[0]);
+        put_row(text, cells, width);
     }
     if (n > 1) luo_str_addf(text, "goodput: %s\n", luo_goodput_means);
     luo_compare_range_text(text, runs, n);

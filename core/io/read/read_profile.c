@@ -183,7 +183,7 @@ static const luo_doc_node *place_of_value(const luo_doc *doc, int line, int col,
 
 /* luo_profile_finish names one value at a time; it is taken out and the next is looked for. What
  * is then missing may be the value taken out, so nothing is said of it. */
-static void finish(luo_doc *doc, luo_profile *profile)
+static void finish_profile(luo_doc *doc, luo_profile *profile)
 {
     luo_profile rest = *profile;
     luo_value *v = LUO_NEW_N(doc->arena, luo_value, profile->nvalues);
@@ -226,7 +226,7 @@ static luo_profile *take_profile(luo_doc *doc, const luo_files *files, const pro
                          or_empty(c->cuda), or_empty(c->nccl),   c->rows,
                          c->validation_rows};
     take_tables(doc, files, profile, y);
-    finish(doc, profile);
+    finish_profile(doc, profile);
     return profile;
 }
 

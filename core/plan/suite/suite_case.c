@@ -362,7 +362,7 @@ static luo_status assumptions(luo_arena *arena, luo_case *one, bool scaled, luo_
 }
 
 /* Seconds of the step, also where FLOP/s were printed instead. */
-static double measured(const luo_suite_row *row)
+static double find_seconds(const luo_suite_row *row)
 {
     if (row->step_s > 0) return row->step_s;
     const double rate = row->tflops_gpu * 1e12 * row->gpus;
@@ -394,7 +394,7 @@ luo_status luo_case_make(luo_arena *arena, const luo_suite_row *row, const luo_s
     bool scaled = false;
     LUO_TRY(check_sizes(row, err));
     *one = (luo_case){
-        .row = row, .measured_s = measured(row), .stack = kit->stack(kit->ctx, row, err)};
+        .row = row, .measured_s = find_seconds(row), .stack = kit->stack(kit->ctx, row, err)};
     if (!one->stack) return luo_err_at(err, err->st, row->file, row->line, 1);
     one->dtype = strcmp(row->precision, "tf32") == 0 || strcmp(row->precision, "fp32") == 0
                      ? LUO_F32

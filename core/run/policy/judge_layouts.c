@@ -55,7 +55,7 @@ static int32_t count_options(const comparing *c)
 }
 
 /* cut: the option cuts sequences. */
-static bool holds(const comparing *c, int32_t at, bool cut)
+static bool is_allowed(const comparing *c, int32_t at, bool cut)
 {
     const luo_pool_entry *entry = c->rivals->pool->entry;
     if (c->policy != LUO_LENGTH_POLICY_ONE_PLAN)
@@ -96,7 +96,7 @@ static luo_status list_kind(const comparing *c, bool cut, const double *moved_ms
     int32_t found = 0;
     for (int32_t k = 0; k < count_options(c); k++) {
         double ms;
-        if (!holds(c, k, cut) || has_option(all, *n, k)) continue;
+        if (!is_allowed(c, k, cut) || has_option(all, *n, k)) continue;
         *choice_of(&with, c->policy) = k;
         LUO_TRY(luo_length_mean(c->scratch, &with, c->policy, c->batch, c->nbatches, &ms, err));
         if (moved_ms) ms += moved_ms[k];
@@ -124,7 +124,7 @@ static luo_status simulate_batch(const comparing *c, int32_t at, int32_t k, doub
     return st == LUO_OK || st == LUO_EINFEASIBLE ? LUO_OK : luo_err_set(err, st, "%s", why.text);
 }
 
-static luo_status simulate(const comparing *c, option *x, luo_err *err)
+static luo_status simulate_option(const comparing *c, option *x, luo_err *err)
 {
     x->seconds = 0;
     for (int32_t k = 0; k < c->nbatches; k++) {
@@ -161,7 +161,7 @@ static luo_status rank_options(const comparing *c, option **out, int32_t *n, luo
     LUO_TRY(find_moved_ms(c, &moved_ms, err));
     for (int cut = 0; cut < 2; cut++) LUO_TRY(list_kind(c, cut, NULL, *out, n, err));
     for (int cut = 0; cut < 2; cut++) LUO_TRY(list_kind(c, cut, moved_ms, *out, n, err));
-    for (int32_t i = 0; i < *n; i++) LUO_TRY(simulate(c, &(*out)[i], err));
+    for (int32_t i = 0; i < *n; i++) LUO_TRY(simulate_option(c, &(*out)[i], err));
     put_first(*out, *n, BY_STEP);
     return LUO_OK;
 }

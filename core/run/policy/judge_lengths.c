@@ -96,8 +96,8 @@ void luo_lengths_learn(luo_lengths_learned *learned, int32_t plan, double ms, do
     guess(learned);
 }
 
-static luo_status simulate(const luo_judge *judge, const luo_step_place *place, const double *rate,
-                           luo_judged_lengths *now, luo_err *err)
+static luo_status simulate_plans(const luo_judge *judge, const luo_step_place *place,
+                                 const double *rate, luo_judged_lengths *now, luo_err *err)
 {
     luo_judgement judged;
     luo_err why = {0};
@@ -126,7 +126,7 @@ typedef struct judging {
 static luo_status try_plan(judging *j, luo_judged_lengths *now, luo_err *err)
 {
     j->tried[now->plans.step.plan] = true;
-    LUO_TRY(simulate(j->judge, j->place, j->rate, now, err));
+    LUO_TRY(simulate_plans(j->judge, j->place, j->rate, now, err));
     luo_lengths_learn(j->learned, now->plans.step.plan, now->plans.ms, now->seconds);
     const int32_t simulated = j->best.simulated + 1;
     if (j->best.plans.n == 0 || now->seconds < j->best.seconds) j->best = *now;
@@ -242,7 +242,7 @@ static luo_status try_full(judging *j, luo_err *err)
                                  err));
     LUO_TRY(
         luo_length_plan_of(j->arena, j->rivals, j->place, &step, j->length, j->n, &now.plans, err));
-    LUO_TRY(simulate(j->judge, j->place, j->rate, &now, err));
+    LUO_TRY(simulate_plans(j->judge, j->place, j->rate, &now, err));
     now.simulated = j->best.simulated + 1;
     if (now.seconds < j->best.seconds)
         j->best = now;

@@ -33,8 +33,9 @@ static luo_status seconds_of(void *ctx, luo_arena *scratch, const luo_cluster *c
     return LUO_OK;
 }
 
-static simulated simulate(const luo_judge *j, const luo_programs *set, luo_dtype dtype,
-                          const double *rate, const luo_work *work, double steps)
+/* Above the limit of `work`, communication is by closed forms. */
+static simulated begin_steps(const luo_judge *j, const luo_programs *set, luo_dtype dtype,
+                             const double *rate, const luo_work *work, double steps)
 {
     simulated s = {.judge = *j, .set = set, .dtype = dtype, .rate = rate};
     if (steps * luo_judge_operations(set) > (double)luo_work_most(work, LUO_WORK_RANGES))
@@ -48,7 +49,7 @@ luo_status luo_judge_range(luo_arena *arena, const luo_judge *j, const luo_progr
 {
     luo_constants constants;
     LUO_TRY(luo_constants_of(arena, j->cluster, j->stack, &constants, err));
-    simulated s = simulate(j, set, dtype, rate, work, 2.0 * constants.n);
+    simulated s = begin_steps(j, set, dtype, rate, work, 2.0 * constants.n);
     const luo_prediction prediction = {seconds_of, &s};
     return luo_time_range_of(arena, &constants, &prediction, out, err);
 }
@@ -87,7 +88,7 @@ luo_status luo_judge_draws(luo_arena *arena, const luo_judge *j, const luo_progr
 {
     luo_constants constants;
     LUO_TRY(luo_constants_of(arena, j->cluster, j->stack, &constants, err));
-    simulated s = simulate(j, set, dtype, rate, work, n);
+    simulated s = begin_steps(j, set, dtype, rate, work, n);
     const luo_prediction prediction = {seconds_of, &s};
     return luo_spread_draws(arena, &constants, &prediction, seed, n, out, err);
 }

@@ -76,27 +76,27 @@ double luo_snapshot_payback(const luo_snapshot *now, double step_s)
 
 /* ---- without a node ---- */
 
-static bool stage_on(const luo_stage *st, const luo_cluster *cluster, int32_t node)
+static bool is_on_node(const luo_stage *stage, const luo_cluster *cluster, int32_t node)
 {
-    for (int32_t k = 0; k < st->ndev; k++)
-        if (cluster->devices[st->dev[k]].node == node) return true;
+    for (int32_t k = 0; k < stage->ndev; k++)
+        if (cluster->devices[stage->dev[k]].node == node) return true;
     return false;
 }
 
-static bool holds(const luo_stage *st, int32_t layer)
+static bool holds_layer(const luo_stage *stage, int32_t layer)
 {
-    for (int32_t k = 0; k < st->nlayers; k++)
-        if (layer >= st->layers[k].lo && layer < st->layers[k].hi) return true;
+    for (int32_t k = 0; k < stage->nlayers; k++)
+        if (layer >= stage->layers[k].lo && layer < stage->layers[k].hi) return true;
     return false;
 }
 
-static bool copy_elsewhere(const luo_plan *plan, const luo_cluster *cluster, int32_t layer,
-                           int32_t node)
+static bool has_copy_elsewhere(const luo_plan *plan, const luo_cluster *cluster, int32_t layer,
+                               int32_t node)
 {
     for (int32_t i = 0; i < plan->npipelines; i++)
         for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
-            const luo_stage *st = &plan->pipelines[i].stages[s];
-            if (holds(st, layer) && !stage_on(st, cluster, node)) return true;
+            const luo_stage *stage = &plan->pipelines[i].stages[s];
+            if (holds_layer(stage, layer) && !is_on_node(stage, cluster, node)) return true;
         }
     return false;
 }
@@ -106,7 +106,7 @@ bool luo_policy_plan_survives_node(const luo_plan *plan, const luo_cluster *clus
     if (plan->zero > 0) return false;
     for (int32_t node = 0; node < cluster->nnodes; node++)
         for (int32_t layer = 0; layer < plan->layers; layer++)
-            if (!copy_elsewhere(plan, cluster, layer, node)) return false;
+            if (!has_copy_elsewhere(plan, cluster, layer, node)) return false;
     return true;
 }
 

@@ -257,8 +257,7 @@ static luo_status choose(asking *a)
     return LUO_OK;
 }
 
-/* What is told of the winner. */
-static luo_status tell(asking *a)
+static luo_status tell_winner(asking *a)
 {
     tables_layout *l = &a->layout;
     luo_tables_answer *out = a->out;
@@ -335,7 +334,7 @@ static luo_status ask(asking *a)
     const int deals = is_mixed(&a->layout) ? all : 1;
     for (int deal = 0; deal < deals; deal++) LUO_TRY(try_all(a, (luo_tables_deal)deal, last));
     LUO_TRY(choose(a));
-    return tell(a);
+    return tell_winner(a);
 }
 
 luo_status luo_tables_plan(const luo_tables_in *in, luo_tables_answer *out, luo_err *err)
