@@ -115,6 +115,12 @@ static luo_status open_trial(luo_run *run, const luo_length_setup_in *in, const 
     return LUO_OK;
 }
 
+static void keep_layout(luo_length_choice *choice, const luo_judged_layout *best)
+{
+    choice->setup.layout = best->layout;
+    choice->setup.place.layout_devices = best->devices;
+}
+
 static luo_status judge_layouts(luo_run *run, luo_arena *arena, const trial *t,
                                 luo_length_choice *x, luo_err *err)
 {
@@ -122,8 +128,7 @@ static luo_status judge_layouts(luo_run *run, luo_arena *arena, const trial *t,
     LUO_TRY(luo_judge_layouts(arena, run->lengths->step_arena, &run->decision.judge,
                               &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
                               t->rate, &best, err));
-    x->setup.layout = best.layout;
-    x->setup.place.layout_devices = best.devices;
+    keep_layout(x, &best);
     x->setup.moved_ms = best.moved_ms;
     if (best.alike >= 0) x->setup.rivals.uniform = best.alike;
     x->learned = best.learned;
@@ -140,8 +145,7 @@ static luo_status judge_one_plan(luo_run *run, luo_arena *arena, const trial *t,
                                t->rate, &best, err));
     if (run->job.policy->rule != LUO_LENGTH_POLICY_ONE_PLAN || !isfinite(best.seconds))
         return LUO_OK;
-    x->setup.layout = best.layout;
-    x->setup.place.layout_devices = best.devices;
+    keep_layout(x, &best);
     return LUO_OK;
 }
 
