@@ -161,7 +161,7 @@ $(B)/tests/%: LDFLAGS += $(TEST_LD)
 $(B)/tests/%: $(B)/tests/%.o $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $< $(PARKED_LIB) $(CLI_LIB) $(SIM_LIB) $(EXEC_LIB) $(CORE_LIB) \
 	    -Wl,--as-needed $(EXEC_LIBS) -lcheck -lsubunit -lrt -lpthread $(LIBS) -o $@
-# -Itests/standin stands first: its headers go before those of CUDA, its device.cuh before exec/cuda's.
+# -Itests/standin stands first: its headers go before those of CUDA, its exec/cuda/kernels/device.cuh before ours.
 STANDIN_SAN := $(if $(findstring address,$(SAN)),$(if $(findstring g++,$(CXX)),-fsanitize-sections='standin_shared*'))
 STANDIN_FLAGS := -Itests/standin $(MPI_CFLAGS) $(BLAS_CFLAGS)
 $(B)/standin/%.o: %.c

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Turns text files into a C table {name, text}: cli/embed.sh HEADER TYPE TABLE FILE... > table.c
+# Turns text files into a C table {name, text}: cli/embed.sh HEADER TYPE TABLE FILE... > OUT.c
 set -eu
 header=$1 type=$2 table=$3
 shift 3

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `make bundle` makes, over the stand-in for CUDA: it runs in an empty root (loader and libc, /proc, a few
 # devices, the loopback; no shell), wherever it is put, with the Open MPI that it carries; nothing in it looks elsewhere;
-# env.sh finds what a machine has of CUDA; without NCCL one rank runs. Of GPUs it shows nothing.
+# exec/bundle/env.sh finds what a machine has of CUDA; without NCCL one rank runs. Of GPUs it shows nothing.
 # B: what is built there (bundle-parts, STANDIN_RANK, BUNDLE_BARE, CUDA_TESTS).
 set -u
 . tests/runs.sh
@@ -47,8 +47,8 @@ no_cuda() { ! make --no-print-directory NVCC= "$@" bundle >"$tmp/said" 2>&1; }
 check "no nvcc: refused" no_cuda
 check "no nvcc: the sentence" grep -qx 'make bundle: it needs the cuda backend, which this build lacks (no nvcc).' "$tmp/said"
 
-# ---- env.sh, on machines that have this and that ----
-# A bundle of env.sh and a program that needs both libraries; a loader that knows nothing of this machine's CUDA.
+# ---- exec/bundle/env.sh, on machines that have this and that ----
+# A bundle of exec/bundle/env.sh and a program that needs both libraries; a loader that knows nothing of this machine's CUDA.
 mkdir -p "$tmp/small/bin" "$tmp/small/lib/absent" "$tmp/site/nvidia/nccl/lib" "$tmp/site/nvidia/cu13/lib" "$tmp/home/lib64"
 cp exec/bundle/env.sh "$tmp/small"
 for l in libcublasLt.so.13 libnccl.so.2; do
@@ -175,7 +175,7 @@ empty_root() {
     check "moved: losses" near 1e-12 <(curve "$root/tmp/moved/plan") <(curve "$root/tmp/host2/plan")
     check "moved: other hosts are refused" luoshu hosts 2 "$moved" run "$(plan "$moved" 2)" --backend host --hostfile /tmp/hosts
     check "moved: which launcher that is" grep -qF '`--launcher local` starts all on this one' "$tmp/hosts.err"
-    # No NCCL, as env.sh leaves it.
+    # No NCCL, as exec/bundle/env.sh leaves it.
     cp -r "$tmp/bare" "$root/opt/bare"
     export LD_LIBRARY_PATH=/opt/bare/lib/absent LUO_NCCL_LOOKED="the loader's folders, /usr/local/cuda/lib64"
     check "no NCCL: 1 rank" ranks bare1 /opt/bare cuda 1

@@ -1,5 +1,5 @@
 /* keys_rows.h: every key of every schema (docs/formats.md), with a change of it. For
- * check_keys.c only. */
+ * unit/check_keys.c only. */
 #ifndef LUO_TESTS_KEYS_ROWS_H
 #define LUO_TESTS_KEYS_ROWS_H
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* moves_rows.h: what each key of a cluster, a profile and a stack moves. For check_moves.c only. */
+/* moves_rows.h: what each key of a cluster, a profile and a stack moves. For unit/check_moves.c
+ * only. */
 #ifndef LUO_TESTS_MOVES_ROWS_H
 #define LUO_TESTS_MOVES_ROWS_H
 

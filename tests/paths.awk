@@ -1,8 +1,9 @@
 # tests/paths.awk: files that comments and pages name and the tree has not. usage: git ls-files | awk -f tests/paths.awk - FILE...
-# A name with an ending of sources (`run/apply.c`) is to be the end of a path, one that begins with a folder of the tree
-# (tests/prop, scenarios/papers) a path, with or without its ending; the first comment of a file that begins with a name
-# names that file. Not looked at: texts in quotes, fenced blocks of pages, names with capitals (they stand for others),
-# what a build or a run writes, and files of other programs.
+# In a comment a name with an ending of sources (core/run/apply.c) is to be a path from the root or from the file's own
+# folder, on a page the end of one; a name that begins with a folder of the tree (tests/prop, scenarios/papers) is to be a
+# path, with or without its ending; the first comment of a file that begins with a name names that file. Not looked at:
+# texts in quotes, fenced blocks of pages, names with capitals (they stand for others), what a build or a run writes, and
+# files of other programs.
 BEGIN {
     n = split("dp_core.cpp expf.c x.c core/pipeline_parallel/schedules.py", word, " ")
     for (i = 1; i <= n; i++) foreign[word[i]]
@@ -12,15 +13,17 @@ BEGIN {
 }
 function add(path) { known[path]; sub(/[.][a-z]+$/, "", path); known[path] }
 FILENAME == "-" { # every end of the path, and its folders
-    add($0)
+    add($0); whole[$0]
     rest = $0
     while ((i = index(rest, "/")) > 0) { rest = substr(rest, i + 1); known[rest] }
     for (dir = $0; sub(/[/][^/]*$/, "", dir);) known[dir]
     next
 }
-function judge(name) {
+function judge(name,    strict) {
     sub(/^([.][.]?[/])+/, "", name); sub(/[.]+$/, "", name); sub(/[/]$/, "", name)
-    if (name in known || name in foreign || name ~ /^[.]/ || name ~ /(^|[/_-])[A-Z][A-Z]|[A-Z][A-Z][A-Z]/ || name ~ written) return
+    strict = name ~ source && FILENAME !~ /[.]md$/
+    if (strict ? name in whole || (folder name) in whole : name in known) return
+    if (name in foreign || name ~ /^[.]/ || name ~ /(^|[/_-])[A-Z][A-Z]|[A-Z][A-Z][A-Z]/ || name ~ written) return
     if (name ~ source || name ~ top) print FILENAME ":" FNR ": " name
 }
 function look(text,    before, after, name) {
@@ -44,6 +47,7 @@ function comments(line,    text, i) { # of C: what stands in them, on this line
 }
 FNR == 1 {
     inside = fenced = 0
+    folder = FILENAME; sub(/[^\/]*$/, "", folder)
     own = FILENAME; sub(/.*[/]/, "", own)
     head = $0; sub(/^[/][*] */, "", head); sub(/[: ].*/, "", head)
     if ($0 ~ /^[/][*]/ && head ~ source && head != own && head != FILENAME) print FILENAME ":1: it says that it is " head

@@ -5,7 +5,7 @@
 #include "core/plan/planners.h"
 
 typedef struct luo_planner {
-    const char *name, *json_schema, *options; /* as planners.inc has them */
+    const char *name, *json_schema, *options; /* of core/run/first/planners.inc */
     luo_status (*run)(luo_cli *cli, luo_err *err); /* a sentence in err, or in cli->diags */
 } luo_planner;
 /* NULL: unknown. */

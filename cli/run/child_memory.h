@@ -1,5 +1,5 @@
 /* child_memory.h: checkpoints of target `peer` in a real run: a folder in this host's
- * memory (scratch.h), so it outlives the processes of the ranks and not the run. */
+ * memory (core/io/scratch.h), so it outlives the processes of the ranks and not the run. */
 #ifndef LUO_CLI_RUN_CHILD_MEMORY_H
 #define LUO_CLI_RUN_CHILD_MEMORY_H
 #include "core/io/scratch.h"

@@ -46,7 +46,7 @@ luo_status luo_kit_pool(luo_kit *kit, const luo_case *const *fit, int32_t nfit,
 /* A file of --profile-dir, or the built-in name; NULL: there is none. */
 const char *luo_kit_path(const luo_kit *kit, const char *builtin, const char *name);
 
-/* ---- constants from rows, suite_fit.c ---- */
+/* ---- constants from rows, cli/calibrate/suite_fit.c ---- */
 
 enum { LUO_FITTED_MAX = 16 };
 typedef struct luo_fitted { /* of rows that share a kit */

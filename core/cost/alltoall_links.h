@@ -1,4 +1,5 @@
-/* alltoall_links.h: what a cluster says of the links that rows of experts cross (alltoall.h). */
+/* alltoall_links.h: what a cluster says of the links that rows of experts cross
+ * (core/graph/moe/alltoall.h). */
 #ifndef LUO_CORE_COST_ALLTOALL_LINKS_H
 #define LUO_CORE_COST_ALLTOALL_LINKS_H
 #include "core/cost/cost.h"

@@ -158,7 +158,7 @@ luo_memory_rules luo_stack_memory(const luo_stack *stack);
  * blocking, `scatter_gather`, `tp_overlap` 1 = dgrad, `precision` 1 = tf32, `dp_overlap`,
  * `shard_overlap`. Values are in the unit of the name (`host_launch_us` in us).
  * Other switches: dropout, silu, norm_inputs, cross_entropy, dummy_gradients, gradients,
- * stage_outputs (memory_rules.h).
+ * stage_outputs (core/graph/program/memory_rules.h).
  * `bucket_mib` goes with rule `mib` alone; `dp_lanes` is 1 to 4.
  * A value is given as chosen. Errors: LUO_EINPUT unknown name or out of bounds. */
 luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_err *err);

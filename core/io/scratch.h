@@ -1,8 +1,8 @@
 /* scratch.h: a folder of a process in the memory of this host: /dev/shm/luoshu-UID-RANDOM, made for
  * this user alone, so that nobody else knows its name beforehand or writes into it.
  *
- * Its lock (lock.h) tells whether its process or one that it started lives. What a killed one left
- * goes when the next is opened; what is not ours is not opened. */
+ * Its lock (result/lock.h) tells whether its process or one that it started lives. What a killed
+ * one left goes when the next is opened; what is not ours is not opened. */
 #ifndef LUO_CORE_IO_SCRATCH_H
 #define LUO_CORE_IO_SCRATCH_H
 #include "core/base/err.h"

@@ -77,7 +77,7 @@ typedef struct luo_stage {
     const luo_range *recompute_layers;
     bool embedding, head;
     bool experts_dealt; /* experts: expert */
-    int32_t nreroute;   /* above 0: the stage has no devices, others run its part (reroute.h) */
+    int32_t nreroute;   /* above 0: the stage has no devices, others do it (replan/reroute.h) */
     const luo_reroute *reroute;
 } luo_stage;
 

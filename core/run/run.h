@@ -1,13 +1,13 @@
 /* run.h: one run in progress, shared by the files of the driver; nobody else includes it.
  *
  * Files: driver.c (the loop), lengths/ (batches of uneven lengths), attempt.c (one attempt of a
- * step), ahead.c (what changes meanwhile), sample.c (speeds of devices), drift.c (many small slow-
- * downs), reentry.c (devices outside the plan), ask.c (asking the policy), hope.c (waiting),
- * apply.c (failures, decisions, how they are carried out), move.c (state between devices), plans.c
- * (compiled plans), ledger.c (where the time went), checkpoint.c, real.c and pace.c (backends that
- * hold data), policy/oracle.c (the bound), score.c (what the detector saw), caused.c (what slow
- * devices did), report.c and assume.c (rows of the end). Times are run time; the backend's clock
- * is run time + t0. */
+ * step), ahead.c (what changes meanwhile), health/sample.c (speeds of devices), health/drift.c
+ * (many small slowdowns), health/reentry.c (devices outside the plan), ask.c (asking the policy),
+ * policy/hope.c (waiting), apply.c (failures, decisions, how they are carried out), move.c (state
+ * between devices), plans.c (compiled plans), ledger.c (where the time went), checkpoint.c, real.c
+ * and health/pace.c (backends that hold data), policy/oracle.c (the bound), health/score.c (what
+ * the detector saw), health/caused.c (what slow devices did), report.c and assume.c (rows of the
+ * end). Times are run time; the backend's clock is run time + t0. */
 #ifndef LUO_CORE_RUN_RUN_H
 #define LUO_CORE_RUN_RUN_H
 #include "core/base/hash.h"
@@ -76,7 +76,7 @@ typedef struct luo_account {
     int64_t cap_steps;
     luo_parts *parts; /* per device, all attempts that ended well */
     double *used_s, *up_s, *up_since;
-    double *compute_s, *predicted_s; /* compute_s on the scale of the profile (pace.c) */
+    double *compute_s, *predicted_s; /* compute_s on the scale of the profile (health/pace.c) */
 } luo_account;
 
 /* ---- checkpoint.c ---- */
@@ -95,7 +95,7 @@ typedef struct luo_ckpt {
     int64_t writes;      /* begun so far */
 } luo_ckpt;
 
-/* ---- reentry.c ---- */
+/* ---- health/reentry.c ---- */
 
 typedef struct luo_outside { /* a device that does not hold layers now, or did not once */
     int32_t good;            /* probes in a row */
@@ -111,7 +111,7 @@ typedef struct luo_reentry {
     luo_outside *outside;
 } luo_reentry;
 
-/* ---- pace.c ---- */
+/* ---- health/pace.c ---- */
 
 enum { LUO_PACE_STEPS = 3 };
 typedef struct luo_pace_meter { /* how fast this machine is against the profile */
@@ -372,7 +372,7 @@ luo_status luo_run_ask_what_if(luo_run *run, const bool *usable, const bool *lea
 /* Nothing has failed: do the devices wait for the planner, which takes so long? */
 bool luo_run_waits_for_planner(const luo_run_job *job, const luo_decision *d, double seconds);
 
-/* reentry.c */
+/* health/reentry.c */
 luo_status luo_reentry_init(luo_run *run, luo_err *err); /* Pre: the first plan is set */
 void luo_reentry_plan(luo_run *run, const luo_used_plan *was, const luo_used_plan *now);
 void luo_reentry_change(luo_run *run,
@@ -380,10 +380,10 @@ void luo_reentry_change(luo_run *run,
 /* A probe of a device outside the plan; its rate was looked at. */
 void luo_reentry_probe(luo_run *run, int32_t device, double sample);
 
-/* drift.c: after the samples of a step */
+/* health/drift.c: after the samples of a step */
 luo_status luo_run_drift_step(luo_run *run, luo_err *err);
 
-/* hope.c */
+/* policy/hope.c */
 typedef struct luo_refusal { /* no plan was possible on these devices */
     const bool *usable;
     const struct luo_refusal *before;
@@ -416,7 +416,7 @@ luo_status luo_run_rebind(luo_run *run, const luo_used_plan *was, int32_t plan, 
 bool luo_run_interrupted(const luo_run_job *job);
 luo_backend_config luo_run_config(const luo_run *run); /* what its backend is opened with */
 
-/* ---- caused.c ---- */
+/* ---- health/caused.c ---- */
 
 /* caused[d], per device of the cluster: >= 1; -1: not computed (no simulator, `oracle`, not used by
  * the first plan, too much work). Pre: the run has ended. Errors: those of a step; LUO_ENOMEM. */
@@ -436,7 +436,7 @@ luo_status luo_run_step(luo_run *run, luo_err *err);
 luo_status luo_run_keep(luo_run *run, const luo_step_result *result, int32_t attempt,
                         double start_s, luo_err *err);
 
-/* sample.c */
+/* health/sample.c */
 luo_status luo_run_sample_init(luo_run *run, luo_err *err);
 /* What a step that ended well tells of the speed of devices: samples of those in the plan, probes
  * of those that are not; confirmed changes become trigger. */
@@ -451,7 +451,7 @@ luo_status luo_run_first_of(luo_arena *arena, const luo_run_job *job, int32_t po
 /* One step that ends at t_s, unless the run is lost. */
 luo_status luo_run_oracle_step(luo_run *run, luo_step_result *result, luo_err *err);
 
-/* score.c */
+/* health/score.c */
 void luo_run_score_new(luo_run *run); /* looks at new occurrences */
 luo_status luo_run_score_rate(luo_run *run, int32_t device, const luo_rate_change *c, luo_err *err);
 luo_status luo_run_score_failure(luo_run *run, double since_s, luo_err *err);

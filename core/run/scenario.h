@@ -23,10 +23,11 @@ typedef struct luo_life { /* how long: fixed, drawn, or for ever (all 0) */
 
 /* The kinds of events: constant, word; then 1 where it may stand: in `events` of a scenario, in an
  * events.csv, in `processes` of a scenario, in a causes.csv; what it hits, its quantity, what
- * becomes of the devices and links that it hits. Then its functions, in events_kinds.c: when there
- * is nothing for it to do (`idle_`), what it does once at its start (`begin_`), and what it makes
- * of a device, a link or the data while it is on (`apply_`). Readers, checks and texts are made of
- * this list; a kind without functions does not compile. Backends know of changes alone (world.h).
+ * becomes of the devices and links that it hits. Then its functions, in events/events_kinds.c: when
+ * there is nothing for it to do (`idle_`), what it does once at its start (`begin_`), and what it
+ * makes of a device, a link or the data while it is on (`apply_`). Readers, checks and texts are
+ * made of this list; a kind without functions does not compile. Backends know of changes alone
+ * (events/world.h).
  */
 #define LUO_EVENT_KIND_LIST(X)                                                                     \
     X(STRAGGLER, "straggler", 1, 1, 1, 1, DEVICES, SLOWDOWN, NONE, devices_down, ramp, slow)       \
@@ -136,7 +137,7 @@ typedef enum luo_plan_mode { LUO_PLAN_MODE_LIST(LUO_WORD_VALUE) } luo_plan_mode;
 typedef enum luo_judged { /* by what plans are ranked (docs/planners.md#which-plan-is-taken) */
     LUO_JUDGED_AUTO,      /* by the simulated step up to LUO_JUDGE_DEVICES devices */
     LUO_JUDGED_SIMULATED,
-    LUO_JUDGED_OBJECTIVE, /* by the closed form of a step (objective.h); auto beyond */
+    LUO_JUDGED_OBJECTIVE, /* by a closed form (core/plan/objective/objective.h); auto beyond */
     LUO_JUDGED_PUBLISHED  /* by the objective of the policy's own search, nobody else's plans */
 } luo_judged;
 /* Words that a user may give; the rest follows from other options. */
@@ -154,7 +155,7 @@ typedef enum luo_optimizer_step { /* optimizer_step of a policy's plans */
 
 /* What policies for uneven lengths know of slow devices: the speed of each replica; nothing; and,
  * beside that speed, which devices go to which replica (lengths/joint.h), and replicas that are
- * cut around slow devices or leave them idle (../plan/length_policies/length_slow.h). */
+ * cut around slow devices or leave them idle (core/plan/length_policies/length_slow.h). */
 #define LUO_LENGTH_STRAGGLERS_LIST(X)                                                              \
     X(LUO_STRAGGLERS_DISPATCH, "dispatch")                                                         \
     X(LUO_STRAGGLERS_NONE, "none")                                                                 \
@@ -169,7 +170,7 @@ typedef struct luo_length_spec { /* keys of policies for uneven lengths */
     bool published_dispatch;
     luo_pack_score score;
     int32_t kicks, max_plans;
-    int32_t ahead, workers; /* planning.h */
+    int32_t ahead, workers; /* lengths/planning.h */
     luo_length_stragglers stragglers;
     double switch_ms;
     int32_t ncontext;

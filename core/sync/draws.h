@@ -6,6 +6,7 @@
 
 /* The mixer of SplitMix64: one well-stirred number of another. */
 uint64_t luo_draw_mix(uint64_t x);
-/* Draw k of worker w, in [0, 1): 53 bits of mix(mix(mix(seed) + w) + k). See: RN1, check_sync.c. */
+/* Draw k of worker w, in [0, 1): 53 bits of mix(mix(mix(seed) + w) + k). See: RN1,
+ * tests/unit/check_sync.c. */
 double luo_draw_u(uint64_t seed, uint64_t worker, uint64_t k);
 #endif

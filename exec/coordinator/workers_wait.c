@@ -211,8 +211,8 @@ static int32_t silent_rank(const luo_workers *workers)
     return n == 1 ? silent : -1;
 }
 
-/* A rank that answers LUO_EPEER (rank.h) can go no further with the others, who may wait for it for
- * ever: as after a death all processes have to start again. False: none has. */
+/* A rank that answers LUO_EPEER (exec/rank/rank.h) can go no further with the others, who may wait
+ * for it for ever: as after a death all processes have to start again. False: none has. */
 static bool given_up(luo_workers *workers, double now)
 {
     int32_t first = 0;

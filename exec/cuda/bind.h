@@ -40,7 +40,7 @@ luo_status gpu_bind_documents(gpu_binder *b, gpu_op *op);
 /* apart/ */
 luo_status gpu_bind_copies(gpu_binder *b);
 luo_status gpu_bind_parts(gpu_binder *b);
-/* transfer.c */
+/* comm/transfer.c */
 luo_status gpu_bind_transfer(gpu_binder *b, gpu_op *op);
 /* batch.c */
 luo_status gpu_bind_order(gpu_binder *b, gpu_op *op); /* of an embedding_dw */

@@ -3,7 +3,7 @@
  *   executor.c  the row of exec/rank/rank.h: the GPU, streams, libraries
  *   bind.c      memory, tables on the device, the table of operations
  *   ops.c, products.c, update.c   how each kind of COMPUTE is launched
- *   transfer.c  communications: what is packed, sent and put where
+ *   comm/transfer.c  communications: what is packed, sent and put where
  *   lanes.c     streams, tickets, waits
  *   batch.c     the micro-batches of a step on the device
  *   stamps.c    when the streams were where
@@ -341,7 +341,7 @@ luo_status gpu_take_gradients(luo_rank *r);
 int64_t gpu_sum_bytes(const luo_exec *x);
 void gpu_free_sums(luo_exec *x);
 
-/* transfer.c: the parts of a communication, enqueued; LOCAL of a Reshard. */
+/* comm/transfer.c: the parts of a communication, enqueued; LOCAL of a Reshard. */
 luo_status gpu_transfer_pack(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
                              cudaStream_t stream);
 luo_status gpu_transfer_send(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,

@@ -5,7 +5,7 @@
  *
  *   bind.c     memory
  *   ops.c      how each kind of COMPUTE, and LOCAL of the data loader, is run; also attention.c,
- *              experts.c
+ *              moe/experts.c
  *   update.c   norm of the gradients, AdamW, an update taken back
  *   parts.c    gradients summed over the parts of a step
  *   groups.c   communicators
@@ -172,7 +172,7 @@ void host_run_latent_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention(luo_rank *rank, const luo_bound_op *op, int32_t task);
 void host_run_attention_dx(luo_rank *rank, const luo_bound_op *op, int32_t task);
 
-/* experts.c */
+/* moe/experts.c */
 /* Bytes of working memory that experts need. */
 size_t host_experts_work(const luo_job *job);
 void host_run_route(luo_rank *rank, const luo_bound_op *op, int32_t task);

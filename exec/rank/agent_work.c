@@ -361,7 +361,7 @@ luo_status luo_agent_work(luo_agent *a, luo_command *c, luo_wire *answer, luo_er
     case LUO_SAY_DROP:
         drop_job(a, luo_wire_int(wire));
         return LUO_OK;
-    case LUO_SAY_END: /* do not come here: listener.c */
+    case LUO_SAY_END: /* do not come here: exec/coordinator/listener.c */
     case LUO_SAY_ABORT:
     case LUO_SAY_WHERE:
     case LUO_SAY_HELLO: /* a rank's own words */

@@ -2,7 +2,7 @@
  *
  * Devices of one stage that run roles alike and the same tasks in one node, with the same GPU, do
  * the same thing at the same time: what differs between them (slowdowns, noise) is kept per member
- * at run time (rank.c). CPU ranks share cores and wait for each other's, so they are never
+ * at run time (sim/step/rank.c). CPU ranks share cores and wait for each other's, so they are never
  * folded, nor are devices that others meet by turns (turns.c). */
 #include <math.h>
 #include <stdlib.h>

@@ -37,7 +37,7 @@ typedef struct sim_traffic {
     int32_t hops;               /* how often a delay of the path is felt: steps of a ring; else 1 */
     int32_t ring;               /* > 0: the flows are that many ring edges in ring order */
     double fixed_s, spread_s;   /* closed form: latency part, bandwidth part */
-    int32_t nthreads;           /* > 0: ranks of one CPU node carry it themselves (thread.c): .. */
+    int32_t nthreads;           /* > 0: ranks of one CPU node carry it (sim/step/thread.c): .. */
     const int32_t *thread;      /* .. these classes, each .. */
     double work_s;              /* .. so long at a core */
 } sim_traffic;
@@ -90,7 +90,7 @@ typedef struct sim_class {
     const int32_t *member; /* .. as positions in programs->at, ascending */
     int32_t node, group;   /* of the cluster */
     bool exec;             /* compute is an execution in SimGrid, not arithmetic */
-    bool thread;           /* a CPU rank: one thread computes and communicates (thread.c) */
+    bool thread;           /* a CPU rank: one thread does all of it (sim/step/thread.c) */
     int32_t ncross;
     sim_cross *cross;
     const sim_op *ops; /* per instruction of the role; classes with equal ones share them */

@@ -97,7 +97,7 @@ static const failure failures[] = {
     {"switch:spine", true, -1, "/nic"}, {"node:n-0", true, 0, NULL},
 };
 
-/* `fail` takes the devices of the target, and its links (cluster.h). */
+/* `fail` takes the devices of the target, and its links (core/cost/cluster.h). */
 static int32_t changes_of(rig *r, const char *target, double at_s, luo_change *out)
 {
     luo_target t;

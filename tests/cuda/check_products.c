@@ -368,7 +368,7 @@ START_TEST(workspace)
 }
 END_TEST
 
-/* ---- gpu.c ---- */
+/* ---- exec/cuda/gpu.c ---- */
 
 START_TEST(memory)
 {

@@ -1,5 +1,5 @@
-/* no_standin.c: tests/standin/standin.h and standin_nccl.h where there is a GPU: no order
- * can be chosen, nothing made to fail, and nothing is counted. */
+/* no_standin.c: tests/standin/standin.h and tests/standin/standin_nccl.h where there is a GPU: no
+ * order can be chosen, nothing made to fail, and nothing is counted. */
 #include "tests/standin/standin.h"
 #include "tests/standin/standin_nccl.h"
 

@@ -1,5 +1,5 @@
-/* program_parse.c: reads the text form (grammar: program_text.c). What the writer
- * wrote prints to the same bytes again. Whether ids inside a role are in range is asked by
+/* program_parse.c: reads the text form (grammar: core/graph/program/program_text.c). What the
+ * writer wrote prints to the same bytes again. Whether ids inside a role are in range is asked by
  * luo_program_check; here only what printing and look-up need. */
 #include <string.h>
 

@@ -231,7 +231,7 @@ static inline void luo_gen_reshard(luo_arena *arena, luo_rng *r, luo_reshard *x)
         x->opts.planner.ndead = luo_gen_dead(r, x->src, x->dst, x->dead);
 }
 
-/* The case as a line of check_resolve.c, without the answer. */
+/* The case as a line of tests/unit/check_resolve.c, without the answer. */
 static inline void luo_reshard_print(luo_str *s, const luo_reshard *x)
 {
     luo_ann_print(s, x->src);

@@ -1,6 +1,6 @@
 /* prop_eigen.c: one eigenvalue = LAPACK's of all. Matrices are dense, of few different numbers (so
- * that eigenvalues coincide and columns are zero already), and means of groups as mixing.c has
- * them. */
+ * that eigenvalues coincide and columns are zero already), and means of groups as
+ * core/sync/mixing.c has them. */
 #include "core/sync/eigen.h"
 
 #include <math.h>

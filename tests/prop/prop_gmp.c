@@ -242,7 +242,7 @@ typedef struct copy { /* of an embedding at a part that does not keep it */
     int64_t version, pending; /* version -1: never pulled */
 } copy;
 
-/* The order in which a part takes its samples: drawn as gmp.h says. */
+/* The order in which a part takes its samples: drawn as core/sync/embed/gmp.h says. */
 static int order_of(const scene *s, int p, uint64_t seed, int *order)
 {
     int n = 0;

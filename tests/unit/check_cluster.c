@@ -119,7 +119,7 @@ static const struct {
     luo_fabric fabric;
     int32_t a, b;
     const char *path;
-    double latency_us; /* links + hops, by hand from cluster.h */
+    double latency_us; /* links + hops, by hand from core/cost/cluster.h */
 } paths[] = {
     {LUO_FABRIC_SINGLE, 5, 5, "", 0},
     {LUO_FABRIC_SINGLE, 0, 3, "a-0/nv0> a-0/nv3< ", 1},

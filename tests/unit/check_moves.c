@@ -1,6 +1,6 @@
 /* check_moves.c: every key of a cluster, a profile and a stack moves what it is for, in the right
  * direction: the simulated step of some plan, the time of checkpoints, memory, or what is refused.
- * The keys are those of the readers' own tables, each of which needs a row of moves_rows.h.
+ * The keys are those of the readers' own tables, each of which needs a row of tests/moves_rows.h.
  * Printed: key, output, and by how much the second value moves it. */
 #include "core/io/document/doc_table.h"
 #include "core/io/read/input_tables.h"

@@ -1,5 +1,6 @@
-/* check_training.c: replicas that do not all wait for each other, by hand (training_fixture.h):
- * what link events do to iterations and exchanges, which members a group costs, ties, errors. */
+/* check_training.c: replicas that do not all wait for each other, by hand
+ * (tests/training_fixture.h): what link events do to iterations and exchanges, which members a
+ * group costs, ties, errors. */
 #include "tests/training_fixture.h"
 
 /* n workers of two stages each: on dev[2i] and dev[2i + 1]. */

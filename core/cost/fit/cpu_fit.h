@@ -1,4 +1,5 @@
-/* cpu_fit.h: constants of a CPU profile from measured rows (docs/calibration.md, for cpu.h).
+/* cpu_fit.h: constants of a CPU profile from measured rows (docs/calibration.md, for
+ * core/cost/cpu.h).
  */
 #ifndef LUO_CORE_COST_FIT_CPU_FIT_H
 #define LUO_CORE_COST_FIT_CPU_FIT_H

@@ -116,7 +116,7 @@ typedef struct luo_buffer {
     /* What it is a piece of, for those who fill it with numbers: the region of a device is
      * luo_region_of(ann, shape). Not part of the text: NULL in a program that was read from it,
      * and in programs of switches and checkpoints. */
-    const char *letters; /* of its dimensions (graph.h) */
+    const char *letters; /* of its dimensions (core/graph/graph.h) */
     const luo_ann *ann;
     luo_shape shape;     /* of the whole tensor: one micro-batch of every pipeline of that length */
 } luo_buffer;

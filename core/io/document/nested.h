@@ -7,7 +7,7 @@
  * is an error at the node. */
 luo_status luo_nested_get(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
                           luo_source *out);
-/* The same where a built-in name may stand instead of a path (builtin.h: the folder). */
+/* The same where a built-in name may stand instead of a path (core/io/builtin.h: the folder). */
 luo_status luo_nested_named(luo_doc *doc, const luo_files *files, const luo_doc_node *node,
                             const char *folder, luo_source *out);
 /* Appends " (in WHAT named at FILE:LINE:COL)" to what diags gained since `before` (its last

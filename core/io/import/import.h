@@ -1,8 +1,8 @@
 /* import.h: files of others into tables of ours (docs/formats.md#imported-files).
  *
  * A kind of source is one row of importers.inc. What is written is a table of lengths, one by one
- * or in classes, which appears whole or not (replace.h). Of a source its keys and columns are used,
- * harmless (listed once) or refused, because they would change numbers. */
+ * or in classes, which appears whole or not (core/io/replace.h). Of a source its keys and columns
+ * are used, harmless (listed once) or refused, because they would change numbers. */
 #ifndef LUO_CORE_IO_IMPORT_IMPORT_H
 #define LUO_CORE_IO_IMPORT_IMPORT_H
 #include <stdbool.h>

@@ -210,8 +210,9 @@ static int rows_of(plotter *p, const char *dir, luo_table_id id)
     return n;
 }
 
-/* The table is a comparison's (compare.h) or of `validate`; nothing if there was none of sim with a
- * real run. Errors by suite belong to `validate` alone, which leaves its own table in dir. */
+/* The table is a comparison's (core/io/compare/compare.h) or of `validate`; nothing if there was
+ * none of sim with a real run. Errors by suite belong to `validate` alone, which leaves its own
+ * table in dir. */
 static void draw_predicted(plotter *p, const char *dir, const char *plots, const char *title)
 {
     const bool suites = luo_result_has(dir, "validate.csv");

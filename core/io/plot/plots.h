@@ -11,7 +11,7 @@
 
 typedef struct luo_plot_opts {
     const char *dir;     /* a run directory or a result set */
-    const char *scripts; /* folder of common.gp and the figures */
+    const char *scripts; /* folder of plots/common.gp and the figures */
     const char *figure;  /* one figure; NULL: all that the data allow */
     bool column;         /* 84 mm wide instead of 174 mm (--column 1) */
     const char *gnuplot; /* program; NULL: gnuplot, found through PATH */

@@ -70,7 +70,7 @@ static double busbw(const luo_csv_cell *cells)
                : factor * cells[LUO_CO_SIZE].number / (cells[LUO_CO_TIME].number * 1e-6);
 }
 
-/* Rows of one node: that is what the profile's curves are of (profile.h). */
+/* Rows of one node: that is what the profile's curves are of (core/cost/profile.h). */
 static curve_row *read_curve_rows(luo_doc *doc, const luo_source *src, int32_t *count)
 {
     luo_csv *csv = luo_csv_open(src, luo_input_table_collective_times.columns,

@@ -4,9 +4,9 @@
 #include "core/plan/length_policies/length_setup.h"
 
 /* Adds to the candidates of a setup, which keep their numbers: each of them with the replicas that
- * have slow devices cut around these (pool_split.h), with the slow ones as stages and without them;
- * and proposals for as many devices as all are worth, the sum of 1/rate, which leave the last ones
- * idle.
+ * have slow devices cut around these (core/plan/hydraulis/pool_split.h), with the slow ones as
+ * stages and without them; and proposals for as many devices as all are worth, the sum of 1/rate,
+ * which leave the last ones idle.
  * In:     in: as for luo_length_setup_make; rate[setup->place.ndevices]: against healthy devices of
  *         the type, by place, at least 1, in each node the slow ones last.
  * In/out: *setup: its pool and candidates are replaced, not changed; speeds are those it has.

@@ -127,7 +127,7 @@ typedef struct luo_burden {
     int64_t tokens;
 } luo_burden;
 
-typedef struct luo_event_deed { /* functions of a kind (scenario.h) */
+typedef struct luo_event_deed { /* functions of a kind (core/run/scenario.h) */
     bool (*idle)(const luo_event_state *state, const luo_choice *c);
     /* effect -1: of a kind that brings back, which holds nothing. */
     luo_status (*begin)(luo_events *events, luo_event_state *state, int32_t effect,

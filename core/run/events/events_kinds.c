@@ -1,4 +1,4 @@
-/* What each kind of event is and does: the functions that its row in scenario.h names. */
+/* What each kind of event is and does: the functions that its row in core/run/scenario.h names. */
 #include "core/run/events/events_internal.h"
 
 /* ---- is there nothing to do ---- */

@@ -30,7 +30,7 @@ typedef struct luo_snapshot {
     double failure_s;      /* the same of failures of devices; of processes those of the plan */
     double memory_factor;  /* plan with this share of the memory: a plan did not fit */
     bool issue_order;      /* of the backend: LUO_CAP_ISSUE_ORDER */
-    const bool *candidate; /* per device: may hold layers (health/reentry.c) */
+    const bool *candidate; /* per device: may hold layers (core/run/health/reentry.c) */
     /* Of a policy for uneven lengths: all that it has chosen, chosen anew for the devices with a
      * finite rate; *frame: the replicas of the next step; NULL: these are the
      * devices that it plans for. Function NULL: only whether it could is asked. */

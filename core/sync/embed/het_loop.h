@@ -15,8 +15,8 @@
 typedef struct luo_het_wire {
     double push, pull, meta;
 } luo_het_wire;
-/* Rows of so many 4-byte numbers with key and version; without a cache (exchange.h) with the key
- * alone, and nothing but numbers come back. */
+/* Rows of so many 4-byte numbers with key and version; without a cache (core/sync/exchange.h) with
+ * the key alone, and nothing but numbers come back. */
 luo_het_wire luo_het_wire_cached(int64_t floats);
 luo_het_wire luo_het_wire_plain(int64_t floats);
 

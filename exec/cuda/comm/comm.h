@@ -15,7 +15,7 @@
  *   comm_connect.c   connections of those who exchange messages
  *   comm.c        what can go wrong: polls, aborts, the end
  *   comm_calls.c  collectives and exchanges
- *   watch.c       who looks whether it all goes on
+ *   exec/cuda/watch.c   who looks whether it all goes on
  */
 #ifndef LUO_EXEC_CUDA_COMM_COMM_H
 #define LUO_EXEC_CUDA_COMM_COMM_H
@@ -94,7 +94,7 @@ typedef struct gpu_message {
 luo_status gpu_exchange(gpu_comm *g, int32_t n, const gpu_message *message, int64_t elem_bytes,
                         cudaStream_t stream, luo_err *err);
 
-/* ---- watching: watch.c ---- */
+/* ---- watching: exec/cuda/watch.c ---- */
 
 /* A state machine without time or libraries of its own, fed by a thread (gpu_watch_start) or a
  * test. It wants to see progress; after `limit_s` without any, or when a communicator reports an

@@ -1,4 +1,4 @@
-/* packed.h: lists of cells of parameters' state on the device: what move.c packs, sends,
+/* packed.h: lists of cells of parameters' state on the device: what exec/cuda/move.c packs, sends,
  * unpacks and copies; for exec/cuda only.
  *
  * All are f32: master weights (in f32 the weight itself) and both moments. Offsets count from the

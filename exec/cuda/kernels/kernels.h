@@ -46,7 +46,7 @@ typedef enum gpu_outcome { GPU_NONE, GPU_UPDATED, GPU_DRAINED, GPU_NOT_FINITE } 
 typedef struct gpu_step_answer {
     float loss, squares;
     int32_t outcome; /* gpu_outcome */
-    int32_t drain;   /* written by the host: nonzero makes the norm -inf (bound.h, update) */
+    int32_t drain;   /* written by the host: nonzero makes the norm -inf (exec/bind/bound.h) */
 } gpu_step_answer;
 
 /* ---- rows, norms, embeddings, rotary positions, pointwise: kernels_{rows,norm,embedding,rope,

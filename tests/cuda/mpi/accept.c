@@ -13,8 +13,8 @@
 #include "tests/mpi/drain.h"
 #include "tests/mpi/raw.h"
 
-/* Of accept.h, the first ones always, the others under LUO_SCALE: cut by all means, pipelines,
- * ZeRO-1, uneven shares, chunks, lengths, recompute, buckets. */
+/* Of tests/mpi/accept.h, the first ones always, the others under LUO_SCALE: cut by all means,
+ * pipelines, ZeRO-1, uneven shares, chunks, lengths, recompute, buckets. */
 enum { FIRST = 2 };
 static const int f32_rows[] = {31, 11, 67, 3, 17, 26, 47, 51, 63, 65, 68, 69};
 static const int bf16_rows[] = {24, 28, 66, 5, 35, 52, 64, 71};

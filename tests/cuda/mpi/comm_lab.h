@@ -1,6 +1,6 @@
 /* comm_lab.h: eight ranks with communicators, for tests of exec/cuda/comm/comm.h: numbers
- * that everybody can work out, memory, streams. Only the plain runtime API and NCCL by comm.h, so
- * that the same programs run on GPUs. */
+ * that everybody can work out, memory, streams. Only the plain runtime API and NCCL by
+ * exec/cuda/comm/comm.h, so that the same programs run on GPUs. */
 #ifndef LUO_TESTS_CUDA_COMM_LAB_H
 #define LUO_TESTS_CUDA_COMM_LAB_H
 #include <mpi.h>

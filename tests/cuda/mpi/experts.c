@@ -1,6 +1,6 @@
 /* experts.c: plans of models with experts, and with latent attention, on the cuda executor train
- * like one device on host: what tests/mpi/experts.h and latent.h say, in f32 and, every third, in
- * bf16. Run by `mpirun -n 8`. */
+ * like one device on host: what tests/mpi/experts.h and tests/mpi/latent.h say, in f32 and, every
+ * third, in bf16. Run by `mpirun -n 8`. */
 #include "tests/mpi/experts.h"
 #include "exec/cuda/executor.h"
 #include "tests/mpi/latent.h"

@@ -1,8 +1,8 @@
 /* kinds.c: kinds of plans that accept.c has not train like one device on host, on the cuda
  * executor: packed sequences of unequal lengths with optimizer state in a layout of its own and
- * steps in parts (packed.h), sequences cut among devices (context.h), and annotated plans with
- * partial sums and complete summands (hap.h). Random plans, of which a failure prints the seed;
- * bounds as accept.c has them. Run by `mpirun -n 8`. */
+ * steps in parts (tests/mpi/packed.h), sequences cut among devices (tests/mpi/context.h), and
+ * annotated plans with partial sums and complete summands (tests/mpi/hap.h). Random plans, of which
+ * a failure prints the seed; bounds as accept.c has them. Run by `mpirun -n 8`. */
 #include "exec/cuda/executor.h"
 #include "exec/cuda/job.h"
 #include "tests/mpi/context.h"
