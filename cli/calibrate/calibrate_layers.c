@@ -68,7 +68,7 @@ static luo_status write_profile(job *j, luo_err *err)
         text = source ? luo_calibrate_text_with(j->cli->arena, text, &found) : NULL;
     }
     if (!text) return luo_err_nomem(err);
-    return luo_calibrate_text_write(j->cli, j->dir, &src, text, j->profile->name, err);
+    return luo_calibrate_member_write(j->cli, j->dir, &src, text, j->profile->name, false, err);
 }
 
 static luo_status score(job *j, luo_str *csv, double mean[2], luo_err *err)

@@ -92,38 +92,41 @@ static const char *with_name(luo_arena *arena, const char *text, const char *nam
                             at + 1 + strcspn(at + 1, "\n"));
 }
 
-static luo_status source_of(job *j, const char *folder, const char *path, luo_source *out,
-                            luo_err *err)
+luo_status luo_calibrate_source(luo_cli *cli, bool stack, const char *path, luo_source *out,
+                                luo_err *err)
 {
     char builtin[LUO_ERR_PATH];
+    const char *folder = stack ? LUO_BUILTIN_STACKS : LUO_BUILTIN_PROFILES;
     if (luo_builtin_path(folder, path, builtin, sizeof builtin)) path = builtin;
-    return luo_files_get(NULL, j->cli->arena, path, out, err);
+    return luo_files_get(NULL, cli->arena, path, out, err);
 }
 
-static luo_status write_file(job *j, const char *sub, const char *name, const char *text,
-                             luo_err *err)
+/* DIR/NAME, or DIR/SUB/NAME where sub is "/SUB". */
+static luo_status write_file(luo_cli *cli, const char *dir, const char *sub, const char *name,
+                             const char *text, luo_err *err)
 {
-    const char *dir = luo_arena_printf(j->cli->arena, "%s%s", j->dir, sub);
-    const char *path = dir ? luo_arena_printf(j->cli->arena, "%s/%s", dir, name) : NULL;
+    const char *folder = luo_arena_printf(cli->arena, "%s%s", dir, sub);
+    const char *path = folder ? luo_arena_printf(cli->arena, "%s/%s", folder, name) : NULL;
     if (!path) return luo_err_nomem(err);
-    LUO_TRY(*sub ? luo_file_make_own_dir(dir, err) : luo_file_make_dir(dir, err));
+    LUO_TRY(*sub ? luo_file_make_own_dir(folder, err) : luo_file_make_dir(folder, err));
     LUO_TRY(luo_file_write_own(path, text, strlen(text), err));
-    fprintf(luo_cli_out(j->cli), "%s\n", path);
+    fprintf(luo_cli_out(cli), "%s\n", path);
     return LUO_OK;
 }
 
 /* Tables that a profile names go with it. */
-static luo_status copy_tables(job *j, const luo_source *profile, luo_err *err)
+static luo_status copy_tables(luo_cli *cli, const char *dir, const luo_source *profile,
+                              luo_err *err)
 {
     static const char word[] = "file: tables/";
     for (const char *at = profile->text; (at = strstr(at, word)); at++) {
         luo_source table;
         const size_t n = strcspn(at + 6, "},\r\n ");
-        const char *name = luo_arena_strndup(j->cli->arena, at + 6, n);
-        const char *path = name ? luo_file_path_join(j->cli->arena, profile->name, name) : NULL;
+        const char *name = luo_arena_strndup(cli->arena, at + 6, n);
+        const char *path = name ? luo_file_path_join(cli->arena, profile->name, name) : NULL;
         if (!path) return luo_err_nomem(err);
-        LUO_TRY(luo_files_get(NULL, j->cli->arena, path, &table, err));
-        LUO_TRY(write_file(j, "/tables", name + 7, table.text, err));
+        LUO_TRY(luo_files_get(NULL, cli->arena, path, &table, err));
+        LUO_TRY(write_file(cli, dir, "/tables", name + 7, table.text, err));
     }
     return LUO_OK;
 }
@@ -136,13 +139,13 @@ static const char *source_text(job *j, const luo_suite_row *row, const luo_fitte
                             (int)f->rows, row->suite, f->weak[i] ? "; weakly determined" : "");
 }
 
-static luo_status write_member(job *j, const luo_source *src, const char *text, const char *name,
-                               bool stack, luo_err *err)
+luo_status luo_calibrate_member_write(luo_cli *cli, const char *dir, const luo_source *src,
+                                      const char *text, const char *name, bool stack, luo_err *err)
 {
-    const char *file = luo_arena_printf(j->cli->arena, "%s.yaml", name);
+    const char *file = luo_arena_printf(cli->arena, "%s.yaml", name);
     if (!file) return luo_err_nomem(err);
-    if (!stack) LUO_TRY(copy_tables(j, src, err));
-    return write_file(j, stack ? "/stacks" : "", file, text, err);
+    if (!stack) LUO_TRY(copy_tables(cli, dir, src, err));
+    return write_file(cli, dir, stack ? "/stacks" : "", file, text, err);
 }
 
 static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *f, bool stack,
@@ -150,7 +153,7 @@ static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *
 {
     luo_source src;
     bool any = false;
-    LUO_TRY(source_of(j, stack ? LUO_BUILTIN_STACKS : LUO_BUILTIN_PROFILES, path, &src, err));
+    LUO_TRY(luo_calibrate_source(j->cli, stack, path, &src, err));
     const char *text = src.text;
     for (int32_t i = 0; i < f->n && text; i++) {
         const char *source = source_text(j, row, f, i);
@@ -162,31 +165,7 @@ static luo_status write_one(job *j, const luo_suite_row *row, const luo_fitted *
     }
     if (text && any) text = with_name(j->cli->arena, text, name);
     if (!text) return luo_err_nomem(err);
-    return any ? write_member(j, &src, text, name, stack, err) : LUO_OK;
-}
-
-luo_status luo_calibrate_source(luo_cli *cli, bool stack, const char *path, luo_source *out,
-                                luo_err *err)
-{
-    job j = {.cli = cli};
-    return source_of(&j, stack ? LUO_BUILTIN_STACKS : LUO_BUILTIN_PROFILES, path, out, err);
-}
-
-luo_status luo_calibrate_member_write(luo_cli *cli, const char *dir, const luo_source *src,
-                                      const char *text, const char *name, bool stack, luo_err *err)
-{
-    job j = {.cli = cli, .dir = dir};
-    return write_member(&j, src, text, name, stack, err);
-}
-
-luo_status luo_calibrate_text_write(luo_cli *cli, const char *dir, const luo_source *src,
-                                    const char *text, const char *name, luo_err *err)
-{
-    job j = {.cli = cli, .dir = dir};
-    const char *file = luo_arena_printf(cli->arena, "%s.yaml", name);
-    if (!file) return luo_err_nomem(err);
-    LUO_TRY(copy_tables(&j, src, err));
-    return write_file(&j, "", file, text, err);
+    return any ? luo_calibrate_member_write(j->cli, j->dir, &src, text, name, stack, err) : LUO_OK;
 }
 
 /* ---- a group of rows ---- */

@@ -27,12 +27,10 @@ const char *luo_calibrate_text_with(luo_arena *arena, const char *text,
 /* The file of a profile or a stack, built in or not. */
 luo_status luo_calibrate_source(luo_cli *cli, bool stack, const char *path, luo_source *out,
                                 luo_err *err);
-/* DIR/NAME.yaml with the tables of a profile, or DIR/stacks/NAME.yaml: text under that name. */
+/* DIR/NAME.yaml and the tables that the profile `src` names, or DIR/stacks/NAME.yaml: text under
+ * that name. */
 luo_status luo_calibrate_member_write(luo_cli *cli, const char *dir, const luo_source *src,
                                       const char *text, const char *name, bool stack, luo_err *err);
-/* DIR/NAME.yaml and the tables that `src` names. */
-luo_status luo_calibrate_text_write(luo_cli *cli, const char *dir, const luo_source *src,
-                                    const char *text, const char *name, luo_err *err);
 
 /* ---- calibrate_sources.c: all suites of a folder at once ---- */
 

@@ -28,8 +28,8 @@ typedef struct luo_process_opts {
     bool no_input;           /* /dev/null in the place of stdin */
     int out, err;            /* descriptors in the place of stdout and stderr; 0: they stay */
     bool group;
-    /* In memory that both share and that outlives the child, false; its luo_process_closing sets
-     * it. NULL: nowhere. */
+    /* In memory that both share and that outlives the child; false at first, the child's
+     * luo_process_closing sets it. NULL: nowhere. */
     volatile bool *closing;
     int parent_signal; /* what it gets when the thread that started it ends; 0: nothing */
 } luo_process_opts;
