@@ -8,6 +8,7 @@
 #include "core/plan/length_policies/length_policy.h"
 #include "core/plan/length_policies/length_setup.h"
 #include "core/run/lengths/orders.h"
+#include "core/run/policy/judge_layouts.h"
 
 enum { LUO_HYDRAULIS_WARNINGS = 32 };
 
@@ -43,8 +44,8 @@ typedef struct luo_hydraulis_call {
     luo_pool pool;
     luo_optimizer_layout layout;
     const int32_t *layout_devices;        /* NULL: in the order of `devices` */
-    luo_optimizer_layout one_plan_layout; /* where one_plan has its state .. */
-    luo_step_place one_plan_place;        /* .. with it; layout NULL: as ours */
+    luo_judged_layout rival_layout[LUO_LENGTH_POLICIES]; /* where rivals have their state; tp 0 or
+                                                            seconds INFINITY: as ours */
     int32_t alike; /* entry whose equal replicas have state there, where that was judged */
     luo_candidates_in in;
     luo_candidates found;

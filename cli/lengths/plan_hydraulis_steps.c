@@ -47,21 +47,19 @@ luo_status luo_hydraulis_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_err 
     return settle_layout(cli, call, err);
 }
 
-/* one_plan has its state where its plan is fastest, as in a run, and not where ours is best. */
-static luo_status judge_one_plan(luo_cli *cli, luo_hydraulis_call *call, luo_arena *scratch,
-                                 const luo_judge *judge, const luo_length_sample *batch, int32_t n,
-                                 luo_err *err)
+/* one_plan and hotspa have their state where they are fastest, as in a run, and not where ours is
+ * best. */
+static luo_status judge_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_arena *scratch,
+                               const luo_judge *judge, const luo_length_sample *batch, int32_t n,
+                               luo_err *err)
 {
     const luo_step_place place = luo_hydraulis_place(call);
-    luo_judged_layout best;
+    LUO_TRY(luo_judge_rival(scratch, judge, LUO_LENGTH_POLICY_PACK_DYNAMIC, &place, batch, n,
+                            call->rate, &call->rivals, err));
     LUO_TRY(luo_judge_one_plan(cli->arena, scratch, judge, &call->rivals, &place, batch, n,
-                               call->rate, &best, err));
-    if (!isfinite(best.seconds)) return LUO_OK;
-    call->one_plan_layout = best.layout;
-    call->one_plan_place = place;
-    call->one_plan_place.layout = &call->one_plan_layout;
-    call->one_plan_place.layout_devices = best.devices;
-    return LUO_OK;
+                               call->rate, &call->rival_layout[LUO_LENGTH_POLICY_ONE_PLAN], err));
+    return luo_judge_hotspa(cli->arena, scratch, judge, &call->rivals, &place, batch, n, call->rate,
+                            &call->rival_layout[LUO_LENGTH_POLICY_HOTSPA], err);
 }
 
 /* On the first batches. */
@@ -76,9 +74,7 @@ static luo_status judge_layout(luo_cli *cli, luo_hydraulis_call *call, luo_err *
     if (!scratch) return luo_err_nomem(err);
     for (int32_t k = 0; k < n; k++)
         batch[k] = (luo_length_sample){call->step[k].length, call->step[k].n};
-    luo_status st = luo_judge_rival(scratch, &judge, LUO_LENGTH_POLICY_PACK_DYNAMIC, &place, batch,
-                                    n, call->rate, &call->rivals, err);
-    if (st == LUO_OK) st = judge_one_plan(cli, call, scratch, &judge, batch, n, err);
+    luo_status st = judge_rivals(cli, call, scratch, &judge, batch, n, err);
     if (st == LUO_OK)
         st = luo_judge_layouts(cli->arena, scratch, &judge, &call->rivals, &place, batch, n,
                                call->rate, &best, err);
@@ -206,11 +202,20 @@ static luo_status run_planner(luo_cli *cli, luo_hydraulis_call *call,
     return keep(cli, call, &answer, step, err);
 }
 
+static luo_step_place place_of_rival(const luo_hydraulis_call *call, luo_length_policy policy)
+{
+    const luo_judged_layout *own = &call->rival_layout[policy];
+    luo_step_place place = luo_hydraulis_place(call);
+    if (own->layout.tp == 0 || !isfinite(own->seconds)) return place;
+    place.layout = &own->layout;
+    place.layout_devices = own->devices;
+    return place;
+}
+
 static luo_status run_rival(luo_cli *cli, luo_hydraulis_call *call, luo_length_policy policy,
                             luo_hydraulis_step *step, luo_err *err)
 {
-    const bool own = policy == LUO_LENGTH_POLICY_ONE_PLAN && call->one_plan_place.layout;
-    const luo_step_place place = own ? call->one_plan_place : luo_hydraulis_place(call);
+    const luo_step_place place = place_of_rival(call, policy);
     luo_length_plans plans;
     luo_err why = {0};
     step->event_ms[policy] = step->step_s[policy] = NAN;

@@ -8,7 +8,7 @@
  * simulator tries here what else it could have chosen, on the very batches that are compared, and
  * the best mean counts: equal replicas of each strategy that is not far from the best by the pool,
  * HotSPa's buckets for several costs of a change and these very batches (hotspa_run_s: those of a
- * run), the best plans of one_plan. `hydraulis` is the policy as it is in a run, but that it
+ * run). It and one_plan have the layouts that they are fastest with. `hydraulis` is the policy as it is in a run, but that it
  * simulates the plan it takes on every batch. hotspa_pool_s is what HotSPa would take if nothing
  * but `switch_ms` were ever moved, by the pool alone. Costs of strategies are those of the cost
  * model. */
@@ -20,7 +20,7 @@
 #include "core/run/policy/judge_layouts.h"
 #include "tests/bench/bench.h"
 
-enum { STEPS_MOST = 64, LIMIT = 1 << 20, KICKS = -1, MOST = 16, PLANS = 2, SETS = 3, GRID = 1024 };
+enum { STEPS_MOST = 64, LIMIT = 1 << 20, KICKS = -1, MOST = 16, SETS = 3, GRID = 1024 };
 static const double FAR = 1.15; /* by the pool: equal replicas that are not tried */
 static const double SWITCH_MS = 100;
 static const double change_ms[SETS] = {100, 0, 1000};
@@ -173,6 +173,19 @@ static bool same_buckets(const luo_length_rivals *a, const luo_length_rivals *b)
            memcmp(a->bucket, b->bucket, (size_t)a->nbuckets * sizeof *a->bucket) == 0;
 }
 
+/* With the layout that these buckets are fastest with, or in one bucket. */
+static double of_hotspa(const scene *s, luo_length_rivals *with)
+{
+    luo_arena *scratch = luo_arena_new(0);
+    luo_judged_layout best;
+    luo_err err = {0};
+    good(luo_judge_hotspa(s->arena, scratch, &s->judge, with, &s->setup.place, s->step, s->nsteps,
+                          NULL, &best, &err),
+         &err);
+    luo_arena_free(scratch);
+    return best.seconds;
+}
+
 /* Buckets for these very batches. On the simulator a change costs what it moves, by the
  * pool the `switch_ms` of a run. */
 static double of_buckets(const scene *s, double *pool_s, double *run_s, int32_t *nbuckets)
@@ -194,7 +207,7 @@ static double of_buckets(const scene *s, double *pool_s, double *run_s, int32_t 
         for (int j = 0; j < k; j++) again = again || same_buckets(&tried[j], &tried[k]);
         if (again) continue;
         *pool_s = fmin(*pool_s, 1e-3 * pool_mean(s, &tried[k], LUO_LENGTH_POLICY_HOTSPA));
-        const double seconds = mean_of(s, &tried[k], LUO_LENGTH_POLICY_HOTSPA, best);
+        const double seconds = of_hotspa(s, &tried[k]);
         if (k == 0) *run_s = seconds;
         if (seconds >= best) continue;
         best = seconds;
@@ -203,31 +216,18 @@ static double of_buckets(const scene *s, double *pool_s, double *run_s, int32_t 
     return best;
 }
 
-static double of_one_plan(const scene *s, int32_t *plan)
+/* Its own plan and layout, as in a run, but for all of these batches. */
+static double of_one_plan(const scene *s)
 {
-    const luo_candidates *c = &s->setup.found;
-    double *ms = LUO_NEW_N(s->arena, double, c->n), best = INFINITY;
+    luo_arena *scratch = luo_arena_new(0);
     luo_length_rivals with = s->setup.rivals;
-    if (!ms) luo_bench_fail("no memory");
-    for (int32_t p = 0; p < c->n; p++) {
-        with.plan = p;
-        ms[p] = c->longest[p] < s->in.rule.most
-                    ? INFINITY
-                    : pool_mean(s, &with, LUO_LENGTH_POLICY_ONE_PLAN) + s->setup.moved_ms[p];
-    }
-    for (int k = 0; k < PLANS; k++) {
-        int32_t next = 0;
-        for (int32_t p = 1; p < c->n; p++)
-            if (ms[p] < ms[next]) next = p;
-        if (isinf(ms[next])) break;
-        ms[next] = INFINITY;
-        with.plan = next;
-        const double seconds = mean_of(s, &with, LUO_LENGTH_POLICY_ONE_PLAN, best);
-        if (seconds >= best) continue;
-        best = seconds;
-        *plan = next;
-    }
-    return best;
+    luo_judged_layout best;
+    luo_err err = {0};
+    good(luo_judge_one_plan(s->arena, scratch, &s->judge, &with, &s->setup.place, s->step,
+                            s->nsteps, NULL, &best, &err),
+         &err);
+    luo_arena_free(scratch);
+    return best.seconds;
 }
 
 /* ---- ours ---- */
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
     scene s = {.arena = luo_arena_new(1 << 20)};
     luo_err err = {0};
     double seconds[POLICIES], pool_s = INFINITY, run_s = INFINITY;
-    int32_t entry = 0, buckets = 0, plan = 0, used = 0, sequences = 0;
+    int32_t entry = 0, buckets = 0, used = 0, sequences = 0;
     if (argc < ARGS + 1) {
         printf("sequences");
         for (int p = 0; p < POLICIES; p++)
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
         seconds[p] = of_alike(&s, (luo_length_policy)p, &own);
     }
     seconds[LUO_LENGTH_POLICY_HOTSPA] = of_buckets(&s, &pool_s, &run_s, &buckets);
-    seconds[LUO_LENGTH_POLICY_ONE_PLAN] = of_one_plan(&s, &plan);
+    seconds[LUO_LENGTH_POLICY_ONE_PLAN] = of_one_plan(&s);
     seconds[LUO_LENGTH_POLICY_HYDRAULIS] = of_planner(&s, &used);
     for (int32_t k = 0; k < s.nsteps; k++) sequences += s.step[k].n;
     printf("%d", sequences / s.nsteps);

@@ -229,6 +229,62 @@ START_TEST(one_plan_has_its_own_layout)
 }
 END_TEST
 
+/* All parts of a step of hotspa. */
+static double step_of_buckets(const scene *s, const luo_length_rivals *with,
+                              const luo_step_place *place)
+{
+    luo_length_plans plans;
+    luo_judge judge = s->judge;
+    luo_err err = {0};
+    double sum = 0;
+    good(luo_length_plan(arena, with, place, LUO_LENGTH_POLICY_HOTSPA, -1, s->batch[0].length,
+                         s->batch[0].n, &plans, &err),
+         &err);
+    for (int32_t k = 0; k < plans.n; k++) {
+        luo_judgement judged;
+        judge.part = (luo_step_part){.index = k, .n = plans.n};
+        good(luo_judge_plan(&judge, plans.part[k].plan, CTX, NULL, &judged, &err), &err);
+        sum += judged.seconds;
+    }
+    return sum;
+}
+
+/* hotspa has its state where its buckets are fastest: it is no slower than its buckets on the
+ * layout of uniform_best or of hydraulis, and than uniform_best, which is one bucket. */
+START_TEST(hotspa_has_its_own_layout)
+{
+    const uint64_t seed = (uint64_t)_i / 2 + 1;
+    scene *s = open_scene_on(seed, _i % 2 ? 2e8 : 0);
+    luo_arena *scratch = luo_arena_new(0);
+    luo_length_rivals with = s->setup.rivals, alike = with, ours = with;
+    luo_step_place place = s->setup.place;
+    luo_judged_layout x;
+    luo_err err = {0};
+    good(luo_judge_hotspa(arena, scratch, &s->judge, &with, &s->setup.place, s->batch, 1, NULL, &x,
+                          &err),
+         &err);
+    place.layout = &x.layout;
+    place.layout_devices = x.devices;
+    const double own = step_of_buckets(s, &with, &place);
+    ck_assert_double_eq_tol(own, x.seconds, 1e-9 * own);
+    const double before = step_of_buckets(s, &s->setup.rivals, &s->setup.place);
+    ck_assert_msg(own <= 1.001 * before, "case %d: %g, with the state of equal replicas %g", _i, own,
+                  before);
+    const luo_judged_layout y = judge_layouts(s, &ours);
+    place.layout = &y.layout;
+    place.layout_devices = y.devices;
+    const double there = step_of_buckets(s, &s->setup.rivals, &place);
+    ck_assert_msg(own <= 1.001 * there, "case %d: %g, with the state of ours %g", _i, own, there);
+    good(luo_judge_rival(scratch, &s->judge, LUO_LENGTH_POLICY_UNIFORM_BEST, &s->setup.place,
+                         s->batch, 1, NULL, &alike, &err),
+         &err);
+    const double equal = step_of(s, &alike, &s->setup.place, LUO_LENGTH_POLICY_UNIFORM_BEST, 0);
+    ck_assert_msg(own <= 1.001 * equal, "case %d: %g, equal replicas %g", _i, own, equal);
+    luo_arena_free(scratch);
+    close_scene(s);
+}
+END_TEST
+
 /* What moves is learned apart for replicas of one stage and of several. */
 START_TEST(learns_by_stages)
 {
@@ -275,4 +331,4 @@ END_TEST
 
 LUO_SUITE("run.judge_lengths", LUO_T_N(no_slower_than_rivals, 4), LUO_T(layouts_of_equal_replicas),
           LUO_T_N(equal_replicas_on_slow_links, 4), LUO_T_N(one_plan_has_its_own_layout, 8),
-          LUO_T(learns_by_stages))
+          LUO_T_N(hotspa_has_its_own_layout, 8), LUO_T(learns_by_stages))

@@ -149,6 +149,18 @@ static luo_status judge_one_plan(luo_run *run, luo_arena *arena, const trial *t,
     return LUO_OK;
 }
 
+/* Its buckets, and where its state lies. */
+static luo_status judge_hotspa(luo_run *run, luo_arena *arena, const trial *t, luo_length_choice *x,
+                               luo_err *err)
+{
+    luo_judged_layout best;
+    LUO_TRY(luo_judge_hotspa(arena, run->lengths->step_arena, &run->decision.judge,
+                             &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
+                             t->rate, &best, err));
+    if (isfinite(best.seconds)) keep_layout(x, &best);
+    return LUO_OK;
+}
+
 static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_setup_in *in,
                                const double *place, luo_length_choice *x, luo_err *err)
 {
@@ -159,6 +171,8 @@ static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_
     LUO_TRY(open_trial(run, in, place, &t, err));
     if (ours || policy == LUO_LENGTH_POLICY_ONE_PLAN)
         LUO_TRY(judge_one_plan(run, arena, &t, x, err));
+    else if (policy == LUO_LENGTH_POLICY_HOTSPA)
+        LUO_TRY(judge_hotspa(run, arena, &t, x, err));
     else
         LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge, policy,
                                 &x->setup.place, t.batch, LUO_JUDGE_BATCHES, t.rate,

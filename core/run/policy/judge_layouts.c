@@ -108,31 +108,44 @@ static luo_status list_kind(const comparing *c, bool cut, const double *moved_ms
     return LUO_OK;
 }
 
-static luo_status simulate_batch(const comparing *c, int32_t at, int32_t k, double *seconds,
-                                 luo_err *err)
+/* All parts of the step, one after another; INFINITY: it cannot run. */
+static luo_status simulate_batch(const comparing *c, const luo_length_rivals *with, int32_t k,
+                                 double *seconds, luo_err *err)
 {
-    luo_length_rivals with = *c->rivals;
-    luo_length_plans plans;
-    luo_judgement judged = {.seconds = INFINITY};
+    luo_length_plans plans = {0};
+    luo_judge judge = *c->judge;
     luo_err why = {0};
-    *choice_of(&with, c->policy) = at;
-    luo_status st = luo_length_plan(c->scratch, &with, c->place, c->policy, -1, c->batch[k].length,
+    double sum = 0;
+    luo_status st = luo_length_plan(c->scratch, with, c->place, c->policy, -1, c->batch[k].length,
                                     c->batch[k].n, &plans, &why);
-    if (st == LUO_OK)
-        st = luo_judge_plan(c->judge, plans.part[0].plan, c->place->ctx, c->rate, &judged, &why);
-    *seconds = judged.seconds;
+    for (int32_t i = 0; st == LUO_OK && i < plans.n; i++) {
+        luo_judgement judged;
+        judge.part = (luo_step_part){.index = i, .n = plans.n};
+        st = luo_judge_plan(&judge, plans.part[i].plan, c->place->ctx, c->rate, &judged, &why);
+        sum += st == LUO_OK ? judged.seconds : 0;
+    }
+    *seconds = st == LUO_OK ? sum : (double)INFINITY;
     return st == LUO_OK || st == LUO_EINFEASIBLE ? LUO_OK : luo_err_set(err, st, "%s", why.text);
+}
+
+/* Mean of the batches. */
+static luo_status simulate_batches(const comparing *c, const luo_length_rivals *with,
+                                   double *seconds, luo_err *err)
+{
+    *seconds = 0;
+    for (int32_t k = 0; k < c->nbatches && isfinite(*seconds); k++) {
+        double one;
+        LUO_TRY(simulate_batch(c, with, k, &one, err));
+        *seconds += one / c->nbatches;
+    }
+    return LUO_OK;
 }
 
 static luo_status simulate_option(const comparing *c, option *x, luo_err *err)
 {
-    x->seconds = 0;
-    for (int32_t k = 0; k < c->nbatches; k++) {
-        double seconds;
-        LUO_TRY(simulate_batch(c, x->at, k, &seconds, err));
-        x->seconds += seconds / c->nbatches;
-    }
-    return LUO_OK;
+    luo_length_rivals with = *c->rivals;
+    *choice_of(&with, c->policy) = x->at;
+    return simulate_batches(c, &with, &x->seconds, err);
 }
 
 /* Per option. */
@@ -208,6 +221,24 @@ static luo_status place_of(const comparing *c, int32_t entry, luo_judged_layout 
     return LUO_OK;
 }
 
+/* Equal replicas that hold the context. */
+static comparing compare_equal(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                               const luo_length_rivals *rivals, const luo_step_place *place,
+                               const luo_length_sample *batch, int32_t nbatches, const double *rate)
+{
+    return (comparing){.arena = arena,
+                       .scratch = scratch,
+                       .judge = judge,
+                       .rivals = rivals,
+                       .place = place,
+                       .policy = LUO_LENGTH_POLICY_UNIFORM_BEST,
+                       .longest = rivals->ctx,
+                       .batch = batch,
+                       .nbatches = nbatches,
+                       .rate = rate,
+                       .alike = -1};
+}
+
 /* The best plan of one_plan where state lies as equal replicas of the entry have it; -1: as wide as
  * a node. Into *best and *rivals, if it is faster than *best. */
 static luo_status try_one_plan(const comparing *equal, int32_t entry, luo_length_rivals *rivals,
@@ -235,17 +266,8 @@ luo_status luo_judge_one_plan(luo_arena *arena, luo_arena *scratch, const luo_ju
                               const luo_length_sample *batch, int32_t nbatches, const double *rate,
                               luo_judged_layout *out, luo_err *err)
 {
-    const comparing equal = {.arena = arena,
-                             .scratch = scratch,
-                             .judge = judge,
-                             .rivals = rivals,
-                             .place = place,
-                             .policy = LUO_LENGTH_POLICY_UNIFORM_BEST,
-                             .longest = rivals->ctx,
-                             .batch = batch,
-                             .nbatches = nbatches,
-                             .rate = rate,
-                             .alike = -1};
+    const comparing equal = compare_equal(arena, scratch, judge, rivals, place, batch, nbatches,
+                                          rate);
     const size_t mark = luo_arena_mark(scratch);
     option *x;
     int32_t n;
@@ -254,6 +276,75 @@ luo_status luo_judge_one_plan(luo_arena *arena, luo_arena *scratch, const luo_ju
     if (st == LUO_OK && n > 0 && isfinite(x[0].seconds)) rivals->uniform = x[0].at;
     for (int32_t i = 0; st == LUO_OK && i <= n && i <= BY_STEP; i++)
         st = try_one_plan(&equal, i < n && i < BY_STEP ? x[i].at : -1, rivals, out, err);
+    luo_arena_reset(scratch, mark);
+    return st;
+}
+
+/* Buckets of `with`, where state lies as equal replicas of the entry have it; -1: as wide as a
+ * node. As try_one_plan. */
+static luo_status try_buckets(const comparing *equal, const luo_length_rivals *with, int32_t entry,
+                              luo_length_rivals *rivals, luo_judged_layout *best, luo_err *err)
+{
+    luo_judged_layout x = {0};
+    luo_step_place place;
+    comparing c = *equal;
+    LUO_TRY(place_of(equal, entry, &x, &place, err));
+    c.policy = LUO_LENGTH_POLICY_HOTSPA;
+    c.place = &place;
+    LUO_TRY(simulate_batches(&c, with, &x.seconds, err));
+    if (!(x.seconds < best->seconds)) return LUO_OK;
+    *best = x;
+    rivals->bucket = with->bucket;
+    rivals->nbuckets = with->nbuckets;
+    return LUO_OK;
+}
+
+/* The buckets as they are, with the layouts of the fastest equal replicas and of their own. */
+static luo_status try_layouts_of_buckets(const comparing *equal, const option *x, int32_t n,
+                                         luo_length_rivals *rivals, luo_judged_layout *best,
+                                         luo_err *err)
+{
+    const luo_length_rivals with = *rivals;
+    LUO_TRY(try_buckets(equal, &with, -1, rivals, best, err));
+    for (int32_t i = 0; i < n; i++) LUO_TRY(try_buckets(equal, &with, x[i].at, rivals, best, err));
+    for (int32_t k = 0; k < with.nbuckets; k++) {
+        const int32_t entry = with.bucket[k].entry;
+        bool before = has_option(x, n, entry);
+        for (int32_t j = 0; j < k; j++) before |= with.bucket[j].entry == entry;
+        if (!before) LUO_TRY(try_buckets(equal, &with, entry, rivals, best, err));
+    }
+    return LUO_OK;
+}
+
+/* All lengths in one bucket, on equal replicas: nothing changes within a step. */
+static luo_status try_one_bucket(const comparing *equal, int32_t entry, luo_length_rivals *rivals,
+                                 luo_judged_layout *best, luo_err *err)
+{
+    luo_length_rivals with = *rivals;
+    luo_length_bucket *bucket = LUO_NEW(equal->arena, luo_length_bucket);
+    if (!bucket) return luo_err_nomem(err);
+    *bucket = (luo_length_bucket){0, rivals->ctx, entry};
+    with.bucket = bucket;
+    with.nbuckets = 1;
+    return try_buckets(equal, &with, entry, rivals, best, err);
+}
+
+luo_status luo_judge_hotspa(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                            luo_length_rivals *rivals, const luo_step_place *place,
+                            const luo_length_sample *batch, int32_t nbatches, const double *rate,
+                            luo_judged_layout *out, luo_err *err)
+{
+    const comparing equal = compare_equal(arena, scratch, judge, rivals, place, batch, nbatches,
+                                          rate);
+    const size_t mark = luo_arena_mark(scratch);
+    option *x;
+    int32_t n;
+    *out = (luo_judged_layout){.alike = -1, .seconds = INFINITY};
+    luo_status st = rank_options(&equal, &x, &n, err);
+    if (n > BY_STEP) n = BY_STEP;
+    if (st == LUO_OK) st = try_layouts_of_buckets(&equal, x, n, rivals, out, err);
+    for (int32_t i = 0; st == LUO_OK && i < n; i++)
+        st = try_one_bucket(&equal, x[i].at, rivals, out, err);
     luo_arena_reset(scratch, mark);
     return st;
 }

@@ -32,6 +32,15 @@ luo_status luo_judge_one_plan(luo_arena *arena, luo_arena *scratch, const luo_ju
                               luo_length_rivals *rivals, const luo_step_place *place,
                               const luo_length_sample *batch, int32_t nbatches, const double *rate,
                               luo_judged_layout *out, luo_err *err);
+/* The same for the buckets of hotspa: as they were chosen by the pool, whatever layout they are
+ * fastest with (also those of their own strategies), or one bucket of the fastest equal replicas,
+ * so that it is no slower than these. *rivals: buckets are set; *out, Errors and Owner: as
+ * luo_judge_one_plan. Cost: that of luo_judge_rival, and for each batch some 6 simulated steps of
+ * several parts. */
+luo_status luo_judge_hotspa(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                            luo_length_rivals *rivals, const luo_step_place *place,
+                            const luo_length_sample *batch, int32_t nbatches, const double *rate,
+                            luo_judged_layout *out, luo_err *err);
 /* What a policy has for all batches (padding, pack_static, pack_dynamic, uniform_best: equal
  * replicas; one_plan: a plan for the layout of place), chosen by the simulated step as well, so
  * that rivals have their best: the fastest of the best few by the pool, and by the pool and what
