@@ -189,11 +189,12 @@ static void draw(luo_arena *arena, const char *dir, const char *script, const ch
 
 START_TEST(scripts)
 {
-    luo_arena *arena = luo_arena_new(1 << 16);
-    const char *figure = luo_plot_figure(_i), *dir = fix_dir(arena, "hostile");
-    const char *script = luo_arena_printf(arena, "%s/plots/%s.gp", root(arena), figure);
+    const char *figure = luo_plot_figure(_i);
     luo_err err;
     if (skip() || !figure) return;
+    luo_arena *arena = luo_arena_new(1 << 16);
+    const char *dir = fix_dir(arena, "hostile");
+    const char *script = luo_arena_printf(arena, "%s/plots/%s.gp", root(arena), figure);
     ck_assert_int_eq(luo_file_make_dir(luo_arena_printf(arena, "%s/plots", dir), &err), LUO_OK);
     put_tables(arena, dir, script, figure);
     draw(arena, dir, script, figure, "");
