@@ -40,7 +40,8 @@ static const constant_row rows[] = {
     {"misaligned_factor", NULL, false, PROFILE(misaligned_factor), ALONE, PRIOR_NONE, 1, false},
     {"overlap_loss_nvlink_ratio", NULL, false, PROFILE(overlap_loss_nvlink_ratio), ALONE,
      PRIOR_NONE, 1, false},
-    {"overlap_loss_net_ratio", NULL, false, PROFILE(overlap_loss_net_ratio), ALONE, PRIOR_NONE, 1, false},
+    {"overlap_loss_net_ratio", NULL, false, PROFILE(overlap_loss_net_ratio), ALONE, PRIOR_NONE, 1,
+     false},
     {"host_launch_us", NULL, true, STACK(host_launch_s), ALONE, PRIOR_SOURCE, 1, true},
     {"gemm_ratio", NULL, true, STACK(gemm_ratio), ALONE, PRIOR_FACTOR, -1, true},
     {"attention_ratio", NULL, true, STACK(attention_ratio), ALONE, PRIOR_FACTOR, -1, true},
@@ -215,8 +216,8 @@ luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const do
 
 /* ---- ranges ---- */
 
-static const double STEP = 0.1;       /* of ln(value), towards a longer step */
-static const double LITTLE = 0.003;   /* of ln(seconds): what so little comes from is not told apart */
+static const double STEP = 0.1;     /* of ln(value), towards a longer step */
+static const double LITTLE = 0.003; /* of ln(seconds): constants behind so little are not told apart */
 
 typedef struct predicting {
     luo_arena *scratch;

@@ -268,8 +268,8 @@ START_TEST(hotspa_has_its_own_layout)
     const double own = step_of_buckets(s, &with, &place);
     ck_assert_double_eq_tol(own, x.seconds, 1e-9 * own);
     const double before = step_of_buckets(s, &s->setup.rivals, &s->setup.place);
-    ck_assert_msg(own <= 1.001 * before, "case %d: %g, with the state of equal replicas %g", _i, own,
-                  before);
+    ck_assert_msg(own <= 1.001 * before, "case %d: %g, with the state of equal replicas %g", _i,
+                  own, before);
     const luo_judged_layout y = judge_layouts(s, &ours);
     place.layout = &y.layout;
     place.layout_devices = y.devices;
