@@ -217,7 +217,7 @@ luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const do
 /* ---- ranges ---- */
 
 static const double STEP = 0.1;     /* of ln(value), towards a longer step */
-static const double LITTLE = 0.003; /* of ln(seconds): constants behind so little are not told apart */
+static const double LITTLE = 0.003; /* of ln(seconds): what so little comes from is one */
 
 typedef struct predicting {
     luo_arena *scratch;

@@ -9,9 +9,9 @@
  * the best mean counts: equal replicas of each strategy that is not far from the best by the pool,
  * HotSPa's buckets for several costs of a change and these very batches (hotspa_run_s: those of a
  * run). It and one_plan have the layouts that they are fastest with. `hydraulis` is the policy as
- * it is in a run, but that it simulates the plan it takes on every batch. hotspa_pool_s is what HotSPa would take if nothing
- * but `switch_ms` were ever moved, by the pool alone. Costs of strategies are those of the cost
- * model. */
+ * it is in a run, but that it simulates the plan it takes on every batch. hotspa_pool_s is what
+ * HotSPa would take if nothing but `switch_ms` were ever moved, by the pool alone. Costs of
+ * strategies are those of the cost model. */
 #include <math.h>
 #include <string.h>
 
