@@ -188,7 +188,7 @@ START_TEST(near_the_simulated_step)
            "(%d); all offers median %.4f, 90th percentile %.4f (%d)\n", best.at[best.n / 2],
            best.at[best.n * 9 / 10], best.n, all.at[all.n / 2], all.at[all.n * 9 / 10], all.n);
     printf("objective over simulated at most %+.4f\n", highest);
-    ck_assert_double_lt(highest, 0.06); /* HOPE of core/run/policy/offers.c */
+    ck_assert_double_lt(highest, 0.08); /* HOPE of core/run/policy/offers.c */
     ck_assert_double_lt(all.at[all.n / 2], 0.05);
     ck_assert_double_lt(all.at[all.n * 9 / 10], 0.15);
 }
