@@ -53,13 +53,14 @@ static luo_status judge_rivals(luo_cli *cli, luo_hydraulis_call *call, luo_arena
                                const luo_judge *judge, const luo_length_sample *batch, int32_t n,
                                luo_err *err)
 {
+    static const luo_length_policy own[] = {LUO_LENGTH_POLICY_ONE_PLAN, LUO_LENGTH_POLICY_HOTSPA};
     const luo_step_place place = luo_hydraulis_place(call);
     LUO_TRY(luo_judge_rival(scratch, judge, LUO_LENGTH_POLICY_PACK_DYNAMIC, &place, batch, n,
                             call->rate, &call->rivals, err));
-    LUO_TRY(luo_judge_one_plan(cli->arena, scratch, judge, &call->rivals, &place, batch, n,
-                               call->rate, &call->rival_layout[LUO_LENGTH_POLICY_ONE_PLAN], err));
-    return luo_judge_hotspa(cli->arena, scratch, judge, &call->rivals, &place, batch, n, call->rate,
-                            &call->rival_layout[LUO_LENGTH_POLICY_HOTSPA], err);
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+        LUO_TRY(luo_judge_rival_layout(cli->arena, scratch, judge, own[k], &call->rivals, &place,
+                                       batch, n, call->rate, &call->rival_layout[own[k]], err));
+    return LUO_OK;
 }
 
 /* On the first batches. */

@@ -22,8 +22,8 @@ typedef struct constant_row {
     bool of_stack;
     size_t at, also_at; /* fields, in SI units */
     prior spread;
-    int slower; /* a step takes longer with less of it, -1, or more, 1 */
-    bool mostly; /* it mostly matters: it is looked at alone */
+    int slows;  /* a step takes longer with less of it, -1, or more, 1 */
+    bool major; /* it matters in most steps, so it is looked at by itself */
 } constant_row;
 static const constant_row rows[] = {
     {"gemm_ratio", NULL, false, PROFILE(gemm_ratio), ALONE, PRIOR_SOURCE, -1, true},
@@ -217,7 +217,7 @@ luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const do
 /* ---- ranges ---- */
 
 static const double STEP = 0.1;     /* of ln(value), towards a longer step */
-static const double LITTLE = 0.003; /* of ln(seconds): what so little comes from is one */
+static const double LITTLE = 0.003; /* of ln(seconds): below it, 0 */
 
 typedef struct predicting {
     luo_arena *scratch;
@@ -239,7 +239,7 @@ static luo_status open_predicting(luo_arena *arena, const luo_constants *c,
 }
 
 /* *seconds stays where nothing was moved. */
-static luo_status predict(predicting *p, double *seconds, luo_err *err)
+static luo_status predict_seconds(predicting *p, double *seconds, luo_err *err)
 {
     luo_cluster cluster;
     luo_stack stack;
@@ -254,20 +254,21 @@ static luo_status predict(predicting *p, double *seconds, luo_err *err)
     return st;
 }
 
-static int slower(const luo_constant *constant)
+static const constant_row *row_of_constant(const luo_constant *constant)
 {
-    return row_of(constant->name, constant->profile == NULL)->slower;
+    return row_of(constant->name, constant->profile == NULL);
 }
 
-/* How much longer the step takes with constants [from, to) moved towards that, or away from it,
- * over how far they could be. */
-static luo_status slow_down(predicting *p, int32_t from, int32_t to, bool away, double *sensitivity,
-                            double *moved, luo_err *err)
+/* Constants [from, to), all moved by STEP towards a longer step; back: towards a shorter one.
+ * *moved: how far the limits of their values let the one that went furthest. *sensitivity: of all
+ * together, above 0 where the step is longer. */
+static luo_status move_together(predicting *p, int32_t from, int32_t to, bool back,
+                                double *sensitivity, double *moved, luo_err *err)
 {
     double seconds = p->seconds;
     for (int32_t i = from; i < to; i++)
-        p->shift[i] = (away ? -STEP : STEP) * slower(&p->constants->at[i]);
-    const luo_status st = predict(p, &seconds, err);
+        p->shift[i] = (back ? -STEP : STEP) * row_of_constant(&p->constants->at[i])->slows;
+    const luo_status st = predict_seconds(p, &seconds, err);
     *moved = 0;
     for (int32_t i = from; i < to; i++) {
         p->shift[i] = 0;
@@ -275,7 +276,7 @@ static luo_status slow_down(predicting *p, int32_t from, int32_t to, bool away, 
     }
     /* exact where a part of the step is proportional to the value, or to one over it */
     *sensitivity = *moved > 0 && p->seconds > 0
-                       ? (seconds / p->seconds - 1) / expm1(away ? -*moved : *moved)
+                       ? (seconds / p->seconds - 1) / expm1(back ? -*moved : *moved)
                        : 0;
     return st;
 }
@@ -284,9 +285,9 @@ static luo_status slow_down(predicting *p, int32_t from, int32_t to, bool away, 
 static luo_status find_part(predicting *p, int32_t i, luo_range_part *part, luo_err *err)
 {
     double sensitivity, moved;
-    LUO_TRY(slow_down(p, i, i + 1, false, &sensitivity, &moved, err));
-    if (moved == 0) LUO_TRY(slow_down(p, i, i + 1, true, &sensitivity, &moved, err));
-    part->sensitivity = sensitivity * slower(&p->constants->at[i]);
+    LUO_TRY(move_together(p, i, i + 1, false, &sensitivity, &moved, err));
+    if (moved == 0) LUO_TRY(move_together(p, i, i + 1, true, &sensitivity, &moved, err));
+    part->sensitivity = sensitivity * row_of_constant(&p->constants->at[i])->slows;
     return LUO_OK;
 }
 
@@ -298,7 +299,7 @@ static luo_status find_parts(predicting *p, int32_t from, int32_t to, luo_range_
     double sensitivity, moved, widest = 0;
     if (from == to) return LUO_OK;
     if (to - from == 1) return find_part(p, from, &part[from], err);
-    LUO_TRY(slow_down(p, from, to, false, &sensitivity, &moved, err));
+    LUO_TRY(move_together(p, from, to, false, &sensitivity, &moved, err));
     for (int32_t i = from; i < to; i++) widest = fmax(widest, at[i].spread);
     if (fabs(sensitivity) * widest < LITTLE) return LUO_OK;
     const int32_t middle = from + (to - from) / 2;
@@ -306,19 +307,19 @@ static luo_status find_parts(predicting *p, int32_t from, int32_t to, luo_range_
     return find_parts(p, middle, to, part, err);
 }
 
-/* Those that mostly matter alone, what is between them together. */
+/* The major ones one by one, those between them together. */
 static luo_status find_all_parts(predicting *p, luo_range_part *part, luo_err *err)
 {
     const luo_constants *c = p->constants;
     int32_t from = 0;
-    LUO_TRY(predict(p, &p->seconds, err));
+    LUO_TRY(predict_seconds(p, &p->seconds, err));
     for (int32_t i = 0; i < c->n; i++) {
         const luo_constant *constant = &c->at[i];
         part[i] = (luo_range_part){.name = constant->name,
                                    .of = constant->profile ? constant->profile->name : "",
                                    .origin = constant->origin,
                                    .spread = constant->spread};
-        if (!row_of(constant->name, constant->profile == NULL)->mostly) continue;
+        if (!row_of_constant(constant)->major) continue;
         LUO_TRY(find_parts(p, from, i, part, err));
         LUO_TRY(find_parts(p, i, i + 1, part, err));
         from = i + 1;
@@ -426,7 +427,7 @@ static luo_status draw_all(predicting *p, luo_rng *rng, uint64_t seed, int32_t n
     for (int32_t i = 0; i < c->n; i++) rng[i] = stream_of(seed, &c->at[i]);
     for (int32_t k = 0; k < n; k++) {
         for (int32_t i = 0; i < c->n; i++) p->shift[i] = c->at[i].spread * luo_rng_normal(&rng[i]);
-        LUO_TRY(predict(p, &out[k], err));
+        LUO_TRY(predict_seconds(p, &out[k], err));
         out[k] *= exp(c->stack->source_spread * luo_rng_normal(&source) +
                       c->stack->residual_spread * luo_rng_normal(&model));
     }

@@ -72,8 +72,8 @@ typedef struct luo_time_range {
 
 /* Sensitivities by differences: ln(value) 0.1 less or more, whichever makes the time longer. Of
  * constants that together move it by less than 0.3 % at their spreads, 0. Errors: those of the
- * prediction; LUO_ENOMEM. Owner: arena. Cost: a prediction for each constant that mostly matters,
- * one for all others of a GPU type or the stack together, at most two for each. See:
+ * prediction; LUO_ENOMEM. Owner: arena. Cost: a prediction for each constant that matters in
+ * most steps, one for all others of a GPU type or the stack together, at most two for each. See:
  * tests/prop/prop_spread.c. */
 luo_status luo_time_range_of(luo_arena *arena, const luo_constants *c, const luo_prediction *p,
                              luo_time_range *out, luo_err *err);

@@ -173,14 +173,14 @@ static bool same_buckets(const luo_length_rivals *a, const luo_length_rivals *b)
            memcmp(a->bucket, b->bucket, (size_t)a->nbuckets * sizeof *a->bucket) == 0;
 }
 
-/* With the layout that these buckets are fastest with, or in one bucket. */
-static double of_hotspa(const scene *s, luo_length_rivals *with)
+/* With the layout that the rival is fastest with, as in a run, but for all of these batches. */
+static double of_own_layout(const scene *s, luo_length_policy policy, luo_length_rivals *with)
 {
     luo_arena *scratch = luo_arena_new(0);
     luo_judged_layout best;
     luo_err err = {0};
-    good(luo_judge_hotspa(s->arena, scratch, &s->judge, with, &s->setup.place, s->step, s->nsteps,
-                          NULL, &best, &err),
+    good(luo_judge_rival_layout(s->arena, scratch, &s->judge, policy, with, &s->setup.place,
+                                s->step, s->nsteps, NULL, &best, &err),
          &err);
     luo_arena_free(scratch);
     return best.seconds;
@@ -207,7 +207,7 @@ static double of_buckets(const scene *s, double *pool_s, double *run_s, int32_t 
         for (int j = 0; j < k; j++) again = again || same_buckets(&tried[j], &tried[k]);
         if (again) continue;
         *pool_s = fmin(*pool_s, 1e-3 * pool_mean(s, &tried[k], LUO_LENGTH_POLICY_HOTSPA));
-        const double seconds = of_hotspa(s, &tried[k]);
+        const double seconds = of_own_layout(s, LUO_LENGTH_POLICY_HOTSPA, &tried[k]);
         if (k == 0) *run_s = seconds;
         if (seconds >= best) continue;
         best = seconds;
@@ -216,18 +216,10 @@ static double of_buckets(const scene *s, double *pool_s, double *run_s, int32_t 
     return best;
 }
 
-/* Its own plan and layout, as in a run, but for all of these batches. */
 static double of_one_plan(const scene *s)
 {
-    luo_arena *scratch = luo_arena_new(0);
     luo_length_rivals with = s->setup.rivals;
-    luo_judged_layout best;
-    luo_err err = {0};
-    good(luo_judge_one_plan(s->arena, scratch, &s->judge, &with, &s->setup.place, s->step,
-                            s->nsteps, NULL, &best, &err),
-         &err);
-    luo_arena_free(scratch);
-    return best.seconds;
+    return of_own_layout(s, LUO_LENGTH_POLICY_ONE_PLAN, &with);
 }
 
 /* ---- ours ---- */

@@ -203,7 +203,8 @@ START_TEST(one_plan_has_its_own_layout)
     luo_step_place place = s->setup.place, as_alike;
     luo_judged_layout x;
     luo_err err = {0};
-    good(luo_judge_one_plan(arena, scratch, &s->judge, &with, &place, s->batch, 1, NULL, &x, &err),
+    good(luo_judge_rival_layout(arena, scratch, &s->judge, LUO_LENGTH_POLICY_ONE_PLAN, &with,
+                                &place, s->batch, 1, NULL, &x, &err),
          &err);
     place.layout = &x.layout;
     place.layout_devices = x.devices;
@@ -260,8 +261,8 @@ START_TEST(hotspa_has_its_own_layout)
     luo_step_place place = s->setup.place;
     luo_judged_layout x;
     luo_err err = {0};
-    good(luo_judge_hotspa(arena, scratch, &s->judge, &with, &s->setup.place, s->batch, 1, NULL, &x,
-                          &err),
+    good(luo_judge_rival_layout(arena, scratch, &s->judge, LUO_LENGTH_POLICY_HOTSPA, &with,
+                                &s->setup.place, s->batch, 1, NULL, &x, &err),
          &err);
     place.layout = &x.layout;
     place.layout_devices = x.devices;

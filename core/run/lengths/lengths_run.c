@@ -135,29 +135,16 @@ static luo_status judge_layouts(luo_run *run, luo_arena *arena, const trial *t,
     return LUO_OK;
 }
 
-/* Ours has the plan of one_plan among its own; where its state lies is its own affair. */
-static luo_status judge_one_plan(luo_run *run, luo_arena *arena, const trial *t,
-                                 luo_length_choice *x, luo_err *err)
+/* Of one_plan or hotspa. Ours has the plan of one_plan among its own; where its state lies is its
+ * own affair. */
+static luo_status judge_rival_layout(luo_run *run, luo_arena *arena, const trial *t,
+                                     luo_length_policy rival, luo_length_choice *x, luo_err *err)
 {
     luo_judged_layout best;
-    LUO_TRY(luo_judge_one_plan(arena, run->lengths->step_arena, &run->decision.judge,
-                               &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
-                               t->rate, &best, err));
-    if (run->job.policy->rule != LUO_LENGTH_POLICY_ONE_PLAN || !isfinite(best.seconds))
-        return LUO_OK;
-    keep_layout(x, &best);
-    return LUO_OK;
-}
-
-/* Its buckets, and where its state lies. */
-static luo_status judge_hotspa(luo_run *run, luo_arena *arena, const trial *t, luo_length_choice *x,
-                               luo_err *err)
-{
-    luo_judged_layout best;
-    LUO_TRY(luo_judge_hotspa(arena, run->lengths->step_arena, &run->decision.judge,
-                             &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
-                             t->rate, &best, err));
-    if (isfinite(best.seconds)) keep_layout(x, &best);
+    LUO_TRY(luo_judge_rival_layout(arena, run->lengths->step_arena, &run->decision.judge, rival,
+                                   &x->setup.rivals, &x->setup.place, t->batch, LUO_JUDGE_BATCHES,
+                                   t->rate, &best, err));
+    if (run->job.policy->rule == rival && isfinite(best.seconds)) keep_layout(x, &best);
     return LUO_OK;
 }
 
@@ -170,9 +157,9 @@ static luo_status judge_choice(luo_run *run, luo_arena *arena, const luo_length_
     luo_length_setup_rates(&x->setup, place);
     LUO_TRY(open_trial(run, in, place, &t, err));
     if (ours || policy == LUO_LENGTH_POLICY_ONE_PLAN)
-        LUO_TRY(judge_one_plan(run, arena, &t, x, err));
+        LUO_TRY(judge_rival_layout(run, arena, &t, LUO_LENGTH_POLICY_ONE_PLAN, x, err));
     else if (policy == LUO_LENGTH_POLICY_HOTSPA)
-        LUO_TRY(judge_hotspa(run, arena, &t, x, err));
+        LUO_TRY(judge_rival_layout(run, arena, &t, policy, x, err));
     else
         LUO_TRY(luo_judge_rival(run->lengths->step_arena, &run->decision.judge, policy,
                                 &x->setup.place, t.batch, LUO_JUDGE_BATCHES, t.rate,

@@ -221,24 +221,6 @@ static luo_status place_of(const comparing *c, int32_t entry, luo_judged_layout 
     return LUO_OK;
 }
 
-/* Equal replicas that hold the context. */
-static comparing compare_equal(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
-                               const luo_length_rivals *rivals, const luo_step_place *place,
-                               const luo_length_sample *batch, int32_t nbatches, const double *rate)
-{
-    return (comparing){.arena = arena,
-                       .scratch = scratch,
-                       .judge = judge,
-                       .rivals = rivals,
-                       .place = place,
-                       .policy = LUO_LENGTH_POLICY_UNIFORM_BEST,
-                       .longest = rivals->ctx,
-                       .batch = batch,
-                       .nbatches = nbatches,
-                       .rate = rate,
-                       .alike = -1};
-}
-
 /* The best plan of one_plan where state lies as equal replicas of the entry have it; -1: as wide as
  * a node. Into *best and *rivals, if it is faster than *best. */
 static luo_status try_one_plan(const comparing *equal, int32_t entry, luo_length_rivals *rivals,
@@ -261,23 +243,11 @@ static luo_status try_one_plan(const comparing *equal, int32_t entry, luo_length
     return LUO_OK;
 }
 
-luo_status luo_judge_one_plan(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
-                              luo_length_rivals *rivals, const luo_step_place *place,
-                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
-                              luo_judged_layout *out, luo_err *err)
+static luo_status try_plans(const comparing *equal, const option *x, int32_t n,
+                            luo_length_rivals *rivals, luo_judged_layout *best, luo_err *err)
 {
-    const comparing equal = compare_equal(arena, scratch, judge, rivals, place, batch, nbatches,
-                                          rate);
-    const size_t mark = luo_arena_mark(scratch);
-    option *x;
-    int32_t n;
-    *out = (luo_judged_layout){.alike = -1, .seconds = INFINITY};
-    luo_status st = rank_options(&equal, &x, &n, err);
-    if (st == LUO_OK && n > 0 && isfinite(x[0].seconds)) rivals->uniform = x[0].at;
-    for (int32_t i = 0; st == LUO_OK && i <= n && i <= BY_STEP; i++)
-        st = try_one_plan(&equal, i < n && i < BY_STEP ? x[i].at : -1, rivals, out, err);
-    luo_arena_reset(scratch, mark);
-    return st;
+    for (int32_t i = 0; i < n; i++) LUO_TRY(try_one_plan(equal, x[i].at, rivals, best, err));
+    return try_one_plan(equal, -1, rivals, best, err);
 }
 
 /* Buckets of `with`, where state lies as equal replicas of the entry have it; -1: as wide as a
@@ -329,22 +299,41 @@ static luo_status try_one_bucket(const comparing *equal, int32_t entry, luo_leng
     return try_buckets(equal, &with, entry, rivals, best, err);
 }
 
-luo_status luo_judge_hotspa(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
-                            luo_length_rivals *rivals, const luo_step_place *place,
-                            const luo_length_sample *batch, int32_t nbatches, const double *rate,
-                            luo_judged_layout *out, luo_err *err)
+static luo_status try_all_buckets(const comparing *equal, const option *x, int32_t n,
+                                  luo_length_rivals *rivals, luo_judged_layout *best, luo_err *err)
 {
-    const comparing equal = compare_equal(arena, scratch, judge, rivals, place, batch, nbatches,
-                                          rate);
+    LUO_TRY(try_layouts_of_buckets(equal, x, n, rivals, best, err));
+    for (int32_t i = 0; i < n; i++) LUO_TRY(try_one_bucket(equal, x[i].at, rivals, best, err));
+    return LUO_OK;
+}
+
+luo_status luo_judge_rival_layout(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                                  luo_length_policy policy, luo_length_rivals *rivals,
+                                  const luo_step_place *place, const luo_length_sample *batch,
+                                  int32_t nbatches, const double *rate, luo_judged_layout *out,
+                                  luo_err *err)
+{
+    const comparing equal = {.arena = arena,
+                             .scratch = scratch,
+                             .judge = judge,
+                             .rivals = rivals,
+                             .place = place,
+                             .policy = LUO_LENGTH_POLICY_UNIFORM_BEST,
+                             .longest = rivals->ctx,
+                             .batch = batch,
+                             .nbatches = nbatches,
+                             .rate = rate,
+                             .alike = -1};
     const size_t mark = luo_arena_mark(scratch);
     option *x;
     int32_t n;
     *out = (luo_judged_layout){.alike = -1, .seconds = INFINITY};
     luo_status st = rank_options(&equal, &x, &n, err);
+    if (st == LUO_OK && n > 0 && isfinite(x[0].seconds)) rivals->uniform = x[0].at;
     if (n > BY_STEP) n = BY_STEP;
-    if (st == LUO_OK) st = try_layouts_of_buckets(&equal, x, n, rivals, out, err);
-    for (int32_t i = 0; st == LUO_OK && i < n; i++)
-        st = try_one_bucket(&equal, x[i].at, rivals, out, err);
+    if (st == LUO_OK)
+        st = (policy == LUO_LENGTH_POLICY_HOTSPA ? try_all_buckets : try_plans)(&equal, x, n,
+                                                                               rivals, out, err);
     luo_arena_reset(scratch, mark);
     return st;
 }

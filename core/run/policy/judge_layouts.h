@@ -23,24 +23,20 @@ luo_status luo_judge_layouts(luo_arena *arena, luo_arena *scratch, const luo_jud
                              const luo_length_rivals *rivals, const luo_step_place *place,
                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
                              luo_judged_layout *out, luo_err *err);
-/* The same for the plan of one_plan: the fastest of the plans that are best with each layout, all
- * of which hold the context. *rivals: plan, and uniform as luo_judge_rival has it, are set; *out:
- * where the plan's state lies, with `seconds` of its step, INFINITY: none can be simulated, and
- * *rivals keeps its plan; moved_ms and learned are left empty. Errors: as luo_judge_rival. Owner:
- * arena; scratch is left as it was. Cost: that of luo_judge_rival four times. */
-luo_status luo_judge_one_plan(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
-                              luo_length_rivals *rivals, const luo_step_place *place,
-                              const luo_length_sample *batch, int32_t nbatches, const double *rate,
-                              luo_judged_layout *out, luo_err *err);
-/* The same for the buckets of hotspa: as they were chosen by the pool, whatever layout they are
+/* The same for a rival. one_plan: the fastest of the plans that are best with each layout, all of
+ * which hold the context. hotspa: the buckets that the pool has chosen, whatever layout they are
  * fastest with (also those of their own strategies), or one bucket of the fastest equal replicas,
- * so that it is no slower than these. *rivals: buckets are set; *out, Errors and Owner: as
- * luo_judge_one_plan. Cost: that of luo_judge_rival, and for each batch some 6 simulated steps of
+ * so that it is no slower than these. *rivals: plan or buckets, and uniform as luo_judge_rival has
+ * it, are set; *out: where the rival's state lies, with `seconds` of its step, INFINITY: none can
+ * be simulated, and *rivals keeps plan and buckets; moved_ms and learned are left empty. Pre:
+ * policy is one of the two. Errors: as luo_judge_rival. Owner: arena; scratch is left as it was.
+ * Cost: that of luo_judge_rival four times, of hotspa once and for each batch some 6 steps of
  * several parts. */
-luo_status luo_judge_hotspa(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
-                            luo_length_rivals *rivals, const luo_step_place *place,
-                            const luo_length_sample *batch, int32_t nbatches, const double *rate,
-                            luo_judged_layout *out, luo_err *err);
+luo_status luo_judge_rival_layout(luo_arena *arena, luo_arena *scratch, const luo_judge *judge,
+                                  luo_length_policy policy, luo_length_rivals *rivals,
+                                  const luo_step_place *place, const luo_length_sample *batch,
+                                  int32_t nbatches, const double *rate, luo_judged_layout *out,
+                                  luo_err *err);
 /* What a policy has for all batches (padding, pack_static, pack_dynamic, uniform_best: equal
  * replicas; one_plan: a plan for the layout of place), chosen by the simulated step as well, so
  * that rivals have their best: the fastest of the best few by the pool, and by the pool and what
