@@ -311,6 +311,38 @@ luo_status luo_annset_pick(luo_annset *set, int32_t a, int32_t b, const bool *fr
     return keep(set, LUO_OK, &made, mark, &place, res, err);
 }
 
+static bool same_group(const luo_grp *a, const luo_grp *b)
+{
+    return a->ndev == b->ndev && memcmp(a->dev, b->dev, (size_t)a->ndev * sizeof *a->dev) == 0;
+}
+
+luo_status luo_annset_join(luo_annset *set, int32_t a, int32_t b, int32_t top, int32_t *res,
+                           luo_err *err)
+{
+    const luo_ann *x = luo_annset_get(set, a), *y = luo_annset_get(set, b);
+    assert(x->u == y->u);
+    const size_t mark = luo_arena_mark(set->scratch);
+    luo_grp *grp = LUO_NEW_N(set->scratch, luo_grp, 2 * (int64_t)x->u);
+    if (!grp) return luo_err_nomem(err);
+    luo_ann made = {.grp = grp};
+    int32_t place = -1;
+    for (int32_t u = 0; u < x->u; u++) {
+        grp[made.u++] = x->grp[u];
+        if (!same_group(&x->grp[u], &y->grp[u])) grp[made.u++] = y->grp[u];
+    }
+    made.h = made.u > 1 ? top : LUO_H_NONE;
+    return keep(set, LUO_OK, &made, mark, &place, res, err);
+}
+
+bool luo_annset_is_part(const luo_annset *set, int32_t part, int32_t whole)
+{
+    const luo_ann *x = luo_annset_get(set, part), *y = luo_annset_get(set, whole);
+    int32_t n = 0; /* members of both come in one order */
+    for (int32_t u = 0; u < y->u && n < x->u; u++)
+        n += same_group(&x->grp[n], &y->grp[u]) && luo_grp_same_cut(&x->grp[n], &y->grp[u]);
+    return x->u < y->u && n == x->u && y->h == LUO_DUP;
+}
+
 luo_status luo_annset_members(luo_annset *set, int32_t id, const bool *keep_part, int32_t parts,
                               int32_t *res, luo_err *err)
 {

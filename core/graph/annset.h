@@ -54,6 +54,13 @@ luo_status luo_annset_pick(luo_annset *set, int32_t a, int32_t b, const bool *fr
  * u belongs to part u * parts / U. Pre: U is a multiple of parts; one is kept. */
 luo_status luo_annset_members(luo_annset *set, int32_t id, const bool *keep, int32_t parts,
                               int32_t *res, luo_err *err);
+/* Members of a and of b, the k-th of b behind the k-th of a unless they have the same devices.
+ * top: what they are to each other, LUO_DUP or LUO_PARTIAL. Pre: as many members; the k-th have the
+ * same devices or none in common. */
+luo_status luo_annset_join(luo_annset *set, int32_t a, int32_t b, int32_t top, int32_t *res,
+                           luo_err *err);
+/* Is every member of `part` one of `whole`, which has more? */
+bool luo_annset_is_part(const luo_annset *set, int32_t part, int32_t whole);
 /* Without the members that are devices from `absent` on, which are not there. Pre: of a member all
  * devices are, or none; one member is left. */
 luo_status luo_annset_present(luo_annset *set, int32_t id, int32_t absent, int32_t *res,

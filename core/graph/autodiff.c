@@ -107,12 +107,21 @@ static bool adds_once(const luo_graph *graph, const int32_t *at, int32_t n)
     return good;
 }
 
+/* Do they lie on some members of x each (reads_part)? */
+static bool are_parts(const diff *d, int32_t x, const int32_t *at, int32_t n)
+{
+    bool good = n == 2 && d->g->tensor[x].kind == LUO_TENSOR_PARAM;
+    for (int32_t i = 0; i < n && good; i++)
+        good = d->g->tensor[at[i]].kind == LUO_TENSOR_GRAD && ann_of(d, at[i])->u < ann_of(d, x)->u;
+    return good;
+}
+
 static luo_status sum_parts(diff *d, int32_t x, const int32_t *at, int32_t n, int32_t *res)
 {
     luo_graph *graph = d->g;
     bool equal = true;
     for (int32_t i = 1; i < n; i++) equal &= graph->tensor[at[i]].ann == graph->tensor[at[0]].ann;
-    equal = equal || adds_once(graph, at, n);
+    equal = equal || adds_once(graph, at, n) || are_parts(d, x, at, n);
     int32_t *in = LUO_NEW_N(graph->arena, int32_t, n);
     if (!in) return luo_err_nomem(d->err);
     memcpy(in, at, (size_t)n * sizeof *in);
@@ -565,6 +574,15 @@ static luo_status diff_exchange(diff *d, const char *name, int32_t dy, int32_t a
     return contribute(d, x, y);
 }
 
+/* Some members of a parameter are read here, others elsewhere: what is summed up here stays here
+ * until the gradient of all of it is summed. */
+static bool reads_part(const diff *d)
+{
+    const luo_tensor *x = &d->g->tensor[here(d)->in[0]], *y = &d->g->tensor[here(d)->out[0]];
+    return x->kind == LUO_TENSOR_PARAM && y->kind == LUO_TENSOR_PARAM &&
+           luo_annset_is_part(d->g->set, y->ann, x->ann);
+}
+
 /* A Reshard of dY to the complete form of the source. A sum that is still Partial cannot
  * also change devices, nor be cut finer than it is summed: it is completed where it is first. */
 static luo_status diff_reshard(diff *d, const int32_t *gradients)
@@ -573,6 +591,7 @@ static luo_status diff_reshard(diff *d, const int32_t *gradients)
     int32_t dy = gradients[0];
     const int32_t x = here(d)->in[0], layer = here(d)->layer;
     int32_t full;
+    if (reads_part(d)) return contribute(d, x, dy);
     LUO_TRY(luo_annset_complete(graph->set, graph->tensor[x].ann, &full, d->err));
     const int32_t kind = graph->tensor[dy].kind;
     int32_t whole;

@@ -339,12 +339,31 @@ static int32_t data(luo_builder *b, const char *name, luo_form form)
     return x;
 }
 
+/* What there is of a table at another place, one Reshard away. */
+static int32_t copied(luo_builder *b, const char *name, luo_tensor_kind kind, luo_form form,
+                      int32_t from)
+{
+    const int32_t y = held(b, name, "vh", kind, form);
+    luo_graph_op(b->g, LUO_OP_RESHARD, name, -1, &from, 1, &y, 1);
+    return y;
+}
+
+/* Do the stages of embedding and head both hold a tied table and its state? Its gradients are
+ * summed over both, once a step, and both update the same numbers. */
+static bool held_at_ends(const luo_builder *b)
+{
+    return b->m->tied_embeddings && b->opts->head_apart && !b->opts->scatter_each;
+}
+
 static int32_t embed(luo_builder *b, int32_t *table)
 {
     luo_graph *graph = b->g;
+    const bool ends = held_at_ends(b);
     graph->ids = data(b, "ids", LUO_FORM_WHOLE);
-    *table = luo_build_param(b, "wte.weight", "vh", LUO_FORM_CUT);
-    const int32_t in[2] = {graph->ids, *table};
+    *table = luo_build_param(b, "wte.weight", "vh", ends ? LUO_FORM_ENDS : LUO_FORM_CUT);
+    const int32_t in[2] = {graph->ids, ends ? copied(b, "wte.weight@wte", LUO_TENSOR_PARAM,
+                                                     LUO_FORM_CUT, *table)
+                                            : *table};
     int32_t x = luo_build_op1(b, LUO_OP_EMBEDDING, "wte", "th", 2, in);
     x = luo_build_reshard(b, "wte.reduce", x, LUO_FORM_X);
     if (b->m->position != LUO_POS_LEARNED) return x;
@@ -354,27 +373,17 @@ static int32_t embed(luo_builder *b, int32_t *table)
     return luo_build_op1(b, LUO_OP_ADD, "wpe.add", "th", 2, sum);
 }
 
-/* A copy of a table on other devices, one Reshard away from what there is of it. */
-static int32_t copied(luo_builder *b, const char *name, luo_tensor_kind kind, luo_form form,
-                      int32_t from)
-{
-    const int32_t y = held(b, name, "vh", kind, form);
-    luo_graph_op(b->g, LUO_OP_RESHARD, name, -1, &from, 1, &y, 1);
-    return y;
-}
-
-/* The head's matrix: its own, the embedding's, or a copy of that on other devices. Where gradients
- * are cut in every micro-batch (ZeRO-2, 3) the head's are cut among its own devices, so that no
- * task waits for the other end of the pipeline: the copy has pieces there, which come from the
- * embedding's once a step, and their sums go back the same way. */
+/* The head's matrix: its own, the embedding's, or the head's part of a table at both ends. Where
+ * gradients are cut in every micro-batch (ZeRO-2, 3) the head's are cut among its own devices, so
+ * that no task waits for the other end of the pipeline: there is a copy without state, whose pieces
+ * come from the embedding's once a step, and their sums go back the same way. */
 static int32_t head_weight(luo_builder *b, int32_t table)
 {
     static const char name[] = "wte.weight@lm_head";
     const luo_graph *graph = b->g;
     if (!b->m->tied_embeddings) return luo_build_param(b, "lm_head.weight", "vh", LUO_FORM_CUT);
     if (!b->opts->head_apart || graph->failed) return table;
-    if (!b->opts->scatter_each)
-        return copied(b, name, LUO_TENSOR_PARAM, LUO_FORM_CUT, table);
+    if (held_at_ends(b)) return copied(b, name, LUO_TENSOR_PARAM, LUO_FORM_CUT, table);
     const int32_t cut =
         graph->op[graph->tensor[table].op].in[0]; /* what the table is gathered from */
     if (!b->opts->gather_each) {

@@ -327,11 +327,15 @@ static luo_status rule_attention_dx(const site *s)
     return LUO_OK;
 }
 
-/* Sums accept Partial operands of one annotation; others add by the einsum rule. */
+/* Sums accept Partial operands of one annotation; others add by the einsum rule. Two parts of the
+ * gradient of a tensor whose readers have some of its members each are summands of all of them. */
 static luo_status rule_sum(const site *s)
 {
     bool equal = true;
     for (int32_t i = 1; i < s->op->nin; i++) equal &= in_of(s, i)->ann == in_of(s, 0)->ann;
+    if (!equal && in_of(s, 0)->kind == LUO_TENSOR_GRAD && s->op->nin == 2)
+        return luo_annset_join(s->g->set, in_of(s, 0)->ann, in_of(s, 1)->ann, LUO_PARTIAL,
+                               &out_of(s, 0)->ann, s->err);
     if (!equal) return rule_einsum(s);
     out_of(s, 0)->ann = in_of(s, 0)->ann;
     return LUO_OK;

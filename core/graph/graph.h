@@ -35,6 +35,7 @@ typedef enum luo_form {
     LUO_FORM_X,      /* activations between operations: {0:t} with sequence parallelism */
     LUO_FORM_WHOLE,  /* {-1:t}, members cut the tokens */
     LUO_FORM_CUT,    /* weight {0:t} */
+    LUO_FORM_ENDS,   /* the same of embedding and head, which have copies of it */
     LUO_FORM_DUP,    /* weight {-1:t} */
     LUO_FORM_STATE,  /* state of the parameter that the next operation makes */
     LUO_FORM_SHARD,  /* the ZeRO cut of it */

@@ -302,9 +302,21 @@ static luo_status make_ann(placing *c, int32_t set, luo_form form, int32_t *id)
     return add_ann(c, &ann, id);
 }
 
+static luo_status derive(placing *c, int32_t place, luo_form form, int32_t layers, int32_t *id);
+
+/* Of a weight that the stages of embedding and head both hold: the members of both. */
+static luo_status derive_ends(placing *c, int32_t layers, int32_t *id)
+{
+    int32_t first, last;
+    LUO_TRY(derive(c, LUO_PLACE_EMBEDDING, LUO_FORM_CUT, layers, &first));
+    LUO_TRY(derive(c, LUO_PLACE_HEAD, LUO_FORM_CUT, layers, &last));
+    return luo_annset_join(c->g->set, first, last, LUO_DUP, id, c->err);
+}
+
 static luo_status derive(placing *c, int32_t place, luo_form form, int32_t layers, int32_t *id)
 {
     int32_t set;
+    if (form == LUO_FORM_ENDS) return derive_ends(c, layers, id);
     LUO_TRY(set_of_place(c, place, layers, &set));
     if (c->ann[set * FORMS + (int32_t)form] < 0) {
         int32_t made;
@@ -474,7 +486,8 @@ static luo_status layout_ann(placing *c, const luo_tensor *tensor, int32_t layer
     luo_grp *grp = LUO_NEW_N(c->scratch, luo_grp, D);
     if (!grp) return luo_err_nomem(c->err);
     /* experts by their width, so that copies are cut by experts */
-    const int32_t key = tensor->form == LUO_FORM_CUT ? 0 : LUO_DUP;
+    const bool cut = tensor->form == LUO_FORM_CUT || tensor->form == LUO_FORM_ENDS;
+    const int32_t key = cut ? 0 : LUO_DUP;
     const luo_ent ent = {tensor->form == LUO_FORM_EXPERTS ? 1 : key, T, NULL};
     for (int32_t d = 0; d < D; d++)
         grp[d] = (luo_grp){T, l->dev + (int64_t)T * (d + (int64_t)D * stage), 1, &ent};

@@ -269,6 +269,7 @@ static void fill(member *m, luo_form form)
     case LUO_FORM_X: activations(m, m->sequence_parallel); return;
     case LUO_FORM_WHOLE: activations(m, false); return;
     case LUO_FORM_CUT:
+    case LUO_FORM_ENDS:
         add(m, LUO_DUP, m->c, NULL);
         add_heads(m); /* dimension 0 of a weight */
         ((luo_ent *)m->out->ent)[1].key = 0;

@@ -210,6 +210,7 @@ static void late_sum(emitter *e, int32_t o)
     }
     if (nin == 0 || !holds(e, op->out[0])) return;
     luo_spec_bind(e, op->out[0], in[0]);
+    if (nin == 1) return; /* the other summands lie elsewhere */
     luo_instr instr = luo_spec_instr(e, o, LUO_INSTR_COMPUTE, LUO_STREAM_COMPUTE);
     luo_spec_cost(e->s, o, e->length, e->dev, &instr);
     luo_spec_push(e, &instr, in, nin, in, 1);
