@@ -195,9 +195,9 @@ static bool twin_finishes(luo_arena *a, const luo_programs *set, bool one)
 static void swap_pieces(luo_instr *a, luo_instr *b)
 {
     const luo_instr x = *a;
-    a->npieces = b->npieces, a->piece = b->piece;
+    a->npieces = b->npieces, a->piece = b->piece, a->first_piece = b->first_piece;
     a->in = b->in, a->nin = b->nin, a->out = b->out, a->nout = b->nout;
-    b->npieces = x.npieces, b->piece = x.piece;
+    b->npieces = x.npieces, b->piece = x.piece, b->first_piece = x.first_piece;
     b->in = x.in, b->nin = x.nin, b->out = x.out, b->nout = x.nout;
 }
 
