@@ -437,6 +437,14 @@ static int32_t groups_besides(const luo_mem_spec *s, bool cut)
     return n;
 }
 
+/* Of a table tied over two stages: all that hold it, who may be all that there are; with ZeRO-2 and
+ * 3 a lane for the copy and one for its gradient. */
+static int32_t groups_of_table(const luo_mem_spec *s)
+{
+    if (s->embedding == s->head || !s->model->tied_embeddings) return 0;
+    return s->zero >= 2 ? 2 : s->tp > 1 || s->stages > 2;
+}
+
 int32_t luo_mem_communicators(const luo_mem_spec *s)
 {
     const int32_t copies = copies_of(s);
@@ -451,8 +459,7 @@ int32_t luo_mem_communicators(const luo_mem_spec *s)
     n += copies > 1;
     n += whole;
     n += !alone && s->tp * s->stages * copies > 1; /* the norm of all gradients */
-    if (s->embedding != s->head && s->model->tied_embeddings) n += 2; /* the table, its gradient */
-    return n + groups_besides(s, cut);
+    return n + groups_of_table(s) + groups_besides(s, cut);
 }
 
 /* The rules' sums in the place of the closed form's. */
@@ -538,6 +545,19 @@ static void add_experts(const luo_mem_spec *s, int64_t e, double parameters, luo
     m->optimizer += more.optimizer;
 }
 
+/* Embedding and head share a tied table's state: both stages have all of it, or pieces cut over
+ * both (ZeRO-1; where gradients are one array, each stage cuts its own). With ZeRO-2 and 3 it lies
+ * with the embedding, where the copy's gradient arrives. */
+static void share_table(const luo_mem_spec *s, int64_t e, luo_mem *m)
+{
+    luo_mem table = {0};
+    luo_mem_state(table_parameters(s), e, gradient_bytes(s), s->zero, copies_of(s), &table);
+    if (s->zero == 1 && !s->rules->flat_gradients) m->optimizer -= table.optimizer / 2;
+    if (s->zero < 2) return;
+    if (s->head) m->optimizer -= table.optimizer;
+    else m->gradients += table.gradients;
+}
+
 void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
 {
     const int64_t e = luo_dtype_bytes(s->model->dtype);
@@ -546,13 +566,7 @@ void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
     const double parameters = stage_parameters(s, &layer, &of_experts);
     luo_mem_state(parameters, e, gradient_bytes(s), s->zero, copies_of(s), &m);
     if (of_experts > 0) add_experts(s, e, of_experts, &m);
-    if (s->rules && s->head != s->embedding && s->model->tied_embeddings) {
-        /* The table's state lies with the embedding; there the copy's gradient arrives. */
-        luo_mem table = {0};
-        luo_mem_state(table_parameters(s), e, gradient_bytes(s), s->zero, copies_of(s), &table);
-        if (s->head) m.optimizer -= table.optimizer;
-        else m.gradients += table.gradients;
-    }
+    if (s->rules && s->head != s->embedding && s->model->tied_embeddings) share_table(s, e, &m);
     if (s->rules) luo_memory_held(s->rules, e, &m.gradients, &m.optimizer);
     const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
     if (s->zero >= 3 && copies_of(s) > 1) buffers += gathered * (double)e * layer;

@@ -84,9 +84,10 @@ static double stage_parameters(const luo_step_spec *spec, int32_t stage)
     const int64_t first = step_first_layer(spec, stage), n = step_layers(spec, stage);
     const double table =
         (double)luo_mem_vocab(spec->model, spec->tp) * (double)spec->model->hidden / spec->tp;
-    const bool own =
-        !spec->model->tied_embeddings; /* else the first stage updates it for the head */
-    double sum = (stage == 0 ? table : 0) + (stage == spec->pp - 1 && own ? table : 0);
+    /* a table on both stages is updated by both; of its copy with ZeRO-2 and 3 there is no state */
+    const bool own = !spec->model->tied_embeddings || step_holds_ends(spec);
+    const double part = step_holds_ends(spec) && spec->zero == 1 ? table / 2 : table;
+    double sum = (stage == 0 ? part : 0) + (stage == spec->pp - 1 && own ? part : 0);
     for (int64_t l = first; l < first + n; l++)
         sum += luo_mem_layer_parameters(spec->model, l, spec->tp);
     return sum;
@@ -350,7 +351,7 @@ luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_
                  .last = LUO_NEW_N(scratch, double, s->pp * s->chunks),
                  .layer = LUO_NEW_N(scratch, luo_layer_cost, s->model->layers),
                  .beside = LUO_NEW_N(scratch, double, s->model->layers),
-                 .group = LUO_NEW_N(scratch, int32_t, step_copies(s)),
+                 .group = LUO_NEW_N(scratch, int32_t, 2 * (int64_t)step_copies(s)),
                  .same = LUO_NEW_N(scratch, bool, s->dp)};
     if (!w.forward || !w.backward || (splits && !w.weight) || !w.transfer || !w.last || !w.layer ||
         !w.beside || !w.group || !w.same) {

@@ -63,12 +63,25 @@ step_members step_way(const luo_step_spec *spec, const step_tensor *t, bool weig
     return step_goes_apart(spec, t) && inside ? STEP_PIPELINES : STEP_SHARD;
 }
 
+/* In the order in which programs have them: by pipeline. */
+static const int32_t *both_ends(const stepper *w, int32_t i, int32_t *n)
+{
+    *n = 0;
+    for (int32_t d = 0; d < w->s->dp; d++)
+        for (int32_t end = 0; end < 2; end++)
+            for (int32_t r = 0; r < step_ranks(w->s); r++)
+                w->group[(*n)++] =
+                    step_devices(w, d, end ? w->s->pp - 1 : 0)[r * w->s->tp + i];
+    return w->group;
+}
+
 /* Of the i-th devices of a stage: those of the first group, or of the first of every group. */
 static const int32_t *members_of(const stepper *w, step_members members, int32_t stage, int32_t i,
                                  int32_t *n)
 {
     const int32_t size = step_shard_size(w->s), all = step_copies(w->s);
     int32_t *dev = w->group;
+    if (members == STEP_ENDS) return both_ends(w, i, n);
     step_replicas(w, stage, i);
     const int32_t step = members == STEP_COPIES ? size : step_ranks(w->s);
     *n = members == STEP_SHARD ? size : members == STEP_COPIES ? all / size : size / step;
@@ -177,6 +190,8 @@ static luo_status gather_alone(stepper *w, int32_t stage, int32_t n, double *arr
     for (int32_t i = 0; i < n; i++) {
         const step_tensor *x = &w->room[i];
         double t = 0;
+        arrives[i] = *now;
+        if (x->table && step_holds_ends(w->s)) continue; /* gather_table */
         LUO_TRY(step_call_seconds(w, step_way(w->s, x, true), LUO_COLL_AG, stage,
                                   e * step_moved(w->s, x, true), &t));
         *now += t;
@@ -203,11 +218,11 @@ static luo_status gather_chunk(stepper *w, int32_t stage, int32_t chunk, double 
         double bytes = 0, t = 0;
         step_members way = STEP_SHARD;
         for (int32_t i = 0; i < n; i++) {
-            if (bucket[i] != b) continue;
+            if (bucket[i] != b || (w->room[i].table && step_holds_ends(w->s))) continue;
             bytes += e * step_moved(w->s, &w->room[i], true);
             way = step_way(w->s, &w->room[i], true);
         }
-        LUO_TRY(step_call_seconds(w, way, LUO_COLL_AG, stage, bytes, &t));
+        if (bytes > 0) LUO_TRY(step_call_seconds(w, way, LUO_COLL_AG, stage, bytes, &t));
         *now += t;
         for (int32_t i = 0; i < n; i++)
             if (bucket[i] == b) arrives[i] = *now;
@@ -215,25 +230,33 @@ static luo_status gather_chunk(stepper *w, int32_t stage, int32_t chunk, double 
     return gather_whole(w, stage, n, arrives);
 }
 
-/* The head's stage gets its copy of a table: whole, or the pieces that it cuts gradients to, which
- * it gathers there behind its own weights. */
+/* ZeRO-2: the head's stage gets its copy of a table, the pieces that it cuts gradients to, which it
+ * gathers there behind its own weights. */
 static luo_status send_table(stepper *w)
 {
     const luo_step_spec *spec = w->s;
-    const int32_t last = spec->pp - 1, parts = step_scatters_each(spec) ? step_shard_size(spec) : 1;
+    const int32_t last = spec->pp - 1;
     const double bytes = (double)luo_dtype_bytes(w->ctx->dtype) * (double)step_table(spec);
     double move = 0, gather = 0;
-    LUO_TRY(luo_cost_p2p(w->ctx, step_devices(w, 0, 0)[0], step_devices(w, 0, last)[0],
-                         (int64_t)(bytes / parts), 0, &move, w->err));
     if (step_gathers_each(spec)) return LUO_OK; /* long before the first micro-batch is there */
-    if (step_scatters_each(spec)) {
-        LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, last, bytes, &gather));
-        const double *arrives = w->stage[0].arrives[0]; /* it lies in what is gathered there */
-        w->table_there = fmax((arrives ? arrives[0] : 0) + move, w->stage[last].gathered) + gather;
-    } else {
-        w->table_there = fmax(w->stage[0].gathered, w->stage[last].gathered) + move;
-    }
+    LUO_TRY(luo_cost_p2p(w->ctx, step_devices(w, 0, 0)[0], step_devices(w, 0, last)[0],
+                         (int64_t)(bytes / step_shard_size(spec)), 0, &move, w->err));
+    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, last, bytes, &gather));
+    const double *arrives = w->stage[0].arrives[0]; /* it lies in what is gathered there */
+    w->table_there = fmax((arrives ? arrives[0] : 0) + move, w->stage[last].gathered) + gather;
     w->stage[last].gathered = fmax(w->stage[last].gathered, w->table_there);
+    return LUO_OK;
+}
+
+/* A table that both ends hold is gathered in front of all other weights, among all that have some
+ * of it (ZeRO-1). */
+static luo_status gather_table(stepper *w)
+{
+    const double e = (double)luo_dtype_bytes(w->ctx->dtype);
+    if (!step_holds_ends(w->s) || w->s->zero == 0) return LUO_OK;
+    LUO_TRY(step_call_seconds(w, STEP_ENDS, LUO_COLL_AG, 0, e * (double)step_table(w->s),
+                              &w->table_there));
+    w->stage[0].gathered = w->stage[w->s->pp - 1].gathered = w->table_there;
     return LUO_OK;
 }
 
@@ -242,12 +265,13 @@ luo_status step_gather(stepper *w)
     const luo_step_spec *spec = w->s;
     const bool gathers =
         step_copies(spec) * spec->tp > 1 && spec->zero >= 1 && !step_gathers_each(spec);
+    LUO_TRY(gather_table(w));
     for (int32_t k = 0; k < spec->pp && gathers; k++) {
-        double now = 0;
+        double now = w->stage[k].gathered;
         for (int32_t c = 0; c < spec->chunks; c++) LUO_TRY(gather_chunk(w, k, c, &now));
         w->stage[k].gathered = fmax(w->stage[k].gathered, now);
     }
-    return step_is_split(spec) ? send_table(w) : LUO_OK;
+    return step_is_split(spec) && !step_holds_ends(spec) ? send_table(w) : LUO_OK;
 }
 
 double step_first(const stepper *w, int32_t stage, int32_t chunk, double start)
@@ -257,6 +281,7 @@ double step_first(const stepper *w, int32_t stage, int32_t chunk, double start)
     const double *arrives = w->stage[stage].arrives[chunk];
     if (!w->ctx->stack->dp_overlap) return fmax(start, w->stage[stage].gathered) + all;
     double now = start, was = 0;
+    if (step_holds_ends(spec) && step_is_first(stage, chunk)) now = fmax(now, w->table_there);
     const int32_t n = arrives ? step_reads(w, stage, chunk, w->room) : 0;
     for (int32_t i = 0; i < n; i++) {
         now = fmax(now + w->room[i].at - was, arrives[i]);
@@ -341,6 +366,7 @@ static luo_status price(const stepper *w, int32_t stage)
         const double bytes = each * (double)c->elements;
         const bool copies = step_has_copies(w->s), sp = w->s->sequence_parallel;
         const bool kept = c->table || copies || (c->whole && !sp);
+        if (c->table && step_holds_ends(w->s)) continue; /* sum_ends */
         const int coll = w->s->zero >= 1 && !kept ? LUO_COLL_RS : LUO_COLL_AR;
         const step_members way = copies           ? STEP_COPIES
                                  : c->whole && sp ? STEP_PIPELINES
@@ -384,17 +410,28 @@ static luo_status stage_exposed(stepper *w, int32_t stage, double *end)
     return LUO_OK;
 }
 
-/* Both stages sum their halves; the head's moves to the first stage and is added there: all of it,
- * or the pieces that its micro-batches were cut to. */
-static luo_status shared_table(const stepper *w, double *end)
+/* One call of both ends, when both halves are complete and lanes are free there. */
+static luo_status sum_ends(const stepper *w, double *end)
+{
+    const step_stage *first = &w->stage[0], *last = &w->stage[w->s->pp - 1];
+    const double bytes = step_sum_bytes(w) * (double)step_table(w->s);
+    double seconds = 0;
+    LUO_TRY(step_call_seconds(w, STEP_ENDS, w->s->zero >= 1 ? LUO_COLL_RS : LUO_COLL_AR, 0, bytes,
+                              &seconds));
+    *end = fmax(first->table, last->table) + seconds;
+    return LUO_OK;
+}
+
+/* ZeRO-2 and 3: the pieces to which the head's micro-batches were cut move to the first stage and
+ * are added there, once the copies of them are summed. */
+static luo_status move_pieces(const stepper *w, double *end)
 {
     const luo_step_spec *spec = w->s;
     const int32_t *to = step_devices(w, 0, 0), *from = step_devices(w, 0, spec->pp - 1);
-    const double cells =
-        (double)step_table(spec) / (step_scatters_each(spec) ? step_shard_size(spec) : 1);
+    const double cells = (double)step_table(spec) / step_shard_size(spec);
     const double bytes = step_sum_bytes(w) * cells;
     double move = 0, sum = 0;
-    if (step_scatters_each(spec) && !step_has_copies(spec))
+    if (!step_has_copies(spec))
         for (int32_t k = 0; k < spec->pp; k++) w->stage[k].table = w->stage[k].worked;
     LUO_TRY(luo_cost_p2p(w->ctx, from[0], to[0], (int64_t)bytes, 0, &move, w->err));
     LUO_TRY(luo_cost_stream(luo_cluster_profile(w->ctx->cluster, to[0]),
@@ -419,7 +456,7 @@ luo_status step_exposed(stepper *w, double pipeline, double *dp, double *tied)
     *dp = end - pipeline;
     if (!step_is_split(spec)) return LUO_OK;
     double with = 0;
-    LUO_TRY(shared_table(w, &with));
+    LUO_TRY(step_holds_ends(spec) ? sum_ends(w, &with) : move_pieces(w, &with));
     *tied = fmax(0, with - end);
     return LUO_OK;
 }

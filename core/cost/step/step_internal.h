@@ -8,7 +8,8 @@ typedef struct step_call { /* a bucket of gradients */
     int64_t elements;
     int32_t order;
     bool summed; /* over the tensor group first */
-    bool table;  /* half of the gradient of a table on two stages */
+    bool table;  /* half of the gradient of a table on two stages; held by both: no call, but when
+                    their common one may begin */
     bool whole;  /* step_goes_apart: what every device of the tensor group has */
 } step_call;
 
@@ -51,7 +52,8 @@ typedef struct step_beats {
 typedef enum step_members { /* of a call, of the replicas of a device */
     STEP_SHARD,    /* those of a group that share a state */
     STEP_COPIES,   /* those with the same piece */
-    STEP_PIPELINES /* of STEP_SHARD those of one context-parallel rank */
+    STEP_PIPELINES, /* of STEP_SHARD those of one context-parallel rank */
+    STEP_ENDS       /* all of the first stage and of the last */
 } step_members;
 
 /* Buckets of layers that are alike are calls that are alike: their seconds, worked out once. */
@@ -69,7 +71,7 @@ typedef struct step_stage {
     step_call *call;
     int32_t ncalls;
     double end;        /* of its last backward */
-    double table;      /* when its half of the gradient of a table is summed */
+    double table;      /* when its half of the gradient of a table is summed, or ready for that */
     double gathered;   /* all weights are there */
     double **arrives;  /* per chunk: when each tensor of step_reads is there; NULL: at once */
     step_beats *forward_beats, *backward_beats; /* per chunk; n = 0: tasks are plain */
@@ -93,7 +95,7 @@ typedef struct stepper {
     int32_t *group;          /* replicas of one device */
     step_stage *stage;
     step_tensor *room;       /* of one virtual stage */
-    double table_there;      /* the head's copy of a tied table is there */
+    double table_there;      /* a tied table is there where the head is; held by both: at both */
     bool *same;              /* per pipeline: it costs what the one before does */
 } stepper;
 
@@ -107,6 +109,11 @@ int64_t step_chunk_first(const luo_step_spec *spec, int32_t stage, int32_t chunk
 const int32_t *step_replicas(const stepper *w, int32_t stage, int32_t i);
 /* Is the table shared between two stages? */
 bool step_is_split(const luo_step_spec *spec);
+/* The same with its state on both (ZeRO 0 and 1). */
+static inline bool step_holds_ends(const luo_step_spec *s)
+{
+    return s->zero < 2 && step_is_split(s);
+}
 
 /* Context-parallel ranks of a stage, and its devices. */
 static inline int32_t step_ranks(const luo_step_spec *s)
