@@ -50,17 +50,19 @@ static double layer_mib(const luo_kinds *kinds, const place *p)
            in_flight * luo_mem_layer_activations(&spec, recompute) / MIB;
 }
 
-/* Embedding and head, one of them or both in one stage. */
+/* Embedding and head, one of them or both in one stage. Two stages share the state of a tied one as
+ * twice as many pipelines would. */
 static double tables_mib(const luo_kinds *kinds, const place *p)
 {
     const luo_malleus_params *q = kinds->job->params;
     const luo_model *model = kinds->job->model;
     const bool first = p->stage == 0, last = p->stage == p->stages - 1;
+    const bool both = model->tied_embeddings && p->stages > 1;
     const double n = first && last && model->tied_embeddings ? 1 : (double)first + (double)last;
     if (q && q->emb_mib > 0) return first || last ? q->emb_mib * kinds->tp / p->size : 0;
     return n * state_mib(kinds,
                          (double)luo_mem_vocab(model, p->size) * (double)model->hidden / p->size,
-                         p->pipelines);
+                         both ? 2 * p->pipelines : p->pipelines);
 }
 
 /* Context, and logits with their gradient. */

@@ -243,9 +243,11 @@ static luo_status time_update(objective *o, double *seconds)
     for (int32_t i = 0; i < plan->npipelines; i++)
         for (int32_t s = 0; s < o->pipe[i].n; s++) {
             const obj_stage *st = &o->pipe[i].stage[s];
-            const int32_t ends = (s == 0) + (s == o->pipe[i].n - 1 && !model->tied_embeddings);
-            const double table =
-                (double)luo_mem_vocab(model, st->tp) * (double)model->hidden / st->tp;
+            const bool both = obj_holds_ends(o), tail = s == o->pipe[i].n - 1;
+            const int32_t ends =
+                (s == 0) + (tail && (!model->tied_embeddings || (both && s > 0)));
+            const double table = (double)luo_mem_vocab(model, st->tp) * (double)model->hidden /
+                                 st->tp / (both && plan->zero >= 1 ? 2 : 1);
             const double all =
                 table * ends +
                 (st->hi - st->lo) * luo_mem_layer_parameters(model, model->layers - 1, st->tp);
@@ -281,12 +283,13 @@ static luo_status solve(objective *o, luo_objective *out)
     const luo_plan *plan = o->plan;
     double there = 0;
     LUO_TRY(open(o));
-    if (plan->npipelines > 1 && plan->zero >= 1) LUO_TRY(obj_weights(o));
+    const bool shares = plan->npipelines > 1 || obj_holds_ends(o);
+    if (shares && plan->zero >= 1) LUO_TRY(obj_weights(o));
     for (int32_t i = 0; i < plan->npipelines; i++) {
         LUO_TRY(run_course(o, i));
         out->work = fmax(out->work, o->pipe[i].end);
     }
-    if (plan->npipelines > 1) LUO_TRY(obj_gradients(o, &there));
+    if (shares) LUO_TRY(obj_gradients(o, &there));
     out->traffic = fmax(0, there - out->work);
     LUO_TRY(time_update(o, &out->update));
     out->step = (out->work + out->traffic + out->update) *

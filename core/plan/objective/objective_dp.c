@@ -17,7 +17,8 @@ typedef struct load { /* of a link in one direction: seconds for each byte of a 
 
 typedef struct run {
     int32_t lo, hi, widest, narrowest;
-    int32_t *stage; /* per pipeline */
+    int32_t *stage;      /* per pipeline */
+    const int32_t *also; /* the other end of a tied table; NULL: none */
     int32_t nloads;
     load *loads;
     double fixed;    /* seconds of a bucket, whatever its size */
@@ -40,6 +41,7 @@ typedef struct traffic {
     bool weights;
     double each; /* bytes of an element */
     int32_t nruns, nitems, ncalls;
+    bool ends; /* embedding and head hold a tied table: it is runs[nruns] */
     run *runs;
     item *items;
     int32_t *bucket; /* of item i */
@@ -60,7 +62,7 @@ static luo_status find_runs(traffic *t)
     for (int32_t i = 0; i < n; i++)
         for (int32_t s = 0; s < o->pipe[i].n; s++) cut[o->pipe[i].stage[s].lo] = true;
     for (int32_t l = 0; l < L; l++) t->nruns += cut[l];
-    t->runs = LUO_NEW_N(o->arena, run, t->nruns);
+    t->runs = LUO_NEW_N(o->arena, run, t->nruns + 1);
     int32_t *stage = LUO_NEW_N(o->arena, int32_t, (size_t)t->nruns * (size_t)n);
     if (!t->runs || !stage) return luo_err_nomem(o->err);
     for (int32_t l = 0, k = -1; l < L; l++) {
@@ -79,6 +81,32 @@ static luo_status find_runs(traffic *t)
         }
     }
     return LUO_OK;
+}
+
+/* A tied table on the first stages and on the last ones. */
+static void find_ends(traffic *t)
+{
+    const objective *o = t->o;
+    const run *first = &t->runs[0], *last = &t->runs[t->nruns - 1];
+    t->ends = obj_holds_ends(o);
+    t->runs[t->nruns] = (run){.stage = first->stage,
+                              .also = last->stage,
+                              .widest = first->widest > last->widest ? first->widest
+                                                                     : last->widest};
+}
+
+/* Devices of a slice; room for two a pipeline. */
+static int32_t members_of(const traffic *t, const run *r, int32_t slice, int32_t *dev)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->o->plan->npipelines; i++) {
+        const obj_stage *s = &t->o->pipe[i].stage[r->stage[i]];
+        dev[n++] = s->at->dev[slice * s->tp / r->widest];
+        if (!r->also || r->also[i] == r->stage[i]) continue;
+        s = &t->o->pipe[i].stage[r->also[i]];
+        dev[n++] = s->at->dev[slice * s->tp / r->widest];
+    }
+    return n;
 }
 
 /* ---- what a bucket puts on links ---- */
@@ -108,12 +136,9 @@ static luo_status price_slice(traffic *t, run *r, int32_t slice, int32_t *dev, i
     const size_t mark = luo_arena_mark(o->arena);
     luo_flow *flow;
     int32_t n;
-    for (int32_t i = 0; i < o->plan->npipelines; i++) {
-        const obj_stage *s = &o->pipe[i].stage[r->stage[i]];
-        dev[i] = s->at->dev[slice * s->tp / r->widest];
-    }
-    LUO_TRY(luo_cost_flow(o->arena, &o->ctx, coll, dev, o->plan->npipelines, bytes, &flow, &n,
-                          o->err));
+    const int32_t members = members_of(t, r, slice, dev);
+    if (members < 2) return LUO_OK;
+    LUO_TRY(luo_cost_flow(o->arena, &o->ctx, coll, dev, members, bytes, &flow, &n, o->err));
     for (int32_t k = 0; k < n; k++) {
         put_flow(t, &flow[k], (double)bytes);
         r->fixed = fmax(r->fixed, flow[k].delay_s);
@@ -128,7 +153,7 @@ static luo_status price_run(traffic *t, run *r)
     const objective *o = t->o;
     const double usual = fmax(40e6, 1e6 * o->plan->npipelines);
     const int64_t bytes = (int64_t)(fmin(usual, r->elements) * t->each);
-    int32_t *dev = LUO_NEW_N(o->arena, int32_t, o->plan->npipelines);
+    int32_t *dev = LUO_NEW_N(o->arena, int32_t, 2 * (int64_t)o->plan->npipelines);
     if (!dev) return luo_err_nomem(o->err);
     t->ntouched = 0;
     for (int32_t k = 0; k < r->widest; k++) LUO_TRY(price_slice(t, r, k, dev, bytes));
@@ -185,8 +210,10 @@ static void add_layer(traffic *t, int32_t at, int32_t l)
 static void add_end(traffic *t, int32_t at, bool head)
 {
     const luo_model *model = t->o->in->model;
+    if (t->ends) at = t->nruns;
     const int32_t w = t->runs[at].widest;
-    if (head && model->tied_embeddings && t->o->pipe[0].n == 1) return; /* the embedding's */
+    if (head && (t->ends || (model->tied_embeddings && t->o->pipe[0].n == 1)))
+        return; /* the embedding's */
     add_item(t, at, head ? (int32_t)model->layers : -1,
              (double)luo_mem_vocab(model, w) * (double)model->hidden / w, 1);
 }
@@ -225,8 +252,8 @@ static luo_status close_buckets(traffic *t)
     }
     t->ncalls = t->nitems;
     if (!luo_bucketing_is_off(rule))
-        LUO_TRY(luo_bucket_close(o->arena, rule, o->plan->npipelines, x, t->nitems, t->nruns,
-                                 t->bucket, &t->ncalls, o->err));
+        LUO_TRY(luo_bucket_close(o->arena, rule, o->plan->npipelines, x, t->nitems,
+                                 t->nruns + t->ends, t->bucket, &t->ncalls, o->err));
     t->calls = LUO_NEW_N(o->arena, call, t->ncalls);
     return t->calls ? LUO_OK : luo_err_nomem(o->err);
 }
@@ -271,6 +298,13 @@ static int by_ready(const void *a, const void *b)
 
 /* ---- the timetable ---- */
 
+/* A narrow stage serves several slices. */
+static double wait_for(obj_stage *s, const run *r, double ready, int32_t lanes)
+{
+    const double turns = fmax(1, (double)r->widest / s->tp / lanes);
+    return s->waits = fmax(s->waits, ready) + r->fixed / lanes * turns;
+}
+
 static double make_call(traffic *t, const call *c, int32_t lanes)
 {
     const objective *o = t->o;
@@ -281,11 +315,10 @@ static double make_call(traffic *t, const call *c, int32_t lanes)
         *busy = fmax(*busy, c->ready) + r->loads[k].seconds * c->elements * t->each;
         end = fmax(end, *busy);
     }
-    for (int32_t i = 0; i < o->plan->npipelines; i++) { /* a narrow stage serves several slices */
-        obj_stage *s = &o->pipe[i].stage[r->stage[i]];
-        const double turns = fmax(1, (double)r->widest / s->tp / lanes);
-        s->waits = fmax(s->waits, c->ready) + r->fixed / lanes * turns;
-        fixed = fmax(fixed, s->waits);
+    for (int32_t i = 0; i < o->plan->npipelines; i++) {
+        fixed = fmax(fixed, wait_for(&o->pipe[i].stage[r->stage[i]], r, c->ready, lanes));
+        if (r->also && r->also[i] != r->stage[i])
+            fixed = fmax(fixed, wait_for(&o->pipe[i].stage[r->also[i]], r, c->ready, lanes));
     }
     return fmax(end + r->fixed, fixed);
 }
@@ -299,8 +332,9 @@ static luo_status prepare(traffic *t)
     t->touched = LUO_NEW_N(o->arena, int32_t, n);
     if (!t->sum || !t->busy || !t->touched) return luo_err_nomem(o->err);
     LUO_TRY(find_runs(t));
+    find_ends(t);
     LUO_TRY(list_items(t));
-    for (int32_t k = 0; k < t->nruns; k++) LUO_TRY(price_run(t, &t->runs[k]));
+    for (int32_t k = 0; k < t->nruns + t->ends; k++) LUO_TRY(price_run(t, &t->runs[k]));
     LUO_TRY(close_buckets(t));
     fill_calls(t);
     for (int32_t i = 0; i < o->plan->npipelines; i++)
@@ -346,6 +380,7 @@ luo_status obj_weights(objective *o)
                                                                : &o->arrives[unit];
         *at = fmax(*at, !o->in->stack->dp_overlap ? last : t.calls[t.bucket[i]].ready);
     }
+    if (t.ends) o->ends_arrive[1] = o->ends_arrive[0];
     luo_arena_reset(o->arena, mark);
     return LUO_OK;
 }

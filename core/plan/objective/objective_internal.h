@@ -34,6 +34,14 @@ typedef struct objective {
     luo_err *err;
 } objective;
 
+/* Do the stages of embedding and head both hold a tied table and its state? */
+static inline bool obj_holds_ends(const objective *o)
+{
+    bool apart = false;
+    for (int32_t i = 0; i < o->plan->npipelines; i++) apart |= o->pipe[i].n > 1;
+    return apart && o->in->model->tied_embeddings && o->plan->zero < 2;
+}
+
 /* objective_dp.c. Bytes between pipelines, of gradients or weights. */
 luo_status obj_weights(objective *o);
 /* Out: when the last bucket is there. Pre: last of all stages. */
