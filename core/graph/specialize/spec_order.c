@@ -300,6 +300,28 @@ static int64_t ready_of(const sorter *w, const knot *x)
     return latest;
 }
 
+/* Does it sum over two stages, for a tied table? */
+static bool joins_stages(const spec *s, const spec_bucket *b)
+{
+    const luo_op *op = &s->g->op[b->part[0].op];
+    return luo_annset_get(s->g->set, s->g->tensor[op->in[0]].ann)->u > s->in->npipelines;
+}
+
+/* Sums over two stages come when all others are done: neither stage keeps its own sums waiting for
+ * the other, whose backward may end later than was estimated. */
+static void put_off(sorter *w)
+{
+    int64_t latest = 0, all = 0;
+    for (int32_t i = 0; i < w->n; i++) {
+        if (w->call[i].ready > latest) latest = w->call[i].ready;
+        all += w->call[i].fixed + w->call[i].moving;
+    }
+    for (int32_t i = 0; i < w->n; i++) {
+        const spec_bucket *b = &w->s->bucket[w->at[i].bucket];
+        if (b->phase == LUO_PHASE_POST && joins_stages(w->s, b)) w->call[i].ready = latest + all;
+    }
+}
+
 static luo_status estimate(sorter *w)
 {
     const spec *s = w->s;
@@ -441,6 +463,7 @@ static luo_status order(sorter *w)
     }
     if (st != LUO_OK) return st;
     find_tails(w);
+    put_off(w);
     LUO_TRY(schedule(w, 0));
     LUO_TRY(schedule(w, 1));
     return take_turns(w);
