@@ -406,11 +406,12 @@ static luo_status stage_exposed(stepper *w, int32_t stage, double *end)
     }
     luo_cost_ddp_overlap(k->ncalls, ready, seconds, k->end, &o);
     *end = k->end + o.exposed;
+    if (step_holds_ends(w->s)) k->table = *end;
     luo_arena_reset(w->scratch, mark);
     return LUO_OK;
 }
 
-/* One call of both ends, when both halves are complete and lanes are free there. */
+/* One call of both ends, behind all others of theirs (core/graph/specialize/spec_order.c). */
 static luo_status sum_ends(const stepper *w, double *end)
 {
     const step_stage *first = &w->stage[0], *last = &w->stage[w->s->pp - 1];

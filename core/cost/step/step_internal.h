@@ -8,8 +8,7 @@ typedef struct step_call { /* a bucket of gradients */
     int64_t elements;
     int32_t order;
     bool summed; /* over the tensor group first */
-    bool table;  /* half of the gradient of a table on two stages; held by both: no call, but when
-                    their common one may begin */
+    bool table;  /* half of the gradient of a table on two stages; no call where both hold it */
     bool whole;  /* step_goes_apart: what every device of the tensor group has */
 } step_call;
 
@@ -71,7 +70,8 @@ typedef struct step_stage {
     step_call *call;
     int32_t ncalls;
     double end;        /* of its last backward */
-    double table;      /* when its half of the gradient of a table is summed, or ready for that */
+    double table;      /* when its half of the gradient of a table is summed; held by both stages:
+                          when that may begin */
     double gathered;   /* all weights are there */
     double **arrives;  /* per chunk: when each tensor of step_reads is there; NULL: at once */
     step_beats *forward_beats, *backward_beats; /* per chunk; n = 0: tasks are plain */
