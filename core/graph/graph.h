@@ -130,8 +130,9 @@ int32_t luo_graph_find(const luo_graph *graph, const char *name);
 /* Puts a Reshard of operand i in front of operation o, read by it alone; the new tensor, called
  * `NAME@OP`. Operation ids from o on move up by one. */
 int32_t luo_graph_insert_reshard(luo_graph *graph, int32_t o, int32_t i);
-/* Is parameter x a copy of one at another place, a table's for a head on another stage? It has no
- * state, and nothing is saved or moved of it. Pre: x is made by a Reshard. */
+/* Is parameter x a copy of one at another place, a table's for a head on another stage, or the
+ * head's part of a table at both? It has no state of its own, and nothing is saved or moved of it.
+ * Pre: x is made by a Reshard. */
 bool luo_tensor_is_copy(const luo_graph *graph, int32_t x);
 /* Is the tensor one of a micro-batch: does it have tokens, rows of experts or their senders? */
 bool luo_tensor_is_task(const luo_tensor *tensor);

@@ -61,7 +61,7 @@ static int32_t calls_of(const luo_programs *set)
     return n;
 }
 
-/* Calls that are not in lane 0; messages of a tied table have a lane of their own. */
+/* Calls that are not in lane 0. */
 static int32_t beside(const luo_programs *set)
 {
     int32_t n = 0;

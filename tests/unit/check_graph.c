@@ -815,6 +815,50 @@ START_TEST(state_apart)
 }
 END_TEST
 
+/* ---- a tied table of which embedding and head have copies ---- */
+
+#define ENDS "[0,1]{0:2} | [2]{} | [3]{} | [4]{}"
+static const struct {
+    int32_t zero;
+    const char *tensor, *ann, *kind;
+} tied_rows[] = {
+    {0, "wte.weight", "h=-1 " ENDS, "identity"},
+    {0, "wte.weight@wte", "h=-1 [0,1]{0:2} | [3]{}", "slice"},
+    {0, "wte.weight@lm_head", "h=-1 [2]{} | [4]{}", "slice"},
+    {0, "d.wte.weight@lm_head", "h=-2 [2]{} | [4]{}", ""},
+    {0, "d.wte.weight.sum", "h=-2 " ENDS, ""},
+    {0, "d.wte.weight.state", "h=-1 " ENDS, "split_ar"},
+    {1, "wte.weight.state", "h=0i " ENDS, ""},
+    {1, "wte.weight", "h=-1 " ENDS, "split_ag"},
+    {1, "d.wte.weight.state", "h=0i " ENDS, "split_rs"},
+};
+
+START_TEST(tied_table)
+{
+    for (int32_t zero = 0; zero < 2; zero++) {
+        world w;
+        luo_programs *set;
+        open_world(&w, "1: [0,1]*1 [2]*1 || 1: [3]*1 [4]*1", zero);
+        w.model.tied_embeddings = true;
+        ck_assert_msg(annotate_plan(&w) == LUO_OK, "%s", w.err.text);
+        for (int i = 0; i < LUO_ROWS(tied_rows); i++) {
+            if (tied_rows[i].zero != zero) continue;
+            ck_assert_str_eq(ann_text(&w, tied_rows[i].tensor), tied_rows[i].ann);
+            if (tied_rows[i].kind[0])
+                ck_assert_str_eq(kind_text(&w, tied_rows[i].tensor), tied_rows[i].kind);
+        }
+        ck_assert_msg(compile_world(&w, &set) == LUO_OK, "%s", w.err.text);
+        for (int32_t d = 0; d < set->n; d++) { /* messages are those of the pipelines alone */
+            const luo_role *role = &set->roles[set->at[d].role];
+            for (int32_t i = 0; i < role->ninstr; i++)
+                ck_assert(role->instr[i].kind != LUO_INSTR_P2P ||
+                          role->instr[i].stream == LUO_STREAM_PP);
+        }
+        close_world(&w);
+    }
+}
+END_TEST
+
 /* Any sizes whose product is the number of devices. */
 static const struct {
     int32_t data, tensor, pipeline;
@@ -909,5 +953,6 @@ LUO_SUITE("graph", LUO_T(parameters), LUO_T(flops), LUO_T_N(feed_forward_counts,
           LUO_T_N(pairs, LUO_ROWS(pair_rows)), LUO_T_N(attention, LUO_ROWS(attention_rows)),
           LUO_T_N(whole, LUO_ROWS(whole_rows)), LUO_T_N(raw, LUO_ROWS(raw_rows)),
           LUO_T(raw_reshard), LUO_T_N(refusals, LUO_ROWS(refused)), LUO_T(state_apart),
+          LUO_T(tied_table),
           LUO_T_N(state_layout_fits, LUO_ROWS(layouts)), LUO_T_N(few_tokens, LUO_RECOMPUTES),
           LUO_T(params))

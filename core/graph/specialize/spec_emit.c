@@ -298,9 +298,9 @@ static bool is_beside(const emitter *e, int32_t o)
 
 /* The norm that nothing waits for has a lane of its own as well, as long as buckets leave one: the
  * weights of the next step do not stand behind it.
- * What a head on another stage sends back of a tied table is there long before the rest, or long
- * after it, on either of the two stages: it has a lane of its own, so that nothing waits behind it
- * that does not need it. */
+ * What a head on another stage sends back of a tied table (ZeRO 2 and 3) is there long before the
+ * rest, or long after it, on either of the two stages: it has a lane of its own, so that nothing
+ * waits behind it that does not need it. */
 static int32_t lane_of(const emitter *e, int32_t o, const spec_item *it)
 {
     const luo_op *op = &e->s->g->op[o];
