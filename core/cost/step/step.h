@@ -48,8 +48,8 @@ typedef struct luo_step_cost { /* seconds; step = (pipeline + dp + tied + optimi
  * of a layer are those of luo_layer_cost, gradients are complete in the last BW. Context
  * parallelism: sequences are padded as plans pad them, layers have its messages, stages send the
  * tokens of a rank, and a weight has dp*c copies. Optimizer: slowest stage. Pre: sizes >= 1;
- * interleaved: pp*chunks divides layers unless they are given, pp divides micro_batches. Errors: E1, E2, E4; LUO_EINPUT of luo_sched_makespan, and for zb_h1
- * with ZeRO 2 or 3; LUO_ENOMEM. */
+ * interleaved: pp*chunks divides layers unless they are given, pp divides micro_batches. Errors:
+ * E1, E2, E4; LUO_EINPUT of luo_sched_makespan, and for zb_h1 with ZeRO 2 or 3; LUO_ENOMEM. */
 luo_status luo_cost_step(luo_arena *scratch, const luo_cost_ctx *ctx, const luo_step_spec *s,
                          luo_step_cost *out, luo_err *err);
 
