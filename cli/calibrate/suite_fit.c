@@ -106,19 +106,6 @@ static luo_status run_stage(luo_kit *kit, const luo_case *const *cases, int32_t 
     return st;
 }
 
-/* Where fp8 products have the peak of bf16, attention is no part of that. */
-static luo_status spare_attention(luo_kit *kit, const luo_fitted *f, luo_err *err)
-{
-    for (int32_t i = 0; i < kit->nprofiles; i++) {
-        const luo_suite_fit one = {.profiles = &kit->profiles[i].at, .nprofiles = 1};
-        for (int32_t j = 0; kit->profiles[i].attention != 1 && j < f->n; j++)
-            if (strncmp(f->param[j]->key, "attention", 9) == 0)
-                LUO_TRY(luo_suite_fit_set(&one, f->param[j],
-                                          f->value[j] * kit->profiles[i].attention, err));
-    }
-    return LUO_OK;
-}
-
 luo_status luo_kit_fit(luo_kit *kit, const luo_case *const *cases, int32_t n,
                        const luo_suite_recipe *recipe, const char *params, uint64_t seed,
                        luo_fitted *out, luo_err *err)
@@ -127,10 +114,10 @@ luo_status luo_kit_fit(luo_kit *kit, const luo_case *const *cases, int32_t n,
     if (params) {
         const struct luo_suite_stage all = {true, true, params};
         LUO_TRY(run_stage(kit, cases, n, &all, seed, out, err));
-        return spare_attention(kit, out, err);
+        return LUO_OK;
     }
     for (size_t i = 0; recipe && i < sizeof recipe->stage / sizeof *recipe->stage; i++)
         if (recipe->stage[i].params)
             LUO_TRY(run_stage(kit, cases, n, &recipe->stage[i], seed, out, err));
-    return spare_attention(kit, out, err);
+    return LUO_OK;
 }

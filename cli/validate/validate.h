@@ -20,9 +20,9 @@ typedef struct luo_kit { /* each is read once; rows that agree share it */
     const char *folder; /* --profile-dir; NULL: the built-in ones alone */
     bool pooled;        /* constants are those of GPU type and of software, not of a site */
     struct luo_kit_profile {
-        const char *name, *precision, *path;
+        const char *name, *path;
+        bool tf32; /* at the peak of tf32 */
         luo_profile *at;
-        double attention; /* fp8: the peak of bf16 over that of products; else 1 */
     } *profiles;
     struct luo_kit_stack {
         const char *name, *path; /* of the file */

@@ -33,29 +33,21 @@ static luo_err *first_error(const luo_diags *diags, luo_err *err)
     return err;
 }
 
-/* Where the dtype of a row is none of ours, its peak takes the place of the one of the same size:
- * tf32 has the bytes of f32; fp8 products stand in for bf16, whose attention stays as it is. */
-static luo_status at_precision(luo_profile *profile, const char *precision, double *attention,
-                               luo_err *err)
+static bool is_tf32(const luo_suite_row *row)
 {
-    const bool tf32 = strcmp(precision, "tf32") == 0, fp8 = strcmp(precision, "fp8") == 0;
-    const char *name = tf32 ? "peak_tf32_tflop_per_s" : "peak_fp8_tflop_per_s";
+    return strcmp(row->precision, "tf32") == 0;
+}
+
+/* tf32 has the bytes of f32, whose peak its own takes the place of. */
+static luo_status take_tf32(luo_profile *profile, luo_err *err)
+{
     double peak;
-    *attention = 1;
-    if (!tf32 && !fp8) return LUO_OK;
-    if (!luo_profile_value(profile, name, &peak))
+    if (!luo_profile_value(profile, "peak_tf32_tflop_per_s", &peak))
         return luo_err_set(err, LUO_EINPUT,
-                           "profile `%s` has no value `%s` (not known in any "
+                           "profile `%s` has no value `peak_tf32_tflop_per_s` (not known in any "
                            "source); measure it with `luoshu calibrate`.",
-                           profile->name, name);
-    if (tf32) {
-        profile->peak_flops[LUO_F32] = peak * 1e12;
-        return LUO_OK;
-    }
-    *attention = profile->peak_flops[LUO_BF16] / (peak * 1e12);
-    profile->attention_forward_ratio *= *attention;
-    profile->attention_backward_ratio *= *attention;
-    profile->peak_flops[LUO_BF16] = peak * 1e12;
+                           profile->name);
+    profile->peak_flops[LUO_F32] = peak * 1e12;
     return LUO_OK;
 }
 
@@ -80,10 +72,10 @@ static luo_profile *find_profile(void *ctx, const luo_suite_row *row, const char
     luo_kit *kit = ctx;
     luo_diags diags;
     luo_profile *profile = NULL;
-    const char *precision = row->precision, *path = profile_path(kit, row, &name);
+    const char *path = profile_path(kit, row, &name);
+    const bool tf32 = is_tf32(row);
     for (int32_t i = 0; i < kit->nprofiles; i++)
-        if (strcmp(kit->profiles[i].name, name) == 0 &&
-            strcmp(kit->profiles[i].precision, precision) == 0)
+        if (strcmp(kit->profiles[i].name, name) == 0 && kit->profiles[i].tf32 == tf32)
             return kit->profiles[i].at;
     const size_t n = (size_t)kit->nprofiles;
     if (!path) {
@@ -98,10 +90,8 @@ static luo_profile *find_profile(void *ctx, const luo_suite_row *row, const char
         first_error(&diags, err);
         return NULL;
     }
-    double attention;
-    if (at_precision(profile, precision, &attention, err) != LUO_OK) return NULL;
-    kit->profiles[kit->nprofiles++] =
-        (struct luo_kit_profile){name, precision, path, profile, attention};
+    if (tf32 && take_tf32(profile, err) != LUO_OK) return NULL;
+    kit->profiles[kit->nprofiles++] = (struct luo_kit_profile){name, path, tf32, profile};
     return profile;
 }
 
@@ -125,6 +115,16 @@ static double grad_bytes(const luo_suite_row *row)
 {
     if (strstr(row->note, "reduction in fp32")) return 4;
     return strstr(row->note, "reduction in bf16") ? 2 : 0;
+}
+
+/* The recipe of a row in fp8: torchao's float8 and NeMo of 2025 look at each tensor (FP8-CS);
+ * Transformer Engine had delayed scaling alone until then. */
+static luo_fp8_recipe recipe_of(const luo_suite_row *row)
+{
+    if (strcmp(row->precision, "fp8") != 0) return LUO_FP8_NONE;
+    if (strstr(row->note, "FP8-MX")) return LUO_FP8_BLOCKWISE;
+    const bool current = strstr(row->note, "float8") || strcmp(row->suite, "nemo") == 0;
+    return current ? LUO_FP8_CURRENT : LUO_FP8_DELAYED;
 }
 
 /* In a pool a software has these constants of its own file, wherever it ran; what a site's file
@@ -159,6 +159,7 @@ static luo_stack *find_stack(void *ctx, const luo_suite_row *row, luo_err *err)
     luo_diags diags;
     const char *name, *path = stack_path(kit, row, &name);
     const double bytes = grad_bytes(row);
+    const luo_fp8_recipe recipe = recipe_of(row);
     const size_t n = (size_t)kit->nstacks;
     if (!path) {
         luo_err_set(err, LUO_EUNSUP, "there is no stack `%s`; `luoshu help profiles` lists them.",
@@ -166,7 +167,8 @@ static luo_stack *find_stack(void *ctx, const luo_suite_row *row, luo_err *err)
         return NULL;
     }
     for (int32_t i = 0; i < kit->nstacks; i++)
-        if (strcmp(kit->stacks[i].name, name) == 0 && kit->stacks[i].grad_bytes == bytes)
+        if (strcmp(kit->stacks[i].name, name) == 0 && kit->stacks[i].grad_bytes == bytes &&
+            kit->stacks[i].at->fp8_recipe == recipe)
             return kit->stacks[i].at;
     luo_stack *stack = LUO_NEW(kit->cli->arena, luo_stack);
     luo_diags_init(&diags, kit->cli->arena);
@@ -177,6 +179,7 @@ static luo_stack *find_stack(void *ctx, const luo_suite_row *row, luo_err *err)
         return NULL;
     }
     if (bytes > 0) stack->grad_comm_bytes = bytes;
+    stack->fp8_recipe = recipe;
     if (kit->pooled && strcmp(name, luo_suite_software(row)) != 0 &&
         take_pooled_values(kit, luo_suite_software(row), stack, err) != LUO_OK)
         return NULL;
@@ -222,8 +225,7 @@ luo_status luo_kit_pool(luo_kit *kit, const luo_case *const *fit, int32_t nfit,
         LUO_NEW_N(kit->cli->arena, luo_effects_software, kit->nstacks + 1);
     if (!gpus || !software) return luo_err_nomem(err);
     for (int32_t i = 0; i < kit->nprofiles; i++)
-        gpus[i] = (luo_effects_gpu){kit->profiles[i].name, kit->profiles[i].attention,
-                                    kit->profiles[i].at};
+        gpus[i] = (luo_effects_gpu){kit->profiles[i].name, kit->profiles[i].at};
     for (int32_t i = 0; i < kit->nstacks; i++)
         software[i] = (luo_effects_software){kit->stacks[i].system, kit->stacks[i].at};
     const luo_suite_effects all = {fit,  left,  gpus,           software,

@@ -40,6 +40,7 @@ static void scale(luo_case *one, sense what, double by)
         if (what == SENSE_NIC) one->cluster->groups[i].nic_bytes_per_s *= by;
         if (what == SENSE_MEMORY) profile->memory_bytes_per_s *= by;
         for (int k = 0; what == SENSE_PEAK && k < 3; k++) profile->peak_flops[k] *= by;
+        if (what == SENSE_PEAK) profile->fp8_flops *= by;
     }
 }
 

@@ -31,6 +31,16 @@ luo_status luo_cost_gemm(const luo_profile *profile, luo_dtype dtype, const luo_
 luo_status luo_cost_grouped(const luo_profile *profile, luo_dtype dtype, const luo_cost_key *key,
                             double *seconds, luo_err *err);
 
+/* Products by a key of LUO_COST_GEMM or GROUPED: as above, or, of a layer where the stack has a
+ * recipe, in fp8, with the kernels that cast what this product is the first to read. Pre: dtype
+ * bf16 where there is a recipe. Errors: as above. Source: docs/cost-model.md#fp8. */
+luo_status luo_cost_product(const luo_profile *profile, const luo_stack *stack, luo_dtype dtype,
+                            const luo_cost_key *key, double *seconds, luo_err *err);
+/* Moved for an element of bf16 that becomes fp8; 0 without a recipe. */
+double luo_cost_cast_bytes(const luo_stack *stack);
+/* Moved for a parameter that is updated, its cast included where that is made then. */
+double luo_cost_update_bytes(const luo_stack *stack);
+
 /* Kernel that moves `bytes` (docs/cost-model.md#streaming-kernels). Errors: E1. */
 luo_status luo_cost_stream(const luo_profile *profile, double bytes, double *seconds, luo_err *err);
 

@@ -38,7 +38,7 @@ static const param params[] = {
     {"peak_f64_tflop_per_s", PEAK(LUO_F64), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
     {"peak_f16_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
     {"peak_tf32_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
-    {"peak_fp8_tflop_per_s", NOWHERE, 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
+    {"peak_fp8_tflop_per_s", F(fp8_flops), 1e12, 0, LUO_OF(LUO_Q_COMPUTE, 1e12)},
     {"memory_gbytes_per_s", F(memory_bytes_per_s), 1e9, 0, LUO_OF(LUO_Q_MEMORY_BANDWIDTH, 1e9)},
     {"memory_gib", F(memory_bytes), GIB, 0, LUO_OF(LUO_Q_BYTES, GIB)},
     {"reserved_gib", F(reserved_bytes), GIB, 1.86, LUO_OF_OR_0(LUO_Q_BYTES, GIB)},
@@ -212,6 +212,11 @@ luo_status luo_profile_under(const luo_profile *p, const luo_stack *stack, luo_d
                              luo_profile *room, const luo_profile **out, luo_err *err)
 {
     *out = p;
+    if (stack->fp8_recipe != LUO_FP8_NONE && dtype != LUO_BF16)
+        return luo_err_set(err, LUO_EINPUT,
+                           "stack `%s` has fp8_recipe %s, which is for bf16; the data are %s.",
+                           stack->name, luo_fp8_recipe_name(stack->fp8_recipe),
+                           luo_dtype_name(dtype));
     if (stack->gemm_ratio == 1 && stack->attention_ratio == 1 && !stack->tf32) return LUO_OK;
     *room = *p;
     room->gemm_ratio *= stack->gemm_ratio;

@@ -85,6 +85,7 @@ typedef struct luo_profile {
     const luo_value *values; /* as given, for reports */
     luo_calibrated calibrated;
     double peak_flops[3]; /* by luo_dtype, per second; a GPU without bf16 lists f16 instead */
+    double fp8_flops;     /* 0: not known */
     double memory_bytes, reserved_bytes, memory_bytes_per_s;
     double sm_count, launch_s, gemm_ratio, gemm_depth, memory_ratio, attention_depth;
     double attention_forward_ratio, attention_backward_ratio, misaligned_factor;
@@ -100,6 +101,15 @@ typedef struct luo_profile {
     const luo_p2p_time *p2p_times;
 } luo_profile;
 
+/* How products in fp8 find the scales of what they read (docs/cost-model.md#fp8). */
+#define LUO_FP8_RECIPE_LIST(X)                                                                     \
+    X(LUO_FP8_NONE, "none")                                                                        \
+    X(LUO_FP8_DELAYED, "delayed")                                                                  \
+    X(LUO_FP8_CURRENT, "current")                                                                  \
+    X(LUO_FP8_BLOCKWISE, "blockwise")
+typedef enum luo_fp8_recipe { LUO_FP8_RECIPE_LIST(LUO_WORD_VALUE) LUO_FP8_RECIPES } luo_fp8_recipe;
+const char *luo_fp8_recipe_name(luo_fp8_recipe recipe);
+
 enum { LUO_STACK_GIVEN = 32 }; /* room for values that files give */
 typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     const char *name;
@@ -114,6 +124,8 @@ typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     bool attention_fused, p2p_blocking, scatter_gather;
     bool tp_overlap;         /* all-reduces of dX beside dW; else nothing runs beside them */
     bool tf32;               /* f32 data, products at the tf32 peak */
+    luo_fp8_recipe fp8_recipe; /* bf16 data, products of layers in fp8 */
+    bool fp8_weights_once;   /* weights are cast with their update; else by every forward */
     bool dp_overlap;         /* calls between replicas go when they can; else gradients wait for the
                                 device's last backward, the first forward for all weights */
     bool shard_overlap;      /* calls of ZeRO-2 and 3 run beside their task; else in turns */

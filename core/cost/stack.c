@@ -57,6 +57,7 @@ static const struct {
     {"dummy_gradients", "off", "on", F(memory.dummy_gradients), false},
     {"gradients", "separate", "flat", F(memory.flat_gradients), false},
     {"expert_weights", "behind", "inside", F(memory.expert_weights_inside), false},
+    {"fp8_weights", "each", "once", F(fp8_weights_once), false},
     {"stage_outputs", "freed", "kept", F(memory.outputs_kept), false},
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
@@ -107,13 +108,14 @@ void luo_stack_default(luo_stack *stack)
 
 static luo_status unknown(const char *name, luo_err *err)
 {
-    const char *names[VALUES + SWITCHES + 2];
+    const char *names[VALUES + SWITCHES + 3];
     for (int i = 0; i < VALUES; i++) names[i] = values[i].name;
     for (int i = 0; i < SWITCHES; i++) names[VALUES + i] = switches[i].name;
     names[VALUES + SWITCHES] = "bucket_rule";
-    names[VALUES + SWITCHES + 1] = "dp_lanes";
+    names[VALUES + SWITCHES + 1] = "fp8_recipe";
+    names[VALUES + SWITCHES + 2] = "dp_lanes";
     luo_str text = {0};
-    luo_words_expected(&text, name, names, VALUES + SWITCHES + 2);
+    luo_words_expected(&text, name, names, VALUES + SWITCHES + 3);
     luo_err_set(err, LUO_EINPUT, "a stack has no `%s`; %s", name, luo_str_get(&text));
     luo_str_free(&text);
     return LUO_EINPUT;
@@ -142,6 +144,22 @@ static luo_status set_rule(luo_stack *stack, const char *word, luo_err *err)
     luo_str expected = {0};
     luo_words_expected(&expected, word, names, LUO_BUCKET_RULES - 1);
     luo_err_set(err, LUO_EINPUT, "`bucket_rule` is `%s`; %s", word, luo_str_get(&expected));
+    luo_str_free(&expected);
+    return LUO_EINPUT;
+}
+
+static luo_status set_recipe(luo_stack *stack, const char *word, luo_err *err)
+{
+    const char *names[LUO_FP8_RECIPES];
+    for (int i = 0; i < LUO_FP8_RECIPES; i++) {
+        names[i] = luo_fp8_recipe_name((luo_fp8_recipe)i);
+        if (strcmp(word, names[i]) != 0) continue;
+        stack->fp8_recipe = (luo_fp8_recipe)i;
+        return LUO_OK;
+    }
+    luo_str expected = {0};
+    luo_words_expected(&expected, word, names, LUO_FP8_RECIPES);
+    luo_err_set(err, LUO_EINPUT, "`fp8_recipe` is `%s`; %s", word, luo_str_get(&expected));
     luo_str_free(&expected);
     return LUO_EINPUT;
 }
@@ -222,6 +240,7 @@ luo_status luo_stack_set(luo_stack *stack, const char *name, double value, luo_e
 luo_status luo_stack_switch(luo_stack *stack, const char *name, const char *word, luo_err *err)
 {
     if (strcmp(name, "bucket_rule") == 0) return set_rule(stack, word, err);
+    if (strcmp(name, "fp8_recipe") == 0) return set_recipe(stack, word, err);
     for (int i = 0; i < SWITCHES; i++) {
         if (strcmp(switches[i].name, name) != 0) continue;
         if (strcmp(word, switches[i].on) != 0 && strcmp(word, switches[i].off) != 0)

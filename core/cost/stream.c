@@ -34,6 +34,11 @@ double luo_cost_host(const luo_stack *stack, double gpu_seconds, double kernels)
     return large * pow(1 + pow(small / large, stack->host_exponent), 1 / stack->host_exponent);
 }
 
+double luo_cost_update_bytes(const luo_stack *stack)
+{
+    return stack->optimizer_bytes + (stack->fp8_weights_once ? luo_cost_cast_bytes(stack) : 0);
+}
+
 double luo_cost_jitter(const luo_stack *stack, int32_t devices)
 {
     return 1 + stack->scale_jitter * fmax(0, log2(devices / 256.0));
@@ -81,17 +86,15 @@ luo_status luo_cost_key_seconds(const luo_profile *profile, const luo_stack *sta
                                 luo_err *err)
 {
     /* keys count the bytes of the default stack; another one moves more or less of them */
-    const double update = stack->optimizer_bytes / LUO_OPTIMIZER_BYTES;
+    const double update = luo_cost_update_bytes(stack) / LUO_OPTIMIZER_BYTES;
     const int64_t *a = key->a;
-    const luo_gemm g = {a[0], a[1], a[2], a[3], a[4], (luo_gemm_form)a[5]};
     luo_profile room;
     LUO_TRY(luo_profile_under(profile, stack, dtype, &room, &profile, err));
     switch ((luo_cost_kind)key->kind) {
     case LUO_COST_NONE: *seconds = 0; return LUO_OK;
     case LUO_COST_GEMM:
-        return luo_cost_gemm(profile, dtype, &g, seconds, err);
     case LUO_COST_GROUPED:
-        return luo_cost_grouped(profile, dtype, key, seconds, err);
+        return luo_cost_product(profile, stack, dtype, key, seconds, err);
     case LUO_COST_ATTENTION_F:
     case LUO_COST_ATTENTION_B:
         return attention_key(profile, stack, key, dtype, seconds, err);

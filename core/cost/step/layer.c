@@ -11,7 +11,23 @@ typedef struct sum { /* adds up kernels of one kind of pass */
     double forward, backward;
     luo_err *err;
     luo_layer_gpu *out; /* where the parts of a layer go; NULL: nowhere */
+    const luo_stack *stack;
+    bool plain;              /* no products of layers: never in fp8 */
+    int64_t gathered;        /* tokens that sequence parallelism gathers from .. */
+    int32_t from;            /* .. so many devices; 0: none */
 } sum;
+
+/* Elements of the first operand of a product that this device casts: of what is gathered, its own. */
+static int64_t cast_here(const sum *s, luo_layer_part part, luo_weight_product product,
+                         const luo_cost_key *key)
+{
+    const bool column = part == LUO_LAYER_QKV || part == LUO_LAYER_UP;
+    const bool gathers = product == (column ? LUO_WEIGHTS_Y : LUO_WEIGHTS_DX);
+    const int64_t m = key->a[0];
+    const bool own = gathers && m == s->gathered && key->a[3] == 1;
+    if (product == LUO_WEIGHTS_DW) return 0;
+    return (own ? (m + s->from - 1) / s->from : m) * key->a[2] * key->a[3];
+}
 
 /* y = x W: forward (m, n, k); backward dX (m, k, n) and dW (k, n, m): never twice the forward.
  * form: of y; PLAIN or EXPERTS. */
@@ -19,12 +35,17 @@ static luo_status products(sum *s, luo_layer_part part, int64_t m, int64_t n, in
                            int64_t batch, luo_gemm_form form)
 {
     const int64_t e = luo_dtype_bytes(s->dtype);
-    const luo_gemm y = {m, n, k, batch, e, form}, dx = {m, k, n, batch, e, form};
-    const luo_gemm dw = {k, n, m, batch, e, form == LUO_GEMM_EXPERTS ? LUO_GEMM_SUMS : form};
+    const luo_gemm_form sums = form == LUO_GEMM_EXPERTS ? LUO_GEMM_SUMS : form;
+    luo_cost_key key[3] = {{LUO_COST_GEMM, {m, n, k, batch, e, form}},
+                           {LUO_COST_GEMM, {m, k, n, batch, e, form}},
+                           {LUO_COST_GEMM, {k, n, m, batch, e, sums}}};
     double t[3];
-    LUO_TRY(luo_cost_gemm(s->p, s->dtype, &y, &t[0], s->err));
-    LUO_TRY(luo_cost_gemm(s->p, s->dtype, &dx, &t[1], s->err));
-    LUO_TRY(luo_cost_gemm(s->p, s->dtype, &dw, &t[2], s->err));
+    for (int i = 0; i < 3; i++) {
+        const luo_weight_product which = (luo_weight_product)(LUO_WEIGHTS_Y + i);
+        key[i].a[LUO_COST_PRODUCT] = s->plain ? LUO_WEIGHTS_OTHER : which;
+        key[i].a[LUO_COST_CAST] = cast_here(s, part, which, &key[i]);
+        LUO_TRY(luo_cost_product(s->p, s->stack, s->dtype, &key[i], &t[i], s->err));
+    }
     s->forward += t[0];
     s->backward += t[1] + t[2];
     if (!s->out) return LUO_OK;
@@ -72,7 +93,10 @@ static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f,
 static luo_status router(sum *s, const luo_model *model, int64_t routed)
 {
     if (!luo_model_has_router(model)) return LUO_OK;
-    return product(s, LUO_LAYER_UP, routed, model->moe.experts, model->hidden);
+    s->plain = true;
+    LUO_TRY(product(s, LUO_LAYER_UP, routed, model->moe.experts, model->hidden));
+    s->plain = false;
+    return LUO_OK;
 }
 
 /* Choices of tokens; rows of them put in order, and together again. routed: tokens whose choices
@@ -283,7 +307,7 @@ static luo_status first_half(sum *s, const luo_stack *stack, const luo_layer_sha
     const int64_t kv = cut(shape->local_kv_heads, model->kv_heads, shape->tp);
     const double e = (double)luo_dtype_bytes(s->dtype), t = (double)tokens;
     const double q = t * (double)(heads * d), k = t * (double)(kv * d);
-    sum extra = {s->p, s->dtype, 0, 0, s->err, NULL};
+    sum extra = {.p = s->p, .dtype = s->dtype, .err = s->err, .stack = stack};
     if (luo_model_is_latent(model))
         LUO_TRY(latent_products(s, shape, tokens, heads));
     else
@@ -317,7 +341,8 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
         (double)tokens * (double)model->hidden / (shape->sequence_parallel ? shape->tp : 1);
     luo_profile room;
     LUO_TRY(luo_profile_under(profile, stack, dtype, &room, &profile, err));
-    sum s = {profile, dtype, 0, 0, err, out};
+    sum s = {.p = profile, .dtype = dtype, .err = err, .out = out, .stack = stack};
+    if (shape->sequence_parallel && shape->tp > 1) s.gathered = tokens, s.from = shape->tp;
     double norm[2] = {0, 0};
     const int halves = attends ? 2 : 1;
     *out = (luo_layer_gpu){.first = luo_layer_first(model), .ring = {{.parts = 1}, {.parts = 1}}};
@@ -609,7 +634,8 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
         luo_layer_gpu g = {0};
         const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);
         LUO_TRY(luo_profile_under(profile, ctx->stack, ctx->dtype, &room, &profile, err));
-        sum s = {profile, ctx->dtype, 0, 0, err, &g};
+        sum s = {.p = profile, .dtype = ctx->dtype, .err = err, .out = &g, .stack = ctx->stack,
+                 .plain = true};
         const double slow = luo_cluster_base_slowdown(ctx->cluster, dev[i]);
         const double softmax = 10.0 * (double)tokens * (double)width; /* in f32, both ways */
         double norm[2] = {0, 0}, rows[2] = {0, 0};
@@ -676,7 +702,7 @@ luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, int32_t device, double pa
 {
     double t = 0;
     LUO_TRY(luo_cost_stream(luo_cluster_profile(ctx->cluster, device),
-                            ctx->stack->optimizer_bytes * parameters, &t, err));
+                            luo_cost_update_bytes(ctx->stack) * parameters, &t, err));
     *seconds = t * luo_cluster_base_slowdown(ctx->cluster, device) +
                (parameters > 0 ? 40 * ctx->stack->host_launch_s : 0);
     return LUO_OK;

@@ -83,6 +83,9 @@ typedef enum luo_cost_kind {
                             rows, half and a quarter of that cover each expert's, in sum */
 } luo_cost_kind;
 enum { LUO_GROUPED_TILE = 256, LUO_GROUPED_TILES = 3, LUO_COST_SIZES = 5 + LUO_GROUPED_TILES };
+/* Places in a key behind these: luo_weight_product; elements of the first operand that become fp8
+ * here, if any do: others are gathered as such. */
+enum { LUO_COST_PRODUCT = LUO_COST_SIZES, LUO_COST_CAST, LUO_COST_PLACES };
 /* Of a batch of products. */
 typedef enum luo_gemm_form {
     LUO_GEMM_PLAIN,
@@ -92,9 +95,18 @@ typedef enum luo_gemm_form {
 } luo_gemm_form;
 enum { LUO_OPTIMIZER_BYTES = 34 }; /* per parameter: grad 4+2, state 12 + 12, weight, clipping */
 enum { LUO_ATTENTION_CAUSAL = 1, LUO_ATTENTION_AGAIN = 2 };
+/* Which product of a layer's weights: those may run in fp8, and what casts them follows from it. */
+typedef enum luo_weight_product {
+    LUO_WEIGHTS_OTHER, /* none of them: of the head, of a router, inside attention */
+    LUO_WEIGHTS_Y,
+    LUO_WEIGHTS_DX,
+    LUO_WEIGHTS_DW
+} luo_weight_product;
 typedef struct luo_cost_key {
     int32_t kind;
-    int64_t a[LUO_COST_SIZES]; /* the first six, but of GROUPED; of latent attention seven */
+    int64_t a[LUO_COST_PLACES]; /* the first six, but of GROUPED; of latent attention seven; of
+                                   GEMM and GROUPED what follows LUO_COST_SIZES besides, which the
+                                   operation says already: no part of the text */
 } luo_cost_key;
 
 typedef enum luo_buffer_class {

@@ -1,6 +1,7 @@
 /* spec_cost.c: what each operation costs on one device (docs/cost-model.md#matrix-products).
  * Sizes are local: with uneven shares every device is costed with its own. */
 #include <math.h>
+#include <string.h>
 
 #include "core/graph/specialize/spec_internal.h"
 
@@ -52,22 +53,51 @@ static int64_t width(const look *l, const int32_t *at, int32_t n, int32_t step, 
     return tokens ? sum / tokens : 0;
 }
 
+/* Elements of x that become fp8 here: of what is gathered a device has cast its own. */
+static int64_t cast_here(const look *l, int32_t x)
+{
+    const luo_graph *graph = l->s->g;
+    const int64_t all = volume_of(l, x);
+    const int32_t by = graph->tensor[x].op;
+    if (by < 0 || graph->op[by].kind != LUO_OP_RESHARD) return all;
+    const int64_t own = volume_of(l, graph->op[by].in[0]);
+    return own > 0 && own < all ? own : all;
+}
+
+static void name_product(luo_instr *instr, luo_weight_product product, int64_t cast)
+{
+    instr->cost.a[LUO_COST_PRODUCT] = product;
+    instr->cost.a[LUO_COST_CAST] = cast;
+}
+
+/* y: what a forward product gives or takes the gradient of. Head and router are none of those. */
+static bool may_be_fp8(const look *l, int32_t y)
+{
+    return l->op->layer >= 0 && strcmp(l->s->g->tensor[y].letters, "te") != 0;
+}
+
 static void cost_matmul(const look *l, luo_instr *instr)
 {
     const int64_t t = tokens_of(l, l->op->in[0]);
     gemm(l, instr, t, width(l, l->op->out, l->op->nout, 1, t), t ? in_volume(l, 0) / t : 0);
+    if (may_be_fp8(l, l->op->out[0]))
+        name_product(instr, LUO_WEIGHTS_Y, cast_here(l, l->op->in[0]));
 }
 
 static void cost_matmul_dx(const look *l, luo_instr *instr)
 {
     const int64_t t = tokens_of(l, l->op->out[0]);
+    int64_t cast = 0;
     gemm(l, instr, t, width(l, l->op->out, 1, 1, t), width(l, l->op->in, l->op->nin, 2, t));
+    for (int32_t j = 0; j < l->op->nin; j += 2) cast += cast_here(l, l->op->in[j]);
+    if (may_be_fp8(l, l->op->in[0])) name_product(instr, LUO_WEIGHTS_DX, cast);
 }
 
 static void cost_matmul_dw(const look *l, luo_instr *instr)
 {
     const int64_t t = tokens_of(l, l->op->in[0]);
     gemm(l, instr, t ? in_volume(l, 0) / t : 0, width(l, l->op->in + 1, l->op->nin - 1, 1, t), t);
+    if (may_be_fp8(l, l->op->in[1])) name_product(instr, LUO_WEIGHTS_DW, 0);
 }
 
 const luo_context *luo_spec_context(const spec *s, int32_t dev)
@@ -298,16 +328,25 @@ static int64_t columns(const look *l, const int32_t *at, int32_t n, int32_t step
     return sum;
 }
 
+/* Rows of all experts here. */
+static int64_t rows_cast(const luo_instr *instr)
+{
+    const int64_t *a = instr->cost.a;
+    return a[0] * a[2] * (instr->cost.kind == LUO_COST_GEMM ? a[3] : 1);
+}
+
 static void cost_grouped(const look *l, luo_instr *instr)
 {
     const int32_t x = l->op->in[0];
     grouped(l, instr, x, columns(l, l->op->out, l->op->nout, 1), dim_of(l, x, 2));
+    name_product(instr, LUO_WEIGHTS_Y, rows_cast(instr));
 }
 
 static void cost_grouped_dx(const look *l, luo_instr *instr)
 {
     const int32_t x = l->op->out[0];
     grouped(l, instr, x, columns(l, l->op->in + 1, l->op->nin - 1, 2), dim_of(l, x, 2));
+    name_product(instr, LUO_WEIGHTS_DX, rows_cast(instr));
 }
 
 /* Tiles of an expert take as long as it has rows: those of all together are as long as those of
@@ -320,10 +359,12 @@ static void cost_grouped_dw(const look *l, luo_instr *instr)
     if (load.even) {
         batched(l, instr, m, n, loaded(dim_of(l, x, 1), load.factor), dim_of(l, x, 0),
                 LUO_GEMM_SUMS);
+        name_product(instr, LUO_WEIGHTS_DW, 0);
         return;
     }
     batched(l, instr, m, n, (load.rows + load.experts - 1) / load.experts, load.experts,
             LUO_GEMM_SUMS);
+    name_product(instr, LUO_WEIGHTS_DW, 0);
     instr->flops = 2 * m * n * load.rows;
 }
 

@@ -384,7 +384,9 @@ static luo_status of_one_gpu(luo_arena *arena, luo_case *one, const luo_suite_ki
         return suite_refuse(row, LUO_EINPUT, err, "GPU `%s` has no profile of ours.", row->gpu);
     one->profile = kit->profile(kit->ctx, row, gpu->profile, err);
     if (!one->profile) return luo_err_at(err, err->st, row->file, row->line, 1);
-    one->peak_flops = row->gpus * one->profile->peak_flops[one->dtype];
+    one->peak_flops = row->gpus * (strcmp(row->precision, "fp8") == 0
+                                       ? one->profile->fp8_flops
+                                       : one->profile->peak_flops[one->dtype]);
     return make_cluster(arena, row, gpu, one->profile, &one->cluster, err);
 }
 

@@ -142,9 +142,9 @@ static void set_gpu(const pool_fit *fit, int32_t i, const double *value)
         if (strcmp(key, "gemm_ratio") == 0) gpu->at->gemm_ratio = ratio;
         if (strcmp(key, "memory_ratio") == 0) gpu->at->memory_ratio = ratio;
         if (strcmp(key, "attention_forward_ratio") == 0)
-            gpu->at->attention_forward_ratio = ratio * gpu->attention;
+            gpu->at->attention_forward_ratio = ratio;
         if (strcmp(key, "attention_backward_ratio") == 0)
-            gpu->at->attention_backward_ratio = ratio * gpu->attention;
+            gpu->at->attention_backward_ratio = ratio;
     }
 }
 

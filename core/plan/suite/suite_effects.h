@@ -8,7 +8,6 @@
 /* What rows share: a GPU type at a precision, a software. Constants in `at` are changed. */
 typedef struct luo_effects_gpu {
     const char *name; /* of the profile */
-    double attention; /* what its attention ratios were scaled by for fp8; else 1 */
     luo_profile *at;
 } luo_effects_gpu;
 typedef struct luo_effects_software {
