@@ -325,6 +325,7 @@ typedef struct value_move {
 
 #define UNFUSED "switches: [{name: attention, value: unfused}]\n"
 #define UNITS "switches: [{name: bucket_rule, value: unit}]\n"
+#define FP8 "switches: [{name: fp8_recipe, value: current}]\n"
 #define TF32 "switches: [{name: precision, value: tf32}]\n"
 static const value_move profile_value_moves[] = {
     {"peak_bf16_tflop_per_s", TWO, STEP_S, LESS, 100, 110, NULL, NULL, NULL},
@@ -332,8 +333,7 @@ static const value_move profile_value_moves[] = {
     {"peak_f64_tflop_per_s", TWO_F64, STEP_S, LESS, 10, 11, NULL, NULL, NULL},
     {"peak_f16_tflop_per_s", TWO, STEP_S, LESS, 100, 110, NULL, NULL, NULL},
     {"peak_tf32_tflop_per_s", TWO_F32, STEP_S, LESS, 50, 55, NULL, TF32, NULL},
-    {"peak_fp8_tflop_per_s", TWO, ELSEWHERE, MORE, 0, 0, NULL, NULL,
-     "`luoshu validate` of rows with precision fp8"},
+    {"peak_fp8_tflop_per_s", TWO, STEP_S, LESS, 150, 200, NULL, FP8, NULL},
     {"memory_gbytes_per_s", TWO, STEP_S, LESS, 1000, 1100, NULL, NULL, NULL},
     {"memory_gib", TWO, ROOM, MORE, 16, 1.5, NULL, NULL, "GiB on device"},
     {"reserved_gib", TWO, ROOM, MORE, 1, 15.5, NULL, NULL, "GiB on device"},
@@ -411,6 +411,8 @@ static const switch_move switch_moves[] = {
     {"expert_weights", TWO_EXPERTS, MEMORY, LESS, "behind", "inside", ""},
     {"stage_outputs", TWO_PIPES, MEMORY, MORE, "freed", "kept", ""},
     {"bucket_rule", TWO, STEP_S, LESS, "megatron", "unit", ""},
+    {"fp8_recipe", TWO, STEP_S, MORE, "delayed", "current", ""},
+    {"fp8_weights", TWO, STEP_S, LESS, "each", "once", ", {name: fp8_recipe, value: current}"},
 };
 
 /* Of a stack: keys of the file. */

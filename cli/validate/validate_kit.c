@@ -128,7 +128,7 @@ static luo_fp8_recipe recipe_of(const luo_suite_row *row)
 }
 
 /* In a pool a software has these constants of its own file, wherever it ran; what a site's file
- * says of its switches, of user buffers and of memory stays. */
+ * says of its switches, of user buffers, of its attention kernels and of memory stays. */
 static const size_t pooled_values[] = {
     offsetof(luo_stack, host_launch_s),   offsetof(luo_stack, host_exponent),
     offsetof(luo_stack, busbw_factor),    offsetof(luo_stack, gemm_ratio),
@@ -147,9 +147,11 @@ static luo_status take_pooled_values(luo_kit *kit, const char *system, luo_stack
         first_error(&diags, err);
         return err->st;
     }
+    const double attention = out->attention_ratio;
     for (size_t i = 0; i < sizeof pooled_values / sizeof *pooled_values; i++)
         memcpy((char *)out + pooled_values[i], (const char *)&of_system + pooled_values[i],
                sizeof(double));
+    if (luo_stack_given(out, "attention_ratio")) out->attention_ratio = attention;
     return LUO_OK;
 }
 

@@ -32,6 +32,47 @@ START_TEST(gemm)
 }
 END_TEST
 
+/* Products of layers under a recipe: operands of a byte at the peak of fp8, and casts beside. */
+START_TEST(fp8)
+{
+    static const double bytes[] = {0, 4, 6, 4.0625};
+    luo_profile p = luo_ref_profile();
+    luo_cost_key key = {LUO_COST_GEMM, {4096, 8192, 2048, 1, 2, LUO_GEMM_PLAIN}};
+    const double bandwidth = p.memory_bytes_per_s * p.memory_ratio;
+    double plain = -1, s = -1;
+    luo_err err = {0};
+    luo_stack stack;
+    luo_stack_default(&stack);
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &plain, NULL);
+    key.a[LUO_COST_PRODUCT] = LUO_WEIGHTS_Y;
+    key.a[LUO_COST_CAST] = 1000000;
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &s, NULL);
+    ck_assert_double_eq(s, plain);
+    luo_stack_switch(&stack, "fp8_recipe", "current", NULL);
+    ck_assert_int_eq(luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &s, &err), LUO_EINPUT);
+    ck_assert_ptr_nonnull(strstr(err.text, "has no value `peak_fp8_tflop_per_s`"));
+    p.fp8_flops = p.peak_flops[LUO_BF16];
+    for (int i = LUO_FP8_DELAYED; i < LUO_FP8_RECIPES; i++) {
+        stack.fp8_recipe = (luo_fp8_recipe)i;
+        ck_assert_double_eq(luo_cost_cast_bytes(&stack), bytes[i]);
+        luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &s, NULL);
+        const double casts = bytes[i] * (1e6 + 8192 * 2048.0) / bandwidth + 2 * p.launch_s;
+        luo_near(s, plain + casts, 1e-9, "input and weights");
+    }
+    stack.fp8_weights_once = true;
+    key.a[LUO_COST_PRODUCT] = LUO_WEIGHTS_DX;
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &s, NULL);
+    luo_near(s, plain + 4.0625e6 / bandwidth + p.launch_s, 1e-9, "the gradient");
+    ck_assert_double_eq(luo_cost_update_bytes(&stack), stack.optimizer_bytes + 4.0625);
+    key.a[LUO_COST_PRODUCT] = LUO_WEIGHTS_OTHER;
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &s, NULL);
+    ck_assert_double_eq(s, plain);
+    ck_assert_int_eq(luo_cost_key_seconds(&p, &stack, &key, LUO_F32, &s, &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "stack `luoshu-cuda` has fp8_recipe blockwise, which is for bf16; "
+                               "the data are f32.");
+}
+END_TEST
+
 /* V-M4: rows 1000, 24, 0 and 3000 in tiles of 128 by 128, N 2048: 528 of them. */
 START_TEST(experts)
 {
@@ -614,6 +655,10 @@ START_TEST(stack_values)
     ck_assert_int_eq(luo_stack_set(&s, "bucket_mib", 25, &err), LUO_OK);
     ck_assert(s.bucket.rule == LUO_BUCKET_MIB && s.bucket.has_mib && s.bucket.mib == 25);
     ck_assert_int_eq(luo_stack_switch(&s, "bucket_rule", "unit", &err), LUO_EINPUT);
+    ck_assert_int_eq(luo_stack_switch(&s, "fp8_recipe", "curent", &err), LUO_EINPUT);
+    ck_assert_str_eq(err.text, "`fp8_recipe` is `curent`; did you mean `current`?");
+    ck_assert_int_eq(luo_stack_switch(&s, "fp8_recipe", "current", &err), LUO_OK);
+    ck_assert_int_eq(s.fp8_recipe, LUO_FP8_CURRENT);
 }
 END_TEST
 
@@ -703,7 +748,7 @@ START_TEST(tables_of_collectives)
 }
 END_TEST
 
-LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts), LUO_T(experts_beside),
+LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts), LUO_T(fp8), LUO_T(experts_beside),
           LUO_T(experts_as_measured), LUO_T_N(attention, LUO_ROWS(attentions)),
           LUO_T(attention_rest), LUO_T(attention_blocks), LUO_T(host),
           LUO_T_N(collective_one_node, LUO_ROWS(one_node)), LUO_T(collective_several_nodes),

@@ -59,6 +59,7 @@ static const char *profile_of(const char *name, double value, const char *of_tab
         const char *unless; /* that name is given: small messages matter then */
     } base[] = {{"peak_bf16_tflop_per_s", 100, ""},
                 {"peak_f32_tflop_per_s", 20, ""},
+                {"peak_fp8_tflop_per_s", 200, ""},
                 {"peak_f64_tflop_per_s", 10, ""},
                 {"memory_gbytes_per_s", 1000, ""},
                 {"memory_gib", 16, ""},
@@ -454,7 +455,7 @@ START_TEST(all_switches)
     int otherwise;
     for (int i = 0; luo_stack_switch_key(i, &name, of, &otherwise); i++)
         ck_assert_msg(has_switch(name), "switch `%s` has no row in tests/moves_rows.h", name);
-    ck_assert(has_switch("bucket_rule"));
+    ck_assert(has_switch("bucket_rule") && has_switch("fp8_recipe"));
 }
 END_TEST
 

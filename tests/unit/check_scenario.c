@@ -139,6 +139,7 @@ static const char *const changes[] = {
     "costs.operator_s=0.01",
     "truth.write=false", "stack=slow.yaml", "stack.dp_overlap=on", "stack.p2p=blocking",
     "stack.bucket_rule=ddp", "stack.bucket_mib=25", "stack.dp_lanes=4",
+    "stack.fp8_recipe=current", "stack.fp8_weights=once",
 };
 
 /* Files that stand beside those of the folder, and what a change needs beside itself. */

@@ -206,6 +206,9 @@ static json_t *stack_json(const luo_stack *stack)
     flag(o, "tp_overlap", stack->tp_overlap);
     flag(o, "tf32", stack->tf32);
     if (!stack->shard_overlap) flag(o, "shard_overlap", false); /* absent: the hash of before */
+    if (stack->fp8_recipe != LUO_FP8_NONE)
+        text(o, "fp8_recipe", luo_fp8_recipe_name(stack->fp8_recipe));
+    if (stack->fp8_weights_once) flag(o, "fp8_weights_once", true);
     memory_json(o, &stack->memory);
     if (stack->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
         text(o, "bucket_rule", luo_bucket_rule_name(stack->bucket.rule));
