@@ -73,6 +73,7 @@ static inline void dump_stack(luo_str *s, const luo_stack *x)
     DUMP_I(dp_overlap);
     DUMP_I(shard_overlap);
     DUMP_I(fp8_recipe);
+    DUMP_I(eager);
     DUMP_I(fp8_weights_once);
     DUMP_D(kernels_forward);
     DUMP_D(gemm_ratio);

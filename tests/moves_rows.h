@@ -412,6 +412,7 @@ static const switch_move switch_moves[] = {
     {"stage_outputs", TWO_PIPES, MEMORY, MORE, "freed", "kept", ""},
     {"bucket_rule", TWO, STEP_S, LESS, "megatron", "unit", ""},
     {"fp8_recipe", TWO, STEP_S, MORE, "delayed", "current", ""},
+    {"elementwise", TWO, STEP_S, MORE, "fused", "eager", ""},
     {"fp8_weights", TWO, STEP_S, LESS, "each", "once", ", {name: fp8_recipe, value: current}"},
 };
 

@@ -125,6 +125,7 @@ typedef struct luo_stack { /* docs/formats.md#luoshustack1 */
     bool tp_overlap;         /* all-reduces of dX beside dW; else nothing runs beside them */
     bool tf32;               /* f32 data, products at the tf32 peak */
     luo_fp8_recipe fp8_recipe; /* bf16 data, products of layers in fp8 */
+    bool eager;              /* norms, positions and gates by many kernels each */
     bool fp8_weights_once;   /* weights are cast with their update; else by every forward */
     bool dp_overlap;         /* calls between replicas go when they can; else gradients wait for the
                                 device's last backward, the first forward for all weights */

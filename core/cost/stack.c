@@ -57,6 +57,7 @@ static const struct {
     {"dummy_gradients", "off", "on", F(memory.dummy_gradients), false},
     {"gradients", "separate", "flat", F(memory.flat_gradients), false},
     {"expert_weights", "behind", "inside", F(memory.expert_weights_inside), false},
+    {"elementwise", "fused", "eager", F(eager), false},
     {"fp8_weights", "each", "once", F(fp8_weights_once), false},
     {"stage_outputs", "freed", "kept", F(memory.outputs_kept), false},
 };

@@ -99,7 +99,9 @@ luo_status luo_cost_key_seconds(const luo_profile *profile, const luo_stack *sta
     case LUO_COST_ATTENTION_B:
         return attention_key(profile, stack, key, dtype, seconds, err);
     case LUO_COST_STREAM:
-        return luo_cost_stream(profile, (double)a[0], seconds, err);
+        return luo_cost_stream(
+            profile, (double)a[stack->eager && a[LUO_COST_EAGER] ? LUO_COST_EAGER : 0], seconds,
+            err);
     case LUO_COST_OPTIMIZER:
         return luo_cost_stream(profile, (double)a[0] * (double)a[1] * update, seconds, err);
     }

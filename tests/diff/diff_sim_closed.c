@@ -596,7 +596,8 @@ static const char *const keys[] = {"host_launch_us=200",  "host_exponent=1.2",
                                    "optimizer_bytes=200", "tp_exposed_factor=0.5",
                                    "scale_jitter=0.5",    "bucket_mib=25",
                                    "attention=0",         "p2p=1",
-                                   "scatter_gather=1",    "tp_overlap=0"};
+                                   "scatter_gather=1",    "tp_overlap=0",
+                                   "elementwise=1"};
 
 /* Of a plan in which each of them has something to act on: 512 devices, stages on several nodes. */
 static void keys_plan(shape *x)

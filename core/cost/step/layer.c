@@ -73,6 +73,21 @@ static luo_status stream(sum *s, int times, double forward_bytes, double backwar
     return LUO_OK;
 }
 
+/* Bytes of n elements: `fused` times, or what eager kernels move in that place. */
+static double pass_over(const sum *s, int fused, luo_eager eager, double n)
+{
+    const double e = (double)luo_dtype_bytes(s->dtype);
+    return s->stack->eager ? luo_eager_bytes(eager, e, n) : fused * e * n;
+}
+
+static luo_status norms(sum *s, const luo_model *model, int times, double n, double each[2])
+{
+    const double e = (double)luo_dtype_bytes(s->dtype);
+    if (model->norm == LUO_NORM_LAYER) return stream(s, times, 2 * e * n, 4 * e * n, each);
+    return stream(s, times, pass_over(s, 2, luo_eager_norm[0], n),
+                  pass_over(s, 4, luo_eager_norm[1], n), each);
+}
+
 static int64_t cut(int64_t given, int64_t whole, int32_t parts)
 {
     return given > 0 ? given : (whole + parts - 1) / parts;
@@ -87,7 +102,9 @@ static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f,
     const double x = (double)tokens * (double)batch * (double)f;
     LUO_TRY(products(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, model->hidden, batch, form));
     LUO_TRY(products(s, LUO_LAYER_DOWN, tokens, model->hidden, f, batch, form));
-    return stream(s, 1, (gated ? 3 : 2) * e * x, (gated ? 5 : 3) * e * x, s->out->activation);
+    if (!gated) return stream(s, 1, 2 * e * x, 3 * e * x, s->out->activation);
+    return stream(s, 1, pass_over(s, 3, luo_eager_gate[0], x),
+                  pass_over(s, 5, luo_eager_gate[1], x), s->out->activation);
 }
 
 static luo_status router(sum *s, const luo_model *model, int64_t routed)
@@ -189,10 +206,9 @@ static luo_status latent_streams(sum *s, const luo_layer_shape *shape, int64_t t
     const luo_latent *l = &shape->model->latent;
     const double e = (double)luo_dtype_bytes(s->dtype), t = (double)tokens;
     const double own = t / (shape->sequence_parallel ? shape->tp : 1);
-    const double q = e * own * (double)l->q_lora, kv = e * own * (double)l->kv_lora;
     const double rope = e * t * (double)(heads * (3 * shape->model->head_dim + l->nope) + l->rope);
-    LUO_TRY(stream(s, 1, 2 * q, 4 * q, NULL));
-    LUO_TRY(stream(s, 1, 2 * kv, 4 * kv, NULL));
+    LUO_TRY(norms(s, shape->model, 1, own * (double)l->q_lora, NULL));
+    LUO_TRY(norms(s, shape->model, 1, own * (double)l->kv_lora, NULL));
     LUO_TRY(stream(s, 1, rope, rope, NULL));
     return stream(s, 1, 0, (2 * e + 1) * own * (double)shape->model->hidden, NULL);
 }
@@ -305,7 +321,7 @@ static luo_status first_half(sum *s, const luo_stack *stack, const luo_layer_sha
     const int64_t tokens = luo_layer_tokens(shape), d = model->head_dim;
     const int64_t heads = cut(shape->local_heads, model->heads, shape->tp);
     const int64_t kv = cut(shape->local_kv_heads, model->kv_heads, shape->tp);
-    const double e = (double)luo_dtype_bytes(s->dtype), t = (double)tokens;
+    const double t = (double)tokens;
     const double q = t * (double)(heads * d), k = t * (double)(kv * d);
     sum extra = {.p = s->p, .dtype = s->dtype, .err = s->err, .stack = stack};
     if (luo_model_is_latent(model))
@@ -314,12 +330,13 @@ static luo_status first_half(sum *s, const luo_stack *stack, const luo_layer_sha
         LUO_TRY(product(s, LUO_LAYER_QKV, tokens, (heads + 2 * kv) * d, model->hidden));
     LUO_TRY(product(s, LUO_LAYER_OUT, tokens, model->hidden, heads * luo_model_value_dim(model)));
     LUO_TRY(attention(s, stack, shape, heads, out));
-    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * q, 4 * e * q, NULL));
-    if (model->qk_norm) LUO_TRY(stream(&extra, 1, 2 * e * k, 4 * e * k, NULL));
+    if (model->qk_norm) LUO_TRY(norms(&extra, model, 1, q, NULL));
+    if (model->qk_norm) LUO_TRY(norms(&extra, model, 1, k, NULL));
     if (luo_model_is_latent(model))
         LUO_TRY(latent_streams(&extra, shape, tokens, heads));
     else if (model->position == LUO_POS_ROPE)
-        LUO_TRY(stream(&extra, 1, 2 * e * (q + k), 2 * e * (q + k), NULL));
+        LUO_TRY(stream(&extra, 1, pass_over(s, 2, luo_eager_rope, q + k),
+                       pass_over(s, 2, luo_eager_rope, q + k), NULL));
     out->extra_forward = extra.forward;
     out->extra_backward = extra.backward;
     return LUO_OK;
@@ -348,7 +365,7 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     *out = (luo_layer_gpu){.first = luo_layer_first(model), .ring = {{.parts = 1}, {.parts = 1}}};
     out->ring[1].backward = true;
     if (attends) LUO_TRY(first_half(&s, stack, shape, out));
-    LUO_TRY(stream(&s, halves, 2 * e * th, 4 * e * th, norm));
+    LUO_TRY(norms(&s, model, halves, th, norm));
     /* and dropout */
     LUO_TRY(stream(&s, halves, (3 * e + 1) * th, (2 * e + 1) * th, out->residual));
     if (luo_model_has_experts(model, shape->layer))
@@ -619,7 +636,6 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
 {
     const int64_t tokens = luo_layer_tokens(shape);
     const int64_t width = cut(0, luo_mem_vocab(shape->model, shape->tp), shape->tp);
-    const double e = (double)luo_dtype_bytes(ctx->dtype);
     const double th =
         (double)tokens * (double)shape->model->hidden / (shape->sequence_parallel ? shape->tp : 1);
     layer_talk t;
@@ -641,7 +657,7 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *shape, 
         double norm[2] = {0, 0}, rows[2] = {0, 0};
         LUO_TRY(product(&s, LUO_LAYER_UP, tokens, width, shape->model->hidden));
         LUO_TRY(stream(&s, 1, softmax, softmax, rows));
-        LUO_TRY(stream(&s, 1, 2 * e * th, 4 * e * th, norm));
+        LUO_TRY(norms(&s, shape->model, 1, th, norm));
         double dw = g.dw[LUO_LAYER_UP], left = t.behind;
         if (ctx->stack->tp_overlap && t.behind > 0) {
             dw = luo_cost_beside(dw, t.behind, t.loss);

@@ -3,6 +3,11 @@
 
 #include <assert.h>
 
+/* Kernels one after another as torch has them without a compiler (aten's rms_norm in parts, Llama's
+ * complex positions), counted by hand. */
+const luo_eager luo_eager_norm[2] = {{4, 7}, {8, 17}}, luo_eager_rope = {2, 4},
+                luo_eager_gate[2] = {{5, 0}, {9, 0}};
+
 const char *luo_stream_name(luo_stream s)
 {
     static const char *const names[LUO_STREAMS] = {"compute", "tp", "pp", "dp", "move", "io"};

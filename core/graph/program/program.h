@@ -86,6 +86,17 @@ enum { LUO_GROUPED_TILE = 256, LUO_GROUPED_TILES = 3, LUO_COST_SIZES = 5 + LUO_G
 /* Places in a key behind these: luo_weight_product; elements of the first operand that become fp8
  * here, if any do: others are gathered as such. */
 enum { LUO_COST_PRODUCT = LUO_COST_SIZES, LUO_COST_CAST, LUO_COST_PLACES };
+enum { LUO_COST_EAGER = LUO_COST_SIZES }; /* of STREAM: bytes where no kernel does all of it */
+typedef struct luo_eager { /* what they move of an element: so many of its precision, and of f32 */
+    int32_t own, f32;
+} luo_eager;
+static inline double luo_eager_bytes(luo_eager each, double elem_bytes, double elements)
+{
+    return (each.own * elem_bytes + each.f32 * (double)sizeof(float)) * elements;
+}
+/* docs/cost-model.md#streaming-kernels: root-mean-square norms forward and backward, rotary
+ * positions, gated activations forward and backward. */
+extern const luo_eager luo_eager_norm[2], luo_eager_rope, luo_eager_gate[2];
 /* Of a batch of products. */
 typedef enum luo_gemm_form {
     LUO_GEMM_PLAIN,
@@ -105,7 +116,7 @@ typedef enum luo_weight_product {
 typedef struct luo_cost_key {
     int32_t kind;
     int64_t a[LUO_COST_PLACES]; /* the first six, but of GROUPED; of latent attention seven; of
-                                   GEMM and GROUPED what follows LUO_COST_SIZES besides, which the
+                                   STREAM, GEMM and GROUPED what follows LUO_COST_SIZES, which the
                                    operation says already: no part of the text */
 } luo_cost_key;
 

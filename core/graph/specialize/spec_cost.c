@@ -206,19 +206,29 @@ static int64_t in_volumes(const look *l)
     return sum;
 }
 
+static void eager(const look *l, luo_instr *instr, luo_eager each, int64_t elements)
+{
+    instr->cost.a[LUO_COST_EAGER] =
+        (int64_t)luo_eager_bytes(each, (double)l->s->g->elem_bytes, (double)elements);
+}
+
 static void cost_norm(const look *l, luo_instr *instr)
 {
     pass_over(l, instr, 2, in_volume(l, 0));
+    if (l->op->nin == 2) eager(l, instr, luo_eager_norm[0], in_volume(l, 0));
 }
 
 static void cost_norm_dx(const look *l, luo_instr *instr)
 {
+    const bool centred = l->op->forward >= 0 && l->s->g->op[l->op->forward].nin > 2;
     pass_over(l, instr, 4, in_volume(l, 0));
+    if (!centred) eager(l, instr, luo_eager_norm[1], in_volume(l, 0));
 }
 
 static void cost_rope(const look *l, luo_instr *instr)
 {
     pass_over(l, instr, 2, in_volumes(l));
+    eager(l, instr, luo_eager_rope, in_volumes(l));
 }
 
 static void cost_latent(const look *l, luo_instr *instr)
@@ -232,11 +242,14 @@ static void cost_activation(const look *l, luo_instr *instr)
 {
     const bool gated = l->op->nout == 2; /* with silu(gate) */
     pass_over(l, instr, gated ? 3 : 2, in_volume(l, 0));
+    if (gated) eager(l, instr, luo_eager_gate[0], in_volume(l, 0));
 }
 
 static void cost_activation_dx(const look *l, luo_instr *instr)
 {
-    pass_over(l, instr, l->op->nout == 2 ? 5 : 3, in_volume(l, 0));
+    const bool gated = l->op->nout == 2;
+    pass_over(l, instr, gated ? 5 : 3, in_volume(l, 0));
+    if (gated) eager(l, instr, luo_eager_gate[1], in_volume(l, 0));
 }
 
 static void cost_embedding(const look *l, luo_instr *instr)
@@ -368,16 +381,24 @@ static void cost_grouped_dw(const look *l, luo_instr *instr)
     instr->flops = 2 * m * n * load.rows;
 }
 
+static void scale_rows(const look *l, luo_instr *instr)
+{
+    const double factor = load_of(l, l->op->in[0]).factor;
+    int64_t *a = instr->cost.a;
+    a[0] = loaded(a[0], factor);
+    a[LUO_COST_EAGER] = loaded(a[LUO_COST_EAGER], factor);
+}
+
 static void cost_rows_activation(const look *l, luo_instr *instr)
 {
     cost_activation(l, instr);
-    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]).factor);
+    scale_rows(l, instr);
 }
 
 static void cost_rows_activation_dx(const look *l, luo_instr *instr)
 {
     cost_activation_dx(l, instr);
-    instr->cost.a[0] = loaded(instr->cost.a[0], load_of(l, l->op->in[0]).factor);
+    scale_rows(l, instr);
 }
 
 static void cost_route(const look *l, luo_instr *instr)

@@ -208,6 +208,7 @@ static json_t *stack_json(const luo_stack *stack)
     if (!stack->shard_overlap) flag(o, "shard_overlap", false); /* absent: the hash of before */
     if (stack->fp8_recipe != LUO_FP8_NONE)
         text(o, "fp8_recipe", luo_fp8_recipe_name(stack->fp8_recipe));
+    if (stack->eager) flag(o, "eager", true);
     if (stack->fp8_weights_once) flag(o, "fp8_weights_once", true);
     memory_json(o, &stack->memory);
     if (stack->bucket.rule != LUO_BUCKET_UNSAID) /* absent: the hash of before */
