@@ -73,6 +73,30 @@ START_TEST(fp8)
 }
 END_TEST
 
+/* 36 and 84 bytes of an element where a norm of bf16 is many kernels, 4 and 8 where it is one. */
+START_TEST(eager)
+{
+    const luo_profile p = luo_ref_profile();
+    luo_cost_key key = {LUO_COST_STREAM, {4000000}};
+    double s = -1, t = -1;
+    luo_stack stack;
+    luo_stack_default(&stack);
+    ck_assert_double_eq(luo_eager_bytes(luo_eager_norm[0], 2, 1), 36);
+    ck_assert_double_eq(luo_eager_bytes(luo_eager_norm[1], 2, 1), 84);
+    ck_assert_double_eq(luo_eager_bytes(luo_eager_rope, 2, 1), 20);
+    ck_assert_double_eq(luo_eager_bytes(luo_eager_gate[0], 2, 1), 10);
+    ck_assert_double_eq(luo_eager_bytes(luo_eager_gate[1], 2, 1), 18);
+    key.a[LUO_COST_EAGER] = 36000000;
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &s, NULL);
+    luo_cost_stream(&p, 4e6, &t, NULL);
+    ck_assert_double_eq(s, t);
+    luo_stack_switch(&stack, "elementwise", "eager", NULL);
+    luo_cost_key_seconds(&p, &stack, &key, LUO_BF16, &s, NULL);
+    luo_cost_stream(&p, 36e6, &t, NULL);
+    ck_assert_double_eq(s, t);
+}
+END_TEST
+
 /* V-M4: rows 1000, 24, 0 and 3000 in tiles of 128 by 128, N 2048: 528 of them. */
 START_TEST(experts)
 {
@@ -748,7 +772,8 @@ START_TEST(tables_of_collectives)
 }
 END_TEST
 
-LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts), LUO_T(fp8), LUO_T(experts_beside),
+LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts), LUO_T(fp8), LUO_T(eager),
+          LUO_T(experts_beside),
           LUO_T(experts_as_measured), LUO_T_N(attention, LUO_ROWS(attentions)),
           LUO_T(attention_rest), LUO_T(attention_blocks), LUO_T(host),
           LUO_T_N(collective_one_node, LUO_ROWS(one_node)), LUO_T(collective_several_nodes),

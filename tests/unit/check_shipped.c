@@ -165,7 +165,7 @@ END_TEST
 START_TEST(stacks)
 {
     setup();
-    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 19);
+    ck_assert_int_eq(each("scenarios/profiles/stacks", stack_file), 20);
     luo_arena_free(arena);
 }
 END_TEST
