@@ -152,17 +152,12 @@ const char *luo_fp8_recipe_name(luo_fp8_recipe recipe)
 /* Moved for an element of bf16 that becomes two of fp8, along rows and along columns, as backward
  * reads it the other way: read once, but by `current` once before for its largest; `blockwise` also
  * writes scales of 4 bytes for 128 elements. */
-static double cast_bytes(luo_fp8_recipe recipe)
+double luo_cost_cast_bytes(const luo_stack *stack)
 {
     static const double bytes[LUO_FP8_RECIPES] = {[LUO_FP8_DELAYED] = 2 + 2,
                                                   [LUO_FP8_CURRENT] = 2 + 2 + 2,
                                                   [LUO_FP8_BLOCKWISE] = 2 + 2 + 2 * 4 / 128.0};
-    return bytes[recipe];
-}
-
-double luo_cost_cast_bytes(const luo_stack *stack)
-{
-    return cast_bytes(stack->fp8_recipe);
+    return bytes[stack->fp8_recipe];
 }
 
 /* Forward is the first to read its input and, unless they were cast with their update, weights; dX

@@ -447,8 +447,9 @@ static void agree(void (*make)(shape *, uint64_t), int32_t cases)
         const bool places = x.context.c > 1 && x.tp > 1 && x.model.position == LUO_POS_LEARNED;
         const bool latent = luo_model_is_latent(&x.model) && x.sequence_parallel;
         const bool fp8 = x.stack.fp8_recipe != LUO_FP8_NONE;
+        const double low = fp8 ? AGREE_LATENT_FP8 : AGREE_LATENT;
         const bool far = fabs(error) > (places                    ? AGREE_POSITIONS
-                                        : latent                  ? (fp8 ? AGREE_LATENT_FP8 : AGREE_LATENT)
+                                        : latent                  ? low
                                         : x.model.moe.experts > 0 ? AGREE_EXPERTS
                                         : turns                   ? AGREE_TURNS
                                                                   : AGREE);
@@ -770,6 +771,7 @@ LUO_SUITE("diff.sim_closed", LUO_T(the_simulator_and_the_closed_form_agree),
           LUO_T(they_agree_on_split_backward), LUO_T(they_agree_on_long_sequences),
           LUO_T(they_agree_on_experts), LUO_T(they_agree_on_latent_attention),
           LUO_T(they_agree_on_feed_forward), LUO_T(auto_takes_the_fastest),
-          LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T_N(fp8_acts, 4), LUO_T(tf32_is_for_f32),
+          LUO_T_N(each_key_of_a_stack_acts, LUO_ROWS(keys)), LUO_T_N(fp8_acts, 4),
+          LUO_T(tf32_is_for_f32),
           LUO_T(what_is_cut_is_not_scattered), LUO_T(without_overlap_shards_take_turns),
           LUO_T_N(shards_are_the_published_timeline, 4))

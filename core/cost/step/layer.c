@@ -17,7 +17,7 @@ typedef struct sum { /* adds up kernels of one kind of pass */
     int32_t from;            /* .. so many devices; 0: none */
 } sum;
 
-/* Elements of the first operand of a product that this device casts: of what is gathered, its own. */
+/* Elements of a product's first operand that this device casts: of what is gathered, its own. */
 static int64_t cast_here(const sum *s, luo_layer_part part, luo_weight_product product,
                          const luo_cost_key *key)
 {
