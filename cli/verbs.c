@@ -260,6 +260,7 @@ static const luo_option run_options[] = {
     {"backend", "NAME", "host, on processors, or cuda, on GPUs; required"},
     MODEL,
     CLUSTER,
+    STACK,
     {"steps", "N", "steps; for a bare plan 3 by default"},
     {"policies", "A,B", "only these policies of the scenario"},
     {"seed", "N", "instead of the scenario's seed"},

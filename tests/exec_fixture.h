@@ -20,6 +20,8 @@ typedef struct luo_lab { /* one process */
     luo_cluster *cluster;
     luo_corpus *corpus;
     _Atomic bool abort;
+    int opened;        /* executors */
+    bool calls_beside; /* of executors on GPUs, which read it once a process; else every second */
 } luo_lab;
 
 typedef struct luo_trial { /* a plan bound to an executor */
@@ -95,7 +97,10 @@ static inline luo_exec *luo_lab_executor(luo_lab *lab, const luo_model *model, l
                                     .cluster = lab->cluster,
                                     .dtype = dtype,
                                     .corpus = lab->corpus,
-                                    .abort = &lab->abort};
+                                    .abort = &lab->abort,
+                                    .calls_beside = lab->executor == &luo_host_executor
+                                                        ? lab->opened++ % 2
+                                                        : lab->calls_beside};
     if (lab->executor->open(&config, &x, &err) != LUO_OK) luo_lab_die("open", &err);
     return x;
 }

@@ -253,12 +253,14 @@ static luo_status add_file(luo_cli *cli, const char **at, int32_t *n, const char
 static luo_status rank_inputs(luo_cli *cli, const luo_session *session, luo_exec_options *options,
                               luo_err *err)
 {
-    const char **at = LUO_NEW_N(cli->arena, const char *, 4 + 2 * session->noverrides);
+    const char **at = LUO_NEW_N(cli->arena, const char *, 6 + 2 * session->noverrides);
     int32_t n = 0;
     if (!at) return luo_err_nomem(err);
     if (session->bare) {
         LUO_TRY(add_file(cli, at, &n, "--model", luo_args_get(&cli->args, "model", ""), err));
         LUO_TRY(add_file(cli, at, &n, "--cluster", luo_args_get(&cli->args, "cluster", ""), err));
+        if (luo_args_get(&cli->args, "stack", NULL))
+            LUO_TRY(add_file(cli, at, &n, "--stack", luo_args_get(&cli->args, "stack", ""), err));
     } else {
         LUO_TRY(add_file(cli, at, &n, "--scenario", cli->args.files[0], err));
     }

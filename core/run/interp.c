@@ -24,6 +24,9 @@ struct luo_walk {
     stop *stops; /* ninstr + 1: needs of i are first_need of i up to that of i + 1 */
     need *needs;
     int32_t nexported, most_needs;
+    int32_t *segment_of; /* by instruction */
+    int32_t ncalls;      /* of Post, that begin before it: in its order */
+    int32_t *call;       /* instructions */
 };
 
 /* Position among out[0..n) of the need that is superseded by or supersedes dependency `id`. */
@@ -53,9 +56,10 @@ static int32_t find_needs(const luo_role *role, const int32_t *segment_of, const
     return n;
 }
 
-static luo_status make_needs(luo_walk *w, const int32_t *segment_of)
+static luo_status make_needs(luo_walk *w)
 {
     const luo_role *role = w->role;
+    const int32_t *segment_of = w->segment_of;
     int32_t n = 0;
     for (int32_t i = 0; i < role->ninstr; i++) w->stops[i].exported = -1;
     for (int32_t i = 0; i < role->ninstr; i++) {
@@ -75,21 +79,67 @@ static luo_status make_needs(luo_walk *w, const int32_t *segment_of)
     return LUO_OK;
 }
 
-luo_status luo_walk_make(luo_arena *arena, const luo_role *role, const luo_walk **out)
+/* ---- calls that begin before Post ---- */
+
+/* Of what it waits for in Post all has begun when it may: calls alone, listed before it. */
+static bool follows_calls(const luo_walk *w, const luo_segment *post, int32_t i)
+{
+    const luo_instr *in = &w->role->instr[i];
+    int32_t listed = 0;
+    for (int32_t k = post->first; k < i; k++) {
+        const bool is_listed = listed < w->ncalls && w->call[listed] == k;
+        listed += is_listed;
+        if (!is_listed && w->role->instr[k].op == in->op) return false;
+        for (int32_t d = 0; d < in->ndep && !is_listed; d++)
+            if (in->dep[d] == k) return false;
+    }
+    return true;
+}
+
+/* Calls of a device begin in their order, so the first that has to stand in Post ends the list; and
+ * so does any that tasks make themselves (ZeRO-2 and 3), which stand before it. */
+static luo_status list_calls(luo_arena *arena, luo_walk *w)
+{
+    const luo_role *role = w->role;
+    w->call = LUO_NEW_N(arena, int32_t, role->ninstr);
+    if (!w->call) return LUO_ENOMEM;
+    for (int32_t i = 0; i < role->ninstr; i++)
+        if (luo_instr_is_call(&role->instr[i]) && luo_phase_in_task(role->instr[i].phase)) return LUO_OK;
+    for (int32_t s = 0; s < role->nseg; s++) {
+        const luo_segment *seg = &role->seg[s];
+        if (seg->phase != LUO_PHASE_POST) continue;
+        for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+            const luo_instr *in = &role->instr[i];
+            if (!luo_instr_is_call(in)) continue;
+            if (!luo_instr_runs_beside(role, in) || !follows_calls(w, seg, i)) return LUO_OK;
+            w->call[w->ncalls++] = i;
+        }
+    }
+    return LUO_OK;
+}
+
+luo_status luo_walk_make(luo_arena *arena, const luo_role *role, bool early, const luo_walk **out)
 {
     int32_t deps = 0;
     for (int32_t i = 0; i < role->ninstr; i++) deps += role->instr[i].ndep;
     luo_walk *w = LUO_NEW(arena, luo_walk);
-    int32_t *segment_of = LUO_NEW_N(arena, int32_t, role->ninstr);
-    if (!w || !segment_of) return LUO_ENOMEM;
+    if (!w) return LUO_ENOMEM;
     *w = (luo_walk){.role = role, .stops = LUO_NEW_N(arena, stop, role->ninstr + 1),
-                    .needs = LUO_NEW_N(arena, need, deps)};
-    if (!w->stops || !w->needs) return LUO_ENOMEM;
+                    .needs = LUO_NEW_N(arena, need, deps),
+                    .segment_of = LUO_NEW_N(arena, int32_t, role->ninstr)};
+    if (!w->stops || !w->needs || !w->segment_of) return LUO_ENOMEM;
     for (int32_t s = 0; s < role->nseg; s++)
-        for (int32_t i = 0; i < role->seg[s].n; i++) segment_of[role->seg[s].first + i] = s;
+        for (int32_t i = 0; i < role->seg[s].n; i++) w->segment_of[role->seg[s].first + i] = s;
+    if (early) LUO_TRY(list_calls(arena, w));
     *out = w;
-    return make_needs(w, segment_of);
+    return make_needs(w);
 }
+
+/* ---- the walk ---- */
+
+typedef struct place { /* an instruction of a task */
+    int32_t task, instr;
+} place;
 
 typedef struct tour { /* of one device */
     const luo_walk *walk;
@@ -101,7 +151,37 @@ typedef struct tour { /* of one device */
     int64_t *here;    /* per instruction: ticket of its latest run */
     int64_t *dep;     /* of the instruction at hand */
     int64_t computed; /* ticket of the last computation of the tasks before; -1: none */
+    int32_t ncalls, begun; /* calls that begin before Post; those that have */
+    place *behind;         /* by call: what it begins behind */
 } tour;
+
+static bool is_later(place a, place b)
+{
+    return a.task != b.task ? a.task > b.task : a.instr > b.instr;
+}
+
+/* A call begins behind the last run of whatever it waits for, and behind the call before it. One
+ * that waits for nothing a task of this device does, and all behind it, stand in Post. */
+static luo_status place_calls(tour *t, luo_arena *scratch)
+{
+    const luo_walk *w = t->walk;
+    int32_t *last = LUO_NEW_N(scratch, int32_t, w->role->nseg); /* task + 1 */
+    t->behind = LUO_NEW_N(scratch, place, w->ncalls);
+    if (!last || !t->behind) return LUO_ENOMEM;
+    for (int32_t k = 0; k < t->program->ntask; k++) last[t->program->tasks[k].seg] = k + 1;
+    place at = {-1, -1};
+    for (int32_t c = 0; c < w->ncalls; c++) {
+        const luo_instr *in = &w->role->instr[w->call[c]];
+        for (int32_t k = 0; k < in->ndep; k++) {
+            const int32_t s = w->segment_of[in->dep[k]];
+            const place of = {last[s] - 1, in->dep[k]};
+            if (luo_phase_in_task(w->role->seg[s].phase) && is_later(of, at)) at = of;
+        }
+        if (at.task < 0) break;
+        t->behind[t->ncalls++] = at;
+    }
+    return LUO_OK;
+}
 
 static luo_status tour_begin(tour *t, luo_arena *scratch)
 {
@@ -114,7 +194,7 @@ static luo_status tour_begin(tour *t, luo_arena *scratch)
     t->dep = LUO_NEW_N(scratch, int64_t, t->walk->most_needs + 1); /* at_start */
     if (!t->kept || !t->here || !t->dep) return LUO_ENOMEM;
     memset(t->kept, -1, cells * sizeof *t->kept);
-    return LUO_OK;
+    return place_calls(t, scratch);
 }
 
 /* Tickets of instruction i in a task of micro-batch mb. An instruction of another segment that has
@@ -146,27 +226,47 @@ static void keep(const tour *t, int32_t exported, int32_t mb, int64_t ticket)
     if (mb >= 0) row[1 + mb] = ticket;
 }
 
+static luo_status issue(tour *t, int32_t k, int32_t i, bool early)
+{
+    const luo_run_task *task = &t->program->tasks[k];
+    const luo_instr *in = &t->walk->role->instr[i];
+    const luo_issue what = {
+        .instr = in,
+        .slot = in->slot >= 0 ? &t->program->slots[in->slot] : NULL,
+        .task = k,
+        .micro_batch = task->micro_batch,
+        .chunk = t->walk->role->seg[task->seg].chunk,
+        .early = early,
+        .ndep = gather(t, i, task->micro_batch),
+        .dep = t->dep,
+    };
+    LUO_TRY(t->executor->submit(t->rank, &what, &t->here[i]));
+    const int32_t exported = t->walk->stops[i].exported;
+    if (exported >= 0) keep(t, exported, task->micro_batch, t->here[i]);
+    return LUO_OK;
+}
+
+/* Calls that can begin now that this has been issued. */
+static luo_status issue_calls(tour *t, place now)
+{
+    while (t->begun < t->ncalls && !is_later(t->behind[t->begun], now))
+        LUO_TRY(issue(t, t->program->ntask - 1, t->walk->call[t->begun++], true));
+    return LUO_OK;
+}
+
 static luo_status walk_task(tour *t, int32_t k)
 {
     int64_t computed = t->computed;
-    const luo_role *role = t->walk->role;
-    const luo_run_task *task = &t->program->tasks[k];
-    const luo_segment *seg = &role->seg[task->seg];
+    const luo_segment *seg = &t->walk->role->seg[t->program->tasks[k].seg];
+    int32_t passed = 0; /* calls of this segment that have begun */
     for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
-        const luo_instr *in = &role->instr[i];
-        const stop *at = &t->walk->stops[i];
-        const luo_issue issue = {
-            .instr = in,
-            .slot = in->slot >= 0 ? &t->program->slots[in->slot] : NULL,
-            .task = k,
-            .micro_batch = task->micro_batch,
-            .chunk = seg->chunk,
-            .ndep = gather(t, i, task->micro_batch),
-            .dep = t->dep,
-        };
-        LUO_TRY(t->executor->submit(t->rank, &issue, &t->here[i]));
-        if (at->exported >= 0) keep(t, at->exported, task->micro_batch, t->here[i]);
-        if (at->computes) computed = t->here[i];
+        if (seg->phase == LUO_PHASE_POST && passed < t->begun && t->walk->call[passed] == i) {
+            passed++;
+            continue;
+        }
+        LUO_TRY(issue(t, k, i, false));
+        if (t->walk->stops[i].computes) computed = t->here[i];
+        LUO_TRY(issue_calls(t, (place){k, i}));
     }
     t->computed = computed;
     return LUO_OK;
@@ -185,11 +285,11 @@ luo_status luo_interp_walk(const luo_executor *executor, luo_rank *rank, const l
 }
 
 luo_status luo_interp_program(const luo_executor *executor, luo_rank *rank, const luo_programs *set,
-                              const luo_program *program, luo_arena *scratch)
+                              const luo_program *program, bool early, luo_arena *scratch)
 {
     const size_t mark = luo_arena_mark(scratch);
     const luo_walk *walk;
-    luo_status st = luo_walk_make(scratch, &set->roles[program->role], &walk);
+    luo_status st = luo_walk_make(scratch, &set->roles[program->role], early, &walk);
     if (st == LUO_OK) st = luo_interp_walk(executor, rank, walk, program, scratch);
     luo_arena_reset(scratch, mark);
     return st;

@@ -99,6 +99,7 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
     const luo_bound_trade *trade; /* A2A; else NULL */
     bool outlives; /* only sends between stages, from memory of their own: may go on when the task
                       has ended */
+    bool beside;   /* luo_instr_runs_beside: nobody waits for it but who reads what it brings */
     bool awaits;   /* only receives: waiting for it is the pipeline's bubble */
 } luo_bound_comm;
 

@@ -156,6 +156,8 @@ luo_status luo_bind_comm(luo_binder *binder, luo_bound_op *op)
     comm->elem_bytes = binder->b->set->exchanges[instr->exchange].elem_bytes;
     comm->runs = runs_of(binder->b, binder->b->seg_of[instr->id]);
     comm->send_direct = comm->recv_direct = -1;
+    comm->beside =
+        binder->b->config->calls_beside && luo_instr_runs_beside(binder->b->role, instr);
     LUO_TRY(check_ends(binder, op, comm));
     if (instr->kind == LUO_INSTR_LOCAL) return take_cells(binder, comm, 1, 1);
     if (luo_instr_trades(instr)) return luo_bind_trade(binder, op, comm);

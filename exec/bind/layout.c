@@ -162,6 +162,30 @@ static bool is_own(const maker *m, int32_t b)
     return (m->home[b] == EVERYWHERE || m->exposed[b]) && !is_kept(m, b);
 }
 
+static int64_t scratch_bytes(const maker *m, int32_t i)
+{
+    const luo_instr *instr = &m->role->instr[i];
+    if (!m->routes || instr->exchange < 0 || m->routes[i].first != i) return 0;
+    return m->routes[i].scratch_elements * m->set->exchanges[instr->exchange].elem_bytes;
+}
+
+static void put_scratch(maker *m, int32_t i, int64_t at)
+{
+    for (int32_t k = i; k <= m->routes[i].last; k++) m->scratch[k] = at;
+}
+
+/* That of calls which may run beside tasks. */
+static void place_scratch_apart(maker *m)
+{
+    for (int32_t i = 0; i < m->role->ninstr; i++) {
+        const luo_instr *instr = &m->role->instr[i];
+        if (luo_phase_in_task(instr->phase) || instr->stream != LUO_STREAM_DP) continue;
+        const int64_t bytes = scratch_bytes(m, i);
+        if (bytes > 0) put_scratch(m, i, m->bytes);
+        m->bytes += aligned(bytes);
+    }
+}
+
 static luo_status place_own(maker *m)
 {
     const int32_t n = m->role->nbuf;
@@ -177,6 +201,7 @@ static luo_status place_own(maker *m)
         m->at[order[k]] = m->bytes;
         m->bytes += aligned(m->need[order[k]]);
     }
+    place_scratch_apart(m);
     return LUO_OK;
 }
 
@@ -414,17 +439,14 @@ static luo_status pack(packer *p, int64_t bytes, int32_t first, int32_t last, in
 static luo_status pack_scratch(packer *p, int32_t i)
 {
     maker *m = p->m;
-    const luo_instr *instr = &m->role->instr[i];
-    if (!m->routes || instr->exchange < 0) return LUO_OK;
-    const luo_route *r = &m->routes[i];
-    if (r->first != i || r->scratch_elements == 0) return LUO_OK;
+    const int64_t bytes = scratch_bytes(m, i);
     int32_t last = i;
     int64_t at;
-    for (int32_t k = r->first; k <= r->last; k++)
+    if (bytes == 0 || m->scratch[i] >= 0) return LUO_OK;
+    for (int32_t k = i; k <= m->routes[i].last; k++)
         if (m->done[k] > last) last = m->done[k];
-    const int64_t bytes = r->scratch_elements * m->set->exchanges[instr->exchange].elem_bytes;
     LUO_TRY(pack(p, bytes, i, last, &at));
-    for (int32_t k = r->first; k <= r->last; k++) m->scratch[k] = m->bytes + at;
+    put_scratch(m, i, m->bytes + at);
     return LUO_OK;
 }
 

@@ -6,9 +6,10 @@
  * in flight, and so has what F leaves for BW, and BI for BW, each with copies of its own; those of
  * other lengths share them where they are as large. The
  * executor is one thread that walks the instructions of a task in order: it computes at once,
- * issues communication, and has waited for all of it when the task ends. So a buffer that a
- * communication touches is live from its issue until the first instruction that waits for it, or
- * for a later one of its lane, or else until the end of the task. */
+ * issues communication, and has waited for all of it when the task ends, but for calls that run
+ * beside tasks (luo_instr_runs_beside), whose buffers and scratch have places of their own. So a
+ * buffer that another communication touches is live from its issue until the first instruction that
+ * waits for it, or for a later one of its lane, or else until the end of the task. */
 #ifndef LUO_EXEC_BIND_LAYOUT_H
 #define LUO_EXEC_BIND_LAYOUT_H
 #include "exec/bind/route.h"

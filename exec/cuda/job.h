@@ -359,7 +359,7 @@ void gpu_lanes_begin(luo_rank *r); /* of a step */
 /* The compute stream waits: for a ticket and all before it in its lane; for what an instruction of
  * a Reshard has to find done; for all that touches buffers of the task; for everything. */
 luo_status gpu_finish(luo_rank *r, int64_t ticket);
-luo_status gpu_settle(luo_rank *r, const gpu_op *op);
+luo_status gpu_settle(luo_rank *r, const gpu_op *op, const luo_issue *issue);
 luo_status gpu_finish_task(luo_rank *r);
 luo_status gpu_finish_all(luo_rank *r);
 luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticket);

@@ -99,9 +99,28 @@ luo_status gpu_finish_all(luo_rank *r)
     return LUO_OK;
 }
 
+/* A stream that is not the compute stream waits for a ticket. */
+static luo_status await_on(luo_rank *r, cudaStream_t stream, int64_t ticket)
+{
+    const int64_t number = ticket >> GPU_LANE_BITS;
+    if (number == 0) return LUO_OK;
+    return gpu_check(&r->err, cudaStreamWaitEvent(stream, r->job->ticket[number - 1].event, 0),
+                     "a wait");
+}
+
+/* A call that runs beside tasks waits on its own stream: computation goes on. */
+static luo_status settle_beside(luo_rank *r, const gpu_op *op, const luo_issue *issue)
+{
+    const cudaStream_t stream = r->x->stream[op->b->lane];
+    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(await_on(r, stream, issue->dep[i]));
+    for (int32_t k = op->transfer->b->route.first; k < op->b->instr->id; k++)
+        LUO_TRY(await_on(r, stream, r->job->op[k].transfer->latest));
+    return LUO_OK;
+}
+
 /* An instruction of a Reshard takes what those before it have made. Those of its own lane's stream
  * are before it anyway, unless it begins on the compute stream. */
-luo_status gpu_settle(luo_rank *r, const gpu_op *op)
+static luo_status settle_reshard(luo_rank *r, const gpu_op *op)
 {
     const luo_bound_comm *c = op->transfer->b;
     const bool starts_here = op->run || c->outlives;
@@ -112,6 +131,13 @@ luo_status gpu_settle(luo_rank *r, const gpu_op *op)
         LUO_TRY(gpu_finish(r, before->transfer->latest));
     }
     return LUO_OK;
+}
+
+luo_status gpu_settle(luo_rank *r, const gpu_op *op, const luo_issue *issue)
+{
+    if (!op->run && op->transfer->b->beside) return settle_beside(r, op, issue);
+    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(gpu_finish(r, issue->dep[i]));
+    return op->transfer ? settle_reshard(r, op) : LUO_OK;
 }
 
 /* ---- a communication ---- */
@@ -158,7 +184,7 @@ luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticke
     LUO_TRY(gpu_check(&r->err, cudaEventRecord(at->event, stream), "an event"));
     *ticket = number << GPU_LANE_BITS | op->b->lane;
     lane->issued = number;
-    if (!t->b->outlives) lane->must = number;
+    if (!t->b->outlives && !t->b->beside) lane->must = number;
     t->ticket_of[copy] = t->latest = *ticket;
     return LUO_OK;
 }

@@ -224,7 +224,8 @@ static luo_status carry_out(gpu_mover *m, const luo_program *p)
     m->under_way = true;
     LUO_TRY(carry(m, &m->kept));
     if (p) {
-        const luo_status st = luo_interp_program(&mover_executor, &r, m->sw->set, p, m->walk);
+        const luo_status st = luo_interp_program(&mover_executor, &r, m->sw->set, p, false,
+                                                 m->walk);
         if (st != LUO_OK) return m->err->st == st ? st : luo_err_nomem(m->err);
     }
     LUO_TRY(gpu_check(m->err, cudaEventRecord(m->done[0], m->stream), "an event"));

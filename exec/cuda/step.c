@@ -8,19 +8,16 @@
 
 /* ---- submit and wait ---- */
 
-static luo_status zero_unwritten(luo_rank *r, int32_t task)
+static luo_status zero_unwritten(luo_rank *r, int32_t buffer, int32_t task)
 {
     luo_job *j = r->job;
-    for (int32_t b = 0; b < j->bound.role->nbuf; b++) {
-        if (!j->fresh[b]) continue;
-        const size_t bytes = (size_t)luo_bound_desc(&j->bound, b)->bytes;
-        LUO_TRY(gpu_check(
-            &r->err,
-            cudaMemsetAsync(gpu_buf(j, b, task), 0, bytes, r->x->stream[LUO_STREAM_COMPUTE]),
-            "a gradient of nothing"));
-        j->fresh[b] = false;
-    }
-    return LUO_OK;
+    if (!j->fresh[buffer]) return LUO_OK;
+    const size_t bytes = (size_t)luo_bound_desc(&j->bound, buffer)->bytes;
+    j->fresh[buffer] = false;
+    return gpu_check(
+        &r->err,
+        cudaMemsetAsync(gpu_buf(j, buffer, task), 0, bytes, r->x->stream[LUO_STREAM_COMPUTE]),
+        "a gradient of nothing");
 }
 
 /* A mark for every task, so that also a rank that waits for nobody is seen to go on. */
@@ -31,7 +28,9 @@ static luo_status turn_to(luo_rank *r, int32_t task)
     if (r->task >= 0) LUO_TRY(gpu_finish_task(r));
     r->task = task;
     LUO_TRY(gpu_mark_now(r, GPU_MARK_COMPUTE, task, s->first));
-    return s->phase == LUO_PHASE_POST ? zero_unwritten(r, task) : LUO_OK;
+    for (int32_t i = 0; s->phase == LUO_PHASE_POST && i < b->role->nbuf; i++)
+        LUO_TRY(zero_unwritten(r, i, task));
+    return LUO_OK;
 }
 
 luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream)
@@ -63,9 +62,12 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const gpu_op *op = &r->job->op[issue->instr->id];
     if (r->captures) gpu_watch_goes_on(r->x);
-    if (issue->task != r->task) LUO_TRY(turn_to(r, issue->task));
-    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(gpu_finish(r, issue->dep[i]));
-    if (op->transfer) LUO_TRY(gpu_settle(r, op));
+    if (issue->early)
+        for (int32_t i = 0; i < issue->instr->nin; i++)
+            LUO_TRY(zero_unwritten(r, issue->instr->in[i], issue->task));
+    else if (issue->task != r->task)
+        LUO_TRY(turn_to(r, issue->task));
+    LUO_TRY(gpu_settle(r, op, issue));
     if (!op->run) return gpu_start(r, op, issue->task, ticket);
     *ticket = 0;
     return compute(r, op, issue->task);
@@ -103,7 +105,8 @@ static luo_status walk(luo_rank *r)
     LUO_TRY(gpu_copy_weights(r));
     LUO_TRY(gpu_moe_begin(r));
     const luo_status st =
-        luo_interp_program(&step_executor, r, j->bound.set, j->bound.program, r->walk);
+        luo_interp_program(&step_executor, r, j->bound.set, j->bound.program,
+                           r->x->config.calls_beside, r->walk);
     if (st != LUO_OK) return r->err.st == LUO_OK ? luo_err_nomem(&r->err) : st;
     LUO_TRY(gpu_moe_end(r));
     return gpu_mark_now(r, GPU_MARK_END, -1, -1);

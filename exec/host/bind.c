@@ -41,7 +41,8 @@ static char *place_idle(luo_job *job, int32_t i, idle *at)
 {
     const luo_segment *segment = &job->b.role->seg[job->b.seg_of[i]];
     const host_comm *comm = job->op[i].comm;
-    if (luo_phase_in_task(segment->phase) || comm->b->outlives) return NULL;
+    if (luo_phase_in_task(segment->phase) || comm->b->outlives || !job->x->config.messages_inside)
+        return NULL;
     if (at->seg != job->b.seg_of[i]) *at = (idle){job->b.seg_of[i], at->base, at->base};
     const int64_t bytes = comm->message_bytes * comm->deep;
     if (at->used + bytes > job->b.layout.kept) return NULL;

@@ -77,7 +77,7 @@ static luo_status open_exec(const luo_rank_config *config, luo_exec **out, luo_e
                        .config = *config,
                        .p2p = MPI_COMM_NULL,
                        .device = config->device_of[config->rank]};
-    exec->config.messages_inside = true;
+    exec->config.messages_inside = !config->calls_beside;
     prctl(PR_SET_TIMERSLACK, 1UL); /* short sleeps of the wait loop mean what they say */
     luo_status st = choose(exec, err);
     if (st == LUO_OK) st = open_mpi(exec, err);

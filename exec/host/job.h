@@ -62,6 +62,8 @@ typedef struct host_pending { /* a communication under way */
     MPI_Request *req;
     double start_s, done_s; /* done_s: seen to be complete, 0: not yet */
     double due_s;           /* its sends wait until then (host_now); 0: they are begun */
+    bool begun;             /* else it queues: it begins when it is the first of its lane .. */
+    int64_t after[LUO_LANES]; /* .. and these tickets are complete, one of each lane; 0: none */
 } host_pending;
 
 typedef struct host_lane { /* first in, first out */
@@ -69,6 +71,7 @@ typedef struct host_lane { /* first in, first out */
     int32_t cap, first, n;
     int64_t done; /* every ticket of this lane up to here is complete */
     int64_t must; /* latest ticket that has to be complete when its task ends */
+    bool finishing; /* somebody waits for its first */
 } host_lane;
 
 struct luo_rank { /* the interpreter's context */
@@ -230,15 +233,17 @@ void host_arrived(luo_rank *rank, const host_pending *pending);     /* unpacks *
 /* lanes.c */
 luo_status host_open_lanes(luo_job *job, luo_err *err);
 bool host_idle(const luo_job *job); /* nothing is under way */
-/* An instruction of a Reshard takes what those before it have made: waits for them, also where the
- * program names none of them as what it waits for. */
-luo_status host_settle(luo_rank *rank, const host_op *op);
-luo_status host_start(luo_rank *rank, const host_op *op, int32_t task, int64_t *ticket);
+/* Waits for what an instruction depends on; one of a Reshard takes what those before it have made,
+ * also where the program names none of them as what it waits for. */
+luo_status host_settle(luo_rank *rank, const host_op *op, const luo_issue *issue);
+/* A call that runs beside tasks waits for nothing here: it queues. */
+luo_status host_start(luo_rank *rank, const host_op *op, const luo_issue *issue, int64_t *ticket);
 luo_status host_finish(luo_rank *rank, int64_t ticket); /* it and all before it in its lane */
 /* All that touches buffers of the task, which are used again by the next. */
 luo_status host_finish_task(luo_rank *rank);
 luo_status host_finish_all(luo_rank *rank);
-luo_status host_progress(luo_rank *rank); /* lets messages under way go on */
+/* Lets messages under way go on, ends calls that are done and begins those that queue. */
+luo_status host_progress(luo_rank *rank);
 /* Waits for requests, giving the core away. who: whose step it belongs to; NULL: to none. */
 luo_status host_wait(luo_exec *exec, luo_rank *who, int n, MPI_Request *req, luo_err *err);
 

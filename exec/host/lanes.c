@@ -20,7 +20,7 @@ static bool keeps_order_by_waiting(int32_t lane)
 
 luo_status host_open_lanes(luo_job *job, luo_err *err)
 {
-    int64_t runs[LUO_LANES] = {0};
+    int64_t runs[LUO_LANES] = {0}, beside[LUO_LANES] = {0};
     int32_t most[LUO_LANES] = {0};
     for (int32_t t = 0; t < job->b.program->ntask; t++) {
         const luo_segment *segment = &job->b.role->seg[job->b.program->tasks[t].seg];
@@ -28,12 +28,15 @@ luo_status host_open_lanes(luo_job *job, luo_err *err)
             const host_op *op = &job->op[i];
             if (op->run) continue;
             runs[op->b->lane]++;
+            beside[op->b->lane] += op->comm->b->beside;
             if (op->comm->nreq > most[op->b->lane]) most[op->b->lane] = op->comm->nreq;
         }
     }
     for (int32_t l = 0; l < LUO_LANES; l++) {
         host_lane *lane = &job->lane[l];
-        lane->cap = (int32_t)(runs[l] > 1 && keeps_order_by_waiting(l) ? 1 : runs[l]);
+        lane->cap = (int32_t)(keeps_order_by_waiting(l) && runs[l] > beside[l] + 1
+                                  ? beside[l] + 1
+                                  : runs[l]);
         lane->at = LUO_NEW_N(job->arena, host_pending, lane->cap);
         MPI_Request *req = LUO_NEW_N(job->arena, MPI_Request, (int64_t)lane->cap * most[l]);
         if (!lane->at || !req) return luo_err_nomem(err);
@@ -71,23 +74,91 @@ static luo_status send_due(luo_rank *rank)
     return LUO_OK;
 }
 
-/* MPI moves messages only inside its calls. What has come is noticed here, for the records; it is
- * unpacked in its turn. */
-luo_status host_progress(luo_rank *rank)
+/* The time this rank was held up counts as communication, but waiting for what the stage before
+ * has not made yet is the pipeline's bubble. Times since the start of the step. */
+static luo_status hold(luo_rank *rank, const host_op *op, double from, double to)
 {
-    LUO_TRY(send_due(rank));
+    if (op->comm->b->awaits) return LUO_OK;
+    rank->use[op->b->instr->id].exposed_s += to - from;
+    return luo_ledger_add(&rank->ledger, luo_part_of(op->b->instr), from, to, op->b->instr->id);
+}
+
+static luo_status begin(luo_rank *rank, host_pending *p)
+{
+    p->begun = true;
+    p->start_s = host_now() - rank->start_s;
+    LUO_TRY(host_begin(rank, p));
+    rank->delayed += p->due_s > 0;
+    return hold(rank, p->op, p->start_s, host_now() - rank->start_s);
+}
+
+/* The last call of p's communicator that was submitted before p and queues yet; 0: there is none.
+ * On a communicator all ranks begin in the order of issue. */
+static int64_t queues_before(const luo_rank *rank, const host_pending *p)
+{
+    int64_t last = 0;
+    if (p->op->b->instr->kind != LUO_INSTR_COLLECTIVE) return 0; /* messages have tags */
+    for (int32_t l = 0; l < LUO_LANES; l++) {
+        host_lane *lane = &rank->job->lane[l];
+        for (int32_t i = 0; i < lane->n; i++) {
+            const host_pending *q = pending(lane, i);
+            const bool before = q->ticket >> LANE_BITS < p->ticket >> LANE_BITS;
+            if (before && !q->begun && q->op->b->instr->kind == LUO_INSTR_COLLECTIVE &&
+                q->op->comm->comm == p->op->comm->comm && q->ticket > last)
+                last = q->ticket;
+        }
+    }
+    return last;
+}
+
+/* Begins the first of a lane if nothing that it comes behind is under way any more. */
+static luo_status begin_first(luo_rank *rank, host_lane *lane)
+{
+    host_pending *p = pending(lane, 0);
+    if (p->begun || queues_before(rank, p)) return LUO_OK;
     for (int32_t l = 0; l < LUO_LANES; l++)
-        for (int32_t i = 0; i < rank->job->lane[l].n; i++) {
-            host_pending *p = pending(&rank->job->lane[l], i);
-            int done = 0;
-            if (p->done_s > 0) continue;
-            if (p->due_s > 0) break;
+        if (rank->job->lane[l].n > 0 && rank->job->lane[l].done < p->after[l]) return LUO_OK;
+    return begin(rank, p);
+}
+
+static luo_status finish_first(luo_rank *rank, host_lane *lane);
+
+/* The first of a lane is done, and nobody waits for it who would end it: it is a call that runs
+ * beside tasks, or one queues behind it. */
+static bool ends_here(host_lane *lane)
+{
+    const host_pending *p = pending(lane, 0);
+    const bool awaited = lane->n > 1 && !pending(lane, 1)->begun;
+    return p->done_s > 0 && !lane->finishing && (p->op->comm->b->beside || awaited);
+}
+
+static luo_status progress_lane(luo_rank *rank, host_lane *lane)
+{
+    for (int32_t i = 0; i < lane->n; i++) {
+        if (i == 0) LUO_TRY(begin_first(rank, lane));
+        host_pending *p = pending(lane, i);
+        int done = 0;
+        if (!p->begun || p->due_s > 0) return LUO_OK;
+        if (p->done_s == 0) {
             LUO_TRY(host_mpi(&rank->err,
                              MPI_Testall(p->op->comm->nreq, p->req, &done, MPI_STATUSES_IGNORE),
                              "a transfer"));
-            if (!done) break;
+            if (!done) return LUO_OK;
             p->done_s = host_now() - rank->start_s;
         }
+        if (i > 0 || !ends_here(lane)) continue;
+        LUO_TRY(finish_first(rank, lane));
+        i--;
+    }
+    return LUO_OK;
+}
+
+/* MPI moves messages only inside its calls. What has come is noticed here, for the records; it is
+ * unpacked in its turn, but where a queue goes on behind it. */
+luo_status host_progress(luo_rank *rank)
+{
+    LUO_TRY(send_due(rank));
+    for (int32_t l = 0; l < LUO_LANES; l++) LUO_TRY(progress_lane(rank, &rank->job->lane[l]));
     return LUO_OK;
 }
 
@@ -116,7 +187,7 @@ static luo_status wait_for(luo_exec *exec, luo_rank *who, int n, MPI_Request *re
     for (double now = began;; now = host_now()) {
         int done = 0;
         if (who) host_look(who);
-        if (who) LUO_TRY(send_due(who));
+        if (who) LUO_TRY(host_progress(who)); /* a peer may wait for what queues here */
         pause_after(exec, now - began);
         LUO_TRY(host_mpi(err, MPI_Testall(n, req, &done, MPI_STATUSES_IGNORE), "a wait"));
         if (done) return LUO_OK;
@@ -150,15 +221,6 @@ static luo_status wait_due(luo_rank *rank, const host_pending *p)
 
 /* ---- one at a time ---- */
 
-/* The time this rank was held up counts as communication, but waiting for what the stage before
- * has not made yet is the pipeline's bubble. Times since the start of the step. */
-static luo_status hold(luo_rank *rank, const host_op *op, double from, double to)
-{
-    if (op->comm->b->awaits) return LUO_OK;
-    rank->use[op->b->instr->id].exposed_s += to - from;
-    return luo_ledger_add(&rank->ledger, luo_part_of(op->b->instr), from, to, op->b->instr->id);
-}
-
 static void book(luo_rank *rank, const host_pending *pending, double there)
 {
     const luo_instr *instr = pending->op->b->instr;
@@ -171,6 +233,16 @@ static void book(luo_rank *rank, const host_pending *pending, double there)
                                                          pending->start_s, there,         LUO_OK};
 }
 
+/* It begins now, if it has not. */
+static luo_status end_queueing(luo_rank *rank, host_lane *lane)
+{
+    const host_pending *p = pending(lane, 0);
+    for (int32_t l = 0; l < LUO_LANES && !p->begun; l++)
+        LUO_TRY(host_finish(rank, p->after[l] << LANE_BITS | l));
+    for (int64_t t; !p->begun && (t = queues_before(rank, p)) != 0;) LUO_TRY(host_finish(rank, t));
+    return begin_first(rank, lane);
+}
+
 static luo_status finish_first(luo_rank *rank, host_lane *lane)
 {
     host_pending *p = pending(lane, 0);
@@ -180,9 +252,12 @@ static luo_status finish_first(luo_rank *rank, host_lane *lane)
         atomic_store(&w->instr, p->op->b->instr->id);
     }
     const double began = host_now() - rank->start_s;
+    lane->finishing = true;
+    LUO_TRY(end_queueing(rank, lane));
     if (p->due_s > 0) LUO_TRY(wait_due(rank, p));
     LUO_TRY(host_wait(rank->x, rank, p->op->comm->nreq, p->req, &rank->err));
     host_arrived(rank, p);
+    lane->finishing = false;
     if (p->op->b->is_loss) host_keep_loss(rank, p->op->b, p->task);
     const double end = host_now() - rank->start_s;
     book(rank, p, p->done_s > 0 ? p->done_s : end);
@@ -213,31 +288,71 @@ luo_status host_finish_all(luo_rank *rank)
     return LUO_OK;
 }
 
-luo_status host_settle(luo_rank *rank, const host_op *op)
+/* What the instruction comes behind: calls `each` with the tickets. */
+static luo_status each_before(luo_rank *rank, const host_op *op, const luo_issue *issue,
+                              luo_status (*each)(luo_rank *rank, int64_t ticket, int64_t *after),
+                              int64_t *after)
 {
-    for (int32_t k = op->b->comm->route.first; k < op->b->instr->id; k++) {
+    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(each(rank, issue->dep[i], after));
+    for (int32_t k = op->comm ? op->b->comm->route.first : op->b->instr->id; k < op->b->instr->id;
+         k++) {
         const host_comm *before = rank->job->op[k].comm;
-        if (!before->b->outlives) LUO_TRY(host_finish(rank, before->latest));
+        if (!before->b->outlives) LUO_TRY(each(rank, before->latest, after));
     }
     return LUO_OK;
 }
 
-luo_status host_start(luo_rank *rank, const host_op *op, int32_t task, int64_t *ticket)
+static luo_status finish_it(luo_rank *rank, int64_t ticket, int64_t *after)
+{
+    (void)after;
+    return host_finish(rank, ticket);
+}
+
+static luo_status note_it(luo_rank *rank, int64_t ticket, int64_t *after)
+{
+    (void)rank;
+    int64_t *at = &after[ticket & ((1 << LANE_BITS) - 1)];
+    if (*at < ticket >> LANE_BITS) *at = ticket >> LANE_BITS;
+    return LUO_OK;
+}
+
+luo_status host_settle(luo_rank *rank, const host_op *op, const luo_issue *issue)
+{
+    return each_before(rank, op, issue, finish_it, NULL);
+}
+
+/* The next of its lane, and the memory of its messages. */
+static luo_status take_place(luo_rank *rank, const host_op *op, const luo_issue *issue,
+                             host_pending **out)
 {
     host_lane *lane = &rank->job->lane[op->b->lane];
     host_comm *comm = op->comm;
-    while (lane->n == lane->cap) LUO_TRY(finish_first(rank, lane));
+    const bool alone = keeps_order_by_waiting(op->b->lane) && !comm->b->beside;
+    while (lane->n > 0 && (alone || lane->n == lane->cap)) LUO_TRY(finish_first(rank, lane));
     const int32_t copy = (int32_t)(comm->uses++ % comm->deep);
     LUO_TRY(host_finish(rank, comm->ticket_of[copy])); /* its memory may still be sent from */
-    host_pending *p = pending(lane, lane->n);
-    const double began = host_now() - rank->start_s;
-    *ticket = ++rank->tickets << LANE_BITS | op->b->lane;
-    *p = (host_pending){
-        .ticket = *ticket, .op = op, .task = task, .copy = copy, .req = p->req, .start_s = began};
-    comm->ticket_of[copy] = comm->latest = *ticket;
-    if (!comm->b->outlives) lane->must = *ticket;
-    LUO_TRY(host_begin(rank, p));
-    rank->delayed += p->due_s > 0;
+    host_pending *p = *out = pending(lane, lane->n);
+    *p = (host_pending){.ticket = ++rank->tickets << LANE_BITS | op->b->lane,
+                        .op = op,
+                        .task = issue->task,
+                        .copy = copy,
+                        .req = p->req};
+    comm->ticket_of[copy] = comm->latest = p->ticket;
+    if (!comm->b->outlives && !comm->b->beside) lane->must = p->ticket;
     lane->n++;
-    return hold(rank, op, began, host_now() - rank->start_s);
+    return LUO_OK;
+}
+
+luo_status host_start(luo_rank *rank, const host_op *op, const luo_issue *issue, int64_t *ticket)
+{
+    host_lane *lane = &rank->job->lane[op->b->lane];
+    host_pending *p;
+    LUO_TRY(take_place(rank, op, issue, &p));
+    *ticket = p->ticket;
+    if (!op->comm->b->beside) {
+        for (int64_t t; (t = queues_before(rank, p)) != 0;) LUO_TRY(host_finish(rank, t));
+        return p->begun ? LUO_OK : begin(rank, p); /* it may have, meanwhile */
+    }
+    LUO_TRY(each_before(rank, op, issue, note_it, p->after));
+    return begin_first(rank, lane);
 }

@@ -218,7 +218,8 @@ static luo_status carry_out(luo_rank *rank)
     LUO_TRY(keep(rank));
     const luo_program *program = m->sw->set ? luo_programs_find(m->sw->set, rank->x->device) : NULL;
     if (!program) return LUO_OK;
-    const luo_status st = luo_interp_program(&mover_executor, rank, m->sw->set, program, m->walk);
+    const luo_status st = luo_interp_program(&mover_executor, rank, m->sw->set, program, false,
+                                             m->walk);
     return st == LUO_OK || rank->err.st != LUO_OK ? st : luo_err_nomem(&rank->err);
 }
 

@@ -71,13 +71,11 @@ static void pace(luo_rank *rank, host_op *op, double worked_s)
 
 /* ---- micro-batches ---- */
 
-static void zero_unwritten(luo_rank *rank, int32_t task)
+static void zero_unwritten(luo_rank *rank, int32_t buffer, int32_t task)
 {
-    for (int32_t b = 0; b < rank->job->b.role->nbuf; b++) {
-        if (!rank->job->fresh[b]) continue;
-        memset(host_buf(rank, b, task), 0, (size_t)luo_bound_desc(&rank->job->b, b)->bytes);
-        rank->job->fresh[b] = false;
-    }
+    if (!rank->job->fresh[buffer]) return;
+    memset(host_buf(rank, buffer, task), 0, (size_t)luo_bound_desc(&rank->job->b, buffer)->bytes);
+    rank->job->fresh[buffer] = false;
 }
 
 /* The data of a micro-batch, before its first instruction here. */
@@ -87,7 +85,8 @@ static luo_status turn_to(luo_rank *rank, int32_t task)
     const luo_program *program = rank->job->b.program;
     const luo_run_task *t = &program->tasks[task];
     rank->task = task;
-    if (rank->job->b.role->seg[t->seg].phase == LUO_PHASE_POST) zero_unwritten(rank, task);
+    const bool post = rank->job->b.role->seg[t->seg].phase == LUO_PHASE_POST;
+    for (int32_t b = 0; post && b < rank->job->b.role->nbuf; b++) zero_unwritten(rank, b, task);
     if (t->micro_batch < 0) return LUO_OK;
     int32_t pipeline, k;
     luo_batch_find(&rank->job->b.batch, program->pipeline, t->micro_batch, &pipeline, &k);
@@ -137,16 +136,20 @@ static luo_status submit(luo_rank *rank, const luo_issue *issue, int64_t *ticket
 {
     const host_op *op = &rank->job->op[issue->instr->id];
     luo_progress_report *w = rank->x->config.where;
-    if (issue->task != rank->task) LUO_TRY(turn_to(rank, issue->task));
+    if (issue->early)
+        for (int32_t i = 0; i < issue->instr->nin; i++)
+            zero_unwritten(rank, issue->instr->in[i], issue->task);
+    else if (issue->task != rank->task)
+        LUO_TRY(turn_to(rank, issue->task));
     host_look(rank);
-    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(host_finish(rank, issue->dep[i]));
-    if (op->comm) LUO_TRY(host_settle(rank, op));
+    if (!op->run && op->b->comm->beside) return host_start(rank, op, issue, ticket);
+    LUO_TRY(host_settle(rank, op, issue));
+    if (op->run) LUO_TRY(host_progress(rank));
     if (w) {
         atomic_store(&w->task, issue->task);
         atomic_store(&w->instr, issue->instr->id);
     }
-    if (!op->run) return host_start(rank, op, issue->task, ticket);
-    LUO_TRY(host_progress(rank));
+    if (!op->run) return host_start(rank, op, issue, ticket);
     *ticket = 0;
     LUO_TRY(compute(rank, op->run, op->b, issue->task));
     if (w) atomic_fetch_add(&w->done, 1);
@@ -240,7 +243,8 @@ static luo_status walk(luo_job *job, luo_step_report *out, luo_err *err)
     luo_progress_report *w = rank->x->config.where;
     if (w) atomic_store(&w->job, job->id);
     const luo_status st =
-        luo_interp_program(&luo_host_step_executor, rank, job->b.set, job->b.program, rank->walk);
+        luo_interp_program(&luo_host_step_executor, rank, job->b.set, job->b.program,
+                           rank->x->config.calls_beside, rank->walk);
     if (w) atomic_store(&w->job, -1);
     if (st == LUO_OK) return report(rank, out, err);
     if (rank->err.st == LUO_OK) return luo_err_nomem(err);

@@ -12,7 +12,7 @@ typedef struct luo_rank_args { /* of the command line, but token: of the environ
     const char *control;       /* "HOST:PORT"; NULL: told by rank 0 */
     const char *token;
     bool broadcast; /* rank 0 tells the others (--launcher none) */
-    const char *scenario, *model, *cluster;
+    const char *scenario, *model, *cluster, *stack;
     int32_t noverrides;
     const char **overrides;
 } luo_rank_args;

@@ -21,7 +21,8 @@ luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err
     } options[] = {{"--control", &a.control},
                    {"--scenario", &a.scenario},
                    {"--model", &a.model},
-                   {"--cluster", &a.cluster}};
+                   {"--cluster", &a.cluster},
+                   {"--stack", &a.stack}};
     luo_status st = a.overrides ? LUO_OK : luo_err_nomem(err);
     for (int i = 1; st == LUO_OK && i < argc; i++) {
         size_t k = 0;
@@ -90,5 +91,7 @@ luo_status luo_agent_read(luo_agent *agent, luo_err *err)
     agent->model = model;
     agent->cluster = cluster;
     luo_stack_default(&agent->stack);
-    return LUO_OK;
+    if (!agent->args->stack) return LUO_OK;
+    st = luo_read_stack(agent->arena, agent->args->stack, &agent->stack, &diags);
+    return st == LUO_OK ? LUO_OK : first_error(&diags, st, err);
 }

@@ -322,6 +322,7 @@ static luo_status set_up(luo_agent *agent, luo_wire *wire, luo_err *err)
                                       .model = agent->model,
                                       .cluster = agent->cluster,
                                       .stack = &agent->stack,
+                                      .calls_beside = agent->stack.dp_overlap,
                                       .dtype = agent->setup.dtype,
                                       .corpus = agent->corpus,
                                       .where = &agent->where,

@@ -30,6 +30,7 @@ typedef struct luo_rank_config {
     const luo_model *model;
     const luo_cluster *cluster;
     const luo_stack *stack;   /* for predicted_s; NULL: that is 0 */
+    bool calls_beside;        /* dp_overlap: calls of Pre and Post run beside tasks */
     luo_dtype dtype;          /* LUO_F32 or LUO_F64 on host; LUO_BF16 or LUO_F32 on cuda */
     const luo_corpus *corpus;
     luo_progress_report *where;

@@ -108,7 +108,9 @@ const sim_cell *sim_job_new(luo_rank *rank, const luo_issue *issue, const sim_op
                      .round = rank->round,
                      .start = ready,
                      .factor = factor,
-                     .moved_s = HUGE_VAL};
+                     .moved_s = HUGE_VAL,
+                     .queues = rank->class->thread && step->net->config->stack->dp_overlap &&
+                               luo_instr_runs_beside(rank->class->role, issue->instr)};
     if (enqueue(rank, job) != LUO_OK || make_records(job) != LUO_OK) return NULL;
     for (int32_t i = 0; i < issue->ndep; i++)
         if (depend(job, issue->dep[i]) != LUO_OK) return NULL;

@@ -56,6 +56,8 @@ struct sim_job {
     int32_t open;      /* messages under way or awaited */
     bool issued;
     bool ready; /* of a thread: what it waits for is done, if not yet its turn */
+    bool queues; /* of a thread: it goes on, and begins this when what it waits for is done .. */
+    bool passed; /* .. as it has */
     double start, end; /* start: latest end known of what it waits for */
     double moved_s, moved_e; /* when its first and last byte, in or out, moved */
     double factor;     /* noise */
@@ -88,7 +90,7 @@ struct luo_rank {
     sg_sem_t sem;
     bool blocked, finished;
     const sim_job *waiting_for; /* NULL while blocked: for fewer open jobs */
-    int32_t open_jobs, defer_from; /* from this task on nothing waits in submit */
+    int32_t open_jobs;
     int32_t jobs_max;              /* open at once */
     luo_status st;
     int32_t round;
@@ -199,7 +201,7 @@ typedef struct sim_driver {
 /* Rounds: the first has empty pipelines before it; from the second on steps were found to be alike
  * (tests/diff/diff_staggered.c). */
 enum { SIM_ROUNDS = 3 };
-enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32, SIM_JOBS_ALL = 1 << 22 };
+enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32 };
 
 struct sim_step {
     const sim_net *net;

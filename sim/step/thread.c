@@ -1,7 +1,8 @@
 /* thread.c: CPU ranks: one thread computes and communicates.
  *
  * The thread takes the instructions in order of issue and comes to the next when work is done, or
- * communication begun; it begins nothing before what that waits for is done. What is begun moves
+ * communication begun; it begins nothing before what that waits for is done, but calls that run
+ * beside tasks are left in a queue where they have to wait. What is begun moves
  * only while the thread waits: there is no progress thread. A collective moves while all its
  * members wait, a message while its receiver does, who copies it; they do nothing else meanwhile.
  * What moves takes a core per thread, so ranks beside it feel it: also being woken and finding cold
@@ -12,22 +13,31 @@
 
 /* ---- the thread ---- */
 
+static void begin_job(sim_job *job)
+{
+    luo_rank *rank = job->rank;
+    job->start = fmax(job->start, sim_now(rank->step));
+    if (job->op->what == SIM_WORK) rank->work = job;
+    rank->busy |= rank->work != NULL;
+    sim_job_start(job);
+}
+
 static void go_on(luo_rank *rank)
 {
-    while (rank->next && rank->next->ready && !rank->busy && !rank->step->stopped) {
+    while (rank->next && !rank->busy && !rank->step->stopped) {
         sim_job *job = rank->next;
+        if (!job->ready && !job->queues) return;
         rank->next = job->after;
-        job->start = fmax(job->start, sim_now(rank->step));
-        if (job->op->what == SIM_WORK) rank->work = job;
-        rank->busy = rank->work != NULL;
-        sim_job_start(job);
+        job->passed = !job->ready;
+        if (job->ready) begin_job(job);
     }
 }
 
 void sim_thread_ready(sim_job *job)
 {
     job->ready = true;
-    go_on(job->rank);
+    if (job->passed) begin_job(job);
+    else go_on(job->rank);
 }
 
 void sim_thread_done(luo_rank *rank)

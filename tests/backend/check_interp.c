@@ -2,7 +2,7 @@
 #include "core/run/interp.h"
 #include "tests/check_main.h"
 
-/* A backend that writes down what it is given: "task.instr(tickets)". Tickets count from `first`
+/* A backend that writes down what it is given: "task.instr(tickets)", "!" if early. Tickets count from `first`
  * and are told as if that were 100. */
 struct luo_rank {
     char log[2048];
@@ -14,8 +14,8 @@ static luo_status record_submit(luo_rank *r, const luo_issue *issue, int64_t *ti
 {
     if (r->next - r->first + 100 == r->fail_at) return LUO_EPEER;
     size_t len = strlen(r->log);
-    len += (size_t)snprintf(r->log + len, sizeof r->log - len, "%d.%d(", issue->task,
-                            issue->instr->id);
+    len += (size_t)snprintf(r->log + len, sizeof r->log - len, "%d.%d%s(", issue->task,
+                            issue->instr->id, issue->early ? "!" : "");
     for (int32_t i = 0; i < issue->ndep; i++)
         len += (size_t)snprintf(r->log + len, sizeof r->log - len, "%s%d", i ? "," : "",
                                 (int)(issue->dep[i] - r->first + 100));
@@ -73,7 +73,7 @@ static luo_status walk(luo_rank *rank)
 {
     luo_arena *arena = luo_arena_new(0);
     rank->next = rank->first;
-    const luo_status st = luo_interp_program(&recorder, rank, &set, &program, arena);
+    const luo_status st = luo_interp_program(&recorder, rank, &set, &program, false, arena);
     ck_assert_uint_eq(luo_arena_used(arena), 0);
     luo_arena_free(arena);
     return st;
@@ -111,11 +111,47 @@ START_TEST(the_first_ticket_is_a_ticket)
     const luo_programs all = {.n = 1, .at = &one, .nroles = 1, .roles = &of};
     luo_rank rank = {.first = 100 * _i, .next = 100 * _i, .fail_at = -1};
     luo_arena *arena = luo_arena_new(0);
-    ck_assert_int_eq(luo_interp_program(&recorder, &rank, &all, &one, arena), LUO_OK);
+    ck_assert_int_eq(luo_interp_program(&recorder, &rank, &all, &one, false, arena), LUO_OK);
     ck_assert_str_eq(rank.log, "0.0() 1.0() 2.1(100) 3.1(101) ");
     luo_arena_free(arena);
 }
 END_TEST
 
-LUO_SUITE("backend.interp", LUO_T_N(a_walk_submits_all_with_the_right_tickets, 2),
+/* F: 0. B: 1, 2, 3 compute. Post: two calls, of what 2 and 1 have made, a copy, and a call of what
+ * that made. The first begins behind 2 of the last micro-batch, the second behind it, although what
+ * it waits for was there before; the third stands in Post. */
+START_TEST(calls_begin_behind_the_last_run_of_what_they_wait_for)
+{
+    enum { COMPUTE = LUO_STREAM_COMPUTE, DP = LUO_STREAM_DP, POST = LUO_PHASE_POST };
+    const luo_instr all_of[] = {
+        {.id = 0, AT(COMPUTE, LUO_PHASE_F)},
+        {.id = 1, AT(COMPUTE, LUO_PHASE_B), DEP(0)},
+        {.id = 2, AT(COMPUTE, LUO_PHASE_B), DEP(1)},
+        {.id = 3, AT(COMPUTE, LUO_PHASE_B), DEP(2)},
+        {.id = 4, AT(DP, POST), .kind = LUO_INSTR_COLLECTIVE, .op = 1, DEP(2)},
+        {.id = 5, AT(DP, POST), .kind = LUO_INSTR_COLLECTIVE, .op = 2, DEP(1, 4), .lane = 1},
+        {.id = 6, AT(COMPUTE, POST), .kind = LUO_INSTR_LOCAL, .op = 3, DEP(3)},
+        {.id = 7, AT(DP, POST), .kind = LUO_INSTR_COLLECTIVE, .op = 3, DEP(6)},
+        {.id = 8, AT(COMPUTE, POST), .op = 4, DEP(4, 5, 7)}};
+    const luo_segment parts[] = {
+        {LUO_PHASE_F, 0, 8, 0, 1}, {LUO_PHASE_B, 0, 8, 1, 3}, {POST, 0, 0, 4, 5}};
+    const luo_run_task in_turn[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, -1}};
+    const luo_role of = {.ninstr = 9, .nseg = 3, .instr = all_of, .seg = parts};
+    const luo_program one = {.ntask = 5, .tasks = in_turn};
+    luo_rank early = {.first = 100, .next = 100, .fail_at = -1}, late = early;
+    luo_arena *arena = luo_arena_new(0);
+    const luo_walk *walk;
+    ck_assert_int_eq(luo_walk_make(arena, &of, true, &walk), LUO_OK);
+    ck_assert_int_eq(luo_interp_walk(&recorder, &early, walk, &one, arena), LUO_OK);
+    ck_assert_str_eq(early.log, "0.0() 1.0() 2.1() 2.2() 2.3() 3.1() 3.2() 4.4!(106) "
+                                "4.5!(105,107) 3.3() 4.6() 4.7(110) 4.8(111,108) ");
+    ck_assert_int_eq(luo_walk_make(arena, &of, false, &walk), LUO_OK);
+    ck_assert_int_eq(luo_interp_walk(&recorder, &late, walk, &one, arena), LUO_OK);
+    ck_assert_str_eq(late.log, "0.0() 1.0() 2.1() 2.2() 2.3() 3.1() 3.2() 3.3() 4.4(106) "
+                               "4.5(105,108) 4.6() 4.7(110) 4.8(111,109) ");
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("backend.interp", LUO_T(calls_begin_behind_the_last_run_of_what_they_wait_for), LUO_T_N(a_walk_submits_all_with_the_right_tickets, 2),
           LUO_T_N(a_walk_ends_at_the_first_failure, 2), LUO_T_N(the_first_ticket_is_a_ticket, 2))

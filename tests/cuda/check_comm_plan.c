@@ -10,8 +10,7 @@
 typedef struct tally {
     plan_tally plans;
     int groups, messages, switches, shared, rounds, stuck_together, stuck_serial, stuck_hosts,
-        machines,
-        counted;
+        stuck_early, machines, counted;
 } tally;
 
 static uint64_t seed_now;
@@ -189,11 +188,11 @@ static int32_t together(const void *ctx, const luo_program *p, const luo_instr *
 }
 
 static bool finishes(const gpu_comm_plan *plan, machine_choice choose, launch_order order,
-                     char *wrong, size_t size)
+                     bool early, char *wrong, size_t size)
 {
     luo_arena *a = luo_arena_new(1 << 18);
     machine m;
-    machine_open(&m, a, plan->set, plan->n + LUO_STREAMS, order, choose, plan);
+    machine_open(&m, a, plan->set, plan->n + LUO_STREAMS, order, early, choose, plan);
     const bool over = machine_run(&m);
     snprintf(wrong, size, "%s", m.wrong);
     luo_arena_free(a);
@@ -204,7 +203,7 @@ static bool hosts_finish(const gpu_comm_plan *plan, bool messages)
 {
     luo_arena *a = luo_arena_new(1 << 18);
     machine m;
-    machine_open(&m, a, plan->set, plan->n, LAUNCH_FREE, by_plan, plan);
+    machine_open(&m, a, plan->set, plan->n, LAUNCH_FREE, false, by_plan, plan);
     const bool over = machine_hosts(&m, messages);
     luo_arena_free(a);
     return over;
@@ -213,16 +212,19 @@ static bool hosts_finish(const gpu_comm_plan *plan, bool messages)
 static bool check_machine(const gpu_comm_plan *plan, tally *t)
 {
     char wrong[256];
-    bool good = expect(finishes(plan, by_plan, LAUNCH_BEGIN, wrong, sizeof wrong),
+    bool good = expect(finishes(plan, by_plan, LAUNCH_BEGIN, false, wrong, sizeof wrong),
                        "programs that do not finish");
     good &= expect(wrong[0] == 0, wrong);
-    good &= expect(finishes(plan, by_plan, LAUNCH_FREE, wrong, sizeof wrong),
-                   "programs that do not finish in a free order");
-    good &= expect(wrong[0] == 0, wrong);
+    for (int early = 0; early < 2; early++) {
+        good &= expect(finishes(plan, by_plan, LAUNCH_FREE, early, wrong, sizeof wrong),
+                       "programs that do not finish in a free order");
+        good &= expect(wrong[0] == 0, wrong);
+    }
+    t->stuck_early += !finishes(plan, by_plan, LAUNCH_BEGIN, true, wrong, sizeof wrong);
     good &= expect(hosts_finish(plan, false), "hosts that wait for each other in collectives");
     t->stuck_hosts += !hosts_finish(plan, true);
-    t->stuck_together += !finishes(plan, together, LAUNCH_FREE, wrong, sizeof wrong);
-    t->stuck_serial += !finishes(plan, by_plan, LAUNCH_SERIAL, wrong, sizeof wrong);
+    t->stuck_together += !finishes(plan, together, LAUNCH_FREE, false, wrong, sizeof wrong);
+    t->stuck_serial += !finishes(plan, by_plan, LAUNCH_SERIAL, false, wrong, sizeof wrong);
     t->machines++;
     return good;
 }
@@ -318,14 +320,16 @@ START_TEST(random_programs)
     }
     printf("%d cases: %d collectives, %d exchanges, %d switches, %d found again, %d saved by "
            "rounds, %d counted by devices; %d runs: %d stuck on one communicator per stream, %d "
-           "stuck one at a time, %d stuck where messages keep their hosts\n",
+           "stuck one at a time, %d stuck where messages keep their hosts, %d stuck where kernels "
+           "begin in order and calls run beside tasks\n",
            cases, t.groups, t.messages, t.switches, t.shared, t.rounds, t.counted, t.machines,
-           t.stuck_together, t.stuck_serial, t.stuck_hosts);
+           t.stuck_together, t.stuck_serial, t.stuck_hosts, t.stuck_early);
     ck_assert_int_eq(failed, 0);
     if (cases < 40) return; /* do the cases show what they are for? */
     ck_assert(t.groups >= 100 && t.messages >= 100 && t.switches >= 10 && t.shared >= 10);
     ck_assert_int_ge(t.counted, 1000);
-    ck_assert(t.rounds >= 10 && t.stuck_together >= 10 && t.stuck_serial >= 10);
+    ck_assert(t.rounds >= 10 && t.stuck_together >= 10 && t.stuck_serial >= 10 &&
+              t.stuck_early >= 10);
 }
 END_TEST
 

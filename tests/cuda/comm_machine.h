@@ -3,9 +3,10 @@
  * exec/cuda/comm/comm_plan.h says about order.
  *
  * A device has a compute stream and a stream per lane, as the executor uses them: the compute
- * stream takes the program in order and waits for what an instruction depends on; a communication
- * is then released to its lane; at the end of a task the compute stream waits for all that was
- * released, but for sends between stages. A kernel of NCCL begins when the one before it in its
+ * stream takes the program in the order of issue and waits for what an instruction depends on; a
+ * communication is then released to its lane; at the end of a task the compute stream waits for all
+ * that was released, but for sends between stages and calls that run beside tasks, which wait for
+ * what they depend on in their lane. A kernel of NCCL begins when the one before it in its
  * stream is done, the one before it on its communicator is done and, by the order of launches,
  * those issued before it have begun (BEGIN) or are done (SERIAL). The k-th send from a to b on a
  * communicator meets the k-th receive. */
@@ -13,9 +14,33 @@
 #define LUO_TESTS_COMM_MACHINE_H
 #include <stdio.h>
 
+#include "core/run/interp.h"
 #include "exec/cuda/comm/comm_plan.h"
 
 typedef enum launch_order { LAUNCH_FREE, LAUNCH_BEGIN, LAUNCH_SERIAL } launch_order;
+
+typedef struct machine_issue { /* as the interpreter submits it */
+    int32_t task, instr;
+    bool early;
+} machine_issue;
+
+struct luo_rank { /* of the interpreter */
+    machine_issue *at;
+    int32_t n;
+};
+
+static inline luo_status machine_note(luo_rank *r, const luo_issue *i, int64_t *ticket)
+{
+    r->at[r->n++] = (machine_issue){i->task, i->instr->id, i->early};
+    *ticket = 0;
+    return LUO_OK;
+}
+
+static inline luo_status machine_wait(luo_rank *r, const int64_t *tickets, int32_t n)
+{
+    (void)r, (void)tickets, (void)n;
+    return LUO_OK;
+}
 
 typedef struct machine_op { /* a communication of one device, in order of issue */
     int32_t task, instr, lane, comm;
@@ -31,8 +56,9 @@ typedef struct machine_device {
     int32_t n;
     machine_op *op;
     int32_t *op_of;          /* per (task * ninstr + instr); -1: no communication */
-    int32_t task, i;         /* the compute stream: next instruction of that task's segment */
-    bool computed;           /* all of the program */
+    luo_rank order;          /* of issue */
+    bool early;              /* of the machine */
+    int32_t next, task;      /* the compute stream: next of the order; the task it is at */
     int32_t *on_comm;        /* per communicator: operations done; they are done in order */
     int32_t **at;            /* per communicator: its operations by place */
     int32_t unbegun, undone; /* first such operation */
@@ -45,6 +71,7 @@ typedef struct machine {
     const luo_programs *set;
     int32_t ncomm;
     launch_order order;
+    bool early; /* calls run beside tasks (luo_walk_make) */
     machine_device *dev;
     char wrong[256]; /* what met and does not belong together; "" */
 } machine;
@@ -74,7 +101,7 @@ static inline void machine_open_device(machine *m, machine_device *d, const luo_
                                        machine_choice choose, const void *ctx)
 {
     const luo_role *role = &m->set->roles[p->role];
-    *d = (machine_device){.program = p, .role = role};
+    *d = (machine_device){.program = p, .role = role, .early = m->early};
     d->segment_of = LUO_NEW_N(m->arena, int32_t, role->ninstr);
     for (int32_t s = 0; s < role->nseg; s++)
         for (int32_t i = 0; i < role->seg[s].n; i++) d->segment_of[role->seg[s].first + i] = s;
@@ -82,29 +109,32 @@ static inline void machine_open_device(machine *m, machine_device *d, const luo_
     d->op_of = LUO_NEW_N(m->arena, int32_t, cells);
     d->op = LUO_NEW_N(m->arena, machine_op, cells);
     int32_t *places = d->on_comm = LUO_NEW_N(m->arena, int32_t, m->ncomm);
+    static const luo_executor notes = {.submit = machine_note, .wait = machine_wait};
+    d->order.at = LUO_NEW_N(m->arena, machine_issue, cells);
+    (void)luo_interp_program(&notes, &d->order, m->set, p, m->early,
+                             m->arena);
     for (int64_t k = 0; k < cells; k++) d->op_of[k] = -1;
-    for (int32_t t = 0; t < p->ntask; t++) {
-        const luo_segment *s = &role->seg[p->tasks[t].seg];
-        for (int32_t i = s->first; i < s->first + s->n; i++) {
-            const luo_instr *in = &role->instr[i];
-            const int32_t c = choose(ctx, p, in);
-            if (c < 0) continue;
-            d->op_of[t * role->ninstr + i] = d->n;
-            d->op[d->n++] = (machine_op){.task = t,
-                                         .instr = i,
-                                         .lane = luo_instr_lane(in),
-                                         .comm = c,
-                                         .left = p->slots[in->slot].nmessage,
-                                         .place = places[c]++};
-        }
+    for (int32_t k = 0; k < d->order.n; k++) {
+        const machine_issue *at = &d->order.at[k];
+        const luo_instr *in = &role->instr[at->instr];
+        const int32_t c = choose(ctx, p, in);
+        if (c < 0) continue;
+        d->op_of[at->task * role->ninstr + at->instr] = d->n;
+        d->op[d->n++] = (machine_op){.task = at->task,
+                                     .instr = at->instr,
+                                     .lane = luo_instr_lane(in),
+                                     .comm = c,
+                                     .left = p->slots[in->slot].nmessage,
+                                     .place = places[c]++};
     }
     machine_index(m, d);
 }
 
 static inline void machine_open(machine *m, luo_arena *a, const luo_programs *set, int32_t ncomm,
-                                launch_order order, machine_choice choose, const void *ctx)
+                                launch_order order, bool early, machine_choice choose,
+                                const void *ctx)
 {
-    *m = (machine){.arena = a, .set = set, .ncomm = ncomm, .order = order};
+    *m = (machine){.arena = a, .set = set, .ncomm = ncomm, .order = order, .early = early};
     m->dev = LUO_NEW_N(a, machine_device, set->n);
     for (int32_t d = 0; d < set->n; d++)
         machine_open_device(m, &m->dev[d], &set->at[d], choose, ctx);
@@ -142,39 +172,38 @@ static inline bool machine_ready(const machine_device *d, int32_t t, const luo_i
     return true;
 }
 
-static inline bool machine_outlives(int32_t lane)
+static inline bool machine_beside(const machine_device *d, const luo_instr *in)
 {
-    return lane == LUO_STREAM_PP || lane == LUO_LANE_PP_B_SEND;
+    return d->early && luo_instr_runs_beside(d->role, in);
+}
+
+/* Nobody waits for it at the end of a task. */
+static inline bool machine_outlives(const machine_device *d, const machine_op *o)
+{
+    return o->lane == LUO_STREAM_PP || o->lane == LUO_LANE_PP_B_SEND ||
+           machine_beside(d, &d->role->instr[o->instr]);
 }
 
 static inline bool machine_task_over(const machine_device *d)
 {
     for (int32_t k = 0; k < d->n && d->op[k].released; k++)
-        if (!d->op[k].done && !machine_outlives(d->op[k].lane)) return false;
+        if (!d->op[k].done && !machine_outlives(d, &d->op[k])) return false;
     return true;
 }
 
 static inline bool machine_compute(machine_device *d)
 {
     bool moved = false;
-    while (!d->computed) {
-        if (d->task == d->program->ntask) {
-            d->computed = true;
-            break;
+    for (; d->next < d->order.n; d->next++) {
+        const machine_issue *at = &d->order.at[d->next];
+        const luo_instr *in = &d->role->instr[at->instr];
+        if (!at->early && at->task != d->task) {
+            if (!machine_task_over(d)) return moved;
+            d->task = at->task;
         }
-        const luo_segment *s = &d->role->seg[d->program->tasks[d->task].seg];
-        if (d->i == s->n) {
-            if (!machine_task_over(d)) break;
-            d->task++;
-            d->i = 0;
-            moved = true;
-            continue;
-        }
-        const luo_instr *in = &d->role->instr[s->first + d->i];
-        if (!machine_ready(d, d->task, in)) break;
-        const int32_t op = d->op_of[d->task * d->role->ninstr + in->id];
+        if (!machine_beside(d, in) && !machine_ready(d, at->task, in)) return moved;
+        const int32_t op = d->op_of[at->task * d->role->ninstr + in->id];
         if (op >= 0) d->op[op].released = true;
-        d->i++;
         moved = true;
     }
     return moved;
@@ -292,6 +321,7 @@ static inline bool machine_may_begin(const machine *m, const machine_device *d, 
 {
     const machine_op *o = &d->op[k];
     if (!o->released || o->begun || d->on_comm[o->comm] != o->place) return false;
+    if (!machine_ready(d, o->task, &d->role->instr[o->instr])) return false;
     return m->order == LAUNCH_FREE || k == (m->order == LAUNCH_BEGIN ? d->unbegun : d->undone);
 }
 
@@ -383,7 +413,7 @@ static inline bool machine_run(machine *m)
     }
     bool all = !m->wrong[0];
     for (int32_t d = 0; d < m->set->n; d++) {
-        all &= m->dev[d].computed;
+        all &= m->dev[d].next == m->dev[d].order.n;
         for (int32_t k = 0; k < m->dev[d].n; k++) all &= m->dev[d].op[k].done;
     }
     return all;

@@ -111,3 +111,17 @@ const char *luo_op_info_kind(const luo_op_info *op)
 {
     return op->kind < LUO_OP_KINDS ? luo_op_kind_name(op->kind) : op->name;
 }
+
+static bool lie_apart(const luo_role *role, int32_t n, const int32_t *buffers)
+{
+    for (int32_t k = 0; k < n; k++)
+        if (role->buf[buffers[k]].buffer_class > LUO_BUFFER_OPTIMIZER) return false;
+    return true;
+}
+
+bool luo_instr_runs_beside(const luo_role *role, const luo_instr *instr)
+{
+    return luo_instr_is_call(instr) && !instr->at_start && !instr->beside &&
+           (instr->phase == LUO_PHASE_PRE || instr->phase == LUO_PHASE_POST) &&
+           lie_apart(role, instr->nin, instr->in) && lie_apart(role, instr->nout, instr->out);
+}

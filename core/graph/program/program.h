@@ -190,6 +190,13 @@ static inline bool luo_instr_trades(const luo_instr *in)
            in->coll == LUO_COLL_A2A;
 }
 
+/* Communication between replicas? */
+static inline bool luo_instr_is_call(const luo_instr *in)
+{
+    return in->stream == LUO_STREAM_DP &&
+           (in->kind == LUO_INSTR_COLLECTIVE || in->kind == LUO_INSTR_P2P);
+}
+
 typedef struct luo_segment {
     int32_t phase, chunk;
     int64_t tokens; /* of the micro-batch; segments of other lengths are other segments */
@@ -204,6 +211,11 @@ typedef struct luo_role {
     const int64_t *offset; /* by piece of all instructions: where its first cell lies in its buffer,
                               in elements. Roles that differ in nothing else share the rest */
 } luo_role;
+
+/* A call of Pre or Post that moves weights, gradients or state alone, which have places of their own
+ * in memory. It may run while tasks do: one of Pre until somebody reads what it brings, one of Post
+ * from when the last backward has made what it sums (core/run/interp.h). */
+bool luo_instr_runs_beside(const luo_role *role, const luo_instr *instr);
 
 typedef struct luo_run_task {
     int32_t seg, micro_batch; /* micro_batch -1: Pre, Post */

@@ -28,7 +28,8 @@ typedef struct gpu_comm gpu_comm;   /* one communicator */
 /* Ranks tell each other their facts over MPI: NCCL versions that differ are an error; differing GPU
  * types, drivers and libraries are a warning. Ranks that share a GPU get an NCCL_HOSTID of their
  * own; unless the user has set them, NCCL_LAUNCH_ORDER_IMPLICIT becomes 1 where kernels may overlap
- * all the same (NCCL 2.26, CUDA 12.3), NCCL_GRAPH_MIXING_SUPPORT and NCCL_GRAPH_REGISTER 0. A root
+ * all the same (NCCL 2.26, CUDA 12.3), NCCL_GRAPH_MIXING_SUPPORT and NCCL_GRAPH_REGISTER 0; where
+ * calls run beside tasks (config.calls_beside) NCCL_RUNTIME_CONNECT 0 instead of the first. A root
  * communicator of all ranks is made: others are split off it. Pre: one thread calls all but
  * gpu_comms_broken and gpu_comms_abort. config outlives it. Errors: LUO_EBACKEND, LUO_EPEER,
  * LUO_ETIMEOUT, LUO_ENOMEM. Collective. Owner: gpu_comms_close. */

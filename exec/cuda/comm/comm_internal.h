@@ -15,7 +15,12 @@ enum { GPU_COMM_PATIENCE_S = 120, GPU_COMM_END_S = 20, GPU_COMM_ABORT_S = 10 };
 /* Kernels of NCCL wait on the GPU for their peers. All that may wait at once have to fit beside
  * each other: four lanes of the pipeline and two with collectives. So the blocks of each are
  * limited. */
-enum { GPU_MESSAGE_BLOCKS = 8, GPU_GROUP_BLOCKS = 32, GPU_PIPELINE_LANES = 4, GPU_GROUP_LANES = 2 };
+enum {
+    GPU_MESSAGE_BLOCKS = 8,
+    GPU_GROUP_BLOCKS = 32,
+    GPU_PIPELINE_LANES = 4,
+    GPU_GROUP_LANES = 1 + LUO_DP_LANES /* of tensor groups, and between replicas */
+};
 
 struct gpu_comm {
     gpu_comms *of;

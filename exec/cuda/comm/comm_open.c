@@ -161,8 +161,10 @@ const char *gpu_comms_warning(const gpu_comms *c)
 
 enum { NCCL_OF_ORDER = 22600, CUDA_OF_OVERLAP = 12030, DRIVER_OF_CAPTURE = 12090 };
 
-/* Kernels then begin in the order of issue, which is what the programs need (comm_plan.h). Before
- * CUDA 12.3 they would also have to end in it, which programs cannot bear. */
+/* Kernels then begin in the order of issue, which is what captured programs need: branches of a
+ * graph may lie in one queue, where a kernel that waits for a peer holds up those behind it. Before
+ * CUDA 12.3 they would also have to end in it, which programs cannot bear. Calls that run beside
+ * tasks cannot bear the order (comm_plan.h). */
 static bool orders_launches(const gpu_comms *c)
 {
     for (int32_t r = 0; r < c->config->nranks; r++)
@@ -174,6 +176,10 @@ static bool orders_launches(const gpu_comms *c)
 
 luo_status gpu_comms_captures(const gpu_comms *c, luo_err *err)
 {
+    if (c->config->calls_beside)
+        return luo_err_set(err, LUO_EUNSUP,
+                           "of several GPUs they are where calls do not run beside tasks (stack: "
+                           "dp_overlap off).");
     if (!orders_launches(c))
         return luo_err_set(err, LUO_EUNSUP,
                            "NCCL orders what several communicators launch from NCCL 2.26 and CUDA "
@@ -196,7 +202,10 @@ static void prepare_environment(const gpu_comms *c)
         snprintf(id, sizeof id, "%s-%s-%d", f->host, f->bus, (int)c->config->rank);
         setenv("NCCL_HOSTID", id, 0);
     }
-    if (orders_launches(c)) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+    /* A host that connects when it first needs to waits there for the others, whose calls beside
+     * tasks may stand elsewhere among what they issue. */
+    if (c->config->calls_beside) setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+    else if (orders_launches(c)) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     /* A step is captured on all ranks or on none, and waited for before the next is launched. */
     setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 0);
     /* NCCL registers the buffers of captured communications with the network; graphs that were

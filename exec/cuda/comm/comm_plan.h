@@ -14,9 +14,11 @@
  *    devices the sends of a lane and the receives of its peer lane are the same list in the same
  *    order. The exchange that a message belongs to need not be part of the key.
  *  - Kernels of several communicators must be able to run side by side or begin in an order that
- *    fits on all ranks. Each rank issues in the order of its program. With that as the order in
- *    which kernels begin (NCCL_LAUNCH_ORDER_IMPLICIT) and one stream per lane every program set
- *    finishes that luo_program_check has passed: tests/cuda/check_comm_plan.c runs them so.
+ *    fits on all ranks. All that can be under way on a device fit onto it (limit_blocks), so with
+ *    one stream per lane every program set finishes that luo_program_check has passed. It does so
+ *    too with the order of issue as the order in which kernels begin (NCCL_LAUNCH_ORDER_IMPLICIT),
+ *    which captured steps need, but not if calls run beside tasks: what is issued behind one would
+ *    wait for the call before it. tests/cuda/check_comm_plan.c runs them so.
  */
 #ifndef LUO_EXEC_CUDA_COMM_COMM_PLAN_H
 #define LUO_EXEC_CUDA_COMM_COMM_PLAN_H

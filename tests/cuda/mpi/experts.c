@@ -36,6 +36,7 @@ int main(int argc, char **argv)
     latent_tally l = {0};
     luo_lab_open(&lab, &argc, &argv);
     luo_lab_need(&lab, "experts", 8);
+    lab.calls_beside = true;
     lab.executor = &luo_cuda_executor;
     experts_open(&lab);
     run_seeds(&lab, &t, &l);

@@ -116,6 +116,7 @@ int main(int argc, char **argv)
     tally t = {.lab = &lab, .scale = luo_prop_whole() ? 5 : 1};
     luo_rank_executor tested = luo_cuda_executor;
     tested.open = open_small;
+    lab.calls_beside = true;
     lab.executor = &tested;
     luo_lab_need(&lab, "kinds", 8);
     run_all(&t);
