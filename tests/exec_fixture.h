@@ -22,6 +22,7 @@ typedef struct luo_lab { /* one process */
     _Atomic bool abort;
     int opened;        /* executors */
     bool calls_beside; /* of executors on GPUs, which read it once a process; else every second */
+    bool beside;       /* of the executor that was opened last */
 } luo_lab;
 
 typedef struct luo_trial { /* a plan bound to an executor */
@@ -30,6 +31,7 @@ typedef struct luo_trial { /* a plan bound to an executor */
     luo_job *job;
     luo_programs *set;
     luo_recipe *recipe;
+    bool beside; /* its calls run beside tasks */
 } luo_trial;
 
 static inline void luo_lab_die(const char *what, const luo_err *err)
@@ -89,6 +91,8 @@ static inline luo_exec *luo_lab_executor(luo_lab *lab, const luo_model *model, l
 {
     luo_err err = {0};
     luo_exec *x = NULL;
+    lab->beside =
+        lab->executor == &luo_host_executor ? lab->opened++ % 2 > 0 : lab->calls_beside;
     const luo_rank_config config = {.rank = lab->rank,
                                     .nranks = lab->nranks,
                                     .device_of = lab->devices,
@@ -98,9 +102,7 @@ static inline luo_exec *luo_lab_executor(luo_lab *lab, const luo_model *model, l
                                     .dtype = dtype,
                                     .corpus = lab->corpus,
                                     .abort = &lab->abort,
-                                    .calls_beside = lab->executor == &luo_host_executor
-                                                        ? lab->opened++ % 2
-                                                        : lab->calls_beside};
+                                    .calls_beside = lab->beside};
     if (lab->executor->open(&config, &x, &err) != LUO_OK) luo_lab_die("open", &err);
     return x;
 }
@@ -109,7 +111,8 @@ static inline luo_trial luo_lab_bind(luo_arena *a, luo_lab *lab, luo_exec *x, co
                                      const luo_model *model)
 {
     luo_err err = {0};
-    luo_trial t = {.executor = lab->executor, .x = x, .recipe = LUO_NEW(a, luo_recipe)};
+    luo_trial t = {.executor = lab->executor, .x = x, .recipe = LUO_NEW(a, luo_recipe),
+                   .beside = lab->beside};
     const luo_compile_opts opts = {.check = true};
     *t.recipe = (luo_recipe){.plan = plan, .sequence_tokens = plan->sequence_tokens};
     if (luo_plan_compile(a, plan, model, lab->cluster, &opts, &t.set, &err) != LUO_OK)
@@ -119,7 +122,8 @@ static inline luo_trial luo_lab_bind(luo_arena *a, luo_lab *lab, luo_exec *x, co
     return t;
 }
 
-static inline luo_step_report luo_lab_part(luo_trial *t, int64_t step, const luo_step_part *part)
+static inline luo_step_report luo_lab_part_traced(luo_trial *t, int64_t step,
+                                                  const luo_step_part *part, bool trace)
 {
     static const luo_pace even = {-INFINITY, 1};
     luo_err err = {0};
@@ -127,12 +131,18 @@ static inline luo_step_report luo_lab_part(luo_trial *t, int64_t step, const luo
     const luo_step_order order = {.step = step,
                                   .part = *part,
                                   .quiet = true,
+                                  .trace = trace,
                                   .npace = 1,
                                   .pace = &even,
                                   .withdraw_s = INFINITY,
                                   .kill_s = INFINITY};
     if (t->executor->step(t->job, &order, &r, &err) != LUO_OK) luo_lab_die("step", &err);
     return r;
+}
+
+static inline luo_step_report luo_lab_part(luo_trial *t, int64_t step, const luo_step_part *part)
+{
+    return luo_lab_part_traced(t, step, part, false);
 }
 
 static inline luo_step_report luo_lab_step(luo_trial *t, int64_t step)

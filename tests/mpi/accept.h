@@ -146,6 +146,7 @@ static inline bool run_against_one(luo_lab *lab, const char *what, const luo_pla
                  c.loss[i], ref.loss[i], c.norm[i], ref.norm[i], i);
     }
     const bool good = judge(lab, what, name, w, bound_of(plan->dtype));
+    check_begins(a, lab, &many, STEPS);
     many.executor->unbind(many.job);
     close_reference(lab, &single);
     lab->executor->close(x);
