@@ -76,6 +76,13 @@ check "cuda: programs of host" [ "$(manifest "$tmp/cuda/plan" program_hash)" = "
 check "cuda: losses of host" near 1e-4 <(curve "$tmp/cuda/plan") <(curve "$tmp/host/plan" | head -n 6)
 check "order of calls" [ "$(sed 's/"[^"]*"//g' "$tmp/cuda/plan/ops.csv" | awk -v run=cuda -f tests/order.awk)" = \
     "cuda: the first forward waits for all weights, gradients begin behind the last backward" ]
+# Under a stack whose calls overlap ranks overlap them.
+sed 's/"zero": 1,/"zero": 1, "bucket_rule": "mib", "bucket_mib": 0.001,/' "$tmp/four.json" >"$tmp/small.json"
+sed 's/dp_overlap, value: off/dp_overlap, value: on/' "$S/profiles/stacks/luoshu-cuda.yaml" >"$tmp/on.yaml"
+check "calls beside tasks" cuda beside 0 "$tmp/small.json" $bare --ranks 4 --steps 4 --stack "$tmp/on.yaml" --trace-steps 1
+check "calls beside tasks: losses of host" near 1e-4 <(curve "$tmp/beside/plan") <(curve "$tmp/host/plan" | head -n 4)
+check "calls beside tasks: their order" [ "$(sed 's/"[^"]*"//g' "$tmp/beside/plan/ops.csv" | awk -v run=cuda -f tests/order.awk)" = \
+    "cuda: the first forward waits for its weights, gradients begin before the last backward" ]
 check "from cuda to host" host back 0 "$tmp/four.json" $bare --ranks 4 --steps 8 --resume "$tmp/cuda/plan/checkpoints/step-000005"
 check "from cuda to host: losses" near 1e-4 <(curve "$tmp/back/plan") <(curve "$tmp/host/plan" | sed -n 6,8p)
 

@@ -97,6 +97,7 @@ luo_memory_rules luo_stack_memory(const luo_stack *stack)
 {
     luo_memory_rules r = stack->memory;
     r.attention_unfused = !stack->attention_fused;
+    r.calls_beside = stack->dp_overlap;
     return r;
 }
 

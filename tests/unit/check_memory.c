@@ -41,7 +41,7 @@ static void check_account(const luo_programs *set, int32_t device, const luo_mem
         ck_assert_int_ge(kept, 0);
     }
     ck_assert_int_eq(kept, 0);
-    ck_assert_int_eq(most, m->activations + m->buffers);
+    ck_assert_int_eq(most + a.state.buffers, m->activations + m->buffers);
 }
 
 static luo_memory memory_of(const luo_programs *set, int32_t device)
@@ -210,6 +210,20 @@ START_TEST(rules_by_hand)
     ck_assert_int_eq(m.allocated, llama_0 + 1000000);
     ck_assert_int_eq(m.peak, (m.allocated * 3 + 1) / 2);
     ck_assert_int_eq(m.needed, 2 * m.peak);
+    /* all matrices of a stage are one bucket, packed for two ranks, of which each gets a half */
+    shape two = x;
+    two.dp = 2, two.zero = 1, two.micro_batches = 8, two.sequences = 4;
+    const int64_t inside = allocated(&llama, &two, &none);
+    r = (luo_memory_rules){.calls_beside = true};
+    const luo_memory beside = memory_of(compile(plan_of(&two, &llama), &llama, &r), 0);
+    const int64_t room = beside.gradients * 3 / 2, norms = 3 * H * 4 * 3 / 2;
+    ck_assert(beside.allocated - inside <= room && beside.allocated - inside >= room - norms);
+    luo_mem_spec form = spec_of(&two, &llama, 0, &none), apart = form;
+    luo_mem a, b;
+    apart.rules = &r;
+    luo_mem_stage(&form, &a);
+    luo_mem_stage(&apart, &b);
+    ck_assert(llabs(b.buffers - a.buffers - room) <= norms);
     r = (luo_memory_rules){.gradient_bytes = 2};
     const luo_memory before = memory_of(compile(plan_of(&x, &llama), &llama, &none), 0);
     const luo_memory half = memory_of(compile(plan_of(&x, &llama), &llama, &r), 0);

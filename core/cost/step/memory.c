@@ -498,23 +498,41 @@ static double widest(const luo_mem_spec *spec)
     return experts ? fmax(wide, memory_experts_parameters(spec) / (ins + 1)) : wide;
 }
 
-/* Parameters of two buckets: one is filled while another travels. */
-static double two_buckets(const luo_mem_spec *spec, double layer)
+/* Parameters at which a bucket is full; a tensor that is larger is one by itself. */
+static double bucket_parameters(const luo_mem_spec *spec, double layer)
 {
     const double least = 40e6, each_replica = 1e6, deepspeed = 5e8, mib = 1048576, ddp = 25;
-    const double bytes = gradient_bytes(spec), one = widest(spec);
+    const double bytes = gradient_bytes(spec);
     switch (spec->zero == 3 ? LUO_BUCKET_UNIT : spec->bucket.rule) {
-    case LUO_BUCKET_UNIT: return 2 * layer;
-    case LUO_BUCKET_MIB:
-        return 2 * fmax(one, spec->bucket.mib * mib / bytes);
-    case LUO_BUCKET_DDP: return 2 * fmax(one, ddp * mib / bytes);
-    case LUO_BUCKET_MEGATRON:
-        return 2 * fmax(one, fmax(least, each_replica * spec->replicas));
-    case LUO_BUCKET_DEEPSPEED: return 2 * fmax(one, deepspeed);
+    case LUO_BUCKET_UNIT: return layer;
+    case LUO_BUCKET_MIB: return spec->bucket.mib * mib / bytes;
+    case LUO_BUCKET_DDP: return ddp * mib / bytes;
+    case LUO_BUCKET_MEGATRON: return fmax(least, each_replica * spec->replicas);
+    case LUO_BUCKET_DEEPSPEED: return deepspeed;
     case LUO_BUCKET_UNSAID:
     case LUO_BUCKET_RULES: break;
     }
-    return 2 * one;
+    return 0;
+}
+
+/* Parameters of two buckets: one is filled while another travels. */
+static double two_buckets(const luo_mem_spec *spec, double layer)
+{
+    const bool by_unit = spec->zero == 3 || spec->bucket.rule == LUO_BUCKET_UNIT;
+    const double full = bucket_parameters(spec, layer);
+    return 2 * (by_unit ? full : fmax(widest(spec), full));
+}
+
+/* ZeRO 1: gradients of a bucket are packed rank by rank, beside what a rank receives of them. Calls
+ * of two lanes have the room of two buckets, which close behind the tensor that fills them. */
+static double packed_room(const luo_mem_spec *spec, double parameters, double layer)
+{
+    const luo_memory_rules *rules = spec->rules;
+    const double copies = copies_of(spec), lanes = 2;
+    if (!rules || !rules->calls_beside || rules->flat_gradients || spec->zero != 1 || copies < 2)
+        return 0;
+    const double closed = bucket_parameters(spec, layer) + widest(spec) / 2;
+    return gradient_bytes(spec) * (1 + 1 / copies) * fmin(parameters, lanes * closed);
 }
 
 /* ZeRO 2 and 3: gradients of a micro-batch before they are cut. While they pile up backward gives
@@ -570,8 +588,7 @@ void luo_mem_stage(const luo_mem_spec *s, luo_mem *out)
     if (s->rules) luo_memory_held(s->rules, e, &m.gradients, &m.optimizer);
     const int32_t gathered = s->gathered > 0 ? s->gathered : 2;
     if (s->zero >= 3 && copies_of(s) > 1) buffers += gathered * (double)e * layer;
-    buffers += uncut(s, layer);
-    buffers += dummies(s);
+    buffers += uncut(s, layer) + packed_room(s, parameters, layer) + dummies(s);
     const double activations = stage_activations(s);
     m.activations = up(activations);
     m.buffers = up(buffers);

@@ -279,6 +279,8 @@ typedef struct luo_memory_rules { /* memory_rules.h; all zero: as the program sa
     bool expert_weights_inside; /* tokens' weights act before the last product of experts, whose
                                    result backward does not read */
     bool outputs_kept;          /* what a stage has sent stays until its backward */
+    bool calls_beside;          /* calls of Pre and Post run beside tasks: what they pack has room
+                                   of its own */
     double gradient_bytes;      /* held of a gradient where weights have 2 bytes; 0: 4 */
     double f32_state_bytes;     /* weight, gradient and optimizer of an f32 parameter; 0: 16 */
     double framework_bytes;     /* allocated whatever the model is */
@@ -372,7 +374,8 @@ typedef struct luo_memory_curve {
     int32_t at;               /* instruction of the peak */
 } luo_memory_curve;
 typedef struct luo_memory_account {
-    luo_memory state;              /* weights, gradients, optimizer; the rest is 0 */
+    luo_memory state;              /* weights, gradients, optimizer, and in `buffers` what packed
+                                      calls have of their own; the rest is 0 */
     const luo_memory_curve *curve; /* by segment of the role */
 } luo_memory_account;
 /* Pre: p is a program of the set. Errors: LUO_ENOMEM. Owner: arena. Cost: O(instructions). */

@@ -188,7 +188,9 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *prog
     hold_until_waited(l, seg);
     int64_t most[LUO_DP_LANES] = {0}; /* from the first bucket of the lane on */
     for (int32_t i = seg->first; i < end; i++) {
-        const int64_t bucket = luo_memory_packed(set, program, l->turn, &role->instr[i]);
+        int64_t bucket = 0;
+        if (!set->memory.calls_beside)
+            bucket = luo_memory_packed(set, program, l->turn, &role->instr[i]);
         int64_t *had = &most[role->instr[i].lane];
         if (bucket > *had) {
             l->work[i - seg->first] += bucket - *had;
@@ -209,6 +211,20 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *prog
     }
     keep_outputs(l, set, seg);
     add_up(l, seg, c);
+}
+
+/* Where calls run beside tasks packed ones have room of their own: in each lane that of its largest.
+ */
+static int64_t packed_room(const look *l, const luo_programs *set, const luo_program *program)
+{
+    int64_t most[LUO_DP_LANES] = {0}, sum = 0;
+    for (int32_t i = 0; set->memory.calls_beside && i < l->role->ninstr; i++) {
+        const luo_instr *instr = &l->role->instr[i];
+        const int64_t bytes = luo_memory_packed(set, program, l->turn, instr);
+        if (bytes > most[instr->lane]) most[instr->lane] = bytes;
+    }
+    for (int32_t k = 0; k < LUO_DP_LANES; k++) sum += most[k];
+    return sum;
 }
 
 /* Tensors are cut by whole rows or heads, which some devices may get none of; an array is cut
@@ -262,14 +278,15 @@ static void count_state(const luo_programs *set, const luo_role *role, luo_memor
 static int64_t walk_tasks(const luo_program *program, const luo_memory_curve *curves,
                           luo_memory *memory)
 {
-    const int64_t state = memory->weights + memory->gradients + memory->optimizer;
+    const int64_t room = memory->buffers;
+    const int64_t state = memory->weights + memory->gradients + memory->optimizer + room;
     int64_t kept = 0, most = -1;
     for (int32_t t = 0; t < program->ntask; t++) {
         const luo_memory_curve *c = &curves[program->tasks[t].seg];
         if (state + kept + c->peak > most) {
             most = state + kept + c->peak;
             memory->activations = kept + c->kept;
-            memory->buffers = c->work;
+            memory->buffers = c->work + room;
             memory->peak_instruction = c->at;
         }
         kept += c->made - c->freed;
@@ -297,9 +314,10 @@ luo_status luo_program_account(luo_arena *arena, const luo_programs *set, const 
     luo_role_order(role, l.turn);
     luo_memory_bytes(set, role, l.bytes);
     for (int32_t s = 0; s < role->nseg; s++) make_curve(&l, set, p, s, &curves[s]);
-    luo_arena_reset(arena, mark);
     *out = (luo_memory_account){.curve = curves};
     count_state(set, role, &out->state);
+    out->state.buffers = packed_room(&l, set, p);
+    luo_arena_reset(arena, mark);
     return LUO_OK;
 }
 
