@@ -103,8 +103,10 @@ static luo_status list_calls(luo_arena *arena, luo_walk *w)
     const luo_role *role = w->role;
     w->call = LUO_NEW_N(arena, int32_t, role->ninstr);
     if (!w->call) return LUO_ENOMEM;
-    for (int32_t i = 0; i < role->ninstr; i++)
-        if (luo_instr_is_call(&role->instr[i]) && luo_phase_in_task(role->instr[i].phase)) return LUO_OK;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        const luo_instr *in = &role->instr[i];
+        if (luo_instr_is_call(in) && luo_phase_in_task(in->phase)) return LUO_OK;
+    }
     for (int32_t s = 0; s < role->nseg; s++) {
         const luo_segment *seg = &role->seg[s];
         if (seg->phase != LUO_PHASE_POST) continue;

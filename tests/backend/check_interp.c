@@ -2,7 +2,8 @@
 #include "core/run/interp.h"
 #include "tests/check_main.h"
 
-/* A backend that writes down what it is given: "task.instr(tickets)", "!" if early. Tickets count from `first`
+/* A backend that writes down what it is given: "task.instr(tickets)", with "!" if it is early.
+ * Tickets count from `first`
  * and are told as if that were 100. */
 struct luo_rank {
     char log[2048];
@@ -153,5 +154,6 @@ START_TEST(calls_begin_behind_the_last_run_of_what_they_wait_for)
 }
 END_TEST
 
-LUO_SUITE("backend.interp", LUO_T(calls_begin_behind_the_last_run_of_what_they_wait_for), LUO_T_N(a_walk_submits_all_with_the_right_tickets, 2),
+LUO_SUITE("backend.interp", LUO_T(calls_begin_behind_the_last_run_of_what_they_wait_for),
+          LUO_T_N(a_walk_submits_all_with_the_right_tickets, 2),
           LUO_T_N(a_walk_ends_at_the_first_failure, 2), LUO_T_N(the_first_ticket_is_a_ticket, 2))

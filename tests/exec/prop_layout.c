@@ -29,7 +29,8 @@ typedef struct twin {
 } twin;
 
 static struct {
-    int64_t devices, bytes, predicted, values, pairs, own, kept, work, copies, scratch, beside, waiting;
+    int64_t devices, bytes, predicted, values, pairs, own, kept, work, copies, scratch, beside,
+        waiting;
     double least, most;
 } met = {.least = 1e9};
 

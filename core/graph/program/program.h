@@ -212,9 +212,9 @@ typedef struct luo_role {
                               in elements. Roles that differ in nothing else share the rest */
 } luo_role;
 
-/* A call of Pre or Post that moves weights, gradients or state alone, which have places of their own
- * in memory. It may run while tasks do: one of Pre until somebody reads what it brings, one of Post
- * from when the last backward has made what it sums (core/run/interp.h). */
+/* A call of Pre or Post that moves weights, gradients or state alone, which have places of their
+ * own in memory. It may run while tasks do: one of Pre until somebody reads what it brings, one of
+ * Post from when the last backward has made what it sums (core/run/interp.h). */
 bool luo_instr_runs_beside(const luo_role *role, const luo_instr *instr);
 
 typedef struct luo_run_task {

@@ -213,8 +213,8 @@ static void make_curve(look *l, const luo_programs *set, const luo_program *prog
     add_up(l, seg, c);
 }
 
-/* Where calls run beside tasks packed ones have room of their own: in each lane that of its largest.
- */
+/* Where calls run beside tasks packed ones have room of their own, in each lane that of its
+ * largest. */
 static int64_t packed_room(const look *l, const luo_programs *set, const luo_program *program)
 {
     int64_t most[LUO_DP_LANES] = {0}, sum = 0;
