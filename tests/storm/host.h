@@ -39,6 +39,11 @@ int64_t storm_draw(storm_case *c, int64_t lo, int64_t hi); /* lo..hi */
 bool storm_chance(storm_case *c, int percent);
 void storm_tell(storm_case *c, const char *fmt, ...) LUO_PRINTF(2, 3);
 void storm_wrong(storm_case *c, const char *fmt, ...) LUO_PRINTF(2, 3);
+/* Of every second case: calls between replicas run beside tasks, in buckets of a unit each. */
+static inline bool storm_overlaps(const storm_case *c)
+{
+    return c->seed % 2 > 0;
+}
 void storm_run_case(storm_case *c);
 /* Times as long as on a machine of its own: sanitizers, CK_TIMEOUT_MULTIPLIER. */
 double storm_patience(void);
@@ -57,7 +62,7 @@ void storm_remove(const char *dir);
 
 extern const storm_setting storm_settings[];
 extern const int storm_nsettings;
-/* Draws the number of devices; writes model.yaml, cluster.yaml and alone.json. */
+/* Draws the number of devices; writes model.yaml, cluster.yaml, stack.yaml and alone.json. */
 void storm_make_inputs(storm_case *c);
 /* A random plan of the setting's sequences on the devices. */
 void storm_make_plan(storm_case *c, const char *path);

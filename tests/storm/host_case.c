@@ -50,6 +50,7 @@ static void add_inputs(storm_case *c, storm_command *cmd, const leg *l)
 {
     add_file(cmd, "--model", storm_path(c, "model.yaml"));
     add_file(cmd, "--cluster", storm_path(c, "cluster.yaml"));
+    if (storm_overlaps(c)) add_file(cmd, "--stack", storm_path(c, "stack.yaml"));
     add_number(c, cmd, "--seed", (int64_t)c->data_seed);
     add_number(c, cmd, "--steps", l->steps);
     if (l->job.every) add_number(c, cmd, "--checkpoint-every", l->job.every);

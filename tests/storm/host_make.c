@@ -37,6 +37,11 @@ static const char profile[] =
     "  - {name: launch_us, value: 1, source: chosen, provenance: chosen}\n"
     "  - {name: net_half_bytes, value: 16384, source: chosen, provenance: chosen}\n";
 
+/* Of those cases that overlap (storm_overlaps). */
+static const char beside[] = "schema: luoshu.stack/1\nname: beside\nvalues: []\nswitches:\n"
+                             "  - {name: dp_overlap, value: on}\n"
+                             "  - {name: bucket_rule, value: unit}\n";
+
 static void write_cluster(storm_case *c)
 {
     c->per_node = c->devices % 2 == 0 && storm_chance(c, 60) ? 2
@@ -84,6 +89,7 @@ void storm_make_inputs(storm_case *c)
     c->longer = storm_chance(c, 12);
     storm_write(c, storm_path(c, "model.yaml"), c->setting->model);
     storm_write(c, storm_path(c, "profile.yaml"), profile);
+    storm_write(c, storm_path(c, "stack.yaml"), beside);
     write_cluster(c);
     snprintf(line, sizeof line, "%d: [0]*%d", c->setting->sequences, c->setting->layers);
     luo_plan *alone = luo_test_plan(c->arena, line);

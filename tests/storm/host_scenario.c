@@ -81,6 +81,7 @@ static void begin_scenario(const storm_case *c, luo_str *s, const char *plan, in
                  "data:\n  batch: {sequences: %d}\n  lengths: {kind: fixed, tokens: %d}\n",
                  (unsigned long long)c->data_seed, plan, (long long)steps, c->setting->sequences,
                  c->setting->tokens);
+    if (storm_overlaps(c)) luo_str_add(s, "stack: stack.yaml\n");
     luo_str_add(s, "costs: {detect_fail_s: 0.05, process_start_s: 0, communicator_s: 0, "
                    "replacement_s: 0}\n");
 }
