@@ -331,15 +331,25 @@ static int by_class(const void *a, const void *b)
     return (x->group > y->group) - (x->group < y->group);
 }
 
-/* A group talks in the round in which the class with most instructions before it calls it. Marks
- * what follows; round_of: per group. Uses are in by_class order. Returns the number of rounds. */
+static int32_t segment_of(const meeter *m, const use *u)
+{
+    const luo_role *role = m->k->net->classes[u->class].role;
+    int32_t s = 0;
+    while (s < role->nseg && u->instr >= role->seg[s].first + role->seg[s].n) s++;
+    return s;
+}
+
+/* A group talks in the round in which the class with most instructions before it calls it, in one
+ * segment: those of others are for micro-batches of other lengths. Marks what follows; round_of:
+ * per group. Uses are in by_class order. Returns the number of rounds. */
 static int32_t find_rounds(const meeter *m, const use *u, int32_t n, int32_t *round_of)
 {
     int32_t rounds = 1, own = 0;
     for (int32_t i = 0; i < n; i++) {
         const bool same_class = i > 0 && u[i].class == u[i - 1].class;
-        if (!same_class) own = 0;
-        else if (u[i].instr != u[i - 1].instr) own++;
+        const bool same_instr = same_class && u[i].instr == u[i - 1].instr;
+        if (!same_class || segment_of(m, &u[i]) != segment_of(m, &u[i - 1])) own = 0;
+        else if (!same_instr) own++;
         cross_of(m, &u[i])->follows = own > 0;
         if (own > round_of[u[i].group]) round_of[u[i].group] = own;
         if (own + 1 > rounds) rounds = own + 1;

@@ -125,15 +125,6 @@ static void check_step(luo_arena *a, const luo_programs *set, uint64_t seed)
     rig_free(r);
 }
 
-/* ZeRO-2 and 3, all micro-batches of one length. */
-static bool cut(luo_rng *r, luo_plan *p, bool tied)
-{
-    const bool is_cut = plan_random_shard(r, p, tied);
-    for (int32_t i = 0; is_cut && i < p->npipelines; i++)
-        ((luo_pipeline *)p->pipelines)[i].micro_batch_tokens = NULL;
-    return is_cut;
-}
-
 static void one_case(uint64_t seed)
 {
     static plan_tally plans;
@@ -145,7 +136,7 @@ static void one_case(uint64_t seed)
     const luo_compile_opts opts = {.sequence_tokens = 256, .check = true};
     luo_programs *set = NULL;
     luo_err err = {0};
-    if (luo_rng_pick(&r, 4) == 0) met.cut += cut(&r, p, m.tied_embeddings);
+    if (luo_rng_pick(&r, 4) == 0) met.cut += plan_random_shard(&r, p, m.tied_embeddings);
     if (luo_plan_compile(a, p, &m, NULL, &opts, &set, &err) != LUO_OK)
         ck_abort_msg("seed %llu: %s", (unsigned long long)seed, err.text);
     for (int32_t d = 0; d < set->n; d++) check_order(a, set, &set->at[d], seed);
