@@ -429,7 +429,8 @@ static luo_status submit_job(luo_rank *rank, const luo_issue *issue, const sim_o
  * the weights of the others are still gathered. */
 static bool goes_ahead(const luo_rank *rank, const luo_issue *issue)
 {
-    return issue->early || issue->instr->phase == LUO_PHASE_PRE || rank->class->exec;
+    return issue->task >= rank->defer_from || issue->instr->phase == LUO_PHASE_PRE ||
+           rank->class->exec;
 }
 
 /* What sets an update right is not simulated: it was right. Nor is the norm of the last round,

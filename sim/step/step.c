@@ -59,13 +59,21 @@ static void end_round(luo_rank *rank)
     if (rank->round == step->rounds - 2) step->before = step->ended[rank->round];
 }
 
+/* A thread begins calls where it comes to them, so that those which run beside tasks have to stand
+ * there. GPUs begin what has been issued when it can, wherever that was. */
+static int32_t walk_of(const sim_step *step, const sim_class *class)
+{
+    const bool early = class->thread && step->net->config->stack->dp_overlap;
+    return 2 * class->program->role + (early ? 1 : 0);
+}
+
 static void rank_main(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
     luo_rank *rank = sg_actor_get_data(sg_actor_self());
     sim_step *step = rank->step;
-    const luo_walk *walk = step->walks[rank->class->program->role];
+    const luo_walk *walk = step->walks[walk_of(step, rank->class)];
     for (int32_t k = 0; k < step->rounds && rank->st == LUO_OK; k++) {
         sim_round_begin(rank, k);
         rank->st = luo_interp_walk(&sim_executor, rank, walk, rank->class->program, rank->scratch);
@@ -81,14 +89,13 @@ luo_status sim_step_init(luo_arena *arena, sim_step *step, const sim_net *net, s
     *step = (sim_step){.net = net, .grid = grid, .arena = luo_arena_new(1 << 20)};
     step->ranks = LUO_NEW_N(arena, luo_rank, net->nclasses);
     step->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
-    step->walks = LUO_NEW_N(arena, const luo_walk *, net->set->nroles);
+    step->walks = LUO_NEW_N(arena, const luo_walk *, 2 * (int64_t)net->set->nroles);
     step->kept = arena;
     if (!step->arena || !step->ranks || !step->courses || !step->walks) return LUO_ENOMEM;
     for (int32_t l = 0; l < net->nclasses; l++) {
-        const int32_t role = net->classes[l].program->role;
-        if (!step->walks[role])
-            LUO_TRY(luo_walk_make(arena, net->classes[l].role, net->config->stack->dp_overlap,
-                                  &step->walks[role]));
+        const int32_t walk = walk_of(step, &net->classes[l]);
+        if (!step->walks[walk])
+            LUO_TRY(luo_walk_make(arena, net->classes[l].role, walk % 2 > 0, &step->walks[walk]));
         step->ranks[l].scratch = luo_arena_new(1 << 14);
         if (!step->ranks[l].scratch) return LUO_ENOMEM;
     }
@@ -113,17 +120,51 @@ static luo_status begin_tables(sim_step *step)
     return ok && step->owner && step->closed_on && step->room && step->users ? LUO_OK : LUO_ENOMEM;
 }
 
-/* A class goes on when a quarter is free; the longest backward and what follows fit in the rest. */
+/* Do groups that reach beyond the class (tensor, context or expert parallel between nodes) make its
+ * backward wait in the middle? */
+static bool waits_in_backward(const sim_class *class)
+{
+    for (int32_t i = 0; i < class->role->ninstr; i++) {
+        const luo_instr *in = &class->role->instr[i];
+        if (luo_phase_is_backward(in->phase) && in->stream == LUO_STREAM_TP &&
+            class->ops[i].what >= SIM_MEET)
+            return true;
+    }
+    return false;
+}
+
+/* Gradients of a layer that is done may be summed while others are still going backward: only where
+ * the class has to wait in between is there something to be held up, and only after its last
+ * forward. */
+static int32_t first_tail_task(const luo_programs *set, const sim_class *class)
+{
+    const luo_program *program = class->program;
+    int32_t from = program->ntask;
+    if (!luo_sched_takes_chunks(set->schedule) && !waits_in_backward(class)) return from;
+    while (from > 0 && class->role->seg[program->tasks[from - 1].seg].phase != LUO_PHASE_F) from--;
+    return from;
+}
+
+/* A class goes on when a quarter is free; the longest backward and what follows fit in the rest. So
+ * do all tasks in which nothing waits, as gradients are exchanged beside them, while there is
+ * memory for that: fewer are open where there are very many classes. */
 static int32_t jobs_max(const luo_rank *rank)
 {
     const luo_role *role = rank->class->role;
-    int32_t backward = 0, rest = 0;
+    const luo_program *program = rank->class->program;
+    int64_t backward = 0, rest = 0, tail = 0;
     for (int32_t k = 0; k < role->nseg; k++) {
         const luo_segment *seg = &role->seg[k];
         if (!luo_phase_in_task(seg->phase)) rest += seg->n;
         else if (seg->n > backward) backward = seg->n;
     }
-    return (backward + rest) / 3 * 4 + SIM_JOBS_MORE;
+    for (int32_t k = rank->defer_from; k < program->ntask; k++) {
+        const luo_segment *seg = &role->seg[program->tasks[k].seg];
+        if (luo_phase_in_task(seg->phase)) tail += seg->n;
+    }
+    const int64_t most = SIM_JOBS_ALL / rank->step->net->nclasses;
+    if (tail > most) tail = most;
+    return (int32_t)(((tail > backward ? tail : backward) + rest) / 3 * 4 + SIM_JOBS_MORE);
 }
 
 static luo_status begin_rank(sim_step *step, int32_t l)
@@ -132,6 +173,7 @@ static luo_status begin_rank(sim_step *step, int32_t l)
     luo_rank *rank = &step->ranks[l];
     *rank =
         (luo_rank){.step = step, .class = &step->net->classes[l], .index = l, .scratch = scratch};
+    rank->defer_from = first_tail_task(step->net->set, rank->class);
     rank->jobs_max = jobs_max(rank);
     rank->tally = LUO_NEW_N(step->arena, sim_tally, rank->class->role->ninstr);
     rank->sem = sg_sem_init(0);

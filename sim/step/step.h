@@ -90,7 +90,7 @@ struct luo_rank {
     sg_sem_t sem;
     bool blocked, finished;
     const sim_job *waiting_for; /* NULL while blocked: for fewer open jobs */
-    int32_t open_jobs;
+    int32_t open_jobs, defer_from; /* from this task on nothing waits in submit */
     int32_t jobs_max;              /* open at once */
     luo_status st;
     int32_t round;
@@ -201,14 +201,14 @@ typedef struct sim_driver {
 /* Rounds: the first has empty pipelines before it; from the second on steps were found to be alike
  * (tests/diff/diff_staggered.c). */
 enum { SIM_ROUNDS = 3 };
-enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32 };
+enum { SIM_FLOWS_MAX = 4000, SIM_MESSAGE_MAX = 1024, SIM_JOBS_MORE = 32, SIM_JOBS_ALL = 1 << 22 };
 
 struct sim_step {
     const sim_net *net;
     sim_grid *grid;
     luo_arena *arena; /* emptied before each step */
     luo_rank *ranks;
-    const luo_walk **walks; /* per role; NULL: no class has it */
+    const luo_walk **walks; /* per role, then with calls beside tasks; NULL: no class has it */
     sim_noise *noise;       /* per program; NULL: none */
     double update; /* luo_step_part_update of the step asked for */
 

@@ -68,7 +68,8 @@ static luo_status counted_run(luo_backend_state *b, const luo_step_request *requ
     const luo_programs *set = request->programs;
     luo_rank rank = {0};
     for (int32_t i = 0; i < set->n; i++)
-        if (luo_interp_program(&counter, &rank, set, &set->at[i], b->scratch) != LUO_OK)
+        if (luo_interp_program(&counter, &rank, set, &set->at[i], false, b->scratch) !=
+            LUO_OK)
             return luo_err_nomem(err);
     LUO_TRY(luo_sim_backend.run_ranks(b->sim, request, result, err));
     snprintf(b->note, sizeof b->note, "%lld instructions a step", (long long)rank.submitted);
