@@ -20,6 +20,15 @@ static luo_status zero_unwritten(luo_rank *r, int32_t buffer, int32_t task)
         "a gradient of nothing");
 }
 
+/* Before an early call: Post, which zeroes what nobody has written, begins behind it. */
+static luo_status zero_operands(luo_rank *r, const luo_issue *issue)
+{
+    const luo_instr *in = issue->instr;
+    for (int32_t i = 0; i < in->nin; i++) LUO_TRY(zero_unwritten(r, in->in[i], issue->task));
+    for (int32_t i = 0; i < in->nout; i++) LUO_TRY(zero_unwritten(r, in->out[i], issue->task));
+    return LUO_OK;
+}
+
 /* A mark for every task, so that also a rank that waits for nobody is seen to go on. */
 static luo_status turn_to(luo_rank *r, int32_t task)
 {
@@ -62,11 +71,8 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const gpu_op *op = &r->job->op[issue->instr->id];
     if (r->captures) gpu_watch_goes_on(r->x);
-    if (issue->early)
-        for (int32_t i = 0; i < issue->instr->nin; i++)
-            LUO_TRY(zero_unwritten(r, issue->instr->in[i], issue->task));
-    else if (issue->task != r->task)
-        LUO_TRY(turn_to(r, issue->task));
+    if (issue->early) LUO_TRY(zero_operands(r, issue));
+    else if (issue->task != r->task) LUO_TRY(turn_to(r, issue->task));
     LUO_TRY(gpu_settle(r, op, issue));
     if (!op->run) return gpu_start(r, op, issue->task, ticket);
     *ticket = 0;

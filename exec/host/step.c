@@ -78,6 +78,14 @@ static void zero_unwritten(luo_rank *rank, int32_t buffer, int32_t task)
     rank->job->fresh[buffer] = false;
 }
 
+/* Before an early call: Post, which zeroes what nobody has written, begins behind it. */
+static void zero_operands(luo_rank *rank, const luo_issue *issue)
+{
+    const luo_instr *in = issue->instr;
+    for (int32_t i = 0; i < in->nin; i++) zero_unwritten(rank, in->in[i], issue->task);
+    for (int32_t i = 0; i < in->nout; i++) zero_unwritten(rank, in->out[i], issue->task);
+}
+
 /* The data of a micro-batch, before its first instruction here. */
 static luo_status turn_to(luo_rank *rank, int32_t task)
 {
@@ -136,11 +144,8 @@ static luo_status submit(luo_rank *rank, const luo_issue *issue, int64_t *ticket
 {
     const host_op *op = &rank->job->op[issue->instr->id];
     luo_progress_report *w = rank->x->config.where;
-    if (issue->early)
-        for (int32_t i = 0; i < issue->instr->nin; i++)
-            zero_unwritten(rank, issue->instr->in[i], issue->task);
-    else if (issue->task != rank->task)
-        LUO_TRY(turn_to(rank, issue->task));
+    if (issue->early) zero_operands(rank, issue);
+    else if (issue->task != rank->task) LUO_TRY(turn_to(rank, issue->task));
     host_look(rank);
     if (!op->run && op->b->comm->beside) return host_start(rank, op, issue, ticket);
     LUO_TRY(host_settle(rank, op, issue));
