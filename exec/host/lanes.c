@@ -233,12 +233,24 @@ static void book(luo_rank *rank, const host_pending *pending, double there)
                                                          pending->start_s, there,         LUO_OK};
 }
 
+static void put_latest(int64_t *after, int64_t ticket)
+{
+    int64_t *at = &after[ticket & ((1 << LANE_BITS) - 1)];
+    if (*at < ticket >> LANE_BITS) *at = ticket >> LANE_BITS;
+}
+
+static luo_status finish_each(luo_rank *rank, const int64_t *after)
+{
+    for (int32_t l = 0; l < LUO_LANES; l++)
+        if (after[l]) LUO_TRY(host_finish(rank, after[l] << LANE_BITS | l));
+    return LUO_OK;
+}
+
 /* It begins now, if it has not. */
 static luo_status end_queueing(luo_rank *rank, host_lane *lane)
 {
     const host_pending *p = pending(lane, 0);
-    for (int32_t l = 0; l < LUO_LANES && !p->begun; l++)
-        LUO_TRY(host_finish(rank, p->after[l] << LANE_BITS | l));
+    if (!p->begun) LUO_TRY(finish_each(rank, p->after));
     for (int64_t t; !p->begun && (t = queues_before(rank, p)) != 0;) LUO_TRY(host_finish(rank, t));
     return begin_first(rank, lane);
 }
@@ -288,37 +300,23 @@ luo_status host_finish_all(luo_rank *rank)
     return LUO_OK;
 }
 
-/* What the instruction comes behind: calls `each` with the tickets. */
-static luo_status each_before(luo_rank *rank, const host_op *op, const luo_issue *issue,
-                              luo_status (*each)(luo_rank *rank, int64_t ticket, int64_t *after),
-                              int64_t *after)
+/* after: per lane the last ticket that the instruction comes behind; 0: none. */
+static void find_before(const luo_rank *rank, const host_op *op, const luo_issue *issue,
+                        int64_t *after)
 {
-    for (int32_t i = 0; i < issue->ndep; i++) LUO_TRY(each(rank, issue->dep[i], after));
-    for (int32_t k = op->comm ? op->b->comm->route.first : op->b->instr->id; k < op->b->instr->id;
-         k++) {
+    const int32_t id = op->b->instr->id;
+    for (int32_t i = 0; i < issue->ndep; i++) put_latest(after, issue->dep[i]);
+    for (int32_t k = op->comm ? op->b->comm->route.first : id; k < id; k++) {
         const host_comm *before = rank->job->op[k].comm;
-        if (!before->b->outlives) LUO_TRY(each(rank, before->latest, after));
+        if (!before->b->outlives) put_latest(after, before->latest);
     }
-    return LUO_OK;
-}
-
-static luo_status finish_it(luo_rank *rank, int64_t ticket, int64_t *after)
-{
-    (void)after;
-    return host_finish(rank, ticket);
-}
-
-static luo_status note_it(luo_rank *rank, int64_t ticket, int64_t *after)
-{
-    (void)rank;
-    int64_t *at = &after[ticket & ((1 << LANE_BITS) - 1)];
-    if (*at < ticket >> LANE_BITS) *at = ticket >> LANE_BITS;
-    return LUO_OK;
 }
 
 luo_status host_settle(luo_rank *rank, const host_op *op, const luo_issue *issue)
 {
-    return each_before(rank, op, issue, finish_it, NULL);
+    int64_t after[LUO_LANES] = {0};
+    find_before(rank, op, issue, after);
+    return finish_each(rank, after);
 }
 
 /* The next of its lane, and the memory of its messages. */
@@ -353,6 +351,6 @@ luo_status host_start(luo_rank *rank, const host_op *op, const luo_issue *issue,
         for (int64_t t; (t = queues_before(rank, p)) != 0;) LUO_TRY(host_finish(rank, t));
         return p->begun ? LUO_OK : begin(rank, p); /* it may have, meanwhile */
     }
-    LUO_TRY(each_before(rank, op, issue, note_it, p->after));
+    find_before(rank, op, issue, p->after);
     return begin_first(rank, lane);
 }
