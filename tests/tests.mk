@@ -18,7 +18,7 @@ SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh training
 MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh sync.sh \
     golden_more.sh links.sh process.sh)
 LONG := $(addprefix $(B)/tests/,$(addprefix mpi/,bucket context drain hap packed reroute shard staggered) \
-    $(addprefix diff/,diff_begins diff_objective diff_sim_closed diff_sim_fold diff_sim_ladder diff_uniform) backend/sim_ahead \
+    $(addprefix diff/,diff_begins diff_offers diff_sim_closed diff_sim_fold diff_sim_ladder diff_uniform) backend/sim_ahead \
     $(addprefix unit/,check_judge_lengths check_lengths_run check_memory check_nomem_run check_plots check_real) prop/prop_tally)
 
 # Programs of several files: rules of their own. Sources of storm-host begin with `host`.

@@ -29,7 +29,7 @@ typedef struct luo_fsdp {
  * gathers and scatters of n units share one lane in issue order; at most depth + 1 gathered units
  * are alive (depth 0 to 62, clamped), in backward the gradients of two; no gather begins before the
  * forward part has ended. Depth 1 is torch's. What steps are costed by
- * (core/cost/step/step_units.c) knows more: stages, sums of pieces, tensor groups. See:
+ * (core/plan/step/step_units.c) knows more: stages, sums of pieces, tensor groups. See:
  * tests/unit/check_layer.c, tests/diff/diff_sim_closed.c. */
 void luo_cost_fsdp(int32_t n, const double *forward, const double *backward, const double *gather,
                    const double *scatter, int32_t depth, luo_fsdp *out);

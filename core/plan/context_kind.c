@@ -45,19 +45,15 @@ luo_status luo_plan_context_exposed(const luo_cost_ctx *ctx, const luo_model *mo
     const luo_pipeline *pipe = &plan->pipelines[pipeline];
     const int32_t c = pipe->stages[0].context_parallel;
     const luo_context context = {.c = c, .inner = inner, .zigzag = model->causal && inner < c};
-    const int64_t each = luo_context_pad(plan->sequence_tokens, luo_context_multiple(&context));
     *seconds = 0;
     for (int32_t k = 0; k < pipe->nstages; k++) {
         const luo_stage *stage = &pipe->stages[k];
         const int32_t tp = luo_stage_tp(stage);
-        const luo_layer_shape shape = {.model = model,
-                                       .layer = model->layers - 1,
-                                       .sequence_tokens = each,
-                                       .tokens = each * pipe->micro_batch_sequences,
-                                       .tp = tp,
-                                       .context = context,
-                                       .sequence_parallel = plan->sequence_parallel && tp > 1};
+        luo_layer_shape shape =
+            luo_layer_of(model, pipe->micro_batch_sequences, plan->sequence_tokens, tp, context,
+                         plan->sequence_parallel && tp > 1);
         luo_layer_cost cost;
+        shape.layer = model->layers - 1;
         LUO_TRY(luo_cost_layer(ctx, &shape, stage->dev, (int)stage->recompute, &cost, err));
         const double seen = cost.forward_comm + cost.backward_comm;
         if (seen > *seconds) *seconds = seen;

@@ -2,7 +2,7 @@
  * (docs/planners.md#who-waits-for-the-planner). */
 #include <math.h>
 
-#include "core/plan/objective/objective.h"
+#include "core/plan/step/step.h"
 #include "core/run/lengths/lengths_run.h"
 #include "core/run/run.h"
 
@@ -87,10 +87,10 @@ static luo_status simulated_step(void *run, const luo_plan *plan, double *second
 static luo_status closed_form(void *run, const luo_plan *plan, double *seconds, luo_err *err)
 {
     luo_run *r = run;
-    const luo_objective_in in = {r->job.scenario->model, r->job.scenario->cluster,
+    const luo_step_in in = {r->job.scenario->model, r->job.scenario->cluster,
                                  &r->job.scenario->stack, luo_run_tokens(r, plan), r->health.rate};
-    luo_objective x = {.step = INFINITY};
-    if (luo_objective_knows(plan)) LUO_TRY(luo_plan_objective(r->scratch, &in, plan, &x, err));
+    luo_step_cost x = {.step = INFINITY};
+    if (luo_plan_step_knows(plan)) LUO_TRY(luo_plan_step(r->scratch, &in, plan, &x, err));
     *seconds = x.step;
     return LUO_OK;
 }
@@ -122,7 +122,7 @@ static bool by_closed_form(const luo_run *run)
 {
     if (run->job.spec->judged == LUO_JUDGED_PUBLISHED || luo_run_judges(run)) return false;
     return (run->decision.judge.simulator || run->job.spec->judged == LUO_JUDGED_OBJECTIVE) &&
-           luo_objective_knows(run->plans.list[0]->plan);
+           luo_plan_step_knows(run->plans.list[0]->plan);
 }
 
 static bool node_is_whole(const luo_run *run, int32_t device)

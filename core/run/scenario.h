@@ -137,7 +137,7 @@ typedef enum luo_plan_mode { LUO_PLAN_MODE_LIST(LUO_WORD_VALUE) } luo_plan_mode;
 typedef enum luo_judged { /* by what plans are ranked (docs/planners.md#which-plan-is-taken) */
     LUO_JUDGED_AUTO,      /* by the simulated step up to LUO_JUDGE_DEVICES devices */
     LUO_JUDGED_SIMULATED,
-    LUO_JUDGED_OBJECTIVE, /* by a closed form (core/plan/objective/objective.h); auto beyond */
+    LUO_JUDGED_OBJECTIVE, /* by a closed form (core/plan/step/step.h); auto beyond */
     LUO_JUDGED_PUBLISHED  /* by the objective of the policy's own search, nobody else's plans */
 } luo_judged;
 /* Words that a user may give; the rest follows from other options. */

@@ -1,7 +1,7 @@
 /* bench_cost.c: speed of core/cost; one line each: name value unit. */
-#include "core/cost/step/step.h"
 #include "core/io/read/read.h"
 #include "tests/bench/bench.h"
+#include "tests/step_fixture.h"
 
 int main(void)
 {
@@ -35,16 +35,17 @@ int main(void)
     printf("cluster_path %.1f ns\n", (luo_bench_now() - start) / PATHS * 1e9);
     int32_t *dev = LUO_NEW_N(arena, int32_t, 16384);
     for (int32_t i = 0; i < 16384; i++) dev[i] = i;
-    luo_step_spec s = {.model = m, .sequence_tokens = 4096, .micro_batch_sequences = 1,
-                       .micro_batches = 64, .tp = 8, .pp = 8, .dp = 1, .chunks = 1,
-                       .schedule = LUO_SCHED_1F1B, .sequence_parallel = true, .dev = dev};
+    luo_grid s = {.model = m, .cluster = c, .dtype = LUO_BF16, .sequence_tokens = 4096,
+                  .micro_batch_sequences = 1, .micro_batches = 64, .tp = 8, .stages = 8,
+                  .pipelines = 1, .sequence_parallel = true, .dev = dev};
+    const luo_bucketing unsaid = {0};
     luo_step_cost out;
     start = luo_bench_now();
-    for (int i = 0; i < STEPS; i++) luo_cost_step(arena, &ctx, &s, &out, NULL);
+    for (int i = 0; i < STEPS; i++) luo_test_step(arena, &s, &stack, unsaid, &out, NULL);
     printf("cost_step_pp8 %.1f us\n", (luo_bench_now() - start) / STEPS * 1e6);
-    s.dp = 256;
+    s.pipelines = 256;
     start = luo_bench_now();
-    luo_cost_step(arena, &ctx, &s, &out, NULL);
+    luo_test_step(arena, &s, &stack, unsaid, &out, NULL);
     printf("cost_step_16384 %.3f ms\n", (luo_bench_now() - start) * 1e3);
     luo_flow *flows;
     int32_t n = 0;

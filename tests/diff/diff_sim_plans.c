@@ -1,10 +1,10 @@
 /* Compiled plans in the simulator: one lane for a stage takes the time of all its devices, the
  * three fidelities agree where nothing is in the way, and the closed form of a step is near. */
-#include "core/cost/step/step.h"
 #include "core/io/read/read.h"
 #include "core/plan/compile.h"
 #include "core/plan/grid.h"
 #include "tests/sim_fixture.h"
+#include "tests/step_fixture.h"
 
 #define ALIKE 1e-3
 #define ROUNDED 1e-7 /* the engine ends flows up to a billionth of a second early */
@@ -113,14 +113,14 @@ START_TEST(the_closed_form_of_a_step_is_near)
     plan_case c;
     luo_step_cost cost;
     plan_make(&c, row, _i % 2);
-    const luo_cost_ctx ctx = {.cluster = c.cluster, .stack = &c.stack, .dtype = LUO_BF16};
-    const luo_step_spec spec = {.model = c.model, .sequence_tokens = 4096,
-                                .micro_batch_sequences = 1, .micro_batches = row->micro_batches,
-                                .tp = row->tp, .pp = row->stages, .dp = row->pipelines,
-                                .chunks = 1, .schedule = LUO_SCHED_1F1B,
-                                .recompute = row->recompute, .zero = row->zero,
-                                .sequence_parallel = row->tp > 1, .dev = c.dev};
-    ck_assert_msg(luo_cost_step(c.arena, &ctx, &spec, &cost, &c.err) == LUO_OK, "%s", c.err.text);
+    const luo_grid grid = {.model = c.model, .cluster = c.cluster, .dtype = LUO_BF16,
+                           .sequence_tokens = 4096, .micro_batch_sequences = 1,
+                           .micro_batches = row->micro_batches, .tp = row->tp,
+                           .stages = row->stages, .pipelines = row->pipelines,
+                           .recompute = (luo_recompute)row->recompute, .zero = row->zero,
+                           .sequence_parallel = row->tp > 1, .dev = c.dev};
+    ck_assert_msg(luo_test_step(c.arena, &grid, &c.stack, (luo_bucketing){0}, &cost, &c.err) ==
+                      LUO_OK, "%s", c.err.text);
     rig_near(plan_seconds(&c, LUO_COMM_MODEL, true), cost.step, 0.12, "step");
     luo_arena_free(c.arena);
 }

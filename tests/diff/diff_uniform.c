@@ -6,9 +6,10 @@
 
 #include "core/base/rng.h"
 #include "core/cost/step/memory.h"
-#include "core/cost/step/step.h"
 #include "core/io/read/read.h"
+#include "core/plan/grid.h"
 #include "core/plan/planners.h"
+#include "core/plan/step/step.h"
 #include "core/run/parts.h"
 #include "core/run/policy/judge.h"
 #include "sim/sim.h"
@@ -136,20 +137,23 @@ static bool fits(const hand *h)
 
 static double price(hand *h)
 {
-    const luo_cost_ctx ctx = {.cluster = h->s->c, .stack = &h->s->stack, .dtype = LUO_BF16};
     for (int32_t d = 0; d < h->dp; d++)
         for (int32_t p = 0; p < h->pp; p++)
             for (int32_t i = 0; i < h->tp; i++)
                 h->dev[(d * h->pp + p) * h->tp + i] = (d + h->dp * p) * h->tp + i;
-    const luo_step_spec spec = {
-        .model = &h->s->m, .sequence_tokens = h->s->o.sequence_tokens,
-        .micro_batch_sequences = h->b, .micro_batches = (int32_t)h->m, .tp = h->tp, .pp = h->pp,
-        .dp = h->dp, .chunks = h->v ? h->v : 1, .context = {.c = 1, .inner = 1},
-        .schedule = kind_of(h),
-        .recompute = h->recompute, .zero = h->zero, .prefetch_depth = LUO_PREFETCH_DEFAULT,
-        .sequence_parallel = true, .dev = h->dev};
+    const luo_grid grid = {
+        .name = "hand", .model = &h->s->m, .cluster = h->s->c, .dtype = LUO_BF16,
+        .sequence_tokens = h->s->o.sequence_tokens, .micro_batch_sequences = h->b,
+        .micro_batches = h->m, .tp = h->tp, .stages = h->pp, .pipelines = h->dp, .chunks = h->v,
+        .recompute = (luo_recompute)h->recompute, .zero = h->zero, .sequence_parallel = true,
+        .dev = h->dev};
+    const luo_step_in in = {.model = &h->s->m, .cluster = h->s->c, .stack = &h->s->stack,
+                            .sequence_tokens = h->s->o.sequence_tokens};
     luo_step_cost cost;
-    ck_assert_int_eq(luo_cost_step(h->s->a, &ctx, &spec, &cost, NULL), LUO_OK);
+    luo_plan *plan;
+    ck_assert_int_eq(luo_plan_grid(h->s->a, &grid, &plan, NULL), LUO_OK);
+    plan->schedule = kind_of(h);
+    ck_assert_int_eq(luo_plan_step(h->s->a, &in, plan, &cost, NULL), LUO_OK);
     return cost.step;
 }
 

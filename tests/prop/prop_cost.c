@@ -4,7 +4,6 @@
 #include "core/cost/step/layer.h"
 #include "core/cost/step/memory.h"
 #include "core/cost/overlap.h"
-#include "core/cost/step/step.h"
 #include "tests/cost_fixture.h"
 #include "tests/prop/prop.h"
 

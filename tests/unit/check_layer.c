@@ -4,8 +4,8 @@
 #include "core/cost/overlap.h"
 #include "core/cost/step/layer_internal.h"
 #include "core/cost/step/memory.h"
-#include "core/cost/step/step.h"
 #include "tests/cost_fixture.h"
+#include "tests/step_fixture.h"
 
 static luo_model gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t vocab)
 {
@@ -24,6 +24,17 @@ static luo_model llama(int64_t layers, int64_t hidden, int64_t heads, int64_t kv
                        .hidden = hidden, .ffn_hidden = ffn, .heads = heads, .kv_heads = kv,
                        .head_dim = hidden / heads, .vocab = 32000, .causal = true,
                        .max_sequence_tokens = 8192};
+}
+
+static const luo_bucketing unsaid = {0}, one_bucket = {.rule = LUO_BUCKET_DEEPSPEED};
+
+/* Pipelines of one device with five micro-batches of two sequences. */
+static luo_grid grid(const luo_model *model, const luo_cluster *cluster, int32_t pipelines,
+                     const int32_t *dev)
+{
+    return (luo_grid){.model = model, .cluster = cluster, .dtype = LUO_BF16,
+                      .sequence_tokens = 1024, .micro_batch_sequences = 2, .micro_batches = 5,
+                      .tp = 1, .stages = 1, .pipelines = pipelines, .dev = dev};
 }
 
 static const struct {
@@ -388,17 +399,14 @@ START_TEST(step_of_two_kinds_of_layers)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const int32_t dev = 0;
     luo_step_cost cost[2];
     for (int k = 0; k < 2; k++) {
         luo_model m = llama(4, 1024, 16, 16, 4096);
         m.moe = (luo_moe){.experts = 8, .experts_per_token = 2, .expert_ffn_hidden = 4096,
                           .first_dense_layers = k ? 2 : 0, .every_layers = k ? 1 : 2};
-        const luo_step_spec s = {.model = &m, .sequence_tokens = 1024, .micro_batch_sequences = 2,
-                                 .micro_batches = 5, .tp = 1, .pp = 1, .dp = 1, .chunks = 1,
-                                 .schedule = LUO_SCHED_1F1B, .dev = &dev};
-        ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &cost[k], NULL), LUO_OK);
+        const luo_grid s = grid(&m, &c, 1, &dev);
+        ck_assert_int_eq(luo_test_step(arena, &s, &stack, unsaid, &cost[k], NULL), LUO_OK);
     }
     luo_near(cost[0].step, cost[1].step, 1e-9, "two kinds of layers");
     luo_arena_free(arena);
@@ -417,11 +425,9 @@ START_TEST(step_of_one)
     const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const luo_model m = llama(4, 1024, 16, 16, 4096);
     const int32_t dev[8] = {0, 1, 2, 3, 4, 5, 6, 7};
-    luo_step_spec s = {.model = &m, .sequence_tokens = 1024, .micro_batch_sequences = 2,
-                       .micro_batches = 5, .tp = 1, .pp = 1, .dp = 1, .chunks = 1,
-                       .schedule = LUO_SCHED_1F1B, .dev = dev};
+    luo_grid s = grid(&m, &c, 1, dev);
     luo_step_cost one, two;
-    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &one, NULL), LUO_OK);
+    ck_assert_int_eq(luo_test_step(arena, &s, &stack, unsaid, &one, NULL), LUO_OK);
     const luo_layer_shape l = {.model = &m, .tokens = 2048, .sequence_tokens = 1024, .tp = 1};
     luo_layer_cost layer_s;
     luo_pair_cost head, embedding;
@@ -436,18 +442,17 @@ START_TEST(step_of_one)
     luo_near(one.pipeline, 5 * micro, 1e-12, "pipeline of one");
     luo_near(one.step, 5 * micro + opt, 1e-12, "step of one");
     ck_assert(one.dp == 0 && one.tied == 0);
-    s.dp = 2;
+    s.pipelines = 2;
     stack.dp_overlap = false;
     stack.grad_comm_bytes = 2;
-    s.bucket = (luo_bucketing){.rule = LUO_BUCKET_DEEPSPEED}; /* one */
-    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &two, NULL), LUO_OK);
+    ck_assert_int_eq(luo_test_step(arena, &s, &stack, one_bucket, &two, NULL), LUO_OK);
     double reduce, norm;
     const double params = 4 * luo_mem_layer_parameters(&m, 0, 1) + 2.0 * 32000 * 1024;
     luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, (int64_t)(2 * (params + 1024)), 0, &reduce, NULL);
     luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, 4, 0, &norm, NULL);
     luo_near(two.dp, reduce, 1e-12, "gradients");
     s.zero = 1;
-    luo_cost_step(arena, &ctx, &s, &two, NULL);
+    luo_test_step(arena, &s, &stack, one_bucket, &two, NULL);
     luo_near(two.optimizer, 34 * params / 2 / (0.72 * 2e12) + 4e-6 + 40 * 15e-6 + norm, 1e-9,
              "ZeRO 1");
     luo_arena_free(arena);
@@ -509,18 +514,8 @@ START_TEST(gradients_are_all_parameters)
         m.head_dim = m.latent.nope + m.latent.rope;
         m.qkv_bias = m.linear_bias = m.out_bias = false;
     }
-    const luo_step_spec s = {.model = &m,
-                             .sequence_tokens = 1024,
-                             .micro_batch_sequences = 2,
-                             .micro_batches = 5,
-                             .tp = 1,
-                             .pp = 1,
-                             .dp = 2,
-                             .chunks = 1,
-                             .schedule = LUO_SCHED_1F1B,
-                             .dev = dev,
-                             .bucket = {.rule = LUO_BUCKET_DEEPSPEED}};
-    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &cost, NULL), LUO_OK);
+    const luo_grid s = grid(&m, &c, 2, dev);
+    ck_assert_int_eq(luo_test_step(arena, &s, &stack, one_bucket, &cost, NULL), LUO_OK);
     ck_assert_int_eq(luo_model_parameters(&m, &parameters, NULL), LUO_OK);
     luo_cost_group(&ctx, LUO_COLL_AR, dev, 2, 2 * parameters, 0, &reduce, NULL);
     luo_near(cost.dp, reduce, 1e-12, summed[_i].what);
@@ -537,39 +532,36 @@ START_TEST(step_directions)
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
     luo_stack stack;
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     const luo_model m = gpt(16, 4096, 32, 50304);
     int32_t dev[32];
     for (int32_t i = 0; i < 32; i++) dev[i] = i;
-    luo_step_spec s = {.model = &m, .sequence_tokens = 2048, .micro_batch_sequences = 1,
-                       .micro_batches = 8, .tp = 4, .pp = 4, .dp = 2, .chunks = 1,
-                       .schedule = LUO_SCHED_1F1B, .dev = dev};
+    luo_grid s = {.model = &m, .cluster = &c, .dtype = LUO_BF16, .sequence_tokens = 2048,
+                  .micro_batch_sequences = 1, .micro_batches = 8, .tp = 4, .stages = 4,
+                  .pipelines = 2, .dev = dev};
     luo_step_cost base, other;
-    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &base, NULL), LUO_OK);
+    ck_assert_int_eq(luo_test_step(arena, &s, &stack, unsaid, &base, NULL), LUO_OK);
     ck_assert_double_gt(base.tied, 0);
     ck_assert_double_gt(base.pipeline, base.ideal);
-    s.recompute = 2;
-    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    s.recompute = LUO_RECOMPUTE_FULL;
+    luo_test_step(arena, &s, &stack, unsaid, &other, NULL);
     ck_assert_double_gt(other.pipeline, base.pipeline * 1.2);
     ck_assert_double_lt(other.pipeline, base.pipeline * 1.4);
-    s.recompute = 0;
+    s.recompute = LUO_RECOMPUTE_NONE;
     s.micro_batches = 16;
-    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    luo_test_step(arena, &s, &stack, unsaid, &other, NULL);
     ck_assert_double_lt(other.pipeline, base.pipeline * 2);
     s.micro_batches = 8;
     s.chunks = 2;
-    s.schedule = LUO_SCHED_INTERLEAVED;
-    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    luo_test_step(arena, &s, &stack, unsaid, &other, NULL);
     ck_assert_double_lt(other.pipeline, base.pipeline);
     s.chunks = 1;
-    s.schedule = LUO_SCHED_1F1B;
     g.nic_bytes_per_s /= 2;
-    luo_cost_step(arena, &ctx, &s, &other, NULL);
+    luo_test_step(arena, &s, &stack, unsaid, &other, NULL);
     ck_assert_double_gt(other.step, base.step);
     s.zero = 3;
-    s.pp = 1;
-    s.dp = 8;
-    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &other, NULL), LUO_OK);
+    s.stages = 1;
+    s.pipelines = 8;
+    ck_assert_int_eq(luo_test_step(arena, &s, &stack, unsaid, &other, NULL), LUO_OK);
     ck_assert_double_eq(other.dp, 0);
     luo_arena_free(arena);
 }

@@ -4,9 +4,9 @@
  * rows: this tests the code, it is no accuracy figure. */
 #include <math.h>
 
-#include "core/cost/step/step.h"
 #include "core/io/read/read.h"
 #include "tests/cost_fixture.h"
+#include "tests/step_fixture.h"
 
 enum { LAYERS = 10, HIDDEN, HEADS, KV_HEADS, FFN, VOCAB, SEQ, TP = 18, PP, VPP, DP, MBS = 23, GBS,
        SP, RECOMPUTE, ZERO, STEP = 30, NOTE = 36, CELLS };
@@ -55,23 +55,22 @@ static double predict(char *const cell[CELLS], double nics)
     luo_node_group g = luo_test_group("n", (n + per_node - 1) / per_node, per_node, a100);
     g.nic_bytes_per_s = nics / 8;
     const luo_cluster c = luo_test_cluster(arena, &g, 1);
-    const luo_cost_ctx ctx = {.cluster = &c, .stack = &stack, .dtype = LUO_BF16};
     int32_t *dev = LUO_NEW_N(arena, int32_t, n);
     for (int32_t d = 0; d < dp; d++)
         for (int32_t p = 0; p < pp; p++)
             for (int32_t t = 0; t < tp; t++) dev[(d * pp + p) * tp + t] = t + tp * (d + dp * p);
-    const luo_step_spec s = {
-        .model = &m, .sequence_tokens = number(cell, SEQ, 0), .micro_batch_sequences = mbs,
-        .micro_batches = (int32_t)(gbs / dp / mbs), .tp = tp, .pp = pp, .dp = dp, .chunks = v,
-        .schedule = v > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B, .dev = dev,
-        .recompute = !strcmp(cell[RECOMPUTE], "full")        ? 2
-                     : !strcmp(cell[RECOMPUTE], "selective") ? 1
-                                                             : 0,
+    const luo_grid grid = {
+        .model = &m, .cluster = &c, .dtype = LUO_BF16, .sequence_tokens = number(cell, SEQ, 0),
+        .micro_batch_sequences = (int32_t)mbs, .micro_batches = gbs / dp / mbs, .tp = tp,
+        .stages = pp, .pipelines = dp, .chunks = v, .dev = dev,
+        .recompute = !strcmp(cell[RECOMPUTE], "full")        ? LUO_RECOMPUTE_FULL
+                     : !strcmp(cell[RECOMPUTE], "selective") ? LUO_RECOMPUTE_SELECTIVE
+                                                             : LUO_RECOMPUTE_NONE,
         .zero = (int32_t)number(cell, ZERO, 0), .sequence_parallel = number(cell, SP, 0) == 1};
     luo_step_cost out;
     luo_err err = {0};
-    ck_assert_msg(luo_cost_step(arena, &ctx, &s, &out, &err) == LUO_OK, "%s: %s", cell[0],
-                  err.text);
+    ck_assert_msg(luo_test_step(arena, &grid, &stack, (luo_bucketing){0}, &out, &err) == LUO_OK,
+                  "%s: %s", cell[0], err.text);
     return out.step;
 }
 

@@ -2,9 +2,9 @@
  * word, and means what its name says. */
 #include <dirent.h>
 
-#include "core/cost/step/step.h"
 #include "core/io/read/read.h"
 #include "tests/cost_fixture.h"
+#include "tests/step_fixture.h"
 
 static luo_arena *arena;
 static luo_diags diags;
@@ -204,16 +204,15 @@ START_TEST(whole)
     luo_read_model(arena, "scenarios/models/llama-32b.yaml", &m, &diags);
     silent("whole");
     luo_stack_default(&stack);
-    const luo_cost_ctx ctx = {.cluster = c, .stack = &stack, .dtype = LUO_BF16};
     int32_t dev[32];
     for (int32_t i = 0; i < 32; i++) dev[i] = i;
-    luo_step_spec s = {.model = m, .sequence_tokens = 4096, .micro_batch_sequences = 1,
-                       .micro_batches = 32, .tp = 4, .pp = 4, .dp = 1, .chunks = 1,
-                       .schedule = LUO_SCHED_1F1B, .sequence_parallel = true, .dev = dev};
+    luo_grid g = {.model = m, .cluster = c, .dtype = LUO_BF16, .sequence_tokens = 4096,
+                  .micro_batch_sequences = 1, .micro_batches = 32, .tp = 4, .stages = 4,
+                  .pipelines = 1, .sequence_parallel = true, .dev = dev};
     luo_step_cost h20, h800;
-    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &h20, NULL), LUO_OK);
-    s.dev = dev + 16;
-    ck_assert_int_eq(luo_cost_step(arena, &ctx, &s, &h800, NULL), LUO_OK);
+    ck_assert_int_eq(luo_test_step(arena, &g, &stack, (luo_bucketing){0}, &h20, NULL), LUO_OK);
+    g.dev = dev + 16;
+    ck_assert_int_eq(luo_test_step(arena, &g, &stack, (luo_bucketing){0}, &h800, NULL), LUO_OK);
     const double flops = luo_model_flops_per_token(m, 4096) * 4096 * 32;
     const double mfu20 = flops / (h20.step * 16 * 148e12);
     const double mfu800 = flops / (h800.step * 16 * 990e12);

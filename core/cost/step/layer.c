@@ -5,6 +5,20 @@
 #include "core/cost/step/layer_internal.h"
 #include "core/cost/step/memory.h"
 
+luo_layer_shape luo_layer_of(const luo_model *model, int64_t sequences, int64_t sequence_tokens,
+                             int32_t tp, luo_context context, bool sequence_parallel)
+{
+    const int64_t multiple = luo_context_multiple(&context);
+    const bool cut = multiple > 1 && (context.inner > 1 || sequence_parallel);
+    const int64_t tokens = luo_context_pad(sequence_tokens, cut ? multiple * tp : multiple);
+    return (luo_layer_shape){.model = model,
+                             .tokens = sequences * tokens,
+                             .sequence_tokens = tokens,
+                             .tp = tp,
+                             .context = context,
+                             .sequence_parallel = sequence_parallel};
+}
+
 typedef struct sum { /* adds up kernels of one kind of pass */
     const luo_profile *p;
     luo_dtype dtype;

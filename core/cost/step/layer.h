@@ -24,6 +24,11 @@ typedef struct luo_layer_shape {
     int32_t beside_kernels;
 } luo_layer_shape;
 
+/* The shape of a layer, or of embedding and head, of micro-batches of so many sequences, padded as
+ * plans pad them: cuts among context-parallel ranks are exact, and so is one among tensor ranks. */
+luo_layer_shape luo_layer_of(const luo_model *model, int64_t sequences, int64_t sequence_tokens,
+                             int32_t tp, luo_context context, bool sequence_parallel);
+
 /* Weights of a layer in the order in which forward reads them; backward completes their gradients
  * in the opposite order. */
 typedef enum luo_layer_part {

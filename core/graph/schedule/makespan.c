@@ -12,7 +12,7 @@ typedef struct pipe {
     int32_t S, m, v;
     const double *seconds[KINDS]; /* [(s*v + c)*per_chunk + i*per_micro_batch] */
     size_t per_chunk, per_micro_batch;
-    const double *transfer;
+    const double *transfer[DIRECTIONS];
     bool blocking;
     luo_turn_fn turn;
     void *ctx;
@@ -79,7 +79,7 @@ static double hand_over(pipe *p, int32_t s, const luo_task *t, double end)
     const int32_t link = (d == BACKWARD ? next : here) % p->S;
     double start = end;
     if (p->link_free[d][link] > start) start = p->link_free[d][link];
-    const double there = start + (p->transfer ? p->transfer[link] : 0);
+    const double there = start + (p->transfer[d] ? p->transfer[d][link] : 0);
     p->link_free[d][link] = there;
     *arrival_of(p, d, next, t->micro_batch) = there;
     wake(p, next % p->S);
@@ -142,7 +142,7 @@ luo_status luo_sched_makespan(luo_arena *scratch, luo_sched_kind kind, int32_t S
                               double *makespan, luo_err *err)
 {
     pipe p = {.kind = kind, .S = S, .m = m, .v = v, .seconds = {forward, backward, weight},
-              .per_chunk = 1, .transfer = transfer, .blocking = blocking};
+              .per_chunk = 1, .transfer = {transfer, transfer}, .blocking = blocking};
     LUO_TRY(luo_sched_check(kind, S, m, v, err));
     return simulate(scratch, &p, makespan, err);
 }
@@ -153,7 +153,7 @@ luo_status luo_sched_makespan_each(luo_arena *scratch, luo_sched_kind kind, int3
                                    double *makespan, double *last, luo_err *err)
 {
     pipe p = {.kind = kind, .S = S, .m = m, .v = v, .seconds = {forward, backward, weight},
-              .per_chunk = (size_t)m, .per_micro_batch = 1, .transfer = transfer,
+              .per_chunk = (size_t)m, .per_micro_batch = 1, .transfer = {transfer, transfer},
               .blocking = blocking, .last = last};
     LUO_TRY(luo_sched_check(kind, S, m, v, err));
     return simulate(scratch, &p, makespan, err);
@@ -163,8 +163,8 @@ luo_status luo_sched_course(luo_arena *scratch, const luo_course *x, double *mak
                             luo_err *err)
 {
     pipe p = {.kind = x->kind, .S = x->S, .m = x->m, .v = x->v,
-              .transfer = x->transfer, .blocking = x->blocking, .turn = x->turn, .ctx = x->ctx,
-              .last = x->last};
+              .transfer = {x->transfer, x->back ? x->back : x->transfer},
+              .blocking = x->blocking, .turn = x->turn, .ctx = x->ctx, .last = x->last};
     LUO_TRY(luo_sched_check(x->kind, x->S, x->m, x->v, err));
     return simulate(scratch, &p, makespan, err);
 }

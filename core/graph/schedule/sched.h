@@ -80,6 +80,7 @@ typedef struct luo_course {
     luo_sched_kind kind;
     int32_t S, m, v;
     const double *transfer; /* as above */
+    const double *back;     /* the same of backward; NULL: as forward */
     bool blocking;
     luo_turn_fn turn; /* called for every task, those of a stage in their order */
     void *ctx;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/cost/step/memory.h"
-#include "core/cost/step/step.h"
+#include "core/cost/step/layer.h"
 #include "core/plan/grid.h"
 
 static const double UNIT_BYTES = 16 << 20;
@@ -98,11 +98,9 @@ static luo_status speed_of(const pipelines *p, int32_t device, double *out)
     const luo_auto_pipelines_in *in = p->in;
     const luo_cost_ctx ctx = {
         .cluster = in->cluster, .stack = in->stack, .dtype = in->model->dtype};
-    const luo_step_spec spec = {.model = in->model,
-                                .sequence_tokens = in->sequence_tokens,
-                                .micro_batch_sequences = 1,
-                                .tp = 1};
-    const luo_layer_shape shape = luo_step_layer(&spec, 0);
+    const luo_context none = {.c = 1, .inner = 1};
+    const luo_layer_shape shape =
+        luo_layer_of(in->model, 1, in->sequence_tokens, 1, none, false);
     luo_layer_cost c;
     LUO_TRY(luo_cost_layer(&ctx, &shape, &device, LUO_RECOMPUTE_NONE, &c, p->err));
     *out = forward_flop(in->model, in->sequence_tokens) / c.forward /

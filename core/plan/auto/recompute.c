@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/cost/step/memory.h"
-#include "core/cost/step/step.h"
+#include "core/cost/step/layer.h"
 
 typedef struct stage_cost { /* slowest, and fullest, pipeline */
     double layer, again;    /* seconds of a layer and micro-batch; what recomputing it adds */
@@ -45,14 +45,9 @@ bool luo_auto_recompute_knows(const luo_plan *plan, const luo_model *model)
 static luo_layer_shape shape_of(const balancing *b, int32_t pipeline, const luo_stage *st)
 {
     const luo_pipeline *p = &b->plan->pipelines[pipeline];
-    const luo_step_spec spec = {.model = b->in->model,
-                                .sequence_tokens = b->in->sequence_tokens,
-                                .micro_batch_sequences = p->micro_batch_sequences,
-                                .tp = luo_stage_tp(st),
-                                .context =
-                                    luo_plan_context(b->plan, b->in->model->causal, pipeline),
-                                .sequence_parallel = b->plan->sequence_parallel};
-    return luo_step_layer(&spec, 0);
+    return luo_layer_of(b->in->model, p->micro_batch_sequences, b->in->sequence_tokens,
+                        luo_stage_tp(st), luo_plan_context(b->plan, b->in->model->causal, pipeline),
+                        b->plan->sequence_parallel);
 }
 
 static double slowest_rate(const balancing *b, const luo_stage *st)

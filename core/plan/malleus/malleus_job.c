@@ -455,10 +455,10 @@ out:
 }
 
 luo_status luo_malleus_step(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
-                            luo_objective *out, luo_err *err)
+                            luo_step_cost *out, luo_err *err)
 {
     const int64_t given = job->sequence_tokens;
-    const luo_objective_in in = {job->model, job->cluster, job->stack,
+    const luo_step_in in = {job->model, job->cluster, job->stack,
                                  given > 0 ? given : job->base->sequence_tokens, job->rate};
-    return luo_plan_objective(scratch, &in, plan, out, err);
+    return luo_plan_step(scratch, &in, plan, out, err);
 }

@@ -4,7 +4,7 @@
 #ifndef LUO_CORE_PLAN_MALLEUS_MALLEUS_JOB_H
 #define LUO_CORE_PLAN_MALLEUS_MALLEUS_JOB_H
 #include "core/plan/malleus/malleus.h"
-#include "core/plan/objective/objective.h"
+#include "core/plan/step/step.h"
 
 /* `--params` (docs/formats.md#luoshuparams1): what is given replaces the model's value. 0 or NULL:
  * not given. */
@@ -78,9 +78,9 @@ luo_status luo_malleus_event_s(luo_arena *scratch, const luo_malleus_job *job, c
                                double *seconds, luo_err *err);
 
 /* The closed form of a step of any plan under the same rates. Pre:
- * luo_objective_knows. Uses of job: model, cluster, stack, base, sequence_tokens, rate. */
+ * luo_plan_step_knows. Uses of job: model, cluster, stack, base, sequence_tokens, rate. */
 luo_status luo_malleus_step(luo_arena *scratch, const luo_malleus_job *job, const luo_plan *plan,
-                            luo_objective *out, luo_err *err);
+                            luo_step_cost *out, luo_err *err);
 
 /* docs/planners.md#cost-of-the-change: seconds of moving state from one plan to
  * another in closed form: the link that takes longest for what crosses it in one direction, and 20

@@ -20,15 +20,12 @@ luo_status luo_kinds_layer_s(const luo_kinds *kinds, const int32_t *dev, int32_t
     const luo_malleus_job *job = kinds->job;
     const luo_cost_ctx ctx = {.cluster = job->cluster, .stack = job->stack,
                               .dtype = job->base->dtype};
-    const luo_layer_shape shape = {.model = job->model,
-                                   .layer = job->model->layers - 1,
-                                   .tp = tp,
-                                   .context = {.c = cp, .inner = 1, .zigzag = job->model->causal},
-                                   .tokens =
-                                       kinds->sequence_tokens * job->base->micro_batch_sequences,
-                                   .sequence_tokens = kinds->sequence_tokens,
-                                   .sequence_parallel = job->base->sequence_parallel && tp > 1};
+    const luo_context context = {.c = cp, .inner = 1, .zigzag = job->model->causal};
+    luo_layer_shape shape =
+        luo_layer_of(job->model, job->base->micro_batch_sequences, kinds->sequence_tokens, tp,
+                     context, job->base->sequence_parallel && tp > 1);
     luo_layer_cost c;
+    shape.layer = job->model->layers - 1;
     LUO_TRY(luo_cost_layer(&ctx, &shape, dev, (int)pattern(job->base)->recompute, &c, err));
     *seconds = c.forward + c.backward;
     return LUO_OK;

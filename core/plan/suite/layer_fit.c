@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/cost/fit/search.h"
+#include "core/cost/step/layer.h"
 
 bool luo_layer_same_model(const char *a, const char *b)
 {

@@ -5,7 +5,7 @@
  * here, the same way for all, and told (luo_case.assumed). */
 #ifndef LUO_CORE_PLAN_SUITE_SUITE_H
 #define LUO_CORE_PLAN_SUITE_SUITE_H
-#include "core/cost/step/step.h"
+#include "core/plan/step/step.h"
 #include "core/plan/plan.h"
 
 #define LUO_SPLIT_LIST(X) X(LUO_SPLIT_CAL, "cal") X(LUO_SPLIT_VAL, "val") X(LUO_SPLIT_DROP, "drop")
@@ -118,7 +118,7 @@ luo_memory_rules luo_case_memory(const luo_case *one);
 /* What the row's source printed as memory, bytes, of a device that needs m: what its device had
  * taken, context included, where it read that (bloom); else the largest allocation. */
 double luo_case_printed(const luo_case *one, const luo_memory *m);
-/* The closed form of a whole step. Errors: those of luo_cost_step. */
+/* The closed form of a whole step. Errors: those of luo_plan_step. */
 luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,
                            luo_err *err);
 /* FLOP of the step by the 96 form if everything is recomputed, else the 72 form, over N*P, times

@@ -515,48 +515,19 @@ double luo_case_printed(const luo_case *one, const luo_memory *m)
     return (double)m->peak + one->profile->reserved_bytes;
 }
 
-static luo_status closed_with(luo_arena *scratch, const luo_case *one, int recompute,
-                              luo_step_cost *out, luo_err *err)
-{
-    const luo_suite_row *row = one->row;
-    if (row->experts > 0 && row->ep > 1)
-        return suite_refuse(row, LUO_EUNSUP, err,
-                            "experts that replicas share have no closed form.");
-    const luo_cost_ctx ctx = {.cluster = one->cluster, .stack = one->stack, .dtype = one->dtype};
-    const luo_step_spec spec = {.model = &one->model,
-                                .sequence_tokens = row->seq,
-                                .micro_batch_sequences = one->micro_batch_sequences,
-                                .micro_batches = one->micro_batches,
-                                .tp = row->tp,
-                                .pp = row->pp,
-                                .dp = row->dp,
-                                .chunks = row->vpp,
-                                .context = {.c = row->cp,
-                                            .inner = exchanges_heads(row) ? row->cp : 1,
-                                            .zigzag = one->model.causal && !exchanges_heads(row)},
-                                .schedule = row->vpp > 1 ? LUO_SCHED_INTERLEAVED : LUO_SCHED_1F1B,
-                                .recompute = recompute,
-                                .zero = row->zero,
-                                .sequence_parallel = row->sp && row->tp > 1,
-                                .prefetch_depth = LUO_PREFETCH_DEFAULT,
-                                .layers = row->vpp > 1 ? one->chunks : one->layers,
-                                .dev = one->dev};
-    return luo_cost_step(scratch, &ctx, &spec, out, err);
-}
-
-/* The middle of a step that computes nothing again and one that computes all. */
 luo_status luo_case_closed(luo_arena *scratch, const luo_case *one, luo_step_cost *out,
                            luo_err *err)
 {
-    luo_step_cost all;
-    if (!half_again(one->row)) return closed_with(scratch, one, one->row->recompute, out, err);
-    LUO_TRY(closed_with(scratch, one, LUO_RECOMPUTE_NONE, out, err));
-    LUO_TRY(closed_with(scratch, one, LUO_RECOMPUTE_FULL, &all, err));
-    out->step = (out->step + all.step) / 2;
-    out->pipeline = (out->pipeline + all.pipeline) / 2;
-    out->dp = (out->dp + all.dp) / 2;
-    out->tied = (out->tied + all.tied) / 2;
-    out->ideal = (out->ideal + all.ideal) / 2;
+    const luo_step_in in = {.model = &one->model, .cluster = one->cluster, .stack = one->stack,
+                            .sequence_tokens = one->row->seq};
+    const size_t mark = luo_arena_mark(scratch);
+    luo_plan *plan;
+    LUO_TRY(luo_case_plan(scratch, one, &plan, err));
+    if (!luo_plan_step_knows(plan))
+        return suite_refuse(one->row, LUO_EUNSUP, err,
+                            "experts that replicas share have no closed form.");
+    LUO_TRY(luo_plan_step(scratch, &in, plan, out, err));
+    luo_arena_reset(scratch, mark);
     return LUO_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cost/step/layer.h"
 #include "core/plan/suite/layer_fit.h"
 #include "core/plan/suite/suite_internal.h"
 
@@ -149,11 +150,9 @@ static luo_status formula_seconds(const luo_case *one, int32_t k, const int32_t 
 {
     const luo_suite_row *row = one->row;
     const luo_cost_ctx ctx = {.cluster = one->cluster, .stack = one->stack, .dtype = one->dtype};
-    const luo_layer_shape shape = {.model = &one->model,
-                                   .sequence_tokens = row->seq,
-                                   .tp = row->tp,
-                                   .tokens = one->micro_batch_sequences * row->seq,
-                                   .sequence_parallel = row->sp && row->tp > 1};
+    const luo_layer_shape shape =
+        luo_layer_of(&one->model, one->micro_batch_sequences, row->seq, row->tp,
+                     (luo_context){.c = 1, .inner = 1}, row->sp && row->tp > 1);
     luo_layer_cost layer;
     luo_pair_cost embedding = {0}, head = {0};
     LUO_TRY(luo_cost_layer(&ctx, &shape, dev, LUO_RECOMPUTE_NONE, &layer, err));

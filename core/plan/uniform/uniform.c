@@ -137,7 +137,8 @@ static const char *name_of(const uniform_search *s, const uniform_shape *x)
     return luo_arena_printf(s->scratch, "uniform-tp%d-pp%d-dp%d%s", f->tp, f->pp, f->dp, more);
 }
 
-static luo_status make_plan(uniform_search *s, const uniform_shape *x, luo_plan **out)
+luo_status uniform_make_plan(uniform_search *s, luo_arena *arena, const uniform_shape *x,
+                             luo_plan **out)
 {
     const uniform_frame *f = x->frame;
     const luo_grid grid = {.name = name_of(s, x),
@@ -160,7 +161,7 @@ static luo_status make_plan(uniform_search *s, const uniform_shape *x, luo_plan 
                            .dev = s->dev};
     uniform_place(s, f);
     if (!grid.name) return luo_err_nomem(s->err);
-    LUO_TRY(luo_plan_grid(s->arena, &grid, out, s->err));
+    LUO_TRY(luo_plan_grid(arena, &grid, out, s->err));
     (*out)->schedule = x->schedule;
     (*out)->staggered = s->opts->staggered;
     set_context(*out, &f->context);
@@ -178,7 +179,7 @@ static luo_status build(uniform_search *s, const uniform_shape *x, luo_uniform_r
                                 .bound_s = bound(s), .memory_ratio = x->memory_ratio,
                                 .idle = s->nusable - f->dp * f->pp * uniform_width(f),
                                 .shapes = s->nshapes, .priced = s->npriced};
-    LUO_TRY(make_plan(s, x, &out->plan));
+    LUO_TRY(uniform_make_plan(s, s->arena, x, &out->plan));
     out->plan->meta_json =
         luo_arena_printf(s->arena, "{\"bound_s\":%.9g,\"objective_s\":%.9g,\"planner\":"
                          "\"uniform\"}", out->bound_s, out->objective_s);

@@ -30,18 +30,17 @@ static uint64_t signature(const uniform_search *s, const int32_t *dev, int32_t n
 
 enum { OF_LAYER, OF_EMBEDDING, OF_HEAD, LAYER_KINDS = 3 };
 
-static luo_step_spec spec_of(const uniform_search *s, const uniform_frame *f)
+static luo_layer_shape layer_of(const uniform_search *s, const uniform_frame *f)
 {
-    return (luo_step_spec){.model = s->model, .sequence_tokens = s->opts->sequence_tokens,
-                           .micro_batch_sequences = f->micro_batch_sequences, .tp = f->tp,
-                           .context = f->context, .recompute = f->recompute,
-                           .sequence_parallel = s->opts->sequence_parallel};
+    return luo_layer_of(s->model, f->micro_batch_sequences, s->opts->sequence_tokens, f->tp,
+                        f->context, s->opts->sequence_parallel);
 }
 
 /* Layers with and without experts differ: the least of them, so that bounds hold. */
-static luo_status layer_seconds(const uniform_search *s, const luo_step_spec *spec,
+static luo_status layer_seconds(const uniform_search *s, const uniform_frame *f,
                                 const int32_t *dev, double out[2])
 {
+    luo_layer_shape shape = layer_of(s, f);
     const int64_t kinds[LAYER_KINDS] = {0, s->model->moe.first_dense_layers,
                                         s->model->layers - 1};
     const int n = s->model->moe.experts > 0 ? LAYER_KINDS : 1;
@@ -49,8 +48,8 @@ static luo_status layer_seconds(const uniform_search *s, const luo_step_spec *sp
     for (int k = 0; k < n; k++) {
         luo_layer_cost c;
         if (kinds[k] >= s->model->layers) continue;
-        const luo_layer_shape shape = luo_step_layer(spec, kinds[k]);
-        LUO_TRY(luo_cost_layer(&s->cost, &shape, dev, spec->recompute, &c, s->err));
+        shape.layer = kinds[k];
+        LUO_TRY(luo_cost_layer(&s->cost, &shape, dev, f->recompute, &c, s->err));
         out[0] = fmin(out[0], c.forward);
         out[1] = fmin(out[1], c.backward);
     }
@@ -60,10 +59,9 @@ static luo_status layer_seconds(const uniform_search *s, const luo_step_spec *sp
 static luo_status seconds_anew(const uniform_search *s, const uniform_frame *f, int what,
                                const int32_t *dev, double out[2])
 {
-    const luo_step_spec spec = spec_of(s, f);
-    const luo_layer_shape shape = luo_step_layer(&spec, 0);
+    const luo_layer_shape shape = layer_of(s, f);
     luo_pair_cost pair = {0};
-    if (what == OF_LAYER) return layer_seconds(s, &spec, dev, out);
+    if (what == OF_LAYER) return layer_seconds(s, f, dev, out);
     LUO_TRY((what == OF_EMBEDDING ? luo_cost_embedding : luo_cost_head)(&s->cost, &shape, dev,
                                                                         &pair, s->err));
     out[0] = pair.forward;

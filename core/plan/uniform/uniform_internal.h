@@ -3,9 +3,10 @@
 #ifndef LUO_CORE_PLAN_UNIFORM_UNIFORM_INTERNAL_H
 #define LUO_CORE_PLAN_UNIFORM_UNIFORM_INTERNAL_H
 #include "core/base/hash.h"
+#include "core/cost/step/layer.h"
 #include "core/cost/step/memory.h"
-#include "core/cost/step/step.h"
 #include "core/plan/planners.h"
+#include "core/plan/step/step.h"
 
 /* Usable devices, those of a type side by side. */
 typedef struct uniform_pool {
@@ -116,4 +117,10 @@ luo_status uniform_list_shapes(uniform_search *s);
 /* Ratio of memory on the worst device by the closed form (docs/cost-model.md#memory). */
 void uniform_weigh(uniform_search *s, uniform_shape *x);
 luo_status uniform_price(uniform_search *s, uniform_shape *x);
+
+/* ---- uniform.c ---- */
+
+/* The plan of a shape. Owner: arena. */
+luo_status uniform_make_plan(uniform_search *s, luo_arena *arena, const uniform_shape *x,
+                             luo_plan **out);
 #endif

@@ -125,20 +125,13 @@ void uniform_weigh(uniform_search *s, uniform_shape *x)
 
 luo_status uniform_price(uniform_search *s, uniform_shape *x)
 {
-    const uniform_frame *f = x->frame;
-    const luo_step_spec spec = {
-        .model = s->model, .sequence_tokens = s->opts->sequence_tokens,
-        .micro_batch_sequences = f->micro_batch_sequences,
-        .micro_batches = (int32_t)f->micro_batches, .tp = f->tp, .pp = f->pp, .dp = f->dp,
-        .chunks = x->chunks, .schedule = x->schedule, .recompute = f->recompute,
-        .zero = x->zero, .context = f->context, .prefetch_depth = LUO_PREFETCH_DEFAULT,
-        .keep_weights = keeps_weights(x),
-        .shard_pipelines = x->group, .sequence_parallel = s->opts->sequence_parallel,
-        .layers = x->layers, .pipeline_micro_batches = f->dealt, .dev = s->dev};
+    const luo_step_in in = {.model = s->model, .cluster = s->cluster, .stack = s->opts->stack,
+                            .sequence_tokens = s->opts->sequence_tokens};
     const size_t mark = luo_arena_mark(s->scratch);
-    uniform_place(s, f);
+    luo_plan *plan;
     s->npriced++;
-    const luo_status st = luo_cost_step(s->scratch, &s->cost, &spec, &x->cost, s->err);
+    LUO_TRY(uniform_make_plan(s, s->scratch, x, &plan));
+    LUO_TRY(luo_plan_step(s->scratch, &in, plan, &x->cost, s->err));
     luo_arena_reset(s->scratch, mark);
-    return st;
+    return LUO_OK;
 }

@@ -27,7 +27,7 @@ typedef struct auto_asking {
 /* A plan whose closed form is so many times the best step that was simulated cannot win, and is not
  * simulated: of many devices that takes seconds.
  * CLOSED: the closed form of pipelines (luo_plan_objective), which stands at most 1.05 times above
- * the simulated step (tests/diff/diff_objective.c), or leaves something out.
+ * the simulated step (tests/diff/diff_offers.c), or leaves something out.
  * ADDED: J of planner `hap`. It adds up what overlaps, at most twice the step, and prices small
  * pieces as if all were as small: 2.5 times the simulated step is the most that was seen. */
 #define AUTO_HOPELESS_CLOSED 1.1

@@ -29,14 +29,12 @@ static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, 
     if (g->layer_s[kind] == 0) {
         const luo_cost_ctx ctx = {.cluster = now->scenario->cluster,
                                   .stack = &now->scenario->stack, .dtype = now->base->dtype};
-        const luo_layer_shape shape = {.model = now->scenario->model,
-                                       .layer = now->scenario->model->layers - 1,
-                                       .tokens =
-                                           now->sequence_tokens * now->base->micro_batch_sequences,
-                                       .sequence_tokens = now->sequence_tokens,
-                                       .tp = g->tp,
-                                       .sequence_parallel = now->base->sequence_parallel};
+        const luo_context none = {.c = 1, .inner = 1};
+        luo_layer_shape shape =
+            luo_layer_of(now->scenario->model, now->base->micro_batch_sequences,
+                         now->sequence_tokens, g->tp, none, now->base->sequence_parallel);
         luo_layer_cost c;
+        shape.layer = now->scenario->model->layers - 1;
         LUO_TRY(
             luo_cost_layer(&ctx, &shape, dev, (int)luo_groups_pattern(now)->recompute, &c, err));
         g->layer_s[kind] = c.forward + c.backward;

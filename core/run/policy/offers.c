@@ -58,8 +58,8 @@ static bool is_large(const luo_malleus_job *job)
 static luo_status find_objective(luo_arena *arena, const luo_snapshot *now,
                                  const luo_malleus_job *job, luo_offer *x, luo_err *err)
 {
-    luo_objective step;
-    if (!luo_objective_knows(x->plan)) {
+    luo_step_cost step;
+    if (!luo_plan_step_knows(x->plan)) {
         LUO_TRY(luo_malleus_event_s(arena, job, x->plan, &x->objective_s, err));
     } else {
         LUO_TRY(luo_malleus_step(arena, job, x->plan, &step, err));
@@ -159,7 +159,7 @@ luo_status luo_offers_all(luo_arena *arena, const luo_snapshot *now, const luo_m
 /* ---- by simulation ---- */
 
 /* The objective may be so much above the simulated step; 1.063 was the most of the plans of
- * tests/diff/diff_objective.c, which holds it to this. */
+ * tests/diff/diff_offers.c, which holds it to this. */
 static const double HOPE = 1.08;
 
 luo_status luo_offers_judge(luo_offers *offers, const luo_snapshot *now, luo_err *err)

@@ -25,11 +25,10 @@ static luo_status layer_seconds(const luo_run *run, double *per_group, luo_err *
     const luo_plan *plan = luo_run_plan(&run->plans)->plan;
     const luo_cost_ctx ctx = {
         .cluster = cluster, .stack = &run->job.scenario->stack, .dtype = plan->dtype};
-    const luo_layer_shape shape = {.model = run->job.scenario->model,
-                                   .layer = run->job.scenario->model->layers - 1,
-                                   .tokens = luo_run_tokens(run, plan),
-                                   .tp = 1,
-                                   .sequence_tokens = luo_run_tokens(run, plan)};
+    const luo_context none = {.c = 1, .inner = 1};
+    luo_layer_shape shape = luo_layer_of(run->job.scenario->model, 1, luo_run_tokens(run, plan), 1,
+                                         none, false);
+    shape.layer = run->job.scenario->model->layers - 1;
     for (int32_t d = 0; d < cluster->ndevices; d++) {
         luo_layer_cost cost;
         const int32_t g = cluster->devices[d].group;

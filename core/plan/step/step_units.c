@@ -7,42 +7,47 @@
  * their pieces are added up behind the next cut, so that a lane that is late holds the work up. */
 #include <math.h>
 
-#include "core/cost/step/step_internal.h"
+#include "core/plan/step/step_internal.h"
 
 /* ---- sums of pieces ---- */
 
+/* A run of one stage: what a layer is asked about before there are runs. */
+static step_run alone_of(const step_stage *s)
+{
+    return (step_run){.widest = s->shape.tp};
+}
+
 /* Does a device copy its slice of what all devices of the tensor group have? A call that follows
  * reads it where it lies, if it is one of a bucket. */
-static bool copies(const stepper *w, const step_tensor *t)
+static bool copies(const stepper *w, const step_run *r, const step_tensor *t)
 {
-    const luo_step_spec *spec = w->s;
-    if (!step_cuts_whole(spec, t, false) || spec->sequence_parallel) return false;
-    return step_shard_size(spec) == 1 || luo_bucketing_is_off(step_rule(w));
+    if (!step_cuts_whole(w, r, t, false) || w->plan->sequence_parallel) return false;
+    return step_shard_size(w) == 1 || luo_bucketing_is_off(step_rule(w));
 }
 
 /* GPU seconds of a kernel that reads two pieces and writes one, and of the copy before, if any. */
-static luo_status sum_seconds(const stepper *w, int32_t stage, const step_tensor *t,
+static luo_status sum_seconds(const stepper *w, const step_stage *s, const step_tensor *t,
                               double seconds[2])
 {
-    const luo_profile *profile = luo_cluster_profile(w->ctx->cluster, step_devices(w, 0, stage)[0]);
-    const double bytes = (w->ctx->dtype == LUO_F64 ? 8 : 4) * step_moved(w->s, t, false);
-    const int32_t ranks = step_way(w->s, t, false) == STEP_PIPELINES ? step_ranks(w->s) : 1;
+    const step_run r = alone_of(s);
+    const luo_profile *profile = luo_cluster_profile(w->in->cluster, s->at->dev[0]);
+    const double bytes = (w->plan->dtype == LUO_F64 ? 8 : 4) * step_moved(w, &r, t, false);
+    const int32_t ranks = step_way(w, &r, t, false) == STEP_PIPELINES ? w->ranks : 1;
     seconds[1] = 0;
-    LUO_TRY(
-        luo_cost_stream(profile, 3 * bytes * ranks / step_shard_size(w->s), &seconds[0], w->err));
-    return copies(w, t) ? luo_cost_stream(profile, 2 * bytes, &seconds[1], w->err) : LUO_OK;
+    LUO_TRY(luo_cost_stream(profile, 3 * bytes * ranks / step_shard_size(w), &seconds[0], w->err));
+    return copies(w, &r, t) ? luo_cost_stream(profile, 2 * bytes, &seconds[1], w->err) : LUO_OK;
 }
 
-luo_status step_beside(const stepper *w, int32_t stage, luo_layer_shape *shape)
+luo_status step_beside(const stepper *w, const step_stage *s, luo_layer_shape *shape)
 {
     step_tensor t[STEP_LAYER_TENSORS];
-    if (!step_scatters_each(w->s)) return LUO_OK;
-    const int32_t n = step_layer_tensors(w->s, shape->layer, t);
+    if (!step_scatters_each(w)) return LUO_OK;
+    const int32_t n = step_layer_tensors(w, shape->layer, s->shape.tp, t);
     shape->beside = 0;
     shape->beside_kernels = n;
     for (int32_t i = 0; i < n; i++) {
         double seconds[2];
-        LUO_TRY(sum_seconds(w, stage, &t[i], seconds));
+        LUO_TRY(sum_seconds(w, s, &t[i], seconds));
         shape->beside += seconds[0] + seconds[1];
         shape->beside_kernels += seconds[1] > 0;
     }
@@ -53,7 +58,9 @@ luo_status step_beside(const stepper *w, int32_t stage, luo_layer_shape *shape)
 
 typedef struct builder {
     stepper *w;
-    int32_t stage, chunk;
+    const step_run *run;
+    const step_stage *s;
+    const step_chunk *c;
     step_beats *b;
     bool failed;
     int32_t n, nbuckets, *bucket; /* of the tensors at hand */
@@ -124,41 +131,40 @@ typedef struct unit {
 
 static int32_t list_units(const builder *x, unit *u)
 {
-    const stepper *w = x->w;
-    const luo_step_spec *spec = w->s;
-    const int64_t each = step_chunk_layers(spec, x->stage, x->chunk);
-    const int64_t first = step_chunk_first(spec, x->stage, x->chunk);
+    const step_stage *s = x->s;
+    const step_chunk *c = x->c;
     int32_t n = 0;
-    if (step_is_first(x->stage, x->chunk))
-        u[n++] = (unit){.id = -1, .forward = w->embedding.forward,
-                        .backward = w->embedding.backward, .reread = {-1, -1}};
-    for (int64_t l = first; l < first + each; l++)
-        u[n++] = (unit){.id = (int32_t)l, .forward = w->layer[l].forward,
-                        .backward = w->layer[l].backward,
-                        .reread = {w->layer[l].reread, w->layer[l].renorm}};
-    if (step_is_last(spec, x->stage, x->chunk))
-        u[n++] = (unit){.id = (int32_t)spec->model->layers,
-                        .forward = w->head.forward,
-                        .backward = w->head.backward,
-                        .reread = {w->head.reread, w->head.done}};
+    if (c->embedding)
+        u[n++] = (unit){.id = -1, .forward = s->embedding.forward,
+                        .backward = s->embedding.backward, .reread = {-1, -1}};
+    for (int32_t l = c->lo; l < c->hi; l++) {
+        const luo_layer_cost *cost = &c->layer[l - c->lo]->cost;
+        u[n++] = (unit){.id = l, .forward = cost->forward, .backward = cost->backward,
+                        .reread = {cost->reread, cost->renorm}};
+    }
+    if (c->head)
+        u[n++] = (unit){.id = (int32_t)x->w->in->model->layers,
+                        .forward = s->head.forward,
+                        .backward = s->head.backward,
+                        .reread = {s->head.reread, s->head.done}};
     return n;
 }
 
 static luo_status gather_seconds(const builder *x, int32_t n, double seconds[2])
 {
     const stepper *w = x->w;
-    const double e = (double)luo_dtype_bytes(w->ctx->dtype);
+    const double e = (double)luo_dtype_bytes(w->plan->dtype);
     double bytes[2] = {0, 0}, whole = 0, apart = 0;
     seconds[1] = 0;
     for (int32_t i = 0; i < n; i++) {
-        const bool away = step_way(w->s, &x->t[i], true) == STEP_PIPELINES;
-        bytes[away] += e * step_moved(w->s, &x->t[i], true);
-        if (step_cuts_whole(w->s, &x->t[i], true)) whole += e * (double)x->t[i].elements;
+        const bool away = step_way(w, x->run, &x->t[i], true) == STEP_PIPELINES;
+        bytes[away] += e * step_moved(w, x->run, &x->t[i], true);
+        if (step_cuts_whole(w, x->run, &x->t[i], true)) whole += e * (double)x->t[i].elements;
     }
-    LUO_TRY(step_call_seconds(w, STEP_SHARD, LUO_COLL_AG, x->stage, bytes[0], &seconds[0]));
-    LUO_TRY(step_call_seconds(w, STEP_PIPELINES, LUO_COLL_AG, x->stage, bytes[1], &apart));
+    LUO_TRY(step_call_seconds(w, x->run, STEP_SHARD, LUO_COLL_AG, bytes[0], &seconds[0]));
+    LUO_TRY(step_call_seconds(w, x->run, STEP_PIPELINES, LUO_COLL_AG, bytes[1], &apart));
     if (whole <= 0) return LUO_OK;
-    LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_AG, step_devices(w, 0, x->stage), step_inside(w->s),
+    LUO_TRY(luo_cost_group(&w->ctx, LUO_COLL_AG, step_inner(w, x->run), step_inside(w, x->run),
                            (int64_t)whole, 0, &seconds[1], w->err));
     seconds[1] += apart;
     return LUO_OK;
@@ -168,9 +174,9 @@ static luo_status gather_seconds(const builder *x, int32_t n, double seconds[2])
  * in backward. */
 static luo_status cost_gathers(builder *x, unit *u, int32_t nu)
 {
-    const bool tied = x->w->s->model->tied_embeddings && !step_is_split(x->w->s);
+    const bool tied = x->w->in->model->tied_embeddings && !step_is_split(x->w);
     step_tensor *all = x->t;
-    const int32_t n = step_reads(x->w, x->stage, x->chunk, all);
+    const int32_t n = step_reads(x->w, x->run, x->s, x->c, all);
     double table[2] = {0, 0};
     for (int32_t k = 0, i = 0; k < nu; k++) {
         int32_t m = 0;
@@ -203,7 +209,7 @@ static void gather(builder *x, unit *u, int32_t n, int32_t k, bool backward, boo
 
 static void forward_beats(builder *x, unit *u, int32_t n)
 {
-    const int32_t depth = x->w->s->prefetch_depth;
+    const int32_t depth = luo_sharding_depth(&x->w->plan->sharding);
     for (int32_t k = 0; k <= depth; k++) gather(x, u, n, k, false, true);
     for (int32_t k = 0; k < n; k++) {
         for (int c = 0; c < 2; c++) await(x, u[k].call[c]);
@@ -218,7 +224,7 @@ static void forward_beats(builder *x, unit *u, int32_t n)
 /* With sequence parallelism what is whole is summed inside the tensor group first. */
 static bool is_apart(const builder *x, const step_tensor *t)
 {
-    return t->whole && x->w->s->sequence_parallel && x->w->s->tp > 1;
+    return t->whole && step_sums_inside(x->s);
 }
 
 static bool is_summed(const builder *x, int32_t bucket)
@@ -232,7 +238,7 @@ static luo_status scatter_inside(builder *x, int32_t bucket, int32_t since)
     double bytes = 0, seconds = 0;
     for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
         bytes += step_sum_bytes(w) * (double)x->t[i].elements;
-    LUO_TRY(luo_cost_group(w->ctx, LUO_COLL_RS, step_devices(w, 0, x->stage), step_inside(w->s),
+    LUO_TRY(luo_cost_group(&w->ctx, LUO_COLL_RS, step_inner(w, x->run), step_inside(w, x->run),
                            (int64_t)bytes, 0, &seconds, w->err));
     call(x, seconds, since);
     return LUO_OK;
@@ -243,11 +249,16 @@ static luo_status scatter(builder *x, int32_t bucket, int32_t since)
     const stepper *w = x->w;
     double bytes = 0, seconds = 0;
     for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i])
-        bytes += step_sum_bytes(w) * step_moved(w->s, &x->t[i], false);
-    const step_members way = step_way(w->s, &x->t[x->first[bucket]], false);
-    LUO_TRY(step_call_seconds(w, way, LUO_COLL_RS, x->stage, bytes, &seconds));
+        bytes += step_sum_bytes(w) * step_moved(w, x->run, &x->t[i], false);
+    const step_members way = step_way(w, x->run, &x->t[x->first[bucket]], false);
+    LUO_TRY(step_call_seconds(w, x->run, way, LUO_COLL_RS, bytes, &seconds));
     x->call[bucket] = call(x, seconds, since);
     return LUO_OK;
+}
+
+static bool is_layer(const builder *x, int32_t id)
+{
+    return id >= 0 && id < x->w->in->model->layers;
 }
 
 /* Pieces of a layer: its part of what the layer's sums take; else a kernel each. */
@@ -261,11 +272,11 @@ static luo_status add_pieces(builder *x, int32_t bucket)
     for (int32_t i = x->first[bucket]; i >= 0; i = x->next[i]) {
         double seconds[2];
         const int32_t l = x->t[i].unit;
-        LUO_TRY(sum_seconds(w, x->stage, &x->t[i], seconds));
+        const step_layer *layer = is_layer(x, l) ? x->c->layer[l - x->c->lo] : NULL;
+        LUO_TRY(sum_seconds(w, x->s, &x->t[i], seconds));
         for (int k = 0; k < 2; k++)
-            sum += l >= 0 && l < w->s->model->layers
-                       ? seconds[k] * w->layer[l].beside / w->beside[l]
-                       : luo_cost_host(w->ctx->stack, seconds[k], 1);
+            sum += layer ? seconds[k] * layer->cost.beside / layer->beside
+                         : luo_cost_host(w->in->stack, seconds[k], 1) * x->s->rate;
     }
     work(x, sum);
     step_beat *b = beat(x, STEP_KEEP);
@@ -285,9 +296,10 @@ static luo_status turn(builder *x, int32_t bucket)
 static luo_status list_buckets(builder *x)
 {
     luo_arena *scratch = x->w->scratch;
-    x->n = step_done(x->w, x->stage, x->chunk, x->t);
-    const bool alone = step_shard_size(x->w->s) == 1;
-    LUO_TRY(step_close(x->w, step_rule(x->w), x->t, x->n, false, &x->bucket, &x->nbuckets));
+    x->n = step_done(x->w, x->run, x->s, x->c, x->t);
+    const bool alone = step_shard_size(x->w) == 1;
+    LUO_TRY(step_close(x->w, step_rule(x->w), x->run, x->t, x->n, false, &x->bucket,
+                       &x->nbuckets));
     /* with one replica only what a tensor group sums travels; the rest is added up one by one */
     for (int32_t i = 0; alone && i < x->n; i++)
         if (!is_apart(x, &x->t[i])) x->bucket[i] = x->nbuckets++;
@@ -365,7 +377,8 @@ static luo_status turn_unit(builder *x, int32_t from)
 
 static luo_status backward_beats(builder *x, unit *u, int32_t n, bool by_unit)
 {
-    const int32_t depth = step_gathers_each(x->w->s) ? x->w->s->prefetch_depth : n;
+    const int32_t depth =
+        step_gathers_each(x->w) ? luo_sharding_depth(&x->w->plan->sharding) : n;
     double base = 0;
     for (int32_t k = 0; k <= depth; k++) gather(x, u, n, k, true, true);
     for (int32_t k = 0, i = 0; k < n; k++) {
@@ -392,70 +405,70 @@ static luo_status backward_beats(builder *x, unit *u, int32_t n, bool by_unit)
 
 /* ---- a stage ---- */
 
-static luo_status make_chunk(builder *x)
+static luo_status make_chunk(builder *x, step_chunk *c)
 {
     stepper *w = x->w;
-    const luo_step_spec *spec = w->s;
-    const int64_t most = step_chunk_layers(spec, x->stage, x->chunk) + 2;
-    unit *u = LUO_NEW_N(w->scratch, unit, most);
+    unit *u = LUO_NEW_N(w->scratch, unit, c->hi - c->lo + 2);
     if (!u) return luo_err_nomem(w->err);
     const int32_t n = list_units(x, u);
     for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
-    step_stage *k = &w->stage[x->stage];
     x->t = w->room;
-    if (step_gathers_each(spec)) {
+    if (step_gathers_each(w)) {
         LUO_TRY(cost_gathers(x, u, n));
-        x->b = &k->forward_beats[x->chunk];
+        x->b = &c->forward_beats;
         forward_beats(x, u, n);
     }
     for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
-    x->b = &k->backward_beats[x->chunk];
+    x->b = &c->backward_beats;
     LUO_TRY(list_buckets(x));
     LUO_TRY(backward_beats(x, u, n, step_rule(w).rule == LUO_BUCKET_UNIT));
     return x->failed ? luo_err_nomem(w->err) : LUO_OK;
 }
 
-luo_status step_make_beats(stepper *w, int32_t stage)
+static luo_status make_run(stepper *w, const step_run *r, int32_t pipeline)
 {
-    if (!step_scatters_each(w->s)) return LUO_OK;
-    for (int32_t c = 0; c < w->s->chunks; c++) {
-        step_stage *k = &w->stage[stage];
-        k->forward_beats[c].n = k->backward_beats[c].n = 0;
-        k->forward_beats[c].ncalls = k->backward_beats[c].ncalls = 0;
-        builder x = {.w = w, .stage = stage, .chunk = c};
-        LUO_TRY(make_chunk(&x));
-        const int32_t most = k->backward_beats[c].ncalls > k->forward_beats[c].ncalls
-                                 ? k->backward_beats[c].ncalls : k->forward_beats[c].ncalls;
-        if (most <= w->nends) continue;
-        w->ends = LUO_NEW_N(w->scratch, double, most);
-        if (!w->ends) return luo_err_nomem(w->err);
-        w->nends = most;
-    }
+    step_chunk *c = step_chunk_of(w, r, pipeline);
+    builder x = {.w = w, .run = r, .s = step_stage_of(w, r, pipeline), .c = c};
+    LUO_TRY(make_chunk(&x, c));
+    const int32_t most = c->backward_beats.ncalls > c->forward_beats.ncalls
+                             ? c->backward_beats.ncalls : c->forward_beats.ncalls;
+    if (most <= w->nends) return LUO_OK;
+    w->ends = LUO_NEW_N(w->scratch, double, most);
+    if (!w->ends) return luo_err_nomem(w->err);
+    w->nends = most;
+    return LUO_OK;
+}
+
+luo_status step_make_beats(stepper *w)
+{
+    if (!step_scatters_each(w)) return LUO_OK;
+    for (int32_t i = 0; i < w->plan->npipelines; i++)
+        for (int32_t r = 0; r < w->nruns && !w->pipe[i].same; r++)
+            LUO_TRY(make_run(w, &w->run[r], i));
     return LUO_OK;
 }
 
 /* ---- a task ---- */
 
 /* Without shard_overlap work and calls take turns: each waits for all that was issued before. */
-void step_play(stepper *w, int32_t stage, const step_beats *b, luo_turn *x)
+void step_play(stepper *w, step_stage *s, const step_beats *b, luo_turn *x)
 {
-    step_stage *k = &w->stage[stage];
-    const bool turns = !w->ctx->stack->shard_overlap;
+    const bool turns = !w->in->stack->shard_overlap;
     double now = x->start;
     for (int32_t i = 0; i < b->n; i++) {
         const step_beat *at = &b->at[i];
         double *end = &w->ends[at->kind == STEP_KEEP ? 0 : at->call], since = now;
         switch (at->kind) {
-        case STEP_WORK: now = (turns ? fmax(now, k->lane) : now) + at->seconds; break;
+        case STEP_WORK: now = (turns ? fmax(now, s->lane) : now) + at->seconds; break;
         case STEP_MARK: *end = now; break;
         case STEP_KEEP: b->kept[at->call] = now; break;
         case STEP_WAIT: now = fmax(now, *end); break;
         case STEP_END: x->end = now; break;
         case STEP_CALL:
-            if (at->since == STEP_AT_START) since = k->worked;
+            if (at->since == STEP_AT_START) since = s->worked;
             else if (at->since >= 0 && !turns) since = w->ends[at->since];
-            *end = k->lane = fmax(k->lane, since) + at->seconds;
+            *end = s->lane = fmax(s->lane, since) + at->seconds;
         }
     }
-    k->worked = x->free = now;
+    s->worked = x->free = now;
 }

@@ -1,4 +1,4 @@
-/* diff_objective.c: the closed form of a step (core/plan/objective/objective.h) against the
+/* diff_offers.c: the closed form of a step (core/plan/step/step.h) against the
  * simulated step, for all plans that planners and policies offer in random settings like those of
  * tests/rivals.sh: 16 to 64 GPUs (LUO_NODES=32: to 256) of one or two types, a model (every third
  * with a tied table) and its best uniform plan, with and without ZeRO-1, 0 to 6 slow devices.
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/io/read/read.h"
-#include "core/plan/objective/objective.h"
+#include "core/plan/step/step.h"
 #include "core/run/policy/judge.h"
 #include "core/run/policy/offers.h"
 #include "tests/prop/prop.h"
@@ -145,15 +145,15 @@ static void add(gaps *g, double gap)
 static void compare(setting *s, uint64_t seed, gaps *all, gaps *best)
 {
     luo_offers o;
-    const luo_objective_in in = {s->model, s->cluster, &s->stack, 4096, s->rate};
+    const luo_step_in in = {s->model, s->cluster, &s->stack, 4096, s->rate};
     double least = INFINITY, chosen = INFINITY;
     make_offers(s, &o);
-    luo_objective x[LUO_OFFERS];
+    luo_step_cost x[LUO_OFFERS];
     int first = -1;
     for (int i = 0; i < o.n; i++) {
         luo_offer *f = &o.at[i];
-        ck_assert(luo_objective_knows(f->plan));
-        ck_assert_int_eq(luo_plan_objective(s->arena, &in, f->plan, &x[i], &s->err), LUO_OK);
+        ck_assert(luo_plan_step_knows(f->plan));
+        ck_assert_int_eq(luo_plan_step(s->arena, &in, f->plan, &x[i], &s->err), LUO_OK);
         ck_assert_int_eq(luo_judge_step(&s->judge, f->plan, 4096, s->rate, &f->step_s, &s->err),
                          LUO_OK);
         if (isinf(f->step_s)) continue;
@@ -162,7 +162,7 @@ static void compare(setting *s, uint64_t seed, gaps *all, gaps *best)
             printf("%d GPUs, %d types, %d NICs, %s, zero %d, %d slow: %-9s dp %2d simulated %.4f, "
                    "objective %.4f = %.4f + %.4f + %.4f, %+.3f\n", 8 * s->nodes,
                    s->types, s->nics, s->name, s->zero, s->slow, f->from, f->plan->npipelines,
-                   f->step_s, x[i].step, x[i].work, x[i].traffic, x[i].update, gap);
+                   f->step_s, x[i].step, x[i].pipeline, x[i].dp + x[i].tied, x[i].optimizer, gap);
         highest = fmax(highest, gap);
         least = fmin(least, f->step_s);
         add(all, fabs(gap));
@@ -194,4 +194,4 @@ START_TEST(near_the_simulated_step)
     ck_assert_double_lt(all.at[all.n * 9 / 10], 0.15);
 }
 END_TEST
-LUO_MAIN("plan.objective.diff", near_the_simulated_step, 1)
+LUO_MAIN("diff.offers", near_the_simulated_step, 1)

@@ -1,0 +1,223 @@
+/* step.c: a whole step in closed form: courses of pipelines, then norm and optimizer. */
+#include "core/plan/step/step.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/plan/replan/reroute.h"
+#include "core/plan/step/step_internal.h"
+
+/* A form is c*B*s*L*h^2 + (c/6)*B*s^2*L*h + 6*B*s*h*V; 128 bits hold it for any real network. */
+static double flops(int64_t c, int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+{
+    const __int128 tokens = (__int128)B * s;
+    const __int128 square = (__int128)c * h + c / 6 * s;
+    return (double)(tokens * h * (square * L + (__int128)6 * V));
+}
+
+double luo_step_flops_72(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+{
+    return flops(72, B, s, L, h, V);
+}
+
+double luo_step_flops_96(int64_t B, int64_t s, int64_t L, int64_t h, int64_t V)
+{
+    return flops(96, B, s, L, h, V);
+}
+
+/* ---- what is known ---- */
+
+static bool same_layout(const luo_plan *plan, int32_t i)
+{
+    const luo_pipeline *a = &plan->pipelines[0], *b = &plan->pipelines[i];
+    if (a->nstages != b->nstages) return false;
+    for (int32_t s = 0; s < a->nstages; s++) {
+        const luo_stage *x = &a->stages[s], *y = &b->stages[s];
+        if (x->ndev != y->ndev || x->context_parallel != y->context_parallel ||
+            x->nlayers != y->nlayers || x->ndev != a->stages[0].ndev)
+            return false;
+        if (memcmp(x->layers, y->layers, (size_t)x->nlayers * sizeof *x->layers) != 0) return false;
+    }
+    return true;
+}
+
+static bool is_alike(const luo_plan *plan)
+{
+    bool alike = true;
+    for (int32_t i = 0; i < plan->npipelines && alike; i++) alike = same_layout(plan, i);
+    return alike;
+}
+
+/* Do devices of a node that belong to several stages share its NICs? Then it matters who sends
+ * when. */
+static bool shares_nics(const luo_cluster *cluster, const luo_plan *plan)
+{
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
+            const luo_stage *st = &plan->pipelines[i].stages[s];
+            const luo_node_group *group = &cluster->groups[cluster->devices[st->dev[0]].group];
+            if (group->nics < group->devices_per_node && st->ndev < group->devices_per_node)
+                return true;
+        }
+    return false;
+}
+
+static bool goes_by_lanes(const luo_cluster *cluster, const luo_plan *plan)
+{
+    if (!is_alike(plan)) return false;
+    return plan->zero >= 2 || luo_plan_has_context(plan) || !shares_nics(cluster, plan);
+}
+
+bool luo_plan_step_knows(const luo_plan *plan)
+{
+    if (plan->schedule == LUO_SCHED_ZB_H2) return false;
+    if (luo_sched_splits(plan->schedule) && plan->zero >= 2) return false;
+    if (luo_plan_is_rerouted(plan)) return false;
+    if (plan->nannotations || plan->nassignment || plan->ngroups) return false;
+    for (int32_t i = 0; i < plan->npipelines; i++) {
+        if (plan->pipelines[i].micro_batch_tokens) return false;
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++)
+            if (plan->pipelines[i].stages[s].shares || plan->pipelines[i].stages[s].context_shares)
+                return false;
+    }
+    return is_alike(plan) || (plan->zero < 2 && !luo_plan_has_context(plan));
+}
+
+/* ---- courses ---- */
+
+typedef struct course {
+    stepper *w;
+    step_pipe *pipe;
+} course;
+
+static void turn(void *ctx, int32_t stage, const luo_task *t, luo_turn *x)
+{
+    const course *run = ctx;
+    step_stage *s = &run->pipe->stage[stage];
+    const step_chunk *c = &s->chunk[t->chunk];
+    const bool back = t->phase != LUO_TASK_F;
+    const step_beats *beats = back ? &c->backward_beats : &c->forward_beats;
+    if (beats->n > 0) {
+        step_play(run->w, s, beats, x);
+        return;
+    }
+    const double seconds = t->phase == LUO_TASK_BW ? c->weight : back ? c->backward : c->forward;
+    const bool first = !back && t->micro_batch == 0;
+    x->end = first ? step_first(run->w, s, c, x->start) : x->start + seconds;
+    s->worked = x->free = x->end;
+}
+
+static void finish(const stepper *w, step_pipe *p, int32_t m, const double *last, double *ideal)
+{
+    const bool splits = luo_sched_splits(w->plan->schedule);
+    for (int32_t k = 0; k < p->n; k++) {
+        step_stage *s = &p->stage[k];
+        double both = 0;
+        for (int32_t c = 0; c < s->at->nlayers; c++) {
+            step_chunk *x = &s->chunk[c];
+            x->last = last[c * p->n + k];
+            s->end = fmax(s->end, x->last + (splits ? x->weight : x->backward));
+            both += x->forward + x->backward + x->weight;
+        }
+        if (step_has_copies(w)) s->end = s->worked;
+        *ideal = fmax(*ideal, both * m);
+    }
+}
+
+static luo_status run_course(stepper *w, int32_t i, luo_step_cost *out)
+{
+    const luo_plan *plan = w->plan;
+    step_pipe *p = &w->pipe[i];
+    const int32_t m = plan->pipelines[i].micro_batches;
+    const size_t mark = luo_arena_mark(w->scratch);
+    course c = {w, p};
+    double *last = LUO_NEW_N(w->scratch, double, p->n * plan->chunks), makespan = 0;
+    if (!last) return luo_err_nomem(w->err);
+    const luo_course x = {.kind = plan->schedule,
+                          .S = p->n,
+                          .m = m,
+                          .v = plan->chunks,
+                          .transfer = p->n > 1 ? p->transfer : NULL,
+                          .back = p->back,
+                          .blocking = w->in->stack->p2p_blocking,
+                          .turn = turn,
+                          .ctx = &c,
+                          .last = last};
+    LUO_TRY(luo_sched_course(w->scratch, &x, &makespan, w->err));
+    finish(w, p, m, last, &out->ideal);
+    out->pipeline = fmax(out->pipeline, makespan);
+    luo_arena_reset(w->scratch, mark);
+    return LUO_OK;
+}
+
+/* ---- the rest ---- */
+
+/* The norm of all gradients stands before it. */
+static luo_status cost_optimizer(const stepper *w, double *seconds)
+{
+    double worst = 0, norm = 0, before = -1, cost = 0;
+    int32_t group = -1;
+    for (int32_t i = 0; i < w->plan->npipelines; i++)
+        for (int32_t s = 0; s < w->pipe[i].n && !w->pipe[i].same; s++) {
+            const step_stage *st = &w->pipe[i].stage[s];
+            const double mine = step_parameters(w, &w->pipe[i], s) /
+                                (w->plan->zero >= 1 ? step_shard_size(w) : 1);
+            const int32_t own = w->in->cluster->devices[st->at->dev[0]].group;
+            if (mine != before || group != own)
+                LUO_TRY(luo_cost_optimizer(&w->ctx, st->at->dev[0], mine, &cost, w->err));
+            before = mine;
+            group = own;
+            worst = fmax(worst, cost * st->rate);
+        }
+    LUO_TRY(luo_cost_group(&w->ctx, LUO_COLL_AR, w->devices, w->ndev, 4, 0, &norm, w->err));
+    *seconds = worst + norm;
+    return LUO_OK;
+}
+
+static luo_status solve(stepper *w, luo_step_cost *out)
+{
+    LUO_TRY(luo_plan_devices(w->scratch, w->plan, &w->devices, &w->ndev, w->err));
+    LUO_TRY(step_open_pipes(w));
+    LUO_TRY(step_open_runs(w));
+    LUO_TRY(step_make_beats(w));
+    LUO_TRY(step_gather(w));
+    for (int32_t i = 0; i < w->plan->npipelines; i++)
+        if (!w->pipe[i].same) LUO_TRY(run_course(w, i, out));
+    LUO_TRY(step_exposed(w, out->pipeline, &out->dp, &out->tied));
+    LUO_TRY(cost_optimizer(w, &out->optimizer));
+    out->jitter = luo_cost_jitter(w->in->stack, w->ndev);
+    out->step = (out->pipeline + out->dp + out->tied + out->optimizer) * out->jitter;
+    return LUO_OK;
+}
+
+static bool is_usable(const luo_step_in *in, const luo_plan *plan)
+{
+    for (int32_t i = 0; i < plan->npipelines && in->rate; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
+            const luo_stage *st = &plan->pipelines[i].stages[s];
+            for (int32_t d = 0; d < st->ndev; d++)
+                if (isinf(in->rate[st->dev[d]])) return false;
+        }
+    return true;
+}
+
+luo_status luo_plan_step(luo_arena *scratch, const luo_step_in *in, const luo_plan *plan,
+                         luo_step_cost *out, luo_err *err)
+{
+    const size_t mark = luo_arena_mark(scratch);
+    stepper w = {
+        .scratch = scratch,
+        .in = in,
+        .plan = plan,
+        .ctx = {.cluster = in->cluster, .stack = in->stack, .dtype = plan->dtype},
+        .err = err,
+        .by_lanes = goes_by_lanes(in->cluster, plan),
+        .ranks = plan->pipelines[0].stages[0].context_parallel > 1
+                     ? plan->pipelines[0].stages[0].context_parallel : 1,
+        .bucket = luo_bucketing_of(plan->bucket, in->stack->bucket)};
+    *out = (luo_step_cost){.step = INFINITY};
+    if (!is_usable(in, plan)) return LUO_OK;
+    const luo_status st = solve(&w, out);
+    luo_arena_reset(scratch, mark);
+    return st;
+}

@@ -1,0 +1,298 @@
+/* step_internal.h: what the parts of a whole step share; for core/plan/step/step*.c only. */
+#ifndef LUO_CORE_PLAN_STEP_STEP_INTERNAL_H
+#define LUO_CORE_PLAN_STEP_STEP_INTERNAL_H
+#include "core/cost/step/layer.h"
+#include "core/plan/step/step.h"
+
+typedef struct step_tensor {
+    double at; /* in its task: first read, or complete */
+    int64_t elements;
+    int32_t unit; /* -1: embedding; a layer; all of them: head */
+    bool bias;    /* of a product */
+    bool whole;   /* on every device of the tensor group */
+    bool table;   /* one that two stages share */
+    bool alone;   /* in a bucket of its own: something in Pre or Post waits for it */
+} step_tensor;
+
+enum { STEP_LAYER_TENSORS = 24, STEP_END_TENSORS = 8 }; /* most of a layer, of an end */
+
+/* ---- tasks ---- */
+
+/* A task in which weights are gathered or gradients scattered is a list of these. */
+typedef enum step_beat_kind {
+    STEP_WORK,
+    STEP_CALL, /* put into the lane */
+    STEP_WAIT, /* for a call */
+    STEP_MARK, /* the moment is kept as if it were the end of a call */
+    STEP_KEEP, /* the pieces of a bucket are added up */
+    STEP_END   /* the result of the task is there */
+} step_beat_kind;
+/* A call waits for the work so far, or for that of the tasks before. */
+enum { STEP_NOW = -1, STEP_AT_START = -2 };
+typedef struct step_beat {
+    step_beat_kind kind;
+    int32_t call;
+    int32_t since; /* of a call: what it waits for, a mark or one of the above */
+    double seconds;
+} step_beat;
+typedef struct step_beats {
+    int32_t n, cap, ncalls;
+    step_beat *at;
+    const int32_t *bucket; /* backward: of every tensor of step_done */
+    double *kept;          /* by bucket: when its pieces were added up last */
+} step_beats;
+
+/* ---- pipelines ---- */
+
+typedef struct step_layer { /* of one kind on devices of one kind */
+    luo_layer_cost cost; /* zb_h1: what it says of backward is of BW */
+    double input;        /* zb_h1: seconds of BI */
+    double beside;       /* GPU seconds of step_beside */
+} step_layer;
+
+typedef struct step_chunk { /* of a stage */
+    int32_t lo, hi;            /* layers */
+    bool embedding, head;
+    const step_layer **layer;  /* of lo, lo + 1, .. */
+    double forward, backward, weight; /* of a task; zb_h1: backward is BI, weight BW; else 0 */
+    int32_t first_run, nruns;
+    step_beats forward_beats, backward_beats; /* n = 0: tasks are plain */
+    double last; /* when its last B or BW begins */
+} step_chunk;
+
+typedef struct step_stage { /* of a pipeline */
+    const luo_stage *at;
+    int32_t index;
+    luo_layer_shape shape; /* of its layers */
+    int32_t ranks;         /* context-parallel ones */
+    double rate;           /* of its slowest device */
+    luo_pair_cost embedding, head; /* 0 where it has none */
+    step_chunk *chunk;
+    double lane, worked; /* ZeRO 2 and 3: lane and work so far end */
+    double end;          /* of its last backward */
+} step_stage;
+
+typedef struct step_pipe {
+    bool same; /* as the one before: it costs the same, and has its stages */
+    int32_t n;
+    step_stage *stage;
+    double *transfer, *back; /* stage k to k + 1 and back; of chunks also the last to the first */
+} step_pipe;
+
+/* ---- gradients and weights between pipelines ---- */
+
+typedef struct step_call { /* a bucket */
+    double ready, seconds, end; /* seconds: in lanes; end: on links */
+    int64_t elements;
+    int32_t run, order;
+    bool summed; /* over the tensor group first */
+    bool table;  /* half of the gradient of a table on two stages; no call where both hold it */
+    bool whole;  /* step_goes_apart: what every device of the tensor group has */
+} step_call;
+
+typedef struct step_load { /* of a link in one direction: seconds for each byte of a slice */
+    int32_t at;            /* 2 * link + up */
+    double seconds;
+} step_load;
+
+typedef struct step_slice { /* of the widest group of a run */
+    int32_t ndev, *dev;
+    int32_t nloads;
+    step_load *loads;
+    double fixed; /* seconds of a bucket, whatever its size */
+} step_slice;
+
+/* Layers that the same stages hold in all pipelines, with the ends that stand beside them. */
+typedef struct step_run {
+    int32_t lo, hi;
+    bool embedding, head;
+    int32_t *stage, *chunk;      /* per pipeline */
+    int32_t widest;              /* tensor-parallel size: number of slices */
+    double *arrives;             /* when each tensor of step_reads is there; NULL: at once */
+    const int32_t *also;         /* of a table on two stages: the head's; else NULL */
+    step_slice *slices;          /* where calls share links */
+} step_run;
+
+typedef enum step_members { /* of a call, of the replicas of a device */
+    STEP_SHARD,    /* those of a group that share a state */
+    STEP_COPIES,   /* those with the same piece */
+    STEP_PIPELINES, /* of STEP_SHARD those of one context-parallel rank */
+    STEP_ENDS       /* all of the first stage and of the last */
+} step_members;
+
+/* Buckets of layers that are alike are calls that are alike: their seconds, worked out once. */
+typedef struct step_known {
+    step_members members;
+    int coll;
+    int64_t bytes;
+    double seconds;
+} step_known;
+enum { STEP_KNOWN = 32 }; /* of a lane; when there are more the oldest is forgotten */
+
+typedef struct step_lane { /* of a stage where all pipelines are alike */
+    step_known known[STEP_KNOWN];
+    int32_t nknown; /* all that were worked out */
+    double gathered; /* all weights are there */
+    double end;      /* of the last backward; then of the calls behind it */
+    double table;    /* when its half of the gradient of a table is summed; held by both stages:
+                        when that may begin */
+} step_lane;
+
+typedef struct stepper {
+    luo_arena *scratch;
+    const luo_step_in *in;
+    const luo_plan *plan;
+    luo_cost_ctx ctx;
+    luo_err *err;
+    bool by_lanes; /* a call is a lane of its stage's; else what it puts on links */
+    int32_t ranks; /* context-parallel ones of a stage; 1 where pipelines differ */
+    luo_bucketing bucket; /* how buckets close */
+    int32_t ndev;  /* of the plan */
+    int32_t *devices;
+    step_pipe *pipe;
+    int32_t nlayers, cap_layers;
+    struct step_costed *layers; /* worked out so far */
+    int32_t nruns;
+    step_run *run;    /* in the order of layers; one more: the table that two stages share */
+    step_lane *lane;  /* per stage; alike */
+    int32_t *senders, most_stages; /* [node * most_stages + stage] */
+    double *ends;     /* of the calls of a task, room for nends */
+    int32_t nends;
+    int32_t *group;   /* members of a call */
+    step_tensor *room, *other; /* of one run */
+    double *ready;             /* of its tensors */
+    int32_t ncalls;
+    step_call *calls;
+    double gathered;    /* pipelines differ: all weights are there .. */
+    double *busy, *taken; /* .. until when: links by direction, lanes by device */
+    double table_there; /* a tied table is there where the head is; held by both: at both */
+} stepper;
+
+/* Is the table shared between two stages? */
+bool step_is_split(const stepper *w);
+/* The same with its state on both (ZeRO 0 and 1). */
+static inline bool step_holds_ends(const stepper *w)
+{
+    return w->plan->zero < 2 && step_is_split(w);
+}
+static inline bool step_sums_inside(const step_stage *s)
+{
+    return s->shape.sequence_parallel && s->shape.tp > 1;
+}
+/* Copies of a weight. */
+static inline int32_t step_copies(const stepper *w)
+{
+    return w->plan->npipelines * w->ranks;
+}
+/* With both context and tensor parallelism what every device of a tensor group holds whole goes
+ * another way than what is cut: among all devices of the stage, and among pipelines. */
+static inline bool step_goes_apart(const stepper *w, const step_run *r, const step_tensor *t)
+{
+    return t->whole && r->widest > 1 && w->ranks > 1;
+}
+/* Devices among which it goes inside the stage. */
+static inline int32_t step_inside(const stepper *w, const step_run *r)
+{
+    return r->widest * w->ranks;
+}
+/* Weights of a task are gathered in it, unit by unit. */
+static inline bool step_gathers_each(const stepper *w)
+{
+    return w->plan->zero == 3 && w->plan->sharding.kind != LUO_SHARD_GRAD_OP;
+}
+/* Are there copies of the pieces? Gradients are summed over them once a step. */
+static inline bool step_has_copies(const stepper *w)
+{
+    return w->plan->zero == 3 && luo_shard_has_copies(&w->plan->sharding, w->plan->npipelines);
+}
+/* Copies over which state, or a piece of it, is cut. */
+static inline int32_t step_shard_size(const stepper *w)
+{
+    return step_has_copies(w) ? w->plan->sharding.pipelines * w->ranks : step_copies(w);
+}
+/* Gradients of every micro-batch are cut to pieces. */
+static inline bool step_scatters_each(const stepper *w)
+{
+    return w->plan->zero >= 2;
+}
+/* The stage that has a run in a pipeline, and its chunk there. */
+static inline step_stage *step_stage_of(const stepper *w, const step_run *r, int32_t pipeline)
+{
+    return &w->pipe[pipeline].stage[r->stage[pipeline]];
+}
+static inline step_chunk *step_chunk_of(const stepper *w, const step_run *r, int32_t pipeline)
+{
+    return &step_stage_of(w, r, pipeline)->chunk[r->chunk[pipeline]];
+}
+
+/* The devices of the stage that has a run in the first pipeline. */
+static inline const int32_t *step_inner(const stepper *w, const step_run *r)
+{
+    return w->plan->pipelines[0].stages[r->stage[0]].dev;
+}
+
+/* ---- step_stages.c ---- */
+
+/* Seconds of all stages and of the messages between them. */
+luo_status step_open_pipes(stepper *w);
+
+/* ---- step_tensors.c ---- */
+
+/* Of the table on one device of tp. */
+int64_t step_table(const stepper *w, int32_t tp);
+/* Parameters of a stage on one device. */
+double step_parameters(const stepper *w, const step_pipe *p, int32_t stage);
+/* Tensors of a layer on one device of tp, all its parts. */
+int32_t step_layer_tensors(const stepper *w, int64_t layer, int32_t tp, step_tensor *t);
+/* Weights of a run in the order in which the forward of a stage that has it reads them; gradients
+ * in the order in which its backward completes them. Slices of the widest group; where pipelines
+ * differ without those that every device of the group holds. Pre: the stage has been costed. */
+int32_t step_reads(const stepper *w, const step_run *r, const step_stage *s, const step_chunk *c,
+                   step_tensor *t);
+int32_t step_done(const stepper *w, const step_run *r, const step_stage *s, const step_chunk *c,
+                  step_tensor *t);
+
+/* ---- step_units.c: ZeRO 2 and 3 ---- */
+
+/* What adding up the pieces of a layer's gradients takes beside its backward. */
+luo_status step_beside(const stepper *w, const step_stage *s, luo_layer_shape *shape);
+/* The beats of the tasks of all stages. Pre: step_open_runs. */
+luo_status step_make_beats(stepper *w);
+void step_play(stepper *w, step_stage *s, const step_beats *b, luo_turn *x);
+
+/* ---- step_dp.c: gradients and weights between pipelines ---- */
+
+/* Bytes of an element of a gradient on its way. */
+double step_sum_bytes(const stepper *w);
+/* Number of the bucket of every tensor of a run; ZeRO 3: by unit. */
+luo_status step_close(const stepper *w, luo_bucketing rule, const step_run *r, const step_tensor *t,
+                      int32_t n, bool weights, int32_t **bucket, int32_t *nbuckets);
+luo_bucketing step_rule(const stepper *w);
+/* With ZeRO what every device of the tensor group holds whole is cut over that group, too: weights,
+ * and their gradients unless context-parallel ranks have to be summed first. */
+bool step_cuts_whole(const stepper *w, const step_run *r, const step_tensor *t, bool weights);
+/* Elements of a tensor that a call of the replicas moves. */
+double step_moved(const stepper *w, const step_run *r, const step_tensor *t, bool weights);
+/* Who takes part in that call. */
+step_members step_way(const stepper *w, const step_run *r, const step_tensor *t, bool weights);
+/* Seconds of a call of the replicas of a run, the slowest of its devices' groups. Pre: alike. */
+luo_status step_call_seconds(const stepper *w, const step_run *r, step_members members, int coll,
+                             double bytes, double *seconds);
+luo_status step_open_runs(stepper *w);
+/* When weights are there that are gathered once, from the begin of the step. */
+luo_status step_gather(stepper *w);
+/* End of the first forward of a chunk that begins at `start`: it waits for its weights. */
+double step_first(const stepper *w, const step_stage *s, const step_chunk *c, double start);
+/* What is left of the timetable after `pipeline` seconds: *dp; with it *tied, what the shared table
+ * adds. Pre: all courses. */
+luo_status step_exposed(stepper *w, double pipeline, double *dp, double *tied);
+
+/* ---- step_links.c: pipelines that differ ---- */
+
+/* The links and the fixed time of a call of every run. */
+luo_status step_open_links(stepper *w, bool weights);
+/* When a call ends, of elements of `each` bytes; those before it have been carried. */
+void step_carry(stepper *w, step_call *c, double each);
+/* Weights, run by run. */
+luo_status step_gather_links(stepper *w);
+#endif

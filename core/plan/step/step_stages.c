@@ -1,0 +1,348 @@
+/* step_stages.c: seconds of the stages of all pipelines and of the messages between them. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/vec.h"
+#include "core/cost/step/memory.h"
+#include "core/plan/annotate.h"
+#include "core/plan/step/step_internal.h"
+
+/* ---- devices that are alike ---- */
+
+/* The same GPU types in the same places of their nodes, their neighbours as far away? */
+static bool same_devices(const luo_cluster *cluster, const int32_t *a, const int32_t *b, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const luo_device *x = &cluster->devices[a[i]], *y = &cluster->devices[b[i]];
+        if (x->group != y->group) return false;
+        if (cluster->groups[x->group].scale_up != LUO_SCALE_UP_NVSWITCH && x->slot != y->slot)
+            return false;
+        if (i > 0 && luo_cluster_link_class(cluster, a[i - 1], a[i]) !=
+                         luo_cluster_link_class(cluster, b[i - 1], b[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- layers ---- */
+
+/* What one layer of a stage costs; those like it ask no more. */
+typedef struct step_costed {
+    const step_stage *of;
+    int recompute;
+    double parameters; /* of the layer: tells dense from experts */
+    step_layer *layer;
+} step_costed;
+
+static bool same_shape(const luo_layer_shape *a, const luo_layer_shape *b)
+{
+    return a->tp == b->tp && a->tokens == b->tokens && a->context.c == b->context.c &&
+           a->context.inner == b->context.inner && a->context.zigzag == b->context.zigzag &&
+           a->experts_among == b->experts_among;
+}
+
+static bool same_stage(const luo_cluster *cluster, const step_stage *a, const step_stage *b)
+{
+    return a == b || (a->rate == b->rate && a->at->ndev == b->at->ndev &&
+                      same_shape(&a->shape, &b->shape) &&
+                      same_devices(cluster, a->at->dev, b->at->dev, a->at->ndev));
+}
+
+/* Communication inside the group is not slowed: it waits. */
+static void slow_down(luo_layer_cost *c, double rate)
+{
+    const double forward = (c->forward - c->forward_comm) * rate + c->forward_comm;
+    const double backward = (c->backward - c->backward_comm) * rate + c->backward_comm;
+    const double forth = c->forward > 0 ? forward / c->forward : 1;
+    const double back = c->backward > 0 ? backward / c->backward : 1;
+    c->forward = forward;
+    c->backward = backward;
+    for (int part = 0; part < LUO_LAYER_PARTS; part++) {
+        c->read[part] *= forth;
+        c->done[part] *= back;
+        c->due[part] *= back;
+        c->weight_done[part] *= rate;
+        c->weight_due[part] *= rate;
+    }
+    c->reread *= back;
+    c->renorm *= back;
+    c->input = (c->input - c->backward_comm) * rate + c->backward_comm;
+    c->weight *= rate;
+    c->beside *= rate;
+}
+
+static luo_status cost_layer(stepper *w, const step_stage *s, int64_t layer, int recompute,
+                             step_layer *out)
+{
+    luo_layer_shape shape = s->shape;
+    luo_layer_cost *c = &out->cost;
+    shape.layer = layer;
+    LUO_TRY(step_beside(w, s, &shape));
+    LUO_TRY(luo_cost_layer(&w->ctx, &shape, s->at->dev, recompute, c, w->err));
+    if (s->rate > 1) slow_down(c, s->rate);
+    out->beside = shape.beside;
+    if (!luo_sched_splits(w->plan->schedule)) return LUO_OK;
+    out->input = c->input;
+    c->backward = c->weight;
+    memcpy(c->done, c->weight_done, sizeof c->done);
+    memcpy(c->due, c->weight_due, sizeof c->due);
+    return LUO_OK;
+}
+
+static int recompute_of(const luo_stage *st, int32_t layer)
+{
+    if (st->nrecompute == 0) return (int)st->recompute;
+    for (int32_t i = 0; i < st->nrecompute; i++)
+        if (layer >= st->recompute_layers[i].lo && layer < st->recompute_layers[i].hi)
+            return (int)st->recompute;
+    return LUO_RECOMPUTE_NONE;
+}
+
+static luo_status find_layer(stepper *w, const step_stage *s, int32_t layer,
+                             const step_layer **out)
+{
+    const luo_model *model = w->in->model;
+    const int recompute = recompute_of(s->at, layer);
+    const double parameters =
+        model->moe.experts > 0 ? luo_mem_layer_parameters(model, layer, 1) : 0;
+    for (int32_t i = w->nlayers; i-- > 0;) {
+        const step_costed *x = &w->layers[i];
+        if (x->recompute != recompute || x->parameters != parameters ||
+            !same_stage(w->in->cluster, x->of, s))
+            continue;
+        *out = x->layer;
+        return LUO_OK;
+    }
+    if (!LUO_VEC_ROOM_IN(w->scratch, w->layers, w->nlayers, w->cap_layers))
+        return luo_err_nomem(w->err);
+    step_costed *x = &w->layers[w->nlayers];
+    *x = (step_costed){s, recompute, parameters, LUO_NEW(w->scratch, step_layer)};
+    if (!x->layer) return luo_err_nomem(w->err);
+    LUO_TRY(cost_layer(w, s, layer, recompute, x->layer));
+    w->nlayers++;
+    *out = x->layer;
+    return LUO_OK;
+}
+
+/* ---- stages ---- */
+
+static luo_status cost_end(const stepper *w, const step_stage *s, bool head, luo_pair_cost *out)
+{
+    const double rate = s->rate;
+    LUO_TRY((head ? luo_cost_head : luo_cost_embedding)(&w->ctx, &s->shape, s->at->dev, out,
+                                                        w->err));
+    *out = (luo_pair_cost){out->forward * rate, out->backward * rate, out->read * rate,
+                           out->done * rate, out->reread * rate, out->input * rate,
+                           out->weight * rate};
+    return LUO_OK;
+}
+
+/* zb_h1: gradients are complete in BW. */
+static void cost_task(const stepper *w, step_stage *s, step_chunk *c)
+{
+    const bool splits = luo_sched_splits(w->plan->schedule);
+    luo_pair_cost *end[2] = {c->embedding ? &s->embedding : NULL, c->head ? &s->head : NULL};
+    for (int32_t l = c->lo; l < c->hi; l++) {
+        const step_layer *x = c->layer[l - c->lo];
+        c->forward += x->cost.forward;
+        c->backward += splits ? x->input : x->cost.backward;
+        c->weight += splits ? x->cost.weight : 0;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (!end[k]) continue;
+        c->forward += end[k]->forward;
+        c->backward += splits ? end[k]->input : end[k]->backward;
+        c->weight += splits ? end[k]->weight : 0;
+        if (splits) end[k]->backward = end[k]->done = end[k]->weight;
+    }
+}
+
+static luo_status cost_stage(stepper *w, step_stage *s)
+{
+    const int32_t chunks = s->at->nlayers;
+    s->chunk = LUO_NEW_N(w->scratch, step_chunk, chunks);
+    if (!s->chunk) return luo_err_nomem(w->err);
+    if (s->at->embedding) LUO_TRY(cost_end(w, s, false, &s->embedding));
+    if (s->at->head) LUO_TRY(cost_end(w, s, true, &s->head));
+    for (int32_t k = 0; k < chunks; k++) {
+        step_chunk *c = &s->chunk[k];
+        *c = (step_chunk){.lo = s->at->layers[k].lo, .hi = s->at->layers[k].hi,
+                          .embedding = s->at->embedding && k == 0,
+                          .head = s->at->head && k == chunks - 1};
+        c->layer = LUO_NEW_N(w->scratch, const step_layer *, c->hi - c->lo + 1);
+        if (!c->layer) return luo_err_nomem(w->err);
+        for (int32_t l = c->lo; l < c->hi; l++)
+            LUO_TRY(find_layer(w, s, l, &c->layer[l - c->lo]));
+        cost_task(w, s, c);
+    }
+    return LUO_OK;
+}
+
+static double slowest(const stepper *w, const luo_stage *st)
+{
+    double worst = 1;
+    for (int32_t i = 0; i < st->ndev && w->in->rate; i++)
+        worst = fmax(worst, w->in->rate[st->dev[i]]);
+    return worst;
+}
+
+static step_stage open_stage(const stepper *w, int32_t pipeline, const luo_stage *st)
+{
+    const luo_plan *plan = w->plan;
+    const luo_context context = luo_plan_context(plan, w->in->model->causal, pipeline);
+    const int32_t tp = luo_stage_tp(st);
+    luo_layer_shape shape = luo_layer_of(
+        w->in->model, plan->pipelines[pipeline].micro_batch_sequences, w->in->sequence_tokens, tp,
+        context, plan->sequence_parallel && tp > 1);
+    shape.experts_among = st->experts_dealt ? luo_plan_experts_among(plan, tp) : 0;
+    shape.experts_exchange = plan->moe_exchange;
+    return (step_stage){.at = st, .shape = shape, .rate = slowest(w, st),
+                        .ranks = luo_layer_ranks(&shape)};
+}
+
+/* ---- messages ---- */
+
+/* Pair i of devices between a stage and the next; false: there are no more. A device of a narrow
+ * stage has several others, of which the first stands for all. */
+static bool pair_of(const luo_stage *a, const luo_stage *b, int32_t i, int32_t pair[2])
+{
+    const int32_t tp[2] = {luo_stage_tp(a), luo_stage_tp(b)};
+    const int32_t most = tp[0] > tp[1] ? tp[0] : tp[1], least = tp[0] + tp[1] - most;
+    const int32_t rank = i / least, at = i % least;
+    if (rank >= a->context_parallel) return false;
+    pair[0] = a->dev[rank * tp[0] + at * tp[0] / least];
+    pair[1] = b->dev[rank * tp[1] + at * tp[1] / least];
+    return true;
+}
+
+static bool is_far(const stepper *w, const int32_t pair[2])
+{
+    const luo_device *d = w->in->cluster->devices;
+    return d[pair[0]].node != d[pair[1]].node;
+}
+
+/* How many devices of a node send to another behind stage s: pipelines go in step. */
+static int32_t *senders(const stepper *w, int32_t device, int32_t s)
+{
+    const int32_t node = w->in->cluster->devices[device].node;
+    return &w->senders[(size_t)node * (size_t)w->most_stages + (size_t)s];
+}
+
+/* Messages behind the stage: chunks also go from the last to the first. */
+static const luo_stage *next_of(const stepper *w, const luo_pipeline *pl, int32_t s)
+{
+    if (s + 1 < pl->nstages) return &pl->stages[s + 1];
+    return pl->nstages > 1 && w->plan->chunks > 1 ? &pl->stages[0] : NULL;
+}
+
+static luo_status count_senders(stepper *w)
+{
+    const luo_plan *plan = w->plan;
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        if (plan->pipelines[i].nstages > w->most_stages)
+            w->most_stages = plan->pipelines[i].nstages;
+    w->senders = LUO_NEW_N(w->scratch, int32_t,
+                           (size_t)w->in->cluster->nnodes * (size_t)w->most_stages);
+    if (!w->senders) return luo_err_nomem(w->err);
+    for (int32_t i = 0; i < plan->npipelines; i++)
+        for (int32_t s = 0; s < plan->pipelines[i].nstages; s++) {
+            const luo_stage *b = next_of(w, &plan->pipelines[i], s);
+            int32_t pair[2];
+            for (int32_t k = 0; b && pair_of(&plan->pipelines[i].stages[s], b, k, pair); k++)
+                *senders(w, pair[0], s) += is_far(w, pair);
+        }
+    return LUO_OK;
+}
+
+/* What a device sends to the stage behind, or in front: with sequence parallelism each has its part
+ * of the tokens, else everyone of the other needs all of them. */
+static int64_t bytes_of(const stepper *w, const step_stage *from, const step_stage *to, bool far)
+{
+    const int32_t tp[2] = {from->shape.tp, to->shape.tp};
+    const int64_t all =
+        luo_layer_tokens(&from->shape) * w->in->model->hidden * luo_dtype_bytes(w->plan->dtype);
+    if (w->plan->sequence_parallel) return all / (tp[0] < tp[1] ? tp[0] : tp[1]);
+    const int32_t each = tp[1] > tp[0] ? tp[1] / tp[0] : 1;
+    return w->in->stack->scatter_gather && far && tp[0] == tp[1] ? all / tp[0] : all * each;
+}
+
+static luo_status cost_transfer(const stepper *w, const step_pipe *p, int32_t s)
+{
+    const step_stage *a = &p->stage[s], *b = &p->stage[(s + 1) % p->n];
+    int32_t pair[2];
+    p->transfer[s] = p->back[s] = 0;
+    for (int32_t i = 0; pair_of(a->at, b->at, i, pair); i++) {
+        const bool far = is_far(w, pair);
+        const luo_device *from = &w->in->cluster->devices[pair[0]];
+        const int32_t nics = w->in->cluster->groups[from->group].nics;
+        const int32_t sharers = far ? *senders(w, pair[0], s) : 0;
+        const double part = far ? 1.0 / (sharers > nics ? sharers : nics) : 0;
+        double forth, back;
+        LUO_TRY(luo_cost_p2p(&w->ctx, pair[0], pair[1], bytes_of(w, a, b, far), part, &forth,
+                             w->err));
+        LUO_TRY(luo_cost_p2p(&w->ctx, pair[1], pair[0], bytes_of(w, b, a, far), part, &back,
+                             w->err));
+        p->transfer[s] = fmax(p->transfer[s], forth);
+        p->back[s] = fmax(p->back[s], back);
+    }
+    return LUO_OK;
+}
+
+/* ---- pipelines ---- */
+
+/* Does pipeline i cost what the one before costs? Ends of stages are neighbours, too. */
+static bool same_as_before(const stepper *w, int32_t i)
+{
+    const luo_pipeline *a = &w->plan->pipelines[i - 1], *b = &w->plan->pipelines[i];
+    const step_pipe *x = &w->pipe[i - 1];
+    if (a->micro_batches != b->micro_batches || a->nstages != b->nstages) return false;
+    for (int32_t s = 0; s < b->nstages; s++) {
+        const luo_stage *p = &a->stages[s], *q = &b->stages[s];
+        const step_stage mine = open_stage(w, i, q);
+        if (p->nlayers != q->nlayers || p->recompute != q->recompute || p->nrecompute ||
+            q->nrecompute || !same_stage(w->in->cluster, &x->stage[s], &mine))
+            return false;
+        if (memcmp(p->layers, q->layers, (size_t)p->nlayers * sizeof *p->layers) != 0) return false;
+        const int32_t from[2] = {a->stages[s ? s - 1 : 0].dev[0], b->stages[s ? s - 1 : 0].dev[0]};
+        if (luo_cluster_link_class(w->in->cluster, from[0], p->dev[0]) !=
+            luo_cluster_link_class(w->in->cluster, from[1], q->dev[0]))
+            return false;
+        if (next_of(w, b, s) && *senders(w, p->dev[0], s) != *senders(w, q->dev[0], s))
+            return false;
+    }
+    return true;
+}
+
+static luo_status open_pipe(stepper *w, int32_t i)
+{
+    const luo_pipeline *pl = &w->plan->pipelines[i];
+    step_pipe *p = &w->pipe[i];
+    *p = (step_pipe){.n = pl->nstages, .stage = LUO_NEW_N(w->scratch, step_stage, pl->nstages),
+                     .transfer = LUO_NEW_N(w->scratch, double, pl->nstages),
+                     .back = LUO_NEW_N(w->scratch, double, pl->nstages)};
+    if (!p->stage || !p->transfer || !p->back) return luo_err_nomem(w->err);
+    for (int32_t s = 0; s < p->n; s++) {
+        p->stage[s] = open_stage(w, i, &pl->stages[s]);
+        p->stage[s].index = s;
+        LUO_TRY(cost_stage(w, &p->stage[s]));
+    }
+    for (int32_t s = 0; s < p->n; s++)
+        if (next_of(w, pl, s)) LUO_TRY(cost_transfer(w, p, s));
+    return LUO_OK;
+}
+
+luo_status step_open_pipes(stepper *w)
+{
+    w->pipe = LUO_NEW_N(w->scratch, step_pipe, w->plan->npipelines);
+    if (!w->pipe) return luo_err_nomem(w->err);
+    LUO_TRY(count_senders(w));
+    for (int32_t i = 0; i < w->plan->npipelines; i++) {
+        if (i > 0 && same_as_before(w, i)) {
+            w->pipe[i] = w->pipe[i - 1];
+            w->pipe[i].same = true;
+            continue;
+        }
+        LUO_TRY(open_pipe(w, i));
+    }
+    return LUO_OK;
+}
