@@ -106,7 +106,8 @@ static inline void dump_group(luo_str *s, const luo_node_group *x)
 {
     DUMP_S(name);
     DUMP_S(site);
-    DUMP_S(profile->name);
+    for (int32_t i = 0; i < x->devices_per_node; i++)
+        luo_str_addf(s, "%s\n", luo_node_group_profile(x, i)->name);
     DUMP_I(nodes);
     DUMP_I(devices_per_node);
     for (int32_t i = 0; i < x->nracks; i++) DUMP_S(racks[i]);

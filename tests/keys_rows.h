@@ -24,7 +24,8 @@ static const char cluster[] =
     "    nics: {count: 4, bandwidth_gbytes_per_s: 52, latency_us: 2.5, attach: slot}\n"
     "    host: {cores: 96, memory_gib: 1024, disk_read_gbytes_per_s: 6, "
     "disk_write_gbytes_per_s: 3}\n"
-    "  - {name: gb, nodes: 1, devices_per_node: 3, profile: p.yaml, racks: [r2], site: east,\n"
+    "  - {name: gb, nodes: 1, devices_per_node: 3, profiles: [p.yaml, q.yaml, p.yaml],\n"
+    "     racks: [r2], site: east,\n"
     "     scale_up: {kind: mesh, bandwidth_gbytes_per_s: 20},\n"
     "     scale_up_links: [{a: 0, b: 1, lanes: 4}, {a: 1, b: 2, lanes: 1}],\n"
     "     pcie: {bandwidth_gbytes_per_s: 50},\n"
@@ -178,6 +179,7 @@ static const row cluster_rows[] = {
     {cluster, "node_groups.nodes", "{name: gb, nodes: 1", "{name: gb, nodes: 2", NULL},
     {cluster, "node_groups.devices_per_node", "devices_per_node: 4", "devices_per_node: 5", NULL},
     {cluster, "node_groups.profile", "profile: p.yaml\n", "profile: q.yaml\n", NULL},
+    {cluster, "node_groups.profiles", "[p.yaml, q.yaml, p.yaml]", "[p.yaml, p.yaml, q.yaml]", NULL},
     {cluster, "node_groups.base_slowdown", "1.5\n", "1.6\n", NULL},
     {cluster, "node_groups.racks", "[r0, r1]", "[r0]", NULL},
     {cluster, "node_groups.site", "site: west", "site: east", "names site `west`"},

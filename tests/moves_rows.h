@@ -210,6 +210,7 @@ static const move cluster_moves[] = {
     {"node_groups.devices_per_node", TWO, STEP_S, LESS, "devices_per_node: 2",
      "devices_per_node: 4", "all four devices are on one node then"},
     {"node_groups.profile", TWO, NAMES, MORE, NULL, NULL, "path of a file"},
+    {"node_groups.profiles", TWO, NAMES, MORE, NULL, NULL, "paths of files"},
     {"node_groups.base_slowdown", TWO, STEP_S, MORE, "base_slowdown: 1\n", "base_slowdown: 2\n",
      NULL},
     {"node_groups.racks", TWO, STEP_S, LESS, "[r0, r1]", "[r0]", "no uplink is crossed"},

@@ -45,22 +45,37 @@ static void print_state(FILE *out, const luo_cluster *cluster)
     }
 }
 
+static void print_nodes(FILE *out, const luo_cluster *cluster)
+{
+    luo_str types = {0};
+    int wide = 12;
+    for (int32_t g = 0; g < cluster->ngroups; g++) {
+        luo_str_clear(&types);
+        luo_node_group_say_profiles(&types, &cluster->groups[g]);
+        if ((int)types.len > wide) wide = (int)types.len;
+    }
+    fprintf(out, "%-12s %-10s %-*s %-8s %-8s %8s  %s\n", "node", "devices", wide, "profile", "rack",
+            "site", "slowdown", "host");
+    for (int32_t i = 0; i < cluster->nnodes; i++) {
+        const luo_node *n = &cluster->nodes[i];
+        const luo_node_group *group = &cluster->groups[n->group];
+        luo_str_clear(&types);
+        luo_node_group_say_profiles(&types, group);
+        fprintf(out, "%-12s %4d-%-5d %-*s %-8s %-8s %8.3f  %s\n", n->name, n->first_device,
+                n->first_device + group->devices_per_node - 1, wide, luo_str_get(&types),
+                cluster->racks[n->rack], cluster->sites[n->site], group->base_slowdown,
+                group->hosts ? group->hosts[n->index] : "-");
+    }
+    luo_str_free(&types);
+}
+
 void luo_explain_cluster(FILE *out, const luo_cluster *cluster)
 {
     fprintf(out,
             "cluster %s: %d devices, %d nodes, %d racks, %d links; fabric %s, %.3f us a hop\n\n",
             cluster->name, cluster->ndevices, cluster->nnodes, cluster->nracks, cluster->nlinks,
             luo_fabric_name(cluster->fabric), cluster->hop_latency_s * 1e6);
-    fprintf(out, "%-12s %-10s %-12s %-8s %-8s %8s  %s\n", "node", "devices", "profile", "rack",
-            "site", "slowdown", "host");
-    for (int32_t i = 0; i < cluster->nnodes; i++) {
-        const luo_node *n = &cluster->nodes[i];
-        const luo_node_group *group = &cluster->groups[n->group];
-        fprintf(out, "%-12s %4d-%-5d %-12s %-8s %-8s %8.3f  %s\n", n->name, n->first_device,
-                n->first_device + group->devices_per_node - 1, group->profile->name,
-                cluster->racks[n->rack], cluster->sites[n->site], group->base_slowdown,
-                group->hosts ? group->hosts[n->index] : "-");
-    }
+    print_nodes(out, cluster);
     print_groups(out, cluster);
     print_state(out, cluster);
     fprintf(out, "\n%-20s %-8s %18s %12s\n", "link", "class", "gbytes_per_s", "latency_us");

@@ -19,36 +19,35 @@ static luo_status add_way(const luo_cost_ctx *ctx, int32_t src, int32_t dst, dou
     return LUO_OK;
 }
 
-static int32_t first_device(const luo_cluster *cluster, int32_t node)
-{
-    return cluster->nodes[node].first_device;
-}
-
-/* From the first node of a group to the next one of it and to the first of all others. */
-static luo_status add_nodes(const luo_cost_ctx *ctx, int32_t node, pace *slowest, luo_err *err)
+/* From a device of the first node of a group to the next one of it and to the first of others. */
+static luo_status add_nodes(const luo_cost_ctx *ctx, int32_t dev, pace *slowest, luo_err *err)
 {
     const luo_cluster *cluster = ctx->cluster;
-    const int32_t group = cluster->nodes[node].group, nics = cluster->groups[group].nics;
+    const int32_t group = cluster->devices[dev].group, nics = cluster->groups[group].nics;
     for (int32_t to = 0; to < cluster->nnodes; to++) {
         const luo_node *other = &cluster->nodes[to];
         const int32_t theirs = cluster->groups[other->group].nics;
         if (other->index != (other->group == group ? 1 : 0)) continue;
         const double share = 1.0 / (theirs < nics ? theirs : nics);
-        LUO_TRY(add_way(ctx, first_device(cluster, node), first_device(cluster, to), share, slowest,
-                        err));
+        LUO_TRY(add_way(ctx, dev, other->first_device, share, slowest, err));
     }
     return LUO_OK;
 }
 
-static luo_status add_group(const luo_cost_ctx *ctx, int32_t node, luo_alltoall_cluster *x,
-                            pace *net, pace *inner, double *memory_byte_s, luo_err *err)
+/* Of the first node of a group, from its first device of a kind. */
+static luo_status add_kind(const luo_cost_ctx *ctx, const luo_node *node, int32_t kind,
+                           luo_alltoall_cluster *x, pace *net, pace *inner, double *memory_byte_s,
+                           luo_err *err)
 {
-    const luo_node_group *group = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
-    const int32_t dev = first_device(ctx->cluster, node), each = group->devices_per_node;
-    const luo_profile *profile = group->profile;
+    const luo_node_group *group = &ctx->cluster->groups[node->group];
+    const int32_t dev = node->first_device + ctx->cluster->kinds[kind].slot;
+    const int32_t each = group->devices_per_node;
+    const luo_profile *profile = luo_device_kind_profile(ctx->cluster, kind);
     double some, twice;
-    LUO_TRY(add_nodes(ctx, node, net, err));
-    for (int32_t i = 1; i < each; i++) LUO_TRY(add_way(ctx, dev, dev + i, 0, inner, err));
+    LUO_TRY(add_nodes(ctx, dev, net, err));
+    for (int32_t i = 0; i < each; i++)
+        if (node->first_device + i != dev)
+            LUO_TRY(add_way(ctx, dev, node->first_device + i, 0, inner, err));
     LUO_TRY(luo_cost_stream(profile, (double)LARGE, &some, err));
     LUO_TRY(luo_cost_stream(profile, 2 * (double)LARGE, &twice, err));
     *memory_byte_s = fmax(*memory_byte_s, (twice - some) / (double)LARGE);
@@ -70,9 +69,10 @@ luo_status luo_alltoall_links_of(const luo_cost_ctx *ctx, luo_alltoall_cluster *
         return luo_err_set(err, LUO_EINPUT,
                            "cluster `%s` has one node; exchanges are compared between two or more.",
                            cluster->name);
-    for (int32_t node = 0; node < cluster->nnodes; node++)
-        if (cluster->nodes[node].index == 0)
-            LUO_TRY(add_group(ctx, node, &x, &net, &inner, &memory_byte_s, err));
+    for (int32_t k = 0, node = 0; k < cluster->nkinds; k++) {
+        while (cluster->nodes[node].group != cluster->kinds[k].group) node++;
+        LUO_TRY(add_kind(ctx, &cluster->nodes[node], k, &x, &net, &inner, &memory_byte_s, err));
+    }
     x.joined = inner.byte_s > 0;
     if (!x.joined) inner = (pace){0, memory_byte_s}; /* no message goes there */
     x.links.message_s = net.message_s;

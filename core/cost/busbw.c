@@ -50,16 +50,16 @@ static luo_table_class inside_class(const luo_node_group *group)
     return group->scale_up == LUO_SCALE_UP_NONE ? LUO_CLASS_PCIE : LUO_CLASS_NVLINK;
 }
 
-static luo_table_class curves_class(const luo_node_group *group)
+static luo_table_class curves_class(const luo_node_group *group, const luo_profile *profile)
 {
-    const double *over = group->profile->tables_bytes_per_s;
+    const double *over = profile->tables_bytes_per_s;
     if (over[LUO_CLASS_NVLINK] > 0) return LUO_CLASS_NVLINK;
     return over[LUO_CLASS_PCIE] > 0 ? LUO_CLASS_PCIE : inside_class(group);
 }
 
-bool luo_busbw_curves_apply(const luo_node_group *group)
+bool luo_busbw_curves_apply(const luo_node_group *group, const luo_profile *profile)
 {
-    return curves_class(group) == inside_class(group);
+    return curves_class(group, profile) == inside_class(group);
 }
 
 /* Nearest tables of op at or below and at or above n. */
@@ -155,15 +155,15 @@ static double most_bytes_per_s(const luo_node_group *group, int coll, int32_t n,
 }
 
 bool luo_busbw_curves_elsewhere(const luo_cluster *cluster, const luo_members *members,
-                                luo_tables_note *out)
+                                const luo_profile *profile, luo_tables_note *out)
 {
     const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
-    const luo_table_class class = curves_class(group);
-    const double measured = group->profile->tables_bytes_per_s[class];
+    const luo_table_class class = curves_class(group, profile);
+    const double measured = profile->tables_bytes_per_s[class];
     const double declared =
-        luo_busbw_curves_apply(group) ? declared_bytes_per_s(cluster, members) : 0;
+        luo_busbw_curves_apply(group, profile) ? declared_bytes_per_s(cluster, members) : 0;
     *out = (luo_tables_note){"collective_times", class, measured, declared};
-    return group->profile->ncurves > 0 && members->n > 1 && measured != declared;
+    return profile->ncurves > 0 && members->n > 1 && measured != declared;
 }
 
 typedef struct over { /* links: those of the table, 0: not told; those here; what they let through
@@ -206,31 +206,49 @@ static double step_by_step(int coll, int32_t n, double bytes, double link, doubl
     return n * volume * latency_s + volume * bytes / (0.8 * link);
 }
 
-luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
-                             int32_t n, double bytes, luo_busbw *out, luo_err *err)
+/* Then no mesh of one type was measured with as many devices as here. */
+static bool mixes_types(const luo_cluster *cluster, const luo_members *members)
+{
+    for (int32_t i = 1; i < members->n; i++)
+        if (luo_members_type(cluster, members, i)) return true;
+    return false;
+}
+
+/* Without a table. */
+static luo_busbw of_formula(const luo_cluster *cluster, int coll, const luo_members *members,
+                            const luo_profile *profile, int32_t n, double bytes)
+{
+    bool pcie;
+    const double link = ring_link(cluster, members, &pcie);
+    const double latency_s =
+        luo_cluster_path_latency(cluster, luo_members_device(cluster, members, 0),
+                                 luo_members_device(cluster, members, members->n - 1));
+    const double seconds = profile->cpu ? step_by_step(coll, n, bytes, link, latency_s)
+                                        : ring_seconds(coll, n, bytes, link, pcie);
+    return (luo_busbw){luo_cost_volume(coll, n) * bytes / seconds, 0.8 * link};
+}
+
+luo_status luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                                const luo_profile *profile, int32_t n, double bytes,
+                                luo_busbw *out, luo_err *err)
 {
     const luo_cluster *cluster = ctx->cluster;
     const luo_node_group *group = &cluster->groups[cluster->nodes[members->node].group];
-    const luo_curve *below, *above;
-    luo_coll op;
-    if (!luo_busbw_curves_apply(group) ||
-        !find_curves(group->profile, coll, n, &below, &above, &op)) {
-        bool pcie;
-        const double link = ring_link(cluster, members, &pcie);
-        const double volume = luo_cost_volume(coll, n);
-        const double latency_s =
-            luo_cluster_path_latency(cluster, luo_members_device(cluster, members, 0),
-                                     luo_members_device(cluster, members, members->n - 1));
-        const double seconds = group->profile->cpu ? step_by_step(coll, n, bytes, link, latency_s)
-                                                   : ring_seconds(coll, n, bytes, link, pcie);
-        *out = (luo_busbw){volume * bytes / seconds, 0.8 * link};
+    const luo_curve *below = NULL, *above = NULL;
+    luo_coll op = LUO_COLLS;
+    bool curves = luo_busbw_curves_apply(group, profile) &&
+                  find_curves(profile, coll, n, &below, &above, &op);
+    if (curves && below != above && group->scale_up == LUO_SCALE_UP_MESH) {
+        if (!mixes_types(cluster, members)) return mesh_without(profile, op, n, err);
+        curves = false;
+    }
+    if (!curves) {
+        *out = of_formula(cluster, coll, members, profile, n, bytes);
         return LUO_OK;
     }
-    if (below != above && group->scale_up == LUO_SCALE_UP_MESH)
-        return mesh_without(group->profile, op, n, err);
     if (!below) below = above;
     const double declared = declared_bytes_per_s(cluster, members);
-    const over links = {group->profile->tables_bytes_per_s[inside_class(group)], declared,
+    const over links = {profile->tables_bytes_per_s[inside_class(group)], declared,
                         most_bytes_per_s(group, coll, n, declared)};
     luo_busbw b = of_curve(below, &links, bytes);
     if (above && below != above) {
@@ -241,5 +259,20 @@ luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_member
     }
     out->at_size = b.at_size * ctx->stack->busbw_factor;
     out->largest = b.largest * ctx->stack->busbw_factor;
+    return LUO_OK;
+}
+
+luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                             int32_t n, double bytes, luo_busbw *out, luo_err *err)
+{
+    luo_busbw slowest = {HUGE_VAL, HUGE_VAL};
+    for (int32_t i = 0; i < members->n; i++) {
+        const luo_profile *profile = luo_members_type(ctx->cluster, members, i);
+        luo_busbw b;
+        if (!profile) continue;
+        LUO_TRY(luo_busbw_of_profile(ctx, coll, members, profile, n, bytes, &b, err));
+        if (b.at_size < slowest.at_size) slowest = b;
+    }
+    *out = slowest;
     return LUO_OK;
 }

@@ -54,8 +54,31 @@ static luo_status check_mesh(const luo_node_group *group, luo_err *err)
     return LUO_OK;
 }
 
+/* What a profile says of its kind holds for a node: threads share its cores, or none does. */
+static luo_status check_types(const luo_node_group *group, luo_err *err)
+{
+    for (int32_t s = 1; group->profiles && s < group->devices_per_node; s++) {
+        const luo_profile *first = group->profile, *other = group->profiles[s];
+        if (first == other) continue;
+        if (first->cpu != other->cpu)
+            return luo_err_set(err, LUO_EINPUT,
+                               "`profiles` of node group `%s` has `%s` of kind `%s` beside `%s` of "
+                               "kind `%s`; types of one kind are expected in a node.",
+                               group->name, first->name, first->cpu ? "cpu" : "gpu", other->name,
+                               other->cpu ? "cpu" : "gpu");
+        if (group->scale_up == LUO_SCALE_UP_NVSWITCH)
+            return luo_err_set(err, LUO_EINPUT,
+                               "`profiles` of node group `%s` has `%s` beside `%s` behind an "
+                               "`nvswitch`, whose boards carry GPUs of one type; choose `mesh` or "
+                               "`none` with `pcie`, or one type.",
+                               group->name, first->name, other->name);
+    }
+    return LUO_OK;
+}
+
 static luo_status check_inside(const luo_node_group *group, luo_err *err)
 {
+    LUO_TRY(check_types(group, err));
     if (group->scale_up == LUO_SCALE_UP_MESH) LUO_TRY(check_mesh(group, err));
     if (group->scale_up != LUO_SCALE_UP_NONE && group->scale_up_bytes_per_s <= 0)
         return luo_err_set(err, LUO_EINPUT,
@@ -149,13 +172,27 @@ static luo_status check(luo_cluster *cluster, luo_err *err)
     return LUO_OK;
 }
 
+/* That of the slot; a new one where no slot before has its profile. */
+static int32_t find_kind(luo_cluster *cluster, luo_device_kind *kinds, int32_t group, int32_t slot)
+{
+    const luo_profile *profile = luo_node_group_profile(&cluster->groups[group], slot);
+    int32_t k = cluster->nkinds - 1;
+    while (k >= 0 && kinds[k].group == group && luo_device_kind_profile(cluster, k) != profile) k--;
+    if (k >= 0 && kinds[k].group == group) return k;
+    kinds[cluster->nkinds] = (luo_device_kind){group, slot};
+    return cluster->nkinds++;
+}
+
 static luo_status number_nodes(luo_arena *arena, luo_cluster *cluster, numbering *racks,
                                numbering *sites, luo_err *err)
 {
     luo_node *nodes = LUO_NEW_N(arena, luo_node, cluster->nnodes);
     luo_device *devices = LUO_NEW_N(arena, luo_device, cluster->ndevices);
     int32_t *rack_site = LUO_NEW_N(arena, int32_t, cluster->nnodes);
-    if (!nodes || !devices || !rack_site) return luo_err_nomem(err);
+    luo_device_kind *kinds = LUO_NEW_N(arena, luo_device_kind, cluster->ngroups * 64);
+    if (!nodes || !devices || !rack_site || !kinds) return luo_err_nomem(err);
+    cluster->kinds = kinds;
+    cluster->nkinds = 0;
     int32_t at = 0, dev = 0;
     for (int32_t gi = 0; gi < cluster->ngroups; gi++) {
         const luo_node_group *group = &cluster->groups[gi];
@@ -182,7 +219,7 @@ static luo_status number_nodes(luo_arena *arena, luo_cluster *cluster, numbering
                                    racks->names[n->rack], sites->names[rack_site[n->rack]],
                                    group->site);
             for (int32_t s = 0; s < group->devices_per_node; s++)
-                devices[dev++] = (luo_device){.group = gi, .node = at, .slot = s};
+                devices[dev++] = (luo_device){gi, at, s, find_kind(cluster, kinds, gi, s)};
         }
     }
     cluster->nodes = nodes;
@@ -266,9 +303,37 @@ luo_status luo_cluster_finish(luo_arena *arena, luo_cluster *cluster, luo_err *e
     return check_health(arena, cluster, err);
 }
 
+const luo_profile *luo_node_group_profile(const luo_node_group *group, int32_t slot)
+{
+    return group->profiles ? group->profiles[slot] : group->profile;
+}
+
 const luo_profile *luo_cluster_profile(const luo_cluster *cluster, int32_t dev)
 {
-    return cluster->groups[cluster->devices[dev].group].profile;
+    const luo_device *at = &cluster->devices[dev];
+    return luo_node_group_profile(&cluster->groups[at->group], at->slot);
+}
+
+const luo_profile *luo_device_kind_profile(const luo_cluster *cluster, int32_t kind)
+{
+    const luo_device_kind *at = &cluster->kinds[kind];
+    return luo_node_group_profile(&cluster->groups[at->group], at->slot);
+}
+
+void luo_node_group_say_profiles(luo_str *text, const luo_node_group *group)
+{
+    const int32_t n = group->devices_per_node;
+    for (int32_t s = 0; s < n; s++) {
+        const luo_profile *profile = luo_node_group_profile(group, s);
+        int32_t count = 0;
+        for (int32_t k = 0; k < n && count >= 0; k++) {
+            if (luo_node_group_profile(group, k) != profile) continue;
+            count = k < s ? -1 : count + 1; /* -1: said before */
+        }
+        if (count == n) luo_str_add(text, profile->name);
+        else if (count > 0)
+            luo_str_addf(text, "%s%d %s", s > 0 ? " + " : "", (int)count, profile->name);
+    }
 }
 
 double luo_cluster_base_slowdown(const luo_cluster *cluster, int32_t dev)

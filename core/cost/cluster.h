@@ -4,6 +4,7 @@
  * direction; every link exists once per direction with the same numbers. */
 #ifndef LUO_CORE_COST_CLUSTER_H
 #define LUO_CORE_COST_CLUSTER_H
+#include "core/base/str.h"
 #include "core/cost/profile.h"
 
 typedef enum luo_scale_up {
@@ -26,7 +27,8 @@ typedef struct luo_node_group {
     const char *name, *site;
     int32_t nodes, devices_per_node, nracks; /* nracks: 1 or nodes */
     const char *const *racks;
-    const luo_profile *profile;
+    const luo_profile *profile; /* of all devices, or of slot 0 where profiles is given */
+    const luo_profile *const *profiles; /* by slot, of a node of several types; NULL: one type */
     double base_slowdown;
     luo_scale_up scale_up;
     double scale_up_bytes_per_s, scale_up_latency_s; /* mesh: of one lane */
@@ -95,8 +97,14 @@ typedef struct luo_node {
 } luo_node;
 
 typedef struct luo_device {
-    int32_t group, node, slot;
+    int32_t group, node, slot, kind;
 } luo_device;
+
+/* Devices of one node group and one profile. Where all nodes have one type, a kind is a node group
+ * and has its number. */
+typedef struct luo_device_kind {
+    int32_t group, slot; /* the first slot that is of it */
+} luo_device_kind;
 
 typedef struct luo_cluster {
     const char *name;
@@ -111,8 +119,9 @@ typedef struct luo_cluster {
     const int32_t *standby;
     const luo_health *health;
     /* Derived by luo_cluster_finish: */
-    int32_t ndevices, nnodes, nracks, nsites, nlinks;
+    int32_t ndevices, nnodes, nracks, nsites, nlinks, nkinds;
     const luo_device *devices;
+    const luo_device_kind *kinds; /* by group, then first slot */
     const luo_node *nodes;
     const char *const *racks, *const *sites; /* in order of first appearance */
     const luo_link *links;                   /* by kind, then node or rack, then index */
@@ -129,7 +138,8 @@ enum { LUO_DEVICES_MAX = 131072 };
 
 /* Numbers devices, nodes, racks and sites; makes the links and their indices; checks what needs
  * the whole: names differ, racks are 1 or one per node, NICs when there are several nodes, two
- * devices of a node are joined by scale_up or pcie, mesh slots in range, uplinks for two_tier and
+ * devices of a node are joined by scale_up or pcie, types of a node are all `gpu` or all `cpu` and
+ * one behind an nvswitch, mesh slots in range, uplinks for two_tier and
  * rail, equal NIC counts for rail, a rack in one site only, sites joined, standby and health name
  * things that exist. Pre: the given part is in range key by key (the reader checks that, and that
  * `fabric` stands in the file when there is more than one node).
@@ -163,7 +173,12 @@ int32_t luo_cluster_nic(const luo_cluster *cluster, int32_t dev, int32_t peer);
 int32_t luo_cluster_link_class(const void *cluster, int32_t a, int32_t b);
 /* Bytes per second of one device in a link class: the slowest node group decides; 0: not known. */
 double luo_cluster_class_bytes_per_s(const luo_cluster *cluster, int link_class);
+/* The constants of a device, of a slot of a node, of a kind: all that asks for some asks here. */
 const luo_profile *luo_cluster_profile(const luo_cluster *cluster, int32_t dev);
+const luo_profile *luo_node_group_profile(const luo_node_group *group, int32_t slot);
+const luo_profile *luo_device_kind_profile(const luo_cluster *cluster, int32_t kind);
+/* Names of the types of a node: "h20", or "4 v100-32 + 4 t4". */
+void luo_node_group_say_profiles(luo_str *text, const luo_node_group *group);
 double luo_cluster_base_slowdown(const luo_cluster *cluster, int32_t dev);
 /* Can that be the name or address of a host, perhaps behind USER@? Letters, digits, `.`, `-` and
  * `_`, the first of each a letter or digit: launchers read more into other characters. */

@@ -50,6 +50,16 @@ int32_t luo_members_device(const luo_cluster *cluster, const luo_members *member
     return cluster->nodes[members->node].first_device + slot;
 }
 
+const luo_profile *luo_members_type(const luo_cluster *cluster, const luo_members *members,
+                                    int32_t i)
+{
+    if (!cluster->groups[cluster->nodes[members->node].group].profiles && i > 0) return NULL;
+    const luo_device *at = &cluster->devices[luo_members_device(cluster, members, i)];
+    for (int32_t k = 0; k < i; k++)
+        if (cluster->devices[luo_members_device(cluster, members, k)].kind == at->kind) return NULL;
+    return luo_device_kind_profile(cluster, at->kind);
+}
+
 double luo_cost_node_bytes_per_s(const luo_node_group *group)
 {
     const double nics = group->nics * group->nic_bytes_per_s;
@@ -105,20 +115,27 @@ luo_spread luo_spread_of(const luo_cluster *cluster, const int32_t *dev, int32_t
     return s;
 }
 
-luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                        double bytes, luo_net_algorithm algorithm)
+luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s,
+                        const luo_members *members, double bytes, luo_net_algorithm algorithm)
 {
+    const int32_t node = members->node;
     const luo_node_group *group = &ctx->cluster->groups[ctx->cluster->nodes[node].group];
-    const luo_profile *profile = group->profile;
-    const luo_net_link l = {luo_cost_node_bytes_per_s(group),
-                            profile->net_ratio,
-                            profile->net_half_bytes,
-                            profile->net_step_s,
-                            s->bytes_per_s,
-                            s->step_latency_s,
-                            profile->cpu,
-                            s->least};
-    return luo_net_time(&l, coll, s->nodes, bytes, algorithm);
+    luo_net slowest = {0, -1};
+    for (int32_t i = 0; i < members->n; i++) {
+        const luo_profile *profile = luo_members_type(ctx->cluster, members, i);
+        if (!profile) continue;
+        const luo_net_link l = {luo_cost_node_bytes_per_s(group),
+                                profile->net_ratio,
+                                profile->net_half_bytes,
+                                profile->net_step_s,
+                                s->bytes_per_s,
+                                s->step_latency_s,
+                                profile->cpu,
+                                s->least};
+        const luo_net net = luo_net_time(&l, coll, s->nodes, bytes, algorithm);
+        if (net.delay_s + net.seconds > slowest.delay_s + slowest.seconds) slowest = net;
+    }
+    return slowest;
 }
 
 static double default_share(const luo_cost_ctx *ctx, const luo_spread *s, int32_t node)
@@ -128,11 +145,11 @@ static double default_share(const luo_cost_ctx *ctx, const luo_spread *s, int32_
 }
 
 void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s,
-                       int32_t node, double bytes, double share)
+                       const luo_members *members, double bytes, double share)
 {
-    const double part = share > 0 ? share : default_share(ctx, s, node);
+    const double part = share > 0 ? share : default_share(ctx, s, members->node);
     for (int i = 0; i < LUO_NET_ALGORITHMS; i++) {
-        const luo_net net = luo_net_of_node(ctx, coll, s, node, bytes, (luo_net_algorithm)i);
+        const luo_net net = luo_net_of_node(ctx, coll, s, members, bytes, (luo_net_algorithm)i);
         w->seconds[i] = fmax(w->seconds[i], net.seconds / part + net.delay_s);
     }
 }
@@ -161,15 +178,17 @@ luo_status luo_cost_group(const luo_cost_ctx *ctx, int coll, const int32_t *dev,
     for (luo_member_walk w = luo_members_of(ctx->cluster, dev, n);
          luo_members_next(&w, &members);) {
         const int32_t group = ctx->cluster->nodes[members.node].group;
-        const luo_scale_up up = ctx->cluster->groups[group].scale_up;
-        if (regular && group == last && (s.least == 1 || up == LUO_SCALE_UP_NVSWITCH)) continue;
+        const luo_node_group *of = &ctx->cluster->groups[group];
+        if (regular && group == last && !of->profiles &&
+            (s.least == 1 || of->scale_up == LUO_SCALE_UP_NVSWITCH))
+            continue;
         last = group;
         if (s.least > 1) {
             luo_busbw b;
             LUO_TRY(luo_busbw_of_node(ctx, coll, &members, s.least, size, &b, err));
             worst = fmax(worst, volume * size / b.at_size);
         }
-        if (s.nodes > 1) luo_net_times_add(&ways, ctx, coll, &s, members.node, size, share);
+        if (s.nodes > 1) luo_net_times_add(&ways, ctx, coll, &s, &members, size, share);
     }
     *seconds = fmax(worst, ways.seconds[luo_net_times_best(&ways)]);
     return LUO_OK;
@@ -186,6 +205,6 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
     if (coll == LUO_COLL_A2A || coll == LUO_COLL_BCAST || n < 2) return 1;
     if (s.nodes < 2) return luo_net_algorithm_steps(coll, n, LUO_NET_RING);
     while (luo_members_next(&w, &members))
-        luo_net_times_add(&ways, ctx, coll, &s, members.node, (double)bytes, 0);
+        luo_net_times_add(&ways, ctx, coll, &s, &members, (double)bytes, 0);
     return luo_net_algorithm_steps(coll, s.nodes, luo_net_times_best(&ways));
 }

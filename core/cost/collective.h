@@ -20,14 +20,21 @@ luo_member_walk luo_members_of(const luo_cluster *cluster, const int32_t *dev, i
 bool luo_members_next(luo_member_walk *w, luo_members *out);
 /* Device number i (in slot order) of the members. */
 int32_t luo_members_device(const luo_cluster *cluster, const luo_members *members, int32_t i);
+/* Its profile; NULL where a member before it has the same, so that each type is met once. */
+const luo_profile *luo_members_type(const luo_cluster *cluster, const luo_members *members,
+                                    int32_t i);
 
 /* Bus bandwidth inside the node for n members at size `bytes`, and the one that large messages
- * reach. Pre: n >= 2, bytes > 0. Errors: E4. */
+ * reach: of the slowest type that takes part, or by the tables of one of them. Pre: n >= 2,
+ * bytes > 0. Errors: E4. */
 typedef struct luo_busbw {
     double at_size, largest;
 } luo_busbw;
 luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_members *members,
                              int32_t n, double bytes, luo_busbw *out, luo_err *err);
+luo_status luo_busbw_of_profile(const luo_cost_ctx *ctx, int coll, const luo_members *members,
+                                const luo_profile *profile, int32_t n, double bytes,
+                                luo_busbw *out, luo_err *err);
 
 /* A table belongs to the links that it was measured over; over others each byte takes so many
  * seconds more (or less), while what messages of all sizes wait for stays (docs/cost-model.md
@@ -35,10 +42,10 @@ luo_status luo_busbw_of_node(const luo_cost_ctx *ctx, int coll, const luo_member
  * links, 0: not told; then no more than `most` is reached. */
 double luo_cost_table_more(double best, double measured, double declared, double most);
 /* Are the profile's curves of the links inside a node of the group, or of links not told? */
-bool luo_busbw_curves_apply(const luo_node_group *group);
+bool luo_busbw_curves_apply(const luo_node_group *group, const luo_profile *profile);
 /* Curves of links that are not those of the members. */
 bool luo_busbw_curves_elsewhere(const luo_cluster *cluster, const luo_members *members,
-                          luo_tables_note *out);
+                                const luo_profile *profile, luo_tables_note *out);
 
 /* What the formula between nodes needs of the whole group. */
 typedef struct luo_spread {
@@ -85,14 +92,15 @@ luo_net luo_net_time(const luo_net_link *l, int coll, int32_t nodes, double byte
                      luo_net_algorithm algorithm);
 /* Steps one after another of a way between `nodes` nodes. */
 int32_t luo_net_algorithm_steps(int coll, int32_t nodes, luo_net_algorithm algorithm);
-luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s, int32_t node,
-                        double bytes, luo_net_algorithm algorithm);
+/* Of the members of a node: of the slowest type that takes part. */
+luo_net luo_net_of_node(const luo_cost_ctx *ctx, int coll, const luo_spread *s,
+                        const luo_members *members, double bytes, luo_net_algorithm algorithm);
 /* Seconds of the slowest node by each way so far: start with zeros, add every node. */
 typedef struct luo_net_times {
     double seconds[LUO_NET_ALGORITHMS];
 } luo_net_times;
 void luo_net_times_add(luo_net_times *w, const luo_cost_ctx *ctx, int coll, const luo_spread *s,
-                       int32_t node, double bytes, double share);
+                       const luo_members *members, double bytes, double share);
 luo_net_algorithm luo_net_times_best(const luo_net_times *w); /* the ring on ties */
 /* What the flow of one device gets of the NICs when all devices of its node send. */
 double luo_net_lane_bytes_per_s(const luo_node_group *group);

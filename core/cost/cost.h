@@ -159,7 +159,7 @@ int32_t luo_cost_steps(const luo_cost_ctx *ctx, int coll, const int32_t *dev, in
 luo_status luo_cost_p2p(const luo_cost_ctx *ctx, int32_t src, int32_t dst, int64_t bytes,
                         double share, double *seconds, luo_err *err);
 
-/* A measured table of a group's profile whose links are not those of the group (docs/cost-model.md
+/* A measured table of a kind's profile whose links are not those of the group (docs/cost-model.md
  * #tables-and-links). measured: bytes/s of its links, 0: not told; declared: of the group's, 0: it
  * has none of the class, and the table is not used. */
 typedef struct luo_tables_note {
@@ -169,8 +169,8 @@ typedef struct luo_tables_note {
 } luo_tables_note;
 enum { LUO_TABLES_NOTES = 1 + LUO_TABLE_CLASSES }; /* collectives, messages of each class */
 /* Returns their number. Pre: luo_cluster_finish. Cost: O(nodes * racks of the group). */
-int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t group,
-                             luo_tables_note out[LUO_TABLES_NOTES]);
+int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t kind,
+                                  luo_tables_note out[LUO_TABLES_NOTES]);
 
 /* What a message takes before its bytes: max(p2p_s, latency of the path), or, where transfers were
  * measured, as long as the smallest of them. */

@@ -197,7 +197,7 @@ static luo_net edge_net(const maker *k, const luo_members *a, const luo_members 
     for (int i = 0; i < 2; i++) {
         const luo_node_group *group = &k->c->groups[k->c->nodes[ends[i]->node].group];
         const luo_net net =
-            luo_net_of_node(k->ctx, k->coll, &free, ends[i]->node, k->bytes, k->algorithm);
+            luo_net_of_node(k->ctx, k->coll, &free, ends[i], k->bytes, k->algorithm);
         const double alone = net.seconds * group->devices_per_node / free.least;
         seconds = fmax(seconds, alone);
         total = fmax(total, net.delay_s + alone);
@@ -229,7 +229,7 @@ static luo_status all_between(maker *k)
     if (k->nodes < 2) return LUO_OK;
     luo_net_times ways = {{0}};
     for (int32_t i = 0; i < k->nodes; i++)
-        luo_net_times_add(&ways, k->ctx, k->coll, &k->spread, k->at[i].node, k->bytes, 0);
+        luo_net_times_add(&ways, k->ctx, k->coll, &k->spread, &k->at[i], k->bytes, 0);
     k->algorithm = luo_net_times_best(&ways);
     int32_t first = 0;
     for (int32_t i = 0; i < k->nodes && k->coll == LUO_COLL_BCAST; i++)

@@ -44,10 +44,9 @@ static transfers find_transfers(const luo_profile *profile, luo_table_class clas
 
 /* Measured times: linear in log2(bytes) of the bandwidth between points, constant time below the
  * first (but for the bytes that slower links carry), constant bandwidth above the last. */
-static bool find_measured(const luo_cluster *cluster, int32_t src, int32_t dst, double bytes,
-                          double *seconds)
+static bool find_measured_by(const luo_profile *profile, const luo_cluster *cluster, int32_t src,
+                             int32_t dst, double bytes, double *seconds)
 {
-    const luo_profile *profile = luo_cluster_profile(cluster, src);
     if (profile->np2p_times == 0) return false;
     const luo_table_class class = path_class(cluster, src, dst);
     const transfers at = find_transfers(profile, class, bytes);
@@ -69,21 +68,49 @@ static bool find_measured(const luo_cluster *cluster, int32_t src, int32_t dst, 
     return true;
 }
 
-/* Bandwidths of a message inside a node: at its size, and of a large one. */
-static luo_status inside(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double bytes,
-                         luo_busbw *out, luo_err *err)
+/* By the tables of both ends, the slower; one that has none says nothing. */
+static bool find_measured(const luo_cluster *cluster, int32_t src, int32_t dst, double bytes,
+                          double *seconds)
+{
+    const luo_profile *a = luo_cluster_profile(cluster, src),
+                      *b = luo_cluster_profile(cluster, dst);
+    double other;
+    const bool found = find_measured_by(a, cluster, src, dst, bytes, seconds);
+    if (a == b || !find_measured_by(b, cluster, src, dst, bytes, &other)) return found;
+    *seconds = found ? fmax(*seconds, other) : other;
+    return true;
+}
+
+/* Bandwidths of a message inside a node by one end's curve of two devices or, without, by the path:
+ * at its size, and of a large one. */
+static luo_status inside_by(const luo_profile *profile, const luo_cost_ctx *ctx, int32_t src,
+                            int32_t dst, double bytes, luo_busbw *out, luo_err *err)
 {
     const luo_cluster *cluster = ctx->cluster;
-    const luo_profile *profile = luo_cluster_profile(cluster, src);
     const uint64_t slots =
         UINT64_C(1) << cluster->devices[src].slot | UINT64_C(1) << cluster->devices[dst].slot;
     const luo_members members = {cluster->devices[src].node, 2, slots};
-    const bool apply = luo_busbw_curves_apply(&cluster->groups[cluster->devices[src].group]);
+    const bool apply =
+        luo_busbw_curves_apply(&cluster->groups[cluster->devices[src].group], profile);
     for (int32_t i = 0; apply && i < profile->ncurves; i++)
         if (profile->curves[i].op == LUO_COLL_AR && profile->curves[i].devices == 2)
-            return luo_busbw_of_node(ctx, LUO_COLL_AR, &members, 2, bytes, out, err);
+            return luo_busbw_of_profile(ctx, LUO_COLL_AR, &members, profile, 2, bytes, out, err);
     const double link = luo_cluster_path_bytes_per_s(cluster, src, dst);
     *out = (luo_busbw){link, link};
+    return LUO_OK;
+}
+
+/* Of the slower end. */
+static luo_status inside(const luo_cost_ctx *ctx, int32_t src, int32_t dst, double bytes,
+                         luo_busbw *out, luo_err *err)
+{
+    const luo_profile *a = luo_cluster_profile(ctx->cluster, src),
+                      *b = luo_cluster_profile(ctx->cluster, dst);
+    luo_busbw other;
+    LUO_TRY(inside_by(a, ctx, src, dst, bytes, out, err));
+    if (a == b) return LUO_OK;
+    LUO_TRY(inside_by(b, ctx, src, dst, bytes, &other, err));
+    if (other.at_size < out->at_size) *out = other;
     return LUO_OK;
 }
 
@@ -149,7 +176,8 @@ static double net_bytes(const luo_cluster *cluster, int32_t src, int32_t dst, do
 {
     const luo_node_group *group = &cluster->groups[cluster->devices[src].group];
     const luo_node_group *b = &cluster->groups[cluster->devices[dst].group];
-    const double ratio = fmin(group->profile->net_ratio, b->profile->net_ratio);
+    const double ratio = fmin(luo_cluster_profile(cluster, src)->net_ratio,
+                              luo_cluster_profile(cluster, dst)->net_ratio);
     const double each = fmin(luo_cost_node_bytes_per_s(group) / group->devices_per_node,
                              luo_cost_node_bytes_per_s(b) / b->devices_per_node);
     return bytes / (ratio * each) *
@@ -185,6 +213,7 @@ luo_status luo_cost_p2p_flow(const luo_cost_ctx *ctx, int32_t src, int32_t dst, 
 /* Notes of transfers: one of each class that has a way from the group. */
 typedef struct told {
     const luo_cluster *cluster;
+    const luo_profile *profile;
     luo_tables_note *note;
     int32_t n;
     bool classes[LUO_TABLE_CLASSES];
@@ -192,14 +221,18 @@ typedef struct told {
 
 static void tell_of_way(told *to, int32_t src, int32_t dst)
 {
-    const luo_profile *profile = luo_cluster_profile(to->cluster, src);
     const luo_table_class class = path_class(to->cluster, src, dst);
-    const double measured_at = profile->tables_bytes_per_s[class];
+    const double measured_at = to->profile->tables_bytes_per_s[class];
     const double link = luo_cluster_path_bytes_per_s(to->cluster, src, dst);
     if (to->classes[class]) return;
     to->classes[class] = true;
-    if (find_transfers(profile, class, 1).best > 0 && measured_at != link)
+    if (find_transfers(to->profile, class, 1).best > 0 && measured_at != link)
         to->note[to->n++] = (luo_tables_note){"p2p_times", class, measured_at, link};
+}
+
+static bool is_of(const told *to, int32_t dev)
+{
+    return luo_cluster_profile(to->cluster, dev) == to->profile;
 }
 
 static void tell_inside(told *to, const luo_node *node)
@@ -207,12 +240,13 @@ static void tell_inside(told *to, const luo_node *node)
     const int32_t each = to->cluster->groups[node->group].devices_per_node;
     for (int32_t a = 0; a < each; a++)
         for (int32_t b = a + 1; b < each; b++)
-            tell_of_way(to, node->first_device + a, node->first_device + b);
+            if (is_of(to, node->first_device + a) || is_of(to, node->first_device + b))
+                tell_of_way(to, node->first_device + a, node->first_device + b);
 }
 
 /* A way's class depends on whether racks and sites are the same, and on rails slots as well: one
  * node for each answer. */
-static void tell_outside(told *to, const luo_node *node)
+static void tell_outside(told *to, const luo_node *node, int32_t from)
 {
     bool met[2][2] = {{false}};
     for (int32_t i = 0; i < to->cluster->nnodes; i++) {
@@ -220,26 +254,30 @@ static void tell_outside(told *to, const luo_node *node)
         bool *known = &met[other->site != node->site][other->rack != node->rack];
         if (other == node || *known) continue;
         *known = true;
-        tell_of_way(to, node->first_device, other->first_device);
+        tell_of_way(to, from, other->first_device);
         if (to->cluster->groups[other->group].devices_per_node > 1)
-            tell_of_way(to, node->first_device, other->first_device + 1);
+            tell_of_way(to, from, other->first_device + 1);
     }
 }
 
-int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t group,
+int32_t luo_cost_tables_elsewhere(const luo_cluster *cluster, int32_t kind,
                                   luo_tables_note out[LUO_TABLES_NOTES])
 {
+    const luo_profile *profile = luo_device_kind_profile(cluster, kind);
+    const int32_t group = cluster->kinds[kind].group;
     const int32_t each = cluster->groups[group].devices_per_node;
     int32_t first = 0, rack = -1;
     while (cluster->nodes[first].group != group) first++;
     const luo_members members = {first, each, UINT64_MAX >> (64 - each)};
-    told to = {cluster, out, luo_busbw_curves_elsewhere(cluster, &members, out), {false}};
-    if (cluster->groups[group].profile->np2p_times == 0) return to.n;
+    told to = {cluster, profile, out, luo_busbw_curves_elsewhere(cluster, &members, profile, out),
+               {false}};
+    if (profile->np2p_times == 0) return to.n;
     tell_inside(&to, &cluster->nodes[first]);
     for (int32_t i = first; i < cluster->nnodes; i++) {
         if (cluster->nodes[i].group != group || cluster->nodes[i].rack == rack) continue;
         rack = cluster->nodes[i].rack; /* those of one rack reach the same */
-        tell_outside(&to, &cluster->nodes[i]);
+        tell_outside(&to, &cluster->nodes[i],
+                     cluster->nodes[i].first_device + cluster->kinds[kind].slot);
     }
     return to.n;
 }

@@ -119,25 +119,25 @@ static void add_constant(luo_constant *at, int32_t *n, const constant_row *row,
     at[(*n)++] = (luo_constant){row->name, row->also, profile, origin_of(v), spread};
 }
 
-/* Groups whose profiles have one name are of one type, whether or not they share the struct. */
-static bool is_first(const luo_cluster *cluster, int32_t group)
+/* Kinds whose profiles have one name are of one type, whether or not they share the struct. */
+static bool is_first(const luo_cluster *cluster, int32_t kind)
 {
-    for (int32_t k = 0; k < group; k++)
-        if (strcmp(cluster->groups[k].profile->name, cluster->groups[group].profile->name) == 0)
-            return false;
+    const char *name = luo_device_kind_profile(cluster, kind)->name;
+    for (int32_t k = 0; k < kind; k++)
+        if (strcmp(luo_device_kind_profile(cluster, k)->name, name) == 0) return false;
     return true;
 }
 
 luo_status luo_constants_of(luo_arena *arena, const luo_cluster *cluster, const luo_stack *stack,
                             luo_constants *out, luo_err *err)
 {
-    luo_constant *at = LUO_NEW_N(arena, luo_constant, (cluster->ngroups + 1) * ROWS);
+    luo_constant *at = LUO_NEW_N(arena, luo_constant, (cluster->nkinds + 1) * ROWS);
     int32_t n = 0;
     if (!at) return luo_err_nomem(err);
-    for (int32_t g = 0; g < cluster->ngroups; g++)
-        for (int i = 0; i < ROWS && is_first(cluster, g); i++)
+    for (int32_t k = 0; k < cluster->nkinds; k++)
+        for (int i = 0; i < ROWS && is_first(cluster, k); i++)
             if (!rows[i].of_stack)
-                add_constant(at, &n, &rows[i], cluster->groups[g].profile, stack);
+                add_constant(at, &n, &rows[i], luo_device_kind_profile(cluster, k), stack);
     for (int i = 0; i < ROWS; i++)
         if (rows[i].of_stack) add_constant(at, &n, &rows[i], NULL, stack);
     *out = (luo_constants){cluster, stack, n, at};
@@ -179,19 +179,39 @@ static double move_constant(void *things, const luo_constant *constant, double s
     return taken;
 }
 
-/* A group's own copy of its profile, with the constants of its type moved. */
+/* A copy of a profile, with the constants of its type moved. */
 static luo_status move_profile(luo_arena *arena, const luo_constants *c, const double *shift,
-                               luo_node_group *group, double *taken, luo_err *err)
+                               const luo_profile **at, double *taken, luo_err *err)
 {
     luo_profile *to = LUO_NEW(arena, luo_profile);
     if (!to) return luo_err_nomem(err);
-    *to = *group->profile;
+    *to = **at;
     for (int32_t i = 0; i < c->n; i++) {
         if (!c->at[i].profile || strcmp(c->at[i].profile->name, to->name) != 0) continue;
         const double by = move_constant(to, &c->at[i], shift[i]);
-        if (taken && c->at[i].profile == group->profile) taken[i] = by;
+        if (taken && c->at[i].profile == *at) taken[i] = by;
     }
-    group->profile = to;
+    *at = to;
+    return LUO_OK;
+}
+
+/* A group's own copies. Slots of one type share one. */
+static luo_status move_group(luo_arena *arena, const luo_constants *c, const double *shift,
+                             luo_node_group *group, double *taken, luo_err *err)
+{
+    const luo_profile *const *was = group->profiles;
+    const int32_t n = group->devices_per_node;
+    if (!was) return move_profile(arena, c, shift, &group->profile, taken, err);
+    const luo_profile **now = LUO_NEW_N(arena, const luo_profile *, n);
+    if (!now) return luo_err_nomem(err);
+    for (int32_t s = 0; s < n; s++) {
+        int32_t like = 0;
+        while (was[like] != was[s]) like++;
+        now[s] = like < s ? now[like] : was[s];
+        if (like == s) LUO_TRY(move_profile(arena, c, shift, &now[s], taken, err));
+    }
+    group->profile = now[0];
+    group->profiles = now;
     return LUO_OK;
 }
 
@@ -205,7 +225,7 @@ luo_status luo_constants_move(luo_arena *arena, const luo_constants *c, const do
     cluster->groups = groups;
     *stack = *c->stack;
     for (int32_t g = 0; g < cluster->ngroups; g++)
-        LUO_TRY(move_profile(arena, c, shift, &groups[g], taken, err));
+        LUO_TRY(move_group(arena, c, shift, &groups[g], taken, err));
     for (int32_t i = 0; i < c->n; i++) {
         if (c->at[i].profile) continue;
         const double by = move_constant(stack, &c->at[i], shift[i]);
@@ -517,10 +537,10 @@ static bool is_fitted(const luo_profile *profile, const luo_stack *stack)
 void luo_time_range_say_unfitted(luo_str *text, const luo_cluster *cluster, const luo_stack *stack)
 {
     bool gpus = false;
-    for (int32_t g = 0; g < cluster->ngroups; g++) {
-        const luo_profile *profile = cluster->groups[g].profile;
+    for (int32_t k = 0; k < cluster->nkinds; k++) {
+        const luo_profile *profile = luo_device_kind_profile(cluster, k);
         gpus |= !profile->cpu;
-        if (profile->cpu || !is_first(cluster, g) || is_fitted(profile, stack)) continue;
+        if (profile->cpu || !is_first(cluster, k) || is_fitted(profile, stack)) continue;
         luo_str_addf(text, "%sprofile `%s`", text->len ? " and " : "", profile->name);
     }
     if (gpus && !is_fitted(NULL, stack))

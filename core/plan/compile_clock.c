@@ -7,7 +7,7 @@
 static int32_t kind(const void *ctx, int32_t device)
 {
     const luo_plan_clock *c = ctx;
-    return c->cluster->devices[device].group;
+    return c->cluster->devices[device].kind;
 }
 
 static luo_status work(const void *ctx, int32_t device, const luo_cost_key *key, double *seconds)

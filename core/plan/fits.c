@@ -80,7 +80,8 @@ static luo_status host_fits(const luo_plan *plan, const luo_cluster *cluster,
     const luo_node_group *group = &cluster->groups[first->group];
     double needed = 0;
     for (; *at < set->n && cluster->devices[set->at[*at].device].node == first->node; ++*at)
-        needed += (double)memory[*at].needed + group->profile->reserved_bytes;
+        needed += (double)memory[*at].needed +
+                  luo_cluster_profile(cluster, set->at[*at].device)->reserved_bytes;
     if (!group->profile->cpu || group->host_memory_bytes <= 0 || needed <= group->host_memory_bytes)
         return LUO_OK;
     return luo_err_set(err, LUO_EOOM,

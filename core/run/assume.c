@@ -214,10 +214,11 @@ static void quantiles(list *l, const luo_run_ledger *ledger)
 static void profiles(list *l, const luo_run_job *job)
 {
     const luo_cluster *cluster = job->scenario->cluster;
-    for (int32_t g = 0; g < cluster->ngroups; g++) {
-        const luo_profile *profile = cluster->groups[g].profile;
+    for (int32_t k = 0; k < cluster->nkinds; k++) {
+        const luo_profile *profile = luo_device_kind_profile(cluster, k);
         bool seen = false;
-        for (int32_t k = 0; k < g; k++) seen |= cluster->groups[k].profile == profile;
+        for (int32_t before = 0; before < k; before++)
+            seen |= luo_device_kind_profile(cluster, before) == profile;
         for (int32_t i = 0; !seen && i < profile->nvalues; i++) {
             const luo_value *v = &profile->values[i];
             if (v->provenance != LUO_FROM_REPORTED && v->provenance != LUO_FROM_CHOSEN) continue;

@@ -45,8 +45,10 @@ static bool joins(const folding *f, const place *a, const place *b)
 {
     const sim_net *net = f->net;
     const luo_program *program = &net->set->at[a->at], *q = &net->set->at[b->at];
+    const luo_device *device = net->config->cluster->devices;
     return f->folds && net->training && a->pipeline == b->pipeline && a->stage == b->stage &&
            a->role == b->role && a->node == b->node &&
+           device[program->device].kind == device[q->device].kind &&
            !luo_cluster_profile(net->config->cluster, program->device)->cpu &&
            same_tasks(program, q) && !f->single[a->at] && !f->single[b->at];
 }
@@ -61,13 +63,14 @@ static void lay_out(const folding *f)
         const luo_program *program = &net->set->at[f->places[i].at];
         sim_class *class = &net->classes[net->nclasses];
         if (i == 0 || !joins(f, &f->places[i - 1], &f->places[i])) {
-            const luo_node *node = &cluster->nodes[cluster->devices[program->device].node];
-            const bool cpu = cluster->groups[node->group].profile->cpu;
+            const luo_device *device = &cluster->devices[program->device];
+            const bool cpu = luo_cluster_profile(cluster, program->device)->cpu;
             *class = (sim_class){.program = program,
                                  .role = &net->set->roles[program->role],
                                  .member = f->member + i,
-                                 .node = cluster->devices[program->device].node,
-                                 .group = node->group,
+                                 .node = device->node,
+                                 .group = device->group,
+                                 .kind = device->kind,
                                  .exec = cpu || !net->config->fold,
                                  .thread = cpu};
             net->nclasses++;
@@ -239,10 +242,10 @@ typedef struct tariff { /* what a collective of a group costs */
     struct tariff *next;
 } tariff;
 
-typedef struct priced { /* costs of a role on a node group with given collectives */
+typedef struct priced { /* costs of a role on a kind of device with given collectives */
     const luo_comm_cost *comm;
     const double *seconds;
-    int32_t role, group;
+    int32_t role, kind;
     struct priced *next;
 } priced;
 
@@ -396,7 +399,7 @@ static luo_status work_seconds(pricer *p, const sim_class *class, const double *
 {
     const int32_t n = class->role->ninstr, role = class->program->role;
     for (priced *k = p->of_role[role]; k; k = k->next)
-        if (k->group == class->group &&
+        if (k->kind == class->kind &&
             memcmp(k->comm, p->comm, (size_t)n * sizeof *k->comm) == 0) {
             *out = k->seconds;
             return LUO_OK;
@@ -408,7 +411,7 @@ static luo_status work_seconds(pricer *p, const sim_class *class, const double *
     memcpy(copy, p->comm, (size_t)n * sizeof *copy);
     LUO_TRY(luo_cost_role(p->arena, &p->net->cost, class->program->device, class->role, copy,
                           seconds, p->err));
-    *fresh = (priced){copy, seconds, role, class->group, p->of_role[role]};
+    *fresh = (priced){copy, seconds, role, class->kind, p->of_role[role]};
     p->of_role[role] = fresh;
     *out = seconds;
     return LUO_OK;

@@ -88,7 +88,7 @@ typedef struct sim_class {
     const luo_role *role;
     int32_t n;             /* members .. */
     const int32_t *member; /* .. as positions in programs->at, ascending */
-    int32_t node, group;   /* of the cluster */
+    int32_t node, group, kind; /* of the cluster */
     bool exec;             /* compute is an execution in SimGrid, not arithmetic */
     bool thread;           /* a CPU rank: one thread does all of it (sim/step/thread.c) */
     int32_t ncross;

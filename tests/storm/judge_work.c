@@ -29,7 +29,7 @@ static void judge_flops(storm_run *r)
     const double kept = json_number_value(json_object_get(r->summary, "kept_tokens"));
     double can = 0;
     for (int i = 0; i < r->devices.rows; i++) {
-        const luo_profile *p = c->groups[c->devices[i].group].profile;
+        const luo_profile *p = luo_cluster_profile(c, i);
         can += fmax(p->peak_flops[LUO_BF16], p->peak_flops[LUO_F32]) *
                storm_number(&r->devices, i, "up_s");
     }

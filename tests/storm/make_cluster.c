@@ -39,7 +39,8 @@ static void add_mesh(storm_case *c, luo_str *s, int slots)
     luo_str_add(s, "]\n");
 }
 
-static void add_links(storm_case *c, luo_str *s, int slots)
+/* Are they joined by a switch? */
+static bool add_links(storm_case *c, luo_str *s, int slots)
 {
     int kind = slots > 1 ? storm_pick(c, 4) : 3; /* two of four: a switch */
     if (kind == 2 && storm_pick(c, 4)) kind = 0; /* meshes need tables that few profiles have */
@@ -53,21 +54,34 @@ static void add_links(storm_case *c, luo_str *s, int slots)
                      "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: 1.5, "
                      "devices_per_switch: %d, sockets: %d, socket_gbytes_per_s: 60}\n",
                      storm_decade(c, 5, 64), 1 + storm_pick(c, slots), 1 + storm_pick(c, 2));
+    return kind < 2;
+}
+
+/* Of some nodes without a switch several. */
+static void add_types(storm_case *c, luo_str *s, int slots, int type, bool alike)
+{
+    const char *root = getenv("STORM_ROOT");
+    const bool several = !alike && slots > 1 && storm_pick(c, 2);
+    luo_str_add(s, several ? "    profiles: [" : "    profile: ");
+    for (int k = 0; k < (several ? slots : 1); k++) {
+        luo_str_addf(s, "%s%s/scenarios/profiles/%s.yaml", k ? ", " : "", root ? root : ".",
+                     types[type]);
+        if (several && storm_pick(c, 2)) type = storm_pick(c, 10);
+    }
+    luo_str_add(s, several ? "]\n" : "\n");
 }
 
 static void add_group(storm_case *c, luo_str *s, const shape *sh, int g, int nics, int fabric)
 {
-    const char *root = getenv("STORM_ROOT");
+    const int type = storm_pick(c, 10);
     luo_str_addf(s, "  - name: g%d\n    nodes: %d\n    devices_per_node: %d\n", g, sh->nodes[g],
                  sh->slots[g]);
-    luo_str_addf(s, "    profile: %s/scenarios/profiles/%s.yaml\n", root ? root : ".",
-                 types[storm_pick(c, 10)]);
     if (storm_one_in(c, 4)) luo_str_addf(s, "    base_slowdown: %.4g\n", storm_decade(c, 1, 4));
     luo_str_add(s, "    racks: [");
     for (int i = 0; i < sh->nodes[g]; i++)
         luo_str_addf(s, "%sr%d", i ? ", " : "", fabric ? storm_pick(c, 3) : 0);
     luo_str_add(s, "]\n");
-    add_links(c, s, sh->slots[g]);
+    add_types(c, s, sh->slots[g], type, add_links(c, s, sh->slots[g]));
     luo_str_addf(s,
                  "    nics: {count: %d, bandwidth_gbytes_per_s: %.6g, latency_us: %.3g, attach: "
                  "%s}\n",

@@ -435,7 +435,7 @@ START_TEST(step_of_one)
     luo_cost_layer(&ctx, &l, dev, 0, &layer_s, NULL);
     luo_cost_head(&ctx, &l, dev, &head, NULL);
     luo_cost_embedding(&ctx, &l, dev, &embedding, NULL);
-    luo_cost_optimizer(&ctx, 0,
+    luo_cost_optimizer(&ctx, dev, 1,
                        4 * luo_mem_layer_parameters(&m, 0, 1) + 2.0 * 32000 * 1024, &opt, NULL);
     const double micro = 4 * (layer_s.forward + layer_s.backward) + head.forward + head.backward +
                          embedding.forward + embedding.backward;

@@ -488,12 +488,51 @@ START_TEST(alike_groups_are_one_kind)
     start(&j, c, grid_plan(&j.model, c, 3, 1, 4, 8, 0));
     ck_assert_int_eq(luo_kinds_make(arena, &j.in, &k, &err), LUO_OK);
     ck_assert_int_eq(k.n, 2);
-    ck_assert_int_eq(k.of_group[0], k.of_group[1]);
-    ck_assert_double_eq(k.at[k.of_group[0]].base, 1);
-    ck_assert_double_gt(k.at[k.of_group[2]].base, 1.2);
-    ck_assert_double_le(k.at[k.of_group[2]].base, 1.5 + 1e-12); /* collectives stay as they are */
+    ck_assert_int_eq(k.of_kind[0], k.of_kind[1]);
+    ck_assert_double_eq(k.at[k.of_kind[0]].base, 1);
+    ck_assert_double_gt(k.at[k.of_kind[2]].base, 1.2);
+    ck_assert_double_le(k.at[k.of_kind[2]].base, 1.5 + 1e-12); /* collectives stay as they are */
     for (int32_t s = 1; s < 3; s++)
         ck_assert_double_gt(k.at[0].alpha[s], k.at[0].alpha[s - 1]);
+}
+END_TEST
+
+/* Slots of two types turn by turn: no group has both, the faster ones hold more layers, and what
+ * the base plan's groups of both hold is what the smaller type has room for. */
+START_TEST(groups_have_one_type)
+{
+    job j = {.model = luo_test_llama(24, 1024, 2816, 16, 1024)};
+    luo_cluster *c = fixture_cluster(arena, 1, 2, 4);
+    luo_profile *type[2] = {fixture_profile(arena, "fast"), fixture_profile(arena, "slow")};
+    const luo_profile *slots[4] = {type[0], type[1], type[0], type[1]};
+    luo_malleus_answer a;
+    int64_t layers[2] = {0, 0};
+    int32_t wide = 0;
+    type[1]->peak_flops[LUO_BF16] /= 4;
+    type[1]->memory_bytes /= 4;
+    c->groups[0].profiles = slots;
+    c->groups[0].scale_up = LUO_SCALE_UP_NONE;
+    c->groups[0].has_pcie = true;
+    c->groups[0].pcie_bytes_per_s = 64e9;
+    ck_assert_int_eq(luo_cluster_finish(arena, c, &err), LUO_OK);
+    start(&j, c, grid_plan(&j.model, c, 1, 4, 2, 16, 0));
+    ck_assert_int_eq(luo_plan_malleus(arena, &j.in, &a, &err), LUO_OK);
+    const luo_malleus_pipe *pipe = &a.found->plans[0].pipes[0];
+    for (int32_t s = 0; s < pipe->nstages; s++) {
+        const luo_malleus_stage *st = &pipe->stages[s];
+        for (int32_t i = 1; i < st->group->size; i++)
+            ck_assert_int_eq(st->group->devices[i] % 2, st->group->devices[0] % 2);
+        wide += st->group->size > 1;
+        if (st->hi - st->lo > layers[st->group->devices[0] % 2])
+            layers[st->group->devices[0] % 2] = st->hi - st->lo;
+    }
+    ck_assert_int_gt(wide, 0);
+    ck_assert_int_gt(layers[0], layers[1]);
+    ck_assert_int_eq(luo_malleus_take(arena, &a, j.in.base, &err), LUO_OK);
+    pipe = &a.found->plans[0].pipes[0];
+    for (int32_t s = 0; s < pipe->nstages; s++)
+        ck_assert_int_eq(pipe->stages[s].cap,
+                         a.in.cap(a.in.cap_ctx, luo_kinds_of(a.in.cap_ctx, 1), 2, 4, s, 1));
 }
 END_TEST
 
@@ -634,6 +673,7 @@ int main(void)
     tcase_add_test(tc, random_rates_compile);
     tcase_add_test(tc, mixed_gpus_with_stragglers);
     tcase_add_test(tc, alike_groups_are_one_kind);
+    tcase_add_test(tc, groups_have_one_type);
     tcase_add_test(tc, what_can_not_be_planned);
     tcase_add_test(tc, memory_sentence);
     tcase_add_test(tc, a_transition_by_hand);

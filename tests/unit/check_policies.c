@@ -95,6 +95,51 @@ START_TEST(layers_that_fit)
 }
 END_TEST
 
+/* A group of both types of a node is as slow as the lesser one and has as much room; groups of one
+ * type do not inherit it, whichever is asked first. */
+START_TEST(groups_of_two_types)
+{
+    static const char *const types[] = {"ffss", "fsff", "ssff", "fsss"};
+    luo_err err = {0};
+    luo_groups g;
+    double rate[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    bool leaving[8] = {0};
+    prepare("restart", 10, 0);
+    luo_cluster *c = fixture_cluster(arena, 1, 2, 4);
+    luo_profile *type[2] = {fixture_profile(arena, "fast"), fixture_profile(arena, "slow")};
+    const luo_profile *slots[4];
+    for (int s = 0; s < 4; s++) slots[s] = type[types[_i][s] == 's'];
+    c->groups[0].profile = slots[0];
+    c->groups[0].profiles = slots;
+    c->groups[0].scale_up = LUO_SCALE_UP_NONE;
+    c->groups[0].has_pcie = true;
+    c->groups[0].pcie_bytes_per_s = 64e9;
+    ck_assert_int_eq(luo_cluster_finish(arena, c, &err), LUO_OK);
+    sc.cluster = c;
+    luo_plan *p = base_plan(c);
+    p->micro_batch_sequences = 2;
+    const luo_snapshot now = {.scenario = &sc, .spec = &spec, .base = p, .plan = p, .rate = rate,
+                              .leaving = leaving, .micro_batches = 16, .sequence_tokens = 256,
+                              .memory_factor = 1};
+    for (int k = 0; k < 2; k++) {
+        type[k]->peak_flops[LUO_BF16] = k ? 1e12 : 300e12;
+        type[k]->memory_bytes = needs(&now, k ? 8 : 14, 3, 1, 2) + type[k]->reserved_bytes;
+    }
+    ck_assert_int_eq(luo_groups_find(arena, &now, false, &g, NULL), LUO_OK);
+    ck_assert_int_eq(g.n, 4);
+    for (int32_t i = 0; i < 4; i++) {
+        const char *at = types[_i] + 2 * (i % 2);
+        const bool is_slow = at[0] == 's' || at[1] == 's';
+        ck_assert_int_eq(luo_groups_cap(&g, i, 3, 1, 2, 8), is_slow ? 8 : 14);
+        for (int32_t k = 0; k < i; k++)
+            if (is_slow == (strncmp(types[_i] + 2 * (k % 2), "ff", 2) != 0))
+                ck_assert_double_eq_tol(g.y[i] / g.y[k], 1, 0.02);
+            else
+                ck_assert(is_slow ? g.y[i] > 1.2 * g.y[k] : g.y[k] > 1.2 * g.y[i]);
+    }
+}
+END_TEST
+
 /* Equal neighbours have equal groups; a node with a device that is slow, gone or leaves is out. */
 static const struct {
     double rate[8];
@@ -460,7 +505,11 @@ START_TEST(mixed_types)
     c->groups = groups;
     c->ngroups = 2;
     ((luo_node *)c->nodes)[3].group = 1;
-    for (int32_t d = 6; d < 8; d++) ((luo_device *)c->devices)[d].group = 1;
+    for (int32_t d = 6; d < 8; d++) {
+        luo_device *device = (luo_device *)&c->devices[d];
+        device->group = device->kind = 1;
+    }
+    c->nkinds = 2;
     run_ok();
     check_books();
     ck_assert_double_eq_tol(last_step() / STEP, _i ? 1 : 8.0 / 6, 1e-4);
@@ -565,7 +614,8 @@ START_TEST(documented)
 }
 END_TEST
 
-LUO_SUITE("run.policies", LUO_T_N(layers_that_fit, 8), LUO_T_N(groups_of_nodes, LUO_ROWS(grouped)),
+LUO_SUITE("run.policies", LUO_T_N(layers_that_fit, 8), LUO_T_N(groups_of_two_types, 4),
+          LUO_T_N(groups_of_nodes, LUO_ROWS(grouped)),
           LUO_T(documented), LUO_T(pipelines_of_zero_are_alike), LUO_T(slow_node_leaves),
           LUO_T_N(node_comes_back, 2), LUO_T(node_stays_outside), LUO_T(failure_costs_one_step),
           LUO_T_N(without_copies, 2), LUO_T_N(back_but_empty, 2), LUO_T(cut_off_before_the_moves),

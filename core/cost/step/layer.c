@@ -399,10 +399,10 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     return LUO_OK;
 }
 
-/* Calls for each device of the group whose node group differs from the one before. */
+/* Calls for each device of the group whose kind differs from the one before. */
 static bool differs(const luo_cluster *cluster, const int32_t *dev, int32_t i)
 {
-    return i == 0 || cluster->devices[dev[i]].group != cluster->devices[dev[i - 1]].group;
+    return i == 0 || cluster->devices[dev[i]].kind != cluster->devices[dev[i - 1]].kind;
 }
 
 /* A pass over a layer: work and communication in turns, and when its parts are reached. */
@@ -727,13 +727,17 @@ luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *sh
     return LUO_OK;
 }
 
-luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, int32_t device, double parameters,
-                              double *seconds, luo_err *err)
+luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n,
+                              double parameters, double *seconds, luo_err *err)
 {
-    double t = 0;
-    LUO_TRY(luo_cost_stream(luo_cluster_profile(ctx->cluster, device),
-                            luo_cost_update_bytes(ctx->stack) * parameters, &t, err));
-    *seconds = t * luo_cluster_base_slowdown(ctx->cluster, device) +
-               (parameters > 0 ? 40 * ctx->stack->host_launch_s : 0);
+    double worst = 0;
+    for (int32_t i = 0; i < n; i++) {
+        double t;
+        if (!differs(ctx->cluster, dev, i)) continue;
+        LUO_TRY(luo_cost_stream(luo_cluster_profile(ctx->cluster, dev[i]),
+                                luo_cost_update_bytes(ctx->stack) * parameters, &t, err));
+        worst = fmax(worst, t * luo_cluster_base_slowdown(ctx->cluster, dev[i]));
+    }
+    *seconds = worst + (parameters > 0 ? 40 * ctx->stack->host_launch_s : 0);
     return LUO_OK;
 }

@@ -111,7 +111,7 @@ luo_status luo_cost_head(const luo_cost_ctx *ctx, const luo_layer_shape *s, cons
                          luo_pair_cost *out, luo_err *err);
 luo_status luo_cost_embedding(const luo_cost_ctx *ctx, const luo_layer_shape *s,
                               const int32_t *dev, luo_pair_cost *out, luo_err *err);
-/* `parameters` updated by `device`: streaming + 40 host launches. */
-luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, int32_t device, double parameters,
-                              double *seconds, luo_err *err);
+/* `parameters` updated by each of dev, the slowest: streaming + 40 host launches. */
+luo_status luo_cost_optimizer(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n,
+                              double parameters, double *seconds, luo_err *err);
 #endif

@@ -28,11 +28,18 @@ double luo_cost_beside(double work, double comm, double loss)
 
 double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n)
 {
-    const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[0]);
-    for (int32_t i = 1; i < n; i++)
-        if (ctx->cluster->devices[dev[i]].node != ctx->cluster->devices[dev[0]].node)
-            return profile->overlap_loss_net_ratio;
-    return profile->overlap_loss_nvlink_ratio;
+    const luo_device *at = ctx->cluster->devices;
+    const bool alike = ctx->cluster->nkinds == 1;
+    double net = 0, nvlink = 0;
+    bool leaves = false;
+    for (int32_t i = 0; i < n && !(alike && leaves); i++) {
+        leaves |= at[dev[i]].node != at[dev[0]].node;
+        if (i > 0 && at[dev[i]].kind == at[dev[i - 1]].kind) continue;
+        const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);
+        net = fmax(net, profile->overlap_loss_net_ratio);
+        nvlink = fmax(nvlink, profile->overlap_loss_nvlink_ratio);
+    }
+    return leaves ? net : nvlink;
 }
 
 /* A gradient's reduction: beside it may run what is issued between its making and itself (dW). */

@@ -33,9 +33,9 @@ typedef struct group_yaml {
     const char *name, *profile, *site;
     int32_t nodes, devices_per_node;
     double base_slowdown;
-    const char **racks, **hosts;
+    const char **profiles, **racks, **hosts;
     mesh_yaml *mesh;
-    uint32_t racks_count, hosts_count, mesh_count;
+    uint32_t profiles_count, racks_count, hosts_count, mesh_count;
     scale_up_yaml scale_up;
     pcie_yaml pcie;
     nics_yaml nics;
@@ -120,7 +120,8 @@ static const luo_doc_field group_fields[] = {
     LUO_DOC_TEXT("name", REQ, group_yaml, name),
     LUO_DOC_INT("nodes", REQ, group_yaml, nodes, LUO_OF(LUO_Q_NODES, 1)),
     LUO_DOC_INT("devices_per_node", REQ, group_yaml, devices_per_node, SLOTS),
-    LUO_DOC_TEXT("profile", REQ, group_yaml, profile),
+    LUO_DOC_TEXT("profile", OPT, group_yaml, profile),
+    LUO_DOC_SEQ("profiles", OPT, group_yaml, profiles, profiles_count, text_entry, 0),
     LUO_DOC_FLOAT_OR("base_slowdown", group_yaml, base_slowdown, "1", SLOWDOWN),
     LUO_DOC_SEQ("racks", OPT, group_yaml, racks, racks_count, text_entry, 0),
     LUO_DOC_TEXT("site", OPT, group_yaml, site),
@@ -202,6 +203,21 @@ static void check_scale_up(luo_doc *doc, const luo_doc_node *at, const group_yam
                           "leave it out or change the kind.");
 }
 
+static void check_profiles(luo_doc *doc, const luo_doc_node *at, const group_yaml *g)
+{
+    const luo_doc_node *one = luo_doc_get(at, "profile"), *each = luo_doc_get(at, "profiles");
+    if (!one && !each) luo_doc_missing(doc, at, "profile");
+    if (one && each)
+        luo_doc_error_key(doc, each,
+                          "`profile` and `profiles` are both given; leave out `profiles` where all "
+                          "devices of a node are of one type, else `profile`.");
+    if (each && g->profiles_count != (uint32_t)g->devices_per_node)
+        luo_doc_error(doc, each,
+                      "`profiles` has %u entries for %d devices of a node; one per device, in "
+                      "order of slots, is expected.",
+                      g->profiles_count, g->devices_per_node);
+}
+
 static void check_group(luo_doc *doc, const luo_doc_node *at, const group_yaml *g, bool several)
 {
     const luo_doc_node *name = luo_doc_get(at, "name"), *racks = luo_doc_get(at, "racks");
@@ -229,6 +245,7 @@ static void check_group(luo_doc *doc, const luo_doc_node *at, const group_yaml *
         luo_doc_error(doc, at,
                       "key `nics` is missing; it is required when there is more than one "
                       "node.");
+    check_profiles(doc, at, g);
     check_scale_up(doc, at, g);
 }
 
@@ -327,31 +344,62 @@ static void take_health(luo_doc *doc, luo_cluster *cluster, const cluster_yaml *
     cluster->nhealth = v ? (int32_t)y->health_count : 0;
 }
 
-/* Several groups may name one profile: it is read once. */
-static void take_profile(luo_doc *doc, const luo_files *files, luo_cluster *cluster, int32_t i,
-                         const luo_doc_node *at)
+/* Several groups and slots may name one profile: it is read once. */
+typedef struct shelf {
+    luo_doc *doc;
+    const luo_files *files;
+    uint32_t n;
+    struct {
+        const char *text;
+        const luo_profile *profile;
+    } *at;
+} shelf;
+
+static const luo_profile *find_profile(shelf *on, const luo_doc_node *node)
 {
-    const luo_doc_node *first = at->up->first, *node = luo_doc_get(at, "profile");
+    luo_doc *doc = on->doc;
     luo_profile *profile = NULL;
     luo_source src;
-    for (int32_t k = 0; k < i; k++, first = first->next)
-        if (strcmp(luo_doc_get(first, "profile")->text, node->text) == 0) {
-            cluster->groups[i].profile = cluster->groups[k].profile;
-            return;
-        }
-    if (luo_nested_named(doc, files, node, LUO_BUILTIN_PROFILES, &src) != LUO_OK) return;
-    const luo_diag *before = doc->diags->last;
-    const luo_status st = luo_read_profile_text(doc->arena, &src, files, &profile, doc->diags);
-    if (st != LUO_OK && doc->st == LUO_OK) doc->st = st;
-    luo_nested_trail(doc, before, "profile", node);
-    cluster->groups[i].profile = profile;
+    for (uint32_t k = 0; k < on->n; k++)
+        if (strcmp(on->at[k].text, node->text) == 0) return on->at[k].profile;
+    if (luo_nested_named(doc, on->files, node, LUO_BUILTIN_PROFILES, &src) == LUO_OK) {
+        const luo_diag *before = doc->diags->last;
+        const luo_status st =
+            luo_read_profile_text(doc->arena, &src, on->files, &profile, doc->diags);
+        if (st != LUO_OK && doc->st == LUO_OK) doc->st = st;
+        luo_nested_trail(doc, before, "profile", node);
+    }
+    on->at[on->n].text = node->text;
+    on->at[on->n++].profile = profile;
+    return profile;
+}
+
+static void take_profiles(shelf *on, luo_node_group *group, const luo_doc_node *at)
+{
+    const luo_doc_node *one = luo_doc_get(at, "profile"), *each = luo_doc_get(at, "profiles");
+    const luo_profile **profiles =
+        LUO_NEW_N(on->doc->arena, const luo_profile *, each ? each->n : 0);
+    int32_t n = 0;
+    bool several = false;
+    if (!profiles) luo_doc_nomem(on->doc);
+    if (one) group->profile = find_profile(on, one);
+    for (one = each && profiles ? each->first : NULL; one; one = one->next) {
+        profiles[n] = find_profile(on, one);
+        several |= profiles[n++] != profiles[0];
+    }
+    if (n > 0) group->profile = profiles[0];
+    if (several) group->profiles = profiles;
 }
 
 static luo_cluster *take(luo_doc *doc, const luo_files *files, const cluster_yaml *y)
 {
     luo_cluster *cluster = LUO_NEW(doc->arena, luo_cluster);
     luo_node_group *group = LUO_NEW_N(doc->arena, luo_node_group, y->groups_count);
-    if (!cluster || !group) {
+    shelf on = {.doc = doc, .files = files};
+    uint32_t names = y->groups_count;
+    for (uint32_t i = 0; i < y->groups_count; i++) names += y->groups[i].profiles_count;
+    on.at = luo_arena_calloc(doc->arena, names, sizeof *on.at);
+    if (!cluster || !group || !on.at) {
         luo_doc_nomem(doc);
         return NULL;
     }
@@ -366,7 +414,7 @@ static luo_cluster *take(luo_doc *doc, const luo_files *files, const cluster_yam
     const luo_doc_node *at = luo_doc_get(doc->root, "node_groups")->first;
     for (int32_t i = 0; i < cluster->ngroups; i++, at = at->next) {
         take_group(doc, &group[i], &y->groups[i], at);
-        take_profile(doc, files, cluster, i, at);
+        take_profiles(&on, &group[i], at);
     }
     take_lines(doc, cluster, &y->fabric);
     take_health(doc, cluster, y);
@@ -416,13 +464,14 @@ static const luo_doc_node *place_of(const luo_doc *doc, const luo_cluster *clust
 }
 
 /* Tables of other links are told at the profile that has them. */
-static void tell_of_tables(luo_doc *doc, const luo_cluster *cluster, int32_t group,
+static void tell_of_tables(luo_doc *doc, const luo_cluster *cluster, int32_t kind,
                            const luo_doc_node *at)
 {
     static const char *const classes[] = {LUO_LINK_CLASS_LIST(LUO_WORD_TEXT)};
-    const luo_node_group *g = &cluster->groups[group];
+    const luo_node_group *g = &cluster->groups[cluster->kinds[kind].group];
+    const char *name = luo_device_kind_profile(cluster, kind)->name;
     luo_tables_note note[LUO_TABLES_NOTES];
-    const int32_t n = luo_cost_tables_elsewhere(cluster, group, note);
+    const int32_t n = luo_cost_tables_elsewhere(cluster, kind, note);
     for (int32_t i = 0; i < n; i++) {
         const char *class = classes[note[i].class];
         const double here = note[i].declared * 1e-9, there = note[i].measured * 1e-9;
@@ -430,19 +479,31 @@ static void tell_of_tables(luo_doc *doc, const luo_cluster *cluster, int32_t gro
             luo_diags_add(doc->diags, LUO_NOTE, LUO_OK, doc->src->name, at->line, at->col,
                           "`%s` of profile `%s` were measured over %s, which does not join devices "
                           "of `%s`; the formula without tables takes their place.",
-                          note[i].table, g->profile->name, class, g->name);
+                          note[i].table, name, class, g->name);
         else if (there > 0)
             luo_diags_add(doc->diags, LUO_NOTE, LUO_OK, doc->src->name, at->line, at->col,
                           "`%s` of profile `%s` were measured over %s of %g GB/s; for the %g GB/s "
                           "of `%s` the part that grows with bytes is scaled.",
-                          note[i].table, g->profile->name, class, there, here, g->name);
+                          note[i].table, name, class, there, here, g->name);
         else
             luo_diags_add(doc->diags, LUO_WARNING, LUO_OK, doc->src->name, at->line, at->col,
                           "profile `%s` does not tell over which links its `%s` were measured, so "
                           "that they stand for %s of any bandwidth, up to what %g GB/s carry in "
                           "`%s`; give it `tables_%s_gbytes_per_s`.",
-                          g->profile->name, note[i].table, class, here, g->name, class);
+                          name, note[i].table, class, here, g->name, class);
     }
+}
+
+/* Where its profile is named. */
+static const luo_doc_node *place_of_kind(const luo_doc *doc, const luo_device_kind *kind)
+{
+    const luo_doc_node *group = luo_doc_get(doc->root, "node_groups")->first;
+    for (int32_t i = 0; i < kind->group; i++) group = group->next;
+    const luo_doc_node *each = luo_doc_get(group, "profiles");
+    if (!each) return luo_doc_get(group, "profile");
+    each = each->first;
+    for (int32_t i = 0; i < kind->slot; i++) each = each->next;
+    return each;
 }
 
 static void finish(luo_doc *doc, luo_cluster *cluster)
@@ -450,9 +511,8 @@ static void finish(luo_doc *doc, luo_cluster *cluster)
     luo_err err = {0};
     if (doc->st != LUO_OK) return;
     const luo_status st = luo_cluster_finish(doc->arena, cluster, &err);
-    const luo_doc_node *group = luo_doc_get(doc->root, "node_groups")->first;
-    for (int32_t i = 0; st == LUO_OK && i < cluster->ngroups; i++, group = group->next)
-        tell_of_tables(doc, cluster, i, luo_doc_get(group, "profile"));
+    for (int32_t k = 0; st == LUO_OK && k < cluster->nkinds; k++)
+        tell_of_tables(doc, cluster, k, place_of_kind(doc, &cluster->kinds[k]));
     if (st == LUO_OK) return;
     const luo_doc_node *at = place_of(doc, cluster, err.text);
     doc->st = st;

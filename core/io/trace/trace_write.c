@@ -228,8 +228,11 @@ static void put_meta(writer *w)
         if (run[i]) name_thread(w, LUO_TRACE_RUN, i, tracks[i]);
     for (int32_t i = 0; i < cluster->nnodes; i++) {
         if (!node[i]) continue;
-        snprintf(name, sizeof name, "%s (%s)", cluster->nodes[i].name,
-                 cluster->groups[cluster->nodes[i].group].profile->name);
+        luo_str types = {0};
+        luo_node_group_say_profiles(&types, &cluster->groups[cluster->nodes[i].group]);
+        snprintf(name, sizeof name, "%s (%s)", cluster->nodes[i].name, luo_str_get(&types));
+        w->nomem |= types.failed;
+        luo_str_free(&types);
         name_process(w, i + 1, name, i + 1);
     }
     for (int32_t d = 0; d < cluster->ndevices; d++)

@@ -25,8 +25,8 @@ luo_status luo_hap_devices_of(luo_arena *arena, const luo_cluster *cluster, cons
     int32_t *order = LUO_NEW_N(arena, int32_t, n), *type = LUO_NEW_N(arena, int32_t, n), at = 0;
     if (!order || !type) return luo_err_nomem(err);
     for (int32_t i = 0; i < n; i++) {
-        const luo_node_group *group = &cluster->groups[cluster->devices[usable[i]].group];
-        type[i] = type_of(&d, group->profile, group->base_slowdown * fmax(1, rate[usable[i]]));
+        type[i] = type_of(&d, luo_cluster_profile(cluster, usable[i]),
+                          luo_cluster_base_slowdown(cluster, usable[i]) * fmax(1, rate[usable[i]]));
         if (type[i] < 0)
             return luo_err_set(err, LUO_E2BIG,
                                "the cluster has more than %d types of devices, slow ones by "

@@ -134,12 +134,14 @@ double luo_pool_stage_ratio(const luo_pool_model_in *in, const luo_pool_stage *s
 static double memory_ratio(const void *shape_, int64_t tokens)
 {
     const shape *x = shape_;
+    const luo_device *at = x->in->cluster->devices;
     double worst = 0;
     for (int32_t index = 0; index<x->pp; index += x->pp> 1 ? x->pp - 1 : 1) {
         const luo_pool_stage stage = {x->tp, index, x->pp, x->replicas,
                                       (double)x->in->model->layers / x->pp};
-        for (int32_t g = 0; g < x->ngroups; g++)
-            worst = fmax(worst, luo_pool_stage_ratio(x->in, &stage, x->dev[g * x->tp], tokens));
+        for (int32_t i = 0; i < x->ngroups * x->tp; i++)
+            if (i == 0 || at[x->dev[i]].kind != at[x->dev[i - 1]].kind)
+                worst = fmax(worst, luo_pool_stage_ratio(x->in, &stage, x->dev[i], tokens));
     }
     return worst;
 }
@@ -230,9 +232,9 @@ luo_status luo_pool_model_speeds(const luo_pool_model_in *in, double *rate, luo_
     const shape x = {in, 1, 1, 1, in->devices, 1};
     double slowest = 0;
     for (int32_t i = 0; i < in->ndevices; i++) {
-        const int32_t group = in->cluster->devices[in->devices[i]].group;
+        const int32_t kind = in->cluster->devices[in->devices[i]].kind;
         int32_t k = i - 1;
-        while (k >= 0 && in->cluster->devices[in->devices[k]].group != group) k--;
+        while (k >= 0 && in->cluster->devices[in->devices[k]].kind != kind) k--;
         if (k >= 0)
             rate[i] = rate[k];
         else
@@ -290,7 +292,15 @@ static int32_t smallest_node(const luo_pool_model_in *in)
     return least;
 }
 
-/* The first group of tp neighbours, in one node if it has as many, of each device type. */
+static bool same_kinds(const luo_device *at, const int32_t *a, const int32_t *b, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (at[a[i]].kind != at[b[i]].kind) return false;
+    return true;
+}
+
+/* The first group of tp neighbours, in one node if it has as many, of each device type, or of each
+ * that mixes types in another way. */
 static int32_t first_groups(const luo_pool_model_in *in, int32_t tp, int32_t *dev)
 {
     const luo_device *at = in->cluster->devices;
@@ -299,7 +309,7 @@ static int32_t first_groups(const luo_pool_model_in *in, int32_t tp, int32_t *de
     for (int32_t i = 0; i + tp <= in->ndevices; i += tp) {
         bool known = inside && at[in->devices[i]].node != at[in->devices[i + tp - 1]].node;
         for (int32_t g = 0; g < n && !known; g++)
-            known = at[dev[g * tp]].group == at[in->devices[i]].group;
+            known = same_kinds(at, dev + g * tp, in->devices + i, tp);
         if (known) continue;
         for (int32_t k = 0; k < tp; k++) dev[n * tp + k] = in->devices[i + k];
         n++;

@@ -78,7 +78,7 @@ static bool alike(const slow *x, int32_t a, int32_t b, int32_t n)
     const luo_device *device = x->in->cluster->devices;
     const int32_t *at = x->setup->place.devices;
     for (int32_t i = 0; i < n; i++)
-        if (x->rate[a + i] != x->rate[b + i] || device[at[a + i]].group != device[at[b + i]].group)
+        if (x->rate[a + i] != x->rate[b + i] || device[at[a + i]].kind != device[at[b + i]].kind)
             return false;
     return true;
 }

@@ -28,7 +28,7 @@ typedef struct luo_malleus_kind {
 } luo_malleus_kind;
 
 typedef struct luo_malleus_device { /* alive, and a candidate */
-    int32_t device, node, kind;     /* a node has one kind */
+    int32_t device, node, kind;
     double rate;                    /* r: finite; below 1 counts as 1 */
 } luo_malleus_device;
 
@@ -43,7 +43,7 @@ typedef struct luo_malleus_tight { /* the stage that holds least when all groups
 } luo_malleus_tight;
 
 typedef struct luo_malleus_in {
-    int32_t ndevices; /* ascending; devices of a node stand together */
+    int32_t ndevices; /* those of one kind of a node stand together: groups are made of them */
     const luo_malleus_device *devices;
     int32_t nkinds;
     const luo_malleus_kind *kinds;
@@ -88,7 +88,7 @@ typedef struct luo_malleus_pipe {
 typedef struct luo_malleus_plan {
     int32_t npipes;
     const luo_malleus_pipe *pipes;
-    int32_t nstandby; /* devices in no stage, ascending */
+    int32_t nstandby; /* devices in no stage, in the order of the input */
     const int32_t *standby;
     double steady, filled, event;
 } luo_malleus_plan;

@@ -73,7 +73,15 @@ static bool is_candidate(const luo_malleus_job *job, int32_t device)
     return !isinf(job->rate[device]) && (!job->candidate || job->candidate[device]);
 }
 
-/* Devices that are candidates, ascending, those of a node together: the numbering sees to it. */
+static int by_place(const void *a, const void *b)
+{
+    const luo_malleus_device *x = a, *y = b;
+    if (x->node != y->node) return x->node < y->node ? -1 : 1;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    return (x->device > y->device) - (x->device < y->device);
+}
+
+/* Devices that are candidates by node, kind and number. */
 static luo_status list_devices(luo_arena *arena, const luo_kinds *kinds, luo_malleus_in *in,
                                luo_err *err)
 {
@@ -85,6 +93,7 @@ static luo_status list_devices(luo_arena *arena, const luo_kinds *kinds, luo_mal
         if (is_candidate(job, d))
             v[in->ndevices++] = (luo_malleus_device){d, job->cluster->devices[d].node,
                                                      luo_kinds_of(kinds, d), job->rate[d]};
+    qsort(v, (size_t)in->ndevices, sizeof *v, by_place);
     in->devices = v;
     return LUO_OK;
 }
@@ -161,15 +170,19 @@ static luo_status say_stage(luo_arena *arena, const luo_kinds *kinds, const luo_
     const luo_stage *st = &pl->stages[s];
     const int32_t kind = luo_kinds_of(kinds, st->dev[0]);
     const luo_range r = st->layers[0];
+    int64_t cap = INT64_MAX;
     luo_malleus_group *group = LUO_NEW(arena, luo_malleus_group);
     int32_t *dev = LUO_NEW_N(arena, int32_t, st->ndev);
     if (!group || !dev) return luo_err_nomem(err);
     memcpy(dev, st->dev, (size_t)st->ndev * sizeof *dev);
     *group = (luo_malleus_group){kinds->job->cluster->devices[dev[0]].node, kind, st->ndev, dev, 0};
     LUO_TRY(luo_kinds_y(kinds, st, kinds->job->rate, &group->y, err));
-    *out = (luo_malleus_stage){group, r.lo, r.hi,
-                               luo_kinds_cap(kinds, kind, st->ndev, pl->nstages, s, kinds->dp),
-                               group->y * (r.hi - r.lo)};
+    for (int32_t i = 0; i < st->ndev; i++) {
+        const int64_t own = luo_kinds_cap(kinds, luo_kinds_of(kinds, st->dev[i]), st->ndev,
+                                          pl->nstages, s, kinds->dp);
+        if (own < cap) cap = own;
+    }
+    *out = (luo_malleus_stage){group, r.lo, r.hi, cap, group->y * (r.hi - r.lo)};
     return LUO_OK;
 }
 

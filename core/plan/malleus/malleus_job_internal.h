@@ -10,12 +10,12 @@ typedef struct luo_kind_room {
     double bound, gap, context;
 } luo_kind_room;
 
-/* A job in the planner's numbers. A kind is a node group of the cluster, or several that are alike
+/* A job in the planner's numbers. A kind is one of the cluster's devices, or several that are alike
  * in speed and memory. */
 typedef struct luo_kinds {
     const luo_malleus_job *job;
     int32_t n, tp, dp, pp;
-    int32_t *of_group; /* per node group of the cluster: its kind */
+    int32_t *of_kind; /* per kind of the cluster's devices: the kind here */
     luo_malleus_kind *at;
     luo_kind_room *room;
     int64_t sequence_tokens, micro_batches;
@@ -35,7 +35,7 @@ luo_status luo_kinds_y(const luo_kinds *kinds, const luo_stage *st, const double
                        luo_err *err);
 static inline int32_t luo_kinds_of(const luo_kinds *k, int32_t device)
 {
-    return k->of_group[k->job->cluster->devices[device].group];
+    return k->of_kind[k->job->cluster->devices[device].kind];
 }
 /* r as the planner sees it: 1 below the threshold. */
 static inline double luo_kinds_rate(const luo_kinds *k, double r)

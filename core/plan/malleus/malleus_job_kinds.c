@@ -31,12 +31,12 @@ luo_status luo_kinds_layer_s(const luo_kinds *kinds, const int32_t *dev, int32_t
     return LUO_OK;
 }
 
-/* ---- one node group ---- */
+/* ---- one kind of device ---- */
 
-typedef struct group_costs {
+typedef struct kind_costs {
     double layer_s[LUO_KIND_SIZES]; /* of tp >> k devices; sizes that no node holds as the next */
     luo_kind_room room;
-} group_costs;
+} kind_costs;
 
 static int32_t sizes_of(int32_t tp)
 {
@@ -45,13 +45,15 @@ static int32_t sizes_of(int32_t tp)
     return n;
 }
 
-static luo_status time_group(const luo_kinds *kinds, int32_t group, group_costs *out, luo_err *err)
+static luo_status time_kind(const luo_kinds *kinds, int32_t kind, kind_costs *out, luo_err *err)
 {
     const luo_cluster *cluster = kinds->job->cluster;
-    int32_t dev[1 << (LUO_KIND_SIZES - 1)], first = 0;
-    const int32_t n = sizes_of(kinds->tp), per_node = cluster->groups[group].devices_per_node;
-    while (cluster->devices[first].group != group) first++;
-    for (int32_t i = 0; i < kinds->tp; i++) dev[i] = first + i;
+    int32_t dev[1 << (LUO_KIND_SIZES - 1)], per_node = 0, d = 0;
+    const int32_t n = sizes_of(kinds->tp);
+    while (cluster->devices[d].kind != kind) d++;
+    const int32_t node = cluster->devices[d].node;
+    for (; d < cluster->ndevices && cluster->devices[d].node == node && per_node < kinds->tp; d++)
+        if (cluster->devices[d].kind == kind) dev[per_node++] = d;
     for (int32_t s = n - 1; s >= 0; s--) {
         const int32_t size = kinds->tp >> s;
         if (size > per_node) out->layer_s[s] = out->layer_s[s + 1];
@@ -62,9 +64,9 @@ static luo_status time_group(const luo_kinds *kinds, int32_t group, group_costs 
 }
 
 /* A processor has no context, no communicators and no fragments of a caching allocator to pay. */
-static luo_kind_room room_of(const luo_malleus_job *job, int32_t group)
+static luo_kind_room room_of(const luo_malleus_job *job, int32_t kind)
 {
-    const luo_profile *profile = job->cluster->groups[group].profile;
+    const luo_profile *profile = luo_device_kind_profile(job->cluster, kind);
     const luo_malleus_params *q = job->params;
     const double factor = job->memory_factor > 0 ? job->memory_factor : 1;
     luo_kind_room r = {.context = profile->cpu ? 0 : CONTEXT_MIB,
@@ -79,7 +81,7 @@ static luo_kind_room room_of(const luo_malleus_job *job, int32_t group)
 
 /* ---- kinds ---- */
 
-static void make_kind(const luo_kinds *kinds, const group_costs *c, double *alpha, double fastest,
+static void make_kind(const luo_kinds *kinds, const kind_costs *c, double *alpha, double fastest,
                       luo_malleus_kind *out)
 {
     const luo_malleus_params *q = kinds->job->params;
@@ -111,13 +113,13 @@ static luo_status check_alpha(const luo_kinds *kinds, luo_err *err)
                        q->nalpha, kinds->tp, sizes_of(kinds->tp));
 }
 
-static luo_status list_kinds(luo_arena *arena, luo_kinds *kinds, const group_costs *costs,
+static luo_status list_kinds(luo_arena *arena, luo_kinds *kinds, const kind_costs *costs,
                              luo_err *err)
 {
     double fastest = INFINITY;
-    for (int32_t g = 0; g < kinds->job->cluster->ngroups; g++)
+    for (int32_t g = 0; g < kinds->job->cluster->nkinds; g++)
         fastest = fmin(fastest, costs[g].layer_s[0]);
-    for (int32_t g = 0; g < kinds->job->cluster->ngroups; g++) {
+    for (int32_t g = 0; g < kinds->job->cluster->nkinds; g++) {
         double *alpha = LUO_NEW_N(arena, double, LUO_KIND_SIZES);
         luo_malleus_kind kind;
         int32_t i = 0;
@@ -126,7 +128,7 @@ static luo_status list_kinds(luo_arena *arena, luo_kinds *kinds, const group_cos
         while (i < kinds->n && !same_kind(kinds, i, &kind, &costs[g].room)) i++;
         kinds->at[i] = kind;
         kinds->room[i] = costs[g].room;
-        kinds->of_group[g] = i;
+        kinds->of_kind[g] = i;
         if (i == kinds->n) kinds->n++;
     }
     kinds->model_tau_s = fastest;
@@ -160,7 +162,7 @@ luo_status luo_kinds_make(luo_arena *arena, const luo_malleus_job *job, luo_kind
                           luo_err *err)
 {
     luo_kinds kinds = {.job = job};
-    const int32_t n = job->cluster->ngroups;
+    const int32_t n = job->cluster->nkinds;
     read_shape(&kinds);
     if ((kinds.tp & (kinds.tp - 1)) != 0 || kinds.tp > 1 << (LUO_KIND_SIZES - 1))
         return luo_err_set(err, LUO_EINPUT,
@@ -168,13 +170,13 @@ luo_status luo_kinds_make(luo_arena *arena, const luo_malleus_job *job, luo_kind
                            "two up to 64 is expected.",
                            kinds.tp);
     LUO_TRY(check_alpha(&kinds, err));
-    group_costs *costs = LUO_NEW_N(arena, group_costs, n);
-    kinds.of_group = LUO_NEW_N(arena, int32_t, n);
+    kind_costs *costs = LUO_NEW_N(arena, kind_costs, n);
+    kinds.of_kind = LUO_NEW_N(arena, int32_t, n);
     kinds.at = LUO_NEW_N(arena, luo_malleus_kind, n);
     kinds.room = LUO_NEW_N(arena, luo_kind_room, n);
-    if (!costs || !kinds.of_group || !kinds.at || !kinds.room) return luo_err_nomem(err);
+    if (!costs || !kinds.of_kind || !kinds.at || !kinds.room) return luo_err_nomem(err);
     for (int32_t g = 0; g < n; g++) {
-        LUO_TRY(time_group(&kinds, g, &costs[g], err));
+        LUO_TRY(time_kind(&kinds, g, &costs[g], err));
         costs[g].room = room_of(job, g);
     }
     LUO_TRY(list_kinds(arena, &kinds, costs, err));

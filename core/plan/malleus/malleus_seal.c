@@ -1,7 +1,6 @@
 /* Writes the plans that were kept: which group is which stage, which layers it holds, who stands
  * by. Members of a class are interchangeable here and are taken by their devices; who has a running
  * plan places them better afterwards (docs/planners.md#placement). */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/plan/malleus/malleus_internal.h"
@@ -10,24 +9,9 @@ typedef struct sealer {
     luo_arena *arena;
     luo_mal_search *s;
     int32_t *used; /* groups taken of every class */
-    bool *busy;    /* devices of the input */
+    bool *busy;    /* by device number */
+    int32_t last;  /* of them */
 } sealer;
-
-static int by_device(const void *key, const void *at)
-{
-    const int32_t k = *(const int32_t *)key, d = ((const luo_malleus_device *)at)->device;
-    return (k > d) - (k < d);
-}
-
-static void mark_busy(sealer *x, const luo_malleus_group *group)
-{
-    const luo_malleus_in *in = x->s->in;
-    for (int32_t i = 0; i < group->size; i++) {
-        const luo_malleus_device *d = bsearch(&group->devices[i], in->devices, (size_t)in->ndevices,
-                                              sizeof *in->devices, by_device);
-        if (d) x->busy[d - in->devices] = true;
-    }
-}
 
 static bool seal_pipe(sealer *x, const luo_mal_top *t, int32_t i, luo_malleus_pipe *out)
 {
@@ -42,7 +26,7 @@ static bool seal_pipe(sealer *x, const luo_mal_top *t, int32_t i, luo_malleus_pi
         stages[j] = (luo_malleus_stage){group, lo, lo + search->layers[j], search->cap[j],
                                         search->y[j] * (double)search->layers[j]};
         lo = stages[j].hi;
-        mark_busy(x, group);
+        for (int32_t k = 0; k < group->size; k++) x->busy[group->devices[k]] = true;
     }
     const luo_mal_pipe *p = &t->mix->pipes[t->ids[i]];
     *out = (luo_malleus_pipe){n, stages, t->m[i], p->o, p->fill};
@@ -53,12 +37,12 @@ static bool seal_standby(sealer *x, luo_malleus_plan *out)
 {
     const luo_malleus_in *in = x->s->in;
     int32_t n = 0;
-    for (int32_t i = 0; i < in->ndevices; i++) n += !x->busy[i];
+    for (int32_t i = 0; i < in->ndevices; i++) n += !x->busy[in->devices[i].device];
     int32_t *standby = LUO_NEW_N(x->arena, int32_t, n);
     if (!standby) return false;
     out->standby = standby;
     for (int32_t i = 0; i < in->ndevices; i++)
-        if (!x->busy[i]) standby[out->nstandby++] = in->devices[i].device;
+        if (!x->busy[in->devices[i].device]) standby[out->nstandby++] = in->devices[i].device;
     return true;
 }
 
@@ -67,7 +51,7 @@ static bool seal_plan(sealer *x, const luo_mal_top *t, luo_malleus_plan *out)
     luo_malleus_pipe *pipes = LUO_NEW_N(x->arena, luo_malleus_pipe, x->s->dp);
     if (!pipes) return false;
     memset(x->used, 0, (size_t)t->mix->ncls * sizeof *x->used);
-    memset(x->busy, 0, (size_t)x->s->in->ndevices * sizeof *x->busy);
+    memset(x->busy, 0, (size_t)(x->last + 1) * sizeof *x->busy);
     *out = (luo_malleus_plan){.npipes = x->s->dp, .pipes = pipes, .steady = t->steady,
                               .filled = t->filled, .event = t->event};
     for (int32_t i = 0; i < x->s->dp; i++)
@@ -77,8 +61,10 @@ static bool seal_plan(sealer *x, const luo_mal_top *t, luo_malleus_plan *out)
 
 luo_status luo_mal_seal(luo_arena *arena, luo_mal_search *s, luo_malleus_found *out, luo_err *err)
 {
-    sealer x = {arena, s, LUO_NEW_N(s->arena, int32_t, s->in->ndevices),
-                LUO_NEW_N(s->arena, bool, s->in->ndevices)};
+    sealer x = {.arena = arena, .s = s, .used = LUO_NEW_N(s->arena, int32_t, s->in->ndevices)};
+    for (int32_t i = 0; i < s->in->ndevices; i++)
+        if (s->in->devices[i].device > x.last) x.last = s->in->devices[i].device;
+    x.busy = LUO_NEW_N(s->arena, bool, x.last + 1);
     luo_malleus_plan *plans = LUO_NEW_N(arena, luo_malleus_plan, s->ntops);
     if (!x.used || !x.busy || !plans) return luo_err_nomem(err);
     for (int32_t k = 0; k < s->ntops; k++)

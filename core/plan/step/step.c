@@ -155,18 +155,13 @@ static luo_status run_course(stepper *w, int32_t i, luo_step_cost *out)
 /* The norm of all gradients stands before it. */
 static luo_status cost_optimizer(const stepper *w, double *seconds)
 {
-    double worst = 0, norm = 0, before = -1, cost = 0;
-    int32_t group = -1;
+    double worst = 0, norm = 0, cost = 0;
     for (int32_t i = 0; i < w->plan->npipelines; i++)
         for (int32_t s = 0; s < w->pipe[i].n && !w->pipe[i].same; s++) {
             const step_stage *st = &w->pipe[i].stage[s];
             const double mine = step_parameters(w, &w->pipe[i], s) /
                                 (w->plan->zero >= 1 ? step_shard_size(w) : 1);
-            const int32_t own = w->in->cluster->devices[st->at->dev[0]].group;
-            if (mine != before || group != own)
-                LUO_TRY(luo_cost_optimizer(&w->ctx, st->at->dev[0], mine, &cost, w->err));
-            before = mine;
-            group = own;
+            LUO_TRY(luo_cost_optimizer(&w->ctx, st->at->dev, st->at->ndev, mine, &cost, w->err));
             worst = fmax(worst, cost * st->rate);
         }
     LUO_TRY(luo_cost_group(&w->ctx, LUO_COLL_AR, w->devices, w->ndev, 4, 0, &norm, w->err));

@@ -14,7 +14,7 @@ static bool same_devices(const luo_cluster *cluster, const int32_t *a, const int
 {
     for (int32_t i = 0; i < n; i++) {
         const luo_device *x = &cluster->devices[a[i]], *y = &cluster->devices[b[i]];
-        if (x->group != y->group) return false;
+        if (x->kind != y->kind) return false;
         if (cluster->groups[x->group].scale_up != LUO_SCALE_UP_NVSWITCH && x->slot != y->slot)
             return false;
         if (i > 0 && luo_cluster_link_class(cluster, a[i - 1], a[i]) !=

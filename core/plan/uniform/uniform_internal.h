@@ -56,6 +56,7 @@ typedef struct uniform_search {
     luo_err *err;
     luo_cost_ctx cost;
     int32_t *usable, nusable; /* ascending */
+    bool several;             /* types of them */
     uniform_pool pool[8];
     int32_t npools;
     int32_t *groups; /* of the pool and tp at hand: ngroups * tp devices */

@@ -34,10 +34,10 @@ static luo_status use_given(uniform_search *s)
 
 static bool same_type(const luo_cluster *cluster, int32_t a, int32_t b)
 {
-    const luo_node_group *group = &cluster->groups[cluster->devices[a].group],
-                         *y = &cluster->groups[cluster->devices[b].group];
-    return group == y || (strcmp(group->profile->name, y->profile->name) == 0 &&
-                          group->base_slowdown == y->base_slowdown);
+    return cluster->devices[a].kind == cluster->devices[b].kind ||
+           (strcmp(luo_cluster_profile(cluster, a)->name, luo_cluster_profile(cluster, b)->name) ==
+                0 &&
+            luo_cluster_base_slowdown(cluster, a) == luo_cluster_base_slowdown(cluster, b));
 }
 
 enum { POOLS = sizeof((uniform_search *)0)->pool / sizeof(uniform_pool), WHOLE = 2 };
@@ -78,6 +78,7 @@ luo_status uniform_take_devices(uniform_search *s)
     LUO_TRY(s->opts->devices ? use_given(s) : find_usable(s));
     s->pool[s->npools++] = (uniform_pool){s->usable, s->nusable, false};
     const int32_t n = list_types(s, types);
+    s->several = n > 1;
     if (n < 2 || !s->opts->types) return LUO_OK;
     s->pool[0].mixed = true;
     for (int32_t k = 0; k < n; k++) turned[k] = types[n - 1 - k];

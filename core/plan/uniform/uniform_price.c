@@ -107,8 +107,7 @@ void uniform_weigh(uniform_search *s, uniform_shape *x)
 {
     const uniform_frame *f = x->frame;
     const luo_memory_rules rules = luo_stack_memory(s->opts->stack);
-    const bool mixed = s->pool[f->pool].mixed;
-    const int32_t pipelines = mixed ? f->dp : 1;
+    const int32_t pipelines = s->several ? f->dp : 1, members = s->several ? uniform_width(f) : 1;
     x->memory_ratio = can_share(s, x) ? 0 : INFINITY;
     if (x->memory_ratio > 1) return;
     s->nmemory++;
@@ -116,9 +115,11 @@ void uniform_weigh(uniform_search *s, uniform_shape *x)
     for (int32_t p = 0; p < f->pp; p++) {
         const luo_mem_spec spec = memory_spec(s, x, p, &rules);
         luo_mem m;
-        if (!mixed && like_before(s, x, p)) continue;
+        if (!s->several && like_before(s, x, p)) continue;
         luo_mem_stage(&spec, &m);
-        for (int32_t d = 0; d < pipelines; d++) count(s, x, uniform_stage(s, f, d, p)[0], &m);
+        for (int32_t d = 0; d < pipelines; d++)
+            for (int32_t i = 0; i < members; i++)
+                count(s, x, uniform_stage(s, f, d, p)[i], &m);
     }
     if (x->memory_ratio > 1 && x->memory_ratio < s->tightest) s->tightest = x->memory_ratio;
 }

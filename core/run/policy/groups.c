@@ -22,11 +22,15 @@ static int32_t full_size(const luo_plan *plan)
     return tp;
 }
 
+/* Groups of one kind are alike, those that mix types are not. */
 static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, luo_err *err)
 {
     const luo_snapshot *now = g->now;
-    const int32_t kind = now->scenario->cluster->devices[dev[0]].group;
-    if (g->layer_s[kind] == 0) {
+    const luo_device *at = now->scenario->cluster->devices;
+    double mixed = 0, *known = &g->layer_s[at[dev[0]].kind];
+    for (int32_t i = 1; i < g->tp; i++)
+        if (at[dev[i]].kind != at[dev[0]].kind) known = &mixed;
+    if (*known == 0) {
         const luo_cost_ctx ctx = {.cluster = now->scenario->cluster,
                                   .stack = &now->scenario->stack, .dtype = now->base->dtype};
         const luo_context none = {.c = 1, .inner = 1};
@@ -37,9 +41,9 @@ static luo_status layer_seconds(luo_groups *g, const int32_t *dev, double *out, 
         shape.layer = now->scenario->model->layers - 1;
         LUO_TRY(
             luo_cost_layer(&ctx, &shape, dev, (int)luo_groups_pattern(now)->recompute, &c, err));
-        g->layer_s[kind] = c.forward + c.backward;
+        *known = c.forward + c.backward;
     }
-    *out = g->layer_s[kind];
+    *out = *known;
     return LUO_OK;
 }
 
@@ -71,8 +75,8 @@ static luo_status make_arrays(luo_arena *arena, luo_groups *g, luo_err *err)
     g->y = LUO_NEW_N(arena, double, cluster->ndevices);
     g->first = LUO_NEW_N(arena, int32_t, cluster->nnodes + 1);
     g->kind = LUO_NEW_N(arena, int32_t, cluster->nnodes);
-    g->layer_s = LUO_NEW_N(arena, double, cluster->ngroups);
-    g->caps = LUO_NEW_N(arena, luo_groups_cap_memo, cluster->ngroups);
+    g->layer_s = LUO_NEW_N(arena, double, cluster->nkinds);
+    g->caps = LUO_NEW_N(arena, luo_groups_cap_memo, cluster->nkinds);
     return g->dev && g->y && g->first && g->kind && g->layer_s && g->caps ? LUO_OK
                                                                           : luo_err_nomem(err);
 }
@@ -112,14 +116,22 @@ luo_status luo_groups_find(luo_arena *arena, const luo_snapshot *now, bool slow_
     return LUO_OK;
 }
 
+static double room_of(const luo_groups *g, int32_t dev)
+{
+    const luo_profile *profile = luo_cluster_profile(g->now->scenario->cluster, dev);
+    return profile->memory_bytes * g->now->memory_factor - profile->reserved_bytes;
+}
+
 int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t stage,
                        int32_t pipelines, int64_t micro_batches)
 {
     const luo_groups *g = ctx;
     const luo_snapshot *now = g->now;
-    const int32_t dev = g->dev[(int64_t)group * g->tp];
-    const luo_profile *profile = luo_cluster_profile(now->scenario->cluster, dev);
-    luo_groups_cap_memo *known = &g->caps[now->scenario->cluster->devices[dev].group];
+    const int32_t *member = g->dev + (int64_t)group * g->tp;
+    int32_t dev = member[0]; /* the one with least room */
+    for (int32_t i = 1; i < g->tp; i++)
+        if (room_of(g, member[i]) < room_of(g, dev)) dev = member[i];
+    luo_groups_cap_memo *known = &g->caps[now->scenario->cluster->devices[dev].kind];
     if (known->stages == stages && known->stage == stage && known->pipelines == pipelines)
         return known->cap;
     const luo_memory_rules rules = luo_stack_memory(&now->scenario->stack);
@@ -143,7 +155,7 @@ int64_t luo_groups_cap(const void *ctx, int32_t group, int32_t stages, int32_t s
                          .head = stage == stages - 1,
                          .sequence_parallel = now->base->sequence_parallel,
                          .attention_fused = now->scenario->stack.attention_fused};
-    const double room = profile->memory_bytes * now->memory_factor - profile->reserved_bytes;
+    const double room = room_of(g, dev);
     int64_t lo = 0, hi = spec.model->layers;
     while (lo < hi) { /* most layers that fit: memory grows with them */
         luo_mem m;
@@ -162,7 +174,7 @@ luo_status luo_groups_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_
 {
     const luo_plan *plan = now->plan;
     luo_groups g = {.now = now};
-    g.layer_s = LUO_NEW_N(arena, double, now->scenario->cluster->ngroups);
+    g.layer_s = LUO_NEW_N(arena, double, now->scenario->cluster->nkinds);
     luo_pipe_time *pipes = LUO_NEW_N(arena, luo_pipe_time, plan->npipelines);
     if (!g.layer_s || !pipes) return luo_err_nomem(err);
     for (int32_t i = 0; i < plan->npipelines; i++) {
@@ -173,7 +185,7 @@ luo_status luo_groups_times(luo_arena *arena, const luo_snapshot *now, luo_pipe_
             const luo_stage *st = &pl->stages[s];
             double worst = 1, y;
             g.tp = luo_stage_tp(st);
-            memset(g.layer_s, 0, (size_t)now->scenario->cluster->ngroups * sizeof *g.layer_s);
+            memset(g.layer_s, 0, (size_t)now->scenario->cluster->nkinds * sizeof *g.layer_s);
             LUO_TRY(layer_seconds(&g, st->dev, &y, err));
             for (int32_t k = 0; k < st->ndev; k++) worst = fmax(worst, now->rate[st->dev[k]]);
             for (int32_t k = 0; k < st->nlayers; k++)

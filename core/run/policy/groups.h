@@ -5,7 +5,7 @@
 #include "core/plan/replan/replan.h"
 #include "core/run/policy/policy.h"
 
-typedef struct luo_groups_cap_memo { /* the last answer of luo_groups_cap for a node group */
+typedef struct luo_groups_cap_memo { /* the last answer of luo_groups_cap for a kind */
     int32_t stages, stage, pipelines;
     int64_t cap;
 } luo_groups_cap_memo;
@@ -18,8 +18,8 @@ typedef struct luo_groups { /* of tp devices inside nodes, by device */
     int32_t nnodes;  /* that have one at least */
     int32_t *first;  /* nnodes + 1: groups of node i are first[i] .. first[i+1]-1 */
     int32_t *kind;   /* per node: equal neighbours have equal groups */
-    double *layer_s; /* per node group of the cluster, nominal; 0: not yet asked */
-    luo_groups_cap_memo *caps; /* per node group */
+    double *layer_s; /* of groups of a kind of the cluster, nominal; 0: not yet asked */
+    luo_groups_cap_memo *caps; /* per kind */
 } luo_groups;
 
 /* Groups of the nodes without a device that failed, is announced to leave or, unless slow_too, is

@@ -18,8 +18,8 @@
 #include "core/run/events/reach.h"
 #include "core/run/run.h"
 
-/* Seconds of a layer on one healthy device of each node group. */
-static luo_status layer_seconds(const luo_run *run, double *per_group, luo_err *err)
+/* Seconds of a layer on one healthy device of each kind. */
+static luo_status layer_seconds(const luo_run *run, double *per_kind, luo_err *err)
 {
     const luo_cluster *cluster = run->job.scenario->cluster;
     const luo_plan *plan = luo_run_plan(&run->plans)->plan;
@@ -31,10 +31,10 @@ static luo_status layer_seconds(const luo_run *run, double *per_group, luo_err *
     shape.layer = run->job.scenario->model->layers - 1;
     for (int32_t d = 0; d < cluster->ndevices; d++) {
         luo_layer_cost cost;
-        const int32_t g = cluster->devices[d].group;
-        if (per_group[g] > 0) continue;
+        const int32_t k = cluster->devices[d].kind;
+        if (per_kind[k] > 0) continue;
         LUO_TRY(luo_cost_layer(&ctx, &shape, &d, LUO_RECOMPUTE_NONE, &cost, err));
-        per_group[g] = cost.forward + cost.backward;
+        per_kind[k] = cost.forward + cost.backward;
     }
     return LUO_OK;
 }
@@ -50,12 +50,12 @@ luo_status luo_run_oracle_init(luo_run *run, luo_err *err)
                            "`%s` cannot make; leave it out, or simulate it.",
                            run->job.spec->name, run->backend.table->name);
     run->decision.bound.work = LUO_NEW_N(run->arena, double, cluster->ndevices);
-    double *per_group = LUO_NEW_N(run->scratch, double, cluster->ngroups);
-    if (!run->decision.bound.work || !per_group) return luo_err_nomem(err);
+    double *per_kind = LUO_NEW_N(run->scratch, double, cluster->nkinds);
+    if (!run->decision.bound.work || !per_kind) return luo_err_nomem(err);
     LUO_TRY(luo_world_new(run->arena, cluster, &run->decision.bound.healthy, err));
-    LUO_TRY(layer_seconds(run, per_group, err));
+    LUO_TRY(layer_seconds(run, per_kind, err));
     for (int32_t d = 0; d < cluster->ndevices; d++) {
-        run->decision.bound.work[d] = 1 / per_group[cluster->devices[d].group];
+        run->decision.bound.work[d] = 1 / per_kind[cluster->devices[d].kind];
         run->decision.bound.healthy->slowdown[d] = 1;
         run->decision.bound.healthy->up[d] = true;
     }

@@ -54,6 +54,7 @@ static bool replace(exchange *x, const luo_node *n, int32_t spare)
 {
     const luo_cluster *cluster = x->now->scenario->cluster;
     const luo_node *s = &cluster->nodes[spare];
+    const luo_device *kind = cluster->devices;
     const int32_t per_node = cluster->groups[n->group].devices_per_node;
     int32_t next = 0;
     if (s->group != n->group || x->taken[spare]) return false;
@@ -62,7 +63,10 @@ static bool replace(exchange *x, const luo_node *n, int32_t spare)
     for (int turn = 0; turn < 2; turn++, next = 0)
         for (int32_t k = 0; k < per_node; k++) {
             if (!x->member[n->first_device + k]) continue;
-            while (next < per_node && !is_well(x->now, s->first_device + next)) next++;
+            while (next < per_node && (!is_well(x->now, s->first_device + next) ||
+                                       kind[s->first_device + next].kind !=
+                                           kind[n->first_device + k].kind))
+                next++;
             if (next == per_node) return false;
             if (turn == 1) x->to[n->first_device + k] = s->first_device + next;
             next++;

@@ -13,7 +13,7 @@
 enum { KNOWN = 1 << 13 };
 typedef struct known { /* seconds of a device without slowdown; samples 0: none */
     int64_t samples;
-    int32_t group;
+    int32_t kind;
     double seconds;
 } known;
 
@@ -22,7 +22,7 @@ typedef struct work {
     int32_t n;
     const luo_instr *one, *two;
     known
-        *known; /* KNOWN of them, by samples and group: searches ask for the same again and again */
+        *known; /* KNOWN of them, by samples and kind: searches ask for the same again and again */
 } work;
 
 static luo_status kernels_of(luo_arena *arena, const tables_layout *l, int64_t samples,
@@ -79,12 +79,12 @@ static luo_status healthy_seconds(const work *k, int32_t w, int64_t samples, dou
 
 static luo_status seconds_of(const work *k, int32_t w, int64_t samples, double *out, luo_err *err)
 {
-    const int32_t dev = k->l->dev[w], group = k->l->in->judge->cluster->devices[dev].group;
-    known *at = &k->known[(samples + 1031 * (int64_t)group) % KNOWN];
-    if (at->samples != samples || at->group != group) {
+    const int32_t dev = k->l->dev[w], kind = k->l->in->judge->cluster->devices[dev].kind;
+    known *at = &k->known[(samples + 1031 * (int64_t)kind) % KNOWN];
+    if (at->samples != samples || at->kind != kind) {
         LUO_TRY(healthy_seconds(k, w, samples, &at->seconds, err));
         at->samples = samples;
-        at->group = group;
+        at->kind = kind;
     }
     *out = at->seconds * fmax(1, k->l->in->rate[dev]);
     return LUO_OK;
@@ -127,7 +127,7 @@ typedef struct level {
 static bool alike(const tables_layout *l, int32_t a, int32_t b)
 {
     const luo_device *devices = l->in->judge->cluster->devices;
-    return devices[l->dev[a]].group == devices[l->dev[b]].group &&
+    return devices[l->dev[a]].kind == devices[l->dev[b]].kind &&
            fmax(1, l->in->rate[l->dev[a]]) == fmax(1, l->in->rate[l->dev[b]]);
 }
 

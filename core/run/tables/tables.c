@@ -203,7 +203,7 @@ static bool is_mixed(const tables_layout *l)
     const luo_tables_in *in = l->in;
     const luo_cluster *cluster = in->judge->cluster;
     for (int32_t w = 1; w < l->n; w++)
-        if (cluster->devices[l->dev[w]].group != cluster->devices[l->dev[0]].group ||
+        if (cluster->devices[l->dev[w]].kind != cluster->devices[l->dev[0]].kind ||
             fmax(1, in->rate[l->dev[w]]) != fmax(1, in->rate[l->dev[0]]))
             return true;
     return false;

@@ -64,7 +64,7 @@ static void put_device(signature *p, int32_t d)
     const luo_device *device = &p->t->run->job.scenario->cluster->devices[d];
     int32_t *number = &p->t->node_number[device->node];
     if (*number < 0) *number = p->nnodes++;
-    put_number(p, device->group);
+    put_number(p, device->kind);
     put_number(p, *number);
     for (int32_t i = 0; i < p->ndev; i++) put_path(p, p->t->seen_dev[i], d);
     p->t->seen_dev[p->ndev++] = d;

@@ -33,7 +33,7 @@ static bool same_place(const luo_cluster *cluster, int32_t a, int32_t b, int32_t
 {
     const luo_device *x = &cluster->devices[a], *y = &cluster->devices[b];
     const luo_device *fx = &cluster->devices[first_a], *fy = &cluster->devices[first_b];
-    return x->group == y->group &&
+    return x->kind == y->kind &&
            (alone || (x->slot == y->slot && x->node - fx->node == y->node - fy->node));
 }
 
