@@ -29,6 +29,7 @@ typedef struct rig_shape { /* 0: what the comment says */
     const int32_t *rack;             /* per node; NULL: 0, 1, .. */
     double busbw_bytes_per_s;        /* of the ports */
     double net_half_bytes, p2p_s;    /* 0 */
+    double nvlink_loss, net_loss;    /* 0: of computation beside calls */
     bool rings;                      /* between nodes: nothing for small messages, no trees */
     double cores;                    /* GPUs; else CPU ranks that share so many cores a node */
 } rig_shape;
@@ -83,6 +84,8 @@ static inline void rig_profile(rig *r, const rig_shape *s)
                 {"memory_gib", 80}, {"sm_count", 100}, {"launch_us", 0}, {"memory_ratio", 1},
                 {"gemm_ratio", 1}, {"gemm_depth", 0}, {"net_ratio", 1},
                 {"net_half_bytes", s->net_half_bytes}, {"p2p_us", 1e6 * s->p2p_s},
+                {"overlap_loss_nvlink_ratio", s->nvlink_loss},
+                {"overlap_loss_net_ratio", s->net_loss},
                 {"net_step_us", s->rings ? 1e9 : 2.7}};
     enum { RIG_VALUES = sizeof from / sizeof *from };
     luo_value *v = LUO_NEW_N(r->arena, luo_value, RIG_VALUES);

@@ -81,6 +81,9 @@ double luo_cost_ring(const luo_ring *r);
 /* Seconds of `kernels` kernels that need `gpu_seconds` on the device when the host takes
  * host_launch_s for each: (t^rho + (kernels*chi)^rho)^(1/rho); 0 if gpu_seconds is 0. */
 double luo_cost_host(const luo_stack *stack, double gpu_seconds, double kernels);
+/* Seconds of a kernel that needs gpu_seconds on the device and `seconds` with its host, when the
+ * device runs at 1 - loss of its speed. Pre: 0 < seconds, 0 <= loss < 1. */
+double luo_cost_slowed(const luo_stack *stack, double gpu_seconds, double seconds, double loss);
 
 /* Seconds of a COMPUTE or LOCAL instruction on `device`: the formula for its GPU type with the
  * host's floor taken per instruction (luo_cost_kernels each), times base_slowdown. Taken
@@ -123,8 +126,17 @@ luo_status luo_cost_role(luo_arena *scratch, const luo_cost_ctx *ctx, int32_t de
 /* Compute of `work` seconds that starts together with communication of `comm` seconds lasts this
  * long: slowed by loss while both run. */
 double luo_cost_beside(double work, double comm, double loss);
-/* Seconds between the devices of a group slow compute by this share: NVLink or network. */
+/* Communication of a group slows compute by this share. NVLink where several are on a
+ * node, network where they are on several: the larger if both. NCCL takes a multiprocessor for each
+ * of its channels: 16 of 108 on an A100 with eight NICs where the ring goes through all GPUs, 2 for
+ * a NIC alone (sjeaugey, nccl issue 689: public). */
 double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n);
+/* The same in two parts: which links the group has, in O(n), and the loss of a device on them. */
+typedef struct luo_cost_reach {
+    bool near, far; /* inside a node, between nodes */
+} luo_cost_reach;
+luo_cost_reach luo_cost_reach_of(const luo_cluster *cluster, const int32_t *dev, int32_t n);
+double luo_cost_reach_loss(const luo_profile *profile, luo_cost_reach reach);
 
 /* VOL: busbw = VOL(n)*S/t. coll: luo_coll. */
 double luo_cost_volume(int coll, int32_t n);

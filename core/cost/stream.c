@@ -34,6 +34,14 @@ double luo_cost_host(const luo_stack *stack, double gpu_seconds, double kernels)
     return large * pow(1 + pow(small / large, stack->host_exponent), 1 / stack->host_exponent);
 }
 
+double luo_cost_slowed(const luo_stack *stack, double gpu_seconds, double seconds, double loss)
+{
+    const double x = stack->host_exponent;
+    if (gpu_seconds >= seconds) return seconds / (1 - loss);
+    const double share = pow(gpu_seconds / seconds, x);
+    return seconds * pow(1 - share + share * pow(1 / (1 - loss), x), 1 / x);
+}
+
 double luo_cost_update_bytes(const luo_stack *stack)
 {
     return stack->optimizer_bytes + (stack->fp8_weights_once ? luo_cost_cast_bytes(stack) : 0);

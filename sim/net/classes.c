@@ -244,7 +244,7 @@ typedef struct tariff { /* what a collective of a group costs */
 
 typedef struct priced { /* costs of a role on a kind of device with given collectives */
     const luo_comm_cost *comm;
-    const double *seconds;
+    const double *seconds, *device_s;
     int32_t role, kind;
     struct priced *next;
 } priced;
@@ -321,6 +321,7 @@ typedef struct pricer { /* costs already worked out, shared by all classes */
     luo_arena *arena;
     const sim_net *net;
     tariff **of_group; /* per group of the programs */
+    luo_cost_reach *reach; /* the same; all of them are known */
     priced **of_role;
     listed **ops; /* per role */
     bool **keys;  /* per role: find_keys; NULL: not looked for yet */
@@ -394,26 +395,44 @@ static luo_status exchange_seconds(const sim_net *net, const sim_class *class, c
     return LUO_OK;
 }
 
+/* Seconds of its work without those that the host adds. */
+static luo_status device_seconds(const pricer *p, const sim_class *class, const double *seconds,
+                                 double *out)
+{
+    const luo_cost_ctx *ctx = &p->net->cost;
+    const luo_profile *profile = luo_cluster_profile(ctx->cluster, class->program->device);
+    const double slow = luo_cluster_base_slowdown(ctx->cluster, class->program->device);
+    for (int32_t i = 0; i < class->role->ninstr; i++) {
+        out[i] = seconds[i];
+        if (seconds[i] <= 0 || class->thread) continue;
+        LUO_TRY(luo_cost_key_seconds(profile, ctx->stack, &class->role->instr[i].cost, ctx->dtype,
+                                     &out[i], p->err));
+        out[i] = fmin(out[i] * slow, seconds[i]);
+    }
+    return LUO_OK;
+}
+
 /* Seconds of the role's work on this class, shared by classes that agree in all it depends on. */
-static luo_status work_seconds(pricer *p, const sim_class *class, const double **out)
+static luo_status work_seconds(pricer *p, const sim_class *class, const priced **out)
 {
     const int32_t n = class->role->ninstr, role = class->program->role;
     for (priced *k = p->of_role[role]; k; k = k->next)
         if (k->kind == class->kind &&
             memcmp(k->comm, p->comm, (size_t)n * sizeof *k->comm) == 0) {
-            *out = k->seconds;
+            *out = k;
             return LUO_OK;
         }
     priced *fresh = LUO_NEW(p->arena, priced);
     luo_comm_cost *copy = LUO_NEW_N(p->arena, luo_comm_cost, n);
-    double *seconds = LUO_NEW_N(p->arena, double, n);
-    if (!fresh || !copy || !seconds) return luo_err_nomem(p->err);
+    double *seconds = LUO_NEW_N(p->arena, double, n), *device_s = LUO_NEW_N(p->arena, double, n);
+    if (!fresh || !copy || !seconds || !device_s) return luo_err_nomem(p->err);
     memcpy(copy, p->comm, (size_t)n * sizeof *copy);
     LUO_TRY(luo_cost_role(p->arena, &p->net->cost, class->program->device, class->role, copy,
                           seconds, p->err));
-    *fresh = (priced){copy, seconds, role, class->kind, p->of_role[role]};
+    LUO_TRY(device_seconds(p, class, seconds, device_s));
+    *fresh = (priced){copy, seconds, device_s, role, class->kind, p->of_role[role]};
     p->of_role[role] = fresh;
-    *out = seconds;
+    *out = fresh;
     return LUO_OK;
 }
 
@@ -462,6 +481,20 @@ static luo_status rows_seconds(pricer *p, const sim_class *class, const luo_inst
     return exchange_seconds(p->net, class, in, &comm->seconds, p->err);
 }
 
+/* What calls between pipelines do to computation of the class beside them: the GPUs of a type have
+ * their own loss, whoever else takes part. Tensor-parallel sums beside dW are luo_cost_role's. */
+static double loss_of_call(const pricer *p, const sim_class *class, const luo_instr *in)
+{
+    const luo_profile *profile =
+        luo_cluster_profile(p->net->cost.cluster, class->program->device);
+    double loss = 0;
+    if (class->thread || in->stream != LUO_STREAM_DP || in->slot < 0) return 0;
+    for (int32_t m = 0; m < class->n; m++)
+        loss = fmax(loss, luo_cost_reach_loss(
+                              profile, p->reach[sim_slot(p->net, class, m, in)->group]));
+    return loss;
+}
+
 /* Seconds of communication, and what it does to compute beside it. */
 static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_instr *in, sim_op *op,
                                luo_comm_cost *comm)
@@ -476,8 +509,11 @@ static luo_status talk_seconds(pricer *p, const sim_class *class, const luo_inst
     comm->seconds *= luo_overlap_exposed_factor(p->net->config->stack, in);
     op->seconds = comm->seconds;
     if (in->slot < 0) return LUO_OK;
-    const luo_group *group = &p->net->set->groups[sim_slot(p->net, class, 0, in)->group];
-    comm->loss = luo_cost_overlap_loss(&p->net->cost, group->dev, group->n);
+    const int32_t group = sim_slot(p->net, class, 0, in)->group;
+    const int32_t first = p->net->set->groups[group].dev[0];
+    comm->loss = luo_cost_reach_loss(luo_cluster_profile(p->net->cost.cluster, first),
+                                     p->reach[group]);
+    op->loss = loss_of_call(p, class, in);
     return LUO_OK;
 }
 
@@ -485,7 +521,8 @@ static bool same_ops(const sim_op *a, const sim_op *b, int32_t n)
 {
     for (int32_t i = 0; i < n; i++)
         if (a[i].what != b[i].what || a[i].fifo != b[i].fifo || a[i].part != b[i].part ||
-            a[i].cross != b[i].cross || a[i].seconds != b[i].seconds)
+            a[i].cross != b[i].cross || a[i].seconds != b[i].seconds ||
+            a[i].device_s != b[i].device_s || a[i].loss != b[i].loss)
             return false;
     return true;
 }
@@ -523,10 +560,13 @@ static luo_status make_ops(pricer *p, sim_class *class)
         if (op->what >= SIM_MEET) op->cross = class->ncross++;
         LUO_TRY(talk_seconds(p, class, in, op, &p->comm[i]));
     }
-    const double *seconds = NULL;
-    LUO_TRY(work_seconds(p, class, &seconds));
+    const priced *work = NULL;
+    LUO_TRY(work_seconds(p, class, &work));
     for (int32_t i = 0; i < role->ninstr; i++)
-        if (p->room[i].what == SIM_WORK) p->room[i].seconds = seconds[i];
+        if (p->room[i].what == SIM_WORK) {
+            p->room[i].seconds = work->seconds[i];
+            p->room[i].device_s = work->device_s[i];
+        }
     LUO_TRY(keep_ops(p, class));
     class->cross = LUO_NEW_N(p->arena, sim_cross, class->ncross);
     return class->cross ? LUO_OK : luo_err_nomem(p->err);
@@ -540,12 +580,16 @@ static luo_status make_all_ops(luo_arena *arena, sim_net *net, luo_err *err)
         if (net->set->roles[r].ninstr > most) most = net->set->roles[r].ninstr;
     pricer p = {.arena = arena, .net = net, .err = err,
                 .of_group = LUO_NEW_N(arena, tariff *, net->set->ngroups),
+                .reach = LUO_NEW_N(arena, luo_cost_reach, net->set->ngroups),
                 .of_role = LUO_NEW_N(arena, priced *, nroles),
                 .ops = LUO_NEW_N(arena, listed *, nroles), .keys = LUO_NEW_N(arena, bool *, nroles),
                 .comm = LUO_NEW_N(arena, luo_comm_cost, most),
                 .room = LUO_NEW_N(arena, sim_op, most)};
-    if (!p.of_group || !p.of_role || !p.ops || !p.keys || !p.comm || !p.room)
+    if (!p.of_group || !p.reach || !p.of_role || !p.ops || !p.keys || !p.comm || !p.room)
         return luo_err_nomem(err);
+    for (int32_t k = 0; k < net->set->ngroups; k++)
+        p.reach[k] = luo_cost_reach_of(net->config->cluster, net->set->groups[k].dev,
+                                       net->set->groups[k].n);
     for (int32_t l = 0; l < net->nclasses; l++) LUO_TRY(make_ops(&p, &net->classes[l]));
     return LUO_OK;
 }

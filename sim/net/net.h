@@ -81,6 +81,8 @@ typedef struct sim_op { /* an instruction as this class runs it */
     uint8_t what, fifo, part;
     int32_t cross;   /* SIM_MEET, SIM_MAIL, SIM_IO: index in sim_class.cross */
     double seconds;  /* SIM_WORK: at slowdown 1; SIM_INSIDE: closed form */
+    double device_s; /* SIM_WORK: of the device alone, the host left out */
+    double loss;     /* of the speed of computation while this is under way; calls alone */
 } sim_op;
 
 typedef struct sim_class {

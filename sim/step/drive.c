@@ -407,7 +407,7 @@ static void push_ready(sim_step *step, sim_transfer *transfer)
 static bool in_closed_form(sim_step *step, const sim_transfer *transfer)
 {
     const bool storage = !transfer->gather && !transfer->post;
-    if (step->net->config->comm == LUO_COMM_MODEL && !storage) return true;
+    if (sim_step_comm(step) == LUO_COMM_MODEL && !storage) return true;
     if (step->in_flight + transfer->traffic->nflows <= SIM_FLOWS_MAX) return false;
     step->closed_instead++;
     return true;

@@ -4,7 +4,7 @@
  * chain of jobs needs no deep stack. */
 #include <math.h>
 
-#include "sim/step/step.h"
+#include "sim/step/beside.h"
 
 static luo_status add_edge(sim_step *step, sim_job *from, sim_job *to)
 {
@@ -111,6 +111,7 @@ const sim_cell *sim_job_new(luo_rank *rank, const luo_issue *issue, const sim_op
                      .moved_s = HUGE_VAL,
                      .queues = rank->class->thread && step->net->config->stack->dp_overlap &&
                                luo_instr_runs_beside(rank->class->role, issue->instr)};
+    sim_beside_issued(rank, op);
     if (enqueue(rank, job) != LUO_OK || make_records(job) != LUO_OK) return NULL;
     for (int32_t i = 0; i < issue->ndep; i++)
         if (depend(job, issue->dep[i]) != LUO_OK) return NULL;
@@ -169,6 +170,14 @@ static void note_end(const sim_job *job)
     *at = fmax(*at, job->end);
 }
 
+/* Of a call inside the class rank.c says when. */
+static luo_status note_call(sim_job *job)
+{
+    if (job->op->loss > 0) job->rank->beside->open--;
+    if (job->op->what < SIM_MEET) return LUO_OK;
+    return sim_beside_called(job->rank, job->op, job->moved_s, job->moved_e);
+}
+
 static void finish(sim_job *job, double end)
 {
     luo_rank *rank = job->rank;
@@ -179,7 +188,8 @@ static void finish(sim_job *job, double end)
     *job->cell = (sim_cell){job->end, NULL};
     rank->clock[job->op->fifo] = fmax(rank->clock[job->op->fifo], job->end);
     note_end(job);
-    if (book(job) != LUO_OK) sim_step_fail(step, LUO_ENOMEM, -1, -1);
+    if (book(job) != LUO_OK || note_call(job) != LUO_OK)
+        sim_step_fail(step, LUO_ENOMEM, -1, -1);
     for (sim_edge *e = job->dependents, *next; e; e = next) {
         next = e->next;
         e->job->start = fmax(e->job->start, job->end);
@@ -231,7 +241,7 @@ void sim_transfer_new(sim_step *step, sim_transfer want)
 static void begin_round(sim_step *step, sim_gather *g, double start)
 {
     const sim_traffic *traffic = &step->net->traffics[g->jobs->cross->traffic[g->round]];
-    const bool steps = step->net->config->comm == LUO_COMM_MESSAGE && traffic->ring > 0;
+    const bool steps = sim_step_comm(step) == LUO_COMM_MESSAGE && traffic->ring > 0;
     if (steps && traffic->nthreads == 0) step->flow_instead += traffic->ring > SIM_MESSAGE_MAX;
     if (traffic->nthreads > 0)
         sim_talk_gather(step, g, traffic, start);

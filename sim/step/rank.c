@@ -7,7 +7,7 @@
 
 #include "core/base/rng.h"
 #include "sim/shim.h"
-#include "sim/step/step.h"
+#include "sim/step/beside.h"
 
 static const sim_cell *cell_of(int64_t ticket)
 {
@@ -196,20 +196,28 @@ static double work_s(const luo_rank *rank, const luo_instr *in, const sim_op *op
     return in->cost.kind == LUO_COST_OPTIMIZER ? op->seconds * rank->step->update : op->seconds;
 }
 
+/* Of a kernel, with what calls beside it take. */
+static double kernel_s(const luo_rank *rank, int32_t pace, int32_t task, const luo_instr *in,
+                       const sim_op *op)
+{
+    return work_s(rank, in, op) * sim_beside_factor(rank, pace, task, in);
+}
+
 static luo_status compute(luo_rank *rank, int32_t task, const luo_instr *in, const sim_op *op,
                           double ready, double *last)
 {
-    const double seconds = work_s(rank, in, op);
     *last = 0;
-    if (rank->told) rank->predicted_s += seconds;
     ready = later(ready, rank->clock[LUO_STREAM_COMPUTE]); /* collectives that took its turn */
     for (int32_t k = 0; k < rank->npaces; k++) {
         sim_pace *c = &rank->paces[k];
-        const double work = seconds * draw_work(rank, k, task, in), start = later(c->clock, ready);
+        const double seconds = kernel_s(rank, k, task, in, op), start = later(c->clock, ready);
+        const double work = seconds * draw_work(rank, k, task, in);
         const double end = c->slow.n == 1 ? start + work * c->slow.value[0]
                                           : sim_timeline_end(&c->slow, start, work);
         c->clock = end;
+        if (rank->told) c->predicted_s += seconds;
         if (rank->told) c->compute_s += end - start;
+        LUO_TRY(sim_beside_kernel(rank, k, task, in, start, end));
         *last = later(*last, end);
         LUO_TRY(note(rank, c, task, in, op, start, end));
     }
@@ -243,6 +251,7 @@ static luo_status talk_inside(luo_rank *rank, int32_t task, const luo_instr *in,
     rank->clock[op->fifo] = *last;
     rank->tally[in->id].calls += rank->told;
     if (rank->told) rank->tally[in->id].busy_s += *last - start;
+    LUO_TRY(sim_beside_called(rank, op, start, *last));
     for (int32_t k = 0; k < rank->npaces; k++)
         LUO_TRY(note(rank, &rank->paces[k], task, in, op, start, *last));
     return LUO_OK;
@@ -298,7 +307,9 @@ luo_status sim_execute(sim_job *job, double *end)
     sim_sleep_until(rank->step, job->start);
     const double start = sim_now(rank->step);
     double spent = 0;
-    const double work = work_s(rank, job->instr, job->op) * job->factor;
+    const double work =
+        job->factor * (own ? kernel_s(rank, 0, job->task, job->instr, job->op)
+                           : work_s(rank, job->instr, job->op));
     if (rank->class->thread)
         LUO_TRY(run_paced(rank, &c->slow, work, &spent));
     else
@@ -307,6 +318,7 @@ luo_status sim_execute(sim_job *job, double *end)
     const bool told = rank->told;
     rank->told = job->round == rank->step->rounds - 1;
     if (own) c->clock = *end;
+    if (own) LUO_TRY(sim_beside_kernel(rank, 0, job->task, job->instr, start, *end));
     if (own && rank->told) c->compute_s += rank->class->thread ? spent : *end - start;
     rank->records = job->records;
     const luo_status st = note(rank, c, job->task, job->instr, job->op, start, *end);
@@ -413,7 +425,7 @@ static luo_status submit_job(luo_rank *rank, const luo_issue *issue, const sim_o
     if (executes) factor = draw_work(rank, 0, issue->task, issue->instr);
     if (op->what >= SIM_MEET) factor = draw_comm(rank, issue->task, issue->instr);
     if (executes && op->fifo == LUO_STREAM_COMPUTE && rank->told)
-        rank->predicted_s += work_s(rank, issue->instr, op);
+        rank->paces[0].predicted_s += kernel_s(rank, 0, issue->task, issue->instr, op);
     const sim_cell *cell = sim_job_new(rank, issue, op, factor, ready);
     if (!cell) return LUO_ENOMEM;
     if (rank->step->net->config->stack->p2p_blocking && issue->instr->stream == LUO_STREAM_PP &&

@@ -73,7 +73,7 @@ static luo_status report_rank(sim_step *step, const luo_rank *rank, sim_reply *o
             if (rank->pace_of[m] != k) continue;
             out->parts[rank->class->member[m]] = parts;
             out->compute_s[rank->class->member[m]] = compute;
-            out->predicted_s[rank->class->member[m]] = rank->predicted_s;
+            out->predicted_s[rank->class->member[m]] = rank->paces[k].predicted_s;
             use_of_member(rank, m, exposed, out->comm);
         }
         luo_arena_reset(step->arena, mark);

@@ -1,5 +1,5 @@
 /* step.c: sets a step up, lets SimGrid run it, and ends it early when something fails. */
-#include "sim/step/step.h"
+#include "sim/step/beside.h"
 
 #include <math.h>
 #include <simgrid/actor.h>
@@ -91,6 +91,7 @@ luo_status sim_step_init(luo_arena *arena, sim_step *step, const sim_net *net, s
     step->courses = LUO_NEW_N(arena, sim_course, net->ntraffics);
     step->walks = LUO_NEW_N(arena, const luo_walk *, 2 * (int64_t)net->set->nroles);
     step->kept = arena;
+    LUO_TRY(sim_beside_init(arena, step));
     if (!step->arena || !step->ranks || !step->courses || !step->walks) return LUO_ENOMEM;
     for (int32_t l = 0; l < net->nclasses; l++) {
         const int32_t walk = walk_of(step, &net->classes[l]);
@@ -196,12 +197,20 @@ static bool all_stay(const sim_step *step)
     return true;
 }
 
+luo_comm_mode sim_step_comm(const sim_step *step)
+{
+    const luo_comm_mode comm = step->net->config->comm;
+    return step->forerun && comm == LUO_COMM_MESSAGE ? LUO_COMM_FLOW : comm;
+}
+
 static luo_status begin(sim_step *step)
 {
     luo_shim_hosts_stay(all_stay(step)); /* a step that fails otherwise cancels all */
     LUO_TRY(begin_tables(step));
     for (int32_t l = 0; l < step->net->nclasses; l++) LUO_TRY(begin_rank(step, l));
-    return sim_faults_begin(step);
+    LUO_TRY(sim_faults_begin(step));
+    for (int32_t l = 0; l < step->net->nclasses; l++) LUO_TRY(sim_beside_begin(&step->ranks[l]));
+    return LUO_OK;
 }
 
 static void end_actors(sim_step *step)
@@ -211,11 +220,9 @@ static void end_actors(sim_step *step)
         sg_sem_destroy(driver->sem);
 }
 
-luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,
-                        int32_t nchanges, bool trace)
+static luo_status run(sim_step *step, const luo_world *world, const luo_change *changes,
+                      int32_t nchanges, bool trace)
 {
-    sim_noise *noise = step->noise;
-    const double update = step->update;
     luo_arena_reset(step->arena, 0);
     *step = (sim_step){.net = step->net,
                        .grid = step->grid,
@@ -224,8 +231,13 @@ luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change
                        .walks = step->walks,
                        .kept = step->kept,
                        .courses = step->courses,
-                       .noise = noise,
-                       .update = update,
+                       .noise = step->noise,
+                       .update = step->update,
+                       .forerun = step->forerun,
+                       .beside = step->beside,
+                       .factors = step->factors,
+                       .foreseen = step->foreseen,
+                       .has_foreseen = step->has_foreseen,
                        .origin = simgrid_get_clock(),
                        .trace = trace,
                        .rounds = step->net->set->staggered ? SIM_ROUNDS : 1,
@@ -241,4 +253,33 @@ luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change
     simgrid_run();
     end_actors(step);
     return step->st == LUO_ENOMEM ? LUO_ENOMEM : LUO_OK;
+}
+
+/* slows: some kernel has to be slower than in it. */
+static luo_status run_ahead(sim_step *step, const luo_world *world, bool *slows)
+{
+    sim_noise *noise = step->noise;
+    const double update = step->update;
+    step->noise = NULL;
+    step->update = 1;
+    step->forerun = true;
+    LUO_TRY(run(step, world, NULL, 0, false));
+    LUO_TRY(sim_beside_find(step, slows));
+    step->forerun = false;
+    step->noise = noise;
+    step->update = update;
+    return LUO_OK;
+}
+
+luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,
+                        int32_t nchanges, bool trace)
+{
+    const bool plain = !step->noise && step->update == 1 && nchanges == 0 && !trace &&
+                       step->net->config->comm != LUO_COMM_MESSAGE;
+    if (sim_beside_is_new(step, world)) {
+        bool slows = false;
+        LUO_TRY(run_ahead(step, world, &slows));
+        if (plain && !slows) return LUO_OK; /* it was the step that is asked for */
+    }
+    return run(step, world, changes, nchanges, trace);
 }

@@ -33,6 +33,7 @@ typedef struct sim_cell {
 
 typedef struct sim_step sim_step;
 typedef struct sim_job sim_job;
+typedef struct sim_beside sim_beside; /* beside.h */
 
 typedef struct sim_edge {
     sim_job *job;
@@ -71,7 +72,7 @@ struct sim_job {
 typedef struct sim_pace {
     sim_timeline slow;
     double clock; /* of stream compute */
-    double compute_s;
+    double compute_s, predicted_s;
     luo_ledger ledger;
     sim_record *first, *last;
     int32_t nrecords;
@@ -99,7 +100,7 @@ struct luo_rank {
     double base;      /* .. and when it began */
     double check_s;   /* when the norm is there that nothing in this round waits for .. */
     double last_check_s; /* .. and that of the round before, known before this one ends */
-    double predicted_s;
+    sim_beside *beside;
     double clock[LUO_LANES]; /* compute: see the paces; here collectives that took its turn */
     const sim_cell *gather[LUO_LANES]; /* the last that brings weights before the first forward, */
     double gather_s;                   /* and the end of what is done of that */
@@ -214,6 +215,11 @@ struct sim_step {
 
     double origin; /* SimGrid's clock at the start */
     bool trace, links_quiet;
+    bool forerun; /* to learn what slows what (beside.h) */
+    sim_beside *beside;   /* per class */
+    luo_arena *factors;   /* of beside; NULL: nothing is slowed */
+    luo_world *foreseen;  /* of the last forerun */
+    bool has_foreseen;
     const luo_world *world;
     const luo_change *changes; /* at_s since the start */
     int32_t nchanges;
@@ -259,11 +265,14 @@ struct sim_step {
 
 /* ---- step.c ---- */
 luo_status sim_step_init(luo_arena *arena, sim_step *step, const sim_net *net, sim_grid *grid);
-/* Simulates a step of the given world. changes: at_s since the start, all devices of the programs
- * are up at the start. The outcome stands in the step. Errors: LUO_ENOMEM. */
+/* Simulates a step of the given world, behind a forerun if that is another than of the step before.
+ * changes: at_s since the start, all devices of the programs are up at the start. The outcome
+ * stands in the step. Errors: LUO_ENOMEM. */
 luo_status sim_step_run(sim_step *step, const luo_world *world, const luo_change *changes,
                         int32_t nchanges, bool trace);
 double sim_now(const sim_step *step);
+/* A forerun has flows where steps of a ring are asked for. */
+luo_comm_mode sim_step_comm(const sim_step *step);
 void sim_sleep_until(const sim_step *step, double at);
 /* Ends the step now: LUO_EPEER with a device or link, LUO_ENOMEM. The first call counts. */
 void sim_step_fail(sim_step *step, luo_status st, int32_t device, int32_t link);

@@ -253,7 +253,8 @@ START_TEST(steps_of_two_types)
     fast = luo_ref_profile();
     slow = slow_profile(0);
     const double mixed = step("fsfs", 1, "4: [0,1]*4 || 4: [2,3]*4");
-    luo_near(mixed, step("ssss", 1, "4: [0,1]*4 || 4: [2,3]*4"), 1e-6, "as slow as the slow one");
+    /* but for the fast ones' calls, which begin a little earlier and slow other kernels */
+    luo_near(mixed, step("ssss", 1, "4: [0,1]*4 || 4: [2,3]*4"), 1e-3, "as slow as the slow one");
     ck_assert_double_gt(mixed, 2 * step("ffff", 1, "4: [0,1]*4 || 4: [2,3]*4"));
     luo_near(step("ffss", 1, "8: [0,1]*6 [2,3]*2"), step("ffss", 2, "8: [0,1]*6 [6,7]*2"), 0.02,
              "the same on two nodes");

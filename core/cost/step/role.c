@@ -2,6 +2,7 @@
  * (docs/cost-model.md#the-host). */
 #include <math.h>
 
+#include "core/cost/collective.h"
 #include "core/cost/cpu.h"
 
 typedef struct part { /* instructions of one layer of one segment, recompute apart */
@@ -26,20 +27,35 @@ double luo_cost_beside(double work, double comm, double loss)
     return work <= comm * (1 - loss) ? work / (1 - loss) : work + comm * loss;
 }
 
+luo_cost_reach luo_cost_reach_of(const luo_cluster *cluster, const int32_t *dev, int32_t n)
+{
+    luo_member_walk walk = luo_members_of(cluster, dev, n);
+    luo_members members;
+    luo_cost_reach reach = {false, false};
+    for (int32_t nodes = 0; luo_members_next(&walk, &members); nodes++) {
+        reach.near |= members.n > 1;
+        reach.far |= nodes > 0;
+    }
+    return reach;
+}
+
+double luo_cost_reach_loss(const luo_profile *profile, luo_cost_reach reach)
+{
+    return fmax(reach.near ? profile->overlap_loss_nvlink_ratio : 0,
+                reach.far ? profile->overlap_loss_net_ratio : 0);
+}
+
 double luo_cost_overlap_loss(const luo_cost_ctx *ctx, const int32_t *dev, int32_t n)
 {
     const luo_device *at = ctx->cluster->devices;
-    const bool alike = ctx->cluster->nkinds == 1;
-    double net = 0, nvlink = 0;
-    bool leaves = false;
-    for (int32_t i = 0; i < n && !(alike && leaves); i++) {
-        leaves |= at[dev[i]].node != at[dev[0]].node;
-        if (i > 0 && at[dev[i]].kind == at[dev[i - 1]].kind) continue;
-        const luo_profile *profile = luo_cluster_profile(ctx->cluster, dev[i]);
-        net = fmax(net, profile->overlap_loss_net_ratio);
-        nvlink = fmax(nvlink, profile->overlap_loss_nvlink_ratio);
-    }
-    return leaves ? net : nvlink;
+    const luo_cost_reach reach = luo_cost_reach_of(ctx->cluster, dev, n);
+    const int32_t types = ctx->cluster->nkinds == 1 ? 1 : n; /* to be looked at */
+    double most = 0;
+    for (int32_t i = 0; i < types; i++)
+        if (i == 0 || at[dev[i]].kind != at[dev[i - 1]].kind)
+            most = fmax(most,
+                        luo_cost_reach_loss(luo_cluster_profile(ctx->cluster, dev[i]), reach));
+    return most;
 }
 
 /* A gradient's reduction: beside it may run what is issued between its making and itself (dW). */

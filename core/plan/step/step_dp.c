@@ -196,6 +196,16 @@ static luo_status call_seconds(const stepper *w, const step_run *r, step_members
     return LUO_OK;
 }
 
+luo_status step_loss(const stepper *w, const step_run *r, double *loss)
+{
+    *loss = 0;
+    if (luo_cluster_profile(w->in->cluster, step_inner(w, r)[0])->cpu)
+        return LUO_OK;
+    const int32_t n = members_of(w, r, STEP_SHARD, 0);
+    if (n > 1) *loss = luo_cost_overlap_loss(&w->ctx, w->group, n);
+    return LUO_OK;
+}
+
 luo_status step_call_seconds(const stepper *w, const step_run *r, step_members members, int coll,
                              double bytes, double *seconds)
 {

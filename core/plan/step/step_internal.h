@@ -34,10 +34,12 @@ typedef struct step_beat {
     int32_t call;
     int32_t since; /* of a call: what it waits for, a mark or one of the above */
     double seconds;
+    double computes; /* share of work that calls beside it slow: not the tensor group's calls */
 } step_beat;
 typedef struct step_beats {
     int32_t n, cap, ncalls;
     step_beat *at;
+    double loss; /* of computation beside their calls */
     const int32_t *bucket; /* backward: of every tensor of step_done */
     double *kept;          /* by bucket: when its pieces were added up last */
 } step_beats;
@@ -278,6 +280,8 @@ step_members step_way(const stepper *w, const step_run *r, const step_tensor *t,
 /* Seconds of a call of the replicas of a run, the slowest of its devices' groups. Pre: alike. */
 luo_status step_call_seconds(const stepper *w, const step_run *r, step_members members, int coll,
                              double bytes, double *seconds);
+/* Of computation beside those calls; 0 on CPUs, which take turns. */
+luo_status step_loss(const stepper *w, const step_run *r, double *loss);
 luo_status step_open_runs(stepper *w);
 /* When weights are there that are gathered once, from the begin of the step. */
 luo_status step_gather(stepper *w);

@@ -62,6 +62,7 @@ typedef struct builder {
     const step_stage *s;
     const step_chunk *c;
     step_beats *b;
+    double computes; /* of the unit at hand, as in step_beat */
     bool failed;
     int32_t n, nbuckets, *bucket; /* of the tensors at hand */
     int32_t *first, *last, *next; /* tensors of a bucket; -1: the end */
@@ -93,7 +94,9 @@ static step_beat *beat(builder *x, step_beat_kind kind)
 static void work(builder *x, double seconds)
 {
     step_beat *b = seconds > 0 ? beat(x, STEP_WORK) : NULL;
-    if (b) b->seconds = seconds;
+    if (!b) return;
+    b->seconds = seconds;
+    b->computes = x->computes;
 }
 
 static int32_t call(builder *x, double seconds, int32_t since)
@@ -123,6 +126,7 @@ static void await(builder *x, int32_t which)
 typedef struct unit {
     int32_t id; /* as step_tensor.unit */
     double forward, backward;
+    double computes[2]; /* share of them that is no call of the tensor group */
     /* Of its calls, among replicas and then inside the tensor group: seconds in forward and in
      * backward, and when backward needs what they bring; negative: it does not. */
     double gather[2][2], reread[2];
@@ -136,16 +140,20 @@ static int32_t list_units(const builder *x, unit *u)
     int32_t n = 0;
     if (c->embedding)
         u[n++] = (unit){.id = -1, .forward = s->embedding.forward,
-                        .backward = s->embedding.backward, .reread = {-1, -1}};
+                        .backward = s->embedding.backward, .computes = {1, 1},
+                        .reread = {-1, -1}};
     for (int32_t l = c->lo; l < c->hi; l++) {
         const luo_layer_cost *cost = &c->layer[l - c->lo]->cost;
         u[n++] = (unit){.id = l, .forward = cost->forward, .backward = cost->backward,
+                        .computes = {1 - cost->forward_comm / cost->forward,
+                                     1 - cost->backward_comm / cost->backward},
                         .reread = {cost->reread, cost->renorm}};
     }
     if (c->head)
         u[n++] = (unit){.id = (int32_t)x->w->in->model->layers,
                         .forward = s->head.forward,
                         .backward = s->head.backward,
+                        .computes = {1, 1},
                         .reread = {s->head.reread, s->head.done}};
     return n;
 }
@@ -213,6 +221,7 @@ static void forward_beats(builder *x, unit *u, int32_t n)
     for (int32_t k = 0; k <= depth; k++) gather(x, u, n, k, false, true);
     for (int32_t k = 0; k < n; k++) {
         for (int c = 0; c < 2; c++) await(x, u[k].call[c]);
+        x->computes = u[k].computes[0];
         work(x, u[k].forward);
         gather(x, u, n, k + 1 + depth, false, false);
     }
@@ -385,6 +394,7 @@ static luo_status backward_beats(builder *x, unit *u, int32_t n, bool by_unit)
         const unit *at = &u[n - 1 - k];
         double now = 0;
         const int32_t from = i;
+        x->computes = at->computes[1];
         reread(x, at, 0, &now);
         for (; i < x->n && x->t[i].unit == at->id; i++) {
             if (x->t[i].at - base > at->reread[1]) reread(x, at, 1, &now);
@@ -416,10 +426,12 @@ static luo_status make_chunk(builder *x, step_chunk *c)
     if (step_gathers_each(w)) {
         LUO_TRY(cost_gathers(x, u, n));
         x->b = &c->forward_beats;
+        LUO_TRY(step_loss(w, x->run, &x->b->loss));
         forward_beats(x, u, n);
     }
     for (int32_t i = 0; i < n; i++) u[i].call[0] = u[i].call[1] = -1;
     x->b = &c->backward_beats;
+    LUO_TRY(step_loss(w, x->run, &x->b->loss));
     LUO_TRY(list_buckets(x));
     LUO_TRY(backward_beats(x, u, n, step_rule(w).rule == LUO_BUCKET_UNIT));
     return x->failed ? luo_err_nomem(w->err) : LUO_OK;
@@ -450,6 +462,13 @@ luo_status step_make_beats(stepper *w)
 
 /* ---- a task ---- */
 
+/* Work beside calls, which are under way until the lane is free. */
+static double slowed(const step_stage *s, const step_beats *b, const step_beat *work, double now)
+{
+    const double more = luo_cost_beside(work->seconds, fmax(0, s->lane - now), b->loss);
+    return work->seconds + work->computes * (more - work->seconds);
+}
+
 /* Without shard_overlap work and calls take turns: each waits for all that was issued before. */
 void step_play(stepper *w, step_stage *s, const step_beats *b, luo_turn *x)
 {
@@ -459,7 +478,10 @@ void step_play(stepper *w, step_stage *s, const step_beats *b, luo_turn *x)
         const step_beat *at = &b->at[i];
         double *end = &w->ends[at->kind == STEP_KEEP ? 0 : at->call], since = now;
         switch (at->kind) {
-        case STEP_WORK: now = (turns ? fmax(now, s->lane) : now) + at->seconds; break;
+        case STEP_WORK:
+            if (turns) now = fmax(now, s->lane);
+            now += slowed(s, b, at, now);
+            break;
         case STEP_MARK: *end = now; break;
         case STEP_KEEP: b->kept[at->call] = now; break;
         case STEP_WAIT: now = fmax(now, *end); break;
