@@ -1,5 +1,5 @@
-/* core/plan/step/step.h by hand: which plans it knows, rates of devices, recompute of some layers,
- * pipelines that differ. */
+/* The closed form of a step by hand: which plans it knows, rates of devices, recompute of some
+ * layers, pipelines that differ. */
 #include <math.h>
 
 #include "core/cost/step/layer.h"
