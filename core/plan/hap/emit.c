@@ -230,7 +230,7 @@ static void say_moved_back(emission *e, int32_t x, const luo_hap_take *take, con
     const int32_t from = fact_of(e, x, take->from), to = fact_of(e, x, take->to);
     say_gradient(e, x, take->from, variant);
     if (strcmp(e->said_back[from], variant) == 0 || strcmp(variant, "auto") == 0) return;
-    if (e->said_home[to]) return;
+    if (e->said_home[to] || e->moved_at[to] < 0) return; /* nothing was moved to it in forward */
     e->said_home[to] = true;
     add(e, (entry){.tensor = x,
                    .rel = luo_rel_dual(take->from),
