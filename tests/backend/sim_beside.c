@@ -122,9 +122,8 @@ START_TEST(larger_loss_counts)
 }
 END_TEST
 
-/* A device of half the speed does half as much beside the call, and loses as many seconds. Only one
- * that the call is beside is slowed; the world of the step before is forgotten. */
-START_TEST(slow_devices)
+/* Four nodes; a gather of 0.1 s beside a backward of 0.2 s. */
+static rig *gather_beside_work(bool trace)
 {
     rig *r = rig_new(&(rig_shape){.nodes = 4, .net_loss = 0.2});
     const int32_t role = rig_role(r);
@@ -135,7 +134,16 @@ START_TEST(slow_devices)
     rig_segment(r, role, LUO_PHASE_B, 0);
     rig_work(r, role, 0.2);
     r->stack.dp_overlap = true;
+    r->trace = trace;
     fill(r, role, 4, 1, &gather);
+    return r;
+}
+
+/* A device of half the speed does half as much beside the call, and loses as many seconds. Only one
+ * that the call is beside is slowed; the world of the step before is forgotten. */
+START_TEST(slow_devices)
+{
+    rig *r = gather_beside_work(false);
     for (int32_t k = 0; k < 3; k++) {
         r->world->slowdown[2] = k == 1 ? 2 : 1;
         const luo_step_result s = rig_step(r);
@@ -149,17 +157,7 @@ END_TEST
 /* A link that is down ends the forerun, and the step; one that goes down ends the step alone. */
 START_TEST(links_go_down)
 {
-    rig *r = rig_new(&(rig_shape){.nodes = 4, .net_loss = 0.2});
-    const int32_t role = rig_role(r);
-    rig_segment(r, role, LUO_PHASE_PRE, 0);
-    const int32_t gather = rig_collective(r, role, LUO_STREAM_DP, LUO_COLL_AG,
-                                          llround(0.1 * 10e9 * 4 / 3), 0);
-    rig_segment(r, role, LUO_PHASE_F, 0);
-    rig_segment(r, role, LUO_PHASE_B, 0);
-    rig_work(r, role, 0.2);
-    r->stack.dp_overlap = true;
-    r->trace = true;
-    fill(r, role, 4, 1, &gather);
+    rig *r = gather_beside_work(true);
     const int32_t nic = r->cluster.nodes[1].nic;
     if (_i == 0) r->world->link_factor[nic] = 0;
     const luo_change down = {.at_s = 0.05, .kind = LUO_CHANGE_LINK, .target = nic, .value = 0};

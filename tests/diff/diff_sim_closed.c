@@ -518,10 +518,10 @@ static const struct kind {
              {"many chunks", draw_chunks, LUO_COMM_MODEL, 0.03, 50},
              {"split backward", draw_split, LUO_COMM_MODEL, 0.06, 125},
              {"long sequences", draw_long, LUO_COMM_MODEL, 0.06, 125},
-             {"experts", draw_experts, LUO_COMM_MODEL, 0.06, 100},
+             {"experts", draw_experts, LUO_COMM_MODEL, 0.07, 100},
              {"latent attention", draw_latent, LUO_COMM_MODEL, 0.09, 25},
              {"feed-forward", draw_mlp, LUO_COMM_MODEL, 0.05, 75},
-             {"pipelines that differ", draw_different, LUO_COMM_FLOW, 0.45, 250}};
+             {"pipelines that differ", draw_different, LUO_COMM_FLOW, 0.3, 250}};
 
 typedef struct gaps {
     double *at;

@@ -66,7 +66,6 @@ typedef struct step_stage { /* of a pipeline */
     const luo_stage *at;
     int32_t index;
     luo_layer_shape shape; /* of its layers */
-    int32_t ranks;         /* context-parallel ones */
     double rate;           /* of its slowest device */
     luo_pair_cost embedding, head; /* 0 where it has none */
     step_chunk *chunk;

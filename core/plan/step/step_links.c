@@ -86,23 +86,31 @@ static luo_status price_slice(loads *x, step_slice *slice, int64_t bytes)
     return keep_loads(x, slice);
 }
 
-/* Elements of a slice of a run: all its tensors. */
-static double elements_of(const stepper *w, const step_run *r)
+/* Bytes of a slice of the run's mean bucket; a table on two stages is one. */
+static luo_status mean_bytes(const loads *x, const step_run *r, int64_t *bytes)
 {
-    double sum = 0;
-    if (r->also) return (double)step_table(w, r->widest);
-    const int32_t n = step_done(w, r, step_stage_of(w, r, 0), step_chunk_of(w, r, 0), w->other);
-    for (int32_t i = 0; i < n; i++) sum += (double)w->other[i].elements;
-    return sum;
+    stepper *w = x->w;
+    const double each = x->weights ? (double)luo_dtype_bytes(w->plan->dtype) : step_sum_bytes(w);
+    const size_t mark = luo_arena_mark(w->scratch);
+    double sum = (double)step_table(w, r->widest);
+    int32_t n, *bucket, nbuckets = 1;
+    if (!r->also) {
+        sum = 0;
+        n = step_done(w, r, step_stage_of(w, r, 0), step_chunk_of(w, r, 0), w->other);
+        for (int32_t i = 0; i < n; i++) sum += (double)w->other[i].elements;
+        LUO_TRY(step_close(w, step_rule(w), r, w->other, n, x->weights, &bucket, &nbuckets));
+    }
+    *bytes = (int64_t)(sum * each / (nbuckets > 0 ? nbuckets : 1));
+    luo_arena_reset(w->scratch, mark);
+    return LUO_OK;
 }
 
-/* Of a bucket of usual size. */
+/* Of its mean bucket. */
 static luo_status price_run(loads *x, step_run *r)
 {
     const stepper *w = x->w;
-    const double usual = fmax(40e6, 1e6 * w->plan->npipelines);
-    const double each = x->weights ? (double)luo_dtype_bytes(w->plan->dtype) : step_sum_bytes(w);
-    const int64_t bytes = (int64_t)(fmin(usual, elements_of(w, r)) * each);
+    int64_t bytes;
+    LUO_TRY(mean_bytes(x, r, &bytes));
     r->slices = LUO_NEW_N(w->scratch, step_slice, r->widest);
     if (!r->slices) return luo_err_nomem(w->err);
     for (int32_t k = 0; k < r->widest; k++) {

@@ -196,8 +196,7 @@ static step_stage open_stage(const stepper *w, int32_t pipeline, const luo_stage
         context, plan->sequence_parallel && tp > 1);
     shape.experts_among = st->experts_dealt ? luo_plan_experts_among(plan, tp) : 0;
     shape.experts_exchange = plan->moe_exchange;
-    return (step_stage){.at = st, .shape = shape, .rate = slowest(w, st),
-                        .ranks = luo_layer_ranks(&shape)};
+    return (step_stage){.at = st, .shape = shape, .rate = slowest(w, st)};
 }
 
 /* ---- messages ---- */
