@@ -1,6 +1,6 @@
 # Which of three exchanges of experts is the fastest: by bytes of a device and nodes, and by bytes and devices of a
 # node. Upright lines: S*, below which leader is faster than flat. The arrow at the right: the cluster's own.
-# Reads a2a_sweep.csv (luoshu sim --moe exchange).
+# Reads a2a_sweep.csv (luoshu moe exchange).
 no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 

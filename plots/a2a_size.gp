@@ -1,6 +1,6 @@
 # Seconds of three exchanges of experts by the bytes of a device; dots on the fastest that fits, an upright line at S*,
 # below which leader is faster than flat. Leader is thin where its buffers do not fit.
-# Reads a2a_sweep.csv (luoshu sim --moe exchange).
+# Reads a2a_sweep.csv (luoshu moe exchange).
 no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 

@@ -1,5 +1,5 @@
 # What the time of a layer with experts is made of, forward and backward, by how busy the busiest expert is.
-# Reads moe_layer.csv (luoshu sim --moe layer).
+# Reads moe_layer.csv (luoshu moe layer).
 no_runs = 1
 i = strlen(ARG0); while (i > 0 && ARG0[i:i] ne '/') { i = i - 1 }; load ARG0[1:i].'common.gp'
 

@@ -26,8 +26,8 @@ lighter() { # COMMAND: what of it is run without LUO_SCALE; figures are drawn by
     "luoshu sim scenarios/host/same.yaml "* | "luoshu run scenarios/host/same.yaml "*) echo "$1 --plots off --steps 4" ;;
     "luoshu run scenarios/examples/small.yaml "*) echo "$1 --plots off --steps 12" ;;
     *"--plots "*) echo "$1" ;;
-    "luoshu sim --embed het "*".opts)"*) echo "$1 --iterations 50" ;; # a minute of settings of papers
-    "luoshu sim --embed gmp "*".opts)"*) echo "$1 --rounds 1 --iterations 5" ;;
+    "luoshu embed het "*".opts)"*) echo "$1 --iterations 50" ;; # a minute of settings of papers
+    "luoshu embed gmp "*".opts)"*) echo "$1 --rounds 1 --iterations 5" ;;
     "luoshu sim --"* | "luoshu run --"*) echo "$1" ;; # without a file no figure is drawn
     "luoshu sim "* | "luoshu run "*) echo "$1 --plots off" ;;
     *) echo "$1" ;;

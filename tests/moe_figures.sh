@@ -11,7 +11,7 @@ mkdir -p "$out" || exit 4
 moe() { # FOLDER options..
     local folder=$1
     shift
-    "$L" sim --moe "$@" --out "$out/$folder" --force || { echo "moe_figures: FAILED: sim --moe $*" >&2; exit 4; }
+    "$L" moe "$@" --out "$out/$folder" --force || { echo "moe_figures: FAILED: moe $*" >&2; exit 4; }
 }
 moe one-nic exchange --cluster scenarios/clusters/v100x8-p100x21.yaml --devices-per-node 8
 moe nic-a-device exchange --cluster scenarios/clusters/a100-64.yaml

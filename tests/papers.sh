@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Published evaluations, replayed: every scenario of scenarios/papers and scenarios/combined, the settings of
-# embedding tables (scenarios/papers/*.opts: options of `luoshu sim --embed`), and ours beside what was published. usage: tests/papers.sh [OUT] (luoshu-papers)
+# embedding tables (scenarios/papers/*.opts: options of `luoshu embed`), and ours beside what was published. usage: tests/papers.sh [OUT] (luoshu-papers)
 #   OUT/NAME/       result set of each scenario; one newer than its file and than luoshu is kept
 #   OUT/papers.csv  ours, published, provenance (scenarios/papers/published.csv); papers.md: as a table
 #   OUT/cases.md    the ten cases of mixed clusters: their baseline and our best uniform plan
@@ -32,7 +32,7 @@ simulate() { # NAME FILE options..: into OUT/NAME, unless that is there
     printf '[%2d/%d %4d s] %s %s\n' $runs "$total" $((SECONDS - began)) "${dir#"$out/"}" "$what" >&2
 }
 
-embed() { # NAME WAY SETTING options..: `sim --embed WAY` with scenarios/papers/SETTING.opts, into OUT/NAME, unless that is there
+embed() { # NAME WAY SETTING options..: `embed WAY` with scenarios/papers/SETTING.opts, into OUT/NAME, unless that is there
     local dir=$out/$1 way=$2 file=$P/$3.opts what="done"
     case $1 in "${ONLY:-}"*) ;; *) return ;; esac
     shift 3
@@ -40,7 +40,7 @@ embed() { # NAME WAY SETTING options..: `sim --embed WAY` with scenarios/papers/
     if [ "$dir/summary.json" -nt "$file" ] && [ "$dir/summary.json" -nt "$L" ]; then what="is there"
     else
         # shellcheck disable=SC2046 # a file of options is words
-        "$L" sim --embed "$way" $(sed '/^#/d' "$file") "$@" --out "$dir" --force --quiet >"$tmp/said" 2>"$tmp/err" ||
+        "$L" embed "$way" $(sed '/^#/d' "$file") "$@" --out "$dir" --force --quiet >"$tmp/said" 2>"$tmp/err" ||
             { what="FAILED: $(grep error "$tmp/err" | head -n 1)"; bad=$((bad + 1)); }
     fi
     printf '[%2d/%d %4d s] %s %s\n' $runs "$total" $((SECONDS - began)) "${dir#"$out/"}" "$what" >&2

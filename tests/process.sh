@@ -53,15 +53,15 @@ if ! "$L" version | grep -q fsanitize; then
         fits $kib import import lengths-text "$S/profiles" --unit words --out "$tmp/few.csv" --force
         fits $kib sim sim "$S/examples/small.yaml" --out "$tmp/f" --force --plots off
         fits $kib plan plan auto $models --global-batch-size 64 --out "$tmp/f.json" --force
-        fits $kib sync sim --sync preduce --workers 64 --compute-s 1 --horizon-s 100 --dense-bytes 1e9 --out "$tmp/fs" --force
-        fits $kib embed sim --embed het --workers 8 --keys zipf:theta=1.05,vocab=2e6,batch=64,slots=26 --cache-rows 10000 --iterations 5 --out "$tmp/fh" --force
+        fits $kib sync sync preduce --workers 64 --compute-s 1 --horizon-s 100 --dense-bytes 1e9 --out "$tmp/fs" --force
+        fits $kib embed embed het --workers 8 --keys zipf:theta=1.05,vocab=2e6,batch=64,slots=26 --cache-rows 10000 --iterations 5 --out "$tmp/fh" --force
         fits $kib run run "$H/demo.yaml" --backend host --out "$tmp/fr" --force --plots off
         fits $kib calibrate calibrate --quick --ranks 2 --out "$tmp/fc" --force
     done
     # Around what MPI and BLAS take: OpenBLAS tries for ever where it gets no buffer, mpirun waits for ever for itself.
     for kib in 180000 210000 300000 400000 425000 450000 500000; do
         fits $kib run run "$H/plans/tiny-2.json" --model "$S/models/tiny-llama.yaml" --cluster "$H/ranks4x2.yaml" --backend host --ranks 2 --out "$tmp/fr" --force --plots off
-        fits $kib "run --sync" run --sync bsp --toy softreg --ranks 2 --servers 1 --iterations 5 --backend host --out "$tmp/ft" --force
+        fits $kib "sync" sync bsp --toy softreg --workers 2 --servers 1 --iterations 5 --backend host --out "$tmp/ft" --force
     done
 fi
 
@@ -113,11 +113,11 @@ mkdir -p "$tmp/data/suites"; mkfifo "$tmp/pipe" "$tmp/data/suites/synthetic.csv"
 stopped INT check check "$tmp/large.yaml"
 stopped TERM explain explain "$tmp/large.yaml"
 stopped TERM plan plan auto $models --global-batch-size 64 --out "$tmp/p.json"
-stopped INT sync sim --sync preduce --workers 512 --compute-s 1 --horizon-s 1e5 --dense-bytes 1e9 --out "$tmp/s"
-stopped HUP embed sim --embed het --workers 8 --keys zipf:theta=1.05,vocab=2e6,batch=64,slots=26 --cache-rows 10000 --iterations 20000 --out "$tmp/h"
+stopped INT sync sync preduce --workers 512 --compute-s 1 --horizon-s 1e5 --dense-bytes 1e9 --out "$tmp/s"
+stopped HUP embed embed het --workers 8 --keys zipf:theta=1.05,vocab=2e6,batch=64,slots=26 --cache-rows 10000 --iterations 20000 --out "$tmp/h"
 stopped INT calibrate calibrate --ranks 2 --out "$tmp/c"
 waits=yes
-stopped TERM moe sim --moe exchange --cluster "$tmp/pipe" --out "$tmp/m"
+stopped TERM moe moe exchange --cluster "$tmp/pipe" --out "$tmp/m"
 stopped INT validate validate synthetic --data "$tmp/data" --out "$tmp/v"
 stopped HUP reading check "$tmp/pipe"
 stopped HUP import import lengths-text "$tmp/pipe" --unit words --out "$tmp/words.csv"

@@ -48,7 +48,7 @@ papers: ## replay the published evaluations: ours beside what was published, tab
 	@$(MAKE) --no-print-directory -j2 $(BIN)
 	@LUOSHU=$(abspath $(BIN)) ./tests/papers.sh
 
-figures: ## sweeps of `sim --sync`, `--embed` and `--moe`: tables and figures in luoshu-figures (3 minutes)
+figures: ## sweeps of `sync`, `embed` and `moe`: tables and figures in luoshu-figures (3 minutes)
 	@./tests/deps.sh build
 	@$(MAKE) --no-print-directory -j2 $(BIN)
 	@LUOSHU=$(abspath $(BIN)) ./tests/sync_figures.sh luoshu-figures/sync

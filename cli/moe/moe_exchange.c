@@ -1,4 +1,4 @@
-/* moe_exchange.c: `luoshu sim --moe exchange`: a2a_sweep.csv, and what wins where. */
+/* moe_exchange.c: `luoshu moe exchange`: a2a_sweep.csv, and what wins where. */
 #include <math.h>
 
 #include "cli/moe/moe_sim.h"

@@ -1,13 +1,9 @@
-/* moe_sim.h: `luoshu sim --moe exchange` and `--moe layer` (docs/moe.md). */
+/* moe_sim.h: `luoshu moe exchange` and `luoshu moe layer` (docs/moe.md). */
 #ifndef LUO_CLI_MOE_MOE_SIM_H
 #define LUO_CLI_MOE_MOE_SIM_H
 #include "cli/cli.h"
 #include "core/cost/cost.h"
 #include "core/io/result/resultset.h"
-
-/* Options beside --moe, and the selector's function (cli/sync/sync_sim.h). */
-extern const char *const luo_moe_run_options[];
-luo_status luo_moe_run(luo_cli *cli, luo_err *err);
 
 /* Is it the `kind` of a summary.json of these? */
 bool luo_moe_kind_is(const char *kind);

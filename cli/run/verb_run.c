@@ -7,7 +7,6 @@
 #include "cli/load.h"
 #include "cli/machine.h"
 #include "cli/run/run_checks.h"
-#include "cli/sync/toy_run.h"
 #include "core/io/files.h"
 #include "exec/coordinator/hosts.h"
 #include "exec/coordinator/launch.h"
@@ -302,10 +301,7 @@ static luo_status run(luo_cli *cli, luo_err *err)
 luo_status luo_verb_run_run(luo_cli *cli)
 {
     luo_err err = {0};
-    const luo_sync_sim *toy = luo_toy_run_find(&cli->args);
-    if (toy) return luo_sync_sim_run(cli, toy);
     LUO_TRY(luo_cli_files(cli, 1, 1, "one scenario or plan is"));
-    LUO_TRY(luo_cli_fail(cli, luo_toy_run_none(&cli->args, &err), &err));
     const luo_status st = run(cli, &err);
     return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }

@@ -7,7 +7,6 @@
 #include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/range.h"
-#include "cli/sync/sync_sim.h"
 #include "core/io/files.h"
 #include "sim/sim.h"
 
@@ -83,10 +82,7 @@ static luo_status simulate_seeds(luo_cli *cli, luo_err *err)
 luo_status luo_verb_sim_run(luo_cli *cli)
 {
     luo_err err = {0};
-    const luo_sync_sim *without_file = luo_sync_sim_find(&cli->args);
-    if (without_file) return luo_sync_sim_run(cli, without_file);
     LUO_TRY(luo_cli_files(cli, 1, 1, "one scenario or plan is"));
-    LUO_TRY(luo_cli_fail(cli, luo_sync_sim_none(&cli->args, &err), &err));
     if (luo_args_has(&cli->args, "seeds")) {
         const luo_status many = simulate_seeds(cli, &err);
         return err.text[0] ? luo_cli_fail(cli, many, &err) : many;

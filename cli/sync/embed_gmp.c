@@ -1,4 +1,5 @@
-/* embed_gmp.c: `luoshu sim --embed gmp`: a partition of samples and embeddings beside others. */
+/* embed_gmp.c: `luoshu embed gmp`, simulated: a partition of samples and embeddings beside
+ * others. */
 #include <inttypes.h>
 
 #include "cli/sync/embed_sim.h"
@@ -34,7 +35,7 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
     const luo_args *args = &cli->args;
     luo_gmp_opts *o = &c->opts;
     int64_t parts, rounds, seed, batch;
-    LUO_TRY(luo_args_int(args, "parts", 1, 1, LUO_GMP_PARTS, &parts, err));
+    LUO_TRY(luo_args_int(args, "workers", 1, 1, LUO_GMP_PARTS, &parts, err));
     LUO_TRY(luo_args_int(args, "per-node", 1, 1, LUO_GMP_PARTS, &c->per_node, err));
     LUO_TRY(luo_args_int(args, "rounds", 5, 0, 1000, &rounds, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &seed, err));
@@ -45,7 +46,7 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
     LUO_TRY(luo_args_number(args, "balance", 100, 0, 1e9, &o->balance, err));
     LUO_TRY(luo_args_number(args, "replicas", 0.01, 0, 1, &c->replicas, err));
     LUO_TRY(luo_work_check(&cli->work, LUO_WORK_ITERATIONS, (double)parts * (double)c->iterations,
-                           "`--embed gmp` has", err));
+                           "`embed gmp` has", err));
     c->data = luo_args_get(args, "data", "");
     o->parts = (int32_t)parts;
     o->rounds = (int32_t)rounds;
@@ -58,7 +59,7 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
     const double edges = (double)c->clicks.samples * c->clicks.slots;
     LUO_TRY(luo_embed_memory(
         cli, (4.0 * o->parts + 12) * c->clicks.embeds + 8 * edges + 12.0 * c->clicks.samples,
-        "`--parts` and `--data` ask for", err));
+        "`--workers` and `--data` ask for", err));
     return luo_clicks_graph(cli->arena, &c->clicks, &c->graph, err);
 }
 

@@ -1,11 +1,11 @@
-/* embed_het.c: `luoshu sim --embed ps|het`: rows of embedding tables on servers, without and with a
- * cache at each worker. */
+/* embed_het.c: `luoshu embed ps|het`, simulated: rows of embedding tables on servers, without and
+ * with a cache at each worker. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "cli/sync/embed_sim.h"
-#include "cli/sync/sync_sim.h"
+#include "cli/sync/sync_run.h"
 #include "cli/sync/sync_write.h"
 #include "core/sync/draws.h"
 #include "core/sync/embed/het_loop.h"
@@ -135,7 +135,7 @@ static luo_status read_call(luo_cli *cli, call *c, luo_err *err)
     o->servers = (int32_t)servers;
     o->seed = (uint64_t)seed;
     LUO_TRY(luo_work_check(&cli->work, LUO_WORK_ITERATIONS, (double)workers * (double)o->iterations,
-                           "`--embed` has", err));
+                           "`embed` has", err));
     LUO_TRY(luo_sync_straggler_read(cli, o->workers, &o->straggler, err));
     LUO_TRY(read_keys(cli, c, err));
     o->wire = c->cached ? luo_het_wire_cached(c->width) : luo_het_wire_plain(c->width);

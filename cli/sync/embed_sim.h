@@ -1,12 +1,8 @@
-/* embed_sim.h: what `luoshu sim --embed` has, one function a way of keeping embeddings. */
+/* embed_sim.h: what `luoshu embed` simulates, one function a way of keeping embeddings. */
 #ifndef LUO_CLI_SYNC_EMBED_SIM_H
 #define LUO_CLI_SYNC_EMBED_SIM_H
 #include "cli/cli.h"
 #include "core/sync/embed/clicks.h"
-
-/* The selector --embed (sync_sim.h). */
-extern const char *const luo_embed_run_options[];
-luo_status luo_embed_run(luo_cli *cli, luo_err *err);
 
 /* Errors: LUO_EUSAGE, LUO_EINPUT, LUO_E2BIG, LUO_EIO, LUO_ENOMEM; empty where cli->diags has it. */
 luo_status luo_embed_cached(luo_cli *cli, bool cached, luo_err *err); /* het; ps if not cached */

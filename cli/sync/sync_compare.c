@@ -17,7 +17,7 @@ typedef struct run { /* numbers that a folder does not have are NAN */
 
 /* ---- summary.json ---- */
 
-/* NULL: no JSON object of `--sync` or `--embed`, which alone say their kind. */
+/* NULL: no JSON object of `sync` or `embed`, which alone say their kind. */
 static const luo_doc_node *summary_of(luo_arena *arena, const char *dir, luo_err *err)
 {
     const luo_doc_node *root = NULL;
@@ -89,7 +89,7 @@ static luo_status read_run(luo_cli *cli, const char *dir, run *out, luo_err *err
     const luo_doc_node *map = summary_of(cli->arena, dir, err);
     if (!map)
         return luo_err_set(err, LUO_EINPUT,
-                           "`%s` is no folder of `--sync` or `--embed`, as others here are; "
+                           "`%s` is no folder of `luoshu sync` or `embed`, as others here are; "
                            "compare runs of one kind.",
                            dir);
     const luo_doc_node *iterations = luo_doc_get(map, "iterations");
@@ -111,10 +111,10 @@ static luo_status read_run(luo_cli *cli, const char *dir, run *out, luo_err *err
     if (out->state) out->state = luo_result_shown(cli->arena, out->state);
     if (luo_moe_kind_is(out->kind))
         return luo_err_set(err, LUO_EINPUT,
-                           "`%s` is of `--moe %s`, which has no comparison; folders of `--sync` or "
-                           "`--embed` are expected.",
+                           "`%s` is of `luoshu moe %s`, which has no comparison; folders of "
+                           "`luoshu sync` or `embed` are expected.",
                            dir, out->kind);
-    if (!out->state) out->state = "complete"; /* of --embed, which nothing stops */
+    if (!out->state) out->state = "complete"; /* of `embed`, which nothing stops */
     if (luo_doc_get(map, "partitions")) return read_partition(dir, map, out, err);
     if (!luo_doc_int(luo_doc_get(map, "workers"), &out->workers) || !iterations || !(total_s >= 0))
         return lacks(dir, "`workers`, `iterations` or `total_s`", err);

@@ -1,4 +1,4 @@
-/* sync_compare.h: `luoshu compare` of folders that `--sync` and `--embed` wrote. */
+/* sync_compare.h: `luoshu compare` of folders that `luoshu sync` and `embed` wrote. */
 #ifndef LUO_CLI_SYNC_SYNC_COMPARE_H
 #define LUO_CLI_SYNC_SYNC_COMPARE_H
 #include "cli/cli.h"

@@ -129,7 +129,7 @@ luo_status luo_sync_cost_how(const luo_args *args, luo_loop_mode mode, luo_excha
     LUO_TRY(luo_args_choice(args, "exchange", LUO_EXCHANGE_PS, hows, LUO_EXCHANGE_HOWS, &how, err));
     if (how == LUO_EXCHANGE_ALLREDUCE && mode != LUO_LOOP_BSP)
         return luo_err_set(err, LUO_EUSAGE,
-                           "`--exchange allreduce` is a barrier and `--sync %s` has none; `ps` "
+                           "`--exchange allreduce` is a barrier and `%s` has none; `ps` "
                            "or `hybrid` is expected.",
                            luo_loop_mode_name(mode));
     if (how != LUO_EXCHANGE_HYBRID && luo_args_has(args, "hybrid"))

@@ -31,7 +31,7 @@ static luo_status read_who(reader *r, int32_t *who, luo_err *err)
     } else if (n == 10 && strncmp(r->at, "controller", n) == 0) {
         if (r->mode != LUO_LOOP_PREDUCE)
             return luo_err_set(err, LUO_EUSAGE,
-                               "`--die` names a controller, which `--sync %s` has not; leave it "
+                               "`--die` names a controller, which `%s` has not; leave it "
                                "out.",
                                luo_loop_mode_name(r->mode));
         *who = LUO_LOOP_CONTROLLER;

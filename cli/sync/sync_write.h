@@ -1,4 +1,4 @@
-/* sync_write.h: what `sim --sync` writes: iterations.csv and groups.csv while it runs, then
+/* sync_write.h: what `luoshu sync` writes: iterations.csv and groups.csv while it runs, then
  * ahead.csv, servers.csv and summary.json, and what it prints. */
 #ifndef LUO_CLI_SYNC_SYNC_WRITE_H
 #define LUO_CLI_SYNC_SYNC_WRITE_H

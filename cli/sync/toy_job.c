@@ -1,16 +1,15 @@
-/* toy_job.c: options of `luoshu run --sync` and `--embed`. */
+/* toy_job.c: options of `luoshu sync` and `embed` on processes. */
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/inputs.h"
 #include "cli/sync/sync_deaths.h"
+#include "cli/sync/sync_groups.h"
 #include "cli/sync/sync_run.h"
 #include "cli/sync/toy_run.h"
 #include "core/io/clicks/clicks_read.h"
 
 enum { RANKS = 256 };
-
-static const char *const modes[] = {LUO_LOOP_MODE_LIST(LUO_WORD_ONLY)};
 
 static luo_status refuse(const luo_args *args, const char *const *names, int n, const char *of,
                          luo_err *err)
@@ -24,7 +23,7 @@ static luo_status refuse(const luo_args *args, const char *const *names, int n, 
 
 static const char *selector_of(const luo_sync_job *j, char *text, size_t size)
 {
-    snprintf(text, size, "--sync %s", luo_loop_mode_name((luo_loop_mode)j->mode));
+    snprintf(text, size, "sync %s", luo_loop_mode_name((luo_loop_mode)j->mode));
     return text;
 }
 
@@ -47,12 +46,7 @@ static luo_status choice(const luo_args *args, const char *name, int otherwise,
 
 static luo_status read_common(const luo_args *args, luo_sync_job *j, luo_err *err)
 {
-    static const char *const backends[] = {"host"};
-    int64_t backend;
-    LUO_TRY(choice(args, "backend", 0, backends, 1, &backend, err));
-    if (!luo_args_has(args, "ranks"))
-        return luo_err_set(err, LUO_EUSAGE, "`--ranks` is missing; give the number of workers.");
-    LUO_TRY(luo_args_int(args, "ranks", 1, 1, RANKS, &j->workers, err));
+    LUO_TRY(luo_args_int(args, "workers", 1, 1, RANKS, &j->workers, err));
     LUO_TRY(luo_args_int(args, "iterations", j->iterations, 1, 100000, &j->iterations, err));
     LUO_TRY(luo_args_int(args, "seed", 0, 0, INT64_MAX, &j->seed, err));
     LUO_TRY(luo_args_int(args, "batch", j->batch, 1, 1 << 20, &j->batch, err));
@@ -153,11 +147,13 @@ static luo_status read_die(luo_cli *cli, luo_sync_job *j, luo_err *err)
     return LUO_OK;
 }
 
-static luo_status read_preduce(const luo_args *args, luo_sync_job *j, luo_err *err)
+static luo_status read_groups(const luo_args *args, luo_sync_job *j, luo_err *err)
 {
-    luo_loop_opts o = {.workers = (int32_t)j->workers};
+    luo_loop_opts o = {.mode = (luo_loop_mode)j->mode, .workers = (int32_t)j->workers};
+    int comm;
+    LUO_TRY(luo_sync_groups_read(args, true, &o, &comm, err));
+    j->comm = comm;
     if (j->mode != LUO_LOOP_PREDUCE) return LUO_OK;
-    LUO_TRY(luo_sync_run_preduce(args, &o, err));
     j->max_group = o.preduce.max_group;
     j->guard = o.preduce.guard;
     j->pairs = o.preduce.pairs;
@@ -216,67 +212,36 @@ static luo_status read_exchange(luo_cli *cli, luo_sync_job *j, luo_err *err)
 static luo_status read_sync(luo_cli *cli, luo_sync_job *j, luo_err *err)
 {
     const luo_args *args = &cli->args;
-    static const char *const comm[] = {"group-comm"};
-    char of[32];
-    LUO_TRY(choice(args, "sync", 0, modes, LUO_LOOP_MODES, &j->mode, err));
-    LUO_TRY(luo_sync_run_mode(args, (luo_loop_mode)j->mode, err));
     LUO_TRY(choice(args, "toy", 0, luo_sync_toys, LUO_TOYS, &j->toy, err));
     LUO_TRY(luo_args_int(args, "staleness", 0, -1, 1000000000, &j->staleness, err));
-    if (!luo_sync_job_groups(j)) LUO_TRY(refuse(args, comm, 1, selector_of(j, of, sizeof of), err));
-    LUO_TRY(choice(args, "group-comm", 0, luo_sync_comms, LUO_SYNC_COMMS, &j->comm, err));
-    LUO_TRY(read_preduce(args, j, err));
+    LUO_TRY(read_groups(args, j, err));
     LUO_TRY(read_exchange(cli, j, err));
     return read_servers(args, j, err);
 }
 
-static luo_status read_gmp(const luo_args *args, luo_sync_job *j, luo_err *err)
+static luo_status read_embed(const luo_args *args, luo_sync_job *j, luo_err *err)
 {
-    static const char *const servers[] = {"servers", "shard"}, *const rounds[] = {"rounds",
-                                                                                  "balance"};
-    if (j->embed != LUO_SYNC_GMP) {
-        LUO_TRY(
-            refuse(args, rounds, 2, j->embed == LUO_SYNC_PS ? "--embed ps" : "--embed het", err));
-        return read_servers(args, j, err);
-    }
-    LUO_TRY(refuse(args, servers, 2, "--embed gmp", err));
+    static const char *const policies[] = {LUO_HET_POLICY_LIST(LUO_WORD_TEXT)};
+    j->toy = LUO_TOY_WIDE;
+    LUO_TRY(luo_args_int(args, "cache-rows", 0, 0, 1 << 24, &j->cache_rows, err));
+    LUO_TRY(choice(args, "policy", 0, policies, LUO_HET_POLICIES, &j->policy, err));
+    LUO_TRY(luo_args_int(args, "pull-bound", 0, 0, INT32_MAX, &j->pull_bound, err));
+    LUO_TRY(luo_args_int(args, "push-bound", 0, 0, INT32_MAX, &j->push_bound, err));
+    if (j->embed != LUO_SYNC_GMP) return read_servers(args, j, err);
     j->servers = j->workers;
     LUO_TRY(luo_args_int(args, "rounds", j->rounds, 0, 1000, &j->rounds, err));
     return luo_args_number(args, "balance", j->balance, 0, 1e9, &j->balance, err);
 }
 
-static luo_status read_embed(const luo_args *args, luo_sync_job *j, luo_err *err)
-{
-    static const char *const cache[] = {"cache-rows", "policy", "pull-bound", "push-bound"};
-    static const char *const policies[] = {LUO_HET_POLICY_LIST(LUO_WORD_TEXT)};
-    int64_t which;
-    LUO_TRY(choice(args, "embed", 0, luo_sync_embeds + 1, LUO_SYNC_EMBEDS - 1, &which, err));
-    LUO_TRY(choice(args, "toy", LUO_TOY_WIDE, luo_sync_toys, LUO_TOYS, &j->toy, err));
-    j->embed = which + 1;
-    j->mode = LUO_LOOP_ASP;
-    if (j->toy != LUO_TOY_WIDE)
-        return luo_err_set(err, LUO_EUSAGE,
-                           "`--embed` trains `wide` alone, and `--toy` is `%s`; leave it out.",
-                           luo_sync_toys[j->toy]);
-    if (j->embed == LUO_SYNC_PS) {
-        LUO_TRY(refuse(args, cache, 4, "--embed ps", err));
-        return read_gmp(args, j, err);
-    }
-    if (!luo_args_has(args, "cache-rows"))
-        return luo_err_set(err, LUO_EUSAGE,
-                           "`--cache-rows` is missing; give the rows that a worker keeps.");
-    LUO_TRY(luo_args_int(args, "cache-rows", 0, 0, 1 << 24, &j->cache_rows, err));
-    LUO_TRY(choice(args, "policy", 0, policies, LUO_HET_POLICIES, &j->policy, err));
-    LUO_TRY(luo_args_int(args, "pull-bound", 0, 0, INT32_MAX, &j->pull_bound, err));
-    LUO_TRY(luo_args_int(args, "push-bound", 0, 0, INT32_MAX, &j->push_bound, err));
-    return read_gmp(args, j, err);
-}
-
-luo_status luo_toy_job_read(luo_cli *cli, luo_sync_job *out, luo_err *err)
+luo_status luo_toy_job_read(luo_cli *cli, luo_loop_mode mode, luo_sync_embed embed,
+                            luo_sync_job *out, luo_err *err)
 {
     const luo_args *args = &cli->args;
     luo_sync_job j = luo_sync_job_default();
+    j.mode = mode;
+    j.embed = embed;
     LUO_TRY(read_common(args, &j, err));
-    LUO_TRY(luo_args_has(args, "embed") ? read_embed(args, &j, err) : read_sync(cli, &j, err));
+    LUO_TRY(embed != LUO_SYNC_NO_EMBED ? read_embed(args, &j, err) : read_sync(cli, &j, err));
     LUO_TRY(read_speeds(cli, &j, err));
     LUO_TRY(read_data(args, &j, err));
     LUO_TRY(read_keys(args, &j, err));

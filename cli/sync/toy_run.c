@@ -9,55 +9,6 @@
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
 
-static luo_status run_toy(luo_cli *cli, luo_err *err);
-
-static const char *const sync_options[] = {
-    "backend",   "toy",        "ranks",      "exchange",
-    "hybrid",    "alpha-s",    "keys",       "bandwidth-gbytes-per-s",
-    "servers",   "shard",      "iterations", "batch",
-    "rate",      "seed",       "staleness",  "compute-s",
-    "straggler", "wait-s",     "max-group",  "guard",
-    "pairs",     "adaptive",   "wait-max-s", "wait-min-s",
-    "beta",      "group-comm", "verify",     "stuck-s",
-    "die",       "data",       "out",        "force",
-    NULL};
-static const char *const embed_options[] = {
-    "backend",    "toy",        "ranks",      "servers",   "shard",     "iterations",
-    "batch",      "rate",       "seed",       "compute-s", "straggler", "policy",
-    "cache-rows", "pull-bound", "push-bound", "rounds",    "balance",   "verify",
-    "stuck-s",    "die",        "data",       "out",       "force",     NULL};
-static const luo_sync_sim runs[] = {{"sync", sync_options, run_toy},
-                                    {"embed", embed_options, run_toy}};
-/* What toys have in common with scenarios and plans. */
-static const char *const shared[] = {"backend", "ranks", "seed",  "stuck-s",
-                                     "data",    "out",   "force", NULL};
-
-static bool among(const char *name, const char *const *list)
-{
-    while (*list && strcmp(*list, name) != 0) list++;
-    return *list != NULL;
-}
-
-const luo_sync_sim *luo_toy_run_find(const luo_args *args)
-{
-    for (int i = 0; i < N(runs); i++)
-        if (luo_args_has(args, runs[i].name)) return &runs[i];
-    return NULL;
-}
-
-luo_status luo_toy_run_none(const luo_args *args, luo_err *err)
-{
-    for (int i = 0; i < args->nset; i++) {
-        const char *name = args->set[i].option->name;
-        for (int k = 0; k < N(runs) && !among(name, shared); k++)
-            if (among(name, runs[k].options))
-                return luo_err_set(err, LUO_EUSAGE,
-                                   "`--%s` is of `--%s`, which takes no file; leave one out.", name,
-                                   runs[k].name);
-    }
-    return LUO_OK;
-}
-
 /* ---- the ranks ---- */
 
 typedef struct call {
@@ -337,10 +288,10 @@ static luo_status run(call *c, luo_err *err)
     return ended;
 }
 
-static luo_status run_toy(luo_cli *cli, luo_err *err)
+luo_status luo_toy_run(luo_cli *cli, luo_loop_mode mode, luo_sync_embed embed, luo_err *err)
 {
     call c = {.cli = cli};
-    LUO_TRY(luo_toy_job_read(cli, &c.job, err));
+    LUO_TRY(luo_toy_job_read(cli, mode, embed, &c.job, err));
     const luo_status st = run(&c, err);
     const luo_status closed = luo_sync_write_close(cli, &c.write, c.end, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;

@@ -1,20 +1,20 @@
-/* toy_run.h: `luoshu run --sync` and `--embed`: toy models on host ranks, under the controllers
- * that `sim --sync` and `sim --embed` simulate (exec/sync). */
+/* toy_run.h: `luoshu sync` and `embed` with --backend host: toy models on processes, under the
+ * controllers that are simulated otherwise (exec/sync). */
 #ifndef LUO_CLI_SYNC_TOY_RUN_H
 #define LUO_CLI_SYNC_TOY_RUN_H
-#include "cli/sync/sync_sim.h"
 #include "cli/sync/sync_write.h"
 #include "exec/sync/sync_job.h"
 
-/* The selector among the options of `run`; NULL: none is given. */
-const luo_sync_sim *luo_toy_run_find(const luo_args *args);
-/* With a file. Errors: LUO_EUSAGE an option that is of toys alone. */
-luo_status luo_toy_run_none(const luo_args *args, luo_err *err);
+/* Trains a toy under that mode; embed: LUO_SYNC_NO_EMBED, or how `wide` keeps its table (asp).
+ * Errors: LUO_EUSAGE; LUO_EINPUT a trace or a log; LUO_EPEER a rank was killed; LUO_ESTUCK;
+ * LUO_EBACKEND; LUO_EIO; LUO_ENOMEM; err is empty where cli->diags has them. */
+luo_status luo_toy_run(luo_cli *cli, luo_loop_mode mode, luo_sync_embed embed, luo_err *err);
 
 /* ---- toy_job.c ---- */
 
 /* The options as a job, but for its folder. Errors: LUO_EUSAGE; LUO_EINPUT a trace; LUO_ENOMEM. */
-luo_status luo_toy_job_read(luo_cli *cli, luo_sync_job *out, luo_err *err);
+luo_status luo_toy_job_read(luo_cli *cli, luo_loop_mode mode, luo_sync_embed embed,
+                            luo_sync_job *out, luo_err *err);
 
 /* ---- toy_log.c ---- */
 

@@ -26,7 +26,7 @@
     X(LUO_WORK_ITERATIONS, "iterations", 10000000, INT64_C(1) << 40, "iterations",                 \
       "of all workers, without a scenario")                                                        \
     X(LUO_WORK_EMBED_MIB, "embed-mib", 4096, INT64_C(1) << 30, "MiB of memory",                    \
-      "for keys, caches and parts of `--embed`")
+      "for keys, caches and parts of `embed`")
 
 typedef enum luo_work_id {
 #define LUO_WORK_ID(id, name, most, highest, unit, bounds) id,

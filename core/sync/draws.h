@@ -1,5 +1,5 @@
-/* draws.h: random numbers that are reached in any order (docs/sync.md#random-numbers): of `sim
- * --sync` and `sim --embed` alone; scenarios use the streams of core/base/rng.h. */
+/* draws.h: random numbers that are reached in any order (docs/sync.md#random-numbers): of
+ * `luoshu sync` and `embed` alone; scenarios use the streams of core/base/rng.h. */
 #ifndef LUO_CORE_SYNC_DRAWS_H
 #define LUO_CORE_SYNC_DRAWS_H
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* mode_keys.h: what some ways of waiting for each other have, and others would ignore: keys of
- * `training` in a scenario (docs/formats.md#training) and options of `--sync`, where `_` is `-`.
- * Who reads either refuses by this table. */
+ * `training` in a scenario (docs/formats.md#training) and options of `luoshu sync`, those of
+ * groups as parts of --groups. Who reads either refuses by this table. */
 #ifndef LUO_CORE_SYNC_MODE_KEYS_H
 #define LUO_CORE_SYNC_MODE_KEYS_H
 #include <stdbool.h>

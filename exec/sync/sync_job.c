@@ -138,7 +138,7 @@ luo_status luo_sync_job_read(int argc, char **argv, luo_sync_job *out, luo_err *
         while (f < FIELDS && strcmp(argv[i] + strspn(argv[i], "-"), fields[f].name) != 0) f++;
         if (f == FIELDS || i + 1 == argc || !take(&job, &fields[f], argv[i + 1]))
             return luo_err_set(err, LUO_EUSAGE,
-                               "unknown argument `%s`; `luoshu run --sync` starts this program "
+                               "unknown argument `%s`; `luoshu sync` starts this program "
                                "with the right ones.",
                                argv[i]);
     }

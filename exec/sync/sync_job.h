@@ -1,7 +1,7 @@
-/* sync_job.h: what a run of toy models on host ranks is told: by `luoshu run --sync` and `--embed`
- * to `luoshu-rank --sync-toy`, as words. Nothing here knows MPI.
+/* sync_job.h: what a run of toy models on host ranks is told: by `luoshu sync` and `embed` to
+ * `luoshu-rank --sync-toy`, as words. Nothing here knows MPI.
  *
- * Ranks: workers first, then servers (bsp, ssp, asp, --embed; none of --exchange allreduce) or one
+ * Ranks: workers first, then servers (bsp, ssp, asp, embed; none of --exchange allreduce) or one
  * controller (the others). */
 #ifndef LUO_EXEC_SYNC_SYNC_JOB_H
 #define LUO_EXEC_SYNC_SYNC_JOB_H

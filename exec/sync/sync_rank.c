@@ -358,7 +358,7 @@ static luo_status prepare(luo_sync_rank *r, luo_err *err)
     luo_sync_job_who(&r->job, r->rank, r->who, sizeof r->who);
     if (r->nranks != luo_sync_job_ranks(&r->job))
         return luo_err_set(err, LUO_EUSAGE,
-                           "there are %d ranks; `luoshu run --sync` starts as many as workers and "
+                           "there are %d ranks; `luoshu sync` starts as many as workers and "
                            "servers.",
                            (int)r->nranks);
     luo_status st = luo_toy_make(r->arena, &r->job, &r->toy, &diags, err);

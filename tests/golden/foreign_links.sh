@@ -19,9 +19,9 @@ twice sim one sim $S/examples/small.yaml --plots off --quiet --out one
 rm -rf one; "$LUOSHU" sim $S/examples/small.yaml --quiet --out one >/dev/null
 "$LUOSHU" sim $S/examples/small.yaml --plots off --quiet --seed 2 --out two >/dev/null
 twice compare cmp compare one/static two/static --allow-different --out cmp
-twice sync sync sim --sync bsp --workers 2 --compute-s 1 --sync-s 0.1 --horizon-s 5 --quiet --out sync
-twice embed embed sim --embed ps --workers 2 --servers 2 --keys zipf:theta=1.05,vocab=500,batch=8,slots=4 --iterations 5 --quiet --out embed
-twice moe moe sim --moe exchange --cluster $S/clusters/a100-64.yaml --nodes 4 --plots off --quiet --out moe
+twice sync sync sync bsp --workers 2 --compute-s 1 --sync-s 0.1 --horizon-s 5 --quiet --out sync
+twice embed embed embed ps --workers 2 --servers 2 --keys zipf:theta=1.05,vocab=500,batch=8,slots=4 --iterations 5 --quiet --out embed
+twice moe moe moe exchange --cluster $S/clusters/a100-64.yaml --nodes 4 --plots off --quiet --out moe
 twice validate val validate synthetic --data $made --quiet --out val
 twice calibrate cal calibrate --from $made/suites/synthetic.csv --fit gemm_ratio,host_launch_us --quiet --out cal
 

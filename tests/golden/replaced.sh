@@ -9,22 +9,25 @@ kept() { # WHAT command..: DIR d is as before
 }
 files() { (cd "$1" && ls -A | tr '\n' ' '); echo; }
 sim() { "$LUOSHU" sim "$@" --force >/dev/null; }
+sync() { "$LUOSHU" sync "$@" --force >/dev/null; }
+embed() { "$LUOSHU" embed "$@" --force >/dev/null; }
+moe() { "$LUOSHU" moe "$@" --force >/dev/null; }
 printf '5,6\n' >single.csv; printf '0,2\n1,3\n' >keys.csv
-sim --sync bsp $some --out d; echo mine >d/notes.txt; files d
-kept "over the limit" sim --sync asp $many --out d
-kept "one sample" sim --embed gmp --data single.csv --parts 2 --out d
-sim --sync asp $many --out new; [ -e new ] || echo "no folder"
-sim --embed gmp --data keys.csv --parts 2 --out d; files d
+sync bsp $some --out d; echo mine >d/notes.txt; files d
+kept "over the limit" sync asp $many --out d
+kept "one sample" embed gmp --data single.csv --workers 2 --out d
+sync asp $many --out new; [ -e new ] || echo "no folder"
+embed gmp --data keys.csv --workers 2 --out d; files d
 # Over each other.
 small="$S/examples/small.yaml --plots off --quiet"
 sim $small --policies static --out d; files d; "$LUOSHU" compare d --out cmp --json 2>/dev/null | grep -c '"run": "static"'
-sim --sync bsp $some --out d; files d
+sync bsp $some --out d; files d
 sim $small --policies static --seeds 1-2 --out d; files d
 sim $small --policies static --seeds 2 --out d; files d
-sim --moe exchange --cluster $S/clusters/a100-64.yaml --nodes 4 --plots off --out d; files d
+moe exchange --cluster $S/clusters/a100-64.yaml --nodes 4 --plots off --out d; files d
 sim $small --policies static --out d; files d
 # Names of ours, and not ours.
 mkdir e; echo street,cars >e/traffic.csv
-sim --embed gmp --data keys.csv --parts 2 --out e; echo "exit $?"; cat e/traffic.csv; files e
+embed gmp --data keys.csv --workers 2 --out e; echo "exit $?"; cat e/traffic.csv; files e
 sim $small --policies static --out e; files e
-sim --sync bsp $some --out d/static; echo "exit $?"; files d/static
+sync bsp $some --out d/static; echo "exit $?"; files d/static

@@ -1,5 +1,5 @@
 /* prop_training.c: who averages with whom in a scenario, beside the same controllers in
- * simulated time (`luoshu sim --sync`), and AD-PSGD with workers that leave and come back beside
+ * simulated time (`luoshu sync`), and AD-PSGD with workers that leave and come back beside
  * its rule, tried at every instant. LUO_SEED=n LUO_CASES=1 plays one case again. */
 #include "core/base/rng.h"
 #include "core/sync/loop.h"
@@ -119,7 +119,7 @@ static int32_t compare(double horizon_s, uint64_t seed)
         ck_assert_msg(i < theirs.n && ours.at[i].members == theirs.at[i].members &&
                           ours.at[i].guard == theirs.at[i].guard &&
                           fabs(ours.at[i].t_s - theirs.at[i].t_s) < 1e-9,
-                      "LUO_SEED=%llu: group %d is %x at %.9g, of --sync %x at %.9g",
+                      "LUO_SEED=%llu: group %d is %x at %.9g, of `sync` %x at %.9g",
                       (unsigned long long)seed, i, ours.at[i].members, ours.at[i].t_s,
                       i < theirs.n ? theirs.at[i].members : 0,
                       i < theirs.n ? theirs.at[i].t_s : -1);

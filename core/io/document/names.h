@@ -13,7 +13,7 @@ const char *luo_name_fault(const char *name);
 const char *luo_name_fault_of_run(const char *label);
 /* Is this a file or folder that a result set has beside the folders of its runs? */
 bool luo_name_of_set(const char *name);
-/* Is this one that a run without policies (`--sync`, `--embed`, `--moe`) has in its folder itself?
+/* Is this one that a run without policies (`sync`, `embed`, `moe`) has in its folder itself?
  * Others may have the name, too: luo_set_old looks inside. */
 bool luo_name_of_flat(const char *name);
 #endif

@@ -216,7 +216,7 @@ static const luo_csv_column layer_times[LUO_LT_N] = {
     [LUO_LT_UPDATE] = OF_OR_0("update_s", false, LUO_Q_TIME, 1),
 };
 
-/* Of `sim --sync --straggler trace:FILE`. */
+/* Of `luoshu sync --straggler trace:FILE`. */
 static const luo_csv_column straggler[LUO_IT_N] = {
     [LUO_IT_WORKER] = WITHIN_WHOLE("worker", true, 0, (1 << 17) - 1),
     [LUO_IT_ITERATION] = WITHIN_WHOLE("iteration", true, 0, 9007199254740992),

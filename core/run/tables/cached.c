@@ -1,4 +1,4 @@
-/* cached.c: what caches of rows leave to be sent, by the loop of `luoshu sim --embed het`. */
+/* cached.c: what caches of rows leave to be sent, by the loop of `luoshu embed het`. */
 #include "core/run/tables/step.h"
 #include "core/sync/embed/het_loop.h"
 

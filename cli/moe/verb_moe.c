@@ -1,3 +1,4 @@
+/* verb_moe.c: `luoshu moe exchange|layer`. */
 #include "cli/moe/moe_sim.h"
 
 #include "cli/folder.h"
@@ -6,14 +7,10 @@
 #include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/run/finish.h"
+#include "cli/ways.h"
 #include "core/io/plot/plots.h"
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
-
-const char *const luo_moe_run_options[] = {
-    "cluster",          "stack",    "out",   "force",           "plots",  "nodes",
-    "devices-per-node", "free-gib", "model", "expert-parallel", "tokens", "moe-exchange",
-    NULL};
 
 enum { EXCHANGE, LAYER };
 static const char *const kinds[] = {"exchange", "layer"};
@@ -25,21 +22,11 @@ bool luo_moe_kind_is(const char *kind)
     return false;
 }
 
-static const struct {
-    const char *name;
-    int kind; /* that takes it alone */
-} owners[] = {{"nodes", EXCHANGE},    {"devices-per-node", EXCHANGE}, {"free-gib", EXCHANGE},
-              {"model", LAYER},       {"expert-parallel", LAYER},     {"tokens", LAYER},
-              {"moe-exchange", LAYER}};
-
-static luo_status check_owners(const luo_args *args, int kind, luo_err *err)
-{
-    for (int i = 0; i < N(owners); i++)
-        if (owners[i].kind != kind && luo_args_has(args, owners[i].name))
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` is no option of `--moe %s`; leave it out.",
-                               owners[i].name, kinds[kind]);
-    return LUO_OK;
-}
+static const luo_way_option options[] = {
+    {"nodes", 1 << EXCHANGE, 0},        {"devices-per-node", 1 << EXCHANGE, 0},
+    {"free-gib", 1 << EXCHANGE, 0},     {"model", 1 << LAYER, 1 << LAYER},
+    {"expert-parallel", 1 << LAYER, 0}, {"tokens", 1 << LAYER, 0},
+    {"exchange", 1 << LAYER, 0}};
 
 static luo_status draw(luo_cli *cli, const char *dir)
 {
@@ -54,14 +41,15 @@ static luo_status draw(luo_cli *cli, const char *dir)
     return st;
 }
 
-luo_status luo_moe_run(luo_cli *cli, luo_err *err)
+static luo_status run(luo_cli *cli, luo_err *err)
 {
+    static const char *const texts[] = {"`luoshu moe exchange`", "`luoshu moe layer`"};
     int kind;
     bool plots = true;
     luo_cluster *cluster;
     luo_moe_sim sim = {0};
-    LUO_TRY(luo_args_choice(&cli->args, "moe", 0, kinds, N(kinds), &kind, err));
-    LUO_TRY(check_owners(&cli->args, kind, err));
+    LUO_TRY(luo_way_word(&cli->args, "subject", kinds, N(kinds), &kind, err));
+    LUO_TRY(luo_way_check(&cli->args, options, N(options), kind, texts[kind], err));
     LUO_TRY(luo_inputs_on_off(&cli->args, "plots", &plots, err));
     LUO_TRY(luo_cli_stack(cli, &sim.stack));
     LUO_TRY(luo_cli_cluster(cli, &cluster));
@@ -73,4 +61,11 @@ luo_status luo_moe_run(luo_cli *cli, luo_err *err)
     if (st == LUO_OK && plots) st = draw(cli, sim.dir);
     const luo_status closed = luo_folder_give(cli, &sim.set, end, st == LUO_OK ? err : NULL);
     return st == LUO_OK ? closed : st;
+}
+
+luo_status luo_verb_moe_run(luo_cli *cli)
+{
+    luo_err err = {0};
+    const luo_status st = run(cli, &err);
+    return err.text[0] ? luo_cli_fail(cli, st, &err) : st;
 }

@@ -1,0 +1,92 @@
+#include "cli/spec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/words.h"
+
+static luo_status malformed(const luo_spec *spec, const char *text, luo_err *err)
+{
+    return luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; %s is expected.", spec->option, text,
+                       spec->form);
+}
+
+/* Index of the part that stands at *at, which moves behind its `=`; nparts: it is none. */
+static int part_at(const luo_spec *spec, const char **at)
+{
+    for (int i = 0; i < spec->nparts; i++) {
+        const size_t n = strlen(spec->parts[i].name);
+        if (strncmp(*at, spec->parts[i].name, n) != 0 || (*at)[n] != '=') continue;
+        *at += n + 1;
+        return i;
+    }
+    return spec->nparts;
+}
+
+static luo_status read_number(const luo_spec *spec, const char *text, const luo_spec_part *part,
+                              const char **at, double *out, luo_err *err)
+{
+    char *end;
+    const double v = strtod(*at, &end);
+    if (end == *at || !(v >= part->least && v <= part->most) || (part->whole && v != floor(v)))
+        return luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; its %s is a %snumber from %g to %g.",
+                           spec->option, text, part->name, part->whole ? "whole " : "", part->least,
+                           part->most);
+    *out = v;
+    *at = end;
+    return LUO_OK;
+}
+
+static luo_status read_word(const luo_spec *spec, const char *text, const luo_spec_part *part,
+                            const char **at, double *out, luo_err *err)
+{
+    const size_t n = strcspn(*at, ",");
+    int words = 0;
+    for (; part->words[words]; words++)
+        if (strlen(part->words[words]) == n && strncmp(*at, part->words[words], n) == 0) {
+            *out = words;
+            *at += n;
+            return LUO_OK;
+        }
+    luo_str choices = {0};
+    luo_words_choices(&choices, part->words, words);
+    const luo_status st =
+        luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; its %s is %s.", spec->option, text,
+                    part->name, luo_str_get(&choices));
+    luo_str_free(&choices);
+    return st;
+}
+
+luo_status luo_spec_read(const luo_spec *spec, const char *text, const char *at, double *v,
+                         bool *given, luo_err *err)
+{
+    for (int i = 0; i < spec->nparts; i++) {
+        v[i] = spec->parts[i].otherwise;
+        given[i] = false;
+    }
+    for (;; at++) {
+        const int i = part_at(spec, &at);
+        if (i == spec->nparts || given[i]) return malformed(spec, text, err);
+        const luo_spec_part *part = &spec->parts[i];
+        LUO_TRY(part->words ? read_word(spec, text, part, &at, &v[i], err)
+                            : read_number(spec, text, part, &at, &v[i], err));
+        given[i] = true;
+        if (!*at) return LUO_OK;
+        if (*at != ',') return malformed(spec, text, err);
+    }
+}
+
+luo_status luo_spec_read_behind(const luo_spec *spec, const char *word, const char *text, double *v,
+                                bool *given, luo_err *err)
+{
+    const size_t n = strlen(word);
+    if (strncmp(text, word, n) != 0 || (text[n] && text[n] != ':'))
+        return malformed(spec, text, err);
+    if (text[n]) return luo_spec_read(spec, text, text + n + 1, v, given, err);
+    for (int i = 0; i < spec->nparts; i++) {
+        v[i] = spec->parts[i].otherwise;
+        given[i] = false;
+    }
+    return LUO_OK;
+}
