@@ -64,14 +64,17 @@ luo_status luo_args_parse(int argc, char **argv, const luo_option *options, int 
         const size_t len = eq ? (size_t)(eq - name) : strlen(name);
         const luo_option *o = find(options, noptions, name, len);
         if (!o) o = find(common, ncommon, name, len);
-        if (!o) return unknown(name, len, options, noptions, common, ncommon, err);
+        if (!o) {
+            out->unknown = name;
+            return unknown(name, len, options, noptions, common, ncommon, err);
+        }
         if (out->nset == LUO_ARGS_MAX)
             return luo_err_set(err, LUO_EUSAGE, "too many options; at most %d are taken.",
                                LUO_ARGS_MAX);
         const char *value = eq ? eq + 1 : NULL;
         if (!o->value && eq)
-            return luo_err_set(err, LUO_EUSAGE, "`--%s` takes no value; leave out `=%s`.",
-                               o->name, eq + 1);
+            return luo_err_set(err, LUO_EUSAGE, "`--%s` takes no value; leave out `=%s`.", o->name,
+                               eq + 1);
         if (o->value && !value) {
             if (i + 1 == argc)
                 return luo_err_set(err, LUO_EUSAGE, "`--%s` has no value; give %s.", o->name,

@@ -22,6 +22,7 @@ typedef struct luo_args {
         const luo_option *option;
         const char *value;
     } set[LUO_ARGS_MAX]; /* options in the order given */
+    const char *unknown; /* the option that is none, behind its dashes; NULL: all are known */
 } luo_args;
 
 /* Parses argv[0..argc) against the two tables (common may be NULL). `--name VALUE` and

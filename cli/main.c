@@ -66,11 +66,40 @@ static luo_status check_common(luo_cli *cli, const luo_verb *v)
     return LUO_OK;
 }
 
+static bool has_option(const luo_verb *v, const char *name, size_t n)
+{
+    for (int i = 0; i < v->noptions; i++)
+        if (strlen(v->options[i].name) == n && memcmp(v->options[i].name, name, n) == 0)
+            return true;
+    return false;
+}
+
+/* Says who has an option that this verb has not, where somebody has. */
+static void tell_owner(const luo_args *args, const luo_verb *v, luo_err *err)
+{
+    luo_str owners = {0};
+    int n = 0;
+    const char *name = args->unknown;
+    const size_t length = name ? strcspn(name, "=") : 0;
+    for (int i = 0; name && i < luo_nverbs; i++)
+        if (has_option(&luo_verbs[i], name, length))
+            luo_str_addf(&owners, "%s`luoshu %s`", n++ ? ", " : "", luo_verbs[i].name);
+    if (n > 0)
+        luo_err_set(err, LUO_EUSAGE, "`--%.*s` is no option of `luoshu %s`; it is of %s.",
+                    (int)length, name, v->name, luo_str_get(&owners));
+    luo_str_free(&owners);
+    for (int i = 0; name && i < luo_nverbs; i++)
+        if (strlen(luo_verbs[i].name) == length && memcmp(luo_verbs[i].name, name, length) == 0)
+            luo_err_set(err, LUO_EUSAGE, "`--%.*s` is no option; `luoshu %s` is a verb.",
+                        (int)length, name, luo_verbs[i].name);
+}
+
 static int run_verb(const luo_verb *v, luo_cli *cli, int argc, char **argv)
 {
     luo_err err = {0};
     luo_status st = luo_args_parse(argc, argv, v->options, v->noptions, luo_common_options,
                                    luo_ncommon_options, &cli->args, &err);
+    tell_owner(&cli->args, v, &err);
     if (st != LUO_OK) luo_cli_fail(cli, st, &err);
     if (st == LUO_OK && luo_args_has(&cli->args, "help")) {
         luo_verb_help(stdout, v);

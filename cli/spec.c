@@ -51,9 +51,8 @@ static luo_status read_word(const luo_spec *spec, const char *text, const luo_sp
         }
     luo_str choices = {0};
     luo_words_choices(&choices, part->words, words);
-    const luo_status st =
-        luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; its %s is %s.", spec->option, text,
-                    part->name, luo_str_get(&choices));
+    const luo_status st = luo_err_set(err, LUO_EUSAGE, "`--%s` is `%s`; its %s is %s.",
+                                      spec->option, text, part->name, luo_str_get(&choices));
     luo_str_free(&choices);
     return st;
 }

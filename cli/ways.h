@@ -8,7 +8,7 @@ typedef struct luo_way_option {
     unsigned taken, needed; /* sets of ways, a bit each: that have it; that do nothing without */
 } luo_way_option;
 
-/* Index among names[0..n) of the only positional argument, which is a `noun`. Errors: LUO_EUSAGE. */
+/* Index among names[0..n) of the only positional argument, a `noun`. Errors: LUO_EUSAGE. */
 luo_status luo_way_word(const luo_args *args, const char *noun, const char *const *names, int n,
                         int *out, luo_err *err);
 /* Are options[0..n) given where they may be, and where they have to be? Options that are not

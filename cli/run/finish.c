@@ -58,7 +58,8 @@ luo_status luo_cli_draw_compared(luo_cli *cli, const char *dir, const char *titl
     return st;
 }
 
-static luo_status draw(luo_cli *cli, const luo_session *session)
+/* *figures: files that were drawn. */
+static luo_status draw(luo_cli *cli, const luo_session *session, int32_t *figures)
 {
     luo_str made = {0};
     if (!session->plots) return LUO_OK;
@@ -68,7 +69,8 @@ static luo_status draw(luo_cli *cli, const luo_session *session)
                             "install gnuplot-nox and run `luoshu plot %s`.",
                             session->dir);
     const luo_status st = luo_cli_draw(cli, session->dir, NULL, false, &made);
-    fputs(luo_str_get(&made), luo_cli_out(cli));
+    for (const char *at = luo_str_get(&made); (at = strstr(at, ".svg\n")); at++) ++*figures;
+    if (session->verbose) fputs(luo_str_get(&made), luo_cli_out(cli));
     luo_str_free(&made);
     return st;
 }
@@ -105,9 +107,14 @@ static const char **begun(luo_cli *cli, const luo_session *session, const luo_ch
     return paths;
 }
 
-static void tell_runs(luo_cli *cli, const luo_session *session, const luo_child_slot *slots)
+/* One line that says where all is; with --verbose what each policy did, and each trace. */
+static void tell_runs(luo_cli *cli, const luo_session *session, const luo_child_slot *slots,
+                      int32_t figures)
 {
     FILE *out = luo_cli_out(cli);
+    fprintf(out, "results: %s", session->dir);
+    if (figures > 0) fprintf(out, " (%d figures in plots/; --verbose lists them)", figures);
+    fputc('\n', out);
     for (int32_t i = 0; i < session->scenario->npolicies; i++) {
         const char *dir = luo_child_dir(cli, session, i);
         if (session->verbose)
@@ -115,7 +122,8 @@ static void tell_runs(luo_cli *cli, const luo_session *session, const luo_child_
                     session->scenario->policies[i].label,
                     luo_run_state_name(luo_run_state_of(slots[i].status)), (long long)slots[i].step,
                     slots[i].t_s, slots[i].wall_s);
-        fprintf(out, "%s/trace.json.gz\n", dir ? dir : session->dir);
+        if (session->verbose && dir && luo_result_has(dir, "trace.json.gz"))
+            fprintf(out, "%s/trace.json.gz\n", dir);
     }
 }
 
@@ -151,8 +159,7 @@ static luo_status tell_ranges(luo_cli *cli, const luo_session *session, const ch
         luo_result result;
         if (luo_result_read(cli->arena, paths[i], &result, &unheard) != LUO_OK) continue;
         if (result.range && (!widest || result.range->sd > widest->sd)) widest = result.range;
-        if (session->run.draws)
-            LUO_TRY(tell_draws(cli, paths[i], result.name, session->run.draws));
+        if (session->run.draws) LUO_TRY(tell_draws(cli, paths[i], result.name, session->run.draws));
     }
     if (widest)
         luo_cli_range_warn(cli, session->scenario->cluster, &session->scenario->stack, widest);
@@ -197,8 +204,8 @@ luo_status luo_finish_session(luo_cli *cli, const luo_session *session, const lu
     *whole = shown && st == LUO_OK;
     if (!shown) return st;
     if (st == LUO_OK) st = tell_ranges(cli, session, paths, n);
-    if (st == LUO_OK) st = draw(cli, session);
-    fprintf(luo_cli_out(cli), "%s/compare.csv\n", session->dir);
-    tell_runs(cli, session, slots);
+    int32_t figures = 0;
+    if (st == LUO_OK) st = draw(cli, session, &figures);
+    tell_runs(cli, session, slots, figures);
     return st;
 }

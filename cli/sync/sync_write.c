@@ -166,9 +166,8 @@ luo_status luo_sync_write_summary(luo_cli *cli, const char *dir,
     luo_jsonw_text(&json, "schema", LUO_SET_FLAT_SCHEMA);
     facts_of(&json, ctx);
     luo_jsonw_close(&json);
-    const luo_status st = !path || text.failed
-                              ? luo_err_nomem(err)
-                              : luo_file_write_own(path, text.at, text.len, err);
+    const luo_status st = !path || text.failed ? luo_err_nomem(err)
+                                               : luo_file_write_own(path, text.at, text.len, err);
     luo_str_free(&text);
     if (st != LUO_OK) return st;
     luo_jsonw_text(&cli->json, "out", dir);

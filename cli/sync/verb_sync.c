@@ -43,7 +43,8 @@ static luo_status sync_run(luo_cli *cli, luo_err *err)
 
 /* Methods of embedding tables: simulated, and of processes. */
 enum { PS = 1, HET = 2, GMP = 4, HOST_PS = 8, HOST_HET = 16, HOST_GMP = 32 };
-enum { SERVED = PS | HET, CACHED = HET | HOST_HET | HOST_GMP, REAL = HOST_PS | HOST_HET | HOST_GMP };
+enum { SERVED = PS | HET, CACHED = HET | HOST_HET | HOST_GMP };
+enum { REAL = HOST_PS | HOST_HET | HOST_GMP };
 
 static const luo_way_option embed_options[] = {
     {"workers", SERVED | GMP | REAL, SERVED | GMP | REAL},

@@ -41,7 +41,45 @@ static bool alike(const char *a, const char *b, int distance)
     return 2 * (size_t)distance < (la > lb ? la : lb);
 }
 
-const char *luo_word_nearest(const char *word, const char *const *names, int n)
+/* What other tools call it. */
+static const struct {
+    const char *theirs, *ours;
+} synonyms[] = {
+    {"gbs", "global-batch-size"},
+    {"batch-size", "global-batch-size"},
+    {"mbs", "micro-batch-size"},
+    {"sequence-length", "seq-length"},
+    {"max-seq-len", "seq-length"},
+    {"gpus", "devices"},
+    {"strategy", "schedule"},
+    {"output", "out"},
+    {"output-dir", "out"},
+    {"factor", "slowdown"},
+    {"speed", "slowdown"},
+    {"type", "kind"},
+    {"node", "target"},
+    {"device", "target"},
+    {"gpu", "target"},
+    {"time", "at_s"},
+    {"step", "at_step"},
+    {"hidden_size", "hidden"},
+    {"num_layers", "layers"},
+    {"num_hidden_layers", "layers"},
+    {"num_attention_heads", "heads"},
+    {"num_key_value_heads", "kv_heads"},
+    {"intermediate_size", "ffn_hidden"},
+    {"vocab_size", "vocab"},
+};
+
+static const char *synonym(const char *word, const char *const *names, int n)
+{
+    for (size_t k = 0; k < sizeof synonyms / sizeof *synonyms; k++)
+        for (int i = 0; i < n && strcmp(synonyms[k].theirs, word) == 0; i++)
+            if (strcmp(synonyms[k].ours, names[i]) == 0) return names[i];
+    return NULL;
+}
+
+static const char *misspelt(const char *word, const char *const *names, int n)
 {
     const char *best = NULL;
     int least = 3;
@@ -52,12 +90,40 @@ const char *luo_word_nearest(const char *word, const char *const *names, int n)
             best = names[i];
         }
     }
-    if (best) return best;
+    return best;
+}
+
+/* Another unit, or none: `bandwidth_gbps`, `latency`, `at`. */
+static const char *of_other_unit(const char *word, const char *const *names, int n)
+{
+    const bool unit = strchr(word, '_') != NULL;
     for (int i = 0; i < n; i++)
-        if (stem(word) >= 4 && stem(word) == stem(names[i]) &&
-            strncmp(word, names[i], stem(word)) == 0 && strchr(word, '_'))
+        if ((stem(word) >= 4 || !unit) && stem(word) == stem(names[i]) &&
+            strncmp(word, names[i], stem(word)) == 0 && names[i][stem(word)])
             return names[i];
     return NULL;
+}
+
+/* The only name that begins so, or that the word goes on from. */
+static const char *prefixed(const char *word, const char *const *names, int n)
+{
+    const char *only = NULL;
+    const size_t length = strlen(word);
+    for (int i = 0; i < n && length >= 3; i++) {
+        const size_t l = strlen(names[i]);
+        if (l < 3 || strncmp(word, names[i], l < length ? l : length) != 0) continue;
+        if (only) return NULL;
+        only = names[i];
+    }
+    return only;
+}
+
+const char *luo_word_nearest(const char *word, const char *const *names, int n)
+{
+    const char *found = synonym(word, names, n);
+    if (!found) found = misspelt(word, names, n);
+    if (!found) found = of_other_unit(word, names, n);
+    return found ? found : prefixed(word, names, n);
 }
 
 void luo_words_choices(luo_str *text, const char *const *names, int n)

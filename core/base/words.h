@@ -12,8 +12,9 @@
 
 /* Damerau-Levenshtein distance (restricted), at most `limit` + 1. */
 int luo_word_distance(const char *a, const char *b, int limit);
-/* The nearest of names[0..n) at distance <= 2 and less than half of its length, the first on ties;
- * else the one with the same stem before a unit suffix; else NULL. */
+/* Which of names[0..n) is meant: what other tools call it; the nearest at distance <= 2 and less
+ * than half of its length, the first on ties; one with another unit suffix; the only one with the
+ * same beginning of 3 letters or more; else NULL. */
 const char *luo_word_nearest(const char *word, const char *const *names, int n);
 /* "`a`, `b` or `c`" */
 void luo_words_choices(luo_str *text, const char *const *names, int n);

@@ -12,3 +12,5 @@ for verb in $("$LUOSHU" help | awk '/^  [a-z]/ {print $1}'); do
 done
 "$LUOSHU" >out; echo "exit $? $(wc -c <out)"
 "$LUOSHU" --help | head -n 1; "$LUOSHU" -h | tail -n 1
+# Options of other verbs and of other tools.
+for o in "sim --sync bsp" "run x --moe layer" "sim x --tp 3" "plan uniform --gbs 3" "plan uniform --seq-len 3" "sim x --trace all"; do "$LUOSHU" $o; done

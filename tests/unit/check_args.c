@@ -2,9 +2,10 @@
  * each row is taken as it is shown, and in no other way. What the command prints of it:
  * tests/golden/usage.sh. */
 #include "cli/cli.h"
+#include "core/base/words.h"
 #include "tests/check_main.h"
 
-enum { VERBS = 15 };
+enum { VERBS = 18 };
 
 static const luo_verb *verb;
 
@@ -73,6 +74,35 @@ START_TEST(names)
 }
 END_TEST
 
+/* Names that are meant by a word: other tools' words, slips, other units, beginnings. */
+START_TEST(meant)
+{
+    static const char *const known[] = {
+        "global-batch-size", "seq-length", "trace-steps", "slowdown",  "at_s",
+        "at_step",           "latency_us", "lookup",      "lookahead", "bandwidth_gbytes_per_s"};
+    static const struct {
+        const char *word, *want;
+    } rows[] = {{"gbs", "global-batch-size"},
+                {"seq-len", "seq-length"},
+                {"trace", "trace-steps"},
+                {"factor", "slowdown"},
+                {"at", "at_s"},
+                {"latency", "latency_us"},
+                {"bandwidth_gbps", "bandwidth_gbytes_per_s"},
+                {"slodown", "slowdown"},
+                {"global-batch-size-of-all", "global-batch-size"},
+                {"loo", NULL},
+                {"x", NULL},
+                {"tr", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *got = luo_word_nearest(rows[i].word, known, sizeof known / sizeof *known);
+        ck_assert_msg(got == rows[i].want ||
+                          (got && rows[i].want && strcmp(got, rows[i].want) == 0),
+                      "%s: %s", rows[i].word, got ? got : "none");
+    }
+}
+END_TEST
+
 START_TEST(others)
 {
     ck_assert_int_eq(luo_nverbs, VERBS);
@@ -91,4 +121,4 @@ START_TEST(others)
 }
 END_TEST
 
-LUO_SUITE("args", LUO_T_N(options, VERBS), LUO_T_N(names, VERBS), LUO_T(others))
+LUO_SUITE("args", LUO_T_N(options, VERBS), LUO_T_N(names, VERBS), LUO_T(meant), LUO_T(others))

@@ -168,21 +168,23 @@ START_TEST(two_runs)
     ck_assert_str_eq(json_string_value(json_object_get(j, "schema")), "luoshu.compare/1");
     ck_assert_uint_eq(json_array_size(json_object_get(j, "runs")), 2);
     json_decref(j);
-    ck_assert_str_eq(text.at, "run   state     steps  time   step  range    p99  goodput   MFU  "
-                              "lost  switches  restarts  memory  "
-                              "speedup\n"
-                              "                          h      s      s      s    tok/s     %  "
-                              "   %                           %\n"
-                              "fast  complete      4  0.00  0.150      -  0.150       85  40.0  "
-                              "20.0         0         0    50.0  "
-                              "  1.000\n"
-                              "slow  lost          2  0.00  0.300      -  0.300       36  20.0  "
-                              "33.3         0         0    50.0  "
-                              "  0.417\n"
-                              "goodput: tokens of steps that stayed over the scenario's duration; "
-                              "where it has steps instead, over the run's own time if it made them "
-                              "all, else over the longest run's of its seed\n"
-                              "slow: lost after 0.9 s; its tokens count over 0.9 s\n");
+    ck_assert_str_eq(
+        text.at, "Choose fast: 140 % more goodput than slow, the next; slow was lost (one seed).\n"
+                 "run   state     steps  time   step  range    p99  goodput   MFU  "
+                 "lost  switches  restarts  memory  "
+                 "speedup\n"
+                 "                          h      s      s      s    tok/s     %  "
+                 "   %                           %\n"
+                 "fast  complete      4  0.00  0.150      -  0.150       85  40.0  "
+                 "20.0         0         0    50.0  "
+                 "  1.000\n"
+                 "slow  lost          2  0.00  0.300      -  0.300       36  20.0  "
+                 "33.3         0         0    50.0  "
+                 "  0.417\n"
+                 "goodput: tokens of steps that stayed over the scenario's duration; "
+                 "where it has steps instead, over the run's own time if it made them "
+                 "all, else over the longest run's of its seed\n"
+                 "slow: lost after 0.9 s; its tokens count over 0.9 s\n");
     luo_str_free(&text);
     fix_remove(f->arena, dir);
     luo_arena_free(f->arena);
@@ -268,7 +270,7 @@ START_TEST(seeds)
                                  "\nfast,slow,2,2,0,35.556,-145.155,216.266,1.250000,0.242238\n"
                                  "slow,fast,2,0,2,-35.556,-216.266,145.155,-0.555556,0.242238\n"));
     ck_assert_ptr_nonnull(
-        strstr(text.at, "\n`fast` is first, but that it is better than `slow` is not sure: "
+        strstr(text.at, "`fast` is first, but that it is better than `slow` is not sure: "
                         "+125.0 % in the mean of 2 seeds, 95 % interval -510.3 to +760.3 %, ahead "
                         "in 2 (p 0.24, corrected for 1 rival); run more seeds.\n"));
     const char *bands = slurp(f->arena, dir, "plots/bands.csv");
@@ -443,14 +445,20 @@ static const struct {
     uint64_t program;
     const luo_range_part *part;
     const char *want;
-} beside[] = {{1.001, 0x1234, parts, "slower"},      {1.03, 0x5678, parts, "within_range"},
-              {1.05, 0x5678, parts, "slower"},       {1.05, 0x5678, unlike, "within_range"},
+} beside[] = {{1.001, 0x1234, parts, "slower"},
+              {1.03, 0x5678, parts, "within_range"},
+              {1.05, 0x5678, parts, "slower"},
+              {1.05, 0x5678, unlike, "within_range"},
               {1.10, 0x5678, unlike, "slower"}};
 
 static luo_time_range range_of(const luo_range_part *part)
 {
-    luo_time_range x = {.cluster = "c", .stack = "s", .source = 0.1, .model = 0.06,
-                        .n = LUO_ROWS(parts), .part = part};
+    luo_time_range x = {.cluster = "c",
+                        .stack = "s",
+                        .source = 0.1,
+                        .model = 0.06,
+                        .n = LUO_ROWS(parts),
+                        .part = part};
     luo_time_range_settle(&x);
     return x;
 }
@@ -461,7 +469,7 @@ START_TEST(beside_the_best)
     const char *dir = fix_dir(f->arena, "beside"), *paths[3];
     const luo_time_range first = range_of(parts), second = range_of(beside[_i].part);
     const spec later = {"later", "sim", LUO_COMPLETE, beside[_i].program, 4, beside[_i].factor,
-                        false, 0, NULL};
+                        false,   0,     NULL};
     const spec none = {"none", "sim", LUO_COMPLETE, 0x1234, 4, 0.5, false, 0, NULL};
     luo_diags d;
     luo_str text = {0};
@@ -476,9 +484,8 @@ START_TEST(beside_the_best)
     const json_t *runs = json_object_get(j, "runs");
     const json_t *best = json_array_get(runs, 0);
     ck_assert_str_eq(json_string_value(json_object_get(best, "beside_best")), "best");
-    ck_assert_str_eq(
-        json_string_value(json_object_get(json_array_get(runs, 1), "beside_best")),
-        beside[_i].want);
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(runs, 1), "beside_best")),
+                     beside[_i].want);
     ck_assert(json_is_null(json_object_get(json_array_get(runs, 2), "beside_best")));
     ck_assert(json_is_null(json_object_get(json_array_get(runs, 2), "low_s")));
     /* sd^2 = 0.1^2 + 0.06^2 + 0.18^2 + 0.005^2 */
@@ -489,11 +496,65 @@ START_TEST(beside_the_best)
     ck_assert_ptr_nonnull(strstr(luo_str_get(&text),
                                  "fast: step 0.15 s (0.114 to 0.197 in 80 of 100 cases); of it: "
                                  "gemm_ratio of a (default) 18 %, source 10 %, model 6 %\n"));
-    ck_assert_ptr_nonnull(strstr(luo_str_get(&text),
-                                 strcmp(beside[_i].want, "slower") == 0
-                                     ? "best: fast; slower by more than the range: later\n"
-                                     : "best: fast; within the range of it: later\n"));
+    ck_assert_ptr_nonnull(
+        strstr(luo_str_get(&text), "Choose none: 100 % more goodput than fast, the next (one"));
+    ck_assert_ptr_nonnull(
+        strstr(luo_str_get(&text), strcmp(beside[_i].want, "slower") == 0
+                                       ? "best: fast; slower by more than the range: later\n"
+                                       : "best: fast; within the range of it: later\n"));
     json_decref(j);
+    luo_str_clear(&text); /* again, without the one that has no range */
+    ck_assert_int_eq(compare(f, paths, 2, dir, true, &text, &d), LUO_OK);
+    ck_assert_ptr_nonnull(
+        strstr(luo_str_get(&text), strcmp(beside[_i].want, "slower") == 0
+                                       ? " later, the next, and more than the range (one seed).\n"
+                                       : " later, which is within the range: that is no reason"));
+    luo_str_free(&text);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
+/* ---- the answer above the table ---- */
+
+/* Of runs of 4 steps with 16 tokens: goodput is that of the steps that stayed, 64 of 5 x 0.15 s. */
+static const struct {
+    spec runs[3];
+    int n;
+    const char *want;
+} answers[] = {
+    {{{"a", "sim", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL}},
+     1,
+     "a: a step takes 0.15 s; 85 tokens/s, MFU 40.0 %.\n"},
+    {{{"a", "host", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL}},
+     1,
+     "a: a step took 0.15 s; 85 tokens/s, MFU 40.0 %.\n"},
+    {{{"a", "sim", LUO_COMPLETE, 0x1234, 4, 1.25, false, 0, NULL},
+      {"b", "sim", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL},
+      {"c", "sim", LUO_LOST, 0x1234, 2, 1, false, 9, NULL}},
+     3,
+     "Choose b: 25 % more goodput than a, the next; c was lost (one seed).\n"},
+    {{{"a", "sim", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL},
+      {"b", "sim", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL}},
+     2,
+     "a and b come out equal, 85 tokens/s: none of them had to switch plans or to restart (one "
+     "seed).\n"},
+    {{{"a", "sim", LUO_COMPLETE, 0x1234, 4, 1, false, 0, NULL},
+      {"b", "host", LUO_COMPLETE, 0x1234, 4, 2, false, 0, NULL}},
+     2,
+     "run "},
+};
+
+START_TEST(answer_first)
+{
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "cmpa"), *paths[3];
+    luo_diags d;
+    luo_str text = {0};
+    for (int i = 0; i < answers[_i].n; i++) paths[i] = make_run(f, dir, &answers[_i].runs[i]);
+    compare(f, paths, answers[_i].n, dir, true, &text, &d);
+    const char *want = answers[_i].want;
+    ck_assert_msg(strncmp(luo_str_get(&text), want, strlen(want)) == 0, "%s", luo_str_get(&text));
     luo_str_free(&text);
     fix_remove(f->arena, dir);
     luo_arena_free(f->arena);
@@ -501,5 +562,6 @@ START_TEST(beside_the_best)
 END_TEST
 
 LUO_SUITE("io.compare", LUO_T_N(beside_the_best, LUO_ROWS(beside)), LUO_T(v_q1),
-          LUO_T(two_runs), LUO_T(sim_and_host), LUO_T(seeds), LUO_T(sets),
-          LUO_T(dead_is_not_fast), LUO_T(goodput_is_that_of_the_summary), LUO_T(large_seed))
+          LUO_T_N(answer_first, LUO_ROWS(answers)), LUO_T(two_runs), LUO_T(sim_and_host),
+          LUO_T(seeds), LUO_T(sets), LUO_T(dead_is_not_fast), LUO_T(goodput_is_that_of_the_summary),
+          LUO_T(large_seed))

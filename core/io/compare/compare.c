@@ -311,6 +311,8 @@ static luo_status compare_runs(luo_arena *arena, const luo_compare_opts *o, luo_
     if (st == LUO_OK) st = write_table(o->out, runs, n, &err);
     if (st == LUO_OK) st = write_json(o, runs, n, &seeds, &err);
     if (st != LUO_OK) return luo_diags_err(diags, &err);
+    if (seeds.answer[0]) luo_str_addf(text, "%s\n", seeds.answer);
+    else luo_compare_answer(text, runs, n);
     luo_compare_text(text, runs, n);
     luo_op_table *ops = luo_op_table_new(arena, n);
     st = !ops                        ? LUO_ENOMEM

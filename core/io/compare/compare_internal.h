@@ -68,6 +68,10 @@ const char *luo_result_beside_best(const luo_result *r, const luo_result *runs, 
 /* Ends of the range of step_mean_s; NAN: there is none. */
 double luo_result_low_s(const luo_result *r);
 double luo_result_high_s(const luo_result *r);
+/* answer.c: one sentence: which run to choose, by how much, and whether that is more than ranges
+ * allow for; of equal ones why; of one run its step. Nothing where seeds or backends differ. Pre:
+ * goodput is settled. */
+void luo_compare_answer(luo_str *text, const luo_result *runs, int32_t n);
 /* The range of the best run, what it is made of, and who is within it. */
 void luo_compare_range_text(luo_str *text, const luo_result *runs, int32_t n);
 

@@ -201,7 +201,6 @@ static luo_status put_all(seeds *s, luo_table *rows, luo_table *bands, luo_str *
         LUO_TRY(put_seeds(s, rows, p, m, text));
         LUO_TRY(put_bands(s, bands, p->label, m, p->n));
     }
-    if (s->stats->answer[0]) luo_str_addf(text, "%s\n", s->stats->answer);
     return LUO_OK;
 }
 
