@@ -74,9 +74,10 @@ static bool has_option(const luo_verb *v, const char *name, size_t n)
     return false;
 }
 
-/* Says who has an option that this verb has not, where somebody has. */
+/* Says who has an option that this verb has not, where a few have. */
 static void tell_owner(const luo_args *args, const luo_verb *v, luo_err *err)
 {
+    enum { FEW = 3 };
     luo_str owners = {0};
     int n = 0;
     const char *name = args->unknown;
@@ -84,7 +85,7 @@ static void tell_owner(const luo_args *args, const luo_verb *v, luo_err *err)
     for (int i = 0; name && i < luo_nverbs; i++)
         if (has_option(&luo_verbs[i], name, length))
             luo_str_addf(&owners, "%s`luoshu %s`", n++ ? ", " : "", luo_verbs[i].name);
-    if (n > 0)
+    if (n > 0 && n <= FEW)
         luo_err_set(err, LUO_EUSAGE, "`--%.*s` is no option of `luoshu %s`; it is of %s.",
                     (int)length, name, v->name, luo_str_get(&owners));
     luo_str_free(&owners);

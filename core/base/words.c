@@ -104,14 +104,15 @@ static const char *of_other_unit(const char *word, const char *const *names, int
     return NULL;
 }
 
-/* The only name that begins so, or that the word goes on from. */
+/* The only name that begins so, or, if it is no short one, that the word goes on from. */
 static const char *prefixed(const char *word, const char *const *names, int n)
 {
     const char *only = NULL;
     const size_t length = strlen(word);
     for (int i = 0; i < n && length >= 3; i++) {
         const size_t l = strlen(names[i]);
-        if (l < 3 || strncmp(word, names[i], l < length ? l : length) != 0) continue;
+        if ((l < length && l < 5) || strncmp(word, names[i], l < length ? l : length) != 0)
+            continue;
         if (only) return NULL;
         only = names[i];
     }

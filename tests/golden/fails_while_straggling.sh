@@ -19,7 +19,7 @@ END
 day >ever.yaml; day ", duration_s: 0.3" >outage.yaml
 for s in ever outage; do
     "$LUOSHU" sim $s.yaml --out $s --plots off --quiet --trace-steps all >out
-    echo "$s: exit $?"; head -n 3 out | tail -n 1
+    echo "$s: exit $?"; grep '^static ' out
     cut -d, -f2-8 $s/static/events.csv
     cut -d, -f1-6 $s/static/steps.csv
     awk -F, 'NR > 1 && $4 == 0 && $8 == "COMPUTE" && $18 > 0.2 {n++} END {print "starts on device 0 after the failure:", n + 0}' $s/static/ops.csv

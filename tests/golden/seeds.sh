@@ -7,7 +7,7 @@ echo "$failing" >>small.yaml
 "$LUOSHU" sim small.yaml --seeds 1-3,7 --jobs 2 --set extent.steps=200 --plots off --out out --quiet >text
 echo "exit $?"
 ls out | grep -v compare_steps
-tail -n 5 text | grep -v '^out/'
+grep '^`' text; tail -n 4 text | grep -v '^out/\|^results:'
 cut -d, -f1-5 out/pairs.csv
 awk -F, 'NR > 1 {split($1, n, "_"); sum[n[2]] += $15; by[n[1], n[2]] = $15; seed[n[1]] = 1}
     END {for (s in seed) d += by[s, "restart"] - by[s, "static"]; printf "%.2f %.2f %.2f\n", sum["restart"] / 4, sum["static"] / 4, d / 4}' out/compare.csv
