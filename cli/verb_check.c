@@ -33,6 +33,7 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
     const luo_exec_options options = {.ranks = c->ranks};
     LUO_TRY(luo_read_scenario(cli->arena, path, NULL, &sc, NULL, &cli->diags));
     if (c->real) worst = luo_run_check_bounds(sc, err);
+    if (c->real && worst == LUO_OK) worst = luo_run_check_model(sc, err);
     if (c->real && worst == LUO_OK) worst = luo_run_check_dtype(sc, c->real, err);
     if (c->real && worst == LUO_OK) worst = luo_run_check_names(cli, sc, &options, err);
     if (worst != LUO_OK) return luo_err_at(err, worst, path, 1, 1);

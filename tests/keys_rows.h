@@ -85,6 +85,24 @@ static const char llama[] =
     "causal: true\n"
     "dtype: f32\n";
 
+static const char variants[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: llama\n"
+    "layers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\nmax_sequence_tokens: 128\n"
+    "parallel_residual: true\n"
+    "shared_norm: true\n"
+    "post_norms: true\n"
+    "norm_offset: true\n"
+    "partial_rotary: 0.5\n"
+    "embedding_scale: 8\n"
+    "attention_scale: 0.25\n"
+    "attention_softcap: 50\n"
+    "logit_softcap: 30\n"
+    "sliding_window: {tokens: 32, first_layer: 1, every_layers: 3, layers_each: 2}\n"
+    "rope_scaling: {kind: llama3, factor: 8, original_tokens: 64, low_freq_factor: 1, "
+    "high_freq_factor: 4, beta_fast: 32, beta_slow: 1, attention_factor: 1.5}\n";
+
 static const char moe[] =
     "schema: luoshu.model/1\n"
     "name: m\n"
@@ -102,6 +120,13 @@ static const char mla[] =
     "moe: {experts: 64, experts_per_token: 2, expert_ffn_hidden: 32}\n"
     "attention: {kind: mla, q_lora_rank: 24, kv_lora_rank: 16, qk_nope_head_dim: 10, "
     "qk_rope_head_dim: 6, v_head_dim: 9}\n";
+
+static const char gpt[] =
+    "schema: luoshu.model/1\n"
+    "name: m\n"
+    "family: gpt\n"
+    "layers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\nmax_sequence_tokens: 128\n"
+    "position_offset: 2\n";
 
 static const char bert[] =
     "schema: luoshu.model/1\n"
@@ -294,6 +319,45 @@ static const row model_rows[] = {
     {llama, "model.activation", "swiglu", "gelu", NULL},
     {llama, "model.position", "position: rope", "position: learned", NULL},
     {llama, "model.causal", "causal: true", "causal: false", NULL},
+    {variants, "model.parallel_residual", "parallel_residual: true\nshared_norm: true",
+     "parallel_residual: false\nshared_norm: false", NULL},
+    {variants, "model.shared_norm", "shared_norm: true", "shared_norm: false", NULL},
+    {variants, "model.shared_norm", "parallel_residual: true", "parallel_residual: false",
+     "`shared_norm` goes with `parallel_residual`"},
+    {variants, "model.post_norms", "post_norms: true", "post_norms: false", NULL},
+    {variants, "model.norm_offset", "norm_offset: true", "norm_offset: false", NULL},
+    {gpt, "model.position_offset", "position_offset: 2", "position_offset: 3", NULL},
+    {llama, "model.position_offset", NULL, "position_offset: 2\n",
+     "`position_offset` goes with `position` learned"},
+    {variants, "model.partial_rotary", "rotary: 0.5", "rotary: 0.25", NULL},
+    {variants, "model.embedding_scale", "embedding_scale: 8", "embedding_scale: 9", NULL},
+    {variants, "model.attention_scale", "attention_scale: 0.25", "attention_scale: 0.5", NULL},
+    {variants, "model.attention_softcap", "softcap: 50", "softcap: 51", NULL},
+    {variants, "model.logit_softcap", "softcap: 30", "softcap: 31", NULL},
+    {variants, "model.sliding_window", "sliding_window: {", "#", NULL},
+    {variants, "model.sliding_window", "sliding_window: {", "causal: false\nsliding_window: {",
+     "`sliding_window` goes with `causal` true"},
+    {variants, "sliding_window.tokens", "tokens: 32", "tokens: 33", NULL},
+    {variants, "sliding_window.first_layer", "first_layer: 1", "first_layer: 2", NULL},
+    {variants, "sliding_window.every_layers", "every_layers: 3", "every_layers: 4", NULL},
+    {variants, "sliding_window.layers_each", "layers_each: 2", "layers_each: 1", NULL},
+    {variants, "sliding_window.layers_each", "layers_each: 2", "layers_each: 4",
+     "`layers_each` is 4 of every 3 layers"},
+    {variants, "model.rope_scaling", "rope_scaling: {", "#", NULL},
+    {variants, "rope_scaling.kind", "kind: llama3", "kind: yarn", NULL},
+    {variants, "rope_scaling.factor", "factor: 8", "factor: 9", NULL},
+    {variants, "rope_scaling.original_tokens", "original_tokens: 64", "original_tokens: 65", NULL},
+    {variants, "rope_scaling.original_tokens", "original_tokens: 64, ", "",
+     "`original_tokens` is missing"},
+    {variants, "rope_scaling.low_freq_factor", "low_freq_factor: 1", "low_freq_factor: 2", NULL},
+    {variants, "rope_scaling.high_freq_factor", "high_freq_factor: 4", "high_freq_factor: 5",
+     NULL},
+    {variants, "rope_scaling.high_freq_factor", "high_freq_factor: 4", "high_freq_factor: 1",
+     "more than `low_freq_factor` 1 is expected"},
+    {variants, "rope_scaling.beta_fast", "beta_fast: 32", "beta_fast: 33", NULL},
+    {variants, "rope_scaling.beta_slow", "beta_slow: 1", "beta_slow: 2", NULL},
+    {variants, "rope_scaling.attention_factor", "attention_factor: 1.5", "attention_factor: 1.6",
+     NULL},
     {llama, "model.dtype", "f32", "f64", NULL},
     {moe, "model.moe", "moe: {", "#", "`moe` is missing"},
     {llama, "model.moe", NULL, "moe: {experts: 2, experts_per_token: 1, expert_ffn_hidden: 8}\n",
@@ -362,13 +426,19 @@ static const row model_rows[] = {
     {moe, "moe.bias_rate", "gate: topk", "gate: sigmoid, bias_rate: 0.01", NULL},
     {moe, "moe.bias_rate", "gate: topk", "bias_rate: 0.01", "`bias_rate` goes with `gate` sigmoid"},
     {moe, "moe.renorm", "gate: topk", "renorm: true", NULL},
+    {moe, "moe.shared_gate", "gate: topk", "shared_gate: true", NULL},
+    {moe, "moe.shared_gate", "shared_experts: 1, shared_ffn_hidden: 33, ", "shared_gate: true, ",
+     "`shared_gate` goes with `shared_experts`"},
     {moe, "moe.renorm", "gate: topk", "gate: ktop1, renorm: true",
      "`renorm` goes with `gate` topk"},
     {moe, "moe.routed_scale", "gate: topk", "gate: sigmoid, routed_scale: 2", NULL},
-    {moe, "moe.routed_scale", "gate: topk", "routed_scale: 2",
-     "`routed_scale` goes with `gate` sigmoid"},
+    {moe, "moe.routed_scale", "gate: topk", "routed_scale: 2", NULL},
+    {moe, "moe.routed_scale", "gate: topk", "gate: ktop1, routed_scale: 2",
+     "`routed_scale` goes with `gate` sigmoid or topk"},
     {moe, "moe.route_groups", "gate: topk", "gate: sigmoid, route_groups: 2", NULL},
-    {moe, "moe.route_groups", "gate: topk", "route_groups: 2", "goes with `gate` sigmoid or sam"},
+    {moe, "moe.route_groups", "gate: topk", "route_groups: 2", NULL},
+    {moe, "moe.route_groups", "gate: topk", "gate: ktop1, route_groups: 2",
+     "goes with `gate` sigmoid, topk or sam"},
     {moe, "moe.route_groups", "gate: topk", "gate: sigmoid, route_groups: 3",
      "do not fit 64 experts"},
     {moe, "moe.route_groups_kept", "gate: topk",

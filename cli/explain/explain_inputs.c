@@ -90,6 +90,50 @@ static const char *yes(bool b)
     return b ? "true" : "false";
 }
 
+/* A comma, but before the first. */
+static void part(FILE *out, int *n, const char *key)
+{
+    fprintf(out, "%s%s ", (*n)++ ? ", " : "", key);
+}
+
+/* Keys that most models do not have, those that are given. */
+static void print_variants(FILE *out, const luo_model *model)
+{
+    const struct {
+        const char *key;
+        bool is;
+    } flags[] = {{"parallel_residual", model->parallel_residual},
+                 {"shared_norm", model->shared_norm},
+                 {"post_norms", model->post_norms},
+                 {"norm_offset", model->norm_offset},
+                 {"moe.shared_gate", model->moe.shared_gate}};
+    const struct {
+        const char *key;
+        double value, usual;
+    } numbers[] = {{"position_offset", (double)model->position_offset, 0},
+                   {"partial_rotary", model->partial_rotary, 1},
+                   {"embedding_scale", model->embedding_scale, 1},
+                   {"attention_scale", model->attention_scale, 0},
+                   {"attention_softcap", model->attention_softcap, 0},
+                   {"logit_softcap", model->logit_softcap, 0}};
+    const luo_window *w = &model->window;
+    int64_t cut = 0;
+    int n = 0;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (flags[i].is) part(out, &n, flags[i].key), fputs("true", out);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].value > 0 && numbers[i].value != numbers[i].usual)
+            part(out, &n, numbers[i].key), fprintf(out, "%g", numbers[i].value);
+    if (model->rope.kind != LUO_ROPE_PLAIN)
+        part(out, &n, "rope_scaling"),
+            fprintf(out, "%s by %g", luo_rope_kind_name(model->rope.kind), model->rope.factor);
+    for (int64_t l = 0; l < model->layers; l++) cut += luo_window_of(w, l) > 0;
+    if (w->tokens > 0)
+        part(out, &n, "sliding_window"),
+            fprintf(out, "%lld tokens in %lld layers", (long long)w->tokens, (long long)cut);
+    if (n) fputc('\n', out);
+}
+
 static void print_layers(FILE *out, const luo_model *model)
 {
     fprintf(out, "norm %s eps %g  activation %s  position %s",
@@ -106,6 +150,7 @@ static void print_layers(FILE *out, const luo_model *model)
             "qk_norm %s\n",
             yes(model->causal), yes(model->tied_embeddings), yes(model->linear_bias),
             yes(model->out_bias), yes(model->qkv_bias), yes(model->qk_norm));
+    print_variants(out, model);
     if (model->token_types) fprintf(out, "token_types %lld\n", (long long)model->token_types);
     const luo_moe *e = &model->moe;
     const char *gate = e->top1 ? "top1" : luo_gate_kind_name(e->gate);

@@ -211,6 +211,7 @@ static luo_status adjust(luo_cli *cli, luo_session *session, const luo_real_back
     *sc = *session->scenario;
     session->scenario = sc;
     LUO_TRY(luo_run_check_bounds(sc, err));
+    LUO_TRY(luo_run_check_model(sc, err));
     LUO_TRY(take_dtype(cli, sc, b, session->bare, err));
     LUO_TRY(take_restarts(cli, session, options, err));
     LUO_TRY(take_checkpoints(cli, sc, err));

@@ -3,16 +3,21 @@
 
 #include "core/cost/op.h"
 
+/* Square of a sequence of n tokens, or as much of it as its windows of w cover: n w - w^2 / 2 of
+ * the half that is causal. */
+static double square(const luo_attention *a, int64_t n)
+{
+    const double all = (double)n, w = (double)a->window;
+    return w > 0 && w < all ? w * (2 * all - w) : all * all;
+}
+
 /* Sum of squared lengths: work is quadratic in each packed sequence. */
 static double squares(const luo_attention *a)
 {
     double sum = 0;
     if (a->pairs > 0) return (double)a->pairs * (a->causal ? 2 : 1);
-    if (!a->lengths)
-        return (double)a->sequences * (double)a->tokens * (double)a->tokens +
-               (double)a->rest * (double)a->rest;
-    for (int64_t i = 0; i < a->sequences; i++)
-        sum += (double)a->lengths[i] * (double)a->lengths[i];
+    if (!a->lengths) return (double)a->sequences * square(a, a->tokens) + square(a, a->rest);
+    for (int64_t i = 0; i < a->sequences; i++) sum += square(a, a->lengths[i]);
     return sum;
 }
 
@@ -30,6 +35,7 @@ static double blocks(const luo_profile *profile, const luo_attention *a)
         queries += (double)a->lengths[i];
         longest = fmax(longest, (double)a->lengths[i]);
     }
+    if (a->window > 0 && longest > (double)a->window) longest = (double)a->window;
     if (a->pairs > 0 && queries > 0)
         longest = (double)a->pairs / queries * (a->causal ? 2 : 1); /* about */
     return (double)a->heads * depth * queries + profile->sm_count * QUERIES * (longest + depth);
@@ -43,10 +49,11 @@ static int64_t value_dim(const luo_attention *a)
 static bool find_measured(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,
                           bool backward, double *seconds)
 {
+    const int64_t tokens = a->lengths ? a->lengths[0] : a->tokens;
     return a->sequences == 1 && a->pairs == 0 && a->rest == 0 && a->causal &&
-           value_dim(a) == a->head_dim &&
+           value_dim(a) == a->head_dim && (a->window == 0 || a->window >= tokens) &&
            luo_op_time_find(profile, backward ? "attention_backward" : "attention_forward", dtype,
-                            a->lengths ? a->lengths[0] : a->tokens, a->heads, a->head_dim, seconds);
+                            tokens, a->heads, a->head_dim, seconds);
 }
 
 luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,

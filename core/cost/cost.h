@@ -53,6 +53,8 @@ typedef struct luo_attention {
     int64_t pairs; /* above 0: so many of a query and a key per head, and no sequences (a step of
                       context parallelism's ring); the mask has been counted */
     int64_t value_dim; /* elements of a value; 0: head_dim */
+    int64_t window; /* a token sees so many at most, itself among them; 0: all. Fused attention
+                       leaves out the rest */
 } luo_attention;
 /* Fused attention. Errors: E2. */
 luo_status luo_cost_attention(const luo_profile *profile, luo_dtype dtype, const luo_attention *a,

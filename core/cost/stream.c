@@ -62,7 +62,8 @@ static luo_status attention_key(const luo_profile *profile, const luo_stack *sta
                              .rest = each > 0 ? key->a[2] % each : 0,
                              .causal = (key->a[4] & LUO_ATTENTION_CAUSAL) != 0,
                              .pairs = key->a[5],
-                             .value_dim = key->a[6]};
+                             .value_dim = key->a[6],
+                             .window = key->a[7]};
     const bool backward = key->kind == LUO_COST_ATTENTION_B;
     if (stack->attention_fused)
         return luo_cost_attention(profile, dtype, &a, backward, seconds, err);

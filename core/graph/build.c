@@ -254,32 +254,32 @@ static int32_t core_attention(luo_builder *b, int32_t qkv[3])
     return b->opts->exchanges ? luo_build_reshard(b, "attn.core.home", o, LUO_FORM_HOME) : o;
 }
 
-/* Reduces a row-parallel product, adds its bias and the residual. */
-static int32_t residual(luo_builder *b, const char *part, const char *product, bool biased,
-                        int32_t y, int32_t x)
+/* Reduces a row-parallel product, adds its bias, and takes the norm of that where there is one. */
+static int32_t reduced(luo_builder *b, const char *part, const char *product, bool biased,
+                       int32_t y)
 {
     char text[64];
     snprintf(text, sizeof text, "%s.reduce", part);
     y = luo_build_reshard(b, text, y, LUO_FORM_X);
     if (biased) y = add_bias(b, product, "th", y, LUO_FORM_DUP);
-    snprintf(text, sizeof text, "%s.add", part);
-    const int32_t in[2] = {x, y};
-    return luo_build_op1(b, LUO_OP_ADD, text, "th", 2, in);
+    snprintf(text, sizeof text, "%s.post_norm", part);
+    return b->m->post_norms ? luo_build_norm(b, text, "th", y) : y;
 }
 
-static int32_t latent_block(luo_builder *b, int32_t x)
+static int32_t latent_block(luo_builder *b, int32_t n)
 {
     const luo_projection out = {"attn.out", "nuh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
     int32_t y[3];
-    luo_build_latent(b, luo_build_norm(b, "norm1", "th", x), y);
+    luo_build_latent(b, n, y);
     const int32_t o = ring_attention(b, y);
     luo_build_project(b, "attn.out", o, &out, 1, y);
-    return residual(b, "attn", "attn.out", false, y[0], x);
+    return reduced(b, "attn", "attn.out", false, y[0]);
 }
 
-static int32_t attention_block(luo_builder *b, int32_t x)
+/* What attention gives of the layer's normalised input n. */
+static int32_t attention_block(luo_builder *b, int32_t n)
 {
-    if (luo_model_is_latent(b->m)) return latent_block(b, x);
+    if (luo_model_is_latent(b->m)) return latent_block(b, n);
     const luo_form kv = b->opts->kv_whole ? LUO_FORM_DUP : LUO_FORM_CUT;
     const bool biased = b->m->qkv_bias;
     const luo_projection qkv[3] = {
@@ -288,7 +288,6 @@ static int32_t attention_block(luo_builder *b, int32_t x)
         {"attn.v", "gdh", "tgd", kv, biased ? kv : LUO_FORM_NONE}};
     const luo_projection out = {"attn.out", "ndh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
     int32_t y[3];
-    const int32_t n = luo_build_norm(b, "norm1", "th", x);
     const int32_t whole = luo_build_reshard(b, "attn.gather", n, LUO_FORM_WHOLE);
     /* dX of cut and of whole weights differ in annotation: then they are two products. */
     const int32_t together = b->opts->kv_whole ? 1 : 3;
@@ -296,13 +295,13 @@ static int32_t attention_block(luo_builder *b, int32_t x)
     if (together == 1) luo_build_project(b, "attn.kv", whole, qkv + 1, 2, y + 1);
     const int32_t o = core_attention(b, y);
     luo_build_project(b, "attn.out", o, &out, 1, y);
-    return residual(b, "attn", "attn.out", b->m->out_bias, y[0], x);
+    return reduced(b, "attn", "attn.out", b->m->out_bias, y[0]);
 }
 
 static int32_t activate(luo_builder *b, const int32_t *in)
 {
     const int32_t y = luo_build_value(b, "mlp.act", "tf");
-    if (b->m->activation != LUO_ACT_SWIGLU) {
+    if (!luo_model_is_gated(b->m)) {
         luo_build_op(b, LUO_OP_ACTIVATION, "mlp.act", in, 1, &y, 1);
         return y;
     }
@@ -311,23 +310,49 @@ static int32_t activate(luo_builder *b, const int32_t *in)
     return y;
 }
 
-static int32_t feed_forward(luo_builder *b, int32_t x)
+/* What the feed-forward gives of its normalised input n. */
+static int32_t feed_forward(luo_builder *b, int32_t n)
 {
     const luo_form bias = b->m->linear_bias ? LUO_FORM_CUT : LUO_FORM_NONE;
-    const bool gated = b->m->activation == LUO_ACT_SWIGLU;
+    const bool gated = luo_model_is_gated(b->m);
     const luo_projection in[2] = {{"mlp.gate", "fh", "tf", LUO_FORM_CUT, bias},
                               {"mlp.up", "fh", "tf", LUO_FORM_CUT, bias}};
     const luo_projection down = {"mlp.down", "fh", "th", LUO_FORM_CUT, LUO_FORM_NONE};
     int32_t y[2];
-    /* its input is no sum that could be made again (core/graph/program/memory_rules.c) */
-    const char *norm = luo_model_has_attention(b->m) ? "norm2" : "norm";
-    const int32_t n = luo_build_norm(b, norm, "th", x);
     const int32_t whole = luo_build_reshard(b, "mlp.gather", n, LUO_FORM_WHOLE);
     if (gated) luo_build_project(b, "mlp.gate_up", whole, in, 2, y);
     else luo_build_project(b, "mlp.up", whole, in + 1, 1, y);
     const int32_t a = activate(b, y);
     luo_build_project(b, "mlp.down", a, &down, 1, y);
-    return residual(b, "mlp", "mlp.down", b->m->linear_bias, y[0], x);
+    return reduced(b, "mlp", "mlp.down", b->m->linear_bias, y[0]);
+}
+
+/* Attention and feed-forward read one input, and are added to it together (Wang & Komatsuzaki,
+ * GPT-J 2021; with one norm: Penedo et al., arXiv 2306.01116). */
+static int32_t parallel_layer(luo_builder *b, int32_t x)
+{
+    const int32_t n = luo_build_norm(b, "norm1", "th", x);
+    const int32_t a = attention_block(b, n);
+    const int32_t m = b->m->shared_norm ? n : luo_build_norm(b, "mlp.norm", "th", x);
+    const int32_t sum[3] = {x, a, feed_forward(b, m)};
+    return luo_build_op1(b, LUO_OP_ADD, "mlp.add", "th", 3, sum);
+}
+
+static int32_t layer(luo_builder *b, int32_t x)
+{
+    const bool attends = luo_model_has_attention(b->m);
+    if (b->m->parallel_residual) return parallel_layer(b, x);
+    if (attends) {
+        const int32_t n = luo_build_norm(b, "norm1", "th", x);
+        const int32_t sum[2] = {x, attention_block(b, n)};
+        x = luo_build_op1(b, LUO_OP_ADD, "attn.add", "th", 2, sum);
+    }
+    if (luo_model_has_experts(b->m, b->layer)) return luo_build_mixture(b, x);
+    /* without attention its input is no sum that could be made again
+     * (core/graph/program/memory_rules.c) */
+    const int32_t n = luo_build_norm(b, attends ? "norm2" : "norm", "th", x);
+    const int32_t sum[2] = {x, feed_forward(b, n)};
+    return luo_build_op1(b, LUO_OP_ADD, "mlp.add", "th", 2, sum);
 }
 
 static int32_t data(luo_builder *b, const char *name, luo_form form)
@@ -450,8 +475,7 @@ static void build_decoder(luo_graph *graph, const luo_model *model, const luo_bu
         b.prefix = luo_arena_printf(graph->arena, "layers.%d.", (int)l);
         if (!b.prefix) graph->failed = true; /* and not a name `(null)..` */
         x = luo_build_reshard(&b, "in", x, LUO_FORM_X);
-        if (luo_model_has_attention(model)) x = attention_block(&b, x);
-        x = luo_model_has_experts(model, l) ? luo_build_mixture(&b, x) : feed_forward(&b, x);
+        x = layer(&b, x);
     }
     b = (luo_builder){graph, model, opts, -1, LUO_PLACE_HEAD, ""};
     head(&b, x, table);
@@ -492,6 +516,12 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
                            "model `%s` has experts and `linear_bias`, for which no program is "
                            "built yet; leave it out.",
                            model->name);
+    if (model->moe.experts && (model->parallel_residual || model->post_norms))
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` has experts and `%s`, for which no program is built yet; "
+                           "leave it out.",
+                           model->name,
+                           model->parallel_residual ? "parallel_residual" : "post_norms");
     if (luo_model_is_latent(model) && (opts->exchanges || opts->ring > 1))
         return luo_err_set(err, LUO_EINPUT,
                            "model `%s` has latent attention, for which no program with "
@@ -508,6 +538,7 @@ luo_status luo_graph_build(luo_arena *arena, const luo_model *model, const luo_b
     if (!graph) return luo_err_nomem(err);
     if (opts->state_apart && opts->dtype != LUO_BF16) /* no working weight lies beside it */
         graph->state_bytes += graph->elem_bytes;
+    graph->window = model->window;
     graph->kv_whole = opts->kv_whole;
     graph->scatter_each = opts->scatter_each;
     graph->shard_copies = opts->shard_copies;

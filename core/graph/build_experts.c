@@ -90,7 +90,7 @@ static void group(luo_builder *b, const char *name, int32_t rows, int32_t counts
 static int32_t experts(luo_builder *b, int32_t rows, int32_t counts)
 {
     static const char *const in[2] = {"moe.gate", "moe.up"}, *const down[1] = {"moe.down"};
-    const bool gated = b->m->activation == LUO_ACT_SWIGLU;
+    const bool gated = luo_model_is_gated(b->m);
     int32_t y[2];
     if (gated)
         group(b, "moe.gate_up", rows, counts, in, "erw", 2, y);
@@ -107,7 +107,7 @@ static int32_t experts(luo_builder *b, int32_t rows, int32_t counts)
 /* The experts that every token meets, as one that is as wide as all. */
 static int32_t shared_experts(luo_builder *b, int32_t whole)
 {
-    const bool gated = b->m->activation == LUO_ACT_SWIGLU;
+    const bool gated = luo_model_is_gated(b->m);
     const luo_projection in[2] = {{"moe.shared.gate", "sh", "ts", LUO_FORM_CUT, LUO_FORM_NONE},
                                   {"moe.shared.up", "sh", "ts", LUO_FORM_CUT, LUO_FORM_NONE}};
     const luo_projection down = {"moe.shared.down", "sh", "th", LUO_FORM_CUT, LUO_FORM_NONE};

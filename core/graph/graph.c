@@ -15,7 +15,7 @@ static void set_sizes(luo_graph *graph, const luo_model *model)
     graph->size['d' - 'a'] = model->head_dim;
     graph->size['f' - 'a'] = model->ffn_hidden;
     graph->size['v' - 'a'] = model->vocab;
-    graph->size['p' - 'a'] = model->max_sequence_tokens;
+    graph->size['p' - 'a'] = luo_model_position_rows(model);
     graph->size['q' - 'a'] = model->latent.q_lora;
     graph->size['c' - 'a'] = model->latent.kv_lora;
     graph->size['i' - 'a'] = model->latent.nope;

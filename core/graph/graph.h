@@ -101,6 +101,7 @@ typedef struct luo_graph {
     int64_t state_bytes; /* of the optimizer's state of one element */
     int32_t ids, labels, exp, row_sum, loss; /* tensors; loss: its running sum */
     bool causal;
+    luo_window window; /* of attention, as the model says */
     bool kv_whole; /* as built */
     /* Context parallelism; npipelines 0: no pipeline cuts sequences. */
     int32_t npipelines;

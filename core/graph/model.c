@@ -37,6 +37,12 @@ const char *luo_position_name(luo_position position)
     return names[position];
 }
 
+const char *luo_rope_kind_name(luo_rope_kind kind)
+{
+    static const char *const names[] = {LUO_ROPE_LIST(LUO_WORD_TEXT)};
+    return names[kind];
+}
+
 const luo_family_desc *luo_family_desc_of(luo_family family)
 {
     enum {
@@ -71,6 +77,18 @@ bool luo_model_has_layers(const luo_model *model)
 bool luo_model_has_attention(const luo_model *model)
 {
     return luo_family_desc_of(model->family)->keys & LUO_KEYS_ATTENTION;
+}
+
+int32_t luo_model_layer_norms(const luo_model *model)
+{
+    const int32_t halves = luo_model_has_attention(model) && !model->shared_norm ? 2 : 1;
+    return halves + (model->post_norms ? 2 : 0);
+}
+
+int32_t luo_model_layer_kind(const luo_model *model, int64_t layer)
+{
+    return (luo_model_has_experts(model, layer) ? 1 : 0) +
+           (luo_window_of(&model->window, layer) > 0 ? 2 : 0);
 }
 
 luo_status luo_model_check_context(const luo_model *model, luo_err *err)
@@ -173,20 +191,14 @@ static count count_latent(const luo_model *model)
     return c;
 }
 
-/* With the norm before it. */
 static count count_attention(const luo_model *model)
 {
-    const double norm = count_norm(model, model->hidden).rest;
     if (!luo_model_has_attention(model)) return (count){0, 0};
-    if (luo_model_is_latent(model)) {
-        count latent = count_latent(model);
-        latent.rest += norm;
-        return latent;
-    }
+    if (luo_model_is_latent(model)) return count_latent(model);
     const double q = (double)(model->heads * model->head_dim),
                  kv = (double)(model->kv_heads * model->head_dim);
     const double h = (double)model->hidden;
-    count c = {h * (2 * q + 2 * kv), norm};
+    count c = {h * (2 * q + 2 * kv), 0};
     if (model->qkv_bias) c.rest += q + 2 * kv;
     if (model->out_bias) c.rest += h;
     if (model->qk_norm) c.rest += (double)(2 * model->head_dim);
@@ -195,7 +207,7 @@ static count count_attention(const luo_model *model)
 
 static count count_mlp(const luo_model *model, int64_t width)
 {
-    const double ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const double ins = luo_model_is_gated(model) ? 2 : 1;
     const double h = (double)model->hidden, ffn = (double)width;
     count c = {(ins + 1) * h * ffn, 0};
     if (model->linear_bias) c.rest = ins * ffn + h;
@@ -217,11 +229,13 @@ static count count_layer(const luo_model *model, int64_t layer, bool used_only)
         const count shared = count_mlp(model, e->shared_ffn_hidden);
         const double router =
             luo_model_has_router(model) ? (double)(model->hidden * e->experts) : 0;
-        mlp.matrix = n * one.matrix + shares * shared.matrix + router;
-        mlp.rest = n * one.rest + shares * shared.rest;
+        const double gate = e->shared_gate ? (double)model->hidden : 0;
+        mlp.matrix = n * one.matrix + shares * shared.matrix + router + gate;
+        mlp.rest = n * one.rest + shares * shared.rest +
+                   (e->bias_rate > 0 ? (double)e->experts : 0);
     }
     c.matrix += mlp.matrix;
-    c.rest += mlp.rest + count_norm(model, model->hidden).rest;
+    c.rest += mlp.rest + luo_model_layer_norms(model) * count_norm(model, model->hidden).rest;
     return c;
 }
 
@@ -257,7 +271,7 @@ static count count_ends(const luo_model *model)
     const double h = (double)model->hidden, table = (double)model->vocab * h;
     count c = {table, 0};
     if (!model->tied_embeddings) c.rest += table;
-    if (model->position == LUO_POS_LEARNED) c.rest += (double)model->max_sequence_tokens * h;
+    if (model->position == LUO_POS_LEARNED) c.rest += (double)luo_model_position_rows(model) * h;
     c.rest += count_norm(model, model->hidden).rest;
     if (model->family == LUO_FAMILY_BERT) c.rest += (double)model->token_types * h;
     return c;
@@ -300,11 +314,14 @@ bool luo_model_tp_divides(const luo_model *model, int32_t tp)
 double luo_model_flops_per_token(const luo_model *model, int64_t tokens)
 {
     if (model->family == LUO_FAMILY_VGG) return 0;
-    double matrix = count_ends(model).matrix;
-    for (int64_t l = 0; l < model->layers; l++) matrix += count_layer(model, l, true).matrix;
-    const double square = 6.0 * (double)model->layers * (double)model->heads *
-                          (double)(model->head_dim + luo_model_value_dim(model));
+    double matrix = count_ends(model).matrix, seen = 0; /* tokens that one sees, over all layers */
+    for (int64_t l = 0; l < model->layers; l++) {
+        const double window = (double)luo_window_of(&model->window, l), all = (double)tokens;
+        matrix += count_layer(model, l, true).matrix;
+        seen += window > 0 && window < all ? window * (2 - window / all) : all;
+    }
     if (model->family == LUO_FAMILY_DLRM)
         matrix += (double)pairs(model) * (double)model->features.width;
-    return 6 * matrix + square * (double)tokens;
+    return 6 * matrix + 6.0 * seen * (double)model->heads *
+                            (double)(model->head_dim + luo_model_value_dim(model));
 }

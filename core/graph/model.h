@@ -22,7 +22,9 @@ int64_t luo_dtype_bytes(luo_dtype t);
 const char *luo_dtype_name(luo_dtype t); /* "bf16" */
 
 #define LUO_NORM_LIST(X) X(LUO_NORM_RMS, "rmsnorm") X(LUO_NORM_LAYER, "layernorm")
-#define LUO_ACTIVATION_LIST(X) X(LUO_ACT_SWIGLU, "swiglu") X(LUO_ACT_GELU, "gelu")
+#define LUO_ACTIVATION_LIST(X)                                                                     \
+    X(LUO_ACT_SWIGLU, "swiglu")                                                                    \
+    X(LUO_ACT_GELU, "gelu") X(LUO_ACT_GEGLU, "geglu") X(LUO_ACT_RELU, "relu")
 #define LUO_POSITION_LIST(X) X(LUO_POS_ROPE, "rope") X(LUO_POS_LEARNED, "learned")
 typedef enum luo_norm { LUO_NORM_LIST(LUO_WORD_VALUE) } luo_norm;
 typedef enum luo_activation { LUO_ACTIVATION_LIST(LUO_WORD_VALUE) } luo_activation;
@@ -34,6 +36,15 @@ typedef enum luo_position {
 const char *luo_norm_name(luo_norm norm);
 const char *luo_activation_name(luo_activation activation);
 const char *luo_position_name(luo_position position);
+
+/* How rotary positions are stretched to sequences longer than those of training. */
+#define LUO_ROPE_LIST(X)                                                                           \
+    X(LUO_ROPE_PLAIN, "plain")                                                                     \
+    X(LUO_ROPE_LINEAR, "linear")                                                                   \
+    X(LUO_ROPE_DYNAMIC, "dynamic")                                                                 \
+    X(LUO_ROPE_LLAMA3, "llama3") X(LUO_ROPE_YARN, "yarn") X(LUO_ROPE_LONGROPE, "longrope")
+typedef enum luo_rope_kind { LUO_ROPE_LIST(LUO_WORD_VALUE) } luo_rope_kind;
+const char *luo_rope_kind_name(luo_rope_kind kind); /* "llama3" */
 
 typedef enum luo_family_keys { /* groups of keys of model.yaml (core/io/read/read_model.c) */
                                LUO_KEYS_LAYERS = 1,  /* layers with a feed-forward */
@@ -70,8 +81,9 @@ typedef struct luo_moe { /* experts = 0: no mixture of experts */
     bool top1;
     luo_gate_kind gate;
     bool renorm;            /* top-k: weights of a token's choices add up to 1 */
-    double routed_scale;    /* sigmoid: what they add up to; 0: 1 */
-    int64_t route_groups, route_groups_kept; /* sigmoid, sam; 0: one group */
+    bool shared_gate;       /* what shared experts give is weighted by a sigmoid of the token */
+    double routed_scale;    /* sigmoid: what they add up to, top-k: a factor of them; 0: 1 */
+    int64_t route_groups, route_groups_kept; /* sigmoid, sam, top-k; 0: one group */
     double aux_loss; /* but for sigmoid: weight of the loss of unbalanced experts, of sam of that of
                         alignment; 0: none */
     /* sigmoid: how far the bias of an expert moves in a step, up if fewer tokens than the mean
@@ -86,6 +98,27 @@ typedef struct luo_latent {
     int64_t q_lora, kv_lora; /* sizes of the latent vectors; q_lora 0: one product makes queries */
     int64_t nope, rope, v;   /* of a head: without positions, with them, of a value */
 } luo_latent;
+
+typedef struct luo_rope_scaling { /* kind plain: all others 0 */
+    luo_rope_kind kind;
+    double factor;
+    int64_t original_tokens;         /* longest sequence before; llama3, yarn, longrope */
+    double low_freq, high_freq;      /* llama3 */
+    double beta_fast, beta_slow;     /* yarn */
+    double attention_factor;         /* yarn, longrope: of the sines; 0: by `factor` */
+} luo_rope_scaling;
+
+/* A token sees itself and so many before it, less 1, in layers first .. first + each - 1 of every
+ * `every` from there on. tokens 0: all layers see everything. */
+typedef struct luo_window {
+    int64_t tokens, first, every, each;
+} luo_window;
+/* Tokens of the window that attention of this layer has; 0: it sees everything. */
+static inline int64_t luo_window_of(const luo_window *w, int64_t layer)
+{
+    if (w->tokens == 0 || layer < w->first) return 0;
+    return w->every == 0 || (layer - w->first) % w->every < w->each ? w->tokens : 0;
+}
 
 typedef struct luo_image {
     int64_t height_px, width_px, channels, patch_px;
@@ -111,10 +144,21 @@ typedef struct luo_model {
     int64_t token_types, classes, variant; /* bert; vit and vgg; vgg */
     /* biases: of the feed-forward's products, of what attention gives, of queries, keys, values */
     bool tied_embeddings, linear_bias, out_bias, qkv_bias, qk_norm, causal;
+    bool parallel_residual; /* attention and feed-forward both read the layer's input, .. */
+    bool shared_norm;       /* .. through one norm */
+    bool post_norms;        /* norms of what attention and feed-forward give, before the sum */
+    bool norm_offset;       /* norms multiply by 1 + weight */
+    int64_t position_offset; /* rows of the table of positions that no token of a text has */
     luo_norm norm;
     luo_activation activation;
     luo_position position;
     double norm_eps, rope_base;
+    double partial_rotary;  /* share of a head that rotary positions turn; 0: all of it */
+    double embedding_scale; /* factor of embeddings; 0: 1 */
+    double attention_scale; /* factor of scores; 0: 1 / sqrt(head_dim) */
+    double attention_softcap, logit_softcap; /* scores, logits: c tanh(x / c); 0: as they are */
+    luo_rope_scaling rope;
+    luo_window window;
     luo_moe moe;
     luo_latent latent;
     luo_image image;
@@ -128,6 +172,24 @@ typedef struct luo_model {
 bool luo_model_has_layers(const luo_model *model);
 /* Do these also have attention? A model of family mlp has none, nor heads and positions. */
 bool luo_model_has_attention(const luo_model *model);
+/* Does the feed-forward multiply its activation by a second product? */
+static inline bool luo_model_is_gated(const luo_model *model)
+{
+    return model->activation == LUO_ACT_SWIGLU || model->activation == LUO_ACT_GEGLU;
+}
+/* Norms of the hidden width in a layer. */
+int32_t luo_model_layer_norms(const luo_model *model);
+/* Rows of the table of learned positions. */
+static inline int64_t luo_model_position_rows(const luo_model *model)
+{
+    return model->max_sequence_tokens + model->position_offset;
+}
+/* Layers of one kind have one cost: with experts or without, with a window or without. */
+enum { LUO_LAYER_KINDS = 4 };
+int32_t luo_model_layer_kind(const luo_model *model, int64_t layer);
+/* Can executors compute a step of this model on sequences of so many tokens? Errors: LUO_EINPUT
+ * with the key that no kernel knows. */
+luo_status luo_model_check_run(const luo_model *model, int64_t tokens, luo_err *err);
 /* May devices share sequences (context parallelism)? Errors: LUO_EINPUT without attention. */
 luo_status luo_model_check_context(const luo_model *model, luo_err *err);
 /* Does it have embedding tables, whose gradients name rows? */

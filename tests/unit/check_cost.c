@@ -204,10 +204,10 @@ static const struct {
 } attentions[] = {
     /* ACC-A1 is printed as 1.4723648849e-3; A2, which is (A1 - kappa)*1.5 + kappa, and the formula
      * both give 1.4723648875e-3. */
-    {"ACC-A1", {32, 128, 4, 2048, 0, NULL, true, 0, 0}, true, 1.4723648875e-3, 3.3411929262e-3},
-    {"ACC-A2", {32, 128, 3, 0, 0, (const int64_t[]){4096, 2048, 2048}, true, 0, 0}, true,
+    {"ACC-A1", {32, 128, 4, 2048, 0, NULL, true, 0, 0, 0}, true, 1.4723648875e-3, 3.3411929262e-3},
+    {"ACC-A2", {32, 128, 3, 0, 0, (const int64_t[]){4096, 2048, 2048}, true, 0, 0, 0}, true,
      2.2065473313e-3, 5.0097893894e-3},
-    {"ACC-A4", {12, 128, 1, 2048, 0, NULL, true, 0, 0}, false, 4.8688393846e-4, 7.2510014359e-4},
+    {"ACC-A4", {12, 128, 1, 2048, 0, NULL, true, 0, 0, 0}, false, 4.8688393846e-4, 7.2510014359e-4},
 };
 
 START_TEST(attention)
@@ -228,8 +228,8 @@ END_TEST
 START_TEST(attention_rest)
 {
     const luo_profile p = luo_ref_profile();
-    const luo_attention packed = {8, 64, 3, 0, 0, (const int64_t[]){512, 512, 100}, true, 0, 0};
-    const luo_attention even = {8, 64, 2, 512, 100, NULL, true, 0, 0};
+    const luo_attention packed = {8, 64, 3, 0, 0, (const int64_t[]){512, 512, 100}, true, 0, 0, 0};
+    const luo_attention even = {8, 64, 2, 512, 100, NULL, true, 0, 0, 0};
     const luo_cost_key key = {LUO_COST_ATTENTION_F, {8, 64, 1124, 512, 1, 0}};
     double a, b, c;
     luo_cost_attention(&p, LUO_BF16, &packed, false, &a, NULL);
@@ -264,11 +264,11 @@ static double pairs_of_blocks(const luo_attention *a, double depth, double multi
 START_TEST(attention_blocks)
 {
     static const int64_t lengths[] = {4096, 128, 512, 1024};
-    const luo_attention cases[] = {{16, 128, 1, 32768, 0, NULL, true, 0, 0},
-                                   {16, 64, 1, 128, 0, NULL, true, 0, 0},
-                                   {4, 128, 4, 0, 0, lengths, true, 0, 0},
-                                   {4, 128, 4, 0, 0, lengths, false, 0, 0},
-                                   {32, 64, 3, 2048, 0, NULL, true, 0, 0}};
+    const luo_attention cases[] = {{16, 128, 1, 32768, 0, NULL, true, 0, 0, 0},
+                                   {16, 64, 1, 128, 0, NULL, true, 0, 0, 0},
+                                   {4, 128, 4, 0, 0, lengths, true, 0, 0, 0},
+                                   {4, 128, 4, 0, 0, lengths, false, 0, 0, 0},
+                                   {32, 64, 3, 2048, 0, NULL, true, 0, 0, 0}};
     luo_profile p = luo_ref_profile();
     p.sm_count = 132;
     for (size_t i = 0; i < LUO_ROWS(cases); i++) {
@@ -280,7 +280,7 @@ START_TEST(attention_blocks)
         luo_near(s - p.launch_s, flops / (p.peak_flops[LUO_BF16] * p.attention_forward_ratio), 1e-9,
                  "blocks");
     }
-    const luo_attention nothing = {8, 64, 0, 512, 0, NULL, true, 0, 0};
+    const luo_attention nothing = {8, 64, 0, 512, 0, NULL, true, 0, 0, 0};
     double s = 1;
     luo_cost_attention(&p, LUO_BF16, &nothing, false, &s, NULL);
     ck_assert_double_eq(s, 0);

@@ -248,114 +248,6 @@ START_TEST(model_row)
 }
 END_TEST
 
-#define LLAMA_1B                                                                                   \
-    "{\"hidden_size\": 2048, \"num_hidden_layers\": 16, \"num_attention_heads\": 32,"              \
-    " \"num_key_value_heads\": 8, \"intermediate_size\": 8192, \"vocab_size\": 128256,"            \
-    " \"max_position_embeddings\": 131072, \"tie_word_embeddings\": true, \"bos_token_id\": 1,"    \
-    " \"model_type\": "
-static const struct {
-    const char *text, *family;
-    int64_t parameters; /* V-C1, and by hand */
-} foreign[] = {
-    {"{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_hidden_layers\": 32,"
-     " \"num_attention_heads\": 32, \"num_key_value_heads\": 32, \"intermediate_size\": 11008,"
-     " \"vocab_size\": 32000, \"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-05,"
-     " \"hidden_act\": \"silu\", \"tie_word_embeddings\": false, \"rope_scaling\": null,"
-     " \"torch_dtype\": \"bfloat16\", \"bos_token_id\": 1}", "llama", 6738415616},
-    {"{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12,"
-     " \"n_inner\": null,"
-     " \"n_positions\": 1024, \"vocab_size\": 50257, \"activation_function\": \"gelu_new\","
-     " \"layer_norm_epsilon\": 1e-05, \"attn_pdrop\": 0.1}", "gpt", 124439808},
-    /* 1,235,814,400 without biases; in each of 16 layers q and o 2,048, k and v 512; gate and up
-     * 8,192, down 2,048 */
-    {LLAMA_1B "\"llama\", \"attention_bias\": true}", "llama", 1235896320},
-    {LLAMA_1B "\"llama\", \"mlp_bias\": true}", "llama", 1236109312},
-    {LLAMA_1B "\"llama\", \"mlp_bias\": true, \"attention_bias\": true}", "llama",
-     1236191232},
-    {LLAMA_1B "\"llama\", \"mlp_bias\": false, \"attention_bias\": false}", "llama",
-     1235814400},
-    /* norms of queries and keys, 64 each */
-    {LLAMA_1B "\"qwen3\", \"attention_bias\": true}", "llama", 1235896320 + 16 * 128},
-    {LLAMA_1B "\"qwen2\"}", "llama", 1235814400 + 16 * 3072},
-    /* these ignore the keys */
-    {LLAMA_1B "\"qwen2\", \"attention_bias\": true, \"mlp_bias\": true}", "llama",
-     1235814400 + 16 * 3072},
-    {LLAMA_1B "\"mistral\", \"attention_bias\": true}", "llama", 1235814400},
-};
-
-START_TEST(foreign_row)
-{
-    luo_arena *arena = luo_arena_new(0);
-    luo_diags diags;
-    luo_err err;
-    luo_model *m = NULL;
-    int64_t n;
-    const luo_source src = {"config.json", foreign[_i].text, strlen(foreign[_i].text)};
-    luo_diags_init(&diags, arena);
-    const luo_status st = luo_read_model_text(arena, &src, NULL, &m, &diags);
-    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
-    ck_assert_int_eq(luo_model_parameters(m, &n, &err), LUO_OK);
-    ck_assert_int_eq(n, foreign[_i].parameters);
-    ck_assert_int_eq(diags.first->severity, LUO_NOTE); /* keys not used */
-    ck_assert(diags.first == diags.last);
-    luo_arena_free(arena);
-}
-END_TEST
-
-/* Each key that nobody reads is named, in the order of the file; keys behind many are read, too. */
-START_TEST(foreign_keys_not_used)
-{
-    static const int keys[] = {1, 2, 300};
-    const int n = keys[_i];
-    luo_arena *arena = luo_arena_new(0);
-    luo_diags diags;
-    luo_model *m = NULL;
-    luo_str text = {0}, want = {0};
-    luo_str_add(&text, "{\"model_type\": \"llama\", \"hidden_size\": 64, \"vocab_size\": 100,"
-                       " \"num_attention_heads\": 4, \"intermediate_size\": 128,"
-                       " \"num_hidden_layers\": 2,");
-    luo_str_addf(&want, "%d key%s not used: ", n, n > 1 ? "s" : "");
-    for (int k = 0; k < n; k++) {
-        luo_str_addf(&text, " \"key%d\": %d,", k, k);
-        luo_str_addf(&want, "%s`key%d`", k ? ", " : "", k);
-    }
-    luo_str_add(&want, ".");
-    luo_str_add(&text, " \"max_position_embeddings\": 64, \"torch_dtype\": \"bfloat16\"}");
-    const luo_source src = {"config.json", text.at, text.len};
-    luo_diags_init(&diags, arena);
-    const luo_status st = luo_read_model_text(arena, &src, NULL, &m, &diags);
-    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
-    ck_assert_int_eq(diags.first->severity, LUO_NOTE);
-    ck_assert_int_eq(strncmp(diags.first->err.text, want.at, 900), 0); /* texts end there */
-    ck_assert(diags.first == diags.last);
-    luo_str_free(&text);
-    luo_str_free(&want);
-    luo_arena_free(arena);
-}
-END_TEST
-
-START_TEST(foreign_with_set)
-{
-    luo_arena *arena = luo_arena_new(0);
-    luo_diags diags;
-    luo_model *m = NULL;
-    const char *const set[] = {"layers=3", "dtype=f32"};
-    const luo_overrides overrides = {2, set};
-    const char *text = "{\"model_type\": \"qwen3\", \"hidden_size\": 64,"
-                       " \"num_attention_heads\": 4,"
-                       " \"intermediate_size\": 128, \"vocab_size\": 100, \"head_dim\": 32,"
-                       " \"max_position_embeddings\": 64, \"torch_dtype\": \"float16\","
-                       " \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}}";
-    const luo_source src = {"config.json", text, strlen(text)};
-    luo_diags_init(&diags, arena);
-    const luo_status st = luo_read_model_text(arena, &src, &overrides, &m, &diags);
-    ck_assert_msg(st == LUO_OK, "%s", diags.first ? diags.first->err.text : "?");
-    ck_assert(m->layers == 3 && m->dtype == LUO_F32 && m->qk_norm && m->head_dim == 32);
-    ck_assert(m->rope_base == 1e6);
-    luo_arena_free(arena);
-}
-END_TEST
-
 /* What is wrong once is said once. */
 START_TEST(experts_where_they_go)
 {
@@ -539,7 +431,5 @@ LUO_SUITE("io.yaml", LUO_T_N(number_row, LUO_ROWS(numbers)), LUO_T(numbers_equal
           LUO_T(json_of_a_file_in_yaml),
           LUO_T_N(set_row, LUO_ROWS(sets)), LUO_T_N(model_row, LUO_ROWS(models)),
           LUO_T_N(experts_where_they_go, 2),
-          LUO_T_N(foreign_row, LUO_ROWS(foreign)), LUO_T_N(foreign_keys_not_used, 3),
-          LUO_T(foreign_with_set),
           LUO_T(example_cluster), LUO_T(profile_tables), LUO_T(empty_lists),
           LUO_T(path_row))

@@ -111,7 +111,7 @@ static int64_t cut(int64_t given, int64_t whole, int32_t parts)
 static luo_status mlp(sum *s, const luo_model *model, int64_t tokens, int64_t f, int64_t batch,
                       luo_gemm_form form)
 {
-    const bool gated = model->activation == LUO_ACT_SWIGLU;
+    const bool gated = luo_model_is_gated(model);
     const double e = (double)luo_dtype_bytes(s->dtype);
     const double x = (double)tokens * (double)batch * (double)f;
     LUO_TRY(products(s, LUO_LAYER_UP, tokens, (gated ? 2 : 1) * f, model->hidden, batch, form));
@@ -237,8 +237,10 @@ static luo_status ring_steps(const sum *s, const luo_stack *stack, const luo_lay
     for (int step = 0; step < 2 && each > 0; step++) {
         const int64_t twice =
             luo_context_half_pairs(context, each, a.causal, true, last, last - step);
+        const int64_t w = a.window > 0 && a.window < each ? a.window : each;
         double seconds[2];
-        a.pairs = (int64_t)((__int128)twice * shape->tokens / (2 * each));
+        a.pairs = (int64_t)((__int128)twice * shape->tokens / (2 * each) * w / each *
+                            (2 * each - w) / each);
         LUO_TRY(core_seconds(s, stack, &a, seconds));
         for (int k = 0; k < 2; k++) *(step ? &out->ring[k].rest : &out->ring[k].first) = seconds[k];
     }
@@ -274,7 +276,8 @@ static luo_status attention(sum *s, const luo_stack *stack, const luo_layer_shap
                              .sequences = each > 0 ? shape->tokens / each : 0,
                              .tokens = each,
                              .rest = each > 0 ? shape->tokens % each : 0,
-                             .causal = shape->model->causal};
+                             .causal = shape->model->causal,
+                             .window = luo_window_of(&shape->model->window, shape->layer)};
     double seconds[2] = {0, 0};
     for (int k = 0; k < 2; k++) out->ring[k] = (luo_ring){.parts = parts, .backward = k == 1};
     if (parts > 1)
@@ -308,7 +311,8 @@ static void count_kernels(const luo_stack *stack, const luo_layer_shape *shape, 
     const bool latent = luo_model_is_latent(model);
     const int32_t low = !latent ? 0 : model->latent.q_lora > 0 ? 2 : 1; /* latent vectors */
     const int32_t more = latent ? 1 + low : 0;                          /* products */
-    const int32_t extra = (model->position == LUO_POS_ROPE) + (model->qk_norm ? 2 : 0) + kept;
+    const int32_t extra = (model->position == LUO_POS_ROPE) + (model->qk_norm ? 2 : 0) + kept +
+                          luo_model_layer_norms(model) - halves - model->parallel_residual;
     out->kernels = stack->kernels_forward + (calls ? 2 : 0);
     out->kernels_backward = 1.75 * out->kernels;
     if (stack->kernels_forward > 0) return;
@@ -375,13 +379,14 @@ luo_status luo_cost_layer_gpu(const luo_profile *profile, const luo_stack *stack
     sum s = {.p = profile, .dtype = dtype, .err = err, .out = out, .stack = stack};
     if (shape->sequence_parallel && shape->tp > 1) s.gathered = tokens, s.from = shape->tp;
     double norm[2] = {0, 0};
-    const int halves = attends ? 2 : 1;
+    const int sums = attends && !model->parallel_residual ? 2 : 1;
     *out = (luo_layer_gpu){.first = luo_layer_first(model), .ring = {{.parts = 1}, {.parts = 1}}};
     out->ring[1].backward = true;
     if (attends) LUO_TRY(first_half(&s, stack, shape, out));
-    LUO_TRY(norms(&s, model, halves, th, norm));
-    /* and dropout */
-    LUO_TRY(stream(&s, halves, (3 * e + 1) * th, (2 * e + 1) * th, out->residual));
+    LUO_TRY(norms(&s, model, luo_model_layer_norms(model), th, norm));
+    /* and dropout; parallel halves are added at once */
+    const double more = model->parallel_residual ? e * th : 0;
+    LUO_TRY(stream(&s, sums, (3 * e + 1) * th + more, (2 * e + 1) * th + more, out->residual));
     if (luo_model_has_experts(model, shape->layer))
         LUO_TRY(experts(&s, shape, tokens));
     else

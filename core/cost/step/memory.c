@@ -55,7 +55,7 @@ static int halves_of(const luo_model *model)
 
 static double mlp_parameters(const luo_model *model, double ffn)
 {
-    const double h = (double)model->hidden, ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const double h = (double)model->hidden, ins = luo_model_is_gated(model) ? 2 : 1;
     return (ins + 1) * h * ffn + (model->linear_bias ? ins * ffn + h : 0);
 }
 
@@ -78,9 +78,8 @@ double luo_mem_layer_parameters(const luo_model *model, int64_t layer, int32_t t
     const double h = (double)model->hidden, q = (double)(model->heads * model->head_dim);
     const double kv = (double)(model->kv_heads * model->head_dim);
     const bool latent = luo_model_is_latent(model);
-    const int halves = halves_of(model);
-    double n =
-        (latent ? 0 : h * (2 * q + 2 * kv)) + halves * (model->norm == LUO_NORM_LAYER ? 2 : 1) * h;
+    double n = (latent ? 0 : h * (2 * q + 2 * kv)) +
+               luo_model_layer_norms(model) * (model->norm == LUO_NORM_LAYER ? 2 : 1) * h;
     if (model->qkv_bias) n += q + 2 * kv;
     if (model->out_bias) n += h;
     const bool experts = luo_model_has_experts(model, layer);
@@ -159,13 +158,15 @@ static double layer_activations(const luo_mem_spec *spec, int recompute, bool ex
     const luo_memory_rules *r = spec->rules;
     double whole, cut;
     const int halves = halves_of(model);
-    /* inputs and outputs; the second one's input may be made again */
-    const double norms = (r && r->norm2_again && halves == 2 ? 3 : 2 * halves) * e;
+    /* inputs and outputs; the second one's input may be made again, or be the first one's */
+    const bool one = halves == 2 && (model->parallel_residual || (r && r->norm2_again));
+    const int post = model->post_norms ? 2 : 0; /* their results are read in forward alone */
+    const double norms = ((one ? 3 : 2 * halves) - (model->shared_norm ? 1 : 0) + post) * e;
     const double masks = !r || r->dropout ? halves : 0; /* of the results of halves */
     if (recompute == 2) {
         whole = e;
         cut = 0;
-    } else if (model->activation == LUO_ACT_SWIGLU) {
+    } else if (luo_model_is_gated(model)) {
         whole = norms + (r ? masks : 0) + e * a.whole / h;
         cut = qkv + (r && r->silu_again ? 3 : 4) * e * f +
               (keeps ? score_bytes(spec, e) * square : 0);
@@ -212,7 +213,7 @@ static double layer_weights(const luo_mem_spec *spec, bool experts)
                           ? (double)(model->heads * (l->nope + l->v)) / h
                           : 2 * (double)(model->kv_heads * model->head_dim) / h;
     const double low = (double)(l->q_lora + l->kv_lora + l->rope) / h;
-    const double wide = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const double wide = luo_model_is_gated(model) ? 2 : 1;
     const double cut = e * (q + kv + wide * f);
     const double own = e * low / (spec->sequence_parallel ? t : 1); /* made where tokens lie */
     const double results = e * halves_of(model);
@@ -312,7 +313,8 @@ static double stage_parameters(const luo_mem_spec *spec, double *layer, double *
     *of_experts = n * each;
     const bool once = spec->rules && spec->embedding && spec->head && spec->model->tied_embeddings;
     const bool places = spec->rules && spec->embedding && spec->model->position == LUO_POS_LEARNED;
-    const double positions = (double)(spec->model->max_sequence_tokens * spec->model->hidden);
+    const double positions =
+        (double)(luo_model_position_rows(spec->model) * spec->model->hidden);
     return of_layers(spec, spec->layers, dense, plain) + (spec->embedding ? table : 0) +
            (spec->head && !once ? table : 0) + (places ? positions : 0);
 }
@@ -324,7 +326,7 @@ static double layer_work(const luo_mem_spec *spec, bool experts)
     if (experts) return memory_experts_work(spec);
     const double e = (double)luo_dtype_bytes(spec->model->dtype);
     const double wide =
-        (spec->model->activation == LUO_ACT_SWIGLU ? 2 : 1) * mlp_width(spec->model, false);
+        (luo_model_is_gated(spec->model) ? 2 : 1) * mlp_width(spec->model, false);
     return e * memory_tokens(spec) * (wide / spec->tp + (double)spec->model->hidden);
 }
 
@@ -494,7 +496,7 @@ static double widest(const luo_mem_spec *spec)
     const double table = spec->embedding || spec->head ? table_parameters(spec) : 0;
     const bool experts = ends_in_experts(spec);
     const double wide = fmax(table, h * fmax(mlp_width(model, experts), q) / spec->tp);
-    const double ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const double ins = luo_model_is_gated(model) ? 2 : 1;
     return experts ? fmax(wide, memory_experts_parameters(spec) / (ins + 1)) : wide;
 }
 

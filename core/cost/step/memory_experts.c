@@ -23,7 +23,7 @@ static share share_of(const luo_mem_spec *spec)
     return (share){.tokens = tokens,
                    .rows = fmax(each * (dealt ? tokens : all), (double)moe->experts),
                    .columns = (double)moe->expert_ffn_hidden / (dealt ? 1 : t),
-                   .gated = spec->model->activation == LUO_ACT_SWIGLU ? 2 : 1};
+                   .gated = luo_model_is_gated(spec->model) ? 2 : 1};
 }
 
 static double element(const luo_mem_spec *spec)
@@ -109,7 +109,7 @@ double memory_experts_parameters(const luo_mem_spec *spec)
 {
     const luo_model *model = spec->model;
     const int32_t among = spec->experts_among > 0 ? spec->experts_among : spec->tp;
-    const double ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const double ins = luo_model_is_gated(model) ? 2 : 1;
     return (double)model->moe.experts * (ins + 1) * (double)model->hidden *
            (double)model->moe.expert_ffn_hidden / among;
 }

@@ -70,7 +70,7 @@ typedef enum luo_cost_kind {
     LUO_COST_NONE,
     LUO_COST_GEMM,       /* a: m, n, k, batch, element bytes, luo_gemm_form */
     LUO_COST_ATTENTION_F, /* a: query heads here, head_dim, tokens, sequence tokens, mask, pairs,
-                             elements of a value (0: head_dim);
+                             elements of a value (0: head_dim), tokens of the window (0: none);
                              the micro-batch is tokens / sequence tokens sequences of that length.
                              Pairs above 0: a step of a ring, so many of a query and a key a head.
                              Mask: LUO_ATTENTION_CAUSAL, and LUO_ATTENTION_AGAIN for a backward that

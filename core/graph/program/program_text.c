@@ -199,8 +199,9 @@ static void put_cost(writer *w, const luo_cost_key *c)
     if (c->kind == LUO_COST_NONE) return;
     word(w, " cost ");
     word(w, luo_cost_names[c->kind]);
-    /* Only latent attention has a seventh. */
-    wide_integers(w, "", c->a, c->kind == LUO_COST_GROUPED ? LUO_COST_SIZES : c->a[6] ? 7 : 6);
+    /* Only latent attention has a seventh, only a window an eighth. */
+    const bool all = c->kind == LUO_COST_GROUPED || c->a[7];
+    wide_integers(w, "", c->a, all ? LUO_COST_SIZES : c->a[6] ? 7 : 6);
 }
 
 static void put_pieces(writer *w, const luo_role *role, const luo_instr *instr)

@@ -126,6 +126,13 @@ int32_t luo_spec_part_differs(const spec *s, int32_t dev)
     return differs ? spec_ring_part(s, dev) : -1;
 }
 
+/* Tokens of the window of this layer, where sequences are longer; 0: everything is seen. */
+static int64_t window_of(const look *l, int64_t sequence)
+{
+    const int64_t tokens = luo_window_of(&l->s->g->window, l->op->layer);
+    return tokens < sequence ? tokens : 0;
+}
+
 /* Pairs of queries and keys in this step, per head, of all sequences of the micro-batch. The
  * diagonal counts half, so that the steps add up to the half square of a sequence. */
 static int64_t pairs_of(const look *l, const luo_length *n)
@@ -134,7 +141,11 @@ static int64_t pairs_of(const look *l, const luo_length *n)
     const int64_t s = n->sequence_tokens;
     const int32_t q = spec_ring_part(l->s, l->dev), k = block_of(l->s, l->dev, l->op->ring);
     const int64_t twice = luo_context_half_pairs(context, s, l->s->g->causal, true, q, k);
-    return s > 0 ? (int64_t)((__int128)twice * n->tokens / (2 * s)) : 0;
+    const int64_t window = window_of(l, s);
+    if (s == 0) return 0;
+    /* of a window every step has its part */
+    const __int128 all = (__int128)twice * n->tokens / (2 * s);
+    return (int64_t)(window > 0 ? all * window / s * (2 * s - window) / s : all);
 }
 
 /* Causal or not; backward of layers with selective recompute says that the core runs again. */
@@ -174,11 +185,13 @@ static void fused(const look *l, luo_instr *instr, int32_t q, int32_t v, bool ba
     const int64_t t = d->dim[0], heads = d->dim[1], head = d->dim[2], value = dim_of(l, v, 2);
     const int64_t sequence = n->sequence_tokens < t ? n->sequence_tokens : t;
     const bool causal = l->s->g->causal;
+    const int64_t window = window_of(l, sequence);
     instr->cost = (luo_cost_key){backward ? LUO_COST_ATTENTION_B : LUO_COST_ATTENTION_F,
                                  {heads, head, t, sequence, mask_of(l, backward), 0,
-                                  value == head ? 0 : value}};
+                                  value == head ? 0 : value, window}};
     const int64_t each = backward ? 3 * head + 2 * value : head + value;
-    instr->flops = (causal ? 1 : 2) * heads * each * t * sequence;
+    const int64_t seen = window > 0 ? window * (2 * sequence - window) / sequence : sequence;
+    instr->flops = (causal ? 1 : 2) * heads * each * t * seen;
 }
 
 static void cost_attention(const look *l, luo_instr *instr)

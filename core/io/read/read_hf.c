@@ -1,96 +1,94 @@
-/* read_hf.c: a Hugging Face config.json as a luoshu.model/1 tree (docs/formats.md#luoshumodel1).
- * Its keys are used, harmless (one note lists them) or refused, because they would change cost or
- * numbers. Saved configs leave out keys that equal their class's defaults. */
+/* read_hf.c: a Hugging Face config.json as a luoshu.model/1 tree. Saved configs leave out keys that
+ * equal their class's defaults. */
+#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/io/json_number.h"
-#include "core/io/read/read_model.h"
+#include "core/io/read/hf.h"
 
-typedef struct hf_reader {
-    luo_doc *doc;
-    const luo_doc_node *config;
-    const luo_overrides *overrides;
-    bool *used; /* by position in the object */
-} hf_reader;
-
-typedef struct mapping {
-    const char *theirs, *ours;
-    bool required;
-} mapping;
-
-static const mapping llama_map[] = {
-    {"hidden_size", "hidden", true},
-    {"num_hidden_layers", "layers", true},
-    {"num_attention_heads", "heads", true},
-    {"num_key_value_heads", "kv_heads", false},
-    {"head_dim", "head_dim", false},
-    {"intermediate_size", "ffn_hidden", true},
-    {"vocab_size", "vocab", true},
-    {"max_position_embeddings", "max_sequence_tokens", true},
-    {"tie_word_embeddings", "tied_embeddings", false},
-    {"rope_theta", "rope_base", false},
-    {"rms_norm_eps", "norm_eps", false},
-};
-static const mapping gpt2_map[] = {
-    {"n_embd", "hidden", true},
-    {"n_layer", "layers", true},
-    {"n_head", "heads", true},
-    {"n_positions", "max_sequence_tokens", true},
-    {"n_inner", "ffn_hidden", false},
-    {"vocab_size", "vocab", true},
-    {"tie_word_embeddings", "tied_embeddings", false},
-    {"layer_norm_epsilon", "norm_eps", false},
-};
-
-static const struct {
-    const char *type, *family;
-    const mapping *map;
-    int n;
-} types[] = {
-    {"llama", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
-    {"mistral", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
-    {"qwen2", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
-    {"qwen3", "llama", llama_map, LUO_DOC_COUNT(llama_map)},
-    {"gpt2", "gpt", gpt2_map, LUO_DOC_COUNT(gpt2_map)},
-};
+const char HF_NEEDED[] = "";
 
 /* ---- the tree ---- */
 
-/* theirs (NULL: not from the file) becomes ours: text. */
-static void put(hf_reader *hf, const char *ours, const char *text, bool quoted,
-                const luo_doc_node *theirs)
+/* The child of that key, made if there is none. */
+static luo_doc_node *child(hf_reader *hf, luo_doc_node *map, const char *key, size_t n)
 {
-    luo_doc_node *root = hf->doc->root, *node = LUO_NEW(hf->doc->arena, luo_doc_node);
-    const char *copy = luo_arena_strdup(hf->doc->arena, text);
-    if (!node || !copy) {
+    for (luo_doc_node *x = map->first; x; x = x->next)
+        if (strlen(x->key) == n && memcmp(x->key, key, n) == 0) return x;
+    luo_doc_node *node = LUO_NEW(hf->doc->arena, luo_doc_node);
+    const char *name = luo_arena_strndup(hf->doc->arena, key, n);
+    if (!node || !name) {
         luo_doc_nomem(hf->doc);
-        return;
+        return NULL;
     }
-    *node = (luo_doc_node){.key = ours,
-                           .text = copy,
-                           .quoted = quoted,
-                           .up = root,
-                           .line = 1,
-                           .col = 1,
-                           .key_line = 1,
-                           .key_col = 1};
-    if (theirs) {
-        node->line = theirs->line;
-        node->col = theirs->col;
-        node->key_line = theirs->key_line;
-        node->key_col = theirs->key_col;
-    }
-    if (root->last)
-        root->last->next = node;
+    *node = (luo_doc_node){
+        .key = name, .text = "", .up = map, .line = 1, .col = 1, .key_line = 1, .key_col = 1};
+    if (map->last)
+        map->last->next = node;
     else
-        root->first = node;
-    root->last = node;
-    root->n++;
+        map->first = node;
+    map->last = node;
+    map->n++;
+    return node;
 }
 
-static const luo_doc_node *use(hf_reader *hf, const char *key)
+void hf_put(hf_reader *hf, const char *ours, const char *text, bool quoted,
+            const luo_doc_node *theirs)
+{
+    luo_doc_node *node = hf->doc->root;
+    for (;;) {
+        const size_t n = strcspn(ours, ".");
+        node = child(hf, node, ours, n);
+        if (!node) return;
+        if (theirs) {
+            node->line = theirs->line;
+            node->col = theirs->col;
+            node->key_line = theirs->key_line;
+            node->key_col = theirs->key_col;
+        }
+        if (!ours[n]) break;
+        node->type = LUO_DOC_MAP;
+        ours += n + 1;
+    }
+    node->text = luo_arena_strdup(hf->doc->arena, text);
+    node->quoted = quoted;
+    if (!node->text) luo_doc_nomem(hf->doc);
+}
+
+void hf_put_number(hf_reader *hf, const char *ours, double value, const luo_doc_node *theirs)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.15g", value);
+    hf_put(hf, ours, text, false, theirs);
+}
+
+static const luo_doc_node *ours_at(const hf_reader *hf, const char *ours)
+{
+    const luo_doc_node *node = hf->doc->root;
+    for (;;) {
+        char key[64];
+        const size_t n = strcspn(ours, ".");
+        snprintf(key, sizeof key, "%.*s", (int)n, ours);
+        node = luo_doc_get(node, key);
+        if (!node || !ours[n]) return node;
+        ours += n + 1;
+    }
+}
+
+bool hf_has(const hf_reader *hf, const char *ours)
+{
+    return ours_at(hf, ours) != NULL;
+}
+
+double hf_number(const hf_reader *hf, const char *ours, double otherwise)
+{
+    double value;
+    return luo_doc_real(ours_at(hf, ours), &value) ? value : otherwise;
+}
+
+/* ---- the config ---- */
+
+const luo_doc_node *hf_use(hf_reader *hf, const char *key)
 {
     int i = 0;
     for (const luo_doc_node *node = hf->config->first; node; node = node->next, i++)
@@ -101,12 +99,23 @@ static const luo_doc_node *use(hf_reader *hf, const char *key)
     return NULL;
 }
 
-static bool is_null(const luo_doc_node *node)
+bool hf_is_null(const luo_doc_node *node)
 {
     return !node || luo_doc_is(node, "null");
 }
 
-static void refuse(hf_reader *hf, const luo_doc_node *at, const char *why)
+const char *hf_text(const luo_doc_node *node)
+{
+    return node && node->quoted ? node->text : NULL;
+}
+
+bool hf_flag(hf_reader *hf, const char *key, bool otherwise)
+{
+    const luo_doc_node *node = hf_use(hf, key);
+    return hf_is_null(node) ? otherwise : luo_doc_is(node, "true");
+}
+
+void hf_refuse(hf_reader *hf, const luo_doc_node *at, const char *why)
 {
     luo_doc_error(hf->doc, at, "`%s` is not supported: %s.", at->key, why);
 }
@@ -120,133 +129,112 @@ static bool given_by_set(const hf_reader *hf, const char *ours)
     return false;
 }
 
-static void take(hf_reader *hf, const mapping *m)
+static void take(hf_reader *hf, const luo_doc_node *node, const hf_key *key)
 {
-    const luo_doc_node *node = use(hf, m->theirs);
     double number;
-    if (is_null(node) && m->required && !given_by_set(hf, m->ours))
-        luo_doc_error(hf->doc, NULL,
-                      "key `%s` is missing; a saved config leaves out class "
-                      "defaults, give it with --set %s=VALUE.",
-                      m->theirs, m->ours);
-    if (is_null(node)) return;
-    if (luo_doc_is(node, "true") || luo_doc_is(node, "false") || luo_doc_real(node, &number))
-        put(hf, m->ours, node->text, false, node);
-    else
+    if (hf_is_null(node)) {
+        if (key->standard == HF_NEEDED && !given_by_set(hf, key->ours))
+            luo_doc_error(hf->doc, NULL,
+                          "key `%s` is missing, and no class default is known for a `%s`; add it "
+                          "to the file.",
+                          key->theirs, hf->type->type);
+        else if (!node && key->standard && key->standard != HF_NEEDED)
+            hf_put(hf, key->ours, key->standard, false, NULL);
+    } else if (luo_doc_is(node, "true") || luo_doc_is(node, "false") ||
+               luo_doc_real(node, &number)) {
+        hf_put(hf, key->ours, node->text, false, node);
+    } else {
         luo_doc_error(hf->doc, node, "`%s` is no number and no boolean; one is expected.",
-                      m->theirs);
+                      key->theirs);
+    }
 }
 
-/* ---- what differs between the types ---- */
-
-static const char *text_of(const luo_doc_node *node)
+void hf_take(hf_reader *hf, const hf_key *key)
 {
-    return node && node->quoted ? node->text : NULL;
+    take(hf, hf_use(hf, key->theirs), key);
 }
 
-static bool has(const hf_reader *hf, const char *ours)
+void hf_take_in(hf_reader *hf, const luo_doc_node *map, const hf_key *key)
 {
-    return luo_doc_get(hf->doc->root, ours) != NULL;
+    take(hf, luo_doc_get(map, key->theirs), key);
 }
+
+void hf_expect(hf_reader *hf, const char *key, const char *begin, bool whole, const char *why)
+{
+    const luo_doc_node *node = hf_use(hf, key);
+    const char *v = hf_text(node);
+    if (v && strncmp(v, begin, strlen(begin) + whole) != 0) hf_refuse(hf, node, why);
+}
+
+void hf_expect_flag(hf_reader *hf, const char *key, bool good, const char *why)
+{
+    const luo_doc_node *node = hf_use(hf, key);
+    if (luo_doc_is(node, good ? "false" : "true")) hf_refuse(hf, node, why);
+}
+
+/* ---- what all types have ---- */
 
 static void take_dtype(hf_reader *hf)
 {
-    const luo_doc_node *node = use(hf, "torch_dtype");
-    if (!node) node = use(hf, "dtype");
-    const char *v = text_of(node);
-    if (!v) return;
-    if (strcmp(v, "bfloat16") == 0)
-        put(hf, "dtype", "bf16", true, node);
-    else if (strcmp(v, "float32") == 0)
-        put(hf, "dtype", "f32", true, node);
-    else if (strcmp(v, "float64") == 0)
-        put(hf, "dtype", "f64", true, node);
-    else if (!given_by_set(hf, "dtype"))
-        refuse(hf, node, "bfloat16, float32 or float64 is expected; give it with --set dtype=bf16");
+    static const char *const words[][2] = {
+        {"bfloat16", "bf16"}, {"float32", "f32"}, {"float64", "f64"}};
+    const luo_doc_node *quantized = hf_use(hf, "quantization_config");
+    const luo_doc_node *node = hf_use(hf, "torch_dtype"), *newer = hf_use(hf, "dtype");
+    const bool given = given_by_set(hf, "dtype");
+    if (!node) node = newer;
+    const char *v = hf_text(node);
+    if (!hf_is_null(quantized) && !given)
+        hf_refuse(hf, quantized,
+                  "weights are bf16, f32 or f64; give --dtype bf16 for what they were before");
+    for (size_t i = 0; v && i < LUO_DOC_COUNT(words); i++)
+        if (strcmp(v, words[i][0]) == 0) {
+            hf_put(hf, "dtype", words[i][1], true, node);
+            return;
+        }
+    if (v && !given)
+        luo_doc_error(hf->doc, node,
+                      "`%s` is `%.60s`, and weights are bf16, f32 or f64; give --dtype bf16.",
+                      node->key, v);
 }
 
-/* Older files say rope_scaling, newer ones rope_parameters: {rope_type, rope_theta}. */
-static void take_rope(hf_reader *hf)
+/* "a=1 b=word" */
+static void put_fixed(hf_reader *hf, const char *fixed)
 {
-    const char *const keys[] = {"rope_scaling", "rope_parameters"};
-    for (int i = 0; i < 2; i++) {
-        const luo_doc_node *node = use(hf, keys[i]), *theta = luo_doc_get(node, "rope_theta");
-        const char *type = luo_doc_text(node, "rope_type");
-        double number;
-        if (!type) type = luo_doc_text(node, "type");
-        if (is_null(node)) continue;
-        if (node->type != LUO_DOC_MAP || (type && strcmp(type, "default") != 0))
-            refuse(hf, node, "only plain rotary positions are built");
-        else if (luo_doc_real(theta, &number) && !has(hf, "rope_base"))
-            put(hf, "rope_base", theta->text, false, node);
+    char ours[48], text[24];
+    int n;
+    for (; fixed && sscanf(fixed, " %47[^= ]=%23s%n", ours, text, &n) == 2; fixed += n) {
+        const bool word = isalpha((unsigned char)text[0]) && strcmp(text, "true") != 0 &&
+                          strcmp(text, "false") != 0;
+        hf_put(hf, ours, text, word, NULL);
     }
 }
 
-/* What transformers of these types ask for biases: `attention_bias` is that of all four products
- * of attention, `mlp_bias` that of the feed-forward. The others ignore these keys. */
-static void take_biases(hf_reader *hf, const char *type)
+static void say_types(luo_str *text, bool experts)
 {
-    const bool llama = strcmp(type, "llama") == 0;
-    if (llama) take(hf, &(mapping){"mlp_bias", "linear_bias", false});
-    if (llama || strcmp(type, "qwen3") == 0) {
-        take(hf, &(mapping){"attention_bias", "qkv_bias", false});
-        take(hf, &(mapping){"attention_bias", "out_bias", false});
-    }
-    if (strcmp(type, "qwen2") == 0) put(hf, "qkv_bias", "true", false, NULL);
-    if (!has(hf, "out_bias")) put(hf, "out_bias", "false", false, NULL);
+    const char *names[64];
+    int n = 0;
+    for (int i = 0; i < hf_ntypes && n < 64; i++)
+        if (!experts || strcmp(hf_types[i].family, "moe") == 0) names[n++] = hf_types[i].type;
+    luo_words_choices(text, names, n);
 }
 
-static void refuse_unless(hf_reader *hf, const luo_doc_node *at, bool good, const char *why)
+/* A dense type computes without them, and would be another model. */
+static void refuse_experts(hf_reader *hf)
 {
-    if (at && !good) refuse(hf, at, why);
-}
-
-/* A text that has to be a certain one; what is no text says nothing. */
-static void expect(hf_reader *hf, const char *key, const char *begin, bool whole, const char *why)
-{
-    const luo_doc_node *node = use(hf, key);
-    const char *v = text_of(node);
-    if (v) refuse_unless(hf, node, strncmp(v, begin, strlen(begin) + whole) == 0, why);
-}
-
-static void llama_rest(hf_reader *hf, const char *type)
-{
-    const luo_doc_node *window = use(hf, "sliding_window"),
-                       *use_window = use(hf, "use_sliding_window");
-    const luo_doc_node *partial = use(hf, "partial_rotary_factor");
-    const bool qwen = strncmp(type, "qwen", 4) == 0;
-    double factor = 0;
-    take_rope(hf);
-    expect(hf, "hidden_act", "silu", true, "`silu` is expected");
-    refuse_unless(hf, qwen ? use_window : window,
-                  qwen ? !luo_doc_is(use_window, "true") : is_null(window),
-                  "attention over a window would cost less than ours");
-    refuse_unless(hf, partial, luo_doc_real(partial, &factor) && factor == 1,
-                  "rotary positions turn the whole head");
-    take_biases(hf, type);
-    if (strcmp(type, "qwen3") == 0) put(hf, "qk_norm", "true", false, NULL);
-}
-
-static void gpt2_rest(hf_reader *hf)
-{
-    static const struct {
-        const char *key, *refused, *why;
-    } words[] = {
-        {"scale_attn_weights", "false", "attention is scaled by 1/sqrt(head size)"},
-        {"scale_attn_by_inverse_layer_idx", "true", "attention is scaled alike in all layers"},
-        {"add_cross_attention", "true", "there is no cross attention"}};
-    expect(hf, "activation_function", "gelu", false, "`gelu` or one of its forms is expected");
-    for (size_t i = 0; i < LUO_DOC_COUNT(words); i++) {
-        const luo_doc_node *node = use(hf, words[i].key);
-        refuse_unless(hf, node, !luo_doc_is(node, words[i].refused), words[i].why);
-    }
-    const luo_doc_node *hidden = luo_doc_get(hf->doc->root, "hidden");
-    int64_t n;
-    if (!has(hf, "ffn_hidden") && hidden &&
-        luo_json_number_whole(hidden->text, strlen(hidden->text), &n) && n < INT64_MAX / 4) {
-        char text[32];
-        snprintf(text, sizeof text, "%lld", 4 * (long long)n);
-        put(hf, "ffn_hidden", text, false, use(hf, "n_embd"));
+    static const char *const keys[] = {"num_local_experts", "num_experts", "n_routed_experts",
+                                       "moe_num_experts", "moe_intermediate_size"};
+    for (size_t i = 0; i < LUO_DOC_COUNT(keys); i++) {
+        const luo_doc_node *node = luo_doc_get(hf->config, keys[i]);
+        luo_str text = {0};
+        double n;
+        if (hf_is_null(node) || (luo_doc_real(node, &n) && n <= 1)) continue;
+        say_types(&text, true);
+        luo_doc_error_key(hf->doc, node,
+                          "`%s` is a key of models with experts, and a `%s` has none; `model_type` "
+                          "%s has them.",
+                          keys[i], hf->type->type, luo_str_get(&text));
+        luo_str_free(&text);
+        return;
     }
 }
 
@@ -262,38 +250,78 @@ static void list_unused(hf_reader *hf)
     luo_str_free(&text);
 }
 
+/* ---- the type ---- */
+
+static bool same_digits(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        while (*a && !isdigit((unsigned char)*a)) a++;
+        while (*b && !isdigit((unsigned char)*b)) b++;
+        if (*a != *b) return false;
+        if (!*a) return true;
+    }
+}
+
+/* One letter is wrong: another number, or a part of the name, is another model. */
+static const char *misspelt(const char *type)
+{
+    for (int i = 0; i < hf_ntypes; i++)
+        if (strlen(type) > 3 && luo_word_distance(type, hf_types[i].type, 1) == 1 &&
+            same_digits(type, hf_types[i].type))
+            return hf_types[i].type;
+    return NULL;
+}
+
+static void unknown_type(hf_reader *hf, const luo_doc_node *said, const char *type)
+{
+    const char *meant = misspelt(type);
+    luo_str text = {0};
+    say_types(&text, false);
+    if (strncmp(type, "mllama", 6) == 0)
+        luo_doc_error(hf->doc, said,
+                      "`model_type` is `%.60s`, whose layers of cross attention read an encoder of "
+                      "images; no part of it is a model of text alone.",
+                      type);
+    else if (!hf_is_null(luo_doc_get(hf->config, "text_config")))
+        luo_doc_error(hf->doc, said,
+                      "`model_type` is `%.60s`, a model of text beside other encoders; give what "
+                      "stands under `text_config` as a file of its own, if that is of type %s.",
+                      type, luo_str_get(&text));
+    else if (meant)
+        luo_doc_error(hf->doc, said, "`model_type` is `%.60s`; did you mean `%s`? %s is expected.",
+                      type, meant, luo_str_get(&text));
+    else
+        luo_doc_error(hf->doc, said, "`model_type` is `%.60s`; %s is expected.", type,
+                      luo_str_get(&text));
+    luo_str_free(&text);
+}
+
 luo_status luo_read_hf_model(luo_doc *doc, const luo_overrides *overrides)
 {
     hf_reader h = {.doc = doc, .config = doc->root, .overrides = overrides};
     h.used = LUO_NEW_N(doc->arena, bool, h.config->n);
     if (!h.used) return luo_doc_nomem(doc);
-    const luo_doc_node *said = use(&h, "model_type"), *quantized = use(&h, "quantization_config");
-    const char *type = text_of(said), *path = text_of(use(&h, "_name_or_path"));
-    size_t t = 0;
+    const luo_doc_node *said = hf_use(&h, "model_type");
+    const char *type = hf_text(said), *path = hf_text(hf_use(&h, "_name_or_path"));
     doc->root = NULL;
-    while (t < LUO_DOC_COUNT(types) && type && strcmp(types[t].type, type) != 0) t++;
-    if (!type || t == LUO_DOC_COUNT(types)) {
-        const char *names[LUO_DOC_COUNT(types)];
-        luo_str text = {0};
-        for (t = 0; t < LUO_DOC_COUNT(types); t++) names[t] = types[t].type;
-        luo_words_expected(&text, type ? type : "", names, (int)t);
-        luo_doc_error(doc, said, "`model_type` is `%.60s`; %s", type ? type : "",
-                      luo_str_get(&text));
-        luo_str_free(&text);
+    for (int i = 0; i < hf_ntypes; i++)
+        if (type && strcmp(hf_types[i].type, type) == 0) h.type = &hf_types[i];
+    if (!h.type) {
+        unknown_type(&h, said, type ? type : "");
         return LUO_EINPUT;
     }
     doc->root = LUO_NEW(doc->arena, luo_doc_node);
     if (!doc->root) return luo_doc_nomem(doc);
     *doc->root = (luo_doc_node){.type = LUO_DOC_MAP, .text = "", .line = 1, .col = 1};
     const char *slash = path ? strrchr(path, '/') : NULL;
-    put(&h, "schema", "luoshu.model/1", true, NULL);
-    put(&h, "name", slash && slash[1] ? slash + 1 : path && *path ? path : type, true, NULL);
-    put(&h, "family", types[t].family, true, said);
-    for (int i = 0; i < types[t].n; i++) take(&h, &types[t].map[i]);
+    hf_put(&h, "schema", "luoshu.model/1", true, NULL);
+    hf_put(&h, "name", slash && slash[1] ? slash + 1 : path && *path ? path : type, true, NULL);
+    hf_put(&h, "family", h.type->family, true, said);
+    for (int i = 0; i < h.type->nkeys; i++) hf_take(&h, &h.type->keys[i]);
+    put_fixed(&h, h.type->fixed);
     take_dtype(&h);
-    if (quantized) refuse(&h, quantized, "weights are bf16, f32 or f64");
-    if (strcmp(type, "gpt2") == 0) gpt2_rest(&h);
-    else llama_rest(&h, type);
+    if (strcmp(h.type->family, "moe") != 0) refuse_experts(&h);
+    h.type->rest(&h);
     list_unused(&h);
     return doc->st;
 }

@@ -10,7 +10,7 @@ typedef struct moe_yaml {
     int64_t first_dense_layers, every_layers;
     double capacity_factor, routed_scale, aux_loss, bias_rate;
     int64_t route_groups, route_groups_kept;
-    bool renorm;
+    bool renorm, shared_gate;
     int32_t gate;
 } moe_yaml;
 typedef struct attention_yaml {
@@ -23,7 +23,12 @@ typedef struct model_yaml {
     int64_t layers, hidden, heads, ffn_hidden, kv_heads, head_dim, vocab, max_sequence_tokens;
     int64_t token_types, classes, variant;
     bool qk_norm, tied_embeddings, linear_bias, out_bias, qkv_bias, causal;
-    double rope_base, norm_eps;
+    bool parallel_residual, shared_norm, post_norms, norm_offset;
+    int64_t position_offset;
+    double rope_base, norm_eps, partial_rotary;
+    double embedding_scale, attention_scale, attention_softcap, logit_softcap;
+    luo_rope_scaling rope;
+    luo_window window;
     luo_norm norm;
     luo_activation activation;
     luo_position position;
@@ -54,6 +59,7 @@ static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word dtypes[] = {LUO_DTYPE_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word ropes[] = {LUO_ROPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word attentions[] = {{"mla", 0}};
 enum { TOP1 = LUO_GATE_SIGMOID + 1 }; /* top-k of one */
 static const luo_doc_word gates[] = {LUO_GATE_LIST(LUO_DOC_WORD_ROW){"top1", TOP1}};
@@ -73,6 +79,7 @@ static const luo_doc_field moe_fields[] = {
     LUO_DOC_FLOAT_OR("aux_loss", moe_yaml, aux_loss, "0", LUO_WITHIN(0, 1000)),
     LUO_DOC_FLOAT("bias_rate", OPT, moe_yaml, bias_rate, LUO_WITHIN(0, 1)),
     LUO_DOC_BOOL_OR("renorm", moe_yaml, renorm, "false"),
+    LUO_DOC_BOOL_OR("shared_gate", moe_yaml, shared_gate, "false"),
     LUO_DOC_FLOAT_OR("routed_scale", moe_yaml, routed_scale, "1", LUO_ABOVE_TO(0, 1e6)),
     LUO_DOC_INT_OR("route_groups", moe_yaml, route_groups, "1", HEADS),
     LUO_DOC_INT_OR("route_groups_kept", moe_yaml, route_groups_kept, "1", HEADS),
@@ -87,6 +94,25 @@ static const luo_doc_field attention_fields[] = {
     LUO_DOC_INT("qk_rope_head_dim", REQ, attention_yaml, latent.rope, HEADS),
     LUO_DOC_INT("v_head_dim", REQ, attention_yaml, latent.v, HEADS),
     LUO_DOC_END};
+
+#define FACTOR LUO_WITHIN(0, 1e6)
+static const luo_doc_field rope_fields[] = {
+    LUO_DOC_ENUM("kind", REQ, luo_rope_scaling, kind, ropes),
+    LUO_DOC_FLOAT_OR("factor", luo_rope_scaling, factor, "1", LUO_WITHIN(1, 1e6)),
+    LUO_DOC_INT("original_tokens", OPT, luo_rope_scaling, original_tokens,
+                LUO_OF(LUO_Q_SEQUENCE, 1)),
+    LUO_DOC_FLOAT_OR("low_freq_factor", luo_rope_scaling, low_freq, "1", LUO_ABOVE_TO(0, 1e6)),
+    LUO_DOC_FLOAT_OR("high_freq_factor", luo_rope_scaling, high_freq, "4", LUO_ABOVE_TO(0, 1e6)),
+    LUO_DOC_FLOAT_OR("beta_fast", luo_rope_scaling, beta_fast, "32", LUO_ABOVE_TO(0, 1e6)),
+    LUO_DOC_FLOAT_OR("beta_slow", luo_rope_scaling, beta_slow, "1", LUO_ABOVE_TO(0, 1e6)),
+    LUO_DOC_FLOAT_OR("attention_factor", luo_rope_scaling, attention_factor, "0", FACTOR),
+    LUO_DOC_END};
+
+static const luo_doc_field window_fields[] = {
+    LUO_DOC_INT("tokens", REQ, luo_window, tokens, LUO_OF(LUO_Q_SEQUENCE, 1)),
+    LUO_DOC_INT_OR("first_layer", luo_window, first, "0", LUO_OF_OR_0(LUO_Q_LAYERS, 1)),
+    LUO_DOC_INT_OR("every_layers", luo_window, every, "1", LAYERS),
+    LUO_DOC_INT_OR("layers_each", luo_window, each, "1", LAYERS), LUO_DOC_END};
 
 static const luo_doc_field image_fields[] = {
     LUO_DOC_INT("height_px", REQ, luo_image, height_px, PIXELS),
@@ -115,6 +141,8 @@ static const luo_doc_field model_fields[] = {
     LUO_DOC_INT("head_dim", OPT, model_yaml, head_dim, HEADS),
     LUO_DOC_BOOL_OR("qk_norm", model_yaml, qk_norm, "false"),
     LUO_DOC_FLOAT("rope_base", OPT, model_yaml, rope_base, LUO_ABOVE_TO(0, 1e12)),
+    LUO_DOC_MAPPING("rope_scaling", OPT, model_yaml, rope, rope_fields, NULL),
+    LUO_DOC_FLOAT_OR("partial_rotary", model_yaml, partial_rotary, "1", LUO_ABOVE_TO(0, 1)),
     LUO_DOC_INT("vocab", OPT, model_yaml, vocab, SIZE),
     LUO_DOC_INT("max_sequence_tokens", OPT, model_yaml, max_sequence_tokens,
                 LUO_OF(LUO_Q_SEQUENCE, 1)),
@@ -128,6 +156,17 @@ static const luo_doc_field model_fields[] = {
     LUO_DOC_ENUM("activation", OPT, model_yaml, activation, activations),
     LUO_DOC_ENUM("position", OPT, model_yaml, position, positions),
     LUO_DOC_BOOL("causal", OPT, model_yaml, causal),
+    LUO_DOC_BOOL_OR("parallel_residual", model_yaml, parallel_residual, "false"),
+    LUO_DOC_BOOL_OR("shared_norm", model_yaml, shared_norm, "false"),
+    LUO_DOC_BOOL_OR("post_norms", model_yaml, post_norms, "false"),
+    LUO_DOC_BOOL_OR("norm_offset", model_yaml, norm_offset, "false"),
+    LUO_DOC_INT_OR("position_offset", model_yaml, position_offset, "0",
+                   LUO_OF_OR_0(LUO_Q_HEADS, 1)),
+    LUO_DOC_MAPPING("sliding_window", OPT, model_yaml, window, window_fields, NULL),
+    LUO_DOC_FLOAT_OR("embedding_scale", model_yaml, embedding_scale, "1", LUO_ABOVE_TO(0, 1e6)),
+    LUO_DOC_FLOAT("attention_scale", OPT, model_yaml, attention_scale, LUO_ABOVE_TO(0, 1e6)),
+    LUO_DOC_FLOAT_OR("attention_softcap", model_yaml, attention_softcap, "0", FACTOR),
+    LUO_DOC_FLOAT_OR("logit_softcap", model_yaml, logit_softcap, "0", FACTOR),
     LUO_DOC_MAPPING("moe", OPT, model_yaml, moe, moe_fields, NULL),
     LUO_DOC_MAPPING("attention", OPT, model_yaml, attention, attention_fields, NULL),
     LUO_DOC_MAPPING("image", OPT, model_yaml, image, image_fields, NULL),
@@ -164,6 +203,18 @@ static const struct {
     {"variant", LUO_KEYS_VARIANT, true},     {"attention", LUO_KEYS_EXPERTS, false},
     {"features", LUO_KEYS_TABLES, true},     {"bottom_mlp", LUO_KEYS_BOTTOM, true},
     {"mlp", LUO_KEYS_TABLES, true},          {"out_bias", LUO_KEYS_ATTENTION, false},
+    {"rope_scaling", LUO_KEYS_GROUPED, false},
+    {"partial_rotary", LUO_KEYS_GROUPED, false},
+    {"parallel_residual", LUO_KEYS_ATTENTION, false},
+    {"shared_norm", LUO_KEYS_ATTENTION, false},
+    {"post_norms", LUO_KEYS_ATTENTION, false},
+    {"norm_offset", LUO_KEYS_LAYERS, false},
+    {"position_offset", LUO_KEYS_TEXT, false},
+    {"sliding_window", LUO_KEYS_ATTENTION, false},
+    {"embedding_scale", LUO_KEYS_TEXT, false},
+    {"attention_scale", LUO_KEYS_ATTENTION, false},
+    {"attention_softcap", LUO_KEYS_ATTENTION, false},
+    {"logit_softcap", LUO_KEYS_TEXT, false},
 };
 
 static bool has_keys(int64_t family, luo_family_keys group)
@@ -282,10 +333,11 @@ static void check_tables(luo_doc *doc, const luo_model *model)
 static void check_gate_keys(luo_doc *doc, const luo_doc_node *at, const luo_moe *moe)
 {
     const bool sigmoid = moe->gate == LUO_GATE_SIGMOID, sam = moe->gate == LUO_GATE_SAM;
-    if (!sigmoid && moe->routed_scale != 1)
-        luo_doc_error(doc, at, "`routed_scale` goes with `gate` sigmoid.");
-    if (!sigmoid && !sam && moe->route_groups > 1)
-        luo_doc_error(doc, at, "`route_groups` goes with `gate` sigmoid or sam.");
+    const bool topk = moe->gate == LUO_GATE_TOPK;
+    if (!sigmoid && !topk && moe->routed_scale != 1)
+        luo_doc_error(doc, at, "`routed_scale` goes with `gate` sigmoid or topk.");
+    if (!sigmoid && !sam && !topk && moe->route_groups > 1)
+        luo_doc_error(doc, at, "`route_groups` goes with `gate` sigmoid, topk or sam.");
     const bool balanced = moe->gate == LUO_GATE_BALANCED;
     if (balanced && moe->capacity_factor > 0)
         luo_doc_error(doc, at,
@@ -318,10 +370,39 @@ static void check_moe(luo_doc *doc, const luo_model *model)
     if (gate.k <= gate.experts && luo_gate_check(&gate, &err) != LUO_OK)
         luo_doc_error(doc, moe, "%s", err.text);
     check_gate_keys(doc, moe, &model->moe);
+    if (model->moe.shared_gate && model->moe.shared_experts == 0)
+        luo_doc_error(doc, luo_doc_get(moe, "shared_gate"),
+                      "`shared_gate` goes with `shared_experts`.");
     if ((model->moe.shared_experts > 0) != (model->moe.shared_ffn_hidden > 0))
         luo_doc_error(doc, moe,
                       "`shared_experts` and `shared_ffn_hidden` are given together or "
                       "not at all; give both above 0.");
+}
+
+/* Keys that say something of others. */
+static void check_layers(luo_doc *doc, const luo_model *model)
+{
+    const luo_doc_node *rope = at_key(doc, "rope_scaling"), *window = at_key(doc, "sliding_window");
+    const luo_doc_node *offset = at_key(doc, "position_offset");
+    const luo_rope_kind kind = model->rope.kind;
+    if (model->shared_norm && !model->parallel_residual)
+        luo_doc_error(doc, at_key(doc, "shared_norm"),
+                      "`shared_norm` goes with `parallel_residual`, where attention and "
+                      "feed-forward have one input; give that too.");
+    if (rope && kind >= LUO_ROPE_LLAMA3 && model->rope.original_tokens == 0)
+        luo_doc_error(doc, rope, "`original_tokens` is missing; `kind` %s requires it.",
+                      luo_rope_kind_name(kind));
+    if (rope && model->rope.high_freq <= model->rope.low_freq)
+        luo_doc_error(doc, rope, "`high_freq_factor` is %g; more than `low_freq_factor` %g is "
+                      "expected.", model->rope.high_freq, model->rope.low_freq);
+    if (window && model->window.each > model->window.every)
+        luo_doc_error(doc, window, "`layers_each` is %lld of every %lld layers; no more than these "
+                      "are expected.", (long long)model->window.each,
+                      (long long)model->window.every);
+    if (window && !model->causal)
+        luo_doc_error_key(doc, window, "`sliding_window` goes with `causal` true.");
+    if (offset && model->position_offset > 0 && model->position != LUO_POS_LEARNED)
+        luo_doc_error_key(doc, offset, "`position_offset` goes with `position` learned.");
 }
 
 /* Heads are as `attention` says. */
@@ -373,6 +454,8 @@ static void take_family_defaults(const luo_doc *doc, luo_model *model)
     if (!at_key(doc, "activation")) model->activation = f->activation;
     if (!at_key(doc, "position")) model->position = f->position;
     if (!at_key(doc, "causal")) model->causal = f->causal;
+    if (!at_key(doc, "rope_scaling")) model->rope = (luo_rope_scaling){0};
+    if (!at_key(doc, "sliding_window")) model->window = (luo_window){0};
     if (!at_key(doc, "moe")) model->moe = (luo_moe){0};
     if (!luo_doc_get(at_key(doc, "moe"), "bias_rate"))
         model->moe.bias_rate = model->moe.gate == LUO_GATE_SIGMOID ? BIAS_RATE : 0;
@@ -406,6 +489,18 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                          .qkv_bias = y->qkv_bias,
                          .qk_norm = y->qk_norm,
                          .causal = y->causal,
+                         .parallel_residual = y->parallel_residual,
+                         .shared_norm = y->shared_norm,
+                         .post_norms = y->post_norms,
+                         .norm_offset = y->norm_offset,
+                         .position_offset = y->position_offset,
+                         .partial_rotary = y->partial_rotary,
+                         .embedding_scale = y->embedding_scale,
+                         .attention_scale = y->attention_scale,
+                         .attention_softcap = y->attention_softcap,
+                         .logit_softcap = y->logit_softcap,
+                         .rope = y->rope,
+                         .window = y->window,
                          .norm = y->norm,
                          .activation = y->activation,
                          .position = y->position,
@@ -416,8 +511,9 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
                                  y->moe.first_dense_layers, y->moe.every_layers,
                                  y->moe.capacity_factor, y->moe.gate == TOP1,
                                  y->moe.gate == TOP1 ? LUO_GATE_TOPK : (luo_gate_kind)y->moe.gate,
-                                 y->moe.renorm, y->moe.routed_scale, y->moe.route_groups,
-                                 y->moe.route_groups_kept, y->moe.aux_loss, y->moe.bias_rate},
+                                 y->moe.renorm, y->moe.shared_gate, y->moe.routed_scale,
+                                 y->moe.route_groups, y->moe.route_groups_kept, y->moe.aux_loss,
+                                 y->moe.bias_rate},
                          .latent = y->attention.latent,
                          .image = y->image,
                          .features = y->features,
@@ -452,6 +548,7 @@ luo_status luo_read_model_text(luo_arena *arena, const luo_source *src,
             check_image(&doc, model);
             check_moe(&doc, model);
             check_latent(&doc, model);
+            check_layers(&doc, model);
             check_tables(&doc, model);
         }
         check_keys(&doc, data);

@@ -162,19 +162,19 @@ int64_t luo_pool_room_of(double (*ratio)(const void *, int64_t), const void *of)
 
 /* ---- costs ---- */
 
-/* Mean over the layers, which have experts or not; ms of forward and backward. */
+/* Mean over the layers of all kinds; ms of forward and backward. */
 static luo_status mean_layer(const luo_cost_ctx *cost, luo_layer_shape layer, const int32_t *dev,
                              double *ms, luo_err *err)
 {
     const int64_t layers = layer.model->layers;
-    int64_t count[2] = {0}, last[2] = {0};
+    int64_t count[LUO_LAYER_KINDS] = {0}, last[LUO_LAYER_KINDS] = {0};
     for (int64_t l = 0; l < layers; l++) {
-        const bool experts = luo_model_has_experts(layer.model, l);
-        count[experts]++;
-        last[experts] = l;
+        const int32_t kind = luo_model_layer_kind(layer.model, l);
+        count[kind]++;
+        last[kind] = l;
     }
     *ms = 0;
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < LUO_LAYER_KINDS; k++) {
         luo_layer_cost one;
         if (count[k] == 0 && layers > 0) continue; /* a model without any is told by its layer */
         layer.layer = last[k];

@@ -30,7 +30,7 @@ static bool same_devices(const luo_cluster *cluster, const int32_t *a, const int
 typedef struct step_costed {
     const step_stage *of;
     int recompute;
-    double parameters; /* of the layer: tells dense from experts */
+    int32_t kind; /* of the layer */
     step_layer *layer;
 } step_costed;
 
@@ -103,11 +103,10 @@ static luo_status find_layer(stepper *w, const step_stage *s, int32_t layer,
 {
     const luo_model *model = w->in->model;
     const int recompute = recompute_of(s->at, layer);
-    const double parameters =
-        model->moe.experts > 0 ? luo_mem_layer_parameters(model, layer, 1) : 0;
+    const int32_t kind = luo_model_layer_kind(model, layer);
     for (int32_t i = w->nlayers; i-- > 0;) {
         const step_costed *x = &w->layers[i];
-        if (x->recompute != recompute || x->parameters != parameters ||
+        if (x->recompute != recompute || x->kind != kind ||
             !same_stage(w->in->cluster, x->of, s))
             continue;
         *out = x->layer;
@@ -116,7 +115,7 @@ static luo_status find_layer(stepper *w, const step_stage *s, int32_t layer,
     if (!LUO_VEC_ROOM_IN(w->scratch, w->layers, w->nlayers, w->cap_layers))
         return luo_err_nomem(w->err);
     step_costed *x = &w->layers[w->nlayers];
-    *x = (step_costed){s, recompute, parameters, LUO_NEW(w->scratch, step_layer)};
+    *x = (step_costed){s, recompute, kind, LUO_NEW(w->scratch, step_layer)};
     if (!x->layer) return luo_err_nomem(w->err);
     LUO_TRY(cost_layer(w, s, layer, recompute, x->layer));
     w->nlayers++;

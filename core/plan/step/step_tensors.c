@@ -29,7 +29,7 @@ static void add_norm(const luo_model *model, step_tensor *t, int32_t *n)
 /* Of a feed-forward, biases with it. */
 static int64_t mlp_elements(const luo_model *model, int64_t ffn)
 {
-    const int64_t ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const int64_t ins = luo_model_is_gated(model) ? 2 : 1;
     return (ins + 1) * model->hidden * ffn + (model->linear_bias ? ins * ffn + model->hidden : 0);
 }
 
@@ -47,7 +47,7 @@ static void add_experts(const luo_model *model, int32_t tp, step_tensor *t, int3
 static void add_mlp(const luo_model *model, int32_t tp, int64_t layer, luo_layer_part part,
                     step_tensor *t, int32_t *n)
 {
-    const int32_t ins = model->activation == LUO_ACT_SWIGLU ? 2 : 1;
+    const int32_t ins = luo_model_is_gated(model) ? 2 : 1;
     const int64_t f = share(model->ffn_hidden, tp);
     if (luo_model_has_experts(model, layer)) {
         if (part == LUO_LAYER_UP) add_experts(model, tp, t, n);
@@ -56,6 +56,7 @@ static void add_mlp(const luo_model *model, int32_t tp, int64_t layer, luo_layer
     if (part == LUO_LAYER_DOWN) {
         add(t, n, f * model->hidden, false);
         if (model->linear_bias) add_bias(t, n, model->hidden, true);
+        if (model->post_norms) add_norm(model, t, n);
         return;
     }
     for (int32_t i = 0; i < ins; i++) add(t, n, f * model->hidden, false);
@@ -90,7 +91,7 @@ static int32_t part_tensors(const luo_model *model, int32_t tp, int64_t layer,
         if (luo_model_has_attention(model)) add_norm(model, t, &n);
         break;
     case LUO_LAYER_NORM2:
-        add_norm(model, t, &n);
+        if (!model->shared_norm) add_norm(model, t, &n);
         break;
     case LUO_LAYER_QKV:
         if (luo_model_is_latent(model)) {
@@ -106,6 +107,7 @@ static int32_t part_tensors(const luo_model *model, int32_t tp, int64_t layer,
         add(t, &n, share(model->heads, tp) * luo_model_value_dim(model) * model->hidden,
             false);
         if (model->out_bias) add_bias(t, &n, model->hidden, true);
+        if (model->post_norms) add_norm(model, t, &n);
         break;
     case LUO_LAYER_UP:
     case LUO_LAYER_DOWN:
@@ -174,7 +176,7 @@ static int32_t embedding_tensors(const stepper *w, const step_run *r, step_tenso
     t->table = step_is_split(w);
     t->alone = t->table && w->plan->zero < 2;
     if (w->in->model->position == LUO_POS_LEARNED)
-        add(t, &n, w->in->model->max_sequence_tokens * w->in->model->hidden, true);
+        add(t, &n, luo_model_position_rows(w->in->model) * w->in->model->hidden, true);
     return n;
 }
 

@@ -28,7 +28,7 @@ static uint64_t signature(const uniform_search *s, const int32_t *dev, int32_t n
     return h;
 }
 
-enum { OF_LAYER, OF_EMBEDDING, OF_HEAD, LAYER_KINDS = 3 };
+enum { OF_LAYER, OF_EMBEDDING, OF_HEAD };
 
 static luo_layer_shape layer_of(const uniform_search *s, const uniform_frame *f)
 {
@@ -36,19 +36,19 @@ static luo_layer_shape layer_of(const uniform_search *s, const uniform_frame *f)
                         f->context, s->opts->sequence_parallel);
 }
 
-/* Layers with and without experts differ: the least of them, so that bounds hold. */
+/* Layers of several kinds: the least of them, so that bounds hold. */
 static luo_status layer_seconds(const uniform_search *s, const uniform_frame *f,
                                 const int32_t *dev, double out[2])
 {
     luo_layer_shape shape = layer_of(s, f);
-    const int64_t kinds[LAYER_KINDS] = {0, s->model->moe.first_dense_layers,
-                                        s->model->layers - 1};
-    const int n = s->model->moe.experts > 0 ? LAYER_KINDS : 1;
+    bool seen[LUO_LAYER_KINDS] = {false};
     out[0] = out[1] = INFINITY;
-    for (int k = 0; k < n; k++) {
+    for (int64_t l = 0; l < s->model->layers; l++) {
         luo_layer_cost c;
-        if (kinds[k] >= s->model->layers) continue;
-        shape.layer = kinds[k];
+        const int32_t kind = luo_model_layer_kind(s->model, l);
+        if (seen[kind]) continue;
+        seen[kind] = true;
+        shape.layer = l;
         LUO_TRY(luo_cost_layer(&s->cost, &shape, dev, f->recompute, &c, s->err));
         out[0] = fmin(out[0], c.forward);
         out[1] = fmin(out[1], c.backward);

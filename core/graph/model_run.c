@@ -1,0 +1,56 @@
+/* model_run.c: what of a model no kernel of an executor computes. */
+#include "core/graph/model.h"
+
+#include <stddef.h>
+
+/* Is this factor given, and another one than 1? */
+static bool scales(double factor)
+{
+    return factor > 0 && factor != 1;
+}
+
+/* A key of model.yaml that no kernel knows; NULL: all of them are computed. */
+static const char *key_without_kernel(const luo_model *model)
+{
+    const luo_moe *moe = &model->moe;
+    const bool topk = moe->experts > 0 && moe->gate == LUO_GATE_TOPK;
+    const struct {
+        bool is;
+        const char *key;
+    } keys[] = {
+        {model->activation == LUO_ACT_GEGLU, "activation: geglu"},
+        {model->activation == LUO_ACT_RELU, "activation: relu"},
+        {model->norm_offset, "norm_offset"},
+        {model->position_offset > 0, "position_offset"},
+        {scales(model->partial_rotary), "partial_rotary"},
+        {scales(model->embedding_scale), "embedding_scale"},
+        {model->attention_scale > 0, "attention_scale"},
+        {model->attention_softcap > 0, "attention_softcap"},
+        {model->logit_softcap > 0, "logit_softcap"},
+        {model->rope.kind != LUO_ROPE_PLAIN && model->rope.kind != LUO_ROPE_DYNAMIC,
+         "rope_scaling"},
+        {moe->shared_gate, "moe.shared_gate"},
+        {topk && scales(moe->routed_scale), "moe.routed_scale"},
+        {topk && moe->route_groups > 1, "moe.route_groups"},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i].is) return keys[i].key;
+    return NULL;
+}
+
+luo_status luo_model_check_run(const luo_model *model, int64_t tokens, luo_err *err)
+{
+    const char *key = key_without_kernel(model);
+    if (key)
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` has `%s`, which no kernel of `run` computes; `sim`, `plan` "
+                           "and `explain` take it.",
+                           model->name, key);
+    if (model->window.tokens > 0 && model->window.tokens < tokens)
+        return luo_err_set(err, LUO_EINPUT,
+                           "model `%s` has a `sliding_window` of %lld tokens, which no kernel of "
+                           "`run` computes for sequences of %lld; give shorter sequences, `sim`, "
+                           "`plan` and `explain` take these.",
+                           model->name, (long long)model->window.tokens, (long long)tokens);
+    return LUO_OK;
+}
