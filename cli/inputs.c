@@ -153,14 +153,44 @@ static luo_status only_policies(luo_cli *cli, const char *text, luo_scenario *sc
     return LUO_OK;
 }
 
+luo_status luo_inputs_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err)
+{
+    luo_policy_spec *policies = LUO_NEW_N(cli->arena, luo_policy_spec, sc->npolicies);
+    luo_model *model = LUO_NEW(cli->arena, luo_model);
+    luo_plan *plan = LUO_NEW(cli->arena, luo_plan);
+    if (!policies || !model || !plan) return luo_err_nomem(err);
+    *model = *sc->model;
+    model->dtype = dtype; /* for the planner */
+    sc->model = model;
+    if (sc->plan) {
+        *plan = *sc->plan;
+        plan->dtype = dtype;
+        sc->plan = plan;
+    }
+    for (int32_t i = 0; i < sc->npolicies; i++) {
+        policies[i] = sc->policies[i];
+        if (!policies[i].plan) continue;
+        luo_plan *own = LUO_NEW(cli->arena, luo_plan);
+        if (!own) return luo_err_nomem(err);
+        *own = *policies[i].plan;
+        own->dtype = dtype;
+        policies[i].plan = own;
+    }
+    sc->policies = policies;
+    return LUO_OK;
+}
+
 static luo_status scenario_session(luo_cli *cli, luo_session *session, const char *path,
                                    luo_err *err)
 {
     luo_scenario *sc;
     luo_inputs inputs = {0};
+    const char *dtype;
     LUO_TRY(overrides(cli, session, err));
-    const luo_overrides set = {session->noverrides, session->overrides};
+    LUO_TRY(luo_cli_dtype(cli, &dtype, err));
+    const luo_overrides set = {session->noverrides, session->overrides, dtype};
     LUO_TRY(luo_read_scenario(cli->arena, path, &set, &sc, &inputs, &cli->diags));
+    if (dtype) LUO_TRY(luo_inputs_dtype(cli, sc, sc->model->dtype, err));
     const char *only = luo_args_get(&cli->args, "policies", NULL);
     if (only) LUO_TRY(only_policies(cli, only, sc, err));
     session->scenario = sc;

@@ -6,6 +6,8 @@
 
 /* --trace-steps (otherwise `trace`), --plots, --limit-s, --force, --keep-programs, --verbose. */
 luo_status luo_inputs_shared(luo_cli *cli, luo_session *s, const char *trace, luo_err *err);
+/* Model and plans of the scenario in this type; sc, which is the caller's, points to copies. */
+luo_status luo_inputs_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err);
 /* An option with the values on and off; on if it is not given. */
 luo_status luo_inputs_on_off(const luo_args *args, const char *name, bool *out, luo_err *err);
 /* A scenario with --set, --seed, --steps, --stack and --policies, or a bare plan with --model and

@@ -37,11 +37,32 @@ static luo_status required(luo_cli *cli, const char *option, const char **path)
     return luo_cli_error(cli, LUO_EUSAGE, "`--%s` is missing; name the %s file.", option, option);
 }
 
+luo_status luo_cli_dtype(luo_cli *cli, const char **out, luo_err *err)
+{
+    static const char *const names[] = {LUO_DTYPE_LIST(LUO_WORD_TEXT)};
+    int which;
+    *out = NULL;
+    LUO_TRY(luo_args_choice(&cli->args, "dtype", 0, names, LUO_DTYPES, &which, err));
+    if (luo_args_has(&cli->args, "dtype")) *out = names[which];
+    return LUO_OK;
+}
+
+luo_status luo_cli_model_file(luo_cli *cli, const char *path, luo_model **out)
+{
+    luo_overrides set = {0};
+    luo_source src;
+    luo_err err;
+    if (luo_cli_dtype(cli, &set.dtype, &err) != LUO_OK ||
+        luo_source_read(cli->arena, path, &src, &err) != LUO_OK)
+        return luo_diags_err(&cli->diags, &err);
+    return luo_read_model_text(cli->arena, &src, &set, out, &cli->diags);
+}
+
 luo_status luo_cli_model(luo_cli *cli, luo_model **out)
 {
     const char *path;
     LUO_TRY(required(cli, "model", &path));
-    return luo_read_model(cli->arena, path, out, &cli->diags);
+    return luo_cli_model_file(cli, path, out);
 }
 
 luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out)
@@ -59,8 +80,12 @@ static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *mod
     luo_plan *plan;
     luo_plan_finding *found;
     luo_err err = {0};
+    const char *dtype;
     int32_t n = 0;
     LUO_TRY(luo_read_plan(cli->arena, path, &plan, &file, &cli->diags));
+    if (luo_cli_dtype(cli, &dtype, &err) != LUO_OK) return luo_diags_err(&cli->diags, &err);
+    for (int t = 0; dtype && t < LUO_DTYPES; t++)
+        if (strcmp(dtype, luo_dtype_name((luo_dtype)t)) == 0) plan->dtype = (luo_dtype)t;
     if (part && plan->devices < cluster->ndevices) plan->devices = cluster->ndevices;
     luo_status st = luo_plan_check_work(plan, &cli->work, &err);
     if (st == LUO_OK) st = luo_plan_check(cli->arena, plan, model, cluster, &found, &n);

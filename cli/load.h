@@ -13,11 +13,15 @@ extern const int luo_nbackends;
 
 /* --dead into a planner. Owner: cli->arena. */
 luo_status luo_cli_dead(luo_cli *cli, luo_planner_opts *p, luo_err *err);
+/* What --dtype says; NULL: it is not given. Errors: LUO_EUSAGE. */
+luo_status luo_cli_dtype(luo_cli *cli, const char **out, luo_err *err);
+/* A model file, in the type that --dtype says. Errors are in cli->diags. */
+luo_status luo_cli_model_file(luo_cli *cli, const char *path, luo_model **out);
 /* The file of --model or --cluster, required by the verb. Errors are in cli->diags. */
 luo_status luo_cli_model(luo_cli *cli, luo_model **out);
 luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out);
-/* Reads a plan and checks it against model and cluster (either may be NULL); findings are placed
- * in the file. doc (may be NULL): the file. */
+/* Reads a plan, in the type that --dtype says, and checks it against model and cluster (either may
+ * be NULL); findings are placed in the file. doc (may be NULL): the file. */
 luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,
                         const luo_cluster *cluster, luo_plan **out, const luo_doc **doc);
 /* The same of a plan that may have been made when the cluster had fewer devices: its numbers are

@@ -2,6 +2,7 @@
  * files of tensors by their names. */
 #include <string.h>
 
+#include "cli/inputs.h"
 #include "cli/load.h"
 #include "cli/run/progress.h"
 #include "cli/run/run_checks.h"
@@ -21,6 +22,7 @@ typedef struct context { /* NULL where the option is not given */
 static luo_status check_scenario(luo_cli *cli, const char *path, const context *c, luo_err *err)
 {
     luo_scenario *sc;
+    luo_overrides set = {0};
     luo_status worst = LUO_OK;
     const luo_backend *sim = luo_backend_find(luo_backends, luo_nbackends, "sim");
     const luo_run_opts opts = {.backend = c->real ? c->real->row : sim,
@@ -31,7 +33,9 @@ static luo_status check_scenario(luo_cli *cli, const char *path, const context *
                                .ranks = c->ranks,
                                .work = &cli->work};
     const luo_exec_options options = {.ranks = c->ranks};
-    LUO_TRY(luo_read_scenario(cli->arena, path, NULL, &sc, NULL, &cli->diags));
+    LUO_TRY(luo_cli_dtype(cli, &set.dtype, err));
+    LUO_TRY(luo_read_scenario(cli->arena, path, &set, &sc, NULL, &cli->diags));
+    if (set.dtype) LUO_TRY(luo_inputs_dtype(cli, sc, sc->model->dtype, err));
     if (c->real) worst = luo_run_check_bounds(sc, err);
     if (c->real && worst == LUO_OK) worst = luo_run_check_model(sc, err);
     if (c->real && worst == LUO_OK) worst = luo_run_check_dtype(sc, c->real, err);
@@ -86,6 +90,7 @@ static luo_status check_one(luo_cli *cli, const char *path, const context *c, co
                             luo_err *err)
 {
     luo_file_kind k;
+    luo_model *model;
     if (holds_tensors(path)) {
         *kind = "tensors";
         return check_tensors(cli, path, err);
@@ -93,6 +98,7 @@ static luo_status check_one(luo_cli *cli, const char *path, const context *c, co
     LUO_TRY(luo_file_kind_of(path, &k, &cli->diags));
     *kind = luo_file_kind_name(k);
     if (k == LUO_FILE_PLAN) return check_plan(cli, path, c, err);
+    if (k == LUO_FILE_MODEL) return luo_cli_model_file(cli, path, &model);
     if (k == LUO_FILE_SCENARIO) return check_scenario(cli, path, c, err);
     return luo_file_check(cli->arena, path, k, &cli->diags);
 }

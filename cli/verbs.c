@@ -34,6 +34,8 @@ const int luo_ncommon_options = N(luo_common_options);
     {                                                                                              \
         "model", "FILE", "model.yaml or a Hugging Face config.json"                                \
     }
+#define DTYPE \
+    {"dtype", "NAME", "of model and plan: bf16, f32, f64 (as the files say)"}
 #define STACK                                                                                      \
     {                                                                                              \
         "stack", "FILE", "stack file or built-in name (luoshu-cuda)"                               \
@@ -54,7 +56,7 @@ static const luo_option resolve_options[] = {
 };
 
 static const luo_option switch_options[] = {
-    MODEL, CLUSTER, LIMIT,
+    MODEL, CLUSTER, LIMIT, DTYPE,
     {"planner", "NAME", "as of resolve (exact up to a size where it takes under 1 s, else greedy)"},
     {"reset", "WHEN", "balance counters: fused, bucket or tensor (fused)"},
     DEAD,
@@ -73,7 +75,7 @@ static const luo_option validate_options[] = {
 };
 
 static const luo_option check_options[] = {
-    MODEL, CLUSTER, STACK, LIMIT,
+    MODEL, CLUSTER, STACK, LIMIT, DTYPE,
     {"backend", "NAME", "scenarios: as `run` on host or cuda (as `sim`)"},
     {"ranks", "N", "scenarios: processes of that run (one per device)"},
 };
@@ -83,6 +85,7 @@ static const luo_option explain_options[] = {
     MODEL,
     CLUSTER,
     STACK,
+    DTYPE,
     {"program", "DEVICE", "print the program of this device"},
     {"simulate", NULL, "plans: also how long a simulated step takes, and where its time goes"},
 };
@@ -172,7 +175,7 @@ static const luo_option plan_options[] = {
     {"push-bound", "N", "updates that it may keep back (100)"},
     {"batch", "N", "sequences of a step (32 a device)"},
     {"batch-per-device", "N", "the same, of each device (32)"},
-    {"dtype", "NAME", "bf16, f32 or f64 (the model's)"},
+    DTYPE,
     {"starts", "LIST", "shares to begin with, of prop, even, mem (prop,even, and mem if known)"},
     {"segments", "HOW", "off, layer, or a number of runs of layers with shares of their own (off)"},
     {"factors", "ON", "on or off: gradients of weights by their factors (on)"},
@@ -189,6 +192,7 @@ static const luo_option sim_options[] = {
     LIMIT,
     MODEL,
     CLUSTER,
+    DTYPE,
     {"steps", "N", "steps; for a bare plan 3 by default"},
     {"policies", "A,B", "only these policies of the scenario"},
     {"seed", "N", "instead of the scenario's seed"},
@@ -349,6 +353,7 @@ static const luo_option calibrate_options[] = {
     {"from", "FILE", "tables instead of measuring; more of them follow it"},
     {"profile", "FILE", "of GPUs: peaks and bandwidth of a datasheet (as measured)"},
     {"model", "FILE", "of times of layers: the network that was timed; of a pool"},
+    DTYPE,
     {"stack", "FILE", "of times of layers, or of a pool: the software (luoshu-cuda)"},
     {"cluster", "FILE", "of GPUs: where collectives of nodes were measured; of a pool"},
     {"os", "D,T,P", "of a pool: optimizer's layout (all devices, a node, 1)"},

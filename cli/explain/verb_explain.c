@@ -70,7 +70,7 @@ static luo_status explain(luo_cli *cli, luo_err *err)
         luo_explain_cluster(out, cluster);
         return LUO_OK;
     case LUO_FILE_MODEL:
-        LUO_TRY(luo_read_model(cli->arena, path, &model, &cli->diags));
+        LUO_TRY(luo_cli_model_file(cli, path, &model));
         return luo_explain_model(out, model, err);
     case LUO_FILE_PROFILE:
         LUO_TRY(luo_read_profile(cli->arena, path, &profile, &cli->diags));

@@ -15,11 +15,7 @@ enum { PER_DEVICE = 32, SEGMENTS_MOST = 4096 };
 
 static luo_status read_model_sizes(const luo_args *args, luo_hap_call *call, luo_err *err)
 {
-    static const char *const dtypes[] = {LUO_DTYPE_LIST(LUO_WORD_TEXT)};
-    int dtype;
-    LUO_TRY(
-        luo_args_choice(args, "dtype", (int)call->model->dtype, dtypes, LUO_DTYPES, &dtype, err));
-    call->dtype = (luo_dtype)dtype;
+    call->dtype = call->model->dtype;
     return luo_plan_seq_length(args, call->model, &call->tokens, err);
 }
 

@@ -126,33 +126,6 @@ static luo_status read_opts(luo_cli *cli, luo_session *session, luo_exec_options
 
 /* ---- the scenario as this run has it ---- */
 
-static luo_status set_dtype(luo_cli *cli, luo_scenario *sc, luo_dtype dtype, luo_err *err)
-{
-    luo_policy_spec *policies = LUO_NEW_N(cli->arena, luo_policy_spec, sc->npolicies);
-    luo_model *model = LUO_NEW(cli->arena, luo_model);
-    luo_plan *plan = LUO_NEW(cli->arena, luo_plan);
-    if (!policies || !model || !plan) return luo_err_nomem(err);
-    *model = *sc->model;
-    model->dtype = dtype; /* for the planner */
-    sc->model = model;
-    if (sc->plan) {
-        *plan = *sc->plan;
-        plan->dtype = dtype;
-        sc->plan = plan;
-    }
-    for (int32_t i = 0; i < sc->npolicies; i++) {
-        policies[i] = sc->policies[i];
-        if (!policies[i].plan) continue;
-        luo_plan *own = LUO_NEW(cli->arena, luo_plan);
-        if (!own) return luo_err_nomem(err);
-        *own = *policies[i].plan;
-        own->dtype = dtype;
-        policies[i].plan = own;
-    }
-    sc->policies = policies;
-    return LUO_OK;
-}
-
 static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const luo_real_backend *b, bool bare,
                              luo_err *err)
 {
@@ -164,7 +137,7 @@ static luo_status take_dtype(luo_cli *cli, luo_scenario *sc, const luo_real_back
         return luo_err_set(err, LUO_EUSAGE,
                            "`--dtype` is `%s`, and backend `%s` computes in %s; give one of them.",
                            names[which], b->row->name, b->computes);
-    LUO_TRY(set_dtype(cli, sc, (luo_dtype)which, err));
+    LUO_TRY(luo_inputs_dtype(cli, sc, (luo_dtype)which, err));
     if (bare) sc->hash = luo_plan_hash(sc->plan);
     return LUO_OK;
 }
@@ -253,7 +226,7 @@ static luo_status add_file(luo_cli *cli, const char **at, int32_t *n, const char
 static luo_status rank_inputs(luo_cli *cli, const luo_session *session, luo_exec_options *options,
                               luo_err *err)
 {
-    const char **at = LUO_NEW_N(cli->arena, const char *, 6 + 2 * session->noverrides);
+    const char **at = LUO_NEW_N(cli->arena, const char *, 8 + 2 * session->noverrides);
     int32_t n = 0;
     if (!at) return luo_err_nomem(err);
     if (session->bare) {
@@ -263,6 +236,10 @@ static luo_status rank_inputs(luo_cli *cli, const luo_session *session, luo_exec
             LUO_TRY(add_file(cli, at, &n, "--stack", luo_args_get(&cli->args, "stack", ""), err));
     } else {
         LUO_TRY(add_file(cli, at, &n, "--scenario", cli->args.files[0], err));
+    }
+    if (luo_args_has(&cli->args, "dtype")) {
+        at[n++] = "--dtype";
+        at[n++] = luo_args_get(&cli->args, "dtype", "");
     }
     for (int32_t i = 0; i < session->noverrides; i++) {
         at[n++] = "--set";

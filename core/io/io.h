@@ -33,6 +33,7 @@ typedef struct luo_files {
 typedef struct luo_overrides {
     int32_t n;
     const char *const *at;
+    const char *dtype; /* of the model, whatever its file says; NULL: that */
 } luo_overrides;
 
 /* Errors: LUO_EINPUT missing or unreadable; LUO_E2BIG over 64 MiB; LUO_ENOMEM. */

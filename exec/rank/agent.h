@@ -13,6 +13,7 @@ typedef struct luo_rank_args { /* of the command line, but token: of the environ
     const char *token;
     bool broadcast; /* rank 0 tells the others (--launcher none) */
     const char *scenario, *model, *cluster, *stack;
+    const char *dtype; /* of the model; NULL: as its file says */
     int32_t noverrides;
     const char **overrides;
 } luo_rank_args;

@@ -22,7 +22,8 @@ luo_status luo_rank_args_read(int argc, char **argv, luo_rank_args *out, luo_err
                    {"--scenario", &a.scenario},
                    {"--model", &a.model},
                    {"--cluster", &a.cluster},
-                   {"--stack", &a.stack}};
+                   {"--stack", &a.stack},
+                   {"--dtype", &a.dtype}};
     luo_status st = a.overrides ? LUO_OK : luo_err_nomem(err);
     for (int i = 1; st == LUO_OK && i < argc; i++) {
         size_t k = 0;
@@ -70,7 +71,9 @@ static luo_status first_error(const luo_diags *diags, luo_status st, luo_err *er
 
 luo_status luo_agent_read(luo_agent *agent, luo_err *err)
 {
-    const luo_overrides overrides = {agent->args->noverrides, agent->args->overrides};
+    const luo_overrides overrides = {agent->args->noverrides, agent->args->overrides,
+                                     agent->args->dtype};
+    luo_source src;
     luo_scenario *sc;
     luo_model *model;
     luo_cluster *cluster;
@@ -85,7 +88,8 @@ luo_status luo_agent_read(luo_agent *agent, luo_err *err)
         agent->stack = sc->stack;
         return LUO_OK;
     }
-    st = luo_read_model(agent->arena, agent->args->model, &model, &diags);
+    LUO_TRY(luo_source_read(agent->arena, agent->args->model, &src, err));
+    st = luo_read_model_text(agent->arena, &src, &overrides, &model, &diags);
     if (st == LUO_OK) st = luo_read_cluster(agent->arena, agent->args->cluster, &cluster, &diags);
     if (st != LUO_OK) return first_error(&diags, st, err);
     agent->model = model;

@@ -400,7 +400,7 @@ START_TEST(with_set)
     luo_diags diags;
     luo_model *m = NULL;
     const char *const set[] = {"layers=3", "dtype=f32"};
-    const luo_overrides overrides = {2, set};
+    const luo_overrides overrides = {2, set, NULL};
     const char *text = "{\"model_type\": \"qwen3\", \"hidden_size\": 64,"
                        " \"num_attention_heads\": 4, \"num_key_value_heads\": 4,"
                        " \"intermediate_size\": 128, \"vocab_size\": 100, \"head_dim\": 32,"
@@ -438,8 +438,8 @@ START_TEST(kept_row)
     luo_err err;
     luo_model *m = NULL;
     int64_t n;
-    const char *data = getenv("LUO_DATA"), *const set[] = {"dtype=bf16"};
-    const luo_overrides bf16 = {1, set};
+    const char *data = getenv("LUO_DATA");
+    const luo_overrides bf16 = {.dtype = "bf16"};
     const char *path = luo_arena_printf(arena, "%s/../cases/hf/%s", data ? data : "../shared/data",
                                         kept[_i].file);
     if (access(path, R_OK) != 0) {

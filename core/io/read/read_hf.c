@@ -123,6 +123,7 @@ void hf_refuse(hf_reader *hf, const luo_doc_node *at, const char *why)
 static bool given_by_set(const hf_reader *hf, const char *ours)
 {
     const size_t n = strlen(ours);
+    if (hf->overrides && hf->overrides->dtype && strcmp(ours, "dtype") == 0) return true;
     for (int32_t i = 0; hf->overrides && i < hf->overrides->n; i++)
         if (strncmp(hf->overrides->at[i], ours, n) == 0 && hf->overrides->at[i][n] == '=')
             return true;

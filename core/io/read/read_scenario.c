@@ -90,7 +90,8 @@ static luo_status read_cluster(luo_scenario_reader *reader, const luo_source *sr
 
 static luo_status read_model(luo_scenario_reader *reader, const luo_source *src)
 {
-    return luo_read_model_text(reader->doc.arena, src, NULL, &reader->model, reader->doc.diags);
+    const luo_overrides set = {.dtype = reader->overrides ? reader->overrides->dtype : NULL};
+    return luo_read_model_text(reader->doc.arena, src, &set, &reader->model, reader->doc.diags);
 }
 
 /* ---- plans ---- */
