@@ -72,6 +72,15 @@ luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out)
     return luo_read_cluster(cli->arena, path, out, &cli->diags);
 }
 
+void luo_cli_say_vocab(luo_cli *cli, const luo_plan *plan, const luo_model *model)
+{
+    const int64_t rows = luo_plan_vocab(plan, model);
+    if (rows == model->vocab) return;
+    luo_cli_note(cli, LUO_NOTE,
+                 "tensor parallelism cuts the %lld rows of the vocabulary of `%s` padded to %lld",
+                 (long long)model->vocab, model->name, (long long)rows);
+}
+
 static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *model,
                             const luo_cluster *cluster, bool part, luo_plan **out,
                             const luo_doc **doc)
@@ -94,6 +103,7 @@ static luo_status read_plan(luo_cli *cli, const char *path, const luo_model *mod
     if (st == LUO_OK && model) st = luo_plan_check_annotations(plan, model, &err);
     if (err.text[0]) luo_doc_report_err(file, &err, &cli->diags);
     if (doc) *doc = file;
+    if (st == LUO_OK && model) luo_cli_say_vocab(cli, plan, model);
     if (st == LUO_OK) *out = plan;
     return st;
 }

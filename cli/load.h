@@ -20,6 +20,8 @@ luo_status luo_cli_model_file(luo_cli *cli, const char *path, luo_model **out);
 /* The file of --model or --cluster, required by the verb. Errors are in cli->diags. */
 luo_status luo_cli_model(luo_cli *cli, luo_model **out);
 luo_status luo_cli_cluster(luo_cli *cli, luo_cluster **out);
+/* One note where the plan pads the rows of the model's vocabulary. */
+void luo_cli_say_vocab(luo_cli *cli, const luo_plan *plan, const luo_model *model);
 /* Reads a plan, in the type that --dtype says, and checks it against model and cluster (either may
  * be NULL); findings are placed in the file. doc (may be NULL): the file. */
 luo_status luo_cli_plan(luo_cli *cli, const char *path, const luo_model *model,

@@ -104,6 +104,7 @@ static luo_status check_winner(luo_cli *cli, luo_auto_call *call, luo_err *err)
         .check = true, .bucket = call->stack.bucket, .memory = luo_stack_memory(&call->stack)};
     const luo_plan *plan = call->answer.at[call->answer.best].plan;
     luo_programs *set;
+    luo_cli_say_vocab(cli, plan, call->model);
     LUO_TRY(luo_plan_compile(cli->arena, plan, call->model, call->cluster, &opts, &set, err));
     call->program = set->hash;
     return LUO_OK;

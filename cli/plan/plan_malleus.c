@@ -186,6 +186,7 @@ static luo_status transition(luo_cli *cli, luo_malleus_call *call, luo_err *err)
 static luo_status simulate_answer(luo_cli *cli, luo_malleus_call *call, const luo_programs *set)
 {
     const luo_dtype dtype = call->answer.plan->dtype;
+    luo_cli_say_vocab(cli, call->answer.plan, call->model);
     LUO_TRY(luo_cli_one_step(cli, set, call->cluster, &call->stack, dtype, call->rate,
                              &call->step_s));
     LUO_TRY(luo_cli_step_range(cli, set, call->cluster, &call->stack, dtype, call->rate,

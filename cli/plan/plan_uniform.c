@@ -177,6 +177,7 @@ static luo_status say_doubts(luo_cli *cli, luo_uniform_call *call, luo_err *err)
 {
     const luo_judged_plan *first = &call->plan[0];
     const char *which = "";
+    luo_cli_say_vocab(cli, first->result->plan, call->model);
     if (first->result->idle > 0) LUO_TRY(idle_set(cli, call, first->result->plan, &which, err));
     warn(cli, call, luo_plan_apart(cli->arena, first->step.seconds, first->result->objective_s));
     warn(cli, call, luo_plan_idle(cli->arena, first->result->idle, which));

@@ -303,7 +303,6 @@ bool luo_model_tp_divides(const luo_model *model, int32_t tp)
     const int64_t cut[] = {model->heads,
                            model->kv_heads,
                            model->ffn_hidden,
-                           model->vocab,
                            model->moe.experts ? model->moe.expert_ffn_hidden : 0,
                            model->moe.experts ? model->moe.shared_ffn_hidden : 0};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)

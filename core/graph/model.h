@@ -233,8 +233,8 @@ bool luo_model_has_experts(const luo_model *model, int64_t layer);
 int64_t luo_model_expert_layers(const luo_model *model, int64_t layers);
 /* Parameters of the whole network (V-C1, V-C2), tables included. Errors: LUO_EINPUT for vgg. */
 luo_status luo_model_parameters(const luo_model *model, int64_t *out, luo_err *err);
-/* Do tp tensor-parallel devices get whole heads, columns and rows of the vocabulary, equally many?
- */
+/* Do tp tensor-parallel devices get whole heads and columns, equally many? Rows of the vocabulary
+ * are padded (core/plan/vocab.c). */
 bool luo_model_tp_divides(const luo_model *model, int32_t tp);
 /* Model FLOP of one token, forward and backward, no recompute: 6 per matrix parameter plus the
  * attention square counted in full (docs/cost-model.md), for a sequence of `tokens`. Of a model

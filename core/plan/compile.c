@@ -302,8 +302,9 @@ static luo_status annotated(luo_arena *scratch, const luo_plan *plan, const luo_
     compiler c = {.arena = scratch, .p = plan, .m = model, .opts = &none, .err = err};
     luo_build_opts build;
     luo_graph *graph;
-    LUO_TRY(luo_plan_build_opts(scratch, plan, model, &build, err));
-    LUO_TRY(luo_graph_build(scratch, model, &build, &graph, err));
+    LUO_TRY(luo_plan_model(scratch, plan, model, &c.m, err));
+    LUO_TRY(luo_plan_build_opts(scratch, plan, c.m, &build, err));
+    LUO_TRY(luo_graph_build(scratch, c.m, &build, &graph, err));
     const luo_status st = annotate(&c, graph);
     luo_annset_free(graph->set);
     return blame(plan, st, err);
@@ -338,8 +339,9 @@ luo_status luo_plan_compile(luo_arena *arena, const luo_plan *plan, const luo_mo
         return luo_err_set(err, LUO_EINPUT, "the plan has %d layers, the model `%s` %lld.",
                            (int)plan->layers, model->name, (long long)model->layers);
     LUO_TRY(luo_plan_fill_absent(arena, plan, &c.p, err));
-    LUO_TRY(luo_plan_build_opts(arena, c.p, model, &build, err));
-    LUO_TRY(luo_graph_build(arena, model, &build, &graph, err));
+    LUO_TRY(luo_plan_model(arena, c.p, model, &c.m, err));
+    LUO_TRY(luo_plan_build_opts(arena, c.p, c.m, &build, err));
+    LUO_TRY(luo_graph_build(arena, c.m, &build, &graph, err));
     luo_status st = annotate(&c, graph);
     if (st == LUO_OK) st = go_on(&c);
     if (st == LUO_OK) st = specialize(&c, graph, cluster, &set);

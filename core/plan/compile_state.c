@@ -49,6 +49,7 @@ luo_status luo_plan_params(luo_arena *arena, const luo_plan *plan, const luo_mod
     luo_graph *graph;
     const luo_plan *full;
     LUO_TRY(luo_plan_fill_absent(arena, plan, &full, err));
+    LUO_TRY(luo_plan_model(arena, full, model, &model, err));
     LUO_TRY(luo_plan_build_opts(arena, full, model, &build, err));
     LUO_TRY(luo_graph_build(arena, model, &build, &graph, err));
     luo_status st = luo_plan_annotate(graph, full, err);

@@ -2,6 +2,15 @@
 
 #include <string.h>
 
+/* Tables whose rows two plans pad differently move as the larger one. */
+static luo_shape larger(const luo_shape *a, const luo_shape *b)
+{
+    luo_shape s = *a;
+    for (int32_t d = 0; d < s.rank && d < b->rank; d++)
+        if (b->dim[d] > s.dim[d]) s.dim[d] = b->dim[d];
+    return s;
+}
+
 luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const luo_plan *to,
                                  const luo_model *model, luo_switch_tensor **out, int32_t *n,
                                  luo_err *err)
@@ -18,7 +27,7 @@ luo_status luo_switching_tensors(luo_arena *arena, const luo_plan *from, const l
         t[i] = (luo_switch_tensor){.name = p[i].name,
                                    .from = p[i].state,
                                    .to = q[i].state,
-                                   .shape = p[i].shape,
+                                   .shape = larger(&p[i].shape, &q[i].shape),
                                    .bucket = 0,
                                    .elem_bytes = luo_param_state_bytes(&p[i], from->dtype)};
     }

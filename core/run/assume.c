@@ -74,6 +74,16 @@ static bool staggers(const luo_run_plans *plans)
     return used && used->plan->staggered;
 }
 
+static void vocabulary(list *l, const luo_run *run)
+{
+    const luo_used_plan *used = luo_run_plan(&run->plans);
+    const luo_model *model = run->job.scenario->model;
+    const int64_t rows = used ? luo_plan_vocab(used->plan, model) : model->vocab;
+    if (rows != model->vocab)
+        say(l, "vocabulary: %lld rows are padded to %lld, a multiple of 128 for each part that "
+            "tensor parallelism cuts them into", (long long)model->vocab, (long long)rows);
+}
+
 static void staggered(list *l, const luo_run *run)
 {
     if (!staggers(&run->plans)) return;
@@ -236,6 +246,7 @@ luo_status luo_run_report_assumptions(luo_run *run, const char *const **out, int
     communication(&l, &run->job);
     policy(&l, run);
     staggered(&l, run);
+    vocabulary(&l, run);
     checkpoints(&l, run);
     real_run(&l, run);
     quantiles(&l, &run->ledger);

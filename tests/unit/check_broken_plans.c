@@ -139,10 +139,11 @@ static const struct {
     {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[3,61]"}, CHECK, LUO_EINPUT, 6, 45,
      "`shares` [3,61] would cut 160 feed-forward columns into 7.5 and 152.5; shares must give "
      "whole columns."},
-    {small, {"[[0,2]],\"devices\":[0,1]", "[[0,0]],\"devices\":[0,1,7]", "[[2,4]]", "[[0,4]]"},
-     CHECK, LUO_EINPUT, 5, 58,
-     "tensor parallelism of 3 would cut 256 vocabulary rows into 85.3333 each; it must give whole "
-     "rows (pad `vocab`)."},
+    {small, {"[[0,2]],\"devices\":[0,1]", "[[0,0]],\"devices\":[0,1],\"shares\":[1021,4]",
+             "[[2,4]]", "[[0,4]]"},
+     CHECK, LUO_EINPUT, 5, 73,
+     "`shares` [1021,4] would cut 256 vocabulary rows into 255.001 and 0.999024; shares must give "
+     "whole rows (pad `vocab`)."},
     {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[1,1,2]"}, READ, LUO_EINPUT, 6, 45,
      "`shares` has 3 values; the stage has a tensor-parallel width of 2."},
     {small, {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[2,0]"}, READ, LUO_EINPUT, 6, 48,

@@ -274,8 +274,8 @@ static const struct {
     {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[2,1]",
      "`shares` [2,1] would cut 40 feed-forward columns into 26.6667 and 13.3333; shares must give "
      "whole columns."},
-    {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[2,1]",
-     "`shares` [2,1] would cut 100 vocabulary rows into 66.6667 and 33.3333; shares must give "
+    {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[1021,4]", /* too many to pad */
+     "`shares` [1021,4] would cut 100 vocabulary rows into 99.6098 and 0.390244; shares must give "
      "whole rows (pad `vocab`)."},
     {"\"devices\":[2,3]", "\"devices\":[2,3],\"shares\":[4,1]",
      "`shares` [4,1] would cut 12 heads into 9.6 and 2.4; shares must give whole heads."},
@@ -392,9 +392,6 @@ END_TEST
 #define EXPERT_COLUMNS                                                                             \
     "tensor parallelism of 2 would cut 9 expert columns into 4.5 each; it must give whole "        \
     "columns.\n"
-#define ROWS                                                                                       \
-    "tensor parallelism of 2 would cut 11 vocabulary rows into 5.5 each; it must give whole rows " \
-    "(pad `vocab`).\n"
 static const struct {
     const char *stages; /* of the only pipeline */
     bool experts;       /* has the model any? */
@@ -405,13 +402,12 @@ static const struct {
      "{\"layers\":[[6,8]],\"devices\":[3]}",
      false, 11, HEADS COLUMNS},
     {"{\"layers\":[[0,4]],\"devices\":[0]},{\"layers\":[[4,8]],\"devices\":[1,2]}", false, 11,
-     HEADS COLUMNS ROWS},
+     HEADS COLUMNS},
     {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", false, 11,
-     HEADS COLUMNS ROWS},
+     HEADS COLUMNS},
     {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", false, 0,
      HEADS COLUMNS},
-    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}", false, 11,
-     ROWS},
+    {"{\"layers\":[[0,8]],\"devices\":[0]},{\"layers\":[[8,8]],\"devices\":[1,2]}", false, 11, ""},
     {"{\"layers\":[[0,4]],\"devices\":[1,2]},{\"layers\":[[4,8]],\"devices\":[0]}", true, 0,
      HEADS COLUMNS EXPERT_COLUMNS},
     {"{\"layers\":[[0,4]],\"devices\":[1,2],\"experts\":\"expert\"},"

@@ -93,7 +93,8 @@ static void check_stage_cuts(luo_checker *c, int32_t i, int32_t s)
     if (holds && model->moe.experts && !st->experts_dealt)
         check_cut(c, i, s, (cut){model->moe.expert_ffn_hidden, "expert columns", "columns"});
     if (model->vocab && (st->embedding || st->head))
-        check_cut(c, i, s, (cut){model->vocab, "vocabulary rows", "rows (pad `vocab`)"});
+        check_cut(c, i, s,
+                  (cut){luo_plan_vocab(c->p, model), "vocabulary rows", "rows (pad `vocab`)"});
 }
 
 void luo_check_shares(luo_checker *c)

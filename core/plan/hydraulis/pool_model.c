@@ -347,8 +347,9 @@ luo_status luo_pool_model(luo_arena *arena, const luo_pool_model_in *in, luo_poo
         for (int32_t pp = 1; pp <= pp_most; pp++) {
             luo_pool_entry e = {.tp = tp, .cp = 1, .pp = pp};
             shape x = {in, tp, pp, in->ndevices / (tp * pp), dev, first_groups(in, tp, dev)};
+            /* strategies share one table: none of them pads it */
             if (x.replicas < 1 || x.ngroups < 1 || !luo_model_tp_divides(in->model, tp) ||
-                in->model->layers % pp)
+                in->model->vocab % tp || in->model->layers % pp)
                 continue;
             e.cap = luo_pool_room_of(memory_ratio, &x);
             if (e.cap == 0) continue;

@@ -279,7 +279,7 @@ static luo_status check_opts(const uniform_search *s)
     if (opts->tp && !luo_model_tp_divides(s->model, opts->tp))
         return luo_err_set(s->err, LUO_EINPUT,
                            "tensor parallelism of %d does not divide the "
-                           "heads, columns or vocabulary of `%s`; another size is needed.",
+                           "heads or columns of `%s`; another size is needed.",
                            opts->tp, s->model->name);
     if (opts->pp && opts->layers == LUO_UNIFORM_EQUAL && s->model->layers % opts->pp)
         return luo_err_set(s->err, LUO_EINPUT,
