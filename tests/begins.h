@@ -1,17 +1,16 @@
-/* begins.h: in which order a device's calls between replicas begin. What is expected is found by a
- * walk of its own: a call of Post that may run beside tasks begins behind the last run of all that
- * it waits for, and never before a call that stands before it. */
+/* begins.h: in which order a device's instructions begin: what the walk issues, and what a step has
+ * recorded. */
 #ifndef LUO_TESTS_BEGINS_H
 #define LUO_TESTS_BEGINS_H
 #include "core/run/backend.h"
 #include "core/run/interp.h"
 
-typedef struct begin_at { /* an instruction of a task; of a call: where it stands in the order */
+typedef struct begin_at { /* an instruction of a task */
     int32_t task, instr;
 } begin_at;
 
 typedef struct begins { /* of a device, in the order of issue */
-    int32_t n, early; /* early: issued before Post */
+    int32_t n, early, ahead; /* calls issued before Post; receives before their task */
     begin_at *at;
 } begins;
 
@@ -20,7 +19,8 @@ static inline luo_status begins_note(luo_rank *rank, const luo_issue *issue, int
     begins *all = (begins *)(void *)rank;
     *ticket = 0;
     all->at[all->n++] = (begin_at){issue->task, issue->instr->id};
-    all->early += issue->early;
+    all->ahead += issue->early && luo_instr_goes_ahead(issue->instr);
+    all->early += issue->early && !luo_instr_goes_ahead(issue->instr);
     return LUO_OK;
 }
 
@@ -80,5 +80,49 @@ static inline bool begins_follow(const luo_programs *set, const luo_program *pro
         *beside += instr->phase == LUO_PHASE_POST && r->start_s < backward;
     }
     return true;
+}
+
+/* Do the records of a device stand as its instructions were issued? But for what is beside of a
+ * staggered set, which not all backends record. The first that does not: false, and *wrong. */
+static inline bool begins_recorded(const luo_programs *set, const luo_program *program,
+                                   const begins *issued, const luo_op_record *records, int64_t n,
+                                   begin_at *wrong)
+{
+    const luo_role *role = &set->roles[program->role];
+    int64_t at = 0;
+    for (int32_t k = 0; k < issued->n; k++) {
+        if (role->instr[issued->at[k].instr].beside) continue;
+        while (at < n && (records[at].device != program->device ||
+                          role->instr[records[at].instr].beside))
+            at++;
+        *wrong = issued->at[k];
+        if (at == n || records[at].task != wrong->task || records[at].instr != wrong->instr)
+            return false;
+        at++;
+    }
+    return true;
+}
+
+/* Receives of the device that were done before all was that the task `by` before theirs computes;
+ * *all: those that could be. room: as many as the program has tasks. */
+static inline int64_t begins_came_ahead(const luo_programs *set, const luo_program *program,
+                                        const luo_op_record *records, int64_t n, int32_t by,
+                                        double *room, int64_t *all)
+{
+    const luo_role *role = &set->roles[program->role];
+    int64_t came = 0;
+    for (int32_t t = 0; t < program->ntask; t++) room[t] = 0;
+    for (int64_t i = 0; i < n; i++) /* when the task's last computation ends */
+        if (records[i].device == program->device && records[i].end_s > room[records[i].task] &&
+            role->instr[records[i].instr].kind == LUO_INSTR_COMPUTE)
+            room[records[i].task] = records[i].end_s;
+    for (int64_t i = 0; i < n; i++) {
+        const luo_op_record *r = &records[i];
+        if (r->device != program->device || r->task < by) continue;
+        if (!luo_instr_goes_ahead(&role->instr[r->instr])) continue;
+        came += r->end_s < room[r->task - by];
+        *all += 1;
+    }
+    return came;
 }
 #endif

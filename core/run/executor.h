@@ -11,8 +11,9 @@ typedef struct luo_issue {
     const luo_instr *instr;
     const luo_slot *slot;  /* NULL: none */
     int32_t task, micro_batch, chunk;
-    bool early; /* a call of `task`, which is Post, in the midst of another: what it waits for has
-                   been submitted, and nothing of that task may wait for the call */
+    bool early; /* in the midst of another task, which may not wait for it. A call of Post: what it
+                   waits for has been submitted. A receive of the next task: it waits for nothing,
+                   but what it is received into may be in use until `task` begins */
     int32_t ndep;
     const int64_t *dep;    /* tickets of cross-stream dependencies */
 } luo_issue;

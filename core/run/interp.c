@@ -17,6 +17,7 @@ typedef struct stop { /* an instruction, as far as the walk looks at it */
     int32_t first_need;
     int32_t exported; /* row of tour.kept, or -1 */
     bool at_start, computes;
+    bool ahead; /* luo_instr_goes_ahead */
 } stop;
 
 struct luo_walk {
@@ -27,6 +28,8 @@ struct luo_walk {
     int32_t *segment_of; /* by instruction */
     int32_t ncalls;      /* of Post, that begin before it: in its order */
     int32_t *call;       /* instructions */
+    int32_t *first_ahead; /* nseg + 1: receives of a segment that go ahead */
+    int32_t *ahead;       /* instructions */
 };
 
 /* Position among out[0..n) of the need that is superseded by or supersedes dependency `id`. */
@@ -76,6 +79,38 @@ static luo_status make_needs(luo_walk *w)
         w->stops[i].computes = luo_instr_lane(&role->instr[i]) == LUO_STREAM_COMPUTE;
     }
     w->stops[role->ninstr].first_need = n;
+    return LUO_OK;
+}
+
+/* ---- receives that go ahead ---- */
+
+/* A lane keeps its order: one that has to stay where it is keeps all of the role. */
+static bool stays(const luo_instr *in)
+{
+    return in->kind == LUO_INSTR_P2P && in->stream == LUO_STREAM_PP && in->bytes == 0 &&
+           !luo_instr_goes_ahead(in);
+}
+
+static luo_status list_ahead(luo_arena *arena, luo_walk *w)
+{
+    const luo_role *role = w->role;
+    bool all = true;
+    int32_t n = 0;
+    for (int32_t i = 0; i < role->ninstr; i++) {
+        all &= !stays(&role->instr[i]);
+        n += luo_instr_goes_ahead(&role->instr[i]);
+    }
+    w->first_ahead = LUO_NEW_N(arena, int32_t, role->nseg + 1);
+    w->ahead = LUO_NEW_N(arena, int32_t, n);
+    if (!w->first_ahead || !w->ahead) return LUO_ENOMEM;
+    n = 0;
+    for (int32_t s = 0; s < role->nseg; s++) {
+        for (int32_t i = role->seg[s].first; all && i < role->seg[s].first + role->seg[s].n; i++) {
+            w->stops[i].ahead = luo_instr_goes_ahead(&role->instr[i]);
+            if (w->stops[i].ahead) w->ahead[n++] = i;
+        }
+        w->first_ahead[s + 1] = n;
+    }
     return LUO_OK;
 }
 
@@ -133,6 +168,7 @@ luo_status luo_walk_make(luo_arena *arena, const luo_role *role, bool early, con
     for (int32_t s = 0; s < role->nseg; s++)
         for (int32_t i = 0; i < role->seg[s].n; i++) w->segment_of[role->seg[s].first + i] = s;
     if (early) LUO_TRY(list_calls(arena, w));
+    LUO_TRY(list_ahead(arena, w));
     *out = w;
     return make_needs(w);
 }
@@ -150,7 +186,8 @@ typedef struct tour { /* of one device */
     const luo_program *program;
     int32_t nmicro;
     int64_t *kept;    /* [row][1 + nmicro]: latest run, then per micro-batch; -1: none */
-    int64_t *here;    /* per instruction: ticket of its latest run */
+    int64_t *here;    /* per instruction: ticket of its latest run .. */
+    int64_t *next;    /* .. and, of one that has gone ahead, of that in the next task */
     int64_t *dep;     /* of the instruction at hand */
     int64_t computed; /* ticket of the last computation of the tasks before; -1: none */
     int32_t ncalls, begun; /* calls that begin before Post; those that have */
@@ -193,8 +230,9 @@ static luo_status tour_begin(tour *t, luo_arena *scratch)
     const size_t cells = (size_t)t->walk->nexported * (size_t)(1 + t->nmicro);
     t->kept = luo_arena_alloc(scratch, cells * sizeof *t->kept);
     t->here = LUO_NEW_N(scratch, int64_t, t->walk->role->ninstr);
+    t->next = LUO_NEW_N(scratch, int64_t, t->walk->role->ninstr);
     t->dep = LUO_NEW_N(scratch, int64_t, t->walk->most_needs + 1); /* at_start */
-    if (!t->kept || !t->here || !t->dep) return LUO_ENOMEM;
+    if (!t->kept || !t->here || !t->next || !t->dep) return LUO_ENOMEM;
     memset(t->kept, -1, cells * sizeof *t->kept);
     return place_calls(t, scratch);
 }
@@ -221,14 +259,18 @@ static int32_t gather(const tour *t, int32_t i, int32_t mb)
     return n;
 }
 
-static void keep(const tour *t, int32_t exported, int32_t mb, int64_t ticket)
+/* The latest run of an instruction, for those who wait for it. */
+static void keep(const tour *t, int32_t i, int32_t mb, int64_t ticket)
 {
+    const int32_t exported = t->walk->stops[i].exported;
+    t->here[i] = ticket;
+    if (exported < 0) return;
     int64_t *row = t->kept + (int64_t)exported * (1 + t->nmicro);
     row[0] = ticket;
     if (mb >= 0) row[1 + mb] = ticket;
 }
 
-static luo_status issue(tour *t, int32_t k, int32_t i, bool early)
+static luo_status submit(tour *t, int32_t k, int32_t i, bool early, int64_t *ticket)
 {
     const luo_run_task *task = &t->program->tasks[k];
     const luo_instr *in = &t->walk->role->instr[i];
@@ -242,9 +284,14 @@ static luo_status issue(tour *t, int32_t k, int32_t i, bool early)
         .ndep = gather(t, i, task->micro_batch),
         .dep = t->dep,
     };
-    LUO_TRY(t->executor->submit(t->rank, &what, &t->here[i]));
-    const int32_t exported = t->walk->stops[i].exported;
-    if (exported >= 0) keep(t, exported, task->micro_batch, t->here[i]);
+    return t->executor->submit(t->rank, &what, ticket);
+}
+
+static luo_status issue(tour *t, int32_t k, int32_t i, bool early)
+{
+    int64_t ticket;
+    LUO_TRY(submit(t, k, i, early, &ticket));
+    keep(t, i, t->program->tasks[k].micro_batch, ticket);
     return LUO_OK;
 }
 
@@ -256,12 +303,30 @@ static luo_status issue_calls(tour *t, place now)
     return LUO_OK;
 }
 
+/* Task k begins with its receives, which but for the first task's have been handed over, and those
+ * of the next task. */
+static luo_status issue_ahead(tour *t, int32_t k)
+{
+    const luo_walk *w = t->walk;
+    const luo_run_task *now = &t->program->tasks[k], *next = now + 1;
+    for (int32_t a = w->first_ahead[now->seg]; a < w->first_ahead[now->seg + 1]; a++) {
+        if (k == 0) LUO_TRY(issue(t, k, w->ahead[a], false));
+        else keep(t, w->ahead[a], now->micro_batch, t->next[w->ahead[a]]);
+    }
+    if (k + 1 == t->program->ntask) return LUO_OK;
+    for (int32_t a = w->first_ahead[next->seg]; a < w->first_ahead[next->seg + 1]; a++)
+        LUO_TRY(submit(t, k + 1, w->ahead[a], true, &t->next[w->ahead[a]]));
+    return LUO_OK;
+}
+
 static luo_status walk_task(tour *t, int32_t k)
 {
     int64_t computed = t->computed;
     const luo_segment *seg = &t->walk->role->seg[t->program->tasks[k].seg];
     int32_t passed = 0; /* calls of this segment that have begun */
+    LUO_TRY(issue_ahead(t, k));
     for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+        if (t->walk->stops[i].ahead) continue;
         if (seg->phase == LUO_PHASE_POST && passed < t->begun && t->walk->call[passed] == i) {
             passed++;
             continue;

@@ -113,6 +113,7 @@ static luo_status bind_all(luo_binder *binder)
         LUO_TRY(bind_one(binder, &bound->op[i]));
     }
     mark_loss(bound);
+    luo_bind_rooms(bound);
     return predict(binder);
 }
 

@@ -101,7 +101,18 @@ typedef struct luo_bound_comm { /* COLLECTIVE, P2P, or LOCAL of a Reshard; all i
                       has ended */
     bool beside;   /* luo_instr_runs_beside: nobody waits for it but who reads what it brings */
     bool awaits;   /* only receives: waiting for it is the pipeline's bubble */
+    bool ahead;    /* luo_instr_goes_ahead: what it receives lies in the room of its task until
+                      somebody waits for it, and is unpacked then .. */
+    int64_t room;  /* .. so many bytes behind the begin of that */
 } luo_bound_comm;
+
+/* What tasks receive from other stages has a room of its own, since what it is unpacked into may be
+ * in use when it comes: that of a task while it is under way, until it is unpacked in the next. */
+enum { LUO_ROOMS = 2 };
+static inline int32_t luo_bound_room(int32_t task)
+{
+    return task % LUO_ROOMS;
+}
 
 enum { LUO_SUMMANDS = 8 }; /* of LUO_OP_ADD at most */
 
@@ -172,6 +183,7 @@ typedef struct luo_bound {
     const luo_route *route; /* per instruction, of Reshards */
     luo_bound_op *op;       /* per instruction of the role */
     int32_t *seg_of;        /* per instruction */
+    int64_t room_bytes; /* of one of LUO_ROOMS; multiple of LUO_LAYOUT_ALIGN */
     luo_batch_shape batch;
     int64_t longest; /* tokens of the longest micro-batch of the step */
     int32_t npairs;

@@ -136,7 +136,24 @@ static luo_status bind_p2p(luo_binder *binder, const luo_bound_op *op, luo_bound
     LUO_TRY(take_cells(binder, comm, n, n));
     const bool between_stages = op->lane == LUO_STREAM_PP || op->lane == LUO_LANE_PP_B_SEND;
     comm->outlives = between_stages && comm->recv.elements == 0 && comm->route.leave.from == -1;
+    comm->ahead = luo_instr_goes_ahead(op->instr);
     return LUO_OK;
+}
+
+void luo_bind_rooms(luo_bound *bound)
+{
+    for (int32_t s = 0; s < bound->role->nseg; s++) {
+        const luo_segment *seg = &bound->role->seg[s];
+        int64_t at = 0;
+        for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+            luo_bound_comm *comm = (luo_bound_comm *)bound->op[i].comm;
+            if (!comm || !comm->ahead) continue;
+            const int64_t bytes = comm->recv.elements * comm->elem_bytes + LUO_LAYOUT_ALIGN - 1;
+            comm->room = at;
+            at += bytes / LUO_LAYOUT_ALIGN * LUO_LAYOUT_ALIGN;
+        }
+        if (at > bound->room_bytes) bound->room_bytes = at;
+    }
 }
 
 static int64_t runs_of(const luo_bound *bound, int32_t seg)

@@ -13,6 +13,8 @@ typedef struct luo_binder {
 luo_status luo_bind_op(luo_binder *binder, luo_bound_op *op);
 /* bound_comm.c. All others. */
 luo_status luo_bind_comm(luo_binder *binder, luo_bound_op *op);
+/* Where what goes ahead lies in the room of its task. */
+void luo_bind_rooms(luo_bound *bound);
 /* World ranks of the messages of a P2P. */
 luo_status luo_bind_peers(luo_binder *binder, const luo_bound_op *op, luo_bound_comm *comm);
 /* bound_trade.c */

@@ -7,7 +7,8 @@
  * other lengths share them where they are as large. The
  * executor is one thread that walks the instructions of a task in order: it computes at once,
  * issues communication, and has waited for all of it when the task ends, but for calls that run
- * beside tasks (luo_instr_runs_beside), whose buffers and scratch have places of their own. So a
+ * beside tasks (luo_instr_runs_beside), whose buffers and scratch have places of their own, and for
+ * what is received for the next task (luo_bound_room), which touches no buffer before that. So a
  * buffer that another communication touches is live from its issue until the first instruction that
  * waits for it, or for a later one of its lane, or else until the end of the task. */
 #ifndef LUO_EXEC_BIND_LAYOUT_H

@@ -74,25 +74,15 @@ static void fill_device(luo_backend_state *backend, const luo_programs *set, gat
     g->memory[i] = backend->memory[device];
 }
 
-/* As they were issued; a rank lists them as they ended. */
-static int by_issue(const void *x, const void *y)
-{
-    const luo_op_record *a = x, *b = y;
-    if (a->task != b->task) return a->task < b->task ? -1 : 1;
-    return (a->instr > b->instr) - (a->instr < b->instr);
-}
-
 static void add_records(gathered *g, int32_t i, double base_s)
 {
     const luo_step_report *report = &g->report[i];
-    luo_op_record *first = g->records + g->nrecords;
     for (int32_t k = 0; k < report->nrecords; k++) {
         luo_op_record *x = &g->records[g->nrecords++];
         *x = report->records[k];
         x->start_s += base_s + g->late_s[i];
         x->end_s += base_s + g->late_s[i];
     }
-    if (report->nrecords > 0) qsort(first, (size_t)report->nrecords, sizeof *first, by_issue);
 }
 
 static bool same_use(const luo_comm_use *a, const luo_comm_use *b)

@@ -95,24 +95,26 @@ static bool is_bucket(const luo_job *j, int32_t i)
     return j->bound.role->instr[i].npieces > 0;
 }
 
-/* One block for all packed messages. */
+/* One block for all packed messages: rooms of what goes ahead, buckets, all others. */
 static luo_status place_messages(luo_job *j, luo_err *err)
 {
     void *p;
     const int32_t n = j->bound.role->ninstr;
+    const int64_t rooms = LUO_ROOMS * j->bound.room_bytes;
     int64_t bucket[LUO_DP_LANES] = {0}; /* calls of a lane follow each other: its largest's */
     for (int32_t i = 0; i < n; i++) {
         const gpu_transfer *t = j->op[i].transfer;
-        if (!t) continue;
+        if (!t || t->b->ahead) continue;
         if (!is_bucket(j, i))
             j->message_bytes += t->copy_bytes * t->deep;
         else if (t->copy_bytes > bucket[j->bound.role->instr[i].lane])
             bucket[j->bound.role->instr[i].lane] = t->copy_bytes;
     }
+    j->message_bytes += rooms;
     for (int32_t l = 0; l < LUO_DP_LANES; l++) j->message_bytes += bucket[l];
     LUO_TRY(gpu_alloc(j->message_bytes, "memory for messages", &p, err));
     j->messages = p;
-    char *at = j->messages;
+    char *at = j->messages + rooms;
     for (int32_t l = 0; l < LUO_DP_LANES; at += bucket[l++])
         for (int32_t i = 0; i < n; i++)
             if (is_bucket(j, i) && j->bound.role->instr[i].lane == l)
@@ -120,8 +122,8 @@ static luo_status place_messages(luo_job *j, luo_err *err)
     for (int32_t i = 0; i < n; i++) {
         gpu_transfer *t = j->op[i].transfer;
         if (!t || is_bucket(j, i)) continue;
-        t->memory = at;
-        at += t->copy_bytes * t->deep;
+        t->memory = t->b->ahead ? j->messages + t->b->room : at;
+        if (!t->b->ahead) at += t->copy_bytes * t->deep;
     }
     return LUO_OK;
 }

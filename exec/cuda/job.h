@@ -21,7 +21,8 @@
  * operations in the order of the program and waits (for events) where the host's thread waits. So
  * what exec/bind/layout.h promises to one thread holds for it. Each lane of communication has a
  * stream of its own, which takes an instruction over at an event of the compute stream and gives it
- * back by an event: its ticket. The host waits once, at the end of a step; with experts
+ * back by an event: its ticket. What goes ahead it takes over when its room is empty, and the
+ * compute stream unpacks it where it waits for it. The host waits once, at the end of a step; with experts
  * also for counts (moe/moe.h). It allocates nothing in it but plans of products of experts, room
  * for an auction and for sums of parts.
  */
@@ -74,7 +75,7 @@ typedef struct gpu_transfer { /* a communication or LOCAL of a Reshard, bound */
     int32_t deep;
     int64_t uses;       /* copies given out in this step */
     int64_t *ticket_of; /* per copy: its last user's ticket */
-    int64_t latest;     /* ticket */
+    int64_t latest;     /* ticket; of one that goes ahead: of the task at hand */
 } gpu_transfer;
 
 struct gpu_op {
@@ -257,6 +258,7 @@ struct luo_job {
     gpu_ticket *ticket; /* one per communication of a step */
     int32_t ntickets;
     cudaEvent_t handover; /* from the compute stream to a lane */
+    cudaEvent_t taken[LUO_ROOMS]; /* the compute stream has unpacked what lay there */
     cudaEvent_t ended;    /* of a step */
     gpu_lane lane[LUO_LANES];
     gpu_graph graph[GPU_GRAPHS]; /* by the order's trace */
@@ -355,13 +357,16 @@ luo_status gpu_lanes_open(luo_exec *x, luo_err *err);
 void gpu_lanes_close(luo_exec *x);
 luo_status gpu_events_open(luo_job *j, int64_t communications, luo_err *err);
 void gpu_events_close(luo_job *j);
-void gpu_lanes_begin(luo_rank *r); /* of a step */
+luo_status gpu_lanes_begin(luo_rank *r); /* of a step */
+/* A task begins, behind gpu_finish_task: what has come ahead for it counts as its own. */
+void gpu_lanes_turn(luo_rank *r, int32_t task);
 /* The compute stream waits: for a ticket and all before it in its lane; for what an instruction of
  * a Reshard has to find done; for all that touches buffers of the task; for everything. */
 luo_status gpu_finish(luo_rank *r, int64_t ticket);
 luo_status gpu_settle(luo_rank *r, const gpu_op *op, const luo_issue *issue);
 luo_status gpu_finish_task(luo_rank *r);
 luo_status gpu_finish_all(luo_rank *r);
+/* task: that at hand; of one that goes ahead, also the next. */
 luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticket);
 
 /* batch.c */

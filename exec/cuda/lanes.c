@@ -42,6 +42,7 @@ luo_status gpu_events_open(luo_job *j, int64_t communications, luo_err *err)
     if (!j->ticket) return luo_err_nomem(err);
     LUO_TRY(make_event(&j->handover, err));
     LUO_TRY(make_event(&j->ended, err));
+    for (int i = 0; i < LUO_ROOMS; i++) LUO_TRY(make_event(&j->taken[i], err));
     for (; j->ntickets < communications; j->ntickets++)
         LUO_TRY(make_event(&j->ticket[j->ntickets].event, err));
     return LUO_OK;
@@ -52,9 +53,17 @@ void gpu_events_close(luo_job *j)
     for (int32_t i = 0; i < j->ntickets; i++) (void)cudaEventDestroy(j->ticket[i].event);
     if (j->handover) (void)cudaEventDestroy(j->handover);
     if (j->ended) (void)cudaEventDestroy(j->ended);
+    for (int i = 0; i < LUO_ROOMS; i++)
+        if (j->taken[i]) (void)cudaEventDestroy(j->taken[i]);
 }
 
-void gpu_lanes_begin(luo_rank *r)
+static luo_status mark_taken(luo_rank *r, int32_t room)
+{
+    const cudaStream_t stream = r->x->stream[LUO_STREAM_COMPUTE];
+    return gpu_check(&r->err, cudaEventRecord(r->job->taken[room], stream), "an event");
+}
+
+luo_status gpu_lanes_begin(luo_rank *r)
 {
     luo_job *j = r->job;
     for (int32_t l = 0; l < LUO_LANES; l++) j->lane[l] = (gpu_lane){0};
@@ -65,9 +74,46 @@ void gpu_lanes_begin(luo_rank *r)
         for (int32_t k = 0; k < t->deep; k++) t->ticket_of[k] = 0;
     }
     r->tickets = 0;
+    for (int i = 0; i < LUO_ROOMS; i++) LUO_TRY(mark_taken(r, i));
+    return LUO_OK;
+}
+
+void gpu_lanes_turn(luo_rank *r, int32_t task)
+{
+    luo_job *j = r->job;
+    const luo_segment *s = &j->bound.role->seg[j->bound.program->tasks[task].seg];
+    for (int32_t i = s->first; i < s->first + s->n; i++) {
+        gpu_transfer *t = j->op[i].transfer;
+        if (!t || !t->b->ahead) continue;
+        t->latest = t->ticket_of[luo_bound_room(task)];
+        j->lane[j->op[i].b->lane].must = t->latest >> GPU_LANE_BITS;
+    }
 }
 
 /* ---- waiting ---- */
+
+/* What has been received is put in its place. */
+static luo_status arrive(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy,
+                         cudaStream_t stream)
+{
+    LUO_TRY(gpu_transfer_unpack(r, op, task, copy, stream));
+    if (op->b->is_loss) LUO_TRY(gpu_keep_loss(r, op, task, stream));
+    return gpu_counts_made(r, op, task, stream);
+}
+
+/* The compute stream is behind the lane's n-th ticket: it takes what has come ahead. */
+static luo_status take(luo_rank *r, int32_t lane, int64_t n)
+{
+    if (lane != LUO_LANE_PP_F_RECV && lane != LUO_LANE_PP_B_RECV) return LUO_OK;
+    for (int64_t k = r->job->lane[lane].waited + 1; k <= n; k++) {
+        const gpu_ticket *t = &r->job->ticket[k - 1];
+        const int32_t room = luo_bound_room(t->task);
+        if (t->op->b->lane != lane || !t->op->transfer->b->ahead) continue;
+        LUO_TRY(arrive(r, t->op, t->task, room, r->x->stream[LUO_STREAM_COMPUTE]));
+        LUO_TRY(mark_taken(r, room));
+    }
+    return LUO_OK;
+}
 
 /* Of a lane, until its n-th ticket of the step. */
 static luo_status wait_until(luo_rank *r, int32_t lane, int64_t n)
@@ -78,6 +124,7 @@ static luo_status wait_until(luo_rank *r, int32_t lane, int64_t n)
     LUO_TRY(gpu_mark_now(r, GPU_MARK_WAIT, t->task, t->op->b->instr->id));
     LUO_TRY(gpu_check(&r->err, cudaStreamWaitEvent(r->x->stream[LUO_STREAM_COMPUTE], t->event, 0),
                       "a wait"));
+    LUO_TRY(take(r, lane, n));
     l->waited = n;
     return LUO_OK;
 }
@@ -119,15 +166,15 @@ static luo_status settle_beside(luo_rank *r, const gpu_op *op, const luo_issue *
 }
 
 /* An instruction of a Reshard takes what those before it have made. Those of its own lane's stream
- * are before it anyway, unless it begins on the compute stream. */
+ * are before it anyway, unless it begins on the compute stream, or they end there. */
 static luo_status settle_reshard(luo_rank *r, const gpu_op *op)
 {
     const luo_bound_comm *c = op->transfer->b;
     const bool starts_here = op->run || c->outlives;
     for (int32_t k = c->route.first; k < op->b->instr->id; k++) {
         const gpu_op *before = &r->job->op[k];
-        if (before->transfer->b->outlives || (before->b->lane == op->b->lane && !starts_here))
-            continue;
+        const luo_bound_comm *b = before->transfer->b;
+        if (b->outlives || (before->b->lane == op->b->lane && !starts_here && !b->ahead)) continue;
         LUO_TRY(gpu_finish(r, before->transfer->latest));
     }
     return LUO_OK;
@@ -160,31 +207,43 @@ static luo_status pack_ahead(luo_rank *r, const gpu_op *op, int32_t task, int32_
     return gpu_transfer_pack(r, op, task, copy, r->x->stream[LUO_STREAM_COMPUTE]);
 }
 
+/* What goes ahead waits for its room alone, not for what is computed. */
+static luo_status hand_over_room(luo_rank *r, cudaStream_t lane, int32_t room)
+{
+    return gpu_check(&r->err, cudaStreamWaitEvent(lane, r->job->taken[room], 0), "a wait");
+}
+
+static luo_status enqueue(luo_rank *r, const gpu_op *op, int32_t task, int32_t copy)
+{
+    const luo_bound_comm *c = op->transfer->b;
+    const cudaStream_t stream = r->x->stream[op->b->lane];
+    int32_t span;
+    if (c->outlives) LUO_TRY(pack_ahead(r, op, task, copy));
+    if (c->trade) LUO_TRY(gpu_trade_settle(r, op));
+    LUO_TRY(c->ahead ? hand_over_room(r, stream, copy) : hand_over(r, stream));
+    LUO_TRY(gpu_span_begin(r, stream, task, op->b->instr->id, &span));
+    if (!c->outlives) LUO_TRY(gpu_transfer_pack(r, op, task, copy, stream));
+    LUO_TRY(gpu_transfer_send(r, op, task, copy, stream));
+    if (!c->ahead) LUO_TRY(arrive(r, op, task, copy, stream));
+    return gpu_span_end(r, stream, span);
+}
+
 luo_status gpu_start(luo_rank *r, const gpu_op *op, int32_t task, int64_t *ticket)
 {
     gpu_transfer *t = op->transfer;
     gpu_lane *lane = &r->job->lane[op->b->lane];
-    const cudaStream_t stream = r->x->stream[op->b->lane];
-    const int32_t copy = (int32_t)(t->uses++ % t->deep);
+    const int32_t copy = t->b->ahead ? luo_bound_room(task) : (int32_t)(t->uses++ % t->deep);
     const int64_t number = ++r->tickets;
-    int32_t span;
-    if (t->b->outlives) LUO_TRY(pack_ahead(r, op, task, copy));
-    if (t->b->trade) LUO_TRY(gpu_trade_settle(r, op));
-    LUO_TRY(hand_over(r, stream));
-    LUO_TRY(gpu_span_begin(r, stream, task, op->b->instr->id, &span));
-    if (!t->b->outlives) LUO_TRY(gpu_transfer_pack(r, op, task, copy, stream));
-    LUO_TRY(gpu_transfer_send(r, op, task, copy, stream));
-    LUO_TRY(gpu_transfer_unpack(r, op, task, copy, stream));
-    if (op->b->is_loss) LUO_TRY(gpu_keep_loss(r, op, task, stream));
-    LUO_TRY(gpu_counts_made(r, op, task, stream));
-    LUO_TRY(gpu_span_end(r, stream, span));
     gpu_ticket *at = &r->job->ticket[number - 1];
+    LUO_TRY(enqueue(r, op, task, copy));
     at->op = op;
     at->task = task;
-    LUO_TRY(gpu_check(&r->err, cudaEventRecord(at->event, stream), "an event"));
+    LUO_TRY(gpu_check(&r->err, cudaEventRecord(at->event, r->x->stream[op->b->lane]), "an event"));
     *ticket = number << GPU_LANE_BITS | op->b->lane;
     lane->issued = number;
+    t->ticket_of[copy] = *ticket;
+    if (task != r->task && t->b->ahead) return LUO_OK; /* gpu_lanes_turn */
     if (!t->b->outlives && !t->b->beside) lane->must = number;
-    t->ticket_of[copy] = t->latest = *ticket;
+    t->latest = *ticket;
     return LUO_OK;
 }

@@ -36,10 +36,19 @@ static luo_status turn_to(luo_rank *r, int32_t task)
     const luo_segment *s = &b->role->seg[b->program->tasks[task].seg];
     if (r->task >= 0) LUO_TRY(gpu_finish_task(r));
     r->task = task;
+    gpu_lanes_turn(r, task);
     LUO_TRY(gpu_mark_now(r, GPU_MARK_COMPUTE, task, s->first));
     for (int32_t i = 0; s->phase == LUO_PHASE_POST && i < b->role->nbuf; i++)
         LUO_TRY(zero_unwritten(r, i, task));
     return LUO_OK;
+}
+
+/* What goes ahead is handed over when the task before its own begins: its room is empty then. */
+static luo_status start_ahead(luo_rank *r, const gpu_op *op, const luo_issue *issue,
+                              int64_t *ticket)
+{
+    if (issue->task - 1 != r->task) LUO_TRY(turn_to(r, issue->task - 1));
+    return gpu_start(r, op, issue->task, ticket);
 }
 
 luo_status gpu_keep_loss(luo_rank *r, const gpu_op *op, int32_t task, cudaStream_t stream)
@@ -71,6 +80,7 @@ static luo_status submit(luo_rank *r, const luo_issue *issue, int64_t *ticket)
 {
     const gpu_op *op = &r->job->op[issue->instr->id];
     if (r->captures) gpu_watch_goes_on(r->x);
+    if (issue->early && op->transfer->b->ahead) return start_ahead(r, op, issue, ticket);
     if (issue->early) LUO_TRY(zero_operands(r, issue));
     else if (issue->task != r->task) LUO_TRY(turn_to(r, issue->task));
     LUO_TRY(gpu_settle(r, op, issue));
@@ -107,7 +117,7 @@ static luo_status walk(luo_rank *r)
     for (int32_t b = 0; b < j->bound.role->nbuf; b++)
         j->fresh[b] = j->bound.role->buf[b].buffer_class == LUO_BUFFER_GRADIENT;
     r->task = -1;
-    gpu_lanes_begin(r);
+    LUO_TRY(gpu_lanes_begin(r));
     LUO_TRY(gpu_copy_weights(r));
     LUO_TRY(gpu_moe_begin(r));
     const luo_status st =

@@ -103,24 +103,26 @@ static void place_buckets(luo_job *job, const bucket_places *p, idle *at)
     *at = (idle){-1, most, most};
 }
 
-/* One block for all other packed messages. */
+/* One block for all other packed messages, rooms of what goes ahead first. */
 static luo_status place_messages(luo_job *job, luo_err *err)
 {
     idle at = {-1, 0, 0};
     bucket_places p;
+    job->message_bytes = LUO_ROOMS * job->b.room_bytes;
     find_largest(job, &p);
     if (!p.in_tasks) place_buckets(job, &p, &at);
     for (int32_t i = 0; i < job->b.role->ninstr; i++) {
         host_comm *comm = job->op[i].comm;
-        if (!comm || shares(job, &p, i)) continue;
+        if (!comm || comm->b->ahead || shares(job, &p, i)) continue;
         if (!is_bucket(job, i)) comm->message = place_idle(job, i, &at);
         if (!comm->message) job->message_bytes += comm->message_bytes * comm->deep;
     }
     job->messages = zeroed(job->message_bytes);
     if (!job->messages) return luo_err_nomem(err);
-    char *top = job->messages;
+    char *top = job->messages + LUO_ROOMS * job->b.room_bytes;
     for (int32_t i = 0; i < job->b.role->ninstr; i++) {
         host_comm *c = job->op[i].comm;
+        if (c && c->b->ahead) c->message = job->messages + c->b->room;
         if (!c || c->message || shares(job, &p, i)) continue;
         c->message = top;
         top += c->message_bytes * c->deep;

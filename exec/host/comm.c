@@ -58,6 +58,7 @@ static void bind_p2p(luo_job *job, const luo_bound_op *op, host_comm *comm)
     comm->send_bytes = comm->b->send.elements * (int64_t)job->x->k->elem;
     comm->nreq = job->b.program->slots[op->instr->slot].nmessage;
     comm->deep = (int32_t)(!comm->b->outlives || runs < 1 ? 1 : runs < P2P_DEEP ? runs : P2P_DEEP);
+    if (comm->b->ahead) comm->deep = LUO_ROOMS;
 }
 
 luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err)
@@ -78,6 +79,7 @@ luo_status host_bind_comm(luo_job *job, host_op *op, luo_err *err)
     const int64_t bytes = packed ? comm->b->recv.elements * (int64_t)job->x->k->elem : 0;
     comm->message_bytes =
         (comm->send_bytes + bytes + LUO_LAYOUT_ALIGN - 1) / LUO_LAYOUT_ALIGN * LUO_LAYOUT_ALIGN;
+    if (comm->b->ahead) comm->message_bytes = job->b.room_bytes;
     comm->ticket_of = LUO_NEW_N(job->arena, int64_t, comm->deep);
     return comm->ticket_of ? LUO_OK : luo_err_nomem(err);
 }

@@ -42,7 +42,7 @@ typedef struct host_comm { /* what a bound communication needs of MPI and memory
     int32_t deep;
     int64_t uses;       /* copies given out so far */
     int64_t *ticket_of; /* per copy: its last user's ticket */
-    int64_t latest;     /* ticket */
+    int64_t latest;     /* ticket; of one that goes ahead: of the task at hand */
     int32_t nreq;
     struct host_trade *trade; /* A2A in two steps: what both know (moe/trade.c); else NULL */
     struct host_led *led;     /* through leaders: what all steps know (moe/leader.c); else NULL */
@@ -59,6 +59,7 @@ typedef struct host_pending { /* a communication under way */
     int64_t ticket;
     const host_op *op;
     int32_t task, copy;
+    int32_t record; /* host_record */
     MPI_Request *req;
     double start_s, done_s; /* done_s: seen to be complete, 0: not yet */
     double due_s;           /* its sends wait until then (host_now); 0: they are begun */
@@ -236,7 +237,10 @@ bool host_idle(const luo_job *job); /* nothing is under way */
 /* Waits for what an instruction depends on; one of a Reshard takes what those before it have made,
  * also where the program names none of them as what it waits for. */
 luo_status host_settle(luo_rank *rank, const host_op *op, const luo_issue *issue);
-/* A call that runs beside tasks waits for nothing here: it queues. */
+/* A task begins, behind host_finish_task: what has come ahead for it counts as its own. */
+void host_turn(luo_rank *rank, int32_t task);
+/* A call that runs beside tasks waits for nothing here: it queues. One that goes ahead may be of
+ * the next task. */
 luo_status host_start(luo_rank *rank, const host_op *op, const luo_issue *issue, int64_t *ticket);
 luo_status host_finish(luo_rank *rank, int64_t ticket); /* it and all before it in its lane */
 /* All that touches buffers of the task, which are used again by the next. */
@@ -250,6 +254,10 @@ luo_status host_wait(luo_exec *exec, luo_rank *who, int n, MPI_Request *req, luo
 /* step.c */
 extern const luo_executor luo_host_step_executor;
 luo_status host_step(luo_job *job, const luo_step_order *order, luo_step_report *out, luo_err *err);
+/* A record of what is issued now, in a traced step, and its times since the start of the step. -1,
+ * and nothing: no trace. */
+int32_t host_record(luo_rank *rank, int32_t task, int32_t instr);
+void host_record_times(luo_rank *rank, int32_t record, double start_s, double end_s);
 /* The result of an operation that makes the loss of the step. */
 void host_keep_loss(luo_rank *rank, const luo_bound_op *op, int32_t task);
 /* Between instructions and while waiting: was the step given up? */

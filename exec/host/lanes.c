@@ -228,9 +228,7 @@ static void book(luo_rank *rank, const host_pending *pending, double there)
     use->calls++;
     use->bytes += instr->bytes;
     use->busy_s += there - pending->start_s;
-    if (rank->order->trace && rank->nrecords < rank->cap_records)
-        rank->record[rank->nrecords++] = (luo_op_record){rank->x->device,  pending->task, instr->id,
-                                                         pending->start_s, there,         LUO_OK};
+    host_record_times(rank, pending->record, pending->start_s, there);
 }
 
 static void put_latest(int64_t *after, int64_t ticket)
@@ -327,18 +325,35 @@ static luo_status take_place(luo_rank *rank, const host_op *op, const luo_issue 
     host_comm *comm = op->comm;
     const bool alone = keeps_order_by_waiting(op->b->lane) && !comm->b->beside;
     while (lane->n > 0 && (alone || lane->n == lane->cap)) LUO_TRY(finish_first(rank, lane));
-    const int32_t copy = (int32_t)(comm->uses++ % comm->deep);
+    const bool ahead = comm->b->ahead;
+    const int32_t copy =
+        ahead ? luo_bound_room(issue->task) : (int32_t)(comm->uses++ % comm->deep);
     LUO_TRY(host_finish(rank, comm->ticket_of[copy])); /* its memory may still be sent from */
     host_pending *p = *out = pending(lane, lane->n);
     *p = (host_pending){.ticket = ++rank->tickets << LANE_BITS | op->b->lane,
                         .op = op,
                         .task = issue->task,
                         .copy = copy,
+                        .record = host_record(rank, issue->task, op->b->instr->id),
                         .req = p->req};
-    comm->ticket_of[copy] = comm->latest = p->ticket;
-    if (!comm->b->outlives && !comm->b->beside) lane->must = p->ticket;
+    comm->ticket_of[copy] = p->ticket;
     lane->n++;
+    if (ahead && issue->task != rank->task) return LUO_OK; /* host_turn */
+    comm->latest = p->ticket;
+    if (!comm->b->outlives && !comm->b->beside) lane->must = p->ticket;
     return LUO_OK;
+}
+
+void host_turn(luo_rank *rank, int32_t task)
+{
+    luo_job *job = rank->job;
+    const luo_segment *s = &job->b.role->seg[job->b.program->tasks[task].seg];
+    for (int32_t i = s->first; i < s->first + s->n; i++) {
+        host_comm *comm = job->op[i].comm;
+        if (!comm || !comm->b->ahead) continue;
+        comm->latest = comm->ticket_of[luo_bound_room(task)];
+        job->lane[job->op[i].b->lane].must = comm->latest;
+    }
 }
 
 luo_status host_start(luo_rank *rank, const host_op *op, const luo_issue *issue, int64_t *ticket)

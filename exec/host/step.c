@@ -93,6 +93,7 @@ static luo_status turn_to(luo_rank *rank, int32_t task)
     const luo_program *program = rank->job->b.program;
     const luo_run_task *t = &program->tasks[task];
     rank->task = task;
+    host_turn(rank, task);
     const bool post = rank->job->b.role->seg[t->seg].phase == LUO_PHASE_POST;
     for (int32_t b = 0; post && b < rank->job->b.role->nbuf; b++) zero_unwritten(rank, b, task);
     if (t->micro_batch < 0) return LUO_OK;
@@ -101,6 +102,14 @@ static luo_status turn_to(luo_rank *rank, int32_t task)
     luo_batch_fill(rank->x->config.corpus, &rank->job->b.batch, rank->order->step, pipeline, k,
                    rank->job->batch_memory, &rank->mb);
     return LUO_OK;
+}
+
+/* What goes ahead is handed over when the task before its own begins: its room is empty then. */
+static luo_status start_ahead(luo_rank *rank, const host_op *op, const luo_issue *issue,
+                              int64_t *ticket)
+{
+    if (issue->task - 1 != rank->task) LUO_TRY(turn_to(rank, issue->task - 1));
+    return host_start(rank, op, issue, ticket);
 }
 
 /* ---- submit and wait ---- */
@@ -125,17 +134,30 @@ static bool always(const luo_bound_op *op)
            op->kind == LUO_OP_UPDATE || op->kind == LUO_OP_AMEND;
 }
 
+int32_t host_record(luo_rank *rank, int32_t task, int32_t instr)
+{
+    if (!rank->order->trace || rank->nrecords == rank->cap_records) return -1;
+    rank->record[rank->nrecords] =
+        (luo_op_record){.device = rank->x->device, .task = task, .instr = instr, .status = LUO_OK};
+    return rank->nrecords++;
+}
+
+void host_record_times(luo_rank *rank, int32_t record, double start_s, double end_s)
+{
+    if (record < 0) return;
+    rank->record[record].start_s = start_s;
+    rank->record[record].end_s = end_s;
+}
+
 static luo_status compute(luo_rank *rank, host_run run, const luo_bound_op *op, int32_t task)
 {
+    const int32_t record = host_record(rank, task, op->instr->id);
     const double began = host_now(), worked = processor_s();
     if (!rank->drain || always(op)) run(rank, op, task);
     if (!rank->drain) pace(rank, &rank->job->op[op->instr->id], processor_s() - worked);
     const double end = host_now();
     if (op->is_loss) host_keep_loss(rank, op, task);
-    if (rank->order->trace && rank->nrecords < rank->cap_records)
-        rank->record[rank->nrecords++] =
-            (luo_op_record){rank->x->device,     task,  op->instr->id, began - rank->start_s,
-                            end - rank->start_s, LUO_OK};
+    host_record_times(rank, record, began - rank->start_s, end - rank->start_s);
     return luo_ledger_add(&rank->ledger, luo_part_of(op->instr), began - rank->start_s,
                           end - rank->start_s, -1);
 }
@@ -144,6 +166,7 @@ static luo_status submit(luo_rank *rank, const luo_issue *issue, int64_t *ticket
 {
     const host_op *op = &rank->job->op[issue->instr->id];
     luo_progress_report *w = rank->x->config.where;
+    if (issue->early && op->b->comm->ahead) return start_ahead(rank, op, issue, ticket);
     if (issue->early) zero_operands(rank, issue);
     else if (issue->task != rank->task) LUO_TRY(turn_to(rank, issue->task));
     host_look(rank);

@@ -80,7 +80,7 @@ typedef struct luo_step_report {
     double loss, grad_norm; /* loss: without the auxiliary loss of experts, of which .. */
     double aux_loss;        /* .. this is the part of the tokens here; the sum over ranks counts */
     int32_t nrecords, ncomm;
-    const luo_op_record *records; /* when traced; times since start_s */
+    const luo_op_record *records; /* when traced, in the order of issue; times since start_s */
     const luo_comm_use *comm;
     int64_t memory_bytes; /* of the slab and the message buffers */
 } luo_step_report;

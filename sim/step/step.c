@@ -59,12 +59,11 @@ static void end_round(luo_rank *rank)
     if (rank->round == step->rounds - 2) step->before = step->ended[rank->round];
 }
 
-/* A thread begins calls where it comes to them, so that those which run beside tasks have to stand
- * there. GPUs begin what has been issued when it can, wherever that was. */
+/* The walk of ranks: a thread begins calls where it comes to them. GPUs begin what has been issued
+ * when it can, wherever that was. */
 static int32_t walk_of(const sim_step *step, const sim_class *class)
 {
-    const bool early = class->thread && step->net->config->stack->dp_overlap;
-    return 2 * class->program->role + (early ? 1 : 0);
+    return 2 * class->program->role + (step->net->config->stack->dp_overlap ? 1 : 0);
 }
 
 static void rank_main(int argc, char **argv)

@@ -154,6 +154,39 @@ START_TEST(calls_begin_behind_the_last_run_of_what_they_wait_for)
 }
 END_TEST
 
-LUO_SUITE("backend.interp", LUO_T(calls_begin_behind_the_last_run_of_what_they_wait_for),
+/* F: 0 receives, 1 computes, 2 sends; B: 3, 4, 5 the same. A task begins with the receives of the
+ * next, the first with its own before them; a computation waits for its own task's, and B for what F
+ * of its micro-batch has received. A receive that needs something here keeps all in their places. */
+START_TEST(receives_go_a_task_ahead)
+{
+    enum { COMPUTE = LUO_STREAM_COMPUTE, PP = LUO_STREAM_PP, F = LUO_PHASE_F, B = LUO_PHASE_B };
+    static const int32_t operand[] = {0};
+    luo_instr both[] = {
+        {.id = 0, AT(PP, F), .kind = LUO_INSTR_P2P},
+        {.id = 1, AT(COMPUTE, F), DEP(0)},
+        {.id = 2, AT(PP, F), .kind = LUO_INSTR_P2P, .bytes = 8, DEP(1)},
+        {.id = 3, AT(PP, B), .kind = LUO_INSTR_P2P},
+        {.id = 4, AT(COMPUTE, B), DEP(0, 3)},
+        {.id = 5, AT(PP, B), .kind = LUO_INSTR_P2P, .bytes = 8, DEP(4)}};
+    const luo_segment halves[] = {{F, 0, 8, 0, 3}, {B, 0, 8, 3, 3}};
+    const luo_run_task in_turn[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+    const luo_role of = {.ninstr = 6, .nseg = 2, .instr = both, .seg = halves};
+    const luo_program one = {.ntask = 4, .tasks = in_turn};
+    const luo_programs all = {.n = 1, .at = &one, .nroles = 1, .roles = &of};
+    luo_rank ahead = {.first = 100, .next = 100, .fail_at = -1}, stays = ahead;
+    luo_arena *arena = luo_arena_new(0);
+    ck_assert_int_eq(luo_interp_program(&recorder, &ahead, &all, &one, false, arena), LUO_OK);
+    ck_assert_str_eq(ahead.log, "0.0() 1.0!() 0.1(100) 0.2(102) 2.3!() 1.1(101) 1.2(105) "
+                                "3.3!() 2.4(100,104) 2.5(108) 3.4(101,107) 3.5(110) ");
+    both[3].nin = 1;
+    both[3].in = operand;
+    ck_assert_int_eq(luo_interp_program(&recorder, &stays, &all, &one, false, arena), LUO_OK);
+    ck_assert_str_eq(stays.log, "0.0() 0.1(100) 0.2(101) 1.0() 1.1(103) 1.2(104) "
+                                "2.3() 2.4(100,106) 2.5(107) 3.3() 3.4(103,109) 3.5(110) ");
+    luo_arena_free(arena);
+}
+END_TEST
+
+LUO_SUITE("backend.interp", LUO_T(receives_go_a_task_ahead), LUO_T(calls_begin_behind_the_last_run_of_what_they_wait_for),
           LUO_T_N(a_walk_submits_all_with_the_right_tickets, 2),
           LUO_T_N(a_walk_ends_at_the_first_failure, 2), LUO_T_N(the_first_ticket_is_a_ticket, 2))

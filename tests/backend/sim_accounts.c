@@ -1,4 +1,5 @@
 /* What the simulator tells besides time: records, links, communication. */
+#include "tests/begins.h"
 #include "tests/sim_programs.h"
 
 #define LAYOUT(t, s, p, m, l) \
@@ -171,27 +172,28 @@ static void same_comm(const luo_step_result *a, const luo_step_result *b)
     }
 }
 
-/* Every device's instructions in the order of its tasks; starts and ends as unfolded. */
+/* Every device's instructions in the order of issue; starts and ends as unfolded. */
 static void same_records(const rig *r, const luo_step_result *a, const luo_step_result *b)
 {
+    luo_arena *arena = luo_arena_new(0);
     int32_t at = 0;
     ck_assert_int_eq(a->nrecords, b->nrecords);
     for (int32_t d = 0; d < r->set.n; d++) {
         const luo_program *p = &r->set.at[d];
-        for (int32_t t = 0; t < p->ntask; t++) {
-            const luo_segment *seg = &r->set.roles[p->role].seg[p->tasks[t].seg];
-            for (int32_t i = seg->first; i < seg->first + seg->n; i++, at++) {
-                const luo_op_record *x = &a->records[at], *y = &b->records[at];
-                ck_assert(x->device == p->device && x->task == t && x->instr == i);
-                ck_assert(y->device == p->device && y->task == t && y->instr == i);
-                ck_assert(x->status == LUO_OK && x->start_s <= x->end_s);
-                ck_assert_msg(fabs(x->end_s - y->end_s) <= 1e-3 * x->end_s,
-                              "device %d, task %d, instruction %d ends at %.9g, folded %.9g",
-                              p->device, t, i, x->end_s, y->end_s);
-            }
+        const begins issued = begins_issued(arena, &r->set, p, r->stack.dp_overlap);
+        for (int32_t k = 0; k < issued.n; k++, at++) {
+            const luo_op_record *x = &a->records[at], *y = &b->records[at];
+            const int32_t t = issued.at[k].task, i = issued.at[k].instr;
+            ck_assert(x->device == p->device && x->task == t && x->instr == i);
+            ck_assert(y->device == p->device && y->task == t && y->instr == i);
+            ck_assert(x->status == LUO_OK && x->start_s <= x->end_s);
+            ck_assert_msg(fabs(x->end_s - y->end_s) <= 1e-3 * x->end_s,
+                          "device %d, task %d, instruction %d ends at %.9g, folded %.9g",
+                          p->device, t, i, x->end_s, y->end_s);
         }
     }
     ck_assert_int_eq(at, a->nrecords);
+    luo_arena_free(arena);
 }
 
 START_TEST(folding_keeps_the_accounts)

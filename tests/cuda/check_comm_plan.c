@@ -296,6 +296,7 @@ static bool one_case(uint64_t seed, tally *t)
     for (int i = 0; i < 2; i++) p[i] = plan_random(a, &r, &t->plans);
     while (p[1]->layers != p[0]->layers) p[1] = plan_random(a, &r, &t->plans);
     const luo_model m = luo_test_llama(p[0]->layers, 64, 96, 8, 120);
+    for (int i = 0; seed % 2 && i < 2; i++) plan_random_shard(&r, p[i], m.tied_embeddings);
     bool good = check_set(a, compile(a, p[0], &m), &book, &plan[0], t);
     good &= check_set(a, compile(a, p[1], &m), &book, &plan[1], t);
     luo_programs *set = switch_of(a, p[0], p[1], &m);

@@ -5,8 +5,8 @@
  * A device has a compute stream and a stream per lane, as the executor uses them: the compute
  * stream takes the program in the order of issue and waits for what an instruction depends on; a
  * communication is then released to its lane; at the end of a task the compute stream waits for all
- * that was released, but for sends between stages and calls that run beside tasks, which wait for
- * what they depend on in their lane. A kernel of NCCL begins when the one before it in its
+ * that was released, but for sends between stages, receives of the next task and calls that run
+ * beside tasks, which wait for what they depend on in their lane. A kernel of NCCL begins when the one before it in its
  * stream is done, the one before it on its communicator is done and, by the order of launches,
  * those issued before it have begun (BEGIN) or are done (SERIAL). The k-th send from a to b on a
  * communicator meets the k-th receive. */
@@ -187,8 +187,16 @@ static inline bool machine_outlives(const machine_device *d, const machine_op *o
 static inline bool machine_task_over(const machine_device *d)
 {
     for (int32_t k = 0; k < d->n && d->op[k].released; k++)
-        if (!d->op[k].done && !machine_outlives(d, &d->op[k])) return false;
+        if (!d->op[k].done && d->op[k].task <= d->task && !machine_outlives(d, &d->op[k]))
+            return false;
     return true;
+}
+
+/* Of what goes ahead: the task before its own, in which it comes. */
+static inline int32_t machine_task_of(const machine_device *d, const machine_issue *at)
+{
+    if (!at->early) return at->task;
+    return luo_instr_goes_ahead(&d->role->instr[at->instr]) ? at->task - 1 : d->task;
 }
 
 static inline bool machine_compute(machine_device *d)
@@ -197,9 +205,10 @@ static inline bool machine_compute(machine_device *d)
     for (; d->next < d->order.n; d->next++) {
         const machine_issue *at = &d->order.at[d->next];
         const luo_instr *in = &d->role->instr[at->instr];
-        if (!at->early && at->task != d->task) {
+        const int32_t task = machine_task_of(d, at);
+        if (task != d->task) {
             if (!machine_task_over(d)) return moved;
-            d->task = at->task;
+            d->task = task;
         }
         if (!machine_beside(d, in) && !machine_ready(d, at->task, in)) return moved;
         const int32_t op = d->op_of[at->task * d->role->ninstr + in->id];

@@ -1,6 +1,6 @@
-/* diff_begins.c: calls between replicas of random plans begin where they may, and the simulator has
- * them begin in the order of issue, which is that of luoshu's own ranks (tests/mpi/trial.h looks at
- * those). */
+/* diff_begins.c: calls between replicas and receives between stages of random plans begin where
+ * they may, and the simulator begins all instructions in the order of issue, which is that of
+ * luoshu's own ranks (tests/mpi/trial.h looks at those). */
 #include "core/plan/compile.h"
 #include "tests/begins.h"
 #include "tests/plan_random.h"
@@ -8,7 +8,7 @@
 #include "tests/sim_fixture.h"
 
 static struct {
-    int64_t devices, calls, beside, early, cut;
+    int64_t devices, calls, beside, early, cut, ahead, receives, came;
 } met;
 
 /* ---- the slow twin of the interpreter: one call at a time, all runs looked at ---- */
@@ -54,6 +54,34 @@ static bool may(const luo_role *role, int32_t i, const bool *early)
         if (waits && !early[k]) return false;
     }
     return luo_instr_runs_beside(role, in);
+}
+
+/* Without early calls: a task's instructions in their order, but that the receives of the next
+ * stand before them, and its own before those if it is the first. */
+static void check_ahead(luo_arena *a, const luo_programs *set, const luo_program *p, uint64_t seed)
+{
+    const luo_role *role = &set->roles[p->role];
+    const begins got = begins_issued(a, set, p, false);
+    int32_t n = 0, ahead = 0;
+    for (int32_t t = 0; t < p->ntask; t++)
+        for (int32_t part = 0; part < 3; part++) { /* own receives, the next's, all else */
+            const int32_t of = t + (part == 1);
+            if (of == p->ntask || (part == 0 && t > 0)) continue;
+            const luo_segment *s = &role->seg[p->tasks[of].seg];
+            for (int32_t i = s->first; i < s->first + s->n; i++) {
+                const luo_instr *in = &role->instr[i];
+                const bool receive = in->stream == LUO_STREAM_PP && in->kind == LUO_INSTR_P2P &&
+                                     !p->slots[in->slot].message[0].send;
+                if (receive != (part < 2)) continue;
+                ck_assert_msg(n < got.n && got.at[n].task == of && got.at[n].instr == i,
+                              "seed %llu, device %d: number %d is not instruction %d of task %d",
+                              (unsigned long long)seed, p->device, n, i, of);
+                n++;
+                ahead += part == 1;
+            }
+        }
+    ck_assert(n == got.n && ahead == got.ahead && got.early == 0);
+    met.ahead += ahead;
 }
 
 /* Every call of Post stands directly behind the last of: the call before it, and the last runs of
@@ -119,6 +147,12 @@ static void check_step(luo_arena *a, const luo_programs *set, uint64_t seed)
                       "seed %llu, device %d: instruction %d of task %d does not begin in its turn",
                       (unsigned long long)seed, set->at[d].device, wrong.instr, wrong.task);
         ck_assert(r->stack.dp_overlap || beside == 0);
+        ck_assert_msg(
+            begins_recorded(set, &set->at[d], &issued, s.records, s.nrecords, &wrong),
+            "seed %llu, device %d: instruction %d of task %d is not recorded in its turn",
+            (unsigned long long)seed, set->at[d].device, wrong.instr, wrong.task);
+        met.came += begins_came_ahead(set, &set->at[d], s.records, s.nrecords, 1,
+                                      LUO_NEW_N(a, double, set->at[d].ntask), &met.receives);
         met.beside += beside;
         met.devices++;
     }
@@ -140,22 +174,25 @@ static void one_case(uint64_t seed)
     if (luo_plan_compile(a, p, &m, NULL, &opts, &set, &err) != LUO_OK)
         ck_abort_msg("seed %llu: %s", (unsigned long long)seed, err.text);
     for (int32_t d = 0; d < set->n; d++) check_order(a, set, &set->at[d], seed);
+    for (int32_t d = 0; d < set->n; d++) check_ahead(a, set, &set->at[d], seed);
     check_step(a, set, seed);
     luo_arena_free(a);
 }
 
 enum { CASES = 1000 };
 
-START_TEST(calls_begin_in_one_order)
+START_TEST(all_begin_in_one_order)
 {
     LUO_PROP_FOR(seed, CASES) one_case(seed);
     printf("%lld devices: %lld calls, %lld issued before Post, %lld begun before the last backward "
-           "had ended\n",
+           "had ended; %lld receives a task ahead, %lld of %lld there before it had computed\n",
            (long long)met.devices, (long long)met.calls, (long long)met.early,
-           (long long)met.beside);
+           (long long)met.beside, (long long)met.ahead, (long long)met.came,
+           (long long)met.receives);
     if (luo_prop_env("LUO_CASES", CASES) < CASES) return;
     ck_assert(met.early > 1000 && met.beside > 1000 && met.cut > 20);
+    ck_assert(met.ahead > 10000 && met.came > 1000);
 }
 END_TEST
 
-LUO_MAIN("diff.begins", calls_begin_in_one_order, 1)
+LUO_MAIN("diff.begins", all_begin_in_one_order, 1)

@@ -14,7 +14,7 @@
 
 static plan_tally plans;
 static struct {
-    int64_t devices, pairs, cut, cells, comms, in_place, packed, outlive, await, losses;
+    int64_t devices, pairs, cut, cells, comms, in_place, packed, outlive, await, losses, ahead;
 } met;
 
 typedef struct binding {
@@ -148,9 +148,31 @@ static void check_op(const binding *x, const luo_bound_op *op)
         CHECK(x, x->b->config->device_of[c->peer[i]] == slot->message[i].peer);
         CHECK(x, !slot->message[i].send || !c->awaits);
         CHECK(x, slot->message[i].send || !c->outlives);
+        CHECK(x, !slot->message[i].send || !c->ahead);
     }
+    CHECK(x, c->ahead == (c->awaits && op->instr->stream == LUO_STREAM_PP));
+    met.ahead += c->ahead;
     met.outlive += c->outlives;
     met.await += c->awaits;
+}
+
+/* What a task receives lies one behind the other, and a room is as long as that of any. */
+static void check_rooms(const binding *x)
+{
+    int64_t most = 0;
+    for (int32_t s = 0; s < x->b->role->nseg; s++) {
+        const luo_segment *seg = &x->b->role->seg[s];
+        int64_t at = 0;
+        for (int32_t i = seg->first; i < seg->first + seg->n; i++) {
+            const luo_bound_comm *c = x->b->op[i].comm;
+            if (!c || !c->ahead) continue;
+            CHECK(x, c->route.enter.from == -1 && c->room == at);
+            at += c->recv.elements * c->elem_bytes;
+            while (at % LUO_LAYOUT_ALIGN) at++;
+        }
+        if (at > most) most = at;
+    }
+    CHECK(x, x->b->room_bytes == most);
 }
 
 /* ---- plans ---- */
@@ -167,6 +189,7 @@ static void check_device(luo_arena *a, uint64_t seed, const luo_rank_config *con
     met.devices++;
     check_update(&x);
     for (int32_t i = 0; i < b.role->ninstr; i++) check_op(&x, &b.op[i]);
+    check_rooms(&x);
     luo_rank_config other = *config; /* and is refused as another precision */
     for (int d = 0; d < 3 && config->rank == 0; d++) {
         other.dtype = (luo_dtype)d;
@@ -209,13 +232,15 @@ START_TEST(programs)
 {
     LUO_PROP_FOR(seed, CASES) one_case(seed);
     printf("%lld devices, %lld pieces (%lld cut from their weight, %lld cells), %lld losses; "
-           "%lld communications: %lld in place, %lld packed, %lld outlive their task, %lld await\n",
+           "%lld communications: %lld in place, %lld packed, %lld outlive their task, %lld await, "
+           "%lld ahead\n",
            (long long)met.devices, (long long)met.pairs, (long long)met.cut, (long long)met.cells,
            (long long)met.losses, (long long)met.comms, (long long)met.in_place,
-           (long long)met.packed, (long long)met.outlive, (long long)met.await);
+           (long long)met.packed, (long long)met.outlive, (long long)met.await,
+           (long long)met.ahead);
     if (luo_prop_env("LUO_CASES", CASES) < CASES) return;
     ck_assert(met.cut > 100 && met.in_place > 100 && met.packed > 100 && met.outlive > 100);
-    ck_assert(met.await > 100 && met.losses > CASES);
+    ck_assert(met.await > 100 && met.ahead > 100 && met.losses > CASES);
 }
 END_TEST
 

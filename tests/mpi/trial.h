@@ -177,21 +177,22 @@ static inline void train(luo_trial *t, curve *c, int64_t first, int n)
     for (int i = 0; i < n; i++) train_part(t, c, first + i, &whole);
 }
 
-/* In a step more, calls between replicas begin in the order in which they are issued, as the
- * simulator has them (tests/diff/diff_begins.c). */
+/* In a step more, all begins in the order in which the walk issues it, and so do calls between
+ * replicas by their times, as the simulator has them (tests/diff/diff_begins.c). */
 static inline void check_begins(luo_arena *a, const luo_lab *lab, luo_trial *t, int64_t step)
 {
     const luo_step_part whole = {0};
     const luo_step_report r = luo_lab_part_traced(t, step, &whole, true);
     const luo_program *p = luo_programs_find(t->set, lab->devices[lab->rank]);
-    const luo_err e = {.text = "calls do not begin in the order of issue"};
+    const luo_err e = {.text = "it does not begin in the order of issue"};
     int64_t calls = 0, beside = 0;
     begin_at wrong;
     if (r.status != LUO_OK) luo_lab_die(r.text, &e);
     if (!p) return; /* stands by */
     const begins issued = begins_issued(a, t->set, p, t->beside);
     if (!begins_follow(t->set, p, &issued, r.records, r.nrecords, &calls, &beside, &wrong) ||
-        (!t->beside && beside > 0))
+        (!t->beside && beside > 0) ||
+        !begins_recorded(t->set, p, &issued, r.records, r.nrecords, &wrong))
         luo_lab_die("a step", &e);
 }
 

@@ -55,6 +55,13 @@ int32_t luo_instr_lane(const luo_instr *instr)
     return send ? LUO_STREAM_PP : LUO_LANE_PP_F_RECV;
 }
 
+bool luo_instr_goes_ahead(const luo_instr *instr)
+{
+    return instr->kind == LUO_INSTR_P2P && instr->stream == LUO_STREAM_PP && instr->bytes == 0 &&
+           luo_phase_in_task(instr->phase) && instr->ndep == 0 && instr->nin == 0 &&
+           !instr->at_start;
+}
+
 int32_t luo_program_lane_peer(int32_t lane)
 {
     switch (lane) {

@@ -326,6 +326,8 @@ static inline bool luo_program_lane_is_dp(int32_t lane)
 {
     return lane == LUO_STREAM_DP || lane >= LUO_LANE_DP_1;
 }
+/* A receive from another stage that needs nothing of its device: not even that its task begins. */
+bool luo_instr_goes_ahead(const luo_instr *instr);
 /* The lane in which the other end of a message has its instruction. */
 int32_t luo_program_lane_peer(int32_t lane);
 

@@ -114,7 +114,7 @@ static luo_status bind_messages(gpu_binder *b, gpu_transfer *t)
     const bool apart = c->route.in != c->route.out;
     t->message = LUO_NEW_N(b->job->arena, gpu_message, c->route.n);
     if (!t->message) return luo_err_nomem(b->err);
-    t->recv_direct = in_pieces(c->route.recv, c->route.n);
+    t->recv_direct = !c->ahead && in_pieces(c->route.recv, c->route.n);
     t->send_direct = !c->outlives && apart && in_pieces(c->route.send, c->route.n);
     return LUO_OK;
 }
@@ -161,7 +161,7 @@ static bool packs_apart(const luo_instr *i)
     return i->kind != LUO_INSTR_COLLECTIVE || i->coll == LUO_COLL_RS;
 }
 
-static void size_memory(gpu_transfer *t, const luo_instr *i, int64_t staged)
+static void size_memory(const luo_job *j, gpu_transfer *t, const luo_instr *i, int64_t staged)
 {
     enum { DEEP = 16 }; /* sends of one instruction under way at once */
     const luo_bound_comm *c = t->b;
@@ -177,6 +177,9 @@ static void size_memory(gpu_transfer *t, const luo_instr *i, int64_t staged)
         t->work_bytes = aligned(staged * c->elem_bytes);
     t->copy_bytes = t->send_bytes + t->recv_bytes + t->work_bytes;
     t->deep = (int32_t)(!c->outlives || c->runs < 1 ? 1 : c->runs < DEEP ? c->runs : DEEP);
+    if (!c->ahead) return;
+    t->copy_bytes = j->bound.room_bytes;
+    t->deep = LUO_ROOMS;
 }
 
 static luo_status put_ends(gpu_binder *b, gpu_transfer *t, const luo_instr *i)
@@ -215,7 +218,7 @@ luo_status gpu_bind_transfer(gpu_binder *b, gpu_op *op)
     if (i->kind == LUO_INSTR_LOCAL)
         LUO_TRY(put_move(b, r->in, r->out, &c->send, &c->recv, &t->local, &staged));
     if (i->kind != LUO_INSTR_LOCAL) LUO_TRY(put_ends(b, t, i));
-    size_memory(t, i, staged);
+    size_memory(j, t, i, staged);
     t->ticket_of = LUO_NEW_N(j->arena, int64_t, t->deep);
     return t->ticket_of ? LUO_OK : luo_err_nomem(b->err);
 }

@@ -168,6 +168,20 @@ static void run_rows(tally *t, const int *at, int n, luo_dtype dtype)
     say(t, luo_dtype_name(dtype));
 }
 
+/* Among them what rows do not name, and so orders of issue. */
+static void run_random(tally *t)
+{
+    const uint64_t cases = luo_prop_few(3, 12) * luo_prop_env("LUO_SCALE", 1);
+    for (uint64_t k = 0; k < cases; k++) {
+        char line[256];
+        row r;
+        luo_rng rng = luo_rng_seed(luo_prop_first() + k);
+        random_row(&rng, &r, line, sizeof line, k % 4 == 3);
+        count(t, run_row(t->lab, &r, LUO_F32));
+    }
+    say(t, "random plans");
+}
+
 static void run_shards(tally *t)
 {
     for (size_t i = 0; i < sizeof shard_rows / sizeof *shard_rows; i++) {
@@ -224,6 +238,7 @@ static void run_all(tally *t)
     int ran = 0;
     run_rows(t, f32_rows, (int)(sizeof f32_rows / sizeof *f32_rows), LUO_F32);
     run_rows(t, bf16_rows, (int)(sizeof bf16_rows / sizeof *bf16_rows), LUO_BF16);
+    run_random(t);
     run_split(t);
     run_shards(t);
     run_lost(t);

@@ -1,6 +1,7 @@
 /* ranks.c: what the CUDA executor of several ranks has to agree in, on the stand-in:
- * the same bits whatever the order of streams, captured or not; a capture that one rank cannot
- * make; a step that one rank never begins. Run by `mpirun -n 8`. */
+ * the same bits whatever the order of streams, captured or not; messages that come while the task
+ * before computes; a capture that one rank cannot make; a step that one rank never begins. Run by
+ * `mpirun -n 8`. */
 #include "exec/cuda/executor.h"
 #include "tests/mpi/drain.h"
 #include "tests/prop/prop.h"
@@ -25,6 +26,9 @@ typedef struct result {
 
 static const row cut = {
     .line = "3: [0,1]*1 [2]*1 || 2: [3]*1 [4,5]*1", .model = LLAMA, .zero = 1, .sp = 1};
+/* Stages with one receive behind the other. */
+static const row deep = {
+    .line = "6: [0]*1 [1]*1 [2]*1 [3,4]*1 || 4: [5]*2 [6]*1 [7]*1", .model = LLAMA, .order = 1};
 
 static void set_graphs(bool on)
 {
@@ -42,11 +46,12 @@ static bool is_remark(const luo_trial *t, int32_t device, int64_t fails, const c
     return said && strstr(said, fails == OLD_DRIVER ? "for CUDA 12.9 on" : "not captured");
 }
 
-static result train_bits(luo_lab *lab, luo_dtype dtype, bool graphs, int64_t fails)
+static result train_bits(luo_lab *lab, const row *of, luo_dtype dtype, bool graphs,
+                         int64_t fails)
 {
     luo_arena *a = luo_arena_new(1 << 20);
-    const luo_plan *p = plan_of(a, &cut, dtype);
-    const luo_model model = model_of(cut.model, p->layers);
+    const luo_plan *p = plan_of(a, of, dtype);
+    const luo_model model = model_of(of->model, p->layers);
     result o = {0};
     set_graphs(graphs);
     standin_set_driver(fails == OLD_DRIVER ? 12080 : 13000);
@@ -68,21 +73,55 @@ static result train_bits(luo_lab *lab, luo_dtype dtype, bool graphs, int64_t fai
     return o;
 }
 
-static void same_bits(luo_lab *lab, luo_dtype dtype)
+static void same_bits(luo_lab *lab, const row *of, luo_dtype dtype)
 {
     const uint64_t first = luo_prop_first(), seeds = luo_prop_env("LUO_SCALE", 1);
-    const result ref = train_bits(lab, dtype, false, NOTHING);
+    const result ref = train_bits(lab, of, dtype, false, NOTHING);
     for (uint64_t s = first; s < first + seeds; s++) {
         standin_seed(100 * s + (uint64_t)lab->rank);
-        const result got = train_bits(lab, dtype, true, NOTHING);
+        const result got = train_bits(lab, of, dtype, true, NOTHING);
         expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits in another order");
     }
-    if (!standin_is_here()) return;
+    if (!standin_is_here() || of != &cut) return;
     /* Rank 2 cannot capture: neither do the others. */
-    result got = train_bits(lab, dtype, true, lab->rank == 2 ? 25 : ANOTHER_RANK);
+    result got = train_bits(lab, of, dtype, true, lab->rank == 2 ? 25 : ANOTHER_RANK);
     expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits without a graph");
-    got = train_bits(lab, dtype, true, OLD_DRIVER);
+    got = train_bits(lab, of, dtype, true, OLD_DRIVER);
     expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits under an old driver");
+}
+
+/* What a stage receives has come, in some order of streams, before the task before has computed, and
+ * even the one before that, behind which it only needs the room. */
+static void comes_ahead(luo_lab *lab, bool graphs)
+{
+    enum { TRIES = 40 };
+    luo_arena *a = luo_arena_new(1 << 20);
+    const luo_plan *p = plan_of(a, &deep, LUO_F32);
+    const luo_model model = model_of(deep.model, p->layers);
+    set_graphs(graphs);
+    luo_exec *x = luo_lab_executor(lab, &model, LUO_F32);
+    luo_trial t = luo_lab_bind(a, lab, x, p, &model);
+    luo_trial_init(&t, &model, 5);
+    const luo_program *mine = luo_programs_find(t.set, lab->rank);
+    int64_t came[2] = {0}, sum[2] = {0}, all = 0;
+    double *room = LUO_NEW_N(a, double, mine->ntask);
+    for (int i = 0; i < TRIES && (i < 3 || sum[0] == 0 || sum[1] == 0); i++) {
+        const luo_step_part whole = {0};
+        standin_seed((uint64_t)(100 * i + lab->rank));
+        const luo_step_report r = luo_lab_part_traced(&t, i, &whole, true);
+        expect(lab, r.status == LUO_OK, "a traced step");
+        for (int by = 1; by <= 2; by++)
+            came[by - 1] +=
+                begins_came_ahead(t.set, mine, r.records, r.nrecords, by, room, &all);
+        MPI_Allreduce(came, sum, 2, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    }
+    if (lab->rank == 0 && getenv("LUO_VERBOSE"))
+        printf("%lld came a task ahead, %lld two\n", (long long)sum[0], (long long)sum[1]);
+    expect(lab, sum[0] > 0, "no message comes while the task before computes");
+    expect(lab, sum[1] > 0, "a message waits for more than its room");
+    t.executor->unbind(t.job);
+    t.executor->close(x);
+    luo_arena_free(a);
 }
 
 /* A capture that takes longer than anybody is waited for, on one rank: it goes on, and the others
@@ -154,8 +193,11 @@ int main(int argc, char **argv)
     lab.executor = &luo_cuda_executor;
     luo_lab_need(&lab, "ranks", 8);
     const char *only = argc > 1 ? argv[1] : "";
-    if (strcmp(only, "stuck") != 0) same_bits(&lab, LUO_F32);
-    if (strcmp(only, "stuck") != 0 && luo_prop_whole()) same_bits(&lab, LUO_BF16);
+    if (strcmp(only, "stuck") != 0) same_bits(&lab, &cut, LUO_F32);
+    if (strcmp(only, "stuck") != 0) same_bits(&lab, &deep, LUO_F32);
+    if (strcmp(only, "stuck") != 0 && luo_prop_whole()) same_bits(&lab, &cut, LUO_BF16);
+    for (int graphs = 0; graphs < 2 && strcmp(only, "stuck") != 0; graphs++)
+        comes_ahead(&lab, graphs);
     if (standin_is_here()) slow_capture(&lab);
     stuck(&lab);
     if (lab.rank == 0)
