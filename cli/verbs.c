@@ -321,6 +321,7 @@ static const luo_option moe_options[] = {
     {"devices-per-node", "N", "of exchange: devices of a node (the cluster's)"},
     {"free-gib", "X", "of exchange: memory that a leader may use (all but what is reserved)"},
     {"model", "FILE", "of layer: model.yaml or a Hugging Face config.json, with experts"},
+    DTYPE,
     {"expert-parallel", "N", "of layer: devices that have all experts (the most that divide them)"},
     {"tokens", "N", "of layer: tokens of a device (4096)"},
     {"exchange", "HOW", "of layer: flat, leader, or 2d: inside the nodes, then between (flat)"},

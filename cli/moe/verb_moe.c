@@ -26,7 +26,7 @@ static const luo_way_option options[] = {
     {"nodes", 1 << EXCHANGE, 0},        {"devices-per-node", 1 << EXCHANGE, 0},
     {"free-gib", 1 << EXCHANGE, 0},     {"model", 1 << LAYER, 1 << LAYER},
     {"expert-parallel", 1 << LAYER, 0}, {"tokens", 1 << LAYER, 0},
-    {"exchange", 1 << LAYER, 0}};
+    {"dtype", 1 << LAYER, 0},           {"exchange", 1 << LAYER, 0}};
 
 static luo_status draw(luo_cli *cli, const char *dir)
 {

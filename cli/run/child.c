@@ -127,6 +127,8 @@ static luo_status find_words(luo_cli *cli, const luo_session *session, int32_t i
                                 .noverrides = session->noverrides,
                                 .overrides = session->overrides,
                                 .keep_programs = session->keep_programs,
+                                .ops_whole =
+                                    session->run.trace.kind == LUO_TRACE_AUTO ? LUO_TRACE_LARGE : 0,
                                 .wall_s = wall};
     return LUO_OK;
 }

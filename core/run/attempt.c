@@ -8,7 +8,8 @@
 
 enum { FAILURES_IN_A_ROW = 1000 };
 
-/* --trace-steps auto: the first 2 steps, and from 1 before to 2 after each event. */
+/* --trace-steps auto: the first 2 steps (a large one alone), and from 1 before to 2 after each
+ * event. */
 static bool wants_trace(const luo_run *run)
 {
     const luo_trace_steps *t = &run->job.opts->trace;
@@ -26,7 +27,7 @@ static bool wants_trace(const luo_run *run)
     case LUO_TRACE_AUTO: break;
     }
     const double step_s = luo_run_plan(&run->plans)->step_s;
-    return run->clock.step < 2 ||
+    return run->clock.step < (luo_run_plan(&run->plans)->operations > LUO_TRACE_LARGE ? 1 : 2) ||
            (run->clock.last_event_step >= 0 && run->clock.step <= run->clock.last_event_step + 2) ||
            (step_s > 0 && luo_events_next(run->clock.events) <= run->clock.t_s + 2 * step_s);
 }

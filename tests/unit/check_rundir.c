@@ -178,7 +178,8 @@ static luo_status rows_of_all(const luo_sink *k, fixture *f, luo_err *err)
                                               .activations = 4,
                                               .buffers = 5,
                                               .communicators = 6,
-                                              .peak = 995, .needed = 995,
+                                              .peak = 995,
+                                              .needed = 995,
                                               .peak_instruction = 2}};
     const luo_row_switch sw = {.t_s = 1,
                                .from_plan = 0,
@@ -588,7 +589,39 @@ START_TEST(broken_row)
 }
 END_TEST
 
+/* A large step keeps one device of each stage: of two stages with two devices devices 0 and 2. */
+START_TEST(large_steps)
+{
+    static char text[1 << 16];
+    fixture *f = fix_new();
+    const char *dir = fix_dir(f->arena, "large");
+    luo_rundir_opts opts = fix_opts(f);
+    luo_rundir *r = NULL;
+    opts.ops_whole = _i == 0 ? FIX_STEP_RECORDS : FIX_STEP_RECORDS - 1;
+    ck_assert_int_eq(luo_rundir_open(dir, &opts, &r, NULL), LUO_OK);
+    const luo_sink *k = luo_rundir_sink(r);
+    for (int s = 0; s < 2; s++) ck_assert_int_eq(fix_step(k, f, s, 0.15 * s, true, NULL), LUO_OK);
+    const luo_run_summary summary = {
+        .policy = "static", .backend = "sim", .state = LUO_COMPLETE, .steps_done = 2};
+    ck_assert_int_eq(k->summary(k->ctx, &summary, NULL), LUO_OK);
+    ck_assert_int_eq(luo_rundir_close(r, LUO_COMPLETE, 0, NULL), LUO_OK);
+    read_text(dir, "ops.csv", text, sizeof text);
+    int of_device[FIX_DEVICES] = {0};
+    for (char *p = strchr(text, '\n') + 1; *p; p = strchr(p, '\n') + 1) {
+        int seq, step, attempt, device;
+        ck_assert_int_eq(sscanf(p, "%d,%d,%d,%d,", &seq, &step, &attempt, &device), 4);
+        of_device[device]++;
+    }
+    for (int d = 0; d < FIX_DEVICES; d++)
+        ck_assert_int_eq(of_device[d], _i == 1 && d % 2 ? 0 : 2 * FIX_STEP_RECORDS / FIX_DEVICES);
+    read_text(dir, "log.txt", text, sizeof text);
+    ck_assert_int_eq(strstr(text, "traced on one device of each stage") != NULL, _i == 1);
+    fix_remove(f->arena, dir);
+    luo_arena_free(f->arena);
+}
+END_TEST
+
 LUO_SUITE("io.rundir", LUO_T_N(columns, LUO_ROWS(headers)), LUO_T(units), LUO_T(empty_cells),
           LUO_T_N(print_fixed, LUO_ROWS(fixed)), LUO_T(all_rows), LUO_T(repeatable),
-          LUO_T(manifest), LUO_T(ops_limit), LUO_T(disk_full), LUO_T(disk_full_later),
-          LUO_T_N(broken_row, LUO_ROWS(broken)))
+          LUO_T(manifest), LUO_T(ops_limit), LUO_T_N(large_steps, 2), LUO_T(disk_full),
+          LUO_T(disk_full_later), LUO_T_N(broken_row, LUO_ROWS(broken)))

@@ -44,8 +44,10 @@ static void put_peer(luo_table *table, luo_str *text, luo_arena *scratch, const 
             for (int32_t j = 0; j < n; j++) known |= peer[j] == slot->message[i].peer;
             if (!known) peer[n++] = slot->message[i].peer;
         }
-        if (n == 1) luo_str_addi(text, peer[0]);
-        else luo_devset_print(text, peer, n);
+        if (n == 1)
+            luo_str_addi(text, peer[0]);
+        else
+            luo_devset_print(text, peer, n);
     }
     luo_table_text(table, LUO_COL_OPS_peer, luo_str_get(text));
 }
@@ -209,11 +211,32 @@ static int64_t whole_devices(const luo_op_record *rec, int64_t n, int64_t room, 
     return fit;
 }
 
-luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
-                          const luo_programs *set, const luo_step_result *result, luo_err *err)
+/* ---- one device of each stage ---- */
+
+/* The records of the first device of each stage, into a room of their own; devices outside stages
+ * are left out. Pre: records are by device, those of a device in order of issue. */
+static luo_op_record *sample(const luo_programs *set, const luo_step_result *result, int32_t *n)
 {
-    luo_rundir *dir = ctx;
-    (void)plan; /* steps.csv has it */
+    luo_op_record *kept = malloc((size_t)result->nrecords * sizeof *kept + 1);
+    *n = 0;
+    for (int32_t k = 0, next; kept && k < result->nrecords; k = next) {
+        const luo_op_record *r = &result->records[k];
+        const luo_program *program = luo_programs_find(set, r->device);
+        bool first = true;
+        for (next = k + 1; next < result->nrecords && result->records[next].device == r->device;)
+            next++;
+        for (const luo_program *p = set->at; first && p < program; p++)
+            first = p->pipeline != program->pipeline || p->stage != program->stage;
+        if (!first || program->stage < 0) continue;
+        memcpy(kept + *n, r, (size_t)(next - k) * sizeof *kept);
+        *n += next - k;
+    }
+    return kept;
+}
+
+static luo_status keep_ops(luo_rundir *dir, int64_t step, int32_t attempt, double start_s,
+                           const luo_programs *set, const luo_step_result *result, luo_err *err)
+{
     LUO_TRY(luo_trace_step(dir->trace, step, attempt, start_s, set, result, err));
     luo_traced *traced = &dir->traced;
     int64_t n = result->nrecords;
@@ -238,13 +261,35 @@ luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start
     return st;
 }
 
+luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start_s, int32_t plan,
+                          const luo_programs *set, const luo_step_result *result, luo_err *err)
+{
+    luo_rundir *dir = ctx;
+    luo_step_result some = *result;
+    (void)plan; /* steps.csv has it */
+    if (dir->opts.ops_whole == 0 || result->nrecords <= dir->opts.ops_whole)
+        return keep_ops(dir, step, attempt, start_s, set, result, err);
+    luo_op_record *records = sample(set, result, &some.nrecords);
+    if (!records) return luo_err_nomem(err);
+    some.records = records;
+    if (!dir->traced.sampled)
+        luo_rundir_log(dir, LUO_NOTE,
+                       "large steps are traced on one device of each stage; --trace-steps 0 traces "
+                       "step 0 on all.");
+    dir->traced.sampled = true;
+    const luo_status st = keep_ops(dir, step, attempt, start_s, set, &some, err);
+    free(records);
+    return st;
+}
+
 bool luo_traced_warning(const luo_traced *t, int64_t steps, int64_t limit, luo_str *out)
 {
     if (!t->full) return false;
     luo_str_add(out, "trace holds ");
     if (t->part_of > 0)
         luo_str_addf(out, "%d of %d devices of step %d", t->part_devices, t->part_of, t->at[0].lo);
-    else luo_str_add(out, t->n == 1 && t->at[0].hi == t->at[0].lo + 1 ? "step " : "steps ");
+    else
+        luo_str_add(out, t->n == 1 && t->at[0].hi == t->at[0].lo + 1 ? "step " : "steps ");
     for (int32_t i = 0; t->part_of == 0 && i < t->n; i++) {
         luo_str_addf(out, i ? ",%d" : "%d", t->at[i].lo);
         if (t->at[i].hi - t->at[i].lo > 1) luo_str_addf(out, "-%d", t->at[i].hi - 1);

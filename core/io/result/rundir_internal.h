@@ -24,6 +24,7 @@ typedef struct luo_traced {
     int64_t ops;
     bool full;                     /* a step was left out */
     int32_t part_devices, part_of; /* the only step is held for so many devices; 0: whole */
+    bool sampled; /* large steps: one device of each stage */
 } luo_traced;
 
 typedef struct luo_op_text { /* cells of an instruction on a device, where they stand in `text` */
