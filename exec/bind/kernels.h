@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "core/graph/moe/gate.h"
+#include "core/graph/turns.h"
 
 typedef struct luo_documents { /* documents packed in a micro-batch; they do not see each other */
     int32_t n;
@@ -75,15 +76,15 @@ typedef struct luo_kernels {
                     void *dw, void *db);
     /* x, y [t x heads x d]; pairs (i, i + d/2) turn by position * base^(-2i/d); back: the other
      * way, which is the gradient. */
-    void (*rope)(int64_t t, int64_t heads, int64_t d, double base, bool back,
+    void (*rope)(int64_t t, int64_t heads, int64_t d, luo_turns turns, bool back,
                  const int32_t *positions, const void *x, void *y);
     /* Latent attention: the last `turned` elements of q [t x heads x d], and shared [t x turned],
      * which goes behind k [t x heads x d - turned]; y [t x heads x d]. Backward adds up the shared
      * part over the heads. */
-    void (*latent)(int64_t t, int64_t heads, int64_t d, int64_t turned, double base,
+    void (*latent)(int64_t t, int64_t heads, int64_t d, int64_t turned, luo_turns turns,
                    const int32_t *positions, const void *q, const void *k, const void *shared,
                    void *yq, void *yk);
-    void (*latent_dx)(int64_t t, int64_t heads, int64_t d, int64_t turned, double base,
+    void (*latent_dx)(int64_t t, int64_t heads, int64_t d, int64_t turned, luo_turns turns,
                       const int32_t *positions, const void *dyq, const void *dyk, void *dq,
                       void *dk, void *dshared);
     /* q [t x n x d], o [t x n x u], k [t x g x d], v [t x g x u], rows [t x n]: log of the

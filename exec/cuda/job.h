@@ -86,6 +86,7 @@ struct gpu_op {
     const gpu_fused *fused;
     gpu_product_plan *(*plan)[2];
     gpu_heads heads; /* its arrays lie on the device */
+    luo_turns turns; /* of rotary positions; its array too */
     int32_t order;   /* embedding_dw: index in luo_job.batch.order */
     int32_t sight;   /* attention: index in luo_job.batch.sight; -1: the micro-batch's documents */
 };

@@ -2,6 +2,7 @@
  * has their operands); exec/bind/bound_ops.c knows their sizes. */
 #include <string.h>
 
+#include "core/graph/rope.h"
 #include "exec/cuda/moe/moe.h"
 
 static cudaStream_t compute(const luo_rank *r)
@@ -172,6 +173,18 @@ static luo_status bind_attention_dx(gpu_binder *b, gpu_op *op)
     return gpu_bind_documents(b, op);
 }
 
+static luo_status bind_turns(gpu_binder *b, gpu_op *op)
+{
+    const luo_model *model = b->job->x->config.model;
+    const int64_t n = luo_rope_pairs(model);
+    op->turns = (luo_turns){.base = model->rope_base, .factor = luo_rope_factor(model)};
+    if (luo_rope_is_plain(model)) return LUO_OK;
+    double *at = LUO_NEW_N(b->tmp, double, n);
+    if (!at) return luo_err_nomem(b->err);
+    luo_rope_frequencies(model, at);
+    return gpu_binder_put(b, at, n * (int64_t)sizeof *at, (const void **)&op->turns.frequency);
+}
+
 static luo_status rope(luo_rank *r, const gpu_op *op, int32_t task, bool back)
 {
     for (int32_t k = 0; k < 2; k++) {
@@ -180,7 +193,7 @@ static luo_status rope(luo_rank *r, const gpu_op *op, int32_t task, bool back)
             tokens_of(r, task)->of[LUO_DATA_POSITIONS] + (k ? op->b->depth : op->b->lo);
         LUO_TRY(done(r, op,
                      gpu_rope(compute(r), x->dim[0], x->dim[1], x->dim[2],
-                              (float)r->x->config.model->rope_base, back, positions,
+                              op->turns, back, positions,
                               in_of(r, op, k, task), out_of(r, op, k, task))));
     }
     return LUO_OK;
@@ -224,7 +237,7 @@ static luo_status run_latent(luo_rank *r, const gpu_op *op, int32_t task)
     const luo_buffer *q = gpu_in(r->job, op, 0);
     return done(r, op,
                 gpu_latent(compute(r), q->dim[0], q->dim[1], q->dim[2],
-                           gpu_in(r->job, op, 2)->dim[1], r->x->config.model->rope_base,
+                           gpu_in(r->job, op, 2)->dim[1], op->turns,
                            tokens_of(r, task)->of[LUO_DATA_POSITIONS] + op->b->lo,
                            in_of(r, op, 0, task), in_of(r, op, 1, task), in_of(r, op, 2, task),
                            out_of(r, op, 0, task), out_of(r, op, 1, task)));
@@ -235,7 +248,7 @@ static luo_status run_latent_dx(luo_rank *r, const gpu_op *op, int32_t task)
     const luo_buffer *q = gpu_in(r->job, op, 0), *shared = gpu_out(r->job, op, 2);
     return done(r, op,
                 gpu_latent_dx(compute(r), shared->dim[0], q->dim[1], q->dim[2], shared->dim[1],
-                              r->x->config.model->rope_base,
+                              op->turns,
                               tokens_of(r, task)->of[LUO_DATA_POSITIONS] + op->b->lo,
                               in_of(r, op, 0, task), in_of(r, op, 1, task), out_of(r, op, 0, task),
                               out_of(r, op, 1, task), out_of(r, op, 2, task)));
@@ -360,10 +373,10 @@ static const kernel kernel_embedding_dw = {run_embedding_dw, gpu_bind_order};
 static const kernel kernel_norm = {run_norm, NULL};
 static const kernel kernel_norm_dx = {run_norm_dx, NULL};
 static const kernel kernel_norm_dw = {run_norm_dw, bind_norm_dw};
-static const kernel kernel_rope = {run_rope, NULL};
-static const kernel kernel_rope_dx = {run_rope_dx, NULL};
-static const kernel kernel_latent = {run_latent, NULL};
-static const kernel kernel_latent_dx = {run_latent_dx, NULL};
+static const kernel kernel_rope = {run_rope, bind_turns};
+static const kernel kernel_rope_dx = {run_rope_dx, bind_turns};
+static const kernel kernel_latent = {run_latent, bind_turns};
+static const kernel kernel_latent_dx = {run_latent_dx, bind_turns};
 static const kernel kernel_attention = {run_attention, bind_attention};
 static const kernel kernel_attention_dx = {run_attention_dx, bind_attention_dx};
 static const kernel kernel_activation = {run_activation, NULL};

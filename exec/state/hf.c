@@ -32,6 +32,9 @@ static const struct row {
         {"attn.v_b", "self_attn.v_b_proj", NULL, OUT_IN},
         {"attn.out", "self_attn.o_proj", "attn.c_proj", IN_OUT},
         {"norm2", "post_attention_layernorm", "ln_2", NORM},
+        {"mlp.norm", "post_attention_layernorm", "ln_2", NORM}, /* of parallel halves */
+        {"attn.post_norm", "post_self_attn_layernorm", NULL, NORM},
+        {"mlp.post_norm", "post_mlp_layernorm", NULL, NORM},
         {"norm", "norm", NULL, NORM}, /* of an mlp, which no published file has the form of */
         {"mlp.gate", "mlp.gate_proj", NULL, OUT_IN},
         {"mlp.up", "mlp.up_proj", "mlp.c_fc", OUT_IN},

@@ -77,7 +77,7 @@ static void norm_dw(const luo_kernels *k)
 }
 static void rope(const luo_kernels *k)
 {
-    k->rope(T, N, D, 1e4, false, positions, x[0], x[1]);
+    k->rope(T, N, D, (luo_turns){.base = 1e4}, false, positions, x[0], x[1]);
 }
 static void swiglu(const luo_kernels *k)
 {

@@ -173,10 +173,14 @@ static void norm_dw_run(kase *k)
 }
 
 /* ---- rope: t tokens, lo heads, h head size; flag: back ---- */
+static luo_turns turns_of(const kase *k)
+{
+    return (luo_turns){.base = k->eps, .factor = k->add ? 1.25 : 0};
+}
 static cudaError_t rope_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_rope(s, k->t, k->lo, k->h, (float)k->eps, k->flag, k->ids->at, ARG(0), ARG(1));
+    return gpu_rope(s, k->t, k->lo, k->h, turns_of(k), k->flag, k->ids->at, ARG(0), ARG(1));
 }
 static void rope_run(kase *k)
 {
@@ -190,7 +194,7 @@ static void rope_run(kase *k)
     k->a[0] = kase_in(k, n, 1), k->a[1] = kase_out(k, n, false);
     gpu_case_run(&k->c, rope_call, k);
     double *want = kase_room(k, n, NULL), *mass = kase_room(k, n, NULL);
-    twin->rope(k->t, k->lo, k->h, k->eps, k->flag, kase_ints(k->ids), X(0), want);
+    twin->rope(k->t, k->lo, k->h, turns_of(k), k->flag, kase_ints(k->ids), X(0), want);
     for (int64_t i = 0; i < n; i++)
         mass[i] = fabs(X(0)[i]) + fabs(X(0)[i % k->h < k->h / 2 ? i + k->h / 2 : i - k->h / 2]);
     gpu_case_check(&k->c, k->a[1], want, mass, 5);
@@ -208,7 +212,7 @@ static void latent_shape(kase *k)
 static cudaError_t latent_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_latent(s, k->t, k->lo, k->h, k->hi, k->eps, k->ids->at, ARG(0), ARG(1), ARG(2),
+    return gpu_latent(s, k->t, k->lo, k->h, k->hi, turns_of(k), k->ids->at, ARG(0), ARG(1), ARG(2),
                       ARG(3), ARG(4));
 }
 /* How large the two terms are that element i of a head of such a row is made of. */
@@ -227,7 +231,8 @@ static void latent_run(kase *k)
     for (int i = 3; i < 5; i++) k->a[i] = kase_out(k, n * k->h, false);
     gpu_case_run(&k->c, latent_call, k);
     double *yq = kase_room(k, n * k->h, NULL), *yk = kase_room(k, n * k->h, NULL);
-    twin->latent(k->t, k->lo, k->h, k->hi, k->eps, kase_ints(k->ids), X(0), X(1), X(2), yq, yk);
+    twin->latent(k->t, k->lo, k->h, k->hi, turns_of(k), kase_ints(k->ids), X(0), X(1), X(2), yq,
+                 yk);
     double *mq = kase_room(k, n * k->h, NULL), *mk = kase_room(k, n * k->h, NULL);
     for (int64_t i = 0; i < n * k->h; i++) {
         const int64_t row = i / k->h;
@@ -240,8 +245,8 @@ static void latent_run(kase *k)
 static cudaError_t latent_dx_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_latent_dx(s, k->t, k->lo, k->h, k->hi, k->eps, k->ids->at, ARG(0), ARG(1), ARG(2),
-                         ARG(3), ARG(4));
+    return gpu_latent_dx(s, k->t, k->lo, k->h, k->hi, turns_of(k), k->ids->at, ARG(0), ARG(1),
+                         ARG(2), ARG(3), ARG(4));
 }
 static void latent_dx_run(kase *k)
 {
@@ -253,7 +258,7 @@ static void latent_dx_run(kase *k)
     gpu_case_run(&k->c, latent_dx_call, k);
     double *dq = kase_room(k, n * k->h, NULL), *dk = kase_room(k, n * kept, NULL);
     double *shared = kase_room(k, k->t * k->hi, NULL), *mass = kase_room(k, n * k->h, NULL);
-    twin->latent_dx(k->t, k->lo, k->h, k->hi, k->eps, kase_ints(k->ids), X(0), X(1), dq, dk,
+    twin->latent_dx(k->t, k->lo, k->h, k->hi, turns_of(k), kase_ints(k->ids), X(0), X(1), dq, dk,
                     shared);
     for (int64_t i = 0; i < n * k->h; i++)
         mass[i] = latent_mass(k, X(0) + i / k->h * k->h, i % k->h);

@@ -38,6 +38,13 @@ static int tried, near_ties;
     X("norms of queries and keys", m->qk_norm)                                                     \
     X("swiglu", m->activation == LUO_ACT_SWIGLU)                                                   \
     X("gelu", m->activation == LUO_ACT_GELU)                                                       \
+    X("linear positions",                                                                          \
+      has_attention && m->position == LUO_POS_ROPE && m->rope.kind == LUO_ROPE_LINEAR)             \
+    X("positions of Llama 3.1", has_attention && m->rope.kind == LUO_ROPE_LLAMA3)                  \
+    X("YaRN", has_attention && m->rope.kind == LUO_ROPE_YARN)                                      \
+    X("parallel halves", m->parallel_residual && !m->shared_norm)                                  \
+    X("parallel halves with one norm", m->shared_norm)                                             \
+    X("norms behind both halves", m->post_norms)                                                   \
     X("one table for both ends", m->tied_embeddings)                                               \
     X("biases of the feed-forward alone", m->linear_bias && !m->out_bias && !m->qkv_bias)          \
     X("biases of attention alone", m->out_bias && m->qkv_bias && !m->linear_bias)                  \
@@ -203,6 +210,18 @@ static void draw_attention(luo_rng *r, luo_model *m)
     m->linear_bias = coin(r), m->out_bias = coin(r), m->qkv_bias = coin(r);
 }
 
+/* Layers and positions of other forms, in turn. */
+static void vary(uint64_t seed, luo_model *m)
+{
+    static const luo_rope_kind kinds[] = {LUO_ROPE_PLAIN, LUO_ROPE_LINEAR, LUO_ROPE_LLAMA3,
+                                          LUO_ROPE_YARN};
+    m->parallel_residual = seed % 3 > 0;
+    m->shared_norm = seed % 3 == 1;
+    m->post_norms = seed / 2 % 2;
+    m->rope = (luo_rope_scaling){.kind = kinds[seed % 4], .factor = 4, .original_tokens = 8,
+                                 .low_freq = 1, .high_freq = 4, .beta_fast = 4, .beta_slow = 0.5};
+}
+
 static luo_model draw_model(luo_rng *r, uint64_t seed, int gate)
 {
     luo_model m = luo_test_llama(2, 16, 24, 4, 64);
@@ -217,6 +236,7 @@ static luo_model draw_model(luo_rng *r, uint64_t seed, int gate)
         return mlp;
     }
     draw_attention(r, &m);
+    if (gate == NO_EXPERTS) vary(seed, &m);
     if (gate != NO_EXPERTS) draw_experts(r, seed, (luo_gate_kind)gate, &m);
     return m;
 }

@@ -98,7 +98,9 @@ static void norm_dx(chain *c)
     k->norm_dw(c->t, c->h, 1e-2, c->c, c->x[0], false, c->dx[1], c->flag ? c->dx[2] : NULL);
 }
 
-/* ---- rope ---- */
+/* ---- rope: by a table, with a factor ---- */
+static const double radians[8] = {1, 0.3, 0.07, 0.02, 5e-3, 1e-3, 3e-4, 1e-4};
+static const luo_turns by = {1e4, radians, 1.25};
 static void rope_make(chain *c)
 {
     has(c, c->t * c->n * 2 * c->d);
@@ -107,11 +109,11 @@ static void rope_make(chain *c)
 }
 static void rope(chain *c)
 {
-    k->rope(c->t, c->n, 2 * c->d, 1e4, false, c->ints[0], c->x[0], c->y);
+    k->rope(c->t, c->n, 2 * c->d, by, false, c->ints[0], c->x[0], c->y);
 }
 static void rope_dx(chain *c)
 {
-    k->rope(c->t, c->n, 2 * c->d, 1e4, true, c->ints[0], c->c, c->dx[0]);
+    k->rope(c->t, c->n, 2 * c->d, by, true, c->ints[0], c->c, c->dx[0]);
 }
 
 /* ---- positions of latent attention: q and k of n heads, what they share; y: both ---- */
@@ -124,12 +126,12 @@ static void latent_make(chain *c)
 }
 static void latent(chain *c)
 {
-    k->latent(c->t, c->n, c->h, 2 * c->d, 1e4, c->ints[0], c->x[0], c->x[1], c->x[2], c->y,
+    k->latent(c->t, c->n, c->h, 2 * c->d, by, c->ints[0], c->x[0], c->x[1], c->x[2], c->y,
               c->y + c->count[0]);
 }
 static void latent_dx(chain *c)
 {
-    k->latent_dx(c->t, c->n, c->h, 2 * c->d, 1e4, c->ints[0], c->c, c->c + c->count[0], c->dx[0],
+    k->latent_dx(c->t, c->n, c->h, 2 * c->d, by, c->ints[0], c->c, c->c + c->count[0], c->dx[0],
                  c->dx[1], c->dx[2]);
 }
 

@@ -224,24 +224,33 @@ static void rope_make(kase *c)
 {
     c->dim[T] = draw(c, 1, 20), c->dim[M] = draw(c, 1, 5);
     c->dim[K] = 2 * (coin(c) ? draw(c, 1, 16) : draw(c, 60, 90)); /* more than one block of sines */
-    c->real[0] = coin(c) ? 10000 : 500000, c->flag[0] = coin(c);
+    c->real[0] = coin(c) ? 10000 : 500000, c->flag[0] = coin(c), c->flag[1] = coin(c);
     for (int64_t i = 0; i < c->dim[T]; i++) c->ints[0][i] = (int32_t)draw(c, 0, 9000);
     in(c, c->dim[T] * c->dim[M] * c->dim[K]);
     out(c, c->dim[T] * c->dim[M] * c->dim[K], false);
 }
+static double radians_of(const kase *c, int64_t pair) /* with a table: slower than by the base */
+{
+    const double plain = pow(c->real[0], -2 * (double)pair / (double)c->dim[K]);
+    return c->flag[1] && pair % 3 ? plain / 8 : plain;
+}
 static void rope_call(kase *c)
 {
-    c->k->rope(c->dim[T], c->dim[M], c->dim[K], c->real[0], c->flag[0], c->ints[0], RAW(0), RAW(1));
+    double table[90];
+    for (int64_t i = 0; i < c->dim[K] / 2; i++) table[i] = radians_of(c, i);
+    const luo_turns turns = {c->real[0], c->flag[1] ? table : NULL, c->flag[1] ? 1.25 : 0};
+    c->k->rope(c->dim[T], c->dim[M], c->dim[K], turns, c->flag[0], c->ints[0], RAW(0), RAW(1));
 }
 static void rope_twin(kase *c)
 {
     const int64_t d = c->dim[K];
     for (int64_t i = 0; i < c->a[0].n; i++) {
         const int64_t pair = i % d % (d / 2);
-        const double frequency = pow(c->real[0], -2 * (double)pair / (double)d);
-        const double angle = c->ints[0][i / d / c->dim[M]] * frequency * (c->flag[0] ? -1 : 1);
+        const double factor = c->flag[1] ? 1.25 : 1;
+        const double angle =
+            c->ints[0][i / d / c->dim[M]] * radians_of(c, pair) * (c->flag[0] ? -1 : 1);
         const double other = i % d < d / 2 ? -X(0)[i + d / 2] : X(0)[i - d / 2];
-        WANT(1)[i] = X(0)[i] * cos(angle) + other * sin(angle);
+        WANT(1)[i] = factor * (X(0)[i] * cos(angle) + other * sin(angle));
     }
 }
 

@@ -94,12 +94,12 @@ static void up(const layer *l, const latents *a, int lo, int n, pass *p)
     times(a->qn, l->q_b + lo * D * QL, QL, n * D, q);
     times(a->kvn, l->k_b + lo * NOPE * KVL, KVL, n * NOPE, kn);
     times(a->kvn, l->v_b + lo * V * KVL, KVL, n * V, v);
-    k->latent(T, n, D, ROPE, 10000, positions, q, kn, a->s, yq, yk);
+    k->latent(T, n, D, ROPE, (luo_turns){.base = 10000}, positions, q, kn, a->s, yq, yk);
     k->attention(T, &heads, &docs, yq, yk, v, o, rows, work);
     times(o, od, n * V, H, p->y);
     back(l->dy, od, n * V, H, false, dout);
     k->attention_dx(T, &heads, &docs, dout, o, rows, yq, yk, v, dq, dk, dv, work);
-    k->latent_dx(T, n, D, ROPE, 10000, positions, dq, dk, q, kn, p->ds);
+    k->latent_dx(T, n, D, ROPE, (luo_turns){.base = 10000}, positions, dq, dk, q, kn, p->ds);
     back(q, l->q_b + lo * D * QL, QL, n * D, false, p->dql);
     back(kn, l->k_b + lo * NOPE * KVL, KVL, n * NOPE, false, p->dkvl);
     back(dv, l->v_b + lo * V * KVL, KVL, n * V, true, p->dkvl);
@@ -149,7 +149,7 @@ START_TEST(turned_by_position)
     fill(q, 1, T * HEADS * D);
     fill(kn, 2, T * HEADS * NOPE);
     fill(s, 3, T * ROPE);
-    k->latent(T, HEADS, D, ROPE, 10000, positions, q, kn, s, yq, yk);
+    k->latent(T, HEADS, D, ROPE, (luo_turns){.base = 10000}, positions, q, kn, s, yq, yk);
     for (int i = 0; i < T * HEADS; i++) { /* one pair: its frequency is 1 */
         const double c = cos(positions[i / HEADS]), n = sin(positions[i / HEADS]);
         const double *from = q + i * D + NOPE, *own = s + i / HEADS * ROPE;

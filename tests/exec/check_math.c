@@ -103,7 +103,7 @@ START_TEST(sine_is_close)
             set(k, &x, 2 * i, 1);
             set(k, &x, 2 * i + 1, 0);
         }
-        k->rope(MANY / 2, 1, 2, 1, false, positions, &x, &y);
+        k->rope(MANY / 2, 1, 2, (luo_turns){.base = 1}, false, positions, &x, &y);
         for (int i = 0; i < MANY / 2; i++) {
             const double c = ulps(k, get(k, &y, 2 * i), cos(positions[i]));
             const double s = positions[i] ? ulps(k, get(k, &y, 2 * i + 1), sin(positions[i])) : 0;

@@ -64,7 +64,8 @@ KERNEL(layer_norm, gpu_norm(s, b->t, b->h, EPS, at(b, 0), row_of(b), row_of(b), 
 KERNEL(rms_norm_dx, gpu_norm_dx(s, b->t, b->h, EPS, false, at(b, 0), at(b, 1), row_of(b), at(b, 2)))
 KERNEL(rms_norm_dw,
        gpu_norm_dw(s, b->t, b->h, EPS, at(b, 0), at(b, 1), true, sum_at(b, 2), NONE, b->work))
-KERNEL(rope, gpu_rope(s, b->t, b->h / 64, 64, 1e4f, false, b->positions, at(b, 0), at(b, 1)))
+static const luo_turns turns = {.base = 1e4};
+KERNEL(rope, gpu_rope(s, b->t, b->h / 64, 64, turns, false, b->positions, at(b, 0), at(b, 1)))
 KERNEL(swiglu, gpu_swiglu(s, b->n, at(b, 0), at(b, 1), at(b, 2), at(b, 3)))
 KERNEL(swiglu_dx,
        gpu_swiglu_dx(s, b->n, at(b, 0), at(b, 1), at(b, 2), at(b, 3), at(b, 4), at(b, 5)))

@@ -66,6 +66,9 @@ static inline luo_model model_of(kind k, int32_t layers)
         m.head_dim = 4;
     }
     m.qk_norm = k == QKNORM;
+    if (k == QKNORM) /* positions by a table, with a factor */
+        m.rope = (luo_rope_scaling){.kind = LUO_ROPE_YARN, .factor = 4, .original_tokens = 16,
+                                    .beta_fast = 4, .beta_slow = 0.5};
     m.max_sequence_tokens = 64;
     return m;
 }

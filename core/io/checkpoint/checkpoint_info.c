@@ -22,6 +22,7 @@ static const luo_doc_word families[] = {
 static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW){"none", LUO_POS_NONE}};
+static const luo_doc_word ropes[] = {LUO_ROPE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 
 #define WHOLE(name) LUO_DOC_INT(#name, LUO_DOC_REQ, luo_model, name, LUO_WITHIN(0, 1e12))
@@ -30,6 +31,11 @@ static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 /* All digits of it, as text. */
 #define REAL(name)                                                                                 \
     LUO_DOC_FIELD(#name, LUO_DOC_REQ, luo_model, name, .form = LUO_DOC_REAL, .as_text = true)
+/* Of those behind, only what is given is written: most models, and older files, have none. */
+#define FIRST_GIVEN "parallel_residual"
+#define GIVEN_FLAG(name) LUO_DOC_BOOL(#name, LUO_DOC_OPT, luo_model, name)
+#define GIVEN_REAL(key, member)                                                                    \
+    LUO_DOC_FIELD(key, LUO_DOC_OPT, luo_model, member, .form = LUO_DOC_REAL, .as_text = true)
 static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, luo_model, name),
                                              WORD(family, families),
                                              WHOLE(layers),
@@ -51,6 +57,21 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              WORD(position, positions),
                                              REAL(norm_eps),
                                              REAL(rope_base),
+                                             GIVEN_FLAG(parallel_residual),
+                                             GIVEN_FLAG(shared_norm),
+                                             GIVEN_FLAG(post_norms),
+                                             LUO_DOC_ENUM("rope_scaling", LUO_DOC_OPT, luo_model,
+                                                          rope.kind, ropes),
+                                             GIVEN_REAL("rope_factor", rope.factor),
+                                             LUO_DOC_INT("rope_original_tokens", LUO_DOC_OPT,
+                                                         luo_model, rope.original_tokens,
+                                                         LUO_WITHIN(0, 1e12)),
+                                             GIVEN_REAL("rope_low_freq", rope.low_freq),
+                                             GIVEN_REAL("rope_high_freq", rope.high_freq),
+                                             GIVEN_REAL("rope_beta_fast", rope.beta_fast),
+                                             GIVEN_REAL("rope_beta_slow", rope.beta_slow),
+                                             GIVEN_REAL("rope_attention_factor",
+                                                        rope.attention_factor),
                                              LUO_DOC_END};
 
 static const luo_doc_field fields[] = {
@@ -108,11 +129,16 @@ luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *
 
 static void write_model(luo_jsonw *json, const luo_model *model)
 {
-    char text[40];
+    static const luo_model none = {0};
+    char text[40], nothing[40];
+    bool given_only = false;
     luo_jsonw_open(json, "model", '{');
     luo_jsonw_text(json, "name", model->name);
     for (const luo_doc_field *f = model_fields + 1; f->key; f++) {
         print(f, model, text, sizeof text);
+        print(f, &none, nothing, sizeof nothing);
+        given_only |= strcmp(f->key, FIRST_GIVEN) == 0;
+        if (given_only && strcmp(text, nothing) == 0) continue;
         if (f->value.form == LUO_DOC_WHOLE || f->value.form == LUO_DOC_FLAG)
             luo_jsonw_word(json, f->key, text);
         else

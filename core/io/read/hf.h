@@ -29,8 +29,8 @@ struct hf_type {
     const char *type, *family;
     const hf_key *keys; /* ended by a NULL */
     int nkeys;
-    const char *fixed;            /* "norm=layernorm linear_bias=true": what all of this type have */
-    void (*rest)(hf_reader *hf);  /* what is no plain key */
+    const char *fixed; /* "norm=layernorm linear_bias=true": what all of this type have */
+    void (*rest)(hf_reader *hf); /* what is no plain key */
 };
 /* hf_types.c: the table. */
 extern const hf_type hf_types[];

@@ -33,9 +33,9 @@ static void take_yarn(hf_reader *hf, const luo_doc_node *rope)
     hf_take_in(hf, rope, &(hf_key){"beta_fast", "rope_scaling.beta_fast", NULL});
     hf_take_in(hf, rope, &(hf_key){"beta_slow", "rope_scaling.beta_slow", NULL});
     hf_take_in(hf, rope, &(hf_key){"attention_factor", "rope_scaling.attention_factor", NULL});
+    const double sharp = mscale(factor, one) / mscale(factor, all);
     if (!hf_has(hf, "rope_scaling.attention_factor") && one > 0 && all > 0)
-        hf_put_number(hf, "rope_scaling.attention_factor", mscale(factor, one) / mscale(factor, all),
-                      rope);
+        hf_put_number(hf, "rope_scaling.attention_factor", sharp, rope);
     /* latent attention has the rest of it in the scores */
     const double head = hf_number(hf, "attention.qk_nope_head_dim", 0) +
                         hf_number(hf, "attention.qk_rope_head_dim", 0);

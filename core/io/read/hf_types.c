@@ -9,7 +9,8 @@
 #define SIZES(width, layers, heads, ffn)                                                           \
     {width, "hidden", HF_NEEDED}, {layers, "layers", HF_NEEDED}, {heads, "heads", HF_NEEDED},      \
         {ffn, "ffn_hidden", HF_NEEDED}, {"vocab_size", "vocab", HF_NEEDED}
-#define DECODER SIZES("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+#define DECODER                                                                                    \
+    SIZES("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 #define LENGTH(key, n) {key, "max_sequence_tokens", n}
 #define TIED(yes) {"tie_word_embeddings", "tied_embeddings", yes}
 #define NORM(key, eps) {key, "norm_eps", eps}
@@ -77,7 +78,8 @@ static const hf_key qwen2[] = {
     NORM("rms_norm_eps", "1e-6"), THETA("10000"), TIED("false")};
 static const hf_key qwen3[] = {
     DECODER, LENGTH("max_position_embeddings", "32768"), GROUPS("32"), HEAD("128"),
-    NORM("rms_norm_eps", "1e-6"), THETA("10000"), TIED("false"), BIASES("attention_bias", "false")};
+    NORM("rms_norm_eps", "1e-6"), THETA("10000"), TIED("false"),
+    BIASES("attention_bias", "false")};
 static const hf_key qwen2_moe[] = {
     DECODER, LENGTH("max_position_embeddings", "32768"), GROUPS("16"), HEAD(NULL),
     NORM("rms_norm_eps", "1e-6"), THETA("10000"), TIED("false"),
@@ -95,7 +97,8 @@ static const hf_key qwen3_moe[] = {
 static void rest_qwen(hf_reader *hf)
 {
     const bool asked = hf_flag(hf, "use_sliding_window", false);
-    const luo_doc_node *from = hf_use(hf, "max_window_layers"), *size = hf_use(hf, "sliding_window");
+    const luo_doc_node *from = hf_use(hf, "max_window_layers"),
+                       *size = hf_use(hf, "sliding_window");
     double first = 28;
     luo_doc_real(from, &first);
     silu(hf);

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/graph/turns.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -73,14 +74,15 @@ cudaError_t gpu_norm_dx(cudaStream_t stream, int64_t rows, int64_t h, float eps,
 /* db.at NULL: RMSNorm. work: gpu_columns_work(rows, 2 * h). */
 cudaError_t gpu_norm_dw(cudaStream_t stream, int64_t rows, int64_t h, float eps, gpu_array dy,
                         gpu_array x, bool add, gpu_array dw, gpu_array db, void *work);
-cudaError_t gpu_rope(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, float base,
+/* by.frequency lies on the device. */
+cudaError_t gpu_rope(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, luo_turns by,
                      bool back, const int32_t *positions, gpu_array x, gpu_array y);
 /* Latent attention. dk has rows of heads x (d - turned). */
 cudaError_t gpu_latent(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, int64_t turned,
-                       double base, const int32_t *positions, gpu_array q, gpu_array k,
+                       luo_turns by, const int32_t *positions, gpu_array q, gpu_array k,
                        gpu_array shared, gpu_array yq, gpu_array yk);
 cudaError_t gpu_latent_dx(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, int64_t turned,
-                          double base, const int32_t *positions, gpu_array dyq, gpu_array dyk,
+                          luo_turns by, const int32_t *positions, gpu_array dyq, gpu_array dyk,
                           gpu_array dq, gpu_array dk, gpu_array dshared);
 cudaError_t gpu_swiglu(cudaStream_t stream, int64_t n, gpu_array gate, gpu_array up, gpu_array y,
                        gpu_array silu);

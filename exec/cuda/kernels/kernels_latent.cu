@@ -8,7 +8,7 @@ enum { THREADS = 128, PAIRS = 64 /* whose sines are kept at a time */ };
 
 struct latent_shape {
     int64_t heads, d, turned;
-    double base;
+    luo_turns by;
     const int32_t *positions;
 };
 
@@ -18,8 +18,8 @@ __device__ __forceinline__ void sines_of(const latent_shape &l, int64_t first, i
 {
     __syncthreads(); /* others still read the last pairs' */
     for (int i = static_cast<int>(threadIdx.x); i < pairs; i += THREADS)
-        gpu_turn(l.positions[blockIdx.x], gpu_turns_of(first + i, l.turned, l.base), back,
-                 &sines[i], &cosines[i]);
+        gpu_turn(l.positions[blockIdx.x], gpu_turns_of(first + i, l.turned, l.by),
+                 gpu_turn_factor(l.by), back, &sines[i], &cosines[i]);
     __syncthreads();
 }
 
@@ -152,21 +152,21 @@ int mode_of(int mode, int64_t d, int64_t turned)
 } // namespace
 
 cudaError_t gpu_latent(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, int64_t turned,
-                       double base, const int32_t *positions, gpu_array q, gpu_array k,
+                       luo_turns by, const int32_t *positions, gpu_array q, gpu_array k,
                        gpu_array shared, gpu_array yq, gpu_array yk)
 {
     const int mode = mode_of(gpu_mode(q, k, shared, yq, yk), d, turned);
-    const latent_shape l = {heads, d, turned, base, positions};
+    const latent_shape l = {heads, d, turned, by, positions};
     return gpu_launch(GPU_OF_MODE(mode, latent), heads > 0 ? gpu_blocks(t, 1) : 0, THREADS, 0,
                       stream, l, q, k, shared, yq, yk);
 }
 
 cudaError_t gpu_latent_dx(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, int64_t turned,
-                          double base, const int32_t *positions, gpu_array dyq, gpu_array dyk,
+                          luo_turns by, const int32_t *positions, gpu_array dyq, gpu_array dyk,
                           gpu_array dq, gpu_array dk, gpu_array dshared)
 {
     const int mode = mode_of(gpu_mode(dyq, dyk, dq, dk, dshared), d, turned);
-    const latent_shape l = {heads, d, turned, base, positions};
+    const latent_shape l = {heads, d, turned, by, positions};
     return gpu_launch(GPU_OF_MODE(mode, latent_dx), gpu_blocks(t, 1), THREADS, 0, stream, l, dyq,
                       dyk, dq, dk, dshared);
 }

@@ -11,17 +11,18 @@ enum {
 
 /* sines[token][pair] of pairs first..first+pairs-1; the whole block. */
 __device__ __forceinline__ void turn(int64_t token, int tokens, int64_t first, int pairs, int64_t d,
-                                     double base, bool back, const int32_t *positions,
+                                     const luo_turns &by, bool back, const int32_t *positions,
                                      double (&turns)[PAIRS], float (&sines)[TOKENS][PAIRS],
                                      float (&cosines)[TOKENS][PAIRS])
 {
     const int thread = static_cast<int>(threadIdx.x);
     __syncthreads();    /* others still read the last pairs' */
-    if (thread < pairs) turns[thread] = gpu_turns_of(first + thread, d, base);
+    if (thread < pairs) turns[thread] = gpu_turns_of(first + thread, d, by);
     __syncthreads();
+    const float factor = gpu_turn_factor(by);
     for (int i = thread; i < tokens * pairs; i += THREADS) {
         float s, c;
-        gpu_turn(positions[token + i / pairs], turns[i % pairs], back, &s, &c);
+        gpu_turn(positions[token + i / pairs], turns[i % pairs], factor, back, &s, &c);
         sines[i / pairs][i % pairs] = s;
         cosines[i / pairs][i % pairs] = c;
     }
@@ -30,7 +31,7 @@ __device__ __forceinline__ void turn(int64_t token, int tokens, int64_t first, i
 
 template <int M>
 __global__ void __launch_bounds__(THREADS)
-    rope(int64_t t, int64_t heads, int64_t d, double base, bool back, int64_t tokens_each,
+    rope(int64_t t, int64_t heads, int64_t d, luo_turns by, bool back, int64_t tokens_each,
          const int32_t *positions, gpu_array x, gpu_array y)
 {
     constexpr int V = gpu_width<M>;
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(THREADS)
     const int tokens = static_cast<int>(left < tokens_each ? left : tokens_each);
     for (int64_t first = 0; first < half; first += PAIRS) {
         const int pairs = static_cast<int>(half - first < PAIRS ? half - first : int64_t{PAIRS});
-        turn(token, tokens, first, pairs, d, base, back, positions, turns, sines, cosines);
+        turn(token, tokens, first, pairs, d, by, back, positions, turns, sines, cosines);
         const int units = (pairs + V - 1) / V, rows = tokens * static_cast<int>(heads);
         for (int i = static_cast<int>(threadIdx.x); i < rows * units; i += THREADS) {
             const int row = i / units, j = i % units * V, k = row / static_cast<int>(heads);
@@ -61,12 +62,12 @@ __global__ void __launch_bounds__(THREADS)
 }
 } // namespace
 
-cudaError_t gpu_rope(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, float base,
+cudaError_t gpu_rope(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, luo_turns by,
                      bool back, const int32_t *positions, gpu_array x, gpu_array y)
 {
     const int mode = gpu_row_mode(gpu_mode(x, y), d / 2);
     const int64_t each = t >= 132 * 4 * TOKENS ? TOKENS : t >= 132 * 8 ? 2 : 1;
     const unsigned grid = heads > 0 ? gpu_blocks(t, each) : 0;
-    return gpu_launch(GPU_OF_MODE(mode, rope), grid, THREADS, 0, stream, t, heads, d,
-                      static_cast<double>(base), back, each, positions, x, y);
+    return gpu_launch(GPU_OF_MODE(mode, rope), grid, THREADS, 0, stream, t, heads, d, by,
+                      back, each, positions, x, y);
 }

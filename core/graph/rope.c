@@ -1,0 +1,62 @@
+#include "core/graph/rope.h"
+
+#include <math.h>
+
+#define PI 3.14159265358979323846
+
+int64_t luo_rope_pairs(const luo_model *model)
+{
+    return (luo_model_is_latent(model) ? model->latent.rope : model->head_dim) / 2;
+}
+
+bool luo_rope_is_plain(const luo_model *model)
+{
+    return model->rope.kind == LUO_ROPE_PLAIN || model->rope.kind == LUO_ROPE_DYNAMIC;
+}
+
+double luo_rope_factor(const luo_model *model)
+{
+    const luo_rope_scaling *r = &model->rope;
+    if (r->kind != LUO_ROPE_YARN) return 1;
+    return r->attention_factor > 0 ? r->attention_factor : 0.1 * log(r->factor) + 1;
+}
+
+/* Share of the divided frequency, 0 to 1, of one that turns `rounds` times in the original length:
+ * none above high, all of it below low. */
+static double slow_share(const luo_rope_scaling *r, double rounds)
+{
+    return fmin(1, fmax(0, (r->high_freq - rounds) / (r->high_freq - r->low_freq)));
+}
+
+/* Pair, with a fraction, that turns `rounds` times in the original length. */
+static double pair_of(const luo_model *model, double rounds)
+{
+    const double d = 2 * (double)luo_rope_pairs(model);
+    return d * log((double)model->rope.original_tokens / (rounds * 2 * PI)) /
+           (2 * log(model->rope_base));
+}
+
+/* The same, by pairs between two whole ones. */
+static double ramp(const luo_model *model, int64_t pair)
+{
+    const double last = 2 * (double)luo_rope_pairs(model) - 1;
+    const double low = fmax(0, floor(pair_of(model, model->rope.beta_fast)));
+    const double high = fmin(last, ceil(pair_of(model, model->rope.beta_slow)));
+    const double width = high == low ? 0.001 : high - low;
+    return fmin(1, fmax(0, ((double)pair - low) / width));
+}
+
+void luo_rope_frequencies(const luo_model *model, double *out)
+{
+    const luo_rope_scaling *r = &model->rope;
+    const int64_t n = luo_rope_pairs(model);
+    for (int64_t i = 0; i < n; i++) {
+        const double plain = pow(model->rope_base, -(double)i / (double)n);
+        const double rounds = (double)r->original_tokens * plain / (2 * PI);
+        const double share = r->kind == LUO_ROPE_LINEAR   ? 1
+                             : r->kind == LUO_ROPE_LLAMA3 ? slow_share(r, rounds)
+                             : r->kind == LUO_ROPE_YARN   ? ramp(model, i)
+                                                          : 0;
+        out[i] = share > 0 ? plain * (share / r->factor + 1 - share) : plain;
+    }
+}

@@ -1,0 +1,79 @@
+/* check_rope.c: frequencies of scaled rotary positions against values that are worked out by hand,
+ * and against a second way of writing each rule. */
+#include <math.h>
+
+#include "core/graph/rope.h"
+#include "tests/check_main.h"
+
+#define PI 3.14159265358979323846
+enum { PAIRS = 64 };
+
+static luo_model model_of(luo_rope_kind kind)
+{
+    return (luo_model){.head_dim = 2 * PAIRS, .rope_base = 500000,
+                       .rope = {.kind = kind, .factor = 8, .original_tokens = 8192, .low_freq = 1,
+                                .high_freq = 4, .beta_fast = 32, .beta_slow = 1}};
+}
+
+static double plain(const luo_model *m, int i)
+{
+    return 1 / pow(m->rope_base, 2.0 * i / (2 * PAIRS));
+}
+
+/* By wavelengths, as the code of Llama 3.1 says it. */
+static double llama3(const luo_model *m, int i)
+{
+    const double f = plain(m, i), wave = 2 * PI / f, old = 8192;
+    if (wave < old / 4) return f;
+    if (wave > old / 1) return f / 8;
+    const double smooth = (old / wave - 1) / (4 - 1);
+    return (1 - smooth) * f / 8 + smooth * f;
+}
+
+/* Pairs with 32 rounds and with one in 8,192 tokens: 128 ln(8192 / (2 pi 32)) / (2 ln 500000) =
+ * 18.08 and 34.98; between 18 and 35 evenly more is divided. */
+static double yarn(const luo_model *m, int i)
+{
+    const double share = i <= 18 ? 0 : i >= 35 ? 1 : (i - 18) / 17.0;
+    return plain(m, i) / 8 * share + plain(m, i) * (1 - share);
+}
+
+START_TEST(kinds)
+{
+    double at[PAIRS];
+    for (int kind = LUO_ROPE_PLAIN; kind <= LUO_ROPE_YARN; kind++) {
+        const luo_model m = model_of((luo_rope_kind)kind);
+        ck_assert_int_eq(luo_rope_pairs(&m), PAIRS);
+        ck_assert(luo_rope_is_plain(&m) == (kind == LUO_ROPE_PLAIN || kind == LUO_ROPE_DYNAMIC));
+        luo_rope_frequencies(&m, at);
+        for (int i = 0; i < PAIRS; i++) {
+            const double want = kind == LUO_ROPE_LINEAR   ? plain(&m, i) / 8
+                                : kind == LUO_ROPE_LLAMA3 ? llama3(&m, i)
+                                : kind == LUO_ROPE_YARN   ? yarn(&m, i)
+                                                          : plain(&m, i);
+            ck_assert_msg(fabs(at[i] - want) <= 1e-13 * want, "%d, pair %d: %.17g, not %.17g", kind,
+                          i, at[i], want);
+        }
+        const double factor = luo_rope_factor(&m);
+        ck_assert(fabs(factor - (kind == LUO_ROPE_YARN ? 1.2079441541679836 : 1)) < 1e-15);
+    }
+}
+END_TEST
+
+/* Latent attention turns a part of a head; a factor that is given is taken. */
+START_TEST(of_latent_attention)
+{
+    luo_model m = model_of(LUO_ROPE_LINEAR);
+    double at[2];
+    m.latent = (luo_latent){0, 8, 4, 4, 5};
+    m.rope_base = 100;
+    ck_assert_int_eq(luo_rope_pairs(&m), 2);
+    luo_rope_frequencies(&m, at);
+    ck_assert(fabs(at[0] - 0.125) < 1e-15 && fabs(at[1] - 0.0125) < 1e-15);
+    m.rope.kind = LUO_ROPE_YARN;
+    m.rope.attention_factor = 1.5;
+    ck_assert(luo_rope_factor(&m) == 1.5);
+}
+END_TEST
+
+LUO_SUITE("graph.rope", LUO_T(kinds), LUO_T(of_latent_attention))
