@@ -22,9 +22,9 @@
  * what exec/bind/layout.h promises to one thread holds for it. Each lane of communication has a
  * stream of its own, which takes an instruction over at an event of the compute stream and gives it
  * back by an event: its ticket. What goes ahead it takes over when its room is empty, and the
- * compute stream unpacks it where it waits for it. The host waits once, at the end of a step; with experts
- * also for counts (moe/moe.h). It allocates nothing in it but plans of products of experts, room
- * for an auction and for sums of parts.
+ * compute stream unpacks it where it waits for it. The host waits once, at the end of a step; with
+ * experts also for counts (moe/moe.h). It allocates nothing in it but plans of products of experts,
+ * room for an auction and for sums of parts.
  */
 #ifndef LUO_EXEC_CUDA_JOB_H
 #define LUO_EXEC_CUDA_JOB_H

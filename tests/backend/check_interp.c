@@ -155,8 +155,9 @@ START_TEST(calls_begin_behind_the_last_run_of_what_they_wait_for)
 END_TEST
 
 /* F: 0 receives, 1 computes, 2 sends; B: 3, 4, 5 the same. A task begins with the receives of the
- * next, the first with its own before them; a computation waits for its own task's, and B for what F
- * of its micro-batch has received. A receive that needs something here keeps all in their places. */
+ * next, the first with its own before them; a computation waits for its own task's, and B for what
+ * F of its micro-batch has received. A receive that needs something here keeps all in their places.
+ */
 START_TEST(receives_go_a_task_ahead)
 {
     enum { COMPUTE = LUO_STREAM_COMPUTE, PP = LUO_STREAM_PP, F = LUO_PHASE_F, B = LUO_PHASE_B };
@@ -187,6 +188,7 @@ START_TEST(receives_go_a_task_ahead)
 }
 END_TEST
 
-LUO_SUITE("backend.interp", LUO_T(receives_go_a_task_ahead), LUO_T(calls_begin_behind_the_last_run_of_what_they_wait_for),
+LUO_SUITE("backend.interp", LUO_T(receives_go_a_task_ahead),
+          LUO_T(calls_begin_behind_the_last_run_of_what_they_wait_for),
           LUO_T_N(a_walk_submits_all_with_the_right_tickets, 2),
           LUO_T_N(a_walk_ends_at_the_first_failure, 2), LUO_T_N(the_first_ticket_is_a_ticket, 2))

@@ -6,10 +6,10 @@
  * stream takes the program in the order of issue and waits for what an instruction depends on; a
  * communication is then released to its lane; at the end of a task the compute stream waits for all
  * that was released, but for sends between stages, receives of the next task and calls that run
- * beside tasks, which wait for what they depend on in their lane. A kernel of NCCL begins when the one before it in its
- * stream is done, the one before it on its communicator is done and, by the order of launches,
- * those issued before it have begun (BEGIN) or are done (SERIAL). The k-th send from a to b on a
- * communicator meets the k-th receive. */
+ * beside tasks, which wait for what they depend on in their lane. A kernel of NCCL begins when the
+ * one before it in its stream is done, the one before it on its communicator is done and, by the
+ * order of launches, those issued before it have begun (BEGIN) or are done (SERIAL). The k-th send
+ * from a to b on a communicator meets the k-th receive. */
 #ifndef LUO_TESTS_COMM_MACHINE_H
 #define LUO_TESTS_COMM_MACHINE_H
 #include <stdio.h>

@@ -90,8 +90,8 @@ static void same_bits(luo_lab *lab, const row *of, luo_dtype dtype)
     expect(lab, memcmp(&got, &ref, sizeof got) == 0, "other bits under an old driver");
 }
 
-/* What a stage receives has come, in some order of streams, before the task before has computed, and
- * even the one before that, behind which it only needs the room. */
+/* What a stage receives has come, in some order of streams, before the task before has computed,
+ * and even the one before that, behind which it only needs the room. */
 static void comes_ahead(luo_lab *lab, bool graphs)
 {
     enum { TRIES = 40 };
