@@ -1,4 +1,4 @@
-/* read_model.h: what read_model.c and read_hf.c share. */
+/* read_model.h: what read_model.c and core/io/hf/read_hf.c share. */
 #ifndef LUO_CORE_IO_READ_READ_MODEL_H
 #define LUO_CORE_IO_READ_READ_MODEL_H
 #include "core/io/document/doc_table.h"

@@ -1,7 +1,7 @@
 /* hf_types.c: the table of types of a Hugging Face config.json: keys, what their class has where a
  * file says nothing, and what is no plain key. Source of names and class defaults: transformers,
  * configuration_*.py and modeling_*.py of each type. */
-#include "core/io/read/hf.h"
+#include "core/io/hf/hf.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,9 +2,9 @@
  *
  * Keys of a config are used, harmless (one note lists them) or refused, because they would change
  * cost or numbers. What is read becomes a luoshu.model/1 tree (docs/formats.md#luoshumodel1), which
- * read_model.c checks as it does any other. */
-#ifndef LUO_CORE_IO_READ_HF_H
-#define LUO_CORE_IO_READ_HF_H
+ * core/io/read/read_model.c checks as it does any other. */
+#ifndef LUO_CORE_IO_HF_HF_H
+#define LUO_CORE_IO_HF_HF_H
 #include "core/io/read/read_model.h"
 
 typedef struct hf_type hf_type;

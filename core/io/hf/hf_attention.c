@@ -1,6 +1,6 @@
 /* hf_attention.c: rotary positions and windows of attention of a Hugging Face config.json. Sources:
  * transformers, modeling_rope_utils.py (scaling of positions), configuration files of each type. */
-#include "core/io/read/hf.h"
+#include "core/io/hf/hf.h"
 
 #include <math.h>
 #include <string.h>

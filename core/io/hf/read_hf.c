@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/io/read/hf.h"
+#include "core/io/hf/hf.h"
 
 const char HF_NEEDED[] = "";
 
