@@ -26,10 +26,12 @@ static luo_status choose(luo_exec *exec, luo_err *err)
                        luo_dtype_name(exec->config.dtype));
 }
 
-/* Models without rotary positions have a base of 0, which nobody asks for. */
+/* Models without rotary positions have a base of 0, which nobody asks for; who measures calls
+ * alone has no model. */
 static luo_status find_turns(luo_exec *exec, luo_err *err)
 {
     const luo_model *model = exec->config.model;
+    if (!model) return LUO_OK;
     exec->turns = (luo_turns){.base = model->rope_base, .factor = luo_rope_factor(model)};
     if (luo_rope_is_plain(model)) return LUO_OK;
     double *at = LUO_NEW_N(exec->arena, double, luo_rope_pairs(model));
