@@ -772,7 +772,39 @@ START_TEST(tables_of_collectives)
 }
 END_TEST
 
-LUO_SUITE("cost", LUO_T_N(gemm, LUO_ROWS(gemms)), LUO_T(experts), LUO_T(fp8), LUO_T(eager),
+/* A window leaves out all pairs but n w - w^2 / 2, of fused attention alone; one that is as long as
+ * the sequence changes nothing. Pairs that are seen are counted one by one. */
+START_TEST(attention_windows)
+{
+    const luo_profile p = luo_ref_profile();
+    luo_attention a = {
+        .heads = 16, .head_dim = 128, .sequences = 2, .tokens = 2048, .causal = true};
+    double all, cut, same;
+    for (int back = 0; back < 2; back++) {
+        a.window = 0;
+        ck_assert_int_eq(luo_cost_attention(&p, LUO_BF16, &a, back, &all, NULL), LUO_OK);
+        for (int64_t w = 1; w < 4096; w *= 4) {
+            double seen = 0; /* the diagonal counts half, and so do the pairs at the window's end */
+            for (int64_t q = 0; q < a.tokens; q++) seen += q < w ? (double)q + 0.5 : (double)w;
+            a.window = w;
+            ck_assert_int_eq(luo_cost_attention(&p, LUO_BF16, &a, back, &cut, NULL), LUO_OK);
+            luo_near((cut - p.launch_s) / (all - p.launch_s), seen / (2048.0 * 2048 / 2), 1e-9,
+                     "pairs of a window");
+        }
+        a.window = 2048;
+        ck_assert_int_eq(luo_cost_attention(&p, LUO_BF16, &a, back, &same, NULL), LUO_OK);
+        ck_assert(same == all);
+        a.window = 16;
+        ck_assert_int_eq(luo_cost_attention_unfused(&p, LUO_BF16, &a, back, &cut, NULL), LUO_OK);
+        a.window = 0;
+        ck_assert_int_eq(luo_cost_attention_unfused(&p, LUO_BF16, &a, back, &same, NULL), LUO_OK);
+        ck_assert(same == cut);
+    }
+}
+END_TEST
+
+LUO_SUITE("cost", LUO_T(attention_windows), LUO_T_N(gemm, LUO_ROWS(gemms)),
+          LUO_T(experts), LUO_T(fp8), LUO_T(eager),
           LUO_T(experts_beside),
           LUO_T(experts_as_measured), LUO_T_N(attention, LUO_ROWS(attentions)),
           LUO_T(attention_rest), LUO_T(attention_blocks), LUO_T(host),

@@ -296,6 +296,39 @@ START_TEST(details_of_types)
 }
 END_TEST
 
+/* ---- what executors compute ---- */
+
+static const struct {
+    const char *name;
+    int64_t tokens;
+    const char *key; /* NULL: all of it */
+} computed[] = {
+    {"Llama-3.1-8B", 131072, NULL},       {"Mistral-7B", 4096, NULL},
+    {"Mistral-7B", 4097, "a `sliding_window` of 4096 tokens, which no kernel of `run` computes for "
+                         "sequences of 4097"},
+    {"Mixtral-8x7B", 8192, NULL},         {"Qwen3-30B-A3B", 4096, NULL},
+    {"DeepSeek-V2-Lite", 4096, "`attention_scale`"}, {"Gemma-7B", 4096, "`activation: geglu`"},
+    {"GPT-NeoX-20B", 2048, "`partial_rotary`"},      {"Falcon-7B", 2048, NULL},
+    {"Phi-3-mini", 2047, NULL},           {"OPT-125M", 2048, "`activation: relu`"},
+    {"GPT-Neo-1.3B", 256, "`attention_scale`"},
+    {"Qwen1.5-MoE-A2.7B", 2048, "`moe.shared_gate`"}, {"GPT-2", 1024, NULL},
+};
+
+START_TEST(computed_row)
+{
+    luo_arena *arena = luo_arena_new(0);
+    luo_err err = {0};
+    int i = 0;
+    while (strcmp(published[i].name, computed[_i].name) != 0) i++;
+    const luo_model *m = good(arena, published[i].text);
+    const luo_status st = luo_model_check_run(m, computed[_i].tokens, &err);
+    ck_assert_int_eq(st, computed[_i].key ? LUO_EINPUT : LUO_OK);
+    if (computed[_i].key)
+        ck_assert_msg(strstr(err.text, computed[_i].key) != NULL, "%s", err.text);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static const struct {
@@ -463,5 +496,6 @@ END_TEST
 
 LUO_SUITE("io.hf", LUO_T_N(published_row, LUO_ROWS(published)),
           LUO_T_N(window_row, LUO_ROWS(windows)), LUO_T(positions_are_scaled),
-          LUO_T(details_of_types), LUO_T_N(refused_row, LUO_ROWS(refused)),
+          LUO_T(details_of_types), LUO_T_N(computed_row, LUO_ROWS(computed)),
+          LUO_T_N(refused_row, LUO_ROWS(refused)),
           LUO_T_N(keys_not_used, 3), LUO_T(with_set), LUO_T_N(kept_row, LUO_ROWS(kept)))
