@@ -8,8 +8,8 @@
 #include "core/io/read/input_tables.h"
 #include "core/io/read/read.h"
 
-static const char *const names[] = {"cluster", "profile", "stack", "model",
-                                    "scenario", "plan",   "params", "table"};
+static const char *const names[] = {"cluster",  "profile", "stack",  "model",
+                                    "scenario", "plan",    "params", "table"};
 
 const char *luo_file_kind_name(luo_file_kind k)
 {
@@ -43,10 +43,45 @@ static bool by_schema(const char *schema, luo_file_kind *out)
     return false;
 }
 
+/* ---- files of other tools ---- */
+
+enum { MARKS = 3, BEGINNING = 1 << 16 };
+
+typedef struct foreign {
+    const char *what, *reads;
+    const char *marks[MARKS]; /* ended by NULL unless there are so many */
+} foreign;
+
+static const foreign foreigners[] = {
+#define LUO_FOREIGN(what, reads, ...) {what, reads, {__VA_ARGS__}},
+#include "core/io/read/foreign.inc"
+#undef LUO_FOREIGN
+};
+
+static bool has_marks(const luo_source *src, const foreign *f)
+{
+    const size_t n = src->len < BEGINNING ? src->len : BEGINNING;
+    for (int i = 0; i < MARKS && f->marks[i]; i++)
+        if (!memmem(src->text, n, f->marks[i], strlen(f->marks[i]))) return false;
+    return true;
+}
+
+/* NULL: none that is known. */
+static const foreign *foreign_of(const luo_source *src)
+{
+    for (size_t i = 0; i < sizeof foreigners / sizeof *foreigners; i++)
+        if (has_marks(src, &foreigners[i])) return &foreigners[i];
+    return NULL;
+}
+
 static luo_status unknown_kind(const luo_source *src, int line, int col, const char *schema,
                                luo_diags *diags)
 {
+    const foreign *other = schema ? NULL : foreign_of(src);
     luo_str text = {0};
+    if (other)
+        return luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, 0, 0, "this is %s; %s.",
+                             other->what, other->reads);
     luo_words_choices(&text, names, LUO_FILE_TABLE);
     if (schema)
         luo_diags_add(diags, LUO_ERROR, LUO_EINPUT, src->name, line, col,
@@ -165,6 +200,7 @@ static luo_status kind_of(luo_doc *doc, luo_file_kind *out, luo_diags *diags)
     *doc = (luo_doc){.arena = doc->arena, .src = doc->src, .diags = doc->diags};
     luo_doc_parse(doc);
     if (doc->root) return kind_of_tree(doc, out, diags);
+    if (foreign_of(doc->src)) return unknown_kind(doc->src, 0, 0, NULL, diags);
     for (const luo_diag *d = doc->diags->first; d; d = d->next) luo_diags_err(diags, &d->err);
     return doc->st;
 }
@@ -206,8 +242,10 @@ luo_status luo_file_kind_of(const char *path, luo_file_kind *out, luo_diags *dia
     luo_source src;
     luo_arena *arena = luo_arena_new(0);
     luo_status st = arena ? read_start(arena, path, &src, &err) : luo_err_nomem(&err);
-    if (st != LUO_OK) luo_diags_err(diags, &err);
-    else st = luo_file_kind_of_text(&src, out, diags);
+    if (st != LUO_OK)
+        luo_diags_err(diags, &err);
+    else
+        st = luo_file_kind_of_text(&src, out, diags);
     luo_arena_free(arena);
     return st;
 }
@@ -286,14 +324,22 @@ luo_status luo_file_check(luo_arena *arena, const char *path, luo_file_kind k, l
     luo_scenario *scenario;
     luo_params params;
     switch (k) {
-    case LUO_FILE_CLUSTER: return luo_read_cluster(arena, path, &cluster, diags);
-    case LUO_FILE_PROFILE: return luo_read_profile(arena, path, &profile, diags);
-    case LUO_FILE_STACK: return luo_read_stack(arena, path, &stack, diags);
-    case LUO_FILE_MODEL: return luo_read_model(arena, path, &model, diags);
-    case LUO_FILE_SCENARIO: return luo_read_scenario(arena, path, NULL, &scenario, NULL, diags);
-    case LUO_FILE_PLAN: return check_plan(arena, path, diags);
-    case LUO_FILE_PARAMS: return luo_read_params(arena, path, &params, diags);
-    case LUO_FILE_TABLE: return check_table(arena, path, diags);
+    case LUO_FILE_CLUSTER:
+        return luo_read_cluster(arena, path, &cluster, diags);
+    case LUO_FILE_PROFILE:
+        return luo_read_profile(arena, path, &profile, diags);
+    case LUO_FILE_STACK:
+        return luo_read_stack(arena, path, &stack, diags);
+    case LUO_FILE_MODEL:
+        return luo_read_model(arena, path, &model, diags);
+    case LUO_FILE_SCENARIO:
+        return luo_read_scenario(arena, path, NULL, &scenario, NULL, diags);
+    case LUO_FILE_PLAN:
+        return check_plan(arena, path, diags);
+    case LUO_FILE_PARAMS:
+        return luo_read_params(arena, path, &params, diags);
+    case LUO_FILE_TABLE:
+        return check_table(arena, path, diags);
     }
     return LUO_EBUG;
 }
