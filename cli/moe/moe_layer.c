@@ -39,8 +39,7 @@ static luo_status read_opts(luo_cli *cli, const luo_moe_sim *sim, call *c, luo_e
                            model->name);
     LUO_TRY(luo_args_int(&cli->args, "expert-parallel", most_devices(model, sim->cluster), 1,
                          sim->cluster->ndevices, &devices, err));
-    LUO_TRY(
-        luo_args_choice(&cli->args, "exchange", 0, names, LUO_ALLTOALL_KINDS, &exchange, err));
+    LUO_TRY(luo_args_choice(&cli->args, "exchange", 0, names, LUO_ALLTOALL_KINDS, &exchange, err));
     c->model = model;
     c->in = (luo_moe_layer_in){.model = model,
                                .cluster = sim->cluster,

@@ -6,8 +6,8 @@
 
 #include "cli/inputs.h"
 #include "cli/load.h"
+#include "cli/options/ways.h"
 #include "cli/run/finish.h"
-#include "cli/ways.h"
 #include "core/io/plot/plots.h"
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))

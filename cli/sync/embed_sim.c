@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/spec.h"
+#include "cli/options/spec.h"
 #include "core/io/clicks/clicks_read.h"
 #include "core/sync/embed/zipf.h"
 

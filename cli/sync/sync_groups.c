@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/spec.h"
+#include "cli/options/spec.h"
 #include "core/sync/mode_keys.h"
 #include "exec/sync/sync_job.h"
 

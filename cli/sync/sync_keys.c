@@ -1,6 +1,6 @@
 #include "cli/sync/sync_keys.h"
 
-#include "cli/spec.h"
+#include "cli/options/spec.h"
 #include "core/sync/embed/zipf.h"
 
 enum { THETA, VOCAB, BATCH, SLOTS, PARTS };

@@ -1,9 +1,9 @@
 /* verb_sync.c: `luoshu sync MODE` and `luoshu embed METHOD`: which options there are, and who
  * answers: the simulator, or toy models on processes. */
+#include "cli/options/ways.h"
 #include "cli/sync/embed_sim.h"
 #include "cli/sync/sync_run.h"
 #include "cli/sync/toy_run.h"
-#include "cli/ways.h"
 
 #define N(t) ((int)(sizeof(t) / sizeof(t)[0]))
 

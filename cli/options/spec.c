@@ -1,4 +1,4 @@
-#include "cli/spec.h"
+#include "cli/options/spec.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "cli/ways.h"
+#include "cli/options/ways.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* spec.h: values of options that have parts: `theta=1.05,vocab=1e6`. */
-#ifndef LUO_CLI_SPEC_H
-#define LUO_CLI_SPEC_H
+#ifndef LUO_CLI_OPTIONS_SPEC_H
+#define LUO_CLI_OPTIONS_SPEC_H
 #include <stdbool.h>
 
 #include "core/base/err.h"

@@ -1,6 +1,6 @@
 /* ways.h: verbs whose first word, and backend, say which of their options there are. */
-#ifndef LUO_CLI_WAYS_H
-#define LUO_CLI_WAYS_H
+#ifndef LUO_CLI_OPTIONS_WAYS_H
+#define LUO_CLI_OPTIONS_WAYS_H
 #include "cli/cli.h"
 
 typedef struct luo_way_option {
