@@ -410,7 +410,7 @@ static const struct {
     {"\"seed\": 42", "\"seeds\": 42", "unknown key `seeds`; did you mean `seed`?"},
     {"\"10000\"", "\"many\"", "`rope_base` is the text \"many\"; a number as text is expected."},
     {"0000000000abcdef", "xyz", "`plan` is the text \"xyz\"; a hash of 16 digits is expected."},
-    {"\"rmsnorm\"", "\"rms\"", "`norm` is `rms`; `rmsnorm` or `layernorm` is expected."},
+    {"\"rmsnorm\"", "\"rms\"", "`norm` is `rms`; did you mean `rmsnorm`?"},
 };
 
 START_TEST(another_run)
