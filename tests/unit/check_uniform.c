@@ -237,8 +237,8 @@ static const struct {
     {{.batch_sequences = 0, .sequence_tokens = 4}, LUO_EINPUT,
      "the batch holds 0 sequences of 4 tokens; at least one of each is expected."},
     {{.batch_sequences = 8, .sequence_tokens = 4, .tp = 3}, LUO_EINPUT,
-     "tensor parallelism of 3 does not divide the heads, columns or vocabulary of `llama-test`; "
-     "another size is needed."},
+     "tensor parallelism of 3 does not divide the heads or columns of `llama-test`; another size "
+     "is needed."},
     {{.batch_sequences = 8, .sequence_tokens = 4, .pp = 5}, LUO_EINPUT,
      "5 stages do not divide 24 layers; stages of equally many are asked for."},
     {{.batch_sequences = 3, .sequence_tokens = 4, .dp = 2}, LUO_EINFEASIBLE,
