@@ -26,9 +26,9 @@ norm<[01],.*>            units v4 / v4
 norm_dx<[01],.*>         units v4 / v4
 norm_dw<[01],.*>         units v4 / v4
 bias<[01]>               units v4 / v4
-rope<[01]>               units v4 32:8 / v4
-latent<[01]>             units v4 32:8 / v4
-latent_dx<[01]>          units v4 32:8 / v4
+rope<[01]>               units v4 32:8 64:1 / v4
+latent<[01]>             units v4 32:8 64:1 / v4
+latent_dx<[01]>          units v4 32:8 64:1 / v4
 embedding<[01]>          units v4 32:1 / v4
 embedding_dw<0,0>        units v4 32:24 / v4
 embedding_dw<1,0>        units v4 v2 32:24 / v4
