@@ -57,13 +57,18 @@ static luo_status read_word(const luo_spec *spec, const char *text, const luo_sp
     return st;
 }
 
-luo_status luo_spec_read(const luo_spec *spec, const char *text, const char *at, double *v,
-                         bool *given, luo_err *err)
+static void set_defaults(const luo_spec *spec, double *v, bool *given)
 {
     for (int i = 0; i < spec->nparts; i++) {
         v[i] = spec->parts[i].otherwise;
         given[i] = false;
     }
+}
+
+luo_status luo_spec_read(const luo_spec *spec, const char *text, const char *at, double *v,
+                         bool *given, luo_err *err)
+{
+    set_defaults(spec, v, given);
     for (;; at++) {
         const int i = part_at(spec, &at);
         if (i == spec->nparts || given[i]) return malformed(spec, text, err);
@@ -83,9 +88,6 @@ luo_status luo_spec_read_behind(const luo_spec *spec, const char *word, const ch
     if (strncmp(text, word, n) != 0 || (text[n] && text[n] != ':'))
         return malformed(spec, text, err);
     if (text[n]) return luo_spec_read(spec, text, text + n + 1, v, given, err);
-    for (int i = 0; i < spec->nparts; i++) {
-        v[i] = spec->parts[i].otherwise;
-        given[i] = false;
-    }
+    set_defaults(spec, v, given);
     return LUO_OK;
 }

@@ -2,21 +2,13 @@
 
 #include <assert.h>
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
+#include "core/hspmd/bounds.h"
 
 static int64_t divisor(const luo_context *context)
 {
     int64_t d = 0;
     for (int32_t r = 0; context->share && r < context->c; r++)
-        d = common_divisor(context->share[r], d);
+        d = luo_bounds_gcd(context->share[r], d);
     return d ? d : 1;
 }
 

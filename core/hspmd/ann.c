@@ -1,18 +1,9 @@
 /* ann.c: canonical form, text and questions about annotations (docs/annotations.md). */
 #include "core/hspmd/ann.h"
 #include "core/base/devset.h"
+#include "core/hspmd/bounds.h"
 
 #include <string.h>
-
-static uint32_t gcd(uint32_t a, uint32_t b)
-{
-    while (b) {
-        const uint32_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
 
 /* Shares divided by their gcd into *out, which stays NULL if they are all equal. */
 static bool reduce(luo_arena *arena, const uint32_t *share, int32_t n, const uint32_t **out)
@@ -22,7 +13,7 @@ static bool reduce(luo_arena *arena, const uint32_t *share, int32_t n, const uin
     uint32_t g = 0;
     bool even = true;
     for (int32_t k = 0; k < n; k++) {
-        g = gcd(g, share[k]);
+        g = (uint32_t)luo_bounds_gcd(g, share[k]);
         even = even && share[k] == share[0];
     }
     if (even) return true;

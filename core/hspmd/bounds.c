@@ -57,7 +57,7 @@ void luo_bounds_cut(int64_t len, int32_t n, const uint32_t *share, int64_t *boun
     else cut_even(len, n, bounds);
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+int64_t luo_bounds_gcd(int64_t a, int64_t b)
 {
     while (b) {
         const int64_t r = a % b;
@@ -86,7 +86,7 @@ luo_status luo_bounds_shares(luo_arena *arena, int32_t n, const int64_t *bounds,
     int64_t g = 0, max = 0;
     for (int32_t k = 0; k < n; k++) {
         const int64_t size = bounds[k + 1] - bounds[k];
-        g = gcd(g, size);
+        g = luo_bounds_gcd(g, size);
         if (size > max) max = size;
     }
     *share = NULL;

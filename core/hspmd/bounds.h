@@ -8,6 +8,9 @@
  * Pre: n >= 1, 0 <= len < LUO_DIM_LIMIT, some share > 0. Products use 128 bits. */
 void luo_bounds_cut(int64_t len, int32_t n, const uint32_t *share, int64_t *bounds);
 
+/* Greatest common divisor of a, b >= 0; of 0 and b it is b. */
+int64_t luo_bounds_gcd(int64_t a, int64_t b);
+
 /* Shares that give back bounds[0..n]: the sizes divided by their gcd. NULL when the length is 0,
  * or when the sizes are above the limit of shares but those of an even cut.
  * Errors: LUO_E2BIG uneven sizes above that limit; LUO_ENOMEM. Owner: arena. */

@@ -2,6 +2,7 @@
  * lie that several pipelines share. */
 #include <string.h>
 
+#include "core/hspmd/bounds.h"
 #include "core/plan/annotate.h"
 #include "core/plan/annotated.h"
 
@@ -200,16 +201,6 @@ static int32_t find_stage(const luo_pipeline *pipe, int32_t layer)
     return -1;
 }
 
-static int32_t divisor(int32_t a, int32_t b)
-{
-    while (b) {
-        const int32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Every pipeline's devices, or ranks, of a layer have rows; the least number that all of theirs
  * divide. */
 static luo_status find_layer(const luo_plan *plan, const luo_model *model, int32_t layer,
@@ -222,7 +213,7 @@ static luo_status find_layer(const luo_plan *plan, const luo_model *model, int32
         const luo_stage *stage = &plan->pipelines[i].stages[k];
         LUO_TRY(check_stage(plan, model, i, k, err));
         const int32_t n = stage->experts_dealt ? stage->ndev : stage->context_parallel;
-        *sources *= n / divisor(*sources, n);
+        *sources *= n / (int32_t)luo_bounds_gcd(*sources, n);
         if (i > 0 && *dealt != stage->experts_dealt)
             return luo_err_set(err, LUO_EINPUT,
                                "layer %d has experts dealt in some pipelines and cut in others; "

@@ -1,19 +1,10 @@
 /* vocab.c: a vocabulary that tensor parallelism does not divide gets rows that no token has, as
  * Megatron-LM does it (`make-vocab-size-divisible-by` 128). */
+#include "core/hspmd/bounds.h"
 #include "core/plan/annotated.h"
 #include "core/plan/plan.h"
 
 enum { STEP = 128, MOST = 1024 }; /* rows of a part; parts, so that padding stays small */
-
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* Parts that a stage cuts the table into. */
 static int64_t parts_of(const luo_stage *st)
@@ -35,7 +26,7 @@ static int64_t common(const luo_plan *plan)
             if (!(st->embedding || st->head) || st->ndev == 0 || st->context_parallel < 1) continue;
             const int64_t parts = parts_of(st);
             if (parts > MOST) return 0;
-            n = n / divisor(n, parts) * parts;
+            n = n / luo_bounds_gcd(n, parts) * parts;
             if (n > MOST) return 0;
         }
     return n;

@@ -43,6 +43,8 @@ luo_status luo_doc_tree(luo_arena *arena, const char *text, size_t n, const luo_
 /* Puts PATH=VALUE into the tree: keys and [index] of PATH must lead into maps and lists of the
  * file; missing maps are made. `text` must outlive the document. */
 luo_status luo_doc_set(luo_doc *doc, const char *text);
+/* node becomes the last of up, a map (then it has a key) or a list; it is in none yet. */
+void luo_doc_append(luo_doc_node *up, luo_doc_node *node);
 /* Child by key, or NULL (also for a NULL node). */
 const luo_doc_node *luo_doc_get(const luo_doc_node *map, const char *key);
 const luo_doc_node *luo_doc_nth(const luo_doc_node *list, int64_t i);

@@ -185,6 +185,17 @@ void luo_tree_key(luo_tree *tree, const char *text, int line, int col)
     tree->key_col = col;
 }
 
+void luo_doc_append(luo_doc_node *up, luo_doc_node *node)
+{
+    node->up = up;
+    if (up->last)
+        up->last->next = node;
+    else
+        up->first = node;
+    up->last = node;
+    up->n++;
+}
+
 static luo_doc_node *add_node(luo_tree *tree, luo_doc_type type, int line, int col)
 {
     luo_doc_node *node = LUO_NEW(tree->doc->arena, luo_doc_node), *up = tree->open;
@@ -206,12 +217,7 @@ static luo_doc_node *add_node(luo_tree *tree, luo_doc_type type, int line, int c
         tree->root = node;
         return node;
     }
-    if (up->last)
-        up->last->next = node;
-    else
-        up->first = node;
-    up->last = node;
-    up->n++;
+    luo_doc_append(up, node);
     return node;
 }
 
@@ -385,13 +391,8 @@ static luo_doc_node *append_map_child(luo_doc *doc, luo_doc_node *map, const cha
         luo_doc_nomem(doc);
         return NULL;
     }
-    *node = (luo_doc_node){.type = LUO_DOC_MAP, .key = copy, .text = "", .from = from, .up = map};
-    if (map->last)
-        map->last->next = node;
-    else
-        map->first = node;
-    map->last = node;
-    map->n++;
+    *node = (luo_doc_node){.type = LUO_DOC_MAP, .key = copy, .text = "", .from = from};
+    luo_doc_append(map, node);
     return node;
 }
 

@@ -22,13 +22,8 @@ static luo_doc_node *child(hf_reader *hf, luo_doc_node *map, const char *key, si
         return NULL;
     }
     *node = (luo_doc_node){
-        .key = name, .text = "", .up = map, .line = 1, .col = 1, .key_line = 1, .key_col = 1};
-    if (map->last)
-        map->last->next = node;
-    else
-        map->first = node;
-    map->last = node;
-    map->n++;
+        .key = name, .text = "", .line = 1, .col = 1, .key_line = 1, .key_col = 1};
+    luo_doc_append(map, node);
     return node;
 }
 

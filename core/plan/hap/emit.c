@@ -6,6 +6,7 @@
 
 #include "core/base/devset.h"
 #include "core/base/vec.h"
+#include "core/hspmd/bounds.h"
 #include "core/plan/hap/space_internal.h"
 #include "core/plan/hap_graph/hap_model.h"
 
@@ -37,16 +38,6 @@ static const luo_hap_graph *graph_of(const emission *e)
 
 /* ---- texts ---- */
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* "{1:(3,1)}", "{0:4}" where all are alike. */
 static void say_pieces(luo_str *text, const emission *e, luo_rel rel, const luo_hap_tensor *x)
 {
@@ -56,7 +47,7 @@ static void say_pieces(luo_str *text, const emission *e, luo_rel rel, const luo_
     int64_t gcd = 0;
     bool alike = true;
     for (int32_t i = 0; i < e->ndevices; i++) {
-        gcd = divisor((int64_t)len[i], gcd);
+        gcd = luo_bounds_gcd((int64_t)len[i], gcd);
         alike &= len[i] == len[0];
     }
     luo_str_addf(text, "{%d:", x->plan_dim[rel.dim]);
