@@ -366,11 +366,18 @@ static const luo_option calibrate_options[] = {
 };
 
 static const luo_option import_options[] = {
-    {"out", "FILE", "table to write (lengths.csv)"},
-    {"force", NULL, "replace an existing file"},
+    {"out", "FILE", "file to write; of several, their folder (lengths.csv, or what is named above)"},
+    {"force", NULL, "replace existing files"},
     {"length", "WHICH", "tokens of a request: context, generated or total (total)"},
     {"unit", "UNIT", "what stands for tokens of a text: bytes or words (bytes)"},
     {"histogram", "EDGES", "classes: log2, or edges such as 1,512,4096 (none)"},
+    {"devices", "N", "GPUs of the training (as the source says)"},
+    {"model", "FILE", "the network, where the source does not say it"},
+    {"micro-batches", "LIST", "of each pipeline, such as 33,31 (as the source says)"},
+    {"repair", NULL, "deal layers by how many a stage has, where their numbers are wrong"},
+    {"profile", "NAME", "GPUs of the node"},
+    {"units", "WHICH", "what counts and names are of: device:[0-7] or node:GROUP (as the source says)"},
+    {"approximate", NULL, "leave out what has no place here, with a warning"},
 };
 
 static const luo_option plot_options[] = {
@@ -573,15 +580,20 @@ const luo_verb luo_verbs[] = {
      luo_verb_validate_run},
     {"import",
      "luoshu import KIND SOURCE [options]",
-     "Makes a table of ours of a file or folder of others. KIND, and what SOURCE is:"
+     "Makes files of ours of a file or folder of other tools. KIND, and what SOURCE is:"
 #define LUO_IMPORTER(kind, word, function, options, source) "\n  " word ": " source
 #include "core/io/import/importers.inc"
 #undef LUO_IMPORTER
+#define LUO_CONVERTER(kind, word, function, options, out, source)                                  \
+    "\n  " word ": " source " -> " out
+#include "core/io/convert/converters.inc"
+#undef LUO_CONVERTER
      ,
-     "make tables of others' files",
+     "make files of ours of others'",
      import_options,
      N(import_options),
-     "lengths.csv: lengths one by one, with arrival times where there are any, or in classes",
+     "what the kind makes; lengths.csv: lengths one by one, with arrival times where there are any,"
+     " or in classes",
      {"luoshu import lengths-text scenarios/profiles --unit words --out words.csv --force",
       "luoshu import lengths-azure scenarios/examples/requests.csv --histogram log2 --force"},
      "0 2 3 4",

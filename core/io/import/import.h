@@ -97,4 +97,7 @@ typedef struct luo_import_made {
  *         folder at each level. */
 luo_status luo_import(luo_arena *arena, const luo_import_opts *opts, luo_import_made *made,
                       luo_diags *diags);
+/* "2023-11-16 18:15:46.6805900", also with T between, and with Z or an offset behind: ns since
+ * 1970. False: another form, no such date, or not from 1970 to 2261. */
+bool luo_import_time(const char *text, int64_t *ns);
 #endif

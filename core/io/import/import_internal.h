@@ -56,9 +56,6 @@ luo_status import_table_close(import_job *job, bool good);
 
 /* Which of the two numbers of a request count, by --length. Pre: both 0 to 2^53. */
 int64_t import_request(const import_job *job, int64_t context, int64_t generated);
-/* "2023-11-16 18:15:46.6805900", also with T between, and with Z or an offset behind: ns since
- * 1970. False: another form, no such date, or not from 1970 to 2261. */
-bool import_time(const char *text, int64_t *ns);
 /* ns from `first` to `at`; -1: before it, or later than arrival_s goes. */
 int64_t import_arrival(int64_t at, int64_t first);
 /* A key that has no use. */

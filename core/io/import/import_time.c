@@ -1,4 +1,4 @@
-/* import_time.c: dates and times of logs as nanoseconds, whole, so that no difference is rounded.
+/* luo_import_time.c: dates and times of logs as nanoseconds, whole, so that no difference is rounded.
  */
 #include <string.h>
 
@@ -60,7 +60,7 @@ static bool offset(const char **at, int64_t *seconds)
     return true;
 }
 
-bool import_time(const char *text, int64_t *ns)
+bool luo_import_time(const char *text, int64_t *ns)
 {
     enum { FIRST = 1970, LAST = 2261, DAY = 86400 }; /* what 64 bits of nanoseconds hold */
     int64_t year, month, day, hour, minute, second, part, away;

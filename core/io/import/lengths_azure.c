@@ -15,7 +15,7 @@ static const luo_csv_column columns[COLUMNS] = {
 static bool arrival_of(luo_csv *csv, const luo_csv_cell *cells, int64_t *first, int64_t *ns)
 {
     int64_t at;
-    if (!import_time(cells[TIME].text, &at)) {
+    if (!luo_import_time(cells[TIME].text, &at)) {
         luo_csv_error(csv, TIME,
                       "`TIMESTAMP` is `%.60s`; a date and a time such as "
                       "2023-11-16 18:15:46.6805900 are expected.",

@@ -1,53 +1,11 @@
-/* verb_import.c: `luoshu import KIND SOURCE`. */
+/* import_lengths.c: `luoshu import lengths-KIND SOURCE`: tables of lengths. */
+#include "cli/import/import_verb.h"
+
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/cli.h"
 #include "core/io/import/import.h"
 #include "core/io/io.h"
-
-typedef struct option { /* of some kinds alone */
-    const char *name;
-    luo_import_option which;
-} option;
-static const option options[] = {{"length", LUO_IMPORT_LENGTH}, {"unit", LUO_IMPORT_UNIT}};
-
-static luo_status read_kind(const char *word, luo_import_kind *out, luo_err *err)
-{
-    const char *names[LUO_IMPORT_KINDS];
-    luo_str text = {0};
-    for (int k = 0; k < LUO_IMPORT_KINDS; k++) {
-        names[k] = luo_import_kind_name((luo_import_kind)k);
-        *out = (luo_import_kind)k;
-        if (strcmp(names[k], word) == 0) return LUO_OK;
-    }
-    luo_words_expected(&text, word, names, LUO_IMPORT_KINDS);
-    luo_err_set(err, LUO_EUSAGE, "unknown kind `%.60s`; %s", word, luo_str_get(&text));
-    luo_str_free(&text);
-    return LUO_EUSAGE;
-}
-
-/* An option that the kind would not look at. */
-static luo_status check_owner(const luo_args *args, luo_import_kind kind, luo_err *err)
-{
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        const char *owners[LUO_IMPORT_KINDS];
-        luo_str text = {0};
-        int n = 0;
-        if (!luo_args_has(args, options[i].name) ||
-            (luo_import_kind_options(kind) & (int)options[i].which))
-            continue;
-        for (int k = 0; k < LUO_IMPORT_KINDS; k++)
-            if (luo_import_kind_options((luo_import_kind)k) & (int)options[i].which)
-                owners[n++] = luo_import_kind_name((luo_import_kind)k);
-        luo_words_choices(&text, owners, n);
-        luo_err_set(err, LUO_EUSAGE, "`--%s` is an option of %s; leave it out.", options[i].name,
-                    luo_str_get(&text));
-        luo_str_free(&text);
-        return LUO_EUSAGE;
-    }
-    return LUO_OK;
-}
 
 static luo_status read_classes(luo_cli *cli, luo_import_opts *opts, luo_err *err)
 {
@@ -71,8 +29,6 @@ static luo_status read_opts(luo_cli *cli, luo_import_opts *opts, luo_err *err)
     for (int i = 0; i < LUO_IMPORT_LENGTHS; i++)
         lengths[i] = luo_import_length_name((luo_import_length)i);
     for (int i = 0; i < LUO_IMPORT_UNITS; i++) units[i] = luo_import_unit_name((luo_import_unit)i);
-    LUO_TRY(read_kind(args->files[0], &opts->kind, err));
-    LUO_TRY(check_owner(args, opts->kind, err));
     LUO_TRY(luo_args_choice(args, "length", LUO_IMPORT_TOTAL, lengths, LUO_IMPORT_LENGTHS, &length,
                             err));
     LUO_TRY(luo_args_choice(args, "unit", LUO_IMPORT_BYTES, units, LUO_IMPORT_UNITS, &unit, err));
@@ -162,12 +118,11 @@ static void json(luo_cli *cli, const luo_import_opts *opts, const luo_import_mad
     luo_jsonw_close(w);
 }
 
-luo_status luo_verb_import_run(luo_cli *cli)
+luo_status luo_import_lengths_run(luo_cli *cli, luo_import_kind kind)
 {
-    luo_import_opts opts = {0};
+    luo_import_opts opts = {.kind = kind};
     luo_import_made made;
     luo_err err = {0};
-    LUO_TRY(luo_cli_files(cli, 2, 2, "a kind and a source are"));
     LUO_TRY(luo_cli_fail(cli, read_opts(cli, &opts, &err), &err));
     LUO_TRY(luo_import(cli->arena, &opts, &made, &cli->diags));
     tell(cli, &opts, &made);
