@@ -2,108 +2,112 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/str.h"
+enum { NAME = LUO_HOSTS_NAME };
 
-enum { BRACKETS = 8 };
-
-typedef struct hostlist {
+typedef struct expansion {
     luo_arena *arena;
     const char **host;
     int32_t n, cap;
-    luo_err *err;
-    const char *text;
-} hostlist;
+    char name[NAME];
+} expansion;
 
-static luo_status wrong(const hostlist *h, const char *what)
+static luo_status append(expansion *x, luo_err *err)
 {
-    return luo_err_set(h->err, LUO_EINPUT,
-                       "the hosts `%.60s` have %s; names such as gpu-[001-003,7] are expected.",
-                       h->text, what);
-}
-
-static luo_status add(hostlist *h, const char *name)
-{
-    if (h->n == LUO_HOSTS_MAX) return wrong(h, "more than 65536 names");
-    if (h->n == h->cap) {
-        const int32_t cap = h->cap ? 2 * h->cap : 16;
-        const char **more = LUO_NEW_N(h->arena, const char *, cap);
-        if (!more) return luo_err_nomem(h->err);
-        if (h->n) memcpy(more, h->host, (size_t)h->n * sizeof *more);
-        h->host = more;
-        h->cap = cap;
+    if (x->n == LUO_HOSTS_MAX)
+        return luo_err_set(err, LUO_EINPUT,
+                           "more than %d hosts are named; as many or fewer are expected.",
+                           LUO_HOSTS_MAX);
+    if (x->n == x->cap) {
+        const size_t one = sizeof *x->host, old = (size_t)x->cap, cap = old ? 2 * old : 8;
+        const char **more = luo_arena_grow(x->arena, x->host, old * one, cap * one);
+        if (!more) return luo_err_nomem(err);
+        x->host = more;
+        x->cap = (int32_t)cap;
     }
-    h->host[h->n] = luo_arena_strdup(h->arena, name);
-    return h->host[h->n++] ? LUO_OK : luo_err_nomem(h->err);
+    x->host[x->n] = luo_arena_strdup(x->arena, x->name);
+    return x->host[x->n++] ? LUO_OK : luo_err_nomem(err);
 }
 
-static luo_status expand(hostlist *h, const char *done, const char *from, const char *to, int deep);
+static luo_status expand_from(expansion *x, const char *item, size_t n, size_t used, luo_err *err);
 
-/* "001-003": each with as many digits as the first. */
-static luo_status each_number(hostlist *h, const char *done, const char *range, const char *end,
-                              const char *rest, const char *to, int deep)
+static luo_status too_long(luo_err *err)
 {
-    long low = 0, high;
-    const char *p = range;
-    for (; p < end && isdigit((unsigned char)*p) && p - range < 9; p++) low = 10 * low + (*p - '0');
-    const int digits = (int)(p - range);
-    if (digits == 0) return wrong(h, "something that is no number between brackets");
-    high = low;
-    if (p < end && *p == '-')
-        for (p++, high = 0; p < end && isdigit((unsigned char)*p) && high < 100000000; p++)
-            high = 10 * high + (*p - '0');
-    if (p != end || high < low) return wrong(h, "a range that falls or is no range");
-    if (high - low >= LUO_HOSTS_MAX) return wrong(h, "more than 65536 names");
-    for (long i = low; i <= high; i++) {
-        luo_str name = {0};
-        luo_str_addf(&name, "%s%0*ld", done, digits, i);
-        const luo_status st = name.failed ? luo_err_nomem(h->err)
-                                          : expand(h, luo_str_get(&name), rest, to, deep + 1);
-        luo_str_free(&name);
-        LUO_TRY(st);
+    return luo_err_set(err, LUO_EINPUT,
+                       "the list of hosts has a name of more than %d bytes; shorter ones are "
+                       "expected.",
+                       NAME - 1);
+}
+
+/* Numbers lo to hi of a bracket, as wide as lo is written, each followed by the rest of the item.
+ */
+static luo_status expand_range(expansion *x, const char *range, const char *rest, size_t n,
+                               size_t used, luo_err *err)
+{
+    char *end;
+    const long lo = strtol(range, &end, 10), hi = *end == '-' ? strtol(end + 1, NULL, 10) : lo;
+    const int width = (int)strspn(range, "0123456789");
+    if (*end == '-') end += 1 + strspn(end + 1, "0123456789");
+    if (width == 0 || width > 9 || hi < lo || hi - lo > LUO_HOSTS_MAX ||
+        (*end != ',' && *end != ']'))
+        return luo_err_set(err, LUO_EINPUT,
+                           "the list of hosts has `[%.*s`; numbers and ranges such as "
+                           "[1-4,7] are expected.",
+                           (int)strcspn(range, "]"), range);
+    for (long v = lo; v <= hi; v++) {
+        const int did = snprintf(x->name + used, NAME - used, "%0*ld", width, v);
+        if (did < 0 || (size_t)did >= NAME - used) return too_long(err);
+        LUO_TRY(expand_from(x, rest, n, used + (size_t)did, err));
     }
     return LUO_OK;
 }
 
-/* done and what from .. to stands for. */
-static luo_status expand(hostlist *h, const char *done, const char *from, const char *to, int deep)
+static luo_status expand_from(expansion *x, const char *item, size_t n, size_t used, luo_err *err)
 {
-    luo_str name = {0};
-    const char *open = memchr(from, '[', (size_t)(to - from));
-    if (deep > BRACKETS) return wrong(h, "too many brackets");
-    luo_str_add(&name, done);
-    luo_str_addn(&name, from, (size_t)((open ? open : to) - from));
-    luo_status st = name.failed ? luo_err_nomem(h->err) : LUO_OK;
-    const char *close = open ? memchr(open, ']', (size_t)(to - open)) : NULL;
-    if (st == LUO_OK && !open) st = add(h, luo_str_get(&name));
-    if (st == LUO_OK && open && !close) st = wrong(h, "a bracket that is not closed");
-    for (const char *at = open ? open + 1 : to; st == LUO_OK && close && at <= close;) {
-        const char *end = at;
-        while (*end != ',' && *end != ']') end++;
-        st = each_number(h, luo_str_get(&name), at, end, close + 1, to, deep);
-        at = end + 1;
+    size_t i = 0;
+    while (i < n && item[i] != '[' && used + 1 < NAME) x->name[used++] = item[i++];
+    if (i < n && item[i] != '[') return too_long(err);
+    if (i == n || item[i] != '[') {
+        x->name[used] = 0;
+        return append(x, err);
     }
-    luo_str_free(&name);
-    return st;
+    const char *range = item + i + 1;
+    size_t inside = 0;
+    while (i + 1 + inside < n && range[inside] != ']') inside++;
+    if (inside == 0)
+        return luo_err_set(err, LUO_EINPUT,
+                           "the list of hosts has `[` without numbers; ranges such as [1-4,7] "
+                           "are expected.");
+    const char *end = range + inside, *rest = end + (end < item + n);
+    for (; range < end; range += strcspn(range, ",]"), range += *range == ',')
+        LUO_TRY(expand_range(x, range, rest, (size_t)(item + n - rest), used, err));
+    return LUO_OK;
+}
+
+/* Bytes up to the comma behind an item. */
+static size_t item_bytes(const char *list)
+{
+    size_t n = 0;
+    for (bool inside = false; list[n] && (inside || list[n] != ','); n++)
+        inside = list[n] == '[' || (inside && list[n] != ']');
+    return n;
 }
 
 luo_status luo_hostlist_expand(luo_arena *arena, const char *text, const char *const **hosts,
                                int32_t *n, luo_err *err)
 {
-    hostlist h = {.arena = arena, .err = err, .text = text};
-    for (const char *at = text; *at;) {
-        const char *end = at;
-        for (bool inside = false; *end && (inside || *end != ','); end++)
-            inside = *end == '[' || (inside && *end != ']');
-        const char *from = at, *to = end;
-        while (from < to && isspace((unsigned char)*from)) from++;
-        while (to > from && isspace((unsigned char)to[-1])) to--;
-        if (to > from) LUO_TRY(expand(&h, "", from, to, 0));
-        at = *end ? end + 1 : end;
+    expansion x = {.arena = arena};
+    while (*text) {
+        while (isspace((unsigned char)*text)) text++;
+        size_t bytes = item_bytes(text);
+        const size_t next = bytes + (text[bytes] == ',');
+        while (bytes > 0 && isspace((unsigned char)text[bytes - 1])) bytes--;
+        if (bytes > 0) LUO_TRY(expand_from(&x, text, bytes, 0, err));
+        text += next;
     }
-    if (h.n == 0) return wrong(&h, "no name");
-    *hosts = h.host;
-    *n = h.n;
+    *hosts = x.host;
+    *n = x.n;
     return LUO_OK;
 }

@@ -6,11 +6,13 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 
-enum { LUO_HOSTS_MAX = 65536 };
+/* Most hosts; bytes of a name. */
+enum { LUO_HOSTS_MAX = 65536, LUO_HOSTS_NAME = 256 };
 
-/* All names of a list, in its order; digits keep their leading zeros, several brackets vary from
- * the right. Blanks around names are left out. Errors: LUO_EINPUT a bracket that is not closed, a
- * range that falls, more than LUO_HOSTS_MAX names; LUO_ENOMEM. Owner: arena. */
+/* All names of a list, in its order; numbers have as many digits as the first of their range,
+ * several brackets vary from the right. Blanks around items are left out. Errors: LUO_EINPUT what
+ * is no number or range between brackets, a range that falls, a name of LUO_HOSTS_NAME bytes, more
+ * than LUO_HOSTS_MAX names; LUO_ENOMEM. Owner: arena. *n may be 0. */
 luo_status luo_hostlist_expand(luo_arena *arena, const char *text, const char *const **hosts,
                                int32_t *n, luo_err *err);
 #endif

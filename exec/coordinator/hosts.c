@@ -10,10 +10,9 @@
 #include <unistd.h>
 
 #include "core/io/document/input.h"
+#include "core/io/hostlist.h"
 
 /* ---- lists ---- */
-
-enum { NAME = LUO_HOSTS_NAME };
 
 static luo_status append_host(luo_arena *arena, luo_hosts *h, const char *name, luo_err *err)
 {
@@ -50,6 +49,17 @@ luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32
     return LUO_OK;
 }
 
+/* One, or as Slurm writes several. */
+static luo_status add_hosts(luo_arena *arena, luo_hosts *h, const char *word, luo_err *err)
+{
+    const char *const *names;
+    int32_t n;
+    if (!strchr(word, '[')) return luo_hosts_add(arena, h, word, NULL, err);
+    LUO_TRY(luo_hostlist_expand(arena, word, &names, &n, err));
+    for (int32_t i = 0; i < n; i++) LUO_TRY(luo_hosts_add(arena, h, names[i], NULL, err));
+    return LUO_OK;
+}
+
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err)
 {
     char line[1024], word[sizeof line];
@@ -65,7 +75,7 @@ luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out,
     while (st == LUO_OK && fgets(line, sizeof line, f)) {
         number++;
         if (sscanf(line, " %1023[^ \t\r\n#]", word) != 1) continue;
-        st = luo_hosts_add(arena, &h, word, NULL, err);
+        st = add_hosts(arena, &h, word, err);
         if (st == LUO_EINPUT) luo_err_at(err, st, path, number, 1);
     }
     fclose(f);
@@ -77,85 +87,13 @@ luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out,
     return st;
 }
 
-typedef struct expansion {
-    luo_arena *arena;
-    luo_hosts *hosts;
-    char name[NAME];
-} expansion;
-
-static luo_status expand_from(expansion *x, const char *item, size_t n, size_t used, luo_err *err);
-
-static luo_status too_long(luo_err *err)
-{
-    return luo_err_set(err, LUO_EINPUT,
-                       "Slurm's list of nodes has a name of more than %d bytes; shorter ones are "
-                       "expected.",
-                       NAME - 1);
-}
-
-/* Numbers lo to hi of a bracket, as wide as lo is written, each followed by the rest of the item.
- */
-static luo_status expand_range(expansion *x, const char *range, const char *rest, size_t n,
-                               size_t used, luo_err *err)
-{
-    char *end;
-    const long lo = strtol(range, &end, 10), hi = *end == '-' ? strtol(end + 1, NULL, 10) : lo;
-    const int width = (int)strspn(range, "0123456789");
-    if (*end == '-') end += 1 + strspn(end + 1, "0123456789");
-    if (width == 0 || width > 9 || hi < lo || hi - lo > LUO_HOSTS_MAX ||
-        (*end != ',' && *end != ']'))
-        return luo_err_set(err, LUO_EINPUT,
-                           "Slurm's list of nodes has `[%.*s`; numbers and ranges such as "
-                           "[1-4,7] are expected.",
-                           (int)strcspn(range, "]"), range);
-    for (long v = lo; v <= hi; v++) {
-        const int did = snprintf(x->name + used, NAME - used, "%0*ld", width, v);
-        if (did < 0 || (size_t)did >= NAME - used) return too_long(err);
-        LUO_TRY(expand_from(x, rest, n, used + (size_t)did, err));
-    }
-    return LUO_OK;
-}
-
-static luo_status expand_from(expansion *x, const char *item, size_t n, size_t used, luo_err *err)
-{
-    size_t i = 0;
-    while (i < n && item[i] != '[' && used + 1 < NAME) x->name[used++] = item[i++];
-    if (i < n && item[i] != '[') return too_long(err);
-    if (i == n || item[i] != '[') {
-        x->name[used] = 0;
-        return append_host(x->arena, x->hosts, x->name, err);
-    }
-    const char *range = item + i + 1;
-    size_t inside = 0;
-    while (i + 1 + inside < n && range[inside] != ']') inside++;
-    if (inside == 0)
-        return luo_err_set(err, LUO_EINPUT,
-                           "Slurm's list of nodes has `[` without numbers; ranges such as [1-4,7] "
-                           "are expected.");
-    const char *end = range + inside, *rest = end + (end < item + n);
-    for (; range < end; range += strcspn(range, ",]"), range += *range == ',')
-        LUO_TRY(expand_range(x, range, rest, (size_t)(item + n - rest), used, err));
-    return LUO_OK;
-}
-
-/* Bytes up to the comma behind an item. */
-static size_t item_bytes(const char *list)
-{
-    size_t n = 0;
-    for (bool inside = false; list[n] && (inside || list[n] != ','); n++)
-        inside = list[n] == '[' || (inside && list[n] != ']');
-    return n;
-}
-
 luo_status luo_hosts_of_slurm(luo_arena *arena, const char *list, luo_hosts *out, luo_err *err)
 {
     luo_hosts h = {.known = true};
-    expansion x = {.arena = arena, .hosts = &h};
-    while (*list) {
-        const size_t n = item_bytes(list);
-        if (n > 0) LUO_TRY(expand_from(&x, list, n, 0, err));
-        list += n + (list[n] == ',');
-    }
+    const char *const *names;
+    int32_t n;
+    LUO_TRY(luo_hostlist_expand(arena, list, &names, &n, err));
+    for (int32_t i = 0; i < n; i++) LUO_TRY(append_host(arena, &h, names[i], err));
     *out = h;
     return LUO_OK;
 }

@@ -8,6 +8,7 @@
 #include "core/base/arena.h"
 #include "core/base/err.h"
 #include "core/cost/cluster.h"
+#include "core/io/hostlist.h"
 #include "exec/options.h"
 
 typedef struct luo_hosts {
@@ -16,15 +17,14 @@ typedef struct luo_hosts {
     const char **at;
 } luo_hosts;
 
-/* Most hosts; bytes of a name and of an address as text. */
-enum { LUO_HOSTS_MAX = 65536, LUO_HOSTS_NAME = 256, LUO_HOSTS_ADDRESS = 16 };
+enum { LUO_HOSTS_ADDRESS = 16 }; /* bytes of an address as text */
 
 /* Adds a host unless it is there; *at (NULL: nowhere) its number. Errors: LUO_ENOMEM. Owner: arena.
  */
 luo_status luo_hosts_add(luo_arena *arena, luo_hosts *h, const char *name, int32_t *at,
                          luo_err *err);
 /* First words of the lines of a file, comments left out: a hostfile, or a batch system's list, each
- * once. Errors: LUO_EINPUT, also where there is none; LUO_ENOMEM. Owner: arena. */
+ * once; "a[1-3]" is three. Errors: LUO_EINPUT, also where there is none; LUO_ENOMEM. Owner: arena. */
 luo_status luo_hosts_of_file(luo_arena *arena, const char *path, luo_hosts *out, luo_err *err);
 /* Hosts of "a[1-3,7],b" (Slurm), in its order. Errors: LUO_EINPUT, LUO_ENOMEM. Owner: arena. */
 luo_status luo_hosts_of_slurm(luo_arena *arena, const char *list, luo_hosts *out, luo_err *err);

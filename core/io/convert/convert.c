@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/hash.h"
 #include "core/io/read/read.h"
@@ -15,7 +16,8 @@ enum {
     APPROXIMATE = LUO_CONVERT_APPROXIMATE,
     REPAIR = LUO_CONVERT_REPAIR,
     MODEL = LUO_CONVERT_MODEL,
-    UNITS = LUO_CONVERT_UNITS
+    UNITS = LUO_CONVERT_UNITS,
+    FOLDER = LUO_CONVERT_FOLDER
 };
 
 static const struct {
@@ -155,10 +157,14 @@ static luo_status read_again(convert_job *job)
     return convert_error(job, 0, 0, "of this no plan can be made: %s", found[0].text);
 }
 
-/* A folder has no text: its converter opens what is in it. */
+/* A folder, of kinds that take one, has no text: its converter opens what is in it. */
 static luo_status read_source(convert_job *job)
 {
+    struct stat info;
     luo_err err = {0};
+    const bool folder = stat(job->opts->source, &info) == 0 && S_ISDIR(info.st_mode);
+    job->src.name = job->opts->source;
+    if (folder && converters[job->opts->kind].options & FOLDER) return LUO_OK;
     if (luo_source_read(job->arena, job->opts->source, &job->src, &err) == LUO_OK) return LUO_OK;
     return luo_diags_err(job->diags, &err);
 }

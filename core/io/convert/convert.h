@@ -23,7 +23,8 @@ typedef enum luo_convert_option {
     LUO_CONVERT_APPROXIMATE = 8,
     LUO_CONVERT_REPAIR = 16,
     LUO_CONVERT_MODEL = 32,
-    LUO_CONVERT_UNITS = 64
+    LUO_CONVERT_UNITS = 64,
+    LUO_CONVERT_FOLDER = 128 /* no option: the source may be a folder of them */
 } luo_convert_option;
 
 /* Name of the command line; a phrase on the source; what it makes, as names of files with commas

@@ -7,6 +7,7 @@
 #include "core/io/builtin.h"
 #include "core/io/document/doc_table.h"
 #include "core/io/document/nested.h"
+#include "core/io/hostlist.h"
 #include "core/io/read/read.h"
 
 /* ---- the file as it is read; a number that is not given is 0 ---- */
@@ -172,6 +173,26 @@ const luo_doc_kind luo_doc_cluster = {"cluster", &schema};
 
 /* ---- what needs more than one key ---- */
 
+/* Hosts as Slurm writes them, "gpu-[001-003]", one by one. */
+static void expand_hosts(luo_doc *doc, const luo_doc_node *at, group_yaml *g)
+{
+    luo_str list = {0};
+    luo_err err = {0};
+    const char *const *names;
+    int32_t n;
+    for (uint32_t i = 0; i < g->hosts_count; i++)
+        luo_str_addf(&list, "%s%s", i ? "," : "", g->hosts[i]);
+    if (strchr(luo_str_get(&list), '[')) {
+        if (luo_hostlist_expand(doc->arena, list.at, &names, &n, &err) == LUO_OK) {
+            g->hosts = (const char **)names;
+            g->hosts_count = (uint32_t)n;
+        } else {
+            luo_doc_error(doc, luo_doc_get(at, "hosts"), "%s", err.text);
+        }
+    }
+    luo_str_free(&list);
+}
+
 static bool name_good(const char *name)
 {
     if (*name < 'a' || *name > 'z') return false;
@@ -218,7 +239,7 @@ static void check_profiles(luo_doc *doc, const luo_doc_node *at, const group_yam
                       g->profiles_count, g->devices_per_node);
 }
 
-static void check_group(luo_doc *doc, const luo_doc_node *at, const group_yaml *g, bool several)
+static void check_group(luo_doc *doc, const luo_doc_node *at, group_yaml *g, bool several)
 {
     const luo_doc_node *name = luo_doc_get(at, "name"), *racks = luo_doc_get(at, "racks");
     const luo_doc_node *hosts = luo_doc_get(at, "hosts");
@@ -227,6 +248,7 @@ static void check_group(luo_doc *doc, const luo_doc_node *at, const group_yaml *
                       "`name` is `%.60s`; a to z, digits and _ are expected, a letter "
                       "first.",
                       g->name);
+    expand_hosts(doc, at, g);
     if (racks && g->racks_count != 1 && g->racks_count != (uint32_t)g->nodes)
         luo_doc_error(doc, racks,
                       "`racks` has %u entries for %d nodes; one, or one per node, is "
@@ -235,12 +257,12 @@ static void check_group(luo_doc *doc, const luo_doc_node *at, const group_yaml *
     if (hosts && g->hosts_count != (uint32_t)g->nodes)
         luo_doc_error(doc, hosts, "`hosts` has %u entries for %d nodes; one per node is expected.",
                       g->hosts_count, g->nodes);
-    for (const luo_doc_node *one = hosts ? hosts->first : NULL; one; one = one->next)
-        if (!luo_cluster_is_host_name(one->text))
-            luo_doc_error(doc, one,
+    for (uint32_t i = 0; i < g->hosts_count; i++)
+        if (!luo_cluster_is_host_name(g->hosts[i]))
+            luo_doc_error(doc, (uint32_t)hosts->n == g->hosts_count ? luo_doc_nth(hosts, i) : hosts,
                           "`%.60s` is no name of a host; letters, digits, `.`, `-` and `_` are "
                           "expected, a letter or digit first.",
-                          one->text);
+                          g->hosts[i]);
     if (several && !luo_doc_get(at, "nics"))
         luo_doc_error(doc, at,
                       "key `nics` is missing; it is required when there is more than one "

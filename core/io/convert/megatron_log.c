@@ -1,0 +1,178 @@
+/* megatron_log.c: what Megatron-LM prints: its arguments, and the times of its iterations. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/convert/flags.h"
+#include "core/io/jsonw.h"
+
+enum { WARM_UP = 2 }; /* iterations that are left out where there are more than twice as many */
+
+typedef struct steps {
+    convert_job *job;
+    double *ms;
+    int64_t n, cap;
+    double tflops;   /* sum of those that were printed */
+    int64_t ntflops;
+    double memory_mb; /* most that a rank had allocated; 0: not printed */
+    int64_t global_batch;
+} steps;
+
+/* The number behind a key in a line; false: the key is not there. */
+static bool number_behind(const char *line, size_t n, const char *key, double *out)
+{
+    const char *at = memmem(line, n, key, strlen(key));
+    char text[40];
+    if (!at) return false;
+    at += strlen(key);
+    const size_t rest = (size_t)(line + n - at), len = rest < 39 ? rest : 39;
+    memcpy(text, at, len);
+    text[len] = 0;
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && isfinite(*out) && *out >= 0;
+}
+
+static luo_status take_line(steps *s, const char *line, size_t n)
+{
+    double v;
+    if (number_behind(line, n, "| max allocated:", &v) && v > s->memory_mb) s->memory_mb = v;
+    if (!number_behind(line, n, "elapsed time per iteration (ms):", &v) || v <= 0) return LUO_OK;
+    if (s->n == s->cap) {
+        const int64_t cap = s->cap ? 2 * s->cap : 256;
+        double *more = LUO_NEW_N(s->job->arena, double, cap);
+        if (!more) return convert_nomem(s->job);
+        if (s->n) memcpy(more, s->ms, (size_t)s->n * sizeof *more);
+        s->ms = more;
+        s->cap = cap;
+    }
+    s->ms[s->n++] = v;
+    if (number_behind(line, n, "throughput per GPU (TFLOP/s/GPU):", &v)) {
+        s->tflops += v;
+        s->ntflops++;
+    }
+    if (number_behind(line, n, "global batch size:", &v)) s->global_batch = (int64_t)v;
+    return LUO_OK;
+}
+
+static luo_status read_steps(steps *s)
+{
+    const char *stop = s->job->src.text + s->job->src.len;
+    for (const char *at = s->job->src.text; at < stop;) {
+        const char *nl = memchr(at, '\n', (size_t)(stop - at)), *end = nl ? nl : stop;
+        LUO_TRY(take_line(s, at, (size_t)(end - at)));
+        at = end + 1;
+    }
+    if (s->n) return LUO_OK;
+    return convert_error(s->job, 0, 0, "no line has `elapsed time per iteration (ms):`; what "
+                                       "Megatron-LM prints is expected.");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_s(steps *s, int64_t *used)
+{
+    const int64_t skip = s->n > 2 * WARM_UP ? WARM_UP : 0, n = s->n - skip;
+    double *ms = s->ms + skip;
+    *used = n;
+    qsort(ms, (size_t)n, sizeof *ms, by_value);
+    return 1e-3 * (n % 2 ? ms[n / 2] : 0.5 * (ms[n / 2 - 1] + ms[n / 2]));
+}
+
+/* ---- a row of a suite ---- */
+
+static void put(luo_str *text, int64_t v)
+{
+    if (v) luo_str_addi(text, v);
+    luo_str_addc(text, ',');
+}
+
+static void put_network(luo_str *text, const convert_network *n)
+{
+    luo_str_add(text, "imported,");
+    put(text, n->layers);
+    put(text, n->hidden);
+    put(text, n->heads);
+    put(text, n->kv_heads);
+    put(text, n->ffn_hidden);
+    put(text, n->vocab);
+}
+
+static luo_status put_row(steps *s, const convert_training *t, luo_str *text, double step_s)
+{
+    static const char *const recomputes[] = {"none", "selective", "full"};
+    const int64_t gpus = t->devices ? t->devices : s->job->opts->devices;
+    luo_str_addf(text, "log-1,val,imported,megatron-core,,%s,%lld,%lld,,", s->job->opts->profile,
+                 (long long)gpus, (long long)(gpus < 8 ? gpus : 8));
+    if (!t->network.layers) {
+        luo_str_addf(text, ",,,,,,,,,,,,,,,%lld,,,,,,", (long long)s->global_batch);
+    } else {
+        put_network(text, &t->network);
+        luo_str_addf(text, "%lld,bf16,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%d,%s,%lld,,,",
+                     (long long)t->sequence_tokens, (long long)t->tp, (long long)t->pp,
+                     (long long)t->chunks, (long long)t->dp, (long long)t->cp,
+                     (long long)t->micro_batch, (long long)t->global_batch, t->sequence_parallel,
+                     recomputes[t->recompute], (long long)t->zero);
+    }
+    luo_str_addf(text, "%.6g,measured,,", step_s);
+    if (s->memory_mb > 0) luo_str_addf(text, "%.0f", s->memory_mb * 1048576);
+    luo_str_addc(text, ',');
+    if (s->ntflops) luo_str_addf(text, "%.6g", s->tflops / (double)s->ntflops);
+    luo_str_add(text, ",log,,");
+    if (t->network.experts)
+        luo_str_addf(text, "%lld,%lld,%lld,%lld,%lld,%lld", (long long)t->ep,
+                     (long long)t->network.experts, (long long)t->network.experts_per_token,
+                     (long long)t->network.expert_ffn_hidden,
+                     (long long)t->network.shared_ffn_hidden,
+                     (long long)t->network.first_dense_layers);
+    else
+        luo_str_add(text, ",,,,,");
+    luo_str_addc(text, '\n');
+    return LUO_OK;
+}
+
+static luo_status write_row(steps *s, const convert_training *t, double step_s)
+{
+    luo_str text = {0};
+    luo_str_add(&text,
+                "id,split,suite,system,date,gpu,gpus,gpus_per_node,fabric,model,layers,hidden,heads,"
+                "kv_heads,ffn,vocab,seq,precision,tp,pp,vpp,dp,cp,mbs,gbs,sp,recompute,zero,"
+                "layers_per_stage,stage_devices,step_s,step_kind,grad_reduce_s,mem_bytes,"
+                "tflops_gpu,source,note,ep,experts,topk,moe_ffn,shared_ffn,dense_layers\n");
+    LUO_TRY(put_row(s, t, &text, step_s));
+    return convert_add(s->job, "measured.csv", &text);
+}
+
+static luo_status read_arguments(convert_job *job, convert_training *t)
+{
+    convert_flags flags = {.job = job};
+    LUO_TRY(convert_flags_log(&flags));
+    if (!convert_flags_use(&flags, "num_layers")) return LUO_OK;
+    LUO_TRY(convert_megatron(&flags, t));
+    LUO_TRY(convert_network_file(job, &t->network));
+    return convert_plan_file(job, t);
+}
+
+luo_status convert_megatron_log(convert_job *job)
+{
+    steps s = {.job = job};
+    convert_training t = {0};
+    int64_t used;
+    LUO_TRY(read_steps(&s));
+    if (!job->opts->profile)
+        return convert_usage(job, "`--profile` is missing: the log does not say which GPU it was; "
+                                  "the name of a profile, such as h100, is expected.");
+    LUO_TRY(read_arguments(job, &t));
+    if (!t.devices && !job->opts->devices)
+        return convert_usage(job, "`--devices` is missing: the log does not say how many GPUs "
+                                  "there were.");
+    const double step_s = median_s(&s, &used);
+    LUO_TRY(write_row(&s, &t, step_s));
+    return convert_say(job, "a step of %.6g s (median of %lld), global batch %lld", step_s,
+                       (long long)used, (long long)(t.global_batch ? t.global_batch
+                                                                   : s.global_batch));
+}
