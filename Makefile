@@ -24,7 +24,7 @@ CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(DEBUG_INFO) $(WARN) $(SANF) -I.
 CXXFLAGS += -std=c++17 $(OPT) $(DEBUG_INFO) -Wall -Wextra $(SANF) -I.
 LDFLAGS += $(SANF)
 # GLPK only where a planner is linked: ranks do without.
-CORE_LIBS := -lyaml -ljansson -lcsv -lz -Wl,--push-state,--as-needed -lglpk -Wl,--pop-state
+CORE_LIBS := -lyaml -ljansson -lcsv -lz -lexpat -Wl,--push-state,--as-needed -lglpk -Wl,--pop-state
 SIM_LIBS := -lsimgrid -lstdc++
 LIBS := $(SIM_LIBS) $(CORE_LIBS) -lm
 # Only executors know MPI and BLAS, and only `luoshu-rank` links them: they would cost the command its

@@ -352,6 +352,8 @@ static const luo_option calibrate_options[] = {
     {"ranks", "N", "only for N ranks (1, 2, 4, 8 and on to a core each)"},
     {"quick", NULL, "a part of the sizes, and in f32 only"},
     {"from", "FILE", "tables instead of measuring; more of them follow it"},
+    {"collective", "NAME", "of nccl-tests: what was timed (as the file says)"},
+    {"devices", "N", "of nccl-tests: ranks that took part (as the file says)"},
     {"profile", "FILE", "of GPUs: peaks and bandwidth of a datasheet (as measured)"},
     {"model", "FILE", "of times of layers: the network that was timed; of a pool"},
     DTYPE,

@@ -104,7 +104,8 @@ check "its files are good" "$L" check "$tmp/g/profile.yaml" "$tmp/g/cluster.yaml
 check "held-out rows are predicted" awk -F, 'NR > 1 && $2 == "validation" {n++; e = $6 < 0 ? -$6 : $6; s += e} END {exit !(n > 15 && s / n < 0.03)}' "$tmp/g/calibrate.csv"
 check "the host's launches" awk '/host_launch_us/ {match($0, /value: [0-9.]+/); v = 0 + substr($0, RSTART + 7, RLENGTH - 7)} END {exit !(v > 9 && v < 11)}' "$tmp/g/stack.yaml"
 check "what plans leave free" grep -qF '{name: reserved_gib, value: 2.5, source: "facts.csv: used beside tensors' "$tmp/g/profile.yaml"
-check "what of it was measured" measured_of 6 "$tmp/g/profile.yaml" op_times.csv facts.csv
+check "what of it was measured" measured_of 7 "$tmp/g/profile.yaml" op_times.csv facts.csv collective_times.csv
+check "its links, of its fastest collective" rows "$tmp/g/profile.yaml" 'tables_nvlink_gbytes_per_s, value: 148[.0-9]*, source: "collective_times.csv: fastest' 1
 check "launches of the facts" grep -qF '{name: launch_us, value: 3, source: "facts.csv: ' "$tmp/g/profile.yaml"
 mkdir "$tmp/gpu6" # of one rank, which has no communicators
 sed '/communicators/d' "$tmp/gpu/facts.csv" >"$tmp/gpu6/facts.csv"
@@ -141,7 +142,7 @@ check "a folder without suites" exits 3 "has no folder" "$L" calibrate --from "$
 # Tables of other programs (made up here): what nccl-tests prints, all-reduces in ns, efficiencies of ops.
 { for r in 0 1 2 3; do echo "#  Rank  $r Group  0 Pid   100$r on     node-$((r / 2)) device  $((r % 2)) [0x0f] GPU"; done
   printf '#%60s\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n' out-of-place
-  for k in 1 2 4 8 16; do echo "     $((k * 1048576))        $((k * 262144))     float     sum      -1    $((30 + k * 10)).00   1   1      0     99.00   1   1      0"; done
+  for k in 1 2 4 8 16; do echo "     $((k * 1048576))        $((k * 262144))     float     sum      -1    $((30 + k * 10)).00   1   $(awk -v k=$k 'BEGIN {printf "%.2f", k * 1572.864 / (30 + 10 * k)}')      0     99.00   1   1      0"; done
   echo "# Avg bus bandwidth    : 76.0"; } >"$tmp/all_reduce.txt"
 check "what nccl-tests prints" exits 0 "5 rows of" "$L" calibrate --out "$tmp/n1" --profile h100 --cluster "$S/clusters/h20-32.yaml" \
     --from "$tmp/all_reduce.txt"
@@ -156,7 +157,15 @@ check "a good profile" exits 0 "" "$L" check "$tmp/n1/profile.yaml" "$tmp/n1/clu
 cp "$tmp/all_reduce.txt" "$tmp/timed.txt"
 check "which collective" exits 3 'says which collective was timed' "$L" calibrate --out "$tmp/n2" --profile h100 --from "$tmp/timed.txt"
 grep -v Rank "$tmp/all_reduce.txt" >"$tmp/all_gather.txt"
-check "who took part" exits 3 'say who took part' "$L" calibrate --out "$tmp/n3" --profile h100 --from "$tmp/all_gather.txt"
+check "who took part" exits 3 'does not say how many ranks took part' "$L" calibrate --out "$tmp/n3" --profile h100 --from "$tmp/all_gather.txt"
+grep -v Rank "$tmp/all_reduce.txt" >"$tmp/unnamed.txt"
+check "both by options" exits 0 "5 rows of" "$L" calibrate --out "$tmp/o1" --profile h100 --from "$tmp/unnamed.txt" --collective all_reduce --devices 4
+sed 's/#  Rank .*//; s/redop    root/redop/; s/    sum      -1/    sum/; s/#wrong/error/g' "$tmp/all_reduce.txt" >"$tmp/all_reduce_2022.txt"
+check "what older versions print" exits 0 "5 rows of" "$L" calibrate --out "$tmp/o2" --profile h100 --from "$tmp/all_reduce_2022.txt" --devices 4
+check "its rows as before" rows "$tmp/o2/collective_times.csv" '^all_reduce,f32,4,1,(1048576,40|2097152,50|4194304,70|16777216,190)\.0000,[0-9.e]+,calibration$' 4
+printf '{"config": {"devices": [{"rank": 0, "hostname": "a"}, {"rank": 1, "hostname": "a"}]}, "results": [{"size": 1048576, "type": "float", "out_of_place": {"time": 40.0, "alg_bw": 26.21, "bus_bw": 26.21}}]}' >"$tmp/all_reduce.json"
+check "its JSON" exits 0 "1 rows of" "$L" calibrate --out "$tmp/o3" --profile h100 --from "$tmp/all_reduce.json"
+check "its row" rows "$tmp/o3/collective_times.csv" '^all_reduce,f32,2,1,1048576,40\.0000,26\.21[0-9]*,calibration$' 1
 check "collectives alone, no profile" exits 3 'or --profile beside collectives' "$L" calibrate --out "$tmp/n4" --from "$tmp/all_reduce.txt"
 printf 'gpu,gpus,op,bytes,time_out_of_place_ns,time_in_place_ns\nA,8,all_reduce,1048576,50000,1\nA,8,all_reduce,8388608,90000,1\n' >"$tmp/ns.csv"
 check "all-reduces in ns" exits 0 "2 rows of" "$L" calibrate --out "$tmp/n5" --profile a100-80 --from "$tmp/ns.csv"

@@ -6,7 +6,7 @@ want=()
 for set in "$@"; do
     case $set in
     build) want+=(gcc g++ make pkg-config libsimgrid-dev libyaml-dev libjansson-dev
-                  libcsv-dev check libsubunit-dev zlib1g-dev gnuplot-nox fonts-dejavu-core
+                  libcsv-dev libexpat1-dev check libsubunit-dev zlib1g-dev gnuplot-nox fonts-dejavu-core
                   libopenmpi-dev openmpi-bin libopenblas-dev libglpk-dev) ;;
     bundle) want+=(patchelf binutils xz-utils) ;;
     torch) want+=(python3-torch) ;;

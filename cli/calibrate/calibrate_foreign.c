@@ -5,34 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/calibrate/foreign_job.h"
 #include "core/base/utf8.h"
 #include "core/cost/collective.h"
 #include "core/io/files.h"
 #include "core/io/result/csv.h"
-
-typedef struct job {
-    luo_cli *cli;
-    const luo_source *src;
-    luo_str rows; /* of our table */
-    int32_t n, left;
-} job;
 
 static const char *role_of(int32_t i)
 {
     return i % 4 == 3 ? "validation" : "calibration";
 }
 
-static luo_status bad(job *j, const char *what)
+luo_status foreign_bad(foreign_job *j, const char *what)
 {
     return luo_cli_error(j->cli, LUO_EINPUT, "`%s`: %s", j->src->name, what);
 }
 
-static luo_status write_rows(job *j, const char *dir, const char *name, const char *head)
+static luo_status write_rows(foreign_job *j, const char *dir, const char *name, const char *head)
 {
     luo_str text = {0};
     luo_err err = {0};
     const char *path = luo_arena_printf(j->cli->arena, "%s/%s", dir, name);
-    if (j->n == 0) return bad(j, "no row of it can be used.");
+    if (j->n == 0) return foreign_bad(j, "no row of it can be used.");
     char from[LUO_ERR_PATH]; /* on one line */
     luo_utf8_show(from, sizeof from, j->src->name);
     luo_str_addf(&text, "# From %s.\n%s\n", from, head);
@@ -61,7 +55,7 @@ static double part_of(const char *shape, const char *key)
     return 0;
 }
 
-static void put_op(job *j, const char *op, double m, double n, double k, double seconds)
+static void put_op(foreign_job *j, const char *op, double m, double n, double k, double seconds)
 {
     luo_str_addf(&j->rows, "%s,bf16,%.0f,%.0f,%.0f,%.6f,%s\n", op, m, n, k, 1e6 * seconds,
                  role_of(j->n));
@@ -70,7 +64,7 @@ static void put_op(job *j, const char *op, double m, double n, double k, double 
 
 /* Rates count the whole square of attention, 2.5 times as much backward, although it was causal
  * (MooreThreads/SimuMax simu_tools, public code). */
-static bool take_op(job *j, const char *op, const char *shape, double rate)
+static bool take_op(foreign_job *j, const char *op, const char *shape, double rate)
 {
     const double m = part_of(shape, "m"), n = part_of(shape, "n"), k = part_of(shape, "k");
     const double s = part_of(shape, "seq_len"), heads = part_of(shape, "head_num");
@@ -89,7 +83,7 @@ static bool take_op(job *j, const char *op, const char *shape, double rate)
     return true;
 }
 
-static luo_status read_ops(job *j)
+static luo_status read_ops(foreign_job *j)
 {
     enum { GPU, OP, SHAPE, PEAK_TFLOPS, EFFICIENCY, COLUMNS };
     static const luo_csv_column columns[COLUMNS] = {
@@ -108,17 +102,26 @@ static luo_status read_ops(job *j)
 
 /* ---- all-reduces in ns ---- */
 
-static void put_collective(job *j, luo_coll op, const char *dtype, int32_t devices, int32_t nodes,
-                           double bytes, double seconds)
+void foreign_put_collective(foreign_job *j, luo_coll op, const char *dtype, int32_t devices,
+                            int32_t nodes, double bytes, double seconds, double printed)
 {
     const double volume = luo_cost_volume((int)op, devices);
+    double busbw = 1e-9 * volume * bytes / seconds;
+    if (printed >= 1 && fabs(printed / busbw - 1) > 0.02) {
+        if (!j->odd++)
+            luo_cli_note(j->cli, LUO_WARNING,
+                         "`%s`: %.6g GB/s of bus are printed, and the time of %.0f bytes on %d ranks "
+                         "is %.6g; what is printed is taken.",
+                         j->src->name, printed, bytes, (int)devices, busbw);
+        busbw = printed;
+        seconds = 1e-9 * volume * bytes / printed;
+    }
     luo_str_addf(&j->rows, "%s,%s,%d,%d,%.0f,%.4f,%.6g,%s\n", luo_coll_name(op), dtype,
-                 (int)devices, (int)nodes, bytes, 1e6 * seconds, 1e-9 * volume * bytes / seconds,
-                 role_of(j->n));
+                 (int)devices, (int)nodes, bytes, 1e6 * seconds, busbw, role_of(j->n));
     j->n++;
 }
 
-static bool collective_of(const char *name, luo_coll *op)
+bool foreign_collective_of(const char *name, luo_coll *op)
 {
     for (int i = 0; i < LUO_COLLS; i++) {
         *op = (luo_coll)i;
@@ -127,7 +130,7 @@ static bool collective_of(const char *name, luo_coll *op)
     return false;
 }
 
-static luo_status read_ns(job *j)
+static luo_status read_ns(foreign_job *j)
 {
     enum { GPUS, OP, BYTES, TIME_NS, GPU, TIME_IN_PLACE_NS, COLUMNS };
     static const luo_csv_column columns[COLUMNS] = {
@@ -142,130 +145,24 @@ static luo_status read_ns(job *j)
     luo_coll op;
     luo_csv *csv = luo_csv_open(j->src, columns, COLUMNS, &j->cli->diags);
     while (luo_csv_next(csv, c)) {
-        if (collective_of(c[OP].text, &op))
-            put_collective(j, op, "f32", (int32_t)c[GPUS].whole, 1, c[BYTES].number,
-                           1e-9 * c[TIME_NS].number);
+        if (foreign_collective_of(c[OP].text, &op))
+            foreign_put_collective(j, op, "f32", (int32_t)c[GPUS].whole, 1, c[BYTES].number,
+                           1e-9 * c[TIME_NS].number, 0);
         else
             j->left++;
     }
     return luo_csv_close(csv);
 }
 
-/* ---- what nccl-tests prints ---- */
-
-enum { WORDS = 24, HOSTS = 4096 };
-
-/* Words of the line at `at`; returns how many. */
-static int words_of(const char *at, const char **word, size_t *length)
-{
-    int n = 0;
-    for (const char *end = at + strcspn(at, "\n"); n < WORDS;) {
-        at += strspn(at, " \t\r");
-        if (at >= end) break;
-        word[n] = at;
-        length[n] = strcspn(at, " \t\r\n");
-        at += length[n++];
-    }
-    return n;
-}
-
-static bool is_word(const char *at, size_t n, const char *word)
-{
-    return strlen(word) == n && strncmp(at, word, n) == 0;
-}
-
-/* "all_reduce_perf" anywhere in a text; its own names are shorter than ours. */
-static bool named_in(const char *text, luo_coll *op)
-{
-    static const struct {
-        const char *word;
-        luo_coll op;
-    } names[] = {{"all_reduce", LUO_COLL_AR},
-                 {"all_gather", LUO_COLL_AG},
-                 {"reduce_scatter", LUO_COLL_RS},
-                 {"alltoall", LUO_COLL_A2A},
-                 {"broadcast", LUO_COLL_BCAST}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        *op = names[i].op;
-        if (strstr(text, names[i].word)) return true;
-    }
-    return false;
-}
-
-typedef struct nccl {
-    luo_coll op;
-    int32_t ranks, nhosts;
-    const char *host[HOSTS]; /* distinct */
-    size_t length[HOSTS];
-    int time; /* word of a row with the seconds out of place; -1: not seen */
-} nccl;
-
-static void see_host(nccl *t, const char *at, size_t n)
-{
-    for (int32_t i = 0; i < t->nhosts; i++)
-        if (t->length[i] == n && strncmp(t->host[i], at, n) == 0) return;
-    if (t->nhosts == HOSTS) return;
-    t->host[t->nhosts] = at;
-    t->length[t->nhosts++] = n;
-}
-
-/* "#  Rank  0 Group  0 Pid  99 on  node-1 device  0", "#   size  count  type  redop  root  time" */
-static void see_comment(nccl *t, const char *line)
-{
-    const char *word[WORDS];
-    size_t n[WORDS];
-    const int words = words_of(line, word, n);
-    if (words > 2 && is_word(word[1], n[1], "Rank")) {
-        t->ranks++;
-        for (int i = 2; i + 1 < words; i++)
-            if (is_word(word[i], n[i], "on")) see_host(t, word[i + 1], n[i + 1]);
-    }
-    if (words < 4 || !is_word(word[1], n[1], "size")) return;
-    for (int i = words - 1; i > 0; i--)
-        if (is_word(word[i], n[i], "time")) t->time = i - 1; /* the first; # is a word of its own */
-}
-
-static const char *dtype_of(const char *at, size_t n)
-{
-    if (is_word(at, n, "float")) return "f32";
-    return is_word(at, n, "double") ? "f64" : "bf16";
-}
-
-static void see_row(job *j, const nccl *t, const char *line)
-{
-    const char *word[WORDS];
-    size_t n[WORDS];
-    const int words = words_of(line, word, n);
-    if (t->time < 0 || words <= t->time || words < 4) return;
-    char *end;
-    const double bytes = strtod(word[0], &end), us = strtod(word[t->time], NULL);
-    if (end != word[0] + n[0] || !(bytes >= 1) || !(us > 0)) {
-        j->left++;
-        return;
-    }
-    put_collective(j, t->op, dtype_of(word[2], n[2]), t->ranks, t->nhosts, bytes, 1e-6 * us);
-}
-
-static luo_status read_nccl(job *j)
-{
-    nccl *t = LUO_NEW(j->cli->arena, nccl);
-    if (!t) return luo_cli_error(j->cli, LUO_ENOMEM, "%s.", luo_status_text(LUO_ENOMEM));
-    t->time = -1;
-    for (const char *at = j->src->text; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
-        if (*at == '#') see_comment(t, at);
-    if (!named_in(j->src->text, &t->op) && !named_in(j->src->name, &t->op))
-        return bad(j, "neither its text nor its name says which collective was timed; name it like "
-                      "`all_reduce.txt`.");
-    if (t->ranks < 2)
-        return bad(j, "fewer than two lines `# Rank ..` say who took part; give the whole output.");
-    for (const char *at = j->src->text; *at; at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != 0))
-        if (*at == ' ' && strspn(at, " ") < strcspn(at, "\n")) see_row(j, t, at);
-    return LUO_OK;
-}
-
 /* ---- which is it ---- */
 
-typedef enum format { FORMAT_OURS, FORMAT_OPS, FORMAT_NS, FORMAT_NCCL } format;
+typedef enum format {
+    FORMAT_OURS,
+    FORMAT_OPS,
+    FORMAT_NS,
+    FORMAT_NCCL,
+    FORMAT_NCCL_JSON
+} format;
 
 /* The first line that is no comment. */
 static const char *header_of(const luo_source *src)
@@ -282,6 +179,7 @@ static format format_of(const luo_source *src)
     if (strncmp(at, "gpu,op,shape,peak_tflops,efficiency", 35) == 0) return FORMAT_OPS;
     for (const char *p = at; p < at + n; p += strcspn(p, ",\r\n") + 1)
         if (strncmp(p, "time_out_of_place_ns", 20) == 0) return FORMAT_NS;
+    if (foreign_nccl_is_json(src)) return FORMAT_NCCL_JSON;
     return strstr(src->text, "out-of-place") && strstr(src->text, "busbw") ? FORMAT_NCCL
                                                                            : FORMAT_OURS;
 }
@@ -304,10 +202,13 @@ luo_status luo_foreign_table(luo_cli *cli, const char *dir, const char *path, co
     *name = NULL;
     luo_status st = luo_source_read(cli->arena, path, &src, &err);
     if (st != LUO_OK) return luo_cli_fail(cli, st, &err);
-    job j = {.cli = cli, .src = &src};
+    foreign_job j = {.cli = cli, .src = &src};
     const format f = format_of(&src);
     if (f == FORMAT_OURS) return LUO_OK;
-    st = f == FORMAT_OPS ? read_ops(&j) : f == FORMAT_NS ? read_ns(&j) : read_nccl(&j);
+    st = f == FORMAT_OPS    ? read_ops(&j)
+         : f == FORMAT_NS   ? read_ns(&j)
+         : f == FORMAT_NCCL ? foreign_read_nccl(&j)
+                            : foreign_read_nccl_json(&j);
     const char *made = f == FORMAT_OPS ? "op_times.csv" : "collective_times.csv";
     if (st == LUO_OK) st = write_rows(&j, dir, made, f == FORMAT_OPS ? ops : collectives);
     luo_str_free(&j.rows);

@@ -20,7 +20,7 @@ static void say(luo_cli *cli, const luo_gpu_calibration *calibration)
 {
     FILE *out = luo_cli_out(cli);
     fprintf(out, "%s: %d GPU%s; %s/profile.yaml, cluster.yaml%s\n",
-            luo_gpu_fact_text(&calibration->rows, "device"), calibration->ranks,
+            luo_gpu_name(calibration), calibration->ranks,
             calibration->ranks > 1 ? "s" : "", calibration->dir,
             calibration->host_rows ? ", stack.yaml" : "");
     for (int i = 0; i < LUO_GPU_PARAMS; i++)

@@ -26,6 +26,8 @@ typedef struct luo_gpu_calibration {
 
 /* The text of a fact `KEY TEXT`, "" without it. */
 const char *luo_gpu_fact_text(const luo_measured *measured, const char *key);
+/* What the device calls itself; where no fact says it, the name of --profile. */
+const char *luo_gpu_name(const luo_gpu_calibration *calibration);
 /* Fits op_times rows, steps if there are facts of some, collectives of several nodes if there are
  * rows of them. Errors: LUO_EINPUT, LUO_ENOMEM. */
 luo_status luo_gpu_calibration_fit(luo_gpu_calibration *calibration, luo_err *err);

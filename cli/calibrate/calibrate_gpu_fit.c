@@ -13,6 +13,12 @@ const char *luo_gpu_fact_text(const luo_measured *measured, const char *key)
     return "";
 }
 
+const char *luo_gpu_name(const luo_gpu_calibration *calibration)
+{
+    const char *device = luo_gpu_fact_text(&calibration->rows, "device");
+    return *device || !calibration->known ? device : calibration->known->name;
+}
+
 static luo_op_time *calibration_rows(const luo_measured *measured, int32_t *n)
 {
     luo_op_time *rows = LUO_NEW_N(measured->arena, luo_op_time, measured->nops);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "cli/calibrate/calibrate_gpu.h"
+#include "core/cost/collective.h"
 #include "core/io/io.h"
 #include "core/io/read/input_tables.h"
 
@@ -119,12 +120,33 @@ static void reserved(luo_str *s, const luo_gpu_calibration *calibration)
 typedef struct link { /* between two GPUs: the smallest and the largest message */
     double latency_us, gbytes_per_s;
     bool measured;
+    const char *by; /* what tells gbytes_per_s, and in which file */
+    const char *file;
     double up_gbytes_per_s; /* to the host; 0: not measured */
     bool direct;            /* not through the host */
 } link;
 
-static link link_of(const luo_measured *measured)
+/* Where no message was measured: the fastest collective inside a node, by its bandwidth of bus. PCIe
+ * carries less than PCIE_MOST, so that what is faster is a link of its own. */
+#define PCIE_MOST 64.0
+static void link_of_collectives(const luo_gpu_calibration *calibration, link *l)
 {
+    const luo_measured *measured = &calibration->rows;
+    for (int32_t i = 0; i < measured->ncomm; i++) {
+        const struct luo_measured_comm *r = &measured->comm[i];
+        if (r->coll < 0 || r->nodes != 1 || !(r->seconds > 0)) continue;
+        const double busbw = 1e-9 * luo_cost_volume(r->coll, r->devices) * r->bytes / r->seconds;
+        l->gbytes_per_s = fmax(l->gbytes_per_s, busbw);
+    }
+    l->direct = l->gbytes_per_s > PCIE_MOST;
+    l->by = "fastest collective inside the node";
+    const char *path = calibration->tables[1], *slash = path ? strrchr(path, '/') : NULL;
+    l->file = slash ? slash + 1 : path;
+}
+
+static link link_of(const luo_gpu_calibration *calibration)
+{
+    const luo_measured *measured = &calibration->rows;
     link l = {.latency_us = 2};
     double least = HUGE_VAL, most = 0;
     for (int32_t i = 0; i < measured->ncomm; i++) {
@@ -138,6 +160,9 @@ static link link_of(const luo_measured *measured)
     }
     l.up_gbytes_per_s = luo_measured_fact(measured, "device_to_host_gbytes_per_s", 0);
     l.direct = l.measured && l.gbytes_per_s > 1.5 * l.up_gbytes_per_s;
+    l.by = "largest message between two GPUs";
+    l.file = measured->messages_file;
+    if (!l.measured) link_of_collectives(calibration, &l);
     return l;
 }
 
@@ -145,10 +170,9 @@ static link link_of(const luo_measured *measured)
  * tables do not tell. */
 static void links_of_tables(luo_str *text, const luo_gpu_calibration *calibration)
 {
-    const link l = link_of(&calibration->rows);
+    const link l = link_of(calibration);
     if (l.direct)
-        put_measured(text, "tables_nvlink_gbytes_per_s", l.gbytes_per_s,
-                     "largest message between two GPUs", calibration->rows.messages_file);
+        put_measured(text, "tables_nvlink_gbytes_per_s", l.gbytes_per_s, l.by, l.file);
     else if (l.measured && l.up_gbytes_per_s > 0)
         put_measured(text, "tables_pcie_gbytes_per_s", l.up_gbytes_per_s,
                      "largest copy to the host", calibration->rows.facts_file);
@@ -223,7 +247,7 @@ static void profile_text(luo_str *text, const luo_gpu_calibration *calibration, 
     luo_str_addf(text,
                  "calibrated: {date: \"%s\", device: \"%s\", driver: \"%s\", cuda: \"%s\", "
                  "nccl: \"%s\", rows: %d, validation_rows: %d}\n",
-                 date, luo_gpu_fact_text(&calibration->rows, "device"),
+                 date, luo_gpu_name(calibration),
                  luo_gpu_fact_text(&calibration->rows, "driver"),
                  luo_gpu_fact_text(&calibration->rows, "cuda"),
                  luo_gpu_fact_text(&calibration->rows, "nccl"), count(&calibration->rows, false),
@@ -261,7 +285,7 @@ static const char *chosen_of_pcie(bool rate, bool latency)
 /* The way to the host bounds what PCIe carries; 25 where it was not measured. */
 static void cluster_text(luo_str *text, const luo_gpu_calibration *calibration, const char *name)
 {
-    const link l = link_of(&calibration->rows);
+    const link l = link_of(calibration);
     const double up = l.up_gbytes_per_s;
     const double disk = luo_measured_fact(&calibration->rows, "disk_write_gbytes_per_s", 0);
     const bool by_pcie = l.measured && !l.direct;
@@ -284,7 +308,7 @@ luo_status luo_gpu_calibration_write(const luo_gpu_calibration *calibration, luo
 {
     luo_str profile = {0}, stack = {0}, cluster = {0};
     char name[64];
-    slug(luo_gpu_fact_text(&calibration->rows, "device"), name, sizeof name);
+    slug(luo_gpu_name(calibration), name, sizeof name);
     profile_text(&profile, calibration, name);
     LUO_TRY(luo_calibration_file(&profile, calibration->dir, "profile", err));
     if (calibration->host_rows > 0) {
