@@ -42,8 +42,7 @@ static luo_status check_places(luo_cli *cli, const luo_convert_made *made, const
     for (int32_t i = 0; i < made->nfiles; i++) {
         place[i] = place_of(cli, made, i);
         if (!place[i]) return luo_err_nomem(err);
-        if (!luo_args_has(&cli->args, "force") && stat(place[i], &old) == 0 &&
-            S_ISREG(old.st_mode))
+        if (!luo_args_has(&cli->args, "force") && stat(place[i], &old) == 0 && S_ISREG(old.st_mode))
             return luo_err_set(err, LUO_EUSAGE, "`%s` exists; give another --out, or --force.",
                                place[i]);
     }

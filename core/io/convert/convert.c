@@ -1,7 +1,7 @@
 #include "core/io/convert/convert_internal.h"
 
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -57,8 +57,8 @@ luo_status convert_error(convert_job *job, int line, int col, const char *fmt, .
 {
     va_list ap;
     va_start(ap, fmt);
-    const luo_status st = luo_diags_vadd(job->diags, LUO_ERROR, LUO_EINPUT, job->src.name, line,
-                                         col, fmt, ap);
+    const luo_status st =
+        luo_diags_vadd(job->diags, LUO_ERROR, LUO_EINPUT, job->src.name, line, col, fmt, ap);
     va_end(ap);
     return st;
 }
@@ -132,7 +132,6 @@ luo_status convert_unused(convert_job *job, const char *const *names, int32_t n)
 }
 
 /* ---- what was made, read as any file of ours ---- */
-
 
 static luo_status read_again(convert_job *job)
 {

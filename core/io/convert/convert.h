@@ -36,13 +36,13 @@ int luo_convert_kind_options(luo_convert_kind kind);
 
 typedef struct luo_convert_opts {
     luo_convert_kind kind;
-    const char *source; /* a path */
-    int32_t devices;    /* of the job; 0: as the source says */
+    const char *source;        /* a path */
+    int32_t devices;           /* of the job; 0: as the source says */
     const char *micro_batches; /* "33,31": of the pipelines; NULL: as the source says */
-    const char *profile;       /* of the devices: a file or a built-in name; NULL: from the source */
-    const char *model;         /* a model file; NULL: none */
-    const char *units;         /* what counts and names are of: "device:[0-7]", "node:GROUP"; NULL:
-                                * devices from 0, names as they are */
+    const char *profile; /* of the devices: a file or a built-in name; NULL: from the source */
+    const char *model;   /* a model file; NULL: none */
+    const char *units;   /* what counts and names are of: "device:[0-7]", "node:GROUP"; NULL:
+                          * devices from 0, names as they are */
     bool approximate, repair;
 } luo_convert_opts;
 

@@ -47,8 +47,9 @@ static luo_status check(convert_job *job, const luo_doc_node *root)
         const luo_doc_node *one = luo_doc_get(zero, offloads[i]);
         const luo_doc_node *device = luo_doc_get(one, "device");
         if (one && device && strcmp(device->text, "none") != 0)
-            LUO_TRY(refuse(job, one, "nothing is moved to the host or a disk; --approximate "
-                                     "leaves it on the GPU"));
+            LUO_TRY(refuse(job, one,
+                           "nothing is moved to the host or a disk; --approximate "
+                           "leaves it on the GPU"));
     }
     if (half && !luo_doc_is(half, "false"))
         LUO_TRY(refuse(job, half, "weights are bf16; --approximate takes them as that"));
@@ -82,9 +83,13 @@ static luo_status settle(convert_job *job, const luo_doc_node *root, convert_tra
 
 static luo_status note_unused(convert_job *job, const luo_doc_node *root)
 {
-    static const char *const used[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
-                                       "gradient_accumulation_steps", "zero_optimization", "bf16",
-                                       "fp16", "tensor_parallel"};
+    static const char *const used[] = {"train_batch_size",
+                                       "train_micro_batch_size_per_gpu",
+                                       "gradient_accumulation_steps",
+                                       "zero_optimization",
+                                       "bf16",
+                                       "fp16",
+                                       "tensor_parallel"};
     const char *names[64];
     int32_t n = 0;
     for (const luo_doc_node *node = root->first; node && n < 64; node = node->next) {
@@ -119,8 +124,9 @@ luo_status convert_deepspeed(convert_job *job)
     LUO_TRY(read_number(job, at(doc.root, "tensor_parallel", "autotp_size"), &t.tp));
     if (t.tp < 1) t.tp = 1;
     if (t.devices % t.tp)
-        return convert_usage(job, "`--devices` is %lld; a multiple of `autotp_size` %lld is "
-                                  "expected.",
+        return convert_usage(job,
+                             "`--devices` is %lld; a multiple of `autotp_size` %lld is "
+                             "expected.",
                              (long long)t.devices, (long long)t.tp);
     t.bucket_mib = (double)bucket * GRADIENT_BYTES / MIB;
     if (t.bucket_mib > LUO_BUCKET_MIB_MAX) t.bucket_mib = LUO_BUCKET_MIB_MAX;

@@ -9,8 +9,8 @@ static luo_status read_devices(convert_events *e, const char *text)
 {
     luo_err err = {0};
     int32_t *devices;
-    if (luo_devset_parse(e->job->arena, text, true, LUO_DEVICES_MAX, &devices,
-                         &e->units.n, &err) != LUO_OK)
+    if (luo_devset_parse(e->job->arena, text, true, LUO_DEVICES_MAX, &devices, &e->units.n, &err) !=
+        LUO_OK)
         return convert_usage(e->job, "`--units` is `%.60s`: %s", e->job->opts->units, err.text);
     e->units.device = devices;
     return LUO_OK;
@@ -40,8 +40,9 @@ luo_status convert_events_begin(convert_job *job, int32_t most, convert_events *
         events->units.n = most;
         return LUO_OK;
     }
-    return convert_usage(job, "`--units` is `%.60s`; devices such as device:[0-31], or the nodes of "
-                              "a group, node:GROUP, are expected.",
+    return convert_usage(job,
+                         "`--units` is `%.60s`; devices such as device:[0-31], or the nodes of "
+                         "a group, node:GROUP, are expected.",
                          units);
 }
 
@@ -51,8 +52,10 @@ luo_status convert_events_put(convert_events *e, double t_s, const char *kind, i
         return convert_error(e->job, 0, 0, "it needs unit %d, and `--units` has %d.", unit + 1,
                              e->units.n);
     luo_str_addf(&e->text, "%.9g,%s,", t_s, kind);
-    if (e->units.device) luo_str_addf(&e->text, "device:%d,,\n", e->units.device[unit]);
-    else luo_str_addf(&e->text, "node:%s-%d,,\n", e->units.group, unit);
+    if (e->units.device)
+        luo_str_addf(&e->text, "device:%d,,\n", e->units.device[unit]);
+    else
+        luo_str_addf(&e->text, "node:%s-%d,,\n", e->units.group, unit);
     e->n++;
     e->last_s = t_s;
     return LUO_OK;
@@ -81,10 +84,8 @@ luo_status convert_counts(convert_job *job, const convert_count *counts, int64_t
     int32_t up = e.units.n;
     for (int64_t i = 0; st == LUO_OK && i < n; i++) {
         const int32_t to = counts[i].n < e.units.n ? (int32_t)counts[i].n : e.units.n;
-        while (st == LUO_OK && up > to)
-            st = convert_events_put(&e, counts[i].t_s, "leave", --up);
-        while (st == LUO_OK && up < to)
-            st = convert_events_put(&e, counts[i].t_s, "join", up++);
+        while (st == LUO_OK && up > to) st = convert_events_put(&e, counts[i].t_s, "leave", --up);
+        while (st == LUO_OK && up < to) st = convert_events_put(&e, counts[i].t_s, "join", up++);
     }
     if (st == LUO_OK) st = convert_events_end(&e);
     luo_str_free(&e.text);

@@ -46,7 +46,8 @@ static luo_status read_entry(faults *f, const luo_doc_node *entry)
         return convert_error(f->job, entry->line, entry->col,
                              "`node_id`, `event_time` from 0 and `event_type` are expected.");
     const int32_t unit = unit_of(f, node->text);
-    if (strcmp(type->text, "fault_end") == 0) end_fault(f, unit, t);
+    if (strcmp(type->text, "fault_end") == 0)
+        end_fault(f, unit, t);
     else if (strcmp(type->text, "fault_start") == 0)
         f->at[f->n++] = (fault){entry, node, t, -1, unit};
     else
@@ -62,7 +63,8 @@ static void put_cause(luo_str *text, const luo_doc_node *entry)
     const luo_doc_node *type = luo_doc_get(entry, "fault_type");
     const char *words = luo_doc_text(type, "Desc");
     if (!words && type && type->type == LUO_DOC_SCALAR) words = type->text;
-    for (const char *c = words ? words : "fault"; *c && c - words < 40; c++)
+    if (!words) words = "fault";
+    for (const char *c = words; *c && c - words < 40; c++)
         luo_str_addc(text, isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '-');
 }
 
@@ -105,8 +107,10 @@ static luo_status put_fault(faults *f, luo_str *text, const convert_units *units
 {
     luo_str_addf(text, "%.9g,fail,", one->t);
     LUO_TRY(put_target(f, text, units, one));
-    if (one->end > one->t) luo_str_addf(text, ",%.9g,", one->end - one->t);
-    else luo_str_add(text, ",,");
+    if (one->end > one->t)
+        luo_str_addf(text, ",%.9g,", one->end - one->t);
+    else
+        luo_str_add(text, ",,");
     put_cause(text, one->at);
     luo_str_addf(text, "-%lld\n", (long long)i + 1);
     return LUO_OK;
@@ -132,8 +136,9 @@ luo_status convert_faults(convert_job *job)
         st = put_fault(&f, &e.text, &e.units, &f.at[i], i);
     if (st == LUO_OK) {
         e.last_s = f.n ? f.at[f.n - 1].t : 0;
-        convert_note(job, LUO_NOTE, "`event_time` is taken as seconds; `time_scale` of the "
-                                    "scenario's trace makes it others.");
+        convert_note(job, LUO_NOTE,
+                     "`event_time` is taken as seconds; `time_scale` of the "
+                     "scenario's trace makes it others.");
         st = convert_events_end(&e);
     }
     luo_str_free(&e.text);

@@ -89,8 +89,7 @@ luo_status convert_flags_int(convert_flags *flags, const char *name, int64_t *ou
         return LUO_OK;
     }
     return convert_error(flags->job, flag->at.line, flag->at.col,
-                         "`%.60s` is `%.60s`; a whole number is expected.", name,
-                         word ? word : "");
+                         "`%.60s` is `%.60s`; a whole number is expected.", name, word ? word : "");
 }
 
 luo_status convert_flags_unused(convert_flags *flags)

@@ -1,4 +1,5 @@
-/* flags.h: arguments of a program as names and values, from a shell script, a YAML file or a log. */
+/* flags.h: arguments of a program as names and values, from a shell script, a YAML file or a log.
+ */
 #ifndef LUO_CORE_IO_CONVERT_FLAGS_H
 #define LUO_CORE_IO_CONVERT_FLAGS_H
 #include "core/io/convert/training.h"
@@ -49,8 +50,14 @@ typedef struct convert_size { /* a number of a training: where its flag's value 
     const char *name;
     size_t offset;
 } convert_size;
-#define CONVERT_NETWORK(name, member) {name, offsetof(convert_training, network.member)}
-#define CONVERT_TRAINING(name, member) {name, offsetof(convert_training, member)}
+#define CONVERT_NETWORK(name, member)                                                              \
+    {                                                                                              \
+        name, offsetof(convert_training, network.member)                                           \
+    }
+#define CONVERT_TRAINING(name, member)                                                             \
+    {                                                                                              \
+        name, offsetof(convert_training, member)                                                   \
+    }
 /* Reads them in order. Errors: LUO_EINPUT. */
 luo_status convert_flags_sizes(convert_flags *flags, const convert_size *sizes, size_t n,
                                convert_training *out);

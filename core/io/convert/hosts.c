@@ -18,8 +18,10 @@ luo_status convert_hostlist(convert_job *job)
     }
     luo_str_free(&list);
     if (st != LUO_OK) return st;
-    if (n == 0) return convert_error(job, 0, 0, "there is no host in it; names such as "
-                                                "gpu-[001-003,7] are expected.");
+    if (n == 0)
+        return convert_error(job, 0, 0,
+                             "there is no host in it; names such as "
+                             "gpu-[001-003,7] are expected.");
     for (int32_t i = 0; i < n; i++) luo_str_addf(&text, "%s\n", hosts[i]);
     LUO_TRY(convert_add(job, "hostfile", &text));
     return convert_say(job, "%d host%s", n, n > 1 ? "s" : "");

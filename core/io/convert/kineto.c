@@ -23,7 +23,7 @@ typedef struct kineto {
     sample *at;
     int64_t n, cap;
     int32_t files;
-    luo_map products; /* of one file: External id to 1 + number of the operation .. */
+    luo_map products;             /* of one file: External id to 1 + number of the operation .. */
     const luo_doc_node **product; /* .. which is here */
     int64_t nproducts, cap_products;
     const char *gpu;
@@ -224,8 +224,9 @@ static luo_status write_tables(kineto *k, int64_t *nops, int64_t *ncollectives)
     if (*nops) st = convert_add(k->job, "op_times.csv", &ops);
     if (st == LUO_OK && *ncollectives) {
         st = convert_add(k->job, "collective_times.csv", &collectives);
-        convert_note(k->job, LUO_NOTE, "a trace does not say which nodes a group is on: 8 devices "
-                                       "a node are taken.");
+        convert_note(k->job, LUO_NOTE,
+                     "a trace does not say which nodes a group is on: 8 devices "
+                     "a node are taken.");
     }
     luo_str_free(&ops);
     luo_str_free(&collectives);
@@ -275,8 +276,9 @@ luo_status convert_kineto(convert_job *job)
     if (st != LUO_OK) return st;
     if (k.n == 0) return convert_error(job, 0, 0, "there is no event of category `kernel` in it.");
     LUO_TRY(write_tables(&k, &nops, &ncollectives));
-    return convert_say(job, "%lld kernels of %d rank%s on %.60s: %lld operations, %lld "
-                            "collectives",
+    return convert_say(job,
+                       "%lld kernels of %d rank%s on %.60s: %lld operations, %lld "
+                       "collectives",
                        (long long)k.n, k.files, k.files > 1 ? "s" : "", k.gpu ? k.gpu : "a GPU",
                        (long long)nops, (long long)ncollectives);
 }

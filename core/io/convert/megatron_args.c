@@ -104,8 +104,8 @@ static luo_status read_network(convert_flags *flags, convert_training *t)
     const char *position = convert_flags_word(flags, "position_embedding_type");
     n->gated = convert_flags_is(flags, "swiglu");
     n->rmsnorm = is_word(convert_flags_word(flags, "normalization"), "RMSNorm");
-    n->rope = is_word(position, "rope") ||
-              convert_flags_is(flags, "use_rotary_position_embeddings");
+    n->rope =
+        is_word(position, "rope") || convert_flags_is(flags, "use_rotary_position_embeddings");
     n->tied = !convert_flags_is(flags, "untie_embeddings_and_output_weights");
     const convert_flag *bias = convert_flags_use(flags, "add_bias_linear");
     n->linear_bias = bias ? convert_flags_is(flags, "add_bias_linear")
@@ -147,7 +147,7 @@ static luo_status read_zero(convert_flags *flags, convert_training *t)
             return LUO_OK;
         }
     return convert_flags_wrong(flags, "data_parallel_sharding_strategy",
-                      "no_shard, optim, optim_grads or optim_grads_params");
+                               "no_shard, optim, optim_grads or optim_grads_params");
 }
 
 static luo_status read_recompute(convert_flags *flags, convert_training *t)
@@ -155,10 +155,14 @@ static luo_status read_recompute(convert_flags *flags, convert_training *t)
     const char *how = convert_flags_word(flags, "recompute_granularity");
     const char *method = convert_flags_word(flags, "recompute_method");
     if (convert_flags_is(flags, "recompute_activations")) how = "selective";
-    if (!how) t->recompute = LUO_RECOMPUTE_NONE;
-    else if (strcmp(how, "selective") == 0) t->recompute = LUO_RECOMPUTE_SELECTIVE;
-    else if (strcmp(how, "full") == 0) t->recompute = LUO_RECOMPUTE_FULL;
-    else return convert_flags_wrong(flags, "recompute_granularity", "selective or full");
+    if (!how)
+        t->recompute = LUO_RECOMPUTE_NONE;
+    else if (strcmp(how, "selective") == 0)
+        t->recompute = LUO_RECOMPUTE_SELECTIVE;
+    else if (strcmp(how, "full") == 0)
+        t->recompute = LUO_RECOMPUTE_FULL;
+    else
+        return convert_flags_wrong(flags, "recompute_granularity", "selective or full");
     /* uniform: every layer is computed again, in groups of so many; block: so many of a chunk */
     if (t->recompute != LUO_RECOMPUTE_FULL || !is_word(method, "block")) t->recompute_layers = 0;
     return LUO_OK;
@@ -200,17 +204,30 @@ static luo_status read_experts(convert_flags *flags, convert_training *t)
     LUO_TRY(convert_flags_int(flags, "expert_tensor_parallel_size", &cut));
     t->experts_dealt = t->network.experts && t->tp > 1 && cut == 1;
     if (!t->network.experts || cut == (t->tp ? t->tp : 1) || cut == 1) return LUO_OK;
-    return convert_flags_wrong(flags, "expert_tensor_parallel_size", "the tensor-parallel size, or 1");
+    return convert_flags_wrong(flags, "expert_tensor_parallel_size",
+                               "the tensor-parallel size, or 1");
 }
 
 /* Arguments that say nothing of cost or of what is computed, and stand in every script. */
 static void use_harmless(convert_flags *flags)
 {
-    static const char *const names[] = {
-        "bf16", "params_dtype", "distributed_backend", "transformer_impl", "use_mcore_models",
-        "attention_backend", "use_flash_attn", "master_addr", "master_port", "node_rank",
-        "rdzv_backend", "rdzv_endpoint", "rdzv_id", "moe_token_dispatcher_type",
-        "moe_grouped_gemm", "accumulate_allreduce_grads_in_fp32", "data_parallel_size"};
+    static const char *const names[] = {"bf16",
+                                        "params_dtype",
+                                        "distributed_backend",
+                                        "transformer_impl",
+                                        "use_mcore_models",
+                                        "attention_backend",
+                                        "use_flash_attn",
+                                        "master_addr",
+                                        "master_port",
+                                        "node_rank",
+                                        "rdzv_backend",
+                                        "rdzv_endpoint",
+                                        "rdzv_id",
+                                        "moe_token_dispatcher_type",
+                                        "moe_grouped_gemm",
+                                        "accumulate_allreduce_grads_in_fp32",
+                                        "data_parallel_size"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) convert_flags_use(flags, names[i]);
 }
 
@@ -247,10 +264,12 @@ luo_status convert_megatron_args(convert_job *job)
 {
     convert_flags flags = {.job = job};
     convert_training training;
-    LUO_TRY(has_yaml_name(job->src.name) ? convert_flags_yaml(&flags) : convert_flags_shell(&flags));
+    LUO_TRY(has_yaml_name(job->src.name) ? convert_flags_yaml(&flags)
+                                         : convert_flags_shell(&flags));
     if (flags.n == 0)
-        return convert_error(job, 0, 0, "there is no argument in it; a script with `--num-layers "
-                                        "24` and so on is expected.");
+        return convert_error(job, 0, 0,
+                             "there is no argument in it; a script with `--num-layers "
+                             "24` and so on is expected.");
     LUO_TRY(convert_megatron(&flags, &training));
     LUO_TRY(convert_network_file(job, &training.network));
     LUO_TRY(convert_plan_file(job, &training));

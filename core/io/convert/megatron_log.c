@@ -12,7 +12,7 @@ typedef struct steps {
     convert_job *job;
     double *ms;
     int64_t n, cap;
-    double tflops;   /* sum of those that were printed */
+    double tflops; /* sum of those that were printed */
     int64_t ntflops;
     double memory_mb; /* most that a rank had allocated; 0: not printed */
     int64_t global_batch;
@@ -64,8 +64,9 @@ static luo_status read_steps(steps *s)
         at = end + 1;
     }
     if (s->n) return LUO_OK;
-    return convert_error(s->job, 0, 0, "no line has `elapsed time per iteration (ms):`; what "
-                                       "Megatron-LM prints is expected.");
+    return convert_error(s->job, 0, 0,
+                         "no line has `elapsed time per iteration (ms):`; what "
+                         "Megatron-LM prints is expected.");
 }
 
 static int by_value(const void *a, const void *b)
@@ -124,11 +125,10 @@ static luo_status put_row(steps *s, const convert_training *t, luo_str *text, do
     if (s->ntflops) luo_str_addf(text, "%.6g", s->tflops / (double)s->ntflops);
     luo_str_add(text, ",log,,");
     if (t->network.experts)
-        luo_str_addf(text, "%lld,%lld,%lld,%lld,%lld,%lld", (long long)t->ep,
-                     (long long)t->network.experts, (long long)t->network.experts_per_token,
-                     (long long)t->network.expert_ffn_hidden,
-                     (long long)t->network.shared_ffn_hidden,
-                     (long long)t->network.first_dense_layers);
+        luo_str_addf(
+            text, "%lld,%lld,%lld,%lld,%lld,%lld", (long long)t->ep, (long long)t->network.experts,
+            (long long)t->network.experts_per_token, (long long)t->network.expert_ffn_hidden,
+            (long long)t->network.shared_ffn_hidden, (long long)t->network.first_dense_layers);
     else
         luo_str_add(text, ",,,,,");
     luo_str_addc(text, '\n');
@@ -138,11 +138,11 @@ static luo_status put_row(steps *s, const convert_training *t, luo_str *text, do
 static luo_status write_row(steps *s, const convert_training *t, double step_s)
 {
     luo_str text = {0};
-    luo_str_add(&text,
-                "id,split,suite,system,date,gpu,gpus,gpus_per_node,fabric,model,layers,hidden,heads,"
-                "kv_heads,ffn,vocab,seq,precision,tp,pp,vpp,dp,cp,mbs,gbs,sp,recompute,zero,"
-                "layers_per_stage,stage_devices,step_s,step_kind,grad_reduce_s,mem_bytes,"
-                "tflops_gpu,source,note,ep,experts,topk,moe_ffn,shared_ffn,dense_layers\n");
+    luo_str_add(
+        &text, "id,split,suite,system,date,gpu,gpus,gpus_per_node,fabric,model,layers,hidden,heads,"
+               "kv_heads,ffn,vocab,seq,precision,tp,pp,vpp,dp,cp,mbs,gbs,sp,recompute,zero,"
+               "layers_per_stage,stage_devices,step_s,step_kind,grad_reduce_s,mem_bytes,"
+               "tflops_gpu,source,note,ep,experts,topk,moe_ffn,shared_ffn,dense_layers\n");
     LUO_TRY(put_row(s, t, &text, step_s));
     return convert_add(s->job, "measured.csv", &text);
 }
@@ -173,6 +173,6 @@ luo_status convert_megatron_log(convert_job *job)
     const double step_s = median_s(&s, &used);
     LUO_TRY(write_row(&s, &t, step_s));
     return convert_say(job, "a step of %.6g s (median of %lld), global batch %lld", step_s,
-                       (long long)used, (long long)(t.global_batch ? t.global_batch
-                                                                   : s.global_batch));
+                       (long long)used,
+                       (long long)(t.global_batch ? t.global_batch : s.global_batch));
 }

@@ -8,7 +8,7 @@
 
 enum { DEPTH = 64, LANES = 16 };
 
-typedef struct place { /* an open element */
+typedef struct place {        /* an open element */
     double pcie_gbytes_per_s; /* narrowest way from here to the socket; 0: not over PCIe */
     int32_t bridge;           /* PCIe element above the device; 0: none */
     int32_t gpu;
@@ -134,10 +134,11 @@ static void begin(void *ctx, const char *name, const char **pairs)
         const double rate = pcie_of(pairs);
         /* the device's own element lies below its switch */
         here->bridge = above.pcie_gbytes_per_s > 0 ? above.bridge : ++x->npci;
-        here->pcie_gbytes_per_s =
-            above.pcie_gbytes_per_s > 0 && above.pcie_gbytes_per_s < rate ? above.pcie_gbytes_per_s
-                                                                          : rate;
-        if (x->node.devices < CONVERT_SLOTS) copy(x->bus[x->node.devices], attribute(pairs, "busid"));
+        here->pcie_gbytes_per_s = above.pcie_gbytes_per_s > 0 && above.pcie_gbytes_per_s < rate
+                                      ? above.pcie_gbytes_per_s
+                                      : rate;
+        if (x->node.devices < CONVERT_SLOTS)
+            copy(x->bus[x->node.devices], attribute(pairs, "busid"));
     }
     if (strcmp(name, "gpu") == 0) see_gpu(x, &above, here, pairs);
     if (strcmp(name, "nvlink") == 0) see_nvlink(x, &above, pairs);
@@ -196,8 +197,9 @@ luo_status convert_nccl_xml(convert_job *job)
     XML_ParserFree(x->parser);
     if (st != LUO_OK) return st;
     if (x->node.devices == 0)
-        return convert_error(job, 0, 0, "there is no GPU in it; a file of NCCL_TOPO_DUMP_FILE is "
-                                        "expected.");
+        return convert_error(job, 0, 0,
+                             "there is no GPU in it; a file of NCCL_TOPO_DUMP_FILE is "
+                             "expected.");
     join_links(x);
     count_switches(x);
     x->node.lane_gbytes_per_s = nvlink_of(x->sm);

@@ -4,20 +4,21 @@
 
 #include "core/io/jsonw.h"
 
-/* One way, of datasheets: an NVLink lane, and PCIe of 16 lanes (8 or 16 GT/s: four fifths of it). */
+/* One way, of datasheets: an NVLink lane, and PCIe of 16 lanes (8 or 16 GT/s: four fifths of it).
+ */
 typedef struct generation {
     const char *profile; /* how its name begins */
     double lane, pcie;
 } generation;
 static const generation generations[] = {
-    {"p100", 20, 12},  {"v100", 25, 12},    {"a100", 25, 25},     {"a800", 25, 25},
-    {"h100", 25, 50},  {"h200", 25, 50},    {"h800", 25, 50},     {"h20", 25, 50},
-    {"gh200", 25, 50}, {"b200", 50, 50},    {"b300", 50, 50},     {"gb200", 50, 50},
+    {"p100", 20, 12},  {"v100", 25, 12},     {"a100", 25, 25},      {"a800", 25, 25},
+    {"h100", 25, 50},  {"h200", 25, 50},     {"h800", 25, 50},      {"h20", 25, 50},
+    {"gh200", 25, 50}, {"b200", 50, 50},     {"b300", 50, 50},      {"gb200", 50, 50},
     {"gb300", 50, 50}, {"rtx-3090", 14, 25}, {"titan-rtx", 25, 12}, {"a10", 0, 25},
-    {"l4", 0, 25},     {"l40s", 0, 25},     {"rtx-4090", 0, 25},  {"rtx-2080", 25, 12},
+    {"l4", 0, 25},     {"l40s", 0, 25},      {"rtx-4090", 0, 25},   {"rtx-2080", 25, 12},
     {"t4", 0, 12},
 };
-#define NIC 25.0   /* 200 Gbit/s */
+#define NIC 25.0 /* 200 Gbit/s */
 #define SOCKET 60.0
 #define NIC_US 2.0
 
@@ -27,8 +28,7 @@ static const generation *generation_of(const char *profile)
     const generation *best = NULL;
     for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
         const size_t n = strlen(generations[i].profile);
-        if (strncmp(name, generations[i].profile, n) == 0 &&
-            (!best || n > strlen(best->profile)))
+        if (strncmp(name, generations[i].profile, n) == 0 && (!best || n > strlen(best->profile)))
             best = &generations[i];
     }
     return best;
@@ -86,14 +86,16 @@ static void tell_assumed(convert_job *job, const convert_node *n, const generati
 {
     luo_str text = {0};
     const bool lanes = n->port_lanes || has_lanes(n);
-    if (lanes && n->lane_gbytes_per_s <= 0) luo_str_addf(&text, "an NVLink lane %g GB/s, ", g->lane);
+    if (lanes && n->lane_gbytes_per_s <= 0)
+        luo_str_addf(&text, "an NVLink lane %g GB/s, ", g->lane);
     if (n->pcie_gbytes_per_s <= 0) luo_str_addf(&text, "PCIe %g GB/s, ", g->pcie);
     if (n->sockets > 1) luo_str_addf(&text, "between sockets %g GB/s, ", SOCKET);
     if (n->nics && n->nic_gbytes_per_s <= 0) luo_str_addf(&text, "a network card %g GB/s, ", NIC);
-    convert_note(job, LUO_NOTE,
-                 "the source does not say these, and they are taken: %slatencies of 1 us by NVLink, "
-                 "1.5 us by PCIe%s.",
-                 luo_str_get(&text), n->nics ? " and 2 us by network" : "");
+    convert_note(
+        job, LUO_NOTE,
+        "the source does not say these, and they are taken: %slatencies of 1 us by NVLink, "
+        "1.5 us by PCIe%s.",
+        luo_str_get(&text), n->nics ? " and 2 us by network" : "");
     luo_str_free(&text);
 }
 
@@ -107,20 +109,22 @@ luo_status convert_node_file(convert_job *job, const convert_node *node)
     const generation *g = generation_of(profile);
     const bool lanes = node->port_lanes || has_lanes(node);
     if (!g || (lanes && node->lane_gbytes_per_s <= 0 && g->lane <= 0))
-        return convert_usage(job, "`--profile` is `%.60s`, and %s is known of such a GPU; type the "
-                                  "cluster file by hand.",
+        return convert_usage(job,
+                             "`--profile` is `%.60s`, and %s is known of such a GPU; type the "
+                             "cluster file by hand.",
                              profile, g ? "no NVLink" : "nothing");
     const double lane = node->lane_gbytes_per_s > 0 ? node->lane_gbytes_per_s : g->lane;
-    luo_str_addf(&text, "# luoshu import %s\nschema: luoshu.cluster/1\nname: imported\nnode_groups:\n"
-                        "  - name: node\n    nodes: 1\n    devices_per_node: %d\n    profile: ",
+    luo_str_addf(&text,
+                 "# luoshu import %s\nschema: luoshu.cluster/1\nname: imported\nnode_groups:\n"
+                 "  - name: node\n    nodes: 1\n    devices_per_node: %d\n    profile: ",
                  luo_convert_kind_name(job->opts->kind), node->devices);
     luo_jsonw_quote(&text, profile);
     luo_str_addc(&text, '\n');
     put_scale_up(&text, node, lane);
     luo_str_addf(&text, "    pcie: {bandwidth_gbytes_per_s: %.6g, latency_us: 1.5",
                  node->pcie_gbytes_per_s > 0 ? node->pcie_gbytes_per_s : g->pcie);
-    if (node->devices_per_switch) luo_str_addf(&text, ", devices_per_switch: %d",
-                                               node->devices_per_switch);
+    if (node->devices_per_switch)
+        luo_str_addf(&text, ", devices_per_switch: %d", node->devices_per_switch);
     if (node->sockets > 1)
         luo_str_addf(&text, ", sockets: %d, socket_gbytes_per_s: %g", node->sockets, SOCKET);
     luo_str_add(&text, "}\n");

@@ -6,8 +6,8 @@
 enum { CONVERT_SLOTS = 64 };
 typedef struct convert_node {
     int32_t devices, nics, sockets, devices_per_switch; /* of a switch 0: all */
-    int32_t lanes[CONVERT_SLOTS][CONVERT_SLOTS]; /* NVLinks between two devices; 0: none */
-    int32_t port_lanes;   /* of a device to a switch of NVLinks; 0: see lanes */
+    int32_t lanes[CONVERT_SLOTS][CONVERT_SLOTS];        /* NVLinks between two devices; 0: none */
+    int32_t port_lanes; /* of a device to a switch of NVLinks; 0: see lanes */
     double lane_gbytes_per_s, pcie_gbytes_per_s, nic_gbytes_per_s; /* 0: not known */
     double nic_latency_us;                                         /* 0: not known */
 } convert_node;

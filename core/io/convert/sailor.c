@@ -49,7 +49,8 @@ static luo_status check_indices(sailor *s, int64_t total)
     for (const luo_doc_node *list = s->layers->first; list; list = list->next)
         for (const luo_doc_node *one = list->first; one; one = one->next) {
             if (!luo_doc_int(one, &i) || i < 0 || i >= total)
-                return wrong(s, one, "a layer is a whole number from 0, the embedding, to the head");
+                return wrong(s, one,
+                             "a layer is a whole number from 0, the embedding, to the head");
             if (seen[i]++ && !twice) twice = one;
             ordered &= i == expected++;
         }
@@ -191,8 +192,9 @@ static luo_status find(sailor *s)
     s->places = luo_doc_get(s->pipeline, "tmp_per_stage");
     if (!s->layers || !s->places || s->layers->type != LUO_DOC_LIST ||
         s->places->type != LUO_DOC_LIST || s->layers->n < 1 || s->layers->n != s->places->n)
-        return wrong(s, s->pipeline, "`layers_per_stage` and `tmp_per_stage` with an entry for "
-                                     "each stage are expected");
+        return wrong(s, s->pipeline,
+                     "`layers_per_stage` and `tmp_per_stage` with an entry for "
+                     "each stage are expected");
     s->nstages = s->layers->n;
     s->npipelines = s->places->first->n;
     for (const luo_doc_node *stage = s->places->first; stage; stage = stage->next)
@@ -245,8 +247,9 @@ static luo_status say_types(sailor *s)
                      (long long)(from + s->count[i] - 1));
         from += s->count[i];
     }
-    convert_note(s->job, LUO_NOTE, "devices are numbered by type: %s; a cluster file has its node "
-                                   "groups in that order.",
+    convert_note(s->job, LUO_NOTE,
+                 "devices are numbered by type: %s; a cluster file has its node "
+                 "groups in that order.",
                  luo_str_get(&text));
     luo_str_free(&text);
     return LUO_OK;
@@ -303,8 +306,9 @@ luo_status convert_sailor(convert_job *job)
     luo_plan_json(&text, &plan);
     LUO_TRY(convert_add(job, "plan.json", &text));
     LUO_TRY(say_types(&s));
-    return convert_say(job, "%lld layers on %lld devices: %d pipeline%s of %d stage%s, %lld "
-                            "micro-batches of %lld",
+    return convert_say(job,
+                       "%lld layers on %lld devices: %d pipeline%s of %d stage%s, %lld "
+                       "micro-batches of %lld",
                        (long long)s.nlayers, (long long)total, s.npipelines,
                        s.npipelines > 1 ? "s" : "", s.nstages, s.nstages > 1 ? "s" : "",
                        (long long)micro_batches, (long long)s.micro_batch);

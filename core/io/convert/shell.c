@@ -1,8 +1,8 @@
 /* shell.c: flags of a shell script. The script is read, never run: words, quotes, comments, joined
  * lines, variables that it sets to plain values, and whole numbers between $(( )). */
 #include <ctype.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/io/convert/flags.h"
@@ -24,8 +24,8 @@ typedef struct shell {
     int line, col;
     const char *name; /* flag whose value has not come; NULL: none */
     int name_line, name_col;
-    bool parted; /* what comes is another command */
-    int deep;    /* quoted values in quoted values */
+    bool parted;      /* what comes is another command */
+    int deep;         /* quoted values in quoted values */
     char unknown[64]; /* what the word at hand has that is not known; "": nothing */
 } shell;
 
@@ -121,8 +121,10 @@ static int64_t factor_of(sum *s)
     const char *from = s->at;
     while (s->at < s->end && is_word(*s->at)) s->at++;
     const size_t n = (size_t)(s->at - from);
-    if (n && isdigit((unsigned char)*from)) luo_str_addn(&word, from, n);
-    else if (n) add_value(s->sh, &word, from, n, NULL, 0);
+    if (n && isdigit((unsigned char)*from))
+        luo_str_addn(&word, from, n);
+    else if (n)
+        add_value(s->sh, &word, from, n, NULL, 0);
     if (braced) s->good &= s->at < s->end && *s->at++ == '}';
     char *stop;
     const char *text = luo_str_get(&word);
@@ -139,9 +141,12 @@ static int64_t term_of(sum *s)
     while (s->good && s->at < s->end && strchr("*/%", *s->at)) {
         const char op = *s->at++;
         const int64_t w = factor_of(s);
-        if (op == '*') s->good &= !__builtin_mul_overflow(v, w, &v);
-        else if (w == 0) s->good = false;
-        else v = op == '/' ? v / w : v % w;
+        if (op == '*')
+            s->good &= !__builtin_mul_overflow(v, w, &v);
+        else if (w == 0)
+            s->good = false;
+        else
+            v = op == '/' ? v / w : v % w;
         blanks(s);
     }
     return v;
@@ -174,9 +179,8 @@ static void braced(shell *sh, luo_str *word, const char *from, const char *to)
 {
     const char *p = from;
     while (p < to && is_word(*p)) p++;
-    const char *otherwise = to - p >= 2 && (memcmp(p, ":-", 2) == 0 || memcmp(p, ":=", 2) == 0)
-                                ? p + 2
-                                : NULL;
+    const char *otherwise =
+        to - p >= 2 && (memcmp(p, ":-", 2) == 0 || memcmp(p, ":=", 2) == 0) ? p + 2 : NULL;
     if (p == to || otherwise)
         add_value(sh, word, from, (size_t)(p - from), otherwise,
                   otherwise ? (size_t)(to - otherwise) : 0);
@@ -199,13 +203,17 @@ static void dollar(shell *sh, luo_str *word)
     } else if (from < sh->end && *from == '(' && (to = closing(sh, from, '(', ')'))) {
         sum s = {.sh = sh, .at = from + 2, .end = to - 1, .good = to - from > 3 && from[1] == '('};
         const int64_t v = s.good ? sum_of(&s) : 0;
-        if (s.good && s.at == s.end) luo_str_addi(word, v);
-        else not_known(sh, sh->at, (size_t)(to + 1 - sh->at));
+        if (s.good && s.at == s.end)
+            luo_str_addi(word, v);
+        else
+            not_known(sh, sh->at, (size_t)(to + 1 - sh->at));
         run_over(sh, to + 1);
     } else {
         for (to = from; to < sh->end && is_word(*to); to++) continue;
-        if (to == from) luo_str_addc(word, '$');
-        else add_value(sh, word, from, (size_t)(to - from), NULL, 0);
+        if (to == from)
+            luo_str_addc(word, '$');
+        else
+            add_value(sh, word, from, (size_t)(to - from), NULL, 0);
         run_over(sh, to);
     }
 }
@@ -256,8 +264,10 @@ static void read_word(shell *sh, luo_str *word)
     luo_str_add(word, "");
     sh->unknown[0] = 0;
     while (sh->at < sh->end && !isspace((unsigned char)*sh->at) && !strchr(";|&()<>", *sh->at)) {
-        if (*sh->at == '$') dollar(sh, word);
-        else if (*sh->at == '"' || *sh->at == '\'') quoted(sh, word, *sh->at);
+        if (*sh->at == '$')
+            dollar(sh, word);
+        else if (*sh->at == '"' || *sh->at == '\'')
+            quoted(sh, word, *sh->at);
         else if (*sh->at == '\\' && sh->at + 1 < sh->end) {
             step(sh);
             if (*sh->at == '\n') return;
@@ -344,8 +354,7 @@ static luo_status read_words(shell *sh)
         sh->parted = false;
         read_word(sh, &word);
         if (st != LUO_OK) break;
-        st = word.failed ? convert_nomem(sh->job)
-                         : take_word(sh, luo_str_get(&word), line, col);
+        st = word.failed ? convert_nomem(sh->job) : take_word(sh, luo_str_get(&word), line, col);
     }
     luo_str_free(&word);
     return st == LUO_OK ? end_flag(sh, NULL) : st;

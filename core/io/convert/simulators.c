@@ -16,8 +16,9 @@ static luo_status given_network(convert_flags *flags, convert_training *t)
     bool given;
     LUO_TRY(convert_network_given(flags->job, t, &given));
     if (given) return LUO_OK;
-    return convert_usage(flags->job, "`--model` is missing: a strategy of %s does not say what "
-                                     "network trains; import that first.",
+    return convert_usage(flags->job,
+                         "`--model` is missing: a strategy of %s does not say what "
+                         "network trains; import that first.",
                          luo_convert_kind_name(flags->job->opts->kind));
 }
 
@@ -39,9 +40,12 @@ static luo_status read_recompute(convert_flags *flags, const char *name, const c
                                  const char *selective, luo_recompute *out)
 {
     const char *word = convert_flags_word(flags, name);
-    if (!word || strcmp(word, "none") == 0) *out = LUO_RECOMPUTE_NONE;
-    else if (strcmp(word, full) == 0) *out = LUO_RECOMPUTE_FULL;
-    else if (strcmp(word, selective) == 0) *out = LUO_RECOMPUTE_SELECTIVE;
+    if (!word || strcmp(word, "none") == 0)
+        *out = LUO_RECOMPUTE_NONE;
+    else if (strcmp(word, full) == 0)
+        *out = LUO_RECOMPUTE_FULL;
+    else if (strcmp(word, selective) == 0)
+        *out = LUO_RECOMPUTE_SELECTIVE;
     else {
         char expected[96];
         snprintf(expected, sizeof expected, "none, %s or %s", full, selective);
@@ -53,12 +57,18 @@ static luo_status read_recompute(convert_flags *flags, const char *name, const c
 /* ---- Calculon ---- */
 
 static const convert_size calculon[] = {
-    CONVERT_NETWORK("num_blocks", layers),     CONVERT_NETWORK("hidden", hidden),
-    CONVERT_NETWORK("feedforward", ffn_hidden), CONVERT_NETWORK("attn_heads", heads),
-    CONVERT_NETWORK("attn_size", head_dim),    CONVERT_NETWORK("seq_size", max_sequence_tokens),
-    CONVERT_TRAINING("num_procs", devices),    CONVERT_TRAINING("tensor_par", tp),
-    CONVERT_TRAINING("pipeline_par", pp),      CONVERT_TRAINING("data_par", dp),
-    CONVERT_TRAINING("batch_size", global_batch), CONVERT_TRAINING("microbatch_size", micro_batch),
+    CONVERT_NETWORK("num_blocks", layers),
+    CONVERT_NETWORK("hidden", hidden),
+    CONVERT_NETWORK("feedforward", ffn_hidden),
+    CONVERT_NETWORK("attn_heads", heads),
+    CONVERT_NETWORK("attn_size", head_dim),
+    CONVERT_NETWORK("seq_size", max_sequence_tokens),
+    CONVERT_TRAINING("num_procs", devices),
+    CONVERT_TRAINING("tensor_par", tp),
+    CONVERT_TRAINING("pipeline_par", pp),
+    CONVERT_TRAINING("data_par", dp),
+    CONVERT_TRAINING("batch_size", global_batch),
+    CONVERT_TRAINING("microbatch_size", micro_batch),
     CONVERT_TRAINING("pipeline_interleaving", chunks),
 };
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/io/convert/events.h"
 #include "core/cost/cluster.h"
+#include "core/io/convert/events.h"
 #include "core/io/import/import.h"
 
 enum { FIELDS = 4, FIELD = 64, UNITS = 1 << 16 };
@@ -29,7 +29,8 @@ static void take_field(rows *r, const char *from, const char *to)
     while (from < to && isspace((unsigned char)*from)) from++;
     while (to > from && isspace((unsigned char)to[-1])) to--;
     if (r->n < FIELDS)
-        snprintf(r->field[r->n++], FIELD, "%.*s", (int)(to - from > FIELD ? FIELD : to - from), from);
+        snprintf(r->field[r->n++], FIELD, "%.*s", (int)(to - from > FIELD ? FIELD : to - from),
+                 from);
 }
 
 /* The next line that has something. */
@@ -129,14 +130,18 @@ luo_status convert_bamboo(convert_job *job)
     if (st == LUO_OK) memset(b.name, 0, ((size_t)b.events.units.n + 1) * FIELD);
     for (rows r = rows_of(job); st == LUO_OK && next_row(&r);) {
         if (is_header(&r)) continue;
-        if (r.n < 3 || !number_of(r.field[0], &ms) || !r.field[2][0]) st = wrong_row(&r, form);
-        else if (ms < before) st = convert_error(job, r.line, 1, "rows in order of time are expected.");
-        else st = take_name(&b, &r, 1e-3 * ms, &started);
+        if (r.n < 3 || !number_of(r.field[0], &ms) || !r.field[2][0])
+            st = wrong_row(&r, form);
+        else if (ms < before)
+            st = convert_error(job, r.line, 1, "rows in order of time are expected.");
+        else
+            st = take_name(&b, &r, 1e-3 * ms, &started);
         before = ms;
     }
     if (st == LUO_OK && b.strange)
-        convert_note(job, LUO_WARNING, "%lld rows had no effect: unknown names that leave, names "
-                                       "that came twice, or no unit free.",
+        convert_note(job, LUO_WARNING,
+                     "%lld rows had no effect: unknown names that leave, names "
+                     "that came twice, or no unit free.",
                      (long long)b.strange);
     if (st == LUO_OK) st = convert_events_end(&b.events);
     luo_str_free(&b.events.text);
@@ -198,8 +203,9 @@ luo_status convert_skypilot(convert_job *job)
     const luo_doc_node *metadata = luo_doc_get(doc.root, "metadata");
     if (!luo_doc_real(luo_doc_get(metadata, "gap_seconds"), &gap) || gap <= 0 || !data ||
         data->type != LUO_DOC_LIST)
-        return convert_error(job, 0, 0, "`metadata` with `gap_seconds`, and a list `data` are "
-                                        "expected.");
+        return convert_error(job, 0, 0,
+                             "`metadata` with `gap_seconds`, and a list `data` are "
+                             "expected.");
     for (const luo_doc_node *one = data->first; one; one = one->next) {
         if (!luo_doc_real(one, &n)) n = -1;
         LUO_TRY(add_count(&c, gap * (double)c.n, n, one->line, one->col));

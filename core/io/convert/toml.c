@@ -19,8 +19,9 @@ static int column(const toml *t)
 
 static luo_status wrong(const toml *t, const char *what)
 {
-    return convert_error(t->flags->job, t->line, column(t), "%s; a [section] or a line `key = "
-                                                            "value` of TOML is expected.",
+    return convert_error(t->flags->job, t->line, column(t),
+                         "%s; a [section] or a line `key = "
+                         "value` of TOML is expected.",
                          what);
 }
 
@@ -63,7 +64,8 @@ static luo_status read_text(toml *t, const char **value)
     const size_t marks = three ? 3 : 1;
     const char *from = t->at + marks, *to = from;
     for (; to < t->end && (three || *to != '\n'); to++) {
-        if (quote == '"' && *to == '\\' && to + 1 < t->end) to++;
+        if (quote == '"' && *to == '\\' && to + 1 < t->end)
+            to++;
         else if (*to == quote && (!three || (t->end - to > 2 && to[1] == quote && to[2] == quote)))
             break;
     }
@@ -102,7 +104,8 @@ static luo_status read_plain(toml *t, const char **value)
 {
     luo_str text = {0};
     while (t->at < t->end && !strchr(" \t\r\n#", *t->at)) {
-        const bool between = *t->at == '_' && t->at + 1 < t->end && isdigit((unsigned char)t->at[1]);
+        const bool between =
+            *t->at == '_' && t->at + 1 < t->end && isdigit((unsigned char)t->at[1]);
         if (!between) luo_str_addc(&text, *t->at);
         t->at++;
     }
@@ -144,8 +147,11 @@ static luo_status read_key(toml *t)
 luo_status convert_flags_toml(convert_flags *flags)
 {
     const luo_source *src = &flags->job->src;
-    toml t = {.flags = flags, .at = src->text, .end = src->text + src->len,
-              .line_start = src->text, .line = 1};
+    toml t = {.flags = flags,
+              .at = src->text,
+              .end = src->text + src->len,
+              .line_start = src->text,
+              .line = 1};
     for (; t.at < t.end; next_line(&t)) {
         blanks(&t);
         if (t.at == t.end || *t.at == '\n' || *t.at == '#') continue;

@@ -132,15 +132,17 @@ luo_status convert_topo(convert_job *job)
         char word[WORD];
         t->line++;
         if (next_word(&rest, end, word)) {
-            if (t->ncolumns == 0 && is_named(word, "GPU")) LUO_TRY(read_header(t, at, end));
+            if (t->ncolumns == 0 && is_named(word, "GPU"))
+                LUO_TRY(read_header(t, at, end));
             else if (is_named(word, "GPU") && atoi(word + 3) < t->node.devices)
                 LUO_TRY(read_row(t, atoi(word + 3), rest, end, cpu));
         }
         at = end + 1;
     }
     if (t->rows == 0 || t->rows != t->node.devices)
-        return convert_error(job, 0, 0, "it has rows of %d of %d GPUs; the matrix of `nvidia-smi "
-                                        "topo -m` is expected.",
+        return convert_error(job, 0, 0,
+                             "it has rows of %d of %d GPUs; the matrix of `nvidia-smi "
+                             "topo -m` is expected.",
                              t->rows, t->node.devices);
     count_places(t, cpu);
     return convert_node_file(job, &t->node);

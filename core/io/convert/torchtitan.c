@@ -96,9 +96,12 @@ static luo_status read_recompute(convert_flags *flags, convert_training *t)
     const char *mode = convert_flags_word(flags, "activation_checkpoint.mode");
     const char *option = convert_flags_word(flags, "activation_checkpoint.selective_ac_option");
     if (!mode || strcmp(mode, "none") == 0) return LUO_OK;
-    if (strcmp(mode, "full") == 0) t->recompute = LUO_RECOMPUTE_FULL;
-    else if (strcmp(mode, "selective") == 0) t->recompute = LUO_RECOMPUTE_SELECTIVE;
-    else return convert_flags_wrong(flags, "activation_checkpoint.mode", "none, selective or full");
+    if (strcmp(mode, "full") == 0)
+        t->recompute = LUO_RECOMPUTE_FULL;
+    else if (strcmp(mode, "selective") == 0)
+        t->recompute = LUO_RECOMPUTE_SELECTIVE;
+    else
+        return convert_flags_wrong(flags, "activation_checkpoint.mode", "none, selective or full");
     if (t->recompute == LUO_RECOMPUTE_SELECTIVE && option && strcmp(option, "op") != 0)
         return convert_flags_refuse(flags, "activation_checkpoint.selective_ac_option",
                                     "every so many layers cannot be said in a plan; `op`, or mode "
@@ -116,10 +119,12 @@ static luo_status read_schedule(convert_flags *flags, convert_training *t)
     LUO_TRY(convert_flags_int(flags, "parallelism.pipeline_parallel_layers_per_stage", &each));
     if (t->pp <= 1 || !word || strcmp(word, "1F1B") == 0 || strcmp(word, "1f1b") == 0)
         return LUO_OK;
-    if (strcmp(word, "GPipe") == 0) t->gpipe = true;
+    if (strcmp(word, "GPipe") == 0)
+        t->gpipe = true;
     else if (strcmp(word, "Interleaved1F1B") == 0)
         t->chunks = each ? t->network.layers / (t->pp * each) : 2;
-    else return convert_flags_refuse(flags, name, "1F1B, Interleaved1F1B and GPipe are known");
+    else
+        return convert_flags_refuse(flags, name, "1F1B, Interleaved1F1B and GPipe are known");
     return LUO_OK;
 }
 
@@ -138,14 +143,17 @@ static luo_status read_batches(convert_flags *flags, convert_training *t)
                              "a rank's batch is %lld; a multiple of the micro-batch %lld is "
                              "expected.",
                              (long long)local, (long long)t->micro_batch);
-    if (global > 0) t->global_batch = global;
-    else t->micro_batches = local / t->micro_batch;
+    if (global > 0)
+        t->global_batch = global;
+    else
+        t->micro_batches = local / t->micro_batch;
     return LUO_OK;
 }
 
 static luo_status refuse(convert_flags *flags)
 {
-    static const char *const names[] = {"float8.enable_float8_linear", "training.enable_cpu_offload",
+    static const char *const names[] = {"float8.enable_float8_linear",
+                                        "training.enable_cpu_offload",
                                         "parallelism.expert_tensor_parallel_degree"};
     static const char *const why[] = {"matrix products are bf16; --approximate takes them as that",
                                       "nothing is moved to the host; --approximate leaves it",

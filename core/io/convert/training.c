@@ -171,8 +171,9 @@ static luo_status cut_layers(convert_job *job, convert_training *t, luo_range *c
                              (long long)stages, (long long)t->chunks, t->chunks > 1 ? "s" : "",
                              (long long)(parts > 0 ? parts : 1));
     if (t->chunks > 1 && (t->first_layers % t->chunks || t->last_layers % t->chunks))
-        return convert_error(job, 0, 0, "layers of the first and last stage are cut among %lld "
-                                        "chunks; multiples of that are expected.",
+        return convert_error(job, 0, 0,
+                             "layers of the first and last stage are cut among %lld "
+                             "chunks; multiples of that are expected.",
                              (long long)t->chunks);
     for (int64_t i = 0; i < nchunks; i++) {
         const int64_t stage = i % t->pp;
@@ -188,8 +189,8 @@ static luo_status cut_layers(convert_job *job, convert_training *t, luo_range *c
 static luo_status read_layout(convert_job *job, convert_training *t, luo_range **chunk)
 {
     convert_layout layout;
-    LUO_TRY(convert_layout_read(job, t->layout, t->layout_at, (int32_t)t->pp, t->approximate,
-                                &layout));
+    LUO_TRY(
+        convert_layout_read(job, t->layout, t->layout_at, (int32_t)t->pp, t->approximate, &layout));
     if (layout.layers != t->network.layers)
         return convert_error(job, t->layout_at.line, t->layout_at.col,
                              "the layout has %lld layers t and the network %lld; the same number "
@@ -200,7 +201,8 @@ static luo_status read_layout(convert_job *job, convert_training *t, luo_range *
     return LUO_OK;
 }
 
-/* device = t + tp*(c + cp*(d + dp*p)), or with pipelines on neighbours t + tp*(c + cp*(p + pp*d)) */
+/* device = t + tp*(c + cp*(d + dp*p)), or with pipelines on neighbours t + tp*(c + cp*(p + pp*d))
+ */
 static void put_devices(const convert_training *t, int32_t *dev, int64_t pipeline, int64_t stage)
 {
     const int64_t outer = t->tp_pp_dp ? stage + t->pp * pipeline : pipeline + t->dp * stage;
@@ -242,13 +244,12 @@ static luo_status make_stage(convert_job *job, const convert_training *t, const 
     return LUO_OK;
 }
 
-static luo_status make_pipeline(convert_job *job, const convert_training *t,
-                                const luo_range *chunk, int64_t pipeline, luo_pipeline *out)
+static luo_status make_pipeline(convert_job *job, const convert_training *t, const luo_range *chunk,
+                                int64_t pipeline, luo_pipeline *out)
 {
     luo_stage *stages = LUO_NEW_N(job->arena, luo_stage, t->pp);
     if (!stages) return convert_nomem(job);
-    for (int64_t s = 0; s < t->pp; s++)
-        LUO_TRY(make_stage(job, t, chunk, pipeline, s, &stages[s]));
+    for (int64_t s = 0; s < t->pp; s++) LUO_TRY(make_stage(job, t, chunk, pipeline, s, &stages[s]));
     *out = (luo_pipeline){.micro_batches = (int32_t)t->micro_batches,
                           .micro_batch_sequences = (int32_t)t->micro_batch,
                           .nstages = (int32_t)t->pp,
@@ -296,8 +297,7 @@ luo_status convert_plan_file(convert_job *job, convert_training *t)
     luo_pipeline *pipelines = LUO_NEW_N(job->arena, luo_pipeline, t->dp);
     if (!chunk || !pipelines) return convert_nomem(job);
     LUO_TRY(t->layout ? read_layout(job, t, &chunk) : cut_layers(job, t, chunk));
-    for (int64_t d = 0; d < t->dp; d++)
-        LUO_TRY(make_pipeline(job, t, chunk, d, &pipelines[d]));
+    for (int64_t d = 0; d < t->dp; d++) LUO_TRY(make_pipeline(job, t, chunk, d, &pipelines[d]));
     luo_plan plan = {.name = t->network.name ? t->network.name : "imported",
                      .model = t->network.name ? t->network.name : "",
                      .cluster = "",
@@ -313,19 +313,19 @@ luo_status convert_plan_file(convert_job *job, convert_training *t)
                      .npipelines = (int32_t)t->dp,
                      .pipelines = pipelines};
     if (t->shard && t->shard_pipelines < t->dp)
-        plan.sharding = (luo_sharding){.kind = LUO_SHARD_HYBRID,
-                                       .pipelines = (int32_t)t->shard_pipelines};
+        plan.sharding =
+            (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = (int32_t)t->shard_pipelines};
     if (t->bucket_mib > 0)
-        plan.bucket = (luo_bucketing){
-            .rule = LUO_BUCKET_MIB, .has_mib = true, .mib = t->bucket_mib};
+        plan.bucket =
+            (luo_bucketing){.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = t->bucket_mib};
     LUO_TRY(make_groups(job, t, &plan));
     luo_plan_json(&text, &plan);
     LUO_TRY(convert_add(job, "plan.json", &text));
-    return convert_say(job,
-                       "%lld layers on %lld devices: tensor %lld, pipeline %lld, data %lld, context "
-                       "%lld; %lld micro-batch%s of %lld x %lld tokens a pipeline",
-                       (long long)t->network.layers, (long long)t->devices, (long long)t->tp,
-                       (long long)t->pp, (long long)t->dp, (long long)t->cp,
-                       (long long)t->micro_batches, t->micro_batches > 1 ? "es" : "",
-                       (long long)t->micro_batch, (long long)t->sequence_tokens);
+    return convert_say(
+        job,
+        "%lld layers on %lld devices: tensor %lld, pipeline %lld, data %lld, context "
+        "%lld; %lld micro-batch%s of %lld x %lld tokens a pipeline",
+        (long long)t->network.layers, (long long)t->devices, (long long)t->tp, (long long)t->pp,
+        (long long)t->dp, (long long)t->cp, (long long)t->micro_batches,
+        t->micro_batches > 1 ? "es" : "", (long long)t->micro_batch, (long long)t->sequence_tokens);
 }

@@ -24,9 +24,9 @@ typedef struct convert_training {
     int64_t devices, tp, pp, cp, ep, dp;
     bool experts_dealt; /* experts are not cut by tp */
     int64_t micro_batch, global_batch, micro_batches, sequence_tokens;
-    int64_t chunks;                          /* of a stage */
-    int64_t first_layers, last_layers;       /* of the first and last stage, 0: as the others */
-    const char *layout;                      /* of --pipeline-model-parallel-layout, NULL: none */
+    int64_t chunks;                    /* of a stage */
+    int64_t first_layers, last_layers; /* of the first and last stage, 0: as the others */
+    const char *layout;                /* of --pipeline-model-parallel-layout, NULL: none */
     convert_place layout_at;
     int64_t zero;
     const char *shard; /* of zero 3; NULL: full */
