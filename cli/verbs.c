@@ -382,6 +382,15 @@ static const luo_option import_options[] = {
     {"approximate", NULL, "leave out what has no place here, with a warning"},
 };
 
+static const luo_option export_options[] = {
+    {"out", "FILE", "file to write (stdout), or folder (chakra)"},
+    {"force", NULL, "replace an existing file, or the files of a folder"},
+    {"model", "FILE", "model of the plan"},
+    {"cluster", "FILE", "cluster of the plan"},
+    DTYPE,
+    {"stack", "FILE", "of traces: the software that says how long things take (luoshu-cuda)"},
+};
+
 static const luo_option plot_options[] = {
     {"figure", "NAME", "only this figure (all that have data)"},
     {"column", "N", "1: 84 mm wide, 2: 174 mm (2)"},
@@ -601,6 +610,22 @@ const luo_verb luo_verbs[] = {
      "0 2 3 4",
      "luoshu.import/1",
      luo_verb_import_run},
+    {"export",
+     "luoshu export KIND PLAN|CLUSTER [options]",
+     "Writes a plan or a cluster as a file of others. KIND, and what comes out:"
+#define LUO_EXPORTER(kind, word, function, source, needs, takes, says) "\n  " word ": " says
+#include "core/io/export/exporters.inc"
+#undef LUO_EXPORTER
+     ,
+     "write plans as others' files",
+     export_options,
+     N(export_options),
+     "the file of --out; chakra: DIR/trace.RANK.et and DIR/comm_groups.json",
+     {"luoshu export hostfile scenarios/clusters/h20-32.yaml",
+      "luoshu export deepspeed scenarios/plans/tiny2.json --out ds_config.json --force"},
+     "0 1 2 3 4",
+     "luoshu.export/1",
+     luo_verb_export_run},
     {"plot",
      "luoshu plot RUN...|LENGTHS... [options]",
      "Draws the figures of a run or a result set from its CSV files; or, of tables of lengths or"
@@ -647,7 +672,7 @@ const luo_verb *luo_verb_find(const char *name)
 }
 
 /* Verbs of the plan for later versions: named, so that nobody looks for a spelling mistake. */
-static const char *const later[] = {"report", "replay", "sweep", "export"};
+static const char *const later[] = {"report", "replay", "sweep"};
 
 luo_status luo_verb_unknown(const char *word, luo_err *err)
 {

@@ -1,4 +1,5 @@
-/* cluster_internal.h: the two halves of luo_cluster_finish; for cluster*.c only. */
+/* cluster_internal.h: the two halves of luo_cluster_finish; for cluster*.c, and for who writes the
+ * cluster as a file of others. */
 #ifndef LUO_CORE_COST_CLUSTER_INTERNAL_H
 #define LUO_CORE_COST_CLUSTER_INTERNAL_H
 #include "core/cost/cluster.h"
