@@ -47,7 +47,7 @@ static void add_enabled(luo_jsonw *json, const char *key, bool on)
 luo_status export_deepspeed(export_job *job)
 {
     const luo_plan *whole = job->source->plan;
-    export_uniform plan;
+    export_uniform plan = {0};
     luo_str text = {0};
     LUO_TRY(export_find_uniform(job, DEEPSPEED, false, &plan));
     LUO_TRY(check_plan(job, &plan));

@@ -151,7 +151,7 @@ static luo_status add_parallel(export_job *job, luo_str *text, const export_unif
 
 luo_status export_megatron(export_job *job)
 {
-    export_uniform plan;
+    export_uniform plan = {0};
     luo_str text = {0};
     LUO_TRY(check_schedule(job));
     LUO_TRY(export_find_uniform(job, "Megatron", true, &plan));

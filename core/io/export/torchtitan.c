@@ -180,7 +180,7 @@ static void add_checkpoint(luo_str *text, const export_uniform *plan)
 
 luo_status export_torchtitan(export_job *job)
 {
-    export_uniform plan;
+    export_uniform plan = {0};
     luo_str text = {0};
     LUO_TRY(check_model(job));
     LUO_TRY(export_find_uniform(job, TITAN, false, &plan));
