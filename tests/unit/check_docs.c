@@ -5,6 +5,7 @@
 
 #include "core/cost/profile.h"
 #include "core/io/document/doc_table.h"
+#include "core/io/export/export.h"
 #include "core/io/import/import.h"
 #include "core/io/read/read.h"
 #include "core/io/result/columns.h"
@@ -391,6 +392,40 @@ START_TEST(kinds_of_import)
 }
 END_TEST
 
+static const char *uses_of(unsigned uses)
+{
+    static const struct {
+        unsigned use;
+        const char *option;
+    } options[] = {{LUO_EXPORT_MODEL, "`--model`"},
+                   {LUO_EXPORT_CLUSTER, "`--cluster`"},
+                   {LUO_EXPORT_STACK, "`--stack`"}};
+    const char *text = "";
+    for (int i = 0; i < LUO_ROWS(options); i++)
+        if (uses & options[i].use)
+            text = luo_arena_printf(arena, "%s%s%s", text, *text ? ", " : "", options[i].option);
+    return *text ? text : "-";
+}
+
+START_TEST(kinds_of_export)
+{
+    arena = luo_arena_new(1 << 16);
+    const char *own = section(page("docs/formats.md"), "## Exported files");
+    for (int k = 0; k < LUO_EXPORT_KINDS; k++) {
+        const luo_export_kind kind = (luo_export_kind)k;
+        const unsigned needs = luo_export_kind_needs(kind);
+        has_row("docs/formats.md", "Exported files", own,
+                luo_arena_printf(arena, "| `%s` | %s | %s | %s | %s |", luo_export_kind_name(kind),
+                                 luo_export_kind_says(kind),
+                                 luo_export_kind_of_cluster(kind) ? "cluster" : "plan",
+                                 uses_of(needs), uses_of(luo_export_kind_takes(kind) & ~needs)),
+                0);
+    }
+    ck_assert_int_eq(count_table_rows(own), LUO_EXPORT_KINDS);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* The row of a scenario's planner names all of them. */
 START_TEST(names_of_planners)
 {
@@ -455,4 +490,5 @@ END_TEST
 LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_files, KINDS), LUO_T(names_of_values),
           LUO_T(names_of_switches), LUO_T_N(columns_of_inputs, INPUT_TABLES),
           LUO_T_N(columns_of_results, LUO_TABLES), LUO_T(words_of_columns),
-          LUO_T(schedules_of_uniform), LUO_T(names_of_planners), LUO_T(kinds_of_import))
+          LUO_T(schedules_of_uniform), LUO_T(names_of_planners), LUO_T(kinds_of_import),
+          LUO_T(kinds_of_export))

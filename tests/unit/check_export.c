@@ -160,9 +160,11 @@ static const struct {
     const char *pointer, *says;
 } refused[] = {
     {MEGATRON, "2: [0]*2 || 3: [1]*2", NULL, "/pipelines/1/micro_batches",
-     "Megatron can't express 3 micro-batches here and 2 in pipeline 0; equally many are expected."},
+     "Megatron can't express pipelines of different numbers of micro-batches, 3 here and 2 in "
+     "pipeline 0; equally many are expected."},
     {MEGATRON, "2: [0]*2 || 2: [1]*1 [2]*1", NULL, "/pipelines/1/stages",
-     "Megatron can't express 2 stages here and 1 in pipeline 0; equally many are expected."},
+     "Megatron can't express pipelines of different numbers of stages, 2 here and 1 in pipeline 0; "
+     "equally many are expected."},
     {MEGATRON, "2: [0,1]*1 [2]*1", NULL, "/pipelines/0/stages/1/devices",
      "Megatron can't express a tensor-parallel size of 1 here and of 2 in the first stage; one for "
      "all is expected."},

@@ -61,6 +61,5 @@ luo_status export_deepspeed(export_job *job)
     luo_jsonw_close(&json);
     add_enabled(&json, "bf16", whole->dtype == LUO_BF16);
     luo_jsonw_close(&json);
-    luo_str_addc(&text, '\n');
     return export_put(job, NULL, &text);
 }

@@ -41,7 +41,8 @@ static luo_status check_pipeline(const uniform_check *check, int32_t p)
     const luo_pipeline *one = &check->plan->pipelines[p], *first = &check->plan->pipelines[0];
     if (one->micro_batches != first->micro_batches)
         return CANNOT(check, export_at_pipeline(p, "/micro_batches"),
-                      "%d micro-batches here and %d in pipeline 0; equally many are expected.",
+                      "pipelines of different numbers of micro-batches, %d here and %d in "
+                      "pipeline 0; equally many are expected.",
                       one->micro_batches, first->micro_batches);
     if (one->micro_batch_sequences != first->micro_batch_sequences)
         return CANNOT(check, export_at_pipeline(p, "/micro_batch_sequences"),
@@ -56,7 +57,8 @@ static luo_status check_pipeline(const uniform_check *check, int32_t p)
                           (long long)one->micro_batch_tokens[i], (long long)tokens);
     if (one->nstages != first->nstages)
         return CANNOT(check, export_at_pipeline(p, "/stages"),
-                      "%d stages here and %d in pipeline 0; equally many are expected.",
+                      "pipelines of different numbers of stages, %d here and %d in pipeline 0; "
+                      "equally many are expected.",
                       one->nstages, first->nstages);
     return LUO_OK;
 }
