@@ -1,6 +1,8 @@
 /* verb_export.c: `luoshu export KIND FILE`. */
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/folder.h"
 #include "cli/load.h"
@@ -101,6 +103,16 @@ static luo_status put(void *ctx, const char *name, const luo_str *text, luo_err 
     return path ? luo_file_write_own(path, bytes, text->len, err) : luo_err_nomem(err);
 }
 
+static luo_status drop(void *ctx, const char *name, bool *was_there, luo_err *err)
+{
+    const output *out = ctx;
+    const char *path = luo_arena_printf(out->cli->arena, "%s/%s", out->path, name);
+    if (!path) return luo_err_nomem(err);
+    *was_there = unlink(path) == 0;
+    if (*was_there || errno == ENOENT) return LUO_OK;
+    return luo_err_set(err, LUO_EIO, "cannot remove `%s`: %s.", path, strerror(errno));
+}
+
 static luo_status open_output(luo_cli *cli, luo_export_kind kind, output *out, luo_err *err)
 {
     struct stat old;
@@ -137,7 +149,7 @@ static void tell(luo_cli *cli, luo_export_kind kind, const output *out, const lu
 static luo_status write_all(luo_cli *cli, luo_export_kind kind, const luo_export_source *source,
                             output *out, luo_export_made *made, luo_err *err)
 {
-    const luo_export_sink sink = {put, out};
+    const luo_export_sink sink = {put, drop, out};
     luo_set set = {0};
     if (!out->folder) return luo_export(cli->arena, kind, source, &sink, made, err);
     LUO_TRY(luo_folder_take(cli, out->path, true, 0, NULL, &set, err));

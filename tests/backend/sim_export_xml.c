@@ -174,7 +174,7 @@ static void load(luo_arena *arena)
     char path[] = "/tmp/luoshu-platform-XXXXXX.xml";
     int fd = mkstemps(path, 4);
     const luo_export_source source = {.cluster = cluster};
-    const luo_export_sink sink = {write_file, &fd};
+    const luo_export_sink sink = {write_file, NULL, &fd};
     luo_export_made made;
     luo_err err = {0};
     ck_assert_int_ge(fd, 0);
@@ -209,7 +209,7 @@ START_TEST(shared_cards_are_refused)
     luo_arena *arena = luo_arena_new(0);
     luo_cluster *c = read_row(arena, 0);
     const luo_export_source source = {.cluster = c};
-    const luo_export_sink sink = {write_file, NULL};
+    const luo_export_sink sink = {write_file, NULL, NULL};
     luo_export_made made;
     luo_err err = {0};
     c->groups[0].nic_shared = true;

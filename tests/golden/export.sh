@@ -51,6 +51,11 @@ cat >uneven.json <<'EOF'
    {"layers": [[0, 1]], "devices": [0, 1], "recompute": {"mode": "full"}}, {"layers": [[1, 2]], "devices": [2, 3]}]},
   {"micro_batches": 1, "stages": [{"layers": [[0, 2]], "devices": [4]}]}]}
 EOF
+cat >one.json <<'EOF'
+{"schema": "luoshu.plan/1", "name": "one", "model": "small", "cluster": "lab",
+ "layers": 2, "devices": 6, "dtype": "bf16", "sequence_tokens": 128, "micro_batch_sequences": 2,
+ "pipelines": [{"micro_batches": 1, "stages": [{"layers": [[0, 2]], "devices": [3]}]}]}
+EOF
 cat >shards.json <<'EOF'
 {"schema": "luoshu.plan/1", "name": "shards", "model": "small", "cluster": "lab",
  "layers": 4, "devices": 6, "dtype": "bf16", "sequence_tokens": 128, "micro_batch_sequences": 2,
@@ -70,6 +75,7 @@ x chakra uniform.json --model model.yaml --cluster cluster.yaml --out traces | s
 sed -i 's/layers: 4/layers: 2/' model.yaml
 x chakra uneven.json --model model.yaml | sed 's/,.*//'; cat chakra/comm_groups.json
 x chakra uneven.json --model model.yaml --out chakra; x chakra uneven.json --model model.yaml --force --json 2>notes | grep -vE '"(bytes|hash)"'; tail -1 notes
+x chakra one.json --model model.yaml --out traces --force | sed 's/,.*//'; ls traces # those of the other plan are gone
 x hostfile cluster.yaml --out hosts; x hostfile cluster.yaml --out hosts; x hostfile cluster.yaml --out hosts --force --json
 # what a format can't express, with its place
 x megatron-args uneven.json --model model.yaml; x torchtitan uneven.json --model model.yaml; x deepspeed uneven.json

@@ -27,7 +27,7 @@ static result export_plan(luo_arena *a, luo_export_kind kind, const luo_plan *pl
 {
     result r = {0};
     const luo_export_source source = {.plan = plan, .model = model, .model_file = "model.yaml"};
-    const luo_export_sink sink = {take_text, &r};
+    const luo_export_sink sink = {take_text, NULL, &r};
     r.st = luo_export(a, kind, &source, &sink, &r.made, &r.err);
     return r;
 }

@@ -320,6 +320,19 @@ static luo_status trace_device(const tracer *all, int32_t i, luo_arena *scratch)
     return st;
 }
 
+/* Those of more ranks that an earlier plan had. */
+static luo_status drop_others(const tracer *all)
+{
+    const luo_export_sink *sink = all->job->sink;
+    bool was_there = true;
+    for (int32_t i = all->set->n; was_there; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "trace.%d.et", i);
+        LUO_TRY(sink->drop(sink->ctx, name, &was_there, all->job->err));
+    }
+    return LUO_OK;
+}
+
 /* ASTRA-sim's own file of communicators: {"NAME": [ranks]}. */
 static luo_status put_groups(const tracer *all)
 {
@@ -369,6 +382,7 @@ luo_status export_chakra(export_job *job)
     luo_status st = count_ranks(&all);
     for (int32_t i = 0; i < set->n && st == LUO_OK; i++) st = trace_device(&all, i, scratch);
     if (st == LUO_OK) st = put_groups(&all);
+    if (st == LUO_OK) st = drop_others(&all);
     luo_arena_free(scratch);
     if (st != LUO_OK || all.timed) return st;
     return export_note(job, "without --cluster the nodes have no durations.");

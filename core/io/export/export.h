@@ -38,10 +38,12 @@ typedef struct luo_export_source {
     const char *plan_file, *model_file, *cluster_file;
 } luo_export_source;
 
-/* Takes a file that is whole. name: of a file in the folder; NULL: the only one. Returns a status
- * with its sentence in err. */
+/* put takes a file that is whole. name: of a file in the folder; NULL: the only one. drop, of kinds
+ * with a folder alone: a file of that name would be taken for one of these; was_there: it is gone
+ * now. Both return a status with its sentence in err. */
 typedef struct luo_export_sink {
     luo_status (*put)(void *ctx, const char *name, const luo_str *text, luo_err *err);
+    luo_status (*drop)(void *ctx, const char *name, bool *was_there, luo_err *err);
     void *ctx;
 } luo_export_sink;
 
