@@ -373,8 +373,10 @@ START_TEST(hetu_entries)
                                           "\"device_group_union\":[[28,29,30,31],[38]],\"type\":"
                                           "\"placeholder\"}"));
     ck_assert_ptr_nonnull(strstr(flat.at, "\"qkv\":{\"split\":{\"1\":[4,1]}"));
-    ck_assert_str_eq(r.made.note,
-                     "the file has no micro-batches; those of the pipelines are 33,31.");
+    ck_assert_str_eq(
+        r.made.note,
+        "the file does not hold micro-batches (of the pipelines 33,31), their sequences "
+        "(1 of 4096 tokens) and sequence parallelism (on).");
     luo_str_free(&flat);
     luo_str_free(&r.text);
     luo_arena_free(a);

@@ -61,5 +61,7 @@ luo_status export_deepspeed(export_job *job)
     luo_jsonw_close(&json);
     add_enabled(&json, "bf16", whole->dtype == LUO_BF16);
     luo_jsonw_close(&json);
-    return export_put(job, NULL, &text);
+    LUO_TRY(export_put(job, NULL, &text));
+    return export_note(job, "the file does not hold the length of sequences (%lld tokens).",
+                       (long long)whole->sequence_tokens);
 }

@@ -209,15 +209,18 @@ static luo_status make_granularity(export_job *job, json_t **out)
 }
 
 /* What the file has no place for. */
-static luo_status note_micro_batches(export_job *job)
+static luo_status note_what_is_left(export_job *job)
 {
     const luo_plan *plan = job->source->plan;
     luo_str list = {0};
     for (int32_t p = 0; p < plan->npipelines; p++)
         luo_str_addf(&list, "%s%d", p ? "," : "", plan->pipelines[p].micro_batches);
-    const luo_status st =
-        export_note(job, "the file has no micro-batches; those of the pipelines are %.400s.",
-                    luo_str_get(&list));
+    const luo_status st = export_note(
+        job,
+        "the file does not hold micro-batches (of the pipelines %.300s), their sequences "
+        "(%d of %lld tokens) and sequence parallelism (%s).",
+        luo_str_get(&list), plan->pipelines[0].micro_batch_sequences,
+        (long long)plan->sequence_tokens, plan->sequence_parallel ? "on" : "off");
     luo_str_free(&list);
     return st;
 }
@@ -241,5 +244,5 @@ luo_status export_hetu(export_job *job)
     luo_str_addc(&text, '\n');
     free(dump);
     LUO_TRY(export_put(job, NULL, &text));
-    return note_micro_batches(job);
+    return note_what_is_left(job);
 }
