@@ -1,6 +1,7 @@
 /* check_chakra.c: Chakra traces of plans, read by a reader of our own: identities, dependencies,
  * messages, collectives, sums, and that all of it can be run to its end. */
 #include "core/base/hash.h"
+#include "core/base/rng.h"
 #include "core/cost/cost.h"
 #include "core/io/export/chakra.h"
 #include "core/io/export/export.h"
@@ -396,6 +397,90 @@ static void run(machine *m)
                           r);
 }
 
+/* ---- the same with one sender a rank, as ASTRA-sim has it ---- */
+
+typedef struct slots {
+    machine m;
+    bool *sent[16]; /* SEND: delivered */
+    int at[16];     /* the collective that a rank is in; -1: none */
+} slots;
+
+static bool is_delivered(const slots *s, int r, const et_node *v)
+{
+    const et_trace *from = &s->m.w->trace[v->src];
+    for (int k = 0; k < from->n; k++)
+        if (from->node[k].type == SEND && (int)from->node[k].dst == r &&
+            from->node[k].tag == v->tag)
+            return s->sent[v->src][k];
+    return false;
+}
+
+/* All members are in that call. */
+static bool end_call(slots *s, int r)
+{
+    const world *w = s->m.w;
+    const char *group = w->trace[r].node[s->at[r]].pg_name;
+    int64_t *calls = luo_map_at(&s->m.calls, (uint64_t)atoi(group), 0);
+    for (int pass = 0; pass < 2; pass++)
+        for (int q = 0; q < w->n; q++) {
+            if (!is_member(w, group, q)) continue;
+            const int i = index_of(&w->trace[q], nth_call(&w->trace[q], group, (int)*calls));
+            if (pass == 0 && s->at[q] != i) return false;
+            if (pass == 0) continue;
+            s->m.done[q][i] = true;
+            s->at[q] = -1;
+        }
+    ++*calls;
+    return true;
+}
+
+/* The first node of rank r that can go on; a rank sends, or is in a collective, once at a time. */
+static bool step_rank(slots *s, int r)
+{
+    const et_trace *t = &s->m.w->trace[r];
+    if (s->at[r] >= 0 && end_call(s, r)) return true;
+    for (int i = 0; i < t->n; i++) {
+        const int type = t->node[i].type;
+        if (!is_free(&s->m, r, i)) continue;
+        if ((type == SEND || type == COLL) && s->at[r] >= 0) continue;
+        if (type == RECV && !is_delivered(s, r, &t->node[i])) continue;
+        if (type == COLL) {
+            s->at[r] = i;
+            return true;
+        }
+        s->sent[r][i] = s->m.done[r][i] = true;
+        return true;
+    }
+    return false;
+}
+
+/* Ranks go on in any order: a seed each. */
+static void run_with_slots(slots *s, uint64_t seed)
+{
+    luo_rng rng = luo_rng_seed(seed);
+    for (int idle = 0; idle < 64 * s->m.w->n; idle++)
+        if (step_rank(s, (int)(luo_rng_next(&rng) % (uint64_t)s->m.w->n))) idle = 0;
+    for (int r = 0; r < s->m.w->n; r++)
+        for (int i = 0; i < s->m.w->trace[r].n; i++)
+            ck_assert_msg(s->m.done[r][i], "LUO_SEED=%d: %s of rank %d never runs", (int)seed,
+                          s->m.w->trace[r].node[i].name, r);
+}
+
+static void check_slots(const world *w, const machine *m)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        slots s = {.m = {.w = w}};
+        for (int r = 0; r < w->n; r++) {
+            s.m.at[r] = m->at[r];
+            s.m.done[r] = LUO_NEW_N(w->arena, bool, w->trace[r].n);
+            s.sent[r] = LUO_NEW_N(w->arena, bool, w->trace[r].n);
+            s.at[r] = -1;
+        }
+        run_with_slots(&s, seed);
+        luo_map_free(&s.m.calls);
+    }
+}
+
 static void check_has(const world *w, const char *letters)
 {
     static const char types[] = {[ALL_REDUCE] = 'A',
@@ -439,6 +524,7 @@ START_TEST(trace_is_the_program)
     check_collectives(&w);
     check_has(&w, rows[_i].has);
     run(&m);
+    check_slots(&w, &m);
     for (int r = 0; r < w.n; r++) luo_map_free(&m.at[r]);
     luo_map_free(&m.calls);
     luo_arena_free(a);
