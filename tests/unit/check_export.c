@@ -78,6 +78,63 @@ START_TEST(megatron_flags)
 }
 END_TEST
 
+/* ---- Megatron: experts ---- */
+
+static const int32_t both[] = {0, 1}, third[] = {0, 2};
+static const struct luo_expert_group pair = {2, both}, apart = {2, third};
+static const struct {
+    bool dealt;
+    const struct luo_expert_group *group; /* NULL: none */
+    int32_t among;                        /* expert_parallel */
+    luo_alltoall_kind exchange;
+    const char *has, *lacks; /* of refusals the pointer and NULL */
+} experts[] = {
+    {false, NULL, 0, LUO_ALLTOALL_FLAT, "--num-experts 8 ", "--expert-"},
+    {false, &pair, 0, LUO_ALLTOALL_FLAT, "--expert-model-parallel-size 2 ", "--expert-tensor"},
+    {true, NULL, 0, LUO_ALLTOALL_FLAT,
+     "--expert-model-parallel-size 2 \\\n--expert-tensor-parallel-size 1 ",
+     "--expert-model-parallel-size 4"},
+    {true, &pair, 0, LUO_ALLTOALL_FLAT,
+     "--expert-model-parallel-size 4 \\\n--expert-tensor-parallel-size 1 ",
+     "--expert-model-parallel-size 2"},
+    {true, &pair, 2, LUO_ALLTOALL_FLAT, "--expert-model-parallel-size 2 ", "-parallel-size 4"},
+    {true, &apart, 0, LUO_ALLTOALL_FLAT, "/expert_groups", NULL},
+    {true, NULL, 0, LUO_ALLTOALL_LEADER, "/moe_exchange", NULL},
+};
+
+START_TEST(megatron_experts)
+{
+    luo_arena *a = luo_arena_new(0);
+    luo_plan *plan = luo_test_plan(a, "2: [0,1]*2 || 2: [2,3]*2");
+    luo_model model = luo_test_llama(plan->layers, 256, 512, 8, 1024);
+    model.family = LUO_FAMILY_MOE;
+    model.moe = (luo_moe){.experts = 8,
+                          .experts_per_token = 2,
+                          .expert_ffn_hidden = 256,
+                          .first_dense_layers = 1,
+                          .every_layers = 1};
+    plan->expert_groups = experts[_i].group;
+    plan->ngroups = experts[_i].group != NULL;
+    plan->expert_parallel = experts[_i].among;
+    plan->moe_exchange = experts[_i].exchange;
+    for (int32_t p = 0; p < 2; p++)
+        ((luo_stage *)plan->pipelines[p].stages)->experts_dealt = experts[_i].dealt;
+    result r = export_plan(a, LUO_EXPORT_MEGATRON, plan, &model);
+    if (!experts[_i].lacks) {
+        ck_assert_int_eq(r.st, LUO_EUNREP);
+        ck_assert_str_eq(r.err.pointer, experts[_i].has);
+    } else {
+        ck_assert_msg(r.st == LUO_OK, "%s", r.err.text);
+        ck_assert_msg(strstr(r.text.at, experts[_i].has) != NULL, "%s", r.text.at);
+        ck_assert_msg(strstr(r.text.at, experts[_i].lacks) == NULL, "%s", r.text.at);
+        ck_assert_ptr_nonnull(strstr(r.text.at, "--moe-layer-freq '([0]*1+[1]*1)' "));
+        ck_assert_ptr_nonnull(strstr(r.text.at, "--moe-router-pre-softmax "));
+    }
+    luo_str_free(&r.text);
+    luo_arena_free(a);
+}
+END_TEST
+
 /* ---- what is refused, and where ---- */
 
 static void set_gpipe(luo_plan *p)
@@ -384,6 +441,7 @@ START_TEST(hetu_entries)
 END_TEST
 
 LUO_SUITE("export", LUO_T_N(megatron_flags, LUO_ROWS(flags)),
+          LUO_T_N(megatron_experts, LUO_ROWS(experts)),
           LUO_T_N(refuses_at_its_place, LUO_ROWS(refused)),
           LUO_T_N(refuses_keys_of_models, LUO_ROWS(keys)),
           LUO_T_N(hetu_is_the_plan, LUO_ROWS(hetu)), LUO_T(hetu_entries))
