@@ -327,6 +327,29 @@ static const struct {
      "\"zero\": 3, \"sequence_parallel\": true, \"schedule\": {\"kind\": \"1f1b\", "
      "\"chunks\": 1}, \"shard\": \"hybrid\", \"shard_pipelines\": 4",
      NULL},
+    {LUO_CONVERT_TORCHTITAN, 4, true, false,
+     "[training]\nseq_len = 128\n[parallelism]\npipeline_parallel_degree = 2\n"
+     "fsdp_reshard_after_forward = \"default\"\nmodule_fqns_per_model_part = [\n  "
+     "[\"tok_embeddings\", \"layers.0\"],\n  [\"layers.1\", \"layers.2\", \"layers.3\", "
+     "\"norm\", \"output\"]\n]\n",
+     "plan.json",
+     "\"shard\": \"grad-op\",\n \"pipelines\": [\n  {\"micro_batches\": 1, "
+     "\"stages\": [\n   {\"layers\": [[0, 1]], \"devices\": [0]},\n   "
+     "{\"layers\": [[1, 4]], \"devices\": [2]}]}",
+     NULL},
+    {LUO_CONVERT_MEGATRON_ARGS, 1, false, false,
+     "x " SIZES "--num-layers 4 --swiglu --normalization RMSNorm --position-embedding-type rope "
+     "--multi-latent-attention --kv-lora-rank 16 --qk-head-dim 8 --qk-pos-emb-head-dim 4 "
+     "--v-head-dim 8 --num-experts 4 --moe-router-topk 2 --moe-ffn-hidden-size 32 "
+     "--moe-layer-freq '([0]*1+[1]*3)' --disable-bias-linear",
+     "model.yaml",
+     "attention: {kind: mla, q_lora_rank: 0, kv_lora_rank: 16, qk_nope_head_dim: 8, "
+     "qk_rope_head_dim: 4, v_head_dim: 8}\nmoe: {experts: 4, experts_per_token: 2, "
+     "expert_ffn_hidden: 32, first_dense_layers: 1, renorm: true}",
+     NULL},
+    {LUO_CONVERT_MEGATRON_ARGS, 1, false, false,
+     "x " SIZES "--num-layers 4 --num-experts 4 --moe-layer-freq '([1]*2+[0]*2)'", NULL, NULL,
+     "only the first layers"},
     {LUO_CONVERT_TORCHTITAN, 0, false, false,
      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nbatch_size = 1\n", NULL, NULL,
      "`--devices` is missing"},

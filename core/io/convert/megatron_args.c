@@ -1,5 +1,6 @@
 /* megatron_args.c: arguments of Megatron-LM as a training. Names are those of its parser, with `_`
  * for `-`; what it calls otherwise in its log stands beside. */
+#include <stdio.h>
 #include <string.h>
 
 #include "core/io/convert/flags.h"
@@ -18,27 +19,17 @@ static const refusal refusals[] = {
     {"fp4", "matrix products are bf16; --approximate takes them as that"},
     {"cpu_offloading", "nothing is moved to the host; --approximate leaves it on the GPU"},
     {"optimizer_cpu_offload", "nothing is moved to the host; --approximate leaves it on the GPU"},
-    {"multi_latent_attention",
-     "its sizes are read from a config.json of DeepSeek; --approximate takes plain attention"},
     {"mtp_num_layers", "no model predicts several tokens; --approximate leaves them out"},
-    {"moe_layer_freq", "only a number of layers can be without experts; --approximate gives every "
-                       "layer experts"},
     {"hybrid_attention_ratio", "a model has layers of attention alone"},
     {"use_torch_fsdp2", "give --data-parallel-sharding-strategy, or the TOML of torchtitan"},
 };
-
-static bool is_plain_frequency(convert_flags *flags, const char *name)
-{
-    const char *word = convert_flags_word(flags, name);
-    return strcmp(name, "moe_layer_freq") == 0 && word && strcmp(word, "1") == 0;
-}
 
 static luo_status refuse(convert_flags *flags)
 {
     luo_status st = LUO_OK;
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const char *name = refusals[i].name;
-        if (!convert_flags_is(flags, name) || is_plain_frequency(flags, name)) continue;
+        if (!convert_flags_is(flags, name)) continue;
         const luo_status one = convert_flags_refuse(flags, name, refusals[i].why);
         if (st == LUO_OK) st = one;
     }
@@ -98,6 +89,41 @@ static void read_tokenizer(convert_flags *flags, convert_network *n)
         }
 }
 
+/* 1, or a pattern of layers without experts before layers with them: ([0]*3+[1]*58). */
+static luo_status read_frequency(convert_flags *flags, convert_network *n)
+{
+    const char *word = convert_flags_word(flags, "moe_layer_freq");
+    long dense, rest;
+    int end = 0;
+    if (!word || strcmp(word, "1") == 0) return LUO_OK;
+    if (sscanf(word, "([0]*%ld+[1]*%ld)%n", &dense, &rest, &end) == 2 && !word[end] && dense > 0 &&
+        dense + rest == n->layers) {
+        n->first_dense_layers = dense;
+        return LUO_OK;
+    }
+    return convert_flags_refuse(flags, "moe_layer_freq",
+                                "only the first layers can be without experts, ([0]*3+[1]*58); "
+                                "--approximate gives every layer experts");
+}
+
+/* Its parser's defaults where nothing is said. */
+static luo_status read_latent(convert_flags *flags, convert_network *n)
+{
+    n->latent = convert_flags_is(flags, "multi_latent_attention");
+    n->kv_lora = 32;
+    n->nope = n->v = 128;
+    n->rotary = 64;
+    LUO_TRY(convert_flags_int(flags, "q_lora_rank", &n->q_lora));
+    LUO_TRY(convert_flags_int(flags, "kv_lora_rank", &n->kv_lora));
+    LUO_TRY(convert_flags_int(flags, "qk_head_dim", &n->nope));
+    LUO_TRY(convert_flags_int(flags, "qk_pos_emb_head_dim", &n->rotary));
+    LUO_TRY(convert_flags_int(flags, "v_head_dim", &n->v));
+    if (!n->latent || n->experts) return LUO_OK;
+    return convert_flags_refuse(flags, "multi_latent_attention",
+                                "only models with experts have it; --approximate takes plain "
+                                "attention");
+}
+
 static luo_status read_network(convert_flags *flags, convert_training *t)
 {
     convert_network *n = &t->network;
@@ -127,6 +153,11 @@ static luo_status read_network(convert_flags *flags, convert_training *t)
     if (n->experts && !n->experts_per_token) n->experts_per_token = 2; /* the parser's default */
     if (!n->max_sequence_tokens) n->max_sequence_tokens = t->sequence_tokens;
     read_tokenizer(flags, n);
+    /* softmax over the chosen alone, unless it is asked for before */
+    n->renorm = n->experts && !convert_flags_is(flags, "moe_router_pre_softmax");
+    LUO_TRY(read_frequency(flags, n));
+    LUO_TRY(read_latent(flags, n));
+    if (n->latent) n->rope = true;
     return LUO_OK;
 }
 

@@ -85,10 +85,53 @@ static luo_status read_data_parallelism(convert_flags *flags, convert_training *
     if (!t->devices) t->devices = each * copies * shard;
     t->zero = shard > 1 ? 3 : 0;
     if (copies > 1 && shard > 1) {
-        t->shard = "hybrid";
+        t->shard = LUO_SHARD_HYBRID;
         t->shard_pipelines = shard;
     }
     return LUO_OK;
+}
+
+/* By default weights that were gathered stay until the backward where there are stages. */
+static luo_status read_reshard(convert_flags *flags, convert_training *t)
+{
+    static const char name[] = "parallelism.fsdp_reshard_after_forward";
+    const char *word = convert_flags_word(flags, name);
+    if (word && strcmp(word, "always") && strcmp(word, "never") && strcmp(word, "default"))
+        return convert_flags_wrong(flags, name, "default, always or never");
+    const bool stays = word && strcmp(word, "default") ? strcmp(word, "never") == 0 : t->pp > 1;
+    if (!stays || t->zero != 3) return LUO_OK;
+    if (t->shard == LUO_SHARD_HYBRID)
+        return convert_note(flags->job, LUO_WARNING,
+                            "weights that stay gathered and copies of the shards cannot both be "
+                            "said; they are gathered again for the backward.");
+    t->shard = LUO_SHARD_GRAD_OP;
+    return LUO_OK;
+}
+
+/* Modules of each part, [["tok_embeddings", "layers.0"], ["layers.1", "norm", "output"]], as a
+ * layout: E, t a layer, L, parts with | between. */
+static luo_status read_modules(convert_flags *flags, convert_training *t)
+{
+    static const char name[] = "parallelism.module_fqns_per_model_part";
+    const char *text = convert_flags_word(flags, name);
+    luo_str layout = {0};
+    bool some = false;
+    if (!text) return LUO_OK;
+    for (const char *at = text + 1; *text == '[' && *at; at++) {
+        if (*at == '[' && some) luo_str_addc(&layout, '|');
+        if (*at == '[') some = true;
+        if (*at != '"' && *at != '\'') continue;
+        const char *end = strchr(at + 1, *at);
+        if (!end) break;
+        if (strncmp(at + 1, "tok_embeddings", 14) == 0) luo_str_addc(&layout, 'E');
+        if (strncmp(at + 1, "layers.", 7) == 0) luo_str_addc(&layout, 't');
+        if (strncmp(at + 1, "output", 6) == 0) luo_str_addc(&layout, 'L');
+        at = end;
+    }
+    t->layout = luo_arena_strdup(flags->job->arena, luo_str_get(&layout));
+    t->layout_at = convert_flags_use(flags, name)->at;
+    luo_str_free(&layout);
+    return t->layout ? LUO_OK : convert_nomem(flags->job);
 }
 
 static luo_status read_recompute(convert_flags *flags, convert_training *t)
@@ -186,6 +229,8 @@ luo_status convert_torchtitan(convert_job *job)
     LUO_TRY(read_network(&flags, &t, &given));
     if (!t.sequence_tokens) t.sequence_tokens = t.network.max_sequence_tokens;
     LUO_TRY(read_data_parallelism(&flags, &t));
+    LUO_TRY(read_reshard(&flags, &t));
+    LUO_TRY(read_modules(&flags, &t));
     LUO_TRY(read_recompute(&flags, &t));
     LUO_TRY(read_schedule(&flags, &t));
     LUO_TRY(read_batches(&flags, &t));

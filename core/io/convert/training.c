@@ -59,19 +59,27 @@ luo_status convert_network_file(convert_job *job, const convert_network *network
     put(&text, "hidden", n.hidden);
     put(&text, "ffn_hidden", n.ffn_hidden);
     put(&text, "heads", n.heads);
-    if (n.kv_heads != n.heads) put(&text, "kv_heads", n.kv_heads);
-    if (n.head_dim && n.head_dim * n.heads != n.hidden) put(&text, "head_dim", n.head_dim);
+    if (n.kv_heads != n.heads && !n.latent) put(&text, "kv_heads", n.kv_heads);
+    if (n.head_dim && !n.latent && n.head_dim * n.heads != n.hidden)
+        put(&text, "head_dim", n.head_dim);
     put(&text, "vocab", n.vocab);
     put(&text, "max_sequence_tokens", n.max_sequence_tokens);
-    luo_str_addf(&text, "norm: %s\nactivation: %s\nposition: %s\n",
-                 n.rmsnorm ? "rmsnorm" : "layernorm", n.gated ? gates : "gelu",
-                 n.rope ? "rope" : "learned");
+    luo_str_addf(&text, "norm: %s\nactivation: %s\n", n.rmsnorm ? "rmsnorm" : "layernorm",
+                 n.gated ? gates : "gelu");
+    if (!n.latent) luo_str_addf(&text, "position: %s\n", n.rope ? "rope" : "learned");
     if (n.norm_eps > 0) luo_str_addf(&text, "norm_eps: %.15g\n", n.norm_eps);
     if (n.rope && n.rope_base > 0) luo_str_addf(&text, "rope_base: %.15g\n", n.rope_base);
-    luo_str_addf(&text, "tied_embeddings: %s\nlinear_bias: %s\nqkv_bias: %s\n",
-                 n.tied ? "true" : "false", n.linear_bias ? "true" : "false",
-                 n.qkv_bias ? "true" : "false");
+    luo_str_addf(&text, "tied_embeddings: %s\n", n.tied ? "true" : "false");
+    if (!n.latent)
+        luo_str_addf(&text, "linear_bias: %s\nqkv_bias: %s\n", n.linear_bias ? "true" : "false",
+                     n.qkv_bias ? "true" : "false");
     if (n.qk_norm) luo_str_add(&text, "qk_norm: true\n");
+    if (n.latent)
+        luo_str_addf(&text,
+                     "attention: {kind: mla, q_lora_rank: %lld, kv_lora_rank: %lld, "
+                     "qk_nope_head_dim: %lld, qk_rope_head_dim: %lld, v_head_dim: %lld}\n",
+                     (long long)n.q_lora, (long long)n.kv_lora, (long long)n.nope,
+                     (long long)n.rotary, (long long)n.v);
     if (n.experts) put_experts(&text, &n);
     luo_str_add(&text, "dtype: bf16\n");
     return convert_add(job, "model.yaml", &text);
@@ -88,6 +96,7 @@ luo_status convert_network_given(convert_job *job, convert_training *t, bool *gi
                                    .experts = model->moe.experts,
                                    .max_sequence_tokens = model->max_sequence_tokens};
     if (!t->sequence_tokens) t->sequence_tokens = model->max_sequence_tokens;
+    t->dtype = model->dtype;
     return LUO_OK;
 }
 
@@ -303,7 +312,7 @@ luo_status convert_plan_file(convert_job *job, convert_training *t)
                      .cluster = "",
                      .layers = (int32_t)t->network.layers,
                      .devices = (int32_t)t->devices,
-                     .dtype = LUO_BF16,
+                     .dtype = t->dtype,
                      .sequence_tokens = t->sequence_tokens,
                      .micro_batch_sequences = (int32_t)t->micro_batch,
                      .zero = (int32_t)t->zero,
@@ -312,9 +321,13 @@ luo_status convert_plan_file(convert_job *job, convert_training *t)
                      .chunks = (int32_t)t->chunks,
                      .npipelines = (int32_t)t->dp,
                      .pipelines = pipelines};
-    if (t->shard && t->shard_pipelines < t->dp)
-        plan.sharding =
-            (luo_sharding){.kind = LUO_SHARD_HYBRID, .pipelines = (int32_t)t->shard_pipelines};
+    plan.sharding = (luo_sharding){.kind = t->zero == 3 ? t->shard : LUO_SHARD_FULL};
+    if (plan.sharding.kind == LUO_SHARD_HYBRID) {
+        if (t->shard_pipelines < t->dp)
+            plan.sharding.pipelines = (int32_t)t->shard_pipelines;
+        else
+            plan.sharding.kind = LUO_SHARD_FULL;
+    }
     if (t->bucket_mib > 0)
         plan.bucket =
             (luo_bucketing){.rule = LUO_BUCKET_MIB, .has_mib = true, .mib = t->bucket_mib};

@@ -16,6 +16,8 @@ typedef struct convert_network { /* sizes: 0 where nothing is said */
     double rope_base, norm_eps; /* 0: the family's */
     int64_t experts, experts_per_token, expert_ffn_hidden, shared_ffn_hidden, first_dense_layers;
     bool renorm;
+    bool latent; /* attention from latent vectors, of these sizes */
+    int64_t q_lora, kv_lora, nope, rotary, v;
 } convert_network;
 
 /* What stands for all sizes of a degree: 0: not said, 1 is meant (devices, dp: what follows). */
@@ -29,9 +31,10 @@ typedef struct convert_training {
     const char *layout;                /* of --pipeline-model-parallel-layout, NULL: none */
     convert_place layout_at;
     int64_t zero;
-    const char *shard; /* of zero 3; NULL: full */
-    int64_t shard_pipelines;
-    double bucket_mib; /* of gradients; 0: as the stack */
+    luo_dtype dtype;
+    luo_shard shard;         /* of zero 3 */
+    int64_t shard_pipelines; /* hybrid */
+    double bucket_mib;       /* of gradients; 0: as the stack */
     bool sequence_parallel, tp_pp_dp, gpipe, zb_h1;
     luo_recompute recompute;
     int64_t recompute_layers; /* first ones of a chunk; 0: all */
