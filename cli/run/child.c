@@ -112,6 +112,7 @@ static luo_status find_words(luo_cli *cli, const luo_session *session, int32_t i
     session->run.backend->describe(w->backend, sizeof w->backend);
     w->libraries[0] = (luo_fact){"backend", w->backend};
     w->libraries[1] = (luo_fact){"files", luo_io_libraries};
+    const bool chosen = session->run.trace.kind == LUO_TRACE_AUTO; /* which steps, by us */
     w->opts = (luo_rundir_opts){.scenario = session->scenario,
                                 .policy = session->scenario->policies[index].label,
                                 .backend = session->run.backend->name,
@@ -127,8 +128,9 @@ static luo_status find_words(luo_cli *cli, const luo_session *session, int32_t i
                                 .noverrides = session->noverrides,
                                 .overrides = session->overrides,
                                 .keep_programs = session->keep_programs,
-                                .ops_whole =
-                                    session->run.trace.kind == LUO_TRACE_AUTO ? LUO_TRACE_LARGE : 0,
+                                .ops_limit = chosen ? LUO_TRACE_OPS : 0,
+                                .ops_whole = chosen ? LUO_TRACE_LARGE : 0,
+                                .trace_limit = chosen ? 2 * LUO_TRACE_OPS : 0,
                                 .wall_s = wall};
     return LUO_OK;
 }

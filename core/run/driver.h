@@ -8,7 +8,7 @@
 
 /* By itself a step of more operations is traced once, and on one device of each stage: figures need
  * no more. */
-enum { LUO_TRACE_LARGE = 50000 };
+enum { LUO_TRACE_LARGE = 50000, LUO_TRACE_OPS = 150000 };
 
 typedef struct luo_trace_steps { /* --trace-steps */
     enum { LUO_TRACE_AUTO, LUO_TRACE_NONE, LUO_TRACE_ALL, LUO_TRACE_LIST } kind;

@@ -5,6 +5,7 @@
 
 #include "core/cost/profile.h"
 #include "core/io/document/doc_table.h"
+#include "core/io/convert/convert.h"
 #include "core/io/export/export.h"
 #include "core/io/import/import.h"
 #include "core/io/read/read.h"
@@ -426,6 +427,42 @@ START_TEST(kinds_of_export)
 }
 END_TEST
 
+static const char *options_of(int bits)
+{
+    static const struct {
+        int bit;
+        const char *option;
+    } options[] = {{LUO_CONVERT_DEVICES, "`--devices`"},
+                   {LUO_CONVERT_MICRO_BATCHES, "`--micro-batches`"},
+                   {LUO_CONVERT_PROFILE, "`--profile`"},
+                   {LUO_CONVERT_APPROXIMATE, "`--approximate`"},
+                   {LUO_CONVERT_REPAIR, "`--repair`"},
+                   {LUO_CONVERT_MODEL, "`--model`"},
+                   {LUO_CONVERT_UNITS, "`--units`"}};
+    const char *text = "";
+    for (int i = 0; i < LUO_ROWS(options); i++)
+        if (bits & options[i].bit)
+            text = luo_arena_printf(arena, "%s%s%s", text, *text ? ", " : "", options[i].option);
+    return *text ? text : "-";
+}
+
+START_TEST(kinds_of_other_tools)
+{
+    arena = luo_arena_new(1 << 16);
+    const char *own = section(page("docs/formats.md"), "## Files of other tools");
+    for (int k = 0; k < LUO_CONVERT_KINDS; k++) {
+        const luo_convert_kind kind = (luo_convert_kind)k;
+        has_row("docs/formats.md", "Files of other tools", own,
+                luo_arena_printf(arena, "| `%s` | %s | %s | %s |", luo_convert_kind_name(kind),
+                                 luo_convert_kind_source(kind), luo_convert_kind_out(kind),
+                                 options_of(luo_convert_kind_options(kind))),
+                1);
+    }
+    ck_assert_int_eq(count_table_rows(own), LUO_CONVERT_KINDS);
+    luo_arena_free(arena);
+}
+END_TEST
+
 /* The row of a scenario's planner names all of them. */
 START_TEST(names_of_planners)
 {
@@ -491,4 +528,4 @@ LUO_SUITE("docs", LUO_T(all_are_asked), LUO_T_N(keys_of_files, KINDS), LUO_T(nam
           LUO_T(names_of_switches), LUO_T_N(columns_of_inputs, INPUT_TABLES),
           LUO_T_N(columns_of_results, LUO_TABLES), LUO_T(words_of_columns),
           LUO_T(schedules_of_uniform), LUO_T(names_of_planners), LUO_T(kinds_of_import),
-          LUO_T(kinds_of_export))
+          LUO_T(kinds_of_export), LUO_T(kinds_of_other_tools))

@@ -213,9 +213,13 @@ static int64_t whole_devices(const luo_op_record *rec, int64_t n, int64_t room, 
 
 /* ---- one device of each stage ---- */
 
-/* The records of the first device of each stage, into a room of their own; devices outside stages
- * are left out. Pre: records are by device, those of a device in order of issue. */
-static luo_op_record *sample(const luo_programs *set, const luo_step_result *result, int32_t *n)
+enum { LATE = 5000 }; /* operations of a step that are kept whole at any time */
+
+/* The records of the first device of each stage, into memory of their own; devices outside stages
+ * are left out, and so are further pipelines that would make more than `room` of them. Pre: records
+ * are by device, those of a device in order of issue. */
+static luo_op_record *sample(const luo_programs *set, const luo_step_result *result, int64_t room,
+                             int32_t *n)
 {
     luo_op_record *kept = malloc((size_t)result->nrecords * sizeof *kept + 1);
     *n = 0;
@@ -228,6 +232,7 @@ static luo_op_record *sample(const luo_programs *set, const luo_step_result *res
         for (const luo_program *p = set->at; first && p < program; p++)
             first = p->pipeline != program->pipeline || p->stage != program->stage;
         if (!first || program->stage < 0) continue;
+        if (program->pipeline > 0 && *n + (next - k) > room) continue;
         memcpy(kept + *n, r, (size_t)(next - k) * sizeof *kept);
         *n += next - k;
     }
@@ -267,9 +272,12 @@ luo_status luo_rundir_ops(void *ctx, int64_t step, int32_t attempt, double start
     luo_rundir *dir = ctx;
     luo_step_result some = *result;
     (void)plan; /* steps.csv has it */
-    if (dir->opts.ops_whole == 0 || result->nrecords <= dir->opts.ops_whole)
+    const int64_t whole = dir->opts.ops_whole, n = result->nrecords;
+    /* half of the limit is for what happens later */
+    const bool late = whole > 0 && dir->traced.ops + n > dir->opts.ops_limit / 2;
+    if (whole == 0 || (n <= whole && !late) || n <= LATE)
         return keep_ops(dir, step, attempt, start_s, set, result, err);
-    luo_op_record *records = sample(set, result, &some.nrecords);
+    luo_op_record *records = sample(set, result, late ? LATE : n, &some.nrecords);
     if (!records) return luo_err_nomem(err);
     some.records = records;
     if (!dir->traced.sampled)
