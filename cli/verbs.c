@@ -230,7 +230,7 @@ static const luo_option run_options[] = {
     {"listen", "ADDRESS", "of this host, for its ranks (by the way to the first other)"},
     {"data", "FILE", "text, or tokens as .u16, .u32; of wide: criteo:FILE, avazu:FILE (synthetic)"},
     {"dtype", "NAME", "host: f32, f64; cuda: bf16, f32 (the plan's)"},
-    {"load", "FILE", "weights before the first step: safetensors, or their index (drawn)"},
+    {"load", "PATH", "weights before the first step: safetensors, their index, a folder (drawn)"},
     {"save-init", "FILE", "write the weights before the first step"},
     {"checkpoint-every", "N", "steps between checkpoints (as the scenario says)"},
     {"keep-checkpoints", "N", "the newest N of a run stay, older ones go (2)"},

@@ -169,6 +169,7 @@ static inline void dump_model(luo_str *s, const luo_model *x)
     DUMP_I(variant);
     DUMP_I(tied_embeddings);
     DUMP_I(linear_bias);
+    DUMP_S(type);
     DUMP_I(out_bias);
     DUMP_I(qkv_bias);
     DUMP_I(qk_norm);

@@ -64,6 +64,7 @@ static const char llama[] =
     "schema: luoshu.model/1\n"
     "name: m\n"
     "family: llama\n"
+    "model_type: llama\n"
     "layers: 4\n"
     "hidden: 64\n"
     "ffn_hidden: 160\n"
@@ -291,13 +292,15 @@ static const row profile_rows[] = {
 static const row model_rows[] = {
     {llama, "model.schema", "model/1", "model/2", "`schema` is `luoshu.model/2`"},
     {llama, "model.name", "name: m\n", "name: n\n", NULL},
-    {llama, "model.family", "llama", "gpt", "does not belong to family `gpt`"},
+    {llama, "model.family", "family: llama", "family: gpt", "does not belong to family `gpt`"},
     {bert, "model.family",
      "bert\nlayers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\n"
      "max_sequence_tokens: 128\ntoken_types: 3\n",
      "gpt\nlayers: 4\nhidden: 64\nffn_hidden: 160\nheads: 8\nvocab: 256\n"
      "max_sequence_tokens: 128\n",
      NULL},
+    {llama, "model.model_type", "model_type: llama", "model_type: qwen3", NULL},
+    {llama, "model.model_type", "model_type: llama", "model_type: gpt2", "`model_type` is `gpt2`"},
     {llama, "model.layers", "layers: 4", "layers: 5", NULL},
     {llama, "model.hidden", "\nhidden: 64", "\nhidden: 128", NULL},
     {llama, "model.ffn_hidden", "160", "161", NULL},

@@ -16,7 +16,7 @@ WAITING := $(filter %/exec/check_watch,$(UNIT))
 MORE_WAITING := $(addprefix tests/,faults.sh checkpoints.sh sets.sh hosts.sh) $(filter %/exec/check_fleet,$(UNIT))
 SCRIPTS := $(addprefix tests/,golden.sh calibrate.sh validate.sh gpu.sh training.sh deps_wait.sh)
 MORE_SCRIPTS := $(addprefix tests/,docs.sh real.sh recipes.sh lengths.sh cuda.sh results.sh ptx.sh sync.sh \
-    golden_more.sh links.sh process.sh)
+    golden_more.sh links.sh process.sh hf.sh)
 LONG := $(addprefix $(B)/tests/,$(addprefix mpi/,bucket context drain hap packed reroute shard staggered) \
     $(addprefix diff/,diff_begins diff_offers diff_sim_closed diff_sim_fold diff_sim_ladder diff_uniform) backend/sim_ahead \
     $(addprefix unit/,check_judge_lengths check_lengths_run check_memory check_nomem_run check_plots check_real) prop/prop_tally)
@@ -28,6 +28,10 @@ $(STORM): $(STORM_OBJ) $(PARKED_LIB) $(CORE_LIB)
 	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ $(CORE_LIBS) -lm -o $@
 storm: $(BIN) $(STORM) ## STORM_N (2000) random scenarios simulated from LUO_SEED (1) on, and what has to hold afterwards
 	@LUOSHU=$(abspath $(BIN)) STORM_N=$(or $(STORM_N),2000) nice $(STORM)
+# Reads folders of Hugging Face without luoshu: tests/hf.sh.
+PUBLIC := $(B)/tests/hf/public
+$(PUBLIC): $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/hf/*.c)))
+	$(call SAY,LD,$@) $(CC) $(LDFLAGS) $^ -ljansson -lm -o $@
 STORM_HOST := $(B)/tests/storm/host
 STORM_HOST_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/storm/host*.c)))
 $(STORM_HOST): $(STORM_HOST_OBJ) $(CORE_LIB)
@@ -57,10 +61,10 @@ figures: ## sweeps of `sync`, `embed` and `moe`: tables and figures in luoshu-fi
 
 # Every test there is, by name: `make check` runs some, `make check-more` the others, `make check-all` all of them; what
 # check-all adds to each hangs on LUO_SCALE alone (CONTRIBUTING.md).
-TEST_PROGRAMS := $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(STORM_HOST)
-MORE_PROGRAMS := $(LONG) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(STORM_HOST) $(filter $(MORE_WAITING),$(UNIT))
+TEST_PROGRAMS := $(UNIT) $(MPI_TESTS) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(STORM_HOST) $(PUBLIC)
+MORE_PROGRAMS := $(LONG) $(CUDA_TESTS) $(STANDIN_RANK) $(STORM) $(STORM_HOST) $(PUBLIC) $(filter $(MORE_WAITING),$(UNIT))
 TESTS := $(SCRIPTS) $(filter-out $(MORE_PROGRAMS),$(MPI_TESTS)) $(filter-out $(WAITING) $(MORE_PROGRAMS),$(UNIT))
-MORE_TESTS := $(MORE_SCRIPTS) $(filter-out $(STANDIN_RANK) $(STORM_HOST) $(MORE_WAITING),$(MORE_PROGRAMS))
+MORE_TESTS := $(MORE_SCRIPTS) $(filter-out $(STANDIN_RANK) $(STORM_HOST) $(PUBLIC) $(MORE_WAITING),$(MORE_PROGRAMS))
 RUN_TESTS = B=$(B) LUOSHU=$(abspath $(BIN)) NO_CUDA='$(NO_CUDA)' NVCC='$(NVCC)' CUDA_OBJECTS=$(B)/one \
     $(if $(SAN),CK_TIMEOUT_MULTIPLIER=8)
 # Programs for GPUs are linked by make check-all, and by make check-more with all kernels in one unit, though nothing

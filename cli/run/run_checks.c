@@ -106,15 +106,17 @@ luo_status luo_run_check_names(luo_cli *cli, const luo_scenario *sc,
                                const luo_exec_options *options, luo_err *err)
 {
     const luo_plan *plan;
+    const luo_hf_layout *layout;
     luo_param *params;
     int32_t n;
     if (sc->checkpoint.kind == LUO_CHECKPOINT_NONE && !options->save_init && !options->load)
         return LUO_OK;
     LUO_TRY(any_plan(cli, sc, &plan, err));
     LUO_TRY(luo_plan_params(cli->arena, plan, sc->model, &params, &n, err));
+    LUO_TRY(luo_hf_config(sc->model, sc->model->dtype, NULL, &layout, err));
     for (int32_t i = 0; i < n; i++) {
         luo_hf_tensor ignored;
-        LUO_TRY(luo_hf_tensor_of(sc->model, &params[i], &ignored, err));
+        LUO_TRY(luo_hf_tensor_of(layout, sc->model, &params[i], &ignored, err));
     }
     return LUO_OK;
 }

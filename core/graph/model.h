@@ -139,6 +139,7 @@ typedef struct luo_mlp {
 /* All defaults of the table in docs/formats.md#luoshumodel1 are filled in by the reader. */
 typedef struct luo_model {
     const char *name;
+    const char *type; /* of Hugging Face, whose names and shapes checkpoints have; NULL: by form */
     luo_family family;
     int64_t layers, hidden, ffn_hidden, heads, kv_heads, head_dim, vocab, max_sequence_tokens;
     int64_t token_types, classes, variant; /* bert; vit and vgg; vgg */

@@ -11,7 +11,7 @@
 #include "exec/state/state_internal.h"
 
 static const char model_name[] = "model.safetensors", moments_name[] = "optimizer.safetensors",
-                  info_name[] = "state.json";
+                  info_name[] = "state.json", config_name[] = "config.json";
 
 static const char *precision_of(const luo_state *state)
 {
@@ -62,6 +62,21 @@ static luo_status save_info(save *v, uint64_t seed, const char *data, uint64_t p
     return st;
 }
 
+/* Beside the weights, for a model that a Hugging Face type is. */
+static luo_status save_config(save *v, luo_err *err)
+{
+    const luo_hf_layout *layout;
+    const char *path = in_folder(v->arena, v->temporary.at, config_name);
+    luo_str text = {0};
+    luo_status st = path ? luo_hf_config(v->model, v->s->elem == 4 ? LUO_F32 : LUO_F64, &text,
+                                         &layout, err)
+                         : luo_err_nomem(err);
+    if (st == LUO_OK && text.failed) st = luo_err_nomem(err);
+    if (st == LUO_OK && text.len) st = luo_file_write_own(path, text.at, text.len, err);
+    luo_str_free(&text);
+    return st;
+}
+
 /* The first error counts, but both files are gathered by all ranks. */
 static luo_status save_files(save *v, const char *dir, luo_err *err)
 {
@@ -84,6 +99,7 @@ luo_status luo_checkpoint_save(const luo_state *state, const luo_model *model, c
     if (!v.arena) return luo_err_nomem(err);
     luo_status st = save_files(&v, dir, err);
     if (gather->writer) {
+        if (st == LUO_OK) st = save_config(&v, err);
         if (st == LUO_OK) st = save_info(&v, seed, data, plan_hash, err);
         if (st == LUO_OK) st = luo_checkpoint_commit(dir, state->step, v.temporary.at, err);
         if (st != LUO_OK && v.temporary.at) luo_checkpoint_discard(v.temporary.at);

@@ -4,8 +4,9 @@
 #include "exec/state/state.h"
 
 /* A checkpoint is a folder DIR/step-000123 with model.safetensors, optimizer.safetensors
- * (NAME.exp_avg and NAME.exp_avg_sq, laid out like the weight) and state.json
- * (core/io/checkpoint/checkpoint_info.h). It appears by one rename, in place of one of the same
+ * (NAME.exp_avg and NAME.exp_avg_sq, laid out like the weight), state.json
+ * (core/io/checkpoint/checkpoint_info.h) and, where a Hugging Face type is this model, config.json
+ * (core/io/hf/hf_layout.h). It appears by one rename, in place of one of the same
  * step. Then all others but the newest keep - 1 are removed (keep 0: none is). DIR is made; one run
  * at a time writes into it. */
 luo_status luo_checkpoint_save(const luo_state *state, const luo_model *model, const char *dir,

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "exec/bind/cells.h"
 #include "exec/state/state_internal.h"
@@ -20,24 +22,27 @@ const char *luo_array_suffix(luo_array which)
 
 /* ---- out of files ---- */
 
-typedef struct taker { /* one tensor of a file into one array */
+typedef struct taker { /* one parameter of a file into one array */
     const luo_hf_tensor *hf;
-    const unsigned char *from;
+    const unsigned char *const *from; /* by part */
     luo_file_dtype dtype;
     size_t elem;
     char *to;
 } taker;
 
-/* A run of ours stays in one row of the matrix. */
 static void take(void *ctx, int64_t global, int64_t local, int64_t n)
 {
     const taker *t = ctx;
     const luo_hf_tensor *h = t->hf;
-    const int64_t r = global / h->cols, c = global % h->cols, width = h->dim[1];
-    const int64_t at =
-        h->transposed ? (h->row + c) * width + h->col + r : (h->row + r) * width + h->col + c;
-    luo_tensor_take(t->dtype, t->from + at * luo_file_dtype_bytes(t->dtype),
-                    h->transposed ? width : 1, n, t->elem, t->to + local * (int64_t)t->elem);
+    const int64_t width = h->dim[1];
+    for (int64_t k; n > 0; n -= k, global += k, local += k) {
+        const int64_t row = global / h->cols, c = global % h->cols;
+        const int64_t r = luo_hf_row(h, row % h->rows);
+        const int64_t at = h->swapped ? c * width + r : r * width + c;
+        k = h->cols - c < n ? h->cols - c : n;
+        luo_tensor_take(t->dtype, t->from[row / h->rows] + at * luo_file_dtype_bytes(t->dtype),
+                        h->swapped ? width : 1, k, t->elem, t->to + local * (int64_t)t->elem);
+    }
 }
 
 static void print_shape(luo_str *text, int32_t rank, const int64_t *dim)
@@ -53,7 +58,7 @@ static void print_shape(luo_str *text, int32_t rank, const int64_t *dim)
 static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tensor *tensor,
                                const luo_hf_tensor *h, luo_err *err)
 {
-    const int64_t *want = h->rank == 1 ? &h->dim[1] : h->dim;
+    const int64_t *want = h->dim;
     const bool real = tensor->dtype == LUO_FILE_F32 || tensor->dtype == LUO_FILE_F64 ||
                       tensor->dtype == LUO_FILE_F16 || tensor->dtype == LUO_FILE_BF16;
     if (!real)
@@ -75,7 +80,9 @@ static luo_status check_tensor(const luo_tensor_file *file, const luo_file_tenso
 }
 
 typedef struct loader {
+    luo_arena *arena;
     const luo_model *model;
+    const luo_hf_layout *layout;
     const luo_tensor_file *file;
     luo_array which;
     bool *used; /* by tensor of the file */
@@ -89,17 +96,44 @@ static const luo_file_tensor *find_named(const loader *l, const char *name)
     const luo_file_tensor *tensor = luo_safetensors_find(&l->file->head, full);
     if (tensor) return tensor;
     return luo_safetensors_find(&l->file->head,
-                                luo_hf_other_name(l->model, full, other, sizeof other));
+                                luo_hf_other_name(l->layout, full, other, sizeof other));
 }
 
 /* A file without a head of its own means that of the embedding. */
-static const luo_file_tensor *find_tensor(const loader *l, const luo_hf_tensor *h)
+static const luo_file_tensor *find_tensor(const loader *l, const luo_param *param, const char *name)
 {
-    const luo_file_tensor *tensor = find_named(l, h->name);
-    if (tensor || l->which != LUO_ARRAY_WEIGHT || strcmp(h->name, "lm_head.weight") != 0)
+    const luo_file_tensor *tensor = find_named(l, name);
+    luo_param table = {.name = "wte.weight", .shape = param->shape};
+    luo_hf_tensor h;
+    if (tensor || l->which != LUO_ARRAY_WEIGHT || strcmp(param->name, "lm_head.weight") != 0)
         return tensor;
-    return find_named(l, l->model->family == LUO_FAMILY_GPT ? "wte.weight"
-                                                            : "model.embed_tokens.weight");
+    return luo_hf_tensor_of(l->layout, l->model, &table, &h, NULL) == LUO_OK ? find_named(l, h.name)
+                                                                             : NULL;
+}
+
+/* The tensors of a parameter, marked as used; all of one dtype. */
+static luo_status find_parts(const loader *l, const luo_param *param, const luo_hf_tensor *h,
+                             const unsigned char **from, luo_file_dtype *dtype)
+{
+    char name[192];
+    for (int64_t part = 0; part < h->parts; part++) {
+        luo_hf_part_name(h, part, name, sizeof name);
+        const luo_file_tensor *tensor = find_tensor(l, param, name);
+        if (!tensor)
+            return luo_err_set(l->err, LUO_EINPUT, "`%s` has no tensor `%s%s`; model `%s` needs it.",
+                               l->file->path, name, luo_array_suffix(l->which), l->model->name);
+        LUO_TRY(check_tensor(l->file, tensor, h, l->err));
+        if (part > 0 && tensor->dtype != *dtype)
+            return luo_err_set(l->err, LUO_EINPUT,
+                               "tensor `%s` of `%s` is %s; that of expert 0 is %s, and one dtype "
+                               "is expected.",
+                               tensor->name, luo_tensor_file_path(l->file, tensor),
+                               luo_file_dtype_name(tensor->dtype), luo_file_dtype_name(*dtype));
+        l->used[tensor - l->file->head.at] = true;
+        *dtype = tensor->dtype;
+        from[part] = luo_tensor_file_at(l->file, tensor);
+    }
+    return LUO_OK;
 }
 
 static luo_status load_piece(const loader *l, const luo_piece *piece, size_t elem)
@@ -107,15 +141,11 @@ static luo_status load_piece(const loader *l, const luo_piece *piece, size_t ele
     const luo_frame *frame;
     luo_hf_tensor h;
     if (!luo_param_has(piece->param, l->which)) return LUO_OK;
-    LUO_TRY(luo_hf_tensor_of(l->model, piece->param, &h, l->err));
-    const luo_file_tensor *tensor = find_tensor(l, &h);
-    if (!tensor)
-        return luo_err_set(l->err, LUO_EINPUT, "`%s` has no tensor `%s%s`; model `%s` needs it.",
-                           l->file->path, h.name, luo_array_suffix(l->which), l->model->name);
-    LUO_TRY(check_tensor(l->file, tensor, &h, l->err));
-    l->used[tensor - l->file->head.at] = true;
-    taker k = {&h, luo_tensor_file_at(l->file, tensor), tensor->dtype, elem, NULL};
-    k.to = luo_piece_array(piece, l->which, &frame);
+    LUO_TRY(luo_hf_tensor_of(l->layout, l->model, piece->param, &h, l->err));
+    const unsigned char **from = LUO_NEW_N(l->arena, const unsigned char *, h.parts);
+    taker k = {&h, from, LUO_FILE_F32, elem, luo_piece_array(piece, l->which, &frame)};
+    if (!from) return luo_err_nomem(l->err);
+    LUO_TRY(find_parts(l, piece->param, &h, from, &k.dtype));
     if (k.to) luo_cells_each(&piece->param->shape, &frame->region, NULL, take, &k);
     return LUO_OK;
 }
@@ -125,7 +155,7 @@ static luo_status check_unused(const loader *l)
     for (int32_t i = 0; l->which == LUO_ARRAY_WEIGHT && i < l->file->head.n; i++) {
         const luo_file_tensor *tensor = &l->file->head.at[i];
         const char *name = tensor->name;
-        if (l->used[i] || luo_hf_not_a_weight(l->model, name)) continue;
+        if (l->used[i] || luo_hf_not_a_weight(l->layout, l->model, name)) continue;
         return luo_err_set(l->err, LUO_EINPUT,
                            "tensor `%.80s` of `%s` has no place in model `%s`; a file of that "
                            "model is expected.",
@@ -138,13 +168,37 @@ luo_status luo_state_fill(const luo_state *state, const luo_model *model,
                           const luo_tensor_file *file, luo_array which, luo_err *err)
 {
     luo_arena *arena = luo_arena_new(0);
-    loader l = {model, file, which, arena ? LUO_NEW_N(arena, bool, file->head.n) : NULL, err};
+    loader l = {.arena = arena, .model = model, .file = file, .which = which, .err = err};
+    l.used = arena ? LUO_NEW_N(arena, bool, file->head.n) : NULL;
     luo_status st = l.used ? LUO_OK : luo_err_nomem(err);
+    if (st == LUO_OK) st = luo_hf_config(model, model->dtype, NULL, &l.layout, err);
     for (int32_t i = 0; st == LUO_OK && i < state->n; i++)
         st = load_piece(&l, &state->at[i], state->elem);
     if (st == LUO_OK) st = check_unused(&l);
     luo_arena_free(arena);
     return st;
+}
+
+bool luo_state_decays(const luo_param *param)
+{
+    const char *suffix = strrchr(param->name, '.');
+    return suffix && strcmp(suffix, ".weight") == 0 && !strstr(param->name, "norm");
+}
+
+/* A folder as it is published. Owner: arena. */
+static luo_status file_of(luo_arena *arena, const char *path, const char **out, luo_err *err)
+{
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
+    struct stat info;
+    *out = path;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return LUO_OK;
+    for (int i = 0; i < 2; i++) {
+        *out = luo_arena_printf(arena, "%s/%s", path, names[i]);
+        if (!*out) return luo_err_nomem(err);
+        if (access(*out, F_OK) == 0) return LUO_OK;
+    }
+    return luo_err_set(err, LUO_EINPUT, "`%s` has no `%s` and no `%s`; one of them is expected.",
+                       path, names[0], names[1]);
 }
 
 luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
@@ -153,7 +207,8 @@ luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const ch
     luo_tensor_file file;
     luo_arena *arena = luo_arena_new(0);
     if (!arena) return luo_err_nomem(err);
-    luo_status st = luo_tensor_file_open(arena, path, &file, err);
+    luo_status st = file_of(arena, path, &path, err);
+    if (st == LUO_OK) st = luo_tensor_file_open(arena, path, &file, err);
     if (st == LUO_OK) {
         st = luo_tensor_file_verify(&file, share, err);
         if (st == LUO_OK) st = luo_state_fill(s, model, &file, LUO_ARRAY_WEIGHT, err);

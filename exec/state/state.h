@@ -6,6 +6,7 @@
 #include "core/graph/model.h"
 #include "core/plan/compile.h"
 #include "core/run/backend.h"
+#include "core/io/hf/hf_layout.h"
 #include "exec/bind/route.h"
 #include "exec/state/tensor_file.h"
 
@@ -34,31 +35,16 @@ void luo_state_init(const luo_state *state, const luo_model *model, uint64_t see
  * here: in files they have one dimension) are left alone. */
 bool luo_state_decays(const luo_param *param);
 
-/* How a tensor is called and laid out in a Hugging Face llama or gpt2 file. */
-typedef struct luo_hf_tensor {
-    char name[160];
-    int32_t rank;
-    int64_t dim[2]; /* of the file's tensor; rank 1: dim[0] is 1, dim[1] its length */
-    /* Cell (r, c) of our tensor as a matrix [rows x cols] is cell (row + r, col + c) of the file's,
-     * or (row + c, col + r) if transposed. The matrix keeps the last dimension of ours (and the
-     * row-major order); a bias or a norm is one row. */
-    bool transposed;
-    int64_t rows, cols, row, col;
-} luo_hf_tensor;
-/* gpt: query, key and value share one tensor of the file. */
-/* Errors: LUO_EUNREP the name has no place there. */
-luo_status luo_hf_tensor_of(const luo_model *model, const luo_param *param, luo_hf_tensor *out,
-                            luo_err *err);
-
 /* ---- files: safetensors ---- */
 
 /* Fills weights from a Hugging Face file (F32, F64, F16 or BF16; a missing lm_head.weight is the
- * embedding's) and zeroes the moments. Names may lack `model.` (llama) or have `transformer.` in
- * front (gpt). Errors: LUO_EINPUT missing tensor, other shape or dtype, a tensor that the model has
+ * embedding's) and zeroes the moments. Names and shapes: core/io/hf/hf_layout.h; they may lack
+ * `model.` (llama) or have `transformer.` in front (gpt2). Errors: LUO_EINPUT missing tensor, other shape or dtype, a tensor that the model has
  * no place for, broken file, bytes that are not those of a checksum, each named; LUO_EPARSE;
  * LUO_EUNREP as luo_hf_tensor_of. Each rank maps the file, verifies its share of the tensors and
  * takes its regions: all ranks have to succeed. Weights may be partly filled after an error. path
- * may be that of the index of a model in several files. */
+ * may be that of the index of a model in several files, or of a folder with
+ * model.safetensors.index.json or model.safetensors. */
 luo_status luo_state_load_weights(luo_state *s, const luo_model *model, const char *path,
                                   luo_share share, luo_err *err);
 

@@ -4,11 +4,6 @@
 #include "exec/state/state.h"
 #include "exec/state/tensor_file.h"
 
-/* The other name that a file may use for a tensor: without `model.`, with `transformer.`. */
-const char *luo_hf_other_name(const luo_model *model, const char *name, char *buf, size_t size);
-/* Tensors that files have beside the weights, and that say nothing new. */
-bool luo_hf_not_a_weight(const luo_model *model, const char *name);
-
 /* Arrays of a piece, in the order of luo_piece. */
 typedef enum luo_array { LUO_ARRAY_WEIGHT, LUO_ARRAY_M, LUO_ARRAY_V } luo_array;
 void *luo_piece_array(const luo_piece *piece, luo_array which, const luo_frame **frame);

@@ -14,16 +14,18 @@ typedef struct packed_box {
     int64_t lo[LUO_RANK_MAX], hi[LUO_RANK_MAX];
 } packed_box;
 
-typedef struct item { /* a parameter and the tensor of the file that holds it */
-    luo_hf_tensor hf;
+typedef struct item { /* a part of a parameter and the tensor of the file that holds it */
+    luo_hf_tensor hf; /* its name is that of the part */
     int32_t param;
+    int64_t part;
 } item;
 
 typedef struct saver {
     const luo_state *s;
     const luo_gather *gather;
     luo_arena *arena; /* lists */
-    item *at;         /* by name of the tensor, then by parameter */
+    item *at;         /* n, by name of the tensor, then by parameter */
+    int32_t n;
     luo_tensor_writer file;
     char *tensor; /* being put together */
     size_t cap;
@@ -41,15 +43,37 @@ static int by_name(const void *a, const void *b)
     return c ? c : x->param - y->param;
 }
 
+static luo_status count_items(saver *v, const luo_hf_layout *layout, const luo_model *model,
+                              int32_t *n)
+{
+    luo_hf_tensor hf;
+    int64_t count = 0;
+    for (int32_t i = 0; i < v->s->n; i++) {
+        LUO_TRY(luo_hf_tensor_of(layout, model, v->s->at[i].param, &hf, v->err));
+        count += hf.parts;
+    }
+    *n = (int32_t)count;
+    return count <= INT32_MAX ? LUO_OK : luo_err_nomem(v->err);
+}
+
 static luo_status list_items(saver *v, const luo_model *model)
 {
-    v->at = LUO_NEW_N(v->arena, item, v->s->n);
+    const luo_hf_layout *layout;
+    luo_hf_tensor hf;
+    int32_t n;
+    LUO_TRY(luo_hf_config(model, model->dtype, NULL, &layout, v->err));
+    LUO_TRY(count_items(v, layout, model, &n));
+    v->at = LUO_NEW_N(v->arena, item, n > 0 ? n : 1);
     if (!v->at) return luo_err_nomem(v->err);
     for (int32_t i = 0; i < v->s->n; i++) {
-        LUO_TRY(luo_hf_tensor_of(model, v->s->at[i].param, &v->at[i].hf, v->err));
-        v->at[i].param = i;
+        LUO_TRY(luo_hf_tensor_of(layout, model, v->s->at[i].param, &hf, v->err));
+        for (int64_t part = 0; part < hf.parts; part++) {
+            item *it = &v->at[v->n++];
+            *it = (item){hf, i, part};
+            luo_hf_part_name(&hf, part, it->hf.name, sizeof it->hf.name);
+        }
     }
-    qsort(v->at, (size_t)v->s->n, sizeof *v->at, by_name);
+    qsort(v->at, (size_t)v->n, sizeof *v->at, by_name);
     return LUO_OK;
 }
 
@@ -57,16 +81,16 @@ static luo_status list_items(saver *v, const luo_model *model)
 static int32_t group_of(const saver *v, int32_t first)
 {
     int32_t n = 1;
-    while (first + n < v->s->n && strcmp(v->at[first].hf.name, v->at[first + n].hf.name) == 0) n++;
+    while (first + n < v->n && strcmp(v->at[first].hf.name, v->at[first + n].hf.name) == 0) n++;
     return n;
 }
 
 static luo_status open_file(saver *v, const char *path, const luo_array *which, int32_t n)
 {
     int32_t count = 0;
-    luo_file_tensor *tensor = LUO_NEW_N(v->arena, luo_file_tensor, (int64_t)n * v->s->n);
+    luo_file_tensor *tensor = LUO_NEW_N(v->arena, luo_file_tensor, (int64_t)n * v->n);
     if (!tensor) return luo_err_nomem(v->err);
-    for (int32_t i = 0; i < v->s->n; i += group_of(v, i))
+    for (int32_t i = 0; i < v->n; i += group_of(v, i))
         for (int32_t k = 0; k < n; k++) {
             if (!luo_param_has(v->s->at[v->at[i].param].param, which[k])) continue;
             const luo_hf_tensor *h = &v->at[i].hf;
@@ -76,7 +100,6 @@ static luo_status open_file(saver *v, const char *path, const luo_array *which, 
                 .dtype = dtype,
                 .rank = h->rank,
                 .dim = {h->dim[0], h->dim[1]}};
-            if (h->rank == 1) tensor[count].dim[0] = h->dim[1];
             if (!tensor[count++].name) return luo_err_nomem(v->err);
         }
     return luo_tensor_writer_open(&v->file, path, tensor, count, v->err);
@@ -88,6 +111,8 @@ typedef struct packer {
     const luo_state *s;
     luo_array which;
     int32_t param;
+    bool parted; /* only rows of this part, the first dimension: */
+    int64_t part;
     luo_str out;
 } packer;
 
@@ -111,9 +136,14 @@ static void pack_box(void *ctx, const int64_t *lo, const int64_t *hi)
         head.lo[d] = lo[d];
         head.hi[d] = hi[d];
     }
+    if (p->parted) {
+        if (p->part < lo[0] || p->part >= hi[0]) return;
+        head.lo[0] = p->part;
+        head.hi[0] = p->part + 1;
+    }
     luo_piece_array(piece, p->which, &frame);
     luo_str_addn(&p->out, (const char *)&head, sizeof head);
-    luo_cells_box(shape, &frame->region, lo, hi, pack_run, p);
+    luo_cells_box(shape, &frame->region, head.lo, head.hi, pack_run, p);
     while (!p->out.failed && p->out.len % sizeof(int64_t)) luo_str_addc(&p->out, 0);
 }
 
@@ -148,15 +178,15 @@ static void put_run(void *ctx, int64_t global, int64_t local, int64_t n)
 {
     const putter *p = ctx;
     const luo_hf_tensor *h = p->hf;
-    const int64_t elem = (int64_t)p->elem, r = global / h->cols, c = global % h->cols;
-    const int64_t width = h->dim[1];
+    const int64_t elem = (int64_t)p->elem, width = h->dim[1];
     const char *from = p->from + local * elem;
-    if (!h->transposed) {
-        memcpy(p->to + ((h->row + r) * width + h->col + c) * elem, from, (size_t)(n * elem));
-        return;
+    for (int64_t k; n > 0; n -= k, global += k, from += k * elem) {
+        const int64_t r = luo_hf_row(h, global / h->cols % h->rows), c = global % h->cols;
+        k = h->cols - c < n ? h->cols - c : n;
+        if (!h->swapped) memcpy(p->to + (r * width + c) * elem, from, (size_t)(k * elem));
+        for (int64_t i = 0; h->swapped && i < k; i++)
+            memcpy(p->to + ((c + i) * width + r) * elem, from + i * elem, p->elem);
     }
-    for (int64_t i = 0; i < n; i++)
-        memcpy(p->to + ((h->row + c + i) * width + h->col + r) * elem, from + i * elem, p->elem);
 }
 
 /* Cells of the box; 0: there is no such box. */
@@ -239,6 +269,8 @@ static luo_status pack(saver *v, const item *items, int32_t n, packer *p)
     luo_status st = scratch ? LUO_OK : luo_err_nomem(v->err);
     for (int32_t i = 0; st == LUO_OK && i < n; i++) {
         p->param = items[i].param;
+        p->part = items[i].part;
+        p->parted = items[i].hf.parts > 1;
         st = pack_piece(scratch, p, v->err);
     }
     luo_arena_free(scratch);
@@ -269,7 +301,7 @@ static void save_all(saver *v, const char *path, const luo_array *which, int32_t
 {
     luo_status st = LUO_OK;
     if (v->gather->writer) v->st = open_file(v, path, which, n);
-    for (int32_t i = 0, k; st == LUO_OK && i < v->s->n; i += k) {
+    for (int32_t i = 0, k; st == LUO_OK && i < v->n; i += k) {
         k = group_of(v, i);
         for (int32_t a = 0; st == LUO_OK && a < n; a++)
             if (luo_param_has(v->s->at[v->at[i].param].param, which[a]))

@@ -262,17 +262,20 @@ static void print_names(const luo_model *model, luo_str *out)
 {
     state_world w;
     luo_err err;
+    const luo_hf_layout *layout;
     state_open(&w, "1: [0]*4", model, 0, 4);
+    ck_assert_int_eq(luo_hf_config(model, LUO_F32, NULL, &layout, &err), LUO_OK);
     for (int32_t i = 0; i < w.nparam; i++) {
         luo_hf_tensor h;
         if (strncmp(w.param[i].name, "layers.", 7) == 0 && w.param[i].name[7] != '2') continue;
-        ck_assert_int_eq(luo_hf_tensor_of(model, &w.param[i], &h, &err), LUO_OK);
-        luo_str_addf(out, "%s %s%s", w.param[i].name, h.name, h.transposed ? " T" : "");
+        ck_assert_int_eq(luo_hf_tensor_of(layout, model, &w.param[i], &h, &err), LUO_OK);
+        luo_str_addf(out, "%s %s%s", w.param[i].name, h.name, h.swapped ? " T" : "");
         if (h.rank == 2)
             luo_str_addf(out, " %lldx%lld", (long long)h.dim[0], (long long)h.dim[1]);
         else
-            luo_str_addf(out, " %lld", (long long)h.dim[1]);
-        if (h.row || h.col) luo_str_addf(out, " +%lld,%lld", (long long)h.row, (long long)h.col);
+            luo_str_addf(out, " %lld", (long long)h.dim[0]);
+        if (h.at) luo_str_addf(out, " +%lld", (long long)h.at);
+        if (h.parts > 1) luo_str_addf(out, " each of %lld", (long long)h.parts);
         luo_str_addf(out, "%s\n", luo_state_decays(&w.param[i]) ? "" : " kept");
     }
     state_close(&w);
@@ -301,11 +304,11 @@ static const char gpt_names[] = "wte.weight wte.weight 40x24\n"
                                 "layers.2.norm1.weight h.2.ln_1.weight 24 kept\n"
                                 "layers.2.norm1.bias h.2.ln_1.bias 24 kept\n"
                                 "layers.2.attn.q.weight h.2.attn.c_attn.weight T 24x72\n"
-                                "layers.2.attn.k.weight h.2.attn.c_attn.weight T 24x72 +0,24\n"
-                                "layers.2.attn.v.weight h.2.attn.c_attn.weight T 24x72 +0,48\n"
+                                "layers.2.attn.k.weight h.2.attn.c_attn.weight T 24x72 +24\n"
+                                "layers.2.attn.v.weight h.2.attn.c_attn.weight T 24x72 +48\n"
                                 "layers.2.attn.q.bias h.2.attn.c_attn.bias 72 kept\n"
-                                "layers.2.attn.k.bias h.2.attn.c_attn.bias 72 +0,24 kept\n"
-                                "layers.2.attn.v.bias h.2.attn.c_attn.bias 72 +0,48 kept\n"
+                                "layers.2.attn.k.bias h.2.attn.c_attn.bias 72 +24 kept\n"
+                                "layers.2.attn.v.bias h.2.attn.c_attn.bias 72 +48 kept\n"
                                 "layers.2.attn.out.weight h.2.attn.c_proj.weight 24x24\n"
                                 "layers.2.attn.out.bias h.2.attn.c_proj.bias 24 kept\n"
                                 "layers.2.norm2.weight h.2.ln_2.weight 24 kept\n"
@@ -328,9 +331,12 @@ static const char experts_names[] =
     "layers.2.norm2.weight model.layers.2.post_attention_layernorm.weight 24 kept\n"
     "layers.2.moe.router.weight model.layers.2.mlp.gate.weight 5x24\n"
     "layers.2.moe.router.bias model.layers.2.mlp.gate.e_score_correction_bias 5 kept\n"
-    "layers.2.moe.gate.weight model.layers.2.mlp.experts.gate_proj.weight 60x24\n"
-    "layers.2.moe.up.weight model.layers.2.mlp.experts.up_proj.weight 60x24\n"
-    "layers.2.moe.down.weight model.layers.2.mlp.experts.down_proj.weight 60x24\n"
+    "layers.2.moe.gate.weight model.layers.2.mlp.experts.*.gate_proj.weight 12x24 "
+    "each of 5\n"
+    "layers.2.moe.up.weight model.layers.2.mlp.experts.*.up_proj.weight 12x24 each of "
+    "5\n"
+    "layers.2.moe.down.weight model.layers.2.mlp.experts.*.down_proj.weight T 24x12 "
+    "each of 5\n"
     "norm.weight model.norm.weight 24 kept\n"
     "lm_head.weight lm_head.weight 40x24\n";
 
@@ -362,10 +368,11 @@ START_TEST(no_name)
     ck_assert(access(path, F_OK) != 0 && w.calls == 0);
     model.family = LUO_FAMILY_GPT;
     luo_hf_tensor h;
+    const luo_hf_layout *gpt2 = luo_hf_layout_of("gpt2");
     luo_param gate = {.name = "layers.0.mlp.gate.weight", .shape = {2, {36, 24}, NULL}};
-    ck_assert_int_eq(luo_hf_tensor_of(&model, &gate, &h, &err), LUO_EUNREP);
+    ck_assert_int_eq(luo_hf_tensor_of(gpt2, &model, &gate, &h, &err), LUO_EUNREP);
     gate.name = "layers.x.mlp.up.weight";
-    ck_assert_int_eq(luo_hf_tensor_of(&model, &gate, &h, &err), LUO_EUNREP);
+    ck_assert_int_eq(luo_hf_tensor_of(gpt2, &model, &gate, &h, &err), LUO_EUNREP);
     state_close(&w);
 }
 END_TEST

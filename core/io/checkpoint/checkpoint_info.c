@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/io/document/doc_table.h"
@@ -23,6 +24,7 @@ static const luo_doc_word norms[] = {LUO_NORM_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word activations[] = {LUO_ACTIVATION_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word positions[] = {LUO_POSITION_LIST(LUO_DOC_WORD_ROW){"none", LUO_POS_NONE}};
 static const luo_doc_word ropes[] = {LUO_ROPE_LIST(LUO_DOC_WORD_ROW)};
+static const luo_doc_word gates[] = {LUO_GATE_LIST(LUO_DOC_WORD_ROW)};
 static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 
 #define WHOLE(name) LUO_DOC_INT(#name, LUO_DOC_REQ, luo_model, name, LUO_WITHIN(0, 1e12))
@@ -36,6 +38,8 @@ static const luo_doc_word precisions[] = {{"f32", 0}, {"f64", 0}};
 #define GIVEN_FLAG(name) LUO_DOC_BOOL(#name, LUO_DOC_OPT, luo_model, name)
 #define GIVEN_REAL(key, member)                                                                    \
     LUO_DOC_FIELD(key, LUO_DOC_OPT, luo_model, member, .form = LUO_DOC_REAL, .as_text = true)
+#define GIVEN_WHOLE(key, member)                                                                   \
+    LUO_DOC_INT(key, LUO_DOC_OPT, luo_model, member, LUO_WITHIN(0, 1e12))
 static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, luo_model, name),
                                              WORD(family, families),
                                              WHOLE(layers),
@@ -72,6 +76,43 @@ static const luo_doc_field model_fields[] = {LUO_DOC_TEXT("name", LUO_DOC_REQ, l
                                              GIVEN_REAL("rope_beta_slow", rope.beta_slow),
                                              GIVEN_REAL("rope_attention_factor",
                                                         rope.attention_factor),
+                                             GIVEN_FLAG(norm_offset),
+                                             GIVEN_WHOLE("position_offset", position_offset),
+                                             GIVEN_REAL("partial_rotary", partial_rotary),
+                                             GIVEN_REAL("embedding_scale", embedding_scale),
+                                             GIVEN_REAL("attention_scale", attention_scale),
+                                             GIVEN_REAL("attention_softcap", attention_softcap),
+                                             GIVEN_REAL("logit_softcap", logit_softcap),
+                                             GIVEN_WHOLE("window_tokens", window.tokens),
+                                             GIVEN_WHOLE("window_first_layer", window.first),
+                                             GIVEN_WHOLE("window_every_layers", window.every),
+                                             GIVEN_WHOLE("window_layers_each", window.each),
+                                             GIVEN_WHOLE("experts", moe.experts),
+                                             GIVEN_WHOLE("experts_per_token",
+                                                         moe.experts_per_token),
+                                             GIVEN_WHOLE("expert_ffn_hidden",
+                                                         moe.expert_ffn_hidden),
+                                             GIVEN_WHOLE("shared_experts", moe.shared_experts),
+                                             GIVEN_WHOLE("shared_ffn_hidden",
+                                                         moe.shared_ffn_hidden),
+                                             GIVEN_WHOLE("first_dense_layers",
+                                                         moe.first_dense_layers),
+                                             GIVEN_WHOLE("expert_every_layers", moe.every_layers),
+                                             LUO_DOC_ENUM("gate", LUO_DOC_OPT, luo_model, moe.gate,
+                                                          gates),
+                                             LUO_DOC_BOOL("renorm", LUO_DOC_OPT, luo_model,
+                                                          moe.renorm),
+                                             LUO_DOC_BOOL("shared_gate", LUO_DOC_OPT, luo_model,
+                                                          moe.shared_gate),
+                                             GIVEN_REAL("routed_scale", moe.routed_scale),
+                                             GIVEN_WHOLE("route_groups", moe.route_groups),
+                                             GIVEN_WHOLE("route_groups_kept",
+                                                         moe.route_groups_kept),
+                                             GIVEN_WHOLE("q_lora_rank", latent.q_lora),
+                                             GIVEN_WHOLE("kv_lora_rank", latent.kv_lora),
+                                             GIVEN_WHOLE("qk_nope_head_dim", latent.nope),
+                                             GIVEN_WHOLE("qk_rope_head_dim", latent.rope),
+                                             GIVEN_WHOLE("v_head_dim", latent.v),
                                              LUO_DOC_END};
 
 static const luo_doc_field fields[] = {
@@ -97,7 +138,17 @@ static const char *word_of(const luo_doc_schema *s, const void *at)
     return "?";
 }
 
-static void print(const luo_doc_field *f, const luo_model *model, char *buf, size_t size)
+/* 0 says the same as 1 of these: nothing is changed. */
+static bool is_neutral(const char *key, const char *text)
+{
+    static const char *const keys[] = {"partial_rotary", "embedding_scale", "routed_scale",
+                                       "route_groups", "route_groups_kept", "expert_every_layers"};
+    for (size_t i = 0; i < LUO_DOC_COUNT(keys); i++)
+        if (strcmp(keys[i], key) == 0) return strcmp(text, "1") == 0;
+    return false;
+}
+
+static void print_value(const luo_doc_field *f, const luo_model *model, char *buf, size_t size)
 {
     const void *at = (const char *)model + f->at;
     if (f->value.form == LUO_DOC_WHOLE)
@@ -108,6 +159,29 @@ static void print(const luo_doc_field *f, const luo_model *model, char *buf, siz
         snprintf(buf, size, "%s", word_of(&f->value, at));
     else if (f->value.form == LUO_DOC_REAL)
         snprintf(buf, size, "%.17g", *(const double *)at);
+}
+
+static void print(const luo_doc_field *f, const luo_model *model, char *buf, size_t size)
+{
+    print_value(f, model, buf, size);
+    if (is_neutral(f->key, buf)) snprintf(buf, size, "0");
+}
+
+bool luo_checkpoint_model_value(const luo_model *model, const char *key, char *buf, size_t size)
+{
+    for (const luo_doc_field *f = model_fields + 1; f->key; f++) {
+        if (strcmp(f->key, key) != 0) continue;
+        print_value(f, model, buf, size);
+        if (f->value.form != LUO_DOC_REAL) return true;
+        const double v = *(const double *)((const char *)model + f->at);
+        if (v == 0) snprintf(buf, size, "null");
+        for (int digits = 1; v != 0 && digits <= 17; digits++) {
+            snprintf(buf, size, "%.*g", digits, v);
+            if (strtod(buf, NULL) == v) break;
+        }
+        return true;
+    }
+    return false;
 }
 
 luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *mine, luo_err *err)

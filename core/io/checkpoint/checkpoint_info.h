@@ -24,4 +24,7 @@ luo_status luo_checkpoint_info_read_text(luo_arena *arena, const luo_source *src
 /* LUO_OK if a checkpoint of `written` continues a run of `mine`. Errors: LUO_EINPUT with the first
  * key in which they differ (the names may). */
 luo_status luo_checkpoint_same_model(const luo_model *written, const luo_model *mine, luo_err *err);
+/* The value of a key of `model` as JSON writes it, a real number in as few digits as are read as
+ * that number, 0 of one as null. Returns whether there is such a key. */
+bool luo_checkpoint_model_value(const luo_model *model, const char *key, char *buf, size_t size);
 #endif

@@ -313,6 +313,7 @@ luo_status luo_read_hf_model(luo_doc *doc, const luo_overrides *overrides)
     hf_put(&h, "schema", "luoshu.model/1", true, NULL);
     hf_put(&h, "name", slash && slash[1] ? slash + 1 : path && *path ? path : type, true, NULL);
     hf_put(&h, "family", h.type->family, true, said);
+    hf_put(&h, "model_type", type, true, said);
     for (int i = 0; i < h.type->nkeys; i++) hf_take(&h, &h.type->keys[i]);
     put_fixed(&h, h.type->fixed);
     take_dtype(&h);
@@ -320,4 +321,20 @@ luo_status luo_read_hf_model(luo_doc *doc, const luo_overrides *overrides)
     h.type->rest(&h);
     list_unused(&h);
     return doc->st;
+}
+
+void luo_read_hf_check(luo_doc *doc, const luo_doc_node *type, luo_family family)
+{
+    const char *names[64];
+    int n = 0;
+    luo_str text = {0};
+    for (int i = 0; i < hf_ntypes && n < 64; i++) {
+        if (strcmp(hf_types[i].family, luo_family_desc_of(family)->name) != 0) continue;
+        if (strcmp(hf_types[i].type, type->text) == 0) return;
+        names[n++] = hf_types[i].type;
+    }
+    if (n) luo_words_choices(&text, names, n);
+    luo_doc_error(doc, type, "`model_type` is `%.60s`; %s is expected for a `%s`.", type->text,
+                  n ? luo_str_get(&text) : "none", luo_family_desc_of(family)->name);
+    luo_str_free(&text);
 }

@@ -18,7 +18,7 @@ typedef struct attention_yaml {
     luo_latent latent;
 } attention_yaml;
 typedef struct model_yaml {
-    const char *schema, *name;
+    const char *schema, *name, *type;
     luo_family family;
     int64_t layers, hidden, heads, ffn_hidden, kv_heads, head_dim, vocab, max_sequence_tokens;
     int64_t token_types, classes, variant;
@@ -133,6 +133,7 @@ static const luo_doc_field model_fields[] = {
     LUO_DOC_TEXT("schema", REQ, model_yaml, schema),
     LUO_DOC_TEXT("name", REQ, model_yaml, name),
     LUO_DOC_ENUM("family", REQ, model_yaml, family, families),
+    LUO_DOC_TEXT("model_type", OPT, model_yaml, type),
     LUO_DOC_INT("layers", OPT, model_yaml, layers, LAYERS),
     LUO_DOC_INT("hidden", OPT, model_yaml, hidden, SIZE),
     LUO_DOC_INT("ffn_hidden", OPT, model_yaml, ffn_hidden, SIZE),
@@ -190,6 +191,7 @@ static const struct {
     bool required;
 } places[] = {
     {"layers", LUO_KEYS_LAYERS, true},       {"hidden", LUO_KEYS_LAYERS, true},
+    {"model_type", LUO_KEYS_ATTENTION, false},
     {"heads", LUO_KEYS_ATTENTION, true},     {"ffn_hidden", LUO_KEYS_LAYERS, true},
     {"kv_heads", LUO_KEYS_GROUPED, false},   {"head_dim", LUO_KEYS_ATTENTION, false},
     {"qk_norm", LUO_KEYS_GROUPED, false},    {"rope_base", LUO_KEYS_GROUPED, false},
@@ -385,6 +387,7 @@ static void check_layers(luo_doc *doc, const luo_model *model)
     const luo_doc_node *rope = at_key(doc, "rope_scaling"), *window = at_key(doc, "sliding_window");
     const luo_doc_node *offset = at_key(doc, "position_offset");
     const luo_rope_kind kind = model->rope.kind;
+    if (model->type) luo_read_hf_check(doc, at_key(doc, "model_type"), model->family);
     if (model->shared_norm && !model->parallel_residual)
         luo_doc_error(doc, at_key(doc, "shared_norm"),
                       "`shared_norm` goes with `parallel_residual`, where attention and "
@@ -471,6 +474,7 @@ static luo_model *take(luo_doc *doc, const model_yaml *y)
         return NULL;
     }
     *model = (luo_model){.name = y->name,
+                         .type = y->type,
                          .family = y->family,
                          .layers = y->layers,
                          .hidden = y->hidden,
