@@ -24,7 +24,8 @@ const char *luo_dtype_name(luo_dtype t); /* "bf16" */
 #define LUO_NORM_LIST(X) X(LUO_NORM_RMS, "rmsnorm") X(LUO_NORM_LAYER, "layernorm")
 #define LUO_ACTIVATION_LIST(X)                                                                     \
     X(LUO_ACT_SWIGLU, "swiglu")                                                                    \
-    X(LUO_ACT_GELU, "gelu") X(LUO_ACT_GEGLU, "geglu") X(LUO_ACT_RELU, "relu")
+    X(LUO_ACT_GELU, "gelu")                                                                        \
+    X(LUO_ACT_GELU_ERF, "gelu_erf") X(LUO_ACT_GEGLU, "geglu") X(LUO_ACT_RELU, "relu")
 #define LUO_POSITION_LIST(X) X(LUO_POS_ROPE, "rope") X(LUO_POS_LEARNED, "learned")
 typedef enum luo_norm { LUO_NORM_LIST(LUO_WORD_VALUE) } luo_norm;
 typedef enum luo_activation { LUO_ACTIVATION_LIST(LUO_WORD_VALUE) } luo_activation;

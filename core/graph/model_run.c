@@ -2,6 +2,7 @@
 #include "core/graph/model.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* Is this factor given, and another one than 1? */
 static bool scales(double factor)
@@ -18,14 +19,8 @@ static const char *key_without_kernel(const luo_model *model)
         bool is;
         const char *key;
     } keys[] = {
-        {model->activation == LUO_ACT_GEGLU, "activation: geglu"},
-        {model->activation == LUO_ACT_RELU, "activation: relu"},
-        {model->norm_offset, "norm_offset"},
-        {model->position_offset > 0, "position_offset"},
-        {scales(model->partial_rotary), "partial_rotary"},
-        {scales(model->embedding_scale), "embedding_scale"},
-        {model->attention_scale > 0, "attention_scale"},
-        {model->attention_softcap > 0, "attention_softcap"},
+        /* layers with a window have another base */
+        {model->type && strcmp(model->type, "gemma3_text") == 0, "model_type: gemma3_text"},
         {model->logit_softcap > 0, "logit_softcap"},
         {model->rope.kind == LUO_ROPE_LONGROPE, "rope_scaling.kind: longrope"},
         {moe->shared_gate, "moe.shared_gate"},

@@ -6,7 +6,9 @@
 
 int64_t luo_rope_pairs(const luo_model *model)
 {
-    return (luo_model_is_latent(model) ? model->latent.rope : model->head_dim) / 2;
+    const double share = model->partial_rotary > 0 ? model->partial_rotary : 1;
+    if (luo_model_is_latent(model)) return model->latent.rope / 2;
+    return (int64_t)((double)model->head_dim * share) / 2;
 }
 
 bool luo_rope_is_plain(const luo_model *model)

@@ -133,6 +133,7 @@ typedef struct luo_bound_op {
      * combine: rows tokens, cols wide. rows_activation: cols wide. All else: rows is the volume of
      * the result (sum: of the operand). */
     int64_t rows, cols, lo, depth;
+    double scale;      /* embedding: of a row */
     uint32_t left_out; /* bias, add: bits of complete summands that another device adds to the
                           partial sums */
     int32_t nproducts;

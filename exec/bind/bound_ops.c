@@ -96,6 +96,14 @@ static luo_status bind_table(luo_binder *binder, luo_bound_op *op, int32_t table
     op->cols = luo_op_out(binder, op, 0)->dim[1]; /* of the result, or of the table's gradient */
     op->lo = s.lo;
     op->depth = s.hi;
+    op->scale = 1;
+    const luo_model *model = binder->b->config->model;
+    const bool positions = luo_bound_desc(binder->b, table)->letters[0] == 'p';
+    if (!positions && model->embedding_scale > 0) op->scale = model->embedding_scale;
+    if (positions) { /* rows that no position has stand first */
+        op->lo -= model->position_offset;
+        op->depth -= model->position_offset;
+    }
     return LUO_OK;
 }
 
@@ -282,7 +290,8 @@ static luo_status bind_heads(luo_binder *binder, luo_bound_op *op, int32_t q, in
     }
     const luo_buffer *buffer = luo_bound_desc(binder->b, q);
     *h = (luo_heads){sq.hi - sq.lo, sk.hi - sk.lo, buffer->dim[2], kv_of, model->causal,
-                     luo_bound_desc(binder->b, v)->dim[2]};
+                     luo_bound_desc(binder->b, v)->dim[2], model->attention_scale,
+                     model->attention_softcap};
     op->heads = h;
     op->rows = buffer->dim[0];
     return LUO_OK;

@@ -45,6 +45,7 @@ typedef struct luo_heads { /* of an attention: query head j reads key-value head
     const int32_t *kv_of; /* n values, local indices below g */
     bool causal;
     int64_t u; /* elements of a value and of a result; 0: d */
+    double scale, softcap; /* of scores: factor, 0: d^-1/2; c of c tanh(x / c), 0: x as it is */
 } luo_heads;
 
 typedef struct luo_adam { /* one AdamW step; `grad_scale` holds clipping */
@@ -61,21 +62,22 @@ typedef struct luo_kernels {
                  const void *b, int64_t ldb, bool add, void *c, int64_t ldc);
     void (*bias)(int64_t t, int64_t n, const void *x, const void *b, void *y);
     void (*bias_dw)(int64_t t, int64_t n, const void *dy, bool add, void *db);
-    /* Rows lo..hi-1 of the table lie here; other ids give zero rows, and take no gradient. */
-    void (*embedding)(int64_t t, int64_t h, int64_t lo, int64_t hi, const int32_t *ids,
-                      const void *table, void *y);
-    void (*embedding_dw)(int64_t t, int64_t h, int64_t lo, int64_t hi, const int32_t *ids,
-                         const void *dy, bool add, void *dtable);
-    /* Over the last dimension h of `rows` rows. b NULL: RMSNorm, else LayerNorm. */
-    void (*norm)(int64_t rows, int64_t h, double eps, const void *x, const void *w, const void *b,
-                 void *y);
-    void (*norm_dx)(int64_t rows, int64_t h, double eps, bool centred, const void *dy,
+    /* Rows lo..hi-1 of the table lie here; other ids give zero rows, and take no gradient. y is
+     * `scale` times the row. */
+    void (*embedding)(int64_t t, int64_t h, int64_t lo, int64_t hi, double scale,
+                      const int32_t *ids, const void *table, void *y);
+    void (*embedding_dw)(int64_t t, int64_t h, int64_t lo, int64_t hi, double scale,
+                         const int32_t *ids, const void *dy, bool add, void *dtable);
+    /* Over the last dimension h of `rows` rows, times one + w. b NULL: RMSNorm, else LayerNorm. */
+    void (*norm)(int64_t rows, int64_t h, double eps, double one, const void *x,
+                 const void *w, const void *b, void *y);
+    void (*norm_dx)(int64_t rows, int64_t h, double eps, double one, bool centred, const void *dy,
                     const void *x, const void *w, void *dx);
     /* db NULL: RMSNorm. */
     void (*norm_dw)(int64_t rows, int64_t h, double eps, const void *dy, const void *x, bool add,
                     void *dw, void *db);
-    /* x, y [t x heads x d]; pairs (i, i + d/2) turn by position * base^(-2i/d); back: the other
-     * way, which is the gradient. */
+    /* x, y [t x heads x d], turned by core/graph/turns.h; back: the other way, which is the
+     * gradient. */
     void (*rope)(int64_t t, int64_t heads, int64_t d, luo_turns turns, bool back,
                  const int32_t *positions, const void *x, void *y);
     /* Latent attention: the last `turned` elements of q [t x heads x d], and shared [t x turned],
@@ -88,7 +90,7 @@ typedef struct luo_kernels {
                       const int32_t *positions, const void *dyq, const void *dyk, void *dq,
                       void *dk, void *dshared);
     /* q [t x n x d], o [t x n x u], k [t x g x d], v [t x g x u], rows [t x n]: log of the
-     * sum of exp of the scaled scores. Scale d^-1/2. work: attention_work(..) bytes. */
+     * sum of exp of the scaled scores. work: attention_work(..) bytes. */
     size_t (*attention_work)(int64_t t, const luo_heads *heads, const luo_documents *docs,
                              bool backward);
     void (*attention)(int64_t t, const luo_heads *heads, const luo_documents *docs, const void *q,
@@ -109,8 +111,15 @@ typedef struct luo_kernels {
     void (*swiglu)(int64_t n, const void *gate, const void *up, void *y, void *silu);
     void (*swiglu_dx)(int64_t n, const void *dy, const void *gate, const void *up,
                       const void *silu, void *dgate, void *dup);
+    void (*geglu)(int64_t n, const void *gate, const void *up, void *y, void *gelu); /* as gelu */
+    void (*geglu_dx)(int64_t n, const void *dy, const void *gate, const void *up,
+                     const void *gelu, void *dgate, void *dup);
     void (*gelu)(int64_t n, const void *x, void *y); /* tanh form, as gpt2 */
     void (*gelu_dx)(int64_t n, const void *dy, const void *x, void *dx);
+    void (*gelu_erf)(int64_t n, const void *x, void *y); /* x Phi(x), as gpt_neox */
+    void (*gelu_erf_dx)(int64_t n, const void *dy, const void *x, void *dx);
+    void (*relu)(int64_t n, const void *x, void *y);
+    void (*relu_dx)(int64_t n, const void *dy, const void *x, void *dx);
     void (*add)(int64_t n, int32_t count, const void *const *x, void *y); /* y may be x[0] */
     /* logits, probabilities [t x experts], weights, ids [t x k]; ids are whole numbers, -1 - e:
      * dropped by the capacity of expert e among these tokens, weight 0, though other weights may

@@ -317,6 +317,9 @@ void gpu_unbind(luo_job *job);
 /* The first contribution to a gradient of a step overwrites what the last step left: false then,
  * and for results that are no gradient. */
 bool gpu_adds(luo_rank *r, int32_t buffer);
+/* The activation of n elements, and its gradient: operands as core/graph/ops.inc has them. */
+luo_status gpu_activate(luo_rank *r, const gpu_op *op, int64_t n, int32_t task);
+luo_status gpu_activate_dx(luo_rank *r, const gpu_op *op, int64_t n, int32_t task);
 luo_status gpu_run_norm(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_update(luo_rank *r, const gpu_op *op, int32_t task);
 luo_status gpu_run_amend(luo_rank *r, const gpu_op *op, int32_t task);

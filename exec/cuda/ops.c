@@ -75,7 +75,7 @@ static luo_status run_embedding(luo_rank *r, const gpu_op *op, int32_t task)
 {
     const luo_bound_op *b = op->b;
     return done(r, op,
-                gpu_embedding(compute(r), b->rows, b->cols, b->lo, b->depth,
+                gpu_embedding(compute(r), b->rows, b->cols, b->lo, b->depth, (float)b->scale,
                               in_of(r, op, 0, task).at, in_of(r, op, 1, task),
                               out_of(r, op, 0, task)));
 }
@@ -86,7 +86,7 @@ static luo_status run_embedding_dw(luo_rank *r, const gpu_op *op, int32_t task)
     const bool add = gpu_adds(r, b->instr->out[0]);
     const int32_t *order = tokens_of(r, task)->order + r->job->batch.order[op->order].at;
     return done(r, op,
-                gpu_embedding_dw(compute(r), b->rows, b->cols, b->lo, b->depth,
+                gpu_embedding_dw(compute(r), b->rows, b->cols, b->lo, b->depth, (float)b->scale,
                                  in_of(r, op, 0, task).at, order, in_of(r, op, 1, task), add,
                                  out_of(r, op, 0, task)));
 }
@@ -96,19 +96,25 @@ static float eps_of(const luo_rank *r)
     return (float)r->x->config.model->norm_eps;
 }
 
+/* What norms add to their weight. */
+static float one_of(const luo_rank *r)
+{
+    return r->x->config.model->norm_offset ? 1 : 0;
+}
+
 static luo_status run_norm(luo_rank *r, const gpu_op *op, int32_t task)
 {
     const gpu_array none = {0}, b = op->b->instr->nin > 2 ? in_of(r, op, 2, task) : none;
     return done(r, op,
-                gpu_norm(compute(r), op->b->rows, op->b->cols, eps_of(r), in_of(r, op, 0, task),
-                         in_of(r, op, 1, task), b, out_of(r, op, 0, task)));
+                gpu_norm(compute(r), op->b->rows, op->b->cols, eps_of(r), one_of(r),
+                         in_of(r, op, 0, task), in_of(r, op, 1, task), b, out_of(r, op, 0, task)));
 }
 
 static luo_status run_norm_dx(luo_rank *r, const gpu_op *op, int32_t task)
 {
     const bool centred = r->x->config.model->norm == LUO_NORM_LAYER;
     return done(r, op,
-                gpu_norm_dx(compute(r), op->b->rows, op->b->cols, eps_of(r), centred,
+                gpu_norm_dx(compute(r), op->b->rows, op->b->cols, eps_of(r), one_of(r), centred,
                             in_of(r, op, 0, task), in_of(r, op, 1, task), in_of(r, op, 2, task),
                             out_of(r, op, 0, task)));
 }
@@ -151,7 +157,8 @@ static luo_status bind_heads(gpu_binder *b, gpu_op *op)
             if (h->kv_of[q] == g) of[n++] = q;
     }
     first[h->g] = n;
-    op->heads = (gpu_heads){.n = h->n, .g = h->g, .d = h->d, .causal = h->causal, .u = h->u};
+    op->heads = (gpu_heads){.n = h->n, .g = h->g, .d = h->d, .causal = h->causal, .u = h->u,
+                            .scale = h->scale, .softcap = h->softcap};
     const int64_t one = (int64_t)sizeof(int32_t);
     LUO_TRY(gpu_binder_put(b, h->kv_of, one * h->n, (const void **)&op->heads.kv_of));
     LUO_TRY(gpu_binder_put(b, of, one * h->n, (const void **)&op->heads.heads_of));
@@ -177,7 +184,9 @@ static luo_status bind_turns(gpu_binder *b, gpu_op *op)
 {
     const luo_model *model = b->job->x->config.model;
     const int64_t n = luo_rope_pairs(model);
-    op->turns = (luo_turns){.base = model->rope_base, .factor = luo_rope_factor(model)};
+    op->turns = (luo_turns){.base = model->rope_base,
+                              .factor = luo_rope_factor(model),
+                              .turned = 2 * (int)luo_rope_pairs(model)};
     if (luo_rope_is_plain(model)) return LUO_OK;
     double *at = LUO_NEW_N(b->tmp, double, n);
     if (!at) return luo_err_nomem(b->err);
@@ -256,27 +265,40 @@ static luo_status run_latent_dx(luo_rank *r, const gpu_op *op, int32_t task)
 
 /* ---- pointwise ---- */
 
+luo_status gpu_activate(luo_rank *r, const gpu_op *op, int64_t n, int32_t task)
+{
+    const luo_activation kind = r->x->config.model->activation;
+    const gpu_array x = in_of(r, op, 0, task), y = out_of(r, op, 0, task);
+    if (kind == LUO_ACT_GELU) return done(r, op, gpu_gelu(compute(r), n, x, y));
+    if (kind == LUO_ACT_GELU_ERF) return done(r, op, gpu_gelu_erf(compute(r), n, x, y));
+    if (kind == LUO_ACT_RELU) return done(r, op, gpu_relu(compute(r), n, x, y));
+    return done(r, op,
+                (kind == LUO_ACT_GEGLU ? gpu_geglu : gpu_swiglu)(
+                    compute(r), n, x, in_of(r, op, 1, task), y, out_of(r, op, 1, task)));
+}
+
+luo_status gpu_activate_dx(luo_rank *r, const gpu_op *op, int64_t n, int32_t task)
+{
+    const luo_activation kind = r->x->config.model->activation;
+    const gpu_array dy = in_of(r, op, 0, task), x = in_of(r, op, 1, task);
+    const gpu_array dx = out_of(r, op, 0, task);
+    if (kind == LUO_ACT_GELU) return done(r, op, gpu_gelu_dx(compute(r), n, dy, x, dx));
+    if (kind == LUO_ACT_GELU_ERF) return done(r, op, gpu_gelu_erf_dx(compute(r), n, dy, x, dx));
+    if (kind == LUO_ACT_RELU) return done(r, op, gpu_relu_dx(compute(r), n, dy, x, dx));
+    return done(r, op,
+                (kind == LUO_ACT_GEGLU ? gpu_geglu_dx : gpu_swiglu_dx)(
+                    compute(r), n, dy, x, in_of(r, op, 2, task), in_of(r, op, 3, task), dx,
+                    out_of(r, op, 1, task)));
+}
+
 static luo_status run_activation(luo_rank *r, const gpu_op *op, int32_t task)
 {
-    if (op->b->instr->nin == 1)
-        return done(
-            r, op,
-            gpu_gelu(compute(r), op->b->rows, in_of(r, op, 0, task), out_of(r, op, 0, task)));
-    return done(r, op,
-                gpu_swiglu(compute(r), op->b->rows, in_of(r, op, 0, task), in_of(r, op, 1, task),
-                           out_of(r, op, 0, task), out_of(r, op, 1, task)));
+    return gpu_activate(r, op, op->b->rows, task);
 }
 
 static luo_status run_activation_dx(luo_rank *r, const gpu_op *op, int32_t task)
 {
-    if (op->b->instr->nout == 1)
-        return done(r, op,
-                    gpu_gelu_dx(compute(r), op->b->rows, in_of(r, op, 0, task),
-                                in_of(r, op, 1, task), out_of(r, op, 0, task)));
-    return done(r, op,
-                gpu_swiglu_dx(compute(r), op->b->rows, in_of(r, op, 0, task), in_of(r, op, 1, task),
-                              in_of(r, op, 2, task), in_of(r, op, 3, task), out_of(r, op, 0, task),
-                              out_of(r, op, 1, task)));
+    return gpu_activate_dx(r, op, op->b->rows, task);
 }
 
 static luo_status run_add(luo_rank *r, const gpu_op *op, int32_t task)

@@ -32,7 +32,9 @@ static luo_status find_turns(luo_exec *exec, luo_err *err)
 {
     const luo_model *model = exec->config.model;
     if (!model) return LUO_OK;
-    exec->turns = (luo_turns){.base = model->rope_base, .factor = luo_rope_factor(model)};
+    exec->turns = (luo_turns){.base = model->rope_base,
+                              .factor = luo_rope_factor(model),
+                              .turned = 2 * (int)luo_rope_pairs(model)};
     if (luo_rope_is_plain(model)) return LUO_OK;
     double *at = LUO_NEW_N(exec->arena, double, luo_rope_pairs(model));
     if (!at) return luo_err_nomem(err);

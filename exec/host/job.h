@@ -166,6 +166,9 @@ host_run host_run_of(luo_op_kind kind);
 /* The first contribution to a gradient of a step overwrites what the last step left: false then,
  * and for results that are no gradient. */
 bool host_adds(luo_rank *rank, int32_t buffer);
+/* The activation of n elements, and its gradient: operands as core/graph/ops.inc has them. */
+void host_activate(const luo_rank *rank, const luo_instr *instr, int64_t n, int32_t task);
+void host_activate_dx(const luo_rank *rank, const luo_instr *instr, int64_t n, int32_t task);
 
 /* attention.c */
 /* Bytes of working memory that the attentions of a role need at most. */

@@ -36,15 +36,16 @@ static void host_run_bias_dw(luo_rank *rank, const luo_bound_op *op, int32_t tas
 static void host_run_embedding(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    rank->x->k->embedding(op->rows, op->cols, op->lo, op->depth, host_buf(rank, instr->in[0], task),
-                          host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task));
+    rank->x->k->embedding(op->rows, op->cols, op->lo, op->depth, op->scale,
+                          host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
+                          host_buf(rank, instr->out[0], task));
 }
 
 static void host_run_embedding_dw(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
     const bool add = host_adds(rank, instr->out[0]);
-    rank->x->k->embedding_dw(op->rows, op->cols, op->lo, op->depth,
+    rank->x->k->embedding_dw(op->rows, op->cols, op->lo, op->depth, op->scale,
                              host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
                              add, host_buf(rank, instr->out[0], task));
 }
@@ -54,10 +55,16 @@ static bool centred(const luo_rank *rank)
     return rank->x->config.model->norm == LUO_NORM_LAYER;
 }
 
+/* What norms add to their weight. */
+static double one_of(const luo_rank *rank)
+{
+    return rank->x->config.model->norm_offset ? 1 : 0;
+}
+
 static void host_run_norm(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    rank->x->k->norm(op->rows, op->cols, rank->x->config.model->norm_eps,
+    rank->x->k->norm(op->rows, op->cols, rank->x->config.model->norm_eps, one_of(rank),
                      host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
                      instr->nin > 2 ? host_buf(rank, instr->in[2], task) : NULL,
                      host_buf(rank, instr->out[0], task));
@@ -66,9 +73,10 @@ static void host_run_norm(luo_rank *rank, const luo_bound_op *op, int32_t task)
 static void host_run_norm_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
     const luo_instr *instr = op->instr;
-    rank->x->k->norm_dx(op->rows, op->cols, rank->x->config.model->norm_eps, centred(rank),
-                        host_buf(rank, instr->in[0], task), host_buf(rank, instr->in[1], task),
-                        host_buf(rank, instr->in[2], task), host_buf(rank, instr->out[0], task));
+    rank->x->k->norm_dx(op->rows, op->cols, rank->x->config.model->norm_eps, one_of(rank),
+                        centred(rank), host_buf(rank, instr->in[0], task),
+                        host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
+                        host_buf(rank, instr->out[0], task));
 }
 
 static void host_run_norm_dw(luo_rank *rank, const luo_bound_op *op, int32_t task)
@@ -106,32 +114,49 @@ static void host_run_products(luo_rank *rank, const luo_bound_op *op, int32_t ta
 
 /* ---- pointwise ---- */
 
+void host_activate(const luo_rank *rank, const luo_instr *instr, int64_t n, int32_t task)
+{
+    const luo_kernels *k = rank->x->k;
+    const luo_activation kind = rank->x->config.model->activation;
+    const void *x = host_buf(rank, instr->in[0], task);
+    void *y = host_buf(rank, instr->out[0], task);
+    if (kind == LUO_ACT_GELU)
+        k->gelu(n, x, y);
+    else if (kind == LUO_ACT_GELU_ERF)
+        k->gelu_erf(n, x, y);
+    else if (kind == LUO_ACT_RELU)
+        k->relu(n, x, y);
+    else
+        (kind == LUO_ACT_GEGLU ? k->geglu : k->swiglu)(n, x, host_buf(rank, instr->in[1], task), y,
+                                                       host_buf(rank, instr->out[1], task));
+}
+
+void host_activate_dx(const luo_rank *rank, const luo_instr *instr, int64_t n, int32_t task)
+{
+    const luo_kernels *k = rank->x->k;
+    const luo_activation kind = rank->x->config.model->activation;
+    const void *dy = host_buf(rank, instr->in[0], task), *x = host_buf(rank, instr->in[1], task);
+    void *dx = host_buf(rank, instr->out[0], task);
+    if (kind == LUO_ACT_GELU)
+        k->gelu_dx(n, dy, x, dx);
+    else if (kind == LUO_ACT_GELU_ERF)
+        k->gelu_erf_dx(n, dy, x, dx);
+    else if (kind == LUO_ACT_RELU)
+        k->relu_dx(n, dy, x, dx);
+    else
+        (kind == LUO_ACT_GEGLU ? k->geglu_dx : k->swiglu_dx)(
+            n, dy, x, host_buf(rank, instr->in[2], task), host_buf(rank, instr->in[3], task), dx,
+            host_buf(rank, instr->out[1], task));
+}
+
 static void host_run_activation(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    const luo_instr *instr = op->instr;
-    if (instr->nin == 1) {
-        rank->x->k->gelu(op->rows, host_buf(rank, instr->in[0], task),
-                         host_buf(rank, instr->out[0], task));
-        return;
-    }
-    rank->x->k->swiglu(op->rows, host_buf(rank, instr->in[0], task),
-                       host_buf(rank, instr->in[1], task), host_buf(rank, instr->out[0], task),
-                       host_buf(rank, instr->out[1], task));
+    host_activate(rank, op->instr, op->rows, task);
 }
 
 static void host_run_activation_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    const luo_instr *instr = op->instr;
-    if (instr->nout == 1) {
-        rank->x->k->gelu_dx(op->rows, host_buf(rank, instr->in[0], task),
-                            host_buf(rank, instr->in[1], task),
-                            host_buf(rank, instr->out[0], task));
-        return;
-    }
-    rank->x->k->swiglu_dx(op->rows, host_buf(rank, instr->in[0], task),
-                          host_buf(rank, instr->in[1], task), host_buf(rank, instr->in[2], task),
-                          host_buf(rank, instr->in[3], task), host_buf(rank, instr->out[0], task),
-                          host_buf(rank, instr->out[1], task));
+    host_activate_dx(rank, op->instr, op->rows, task);
 }
 
 static void host_run_add(luo_rank *rank, const luo_bound_op *op, int32_t task)

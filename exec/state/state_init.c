@@ -51,7 +51,7 @@ static filler filler_of(const luo_param *p, const luo_model *model, uint64_t see
     filler f = {.key = luo_hash_str(luo_hash_str(LUO_HASH_EMPTY, "init#"), p->name) ^ seed};
     const bool bias = holds(p->name, ".bias");
     if (!luo_state_decays(p)) {
-        f.constant = bias ? 0 : 1;
+        f.constant = bias || model->norm_offset ? 0 : 1;
         return f;
     }
     f.deviation = DEVIATION;

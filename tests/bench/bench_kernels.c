@@ -61,15 +61,15 @@ static void attention_dx(const luo_kernels *k)
 }
 static void norm(const luo_kernels *k)
 {
-    k->norm(T, H, 1e-5, x[0], x[1], NULL, x[2]);
+    k->norm(T, H, 1e-5, 0, x[0], x[1], NULL, x[2]);
 }
 static void layernorm(const luo_kernels *k)
 {
-    k->norm(T, H, 1e-5, x[0], x[1], x[3], x[2]);
+    k->norm(T, H, 1e-5, 0, x[0], x[1], x[3], x[2]);
 }
 static void norm_dx(const luo_kernels *k)
 {
-    k->norm_dx(T, H, 1e-5, false, x[0], x[1], x[2], x[3]);
+    k->norm_dx(T, H, 1e-5, 0, false, x[0], x[1], x[2], x[3]);
 }
 static void norm_dw(const luo_kernels *k)
 {
@@ -102,11 +102,11 @@ static void add(const luo_kernels *k)
 }
 static void embedding(const luo_kernels *k)
 {
-    k->embedding(T, H, 0, V, ids, x[0], x[1]);
+    k->embedding(T, H, 0, V, 1, ids, x[0], x[1]);
 }
 static void embedding_dw(const luo_kernels *k)
 {
-    k->embedding_dw(T, H, 0, V, ids, x[0], true, x[1]);
+    k->embedding_dw(T, H, 0, V, 1, ids, x[0], true, x[1]);
 }
 static void row_max(const luo_kernels *k)
 {

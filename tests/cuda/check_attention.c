@@ -86,7 +86,8 @@ static void make(attention *x)
     x->start_of = ints(x, s->start_of, s->t);
     x->end_of = ints(x, s->end_of, s->t);
     x->heads = (gpu_heads){
-        s->n, s->g, s->d, x->kv_of->at, x->heads_of->at, x->heads_of_first->at, s->causal, s->u};
+        s->n, s->g, s->d, x->kv_of->at, x->heads_of->at, x->heads_of_first->at, s->causal,
+        s->u, 0,    0};
 }
 static void begin(attention *x, const char *name, uint64_t seed, gpu_type type, int64_t d)
 {
@@ -126,7 +127,7 @@ static void truth_make(const attention *x, truth *w)
                                                : values(s, s->g);
         w->want[i] = zeros(n), w->mass[i] = zeros(n);
     }
-    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u};
+    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u, 0, 0};
     const luo_documents docs = {s->ndocs, s->start};
     w->work = malloc(luo_kernels_f64.attention_work(s->t, &h, &docs, true));
     ck_assert_ptr_nonnull(w->work);
@@ -236,7 +237,7 @@ static void backward(attention *x)
     for (int64_t i = 0; i < no; i++) gpu_case_set(x->a[O], i, w.want[O][i]);
     for (int64_t i = 0; i < s->t * s->n; i++) gpu_case_set(x->a[ROWS], i, w.want[ROWS][i]);
     gpu_case_run(&x->c, call_backward, x);
-    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u};
+    const luo_heads h = {s->n, s->g, s->d, s->kv_of, s->causal, s->u, 0, 0};
     const luo_documents docs = {s->ndocs, s->start};
     luo_kernels_f64.attention_dx(s->t, &h, &docs, x->a[DO_]->x, x->a[O]->x, x->a[ROWS]->x,
                                  x->a[Q]->x, x->a[K_]->x, x->a[V]->x, w.want[DQ], w.want[DK],

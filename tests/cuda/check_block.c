@@ -179,6 +179,12 @@ END_TEST
 
 /* ---- kernels ---- */
 
+static luo_heads host_heads(const kase *k)
+{
+    const bool capped = k->b.nk % 2 == 0; /* .. and with a scale of their own */
+    return (luo_heads){k->n, k->g, k->d, k->kv_of, k->causal, 0, capped ? 0.3 : 0, capped ? 2 : 0};
+}
+
 static void draw_heads(kase *k)
 {
     gpu_case *c = &k->c;
@@ -202,14 +208,11 @@ static void draw_heads(kase *k)
                     .kv_of = gpu_case_bytes(c, one * k->n, k->kv_of)->at,
                     .heads_of = gpu_case_bytes(c, one * k->n, k->heads_of)->at,
                     .heads_of_first = gpu_case_bytes(c, one * (k->g + 1), k->heads_of_first)->at,
-                    .causal = k->causal};
+                    .causal = k->causal,
+                    .scale = host_heads(k).scale,
+                    .softcap = host_heads(k).softcap};
     k->block = (gpu_block){k->b.nq, k->b.nk, k->b.first_keys,
                            gpu_case_bytes(c, one * gpu_sights_values(&k->b), k->sights)->at};
-}
-
-static luo_heads host_heads(const kase *k)
-{
-    return (luo_heads){k->n, k->g, k->d, k->kv_of, k->causal, 0};
 }
 
 static double *room(int64_t n, const double *of)

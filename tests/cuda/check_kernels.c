@@ -51,7 +51,7 @@ static void bias_dw_run(kase *k)
 static cudaError_t embedding_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_embedding(s, k->t, k->h, k->lo, k->hi, k->ids->at, ARG(0), ARG(1));
+    return gpu_embedding(s, k->t, k->h, k->lo, k->hi, 1.5f, k->ids->at, ARG(0), ARG(1));
 }
 static void embedding_shape(kase *k)
 {
@@ -65,15 +65,15 @@ static void embedding_run(kase *k)
     k->a[0] = kase_in(k, (k->hi - k->lo) * k->h, 1), k->a[1] = kase_out(k, k->t * k->h, false);
     gpu_case_run(&k->c, embedding_call, k);
     double *want = kase_room(k, k->t * k->h, NULL);
-    twin->embedding(k->t, k->h, k->lo, k->hi, kase_ints(k->ids), X(0), want);
+    twin->embedding(k->t, k->h, k->lo, k->hi, 1.5, kase_ints(k->ids), X(0), want);
     gpu_case_check(&k->c, k->a[1], want, NULL, 0);
 }
 
 static cudaError_t embedding_dw_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_embedding_dw(s, k->t, k->h, k->lo, k->hi, k->ids->at, k->order->at, ARG(0), k->add,
-                            ARG(1));
+    return gpu_embedding_dw(s, k->t, k->h, k->lo, k->hi, 1.5f, k->ids->at, k->order->at, ARG(0),
+                            k->add, ARG(1));
 }
 static const int32_t *sort_ids;
 static int by_id(const void *a, const void *b)
@@ -97,8 +97,8 @@ static void embedding_dw_run(kase *k)
     gpu_case_run(&k->c, embedding_dw_call, k);
     double *want = kase_room(k, n, X(1)), *mass = kase_mass(k, n, X(1));
     const double *abs = kase_mass(k, k->t * k->h, X(0));
-    twin->embedding_dw(k->t, k->h, k->lo, k->hi, kase_ints(k->ids), X(0), k->add, want);
-    twin->embedding_dw(k->t, k->h, k->lo, k->hi, kase_ints(k->ids), abs, k->add, mass);
+    twin->embedding_dw(k->t, k->h, k->lo, k->hi, 1.5, kase_ints(k->ids), X(0), k->add, want);
+    twin->embedding_dw(k->t, k->h, k->lo, k->hi, 1.5, kase_ints(k->ids), abs, k->add, mass);
     gpu_case_check(&k->c, k->a[1], want, mass, 4);
 }
 
@@ -106,7 +106,7 @@ static void embedding_dw_run(kase *k)
 static cudaError_t norm_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_norm(s, k->t, k->h, (float)k->eps, ARG(0), ARG(1), ARG(2), ARG(3));
+    return gpu_norm(s, k->t, k->h, (float)k->eps, 0.5f, ARG(0), ARG(1), ARG(2), ARG(3));
 }
 /* Two or three numbers may be almost equal, and their variance lost; one has 1/sqrt(eps) as scale.
  */
@@ -124,14 +124,14 @@ static void norm_run(kase *k)
     k->a[3] = kase_out(k, k->t * k->h, false);
     gpu_case_run(&k->c, norm_call, k);
     double *want = kase_room(k, k->t * k->h, NULL);
-    twin->norm(k->t, k->h, k->eps, X(0), X(1), k->flag ? X(2) : NULL, want);
+    twin->norm(k->t, k->h, k->eps, 0.5, X(0), X(1), k->flag ? X(2) : NULL, want);
     gpu_case_check(&k->c, k->a[3], want, NULL, 8);
 }
 
 static cudaError_t norm_dx_call(void *ctx, cudaStream_t s)
 {
     kase *k = ctx;
-    return gpu_norm_dx(s, k->t, k->h, (float)k->eps, k->flag, ARG(0), ARG(1), ARG(2), ARG(3));
+    return gpu_norm_dx(s, k->t, k->h, (float)k->eps, 0.5f, k->flag, ARG(0), ARG(1), ARG(2), ARG(3));
 }
 static void norm_dx_run(kase *k)
 {
@@ -140,7 +140,7 @@ static void norm_dx_run(kase *k)
     k->a[2] = kase_in(k, k->h, 1), k->a[3] = kase_out(k, k->t * k->h, false);
     gpu_case_run(&k->c, norm_dx_call, k);
     double *want = kase_room(k, k->t * k->h, NULL);
-    twin->norm_dx(k->t, k->h, k->eps, k->flag, X(0), X(1), X(2), want);
+    twin->norm_dx(k->t, k->h, k->eps, 0.5, k->flag, X(0), X(1), X(2), want);
     gpu_case_check(&k->c, k->a[3], want, NULL, 16);
 }
 
@@ -163,7 +163,7 @@ static void norm_dw_run(kase *k)
     double *ones = kase_room(k, k->h, NULL), *term = kase_room(k, k->t * k->h, NULL);
     for (int64_t j = 0; j < k->h; j++) ones[j] = 1;
     double *none = kase_room(k, k->h, NULL);
-    twin->norm(k->t, k->h, k->eps, X(1), ones, k->flag ? none : NULL, term);
+    twin->norm(k->t, k->h, k->eps, 0, X(1), ones, k->flag ? none : NULL, term);
     for (int64_t i = 0; i < k->t * k->h; i++) term[i] = fabs(X(0)[i]) * (fabs(term[i]) + 1);
     const double *mass = column_mass(k, k->t, k->h, term, k->add ? X(2) : NULL);
     gpu_case_check(&k->c, k->a[2], dw, mass, 8);
@@ -175,7 +175,8 @@ static void norm_dw_run(kase *k)
 /* ---- rope: t tokens, lo heads, h head size; flag: back ---- */
 static luo_turns turns_of(const kase *k)
 {
-    return (luo_turns){.base = k->eps, .factor = k->add ? 1.25 : 0};
+    return (luo_turns){
+        .base = k->eps, .factor = k->add ? 1.25 : 0, .turned = k->add ? (int)(k->h / 4 * 2) : 0};
 }
 static cudaError_t rope_call(void *ctx, cudaStream_t s)
 {
@@ -195,8 +196,11 @@ static void rope_run(kase *k)
     gpu_case_run(&k->c, rope_call, k);
     double *want = kase_room(k, n, NULL), *mass = kase_room(k, n, NULL);
     twin->rope(k->t, k->lo, k->h, turns_of(k), k->flag, kase_ints(k->ids), X(0), want);
-    for (int64_t i = 0; i < n; i++)
-        mass[i] = fabs(X(0)[i]) + fabs(X(0)[i % k->h < k->h / 2 ? i + k->h / 2 : i - k->h / 2]);
+    const int64_t half = turns_of(k).turned > 0 ? turns_of(k).turned / 2 : k->h / 2;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = i % k->h, other = at < half ? half : at < 2 * half ? -half : 0;
+        mass[i] = fabs(X(0)[i]) + fabs(X(0)[i + other]);
+    }
     gpu_case_check(&k->c, k->a[1], want, mass, 5);
 }
 
@@ -340,6 +344,98 @@ static void gelu_dx_run(kase *k)
     twin->gelu_dx(k->t, X(0), X(1), want);
     gpu_case_check(&k->c, k->a[2], want, NULL, 8);
 }
+static cudaError_t geglu_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_geglu(s, k->t, ARG(0), ARG(1), ARG(2), ARG(3));
+}
+static void geglu_run(kase *k)
+{
+    pointwise_shape(k);
+    for (int i = 0; i < 2; i++) k->a[i] = kase_in(k, k->t, 8);
+    for (int i = 2; i < 4; i++) k->a[i] = kase_out(k, k->t, false);
+    if (k->t > 0) gpu_case_set(k->a[0], 0, k->flag ? 0 : -90); /* exp ends in no normal number */
+    gpu_case_run(&k->c, geglu_call, k);
+    double *y = kase_room(k, k->t, NULL), *silu = kase_room(k, k->t, NULL);
+    twin->geglu(k->t, X(0), X(1), y, silu);
+    gpu_case_check(&k->c, k->a[2], y, NULL, 4);
+    gpu_case_check(&k->c, k->a[3], silu, NULL, 4);
+}
+static cudaError_t geglu_dx_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_geglu_dx(s, k->t, ARG(0), ARG(1), ARG(2), ARG(3), ARG(4), ARG(5));
+}
+static void geglu_dx_run(kase *k)
+{
+    pointwise_shape(k);
+    for (int i = 0; i < 4; i++) k->a[i] = kase_in(k, k->t, 4); /* dy, gate, up, silu */
+    for (int i = 4; i < 6; i++) k->a[i] = kase_out(k, k->t, false);
+    for (int64_t i = 0; i < k->t; i++) gpu_case_set(k->a[3], i, X(1)[i] / (1 + exp(-X(1)[i])));
+    gpu_case_run(&k->c, geglu_dx_call, k);
+    double *dgate = kase_room(k, k->t, NULL), *dup = kase_room(k, k->t, NULL);
+    twin->geglu_dx(k->t, X(0), X(1), X(2), X(3), dgate, dup);
+    gpu_case_check(&k->c, k->a[4], dgate, NULL, 8);
+    gpu_case_check(&k->c, k->a[5], dup, NULL, 2);
+}
+static cudaError_t gelu_erf_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_gelu_erf(s, k->t, ARG(0), ARG(1));
+}
+static void gelu_erf_run(kase *k)
+{
+    pointwise_shape(k);
+    k->a[0] = kase_in(k, k->t, 3), k->a[1] = kase_out(k, k->t, false);
+    gpu_case_run(&k->c, gelu_erf_call, k);
+    double *want = kase_room(k, k->t, NULL);
+    twin->gelu_erf(k->t, X(0), want);
+    gpu_case_check(&k->c, k->a[1], want, NULL, 4);
+}
+static cudaError_t gelu_erf_dx_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_gelu_erf_dx(s, k->t, ARG(0), ARG(1), ARG(2));
+}
+static void gelu_erf_dx_run(kase *k)
+{
+    pointwise_shape(k);
+    for (int i = 0; i < 2; i++) k->a[i] = kase_in(k, k->t, 3);
+    k->a[2] = kase_out(k, k->t, false);
+    gpu_case_run(&k->c, gelu_erf_dx_call, k);
+    double *want = kase_room(k, k->t, NULL);
+    twin->gelu_erf_dx(k->t, X(0), X(1), want);
+    gpu_case_check(&k->c, k->a[2], want, NULL, 8);
+}
+static cudaError_t relu_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_relu(s, k->t, ARG(0), ARG(1));
+}
+static void relu_run(kase *k)
+{
+    pointwise_shape(k);
+    k->a[0] = kase_in(k, k->t, 3), k->a[1] = kase_out(k, k->t, false);
+    gpu_case_run(&k->c, relu_call, k);
+    double *want = kase_room(k, k->t, NULL);
+    twin->relu(k->t, X(0), want);
+    gpu_case_check(&k->c, k->a[1], want, NULL, 4);
+}
+static cudaError_t relu_dx_call(void *ctx, cudaStream_t s)
+{
+    kase *k = ctx;
+    return gpu_relu_dx(s, k->t, ARG(0), ARG(1), ARG(2));
+}
+static void relu_dx_run(kase *k)
+{
+    pointwise_shape(k);
+    for (int i = 0; i < 2; i++) k->a[i] = kase_in(k, k->t, 3);
+    k->a[2] = kase_out(k, k->t, false);
+    gpu_case_run(&k->c, relu_dx_call, k);
+    double *want = kase_room(k, k->t, NULL);
+    twin->relu_dx(k->t, X(0), X(1), want);
+    gpu_case_check(&k->c, k->a[2], want, NULL, 8);
+}
 
 /* ---- add: a[0] = sum of a[0 or 1]..a[h]; flag: a[0] is the first summand ---- */
 static cudaError_t add_call(void *ctx, cudaStream_t s)
@@ -391,10 +487,12 @@ static void convert_run(kase *k)
 #name, name##_run, cases                                                                   \
     }
 static const kernel_row rows[] = {
-    ROW(bias, 40),      ROW(bias_dw, 60), ROW(embedding, 40), ROW(embedding_dw, 80),
-    ROW(norm, 80),      ROW(norm_dx, 80), ROW(norm_dw, 80),   ROW(rope, 60),
-    ROW(swiglu, 30),    ROW(gelu, 30),    ROW(gelu_dx, 30),   ROW(add, 60),
-    ROW(swiglu_dx, 30), ROW(convert, 30), ROW(latent, 60),    ROW(latent_dx, 60),
+    ROW(bias, 40),        ROW(bias_dw, 60),   ROW(embedding, 40), ROW(embedding_dw, 80),
+    ROW(norm, 80),        ROW(norm_dx, 80),   ROW(norm_dw, 80),   ROW(rope, 60),
+    ROW(swiglu, 30),      ROW(geglu, 30),     ROW(geglu_dx, 30),  ROW(gelu_erf, 30),
+    ROW(gelu_erf_dx, 30), ROW(relu, 30),      ROW(relu_dx, 30),   ROW(gelu, 30),
+    ROW(gelu_dx, 30),     ROW(add, 60),       ROW(swiglu_dx, 30), ROW(convert, 30),
+    ROW(latent, 60),      ROW(latent_dx, 60),
 };
 KERNEL_TEST(rows)
 LUO_MAIN("cuda.kernels", kernel_is_its_twin, LUO_ROWS(rows))

@@ -24,7 +24,7 @@ static void shape(kase *c)
 
 static luo_heads heads_of(const kase *c)
 {
-    return (luo_heads){c->dim[N], c->dim[G], c->dim[D], c->ints[0], c->flag[0], 0};
+    return (luo_heads){c->dim[N], c->dim[G], c->dim[D], c->ints[0], c->flag[0], 0, 0, 0};
 }
 static luo_documents docs_of(const kase *c)
 {
@@ -186,7 +186,7 @@ START_TEST(documents_do_not_see_each_other)
     enum { TOKENS = 90, HEADS = 3, SIZE = 8, ALL = TOKENS * HEADS * SIZE };
     static double q[ALL], k[ALL], v[ALL], o[2][ALL], stat[TOKENS * HEADS];
     const int32_t kv_of[HEADS] = {0, 1, 2}, start[] = {0, 40, TOKENS};
-    const luo_heads h = {HEADS, HEADS, SIZE, kv_of, _i == 0, 0};
+    const luo_heads h = {HEADS, HEADS, SIZE, kv_of, _i == 0, 0, 0, 0};
     const luo_documents docs = {2, start};
     luo_rng rng = luo_rng_seed(5);
     for (int i = 0; i < ALL; i++) {

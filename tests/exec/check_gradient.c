@@ -38,6 +38,15 @@ static int tried, near_ties;
     X("norms of queries and keys", m->qk_norm)                                                     \
     X("swiglu", m->activation == LUO_ACT_SWIGLU)                                                   \
     X("gelu", m->activation == LUO_ACT_GELU)                                                       \
+    X("gelu by the error function", m->activation == LUO_ACT_GELU_ERF)                             \
+    X("geglu", m->activation == LUO_ACT_GEGLU)                                                     \
+    X("norms of 1 + weight", m->norm_offset)                                                       \
+    X("a scale of embeddings", m->embedding_scale > 0)                                             \
+    X("a part of heads turned",                                                                    \
+      has_attention && !latent && m->position == LUO_POS_ROPE && m->partial_rotary > 0)            \
+    X("positions from the third row on", m->position_offset > 0)                                   \
+    X("a scale of scores", m->attention_scale > 0)                                                 \
+    X("a soft cap of scores", m->attention_softcap > 0)                                            \
     X("linear positions",                                                                          \
       has_attention && m->position == LUO_POS_ROPE && m->rope.kind == LUO_ROPE_LINEAR)             \
     X("positions of Llama 3.1", has_attention && m->rope.kind == LUO_ROPE_LLAMA3)                  \
@@ -218,6 +227,12 @@ static void vary(uint64_t seed, luo_model *m)
     m->parallel_residual = seed % 3 > 0;
     m->shared_norm = seed % 3 == 1;
     m->post_norms = seed / 2 % 2;
+    m->partial_rotary = seed % 2 ? 0.5 : 0;
+    m->norm_offset = seed / 3 % 2;
+    m->embedding_scale = seed / 4 % 2 ? 1.75 : 0;
+    m->attention_scale = seed / 5 % 2 ? 0.6 : 0;
+    m->attention_softcap = seed / 6 % 2 ? 1.5 : 0;
+    if (m->position == LUO_POS_LEARNED) m->position_offset = (int64_t)(seed % 3);
     m->rope = (luo_rope_scaling){.kind = kinds[seed % 4], .factor = 4, .original_tokens = 8,
                                  .low_freq = 1, .high_freq = 4, .beta_fast = 4, .beta_slow = 0.5};
 }
@@ -226,7 +241,9 @@ static luo_model draw_model(luo_rng *r, uint64_t seed, int gate)
 {
     luo_model m = luo_test_llama(2, 16, 24, 4, 64);
     m.norm = coin(r) ? LUO_NORM_RMS : LUO_NORM_LAYER;
-    m.activation = coin(r) ? LUO_ACT_SWIGLU : LUO_ACT_GELU;
+    static const luo_activation activations[] = {LUO_ACT_SWIGLU, LUO_ACT_GELU, LUO_ACT_GELU_ERF,
+                                                 LUO_ACT_GEGLU};
+    m.activation = activations[luo_rng_pick(r, 4)];
     m.tied_embeddings = coin(r);
     m.norm_eps = 1e-3;
     m.max_sequence_tokens = 64;

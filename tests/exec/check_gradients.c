@@ -74,11 +74,11 @@ static void embedding_make(chain *c)
 }
 static void embedding(chain *c)
 {
-    k->embedding(c->t, c->h, 1, c->v, c->ints[0], c->x[0], c->y);
+    k->embedding(c->t, c->h, 1, c->v, 1.5, c->ints[0], c->x[0], c->y);
 }
 static void embedding_dx(chain *c)
 {
-    k->embedding_dw(c->t, c->h, 1, c->v, c->ints[0], c->c, false, c->dx[0]);
+    k->embedding_dw(c->t, c->h, 1, c->v, 1.5, c->ints[0], c->c, false, c->dx[0]);
 }
 
 /* ---- norms: flag LayerNorm ---- */
@@ -90,30 +90,37 @@ static void norm_make(chain *c)
 }
 static void norm(chain *c)
 {
-    k->norm(c->t, c->h, 1e-2, c->x[0], c->x[1], c->flag ? c->x[2] : NULL, c->y);
+    k->norm(c->t, c->h, 1e-2, 0.5, c->x[0], c->x[1], c->flag ? c->x[2] : NULL, c->y);
 }
 static void norm_dx(chain *c)
 {
-    k->norm_dx(c->t, c->h, 1e-2, c->flag, c->c, c->x[0], c->x[1], c->dx[0]);
+    k->norm_dx(c->t, c->h, 1e-2, 0.5, c->flag, c->c, c->x[0], c->x[1], c->dx[0]);
     k->norm_dw(c->t, c->h, 1e-2, c->c, c->x[0], false, c->dx[1], c->flag ? c->dx[2] : NULL);
 }
 
 /* ---- rope: by a table, with a factor ---- */
 static const double radians[8] = {1, 0.3, 0.07, 0.02, 5e-3, 1e-3, 3e-4, 1e-4};
-static const luo_turns by = {1e4, radians, 1.25};
+static const luo_turns by = {1e4, radians, 1.25, 0};
 static void rope_make(chain *c)
 {
-    has(c, c->t * c->n * 2 * c->d);
+    c->h = 2 * c->d + (c->flag ? c->v : 0); /* elements of a head, of which 2 d turn */
+    has(c, c->t * c->n * c->h);
     c->ny = c->count[0];
     for (int64_t i = 0; i < c->t; i++) c->ints[0][i] = (int32_t)draw(c, 0, 5000);
 }
+static luo_turns turns_of(const chain *c)
+{
+    luo_turns turns = by;
+    turns.turned = c->flag ? 2 * (int)c->d : 0;
+    return turns;
+}
 static void rope(chain *c)
 {
-    k->rope(c->t, c->n, 2 * c->d, by, false, c->ints[0], c->x[0], c->y);
+    k->rope(c->t, c->n, c->h, turns_of(c), false, c->ints[0], c->x[0], c->y);
 }
 static void rope_dx(chain *c)
 {
-    k->rope(c->t, c->n, 2 * c->d, by, true, c->ints[0], c->c, c->dx[0]);
+    k->rope(c->t, c->n, c->h, turns_of(c), true, c->ints[0], c->c, c->dx[0]);
 }
 
 /* ---- positions of latent attention: q and k of n heads, what they share; y: both ---- */
@@ -144,9 +151,15 @@ static void attention_make(chain *c)
     c->ints[1][1] = (int32_t)draw(c, 1, c->t - 1), c->ints[1][2] = (int32_t)c->t;
 }
 static double rows[MOST];
+static luo_heads heads_of(const chain *c, int64_t u)
+{
+    const bool capped = c->v % 2 == 0; /* .. and with a scale of its own */
+    return (luo_heads){
+        c->n, c->g, c->d, c->ints[0], c->flag, u, capped ? 0.7 : 0, capped ? 1.5 : 0};
+}
 static void attention_both(chain *c, bool back)
 {
-    const luo_heads heads = {c->n, c->g, c->d, c->ints[0], c->flag, c->h};
+    const luo_heads heads = heads_of(c, c->h);
     const luo_documents docs = {2, c->ints[1]};
     void *work = malloc(k->attention_work(c->t, &heads, &docs, back));
     ck_assert_ptr_nonnull(work);
@@ -177,7 +190,7 @@ static void block_make(chain *c)
 static void block_pair(chain *c, const luo_runs *runs, int own, int other, bool back)
 {
     static double dk[MOST], dv[MOST];
-    const luo_heads heads = {c->n, c->g, c->d, c->ints[0], c->flag, 0};
+    const luo_heads heads = heads_of(c, 0);
     const int64_t at[3] = {0, c->cut, c->t}, row = c->n * c->d, keys = c->g * c->d;
     const luo_block b = {
         runs, at[own], at[own + 1] - at[own], at[other], at[other + 1] - at[other], other == 0};
@@ -230,6 +243,15 @@ static void swiglu_dx(chain *c)
     swiglu(c);
     k->swiglu_dx(c->ny, c->c, c->x[0], c->x[1], silu, c->dx[0], c->dx[1]);
 }
+static void geglu(chain *c)
+{
+    k->geglu(c->ny, c->x[0], c->x[1], c->y, silu);
+}
+static void geglu_dx(chain *c)
+{
+    geglu(c);
+    k->geglu_dx(c->ny, c->c, c->x[0], c->x[1], silu, c->dx[0], c->dx[1]);
+}
 static void gelu_make(chain *c)
 {
     has(c, c->t * c->h);
@@ -242,6 +264,25 @@ static void gelu(chain *c)
 static void gelu_dx(chain *c)
 {
     k->gelu_dx(c->ny, c->c, c->x[0], c->dx[0]);
+}
+
+static void gelu_erf(chain *c)
+{
+    k->gelu_erf(c->ny, c->x[0], c->y);
+}
+static void gelu_erf_dx(chain *c)
+{
+    k->gelu_erf_dx(c->ny, c->c, c->x[0], c->dx[0]);
+}
+static void relu(chain *c)
+{
+    k->relu(c->ny, c->x[0], c->y);
+}
+static void relu_dx(chain *c)
+{
+    for (int64_t i = 0; i < c->ny; i++) /* away from the bend */
+        if (fabs(c->x[0][i]) < 0.05) c->x[0][i] = 0.05;
+    k->relu_dx(c->ny, c->c, c->x[0], c->dx[0]);
 }
 
 /* ---- sums: each summand has the gradient of the sum ---- */
@@ -469,6 +510,12 @@ static void check_input(const chain_row *row, chain *c, int a, uint64_t seed, ta
     {                                                                                              \
 #name, name##_make, name, name##_dx, {__VA_ARGS__ }, -1                                    \
     }
+#define geglu_make swiglu_make
+#define gelu_erf_make gelu_make
+#define relu_make gelu_make
+#define ROW_OF_ACTIVATION(name)                                                                    \
+    ROW(name, LUO_OP_ACTIVATION, LUO_OP_ACTIVATION_DX, LUO_OP_ROWS_ACTIVATION,                     \
+        LUO_OP_ROWS_ACTIVATION_DX)
 #define ROW_OF_OPS(name, a, b) ROW(name, LUO_OP_##a, LUO_OP_##b)
 #define ROW_OF_GATE(kind, name)                                                                    \
     {name,                                                                                         \
@@ -487,10 +534,11 @@ static const chain_row chains[] = {ROW(linear, LUO_OP_MATMUL, LUO_OP_MATMUL_DX, 
                                    ROW_OF_OPS(latent, LATENT, LATENT_DX),
                                    ROW_OF_OPS(attention, ATTENTION, ATTENTION_DX),
                                    ROW_OF_OPS(block, ATTENTION, ATTENTION_DX),
-                                   ROW(swiglu, LUO_OP_ACTIVATION, LUO_OP_ACTIVATION_DX,
-                                       LUO_OP_ROWS_ACTIVATION, LUO_OP_ROWS_ACTIVATION_DX),
-                                   ROW(gelu, LUO_OP_ACTIVATION, LUO_OP_ACTIVATION_DX,
-                                       LUO_OP_ROWS_ACTIVATION, LUO_OP_ROWS_ACTIVATION_DX),
+                                   ROW_OF_ACTIVATION(swiglu),
+                                   ROW_OF_ACTIVATION(geglu),
+                                   ROW_OF_ACTIVATION(gelu),
+                                   ROW_OF_ACTIVATION(gelu_erf),
+                                   ROW_OF_ACTIVATION(relu),
                                    ROW(add, LUO_OP_ADD),
                                    ROW(entropy, LUO_OP_ROW_MAX, LUO_OP_ROW_SUM, LUO_OP_ROW_TARGET,
                                        LUO_OP_LOSS, LUO_OP_LOSS_DX, LUO_OP_SUM),

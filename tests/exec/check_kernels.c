@@ -94,7 +94,7 @@ static void embedding_make(kase *c)
 }
 static void embedding_call(kase *c)
 {
-    c->k->embedding(c->dim[T], c->dim[M], c->dim[LO], c->dim[HI], c->ints[0], RAW(0), RAW(1));
+    c->k->embedding(c->dim[T], c->dim[M], c->dim[LO], c->dim[HI], 1, c->ints[0], RAW(0), RAW(1));
 }
 static void embedding_twin(kase *c)
 {
@@ -110,8 +110,8 @@ static void embedding_dw_make(kase *c)
 }
 static void embedding_dw_call(kase *c)
 {
-    c->k->embedding_dw(c->dim[T], c->dim[M], c->dim[LO], c->dim[HI], c->ints[0], RAW(0), c->flag[0],
-                       RAW(1));
+    c->k->embedding_dw(c->dim[T], c->dim[M], c->dim[LO], c->dim[HI], 1, c->ints[0], RAW(0),
+                       c->flag[0], RAW(1));
 }
 static void embedding_dw_twin(kase *c)
 {
@@ -141,7 +141,7 @@ static void norm_make(kase *c)
 }
 static void norm_call(kase *c)
 {
-    c->k->norm(c->dim[T], c->dim[M], c->real[0], RAW(0), RAW(1), c->flag[0] ? RAW(2) : NULL,
+    c->k->norm(c->dim[T], c->dim[M], c->real[0], 0, RAW(0), RAW(1), c->flag[0] ? RAW(2) : NULL,
                RAW(3));
 }
 /* xhat of a row, and r. */
@@ -174,7 +174,7 @@ static void norm_dx_make(kase *c)
 }
 static void norm_dx_call(kase *c)
 {
-    c->k->norm_dx(c->dim[T], c->dim[M], c->real[0], c->flag[0], RAW(0), RAW(1), RAW(2), RAW(3));
+    c->k->norm_dx(c->dim[T], c->dim[M], c->real[0], 0, c->flag[0], RAW(0), RAW(1), RAW(2), RAW(3));
 }
 /* By the matrix of derivatives: d xhat_k / d x_j = r (delta_jk - [centred] / h - xhat_j xhat_k /
  * h). */
@@ -238,7 +238,7 @@ static void rope_call(kase *c)
 {
     double table[90];
     for (int64_t i = 0; i < c->dim[K] / 2; i++) table[i] = radians_of(c, i);
-    const luo_turns turns = {c->real[0], c->flag[1] ? table : NULL, c->flag[1] ? 1.25 : 0};
+    const luo_turns turns = {c->real[0], c->flag[1] ? table : NULL, c->flag[1] ? 1.25 : 0, 0};
     c->k->rope(c->dim[T], c->dim[M], c->dim[K], turns, c->flag[0], c->ints[0], RAW(0), RAW(1));
 }
 static void rope_twin(kase *c)

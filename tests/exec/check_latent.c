@@ -74,15 +74,15 @@ static latents down(const layer *l)
     times(l->x, l->q_a, H, QL, a.ql);
     times(l->x, l->kv_a, H, KVL, a.kvl);
     times(l->x, l->shared, H, ROPE, a.s);
-    k->norm(T, QL, eps, a.ql, ones, NULL, a.qn);
-    k->norm(T, KVL, eps, a.kvl, ones, NULL, a.kvn);
+    k->norm(T, QL, eps, 0, a.ql, ones, NULL, a.qn);
+    k->norm(T, KVL, eps, 0, a.kvl, ones, NULL, a.kvn);
     return a;
 }
 
 static void up(const layer *l, const latents *a, int lo, int n, pass *p)
 {
     static const int32_t kv_of[HEADS] = {0, 1}, positions[T] = {0, 1, 2, 3}, start[2] = {0, T};
-    const luo_heads heads = {n, n, D, kv_of, true, V};
+    const luo_heads heads = {n, n, D, kv_of, true, V, 0, 0};
     const luo_documents docs = {1, start};
     double q[T * HEADS * D], kn[T * HEADS * NOPE], v[T * HEADS * V], yq[T * HEADS * D];
     double yk[T * HEADS * D], o[T * HEADS * V], rows[T * HEADS], od[H * HEADS * V];
@@ -109,9 +109,9 @@ static void up(const layer *l, const latents *a, int lo, int n, pass *p)
 static void down_dx(const layer *l, const latents *a, pass *p)
 {
     double d[T * H];
-    k->norm_dx(T, QL, eps, false, p->dql, a->ql, ones, d);
+    k->norm_dx(T, QL, eps, 0, false, p->dql, a->ql, ones, d);
     back(d, l->q_a, H, QL, false, p->dx);
-    k->norm_dx(T, KVL, eps, false, p->dkvl, a->kvl, ones, d);
+    k->norm_dx(T, KVL, eps, 0, false, p->dkvl, a->kvl, ones, d);
     back(d, l->kv_a, H, KVL, true, p->dx);
     back(p->ds, l->shared, H, ROPE, true, p->dx);
 }

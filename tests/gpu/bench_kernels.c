@@ -56,12 +56,13 @@ static const gpu_array NONE = {NULL, GPU_F32};
 
 KERNEL(bias, gpu_bias(s, b->t, b->h, at(b, 0), row_of(b), at(b, 1)))
 KERNEL(bias_dw, gpu_bias_dw(s, b->t, b->h, at(b, 0), true, sum_at(b, 1), b->work))
-KERNEL(embedding, gpu_embedding(s, b->t, b->h, 0, b->v, b->ids, at(b, 0), at(b, 1)))
+KERNEL(embedding, gpu_embedding(s, b->t, b->h, 0, b->v, 1, b->ids, at(b, 0), at(b, 1)))
 KERNEL(embedding_dw,
-       gpu_embedding_dw(s, b->t, b->h, 0, b->v, b->ids, b->order, at(b, 0), true, sum_at(b, 1)))
-KERNEL(rms_norm, gpu_norm(s, b->t, b->h, EPS, at(b, 0), row_of(b), NONE, at(b, 1)))
-KERNEL(layer_norm, gpu_norm(s, b->t, b->h, EPS, at(b, 0), row_of(b), row_of(b), at(b, 1)))
-KERNEL(rms_norm_dx, gpu_norm_dx(s, b->t, b->h, EPS, false, at(b, 0), at(b, 1), row_of(b), at(b, 2)))
+       gpu_embedding_dw(s, b->t, b->h, 0, b->v, 1, b->ids, b->order, at(b, 0), true, sum_at(b, 1)))
+KERNEL(rms_norm, gpu_norm(s, b->t, b->h, EPS, 0, at(b, 0), row_of(b), NONE, at(b, 1)))
+KERNEL(layer_norm, gpu_norm(s, b->t, b->h, EPS, 0, at(b, 0), row_of(b), row_of(b), at(b, 1)))
+KERNEL(rms_norm_dx,
+       gpu_norm_dx(s, b->t, b->h, EPS, 0, false, at(b, 0), at(b, 1), row_of(b), at(b, 2)))
 KERNEL(rms_norm_dw,
        gpu_norm_dw(s, b->t, b->h, EPS, at(b, 0), at(b, 1), true, sum_at(b, 2), NONE, b->work))
 static const luo_turns turns = {.base = 1e4};

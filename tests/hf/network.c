@@ -105,18 +105,45 @@ static void add(double *x, const double *y, int64_t n)
 
 /* ---- positions ---- */
 
+static double scaling(const network *w, const char *key, double otherwise)
+{
+    const json_t *v = json_object_get(json_object_get(w->f->config, "rope_scaling"), key);
+    return json_is_number(v) ? json_number_value(v) : otherwise;
+}
+
+/* Radians a position of pair i of n elements; with `rope_scaling` as YaRN has it. */
+static double frequency(const network *w, int i, int n)
+{
+    const double base = number(w->f, is(w, "gpt_neox") ? "rotary_emb_base" : "rope_theta", 10000);
+    const double plain = pow(base, -2.0 * i / n), factor = scaling(w, "factor", 1);
+    const double length = scaling(w, "original_max_position_embeddings", 1);
+    if (factor == 1) return plain;
+    double low =
+        floor(n * log(length / (scaling(w, "beta_fast", 32) * 2 * M_PI)) / (2 * log(base)));
+    double high = ceil(n * log(length / (scaling(w, "beta_slow", 1) * 2 * M_PI)) / (2 * log(base)));
+    low = fmax(low, 0), high = fmin(high, n - 1);
+    const double ramp = fmin(1, fmax(0, (i - low) / (high == low ? 0.001 : high - low)));
+    return plain / factor * ramp + plain * (1 - ramp);
+}
+
+/* What YaRN multiplies scores by in DeepSeek's models. */
+static double sharpness(const network *w)
+{
+    const double factor = scaling(w, "factor", 1), all = scaling(w, "mscale_all_dim", 0);
+    return factor > 1 ? pow(0.1 * all * log(factor) + 1, 2) : 1;
+}
+
 /* Elements first .. first + n - 1 of every vector of size d: pairs of the first and second half, or
  * neighbours. */
 static void turn(const network *w, double *x, int heads, int d, int first, int n, int neighbours)
 {
-    const double base = number(w->f, is(w, "gpt_neox") ? "rotary_emb_base" : "rope_theta", 10000);
     for (int t = 0; t < w->t; t++)
         for (int j = 0; j < heads; j++)
             for (int i = 0; i < n / 2; i++) {
                 double *at = x + ((int64_t)t * heads + j) * d + first;
                 double *a = at + (neighbours ? 2 * i : i),
                        *b = at + (neighbours ? 2 * i + 1 : i + n / 2);
-                const double angle = t * pow(base, -2.0 * i / n), p = *a, q = *b;
+                const double angle = t * frequency(w, i, n), p = *a, q = *b;
                 *a = p * cos(angle) - q * sin(angle);
                 *b = q * cos(angle) + p * sin(angle);
             }
@@ -129,7 +156,7 @@ static double *attend(const network *w, const double *q, const double *k, const 
                       int window)
 {
     const double scalar = number(w->f, "query_pre_attn_scalar", w->d);
-    const double scale = is(w, "gpt_neo") ? 1 : 1 / sqrt(scalar);
+    const double scale = is(w, "gpt_neo") ? 1 : sharpness(w) / sqrt(scalar);
     const double cap = number(w->f, "attn_logit_softcapping", 0);
     double *o = zeros((int64_t)w->t * w->heads * w->v), *score = zeros(w->t);
     for (int t = 0; t < w->t; t++)

@@ -66,9 +66,19 @@ static inline luo_model model_of(kind k, int32_t layers)
         m.head_dim = 4;
     }
     m.qk_norm = k == QKNORM;
-    if (k == QKNORM) /* positions by a table, with a factor */
-        m.rope = (luo_rope_scaling){.kind = LUO_ROPE_YARN, .factor = 4, .original_tokens = 16,
-                                    .beta_fast = 4, .beta_slow = 0.5};
+    if (k != QKNORM) {
+        m.max_sequence_tokens = 64;
+        return m;
+    }
+    /* positions by a table, with a factor, of a part of a head; and what gemma has */
+    m.partial_rotary = 0.5;
+    m.activation = LUO_ACT_GEGLU;
+    m.norm_offset = true;
+    m.embedding_scale = 1.5;
+    m.attention_scale = 0.5;
+    m.attention_softcap = 2;
+    m.rope = (luo_rope_scaling){.kind = LUO_ROPE_YARN, .factor = 4, .original_tokens = 16,
+                                .beta_fast = 4, .beta_slow = 0.5};
     m.max_sequence_tokens = 64;
     return m;
 }

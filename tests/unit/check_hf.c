@@ -307,10 +307,12 @@ static const struct {
     {"Mistral-7B", 4097, "a `sliding_window` of 4096 tokens, which no kernel of `run` computes for "
                          "sequences of 4097"},
     {"Mixtral-8x7B", 8192, NULL},         {"Qwen3-30B-A3B", 4096, NULL},
-    {"DeepSeek-V2-Lite", 4096, "`attention_scale`"}, {"Gemma-7B", 4096, "`activation: geglu`"},
-    {"GPT-NeoX-20B", 2048, "`partial_rotary`"},      {"Falcon-7B", 2048, NULL},
-    {"Phi-3-mini", 2047, NULL},           {"OPT-125M", 2048, "`activation: relu`"},
-    {"GPT-Neo-1.3B", 256, "`attention_scale`"},
+    {"DeepSeek-V2-Lite", 4096, NULL},     {"Gemma-7B", 4096, NULL},
+    {"Gemma-2-9B", 4096, "`logit_softcap`"},
+    {"DeepSeek-V2", 4096, "`moe.routed_scale`"},
+    {"GPT-NeoX-20B", 2048, NULL},         {"Falcon-7B", 2048, NULL},
+    {"Phi-3-mini", 2047, NULL},           {"OPT-125M", 2048, NULL},
+    {"GPT-Neo-1.3B", 256, NULL},
     {"Qwen1.5-MoE-A2.7B", 2048, "`moe.shared_gate`"}, {"GPT-2", 1024, NULL},
 };
 

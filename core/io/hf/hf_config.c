@@ -23,6 +23,17 @@ static bool is_type(const writer *w, const char *type)
 
 /* ---- what is no plain key ---- */
 
+/* YaRN of latent attention, which sharpens scores by (0.1 mscale_all_dim log factor + 1)^2. */
+static void write_sharpness(const writer *w)
+{
+    const luo_model *m = w->model;
+    const double by = m->attention_scale * sqrt((double)m->head_dim);
+    char text[40];
+    if (m->attention_scale == 0 || !luo_model_is_latent(m) || m->rope.factor <= 1) return;
+    snprintf(text, sizeof text, "%.12g", (sqrt(by) - 1) / (0.1 * log(m->rope.factor)));
+    luo_jsonw_word(w->json, "mscale_all_dim", text);
+}
+
 static void write_scaling(const writer *w)
 {
     const luo_rope_scaling *r = &w->model->rope;
@@ -44,6 +55,7 @@ static void write_scaling(const writer *w)
         snprintf(text, sizeof text, "%.15g", keys[i].value);
         if (keys[i].value > 0) luo_jsonw_word(w->json, keys[i].key, text);
     }
+    write_sharpness(w);
     luo_jsonw_close(w->json);
 }
 
@@ -124,9 +136,15 @@ static void write_rest_gemma(const writer *w)
         luo_jsonw_int(w->json, "sliding_window_pattern", m->window.every);
 }
 
+static const char *gelu_of(const writer *w, const char *by_tanh)
+{
+    const luo_activation kind = w->model->activation;
+    return kind == LUO_ACT_RELU ? "relu" : kind == LUO_ACT_GELU_ERF ? "gelu" : by_tanh;
+}
+
 static void write_rest_gpt_neox(const writer *w)
 {
-    luo_jsonw_text(w->json, "hidden_act", "gelu_pytorch_tanh");
+    luo_jsonw_text(w->json, "hidden_act", gelu_of(w, "gelu_pytorch_tanh"));
     write_scaling(w);
 }
 
@@ -142,18 +160,18 @@ static void write_rest_falcon(const writer *w)
     luo_jsonw_int(w->json, "num_kv_heads", m->kv_heads);
     luo_jsonw_int(w->json, "num_ln_in_parallel_attn", m->shared_norm ? 1 : 2);
     luo_jsonw_bool(w->json, "alibi", false);
-    luo_jsonw_text(w->json, "activation", "gelu_pytorch_tanh");
+    luo_jsonw_text(w->json, "activation", gelu_of(w, "gelu_pytorch_tanh"));
     write_scaling(w);
 }
 
 static void write_rest_gpt2(const writer *w)
 {
-    luo_jsonw_text(w->json, "activation_function", "gelu_new");
+    luo_jsonw_text(w->json, "activation_function", gelu_of(w, "gelu_new"));
 }
 
 static void write_rest_gpt_neo(const writer *w)
 {
-    luo_jsonw_text(w->json, "activation_function", "gelu_new");
+    luo_jsonw_text(w->json, "activation_function", gelu_of(w, "gelu_new"));
     luo_jsonw_open(w->json, "attention_types", '[');
     luo_jsonw_open(w->json, NULL, '[');
     luo_jsonw_open(w->json, NULL, '[');
@@ -168,8 +186,7 @@ static void write_rest_gpt_neo(const writer *w)
 
 static void write_rest_opt(const writer *w)
 {
-    const bool relu = w->model->activation == LUO_ACT_RELU;
-    luo_jsonw_text(w->json, "activation_function", relu ? "relu" : "gelu_new");
+    luo_jsonw_text(w->json, "activation_function", gelu_of(w, "gelu_new"));
     luo_jsonw_int(w->json, "word_embed_proj_dim", w->model->hidden);
     luo_jsonw_bool(w->json, "do_layer_norm_before", true);
 }

@@ -30,9 +30,13 @@ static void silu(hf_reader *hf)
     hf_take_rope(hf);
 }
 
-static void gelu(hf_reader *hf, const char *key)
+/* By the error function, or one of its forms by tanh; standard: of the class. */
+static void gelu(hf_reader *hf, const char *key, const char *standard)
 {
+    const luo_doc_node *node = hf_use(hf, key);
+    const char *kind = hf_text(node) ? hf_text(node) : standard;
     hf_expect(hf, key, "gelu", false, "`gelu` or one of its forms is expected");
+    hf_put(hf, "activation", strcmp(kind, "gelu") == 0 ? "gelu_erf" : "gelu", true, node);
 }
 
 /* A feed-forward of four times the width, where nothing else is said. */
@@ -207,8 +211,10 @@ static const hf_key gemma3[] = {
 static void rest_gemma(hf_reader *hf)
 {
     const char *const key = "hidden_activation";
-    if (hf_is_null(hf_use(hf, key))) gelu(hf, "hidden_act");
-    else hf_use(hf, "hidden_act"), gelu(hf, key);
+    const bool older = hf_is_null(hf_use(hf, key)); /* whose `gelu` means the form by tanh, too */
+    hf_use(hf, "hidden_act");
+    hf_expect(hf, older ? "hidden_act" : key, "gelu", false,
+              "`gelu` or one of its forms is expected");
     hf_take_rope(hf);
     hf_put_number(hf, "embedding_scale", sqrt(hf_number(hf, "hidden", 1)), NULL);
 }
@@ -258,7 +264,7 @@ static const hf_key gpt_neox[] = {
 
 static void rest_gpt_neox(hf_reader *hf)
 {
-    gelu(hf, "hidden_act");
+    gelu(hf, "hidden_act", "gelu");
     hf_take_rope(hf);
 }
 
@@ -278,7 +284,7 @@ static void rest_falcon(hf_reader *hf)
     const bool parallel = hf_flag(hf, "parallel_attn", true) || newer;
     double n = newer ? 2 : 1;
     luo_doc_real(norms, &n);
-    gelu(hf, "activation");
+    gelu(hf, "activation", "gelu");
     four_wide(hf);
     hf_expect_flag(hf, "alibi", false, "positions are rotary ones");
     hf_expect_flag(hf, "apply_residual_connection_post_layernorm", false,
@@ -301,7 +307,7 @@ static const hf_key gpt2[] = {
 
 static void rest_gpt2(hf_reader *hf)
 {
-    gelu(hf, "activation_function");
+    gelu(hf, "activation_function", "gelu_new");
     hf_expect_flag(hf, "scale_attn_weights", true, "attention is scaled by 1/sqrt(head size)");
     hf_expect_flag(hf, "scale_attn_by_inverse_layer_idx", false,
                    "attention is scaled alike in all layers");
@@ -324,7 +330,7 @@ static void rest_gpt_neo(hf_reader *hf)
     const bool usual = !run || (first && second && run->n == 2 && types->n == 1 &&
                                 strcmp(first, "global") == 0 && strcmp(second, "local") == 0);
     hf_use(hf, "attention_layers");
-    gelu(hf, "activation_function");
+    gelu(hf, "activation_function", "gelu_new");
     four_wide(hf);
     if (!usual) hf_refuse(hf, types, "global and local layers take turns, a global one first");
     hf_take_window(hf, &(hf_windows){"window_size", "256", 1, 2, 1});
@@ -346,8 +352,8 @@ static void rest_opt(hf_reader *hf)
     hf_expect_flag(hf, "do_layer_norm_before", true, "norms stand before attention");
     hf_expect_flag(hf, "_remove_final_layer_norm", false, "there is a norm behind the layers");
     hf_expect_flag(hf, "layer_norm_elementwise_affine", true, "norms have weights");
-    if (v && strcmp(v, "relu") != 0) gelu(hf, "activation_function");
-    hf_put(hf, "activation", v && strcmp(v, "relu") != 0 ? "gelu" : "relu", true, act);
+    if (v && strcmp(v, "relu") != 0) gelu(hf, "activation_function", "relu");
+    else hf_put(hf, "activation", "relu", true, act);
 }
 
 /* ---- the table ---- */
@@ -372,9 +378,9 @@ const hf_type hf_types[] = {
     TYPE("gemma3_text", "llama", gemma3,
          "activation=geglu norm_offset=true post_norms=true qk_norm=true", rest_gemma3),
     TYPE("phi3", "llama", phi3, "", rest_no_window),
-    TYPE("gpt_neox", "llama", gpt_neox, "norm=layernorm activation=gelu linear_bias=true",
+    TYPE("gpt_neox", "llama", gpt_neox, "norm=layernorm linear_bias=true",
          rest_gpt_neox),
-    TYPE("falcon", "llama", falcon, "norm=layernorm activation=gelu", rest_falcon),
+    TYPE("falcon", "llama", falcon, "norm=layernorm", rest_falcon),
     TYPE("gpt2", "gpt", gpt2, "", rest_gpt2),
     TYPE("gpt_neo", "gpt", gpt_neo, "qkv_bias=false attention_scale=1", rest_gpt_neo),
     TYPE("opt", "gpt", opt, "position_offset=2", rest_opt),

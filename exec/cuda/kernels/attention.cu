@@ -202,7 +202,8 @@ cudaError_t gpu_attention_forward(cudaStream_t stream, const gpu_attention_args 
     bool cores = false;
     const cudaError_t code = gpu_attention_tensor_cores(&cores);
     if (code != cudaSuccess) return code;
-    if (!cores || !gpu_attention_has_tiles(type, a.d, a.u) || !gpu_attention_aligned(at, 4))
+    if (!cores || a.softcap > 0 || !gpu_attention_has_tiles(type, a.d, a.u) ||
+        !gpu_attention_aligned(at, 4))
         return gpu_attention_simple(stream, a, type);
     return a.d <= 64 ? launch_forward<64>(stream, a) : launch_forward<128>(stream, a);
 }

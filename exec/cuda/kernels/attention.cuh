@@ -33,8 +33,9 @@ typedef struct gpu_attention_args { /* one argument of every kernel */
     int32_t t, n, g, d, u; /* u: of values and results */
     int32_t keys;          /* t but in a block */
     bool causal;
-    float scale;      /* d^-1/2 */
+    float scale;      /* of scores */
     float scale_log2; /* .. times log2(e) */
+    float softcap;    /* c tanh(x / c) of them; 0: as they are; the simple kernels */
     const int32_t *kv_of, *heads_of, *heads_of_first, *start_of, *end_of;
     const void *q, *k, *v, *o, *dout;
     void *out, *dq, *dk, *dv;
@@ -146,8 +147,10 @@ static inline gpu_attention_args gpu_attention_arguments(int64_t t, const gpu_he
     a.d = (int32_t)heads->d;
     a.u = (int32_t)(heads->u > 0 ? heads->u : heads->d);
     a.causal = heads->causal;
-    a.scale = (float)(1 / sqrt((double)heads->d));
-    a.scale_log2 = (float)(1.4426950408889634 / sqrt((double)heads->d));
+    const double scale = heads->scale > 0 ? heads->scale : 1 / sqrt((double)heads->d);
+    a.scale = (float)scale;
+    a.scale_log2 = (float)(1.4426950408889634 * scale);
+    a.softcap = (float)heads->softcap;
     a.kv_of = heads->kv_of, a.heads_of = heads->heads_of;
     a.heads_of_first = heads->heads_of_first;
     a.start_of = start_of, a.end_of = end_of;

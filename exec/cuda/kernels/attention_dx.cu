@@ -364,7 +364,8 @@ cudaError_t gpu_attention_backward(cudaStream_t stream, gpu_attention_args a, gp
     if (code == cudaSuccess) code = launch_rows(stream, a, dout, o);
     if (code != cudaSuccess) return code;
     const void *const at[] = {a.q, a.k, a.v, a.dout, a.dq, a.dk, a.dv, room};
-    if (!cores || !gpu_attention_has_tiles(type, a.d, a.u) || !gpu_attention_aligned(at, 8))
+    if (!cores || a.softcap > 0 || !gpu_attention_has_tiles(type, a.d, a.u) ||
+        !gpu_attention_aligned(at, 8))
         return gpu_attention_simple_dx(stream, a, type);
     a.cut = parts_of(a.keys, a.n, a.g, a.d);
     a.part_sums = a.rows_log2 + a.padded * a.n;

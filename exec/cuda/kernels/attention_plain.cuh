@@ -115,6 +115,15 @@ __device__ void plain_scores(plain_shared &shared, float (&s)[4][4], const plain
     }
 }
 
+/* Scores that are yet to be scaled, of which c tanh(x / c) is taken. */
+static __device__ __forceinline__ void plain_cap(float (&s)[4][4], const gpu_attention_args &a)
+{
+    if (a.softcap == 0) return;
+    const float in = a.scale / a.softcap, out = a.softcap / a.scale;
+#pragma unroll
+    for (int i = 0; i < 16; i++) s[i / 4][i % 4] = out * tanhf(in * s[i / 4][i % 4]);
+}
+
 /* The thread's scores as a tile that all threads read; the next barrier is plain_weigh's. */
 static __device__ __forceinline__ void plain_share(plain_shared &shared, const float (&s)[4][4])
 {

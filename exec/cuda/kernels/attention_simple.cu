@@ -48,6 +48,7 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_forward(gpu_at
     for (int32_t k0 = gpu_any_keys_of(a, row0).lo; k0 < end; k0 += PLAIN) {
         float s[4][4];
         plain_scores(shared, s, q, row0, a.t, k, k0, end);
+        plain_cap(s, a);
         plain_mask(s, seen, k0, -INFINITY);
         simple_softmax(a.scale_log2, s, most, sum, o);
         plain_share(shared, s);

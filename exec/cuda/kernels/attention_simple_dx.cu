@@ -2,18 +2,21 @@
  * for forward. Blocks own keys (dK, dV) or queries (dQ) as in attention_dx.cu. */
 #include "exec/cuda/kernels/attention_plain.cuh"
 
-/* s becomes P, dp becomes dS / scale; stat, dots of element (i, j): at index i * by_row + j. */
+/* s becomes P, dp becomes dS / scale; stat, dots of element (i, j): at index i * by_row + j. The
+ * slope of c tanh(x / c) is 1 - (s / c)^2. */
 static __device__ __forceinline__ void simple_dscores(float (&s)[4][4], float (&dp)[4][4],
-                                                      float scale, int by_row, const float *stat,
-                                                      const float *dots)
+                                                      const gpu_attention_args &a, int by_row,
+                                                      const float *stat, const float *dots)
 {
 #pragma unroll
     for (int i = 0; i < 4; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const int at = by_row ? i : j;
-            s[i][j] = exp2f(fmaf(s[i][j], scale, -stat[at]));
-            dp[i][j] = s[i][j] * (dp[i][j] - dots[at]);
+            const float part = a.softcap > 0 ? s[i][j] * a.scale / a.softcap : 0;
+            s[i][j] = exp2f(fmaf(s[i][j], a.scale_log2, -stat[at]));
+            const float slope = s[i][j] > 0 ? 1 - part * part : 1; /* unseen: -inf */
+            dp[i][j] = s[i][j] * (dp[i][j] - dots[at]) * slope;
         }
 }
 
@@ -43,8 +46,9 @@ __global__ void __launch_bounds__(PLAIN_THREADS) attention_simple_queries(gpu_at
         float s[4][4], dp[4][4];
         plain_scores(shared, s, q, row0, a.t, k, k0, end);
         plain_scores(shared, dp, dout, row0, a.t, v, k0, end);
+        plain_cap(s, a);
         plain_mask(s, seen, k0, -INFINITY);
-        simple_dscores(s, dp, a.scale_log2, 1, stat, dots);
+        simple_dscores(s, dp, a, 1, stat, dots);
         plain_share(shared, dp);
         plain_weigh(shared, dq, k, k0, end);
     }
@@ -69,8 +73,9 @@ __device__ void simple_keys_tile(const gpu_attention_args &a, plain_shared &shar
     }
     plain_scores(shared, s, k, row0, a.keys, q, q0, a.t);
     plain_scores(shared, dp, v, row0, a.keys, dout, q0, a.t);
+    plain_cap(s, a);
     plain_mask(s, seen, q0, -INFINITY);
-    simple_dscores(s, dp, a.scale_log2, 0, stat, dots);
+    simple_dscores(s, dp, a, 0, stat, dots);
     plain_share(shared, s);
     plain_weigh(shared, dv, dout, q0, a.t);
     __syncthreads(); /* nobody reads P any more */

@@ -60,17 +60,17 @@ size_t gpu_columns_work(int64_t t, int64_t n);
 cudaError_t gpu_bias_dw(cudaStream_t stream, int64_t t, int64_t n, gpu_array dy, bool add,
                         gpu_array db, void *work);
 cudaError_t gpu_embedding(cudaStream_t stream, int64_t t, int64_t h, int64_t lo, int64_t hi,
-                          const int32_t *ids, gpu_array table, gpu_array y);
+                          float scale, const int32_t *ids, gpu_array table, gpu_array y);
 /* order: positions 0..t-1 sorted by (id, position), made by the host with the batch. Without add
  * the whole table gradient is written. */
 cudaError_t gpu_embedding_dw(cudaStream_t stream, int64_t t, int64_t h, int64_t lo, int64_t hi,
-                             const int32_t *ids, const int32_t *order, gpu_array dy, bool add,
-                             gpu_array dtable);
+                             float scale, const int32_t *ids, const int32_t *order, gpu_array dy,
+                             bool add, gpu_array dtable);
 /* b.at NULL: RMSNorm. */
-cudaError_t gpu_norm(cudaStream_t stream, int64_t rows, int64_t h, float eps, gpu_array x,
-                     gpu_array w, gpu_array b, gpu_array y);
-cudaError_t gpu_norm_dx(cudaStream_t stream, int64_t rows, int64_t h, float eps, bool centred,
-                        gpu_array dy, gpu_array x, gpu_array w, gpu_array dx);
+cudaError_t gpu_norm(cudaStream_t stream, int64_t rows, int64_t h, float eps, float one,
+                     gpu_array x, gpu_array w, gpu_array b, gpu_array y);
+cudaError_t gpu_norm_dx(cudaStream_t stream, int64_t rows, int64_t h, float eps, float one,
+                        bool centred, gpu_array dy, gpu_array x, gpu_array w, gpu_array dx);
 /* db.at NULL: RMSNorm. work: gpu_columns_work(rows, 2 * h). */
 cudaError_t gpu_norm_dw(cudaStream_t stream, int64_t rows, int64_t h, float eps, gpu_array dy,
                         gpu_array x, bool add, gpu_array dw, gpu_array db, void *work);
@@ -88,6 +88,15 @@ cudaError_t gpu_swiglu(cudaStream_t stream, int64_t n, gpu_array gate, gpu_array
                        gpu_array silu);
 cudaError_t gpu_swiglu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array gate,
                           gpu_array up, gpu_array silu, gpu_array dgate, gpu_array dup);
+cudaError_t gpu_geglu(cudaStream_t stream, int64_t n, gpu_array gate, gpu_array up, gpu_array y,
+                      gpu_array kept);
+cudaError_t gpu_geglu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array gate, gpu_array up,
+                         gpu_array kept, gpu_array dgate, gpu_array dup);
+cudaError_t gpu_gelu_erf(cudaStream_t stream, int64_t n, gpu_array x, gpu_array y);
+cudaError_t gpu_gelu_erf_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array x,
+                            gpu_array dx);
+cudaError_t gpu_relu(cudaStream_t stream, int64_t n, gpu_array x, gpu_array y);
+cudaError_t gpu_relu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array x, gpu_array dx);
 cudaError_t gpu_gelu(cudaStream_t stream, int64_t n, gpu_array x, gpu_array y);
 cudaError_t gpu_gelu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array x, gpu_array dx);
 /* y = sum of x[0..count); each of its own type; y may be x[0]. count <= 8; x is of the host. */
@@ -215,7 +224,8 @@ typedef struct gpu_heads {
     const int32_t *heads_of;       /* device: query heads of each key-value head, one list .. */
     const int32_t *heads_of_first; /* .. and where they begin, g + 1 values; device */
     bool causal;
-    int64_t u; /* elements of a value and of a result; 0: d */
+    int64_t u;             /* elements of a value and of a result; 0: d */
+    double scale, softcap; /* of scores: factor, 0: d^-1/2; c of c tanh(x / c), 0: x as it is */
 } gpu_heads;
 cudaError_t gpu_attention(cudaStream_t stream, int64_t t, const gpu_heads *heads,
                           const int32_t *start_of, const int32_t *end_of, gpu_array q, gpu_array k,

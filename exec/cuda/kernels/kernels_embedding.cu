@@ -7,8 +7,8 @@ enum { EACH = 2 };
 
 template <int M>
 __global__ void __launch_bounds__(GPU_TEAM_MOST)
-    embedding(int64_t t, int64_t h, int64_t lo, int64_t hi, const int32_t *ids, gpu_array table,
-              gpu_array y)
+    embedding(int64_t t, int64_t h, int64_t lo, int64_t hi, float scale, const int32_t *ids,
+              gpu_array table, gpu_array y)
 {
     constexpr int V = gpu_width<M>;
     const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST)
         gpu_row<M, EACH> u;
         u.load(table, from + i, here ? from + h : from); /* else 0 */
         gpu_write(
-            y, to + i, to + h, [](float v) { return v; }, u);
+            y, to + i, to + h, [=](float v) { return scale * v; }, u);
     }
 }
 
@@ -35,6 +35,7 @@ enum { WARPS = 8, SPAN = 2 /* units a lane */, ROWS = 4 /* read before the first
 struct run {
     const int32_t *ids, *order;
     int64_t t;
+    float scale;
     __device__ __forceinline__ int32_t id(int64_t k) const
     {
         return ids[order[k]];
@@ -65,13 +66,15 @@ __device__ __forceinline__ void add_rows(const run &r, int64_t k, int64_t end, i
     }
 }
 
-/* One row of the table's gradient: (+)= s. */
+/* One row of the table's gradient: (+)= scale s. */
 template <int MT, int V>
 __device__ __forceinline__ void put_row(gpu_array dtable, int64_t at, int64_t j, int64_t h,
-                                        bool add, float (&s)[SPAN][V])
+                                        bool add, float scale, float (&s)[SPAN][V])
 {
 #pragma unroll
     for (int a = 0; a < SPAN; a++) {
+#pragma unroll
+        for (int e = 0; e < V; e++) s[a][e] *= scale;
         const int64_t i = at + j + a * 32 * V;
         if (i >= at + h) continue;
         if (add) {
@@ -128,7 +131,7 @@ __global__ void __launch_bounds__(WARPS * 32)
     if (n > 0 && n <= 32) {
         float s[SPAN][V] = {};
         add_rows<M, V>(r, k, k + n, 1, dy, j, h, s);
-        put_row<MT, V>(dtable, (id - lo) * h, j, h, add, s);
+        put_row<MT, V>(dtable, (id - lo) * h, j, h, add, r.scale, s);
     }
     __syncthreads();
     for (int w = 0; w < WARPS; w++) {
@@ -143,7 +146,7 @@ __global__ void __launch_bounds__(WARPS * 32)
             for (int from = 1; from < WARPS; from++)
 #pragma unroll
                 for (int e = 0; e < SPAN * V; e++) s[e / V][e % V] += sums[from][e][lane];
-            put_row<MT, V>(dtable, (same - lo) * h, j, h, add, s);
+            put_row<MT, V>(dtable, (same - lo) * h, j, h, add, r.scale, s);
         }
         __syncthreads();
     }
@@ -162,25 +165,25 @@ cudaError_t launch_dw(cudaStream_t stream, int64_t h, int64_t lo, int64_t hi, co
 } // namespace
 
 cudaError_t gpu_embedding(cudaStream_t stream, int64_t t, int64_t h, int64_t lo, int64_t hi,
-                          const int32_t *ids, gpu_array table, gpu_array y)
+                          float scale, const int32_t *ids, gpu_array table, gpu_array y)
 {
     const int mode = gpu_row_mode(gpu_mode(table, y), h);
     const dim3 team = gpu_team(gpu_blocks(h, gpu_width_of(mode)), EACH);
     const unsigned grid = h > 0 ? gpu_blocks(t, team.y) : 0;
-    return gpu_launch(GPU_OF_MODE(mode, embedding), grid, team, 0, stream, t, h, lo, hi, ids, table,
-                      y);
+    return gpu_launch(GPU_OF_MODE(mode, embedding), grid, team, 0, stream, t, h, lo, hi, scale, ids,
+                      table, y);
 }
 
 cudaError_t gpu_embedding_dw(cudaStream_t stream, int64_t t, int64_t h, int64_t lo, int64_t hi,
-                             const int32_t *ids, const int32_t *order, gpu_array dy, bool add,
-                             gpu_array dtable)
+                             float scale, const int32_t *ids, const int32_t *order, gpu_array dy,
+                             bool add, gpu_array dtable)
 {
     if (!add && hi > lo && h > 0) {
         const size_t bytes = static_cast<size_t>((hi - lo) * h) * (dtable.type == GPU_F32 ? 4 : 2);
         const cudaError_t code = cudaMemsetAsync(dtable.at, 0, bytes, stream);
         if (code != cudaSuccess) return code;
     }
-    const run r = {ids, order, t};
+    const run r = {ids, order, t, scale};
     const int from = gpu_mode(dy), to = gpu_mode(dtable);
     if (h % 8 == 0 && from == GPU_BF16 && to == GPU_BF16)
         return launch_dw<GPU_BF16, GPU_BF16>(stream, h, lo, hi, r, dy, add, dtable);

@@ -53,7 +53,8 @@ __device__ __forceinline__ void row_stats(gpu_array x, const place &p, int64_t h
 
 template <int M, bool CENTRED, bool LONG>
 __global__ void __launch_bounds__(GPU_TEAM_MOST, 3)
-    norm(int64_t rows, int64_t h, float eps, gpu_array x, gpu_array w, gpu_array b, gpu_array y)
+    norm(int64_t rows, int64_t h, float eps, float one, gpu_array x, gpu_array w, gpu_array b,
+         gpu_array y)
 {
     constexpr int V = gpu_width<M>;
     __shared__ gpu_rendezvous<1> shared;
@@ -75,11 +76,12 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 3)
         }
         if constexpr (CENTRED)
             gpu_write(
-                y, i, p.hi, [=](float v, float a, float s) { return (v - mean) * r * a + s; }, u,
+                y, i, p.hi,
+                [=](float v, float a, float s) { return (v - mean) * r * (one + a) + s; }, u,
                 weight, shift);
         else
             gpu_write(
-                y, i, p.hi, [=](float v, float a) { return v * r * a; }, u, weight);
+                y, i, p.hi, [=](float v, float a) { return v * r * (one + a); }, u, weight);
     }
 }
 
@@ -97,7 +99,7 @@ __device__ __forceinline__ void load_dx(dx_rows<M> &u, gpu_array x, gpu_array dy
 
 template <int M, bool CENTRED, bool LONG>
 __global__ void __launch_bounds__(GPU_TEAM_MOST, 2)
-    norm_dx(int64_t rows, int64_t h, float eps, gpu_array dy, gpu_array x, gpu_array w,
+    norm_dx(int64_t rows, int64_t h, float eps, float one, gpu_array dy, gpu_array x, gpu_array w,
             gpu_array dx)
 {
     constexpr int V = gpu_width<M>;
@@ -115,8 +117,8 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 2)
         gpu_each(
             p.lo + c + p.own, p.hi,
             [&](float v, float d, float a) {
-                g[0] += d * a;
-                g[1] += d * a * (v - mean);
+                g[0] += d * (one + a);
+                g[1] += d * (one + a) * (v - mean);
             },
             u.x, u.dy, u.w);
     }
@@ -128,8 +130,10 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 2)
         if (LONG) load_dx(u, x, dy, w, p, c, h);
         gpu_write(
             dx, p.lo + c + p.own, p.hi,
-            [=](float v, float d, float a) { return r * (d * a - all - (v - mean) * along); }, u.x,
-            u.dy, u.w);
+            [=](float v, float d, float a) {
+                return r * (d * (one + a) - all - (v - mean) * along);
+            },
+            u.x, u.dy, u.w);
     }
 }
 
@@ -218,26 +222,26 @@ __global__ void __launch_bounds__(GPU_TEAM_MOST, 2)
 }
 } // namespace
 
-cudaError_t gpu_norm(cudaStream_t stream, int64_t rows, int64_t h, float eps, gpu_array x,
-                     gpu_array w, gpu_array b, gpu_array y)
+cudaError_t gpu_norm(cudaStream_t stream, int64_t rows, int64_t h, float eps, float one,
+                     gpu_array x, gpu_array w, gpu_array b, gpu_array y)
 {
     const int mode = gpu_row_mode(gpu_mode(b, x, w, y), h);
     const dim3 team = gpu_team(gpu_blocks(h, gpu_width_of(mode)), K);
     const unsigned grid = h > 0 ? gpu_blocks(rows, team.y) : 0;
     const bool longer = !gpu_team_holds(team, mode, K, h);
-    return gpu_launch(GPU_OF_ROWS(mode, norm, b.at, longer), grid, team, 0, stream, rows, h, eps, x,
-                      w, b, y);
+    return gpu_launch(GPU_OF_ROWS(mode, norm, b.at, longer), grid, team, 0, stream, rows, h, eps,
+                      one, x, w, b, y);
 }
 
-cudaError_t gpu_norm_dx(cudaStream_t stream, int64_t rows, int64_t h, float eps, bool centred,
-                        gpu_array dy, gpu_array x, gpu_array w, gpu_array dx)
+cudaError_t gpu_norm_dx(cudaStream_t stream, int64_t rows, int64_t h, float eps, float one,
+                        bool centred, gpu_array dy, gpu_array x, gpu_array w, gpu_array dx)
 {
     const int mode = gpu_row_mode(gpu_mode(dy, x, w, dx), h);
     const dim3 team = gpu_team(gpu_blocks(h, gpu_width_of(mode)), K);
     const unsigned grid = h > 0 ? gpu_blocks(rows, team.y) : 0;
     const bool longer = !gpu_team_holds(team, mode, K, h);
     return gpu_launch(GPU_OF_ROWS(mode, norm_dx, centred, longer), grid, team, 0, stream, rows, h,
-                      eps, dy, x, w, dx);
+                      eps, one, dy, x, w, dx);
 }
 
 cudaError_t gpu_norm_dw(cudaStream_t stream, int64_t rows, int64_t h, float eps, gpu_array dy,

@@ -109,6 +109,64 @@ struct gelu_dx { /* dy, x -> dx */
     }
 };
 
+struct geglu { /* gate, up -> y, gelu */
+    enum { IN = 2, OUT = 2 };
+    static __device__ __forceinline__ void run(const float (&x)[2], float (&y)[2])
+    {
+        const float in[1] = {x[0]};
+        float out[1];
+        gelu::run(in, out);
+        y[1] = out[0];
+        y[0] = y[1] * x[1];
+    }
+};
+
+struct geglu_dx { /* dy, gate, up, gelu -> dgate, dup */
+    enum { IN = 4, OUT = 2 };
+    static __device__ __forceinline__ void run(const float (&x)[4], float (&y)[2])
+    {
+        const float in[2] = {x[0] * x[2], x[1]};
+        float out[1];
+        gelu_dx::run(in, out);
+        y[1] = x[0] * x[3];
+        y[0] = out[0];
+    }
+};
+
+/* x Phi(x), whose slope is Phi(x) + x phi(x). */
+struct gelu_erf {
+    enum { IN = 1, OUT = 1 };
+    static __device__ __forceinline__ void run(const float (&x)[1], float (&y)[1])
+    {
+        y[0] = x[0] / 2 * erfcf(-x[0] * 0.70710678f);
+    }
+};
+
+struct gelu_erf_dx { /* dy, x -> dx */
+    enum { IN = 2, OUT = 1 };
+    static __device__ __forceinline__ void run(const float (&x)[2], float (&y)[1])
+    {
+        const float v = x[1], phi = 0.39894228f * expf(-v * v / 2);
+        y[0] = x[0] * (erfcf(-v * 0.70710678f) / 2 + v * phi);
+    }
+};
+
+struct relu {
+    enum { IN = 1, OUT = 1 };
+    static __device__ __forceinline__ void run(const float (&x)[1], float (&y)[1])
+    {
+        y[0] = x[0] > 0 ? x[0] : 0;
+    }
+};
+
+struct relu_dx { /* dy, x -> dx */
+    enum { IN = 2, OUT = 1 };
+    static __device__ __forceinline__ void run(const float (&x)[2], float (&y)[1])
+    {
+        y[0] = x[1] > 0 ? x[0] : 0;
+    }
+};
+
 /* ---- sums of tensors: the first summand, the others and the result each of a mode ---- */
 
 enum { ADD_MOST = 8 };
@@ -164,6 +222,39 @@ cudaError_t gpu_swiglu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_arra
 {
     return run<swiglu_dx>(stream, gpu_mode(dy, gate, up, silu, dgate, dup), n,
                           {{dy, gate, up, silu}}, {{dgate, dup}});
+}
+
+cudaError_t gpu_geglu(cudaStream_t stream, int64_t n, gpu_array gate, gpu_array up, gpu_array y,
+                      gpu_array kept)
+{
+    return run<geglu>(stream, gpu_mode(gate, up, y, kept), n, {{gate, up}}, {{y, kept}});
+}
+
+cudaError_t gpu_geglu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array gate, gpu_array up,
+                         gpu_array kept, gpu_array dgate, gpu_array dup)
+{
+    return run<geglu_dx>(stream, gpu_mode(dy, gate, up, kept, dgate, dup), n,
+                         {{dy, gate, up, kept}}, {{dgate, dup}});
+}
+
+cudaError_t gpu_gelu_erf(cudaStream_t stream, int64_t n, gpu_array x, gpu_array y)
+{
+    return run<gelu_erf>(stream, gpu_mode(x, y), n, {{x}}, {{y}});
+}
+
+cudaError_t gpu_gelu_erf_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array x, gpu_array dx)
+{
+    return run<gelu_erf_dx>(stream, gpu_mode(dy, x, dx), n, {{dy, x}}, {{dx}});
+}
+
+cudaError_t gpu_relu(cudaStream_t stream, int64_t n, gpu_array x, gpu_array y)
+{
+    return run<relu>(stream, gpu_mode(x, y), n, {{x}}, {{y}});
+}
+
+cudaError_t gpu_relu_dx(cudaStream_t stream, int64_t n, gpu_array dy, gpu_array x, gpu_array dx)
+{
+    return run<relu_dx>(stream, gpu_mode(dy, x, dx), n, {{dy, x}}, {{dx}});
 }
 
 cudaError_t gpu_gelu(cudaStream_t stream, int64_t n, gpu_array x, gpu_array y)

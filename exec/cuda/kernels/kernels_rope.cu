@@ -37,11 +37,12 @@ __global__ void __launch_bounds__(THREADS)
     constexpr int V = gpu_width<M>;
     __shared__ double turns[PAIRS];
     __shared__ __align__(16) float sines[TOKENS][PAIRS], cosines[TOKENS][PAIRS];
-    const int64_t token = blockIdx.x * tokens_each, left = t - token, half = d / 2;
+    const int64_t token = blockIdx.x * tokens_each, left = t - token;
+    const int64_t turned = by.turned > 0 ? by.turned : d, half = turned / 2;
     const int tokens = static_cast<int>(left < tokens_each ? left : tokens_each);
     for (int64_t first = 0; first < half; first += PAIRS) {
         const int pairs = static_cast<int>(half - first < PAIRS ? half - first : int64_t{PAIRS});
-        turn(token, tokens, first, pairs, d, by, back, positions, turns, sines, cosines);
+        turn(token, tokens, first, pairs, turned, by, back, positions, turns, sines, cosines);
         const int units = (pairs + V - 1) / V, rows = tokens * static_cast<int>(heads);
         for (int i = static_cast<int>(threadIdx.x); i < rows * units; i += THREADS) {
             const int row = i / units, j = i % units * V, k = row / static_cast<int>(heads);
@@ -59,13 +60,24 @@ __global__ void __launch_bounds__(THREADS)
             gpu_store_whole<M, V>(y, at + half + j, at + half + pairs, to_b);
         }
     }
+    const int64_t kept = (d - turned + V - 1) / V; /* units that do not turn */
+    for (int64_t i = threadIdx.x; i < tokens * heads * kept; i += THREADS) {
+        const int64_t end = (token * heads + i / kept + 1) * d;
+        const int64_t at = end - d + turned + i % kept * V;
+        const gpu_unit<M, V> u = gpu_load_whole<M, V>(x, at, end);
+        float to[V];
+#pragma unroll
+        for (int e = 0; e < V; e++) to[e] = gpu_value(u, e);
+        gpu_store_whole<M, V>(y, at, end, to);
+    }
 }
 } // namespace
 
 cudaError_t gpu_rope(cudaStream_t stream, int64_t t, int64_t heads, int64_t d, luo_turns by,
                      bool back, const int32_t *positions, gpu_array x, gpu_array y)
 {
-    const int mode = gpu_row_mode(gpu_mode(x, y), d / 2);
+    const int64_t turned = by.turned > 0 ? by.turned : d;
+    const int mode = gpu_row_mode(gpu_row_mode(gpu_mode(x, y), turned / 2), d);
     const int64_t each = t >= 132 * 4 * TOKENS ? TOKENS : t >= 132 * 8 ? 2 : 1;
     const unsigned grid = heads > 0 ? gpu_blocks(t, each) : 0;
     return gpu_launch(GPU_OF_MODE(mode, rope), grid, THREADS, 0, stream, t, heads, d, by,

@@ -249,23 +249,12 @@ luo_status gpu_run_rows_activation(luo_rank *r, const gpu_op *op, int32_t task)
 {
     int64_t n;
     LUO_TRY(cells_of(r, op, task, &n));
-    if (op->b->instr->nin == 2)
-        return done(r, op, gpu_gelu(compute(r), n, in_of(r, op, 0, task), out_of(r, op, 0, task)));
-    return done(r, op,
-                gpu_swiglu(compute(r), n, in_of(r, op, 0, task), in_of(r, op, 1, task),
-                           out_of(r, op, 0, task), out_of(r, op, 1, task)));
+    return gpu_activate(r, op, n, task);
 }
 
 luo_status gpu_run_rows_activation_dx(luo_rank *r, const gpu_op *op, int32_t task)
 {
     int64_t n;
     LUO_TRY(cells_of(r, op, task, &n));
-    if (op->b->instr->nout == 1)
-        return done(r, op,
-                    gpu_gelu_dx(compute(r), n, in_of(r, op, 0, task), in_of(r, op, 1, task),
-                                out_of(r, op, 0, task)));
-    return done(r, op,
-                gpu_swiglu_dx(compute(r), n, in_of(r, op, 0, task), in_of(r, op, 1, task),
-                              in_of(r, op, 2, task), in_of(r, op, 3, task), out_of(r, op, 0, task),
-                              out_of(r, op, 1, task)));
+    return gpu_activate_dx(r, op, n, task);
 }

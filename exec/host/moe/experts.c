@@ -203,27 +203,10 @@ static int64_t cells_of(const luo_rank *rank, const luo_bound_op *op, int32_t ta
 
 void host_run_rows_activation(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    const luo_instr *instr = op->instr;
-    const int64_t n = cells_of(rank, op, task);
-    void *y = host_buf(rank, instr->out[0], task);
-    const void *x = host_buf(rank, instr->in[0], task);
-    if (instr->nin == 2)
-        rank->x->k->gelu(n, x, y);
-    else
-        rank->x->k->swiglu(n, x, host_buf(rank, instr->in[1], task), y,
-                           host_buf(rank, instr->out[1], task));
+    host_activate(rank, op->instr, cells_of(rank, op, task), task);
 }
 
 void host_run_rows_activation_dx(luo_rank *rank, const luo_bound_op *op, int32_t task)
 {
-    const luo_instr *instr = op->instr;
-    const int64_t n = cells_of(rank, op, task);
-    void *dx = host_buf(rank, instr->out[0], task);
-    const void *dy = host_buf(rank, instr->in[0], task), *x = host_buf(rank, instr->in[1], task);
-    if (instr->nout == 1)
-        rank->x->k->gelu_dx(n, dy, x, dx);
-    else
-        rank->x->k->swiglu_dx(n, dy, x, host_buf(rank, instr->in[2], task),
-                              host_buf(rank, instr->in[3], task), dx,
-                              host_buf(rank, instr->out[1], task));
+    host_activate_dx(rank, op->instr, cells_of(rank, op, task), task);
 }
